@@ -68,7 +68,7 @@ func newPIDFile(t *testing.T) (path string, gone func()) {
 		tick := time.NewTicker(10 * time.Millisecond)
 		defer tick.Stop()
 		for range 6000 {
-			if !programs.Alive(n) {
+			if !programs.IsAlive(n) {
 				return
 			}
 			<-tick.C

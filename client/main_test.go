@@ -9,6 +9,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	waits.SideBySide()
+	waits.AllowParallel()
 	os.Exit(states.RunIsolated(m.Run))
 }

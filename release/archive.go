@@ -15,46 +15,46 @@ import (
 	"time"
 )
 
-// An entry is one file in an archive.
-type entry struct {
+// An archiveEntry is one file in an archive.
+type archiveEntry struct {
 	name       string // with slashes
 	data       []byte
 	executable bool
 }
 
-func (e entry) mode() int64 {
+func (e archiveEntry) fileMode() int64 {
 	if e.executable {
 		return 0o755
 	}
 	return 0o644
 }
 
-// A file is one that was made, in the directory of the release.
-type file struct {
+// A releaseFile is one that was made, in the directory of the release.
+type releaseFile struct {
 	name   string
 	sha256 string
 }
 
-// An extra is a file beside the program.
-type extra struct {
-	name string // in an archive
-	root string // where a package of a Linux system puts it
-	data []byte
+// An extraFile is a file beside the program.
+type extraFile struct {
+	name        string // in an archive
+	installPath string // where a package of a Linux system puts it
+	data        []byte
 }
 
 // collectExtras reads the texts of the source, and has the program print its manual page and the
 // completion of shells.
 func (r *release) collectExtras(ctx context.Context) error {
 	for _, name := range []string{"LICENSE", "README.md", "CHANGELOG.md"} {
-		data, err := r.source.read(name)
+		data, err := r.source.readFile(name)
 		if err != nil {
 			return err
 		}
-		r.extras = append(r.extras, extra{name, "/usr/share/doc/" + packageName + "/" + name, data})
+		r.extras = append(r.extras, extraFile{name, "/usr/share/doc/" + packageName + "/" + name, data})
 	}
 	// The program for this machine prints them: what is built may be for another one.
 	printer := filepath.Join(r.source.dir, ".git", "printer")
-	if _, err := command(ctx, r.source.dir, []string{"CGO_ENABLED=0"}, "go", "build", "-trimpath", "-buildvcs=true", "-o", printer, "./cmd/repl"); err != nil {
+	if _, err := runCommand(ctx, r.source.dir, []string{"CGO_ENABLED=0"}, "go", "build", "-trimpath", "-buildvcs=true", "-o", printer, "./cmd/repl"); err != nil {
 		return err
 	}
 	for _, printed := range []struct {
@@ -67,74 +67,74 @@ func (r *release) collectExtras(ctx context.Context) error {
 		{"completion/repl.fish", "/usr/share/fish/vendor_completions.d/repl.fish", []string{"completion", "fish"}},
 		{"completion/repl.ps1", "", []string{"completion", "powershell"}},
 	} {
-		text, err := command(ctx, r.source.dir, nil, printer, printed.args...)
+		text, err := runCommand(ctx, r.source.dir, nil, printer, printed.args...)
 		if err != nil {
 			return err
 		}
-		r.extras = append(r.extras, extra{printed.name, printed.root, []byte(text + "\n")})
+		r.extras = append(r.extras, extraFile{printed.name, printed.root, []byte(text + "\n")})
 	}
 	return nil
 }
 
-// archives makes one archive for each target: a zip for Windows, else a tar.gz.
-func (r *release) archives() error {
+// writeArchives makes one archive for each target: a zip for Windows, else a tar.gz.
+func (r *release) writeArchives() error {
 	for _, p := range r.programs {
 		base := fmt.Sprintf("%s_%s_%s_%s", packageName, r.version, p.os, p.arch)
-		list := []entry{{base + "/" + p.exe(), p.bytes, true}}
+		list := []archiveEntry{{base + "/" + p.programName(), p.bytes, true}}
 		for _, e := range r.extras {
-			list = append(list, entry{base + "/" + e.name, e.data, false})
+			list = append(list, archiveEntry{base + "/" + e.name, e.data, false})
 		}
 		var data []byte
 		var err error
 		if p.os == "windows" {
 			base += ".zip"
-			data, err = zipped(list, r.source.time)
+			data, err = packZip(list, r.source.time)
 		} else {
 			base += ".tar.gz"
-			data, err = tarred(list, r.source.time)
+			data, err = packTar(list, r.source.time)
 		}
 		if err != nil {
 			return err
 		}
-		if err := r.write(base, data); err != nil {
+		if err := r.writeFile(base, data); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// write keeps a file of the release.
-func (r *release) write(name string, data []byte) error {
+// writeFile keeps a file of the release.
+func (r *release) writeFile(name string, data []byte) error {
 	path := filepath.Join(r.out, filepath.FromSlash(name))
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
 	sum := sha256.Sum256(data)
-	r.files = append(r.files, file{name, hex.EncodeToString(sum[:])})
+	r.files = append(r.files, releaseFile{name, hex.EncodeToString(sum[:])})
 	return os.WriteFile(path, data, 0o644)
 }
 
-// find returns the file of that name.
-func (r *release) find(name string) (file, bool) {
+// findFile returns the file of that name.
+func (r *release) findFile(name string) (releaseFile, bool) {
 	for _, f := range r.files {
 		if f.name == name {
 			return f, true
 		}
 	}
-	return file{}, false
+	return releaseFile{}, false
 }
 
-// checksums writes SHA256SUMS, for sha256sum --check.
-func (r *release) checksums() error {
+// writeChecksums writes SHA256SUMS, for sha256sum --check.
+func (r *release) writeChecksums() error {
 	var b strings.Builder
 	for _, f := range r.files {
 		fmt.Fprintf(&b, "%s  %s\n", f.sha256, f.name)
 	}
-	return r.write("SHA256SUMS", []byte(b.String()))
+	return r.writeFile("SHA256SUMS", []byte(b.String()))
 }
 
-// tarred packs entries, owned by root, into a tar.gz.
-func tarred(list []entry, at time.Time) ([]byte, error) {
+// packTar packs entries, owned by root, into a tar.gz.
+func packTar(list []archiveEntry, at time.Time) ([]byte, error) {
 	var b bytes.Buffer
 	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
 	if err != nil {
@@ -142,7 +142,7 @@ func tarred(list []entry, at time.Time) ([]byte, error) {
 	}
 	w := tar.NewWriter(z)
 	for _, e := range list {
-		h := &tar.Header{Name: e.name, Mode: e.mode(), Size: int64(len(e.data)), ModTime: at, Format: tar.FormatUSTAR}
+		h := &tar.Header{Name: e.name, Mode: e.fileMode(), Size: int64(len(e.data)), ModTime: at, Format: tar.FormatUSTAR}
 		if err := w.WriteHeader(h); err != nil {
 			return nil, err
 		}
@@ -159,13 +159,13 @@ func tarred(list []entry, at time.Time) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// zipped packs entries into a zip with the modes of Unix, which wheels need for the program.
-func zipped(list []entry, at time.Time) ([]byte, error) {
+// packZip packs entries into a zip with the modes of Unix, which wheels need for the program.
+func packZip(list []archiveEntry, at time.Time) ([]byte, error) {
 	var b bytes.Buffer
 	w := zip.NewWriter(&b)
 	for _, e := range list {
 		h := &zip.FileHeader{Name: e.name, Method: zip.Deflate, Modified: at}
-		h.SetMode(os.FileMode(e.mode()))
+		h.SetMode(os.FileMode(e.fileMode()))
 		f, err := w.CreateHeader(h)
 		if err != nil {
 			return nil, err

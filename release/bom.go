@@ -11,8 +11,8 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// billOfMaterials lists the modules in the programs, as CycloneDX.
-func (r *release) billOfMaterials() error {
+// writeBOM lists the modules in the programs, as CycloneDX.
+func (r *release) writeBOM() error {
 	modules := make(map[string]*debug.Module)
 	goVersion := ""
 	for _, p := range r.programs {
@@ -28,12 +28,12 @@ func (r *release) billOfMaterials() error {
 			modules[m.Path+"@"+m.Version] = m
 		}
 	}
-	components := []cdx.Component{component("std", "v"+goVersion)}
+	components := []cdx.Component{bomComponent("std", "v"+goVersion)}
 	for _, m := range modules {
-		components = append(components, component(m.Path, m.Version))
+		components = append(components, bomComponent(m.Path, m.Version))
 	}
 	slices.SortFunc(components, func(a, b cdx.Component) int { return strings.Compare(a.BOMRef, b.BOMRef) })
-	main := component("github.com/turnstone-repl/turnstone", "v"+r.version)
+	main := bomComponent("github.com/turnstone-repl/turnstone", "v"+r.version)
 	main.Type = cdx.ComponentTypeApplication
 	bom := cdx.NewBOM()
 	bom.Metadata = &cdx.Metadata{Timestamp: r.source.time.Format(time.RFC3339), Component: &main}
@@ -42,10 +42,10 @@ func (r *release) billOfMaterials() error {
 	if err := cdx.NewBOMEncoder(&b, cdx.BOMFileFormatJSON).SetPretty(true).Encode(bom); err != nil {
 		return err
 	}
-	return r.write(packageName+"_"+r.version+".cdx.json", b.Bytes())
+	return r.writeFile(packageName+"_"+r.version+".cdx.json", b.Bytes())
 }
 
-func component(path, version string) cdx.Component {
+func bomComponent(path, version string) cdx.Component {
 	purl := "pkg:golang/" + path + "@" + version
 	return cdx.Component{Type: cdx.ComponentTypeLibrary, BOMRef: purl, Name: path, Version: version, PackageURL: purl}
 }

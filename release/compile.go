@@ -9,10 +9,10 @@ import (
 
 // maxBytes bounds the program for linux/amd64. A larger one is a decision, and this number
 // says so.
-const maxBytes = 20 << 20
+const maxProgramBytes = 20 << 20
 
-// A target is a system for which the program is built, by the names of Go and of others.
-type target struct {
+// A buildTarget is a system for which the program is built, by the names of Go and of others.
+type buildTarget struct {
 	os, arch string
 	wheel    string // the tags of platforms of a wheel, as PyPI wants them
 	nodeOS   string // process.platform
@@ -20,10 +20,10 @@ type target struct {
 	deb, rpm string // the architecture; "" elsewhere than on Linux
 }
 
-func (t target) String() string { return t.os + "/" + t.arch }
+func (t buildTarget) String() string { return t.os + "/" + t.arch }
 
-// exe is the name of the program.
-func (t target) exe() string {
+// programName is the name of the program.
+func (t buildTarget) programName() string {
 	if t.os == "windows" {
 		return "repl.exe"
 	}
@@ -32,7 +32,7 @@ func (t target) exe() string {
 
 // targets are all that are released. The program is static, so one wheel fits glibc and musl.
 // macOS 12 is the oldest of Go 1.26 (https://go.dev/doc/go1.25#darwin).
-var targets = []target{
+var buildTargets = []buildTarget{
 	{"linux", "amd64", "manylinux2014_x86_64.manylinux_2_17_x86_64.musllinux_1_1_x86_64", "linux", "x64", "amd64", "x86_64"},
 	{"linux", "arm64", "manylinux2014_aarch64.manylinux_2_17_aarch64.musllinux_1_1_aarch64", "linux", "arm64", "arm64", "aarch64"},
 	{"darwin", "amd64", "macosx_12_0_x86_64", "darwin", "x64", "", ""},
@@ -44,34 +44,34 @@ var targets = []target{
 // A release collects the files of one version.
 type release struct {
 	version  string // without v
-	source   *source
+	source   *sourceTree
 	out      string
-	programs []program
-	extras   []extra // files beside the program in archives and packages
-	files    []file  // made so far
+	programs []builtProgram
+	extras   []extraFile   // files beside the program in archives and packages
+	files    []releaseFile // made so far
 }
 
-// A program is repl for one target.
-type program struct {
-	target
+// A builtProgram is repl for one target.
+type builtProgram struct {
+	buildTarget
 	path  string
 	bytes []byte
 }
 
-// compile builds the program for each target, and what it prints about itself.
-func (r *release) compile(ctx context.Context, chosen []target) error {
+// compilePrograms builds the program for each target, and what it prints about itself.
+func (r *release) compilePrograms(ctx context.Context, chosen []buildTarget) error {
 	for _, t := range chosen {
-		p := program{target: t, path: filepath.Join(r.source.dir, ".git", "built-"+t.os+"-"+t.arch, t.exe())}
+		p := builtProgram{buildTarget: t, path: filepath.Join(r.source.dir, ".git", "built-"+t.os+"-"+t.arch, t.programName())}
 		env := []string{"CGO_ENABLED=0", "GOOS=" + t.os, "GOARCH=" + t.arch, "GOFLAGS=", "GOWORK=off", "GOAMD64=v1", "GOARM64=v8.0"}
-		if _, err := command(ctx, r.source.dir, env, "go", "build", "-trimpath", "-buildvcs=true", "-ldflags=-s -w -buildid=", "-o", p.path, "./cmd/repl"); err != nil {
+		if _, err := runCommand(ctx, r.source.dir, env, "go", "build", "-trimpath", "-buildvcs=true", "-ldflags=-s -w -buildid=", "-o", p.path, "./cmd/repl"); err != nil {
 			return err
 		}
 		var err error
 		if p.bytes, err = os.ReadFile(p.path); err != nil {
 			return err
 		}
-		if t.String() == "linux/amd64" && len(p.bytes) > maxBytes {
-			return fmt.Errorf("the program for %s has %d bytes, and its bound is %d: see what has grown, or raise maxBytes", t, len(p.bytes), maxBytes)
+		if t.String() == "linux/amd64" && len(p.bytes) > maxProgramBytes {
+			return fmt.Errorf("the program for %s has %d bytes, and its bound is %d: see what has grown, or raise maxBytes", t, len(p.bytes), maxProgramBytes)
 		}
 		r.programs = append(r.programs, p)
 	}

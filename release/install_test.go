@@ -8,13 +8,13 @@ import (
 	"testing"
 )
 
-// tool returns the path of a program, or skips the test.
-func tool(t *testing.T, name string) string {
+// findTool returns the path of a program, or skips the test.
+func findTool(t *testing.T, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
 	if err != nil {
 		if kept, err := os.UserCacheDir(); err == nil && name == "uv" {
-			if path := filepath.Join(kept, "turnstone", "uv", "bin", "uv"); exists(path) {
+			if path := filepath.Join(kept, "turnstone", "uv", "bin", "uv"); pathExists(path) {
 				return path
 			}
 		}
@@ -23,13 +23,13 @@ func tool(t *testing.T, name string) string {
 	return path
 }
 
-func exists(path string) bool {
+func pathExists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
 }
 
-// says runs a program with nothing but a home directory, and a PATH, and returns what it prints.
-func says(t *testing.T, path string, words ...string) string {
+// runInstalled runs a program with nothing but a home directory, and a PATH, and returns what it prints.
+func runInstalled(t *testing.T, path string, words ...string) string {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), words[0], words[1:]...)
 	c.Dir = t.TempDir()
@@ -43,67 +43,67 @@ func says(t *testing.T, path string, words ...string) string {
 
 const systemPath = "/usr/bin:/bin"
 
-// works starts what was installed, and checks its version, its origin and a session.
-func works(t *testing.T, from string, words ...string) {
+// checkInstalled starts what was installed, and checks its version, its origin and a session.
+func checkInstalled(t *testing.T, from string, words ...string) {
 	t.Helper()
-	version := says(t, "/nonexistent", append(words, "version")...)
+	version := runInstalled(t, "/nonexistent", append(words, "version")...)
 	if !strings.HasPrefix(version, "repl "+testVersion+" (commit ") || !strings.Contains(version, "from "+from) {
 		t.Errorf("repl version: %s; want %s, from %s", version, testVersion, from)
 	}
-	if said := says(t, systemPath, append(words, "--lang", "python", "-e", "print(6 * 7)")...); said != "42\n" {
+	if said := runInstalled(t, systemPath, append(words, "--lang", "python", "-e", "print(6 * 7)")...); said != "42\n" {
 		t.Errorf("6 * 7: %q", said)
 	}
 }
 
 func TestArchive_RunsOnAMachineWithoutGo(t *testing.T) {
 	dir := t.TempDir()
-	says(t, systemPath, "tar", "-xzf", one(t, "*_linux_amd64.tar.gz"), "-C", dir)
-	works(t, "an archive", filepath.Join(dir, "turnstone-repl_"+dotted+"_linux_amd64", "repl"))
+	runInstalled(t, systemPath, "tar", "-xzf", findOne(t, "*_linux_amd64.tar.gz"), "-C", dir)
+	checkInstalled(t, "an archive", filepath.Join(dir, "turnstone-repl_"+testNumber+"_linux_amd64", "repl"))
 }
 
 func TestWheel_IsInstalledByPip(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "venv")
-	says(t, systemPath, tool(t, "/usr/bin/python3"), "-m", "venv", dir)
-	wheel := one(t, "*x86_64*.whl")
-	says(t, systemPath, filepath.Join(dir, "bin", "pip"), "install", "--quiet", "--no-index", "--disable-pip-version-check", wheel)
-	works(t, "pip", filepath.Join(dir, "bin", "repl"))
-	works(t, "pip", filepath.Join(dir, "bin", "turnstone-repl"))
-	works(t, "pip", filepath.Join(dir, "bin", "python"), "-m", "turnstone_repl")
+	runInstalled(t, systemPath, findTool(t, "/usr/bin/python3"), "-m", "venv", dir)
+	wheel := findOne(t, "*x86_64*.whl")
+	runInstalled(t, systemPath, filepath.Join(dir, "bin", "pip"), "install", "--quiet", "--no-index", "--disable-pip-version-check", wheel)
+	checkInstalled(t, "pip", filepath.Join(dir, "bin", "repl"))
+	checkInstalled(t, "pip", filepath.Join(dir, "bin", "turnstone-repl"))
+	checkInstalled(t, "pip", filepath.Join(dir, "bin", "python"), "-m", "turnstone_repl")
 	// A session of the environment has the environment's Python.
-	if said := says(t, filepath.Join(dir, "bin")+":"+systemPath, filepath.Join(dir, "bin", "repl"), "-e", "import sys; print(sys.prefix)"); said != dir+"\n" {
+	if said := runInstalled(t, filepath.Join(dir, "bin")+":"+systemPath, filepath.Join(dir, "bin", "repl"), "-e", "import sys; print(sys.prefix)"); said != dir+"\n" {
 		t.Errorf("the session ran in %s", said)
 	}
-	says(t, systemPath, filepath.Join(dir, "bin", "pip"), "uninstall", "--quiet", "--yes", packageName)
-	if exists(filepath.Join(dir, "bin", "repl")) {
+	runInstalled(t, systemPath, filepath.Join(dir, "bin", "pip"), "uninstall", "--quiet", "--yes", packageName)
+	if pathExists(filepath.Join(dir, "bin", "repl")) {
 		t.Error("pip uninstall leaves the program behind")
 	}
 }
 
 func TestWheel_ByUvxASessionHasTheUsersOwnPython(t *testing.T) {
-	uv, wheel := tool(t, "uv"), one(t, "*x86_64*.whl")
+	uv, wheel := findTool(t, "uv"), findOne(t, "*x86_64*.whl")
 	uvx := []string{uv, "tool", "run", "--python", "/usr/bin/python3", "--from", wheel}
-	if said := says(t, systemPath, append(uvx, "turnstone-repl", "version")...); !strings.Contains(said, "from uvx") {
+	if said := runInstalled(t, systemPath, append(uvx, "turnstone-repl", "version")...); !strings.Contains(said, "from uvx") {
 		t.Errorf("%s", said)
 	}
 	for _, name := range []string{"repl", "turnstone-repl"} {
-		said := says(t, systemPath, append(uvx, name, "-e", "import sys; print(sys.executable)")...)
+		said := runInstalled(t, systemPath, append(uvx, name, "-e", "import sys; print(sys.executable)")...)
 		if last := lastLine(said); last != "/usr/bin/python3" {
 			t.Errorf("%s: the session ran in %s", name, last)
 		}
 	}
-	if said := says(t, systemPath, append(uvx, "repl", "install", "cursor", "--dry-run")...); !strings.Contains(said, `"uvx"`) || strings.Contains(said, "archive-v0") {
+	if said := runInstalled(t, systemPath, append(uvx, "repl", "install", "cursor", "--dry-run")...); !strings.Contains(said, `"uvx"`) || strings.Contains(said, "archive-v0") {
 		t.Errorf("install: %s", said)
 	}
 }
 
 func TestWheel_ByUvToolItIsThereToStay(t *testing.T) {
-	uv, wheel, home := tool(t, "uv"), one(t, "*x86_64*.whl"), t.TempDir()
+	uv, wheel, home := findTool(t, "uv"), findOne(t, "*x86_64*.whl"), t.TempDir()
 	c := exec.CommandContext(t.Context(), uv, "tool", "install", "--quiet", "--python", "/usr/bin/python3", wheel)
 	c.Env = []string{"HOME=" + home, "PATH=" + systemPath, "UV_OFFLINE=1", "UV_TOOL_DIR=" + home + "/tools", "UV_TOOL_BIN_DIR=" + home + "/bin", "UV_CACHE_DIR=" + home + "/cache"}
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	works(t, "uv tool", filepath.Join(home, "bin", "repl"))
+	checkInstalled(t, "uv tool", filepath.Join(home, "bin", "repl"))
 }
 
 func lastLine(text string) string {
@@ -112,17 +112,17 @@ func lastLine(text string) string {
 }
 
 func TestNpm_IsInstalledAndEndsAsItsProgramDoes(t *testing.T) {
-	npm, node := tool(t, "npm"), tool(t, "node")
+	npm, node := findTool(t, "npm"), findTool(t, "node")
 	prefix := t.TempDir()
-	says(t, filepath.Dir(node)+":"+systemPath, npm, "install", "--silent", "--no-audit", "--no-fund", "--global", "--prefix", prefix,
-		one(t, "npm/turnstone-repl-linux-x64-*.tgz"), one(t, "npm/turnstone-repl-"+dotted+".tgz"))
+	runInstalled(t, filepath.Dir(node)+":"+systemPath, npm, "install", "--silent", "--no-audit", "--no-fund", "--global", "--prefix", prefix,
+		findOne(t, "npm/turnstone-repl-linux-x64-*.tgz"), findOne(t, "npm/turnstone-repl-"+testNumber+".tgz"))
 	path := filepath.Dir(node) + ":" + systemPath
 	repl := filepath.Join(prefix, "bin", "repl")
-	version := says(t, path, repl, "version")
+	version := runInstalled(t, path, repl, "version")
 	if !strings.Contains(version, testVersion) || !strings.Contains(version, "from npm") {
 		t.Errorf("%s", version)
 	}
-	if said := says(t, path, repl, "-e", "print(6 * 7)"); said != "42\n" {
+	if said := runInstalled(t, path, repl, "-e", "print(6 * 7)"); said != "42\n" {
 		t.Errorf("%q", said)
 	}
 	for code, want := range map[string]int{"raise SystemExit(7)": 7, "import os, signal; os.kill(os.getpid(), signal.SIGKILL)": 1} {
@@ -136,7 +136,7 @@ func TestNpm_IsInstalledAndEndsAsItsProgramDoes(t *testing.T) {
 }
 
 func TestDebianPackage_IsInstalledAndRemoved(t *testing.T) {
-	dpkg := tool(t, "dpkg")
+	dpkg := findTool(t, "dpkg")
 	root := t.TempDir()
 	for _, dir := range []string{"var/lib/dpkg/info", "var/lib/dpkg/updates", "var/lib/dpkg/triggers"} {
 		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
@@ -149,33 +149,33 @@ func TestDebianPackage_IsInstalledAndRemoved(t *testing.T) {
 		}
 	}
 	at := []string{dpkg, "--root=" + root, "--force-not-root", "--log=/dev/null"}
-	says(t, "/usr/sbin:/sbin:"+systemPath, append(at, "--install", one(t, "*_amd64.deb"))...)
+	runInstalled(t, "/usr/sbin:/sbin:"+systemPath, append(at, "--install", findOne(t, "*_amd64.deb"))...)
 	repl := filepath.Join(root, "usr/bin/repl")
-	if version := says(t, "/nonexistent", repl, "version"); !strings.Contains(version, testVersion) {
+	if version := runInstalled(t, "/nonexistent", repl, "version"); !strings.Contains(version, testVersion) {
 		t.Errorf("%s", version)
 	}
-	if said := says(t, systemPath, repl, "-e", "print(6 * 7)"); said != "42\n" {
+	if said := runInstalled(t, systemPath, repl, "-e", "print(6 * 7)"); said != "42\n" {
 		t.Errorf("%q", said)
 	}
 	for _, name := range []string{"usr/share/man/man1/repl.1", "usr/share/bash-completion/completions/repl", "usr/share/doc/turnstone-repl/LICENSE"} {
-		if !exists(filepath.Join(root, name)) {
+		if !pathExists(filepath.Join(root, name)) {
 			t.Errorf("%s is missing", name)
 		}
 	}
-	version := strings.TrimSpace(says(t, systemPath, "dpkg-deb", "--field", one(t, "*_amd64.deb"), "Version"))
-	says(t, systemPath, dpkg, "--compare-versions", version, "lt", strings.TrimPrefix(testVersion[:strings.Index(testVersion, "-")], "v")+"-1")
-	says(t, "/usr/sbin:/sbin:"+systemPath, append(at, "--remove", packageName)...)
-	if exists(repl) {
+	version := strings.TrimSpace(runInstalled(t, systemPath, "dpkg-deb", "--field", findOne(t, "*_amd64.deb"), "Version"))
+	runInstalled(t, systemPath, dpkg, "--compare-versions", version, "lt", strings.TrimPrefix(testVersion[:strings.Index(testVersion, "-")], "v")+"-1")
+	runInstalled(t, "/usr/sbin:/sbin:"+systemPath, append(at, "--remove", packageName)...)
+	if pathExists(repl) {
 		t.Error("dpkg --remove leaves the program behind")
 	}
 }
 
 func TestRPM_IsInstalled(t *testing.T) {
-	rpm := tool(t, "rpm")
+	rpm := findTool(t, "rpm")
 	root := t.TempDir()
-	says(t, systemPath, rpm, "--root", root, "--initdb")
-	says(t, systemPath, rpm, "--root", root, "--nodeps", "--ignorearch", "-i", one(t, "*.x86_64.rpm"))
-	if version := says(t, "/nonexistent", filepath.Join(root, "usr/bin/repl"), "version"); !strings.Contains(version, testVersion) {
+	runInstalled(t, systemPath, rpm, "--root", root, "--initdb")
+	runInstalled(t, systemPath, rpm, "--root", root, "--nodeps", "--ignorearch", "-i", findOne(t, "*.x86_64.rpm"))
+	if version := runInstalled(t, "/nonexistent", filepath.Join(root, "usr/bin/repl"), "version"); !strings.Contains(version, testVersion) {
 		t.Errorf("%s", version)
 	}
 }

@@ -21,13 +21,13 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, os.Args[1:]); err != nil {
+	if err := runRelease(ctx, os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, args []string) error {
+func runRelease(ctx context.Context, args []string) error {
 	f := flag.NewFlagSet("release", flag.ContinueOnError)
 	version := f.String("version", "", "`VERSION` the tag: v1.2.3 or v1.2.3-rc.1")
 	commit := f.String("commit", "HEAD", "`COMMIT` that is built; what is not committed is left out")
@@ -39,60 +39,60 @@ func run(ctx context.Context, args []string) error {
 	if f.NArg() > 0 {
 		return fmt.Errorf("there is no argument %q", f.Arg(0))
 	}
-	if !versionForm.MatchString(*version) {
+	if !versionPattern.MatchString(*version) {
 		return fmt.Errorf("--version %q: use v1.2.3 or v1.2.3-rc.1, the two forms that every package index can express", *version)
 	}
-	chosen, err := choose(*only)
+	chosen, err := parseTargets(*only)
 	if err != nil {
 		return err
 	}
 	if err := os.Mkdir(*out, 0o755); err != nil {
 		return fmt.Errorf("--out: %w; name a directory that can be made", err)
 	}
-	return build(ctx, *version, *commit, *out, chosen)
+	return buildRelease(ctx, *version, *commit, *out, chosen)
 }
 
-var versionForm = regexp.MustCompile(`^v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-rc\.[1-9]\d*)?$`)
+var versionPattern = regexp.MustCompile(`^v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-rc\.[1-9]\d*)?$`)
 
-// choose returns the targets that a list names, or all.
-func choose(list string) ([]target, error) {
+// parseTargets returns the targets that a list names, or all.
+func parseTargets(list string) ([]buildTarget, error) {
 	if list == "" {
-		return targets, nil
+		return buildTargets, nil
 	}
-	var chosen []target
+	var chosen []buildTarget
 	for name := range strings.SplitSeq(list, ",") {
-		i := slices.IndexFunc(targets, func(t target) bool { return t.String() == name })
+		i := slices.IndexFunc(buildTargets, func(t buildTarget) bool { return t.String() == name })
 		if i < 0 {
-			return nil, fmt.Errorf("--only %q: there are %v", name, targets)
+			return nil, fmt.Errorf("--only %q: there are %v", name, buildTargets)
 		}
-		chosen = append(chosen, targets[i])
+		chosen = append(chosen, buildTargets[i])
 	}
 	return chosen, nil
 }
 
-// build makes all files of a version in the directory out.
-func build(ctx context.Context, version, commit, out string, chosen []target) error {
+// buildRelease makes all files of a version in the directory out.
+func buildRelease(ctx context.Context, version, commit, out string, chosen []buildTarget) error {
 	source, err := checkOut(ctx, version, commit)
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(source.dir)
 	r := &release{version: strings.TrimPrefix(version, "v"), source: source, out: out}
-	if err := r.compile(ctx, chosen); err != nil {
+	if err := r.compilePrograms(ctx, chosen); err != nil {
 		return err
 	}
 	for _, step := range []struct {
 		name string
 		make func() error
 	}{
-		{"archives", r.archives},
-		{"Debian and RPM packages", r.systemPackages},
-		{"Python wheels", r.wheels},
-		{"npm packages", r.npm},
-		{"bill of materials", r.billOfMaterials},
-		{"manifests of package managers", r.manifests},
-		{"provenance", r.provenance},
-		{"checksums", r.checksums},
+		{"archives", r.writeArchives},
+		{"Debian and RPM packages", r.writeSystemPackages},
+		{"Python wheels", r.writeWheels},
+		{"npm packages", r.writeNPMPackages},
+		{"bill of materials", r.writeBOM},
+		{"manifests of package managers", r.writeManifests},
+		{"provenance", r.writeProvenance},
+		{"checksums", r.writeChecksums},
 	} {
 		if err := step.make(); err != nil {
 			return fmt.Errorf("%s: %w", step.name, err)

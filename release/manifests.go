@@ -12,9 +12,9 @@ import (
 //go:embed manifests
 var manifestTexts embed.FS
 
-// manifests writes what other managers of packages want to read about the archives. One whose
+// writeManifests writes what other managers of packages want to read about the archives. One whose
 // archives were not built is left out.
-func (r *release) manifests() error {
+func (r *release) writeManifests() error {
 	for _, m := range []struct {
 		text, name string
 		needs      []string // targets
@@ -26,40 +26,40 @@ func (r *release) manifests() error {
 		{"winget.locale.yaml", "winget/" + wingetID + ".locale.en-US.yaml", []string{"windows/amd64", "windows/arm64"}},
 		{"Containerfile", "container/Containerfile", []string{"linux/amd64", "linux/arm64"}},
 	} {
-		archives, complete := r.archivesOf(m.needs)
+		archives, complete := r.findArchives(m.needs)
 		if !complete {
 			continue
 		}
-		data, err := r.filled(m.text, archives)
+		data, err := r.fillTemplate(m.text, archives)
 		if err != nil {
 			return err
 		}
-		if err := r.write(m.name, data); err != nil {
+		if err := r.writeFile(m.name, data); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// An archive is what a manifest says about one.
-type archive struct{ URL, SHA256, Dir string }
+// An archiveInfo is what a manifest says about one.
+type archiveInfo struct{ URL, SHA256, Dir string }
 
-// archivesOf returns the archives by "OS_ARCH".
-func (r *release) archivesOf(targets []string) (found map[string]archive, complete bool) {
-	found = make(map[string]archive)
+// findArchives returns the archives by "OS_ARCH".
+func (r *release) findArchives(targets []string) (found map[string]archiveInfo, complete bool) {
+	found = make(map[string]archiveInfo)
 	for _, name := range targets {
 		name = strings.ReplaceAll(name, "/", "_")
 		dir := fmt.Sprintf("%s_%s_%s", packageName, r.version, name)
 		for _, end := range []string{".tar.gz", ".zip"} {
-			if f, ok := r.find(dir + end); ok {
-				found[name] = archive{r.download(f.name), f.sha256, dir}
+			if f, ok := r.findFile(dir + end); ok {
+				found[name] = archiveInfo{r.downloadURL(f.name), f.sha256, dir}
 			}
 		}
 	}
 	return found, len(found) == len(targets)
 }
 
-func (r *release) filled(name string, archives map[string]archive) ([]byte, error) {
+func (r *release) fillTemplate(name string, archives map[string]archiveInfo) ([]byte, error) {
 	t, err := template.New(name).Option("missingkey=error").Funcs(template.FuncMap{"upper": strings.ToUpper}).ParseFS(manifestTexts, "manifests/"+name)
 	if err != nil {
 		return nil, err

@@ -14,8 +14,8 @@ const (
 	wingetSchema = "1.6.0"
 )
 
-// download is the address of a file of the release.
-func (r *release) download(name string) string {
+// downloadURL is the address of a file of the release.
+func (r *release) downloadURL(name string) string {
 	return homepage + "/releases/download/v" + r.version + "/" + name
 }
 

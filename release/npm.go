@@ -28,50 +28,50 @@ type nodePackage struct {
 	PreferUnplugged bool `json:"preferUnplugged,omitempty"` // Yarn: a program must be a real file
 }
 
-// npm makes one package for each target, and one that takes the one for the machine as an
+// writeNPMPackages makes one package for each target, and one that takes the one for the machine as an
 // optional dependency and has the command.
-func (r *release) npm() error {
-	top := r.nodePackage(packageName)
+func (r *release) writeNPMPackages() error {
+	top := r.newNodePackage(packageName)
 	top.Bin = map[string]string{"repl": "cli.js", packageName: "cli.js"}
 	top.Files = []string{"cli.js"}
 	top.Engines = map[string]string{"node": ">=18"}
 	top.Dependencies = make(map[string]string)
 	for _, p := range r.programs {
 		scoped := p.nodeOS + "-" + p.nodeCPU
-		part := r.nodePackage("@" + packageName + "/" + scoped)
+		part := r.newNodePackage("@" + packageName + "/" + scoped)
 		part.OS, part.CPU = []string{p.nodeOS}, []string{p.nodeCPU}
-		part.Files = []string{"bin/" + p.exe()}
+		part.Files = []string{"bin/" + p.programName()}
 		part.PreferUnplugged = true
 		top.Dependencies[part.Name] = r.version
-		if err := r.pack(packageName+"-"+scoped, part, entry{"package/bin/" + p.exe(), p.bytes, true}); err != nil {
+		if err := r.writeNPMPackage(packageName+"-"+scoped, part, archiveEntry{"package/bin/" + p.programName(), p.bytes, true}); err != nil {
 			return err
 		}
 	}
-	return r.pack(packageName, top, entry{"package/cli.js", nodeCommand, true})
+	return r.writeNPMPackage(packageName, top, archiveEntry{"package/cli.js", nodeCommand, true})
 }
 
-func (r *release) nodePackage(name string) nodePackage {
+func (r *release) newNodePackage(name string) nodePackage {
 	return nodePackage{
 		Name: name, Version: r.version, Description: summary, Homepage: homepage, License: license,
 		Repository: "git+" + homepage + ".git",
 	}
 }
 
-// pack writes a package with its description, license and readme.
-func (r *release) pack(base string, about nodePackage, content entry) error {
+// writeNPMPackage writes a package with its description, license and readme.
+func (r *release) writeNPMPackage(base string, about nodePackage, content archiveEntry) error {
 	description, err := json.MarshalIndent(about, "", "  ")
 	if err != nil {
 		return err
 	}
-	list := []entry{{"package/package.json", append(description, '\n'), false}, content}
+	list := []archiveEntry{{"package/package.json", append(description, '\n'), false}, content}
 	for _, e := range r.extras {
 		if e.name == "LICENSE" || e.name == "README.md" {
-			list = append(list, entry{"package/" + e.name, e.data, false})
+			list = append(list, archiveEntry{"package/" + e.name, e.data, false})
 		}
 	}
-	data, err := tarred(list, r.source.time)
+	data, err := packTar(list, r.source.time)
 	if err != nil {
 		return err
 	}
-	return r.write("npm/"+base+"-"+r.version+".tgz", data)
+	return r.writeFile("npm/"+base+"-"+r.version+".tgz", data)
 }

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// provenance writes a statement of how the files were built, after https://slsa.dev/spec/v1.0.
+// writeProvenance writes a statement of how the files were built, after https://slsa.dev/spec/v1.0.
 // It is not signed: the forge that runs this program signs its own.
-func (r *release) provenance() error {
+func (r *release) writeProvenance() error {
 	type digest map[string]string
 	type subject struct {
 		Name   string `json:"name"`
@@ -42,5 +42,5 @@ func (r *release) provenance() error {
 	if err != nil {
 		return err
 	}
-	return r.write(packageName+"_"+r.version+".intoto.json", append(data, '\n'))
+	return r.writeFile(packageName+"_"+r.version+".intoto.json", append(data, '\n'))
 }

@@ -23,46 +23,46 @@ import (
 
 const (
 	testVersion = "v0.9.1-rc.2"
-	dotted      = "0.9.1-rc.2"
+	testNumber  = "0.9.1-rc.2"
 )
 
 // dist is a release of the commit that is checked out, for two systems of Linux. It is made once.
-var dist = sync.OnceValues(func() (string, error) {
+var buildOnce = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "turnstone-dist-*")
 	if err != nil {
 		return "", err
 	}
 	out := filepath.Join(dir, "dist")
-	return out, run(context.Background(), []string{"--version", testVersion, "--out", out, "--only", here() + ",linux/arm64"})
+	return out, runRelease(context.Background(), []string{"--version", testVersion, "--out", out, "--only", hostTarget() + ",linux/arm64"})
 })
 
-func here() string { return "linux/" + runtime.GOARCH }
+func hostTarget() string { return "linux/" + runtime.GOARCH }
 
 func TestMain(m *testing.M) {
 	status := m.Run()
-	if out, err := dist(); err == nil {
+	if out, err := buildOnce(); err == nil {
 		os.RemoveAll(filepath.Dir(out))
 	}
 	os.Exit(status)
 }
 
-// made returns the directory of the release.
-func made(t *testing.T) string {
+// releaseDir returns the directory of the release.
+func releaseDir(t *testing.T) string {
 	t.Helper()
-	if runtime.GOARCH != "amd64" || !exists("/proc") {
+	if runtime.GOARCH != "amd64" || !pathExists("/proc") {
 		t.Skip("releases are made and tested on linux/amd64")
 	}
-	out, err := dist()
+	out, err := buildOnce()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return out
 }
 
-// one returns the only file that matches.
-func one(t *testing.T, pattern string) string {
+// findOne returns the only file that matches.
+func findOne(t *testing.T, pattern string) string {
 	t.Helper()
-	found, err := filepath.Glob(filepath.Join(made(t), pattern))
+	found, err := filepath.Glob(filepath.Join(releaseDir(t), pattern))
 	if err != nil || len(found) != 1 {
 		t.Fatalf("%s: %v, %v", pattern, found, err)
 	}
@@ -71,26 +71,26 @@ func one(t *testing.T, pattern string) string {
 
 func TestRun_RefusesAVersionThatSomeIndexCannotExpress(t *testing.T) {
 	for _, version := range []string{"", "1.2.3", "v1.2", "v01.2.3", "v1.2.3-beta", "v1.2.3+x", "v1.2.3-rc.0", "v1.2.3\n"} {
-		if err := run(t.Context(), []string{"--version", version, "--out", filepath.Join(t.TempDir(), "d")}); err == nil || !strings.Contains(err.Error(), "--version") {
+		if err := runRelease(t.Context(), []string{"--version", version, "--out", filepath.Join(t.TempDir(), "d")}); err == nil || !strings.Contains(err.Error(), "--version") {
 			t.Errorf("%q: %v", version, err)
 		}
 	}
 }
 
 func TestRun_RefusesADirectoryThatIsThere(t *testing.T) {
-	if err := run(t.Context(), []string{"--version", testVersion, "--out", t.TempDir()}); err == nil || !strings.Contains(err.Error(), "--out") {
+	if err := runRelease(t.Context(), []string{"--version", testVersion, "--out", t.TempDir()}); err == nil || !strings.Contains(err.Error(), "--out") {
 		t.Errorf("%v", err)
 	}
 }
 
 func TestRun_RefusesATargetThatIsNotReleased(t *testing.T) {
-	if err := run(t.Context(), []string{"--version", testVersion, "--only", "plan9/386"}); err == nil || !strings.Contains(err.Error(), "linux/amd64") {
+	if err := runRelease(t.Context(), []string{"--version", testVersion, "--only", "plan9/386"}); err == nil || !strings.Contains(err.Error(), "linux/amd64") {
 		t.Errorf("%v", err)
 	}
 }
 
 func TestChecksums_AreTrueAndOfEveryFile(t *testing.T) {
-	out := made(t)
+	out := releaseDir(t)
 	said, err := exec.Command("sh", "-c", "cd '"+out+"' && sha256sum --check --strict SHA256SUMS").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, said)
@@ -109,9 +109,9 @@ func TestChecksums_AreTrueAndOfEveryFile(t *testing.T) {
 
 // TestBuild_TheSameCommitMakesTheSameBytes builds again in another directory.
 func TestBuild_TheSameCommitMakesTheSameBytes(t *testing.T) {
-	first := made(t)
+	first := releaseDir(t)
 	second := filepath.Join(t.TempDir(), "again")
-	if err := run(t.Context(), []string{"--version", testVersion, "--out", second, "--only", here() + ",linux/arm64"}); err != nil {
+	if err := runRelease(t.Context(), []string{"--version", testVersion, "--out", second, "--only", hostTarget() + ",linux/arm64"}); err != nil {
 		t.Fatal(err)
 	}
 	sums := func(dir string) string {
@@ -127,7 +127,7 @@ func TestBuild_TheSameCommitMakesTheSameBytes(t *testing.T) {
 }
 
 func TestArchive_HasWhatAPersonNeedsAndRootOwnsIt(t *testing.T) {
-	b, err := os.ReadFile(one(t, "turnstone-repl_*_linux_amd64.tar.gz"))
+	b, err := os.ReadFile(findOne(t, "turnstone-repl_*_linux_amd64.tar.gz"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +156,7 @@ func TestArchive_HasWhatAPersonNeedsAndRootOwnsIt(t *testing.T) {
 }
 
 func TestBillOfMaterials_ListsTheModulesOfTheProgram(t *testing.T) {
-	b, err := os.ReadFile(one(t, "*.cdx.json"))
+	b, err := os.ReadFile(findOne(t, "*.cdx.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,11 +168,11 @@ func TestBillOfMaterials_ListsTheModulesOfTheProgram(t *testing.T) {
 }
 
 func TestProvenance_NamesTheCommitAndEveryFile(t *testing.T) {
-	b, err := os.ReadFile(one(t, "*.intoto.json"))
+	b, err := os.ReadFile(findOne(t, "*.intoto.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	head, err := git(t.Context(), ".", "rev-parse", "HEAD")
+	head, err := runGit(t.Context(), ".", "rev-parse", "HEAD")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,15 +189,15 @@ func TestProvenance_NamesTheCommitAndEveryFile(t *testing.T) {
 
 // TestManifests_NameArchivesThatAreMade fills each with made-up archives of all targets.
 func TestManifests_NameArchivesThatAreMade(t *testing.T) {
-	r := &release{version: dotted, source: &source{tag: testVersion}, out: t.TempDir()}
-	for _, target := range targets {
-		r.programs = append(r.programs, program{target: target, bytes: []byte(target.String())})
+	r := &release{version: testNumber, source: &sourceTree{tag: testVersion}, out: t.TempDir()}
+	for _, target := range buildTargets {
+		r.programs = append(r.programs, builtProgram{buildTarget: target, bytes: []byte(target.String())})
 	}
-	if err := r.archives(); err != nil {
+	if err := r.writeArchives(); err != nil {
 		t.Fatal(err)
 	}
 	archives := len(r.files)
-	if err := r.manifests(); err != nil {
+	if err := r.writeManifests(); err != nil {
 		t.Fatal(err)
 	}
 	if len(r.files) != archives+6 {
@@ -210,7 +210,7 @@ func TestManifests_NameArchivesThatAreMade(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, found := range address.FindAllSubmatch(text, -1) {
-			named, ok := r.find(string(found[1]))
+			named, ok := r.findFile(string(found[1]))
 			if !ok || !strings.Contains(strings.ToLower(string(text)), named.sha256) {
 				t.Errorf("%s names %s, which is not made or has another checksum", f.name, found[1])
 			}
@@ -218,21 +218,21 @@ func TestManifests_NameArchivesThatAreMade(t *testing.T) {
 		if strings.HasSuffix(f.name, ".json") && !json.Valid(text) {
 			t.Errorf("%s is not JSON:\n%s", f.name, text)
 		}
-		if !bytes.Contains(text, []byte(dotted)) || bytes.Contains(text, []byte("<no value>")) {
+		if !bytes.Contains(text, []byte(testNumber)) || bytes.Contains(text, []byte("<no value>")) {
 			t.Errorf("%s:\n%s", f.name, text)
 		}
 	}
 }
 
 func TestManifests_OneWhoseArchivesAreMissingIsLeftOut(t *testing.T) {
-	if found, err := filepath.Glob(filepath.Join(made(t), "winget", "*")); err != nil || len(found) > 0 {
+	if found, err := filepath.Glob(filepath.Join(releaseDir(t), "winget", "*")); err != nil || len(found) > 0 {
 		t.Errorf("%q, %v", found, err)
 	}
-	one(t, "container/Containerfile") // its two are there
+	findOne(t, "container/Containerfile") // its two are there
 }
 
 func TestWheel_HasEveryFileInItsRecord(t *testing.T) {
-	z, err := zip.OpenReader(one(t, "*x86_64*.whl"))
+	z, err := zip.OpenReader(findOne(t, "*x86_64*.whl"))
 	if err != nil {
 		t.Fatal(err)
 	}

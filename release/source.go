@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// A source is a clone of the repository at the commit of a release, with its tag. The go command
+// A sourceTree is a clone of the repository at the commit of a release, with its tag. The go command
 // takes the version of the program from the tag.
-type source struct {
+type sourceTree struct {
 	dir    string
 	commit string // in full
 	tag    string
@@ -21,8 +21,8 @@ type source struct {
 }
 
 // checkOut clones the repository in which this module lies.
-func checkOut(ctx context.Context, tag, commit string) (*source, error) {
-	root, err := git(ctx, ".", "rev-parse", "--show-toplevel")
+func checkOut(ctx context.Context, tag, commit string) (*sourceTree, error) {
+	root, err := runGit(ctx, ".", "rev-parse", "--show-toplevel")
 	if err != nil {
 		return nil, err
 	}
@@ -30,24 +30,24 @@ func checkOut(ctx context.Context, tag, commit string) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &source{dir: dir, tag: tag}
-	if err := s.fill(ctx, root, commit); err != nil {
+	s := &sourceTree{dir: dir, tag: tag}
+	if err := s.checkOutInto(ctx, root, commit); err != nil {
 		os.RemoveAll(dir)
 		return nil, err
 	}
 	return s, nil
 }
 
-func (s *source) fill(ctx context.Context, root, commit string) (err error) {
-	if s.commit, err = git(ctx, root, "rev-parse", "--verify", commit+"^{commit}"); err != nil {
+func (s *sourceTree) checkOutInto(ctx context.Context, root, commit string) (err error) {
+	if s.commit, err = runGit(ctx, root, "rev-parse", "--verify", commit+"^{commit}"); err != nil {
 		return err
 	}
-	tagged, err := git(ctx, root, "tag", "--list", s.tag)
+	tagged, err := runGit(ctx, root, "tag", "--list", s.tag)
 	if err != nil {
 		return err
 	}
 	if tagged != "" {
-		at, err := git(ctx, root, "rev-parse", "--verify", s.tag+"^{commit}")
+		at, err := runGit(ctx, root, "rev-parse", "--verify", s.tag+"^{commit}")
 		if err != nil {
 			return err
 		}
@@ -55,26 +55,26 @@ func (s *source) fill(ctx context.Context, root, commit string) (err error) {
 			return fmt.Errorf("the tag %s is at commit %s, and this builds %s: check out the tag, or choose another version", s.tag, at, s.commit)
 		}
 	}
-	if _, err = git(ctx, root, "clone", "--quiet", "--shared", "--no-checkout", root, s.dir); err != nil {
+	if _, err = runGit(ctx, root, "clone", "--quiet", "--shared", "--no-checkout", root, s.dir); err != nil {
 		return err
 	}
-	if _, err = git(ctx, s.dir, "checkout", "--quiet", "--detach", s.commit); err != nil {
+	if _, err = runGit(ctx, s.dir, "checkout", "--quiet", "--detach", s.commit); err != nil {
 		return err
 	}
 	// Another tag at the commit would be as good a version to the go command.
-	others, err := git(ctx, s.dir, "tag", "--list")
+	others, err := runGit(ctx, s.dir, "tag", "--list")
 	if err != nil {
 		return err
 	}
 	if others != "" {
-		if _, err = git(ctx, s.dir, append([]string{"tag", "--delete"}, strings.Fields(others)...)...); err != nil {
+		if _, err = runGit(ctx, s.dir, append([]string{"tag", "--delete"}, strings.Fields(others)...)...); err != nil {
 			return err
 		}
 	}
-	if _, err = git(ctx, s.dir, "tag", s.tag); err != nil {
+	if _, err = runGit(ctx, s.dir, "tag", s.tag); err != nil {
 		return err
 	}
-	seconds, err := git(ctx, s.dir, "show", "--no-patch", "--format=%ct", s.commit)
+	seconds, err := runGit(ctx, s.dir, "show", "--no-patch", "--format=%ct", s.commit)
 	if err != nil {
 		return err
 	}
@@ -83,19 +83,19 @@ func (s *source) fill(ctx context.Context, root, commit string) (err error) {
 	return err
 }
 
-// read returns a file of the source.
-func (s *source) read(name string) ([]byte, error) {
+// readFile returns a file of the source.
+func (s *sourceTree) readFile(name string) ([]byte, error) {
 	return os.ReadFile(filepath.Join(s.dir, filepath.FromSlash(name)))
 }
 
-// git runs a command of git and returns what it prints.
-func git(ctx context.Context, dir string, args ...string) (string, error) {
-	return command(ctx, dir, nil, "git", args...)
+// runGit runs a command of git and returns what it prints.
+func runGit(ctx context.Context, dir string, args ...string) (string, error) {
+	return runCommand(ctx, dir, nil, "git", args...)
 }
 
-// command runs a program with some variables more and returns what it prints, without the last
+// runCommand runs a program with some variables more and returns what it prints, without the last
 // end of line.
-func command(ctx context.Context, dir string, env []string, name string, args ...string) (string, error) {
+func runCommand(ctx context.Context, dir string, env []string, name string, args ...string) (string, error) {
 	var said strings.Builder
 	c := exec.CommandContext(ctx, name, args...)
 	c.Dir, c.Stderr = dir, &said

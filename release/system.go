@@ -12,9 +12,9 @@ import (
 	"github.com/goreleaser/nfpm/v2/rpm"
 )
 
-// systemPackages makes a Debian and an RPM package for each architecture of Linux. They need no
+// writeSystemPackages makes a Debian and an RPM package for each architecture of Linux. They need no
 // other package: the program is static, and runs without Python or R.
-func (r *release) systemPackages() error {
+func (r *release) writeSystemPackages() error {
 	for _, p := range r.programs {
 		if p.deb == "" {
 			continue
@@ -23,7 +23,7 @@ func (r *release) systemPackages() error {
 			nfpm.Packager
 			arch string
 		}{{deb.Default, p.deb}, {rpm.DefaultRPM, p.rpm}} {
-			if err := r.systemPackage(p, kind.Packager, kind.arch); err != nil {
+			if err := r.writeSystemPackage(p, kind.Packager, kind.arch); err != nil {
 				return err
 			}
 		}
@@ -31,7 +31,7 @@ func (r *release) systemPackages() error {
 	return nil
 }
 
-func (r *release) systemPackage(p program, kind nfpm.Packager, arch string) error {
+func (r *release) writeSystemPackage(p builtProgram, kind nfpm.Packager, arch string) error {
 	dir, err := os.MkdirTemp("", "turnstone-package-*")
 	if err != nil {
 		return err
@@ -59,8 +59,8 @@ func (r *release) systemPackage(p program, kind nfpm.Packager, arch string) erro
 		return err
 	}
 	for _, e := range r.extras {
-		if e.root != "" {
-			if err := add(e.data, e.root, 0o644); err != nil {
+		if e.installPath != "" {
+			if err := add(e.data, e.installPath, 0o644); err != nil {
 				return err
 			}
 		}
@@ -72,5 +72,5 @@ func (r *release) systemPackage(p program, kind nfpm.Packager, arch string) erro
 	if err := kind.Package(info, &b); err != nil {
 		return err
 	}
-	return r.write(kind.ConventionalFileName(info), b.Bytes())
+	return r.writeFile(kind.ConventionalFileName(info), b.Bytes())
 }

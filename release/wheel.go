@@ -17,31 +17,31 @@ var pythonPackage []byte
 //go:embed python/__main__.py
 var pythonMain []byte
 
-// wheels makes one wheel for each target, after
+// writeWheels makes one wheel for each target, after
 // https://packaging.python.org/en/latest/specifications/binary-distribution-format/.
-func (r *release) wheels() error {
+func (r *release) writeWheels() error {
 	for _, p := range r.programs {
 		base := moduleName + "-" + r.pythonVersion()
 		info := base + ".dist-info/"
-		list := []entry{
+		list := []archiveEntry{
 			{moduleName + "/__init__.py", pythonPackage, false},
 			{moduleName + "/__main__.py", pythonMain, false},
-			{base + ".data/scripts/" + p.exe(), p.bytes, true},
+			{base + ".data/scripts/" + p.programName(), p.bytes, true},
 			{info + "METADATA", []byte(r.wheelMetadata()), false},
 			{info + "WHEEL", []byte(wheelTags(p.wheel)), false},
 			{info + "entry_points.txt", []byte("[console_scripts]\n" + packageName + " = " + moduleName + ".__main__:main\n"), false},
 		}
 		for _, e := range r.extras {
 			if e.name == "LICENSE" {
-				list = append(list, entry{info + "licenses/LICENSE", e.data, false})
+				list = append(list, archiveEntry{info + "licenses/LICENSE", e.data, false})
 			}
 		}
-		list = append(list, entry{info + "RECORD", []byte(record(list, info+"RECORD")), false})
-		data, err := zipped(list, r.source.time)
+		list = append(list, archiveEntry{info + "RECORD", []byte(wheelRecord(list, info+"RECORD")), false})
+		data, err := packZip(list, r.source.time)
 		if err != nil {
 			return err
 		}
-		if err := r.write(base+"-py3-none-"+p.wheel+".whl", data); err != nil {
+		if err := r.writeFile(base+"-py3-none-"+p.wheel+".whl", data); err != nil {
 			return err
 		}
 	}
@@ -80,8 +80,8 @@ func wheelTags(platforms string) string {
 	return b.String()
 }
 
-// record lists the files of a wheel with their digests, and itself without.
-func record(list []entry, self string) string {
+// wheelRecord lists the files of a wheel with their digests, and itself without.
+func wheelRecord(list []archiveEntry, self string) string {
 	var b strings.Builder
 	for _, e := range list {
 		sum := sha256.Sum256(e.data)

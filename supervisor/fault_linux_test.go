@@ -345,7 +345,7 @@ func waitUntilGone(t *testing.T, pids ...int) {
 	t.Helper()
 	start := time.Now()
 	for _, pid := range pids {
-		for programs.Alive(pid) {
+		for programs.IsAlive(pid) {
 			if time.Since(start) > testTimeout {
 				t.Fatalf("process %d is still there", pid)
 			}

@@ -23,13 +23,13 @@ const testTimeout = 60 * time.Second
 
 func TestMain(m *testing.M) {
 	supervisor.MonitorMain()
-	if fakeworker.Requested() {
+	if fakeworker.IsRequested() {
 		fakeworker.Main()
 	}
 	if dir := os.Getenv(hostEnv); dir != "" {
 		runHost(dir)
 	}
-	waits.SideBySide()
+	waits.AllowParallel()
 	os.Exit(confined.RunTests(m))
 }
 
@@ -48,7 +48,7 @@ func runHost(dir string) {
 	}
 	if err == nil {
 		var s *supervisor.Session
-		if s, err = sup.Open(context.Background(), "main", fakeworker.Spec(executablePath(), nil)); err == nil {
+		if s, err = sup.Open(context.Background(), "main", fakeworker.NewSpec(executablePath(), nil)); err == nil {
 			var turn uint64
 			if turn, err = s.Submit(context.Background(), "fork\nfork\nprint up"); err == nil {
 				_, err = s.Wait(context.Background(), turn, nil)
@@ -67,7 +67,7 @@ func runHost(dir string) {
 
 // runToolSession opens a session and runs something in it in silence.
 func runToolSession(sup *supervisor.Supervisor) error {
-	s, err := sup.Open(context.Background(), "tool", fakeworker.Spec(executablePath(), nil))
+	s, err := sup.Open(context.Background(), "tool", fakeworker.NewSpec(executablePath(), nil))
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func executablePath() string {
 // fakeSpec returns a worker without a language. Under the race detector a program would
 // linger for a second when it exits, which no real worker does.
 func fakeSpec(o *fakeworker.Options) workers.Spec {
-	spec := fakeworker.Spec(executablePath(), o)
+	spec := fakeworker.NewSpec(executablePath(), o)
 	spec.Env = append(spec.Env, "GORACE=atexit_sleep_ms=0")
 	return spec
 }

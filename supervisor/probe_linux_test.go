@@ -35,7 +35,7 @@ func TestProbe_ATurnThatWasSilentForLongIsSeenToRead(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s, err := sup.Open(t.Context(), "main", fakeworker.Spec(self, nil))
+			s, err := sup.Open(t.Context(), "main", fakeworker.NewSpec(self, nil))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -20,11 +20,11 @@ func TestRename_TheSessionIsThereUnderItsNewNameAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = sup.Close() })
-	s, err := sup.Open(t.Context(), "before", fakeworker.Spec(executablePath(), nil))
+	s, err := sup.Open(t.Context(), "before", fakeworker.NewSpec(executablePath(), nil))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := sup.Open(t.Context(), "other", fakeworker.Spec(executablePath(), nil)); err != nil {
+	if _, err := sup.Open(t.Context(), "other", fakeworker.NewSpec(executablePath(), nil)); err != nil {
 		t.Fatal(err)
 	}
 	if err := sup.Rename(s, "other"); !errors.Is(err, session.ErrExists) {
@@ -50,7 +50,7 @@ func TestRename_TheSessionIsThereUnderItsNewNameAlone(t *testing.T) {
 	if found, _ := sup.Session("after"); found != s {
 		t.Error("the new name does not lead to it")
 	}
-	if _, err := sup.Open(t.Context(), "before", fakeworker.Spec(executablePath(), nil)); err != nil {
+	if _, err := sup.Open(t.Context(), "before", fakeworker.NewSpec(executablePath(), nil)); err != nil {
 		t.Errorf("the old name is not free: %v", err)
 	}
 	if err := s.Close(t.Context()); err != nil {

@@ -459,7 +459,7 @@ func TestSession_OutputBetweenTurnsIsMarkedSo(t *testing.T) {
 
 func TestSession_NotFencedWorkerStillEndsItsTurnsWhole(t *testing.T) {
 	t.Parallel()
-	s := openSession(t, nil, fakeSpec(&fakeworker.Options{NoFence: true}))
+	s := openSession(t, nil, fakeSpec(&fakeworker.Options{NoMarkers: true}))
 	for range 100 {
 		if _, r := runTurn(t, s, "print a\nraw b\nprint c"); !strings.Contains(outputText(r.Events), "c\n") || !strings.Contains(outputText(r.Events), "b") {
 			t.Fatalf("got %q", outputText(r.Events))
@@ -600,7 +600,7 @@ func TestOpen_ANameOfADeviceOfWindowsIsAName(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = sup.Close() })
 	for _, name := range []string{"CON.x", "nul.1", "com1.a", "aux.", "prn...", "LPT9", "nul"} {
-		if _, err := sup.Open(t.Context(), name, fakeworker.Spec(executablePath(), nil)); err != nil {
+		if _, err := sup.Open(t.Context(), name, fakeworker.NewSpec(executablePath(), nil)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 
 func TestGenerate_TheFilesAreWhatTheGoTypesGive(t *testing.T) {
 	root := filepath.Join("..", "..")
-	files, err := generate(root)
+	files, err := generateFiles(root)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func TestGenerate_RefusesWhatItsTablesDoNotSay(t *testing.T) {
 		if err := os.WriteFile(path, []byte(changed), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := generate(root); err == nil || !strings.Contains(err.Error(), name) {
+		if _, err := generateFiles(root); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("want an error that names %s, got %v", name, err)
 		}
 	}

@@ -17,7 +17,7 @@ func main() {
 	if len(os.Args) > 1 {
 		root = os.Args[1]
 	}
-	files, err := generate(root)
+	files, err := generateFiles(root)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "generate:", err)
 		os.Exit(1)
@@ -30,19 +30,19 @@ func main() {
 	}
 }
 
-// generate returns the files, by their paths from the root of the tree.
-func generate(root string) (map[string][]byte, error) {
-	w, err := readWire(root)
+// generateFiles returns the files, by their paths from the root of the tree.
+func generateFiles(root string) (map[string][]byte, error) {
+	w, err := readModel(root)
 	if err != nil {
 		return nil, err
 	}
-	schema, err := w.schema()
+	schema, err := w.writeSchema()
 	if err != nil {
 		return nil, err
 	}
 	return map[string][]byte{
 		"docs/daemon.schema.json":                 schema,
-		"clients/python/turnstone_client/wire.py": w.python(),
-		"clients/typescript/src/wire.ts":          w.typescript(),
+		"clients/python/turnstone_client/wire.py": w.writePython(),
+		"clients/typescript/src/wire.ts":          w.writeTypeScript(),
 	}, nil
 }

@@ -1,11 +1,11 @@
 package main
 
-// A method is one of the daemon, with the Go types of its params and its result. "" is an
+// A rpcMethod is one of the daemon, with the Go types of its params and its result. "" is an
 // object without fields.
-type method struct{ name, params, result string }
+type rpcMethod struct{ name, params, result string }
 
 // methods has each method of package client, by the constant that names it.
-var methods = []method{
+var rpcMethods = []rpcMethod{
 	{"MethodInfo", "", "client.Info"},
 	{"MethodPing", "", ""},
 	{"MethodHello", "client.HelloParams", "client.HelloReply"},
@@ -47,7 +47,7 @@ var methods = []method{
 }
 
 // notifications are sent by the daemon.
-var notifications = []method{
+var rpcNotifications = []rpcMethod{
 	{"MethodSnapshot", "client.Snapshot", ""},
 	{"MethodEvent", "client.LiveEvent", ""},
 	{"MethodChange", "client.ChangeNotice", ""},
@@ -57,7 +57,7 @@ var notifications = []method{
 }
 
 // renamed are the types whose JSON is written by another one.
-var renamed = map[string]string{
+var renamedTypes = map[string]string{
 	"session.Info":         "session.infoJSON",
 	"session.Reply":        "session.replyJSON",
 	"timeline.Event":       "timeline.eventJSON",
@@ -66,7 +66,7 @@ var renamed = map[string]string{
 
 // names are those of types in the schema and in other languages, where their Go name alone would
 // not tell enough, or is taken.
-var names = map[string]string{
+var typeNames = map[string]string{
 	"client.Info":           "Daemon",
 	"client.ChangeNotice":   "TickNotice",
 	"client.Limits":         "SessionLimits",
@@ -80,12 +80,12 @@ var names = map[string]string{
 	"list":                  "SessionList",
 }
 
-// byHand are types whose JSON no struct describes.
-var byHand = map[string]kind{
+// handWrittenKinds are types whose JSON no struct describes.
+var handWrittenKinds = map[string]typeForm{
 	"session.State":     {enum: []string{"preparing", "starting", "idle", "running", "waiting", "stopping", "ended"}},
 	"timeline.Seq":      {basic: integer},
 	"time.Time":         {basic: text},
-	"json.RawMessage":   {basic: anything},
-	"timeline.dataJSON": {basic: anything},
-	"timeline.waitJSON": {basic: anything},
+	"json.RawMessage":   {basic: anyValue},
+	"timeline.dataJSON": {basic: anyValue},
+	"timeline.waitJSON": {basic: anyValue},
 }

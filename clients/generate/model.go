@@ -13,73 +13,73 @@ import (
 	"strings"
 )
 
-// The basic kinds of JSON.
-type basic string
+// The basicKind kinds of JSON.
+type basicKind string
 
 const (
-	text     basic = "string"
-	integer  basic = "integer"
-	number   basic = "number"
-	truth    basic = "boolean"
-	anything basic = "any"
+	text     basicKind = "string"
+	integer  basicKind = "integer"
+	number   basicKind = "number"
+	boolean  basicKind = "boolean"
+	anyValue basicKind = "any"
 )
 
-// A kind is the form of one value. One of its fields is set.
-type kind struct {
-	basic  basic
+// A typeForm is the form of one value. One of its fields is set.
+type typeForm struct {
+	basic  basicKind
 	enum   []string
-	list   *kind
-	values *kind  // of an object with any names
-	object string // the name of an object in the schema
+	list   *typeForm
+	values *typeForm // of an object with any names
+	object string    // the name of an object in the schema
 }
 
-// A field is one of an object.
-type field struct {
+// A objectField is one of an object.
+type objectField struct {
 	name     string
 	doc      string
 	optional bool
-	kind     kind
+	kind     typeForm
 }
 
-// An object is a type with fields.
-type object struct {
+// An wireObject is a type with fields.
+type wireObject struct {
 	name   string
 	doc    string
-	fields []field
+	fields []objectField
 }
 
-// A wire is all that goes over the socket of a daemon.
-type wire struct {
-	protocol  string
-	names     map[string]string // of methods, by their constants
-	objects   map[string]*object
-	packages  map[string]map[string]*ast.TypeSpec // by package and name
-	docs      map[*ast.TypeSpec]string
-	constants map[string][]string // the values of a type of texts
-	byMethod  map[string]bool     // the types that write their JSON themselves
+// A wireModel is all that goes over the socket of a daemon.
+type wireModel struct {
+	protocol   string
+	names      map[string]string // of methods, by their constants
+	objects    map[string]*wireObject
+	packages   map[string]map[string]*ast.TypeSpec // by package and name
+	docs       map[*ast.TypeSpec]string
+	constants  map[string][]string // the values of a type of texts
+	customJSON map[string]bool     // the types that write their JSON themselves
 }
 
-// readWire reads the Go types below root.
-func readWire(root string) (*wire, error) {
-	w := &wire{
-		names: make(map[string]string), objects: make(map[string]*object), constants: make(map[string][]string), byMethod: make(map[string]bool),
+// readModel reads the Go types below root.
+func readModel(root string) (*wireModel, error) {
+	w := &wireModel{
+		names: make(map[string]string), objects: make(map[string]*wireObject), constants: make(map[string][]string), customJSON: make(map[string]bool),
 		packages: make(map[string]map[string]*ast.TypeSpec), docs: make(map[*ast.TypeSpec]string),
 	}
 	for _, p := range []string{"client", "session", "timeline"} {
-		if err := w.parse(filepath.Join(root, p), p); err != nil {
+		if err := w.parsePackage(filepath.Join(root, p), p); err != nil {
 			return nil, err
 		}
 	}
-	w.objects["SessionList"] = &object{name: "SessionList", doc: "All sessions, by name.", fields: []field{{name: "sessions", kind: kind{list: &kind{object: "Session"}}}}}
+	w.objects["SessionList"] = &wireObject{name: "SessionList", doc: "All sessions, by name.", fields: []objectField{{name: "sessions", kind: typeForm{list: &typeForm{object: "Session"}}}}}
 	known := make(map[string]bool)
-	for _, m := range slices.Concat(methods, notifications) {
+	for _, m := range slices.Concat(rpcMethods, rpcNotifications) {
 		if w.names[m.name] == "" {
 			return nil, fmt.Errorf("package client has no constant %s", m.name)
 		}
 		known[m.name] = true
 		for _, t := range []string{m.params, m.result} {
 			if t != "" && t != "list" {
-				if _, err := w.kindOf(t); err != nil {
+				if _, err := w.formOfName(t); err != nil {
 					return nil, fmt.Errorf("%s: %w", m.name, err)
 				}
 			}
@@ -93,8 +93,8 @@ func readWire(root string) (*wire, error) {
 	return w, nil
 }
 
-// parse reads the types, the methods' names and the constants of a package.
-func (w *wire) parse(dir, name string) error {
+// parsePackage reads the types, the methods' names and the constants of a package.
+func (w *wireModel) parsePackage(dir, name string) error {
 	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
 		return err
@@ -111,10 +111,10 @@ func (w *wire) parse(dir, name string) error {
 		for _, d := range f.Decls {
 			switch d := d.(type) {
 			case *ast.GenDecl:
-				w.declare(name, d)
+				w.addTypes(name, d)
 			case *ast.FuncDecl:
 				if d.Name.Name == "MarshalJSON" {
-					w.byMethod[w.qualified(name, d.Recv.List[0].Type)] = true
+					w.customJSON[w.qualifiedName(name, d.Recv.List[0].Type)] = true
 				}
 			}
 		}
@@ -122,7 +122,7 @@ func (w *wire) parse(dir, name string) error {
 	return nil
 }
 
-func (w *wire) declare(pkg string, g *ast.GenDecl) {
+func (w *wireModel) addTypes(pkg string, g *ast.GenDecl) {
 	for _, spec := range g.Specs {
 		switch spec := spec.(type) {
 		case *ast.TypeSpec:
@@ -131,15 +131,15 @@ func (w *wire) declare(pkg string, g *ast.GenDecl) {
 			if doc == nil {
 				doc = g.Doc
 			}
-			w.docs[spec] = sentence(doc.Text())
+			w.docs[spec] = oneLine(doc.Text())
 		case *ast.ValueSpec:
-			w.constant(pkg, spec)
+			w.addConstant(pkg, spec)
 		}
 	}
 }
 
-// constant keeps the name of a method, or one value of a type of texts.
-func (w *wire) constant(pkg string, spec *ast.ValueSpec) {
+// addConstant keeps the name of a method, or one value of a type of texts.
+func (w *wireModel) addConstant(pkg string, spec *ast.ValueSpec) {
 	for i, name := range spec.Names {
 		if i >= len(spec.Values) {
 			continue
@@ -156,71 +156,71 @@ func (w *wire) constant(pkg string, spec *ast.ValueSpec) {
 		case pkg == "client" && strings.HasPrefix(name.Name, "Method"):
 			w.names[name.Name] = value
 		case spec.Type != nil:
-			t := w.qualified(pkg, spec.Type)
+			t := w.qualifiedName(pkg, spec.Type)
 			w.constants[t] = append(w.constants[t], value)
 		}
 	}
 }
 
-// qualified names a type as "package.Name".
-func (w *wire) qualified(pkg string, t ast.Expr) string {
+// qualifiedName names a type as "package.Name".
+func (w *wireModel) qualifiedName(pkg string, t ast.Expr) string {
 	switch t := t.(type) {
 	case *ast.Ident:
 		return pkg + "." + t.Name
 	case *ast.SelectorExpr:
 		return t.X.(*ast.Ident).Name + "." + t.Sel.Name
 	case *ast.StarExpr:
-		return w.qualified(pkg, t.X)
+		return w.qualifiedName(pkg, t.X)
 	}
 	return ""
 }
 
-// kindOf returns the form of a named type, and reads it if it is an object.
-func (w *wire) kindOf(name string) (kind, error) {
-	if other, ok := renamed[name]; ok {
+// formOfName returns the form of a named type, and reads it if it is an object.
+func (w *wireModel) formOfName(name string) (typeForm, error) {
+	if other, ok := renamedTypes[name]; ok {
 		name = other
 	}
-	if k, ok := byHand[name]; ok {
+	if k, ok := handWrittenKinds[name]; ok {
 		return k, nil
 	}
 	pkg, short, _ := strings.Cut(name, ".")
 	spec := w.packages[pkg][short]
 	if spec == nil {
-		return kind{}, fmt.Errorf("there is no type %s", name)
+		return typeForm{}, fmt.Errorf("there is no type %s", name)
 	}
-	if w.byMethod[name] {
-		return kind{}, fmt.Errorf("%s writes its JSON itself: say in clients/generate/methods.go how", name)
+	if w.customJSON[name] {
+		return typeForm{}, fmt.Errorf("%s writes its JSON itself: say in clients/generate/methods.go how", name)
 	}
 	if values := w.constants[name]; values != nil {
-		return kind{enum: values}, nil
+		return typeForm{enum: values}, nil
 	}
 	s, ok := spec.Type.(*ast.StructType)
 	if !ok {
-		return w.kind(pkg, spec.Type)
+		return w.formOf(pkg, spec.Type)
 	}
-	as := names[name]
+	as := typeNames[name]
 	if as == "" {
 		as = short
 	}
 	if o := w.objects[as]; o != nil {
-		return kind{object: as}, nil
+		return typeForm{object: as}, nil
 	}
-	o := &object{name: as, doc: w.docs[spec]}
+	o := &wireObject{name: as, doc: w.docs[spec]}
 	w.objects[as] = o // before its fields, which may hold one of its own kind
-	fields, err := w.fields(pkg, s)
+	fields, err := w.structFields(pkg, s)
 	o.fields = fields
-	for of, by := range renamed {
+	for of, by := range renamedTypes {
 		if by == name && o.doc == "" {
 			o.doc = w.docs[w.packages[pkg][strings.TrimPrefix(of, pkg+".")]]
 		}
 	}
 	if err != nil {
-		return kind{}, fmt.Errorf("%s: %w", name, err)
+		return typeForm{}, fmt.Errorf("%s: %w", name, err)
 	}
-	return kind{object: as}, nil
+	return typeForm{object: as}, nil
 }
 
-func (w *wire) fields(pkg string, s *ast.StructType) (list []field, err error) {
+func (w *wireModel) structFields(pkg string, s *ast.StructType) (list []objectField, err error) {
 	for _, f := range s.Fields.List {
 		tag := ""
 		if f.Tag != nil {
@@ -231,7 +231,7 @@ func (w *wire) fields(pkg string, s *ast.StructType) (list []field, err error) {
 			tag = reflect.StructTag(unquoted).Get("json")
 		}
 		if len(f.Names) == 0 {
-			embedded, err := w.embedded(pkg, f.Type)
+			embedded, err := w.embeddedFields(pkg, f.Type)
 			if err != nil {
 				return nil, err
 			}
@@ -242,7 +242,7 @@ func (w *wire) fields(pkg string, s *ast.StructType) (list []field, err error) {
 		if name == "-" || name == "" {
 			continue
 		}
-		k, err := w.kind(pkg, f.Type)
+		k, err := w.formOf(pkg, f.Type)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
@@ -250,64 +250,64 @@ func (w *wire) fields(pkg string, s *ast.StructType) (list []field, err error) {
 		if doc == "" {
 			doc = f.Doc.Text()
 		}
-		list = append(list, field{name: name, doc: sentence(doc), optional: strings.Contains(options, "omit"), kind: k})
+		list = append(list, objectField{name: name, doc: oneLine(doc), optional: strings.Contains(options, "omit"), kind: k})
 	}
 	return list, nil
 }
 
-// embedded returns the fields of a struct within another one, also through a name for it.
-func (w *wire) embedded(pkg string, t ast.Expr) ([]field, error) {
+// embeddedFields returns the fields of a struct within another one, also through a name for it.
+func (w *wireModel) embeddedFields(pkg string, t ast.Expr) ([]objectField, error) {
 	for {
-		name := w.qualified(pkg, t)
+		name := w.qualifiedName(pkg, t)
 		from, short, _ := strings.Cut(name, ".")
 		spec := w.packages[from][short]
 		if spec == nil {
 			return nil, fmt.Errorf("there is no type %s", name)
 		}
 		if s, ok := spec.Type.(*ast.StructType); ok {
-			return w.fields(from, s)
+			return w.structFields(from, s)
 		}
 		pkg, t = from, spec.Type
 	}
 }
 
-// kind returns the form of any type.
-func (w *wire) kind(pkg string, t ast.Expr) (kind, error) {
+// formOf returns the form of any type.
+func (w *wireModel) formOf(pkg string, t ast.Expr) (typeForm, error) {
 	switch t := t.(type) {
 	case *ast.StarExpr:
-		return w.kind(pkg, t.X)
+		return w.formOf(pkg, t.X)
 	case *ast.ArrayType:
 		if elt, ok := t.Elt.(*ast.Ident); ok && elt.Name == "byte" {
-			return kind{basic: text}, nil // in base64
+			return typeForm{basic: text}, nil // in base64
 		}
-		k, err := w.kind(pkg, t.Elt)
-		return kind{list: &k}, err
+		k, err := w.formOf(pkg, t.Elt)
+		return typeForm{list: &k}, err
 	case *ast.MapType:
-		k, err := w.kind(pkg, t.Value)
-		return kind{values: &k}, err
+		k, err := w.formOf(pkg, t.Value)
+		return typeForm{values: &k}, err
 	case *ast.Ident:
 		switch t.Name {
 		case "string":
-			return kind{basic: text}, nil
+			return typeForm{basic: text}, nil
 		case "bool":
-			return kind{basic: truth}, nil
+			return typeForm{basic: boolean}, nil
 		case "float64":
-			return kind{basic: number}, nil
+			return typeForm{basic: number}, nil
 		case "int", "int64", "uint64", "uint32", "uint8":
-			return kind{basic: integer}, nil
+			return typeForm{basic: integer}, nil
 		case "any":
-			return kind{basic: anything}, nil
+			return typeForm{basic: anyValue}, nil
 		}
-		return w.kindOf(pkg + "." + t.Name)
+		return w.formOfName(pkg + "." + t.Name)
 	case *ast.SelectorExpr:
-		return w.kindOf(w.qualified(pkg, t))
+		return w.formOfName(w.qualifiedName(pkg, t))
 	}
-	return kind{}, fmt.Errorf("a %T has no form in JSON here", t)
+	return typeForm{}, fmt.Errorf("a %T has no form in JSON here", t)
 }
 
-// sorted returns the objects by name.
-func (w *wire) sorted() []*object {
-	var list []*object
+// sortedObjects returns the objects by name.
+func (w *wireModel) sortedObjects() []*wireObject {
+	var list []*wireObject
 	for _, name := range slices.Sorted(maps.Keys(w.objects)) {
 		list = append(list, w.objects[name])
 	}
@@ -315,19 +315,19 @@ func (w *wire) sorted() []*object {
 }
 
 // objectName is the name of a type of the table in the schema; "" without one.
-func (w *wire) objectName(t string) string {
+func (w *wireModel) objectName(t string) string {
 	if t == "" {
 		return ""
 	}
 	if t == "list" {
-		return names[t]
+		return typeNames[t]
 	}
-	k, err := w.kindOf(t)
+	k, err := w.formOfName(t)
 	if err != nil {
 		return ""
 	}
 	return k.object
 }
 
-// sentence makes one line of a comment.
-func sentence(doc string) string { return strings.Join(strings.Fields(doc), " ") }
+// oneLine makes one line of a comment.
+func oneLine(doc string) string { return strings.Join(strings.Fields(doc), " ") }

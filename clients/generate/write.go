@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-const generated = "Written by go run ./clients/generate from the Go types of package client. Do not edit."
+const generatedNotice = "Written by go run ./clients/generate from the Go types of package client. Do not edit."
 
-// schema writes JSON Schema, with the methods beside the types.
-func (w *wire) schema() ([]byte, error) {
+// writeSchema writes JSON Schema, with the methods beside the types.
+func (w *wireModel) writeSchema() ([]byte, error) {
 	types := make(map[string]any)
-	for _, o := range w.sorted() {
+	for _, o := range w.sortedObjects() {
 		properties := make(map[string]any)
 		required := []string{}
 		for _, f := range o.fields {
-			s := f.kind.schema()
+			s := f.kind.schemaOf()
 			if f.doc != "" {
 				s["description"] = f.doc
 			}
@@ -27,15 +27,15 @@ func (w *wire) schema() ([]byte, error) {
 		}
 		types[o.name] = map[string]any{"type": "object", "description": o.doc, "properties": properties, "required": required}
 	}
-	table := func(list []method) map[string]any {
+	table := func(list []rpcMethod) map[string]any {
 		entries := make(map[string]any)
 		for _, m := range list {
 			e := make(map[string]any)
 			if name := w.objectName(m.params); name != "" {
-				e["params"] = reference(name)
+				e["params"] = schemaRef(name)
 			}
 			if name := w.objectName(m.result); name != "" {
-				e["result"] = reference(name)
+				e["result"] = schemaRef(name)
 			}
 			entries[w.names[m.name]] = e
 		}
@@ -46,48 +46,48 @@ func (w *wire) schema() ([]byte, error) {
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false)
 	err := e.Encode(map[string]any{
-		"$schema": "https://json-schema.org/draft/2020-12/schema", "$comment": generated,
+		"$schema": "https://json-schema.org/draft/2020-12/schema", "$comment": generatedNotice,
 		"title": "The protocol of the daemon, version " + w.protocol + ": docs/daemon.md",
-		"$defs": types, "methods": table(methods), "notifications": table(notifications),
+		"$defs": types, "methods": table(rpcMethods), "notifications": table(rpcNotifications),
 	})
 	return b.Bytes(), err
 }
 
-func reference(name string) map[string]any { return map[string]any{"$ref": "#/$defs/" + name} }
+func schemaRef(name string) map[string]any { return map[string]any{"$ref": "#/$defs/" + name} }
 
-func (k kind) schema() map[string]any {
+func (k typeForm) schemaOf() map[string]any {
 	switch {
 	case k.object != "":
-		return reference(k.object)
+		return schemaRef(k.object)
 	case k.list != nil:
-		return map[string]any{"type": "array", "items": k.list.schema()}
+		return map[string]any{"type": "array", "items": k.list.schemaOf()}
 	case k.values != nil:
-		return map[string]any{"type": "object", "additionalProperties": k.values.schema()}
+		return map[string]any{"type": "object", "additionalProperties": k.values.schemaOf()}
 	case k.enum != nil:
 		return map[string]any{"enum": k.enum}
-	case k.basic == anything:
+	case k.basic == anyValue:
 		return map[string]any{}
 	}
 	return map[string]any{"type": k.basic}
 }
 
-// python writes a TypedDict for each object. Names of fields that are no names of Python, and
+// writePython writes a TypedDict for each object. Names of fields that are no names of Python, and
 // optional ones, need the form with two classes.
-func (w *wire) python() []byte {
+func (w *wireModel) writePython() []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "\"\"\"The types of what goes over the socket of a daemon.\n\n%s\n\"\"\"\n\nfrom __future__ import annotations\n\nfrom typing import Any, Dict, List, Literal, TypedDict, Union\n\nPROTOCOL = %s\n", generated, w.protocol)
-	for _, o := range w.sorted() {
+	fmt.Fprintf(&b, "\"\"\"The types of what goes over the socket of a daemon.\n\n%s\n\"\"\"\n\nfrom __future__ import annotations\n\nfrom typing import Any, Dict, List, Literal, TypedDict, Union\n\nPROTOCOL = %s\n", generatedNotice, w.protocol)
+	for _, o := range w.sortedObjects() {
 		base := "TypedDict"
-		if required := o.python(&b, "_"+o.name, base, false); required {
+		if required := o.writeClass(&b, "_"+o.name, base, false); required {
 			base = "_" + o.name
 		}
-		o.python(&b, o.name, base, true)
+		o.writeClass(&b, o.name, base, true)
 	}
 	return b.Bytes()
 }
 
-// python writes the class of the required fields, if there are any, or that of all.
-func (o *object) python(b *bytes.Buffer, name, base string, optional bool) bool {
+// writeClass writes the class of the required fields, if there are any, or that of all.
+func (o *wireObject) writeClass(b *bytes.Buffer, name, base string, optional bool) bool {
 	var lines []string
 	for _, f := range o.fields {
 		if f.optional == optional {
@@ -112,35 +112,35 @@ func (o *object) python(b *bytes.Buffer, name, base string, optional bool) bool 
 	return true
 }
 
-func pythonField(f field) string {
-	line := "    " + f.name + ": " + f.kind.python()
+func pythonField(f objectField) string {
+	line := "    " + f.name + ": " + f.kind.pythonType()
 	if f.doc != "" {
 		line += "  # " + f.doc
 	}
-	if pythonWords[f.name] {
+	if pythonKeywords[f.name] {
 		line = "    # " + strings.TrimSpace(line) + " (a word of Python: read it by its name in brackets)"
 	}
 	return line + "\n"
 }
 
-// pythonWords are names of fields that no class can have.
-var pythonWords = map[string]bool{"from": true, "with": true}
+// pythonKeywords are names of fields that no class can have.
+var pythonKeywords = map[string]bool{"from": true, "with": true}
 
-func (k kind) python() string {
+func (k typeForm) pythonType() string {
 	switch {
 	case k.object != "":
 		return `"` + k.object + `"`
 	case k.list != nil:
-		return "List[" + k.list.python() + "]"
+		return "List[" + k.list.pythonType() + "]"
 	case k.values != nil:
-		return "Dict[str, " + k.values.python() + "]"
+		return "Dict[str, " + k.values.pythonType() + "]"
 	case k.enum != nil:
-		return "Literal[" + quoted(k.enum, ", ") + "]"
+		return "Literal[" + quoteList(k.enum, ", ") + "]"
 	}
-	return map[basic]string{text: "str", integer: "int", number: "float", truth: "bool", anything: "Any"}[k.basic]
+	return map[basicKind]string{text: "str", integer: "int", number: "float", boolean: "bool", anyValue: "Any"}[k.basic]
 }
 
-func quoted(list []string, between string) string {
+func quoteList(list []string, between string) string {
 	var b []string
 	for _, s := range list {
 		b = append(b, fmt.Sprintf("%q", s))
@@ -148,11 +148,11 @@ func quoted(list []string, between string) string {
 	return strings.Join(b, between)
 }
 
-// typescript writes an interface for each object, and the types of each method.
-func (w *wire) typescript() []byte {
+// writeTypeScript writes an interface for each object, and the types of each method.
+func (w *wireModel) writeTypeScript() []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "// The types of what goes over the socket of a daemon.\n// %s\n\nexport const protocol = %s;\n", generated, w.protocol)
-	for _, o := range w.sorted() {
+	fmt.Fprintf(&b, "// The types of what goes over the socket of a daemon.\n// %s\n\nexport const protocol = %s;\n", generatedNotice, w.protocol)
+	for _, o := range w.sortedObjects() {
 		b.WriteString("\n")
 		if o.doc != "" {
 			fmt.Fprintf(&b, "/** %s */\n", o.doc)
@@ -166,16 +166,16 @@ func (w *wire) typescript() []byte {
 			if f.optional {
 				mark = "?"
 			}
-			fmt.Fprintf(&b, "  %s%s: %s;\n", f.name, mark, f.kind.typescript())
+			fmt.Fprintf(&b, "  %s%s: %s;\n", f.name, mark, f.kind.typeScriptType())
 		}
 		b.WriteString("}\n")
 	}
-	w.typescriptTable(&b, "Methods", "The methods, with their params and results.", methods)
-	w.typescriptTable(&b, "Notifications", "What the daemon sends by itself.", notifications)
+	w.typescriptTable(&b, "Methods", "The methods, with their params and results.", rpcMethods)
+	w.typescriptTable(&b, "Notifications", "What the daemon sends by itself.", rpcNotifications)
 	return b.Bytes()
 }
 
-func (w *wire) typescriptTable(b *bytes.Buffer, name, doc string, list []method) {
+func (w *wireModel) typescriptTable(b *bytes.Buffer, name, doc string, list []rpcMethod) {
 	fmt.Fprintf(b, "\n/** %s */\nexport interface %s {\n", doc, name)
 	for _, m := range list {
 		params, result := w.objectName(m.params), w.objectName(m.result)
@@ -190,18 +190,18 @@ func (w *wire) typescriptTable(b *bytes.Buffer, name, doc string, list []method)
 	b.WriteString("}\n")
 }
 
-func (k kind) typescript() string {
+func (k typeForm) typeScriptType() string {
 	switch {
 	case k.object != "":
 		return k.object
 	case k.list != nil && k.list.enum != nil:
-		return "(" + k.list.typescript() + ")[]"
+		return "(" + k.list.typeScriptType() + ")[]"
 	case k.list != nil:
-		return k.list.typescript() + "[]"
+		return k.list.typeScriptType() + "[]"
 	case k.values != nil:
-		return "Record<string, " + k.values.typescript() + ">"
+		return "Record<string, " + k.values.typeScriptType() + ">"
 	case k.enum != nil:
-		return quoted(k.enum, " | ")
+		return quoteList(k.enum, " | ")
 	}
-	return map[basic]string{text: "string", integer: "number", number: "number", truth: "boolean", anything: "unknown"}[k.basic]
+	return map[basicKind]string{text: "string", integer: "number", number: "number", boolean: "boolean", anyValue: "unknown"}[k.basic]
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // once is part of each package: a test fails the first time that it asks, and never again.
-const once = `
+const runOnceScript = `
 import (
 	"os"
 	"path/filepath"
@@ -35,16 +35,16 @@ func once(t *testing.T) {
 }
 `
 
-// A judged is a module with tests that fail, and what one run of CI keeps of it.
-type judged struct {
-	dir   string // the module, with the script
-	was   string // what its tests remember
-	run   string // what the run of CI has looked at
-	cache string
+// A testModule is a module with tests that fail, and what one run of CI keeps of it.
+type testModule struct {
+	dir       string // the module, with the script
+	testState string // what its tests remember
+	ciRun     string // what the run of CI has looked at
+	cache     string
 }
 
-// module makes one whose .ci/flaky is as given, with a package for each of these files.
-func module(t *testing.T, listed string, files map[string]string) *judged {
+// newTestModule makes one whose .ci/flaky is as given, with a package for each of these files.
+func newTestModule(t *testing.T, listed string, files map[string]string) *testModule {
 	t.Helper()
 	for _, tool := range []string{"bash", "flock", "timeout"} {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -52,7 +52,7 @@ func module(t *testing.T, listed string, files map[string]string) *judged {
 		}
 	}
 	dir := t.TempDir()
-	j := &judged{filepath.Join(dir, "module"), filepath.Join(dir, "was"), filepath.Join(dir, "run"), filepath.Join(dir, "cache")}
+	j := &testModule{filepath.Join(dir, "module"), filepath.Join(dir, "was"), filepath.Join(dir, "run"), filepath.Join(dir, "cache")}
 	script, err := os.ReadFile("../../scripts/again")
 	if err != nil {
 		t.Fatal(err)
@@ -64,7 +64,7 @@ func module(t *testing.T, listed string, files map[string]string) *judged {
 	}
 	for name, text := range files {
 		all[name+"/"+name+"_test.go"] = "package " + name + "\n" + text
-		all[name+"/once_test.go"] = "package " + name + "\n" + once
+		all[name+"/once_test.go"] = "package " + name + "\n" + runOnceScript
 	}
 	for name, text := range all {
 		path := filepath.Join(j.dir, name)
@@ -72,7 +72,7 @@ func module(t *testing.T, listed string, files map[string]string) *judged {
 			t.Fatal(err)
 		}
 	}
-	for _, d := range []string{j.was, j.run, j.cache} {
+	for _, d := range []string{j.testState, j.ciRun, j.cache} {
 		if err := os.Mkdir(d, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -80,13 +80,13 @@ func module(t *testing.T, listed string, files map[string]string) *judged {
 	return j
 }
 
-// command returns the output of a program in the module, and its exit status.
-func (j *judged) command(t *testing.T, name string, args ...string) (string, int) {
+// runCommand returns the output of a program in the module, and its exit status.
+func (j *testModule) runCommand(t *testing.T, name string, args ...string) (string, int) {
 	t.Helper()
 	cmd := exec.Command(name, args...)
 	cmd.Dir = j.dir
 	cmd.Env = append(os.Environ(), "GOCACHE="+goCache(t), "GOFLAGS=-mod=mod", "GOPROXY=off", "GOWORK=off", "GOTOOLCHAIN=local",
-		"XDG_CACHE_HOME="+j.cache, "TURNSTONE_AGAIN="+j.run, "JUDGED_DIR="+j.was)
+		"XDG_CACHE_HOME="+j.cache, "TURNSTONE_AGAIN="+j.ciRun, "JUDGED_DIR="+j.testState)
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
@@ -104,11 +104,11 @@ func goCache(t *testing.T) string {
 	return strings.TrimSpace(string(out))
 }
 
-// judge runs the tests, which fail, and returns what the script says of that.
-func (j *judged) judge(t *testing.T, args ...string) (said string, status int) {
+// runJudge runs the tests, which fail, and returns what the script says of that.
+func (j *testModule) runJudge(t *testing.T, args ...string) (said string, status int) {
 	t.Helper()
 	args = append([]string{"-vet=off"}, args...)
-	out, status := j.command(t, "go", append([]string{"test", "-v=test2json"}, args...)...)
+	out, status := j.runCommand(t, "go", append([]string{"test", "-v=test2json"}, args...)...)
 	if status == 0 {
 		t.Fatalf("no test has failed:\n%s", out)
 	}
@@ -116,7 +116,7 @@ func (j *judged) judge(t *testing.T, args ...string) (said string, status int) {
 	if err := os.WriteFile(log, []byte(out), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	said, status = j.command(t, filepath.Join(j.dir, "scripts", "again"), append([]string{log}, args...)...)
+	said, status = j.runCommand(t, filepath.Join(j.dir, "scripts", "again"), append([]string{log}, args...)...)
 	t.Cleanup(func() {
 		if t.Failed() { // in a log of CI, verdicts about no test of its own would mislead
 			t.Logf("exit status %d\n%s", status, said)
@@ -125,29 +125,29 @@ func (j *judged) judge(t *testing.T, args ...string) (said string, status int) {
 	return said, status
 }
 
-// forget makes the tests fail again, in another run of CI.
-func (j *judged) forget(t *testing.T) {
+// resetRun makes the tests fail again, in another run of CI.
+func (j *testModule) resetRun(t *testing.T) {
 	t.Helper()
-	for _, d := range []string{j.was, j.run} {
+	for _, d := range []string{j.testState, j.ciRun} {
 		if err := errors.Join(os.RemoveAll(d), os.Mkdir(d, 0o755)); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-// verdicts are the lines that begin with FLAKY or BROKEN, in order.
-func verdicts(said string) []string {
+// verdictLines are the lines that begin with FLAKY or BROKEN, in order.
+func verdictLines(said string) []string {
 	lines := regexp.MustCompile(`(?m)^(FLAKY|BROKEN): .*`).FindAllString(said, -1)
 	slices.Sort(lines)
 	return lines
 }
 
-const isFlaky = ": it failed, and then passed 3 times alone and once among the tests of its package"
+const flakyMessage = ": it failed, and then passed 3 times alone and once among the tests of its package"
 
 // Every way to fail, in one run: no package is taken for another.
 func TestVerdict(t *testing.T) {
 	t.Parallel()
-	j := module(t, "", map[string]string{
+	j := newTestModule(t, "", map[string]string{
 		"alone":    "import \"testing\"\nfunc TestAlways(t *testing.T) { t.Error(1) }\nfunc TestOnce(t *testing.T) { once(t) }\n",
 		"built":    "import \"testing\"\nfunc TestNot(t *testing.T) { missing() }\n",
 		"exits":    "import (\"os\"; \"testing\")\nfunc TestExits(t *testing.T) { once(t); if t.Failed() { os.Exit(1) } }\n",
@@ -176,7 +176,7 @@ func TestTalks(t *testing.T) {
 }
 `,
 	})
-	said, status := j.judge(t, "-p=2", "-timeout=5s", "./...")
+	said, status := j.runJudge(t, "-p=2", "-timeout=5s", "./...")
 	want := map[string]string{
 		"alone TestAlways": "it failed again alone",
 		"alone TestOnce":   "it passed alone, and its package has another that is broken",
@@ -191,20 +191,20 @@ func TestTalks(t *testing.T) {
 		"together":         "all of its tests together failed again",
 		"together TestB":   "it passed alone, and not among the tests of its package",
 	}
-	lines := []string{"FLAKY: example.org/judged/talks TestTalks" + isFlaky}
+	lines := []string{"FLAKY: example.org/judged/talks TestTalks" + flakyMessage}
 	for what, why := range want {
 		lines = append(lines, "BROKEN: example.org/judged/"+what+": "+why)
 	}
 	slices.Sort(lines)
-	if got := verdicts(said); !slices.Equal(got, lines) {
+	if got := verdictLines(said); !slices.Equal(got, lines) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(lines, "\n"))
 	}
 	if status != 1 {
 		t.Errorf("got exit status %d, want 1", status)
 	}
-	kept, err := os.ReadFile(filepath.Join(j.run, "failures"))
+	kept, err := os.ReadFile(filepath.Join(j.ciRun, "failures"))
 	lines = slices.DeleteFunc(lines, func(l string) bool { return strings.HasPrefix(l, "FLAKY") })
-	if got := verdicts(string(kept)); err != nil || !slices.Equal(got, lines) || !strings.Contains(string(kept), ": the first time\n") {
+	if got := verdictLines(string(kept)); err != nil || !slices.Equal(got, lines) || !strings.Contains(string(kept), ": the first time\n") {
 		t.Errorf("it keeps %q, error %v; want the verdicts, and what the tests said", kept, err)
 	}
 }
@@ -222,10 +222,10 @@ func TestFlaky(t *testing.T) {
 
 	t.Run("is put off, and not the second time", func(t *testing.T) {
 		t.Parallel()
-		j := module(t, "", map[string]string{"p": flakyTests})
-		said, status := j.judge(t, one...)
+		j := newTestModule(t, "", map[string]string{"p": flakyTests})
+		said, status := j.runJudge(t, one...)
 		line := a + " " + time.Now().Format(time.DateOnly) + " "
-		for _, want := range []string{"FLAKY: " + a + isFlaky, ": the first time\n", "Add to .ci/flaky: " + line,
+		for _, want := range []string{"FLAKY: " + a + flakyMessage, ": the first time\n", "Add to .ci/flaky: " + line,
 			"Beside two busy loops, " + a + " failed 0 of "} {
 			if !strings.Contains(said, want) {
 				t.Errorf("it does not say %q", want)
@@ -235,8 +235,8 @@ func TestFlaky(t *testing.T) {
 			t.Errorf("got exit status %d, want 0", status)
 		}
 
-		j.forget(t)
-		said, status = j.judge(t, one...)
+		j.resetRun(t)
+		said, status = j.runJudge(t, one...)
 		if status != 1 || !strings.Contains(said, "It was flaky before, so mend it: "+line) {
 			t.Errorf("got exit status %d, want 1, and the line of before", status)
 		}
@@ -247,8 +247,8 @@ func TestFlaky(t *testing.T) {
 		if err := os.WriteFile(kept, []byte(old), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		j.forget(t)
-		if _, status = j.judge(t, one...); status != 0 {
+		j.resetRun(t)
+		if _, status = j.runJudge(t, one...); status != 0 {
 			t.Errorf("got exit status %d, want 0", status)
 		}
 		if now, err := os.ReadFile(kept); err != nil || !strings.HasPrefix(string(now), line) || strings.Count(string(now), "\n") != 1 {
@@ -258,8 +258,8 @@ func TestFlaky(t *testing.T) {
 
 	t.Run("fails with a line in the tree", func(t *testing.T) {
 		t.Parallel()
-		j := module(t, "# "+a+"\n"+a+" 2020-01-01 somebody else\n", map[string]string{"p": flakyTests})
-		said, status := j.judge(t, one...)
+		j := newTestModule(t, "# "+a+"\n"+a+" 2020-01-01 somebody else\n", map[string]string{"p": flakyTests})
+		said, status := j.runJudge(t, one...)
 		if status != 1 || !strings.Contains(said, "It was flaky before, so mend it: "+a+" 2020-01-01 somebody else\n") {
 			t.Errorf("got exit status %d, want 1, and the line of the tree", status)
 		}
@@ -267,12 +267,12 @@ func TestFlaky(t *testing.T) {
 
 	t.Run("fails where three are, over all steps", func(t *testing.T) {
 		t.Parallel()
-		j := module(t, "", map[string]string{"p": flakyTests})
-		said, status := j.judge(t, "-run=^Test[AB]$", "./...")
-		if len(verdicts(said)) != 2 || status != 0 {
+		j := newTestModule(t, "", map[string]string{"p": flakyTests})
+		said, status := j.runJudge(t, "-run=^Test[AB]$", "./...")
+		if len(verdictLines(said)) != 2 || status != 0 {
 			t.Errorf("got exit status %d, want 0, and two", status)
 		}
-		said, status = j.judge(t, "-run=^TestC$", "./...")
+		said, status = j.runJudge(t, "-run=^TestC$", "./...")
 		if want := "3 tests of this run are flaky, and more than 2 are too many\n"; status != 1 || !strings.Contains(said, want) {
 			t.Errorf("got exit status %d, want 1, and %q", status, want)
 		}
@@ -280,24 +280,24 @@ func TestFlaky(t *testing.T) {
 
 	t.Run("is not known where no time is left", func(t *testing.T) {
 		t.Parallel()
-		j := module(t, "", map[string]string{"p": flakyTests})
-		if err := os.WriteFile(filepath.Join(j.run, "seconds"), []byte("360\n"), 0o600); err != nil {
+		j := newTestModule(t, "", map[string]string{"p": flakyTests})
+		if err := os.WriteFile(filepath.Join(j.ciRun, "seconds"), []byte("360\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		said, status := j.judge(t, one...)
-		if want := []string{"BROKEN: " + a + ": there were no more than 360 s to look again"}; status != 1 || !slices.Equal(verdicts(said), want) {
+		said, status := j.runJudge(t, one...)
+		if want := []string{"BROKEN: " + a + ": there were no more than 360 s to look again"}; status != 1 || !slices.Equal(verdictLines(said), want) {
 			t.Errorf("got exit status %d, want 1, and %q", status, want)
 		}
 	})
 
 	t.Run("is run again as it was", func(t *testing.T) {
 		t.Parallel()
-		j := module(t, "", map[string]string{"p": `import ("os"; "testing")
+		j := newTestModule(t, "", map[string]string{"p": `import ("os"; "testing")
 func TestA(t *testing.T) { once(t); if os.Getenv("JUDGED_EXEC") != "yes" { t.Error("no -exec") } }
 func TestB(t *testing.T) { t.Error("this one is left out") }
 `})
-		said, status := j.judge(t, "-exec", "env JUDGED_EXEC=yes", "-skip", "^TestB$", "-p", "1", "-parallel", "1", "-count=1", "-timeout", "1m", "./p", "example.org/judged/...")
-		if want := []string{"FLAKY: " + a + isFlaky}; status != 0 || !slices.Equal(verdicts(said), want) {
+		said, status := j.runJudge(t, "-exec", "env JUDGED_EXEC=yes", "-skip", "^TestB$", "-p", "1", "-parallel", "1", "-count=1", "-timeout", "1m", "./p", "example.org/judged/...")
+		if want := []string{"FLAKY: " + a + flakyMessage}; status != 0 || !slices.Equal(verdictLines(said), want) {
 			t.Errorf("got exit status %d, want 0, and %q", status, want)
 		}
 	})
@@ -305,7 +305,7 @@ func TestB(t *testing.T) { t.Error("this one is left out") }
 
 func TestRace(t *testing.T) {
 	t.Parallel()
-	j := module(t, "", map[string]string{
+	j := newTestModule(t, "", map[string]string{
 		"plain": flakyTests,
 		"races": `import "testing"
 func TestRaces(t *testing.T) {
@@ -321,9 +321,9 @@ func TestRaces(t *testing.T) {
 	if out, err := exec.Command("go", "env", "CGO_ENABLED").Output(); err != nil || strings.TrimSpace(string(out)) != "1" {
 		t.Skip("the race detector needs cgo")
 	}
-	said, status := j.judge(t, "-race", "-run=^Test(A|Races)$", "./...")
-	want := []string{"BROKEN: example.org/judged/races: a data race is proof, and is not run again", "FLAKY: example.org/judged/plain TestA" + isFlaky}
-	if got := verdicts(said); status != 1 || !slices.Equal(got, want) {
+	said, status := j.runJudge(t, "-race", "-run=^Test(A|Races)$", "./...")
+	want := []string{"BROKEN: example.org/judged/races: a data race is proof, and is not run again", "FLAKY: example.org/judged/plain TestA" + flakyMessage}
+	if got := verdictLines(said); status != 1 || !slices.Equal(got, want) {
 		t.Errorf("got exit status %d and %q, want 1 and %q", status, got, want)
 	}
 }

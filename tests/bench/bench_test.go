@@ -31,8 +31,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// interpreter is the Python that every arm of every benchmark uses.
-func interpreter(b *testing.B) string {
+// pythonPath is the Python that every arm of every benchmark uses.
+func pythonPath(b *testing.B) string {
 	spec := python.Spec(python.Options{})
 	if spec.Err != nil {
 		b.Skipf("needs Python 3.8 or newer on the PATH: %v", spec.Err)
@@ -40,13 +40,13 @@ func interpreter(b *testing.B) string {
 	return spec.Path
 }
 
-func open(b *testing.B) *supervisor.Session {
+func openReady(b *testing.B) *supervisor.Session {
 	b.Helper()
-	return opened(b, python.Spec(python.Options{Path: interpreter(b)}))
+	return openWithFunctions(b, python.Spec(python.Options{Path: pythonPath(b)}))
 }
 
-// opened opens a session and waits until it is ready.
-func opened(b *testing.B, spec workers.Spec, functions ...supervisor.Function) *supervisor.Session {
+// openWithFunctions opens a session and waits until it is ready.
+func openWithFunctions(b *testing.B, spec workers.Spec, functions ...supervisor.Function) *supervisor.Session {
 	b.Helper()
 	sup, err := supervisor.New(&supervisor.Options{Dir: b.TempDir(), Functions: functions})
 	if err != nil {
@@ -57,13 +57,13 @@ func opened(b *testing.B, spec workers.Spec, functions ...supervisor.Function) *
 	if err != nil {
 		b.Fatal(err)
 	}
-	if r := run(b, s, "1"); r.Outcome != "ok" {
+	if r := runCode(b, s, "1"); r.Outcome != "ok" {
 		b.Fatalf("got %q: %s", r.Outcome, r.Text())
 	}
 	return s
 }
 
-func run(b *testing.B, s *supervisor.Session, code string) session.Reply {
+func runCode(b *testing.B, s *supervisor.Session, code string) session.Reply {
 	turn, err := s.Submit(b.Context(), code)
 	if err != nil {
 		b.Fatal(err)
@@ -75,23 +75,23 @@ func run(b *testing.B, s *supervisor.Session, code string) session.Reply {
 	return r
 }
 
-func median(d []time.Duration) time.Duration {
+func medianDuration(d []time.Duration) time.Duration {
 	d = slices.Clone(d)
 	slices.Sort(d)
 	return d[len(d)/2]
 }
 
-func percentile(d []time.Duration, p float64) time.Duration {
+func durationPercentile(d []time.Duration, p float64) time.Duration {
 	d = slices.Clone(d)
 	slices.Sort(d)
 	return d[int(float64(len(d)-1)*p)]
 }
 
-func micros(d time.Duration) float64 { return float64(d) / 1e3 }
+func microseconds(d time.Duration) float64 { return float64(d) / 1e3 }
 
-// echo is a bare frame echo: a Python that reads frames from one pipe and writes
+// echoProcess is a bare frame echo: a Python that reads frames from one pipe and writes
 // them to another, as large as those of a turn of 1+1, on Go's poller.
-type echo struct {
+type echoProcess struct {
 	in  io.Writer
 	out io.Reader
 	buf []byte
@@ -106,7 +106,7 @@ while True:
     write(w, b)
 `
 
-func newEcho(b *testing.B) *echo {
+func newEchoProcess(b *testing.B) *echoProcess {
 	b.Helper()
 	childIn, in, err := os.Pipe()
 	if err != nil {
@@ -116,7 +116,7 @@ func newEcho(b *testing.B) *echo {
 	if err != nil {
 		b.Fatal(err)
 	}
-	cmd := exec.Command(interpreter(b), "-c", echoProgram)
+	cmd := exec.Command(pythonPath(b), "-c", echoProgram)
 	cmd.ExtraFiles = []*os.File{childIn, childOut}
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
@@ -132,10 +132,10 @@ func newEcho(b *testing.B) *echo {
 	const payload = 60
 	frame := make([]byte, 4+payload)
 	binary.BigEndian.PutUint32(frame, payload)
-	return &echo{in: in, out: out, buf: frame}
+	return &echoProcess{in: in, out: out, buf: frame}
 }
 
-func (e *echo) roundTrip(b *testing.B) {
+func (e *echoProcess) roundTrip(b *testing.B) {
 	if _, err := e.in.Write(e.buf); err != nil {
 		b.Fatal(err)
 	}
@@ -149,12 +149,12 @@ func (e *echo) roundTrip(b *testing.B) {
 func BenchmarkTurn(b *testing.B) {
 	for name, code := range map[string]string{"empty": "", "1+1": "1+1", "print": "print('x')"} {
 		b.Run(name, func(b *testing.B) {
-			s, e := open(b), newEcho(b)
+			s, e := openReady(b), newEchoProcess(b)
 			var turns, echoes []time.Duration
 			for i := range 50 { // warm both
 				_ = i
 				e.roundTrip(b)
-				run(b, s, code)
+				runCode(b, s, code)
 			}
 			for b.Loop() {
 				// In bursts, so that neither arm always follows the other's sleep.
@@ -165,14 +165,14 @@ func BenchmarkTurn(b *testing.B) {
 				}
 				for range 20 {
 					start := time.Now()
-					run(b, s, code)
+					runCode(b, s, code)
 					turns = append(turns, time.Since(start))
 				}
 			}
-			b.ReportMetric(micros(median(turns)), "us/turn")
-			b.ReportMetric(micros(percentile(turns, 0.99)), "us/turn-p99")
-			b.ReportMetric(micros(median(echoes)), "us/echo")
-			b.ReportMetric(float64(median(turns))/float64(median(echoes)), "x-echo")
+			b.ReportMetric(microseconds(medianDuration(turns)), "us/turn")
+			b.ReportMetric(microseconds(durationPercentile(turns, 0.99)), "us/turn-p99")
+			b.ReportMetric(microseconds(medianDuration(echoes)), "us/echo")
+			b.ReportMetric(float64(medianDuration(turns))/float64(medianDuration(echoes)), "x-echo")
 		})
 	}
 }
@@ -180,7 +180,7 @@ func BenchmarkTurn(b *testing.B) {
 // BenchmarkReady is from Open to idle, stage included, against an interpreter
 // that does nothing. The target is 2.
 func BenchmarkReady(b *testing.B) {
-	path := interpreter(b)
+	path := pythonPath(b)
 	sup, err := supervisor.New(&supervisor.Options{Dir: b.TempDir()})
 	if err != nil {
 		b.Fatal(err)
@@ -207,9 +207,9 @@ func BenchmarkReady(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	b.ReportMetric(micros(median(ready))/1e3, "ms/ready")
-	b.ReportMetric(micros(median(bare))/1e3, "ms/python-c-pass")
-	b.ReportMetric(float64(median(ready))/float64(median(bare)), "x-python")
+	b.ReportMetric(microseconds(medianDuration(ready))/1e3, "ms/ready")
+	b.ReportMetric(microseconds(medianDuration(bare))/1e3, "ms/python-c-pass")
+	b.ReportMetric(float64(medianDuration(ready))/float64(medianDuration(bare)), "x-python")
 }
 
 // BenchmarkInterrupt is from Interrupt to idle. The target is a median below 5 ms.
@@ -220,7 +220,7 @@ func BenchmarkInterrupt(b *testing.B) {
 		"input": "input('up')",
 	} {
 		b.Run(name, func(b *testing.B) {
-			s := open(b)
+			s := openReady(b)
 			var took []time.Duration
 			for b.Loop() {
 				after := s.Log().LastSeq()
@@ -238,8 +238,8 @@ func BenchmarkInterrupt(b *testing.B) {
 				}
 				took = append(took, time.Since(start))
 			}
-			b.ReportMetric(micros(median(took))/1e3, "ms/interrupt")
-			b.ReportMetric(micros(percentile(took, 0.99))/1e3, "ms/interrupt-p99")
+			b.ReportMetric(microseconds(medianDuration(took))/1e3, "ms/interrupt")
+			b.ReportMetric(microseconds(durationPercentile(took, 0.99))/1e3, "ms/interrupt-p99")
 		})
 	}
 }
@@ -252,22 +252,22 @@ const outputBytes = 100 << 20
 func BenchmarkOutput(b *testing.B) {
 	b.Run("lines", func(b *testing.B) {
 		line := strings.Repeat("x", 99) + "\n"
-		output(b, fmt.Sprintf("import os\nfor _ in range(%d): os.write(1, b'%s' * 40)", outputBytes/4000, strings.ReplaceAll(line, "\n", `\n`)),
-			func() time.Duration { return catPTY(b, line) }, "x-cat-pty")
+		benchmarkOutput(b, fmt.Sprintf("import os\nfor _ in range(%d): os.write(1, b'%s' * 40)", outputBytes/4000, strings.ReplaceAll(line, "\n", `\n`)),
+			func() time.Duration { return timeCatPTY(b, line) }, "x-cat-pty")
 	})
 	b.Run("print", func(b *testing.B) {
-		output(b, fmt.Sprintf("for i in range(%d): print(i)", 1_000_000),
-			func() time.Duration { return pythonPTY(b, "for i in range(1000000): print(i)") }, "x-python-pty")
+		benchmarkOutput(b, fmt.Sprintf("for i in range(%d): print(i)", 1_000_000),
+			func() time.Duration { return timePythonPTY(b, "for i in range(1000000): print(i)") }, "x-python-pty")
 	})
 	b.Run("bulk", func(b *testing.B) {
-		output(b, fmt.Sprintf("for _ in range(100): print('x' * %d)", 1<<20-1),
-			func() time.Duration { return pipe(b) }, "x-pipe")
+		benchmarkOutput(b, fmt.Sprintf("for _ in range(100): print('x' * %d)", 1<<20-1),
+			func() time.Duration { return timePipe(b) }, "x-pipe")
 	})
 }
 
-// output reports floor/ours: 1 is as fast as the floor.
-func output(b *testing.B, code string, floor func() time.Duration, unit string) {
-	s := open(b)
+// benchmarkOutput reports floor/ours: 1 is as fast as the floor.
+func benchmarkOutput(b *testing.B, code string, floor func() time.Duration, unit string) {
+	s := openReady(b)
 	var ours, bare []time.Duration
 	var before, after runtime.MemStats
 	runtime.GC()
@@ -275,21 +275,21 @@ func output(b *testing.B, code string, floor func() time.Duration, unit string) 
 	for b.Loop() {
 		bare = append(bare, floor())
 		start := time.Now()
-		if r := run(b, s, code); r.Outcome != "ok" {
+		if r := runCode(b, s, code); r.Outcome != "ok" {
 			b.Fatal(r.Text())
 		}
 		ours = append(ours, time.Since(start))
 	}
 	runtime.GC()
 	runtime.ReadMemStats(&after)
-	b.ReportMetric(float64(median(bare))/float64(median(ours)), unit)
-	b.ReportMetric(micros(median(ours))/1e3, "ms/ours")
-	b.ReportMetric(micros(median(bare))/1e3, "ms/floor")
+	b.ReportMetric(float64(medianDuration(bare))/float64(medianDuration(ours)), unit)
+	b.ReportMetric(microseconds(medianDuration(ours))/1e3, "ms/ours")
+	b.ReportMetric(microseconds(medianDuration(bare))/1e3, "ms/floor")
 	b.ReportMetric(float64(int64(after.HeapAlloc)-int64(before.HeapAlloc))/(1<<20), "MB-heap-grown")
 }
 
-// catPTY is cat of outputBytes of lines through a bare PTY, read by one goroutine.
-func catPTY(b *testing.B, line string) time.Duration {
+// timeCatPTY is cat of outputBytes of lines through a bare PTY, read by one goroutine.
+func timeCatPTY(b *testing.B, line string) time.Duration {
 	f, err := os.CreateTemp(b.TempDir(), "lines")
 	if err != nil {
 		b.Fatal(err)
@@ -301,14 +301,14 @@ func catPTY(b *testing.B, line string) time.Duration {
 		}
 	}
 	_ = f.Close()
-	return ptyTime(b, exec.Command("cat", f.Name()))
+	return timePTY(b, exec.Command("cat", f.Name()))
 }
 
-func pythonPTY(b *testing.B, code string) time.Duration {
-	return ptyTime(b, exec.Command(interpreter(b), "-c", code))
+func timePythonPTY(b *testing.B, code string) time.Duration {
+	return timePTY(b, exec.Command(pythonPath(b), "-c", code))
 }
 
-func ptyTime(b *testing.B, cmd *exec.Cmd) time.Duration {
+func timePTY(b *testing.B, cmd *exec.Cmd) time.Duration {
 	start := time.Now()
 	master, err := pty.Start(cmd)
 	if err != nil {
@@ -320,10 +320,10 @@ func ptyTime(b *testing.B, cmd *exec.Cmd) time.Duration {
 	return time.Since(start)
 }
 
-// pipe is outputBytes from a Python through a pipe.
-func pipe(b *testing.B) time.Duration {
+// timePipe is outputBytes from a Python through a pipe.
+func timePipe(b *testing.B) time.Duration {
 	start := time.Now()
-	cmd := exec.Command(interpreter(b), "-c", fmt.Sprintf("for _ in range(100): print('x' * %d)", 1<<20-1))
+	cmd := exec.Command(pythonPath(b), "-c", fmt.Sprintf("for _ in range(100): print('x' * %d)", 1<<20-1))
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		b.Fatal(err)
@@ -338,7 +338,7 @@ func pipe(b *testing.B) time.Duration {
 
 // BenchmarkIdle holds sessions open and reports what an idle one costs.
 func BenchmarkIdle(b *testing.B) {
-	path := interpreter(b)
+	path := pythonPath(b)
 	sup, err := supervisor.New(&supervisor.Options{Dir: b.TempDir()})
 	if err != nil {
 		b.Fatal(err)
@@ -354,7 +354,7 @@ func BenchmarkIdle(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		run(b, s, "1+1")
+		runCode(b, s, "1+1")
 	}
 	runtime.GC()
 	runtime.GC() // what pools keep goes with the second

@@ -12,14 +12,14 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
-// hosted opens a session whose code can call functions of this program: one that returns at
+// openWithCalls opens a session whose code can call functions of this program: one that returns at
 // once, and one that returns n bytes.
-func hosted(b *testing.B, spec workers.Spec) *supervisor.Session {
+func openWithCalls(b *testing.B, spec workers.Spec) *supervisor.Session {
 	b.Helper()
 	type number struct {
 		N int `json:"n"`
 	}
-	return opened(b, spec,
+	return openWithFunctions(b, spec,
 		supervisor.FunctionOf("same", "", func(_ context.Context, n number) (int, error) { return n.N, nil }),
 		supervisor.FunctionOf("data", "", func(_ context.Context, n number) ([]byte, error) { return make([]byte, n.N), nil }),
 		supervisor.FunctionOf("numbers", "", func(_ context.Context, n number) ([]int, error) {
@@ -32,10 +32,10 @@ func hosted(b *testing.B, spec workers.Spec) *supervisor.Session {
 	)
 }
 
-// timed runs code that prints how many seconds it measured.
-func timed(b *testing.B, s *supervisor.Session, code string) time.Duration {
+// timeCode runs code that prints how many seconds it measured.
+func timeCode(b *testing.B, s *supervisor.Session, code string) time.Duration {
 	b.Helper()
-	r := run(b, s, code)
+	r := runCode(b, s, code)
 	var text strings.Builder
 	for _, e := range r.Events {
 		if t, ok := e.Body.(timeline.Text); ok {
@@ -52,7 +52,7 @@ func timed(b *testing.B, s *supervisor.Session, code string) time.Duration {
 // compareCalls alternates loops of calls with as many echoes of a frame. The target is 2.
 func compareCalls(b *testing.B, s *supervisor.Session, loop string) {
 	const calls = 500 // of a loop
-	e := newEcho(b)
+	e := newEchoProcess(b)
 	var ours, echoes []time.Duration
 	for warm := true; warm || b.Loop(); warm = false {
 		start := time.Now()
@@ -60,20 +60,20 @@ func compareCalls(b *testing.B, s *supervisor.Session, loop string) {
 			e.roundTrip(b)
 		}
 		echo := time.Since(start) / calls
-		call := timed(b, s, loop) / calls
+		call := timeCode(b, s, loop) / calls
 		if !warm {
 			ours, echoes = append(ours, call), append(echoes, echo)
 		}
 	}
-	b.ReportMetric(micros(median(ours)), "us/call")
-	b.ReportMetric(micros(median(echoes)), "us/echo")
-	b.ReportMetric(float64(median(ours))/float64(median(echoes)), "x-echo")
+	b.ReportMetric(microseconds(medianDuration(ours)), "us/call")
+	b.ReportMetric(microseconds(medianDuration(echoes)), "us/echo")
+	b.ReportMetric(float64(medianDuration(ours))/float64(medianDuration(echoes)), "x-echo")
 }
 
 // BenchmarkCall is a call from Python of a function that returns at once.
 func BenchmarkCall(b *testing.B) {
-	s := hosted(b, python.Spec(python.Options{Path: interpreter(b)}))
-	run(b, s, `
+	s := openWithCalls(b, python.Spec(python.Options{Path: pythonPath(b)}))
+	runCode(b, s, `
 import time, threading, os, subprocess, sys
 from turnstone import same, data
 def loop(n=500):
@@ -89,16 +89,16 @@ def at_once(n=64):
 	b.Run("64 threads", func(b *testing.B) {
 		var all []time.Duration
 		for b.Loop() {
-			all = append(all, timed(b, s, "timed(at_once)")/6400)
+			all = append(all, timeCode(b, s, "timed(at_once)")/6400)
 		}
-		b.ReportMetric(micros(median(all)), "us/call")
+		b.ReportMetric(microseconds(medianDuration(all)), "us/call")
 	})
 }
 
 // BenchmarkRCall is a call from R of a function that returns at once.
 func BenchmarkRCall(b *testing.B) {
-	s := hosted(b, specOfR(b))
-	run(b, s, `timed <- function(code) cat(system.time(code)[["elapsed"]])
+	s := openWithCalls(b, specForR(b))
+	runCode(b, s, `timed <- function(code) cat(system.time(code)[["elapsed"]])
 clock <- function() as.numeric(Sys.time())`)
 	compareCalls(b, s, "local({ begun <- clock(); for (i in 1:500) turnstone$same(i); cat(clock() - begun) })")
 }
@@ -106,17 +106,17 @@ clock <- function() as.numeric(Sys.time())`)
 // BenchmarkCallResult is a result of 10 MB, against a pipe from another process. The target is
 // 0.5 of its speed.
 func BenchmarkCallResult(b *testing.B) {
-	for name, spec := range map[string]workers.Spec{"Python": python.Spec(python.Options{Path: interpreter(b)}), "R": specOfR(b)} {
+	for name, spec := range map[string]workers.Spec{"Python": python.Spec(python.Options{Path: pythonPath(b)}), "R": specForR(b)} {
 		b.Run(name, func(b *testing.B) {
 			code, pipe := `timed(lambda: len(data(10_000_000)))`, `timed(piped)`
-			s := hosted(b, spec)
+			s := openWithCalls(b, spec)
 			if name == "R" {
 				code = "cat({ begun <- clock(); length(turnstone$data(1e7)); clock() - begun })"
 				pipe = "cat({ begun <- clock(); length(readBin(source, 'raw', 1e7)); clock() - begun })"
-				run(b, s, `clock <- function() as.numeric(Sys.time())
+				runCode(b, s, `clock <- function() as.numeric(Sys.time())
 source <- pipe("head -c 1000000000 /dev/zero", "rb")`)
 			} else {
-				run(b, s, `
+				runCode(b, s, `
 import time, subprocess
 from turnstone import data
 source = subprocess.Popen(["head", "-c", "1000000000", "/dev/zero"], stdout=subprocess.PIPE)
@@ -127,32 +127,32 @@ def piped(): return len(source.stdout.read(10_000_000))
 			}
 			var ours, pipes []time.Duration
 			for warm := true; warm || b.Loop(); warm = false {
-				call, piped := timed(b, s, code), timed(b, s, pipe)
+				call, piped := timeCode(b, s, code), timeCode(b, s, pipe)
 				if !warm {
 					ours, pipes = append(ours, call), append(pipes, piped)
 				}
 			}
-			b.ReportMetric(micros(median(ours))/1e3, "ms/call")
-			b.ReportMetric(micros(median(pipes))/1e3, "ms/pipe")
-			b.ReportMetric(float64(median(pipes))/float64(median(ours)), "x-pipe-speed")
+			b.ReportMetric(microseconds(medianDuration(ours))/1e3, "ms/call")
+			b.ReportMetric(microseconds(medianDuration(pipes))/1e3, "ms/pipe")
+			b.ReportMetric(float64(medianDuration(pipes))/float64(medianDuration(ours)), "x-pipe-speed")
 		})
 	}
 }
 
 // BenchmarkCallValues is a result of 100 000 integers.
 func BenchmarkCallValues(b *testing.B) {
-	for name, spec := range map[string]workers.Spec{"Python": python.Spec(python.Options{Path: interpreter(b)}), "R": specOfR(b)} {
+	for name, spec := range map[string]workers.Spec{"Python": python.Spec(python.Options{Path: pythonPath(b)}), "R": specForR(b)} {
 		b.Run(name, func(b *testing.B) {
 			code := "import time, turnstone\nbegun = time.perf_counter(); x = turnstone.numbers(100_000); print(time.perf_counter() - begun)"
 			if name == "R" {
 				code = "cat({ begun <- as.numeric(Sys.time()); x <- turnstone$numbers(1e5); as.numeric(Sys.time()) - begun })"
 			}
-			s := hosted(b, spec)
+			s := openWithCalls(b, spec)
 			var all []time.Duration
 			for b.Loop() {
-				all = append(all, timed(b, s, code))
+				all = append(all, timeCode(b, s, code))
 			}
-			b.ReportMetric(micros(median(all))/1e3, "ms/result")
+			b.ReportMetric(microseconds(medianDuration(all))/1e3, "ms/result")
 		})
 	}
 }

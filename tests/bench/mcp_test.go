@@ -28,9 +28,9 @@ func BenchmarkToolsList(b *testing.B) {
 		nothing = append(nothing, time.Since(began))
 		listed = append(listed, toolsList(b, binary))
 	}
-	b.ReportMetric(micros(median(listed))/1e3, "ms/list")
-	b.ReportMetric(micros(percentile(listed, 0.95))/1e3, "ms/list-95%")
-	b.ReportMetric(float64(median(listed))/float64(median(nothing)), "x-nothing")
+	b.ReportMetric(microseconds(medianDuration(listed))/1e3, "ms/list")
+	b.ReportMetric(microseconds(durationPercentile(listed, 0.95))/1e3, "ms/list-95%")
+	b.ReportMetric(float64(medianDuration(listed))/float64(medianDuration(nothing)), "x-nothing")
 	b.ReportMetric(0, "ns/op") // two programs
 }
 

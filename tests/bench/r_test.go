@@ -15,7 +15,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/r"
 )
 
-func specOfR(b *testing.B) workers.Spec {
+func specForR(b *testing.B) workers.Spec {
 	b.Helper()
 	spec := r.Spec(r.Options{Env: []string{"R_PROFILE_USER=" + os.DevNull}})
 	if spec.Err != nil {
@@ -24,19 +24,19 @@ func specOfR(b *testing.B) workers.Spec {
 	return spec
 }
 
-func sessionOfR(b *testing.B) *supervisor.Session {
+func openR(b *testing.B) *supervisor.Session {
 	b.Helper()
-	return opened(b, specOfR(b))
+	return openWithFunctions(b, specForR(b))
 }
 
 // BenchmarkRTurn is a whole turn of 1+1 through the Go API against the bare echo.
 // The target is 3.
 func BenchmarkRTurn(b *testing.B) {
-	s, e := sessionOfR(b), newEcho(b)
+	s, e := openR(b), newEchoProcess(b)
 	var turns, echoes []time.Duration
 	for range 50 { // warm both
 		e.roundTrip(b)
-		run(b, s, "1+1")
+		runCode(b, s, "1+1")
 	}
 	for b.Loop() {
 		for range 20 {
@@ -46,24 +46,24 @@ func BenchmarkRTurn(b *testing.B) {
 		}
 		for range 20 {
 			start := time.Now()
-			run(b, s, "1+1")
+			runCode(b, s, "1+1")
 			turns = append(turns, time.Since(start))
 		}
 	}
-	b.ReportMetric(micros(median(turns)), "us/turn")
-	b.ReportMetric(micros(percentile(turns, 0.99)), "us/turn-p99")
-	b.ReportMetric(micros(median(echoes)), "us/echo")
-	b.ReportMetric(float64(median(turns))/float64(median(echoes)), "x-echo")
+	b.ReportMetric(microseconds(medianDuration(turns)), "us/turn")
+	b.ReportMetric(microseconds(durationPercentile(turns, 0.99)), "us/turn-p99")
+	b.ReportMetric(microseconds(medianDuration(echoes)), "us/echo")
+	b.ReportMetric(float64(medianDuration(turns))/float64(medianDuration(echoes)), "x-echo")
 }
 
 // BenchmarkRPrint prints a million numbers, 16 MB, and compares with R that prints them into a
 // pipe. The target is 1.5.
 func BenchmarkRPrint(b *testing.B) {
-	s := sessionOfR(b)
-	run(b, s, "options(max.print = 1e7); x <- rnorm(1e6)")
+	s := openR(b)
+	runCode(b, s, "options(max.print = 1e7); x <- rnorm(1e6)")
 	plain := func(code string) time.Duration {
 		start := time.Now()
-		cmd := exec.Command(specOfR(b).Path, "--no-save", "--no-restore", "--no-echo", "--no-init-file", "-e", code)
+		cmd := exec.Command(specForR(b).Path, "--no-save", "--no-restore", "--no-echo", "--no-init-file", "-e", code)
 		cmd.Stdin = strings.NewReader("")
 		if err := cmd.Run(); err != nil {
 			b.Fatal(err)
@@ -72,7 +72,7 @@ func BenchmarkRPrint(b *testing.B) {
 	}
 	piped := func() time.Duration {
 		start := time.Now()
-		cmd := exec.Command(specOfR(b).Path, "--no-save", "--no-restore", "--no-echo", "--no-init-file", "-e", "options(max.print = 1e7); x <- rnorm(1e6); print(x)")
+		cmd := exec.Command(specForR(b).Path, "--no-save", "--no-restore", "--no-echo", "--no-init-file", "-e", "options(max.print = 1e7); x <- rnorm(1e6); print(x)")
 		out, err := cmd.StdoutPipe()
 		if err != nil {
 			b.Fatal(err)
@@ -87,19 +87,19 @@ func BenchmarkRPrint(b *testing.B) {
 	var ours, theirs []time.Duration
 	for b.Loop() {
 		start := time.Now()
-		run(b, s, "print(x)")
+		runCode(b, s, "print(x)")
 		ours = append(ours, time.Since(start))
 		theirs = append(theirs, piped()-plain("x <- rnorm(1e6)")) // without the start
 	}
-	b.ReportMetric(micros(median(ours))/1e3, "ms/ours")
-	b.ReportMetric(micros(median(theirs))/1e3, "ms/R")
-	b.ReportMetric(float64(median(ours))/float64(median(theirs)), "x-R-pipe")
+	b.ReportMetric(microseconds(medianDuration(ours))/1e3, "ms/ours")
+	b.ReportMetric(microseconds(medianDuration(theirs))/1e3, "ms/R")
+	b.ReportMetric(float64(medianDuration(ours))/float64(medianDuration(theirs)), "x-R-pipe")
 }
 
 // BenchmarkRReady is from Open to idle, stage included, against the user's R to its
 // first prompt on a terminal. The target is 1.15.
 func BenchmarkRReady(b *testing.B) {
-	spec := specOfR(b)
+	spec := specForR(b)
 	sup, err := supervisor.New(&supervisor.Options{Dir: b.TempDir()})
 	if err != nil {
 		b.Fatal(err)
@@ -139,7 +139,7 @@ func BenchmarkRReady(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	b.ReportMetric(micros(median(ready))/1e3, "ms/ready")
-	b.ReportMetric(micros(median(bare))/1e3, "ms/R-prompt")
-	b.ReportMetric(float64(median(ready))/float64(median(bare)), "x-R")
+	b.ReportMetric(microseconds(medianDuration(ready))/1e3, "ms/ready")
+	b.ReportMetric(microseconds(medianDuration(bare))/1e3, "ms/R-prompt")
+	b.ReportMetric(float64(medianDuration(ready))/float64(medianDuration(bare)), "x-R")
 }

@@ -19,8 +19,8 @@ import (
 // BenchmarkStart_InASandbox starts Python alternately without and with a sandbox, each time
 // up to the first answer: what a sandbox adds is the difference of the medians, over-ms.
 func BenchmarkStart_InASandbox(b *testing.B) {
-	path := interpreter(b)
-	sup, work := machine(b)
+	path := pythonPath(b)
+	sup, work := newSupervisor(b)
 	spec := python.Spec(python.Options{Path: path})
 	spec.Dir = work
 	start := func(s *workers.Sandbox) time.Duration {
@@ -30,7 +30,7 @@ func BenchmarkStart_InASandbox(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if r := run(b, session, "1"); r.Outcome != timeline.OutcomeOK {
+		if r := runCode(b, session, "1"); r.Outcome != timeline.OutcomeOK {
 			b.Fatalf("got %q: %s", r.Outcome, r.Text())
 		}
 		took := time.Since(began)
@@ -45,17 +45,17 @@ func BenchmarkStart_InASandbox(b *testing.B) {
 		with = append(with, start(confinedWorkspace()))
 	}
 	b.ReportMetric(0, "ns/op")
-	b.ReportMetric(micros(median(without))/1e3, "without-ms")
-	b.ReportMetric(micros(median(with))/1e3, "with-ms")
-	b.ReportMetric(micros(median(with)-median(without))/1e3, "over-ms")
-	b.ReportMetric(micros(slices.Min(with)-slices.Min(without))/1e3, "over-best-ms")
+	b.ReportMetric(microseconds(medianDuration(without))/1e3, "without-ms")
+	b.ReportMetric(microseconds(medianDuration(with))/1e3, "with-ms")
+	b.ReportMetric(microseconds(medianDuration(with)-medianDuration(without))/1e3, "over-ms")
+	b.ReportMetric(microseconds(slices.Min(with)-slices.Min(without))/1e3, "over-best-ms")
 }
 
 // BenchmarkGrant gives a running session one directory after the other, each with a repository:
 // until it has the directory.
 func BenchmarkGrant(b *testing.B) {
-	path := interpreter(b)
-	sup, work := machine(b)
+	path := pythonPath(b)
+	sup, work := newSupervisor(b)
 	spec := python.Spec(python.Options{Path: path})
 	spec.Dir, spec.Sandbox = work, confinedWorkspace()
 	s, err := sup.Open(b.Context(), "bench", spec)
@@ -65,7 +65,7 @@ func BenchmarkGrant(b *testing.B) {
 	var grants, turns []time.Duration
 	for i := 0; b.Loop(); i++ {
 		began := time.Now()
-		run(b, s, "1+1")
+		runCode(b, s, "1+1")
 		turns = append(turns, time.Since(began))
 
 		dir := filepath.Join(work, "..", "..", fmt.Sprint("granted-", i))
@@ -79,17 +79,17 @@ func BenchmarkGrant(b *testing.B) {
 		grants = append(grants, time.Since(began))
 	}
 	b.ReportMetric(0, "ns/op")
-	b.ReportMetric(micros(median(grants)), "us/grant")
-	b.ReportMetric(micros(slices.Min(grants)), "us/grant-best")
-	b.ReportMetric(micros(percentile(grants, 0.9)), "us/grant-p90")
-	b.ReportMetric(float64(median(grants))/float64(median(turns)), "x-turn")
+	b.ReportMetric(microseconds(medianDuration(grants)), "us/grant")
+	b.ReportMetric(microseconds(slices.Min(grants)), "us/grant-best")
+	b.ReportMetric(microseconds(durationPercentile(grants, 0.9)), "us/grant-p90")
+	b.ReportMetric(float64(medianDuration(grants))/float64(medianDuration(turns)), "x-turn")
 }
 
 // BenchmarkTurn_InASandbox is a turn of 1+1 in a session without anything, in one with a sandbox
 // and in one with limits. The targets are 1.05 times the first.
 func BenchmarkTurn_InASandbox(b *testing.B) {
-	path := interpreter(b)
-	sup, work := machine(b)
+	path := pythonPath(b)
+	sup, work := newSupervisor(b)
 	arms := []struct {
 		unit    string
 		sandbox *workers.Sandbox
@@ -110,7 +110,7 @@ func BenchmarkTurn_InASandbox(b *testing.B) {
 			b.Fatal(err)
 		}
 		for range 50 {
-			run(b, s, "1+1")
+			runCode(b, s, "1+1")
 		}
 		arms[i].session = s
 	}
@@ -118,23 +118,23 @@ func BenchmarkTurn_InASandbox(b *testing.B) {
 		for i := range arms { // in bursts, so that no arm always follows another's sleep
 			for range 20 {
 				began := time.Now()
-				run(b, arms[i].session, "1+1")
+				runCode(b, arms[i].session, "1+1")
 				arms[i].took = append(arms[i].took, time.Since(began))
 			}
 		}
 	}
 	b.ReportMetric(0, "ns/op")
 	for _, a := range arms {
-		b.ReportMetric(micros(median(a.took)), "us/"+a.unit)
-		b.ReportMetric(float64(median(a.took))/float64(median(arms[0].took)), "x-"+a.unit)
+		b.ReportMetric(microseconds(medianDuration(a.took)), "us/"+a.unit)
+		b.ReportMetric(float64(medianDuration(a.took))/float64(medianDuration(arms[0].took)), "x-"+a.unit)
 	}
 }
 
 // BenchmarkOpenToWrite_InASandbox opens a file to write it from a Python without and with a
 // sandbox. The target is 30 us.
 func BenchmarkOpenToWrite_InASandbox(b *testing.B) {
-	path := interpreter(b)
-	sup, work := machine(b)
+	path := pythonPath(b)
+	sup, work := newSupervisor(b)
 	const code = `
 import os, time, statistics
 def opens(flags):
@@ -156,8 +156,8 @@ print(opens(os.O_WRONLY), opens(os.O_WRONLY | os.O_CREAT), opens(os.O_RDONLY))
 			b.Fatal(err)
 		}
 		var write, create, read float64
-		run(b, s, code)
-		if _, err := fmt.Sscan(run(b, s, code).Text(), &write, &create, &read); err != nil {
+		runCode(b, s, code)
+		if _, err := fmt.Sscan(runCode(b, s, code).Text(), &write, &create, &read); err != nil {
 			b.Fatal(err)
 		}
 		b.ReportMetric(write/1e3, "us/write-"+name)
@@ -167,9 +167,9 @@ print(opens(os.O_WRONLY), opens(os.O_WRONLY | os.O_CREAT), opens(os.O_RDONLY))
 	b.ReportMetric(0, "ns/op")
 }
 
-// machine makes a supervisor and a workspace. The home directory has what a sandbox makes layers
+// newSupervisor makes a supervisor and a workspace. The home directory has what a sandbox makes layers
 // over and hides.
-func machine(b *testing.B) (_ *supervisor.Supervisor, work string) {
+func newSupervisor(b *testing.B) (_ *supervisor.Supervisor, work string) {
 	base := confined.TempDir(b) // not among temporary files, of which a session has its own
 	home := filepath.Join(base, "home")
 	work = filepath.Join(home, "work")

@@ -18,15 +18,15 @@ import (
 	"testing"
 )
 
-// serve starts a server over HTTP, which ends with the test.
-func serve(t *testing.T) (address *url.URL, token string) {
+// startHTTPServer starts a server over HTTP, which ends with the test.
+func startHTTPServer(t *testing.T) (address *url.URL, token string) {
 	t.Helper()
-	p := newPlace(t)
-	tokenFile := p.write(t, "private/token", "")
+	p := newTestHome(t)
+	tokenFile := p.writeFile(t, "private/token", "")
 	if err := os.Remove(tokenFile); err != nil { // the server makes it
 		t.Fatal(err)
 	}
-	cmd := p.command(append(repl(), "--http", "127.0.0.1:0", "--token-file", tokenFile))
+	cmd := p.newCommand(append(replCommand(), "--http", "127.0.0.1:0", "--token-file", tokenFile))
 	out, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -114,20 +114,20 @@ var fixtureChecks = map[string]string{
 func TestConformance_OnlyFixturesAreMissing(t *testing.T) {
 	for _, revision := range []string{"2026-07-28", "2025-11-25"} {
 		t.Run(revision, func(t *testing.T) {
-			address, token := serve(t)
+			address, token := startHTTPServer(t)
 			results := t.TempDir()
-			argv := node(t, installed(t, "@modelcontextprotocol/conformance/dist/index.js"), "server",
+			argv := nodeCommand(t, installedFile(t, "@modelcontextprotocol/conformance/dist/index.js"), "server",
 				"--url", withToken(t, address, token), "--requirements", revision,
 				"--expected-failures", "conformance-"+revision+".yml", "-o", results)
-			cmd := newPlace(t).command(argv)
+			cmd := newTestHome(t).newCommand(argv)
 			cmd.Dir = ""
-			out, err := finish(t, cmd)
+			out, err := runToEnd(t, cmd)
 			_, summary, ok := strings.Cut(out, "=== SUMMARY")
 			if err != nil || !ok {
 				t.Errorf("%v\n%s", err, out)
 			}
 			t.Log(summary)
-			for _, check := range failed(t, filepath.Join(results, "server-server-stateless-*", "checks.json")) {
+			for _, check := range failedChecks(t, filepath.Join(results, "server-server-stateless-*", "checks.json")) {
 				if fixtureChecks[check.ID] == "" {
 					t.Errorf("server-stateless: %s: %s", check.ID, check.ErrorMessage)
 				}
@@ -136,23 +136,23 @@ func TestConformance_OnlyFixturesAreMissing(t *testing.T) {
 	}
 }
 
-// A check is one line of a scenario's result.
-type check struct{ ID, Status, ErrorMessage string }
+// A scenarioCheck is one line of a scenario's result.
+type scenarioCheck struct{ ID, Status, ErrorMessage string }
 
-// failed are the checks that failed in a scenario, if it was run.
-func failed(t *testing.T, pattern string) []check {
+// failedChecks are the checks that failed in a scenario, if it was run.
+func failedChecks(t *testing.T, pattern string) []scenarioCheck {
 	t.Helper()
 	found, err := filepath.Glob(pattern)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var all []check
+	var all []scenarioCheck
 	for _, path := range found {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var checks []check
+		var checks []scenarioCheck
 		if err := json.Unmarshal(text, &checks); err != nil {
 			t.Fatal(err)
 		}

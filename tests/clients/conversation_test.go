@@ -31,13 +31,13 @@ plt.show()`
 		{"import os\nos._exit(3)", "exit", false},
 		{"print('name' in globals())", "False", false},
 	}
-	for _, a := range agents {
+	for _, a := range mainAgents {
 		t.Run(a.name, func(t *testing.T) {
-			var calls []call
+			var calls []toolCall
 			for _, s := range steps {
-				calls = append(calls, run(s.input))
+				calls = append(calls, replCall(s.input))
 			}
-			got := a.runs(t, options{}, calls...).seen()
+			got := a.runAgent(t, agentOptions{}, calls...).seenResults()
 			for i, s := range steps {
 				t.Logf("%q: %q", s.input, got[i].text)
 				if !strings.Contains(got[i].text, s.want) {

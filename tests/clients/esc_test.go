@@ -17,22 +17,22 @@ func TestEsc_InterruptsOrTheNextCallSaysWhatRuns(t *testing.T) {
 		"gemini": {"so far", "[your input was NOT run: an earlier call is not answered yet; running ", "repl_interrupt"},
 	}
 	ready := map[string]string{"claude": "auto mode on", "codex": "stub default", "gemini": "Type your message"}
-	for _, a := range agents {
+	for _, a := range mainAgents {
 		t.Run(a.name, func(t *testing.T) {
-			p := newPlace(t)
-			m := newModel(t, a.dialect, a.tool, run("x = 42"), run(slow))
-			_, session := a.configure(t, p, m, options{})
-			s := open(t, session)
-			s.sees(ready[a.name])
-			s.says(m, "first")
-			eventually(t, "the code has started", func() bool { return p.exists("started") })
-			calls := len(m.seen())
-			s.types(escape)
-			s.sees(interrupted[a.name])
-			m.then(run("print('x is', x)"))
-			s.says(m, "second")
-			got := m.result(t, calls+1)
-			t.Logf("%q", texts(m.seen()))
+			p := newTestHome(t)
+			m := newFakeModel(t, a.dialect, a.toolName, replCall("x = 42"), replCall(slowCode))
+			_, session := a.configure(t, p, m, agentOptions{})
+			s := openTerminal(t, session)
+			s.waitText(ready[a.name])
+			s.typePrompt(m, "first")
+			waitEventually(t, "the code has started", func() bool { return p.projectFileExists("started") })
+			calls := len(m.seenResults())
+			s.typeKeys(escape)
+			s.waitText(interruptedTexts[a.name])
+			m.addCall(replCall("print('x is', x)"))
+			s.typePrompt(m, "second")
+			got := m.waitResult(t, calls+1)
+			t.Logf("%q", resultTexts(m.seenResults()))
 			for _, want := range wants[a.name] {
 				if !strings.Contains(got.text, want) {
 					t.Errorf("the next reply is %q, want %q in it", got.text, want)
@@ -43,4 +43,4 @@ func TestEsc_InterruptsOrTheNextCallSaysWhatRuns(t *testing.T) {
 }
 
 // interrupted is what an agent shows after Esc.
-var interrupted = map[string]string{"claude": "Interrupted", "codex": "interrupted", "gemini": "cancelled"}
+var interruptedTexts = map[string]string{"claude": "Interrupted", "codex": "interrupted", "gemini": "cancelled"}

@@ -12,7 +12,7 @@ import (
 // TestPythonClient_KeepsItsPromises runs the client's own tests against the built command.
 func TestPythonClient_KeepsItsPromises(t *testing.T) {
 	t.Parallel()
-	runsIn(t, "../../clients/python", nil, "/usr/bin/python3", "-m", "unittest", "-v", "tests/test_client.py")
+	runScript(t, "../../clients/python", nil, "/usr/bin/python3", "-m", "unittest", "-v", "tests/test_client.py")
 }
 
 // TestTypeScriptClient_KeepsItsPromises compiles it, and runs its tests against the built command.
@@ -28,12 +28,12 @@ func TestTypeScriptClient_KeepsItsPromises(t *testing.T) {
 	if err := os.Symlink(modules, filepath.Join(out, "node_modules")); err != nil {
 		t.Fatal(err)
 	}
-	runsIn(t, copied, nil, node(t, installed(t, "typescript/bin/tsc"))...)
+	runScript(t, copied, nil, nodeCommand(t, installedFile(t, "typescript/bin/tsc"))...)
 	built := []string{"TURNSTONE_CLIENT=" + filepath.Join(copied, "dist", "index.js")}
-	runsIn(t, copied, built, append(node(t, "--test"), filepath.Join(copied, "test", "client.test.mjs"))...)
+	runScript(t, copied, built, append(nodeCommand(t, "--test"), filepath.Join(copied, "test", "client.test.mjs"))...)
 }
 
-func runsIn(t *testing.T, dir string, env []string, argv ...string) {
+func runScript(t *testing.T, dir string, env []string, argv ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), argv[0], argv[1:]...)
 	cmd.Dir = dir

@@ -8,15 +8,15 @@ import (
 )
 
 // slow is code that prints and does not end.
-const slow = "import time\nprint('so far', flush=True)\nopen('started', 'w').close()\ntime.sleep(600)"
+const slowCode = "import time\nprint('so far', flush=True)\nopen('started', 'w').close()\ntime.sleep(600)"
 
 // A client that has waited long enough cancels the call. Its model gets the output with the
 // next call, and the session goes on.
 func TestAgents_TimeOut(t *testing.T) {
-	for _, a := range agents {
+	for _, a := range mainAgents {
 		t.Run(a.name, func(t *testing.T) {
-			got := a.runs(t, options{timeoutSeconds: 2}, run("x = 42"), run(slow), run("print('x is', x)")).seen()
-			t.Logf("%q", texts(got))
+			got := a.runAgent(t, agentOptions{timeoutSeconds: 2}, replCall("x = 42"), replCall(slowCode), replCall("print('x is', x)")).seenResults()
+			t.Logf("%q", resultTexts(got))
 			if !strings.Contains(got[1].text, "timed out") && !strings.Contains(got[1].text, "imeout") {
 				t.Errorf("the call ended otherwise: %q", got[1].text)
 			}
@@ -46,10 +46,10 @@ func TestAgents_LoseTheirServer(t *testing.T) {
 		"codex":  {"Transport closed", "Transport closed"},
 		"gemini": {"Connection closed", "Not connected"},
 	}
-	for _, a := range agents {
+	for _, a := range mainAgents {
 		t.Run(a.name, func(t *testing.T) {
-			got := a.runs(t, options{server: []string{"--sandbox", "full"}}, run("x = 1"), run(killServer), run("print('x is gone:', 'x' not in globals())")).seen()
-			t.Logf("%q", texts(got))
+			got := a.runAgent(t, agentOptions{server: []string{"--sandbox", "full"}}, replCall("x = 1"), replCall(killServer), replCall("print('x is gone:', 'x' not in globals())")).seenResults()
+			t.Logf("%q", resultTexts(got))
 			for i, want := range wants[a.name] {
 				if !strings.Contains(got[1+i].text, want) {
 					t.Errorf("the model is told %q, want %q in it", got[1+i].text, want)

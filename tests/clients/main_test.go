@@ -27,11 +27,11 @@ const (
 	markEnv = "CLIENTS_TEST"
 
 	// deadline bounds every wait for a fact. A test that gets near it has failed.
-	deadline = 60 * time.Second
+	testTimeout = 60 * time.Second
 
-	// programDeadline bounds a whole program: the conformance suite opens dozens of
+	// programTimeout bounds a whole program: the conformance suite opens dozens of
 	// sessions, and each starts an interpreter.
-	programDeadline = 3 * time.Minute
+	programTimeout = 3 * time.Minute
 )
 
 func TestMain(m *testing.M) {
@@ -43,10 +43,10 @@ func TestMain(m *testing.M) {
 		fmt.Println("tests/clients: not run here: they drive real clients, which tests/clients/run installs first")
 		os.Exit(0)
 	}
-	os.Exit(build(m))
+	os.Exit(buildAndRun(m))
 }
 
-func build(m *testing.M) int {
+func buildAndRun(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "clients-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -62,14 +62,14 @@ func build(m *testing.M) int {
 	return m.Run()
 }
 
-// repl is the command line of the server under test.
-func repl(more ...string) []string {
+// replCommand is the command line of the server under test.
+func replCommand(more ...string) []string {
 	// The system's Python has what scripts/setup-dev installs.
 	return append([]string{os.Getenv(binaryEnv), "mcp", "--lang", "python", "--python", "/usr/bin/python3"}, more...)
 }
 
-// installed is the one file below the clients' node_modules that matches.
-func installed(t testing.TB, pattern string) string {
+// installedFile is the one file below the clients' node_modules that matches.
+func installedFile(t testing.TB, pattern string) string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(os.Getenv(clientsEnv), "node_modules", pattern))
 	if err != nil || len(found) != 1 {
@@ -78,34 +78,34 @@ func installed(t testing.TB, pattern string) string {
 	return found[0]
 }
 
-// node runs a program of the clients' in the Node that came with them.
-func node(t testing.TB, program string, args ...string) []string {
-	return append([]string{installed(t, "node-linux-*/bin/node"), program}, args...)
+// nodeCommand runs a program of the clients' in the Node that came with them.
+func nodeCommand(t testing.TB, program string, args ...string) []string {
+	return append([]string{installedFile(t, "node-linux-*/bin/node"), program}, args...)
 }
 
-// A place is where a client works: its own home, project and environment, so that
+// A testHome is where a client works: its own home, project and environment, so that
 // nothing of this machine's user counts.
-type place struct {
+type testHome struct {
 	home, project string
-	shared        []string // what the server is to have, also if the client hands on nothing
+	sharedEnv     []string // what the server is to have, also if the client hands on nothing
 }
 
-// newPlace makes a place. At the end of the test nothing may run in it. A client that kills
+// newTestHome makes a place. At the end of the test nothing may run in it. A client that kills
 // its server leaves a session's directory. The next server must remove it, except for the
 // parts of a lost session.
-func newPlace(t testing.TB) place {
+func newTestHome(t testing.TB) testHome {
 	t.Helper()
-	p := place{home: t.TempDir(), project: t.TempDir()}
+	p := testHome{home: t.TempDir(), project: t.TempDir()}
 	tmp := t.TempDir()
-	p.shared = []string{markEnv + "=" + p.home, "TMPDIR=" + tmp, "XDG_CACHE_HOME=" + filepath.Join(p.home, "cache")}
+	p.sharedEnv = []string{markEnv + "=" + p.home, "TMPDIR=" + tmp, "XDG_CACHE_HOME=" + filepath.Join(p.home, "cache")}
 	t.Cleanup(func() {
-		eventually(t, "no process of the test is left", func() bool { return len(p.processes(t, "")) == 0 })
-		for _, pid := range p.processes(t, "") {
+		waitEventually(t, "no process of the test is left", func() bool { return len(p.findProcesses(t, "")) == 0 })
+		for _, pid := range p.findProcesses(t, "") {
 			t.Errorf("left behind: process %d: %s", pid, commandLine(pid))
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
-		eventually(t, "no session is locked", func() bool { return !anyLocked(tmp) })
-		if out, err := finish(t, p.command(repl())); err != nil { // it ends with its input, which is empty
+		waitEventually(t, "no session is locked", func() bool { return !anyLocked(tmp) })
+		if out, err := runToEnd(t, p.newCommand(replCommand())); err != nil { // it ends with its input, which is empty
 			t.Errorf("the next server: %v\n%s", err, out)
 		}
 		left, err := filepath.Glob(filepath.Join(tmp, "turnstone-*", "*"))
@@ -117,17 +117,17 @@ func newPlace(t testing.TB) place {
 	return p
 }
 
-// command is a program that works here.
-func (p place) command(argv []string, env ...string) *exec.Cmd {
+// newCommand is a program that works here.
+func (p testHome) newCommand(argv []string, env ...string) *exec.Cmd {
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Dir = p.project
-	cmd.Env = append([]string{"HOME=" + p.home, "PATH=/usr/bin:/bin", "TERM=xterm-256color", "LANG=C.UTF-8"}, p.shared...)
+	cmd.Env = append([]string{"HOME=" + p.home, "PATH=/usr/bin:/bin", "TERM=xterm-256color", "LANG=C.UTF-8"}, p.sharedEnv...)
 	cmd.Env = append(cmd.Env, env...)
 	return cmd
 }
 
-// write writes a file of the home's.
-func (p place) write(t testing.TB, name, text string) string {
+// writeFile writes a file of the home's.
+func (p testHome) writeFile(t testing.TB, name, text string) string {
 	t.Helper()
 	path := filepath.Join(p.home, name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -139,14 +139,14 @@ func (p place) write(t testing.TB, name, text string) string {
 	return path
 }
 
-// exists reports whether code has made a file in the project.
-func (p place) exists(name string) bool {
+// projectFileExists reports whether code has made a file in the project.
+func (p testHome) projectFileExists(name string) bool {
 	_, err := os.Stat(filepath.Join(p.project, name))
 	return err == nil
 }
 
-// processes are those of the test whose command line holds text.
-func (p place) processes(t testing.TB, text string) []int {
+// findProcesses are those of the test whose command line holds text.
+func (p testHome) findProcesses(t testing.TB, text string) []int {
 	t.Helper()
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -162,7 +162,7 @@ func (p place) processes(t testing.TB, text string) []int {
 		if err != nil { // not ours, or gone
 			continue
 		}
-		if bytes.Contains(env, []byte(p.shared[0]+"\x00")) && strings.Contains(commandLine(pid), text) {
+		if bytes.Contains(env, []byte(p.sharedEnv[0]+"\x00")) && strings.Contains(commandLine(pid), text) {
 			pids = append(pids, pid)
 		}
 	}
@@ -188,8 +188,8 @@ func commandLine(pid int) string {
 	return strings.ReplaceAll(string(text), "\x00", " ")
 }
 
-// holds waits, at most for the given time, for a fact that nobody announces.
-func holds(within time.Duration, fact func() bool) bool {
+// waitUntil waits, at most for the given time, for a fact that nobody announces.
+func waitUntil(within time.Duration, fact func() bool) bool {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	late := time.After(within)
@@ -203,24 +203,24 @@ func holds(within time.Duration, fact func() bool) bool {
 	return true
 }
 
-// eventually waits for a fact that nobody announces.
-func eventually(t testing.TB, what string, fact func() bool) {
+// waitEventually waits for a fact that nobody announces.
+func waitEventually(t testing.TB, what string, fact func() bool) {
 	t.Helper()
-	if !holds(deadline, fact) {
+	if !waitUntil(testTimeout, fact) {
 		t.Errorf("it does not come true that %s", what)
 	}
 }
 
-// finish runs a command to its end, which must come soon enough.
-func finish(t testing.TB, cmd *exec.Cmd) (output string, err error) {
+// runToEnd runs a command to its end, which must come soon enough.
+func runToEnd(t testing.TB, cmd *exec.Cmd) (output string, err error) {
 	t.Helper()
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	cmd.WaitDelay = deadline // for processes that keep its output open
+	cmd.WaitDelay = testTimeout // for processes that keep its output open
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	late := time.AfterFunc(programDeadline, func() { _ = cmd.Process.Kill() })
+	late := time.AfterFunc(programTimeout, func() { _ = cmd.Process.Kill() })
 	defer late.Stop()
 	err = cmd.Wait()
 	return out.String(), err

@@ -18,65 +18,67 @@ import (
 	"testing"
 )
 
-// A call is what the model wants of a tool of ours, or of the agent's own.
-type call struct {
+// A toolCall is what the model wants of a tool of ours, or of the agent's own.
+type toolCall struct {
 	tool      string
 	arguments map[string]any
 	joined    bool // made in one turn of the model with the call before
 }
 
-// run is a call of the tool repl.
-func run(input string) call { return call{tool: "repl", arguments: map[string]any{"input": input}} }
+// replCall is a call of the tool repl.
+func replCall(input string) toolCall {
+	return toolCall{tool: "repl", arguments: map[string]any{"input": input}}
+}
 
-// together returns calls that the model makes in one turn.
-func together(calls ...call) []call {
+// joinCalls returns calls that the model makes in one turn.
+func joinCalls(calls ...toolCall) []toolCall {
 	for i := range calls {
 		calls[i].joined = i > 0
 	}
 	return calls
 }
 
-// A result is what an agent tells the model of a call.
-type result struct {
+// A toolResult is what an agent tells the model of a call.
+type toolResult struct {
 	text   string
 	images [][]byte
 }
 
-// A request is what an agent sends to the model.
-type request struct {
+// A modelRequest is what an agent sends to the model.
+type modelRequest struct {
 	tools   map[string]json.RawMessage // by the agent's own names
-	results []result                   // of all calls so far, in order
+	results []toolResult               // of all calls so far, in order
 }
 
-// A dialect is how an agent speaks with its model.
-type dialect interface {
+// A apiDialect is how an agent speaks with its model.
+type apiDialect interface {
 	// read reads a request. ok is false when it is not for an answer.
-	read(path string, body []byte) (r request, ok bool, err error)
+	readRequest(path string, body []byte) (r modelRequest, ok bool, err error)
 
 	// answer calls tools, by the agent's names, or says done if there are none.
-	answer(w http.ResponseWriter, r *http.Request, calls []call)
+	writeAnswer(w http.ResponseWriter, r *http.Request, calls []toolCall)
 }
 
-// A model answers each request with the next call that it was told to make, and those
+// A fakeModel answers each request with the next call that it was told to make, and those
 // joined to it.
-type model struct {
-	t       testing.TB
-	dialect dialect
-	named   func(tool string) string // the agent's name of a tool
-	url     string
+type fakeModel struct {
+	t        testing.TB
+	dialect  apiDialect
+	toolName func(tool string) string // the agent's name of a tool
+	url      string
 
-	mu       sync.Mutex
-	steps    []call // still to make
-	wanted   string // the tool of the next call, or of the last one
-	asked    int    // requests that offered it
-	read     int    // bytes of these
-	latest   request
-	requests []string // unchanged, for a person who looks why a test failed
+	mu        sync.Mutex
+	calls     []toolCall // still to make
+	wanted    string     // the tool of the next call, or of the last one
+	askCount  int        // requests that offered it
+	readBytes int        // bytes of these
+	latest    modelRequest
+	requests  []string // unchanged, for a person who looks why a test failed
 }
 
-// newModel serves a model on the loopback until the test ends.
-func newModel(t testing.TB, d dialect, named func(string) string, steps ...call) *model {
-	m := &model{t: t, dialect: d, named: named, steps: steps, wanted: "repl"}
+// newFakeModel serves a model on the loopback until the test ends.
+func newFakeModel(t testing.TB, d apiDialect, named func(string) string, steps ...toolCall) *fakeModel {
+	m := &fakeModel{t: t, dialect: d, toolName: named, calls: steps, wanted: "repl"}
 	server := httptest.NewServer(m)
 	m.url = server.URL
 	t.Cleanup(func() {
@@ -93,30 +95,30 @@ func newModel(t testing.TB, d dialect, named func(string) string, steps ...call)
 	return m
 }
 
-func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (m *fakeModel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return // the agent has given up
 	}
-	req, ok, err := m.dialect.read(r.URL.Path, body)
+	req, ok, err := m.dialect.readRequest(r.URL.Path, body)
 	if err != nil {
 		m.t.Errorf("%s: %v in %.2000s", r.URL.Path, err, body)
 	}
-	var calls []call
+	var calls []toolCall
 	m.mu.Lock()
-	if len(m.steps) > 0 {
-		m.wanted = m.steps[0].tool
+	if len(m.calls) > 0 {
+		m.wanted = m.calls[0].tool
 	}
-	if _, offered := req.tools[m.named(m.wanted)]; ok && offered {
-		m.asked++
-		m.read += len(body)
+	if _, offered := req.tools[m.toolName(m.wanted)]; ok && offered {
+		m.askCount++
+		m.readBytes += len(body)
 		m.latest = req
-		for len(m.steps) > 0 && (len(calls) == 0 || m.steps[0].joined) {
-			calls = append(calls, call{tool: m.named(m.steps[0].tool), arguments: m.steps[0].arguments})
-			m.steps = m.steps[1:]
+		for len(m.calls) > 0 && (len(calls) == 0 || m.calls[0].joined) {
+			calls = append(calls, toolCall{tool: m.toolName(m.calls[0].tool), arguments: m.calls[0].arguments})
+			m.calls = m.calls[1:]
 		}
-		m.note("the last of %d results: %q", len(req.results), texts(req.results[max(0, len(req.results)-1):]))
-		m.note("calls: %v", calls)
+		m.logRequest("the last of %d results: %q", len(req.results), resultTexts(req.results[max(0, len(req.results)-1):]))
+		m.logRequest("calls: %v", calls)
 	}
 	m.mu.Unlock()
 	if !ok {
@@ -124,51 +126,51 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "{}")
 		return
 	}
-	m.dialect.answer(w, r, calls)
+	m.dialect.writeAnswer(w, r, calls)
 }
 
-func (m *model) note(format string, args ...any) {
+func (m *fakeModel) logRequest(format string, args ...any) {
 	m.requests = append(m.requests, fmt.Sprintf("%.4000s", fmt.Sprintf(format, args...)))
 }
 
-// then has the model make one more call.
-func (m *model) then(c call) {
+// addCall has the model make one more call.
+func (m *fakeModel) addCall(c toolCall) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.steps = append(m.steps, c)
+	m.calls = append(m.calls, c)
 }
 
-// askings counts the requests that offered the tool that was wanted.
-func (m *model) askings() int {
+// countAsks counts the requests that offered the tool that was wanted.
+func (m *fakeModel) countAsks() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.asked
+	return m.askCount
 }
 
-// seen are the results that the model has been told of.
-func (m *model) seen() []result {
+// seenResults are the results that the model has been told of.
+func (m *fakeModel) seenResults() []toolResult {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.latest.results
 }
 
-// offered is the definition of a tool as the model gets it.
-func (m *model) offered(tool string) json.RawMessage {
+// toolDefinition is the definition of a tool as the model gets it.
+func (m *fakeModel) toolDefinition(tool string) json.RawMessage {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.latest.tools[m.named(tool)]
+	return m.latest.tools[m.toolName(tool)]
 }
 
-// result waits for the result of the n-th call, from 0.
-func (m *model) result(t testing.TB, n int) result {
+// waitResult waits for the result of the n-th call, from 0.
+func (m *fakeModel) waitResult(t testing.TB, n int) toolResult {
 	t.Helper()
-	if !holds(deadline, func() bool { return len(m.seen()) > n }) {
-		t.Fatalf("the model was not told of call %d; it knows %q", n, texts(m.seen()))
+	if !waitUntil(testTimeout, func() bool { return len(m.seenResults()) > n }) {
+		t.Fatalf("the model was not told of call %d; it knows %q", n, resultTexts(m.seenResults()))
 	}
-	return m.seen()[n]
+	return m.seenResults()[n]
 }
 
-func texts(results []result) []string {
+func resultTexts(results []toolResult) []string {
 	var all []string
 	for _, r := range results {
 		all = append(all, r.text)
@@ -176,20 +178,20 @@ func texts(results []result) []string {
 	return all
 }
 
-// events writes an answer as server-sent events.
-func events(w http.ResponseWriter, named bool, values ...map[string]any) {
+// writeEvents writes an answer as server-sent events.
+func writeEvents(w http.ResponseWriter, named bool, values ...map[string]any) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	var b bytes.Buffer
 	for _, v := range values {
 		if named {
 			fmt.Fprintf(&b, "event: %s\n", v["type"])
 		}
-		fmt.Fprintf(&b, "data: %s\n\n", encoded(v))
+		fmt.Fprintf(&b, "data: %s\n\n", encodeJSON(v))
 	}
 	_, _ = w.Write(b.Bytes())
 }
 
-func encoded(v any) string {
+func encodeJSON(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {
 		panic(err) // of values written in this package
@@ -200,17 +202,17 @@ func encoded(v any) string {
 // newID is an identifier as the services make them.
 func newID(kind string) string { return kind + "_" + rand.Text() }
 
-func decoded(text string) []byte {
+func decodeBase64(text string) []byte {
 	data, _ := base64.StdEncoding.DecodeString(text) // a test that looks at it will notice
 	return data
 }
 
-type object = map[string]any
+type jsonObject = map[string]any
 
-// anthropic is the Messages API.
-type anthropic struct{}
+// anthropicDialect is the Messages API.
+type anthropicDialect struct{}
 
-func (anthropic) read(path string, body []byte) (r request, ok bool, err error) {
+func (anthropicDialect) readRequest(path string, body []byte) (r modelRequest, ok bool, err error) {
 	if !strings.HasSuffix(path, "/messages") {
 		return r, false, nil
 	}
@@ -221,14 +223,14 @@ func (anthropic) read(path string, body []byte) (r request, ok bool, err error) 
 	if err := json.Unmarshal(body, &sent); err != nil {
 		return r, false, err
 	}
-	if r.tools, err = byName(sent.Tools); err != nil {
+	if r.tools, err = toolsByName(sent.Tools); err != nil {
 		return r, false, err
 	}
 	for _, message := range sent.Messages {
-		for _, block := range parts(message.Content) {
+		for _, block := range contentParts(message.Content) {
 			if block.Type == "tool_result" {
-				var got result
-				for _, part := range parts(block.Content) {
+				var got toolResult
+				for _, part := range contentParts(block.Content) {
 					if part.Type == "image" {
 						got.images = append(got.images, part.Source.Data)
 					}
@@ -241,34 +243,34 @@ func (anthropic) read(path string, body []byte) (r request, ok bool, err error) 
 	return r, true, nil
 }
 
-func (anthropic) answer(w http.ResponseWriter, _ *http.Request, calls []call) {
-	said := []object{{"type": "message_start", "message": object{
+func (anthropicDialect) writeAnswer(w http.ResponseWriter, _ *http.Request, calls []toolCall) {
+	said := []jsonObject{{"type": "message_start", "message": jsonObject{
 		"id": newID("msg"), "type": "message", "role": "assistant", "model": "stub", "content": []any{},
-		"stop_reason": nil, "stop_sequence": nil, "usage": object{"input_tokens": 1, "output_tokens": 1}}}}
-	say := func(i int, block, delta object) {
+		"stop_reason": nil, "stop_sequence": nil, "usage": jsonObject{"input_tokens": 1, "output_tokens": 1}}}}
+	say := func(i int, block, delta jsonObject) {
 		said = append(said,
-			object{"type": "content_block_start", "index": i, "content_block": block},
-			object{"type": "content_block_delta", "index": i, "delta": delta},
-			object{"type": "content_block_stop", "index": i})
+			jsonObject{"type": "content_block_start", "index": i, "content_block": block},
+			jsonObject{"type": "content_block_delta", "index": i, "delta": delta},
+			jsonObject{"type": "content_block_stop", "index": i})
 	}
 	stop := "tool_use"
 	for i, c := range calls {
-		say(i, object{"type": "tool_use", "id": newID("toolu"), "name": c.tool, "input": object{}},
-			object{"type": "input_json_delta", "partial_json": encoded(c.arguments)})
+		say(i, jsonObject{"type": "tool_use", "id": newID("toolu"), "name": c.tool, "input": jsonObject{}},
+			jsonObject{"type": "input_json_delta", "partial_json": encodeJSON(c.arguments)})
 	}
 	if len(calls) == 0 {
 		stop = "end_turn"
-		say(0, object{"type": "text", "text": ""}, object{"type": "text_delta", "text": "done"})
+		say(0, jsonObject{"type": "text", "text": ""}, jsonObject{"type": "text_delta", "text": "done"})
 	}
-	events(w, true, append(said,
-		object{"type": "message_delta", "delta": object{"stop_reason": stop, "stop_sequence": nil}, "usage": object{"output_tokens": 1}},
-		object{"type": "message_stop"})...)
+	writeEvents(w, true, append(said,
+		jsonObject{"type": "message_delta", "delta": jsonObject{"stop_reason": stop, "stop_sequence": nil}, "usage": jsonObject{"output_tokens": 1}},
+		jsonObject{"type": "message_stop"})...)
 }
 
-// openai is the Responses API.
-type openai struct{}
+// openaiDialect is the Responses API.
+type openaiDialect struct{}
 
-func (openai) read(path string, body []byte) (r request, ok bool, err error) {
+func (openaiDialect) readRequest(path string, body []byte) (r modelRequest, ok bool, err error) {
 	if !strings.HasSuffix(path, "/responses") {
 		return r, false, nil
 	}
@@ -283,23 +285,23 @@ func (openai) read(path string, body []byte) (r request, ok bool, err error) {
 	if err := json.Unmarshal(body, &sent); err != nil {
 		return r, false, err
 	}
-	if r.tools, err = byName(sent.Tools); err != nil {
+	if r.tools, err = toolsByName(sent.Tools); err != nil {
 		return r, false, err
 	}
 	for _, item := range sent.Input {
 		switch item.Type {
 		case "tool_search_output":
-			found, err := byName(item.Tools)
+			found, err := toolsByName(item.Tools)
 			if err != nil {
 				return r, false, err
 			}
 			maps.Copy(r.tools, found)
-			r.results = append(r.results, result{text: strings.Join(slices.Sorted(maps.Keys(found)), " ")})
+			r.results = append(r.results, toolResult{text: strings.Join(slices.Sorted(maps.Keys(found)), " ")})
 		case "function_call_output":
-			var got result
-			for _, part := range parts(item.Output) {
+			var got toolResult
+			for _, part := range contentParts(item.Output) {
 				if image, ok := strings.CutPrefix(part.ImageURL, "data:image/png;base64,"); ok {
-					got.images = append(got.images, decoded(image))
+					got.images = append(got.images, decodeBase64(image))
 				}
 				got.text += part.Text
 			}
@@ -309,34 +311,34 @@ func (openai) read(path string, body []byte) (r request, ok bool, err error) {
 	return r, true, nil
 }
 
-func (openai) answer(w http.ResponseWriter, _ *http.Request, calls []call) {
+func (openaiDialect) writeAnswer(w http.ResponseWriter, _ *http.Request, calls []toolCall) {
 	id := newID("resp")
-	items := []object{}
+	items := []jsonObject{}
 	for _, c := range calls {
-		item := object{"type": "function_call", "id": newID("fc"), "call_id": newID("call"), "name": c.tool, "arguments": encoded(c.arguments)}
+		item := jsonObject{"type": "function_call", "id": newID("fc"), "call_id": newID("call"), "name": c.tool, "arguments": encodeJSON(c.arguments)}
 		if space, name, ok := strings.Cut(c.tool, namespaceEnd); ok {
 			item["namespace"], item["name"] = space, name
 		}
 		if c.tool == searchTool {
-			item = object{"type": "tool_search_call", "id": newID("ts"), "call_id": newID("call"), "execution": "client", "status": "completed", "arguments": c.arguments}
+			item = jsonObject{"type": "tool_search_call", "id": newID("ts"), "call_id": newID("call"), "execution": "client", "status": "completed", "arguments": c.arguments}
 		}
 		items = append(items, item)
 	}
 	if len(calls) == 0 {
-		items = append(items, object{"type": "message", "role": "assistant", "id": newID("msg"), "content": []object{{"type": "output_text", "text": "done"}}})
+		items = append(items, jsonObject{"type": "message", "role": "assistant", "id": newID("msg"), "content": []jsonObject{{"type": "output_text", "text": "done"}}})
 	}
-	said := []object{{"type": "response.created", "response": object{"id": id}}}
+	said := []jsonObject{{"type": "response.created", "response": jsonObject{"id": id}}}
 	for i, item := range items {
-		said = append(said, object{"type": "response.output_item.done", "output_index": i, "item": item})
+		said = append(said, jsonObject{"type": "response.output_item.done", "output_index": i, "item": item})
 	}
-	events(w, true, append(said, object{"type": "response.completed", "response": object{"id": id, "usage": object{
+	writeEvents(w, true, append(said, jsonObject{"type": "response.completed", "response": jsonObject{"id": id, "usage": jsonObject{
 		"input_tokens": 1, "input_tokens_details": nil, "output_tokens": 1, "output_tokens_details": nil, "total_tokens": 2}}})...)
 }
 
-// gemini is the Gemini API.
-type gemini struct{}
+// geminiDialect is the Gemini API.
+type geminiDialect struct{}
 
-func (gemini) read(path string, body []byte) (r request, ok bool, err error) {
+func (geminiDialect) readRequest(path string, body []byte) (r modelRequest, ok bool, err error) {
 	if !strings.Contains(path, "enerateContent") {
 		return r, false, nil
 	}
@@ -355,13 +357,13 @@ func (gemini) read(path string, body []byte) (r request, ok bool, err error) {
 	for _, t := range sent.Tools {
 		tools = append(tools, t.FunctionDeclarations...)
 	}
-	if r.tools, err = byName(tools); err != nil {
+	if r.tools, err = toolsByName(tools); err != nil {
 		return r, false, err
 	}
 	for _, content := range sent.Contents {
 		for _, part := range content.Parts {
 			if f := part.FunctionResponse; f != nil {
-				got := result{text: f.Response.Output + f.Response.Error}
+				got := toolResult{text: f.Response.Output + f.Response.Error}
 				for _, p := range f.Parts {
 					got.images = append(got.images, p.InlineData.Data)
 				}
@@ -382,52 +384,52 @@ type geminiPart struct {
 	}
 }
 
-func (gemini) answer(w http.ResponseWriter, r *http.Request, calls []call) {
-	var parts []object
+func (geminiDialect) writeAnswer(w http.ResponseWriter, r *http.Request, calls []toolCall) {
+	var parts []jsonObject
 	for _, c := range calls {
-		parts = append(parts, object{"functionCall": object{"name": c.tool, "args": c.arguments}})
+		parts = append(parts, jsonObject{"functionCall": jsonObject{"name": c.tool, "args": c.arguments}})
 	}
 	if len(calls) == 0 {
-		parts = []object{{"text": "done"}}
+		parts = []jsonObject{{"text": "done"}}
 	}
-	answer := object{
-		"candidates":    []object{{"content": object{"role": "model", "parts": parts}, "finishReason": "STOP", "index": 0}},
-		"usageMetadata": object{"promptTokenCount": 1, "candidatesTokenCount": 1, "totalTokenCount": 2},
+	answer := jsonObject{
+		"candidates":    []jsonObject{{"content": jsonObject{"role": "model", "parts": parts}, "finishReason": "STOP", "index": 0}},
+		"usageMetadata": jsonObject{"promptTokenCount": 1, "candidatesTokenCount": 1, "totalTokenCount": 2},
 	}
 	if strings.Contains(r.URL.Path, "stream") {
-		events(w, false, answer)
+		writeEvents(w, false, answer)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = io.WriteString(w, encoded(answer))
+	_, _ = io.WriteString(w, encodeJSON(answer))
 }
 
-// bridged is the dialect of an agent whose model has to call some tools through
+// bridgedDialect is the dialect of an agent whose model has to call some tools through
 // another one.
-type bridged struct{ dialect }
+type bridgedDialect struct{ apiDialect }
 
 // bridge is that tool.
-const bridge = "tool_call"
+const bridgeTool = "tool_call"
 
-func (b bridged) read(path string, body []byte) (r request, ok bool, err error) {
-	r, ok, err = b.dialect.read(path, body)
-	if r.tools[bridge] != nil {
-		r.tools[qwenCode.tool("repl")] = nil // it can be called
+func (b bridgedDialect) readRequest(path string, body []byte) (r modelRequest, ok bool, err error) {
+	r, ok, err = b.apiDialect.readRequest(path, body)
+	if r.tools[bridgeTool] != nil {
+		r.tools[qwenCode.toolName("repl")] = nil // it can be called
 	}
 	return r, ok, err
 }
 
-func (b bridged) answer(w http.ResponseWriter, r *http.Request, calls []call) {
+func (b bridgedDialect) writeAnswer(w http.ResponseWriter, r *http.Request, calls []toolCall) {
 	for i, c := range calls {
 		if c.tool != searchTool {
-			calls[i] = call{tool: bridge, arguments: object{"name": c.tool, "arguments": c.arguments}}
+			calls[i] = toolCall{tool: bridgeTool, arguments: jsonObject{"name": c.tool, "arguments": c.arguments}}
 		}
 	}
-	b.dialect.answer(w, r, calls)
+	b.apiDialect.writeAnswer(w, r, calls)
 }
 
-// A part is a block of content in any of the dialects that has a type.
-type part struct {
+// A contentPart is a block of content in any of the dialects that has a type.
+type contentPart struct {
 	Type     string
 	Text     string
 	Content  json.RawMessage
@@ -435,13 +437,13 @@ type part struct {
 	ImageURL string `json:"image_url"`
 }
 
-// parts are the blocks of a content, which may also be a mere string.
-func parts(content json.RawMessage) []part {
+// contentParts are the blocks of a content, which may also be a mere string.
+func contentParts(content json.RawMessage) []contentPart {
 	var text string
 	if json.Unmarshal(content, &text) == nil {
-		return []part{{Type: "text", Text: text}}
+		return []contentPart{{Type: "text", Text: text}}
 	}
-	var blocks []part
+	var blocks []contentPart
 	_ = json.Unmarshal(content, &blocks) // a message of neither kind has no blocks
 	return blocks
 }
@@ -452,8 +454,8 @@ const searchTool = "tool_search"
 // namespaceEnd separates a tool's name from that of its group.
 const namespaceEnd = "/"
 
-// byName finds tools by name, those in a group by both names.
-func byName(tools []json.RawMessage) (map[string]json.RawMessage, error) {
+// toolsByName finds tools by name, those in a group by both names.
+func toolsByName(tools []json.RawMessage) (map[string]json.RawMessage, error) {
 	found := make(map[string]json.RawMessage)
 	for _, text := range tools {
 		var t struct {
@@ -471,7 +473,7 @@ func byName(tools []json.RawMessage) (map[string]json.RawMessage, error) {
 			found[t.Name] = text
 			continue
 		}
-		inside, err := byName(t.Tools)
+		inside, err := toolsByName(t.Tools)
 		if err != nil {
 			return nil, err
 		}

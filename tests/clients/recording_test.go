@@ -28,18 +28,18 @@ const (
 // session and answers. With recordingEnv the keys come as slowly as a person's.
 func TestStory_OfTheReadme(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
-	p.shared = append(p.shared, "REPL_SOCKET="+filepath.Join(p.home, "run", "daemon.sock"))
+	p := newTestHome(t)
+	p.sharedEnv = append(p.sharedEnv, "REPL_SOCKET="+filepath.Join(p.home, "run", "daemon.sock"))
 	if err := os.Mkdir(filepath.Join(p.home, "run"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	person := p.shared
+	person := p.sharedEnv
 	if os.Getenv(recordingEnv) != "" { // its paths are looked at
 		if p.project = "/tmp/people"; os.Mkdir(p.project, 0o700) != nil {
 			t.Fatalf("cannot make %s: remove it", p.project)
 		}
 		t.Cleanup(func() { _ = os.RemoveAll(p.project) })
-		person = append(slices.Clone(p.shared), "TMPDIR=/tmp")
+		person = append(slices.Clone(p.sharedEnv), "TMPDIR=/tmp")
 	}
 	var rows strings.Builder
 	rows.WriteString("name,age,visits\n")
@@ -49,42 +49,42 @@ func TestStory_OfTheReadme(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(p.project, "people.csv"), []byte(rows.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	m := newModel(t, codex.dialect, codex.tool,
-		run("import csv\nrows = list(csv.DictReader(open('people.csv')))\nprint(len(rows), 'rows of', *rows[0])"),
-		run("import matplotlib.pyplot as plt\ncolumn = input('Which column shall I plot? ')\nvalues = [float(r[column]) for r in rows]\nplt.hist(values); plt.title(column); plt.show()\nprint(f'{column}: mean {sum(values) / len(values):.1f}')"))
-	_, agent := codex.configure(t, p, m, options{server: []string{"--daemon=auto", "--name", "people"}})
-	p.program(t, "codex", agent.Args, agent.Env)
-	p.program(t, "repl", []string{os.Getenv(binaryEnv)}, person)
+	m := newFakeModel(t, codexCLI.dialect, codexCLI.toolName,
+		replCall("import csv\nrows = list(csv.DictReader(open('people.csv')))\nprint(len(rows), 'rows of', *rows[0])"),
+		replCall("import matplotlib.pyplot as plt\ncolumn = input('Which column shall I plot? ')\nvalues = [float(r[column]) for r in rows]\nplt.hist(values); plt.title(column); plt.show()\nprint(f'{column}: mean {sum(values) / len(values):.1f}')"))
+	_, agent := codexCLI.configure(t, p, m, agentOptions{server: []string{"--daemon=auto", "--name", "people"}})
+	p.addProgram(t, "codex", agent.Args, agent.Env)
+	p.addProgram(t, "repl", []string{os.Getenv(binaryEnv)}, person)
 
-	s := record(t, p)
-	s.sees("$")
-	s.pause(time.Second)
-	s.says("codex\r")
-	s.sees("stub default")
-	s.asks(m, "plot a column of people.csv; let the code ask me which", 2)
-	s.sees("waiting for input")
-	s.pause(4 * time.Second)
-	s.tmux("split-window", "-h", "-l", "44%", "sh")
-	s.sees("$")
-	s.says("repl attach people\r")
-	s.sees("Which column shall I plot?")
-	s.pause(4 * time.Second)
-	s.says("age\r")
-	s.sees("age: mean")
-	s.pause(3 * time.Second)
-	s.tmux("select-pane", "-L")
-	m.then(call{tool: "repl_output", arguments: map[string]any{"wait_ms": 1000}})
-	s.asks(m, "I told it", 3)
-	if got := m.seen()[2]; !strings.Contains(got.text, "age: mean") || len(got.images) != 1 {
+	s := startRecording(t, p)
+	s.waitText("$")
+	s.pauseFor(time.Second)
+	s.typeLine("codex\r")
+	s.waitText("stub default")
+	s.typePrompt(m, "plot a column of people.csv; let the code ask me which", 2)
+	s.waitText("waiting for input")
+	s.pauseFor(4 * time.Second)
+	s.runTmux("split-window", "-h", "-l", "44%", "sh")
+	s.waitText("$")
+	s.typeLine("repl attach people\r")
+	s.waitText("Which column shall I plot?")
+	s.pauseFor(4 * time.Second)
+	s.typeLine("age\r")
+	s.waitText("age: mean")
+	s.pauseFor(3 * time.Second)
+	s.runTmux("select-pane", "-L")
+	m.addCall(toolCall{tool: "repl_output", arguments: map[string]any{"wait_ms": 1000}})
+	s.typePrompt(m, "I told it", 3)
+	if got := m.seenResults()[2]; !strings.Contains(got.text, "age: mean") || len(got.images) != 1 {
 		t.Errorf("the agent got %q and %d pictures, want the mean and the plot", got.text, len(got.images))
 	}
-	s.sees("age: mean")
-	s.pause(6 * time.Second)
-	s.tmux("kill-server")
+	s.waitText("age: mean")
+	s.pauseFor(6 * time.Second)
+	s.runTmux("kill-server")
 }
 
-// program puts a program with an environment on the PATH of the place.
-func (p place) program(t testing.TB, name string, argv, env []string) {
+// addProgram puts a program with an environment on the PATH of the place.
+func (p testHome) addProgram(t testing.TB, name string, argv, env []string) {
 	t.Helper()
 	var b strings.Builder
 	b.WriteString("#!/bin/sh\nexec env")
@@ -92,47 +92,47 @@ func (p place) program(t testing.TB, name string, argv, env []string) {
 		fmt.Fprintf(&b, " '%s'", strings.ReplaceAll(word, "'", `'\''`))
 	}
 	b.WriteString(` "$@"` + "\n")
-	if err := os.Chmod(p.write(t, "bin/"+name, b.String()), 0o700); err != nil {
+	if err := os.Chmod(p.writeFile(t, "bin/"+name, b.String()), 0o700); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// A recorded terminal is tmux in one of a person, whose bytes are kept with their times.
-type recorded struct {
-	*terminal
+// A recordedShell terminal is tmux in one of a person, whose bytes are kept with their times.
+type recordedShell struct {
+	*agentTerminal
 	socket string
-	place  place
+	home   testHome
 	env    []string
-	slowly bool
+	slow   bool
 }
 
-func record(t *testing.T, p place) *recorded {
+func startRecording(t *testing.T, p testHome) *recordedShell {
 	t.Helper()
 	to := os.Getenv(recordingEnv)
-	s := &recorded{socket: filepath.Join(p.home, "tmux"), place: p, slowly: to != "", env: []string{
+	s := &recordedShell{socket: filepath.Join(p.home, "tmux"), home: p, slow: to != "", env: []string{
 		"PATH=" + filepath.Join(p.home, "bin") + ":/usr/bin:/bin", "PS1=$ ", "ENV=", "SHELL=/bin/sh",
 	}}
-	p.write(t, "tmux.conf", "set -g status off\nset -g focus-events on\nset -g default-terminal tmux-256color\nset -g pane-border-style fg=colour240\nset -g pane-active-border-style fg=colour240\n")
-	cmd := p.command([]string{"tmux", "-S", s.socket, "-f", filepath.Join(p.home, "tmux.conf"), "new-session", "sh"}, s.env...)
+	p.writeFile(t, "tmux.conf", "set -g status off\nset -g focus-events on\nset -g default-terminal tmux-256color\nset -g pane-border-style fg=colour240\nset -g pane-active-border-style fg=colour240\n")
+	cmd := p.newCommand([]string{"tmux", "-S", s.socket, "-f", filepath.Join(p.home, "tmux.conf"), "new-session", "sh"}, s.env...)
 	tty, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: recordedRows, Cols: recordedColumns})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.terminal = &terminal{t: t, cmd: cmd, tty: tty, done: make(chan struct{}), heard: castTo(t, to)}
-	go s.read()
+	s.agentTerminal = &agentTerminal{t: t, cmd: cmd, tty: tty, done: make(chan struct{}), onOutput: newCast(t, to)}
+	go s.readOutput()
 	t.Cleanup(func() {
 		_ = exec.Command("tmux", "-S", s.socket, "kill-server").Run()
 		_ = cmd.Wait()
 		_ = tty.Close()
-		if out, err := finish(t, p.command([]string{os.Getenv(binaryEnv), "ctl", "stop"})); err != nil {
+		if out, err := runToEnd(t, p.newCommand([]string{os.Getenv(binaryEnv), "ctl", "stop"})); err != nil {
 			t.Logf("the daemon: %v: %s", err, out)
 		}
 	})
 	return s
 }
 
-// castTo returns a function that keeps output in a file; without a file it keeps nothing.
-func castTo(t *testing.T, name string) func([]byte) {
+// newCast returns a function that keeps output in a file; without a file it keeps nothing.
+func newCast(t *testing.T, name string) func([]byte) {
 	if name == "" {
 		return func([]byte) {}
 	}
@@ -141,52 +141,52 @@ func castTo(t *testing.T, name string) func([]byte) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = f.Close() })
-	_ = json.NewEncoder(f).Encode(object{"version": 2, "width": recordedColumns, "height": recordedRows})
+	_ = json.NewEncoder(f).Encode(jsonObject{"version": 2, "width": recordedColumns, "height": recordedRows})
 	begun := time.Now()
 	return func(b []byte) {
 		_ = json.NewEncoder(f).Encode([]any{time.Since(begun).Seconds(), "o", string(b)})
 	}
 }
 
-// tmux gives an order to tmux.
-func (s *recorded) tmux(args ...string) {
+// runTmux gives an order to tmux.
+func (s *recordedShell) runTmux(args ...string) {
 	s.t.Helper()
-	if out, err := s.place.command(append([]string{"tmux", "-S", s.socket}, args...), s.env...).CombinedOutput(); err != nil {
+	if out, err := s.home.newCommand(append([]string{"tmux", "-S", s.socket}, args...), s.env...).CombinedOutput(); err != nil {
 		s.t.Fatalf("tmux %q: %v: %s", args, err, out)
 	}
 }
 
-// says types text as a person does.
-func (s *recorded) says(text string) {
+// typeLine types text as a person does.
+func (s *recordedShell) typeLine(text string) {
 	s.t.Helper()
 	for _, key := range text {
 		if key == '\r' {
-			<-time.After(keyPause) // agents take what comes faster for a paste
-			s.pause(600 * time.Millisecond)
+			<-time.After(keyDelay) // agents take what comes faster for a paste
+			s.pauseFor(600 * time.Millisecond)
 		}
-		s.types(string(key))
-		s.pause(45 * time.Millisecond)
+		s.typeKeys(string(key))
+		s.pauseFor(45 * time.Millisecond)
 	}
 }
 
-// asks types a prompt, and waits until that many calls of the agent have been answered. An agent
+// typePrompt types a prompt, and waits until that many calls of the agent have been answered. An agent
 // takes no return soon after text, and may ask before it has our tools.
-func (s *recorded) asks(m *model, prompt string, calls int) {
+func (s *recordedShell) typePrompt(m *fakeModel, prompt string, calls int) {
 	s.t.Helper()
-	s.says(prompt)
-	before := m.askings()
+	s.typeLine(prompt)
+	before := m.countAsks()
 	for range 10 {
-		<-time.After(keyPause)
-		if s.types("\r"); holds(3*time.Second, func() bool { return m.askings() > before }) {
+		<-time.After(keyDelay)
+		if s.typeKeys("\r"); waitUntil(3*time.Second, func() bool { return m.countAsks() > before }) {
 			break
 		}
 	}
-	eventually(s.t, fmt.Sprintf("%d calls are answered", calls), func() bool { return len(m.seen()) == calls })
+	waitEventually(s.t, fmt.Sprintf("%d calls are answered", calls), func() bool { return len(m.seenResults()) == calls })
 }
 
-// pause gives who watches the recording time to read.
-func (s *recorded) pause(d time.Duration) {
-	if s.slowly {
+// pauseFor gives who watches the recording time to read.
+func (s *recordedShell) pauseFor(d time.Duration) {
+	if s.slow {
 		<-time.After(d)
 	}
 }

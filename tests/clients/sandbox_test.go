@@ -19,18 +19,18 @@ func TestSandbox_IsAsNarrowAsCodexsOwn(t *testing.T) {
 		"danger-full-access": {"[sandbox workspace: it writes ", true},
 	} {
 		t.Run(mode, func(t *testing.T) {
-			p := newPlace(t)
-			m := newModel(t, codex.dialect, codex.tool, run(writes))
-			once, _ := codex.configure(t, p, m, options{})
+			p := newTestHome(t)
+			m := newFakeModel(t, codexCLI.dialect, codexCLI.toolName, replCall(writes))
+			once, _ := codexCLI.configure(t, p, m, agentOptions{})
 			once.Args = append(once.Args, "-c", "sandbox_mode='"+mode+"'")
-			if out, err := finish(t, once); err != nil {
+			if out, err := runToEnd(t, once); err != nil {
 				t.Errorf("%v\n%s", err, out)
 			}
-			got := m.result(t, 0).text
+			got := m.waitResult(t, 0).text
 			if !strings.Contains(got, want.text) || strings.Contains(got, "Codex allows its own commands no more") == want.written {
 				t.Errorf("the model is told %q", got)
 			}
-			if got := p.exists("written"); got != want.written {
+			if got := p.projectFileExists("written"); got != want.written {
 				t.Errorf("written: %v, want %v", got, want.written)
 			}
 		})

@@ -28,7 +28,7 @@ type issue struct {
 	Updated  string `json:"updated"`
 }
 
-func issueOf(number int) issue {
+func newIssue(number int) issue {
 	return issue{
 		Number: number, Title: fmt.Sprintf("Reading fails in case %d when the file is empty", number), State: []string{"open", "closed", "open"}[number%3],
 		Label: []string{"bug", "docs", "question", "idea"}[number%4], Author: fmt.Sprintf("user%d", number%17), Comments: number % 9, Updated: fmt.Sprintf("2026-%02d-%02d", number%12+1, number%28+1),
@@ -49,7 +49,7 @@ func serveIssues(tools string) {
 		}) (*mcp.CallToolResult, issuePage, error) {
 			var page issuePage
 			for i := range pageSize {
-				page.Issues = append(page.Issues, issueOf((in.Page-1)*pageSize+i+1))
+				page.Issues = append(page.Issues, newIssue((in.Page-1)*pageSize+i+1))
 			}
 			return nil, page, nil
 		})
@@ -57,7 +57,7 @@ func serveIssues(tools string) {
 		func(_ context.Context, _ *mcp.CallToolRequest, in struct {
 			Number int `json:"number" jsonschema:"of the issue"`
 		}) (*mcp.CallToolResult, issue, error) {
-			return nil, issueOf(in.Number), nil
+			return nil, newIssue(in.Number), nil
 		})
 	count, err := strconv.Atoi(tools)
 	for i := 2; i < count; i++ {
@@ -78,30 +78,30 @@ func serveIssues(tools string) {
 }
 
 // savings are tasks over the server's tools, by calls of the model and by code.
-var savings = []struct {
+var savingsTests = []struct {
 	name   string
-	agent  agent
+	agent  agentProgram
 	tools  int
-	direct []call
+	direct []toolCall
 	code   []string
 	wants  string // of the code
 	wins   bool   // the code does, by far
 }{
-	{"5 pages of 100, 50 tools", codex, 50, pages(), countByLabel, countedByLabel, true},
-	{"5 pages of 100, 50 tools", claude, 50, append([]call{{tool: claudeSearch, arguments: object{"query": "select:mcp__repl__list_issues", "max_results": 3}}}, pages()...), countByLabel, countedByLabel, true},
-	{"one issue, 50 tools", codex, 50, oneIssue(), showOne, "'number': 7", false},
-	{"one issue, 3 tools", codex, 3, oneIssue(), showOne, "'number': 7", false},
+	{"5 pages of 100, 50 tools", codexCLI, 50, issuePages(), countByLabel, countedByLabel, true},
+	{"5 pages of 100, 50 tools", claudeCode, 50, append([]toolCall{{tool: claudeSearch, arguments: jsonObject{"query": "select:mcp__repl__list_issues", "max_results": 3}}}, issuePages()...), countByLabel, countedByLabel, true},
+	{"one issue, 50 tools", codexCLI, 50, oneIssue(), showOne, "'number': 7", false},
+	{"one issue, 3 tools", codexCLI, 3, oneIssue(), showOne, "'number': 7", false},
 }
 
-func pages() (calls []call) {
+func issuePages() (calls []toolCall) {
 	for page := 1; page <= 5; page++ {
-		calls = append(calls, call{tool: "list_issues", arguments: object{"page": page}})
+		calls = append(calls, toolCall{tool: "list_issues", arguments: jsonObject{"page": page}})
 	}
-	return together(calls...)
+	return joinCalls(calls...)
 }
 
-func oneIssue() []call {
-	return []call{{tool: "get_issue", arguments: object{"number": 7}}}
+func oneIssue() []toolCall {
+	return []toolCall{{tool: "get_issue", arguments: jsonObject{"number": 7}}}
 }
 
 var countByLabel = []string{
@@ -120,37 +120,37 @@ func TestTokens_OfToolsByCodeAgainstDirectCalls(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := make([]string, len(savings))
+	rows := make([]string, len(savingsTests))
 	t.Run("tasks", func(t *testing.T) {
-		for i, s := range savings {
+		for i, s := range savingsTests {
 			t.Run(strings.ReplaceAll(s.agent.name+" "+s.name, ",", ""), func(t *testing.T) {
 				t.Parallel() // they mostly start
 				server := []string{self, issuesArgument, strconv.Itoa(s.tools)}
-				p := newPlace(t)
-				file := p.write(t, "tools.json", encoded(object{"mcpServers": object{"issues": object{"command": server[0], "args": server[1:]}}}))
-				var calls []call
+				p := newTestHome(t)
+				file := p.writeFile(t, "tools.json", encodeJSON(jsonObject{"mcpServers": jsonObject{"issues": jsonObject{"command": server[0], "args": server[1:]}}}))
+				var calls []toolCall
 				for _, code := range s.code {
-					calls = append(calls, step{code: code}.in(p))
+					calls = append(calls, serverStep{code: code}.callIn(p))
 				}
-				ours := s.agent.runsIn(t, p, options{timeoutSeconds: 100, server: []string{"--servers", file, "--allow", "issues.*"}}, calls...)
-				direct := s.agent.runs(t, options{instead: server}, s.direct...)
-				if last := ours.seen()[len(calls)-1].text; !strings.Contains(last, s.wants) {
+				ours := s.agent.runAgentIn(t, p, agentOptions{timeoutSeconds: 100, server: []string{"--servers", file, "--allow", "issues.*"}}, calls...)
+				direct := s.agent.runAgent(t, agentOptions{otherServer: server}, s.direct...)
+				if last := ours.seenResults()[len(calls)-1].text; !strings.Contains(last, s.wants) {
 					t.Errorf("the code says %q, want %q", last, s.wants)
 				}
-				if s.wins && ours.read >= direct.read {
-					t.Errorf("by code the model reads %d bytes, by direct calls %d", ours.read, direct.read)
+				if s.wins && ours.readBytes >= direct.readBytes {
+					t.Errorf("by code the model reads %d bytes, by direct calls %d", ours.readBytes, direct.readBytes)
 				}
-				rows[i] = fmt.Sprintf("%-9s %-26s %8d %8d %8d %8d %8d %8d", s.agent.name, s.name, direct.asked, ours.asked, results(direct), results(ours), direct.read/4, ours.read/4)
+				rows[i] = fmt.Sprintf("%-9s %-26s %8d %8d %8d %8d %8d %8d", s.agent.name, s.name, direct.askCount, ours.askCount, resultTokens(direct), resultTokens(ours), direct.readBytes/4, ours.readBytes/4)
 			})
 		}
 	})
 	t.Logf("requests, approximate tokens of results, and of all that the model reads, direct and by code\n%s", strings.Join(rows, "\n"))
 }
 
-// results are the tokens of the results of all calls.
-func results(m *model) (all int) {
-	for _, r := range m.seen() {
-		all += tokens(r.text)
+// resultTokens are the tokens of the results of all calls.
+func resultTokens(m *fakeModel) (all int) {
+	for _, r := range m.seenResults() {
+		all += countTokens(r.text)
 	}
 	return all
 }

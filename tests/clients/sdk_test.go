@@ -40,7 +40,7 @@ type sdkResult struct {
 	IsError bool
 }
 
-func (r sdkResult) text() string {
+func (r sdkResult) joinText() string {
 	var b strings.Builder
 	for _, c := range r.Content {
 		b.WriteString(c.Text)
@@ -51,9 +51,9 @@ func (r sdkResult) text() string {
 // connectSDK starts a client, which starts the server.
 func connectSDK(t testing.TB, version string) *sdkClient {
 	t.Helper()
-	p := newPlace(t)
-	argv := node(t, "sdk.mjs", append([]string{version, os.Getenv(clientsEnv)}, repl()...)...)
-	cmd := p.command(argv)
+	p := newTestHome(t)
+	argv := nodeCommand(t, "sdk.mjs", append([]string{version, os.Getenv(clientsEnv)}, replCommand()...)...)
+	cmd := p.newCommand(argv)
 	cmd.Dir = ""
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
@@ -81,29 +81,29 @@ func connectSDK(t testing.TB, version string) *sdkClient {
 		}
 	}()
 	t.Cleanup(func() {
-		c.order(object{"close": true})
-		c.next("it has closed", func(e sdkEvent) bool { return e.Closed })
+		c.sendOrder(jsonObject{"close": true})
+		c.waitEvent("it has closed", func(e sdkEvent) bool { return e.Closed })
 		_ = in.Close()
 		if err := cmd.Wait(); err != nil {
 			t.Error(err)
 		}
 	})
-	e := c.next("it has connected", func(e sdkEvent) bool { return e.Connected != nil })
+	e := c.waitEvent("it has connected", func(e sdkEvent) bool { return e.Connected != nil })
 	t.Logf("TypeScript SDK %s speaks %s", version, *e.Connected)
 	return c
 }
 
-func (c *sdkClient) order(o object) {
+func (c *sdkClient) sendOrder(o jsonObject) {
 	c.t.Helper()
-	if _, err := io.WriteString(c.in, encoded(o)+"\n"); err != nil {
+	if _, err := io.WriteString(c.in, encodeJSON(o)+"\n"); err != nil {
 		c.t.Error(err)
 	}
 }
 
-// next waits for an event. An error of the SDK is never one.
-func (c *sdkClient) next(what string, is func(sdkEvent) bool) sdkEvent {
+// waitEvent waits for an event. An error of the SDK is never one.
+func (c *sdkClient) waitEvent(what string, is func(sdkEvent) bool) sdkEvent {
 	c.t.Helper()
-	late := time.After(deadline)
+	late := time.After(testTimeout)
 	for {
 		select {
 		case e, ok := <-c.events:
@@ -122,34 +122,34 @@ func (c *sdkClient) next(what string, is func(sdkEvent) bool) sdkEvent {
 	}
 }
 
-// start starts a call.
-func (c *sdkClient) start(k call, options object) int {
+// startCall starts a call.
+func (c *sdkClient) startCall(k toolCall, options jsonObject) int {
 	c.calls++
-	c.order(object{"call": c.calls, "tool": k.tool, "arguments": k.arguments, "options": options, "progress": true})
+	c.sendOrder(jsonObject{"call": c.calls, "tool": k.tool, "arguments": k.arguments, "options": options, "progress": true})
 	return c.calls
 }
 
-// end waits for the end of a call.
-func (c *sdkClient) end(id int) sdkEvent {
+// waitCall waits for the end of a call.
+func (c *sdkClient) waitCall(id int) sdkEvent {
 	c.t.Helper()
-	return c.next("the call has ended", func(e sdkEvent) bool {
+	return c.waitEvent("the call has ended", func(e sdkEvent) bool {
 		return e.Done != nil && *e.Done == id || e.Failed != nil && *e.Failed == id
 	})
 }
 
-// run runs code to its result.
-func (c *sdkClient) run(code string) sdkResult {
+// runCode runs code to its result.
+func (c *sdkClient) runCode(code string) sdkResult {
 	c.t.Helper()
-	e := c.end(c.start(run(code), nil))
+	e := c.waitCall(c.startCall(replCall(code), nil))
 	if e.Failed != nil || e.Result.IsError {
-		c.t.Fatalf("%q failed: %s%s", code, e.Error, e.Result.text())
+		c.t.Fatalf("%q failed: %s%s", code, e.Error, e.Result.joinText())
 	}
 	return e.Result
 }
 
-func (c *sdkClient) replies(code, want string) {
+func (c *sdkClient) wantReply(code, want string) {
 	c.t.Helper()
-	if got := c.run(code).text(); got != want {
+	if got := c.runCode(code).joinText(); got != want {
 		c.t.Errorf("%q: got %q, want %q", code, got, want)
 	}
 }
@@ -165,35 +165,35 @@ func eachSDK(t *testing.T, f func(t *testing.T, c *sdkClient)) {
 
 func TestSDK_KeepsStateAndAnswersWaits(t *testing.T) {
 	eachSDK(t, func(t *testing.T, c *sdkClient) {
-		if got := c.run("x = 6 * 7").text(); !strings.HasPrefix(got, "[sandbox workspace: it writes ") {
+		if got := c.runCode("x = 6 * 7").joinText(); !strings.HasPrefix(got, "[sandbox workspace: it writes ") {
 			t.Errorf("the first reply is %q, want what holds", got)
 		}
-		c.replies("x", "42")
-		c.replies("name = input('name? ')", `[waiting for input: "name? "]`)
-		if got := c.run("Ada").text(); !strings.HasPrefix(got, "[done") || !strings.HasSuffix(got, ", no output]") {
+		c.wantReply("x", "42")
+		c.wantReply("name = input('name? ')", `[waiting for input: "name? "]`)
+		if got := c.runCode("Ada").joinText(); !strings.HasPrefix(got, "[done") || !strings.HasSuffix(got, ", no output]") {
 			t.Errorf("got %q, want it to be done", got)
 		}
-		c.replies("name", "'Ada'")
+		c.wantReply("name", "'Ada'")
 	})
 }
 
 func TestSDK_GetsImages(t *testing.T) {
 	eachSDK(t, func(t *testing.T, c *sdkClient) {
-		r := c.run("import matplotlib.pyplot as plt\n_ = plt.plot([1, 4, 9])\nplt.show()")
+		r := c.runCode("import matplotlib.pyplot as plt\n_ = plt.plot([1, 4, 9])\nplt.show()")
 		if len(r.Content) != 2 || r.Content[1].MimeType != "image/png" || len(r.Content[1].Data) == 0 {
-			t.Errorf("got %q and %d blocks", r.text(), len(r.Content))
+			t.Errorf("got %q and %d blocks", r.joinText(), len(r.Content))
 		}
 	})
 }
 
-// aWhile is code that takes so long that there is progress, and then ends.
-const aWhile = "import time\nfor i in range(14):\n    print(i, flush=True)\n    time.sleep(0.5)"
+// sevenSecondsCode is code that takes so long that there is progress, and then ends.
+const sevenSecondsCode = "import time\nfor i in range(14):\n    print(i, flush=True)\n    time.sleep(0.5)"
 
 func TestSDK_GetsProgressWhichKeepsTheCallAlive(t *testing.T) {
 	eachSDK(t, func(t *testing.T, c *sdkClient) {
-		id := c.start(run(aWhile), object{"timeout": 5500, "resetTimeoutOnProgress": true})
+		id := c.startCall(replCall(sevenSecondsCode), jsonObject{"timeout": 5500, "resetTimeoutOnProgress": true})
 		last, count := 0.0, 0
-		e := c.next("the call has ended", func(e sdkEvent) bool {
+		e := c.waitEvent("the call has ended", func(e sdkEvent) bool {
 			if e.Progress != nil {
 				if count++; e.Value <= last {
 					t.Errorf("progress %v after %v", e.Value, last)
@@ -202,7 +202,7 @@ func TestSDK_GetsProgressWhichKeepsTheCallAlive(t *testing.T) {
 			}
 			return e.Done != nil || e.Failed != nil
 		})
-		if e.Done == nil || *e.Done != id || !strings.HasSuffix(e.Result.text(), "13") {
+		if e.Done == nil || *e.Done != id || !strings.HasSuffix(e.Result.joinText(), "13") {
 			t.Errorf("got %+v", e)
 		}
 		if count < 2 {
@@ -211,29 +211,29 @@ func TestSDK_GetsProgressWhichKeepsTheCallAlive(t *testing.T) {
 	})
 }
 
-// started waits until slow, or code like it, has printed: progress says so.
-func (c *sdkClient) started(id int) {
+// waitStarted waits until slow, or code like it, has printed: progress says so.
+func (c *sdkClient) waitStarted(id int) {
 	c.t.Helper()
-	c.next("the code has printed", func(e sdkEvent) bool {
+	c.waitEvent("the code has printed", func(e sdkEvent) bool {
 		return e.Progress != nil && *e.Progress == id && strings.Contains(e.Message, "bytes so far")
 	})
 }
 
 func TestSDK_CancelInterruptsAndTheNextReplyHasTheOutput(t *testing.T) {
 	const code = "import time\nprint('so far', flush=True)\ntime.sleep(600)"
-	for name, options := range map[string]object{"abort": nil, "timeout": {"timeout": 2000}} {
+	for name, options := range map[string]jsonObject{"abort": nil, "timeout": {"timeout": 2000}} {
 		t.Run(name, func(t *testing.T) {
 			eachSDK(t, func(t *testing.T, c *sdkClient) {
-				c.run("x = 42")
-				id := c.start(run(code), options)
-				c.started(id)
+				c.runCode("x = 42")
+				id := c.startCall(replCall(code), options)
+				c.waitStarted(id)
 				if options == nil {
-					c.order(object{"abort": id})
+					c.sendOrder(jsonObject{"abort": id})
 				}
-				if e := c.end(id); e.Failed == nil {
+				if e := c.waitCall(id); e.Failed == nil {
 					t.Errorf("the call was answered: %+v", e)
 				}
-				got := c.run("print('x is', x)").text()
+				got := c.runCode("print('x is', x)").joinText()
 				t.Logf("%q", got)
 				for _, want := range []string{"so far\n", "KeyboardInterrupt\n", "x is 42"} {
 					if !strings.Contains(got, want) {
@@ -247,20 +247,20 @@ func TestSDK_CancelInterruptsAndTheNextReplyHasTheOutput(t *testing.T) {
 
 func TestSDK_SecondCallIsToldWhatRuns(t *testing.T) {
 	eachSDK(t, func(t *testing.T, c *sdkClient) {
-		first := c.start(run("import time\nprint('so far', flush=True)\ntime.sleep(600)"), nil)
-		c.started(first)
-		got := c.end(c.start(call{tool: "repl", arguments: object{"input": "1 + 1", "timeout_ms": 1}}, nil)).Result.text()
+		first := c.startCall(replCall("import time\nprint('so far', flush=True)\ntime.sleep(600)"), nil)
+		c.waitStarted(first)
+		got := c.waitCall(c.startCall(toolCall{tool: "repl", arguments: jsonObject{"input": "1 + 1", "timeout_ms": 1}}, nil)).Result.joinText()
 		for _, want := range []string{"[your input was NOT run: an earlier call is not answered yet; running ", "repl_interrupt"} {
 			if !strings.Contains(got, want) {
 				t.Errorf("got %q, want %q in it", got, want)
 			}
 		}
-		second := c.start(call{tool: "repl_interrupt", arguments: object{}}, nil)
+		second := c.startCall(toolCall{tool: "repl_interrupt", arguments: jsonObject{}}, nil)
 		ended := map[int]sdkEvent{}
 		for len(ended) < 2 {
-			e := c.next("both calls have ended", func(e sdkEvent) bool { return e.Done != nil })
+			e := c.waitEvent("both calls have ended", func(e sdkEvent) bool { return e.Done != nil })
 			ended[*e.Done] = e
 		}
-		t.Logf("%q, %q", ended[first].Result.text(), ended[second].Result.text())
+		t.Logf("%q, %q", ended[first].Result.joinText(), ended[second].Result.joinText())
 	})
 }

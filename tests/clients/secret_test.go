@@ -13,40 +13,40 @@ import (
 func TestSecret_IsTypedByTheUserAndTheModelNeverSeesIt(t *testing.T) {
 	const secret = "hunter2"
 	for _, test := range []struct {
-		agent agent
+		agent agentProgram
 		args  []string
 		ready string
 		form  string // shown when the user is asked
 		want  string // among the texts that the model gets
 	}{
-		{claude, nil, "auto mode on", "Type something", "7"},
-		{codex, []string{"-c", "approval_policy='on-request'"}, "stub default", "enter to submit", "7"},
-		{codex, nil, "stub default", "", "the question was declined"}, // for a user whom nobody may ask
+		{claudeCode, nil, "auto mode on", "Type something", "7"},
+		{codexCLI, []string{"-c", "approval_policy='on-request'"}, "stub default", "enter to submit", "7"},
+		{codexCLI, nil, "stub default", "", "the question was declined"}, // for a user whom nobody may ask
 		{geminiCLI, nil, "Type your message", "", "this client cannot ask"},
 	} {
 		t.Run(test.agent.name, func(t *testing.T) {
-			p := newPlace(t)
-			m := newModel(t, test.agent.dialect, test.agent.tool, run("import getpass; len(getpass.getpass('vault: '))"))
-			_, session := test.agent.configure(t, p, m, options{})
+			p := newTestHome(t)
+			m := newFakeModel(t, test.agent.dialect, test.agent.toolName, replCall("import getpass; len(getpass.getpass('vault: '))"))
+			_, session := test.agent.configure(t, p, m, agentOptions{})
 			session.Args = append(session.Args, test.args...)
-			s := open(t, session)
-			s.sees(test.ready)
-			s.says(m, "first")
+			s := openTerminal(t, session)
+			s.waitText(test.ready)
+			s.typePrompt(m, "first")
 			if test.form != "" {
-				s.sees(`REPL session "main"`)
-				s.sees(test.form)
-				s.types(secret)
-				s.sees(secret)
+				s.waitText(`REPL session "main"`)
+				s.waitText(test.form)
+				s.typeKeys(secret)
+				s.waitText(secret)
 				// Claude Code does not take a return soon after it has drawn the button.
 				for range 10 {
-					<-time.After(keyPause)
-					s.types("\r")
-					if holds(time.Second, func() bool { return len(m.seen()) > 0 }) {
+					<-time.After(keyDelay)
+					s.typeKeys("\r")
+					if waitUntil(time.Second, func() bool { return len(m.seenResults()) > 0 }) {
 						break
 					}
 				}
 			}
-			got := m.result(t, 0).text
+			got := m.waitResult(t, 0).text
 			t.Logf("%q", got)
 			if !strings.Contains(got, test.want) {
 				t.Errorf("the model is told %q, want %q in it", got, test.want)

@@ -14,40 +14,40 @@ import (
 
 // referenceServers writes the file of the reference servers, with the project as what they may
 // touch, and returns the arguments for repl mcp.
-func referenceServers(t testing.TB, p place) []string {
+func referenceServers(t testing.TB, p testHome) []string {
 	t.Helper()
 	if out, err := exec.Command("git", "init", "--quiet", p.project).CombinedOutput(); err != nil {
 		t.Fatalf("git init: %v: %s", err, out)
 	}
-	mark := func(more object) object { // so that the test sees what they leave behind
-		name, value, _ := strings.Cut(p.shared[0], "=")
+	mark := func(more jsonObject) jsonObject { // so that the test sees what they leave behind
+		name, value, _ := strings.Cut(p.sharedEnv[0], "=")
 		more[name] = value
 		return more
 	}
-	inNode := func(name string, env object, args ...string) object {
-		argv := node(t, installed(t, "@modelcontextprotocol/server-"+name+"/dist/index.js"), args...)
-		return object{"command": argv[0], "args": argv[1:], "env": mark(env)}
+	inNode := func(name string, env jsonObject, args ...string) jsonObject {
+		argv := nodeCommand(t, installedFile(t, "@modelcontextprotocol/server-"+name+"/dist/index.js"), args...)
+		return jsonObject{"command": argv[0], "args": argv[1:], "env": mark(env)}
 	}
-	inPython := func(name string, args ...string) object {
-		return object{"command": filepath.Join(os.Getenv(clientsEnv), "python", "bin", "mcp-server-"+name), "args": args, "env": mark(object{})}
+	inPython := func(name string, args ...string) jsonObject {
+		return jsonObject{"command": filepath.Join(os.Getenv(clientsEnv), "python", "bin", "mcp-server-"+name), "args": args, "env": mark(jsonObject{})}
 	}
-	file := p.write(t, "tools.json", encoded(object{"mcpServers": object{
-		"everything": inNode("everything", object{}),
-		"filesystem": inNode("filesystem", object{}, p.project),
-		"memory":     inNode("memory", object{"MEMORY_FILE_PATH": filepath.Join(p.home, "memory.json")}),
+	file := p.writeFile(t, "tools.json", encodeJSON(jsonObject{"mcpServers": jsonObject{
+		"everything": inNode("everything", jsonObject{}),
+		"filesystem": inNode("filesystem", jsonObject{}, p.project),
+		"memory":     inNode("memory", jsonObject{"MEMORY_FILE_PATH": filepath.Join(p.home, "memory.json")}),
 		"git":        inPython("git", "--repository", p.project),
 		"time":       inPython("time"),
 	}}))
 	return []string{"--servers", file, "--allow", "*", "--allow", "filesystem.write_file"}
 }
 
-// A step is code, and what its reply has to say. PROJECT stands for the project's directory.
-type step struct {
-	code  string
-	wants []string
+// A serverStep is code, and what its reply has to say. PROJECT stands for the project's directory.
+type serverStep struct {
+	code string
+	want []string
 }
 
-var stepsInPython = []step{
+var stepsInPython = []serverStep{
 	{"import turnstone; from turnstone.tools import everything, filesystem, memory, git, time as clock; 'there'", []string{"'there'"}},
 	{"[everything.get_sum(a=i, b=1) for i in range(100)][-1]", []string{"'The sum of 99 and 1 is 100.'", "[called everything.get-sum × 100"}},
 	{"sorted(everything.get_structured_content(location='Chicago'))", []string{"['conditions', 'humidity', 'temperature']"}},
@@ -61,7 +61,7 @@ var stepsInPython = []step{
 	{"everything.get_sum(a='x', c=1)", []string{"TypeError: everything.get-sum: wrong arguments: missing b; a is a string, not number; unknown c"}},
 }
 
-var stepsInR = []step{
+var stepsInR = []serverStep{
 	{"tail(vapply(1:100, \\(i) turnstone$tools$everything$get_sum(a = i, b = 1), \"\"), 1)", []string{"The sum of 100 and 1 is 101.", "[called everything.get-sum × 100"}},
 	{"sort(names(turnstone$tools$everything$get_structured_content(location = \"Chicago\")))", []string{`"conditions"  "humidity"    "temperature"`}},
 	{"x <- turnstone$tools$filesystem$write_file(path = \"PROJECT/note.txt\", content = \"from code\"); cat(turnstone$tools$git$git_status(repo_path = \"PROJECT\"))", []string{"note.txt"}},
@@ -70,16 +70,16 @@ var stepsInR = []step{
 	{"turnstone$tools$memory$delete_entities(entityNames = list(\"Ada\"))", []string{"memory.delete_entities is not allowed"}},
 }
 
-// in is the call of a step in a project. Servers may take longer to start than a call waits by
+// callIn is the call of a step in a project. Servers may take longer to start than a call waits by
 // itself.
-func (s step) in(p place) call {
-	return call{tool: "repl", arguments: object{"input": strings.ReplaceAll(s.code, "PROJECT", p.project), "timeout_ms": deadline.Milliseconds()}}
+func (s serverStep) callIn(p testHome) toolCall {
+	return toolCall{tool: "repl", arguments: jsonObject{"input": strings.ReplaceAll(s.code, "PROJECT", p.project), "timeout_ms": testTimeout.Milliseconds()}}
 }
 
-// holds looks for what the reply has to say.
-func (s step) holds(t testing.TB, reply string) {
+// checkReply looks for what the reply has to say.
+func (s serverStep) checkReply(t testing.TB, reply string) {
 	t.Helper()
-	for _, want := range s.wants {
+	for _, want := range s.want {
 		if !strings.Contains(reply, want) {
 			t.Errorf("%s\ndoes not say %q: %.2000s", s.code, want, reply)
 		}
@@ -90,21 +90,21 @@ func (s step) holds(t testing.TB, reply string) {
 func TestServers_AreFunctionsInPythonAndR(t *testing.T) {
 	for name, test := range map[string]struct {
 		command []string
-		steps   []step
+		steps   []serverStep
 	}{
-		"python": {repl(), stepsInPython},
+		"python": {replCommand(), stepsInPython},
 		"R":      {[]string{os.Getenv(binaryEnv), "mcp", "--lang", "r"}, stepsInR},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newPlace(t)
+			p := newTestHome(t)
 			client := mcp.NewClient(&mcp.Implementation{Name: "clients", Version: "1"}, nil)
-			c, err := client.Connect(t.Context(), &mcp.CommandTransport{Command: p.command(append(test.command, referenceServers(t, p)...))}, nil)
+			c, err := client.Connect(t.Context(), &mcp.CommandTransport{Command: p.newCommand(append(test.command, referenceServers(t, p)...))}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer c.Close()
 			for _, s := range test.steps {
-				order := s.in(p)
+				order := s.callIn(p)
 				result, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: order.tool, Arguments: order.arguments})
 				if err != nil {
 					t.Fatal(err)
@@ -115,7 +115,7 @@ func TestServers_AreFunctionsInPythonAndR(t *testing.T) {
 						reply.WriteString(text.Text)
 					}
 				}
-				s.holds(t, reply.String())
+				s.checkReply(t, reply.String())
 			}
 		})
 	}
@@ -123,23 +123,23 @@ func TestServers_AreFunctionsInPythonAndR(t *testing.T) {
 
 // The model of an agent pays for what the code prints, and sees nothing of the calls but a line.
 func TestServers_AreCalledThroughAgents(t *testing.T) {
-	steps := []step{
+	steps := []serverStep{
 		{"import turnstone\nturnstone.search('sum of numbers', limit=1)", []string{"everything.get_sum(a: number, b: number)"}},
 		{"from turnstone.tools import everything, memory\nsums = [everything.get_sum(a=i, b=1) for i in range(100)]\nlen(sums), sums[-1]", []string{"(100, 'The sum of 99 and 1 is 100.')", "[called everything.get-sum × 100"}},
 		{"memory.delete_entities(entityNames=['Ada'])", []string{"PermissionError: memory.delete_entities is not allowed"}},
 	}
-	for _, a := range []agent{codex, claude} {
+	for _, a := range []agentProgram{codexCLI, claudeCode} {
 		t.Run(a.name, func(t *testing.T) {
-			p := newPlace(t)
-			var calls []call
+			p := newTestHome(t)
+			var calls []toolCall
 			for _, s := range steps {
-				calls = append(calls, s.in(p))
+				calls = append(calls, s.callIn(p))
 			}
-			m := a.runsIn(t, p, options{timeoutSeconds: 100, server: append(referenceServers(t, p), "--ask", "no")}, calls...)
+			m := a.runAgentIn(t, p, agentOptions{timeoutSeconds: 100, server: append(referenceServers(t, p), "--ask", "no")}, calls...)
 			for i, s := range steps {
-				s.holds(t, m.seen()[i].text)
+				s.checkReply(t, m.seenResults()[i].text)
 			}
-			if offered := string(m.offered("repl")); strings.Contains(offered, "get-sum") || !strings.Contains(offered, "everything") {
+			if offered := string(m.toolDefinition("repl")); strings.Contains(offered, "get-sum") || !strings.Contains(offered, "everything") {
 				t.Errorf("the model is offered %s", offered)
 			}
 		})

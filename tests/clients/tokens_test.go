@@ -9,12 +9,12 @@ import (
 	"unicode/utf8"
 )
 
-// tokens approximates what a text costs a model: four bytes are one. Codex counts
+// countTokens approximates what a text costs a model: four bytes are one. Codex counts
 // so when it cuts the output of its own tools.
-func tokens(text string) int { return (len(text) + 3) / 4 }
+func countTokens(text string) int { return (len(text) + 3) / 4 }
 
 // tasks are what agents do over and over, as code in Python.
-var tasks = []struct {
+var tokenTasks = []struct {
 	name   string
 	code   string
 	atMost int // tokens of our reply; a change that costs more has to say why
@@ -30,20 +30,20 @@ var tasks = []struct {
 // The same code runs in Codex through our tool and through its own for commands, to compare
 // the costs.
 func TestTokens_OfOurRepliesAgainstCodexsOwnTool(t *testing.T) {
-	var ours, own []call
-	for _, task := range tasks {
-		ours = append(ours, run(task.code))
-		own = append(own, call{tool: execTool, arguments: map[string]any{"cmd": "python3 - <<'END'\n" + printed(task.code) + "\nEND"}})
+	var ours, own []toolCall
+	for _, task := range tokenTasks {
+		ours = append(ours, replCall(task.code))
+		own = append(own, toolCall{tool: execTool, arguments: map[string]any{"cmd": "python3 - <<'END'\n" + printedCode(task.code) + "\nEND"}})
 	}
-	mine := codex.runs(t, options{}, ours...)
-	theirs := codex.runs(t, options{}, own...)
+	mine := codexCLI.runAgent(t, agentOptions{}, ours...)
+	theirs := codexCLI.runAgent(t, agentOptions{}, own...)
 	var table strings.Builder
 	fmt.Fprintf(&table, "%-14s %8s %8s\n", "", "repl", execTool)
-	for i, task := range tasks {
-		a, b := mine.seen()[i].text, theirs.seen()[i].text
-		fmt.Fprintf(&table, "%-14s %8d %8d\n", task.name, tokens(a), tokens(b))
-		if tokens(a) > task.atMost {
-			t.Errorf("%s costs %d tokens, at most %d are fine: %.300q", task.name, tokens(a), task.atMost, a)
+	for i, task := range tokenTasks {
+		a, b := mine.seenResults()[i].text, theirs.seenResults()[i].text
+		fmt.Fprintf(&table, "%-14s %8d %8d\n", task.name, countTokens(a), countTokens(b))
+		if countTokens(a) > task.atMost {
+			t.Errorf("%s costs %d tokens, at most %d are fine: %.300q", task.name, countTokens(a), task.atMost, a)
 		}
 		if !utf8.ValidString(a) {
 			t.Errorf("%s is not text: %.300q", task.name, a)
@@ -51,17 +51,17 @@ func TestTokens_OfOurRepliesAgainstCodexsOwnTool(t *testing.T) {
 	}
 	definitions := 0
 	for _, tool := range []string{"repl", "repl_output", "repl_interrupt", "repl_reset", "repl_sessions"} {
-		definitions += tokens(string(mine.offered(tool)))
+		definitions += countTokens(string(mine.toolDefinition(tool)))
 	}
-	fmt.Fprintf(&table, "%-14s %8d %8d\n", "definitions", definitions, tokens(string(mine.offered(execTool))))
+	fmt.Fprintf(&table, "%-14s %8d %8d\n", "definitions", definitions, countTokens(string(mine.toolDefinition(execTool))))
 	t.Logf("approximate tokens that Codex's model gets\n%s", table.String())
 }
 
 // execTool is Codex's tool for commands.
 const execTool = "exec_command"
 
-// printed is code that prints the value of its last line, as a REPL would.
-func printed(code string) string {
+// printedCode is code that prints the value of its last line, as a REPL would.
+func printedCode(code string) string {
 	if strings.ContainsAny(code, "\n(") {
 		return code
 	}

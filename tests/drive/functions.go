@@ -13,14 +13,14 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// A Host is functions for code in tests, and counts what they did.
-type Host struct {
+// A TestHost is functions for code in tests, and counts what they did.
+type TestHost struct {
 	Started, Ended, Cancelled atomic.Int64
-	Blocked                   chan string // of the capacity 1024: a call of block has begun
+	BlockStarted              chan string // of the capacity 1024: a call of block has begun
 }
 
-// NewHost returns a Host.
-func NewHost() *Host { return &Host{Blocked: make(chan string, 1024)} }
+// NewTestHost returns a Host.
+func NewTestHost() *TestHost { return &TestHost{BlockStarted: make(chan string, 1024)} }
 
 // A Point is a parameter with fields.
 type Point struct {
@@ -28,8 +28,8 @@ type Point struct {
 	Y float64 `json:"y,omitempty"`
 }
 
-// Functions are those of the host: echo, add, raise, panics, leaves, block, sleep, make.
-func (h *Host) Functions() []supervisor.Function {
+// HostFunctions are those of the host: echo, add, raise, panics, leaves, block, sleep, make.
+func (h *TestHost) HostFunctions() []supervisor.Function {
 	type number struct {
 		N int `json:"n"`
 	}
@@ -65,7 +65,7 @@ func (h *Host) Functions() []supervisor.Function {
 			return nil, nil
 		}),
 		supervisor.FunctionOf("block", "Waits until it is cancelled.", func(ctx context.Context, in named) (any, error) {
-			h.Blocked <- in.Name
+			h.BlockStarted <- in.Name
 			<-ctx.Done()
 			h.Cancelled.Add(1)
 			return nil, ctx.Err()
@@ -90,18 +90,18 @@ func (h *Host) Functions() []supervisor.Function {
 	return list
 }
 
-// OpenHost opens a session whose code can call the functions of the host.
-func OpenHost(t *testing.T, h *Host, spec workers.Spec) *REPL {
+// OpenWithHost opens a session whose code can call the functions of the host.
+func OpenWithHost(t *testing.T, h *TestHost, spec workers.Spec) *TestSession {
 	t.Helper()
-	r := LaunchIn(t, &supervisor.Options{Dir: t.TempDir(), Functions: h.Functions()}, spec)
+	r := LaunchSessionWith(t, &supervisor.Options{Dir: t.TempDir(), Functions: h.HostFunctions()}, spec)
 	r.WaitUntilReady(t)
 	return r
 }
 
-// AllEnded waits until every call has ended.
-func (h *Host) AllEnded(t *testing.T) {
+// WaitAllEnded waits until every call has ended.
+func (h *TestHost) WaitAllEnded(t *testing.T) {
 	t.Helper()
-	for deadline := time.Now().Add(Patience); h.Started.Load() != h.Ended.Load(); runtime.Gosched() {
+	for deadline := time.Now().Add(Timeout); h.Started.Load() != h.Ended.Load(); runtime.Gosched() {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d calls have begun, %d have ended", h.Started.Load(), h.Ended.Load())
 		}

@@ -9,17 +9,17 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// A Result is the visible part of a turn.
-type Result struct {
-	Events  []timeline.Event
-	Outcome string // "" when it did not end in time
-	Failure string // the language's name of its error
-	Waits   int
-	End     *timeline.WorkerExited
+// A TurnResult is the visible part of a turn.
+type TurnResult struct {
+	Events        []timeline.Event
+	Outcome       string // "" when it did not end in time
+	Failure       string // the language's name of its error
+	InputRequests int
+	WorkerExit    *timeline.WorkerExited
 }
 
-// Text returns the text of some streams. Without an argument it returns the text of all.
-func (res Result) Text(of ...timeline.Stream) string {
+// OutputText returns the text of some streams. Without an argument it returns the text of all.
+func (res TurnResult) OutputText(of ...timeline.Stream) string {
 	var b strings.Builder
 	for _, e := range res.Events {
 		if x, ok := e.Body.(timeline.Text); ok && (len(of) == 0 || slices.Contains(of, x.Stream)) {
@@ -29,10 +29,10 @@ func (res Result) Text(of ...timeline.Stream) string {
 	return b.String()
 }
 
-// Script is the turn in words: text as it is, <err> around standard error, and in
+// Transcript is the turn in words: text as it is, <err> around standard error, and in
 // brackets images, waits and lines of input. A wait names the program if it reads
 // the terminal; every Python is called python.
-func (res Result) Script() string {
+func (res TurnResult) Transcript() string {
 	var b strings.Builder
 	stream := timeline.Stdout
 	turnTo := func(s timeline.Stream) {
@@ -94,10 +94,10 @@ func (res Result) Script() string {
 	return b.String()
 }
 
-// Wants fails the test unless the turn ended well and looked like this.
-func (res Result) Wants(t *testing.T, want string) {
+// WantTranscript fails the test unless the turn ended well and looked like this.
+func (res TurnResult) WantTranscript(t *testing.T, want string) {
 	t.Helper()
-	if got := res.Script(); got != want || res.Outcome != "ok" {
+	if got := res.Transcript(); got != want || res.Outcome != "ok" {
 		t.Errorf("got %.2000q, outcome %q %s; want %.2000q and ok", got, res.Outcome, res.Failure, want)
 	}
 }

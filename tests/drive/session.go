@@ -2,7 +2,7 @@
 // tests of what a program that embeds the supervisor may rely on. Everything goes
 // through the public API, and nothing is judged here but that it comes in time.
 //
-//	r := drive.Open(t, spec)
+//	r := drive.OpenSession(t, spec)
 //	r.Run(t, "input('a? ')", "b").Wants(t, `a? [wait "a? "][line "b"]'b'`+"\n")
 //
 // It starts no goroutine; all is the test's goroutine's.
@@ -25,51 +25,51 @@ import (
 )
 
 // Patience bounds every wait on a real process. A test that gets near it has failed.
-const Patience = 60 * time.Second
+const Timeout = 60 * time.Second
 
-// EOF is an answer: the end of the file.
-const EOF = "\x04 end of file"
+// EndOfFile is an answer: the end of the file.
+const EndOfFile = "\x04 end of file"
 
-// Rounds is how often something random is tried: n times, or TURNSTONE_ROUNDS as
+// RandomRounds is how often something random is tried: n times, or TURNSTONE_ROUNDS as
 // often.
-func Rounds(n int) int {
+func RandomRounds(n int) int {
 	if times, err := strconv.Atoi(os.Getenv("TURNSTONE_ROUNDS")); err == nil {
 		return n * times
 	}
 	return n
 }
 
-// Limited is a context that ends with Patience, or with the test.
-func Limited(t testing.TB) context.Context {
+// TimeoutContext is a context that ends with Patience, or with the test.
+func TimeoutContext(t testing.TB) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), Timeout)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// A REPL is a session, and how far its events have been read.
-type REPL struct {
+// A TestSession is a session, and how far its events have been read.
+type TestSession struct {
 	*supervisor.Session
-	seen timeline.Seq
+	lastSeen timeline.Seq
 }
 
-// Open opens a session "main" and waits for its start-up, which must not ask. It is
+// OpenSession opens a session "main" and waits for its start-up, which must not ask. It is
 // closed with the test.
-func Open(t testing.TB, spec workers.Spec) *REPL {
+func OpenSession(t testing.TB, spec workers.Spec) *TestSession {
 	t.Helper()
-	r := Launch(t, spec)
+	r := LaunchSession(t, spec)
 	r.WaitUntilReady(t)
 	return r
 }
 
-// Launch is Open without waiting.
-func Launch(t testing.TB, spec workers.Spec) *REPL {
+// LaunchSession is Open without waiting.
+func LaunchSession(t testing.TB, spec workers.Spec) *TestSession {
 	t.Helper()
-	return LaunchIn(t, &supervisor.Options{Dir: t.TempDir()}, spec)
+	return LaunchSessionWith(t, &supervisor.Options{Dir: t.TempDir()}, spec)
 }
 
-// LaunchIn is Launch with a supervisor of the test's own making.
-func LaunchIn(t testing.TB, o *supervisor.Options, spec workers.Spec) *REPL {
+// LaunchSessionWith is Launch with a supervisor of the test's own making.
+func LaunchSessionWith(t testing.TB, o *supervisor.Options, spec workers.Spec) *TestSession {
 	t.Helper()
 	if spec.Sandbox == nil {
 		spec.Sandbox = confined.Sandbox()
@@ -87,47 +87,47 @@ func LaunchIn(t testing.TB, o *supervisor.Options, spec workers.Spec) *REPL {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &REPL{Session: s}
+	return &TestSession{Session: s}
 }
 
 // WaitUntilReady waits until the session is ready for input.
-func (r *REPL) WaitUntilReady(t testing.TB) {
+func (r *TestSession) WaitUntilReady(t testing.TB) {
 	t.Helper()
-	reply, err := r.Wait(Limited(t), 0, nil)
+	reply, err := r.Wait(TimeoutContext(t), 0, nil)
 	if err != nil || reply.State != session.StateIdle {
 		t.Fatalf("the session is %s, want idle: %v %q", reply.State, err, reply.Text())
 	}
-	r.seen = reply.Next
+	r.lastSeen = reply.Next
 }
 
-// Restart gives later tests a worker that works.
-func (r *REPL) Restart(t testing.TB) {
+// RestartWorker gives later tests a worker that works.
+func (r *TestSession) RestartWorker(t testing.TB) {
 	t.Helper()
-	if err := r.Reset(Limited(t)); err != nil {
+	if err := r.Reset(TimeoutContext(t)); err != nil {
 		t.Fatal(err)
 	}
 	r.WaitUntilReady(t)
 }
 
-// Run runs code; each wait gets the next of the answers, as a line. The result has
+// RunCode runs code; each wait gets the next of the answers, as a line. The result has
 // no outcome if the turn does not end in time, or asks for more.
-func (r *REPL) Run(t testing.TB, code string, answers ...string) Result {
+func (r *TestSession) RunCode(t testing.TB, code string, answers ...string) TurnResult {
 	t.Helper()
-	return r.Finish(t, r.Begin(t, code), answers...)
+	return r.FinishTurn(t, r.StartTurn(t, code), answers...)
 }
 
-// RunMayExit is Run for code that may end the worker by an exit.
-func (r *REPL) RunMayExit(t testing.TB, code string) Result {
+// RunCodeThatMayExit is Run for code that may end the worker by an exit.
+func (r *TestSession) RunCodeThatMayExit(t testing.TB, code string) TurnResult {
 	t.Helper()
 	turn, err := r.SubmitMayExit(t.Context(), code)
 	if err != nil {
 		t.Fatalf("submit %.100q: %v", code, err)
 	}
-	return r.Finish(t, turn)
+	return r.FinishTurn(t, turn)
 }
 
-// Begin starts a turn.
-func (r *REPL) Begin(t testing.TB, code string) uint64 {
+// StartTurn starts a turn.
+func (r *TestSession) StartTurn(t testing.TB, code string) uint64 {
 	t.Helper()
 	turn, err := r.Submit(t.Context(), code)
 	if err != nil {
@@ -136,31 +136,31 @@ func (r *REPL) Begin(t testing.TB, code string) uint64 {
 	return turn
 }
 
-// Finish is Run for a turn that was begun.
-func (r *REPL) Finish(t testing.TB, turn uint64, answers ...string) Result {
+// FinishTurn is Run for a turn that was begun.
+func (r *TestSession) FinishTurn(t testing.TB, turn uint64, answers ...string) TurnResult {
 	t.Helper()
-	return r.follow(t, turn, answers, false)
+	return r.followTurn(t, turn, answers, false)
 }
 
-// Ended is Finish for a turn that something else ends while it waits for input.
-func (r *REPL) Ended(t testing.TB, turn uint64, answers ...string) Result {
+// WaitTurnEnd is Finish for a turn that something else ends while it waits for input.
+func (r *TestSession) WaitTurnEnd(t testing.TB, turn uint64, answers ...string) TurnResult {
 	t.Helper()
-	return r.follow(t, turn, answers, true)
+	return r.followTurn(t, turn, answers, true)
 }
 
-// follow reads events until the turn has ended. Without wait, a wait without an answer is the
+// followTurn reads events until the turn has ended. Without wait, a wait without an answer is the
 // end, too.
-func (r *REPL) follow(t testing.TB, turn uint64, answers []string, wait bool) Result {
+func (r *TestSession) followTurn(t testing.TB, turn uint64, answers []string, wait bool) TurnResult {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), Timeout)
 	defer cancel()
-	var res Result
-	for e := range r.Events(ctx, r.seen) {
-		r.seen = e.Seq
+	var res TurnResult
+	for e := range r.Events(ctx, r.lastSeen) {
+		r.lastSeen = e.Seq
 		res.Events = append(res.Events, e)
 		switch b := e.Body.(type) {
 		case timeline.InputRequested:
-			res.Waits++
+			res.InputRequests++
 			if len(answers) == 0 && wait {
 				continue
 			}
@@ -168,7 +168,7 @@ func (r *REPL) follow(t testing.TB, turn uint64, answers []string, wait bool) Re
 				return res
 			}
 			in := session.Input{Data: []byte(answers[0] + "\n")}
-			if answers[0] == EOF {
+			if answers[0] == EndOfFile {
 				in = session.Input{EOF: true}
 			}
 			switch _, err := r.Answer(ctx, e.Seq, in); {
@@ -187,39 +187,39 @@ func (r *REPL) follow(t testing.TB, turn uint64, answers []string, wait bool) Re
 				return res
 			}
 		case timeline.WorkerExited:
-			res.End = &b
+			res.WorkerExit = &b
 			return res
 		}
 	}
 	return res
 }
 
-// Info describes the session.
-func Info(r *REPL) session.Info {
+// SessionInfo describes the session.
+func SessionInfo(r *TestSession) session.Info {
 	i, _ := r.Session.Info(context.Background()) // one of this process makes no error
 	return i
 }
 
-// Until reads events until one satisfies ok; nothing is answered meanwhile.
-func (r *REPL) Until(t testing.TB, what string, ok func(timeline.Event) bool) timeline.Event {
+// WaitEvent reads events until one satisfies ok; nothing is answered meanwhile.
+func (r *TestSession) WaitEvent(t testing.TB, what string, ok func(timeline.Event) bool) timeline.Event {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), Timeout)
 	defer cancel()
-	var res Result
-	for e := range r.Events(ctx, r.seen) {
-		r.seen = e.Seq
+	var res TurnResult
+	for e := range r.Events(ctx, r.lastSeen) {
+		r.lastSeen = e.Seq
 		res.Events = append(res.Events, e)
 		if ok(e) {
 			return e
 		}
 	}
-	t.Fatalf("%s did not come: %s, %.2000q", what, r.State(), res.Script())
+	t.Fatalf("%s did not come: %s, %.2000q", what, r.State(), res.Transcript())
 	return timeline.Event{}
 }
 
 // InterruptTurn interrupts a turn and says what that led to, also when that takes a
 // busy machine longer than Interrupt waits. It reads no events.
-func (r *REPL) InterruptTurn(t testing.TB, turn uint64) session.InterruptResult {
+func (r *TestSession) InterruptTurn(t testing.TB, turn uint64) session.InterruptResult {
 	t.Helper()
 	got, err := r.Interrupt(t.Context(), turn)
 	if err != nil {
@@ -228,9 +228,9 @@ func (r *REPL) InterruptTurn(t testing.TB, turn uint64) session.InterruptResult 
 	if got != session.InterruptPending {
 		return got
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), Timeout)
 	defer cancel()
-	for e := range r.Events(ctx, r.seen) {
+	for e := range r.Events(ctx, r.lastSeen) {
 		switch e.Body.(type) {
 		case timeline.TurnEnded:
 			return session.InterruptIdle
@@ -241,8 +241,8 @@ func (r *REPL) InterruptTurn(t testing.TB, turn uint64) session.InterruptResult 
 	return got
 }
 
-// Prints is for Until: this text, whole.
-func Prints(want string) func(timeline.Event) bool {
+// IsText is for Until: this text, whole.
+func IsText(want string) func(timeline.Event) bool {
 	var got strings.Builder
 	return func(e timeline.Event) bool {
 		if b, ok := e.Body.(timeline.Text); ok {
@@ -252,8 +252,8 @@ func Prints(want string) func(timeline.Event) bool {
 	}
 }
 
-// Asks is for Until: a wait.
-func Asks(e timeline.Event) bool {
+// IsInputRequest is for Until: a wait.
+func IsInputRequest(e timeline.Event) bool {
 	_, ok := e.Body.(timeline.InputRequested)
 	return ok
 }

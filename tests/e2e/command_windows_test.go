@@ -41,7 +41,7 @@ func TestProgram_OnWindows(t *testing.T) {
 		"a file and a pipe": {"Ada\n", []string{"-e", "print('hello', input())"}, "hello Ada\n", "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newHome(t).run(t, c.stdin, append([]string{"--lang", "python"}, c.args...)...)
+			r := newHome(t).runRepl(t, c.stdin, append([]string{"--lang", "python"}, c.args...)...)
 			if !strings.Contains(r.stdout, c.out) || !strings.Contains(r.stderr, c.err) || r.status != c.code {
 				t.Errorf("got %v; want %q, %q, %d", r, c.out, c.err, c.code)
 			}
@@ -73,7 +73,7 @@ func TestProgram_ItsChildrenOnWindows(t *testing.T) {
 		"an error of them": {"", fmt.Sprintf(child, "import sys; sys.stderr.write('oops')"), "oops"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newHome(t).run(t, c.stdin, "--lang", "python", "-e", c.code)
+			r := newHome(t).runRepl(t, c.stdin, "--lang", "python", "-e", c.code)
 			if r.stdout != c.out && r.stdout != beside[name] {
 				t.Errorf("got %v; want %q", r, c.out)
 			}
@@ -91,7 +91,7 @@ func TestProgram_WithoutStandardStreamsOnWindows(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			trace := filepath.Join(t.TempDir(), "trace")
 			code := fmt.Sprintf("import subprocess, sys; print(1); open(%q, 'w').write(str(subprocess.call([sys.executable, '-c', 'print(2)'])))", filepath.ToSlash(trace))
-			if status := startWithout(t, missing, "--lang", "python", "-e", code); status != 0 {
+			if status := runWithStreams(t, missing, "--lang", "python", "-e", code); status != 0 {
 				t.Errorf("status %d", status)
 			}
 			if text, err := os.ReadFile(trace); string(text) != "0" {
@@ -101,8 +101,8 @@ func TestProgram_WithoutStandardStreamsOnWindows(t *testing.T) {
 	}
 }
 
-// startWithout runs the command with a change of its standard streams, which are empty otherwise.
-func startWithout(t *testing.T, change func(*syscall.StartupInfo), args ...string) uint32 {
+// runWithStreams runs the command with a change of its standard streams, which are empty otherwise.
+func runWithStreams(t *testing.T, change func(*syscall.StartupInfo), args ...string) uint32 {
 	t.Helper()
 	h := newHome(t)
 	empty, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
@@ -114,7 +114,7 @@ func startWithout(t *testing.T, change func(*syscall.StartupInfo), args ...strin
 	if err := syscall.SetHandleInformation(null, syscall.HANDLE_FLAG_INHERIT, syscall.HANDLE_FLAG_INHERIT); err != nil {
 		t.Fatal(err)
 	}
-	line, err := syscall.UTF16PtrFromString(windows.ComposeCommandLine(append([]string{binary()}, args...)))
+	line, err := syscall.UTF16PtrFromString(windows.ComposeCommandLine(append([]string{replBinary()}, args...)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func TestProgram_ExitStatusOnWindows(t *testing.T) {
 		for _, exit := range []string{"sys.exit", "os._exit"} {
 			code := fmt.Sprintf("import os, sys; %s(%d)", exit, int32(status))
 			for _, option := range []string{"-e", "-c"} {
-				if r := newHome(t).run(t, "", "--lang", "python", option, code); uint32(r.status) != status {
+				if r := newHome(t).runRepl(t, "", "--lang", "python", option, code); uint32(r.status) != status {
 					t.Errorf("%s %s: got %d, want %d", option, code, uint32(r.status), status)
 				}
 			}
@@ -192,7 +192,7 @@ func TestR_OnWindows(t *testing.T) {
 		"no such R":          {"", []string{"--r", "3.6", "-e", "1"}, "", "named 3.6", 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := h.run(t, c.stdin, append([]string{"--lang", "r"}, c.args...)...)
+			got := h.runRepl(t, c.stdin, append([]string{"--lang", "r"}, c.args...)...)
 			if !strings.Contains(got.stdout, c.out) || !strings.Contains(got.stderr, c.err) || got.status != c.code {
 				t.Errorf("got %v; want %q, %q, %d", got, c.out, c.err, c.code)
 			}
@@ -201,7 +201,7 @@ func TestR_OnWindows(t *testing.T) {
 }
 
 func TestDoctor_OnWindowsLooksAtR(t *testing.T) {
-	got := newRHome(t).run(t, "", "doctor", "--lang", "r")
+	got := newRHome(t).runRepl(t, "", "doctor", "--lang", "r")
 	for _, want := range []string{"Rterm.exe", "ok      the runtime starts", "ok      an interrupt reaches a loop", "ok      everything ends"} {
 		if !strings.Contains(got.stdout, want) {
 			t.Errorf("%q is not in %v", want, got)
@@ -210,7 +210,7 @@ func TestDoctor_OnWindowsLooksAtR(t *testing.T) {
 }
 
 func TestMCP_OnWindows(t *testing.T) {
-	converse(t, newHome(t), "python", [][2]string{
+	runMCPCalls(t, newHome(t), "python", [][2]string{
 		{"6*7", "42"},
 		{"name = input('name? ')", "waiting for input"},
 		{"Ada", ""},
@@ -219,7 +219,7 @@ func TestMCP_OnWindows(t *testing.T) {
 }
 
 func TestMCP_OnWindowsInR(t *testing.T) {
-	converse(t, newRHome(t), "r", [][2]string{
+	runMCPCalls(t, newRHome(t), "r", [][2]string{
 		{"6*7", "42"},
 		{"name <- readline('name? ')", "waiting for input"},
 		{"Ada", ""},
@@ -231,11 +231,11 @@ func TestMCP_OnWindowsInR(t *testing.T) {
 	})
 }
 
-// converse has repl mcp answer one call after the other.
-func converse(t *testing.T, h home, language string, calls [][2]string) {
+// runMCPCalls has repl mcp answer one call after the other.
+func runMCPCalls(t *testing.T, h home, language string, calls [][2]string) {
 	t.Helper()
 	cmd := h.command(t, "mcp", "--lang", language)
-	a := speak(t, cmd, func() {
+	a := startMCPClient(t, cmd, func() {
 		stuck := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
 		t.Cleanup(func() { stuck.Stop() })
 	})

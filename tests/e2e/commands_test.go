@@ -15,8 +15,8 @@ import (
 	"testing"
 )
 
-// call is one message to the MCP server, and the answer to it.
-func call(t *testing.T, in io.Writer, out *bufio.Scanner, message string) (answer struct {
+// exchangeMessage is one message to the MCP server, and the answer to it.
+func exchangeMessage(t *testing.T, in io.Writer, out *bufio.Scanner, message string) (answer struct {
 	Result struct {
 		Content []struct{ Text string }
 	}
@@ -48,7 +48,7 @@ func TestMCP_KeepsASessionUntilItsClientLeaves(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			h := newHome(t)
-			cmd := h.mcp(t)
+			cmd := h.mcpCommand(t)
 			cmd.Stderr = os.Stderr
 			in, err := cmd.StdinPipe()
 			if err != nil {
@@ -62,12 +62,12 @@ func TestMCP_KeepsASessionUntilItsClientLeaves(t *testing.T) {
 				t.Fatal(err)
 			}
 			out := bufio.NewScanner(stdout)
-			call(t, in, out, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`)
+			exchangeMessage(t, in, out, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`)
 			if _, err := io.WriteString(in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`+"\n"); err != nil {
 				t.Fatal(err)
 			}
-			call(t, in, out, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"repl","arguments":{"input":"x = 41"}}}`)
-			answer := call(t, in, out, `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"repl","arguments":{"input":"x + 1"}}}`)
+			exchangeMessage(t, in, out, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"repl","arguments":{"input":"x = 41"}}}`)
+			answer := exchangeMessage(t, in, out, `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"repl","arguments":{"input":"x + 1"}}}`)
 			if c := answer.Result.Content; len(c) != 1 || c[0].Text != "42" {
 				t.Errorf("got %+v, want 42", c)
 			}
@@ -75,17 +75,17 @@ func TestMCP_KeepsASessionUntilItsClientLeaves(t *testing.T) {
 				t.Fatal(err)
 			}
 			_ = cmd.Wait()
-			if got := status(t, cmd); got != test.status {
+			if got := exitStatusOf(t, cmd); got != test.status {
 				t.Errorf("got status %d, want %d", got, test.status)
 			}
-			h.leavesNothing(t)
+			h.wantNothingLeft(t)
 		})
 	}
 }
 
-// stuckMCP is an MCP server whose client does not read: an answer is stuck in its
+// newStuckMCP is an MCP server whose client does not read: an answer is stuck in its
 // standard output. worker is the process of its session.
-func stuckMCP(t *testing.T, h home) (cmd *exec.Cmd, in io.Closer, worker int) {
+func newStuckMCP(t *testing.T, h home) (cmd *exec.Cmd, in io.Closer, worker int) {
 	t.Helper()
 	unread, stdout, err := os.Pipe()
 	if err != nil {
@@ -121,7 +121,7 @@ func stuckMCP(t *testing.T, h home) (cmd *exec.Cmd, in io.Closer, worker int) {
 	if _, err := io.WriteString(stdin, call+"\n"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the session says its process", func() bool {
+	waitUntil(t, "the session says its process", func() bool {
 		text, err := os.ReadFile(filepath.Join(h.dir, "pid"))
 		if err != nil {
 			return false
@@ -145,29 +145,29 @@ func TestMCP_EndsThoughItsClientDoesNotRead(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			h := newHome(t)
-			cmd, in, worker := stuckMCP(t, h)
+			cmd, in, worker := newStuckMCP(t, h)
 			if err := test.leave(in, cmd.Process); err != nil {
 				t.Fatal(err)
 			}
-			gone(t, worker)
+			waitGone(t, worker)
 			_ = cmd.Wait()
-			if got := status(t, cmd); got != test.status {
+			if got := exitStatusOf(t, cmd); got != test.status {
 				t.Errorf("got status %d, want %d", got, test.status)
 			}
-			h.leavesNothing(t)
+			h.wantNothingLeft(t)
 		})
 	}
 }
 
 func TestMCP_SecondSignalHasItsDefaultAction(t *testing.T) {
 	t.Parallel()
-	cmd, _, worker := stuckMCP(t, newHome(t))
+	cmd, _, worker := newStuckMCP(t, newHome(t))
 	ended := make(chan struct{})
 	go func() {
 		_ = cmd.Wait()
 		close(ended)
 	}()
-	eventually(t, "it ends", func() bool { // after an answer it would live on for half a second
+	waitUntil(t, "it ends", func() bool { // after an answer it would live on for half a second
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		select {
 		case <-ended:
@@ -179,5 +179,5 @@ func TestMCP_SecondSignalHasItsDefaultAction(t *testing.T) {
 	if w, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || !w.Signaled() {
 		t.Errorf("got %v, want it ended by the signal itself", cmd.ProcessState)
 	}
-	gone(t, worker)
+	waitGone(t, worker)
 }

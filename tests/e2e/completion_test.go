@@ -11,16 +11,16 @@ import (
 	"testing"
 )
 
-// completes lets a shell complete a line, with the shell's own functions, and returns the
+// completeInShell lets a shell complete a line, with the shell's own functions, and returns the
 // offers.
-func (h home) completes(t *testing.T, shell, script string) []string {
+func (h home) completeInShell(t *testing.T, shell, script string) []string {
 	t.Helper()
 	path, err := exec.LookPath(shell)
 	if err != nil {
 		t.Skipf("%s is not installed", shell)
 	}
 	cmd := exec.CommandContext(t.Context(), path, "-c", script)
-	cmd.Dir, cmd.Env = h.dir, append(h.env[:len(h.env):len(h.env)], "PATH="+withRepl(t))
+	cmd.Dir, cmd.Env = h.dir, append(h.env[:len(h.env):len(h.env)], "PATH="+newPathWithRepl(t))
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -28,25 +28,25 @@ func (h home) completes(t *testing.T, shell, script string) []string {
 	return strings.Fields(string(out))
 }
 
-// withRepl is a PATH on which the command is called repl.
-func withRepl(t *testing.T) string {
+// newPathWithRepl is a PATH on which the command is called repl.
+func newPathWithRepl(t *testing.T) string {
 	t.Helper()
 	bin := t.TempDir()
-	if err := os.Symlink(binary(), filepath.Join(bin, "repl")); err != nil {
+	if err := os.Symlink(replBinary(), filepath.Join(bin, "repl")); err != nil {
 		t.Fatal(err)
 	}
 	return bin + ":" + os.Getenv("PATH")
 }
 
-// inBash completes the last word of a line that bash has cut into words.
-func (h home) inBash(t *testing.T, words ...string) []string {
+// completeInBash completes the last word of a line that bash has cut into words.
+func (h home) completeInBash(t *testing.T, words ...string) []string {
 	t.Helper()
 	current := words[len(words)-1]
 	if current == "=" {
 		current = ""
 	}
 	quoted := "'" + strings.Join(words, "' '") + "'"
-	return h.completes(t, "bash", `source <(repl completion bash)
+	return h.completeInShell(t, "bash", `source <(repl completion bash)
 COMP_WORDS=(`+quoted+`) COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
 _repl repl '`+current+`' ''
 printf '%s\n' "${COMPREPLY[@]}"`)
@@ -54,9 +54,9 @@ printf '%s\n' "${COMPREPLY[@]}"`)
 
 func TestCompletion_InBash(t *testing.T) {
 	t.Parallel()
-	h := daemonHome(t)
-	h.serve(t)
-	want(t, h.run(t, "", "exec", "mine", "-e", "x = 1"), result{"", newSession("mine"), 0})
+	h := newDaemonHome(t)
+	h.startDaemon(t)
+	wantResult(t, h.runRepl(t, "", "exec", "mine", "-e", "x = 1"), result{"", newSessionNotice("mine"), 0})
 	for _, name := range []string{"a script.py", "b.py"} {
 		if err := os.WriteFile(filepath.Join(h.dir, name), nil, 0o600); err != nil {
 			t.Fatal(err)
@@ -74,7 +74,7 @@ func TestCompletion_InBash(t *testing.T) {
 		"repl|a ":                 "a script.py",
 		"repl|--lang|r|--|b":      "b.py",
 	} {
-		words := h.inBash(t, strings.Split(line, "|")...)
+		words := h.completeInBash(t, strings.Split(line, "|")...)
 		words = slices.DeleteFunc(words, func(word string) bool { return strings.HasPrefix(word, "jupyter:") }) // of this system
 		if got := strings.Join(words, " "); got != offered {
 			t.Errorf("%s: got %q, want %q", line, got, offered)
@@ -95,23 +95,23 @@ func TestCompletion_AtAPrompt(t *testing.T) {
 			if err != nil {
 				t.Skipf("%s is not installed", shell)
 			}
-			h := daemonHome(t)
-			h.serve(t)
-			want(t, h.run(t, "", "exec", "mine", "-e", "x = 1"), result{"", newSession("mine"), 0})
-			h.env = append(h.env, "PATH="+withRepl(t), "TERM=xterm", "HISTFILE=")
+			h := newDaemonHome(t)
+			h.startDaemon(t)
+			wantResult(t, h.runRepl(t, "", "exec", "mine", "-e", "x = 1"), result{"", newSessionNotice("mine"), 0})
+			h.env = append(h.env, "PATH="+newPathWithRepl(t), "TERM=xterm", "HISTFILE=")
 			p := h.startProgram(t, exec.CommandContext(t.Context(), path, strings.Fields(begin)[1:]...))
 			if shell == "zsh" {
-				p.types("autoload -U compinit; compinit -u -D\r")
+				p.typeKeys("autoload -U compinit; compinit -u -D\r")
 			}
-			p.types("source <(repl completion " + shell + "); PS1='rea''dy> '\r")
-			p.sees("ready> ")
-			p.types("repl atta\t")
-			p.sees("ch ")
-			p.types("m\t")
-			p.sees("ine ")
-			p.types("--wa\t")
-			p.sees("tch ")
-			p.types("\x15exit\r")
+			p.typeKeys("source <(repl completion " + shell + "); PS1='rea''dy> '\r")
+			p.waitText("ready> ")
+			p.typeKeys("repl atta\t")
+			p.waitText("ch ")
+			p.typeKeys("m\t")
+			p.waitText("ine ")
+			p.typeKeys("--wa\t")
+			p.waitText("tch ")
+			p.typeKeys("\x15exit\r")
 			_ = p.cmd.Wait()
 		})
 	}
@@ -119,9 +119,9 @@ func TestCompletion_AtAPrompt(t *testing.T) {
 
 func TestCompletion_InFish(t *testing.T) {
 	t.Parallel()
-	h := daemonHome(t)
-	h.serve(t)
-	want(t, h.run(t, "", "exec", "mine", "-e", "x = 1"), result{"", newSession("mine"), 0})
+	h := newDaemonHome(t)
+	h.startDaemon(t)
+	wantResult(t, h.runRepl(t, "", "exec", "mine", "-e", "x = 1"), result{"", newSessionNotice("mine"), 0})
 	for line, offered := range map[string]string{
 		"repl do":              "doctor",
 		"repl attach ":         "mine",
@@ -129,7 +129,7 @@ func TestCompletion_InFish(t *testing.T) {
 		"repl mcp --stdin=au":  "--stdin=auto",
 		"repl install claude-": "claude-desktop",
 	} {
-		got := h.completes(t, "fish", `repl completion fish | source; complete -C '`+line+`' | string split -f1 \t; true`)
+		got := h.completeInShell(t, "fish", `repl completion fish | source; complete -C '`+line+`' | string split -f1 \t; true`)
 		if len(got) == 0 || got[0] != offered {
 			t.Errorf("%s: got %q, want %q", line, got, offered)
 		}

@@ -20,38 +20,38 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// daemonHome is a home with a socket of its own.
-func daemonHome(t *testing.T) home {
+// newDaemonHome is a home with a socket of its own.
+func newDaemonHome(t *testing.T) home {
 	t.Helper()
 	h := newHome(t)
-	h.env = append(h.env, "REPL_SOCKET="+socketName(t))
+	h.env = append(h.env, "REPL_SOCKET="+newSocketName(t))
 	return h
 }
 
 func (h home) socket() string { return strings.TrimPrefix(h.env[len(h.env)-1], "REPL_SOCKET=") }
 
-// newSession is what repl exec says of a session that it has made.
-func newSession(name string) string { return "repl: " + name + " is a new session\n" }
+// newSessionNotice is what repl exec says of a session that it has made.
+func newSessionNotice(name string) string { return "repl: " + name + " is a new session\n" }
 
-// serve runs a daemon until the test ends.
-func (h home) serve(t *testing.T, flags ...string) *exec.Cmd {
+// startDaemon runs a daemon until the test ends.
+func (h home) startDaemon(t *testing.T, flags ...string) *exec.Cmd {
 	t.Helper()
-	return h.awaitDaemon(t, h.commandWithin(t.Context(), append([]string{"serve"}, flags...)...)) // sub-tests may have to wait for their turn
+	return h.waitDaemon(t, h.commandWithin(t.Context(), append([]string{"serve"}, flags...)...)) // sub-tests may have to wait for their turn
 }
 
-// serveThrough runs a daemon from a shell that has run a command.
-func (h home) serveThrough(t *testing.T, command string, flags ...string) *exec.Cmd {
+// startDaemonInShell runs a daemon from a shell that has run a command.
+func (h home) startDaemonInShell(t *testing.T, command string, flags ...string) *exec.Cmd {
 	t.Helper()
 	cmd := h.commandWithin(t.Context(), append([]string{"serve"}, flags...)...)
 	cmd.Args = append([]string{"sh", "-c", command + ` && exec "$0" "$@"`, cmd.Path}, cmd.Args[1:]...)
 	cmd.Path = "/bin/sh"
-	return h.awaitDaemon(t, cmd)
+	return h.waitDaemon(t, cmd)
 }
 
-// awaitDaemon starts a daemon that runs until the test ends.
-func (h home) awaitDaemon(t *testing.T, cmd *exec.Cmd) *exec.Cmd {
+// waitDaemon starts a daemon that runs until the test ends.
+func (h home) waitDaemon(t *testing.T, cmd *exec.Cmd) *exec.Cmd {
 	t.Helper()
-	cmd = ownConsole(cmd)
+	cmd = withOwnConsole(cmd)
 	errs, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -62,16 +62,16 @@ func (h home) awaitDaemon(t *testing.T, cmd *exec.Cmd) *exec.Cmd {
 	readUntil(t, errs, "serving at ")
 	go func() { _, _ = io.Copy(io.Discard, errs) }()
 	t.Cleanup(func() {
-		_ = end(cmd)
+		_ = stopProgram(cmd)
 		_ = cmd.Wait()
 	})
 	return cmd
 }
 
-// sessions is what repl list says.
-func (h home) sessions(t *testing.T) map[string]session.Info {
+// listSessions is what repl list says.
+func (h home) listSessions(t *testing.T) map[string]session.Info {
 	t.Helper()
-	r := h.run(t, "", "list", "--json")
+	r := h.runRepl(t, "", "list", "--json")
 	var all []session.Info
 	if err := json.Unmarshal([]byte(r.stdout), &all); err != nil {
 		t.Fatalf("%v: %v", r, err)
@@ -85,50 +85,50 @@ func (h home) sessions(t *testing.T) map[string]session.Info {
 
 func TestDaemon_CommandsShareASession(t *testing.T) {
 	t.Parallel()
-	h := daemonHome(t)
-	want(t, h.run(t, "", "list"), result{"", "repl: no daemon answers at " + h.socket() + " (" + noSocket + "); start one with repl serve\n", 3})
-	h.serve(t)
-	want(t, h.run(t, "", "list"), result{"", "no session is open\n", 0})
-	want(t, h.run(t, "", "exec", "main", "-e", "x = 6"), result{"", newSession("main"), 0})
-	want(t, h.run(t, "print(x * 7)\n", "exec", "main"), result{"42\n", "", 0})
-	want(t, h.run(t, "", "exec", "main", "-e", "input('name? ')"),
+	h := newDaemonHome(t)
+	wantResult(t, h.runRepl(t, "", "list"), result{"", "repl: no daemon answers at " + h.socket() + " (" + noSocketMessage + "); start one with repl serve\n", 3})
+	h.startDaemon(t)
+	wantResult(t, h.runRepl(t, "", "list"), result{"", "no session is open\n", 0})
+	wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "x = 6"), result{"", newSessionNotice("main"), 0})
+	wantResult(t, h.runRepl(t, "print(x * 7)\n", "exec", "main"), result{"42\n", "", 0})
+	wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "input('name? ')"),
 		result{"name? ", "repl: waiting for input: \"name? \" (answer with repl input main)\n", 5})
-	want(t, h.run(t, "", "input", "main", "-e", "ada"), result{"'ada'\n", "", 0})
-	if r := h.run(t, "", "exec", "main", "-e", "1/0"); r.status != 1 || !strings.Contains(r.stdout, "ZeroDivisionError") {
+	wantResult(t, h.runRepl(t, "", "input", "main", "-e", "ada"), result{"'ada'\n", "", 0})
+	if r := h.runRepl(t, "", "exec", "main", "-e", "1/0"); r.status != 1 || !strings.Contains(r.stdout, "ZeroDivisionError") {
 		t.Errorf("an error: %v", r)
 	}
-	if r := h.run(t, "", "exec", "main", "-e", "import time; time.sleep(60)", "--wait", "100ms"); r.status != 4 || !strings.Contains(r.stderr, "still running") {
+	if r := h.runRepl(t, "", "exec", "main", "-e", "import time; time.sleep(60)", "--wait", "100ms"); r.status != 4 || !strings.Contains(r.stderr, "still running") {
 		t.Errorf("a long turn: %v", r)
 	}
-	if r := h.run(t, "", "exec", "main", "-e", "2"); r.status != 1 || !strings.Contains(r.stderr, "running for") {
+	if r := h.runRepl(t, "", "exec", "main", "-e", "2"); r.status != 1 || !strings.Contains(r.stderr, "running for") {
 		t.Errorf("while it runs: %v", r)
 	}
-	want(t, h.run(t, "", "interrupt", "main"), result{"", "", 0})
-	if r := h.run(t, "", "events", "main"); !strings.Contains(r.stdout, "print(x * 7)\n42\n") || !strings.Contains(r.stdout, "KeyboardInterrupt") {
+	wantResult(t, h.runRepl(t, "", "interrupt", "main"), result{"", "", 0})
+	if r := h.runRepl(t, "", "events", "main"); !strings.Contains(r.stdout, "print(x * 7)\n42\n") || !strings.Contains(r.stdout, "KeyboardInterrupt") {
 		t.Errorf("the events: %v", r)
 	}
-	if r := h.run(t, "", "events", "main", "--json", "--after", "1"); !strings.HasPrefix(r.stdout, `{"seq":2,`) {
+	if r := h.runRepl(t, "", "events", "main", "--json", "--after", "1"); !strings.HasPrefix(r.stdout, `{"seq":2,`) {
 		t.Errorf("the events as JSON: %.200s", r.stdout)
 	}
-	want(t, h.run(t, "", "reset", "main"), result{"", "", 0})
-	if r := h.run(t, "", "exec", "main", "-e", "x"); !strings.Contains(r.stdout, "NameError") {
+	wantResult(t, h.runRepl(t, "", "reset", "main"), result{"", "", 0})
+	if r := h.runRepl(t, "", "exec", "main", "-e", "x"); !strings.Contains(r.stdout, "NameError") {
 		t.Errorf("after a reset: %v", r)
 	}
-	want(t, h.run(t, "", "close", "main"), result{"", "", 0})
-	if r := h.run(t, "", "close", "main"); r.status != 1 || !strings.Contains(r.stderr, `there is no session "main"`) {
+	wantResult(t, h.runRepl(t, "", "close", "main"), result{"", "", 0})
+	if r := h.runRepl(t, "", "close", "main"); r.status != 1 || !strings.Contains(r.stderr, `there is no session "main"`) {
 		t.Errorf("a second close: %v", r)
 	}
 }
 
 func TestDaemon_ASecondOneLeavesTheFirstAlone(t *testing.T) {
 	t.Parallel()
-	h := daemonHome(t)
-	first := h.serve(t)
-	r := h.run(t, "", "serve")
+	h := newDaemonHome(t)
+	first := h.startDaemon(t)
+	r := h.runRepl(t, "", "serve")
 	if r.status != 3 || !strings.Contains(r.stderr, "served already: by the process "+strconv.Itoa(first.Process.Pid)) {
 		t.Errorf("got %v", r)
 	}
-	want(t, h.run(t, "", "exec", "main", "-e", "1"), result{"1\n", newSession("main"), 0})
+	wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "1"), result{"1\n", newSessionNotice("main"), 0})
 }
 
 func TestDaemon_EndsWithAllThatItStarted(t *testing.T) {
@@ -137,15 +137,15 @@ func TestDaemon_EndsWithAllThatItStarted(t *testing.T) {
 		"a kill":   func(_ home, cmd *exec.Cmd) error { return cmd.Process.Kill() },
 		"ctl stop": func(h home, _ *exec.Cmd) error { return h.command(t, "ctl", "stop").Run() },
 	}
-	for name, end := range waysToEnd {
+	for name, end := range stopMethods {
 		ends[name] = func(_ home, cmd *exec.Cmd) error { return end(cmd) }
 	}
 	for name, end := range ends {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := daemonHome(t)
-			cmd := h.serve(t)
-			r := h.run(t, "", "exec", "main", "-e", "import os, subprocess, sys; p = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'], start_new_session=True); print(os.getpid(), p.pid)")
+			h := newDaemonHome(t)
+			cmd := h.startDaemon(t)
+			r := h.runRepl(t, "", "exec", "main", "-e", "import os, subprocess, sys; p = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'], start_new_session=True); print(os.getpid(), p.pid)")
 			var worker, child int
 			if _, err := fmt.Sscan(r.stdout, &worker, &child); err != nil {
 				t.Fatalf("%v: %v", r, err)
@@ -154,49 +154,49 @@ func TestDaemon_EndsWithAllThatItStarted(t *testing.T) {
 				t.Fatal(err)
 			}
 			_ = cmd.Wait()
-			gone(t, worker)
-			gone(t, child)
-			if r := h.run(t, "", "list"); r.status != 3 {
+			waitGone(t, worker)
+			waitGone(t, child)
+			if r := h.runRepl(t, "", "list"); r.status != 3 {
 				t.Errorf("afterwards: %v", r)
 			}
-			h.serve(t) // the old socket does not get in the way
+			h.startDaemon(t) // the old socket does not get in the way
 			// After a kill the transcript of the lost session may have been kept, and is named.
-			if r := h.run(t, "", "exec", "main", "-e", "1"); r.stdout != "1\n" || r.status != 0 || !strings.HasPrefix(r.stderr, newSession("main")) {
+			if r := h.runRepl(t, "", "exec", "main", "-e", "1"); r.stdout != "1\n" || r.status != 0 || !strings.HasPrefix(r.stderr, newSessionNotice("main")) {
 				t.Errorf("in a new daemon: %v", r)
 			}
 		})
 	}
 }
 
-// A caller is an MCP client on standard input and output, which may be killed.
-type caller struct {
-	t     *testing.T
-	cmd   *exec.Cmd
-	in    io.WriteCloser
-	lines *bufio.Scanner
-	errs  bytes.Buffer // to be read once it has ended
-	last  int
-	holds string // the line about the sandbox in the first reply
+// A mcpClient is an MCP client on standard input and output, which may be killed.
+type mcpClient struct {
+	t           *testing.T
+	cmd         *exec.Cmd
+	in          io.WriteCloser
+	lines       *bufio.Scanner
+	errs        bytes.Buffer // to be read once it has ended
+	last        int
+	sandboxLine string // the line about the sandbox in the first reply
 
-	answers func(question string) string // the user's; nil when the client cannot ask
-	asked   int
+	answerQuestion func(question string) string // the user's; nil when the client cannot ask
+	askedCount     int
 }
 
-func (h home) caller(t *testing.T, args ...string) *caller {
+func (h home) newMCPClient(t *testing.T, args ...string) *mcpClient {
 	t.Helper()
-	return speak(t, h.mcp(t, args...), func() {})
+	return startMCPClient(t, h.mcpCommand(t, args...), func() {})
 }
 
-// speak starts the server cmd. It calls started before it sends anything.
-func speak(t *testing.T, cmd *exec.Cmd, started func()) *caller {
+// startMCPClient starts the server cmd. It calls started before it sends anything.
+func startMCPClient(t *testing.T, cmd *exec.Cmd, started func()) *mcpClient {
 	t.Helper()
-	return speakAs(t, cmd, map[string]any{}, started)
+	return startMCPClientWith(t, cmd, map[string]any{}, started)
 }
 
-// speakAs is speak for a client with these capabilities.
-func speakAs(t *testing.T, cmd *exec.Cmd, capabilities map[string]any, started func()) *caller {
+// startMCPClientWith is speak for a client with these capabilities.
+func startMCPClientWith(t *testing.T, cmd *exec.Cmd, capabilities map[string]any, started func()) *mcpClient {
 	t.Helper()
-	a := &caller{t: t, cmd: cmd}
+	a := &mcpClient{t: t, cmd: cmd}
 	a.cmd.Stderr = &a.errs
 	var err error
 	if a.in, err = a.cmd.StdinPipe(); err != nil {
@@ -218,12 +218,12 @@ func speakAs(t *testing.T, cmd *exec.Cmd, capabilities map[string]any, started f
 	return a
 }
 
-func (a *caller) kill() {
+func (a *mcpClient) kill() {
 	_ = a.cmd.Process.Kill()
 	_ = a.cmd.Wait()
 }
 
-func (a *caller) request(method string, params any) json.RawMessage {
+func (a *mcpClient) request(method string, params any) json.RawMessage {
 	a.t.Helper()
 	a.last++
 	line, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": a.last, "method": method, "params": params})
@@ -244,9 +244,9 @@ func (a *caller) request(method string, params any) json.RawMessage {
 		if err := json.Unmarshal(a.lines.Bytes(), &m); err != nil {
 			a.t.Fatal(err)
 		}
-		if m.Method == "elicitation/create" && a.answers != nil {
-			a.asked++
-			answer, _ := json.Marshal(a.answers(m.Params.Message))
+		if m.Method == "elicitation/create" && a.answerQuestion != nil {
+			a.askedCount++
+			answer, _ := json.Marshal(a.answerQuestion(m.Params.Message))
 			fmt.Fprintf(a.in, `{"jsonrpc":"2.0","id":%d,"result":{"action":"accept","content":{"answer":%s}}}`+"\n", m.ID, answer)
 			continue
 		}
@@ -261,8 +261,8 @@ func (a *caller) request(method string, params any) json.RawMessage {
 	return nil
 }
 
-// repl calls the tool of that name and returns its text.
-func (a *caller) repl(input string, more ...any) string {
+// callRepl calls the tool of that name and returns its text.
+func (a *mcpClient) callRepl(input string, more ...any) string {
 	a.t.Helper()
 	arguments := map[string]any{"input": input}
 	for i := 0; i+1 < len(more); i += 2 {
@@ -278,66 +278,66 @@ func (a *caller) repl(input string, more ...any) string {
 	for _, c := range result.Content {
 		text = append(text, c.Text)
 	}
-	line, rest := withoutHolds(strings.Join(text, "\n"))
-	a.holds = cmp.Or(line, a.holds)
+	line, rest := splitSandboxLine(strings.Join(text, "\n"))
+	a.sandboxLine = cmp.Or(line, a.sandboxLine)
 	return rest
 }
 
-var holds = regexp.MustCompile(`(?m)^\[sandbox .*\]\n`)
+var sandboxLinePattern = regexp.MustCompile(`(?m)^\[sandbox .*\]\n`)
 
-// withoutHolds parts the line about the sandbox from the first reply of a session.
-func withoutHolds(text string) (line, rest string) {
-	return holds.FindString(text), holds.ReplaceAllString(text, "")
+// splitSandboxLine parts the line about the sandbox from the first reply of a session.
+func splitSandboxLine(text string) (line, rest string) {
+	return sandboxLinePattern.FindString(text), sandboxLinePattern.ReplaceAllString(text, "")
 }
 
 func TestMCP_ItsSessionsOutliveIt(t *testing.T) {
 	t.Parallel()
-	h := daemonHome(t)
-	h.serve(t)
-	a := h.caller(t, "--daemon", "--name", "bot")
-	if got := a.repl("x = 41; print('hello')"); got != "hello" {
+	h := newDaemonHome(t)
+	h.startDaemon(t)
+	a := h.newMCPClient(t, "--daemon", "--name", "bot")
+	if got := a.callRepl("x = 41; print('hello')"); got != "hello" {
 		t.Errorf("got %q", got)
 	}
-	eventually(t, "the variables are listed", func() bool { // a busy machine may take longer than a query
-		return strings.Contains(a.tool("repl_sessions", map[string]any{"session": "bot"}), "\nx     int ")
+	waitUntil(t, "the variables are listed", func() bool { // a busy machine may take longer than a query
+		return strings.Contains(a.callTool("repl_sessions", map[string]any{"session": "bot"}), "\nx     int ")
 	})
-	first := a.repl("import time\nprint('one', flush=True)\nopen('go', 'w').close()\nwhile not __import__('os').path.exists('on'): time.sleep(.01)\nprint('two')", "timeout_ms", 0)
-	eventually(t, "the turn has begun", func() bool { _, err := os.Stat(filepath.Join(h.dir, "go")); return err == nil })
+	first := a.callRepl("import time\nprint('one', flush=True)\nopen('go', 'w').close()\nwhile not __import__('os').path.exists('on'): time.sleep(.01)\nprint('two')", "timeout_ms", 0)
+	waitUntil(t, "the turn has begun", func() bool { _, err := os.Stat(filepath.Join(h.dir, "go")); return err == nil })
 	a.kill()
 	if err := os.WriteFile(filepath.Join(h.dir, "on"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	b := h.caller(t, "--daemon", "--name", "bot")
-	got := b.repl("")
+	b := h.newMCPClient(t, "--daemon", "--name", "bot")
+	got := b.callRepl("")
 	for !strings.Contains(got, "two") {
-		got += "\n" + b.repl("")
+		got += "\n" + b.callRepl("")
 	}
 	if !strings.Contains(got, "back in the session") || strings.Count(first+got, "one") != 1 { // whichever of them had it
 		t.Errorf("after a restart in the middle of a turn: %q", got)
 	}
-	if got := b.repl("input('who? ')"); !strings.Contains(got, `waiting for input: "who? "`) {
+	if got := b.callRepl("input('who? ')"); !strings.Contains(got, `waiting for input: "who? "`) {
 		t.Errorf("got %q", got)
 	}
 	b.kill()
-	c := h.caller(t, "--daemon", "--name", "bot")
-	if got := c.repl("1 + 1"); !strings.Contains(got, `waiting for input: "who? "`) || !strings.Contains(got, "NOT run") {
+	c := h.newMCPClient(t, "--daemon", "--name", "bot")
+	if got := c.callRepl("1 + 1"); !strings.Contains(got, `waiting for input: "who? "`) || !strings.Contains(got, "NOT run") {
 		t.Errorf("code after a restart in a wait: %q, want to learn of the wait", got)
 	}
-	if got := c.repl("ada"); !strings.Contains(got, "'ada'") {
+	if got := c.callRepl("ada"); !strings.Contains(got, "'ada'") {
 		t.Errorf("the answer: %q", got)
 	}
-	other := h.caller(t, "--daemon", "--name", "another")
-	if got := other.repl("x"); !strings.Contains(got, "NameError") {
+	other := h.newMCPClient(t, "--daemon", "--name", "another")
+	if got := other.callRepl("x"); !strings.Contains(got, "NameError") {
 		t.Errorf("another client's main session is not its own: %q", got)
 	}
-	other.repl("import time\nfor i in range(10**6): print(i, flush=True); time.sleep(.01)", "timeout_ms", 0)
-	if got := other.tool("repl_output", map[string]any{"until": "^[0-9]*3$"}); !strings.Contains(got, "3\n") || !strings.Contains(got, "[running ") {
+	other.callRepl("import time\nfor i in range(10**6): print(i, flush=True); time.sleep(.01)", "timeout_ms", 0)
+	if got := other.callTool("repl_output", map[string]any{"until": "^[0-9]*3$"}); !strings.Contains(got, "3\n") || !strings.Contains(got, "[running ") {
 		t.Errorf("until a line matches: %q", got)
 	}
-	if got := other.tool("repl_reset", map[string]any{"close": true}); !strings.Contains(got, "is closed") {
+	if got := other.callTool("repl_reset", map[string]any{"close": true}); !strings.Contains(got, "is closed") {
 		t.Errorf("got %q", got)
 	}
-	if got := c.tool("repl_sessions", nil); strings.Contains(got, "another") {
+	if got := c.callTool("repl_sessions", nil); strings.Contains(got, "another") {
 		t.Errorf("a session that was closed is there: %q", got)
 	}
 }
@@ -345,117 +345,117 @@ func TestMCP_ItsSessionsOutliveIt(t *testing.T) {
 // Each client sees only events that it has not seen before, even after it was started anew.
 func TestMCP_TwoOfOneNameReadByThemselves(t *testing.T) {
 	t.Parallel()
-	h := daemonHome(t)
-	h.serve(t)
-	conn, err := client.Dial(t.Context(), client.DefaultDialer(h.environment))
+	h := newDaemonHome(t)
+	h.startDaemon(t)
+	conn, err := client.Dial(t.Context(), client.DefaultDialer(h.envValue))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
 	known := func(reader string) {
 		t.Helper()
-		eventually(t, "the daemon knows what "+reader+" was shown", func() bool {
+		waitUntil(t, "the daemon knows what "+reader+" was shown", func() bool {
 			s, err := conn.GetSession(t.Context(), "bot")
 			m, markErr := conn.SaveReadCursor(t.Context(), client.ReadCursorParams{Session: "bot", Reader: reader})
 			return err == nil && markErr == nil && m.Seq == s.LastSeq
 		})
 	}
-	a := h.caller(t, "--daemon", "--name", "bot")
-	if got := a.repl("1 + 1"); got != "2" {
+	a := h.newMCPClient(t, "--daemon", "--name", "bot")
+	if got := a.callRepl("1 + 1"); got != "2" {
 		t.Errorf("got %q", got)
 	}
-	b := h.caller(t, "--daemon", "--name", "bot")
-	if got := b.repl("2 + 1"); !strings.Contains(got, "was there before") || !strings.HasSuffix(got, "3") {
+	b := h.newMCPClient(t, "--daemon", "--name", "bot")
+	if got := b.callRepl("2 + 1"); !strings.Contains(got, "was there before") || !strings.HasSuffix(got, "3") {
 		t.Errorf("the second: %q", got)
 	}
 	known("bot#2")
-	if got := a.repl("print('from', 'a')"); got != "[turn 2 by bot#2: 2 + 1]\n3\n[turn 3]\nfrom a" {
+	if got := a.callRepl("print('from', 'a')"); got != "[turn 2 by bot#2: 2 + 1]\n3\n[turn 3]\nfrom a" {
 		t.Errorf("the first: %q", got)
 	}
 	known("bot")
 	b.kill()
-	b = h.caller(t, "--daemon", "--name", "bot")
-	if got := b.repl("print('from', 'b')"); !strings.Contains(got, "back in the session") || !strings.Contains(got, "[turn 3 by bot: print('from', 'a')]\nfrom a\n[turn 4]\nfrom b") {
+	b = h.newMCPClient(t, "--daemon", "--name", "bot")
+	if got := b.callRepl("print('from', 'b')"); !strings.Contains(got, "back in the session") || !strings.Contains(got, "[turn 3 by bot: print('from', 'a')]\nfrom a\n[turn 4]\nfrom b") {
 		t.Errorf("the second, started anew: %q", got)
 	}
 	a.kill()
-	a = h.caller(t, "--daemon", "--name", "bot")
-	if got := a.repl(""); !strings.Contains(got, "back in the session") || strings.Contains(got, "from a\n") || !strings.Contains(got, "from b") {
+	a = h.newMCPClient(t, "--daemon", "--name", "bot")
+	if got := a.callRepl(""); !strings.Contains(got, "back in the session") || strings.Contains(got, "from a\n") || !strings.Contains(got, "from b") {
 		t.Errorf("the first, started anew: %q", got)
 	}
 }
 
 func TestMCP_WithoutADaemonToolsAreListedAndCallsSaySo(t *testing.T) {
 	t.Parallel()
-	h := daemonHome(t)
-	a := h.caller(t, "--daemon")
+	h := newDaemonHome(t)
+	a := h.newMCPClient(t, "--daemon")
 	if tools := a.request("tools/list", map[string]any{}); !strings.Contains(string(tools), `"repl_interrupt"`) {
 		t.Errorf("got %s", tools)
 	}
-	if got := a.repl("1+1"); !strings.Contains(got, "no daemon answers") {
+	if got := a.callRepl("1+1"); !strings.Contains(got, "no daemon answers") {
 		t.Errorf("got %q", got)
 	}
-	h.serve(t)
-	if got := a.repl("1+1"); !strings.HasPrefix(got, "2") {
+	h.startDaemon(t)
+	if got := a.callRepl("1+1"); !strings.HasPrefix(got, "2") {
 		t.Errorf("once there is one: %q", got)
 	}
-	want(t, h.run(t, "", "ctl", "stop"), result{"", "", 0})
-	eventually(t, "the daemon is gone", func() bool { return h.run(t, "", "list").status == 3 })
-	if got := a.repl("1+1"); !strings.Contains(got, "no daemon answers") {
+	wantResult(t, h.runRepl(t, "", "ctl", "stop"), result{"", "", 0})
+	waitUntil(t, "the daemon is gone", func() bool { return h.runRepl(t, "", "list").status == 3 })
+	if got := a.callRepl("1+1"); !strings.Contains(got, "no daemon answers") {
 		t.Errorf("after its end: %q", got)
 	}
-	h.serve(t)
-	if got := a.repl("1+1"); !strings.Contains(got, "not there any more") && !strings.HasPrefix(got, "2") {
+	h.startDaemon(t)
+	if got := a.callRepl("1+1"); !strings.Contains(got, "not there any more") && !strings.HasPrefix(got, "2") {
 		t.Errorf("with another one: %q", got)
 	}
-	if got := a.repl("1+1"); !strings.HasPrefix(got, "2") {
+	if got := a.callRepl("1+1"); !strings.HasPrefix(got, "2") {
 		t.Errorf("with another one: %q", got)
 	}
 }
 
 func TestMCP_ManyThatStartADaemonStartOne(t *testing.T) {
 	t.Parallel()
-	h := daemonHome(t)
+	h := newDaemonHome(t)
 	var wg sync.WaitGroup
 	for i := range 5 {
 		wg.Go(func() {
-			a := h.caller(t, "--daemon=auto", "--name", "bot"+strconv.Itoa(i))
-			if got := a.repl("40 + 2"); got != "42" {
+			a := h.newMCPClient(t, "--daemon=auto", "--name", "bot"+strconv.Itoa(i))
+			if got := a.callRepl("40 + 2"); got != "42" {
 				t.Errorf("got %q", got)
 			}
 		})
 	}
 	wg.Wait()
-	if got := len(h.sessions(t)); got != 5 {
+	if got := len(h.listSessions(t)); got != 5 {
 		t.Errorf("the daemon has %d sessions, want 5: there is more than one", got)
 	}
-	want(t, h.run(t, "", "ctl", "stop"), result{"", "", 0})
+	wantResult(t, h.runRepl(t, "", "ctl", "stop"), result{"", "", 0})
 }
 
 func TestMCP_TheDaemonItStartsOutlivesIt(t *testing.T) {
 	t.Parallel()
-	h := daemonHome(t)
-	a := h.caller(t, "--daemon=auto", "--name", "bot")
-	if got := a.repl("x = 40; print(x + 2)"); got != "42" {
+	h := newDaemonHome(t)
+	a := h.newMCPClient(t, "--daemon=auto", "--name", "bot")
+	if got := a.callRepl("x = 40; print(x + 2)"); got != "42" {
 		t.Errorf("got %q", got)
 	}
 	a.kill()
-	want(t, h.run(t, "", "exec", "bot", "-e", "x"), result{"40\n", "", 0})
-	want(t, h.run(t, "", "ctl", "stop"), result{"", "", 0})
-	want(t, h.run(t, "", "list"), result{"", "repl: no daemon answers at " + h.socket() + " (" + noSocket + "); start one with repl serve\n", 3})
+	wantResult(t, h.runRepl(t, "", "exec", "bot", "-e", "x"), result{"40\n", "", 0})
+	wantResult(t, h.runRepl(t, "", "ctl", "stop"), result{"", "", 0})
+	wantResult(t, h.runRepl(t, "", "list"), result{"", "repl: no daemon answers at " + h.socket() + " (" + noSocketMessage + "); start one with repl serve\n", 3})
 }
 
 func TestMCP_WhyADaemonDidNotStartIsSaid(t *testing.T) {
 	t.Parallel()
-	h := daemonHome(t)
-	h.env = append(h.env, "REPL_SOCKET="+h.badSocket())
-	a := h.caller(t, "--daemon=auto")
-	if got := a.repl("1"); !strings.Contains(got, "repl serve ended: exit status 1: repl: ") || !strings.Contains(got, whyBadSocket) {
+	h := newDaemonHome(t)
+	h.env = append(h.env, "REPL_SOCKET="+h.invalidSocket())
+	a := h.newMCPClient(t, "--daemon=auto")
+	if got := a.callRepl("1"); !strings.Contains(got, "repl serve ended: exit status 1: repl: ") || !strings.Contains(got, invalidSocketReason) {
 		t.Errorf("got %q", got)
 	}
 }
 
-func (a *caller) tool(name string, arguments map[string]any) string {
+func (a *mcpClient) callTool(name string, arguments map[string]any) string {
 	a.t.Helper()
 	var result struct {
 		Content []struct{ Text string }
@@ -468,58 +468,58 @@ func (a *caller) tool(name string, arguments map[string]any) string {
 
 func TestMCP_SeesAndReachesTheSessionsOfOthers(t *testing.T) {
 	t.Parallel()
-	h := daemonHome(t)
-	h.serve(t)
-	want(t, h.run(t, "", "exec", "hers", "-e", "x = 41"), result{"", newSession("hers"), 0})
-	a := h.caller(t, "--daemon", "--name", "bot", "--sandbox", "full") // as hers is
-	a.repl("1")
-	if got := a.tool("repl_sessions", nil); !strings.Contains(got, "\nhers ") || !strings.Contains(got, "\nmain ") {
+	h := newDaemonHome(t)
+	h.startDaemon(t)
+	wantResult(t, h.runRepl(t, "", "exec", "hers", "-e", "x = 41"), result{"", newSessionNotice("hers"), 0})
+	a := h.newMCPClient(t, "--daemon", "--name", "bot", "--sandbox", "full") // as hers is
+	a.callRepl("1")
+	if got := a.callTool("repl_sessions", nil); !strings.Contains(got, "\nhers ") || !strings.Contains(got, "\nmain ") {
 		t.Errorf("the sessions: %q", got)
 	}
-	if got := a.tool("repl_output", map[string]any{"session": "hers"}); !strings.Contains(got, "was there before") {
+	if got := a.callTool("repl_output", map[string]any{"session": "hers"}); !strings.Contains(got, "was there before") {
 		t.Errorf("the output of another's session: %q", got)
 	}
-	if got := a.repl("x + 1", "session", "hers"); !strings.HasSuffix(got, "42") {
+	if got := a.callRepl("x + 1", "session", "hers"); !strings.HasSuffix(got, "42") {
 		t.Errorf("in another's session: %q", got)
 	}
-	if got := a.tool("repl_interrupt", map[string]any{"session": "nobody"}); !strings.Contains(got, "main and hers") {
+	if got := a.callTool("repl_interrupt", map[string]any{"session": "nobody"}); !strings.Contains(got, "main and hers") {
 		t.Errorf("a session that is not there: %q", got)
 	}
-	if _, made := h.sessions(t)["nobody"]; made {
+	if _, made := h.listSessions(t)["nobody"]; made {
 		t.Error("asking for a session has made it")
 	}
 }
 
 func TestMCP_APersonAnswersASecretInTheDaemon(t *testing.T) {
 	t.Parallel()
-	h := daemonHome(t)
-	h.serve(t)
-	a := h.caller(t, "--daemon", "--name", "bot")
-	if got := a.repl("import getpass; p = getpass.getpass('pw: ')"); !strings.Contains(got, `to type it there: repl attach bot (`) {
+	h := newDaemonHome(t)
+	h.startDaemon(t)
+	a := h.newMCPClient(t, "--daemon", "--name", "bot")
+	if got := a.callRepl("import getpass; p = getpass.getpass('pw: ')"); !strings.Contains(got, `to type it there: repl attach bot (`) {
 		t.Errorf("who is to answer: %q", got)
 	}
 	got := make(chan string, 1)
-	go func() { got <- a.tool("repl_output", map[string]any{"wait_ms": 30_000}) }() // it waits for the person
-	want(t, h.run(t, "hunter2\n", "input", "bot"), result{"\n", "", 0})
+	go func() { got <- a.callTool("repl_output", map[string]any{"wait_ms": 30_000}) }() // it waits for the person
+	wantResult(t, h.runRepl(t, "hunter2\n", "input", "bot"), result{"\n", "", 0})
 	if said := <-got; strings.Contains(said, "hunter2") || strings.Contains(said, "waiting") {
 		t.Errorf("once they have: %q", said)
 	}
-	if got := a.repl("len(p)"); !strings.HasSuffix(got, "7") {
+	if got := a.callRepl("len(p)"); !strings.HasSuffix(got, "7") {
 		t.Errorf("got %q", got)
 	}
 }
 
 func TestMCP_DirectoriesOfOneNameDoNotShareASession(t *testing.T) {
 	t.Parallel()
-	h := daemonHome(t)
-	h.serve(t)
+	h := newDaemonHome(t)
+	h.startDaemon(t)
 	for _, parent := range []string{"a", "b"} {
 		dir := filepath.Join(h.dir, parent, "app")
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		a := h.caller(t, "--daemon", "--dir", dir)
-		if got := a.repl("import os; print(os.getcwd())"); !strings.Contains(got, dir) || strings.Contains(got, "was there before") {
+		a := h.newMCPClient(t, "--daemon", "--dir", dir)
+		if got := a.callRepl("import os; print(os.getcwd())"); !strings.Contains(got, dir) || strings.Contains(got, "was there before") {
 			t.Errorf("in %s: %q", dir, got)
 		}
 	}

@@ -28,14 +28,14 @@ func TestDaemonPage_ItsExamplesAreTrue(t *testing.T) {
 	for i, block := range blocks {
 		t.Run(fmt.Sprint(i+1), func(t *testing.T) {
 			t.Parallel()
-			h := withTiny(t, daemonHome(t)) // whose pip reaches nothing
-			h.serve(t)
+			h := withTinyPackage(t, newDaemonHome(t)) // whose pip reaches nothing
+			h.startDaemon(t)
 			conn, err := net.Dial("unix", h.socket())
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer conn.Close()
-			_ = conn.SetDeadline(time.Now().Add(deadline / 3)) // shorter than the daemon's own deadline
+			_ = conn.SetDeadline(time.Now().Add(testTimeout / 3)) // shorter than the daemon's own deadline
 			lines := bufio.NewScanner(conn)
 			lines.Buffer(nil, 1<<20)
 			for example := range strings.Lines(block[1]) {

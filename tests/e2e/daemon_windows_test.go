@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// jobOf puts a process that was started suspended into a job, and resumes it. The returned
+// assignJob puts a process that was started suspended into a job, and resumes it. The returned
 // function kills all processes in the job.
-func jobOf(t *testing.T, pid int, more uint32) (end func()) {
+func assignJob(t *testing.T, pid int, more uint32) (end func()) {
 	t.Helper()
 	job, err := windows.CreateJobObject(nil, nil)
 	if err != nil {
@@ -36,8 +36,8 @@ func jobOf(t *testing.T, pid int, more uint32) (end func()) {
 	return func() { _ = windows.CloseHandle(job) }
 }
 
-// underWine reports whether this is not Windows itself.
-func underWine() bool {
+// isWine reports whether this is not Windows itself.
+func isWine() bool {
 	return windows.NewLazySystemDLL("ntdll.dll").NewProc("wine_get_version").Find() == nil
 }
 
@@ -53,26 +53,26 @@ func TestMCP_ADaemonLeavesTheJobOfItsStarterIfItMay(t *testing.T) {
 		{"a job that it may not leave", 0, false, "the daemon ends with it", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if underWine() && test.notWine != "" {
+			if isWine() && test.notWine != "" {
 				t.Skip(test.notWine)
 			}
-			h := daemonHome(t)
+			h := newDaemonHome(t)
 			cmd := h.command(t, "mcp", "--lang", "python", "--daemon=auto", "--name", "bot")
 			cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: windows.CREATE_SUSPENDED}
 			var end func()
-			a := speak(t, cmd, func() { end = jobOf(t, cmd.Process.Pid, test.more) })
-			if got := a.repl("x = 40; print(x + 2)"); got != "42" {
+			a := startMCPClient(t, cmd, func() { end = assignJob(t, cmd.Process.Pid, test.more) })
+			if got := a.callRepl("x = 40; print(x + 2)"); got != "42" {
 				t.Errorf("got %q", got)
 			}
 			end()
 			_ = a.cmd.Wait()
 			if test.leaves {
-				want(t, h.run(t, "", "exec", "bot", "-e", "x"), result{"40\n", "", 0})
-				want(t, h.run(t, "", "ctl", "stop"), result{"", "", 0})
+				wantResult(t, h.runRepl(t, "", "exec", "bot", "-e", "x"), result{"40\n", "", 0})
+				wantResult(t, h.runRepl(t, "", "ctl", "stop"), result{"", "", 0})
 			} else {
-				eventually(t, "the daemon is gone", func() bool { return h.run(t, "", "list").status == 3 })
+				waitUntil(t, "the daemon is gone", func() bool { return h.runRepl(t, "", "list").status == 3 })
 			}
-			if said := a.errs.String(); !underWine() && !strings.Contains(said, test.says) { // Wine says that it has left
+			if said := a.errs.String(); !isWine() && !strings.Contains(said, test.says) { // Wine says that it has left
 				t.Errorf("it said %q, want %q", said, test.says)
 			}
 		})

@@ -29,15 +29,15 @@ import (
 	"github.com/turnstone-repl/turnstone/tests/networks"
 )
 
-// aloneEnv says that this process is in a network of its own.
-const aloneEnv = "E2E_ALONE"
+// ownNetworkEnv says that this process is in a network of its own.
+const ownNetworkEnv = "E2E_ALONE"
 
-// onItsOwn runs the test in a process whose network is a loopback without a way out, and in which
+// runInOwnNetwork runs the test in a process whose network is a loopback without a way out, and in which
 // these names mean it. It returns false in the process that only waits for it.
-func onItsOwn(t *testing.T, names ...string) bool {
+func runInOwnNetwork(t *testing.T, names ...string) bool {
 	t.Helper()
 	t.Parallel()
-	if !confined.RerunInNamespaces(t, aloneEnv+"=1", unix.CLONE_NEWNET|unix.CLONE_NEWNS, unix.CAP_NET_ADMIN, unix.CAP_SYS_ADMIN, unix.CAP_NET_BIND_SERVICE) {
+	if !confined.RerunInNamespaces(t, ownNetworkEnv+"=1", unix.CLONE_NEWNET|unix.CLONE_NEWNS, unix.CAP_NET_ADMIN, unix.CAP_SYS_ADMIN, unix.CAP_NET_BIND_SERVICE) {
 		return false
 	}
 	hosts := filepath.Join(t.TempDir(), "hosts")
@@ -53,11 +53,11 @@ func onItsOwn(t *testing.T, names ...string) bool {
 	return true
 }
 
-// A registry serves one package for Python and one for R, over TLS. It returns the file with
+// A startRegistry serves one package for Python and one for R, over TLS. It returns the file with
 // the certificate that vouches for it.
-func registry(t *testing.T, dir string) (authority string) {
+func startRegistry(t *testing.T, dir string) (authority string) {
 	t.Helper()
-	wheel, source := wheel(t), sourcePackage(t)
+	wheel, source := newWheel(t), newSourcePackage(t)
 	mux := http.NewServeMux()
 	serve := func(path string, data []byte) {
 		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(data) })
@@ -74,7 +74,7 @@ func registry(t *testing.T, dir string) (authority string) {
 	}
 	_ = server.Listener.Close()
 	server.Listener = listener
-	certificate, root := certificateFor(t, "pypi.test", "cran.test")
+	certificate, root := newCertificate(t, "pypi.test", "cran.test")
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}}
 	server.StartTLS()
 	t.Cleanup(server.Close)
@@ -86,7 +86,7 @@ func registry(t *testing.T, dir string) (authority string) {
 	return authority
 }
 
-func wheel(t *testing.T) []byte {
+func newWheel(t *testing.T) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
@@ -110,7 +110,7 @@ func wheel(t *testing.T) []byte {
 	return b.Bytes()
 }
 
-func sourcePackage(t *testing.T) []byte {
+func newSourcePackage(t *testing.T) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
@@ -136,8 +136,8 @@ func sourcePackage(t *testing.T) []byte {
 	return b.Bytes()
 }
 
-// A job is one thing that an agent does, and the end of the reply to it.
-type job struct {
+// A agentTask is one thing that an agent does, and the end of the reply to it.
+type agentTask struct {
 	name, lang, code, want string
 	registry               bool   // or needed by what asks one
 	host                   string // that it asks
@@ -145,7 +145,7 @@ type job struct {
 }
 
 // day is a day's work in a project. UV stands for the program uv.
-var day = []job{
+var workdayTasks = []agentTask{
 	{"helper", "python", `import os, subprocess, sys
 def sh(*words):
     r = subprocess.run(words, capture_output=True, text=True)
@@ -180,7 +180,7 @@ np.save("weights.npy", [w, b]); [round(float(v), 3) for v in np.load("weights.np
 }
 
 func TestDay_OfAnAgentAsksForItsRegistriesAlone(t *testing.T) {
-	if !onItsOwn(t, "pypi.test", "cran.test") {
+	if !runInOwnNetwork(t, "pypi.test", "cran.test") {
 		return
 	}
 	for _, program := range []string{"/usr/bin/python3", "/usr/bin/git"} {
@@ -189,7 +189,7 @@ func TestDay_OfAnAgentAsksForItsRegistriesAlone(t *testing.T) {
 		}
 	}
 	base := confined.TempDir(t)
-	authority := registry(t, base)
+	authority := startRegistry(t, base)
 	uv := filepath.Join(os.Getenv("HOME"), ".cache", "turnstone", "uv", "bin", "uv")
 	if found, err := exec.LookPath("uv"); err == nil {
 		uv = found
@@ -212,17 +212,17 @@ func TestDay_OfAnAgentAsksForItsRegistriesAlone(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			h := workshop(t, filepath.Join(base, row.name), authority)
+			h := newProjectHome(t, filepath.Join(base, row.name), authority)
 			// The registries are on this loopback, which a name may lead to only if that is named too.
-			a := h.person(t, append([]string{"--python", "/usr/bin/python3", "--allow-host", "127.0.0.1"}, row.args...)...)
-			a.answers = func(question string) string { t.Logf("asked: %s", question); return "allow in this session" }
+			a := h.newMCPClientWithUser(t, append([]string{"--python", "/usr/bin/python3", "--allow-host", "127.0.0.1"}, row.args...)...)
+			a.answerQuestion = func(question string) string { t.Logf("asked: %s", question); return "allow in this session" }
 			hosts := map[string]bool{}
-			for _, j := range day {
+			for _, j := range workdayTasks {
 				if !row.whole && !j.registry {
 					continue
 				}
 				t.Run(j.name, func(t *testing.T) {
-					if lacks := missing(strings.ReplaceAll(j.needs, "UV", uv)); lacks != "" {
+					if lacks := missingRequirement(strings.ReplaceAll(j.needs, "UV", uv)); lacks != "" {
 						t.Skip(lacks)
 					}
 					defer func(of *testing.T) { a.t = of }(a.t)
@@ -231,25 +231,25 @@ func TestDay_OfAnAgentAsksForItsRegistriesAlone(t *testing.T) {
 						hosts[j.host] = true
 					}
 					code := strings.NewReplacer("UPSTREAM", upstream, "UV", uv).Replace(j.code)
-					got := a.repl(code, "lang", j.lang)
+					got := a.callRepl(code, "lang", j.lang)
 					for strings.Contains(got, "[running ") { // a call waits for 50 s at most
-						got = a.tool("repl_output", map[string]any{"session": j.lang})
+						got = a.callTool("repl_output", map[string]any{"session": j.lang})
 					}
 					if got = strings.TrimSuffix(got, "[done]"); !strings.HasSuffix(strings.TrimSpace(got), j.want) || strings.Contains(got, "the sandbox refused") || strings.Contains(got, "Error") {
 						t.Errorf("got %q, want %q", got, j.want)
 					}
 				})
 			}
-			if a.asked != len(hosts) {
-				t.Errorf("a person had to answer %d times, want %d", a.asked, len(hosts))
+			if a.askedCount != len(hosts) {
+				t.Errorf("a person had to answer %d times, want %d", a.askedCount, len(hosts))
 			}
-			t.Logf("%d answers of a person", a.asked)
+			t.Logf("%d answers of a person", a.askedCount)
 		})
 	}
 }
 
-// missing says what a job lacks here, or "".
-func missing(need string) string {
+// missingRequirement says what a job lacks here, or "".
+func missingRequirement(need string) string {
 	const python = "/usr/bin/python3"
 	if module, ok := strings.CutPrefix(need, "python:"); ok {
 		if exec.Command(python, "-c", "import "+module).Run() != nil {
@@ -270,8 +270,8 @@ func mustRun(t *testing.T, words ...string) {
 	}
 }
 
-// workshop is a home with a project in it, whose tools know the registries.
-func workshop(t *testing.T, dir, authority string) home {
+// newProjectHome is a home with a project in it, whose tools know the registries.
+func newProjectHome(t *testing.T, dir, authority string) home {
 	t.Helper()
 	h := newHome(t)
 	h.dir = filepath.Join(dir, "project")
@@ -295,14 +295,14 @@ func workshop(t *testing.T, dir, authority string) home {
 	return h
 }
 
-// person starts repl mcp for a client whose user can be asked.
-func (h home) person(t *testing.T, args ...string) *caller {
+// newMCPClientWithUser starts repl mcp for a client whose user can be asked.
+func (h home) newMCPClientWithUser(t *testing.T, args ...string) *mcpClient {
 	t.Helper()
-	return speakAs(t, h.command(t, append([]string{"mcp"}, args...)...), map[string]any{"elicitation": map[string]any{}}, func() {})
+	return startMCPClientWith(t, h.command(t, append([]string{"mcp"}, args...)...), map[string]any{"elicitation": map[string]any{}}, func() {})
 }
 
-// certificateFor returns a certificate for these names, and that of the authority that signed it.
-func certificateFor(t *testing.T, names ...string) (leaf tls.Certificate, authority []byte) {
+// newCertificate returns a certificate for these names, and that of the authority that signed it.
+func newCertificate(t *testing.T, names ...string) (leaf tls.Certificate, authority []byte) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// sessionFiles counts the open files of a process that can be a session's.
-func sessionFiles(pid int) (n int) {
+// countSessionFiles counts the open files of a process that can be a session's.
+func countSessionFiles(pid int) (n int) {
 	links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
 	for _, link := range links {
 		to, _ := os.Readlink(link)
@@ -23,32 +23,32 @@ func sessionFiles(pid int) (n int) {
 
 func TestDensity_AnIdleSessionHasSixDescriptors(t *testing.T) {
 	t.Parallel()
-	h := daemonHome(t)
-	daemon := h.serve(t)
-	before := sessionFiles(daemon.Process.Pid)
+	h := newDaemonHome(t)
+	daemon := h.startDaemon(t)
+	before := countSessionFiles(daemon.Process.Pid)
 	for _, name := range []string{"one", "two", "three"} {
-		want(t, h.run(t, "", "exec", name, "-e", "print(6 * 7)"), result{"42\n", newSession(name), 0})
+		wantResult(t, h.runRepl(t, "", "exec", name, "-e", "print(6 * 7)"), result{"42\n", newSessionNotice(name), 0})
 	}
-	eventually(t, "three idle sessions have 18 descriptors", func() bool { return sessionFiles(daemon.Process.Pid)-before == 18 })
-	want(t, h.run(t, "", "exec", "one", "-e", "print('again')"), result{"again\n", "", 0})
-	eventually(t, "the output is in the file", func() bool {
-		text, _ := os.ReadFile(h.sessions(t)["one"].OutputPath)
+	waitUntil(t, "three idle sessions have 18 descriptors", func() bool { return countSessionFiles(daemon.Process.Pid)-before == 18 })
+	wantResult(t, h.runRepl(t, "", "exec", "one", "-e", "print('again')"), result{"again\n", "", 0})
+	waitUntil(t, "the output is in the file", func() bool {
+		text, _ := os.ReadFile(h.listSessions(t)["one"].OutputPath)
 		return strings.Contains(string(text), "42\n") && strings.Contains(string(text), "again\n")
 	})
-	eventually(t, "they have 18 again", func() bool { return sessionFiles(daemon.Process.Pid)-before == 18 })
+	waitUntil(t, "they have 18 again", func() bool { return countSessionFiles(daemon.Process.Pid)-before == 18 })
 }
 
 func TestDensity_TooFewOpenFilesAreSaidBeforeAnythingFails(t *testing.T) {
 	t.Parallel()
-	h := daemonHome(t)
-	h.serveThrough(t, "ulimit -n 288")
+	h := newDaemonHome(t)
+	h.startDaemonInShell(t, "ulimit -n 288")
 	for _, name := range []string{"one", "two", "three", "four"} {
-		want(t, h.run(t, "", "exec", name, "-e", "6 * 7"), result{"42\n", newSession(name), 0})
+		wantResult(t, h.runRepl(t, "", "exec", name, "-e", "6 * 7"), result{"42\n", newSessionNotice(name), 0})
 	}
-	r := h.run(t, "", "exec", "five", "-e", "6 * 7")
+	r := h.runRepl(t, "", "exec", "five", "-e", "6 * 7")
 	if r.status == 0 || !strings.Contains(r.stderr, "4 are open") || !strings.Contains(r.stderr, "288 open files") || !strings.Contains(r.stderr, "ulimit -Hn") {
 		t.Errorf("a session too many: %v", r)
 	}
-	want(t, h.run(t, "", "close", "one"), result{"", "", 0})
-	want(t, h.run(t, "", "exec", "five", "-e", "6 * 7"), result{"42\n", newSession("five"), 0})
+	wantResult(t, h.runRepl(t, "", "close", "one"), result{"", "", 0})
+	wantResult(t, h.runRepl(t, "", "exec", "five", "-e", "6 * 7"), result{"42\n", newSessionNotice("five"), 0})
 }

@@ -10,41 +10,41 @@ import (
 	"unicode/utf8"
 )
 
-// A display is what a terminal shows, as far as a line that is being typed needs it: the editor
+// A terminalScreen is what a terminal shows, as far as a line that is being typed needs it: the editor
 // writes a word again, from its beginning, when the next key gives it a colour.
-type display struct {
-	rows  [][]rune
-	y, x  int    // the cursor; x is columns when the next character begins another row
-	soft  []bool // whether a row goes on with the one before it
-	begun []byte // what may be the beginning of a sequence, or of a character
+type terminalScreen struct {
+	rows    [][]rune
+	y, x    int    // the cursor; x is columns when the next character begins another row
+	wrapped []bool // whether a row goes on with the one before it
+	partial []byte // what may be the beginning of a sequence, or of a character
 }
 
-const columns = 100
+const screenColumns = 100
 
 var (
-	sequence = regexp.MustCompile(`^\x1b(?:\[([0-9;?<=>]*)[ -/]*([@-~])|\][^\x07\x1b]*(?:\x07|\x1b\\)|[^\[\]])`)
-	partial  = regexp.MustCompile(`^\x1b(?:\[[0-9;?<=>]*[ -/]*|\][^\x07\x1b]*\x1b?)?$`)
+	sequencePattern = regexp.MustCompile(`^\x1b(?:\[([0-9;?<=>]*)[ -/]*([@-~])|\][^\x07\x1b]*(?:\x07|\x1b\\)|[^\[\]])`)
+	partialPattern  = regexp.MustCompile(`^\x1b(?:\[[0-9;?<=>]*[ -/]*|\][^\x07\x1b]*\x1b?)?$`)
 )
 
-func (d *display) write(b []byte) {
-	b = append(d.begun, b...)
-	for len(b) > 0 && !partial.Match(b) && utf8.FullRune(b) {
-		if found := sequence.FindSubmatch(b); found != nil {
-			d.move(string(found[1]), string(found[2]))
+func (d *terminalScreen) write(b []byte) {
+	b = append(d.partial, b...)
+	for len(b) > 0 && !partialPattern.Match(b) && utf8.FullRune(b) {
+		if found := sequencePattern.FindSubmatch(b); found != nil {
+			d.applySequence(string(found[1]), string(found[2]))
 			b = b[len(found[0]):]
 			continue
 		}
 		r, n := utf8.DecodeRune(b)
 		b = b[n:]
-		d.character(r)
+		d.writeRune(r)
 	}
-	d.begun = b
+	d.partial = b
 }
 
-// row makes the cursor's row long enough to write at the cursor.
-func (d *display) row() *[]rune {
+// currentRow makes the cursor's row long enough to write at the cursor.
+func (d *terminalScreen) currentRow() *[]rune {
 	for len(d.rows) <= d.y {
-		d.rows, d.soft = append(d.rows, nil), append(d.soft, false)
+		d.rows, d.wrapped = append(d.rows, nil), append(d.wrapped, false)
 	}
 	row := &d.rows[d.y]
 	for len(*row) < d.x {
@@ -53,32 +53,32 @@ func (d *display) row() *[]rune {
 	return row
 }
 
-func (d *display) character(r rune) {
+func (d *terminalScreen) writeRune(r rune) {
 	switch r {
 	case '\r':
 		d.x = 0
 	case '\n':
 		d.y++
-		d.row()
-		d.soft[d.y] = false
+		d.currentRow()
+		d.wrapped[d.y] = false
 	case '\b':
-		d.x = max(0, min(d.x, columns-1)-1)
+		d.x = max(0, min(d.x, screenColumns-1)-1)
 	default:
 		if r < ' ' {
 			return
 		}
-		if d.x == columns {
+		if d.x == screenColumns {
 			d.y, d.x = d.y+1, 0
-			d.row()
-			d.soft[d.y] = true
+			d.currentRow()
+			d.wrapped[d.y] = true
 		}
-		row := d.row()
+		row := d.currentRow()
 		*row = append((*row)[:d.x], append([]rune{r}, (*row)[min(len(*row), d.x+1):]...)...)
 		d.x++
 	}
 }
 
-func (d *display) move(parameters, final string) {
+func (d *terminalScreen) applySequence(parameters, final string) {
 	n, err := strconv.Atoi(parameters)
 	if err != nil {
 		n = 1
@@ -89,27 +89,27 @@ func (d *display) move(parameters, final string) {
 	case "B":
 		d.y += n
 	case "C":
-		d.x = min(columns-1, d.x+n)
+		d.x = min(screenColumns-1, d.x+n)
 	case "D":
 		d.x = max(0, d.x-n)
 	case "G":
-		d.x = min(columns, n) - 1
+		d.x = min(screenColumns, n) - 1
 	case "J", "K":
 		if parameters == "" {
-			row := d.row()
+			row := d.currentRow()
 			*row = (*row)[:d.x]
 			if final == "J" {
-				d.rows, d.soft = d.rows[:d.y+1], d.soft[:d.y+1]
+				d.rows, d.wrapped = d.rows[:d.y+1], d.wrapped[:d.y+1]
 			}
 		}
 	}
 }
 
-// before is the text on the screen up to the cursor, of which rows are only those that a long
+// textBeforeCursor is the text on the screen up to the cursor, of which rows are only those that a long
 // line takes.
-func (d *display) before() string {
-	text := string((*d.row())[:d.x])
-	for y := d.y; y > 0 && d.soft[y]; y-- {
+func (d *terminalScreen) textBeforeCursor() string {
+	text := string((*d.currentRow())[:d.x])
+	for y := d.y; y > 0 && d.wrapped[y]; y-- {
 		text = string(d.rows[y-1]) + text
 	}
 	return text
@@ -117,7 +117,7 @@ func (d *display) before() string {
 
 func TestDisplay_ShowsALineHoweverItIsDrawn(t *testing.T) {
 	t.Parallel()
-	long := strings.Repeat("x", columns)
+	long := strings.Repeat("x", screenColumns)
 	for drawn, want := range map[string]string{
 		">>> retu\x1b[5G\x1b[J\x1b[1;34mreturn\x1b[0m x":  ">>> return x",
 		">>> pri\x1b[5G\x1b[36mprint\x1b[0m(\b\b\x1b[K()": ">>> prin()",
@@ -126,11 +126,11 @@ func TestDisplay_ShowsALineHoweverItIsDrawn(t *testing.T) {
 		long + "ret\x1b[1G\x1b[J\x1b[1;34mreturn\x1b[0m":        long + "return",
 		"one\r\n\x1b]0;title\x07\x1b[?2004h>>> tw\x1b[5G\x1bMö": ">>> ö",
 	} {
-		var d display
+		var d terminalScreen
 		for i := range len(drawn) {
 			d.write([]byte{drawn[i]})
 		}
-		if got := d.before(); got != want {
+		if got := d.textBeforeCursor(); got != want {
 			t.Errorf("%q: got %q, want %q", drawn, got, want)
 		}
 	}

@@ -44,12 +44,12 @@ func TestDoctor_ADirectorysOwnRuntime(t *testing.T) {
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			t.Parallel()
-			h := alone(t)
+			h := newHomeWithoutClients(t)
 			project := filepath.Join(h.dir, "project")
 			if err := os.MkdirAll(filepath.Join(project, ".venv/bin"), 0o755); err != nil {
 				t.Fatal(err)
 			}
-			if err := programs.Write(filepath.Join(project, ".venv/bin/python"), []byte("#!/bin/sh\n(>"+filepath.Join(project, "ran")+") 2>/dev/null\nexec python3 \"$@\"\n")); err != nil {
+			if err := programs.WriteExecutable(filepath.Join(project, ".venv/bin/python"), []byte("#!/bin/sh\n(>"+filepath.Join(project, "ran")+") 2>/dev/null\nexec python3 \"$@\"\n")); err != nil {
 				t.Fatal(err)
 			}
 			if err := os.WriteFile(filepath.Join(project, ".venv/pyvenv.cfg"), []byte("home = /usr/bin\n"), 0o600); err != nil {
@@ -65,7 +65,7 @@ func TestDoctor_ADirectorysOwnRuntime(t *testing.T) {
 			if strings.Contains(settings, "%") {
 				settings = fmt.Sprintf(settings, project)
 			}
-			h.settings(t, settings)
+			h.writeSandboxSettings(t, settings)
 			cmd := h.command(t, "doctor", "--lang", "python")
 			if c.confine != nil {
 				cmd = c.confine(cmd)
@@ -78,7 +78,7 @@ func TestDoctor_ADirectorysOwnRuntime(t *testing.T) {
 			if !strings.Contains(out.String(), c.want) {
 				t.Errorf("got %s\nwant %q in it", &out, c.want)
 			}
-			if exists(filepath.Join(project, "ran")) {
+			if fileExists(filepath.Join(project, "ran")) {
 				t.Errorf("it wrote in the directory: %s", &out)
 			}
 		})
@@ -88,5 +88,5 @@ func TestDoctor_ADirectorysOwnRuntime(t *testing.T) {
 func TestDoctor_EndsAtCtrlCWithItsSandbox(t *testing.T) {
 	t.Parallel()
 	confined.RequireNamespaces(t)
-	alone(t).endsDoctorAtCtrlC(t, "workspace")
+	newHomeWithoutClients(t).wantDoctorEndsAtCtrlC(t, "workspace")
 }

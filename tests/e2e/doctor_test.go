@@ -17,13 +17,13 @@ import (
 	"github.com/turnstone-repl/turnstone/tests/programs"
 )
 
-// A report is what doctor --json says, as a script would read it.
-type report struct {
+// A doctorReport is what doctor --json says, as a script would read it.
+type doctorReport struct {
 	Languages []struct {
 		Language, Executable, Missing string
-		Probes                        []probe
+		Probes                        []doctorProbe
 	}
-	MCP     []probe
+	MCP     []doctorProbe
 	Clients []struct {
 		Client, Found string
 		Files         []struct {
@@ -38,21 +38,21 @@ type report struct {
 	System []struct{ Name, Detail string }
 }
 
-type probe struct {
+type doctorProbe struct {
 	Name, Detail string
 	OK           bool
 }
 
-// alone is a home in which no client is configured.
-func alone(t *testing.T) home {
+// newHomeWithoutClients is a home in which no client is configured.
+func newHomeWithoutClients(t *testing.T) home {
 	t.Helper()
 	h := newHome(t)
 	h.env = append(h.env, "HOME="+t.TempDir(), "XDG_CONFIG_HOME=", "CODEX_HOME=", "CLAUDE_CONFIG_DIR=")
 	return h
 }
 
-// home is where the clients of h keep their files.
-func (h home) home() string {
+// homeDir is where the clients of h keep their files.
+func (h home) homeDir() string {
 	for i := len(h.env) - 1; i >= 0; i-- {
 		if dir, ok := strings.CutPrefix(h.env[i], "HOME="); ok {
 			return dir
@@ -61,10 +61,10 @@ func (h home) home() string {
 	return ""
 }
 
-func (h home) doctor(t *testing.T, args ...string) (report, result) {
+func (h home) runDoctor(t *testing.T, args ...string) (doctorReport, result) {
 	t.Helper()
-	got := h.run(t, "", append([]string{"doctor", "--json"}, args...)...)
-	var r report
+	got := h.runRepl(t, "", append([]string{"doctor", "--json"}, args...)...)
+	var r doctorReport
 	if err := json.Unmarshal([]byte(got.stdout), &r); err != nil {
 		t.Fatalf("%v: %v", err, got)
 	}
@@ -74,7 +74,7 @@ func (h home) doctor(t *testing.T, args ...string) (report, result) {
 func TestDoctor_SaysWhatIsUsedAndThatItWorks(t *testing.T) {
 	t.Parallel()
 	confined.RequireNamespaces(t) // or doctor finds fault
-	got := alone(t).run(t, "", "doctor")
+	got := newHomeWithoutClients(t).runRepl(t, "", "doctor")
 	if got.status != 0 || got.stderr != "" {
 		t.Fatalf("got %v", got)
 	}
@@ -94,9 +94,9 @@ func TestDoctor_SaysWhatIsUsedAndThatItWorks(t *testing.T) {
 
 func TestDoctor_WithoutARuntimeSaysSoAndFails(t *testing.T) {
 	t.Parallel()
-	h := alone(t)
+	h := newHomeWithoutClients(t)
 	h.env = append(h.env, "PATH="+t.TempDir(), "PYENV_ROOT="+t.TempDir(), "R_HOME=")
-	r, got := h.doctor(t, "--lang", "python")
+	r, got := h.runDoctor(t, "--lang", "python")
 	if got.status != 1 || len(r.Languages) != 1 || !strings.Contains(r.Languages[0].Missing, "no Python") || len(r.MCP) != 0 {
 		t.Errorf("got %v, want status 1 and what is missing", got)
 	}
@@ -105,14 +105,14 @@ func TestDoctor_WithoutARuntimeSaysSoAndFails(t *testing.T) {
 // A loader that fails prints names with a 2 in them, and names the missing library.
 func TestDoctor_ARuntimeThatCannotStartIsNoSuccessAnywhere(t *testing.T) {
 	t.Parallel()
-	h := alone(t)
+	h := newHomeWithoutClients(t)
 	path := t.TempDir()
 	script := "#!/bin/sh\necho 'error while loading shared libraries: libpython3.12.so' >&2\nexit 127\n"
-	if err := programs.Write(filepath.Join(path, "python3"), []byte(script)); err != nil {
+	if err := programs.WriteExecutable(filepath.Join(path, "python3"), []byte(script)); err != nil {
 		t.Fatal(err)
 	}
 	h.env = append(h.env, "PATH="+path+":/usr/bin:/bin")
-	r, got := h.doctor(t, "--lang", "python")
+	r, got := h.runDoctor(t, "--lang", "python")
 	if got.status != 1 || len(r.Languages) != 1 || len(r.MCP) != 2 {
 		t.Fatalf("got %v", got)
 	}
@@ -132,7 +132,7 @@ func TestDoctor_ALanguageMayBeMissingUnlessItIsAskedFor(t *testing.T) {
 	if _, err := exec.LookPath("R"); err != nil {
 		t.Skip("R is not installed")
 	}
-	h := alone(t)
+	h := newHomeWithoutClients(t)
 	path := t.TempDir() // everything but Python, which R does not need
 	for _, dir := range []string{"/bin", "/usr/bin", "/usr/local/bin"} {
 		programs, err := os.ReadDir(dir)
@@ -155,11 +155,11 @@ func TestDoctor_ALanguageMayBeMissingUnlessItIsAskedFor(t *testing.T) {
 		}
 	}
 	h.env = append(h.env, "PATH="+path, "PYENV_ROOT="+t.TempDir())
-	r, got := h.doctor(t)
+	r, got := h.runDoctor(t)
 	if got.status != 0 || len(r.Languages) != 2 || r.Languages[0].Missing == "" || r.Languages[1].Missing != "" || len(r.MCP) != 2 {
 		t.Errorf("got %v, want R alone and status 0", got)
 	}
-	if _, got := h.doctor(t, "--lang", "python"); got.status != 1 {
+	if _, got := h.runDoctor(t, "--lang", "python"); got.status != 1 {
 		t.Errorf("Python was asked for: got %v", got)
 	}
 }
@@ -167,11 +167,11 @@ func TestDoctor_ALanguageMayBeMissingUnlessItIsAskedFor(t *testing.T) {
 func TestDoctor_FindsAClientThatStartsWhatIsNotThere(t *testing.T) {
 	t.Parallel()
 	confined.RequireNamespaces(t) // or doctor finds fault
-	h := alone(t)
-	if got := h.run(t, "", "install", "cursor", "gemini"); got.status != 0 {
+	h := newHomeWithoutClients(t)
+	if got := h.runRepl(t, "", "install", "cursor", "gemini"); got.status != 0 {
 		t.Fatalf("got %v", got)
 	}
-	entry := func(r report, client string) (detail string, ok bool, notes []string) {
+	entry := func(r doctorReport, client string) (detail string, ok bool, notes []string) {
 		for _, c := range r.Clients {
 			if c.Client == client && len(c.Files) == 1 && len(c.Files[0].Entries) == 1 {
 				e := c.Files[0].Entries[0]
@@ -181,16 +181,16 @@ func TestDoctor_FindsAClientThatStartsWhatIsNotThere(t *testing.T) {
 		t.Fatalf("%s has no entry: %+v", client, r.Clients)
 		return
 	}
-	r, got := h.doctor(t, "--lang", "python")
+	r, got := h.runDoctor(t, "--lang", "python")
 	if detail, ok, _ := entry(r, "cursor"); got.status != 0 || !ok || detail != "this program" {
 		t.Errorf("got %q, %v", detail, got)
 	}
-	file := filepath.Join(h.home(), ".cursor", "mcp.json")
+	file := filepath.Join(h.homeDir(), ".cursor", "mcp.json")
 	broken := `{"mcpServers": {"turnstone": {"command": "/nowhere/repl", "args": ["mcp"], "timeout": 30000}}}`
 	if err := os.WriteFile(file, []byte(broken), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r, got = h.doctor(t, "--lang", "python")
+	r, got = h.runDoctor(t, "--lang", "python")
 	detail, ok, notes := entry(r, "cursor")
 	if got.status != 1 || ok || !strings.Contains(detail, "does not exist") || len(notes) != 1 || !strings.Contains(notes[0], "timeout of 30 s") {
 		t.Errorf("got %q, %v, status %d", detail, notes, got.status)
@@ -200,15 +200,15 @@ func TestDoctor_FindsAClientThatStartsWhatIsNotThere(t *testing.T) {
 // A project may be a stranger's, so looking at it must not run any of it.
 func TestDoctor_RunsNothingThatAProjectNames(t *testing.T) {
 	t.Parallel()
-	h := alone(t)
+	h := newHomeWithoutClients(t)
 	evil := filepath.Join(h.dir, "repl")
-	if err := programs.Write(evil, []byte("#!/bin/sh\ntouch "+filepath.Join(h.dir, "ran")+"\n")); err != nil {
+	if err := programs.WriteExecutable(evil, []byte("#!/bin/sh\ntouch "+filepath.Join(h.dir, "ran")+"\n")); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(h.dir, ".mcp.json"), []byte(`{"mcpServers": {"turnstone": {"command": "./repl", "args": ["mcp"]}}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	got := h.run(t, "", "doctor", "--lang", "python")
+	got := h.runRepl(t, "", "doctor", "--lang", "python")
 	if !strings.Contains(got.stdout, "not run here") {
 		t.Errorf("got %v", got)
 	}
@@ -219,12 +219,12 @@ func TestDoctor_RunsNothingThatAProjectNames(t *testing.T) {
 
 func TestDoctor_EndsAtCtrlC(t *testing.T) {
 	t.Parallel()
-	alone(t).endsDoctorAtCtrlC(t, "full")
+	newHomeWithoutClients(t).wantDoctorEndsAtCtrlC(t, "full")
 }
 
-// endsDoctorAtCtrlC ends it while it tries a runtime, and while it tries the server with that, at a level of
+// wantDoctorEndsAtCtrlC ends it while it tries a runtime, and while it tries the server with that, at a level of
 // the sandbox.
-func (h home) endsDoctorAtCtrlC(t *testing.T, level string) {
+func (h home) wantDoctorEndsAtCtrlC(t *testing.T, level string) {
 	t.Helper()
 	started, works := filepath.Join(h.dir, "started"), filepath.Join(h.dir, "works")
 	fake := filepath.Join(h.dir, "python")
@@ -233,7 +233,7 @@ if [ -e ` + works + ` ]; then rm ` + works + `; exec python3 "$@"; fi
 touch ` + started + `
 exec sleep 60 # never ready
 `
-	if err := programs.Write(fake, []byte(script)); err != nil {
+	if err := programs.WriteExecutable(fake, []byte(script)); err != nil {
 		t.Fatal(err)
 	}
 	for _, firstWorks := range []bool{false, true} {
@@ -246,7 +246,7 @@ exec sleep 60 # never ready
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "something is tried", func() bool {
+		waitUntil(t, "something is tried", func() bool {
 			_, err := os.Stat(started)
 			return err == nil
 		})
@@ -254,9 +254,9 @@ exec sleep 60 # never ready
 			t.Fatal(err)
 		}
 		_ = cmd.Wait()
-		if got := status(t, cmd); got != 128+int(syscall.SIGINT) {
+		if got := exitStatusOf(t, cmd); got != 128+int(syscall.SIGINT) {
 			t.Errorf("got status %d, want 130", got)
 		}
-		h.leavesNothing(t)
+		h.wantNothingLeft(t)
 	}
 }

@@ -17,11 +17,11 @@ import (
 	"github.com/creack/pty"
 )
 
-// An ending is work that a runtime does at its end: it says that it has begun, and goes on when
+// An exitWork is work that a runtime does at its end: it says that it has begun, and goes on when
 // there is a file.
-type ending struct {
-	lang, code string
-	cut        int // the status after Ctrl-C
+type exitWork struct {
+	lang, code        string
+	interruptedStatus int // the status after Ctrl-C
 }
 
 const (
@@ -29,7 +29,7 @@ const (
 	waitInR      = "wait <- function(...) { cat('be', 'gun\\n', sep = ''); while (!file.exists('go')) Sys.sleep(.01); cat('do', 'ne\\n', sep = '') }\n"
 )
 
-var endings = map[string]ending{
+var exitWorks = map[string]exitWork{
 	"exit handlers":   {"python", waitInPython + "import atexit; _ = atexit.register(wait)", 0},
 	"threads":         {"python", waitInPython + "import threading\nmain = threading.main_thread()\ndef last():\n    while main.is_alive(): time.sleep(.01)\n    wait()\nthreading.Thread(target=last).start()", 0},
 	"finalizers":      {"python", waitInPython + "class F:\n    def __del__(self, wait=wait): wait()\nf = F()", 130},
@@ -37,7 +37,7 @@ var endings = map[string]ending{
 	"finalizers of R": {"r", waitInR + "invisible(reg.finalizer(globalenv(), wait, onexit = TRUE))", 0},
 }
 
-func (e ending) home(t *testing.T) home {
+func (e exitWork) newHome(t *testing.T) home {
 	t.Helper()
 	if e.lang == "r" {
 		return newRHome(t)
@@ -45,8 +45,8 @@ func (e ending) home(t *testing.T) home {
 	return newHome(t)
 }
 
-// goOn lets what waits for a file go on.
-func (h home) goOn(t *testing.T) {
+// writeGoFile lets what waits for a file go on.
+func (h home) writeGoFile(t *testing.T) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(h.dir, "go"), nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -55,49 +55,49 @@ func (h home) goOn(t *testing.T) {
 
 func TestTerminalEnd(t *testing.T) {
 	t.Parallel()
-	for name, e := range endings {
-		leave := func(t *testing.T) (home, *person) {
+	for name, e := range exitWorks {
+		leave := func(t *testing.T) (home, *terminalUser) {
 			t.Helper()
-			h := e.home(t)
-			p := h.start(t, "--lang", e.lang)
-			p.sees("Ctrl-D ends.")
-			p.sees("> ")
-			p.types("\x1b[200~" + e.code + "\x1b[201~\r")
-			p.shows("> ")
-			p.types(ctrlD)
-			p.sees("begun\r\n")
+			h := e.newHome(t)
+			p := h.startTerminal(t, "--lang", e.lang)
+			p.waitText("Ctrl-D ends.")
+			p.waitText("> ")
+			p.typeKeys("\x1b[200~" + e.code + "\x1b[201~\r")
+			p.waitOnScreen("> ")
+			p.typeKeys(ctrlD)
+			p.waitText("begun\r\n")
 			return h, p
 		}
 		t.Run("by Ctrl-D shows and waits for "+name, func(t *testing.T) {
 			t.Parallel()
 			h, p := leave(t)
-			h.goOn(t)
-			p.sees("done\r\n")
-			p.leaves(0)
-			h.leavesNothing(t)
+			h.writeGoFile(t)
+			p.waitText("done\r\n")
+			p.waitExit(0)
+			h.wantNothingLeft(t)
 		})
 		t.Run("by Ctrl-D is cut by Ctrl-C in "+name, func(t *testing.T) {
 			t.Parallel()
 			h, p := leave(t)
-			p.types(ctrlC)
-			p.sees("^C")
-			p.leaves(e.cut)
+			p.typeKeys(ctrlC)
+			p.waitText("^C")
+			p.waitExit(e.interruptedStatus)
 			if strings.Contains(p.raw, "turnstone_worker") {
 				t.Errorf("the user sees the worker: %q", p.raw)
 			}
-			h.leavesNothing(t)
+			h.wantNothingLeft(t)
 		})
 	}
 	t.Run("by Ctrl-D needs no name of the user's", func(t *testing.T) {
 		t.Parallel()
-		p := newHome(t).sitDown(t)
-		p.enters("SystemExit = exit = 5")
-		p.sees(">>> ")
-		p.enters("exit")
-		p.sees("\r\n5\r\n")
-		p.sees(">>> ")
-		p.types(ctrlD)
-		p.leaves(0)
+		p := newHome(t).startAtPrompt(t)
+		p.enterLine("SystemExit = exit = 5")
+		p.waitText(">>> ")
+		p.enterLine("exit")
+		p.waitText("\r\n5\r\n")
+		p.waitText(">>> ")
+		p.typeKeys(ctrlD)
+		p.waitExit(0)
 		if strings.Contains(p.raw, "Error") {
 			t.Errorf("the terminal shows %q", p.raw)
 		}
@@ -114,25 +114,25 @@ func TestTerminal_CtrlZ(t *testing.T) {
 			t.Skip("bash is not installed")
 		}
 		h := newHome(t)
-		h.env = append(h.env, "PS1=$ ", "REPL="+binary())
+		h.env = append(h.env, "PS1=$ ", "REPL="+replBinary())
 		p := h.startProgram(t, exec.CommandContext(t.Context(), bash, "--norc", "--noprofile", "-i"))
-		p.sees("$ ")
-		p.enters(`sh -c '"$REPL"; echo wrapper en''d'`)
-		p.sees("Ctrl-D ends.")
-		p.sees(">>> ")
-		p.types("\x1a")
-		p.sees("Stopped")
-		p.sees("$ ")
-		p.enters("echo al''ive; fg")
-		p.sees("alive\r\n")
-		p.sees(">>> ")
-		p.enters("6 * 7")
-		p.sees("\r\n42\r\n")
-		p.types(ctrlD)
-		p.sees("wrapper end")
-		p.sees("$ ")
-		p.types("exit\r")
-		p.leaves(0)
+		p.waitText("$ ")
+		p.enterLine(`sh -c '"$REPL"; echo wrapper en''d'`)
+		p.waitText("Ctrl-D ends.")
+		p.waitText(">>> ")
+		p.typeKeys("\x1a")
+		p.waitText("Stopped")
+		p.waitText("$ ")
+		p.enterLine("echo al''ive; fg")
+		p.waitText("alive\r\n")
+		p.waitText(">>> ")
+		p.enterLine("6 * 7")
+		p.waitText("\r\n42\r\n")
+		p.typeKeys(ctrlD)
+		p.waitText("wrapper end")
+		p.waitText("$ ")
+		p.typeKeys("exit\r")
+		p.waitExit(0)
 	})
 	t.Run("of another program's making leaves the keys to us afterwards", func(t *testing.T) {
 		t.Parallel()
@@ -141,45 +141,45 @@ func TestTerminal_CtrlZ(t *testing.T) {
 			t.Skip("bash is not installed")
 		}
 		h := newHome(t)
-		h.env = append(h.env, "PS1=$ ", "REPL="+binary())
+		h.env = append(h.env, "PS1=$ ", "REPL="+replBinary())
 		p := h.startProgram(t, exec.CommandContext(t.Context(), bash, "--norc", "--noprofile", "-i"))
-		p.sees("$ ")
-		p.enters(`sh -c 'echo "pid $$ of repl"; exec "$REPL"'`)
-		p.sees("pid ")
-		pid, err := strconv.Atoi(p.sees(" of repl"))
+		p.waitText("$ ")
+		p.enterLine(`sh -c 'echo "pid $$ of repl"; exec "$REPL"'`)
+		p.waitText("pid ")
+		pid, err := strconv.Atoi(p.waitText(" of repl"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.sees(">>> ")
-		p.enters("'mar' + 'ker'")
-		p.sees("'marker'")
-		p.sees(">>> ")
+		p.waitText(">>> ")
+		p.enterLine("'mar' + 'ker'")
+		p.waitText("'marker'")
+		p.waitText(">>> ")
 		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}
-		p.sees("Stopped")
-		p.sees("$ ")
-		p.enters("fg")
-		p.sees(">>> ")
-		p.types(up) // which a terminal with lines of its own would keep
-		p.shows("'mar' + 'ker'")
-		p.types("\r")
-		p.sees("'marker'")
-		p.types(ctrlD)
-		p.sees("$ ")
-		p.types("exit\r")
-		p.leaves(0)
+		p.waitText("Stopped")
+		p.waitText("$ ")
+		p.enterLine("fg")
+		p.waitText(">>> ")
+		p.typeKeys(keyUp) // which a terminal with lines of its own would keep
+		p.waitOnScreen("'mar' + 'ker'")
+		p.typeKeys("\r")
+		p.waitText("'marker'")
+		p.typeKeys(ctrlD)
+		p.waitText("$ ")
+		p.typeKeys("exit\r")
+		p.waitExit(0)
 	})
 	t.Run("does nothing where no shell could continue it", func(t *testing.T) {
 		t.Parallel()
-		p := newHome(t).sitDown(t)
-		p.types("6 * \x1a7\r")
-		p.sees("\r\n42\r\n")
+		p := newHome(t).startAtPrompt(t)
+		p.typeKeys("6 * \x1a7\r")
+		p.waitText("\r\n42\r\n")
 		if strings.Contains(p.raw, "\x1b[?2004l") {
 			t.Errorf("the terminal left its mode: %q", p.raw)
 		}
-		p.types(ctrlD)
-		p.leaves(0)
+		p.typeKeys(ctrlD)
+		p.waitExit(0)
 	})
 }
 
@@ -209,7 +209,7 @@ func TestProgram_ErrorsAreThoseOfPython(t *testing.T) {
 			var stderr strings.Builder
 			cmd.Stderr = &stderr
 			stdout, _ := cmd.Output()
-			want(t, h.run(t, "", append([]string{"--python", python}, args...)...), result{string(stdout), stderr.String(), status(t, cmd)})
+			wantResult(t, h.runRepl(t, "", append([]string{"--python", python}, args...)...), result{string(stdout), stderr.String(), exitStatusOf(t, cmd)})
 		})
 	}
 }
@@ -223,25 +223,25 @@ func TestProgram_LanguageIsThatOfTheFile(t *testing.T) {
 		}
 	}
 	for name, wanted := range map[string]string{"s.R": "R", "s.r": "TRUE", "s.py": "py\n", "s": "py\n", "r.txt": "1\n"} {
-		want(t, h.run(t, "", name), result{wanted, "", 0})
+		wantResult(t, h.runRepl(t, "", name), result{wanted, "", 0})
 	}
-	want(t, h.run(t, "", "--lang", "r", "r.txt"), result{"[1] 1\n", "", 0})
+	wantResult(t, h.runRepl(t, "", "--lang", "r", "r.txt"), result{"[1] 1\n", "", 0})
 }
 
 func TestTerminal_LargeInputIsRecalledInItsSession(t *testing.T) {
 	t.Parallel()
-	p := newHome(t).sitDown(t)
-	p.types("\x1b[200~len('" + strings.Repeat("x", 70_000) + "') # the " + "end\x1b[201~")
-	p.shows("# the end")
-	p.types("\r")
-	p.sees("\r\n70000\r\n")
-	p.sees(">>> ")
-	p.types(up)
-	p.shows("# the end")
+	p := newHome(t).startAtPrompt(t)
+	p.typeKeys("\x1b[200~len('" + strings.Repeat("x", 70_000) + "') # the " + "end\x1b[201~")
+	p.waitOnScreen("# the end")
+	p.typeKeys("\r")
+	p.waitText("\r\n70000\r\n")
+	p.waitText(">>> ")
+	p.typeKeys(keyUp)
+	p.waitOnScreen("# the end")
 }
 
-// itselfOf returns the python3 on PATH, or what it leads to: it may be a shim.
-func itselfOf(t *testing.T) string {
+// realPython returns the python3 on PATH, or what it leads to: it may be a shim.
+func realPython(t *testing.T) string {
 	t.Helper()
 	python, err := exec.LookPath("python3")
 	if err != nil {
@@ -256,18 +256,18 @@ func itselfOf(t *testing.T) string {
 
 func TestTerminal_PathIsThereOnce(t *testing.T) {
 	t.Parallel()
-	python := itselfOf(t)
-	p := newHome(t).start(t, "--python", python)
-	if greeting := p.sees("Tab completes"); !strings.Contains(greeting, python+" (named)") {
+	python := realPython(t)
+	p := newHome(t).startTerminal(t, "--python", python)
+	if greeting := p.waitText("Tab completes"); !strings.Contains(greeting, python+" (named)") {
 		t.Errorf("got %q", greeting)
 	}
 }
 
 func TestDaemon_ExecKeepsPictures(t *testing.T) {
 	t.Parallel()
-	h := daemonHome(t)
-	h.serve(t)
-	got := h.run(t, "", "exec", "main", "-e", "import base64\nclass P:\n  def _repr_png_(self): return base64.b64decode('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==')\nP()")
+	h := newDaemonHome(t)
+	h.startDaemon(t)
+	got := h.runRepl(t, "", "exec", "main", "-e", "import base64\nclass P:\n  def _repr_png_(self): return base64.b64decode('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==')\nP()")
 	_, path, _ := strings.Cut(got.stderr, "repl: picture: ")
 	path, _, _ = strings.Cut(path, ", kept for a day\n")
 	if data, err := os.ReadFile(path); err != nil || !strings.HasPrefix(string(data), "\x89PNG") {
@@ -280,53 +280,53 @@ func TestDaemon_ExecKeepsPictures(t *testing.T) {
 func TestR_ProgramAsksItsUser(t *testing.T) {
 	t.Parallel()
 	h := newRHome(t)
-	path := h.file(t, "asks.R", "n <- readline('n? ')\nprint(n)\nx <- readLines(stdin(), 1)\nof the file\nprint(x)\ncat(menu(c('a', 'b')), 'end\\n')\n")
+	path := h.writeFile(t, "asks.R", "n <- readline('n? ')\nprint(n)\nx <- readLines(stdin(), 1)\nof the file\nprint(x)\ncat(menu(c('a', 'b')), 'end\\n')\n")
 	wanted := "[1] \"bob\"\n[1] \"of the file\"\n\n1: a\n2: b\n\n2 end\n"
-	want(t, h.run(t, "bob\n2\n", "--turn-limit", "1h", path), result{wanted, "", 0})
-	want(t, h.run(t, "bob\n", "--lang", "r", "-e", "n <- readline('n? ')", "-e", "n"), result{"[1] \"bob\"\n", "", 0})
-	want(t, h.run(t, "n <- readline('n? ')\nn\n", "--lang", "r"), result{"[1] \"\"\n", "", 0})
+	wantResult(t, h.runRepl(t, "bob\n2\n", "--turn-limit", "1h", path), result{wanted, "", 0})
+	wantResult(t, h.runRepl(t, "bob\n", "--lang", "r", "-e", "n <- readline('n? ')", "-e", "n"), result{"[1] \"bob\"\n", "", 0})
+	wantResult(t, h.runRepl(t, "n <- readline('n? ')\nn\n", "--lang", "r"), result{"[1] \"\"\n", "", 0})
 	t.Run("at a terminal", func(t *testing.T) {
 		t.Parallel()
-		p := h.start(t, "--turn-limit", "1h", path)
-		p.sees("n? ")
-		p.types("eve\r")
-		p.sees("[1] \"eve\"\r\n")
-		p.sees("Selection: ")
-		p.types("1\r")
-		p.sees("1 end\r\n")
-		p.leaves(0)
+		p := h.startTerminal(t, "--turn-limit", "1h", path)
+		p.waitText("n? ")
+		p.typeKeys("eve\r")
+		p.waitText("[1] \"eve\"\r\n")
+		p.waitText("Selection: ")
+		p.typeKeys("1\r")
+		p.waitText("1 end\r\n")
+		p.waitExit(0)
 	})
 }
 
 func TestR_WidthIsThatOfTheTerminal(t *testing.T) {
 	t.Parallel()
-	p := newRHome(t).start(t, "--lang", "r")
-	p.sees("Ctrl-D ends.")
-	p.sees("> ")
-	p.enters("getOption('width')")
-	p.sees("[1] 100\r\n")
-	p.sees("> ")
-	p.enters("options(width = 77)")
-	p.sees("> ")
-	p.enters("getOption('width')") // the user's own, until the next change
-	p.sees("[1] 77\r\n")
-	p.sees("> ")
+	p := newRHome(t).startTerminal(t, "--lang", "r")
+	p.waitText("Ctrl-D ends.")
+	p.waitText("> ")
+	p.enterLine("getOption('width')")
+	p.waitText("[1] 100\r\n")
+	p.waitText("> ")
+	p.enterLine("options(width = 77)")
+	p.waitText("> ")
+	p.enterLine("getOption('width')") // the user's own, until the next change
+	p.waitText("[1] 77\r\n")
+	p.waitText("> ")
 	// The code waits until the change has come.
-	p.enters("cat('o', 'n\\n', sep = ''); while (system('stty size < /dev/tty', intern = TRUE) != '30 70') Sys.sleep(.01)")
-	p.sees("on\r\n")
+	p.enterLine("cat('o', 'n\\n', sep = ''); while (system('stty size < /dev/tty', intern = TRUE) != '30 70') Sys.sleep(.01)")
+	p.waitText("on\r\n")
 	if err := pty.Setsize(p.tty, &pty.Winsize{Rows: 30, Cols: 70}); err != nil {
 		t.Fatal(err)
 	}
-	p.sees("> ")
-	p.enters("getOption('width')")
-	p.sees("[1] 70\r\n")
+	p.waitText("> ")
+	p.enterLine("getOption('width')")
+	p.waitText("[1] 70\r\n")
 }
 
 func TestProgram_RunsWhatPythonRuns(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	h.env = append(h.env, "NO_COLOR=1")
-	python := itselfOf(t)
+	python := realPython(t)
 	main := "import sys\nprint(__name__, sys.argv[1:], sys.path[0] == sys.argv[0])\n"
 	var archive bytes.Buffer
 	archive.WriteString("#!/usr/bin/env python3\n")
@@ -408,9 +408,9 @@ func TestProgram_RunsWhatPythonRuns(t *testing.T) {
 			cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", strings.ReplaceAll(script, `"$0"`, program), program}
 			cmd.Stdout, cmd.Stderr = &stdout, &stderr
 			_ = cmd.Run()
-			return result{stdout.String(), stderr.String(), status(t, cmd)}
+			return result{stdout.String(), stderr.String(), exitStatusOf(t, cmd)}
 		}
-		want(t, of(`"`+binary()+`" --python "`+python+`"`+options), of(`"`+python+`"`))
+		wantResult(t, of(`"`+replBinary()+`" --python "`+python+`"`+options), of(`"`+python+`"`))
 	}
 	for name, script := range inBoth {
 		t.Run(name, func(t *testing.T) {

@@ -12,9 +12,9 @@ import (
 // repl events NAME --follow | head -1 must end, even if no next event comes for long.
 func TestDaemon_EventsEndWithWhoeverReadsThem(t *testing.T) {
 	t.Parallel()
-	h := daemonHome(t)
-	h.serve(t)
-	want(t, h.run(t, "", "exec", "main", "-e", "x = 6"), result{"", newSession("main"), 0})
+	h := newDaemonHome(t)
+	h.startDaemon(t)
+	wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "x = 6"), result{"", newSessionNotice("main"), 0})
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -34,17 +34,17 @@ func TestDaemon_EventsEndWithWhoeverReadsThem(t *testing.T) {
 
 func TestDaemon_SessionIsNotShownAtItsOwnTerminal(t *testing.T) {
 	t.Parallel()
-	h := daemonHome(t)
-	h.serve(t)
+	h := newDaemonHome(t)
+	h.startDaemon(t)
 	for _, args := range []string{"attach main", "attach --watch main", "events --follow main"} {
-		code := fmt.Sprintf("import subprocess; subprocess.run([%q] + %q.split()).returncode", binary(), args)
-		got := h.run(t, "", "exec", "main", "-e", code)
+		code := fmt.Sprintf("import subprocess; subprocess.run([%q] + %q.split()).returncode", replBinary(), args)
+		got := h.runRepl(t, "", "exec", "main", "-e", code)
 		if !strings.Contains(got.stdout, "which cannot show itself") || !strings.HasSuffix(got.stdout, "\n2\n") {
 			t.Errorf("%s: got %v, want a refusal", args, got)
 		}
 	}
-	toFile := fmt.Sprintf("subprocess.run([%q, 'events', 'main'], stdout=subprocess.DEVNULL).returncode", binary())
-	if got := h.run(t, "", "exec", "main", "-e", toFile); got.stdout != "0\n" {
+	toFile := fmt.Sprintf("subprocess.run([%q, 'events', 'main'], stdout=subprocess.DEVNULL).returncode", replBinary())
+	if got := h.runRepl(t, "", "exec", "main", "-e", toFile); got.stdout != "0\n" {
 		t.Errorf("events up to now: got %v", got)
 	}
 }

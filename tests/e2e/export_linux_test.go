@@ -15,33 +15,33 @@ import (
 )
 
 const (
-	// picturesShown is how many pictures of a megabyte a session shows, in turns of 15. Of these
+	// shownImages is how many pictures of a megabyte a session shows, in turns of 15. Of these
 	// 20 are different, so that its files hold them all.
-	picturesShown = 75
+	shownImages = 75
 
-	// exportMemory bounds the memory of a program that writes such a session, in MiB: the code
+	// maxExportMemoryMiB bounds the memory of a program that writes such a session, in MiB: the code
 	// and the runtime of Go take 30, a turn with its text 16, and a display on its way into the
 	// file several times its size. Together with the pictures that is more.
-	exportMemory = 100
+	maxExportMemoryMiB = 100
 )
 
-// showPictures makes a session with large pictures.
-func (h home) showPictures(t *testing.T, name string) {
+// showImages makes a session with large pictures.
+func (h home) showImages(t *testing.T, name string) {
 	t.Helper()
-	h.run(t, "", "exec", name, "-e", "import random\nr = random.Random(1)\npictures = [b'\\x89PNG\\r\\n\\x1a\\n' + r.randbytes(1 << 20) for _ in range(20)]")
-	for i := range picturesShown / 15 {
+	h.runRepl(t, "", "exec", name, "-e", "import random\nr = random.Random(1)\npictures = [b'\\x89PNG\\r\\n\\x1a\\n' + r.randbytes(1 << 20) for _ in range(20)]")
+	for i := range shownImages / 15 {
 		code := "# " + strings.Repeat("a long line ", 100) + fmt.Sprintf("\nfor i in range(15): display({'image/png': pictures[(%d + i) %% 20], 'text/plain': 'a picture of ' + str(i)}, raw=True)", i)
-		if r := h.run(t, "", "exec", name, "-e", code); r.status != 0 {
+		if r := h.runRepl(t, "", "exec", name, "-e", code); r.status != 0 {
 			t.Fatal(r)
 		}
 	}
 }
 
-var peakLine = regexp.MustCompile(`VmHWM:\s+(\d+) kB`)
+var peakPattern = regexp.MustCompile(`VmHWM:\s+(\d+) kB`)
 
-// memoryOf runs a command, and returns how much it has written, how often a text was in that, and
+// measureMemory runs a command, and returns how much it has written, how often a text was in that, and
 // the most memory that it had, in MiB.
-func memoryOf(t *testing.T, cmd *exec.Cmd, text string) (written int64, found, peak int) {
+func measureMemory(t *testing.T, cmd *exec.Cmd, text string) (written int64, found, peak int) {
 	t.Helper()
 	out, in, err := os.Pipe()
 	if err != nil {
@@ -73,7 +73,7 @@ func memoryOf(t *testing.T, cmd *exec.Cmd, text string) (written int64, found, p
 		found += strings.Count(rest, text)
 		rest = rest[max(0, len(rest)-len(text)+1):]
 		now, _ := os.ReadFile(status) // it has not ended as long as more waits than there is room for
-		if m := peakLine.FindSubmatch(now); m != nil {
+		if m := peakPattern.FindSubmatch(now); m != nil {
 			kb, _ := strconv.Atoi(string(m[1]))
 			peak = max(peak, kb>>10)
 		}
@@ -86,28 +86,28 @@ func memoryOf(t *testing.T, cmd *exec.Cmd, text string) (written int64, found, p
 
 func TestExport_OfASessionWithLargePicturesTakesLittleMemory(t *testing.T) {
 	t.Parallel()
-	h := daemonHome(t)
-	daemon := h.serve(t)
-	h.showPictures(t, "main")
+	h := newDaemonHome(t)
+	daemon := h.startDaemon(t)
+	h.showImages(t, "main")
 	check := func(text string, least int64, pictures int, args ...string) {
 		t.Helper()
-		written, found, peak := memoryOf(t, h.command(t, args...), text)
+		written, found, peak := measureMemory(t, h.command(t, args...), text)
 		t.Logf("%q: %d bytes, %d MiB of memory", args, written, peak)
-		if peak == 0 || peak > exportMemory {
-			t.Errorf("%q took %d MiB of memory, more than %d", args, peak, exportMemory)
+		if peak == 0 || peak > maxExportMemoryMiB {
+			t.Errorf("%q took %d MiB of memory, more than %d", args, peak, maxExportMemoryMiB)
 		}
 		if written < least || found != pictures {
 			t.Errorf("%q: %d bytes with %d times %q, want %d and %d", args, written, found, text, least, pictures)
 		}
 	}
-	check(`"image/png":"iVBORw0KGg`, picturesShown<<20*4/3, picturesShown, "export", "main", "--format", "ipynb")
-	check("[image: ", 0, picturesShown, "export", "main", "--format", "txt")
-	check("for i in range(15)", 0, picturesShown/15, "export", "main")
-	h.run(t, "", "exec", "main", "-e", "1 # the last input")
-	h.isKept(t, "the last input")
+	check(`"image/png":"iVBORw0KGg`, shownImages<<20*4/3, shownImages, "export", "main", "--format", "ipynb")
+	check("[image: ", 0, shownImages, "export", "main", "--format", "txt")
+	check("for i in range(15)", 0, shownImages/15, "export", "main")
+	h.runRepl(t, "", "exec", "main", "-e", "1 # the last input")
+	h.waitSaved(t, "the last input")
 	if err := daemon.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = daemon.Wait()
-	check(`"image/png":"iVBORw0KGg`, picturesShown<<20*4/3, picturesShown, "recover", "main", "--to", "notebook")
+	check(`"image/png":"iVBORw0KGg`, shownImages<<20*4/3, shownImages, "recover", "main", "--to", "notebook")
 }

@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// serveApart runs a daemon whose temporary files only it and its sessions see, as those of
+// startIsolatedDaemon runs a daemon whose temporary files only it and its sessions see, as those of
 // another machine.
-func (h home) serveApart(t *testing.T) {
+func (h home) startIsolatedDaemon(t *testing.T) {
 	t.Helper()
 	if out, err := exec.Command("unshare", "-rm", "mount", "-t", "tmpfs", "none", h.tmp).CombinedOutput(); err != nil {
 		t.Skipf("no mount namespace can be made here, which needs util-linux and user namespaces: %v, %s", err, out)
@@ -25,11 +25,11 @@ func (h home) serveApart(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd.Path = path
-	h.awaitDaemon(t, cmd)
+	h.waitDaemon(t, cmd)
 }
 
-// decoy puts another file where this machine has the path of a file elsewhere.
-func decoy(t *testing.T, path string) {
+// writeShadowFile puts another file where this machine has the path of a file elsewhere.
+func writeShadowFile(t *testing.T, path string) {
 	t.Helper()
 	if _, err := os.Stat(path); err == nil {
 		t.Fatalf("%s is on this machine, too", path)
@@ -44,20 +44,20 @@ func decoy(t *testing.T, path string) {
 
 func TestPlace_FilesOfASessionComeOverItsConnection(t *testing.T) {
 	t.Parallel()
-	there, h := daemonHome(t), daemonHome(t)
-	there.serveApart(t)
-	via := wayTo(t, there)
+	there, h := newDaemonHome(t), newDaemonHome(t)
+	there.startIsolatedDaemon(t)
+	via := newRemoteCommand(t, there)
 	far := func(args ...string) result {
 		t.Helper()
-		return h.run(t, "", append(args, "--via", via)...)
+		return h.runRepl(t, "", append(args, "--via", via)...)
 	}
 	if r := far("exec", "main", "-e", "for i in range(100_000): print('line', i)"); r.status != 0 {
 		t.Fatal(r)
 	}
-	output := there.sessions(t)["main"].OutputPath
-	decoy(t, output)
+	output := there.listSessions(t)["main"].OutputPath
+	writeShadowFile(t, output)
 	dir := filepath.Dir(output)
-	code := "import os; d = " + pythonText(dir) + "; j = os.path.join\n" +
+	code := "import os; d = " + pythonLiteral(dir) + "; j = os.path.join\n" +
 		"os.symlink('/etc/passwd', j(d, 'link')); os.mkfifo(j(d, 'pipe')); os.mkdir(j(d, 'inner'))\n" +
 		"open(j(d, 'inner', 'file'), 'w').close(); open(j(d, 'empty'), 'w').close()\n" +
 		"open(j(os.path.dirname(d), 'outside'), 'w').close(); f = open(j(d, 'large'), 'wb'); f.truncate(100 << 20); f.seek(-3, 2); f.write(b'end'); f.close()"
@@ -69,14 +69,14 @@ func TestPlace_FilesOfASessionComeOverItsConnection(t *testing.T) {
 	}
 	for _, name := range []string{"output.txt", output} {
 		local := filepath.Join(h.dir, "copy")
-		want(t, far("files", "main", name, "-o", local), result{"", "", 0})
+		wantResult(t, far("files", "main", name, "-o", local), result{"", "", 0})
 		if text, err := os.ReadFile(local); err != nil || !bytes.HasPrefix(text, []byte("line 0\n")) || !bytes.Contains(text, []byte("line 99999\n")) {
 			t.Errorf("%s: %d bytes, %v", name, len(text), err)
 		}
 	}
-	want(t, far("files", "main", "empty"), result{"", "", 0})
+	wantResult(t, far("files", "main", "empty"), result{"", "", 0})
 	local := filepath.Join(h.dir, "large")
-	want(t, far("files", "main", "large", "-o", local), result{"", "", 0})
+	wantResult(t, far("files", "main", "large", "-o", local), result{"", "", 0})
 	if text, err := os.ReadFile(local); err != nil || len(text) != 100<<20 || !bytes.HasSuffix(text, []byte("\x00end")) {
 		t.Errorf("100 MiB: got %d, %v", len(text), err)
 	}
@@ -96,13 +96,13 @@ func TestPlace_FilesOfASessionComeOverItsConnection(t *testing.T) {
 	}
 }
 
-func pythonText(s string) string {
+func pythonLiteral(s string) string {
 	text, _ := json.Marshal(s)
 	return string(text)
 }
 
 // wide is code that shows a picture that is too wide for a model.
-const wide = `import zlib, struct
+const wideImageCode = `import zlib, struct
 def chunk(kind, data): return struct.pack('>I', len(data)) + kind + data + struct.pack('>I', zlib.crc32(kind + data))
 class Wide:
     def _repr_png_(self): return b'\x89PNG\r\n\x1a\n' + chunk(b'IHDR', struct.pack('>IIBBBBB', 3000, 4, 8, 0, 0, 0, 0)) + chunk(b'IDAT', zlib.compress((b'\0' + bytes(3000)) * 4)) + chunk(b'IEND', b'')
@@ -111,22 +111,22 @@ Wide()`
 
 func TestPlace_AnAgentIsToldOfFilesThatItCanRead(t *testing.T) {
 	t.Parallel()
-	there, h := daemonHome(t), daemonHome(t)
-	there.serveApart(t)
-	a := newAgent(t, h, "--via", wayTo(t, there), "--sandbox", "full", "--name", "bot")
-	a.repl("1")
-	output := there.sessions(t)["bot"].OutputPath
-	decoy(t, output)
-	if got := a.repl("for i in range(20_000): print('line', i)"); !strings.Contains(got, " of repl_output …") || strings.Contains(got, filepath.Dir(output)) {
+	there, h := newDaemonHome(t), newDaemonHome(t)
+	there.startIsolatedDaemon(t)
+	a := newAgent(t, h, "--via", newRemoteCommand(t, there), "--sandbox", "full", "--name", "bot")
+	a.callRepl("1")
+	output := there.listSessions(t)["bot"].OutputPath
+	writeShadowFile(t, output)
+	if got := a.callRepl("for i in range(20_000): print('line', i)"); !strings.Contains(got, " of repl_output …") || strings.Contains(got, filepath.Dir(output)) {
 		t.Errorf("much output: %q", got)
 	}
-	got := a.repl(wide)
+	got := a.callRepl(wideImageCode)
 	found := regexp.MustCompile(`3000 x 4, shown smaller; whole in (\S+)\]`).FindStringSubmatch(got)
 	if found == nil {
 		t.Fatalf("a picture: %q", got)
 	}
 	data, err := os.ReadFile(found[1])
-	if err != nil || !bytes.HasPrefix(data, []byte("\x89PNG")) || !strings.HasPrefix(found[1], h.environment("XDG_STATE_HOME")) {
+	if err != nil || !bytes.HasPrefix(data, []byte("\x89PNG")) || !strings.HasPrefix(found[1], h.envValue("XDG_STATE_HOME")) {
 		t.Errorf("%s has %d bytes, %v", found[1], len(data), err)
 	}
 	if i, err := os.Stat(filepath.Dir(found[1])); err != nil || i.Mode().Perm() != 0o700 {
@@ -143,37 +143,37 @@ func TestPlace_AnAgentIsToldOfFilesThatItCanRead(t *testing.T) {
 
 func TestPlace_WhatWasLostThereIsRecovered(t *testing.T) {
 	t.Parallel()
-	there, h := daemonHome(t), daemonHome(t)
-	daemon := there.serve(t)
-	via := wayTo(t, there, "TMPDIR="+there.tmp, "export TMPDIR")
+	there, h := newDaemonHome(t), newDaemonHome(t)
+	daemon := there.startDaemon(t)
+	via := newRemoteCommand(t, there, "TMPDIR="+there.tmp, "export TMPDIR")
 	far := func(args ...string) result {
 		t.Helper()
-		return h.run(t, "", append(args, "--via", via)...)
+		return h.runRepl(t, "", append(args, "--via", via)...)
 	}
 	far("exec", "work", "-e", "print(6 * 7)")
-	there.isKept(t, "print(6 * 7)")
+	there.waitSaved(t, "print(6 * 7)")
 	agent := func(code string) string {
 		t.Helper()
 		a := newAgent(t, h, "--via", via, "--sandbox", "full", "--name", "bot")
 		defer func() { _ = a.cmd.Wait() }()
 		defer a.in.Close()
-		return a.repl(code)
+		return a.callRepl(code)
 	}
 	agent("secret = 'of the agent'")
-	there.isKept(t, "of the agent")
+	there.waitSaved(t, "of the agent")
 	if err := daemon.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = daemon.Wait()
-	if r := h.run(t, "", "recover", "work"); r.status != 1 {
+	if r := h.runRepl(t, "", "recover", "work"); r.status != 1 {
 		t.Errorf("it is lost here: %v", r)
 	}
 	if r := far("recover"); r.status != 0 || !strings.Contains(r.stdout, "work ") || !strings.Contains(r.stdout, "bot ") || strings.Count(r.stdout, "\n") != 3 {
 		t.Errorf("the list: %v", r)
 	}
 	script := filepath.Join(h.dir, "out.py")
-	want(t, far("recover", "work", "-o", script), result{"", "", 0})
-	want(t, h.run(t, "", script), result{"42\n", "", 0})
+	wantResult(t, far("recover", "work", "-o", script), result{"", "", 0})
+	wantResult(t, h.runRepl(t, "", script), result{"42\n", "", 0})
 	if r := far("recover", "work", "--to", "text"); r.status != 0 || !strings.Contains(r.stdout, "42\n") {
 		t.Errorf("the transcript: %v", r)
 	}
@@ -186,9 +186,9 @@ func TestPlace_WhatWasLostThereIsRecovered(t *testing.T) {
 	}
 	told("who makes a session", "work", far("exec", "work", "-e", "1").stderr)
 	told("an agent", "bot", agent("1"))
-	p := h.start(t, "attach", "work", "--via", via)
-	told("who attaches", "work", strings.Join(strings.Fields(p.sees(">>> ")), " "))
-	p.types("\x04")
+	p := h.startTerminal(t, "attach", "work", "--via", via)
+	told("who attaches", "work", strings.Join(strings.Fields(p.waitText(">>> ")), " "))
+	p.typeKeys("\x04")
 	if err := p.cmd.Wait(); err != nil {
 		t.Errorf("it ended with %v", err)
 	}
@@ -198,5 +198,5 @@ func TestPlace_WhatWasLostThereIsRecovered(t *testing.T) {
 	if r := far("recover", "--session-dir", there.tmp); r.status != 2 {
 		t.Errorf("got %v", r)
 	}
-	want(t, far("ctl", "stop"), result{"", "", 0})
+	wantResult(t, far("ctl", "stop"), result{"", "", 0})
 }

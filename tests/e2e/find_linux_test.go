@@ -14,38 +14,38 @@ import (
 	"testing"
 )
 
-// login is a login of the same user, with these variables of its own.
-func (h home) login(set ...string) home {
+// withLogin is a login of the same user, with these variables of its own.
+func (h home) withLogin(set ...string) home {
 	h.env = append(slices.Clone(h.env), append([]string{"REPL_SOCKET="}, set...)...)
 	return h
 }
 
-// findHome is a home whose temporary files have a path that is short enough for a socket.
-func findHome(t *testing.T) home {
+// newFindHome is a home whose temporary files have a path that is short enough for a socket.
+func newFindHome(t *testing.T) home {
 	t.Helper()
 	h := newHome(t)
-	tmp, _ := loginDir(t)
+	tmp, _ := newLoginDir(t)
 	h.env = append(h.env, "TMPDIR="+tmp)
 	return h
 }
 
-// loginDir is a directory that a login has.
-func loginDir(t *testing.T) (dir, variable string) {
+// newLoginDir is a directory that a login has.
+func newLoginDir(t *testing.T) (dir, variable string) {
 	t.Helper()
-	dir = filepath.Dir(socketName(t)) // short
+	dir = filepath.Dir(newSocketName(t)) // short
 	return dir, "XDG_RUNTIME_DIR=" + dir
 }
 
-// anotherLogin is one without a daemon in its directory. A login that has no directory would use
+// newLogin is one without a daemon in its directory. A login that has no directory would use
 // /run/user/UID, where a daemon of the one who runs the tests may be.
-func anotherLogin(t *testing.T, h home) home {
+func newLogin(t *testing.T, h home) home {
 	t.Helper()
-	_, variable := loginDir(t)
-	return h.login(variable)
+	_, variable := newLoginDir(t)
+	return h.withLogin(variable)
 }
 
-// entry is the daemon's note of where it is; "" if there is none in the directory.
-func entry(t *testing.T, dir string) (path, socket string) {
+// readRegistryEntry is the daemon's note of where it is; "" if there is none in the directory.
+func readRegistryEntry(t *testing.T, dir string) (path, socket string) {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(dir, "daemon-*.json"))
 	if err != nil || len(found) != 1 {
@@ -59,33 +59,33 @@ func entry(t *testing.T, dir string) (path, socket string) {
 	return found[0], e.Socket
 }
 
-func (h home) stateDir() string { return filepath.Join(h.environment("XDG_STATE_HOME"), "turnstone") }
+func (h home) stateDir() string { return filepath.Join(h.envValue("XDG_STATE_HOME"), "turnstone") }
 
 // A login by ssh, a job and cron each have other variables, or none.
 func TestFind_OneDaemonForAUserHoweverTheyLogIn(t *testing.T) {
 	t.Parallel()
-	h := findHome(t)
-	_, first := loginDir(t)
-	_, second := loginDir(t)
-	desk := h.login(first)
-	daemon := desk.serve(t)
-	want(t, desk.run(t, "", "exec", "keep", "-e", "x = 41"), result{"", newSession("keep"), 0})
+	h := newFindHome(t)
+	_, first := newLoginDir(t)
+	_, second := newLoginDir(t)
+	desk := h.withLogin(first)
+	daemon := desk.startDaemon(t)
+	wantResult(t, desk.runRepl(t, "", "exec", "keep", "-e", "x = 41"), result{"", newSessionNotice("keep"), 0})
 	for name, other := range map[string]home{
-		"another directory of the login": h.login(second),
-		"no directory":                   h.login("XDG_RUNTIME_DIR="),
-		"one of another machine":         h.login("XDG_RUNTIME_DIR=/run/user/4242"),
-		"another temporary directory":    h.login("XDG_RUNTIME_DIR=", "TMPDIR="+t.TempDir()),
+		"another directory of the login": h.withLogin(second),
+		"no directory":                   h.withLogin("XDG_RUNTIME_DIR="),
+		"one of another machine":         h.withLogin("XDG_RUNTIME_DIR=/run/user/4242"),
+		"another temporary directory":    h.withLogin("XDG_RUNTIME_DIR=", "TMPDIR="+t.TempDir()),
 	} {
-		want(t, other.run(t, "", "exec", "keep", "-e", "x + 1"), result{"42\n", "", 0})
-		if r := other.run(t, "", "serve"); r.status != 3 || !strings.Contains(r.stderr, "served already") {
+		wantResult(t, other.runRepl(t, "", "exec", "keep", "-e", "x + 1"), result{"42\n", "", 0})
+		if r := other.runRepl(t, "", "serve"); r.status != 3 || !strings.Contains(r.stderr, "served already") {
 			t.Errorf("%s: a second daemon: %v", name, r)
 		}
 	}
-	if err := end(daemon); err != nil {
+	if err := stopProgram(daemon); err != nil {
 		t.Fatal(err)
 	}
 	_ = daemon.Wait()
-	if path, _ := entry(t, h.stateDir()); path != "" {
+	if path, _ := readRegistryEntry(t, h.stateDir()); path != "" {
 		t.Errorf("the entry is left behind: %s", path)
 	}
 }
@@ -93,83 +93,83 @@ func TestFind_OneDaemonForAUserHoweverTheyLogIn(t *testing.T) {
 // Nobody can make the directory again before the next login, and that gets another one.
 func TestFind_ADaemonWhoseDirectoryIsGoneForGoodLivesOnElsewhere(t *testing.T) {
 	t.Parallel()
-	h := findHome(t)
-	dir, variable := loginDir(t)
-	desk := h.login(variable)
-	desk.serve(t)
-	want(t, desk.run(t, "", "exec", "keep", "-e", "x = 41"), result{"", newSession("keep"), 0})
+	h := newFindHome(t)
+	dir, variable := newLoginDir(t)
+	desk := h.withLogin(variable)
+	desk.startDaemon(t)
+	wantResult(t, desk.runRepl(t, "", "exec", "keep", "-e", "x = 41"), result{"", newSessionNotice("keep"), 0})
 	if err := os.Rename(dir, dir+".gone"); err != nil { // also from above
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir + ".gone") })
-	eventually(t, "nothing can be made there", func() bool { // while the daemon tries
+	waitUntil(t, "nothing can be made there", func() bool { // while the daemon tries
 		return os.RemoveAll(dir) == nil && os.WriteFile(dir, nil, 0o600) == nil
 	})
-	for _, login := range []home{desk, anotherLogin(t, h)} {
-		eventually(t, "the daemon is found", func() bool { return login.run(t, "", "list").status == 0 })
-		want(t, login.run(t, "", "exec", "keep", "-e", "x + 1"), result{"42\n", "", 0})
+	for _, login := range []home{desk, newLogin(t, h)} {
+		waitUntil(t, "the daemon is found", func() bool { return login.runRepl(t, "", "list").status == 0 })
+		wantResult(t, login.runRepl(t, "", "exec", "keep", "-e", "x + 1"), result{"42\n", "", 0})
 	}
-	if _, socket := entry(t, h.stateDir()); strings.HasPrefix(socket, dir) {
+	if _, socket := readRegistryEntry(t, h.stateDir()); strings.HasPrefix(socket, dir) {
 		t.Errorf("the daemon is said to be at %s", socket)
 	}
 }
 
 func TestFind_ADaemonNotesAgainWhatWasRemoved(t *testing.T) {
 	t.Parallel()
-	h := findHome(t)
-	dir, variable := loginDir(t)
-	desk := h.login(variable)
-	desk.serve(t)
-	eventually(t, "there is an entry", func() bool { path, _ := entry(t, h.stateDir()); return path != "" })
-	path, _ := entry(t, h.stateDir())
-	other := anotherLogin(t, h)
+	h := newFindHome(t)
+	dir, variable := newLoginDir(t)
+	desk := h.withLogin(variable)
+	desk.startDaemon(t)
+	waitUntil(t, "there is an entry", func() bool { path, _ := readRegistryEntry(t, h.stateDir()); return path != "" })
+	path, _ := readRegistryEntry(t, h.stateDir())
+	other := newLogin(t, h)
 	for _, remove := range []func() error{
 		func() error { return os.Rename(path, path+".gone") },
 		func() error { return os.RemoveAll(h.stateDir()) },
 		func() error { return os.RemoveAll(dir) },
 	} {
-		eventually(t, "it is removed", func() bool { return remove() == nil }) // while the daemon makes it again
-		eventually(t, "the entry is there again", func() bool { path, _ := entry(t, h.stateDir()); return path != "" })
-		eventually(t, "the daemon answers", func() bool { return other.run(t, "", "list").status == 0 })
+		waitUntil(t, "it is removed", func() bool { return remove() == nil }) // while the daemon makes it again
+		waitUntil(t, "the entry is there again", func() bool { path, _ := readRegistryEntry(t, h.stateDir()); return path != "" })
+		waitUntil(t, "the daemon answers", func() bool { return other.runRepl(t, "", "list").status == 0 })
 	}
 }
 
 // One that does not look after its socket right now is not taken for dead.
 func TestFind_ADaemonThatLivesAndCannotBeReachedIsNamedAndNotReplaced(t *testing.T) {
 	t.Parallel()
-	h := findHome(t)
-	dir, variable := loginDir(t)
-	desk := h.login(variable)
-	daemon := desk.serve(t)
-	want(t, desk.run(t, "", "exec", "keep", "-e", "x = 41"), result{"", newSession("keep"), 0})
+	h := newFindHome(t)
+	dir, variable := newLoginDir(t)
+	desk := h.withLogin(variable)
+	daemon := desk.startDaemon(t)
+	wantResult(t, desk.runRepl(t, "", "exec", "keep", "-e", "x = 41"), result{"", newSessionNotice("keep"), 0})
 	stopped := daemon.Process
 	freeze(t, stopped)
 	if err := os.RemoveAll(filepath.Join(dir, "turnstone")); err != nil {
 		t.Fatal(err)
 	}
 	named := "the process " + strconv.Itoa(stopped.Pid)
-	if r := desk.run(t, "", "list"); r.status != 3 || !strings.Contains(r.stderr, named) {
+	if r := desk.runRepl(t, "", "list"); r.status != 3 || !strings.Contains(r.stderr, named) {
 		t.Errorf("while it cannot be reached: %v", r)
 	}
-	if r := desk.run(t, "", "serve"); r.status != 3 || !strings.Contains(r.stderr, named) {
+	if r := desk.runRepl(t, "", "serve"); r.status != 3 || !strings.Contains(r.stderr, named) {
 		t.Errorf("a second daemon: %v", r)
 	}
 	if err := stopped.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the daemon is found", func() bool { return desk.run(t, "", "list").status == 0 })
-	want(t, desk.run(t, "", "exec", "keep", "-e", "x + 1"), result{"42\n", "", 0})
+	waitUntil(t, "the daemon is found", func() bool { return desk.runRepl(t, "", "list").status == 0 })
+	wantResult(t, desk.runRepl(t, "", "exec", "keep", "-e", "x + 1"), result{"42\n", "", 0})
 }
 
 func TestFind_OfManyThatStartAtOnceOneServes(t *testing.T) {
 	t.Parallel()
-	h := findHome(t)
+	h := newFindHome(t)
 	const starts = 6
 	ended := make(chan error, starts)
 	var all []*exec.Cmd
 	for range starts {
-		_, variable := loginDir(t)
-		cmd := h.login(variable).command(t, "serve")
+		_, variable := newLoginDir(t)
+		cmd := h.withLogin(variable).command(t, "serve")
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -177,19 +177,19 @@ func TestFind_OfManyThatStartAtOnceOneServes(t *testing.T) {
 		go func() { ended <- cmd.Wait() }()
 	}
 	for range starts - 1 {
-		if err := <-ended; exitStatus(err) != 3 {
+		if err := <-ended; exitCodeOf(err) != 3 {
 			t.Errorf("one that came late ended with %v", err)
 		}
 	}
-	other := anotherLogin(t, h)
-	eventually(t, "the one that is left serves", func() bool { return other.run(t, "", "list").status == 0 })
+	other := newLogin(t, h)
+	waitUntil(t, "the one that is left serves", func() bool { return other.runRepl(t, "", "list").status == 0 })
 	for _, cmd := range all {
-		_ = end(cmd)
+		_ = stopProgram(cmd)
 	}
 	<-ended
 }
 
-func exitStatus(err error) int {
+func exitCodeOf(err error) int {
 	if e, ok := err.(*exec.ExitError); ok {
 		return e.ExitCode()
 	}
@@ -199,24 +199,24 @@ func exitStatus(err error) int {
 // A daemon that was killed leaves its entry and its socket.
 func TestFind_TheEntryOfADeadDaemonIsNotBelieved(t *testing.T) {
 	t.Parallel()
-	h := findHome(t)
-	_, first := loginDir(t)
-	_, second := loginDir(t)
-	killed := h.login(first).serve(t)
+	h := newFindHome(t)
+	_, first := newLoginDir(t)
+	_, second := newLoginDir(t)
+	killed := h.withLogin(first).startDaemon(t)
 	_ = killed.Process.Kill()
 	_ = killed.Wait()
-	old, _ := entry(t, h.stateDir())
+	old, _ := readRegistryEntry(t, h.stateDir())
 	if old == "" {
 		t.Fatal("it left no entry")
 	}
-	if r := h.login(first).run(t, "", "list"); r.status != 3 {
+	if r := h.withLogin(first).runRepl(t, "", "list"); r.status != 3 {
 		t.Errorf("without a daemon: %v", r)
 	}
-	h.login(second).serve(t)
-	if r := h.login(first).run(t, "", "list"); r.status != 0 {
+	h.withLogin(second).startDaemon(t)
+	if r := h.withLogin(first).runRepl(t, "", "list"); r.status != 0 {
 		t.Errorf("with the next one: %v", r)
 	}
-	if path, _ := entry(t, h.stateDir()); path != old {
+	if path, _ := readRegistryEntry(t, h.stateDir()); path != old {
 		t.Errorf("the entry is %s, not %s", path, old)
 	}
 }
@@ -224,16 +224,16 @@ func TestFind_TheEntryOfADeadDaemonIsNotBelieved(t *testing.T) {
 // A number may belong to another process by now.
 func TestFind_AnEntryOfAnotherProcessOfThatNumberIsNotBelieved(t *testing.T) {
 	t.Parallel()
-	h := findHome(t)
-	_, variable := loginDir(t)
-	login := h.login(variable)
-	daemon := login.serve(t)
-	path, _ := entry(t, h.stateDir())
+	h := newFindHome(t)
+	_, variable := newLoginDir(t)
+	login := h.withLogin(variable)
+	daemon := login.startDaemon(t)
+	path, _ := readRegistryEntry(t, h.stateDir())
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = end(daemon)
+	_ = stopProgram(daemon)
 	_ = daemon.Wait()
 	var e map[string]any
 	if err := json.Unmarshal(text, &e); err != nil {
@@ -244,8 +244,8 @@ func TestFind_AnEntryOfAnotherProcessOfThatNumberIsNotBelieved(t *testing.T) {
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	login.serve(t)
-	if r := login.run(t, "", "list"); r.status != 0 {
+	login.startDaemon(t)
+	if r := login.runRepl(t, "", "list"); r.status != 0 {
 		t.Errorf("got %v", r)
 	}
 }
@@ -271,9 +271,9 @@ func TestFind_FilesOfOthersAreLeftAloneAndNotBelieved(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			run, variable := loginDir(t)
-			tmp, _ := loginDir(t)
-			state, _ := loginDir(t)
+			run, variable := newLoginDir(t)
+			tmp, _ := newLoginDir(t)
+			state, _ := newLoginDir(t)
 			w := world{run, tmp, state}
 			if err := os.WriteFile(filepath.Join(run, "turnstone"), nil, 0o600); err != nil { // no daemon can be there
 				t.Fatal(err)
@@ -281,24 +281,24 @@ func TestFind_FilesOfOthersAreLeftAloneAndNotBelieved(t *testing.T) {
 			if err := plant(t, w); err != nil {
 				t.Fatal(err)
 			}
-			before := listing(t, w.run, w.tmp)
-			login := newHome(t).login(variable, "TMPDIR="+tmp, "XDG_STATE_HOME="+state)
-			daemon := login.serve(t, "--session-dir", filepath.Join(state, "sessions"))
-			want(t, login.run(t, "", "exec", "keep", "-e", "6 * 7"), result{"42\n", newSession("keep"), 0})
-			if r := login.run(t, "", "serve"); r.status != 3 {
+			before := listFiles(t, w.run, w.tmp)
+			login := newHome(t).withLogin(variable, "TMPDIR="+tmp, "XDG_STATE_HOME="+state)
+			daemon := login.startDaemon(t, "--session-dir", filepath.Join(state, "sessions"))
+			wantResult(t, login.runRepl(t, "", "exec", "keep", "-e", "6 * 7"), result{"42\n", newSessionNotice("keep"), 0})
+			if r := login.runRepl(t, "", "serve"); r.status != 3 {
 				t.Errorf("a second daemon: %v", r)
 			}
-			_ = end(daemon)
+			_ = stopProgram(daemon)
 			_ = daemon.Wait()
-			if after := listing(t, w.run, w.tmp); name != "no state directory" && !slices.Equal(before, after) {
+			if after := listFiles(t, w.run, w.tmp); name != "no state directory" && !slices.Equal(before, after) {
 				t.Errorf("there were %q, and now %q", before, after)
 			}
 		})
 	}
 }
 
-// listing names what is in directories.
-func listing(t *testing.T, dirs ...string) (names []string) {
+// listFiles names what is in directories.
+func listFiles(t *testing.T, dirs ...string) (names []string) {
 	t.Helper()
 	for _, dir := range dirs {
 		inside, err := os.ReadDir(dir)
@@ -315,42 +315,42 @@ func listing(t *testing.T, dirs ...string) (names []string) {
 // The directory of a login over ssh goes at the logout.
 func TestFind_ADaemonThatDialStartsIsInNoDirectoryOfTheLogin(t *testing.T) {
 	t.Parallel()
-	h := findHome(t)
-	dir, variable := loginDir(t)
-	login := h.login(variable)
-	defer login.run(t, "", "ctl", "stop") // a cleanup comes after the context of commands
-	greeted := login.run(t, "", "dial")
+	h := newFindHome(t)
+	dir, variable := newLoginDir(t)
+	login := h.withLogin(variable)
+	defer login.runRepl(t, "", "ctl", "stop") // a cleanup comes after the context of commands
+	greeted := login.runRepl(t, "", "dial")
 	if greeted.status != 0 {
 		t.Fatalf("dial: %v", greeted)
 	}
-	_, socket := entry(t, h.stateDir())
+	_, socket := readRegistryEntry(t, h.stateDir())
 	if socket == "" || strings.HasPrefix(socket, dir) || !strings.Contains(greeted.stdout, `"`+socket+`"`) {
 		t.Errorf("the daemon is at %q, and was greeted with %s", socket, greeted.stdout)
 	}
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	want(t, anotherLogin(t, h).run(t, "", "exec", "keep", "-e", "6 * 7"), result{"42\n", newSession("keep"), 0})
+	wantResult(t, newLogin(t, h).runRepl(t, "", "exec", "keep", "-e", "6 * 7"), result{"42\n", newSessionNotice("keep"), 0})
 }
 
 // With the step a daemon would end, or escape the job's limits.
 func TestFind_AStepOfASlurmJobStartsNoDaemonAndUsesOne(t *testing.T) {
 	t.Parallel()
-	h := findHome(t)
-	_, variable := loginDir(t)
-	node := h.login(variable)
-	step := node.login("SLURM_JOB_ID=17", "SLURMD_NODENAME=n1")
+	h := newFindHome(t)
+	_, variable := newLoginDir(t)
+	node := h.withLogin(variable)
+	step := node.withLogin("SLURM_JOB_ID=17", "SLURMD_NODENAME=n1")
 	for _, flags := range [][]string{{"dial"}, {"dial", "--login"}} {
-		r := step.run(t, "", flags...)
+		r := step.runRepl(t, "", flags...)
 		if r.status == 0 || !strings.Contains(r.stderr, "a step of a Slurm job starts none") || !strings.Contains(r.stderr, "the job 17 on n1 itself run repl serve") {
 			t.Errorf("%q: %v", flags, r)
 		}
 	}
-	if r := node.run(t, "", "list"); r.status != 3 {
+	if r := node.runRepl(t, "", "list"); r.status != 3 {
 		t.Errorf("a daemon runs: %v", r)
 	}
-	step.serve(t) // the job itself
-	if r := step.run(t, "", "dial"); r.status != 0 {
+	step.startDaemon(t) // the job itself
+	if r := step.runRepl(t, "", "dial"); r.status != 0 {
 		t.Errorf("with a daemon: %v", r)
 	}
 }

@@ -14,10 +14,10 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// birdsEnv makes this program a server of tools that asks which bird.
-const birdsEnv = "TURNSTONE_E2E_BIRDS"
+// birdServerEnv makes this program a server of tools that asks which bird.
+const birdServerEnv = "TURNSTONE_E2E_BIRDS"
 
-func serveBirds() {
+func runBirdServer() {
 	server := mcp.NewServer(&mcp.Implementation{Name: "birds", Version: "1"}, nil)
 	server.AddTool(&mcp.Tool{Name: "pick", InputSchema: json.RawMessage(`{"type":"object","properties":{}}`)}, func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		answer, ok := r.Params.InputResponses["bird"].(*mcp.ElicitResult)
@@ -33,14 +33,14 @@ func serveBirds() {
 	_ = server.Run(context.Background(), &mcp.StdioTransport{})
 }
 
-// withBirds writes the file of servers and returns the flags for it.
-func (h home) withBirds(t *testing.T) []string {
+// writeBirdServerConfig writes the file of servers and returns the flags for it.
+func (h home) writeBirdServerConfig(t *testing.T) []string {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := json.Marshal(map[string]any{"mcpServers": map[string]any{"birds": map[string]any{"command": self, "env": map[string]string{birdsEnv: "1"}}}})
+	text, err := json.Marshal(map[string]any{"mcpServers": map[string]any{"birds": map[string]any{"command": self, "env": map[string]string{birdServerEnv: "1"}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,8 +53,8 @@ func (h home) withBirds(t *testing.T) []string {
 
 func TestDoctor_StartsTheServersOfTools(t *testing.T) {
 	t.Parallel()
-	h := daemonHome(t)
-	flags := h.withBirds(t)
+	h := newDaemonHome(t)
+	flags := h.writeBirdServerConfig(t)
 	text, err := os.ReadFile(flags[1])
 	if err != nil {
 		t.Fatal(err)
@@ -64,7 +64,7 @@ func TestDoctor_StartsTheServersOfTools(t *testing.T) {
 	if err := os.WriteFile(file, []byte(more), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	got := h.run(t, "", "doctor", "--lang", "python", "--servers", file)
+	got := h.runRepl(t, "", "doctor", "--lang", "python", "--servers", file)
 	for _, want := range []string{"Servers of tools", "ok      birds: tools: 1, of which it marks 0 as destructive; started in ", "FAILED  broken: the server broken did not start: ", "it ended with status 3: no licence", "note: server off is left out: it is switched off"} {
 		if !strings.Contains(got.stdout, want) {
 			t.Errorf("doctor does not say %q: %v", want, got)
@@ -75,83 +75,83 @@ func TestDoctor_StartsTheServersOfTools(t *testing.T) {
 	}
 }
 
-const pick = "from turnstone.tools import birds; print(birds.pick())"
+const pickBirdCode = "from turnstone.tools import birds; print(birds.pick())"
 
-// fillsIn answers the form at a terminal.
-func (p *person) fillsIn() {
-	p.sees("the server birds asks: Which bird?")
-	p.sees("y (answer it) or n: ")
-	p.types("perhaps\r")
-	p.sees("y (answer it) or n: ")
-	p.types("y\r")
-	p.sees("Name: ")
-	p.types("A\r")
-	p.sees("Name: it has fewer than 2 characters")
-	p.sees("Name: ")
-	p.types("Ada\r")
-	p.sees("eggs (a whole number; default 3): ")
-	p.types("\r")
-	p.sees("kind (one of owl, wren; may be empty): ")
-	p.types("owl\r")
+// answerForm answers the form at a terminal.
+func (p *terminalUser) answerForm() {
+	p.waitText("the server birds asks: Which bird?")
+	p.waitText("y (answer it) or n: ")
+	p.typeKeys("perhaps\r")
+	p.waitText("y (answer it) or n: ")
+	p.typeKeys("y\r")
+	p.waitText("Name: ")
+	p.typeKeys("A\r")
+	p.waitText("Name: it has fewer than 2 characters")
+	p.waitText("Name: ")
+	p.typeKeys("Ada\r")
+	p.waitText("eggs (a whole number; default 3): ")
+	p.typeKeys("\r")
+	p.waitText("kind (one of owl, wren; may be empty): ")
+	p.typeKeys("owl\r")
 }
 
 func TestForm_APersonFillsItInAtTheTerminal(t *testing.T) {
 	t.Parallel()
-	h := daemonHome(t)
-	p := h.sitDown(t, append([]string{"--lang", "python"}, h.withBirds(t)...)...)
-	p.enters(pick)
-	p.fillsIn()
-	p.sees("got accept map[eggs:3 kind:owl name:Ada]")
-	p.sees(">>> ")
-	p.enters(pick)
-	p.sees("or n: ")
-	p.types("n\r")
-	p.sees("got decline map[]")
-	p.enters(pick)
-	p.sees("or n: ")
-	p.types("y\r")
-	p.sees("Name: ")
-	p.types(ctrlD)
-	p.sees("got cancel map[]")
-	p.sees(">>> ")
-	p.enters(pick)
-	p.sees("or n: ")
-	p.types("\x03")
-	p.sees("KeyboardInterrupt")
-	p.sees(">>> ")
-	p.types(ctrlD)
-	p.leaves(0)
+	h := newDaemonHome(t)
+	p := h.startAtPrompt(t, append([]string{"--lang", "python"}, h.writeBirdServerConfig(t)...)...)
+	p.enterLine(pickBirdCode)
+	p.answerForm()
+	p.waitText("got accept map[eggs:3 kind:owl name:Ada]")
+	p.waitText(">>> ")
+	p.enterLine(pickBirdCode)
+	p.waitText("or n: ")
+	p.typeKeys("n\r")
+	p.waitText("got decline map[]")
+	p.enterLine(pickBirdCode)
+	p.waitText("or n: ")
+	p.typeKeys("y\r")
+	p.waitText("Name: ")
+	p.typeKeys(ctrlD)
+	p.waitText("got cancel map[]")
+	p.waitText(">>> ")
+	p.enterLine(pickBirdCode)
+	p.waitText("or n: ")
+	p.typeKeys("\x03")
+	p.waitText("KeyboardInterrupt")
+	p.waitText(">>> ")
+	p.typeKeys(ctrlD)
+	p.waitExit(0)
 }
 
 // The client cannot ask its user, so the reply has the command with which the user answers.
 func TestForm_APersonFillsItInWhereTheyAttach(t *testing.T) {
 	t.Parallel()
-	h := daemonHome(t)
-	h.serve(t, h.withBirds(t)...)
-	a := h.caller(t, "--daemon", "--name", "bot")
-	got := a.repl(pick)
+	h := newDaemonHome(t)
+	h.startDaemon(t, h.writeBirdServerConfig(t)...)
+	a := h.newMCPClient(t, "--daemon", "--name", "bot")
+	got := a.callRepl(pickBirdCode)
 	if !strings.Contains(got, "waiting for the user: the server birds asks: Which bird?") || !strings.Contains(got, `to answer there: repl attach bot (`) {
 		t.Fatalf("got %q", got)
 	}
 	for command, want := range map[string]string{"input": "asks a person: answer at repl attach bot", "allow": "needs a person at a terminal"} {
-		if got := h.run(t, "y\n", command, "bot"); got.status == 0 || !strings.Contains(got.stderr, want) {
+		if got := h.runRepl(t, "y\n", command, "bot"); got.status == 0 || !strings.Contains(got.stderr, want) {
 			t.Errorf("repl %s: got %v", command, got)
 		}
 	}
-	p := h.start(t, "attach", "bot")
-	p.fillsIn()
-	p.sees("got accept map[eggs:3 kind:owl name:Ada]")
-	if got := a.tool("repl_output", map[string]any{"wait_ms": 30_000}); !strings.Contains(got, "got accept map[eggs:3 kind:owl name:Ada]") {
+	p := h.startTerminal(t, "attach", "bot")
+	p.answerForm()
+	p.waitText("got accept map[eggs:3 kind:owl name:Ada]")
+	if got := a.callTool("repl_output", map[string]any{"wait_ms": 30_000}); !strings.Contains(got, "got accept map[eggs:3 kind:owl name:Ada]") {
 		t.Errorf("the client sees %q", got)
 	}
-	p.types(ctrlD)
-	p.leaves(0)
+	p.typeKeys(ctrlD)
+	p.waitExit(0)
 }
 
 func TestForm_IsDeclinedWhereNobodyIs(t *testing.T) {
 	t.Parallel()
-	h := daemonHome(t)
-	got := h.run(t, "", append([]string{"--lang", "python", "-e", pick}, h.withBirds(t)...)...)
+	h := newDaemonHome(t)
+	got := h.runRepl(t, "", append([]string{"--lang", "python", "-e", pickBirdCode}, h.writeBirdServerConfig(t)...)...)
 	if got.status != 0 || !strings.Contains(got.stdout, "got decline") || !strings.Contains(got.stderr, "declined, because nobody is there to be asked: the server birds asks: Which bird?") {
 		t.Errorf("got %+v", got)
 	}

@@ -29,31 +29,31 @@ func TestExec_SignalsAndItsTurn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := daemonHome(t)
-			h.serve(t)
+			h := newDaemonHome(t)
+			h.startDaemon(t)
 			cmd := h.command(t, "exec", "main", "-e", "import os, time; end = 'none'; open('begun', 'w').close()",
 				"-e", "while not os.path.exists('go'): time.sleep(.01)", "-e", "", "-e", "end = 'done'")
 			tty, err := pty.Start(cmd)
 			if err != nil {
 				t.Fatal(err)
 			}
-			tty = unblocked(t, tty)
+			tty = newNonblockingTTY(t, tty)
 			defer tty.Close()
-			eventually(t, "it runs", func() bool { _, err := os.Stat(filepath.Join(h.dir, "begun")); return err == nil })
+			waitUntil(t, "it runs", func() bool { _, err := os.Stat(filepath.Join(h.dir, "begun")); return err == nil })
 			if test.signal != nil {
 				_ = cmd.Process.Signal(test.signal)
 			} else {
 				_ = tty.Close()
 			}
 			_ = cmd.Wait()
-			if got := status(t, cmd); got != test.status {
+			if got := exitStatusOf(t, cmd); got != test.status {
 				t.Errorf("got status %d, want %d", got, test.status)
 			}
 			if err := os.WriteFile(filepath.Join(h.dir, "go"), nil, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "it is over", func() bool { return h.sessions(t)["main"].State == session.StateIdle })
-			want(t, h.run(t, "", "exec", "main", "-e", "print(end)"), result{test.end + "\n", "", 0})
+			waitUntil(t, "it is over", func() bool { return h.listSessions(t)["main"].State == session.StateIdle })
+			wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "print(end)"), result{test.end + "\n", "", 0})
 		})
 	}
 }

@@ -18,16 +18,16 @@ import (
 	"testing"
 )
 
-// A webServer is repl mcp --http, with its output as text.
-type webServer struct {
+// A httpServer is repl mcp --http, with its output as text.
+type httpServer struct {
 	cmd   *exec.Cmd
 	url   string
 	token string
 }
 
-func newWebServer(t *testing.T, h home, args ...string) *webServer {
+func newHTTPServer(t *testing.T, h home, args ...string) *httpServer {
 	t.Helper()
-	s := &webServer{cmd: h.mcp(t, append([]string{"--http", "127.0.0.1:0"}, args...)...)}
+	s := &httpServer{cmd: h.mcpCommand(t, append([]string{"--http", "127.0.0.1:0"}, args...)...)}
 	says, err := s.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -54,7 +54,7 @@ func newWebServer(t *testing.T, h home, args ...string) *webServer {
 }
 
 // post sends a message and returns the response and all of its body.
-func (s *webServer) post(message string, header map[string]string) (http.Header, string, error) {
+func (s *httpServer) post(message string, header map[string]string) (http.Header, string, error) {
 	response, err := s.send(message, header)
 	if err != nil {
 		return nil, "", err
@@ -65,7 +65,7 @@ func (s *webServer) post(message string, header map[string]string) (http.Header,
 }
 
 // send sends a message and returns the response, of which the body is to come.
-func (s *webServer) send(message string, header map[string]string) (*http.Response, error) {
+func (s *httpServer) send(message string, header map[string]string) (*http.Response, error) {
 	r, err := http.NewRequest(http.MethodPost, s.url, strings.NewReader(message))
 	if err != nil {
 		return nil, err
@@ -79,8 +79,8 @@ func (s *webServer) send(message string, header map[string]string) (*http.Respon
 	return http.DefaultClient.Do(r)
 }
 
-// call is the message and the header of a call of repl, in a version.
-func (s *webServer) call(t *testing.T, version, input string) (message string, header map[string]string) {
+// replCall is the message and the header of a call of repl, in a version.
+func (s *httpServer) replCall(t *testing.T, version, input string) (message string, header map[string]string) {
 	t.Helper()
 	text, err := json.Marshal(input)
 	if err != nil {
@@ -111,8 +111,8 @@ func TestHTTP_LeavesNoProcessWhenItIsToldToEndInACall(t *testing.T) {
 			t.Run(version+" "+signal.String(), func(t *testing.T) {
 				t.Parallel()
 				h := newHome(t)
-				s := newWebServer(t, h, "--sandbox", "full") // a sandbox has numbers of its own for processes
-				message, header := s.call(t, version, `import os, subprocess, time
+				s := newHTTPServer(t, h, "--sandbox", "full") // a sandbox has numbers of its own for processes
+				message, header := s.replCall(t, version, `import os, subprocess, time
 print("begun")
 child = subprocess.Popen(["sleep", "1000"], start_new_session=True)
 with open("new", "w") as f: f.write(f"{os.getpid()} {child.pid}")
@@ -127,7 +127,7 @@ time.sleep(1000)`)
 					answered <- body
 				}()
 				var pids []int
-				eventually(t, "the code says its processes", func() bool {
+				waitUntil(t, "the code says its processes", func() bool {
 					text, err := os.ReadFile(filepath.Join(h.dir, "pids"))
 					for _, word := range strings.Fields(string(text)) {
 						pid, _ := strconv.Atoi(word)
@@ -139,33 +139,33 @@ time.sleep(1000)`)
 					t.Fatal(err)
 				}
 				for _, pid := range pids {
-					gone(t, pid)
+					waitGone(t, pid)
 				}
 				_ = s.cmd.Wait()
-				if got := status(t, s.cmd); got != want {
+				if got := exitStatusOf(t, s.cmd); got != want {
 					t.Errorf("got status %d, want %d", got, want)
 				}
 				if body := <-answered; !strings.Contains(body, "begun") {
 					t.Errorf("got %q, want the output so far", body)
 				}
-				h.leavesNothing(t)
+				h.wantNothingLeft(t)
 			})
 		}
 	}
 }
 
 // answers42 is a reply, behind what a sandbox holds.
-var answers42 = regexp.MustCompile(`"text":"(\[sandbox [^"]*\]\\n)?42`)
+var answer42Pattern = regexp.MustCompile(`"text":"(\[sandbox [^"]*\]\\n)?42`)
 
 func TestHTTP_TheTokenStaysAndIsNeeded(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	var tokens []string
 	for range 2 {
-		s := newWebServer(t, h)
+		s := newHTTPServer(t, h)
 		tokens = append(tokens, s.token)
-		message, header := s.call(t, "2026-07-28", "6*7")
-		if _, body, err := s.post(message, header); err != nil || !answers42.MatchString(body) {
+		message, header := s.replCall(t, "2026-07-28", "6*7")
+		if _, body, err := s.post(message, header); err != nil || !answer42Pattern.MatchString(body) {
 			t.Errorf("got %s, %v", body, err)
 		}
 		s.token = "another"

@@ -15,13 +15,13 @@ import (
 
 func TestInstall_PackagesAreTheServers(t *testing.T) {
 	t.Parallel()
-	h := alone(t)
-	got := h.run(t, "", "install", "cursor", "--dry-run", "--lang", "python", "--with", "b>=1", "--with", "A")
+	h := newHomeWithoutClients(t)
+	got := h.runRepl(t, "", "install", "cursor", "--dry-run", "--lang", "python", "--with", "b>=1", "--with", "A")
 	words := strings.Join(strings.Fields(strings.NewReplacer("+", "", "|", "", ",", "").Replace(got.stdout)), " ")
 	if got.status != 0 || !strings.Contains(words, `"mcp" "--lang" "python" "--with" "a" "--with" "b>=1"`) {
 		t.Errorf("got %v", got)
 	}
-	if got := h.run(t, "", "install", "cursor", "--dry-run", "--with", "a"); got.status != 2 || !strings.Contains(got.stderr, "name the language of the packages with --lang") {
+	if got := h.runRepl(t, "", "install", "cursor", "--dry-run", "--with", "a"); got.status != 2 || !strings.Contains(got.stderr, "name the language of the packages with --lang") {
 		t.Errorf("got %v", got)
 	}
 }
@@ -29,7 +29,7 @@ func TestInstall_PackagesAreTheServers(t *testing.T) {
 // An installed entry must work: the test starts it exactly as the client would.
 func TestInstall_TheEntryStartsAServer(t *testing.T) {
 	t.Parallel()
-	h := alone(t)
+	h := newHomeWithoutClients(t)
 	bin := filepath.Join(h.dir, "bin")
 	if err := os.Mkdir(bin, 0o755); err != nil {
 		t.Fatal(err)
@@ -39,11 +39,11 @@ func TestInstall_TheEntryStartsAServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.env = append(h.env, "PATH="+bin+":"+os.Getenv("PATH"))
-	got := h.run(t, "", "install", "cursor", "--lang", "python", "--dir", "bin")
+	got := h.runRepl(t, "", "install", "cursor", "--lang", "python", "--dir", "bin")
 	if got.status != 0 || !strings.HasPrefix(got.stdout, "Cursor: added \"turnstone\" to ") || !strings.Contains(got.stdout, "was not seen on this machine") {
 		t.Fatalf("got %v", got)
 	}
-	text, err := os.ReadFile(filepath.Join(h.home(), ".cursor", "mcp.json"))
+	text, err := os.ReadFile(filepath.Join(h.homeDir(), ".cursor", "mcp.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,47 +83,47 @@ func TestInstall_TheEntryStartsAServer(t *testing.T) {
 	if err := server.Wait(); err != nil {
 		t.Errorf("the server ended badly: %v", err)
 	}
-	again := h.run(t, "", "install", "cursor", "--lang", "python", "--dir", "bin")
+	again := h.runRepl(t, "", "install", "cursor", "--lang", "python", "--dir", "bin")
 	if confined.WhyNoNamespaces() != "" { // that is said as well
 		again.stdout, _, _ = strings.Cut(again.stdout, "NOTE: sessions will be refused here")
 	}
-	want(t, again, result{"Cursor: \"turnstone\" is already in " + filepath.Join(h.home(), ".cursor", "mcp.json") + "\n", "", 0})
+	wantResult(t, again, result{"Cursor: \"turnstone\" is already in " + filepath.Join(h.homeDir(), ".cursor", "mcp.json") + "\n", "", 0})
 }
 
 func TestInstall_AllDoesThoseThatAreFound(t *testing.T) {
 	t.Parallel()
-	h := alone(t)
+	h := newHomeWithoutClients(t)
 	h.env = append(h.env, "PATH="+t.TempDir())
-	none := h.run(t, "", "install", "--all")
+	none := h.runRepl(t, "", "install", "--all")
 	if none.status != 1 || !strings.Contains(none.stderr, "found no client") || strings.Count(none.stdout, ": not on this machine (looked for ") != 13 {
 		t.Errorf("got %v", none)
 	}
 	for dir, text := range map[string]string{".codex": "a = 1\n", ".gemini": "a = 1\n"} {
-		if err := os.Mkdir(filepath.Join(h.home(), dir), 0o755); err != nil {
+		if err := os.Mkdir(filepath.Join(h.homeDir(), dir), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(h.home(), dir, "config.toml"), []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(h.homeDir(), dir, "config.toml"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	dry := h.run(t, "", "install", "--all", "--dry-run")
+	dry := h.runRepl(t, "", "install", "--all", "--dry-run")
 	if dry.status != 0 || !strings.Contains(dry.stdout, "Codex: would add") || !strings.Contains(dry.stdout, "Gemini CLI: would add") {
 		t.Errorf("got %v", dry)
 	}
-	if got := h.run(t, "", "install", "--all"); got.status != 0 || !strings.Contains(got.stdout, "backup: ") {
+	if got := h.runRepl(t, "", "install", "--all"); got.status != 0 || !strings.Contains(got.stdout, "backup: ") {
 		t.Errorf("got %v", got)
 	}
-	if got := h.run(t, "", "install", "--all", "--uninstall"); got.status != 0 || strings.Count(got.stdout, "removed \"turnstone\" from") != 2 {
+	if got := h.runRepl(t, "", "install", "--all", "--uninstall"); got.status != 0 || strings.Count(got.stdout, "removed \"turnstone\" from") != 2 {
 		t.Errorf("got %v", got)
 	}
-	text, err := os.ReadFile(filepath.Join(h.home(), ".codex", "config.toml"))
+	text, err := os.ReadFile(filepath.Join(h.homeDir(), ".codex", "config.toml"))
 	if err != nil || string(text) != "a = 1\n" {
 		t.Errorf("got %q, %v", text, err)
 	}
-	if err := os.WriteFile(filepath.Join(h.home(), ".codex", "config.toml"), []byte("a b\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(h.homeDir(), ".codex", "config.toml"), []byte("a b\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	bad := h.run(t, "", "install", "--all")
+	bad := h.runRepl(t, "", "install", "--all")
 	if bad.status != 1 || !strings.Contains(bad.stdout, "Codex: FAILED: ") || !strings.Contains(bad.stdout, "line 1, column 3") || !strings.Contains(bad.stdout, "Gemini CLI: added") {
 		t.Errorf("one that fails is told, and the others are done: got %v", bad)
 	}
@@ -133,25 +133,25 @@ func TestInstall_AllDoesThoseThatAreFound(t *testing.T) {
 // for a client.
 func TestInstall_AnUninstalledClientIsNotThereAgain(t *testing.T) {
 	t.Parallel()
-	h := alone(t)
+	h := newHomeWithoutClients(t)
 	h.env = append(h.env, "PATH="+t.TempDir())
 	for _, args := range [][]string{{"install", "codex"}, {"install", "codex", "--uninstall"}} {
-		if got := h.run(t, "", args...); got.status != 0 {
+		if got := h.runRepl(t, "", args...); got.status != 0 {
 			t.Fatalf("got %v", got)
 		}
 	}
-	if got := h.run(t, "", "install", "--all"); got.status != 1 || !strings.Contains(got.stdout, "Codex: not on this machine") {
+	if got := h.runRepl(t, "", "install", "--all"); got.status != 1 || !strings.Contains(got.stdout, "Codex: not on this machine") {
 		t.Errorf("got %v", got)
 	}
 }
 
 func TestInstall_APathOfThisMachineInAProjectsFileIsSaid(t *testing.T) {
 	t.Parallel()
-	h := alone(t)
-	if got := h.run(t, "", "install", "cursor", "--scope", "project"); got.status != 0 || !strings.Contains(got.stdout, "this file is for other machines too, which may not have /") {
+	h := newHomeWithoutClients(t)
+	if got := h.runRepl(t, "", "install", "cursor", "--scope", "project"); got.status != 0 || !strings.Contains(got.stdout, "this file is for other machines too, which may not have /") {
 		t.Errorf("got %v", got)
 	}
-	if got := h.run(t, "", "install", "cursor"); got.status != 0 || strings.Contains(got.stdout, "other machines") {
+	if got := h.runRepl(t, "", "install", "cursor"); got.status != 0 || strings.Contains(got.stdout, "other machines") {
 		t.Errorf("got %v", got)
 	}
 }
@@ -159,7 +159,7 @@ func TestInstall_APathOfThisMachineInAProjectsFileIsSaid(t *testing.T) {
 // go run removes its binary when the command ends.
 func TestInstall_RefusesABinaryThatDoesNotStay(t *testing.T) {
 	t.Parallel()
-	h := alone(t)
+	h := newHomeWithoutClients(t)
 	dir := filepath.Join(h.dir, "go-build1", "b001", "exe")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)

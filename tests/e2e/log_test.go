@@ -14,7 +14,7 @@ import (
 // of the environment or tokens.
 func TestLog_HasEveryFrameAndNothingSecret(t *testing.T) {
 	t.Parallel()
-	h := daemonHome(t)
+	h := newDaemonHome(t)
 	log := filepath.Join(t.TempDir(), "log")
 	secrets := []string{"typed-s3cret", "env-s3cret", "codew0rd", "outputw0rd", "filew0rd"}
 	envFile := filepath.Join(h.dir, "env")
@@ -22,24 +22,24 @@ func TestLog_HasEveryFrameAndNothingSecret(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.env = slices.Insert(h.env, len(h.env)-1, "REPL_LOG="+log, "REPL_LOG_LEVEL=debug", "API_KEY="+secrets[1])
-	h.serve(t)
-	a := h.caller(t, "--daemon", "--name", "bot", "--sandbox", "full") // a sandbox hides the key
-	a.repl("import getpass, os; p = getpass.getpass('pw: ')  # codew0rd")
-	want(t, h.run(t, secrets[0]+"\n", "input", "bot"), result{"\n", "", 0})
-	a.tool("repl_output", map[string]any{"wait_ms": 30_000})
-	if got := a.repl("print('output' + 'w0rd', len(p), os.environ['API_KEY'])"); !strings.Contains(got, "outputw0rd 12 env-s3cret") {
+	h.startDaemon(t)
+	a := h.newMCPClient(t, "--daemon", "--name", "bot", "--sandbox", "full") // a sandbox hides the key
+	a.callRepl("import getpass, os; p = getpass.getpass('pw: ')  # codew0rd")
+	wantResult(t, h.runRepl(t, secrets[0]+"\n", "input", "bot"), result{"\n", "", 0})
+	a.callTool("repl_output", map[string]any{"wait_ms": 30_000})
+	if got := a.callRepl("print('output' + 'w0rd', len(p), os.environ['API_KEY'])"); !strings.Contains(got, "outputw0rd 12 env-s3cret") {
 		t.Fatalf("got %q", got)
 	}
-	want(t, h.run(t, "", "exec", "bot", "-e", "input('codew0rd? ')"), result{"codew0rd? ", "repl: waiting for input: \"codew0rd? \" (answer with repl input bot)\n", 5})
-	want(t, h.run(t, "", "interrupt", "bot"), result{"", "", 0})
-	h.run(t, "", "reset", "bot")
-	h.run(t, "", "close", "bot")
-	if r := h.run(t, "", "--env-file", envFile, "-e", "import os; print(os.environ['FROMFILE'])"); r.stdout != secrets[4]+"\n" {
+	wantResult(t, h.runRepl(t, "", "exec", "bot", "-e", "input('codew0rd? ')"), result{"codew0rd? ", "repl: waiting for input: \"codew0rd? \" (answer with repl input bot)\n", 5})
+	wantResult(t, h.runRepl(t, "", "interrupt", "bot"), result{"", "", 0})
+	h.runRepl(t, "", "reset", "bot")
+	h.runRepl(t, "", "close", "bot")
+	if r := h.runRepl(t, "", "--env-file", envFile, "-e", "import os; print(os.environ['FROMFILE'])"); r.stdout != secrets[4]+"\n" {
 		t.Fatalf("got %v", r)
 	}
-	s := newWebServer(t, h)
+	s := newHTTPServer(t, h)
 	secrets = append(secrets, s.token)
-	message, header := s.call(t, "2025-06-18", "print('output' + 'w0rd')")
+	message, header := s.replCall(t, "2025-06-18", "print('output' + 'w0rd')")
 	if _, body, err := s.post(message, header); err != nil || !strings.Contains(body, "outputw0rd") {
 		t.Fatalf("got %q, %v", body, err)
 	}
@@ -79,12 +79,12 @@ func TestLog_HasEveryFrameAndNothingSecret(t *testing.T) {
 // A daemon keeps a log of its own wherever its standard error goes.
 func TestLog_OfADaemonIsKept(t *testing.T) {
 	t.Parallel()
-	h := daemonHome(t)
-	daemon := h.serve(t)
-	h.run(t, "", "exec", "one", "-e", "import os; os.kill(os.getpid(), 9)")
-	_ = end(daemon)
+	h := newDaemonHome(t)
+	daemon := h.startDaemon(t)
+	h.runRepl(t, "", "exec", "one", "-e", "import os; os.kill(os.getpid(), 9)")
+	_ = stopProgram(daemon)
 	_ = daemon.Wait() // the reply may be there before the line
-	text, err := os.ReadFile(filepath.Join(h.environment("XDG_STATE_HOME"), "turnstone", "serve.log"))
+	text, err := os.ReadFile(filepath.Join(h.envValue("XDG_STATE_HOME"), "turnstone", "serve.log"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,11 +99,11 @@ func TestLog_OfADaemonIsKept(t *testing.T) {
 func TestLog_AProgramsOutputIsItsOwn(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
-	want(t, h.run(t, "", "-e", "print(1)"), result{"1\n", "", 0})
-	if r := h.run(t, "", "--log-level", "info", "-e", "print(1)"); r.stdout != "1\n" || !strings.Contains(r.stderr, `msg="a worker starts"`) || r.status != 0 {
+	wantResult(t, h.runRepl(t, "", "-e", "print(1)"), result{"1\n", "", 0})
+	if r := h.runRepl(t, "", "--log-level", "info", "-e", "print(1)"); r.stdout != "1\n" || !strings.Contains(r.stderr, `msg="a worker starts"`) || r.status != 0 {
 		t.Errorf("got %v", r)
 	}
-	if r := h.run(t, "", "--log-level", "loud", "-e", "print(1)"); r.status != 2 || !strings.Contains(r.stderr, "use debug, info, warn or error") {
+	if r := h.runRepl(t, "", "--log-level", "loud", "-e", "print(1)"); r.status != 2 || !strings.Contains(r.stderr, "use debug, info, warn or error") {
 		t.Errorf("got %v", r)
 	}
 }
@@ -117,12 +117,12 @@ func TestLog_HasEveryMessageOverHTTP(t *testing.T) {
 			h := newHome(t)
 			log := filepath.Join(t.TempDir(), "log")
 			h.env = append(h.env, "REPL_LOG="+log, "REPL_LOG_LEVEL=debug")
-			s := newWebServer(t, h)
-			message, header := s.call(t, version, "print('codew' + '0rd')")
+			s := newHTTPServer(t, h)
+			message, header := s.replCall(t, version, "print('codew' + '0rd')")
 			if _, body, err := s.post(message, header); err != nil || !strings.Contains(body, "codew0rd") {
 				t.Fatalf("got %q, %v", body, err)
 			}
-			if err := end(s.cmd); err != nil {
+			if err := stopProgram(s.cmd); err != nil {
 				t.Fatal(err)
 			}
 			_ = s.cmd.Wait()

@@ -21,8 +21,8 @@ import (
 // programs.
 func TestServe_WhatWasIgnoredAtItsStartStaysSo(t *testing.T) {
 	t.Parallel()
-	h := daemonHome(t)
-	cmd := exec.Command("sh", "-c", `trap '' HUP INT QUIT; exec "$0" serve`, binary())
+	h := newDaemonHome(t)
+	cmd := exec.Command("sh", "-c", `trap '' HUP INT QUIT; exec "$0" serve`, replBinary())
 	cmd.Env = h.env
 	errs, err := cmd.StderrPipe()
 	if err != nil {
@@ -37,30 +37,30 @@ func TestServe_WhatWasIgnoredAtItsStartStaysSo(t *testing.T) {
 		if err := cmd.Process.Signal(s); err != nil {
 			t.Fatal(err)
 		}
-		want(t, h.run(t, "", "list"), result{"", "no session is open\n", 0}) // it was there long enough to feel it
+		wantResult(t, h.runRepl(t, "", "list"), result{"", "no session is open\n", 0}) // it was there long enough to feel it
 	}
-	_ = end(cmd)
+	_ = stopProgram(cmd)
 	readUntil(t, errs, `why="ended by signal 15"`)
 	_ = cmd.Wait()
-	if got := status(t, cmd); got != 143 {
+	if got := exitStatusOf(t, cmd); got != 143 {
 		t.Errorf("it ended with status %d, want that of SIGTERM, 143", got)
 	}
 }
 
-// loseTerminal runs a command line in an interactive shell, and takes the terminal away
+// runAndCloseTerminal runs a command line in an interactive shell, and takes the terminal away
 // once a session holds something.
-func loseTerminal(t *testing.T, h home, commandLine string) {
+func runAndCloseTerminal(t *testing.T, h home, commandLine string) {
 	t.Helper()
 	if _, err := exec.LookPath("bash"); err != nil {
 		t.Skip("bash is not installed")
 	}
 	shell := exec.Command("bash", "--norc", "--noprofile", "-i")
-	shell.Env = append(h.env, "PS1=ready>", "REPL="+binary())
+	shell.Env = append(h.env, "PS1=ready>", "REPL="+replBinary())
 	tty, err := pty.Start(shell)
 	if err != nil {
 		t.Fatal(err)
 	}
-	tty = unblocked(t, tty)
+	tty = newNonblockingTTY(t, tty)
 	defer tty.Close()
 	readUntil(t, tty, "ready>")
 	if _, err := tty.WriteString(commandLine + "\r"); err != nil {
@@ -69,17 +69,17 @@ func loseTerminal(t *testing.T, h home, commandLine string) {
 	drained := make(chan struct{})
 	go func() { // otherwise the shell would wait for its reader
 		defer close(drained)
-		_, _ = tty.WriteTo(nowhere{})
+		_, _ = tty.WriteTo(discardWriter{})
 	}()
-	eventually(t, "the daemon serves", func() bool { return h.run(t, "", "list").status == 0 })
-	want(t, h.run(t, "", "exec", "main", "-e", "precious = 42"), result{"", newSession("main"), 0})
+	waitUntil(t, "the daemon serves", func() bool { return h.runRepl(t, "", "list").status == 0 })
+	wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "precious = 42"), result{"", newSessionNotice("main"), 0})
 	_ = tty.Close() // as the end of a login does
 	_ = shell.Wait()
 	<-drained
 }
 
-// unblocked is the terminal's other end, which can be closed while somebody reads it.
-func unblocked(t *testing.T, tty *os.File) *os.File {
+// newNonblockingTTY is the terminal's other end, which can be closed while somebody reads it.
+func newNonblockingTTY(t *testing.T, tty *os.File) *os.File {
 	t.Helper()
 	fd, err := syscall.Dup(int(tty.Fd()))
 	if err == nil {
@@ -93,9 +93,9 @@ func unblocked(t *testing.T, tty *os.File) *os.File {
 	return os.NewFile(uintptr(fd), "terminal")
 }
 
-type nowhere struct{}
+type discardWriter struct{}
 
-func (nowhere) Write(b []byte) (int, error) { return len(b), nil }
+func (discardWriter) Write(b []byte) (int, error) { return len(b), nil }
 
 func TestServe_OutlivesItsTerminal(t *testing.T) {
 	t.Parallel()
@@ -105,11 +105,11 @@ func TestServe_OutlivesItsTerminal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := daemonHome(t)
-			loseTerminal(t, h, commandLine)
+			h := newDaemonHome(t)
+			runAndCloseTerminal(t, h, commandLine)
 			// The daemon logs earlier events before it answers this request.
-			want(t, h.run(t, "", "exec", "main", "-e", "precious"), result{"42\n", "", 0})
-			want(t, h.run(t, "", "ctl", "stop"), result{"", "", 0})
+			wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "precious"), result{"42\n", "", 0})
+			wantResult(t, h.runRepl(t, "", "ctl", "stop"), result{"", "", 0})
 			log, err := os.ReadFile(filepath.Join(h.tmp, "log"))
 			if err != nil || !strings.Contains(string(log), `why="a client told it to stop"`) {
 				t.Errorf("its log: %s, %v", log, err)
@@ -120,53 +120,53 @@ func TestServe_OutlivesItsTerminal(t *testing.T) {
 
 func TestServe_DetachedSaysWhereAndOnlyOnce(t *testing.T) {
 	t.Parallel()
-	h := daemonHome(t)
-	r := h.run(t, "", "serve", "--detach", "--session-dir", filepath.Join(h.tmp, "of my own"))
+	h := newDaemonHome(t)
+	r := h.runRepl(t, "", "serve", "--detach", "--session-dir", filepath.Join(h.tmp, "of my own"))
 	if r.status != 0 || !strings.Contains(r.stderr, "serves at "+h.socket()) || !strings.Contains(r.stderr, "serve.log") {
 		t.Fatalf("got %v", r)
 	}
-	if r := h.run(t, "", "serve", "--detach"); r.status != 3 || !strings.Contains(r.stderr, "served already: by the process ") {
+	if r := h.runRepl(t, "", "serve", "--detach"); r.status != 3 || !strings.Contains(r.stderr, "served already: by the process ") {
 		t.Errorf("a second one: %v", r)
 	}
-	want(t, h.run(t, "", "exec", "main", "-e", "1"), result{"1\n", newSession("main"), 0})
+	wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "1"), result{"1\n", newSessionNotice("main"), 0})
 	if left, _ := filepath.Glob(filepath.Join(h.tmp, "of my own", "main-*")); len(left) != 1 {
 		t.Errorf("its session is not where it was to be: %q", left)
 	}
-	want(t, h.run(t, "", "ctl", "stop"), result{"", "", 0})
+	wantResult(t, h.runRepl(t, "", "ctl", "stop"), result{"", "", 0})
 }
 
 // In a container the home directory often cannot be written.
 func TestServe_DetachedServesWhereNoLogCanBeKept(t *testing.T) {
 	t.Parallel()
-	h := daemonHome(t)
+	h := newDaemonHome(t)
 	file := filepath.Join(h.tmp, "a file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	h.env = append(h.env, "XDG_STATE_HOME="+filepath.Join(file, "state"))
-	r := h.run(t, "", "serve", "--detach")
+	r := h.runRepl(t, "", "serve", "--detach")
 	if r.status != 0 || !strings.Contains(r.stderr, "the daemon keeps no log: ") || !strings.Contains(r.stderr, "its log is "+os.DevNull) {
 		t.Fatalf("got %v", r)
 	}
-	want(t, h.run(t, "", "exec", "main", "-e", "1"), result{"1\n", newSession("main"), 0})
-	want(t, h.run(t, "", "ctl", "stop"), result{"", "", 0})
+	wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "1"), result{"1\n", newSessionNotice("main"), 0})
+	wantResult(t, h.runRepl(t, "", "ctl", "stop"), result{"", "", 0})
 }
 
 // The directory of the socket goes at the last logout, and with it everything by which
 // the daemon is found.
 func TestServe_IsFoundAgainWhenItsDirectoryWasRemoved(t *testing.T) {
 	t.Parallel()
-	h := daemonHome(t)
-	first := h.serve(t)
-	want(t, h.run(t, "", "exec", "main", "-e", "precious = 42"), result{"", newSession("main"), 0})
+	h := newDaemonHome(t)
+	first := h.startDaemon(t)
+	wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "precious = 42"), result{"", newSessionNotice("main"), 0})
 	// The daemon makes it again at once.
-	eventually(t, "it is removed", func() bool { return os.RemoveAll(filepath.Dir(h.socket())) == nil })
-	eventually(t, "the socket is there again", func() bool { return h.run(t, "", "list").status == 0 })
-	want(t, h.run(t, "", "exec", "main", "-e", "precious"), result{"42\n", "", 0})
-	if r := h.run(t, "", "serve"); r.status != 3 || !strings.Contains(r.stderr, "served already") {
+	waitUntil(t, "it is removed", func() bool { return os.RemoveAll(filepath.Dir(h.socket())) == nil })
+	waitUntil(t, "the socket is there again", func() bool { return h.runRepl(t, "", "list").status == 0 })
+	wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "precious"), result{"42\n", "", 0})
+	if r := h.runRepl(t, "", "serve"); r.status != 3 || !strings.Contains(r.stderr, "served already") {
 		t.Errorf("a second daemon: %v", r)
 	}
-	_ = end(first)
+	_ = stopProgram(first)
 	_ = first.Wait()
 	if _, err := os.Lstat(h.socket()); !os.IsNotExist(err) {
 		t.Errorf("the socket is left behind: %v", err)
@@ -175,8 +175,8 @@ func TestServe_IsFoundAgainWhenItsDirectoryWasRemoved(t *testing.T) {
 
 func TestServe_SaysThatTheOneBeforeWasKilled(t *testing.T) {
 	t.Parallel()
-	h := daemonHome(t)
-	first := h.serve(t)
+	h := newDaemonHome(t)
+	first := h.startDaemon(t)
 	_ = first.Process.Kill()
 	_ = first.Wait()
 	second := h.command(t, "serve", "--quiet")
@@ -188,7 +188,7 @@ func TestServe_SaysThatTheOneBeforeWasKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = end(second)
+		_ = stopProgram(second)
 		_ = second.Wait()
 	})
 	readUntil(t, errs, "its sessions are lost, and repl recover has what they did")
@@ -197,7 +197,7 @@ func TestServe_SaysThatTheOneBeforeWasKilled(t *testing.T) {
 // A lock or a pipe of the caller's must not live as long as the daemon does.
 func TestServe_DetachedHasNoFilesOfItsCaller(t *testing.T) {
 	t.Parallel()
-	h := daemonHome(t)
+	h := newDaemonHome(t)
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -210,8 +210,8 @@ func TestServe_DetachedHasNoFilesOfItsCaller(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	defer h.run(t, "", "ctl", "stop")
-	if err := r.SetReadDeadline(time.Now().Add(deadline)); err != nil {
+	defer h.runRepl(t, "", "ctl", "stop")
+	if err := r.SetReadDeadline(time.Now().Add(testTimeout)); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := r.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {

@@ -16,7 +16,7 @@ import (
 )
 
 // deadline bounds every wait for a fact. A test that gets near it has failed.
-const deadline = 2 * time.Minute
+const testTimeout = 2 * time.Minute
 
 // A home is where one test's commands keep their files.
 type home struct {
@@ -24,20 +24,20 @@ type home struct {
 	tmp string // for temporary files
 	env []string
 
-	boxed bool // its test is about the sandbox
+	wantsSandbox bool // its test is about the sandbox
 }
 
 // command is repl with args. It is killed at the deadline.
 func (h home) command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), deadline)
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	t.Cleanup(cancel)
 	return h.commandWithin(ctx, args...)
 }
 
 // commandWithin is repl with args. It is killed at the end of a context.
 func (h home) commandWithin(ctx context.Context, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, binary(), args...)
+	cmd := exec.CommandContext(ctx, replBinary(), args...)
 	cmd.Dir, cmd.Env = h.dir, h.env
 	return cmd
 }
@@ -52,8 +52,8 @@ func (r result) String() string {
 	return fmt.Sprintf("status %d, output %q, errors %q", r.status, r.stdout, r.stderr)
 }
 
-// run runs repl with text as its standard input.
-func (h home) run(t *testing.T, text string, args ...string) result {
+// runRepl runs repl with text as its standard input.
+func (h home) runRepl(t *testing.T, text string, args ...string) result {
 	t.Helper()
 	cmd := h.command(t, args...)
 	cmd.Stdin = strings.NewReader(text)
@@ -62,11 +62,11 @@ func (h home) run(t *testing.T, text string, args ...string) result {
 	if e := cmd.Run(); e != nil && cmd.ProcessState == nil {
 		t.Fatal(e)
 	}
-	return result{out.String(), err.String(), status(t, cmd)}
+	return result{out.String(), err.String(), exitStatusOf(t, cmd)}
 }
 
-// want compares whole results.
-func want(t *testing.T, got, want result) {
+// wantResult compares whole results.
+func wantResult(t *testing.T, got, want result) {
 	t.Helper()
 	if got != want {
 		t.Errorf("got  %v\nwant %v", got, want)
@@ -88,12 +88,12 @@ func readUntil(t *testing.T, r io.Reader, text string) string {
 	return string(all)
 }
 
-// eventually waits for a fact that nobody announces.
-func eventually(t *testing.T, what string, holds func() bool) {
+// waitUntil waits for a fact that nobody announces.
+func waitUntil(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	late := time.After(deadline)
+	late := time.After(testTimeout)
 	for !holds() {
 		select {
 		case <-tick.C:
@@ -103,29 +103,29 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// mcp is the command of a server for Python. Where no sandbox can be made, or one whose first reply
+// mcpCommand is the command of a server for Python. Where no sandbox can be made, or one whose first reply
 // says that it has no copy of the caches, its sessions are in none, unless args say which or the test is
 // about that.
-func (h home) mcp(t *testing.T, args ...string) *exec.Cmd {
+func (h home) mcpCommand(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	home, err := os.UserHomeDir()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !h.boxed && !slices.Contains(args, "--sandbox") && (confined.WhyNoNamespaces() != "" || confined.WhyNoLayers(home) != "") {
+	if !h.wantsSandbox && !slices.Contains(args, "--sandbox") && (confined.WhyNoNamespaces() != "" || confined.WhyNoLayers(home) != "") {
 		args = append([]string{"--sandbox", "full"}, args...)
 	}
 	return h.command(t, append([]string{"mcp", "--lang", "python"}, args...)...)
 }
 
-// gone waits until a process has ended.
-func gone(t *testing.T, pid int) {
+// waitGone waits until a process has ended.
+func waitGone(t *testing.T, pid int) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("process %d is gone", pid), func() bool { return !isAlive(pid) })
+	waitUntil(t, fmt.Sprintf("process %d is gone", pid), func() bool { return !isAlive(pid) })
 }
 
-// environment is the value of a variable that commands of h get.
-func (h home) environment(name string) (value string) {
+// envValue is the value of a variable that commands of h get.
+func (h home) envValue(name string) (value string) {
 	for _, kv := range h.env {
 		if v, ok := strings.CutPrefix(kv, name+"="); ok {
 			value = v

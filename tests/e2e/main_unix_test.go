@@ -25,16 +25,16 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(birdsEnv) != "" {
-		serveBirds()
+	if os.Getenv(birdServerEnv) != "" {
+		runBirdServer()
 		return
 	}
-	waits.SideBySide()
-	os.Exit(build(m))
+	waits.AllowParallel()
+	os.Exit(buildAndRun(m))
 }
 
-func build(m *testing.M) int {
-	if binary() != "" { // a test has started this program
+func buildAndRun(m *testing.M) int {
+	if replBinary() != "" { // a test has started this program
 		return m.Run()
 	}
 	dir, err := os.MkdirTemp("", "e2e-")
@@ -53,14 +53,14 @@ func build(m *testing.M) int {
 	return m.Run()
 }
 
-func binary() string { return os.Getenv(binaryEnv) }
+func replBinary() string { return os.Getenv(binaryEnv) }
 
 func newHome(t *testing.T) home {
 	t.Helper()
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("python3 is not installed")
 	}
-	lookAtSources(t)
+	statSources(t)
 	h := home{dir: t.TempDir(), tmp: t.TempDir()}
 	h.env = append(os.Environ(),
 		"REPL_SOCKET=", "REPL_VIA=", "REPL_PLACE=", "XDG_RUNTIME_DIR="+t.TempDir(), "SLURM_JOB_ID=", // no daemon of the one who tests
@@ -69,16 +69,16 @@ func newHome(t *testing.T) home {
 	return h
 }
 
-// lookAtSources makes the result of the test depend on what the binary is built
+// statSources makes the result of the test depend on what the binary is built
 // from: the go command keeps results by the files that a test looks at.
-func lookAtSources(t *testing.T) {
+func statSources(t *testing.T) {
 	t.Helper()
-	if err := look(); err != nil {
+	if err := statAllSources(); err != nil {
 		t.Fatal(err)
 	}
 }
 
-var look = sync.OnceValue(func() error {
+var statAllSources = sync.OnceValue(func() error {
 	for _, dir := range []string{"client", "cmd", "internal", "ipc", "session", "supervisor", "timeline", "workers", "go.mod"} {
 		err := filepath.WalkDir(filepath.Join("..", "..", dir), func(path string, _ fs.DirEntry, err error) error {
 			if err == nil {
@@ -93,8 +93,8 @@ var look = sync.OnceValue(func() error {
 	return nil
 })
 
-// status is a shell's $?.
-func status(t *testing.T, cmd *exec.Cmd) int {
+// exitStatusOf is a shell's $?.
+func exitStatusOf(t *testing.T, cmd *exec.Cmd) int {
 	t.Helper()
 	w, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
 	if !ok {
@@ -106,8 +106,8 @@ func status(t *testing.T, cmd *exec.Cmd) int {
 	return w.ExitStatus()
 }
 
-// leavesNothing checks that no session and no picture of the home's is left.
-func (h home) leavesNothing(t *testing.T) {
+// wantNothingLeft checks that no session and no picture of the home's is left.
+func (h home) wantNothingLeft(t *testing.T) {
 	t.Helper()
 	for _, pattern := range []string{"turnstone-*/*", "turnstone-pictures-*"} {
 		if left, err := filepath.Glob(filepath.Join(h.tmp, pattern)); err != nil || len(left) > 0 {
@@ -116,8 +116,8 @@ func (h home) leavesNothing(t *testing.T) {
 	}
 }
 
-// socketName is a socket for one daemon. A test's own directory has too long a name.
-func socketName(t *testing.T) string {
+// newSocketName is a socket for one daemon. A test's own directory has too long a name.
+func newSocketName(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "e2e")
 	if err != nil {
@@ -127,24 +127,24 @@ func socketName(t *testing.T) string {
 	return filepath.Join(dir, "d")
 }
 
-// noSocket is what the system says of a socket that is not there.
-const noSocket = "connect: no such file or directory"
+// noSocketMessage is what the system says of a socket that is not there.
+const noSocketMessage = "connect: no such file or directory"
 
-// badSocket is one that no daemon makes, and whyBadSocket a part of why.
-func (h home) badSocket() string { return filepath.Join(h.tmp, strings.Repeat("x", 200)) }
+// invalidSocket is one that no daemon makes, and invalidSocketReason a part of why.
+func (h home) invalidSocket() string { return filepath.Join(h.tmp, strings.Repeat("x", 200)) }
 
-const whyBadSocket = "the system allows"
+const invalidSocketReason = "the system allows"
 
-// ownConsole has nothing to change here: signals reach one process.
-func ownConsole(cmd *exec.Cmd) *exec.Cmd { return cmd }
+// withOwnConsole has nothing to change here: signals reach one process.
+func withOwnConsole(cmd *exec.Cmd) *exec.Cmd { return cmd }
 
-// end asks a program to end.
-func end(cmd *exec.Cmd) error { return cmd.Process.Signal(syscall.SIGTERM) }
+// stopProgram asks a program to end.
+func stopProgram(cmd *exec.Cmd) error { return cmd.Process.Signal(syscall.SIGTERM) }
 
-// waysToEnd are those that a person or the system has.
-var waysToEnd = map[string]func(cmd *exec.Cmd) error{
-	"SIGTERM": end,
+// stopMethods are those that a person or the system has.
+var stopMethods = map[string]func(cmd *exec.Cmd) error{
+	"SIGTERM": stopProgram,
 	"SIGINT":  func(cmd *exec.Cmd) error { return cmd.Process.Signal(syscall.SIGINT) },
 }
 
-func isAlive(pid int) bool { return programs.Alive(pid) }
+func isAlive(pid int) bool { return programs.IsAlive(pid) }

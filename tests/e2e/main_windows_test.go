@@ -19,7 +19,7 @@ const interruptEnv = "E2E_INTERRUPT"
 
 func TestMain(m *testing.M) {
 	if pid, err := strconv.Atoi(os.Getenv(interruptEnv)); err == nil {
-		if err := typeInterrupt(pid); err != nil {
+		if err := sendConsoleCtrlC(pid); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func typeInterrupt(pid int) error {
+func sendConsoleCtrlC(pid int) error {
 	kernel32 := windows.NewLazySystemDLL("kernel32.dll")
 	_, _, _ = kernel32.NewProc("FreeConsole").Call()
 	if ok, _, err := kernel32.NewProc("AttachConsole").Call(uintptr(pid)); ok == 0 {
@@ -40,9 +40,9 @@ func typeInterrupt(pid int) error {
 	return windows.GenerateConsoleCtrlEvent(windows.CTRL_C_EVENT, 0)
 }
 
-// binary returns the path of the built command. The machine that runs these tests may have no
+// replBinary returns the path of the built command. The machine that runs these tests may have no
 // Go to build it.
-func binary() string {
+func replBinary() string {
 	path := os.Getenv("TURNSTONE_TEST_REPL")
 	if path == "" {
 		return ""
@@ -55,7 +55,7 @@ func binary() string {
 
 func newHome(t *testing.T) home {
 	t.Helper()
-	if binary() == "" {
+	if replBinary() == "" {
 		t.Skip("TURNSTONE_TEST_REPL does not name a repl.exe")
 	}
 	h := home{dir: t.TempDir(), tmp: t.TempDir()}
@@ -63,34 +63,34 @@ func newHome(t *testing.T) home {
 	return h
 }
 
-// status is a shell's $?.
-func status(t *testing.T, cmd *exec.Cmd) int {
+// exitStatusOf is a shell's $?.
+func exitStatusOf(t *testing.T, cmd *exec.Cmd) int {
 	t.Helper()
 	return cmd.ProcessState.ExitCode()
 }
 
-// socketName is a pipe for one daemon.
-func socketName(t *testing.T) string {
+// newSocketName is a pipe for one daemon.
+func newSocketName(t *testing.T) string {
 	t.Helper()
 	return `\\.\pipe\turnstone-` + strings.ReplaceAll(t.Name(), "/", "-") + strconv.Itoa(os.Getpid())
 }
 
-// noSocket is what the system says of a pipe that is not there.
-var noSocket = windows.ERROR_FILE_NOT_FOUND.Error()
+// noSocketMessage is what the system says of a pipe that is not there.
+var noSocketMessage = windows.ERROR_FILE_NOT_FOUND.Error()
 
-// badSocket is one that no daemon makes, and whyBadSocket a part of why.
-func (h home) badSocket() string { return filepath.Join(h.tmp, "socket") }
+// invalidSocket is one that no daemon makes, and invalidSocketReason a part of why.
+func (h home) invalidSocket() string { return filepath.Join(h.tmp, "socket") }
 
-const whyBadSocket = "on Windows a daemon is at a named pipe"
+const invalidSocketReason = "on Windows a daemon is at a named pipe"
 
-// ownConsole has a program run at a console of its own, where Ctrl-C reaches nobody else.
-func ownConsole(cmd *exec.Cmd) *exec.Cmd {
+// withOwnConsole has a program run at a console of its own, where Ctrl-C reaches nobody else.
+func withOwnConsole(cmd *exec.Cmd) *exec.Cmd {
 	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: windows.CREATE_NO_WINDOW}
 	return cmd
 }
 
-// end asks a program to end.
-func end(cmd *exec.Cmd) error {
+// stopProgram asks a program to end.
+func stopProgram(cmd *exec.Cmd) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -103,8 +103,8 @@ func end(cmd *exec.Cmd) error {
 	return nil
 }
 
-// waysToEnd are those that a person or the system has.
-var waysToEnd = map[string]func(cmd *exec.Cmd) error{"Ctrl-C": end}
+// stopMethods are those that a person or the system has.
+var stopMethods = map[string]func(cmd *exec.Cmd) error{"Ctrl-C": stopProgram}
 
 // isAlive reports whether there is a process.
 func isAlive(pid int) bool {

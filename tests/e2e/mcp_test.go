@@ -20,13 +20,13 @@ import (
 
 // An agent is a client of one MCP server, in the version without a handshake.
 type agent struct {
-	t   *testing.T
-	cmd *exec.Cmd
-	in  io.WriteCloser
-	out *bufio.Scanner
-	n   int
+	t      *testing.T
+	cmd    *exec.Cmd
+	in     io.WriteCloser
+	out    *bufio.Scanner
+	lastID int
 
-	unread io.Closer // ends the reading of out
+	outCloser io.Closer // ends the reading of out
 }
 
 func newAgent(t *testing.T, h home, args ...string) *agent {
@@ -37,7 +37,7 @@ func newAgent(t *testing.T, h home, args ...string) *agent {
 // newAgentWithLog is newAgent with a server whose standard error goes to log.
 func newAgentWithLog(t *testing.T, h home, log io.Writer, args ...string) *agent {
 	t.Helper()
-	cmd := h.mcp(t, args...)
+	cmd := h.mcpCommand(t, args...)
 	cmd.Stderr = log
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -50,26 +50,26 @@ func newAgentWithLog(t *testing.T, h home, log io.Writer, args ...string) *agent
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	return &agent{t: t, cmd: cmd, in: in, out: bufio.NewScanner(out), unread: out}
+	return &agent{t: t, cmd: cmd, in: in, out: bufio.NewScanner(out), outCloser: out}
 }
 
-// send calls repl, and wants to be told how far that is.
-func (a *agent) send(input string) {
+// sendInput calls repl, and wants to be told how far that is.
+func (a *agent) sendInput(input string) {
 	a.t.Helper()
 	text, err := json.Marshal(input)
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	a.n++
+	a.lastID++
 	_, err = fmt.Fprintf(a.in, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"repl","arguments":{"input":%s},`+
-		`"_meta":{"progressToken":"token","io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`+"\n", a.n, text)
+		`"_meta":{"progressToken":"token","io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`+"\n", a.lastID, text)
 	if err != nil {
 		a.t.Fatal(err)
 	}
 }
 
-// until reads what the server sends up to the line that holds text.
-func (a *agent) until(text string) string {
+// readLineWith reads what the server sends up to the line that holds text.
+func (a *agent) readLineWith(text string) string {
 	a.t.Helper()
 	for a.out.Scan() {
 		if strings.Contains(a.out.Text(), text) {
@@ -80,24 +80,24 @@ func (a *agent) until(text string) string {
 	return ""
 }
 
-// repl is the text of the reply to one input.
-func (a *agent) repl(input string) string {
+// callRepl is the text of the reply to one input.
+func (a *agent) callRepl(input string) string {
 	a.t.Helper()
-	a.send(input)
-	return a.answer()
+	a.sendInput(input)
+	return a.readAnswer()
 }
 
-// answer is the text of the next reply.
-func (a *agent) answer() string {
+// readAnswer is the text of the next reply.
+func (a *agent) readAnswer() string {
 	a.t.Helper()
-	a.until(`"result"`)
+	a.readLineWith(`"result"`)
 	var answer struct {
 		Result struct{ Content []struct{ Text string } }
 	}
 	if err := json.Unmarshal(a.out.Bytes(), &answer); err != nil || len(answer.Result.Content) == 0 {
 		a.t.Fatalf("got %q, %v", a.out.Text(), err)
 	}
-	_, text := withoutHolds(answer.Result.Content[0].Text)
+	_, text := splitSandboxLine(answer.Result.Content[0].Text)
 	return text
 }
 
@@ -118,13 +118,13 @@ func TestMCP_LeavesNoProcessWhenItsClientLeavesInACall(t *testing.T) {
 			t.Parallel()
 			h := newHome(t)
 			a := newAgent(t, h, "--sandbox", "full") // a sandbox has numbers of its own for processes
-			a.send(`import os, subprocess, time
+			a.sendInput(`import os, subprocess, time
 child = subprocess.Popen(["sleep", "1000"])
 with open("new", "w") as f: f.write(f"{os.getpid()} {child.pid}")
 os.rename("new", "pids")
 time.sleep(1000)`)
 			var pids []int
-			eventually(t, "the code says its processes", func() bool {
+			waitUntil(t, "the code says its processes", func() bool {
 				text, err := os.ReadFile(filepath.Join(h.dir, "pids"))
 				for _, word := range strings.Fields(string(text)) {
 					pid, _ := strconv.Atoi(word)
@@ -136,17 +136,17 @@ time.sleep(1000)`)
 				t.Fatal(err)
 			}
 			for _, pid := range pids {
-				gone(t, pid)
+				waitGone(t, pid)
 			}
-			a.until("[session ended: closed, state lost")
+			a.readLineWith("[session ended: closed, state lost")
 			for a.out.Scan() {
 				t.Errorf("it wrote %q", a.out.Text())
 			}
 			_ = a.cmd.Wait()
-			if got := status(t, a.cmd); got != test.status {
+			if got := exitStatusOf(t, a.cmd); got != test.status {
 				t.Errorf("got status %d, want %d", got, test.status)
 			}
-			h.leavesNothing(t)
+			h.wantNothingLeft(t)
 		})
 	}
 }
@@ -156,24 +156,24 @@ func TestMCP_EndsWhenNobodyReads(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	a := newAgent(t, h, "--sandbox", "full")
-	a.repl("import os, time")
-	a.send(`with open("pid", "w") as f: _ = f.write(str(os.getpid()))
+	a.callRepl("import os, time")
+	a.sendInput(`with open("pid", "w") as f: _ = f.write(str(os.getpid()))
 time.sleep(1000)`)
 	var pid int
-	eventually(t, "the code says its process", func() bool {
+	waitUntil(t, "the code says its process", func() bool {
 		text, err := os.ReadFile(filepath.Join(h.dir, "pid"))
 		pid, _ = strconv.Atoi(string(text))
 		return err == nil && pid != 0
 	})
-	if err := a.unread.Close(); err != nil { // its input stays open
+	if err := a.outCloser.Close(); err != nil { // its input stays open
 		t.Fatal(err)
 	}
-	gone(t, pid)
+	waitGone(t, pid)
 	_ = a.cmd.Wait()
-	if got, want := status(t, a.cmd), 128+int(syscall.SIGPIPE); got != want {
+	if got, want := exitStatusOf(t, a.cmd), 128+int(syscall.SIGPIPE); got != want {
 		t.Errorf("got status %d, want %d", got, want)
 	}
-	h.leavesNothing(t)
+	h.wantNothingLeft(t)
 }
 
 // Some clients start servers without an environment. A shell looks for programs then, too.
@@ -209,7 +209,7 @@ func TestMCP_KeepsTheSecretsOfItsClientFromTheCode(t *testing.T) {
 	h.env = append(h.env, "CLAUDE_CODE_MESSAGING_TOKEN=a", "CLAUDE_CODE_OAUTH_TOKEN=b", "GEMINI_CLI_IDE_AUTH_TOKEN=c",
 		"CODEX_ACCESS_TOKEN=d", "OPENCODE_SERVER_PASSWORD=e", "OPENAI_API_KEY=mine")
 	a := newAgent(t, h, "--sandbox", "full") // a sandbox hides the user's own key as well
-	got := a.repl(`import os; sorted(v for k, v in os.environ.items() if v in ("a", "b", "c", "d", "e", "mine"))`)
+	got := a.callRepl(`import os; sorted(v for k, v in os.environ.items() if v in ("a", "b", "c", "d", "e", "mine"))`)
 	if got != "['mine']" {
 		t.Errorf("got %s, want the user's own key only", got)
 	}
@@ -225,7 +225,7 @@ func TestMCP_SaysWhatGoesWrongOnStandardError(t *testing.T) {
 	a := newAgentWithLog(t, h, &log)
 	fmt.Fprintln(a.in, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"repl","arguments":{"input":"1","session":"no name"},`+
 		`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`)
-	a.until("is not a session name")
+	a.readLineWith("is not a session name")
 	_ = a.in.Close()
 	_ = a.cmd.Wait()
 	if !strings.Contains(log.String(), "a session did not open") {
@@ -255,7 +255,7 @@ func TestMCP_WorksInTheProjectOfItsClient(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := a.repl(`import os; print(os.getcwd())`); got != want {
+		if got := a.callRepl(`import os; print(os.getcwd())`); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 		_ = a.in.Close()
@@ -267,7 +267,7 @@ func TestMCP_RefusesWrongOptions(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	for flag, word := range map[string]string{"--stdin=nobody": "auto model ask deny", "--image-size=5": "at least 64 pixels"} {
-		if got := h.run(t, "", "mcp", flag); got.status != 2 || !strings.Contains(got.stderr, word) {
+		if got := h.runRepl(t, "", "mcp", flag); got.status != 2 || !strings.Contains(got.stderr, word) {
 			t.Errorf("%s: got %v", flag, got)
 		}
 	}

@@ -18,26 +18,26 @@ func TestExec_Output(t *testing.T) {
 	t.Parallel()
 	t.Run("of any length is whole in a file", func(t *testing.T) {
 		t.Parallel()
-		h := daemonHome(t)
-		h.serve(t)
+		h := newDaemonHome(t)
+		h.startDaemon(t)
 		var lines strings.Builder
 		for i := range 20_000 {
 			fmt.Fprintln(&lines, i)
 		}
-		want(t, h.run(t, "", "exec", "main", "-e", "for i in range(20_000): print(i)"), result{lines.String(), newSession("main"), 0})
-		want(t, h.run(t, "", "exec", "main", "-e", "for i in range(50): print('same')"), result{strings.Repeat("same\n", 50), "", 0})
+		wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "for i in range(20_000): print(i)"), result{lines.String(), newSessionNotice("main"), 0})
+		wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "for i in range(50): print('same')"), result{strings.Repeat("same\n", 50), "", 0})
 		long := strings.Repeat("x", 300_000)
-		want(t, h.run(t, "", "exec", "main", "-e", "print('x' * 300_000, end='')"), result{long, "", 0})
-		want(t, h.run(t, "", "exec", "main", "-e", "for i in range(20_000): print(i)", "-e", "n = input()"),
+		wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "print('x' * 300_000, end='')"), result{long, "", 0})
+		wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "for i in range(20_000): print(i)", "-e", "n = input()"),
 			result{lines.String(), "repl: waiting for input: \"\" (answer with repl input main)\n", 5})
-		want(t, h.run(t, "", "input", "main", "-e", "ada"), result{"", "", 0})
-		want(t, h.run(t, "", "exec", "main", "-e", "m = input()", "-e", "for i in range(20_000): print(i)"), result{"", "repl: waiting for input: \"\" (answer with repl input main)\n", 5})
-		want(t, h.run(t, "", "input", "main", "-e", "eve"), result{lines.String(), "", 0})
+		wantResult(t, h.runRepl(t, "", "input", "main", "-e", "ada"), result{"", "", 0})
+		wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "m = input()", "-e", "for i in range(20_000): print(i)"), result{"", "repl: waiting for input: \"\" (answer with repl input main)\n", 5})
+		wantResult(t, h.runRepl(t, "", "input", "main", "-e", "eve"), result{lines.String(), "", 0})
 	})
 	t.Run("comes while the code runs", func(t *testing.T) {
 		t.Parallel()
-		h := daemonHome(t)
-		h.serve(t)
+		h := newDaemonHome(t)
+		h.startDaemon(t)
 		cmd := h.command(t, "exec", "main", "-e", "import os, time; print('first')",
 			"-e", "while not os.path.exists('go'): time.sleep(.01)", "-e", "", "-e", "print('last')")
 		out, err := cmd.StdoutPipe()
@@ -58,20 +58,20 @@ func TestExec_Output(t *testing.T) {
 	})
 	t.Run("that is left out at a terminal is named", func(t *testing.T) {
 		t.Parallel()
-		h := daemonHome(t)
-		h.serve(t)
-		p := h.start(t, "exec", "main", "-e", "for i in range(20_000): print(i)")
-		p.sees("19999")
-		p.sees("repl: this is not all of the output; all of it is in ")
-		p.sees("output.txt")
+		h := newDaemonHome(t)
+		h.startDaemon(t)
+		p := h.startTerminal(t, "exec", "main", "-e", "for i in range(20_000): print(i)")
+		p.waitText("19999")
+		p.waitText("repl: this is not all of the output; all of it is in ")
+		p.waitText("output.txt")
 		if err := p.cmd.Wait(); err != nil {
 			t.Error(err)
 		}
 	})
 	t.Run("that nobody reads any more leaves the turn running", func(t *testing.T) {
 		t.Parallel()
-		h := daemonHome(t)
-		h.serve(t)
+		h := newDaemonHome(t)
+		h.startDaemon(t)
 		r, w, err := os.Pipe()
 		if err != nil {
 			t.Fatal(err)
@@ -86,62 +86,62 @@ func TestExec_Output(t *testing.T) {
 		readUntil(t, r, "first\n")
 		_ = r.Close()
 		_ = cmd.Wait()
-		if got := status(t, cmd); got != 141 {
+		if got := exitStatusOf(t, cmd); got != 141 {
 			t.Errorf("got status %d, want 141", got)
 		}
 		if err := os.WriteFile(filepath.Join(h.dir, "go"), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if r := h.run(t, "", "wait", "main"); r.status != 0 {
+		if r := h.runRepl(t, "", "wait", "main"); r.status != 0 {
 			t.Errorf("got %v", r)
 		}
-		want(t, h.run(t, "", "exec", "main", "-e", "end"), result{"'done'\n", "", 0})
+		wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "end"), result{"'done'\n", "", 0})
 	})
 }
 
 func TestExec_ItsSessionBeginsInTheDirectoryOfItsCaller(t *testing.T) {
 	t.Parallel()
-	h := daemonHome(t)
-	h.serve(t)
+	h := newDaemonHome(t)
+	h.startDaemon(t)
 	h.dir = t.TempDir()
-	want(t, h.run(t, "", "exec", "main", "-e", "import os; print(os.path.samefile('.', "+strconv.Quote(h.dir)+"))"), result{"True\n", newSession("main"), 0})
+	wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "import os; print(os.path.samefile('.', "+strconv.Quote(h.dir)+"))"), result{"True\n", newSessionNotice("main"), 0})
 }
 
 func TestExec_SaysThatTheVariablesOfASessionAreGone(t *testing.T) {
 	t.Parallel()
-	h := daemonHome(t)
-	h.serve(t)
+	h := newDaemonHome(t)
+	h.startDaemon(t)
 	gone := func(why string) string { return "repl: main began anew, and its variables are gone: " + why + "\n" }
-	want(t, h.run(t, "", "exec", "main", "-e", "x = 1"), result{"", newSession("main"), 0})
-	if err := syscall.Kill(h.sessions(t)["main"].PID, syscall.SIGKILL); err != nil {
+	wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "x = 1"), result{"", newSessionNotice("main"), 0})
+	if err := syscall.Kill(h.listSessions(t)["main"].PID, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "its worker has ended", func() bool { return h.sessions(t)["main"].State == session.StateEnded })
-	want(t, h.run(t, "", "exec", "main", "-e", "x = 2; print(x)"), result{"2\n", gone("killed by SIGKILL"), 0})
-	want(t, h.run(t, "", "exec", "main", "-e", "print(x)"), result{"2\n", "", 0})
-	h.run(t, "", "exec", "main", "-e", "import os; os._exit(3)")
-	p := h.start(t, "exec", "main", "-e", "3")
-	p.sees(strings.ReplaceAll(gone("exit status 3"), "\n", "\r\n"))
-	p.sees("3\r\n")
-	h.run(t, "", "reset", "main")
-	want(t, h.run(t, "", "exec", "main", "-e", "4"), result{"4\n", gone("reset"), 0})
+	waitUntil(t, "its worker has ended", func() bool { return h.listSessions(t)["main"].State == session.StateEnded })
+	wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "x = 2; print(x)"), result{"2\n", gone("killed by SIGKILL"), 0})
+	wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "print(x)"), result{"2\n", "", 0})
+	h.runRepl(t, "", "exec", "main", "-e", "import os; os._exit(3)")
+	p := h.startTerminal(t, "exec", "main", "-e", "3")
+	p.waitText(strings.ReplaceAll(gone("exit status 3"), "\n", "\r\n"))
+	p.waitText("3\r\n")
+	h.runRepl(t, "", "reset", "main")
+	wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "4"), result{"4\n", gone("reset"), 0})
 }
 
 func TestExec_ItsSessionHasTheVariablesOfItsCallersLogin(t *testing.T) {
 	t.Parallel()
-	h := daemonHome(t)
+	h := newDaemonHome(t)
 	h.env = append([]string{"DISPLAY=:0", "SSH_AUTH_SOCK=/gone", "LATER=0"}, h.env...)
-	h.serve(t)
+	h.startDaemon(t)
 	h.env = append([]string{"DISPLAY=:7", "SSH_AUTH_SOCK=/tmp/agent", "LATER=1"}, h.env[3:]...)
 	ask := func(name string, more ...string) string {
 		t.Helper()
-		return h.run(t, "", append([]string{"exec", name, "-e", "import os; [os.environ.get(n) for n in ('DISPLAY', 'SSH_AUTH_SOCK', 'LATER')]"}, more...)...).stdout
+		return h.runRepl(t, "", append([]string{"exec", name, "-e", "import os; [os.environ.get(n) for n in ('DISPLAY', 'SSH_AUTH_SOCK', 'LATER')]"}, more...)...).stdout
 	}
 	const want = "[':7', '/tmp/agent', '0']\n"
 	if got := ask("main"); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	h.run(t, "", "reset", "main")
+	h.runRepl(t, "", "reset", "main")
 	if got := ask("main"); got != want {
 		t.Errorf("after a reset: got %s, want %s", got, want)
 	}
@@ -149,8 +149,8 @@ func TestExec_ItsSessionHasTheVariablesOfItsCallersLogin(t *testing.T) {
 
 func TestExec_MakesNoSessionInADirectoryThatIsGone(t *testing.T) {
 	t.Parallel()
-	h := daemonHome(t)
-	h.serve(t)
+	h := newDaemonHome(t)
+	h.startDaemon(t)
 	gone := func(args ...string) (said string) {
 		t.Helper()
 		cmd := h.command(t, args...)
@@ -162,10 +162,10 @@ func TestExec_MakesNoSessionInADirectoryThatIsGone(t *testing.T) {
 	if got := gone("exec", "main", "-e", "1"); !strings.Contains(got, "the working directory, which is gone") {
 		t.Errorf("got %q", got)
 	}
-	if got := h.sessions(t); len(got) != 0 {
+	if got := h.listSessions(t); len(got) != 0 {
 		t.Errorf("there is %v", got)
 	}
-	h.run(t, "", "exec", "main", "-e", "1")
+	h.runRepl(t, "", "exec", "main", "-e", "1")
 	if got := gone("exec", "main", "-e", "6 * 7"); got != "42\n" {
 		t.Errorf("in a session that is there, got %q", got)
 	}
@@ -180,20 +180,20 @@ func TestTemp_OneThatCannotBeWrittenIsLeftOutAsByPython(t *testing.T) {
 	}
 	for _, dir := range []string{filepath.Join(h.dir, "gone"), file} {
 		h.env = append(h.env, "TMPDIR="+dir)
-		want(t, h.run(t, "", "-e", "import os, tempfile; print(os.environ['TMPDIR'], tempfile.gettempdir())"), result{"/tmp /tmp\n", "", 0})
+		wantResult(t, h.runRepl(t, "", "-e", "import os, tempfile; print(os.environ['TMPDIR'], tempfile.gettempdir())"), result{"/tmp /tmp\n", "", 0})
 	}
 }
 
 func TestExec_EndsWithATurnWhoseWorkerDidNotStart(t *testing.T) {
 	t.Parallel()
-	h := daemonHome(t)
-	h.serve(t)
+	h := newDaemonHome(t)
+	h.startDaemon(t)
 	late := filepath.Join(h.dir, "late") // than the call that begins the turn
 	if err := os.WriteFile(late, []byte("#!/bin/sh\nsleep 1; echo 'no licence'; exit 3\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
-		r := h.run(t, "", "exec", "main", "--worker", "own="+strconv.Quote(late), "-e", "1")
+		r := h.runRepl(t, "", "exec", "main", "--worker", "own="+strconv.Quote(late), "-e", "1")
 		if r.status != 1 || r.stdout != "no licence\n[session did not start: exit status 3]\n" {
 			t.Errorf("got %v", r)
 		}

@@ -14,25 +14,25 @@ import (
 func TestWith_RunsNothingThatASessionInASandboxWrites(t *testing.T) {
 	t.Parallel()
 	confined.RequireNamespaces(t)
-	h := withTiny(t, newHome(t))
+	h := withTinyPackage(t, newHome(t))
 	ran := filepath.Join(h.tmp, "ran")
 	if err := os.MkdirAll(filepath.Join(h.dir, ".venv/bin"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := programs.Write(filepath.Join(h.dir, ".venv/bin/python"), []byte("#!/bin/sh\n(>"+ran+") 2>/dev/null\nexec python3 \"$@\"\n")); err != nil {
+	if err := programs.WriteExecutable(filepath.Join(h.dir, ".venv/bin/python"), []byte("#!/bin/sh\n(>"+ran+") 2>/dev/null\nexec python3 \"$@\"\n")); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(h.dir, ".venv/pyvenv.cfg"), []byte("home = /usr/bin\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := h.run(t, "", "--sandbox", "workspace", "--with", "tiny", "-e", "1"); got.status != 1 || !strings.Contains(got.stderr, "is in a directory of the session") {
+	if got := h.runRepl(t, "", "--sandbox", "workspace", "--with", "tiny", "-e", "1"); got.status != 1 || !strings.Contains(got.stderr, "is in a directory of the session") {
 		t.Errorf("got %v", got)
 	}
-	agent := speak(t, h.command(t, "mcp", "--lang", "python", "--with", "tiny"), func() {})
-	if got := agent.repl("1"); !strings.Contains(got, "is in a directory of the session") {
+	agent := startMCPClient(t, h.command(t, "mcp", "--lang", "python", "--with", "tiny"), func() {})
+	if got := agent.callRepl("1"); !strings.Contains(got, "is in a directory of the session") {
 		t.Errorf("an agent: got %q", got)
 	}
-	if exists(ran) {
+	if fileExists(ran) {
 		t.Error("it ran outside of the sandbox")
 	}
 }

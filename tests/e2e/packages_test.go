@@ -17,8 +17,8 @@ import (
 	"github.com/turnstone-repl/turnstone/tests/programs"
 )
 
-// withTiny is a home whose pip knows one package, tiny, and reaches nothing else.
-func withTiny(t *testing.T, h home) home {
+// withTinyPackage is a home whose pip knows one package, tiny, and reaches nothing else.
+func withTinyPackage(t *testing.T, h home) home {
 	t.Helper()
 	dir := t.TempDir()
 	file, err := os.Create(filepath.Join(dir, "tiny-1.0-py3-none-any.whl"))
@@ -52,22 +52,22 @@ func withTiny(t *testing.T, h home) home {
 
 func TestWith_PackagesAreThereForOneProgramOnly(t *testing.T) {
 	t.Parallel()
-	needsInstaller(t)
-	h := withTiny(t, newHome(t))
-	want(t, h.run(t, "", "--with", "tiny", "-e", "import tiny; print(tiny.answer)"), result{"42\n", "", 0})
-	want(t, h.run(t, "import tiny; print(tiny.answer)", "--with", "tiny"), result{"42\n", "", 0})
-	if r := h.run(t, "", "-e", "import tiny"); r.status != 1 || !strings.Contains(r.stderr, "ModuleNotFoundError") {
+	skipWithoutInstaller(t)
+	h := withTinyPackage(t, newHome(t))
+	wantResult(t, h.runRepl(t, "", "--with", "tiny", "-e", "import tiny; print(tiny.answer)"), result{"42\n", "", 0})
+	wantResult(t, h.runRepl(t, "import tiny; print(tiny.answer)", "--with", "tiny"), result{"42\n", "", 0})
+	if r := h.runRepl(t, "", "-e", "import tiny"); r.status != 1 || !strings.Contains(r.stderr, "ModuleNotFoundError") {
 		t.Errorf("without --with: %v", r)
 	}
-	want(t, h.run(t, "", "--with", "tiny", "-c", "import tiny; print(tiny.answer)"), result{"42\n", "", 0})
+	wantResult(t, h.runRepl(t, "", "--with", "tiny", "-c", "import tiny; print(tiny.answer)"), result{"42\n", "", 0})
 	for _, option := range []string{"-e", "-c"} {
-		if r := h.run(t, "", "--with", "nosuchthing", option, "1"); r.status != 1 || !strings.Contains(r.stderr, "nosuchthing cannot be prepared") || r.stdout != "" {
+		if r := h.runRepl(t, "", "--with", "nosuchthing", option, "1"); r.status != 1 || !strings.Contains(r.stderr, "nosuchthing cannot be prepared") || r.stdout != "" {
 			t.Errorf("what there is not: %v", r)
 		}
 	}
-	want(t, h.run(t, "", "--with", "-r x", "-e", "1"),
+	wantResult(t, h.runRepl(t, "", "--with", "-r x", "-e", "1"),
 		result{"", "repl: --with: \"-r x\" is no package of Python's: write it as for pip, such as numpy or 'numpy>=2'\n", 2})
-	h.leavesNothing(t)
+	h.wantNothingLeft(t)
 }
 
 func TestWith_CtrlCGivesUp(t *testing.T) {
@@ -75,10 +75,10 @@ func TestWith_CtrlCGivesUp(t *testing.T) {
 	for _, option := range []string{"-e", "-c"} {
 		t.Run(option, func(t *testing.T) {
 			t.Parallel()
-			h := withTiny(t, newHome(t))
+			h := withTinyPackage(t, newHome(t))
 			bin := t.TempDir()
 			uv := filepath.Join(bin, "uv")
-			if err := programs.Write(uv, []byte("#!/bin/sh\necho $$ > "+uv+".pid\nexec sleep 600\n")); err != nil {
+			if err := programs.WriteExecutable(uv, []byte("#!/bin/sh\necho $$ > "+uv+".pid\nexec sleep 600\n")); err != nil {
 				t.Fatal(err)
 			}
 			h.env = append(h.env, "PATH="+bin+":"+os.Getenv("PATH"))
@@ -89,24 +89,24 @@ func TestWith_CtrlCGivesUp(t *testing.T) {
 				t.Fatal(err)
 			}
 			pid := 0
-			eventually(t, "the tool runs", func() bool {
+			waitUntil(t, "the tool runs", func() bool {
 				text, _ := os.ReadFile(uv + ".pid")
 				pid, _ = strconv.Atoi(strings.TrimSpace(string(text)))
 				return pid > 0
 			})
 			_ = cmd.Process.Signal(os.Interrupt)
 			_ = cmd.Wait()
-			if s := status(t, cmd); s != 130 || errs.String() != "" {
+			if s := exitStatusOf(t, cmd); s != 130 || errs.String() != "" {
 				t.Errorf("status %d, errors %q", s, errs.String())
 			}
-			gone(t, pid)
-			h.leavesNothing(t)
+			waitGone(t, pid)
+			h.wantNothingLeft(t)
 		})
 	}
 }
 
-// needsInstaller skips a test where nothing installs packages for Python.
-func needsInstaller(t *testing.T) {
+// skipWithoutInstaller skips a test where nothing installs packages for Python.
+func skipWithoutInstaller(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("uv"); err == nil {
 		return
@@ -119,16 +119,16 @@ func needsInstaller(t *testing.T) {
 	t.Skip("there is no uv, and python3 has neither pip nor ensurepip")
 }
 
-// A slowTool is a uv that does nothing until the test tells it to.
-type slowTool struct {
+// A slowInstaller is a uv that does nothing until the test tells it to.
+type slowInstaller struct {
 	dir string
 }
 
-// withSlowTool is a home with an uv that says one line, waits for a word, and then
+// withSlowInstaller is a home with an uv that says one line, waits for a word, and then
 // makes the package tiny, or fails.
-func withSlowTool(t *testing.T, h home) (home, *slowTool) {
+func withSlowInstaller(t *testing.T, h home) (home, *slowInstaller) {
 	t.Helper()
-	tool := &slowTool{dir: t.TempDir()}
+	tool := &slowInstaller{dir: t.TempDir()}
 	if err := syscall.Mkfifo(filepath.Join(tool.dir, "word"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +141,7 @@ while [ "$1" != --target ]; do shift; done
 [ "$word" = fine ] || { echo "error: no version of tiny is right"; exit 1; }
 echo "answer = 42" > "$2/tiny.py"
 `
-	if err := programs.Write(filepath.Join(tool.dir, "uv"), []byte(script)); err != nil {
+	if err := programs.WriteExecutable(filepath.Join(tool.dir, "uv"), []byte(script)); err != nil {
 		t.Fatal(err)
 	}
 	h.env = slices.Insert(h.env, len(h.env)-1, // the last is the socket
@@ -149,8 +149,8 @@ echo "answer = 42" > "$2/tiny.py"
 	return h, tool
 }
 
-// say lets a run of the tool go on.
-func (s *slowTool) say(t *testing.T, word string) {
+// sendWord lets a run of the tool go on.
+func (s *slowInstaller) sendWord(t *testing.T, word string) {
 	t.Helper()
 	fifo, err := os.OpenFile(filepath.Join(s.dir, "word"), os.O_WRONLY, 0) // waits for a reader
 	if err != nil {
@@ -162,8 +162,8 @@ func (s *slowTool) say(t *testing.T, word string) {
 	}
 }
 
-// runs returns the process ids of the tool, one for each time it was started.
-func (s *slowTool) runs() (pids []int) {
+// runPIDs returns the process ids of the tool, one for each time it was started.
+func (s *slowInstaller) runPIDs() (pids []int) {
 	text, _ := os.ReadFile(filepath.Join(s.dir, "runs"))
 	for _, word := range strings.Fields(string(text)) {
 		pid, _ := strconv.Atoi(word)
@@ -177,25 +177,25 @@ func TestWith_AModelIsToldHowFarItIsAndWhatFailed(t *testing.T) {
 	for _, args := range [][]string{{"--with", "tiny"}, {"--with", "tiny", "--daemon"}} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
 			t.Parallel()
-			h, tool := withSlowTool(t, daemonHome(t))
+			h, tool := withSlowInstaller(t, newDaemonHome(t))
 			if slices.Contains(args, "--daemon") {
-				h.serve(t)
+				h.startDaemon(t)
 			}
 			a := newAgent(t, h, args...)
-			a.send("import tiny; print(tiny.answer)")
-			wantParts(t, a.until("tiny: Resolved 1 package"), `"progressToken":"token"`, "notifications/progress") // this line may not be the first
-			tool.say(t, "wrong")
-			wantParts(t, a.answer(), "tiny cannot be prepared: uv failed (exit status 1)\nResolved 1 package\nerror: no version of tiny is right\n[",
+			a.sendInput("import tiny; print(tiny.answer)")
+			wantParts(t, a.readLineWith("tiny: Resolved 1 package"), `"progressToken":"token"`, "notifications/progress") // this line may not be the first
+			tool.sendWord(t, "wrong")
+			wantParts(t, a.readAnswer(), "tiny cannot be prepared: uv failed (exit status 1)\nResolved 1 package\nerror: no version of tiny is right\n[",
 				"nothing was run. The next call tries again")
-			a.send("import tiny; print(tiny.answer)")
-			tool.say(t, "fine")
-			if got, want := a.answer(), "[tiny can be used in this session]\n42"; got != want {
+			a.sendInput("import tiny; print(tiny.answer)")
+			tool.sendWord(t, "fine")
+			if got, want := a.readAnswer(), "[tiny can be used in this session]\n42"; got != want {
 				t.Errorf("got %q, want %q", got, want)
 			}
-			if got := a.repl("tiny.answer + 1"); got != "43" {
+			if got := a.callRepl("tiny.answer + 1"); got != "43" {
 				t.Errorf("got %q", got)
 			}
-			if n := len(tool.runs()); n != 2 {
+			if n := len(tool.runPIDs()); n != 2 {
 				t.Errorf("uv was run %d times", n)
 			}
 			_ = a.in.Close()
@@ -206,22 +206,22 @@ func TestWith_AModelIsToldHowFarItIsAndWhatFailed(t *testing.T) {
 
 func TestWith_AClientThatLeavesEndsThePreparation(t *testing.T) {
 	t.Parallel()
-	h, tool := withSlowTool(t, daemonHome(t))
+	h, tool := withSlowInstaller(t, newDaemonHome(t))
 	a := newAgent(t, h, "--with", "tiny")
-	eventually(t, "the tool runs", func() bool { return len(tool.runs()) > 0 }) // without a call
+	waitUntil(t, "the tool runs", func() bool { return len(tool.runPIDs()) > 0 }) // without a call
 	_ = a.in.Close()
 	_ = a.cmd.Wait()
-	gone(t, tool.runs()[0])
-	h.leavesNothing(t)
+	waitGone(t, tool.runPIDs()[0])
+	h.wantNothingLeft(t)
 }
 
 func TestWith_ClientsOverHTTPShareOnePreparation(t *testing.T) {
 	t.Parallel()
-	h, tool := withSlowTool(t, daemonHome(t))
-	s := newWebServer(t, h, "--with", "tiny")
+	h, tool := withSlowInstaller(t, newDaemonHome(t))
+	s := newHTTPServer(t, h, "--with", "tiny")
 	var streams []io.ReadCloser
 	for _, version := range []string{"2025-11-25", "2026-07-28"} {
-		message, header := s.call(t, version, "import tiny; print(tiny.answer)")
+		message, header := s.replCall(t, version, "import tiny; print(tiny.answer)")
 		message = strings.Replace(message, `"_meta":{`, `"_meta":{"progressToken":"token",`, 1)
 		message = strings.Replace(message, `"token",}`, `"token"}`, 1)
 		response, err := s.send(message, header)
@@ -234,26 +234,26 @@ func TestWith_ClientsOverHTTPShareOnePreparation(t *testing.T) {
 	for _, stream := range streams {
 		readUntil(t, stream, "tiny: Resolved 1 package")
 	}
-	tool.say(t, "fine")
+	tool.sendWord(t, "fine")
 	for _, stream := range streams {
 		if got := readUntil(t, stream, `\n42`); !strings.Contains(got, `"text":"[tiny can be used in this session]`) {
 			t.Errorf("got %q", got)
 		}
 	}
-	if n := len(tool.runs()); n != 1 {
+	if n := len(tool.runPIDs()); n != 1 {
 		t.Errorf("uv was run %d times", n)
 	}
 	_ = s.cmd.Process.Signal(syscall.SIGTERM)
 	_ = s.cmd.Wait()
-	h.leavesNothing(t)
+	h.wantNothingLeft(t)
 }
 
 func TestWith_ForAgentsWantsALanguage(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
-	want(t, h.run(t, "", "mcp", "--with", "numpy"),
+	wantResult(t, h.runRepl(t, "", "mcp", "--with", "numpy"),
 		result{"", "repl: --with numpy: name the language of the packages with --lang\n", 2})
-	want(t, h.run(t, "", "mcp", "--lang", "python", "--with", "-x"),
+	wantResult(t, h.runRepl(t, "", "mcp", "--lang", "python", "--with", "-x"),
 		result{"", "repl: --with: \"-x\" is no package of Python's: write it as for pip, such as numpy or 'numpy>=2'\n", 2})
 }
 
@@ -268,19 +268,19 @@ func wantParts(t *testing.T, got string, parts ...string) {
 
 func TestWith_ASessionOfTheDaemonsHasThem(t *testing.T) {
 	t.Parallel()
-	needsInstaller(t)
-	h := withTiny(t, daemonHome(t))
-	daemon := h.serve(t)
-	want(t, h.run(t, "", "exec", "main", "--with", "tiny", "-e", "import tiny; print(tiny.answer)"), result{"42\n", newSession("main"), 0})
-	want(t, h.run(t, "", "exec", "main", "--with", "Tiny", "-e", "tiny.answer + 1"), result{"43\n", "", 0})
-	want(t, h.run(t, "", "exec", "main", "--with", "other", "-e", "1"),
+	skipWithoutInstaller(t)
+	h := withTinyPackage(t, newDaemonHome(t))
+	daemon := h.startDaemon(t)
+	wantResult(t, h.runRepl(t, "", "exec", "main", "--with", "tiny", "-e", "import tiny; print(tiny.answer)"), result{"42\n", newSessionNotice("main"), 0})
+	wantResult(t, h.runRepl(t, "", "exec", "main", "--with", "Tiny", "-e", "tiny.answer + 1"), result{"43\n", "", 0})
+	wantResult(t, h.runRepl(t, "", "exec", "main", "--with", "other", "-e", "1"),
 		result{"", "repl: main is there already, without other: use another name, or repl close main first\n", 1})
-	if r := h.run(t, "", "exec", "second", "--with", "nosuchthing", "-e", "1"); r.status != 1 || !strings.Contains(r.stderr, "nosuchthing cannot be prepared") {
+	if r := h.runRepl(t, "", "exec", "second", "--with", "nosuchthing", "-e", "1"); r.status != 1 || !strings.Contains(r.stderr, "nosuchthing cannot be prepared") {
 		t.Errorf("what there is not: %v", r)
 	}
-	want(t, h.run(t, "", "ctl", "stop"), result{"", "", 0})
+	wantResult(t, h.runRepl(t, "", "ctl", "stop"), result{"", "", 0})
 	if _ = daemon.Wait(); daemon.ProcessState.ExitCode() != 0 {
 		t.Errorf("the daemon: %v", daemon.ProcessState)
 	}
-	h.leavesNothing(t)
+	h.wantNothingLeft(t)
 }

@@ -15,14 +15,14 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// besideOthers moves the project of a home to where a sandbox shows the machine's files. It makes
+// withOutsideDirs moves the project of a home to where a sandbox shows the machine's files. It makes
 // directories next to it, which the sandbox may not write, and returns how code and how people
 // name them.
-func (h *home) besideOthers(t *testing.T, names ...string) (relative, absolute []string) {
+func (h *home) withOutsideDirs(t *testing.T, names ...string) (relative, absolute []string) {
 	t.Helper()
 	confined.RequireNamespaces(t)
 	base := confined.TempDir(t)
-	h.boxed = true
+	h.wantsSandbox = true
 	h.dir = filepath.Join(base, "project")
 	if err := os.Mkdir(h.dir, 0o755); err != nil {
 		t.Fatal(err)
@@ -39,37 +39,37 @@ func (h *home) besideOthers(t *testing.T, names ...string) (relative, absolute [
 
 func TestPermission_APersonAnswersAtTheTerminal(t *testing.T) {
 	t.Parallel()
-	h := daemonHome(t)
-	there, dirs := h.besideOthers(t, "yes", "always", "no")
-	p := h.sitDown(t, "--lang", "python", "--sandbox", "workspace")
+	h := newDaemonHome(t)
+	there, dirs := h.withOutsideDirs(t, "yes", "always", "no")
+	p := h.startAtPrompt(t, "--lang", "python", "--sandbox", "workspace")
 	try := func(dir, answer, shown string) {
 		t.Helper()
-		p.enters(`open("` + dir + `/x", "w").write("done")`)
-		p.sees("Allow it to write ")
-		p.sees("y (in this session), a (always in this workspace) or n: ")
-		p.types(answer)
-		p.sees(shown)
-		p.sees(">>> ")
+		p.enterLine(`open("` + dir + `/x", "w").write("done")`)
+		p.waitText("Allow it to write ")
+		p.waitText("y (in this session), a (always in this workspace) or n: ")
+		p.typeKeys(answer)
+		p.waitText(shown)
+		p.waitText(">>> ")
 	}
-	p.types("1 +") // typed ahead, and no answer
-	p.types("\x7f\x7f\x7f")
+	p.typeKeys("1 +") // typed ahead, and no answer
+	p.typeKeys("\x7f\x7f\x7f")
 	try(there[0], "maybe\ry\r", "4")
 	try(there[1], "a\r", "4")
 	try(there[2], "n\r", "Read-only file system")
-	p.enters(`open("` + there[2] + `/y", "w")`) // a no is remembered
-	p.sees("Read-only file system")
-	p.sees(">>> ")
-	p.enters(`open("` + there[0] + `/y", "w").write("again")`) // and a yes
-	p.sees("5")
-	p.types(ctrlD)
-	p.leaves(0)
+	p.enterLine(`open("` + there[2] + `/y", "w")`) // a no is remembered
+	p.waitText("Read-only file system")
+	p.waitText(">>> ")
+	p.enterLine(`open("` + there[0] + `/y", "w").write("again")`) // and a yes
+	p.waitText("5")
+	p.typeKeys(ctrlD)
+	p.waitExit(0)
 	for i, want := range []bool{true, true, false} {
-		if exists(filepath.Join(dirs[i], "x")) != want {
+		if fileExists(filepath.Join(dirs[i], "x")) != want {
 			t.Errorf("%s: written %v, want %v", dirs[i], !want, want)
 		}
 	}
 	for i, want := range []string{"EROFS", "went on", "EROFS"} { // only what was allowed always holds later
-		got := h.run(t, "", "--lang", "python", "--sandbox", "workspace", "-e", `
+		got := h.runRepl(t, "", "--lang", "python", "--sandbox", "workspace", "-e", `
 import errno
 try: open("`+there[i]+`/z", "w"); print("went on")
 except OSError as e: print(errno.errorcode[e.errno])`)
@@ -82,48 +82,48 @@ except OSError as e: print(errno.errorcode[e.errno])`)
 // The client cannot ask its user, so the reply has the command with which the user decides.
 func TestPermission_APersonAnswersInAnotherTerminal(t *testing.T) {
 	t.Parallel()
-	h := daemonHome(t)
-	there, dirs := h.besideOthers(t, "asked", "given", "never $(touch ran) it's")
-	h.serve(t)
-	a := h.caller(t, "--daemon", "--name", "bot")
+	h := newDaemonHome(t)
+	there, dirs := h.withOutsideDirs(t, "asked", "given", "never $(touch ran) it's")
+	h.startDaemon(t)
+	a := h.newMCPClient(t, "--daemon", "--name", "bot")
 	held := func(dir string) (reply string) {
 		t.Helper()
-		got := a.repl(`x = 41; open("` + dir + `/x", "w").write("done")`)
+		got := a.callRepl(`x = 41; open("` + dir + `/x", "w").write("done")`)
 		if !strings.Contains(got, "waiting for a permission") || !strings.Contains(got, "only the user may allow it, not you; tell them to run this in a terminal: repl allow bot") {
 			t.Fatalf("got %q", got)
 		}
 		return got
 	}
 	held(there[0])
-	p := h.start(t, "allow", "bot")
-	p.sees("Allow it to write " + timeline.QuoteName(dirs[0]) + "?")
-	p.sees("or n: ")
-	p.types("y\r")
-	p.leaves(0)
-	if got := a.tool("repl_output", map[string]any{"wait_ms": 30_000}); !strings.Contains(got, "4") || !exists(filepath.Join(dirs[0], "x")) {
+	p := h.startTerminal(t, "allow", "bot")
+	p.waitText("Allow it to write " + timeline.QuoteName(dirs[0]) + "?")
+	p.waitText("or n: ")
+	p.typeKeys("y\r")
+	p.waitExit(0)
+	if got := a.callTool("repl_output", map[string]any{"wait_ms": 30_000}); !strings.Contains(got, "4") || !fileExists(filepath.Join(dirs[0], "x")) {
 		t.Errorf("after a yes: got %q", got)
 	}
-	p = h.start(t, "allow", "bot", "--write", dirs[1]) // which nobody has asked for
-	p.leaves(0)
-	if got := a.repl(`open("` + there[1] + `/x", "w").write("kept"), x + 1`); !strings.HasSuffix(got, "(4, 42)") {
+	p = h.startTerminal(t, "allow", "bot", "--write", dirs[1]) // which nobody has asked for
+	p.waitExit(0)
+	if got := a.callRepl(`open("` + there[1] + `/x", "w").write("kept"), x + 1`); !strings.HasSuffix(got, "(4, 42)") {
 		t.Errorf("after a grant: got %q", got)
 	}
 	_, command, _ := strings.Cut(held(there[2]), "in a terminal: ")
 	command, _, _ = strings.Cut(command, " (or with --no")
 	pasted := exec.Command("sh", "-c", `repl() { printf '<%s>' "$@"; }; `+command)
 	pasted.Dir = t.TempDir()
-	if got, err := pasted.CombinedOutput(); err != nil || string(got) != "<allow><bot><--write><"+dirs[2]+">" || exists(filepath.Join(pasted.Dir, "ran")) {
+	if got, err := pasted.CombinedOutput(); err != nil || string(got) != "<allow><bot><--write><"+dirs[2]+">" || fileExists(filepath.Join(pasted.Dir, "ran")) {
 		t.Errorf("a shell reads %s as %s, %v", command, got, err)
 	}
-	if got := h.run(t, "y\n", "allow", "bot"); got.status != 2 || !strings.Contains(got.stderr, "needs a person at a terminal") {
+	if got := h.runRepl(t, "y\n", "allow", "bot"); got.status != 2 || !strings.Contains(got.stderr, "needs a person at a terminal") {
 		t.Errorf("a program answered: %v", got)
 	}
-	p = h.start(t, "allow", "bot", "--no")
-	p.leaves(0)
-	if got := a.tool("repl_output", map[string]any{"wait_ms": 30_000}); !strings.Contains(got, "Read-only file system") || exists(filepath.Join(dirs[2], "x")) {
+	p = h.startTerminal(t, "allow", "bot", "--no")
+	p.waitExit(0)
+	if got := a.callTool("repl_output", map[string]any{"wait_ms": 30_000}); !strings.Contains(got, "Read-only file system") || fileExists(filepath.Join(dirs[2], "x")) {
 		t.Errorf("after a no: got %q", got)
 	}
-	got := h.run(t, "", "sandbox", "bot").stdout
+	got := h.runRepl(t, "", "sandbox", "bot").stdout
 	for _, want := range []string{
 		"given: write " + timeline.QuoteName(dirs[0]), "given: write " + timeline.QuoteName(dirs[1]),
 		"refused: create " + timeline.QuoteName(dirs[2]+"/x"),
@@ -147,27 +147,27 @@ func TestPermission_AnInterruptEndsAHeldCall(t *testing.T) {
 			if lang == "r" {
 				newRHome(t) // or the test is skipped
 			}
-			h := daemonHome(t)
-			there, dirs := h.besideOthers(t, lang)
-			h.serve(t)
-			a := speak(t, h.command(t, "mcp", "--daemon", "--name", "bot", "--lang", lang), func() {})
+			h := newDaemonHome(t)
+			there, dirs := h.withOutsideDirs(t, lang)
+			h.startDaemon(t)
+			a := startMCPClient(t, h.command(t, "mcp", "--daemon", "--name", "bot", "--lang", lang), func() {})
 			hold := func() {
 				t.Helper()
-				got := a.repl(strings.ReplaceAll(code.open, "DIR", there[0]))
+				got := a.callRepl(strings.ReplaceAll(code.open, "DIR", there[0]))
 				for strings.Contains(got, "[running") {
-					got = a.tool("repl_output", map[string]any{"wait_ms": 1000})
+					got = a.callTool("repl_output", map[string]any{"wait_ms": 1000})
 				}
 				if !strings.Contains(got, "waiting for a permission") {
 					t.Fatalf("got %q", got)
 				}
 			}
 			hold()
-			if got := a.tool("repl_interrupt", nil); !strings.Contains(got, code.interrupted) && !strings.Contains(got, code.or) || lang == "python" && strings.Contains(got, "Read-only file system") || strings.Contains(got, "waiting") || exists(filepath.Join(dirs[0], "x")) {
+			if got := a.callTool("repl_interrupt", nil); !strings.Contains(got, code.interrupted) && !strings.Contains(got, code.or) || lang == "python" && strings.Contains(got, "Read-only file system") || strings.Contains(got, "waiting") || fileExists(filepath.Join(dirs[0], "x")) {
 				t.Errorf("after an interrupt: got %q", got)
 			}
 			hold()
-			h.start(t, "allow", "bot", "--write", dirs[0]).leaves(0)
-			if got := a.tool("repl_output", map[string]any{"wait_ms": 30_000}); !strings.Contains(got, code.after) || !exists(filepath.Join(dirs[0], "x")) {
+			h.startTerminal(t, "allow", "bot", "--write", dirs[0]).waitExit(0)
+			if got := a.callTool("repl_output", map[string]any{"wait_ms": 30_000}); !strings.Contains(got, code.after) || !fileExists(filepath.Join(dirs[0], "x")) {
 				t.Errorf("after a yes: got %q", got)
 			}
 		})
@@ -177,8 +177,8 @@ func TestPermission_AnInterruptEndsAHeldCall(t *testing.T) {
 // A client that is built with the SDK asks its user.
 func TestPermission_TheUserOfAClientAnswers(t *testing.T) {
 	t.Parallel()
-	h := daemonHome(t)
-	there, dirs := h.besideOthers(t, "here", "always", "no", "declined")
+	h := newDaemonHome(t)
+	there, dirs := h.withOutsideDirs(t, "here", "always", "no", "declined")
 	var questions []string
 	answer := map[string]*mcp.ElicitResult{
 		dirs[0]: {Action: "accept", Content: map[string]any{"answer": "allow in this session"}},
@@ -208,15 +208,15 @@ func TestPermission_TheUserOfAClientAnswers(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := result.Content[0].(*mcp.TextContent).Text
-		if !strings.HasSuffix(got, want) && !strings.Contains(got, want+":") || exists(filepath.Join(dirs[i], "x")) != (i < 2) {
+		if !strings.HasSuffix(got, want) && !strings.Contains(got, want+":") || fileExists(filepath.Join(dirs[i], "x")) != (i < 2) {
 			t.Errorf("%s: got %q, want %q", dirs[i], got, want)
 		}
 	}
 	if len(questions) != 4 {
 		t.Errorf("the user was asked %q", questions)
 	}
-	later := h.run(t, "", "--lang", "python", "--sandbox", "workspace", "-e", `open("`+there[1]+`/y", "w").write("x")`)
-	if later.status != 0 || !exists(filepath.Join(dirs[1], "y")) {
+	later := h.runRepl(t, "", "--lang", "python", "--sandbox", "workspace", "-e", `open("`+there[1]+`/y", "w").write("x")`)
+	if later.status != 0 || !fileExists(filepath.Join(dirs[1], "y")) {
 		t.Errorf("what is allowed always does not hold later: %v", later)
 	}
 }

@@ -19,21 +19,21 @@ import (
 	"github.com/turnstone-repl/turnstone/tests/programs"
 )
 
-// wayTo is a command that leads to the daemon of another home. It stands for ssh to a noisy
+// newRemoteCommand is a command that leads to the daemon of another home. It stands for ssh to a noisy
 // account: what it starts is another machine's for all that the near side can know.
-func wayTo(t *testing.T, there home, first ...string) string {
+func newRemoteCommand(t *testing.T, there home, first ...string) string {
 	t.Helper()
 	script := filepath.Join(t.TempDir(), "far side")
-	text := "#!/bin/sh\nPATH=" + filepath.Dir(binary()) + ":$PATH\nREPL_SOCKET=" + there.socket() + "\nXDG_STATE_HOME='" + there.environment("XDG_STATE_HOME") + "'\nexport PATH REPL_SOCKET XDG_STATE_HOME\n" +
+	text := "#!/bin/sh\nPATH=" + filepath.Dir(replBinary()) + ":$PATH\nREPL_SOCKET=" + there.socket() + "\nXDG_STATE_HOME='" + there.envValue("XDG_STATE_HOME") + "'\nexport PATH REPL_SOCKET XDG_STATE_HOME\n" +
 		"echo welcome to far; printf 'a prompt> '\necho a banner >&2\n" + strings.Join(first, "\n") + "\nexec \"$@\"\n"
-	if err := programs.Write(script, []byte(text)); err != nil {
+	if err := programs.WriteExecutable(script, []byte(text)); err != nil {
 		t.Fatal(err)
 	}
 	return "'" + script + "'"
 }
 
-// places has a home know a place by name.
-func (h home) places(t *testing.T, text string) {
+// writeRemotesFile has a home know a place by name.
+func (h home) writeRemotesFile(t *testing.T, text string) {
 	t.Helper()
 	for _, kv := range h.env {
 		if dir, ok := strings.CutPrefix(kv, "XDG_CONFIG_HOME="); ok {
@@ -50,61 +50,61 @@ func (h home) places(t *testing.T, text string) {
 
 func TestPlace_EveryCommandGoesThere(t *testing.T) {
 	t.Parallel()
-	there, h := daemonHome(t), daemonHome(t)
-	there.serve(t)
-	h.places(t, "[places.gpu]\nvia = \""+wayTo(t, there)+"\"\n")
+	there, h := newDaemonHome(t), newDaemonHome(t)
+	there.startDaemon(t)
+	h.writeRemotesFile(t, "[places.gpu]\nvia = \""+newRemoteCommand(t, there)+"\"\n")
 	at := func(args ...string) []string { return append(args, "--place", "gpu") }
-	want(t, h.run(t, "", at("exec", "main", "-e", "x = 41; print('there')")...), result{"there\n", newSession("main"), 0})
-	want(t, h.run(t, "", "exec", "main", "--via", wayTo(t, there), "-e", "x + 1"), result{"42\n", "", 0})
+	wantResult(t, h.runRepl(t, "", at("exec", "main", "-e", "x = 41; print('there')")...), result{"there\n", newSessionNotice("main"), 0})
+	wantResult(t, h.runRepl(t, "", "exec", "main", "--via", newRemoteCommand(t, there), "-e", "x + 1"), result{"42\n", "", 0})
 	near := h
 	near.env = append(near.env, "REPL_PLACE=gpu")
 	for args, part := range map[string]string{
 		"list": "main ", "list --json": `"name": "main"`, "events main": "there\n", "export main": "x = 41; print('there')", "wait main": "",
 		"interrupt main": "", "clients": "", "ctl status": there.socket(), "sandbox main": "full", "place list": "gpu", "place check gpu": "round trip: ",
 	} {
-		if r := near.run(t, "", strings.Fields(args)...); r.status != 0 || !strings.Contains(r.stdout, part) || strings.Contains(r.stdout+r.stderr, "a prompt>") {
+		if r := near.runRepl(t, "", strings.Fields(args)...); r.status != 0 || !strings.Contains(r.stdout, part) || strings.Contains(r.stdout+r.stderr, "a prompt>") {
 			t.Errorf("%s: %v", args, r)
 		}
 	}
-	if r := h.run(t, "", at("exec", "main", "-e", "y = input('who? ')", "--wait", "30s")...); r.status != 5 {
+	if r := h.runRepl(t, "", at("exec", "main", "-e", "y = input('who? ')", "--wait", "30s")...); r.status != 5 {
 		t.Errorf("a question: %v", r)
 	}
-	want(t, h.run(t, "", at("input", "main", "-e", "ada")...), result{"", "", 0})
-	want(t, h.run(t, "", at("exec", "main", "-e", "y")...), result{"'ada'\n", "", 0})
-	want(t, h.run(t, "", at("reset", "main")...), result{"", "", 0})
-	if r := h.run(t, "", at("exec", "main", "-e", "y")...); r.status != 1 || !strings.Contains(r.stdout, "NameError") {
+	wantResult(t, h.runRepl(t, "", at("input", "main", "-e", "ada")...), result{"", "", 0})
+	wantResult(t, h.runRepl(t, "", at("exec", "main", "-e", "y")...), result{"'ada'\n", "", 0})
+	wantResult(t, h.runRepl(t, "", at("reset", "main")...), result{"", "", 0})
+	if r := h.runRepl(t, "", at("exec", "main", "-e", "y")...); r.status != 1 || !strings.Contains(r.stdout, "NameError") {
 		t.Errorf("after a reset: %v", r)
 	}
-	want(t, h.run(t, "", at("close", "main")...), result{"", "", 0})
-	if r := there.run(t, "", "clients"); !strings.Contains(r.stderr, "nobody else is connected") {
+	wantResult(t, h.runRepl(t, "", at("close", "main")...), result{"", "", 0})
+	if r := there.runRepl(t, "", "clients"); !strings.Contains(r.stderr, "nobody else is connected") {
 		t.Errorf("connections are left: %v", r)
 	}
-	if r := h.run(t, "", "list"); r.status != 3 {
+	if r := h.runRepl(t, "", "list"); r.status != 3 {
 		t.Errorf("a daemon is here: %v", r)
 	}
-	if r := near.run(t, "", "list", "--place", "here"); r.status != 3 {
+	if r := near.runRepl(t, "", "list", "--place", "here"); r.status != 3 {
 		t.Errorf("here is not here: %v", r)
 	}
 }
 
 func TestPlace_APersonTakesPartInASessionThere(t *testing.T) {
 	t.Parallel()
-	there, h := daemonHome(t), daemonHome(t)
-	there.serve(t)
-	want(t, there.run(t, "", "exec", "main", "-e", "x = 41"), result{"", newSession("main"), 0})
-	p := h.start(t, "attach", "main", "--via", wayTo(t, there, "printf 'password: ' > /dev/tty", "read -r x < /dev/tty", `[ "$x" = sesame ] || exit 255`))
-	p.sees("password: ")
-	p.types("sesame\r")
-	p.sees(">>> ")
-	p.types("x + 1\r")
-	p.sees("42\r\n")
-	p.sees(">>> ")
-	eventually(t, "the turn is over", func() bool {
-		s := there.sessions(t)["main"]
+	there, h := newDaemonHome(t), newDaemonHome(t)
+	there.startDaemon(t)
+	wantResult(t, there.runRepl(t, "", "exec", "main", "-e", "x = 41"), result{"", newSessionNotice("main"), 0})
+	p := h.startTerminal(t, "attach", "main", "--via", newRemoteCommand(t, there, "printf 'password: ' > /dev/tty", "read -r x < /dev/tty", `[ "$x" = sesame ] || exit 255`))
+	p.waitText("password: ")
+	p.typeKeys("sesame\r")
+	p.waitText(">>> ")
+	p.typeKeys("x + 1\r")
+	p.waitText("42\r\n")
+	p.waitText(">>> ")
+	waitUntil(t, "the turn is over", func() bool {
+		s := there.listSessions(t)["main"]
 		return s.State == session.StateIdle && s.WriteLockHolder == ""
 	})
-	p.types("\x04")
-	p.sees("[detached: main goes on; repl close main --via '")
+	p.typeKeys("\x04")
+	p.waitText("[detached: main goes on; repl close main --via '")
 	if err := p.cmd.Wait(); err != nil {
 		t.Errorf("it ended with %v", err)
 	}
@@ -112,13 +112,13 @@ func TestPlace_APersonTakesPartInASessionThere(t *testing.T) {
 
 func TestPlace_AnAgentWorksThere(t *testing.T) {
 	t.Parallel()
-	there, h := daemonHome(t), daemonHome(t)
-	there.serve(t)
-	a := newAgent(t, h, "--via", wayTo(t, there), "--sandbox", "full", "--name", "bot")
-	if got := a.repl("6 * 7"); !strings.Contains(got, "42") {
+	there, h := newDaemonHome(t), newDaemonHome(t)
+	there.startDaemon(t)
+	a := newAgent(t, h, "--via", newRemoteCommand(t, there), "--sandbox", "full", "--name", "bot")
+	if got := a.callRepl("6 * 7"); !strings.Contains(got, "42") {
 		t.Errorf("got %q", got)
 	}
-	if s := there.sessions(t); len(s) != 1 || s["bot"].Name == "" {
+	if s := there.listSessions(t); len(s) != 1 || s["bot"].Name == "" {
 		t.Errorf("there are the sessions %v", s)
 	}
 	_ = a.in.Close()
@@ -129,9 +129,9 @@ func TestPlace_AnAgentWorksThere(t *testing.T) {
 
 func TestPlace_ThePageShowsIt(t *testing.T) {
 	t.Parallel()
-	there, h := daemonHome(t), daemonHome(t)
-	there.serve(t)
-	cmd := h.command(t, "view", "--no-open", "--by-address", "--via", wayTo(t, there))
+	there, h := newDaemonHome(t), newDaemonHome(t)
+	there.startDaemon(t)
+	cmd := h.command(t, "view", "--no-open", "--by-address", "--via", newRemoteCommand(t, there))
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -145,23 +145,23 @@ func TestPlace_ThePageShowsIt(t *testing.T) {
 	} else {
 		_ = r.Body.Close()
 	}
-	_ = end(cmd)
+	_ = stopProgram(cmd)
 	_ = cmd.Wait()
 }
 
 func TestPlace_ExecStartsADaemonThereAndListDoesNot(t *testing.T) {
 	t.Parallel()
-	there, h := daemonHome(t), daemonHome(t)
-	via := wayTo(t, there)
-	if r := h.run(t, "", "list", "--via", via); r.status != 3 || !strings.Contains(r.stderr, "no daemon answers at "+there.socket()) {
+	there, h := newDaemonHome(t), newDaemonHome(t)
+	via := newRemoteCommand(t, there)
+	if r := h.runRepl(t, "", "list", "--via", via); r.status != 3 || !strings.Contains(r.stderr, "no daemon answers at "+there.socket()) {
 		t.Errorf("got %v", r)
 	}
-	if r := h.run(t, "", "place", "check", "--via", via); r.status != 0 || !strings.Contains(r.stdout, "no daemon answers at "+there.socket()) {
+	if r := h.runRepl(t, "", "place", "check", "--via", via); r.status != 0 || !strings.Contains(r.stdout, "no daemon answers at "+there.socket()) {
 		t.Errorf("got %v", r)
 	}
-	want(t, h.run(t, "", "exec", "main", "--via", via, "-e", "1 + 1"), result{"2\n", newSession("main"), 0})
-	want(t, h.run(t, "", "ctl", "stop", "--via", via), result{"", "", 0})
-	if r := h.run(t, "", "list", "--via", via); r.status != 3 {
+	wantResult(t, h.runRepl(t, "", "exec", "main", "--via", via, "-e", "1 + 1"), result{"2\n", newSessionNotice("main"), 0})
+	wantResult(t, h.runRepl(t, "", "ctl", "stop", "--via", via), result{"", "", 0})
+	if r := h.runRepl(t, "", "list", "--via", via); r.status != 3 {
 		t.Errorf("it did not stop: %v", r)
 	}
 }
@@ -171,13 +171,13 @@ func TestPlace_ATerminalInBetweenIsNamed(t *testing.T) {
 	if _, err := exec.LookPath("script"); err != nil {
 		t.Skip("script is not installed")
 	}
-	h := daemonHome(t)
-	h.serve(t)
+	h := newDaemonHome(t)
+	h.startDaemon(t)
 	wrapper := filepath.Join(t.TempDir(), "tty")
-	if err := programs.Write(wrapper, []byte("#!/bin/sh\nexec script -qec \"$*\" /dev/null\n")); err != nil {
+	if err := programs.WriteExecutable(wrapper, []byte("#!/bin/sh\nexec script -qec \"$*\" /dev/null\n")); err != nil {
 		t.Fatal(err)
 	}
-	r := h.run(t, "", "list", "--via", wrapper+" env PATH="+filepath.Dir(binary()))
+	r := h.runRepl(t, "", "list", "--via", wrapper+" env PATH="+filepath.Dir(replBinary()))
 	if r.status != 3 || !strings.Contains(r.stderr, "must not allocate") || !strings.Contains(r.stderr, "ssh -T") {
 		t.Errorf("got %v", r)
 	}
@@ -185,36 +185,36 @@ func TestPlace_ATerminalInBetweenIsNamed(t *testing.T) {
 
 func TestPlace_AJobIsStartedOnceAndForgottenOnDemand(t *testing.T) {
 	t.Parallel()
-	there, h := daemonHome(t), daemonHome(t)
-	there.serve(t)
+	there, h := newDaemonHome(t), newDaemonHome(t)
+	there.startDaemon(t)
 	counter := filepath.Join(t.TempDir(), "jobs")
-	h.places(t, "[places.hpc]\nvia = \""+wayTo(t, there)+" env JOB={job}\"\nafter = \"echo state of {job}\"\n"+
+	h.writeRemotesFile(t, "[places.hpc]\nvia = \""+newRemoteCommand(t, there)+" env JOB={job}\"\nafter = \"echo state of {job}\"\n"+
 		"start = \"sh -c 'echo >> "+counter+"; echo 17\\\\;cluster'\"\n")
 	for range 2 {
-		if r := h.run(t, "", "list", "--place", "hpc"); r.status != 0 {
+		if r := h.runRepl(t, "", "list", "--place", "hpc"); r.status != 0 {
 			t.Fatalf("got %v", r)
 		}
 	}
-	if r := h.run(t, "", "place", "list"); !strings.Contains(r.stdout, "17") {
+	if r := h.runRepl(t, "", "place", "list"); !strings.Contains(r.stdout, "17") {
 		t.Errorf("got %v", r)
 	}
-	want(t, h.run(t, "", "place", "forget", "hpc"), result{"", "", 0})
-	if r := h.run(t, "", "list", "--place", "hpc"); r.status != 0 {
+	wantResult(t, h.runRepl(t, "", "place", "forget", "hpc"), result{"", "", 0})
+	if r := h.runRepl(t, "", "list", "--place", "hpc"); r.status != 0 {
 		t.Errorf("got %v", r)
 	}
 	if text, err := os.ReadFile(counter); err != nil || string(text) != "\n\n" {
 		t.Errorf("the job was started so often: %q, %v", text, err)
 	}
-	h.places(t, "[places.hpc]\nvia = \"sh -c 'exit 1' {job}\"\nstart = \"false\"\nafter = \"echo state of {job}\"\n")
-	if r := h.run(t, "", "list", "--place", "hpc"); r.status != 3 || !strings.Contains(r.stderr, "status 1; echo says: state of 17") {
+	h.writeRemotesFile(t, "[places.hpc]\nvia = \"sh -c 'exit 1' {job}\"\nstart = \"false\"\nafter = \"echo state of {job}\"\n")
+	if r := h.runRepl(t, "", "list", "--place", "hpc"); r.status != 3 || !strings.Contains(r.stderr, "status 1; echo says: state of 17") {
 		t.Errorf("got %v", r)
 	}
 }
 
 func TestPlace_WhatCannotBeIsSaid(t *testing.T) {
 	t.Parallel()
-	h := daemonHome(t)
-	h.places(t, "[places.gpu]\nvia = \"ssh gpu1\"\n")
+	h := newDaemonHome(t)
+	h.writeRemotesFile(t, "[places.gpu]\nvia = \"ssh gpu1\"\n")
 	for args, part := range map[string]string{
 		"list --place gpo":             `there is no place "gpo"`,
 		"list --place gpu --via env":   "either --via or --place",
@@ -228,7 +228,7 @@ func TestPlace_WhatCannotBeIsSaid(t *testing.T) {
 		"list --via env --socket /a$b": "cannot be said to the far side",
 		"list --via env|cat":           "no shell reads this",
 	} {
-		if r := h.run(t, "", strings.Fields(args)...); r.status == 0 || !strings.Contains(r.stderr, part) || strings.Count(r.stderr, "\n") != 1 {
+		if r := h.runRepl(t, "", strings.Fields(args)...); r.status == 0 || !strings.Contains(r.stderr, part) || strings.Count(r.stderr, "\n") != 1 {
 			t.Errorf("%s: got %v, want %q", args, r, part)
 		}
 	}
@@ -238,8 +238,8 @@ func TestPlace_WhatCannotBeIsSaid(t *testing.T) {
 // sees no end, and what it writes is taken.
 func TestPlace_AFarSideThatHearsNothingMoreEndsAndAnIdleOneDoesNot(t *testing.T) {
 	t.Parallel()
-	there, dir := daemonHome(t), t.TempDir()
-	there.serve(t)
+	there, dir := newDaemonHome(t), t.TempDir()
+	there.startDaemon(t)
 	script := `cd '` + dir + `' && mkfifo in$$ out$$ || exit
 "$@" 0<>in$$ 1<>out$$ &
 far=$!
@@ -250,8 +250,8 @@ echo $! $far > ids.$$ && mv ids.$$ ids$$
 wait $far`
 	const alive = 10 * time.Second
 	link := client.NewLink(&client.Command{
-		Name: "gpu", Prefix: []string{"sh", "-c", script, "sh"}, Program: binary(), Socket: there.socket(),
-		GreetingTimeout: deadline, KeepAlive: alive, Env: there.env,
+		Name: "gpu", Prefix: []string{"sh", "-c", script, "sh"}, Program: replBinary(), Socket: there.socket(),
+		GreetingTimeout: testTimeout, KeepAlive: alive, Env: there.env,
 	}, nil)
 	defer link.Close()
 	files := func(pattern string) []string {
@@ -264,7 +264,7 @@ wait $far`
 	}
 	list := func() {
 		t.Helper()
-		ctx, stop := context.WithTimeout(t.Context(), deadline)
+		ctx, stop := context.WithTimeout(t.Context(), testTimeout)
 		defer stop()
 		if _, err := link.ListSessions(ctx); err != nil {
 			t.Fatal(err)
@@ -272,7 +272,7 @@ wait $far`
 	}
 	list()
 	var relay, far int
-	eventually(t, "the far side is known", func() bool {
+	waitUntil(t, "the far side is known", func() bool {
 		all := files("ids[0-9]*")
 		if len(all) != 1 {
 			return false
@@ -284,7 +284,7 @@ wait $far`
 		n, err := fmt.Sscan(string(text), &relay, &far)
 		return n == 2 && err == nil
 	})
-	eventually(t, "the idle link was there for longer than the far side would wait", func() bool {
+	waitUntil(t, "the idle link was there for longer than the far side would wait", func() bool {
 		said, err := os.ReadFile(files("said[0-9]*")[0])
 		return err == nil && strings.Count(string(said), client.MethodPing) > 15 // ten in that time
 	})
@@ -294,9 +294,9 @@ wait $far`
 	if err := syscall.Kill(relay, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	gone(t, far)
-	eventually(t, "the daemon there has no client", func() bool {
-		return strings.Contains(there.run(t, "", "clients").stderr, "nobody else is connected")
+	waitGone(t, far)
+	waitUntil(t, "the daemon there has no client", func() bool {
+		return strings.Contains(there.runRepl(t, "", "clients").stderr, "nobody else is connected")
 	})
 	list()
 	if n := len(files("ids[0-9]*")); n != 2 {
@@ -306,10 +306,10 @@ wait $far`
 
 func TestPlace_TheFarSideIsToldToEndWhenItHearsNothing(t *testing.T) {
 	t.Parallel()
-	there, h := daemonHome(t), daemonHome(t)
-	there.serve(t)
+	there, h := newDaemonHome(t), newDaemonHome(t)
+	there.startDaemon(t)
 	file := filepath.Join(t.TempDir(), "words")
-	if r := h.run(t, "", "list", "--via", wayTo(t, there, `echo "$@" > '`+file+"'")); r.status != 0 {
+	if r := h.runRepl(t, "", "list", "--via", newRemoteCommand(t, there, `echo "$@" > '`+file+"'")); r.status != 0 {
 		t.Fatalf("got %v", r)
 	}
 	words, err := os.ReadFile(file)

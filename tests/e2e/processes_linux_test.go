@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// shownOfProcesses is what each process shows of itself to its user: its arguments and its environment,
+// readProcessInfo is what each process shows of itself to its user: its arguments and its environment,
 // by the file that has them.
-func shownOfProcesses(t *testing.T) map[string]string {
+func readProcessInfo(t *testing.T) map[string]string {
 	t.Helper()
 	seen := make(map[string]string)
 	for _, name := range []string{"cmdline", "environ", "comm"} {

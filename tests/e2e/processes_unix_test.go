@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// shownOfProcesses is what each process shows of itself: its arguments and its environment.
-func shownOfProcesses(t *testing.T) map[string]string {
+// readProcessInfo is what each process shows of itself: its arguments and its environment.
+func readProcessInfo(t *testing.T) map[string]string {
 	t.Helper()
 	ps, err := exec.Command("ps", "axwwe").Output()
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 func TestProgram_GivesWhatTheCodeWroteAndItsStatus(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
-	t.Cleanup(func() { h.leavesNothing(t) })
+	t.Cleanup(func() { h.wantNothingLeft(t) })
 	tests := []struct {
 		name, code string
 		want       result
@@ -33,7 +33,7 @@ func TestProgram_GivesWhatTheCodeWroteAndItsStatus(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			want(t, h.run(t, "", "--lang", "python", "-e", test.code), test.want)
+			wantResult(t, h.runRepl(t, "", "--lang", "python", "-e", test.code), test.want)
 		})
 	}
 }
@@ -49,16 +49,16 @@ func TestProgram_AnotherPythonThanTheProjectsIsSaid(t *testing.T) {
 	if err := os.Symlink("/nowhere/python3", filepath.Join(bin, "python")); err != nil {
 		t.Fatal(err)
 	}
-	got := h.run(t, "", "-e", "6 * 7")
+	got := h.runRepl(t, "", "-e", "6 * 7")
 	if got.status != 0 || got.stdout != "42\n" || strings.Count(got.stderr, "\n") != 1 ||
 		!strings.HasPrefix(got.stderr, "repl: this is /") || !strings.Contains(got.stderr, ", not .venv in ") || !strings.Contains(got.stderr, "broken link to /nowhere/python3") {
 		t.Errorf("got %v", got)
 	}
-	a := h.caller(t)
-	if got := a.repl("6 * 7"); !strings.HasPrefix(got, "[this is /") || !strings.HasSuffix(got, "]\n42") {
+	a := h.newMCPClient(t)
+	if got := a.callRepl("6 * 7"); !strings.HasPrefix(got, "[this is /") || !strings.HasSuffix(got, "]\n42") {
 		t.Errorf("the first reply is %q", got)
 	}
-	if got := a.repl("6 * 7"); got != "42" {
+	if got := a.callRepl("6 * 7"); got != "42" {
 		t.Errorf("the second reply is %q", got)
 	}
 }
@@ -71,12 +71,12 @@ func TestMCP_RunsAFileWhenASessionStarts(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	a := h.caller(t, "--init", "init.py", "--env-file", ".env")
-	if got := a.repl("x"); !strings.HasSuffix(got, "2") {
+	a := h.newMCPClient(t, "--init", "init.py", "--env-file", ".env")
+	if got := a.callRepl("x"); !strings.HasSuffix(got, "2") {
 		t.Errorf("an agent gets %q", got)
 	}
-	a.tool("repl_reset", map[string]any{})
-	if got := a.repl("x"); !strings.HasSuffix(got, "2") {
+	a.callTool("repl_reset", map[string]any{})
+	if got := a.callRepl("x"); !strings.HasSuffix(got, "2") {
 		t.Errorf("after a reset an agent gets %q", got)
 	}
 }
@@ -97,7 +97,7 @@ func TestProgram_ReadsOurStandardInput(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			want(t, h.run(t, test.stdin, "-e", test.code), result{test.want, "", 0})
+			wantResult(t, h.runRepl(t, test.stdin, "-e", test.code), result{test.want, "", 0})
 		})
 	}
 }
@@ -112,14 +112,14 @@ func TestProgram_FileRunsAsAProgramOfItsOwn(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got := h.run(t, "line\n", path, "--flag", `a "b"`, "\xff")
-	want(t, got, result{`__main__ True ['--flag', 'a "b"', '\udcff'] line` + "\n", "", 0})
+	got := h.runRepl(t, "line\n", path, "--flag", `a "b"`, "\xff")
+	wantResult(t, got, result{`__main__ True ['--flag', 'a "b"', '\udcff'] line` + "\n", "", 0})
 
 	bad := filepath.Join(h.dir, "bad.py")
 	if err := os.WriteFile(bad, []byte("def f():\n    1/0\nf()\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := h.run(t, "", "bad.py"); got.status != 1 || !strings.Contains(got.stderr, bad+`", line 2, in f`) {
+	if got := h.runRepl(t, "", "bad.py"); got.status != 1 || !strings.Contains(got.stderr, bad+`", line 2, in f`) {
 		t.Errorf("got %v, want status 1 and a traceback into the file", got)
 	}
 }
@@ -149,32 +149,32 @@ raise SystemExit(7)
 	}
 	h.env = append(h.env, "PS1=$ ")
 	p := h.startProgram(t, exec.CommandContext(t.Context(), bash, "--norc", "--noprofile", "-i"))
-	p.sees("$ ")
-	p.enters(binary() + " keys.py")
-	p.sees("[True, True, True] True\r\n")
-	p.types(ctrlC)
-	p.sees("met 1\r\n")
-	p.types(ctrlC)
-	p.sees("met 2\r\n")
-	p.types("\x1a")
-	p.sees("Stopped")
-	p.sees("$ ")
-	p.enters("fg")
-	p.sees("goes on\r\n")
-	p.types(ctrlC)
-	p.sees("met 3\r\n")
-	p.sees("$ ")
-	p.enters("echo status $?")
-	p.sees("status 7\r\n")
-	p.types("exit\r")
-	p.leaves(0)
+	p.waitText("$ ")
+	p.enterLine(replBinary() + " keys.py")
+	p.waitText("[True, True, True] True\r\n")
+	p.typeKeys(ctrlC)
+	p.waitText("met 1\r\n")
+	p.typeKeys(ctrlC)
+	p.waitText("met 2\r\n")
+	p.typeKeys("\x1a")
+	p.waitText("Stopped")
+	p.waitText("$ ")
+	p.enterLine("fg")
+	p.waitText("goes on\r\n")
+	p.typeKeys(ctrlC)
+	p.waitText("met 3\r\n")
+	p.waitText("$ ")
+	p.enterLine("echo status $?")
+	p.waitText("status 7\r\n")
+	p.typeKeys("exit\r")
+	p.waitExit(0)
 }
 
-// badPython is a program that can be named as an interpreter and is none.
-func (h home) badPython(t *testing.T) string {
+// writeBrokenPython is a program that can be named as an interpreter and is none.
+func (h home) writeBrokenPython(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(h.dir, "python3")
-	if err := programs.Write(path, []byte("#!/bin/sh\necho no >&2\nexit 3\n")); err != nil {
+	if err := programs.WriteExecutable(path, []byte("#!/bin/sh\necho no >&2\nexit 3\n")); err != nil {
 		t.Fatal(err)
 	}
 	return path
@@ -210,7 +210,7 @@ func TestProgram_CtrlCInterruptsIt(t *testing.T) {
 				readUntil(t, out, test.after)
 			}
 			_ = cmd.Wait()
-			if got := status(t, cmd); got != test.status {
+			if got := exitStatusOf(t, cmd); got != test.status {
 				t.Errorf("got status %d, want %d; %s", got, test.status, stderr.String())
 			}
 			if said := strings.Contains(stderr.String(), "KeyboardInterrupt"); said != (test.after == "") {
@@ -218,7 +218,7 @@ func TestProgram_CtrlCInterruptsIt(t *testing.T) {
 			}
 		})
 	}
-	h.leavesNothing(t)
+	h.wantNothingLeft(t)
 }
 
 func TestProgram_SignalThatEndsReplEndsEverything(t *testing.T) {
@@ -247,14 +247,14 @@ import time; time.sleep(1000)`
 				t.Fatal(err)
 			}
 			_ = cmd.Wait()
-			if got := status(t, cmd); got != 128+int(sig) {
+			if got := exitStatusOf(t, cmd); got != 128+int(sig) {
 				t.Errorf("got status %d, want %d", got, 128+int(sig))
 			}
 			for _, pid := range []int{worker, stage, child} {
-				gone(t, pid)
+				waitGone(t, pid)
 			}
 			if sig != syscall.SIGKILL { // which leaves nobody to remove files
-				h.leavesNothing(t)
+				h.wantNothingLeft(t)
 			}
 		})
 	}
@@ -285,10 +285,10 @@ func TestProgram_SignalIsNotTheEndOfItsInput(t *testing.T) {
 	}
 	rest, _ := io.ReadAll(out)
 	_ = cmd.Wait()
-	if got := status(t, cmd); got != 128+int(syscall.SIGTERM) || strings.Contains(string(rest), "all of") {
+	if got := exitStatusOf(t, cmd); got != 128+int(syscall.SIGTERM) || strings.Contains(string(rest), "all of") {
 		t.Errorf("got status %d, output %q: the program took a part for the whole", got, rest)
 	}
-	h.leavesNothing(t)
+	h.wantNothingLeft(t)
 }
 
 func TestProgram_BrokenPipeEndsIt(t *testing.T) {
@@ -307,16 +307,16 @@ func TestProgram_BrokenPipeEndsIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	if got := status(t, cmd); got != 128+int(syscall.SIGPIPE) {
+	if got := exitStatusOf(t, cmd); got != 128+int(syscall.SIGPIPE) {
 		t.Errorf("got status %d, want %d", got, 128+int(syscall.SIGPIPE))
 	}
-	h.leavesNothing(t)
+	h.wantNothingLeft(t)
 }
 
 func TestProgram_LotsOfOutputArrivesWhole(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
-	got := h.run(t, "", "-e", "for i in range(200_000): print(i, 'a line of output')")
+	got := h.runRepl(t, "", "-e", "for i in range(200_000): print(i, 'a line of output')")
 	lines := strings.SplitAfter(got.stdout, "\n")
 	if got.status != 0 || got.stderr != "" || len(lines) != 200_001 || lines[199_999] != "199999 a line of output\n" {
 		t.Errorf("got status %d, %d lines, the last one %q, and errors %q", got.status, len(lines), lines[max(0, len(lines)-2)], got.stderr)
@@ -345,9 +345,9 @@ func TestProgram_OutputThatCannotBeWrittenIsAFailureOfOurs(t *testing.T) {
 			var said strings.Builder
 			cmd.Stdout, cmd.Stderr = out, &said
 			_ = cmd.Run()
-			want(t, result{"", said.String(), status(t, cmd)},
+			wantResult(t, result{"", said.String(), exitStatusOf(t, cmd)},
 				result{"", "repl: cannot write the program's output: write /dev/stdout: no space left on device\n", 1})
-			h.leavesNothing(t)
+			h.wantNothingLeft(t)
 		})
 	}
 }
@@ -364,7 +364,7 @@ func TestProgram_BrokenPipeAtItsEndIsSeenToo(t *testing.T) {
 	cmd := h.command(t, "-e", "print(1)")
 	cmd.Stdout = out
 	_ = cmd.Run()
-	if got := status(t, cmd); got != 128+int(syscall.SIGPIPE) {
+	if got := exitStatusOf(t, cmd); got != 128+int(syscall.SIGPIPE) {
 		t.Errorf("got status %d, want %d", got, 128+int(syscall.SIGPIPE))
 	}
 }

@@ -31,12 +31,12 @@ type impostor struct {
 
 // Kinds of impostors.
 const (
-	agrees  = "" // says yes to everything
-	isQuiet = "quiet"
+	kindAgreeing = "" // says yes to everything
+	kindSilent   = "quiet"
 )
 
-// pretends starts one. kind is what it does, or the socket of a daemon to which it passes on everything.
-func pretends(t *testing.T, socket, kind string) *impostor {
+// startImpostor starts one. kind is what it does, or the socket of a daemon to which it passes on everything.
+func startImpostor(t *testing.T, socket, kind string) *impostor {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(socket), 0o700); err != nil {
 		t.Fatal(err)
@@ -82,14 +82,14 @@ func (i *impostor) serve(conn net.Conn, kind string) {
 			return
 		}
 		_, _ = to.Write(part[:n])
-		if kind == agrees {
+		if kind == kindAgreeing {
 			_, _ = io.WriteString(conn, `{"ok":true,"data":{"mac":"`+strings.Repeat("0", 64)+`","address":"`+i.socket+`","client":"1@"},"jsonrpc":"2.0","id":1,"result":{"protocol":1,"sessions":[]}}`+"\n")
 		}
 	}
 }
 
-// learned checks that an impostor was asked for a proof, and got nothing else.
-func (i *impostor) learned() {
+// wantOnlyProofRequests checks that an impostor was asked for a proof, and got nothing else.
+func (i *impostor) wantOnlyProofRequests() {
 	i.t.Helper()
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -102,19 +102,19 @@ func (i *impostor) learned() {
 	}
 }
 
-// ownTmp is the directory of the user's own among temporary files.
-func (h home) ownTmp() string {
-	return filepath.Join(h.environment("TMPDIR"), "turnstone-"+strconv.Itoa(os.Getuid()))
+// userTmpDir is the directory of the user's own among temporary files.
+func (h home) userTmpDir() string {
+	return filepath.Join(h.envValue("TMPDIR"), "turnstone-"+strconv.Itoa(os.Getuid()))
 }
 
-const noProof = "does not prove that it is your daemon, so nothing is sent to it"
+const noProofMessage = "does not prove that it is your daemon, so nothing is sent to it"
 
 func TestProof_AnImpostorGetsNoInput(t *testing.T) {
 	t.Parallel()
 	newHome(t) // it needs Python
-	run, variable := loginDir(t)
+	run, variable := newLoginDir(t)
 	inRun := filepath.Join(run, "turnstone", "daemon.sock")
-	desk := findHome(t).login(variable)
+	desk := newFindHome(t).withLogin(variable)
 	for name, test := range map[string]struct {
 		h      home
 		socket string
@@ -124,32 +124,32 @@ func TestProof_AnImpostorGetsNoInput(t *testing.T) {
 			h      home
 			socket string
 		}) {
-			c.h = anotherLogin(t, findHome(t))
-			c.socket = filepath.Join(c.h.ownTmp(), "daemon.sock")
+			c.h = newLogin(t, newFindHome(t))
+			c.socket = filepath.Join(c.h.userTmpDir(), "daemon.sock")
 			return c
 		}(),
 		"at REPL_SOCKET": func() (c struct {
 			h      home
 			socket string
 		}) {
-			c.h = daemonHome(t)
+			c.h = newDaemonHome(t)
 			c.socket = c.h.socket()
 			return c
 		}(),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			i := pretends(t, test.socket, agrees)
+			i := startImpostor(t, test.socket, kindAgreeing)
 			for _, args := range [][]string{
 				{"exec", "main", "-e", "password = 'hunter2'"}, {"list"}, {"ctl", "status"}, {"ctl", "stop"}, {"dial", "--start=never"},
 				{"input", "main"}, {"interrupt", "main"}, {"events", "main"}, {"exec", "--socket", test.socket, "main", "-e", "hunter2"},
 			} {
-				r := test.h.run(t, "hunter2\n", args...)
-				if r.status != 3 || !strings.Contains(r.stderr, noProof) && !strings.Contains(r.stderr, "no daemon answers") {
+				r := test.h.runRepl(t, "hunter2\n", args...)
+				if r.status != 3 || !strings.Contains(r.stderr, noProofMessage) && !strings.Contains(r.stderr, "no daemon answers") {
 					t.Errorf("%q: %v", args, r)
 				}
 			}
-			i.learned()
+			i.wantOnlyProofRequests()
 		})
 	}
 }
@@ -157,42 +157,42 @@ func TestProof_AnImpostorGetsNoInput(t *testing.T) {
 // A daemon that starts where something else listens is at another of its usual sockets, and says so.
 func TestProof_ADaemonStartsBesideAnImpostorAndIsFound(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []string{agrees, isQuiet} {
+	for _, kind := range []string{kindAgreeing, kindSilent} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			run, variable := loginDir(t)
-			h := findHome(t).login(variable)
-			i := pretends(t, filepath.Join(run, "turnstone", "daemon.sock"), kind)
-			h.serve(t)
-			want(t, h.run(t, "", "exec", "keep", "-e", "6 * 7"), result{"42\n", newSession("keep"), 0})
-			if _, socket := entry(t, h.stateDir()); socket == i.socket {
+			run, variable := newLoginDir(t)
+			h := newFindHome(t).withLogin(variable)
+			i := startImpostor(t, filepath.Join(run, "turnstone", "daemon.sock"), kind)
+			h.startDaemon(t)
+			wantResult(t, h.runRepl(t, "", "exec", "keep", "-e", "6 * 7"), result{"42\n", newSessionNotice("keep"), 0})
+			if _, socket := readRegistryEntry(t, h.stateDir()); socket == i.socket {
 				t.Errorf("it is said to be at %s", socket)
 			}
 			text, err := os.ReadFile(filepath.Join(h.stateDir(), "serve.log"))
 			if err != nil || !strings.Contains(string(text), "the daemon serves at another socket") || !strings.Contains(string(text), i.socket) {
 				t.Errorf("its log: %s, %v", text, err)
 			}
-			i.learned()
+			i.wantOnlyProofRequests()
 		})
 	}
 	t.Run("with a socket of its own it does not start", func(t *testing.T) {
 		t.Parallel()
-		h := daemonHome(t)
-		i := pretends(t, h.socket(), agrees)
-		if r := h.run(t, "", "serve"); r.status != 3 || !strings.Contains(r.stderr, noProof) || !strings.Contains(r.stderr, "process "+strconv.Itoa(os.Getpid())) {
+		h := newDaemonHome(t)
+		i := startImpostor(t, h.socket(), kindAgreeing)
+		if r := h.runRepl(t, "", "serve"); r.status != 3 || !strings.Contains(r.stderr, noProofMessage) || !strings.Contains(r.stderr, "process "+strconv.Itoa(os.Getpid())) {
 			t.Errorf("got %v", r)
 		}
-		i.learned()
+		i.wantOnlyProofRequests()
 	})
 }
 
-// takes puts an impostor in the place of a daemon that runs, as a program would that may write above
+// replaceByImpostor puts an impostor in the place of a daemon that runs, as a program would that may write above
 // its socket: with a lock, too.
-func takes(t *testing.T, socket, kind string) *impostor {
+func replaceByImpostor(t *testing.T, socket, kind string) *impostor {
 	t.Helper()
-	aside, _ := loginDir(t)
+	aside, _ := newLoginDir(t)
 	dir := filepath.Join(aside, "mine")
-	i := pretends(t, filepath.Join(dir, filepath.Base(socket)), kind)
+	i := startImpostor(t, filepath.Join(dir, filepath.Base(socket)), kind)
 	lock, err := os.Create(filepath.Join(dir, filepath.Base(socket)+".lock"))
 	if err != nil {
 		t.Fatal(err)
@@ -202,7 +202,7 @@ func takes(t *testing.T, socket, kind string) *impostor {
 		t.Fatal(err)
 	}
 	n := 0
-	eventually(t, "it has the place", func() bool { // while the daemon makes it again
+	waitUntil(t, "it has the place", func() bool { // while the daemon makes it again
 		n++
 		_ = os.Rename(filepath.Dir(socket), filepath.Join(aside, fmt.Sprintf("gone-%d", n)))
 		return os.Rename(dir, filepath.Dir(socket)) == nil
@@ -213,58 +213,58 @@ func takes(t *testing.T, socket, kind string) *impostor {
 
 func TestProof_ADaemonGivesWayToNoImpostor(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []string{agrees, isQuiet, "a relay"} {
+	for _, kind := range []string{kindAgreeing, kindSilent, "a relay"} {
 		t.Run("the user's own moves, "+kind, func(t *testing.T) {
 			t.Parallel()
-			run, variable := loginDir(t)
-			h := findHome(t).login(variable)
-			daemon := h.serve(t)
-			want(t, h.run(t, "", "exec", "keep", "-e", "x = 41"), result{"", newSession("keep"), 0})
+			run, variable := newLoginDir(t)
+			h := newFindHome(t).withLogin(variable)
+			daemon := h.startDaemon(t)
+			wantResult(t, h.runRepl(t, "", "exec", "keep", "-e", "x = 41"), result{"", newSessionNotice("keep"), 0})
 			to := kind
 			if kind == "a relay" {
-				to = filepath.Join(h.ownTmp(), "daemon.sock") // where it will be
+				to = filepath.Join(h.userTmpDir(), "daemon.sock") // where it will be
 			}
-			i := takes(t, filepath.Join(run, "turnstone", "daemon.sock"), to)
-			eventually(t, "it is elsewhere", func() bool {
-				_, socket := entry(t, h.stateDir())
+			i := replaceByImpostor(t, filepath.Join(run, "turnstone", "daemon.sock"), to)
+			waitUntil(t, "it is elsewhere", func() bool {
+				_, socket := readRegistryEntry(t, h.stateDir())
 				return socket != "" && socket != i.socket
 			})
-			want(t, h.run(t, "", "exec", "keep", "-e", "x + 1"), result{"42\n", "", 0})
+			wantResult(t, h.runRepl(t, "", "exec", "keep", "-e", "x + 1"), result{"42\n", "", 0})
 			for _, args := range [][]string{{"exec", "--socket", i.socket, "keep", "-e", "'hunter2'"}, {"ctl", "--socket", i.socket, "stop"}} {
-				if r := h.run(t, "", args...); r.status != 3 || kind != isQuiet && !strings.Contains(r.stderr, noProof) {
+				if r := h.runRepl(t, "", args...); r.status != 3 || kind != kindSilent && !strings.Contains(r.stderr, noProofMessage) {
 					t.Errorf("%q: %v", args, r)
 				}
 			}
 			if !isAlive(daemon.Process.Pid) {
 				t.Error("the daemon has ended")
 			}
-			i.learned()
+			i.wantOnlyProofRequests()
 		})
 	}
 	t.Run("one with a socket of its own stays and comes back", func(t *testing.T) {
 		t.Parallel()
-		h := daemonHome(t)
-		daemon := h.serve(t)
-		want(t, h.run(t, "", "exec", "keep", "-e", "x = 41"), result{"", newSession("keep"), 0})
-		i := takes(t, h.socket(), agrees)
+		h := newDaemonHome(t)
+		daemon := h.startDaemon(t)
+		wantResult(t, h.runRepl(t, "", "exec", "keep", "-e", "x = 41"), result{"", newSessionNotice("keep"), 0})
+		i := replaceByImpostor(t, h.socket(), kindAgreeing)
 		log := filepath.Join(h.stateDir(), "serve.log")
-		eventually(t, "it says so", func() bool {
+		waitUntil(t, "it says so", func() bool {
 			text, _ := os.ReadFile(log)
-			return strings.Contains(string(text), "no new client can reach the daemon") && strings.Contains(string(text), noProof)
+			return strings.Contains(string(text), "no new client can reach the daemon") && strings.Contains(string(text), noProofMessage)
 		})
-		if r := h.run(t, "", "exec", "keep", "-e", "'hunter2'"); r.status != 3 || !strings.Contains(r.stderr, noProof) {
+		if r := h.runRepl(t, "", "exec", "keep", "-e", "'hunter2'"); r.status != 3 || !strings.Contains(r.stderr, noProofMessage) {
 			t.Errorf("got %v", r)
 		}
 		if !isAlive(daemon.Process.Pid) {
 			t.Error("the daemon has ended")
 		}
-		i.learned()
-		aside, _ := loginDir(t)
+		i.wantOnlyProofRequests()
+		aside, _ := newLoginDir(t)
 		if err := os.Rename(filepath.Dir(h.socket()), filepath.Join(aside, "impostor")); err != nil { // in one step: the daemon makes it again
 			t.Fatal(err)
 		}
-		eventually(t, "it is back", func() bool { return h.run(t, "", "list").status == 0 })
-		want(t, h.run(t, "", "exec", "keep", "-e", "x + 1"), result{"42\n", "", 0})
+		waitUntil(t, "it is back", func() bool { return h.runRepl(t, "", "list").status == 0 })
+		wantResult(t, h.runRepl(t, "", "exec", "keep", "-e", "x + 1"), result{"42\n", "", 0})
 	})
 }
 
@@ -272,9 +272,9 @@ func TestProof_ADaemonGivesWayToNoImpostor(t *testing.T) {
 // daemon away.
 func TestProof_WhoHoldsTheLockOfTheUsersDaemonHasToProveIt(t *testing.T) {
 	t.Parallel()
-	_, variable := loginDir(t)
-	h := findHome(t).login(variable)
-	daemon := h.serve(t)
+	_, variable := newLoginDir(t)
+	h := newFindHome(t).withLogin(variable)
+	daemon := h.startDaemon(t)
 	listed, err := os.ReadFile("/proc/net/unix")
 	if err != nil {
 		t.Fatal(err)
@@ -285,7 +285,7 @@ func TestProof_WhoHoldsTheLockOfTheUsersDaemonHasToProveIt(t *testing.T) {
 			locks = append(locks, fields[7])
 		}
 	}
-	_ = end(daemon)
+	_ = stopProgram(daemon)
 	_ = daemon.Wait()
 	name := ""
 	for _, lock := range locks { // tests have their own beside it
@@ -297,20 +297,20 @@ func TestProof_WhoHoldsTheLockOfTheUsersDaemonHasToProveIt(t *testing.T) {
 	if name == "" {
 		t.Fatalf("no lock is free: %q", locks)
 	}
-	h.serve(t)
-	want(t, h.run(t, "", "exec", "keep", "-e", "6 * 7"), result{"42\n", newSession("keep"), 0})
+	h.startDaemon(t)
+	wantResult(t, h.runRepl(t, "", "exec", "keep", "-e", "6 * 7"), result{"42\n", newSessionNotice("keep"), 0})
 }
 
 func TestProof_TheKey(t *testing.T) {
 	t.Parallel()
-	h := daemonHome(t)
-	h.serve(t)
+	h := newDaemonHome(t)
+	h.startDaemon(t)
 	key := filepath.Join(h.stateDir(), "daemon.key")
 	x := 0
 	works := func(t *testing.T) {
 		t.Helper()
 		x++
-		if r := h.run(t, "", "exec", "main", "-e", fmt.Sprint(x)); r.status != 0 || r.stdout != fmt.Sprintln(x) {
+		if r := h.runRepl(t, "", "exec", "main", "-e", fmt.Sprint(x)); r.status != 0 || r.stdout != fmt.Sprintln(x) {
 			t.Errorf("got %v", r)
 		}
 	}
@@ -333,10 +333,10 @@ func TestProof_TheKey(t *testing.T) {
 			t.Fatal(err)
 		}
 		other := h
-		other.env = append(other.env[:len(other.env):len(other.env)], "REPL_SOCKET="+socketName(t))
-		other.serve(t)
+		other.env = append(other.env[:len(other.env):len(other.env)], "REPL_SOCKET="+newSocketName(t))
+		other.startDaemon(t)
 		works(t)
-		if r := other.run(t, "", "list"); r.status != 0 {
+		if r := other.runRepl(t, "", "list"); r.status != 0 {
 			t.Errorf("got %v", r)
 		}
 	})
@@ -357,10 +357,10 @@ func TestProof_TheKey(t *testing.T) {
 			if err := spoil(); err != nil {
 				t.Fatal(err)
 			}
-			if r := h.run(t, "", "exec", "main", "-e", "'hunter2'"); r.status != 3 || !strings.Contains(r.stderr, key) {
+			if r := h.runRepl(t, "", "exec", "main", "-e", "'hunter2'"); r.status != 3 || !strings.Contains(r.stderr, key) {
 				t.Errorf("got %v", r)
 			}
-			if r := h.run(t, "", "serve", "--socket", socketName(t)); r.status != 1 || !strings.Contains(r.stderr, key) {
+			if r := h.runRepl(t, "", "serve", "--socket", newSocketName(t)); r.status != 1 || !strings.Contains(r.stderr, key) {
 				t.Errorf("a new daemon: %v", r)
 			}
 			if err := os.Remove(key); err != nil {
@@ -372,7 +372,7 @@ func TestProof_TheKey(t *testing.T) {
 	t.Run("of another state directory is not this daemon's", func(t *testing.T) {
 		other := h
 		other.env = append(h.env[:len(h.env)-1:len(h.env)-1], "XDG_STATE_HOME="+t.TempDir(), h.env[len(h.env)-1])
-		if r := other.run(t, "", "exec", "main", "-e", "1"); r.status != 3 || !strings.Contains(r.stderr, "XDG_STATE_HOME") {
+		if r := other.runRepl(t, "", "exec", "main", "-e", "1"); r.status != 3 || !strings.Contains(r.stderr, "XDG_STATE_HOME") {
 			t.Errorf("got %v", r)
 		}
 	})
@@ -380,7 +380,7 @@ func TestProof_TheKey(t *testing.T) {
 
 func TestProof_OfTwoThatStartAtOneSocketOneServes(t *testing.T) {
 	t.Parallel()
-	h := daemonHome(t)
+	h := newDaemonHome(t)
 	const starts = 4
 	ended := make(chan error, starts)
 	var all []*exec.Cmd
@@ -393,13 +393,13 @@ func TestProof_OfTwoThatStartAtOneSocketOneServes(t *testing.T) {
 		go func() { ended <- cmd.Wait() }()
 	}
 	for range starts - 1 {
-		if err := <-ended; exitStatus(err) != 3 {
+		if err := <-ended; exitCodeOf(err) != 3 {
 			t.Errorf("one that came late ended with %v", err)
 		}
 	}
-	eventually(t, "the one that is left serves", func() bool { return h.run(t, "", "list").status == 0 })
+	waitUntil(t, "the one that is left serves", func() bool { return h.runRepl(t, "", "list").status == 0 })
 	for _, cmd := range all {
-		_ = end(cmd)
+		_ = stopProgram(cmd)
 	}
 	<-ended
 }
@@ -408,8 +408,8 @@ func TestProof_OfTwoThatStartAtOneSocketOneServes(t *testing.T) {
 func TestProof_AClientInAContainerKnowsItsDaemon(t *testing.T) {
 	t.Parallel()
 	confined.RequireNamespaces(t)
-	h := daemonHome(t)
-	h.serve(t)
+	h := newDaemonHome(t)
+	h.startDaemon(t)
 	cmd := h.command(t, "list")
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWPID,
@@ -427,29 +427,29 @@ func TestProof_ASessionTakesNoDaemonsPlace(t *testing.T) {
 	confined.RequireNamespaces(t)
 	for name, set := range map[string]func(t *testing.T, h home, work string) home{
 		"TMPDIR in its workspace": func(t *testing.T, h home, work string) home {
-			return h.login(noLoginDir(t), "TMPDIR="+filepath.Join(work, "t"))
+			return h.withLogin(newBlockedLoginDir(t), "TMPDIR="+filepath.Join(work, "t"))
 		},
 		"XDG_RUNTIME_DIR in its workspace": func(t *testing.T, h home, work string) home {
-			return h.login("XDG_RUNTIME_DIR=" + filepath.Join(work, "t"))
+			return h.withLogin("XDG_RUNTIME_DIR=" + filepath.Join(work, "t"))
 		},
 		"XDG_STATE_HOME in its workspace": func(t *testing.T, h home, work string) home {
-			return h.login("XDG_STATE_HOME=" + filepath.Join(work, "t"))
+			return h.withLogin("XDG_STATE_HOME=" + filepath.Join(work, "t"))
 		},
 		"REPL_SOCKET in its workspace": func(t *testing.T, h home, work string) home {
-			return h.login("REPL_SOCKET=" + filepath.Join(work, "t", "d"))
+			return h.withLogin("REPL_SOCKET=" + filepath.Join(work, "t", "d"))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			work, _ := loginDir(t) // short
+			work, _ := newLoginDir(t) // short
 			if err := os.Mkdir(filepath.Join(work, "t"), 0o700); err != nil {
 				t.Fatal(err)
 			}
-			h := set(t, findHome(t), work)
-			h.serve(t, "--session-dir", t.TempDir())
-			want(t, h.run(t, "", "exec", "keep", "-e", "x = 41"), result{"", newSession("keep"), 0})
+			h := set(t, newFindHome(t), work)
+			h.startDaemon(t, "--session-dir", t.TempDir())
+			wantResult(t, h.runRepl(t, "", "exec", "keep", "-e", "x = 41"), result{"", newSessionNotice("keep"), 0})
 			h.dir = work
-			r := h.run(t, "", "exec", "inside", "--sandbox", "workspace", "-e", attack, "--wait", "60s")
+			r := h.runRepl(t, "", "exec", "inside", "--sandbox", "workspace", "-e", attackCode, "--wait", "60s")
 			if r.status != 0 || !strings.Contains(r.stdout, "tried") {
 				t.Fatalf("got %v", r)
 			}
@@ -458,15 +458,15 @@ func TestProof_ASessionTakesNoDaemonsPlace(t *testing.T) {
 					t.Errorf("inside: %s", line)
 				}
 			}
-			want(t, h.run(t, "", "exec", "keep", "-e", "x + 1"), result{"42\n", "", 0})
+			wantResult(t, h.runRepl(t, "", "exec", "keep", "-e", "x + 1"), result{"42\n", "", 0})
 		})
 	}
 }
 
-// noLoginDir is a directory of a login in which no daemon can be.
-func noLoginDir(t *testing.T) (variable string) {
+// newBlockedLoginDir is a directory of a login in which no daemon can be.
+func newBlockedLoginDir(t *testing.T) (variable string) {
 	t.Helper()
-	dir, variable := loginDir(t)
+	dir, variable := newLoginDir(t)
 	if err := os.WriteFile(filepath.Join(dir, "turnstone"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -474,7 +474,7 @@ func noLoginDir(t *testing.T) (variable string) {
 }
 
 // attack tries to read keys, and to reach, replace and move sockets, everywhere in the directory.
-const attack = `
+const attackCode = `
 import os, socket
 def tries(what, f):
     try: f()
@@ -504,13 +504,13 @@ func TestProof_ADaemonLeavesWhatASessionWrites(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			work := confined.TempDir(t) // of temporary files a session has its own
-			state, _ := loginDir(t)
-			h := findHome(t).login(noLoginDir(t), "TMPDIR="+filepath.Join(work, "t"), "XDG_STATE_HOME="+state)
+			state, _ := newLoginDir(t)
+			h := newFindHome(t).withLogin(newBlockedLoginDir(t), "TMPDIR="+filepath.Join(work, "t"), "XDG_STATE_HOME="+state)
 			if err := os.Mkdir(filepath.Join(work, "t"), 0o700); err != nil {
 				t.Fatal(err)
 			}
-			h.serve(t, "--session-dir", t.TempDir())
-			_, before := entry(t, h.stateDir())
+			h.startDaemon(t, "--session-dir", t.TempDir())
+			_, before := readRegistryEntry(t, h.stateDir())
 			if !strings.HasPrefix(before, work) {
 				t.Fatalf("it is at %q", before)
 			}
@@ -519,13 +519,13 @@ func TestProof_ADaemonLeavesWhatASessionWrites(t *testing.T) {
 			}
 			want := func(stdout string, args ...string) {
 				t.Helper()
-				if r := h.run(t, "", args...); r.status != 0 || r.stdout != stdout {
+				if r := h.runRepl(t, "", args...); r.status != 0 || r.stdout != stdout {
 					t.Errorf("%q: %v", args, r)
 				}
 			}
 			want("", "exec", "inside", "--sandbox", "workspace", "-e", "x = 41")
 			if grant {
-				c, err := client.Dial(t.Context(), client.DefaultDialer(h.environment))
+				c, err := client.Dial(t.Context(), client.DefaultDialer(h.envValue))
 				if err == nil {
 					err = c.GrantAccess(t.Context(), client.GrantParams{Session: "inside", Grant: session.Grant{Write: work}})
 				}
@@ -534,7 +534,7 @@ func TestProof_ADaemonLeavesWhatASessionWrites(t *testing.T) {
 				}
 				_ = c.Close()
 			}
-			_, after := entry(t, h.stateDir())
+			_, after := readRegistryEntry(t, h.stateDir())
 			if strings.HasPrefix(after, work) || after == "" {
 				t.Errorf("it is at %q", after)
 			}

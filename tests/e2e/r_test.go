@@ -26,13 +26,13 @@ func newRHome(t *testing.T) home {
 	return h
 }
 
-func (h home) file(t *testing.T, name, text string) string {
+func (h home) writeFile(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(h.dir, name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := programs.Write(path, []byte(text)); err != nil {
+	if err := programs.WriteExecutable(path, []byte(text)); err != nil {
 		t.Fatal(err)
 	}
 	return path
@@ -42,32 +42,32 @@ func TestIdleEnd(t *testing.T) {
 	t.Parallel()
 	t.Run("of R itself is told, and not silently mended", func(t *testing.T) {
 		t.Parallel()
-		p := newRHome(t).start(t, "--lang", "r")
-		p.sees("Ctrl-D ends.")
-		p.sees("> ")
-		p.enters("x <- 5; cat('it', 'is', Sys.getpid(), 'here')")
-		p.sees("it is ")
-		pid, err := strconv.Atoi(strings.TrimSpace(p.sees(" here")))
+		p := newRHome(t).startTerminal(t, "--lang", "r")
+		p.waitText("Ctrl-D ends.")
+		p.waitText("> ")
+		p.enterLine("x <- 5; cat('it', 'is', Sys.getpid(), 'here')")
+		p.waitText("it is ")
+		pid, err := strconv.Atoi(strings.TrimSpace(p.waitText(" here")))
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.sees("> ")
+		p.waitText("> ")
 		if err := syscall.Kill(pid, syscall.SIGUSR1); err != nil { // R saves and quits
 			t.Fatal(err)
 		}
-		p.sees("[exit status 2;")
-		p.sees("its state is lost, and the next input starts anew]")
-		p.enters("exists('x')")
-		p.sees("[1] ")
-		p.types(ctrlD)
-		p.leaves(0)
+		p.waitText("[exit status 2;")
+		p.waitText("its state is lost, and the next input starts anew]")
+		p.enterLine("exists('x')")
+		p.waitText("[1] ")
+		p.typeKeys(ctrlD)
+		p.waitExit(0)
 	})
 }
 
 func TestR_GivesWhatTheCodeWroteAndItsStatus(t *testing.T) {
 	t.Parallel()
 	h := newRHome(t)
-	t.Cleanup(func() { h.leavesNothing(t) })
+	t.Cleanup(func() { h.wantNothingLeft(t) })
 	for _, test := range []struct {
 		name, code string
 		want       result
@@ -83,19 +83,19 @@ func TestR_GivesWhatTheCodeWroteAndItsStatus(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			want(t, h.run(t, "", "--lang", "r", "-e", test.code), test.want)
+			wantResult(t, h.runRepl(t, "", "--lang", "r", "-e", test.code), test.want)
 		})
 	}
-	want(t, h.run(t, "", "--lang", "r", "-e", "x <- 20", "-e", "x * 2.1", "-e", "'b'"), result{"[1] 42\n[1] \"b\"\n", "", 0})
-	want(t, h.run(t, "x <- 20\nx * 2.1\n", "--lang", "r"), result{"[1] 42\n", "", 0})
-	want(t, h.run(t, "a\nb\n", "--lang", "r", "-e", "rev(readLines(file('stdin')))"), result{"[1] \"b\" \"a\"\n", "", 0})
+	wantResult(t, h.runRepl(t, "", "--lang", "r", "-e", "x <- 20", "-e", "x * 2.1", "-e", "'b'"), result{"[1] 42\n[1] \"b\"\n", "", 0})
+	wantResult(t, h.runRepl(t, "x <- 20\nx * 2.1\n", "--lang", "r"), result{"[1] 42\n", "", 0})
+	wantResult(t, h.runRepl(t, "a\nb\n", "--lang", "r", "-e", "rev(readLines(file('stdin')))"), result{"[1] \"b\" \"a\"\n", "", 0})
 }
 
 // Rscript is the judge of how a file runs.
 func TestR_FileRunsAsWithRscript(t *testing.T) {
 	t.Parallel()
 	h := newRHome(t)
-	rscript := filepath.Join(rHome(t), "bin", "Rscript")
+	rscript := filepath.Join(systemRHome(t), "bin", "Rscript")
 	for name, c := range map[string]struct {
 		code   string
 		script string // "$0" is Rscript, or what ours is in its place
@@ -123,23 +123,23 @@ func TestR_FileRunsAsWithRscript(t *testing.T) {
 			of := func(program string) result {
 				h := h
 				h.dir = t.TempDir()
-				h.file(t, "s.R", c.code)
+				h.writeFile(t, "s.R", c.code)
 				var stdout, stderr strings.Builder
 				cmd := h.command(t)
 				cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", c.script, program}
 				cmd.Stdout, cmd.Stderr = &stdout, &stderr
 				_ = cmd.Run()
-				return result{stdout.String(), stderr.String(), status(t, cmd)}
+				return result{stdout.String(), stderr.String(), exitStatusOf(t, cmd)}
 			}
-			want(t, of(binary()), of(rscript))
+			wantResult(t, of(replBinary()), of(rscript))
 		})
 	}
 }
 
-// rHome is the home of the system's R, which has Rscript.
-func rHome(t *testing.T) string {
+// systemRHome is the home of the system's R, which has Rscript.
+func systemRHome(t *testing.T) string {
 	t.Helper()
-	got := newRHome(t).run(t, "", "--lang", "r", "-e", "cat(R.home())")
+	got := newRHome(t).runRepl(t, "", "--lang", "r", "-e", "cat(R.home())")
 	if got.status != 0 {
 		t.Fatalf("got %v", got)
 	}
@@ -150,8 +150,8 @@ func rHome(t *testing.T) string {
 func TestR_WrongChoicesSayWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	h := newRHome(t)
-	old := h.file(t, "old/bin/R", "#!/bin/sh\nR_HOME_DIR="+h.dir+"/old\n")
-	h.file(t, "old/library/base/DESCRIPTION", "Version: 3.6.3\n")
+	old := h.writeFile(t, "old/bin/R", "#!/bin/sh\nR_HOME_DIR="+h.dir+"/old\n")
+	h.writeFile(t, "old/library/base/DESCRIPTION", "Version: 3.6.3\n")
 	for _, test := range []struct {
 		args, env []string
 		status    int
@@ -167,7 +167,7 @@ func TestR_WrongChoicesSayWhatIsWrong(t *testing.T) {
 	} {
 		h := h
 		h.env = append(h.env, test.env...)
-		got := h.run(t, "", append(test.args, "-e", "1")...)
+		got := h.runRepl(t, "", append(test.args, "-e", "1")...)
 		if got.status != test.status || got.stdout != "" || strings.Count(got.stderr, "\n") != 1 {
 			t.Errorf("%q: got %v, want status %d and one line", test.args, got, test.status)
 		}
@@ -182,7 +182,7 @@ func TestR_WrongChoicesSayWhatIsWrong(t *testing.T) {
 func TestR_NamedRChoosesTheLanguage(t *testing.T) {
 	t.Parallel()
 	h := newRHome(t)
-	want(t, h.run(t, "", "--r", rHome(t), "-e", "1L"), result{"[1] 1\n", "", 0})
+	wantResult(t, h.runRepl(t, "", "--r", systemRHome(t), "-e", "1L"), result{"[1] 1\n", "", 0})
 }
 
 // R would sit at its own prompt, which only we cannot see.
@@ -192,9 +192,9 @@ func TestR_KeptOutSaysSo(t *testing.T) {
 		t.Skipf("this system does not show who reads the terminal: %v", err)
 	}
 	h := newRHome(t)
-	other := h.file(t, "other.R", "")
-	h.file(t, ".Renviron", "R_TESTS="+other+"\nR_PROFILE="+other+"\nR_PROFILE_USER="+other+"\n")
-	got := h.run(t, "", "--lang", "r", "-e", "1")
+	other := h.writeFile(t, "other.R", "")
+	h.writeFile(t, ".Renviron", "R_TESTS="+other+"\nR_PROFILE="+other+"\nR_PROFILE_USER="+other+"\n")
+	got := h.runRepl(t, "", "--lang", "r", "-e", "1")
 	if got.status != 1 || !strings.Contains(got.stderr, ".Renviron must not set all of R_TESTS, R_PROFILE and R_PROFILE_USER") {
 		t.Errorf("got %v", got)
 	}

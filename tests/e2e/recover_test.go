@@ -13,11 +13,11 @@ import (
 	"testing"
 )
 
-// isKept waits until a file has what a session was given: files lag a little.
-func (h home) isKept(t *testing.T, text string) {
+// waitSaved waits until a file has what a session was given: files lag a little.
+func (h home) waitSaved(t *testing.T, text string) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("a file has %q", text), func() (kept bool) {
-		for _, dir := range []string{h.tmp, h.environment("XDG_STATE_HOME")} {
+	waitUntil(t, fmt.Sprintf("a file has %q", text), func() (kept bool) {
+		for _, dir := range []string{h.tmp, h.envValue("XDG_STATE_HOME")} {
 			_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 				if err == nil && d.Type().IsRegular() {
 					content, _ := os.ReadFile(path)
@@ -32,35 +32,35 @@ func (h home) isKept(t *testing.T, text string) {
 
 func TestRecover_WorkCanBeDoneAgainAfterTheDaemonWasKilled(t *testing.T) {
 	t.Parallel()
-	h := daemonHome(t)
-	daemon := h.serve(t)
-	h.run(t, "def double(x):\n    return 2 * x\n", "exec", "work")
-	h.run(t, "", "exec", "work", "-e", "no such thing")
-	h.run(t, "", "exec", "work", "-e", "print(double(21))")
-	h.run(t, "", "exec", "closed", "-e", "1")
-	h.run(t, "", "close", "closed")
-	if r := h.run(t, "", "recover"); r.stdout != "" || r.status != 0 || !strings.Contains(r.stderr, "no session was lost") {
+	h := newDaemonHome(t)
+	daemon := h.startDaemon(t)
+	h.runRepl(t, "def double(x):\n    return 2 * x\n", "exec", "work")
+	h.runRepl(t, "", "exec", "work", "-e", "no such thing")
+	h.runRepl(t, "", "exec", "work", "-e", "print(double(21))")
+	h.runRepl(t, "", "exec", "closed", "-e", "1")
+	h.runRepl(t, "", "close", "closed")
+	if r := h.runRepl(t, "", "recover"); r.stdout != "" || r.status != 0 || !strings.Contains(r.stderr, "no session was lost") {
 		t.Errorf("while all is well: %v", r)
 	}
-	want(t, h.run(t, "", "exec", "work", "-e", "last = 'of the four'"), result{"", "", 0})
-	h.isKept(t, "of the four")
+	wantResult(t, h.runRepl(t, "", "exec", "work", "-e", "last = 'of the four'"), result{"", "", 0})
+	h.waitSaved(t, "of the four")
 	if err := daemon.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = daemon.Wait()
 
-	h.serve(t)
-	r := h.run(t, "", "exec", "work", "-e", "print('double' in dir())")
+	h.startDaemon(t)
+	r := h.runRepl(t, "", "exec", "work", "-e", "print('double' in dir())")
 	if r.stdout != "False\n" || !strings.Contains(r.stderr, "work is new: the session before was lost") || !strings.Contains(r.stderr, "repl recover work writes") {
 		t.Errorf("the next one: %v", r)
 	}
-	if r := h.run(t, "", "exec", "work", "-e", "1"); r.stderr != "" {
+	if r := h.runRepl(t, "", "exec", "work", "-e", "1"); r.stderr != "" {
 		t.Errorf("it is said once: %v", r)
 	}
-	if r := h.run(t, "", "events", "work"); !strings.Contains(r.stdout, "repl recover work") {
+	if r := h.runRepl(t, "", "events", "work"); !strings.Contains(r.stdout, "repl recover work") {
 		t.Errorf("who attaches is told: %v", r)
 	}
-	r = h.run(t, "", "recover")
+	r = h.runRepl(t, "", "recover")
 	if lines := strings.Split(r.stdout, "\n"); len(lines) != 3 || !strings.HasPrefix(lines[1], "work ") || !strings.Contains(lines[1], " 4 ") {
 		t.Errorf("the list: %v", r)
 	}
@@ -69,24 +69,24 @@ func TestRecover_WorkCanBeDoneAgainAfterTheDaemonWasKilled(t *testing.T) {
 		t.Errorf("the output: %q, %v", output, err)
 	}
 	script := filepath.Join(h.dir, "out.py")
-	want(t, h.run(t, "", "recover", "work", "-o", script), result{"", "", 0})
-	want(t, h.run(t, "", script), result{"42\n", "", 0})
+	wantResult(t, h.runRepl(t, "", "recover", "work", "-o", script), result{"", "", 0})
+	wantResult(t, h.runRepl(t, "", script), result{"42\n", "", 0})
 	text, err := os.ReadFile(script)
 	if err != nil || !strings.Contains(string(text), "# no such thing\n") || !strings.Contains(string(text), "(exec)") {
 		t.Errorf("the script: %q, %v", text, err)
 	}
 	var notebook struct{ Cells []struct{ Source []string } }
-	r = h.run(t, "", "recover", "work", "--to", "notebook")
+	r = h.runRepl(t, "", "recover", "work", "--to", "notebook")
 	if err := json.Unmarshal([]byte(r.stdout), &notebook); err != nil || len(notebook.Cells) != 4 {
 		t.Errorf("%v: %v", r, err)
 	}
-	if r := h.run(t, "", "recover", "work", "--to", "text"); r.status != 0 || !strings.Contains(r.stdout, "print(double(21))\n42\n") {
+	if r := h.runRepl(t, "", "recover", "work", "--to", "text"); r.status != 0 || !strings.Contains(r.stdout, "print(double(21))\n42\n") {
 		t.Errorf("the transcript: %v", r)
 	}
-	if r := h.run(t, "", "recover", "closed"); r.status != 1 || !strings.Contains(r.stderr, `no session "closed" was lost`) {
+	if r := h.runRepl(t, "", "recover", "closed"); r.status != 1 || !strings.Contains(r.stderr, `no session "closed" was lost`) {
 		t.Errorf("one that was closed: %v", r)
 	}
-	if r := h.run(t, "", "recover", "work", "--to", "pdf"); r.status != 2 {
+	if r := h.runRepl(t, "", "recover", "work", "--to", "pdf"); r.status != 2 {
 		t.Errorf("got %v", r)
 	}
 }
@@ -95,17 +95,17 @@ func TestRecover_AModelIsToldAfterItsServerWasKilled(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	a := newAgent(t, h)
-	a.repl("precious = 42")
-	h.isKept(t, "precious = 42")
+	a.callRepl("precious = 42")
+	h.waitSaved(t, "precious = 42")
 	if err := a.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = a.cmd.Wait()
 	b := newAgent(t, h)
-	if got := b.repl("1 + 1"); !strings.Contains(got, `"repl recover main" writes what was run`) || !strings.Contains(got, "output.txt") || !strings.HasSuffix(got, "2") {
+	if got := b.callRepl("1 + 1"); !strings.Contains(got, `"repl recover main" writes what was run`) || !strings.Contains(got, "output.txt") || !strings.HasSuffix(got, "2") {
 		t.Errorf("its first reply: %q", got)
 	}
-	if r := h.run(t, "", "recover", "main"); r.status != 0 || !strings.Contains(r.stdout, "precious = 42") {
+	if r := h.runRepl(t, "", "recover", "main"); r.status != 0 || !strings.Contains(r.stdout, "precious = 42") {
 		t.Errorf("got %v", r)
 	}
 	_ = b.in.Close()

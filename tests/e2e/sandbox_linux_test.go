@@ -17,7 +17,7 @@ import (
 )
 
 // writes is a program that tries to write into its directory and into another.
-const writes = `
+const writeProbeCode = `
 import os, sys
 def write(path):
     try:
@@ -27,19 +27,19 @@ def write(path):
 print(write("mine"), write(sys.argv[1] if len(sys.argv) > 1 else os.environ["E2E_OUTSIDE"]), os.environ.get("E2E_API_KEY"))
 `
 
-func confinedHome(t *testing.T) (h home, outside string) {
+func newSandboxHome(t *testing.T) (h home, outside string) {
 	t.Helper()
 	confined.RequireNamespaces(t)
-	h = daemonHome(t)
-	h.boxed = true
+	h = newDaemonHome(t)
+	h.wantsSandbox = true
 	outside = t.TempDir()
 	socket := h.env[len(h.env)-1]
 	h.env = append(h.env[:len(h.env)-1], "E2E_OUTSIDE="+filepath.Join(outside, "file"), "E2E_API_KEY=secret", socket)
 	return h, outside
 }
 
-// needsCopies skips a test where a session says in its first reply that it has no copy of the caches.
-func needsCopies(t *testing.T) {
+// skipWithoutCacheCopies skips a test where a session says in its first reply that it has no copy of the caches.
+func skipWithoutCacheCopies(t *testing.T) {
 	t.Helper()
 	home, err := os.UserHomeDir()
 	if err != nil {
@@ -49,34 +49,34 @@ func needsCopies(t *testing.T) {
 	confined.RequireLayers(t, home)
 }
 
-func exists(path string) bool { _, err := os.Stat(path); return err == nil }
+func fileExists(path string) bool { _, err := os.Stat(path); return err == nil }
 
 func TestSandbox_ConfinesAProgram(t *testing.T) {
 	t.Parallel()
-	h, outside := confinedHome(t)
-	want(t, h.run(t, "", "-e", writes), result{"written written secret\n", "", 0})
+	h, outside := newSandboxHome(t)
+	wantResult(t, h.runRepl(t, "", "-e", writeProbeCode), result{"written written secret\n", "", 0})
 	if err := os.Remove(filepath.Join(outside, "file")); err != nil {
 		t.Fatal(err)
 	}
-	got := h.run(t, "", "--sandbox", "workspace", "-e", writes)
+	got := h.runRepl(t, "", "--sandbox", "workspace", "-e", writeProbeCode)
 	if got.status != 0 || got.stdout != "written refused None\n" || !strings.HasPrefix(got.stderr, "repl: sandbox workspace: it writes "+h.dir) || !strings.Contains(got.stderr, "E2E_API_KEY") {
 		t.Errorf("got %v", got)
 	}
-	if got := h.run(t, "", "--sandbox", "read-only", "-e", writes); got.stdout != "refused refused None\n" {
+	if got := h.runRepl(t, "", "--sandbox", "read-only", "-e", writeProbeCode); got.stdout != "refused refused None\n" {
 		t.Errorf("got %v", got)
 	}
-	if exists(filepath.Join(outside, "file")) {
+	if fileExists(filepath.Join(outside, "file")) {
 		t.Error("a session with a sandbox wrote outside of its workspace")
 	}
-	if got := h.run(t, "", "--sandbox", "workspace", "--writable", outside, "-e", writes); got.stdout != "written written None\n" || !exists(filepath.Join(outside, "file")) {
+	if got := h.runRepl(t, "", "--sandbox", "workspace", "--writable", outside, "-e", writeProbeCode); got.stdout != "written written None\n" || !fileExists(filepath.Join(outside, "file")) {
 		t.Errorf("got %v", got)
 	}
-	h.leavesNothing(t)
+	h.wantNothingLeft(t)
 }
 
 func TestSandbox_RefusesWhatCannotBeMeant(t *testing.T) {
 	t.Parallel()
-	h, _ := confinedHome(t)
+	h, _ := newSandboxHome(t)
 	for _, row := range []struct {
 		args []string
 		want string
@@ -92,90 +92,90 @@ func TestSandbox_RefusesWhatCannotBeMeant(t *testing.T) {
 		{[]string{"--sandbox", "workspace", "--allow-host", "http://example.org"}, "is not a host"},
 		{[]string{"--sandbox", "workspace", "--network", "none", "--allow-host", "example.org"}, "hosts are for the network list"},
 	} {
-		if got := h.run(t, "", append(row.args, "-e", "1")...); got.status != 2 || !strings.Contains(got.stderr, row.want) {
+		if got := h.runRepl(t, "", append(row.args, "-e", "1")...); got.status != 2 || !strings.Contains(got.stderr, row.want) {
 			t.Errorf("%v: got %v, want %q", row.args, got, row.want)
 		}
 	}
-	if got := h.run(t, "", "--sandbox", "workspace", "--readable", "/", "-e", "1"); got.status != 1 || !strings.Contains(got.stderr, "cannot show /") {
+	if got := h.runRepl(t, "", "--sandbox", "workspace", "--readable", "/", "-e", "1"); got.status != 1 || !strings.Contains(got.stderr, "cannot show /") {
 		t.Errorf("got %v", got)
 	}
-	if got := h.run(t, "", "--sandbox", "workspace", "--writable", "/", "-e", "1"); got.status != 1 || !strings.Contains(got.stderr, "cannot make / writable") {
+	if got := h.runRepl(t, "", "--sandbox", "workspace", "--writable", "/", "-e", "1"); got.status != 1 || !strings.Contains(got.stderr, "cannot make / writable") {
 		t.Errorf("got %v", got)
 	}
 }
 
 func TestSandbox_OfADaemonsSessionIsWhatWasAskedFor(t *testing.T) {
 	t.Parallel()
-	h, outside := confinedHome(t)
-	h.serve(t)
+	h, outside := newSandboxHome(t)
+	h.startDaemon(t)
 	h.env = append([]string{"SSH_AUTH_SOCK=/tmp/agent"}, h.env...)
-	got := h.run(t, "", "exec", "main", "--sandbox", "workspace", "--dir", h.dir, "-e", writes)
+	got := h.runRepl(t, "", "exec", "main", "--sandbox", "workspace", "--dir", h.dir, "-e", writeProbeCode)
 	if got.status != 0 || !strings.HasSuffix(got.stdout, "written refused None\n") {
 		t.Errorf("got %v", got)
 	}
-	if got := h.run(t, "", "exec", "main", "-e", "import os; os.environ.get('SSH_AUTH_SOCK')"); got.stdout != "" {
+	if got := h.runRepl(t, "", "exec", "main", "-e", "import os; os.environ.get('SSH_AUTH_SOCK')"); got.stdout != "" {
 		t.Errorf("it knows the agent of ssh: %v", got)
 	}
-	if has := h.sessions(t)["main"].Sandbox; has != "workspace" {
+	if has := h.listSessions(t)["main"].Sandbox; has != "workspace" {
 		t.Errorf("got the sandbox %q, want workspace", has)
 	}
-	want(t, h.run(t, "", "exec", "free", "--dir", h.dir, "-e", "1"), result{"1\n", newSession("free"), 0})
+	wantResult(t, h.runRepl(t, "", "exec", "free", "--dir", h.dir, "-e", "1"), result{"1\n", newSessionNotice("free"), 0})
 	for _, name := range []string{"main", "free"} {
-		got := h.run(t, "", "exec", name, "--sandbox", "read-only", "-e", "open(__import__('os').environ['E2E_OUTSIDE'], 'w')")
+		got := h.runRepl(t, "", "exec", name, "--sandbox", "read-only", "-e", "open(__import__('os').environ['E2E_OUTSIDE'], 'w')")
 		if got.status != 1 || !strings.Contains(got.stderr, "not read-only") {
 			t.Errorf("%s: got %v, want a refusal", name, got)
 		}
 	}
-	if exists(filepath.Join(outside, "file")) {
+	if fileExists(filepath.Join(outside, "file")) {
 		t.Error("code ran in a session that is less confined than was asked for")
 	}
 }
 
 func TestSandbox_OfAnAgentIsInItsFirstReply(t *testing.T) {
-	needsCopies(t)
+	skipWithoutCacheCopies(t)
 	t.Parallel()
-	h, _ := confinedHome(t)
+	h, _ := newSandboxHome(t)
 	for _, args := range [][]string{nil, {"--sandbox", "workspace"}, {"--daemon=auto"}} {
-		a := h.caller(t, args...)
-		got := a.repl(writes)
-		if !strings.HasPrefix(a.holds, "[sandbox workspace: it writes "+h.dir) || got != "written refused None" {
-			t.Errorf("%v: the first reply is %q, %q", args, a.holds, got)
+		a := h.newMCPClient(t, args...)
+		got := a.callRepl(writeProbeCode)
+		if !strings.HasPrefix(a.sandboxLine, "[sandbox workspace: it writes "+h.dir) || got != "written refused None" {
+			t.Errorf("%v: the first reply is %q, %q", args, a.sandboxLine, got)
 		}
 	}
-	want(t, h.run(t, "", "ctl", "stop"), result{"", "", 0})
+	wantResult(t, h.runRepl(t, "", "ctl", "stop"), result{"", "", 0})
 }
 
 // A session of a person, which nothing confines, is no way out for an agent.
 func TestSandbox_OfAnAgentHoldsInSessionsOfOthers(t *testing.T) {
-	needsCopies(t)
-	h, outside := confinedHome(t)
-	h.serve(t)
-	want(t, h.run(t, "", "exec", "hers", "--dir", h.dir, "-e", "1"), result{"1\n", newSession("hers"), 0})
-	a := h.caller(t, "--daemon", "--name", "bot")
-	if got := a.repl(writes, "session", "hers"); !strings.Contains(got, "open with the sandbox full, not workspace") || exists(filepath.Join(outside, "file")) {
+	skipWithoutCacheCopies(t)
+	h, outside := newSandboxHome(t)
+	h.startDaemon(t)
+	wantResult(t, h.runRepl(t, "", "exec", "hers", "--dir", h.dir, "-e", "1"), result{"1\n", newSessionNotice("hers"), 0})
+	a := h.newMCPClient(t, "--daemon", "--name", "bot")
+	if got := a.callRepl(writeProbeCode, "session", "hers"); !strings.Contains(got, "open with the sandbox full, not workspace") || fileExists(filepath.Join(outside, "file")) {
 		t.Errorf("got %q, want a refusal", got)
 	}
 }
 
 // An agent gets no sandbox only if the user says so.
 func TestSandbox_OfAnAgentIsLeftOutByTheUserAlone(t *testing.T) {
-	h, _ := confinedHome(t)
-	a := h.caller(t, "--sandbox", "full")
-	if got := a.repl(writes); a.holds != "" || got != "written written secret" {
-		t.Errorf("the first reply is %q, %q", a.holds, got)
+	h, _ := newSandboxHome(t)
+	a := h.newMCPClient(t, "--sandbox", "full")
+	if got := a.callRepl(writeProbeCode); a.sandboxLine != "" || got != "written written secret" {
+		t.Errorf("the first reply is %q, %q", a.sandboxLine, got)
 	}
 }
 
 func TestSandbox_TheCommandSaysWhatHolds(t *testing.T) {
 	t.Parallel()
-	h, _ := confinedHome(t)
-	if got := h.run(t, "", "sandbox"); got.status != 0 || !strings.HasPrefix(got.stdout, "sandbox workspace: it writes "+h.dir) {
+	h, _ := newSandboxHome(t)
+	if got := h.runRepl(t, "", "sandbox"); got.status != 0 || !strings.HasPrefix(got.stdout, "sandbox workspace: it writes "+h.dir) {
 		t.Errorf("got %v", got)
 	}
-	if got := h.run(t, "", "sandbox", "--sandbox", "full"); got.status != 0 || !strings.Contains(got.stdout, "all rights") {
+	if got := h.runRepl(t, "", "sandbox", "--sandbox", "full"); got.status != 0 || !strings.Contains(got.stdout, "all rights") {
 		t.Errorf("got %v", got)
 	}
-	if got := h.run(t, "", "doctor"); !strings.Contains(got.stdout, "yes  sandbox: ") {
+	if got := h.runRepl(t, "", "doctor"); !strings.Contains(got.stdout, "yes  sandbox: ") {
 		t.Errorf("doctor does not say that a sandbox can be had:\n%s", got.stdout)
 	}
 }
@@ -183,12 +183,12 @@ func TestSandbox_TheCommandSaysWhatHolds(t *testing.T) {
 // A variable may name a directory that cannot be made.
 func TestSandbox_StartsWhereverVariablesPutTheDirectoriesOfTools(t *testing.T) {
 	t.Parallel()
-	h, _ := confinedHome(t)
+	h, _ := newSandboxHome(t)
 	file := filepath.Join(h.tmp, "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	elsewhere := filepath.Join(filepath.Dir(binary()), "cache-"+filepath.Base(h.tmp)) // next to a program, so only readable
+	elsewhere := filepath.Join(filepath.Dir(replBinary()), "cache-"+filepath.Base(h.tmp)) // next to a program, so only readable
 	for what, dir := range map[string]string{
 		"missing in a place that is only readable": elsewhere, "missing in the workspace": filepath.Join(h.dir, "a/b"),
 		"missing among temporary files": filepath.Join(h.tmp, "a/b"), "missing on the machine": "/turnstone-nothing/a",
@@ -198,7 +198,7 @@ func TestSandbox_StartsWhereverVariablesPutTheDirectoriesOfTools(t *testing.T) {
 			t.Parallel()
 			h := h
 			h.env = append(slices.Clone(h.env), "XDG_CACHE_HOME="+dir, "XDG_CONFIG_HOME="+dir, "XDG_DATA_HOME="+dir)
-			if got := h.run(t, "", "sandbox"); got.status != 0 {
+			if got := h.runRepl(t, "", "sandbox"); got.status != 0 {
 				t.Errorf("got %v", got)
 			}
 		})
@@ -206,33 +206,33 @@ func TestSandbox_StartsWhereverVariablesPutTheDirectoriesOfTools(t *testing.T) {
 }
 
 func TestSandbox_WhatIsAllowedAlwaysHoldsInLaterSessions(t *testing.T) {
-	h, outside := confinedHome(t)
-	if got := h.run(t, "y\n", "allow", "--always", "--write", outside); got.status != 2 || !strings.Contains(got.stderr, "needs a person at a terminal") {
+	h, outside := newSandboxHome(t)
+	if got := h.runRepl(t, "y\n", "allow", "--always", "--write", outside); got.status != 2 || !strings.Contains(got.stderr, "needs a person at a terminal") {
 		t.Errorf("a program allowed it: %v", got)
 	}
-	if got := h.run(t, "", "--sandbox", "workspace", "-e", writes); got.stdout != "written refused None\n" {
+	if got := h.runRepl(t, "", "--sandbox", "workspace", "-e", writeProbeCode); got.stdout != "written refused None\n" {
 		t.Errorf("got %v", got)
 	}
-	p := h.start(t, "allow", "--always", "--write", outside)
-	p.sees("kept in")
-	p.leaves(0)
-	if got := h.run(t, "", "--sandbox", "workspace", "-e", writes); got.stdout != "written written None\n" {
+	p := h.startTerminal(t, "allow", "--always", "--write", outside)
+	p.waitText("kept in")
+	p.waitExit(0)
+	if got := h.runRepl(t, "", "--sandbox", "workspace", "-e", writeProbeCode); got.stdout != "written written None\n" {
 		t.Errorf("got %v", got)
 	}
-	h.serve(t)
-	if got := h.run(t, "", "exec", "main", "--sandbox", "workspace", "--dir", h.dir, "-e", writes); !strings.HasSuffix(got.stdout, "written written None\n") {
+	h.startDaemon(t)
+	if got := h.runRepl(t, "", "exec", "main", "--sandbox", "workspace", "--dir", h.dir, "-e", writeProbeCode); !strings.HasSuffix(got.stdout, "written written None\n") {
 		t.Errorf("got %v", got)
 	}
-	if got := h.run(t, "", "sandbox", "main"); got.status != 0 || !strings.Contains(got.stdout, "sandbox workspace\ndirectory: "+timeline.QuoteName(h.dir)+"\ngiven: write "+timeline.QuoteName(outside)+"\n") {
+	if got := h.runRepl(t, "", "sandbox", "main"); got.status != 0 || !strings.Contains(got.stdout, "sandbox workspace\ndirectory: "+timeline.QuoteName(h.dir)+"\ngiven: write "+timeline.QuoteName(outside)+"\n") {
 		t.Errorf("got %v", got)
 	}
-	if got := h.run(t, "", "exec", "main", "--sandbox", "workspace", "-e", "1"); got.status != 0 {
+	if got := h.runRepl(t, "", "exec", "main", "--sandbox", "workspace", "-e", "1"); got.status != 0 {
 		t.Errorf("what was given makes it another sandbox: %v", got)
 	}
 }
 
-// settings writes the user's file about sandboxes, and returns its path.
-func (h home) settings(t *testing.T, text string) string {
+// writeSandboxSettings writes the user's file about sandboxes, and returns its path.
+func (h home) writeSandboxSettings(t *testing.T, text string) string {
 	t.Helper()
 	var path string
 	for _, entry := range h.env {
@@ -250,10 +250,10 @@ func (h home) settings(t *testing.T, text string) string {
 }
 
 func TestSandbox_TheUsersFileHasDefaultsForAgentsAsWell(t *testing.T) {
-	needsCopies(t)
+	skipWithoutCacheCopies(t)
 	t.Parallel()
-	h, outside := confinedHome(t)
-	h.settings(t, "sandbox = \"read-only\"\nwritable = [\""+outside+"\"]\nallow-host = [\"a.org\"]\n")
+	h, outside := newSandboxHome(t)
+	h.writeSandboxSettings(t, "sandbox = \"read-only\"\nwritable = [\""+outside+"\"]\nallow-host = [\"a.org\"]\n")
 	for _, row := range []struct {
 		args        []string
 		holds, text string
@@ -264,17 +264,17 @@ func TestSandbox_TheUsersFileHasDefaultsForAgentsAsWell(t *testing.T) {
 		{[]string{"--sandbox", "workspace"}, "[sandbox workspace: it writes " + h.dir + ", " + outside, "written written None"},
 		{[]string{"--sandbox", "full"}, "", "written written secret"},
 	} {
-		a := h.caller(t, row.args...)
+		a := h.newMCPClient(t, row.args...)
 		// The refusal may be told before the output or behind it.
-		if got := a.repl(writes); !slices.Contains(strings.Split(got, "\n"), row.text) || !strings.Contains(a.holds, row.holds) || row.holds == "" && a.holds != "" {
-			t.Errorf("%v: got %q, %q; want %q in the first and %q", row.args, a.holds, got, row.holds, row.text)
+		if got := a.callRepl(writeProbeCode); !slices.Contains(strings.Split(got, "\n"), row.text) || !strings.Contains(a.sandboxLine, row.holds) || row.holds == "" && a.sandboxLine != "" {
+			t.Errorf("%v: got %q, %q; want %q in the first and %q", row.args, a.sandboxLine, got, row.holds, row.text)
 		}
 	}
 }
 
 func TestSandbox_AFileThatCannotBeReadIsNamedWithItsLine(t *testing.T) {
-	h, _ := confinedHome(t)
-	path := h.settings(t, "")
+	h, _ := newSandboxHome(t)
+	path := h.writeSandboxSettings(t, "")
 	for text, want := range map[string]string{
 		"sandbox = \"workspace\"\nwriteable = []\n": path + ", line 2: there is no setting",
 		"sandbox = \"workspace\n":                   path + ", line 1: ",
@@ -283,17 +283,17 @@ func TestSandbox_AFileThatCannotBeReadIsNamedWithItsLine(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got := h.run(t, "", "-e", "print(1)"); got.status == 0 || !strings.Contains(got.stderr, want) || got.stdout != "" {
+		if got := h.runRepl(t, "", "-e", "print(1)"); got.status == 0 || !strings.Contains(got.stderr, want) || got.stdout != "" {
 			t.Errorf("%q: got %v, want %q", text, got, want)
 		}
 	}
 	if err := os.WriteFile(path, []byte("sandbox = \"workspace\"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := h.run(t, "", "-e", writes); got.stdout != "written refused None\n" {
+	if got := h.runRepl(t, "", "-e", writeProbeCode); got.stdout != "written refused None\n" {
 		t.Errorf("its default is not used: %v", got)
 	}
-	if got := h.run(t, "", "--sandbox", "full", "-e", writes); got.stdout != "written written secret\n" {
+	if got := h.runRepl(t, "", "--sandbox", "full", "-e", writeProbeCode); got.stdout != "written written secret\n" {
 		t.Errorf("a flag does not count before it: %v", got)
 	}
 }
@@ -313,21 +313,21 @@ func withoutNamespaces(cmd *exec.Cmd) *exec.Cmd {
 }
 
 func TestSandbox_OfAnAgentIsNotLeftOutWhereItCannotBeHad(t *testing.T) {
-	h, outside := confinedHome(t)
+	h, outside := newSandboxHome(t)
 	refused := []string{"sandbox: user namespace", "sysctl user.max_user_namespaces", "the sandbox full"}
 	out, err := withoutNamespaces(h.command(t, "install", "cursor", "--dry-run")).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	a := speak(t, withoutNamespaces(h.command(t, "mcp", "--lang", "python")), func() {})
-	for what, got := range map[string]string{"repl install": string(out), "the first call": a.repl(writes)} {
+	a := startMCPClient(t, withoutNamespaces(h.command(t, "mcp", "--lang", "python")), func() {})
+	for what, got := range map[string]string{"repl install": string(out), "the first call": a.callRepl(writeProbeCode)} {
 		for _, want := range refused {
 			if !strings.Contains(got, want) {
 				t.Errorf("%s: got %q, want %q in it", what, got, want)
 			}
 		}
 	}
-	if exists(filepath.Join(h.dir, "mine")) || exists(filepath.Join(outside, "file")) {
+	if fileExists(filepath.Join(h.dir, "mine")) || fileExists(filepath.Join(outside, "file")) {
 		t.Error("code ran without the sandbox")
 	}
 }
@@ -335,7 +335,7 @@ func TestSandbox_OfAnAgentIsNotLeftOutWhereItCannotBeHad(t *testing.T) {
 // A person shows sessions more of the home directory: when one starts, while one runs, and always.
 func TestSandbox_APersonShowsMoreOfTheHomeDirectory(t *testing.T) {
 	t.Parallel()
-	h, _ := confinedHome(t)
+	h, _ := newSandboxHome(t)
 	in, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -350,49 +350,49 @@ func TestSandbox_APersonShowsMoreOfTheHomeDirectory(t *testing.T) {
 	reads := "import os\nfor n in ('.data/x', '.later', 'document', '.always'): print(os.path.exists(os.environ['HOME'] + '/' + n))"
 	shows := func(want string, args ...string) {
 		t.Helper()
-		if got := h.run(t, "", append(args, "-e", reads)...); strings.Join(strings.Fields(got.stdout), " ") != want {
+		if got := h.runRepl(t, "", append(args, "-e", reads)...); strings.Join(strings.Fields(got.stdout), " ") != want {
 			t.Errorf("%v: got %v, want %s", args, got, want)
 		}
 	}
 	shows("False False True False", "--sandbox", "workspace")
 	shows("True True True False", "--sandbox", "workspace", "--readable", filepath.Join(in, ".data"), "--readable", filepath.Join(in, ".later"))
 	shows("False False False False", "--sandbox", "workspace", "--home", "tools")
-	if got := h.run(t, "", "--sandbox", "workspace", "--readable", filepath.Join(in, ".ssh"), "-e", "1"); got.status != 1 || !strings.Contains(got.stderr, "is hidden from sessions") {
+	if got := h.runRepl(t, "", "--sandbox", "workspace", "--readable", filepath.Join(in, ".ssh"), "-e", "1"); got.status != 1 || !strings.Contains(got.stderr, "is hidden from sessions") {
 		t.Errorf("keys: got %v", got)
 	}
 
-	h.settings(t, "home = \"tools\"\nreadable = [\""+filepath.Join(in, "document")+"\"]\n")
+	h.writeSandboxSettings(t, "home = \"tools\"\nreadable = [\""+filepath.Join(in, "document")+"\"]\n")
 	shows("False False True False", "--sandbox", "workspace")
-	p := h.start(t, "allow", "--always", "--dir", h.dir, "--read", filepath.Join(in, ".always"))
-	p.sees("kept in")
-	p.leaves(0)
+	p := h.startTerminal(t, "allow", "--always", "--dir", h.dir, "--read", filepath.Join(in, ".always"))
+	p.waitText("kept in")
+	p.waitExit(0)
 	shows("False False True True", "--sandbox", "workspace")
-	p = h.start(t, "allow", "--always", "--read", filepath.Join(in, ".ssh/id"))
-	p.sees("is hidden from sessions")
-	p.leaves(1)
+	p = h.startTerminal(t, "allow", "--always", "--read", filepath.Join(in, ".ssh/id"))
+	p.waitText("is hidden from sessions")
+	p.waitExit(1)
 
-	h.serve(t)
-	got := h.run(t, "", "exec", "main", "--sandbox", "workspace", "--dir", h.dir, "-e", "open('"+filepath.Join(in, ".data/x")+"')")
+	h.startDaemon(t)
+	got := h.runRepl(t, "", "exec", "main", "--sandbox", "workspace", "--dir", h.dir, "-e", "open('"+filepath.Join(in, ".data/x")+"')")
 	if want := "the sandbox does not show " + filepath.Join(in, ".data") + "; a person can allow it with: repl allow main --read " + filepath.Join(in, ".data"); !strings.Contains(got.stdout+got.stderr, want) {
 		t.Errorf("got %v, want %q", got, want)
 	}
-	h.start(t, "allow", "main", "--read", filepath.Join(in, ".data")).leaves(0)
+	h.startTerminal(t, "allow", "main", "--read", filepath.Join(in, ".data")).waitExit(0)
 	if err := os.Symlink(filepath.Join(in, ".later"), filepath.Join(h.dir, "results")); err != nil {
 		t.Fatal(err)
 	}
-	p = h.start(t, "allow", "main", "--read", filepath.Join(h.dir, "results"))
-	p.sees("leads to " + timeline.QuoteName(filepath.Join(in, ".later")))
-	p.types("y\r")
-	p.leaves(0)
+	p = h.startTerminal(t, "allow", "main", "--read", filepath.Join(h.dir, "results"))
+	p.waitText("leads to " + timeline.QuoteName(filepath.Join(in, ".later")))
+	p.typeKeys("y\r")
+	p.waitExit(0)
 	shows("True True True True", "exec", "main")
 
-	account := h.run(t, "", "sandbox", "main")
+	account := h.runRepl(t, "", "sandbox", "main")
 	for _, want := range []string{"given: read " + filepath.Join(in, ".data") + "\n", "given: read " + filepath.Join(in, ".later") + "\n", "shown of " + in + " (named or allowed): .always, .data, .later, document\n", "withheld variables: "} {
 		if !strings.Contains(account.stdout, want) {
 			t.Errorf("got %v, want %q in it", account, want)
 		}
 	}
-	if text := h.run(t, "", "sandbox", "--json", "main").stdout; !strings.Contains(text, `"why":"named or allowed"`) && !strings.Contains(text, `"why": "named or allowed"`) {
+	if text := h.runRepl(t, "", "sandbox", "--json", "main").stdout; !strings.Contains(text, `"why":"named or allowed"`) && !strings.Contains(text, `"why": "named or allowed"`) {
 		t.Errorf("in JSON: got %s", text)
 	}
 }
@@ -400,7 +400,7 @@ func TestSandbox_APersonShowsMoreOfTheHomeDirectory(t *testing.T) {
 // A session writes a place that programs outside run or read only after a person has named its real path twice.
 func TestSandbox_APersonInsistsOnAPlaceOfPrograms(t *testing.T) {
 	t.Parallel()
-	h, _ := confinedHome(t)
+	h, _ := newSandboxHome(t)
 	in, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -416,56 +416,56 @@ func TestSandbox_APersonInsistsOnAPlaceOfPrograms(t *testing.T) {
 		if err := errors.Join(os.RemoveAll(filepath.Join(bin, "x")), os.Truncate(profile, 0)); err != nil {
 			t.Fatal(err)
 		}
-		got := h.run(t, "", append(args, "-e", puts)...)
+		got := h.runRepl(t, "", append(args, "-e", puts)...)
 		text, err := os.ReadFile(profile)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if now := fmt.Sprint(exists(filepath.Join(bin, "x")), string(text) != ""); got.status != 0 || now != want {
+		if now := fmt.Sprint(fileExists(filepath.Join(bin, "x")), string(text) != ""); got.status != 0 || now != want {
 			t.Errorf("%v: got %v, and wrote %v, want %s", args, got, now, want)
 		}
 	}
 	types := func(answer, seen string, status int, args ...string) {
 		t.Helper()
-		p := h.start(t, append([]string{"allow"}, args...)...)
+		p := h.startTerminal(t, append([]string{"allow"}, args...)...)
 		if seen != "" {
-			p.sees(seen)
+			p.waitText(seen)
 		}
 		if answer != "" {
-			p.sees("to allow it: ")
-			p.types(answer + "\r")
+			p.waitText("to allow it: ")
+			p.typeKeys(answer + "\r")
 		}
-		p.leaves(status)
+		p.waitExit(status)
 	}
 	confined := []string{"--sandbox", "workspace", "--ask", "no"}
 
 	for _, path := range []string{bin, "results"} {
-		got := h.run(t, "", append(confined, "--writable", path, "-e", "1")...)
+		got := h.runRepl(t, "", append(confined, "--writable", path, "-e", "1")...)
 		if got.status == 0 || path == bin && !strings.Contains(got.stderr, "if you mean that, name it once more: --accept "+shellword.Quote(bin)) || !strings.Contains(got.stderr, bin) {
 			t.Errorf("--writable %s: got %v", path, got)
 		}
 	}
 	writes("true false", append(confined, "--writable", bin, "--accept", bin)...)
-	h.settings(t, "writable = [\""+profile+"\"]\naccept = [\""+profile+"\"]\n")
+	h.writeSandboxSettings(t, "writable = [\""+profile+"\"]\naccept = [\""+profile+"\"]\n")
 	writes("false true", confined...)
-	h.settings(t, "writable = [\""+profile+"\"]\n")
-	if got := h.run(t, "", append(confined, "-e", "1")...); got.status == 0 || !strings.Contains(got.stderr, "--accept "+shellword.Quote(profile)) {
+	h.writeSandboxSettings(t, "writable = [\""+profile+"\"]\n")
+	if got := h.runRepl(t, "", append(confined, "-e", "1")...); got.status == 0 || !strings.Contains(got.stderr, "--accept "+shellword.Quote(profile)) {
 		t.Errorf("in the file: got %v", got)
 	}
-	h.settings(t, "[workspace.\""+h.dir+"\"]\nwritable = [\""+bin+"\"]\n")
-	if got := h.run(t, "", append(confined, "-e", puts)...); !strings.Contains(got.stdout+got.stderr, "a path that you allowed is not given: "+timeline.QuoteName(bin)) || exists(filepath.Join(bin, "x")) {
+	h.writeSandboxSettings(t, "[workspace.\""+h.dir+"\"]\nwritable = [\""+bin+"\"]\n")
+	if got := h.runRepl(t, "", append(confined, "-e", puts)...); !strings.Contains(got.stdout+got.stderr, "a path that you allowed is not given: "+timeline.QuoteName(bin)) || fileExists(filepath.Join(bin, "x")) {
 		t.Errorf("kept without a second name: got %v", got)
 	}
 
-	h.settings(t, "")
+	h.writeSandboxSettings(t, "")
 	types("y", " leads to "+timeline.QuoteName(bin)+", which is where programs keep", 1, "--always", "--write", "results")
 	types("results", "", 1, "--always", "--write", "results")
 	writes("false false", confined...)
 	types(bin, "", 0, "--always", "--write", "results")
 	writes("true false", confined...)
 
-	h.settings(t, "")
-	h.serve(t)
+	h.writeSandboxSettings(t, "")
+	h.startDaemon(t)
 	running := []string{"exec", "main"}
 	writes("false false", append(running, "--sandbox", "workspace", "--ask", "no", "--dir", h.dir)...)
 	types("yes", profile+" is where programs keep", 1, "main", "--write", profile)

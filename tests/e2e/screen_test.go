@@ -11,7 +11,7 @@ import (
 )
 
 // raw is a program, in the runtime itself, that takes each key until a q.
-const raw = `
+const rawKeysCode = `
 def keys(change="setraw"):
     import os, signal, sys, termios, tty
     signal.signal(signal.SIGWINCH, lambda *_: os.write(1, b"painted\r\n"))
@@ -27,28 +27,28 @@ def keys(change="setraw"):
     return got
 `
 
-// withPrograms sits down at a terminal that programs can use, with raw defined.
-func withPrograms(t *testing.T, h home, args ...string) *person {
+// newProgramTerminal sits down at a terminal that programs can use, with raw defined.
+func newProgramTerminal(t *testing.T, h home, args ...string) *terminalUser {
 	t.Helper()
 	h.env = append(h.env, "TERM=xterm-256color", "NO_COLOR=")
-	p := h.sitDown(t, args...)
-	p.defines(raw)
+	p := h.startAtPrompt(t, args...)
+	p.pasteDefinitions(rawKeysCode)
 	return p
 }
 
-// defines pastes code.
-func (p *person) defines(code string) {
+// pasteDefinitions pastes code.
+func (p *terminalUser) pasteDefinitions(code string) {
 	p.t.Helper()
-	p.types("\x1b[200~" + code + "\x1b[201~\r")
-	p.sees("return got")
-	p.sees(">>> ")
+	p.typeKeys("\x1b[200~" + code + "\x1b[201~\r")
+	p.waitText("return got")
+	p.waitText(">>> ")
 }
 
 // The usual recipe for one key reads sys.stdin.
 func TestScreen_StandardInputGivesEachKeyInTheModeForThat(t *testing.T) {
 	t.Parallel()
-	p := withPrograms(t, newHome(t))
-	p.defines(`
+	p := newProgramTerminal(t, newHome(t))
+	p.pasteDefinitions(`
 def key(change="setcbreak", stream="sys.stdin"):
     import sys, termios, tty
     before = termios.tcgetattr(0)
@@ -61,82 +61,82 @@ def key(change="setcbreak", stream="sys.stdin"):
     return got
 `)
 	for call, want := range map[string]string{"key()": "'x'", "key('setraw')": "'x'", "key(stream='sys.stdin.buffer')": "b'x'"} {
-		p.enters(call)
-		p.sees("ready")
-		p.types("x")
-		p.sees(want)
-		p.sees(">>> ")
+		p.enterLine(call)
+		p.waitText("ready")
+		p.typeKeys("x")
+		p.waitText(want)
+		p.waitText(">>> ")
 	}
-	p.enters("key()")
-	p.sees("ready")
-	p.types(ctrlC)
-	p.sees("KeyboardInterrupt")
-	p.sees(">>> ")
-	p.enters("input('Who' + '? ')")
-	p.sees("Who? ")
-	p.enters("Ann")
-	p.sees("'Ann'")
-	p.sees(">>> ")
-	p.types(ctrlD)
-	p.leaves(0)
+	p.enterLine("key()")
+	p.waitText("ready")
+	p.typeKeys(ctrlC)
+	p.waitText("KeyboardInterrupt")
+	p.waitText(">>> ")
+	p.enterLine("input('Who' + '? ')")
+	p.waitText("Who? ")
+	p.enterLine("Ann")
+	p.waitText("'Ann'")
+	p.waitText(">>> ")
+	p.typeKeys(ctrlD)
+	p.waitExit(0)
 }
 
 func TestScreen_AProgramGetsEachKeyAndWritesToTheTerminalAsItIs(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
-	p := withPrograms(t, h)
-	p.enters("keys()")
-	p.sees("ready\nnext") // a line feed that no terminal turns into more
-	p.types("a\r\x03\x1b[A\x1cä")
-	p.types("q")
-	p.sees(`b'a\r\x03\x1b[A\x1c\xc3\xa4q'`)
-	p.sees(">>> ")
-	p.enters("'the prompt ' + 'edits'")
-	p.sees("\r\n'the prompt edits'\r\n")
-	p.sees(">>> ")
-	p.types(ctrlD)
-	p.leaves(0)
-	h.leavesNothing(t)
+	p := newProgramTerminal(t, h)
+	p.enterLine("keys()")
+	p.waitText("ready\nnext") // a line feed that no terminal turns into more
+	p.typeKeys("a\r\x03\x1b[A\x1cä")
+	p.typeKeys("q")
+	p.waitText(`b'a\r\x03\x1b[A\x1c\xc3\xa4q'`)
+	p.waitText(">>> ")
+	p.enterLine("'the prompt ' + 'edits'")
+	p.waitText("\r\n'the prompt edits'\r\n")
+	p.waitText(">>> ")
+	p.typeKeys(ctrlD)
+	p.waitExit(0)
+	h.wantNothingLeft(t)
 }
 
 func TestScreen_WhatWasTypedAheadIsForTheProgram(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
-	p := withPrograms(t, h)
-	p.enters("import os, time; print('o' + 'n', flush=True); [time.sleep(.01) for _ in iter(lambda: os.path.exists('go'), True)]; keys()")
-	p.sees("\r\non\r\n")
-	p.types("ahead")
-	h.file(t, "go", "")
-	p.sees("ready")
-	p.types("q")
-	p.sees("b'aheadq'")
+	p := newProgramTerminal(t, h)
+	p.enterLine("import os, time; print('o' + 'n', flush=True); [time.sleep(.01) for _ in iter(lambda: os.path.exists('go'), True)]; keys()")
+	p.waitText("\r\non\r\n")
+	p.typeKeys("ahead")
+	h.writeFile(t, "go", "")
+	p.waitText("ready")
+	p.typeKeys("q")
+	p.waitText("b'aheadq'")
 }
 
 func TestScreen_TwoCtrlBackslashesTakeTheKeysBack(t *testing.T) {
 	t.Parallel()
-	p := withPrograms(t, newHome(t))
-	p.enters("keys()")
-	p.sees("ready")
+	p := newProgramTerminal(t, newHome(t))
+	p.enterLine("keys()")
+	p.waitText("ready")
 	p.raw = ""
-	p.types("\x1c\x1c")
-	p.draws("\x1b[?1049l")
-	p.sees("KeyboardInterrupt")
-	p.sees(">>> ")
-	p.enters("keys()") // the next one gets them
-	p.sees("ready")
-	p.types("\x1cq")
-	p.sees(`b'\x1cq'`)
+	p.typeKeys("\x1c\x1c")
+	p.waitDrawn("\x1b[?1049l")
+	p.waitText("KeyboardInterrupt")
+	p.waitText(">>> ")
+	p.enterLine("keys()") // the next one gets them
+	p.waitText("ready")
+	p.typeKeys("\x1cq")
+	p.waitText(`b'\x1cq'`)
 }
 
 func TestScreen_CtrlCIsTheProgramsOwnSignal(t *testing.T) {
 	t.Parallel()
-	p := withPrograms(t, newHome(t))
-	p.enters(`import signal; _ = signal.signal(signal.SIGINT, lambda *_: os.write(1, b"str" + b"uck\r\n")); import os; keys("setcbreak")`)
-	p.sees("ready")
-	p.types(ctrlC)
-	p.sees("struck")
-	p.types("q")
-	p.sees("b'q'")
+	p := newProgramTerminal(t, newHome(t))
+	p.enterLine(`import signal; _ = signal.signal(signal.SIGINT, lambda *_: os.write(1, b"str" + b"uck\r\n")); import os; keys("setcbreak")`)
+	p.waitText("ready")
+	p.typeKeys(ctrlC)
+	p.waitText("struck")
+	p.typeKeys("q")
+	p.waitText("b'q'")
 }
 
 func TestScreen_SuspendedItIsPaintedAnew(t *testing.T) {
@@ -148,34 +148,34 @@ func TestScreen_SuspendedItIsPaintedAnew(t *testing.T) {
 	h := newHome(t)
 	h.env = append(h.env, "PS1=$ ", "TERM=xterm-256color")
 	p := h.startProgram(t, exec.CommandContext(context.Background(), bash, "--norc", "--noprofile", "-i"))
-	p.sees("$ ")
-	p.enters(binary())
-	p.sees("Ctrl-D ends.")
-	p.sees(">>> ")
-	p.defines(raw)
-	p.enters("keys()")
-	p.sees("ready")
+	p.waitText("$ ")
+	p.enterLine(replBinary())
+	p.waitText("Ctrl-D ends.")
+	p.waitText(">>> ")
+	p.pasteDefinitions(rawKeysCode)
+	p.enterLine("keys()")
+	p.waitText("ready")
 	p.raw = ""
-	p.types("\x1a")
-	p.draws("\x1b[?1049l")
-	p.sees("Stopped")
-	p.sees("$ ")
+	p.typeKeys("\x1a")
+	p.waitDrawn("\x1b[?1049l")
+	p.waitText("Stopped")
+	p.waitText("$ ")
 	p.raw = ""
-	p.enters("fg")
-	p.draws("\x1b[?1049h")
-	p.sees("painted")
-	p.types("aq")
-	p.sees("b'aq'")
-	p.sees(">>> ")
-	p.types(ctrlD)
-	p.sees("$ ")
-	p.types("exit\r")
-	p.leaves(0)
+	p.enterLine("fg")
+	p.waitDrawn("\x1b[?1049h")
+	p.waitText("painted")
+	p.typeKeys("aq")
+	p.waitText("b'aq'")
+	p.waitText(">>> ")
+	p.typeKeys(ctrlD)
+	p.waitText("$ ")
+	p.typeKeys("exit\r")
+	p.waitExit(0)
 }
 
 // curses is a program like those that use curses, such as htop: when it comes to its keys it looks
 // at the size, and draws its screen anew only if that is another one.
-const curses = `
+const cursesCode = `
 def curses():
     import os, select, signal, termios, tty
     signal.signal(signal.SIGWINCH, lambda *_: None)
@@ -208,57 +208,57 @@ func TestScreen_SuspendedAProgramOfCursesIsPaintedAnew(t *testing.T) {
 	h := newHome(t)
 	h.env = append(h.env, "PS1=$ ", "TERM=xterm-256color")
 	p := h.startProgram(t, exec.CommandContext(context.Background(), bash, "--norc", "--noprofile", "-i"))
-	p.sees("$ ")
-	p.enters(binary())
-	p.sees("Ctrl-D ends.")
-	p.sees(">>> ")
-	p.defines(curses)
-	p.enters("curses()")
-	p.sees("ready")
-	p.types("\x1a")
-	p.sees("Stopped")
-	p.sees("$ ")
-	p.enters("fg")
-	p.sees("painted 1")
-	p.sees("painted 2") // in its own size again
-	p.types("q")
-	p.sees("b'q'")
-	p.sees(">>> ")
-	p.types(ctrlD)
-	p.sees("$ ")
-	p.types("exit\r")
-	p.leaves(0)
+	p.waitText("$ ")
+	p.enterLine(replBinary())
+	p.waitText("Ctrl-D ends.")
+	p.waitText(">>> ")
+	p.pasteDefinitions(cursesCode)
+	p.enterLine("curses()")
+	p.waitText("ready")
+	p.typeKeys("\x1a")
+	p.waitText("Stopped")
+	p.waitText("$ ")
+	p.enterLine("fg")
+	p.waitText("painted 1")
+	p.waitText("painted 2") // in its own size again
+	p.typeKeys("q")
+	p.waitText("b'q'")
+	p.waitText(">>> ")
+	p.typeKeys(ctrlD)
+	p.waitText("$ ")
+	p.typeKeys("exit\r")
+	p.waitExit(0)
 }
 
 func TestScreen_KilledInTheMiddleItLeavesTheTerminalAsItWas(t *testing.T) {
 	t.Parallel()
-	for by, end := range map[syscall.Signal]func(*person){
-		syscall.SIGTERM: func(p *person) { _ = p.cmd.Process.Signal(syscall.SIGTERM) },
-		syscall.SIGQUIT: func(p *person) { p.types("\x1c\x1c\x1c") }, // two take the keys back
+	for by, end := range map[syscall.Signal]func(*terminalUser){
+		syscall.SIGTERM: func(p *terminalUser) { _ = p.cmd.Process.Signal(syscall.SIGTERM) },
+		syscall.SIGQUIT: func(p *terminalUser) { p.typeKeys("\x1c\x1c\x1c") }, // two take the keys back
 	} {
 		t.Run("repl, by "+by.String(), func(t *testing.T) {
 			t.Parallel()
 			h := newHome(t)
-			p := withPrograms(t, h)
-			p.enters("keys()")
-			p.sees("ready")
+			p := newProgramTerminal(t, h)
+			p.enterLine("keys()")
+			p.waitText("ready")
 			p.raw = ""
 			end(p)
-			p.draws("\x1b[?1049l")
-			p.leaves(128 + int(by))
-			h.leavesNothing(t)
+			p.waitDrawn("\x1b[?1049l")
+			p.waitExit(128 + int(by))
+			h.wantNothingLeft(t)
 		})
 	}
 	t.Run("the runtime", func(t *testing.T) {
 		t.Parallel()
-		p := withPrograms(t, newHome(t))
-		p.enters("import os, signal; _ = signal.signal(signal.SIGINT, lambda *_: os.kill(os.getpid(), 9)); keys('setcbreak')")
-		p.sees("ready")
-		p.types(ctrlC)
-		p.sees("killed by SIGKILL")
-		p.sees(">>> ")
-		p.enters("'a new ' + 'one'")
-		p.sees("\r\n'a new one'\r\n")
+		p := newProgramTerminal(t, newHome(t))
+		p.enterLine("import os, signal; _ = signal.signal(signal.SIGINT, lambda *_: os.kill(os.getpid(), 9)); keys('setcbreak')")
+		p.waitText("ready")
+		p.typeKeys(ctrlC)
+		p.waitText("killed by SIGKILL")
+		p.waitText(">>> ")
+		p.enterLine("'a new ' + 'one'")
+		p.waitText("\r\n'a new one'\r\n")
 	})
 }
 
@@ -269,53 +269,53 @@ func TestScreen_AShellsJobIsInterruptedAndNotTheTurn(t *testing.T) {
 	}
 	h := newHome(t)
 	h.env = append(h.env, "PS1=$ ")
-	p := withPrograms(t, h)
-	p.enters("import os; os.system('bash --norc --noprofile -i')")
-	p.sees("$ ")
-	p.types("sh -c 'echo o\"\"n; exec sleep 1000'\r") // a job that speaks is in the foreground
-	p.sees("on\r\n")
-	p.types(ctrlC)
-	p.sees("$ ")
-	p.types("exit 3\r")
-	p.sees("768") // the status of the shell, and no KeyboardInterrupt
-	p.sees(">>> ")
+	p := newProgramTerminal(t, h)
+	p.enterLine("import os; os.system('bash --norc --noprofile -i')")
+	p.waitText("$ ")
+	p.typeKeys("sh -c 'echo o\"\"n; exec sleep 1000'\r") // a job that speaks is in the foreground
+	p.waitText("on\r\n")
+	p.typeKeys(ctrlC)
+	p.waitText("$ ")
+	p.typeKeys("exit 3\r")
+	p.waitText("768") // the status of the shell, and no KeyboardInterrupt
+	p.waitText(">>> ")
 }
 
 func TestScreen_HelpIsInThePersonsPager(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	h.env = append(h.env, "PAGER=echo a page; true")
-	p := withPrograms(t, h)
-	p.enters("help(len)")
-	p.sees("a page")
-	p.sees(">>> ")
-	p.enters("len?")
-	p.sees("a page")
+	p := newProgramTerminal(t, h)
+	p.enterLine("help(len)")
+	p.waitText("a page")
+	p.waitText(">>> ")
+	p.enterLine("len?")
+	p.waitText("a page")
 }
 
 func TestScreen_RsHelpIsInThePersonsPager(t *testing.T) {
 	t.Parallel()
 	h := newRHome(t)
 	h.env = append(h.env, "PAGER=echo a page", "TERM=xterm-256color")
-	p := h.start(t, "--lang", "r")
-	p.sees("Ctrl-D ends.")
-	p.sees("> ")
-	p.enters("?mean")
-	p.sees("a page")
-	p.sees("> ")
-	p.enters("file.show(system.file('DESCRIPTION', package = 'base'), header = 'top')")
-	p.sees("a page")
+	p := h.startTerminal(t, "--lang", "r")
+	p.waitText("Ctrl-D ends.")
+	p.waitText("> ")
+	p.enterLine("?mean")
+	p.waitText("a page")
+	p.waitText("> ")
+	p.enterLine("file.show(system.file('DESCRIPTION', package = 'base'), header = 'top')")
+	p.waitText("a page")
 }
 
 func TestScreen_ProgramsFindTheTerminalsNameAndThoseOfAnAgentADumbOne(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	h.env = append(h.env, "PAGER=most")
-	p := withPrograms(t, h)
-	p.enters("import os; [os.environ[n] for n in ('TERM', 'PAGER')]")
-	p.sees("['xterm-256color', 'most']")
+	p := newProgramTerminal(t, h)
+	p.enterLine("import os; [os.environ[n] for n in ('TERM', 'PAGER')]")
+	p.waitText("['xterm-256color', 'most']")
 	h.env = append(h.env, "TERM=xterm-256color")
-	want(t, h.run(t, "", "-e", "import os; [os.environ[n] for n in ('TERM', 'PAGER')]"), result{"['dumb', 'cat']\n", "", 0})
+	wantResult(t, h.runRepl(t, "", "-e", "import os; [os.environ[n] for n in ('TERM', 'PAGER')]"), result{"['dumb', 'cat']\n", "", 0})
 }
 
 // CPython colours errors from 3.13 on, for a person. An agent's never have colours, whatever its
@@ -323,24 +323,24 @@ func TestScreen_ProgramsFindTheTerminalsNameAndThoseOfAnAgentADumbOne(t *testing
 func TestScreen_ErrorsHaveTheRuntimesColours(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
-	p := withPrograms(t, h)
-	p.enters("import sys; sys.version_info >= (3, 13)")
-	p.sees("\r\n")
-	coloured := p.sees("e\r\n") == "Tru"
-	p.sees(">>> ")
+	p := newProgramTerminal(t, h)
+	p.enterLine("import sys; sys.version_info >= (3, 13)")
+	p.waitText("\r\n")
+	coloured := p.waitText("e\r\n") == "Tru"
+	p.waitText(">>> ")
 	p.raw = ""
-	p.enters("1/0")
-	p.sees("ZeroDivisionError")
-	p.sees(">>> ")
-	if got := hasColour(p.raw); got != coloured {
+	p.enterLine("1/0")
+	p.waitText("ZeroDivisionError")
+	p.waitText(">>> ")
+	if got := hasErrorColor(p.raw); got != coloured {
 		t.Errorf("colours %t, want %t: %q", got, coloured, p.raw)
 	}
 	h.env = append(h.env, "FORCE_COLOR=1", "TERM=xterm-256color")
-	if r := h.run(t, "", "-e", "1/0"); hasColour(r.stderr) {
+	if r := h.runRepl(t, "", "-e", "1/0"); hasErrorColor(r.stderr) {
 		t.Errorf("got %q", r.stderr)
 	}
 }
 
-func hasColour(text string) bool {
+func hasErrorColor(text string) bool {
 	return strings.Contains(text, "\x1b[35m") || strings.Contains(text, "\x1b[1;35m")
 }

@@ -33,12 +33,12 @@ func TestScript(t *testing.T) {
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
 			t.Parallel()
-			h := daemonHome(t)
+			h := newDaemonHome(t)
 			testscript.Run(t, testscript.Params{
 				Files: []string{file},
 				Setup: func(env *testscript.Env) error {
 					env.Vars = append(env.Vars, h.env...)
-					env.Setenv("PATH", filepath.Dir(binary())+string(filepath.ListSeparator)+os.Getenv("PATH"))
+					env.Setenv("PATH", filepath.Dir(replBinary())+string(filepath.ListSeparator)+os.Getenv("PATH"))
 					return nil
 				},
 				Condition: func(name string) (bool, error) {
@@ -49,11 +49,11 @@ func TestScript(t *testing.T) {
 				},
 				Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 					"status": wantStatus,
-					"expand": expand,
-					"serve":  func(*testscript.TestScript, bool, []string) { h.serve(t) },
+					"expand": expandFile,
+					"serve":  func(*testscript.TestScript, bool, []string) { h.startDaemon(t) },
 				},
 			})
-			h.leavesNothing(t)
+			h.wantNothingLeft(t)
 		})
 	}
 }
@@ -73,7 +73,7 @@ func wantStatus(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-func expand(ts *testscript.TestScript, _ bool, args []string) {
+func expandFile(ts *testscript.TestScript, _ bool, args []string) {
 	text := os.Expand(ts.ReadFile(args[0]), ts.Getenv)
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(text), 0o600))
 }

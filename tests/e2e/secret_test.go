@@ -16,21 +16,21 @@ import (
 // process shows it, even if the code prints it.
 func TestSecret_IsNowhereOnceItIsTyped(t *testing.T) {
 	t.Parallel()
-	h := daemonHome(t)
-	h.serve(t)
-	a := h.caller(t, "--daemon", "--name", "bot")
+	h := newDaemonHome(t)
+	h.startDaemon(t)
+	a := h.newMCPClient(t, "--daemon", "--name", "bot")
 	secrets := []string{`S3CRET/"pw'\é`, "0f-th3-terminal"}
-	a.repl("import getpass, json, subprocess, sys, urllib.parse; p = getpass.getpass('pw: ')")
-	want(t, h.run(t, secrets[0]+"\n", "input", "bot"), result{"\n", "", 0})
-	a.tool("repl_output", map[string]any{"wait_ms": 30_000})
-	if got := a.repl("p.startswith('S3CRET'), len(p)"); !strings.HasSuffix(got, "(True, 13)") {
+	a.callRepl("import getpass, json, subprocess, sys, urllib.parse; p = getpass.getpass('pw: ')")
+	wantResult(t, h.runRepl(t, secrets[0]+"\n", "input", "bot"), result{"\n", "", 0})
+	a.callTool("repl_output", map[string]any{"wait_ms": 30_000})
+	if got := a.callRepl("p.startswith('S3CRET'), len(p)"); !strings.HasSuffix(got, "(True, 13)") {
 		t.Errorf("the code has it: %q", got)
 	}
-	if got := a.repl(`subprocess.run(["sh", "-c", "printf 'pin? '; stty -echo; read -r x; stty echo; echo; echo got $x"])`); !strings.Contains(got, "secret") {
+	if got := a.callRepl(`subprocess.run(["sh", "-c", "printf 'pin? '; stty -echo; read -r x; stty echo; echo; echo got $x"])`); !strings.Contains(got, "secret") {
 		t.Errorf("a program asks: %q", got)
 	}
-	h.run(t, secrets[1]+"\n", "input", "bot")
-	if got := a.tool("repl_output", map[string]any{"wait_ms": 30_000}); !strings.Contains(got, "got [secret]") {
+	h.runRepl(t, secrets[1]+"\n", "input", "bot")
+	if got := a.callTool("repl_output", map[string]any{"wait_ms": 30_000}); !strings.Contains(got, "got [secret]") {
 		t.Errorf("the program got it: %q", got)
 	}
 	for _, code := range []string{
@@ -38,20 +38,20 @@ func TestSecret_IsNowhereOnceItIsTyped(t *testing.T) {
 		"print('https://me:' + urllib.parse.quote(p, '') + '@host/')", "print(p.encode())", "raise ValueError(p)", "print(p, file=sys.stderr)",
 		"for c in p: print(c, end='', flush=True)", "input(p + '? ')",
 	} {
-		if got := a.repl(code); !strings.Contains(got, "[secret]") {
+		if got := a.callRepl(code); !strings.Contains(got, "[secret]") {
 			t.Errorf("%s: %q", code, got)
 		}
 	}
-	h.run(t, "yes\n", "input", "bot")
-	a.tool("repl_output", map[string]any{"wait_ms": 30_000})
+	h.runRepl(t, "yes\n", "input", "bot")
+	a.callTool("repl_output", map[string]any{"wait_ms": 30_000})
 
 	// Everything that anybody can look at.
-	seen := map[string]string{"list": h.run(t, "", "list").stdout, "events": h.run(t, "", "events", "bot").stdout}
+	seen := map[string]string{"list": h.runRepl(t, "", "list").stdout, "events": h.runRepl(t, "", "events", "bot").stdout}
 	for _, format := range []string{"py", "ipynb", "txt"} {
-		seen[format] = h.run(t, "", "export", "bot", "--format", format).stdout
+		seen[format] = h.runRepl(t, "", "export", "bot", "--format", format).stdout
 	}
-	maps.Copy(seen, shownOfProcesses(t))
-	for _, dir := range append([]string{h.dir, h.tmp}, h.environment("XDG_STATE_HOME")) {
+	maps.Copy(seen, readProcessInfo(t))
+	for _, dir := range append([]string{h.dir, h.tmp}, h.envValue("XDG_STATE_HOME")) {
 		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 			if errors.Is(err, fs.ErrPermission) {
 				return fs.SkipDir // what a sandbox shows in place of something hidden has no rights
@@ -85,21 +85,21 @@ func TestSecret_IsNowhereOnceItIsTyped(t *testing.T) {
 func TestSecret_IsHiddenWhereRShowsIt(t *testing.T) {
 	t.Parallel()
 	h := newRHome(t)
-	h.env = append(h.env, "REPL_SOCKET="+socketName(t))
-	h.serve(t)
+	h.env = append(h.env, "REPL_SOCKET="+newSocketName(t))
+	h.startDaemon(t)
 	const secret = `S3CRET/"pw'\é`
-	if r := h.run(t, "", "exec", "stats", "--lang", "r", "-e", "ask <- function() { system('stty -echo'); on.exit(system('stty echo')); readline('pw? ') }; p <- ask()"); !strings.Contains(r.stderr, "waiting for input") {
+	if r := h.runRepl(t, "", "exec", "stats", "--lang", "r", "-e", "ask <- function() { system('stty -echo'); on.exit(system('stty echo')); readline('pw? ') }; p <- ask()"); !strings.Contains(r.stderr, "waiting for input") {
 		t.Fatalf("got %v", r)
 	}
-	h.run(t, secret+"\n", "input", "stats")
-	want(t, h.run(t, "", "exec", "stats", "-e", "nchar(p)"), result{"[1] 13\n", "", 0})
+	h.runRepl(t, secret+"\n", "input", "stats")
+	wantResult(t, h.runRepl(t, "", "exec", "stats", "-e", "nchar(p)"), result{"[1] 13\n", "", 0})
 	for _, code := range []string{"p", "cat(p, '\\n')", "str(p)", "dput(list(p))", "data.frame(p)", "message(p)", "stop(p)", "URLencode(p, reserved = TRUE)", "setNames(1, p)"} {
-		if r := h.run(t, "", "exec", "stats", "-e", code); !strings.Contains(r.stdout, "[secret]") || strings.Contains(r.stdout, "S3CRET") {
+		if r := h.runRepl(t, "", "exec", "stats", "-e", code); !strings.Contains(r.stdout, "[secret]") || strings.Contains(r.stdout, "S3CRET") {
 			t.Errorf("%s: %v", code, r)
 		}
 	}
 	for _, format := range []string{"R", "ipynb", "txt"} {
-		if r := h.run(t, "", "export", "stats", "--format", format); r.status != 0 || strings.Contains(r.stdout, "S3CRET") {
+		if r := h.runRepl(t, "", "export", "stats", "--format", format); r.status != 0 || strings.Contains(r.stdout, "S3CRET") {
 			t.Errorf("%s: %v", format, r)
 		}
 	}

@@ -16,32 +16,32 @@ import (
 // other by chance.
 func TestPlaces_PicturesAndPermissionsAreThoseOfTheNamedSession(t *testing.T) {
 	t.Parallel()
-	h := daemonHome(t)
+	h := newDaemonHome(t)
 	var toml strings.Builder
 	homes, dirs := map[string]*home{}, map[string]string{}
 	for _, place := range []string{"gpu", "hpc"} {
-		there := daemonHome(t)
-		_, all := there.besideOthers(t, "asked")
-		there.serve(t)
+		there := newDaemonHome(t)
+		_, all := there.withOutsideDirs(t, "asked")
+		there.startDaemon(t)
 		homes[place], dirs[place] = &there, all[0]
-		fmt.Fprintf(&toml, "[places.%s]\nvia = %q\ndir = %q\n", place, wayTo(t, there), there.dir)
+		fmt.Fprintf(&toml, "[places.%s]\nvia = %q\ndir = %q\n", place, newRemoteCommand(t, there), there.dir)
 	}
-	h.places(t, toml.String())
-	h.serve(t)
+	h.writeRemotesFile(t, toml.String())
+	h.startDaemon(t)
 	a := newAgent(t, h, "--daemon", "--places", "gpu,hpc", "--name", "bot")
 	for _, place := range []string{"gpu", "hpc"} {
-		a.call("repl", place+"/main", "input", "here = '"+place+"'")
+		a.callTool("repl", place+"/main", "input", "here = '"+place+"'")
 	}
 
 	kept := map[string]string{}
 	for _, place := range []string{"gpu", "hpc"} {
-		got := a.call("repl", place+"/main", "input", wide)
+		got := a.callTool("repl", place+"/main", "input", wideImageCode)
 		found := regexp.MustCompile(`3000 x 4, shown smaller; whole in (\S+)\]`).FindStringSubmatch(got)
 		if found == nil {
 			t.Fatalf("a picture at %s: %q", place, got)
 		}
 		data, err := os.ReadFile(found[1])
-		if err != nil || !bytes.HasPrefix(data, []byte("\x89PNG")) || !strings.HasPrefix(found[1], h.environment("XDG_STATE_HOME")) {
+		if err != nil || !bytes.HasPrefix(data, []byte("\x89PNG")) || !strings.HasPrefix(found[1], h.envValue("XDG_STATE_HOME")) {
 			t.Errorf("%s of %s has %d bytes, %v", found[1], place, len(data), err)
 		}
 		kept[place] = found[1]
@@ -52,35 +52,35 @@ func TestPlaces_PicturesAndPermissionsAreThoseOfTheNamedSession(t *testing.T) {
 
 	const open = `open("../asked/x", "w").write("done")`
 	for _, place := range []string{"gpu", "hpc"} {
-		if got := a.call("repl", place+"/main", "input", open); !strings.Contains(got, "waiting for a permission") || !strings.Contains(got, "run this in a terminal: repl allow bot --place "+place) {
+		if got := a.callTool("repl", place+"/main", "input", open); !strings.Contains(got, "waiting for a permission") || !strings.Contains(got, "run this in a terminal: repl allow bot --place "+place) {
 			t.Fatalf("%s: %q", place, got)
 		}
 	}
-	p := h.start(t, "allow", "bot", "--place", "hpc")
-	p.sees("Allow it to write " + timeline.QuoteName(dirs["hpc"]) + "?")
-	p.types("y\r")
-	p.leaves(0)
+	p := h.startTerminal(t, "allow", "bot", "--place", "hpc")
+	p.waitText("Allow it to write " + timeline.QuoteName(dirs["hpc"]) + "?")
+	p.typeKeys("y\r")
+	p.waitExit(0)
 	output := func(place string) string {
 		t.Helper()
-		a.begin("repl_output", map[string]any{"session": place + "/main", "wait_ms": 30_000})
-		return a.answer()
+		a.startCall("repl_output", map[string]any{"session": place + "/main", "wait_ms": 30_000})
+		return a.readAnswer()
 	}
-	if got := output("hpc"); !strings.Contains(got, "4") || !exists(filepath.Join(dirs["hpc"], "x")) {
+	if got := output("hpc"); !strings.Contains(got, "4") || !fileExists(filepath.Join(dirs["hpc"], "x")) {
 		t.Errorf("after a yes at hpc: %q", got)
 	}
-	if s := homes["gpu"].sessions(t)["bot"]; s.InputRequest == nil || s.InputRequest.Permission == nil {
+	if s := homes["gpu"].listSessions(t)["bot"]; s.InputRequest == nil || s.InputRequest.Permission == nil {
 		t.Errorf("gpu does not wait any more: %+v", s)
 	}
-	h.start(t, "allow", "bot", "--place", "gpu", "--no").leaves(0)
-	if got := output("gpu"); !strings.Contains(got, "Read-only file system") || exists(filepath.Join(dirs["gpu"], "x")) {
+	h.startTerminal(t, "allow", "bot", "--place", "gpu", "--no").waitExit(0)
+	if got := output("gpu"); !strings.Contains(got, "Read-only file system") || fileExists(filepath.Join(dirs["gpu"], "x")) {
 		t.Errorf("after a no at gpu: %q", got)
 	}
 	for place, is := range map[string]bool{"gpu": false, "hpc": true} {
-		if r := h.run(t, "", "sandbox", "bot", "--place", place); r.status != 0 || strings.Contains(r.stdout, "given: write "+timeline.QuoteName(dirs[place])+"\n") != is {
+		if r := h.runRepl(t, "", "sandbox", "bot", "--place", place); r.status != 0 || strings.Contains(r.stdout, "given: write "+timeline.QuoteName(dirs[place])+"\n") != is {
 			t.Errorf("%s: %v", place, r)
 		}
 	}
-	if got := a.call("repl", "gpu/main", "input", "here"); got != "'gpu'" {
+	if got := a.callTool("repl", "gpu/main", "input", "here"); got != "'gpu'" {
 		t.Errorf("got %q", got)
 	}
 	_ = a.in.Close()

@@ -16,11 +16,11 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// begin calls a tool; answer is its reply.
-func (a *agent) begin(tool string, arguments map[string]any) {
+// startCall calls a tool; answer is its reply.
+func (a *agent) startCall(tool string, arguments map[string]any) {
 	a.t.Helper()
-	a.n++
-	line, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": a.n, "method": "tools/call", "params": map[string]any{
+	a.lastID++
+	line, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": a.lastID, "method": "tools/call", "params": map[string]any{
 		"name": tool, "arguments": arguments,
 		"_meta": map[string]any{"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": map[string]any{}},
 	}})
@@ -32,8 +32,8 @@ func (a *agent) begin(tool string, arguments map[string]any) {
 	}
 }
 
-// call is the reply of a tool about a session; "" names none.
-func (a *agent) call(tool, session string, more ...string) string {
+// callTool is the reply of a tool about a session; "" names none.
+func (a *agent) callTool(tool, session string, more ...string) string {
 	a.t.Helper()
 	arguments := map[string]any{}
 	if session != "" {
@@ -42,29 +42,29 @@ func (a *agent) call(tool, session string, more ...string) string {
 	for i := 0; i < len(more); i += 2 {
 		arguments[more[i]] = more[i+1]
 	}
-	a.begin(tool, arguments)
-	return a.answer()
+	a.startCall(tool, arguments)
+	return a.readAnswer()
 }
 
-// A farPlace is a place with a daemon, as another machine is.
-type farPlace struct {
+// A testRemote is a place with a daemon, as another machine is.
+type testRemote struct {
 	home
-	via   string
-	dials string // the file that has the process of each dial
+	via       string
+	dialsFile string // the file that has the process of each dial
 }
 
-func newFarPlace(t *testing.T) farPlace {
+func newTestRemote(t *testing.T) testRemote {
 	t.Helper()
-	p := farPlace{home: daemonHome(t), dials: filepath.Join(t.TempDir(), "dials")}
-	p.serve(t)
-	p.via = wayTo(t, p.home, "echo $$ >> '"+p.dials+"'")
+	p := testRemote{home: newDaemonHome(t), dialsFile: filepath.Join(t.TempDir(), "dials")}
+	p.startDaemon(t)
+	p.via = newRemoteCommand(t, p.home, "echo $$ >> '"+p.dialsFile+"'")
 	return p
 }
 
-// dialled are the processes that have led there.
-func (p farPlace) dialled(t *testing.T) (pids []int) {
+// dialPIDs are the processes that have led there.
+func (p testRemote) dialPIDs(t *testing.T) (pids []int) {
 	t.Helper()
-	text, err := os.ReadFile(p.dials)
+	text, err := os.ReadFile(p.dialsFile)
 	if err != nil && !os.IsNotExist(err) {
 		t.Fatal(err)
 	}
@@ -80,34 +80,34 @@ func (p farPlace) dialled(t *testing.T) (pids []int) {
 
 func TestPlaces_AnAgentHasSessionsHereAndAtSeveral(t *testing.T) {
 	t.Parallel()
-	gpu, hpc, lab, h := newFarPlace(t), newFarPlace(t), newFarPlace(t), daemonHome(t)
+	gpu, hpc, lab, h := newTestRemote(t), newTestRemote(t), newTestRemote(t), newDaemonHome(t)
 	job := filepath.Join(t.TempDir(), "job")
-	h.places(t, fmt.Sprintf("[places.gpu]\nvia = %q\n[places.hpc]\nvia = %q\n[places.lab]\nvia = %q\n", gpu.via, hpc.via, lab.via)+
+	h.writeRemotesFile(t, fmt.Sprintf("[places.gpu]\nvia = %q\n[places.hpc]\nvia = %q\n[places.lab]\nvia = %q\n", gpu.via, hpc.via, lab.via)+
 		"[places.gone]\nvia = \"sh -c 'echo no route >&2; exit 255' sh\"\n"+
 		fmt.Sprintf("[places.slurm]\nvia = \"env JOB={job}\"\nstart = %q\n", "touch '"+job+"'"))
 	a := newAgent(t, h, "--places", "gpu,hpc,gone,slurm", "--sandbox", "full", "--name", "bot")
-	if got := a.call("repl", "", "input", "where = 'here'"); !strings.HasPrefix(got, "[done") {
+	if got := a.callTool("repl", "", "input", "where = 'here'"); !strings.HasPrefix(got, "[done") {
 		t.Errorf("here: %q", got)
 	}
-	if n := len(gpu.dialled(t)); n > 0 {
+	if n := len(gpu.dialPIDs(t)); n > 0 {
 		t.Errorf("a place that no call has named was dialled %d times", n)
 	}
 	for _, place := range []string{"gpu", "hpc"} {
-		if got := a.call("repl", place+"/main", "input", "where = '"+place+"'"); got != `[new session "`+place+"/main\"]\n[done, no output]" {
+		if got := a.callTool("repl", place+"/main", "input", "where = '"+place+"'"); got != `[new session "`+place+"/main\"]\n[done, no output]" {
 			t.Errorf("%s: %q", place, got)
 		}
 	}
 	for name, want := range map[string]string{"": "'here'", "main": "'here'", "here/main": "'here'", "gpu/main": "'gpu'", "hpc/main": "'hpc'"} {
-		if got := a.call("repl", name, "input", "where"); got != want {
+		if got := a.callTool("repl", name, "input", "where"); got != want {
 			t.Errorf("%q is at %s", name, got)
 		}
 	}
 	for place, at := range map[string]home{"here": h, "gpu": gpu.home, "hpc": hpc.home} {
-		if s := at.sessions(t); len(s) != 1 || s["bot"].Name == "" {
+		if s := at.listSessions(t); len(s) != 1 || s["bot"].Name == "" {
 			t.Errorf("%s has the sessions %v", place, s)
 		}
 	}
-	lines := strings.Split(a.call("repl_sessions", ""), "\n")
+	lines := strings.Split(a.callTool("repl_sessions", ""), "\n")
 	if len(lines) != 6 || !strings.HasPrefix(lines[1], "main ") || !strings.HasPrefix(lines[2], "gpu/main ") || !strings.HasPrefix(lines[3], "hpc/main ") ||
 		!strings.HasPrefix(lines[4], "[gone ") || lines[5] != `[slurm is a job that is not started: a session there, such as "slurm/main", starts it]` {
 		t.Errorf("there are the sessions\n%s", strings.Join(lines, "\n"))
@@ -115,66 +115,66 @@ func TestPlaces_AnAgentHasSessionsHereAndAtSeveral(t *testing.T) {
 	if _, err := os.Stat(job); err == nil {
 		t.Error("a list has started a job")
 	}
-	if got := a.call("repl_sessions", "hpc/main"); !strings.Contains(got, "where  str") {
+	if got := a.callTool("repl_sessions", "hpc/main"); !strings.Contains(got, "where  str") {
 		t.Errorf("the variables are %q", got)
 	}
-	if got := a.call("repl", "lab/main", "input", "1"); !strings.Contains(got, `"lab" is not among the places that the user allows (repl mcp --places): gpu, hpc, gone and slurm`) {
+	if got := a.callTool("repl", "lab/main", "input", "1"); !strings.Contains(got, `"lab" is not among the places that the user allows (repl mcp --places): gpu, hpc, gone and slurm`) {
 		t.Errorf("got %q", got)
 	}
-	if got := a.call("repl", "gone/main", "input", "1"); !strings.HasPrefix(got, "gone ") || !strings.Contains(got, "cannot be reached") {
+	if got := a.callTool("repl", "gone/main", "input", "1"); !strings.HasPrefix(got, "gone ") || !strings.Contains(got, "cannot be reached") {
 		t.Errorf("got %q", got)
 	}
 	_ = a.in.Close()
 	if err := a.cmd.Wait(); err != nil {
 		t.Errorf("it ended with %v", err)
 	}
-	if n := len(lab.dialled(t)); n > 0 {
+	if n := len(lab.dialPIDs(t)); n > 0 {
 		t.Errorf("a place that is not allowed was dialled %d times", n)
 	}
-	for place, at := range map[string]farPlace{"gpu": gpu, "hpc": hpc} {
-		eventually(t, "no connection is left at "+place, func() bool {
-			return strings.Contains(at.run(t, "", "clients").stderr, "nobody else is connected")
+	for place, at := range map[string]testRemote{"gpu": gpu, "hpc": hpc} {
+		waitUntil(t, "no connection is left at "+place, func() bool {
+			return strings.Contains(at.runRepl(t, "", "clients").stderr, "nobody else is connected")
 		})
 	}
-	want(t, h.run(t, "", "ctl", "stop"), result{"", "", 0})
+	wantResult(t, h.runRepl(t, "", "ctl", "stop"), result{"", "", 0})
 }
 
 func TestPlaces_QuestionsInterruptsAndTheEndAreThoseOfTheNamedSession(t *testing.T) {
 	t.Parallel()
-	gpu, h := newFarPlace(t), daemonHome(t)
-	h.serve(t)
-	h.places(t, fmt.Sprintf("[places.gpu]\nvia = %q\n", gpu.via))
+	gpu, h := newTestRemote(t), newDaemonHome(t)
+	h.startDaemon(t)
+	h.writeRemotesFile(t, fmt.Sprintf("[places.gpu]\nvia = %q\n", gpu.via))
 	a := newAgent(t, h, "--daemon", "--places", "all", "--sandbox", "full", "--name", "bot")
-	a.call("repl", "", "input", "x = 'here'")
-	if got := a.call("repl", "gpu/main", "input", "x = input('who? ')"); !strings.Contains(got, `waiting for input: "who? "`) {
+	a.callTool("repl", "", "input", "x = 'here'")
+	if got := a.callTool("repl", "gpu/main", "input", "x = input('who? ')"); !strings.Contains(got, `waiting for input: "who? "`) {
 		t.Errorf("got %q", got)
 	}
-	if got := a.call("repl", "", "input", "x"); got != "'here'" {
+	if got := a.callTool("repl", "", "input", "x"); got != "'here'" {
 		t.Errorf("got %q", got)
 	}
-	a.call("repl", "gpu/main", "input", "ada")
-	if got := a.call("repl", "gpu/main", "input", "x"); got != "'ada'" {
+	a.callTool("repl", "gpu/main", "input", "ada")
+	if got := a.callTool("repl", "gpu/main", "input", "x"); got != "'ada'" {
 		t.Errorf("got %q", got)
 	}
-	if got := a.call("repl", "gpu/main", "input", "import getpass; getpass.getpass('token: ')"); !strings.Contains(got, "repl attach bot --place gpu") {
+	if got := a.callTool("repl", "gpu/main", "input", "import getpass; getpass.getpass('token: ')"); !strings.Contains(got, "repl attach bot --place gpu") {
 		t.Errorf("got %q", got)
 	}
-	a.call("repl_interrupt", "gpu/main")
-	eventually(t, "it is interrupted", func() bool { return gpu.sessions(t)["bot"].State == session.StateIdle })
-	if got := a.call("repl_output", "gpu/main", "grep", "who"); !strings.Contains(got, "who? ") {
+	a.callTool("repl_interrupt", "gpu/main")
+	waitUntil(t, "it is interrupted", func() bool { return gpu.listSessions(t)["bot"].State == session.StateIdle })
+	if got := a.callTool("repl_output", "gpu/main", "grep", "who"); !strings.Contains(got, "who? ") {
 		t.Errorf("got %q", got)
 	}
-	if got := a.call("repl", "gpu/new", "input", "7"); !regexp.MustCompile(`^\[new session "gpu/python-[a-z0-9]{8}"[^\n]*\]\n7$`).MatchString(got) {
+	if got := a.callTool("repl", "gpu/new", "input", "7"); !regexp.MustCompile(`^\[new session "gpu/python-[a-z0-9]{8}"[^\n]*\]\n7$`).MatchString(got) {
 		t.Errorf("got %q", got)
 	}
-	a.begin("repl_reset", map[string]any{"session": "gpu/main", "close": true})
-	if got := a.answer(); got != `[session "gpu/main" is closed, and its variables are lost]` {
+	a.startCall("repl_reset", map[string]any{"session": "gpu/main", "close": true})
+	if got := a.readAnswer(); got != `[session "gpu/main" is closed, and its variables are lost]` {
 		t.Errorf("got %q", got)
 	}
-	if s := gpu.sessions(t); len(s) != 1 || s["bot"].Name != "" {
+	if s := gpu.listSessions(t); len(s) != 1 || s["bot"].Name != "" {
 		t.Errorf("gpu has %v", s)
 	}
-	if s := h.sessions(t); s["bot"].State != session.StateIdle {
+	if s := h.listSessions(t); s["bot"].State != session.StateIdle {
 		t.Errorf("here is %v", s)
 	}
 	_ = a.in.Close()
@@ -185,30 +185,30 @@ func TestPlaces_QuestionsInterruptsAndTheEndAreThoseOfTheNamedSession(t *testing
 
 func TestPlaces_TheLinkOfEachIsCutAndComesBackOnItsOwn(t *testing.T) {
 	t.Parallel()
-	gpu, hpc, h := newFarPlace(t), newFarPlace(t), daemonHome(t)
-	h.serve(t)
-	h.places(t, fmt.Sprintf("[places.gpu]\nvia = %q\n[places.hpc]\nvia = %q\n", gpu.via, hpc.via))
+	gpu, hpc, h := newTestRemote(t), newTestRemote(t), newDaemonHome(t)
+	h.startDaemon(t)
+	h.writeRemotesFile(t, fmt.Sprintf("[places.gpu]\nvia = %q\n[places.hpc]\nvia = %q\n", gpu.via, hpc.via))
 	a := newAgent(t, h, "--daemon", "--places", "gpu, hpc", "--sandbox", "full", "--name", "bot")
 	for _, place := range []string{"gpu", "hpc"} {
-		a.call("repl", place+"/main", "input", "import os, time")
+		a.callTool("repl", place+"/main", "input", "import os, time")
 	}
 	flag := filepath.Join(t.TempDir(), "go")
-	a.begin("repl", map[string]any{"session": "gpu/main", "timeout_ms": 600_000, "input": "while not os.path.exists('" + flag + "'):\n    time.sleep(.01)\n\nprint('after')"})
-	eventually(t, "the code runs there", func() bool { return gpu.sessions(t)["bot"].State == session.StateRunning })
-	if err := syscall.Kill(gpu.dialled(t)[0], syscall.SIGKILL); err != nil {
+	a.startCall("repl", map[string]any{"session": "gpu/main", "timeout_ms": 600_000, "input": "while not os.path.exists('" + flag + "'):\n    time.sleep(.01)\n\nprint('after')"})
+	waitUntil(t, "the code runs there", func() bool { return gpu.listSessions(t)["bot"].State == session.StateRunning })
+	if err := syscall.Kill(gpu.dialPIDs(t)[0], syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the place is dialled again", func() bool { return len(gpu.dialled(t)) > 1 })
+	waitUntil(t, "the place is dialled again", func() bool { return len(gpu.dialPIDs(t)) > 1 })
 	if err := os.WriteFile(flag, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := a.answer(); !regexp.MustCompile(`^after\n\[the link to gpu was down for \d+(\.\d)? s\]$`).MatchString(got) {
+	if got := a.readAnswer(); !regexp.MustCompile(`^after\n\[the link to gpu was down for \d+(\.\d)? s\]$`).MatchString(got) {
 		t.Errorf("got %q", got)
 	}
-	if got := a.call("repl", "hpc/main", "input", "6 * 7"); got != "42" {
+	if got := a.callTool("repl", "hpc/main", "input", "6 * 7"); got != "42" {
 		t.Errorf("got %q", got)
 	}
-	if pids := hpc.dialled(t); len(pids) != 1 {
+	if pids := hpc.dialPIDs(t); len(pids) != 1 {
 		t.Errorf("the other place was dialled by %v", pids)
 	}
 	_ = a.in.Close()
@@ -219,11 +219,11 @@ func TestPlaces_TheLinkOfEachIsCutAndComesBackOnItsOwn(t *testing.T) {
 
 func TestPlaces_WhatCannotBeAllowedIsSaidAtTheStart(t *testing.T) {
 	t.Parallel()
-	h := daemonHome(t)
-	if r := h.run(t, "", "mcp", "--places", "all"); r.status != 2 || !strings.Contains(r.stderr, "there is no place in ") {
+	h := newDaemonHome(t)
+	if r := h.runRepl(t, "", "mcp", "--places", "all"); r.status != 2 || !strings.Contains(r.stderr, "there is no place in ") {
 		t.Errorf("got %v", r)
 	}
-	h.places(t, "[places.gpu]\nvia = \"ssh gpu1\"\n")
+	h.writeRemotesFile(t, "[places.gpu]\nvia = \"ssh gpu1\"\n")
 	for args, part := range map[string]string{
 		"mcp --places gpo":                    "did you mean gpu?",
 		"mcp --places gpu,,hpc":               "with commas between them, or all",
@@ -231,7 +231,7 @@ func TestPlaces_WhatCannotBeAllowedIsSaidAtTheStart(t *testing.T) {
 		"mcp --places here --place gpu":       "--places here",
 		"mcp --places gpu --env-file /x/y.zz": "--env-file",
 	} {
-		if r := h.run(t, "", strings.Fields(args)...); r.status != 2 || !strings.Contains(r.stderr, part) || strings.Count(r.stderr, "\n") != 1 {
+		if r := h.runRepl(t, "", strings.Fields(args)...); r.status != 2 || !strings.Contains(r.stderr, part) || strings.Count(r.stderr, "\n") != 1 {
 			t.Errorf("%s: got %v, want %q", args, r, part)
 		}
 	}

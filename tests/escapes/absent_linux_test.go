@@ -65,11 +65,11 @@ func TestAbsent_NoCallMakesAProtectedName(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	r := openSession(t, m, newSandbox(m))
-	r.Run(t, attackCode)
+	r.RunCode(t, attackCode)
 	for what, code := range nameAttacks {
 		t.Run(what, func(t *testing.T) {
 			for _, path := range absentNames(m) {
-				if got := r.Run(t, fmt.Sprintf("attack(%q, %q)", path, code)).Text(timeline.Stdout, timeline.Stderr); strings.HasSuffix(got, "open\n") {
+				if got := r.RunCode(t, fmt.Sprintf("attack(%q, %q)", path, code)).OutputText(timeline.Stdout, timeline.Stderr); strings.HasSuffix(got, "open\n") {
 					t.Errorf("%s: got %q", path, got)
 				}
 				if _, err := os.Lstat(path); err == nil {
@@ -87,13 +87,13 @@ func TestAbsent_TheAttacksSucceedWithoutASandbox(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	r := openSession(t, m, &workers.Sandbox{Level: workers.Full})
-	r.Run(t, attackCode)
+	r.RunCode(t, attackCode)
 	path := absentNames(m)[0]
 	for what, code := range nameAttacks {
 		if what == "exchange" { // with what is not there
 			continue
 		}
-		if got := r.Run(t, fmt.Sprintf("attack(%q, %q)", path, code)).Text(timeline.Stdout, timeline.Stderr); strings.TrimSpace(got) != "open" {
+		if got := r.RunCode(t, fmt.Sprintf("attack(%q, %q)", path, code)).OutputText(timeline.Stdout, timeline.Stderr); strings.TrimSpace(got) != "open" {
 			t.Errorf("%s: got %q", what, got)
 		}
 		_ = os.RemoveAll(path)
@@ -105,8 +105,8 @@ func TestAbsent_AThreadThatChangesThePathGainsNothing(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	r := openSession(t, m, newSandbox(m))
-	r.Run(t, attackCode)
-	r.Run(t, `
+	r.RunCode(t, attackCode)
+	r.RunCode(t, `
 names = ctypes.create_string_buffer(8)
 stop = False
 def exchange():
@@ -135,7 +135,7 @@ func TestAbsent_ADirectoryIsNotMovedOntoOneAboveAProtectedName(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := openSession(t, m, newSandbox(m))
-	r.Run(t, attackCode+"os.chdir('vendor/lib/.git')")
+	r.RunCode(t, attackCode+"os.chdir('vendor/lib/.git')")
 	for _, code := range []string{
 		"os.mkdir('x'); open('x/attributes', 'w').close(); os.rename('x', 'info')",
 		"os.symlink('x', 'info')",
@@ -143,12 +143,12 @@ func TestAbsent_ADirectoryIsNotMovedOntoOneAboveAProtectedName(t *testing.T) {
 		"os.mkdir('info'); open('info/attributes', 'w')",
 		"os.open('info/ATTRIBUTES', os.O_CREAT)",
 	} {
-		r.Run(t, code)
+		r.RunCode(t, code)
 		if _, err := os.Stat(filepath.Join(info, "attributes")); err == nil {
 			t.Errorf("%s made it", code)
 		}
 	}
-	if got := r.Run(t, "open('info/exclude', 'w').close(); print('works')").Text(timeline.Stdout, timeline.Stderr); !strings.Contains(got, "works") {
+	if got := r.RunCode(t, "open('info/exclude', 'w').close(); print('works')").OutputText(timeline.Stdout, timeline.Stderr); !strings.Contains(got, "works") {
 		t.Errorf("beside a protected name: %s", got)
 	}
 }

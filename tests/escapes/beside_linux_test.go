@@ -102,21 +102,23 @@ func TestBeside_WhatProgramsSaveStaysClosed(t *testing.T) {
 					t.Errorf("%s: the files are %q, were %q", when, after, before)
 				}
 			}
-			for _, s := range []*drive.REPL{r, other} {
-				s.Run(t, attackAllCode(m))
+			for _, s := range []*drive.TestSession{r, other} {
+				s.RunCode(t, attackAllCode(m))
 			}
 			const try = "print(all_tries())"
-			run := func(s *drive.REPL) string { return s.Run(t, try).Text(timeline.Stdout, timeline.Stderr) }
+			run := func(s *drive.TestSession) string {
+				return s.RunCode(t, try).OutputText(timeline.Stdout, timeline.Stderr)
+			}
 			m.saveFiles(t, save.script)
 			wants("between turns", run(r))
 			wants("in another session", run(other))
 
 			m.outsideDoes(t, m.work, "mkfifo go")
-			turn := r.Begin(t, "print('ready'); open(W + '/go').read()\n"+try)
-			r.Until(t, "ready", drive.Prints("ready"))
+			turn := r.StartTurn(t, "print('ready'); open(W + '/go').read()\n"+try)
+			r.WaitEvent(t, "ready", drive.IsText("ready"))
 			m.saveFiles(t, save.script)
 			m.outsideDoes(t, m.work, "echo > go")
-			wants("in a turn", strings.TrimPrefix(r.Finish(t, turn).Text(timeline.Stdout, timeline.Stderr), "ready\n"))
+			wants("in a turn", strings.TrimPrefix(r.FinishTurn(t, turn).OutputText(timeline.Stdout, timeline.Stderr), "ready\n"))
 
 			if err := r.Session.Allow(t.Context(), session.Grant{Write: m.outside}); err != nil {
 				t.Fatal(err)
@@ -129,7 +131,7 @@ func TestBeside_WhatProgramsSaveStaysClosed(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.WaitUntilReady(t)
-			r.Run(t, attackAllCode(m))
+			r.RunCode(t, attackAllCode(m))
 			wants("after a reset", run(r))
 			m.saveFiles(t, save.script)
 			wants("after a reset and a save", run(r))
@@ -170,7 +172,7 @@ func TestBeside_APersonWorksWhileASessionTriesEverything(t *testing.T) {
 	m.outsideDoes(t, m.work, "git config user.name T && git config user.email t@example.org && git -C vendor/lib -c user.name=T -c user.email=t@example.org commit -q --allow-empty -m first && git config core.hooksPath .husky/_ && rm .husky/_/pre-commit")
 	box := newSandbox(m)
 	r := openSession(t, m, box)
-	r.Run(t, attackAllCode(m)+`
+	r.RunCode(t, attackAllCode(m)+`
 import threading
 kept.remove('.husky/_/pre-commit'); kept += ['fresh/.git/config', 'fresh/.git/hooks/pre-push', 'cloned/.git/config', 'cloned/.git/hooks/post-checkout', '.git/modules/submodule-beside/config', '.git/modules/submodule-beside/hooks/post-checkout']
 private += ['.ssh/new', '.ssh/new.pub']
@@ -181,7 +183,7 @@ def attack():
         opened.update(all_tries()); rounds += 1
 thread = threading.Thread(target=attack); thread.start()
 `)
-	for range drive.Rounds(1) {
+	for range drive.RandomRounds(1) {
 		for _, chore := range userChores {
 			m.outsideDoes(t, m.work, "export GIT_AUTHOR_NAME=T GIT_AUTHOR_EMAIL=t@example.org GIT_COMMITTER_NAME=T GIT_COMMITTER_EMAIL=t@example.org; "+chore)
 			wantOutput(t, r, "print(sorted(opened), all_tries())", "[] []")
@@ -202,7 +204,7 @@ func TestBeside_ARepositoryThatIsMovedWhileACallIsJudgedStaysClosed(t *testing.T
 	m := newMachine(t)
 	r := openSession(t, m, newSandbox(m))
 	m.outsideDoes(t, m.work, "git init -q --bare lib && git init -q tree && rm -r lib/hooks/* tree/.git/hooks/*") // what was there has mounts
-	r.Run(t, `
+	r.RunCode(t, `
 import os, threading
 stop, tries = False, 0
 def attack(do):
@@ -221,7 +223,7 @@ def removes(top): os.rename(top + '/HEAD', 'gone'); open(top + '/HEAD', 'w').wri
 threads = [threading.Thread(target=attack, args=(f,)) for f in (makes, moves, adds, removes)]
 for thread in threads: thread.start()
 `)
-	for range drive.Rounds(1) {
+	for range drive.RandomRounds(1) {
 		m.outsideDoes(t, m.work, `i=0; while [ $i -lt 150 ]; do i=$((i+1)); mv lib lib.away; mv tree/.git tree/.bak; mv tree/.bak tree/.git; mv lib.away lib; done`)
 	}
 	wantOutput(t, r, "stop = True\nfor thread in threads: thread.join()\nprint(tries > 100)", "True")

@@ -34,13 +34,13 @@ def datagram(host, port, family=socket.AF_INET):
         return s.recv(100)
 `
 
-func (n *testInternet) runCode(t *testing.T, r *drive.REPL, code string) string {
+func (n *testInternet) runCode(t *testing.T, r *drive.TestSession, code string) string {
 	t.Helper()
-	return strings.TrimSpace(r.Run(t, code).Text(timeline.Stdout, timeline.Stderr))
+	return strings.TrimSpace(r.RunCode(t, code).OutputText(timeline.Stdout, timeline.Stderr))
 }
 
 // wantOutput runs each line of code in the session, and compares with what it must print.
-func (n *testInternet) wantOutput(t *testing.T, r *drive.REPL, rows ...[2]string) {
+func (n *testInternet) wantOutput(t *testing.T, r *drive.TestSession, rows ...[2]string) {
 	t.Helper()
 	for _, row := range rows {
 		if got := n.runCode(t, r, "print("+row[0]+")"); got != row[1] {
@@ -94,7 +94,7 @@ func TestNetwork_AHostOnTheListIsReachedByName(t *testing.T) {
 		[2]string{"tries(get, 'other.org', 80)", "EACCES"},
 		[2]string{"tries(get, '" + hostAddress + "', 80)", "EACCES"},
 	)
-	res := r.Run(t, "tries(get, 'other.org', 443)")
+	res := r.RunCode(t, "tries(get, 'other.org', 443)")
 	if got := readRefusedHosts(res.Events); !slices.Equal(got, []string{"other.org:443"}) {
 		t.Errorf("the timeline has the denials %q", got)
 	}
@@ -294,7 +294,7 @@ func TestNetwork_AHalfClosedConnectionGoesOn(t *testing.T) {
 		if got != "late" {
 			t.Errorf("got %q", got)
 		}
-	case <-time.After(drive.Patience):
+	case <-time.After(drive.Timeout):
 		t.Error("the server did not hear the other half")
 	}
 	n.wantOutput(t, r, [2]string{"tries(get, 'example.org', 9)", "ECONNRESET"})
@@ -325,7 +325,7 @@ func TestNetwork_APersonAllowsAHostToALiveSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.WaitUntilReady(t)
-	r.Run(t, clientCode)
+	r.RunCode(t, clientCode)
 	n.wantOutput(t, r, [2]string{"get('example.org', 80, 5)", "hello"}, [2]string{"get('kept.org', 80)", "hello"})
 
 	asking := n.openAskingSession(t)
@@ -333,15 +333,15 @@ func TestNetwork_APersonAllowsAHostToALiveSession(t *testing.T) {
 		name, want string
 		ok         bool
 	}{{"asked.org", "hello", true}, {"never.org", "EACCES", false}} {
-		turn := asking.Begin(t, "print(tries(get, '"+row.name+"', 80, 5))")
-		e := asking.Until(t, "question", func(e timeline.Event) bool {
+		turn := asking.StartTurn(t, "print(tries(get, '"+row.name+"', 80, 5))")
+		e := asking.WaitEvent(t, "question", func(e timeline.Event) bool {
 			w, ok := e.Body.(timeline.InputRequested)
 			return ok && w.Kind == timeline.InputKindPermission && w.Denied.Host == row.name+":80"
 		})
 		if err := asking.AnswerPermission(t.Context(), e.Body.(timeline.InputRequested).PermissionID, row.ok); err != nil {
 			t.Fatal(err)
 		}
-		if got := strings.TrimSpace(asking.Finish(t, turn).Text(timeline.Stdout, timeline.Stderr)); got != row.want {
+		if got := strings.TrimSpace(asking.FinishTurn(t, turn).OutputText(timeline.Stdout, timeline.Stderr)); got != row.want {
 			t.Errorf("%s: got %q, want %q", row.name, got, row.want)
 		}
 	}
@@ -357,7 +357,7 @@ func TestNetwork_AConnectThatSignalsInterruptIsAskedOnce(t *testing.T) {
 	n.setAddresses("asked.org", hostAddress)
 	n.newServer(t, hostAddress+":80", newGreeter("hello"))
 	r := n.openAskingSession(t)
-	turn := r.Begin(t, `
+	turn := r.StartTurn(t, `
 import signal, threading, time
 signal.signal(signal.SIGUSR1, lambda *_: None)
 signal.siginterrupt(signal.SIGUSR1, False)
@@ -373,7 +373,7 @@ thread.join()
 print(*got)
 `)
 	question, signalled := uint64(0), false
-	r.Until(t, "question and signals", func(e timeline.Event) bool {
+	r.WaitEvent(t, "question and signals", func(e timeline.Event) bool {
 		switch body := e.Body.(type) {
 		case timeline.InputRequested:
 			question = body.PermissionID
@@ -385,7 +385,7 @@ print(*got)
 	if err := r.AnswerPermission(t.Context(), question, true); err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.TrimSpace(r.Finish(t, turn).Text(timeline.Stdout, timeline.Stderr)); got != "hello" {
+	if got := strings.TrimSpace(r.FinishTurn(t, turn).OutputText(timeline.Stdout, timeline.Stderr)); got != "hello" {
 		t.Errorf("got %q after a yes", got)
 	}
 	if got, err := r.Destinations(t.Context()); err != nil || len(got) != 1 || got[0].Refused != 1 || got[0].Connections != 1 {
@@ -425,7 +425,7 @@ func TestNetwork_ProgramsNeedNoVariables(t *testing.T) {
 		return time.Since(began)
 	}()
 	r := n.openSession(t, "example.org")
-	r.Run(t, `
+	r.RunCode(t, `
 import os, time
 def receive():
     began = time.time()
@@ -463,7 +463,7 @@ func TestNetwork_AQuestionEndsWithItsProgram(t *testing.T) {
 	}
 	n.setAddresses("asked.org", hostAddress)
 	r := n.openAskingSession(t)
-	r.Begin(t, `
+	r.StartTurn(t, `
 import os, signal, time
 child = os.fork()
 if child == 0: tries(get, 'asked.org', 80)
@@ -472,9 +472,9 @@ os.kill(child, signal.SIGKILL)
 os.waitpid(child, 0)
 time.sleep(1000)
 `)
-	asked := r.Until(t, "the question", drive.Asks).Seq
+	asked := r.WaitEvent(t, "the question", drive.IsInputRequest).Seq
 	writeFile(t, filepath.Join(n.work, "asked"), "")
-	r.Until(t, "the end of the question", func(e timeline.Event) bool {
+	r.WaitEvent(t, "the end of the question", func(e timeline.Event) bool {
 		ended, ok := e.Body.(timeline.InputRequestEnded)
 		return ok && ended.Request == asked
 	})

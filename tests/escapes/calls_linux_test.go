@@ -7,7 +7,7 @@ func TestCalls(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	r := openSession(t, m, newSandbox(m))
-	r.Run(t, "import ctypes, os, signal, subprocess; libc = ctypes.CDLL(None, use_errno=True)")
+	r.RunCode(t, "import ctypes, os, signal, subprocess; libc = ctypes.CDLL(None, use_errno=True)")
 	for name, c := range map[string]struct{ code, want string }{
 		"a link behind a link and dots": {
 			"os.makedirs('sub/deep'); os.symlink('sub/deep', 'l'); os.symlink('g', 'sub/f'); open('l/../f', 'w').close(); print(os.path.exists('g'), os.path.exists('sub/g'))",

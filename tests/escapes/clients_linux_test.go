@@ -66,7 +66,7 @@ func TestHome_LoginsOfClientsAreFoundByNoWay(t *testing.T) {
 			put(l)
 		}
 	}
-	r.Run(t, tryToReadCode+`
+	r.RunCode(t, tryToReadCode+`
 import os
 H = `+strconv.Quote(m.home)+`
 S = `+strconv.Quote(secret)+`
@@ -90,12 +90,12 @@ def found(name):
     if os.path.isdir(above) and os.path.basename(name) in os.listdir(above): return 'listed in ' + above
 `)
 	for _, l := range clientLogins {
-		if said := r.Run(t, "print(found("+strconv.Quote(l.name)+"))").Text(timeline.Stdout, timeline.Stderr); said != "None\n" {
+		if said := r.RunCode(t, "print(found("+strconv.Quote(l.name)+"))").OutputText(timeline.Stdout, timeline.Stderr); said != "None\n" {
 			t.Errorf("%s: got %q, want that it is not there", l.name, said)
 		}
 	}
 	for _, top := range []string{m.home, filepath.Dir(m.home), "/tmp", "/dev", "/run"} {
-		said := r.Run(t, `
+		said := r.RunCode(t, `
 seen = []
 for dir, dirs, files in os.walk(`+strconv.Quote(top)+`):
     for f in files:
@@ -104,7 +104,7 @@ for dir, dirs, files in os.walk(`+strconv.Quote(top)+`):
                 if S in text.read(1 << 20): seen.append(os.path.join(dir, f))
         except OSError: pass
 print(seen)
-`).Text(timeline.Stdout, timeline.Stderr)
+`).OutputText(timeline.Stdout, timeline.Stderr)
 		if said != "[]\n" {
 			t.Errorf("in a walk through %s it finds %s", top, said)
 		}

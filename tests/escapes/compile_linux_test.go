@@ -23,10 +23,10 @@ func readCompiled(t *testing.T, m *machine, path string) (code []byte, file stri
 	cache := filepath.Join(m.base, "cache")
 	spec = python.Spec(python.Options{Path: path, CacheDir: cache})
 	spec.Dir, spec.Sandbox = m.work, newSandbox(m)
-	r := drive.LaunchIn(t, &supervisor.Options{Dir: m.sessions, Env: m.env, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))}, spec)
+	r := drive.LaunchSessionWith(t, &supervisor.Options{Dir: m.sessions, Env: m.env, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))}, spec)
 	pattern := filepath.Join(cache, "worker-*"+spec.Args[2])
 	for begun := time.Now(); ; {
-		r.Run(t, "1")
+		r.RunCode(t, "1")
 		if found, _ := filepath.Glob(pattern); len(found) == 1 {
 			code, err := os.ReadFile(found[0])
 			if err != nil {

@@ -35,11 +35,11 @@ os.makedirs('cost', exist_ok=True); open('cost/there', 'w').close()
 func BenchmarkCalls(b *testing.B) {
 	m := newMachine(b)
 	r := openSession(b, m, newSandbox(m))
-	r.Run(b, timingCode)
+	r.RunCode(b, timingCode)
 	for _, call := range []string{"read", "write", "create", "rename", "chmod"} {
 		b.Run(call, func(b *testing.B) {
 			for b.Loop() {
-				inside := parseMicroseconds(b, r.Run(b, "print(took("+call+"))").Text(timeline.Stdout, timeline.Stderr))
+				inside := parseMicroseconds(b, r.RunCode(b, "print(took("+call+"))").OutputText(timeline.Stdout, timeline.Stderr))
 				cmd := exec.Command(interpreter, "-c", timingCode+"print(took("+call+"))")
 				cmd.Dir = m.work
 				out, err := cmd.CombinedOutput()

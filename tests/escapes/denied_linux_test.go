@@ -10,7 +10,7 @@ import (
 )
 
 // readDenials returns the denials and notices of a turn.
-func readDenials(res drive.Result) (all []timeline.Body) {
+func readDenials(res drive.TurnResult) (all []timeline.Body) {
 	for _, e := range res.Events {
 		switch e.Body.(type) {
 		case timeline.AccessDenied, timeline.Notice:
@@ -20,7 +20,7 @@ func readDenials(res drive.Result) (all []timeline.Body) {
 	return all
 }
 
-func wantDenials(t *testing.T, res drive.Result, want ...timeline.Body) {
+func wantDenials(t *testing.T, res drive.TurnResult, want ...timeline.Body) {
 	t.Helper()
 	got := readDenials(res)
 	for i := range max(len(got), len(want)) {
@@ -42,7 +42,7 @@ func TestSandbox_TellsEachDenialOfATurn(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := openSession(t, m, newSandbox(m))
-	r.Run(t, `
+	r.RunCode(t, `
 import os
 def tries(*calls):
     for f in calls:
@@ -93,6 +93,6 @@ def tries(*calls):
 				timeline.AccessDenied{Op: "create", Path: outside("4"), Hint: allow}, timeline.Notice{Message: "the sandbox refused at least 59 more calls"},
 			}},
 	} {
-		t.Run(row.what, func(t *testing.T) { wantDenials(t, r.Run(t, row.code), row.want...) })
+		t.Run(row.what, func(t *testing.T) { wantDenials(t, r.RunCode(t, row.code), row.want...) })
 	}
 }

@@ -34,13 +34,13 @@ func newHint(name, _ string, g session.Grant) string {
 }
 
 // openSession starts a session of Python on a machine, and defines what runs one probe in it.
-func openSession(t testing.TB, m *machine, sandbox *workers.Sandbox) *drive.REPL {
+func openSession(t testing.TB, m *machine, sandbox *workers.Sandbox) *drive.TestSession {
 	t.Helper()
 	spec := python.Spec(python.Options{Path: interpreter})
 	spec.Dir, spec.Sandbox = m.work, sandbox
-	r := drive.LaunchIn(t, &supervisor.Options{Dir: m.sessions, Env: m.env, GrantHint: newHint}, spec)
+	r := drive.LaunchSessionWith(t, &supervisor.Options{Dir: m.sessions, Env: m.env, GrantHint: newHint}, spec)
 	r.WaitUntilReady(t)
-	r.Run(t, `
+	r.RunCode(t, `
 import json, subprocess, sys
 probes = subprocess.Popen([sys.executable, "probes.py", "serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 def probe(name):
@@ -84,7 +84,7 @@ func TestSandbox_HoldsEachEscape(t *testing.T) {
 	before := m.readState(t)
 	for _, name := range l.Escapes {
 		t.Run(name, func(t *testing.T) {
-			said := r.Run(t, "probe('"+name+"')").Text(timeline.Stdout, timeline.Stderr)
+			said := r.RunCode(t, "probe('"+name+"')").OutputText(timeline.Stdout, timeline.Stderr)
 			if !strings.HasPrefix(said, "held: ") {
 				t.Errorf("got %q, want it held", said)
 			}
@@ -159,7 +159,7 @@ func TestSandbox_LeavesOrdinaryThingsWorking(t *testing.T) {
 	for _, name := range l.Ordinary {
 		t.Run(name, func(t *testing.T) {
 			m.requireTools(t, l.Needs[name])
-			if said := r.Run(t, "probe('"+name+"')").Text(timeline.Stdout, timeline.Stderr); strings.TrimSpace(said) != "works" {
+			if said := r.RunCode(t, "probe('"+name+"')").OutputText(timeline.Stdout, timeline.Stderr); strings.TrimSpace(said) != "works" {
 				t.Errorf("got %s", said)
 			}
 			m.wantUnchanged(t, before)
@@ -185,7 +185,7 @@ func TestSandbox_ProbesGetThroughWithoutOne(t *testing.T) {
 		"profile_of_r", "read_by_the_root_of_any_process", "namespaces_by_unshare", "filter_that_answers_calls", "socket_after_a_rename",
 	} {
 		t.Run(name, func(t *testing.T) {
-			if said := r.Run(t, "probe('"+name+"')").Text(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "open: ") {
+			if said := r.RunCode(t, "probe('"+name+"')").OutputText(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "open: ") {
 				t.Errorf("got %q, want it to get through", said)
 			}
 		})
@@ -238,12 +238,12 @@ func TestSandbox_ReadOnlyWritesNothing(t *testing.T) {
 	r := openSession(t, m, &workers.Sandbox{Level: workers.ReadOnly, Network: workers.NetworkNone})
 	before := m.readState(t)
 	for _, name := range []string{"write_workspace", "git_commit", "write_named_directory"} {
-		if said := r.Run(t, "probe('"+name+"')").Text(timeline.Stdout, timeline.Stderr); !strings.Contains(said, "Read-only file system") {
+		if said := r.RunCode(t, "probe('"+name+"')").OutputText(timeline.Stdout, timeline.Stderr); !strings.Contains(said, "Read-only file system") {
 			t.Errorf("%s: got %q, want a read-only file system", name, said)
 		}
 	}
 	for _, name := range []string{"tmp_by_name", "write_cache", "local_tcp", "git_status"} {
-		if said := r.Run(t, "probe('"+name+"')").Text(timeline.Stdout, timeline.Stderr); strings.TrimSpace(said) != "works" {
+		if said := r.RunCode(t, "probe('"+name+"')").OutputText(timeline.Stdout, timeline.Stderr); strings.TrimSpace(said) != "works" {
 			t.Errorf("%s: got %s", name, said)
 		}
 	}

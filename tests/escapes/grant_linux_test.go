@@ -17,9 +17,9 @@ import (
 )
 
 // wantOutput runs code and fails the test unless it prints this.
-func wantOutput(t *testing.T, r *drive.REPL, code, want string) {
+func wantOutput(t *testing.T, r *drive.TestSession, code, want string) {
 	t.Helper()
-	if got := strings.TrimSpace(r.Run(t, code).Text(timeline.Stdout, timeline.Stderr)); got != want {
+	if got := strings.TrimSpace(r.RunCode(t, code).OutputText(timeline.Stdout, timeline.Stderr)); got != want {
 		t.Errorf("%s: got %q, want %q", code, got, want)
 	}
 }
@@ -46,7 +46,7 @@ func TestGrant_GivesALiveSessionADirectory(t *testing.T) {
 	box := newSandbox(m)
 	box.Hidden = append(box.Hidden, hidden)
 	r := openSession(t, m, box)
-	r.Run(t, writeCode+"pid = os.getpid(); x = 41; child = subprocess.Popen(['sh', '-c', 'read x; echo by a child > \""+project+"/deep/child\"; read x'], stdin=subprocess.PIPE, text=True)")
+	r.RunCode(t, writeCode+"pid = os.getpid(); x = 41; child = subprocess.Popen(['sh', '-c', 'read x; echo by a child > \""+project+"/deep/child\"; read x'], stdin=subprocess.PIPE, text=True)")
 	wantOutput(t, r, "puts('"+project+"/new')", "Read-only file system")
 
 	begin := time.Now()
@@ -95,10 +95,10 @@ func TestHold_ACallWaitsForAPerson(t *testing.T) {
 	box := newSandbox(m)
 	box.AskUser = true
 	r := openSession(t, m, box)
-	r.Run(t, writeCode)
+	r.RunCode(t, writeCode)
 	path := filepath.Join(m.outside, "asked")
 
-	turn := r.Begin(t, "puts('"+path+"')")
+	turn := r.StartTurn(t, "puts('"+path+"')")
 	p := waitPermission(t, r, turn)
 	if want := (timeline.AccessDenied{Op: "create", Path: path}); p.AccessDenied != want {
 		t.Errorf("got %+v, want %+v", p.AccessDenied, want)
@@ -112,15 +112,15 @@ func TestHold_ACallWaitsForAPerson(t *testing.T) {
 	if err := os.Mkdir(other, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	turn = r.Begin(t, "puts('"+other+"/x')")
+	turn = r.StartTurn(t, "puts('"+other+"/x')")
 	p = waitPermission(t, r, turn)
 	if _, err := r.Session.Interrupt(t.Context(), turn); err != nil {
 		t.Fatal(err)
 	}
-	if got := r.Ended(t, turn); got.Outcome != string(timeline.OutcomeInterrupted) {
-		t.Errorf("got %s after an interrupt, want interrupted: %s", got.Outcome, got.Script())
+	if got := r.WaitTurnEnd(t, turn); got.Outcome != string(timeline.OutcomeInterrupted) {
+		t.Errorf("got %s after an interrupt, want interrupted: %s", got.Outcome, got.Transcript())
 	}
-	turn = r.Begin(t, "puts('"+other+"/x')")
+	turn = r.StartTurn(t, "puts('"+other+"/x')")
 	if p = waitPermission(t, r, turn); p.Path != other+"/x" {
 		t.Errorf("got %+v", p)
 	}
@@ -140,23 +140,23 @@ func TestHold_AnInterruptEndsACallBeforeItIsRefused(t *testing.T) {
 	box := newSandbox(m)
 	box.AskUser = true
 	r := openSession(t, m, box)
-	r.Run(t, writeCode)
+	r.RunCode(t, writeCode)
 	for range 20 {
-		turn := r.Begin(t, "puts('"+filepath.Join(m.outside, "asked")+"')")
+		turn := r.StartTurn(t, "puts('"+filepath.Join(m.outside, "asked")+"')")
 		waitPermission(t, r, turn)
 		if _, err := r.Session.Interrupt(t.Context(), turn); err != nil {
 			t.Fatal(err)
 		}
-		if got := r.Ended(t, turn); got.Outcome != string(timeline.OutcomeInterrupted) || strings.Contains(got.Script(), "Read-only") {
-			t.Fatalf("got %s: %s", got.Outcome, got.Script())
+		if got := r.WaitTurnEnd(t, turn); got.Outcome != string(timeline.OutcomeInterrupted) || strings.Contains(got.Transcript(), "Read-only") {
+			t.Fatalf("got %s: %s", got.Outcome, got.Transcript())
 		}
 	}
 }
 
 // waitPermission waits until a turn asks for a permission.
-func waitPermission(t *testing.T, r *drive.REPL, turn uint64) session.PermissionRequest {
+func waitPermission(t *testing.T, r *drive.TestSession, turn uint64) session.PermissionRequest {
 	t.Helper()
-	reply, err := r.Session.Wait(t.Context(), turn, session.WaitAtMost(drive.Patience))
+	reply, err := r.Session.Wait(t.Context(), turn, session.WaitAtMost(drive.Timeout))
 	if err != nil || reply.InputRequest == nil || reply.InputRequest.Permission == nil {
 		t.Fatalf("got %+v, %v; want a question", reply, err)
 	}
@@ -164,9 +164,9 @@ func waitPermission(t *testing.T, r *drive.REPL, turn uint64) session.Permission
 }
 
 // waitTurnEnd waits for the end of a turn.
-func waitTurnEnd(t *testing.T, r *drive.REPL, turn uint64, want string) {
+func waitTurnEnd(t *testing.T, r *drive.TestSession, turn uint64, want string) {
 	t.Helper()
-	if got := r.Ended(t, turn).Text(timeline.Stdout, timeline.Stderr); !strings.Contains(got, want) {
+	if got := r.WaitTurnEnd(t, turn).OutputText(timeline.Stdout, timeline.Stderr); !strings.Contains(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -181,14 +181,14 @@ func TestPrivate_AFileOfTheMachinesTmpIsExplainedOnce(t *testing.T) {
 		"open('/tmp/data.csv', 'w').close(); print(open('/tmp/data.csv').read())", "print('/tmp/other.csv')", "open('missing.csv')",
 		"open('/srv/tmp/data.csv')", "raise ValueError('/tmp/data.csv is odd')",
 	} {
-		if got := r.Run(t, code).Script(); strings.Contains(got, hint) {
+		if got := r.RunCode(t, code).Transcript(); strings.Contains(got, hint) {
 			t.Errorf("%s: got %s", code, got)
 		}
 	}
 	for _, code := range []string{"open('/tmp/mine.csv')", "import os; os.system('cat /tmp/mine.csv')"} {
 		r := openSession(t, m, newSandbox(m))
 		for i, want := range []int{1, 0} {
-			if got := strings.Count(r.Run(t, code).Script(), hint); got != want {
+			if got := strings.Count(r.RunCode(t, code).Transcript(), hint); got != want {
 				t.Errorf("%s: it is said %d times in run %d, want %d", code, got, i+1, want)
 			}
 		}
@@ -204,7 +204,7 @@ func TestHidden_AWarningOfRIsExplained(t *testing.T) {
 	m := newMachine(t)
 	spec := r.Spec(r.Options{Env: append(m.env, "LANGUAGE=de")})
 	spec.Dir, spec.Sandbox = m.work, newSandbox(m)
-	repl := drive.LaunchIn(t, &supervisor.Options{Dir: m.sessions, Env: append(m.env, "LANGUAGE=de"), GrantHint: newHint}, spec)
+	repl := drive.LaunchSessionWith(t, &supervisor.Options{Dir: m.sessions, Env: append(m.env, "LANGUAGE=de"), GrantHint: newHint}, spec)
 	hides := `[notice "the sandbox hides ` + m.home + `/.ssh from every session, and nobody can allow it"]`
 	file := m.home + "/.ssh/id_ed25519"
 	for code, want := range map[string]int{
@@ -218,7 +218,7 @@ func TestHidden_AWarningOfRIsExplained(t *testing.T) {
 		"cat('keys are in " + m.home + "/.ssh\n')":      0,
 		"suppressWarnings(file.exists('" + file + "'))": 0,
 	} {
-		if got := strings.Count(repl.Run(t, code).Script(), hides); got != want {
+		if got := strings.Count(repl.RunCode(t, code).Transcript(), hides); got != want {
 			t.Errorf("%s: it is said %d times", code, got)
 		}
 	}
@@ -242,7 +242,7 @@ func TestHidden_AnErrorThatNamesItIsExplained(t *testing.T) {
 		"print('keys are in " + m.home + "/.ssh')":                                         false,
 		"'" + m.home + "/.ssh'":                                                            false,
 	} {
-		if got := strings.Count(r.Run(t, code).Script(), hides); got != map[bool]int{true: 1}[want] {
+		if got := strings.Count(r.RunCode(t, code).Transcript(), hides); got != map[bool]int{true: 1}[want] {
 			t.Errorf("%s: it is said %d times", code, got)
 		}
 	}
@@ -263,7 +263,7 @@ func TestGrant_NamesTheRealDirectoryAndNoneOfPrograms(t *testing.T) {
 	writeFile(t, in("env/pyvenv.cfg"), "")
 	m.env = append(m.env, "PATH="+programs+":/usr/bin:/bin")
 	r := openSession(t, m, newSandbox(m))
-	r.Run(t, writeCode+"os.symlink('"+data+"', 'results'); os.symlink('"+programs+"', 'commands')")
+	r.RunCode(t, writeCode+"os.symlink('"+data+"', 'results'); os.symlink('"+programs+"', 'commands')")
 	for path, want := range map[string]struct{ real, words string }{
 		filepath.Join(m.work, "results"):      {data, " leads to " + timeline.QuoteName(data) + ": a person has to confirm that"},
 		filepath.Join(m.work, "commands"):     {programs, " leads to " + timeline.QuoteName(programs) + ", which has programs of your PATH: a person has to confirm that"},
@@ -301,8 +301,8 @@ func TestGrant_NamesTheRealDirectoryAndNoneOfPrograms(t *testing.T) {
 			t.Errorf("%s: outside it is %q", when, got)
 		}
 		wantOutput(t, r, "puts('"+in(".bashrc")+"')", "written")
-		r.Restart(t)
-		r.Run(t, writeCode)
+		r.RestartWorker(t)
+		r.RunCode(t, writeCode)
 	}
 }
 
@@ -311,7 +311,7 @@ func TestGrant_IsOfWhatWasThereWhenAPersonWasAsked(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	r := openSession(t, m, newSandbox(m))
-	r.Run(t, writeCode)
+	r.RunCode(t, writeCode)
 	for what, change := range map[string]string{
 		"a directory that was replaced": "mv shown old && mkdir shown",
 		"one that was made again":       "rmdir shown && mkdir shown",
@@ -338,7 +338,7 @@ func TestHold_ADirectoryThatWasReplacedSinceTheQuestionIsNotGiven(t *testing.T) 
 	box := newSandbox(m)
 	box.AskUser = true
 	r := openSession(t, m, box)
-	r.Run(t, writeCode)
+	r.RunCode(t, writeCode)
 	for _, c := range []struct{ what, outside, name string }{
 		{"by another directory", "mv one old && mkdir one", "one"},
 		{"by a link", "mv two old2 && mkdir new && ln -s new two", "two"},
@@ -347,13 +347,13 @@ func TestHold_ADirectoryThatWasReplacedSinceTheQuestionIsNotGiven(t *testing.T) 
 		t.Run(c.what, func(t *testing.T) {
 			m.outsideDoes(t, m.outside, "mkdir -p ../other "+c.name) // a no is remembered, so each has its own
 			dir := filepath.Join(m.outside, c.name)
-			turn := r.Begin(t, "puts('"+dir+"/x')")
+			turn := r.StartTurn(t, "puts('"+dir+"/x')")
 			p := waitPermission(t, r, turn)
 			m.outsideDoes(t, m.outside, c.outside)
 			if err := r.Session.AnswerPermission(t.Context(), p.ID, true); err == nil {
 				t.Error("it was given")
 			}
-			if now := drive.Info(r); now.InputRequest != nil && now.InputRequest.Permission != nil { // it can still be refused
+			if now := drive.SessionInfo(r); now.InputRequest != nil && now.InputRequest.Permission != nil { // it can still be refused
 				if err := r.Session.AnswerPermission(t.Context(), p.ID, false); err != nil {
 					t.Fatal(err)
 				}
@@ -370,15 +370,15 @@ func TestHold_ADirectoryThatWasReplacedSinceTheQuestionIsNotGiven(t *testing.T) 
 // and its next turn says so. After a reset it has the new one, unless that is not a file.
 func TestGrant_OfOneFileIsOfThatFile(t *testing.T) {
 	t.Parallel()
-	for name, give := range map[string]func(t *testing.T, r *drive.REPL, path string){
-		"outside/given": func(t *testing.T, r *drive.REPL, path string) {
+	for name, give := range map[string]func(t *testing.T, r *drive.TestSession, path string){
+		"outside/given": func(t *testing.T, r *drive.TestSession, path string) {
 			wantGrant(t, r, session.Grant{Write: path}, "")
 		},
-		"home/.data/given": func(t *testing.T, r *drive.REPL, path string) {
+		"home/.data/given": func(t *testing.T, r *drive.TestSession, path string) {
 			wantGrant(t, r, session.Grant{Write: path, Accept: path}, "")
 		},
-		"home/asked": func(t *testing.T, r *drive.REPL, path string) {
-			turn := r.Begin(t, "puts('"+path+"')")
+		"home/asked": func(t *testing.T, r *drive.TestSession, path string) {
+			turn := r.StartTurn(t, "puts('"+path+"')")
 			p := waitPermission(t, r, turn)
 			if p.Grant != (session.Grant{Write: path}) {
 				t.Fatalf("the question is about %+v", p.Grant)
@@ -398,7 +398,7 @@ func TestGrant_OfOneFileIsOfThatFile(t *testing.T) {
 			box := newSandbox(m)
 			box.AskUser = strings.HasSuffix(name, "asked")
 			r := openSession(t, m, box)
-			r.Run(t, writeCode)
+			r.RunCode(t, writeCode)
 			give(t, r, path)
 			outside := func(when, want string) {
 				t.Helper()
@@ -408,38 +408,38 @@ func TestGrant_OfOneFileIsOfThatFile(t *testing.T) {
 			}
 			wantOutput(t, r, "puts('"+path+"')", "written")
 			outside("given", "from inside")
-			beside := r.Begin(t, "puts('"+path+"-beside')")
+			beside := r.StartTurn(t, "puts('"+path+"-beside')")
 			if box.AskUser {
 				if err := r.Session.AnswerPermission(t.Context(), waitPermission(t, r, beside).ID, false); err != nil {
 					t.Fatal(err)
 				}
 			}
-			r.Ended(t, beside)
-			if said := r.Run(t, "os.rename('"+path+"', '"+path+"-away')").Script(); !strings.Contains(said, "OSError") || readText(path+"-beside") != "old" {
+			r.WaitTurnEnd(t, beside)
+			if said := r.RunCode(t, "os.rename('"+path+"', '"+path+"-away')").Transcript(); !strings.Contains(said, "OSError") || readText(path+"-beside") != "old" {
 				t.Errorf("more than the file was given: %s", said)
 			}
 
 			m.outsideDoes(t, m.work, "mkfifo go")
-			turn := r.Begin(t, "print('ready'); open('go').read()\nputs('"+path+"')")
-			r.Until(t, "ready", drive.Prints("ready"))
+			turn := r.StartTurn(t, "print('ready'); open('go').read()\nputs('"+path+"')")
+			r.WaitEvent(t, "ready", drive.IsText("ready"))
 			m.outsideDoes(t, m.work, "printf new > "+path+".new && mv "+path+".new "+path+" && echo > go")
-			r.Finish(t, turn)
+			r.FinishTurn(t, turn)
 			outside("replaced in a turn", "new")
-			if said := r.Run(t, "puts('"+path+"')").Script(); !strings.Contains(said, path+" was replaced outside: this session keeps writing to the old one until you reset it") {
+			if said := r.RunCode(t, "puts('"+path+"')").Transcript(); !strings.Contains(said, path+" was replaced outside: this session keeps writing to the old one until you reset it") {
 				t.Errorf("the next turn says %s", said)
 			}
 			outside("the turn after", "new")
-			r.Restart(t)
-			r.Run(t, writeCode)
+			r.RestartWorker(t)
+			r.RunCode(t, writeCode)
 			wantOutput(t, r, "puts('"+path+"')", "written")
 			outside("after a reset", "from inside")
 
 			elsewhere := filepath.Join(m.outside, "elsewhere")
 			m.outsideDoes(t, m.work, "mv "+path+" "+path+".real && ln -s "+elsewhere+" "+path+" && printf kept > "+elsewhere)
-			r.Run(t, "puts('"+path+"')")
-			r.Restart(t)
-			turn = r.Begin(t, writeCode+"puts('"+path+"')")
-			r.Finish(t, turn)
+			r.RunCode(t, "puts('"+path+"')")
+			r.RestartWorker(t)
+			turn = r.StartTurn(t, writeCode+"puts('"+path+"')")
+			r.FinishTurn(t, turn)
 			first, err := r.Session.Wait(t.Context(), turn, &session.WaitOptions{Poll: true})
 			if said := first.Text(); err != nil || !strings.Contains(said, "a path that you allowed is not given: "+timeline.QuoteName(path)+" leads to "+timeline.QuoteName(elsewhere)) {
 				t.Errorf("the reset says %s", said)

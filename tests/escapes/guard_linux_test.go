@@ -36,7 +36,7 @@ func TestGuard_WhatProgramsOutsideMakeOrReplaceStaysAsItIs(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	r := openSession(t, m, newSandbox(m))
-	r.Run(t, tryToChangeCode)
+	r.RunCode(t, tryToChangeCode)
 	const repository = "git init -q %s && cd %s && git -c user.name=T -c user.email=t@example.org commit -q --allow-empty -m first"
 	later := strings.ReplaceAll(repository, "%s", "made/later")
 	wantDenied(t, m, r, []changeAttempt{
@@ -103,7 +103,7 @@ func TestGuard_LeavesGitWorking(t *testing.T) {
 	m := newMachine(t)
 	m.outsideDoes(t, m.work, "git init -q --bare other.git && git config user.name T && git config user.email t@example.org")
 	r := openSession(t, m, newSandbox(m))
-	r.Run(t, tryToChangeCode)
+	r.RunCode(t, tryToChangeCode)
 	for _, c := range []struct{ what, script string }{
 		{"init and settings", "git init -q mine && cd mine && git config user.name T && git config user.email t@example.org && git config commit.gpgsign false && git commit -q --allow-empty -m first"},
 		{"a bare repository", "git init -q --bare mine.git && git -C mine.git config user.name T"},
@@ -135,7 +135,7 @@ func TestGuard_LeavesGitWorking(t *testing.T) {
 				m.requireTools(t, "script")
 			}
 			code := "ran = subprocess.run(['sh', '-ec', " + quoteLines(c.script) + "], cwd=" + quoteShell(m.work) + ", capture_output=True, text=True, stdin=subprocess.DEVNULL); print(ran.returncode, ran.stderr)"
-			if said := r.Run(t, code).Text(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "0 ") {
+			if said := r.RunCode(t, code).OutputText(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "0 ") {
 				t.Errorf("got %q, want that it works", said)
 			}
 		})
@@ -178,8 +178,8 @@ func TestGuard_ReadsGitsSettingsAsGitDoes(t *testing.T) {
 	}
 	m.outsideDoes(t, filepath.Join(m.work, "forms/a"), "ln -s ../../scripts/later .git/hooks/post-merge")
 	r := openSession(t, m, newSandbox(m))
-	r.Run(t, tryToChangeCode)
-	if said := r.Run(t, "print(changes("+quoteShell("puts('forms/a/scripts/later')")+"))").Text(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "held: ") {
+	r.RunCode(t, tryToChangeCode)
+	if said := r.RunCode(t, "print(changes("+quoteShell("puts('forms/a/scripts/later')")+"))").OutputText(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "held: ") {
 		t.Errorf("a hook that leads to what is not there: got %q, want it held", said)
 	}
 	for i, f := range forms {
@@ -187,7 +187,7 @@ func TestGuard_ReadsGitsSettingsAsGitDoes(t *testing.T) {
 			path := "forms/" + string(rune('a'+i)) + "/" + f.reached
 			for _, outside := range []string{"true", "cp '" + path + "' .x && mv .x '" + path + "'"} { // also when it was replaced
 				m.outsideDoes(t, m.work, outside)
-				if said := r.Run(t, "print(changes("+quoteShell("puts('"+path+"')")+"))").Text(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "held: ") {
+				if said := r.RunCode(t, "print(changes("+quoteShell("puts('"+path+"')")+"))").OutputText(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "held: ") {
 					t.Errorf("after %s: got %q, want it held", outside, said)
 				}
 			}
@@ -195,13 +195,13 @@ func TestGuard_ReadsGitsSettingsAsGitDoes(t *testing.T) {
 	}
 	// From the next turn on, what they lead to after a change outside is protected as well.
 	m.outsideDoes(t, filepath.Join(m.work, "forms/h"), "git config core.fsmonitor scripts/watch && git config include.path ../more && touch scripts/watch")
-	r.Run(t, "None")
+	r.RunCode(t, "None")
 	for _, path := range []string{"forms/h/scripts/watch", "forms/h/more"} {
-		if said := r.Run(t, "print(changes("+quoteShell("puts('"+path+"')")+"))").Text(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "held: ") {
+		if said := r.RunCode(t, "print(changes("+quoteShell("puts('"+path+"')")+"))").OutputText(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "held: ") {
 			t.Errorf("%s: got %q, want it held", path, said)
 		}
 	}
-	if said := r.Run(t, "print(changes("+quoteShell("puts('forms/h/scripts/other')")+"))").Text(timeline.Stdout, timeline.Stderr); said != "open\n" {
+	if said := r.RunCode(t, "print(changes("+quoteShell("puts('forms/h/scripts/other')")+"))").OutputText(timeline.Stdout, timeline.Stderr); said != "open\n" {
 		t.Errorf("next to what git reaches: got %q", said)
 	}
 }
@@ -211,15 +211,15 @@ func TestGuard_LooksAtGitsSettingsWhileCodeRuns(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	r := openSession(t, m, newSandbox(m))
-	r.Run(t, tryToChangeCode)
-	turn := r.Begin(t, `
+	r.RunCode(t, tryToChangeCode)
+	turn := r.StartTurn(t, `
 import time
 for _ in range(6000):
     if changes("puts('scripts/watch')") != 'open': print('held'); break
     time.sleep(0.01)
 `)
 	m.outsideDoes(t, m.work, "until test -e scripts/watch; do sleep 0.01; done; git config core.fsmonitor ./scripts/watch")
-	if said := r.Finish(t, turn).Text(timeline.Stdout, timeline.Stderr); said != "held\n" {
+	if said := r.FinishTurn(t, turn).OutputText(timeline.Stdout, timeline.Stderr); said != "held\n" {
 		t.Errorf("got %q, want it held", said)
 	}
 }
@@ -232,7 +232,7 @@ func TestGuard_AnExchangeDuringACallGainsNothing(t *testing.T) {
 	config := filepath.Join(m.work, "made/.git/config")
 	before := readText(config)
 	r := openSession(t, m, newSandbox(m))
-	said := r.Run(t, attackCode+`
+	said := r.RunCode(t, attackCode+`
 os.chdir('made')
 os.mkdir('dir'); os.mkdir('plain'); os.symlink('.git', 'link')
 for d in 'dir', 'plain': open(d + '/config', 'w').close()
@@ -255,7 +255,7 @@ for i in range(500):
 stop = True
 for t in threads: t.join()
 print('wrote' if wrote else 'never wrote')
-`).Text(timeline.Stdout)
+`).OutputText(timeline.Stdout)
 	if said != "wrote\n" {
 		t.Errorf("got %q, want that it also writes what it may", said)
 	}
@@ -272,19 +272,19 @@ func TestGuard_KeepsTheDaemonsPlaceInAWorkspace(t *testing.T) {
 	writeFile(t, filepath.Join(dir, "daemon.sock"), "")
 	m.env = append(m.env, "TMPDIR="+filepath.Join(m.work, "tmp"))
 	r := openSession(t, m, newSandbox(m))
-	r.Run(t, tryToChangeCode+"dir = "+quoteShell(dir)+"\nos.mkdir('mine')")
+	r.RunCode(t, tryToChangeCode+"dir = "+quoteShell(dir)+"\nos.mkdir('mine')")
 	for _, replaced := range []string{"true", "cp -r tmp/t* tmp/x && mv tmp/turnstone-* tmp/old && mv tmp/x " + dir} { // also when it was replaced
 		m.outsideDoes(t, m.work, replaced)
 		for _, code := range []string{
 			"os.rename('tmp', 'other')", "os.rename(dir, 'tmp/y')", "os.unlink(dir + '/daemon.sock')", "puts(dir + '/daemon.sock')", "os.rename('mine', dir)",
 			"socket.socket(socket.AF_UNIX).bind(dir + '/daemon.sock')", "socket.socket(socket.AF_UNIX).bind(dir + '/other.sock')", "os.symlink('/x', dir + '/x')",
 		} {
-			if said := r.Run(t, "print(changes("+quoteShell(code)+"))").Text(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "held: ") {
+			if said := r.RunCode(t, "print(changes("+quoteShell(code)+"))").OutputText(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "held: ") {
 				t.Errorf("%s after %s: got %q, want it held", code, replaced, said)
 			}
 		}
 	}
-	if said := r.Run(t, "print(changes("+quoteShell("puts('tmp/mine')")+"))").Text(timeline.Stdout, timeline.Stderr); said != "open\n" {
+	if said := r.RunCode(t, "print(changes("+quoteShell("puts('tmp/mine')")+"))").OutputText(timeline.Stdout, timeline.Stderr); said != "open\n" {
 		t.Errorf("next to it: got %q", said)
 	}
 }
@@ -301,16 +301,16 @@ func TestGuard_KeepsTheDaemonsPlaceInWhatIsGranted(t *testing.T) {
 	if err := r.Session.Allow(t.Context(), session.Grant{Write: given}); err != nil {
 		t.Fatal(err)
 	}
-	r.Run(t, tryToChangeCode+"dir = "+quoteShell(dir)+"\ntop = "+quoteShell(given)+"\nos.mkdir(top + '/mine')")
+	r.RunCode(t, tryToChangeCode+"dir = "+quoteShell(dir)+"\ntop = "+quoteShell(given)+"\nos.mkdir(top + '/mine')")
 	for _, code := range []string{
 		"os.rename(top + '/tmp', top + '/other')", "os.rename(dir, top + '/tmp/y')", "os.unlink(dir + '/daemon.sock')", "puts(dir + '/daemon.sock')", "os.rename(top + '/mine', dir)",
 		"socket.socket(socket.AF_UNIX).bind(dir + '/other.sock')",
 	} {
-		if said := r.Run(t, "print(changes("+quoteShell(code)+"))").Text(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "held: ") {
+		if said := r.RunCode(t, "print(changes("+quoteShell(code)+"))").OutputText(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "held: ") {
 			t.Errorf("%s: got %q, want it held", code, said)
 		}
 	}
-	if said := r.Run(t, "print(changes("+quoteShell("puts(top + '/mine/x')")+"))").Text(timeline.Stdout, timeline.Stderr); said != "open\n" {
+	if said := r.RunCode(t, "print(changes("+quoteShell("puts(top + '/mine/x')")+"))").OutputText(timeline.Stdout, timeline.Stderr); said != "open\n" {
 		t.Errorf("next to it: got %q", said)
 	}
 }
@@ -341,8 +341,8 @@ func TestGuard_ARepositoryOfOneSessionIsForeignToAnother(t *testing.T) {
 	m := newMachine(t)
 	box := newSandbox(m)
 	one, other := openSession(t, m, box), openSession(t, m, box)
-	for _, r := range []*drive.REPL{one, other} {
-		r.Run(t, tryToChangeCode)
+	for _, r := range []*drive.TestSession{one, other} {
+		r.RunCode(t, tryToChangeCode)
 	}
 	wantOutput(t, one, "print(subprocess.run('git init -q mine && git -C mine remote add there x', shell=True).returncode)", "0")
 	wantOutput(t, other, "print(subprocess.run('git -C mine remote set-url there y', shell=True, stderr=subprocess.DEVNULL).returncode)", "128")
@@ -367,8 +367,8 @@ func TestGuard_ARefusedSettingIsNamed(t *testing.T) {
 		{"git config --unset filter.clean.clean", "filter.clean.clean"},
 	} {
 		t.Run(c.setting, func(t *testing.T) {
-			res := r.Run(t, "import subprocess; print(subprocess.run("+quoteShell(c.command)+", shell=True, capture_output=True, text=True).stderr)")
-			if said := res.Text(timeline.Stdout, timeline.Stderr); !strings.Contains(said, "Read-only file system") && !strings.Contains(said, "ould not") {
+			res := r.RunCode(t, "import subprocess; print(subprocess.run("+quoteShell(c.command)+", shell=True, capture_output=True, text=True).stderr)")
+			if said := res.OutputText(timeline.Stdout, timeline.Stderr); !strings.Contains(said, "Read-only file system") && !strings.Contains(said, "ould not") {
 				t.Errorf("git says %q", said)
 			}
 			wantDenials(t, res, timeline.AccessDenied{Op: "set", Detail: c.setting, Path: filepath.Join(m.work, ".git/config"), ChildProgram: "git"})
@@ -382,7 +382,7 @@ func TestGuard_SettingsOfAWorkTreeAddNoServers(t *testing.T) {
 	m := newMachine(t)
 	m.outsideDoes(t, m.work, "git config extensions.worktreeConfig true && git config --worktree core.sparseCheckout false && git remote add there https://example.org/x && git -c user.name=T -c user.email=t@example.org commit -q --allow-empty -m first")
 	r := openSession(t, m, newSandbox(m))
-	r.Run(t, "import subprocess\ndef git(*args): return subprocess.run(('git',) + args, capture_output=True, text=True).returncode")
+	r.RunCode(t, "import subprocess\ndef git(*args): return subprocess.run(('git',) + args, capture_output=True, text=True).returncode")
 	wantOutput(t, r, "print(git('worktree', 'add', '-q', 'z'), git('-C', 'z', 'sparse-checkout', 'set', '--no-cone', '/*'))", "0 0")
 	for _, setting := range []string{"remote.there.pushurl", "remote.there.url", "remote.pushDefault", "branch.z.pushRemote", "branch.z.remote", "submodule.s.url"} {
 		for _, tree := range []string{".", "z"} {

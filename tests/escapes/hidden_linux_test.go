@@ -128,10 +128,10 @@ func TestHidden_WhatProgramsOutsideReplaceStaysHidden(t *testing.T) {
 		t.Parallel()
 		m, box, seen := newHiddenFixture(t)
 		r := openSession(t, m, box)
-		r.Run(t, readAttackCode)
+		r.RunCode(t, readAttackCode)
 		for _, s := range hiddenFileChanges {
 			m.outsideDoes(t, m.work, s.outside)
-			if said := r.Run(t, "print("+seen+")").Text(timeline.Stdout, timeline.Stderr); said != "[]\n" {
+			if said := r.RunCode(t, "print("+seen+")").OutputText(timeline.Stdout, timeline.Stderr); said != "[]\n" {
 				t.Errorf("%s: got %s", s.what, strings.ReplaceAll(said, m.base, ""))
 			}
 		}
@@ -140,15 +140,15 @@ func TestHidden_WhatProgramsOutsideReplaceStaysHidden(t *testing.T) {
 		m.outsideDoes(t, m.work, "ln -sf "+real+" .env")
 		wantOutput(t, r, "print(seen("+quoteShell(real)+"))", "[]")
 		resetSession(t, r)
-		r.Run(t, readAttackCode+"\nos.chdir("+quoteShell(m.work)+")")
+		r.RunCode(t, readAttackCode+"\nos.chdir("+quoteShell(m.work)+")")
 		wantOutput(t, r, "print("+seen+")", "[]")
 	})
 	t.Run("in a turn", func(t *testing.T) {
 		t.Parallel()
 		m, box, seen := newHiddenFixture(t)
 		r := openSession(t, m, box)
-		r.Run(t, readAttackCode)
-		turn := r.Begin(t, fmt.Sprintf(`
+		r.RunCode(t, readAttackCode)
+		turn := r.StartTurn(t, fmt.Sprintf(`
 import time
 for i in range(%d):
     while not os.path.exists(f'go{i}'): time.sleep(0.01)
@@ -158,7 +158,7 @@ for i in range(%d):
 			m.outsideDoes(t, m.work, s.outside)
 			writeFile(t, filepath.Join(m.work, fmt.Sprint("go", i)), "")
 			said := ""
-			r.Until(t, s.what, func(e timeline.Event) bool {
+			r.WaitEvent(t, s.what, func(e timeline.Event) bool {
 				if text, ok := e.Body.(timeline.Text); ok {
 					said += string(text.Data)
 				}
@@ -168,7 +168,7 @@ for i in range(%d):
 				t.Errorf("%s: got %s", s.what, strings.ReplaceAll(said, m.base, ""))
 			}
 		}
-		r.Finish(t, turn)
+		r.FinishTurn(t, turn)
 	})
 }
 
@@ -177,7 +177,7 @@ func TestHidden_NamesStayAsTheyAre(t *testing.T) {
 	t.Parallel()
 	m, box, _ := newHiddenFixture(t)
 	r := openSession(t, m, box)
-	r.Run(t, atHomeCode+`
+	r.RunCode(t, atHomeCode+`
 import socket
 os.chdir('project')
 def tries(f, *a):
@@ -191,7 +191,7 @@ def tries(f, *a):
 		"tries(os.rename, 'README', '.env')", "tries(os.symlink, 'docs', 'later.env')", "tries(os.symlink, 'docs', 'made')", "tries(os.mkdir, 'later.env')", "tries(os.mkfifo, 'later.env')", "tries(os.truncate, '.env', 0)", "tries(os.chmod, '.env', 0o777)",
 		"tries(socket.socket(socket.AF_UNIX).bind, 'later.env')", "tries(open, 'later.env', 'w')",
 	} {
-		if said := strings.TrimSpace(r.Run(t, "print("+code+")").Text(timeline.Stdout, timeline.Stderr)); said == "done" || said == "" {
+		if said := strings.TrimSpace(r.RunCode(t, "print("+code+")").OutputText(timeline.Stdout, timeline.Stderr)); said == "done" || said == "" {
 			t.Errorf("%s: got %q, want it refused", code, said)
 		}
 	}
@@ -204,7 +204,7 @@ func TestHidden_AnExchangeDuringACallGainsNothing(t *testing.T) {
 	m, box, _ := newHiddenFixture(t)
 	r := openSession(t, m, box)
 	m.outsideDoes(t, m.work, `printf '%s' "$SECRET" > .n && mv .n .env`)
-	r.Run(t, `
+	r.RunCode(t, `
 import ctypes, os, threading
 libc = ctypes.CDLL(None, use_errno=True)
 path, over = ctypes.create_string_buffer(b'docs/open', 16), False
@@ -236,7 +236,7 @@ func TestHidden_LeavesReadingWorking(t *testing.T) {
 	m, box, _ := newHiddenFixture(t)
 	m.outsideDoes(t, m.work, "ln -s docs/open to-open && ln -s docs to-docs && mkdir many && for i in 1 2 3 4 5 6 7 8 9; do echo $i > many/$i; done && mkfifo pipe && printf '#!/bin/sh\\necho ran\\n' > script && chmod +x script")
 	r := openSession(t, m, box)
-	r.Run(t, atHomeCode+`
+	r.RunCode(t, atHomeCode+`
 import errno, shutil, sys, threading
 os.chdir('project')
 def sh(text): return subprocess.run(['sh', '-c', text], capture_output=True, text=True, stdin=subprocess.DEVNULL).stdout.strip()
@@ -278,7 +278,7 @@ def fails(f, *a):
 		{"beside what is hidden", "open('../dotfiles/vimrc').read(), open('../note.txt').read()", "open|a note"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
-			if said := r.Run(t, "print("+c.code+", sep='|')").Text(timeline.Stdout, timeline.Stderr); strings.TrimSuffix(said, "\n") != c.want {
+			if said := r.RunCode(t, "print("+c.code+", sep='|')").OutputText(timeline.Stdout, timeline.Stderr); strings.TrimSuffix(said, "\n") != c.want {
 				t.Errorf("got %q, want %q", said, c.want)
 			}
 		})

@@ -28,7 +28,7 @@ func TestHostile_PathsThatNeverEndAreRefused(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	r := openSession(t, m, newSandbox(m))
-	r.Run(t, writeCode)
+	r.RunCode(t, writeCode)
 	wantOutput(t, r, "os.symlink('/dev/../tmp/loop', '/tmp/loop'); puts('/tmp/loop')", "Too many levels of symbolic links")
 	wantOutput(t, r, "os.symlink('/proc/../tmp/other', '/tmp/other'); puts('/tmp/other')", "Permission denied")
 	wantOutput(t, r, `
@@ -46,7 +46,7 @@ func TestHold_CallsThatWaitHoldNobodyUp(t *testing.T) {
 	box := newSandbox(m)
 	box.AskUser = true
 	r := openSession(t, m, box)
-	turn := r.Begin(t, `
+	turn := r.StartTurn(t, `
 import os, threading, time
 refused = []
 def hold():
@@ -68,7 +68,7 @@ for t in threads: t.join()
 print(len(refused), set(refused))
 `)
 	p := waitPermission(t, r, turn)
-	r.Until(t, "the file that nothing holds up", func(e timeline.Event) bool {
+	r.WaitEvent(t, "the file that nothing holds up", func(e timeline.Event) bool {
 		text, ok := e.Body.(timeline.Text)
 		return ok && strings.Contains(string(text.Data), "made 88")
 	})
@@ -119,8 +119,8 @@ func TestHostile_AWorkerWithoutItsDescriptorsIsReplaced(t *testing.T) {
 		"sends what is no frame": opened + "for fd in opened:\n  if 'pipe' in os.readlink('/proc/self/fd/%d' % fd):\n    os.set_blocking(fd, False)\n    try: os.write(fd, b'\xff' * 100000)\n    except OSError: pass",
 	} {
 		t.Run(what, func(t *testing.T) {
-			if got := r.Run(t, code); got.Outcome == "" || got.Outcome == string(timeline.OutcomeOK) {
-				t.Errorf("the turn ended with %q: %s", got.Outcome, got.Script())
+			if got := r.RunCode(t, code); got.Outcome == "" || got.Outcome == string(timeline.OutcomeOK) {
+				t.Errorf("the turn ended with %q: %s", got.Outcome, got.Transcript())
 			}
 			wantOutput(t, r, "print(6 * 7)", "42")
 		})
@@ -152,7 +152,7 @@ func runHeldSession() error {
 		return fmt.Errorf("got %+v, %v; want a question", reply, err)
 	}
 	fmt.Println("held")
-	programs.Forever()
+	programs.BlockForever()
 	return nil
 }
 
@@ -232,9 +232,9 @@ func TestSandbox_HoldsWhereHomeAndWorkspaceAreLinks(t *testing.T) {
 	}
 	spec := python.Spec(python.Options{Path: interpreter})
 	spec.Dir, spec.Sandbox = work, &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, NoNotice: true}
-	r := drive.LaunchIn(t, &supervisor.Options{Dir: m.sessions, Env: append(slices.Clone(m.env), "HOME="+home)}, spec)
+	r := drive.LaunchSessionWith(t, &supervisor.Options{Dir: m.sessions, Env: append(slices.Clone(m.env), "HOME="+home)}, spec)
 	r.WaitUntilReady(t)
-	r.Run(t, writeCode+`
+	r.RunCode(t, writeCode+`
 def gets(path):
     try: print(open(path).read())
     except OSError as e: print(e.strerror)

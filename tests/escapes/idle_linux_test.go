@@ -15,7 +15,7 @@ func TestSandbox_NothingRunsInAnIdleSession(t *testing.T) {
 	box := newSandbox(m)
 	box.AskUser = true
 	r := openSession(t, m, box)
-	r.Run(t, "probes.kill(); _ = probes.wait(); open('made', 'w').close()")
+	r.RunCode(t, "probes.kill(); _ = probes.wait(); open('made', 'w').close()")
 	worker, stage := m.findProcesses(t)
 	switches := func() (all string) {
 		for _, p := range []string{worker, stage} {

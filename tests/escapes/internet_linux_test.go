@@ -205,13 +205,13 @@ func (n *testInternet) answerQuery(m dnsmessage.Message) ([]byte, error) {
 }
 
 // openSession opens a session of Python that may reach these hosts.
-func (n *testInternet) openSession(t *testing.T, hosts ...string) *drive.REPL {
+func (n *testInternet) openSession(t *testing.T, hosts ...string) *drive.TestSession {
 	t.Helper()
 	return n.openWith(t, false, hosts)
 }
 
 // openAskingSession opens one that asks for each host.
-func (n *testInternet) openAskingSession(t *testing.T) *drive.REPL {
+func (n *testInternet) openAskingSession(t *testing.T) *drive.TestSession {
 	t.Helper()
 	return n.openWith(t, true, nil)
 }
@@ -224,13 +224,13 @@ func (n *testInternet) Add(_ string, g session.Grant) error {
 	return nil
 }
 
-func (n *testInternet) openWith(t *testing.T, ask bool, hosts []string) *drive.REPL {
+func (n *testInternet) openWith(t *testing.T, ask bool, hosts []string) *drive.TestSession {
 	t.Helper()
 	spec := python.Spec(python.Options{Path: interpreter})
 	spec.Dir, spec.Sandbox = n.work, n.newSandbox(ask, hosts)
-	r := drive.LaunchIn(t, &supervisor.Options{Dir: n.sessions, Env: n.env, Grants: n}, spec)
+	r := drive.LaunchSessionWith(t, &supervisor.Options{Dir: n.sessions, Env: n.env, Grants: n}, spec)
 	r.WaitUntilReady(t)
-	r.Run(t, clientCode)
+	r.RunCode(t, clientCode)
 	return r
 }
 

@@ -111,7 +111,7 @@ func TestLandlock_HoldsEachEscapeButThoseThatItNames(t *testing.T) {
 			r := openSession(t, m, box)
 			for _, name := range l.Escapes {
 				before := m.readState(t)
-				said := r.Run(t, "probe('"+name+"')").Text(timeline.Stdout, timeline.Stderr)
+				said := r.RunCode(t, "probe('"+name+"')").OutputText(timeline.Stdout, timeline.Stderr)
 				if first && slices.Contains(containerEscapes, name) && strings.HasPrefix(said, "open: ") && !strings.Contains(said, secret) {
 					continue
 				}
@@ -138,7 +138,7 @@ func TestLandlock_WritesSettingsAgain(t *testing.T) {
 	}
 	m := newMachine(t)
 	r := openSession(t, m, newLandlockSandbox(m))
-	r.Run(t, atHomeCode+"own = os.environ['GIT_CONFIG_GLOBAL']")
+	r.RunCode(t, atHomeCode+"own = os.environ['GIT_CONFIG_GLOBAL']")
 	m.runSteps(t, r, []turnStep{
 		{"at first", "true", "print(git('user.name'))", ""},
 		{"one that comes", "git config --global user.name Ada && git config --global credential.helper \"!echo $SECRET\"", "print(git('user.name'), git('credential.helper'))", "Ada"},
@@ -164,7 +164,7 @@ func TestLandlock_LeavesTheseOrdinaryThingsWorking(t *testing.T) {
 	for _, name := range landlockOrdinary {
 		t.Run(name, func(t *testing.T) {
 			m.requireTools(t, l.Needs[name])
-			if said := r.Run(t, "probe('"+name+"')").Text(timeline.Stdout, timeline.Stderr); strings.TrimSpace(said) != "works" {
+			if said := r.RunCode(t, "probe('"+name+"')").OutputText(timeline.Stdout, timeline.Stderr); strings.TrimSpace(said) != "works" {
 				t.Errorf("got %s", said)
 			}
 		})
@@ -201,7 +201,7 @@ func TestLandlock_IsTakenOnlyWhenItIsAccepted(t *testing.T) {
 		t.Errorf("with a secret in the workspace: got %v, want a refusal", err)
 	}
 	r := openSession(t, m, newLandlockSandbox(m))
-	if got := drive.Info(r); got.AcceptedMechanism != "landlock" || !strings.HasSuffix(got.Confinement(), "(held by landlock only)") {
+	if got := drive.SessionInfo(r); got.AcceptedMechanism != "landlock" || !strings.HasSuffix(got.Confinement(), "(held by landlock only)") {
 		t.Errorf("got %q, %q", got.AcceptedMechanism, got.Confinement())
 	}
 	if err := r.Session.Allow(t.Context(), session.Grant{Write: m.outside}); session.KindOf(err) != session.KindUnsupported {
@@ -214,10 +214,10 @@ func TestLandlock_IsNotTakenWhereThereAreNamespaces(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	r := openSession(t, m, newLandlockSandbox(m))
-	if got := drive.Info(r); got.AcceptedMechanism != "" || got.Sandbox == "" {
+	if got := drive.SessionInfo(r); got.AcceptedMechanism != "" || got.Sandbox == "" {
 		t.Errorf("got %+v", got)
 	}
-	if said := r.Run(t, "probe('write_git_hook')").Text(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "held: ") {
+	if said := r.RunCode(t, "probe('write_git_hook')").OutputText(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "held: ") {
 		t.Errorf("got %q", said)
 	}
 }
@@ -236,7 +236,7 @@ func TestLandlock_ShowsWhatAUserNames(t *testing.T) {
 	box.Readable = []string{filepath.Join(m.home, ".data/deep"), filepath.Join(m.home, ".notes")}
 	box.Writable = append(box.Writable, filepath.Join(m.home, "written"))
 	r := openSession(t, m, box)
-	r.Run(t, changeCode+"import os; os.chdir(os.environ['HOME'])")
+	r.RunCode(t, changeCode+"import os; os.chdir(os.environ['HOME'])")
 	for _, c := range []struct{ code, want string }{
 		{"readable('.data/deep/table')", "open: old"},
 		{"readable('.data/other')", "held: [Errno 13] Permission denied: '.data/other'"},

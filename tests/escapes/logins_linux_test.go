@@ -55,13 +55,13 @@ func TestHome_LoginsThatNobodyListedAreNotThere(t *testing.T) {
 		writeFile(t, filepath.Join(m.home, name), secret)
 	}
 	r := openSession(t, m, newSandbox(m))
-	r.Run(t, tryToReadCode)
+	r.RunCode(t, tryToReadCode)
 	for _, name := range logins[half:] {
 		writeFile(t, filepath.Join(m.home, name), secret)
 	}
 	for _, name := range logins {
 		path := filepath.Join(m.home, name)
-		if said := r.Run(t, "print(readable('"+path+"'))").Text(timeline.Stdout, timeline.Stderr); !strings.Contains(said, "held: ") || strings.Contains(said, secret) {
+		if said := r.RunCode(t, "print(readable('"+path+"'))").OutputText(timeline.Stdout, timeline.Stderr); !strings.Contains(said, "held: ") || strings.Contains(said, secret) {
 			t.Errorf("%s: got %q, want it held", name, said)
 		}
 	}
@@ -90,11 +90,11 @@ func TestHome_WhatProgramsOutsideReplaceStaysHidden(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	r := openSession(t, m, newSandbox(m))
-	r.Run(t, tryToReadCode)
+	r.RunCode(t, tryToReadCode)
 	for _, c := range fileReplacements {
 		t.Run(c.what, func(t *testing.T) {
 			m.outsideDoes(t, m.home, c.outside)
-			said := r.Run(t, "print(readable('"+filepath.Join(m.home, c.path)+"'))").Text(timeline.Stdout, timeline.Stderr)
+			said := r.RunCode(t, "print(readable('"+filepath.Join(m.home, c.path)+"'))").OutputText(timeline.Stdout, timeline.Stderr)
 			if said == "" || strings.Contains(said, secret) {
 				t.Errorf("got %q, want nothing of it", said)
 			}
@@ -138,7 +138,7 @@ func TestHome_ShowsDocumentsToolsAndPlainSettings(t *testing.T) {
 		}
 	}
 	r := openSession(t, m, newSandbox(m))
-	r.Run(t, tryToReadCode+"import os, subprocess\nos.chdir(os.environ['HOME'])")
+	r.RunCode(t, tryToReadCode+"import os, subprocess\nos.chdir(os.environ['HOME'])")
 	for _, c := range []struct{ what, code, want string }{
 		{"a document", "print(readable('note.txt'))", "open: a note"},
 		{"a document deep down", "print(readable('data/deep/numbers.csv'))", "open: 1,2"},
@@ -162,7 +162,7 @@ func TestHome_ShowsDocumentsToolsAndPlainSettings(t *testing.T) {
 		{"a new file in the home directory", "\ntry: open('new', 'w')\nexcept OSError as e: print(e)", "[Errno 30] Read-only file system: 'new'"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
-			if said := r.Run(t, c.code).Text(timeline.Stdout, timeline.Stderr); strings.TrimSpace(said) != c.want {
+			if said := r.RunCode(t, c.code).OutputText(timeline.Stdout, timeline.Stderr); strings.TrimSpace(said) != c.want {
 				t.Errorf("got %q, want %q", said, c.want)
 			}
 		})
@@ -195,7 +195,7 @@ func TestHome_AFileThatCameLaterIsExplained(t *testing.T) {
 		{"open('" + m.home + "/later.csv')", 1},
 		{"open('" + m.home + "/later.csv')", 0}, // once
 	} {
-		if got := strings.Count(r.Run(t, c.code).Script(), explained); got != c.want {
+		if got := strings.Count(r.RunCode(t, c.code).Transcript(), explained); got != c.want {
 			t.Errorf("%s: it is said %d times, want %d", c.code, got, c.want)
 		}
 	}
@@ -211,7 +211,7 @@ func TestHome_ShowsTheWayToTheInterpreter(t *testing.T) {
 	m.outsideDoes(t, m.home, "ln -s "+interpreter+" .pythons/one/bin/python3 && ln -s .pythons/one .current && ln -s ../.current/bin/python3 .alias/python && mkdir -p project/.venv/bin && ln -s "+m.home+"/.alias/python project/.venv/bin/python && ln -s python project/.venv/bin/python3")
 	spec := python.Spec(python.Options{Path: filepath.Join(m.work, ".venv/bin/python")})
 	spec.Dir, spec.Sandbox = m.work, newSandbox(m)
-	r := drive.LaunchIn(t, &supervisor.Options{Dir: m.sessions, Env: m.env}, spec)
+	r := drive.LaunchSessionWith(t, &supervisor.Options{Dir: m.sessions, Env: m.env}, spec)
 	r.WaitUntilReady(t)
 	wantOutput(t, r, "import subprocess, sys; print(subprocess.run([sys.executable, '-c', 'print(6 * 7)'], capture_output=True, text=True).stdout)", "42")
 	wantOutput(t, r, "import os; print([os.listdir(os.environ['HOME'] + d) for d in ('/.alias', '/.pythons', '/.pythons/one/bin')])", "[['python'], ['one'], ['python3']]")

@@ -52,6 +52,6 @@ func TestMain(m *testing.M) {
 		fmt.Println(runHeldSession())
 		os.Exit(1)
 	}
-	waits.SideBySide()
+	waits.AllowParallel()
 	os.Exit(confined.RunUnprivileged(m))
 }

@@ -20,7 +20,7 @@ func TestSandbox_InTheUsersNetworkUnixServersOutsideAreOutOfReach(t *testing.T) 
 	before := m.readState(t)
 	for _, name := range []string{"abstract_socket_of_the_machine", "socket_in_home", "socket_by_a_symlink", "socket_by_a_relative_path", "socket_seqpacket", "socket_race", "datagram_socket"} {
 		t.Run(name, func(t *testing.T) {
-			if said := r.Run(t, "probe('"+name+"')").Text(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "held: ") {
+			if said := r.RunCode(t, "probe('"+name+"')").OutputText(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "held: ") {
 				t.Errorf("got %q, want it held", said)
 			}
 			m.wantUnchanged(t, before)
@@ -29,7 +29,7 @@ func TestSandbox_InTheUsersNetworkUnixServersOutsideAreOutOfReach(t *testing.T) 
 	for _, name := range []string{"unix_in_tmp", "unix_in_workspace", "unix_in_a_layer", "unix_relative", "unix_abstract", "socketpair", "manager"} {
 		t.Run(name, func(t *testing.T) {
 			m.requireTools(t, needs[name])
-			if said := r.Run(t, "probe('"+name+"')").Text(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "works") {
+			if said := r.RunCode(t, "probe('"+name+"')").OutputText(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "works") {
 				t.Errorf("got %q, want it to work", said)
 			}
 		})

@@ -70,7 +70,7 @@ done < ../dirs > /dev/null 2>&1; true`)
 		t.Fatalf("outside a program and a hook are to run, got %q", got)
 	}
 	r := openSession(t, m, newSandbox(m))
-	r.Run(t, makeRepositoryCode)
+	r.RunCode(t, makeRepositoryCode)
 	for i, c := range []struct{ what, code string }{
 		{"settings by git", "init(); sh('git config core.fsmonitor \"%s\"; git config core.pager \"%s\"; git config alias.status \"!%s\"' % ((program(),) * 3))"},
 		{"settings are appended to", "init(); put('.git/config', evil(), 'a')"},
@@ -146,7 +146,7 @@ done < ../dirs > /dev/null 2>&1; true`)
 		t.Run(c.what, func(t *testing.T) {
 			name := "w" + strconv.Itoa(i)
 			code := "name = '" + name + "'; top = " + quoteShell(m.work) + "; ran = " + quoteShell(m.home+"/ran-"+name) + "; os.chdir(top); dirs(name); os.chdir(name)\ntry:\n    " + c.code + "\nexcept OSError as e: print(e)\nos.chdir(top); sh('git add -f ' + name + ' ' + name + '/*')"
-			said := r.Run(t, code).Text(timeline.Stdout, timeline.Stderr)
+			said := r.RunCode(t, code).OutputText(timeline.Stdout, timeline.Stderr)
 			asks(t, name)
 			if got := ran(name); len(got) > 0 {
 				t.Errorf("outside it runs: %q", got)
@@ -168,7 +168,7 @@ func TestOwn_ARefusedRepositoryIsGone(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	r := openSession(t, m, newSandbox(m))
-	r.Run(t, makeRepositoryCode)
+	r.RunCode(t, makeRepositoryCode)
 	wantOutput(t, r, `
 ran = 'ran'; dirs('y/refs/heads', 'q'); head('y'); put('y/config', '[user]\n' + '\tname = x\n' * 90000 + evil())
 os.mkfifo('q/x'); os.symlink('q', 'l'); os.symlink('y/objects', 'm')
@@ -190,7 +190,7 @@ func TestOwn_NothingPreparedGetsGitsName(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	r := openSession(t, m, newSandbox(m))
-	r.Run(t, makeRepositoryCode+"top = "+quoteShell(m.work))
+	r.RunCode(t, makeRepositoryCode+"top = "+quoteShell(m.work))
 	for i, c := range []struct{ what, code string }{
 		{"in the place of an empty directory", "dirs('.git'); os.rename('x', '.git')"},
 		{"by a link", "os.symlink('x', '.git')"},
@@ -221,7 +221,7 @@ func TestOwn_OrdinaryThingsWork(t *testing.T) {
 	m.outsideDoes(t, m.work, "git config user.name T && git config user.email t@example.org && git config protocol.file.allow always")
 	writeFile(t, filepath.Join(m.home, ".gitconfig"), "[user]\n\tname = T\n\temail = t@example.org\n")
 	r := openSession(t, m, newSandbox(m))
-	r.Run(t, makeRepositoryCode)
+	r.RunCode(t, makeRepositoryCode)
 	for i, c := range []struct{ what, script string }{
 		{"init in every way", "git init -q a && git init -q --bare b && git init -q --shared=group c && git init -q --separate-git-dir d e && git -C e status && git init -q a && git init -q --object-format=sha256 f"},
 		{"settings", "git init -q a && cd a && git config user.name U && git config user.name V && git config core.autocrlf input && git config commit.gpgsign false && git config pull.rebase true && git config receive.denyCurrentBranch updateInstead && git config --remove-section user && test \"$(git config user.name)\" = T"},
@@ -239,7 +239,7 @@ func TestOwn_OrdinaryThingsWork(t *testing.T) {
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			code := "os.chdir(top); dirs('o" + strconv.Itoa(i) + "'); ran = subprocess.run(['sh', '-exc', " + quoteLines(c.script) + "], cwd='o" + strconv.Itoa(i) + "', capture_output=True, text=True, stdin=subprocess.DEVNULL); print(ran.returncode, ran.stdout, ran.stderr)"
-			if said := r.Run(t, "top = "+quoteShell(m.work)+"; "+code).Text(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "0 ") {
+			if said := r.RunCode(t, "top = "+quoteShell(m.work)+"; "+code).OutputText(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "0 ") {
 				t.Errorf("got %q, want that it works", said)
 			}
 		})
@@ -265,7 +265,7 @@ func TestOwn_SettingsAreWrittenInPlace(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	r := openSession(t, m, newSandbox(m))
-	r.Run(t, makeRepositoryCode+awaitSettingsCode+"top = "+quoteShell(m.work)+"; dirs('in'); os.chdir('in'); init('a'); init('b', '--bare'); sh('git -C a remote add o https://example.org/x')")
+	r.RunCode(t, makeRepositoryCode+awaitSettingsCode+"top = "+quoteShell(m.work)+"; dirs('in'); os.chdir('in'); init('a'); init('b', '--bare'); sh('git -C a remote add o https://example.org/x')")
 	for _, c := range []struct{ what, code string }{
 		{"cp", "sh('cp -r a c')"}, {"cp -a", "sh('cp -a a c')"}, {"tar", "sh('mkdir c && tar c -C a . | tar x -C c')"}, {"copytree", "shutil.copytree('a', 'c')"}, {"rsync's way", "shutil.copytree('a', 'c', ignore=lambda d, n: ['config'] if d == 'a/.git' else []); shutil.copy('a/.git/config', 'c/.git/.config.X'); os.rename('c/.git/.config.X', 'c/.git/config')"},
 		{"across", "sh('cp -r a /tmp/c && mv /tmp/c c')"},
@@ -282,13 +282,13 @@ func TestOwn_SettingsAreWrittenInPlace(t *testing.T) {
 	wantOutput(t, r, "os.unlink('a/.git/config')\ntry: open('a/.git/config', 'r+')\nexcept OSError as e: print(e.strerror)\nput('a/.git/config', PLAIN); awaits(lambda: reads('a/.git/config') == PLAIN, 'made')", "No such file or directory\nmade")
 
 	for git, refused := range map[string]string{"in/a/.git": "core.fsmonitor", ".git": "core.repositoryformatversion"} { // of its own, and of the user's
-		res := r.Run(t, "os.chdir(top); was = reads('"+git+"/config'); put('"+git+"/config', was + '[user]\\n\\tname = Z\\n'); awaits(lambda: 'name = Z' in reads('"+git+"/config'), 'plain')")
-		if got := res.Text(timeline.Stdout, timeline.Stderr); got != "plain\n" || len(readDenials(res)) > 0 {
+		res := r.RunCode(t, "os.chdir(top); was = reads('"+git+"/config'); put('"+git+"/config', was + '[user]\\n\\tname = Z\\n'); awaits(lambda: 'name = Z' in reads('"+git+"/config'), 'plain')")
+		if got := res.OutputText(timeline.Stdout, timeline.Stderr); got != "plain\n" || len(readDenials(res)) > 0 {
 			t.Errorf("%s: got %q and %v", git, got, readDenials(res))
 		}
 		// The next call of the session finds what was written before.
-		res = r.Run(t, "ran = 'x'; was = reads('"+git+"/config'); put('"+git+"/config', was + evil()); put('next'); print(reads('"+git+"/config') == was)")
-		if got := res.Text(timeline.Stdout, timeline.Stderr); got != "True\n" {
+		res = r.RunCode(t, "ran = 'x'; was = reads('"+git+"/config'); put('"+git+"/config', was + evil()); put('next'); print(reads('"+git+"/config') == was)")
+		if got := res.OutputText(timeline.Stdout, timeline.Stderr); got != "True\n" {
 			t.Errorf("%s: got %q, want that it stays", git, got)
 		}
 		wantDenials(t, res, timeline.AccessDenied{Op: "set", Detail: refused, Path: filepath.Join(m.work, git, "config")})
@@ -300,7 +300,7 @@ func TestOwn_SettingsThatNobodyClosesAreBounded(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	r := openSession(t, m, newSandbox(m))
-	r.Run(t, makeRepositoryCode+awaitSettingsCode+"dirs('in'); os.chdir('in'); init('a'); was = reads('a/.git/config')")
+	r.RunCode(t, makeRepositoryCode+awaitSettingsCode+"dirs('in'); os.chdir('in'); init('a'); was = reads('a/.git/config')")
 	wantOutput(t, r, `
 many = []
 try:

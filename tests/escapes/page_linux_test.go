@@ -18,8 +18,8 @@ func TestPage_CopiesAreSeenByOneSessionAndGoWithIt(t *testing.T) {
 	m := newMachine(t)
 	confined.RequireLayers(t, m.base)
 	one, other := openSession(t, m, newSandbox(m)), openSession(t, m, newSandbox(m))
-	one.Run(t, atHomeCode)
-	other.Run(t, atHomeCode)
+	one.RunCode(t, atHomeCode)
+	other.RunCode(t, atHomeCode)
 	wantOutput(t, one, "print(puts('go/copy'), puts('.config/made'), puts('/tmp/made'))", "written written written")
 	seen := "print([os.path.exists(p) for p in ('go/copy', '.config/made', '/tmp/made')])"
 	wantOutput(t, one, seen, "[True, True, True]")
@@ -44,7 +44,7 @@ func TestPage_WhatIsNotProtected(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := openSession(t, m, newSandbox(m))
-	r.Run(t, atHomeCode)
+	r.RunCode(t, atHomeCode)
 	for _, c := range []struct{ code, want string }{
 		{"print(readable('project/.env'), readable('letter.txt'))", "open: KEY=1 open: dear"},
 		{"print(readable('../outside/file'))", "open: outside"},
@@ -66,7 +66,7 @@ func TestPage_ProtectedNamesStayAlsoWhereTheyAreNamed(t *testing.T) {
 		box.Writable = append(box.Writable, filepath.Join(m.work, place))
 	}
 	r := openSession(t, m, box)
-	r.Run(t, atHomeCode)
+	r.RunCode(t, atHomeCode)
 	wantOutput(t, r, "print(puts('project/.vscode/x'), '|', puts('project/.git/hooks/pre-push'))", "Read-only file system | Read-only file system")
 }
 
@@ -77,10 +77,10 @@ func TestPage_AtMostTwentyNamesAreSaidNotToBeShown(t *testing.T) {
 		writeFile(t, filepath.Join(m.home, ".data"+strconv.Itoa(i), "x"), "old")
 	}
 	r := openSession(t, m, newSandbox(m))
-	r.Run(t, atHomeCode)
+	r.RunCode(t, atHomeCode)
 	told := 0
 	for i := range 25 {
-		told += strings.Count(r.Run(t, "open(os.environ['HOME'] + '/.data"+strconv.Itoa(i)+"/x')").Script(), "the sandbox does not show")
+		told += strings.Count(r.RunCode(t, "open(os.environ['HOME'] + '/.data"+strconv.Itoa(i)+"/x')").Transcript(), "the sandbox does not show")
 	}
 	if told != 20 {
 		t.Errorf("got %d lines, want 20", told)

@@ -162,10 +162,10 @@ func TestProxy_AHostOnTheListIsReachedByName(t *testing.T) {
 	n.newServer(t, hostAddress+":1080", newGreeter("not the proxy"))
 	wantReachable(t, hostAddress+":1080")
 	r := n.openSession(t, "example.org")
-	if got := drive.Info(r).AcceptedMechanism; got != "landlock" {
+	if got := drive.SessionInfo(r).AcceptedMechanism; got != "landlock" {
 		t.Fatalf("held by %q", got)
 	}
-	r.Run(t, proxyCode)
+	r.RunCode(t, proxyCode)
 	n.wantOutput(t, r,
 		[2]string{"urllib.request.urlopen('http://example.org/hello').read().decode()", "hello"},
 		[2]string{"urllib.request.urlopen('https://example.org/hello', context=ssl.create_default_context(cafile='ca.pem')).read().decode()", "hello"},
@@ -197,7 +197,7 @@ func TestProxy_AHostOnTheListIsReachedByName(t *testing.T) {
 	if ca == "" {
 		t.Error("no certificate")
 	}
-	res := r.Run(t, "said(b'CONNECT other.org:444 HTTP/1.1\\r\\n\\r\\n')")
+	res := r.RunCode(t, "said(b'CONNECT other.org:444 HTTP/1.1\\r\\n\\r\\n')")
 	if got := readRefusedHosts(res.Events); !slices.Equal(got, []string{"other.org:444"}) {
 		t.Errorf("the timeline has the denials %q", got)
 	}
@@ -258,13 +258,13 @@ func TestProxy_SessionsOfRReachTheirHosts(t *testing.T) {
 	ca := n.newHTTPServer(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello\n") }), "example.org")
 	spec := r.Spec(r.Options{Env: append(n.env, "CURL_CA_BUNDLE="+ca)})
 	spec.Dir, spec.Sandbox = n.work, n.newSandbox(false, []string{"example.org"})
-	repl := drive.LaunchIn(t, &supervisor.Options{Dir: n.sessions, Env: append(n.env, "CURL_CA_BUNDLE="+ca)}, spec)
+	repl := drive.LaunchSessionWith(t, &supervisor.Options{Dir: n.sessions, Env: append(n.env, "CURL_CA_BUNDLE="+ca)}, spec)
 	for code, want := range map[string]string{
 		"cat(readLines('http://example.org/'))":                                             "hello",
 		"download.file('https://example.org/', 'got', quiet = TRUE); cat(readLines('got'))": "hello",
 		"cat(class(try(suppressWarnings(readLines('http://other.org/')), silent = TRUE)))":  "try-error",
 	} {
-		if got := strings.TrimSpace(repl.Run(t, code).Text(timeline.Stdout, timeline.Stderr)); got != want {
+		if got := strings.TrimSpace(repl.RunCode(t, code).OutputText(timeline.Stdout, timeline.Stderr)); got != want {
 			t.Errorf("%s: got %q, want %q", code, got, want)
 		}
 	}
@@ -285,7 +285,7 @@ func TestProxy_ANameThatLeadsInsideIsRefused(t *testing.T) {
 	}
 	port := strconv.Itoa(n.facts["tcp"].(int))
 	r := n.openSession(t, "inner.org", "cloud.org", "loop.org", "own.org", "localhost")
-	r.Run(t, proxyCode)
+	r.RunCode(t, proxyCode)
 	before := n.readState(t)
 	for _, place := range []string{"inner.org", "cloud.org", "loop.org:" + port, "own.org", "localhost:" + port} {
 		n.wantOutput(t, r,
@@ -296,7 +296,7 @@ func TestProxy_ANameThatLeadsInsideIsRefused(t *testing.T) {
 	n.wantOutput(t, r, [2]string{"said(b'CONNECT 127.0.0.1:" + port + " HTTP/1.1\\r\\n\\r\\n')", "b'HTTP/1.1 403 Forbidden\\r\\n'"})
 	n.wantUnchanged(t, before) // the servers of the machine heard nothing
 	meant := n.openSession(t, "inner.org", intranet)
-	meant.Run(t, proxyCode)
+	meant.RunCode(t, proxyCode)
 	n.wantOutput(t, meant,
 		[2]string{"tunnel('inner.org:80')", "hello from " + intranet},
 		[2]string{"get('" + intranet + "', 80)", "hello from " + intranet}, // an address needs no proxy
@@ -321,7 +321,7 @@ func TestProxy_APersonAllowsAHostToALiveSession(t *testing.T) {
 	}
 	n.newHTTPServer(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }), "example.org")
 	r := n.openSession(t)
-	r.Run(t, proxyCode)
+	r.RunCode(t, proxyCode)
 	n.wantOutput(t, r, [2]string{"fetch('http://example.org/')", "example.org: the sandbox refused it"})
 	if err := r.Allow(t.Context(), session.Grant{Host: "example.org:80"}); err != nil {
 		t.Fatal(err)
@@ -331,21 +331,21 @@ func TestProxy_APersonAllowsAHostToALiveSession(t *testing.T) {
 		t.Errorf("a directory: got %v, want that it cannot be given while it runs", err)
 	}
 	asking := n.openAskingSession(t)
-	asking.Run(t, proxyCode)
+	asking.RunCode(t, proxyCode)
 	for _, row := range []struct {
 		name, by, want string
 		ok             bool
 	}{{"asked.org", "fetch", "hello", true}, {"never.org", "fetch", "never.org: the sandbox refused it", false}, {"socks.asked.org", "socks", "hello", true}} {
 		n.setAddresses(row.name, hostAddress)
-		turn := asking.Begin(t, "print("+row.by+"('http://"+row.name+"/'))")
-		e := asking.Until(t, "question", func(e timeline.Event) bool {
+		turn := asking.StartTurn(t, "print("+row.by+"('http://"+row.name+"/'))")
+		e := asking.WaitEvent(t, "question", func(e timeline.Event) bool {
 			w, ok := e.Body.(timeline.InputRequested)
 			return ok && w.Kind == timeline.InputKindPermission && w.Denied.Host == row.name+":80"
 		})
 		if err := asking.AnswerPermission(t.Context(), e.Body.(timeline.InputRequested).PermissionID, row.ok); err != nil {
 			t.Fatal(err)
 		}
-		if got := strings.TrimSpace(asking.Finish(t, turn).Text(timeline.Stdout, timeline.Stderr)); got != row.want {
+		if got := strings.TrimSpace(asking.FinishTurn(t, turn).OutputText(timeline.Stdout, timeline.Stderr)); got != row.want {
 			t.Errorf("%s: got %q, want %q", row.name, got, row.want)
 		}
 	}
@@ -362,21 +362,21 @@ func TestProxy_NobodyElseGetsThere(t *testing.T) {
 	n.newHTTPServer(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }), "example.org")
 	known := readListeningPorts(t)
 	r := n.openSession(t, "example.org")
-	r.Run(t, proxyCode)
-	turn := r.Begin(t, `
+	r.RunCode(t, proxyCode)
+	turn := r.StartTurn(t, `
 n = 0
 for _ in range(300):
     n += said(b'GET http://example.org/ HTTP/1.1\r\nHost: example.org\r\nConnection: close\r\n\r\n') == b'HTTP/1.1 200 OK\r\n'
 print(n)
 `)
-	done := make(chan drive.Result, 1)
-	go func() { done <- r.Finish(t, turn) }()
+	done := make(chan drive.TurnResult, 1)
+	go func() { done <- r.FinishTurn(t, turn) }()
 	met := 0
 	for over := false; !over; {
 		select {
 		case res := <-done:
 			over = true
-			if got := strings.TrimSpace(res.Text(timeline.Stdout, timeline.Stderr)); got != "300" {
+			if got := strings.TrimSpace(res.OutputText(timeline.Stdout, timeline.Stderr)); got != "300" {
 				t.Errorf("got %q of 300 answers", got)
 			}
 		default:
@@ -429,7 +429,7 @@ func TestProxy_ConnectionsAreBounded(t *testing.T) {
 	n.newServer(t, hostAddress+":80", newGreeter("hello"))
 	n.newServer(t, hostAddress+":81", func(c *net.TCPConn) { _, _ = io.Copy(io.Discard, c) })
 	r := n.openSession(t, "example.org", hostAddress)
-	r.Run(t, proxyCode+`
+	r.RunCode(t, proxyCode+`
 def tunnel(port):
     s = socket.create_connection(("198.18.0.1", 1080))
     try:
@@ -442,7 +442,7 @@ def tunnel(port):
 		[2]string{"tunnel(81)[1] in ('reset', b'')", "True"},
 		[2]string{"tries(get, '" + hostAddress + "', 80)", "ENOBUFS"},
 	)
-	r.Run(t, "for s, _ in kept: s.close()\nkept.clear()")
+	r.RunCode(t, "for s, _ in kept: s.close()\nkept.clear()")
 	// Each end is seen in its own time.
 	n.wantOutput(t, r, [2]string{"next(s for s in iter(lambda: tunnel(80)[1], 0) if s not in ('reset', b''))", "b'HTTP/1.1 200 Connection established\\r\\n'"})
 	told := 0
@@ -478,7 +478,7 @@ func TestLandlock_ReachesAnAddressThatIsNamed(t *testing.T) {
 	box := newLandlockSandbox(m)
 	box.Network, box.Hosts = workers.NetworkList, []string{"localhost", l.Addr().String()}
 	r := openSession(t, m, box)
-	r.Run(t, clientCode+proxyCode)
+	r.RunCode(t, clientCode+proxyCode)
 	at := "http://" + l.Addr().String() + "/"
 	for code, want := range map[string]string{
 		"fetch('" + at + "')": "hello",
@@ -489,7 +489,7 @@ func TestLandlock_ReachesAnAddressThatIsNamed(t *testing.T) {
 		// Threads, children and copies of descriptors are served alike.
 		"subprocess.run([sys.executable, '-c', 'import urllib.request, threading; t = threading.Thread(target=lambda: print(urllib.request.urlopen(\"" + at + "\").read())); t.start(); t.join()'], capture_output=True, text=True).stdout": "b'hello'",
 	} {
-		if got := strings.TrimSpace(r.Run(t, "print("+code+")").Text(timeline.Stdout, timeline.Stderr)); got != want {
+		if got := strings.TrimSpace(r.RunCode(t, "print("+code+")").OutputText(timeline.Stdout, timeline.Stderr)); got != want {
 			t.Errorf("%s: got %q, want %q", code, got, want)
 		}
 	}

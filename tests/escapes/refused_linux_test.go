@@ -59,7 +59,7 @@ func TestSandbox_IsRefusedInsideItself(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := r.Run(t, "r = subprocess.run(['"+program+"'], env=dict(__import__('os').environ, "+tryEnv+"='"+m.work+"'), capture_output=True, text=True); print(r.stdout + r.stderr)").Text(timeline.Stdout, timeline.Stderr)
+	got := r.RunCode(t, "r = subprocess.run(['"+program+"'], env=dict(__import__('os').environ, "+tryEnv+"='"+m.work+"'), capture_output=True, text=True); print(r.stdout + r.stderr)").OutputText(timeline.Stdout, timeline.Stderr)
 	if !strings.HasPrefix(got, "refused: ") || !strings.Contains(got, "sandbox: user namespace: operation not permitted") {
 		t.Errorf("got %q, want a refusal at its first step", got)
 	}

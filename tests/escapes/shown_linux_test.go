@@ -33,7 +33,7 @@ func TestShown_WhatAUserNamesIsThereAndNothingNextToIt(t *testing.T) {
 	box.Readable = []string{filepath.Join(m.home, ".data/deep"), filepath.Join(m.home, ".notes"), filepath.Join(m.home, ".config/tool")}
 	box.Writable = append(box.Writable, filepath.Join(m.home, "written"))
 	r := openSession(t, m, box)
-	r.Run(t, changeCode+"import os; os.chdir(os.environ['HOME'])")
+	r.RunCode(t, changeCode+"import os; os.chdir(os.environ['HOME'])")
 	for _, c := range []struct{ code, want string }{
 		{"readable('.data/deep/table')", "open: old"},
 		{"readable('.data/other')", "held: [Errno 2] No such file or directory: '.data/other'"},
@@ -60,7 +60,7 @@ func TestShown_OfToolsThereAreNoDocuments(t *testing.T) {
 	box := newSandbox(m)
 	box.Home = workers.HomeTools
 	r := openSession(t, m, box)
-	r.Run(t, changeCode+"import os; os.chdir(os.environ['HOME'])")
+	r.RunCode(t, changeCode+"import os; os.chdir(os.environ['HOME'])")
 	wantOutput(t, r, "print(readable('note.txt'))", "held: [Errno 2] No such file or directory: 'note.txt'")
 	wantOutput(t, r, "print(readable('.pyenv/version'))", "open: 3.14")
 	wantOutput(t, r, "print(readable('project/README'))", "open: read me")
@@ -69,7 +69,7 @@ func TestShown_OfToolsThereAreNoDocuments(t *testing.T) {
 }
 
 // wantGrant gives a session a right, which fails with an error that has a text.
-func wantGrant(t *testing.T, r *drive.REPL, g session.Grant, want string) {
+func wantGrant(t *testing.T, r *drive.TestSession, g session.Grant, want string) {
 	t.Helper()
 	err := r.Session.Allow(t.Context(), g)
 	if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
@@ -90,7 +90,7 @@ func TestShown_ARunningSessionIsGivenWhatItsHomeDirectoryLacks(t *testing.T) {
 	r := openSession(t, m, newSandbox(m))
 	in := func(name string) string { return filepath.Join(m.home, name) }
 	prepare := changeCode + "import os; os.chdir(os.environ['HOME'])"
-	r.Run(t, prepare+"\nos.makedirs('.config/made'); open('.config/made/own', 'w').write('its own')")
+	r.RunCode(t, prepare+"\nos.makedirs('.config/made'); open('.config/made/own', 'w').write('its own')")
 	for _, g := range []session.Grant{
 		{Read: in(".data/deep")}, {Read: in(".notes")}, {Read: in(".config/tool/settings")}, {Read: in(".box")}, {Read: in("note.txt")},
 		{Write: in(".write/dir"), Accept: in(".write/dir")}, {Write: in(".write/single"), Accept: in(".write/single")},
@@ -113,7 +113,7 @@ func TestShown_ARunningSessionIsGivenWhatItsHomeDirectoryLacks(t *testing.T) {
 			{"os.path.exists('.write/next')", "False"},
 			{"os.path.exists('.made')", "False"},
 		} {
-			if got := strings.TrimSpace(r.Run(t, "print("+c.code+")").Text(timeline.Stdout, timeline.Stderr)); got != c.want {
+			if got := strings.TrimSpace(r.RunCode(t, "print("+c.code+")").OutputText(timeline.Stdout, timeline.Stderr)); got != c.want {
 				t.Errorf("%s, %s: got %q, want %q", when, c.code, got, c.want)
 			}
 		}
@@ -123,8 +123,8 @@ func TestShown_ARunningSessionIsGivenWhatItsHomeDirectoryLacks(t *testing.T) {
 			}
 			writeFile(t, in(name), "old")
 		}
-		r.Restart(t)
-		r.Run(t, prepare)
+		r.RestartWorker(t)
+		r.RunCode(t, prepare)
 	}
 }
 
@@ -138,7 +138,7 @@ func TestShown_AWorkTreeNextToLoginsOfAnAgent(t *testing.T) {
 	project := m.work
 	m.work = tree
 	r := openSession(t, m, newSandbox(m))
-	r.Run(t, atHomeCode)
+	r.RunCode(t, atHomeCode)
 	for range 2 {
 		m.runSteps(t, r, []turnStep{
 			{"its files", "true", "print(readable('.cursor/worktrees/p/x/README'), puts('.cursor/worktrees/p/x/new'))", "open: read me written"},
@@ -153,7 +153,7 @@ func TestShown_AWorkTreeNextToLoginsOfAnAgent(t *testing.T) {
 		t.Error("the branch is not in the repository")
 	}
 	for code, want := range map[string]string{"open(os.path.abspath('.cursor/mcp.json'))": "the sandbox hides " + m.home + "/.cursor", "open(os.path.abspath('.cursor/worktrees/p/x/typo'))": ""} {
-		if said := r.Run(t, code).Script(); strings.Contains(said, "the sandbox hides") != (want != "") || !strings.Contains(said, want) {
+		if said := r.RunCode(t, code).Transcript(); strings.Contains(said, "the sandbox hides") != (want != "") || !strings.Contains(said, want) {
 			t.Errorf("%s: got %s", code, said)
 		}
 	}
@@ -167,7 +167,7 @@ func TestShown_WhatTheSessionHasInThePlaceLeadsNowhere(t *testing.T) {
 		writeFile(t, filepath.Join(m.home, name), "old")
 	}
 	r := openSession(t, m, newSandbox(m))
-	r.Run(t, changeCode+`
+	r.RunCode(t, changeCode+`
 import os
 os.chdir(os.environ['HOME'] + '/.config')
 os.symlink(os.environ['HOME'] + '/project', 'linked')
@@ -191,7 +191,7 @@ func TestShown_SomePlacesAreNeverShown(t *testing.T) {
 	m := newMachine(t)
 	writeFile(t, filepath.Join(m.home, ".local/share/tool/x"), "old")
 	r := openSession(t, m, newSandbox(m))
-	r.Run(t, changeCode+"import os; os.symlink(os.environ['HOME'] + '/.local/share/tool', 'link')")
+	r.RunCode(t, changeCode+"import os; os.symlink(os.environ['HOME'] + '/.local/share/tool', 'link')")
 	for path, want := range map[string]string{
 		m.home: "is the home directory", filepath.Dir(m.home): "holds the home directory", "/": "is the whole machine",
 		filepath.Join(m.home, ".ssh"): "is hidden from sessions", filepath.Join(m.home, ".ssh/id_ed25519"): "is hidden from sessions", filepath.Join(m.home, ".netrc"): "is hidden from sessions",
@@ -232,13 +232,13 @@ func TestShown_WhatWasGivenIsRefreshed(t *testing.T) {
 		t.Helper()
 		wantOutput(t, r, all, "["+strings.Repeat("'open: "+what+"', ", 3)+"'open: "+what+"']")
 	}
-	r.Run(t, changeCode)
+	r.RunCode(t, changeCode)
 	sees("old")
 	for _, text := range []string{"new", "newer"} {
 		m.outsideDoes(t, m.home, "for p in .notes "+quoteShell(elsewhere)+" "+quoteShell(first)+"; do printf "+text+" > \"$p.n\" && mv \"$p.n\" \"$p\"; done; mkdir .d && printf "+text+" > .d/x && mv .data .old-"+text+" && mv .d .data")
 		sees(text)
-		r.Restart(t)
-		r.Run(t, changeCode)
+		r.RestartWorker(t)
+		r.RunCode(t, changeCode)
 		sees(text)
 	}
 	m.outsideDoes(t, m.home, "mkdir .cache/uv") // a name of the lists: all places are looked at
@@ -285,7 +285,7 @@ func TestShown_WhatIsMissedIsToldOnceWithACommand(t *testing.T) {
 		{"open('" + in(".bashrc") + "', 'a')", ""}, // to see it would not help
 	} {
 		got := ""
-		for _, e := range r.Run(t, c.code).Events {
+		for _, e := range r.RunCode(t, c.code).Events {
 			if n, ok := e.Body.(timeline.Notice); ok {
 				got += n.Message
 			}

@@ -14,13 +14,13 @@ import (
 )
 
 // openProgram openProgram a session in a directory of the home directory, with a Python of its own.
-func (m *machine) openProgram(t *testing.T, dir, program string, box *workers.Sandbox) *drive.REPL {
+func (m *machine) openProgram(t *testing.T, dir, program string, box *workers.Sandbox) *drive.TestSession {
 	t.Helper()
 	spec := python.Spec(python.Options{Path: program})
 	spec.Dir, spec.Sandbox = filepath.Join(m.home, dir), box
-	r := drive.LaunchIn(t, &supervisor.Options{Dir: m.sessions, Env: m.env, GrantHint: newHint}, spec)
+	r := drive.LaunchSessionWith(t, &supervisor.Options{Dir: m.sessions, Env: m.env, GrantHint: newHint}, spec)
 	r.WaitUntilReady(t)
-	r.Run(t, atHomeCode)
+	r.RunCode(t, atHomeCode)
 	return r
 }
 
@@ -29,10 +29,10 @@ func newSandboxAt(level workers.SandboxLevel) *workers.Sandbox {
 }
 
 // wantNoSecret fails if a session can read the secret at a path below the home directory.
-func wantNoSecret(t *testing.T, r *drive.REPL, paths ...string) {
+func wantNoSecret(t *testing.T, r *drive.TestSession, paths ...string) {
 	t.Helper()
 	for _, path := range paths {
-		said := r.Run(t, "print(readable("+quoteShell(path)+"))").Text(timeline.Stdout, timeline.Stderr)
+		said := r.RunCode(t, "print(readable("+quoteShell(path)+"))").OutputText(timeline.Stdout, timeline.Stderr)
 		if said == "" || strings.Contains(said, secret) {
 			t.Errorf("%s: got %q, want nothing of it", path, said)
 		}
@@ -61,7 +61,7 @@ func TestTrust_SettingsAreReadThroughNoLinkOfASession(t *testing.T) {
 			m.outsideDoes(t, m.home, "rm -f .Rprofile .config/git/config && mkdir -p .keys/below dotfiles other && "+c.outside)
 			r := m.openProgram(t, "dotfiles", interpreter, newSandboxAt(workers.Workspace))
 			wantOutput(t, r, "import shutil; H = os.environ['HOME']; print(readable("+quoteShell(c.path)+"))", c.before)
-			r.Run(t, c.inside)
+			r.RunCode(t, c.inside)
 			wantNoSecret(t, r, c.path)
 			resetSession(t, r)
 			wantNoSecret(t, r, c.path)
@@ -124,7 +124,7 @@ func TestTrust_WhatAnEarlierSessionMadeShowsALaterOneNothing(t *testing.T) {
 			}
 			program := filepath.Join(m.work, ".venv/bin/python")
 			r := m.openProgram(t, "project", program, newSandboxAt(workers.Workspace))
-			r.Run(t, "H = os.environ['HOME']")
+			r.RunCode(t, "H = os.environ['HOME']")
 			wantOutput(t, r, c.inside+"; print('done')", "done")
 			wantNoSecret(t, m.openProgram(t, "project", program, newSandboxAt(workers.ReadOnly)), c.path...)
 			wantNoSecret(t, m.openProgram(t, "project/below", program, newSandboxAt(workers.Workspace)), c.path...)

@@ -37,27 +37,27 @@ before = mounts()
 `
 
 // runSteps runs the steps one after the other.
-func (m *machine) runSteps(t *testing.T, r *drive.REPL, steps []turnStep) {
+func (m *machine) runSteps(t *testing.T, r *drive.TestSession, steps []turnStep) {
 	t.Helper()
 	for _, s := range steps {
 		t.Run(s.what, func(t *testing.T) {
 			m.outsideDoes(t, m.home, s.outside)
-			res := r.Run(t, s.code)
-			if said := res.Text(timeline.Stdout, timeline.Stderr); strings.TrimSpace(said) != s.want || strings.Contains(said, secret) {
-				t.Errorf("got %q, want %q; all of it: %s", said, s.want, res.Script())
+			res := r.RunCode(t, s.code)
+			if said := res.OutputText(timeline.Stdout, timeline.Stderr); strings.TrimSpace(said) != s.want || strings.Contains(said, secret) {
+				t.Errorf("got %q, want %q; all of it: %s", said, s.want, res.Transcript())
 			}
 		})
 	}
 }
 
 // resetSession resets a session, and defines what its code needs.
-func resetSession(t *testing.T, r *drive.REPL) {
+func resetSession(t *testing.T, r *drive.TestSession) {
 	t.Helper()
 	if err := r.Reset(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	r.WaitUntilReady(t)
-	r.Run(t, atHomeCode)
+	r.RunCode(t, atHomeCode)
 }
 
 const goneOutput = "held: [Errno 2] No such file or directory: "
@@ -71,7 +71,7 @@ func TestTurn_ShowsWhatProgramsOutsideHaveReplaced(t *testing.T) {
 		writeFile(t, filepath.Join(m.home, name), text)
 	}
 	r := openSession(t, m, newSandbox(m))
-	r.Run(t, atHomeCode+"held = open('note.txt')")
+	r.RunCode(t, atHomeCode+"held = open('note.txt')")
 	m.runSteps(t, r, []turnStep{
 		{"nothing yet", "true", "print(readable('note.txt'))", "open: a note"},
 		{"a file by a rename", "echo new > n && mv n note.txt", "print(readable('note.txt'), held.read())", "open: new\n a note"},
@@ -110,7 +110,7 @@ func TestTurn_ADirectoryElsewhereIsNeverTheMachines(t *testing.T) {
 	writeFile(t, filepath.Join(m.outside, "share/unlisted"), secret)
 	m.env = append(m.env, "XDG_CONFIG_HOME="+m.outside+"/conf", "XDG_DATA_HOME="+m.outside+"/share")
 	r := openSession(t, m, newSandbox(m))
-	r.Run(t, atHomeCode+"os.chdir("+strconv.Quote(m.outside)+"); own = puts('share/own')")
+	r.RunCode(t, atHomeCode+"os.chdir("+strconv.Quote(m.outside)+"); own = puts('share/own')")
 	m.runSteps(t, r, []turnStep{
 		{"it is missing", "true", "print(own, os.path.exists('conf'), os.listdir('share'), os.path.exists('file'))", "written False ['own'] True"},
 		{"it comes", "cd ../outside && mkdir -p conf/new && echo \"$SECRET\" > conf/new/token", "print('Permission denied' in readable('conf/new/token'))", "True"},
@@ -125,11 +125,11 @@ func TestTurn_ShowsTheOldThingToTheEnd(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	r := openSession(t, m, newSandbox(m))
-	r.Run(t, atHomeCode)
-	turn := r.Begin(t, "print('began', flush=True)\nwhile not os.path.exists('project/go'): pass\nprint(readable('note.txt'))")
-	r.Until(t, "the turn to begin", drive.Prints("began"))
+	r.RunCode(t, atHomeCode)
+	turn := r.StartTurn(t, "print('began', flush=True)\nwhile not os.path.exists('project/go'): pass\nprint(readable('note.txt'))")
+	r.WaitEvent(t, "the turn to begin", drive.IsText("began"))
 	m.outsideDoes(t, m.home, `printf '%s' "$SECRET" > n && mv n note.txt && mv .ssh note && touch project/go`)
-	if said := r.Finish(t, turn).Text(timeline.Stdout, timeline.Stderr); said != "open: a note\n" {
+	if said := r.FinishTurn(t, turn).OutputText(timeline.Stdout, timeline.Stderr); said != "open: a note\n" {
 		t.Errorf("got %q", said)
 	}
 }
@@ -139,7 +139,7 @@ func TestTurn_WritesSettingsAgain(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	r := openSession(t, m, newSandbox(m))
-	r.Run(t, atHomeCode)
+	r.RunCode(t, atHomeCode)
 	pip := ".config/pip/pip.conf"
 	m.runSteps(t, r, []turnStep{
 		{"git's", "git config --global user.name Ada && git config --global credential.helper \"!echo $SECRET\"", "print(git('user.name'), git('credential.helper'))", "Ada"},
@@ -167,7 +167,7 @@ func TestTurn_CopiesTheDirectoryThatIsThereNow(t *testing.T) {
 	m := newMachine(t)
 	confined.RequireLayers(t, m.base)
 	r := openSession(t, m, newSandbox(m))
-	r.Run(t, atHomeCode+"print(puts('.cache/ruff/before'))")
+	r.RunCode(t, atHomeCode+"print(puts('.cache/ruff/before'))")
 	m.runSteps(t, r, []turnStep{
 		{"a directory that was replaced", "mv .cache/ruff old && mkdir .cache/ruff && echo new > .cache/ruff/fresh", "print(readable('.cache/ruff/fresh'), readable('.cache/ruff/before'), os.path.exists('.cache/ruff/existing'))", "open: new\n open: from inside False"},
 		{"is written as a copy", "true", "print(puts('.cache/ruff/mine'), puts('.cache/ruff/fresh'), readable('.cache/ruff/fresh'))", "written written open: from inside"},
@@ -195,7 +195,7 @@ func TestTurn_AResetFindsLinksAndWhatASessionLeft(t *testing.T) {
 	writeFile(t, filepath.Join(m.home, ".config/git/ignore"), "*.o")
 	m.outsideDoes(t, m.home, "ln -s ../dotfiles .config/matplotlib")
 	r := openSession(t, m, newSandbox(m))
-	r.Run(t, atHomeCode)
+	r.RunCode(t, atHomeCode)
 	for i := range 2 {
 		wantOutput(t, r, "print(readable('.config/matplotlib/matplotlibrc'), readable('.config/pip/pip.conf'))", "open: rc open: [global]")
 		if i == 0 {
@@ -221,7 +221,7 @@ func TestTurn_WhatIsHiddenInADirectoryStaysHidden(t *testing.T) {
 	box := newSandbox(m)
 	box.Hidden = append(box.Hidden, filepath.Join(m.home, "papers/private.txt"), filepath.Join(m.home, "papers/later.txt"), filepath.Join(m.outside, "keys"), filepath.Join(m.outside, "later"))
 	r := openSession(t, m, box)
-	r.Run(t, atHomeCode)
+	r.RunCode(t, atHomeCode)
 	none := "print('open' in readable('papers/private.txt'), 'open' in readable('papers/later.txt'))"
 	m.runSteps(t, r, []turnStep{
 		{"at first", "true", "print(readable('papers/open.txt'), readable('papers/deep/x'))", "open: open open: deep"},
@@ -263,7 +263,7 @@ func TestTurn_ShowsWhatTheInterpreterNames(t *testing.T) {
 	m.env = append(m.env, "PYTHONPATH="+m.home+"/.src/named:"+m.work+"/linked", "PYTHONUSERBASE=", "PATH="+m.work+"/.venv/bin:/usr/local/bin:/usr/bin:/bin")
 	m.outsideDoes(t, m.work, "ln -s ../.src/unnamed linked")
 	r := openSession(t, m, newSandbox(m))
-	r.Run(t, atHomeCode)
+	r.RunCode(t, atHomeCode)
 	shown := "print([n for n in ('named', 'edited', 'listed', 'mapped', 'single', 'first', 'later', 'mine', 'mine2', 'mine3', 'unnamed') if os.path.exists('.src/' + n + '/code.py')])"
 	wantOutput(t, r, shown, "['named', 'edited', 'listed', 'mapped', 'single', 'first']")
 	wantOutput(t, r, "print(os.path.exists('.ssh'), os.listdir('.config'), puts('.src/named/code.py'))", "False [] Read-only file system")
@@ -288,7 +288,7 @@ func TestTurn_ShowsWhatIsListedBehindLinks(t *testing.T) {
 	}
 	m.outsideDoes(t, m.home, "rm -rf .local/share && ln -s "+quoteShell(m.outside)+"/hf .cache/huggingface && mkdir -p .local && ln -s "+quoteShell(m.outside)+"/share .local/share && ln -s ../dotfiles/pip .config/pip")
 	r := openSession(t, m, newSandbox(m))
-	r.Run(t, atHomeCode+`
+	r.RunCode(t, atHomeCode+`
 outside = os.path.dirname(os.getcwd()) + '/outside/'
 def sees(*names): return [readable(n)[:15] for n in names]
 `)
@@ -323,10 +323,10 @@ func TestTurn_CopiesDoNotMeet(t *testing.T) {
 	m.env = append(m.env, "XDG_DATA_HOME="+filepath.Join(m.outside, long, long, "share"))
 	writeFile(t, filepath.Join(m.outside, long, long, "share/fonts/x"), "")
 	r := openSession(t, m, box)
-	r.Run(t, atHomeCode+"os.chdir("+quoteShell(m.outside)+")\n")
+	r.RunCode(t, atHomeCode+"os.chdir("+quoteShell(m.outside)+")\n")
 	wantOutput(t, r, "print(puts('d/go-x/mine'), os.listdir('d/go/x'), puts('d/go/x/file'), readable('d/go-x/file'))", "written ['file'] written open: d/go-x")
 	wantOutput(t, r, "import glob; print(readable(glob.glob('d*/d*/go/file')[0])[-8:])", "ddddd/go")
-	r.Run(t, "os.chdir(os.environ['HOME'])")
+	r.RunCode(t, "os.chdir(os.environ['HOME'])")
 	wantOutput(t, r, "print('conda/envs' in readable('conda/envs/e/conda-meta/state'), 'conda-envs' in readable('conda-envs-e/conda-meta/state'))", "True True")
 	wantOutput(t, r, "print('secret' in readable(glob.glob('conda/envs/ddd*/etc/conda/activate.d/env_vars.sh')[0]))", "False")
 }
@@ -339,7 +339,7 @@ func TestTurn_StartsWhereAFileOfAToolIsALink(t *testing.T) {
 	m.outsideDoes(t, m.home, `mkdir -p .virtualenvs/x/bin dotfiles .conda/envs/e && printf 'export GITHUB_TOKEN=%s\nexport PLAIN=1\n' "$SECRET" > dotfiles/pa && ln -s ../dotfiles/pa .virtualenvs/postactivate
 printf 'index-url = https://me:%s@example.org/\n' "$SECRET" > .condarc && ln -s ../../../.condarc .conda/envs/e/pip.conf && printf 'index-url = https://me:%s@example.org/\n' "$SECRET" > project/pip.conf && ln -s ../../project/pip.conf .virtualenvs/x/pip.conf`)
 	r := openSession(t, m, newSandbox(m))
-	r.Run(t, atHomeCode)
+	r.RunCode(t, atHomeCode)
 	wantOutput(t, r, "print(readable('.virtualenvs/postactivate'), readable('dotfiles/pa'), readable('.conda/envs/e/pip.conf'))", "open: export PLAIN=1\n\n open: export PLAIN=1\n\n open: index-url = https://example.org/")
 	for i, made := range []string{"os.symlink('/etc/hosts', p)", "os.mkdir(p)", "open(p, 'w').close()"} {
 		name := fmt.Sprintf(".virtualenvs/made%d", i)
@@ -358,7 +358,7 @@ func TestTurn_LooksAtTheRepositoriesOfAGrant(t *testing.T) {
 	other := filepath.Join(m.outside, "other")
 	m.outsideDoes(t, m.outside, "git init -q other/lib && mkdir other/lib/tools && touch other/lib/tools/a other/lib/tools/b other/lib/tools/c")
 	r := openSession(t, m, newSandbox(m))
-	r.Run(t, writeCode)
+	r.RunCode(t, writeCode)
 	if err := r.Session.Allow(t.Context(), session.Grant{Write: other}); err != nil {
 		t.Fatal(err)
 	}
@@ -369,7 +369,7 @@ func TestTurn_LooksAtTheRepositoriesOfAGrant(t *testing.T) {
 	wantOutput(t, r, puts("a"), "Read-only file system")
 	wantOutput(t, r, puts("b"), "written")
 	resetSession(t, r)
-	r.Run(t, writeCode)
+	r.RunCode(t, writeCode)
 	wantOutput(t, r, puts("a"), "Read-only file system")
 	m.outsideDoes(t, lib, "git config core.editor tools/b")
 	wantOutput(t, r, puts("b"), "Read-only file system")
@@ -384,18 +384,18 @@ func TestTurn_WhatIsWrittenStaysAndIsTold(t *testing.T) {
 	writeFile(t, filepath.Join(given, "file"), "old")
 	writeFile(t, filepath.Join(m.home, "data/read"), "old")
 	r := openSession(t, m, newSandbox(m))
-	r.Run(t, atHomeCode)
+	r.RunCode(t, atHomeCode)
 	if err := r.Session.Allow(t.Context(), session.Grant{Write: given}); err != nil {
 		t.Fatal(err)
 	}
 	m.outsideDoes(t, m.home, "mv data was && mkdir -p data/out && echo new > data/read && mv project p && cp -r p project")
 	for i, want := range []int{1, 0} {
-		res := r.Run(t, "print(puts('data/out/file'), readable('data/read'), puts('project/file'))")
-		if got := res.Text(timeline.Stdout, timeline.Stderr); got != "written open: old written\n" {
+		res := r.RunCode(t, "print(puts('data/out/file'), readable('data/read'), puts('project/file'))")
+		if got := res.OutputText(timeline.Stdout, timeline.Stderr); got != "written open: old written\n" {
 			t.Errorf("turn %d: got %q", i, got)
 		}
 		for _, path := range []string{"data", "data/out", "project"} {
-			if got := strings.Count(res.Script(), filepath.Join(m.home, path)+" was replaced outside: this session"); got != want {
+			if got := strings.Count(res.Transcript(), filepath.Join(m.home, path)+" was replaced outside: this session"); got != want {
 				t.Errorf("turn %d says %d times that %s was replaced, want %d", i, got, path, want)
 			}
 		}
@@ -415,12 +415,12 @@ func TestTurn_AnotherSessionAndAGrantOfWhatIsShown(t *testing.T) {
 		writeFile(t, filepath.Join(m.home, name), "old")
 	}
 	r := openSession(t, m, newSandbox(m))
-	r.Run(t, atHomeCode)
+	r.RunCode(t, atHomeCode)
 	spec := python.Spec(python.Options{Path: interpreter})
 	spec.Dir, spec.Sandbox = filepath.Join(m.home, "other"), &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone}
-	another := drive.LaunchIn(t, &supervisor.Options{Dir: m.sessions, Env: m.env, GrantHint: newHint}, spec)
+	another := drive.LaunchSessionWith(t, &supervisor.Options{Dir: m.sessions, Env: m.env, GrantHint: newHint}, spec)
 	another.WaitUntilReady(t)
-	another.Run(t, atHomeCode)
+	another.RunCode(t, atHomeCode)
 	wantOutput(t, another, "puts('other/n'); os.rename('other/n', 'other/file')\ntry: os.rename('other', 'else')\nexcept OSError as e: print(e.strerror)", "Read-only file system")
 	m.runSteps(t, r, []turnStep{
 		{"a file of another session", "true", "print(readable('other/file'))", "open: from inside"},
@@ -447,7 +447,7 @@ func TestTurn_FollowsNoLinkOfTheSession(t *testing.T) {
 	m := newMachine(t)
 	m.outsideDoes(t, m.home, "rm -rf .config/git .config/pip .local/share")
 	r := openSession(t, m, newSandbox(m))
-	r.Run(t, atHomeCode+"os.symlink('../project', '.config/git'); os.symlink('../project/.git', '.config/pip'); os.symlink('../../project', '.local/share'); os.mkdir('project/fonts'); open('project/fonts/mine', 'w').close()")
+	r.RunCode(t, atHomeCode+"os.symlink('../project', '.config/git'); os.symlink('../project/.git', '.config/pip'); os.symlink('../../project', '.local/share'); os.mkdir('project/fonts'); open('project/fonts/mine', 'w').close()")
 	m.runSteps(t, r, []turnStep{
 		{"listed names", "mkdir -p .config/git .config/pip .local/share/fonts && echo '*.o' > .config/git/ignore && printf '[global]\\n' > .config/pip/pip.conf && echo x > .local/share/fonts/x", "print(sorted(os.listdir('.config')), os.listdir('project/fonts'), mounts() - before)", "['git', 'pip'] ['mine'] 0"},
 		{"and what was made", "ls project/ignore project/.git/pip.conf project/fonts/x 2> /dev/null && exit 1 || true", "print(os.readlink('.config/git'))", "../project"},
@@ -472,7 +472,7 @@ func TestTurn_ShowsCachesWhereThereAreNoLayers(t *testing.T) {
 		t.Cleanup(func() { _ = unix.Unmount(m.sessions, unix.MNT_DETACH) })
 	}
 	r := openSession(t, m, newSandbox(m))
-	r.Run(t, atHomeCode)
+	r.RunCode(t, atHomeCode)
 	m.runSteps(t, r, []turnStep{
 		{"at first", "true", "print(readable('.cache/ruff/existing'), puts('.cache/ruff/existing'))", "open: cached  Read-only file system"},
 		{"one that was replaced", "mv .cache/ruff old && mkdir .cache/ruff && echo new > .cache/ruff/fresh", "print(readable('.cache/ruff/fresh'), puts('.cache/ruff/fresh'))", "open: new\n Read-only file system"},
@@ -489,9 +489,9 @@ func TestTurn_CopiesWithinABoundOfTheDisk(t *testing.T) {
 	confined.RequireLayers(t, m.base)
 	spec := python.Spec(python.Options{Path: interpreter})
 	spec.Dir, spec.Sandbox, spec.Limits.Disk = m.work, newSandbox(m), 32<<20
-	r := drive.LaunchIn(t, &supervisor.Options{Dir: m.sessions, Env: m.env, GrantHint: newHint}, spec)
+	r := drive.LaunchSessionWith(t, &supervisor.Options{Dir: m.sessions, Env: m.env, GrantHint: newHint}, spec)
 	r.WaitUntilReady(t)
-	r.Run(t, atHomeCode+"print(puts('.cache/ruff/before'))")
+	r.RunCode(t, atHomeCode+"print(puts('.cache/ruff/before'))")
 	m.runSteps(t, r, []turnStep{
 		{"a directory that was replaced", "mv .cache/ruff old && mkdir .cache/ruff && echo new > .cache/ruff/fresh", "print(readable('.cache/ruff/fresh'), readable('.cache/ruff/before'), puts('.cache/ruff/fresh'))", "open: new\n open: from inside written"},
 		{"a directory that comes", "mkdir -p .cargo/bin && echo x > .cargo/bin/x", "print(readable('.cargo/bin/x'), puts('.cargo/bin/y'), puts('.cargo/own'))", "open: x\n written written"},
@@ -509,7 +509,7 @@ func TestTurn_AStormOfChangesIsNoDoor(t *testing.T) {
 	m := newMachine(t)
 	writeFile(t, filepath.Join(m.home, "data/file"), "x")
 	r := openSession(t, m, newSandbox(m))
-	r.Run(t, atHomeCode+`
+	r.RunCode(t, atHomeCode+`
 import threading, shutil
 stop, seen = False, set()
 def change():
@@ -539,7 +539,7 @@ if test `+fmt.Sprint(i%2)+` = 0; then
 else
   rm -rf note.txt; ln -s .ssh note.txt
 fi`)
-		r.Run(t, "None")
+		r.RunCode(t, "None")
 	}
 	wantOutput(t, r, "stop = True\nfor t in threads: t.join()\nprint(seen)", "set()")
 	for _, name := range []string{"ignore", "pip.conf", "fonts", "share"} {
@@ -607,9 +607,9 @@ func TestTurn_AnyHomeDirectory(t *testing.T) {
 			}
 			spec := python.Spec(python.Options{Path: interpreter})
 			spec.Dir, spec.Sandbox = filepath.Join(m.base, c.dir), &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone}
-			r := drive.LaunchIn(t, &supervisor.Options{Dir: m.sessions, Env: m.env, GrantHint: newHint}, spec)
+			r := drive.LaunchSessionWith(t, &supervisor.Options{Dir: m.sessions, Env: m.env, GrantHint: newHint}, spec)
 			r.WaitUntilReady(t)
-			r.Run(t, tryToReadCode+"import os")
+			r.RunCode(t, tryToReadCode+"import os")
 			look := "print([n for d in (os.environ['HOME'], os.path.realpath(os.environ['HOME'])) for n in ('.ssh/key', '.config/tool/token', '.token', '.token2', '.other') if 'open' in readable(d + '/' + n)])"
 			for range 2 {
 				m.outsideDoes(t, m.base, "H="+quoteShell(home)+"; "+keys)
@@ -620,7 +620,7 @@ func TestTurn_AnyHomeDirectory(t *testing.T) {
 					t.Fatal(err)
 				}
 				r.WaitUntilReady(t)
-				r.Run(t, tryToReadCode+"import os")
+				r.RunCode(t, tryToReadCode+"import os")
 				c.after = "true"
 			}
 		})
@@ -635,11 +635,11 @@ func TestTurn_ManyNames(t *testing.T) {
 		writeFile(t, filepath.Join(m.home, fmt.Sprintf("n%04d", i)), "old")
 	}
 	r := openSession(t, m, newSandbox(m))
-	r.Run(t, atHomeCode+"count = lambda what: sum(readable(n) == 'open: ' + what for n in os.listdir() if n[0] == 'n' and n[1:].isdigit())")
+	r.RunCode(t, atHomeCode+"count = lambda what: sum(readable(n) == 'open: ' + what for n in os.listdir() if n[0] == 'n' and n[1:].isdigit())")
 	wantOutput(t, r, "n = count('old'); print(900 < n <= 1000)", "True")
 	m.outsideDoes(t, m.home, "for n in n0*; do echo new > x && mv x $n; done")
 	for range 11 { // a hundred at a time
-		r.Run(t, "None")
+		r.RunCode(t, "None")
 	}
 	wantOutput(t, r, "print(n - count('new\\n'))", "0")
 }

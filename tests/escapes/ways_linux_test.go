@@ -14,13 +14,13 @@ import (
 type changeAttempt struct{ what, outside, inside, path string }
 
 // wantDenied wants each change held, and its path as it was.
-func wantDenied(t *testing.T, m *machine, r *drive.REPL, changes []changeAttempt) {
+func wantDenied(t *testing.T, m *machine, r *drive.TestSession, changes []changeAttempt) {
 	for _, c := range changes {
 		t.Run(c.what, func(t *testing.T) {
 			m.outsideDoes(t, m.work, c.outside)
 			before, _ := os.Stat(filepath.Join(m.work, c.path))
 			code := "top = " + quoteShell(m.work) + "; os.chdir(top); print(changes(" + quoteShell(c.inside) + ")); os.chdir(top)"
-			if said := r.Run(t, code).Text(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "held: ") {
+			if said := r.RunCode(t, code).OutputText(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "held: ") {
 				t.Errorf("got %q, want it held", said)
 			}
 			after, _ := os.Stat(filepath.Join(m.work, c.path))
@@ -37,7 +37,7 @@ func TestGuard_HasNoWayAroundIt(t *testing.T) {
 	m := newMachine(t)
 	m.outsideDoes(t, m.work, "mkdir elsewhere && ln -s elsewhere .claude && ln -s nowhere .envrc && ln -s .zed .idea && ln -s .idea .zed")
 	r := openSession(t, m, newSandbox(m))
-	r.Run(t, tryToChangeCode+"os.makedirs('.git/modules/ahead')")
+	r.RunCode(t, tryToChangeCode+"os.makedirs('.git/modules/ahead')")
 	wantDenied(t, m, r, []changeAttempt{
 		{"a protected link to a directory", "true", "puts('elsewhere/settings.json')", "elsewhere/settings.json"},
 		{"that directory, made again", "mv elsewhere x && mkdir elsewhere && rm -r x", "puts('elsewhere/settings.json')", "elsewhere/settings.json"},
@@ -87,7 +87,7 @@ func TestGuard_HasNoWayAroundIt(t *testing.T) {
 		{"a program behind an option", "git -C vendor/lib config filter.d.clean 'sh --rcfile=./tools/d'", "puts('vendor/lib/tools/d')", "vendor/lib/tools/d"},
 		{"a program that is not there yet", "git -C vendor/lib config core.fsmonitor ./tools/e", "puts('vendor/lib/tools/e')", "vendor/lib/tools/e"},
 	})
-	if said := r.Run(t, "print(changes("+quoteShell("puts('vendor/lib/tools/other'); puts('made/deep/file'); puts('made/gh/.github/workflows/x.yml')")+"))").Text(timeline.Stdout, timeline.Stderr); said != "open\n" {
+	if said := r.RunCode(t, "print(changes("+quoteShell("puts('vendor/lib/tools/other'); puts('made/deep/file'); puts('made/gh/.github/workflows/x.yml')")+"))").OutputText(timeline.Stdout, timeline.Stderr); said != "open\n" {
 		t.Errorf("next to them: got %q", said)
 	}
 }
@@ -111,8 +111,8 @@ func TestGuard_ReadsGitsSettingsWhereVariablesSayTheyAre(t *testing.T) {
 				m.env = append(m.env, strings.Replace(entry, "@", m.home, 1))
 			}
 			r := openSession(t, m, newSandbox(m))
-			r.Run(t, tryToChangeCode)
-			if said := r.Run(t, "print(changes(\"puts('tools/g')\"))").Text(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "held: ") {
+			r.RunCode(t, tryToChangeCode)
+			if said := r.RunCode(t, "print(changes(\"puts('tools/g')\"))").OutputText(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "held: ") {
 				t.Errorf("got %q, want it held", said)
 			}
 		})

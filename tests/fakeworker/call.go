@@ -9,38 +9,38 @@ import (
 	"github.com/turnstone-repl/turnstone/ipc"
 )
 
-// call calls a function of the host with its argument as text, and prints the result.
-func call(w *worker, t *turn, argument string) *ipc.RuntimeError {
+// runCall calls a function of the host with its argument as text, and prints the result.
+func runCall(w *fakeWorker, t *workerTurn, argument string) *ipc.RuntimeError {
 	name, text, _ := strings.Cut(argument, " ")
-	v, failed, err := w.await(t, name, map[string]any{"text": text})
+	v, failed, err := w.callAndWait(t, name, map[string]any{"text": text})
 	if failed == nil && err == nil && v != nil {
-		w.print(ipc.Stdout, fmt.Sprintf("%v\n", v))
+		w.printText(ipc.Stdout, fmt.Sprintf("%v\n", v))
 	}
 	if failed != nil {
 		return failed
 	}
-	return fail(0, err)
+	return turnError(0, err)
 }
 
-// callGroup calls a function of a group, which it opens first if it is not there.
-func callGroup(w *worker, t *turn, argument string) *ipc.RuntimeError {
+// runCallGroup calls a function of a group, which it opens first if it is not there.
+func runCallGroup(w *fakeWorker, t *workerTurn, argument string) *ipc.RuntimeError {
 	group, member, _ := strings.Cut(argument, " ")
 	w.mu.Lock()
 	known := slices.Contains(w.groups, group)
 	w.mu.Unlock()
 	if !known {
-		if _, failed, err := w.await(t, "_open", map[string]any{"group": group}); failed != nil || err != nil {
+		if _, failed, err := w.callAndWait(t, "_open", map[string]any{"group": group}); failed != nil || err != nil {
 			if failed != nil {
 				return failed
 			}
-			return fail(0, err)
+			return turnError(0, err)
 		}
 	}
-	return call(w, t, group+"."+member)
+	return runCall(w, t, group+"."+member)
 }
 
-// offered takes note of the groups of a list of functions.
-func (w *worker) offered(m ipc.Functions) {
+// addFunctions takes note of the groups of a list of functions.
+func (w *fakeWorker) addFunctions(m ipc.Functions) {
 	v, _ := ipc.DecodeValue(m.List)
 	list, _ := v.([]any)
 	w.mu.Lock()
@@ -54,8 +54,8 @@ func (w *worker) offered(m ipc.Functions) {
 	}
 }
 
-// await calls a function and waits for its result, which is nil if an interrupt ended that.
-func (w *worker) await(t *turn, name string, arguments map[string]any) (value any, failed *ipc.RuntimeError, err error) {
+// callAndWait calls a function and waits for its result, which is nil if an interrupt ended that.
+func (w *fakeWorker) callAndWait(t *workerTurn, name string, arguments map[string]any) (value any, failed *ipc.RuntimeError, err error) {
 	w.mu.Lock()
 	w.calls++
 	id, results := w.calls, make(chan ipc.CallResult, 1<<10)
@@ -73,7 +73,7 @@ func (w *worker) await(t *turn, name string, arguments map[string]any) (value an
 	if err != nil {
 		return nil, nil, err
 	}
-	w.send(ipc.Call{ID: id, Turn: t.id, Name: name, Args: args})
+	w.sendFrame(ipc.Call{ID: id, Turn: t.id, Name: name, Args: args})
 	var document []byte
 	for {
 		select {
@@ -88,32 +88,32 @@ func (w *worker) await(t *turn, name string, arguments map[string]any) (value an
 			}
 			return v, nil, err
 		case <-t.stop:
-			w.send(ipc.CallCancel{ID: id})
+			w.sendFrame(ipc.CallCancel{ID: id})
 			return nil, nil, nil
 		}
 	}
 }
 
-// rawCall sends calls as they are, and waits for no result.
-func rawCall(w *worker, t *turn, argument string) *ipc.RuntimeError {
+// runRawCall sends calls as they are, and waits for no result.
+func runRawCall(w *fakeWorker, t *workerTurn, argument string) *ipc.RuntimeError {
 	number, name, _ := strings.Cut(argument, " ")
 	id, err := strconv.ParseUint(number, 10, 64)
 	if err == nil {
-		w.send(ipc.Call{ID: id, Turn: t.id, Name: name, Args: []byte{0x80}})
+		w.sendFrame(ipc.Call{ID: id, Turn: t.id, Name: name, Args: []byte{0x80}})
 	}
-	return fail(0, err)
+	return turnError(0, err)
 }
 
-func cancelCall(w *worker, _ *turn, argument string) *ipc.RuntimeError {
+func runCancelCall(w *fakeWorker, _ *workerTurn, argument string) *ipc.RuntimeError {
 	id, err := strconv.ParseUint(argument, 10, 64)
 	if err == nil {
-		w.send(ipc.CallCancel{ID: id})
+		w.sendFrame(ipc.CallCancel{ID: id})
 	}
-	return fail(0, err)
+	return turnError(0, err)
 }
 
-// result gives a result to its call, or drops it.
-func (w *worker) result(m ipc.CallResult) {
+// deliverResult gives a result to its call, or drops it.
+func (w *fakeWorker) deliverResult(m ipc.CallResult) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if results := w.results[m.ID]; results != nil {

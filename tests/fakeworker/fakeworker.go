@@ -3,14 +3,14 @@
 // scripts, one command a line. It makes mistakes on command.
 //
 //	func TestMain(m *testing.M) {
-//		if fakeworker.Requested() {
+//		if fakeworker.IsRequested() {
 //			fakeworker.Main()
 //		}
 //		os.Exit(m.Run())
 //	}
 //
 //	self, _ := os.Executable()
-//	spec := fakeworker.Spec(self, nil)
+//	spec := fakeworker.NewSpec(self, nil)
 //
 // # Commands
 //
@@ -98,20 +98,20 @@ type Options struct {
 	//	leak          lets child processes inherit the channel
 	Start string
 
-	NoFence bool              // text comes in frames, and no frame has a mark; always so on Windows
-	NoQuery bool              // no queries
-	NoCalls bool              // no functions of the host
-	Mode    ipc.InterruptMode // who signals on an interrupt; "" means ipc.InterruptBySignal
+	NoMarkers bool              // text comes in frames, and no frame has a mark; always so on Windows
+	NoQuery   bool              // no queries
+	NoCalls   bool              // no functions of the host
+	Mode      ipc.InterruptMode // who signals on an interrupt; "" means ipc.InterruptBySignal
 }
 
-// Spec starts the program self, whose TestMain calls Main, as a fake worker.
+// NewSpec starts the program self, whose TestMain calls Main, as a fake worker.
 // o may be nil.
-func Spec(self string, o *Options) workers.Spec {
+func NewSpec(self string, o *Options) workers.Spec {
 	if o == nil {
 		o = &Options{}
 	}
 	var offer []string
-	if !o.NoFence && terminalKeepsMarkers {
+	if !o.NoMarkers && terminalKeepsMarkers {
 		offer = append(offer, "fence")
 	}
 	if !o.NoQuery {
@@ -136,15 +136,15 @@ func Spec(self string, o *Options) workers.Spec {
 	}
 }
 
-// Requested reports whether this process was started by a [Spec].
-func Requested() bool { return os.Getenv(roleEnv) != "" }
+// IsRequested reports whether this process was started by a [Spec].
+func IsRequested() bool { return os.Getenv(roleEnv) != "" }
 
 // lingers is the value of roleEnv for a process that does nothing, for ever.
-const lingers = "lingers"
+const lingerArgument = "lingers"
 
 // Main is the worker. It never returns.
 func Main() {
-	if os.Getenv(roleEnv) == lingers {
+	if os.Getenv(roleEnv) == lingerArgument {
 		never := make(chan os.Signal, 1)
 		signal.Notify(never)
 		for range never {
@@ -156,10 +156,10 @@ func Main() {
 	for _, name := range []string{roleEnv, startEnv, offerEnv, "REPL_IPC"} {
 		os.Unsetenv(name)
 	}
-	w, err := open(channel, offer, start == "leak")
+	w, err := openWorker(channel, offer, start == "leak")
 	if err != nil {
 		os.Stderr.WriteString("fakeworker: " + err.Error() + "\n")
 		os.Exit(70)
 	}
-	os.Exit(w.run(start))
+	os.Exit(w.runWorker(start))
 }

@@ -8,24 +8,24 @@ import (
 	"github.com/turnstone-repl/turnstone/ipc"
 )
 
-// interruptTime bounds the wait for the frame of an interrupt whose signal has
+// childInterruptTimeout bounds the wait for the frame of an interrupt whose signal has
 // already ended a child.
-const interruptTime = time.Minute
+const childInterruptTimeout = time.Minute
 
-// child runs a program on the terminal and waits for it. How it ends is its own
+// runChild runs a program on the terminal and waits for it. How it ends is its own
 // affair: what a test looks at is what it wrote. Only when SIGINT ended it the
 // turn goes no further than the interrupt, whose frame is on its way.
-func (w *worker) child(t *turn, name string, args ...string) *ipc.RuntimeError {
+func (w *fakeWorker) runChild(t *workerTurn, name string, args ...string) *ipc.RuntimeError {
 	cmd := exec.Command(name, args...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	if err := cmd.Start(); err != nil {
-		return fail(0, err)
+		return turnError(0, err)
 	}
 	cmd.Wait()
 	if diedOfInterrupt(cmd.ProcessState) {
 		select {
 		case <-t.stop:
-		case <-time.After(interruptTime):
+		case <-time.After(childInterruptTimeout):
 		}
 	}
 	return nil

@@ -18,9 +18,9 @@ import (
 // was written. A pseudo console of Windows draws it anew.
 const terminalKeepsMarkers = true
 
-// openEnd takes over an inherited end of the channel, which children must not
+// openChannelEnd takes over an inherited end of the channel, which children must not
 // inherit in their turn, unless leak is set.
-func openEnd(number string, _ int, leak bool) (*os.File, error) {
+func openChannelEnd(number string, _ int, leak bool) (*os.File, error) {
 	fd, err := strconv.Atoi(number)
 	if err != nil {
 		return nil, fmt.Errorf("%q is not a file descriptor", number)
@@ -54,9 +54,9 @@ func dieBy(name string) error {
 	return syscall.Exec(shell, []string{"sh", "-c", "ulimit -c 0; kill -" + name + " $$"}, os.Environ())
 }
 
-// leave starts a program in a session of its own, with the terminal as its
+// leaveProcess starts a program in a session of its own, with the terminal as its
 // standard streams, and leaves it alone.
-func leave() (pid int, err error) {
+func leaveProcess() (pid int, err error) {
 	cmd := exec.Command("sleep", "3600")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -72,8 +72,10 @@ func diedOfInterrupt(state *os.ProcessState) bool {
 	return ok && status.Signaled() && status.Signal() == syscall.SIGINT
 }
 
-// echo has a child process write a line to the terminal.
-func (w *worker) echo(t *turn, text string) *ipc.RuntimeError { return w.child(t, "echo", text) }
+// echoFromChild has a child process write a line to the terminal.
+func (w *fakeWorker) echoFromChild(t *workerTurn, text string) *ipc.RuntimeError {
+	return w.runChild(t, "echo", text)
+}
 
-// listen does nothing: an interrupt is a signal, which comes by itself.
-func listen(string, chan<- os.Signal) {}
+// listenConsole does nothing: an interrupt is a signal, which comes by itself.
+func listenConsole(string, chan<- os.Signal) {}

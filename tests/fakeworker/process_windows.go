@@ -15,8 +15,10 @@ import (
 // was written. A pseudo console of Windows draws it anew.
 const terminalKeepsMarkers = false
 
-// openEnd opens an end of the channel, a named pipe.
-func openEnd(name string, flag int, _ bool) (*os.File, error) { return os.OpenFile(name, flag, 0) }
+// openChannelEnd opens an end of the channel, a named pipe.
+func openChannelEnd(name string, flag int, _ bool) (*os.File, error) {
+	return os.OpenFile(name, flag, 0)
+}
 
 // privateTerminal is the console; nothing private about it is needed without a
 // fence.
@@ -27,14 +29,14 @@ func signalGroup() {}
 
 func dieBy(string) error { return errors.New("there are no signals to die by") }
 
-// leave starts this program away from the console, and leaves it alone.
-func leave() (pid int, err error) {
+// leaveProcess starts this program away from the console, and leaves it alone.
+func leaveProcess() (pid int, err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return 0, err
 	}
 	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), roleEnv+"="+lingers)
+	cmd.Env = append(os.Environ(), roleEnv+"="+lingerArgument)
 	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: windows.DETACHED_PROCESS}
 	if err := cmd.Start(); err != nil {
 		return 0, err
@@ -48,14 +50,14 @@ func diedOfInterrupt(state *os.ProcessState) bool {
 	return uint32(state.ExitCode()) == controlCExit
 }
 
-// echo has a child process write a line to the console.
-func (w *worker) echo(t *turn, text string) *ipc.RuntimeError {
-	return w.child(t, "cmd", "/c", "echo "+text)
+// echoFromChild has a child process write a line to the console.
+func (w *fakeWorker) echoFromChild(t *workerTurn, text string) *ipc.RuntimeError {
+	return w.runChild(t, "cmd", "/c", "echo "+text)
 }
 
-// listen passes on the event by which the supervisor interrupts this process alone.
+// listenConsole passes on the event by which the supervisor interrupts this process alone.
 // Its goroutine ends with the process.
-func listen(nonce string, signals chan<- os.Signal) {
+func listenConsole(nonce string, signals chan<- os.Signal) {
 	name, err := windows.UTF16PtrFromString(`Local\turnstone-interrupt-` + nonce)
 	if err != nil {
 		return

@@ -7,13 +7,13 @@ import (
 	"github.com/turnstone-repl/turnstone/ipc"
 )
 
-// reply answers a query: the names of commands complete a word; a script is
+// answerQuery answers a query: the names of commands complete a word; a script is
 // incomplete while its last line ends in a backslash, and beyond help with a
 // "?" in it. There is one variable to list, and one more. "hang" takes until it is interrupted.
-func (w *worker) reply(m ipc.Query) {
+func (w *fakeWorker) answerQuery(m ipc.Query) {
 	if m.Text == "hang" {
 		w.mu.Lock()
-		t := newTurn(0)
+		t := newWorkerTurn(0)
 		w.active = t
 		w.mu.Unlock()
 		go func() {
@@ -21,7 +21,7 @@ func (w *worker) reply(m ipc.Query) {
 			w.mu.Lock()
 			w.active = nil
 			w.mu.Unlock()
-			w.send(ipc.QueryResult{ID: m.ID, Status: ipc.StatusTimeout})
+			w.sendFrame(ipc.QueryResult{ID: m.ID, Status: ipc.StatusTimeout})
 		}()
 		return
 	}
@@ -33,7 +33,7 @@ func (w *worker) reply(m ipc.Query) {
 	case m.Kind == ipc.QueryInspect:
 		result.Status = ipc.StatusOK
 		if slices.Contains(commandNames(), m.Text) {
-			result.Data = bundle("the command " + m.Text)
+			result.Data = displayBundle("the command " + m.Text)
 		}
 	case m.Kind == ipc.QueryComplete:
 		text := m.Text[:min(m.Cursor, uint64(len(m.Text)))]
@@ -52,5 +52,5 @@ func (w *worker) reply(m ipc.Query) {
 	default:
 		result.Status = ipc.StatusComplete
 	}
-	w.send(result)
+	w.sendFrame(result)
 }

@@ -19,122 +19,133 @@ import (
 )
 
 // pixel is a PNG picture of one pixel.
-const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+const pixelPNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
-// interrupted is the error of a turn that was.
-func interrupted() *ipc.RuntimeError {
+// interruptedError is the error of a turn that was.
+func interruptedError() *ipc.RuntimeError {
 	return &ipc.RuntimeError{Name: "Interrupted", Message: ""}
 }
 
-// script runs the commands of text, until one fails or the turn is interrupted.
+// runScript runs the commands of text, until one fails or the turn is interrupted.
 // unrun counts the lines behind that one.
-func (w *worker) script(t *turn, text string) (failure *ipc.RuntimeError, unrun int) {
+func (w *fakeWorker) runScript(t *workerTurn, text string) (failure *ipc.RuntimeError, unrun int) {
 	lines := slices.Collect(strings.Lines(text))
 	for i, line := range lines {
 		name, argument, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
 		if name == "" {
 			continue
 		}
-		if w.stopping() {
+		if w.isStopping() {
 			return nil, 0
 		}
-		if run, ok := commands()[name]; ok {
+		if run, ok := scriptCommands()[name]; ok {
 			failure = run(w, t, argument)
 		} else {
 			failure = &ipc.RuntimeError{Name: "SyntaxError", Message: "no command " + strconv.Quote(name)}
 		}
-		if t.interrupted() {
-			failure = interrupted()
+		if t.isInterrupted() {
+			failure = interruptedError()
 		}
 		if failure != nil {
-			w.print(ipc.Stderr, failure.Name+": "+failure.Message+"\n")
+			w.printText(ipc.Stderr, failure.Name+": "+failure.Message+"\n")
 			return failure, len(lines) - i - 1
 		}
 	}
 	return nil, 0
 }
 
-type command func(w *worker, t *turn, argument string) *ipc.RuntimeError
+type scriptCommand func(w *fakeWorker, t *workerTurn, argument string) *ipc.RuntimeError
 
-func commandNames() []string { return slices.Collect(maps.Keys(commands())) }
+func commandNames() []string { return slices.Collect(maps.Keys(scriptCommands())) }
 
-// commands is what a script can say; the package comment says what each does.
-func commands() map[string]command {
-	return map[string]command{
-		"print":  func(w *worker, _ *turn, a string) *ipc.RuntimeError { w.print(ipc.Stdout, a+"\n"); return nil },
-		"err":    func(w *worker, _ *turn, a string) *ipc.RuntimeError { w.print(ipc.Stderr, a+"\n"); return nil },
-		"late":   func(w *worker, _ *turn, a string) *ipc.RuntimeError { w.late = append(w.late, a); return nil },
-		"bulk":   bulk,
-		"flood":  flood,
-		"raw":    func(_ *worker, _ *turn, a string) *ipc.RuntimeError { return fail(os.Stdout.WriteString(a + "\n")) },
-		"image":  image,
-		"result": result,
-		"trace": func(w *worker, _ *turn, a string) *ipc.RuntimeError {
+// scriptCommands is what a script can say; the package comment says what each does.
+func scriptCommands() map[string]scriptCommand {
+	return map[string]scriptCommand{
+		"print": func(w *fakeWorker, _ *workerTurn, a string) *ipc.RuntimeError {
+			w.printText(ipc.Stdout, a+"\n")
+			return nil
+		},
+		"err": func(w *fakeWorker, _ *workerTurn, a string) *ipc.RuntimeError {
+			w.printText(ipc.Stderr, a+"\n")
+			return nil
+		},
+		"late": func(w *fakeWorker, _ *workerTurn, a string) *ipc.RuntimeError {
+			w.lateTexts = append(w.lateTexts, a)
+			return nil
+		},
+		"bulk":  writeBulk,
+		"flood": printFlood,
+		"raw": func(_ *fakeWorker, _ *workerTurn, a string) *ipc.RuntimeError {
+			return turnError(os.Stdout.WriteString(a + "\n"))
+		},
+		"image":  showImage,
+		"result": showResult,
+		"trace": func(w *fakeWorker, _ *workerTurn, a string) *ipc.RuntimeError {
 			w.printAs(ipc.Stderr, ipc.TextTraceback, a+"\n")
 			return nil
 		},
-		"display": display,
-		"clear":   func(w *worker, _ *turn, _ string) *ipc.RuntimeError { w.send(ipc.Clear{}); return nil },
-		"silent": func(w *worker, t *turn, _ string) *ipc.RuntimeError {
-			w.print(ipc.Stdout, fmt.Sprintln(t.silent))
+		"display": showDisplay,
+		"clear":   func(w *fakeWorker, _ *workerTurn, _ string) *ipc.RuntimeError { w.sendFrame(ipc.Clear{}); return nil },
+		"silent": func(w *fakeWorker, t *workerTurn, _ string) *ipc.RuntimeError {
+			w.printText(ipc.Stdout, fmt.Sprintln(t.silent))
 			return nil
 		},
-		"noexit": func(w *worker, t *turn, _ string) *ipc.RuntimeError {
-			w.print(ipc.Stdout, fmt.Sprintln(t.noExit))
+		"noexit": func(w *fakeWorker, t *workerTurn, _ string) *ipc.RuntimeError {
+			w.printText(ipc.Stdout, fmt.Sprintln(t.noExit))
 			return nil
 		},
-		"wait":     waitLine,
-		"secret":   waitSecret,
-		"took":     took,
-		"create":   create,
-		"shell":    shell,
-		"all":      waitAll,
-		"sleep":    sleep,
-		"until":    until,
-		"busy":     busy,
-		"stuck":    stuck,
-		"ignore":   ignore,
-		"sigint":   sigint,
-		"progress": progress,
-		"error":    raise,
-		"call":     call,
-		"group":    callGroup,
-		"rawcall":  rawCall,
-		"uncall":   cancelCall,
-		"child":    func(w *worker, t *turn, a string) *ipc.RuntimeError { return w.echo(t, a) },
-		"sh":       func(w *worker, t *turn, a string) *ipc.RuntimeError { return w.child(t, "sh", "-c", a) },
-		"readtty":  func(w *worker, t *turn, _ string) *ipc.RuntimeError { return w.child(t, "head", "-n1") },
+		"wait":     requestLine,
+		"secret":   requestSecret,
+		"took":     acceptLine,
+		"create":   createFile,
+		"shell":    runShellPrompt,
+		"all":      requestAll,
+		"sleep":    sleepInterruptibly,
+		"until":    awaitFile,
+		"busy":     runBusy,
+		"stuck":    becomeStuck,
+		"ignore":   ignoreAll,
+		"sigint":   setSigintOwner,
+		"progress": reportProgress,
+		"error":    raiseError,
+		"call":     runCall,
+		"group":    runCallGroup,
+		"rawcall":  runRawCall,
+		"uncall":   runCancelCall,
+		"child":    func(w *fakeWorker, t *workerTurn, a string) *ipc.RuntimeError { return w.echoFromChild(t, a) },
+		"sh":       func(w *fakeWorker, t *workerTurn, a string) *ipc.RuntimeError { return w.runChild(t, "sh", "-c", a) },
+		"readtty":  func(w *fakeWorker, t *workerTurn, _ string) *ipc.RuntimeError { return w.runChild(t, "head", "-n1") },
 		"fork":     leaveBehind,
-		"env":      environment,
-		"cwd":      func(w *worker, _ *turn, _ string) *ipc.RuntimeError { return directory(w) },
-		"wide":     wide,
-		"pid": func(w *worker, _ *turn, _ string) *ipc.RuntimeError {
-			w.print(ipc.Stdout, fmt.Sprintln(os.Getpid()))
+		"env":      printVariable,
+		"cwd":      func(w *fakeWorker, _ *workerTurn, _ string) *ipc.RuntimeError { return printDirectory(w) },
+		"wide":     printWide,
+		"pid": func(w *fakeWorker, _ *workerTurn, _ string) *ipc.RuntimeError {
+			w.printText(ipc.Stdout, fmt.Sprintln(os.Getpid()))
 			return nil
 		},
-		"exit":      exit,
-		"die":       func(_ *worker, _ *turn, a string) *ipc.RuntimeError { os.Exit(number(a)); return nil },
-		"crash":     func(_ *worker, _ *turn, a string) *ipc.RuntimeError { return fail(0, dieBy(a)) },
-		"garbage":   sendBytes(frameOf("garbage")),
+		"exit":      exitSession,
+		"die":       func(_ *fakeWorker, _ *workerTurn, a string) *ipc.RuntimeError { os.Exit(parseNumber(a)); return nil },
+		"crash":     func(_ *fakeWorker, _ *workerTurn, a string) *ipc.RuntimeError { return turnError(0, dieBy(a)) },
+		"garbage":   sendBytes(encodeFrame("garbage")),
 		"oversize":  sendBytes([]byte{0xff, 0xff, 0xff, 0xff}),
-		"wrongtype": sendBytes(frameOf("\x84\xa4type\xa4idle\xa4turn\xa11\xa6prompt\xa0\xa7outcome\xa2ok")),
+		"wrongtype": sendBytes(encodeFrame("\x84\xa4type\xa4idle\xa4turn\xa11\xa6prompt\xa0\xa7outcome\xa2ok")),
 	}
 }
 
-func fail(_ int, err error) *ipc.RuntimeError {
+func turnError(_ int, err error) *ipc.RuntimeError {
 	if err == nil {
 		return nil
 	}
 	return &ipc.RuntimeError{Name: "OSError", Message: err.Error()}
 }
 
-func number(text string) int {
+func parseNumber(text string) int {
 	n, _ := strconv.Atoi(text)
 	return n
 }
 
-// lines is n bytes of numbered lines.
-func lines(n int) []byte {
+// numberedLines is n bytes of numbered lines.
+func numberedLines(n int) []byte {
 	var b bytes.Buffer
 	for i := 0; b.Len() < n; i++ {
 		fmt.Fprintf(&b, "%063d\n", i)
@@ -142,78 +153,78 @@ func lines(n int) []byte {
 	return b.Bytes()[:n]
 }
 
-func bulk(w *worker, t *turn, argument string) *ipc.RuntimeError {
-	for part := range slices.Chunk(lines(number(argument)), ipc.MaxOutputBytes) {
-		if t.interrupted() {
+func writeBulk(w *fakeWorker, t *workerTurn, argument string) *ipc.RuntimeError {
+	for part := range slices.Chunk(numberedLines(parseNumber(argument)), ipc.MaxOutputBytes) {
+		if t.isInterrupted() {
 			break
 		}
-		w.output(ipc.Stdout, part)
+		w.writeOutput(ipc.Stdout, part)
 	}
 	return nil
 }
 
-func flood(w *worker, t *turn, argument string) *ipc.RuntimeError {
-	for part := range slices.Chunk(lines(number(argument)), 4<<10) {
-		if t.interrupted() {
+func printFlood(w *fakeWorker, t *workerTurn, argument string) *ipc.RuntimeError {
+	for part := range slices.Chunk(numberedLines(parseNumber(argument)), 4<<10) {
+		if t.isInterrupted() {
 			break
 		}
-		w.print(ipc.Stdout, string(part))
+		w.printText(ipc.Stdout, string(part))
 	}
 	return nil
 }
 
-// wide prints so many numbered lines of 200 characters that take three bytes each.
-func wide(w *worker, _ *turn, argument string) *ipc.RuntimeError {
+// printWide prints so many numbered lines of 200 characters that take three bytes each.
+func printWide(w *fakeWorker, _ *workerTurn, argument string) *ipc.RuntimeError {
 	text := strings.Repeat("語", 200)
-	for i := range number(argument) {
-		w.print(ipc.Stdout, fmt.Sprintf("%6d %s\n", i+1, text))
+	for i := range parseNumber(argument) {
+		w.printText(ipc.Stdout, fmt.Sprintf("%6d %s\n", i+1, text))
 	}
 	return nil
 }
 
-func directory(w *worker) *ipc.RuntimeError {
+func printDirectory(w *fakeWorker) *ipc.RuntimeError {
 	dir, err := os.Getwd()
-	w.print(ipc.Stdout, dir+"\n")
-	return fail(0, err)
+	w.printText(ipc.Stdout, dir+"\n")
+	return turnError(0, err)
 }
 
-func image(w *worker, _ *turn, source string) *ipc.RuntimeError {
-	data, err := base64.StdEncoding.DecodeString(pixel)
-	w.send(ipc.Image{MIME: "image/png", Data: data, Source: source, Update: source != "", Title: "a pixel"})
-	return fail(0, err)
+func showImage(w *fakeWorker, _ *workerTurn, source string) *ipc.RuntimeError {
+	data, err := base64.StdEncoding.DecodeString(pixelPNG)
+	w.sendFrame(ipc.Image{MIME: "image/png", Data: data, Source: source, Update: source != "", Title: "a pixel"})
+	return turnError(0, err)
 }
 
-// result echoes a value.
-func result(w *worker, _ *turn, text string) *ipc.RuntimeError {
+// showResult echoes a value.
+func showResult(w *fakeWorker, _ *workerTurn, text string) *ipc.RuntimeError {
 	w.printAs(ipc.Stdout, ipc.TextResult, text+"\n")
-	w.send(ipc.Display{Data: bundle(text), Kind: ipc.DisplayResult})
+	w.sendFrame(ipc.Display{Data: displayBundle(text), Kind: ipc.DisplayResult})
 	return nil
 }
 
-func display(w *worker, _ *turn, argument string) *ipc.RuntimeError {
+func showDisplay(w *fakeWorker, _ *workerTurn, argument string) *ipc.RuntimeError {
 	id, text, _ := strings.Cut(argument, " ")
 	id, update := strings.CutPrefix(id, "+")
-	w.send(ipc.Display{Data: bundle(text), ID: id, Update: update, Kind: ipc.DisplayShown})
+	w.sendFrame(ipc.Display{Data: displayBundle(text), ID: id, Update: update, Kind: ipc.DisplayShown})
 	return nil
 }
 
-func bundle(text string) map[string][]byte {
+func displayBundle(text string) map[string][]byte {
 	return map[string][]byte{"text/plain": []byte(text), "text/html": []byte("<b>" + text + "</b>")}
 }
 
-func waitLine(w *worker, t *turn, prompt string) *ipc.RuntimeError {
-	if answer, ok := w.ask(t, prompt, ipc.WaitLine, ipc.WantLine); ok {
+func requestLine(w *fakeWorker, t *workerTurn, prompt string) *ipc.RuntimeError {
+	if answer, ok := w.requestInput(t, prompt, ipc.WaitLine, ipc.WantLine); ok {
 		w.printAnswer(answer)
 	}
 	return nil
 }
 
-func shell(w *worker, t *turn, prompt string) *ipc.RuntimeError {
+func runShellPrompt(w *fakeWorker, t *workerTurn, prompt string) *ipc.RuntimeError {
 	w.mu.Lock()
-	t.hard = true
+	t.ignoresLevel1 = true
 	w.mu.Unlock()
 	for {
-		answer, ok := w.ask(t, prompt, ipc.WaitDebugger, ipc.WantLine)
+		answer, ok := w.requestInput(t, prompt, ipc.WaitDebugger, ipc.WantLine)
 		if !ok {
 			return nil
 		}
@@ -221,28 +232,28 @@ func shell(w *worker, t *turn, prompt string) *ipc.RuntimeError {
 	}
 }
 
-func waitAll(w *worker, t *turn, prompt string) *ipc.RuntimeError {
-	if answer, ok := w.ask(t, prompt, ipc.WaitLine, ipc.WantAll); ok {
+func requestAll(w *fakeWorker, t *workerTurn, prompt string) *ipc.RuntimeError {
+	if answer, ok := w.requestInput(t, prompt, ipc.WaitLine, ipc.WantAll); ok {
 		w.printAnswer(answer)
 	}
 	return nil
 }
 
-func (w *worker) printAnswer(answer []byte) {
+func (w *fakeWorker) printAnswer(answer []byte) {
 	if answer == nil {
 		answer = []byte("<eof>")
 	}
-	w.print(ipc.Stdout, strings.TrimSuffix(string(answer), "\n")+"\n")
+	w.printText(ipc.Stdout, strings.TrimSuffix(string(answer), "\n")+"\n")
 }
 
-func waitSecret(w *worker, t *turn, prompt string) *ipc.RuntimeError {
-	if answer, ok := w.ask(t, prompt, ipc.WaitSecret, ipc.WantLine); ok {
-		w.print(ipc.Stdout, fmt.Sprintf("%d bytes\n", len(bytes.TrimSuffix(answer, []byte("\n")))))
+func requestSecret(w *fakeWorker, t *workerTurn, prompt string) *ipc.RuntimeError {
+	if answer, ok := w.requestInput(t, prompt, ipc.WaitSecret, ipc.WantLine); ok {
+		w.printText(ipc.Stdout, fmt.Sprintf("%d bytes\n", len(bytes.TrimSuffix(answer, []byte("\n")))))
 	}
 	return nil
 }
 
-func sleep(_ *worker, t *turn, argument string) *ipc.RuntimeError {
+func sleepInterruptibly(_ *fakeWorker, t *workerTurn, argument string) *ipc.RuntimeError {
 	var over <-chan time.Time
 	if argument != "" {
 		d, err := time.ParseDuration(argument)
@@ -258,7 +269,7 @@ func sleep(_ *worker, t *turn, argument string) *ipc.RuntimeError {
 	return nil
 }
 
-func until(_ *worker, t *turn, path string) *ipc.RuntimeError {
+func awaitFile(_ *fakeWorker, t *workerTurn, path string) *ipc.RuntimeError {
 	again := time.NewTicker(time.Millisecond)
 	defer again.Stop()
 	for {
@@ -273,102 +284,102 @@ func until(_ *worker, t *turn, path string) *ipc.RuntimeError {
 	}
 }
 
-func busy(w *worker, t *turn, word string) *ipc.RuntimeError {
+func runBusy(w *fakeWorker, t *workerTurn, word string) *ipc.RuntimeError {
 	w.mu.Lock()
-	t.hard = true
+	t.ignoresLevel1 = true
 	w.mu.Unlock()
-	w.print(ipc.Stdout, cmp.Or(word, "busy")+"\n")
+	w.printText(ipc.Stdout, cmp.Or(word, "busy")+"\n")
 	<-t.stop
 	return nil
 }
 
-func stuck(w *worker, _ *turn, _ string) *ipc.RuntimeError {
-	return w.stickWith("stuck")
+func becomeStuck(w *fakeWorker, _ *workerTurn, _ string) *ipc.RuntimeError {
+	return w.reportStuck("stuck")
 }
 
-func ignore(w *worker, _ *turn, _ string) *ipc.RuntimeError {
+func ignoreAll(w *fakeWorker, _ *workerTurn, _ string) *ipc.RuntimeError {
 	signal.Ignore(os.Interrupt, syscall.SIGHUP, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGPIPE)
-	return w.stickWith("ignoring")
+	return w.reportStuck("ignoring")
 }
 
-// stickWith says the word only when no frame has an effect any more: a test that has seen it may
+// reportStuck says the word only when no frame has an effect any more: a test that has seen it may
 // send one.
-func (w *worker) stickWith(word string) *ipc.RuntimeError {
+func (w *fakeWorker) reportStuck(word string) *ipc.RuntimeError {
 	w.mu.Lock()
 	w.stuck = true
 	w.mu.Unlock()
-	w.print(ipc.Stdout, word+"\n")
-	programs.Forever()
+	w.printText(ipc.Stdout, word+"\n")
+	programs.BlockForever()
 	return nil
 }
 
-func sigint(w *worker, _ *turn, owner string) *ipc.RuntimeError {
+func setSigintOwner(w *fakeWorker, _ *workerTurn, owner string) *ipc.RuntimeError {
 	w.mu.Lock()
 	w.owner = ipc.SigintOwner(owner)
 	w.mu.Unlock()
-	w.send(ipc.Sigint{Owner: ipc.SigintOwner(owner)})
+	w.sendFrame(ipc.Sigint{Owner: ipc.SigintOwner(owner)})
 	return nil
 }
 
-func progress(w *worker, t *turn, _ string) *ipc.RuntimeError {
+func reportProgress(w *fakeWorker, t *workerTurn, _ string) *ipc.RuntimeError {
 	total := 3.0
 	for i := range 3 {
-		w.send(ipc.Progress{Turn: t.id, Progress: float64(i + 1), Total: &total, Message: "working"})
+		w.sendFrame(ipc.Progress{Turn: t.id, Progress: float64(i + 1), Total: &total, Message: "working"})
 	}
 	return nil
 }
 
-func create(w *worker, _ *turn, path string) *ipc.RuntimeError {
+func createFile(w *fakeWorker, _ *workerTurn, path string) *ipc.RuntimeError {
 	f, err := os.Create(path)
 	if err == nil {
 		err = f.Close()
 	}
 	if err == nil {
-		w.print(ipc.Stdout, "made\n")
+		w.printText(ipc.Stdout, "made\n")
 	}
-	return fail(0, err)
+	return turnError(0, err)
 }
 
-func took(w *worker, t *turn, argument string) *ipc.RuntimeError {
+func acceptLine(w *fakeWorker, t *workerTurn, argument string) *ipc.RuntimeError {
 	number, prompt, _ := strings.Cut(argument, " ")
 	line, err := strconv.ParseUint(number, 10, 64)
 	if err == nil {
-		w.send(ipc.InputLine{Turn: t.id, Prompt: prompt, Line: line})
+		w.sendFrame(ipc.InputLine{Turn: t.id, Prompt: prompt, Line: line})
 	}
-	return fail(0, err)
+	return turnError(0, err)
 }
 
-func raise(_ *worker, _ *turn, argument string) *ipc.RuntimeError {
+func raiseError(_ *fakeWorker, _ *workerTurn, argument string) *ipc.RuntimeError {
 	name, message, _ := strings.Cut(argument, " ")
 	return &ipc.RuntimeError{Name: name, Message: message}
 }
 
-func leaveBehind(w *worker, _ *turn, _ string) *ipc.RuntimeError {
-	pid, err := leave()
+func leaveBehind(w *fakeWorker, _ *workerTurn, _ string) *ipc.RuntimeError {
+	pid, err := leaveProcess()
 	if err == nil {
-		w.print(ipc.Stdout, fmt.Sprintln(pid))
+		w.printText(ipc.Stdout, fmt.Sprintln(pid))
 	}
-	return fail(0, err)
+	return turnError(0, err)
 }
 
-func environment(w *worker, _ *turn, name string) *ipc.RuntimeError {
+func printVariable(w *fakeWorker, _ *workerTurn, name string) *ipc.RuntimeError {
 	value, ok := os.LookupEnv(name)
 	if !ok {
 		value = "<unset>"
 	}
-	w.print(ipc.Stdout, value+"\n")
+	w.printText(ipc.Stdout, value+"\n")
 	return nil
 }
 
-func exit(w *worker, _ *turn, argument string) *ipc.RuntimeError {
-	code := int64(number(argument))
-	os.Exit(w.end(ipc.EndExit, &code))
+func exitSession(w *fakeWorker, _ *workerTurn, argument string) *ipc.RuntimeError {
+	code := int64(parseNumber(argument))
+	os.Exit(w.sendSessionEnd(ipc.EndExit, &code))
 	return nil
 }
 
-func sendBytes(b []byte) command {
-	return func(w *worker, _ *turn, _ string) *ipc.RuntimeError {
-		w.write(b)
+func sendBytes(b []byte) scriptCommand {
+	return func(w *fakeWorker, _ *workerTurn, _ string) *ipc.RuntimeError {
+		w.writeRaw(b)
 		return nil
 	}
 }

@@ -14,17 +14,17 @@ import (
 	"github.com/turnstone-repl/turnstone/tests/programs"
 )
 
-// A worker is the process. The main goroutine runs turns; another one takes the
+// A fakeWorker is the process. The main goroutine runs turns; another one takes the
 // frames that come in.
-type worker struct {
-	in        *ipc.Conn // for receiving
-	nonce     string
-	fence     bool
-	query     bool
-	functions bool
-	bySelf    bool
-	starts    chan ipc.TurnStart // closed when no turn can come any more
-	shutdown  chan struct{}      // closed by a shutdown
+type fakeWorker struct {
+	in             *ipc.Conn // for receiving
+	nonce          string
+	mergesText     bool
+	query          bool
+	functions      bool
+	interruptsSelf bool
+	starts         chan ipc.TurnStart // closed when no turn can come any more
+	shutdown       chan struct{}      // closed by a shutdown
 
 	// sending is held over a frame and its marker, or a piece of text. The order
 	// of the two streams is what it guards, so I/O under it is the point.
@@ -34,41 +34,41 @@ type worker struct {
 	mark    uint64   // the last one
 	ended   bool     // session_end was sent: it is the last frame
 
-	mu      sync.Mutex
-	active  *turn                          // guarded by mu; nil when idle
-	asking  *wait                          // guarded by mu; nil when nothing is asked
-	waits   uint64                         // guarded by mu; the last one
-	calls   uint64                         // guarded by mu; the last one
-	results map[uint64]chan ipc.CallResult // guarded by mu; of open calls
-	groups  []string                       // guarded by mu; that have functions
-	owner   ipc.SigintOwner                // guarded by mu
-	stuck   bool                           // guarded by mu; nothing that comes in has an effect
-	late    []string                       // main goroutine only: to print after idle
+	mu          sync.Mutex
+	active      *workerTurn                    // guarded by mu; nil when idle
+	openRequest *inputRequest                  // guarded by mu; nil when nothing is asked
+	lastRequest uint64                         // guarded by mu; the last one
+	calls       uint64                         // guarded by mu; the last one
+	results     map[uint64]chan ipc.CallResult // guarded by mu; of open calls
+	groups      []string                       // guarded by mu; that have functions
+	owner       ipc.SigintOwner                // guarded by mu
+	stuck       bool                           // guarded by mu; nothing that comes in has an effect
+	lateTexts   []string                       // main goroutine only: to print after idle
 }
 
-// A turn is what an interrupt can hit: a turn, the start-up, or a query.
-type turn struct {
-	id       uint64
-	silent   bool
-	noExit   bool
-	hard     bool            // level 1 does not help
-	stop     chan struct{}   // closed when it is interrupted
-	answered map[uint64]bool // interrupts by seq that were acted on
+// A workerTurn is what an interrupt can hit: a turn, the start-up, or a query.
+type workerTurn struct {
+	id            uint64
+	silent        bool
+	noExit        bool
+	ignoresLevel1 bool            // level 1 does not help
+	stop          chan struct{}   // closed when it is interrupted
+	answered      map[uint64]bool // interrupts by seq that were acted on
 }
 
-// A wait is one question.
-type wait struct {
+// A inputRequest is one question.
+type inputRequest struct {
 	turn, id uint64
 	question ipc.StdinWait
 	answer   chan ipc.TurnInput // of capacity 1
 }
 
-func newTurn(id uint64) *turn {
-	return &turn{id: id, stop: make(chan struct{}), answered: map[uint64]bool{}}
+func newWorkerTurn(id uint64) *workerTurn {
+	return &workerTurn{id: id, stop: make(chan struct{}), answered: map[uint64]bool{}}
 }
 
 // interruptLocked ends the turn, unless it has ended; the worker's mu is held.
-func (t *turn) interruptLocked() {
+func (t *workerTurn) interruptLocked() {
 	select {
 	case <-t.stop:
 	default:
@@ -76,7 +76,7 @@ func (t *turn) interruptLocked() {
 	}
 }
 
-func (t *turn) interrupted() bool {
+func (t *workerTurn) isInterrupted() bool {
 	select {
 	case <-t.stop:
 		return true
@@ -85,18 +85,18 @@ func (t *turn) interrupted() bool {
 	}
 }
 
-// open takes over the channel that REPL_IPC names, and lets children have it only
+// openWorker takes over the channel that REPL_IPC names, and lets children have it only
 // if leak is set.
-func open(channel string, offer []string, leak bool) (*worker, error) {
+func openWorker(channel string, offer []string, leak bool) (*fakeWorker, error) {
 	parts := strings.Split(channel, ",")
 	if len(parts) != 3 {
 		return nil, fmt.Errorf("REPL_IPC is %q, want <in>,<out>,<nonce>", channel)
 	}
-	in, err := openEnd(parts[0], os.O_RDONLY, leak)
+	in, err := openChannelEnd(parts[0], os.O_RDONLY, leak)
 	if err != nil {
 		return nil, err
 	}
-	out, err := openEnd(parts[1], os.O_WRONLY, leak)
+	out, err := openChannelEnd(parts[1], os.O_WRONLY, leak)
 	if err != nil {
 		return nil, err
 	}
@@ -104,18 +104,18 @@ func open(channel string, offer []string, leak bool) (*worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &worker{
-		in:        ipc.NewConn(receiveOnly{in}, ipc.FromSupervisor),
-		nonce:     parts[2],
-		fence:     slices.Contains(offer, "fence"),
-		query:     slices.Contains(offer, "query"),
-		functions: slices.Contains(offer, "functions"),
-		bySelf:    slices.Contains(offer, "self"),
-		starts:    make(chan ipc.TurnStart, 1),
-		shutdown:  make(chan struct{}),
-		out:       out,
-		tty:       tty,
-		owner:     ipc.SigintOurs,
+	return &fakeWorker{
+		in:             ipc.NewConn(receiveOnly{in}, ipc.FromSupervisor),
+		nonce:          parts[2],
+		mergesText:     slices.Contains(offer, "fence"),
+		query:          slices.Contains(offer, "query"),
+		functions:      slices.Contains(offer, "functions"),
+		interruptsSelf: slices.Contains(offer, "self"),
+		starts:         make(chan ipc.TurnStart, 1),
+		shutdown:       make(chan struct{}),
+		out:            out,
+		tty:            tty,
+		owner:          ipc.SigintOurs,
 	}, nil
 }
 
@@ -125,21 +125,21 @@ type receiveOnly struct{ *os.File }
 
 func (receiveOnly) Write([]byte) (int, error) { return 0, os.ErrInvalid }
 
-// run is the life of the worker; it returns the exit status.
-func (w *worker) run(start string) int {
+// runWorker is the life of the worker; it returns the exit status.
+func (w *fakeWorker) runWorker(start string) int {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, os.Interrupt)
-	listen(w.nonce, signals)
-	go w.handle(signals)
+	listenConsole(w.nonce, signals)
+	go w.handleSigint(signals)
 
-	zero := newTurn(0)
+	zero := newWorkerTurn(0)
 	w.active = zero
-	if status, ended := w.greet(start); ended {
+	if status, ended := w.sendReady(start); ended {
 		return status
 	}
-	go w.listen()
-	failure, unrun := w.script(zero, startScript(start))
-	w.finish(zero, failure, unrun)
+	go w.readFrames()
+	failure, unrun := w.runScript(zero, startScript(start))
+	w.finishTurn(zero, failure, unrun)
 	for {
 		select {
 		case next, ok := <-w.starts:
@@ -149,31 +149,31 @@ func (w *worker) run(start string) int {
 			w.mu.Lock()
 			t := w.active
 			w.mu.Unlock()
-			failure, unrun := w.script(t, string(next.Input))
-			w.finish(t, failure, unrun)
-			if w.stopping() {
-				return w.end(ipc.EndShutdown, nil)
+			failure, unrun := w.runScript(t, string(next.Input))
+			w.finishTurn(t, failure, unrun)
+			if w.isStopping() {
+				return w.sendSessionEnd(ipc.EndShutdown, nil)
 			}
 		case <-w.shutdown:
-			return w.end(ipc.EndShutdown, nil)
+			return w.sendSessionEnd(ipc.EndShutdown, nil)
 		}
 	}
 }
 
-// greet sends the first frame, or does what comes instead of it.
-func (w *worker) greet(start string) (status int, ended bool) {
+// sendReady sends the first frame, or does what comes instead of it.
+func (w *fakeWorker) sendReady(start string) (status int, ended bool) {
 	version := uint64(ipc.ProtocolVersion)
 	name, argument, _ := strings.Cut(start, " ")
 	switch name {
 	case "silent":
-		programs.Forever()
+		programs.BlockForever()
 	case "early":
 		_, _ = os.Stdin.Read(make([]byte, 1))
-		programs.Forever()
+		programs.BlockForever()
 	case "garbage":
-		w.write(frameOf("garbage"))
+		w.writeRaw(encodeFrame("garbage"))
 	case "wrongfirst":
-		w.send(ipc.Idle{Outcome: ipc.OutcomeOK})
+		w.sendFrame(ipc.Idle{Outcome: ipc.OutcomeOK})
 	case "wrongversion":
 		version++
 	case "exit":
@@ -182,16 +182,16 @@ func (w *worker) greet(start string) (status int, ended bool) {
 	}
 	executable, _ := os.Executable()
 	mode := ipc.InterruptBySignal
-	if w.bySelf {
+	if w.interruptsSelf {
 		mode = ipc.InterruptBySelf
 	}
-	w.send(ipc.WorkerReady{
+	w.sendFrame(ipc.WorkerReady{
 		Protocol: ipc.Protocol{Name: ipc.ProtocolName, Version: version},
 		Worker: ipc.Worker{
 			Name: "fake", Version: "1", Language: "fake", RuntimeVersion: "1",
 			Executable: executable, PID: uint64(os.Getpid()),
 		},
-		Capabilities: ipc.Capabilities{Images: true, Display: true, Fence: w.fence, Query: w.query, Variables: w.query, Functions: w.functions, Interrupt: mode},
+		Capabilities: ipc.Capabilities{Images: true, Display: true, Fence: w.mergesText, Query: w.query, Variables: w.query, Functions: w.functions, Interrupt: mode},
 	})
 	return 0, false
 }
@@ -211,51 +211,51 @@ func startScript(start string) string {
 	return ""
 }
 
-// finish ends a turn by idle, and only then prints what was to be late.
-func (w *worker) finish(t *turn, failure *ipc.RuntimeError, unrun int) {
+// finishTurn ends a turn by idle, and only then prints what was to be late.
+func (w *fakeWorker) finishTurn(t *workerTurn, failure *ipc.RuntimeError, unrun int) {
 	m := ipc.Idle{Turn: t.id, Prompt: "fake> ", Outcome: ipc.OutcomeOK, Error: failure, Unrun: uint64(unrun)}
 	w.mu.Lock()
 	w.active = nil
 	if failure != nil {
 		m.Outcome = ipc.OutcomeError
 	}
-	if t.interrupted() {
+	if t.isInterrupted() {
 		m.Outcome = ipc.OutcomeInterrupted
 	}
 	w.mu.Unlock()
-	w.send(m)
-	for _, text := range w.late {
-		w.print(ipc.Stdout, text+"\n")
+	w.sendFrame(m)
+	for _, text := range w.lateTexts {
+		w.printText(ipc.Stdout, text+"\n")
 	}
-	w.late = nil
+	w.lateTexts = nil
 }
 
-// end says the last word.
-func (w *worker) end(reason ipc.EndReason, code *int64) int {
-	w.send(ipc.SessionEnd{Reason: reason, Code: code})
+// sendSessionEnd says the last word.
+func (w *fakeWorker) sendSessionEnd(reason ipc.EndReason, code *int64) int {
+	w.sendFrame(ipc.SessionEnd{Reason: reason, Code: code})
 	if code != nil {
 		return int(*code)
 	}
 	return 0
 }
 
-// listen takes frames until the channel closes.
-func (w *worker) listen() {
+// readFrames takes frames until the channel closes.
+func (w *fakeWorker) readFrames() {
 	defer close(w.starts)
 	for {
 		m, err := w.in.Receive()
 		w.mu.Lock()
-		stuck, busy := w.stuck, w.active != nil && w.asking == nil
+		stuck, busy := w.stuck, w.active != nil && w.openRequest == nil
 		w.mu.Unlock()
 		switch {
 		case err != nil && stuck:
-			programs.Forever()
+			programs.BlockForever()
 		case err != nil && busy:
 			return // whoever closed the channel ends a worker that is busy
 		case err == io.EOF:
 			os.Exit(0)
 		case err != nil:
-			w.end(ipc.EndProtocolError, nil)
+			w.sendSessionEnd(ipc.EndProtocolError, nil)
 			os.Exit(1)
 		case stuck:
 			continue
@@ -264,42 +264,42 @@ func (w *worker) listen() {
 		case ipc.TurnStart:
 			w.mu.Lock()
 			busy := w.active != nil
-			w.active = newTurn(m.Turn)
+			w.active = newWorkerTurn(m.Turn)
 			w.active.silent, w.active.noExit = m.Silent, m.NoExit
 			w.mu.Unlock()
 			if busy {
-				w.end(ipc.EndProtocolError, nil)
+				w.sendSessionEnd(ipc.EndProtocolError, nil)
 				os.Exit(1)
 			}
 			w.starts <- m
 		case ipc.TurnInput:
-			w.answer(m)
+			w.deliverInput(m)
 		case ipc.Interrupt:
-			w.interrupt(m)
+			w.handleInterrupt(m)
 		case ipc.Query:
-			w.reply(m)
+			w.answerQuery(m)
 		case ipc.CallResult:
-			w.result(m)
+			w.deliverResult(m)
 		case ipc.Functions:
-			w.offered(m)
+			w.addFunctions(m)
 		case ipc.Shutdown:
-			w.stop()
+			w.stopTurn()
 		}
 	}
 }
 
-// answer gives input to the wait that it is for; to any other it is late.
-func (w *worker) answer(m ipc.TurnInput) {
+// deliverInput gives input to the wait that it is for; to any other it is late.
+func (w *fakeWorker) deliverInput(m ipc.TurnInput) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if a := w.asking; a != nil && a.turn == m.Turn && a.id == m.Wait {
-		w.asking = nil
+	if a := w.openRequest; a != nil && a.turn == m.Turn && a.id == m.Wait {
+		w.openRequest = nil
 		a.answer <- m
 	}
 }
 
-// interrupt acknowledges every interrupt and acts once on each seq.
-func (w *worker) interrupt(m ipc.Interrupt) {
+// handleInterrupt acknowledges every interrupt and acts once on each seq.
+func (w *fakeWorker) handleInterrupt(m ipc.Interrupt) {
 	w.mu.Lock()
 	t := w.active
 	if t != nil && t.id != m.Turn {
@@ -309,25 +309,25 @@ func (w *worker) interrupt(m ipc.Interrupt) {
 	switch {
 	case t == nil:
 		result = ipc.InterruptStale
-	case w.owner != ipc.SigintOurs || t.hard && m.Level < 2:
+	case w.owner != ipc.SigintOurs || t.ignoresLevel1 && m.Level < 2:
 		result = ipc.InterruptPending
 	}
 	again := t != nil && t.answered[m.Seq]
 	if t != nil {
 		t.answered[m.Seq] = true
 	}
-	asking := w.asking
+	asking := w.openRequest
 	w.mu.Unlock()
 
-	if w.bySelf && t != nil && !again {
+	if w.interruptsSelf && t != nil && !again {
 		signalGroup() // before the acknowledgement: after it, a child that still reads counts as one that goes on
 	}
-	w.send(ipc.InterruptAck{Turn: m.Turn, Seq: m.Seq, Result: result})
+	w.sendFrame(ipc.InterruptAck{Turn: m.Turn, Seq: m.Seq, Result: result})
 	if t == nil || again {
 		return
 	}
-	if asking != nil && t.hard && m.Level < 2 {
-		w.send(asking.question) // it has outlived the interrupt
+	if asking != nil && t.ignoresLevel1 && m.Level < 2 {
+		w.sendFrame(asking.question) // it has outlived the interrupt
 	}
 	if result == ipc.InterruptRaised {
 		w.mu.Lock()
@@ -336,23 +336,23 @@ func (w *worker) interrupt(m ipc.Interrupt) {
 	}
 }
 
-// stop ends an active turn, for a shutdown: a reader gets the end of the file.
-func (w *worker) stop() {
+// stopTurn ends an active turn, for a shutdown: a reader gets the end of the file.
+func (w *fakeWorker) stopTurn() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if a := w.asking; a != nil {
-		w.asking = nil
+	if a := w.openRequest; a != nil {
+		w.openRequest = nil
 		a.answer <- ipc.TurnInput{EOF: true}
 	} else if w.active != nil {
 		w.active.interruptLocked()
 	}
-	if !w.stopping() {
+	if !w.isStopping() {
 		close(w.shutdown)
 	}
 }
 
-// stopping reports whether a shutdown was asked for. The script goes no further.
-func (w *worker) stopping() bool {
+// isStopping reports whether a shutdown was asked for. The script goes no further.
+func (w *fakeWorker) isStopping() bool {
 	select {
 	case <-w.shutdown:
 		return true
@@ -361,33 +361,33 @@ func (w *worker) stopping() bool {
 	}
 }
 
-// handle is user code's handler of SIGINT, when there is one.
-func (w *worker) handle(signals <-chan os.Signal) {
+// handleSigint is user code's handler of SIGINT, when there is one.
+func (w *fakeWorker) handleSigint(signals <-chan os.Signal) {
 	for range signals {
 		w.mu.Lock()
 		owner := w.owner
 		w.mu.Unlock()
 		if owner == ipc.SigintUser {
-			w.print(ipc.Stdout, "caught\n")
+			w.printText(ipc.Stdout, "caught\n")
 		}
 	}
 }
 
-// ask is how the runtime reads standard input. nil means the end of the file;
+// requestInput is how the runtime reads standard input. nil means the end of the file;
 // false that it was interrupted.
-func (w *worker) ask(t *turn, prompt string, kind ipc.WaitKind, want ipc.InputAmount) ([]byte, bool) {
+func (w *fakeWorker) requestInput(t *workerTurn, prompt string, kind ipc.WaitKind, want ipc.InputAmount) ([]byte, bool) {
 	w.mu.Lock()
-	if t.interrupted() {
+	if t.isInterrupted() {
 		w.mu.Unlock()
 		return nil, false
 	}
-	w.waits++
-	a := &wait{turn: t.id, id: w.waits, answer: make(chan ipc.TurnInput, 1)}
+	w.lastRequest++
+	a := &inputRequest{turn: t.id, id: w.lastRequest, answer: make(chan ipc.TurnInput, 1)}
 	a.question = ipc.StdinWait{Turn: a.turn, Wait: a.id, Prompt: prompt, Kind: kind, Want: want}
-	w.asking = a
+	w.openRequest = a
 	w.mu.Unlock()
 
-	w.send(a.question)
+	w.sendFrame(a.question)
 	select {
 	case m := <-a.answer:
 		secret := kind == ipc.WaitSecret
@@ -398,24 +398,24 @@ func (w *worker) ask(t *turn, prompt string, kind ipc.WaitKind, want ipc.InputAm
 		if m.EOF && len(m.Input) == 0 {
 			return nil, true
 		}
-		w.send(line)
+		w.sendFrame(line)
 		return append([]byte{}, m.Input...), true
 	case <-t.stop:
 		w.mu.Lock()
-		w.asking = nil
+		w.openRequest = nil
 		w.mu.Unlock()
 		return nil, false
 	}
 }
 
-// print writes text as the runtime would: into the terminal, or in frames.
-func (w *worker) print(stream ipc.Stream, text string) { w.printAs(stream, "", text) }
+// printText writes text as the runtime would: into the terminal, or in frames.
+func (w *fakeWorker) printText(stream ipc.Stream, text string) { w.printAs(stream, "", text) }
 
 // printAs is print for text that is more than output.
-func (w *worker) printAs(stream ipc.Stream, kind ipc.TextKind, text string) {
+func (w *fakeWorker) printAs(stream ipc.Stream, kind ipc.TextKind, text string) {
 	w.sending.Lock()
 	defer w.sending.Unlock()
-	if !w.fence {
+	if !w.mergesText {
 		w.writeOutputLocked(stream, kind, []byte(text))
 		return
 	}
@@ -424,38 +424,38 @@ func (w *worker) printAs(stream ipc.Stream, kind ipc.TextKind, text string) {
 		begin = "E"
 	}
 	if begin != "" {
-		text = w.marker(begin) + text + w.marker("O")
+		text = w.formatMarker(begin) + text + w.formatMarker("O")
 	}
 	w.tty.WriteString(text)
 }
 
-// output writes text in frames, whatever is offered.
-func (w *worker) output(stream ipc.Stream, text []byte) {
+// writeOutput writes text in frames, whatever is offered.
+func (w *fakeWorker) writeOutput(stream ipc.Stream, text []byte) {
 	w.sending.Lock()
 	defer w.sending.Unlock()
 	w.writeOutputLocked(stream, "", text)
 }
 
-func (w *worker) writeOutputLocked(stream ipc.Stream, kind ipc.TextKind, text []byte) {
+func (w *fakeWorker) writeOutputLocked(stream ipc.Stream, kind ipc.TextKind, text []byte) {
 	for part := range slices.Chunk(text, ipc.MaxOutputBytes) {
 		w.sendLocked(ipc.Output{Stream: stream, Data: part, Kind: kind})
 	}
 }
 
-func (w *worker) send(m ipc.Message) {
+func (w *fakeWorker) sendFrame(m ipc.Message) {
 	w.sending.Lock()
 	defer w.sending.Unlock()
 	w.sendLocked(m)
 }
 
 // sendLocked writes a frame, and its marker behind it; sending is held.
-func (w *worker) sendLocked(m ipc.Message) {
+func (w *fakeWorker) sendLocked(m ipc.Message) {
 	if w.ended {
 		return
 	}
 	_, w.ended = m.(ipc.SessionEnd)
 	marked := m
-	if w.fence {
+	if w.mergesText {
 		marked = withMark(m, w.mark+1)
 	}
 	frame, err := ipc.AppendFrame(nil, marked)
@@ -463,20 +463,22 @@ func (w *worker) sendLocked(m ipc.Message) {
 		panic(err)
 	}
 	w.out.Write(frame) // when nobody reads any more, the next Receive says so
-	if w.fence && hasMark(m) {
+	if w.mergesText && hasMark(m) {
 		w.mark++
-		w.tty.WriteString(w.marker("#" + strconv.FormatUint(w.mark, 10)))
+		w.tty.WriteString(w.formatMarker("#" + strconv.FormatUint(w.mark, 10)))
 	}
 }
 
-// write sends bytes that may be anything.
-func (w *worker) write(b []byte) {
+// writeRaw sends bytes that may be anything.
+func (w *fakeWorker) writeRaw(b []byte) {
 	w.sending.Lock()
 	defer w.sending.Unlock()
 	w.out.Write(b)
 }
 
-func (w *worker) marker(body string) string { return "\x1b_" + w.nonce + ";" + body + "\x1b\\" }
+func (w *fakeWorker) formatMarker(body string) string {
+	return "\x1b_" + w.nonce + ";" + body + "\x1b\\"
+}
 
 // withMark returns m with this mark, if messages of its type have one.
 func withMark(m ipc.Message, mark uint64) ipc.Message {
@@ -517,8 +519,8 @@ func hasMark(m ipc.Message) bool {
 	return false
 }
 
-// frameOf is payload with its length.
-func frameOf(payload string) []byte {
+// encodeFrame is payload with its length.
+func encodeFrame(payload string) []byte {
 	n := len(payload)
 	return append([]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)}, payload...)
 }

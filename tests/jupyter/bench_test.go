@@ -11,7 +11,7 @@ import (
 // BenchmarkKernel_AgainstIPykernel is the medians of requests through repl's kernel and through
 // ipykernel, by turns, with one client.
 func BenchmarkKernel_AgainstIPykernel(b *testing.B) {
-	out := newPlace(b).script(b, "figures.py", "300")
+	out := newJupyterHome(b).runScript(b, "figures.py", "300")
 	for line := range strings.Lines(out) {
 		var what string
 		var ours, theirs float64

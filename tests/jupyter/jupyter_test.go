@@ -15,9 +15,9 @@ func TestKernel_PassesJupyterKernelTest(t *testing.T) {
 		t.Run(lang, func(t *testing.T) {
 			t.Parallel()
 			if lang == "r" {
-				needR(t)
+				requireR(t)
 			}
-			out := newPlace(t).script(t, "suite_"+lang+".py", "-v")
+			out := newJupyterHome(t).runScript(t, "suite_"+lang+".py", "-v")
 			for line := range strings.Lines(out) {
 				if strings.Contains(line, "skipped") && !strings.Contains(line, "No code page something") && !strings.Contains(line, "OK (") &&
 					!(lang == "r" && strings.Contains(line, "No code clear output")) {
@@ -30,23 +30,23 @@ func TestKernel_PassesJupyterKernelTest(t *testing.T) {
 
 func TestKernel_GivesTheOutputsOfIPykernel(t *testing.T) {
 	t.Parallel()
-	newPlace(t).script(t, "corpus.py", "python")
+	newJupyterHome(t).runScript(t, "corpus.py", "python")
 }
 
 func TestKernel_GivesTheOutputsOfIRkernel(t *testing.T) {
 	t.Parallel()
-	needR(t)
-	newPlace(t).script(t, "corpus.py", "r")
+	requireR(t)
+	newJupyterHome(t).runScript(t, "corpus.py", "r")
 }
 
 func TestKernel_DoesWhatItsMessagesSay(t *testing.T) {
 	t.Parallel()
-	newPlace(t).script(t, "messages.py", "-v")
+	newJupyterHome(t).runScript(t, "messages.py", "-v")
 }
 
 func TestKernel_OutlivesFaults(t *testing.T) {
 	t.Parallel()
-	newPlace(t).script(t, "faults.py", "-v")
+	newJupyterHome(t).runScript(t, "faults.py", "-v")
 }
 
 func TestExits(t *testing.T) {
@@ -54,17 +54,17 @@ func TestExits(t *testing.T) {
 	for name, class := range map[string]string{"are errors, and the variables stay": "Exits", "end papermill and nbclient": "Runners"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			newPlace(t).script(t, "exits.py", "-v", class)
+			newJupyterHome(t).runScript(t, "exits.py", "-v", class)
 		})
 	}
 }
 
 func TestBursts(t *testing.T) {
 	t.Parallel()
-	newPlace(t).script(t, "bursts.py", "-v")
+	newJupyterHome(t).runScript(t, "bursts.py", "-v")
 }
 
 func TestReports(t *testing.T) {
 	t.Parallel()
-	newPlace(t).script(t, "reports.py", "-v")
+	newJupyterHome(t).runScript(t, "reports.py", "-v")
 }

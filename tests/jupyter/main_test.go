@@ -26,15 +26,15 @@ const (
 	markEnv = "JUPYTER_TEST"
 
 	// deadline bounds one script. A script that gets near it has failed.
-	deadline = 5 * time.Minute
+	testTimeout = 5 * time.Minute
 )
 
 func TestMain(m *testing.M) {
-	waits.SideBySide()
-	os.Exit(build(m))
+	waits.AllowParallel()
+	os.Exit(buildAndRun(m))
 }
 
-func build(m *testing.M) int {
+func buildAndRun(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "jupyter-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -50,8 +50,8 @@ func build(m *testing.M) int {
 	return m.Run()
 }
 
-// python is the interpreter of the environment with Jupyter's clients.
-func python(t testing.TB) string {
+// venvPython is the interpreter of the environment with Jupyter's clients.
+func venvPython(t testing.TB) string {
 	t.Helper()
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -64,23 +64,23 @@ func python(t testing.TB) string {
 	return path
 }
 
-// A place is where a test works: its own home, daemon and kernelspecs.
-type place struct {
+// A jupyterHome is where a test works: its own home, daemon and kernelspecs.
+type jupyterHome struct {
 	home string
 	env  []string
 }
 
-// newPlace makes a place, with the kernels of repl and the two that they are compared with. At the
+// newJupyterHome makes a place, with the kernels of repl and the two that they are compared with. At the
 // end of the test nothing may run in it.
-func newPlace(t testing.TB) place {
+func newJupyterHome(t testing.TB) jupyterHome {
 	t.Helper()
-	interpreter := python(t)
+	interpreter := venvPython(t)
 	home, err := os.MkdirTemp("", "j") // Paths of sockets are short.
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(home) })
-	p := place{home: home}
+	p := jupyterHome{home: home}
 	for name, dir := range map[string]string{
 		"HOME": "", "TMPDIR": "tmp", "XDG_RUNTIME_DIR": "run", "XDG_CACHE_HOME": "cache", "XDG_STATE_HOME": "state",
 		"XDG_CONFIG_HOME": "config", "XDG_DATA_HOME": "data", "JUPYTER_RUNTIME_DIR": "jupyter", "IPYTHONDIR": "ipython",
@@ -93,34 +93,34 @@ func newPlace(t testing.TB) place {
 	}
 	p.env = append(p.env, markEnv+"="+home, "PATH="+filepath.Dir(os.Getenv(binaryEnv))+":"+os.Getenv("PATH"),
 		binaryEnv+"="+os.Getenv(binaryEnv), "LANG=C.UTF-8", "PYTHONPATH=", "PYDEVD_DISABLE_FILE_VALIDATION=1")
-	p.repl(t, "jupyter", "install", "--lang", "python", "--python", interpreter)
+	p.runRepl(t, "jupyter", "install", "--lang", "python", "--python", interpreter)
 	if _, err := exec.LookPath("R"); err == nil {
-		p.repl(t, "jupyter", "install", "--lang", "r")
+		p.runRepl(t, "jupyter", "install", "--lang", "r")
 	}
-	t.Cleanup(func() { p.leave(t) })
+	t.Cleanup(func() { p.stopDaemon(t) })
 	return p
 }
 
-// leave ends the daemon of the place, and waits until nothing is left.
-func (p place) leave(t testing.TB) {
-	p.command("repl", "ctl", "stop").Run()
+// stopDaemon ends the daemon of the place, and waits until nothing is left.
+func (p jupyterHome) stopDaemon(t testing.TB) {
+	p.newCommand("repl", "ctl", "stop").Run()
 	limit := time.After(time.Minute)
-	for over := false; !over && len(p.processes()) > 0; {
+	for over := false; !over && len(p.findProcesses()) > 0; {
 		select {
 		case <-time.After(20 * time.Millisecond):
 		case <-limit:
 			over = true
 		}
 	}
-	for _, pid := range p.processes() {
+	for _, pid := range p.findProcesses() {
 		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 		t.Errorf("left behind: process %d: %s", pid, bytes.ReplaceAll(line, []byte{0}, []byte{' '}))
 		syscall.Kill(pid, syscall.SIGKILL)
 	}
 }
 
-// processes are those of the place.
-func (p place) processes() (pids []int) {
+// findProcesses are those of the place.
+func (p jupyterHome) findProcesses() (pids []int) {
 	entries, _ := os.ReadDir("/proc")
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
@@ -135,8 +135,8 @@ func (p place) processes() (pids []int) {
 	return pids
 }
 
-func (p place) command(name string, args ...string) *exec.Cmd {
-	ctx, cancel := context.WithTimeout(context.Background(), deadline)
+func (p jupyterHome) newCommand(name string, args ...string) *exec.Cmd {
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	if name == "repl" {
 		name = os.Getenv(binaryEnv)
 	}
@@ -147,27 +147,27 @@ func (p place) command(name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-func (p place) repl(t testing.TB, args ...string) string {
+func (p jupyterHome) runRepl(t testing.TB, args ...string) string {
 	t.Helper()
-	out, err := p.command("repl", args...).CombinedOutput()
+	out, err := p.newCommand("repl", args...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("repl %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
 	return string(out)
 }
 
-// script runs one of the scripts, which prints what failed.
-func (p place) script(t testing.TB, name string, args ...string) string {
+// runScript runs one of the scripts, which prints what failed.
+func (p jupyterHome) runScript(t testing.TB, name string, args ...string) string {
 	t.Helper()
-	out, err := p.command(python(t), append([]string{name}, args...)...).CombinedOutput()
+	out, err := p.newCommand(venvPython(t), append([]string{name}, args...)...).CombinedOutput()
 	if err != nil {
 		t.Errorf("%s: %v\n%s", name, err, out)
 	}
 	return string(out)
 }
 
-// needR skips a test without the kernel that ours is compared with.
-func needR(t testing.TB) {
+// requireR skips a test without the kernel that ours is compared with.
+func requireR(t testing.TB) {
 	t.Helper()
 	if _, err := os.Stat("/usr/share/jupyter/kernels/ir"); err != nil {
 		t.Skip("no IRkernel: scripts/setup-dev installs it")

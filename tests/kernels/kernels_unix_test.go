@@ -22,23 +22,23 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-var built string // the command
+var replPath string // the command
 
 func TestMain(m *testing.M) {
 	supervisor.MonitorMain()
-	waits.SideBySide()
-	os.Exit(run(m))
+	waits.AllowParallel()
+	os.Exit(buildAndRun(m))
 }
 
-func run(m *testing.M) int {
+func buildAndRun(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "kernels-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	built = filepath.Join(dir, "repl")
-	build := exec.Command("go", "build", "-buildvcs=false", "-o", built, "github.com/turnstone-repl/turnstone/cmd/repl")
+	replPath = filepath.Join(dir, "repl")
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", replPath, "github.com/turnstone-repl/turnstone/cmd/repl")
 	build.Stderr = os.Stderr
 	if err := build.Run(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -50,54 +50,54 @@ func run(m *testing.M) int {
 // An interrupt that comes while IRkernel waits for a line ends it: it leaves the handling of R. One
 // that came twice may end the wait of a later turn. Children of R write to the terminal, and R
 // itself to a socket.
-var leaves = []string{ordered, "an interrupt ends a sleep", "an interrupt ends a loop", "an interrupt ends a wait, and the next input is code", "an interrupt that comes twice counts once", "an interrupt of a finished turn is stale"}
+var brokenByExit = []string{outputOrder, "an interrupt ends a sleep", "an interrupt ends a loop", "an interrupt ends a wait, and the next input is code", "an interrupt that comes twice counts once", "an interrupt of a finished turn is stale"}
 
-const ordered = "output of the runtime and of children keeps its order"
+const outputOrder = "output of the runtime and of children keeps its order"
 
-// A kernel is one that is tested, and how its language says a few things.
-type kernel struct {
-	name   string
-	broken []string // promises of a worker that the kernel itself cannot keep
-	late   bool     // output may come after the kernel's idle, so any promise may be broken
+// A testKernel is one that is tested, and how its language says a few things.
+type testKernel struct {
+	name       string
+	broken     []string // promises of a worker that the kernel itself cannot keep
+	lateOutput bool     // output may come after the kernel's idle, so any promise may be broken
 
-	print, result string // code and its text
-	ask           string // asks with the prompt "name? " and prints the answer; "" cannot
-	child         string // lets a child read the terminal; "" cannot
-	loop          string // for ever; "" when an interrupt ends the kernel
-	fail, says    string // an error, and a part of its traceback
+	print, result  string // code and its text
+	ask            string // asks with the prompt "name? " and prints the answer; "" cannot
+	childReads     string // lets a child read the terminal; "" cannot
+	loop           string // for ever; "" when an interrupt ends the kernel
+	fail, failText string // an error, and a part of its traceback
 }
 
 // Xeus-python dies of an interrupt, and the shell in bash_kernel may feel one in its next
 // command. bash_kernel itself ends such a turn too early.
-var dies = []string{
+var brokenByInterrupt = []string{
 	"an interrupt ends a sleep", "an interrupt ends a loop", "an interrupt ends a wait, and the next input is code",
 	"an interrupt that comes twice counts once", "an interrupt of a finished turn is stale",
 }
 
-var all = []kernel{{
+var testKernels = []testKernel{{
 	name: "python3", print: "print('one'); 41 + 1", result: "one\n42\n",
-	ask: "print('hello', input('name? '))", child: "import os; _ = os.system('read x')", loop: "while True: pass",
-	fail: "1/0", says: "ZeroDivisionError",
+	ask: "print('hello', input('name? '))", childReads: "import os; _ = os.system('read x')", loop: "while True: pass",
+	fail: "1/0", failText: "ZeroDivisionError",
 }, {
-	name: "ir", broken: leaves, print: "cat('one\\n'); 41 + 1", result: "one\n[1] 42\n",
-	ask: "cat('hello', readline('name? '), '\\n')", child: "invisible(system('read x'))", loop: "repeat {}",
-	fail: "stop('no')", says: "no",
+	name: "ir", broken: brokenByExit, print: "cat('one\\n'); 41 + 1", result: "one\n[1] 42\n",
+	ask: "cat('hello', readline('name? '), '\\n')", childReads: "invisible(system('read x'))", loop: "repeat {}",
+	fail: "stop('no')", failText: "no",
 }, {
-	name: "bash", broken: dies, print: "echo one; echo $((41 + 1))", result: "one\n42\n", loop: "while :; do :; done",
-	fail: "nothing-of-that-name", says: "not found",
+	name: "bash", broken: brokenByInterrupt, print: "echo one; echo $((41 + 1))", result: "one\n42\n", loop: "while :; do :; done",
+	fail: "nothing-of-that-name", failText: "not found",
 }, {
-	name: "xpython", broken: append([]string{ordered}, dies...),
+	name: "xpython", broken: append([]string{outputOrder}, brokenByInterrupt...),
 	print: "print('one'); print(41 + 1)", result: "one\n42\n",
-	ask: "print('hello', input('name? '))", child: "import os; _ = os.system('read x')",
-	fail: "1/0", says: "ZeroDivisionError",
+	ask: "print('hello', input('name? '))", childReads: "import os; _ = os.system('read x')",
+	fail: "1/0", failText: "ZeroDivisionError",
 }, {
 	// Seen with Jupyter's own client, too: on a busy machine, a sixth of all turns. None of 96 was lost.
-	name: "deno", late: true, print: "console.log('one'); console.log(String(41 + 1))", result: "one\n42\n",
-	fail: "throw new TypeError('no')", says: "TypeError: no",
+	name: "deno", lateOutput: true, print: "console.log('one'); console.log(String(41 + 1))", result: "one\n42\n",
+	fail: "throw new TypeError('no')", failText: "TypeError: no",
 }}
 
-// kept is where scripts/setup-dev puts Python's kernels and Deno's.
-func kept(t *testing.T) string {
+// kernelsDir is where scripts/setup-dev puts Python's kernels and Deno's.
+func kernelsDir(t *testing.T) string {
 	t.Helper()
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -106,10 +106,10 @@ func kept(t *testing.T) string {
 	return filepath.Join(cache, "turnstone", "kernels")
 }
 
-// dirOf returns the directory of a kernelspec that is installed.
-func (k *kernel) dirOf(t *testing.T) string {
+// specDir returns the directory of a kernelspec that is installed.
+func (k *testKernel) specDir(t *testing.T) string {
 	t.Helper()
-	for _, data := range []string{filepath.Join(kept(t), "share", "jupyter"), "/usr/local/share/jupyter", "/usr/share/jupyter"} {
+	for _, data := range []string{filepath.Join(kernelsDir(t), "share", "jupyter"), "/usr/local/share/jupyter", "/usr/share/jupyter"} {
 		dir := filepath.Join(data, "kernels", k.name)
 		if _, err := os.Stat(filepath.Join(dir, "kernel.json")); err == nil {
 			return dir
@@ -119,25 +119,25 @@ func (k *kernel) dirOf(t *testing.T) string {
 	return ""
 }
 
-func each(t *testing.T, test func(t *testing.T, k kernel)) {
+func onEachKernel(t *testing.T, test func(t *testing.T, k testKernel)) {
 	t.Parallel()
-	for _, k := range all {
+	for _, k := range testKernels {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
-			k.dirOf(t)
+			k.specDir(t)
 			test(t, k)
 		})
 	}
 }
 
 func TestKernel_KeepsThePromisesOfAWorker(t *testing.T) {
-	each(t, func(t *testing.T, k kernel) {
-		if k.late {
+	onEachKernel(t, func(t *testing.T, k testKernel) {
+		if k.lateOutput {
 			return
 		}
-		check := exec.CommandContext(t.Context(), built, "worker", "check", "--timeout", "60s", "--dialect", "jupyter:"+k.name, built, "kernel-worker", k.name)
+		check := exec.CommandContext(t.Context(), replPath, "worker", "check", "--timeout", "60s", "--dialect", "jupyter:"+k.name, replPath, "kernel-worker", k.name)
 		// Kernels with Jedi share a cache, and find no completions while another one writes a file of it.
-		check.Env = append(os.Environ(), "JUPYTER_PATH="+filepath.Join(kept(t), "share", "jupyter"), "XDG_CACHE_HOME="+t.TempDir())
+		check.Env = append(os.Environ(), "JUPYTER_PATH="+filepath.Join(kernelsDir(t), "share", "jupyter"), "XDG_CACHE_HOME="+t.TempDir())
 		out, err := check.Output()
 		if len(out) == 0 {
 			t.Fatal(err)
@@ -152,13 +152,13 @@ func TestKernel_KeepsThePromisesOfAWorker(t *testing.T) {
 	})
 }
 
-// A repl is a session of a kernel.
-type repl struct {
+// A kernelSession is a session of a kernel.
+type kernelSession struct {
 	*testing.T
 	*supervisor.Session
 }
 
-func (k *kernel) open(t *testing.T, sandbox *workers.Sandbox) repl {
+func (k *testKernel) openSession(t *testing.T, sandbox *workers.Sandbox) kernelSession {
 	t.Helper()
 	sup, err := supervisor.New(nil)
 	if err != nil {
@@ -166,7 +166,7 @@ func (k *kernel) open(t *testing.T, sandbox *workers.Sandbox) repl {
 	}
 	t.Cleanup(func() { _ = sup.Close() })
 	s, err := sup.Open(t.Context(), "main", workers.Spec{
-		Name: "jupyter:" + k.name, Path: built, Args: []string{"kernel-worker", k.dirOf(t), workers.FilesDir},
+		Name: "jupyter:" + k.name, Path: replPath, Args: []string{"kernel-worker", k.specDir(t), workers.FilesDir},
 		Files: map[string][]byte{"kernel": nil}, Dir: t.TempDir(), Sandbox: sandbox,
 	})
 	if err != nil {
@@ -175,10 +175,10 @@ func (k *kernel) open(t *testing.T, sandbox *workers.Sandbox) repl {
 	if _, err := s.Wait(t.Context(), 0, nil); err != nil {
 		t.Fatal(err)
 	}
-	return repl{t, s}
+	return kernelSession{t, s}
 }
 
-func (r repl) run(code string) (string, session.Reply) {
+func (r kernelSession) runCode(code string) (string, session.Reply) {
 	r.Helper()
 	turn, err := r.Submit(r.Context(), code)
 	if err != nil {
@@ -188,28 +188,28 @@ func (r repl) run(code string) (string, session.Reply) {
 	if err != nil {
 		r.Fatal(err)
 	}
-	return text(reply.Events...), reply
+	return outputText(reply.Events...), reply
 }
 
-// prints runs the code that prints, and waits for its output where that may come after the turn.
-func (r repl) prints(k kernel) {
+// wantOutput runs the code that prints, and waits for its output where that may come after the turn.
+func (r kernelSession) wantOutput(k testKernel) {
 	r.Helper()
-	got, reply := r.run(k.print)
-	if k.late && !strings.HasSuffix(got, k.result) {
+	got, reply := r.runCode(k.print)
+	if k.lateOutput && !strings.HasSuffix(got, k.result) {
 		ctx, cancel := context.WithTimeout(r.Context(), 3*time.Minute)
 		defer cancel()
 		for e := range r.Events(ctx, reply.Next) {
-			if got += text(e); strings.HasSuffix(got, k.result) {
+			if got += outputText(e); strings.HasSuffix(got, k.result) {
 				break
 			}
 		}
 	}
-	if got != k.result && (!k.late || !strings.HasSuffix(got, k.result)) || reply.Outcome != timeline.OutcomeOK {
+	if got != k.result && (!k.lateOutput || !strings.HasSuffix(got, k.result)) || reply.Outcome != timeline.OutcomeOK {
 		r.Errorf("got %q, %s; want %q", got, reply.Outcome, k.result)
 	}
 }
 
-func text(events ...timeline.Event) string {
+func outputText(events ...timeline.Event) string {
 	var b strings.Builder
 	for _, e := range events {
 		switch body := e.Body.(type) {
@@ -222,11 +222,11 @@ func text(events ...timeline.Event) string {
 	return b.String()
 }
 
-// answer answers the question in reply, and returns what came of it.
-func (r repl) answer(reply session.Reply, line string) string {
+// answerRequest answers the question in reply, and returns what came of it.
+func (r kernelSession) answerRequest(reply session.Reply, line string) string {
 	r.Helper()
 	if reply.InputRequest == nil {
-		r.Fatalf("nothing is asked: %q, %s", text(reply.Events...), reply.Outcome)
+		r.Fatalf("nothing is asked: %q, %s", outputText(reply.Events...), reply.Outcome)
 	}
 	turn, err := r.Answer(r.Context(), reply.InputRequest.ID, session.Input{Data: []byte(line + "\n")})
 	if err != nil {
@@ -234,23 +234,23 @@ func (r repl) answer(reply session.Reply, line string) string {
 	}
 	after, err := r.Wait(r.Context(), turn, &session.WaitOptions{After: reply.Next})
 	if err != nil || after.Outcome != timeline.OutcomeOK {
-		r.Fatalf("%q, %s, %v", text(after.Events...), after.Outcome, err)
+		r.Fatalf("%q, %s, %v", outputText(after.Events...), after.Outcome, err)
 	}
-	return text(after.Events...)
+	return outputText(after.Events...)
 }
 
 func TestKernel_IsALanguage(t *testing.T) {
-	each(t, func(t *testing.T, k kernel) {
-		r := k.open(t, nil)
+	onEachKernel(t, func(t *testing.T, k testKernel) {
+		r := k.openSession(t, nil)
 		for range 3 {
-			r.prints(k)
+			r.wantOutput(k)
 		}
-		if got, reply := r.run(k.fail); !strings.Contains(got, k.says) && !k.late || reply.Outcome != timeline.OutcomeError {
-			t.Errorf("got %q, %s; want an error with %q", got, reply.Outcome, k.says)
+		if got, reply := r.runCode(k.fail); !strings.Contains(got, k.failText) && !k.lateOutput || reply.Outcome != timeline.OutcomeError {
+			t.Errorf("got %q, %s; want an error with %q", got, reply.Outcome, k.failText)
 		}
 		if k.ask != "" {
-			_, reply := r.run(k.ask)
-			if got := r.answer(reply, "Ada"); strings.TrimSpace(got) != "hello Ada" {
+			_, reply := r.runCode(k.ask)
+			if got := r.answerRequest(reply, "Ada"); strings.TrimSpace(got) != "hello Ada" {
 				t.Errorf("got %q", got)
 			}
 		}
@@ -264,7 +264,7 @@ func TestKernel_IsALanguage(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.interruptUntilOver(turn)
-			r.prints(k)
+			r.wantOutput(k)
 		}
 	})
 }
@@ -273,9 +273,9 @@ func TestKernel_IsALanguage(t *testing.T) {
 // must not be waited for. Python itself swallows an interrupt in a finalizer, so one more may be needed.
 func TestKernel_AnInterruptAtAnyMomentEndsTheTurnOfIPykernel(t *testing.T) {
 	t.Parallel()
-	k := all[0]
-	k.dirOf(t)
-	r := k.open(t, nil)
+	k := testKernels[0]
+	k.specDir(t)
+	r := k.openSession(t, nil)
 	for range 40 {
 		turn, err := r.Submit(t.Context(), "while True: pass")
 		if err != nil {
@@ -283,13 +283,13 @@ func TestKernel_AnInterruptAtAnyMomentEndsTheTurnOfIPykernel(t *testing.T) {
 		}
 		reply := r.interruptUntilOver(turn)
 		if reply.Outcome != timeline.OutcomeInterrupted {
-			t.Fatalf("%q, %s", text(reply.Events...), reply.Outcome)
+			t.Fatalf("%q, %s", outputText(reply.Events...), reply.Outcome)
 		}
 	}
 }
 
 // interruptUntilOver interrupts a turn again as long as it goes on, as a person does.
-func (r repl) interruptUntilOver(turn uint64) session.Reply {
+func (r kernelSession) interruptUntilOver(turn uint64) session.Reply {
 	r.Helper()
 	for range 20 {
 		if _, err := r.Interrupt(r.Context(), turn); err != nil {
@@ -311,16 +311,16 @@ func (r repl) interruptUntilOver(turn uint64) session.Reply {
 // loop does not wake for an interrupt alone, so the code wakes it.
 func TestKernel_CodeThatGoesOnAfterAnInterruptIsNotGivenUp(t *testing.T) {
 	t.Parallel()
-	k := all[0]
-	k.dirOf(t)
-	r := k.open(t, nil)
+	k := testKernels[0]
+	k.specDir(t)
+	r := k.openSession(t, nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	turn, err := r.Submit(ctx, "import asyncio\nprint('begun', flush=True)\ntry:\n    while True: await asyncio.sleep(0.02)\nexcept BaseException:\n    await asyncio.sleep(0.5)\n    print('done')")
 	for begun := false; !begun && err == nil; {
 		var reply session.Reply
 		reply, err = r.Wait(ctx, turn, session.WaitAtMost(100*time.Millisecond))
-		begun = strings.Contains(text(reply.Events...), "begun")
+		begun = strings.Contains(outputText(reply.Events...), "begun")
 	}
 	if err == nil {
 		_, err = r.Interrupt(ctx, turn)
@@ -328,29 +328,29 @@ func TestKernel_CodeThatGoesOnAfterAnInterruptIsNotGivenUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if reply, err := r.Wait(ctx, turn, nil); err != nil || reply.Outcome != timeline.OutcomeOK || text(reply.Events...) != "begun\ndone\n" {
-		t.Errorf("%q, %s, %v", text(reply.Events...), reply.Outcome, err)
+	if reply, err := r.Wait(ctx, turn, nil); err != nil || reply.Outcome != timeline.OutcomeOK || outputText(reply.Events...) != "begun\ndone\n" {
+		t.Errorf("%q, %s, %v", outputText(reply.Events...), reply.Outcome, err)
 	}
 }
 
 func TestKernel_AChildThatReadsTheTerminalIsSeenToWait(t *testing.T) {
-	each(t, func(t *testing.T, k kernel) {
-		r := k.open(t, nil)
-		if k.child == "" { // its children have no terminal of ours
+	onEachKernel(t, func(t *testing.T, k testKernel) {
+		r := k.openSession(t, nil)
+		if k.childReads == "" { // its children have no terminal of ours
 			return
 		}
-		_, reply := r.run(k.child)
+		_, reply := r.runCode(k.childReads)
 		if reply.InputRequest != nil && reply.InputRequest.Reader == "" {
 			t.Errorf("%+v: want a program that reads the terminal", reply.InputRequest)
 		}
-		r.answer(reply, "x")
+		r.answerRequest(reply, "x")
 	})
 }
 
 func TestKernel_WorksInASandbox(t *testing.T) {
 	confined.RequireNamespaces(t)
-	each(t, func(t *testing.T, k kernel) {
-		r := k.open(t, &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, NoNotice: true})
-		r.prints(k)
+	onEachKernel(t, func(t *testing.T, k testKernel) {
+		r := k.openSession(t, &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, NoNotice: true})
+		r.wantOutput(k)
 	})
 }

@@ -39,29 +39,29 @@ func TestDisk_ASessionKeepsNoMoreThanItsLimit(t *testing.T) {
 	confined.RequireLayers(t, cache)
 	box.Layered = []string{cache}
 	s := openPython(t, box, workers.Limits{Disk: diskLimit})
-	s.Run(t, fillCode+"x = 41").Wants(t, "")
+	s.RunCode(t, fillCode+"x = 41").WantTranscript(t, "")
 	for _, where := range []string{"'/tmp/a'", "'/var/tmp/a'", "'" + cache + "/a'", "os.environ.get('XDG_CACHE_HOME', '/tmp') + '/b'", "os.environ.get('R_LIBS_USER', '/tmp') + '/c'", "'/dev/shm/a'"} {
-		s.Run(t, "fill("+where+")").Wants(t, "'No space left on device'\n")
+		s.RunCode(t, "fill("+where+")").WantTranscript(t, "'No space left on device'\n")
 	}
 	// Together, not each.
-	s.Run(t, "open('/tmp/half', 'wb', 0).write(b'x' * (20 << 20))").Wants(t, "20971520\n")
-	s.Run(t, "open('/var/tmp/half', 'wb', 0).write(b'x' * (20 << 20)) <= 12 << 20").Wants(t, "True\n")
-	s.Run(t, "x + 1").Wants(t, "42\n")
+	s.RunCode(t, "open('/tmp/half', 'wb', 0).write(b'x' * (20 << 20))").WantTranscript(t, "20971520\n")
+	s.RunCode(t, "open('/var/tmp/half', 'wb', 0).write(b'x' * (20 << 20)) <= 12 << 20").WantTranscript(t, "True\n")
+	s.RunCode(t, "x + 1").WantTranscript(t, "42\n")
 }
 
 func TestDisk_OneFileOfTheWorkspaceGrowsNoFurther(t *testing.T) {
 	t.Parallel()
 	t.Run("python", func(t *testing.T) {
 		s := openPython(t, newSandbox(), workers.Limits{Disk: diskLimit})
-		if r := s.Run(t, "with open('big', 'wb') as f:\n  for _ in range(40): f.write(b'x' * (1 << 20))"); r.Failure != "OSError" || !strings.Contains(r.Script(), "File too large") {
-			t.Errorf("got %q %q", r.Outcome, r.Script())
+		if r := s.RunCode(t, "with open('big', 'wb') as f:\n  for _ in range(40): f.write(b'x' * (1 << 20))"); r.Failure != "OSError" || !strings.Contains(r.Transcript(), "File too large") {
+			t.Errorf("got %q %q", r.Outcome, r.Transcript())
 		}
-		s.Run(t, "__import__('os').path.getsize('big') == 32 << 20").Wants(t, "True\n")
+		s.RunCode(t, "__import__('os').path.getsize('big') == 32 << 20").WantTranscript(t, "True\n")
 	})
 	t.Run("R", func(t *testing.T) {
 		s := openR(t, newSandbox(), workers.Limits{Disk: diskLimit})
-		s.Run(t, "x <- 41; f <- file('big', 'wb'); for (i in 1:40) try(writeBin(raw(1e6), f), silent = TRUE); invisible(try(close(f), silent = TRUE))")
-		s.Run(t, "cat(x + 1, file.size('big') <= 2^25, '\\n')").Wants(t, "42 TRUE \n")
+		s.RunCode(t, "x <- 41; f <- file('big', 'wb'); for (i in 1:40) try(writeBin(raw(1e6), f), silent = TRUE); invisible(try(close(f), silent = TRUE))")
+		s.RunCode(t, "cat(x + 1, file.size('big') <= 2^25, '\\n')").WantTranscript(t, "42 TRUE \n")
 	})
 }
 
@@ -69,7 +69,7 @@ func TestDisk_OneFileOfTheWorkspaceGrowsNoFurther(t *testing.T) {
 func TestDisk_SharedMemoryIsBoundedByTheLimitOfMemory(t *testing.T) {
 	t.Parallel()
 	s := openPython(t, newSandbox(), workers.Limits{Memory: memoryLimit})
-	s.Run(t, "import os; v = os.statvfs('/dev/shm'); v.f_blocks * v.f_frsize >> 20 in (288, 192)").Wants(t, "True\n") // 192 in a control group, where it counts
+	s.RunCode(t, "import os; v = os.statvfs('/dev/shm'); v.f_blocks * v.f_frsize >> 20 in (288, 192)").WantTranscript(t, "True\n") // 192 in a control group, where it counts
 }
 
 func TestDisk_IsRefusedWithoutASandbox(t *testing.T) {

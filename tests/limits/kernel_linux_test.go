@@ -13,24 +13,24 @@ import (
 func TestFiles_AreBoundedInTheWorkerAndItsChildren(t *testing.T) {
 	withAndWithoutSandbox(t, func(t *testing.T, box *workers.Sandbox) {
 		s := openPython(t, box, workers.Limits{Files: 80})
-		s.Run(t, "import resource, subprocess, sys; resource.getrlimit(resource.RLIMIT_NOFILE)").Wants(t, "(80, 80)\n")
-		s.Run(t, "print(subprocess.check_output('ulimit -n', shell=True).decode(), end='')").Wants(t, "80\n")
-		if r := s.Run(t, "kept = [open('/dev/null') for _ in range(100)]"); r.Failure != "OSError" || !strings.Contains(r.Script(), "Too many open files") {
+		s.RunCode(t, "import resource, subprocess, sys; resource.getrlimit(resource.RLIMIT_NOFILE)").WantTranscript(t, "(80, 80)\n")
+		s.RunCode(t, "print(subprocess.check_output('ulimit -n', shell=True).decode(), end='')").WantTranscript(t, "80\n")
+		if r := s.RunCode(t, "kept = [open('/dev/null') for _ in range(100)]"); r.Failure != "OSError" || !strings.Contains(r.Transcript(), "Too many open files") {
 			t.Errorf("got %q %s", r.Outcome, r.Failure)
 		}
-		s.Run(t, "1 + 1").Wants(t, "2\n")
+		s.RunCode(t, "1 + 1").WantTranscript(t, "2\n")
 	})
 }
 
 func TestCPUs_AreThoseOfTheWorkerAndItsChildren(t *testing.T) {
 	withAndWithoutSandbox(t, func(t *testing.T, box *workers.Sandbox) {
 		s := openPython(t, box, workers.Limits{CPUs: 1})
-		s.Run(t, "import os, subprocess; len(os.sched_getaffinity(0))").Wants(t, "1\n")
-		s.Run(t, "print(subprocess.check_output('nproc').decode(), end='')").Wants(t, "1\n")
+		s.RunCode(t, "import os, subprocess; len(os.sched_getaffinity(0))").WantTranscript(t, "1\n")
+		s.RunCode(t, "print(subprocess.check_output('nproc').decode(), end='')").WantTranscript(t, "1\n")
 	})
 	t.Run("more than there are", func(t *testing.T) {
 		s := openPython(t, nil, workers.Limits{CPUs: 4000})
-		s.Run(t, "1 + 1").Wants(t, "2\n")
+		s.RunCode(t, "1 + 1").WantTranscript(t, "2\n")
 	})
 }
 
@@ -51,10 +51,10 @@ func TestProcesses_NoMoreCanBeStarted(t *testing.T) {
 	withAndWithoutSandbox(t, func(t *testing.T, box *workers.Sandbox) {
 		requireForkLimit(t, box)
 		s := openPython(t, box, workers.Limits{Processes: 30})
-		s.Run(t, forkCode).Wants(t, "")
+		s.RunCode(t, forkCode).WantTranscript(t, "")
 		for range 2 {
-			if r := s.Run(t, "while True: fork()"); r.Failure != "BlockingIOError" {
-				t.Errorf("got %q %s %q", r.Outcome, r.Failure, r.Script())
+			if r := s.RunCode(t, "while True: fork()"); r.Failure != "BlockingIOError" {
+				t.Errorf("got %q %s %q", r.Outcome, r.Failure, r.Transcript())
 			}
 			if box != nil { // there the kernel counts; our own count may be late
 				wantOutput(t, s, "20 < len(children) <= 30 or len(children)", "True\n")
@@ -66,24 +66,24 @@ func TestProcesses_NoMoreCanBeStarted(t *testing.T) {
 
 // wantOutput runs code in a turn in which the line about the limit may stand yet: what looks at the
 // processes is not in step with turns.
-func wantOutput(t *testing.T, s *drive.REPL, code, want string) {
+func wantOutput(t *testing.T, s *drive.TestSession, code, want string) {
 	t.Helper()
-	if got := s.Run(t, code).Text(timeline.Stdout, timeline.Stderr); got != want {
+	if got := s.RunCode(t, code).OutputText(timeline.Stdout, timeline.Stderr); got != want {
 		t.Errorf("%s: got %q, want %q", code, got, want)
 	}
 }
 
 func TestProcesses_ABombLeavesTheSession(t *testing.T) {
 	withAndWithoutSandbox(t, func(t *testing.T, box *workers.Sandbox) {
-		s := openPython(t, box, workers.Limits{Processes: 40, Turn: drive.Patience})
+		s := openPython(t, box, workers.Limits{Processes: 40, Turn: drive.Timeout})
 		bomb := "import os, time\nend = time.time() + 0.7\nme = os.getpid()\n" +
 			"while time.time() < end:\n  try: os.fork()\n  except OSError: time.sleep(0.01)\n" +
 			"if os.getpid() != me: os._exit(0)"
-		if r := s.Run(t, bomb); r.Outcome != "ok" {
-			t.Errorf("got %q %q", r.Outcome, r.Script())
+		if r := s.RunCode(t, bomb); r.Outcome != "ok" {
+			t.Errorf("got %q %q", r.Outcome, r.Transcript())
 		}
-		if r := s.Run(t, "6 * 7"); r.Outcome != "ok" || !strings.HasSuffix(r.Script(), "42\n") {
-			t.Errorf("got %q %q", r.Outcome, r.Script())
+		if r := s.RunCode(t, "6 * 7"); r.Outcome != "ok" || !strings.HasSuffix(r.Transcript(), "42\n") {
+			t.Errorf("got %q %q", r.Outcome, r.Transcript())
 		}
 	})
 }
@@ -94,20 +94,20 @@ const turnTimeout = 5 * time.Second
 func TestTurnLimit_EndsALoopAndLeavesTheSession(t *testing.T) {
 	withAndWithoutSandbox(t, func(t *testing.T, box *workers.Sandbox) {
 		s := openPython(t, box, workers.Limits{Turn: turnTimeout})
-		s.Run(t, "x = 41").Wants(t, "")
-		r := s.Run(t, "while True: pass")
-		if r.Outcome != "interrupted" || !strings.Contains(r.Script(), "[limit interrupted: this turn's limit of 5 s]") {
-			t.Errorf("got %q %q", r.Outcome, r.Script())
+		s.RunCode(t, "x = 41").WantTranscript(t, "")
+		r := s.RunCode(t, "while True: pass")
+		if r.Outcome != "interrupted" || !strings.Contains(r.Transcript(), "[limit interrupted: this turn's limit of 5 s]") {
+			t.Errorf("got %q %q", r.Outcome, r.Transcript())
 		}
-		s.Run(t, "x + 1").Wants(t, "42\n")
+		s.RunCode(t, "x + 1").WantTranscript(t, "42\n")
 	})
 }
 
 func TestTurnLimit_EndsCodeThatSwallowsTheFirstInterrupt(t *testing.T) {
 	s := openPython(t, nil, workers.Limits{Turn: turnTimeout})
-	r := s.Run(t, "import time\nfor _ in range(10):\n  try: time.sleep(100)\n  except KeyboardInterrupt: pass")
-	if r.Outcome != "interrupted" || !strings.Contains(r.Script(), "limit of 5 s") {
-		t.Errorf("got %q %q", r.Outcome, r.Script())
+	r := s.RunCode(t, "import time\nfor _ in range(10):\n  try: time.sleep(100)\n  except KeyboardInterrupt: pass")
+	if r.Outcome != "interrupted" || !strings.Contains(r.Transcript(), "limit of 5 s") {
+		t.Errorf("got %q %q", r.Outcome, r.Transcript())
 	}
-	s.Run(t, "1 + 1").Wants(t, "2\n")
+	s.RunCode(t, "1 + 1").WantTranscript(t, "2\n")
 }

@@ -30,13 +30,13 @@ func withAndWithoutSandbox(t *testing.T, test func(t *testing.T, box *workers.Sa
 }
 
 // openSession opens a session with limits, and waits until it is ready.
-func openSession(t *testing.T, spec workers.Spec, box *workers.Sandbox, l workers.Limits) *drive.REPL {
+func openSession(t *testing.T, spec workers.Spec, box *workers.Sandbox, l workers.Limits) *drive.TestSession {
 	t.Helper()
 	if box != nil {
 		confined.RequireNamespaces(t)
 	}
 	spec.Sandbox, spec.Limits, spec.Dir = box, l, t.TempDir()
-	return drive.Open(t, spec)
+	return drive.OpenSession(t, spec)
 }
 
 // requireForkLimit skips a test where the kernel refuses this user no process: root outside of a user
@@ -53,12 +53,12 @@ func requireForkLimit(t *testing.T, box *workers.Sandbox) {
 	}
 }
 
-func openPython(t *testing.T, box *workers.Sandbox, l workers.Limits) *drive.REPL {
+func openPython(t *testing.T, box *workers.Sandbox, l workers.Limits) *drive.TestSession {
 	t.Helper()
 	return openSession(t, python.Spec(python.Options{Path: os.Getenv("TURNSTONE_TEST_MATPLOTLIB")}), box, l)
 }
 
-func openR(t *testing.T, box *workers.Sandbox, l workers.Limits) *drive.REPL {
+func openR(t *testing.T, box *workers.Sandbox, l workers.Limits) *drive.TestSession {
 	t.Helper()
 	spec := r.Spec(r.Options{})
 	if spec.Err != nil {

@@ -61,11 +61,11 @@ var rHogs = []memoryHog{
 }
 
 // runHog runs a hog, and wants the reply and the session to be right behind it.
-func runHog(t *testing.T, s *drive.REPL, h memoryHog, lives, frees string) {
+func runHog(t *testing.T, s *drive.TestSession, h memoryHog, lives, frees string) {
 	t.Helper()
-	s.Run(t, "x = 41").Wants(t, "")
-	r := s.Run(t, h.code)
-	said := r.Script()
+	s.RunCode(t, "x = 41").WantTranscript(t, "")
+	r := s.RunCode(t, h.code)
+	said := r.Transcript()
 	got := r.Outcome
 	if r.Failure != "" {
 		got = r.Failure
@@ -76,16 +76,16 @@ func runHog(t *testing.T, s *drive.REPL, h memoryHog, lives, frees string) {
 	case h.want != "ok" && !strings.Contains(said, fmt.Sprintf("the limit of this session is %d MiB; this turn used up to ", memoryLimit>>20)):
 		t.Errorf("the reply names no limit: %.600q", said)
 	}
-	if r := s.Run(t, lives); r.Outcome != "ok" || !strings.HasSuffix(r.Script(), "42\n") {
-		t.Fatalf("it does not live on: %q %q", r.Outcome, r.Script())
+	if r := s.RunCode(t, lives); r.Outcome != "ok" || !strings.HasSuffix(r.Transcript(), "42\n") {
+		t.Fatalf("it does not live on: %q %q", r.Outcome, r.Transcript())
 	}
-	if r := s.Run(t, frees); r.Outcome != "ok" {
-		t.Errorf("it cannot free: %q %q", r.Outcome, r.Script())
+	if r := s.RunCode(t, frees); r.Outcome != "ok" {
+		t.Errorf("it cannot free: %q %q", r.Outcome, r.Transcript())
 	}
-	if r := s.Run(t, lives); r.Outcome != "ok" {
-		t.Errorf("after it was freed: %q %q", r.Outcome, r.Script())
+	if r := s.RunCode(t, lives); r.Outcome != "ok" {
+		t.Errorf("after it was freed: %q %q", r.Outcome, r.Transcript())
 	}
-	if used := drive.Info(s).MemoryBytes; used > memoryLimit+32<<20 { // with the files of its programs
+	if used := drive.SessionInfo(s).MemoryBytes; used > memoryLimit+32<<20 { // with the files of its programs
 		t.Errorf("%d MiB are still used", used>>20)
 	}
 }

@@ -14,13 +14,13 @@ import (
 // Memory that no process has mapped counts.
 
 // wantLimitError runs code that uses much more than the limit, and wants the reply to name that.
-func wantLimitError(t *testing.T, s *drive.REPL, code string) {
+func wantLimitError(t *testing.T, s *drive.TestSession, code string) {
 	t.Helper()
-	r := s.Run(t, code)
-	if r.Outcome != "ended" || r.End == nil || !strings.Contains(r.End.Reason, "limit") || !strings.Contains(r.End.Reason, "192 MiB") {
-		t.Errorf("got %q %s %+v: %.600q", r.Outcome, r.Failure, r.End, r.Script())
+	r := s.RunCode(t, code)
+	if r.Outcome != "ended" || r.WorkerExit == nil || !strings.Contains(r.WorkerExit.Reason, "limit") || !strings.Contains(r.WorkerExit.Reason, "192 MiB") {
+		t.Errorf("got %q %s %+v: %.600q", r.Outcome, r.Failure, r.WorkerExit, r.Transcript())
 	}
-	s.Run(t, "6 * 7")
+	s.RunCode(t, "6 * 7")
 	wantOutput(t, s, "6 * 7", "42\n")
 }
 
@@ -31,8 +31,8 @@ func TestMemory_FilesWithoutANameCount(t *testing.T) {
 	})
 	t.Run("once, where they are mapped as well", func(t *testing.T) {
 		s := openPython(t, nil, workers.Limits{Memory: memoryLimit})
-		s.Run(t, "import mmap, os, time\nf = os.memfd_create('x')\nos.ftruncate(f, 120 << 20)\nm = mmap.mmap(f, 120 << 20)").Wants(t, "")
-		s.Run(t, "for i in range(0, len(m), 4096): m[i] = 1\ntime.sleep(0.5)").Wants(t, "")
+		s.RunCode(t, "import mmap, os, time\nf = os.memfd_create('x')\nos.ftruncate(f, 120 << 20)\nm = mmap.mmap(f, 120 << 20)").WantTranscript(t, "")
+		s.RunCode(t, "for i in range(0, len(m), 4096): m[i] = 1\ntime.sleep(0.5)").WantTranscript(t, "")
 	})
 }
 
@@ -52,30 +52,30 @@ IPC_CREAT, PRIVATE = 0o1000, 0
 func TestMemory_SharedMemoryByNumberIsBounded(t *testing.T) {
 	none := "'No space left on device'"
 	s := openPython(t, newSandbox(), workers.Limits{Memory: memoryLimit})
-	s.Run(t, sysVCode).Wants(t, "")
-	s.Run(t, "a = made('shmget', 1234, 8 << 20, 0o600 | IPC_CREAT); n, e = fill(100, 'shmget', PRIVATE, 8 << 20, 0o600); n in (35, 23), e").Wants(t, "(True, "+none+")\n") // 288 MiB, in a group 192
-	s.Run(t, "made('shmget', 1234, 8 << 20, 0o600 | IPC_CREAT) == made('shmget', 1234, 0, 0) == a").Wants(t, "True\n")
-	s.Run(t, "made('shmget', 1235, 8 << 20, 0o600 | IPC_CREAT)").Wants(t, none+"\n")
-	s.Run(t, "made('shmget', PRIVATE, ctypes.c_size_t(1 << 63), 0o600)").Wants(t, none+"\n")
-	s.Run(t, "n, e = fill(400, 'msgget', PRIVATE, 0o600); 0 < n <= 288, e").Wants(t, "(True, "+none+")\n")
-	s.Run(t, "libc.shmctl(a, 0, None), made('semget', PRIVATE, 32000, 0o600) >= 0").Wants(t, "(0, True)\n")
-	s.Run(t, "n, e = fill(100, 'semget', PRIVATE, 32000, 0o600); 0 < n < 100, e").Wants(t, "(True, "+none+")\n")
-	s.Run(t, "6 * 7").Wants(t, "42\n")
+	s.RunCode(t, sysVCode).WantTranscript(t, "")
+	s.RunCode(t, "a = made('shmget', 1234, 8 << 20, 0o600 | IPC_CREAT); n, e = fill(100, 'shmget', PRIVATE, 8 << 20, 0o600); n in (35, 23), e").WantTranscript(t, "(True, "+none+")\n") // 288 MiB, in a group 192
+	s.RunCode(t, "made('shmget', 1234, 8 << 20, 0o600 | IPC_CREAT) == made('shmget', 1234, 0, 0) == a").WantTranscript(t, "True\n")
+	s.RunCode(t, "made('shmget', 1235, 8 << 20, 0o600 | IPC_CREAT)").WantTranscript(t, none+"\n")
+	s.RunCode(t, "made('shmget', PRIVATE, ctypes.c_size_t(1 << 63), 0o600)").WantTranscript(t, none+"\n")
+	s.RunCode(t, "n, e = fill(400, 'msgget', PRIVATE, 0o600); 0 < n <= 288, e").WantTranscript(t, "(True, "+none+")\n")
+	s.RunCode(t, "libc.shmctl(a, 0, None), made('semget', PRIVATE, 32000, 0o600) >= 0").WantTranscript(t, "(0, True)\n")
+	s.RunCode(t, "n, e = fill(100, 'semget', PRIVATE, 32000, 0o600); 0 < n < 100, e").WantTranscript(t, "(True, "+none+")\n")
+	s.RunCode(t, "6 * 7").WantTranscript(t, "42\n")
 }
 
 // Without a limit nothing is asked for.
 func TestMemory_SharedMemoryByNumberIsThereWithoutALimit(t *testing.T) {
 	s := openPython(t, newSandbox(), workers.Limits{})
-	s.Run(t, sysVCode+"fill(10, 'shmget', PRIVATE, 8 << 20, 0o600)[0]").Wants(t, "10\n")
+	s.RunCode(t, sysVCode+"fill(10, 'shmget', PRIVATE, 8 << 20, 0o600)[0]").WantTranscript(t, "10\n")
 }
 
 // group says whether a session is in a control group.
 const groupCode = "any('/worker-' in line for line in open('/proc/self/cgroup'))"
 
 // requireGroup skips a test where there are none.
-func requireGroup(t *testing.T, s *drive.REPL) {
+func requireGroup(t *testing.T, s *drive.TestSession) {
 	t.Helper()
-	if s.Run(t, groupCode).Text() != "True\n" {
+	if s.RunCode(t, groupCode).OutputText() != "True\n" {
 		t.Skip("no right to make a memory cgroup of version 2")
 	}
 }
@@ -83,14 +83,14 @@ func requireGroup(t *testing.T, s *drive.REPL) {
 // The number of files bounds what cannot be counted, and the first reply names it.
 func TestMemory_TheFirstReplySaysWhatIsNotCounted(t *testing.T) {
 	withAndWithoutSandbox(t, func(t *testing.T, box *workers.Sandbox) {
-		said := func(l workers.Limits) (*drive.REPL, string) {
+		said := func(l workers.Limits) (*drive.TestSession, string) {
 			if box != nil {
 				confined.RequireNamespaces(t)
 			}
 			spec := python.Spec(python.Options{Path: os.Getenv("TURNSTONE_TEST_MATPLOTLIB")})
 			spec.Sandbox, spec.Limits, spec.Dir = box, l, t.TempDir()
-			s := drive.Launch(t, spec)
-			reply, err := s.Wait(drive.Limited(t), 0, nil)
+			s := drive.LaunchSession(t, spec)
+			reply, err := s.Wait(drive.TimeoutContext(t), 0, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -99,10 +99,10 @@ func TestMemory_TheFirstReplySaysWhatIsNotCounted(t *testing.T) {
 		}
 		s, got := said(workers.Limits{Memory: memoryLimit})
 		const sentence, more = "the limit of memory does not count data buffered in sockets and pipes", "shared memory of System V"
-		if grouped := s.Run(t, groupCode).Text() == "True\n"; strings.Contains(got, sentence) == grouped || strings.Contains(got, more) != (!grouped && box == nil) {
+		if grouped := s.RunCode(t, groupCode).OutputText() == "True\n"; strings.Contains(got, sentence) == grouped || strings.Contains(got, more) != (!grouped && box == nil) {
 			t.Errorf("in a group: %t; got %q", grouped, got)
 		} else if !grouped {
-			s.Run(t, "import resource; resource.getrlimit(resource.RLIMIT_NOFILE)[1]").Wants(t, "945\n")
+			s.RunCode(t, "import resource; resource.getrlimit(resource.RLIMIT_NOFILE)[1]").WantTranscript(t, "945\n")
 		}
 		if _, got := said(workers.Limits{Processes: 1000}); strings.Contains(got, "count") {
 			t.Errorf("without a limit of memory: got %q", got)
@@ -130,10 +130,10 @@ for _ in range(4000):
 func TestMemory_AChildBeyondItIsEndedAndTold(t *testing.T) {
 	s := openPython(t, nil, workers.Limits{Memory: memoryLimit})
 	child := "import mmap\nm = mmap.mmap(-1, 900 << 20)\nfor i in range(0, len(m), 4096): m[i] = 1"
-	s.Run(t, "import subprocess, sys, time; x = 41").Wants(t, "")
-	r := s.Run(t, "code = subprocess.run([sys.executable, '-c', '''"+child+"''']).returncode; time.sleep(1); code")
-	if r.Outcome != "ok" || !strings.HasSuffix(r.Text(), "-9\n") || !strings.Contains(r.Script(), "of 192 MiB used") {
-		t.Errorf("got %q %q", r.Outcome, r.Script())
+	s.RunCode(t, "import subprocess, sys, time; x = 41").WantTranscript(t, "")
+	r := s.RunCode(t, "code = subprocess.run([sys.executable, '-c', '''"+child+"''']).returncode; time.sleep(1); code")
+	if r.Outcome != "ok" || !strings.HasSuffix(r.OutputText(), "-9\n") || !strings.Contains(r.Transcript(), "of 192 MiB used") {
+		t.Errorf("got %q %q", r.Outcome, r.Transcript())
 	}
 	wantOutput(t, s, "x + 1", "42\n")
 }
@@ -142,9 +142,9 @@ func TestMemory_AChildBeyondItIsEndedAndTold(t *testing.T) {
 func TestProcesses_InAGroupTheLimitIsExact(t *testing.T) {
 	s := openPython(t, nil, workers.Limits{Processes: 30})
 	requireGroup(t, s)
-	s.Run(t, forkCode).Wants(t, "")
-	if r := s.Run(t, "while True: fork()"); r.Failure != "BlockingIOError" {
-		t.Errorf("got %q %s %q", r.Outcome, r.Failure, r.Script())
+	s.RunCode(t, forkCode).WantTranscript(t, "")
+	if r := s.RunCode(t, "while True: fork()"); r.Failure != "BlockingIOError" {
+		t.Errorf("got %q %s %q", r.Outcome, r.Failure, r.Transcript())
 	}
 	wantOutput(t, s, "20 < len(children) < 30 or len(children)", "True\n")
 	wantOutput(t, s, "end()", "")

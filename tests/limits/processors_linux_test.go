@@ -35,7 +35,7 @@ int sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set) {
 `
 
 // openWithManyProcessors opens a session on a machine that seems to have 16 processors.
-func openWithManyProcessors(t *testing.T, spec workers.Spec) *drive.REPL {
+func openWithManyProcessors(t *testing.T, spec workers.Spec) *drive.TestSession {
 	t.Helper()
 	if runtime.NumCPU() == 1 {
 		t.Skip("this machine has one processor, and nothing to divide")
@@ -60,7 +60,7 @@ func TestMemory_LibrariesOfAMachineWithManyProcessorsFit(t *testing.T) {
 			t.Skip(spec.Err)
 		}
 		s := openWithManyProcessors(t, spec)
-		s.Run(t, "x <- matrix(1, 1500, 1500); cat(any(grepl('many.so', readLines('/proc/self/maps'))), sum(x %*% x), '\\n')").Wants(t, "TRUE 3.375e+09 \n")
+		s.RunCode(t, "x <- matrix(1, 1500, 1500); cat(any(grepl('many.so', readLines('/proc/self/maps'))), sum(x %*% x), '\\n')").WantTranscript(t, "TRUE 3.375e+09 \n")
 	})
 	t.Run("NumPy", func(t *testing.T) {
 		path := os.Getenv("TURNSTONE_TEST_MATPLOTLIB")
@@ -68,6 +68,6 @@ func TestMemory_LibrariesOfAMachineWithManyProcessorsFit(t *testing.T) {
 			t.Skip("name an interpreter that has NumPy in TURNSTONE_TEST_MATPLOTLIB")
 		}
 		s := openWithManyProcessors(t, python.Spec(python.Options{Path: path}))
-		s.Run(t, "import os, numpy as np\nx = np.ones((1500, 1500))\nprint(os.cpu_count(), (x @ x).sum())").Wants(t, "16 3375000000.0\n")
+		s.RunCode(t, "import os, numpy as np\nx = np.ones((1500, 1500))\nprint(os.cpu_count(), (x @ x).sum())").WantTranscript(t, "16 3375000000.0\n")
 	})
 }

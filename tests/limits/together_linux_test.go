@@ -14,7 +14,7 @@ import (
 )
 
 // openSessions opens sessions of one supervisor.
-func openSessions(t *testing.T, o *supervisor.Options, box *workers.Sandbox, limits ...workers.Limits) (all []*drive.REPL) {
+func openSessions(t *testing.T, o *supervisor.Options, box *workers.Sandbox, limits ...workers.Limits) (all []*drive.TestSession) {
 	t.Helper()
 	if box != nil {
 		confined.RequireNamespaces(t)
@@ -36,7 +36,7 @@ func openSessions(t *testing.T, o *supervisor.Options, box *workers.Sandbox, lim
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := &drive.REPL{Session: s}
+		r := &drive.TestSession{Session: s}
 		r.WaitUntilReady(t)
 		all = append(all, r)
 	}
@@ -48,13 +48,13 @@ func TestProcesses_OfAllSessionsTogetherAreBounded(t *testing.T) {
 		requireForkLimit(t, box)
 		s := openSessions(t, &supervisor.Options{Processes: 60}, box, workers.Limits{}, workers.Limits{})
 		for _, one := range s {
-			one.Run(t, forkCode).Wants(t, "")
+			one.RunCode(t, forkCode).WantTranscript(t, "")
 		}
 		wantOutput(t, s[0], "for _ in range(45): fork()", "")
 		for range 2 { // and stays below the 60 that a sandbox allows to each, until somebody looks
-			r := s[1].Run(t, "import time\nwhile len(children) < 20: fork()\nwhile True: fork(); end_last(); time.sleep(0.01)")
-			if r.Failure != "BlockingIOError" || !strings.Contains(r.Script(), " of 60 by all sessions together") {
-				t.Errorf("got %q %s %q", r.Outcome, r.Failure, r.Script())
+			r := s[1].RunCode(t, "import time\nwhile len(children) < 20: fork()\nwhile True: fork(); end_last(); time.sleep(0.01)")
+			if r.Failure != "BlockingIOError" || !strings.Contains(r.Transcript(), " of 60 by all sessions together") {
+				t.Errorf("got %q %s %q", r.Outcome, r.Failure, r.Transcript())
 			}
 			wantOutput(t, s[1], "end()", "")
 		}
@@ -68,7 +68,7 @@ func TestCPUs_OfAllSessionsTogetherAreTheSame(t *testing.T) {
 	const mine = "import os; print(*os.sched_getaffinity(0))"
 	withAndWithoutSandbox(t, func(t *testing.T, box *workers.Sandbox) {
 		s := openSessions(t, &supervisor.Options{CPUs: 1}, box, workers.Limits{}, workers.Limits{}, workers.Limits{CPUs: 2})
-		first := s[0].Run(t, mine).Text()
+		first := s[0].RunCode(t, mine).OutputText()
 		if len(strings.Fields(first)) != 1 {
 			t.Errorf("got %q, want one", first)
 		}

@@ -60,7 +60,7 @@ func TestProcesses_TheKernelStopsWhatNobodyLooksAt(t *testing.T) {
 	requireForkLimit(t, nil)
 	before := countUserTasks(t)
 	s := openPython(t, nil, workers.Limits{Processes: 60})
-	pipe := filepath.Join(drive.Info(s).Dir, "count")
+	pipe := filepath.Join(drive.SessionInfo(s).Dir, "count")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -72,8 +72,8 @@ resource.setrlimit(resource.RLIMIT_NPROC, (most if soft < 0 else min(soft, most)
 sys.stdin.read()
 n = fill()
 with open('count', 'w') as f: f.write(str(n))`, before+2*minTasksBeyondUser)
-	s.Run(t, "import os, subprocess, sys; p = subprocess.Popen([sys.executable, '-c', '''"+bomb+"'''], stdin=subprocess.PIPE)").Wants(t, "")
-	s.Run(t, "import threading; threading.Timer(0.3, p.stdin.close).start()").Wants(t, "")
+	s.RunCode(t, "import os, subprocess, sys; p = subprocess.Popen([sys.executable, '-c', '''"+bomb+"'''], stdin=subprocess.PIPE)").WantTranscript(t, "")
+	s.RunCode(t, "import threading; threading.Timer(0.3, p.stdin.close).start()").WantTranscript(t, "")
 	count := make(chan string, 1)
 	go func() {
 		text, _ := os.ReadFile(pipe) // waits until the bomb writes
@@ -82,7 +82,7 @@ with open('count', 'w') as f: f.write(str(n))`, before+2*minTasksBeyondUser)
 	var text string
 	select {
 	case text = <-count:
-	case <-drive.Limited(t).Done():
+	case <-drive.TimeoutContext(t).Done():
 	}
 	if n, err := strconv.Atoi(text); err != nil || n < 20 || n > minTasksBeyondUser+minTasksBeyondUser/4 {
 		t.Errorf("%q threads were started, %v", text, err)
@@ -92,10 +92,10 @@ with open('count', 'w') as f: f.write(str(n))`, before+2*minTasksBeyondUser)
 
 func TestProcesses_ASandboxHasABoundThatNobodyAskedFor(t *testing.T) {
 	s := openPython(t, newSandbox(), workers.Limits{})
-	s.Run(t, threadCode).Wants(t, "")
+	s.RunCode(t, threadCode).WantTranscript(t, "")
 	most := max(minTasksBeyondUser, 256*runtime.NumCPU())
-	s.Run(t, fmt.Sprintf("n = fill(); (200 < n <= %d) or n", most)).Wants(t, "True\n")
-	s.Run(t, "import subprocess; subprocess.run(['true']).returncode").Wants(t, "0\n")
+	s.RunCode(t, fmt.Sprintf("n = fill(); (200 < n <= %d) or n", most)).WantTranscript(t, "True\n")
+	s.RunCode(t, "import subprocess; subprocess.run(['true']).returncode").WantTranscript(t, "0\n")
 }
 
 // Programs that the user starts elsewhere take nothing from a session.
@@ -111,11 +111,11 @@ func TestProcesses_AThousandMoreOfTheUserChangeNothing(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) { // one after the other: each has its thousand
 			s := openPython(t, c.box, c.limits)
-			s.Run(t, forkCode).Wants(t, "")
+			s.RunCode(t, forkCode).WantTranscript(t, "")
 			startThousandTasks(t)
 			for range 2 { // also once somebody has looked
-				s.Run(t, "for _ in range(20): fork()").Wants(t, "")
-				s.Run(t, "import time; time.sleep(1.2); end()").Wants(t, "")
+				s.RunCode(t, "for _ in range(20): fork()").WantTranscript(t, "")
+				s.RunCode(t, "import time; time.sleep(1.2); end()").WantTranscript(t, "")
 			}
 		})
 	}

@@ -12,7 +12,7 @@ import (
 // bombs ask a browser for more than it has: in a drawing, 10^10 uses of a shape, markers in
 // markers and a filter; in pictures, more pixels than memory, one small enough to come with its
 // event and one that is not.
-const bombs = `import zlib, struct
+const bombScript = `import zlib, struct
 head = '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" width="400" height="200">'
 def nested(element, use):
     made = head + '<%s id="a0"><path d="M0 0h1"/></%s>' % (element, element)
@@ -35,52 +35,52 @@ display({'image/png': large}, raw=True)`
 
 func TestPage_GoesOnBesideBombs(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
-	b := browser(t)
-	s.open("main")
-	s.exec("main", bombs)
-	s.view("main")
-	b.open(s.link())
-	b.until("the drawings have places", `document.querySelectorAll(".framed").length === 5`)
+	s := newTestDaemon(t)
+	b := openTab(t)
+	s.openSession("main")
+	s.execCode("main", bombScript)
+	s.startPage("main")
+	b.openAddress(s.lastLink())
+	b.waitUntil("the drawings have places", `document.querySelectorAll(".framed").length === 5`)
 	for i := range 5 {
-		eval[bool](b, fmt.Sprintf(`(document.querySelectorAll(".framed")[%d].scrollIntoView(), true)`, i))
-		b.until("a drawing that is seen is in a frame", fmt.Sprintf(`document.querySelectorAll(".framed")[%d].querySelector("iframe")`, i))
+		evalExpression[bool](b, fmt.Sprintf(`(document.querySelectorAll(".framed")[%d].scrollIntoView(), true)`, i))
+		b.waitUntil("a drawing that is seen is in a frame", fmt.Sprintf(`document.querySelectorAll(".framed")[%d].querySelector("iframe")`, i))
 	}
-	b.sees("A picture of 7000 × 7000 pixels is too large to show.")
-	b.sees("This picture cannot be shown")
+	b.waitText("A picture of 7000 × 7000 pixels is too large to show.")
+	b.waitText("This picture cannot be shown")
 	b.typeInto("textarea", "40 + 2")
-	b.press("\r", chromedp.KeyModifiers(chromedp.ModifierCtrl))
-	b.until("the page runs code", `[...document.querySelectorAll(".turn")].some((t) => t.innerText.includes("ada") && t.innerText.includes("42"))`)
-	b.shot("bombs")
+	b.pressKeys("\r", chromedp.KeyModifiers(chromedp.ModifierCtrl))
+	b.waitUntil("the page runs code", `[...document.querySelectorAll(".turn")].some((t) => t.innerText.includes("ada") && t.innerText.includes("42"))`)
+	b.takeScreenshot("bombs")
 }
 
 func TestPage_ShowsStormsOfResultsAsTheyEnd(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
-	b := browser(t)
-	s.open("main")
-	s.view("main")
-	b.open(s.link())
-	b.sees("Started")
-	s.exec("main", `for i in range(10000): display({'text/html': f'<b>{i}</b>'}, raw=True)
+	s := newTestDaemon(t)
+	b := openTab(t)
+	s.openSession("main")
+	s.startPage("main")
+	b.openAddress(s.lastLink())
+	b.waitText("Started")
+	s.execCode("main", `for i in range(10000): display({'text/html': f'<b>{i}</b>'}, raw=True)
 print('shown')`)
-	b.sees("shown")
-	b.until("the last ones are in frames", `document.querySelector("iframe")`)
-	if n := eval[float64](b, `document.querySelectorAll("iframe").length`); n > 100 {
+	b.waitText("shown")
+	b.waitUntil("the last ones are in frames", `document.querySelector("iframe")`)
+	if n := evalExpression[float64](b, `document.querySelectorAll("iframe").length`); n > 100 {
 		t.Errorf("%v results are in frames; each costs as much as a page, and few can be seen", n)
 	}
-	s.exec("main", `bar = display('step 0', display_id='bar')
+	s.execCode("main", `bar = display('step 0', display_id='bar')
 for i in range(10000): bar.update({'text/markdown': f'step {i + 1}'}, raw=True)
 print('updated')`)
-	b.sees("updated")
-	b.until("an update is in the place of all before it", `document.querySelectorAll('[data-display="bar"]').length === 1 && document.querySelector('[data-display="bar"]').innerText.includes("step 10000")`)
-	if n := eval[float64](b, `document.querySelectorAll("*").length`); n > 20_000 {
+	b.waitText("updated")
+	b.waitUntil("an update is in the place of all before it", `document.querySelectorAll('[data-display="bar"]').length === 1 && document.querySelector('[data-display="bar"]').innerText.includes("step 10000")`)
+	if n := evalExpression[float64](b, `document.querySelectorAll("*").length`); n > 20_000 {
 		t.Errorf("%v elements are in the document", n)
 	}
-	eval[bool](b, `(location.reload(), true)`)
-	b.sees("updated")
-	b.until("the same after it was read anew", `document.querySelector('[data-display="bar"]')?.innerText.includes("step 10000")`)
-	s.exec("main", "print('and on')")
-	b.sees("and on")
-	b.shot("storms")
+	evalExpression[bool](b, `(location.reload(), true)`)
+	b.waitText("updated")
+	b.waitUntil("the same after it was read anew", `document.querySelector('[data-display="bar"]')?.innerText.includes("step 10000")`)
+	s.execCode("main", "print('and on')")
+	b.waitText("and on")
+	b.takeScreenshot("storms")
 }

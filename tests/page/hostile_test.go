@@ -14,19 +14,19 @@ import (
 	"testing"
 )
 
-// An ear hears every request that a result makes to somewhere else, and every connection.
-type ear struct {
+// An httpListener hears every request that a result makes to somewhere else, and every connection.
+type httpListener struct {
 	*httptest.Server
-	mu    sync.Mutex
-	heard []string
+	mu       sync.Mutex
+	requests []string
 }
 
-func newEar(t *testing.T) *ear {
-	e := &ear{}
+func newHTTPListener(t *testing.T) *httpListener {
+	e := &httpListener{}
 	note := func(what string) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		e.heard = append(e.heard, what)
+		e.requests = append(e.requests, what)
 	}
 	e.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		note(r.URL.Path)
@@ -42,15 +42,15 @@ func newEar(t *testing.T) *ear {
 	return e
 }
 
-func (e *ear) all() []string {
+func (e *httpListener) requestList() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return append([]string(nil), e.heard...)
+	return append([]string(nil), e.requests...)
 }
 
 // payloads are documents that try to run, to leave or to deceive. EAR is where they would be
 // heard, and each has a name of its own there.
-var payloads = map[string]string{
+var hostilePayloads = map[string]string{
 	"script":     `<script>fetch("EAR/script");parent.ran=1</script>`,
 	"onerror":    `<img src=x onerror='fetch("EAR/onerror")'>`,
 	"image":      `<img src="EAR/image">`,
@@ -86,35 +86,35 @@ var payloads = map[string]string{
 // Results of code are documents that can do nothing, and text is only text.
 func TestPage_HostileResultsAreNeitherRunNorHeard(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
-	b := browser(t)
-	e := newEar(t)
-	s.open("main")
-	s.exec("main", `class Hostile:
+	s := newTestDaemon(t)
+	b := openTab(t)
+	e := newHTTPListener(t)
+	s.openSession("main")
+	s.execCode("main", `class Hostile:
     def __init__(self, kind, text): self.kind, self.text = kind, text
     def __repr__(self): return "hostile"
     def _repr_mimebundle_(self, include=None, exclude=None): return {self.kind: self.text, "text/plain": "hostile"}`)
 	n := 0
-	for name, text := range payloads {
+	for name, text := range hostilePayloads {
 		text = strings.ReplaceAll(text, "EAR", e.URL)
 		for _, kind := range []string{"text/html", "image/svg+xml", "text/markdown", "text/latex", "image/png", "text/html;charset=utf-7", "application/json"} {
 			if kind != "text/html" && name != "svgscript" && name != "script" && name != "onerror" {
 				continue
 			}
 			n++
-			s.exec("main", fmt.Sprintf("Hostile(%q, %q)", kind, text))
+			s.execCode("main", fmt.Sprintf("Hostile(%q, %q)", kind, text))
 		}
-		s.exec("main", fmt.Sprintf("print(%q)", text))
-		s.exec("main", fmt.Sprintf("# %q </code><script>fetch(%q)</script>", text, e.URL+"/code"))
+		s.execCode("main", fmt.Sprintf("print(%q)", text))
+		s.execCode("main", fmt.Sprintf("# %q </code><script>fetch(%q)</script>", text, e.URL+"/code"))
 	}
-	s.exec("main", `print("\x1b]0;title\x07\x1b]52;c;aGk=\x07\x1b]8;;javascript:alert(1)\x07link\x1b]8;;\x07 \u202egnp.exe\u202c \x1bPdcs\x1b\\ \x9b31m end")`)
-	s.exec("main", `print("\x1b[31m" * 100000, "x" * 1000000, "e" + "\u0301" * 10000, "\x1b[" + "1;" * 100000 + "m", "done")`)
-	s.exec("main", `print("a\u00adb\u3164c\U000e0041d, \u2764\ufe0f")`)
-	s.view("main")
-	b.open(s.link())
-	b.until("the session is shown", `document.querySelectorAll(".turn").length > 3`)
-	b.sees("aU+00ADbU+3164cU+E0041d, \u2764\ufe0f")
-	rows := eval[float64](b, `(async () => {
+	s.execCode("main", `print("\x1b]0;title\x07\x1b]52;c;aGk=\x07\x1b]8;;javascript:alert(1)\x07link\x1b]8;;\x07 \u202egnp.exe\u202c \x1bPdcs\x1b\\ \x9b31m end")`)
+	s.execCode("main", `print("\x1b[31m" * 100000, "x" * 1000000, "e" + "\u0301" * 10000, "\x1b[" + "1;" * 100000 + "m", "done")`)
+	s.execCode("main", `print("a\u00adb\u3164c\U000e0041d, \u2764\ufe0f")`)
+	s.startPage("main")
+	b.openAddress(s.lastLink())
+	b.waitUntil("the session is shown", `document.querySelectorAll(".turn").length > 3`)
+	b.waitText("aU+00ADbU+3164cU+E0041d, \u2764\ufe0f")
+	rows := evalExpression[float64](b, `(async () => {
 		const scroll = document.querySelector(".scroll");
 		let frames = 0;
 		for (let y = scroll.scrollHeight; y > -600; y -= 500) {
@@ -127,22 +127,22 @@ func TestPage_HostileResultsAreNeitherRunNorHeard(t *testing.T) {
 	if rows == 0 {
 		t.Error("no result came into a frame: the test shows nothing")
 	}
-	if eval[bool](b, `Boolean(window.ran) || typeof fetch !== "function" || document.getElementById("app").tagName !== "DIV" || document.title !== "main – Turnstone"`) {
+	if evalExpression[bool](b, `Boolean(window.ran) || typeof fetch !== "function" || document.getElementById("app").tagName !== "DIV" || document.title !== "main – Turnstone"`) {
 		t.Error("a result has reached the page")
 	}
-	if bad := eval[float64](b, `[...document.querySelectorAll("iframe")].filter((f) => f.getAttribute("sandbox") !== "" || !f.src.includes("/frame/")).length + document.querySelectorAll("#app script, #app style, #app object, #app form[action], [onerror], [onload]").length`); bad != 0 {
+	if bad := evalExpression[float64](b, `[...document.querySelectorAll("iframe")].filter((f) => f.getAttribute("sandbox") !== "" || !f.src.includes("/frame/")).length + document.querySelectorAll("#app script, #app style, #app object, #app form[action], [onerror], [onload]").length`); bad != 0 {
 		t.Errorf("%v elements of results are in the page itself", bad)
 	}
-	if heard := e.all(); len(heard) != 0 {
+	if heard := e.requestList(); len(heard) != 0 {
 		t.Errorf("results were heard: %v", heard)
 	}
-	control := browser(t)
-	control.open(e.URL + "/control")
-	eval[bool](control, `fetch("/fetched").then(() => true)`)
-	if heard := e.all(); len(heard) < 3 {
+	control := openTab(t)
+	control.openAddress(e.URL + "/control")
+	evalExpression[bool](control, `fetch("/fetched").then(() => true)`)
+	if heard := e.requestList(); len(heard) < 3 {
 		t.Errorf("the listener hears nothing at all: %v", heard)
 	}
-	b.shot("hostile")
+	b.takeScreenshot("hostile")
 }
 
 // axe looks for what hinders people.
@@ -156,30 +156,30 @@ func TestPage_HindersNobody(t *testing.T) {
 	if err != nil {
 		t.Skip("axe-core is not there: scripts/setup-dev brings it")
 	}
-	s := newStage(t)
-	b := browser(t)
-	s.open("main")
-	s.exec("main", story)
-	s.exec("main", "1 / 0")
-	s.exec("main", "input('name? ')")
-	s.view()
-	b.open(s.link())
-	b.until("the list is shown", `document.querySelector(".sessions .asks")`)
+	s := newTestDaemon(t)
+	b := openTab(t)
+	s.openSession("main")
+	s.execCode("main", storyCode)
+	s.execCode("main", "1 / 0")
+	s.execCode("main", "input('name? ')")
+	s.startPage()
+	b.openAddress(s.lastLink())
+	b.waitUntil("the list is shown", `document.querySelector(".sessions .asks")`)
 	check := func(name string) {
 		t.Helper()
-		eval[bool](b, string(axe)+";true")
-		found := eval[string](b, `axe.run(document, {resultTypes: ["violations"]}).then((r) => r.violations.filter((v) => ["serious", "critical"].includes(v.impact)).map((v) => v.id + ": " + v.nodes.slice(0, 4).map((n) => n.html.slice(0, 160) + " " + (n.any[0]?.message ?? "")).join(" | ")).join("\n"))`)
+		evalExpression[bool](b, string(axe)+";true")
+		found := evalExpression[string](b, `axe.run(document, {resultTypes: ["violations"]}).then((r) => r.violations.filter((v) => ["serious", "critical"].includes(v.impact)).map((v) => v.id + ": " + v.nodes.slice(0, 4).map((n) => n.html.slice(0, 160) + " " + (n.any[0]?.message ?? "")).join(" | ")).join("\n"))`)
 		if found != "" {
 			t.Errorf("%s:\n%s", name, found)
 		}
-		b.shot("axe-" + name)
+		b.takeScreenshot("axe-" + name)
 	}
 	check("list")
-	b.click(".sessions a", "main")
-	b.until("the session is shown", `document.querySelector(".question input") && document.querySelector(".out.traceback, .out.stderr")`)
+	b.clickElement(".sessions a", "main")
+	b.waitUntil("the session is shown", `document.querySelector(".question input") && document.querySelector(".out.traceback, .out.stderr")`)
 	check("session")
-	b.dark(true)
+	b.setDark(true)
 	check("dark")
-	b.size(360, 740)
+	b.setSize(360, 740)
 	check("narrow")
 }

@@ -27,7 +27,7 @@ import (
 )
 
 // deadline bounds every wait for a fact. A test that gets near it has failed.
-const deadline = 4 * time.Minute
+const testTimeout = 4 * time.Minute
 
 // binaryEnv names the built command. shotsEnv names a directory for pictures of the page, to be
 // looked at.
@@ -37,11 +37,11 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	waits.SideBySide()
-	os.Exit(build(m))
+	waits.AllowParallel()
+	os.Exit(buildAndRun(m))
 }
 
-func build(m *testing.M) int {
+func buildAndRun(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "page-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -90,8 +90,8 @@ func stopBrowser() {
 	}
 }
 
-// A stage is a daemon with its sessions, and a page.
-type stage struct {
+// A testDaemon is a daemon with its sessions, and a page.
+type testDaemon struct {
 	t      *testing.T
 	dir    string
 	socket string
@@ -100,7 +100,7 @@ type stage struct {
 	origin string
 }
 
-func (s *stage) command(args ...string) *exec.Cmd {
+func (s *testDaemon) newCommand(args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(s.t.Context(), os.Getenv(binaryEnv), args...)
 	cmd.Dir = s.dir
 	cmd.Env = append(os.Environ(), "REPL_SOCKET="+s.socket, "TMPDIR="+s.dir, "XDG_STATE_HOME="+filepath.Join(s.dir, "state"),
@@ -108,8 +108,8 @@ func (s *stage) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// newStage starts a daemon. A test that needs no browser needs no Chromium.
-func newStage(t *testing.T) *stage {
+// newTestDaemon starts a daemon. A test that needs no browser needs no Chromium.
+func newTestDaemon(t *testing.T) *testDaemon {
 	t.Helper()
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("python3 is not installed")
@@ -119,15 +119,15 @@ func newStage(t *testing.T) *stage {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	s := &stage{t: t, dir: dir, socket: filepath.Join(dir, "s")}
-	s.stop = s.serve()
+	s := &testDaemon{t: t, dir: dir, socket: filepath.Join(dir, "s")}
+	s.stop = s.startDaemon()
 	return s
 }
 
-// serve starts the daemon, and returns what ends it.
-func (s *stage) serve() (stop func()) {
+// startDaemon starts the daemon, and returns what ends it.
+func (s *testDaemon) startDaemon() (stop func()) {
 	s.t.Helper()
-	cmd := s.command("serve")
+	cmd := s.newCommand("serve")
 	errs, err := cmd.StderrPipe()
 	if err != nil {
 		s.t.Fatal(err)
@@ -143,7 +143,7 @@ func (s *stage) serve() (stop func()) {
 		}
 	}()
 	stop = sync.OnceFunc(func() {
-		_ = s.command("ctl", "stop").Run()
+		_ = s.newCommand("ctl", "stop").Run()
 		_ = cmd.Wait()
 	})
 	s.t.Cleanup(func() {
@@ -153,15 +153,15 @@ func (s *stage) serve() (stop func()) {
 	return stop
 }
 
-// variable is one of the daemon's environment by which clients find it and know it.
-func (s *stage) variable(name string) string {
+// envValue is one of the daemon's environment by which clients find it and know it.
+func (s *testDaemon) envValue(name string) string {
 	return map[string]string{"REPL_SOCKET": s.socket, "XDG_STATE_HOME": filepath.Join(s.dir, "state")}[name]
 }
 
-// daemon is a connection to the daemon.
-func (s *stage) daemon() *client.Client {
+// dialDaemon is a connection to the daemon.
+func (s *testDaemon) dialDaemon() *client.Client {
 	s.t.Helper()
-	c, err := client.Dial(s.t.Context(), client.DefaultDialer(s.variable))
+	c, err := client.Dial(s.t.Context(), client.DefaultDialer(s.envValue))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -169,36 +169,36 @@ func (s *stage) daemon() *client.Client {
 	return c
 }
 
-// open makes a session in Python.
-func (s *stage) open(name string) {
+// openSession makes a session in Python.
+func (s *testDaemon) openSession(name string) {
 	s.t.Helper()
-	if _, err := s.daemon().CreateSession(s.t.Context(), client.CreateParams{Name: name}); err != nil {
+	if _, err := s.dialDaemon().CreateSession(s.t.Context(), client.CreateParams{Name: name}); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-// exec runs code in a session in the name of an agent, until it is over or asks.
-func (s *stage) exec(name, code string) session.Reply {
+// execCode runs code in a session in the name of an agent, until it is over or asks.
+func (s *testDaemon) execCode(name, code string) session.Reply {
 	s.t.Helper()
-	reply, err := s.daemon().StartTurn(s.t.Context(), client.StartParams{Session: name, Input: code, Author: "claude", WaitMS: deadline.Milliseconds()})
+	reply, err := s.dialDaemon().StartTurn(s.t.Context(), client.StartParams{Session: name, Input: code, Author: "claude", WaitMS: testTimeout.Milliseconds()})
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	return reply
 }
 
-// over waits until no code of a session runs.
-func (s *stage) over(name string) {
+// waitOver waits until no code of a session runs.
+func (s *testDaemon) waitOver(name string) {
 	s.t.Helper()
-	if _, err := s.daemon().WaitTurn(s.t.Context(), client.WaitParams{Session: name, WaitMS: deadline.Milliseconds()}); err != nil {
+	if _, err := s.dialDaemon().WaitTurn(s.t.Context(), client.WaitParams{Session: name, WaitMS: testTimeout.Milliseconds()}); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-// view starts the page.
-func (s *stage) view(args ...string) {
+// startPage starts the page.
+func (s *testDaemon) startPage(args ...string) {
 	s.t.Helper()
-	cmd := s.command(append([]string{"view", "--no-open", "--as", "ada"}, args...)...)
+	cmd := s.newCommand(append([]string{"view", "--no-open", "--as", "ada"}, args...)...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		s.t.Fatal(err)
@@ -218,17 +218,17 @@ func (s *stage) view(args ...string) {
 	s.origin, _, _ = strings.Cut(s.links.Text(), "/in#")
 }
 
-// link returns the link that was printed last.
-func (s *stage) link() string { return s.links.Text() }
+// lastLink returns the link that was printed last.
+func (s *testDaemon) lastLink() string { return s.links.Text() }
 
-// A tab is one of the browser's.
-type tab struct {
+// A browserTab is one of the browser's.
+type browserTab struct {
 	t   *testing.T
 	ctx context.Context
 }
 
-// browser opens a tab of its own, with its own cookies.
-func browser(t *testing.T) *tab {
+// openTab opens a tab of its own, with its own cookies.
+func openTab(t *testing.T) *browserTab {
 	t.Helper()
 	all, err := chromium()
 	if err != nil {
@@ -236,110 +236,110 @@ func browser(t *testing.T) *tab {
 	}
 	ctx, cancel := chromedp.NewContext(all, chromedp.WithNewBrowserContext())
 	t.Cleanup(cancel)
-	return &tab{t, ctx}
+	return &browserTab{t, ctx}
 }
 
-// another opens one more tab with the same cookies.
-func (b *tab) another() *tab {
+// openTabBeside opens one more tab with the same cookies.
+func (b *browserTab) openTabBeside() *browserTab {
 	ctx, cancel := chromedp.NewContext(b.ctx)
 	b.t.Cleanup(cancel)
-	return &tab{b.t, ctx}
+	return &browserTab{b.t, ctx}
 }
 
-func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
+func (b *browserTab) runSteps(steps ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, deadline)
+	ctx, cancel := context.WithTimeout(b.ctx, testTimeout)
 	defer cancel()
 	if err := chromedp.Do(ctx, steps...); err != nil {
 		b.t.Fatal(err)
 	}
 }
 
-// open loads an address. A tab begins with it: chromedp ends a tab with the context of its first call.
-func (b *tab) open(address string) {
+// openAddress loads an address. A tab begins with it: chromedp ends a tab with the context of its first call.
+func (b *browserTab) openAddress(address string) {
 	b.t.Helper()
 	if err := chromedp.Do(b.ctx, chromedp.Navigate(address)); err != nil {
 		b.t.Fatal(err)
 	}
 }
 
-// eval returns the value of an expression, which may be a promise.
-func eval[T any](b *tab, expression string) T {
+// evalExpression returns the value of an expression, which may be a promise.
+func evalExpression[T any](b *browserTab, expression string) T {
 	b.t.Helper()
-	v, err := evalOr[T](b, expression)
+	v, err := tryEval[T](b, expression)
 	if err != nil {
 		b.t.Fatalf("%s: %v", expression, err)
 	}
 	return v
 }
 
-func evalOr[T any](b *tab, expression string) (T, error) {
-	ctx, cancel := context.WithTimeout(b.ctx, deadline)
+func tryEval[T any](b *browserTab, expression string) (T, error) {
+	ctx, cancel := context.WithTimeout(b.ctx, testTimeout)
 	defer cancel()
-	return chromedp.Run(ctx, chromedp.Evaluate[T](expression, func(p *runtime.EvaluateParams) { p.AwaitPromise = ptr(true) }))
+	return chromedp.Run(ctx, chromedp.Evaluate[T](expression, func(p *runtime.EvaluateParams) { p.AwaitPromise = pointerTo(true) }))
 }
 
-func ptr[T any](v T) *T { return &v }
+func pointerTo[T any](v T) *T { return &v }
 
-// until waits until an expression is true.
-func (b *tab) until(what, expression string) {
+// waitUntil waits until an expression is true.
+func (b *browserTab) waitUntil(what, expression string) {
 	b.t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	late := time.After(deadline)
+	late := time.After(testTimeout)
 	for {
-		if ok, err := evalOr[bool](b, "Boolean("+expression+")"); err == nil && ok {
+		if ok, err := tryEval[bool](b, "Boolean("+expression+")"); err == nil && ok {
 			return
 		}
 		select {
 		case <-tick.C:
 		case <-late:
-			text, _ := evalOr[string](b, "document.body.innerText.slice(0, 3000)")
-			b.shot("failed-" + strconv.FormatInt(time.Now().UnixNano(), 36))
+			text, _ := tryEval[string](b, "document.body.innerText.slice(0, 3000)")
+			b.takeScreenshot("failed-" + strconv.FormatInt(time.Now().UnixNano(), 36))
 			b.t.Fatalf("it does not come true that %s (%s); the page says:\n%s", what, expression, text)
 		}
 	}
 }
 
-// sees waits until a text is on the page.
-func (b *tab) sees(text string) {
+// waitText waits until a text is on the page.
+func (b *browserTab) waitText(text string) {
 	b.t.Helper()
-	b.until("the page shows "+strconv.Quote(text), "document.body.innerText.includes("+strconv.Quote(text)+")")
+	b.waitUntil("the page shows "+strconv.Quote(text), "document.body.innerText.includes("+strconv.Quote(text)+")")
 }
 
-// press types keys.
-func (b *tab) press(keys string, options ...chromedp.KeyOption) {
+// pressKeys types keys.
+func (b *browserTab) pressKeys(keys string, options ...chromedp.KeyOption) {
 	b.t.Helper()
-	b.do(chromedp.KeyEvent(keys, options...))
+	b.runSteps(chromedp.KeyEvent(keys, options...))
 }
 
-// click clicks the first element that has this text.
-func (b *tab) click(selector, text string) {
+// clickElement clicks the first element that has this text.
+func (b *browserTab) clickElement(selector, text string) {
 	b.t.Helper()
 	find := fmt.Sprintf("[...document.querySelectorAll(%q)].find((e) => e.innerText.includes(%q) && e.checkVisibility())", selector, text)
-	b.until("there is "+text, find)
-	eval[bool](b, "("+find+".click(), true)")
+	b.waitUntil("there is "+text, find)
+	evalExpression[bool](b, "("+find+".click(), true)")
 }
 
 // typeInto sets the text of a field as a person would.
-func (b *tab) typeInto(selector, text string) {
+func (b *browserTab) typeInto(selector, text string) {
 	b.t.Helper()
-	b.until("there is "+selector, fmt.Sprintf("document.querySelector(%q)", selector))
-	eval[bool](b, fmt.Sprintf("(document.querySelector(%q).focus(), true)", selector))
-	b.insert(text)
+	b.waitUntil("there is "+selector, fmt.Sprintf("document.querySelector(%q)", selector))
+	evalExpression[bool](b, fmt.Sprintf("(document.querySelector(%q).focus(), true)", selector))
+	b.insertText(text)
 }
 
-// insert enters text where the focus is.
-func (b *tab) insert(text string) {
+// insertText enters text where the focus is.
+func (b *browserTab) insertText(text string) {
 	b.t.Helper()
-	b.do(func(ctx context.Context, t *chromedp.Target) (v chromedp.Void, err error) {
+	b.runSteps(func(ctx context.Context, t *chromedp.Target) (v chromedp.Void, err error) {
 		_, err = cdp.Call(ctx, t, input.InsertText, input.InsertTextParams{Text: text})
 		return v, err
 	})
 }
 
-// shot keeps a picture of the page, if pictures are wanted.
-func (b *tab) shot(name string) {
+// takeScreenshot keeps a picture of the page, if pictures are wanted.
+func (b *browserTab) takeScreenshot(name string) {
 	b.t.Helper()
 	dir := os.Getenv(shotsEnv)
 	if dir == "" {
@@ -354,17 +354,17 @@ func (b *tab) shot(name string) {
 	}
 }
 
-// size sets the size of the window.
-func (b *tab) size(width, height int64) {
+// setSize sets the size of the window.
+func (b *browserTab) setSize(width, height int64) {
 	b.t.Helper()
-	b.do(chromedp.EmulateViewport(width, height))
+	b.runSteps(chromedp.EmulateViewport(width, height))
 }
 
-// dark sets whether the person wants dark colours.
-func (b *tab) dark(dark bool) {
+// setDark sets whether the person wants dark colours.
+func (b *browserTab) setDark(dark bool) {
 	b.t.Helper()
 	scheme := map[bool]string{true: "dark", false: "light"}[dark]
-	b.do(func(ctx context.Context, t *chromedp.Target) (v chromedp.Void, err error) {
+	b.runSteps(func(ctx context.Context, t *chromedp.Target) (v chromedp.Void, err error) {
 		_, err = cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
 		return v, err
 	})

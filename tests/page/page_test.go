@@ -12,7 +12,7 @@ import (
 	"github.com/turnstone-repl/turnstone/tests/confined"
 )
 
-const story = `import sys
+const storyCode = `import sys
 def mean(values):
     """The mean of some numbers."""
     return sum(values) / len(values)  # of all
@@ -23,140 +23,140 @@ print("careful", file=sys.stderr)`
 
 func TestPage_ShowsASessionAsItGoesOn(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
-	b := browser(t)
-	s.open("main")
-	s.open("other")
-	s.exec("main", story)
-	s.exec("main", "[n ** 2 for n in range(8)]")
-	s.exec("main", "1 / 0")
-	s.exec("other", "6 * 7")
-	s.view()
-	b.open(s.link())
-	b.sees("other")
-	b.until("both sessions are idle", `document.querySelectorAll(".sessions .dot.idle").length === 2`)
-	b.shot("list")
-	b.click(".sessions a", "main")
-	b.sees("ZeroDivisionError")
-	b.sees("bold red")
-	b.until("the code has colours", `document.querySelector(".turn .k-keyword")`)
-	b.until("the text has colours", `document.querySelector(".turn .f-2")?.textContent === "green"`)
-	b.shot("session-light")
-	b.dark(true)
-	b.shot("session-dark")
-	b.size(360, 740)
-	b.until("nothing is wider than the window", `document.documentElement.scrollWidth <= 360`)
-	b.shot("session-360")
-	b.size(1100, 800)
-	b.dark(false)
-	s.exec("main", "print('live ' * 3)")
-	b.sees("live live live")
+	s := newTestDaemon(t)
+	b := openTab(t)
+	s.openSession("main")
+	s.openSession("other")
+	s.execCode("main", storyCode)
+	s.execCode("main", "[n ** 2 for n in range(8)]")
+	s.execCode("main", "1 / 0")
+	s.execCode("other", "6 * 7")
+	s.startPage()
+	b.openAddress(s.lastLink())
+	b.waitText("other")
+	b.waitUntil("both sessions are idle", `document.querySelectorAll(".sessions .dot.idle").length === 2`)
+	b.takeScreenshot("list")
+	b.clickElement(".sessions a", "main")
+	b.waitText("ZeroDivisionError")
+	b.waitText("bold red")
+	b.waitUntil("the code has colours", `document.querySelector(".turn .k-keyword")`)
+	b.waitUntil("the text has colours", `document.querySelector(".turn .f-2")?.textContent === "green"`)
+	b.takeScreenshot("session-light")
+	b.setDark(true)
+	b.takeScreenshot("session-dark")
+	b.setSize(360, 740)
+	b.waitUntil("nothing is wider than the window", `document.documentElement.scrollWidth <= 360`)
+	b.takeScreenshot("session-360")
+	b.setSize(1100, 800)
+	b.setDark(false)
+	s.execCode("main", "print('live ' * 3)")
+	b.waitText("live live live")
 	b.typeInto("textarea", "40 + 2")
-	b.press("\r", chromedp.KeyModifiers(chromedp.ModifierCtrl))
-	b.until("the turn is shown as ada's", `[...document.querySelectorAll(".turn")].some((t) => t.innerText.includes("ada") && t.innerText.includes("42"))`)
+	b.pressKeys("\r", chromedp.KeyModifiers(chromedp.ModifierCtrl))
+	b.waitUntil("the turn is shown as ada's", `[...document.querySelectorAll(".turn")].some((t) => t.innerText.includes("ada") && t.innerText.includes("42"))`)
 }
 
 // The link of repl view NAME leads to a session before anything is known of it.
 func TestPage_EachTurnHasColoursWhereTheLinkLeadsToTheSession(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
-	b := browser(t)
-	s.open("main")
+	s := newTestDaemon(t)
+	b := openTab(t)
+	s.openSession("main")
 	for range 3 {
-		s.exec("main", "import sys")
+		s.execCode("main", "import sys")
 	}
-	s.view("main")
-	b.open(s.link())
-	b.until("each turn has colours", `document.querySelectorAll(".turn .k-keyword").length === 3`)
+	s.startPage("main")
+	b.openAddress(s.lastLink())
+	b.waitUntil("each turn has colours", `document.querySelectorAll(".turn .k-keyword").length === 3`)
 }
 
 func TestPage_AnswersWaitsAndKeepsSecretsOutOfSight(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
-	b := browser(t)
-	s.open("main")
-	s.view("main")
-	b.open(s.link())
-	b.sees("Started")
+	s := newTestDaemon(t)
+	b := openTab(t)
+	s.openSession("main")
+	s.startPage("main")
+	b.openAddress(s.lastLink())
+	b.waitText("Started")
 	b.typeInto("textarea", "import getpass\nname = input('name? ')\nkey = getpass.getpass('key: ')\nprint(name, len(key))")
-	b.press("\r", chromedp.KeyModifiers(chromedp.ModifierCtrl))
-	b.until("it asks for a name", `document.querySelector(".question .prompt")?.innerText.includes("name?")`)
-	b.shot("wait")
-	b.until("the field has the focus", `document.activeElement.id === "answer"`)
-	b.press("Ada\r")
-	b.until("it asks for a secret", `document.querySelector("#answer")?.type === "password"`)
-	b.press("tops3cret")
-	b.shot("secret")
-	b.press("\r")
-	b.sees("Ada 9")
-	b.until("the question is gone", `!document.querySelector("#answer")`)
-	if eval[bool](b, `document.documentElement.outerHTML.includes("tops3cret") || [...document.querySelectorAll("input, textarea")].some((f) => f.value.includes("tops3cret"))`) {
+	b.pressKeys("\r", chromedp.KeyModifiers(chromedp.ModifierCtrl))
+	b.waitUntil("it asks for a name", `document.querySelector(".question .prompt")?.innerText.includes("name?")`)
+	b.takeScreenshot("wait")
+	b.waitUntil("the field has the focus", `document.activeElement.id === "answer"`)
+	b.pressKeys("Ada\r")
+	b.waitUntil("it asks for a secret", `document.querySelector("#answer")?.type === "password"`)
+	b.pressKeys("tops3cret")
+	b.takeScreenshot("secret")
+	b.pressKeys("\r")
+	b.waitText("Ada 9")
+	b.waitUntil("the question is gone", `!document.querySelector("#answer")`)
+	if evalExpression[bool](b, `document.documentElement.outerHTML.includes("tops3cret") || [...document.querySelectorAll("input, textarea")].some((f) => f.value.includes("tops3cret"))`) {
 		t.Error("the secret is in the document after it was given")
 	}
-	b.until("the focus is where code is written", `document.activeElement.tagName === "TEXTAREA"`)
+	b.waitUntil("the focus is where code is written", `document.activeElement.tagName === "TEXTAREA"`)
 }
 
 func TestPage_InterruptsAndRestarts(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
-	b := browser(t)
-	s.open("main")
-	s.view("main")
-	b.open(s.link())
-	b.sees("Started")
+	s := newTestDaemon(t)
+	b := openTab(t)
+	s.openSession("main")
+	s.startPage("main")
+	b.openAddress(s.lastLink())
+	b.waitText("Started")
 	b.typeInto("textarea", "x = 1\nwhile True: pass")
-	b.press("\r", chromedp.KeyModifiers(chromedp.ModifierCtrl))
-	b.until("it runs", `document.querySelector(".dot.running")`)
-	b.shot("running")
-	b.press("c", chromedp.KeyModifiers(chromedp.ModifierCtrl))
-	b.sees("ada interrupted")
-	b.until("it is idle", `document.querySelector(".dot.idle")`)
-	eval[bool](b, `(window.confirm = () => true, true)`)
-	b.until("there is a menu", `document.querySelector(".menu .items button")`)
-	eval[bool](b, `([...document.querySelectorAll(".menu .items button")].find((e) => e.textContent.includes("Restart")).click(), true)`)
-	b.sees("Started anew")
-	b.sees("The runtime ended")
+	b.pressKeys("\r", chromedp.KeyModifiers(chromedp.ModifierCtrl))
+	b.waitUntil("it runs", `document.querySelector(".dot.running")`)
+	b.takeScreenshot("running")
+	b.pressKeys("c", chromedp.KeyModifiers(chromedp.ModifierCtrl))
+	b.waitText("ada interrupted")
+	b.waitUntil("it is idle", `document.querySelector(".dot.idle")`)
+	evalExpression[bool](b, `(window.confirm = () => true, true)`)
+	b.waitUntil("there is a menu", `document.querySelector(".menu .items button")`)
+	evalExpression[bool](b, `([...document.querySelectorAll(".menu .items button")].find((e) => e.textContent.includes("Restart")).click(), true)`)
+	b.waitText("Started anew")
+	b.waitText("The runtime ended")
 }
 
 func TestPage_FindsTextThatIsNotInTheDocument(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
-	b := browser(t)
-	s.open("main")
-	s.exec("main", "needle = 'hay'")
+	s := newTestDaemon(t)
+	b := openTab(t)
+	s.openSession("main")
+	s.execCode("main", "needle = 'hay'")
 	for range 30 {
-		s.exec("main", "print('line\\n' * 30)")
+		s.execCode("main", "print('line\\n' * 30)")
 	}
-	s.view("main")
-	b.open(s.link())
-	b.until("the last turn is shown", `document.querySelector(".turn .number") && [...document.querySelectorAll(".turn .number")].at(-1).textContent === "31"`)
-	if eval[bool](b, `document.body.innerText.includes("needle")`) {
+	s.startPage("main")
+	b.openAddress(s.lastLink())
+	b.waitUntil("the last turn is shown", `document.querySelector(".turn .number") && [...document.querySelectorAll(".turn .number")].at(-1).textContent === "31"`)
+	if evalExpression[bool](b, `document.body.innerText.includes("needle")`) {
 		t.Fatal("all turns are in the document")
 	}
-	b.click("button", "Search")
+	b.clickElement("button", "Search")
 	b.typeInto(".find input", "needle")
-	b.until("it is found", `document.querySelector(".hits li")`)
-	b.press("\r")
-	b.until("its turn is shown", `[...document.querySelectorAll(".turn .code")].some((c) => c.innerText.includes("needle"))`)
-	b.shot("search")
+	b.waitUntil("it is found", `document.querySelector(".hits li")`)
+	b.pressKeys("\r")
+	b.waitUntil("its turn is shown", `[...document.querySelectorAll(".turn .code")].some((c) => c.innerText.includes("needle"))`)
+	b.takeScreenshot("search")
 }
 
 // It logs how long that takes, and asserts nothing about time.
 func TestPage_OpensALongSessionWithFewElements(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
-	b := browser(t)
-	s.open("long")
+	s := newTestDaemon(t)
+	b := openTab(t)
+	s.openSession("long")
 	for range 100 {
-		s.exec("long", "import sys\nfor i in range(1000): sys.stdout.write(f'line {i} of a long session\\n'); sys.stdout.flush()")
+		s.execCode("long", "import sys\nfor i in range(1000): sys.stdout.write(f'line {i} of a long session\\n'); sys.stdout.flush()")
 	}
-	s.view("long")
-	b.open(s.link())
-	b.until("the last turn is shown", `[...document.querySelectorAll(".turn .number")].at(-1)?.textContent === "100" && document.querySelector(".turn .out")`)
-	eval[bool](b, `(location.reload(), true)`)
-	b.until("the last turn is shown again", `[...document.querySelectorAll(".turn .number")].at(-1)?.textContent === "100" && [...document.querySelectorAll(".turn .out")].length > 0`)
-	b.until("its time is known", `performance.getEntriesByType("resource").some((r) => r.name.includes("/api/read") && r.responseEnd > 0)`)
-	t.Logf("first contents %.0f ms after navigation", eval[float64](b, `performance.getEntriesByType("resource").filter((r) => r.name.includes("/api/read"))[0].responseEnd`))
+	s.startPage("long")
+	b.openAddress(s.lastLink())
+	b.waitUntil("the last turn is shown", `[...document.querySelectorAll(".turn .number")].at(-1)?.textContent === "100" && document.querySelector(".turn .out")`)
+	evalExpression[bool](b, `(location.reload(), true)`)
+	b.waitUntil("the last turn is shown again", `[...document.querySelectorAll(".turn .number")].at(-1)?.textContent === "100" && [...document.querySelectorAll(".turn .out")].length > 0`)
+	b.waitUntil("its time is known", `performance.getEntriesByType("resource").some((r) => r.name.includes("/api/read") && r.responseEnd > 0)`)
+	t.Logf("first contents %.0f ms after navigation", evalExpression[float64](b, `performance.getEntriesByType("resource").filter((r) => r.name.includes("/api/read"))[0].responseEnd`))
 	const frames = `(async (scroll) => {
 		const times = [];
 		let last = performance.now();
@@ -169,12 +169,12 @@ func TestPage_OpensALongSessionWithFewElements(t *testing.T) {
 		}
 		return times.sort((a, b) => a - b)[Math.floor(times.length * 0.95)];
 	})`
-	jumping := eval[float64](b, frames+`(document.querySelector(".scroll"))`)
-	b.until("the place that was jumped to has its contents", `[...document.querySelectorAll(".turn")].every((turn) => turn.querySelector(".out"))`)
-	if n := eval[float64](b, `document.querySelectorAll("*").length`); n > 3000 {
+	jumping := evalExpression[float64](b, frames+`(document.querySelector(".scroll"))`)
+	b.waitUntil("the place that was jumped to has its contents", `[...document.querySelectorAll(".turn")].every((turn) => turn.querySelector(".out"))`)
+	if n := evalExpression[float64](b, `document.querySelectorAll("*").length`); n > 3000 {
 		t.Errorf("%v elements are in the document", n)
 	}
-	empty := eval[float64](b, `((page, box, tall) => {
+	empty := evalExpression[float64](b, `((page, box, tall) => {
 		box.style.cssText = "position: fixed; inset: 0; overflow: auto; background: white";
 		tall.style.height = page.scrollHeight + "px";
 		box.append(tall);
@@ -186,38 +186,38 @@ func TestPage_OpensALongSessionWithFewElements(t *testing.T) {
 
 func TestPage_APersonDecidesAboutAPermission(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
-	b := browser(t)
+	s := newTestDaemon(t)
+	b := openTab(t)
 	work, one, two := confined.TempDir(t), confined.TempDir(t), confined.TempDir(t)
-	if _, err := s.daemon().CreateSession(t.Context(), client.CreateParams{Name: "held", Dir: work, Sandbox: "workspace", AskUser: true}); err != nil {
+	if _, err := s.dialDaemon().CreateSession(t.Context(), client.CreateParams{Name: "held", Dir: work, Sandbox: "workspace", AskUser: true}); err != nil {
 		t.Skip("there is no sandbox here: ", err)
 	}
 	write := func(dir string) string { return "open('" + filepath.Join(dir, "file") + "', 'w').write('x')" }
-	reply := s.exec("held", write(one))
+	reply := s.execCode("held", write(one))
 	if reply.InputRequest == nil || reply.InputRequest.Permission == nil {
 		t.Fatalf("nothing is asked for: %s", reply.Text())
 	}
-	s.view("held")
-	b.open(s.link())
-	b.until("it asks", `document.querySelector(".permit")?.innerText.includes("file")`)
-	b.shot("permission")
-	b.press("y\r ") // no key decides
-	b.until("it still asks", `document.querySelector(".permit")`)
-	b.click(".permit button", "Refuse")
-	b.sees("OSError")
-	if eval[bool](b, `document.body.innerText.includes("[object")`) {
+	s.startPage("held")
+	b.openAddress(s.lastLink())
+	b.waitUntil("it asks", `document.querySelector(".permit")?.innerText.includes("file")`)
+	b.takeScreenshot("permission")
+	b.pressKeys("y\r ") // no key decides
+	b.waitUntil("it still asks", `document.querySelector(".permit")`)
+	b.clickElement(".permit button", "Refuse")
+	b.waitText("OSError")
+	if evalExpression[bool](b, `document.body.innerText.includes("[object")`) {
 		t.Error("something is not shown as text")
 	}
-	s.over("held")             // the text of an error is shown before its turn is over
-	s.exec("held", write(one)) // a no is remembered
-	reply = s.exec("held", write(two))
+	s.waitOver("held")             // the text of an error is shown before its turn is over
+	s.execCode("held", write(one)) // a no is remembered
+	reply = s.execCode("held", write(two))
 	if reply.InputRequest == nil {
 		t.Fatalf("nothing is asked for: %s", reply.Text())
 	}
-	b.until("it asks again", `document.querySelector(".permit")?.innerText.includes("file")`)
-	b.click(".permit button", "Allow in this session")
-	b.sees("ada allowed")
-	b.until("it is idle", `document.querySelector(".dot.idle")`)
+	b.waitUntil("it asks again", `document.querySelector(".permit")?.innerText.includes("file")`)
+	b.clickElement(".permit button", "Allow in this session")
+	b.waitText("ada allowed")
+	b.waitUntil("it is idle", `document.querySelector(".dot.idle")`)
 	if _, err := os.Stat(filepath.Join(two, "file")); err != nil {
 		t.Error(err)
 	}
@@ -225,25 +225,25 @@ func TestPage_APersonDecidesAboutAPermission(t *testing.T) {
 
 func TestPage_GoesOnAfterADaemonWasStartedAnew(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
-	b := browser(t)
-	s.open("main")
-	s.exec("main", "print('before')")
-	s.view("main")
-	b.open(s.link())
-	b.sees("before")
-	other := b.another()
-	other.open(s.origin + "/")
-	other.until("the other tab has the list", `document.querySelectorAll(".sessions li").length === 1`)
+	s := newTestDaemon(t)
+	b := openTab(t)
+	s.openSession("main")
+	s.execCode("main", "print('before')")
+	s.startPage("main")
+	b.openAddress(s.lastLink())
+	b.waitText("before")
+	other := b.openTabBeside()
+	other.openAddress(s.origin + "/")
+	other.waitUntil("the other tab has the list", `document.querySelectorAll(".sessions li").length === 1`)
 	s.stop()
-	b.until("the page says that there is no daemon", `!document.querySelector(".banner").hidden`)
-	s.stop = s.serve()
-	s.open("main")
-	s.exec("main", "print('after')")
-	b.sees("after")
-	b.until("the page is whole again", `document.querySelector(".banner").hidden && !document.body.innerText.includes("before")`)
-	other.until("the other tab as well", `document.querySelectorAll(".sessions li").length === 1 && document.querySelector(".banner").hidden`)
-	again := browser(t)
-	again.open(s.link())
-	again.sees("used already")
+	b.waitUntil("the page says that there is no daemon", `!document.querySelector(".banner").hidden`)
+	s.stop = s.startDaemon()
+	s.openSession("main")
+	s.execCode("main", "print('after')")
+	b.waitText("after")
+	b.waitUntil("the page is whole again", `document.querySelector(".banner").hidden && !document.body.innerText.includes("before")`)
+	other.waitUntil("the other tab as well", `document.querySelectorAll(".sessions li").length === 1 && document.querySelector(".banner").hidden`)
+	again := openTab(t)
+	again.openAddress(s.lastLink())
+	again.waitText("used already")
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// maxRecording bounds the recording of the README, in bytes: a page loads it each time.
-const maxRecording = 400 << 10
+// maxRecordingBytes bounds the recording of the README, in bytes: a page loads it each time.
+const maxRecordingBytes = 400 << 10
 
 // GitHub shows it as an image, in which no script runs.
 func TestRecording_OfTheReadmeMovesAsAnImage(t *testing.T) {
@@ -23,7 +23,7 @@ func TestRecording_OfTheReadmeMovesAsAnImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	data, err := os.ReadFile(path)
-	if err != nil || len(data) > maxRecording || bytes.Contains(data, []byte("<script")) {
+	if err != nil || len(data) > maxRecordingBytes || bytes.Contains(data, []byte("<script")) {
 		t.Fatalf("got %d bytes, %v", len(data), err)
 	}
 	readme, err := os.ReadFile("../../README.md")
@@ -34,12 +34,12 @@ func TestRecording_OfTheReadmeMovesAsAnImage(t *testing.T) {
 	if err := os.WriteFile(page, []byte(`<img src="file://`+path+`">`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	b := browser(t)
-	b.open("file://" + page)
-	b.until("it is shown", `document.querySelector("img").naturalWidth > 0`)
+	b := openTab(t)
+	b.openAddress("file://" + page)
+	b.waitUntil("it is shown", `document.querySelector("img").naturalWidth > 0`)
 	seen := make(map[string]bool)
 	for begun := time.Now(); len(seen) < 3; { // the prompt comes first, and then what is typed
-		if time.Since(begun) > deadline {
+		if time.Since(begun) > testTimeout {
 			t.Fatalf("it shows %d pictures only", len(seen))
 		}
 		picture, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
@@ -48,5 +48,5 @@ func TestRecording_OfTheReadmeMovesAsAnImage(t *testing.T) {
 		}
 		seen[string(picture)] = true
 	}
-	b.shot("recording")
+	b.takeScreenshot("recording")
 }

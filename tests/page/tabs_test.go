@@ -11,11 +11,11 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// sleep has the browser freeze a tab, as it does with one that nobody has looked at for long, or wake it.
-func (b *tab) sleep(frozen bool) {
+// setFrozen has the browser freeze a tab, as it does with one that nobody has looked at for long, or wake it.
+func (b *browserTab) setFrozen(frozen bool) {
 	b.t.Helper()
 	state := map[bool]string{true: "frozen", false: "active"}[frozen]
-	b.do(func(ctx context.Context, t *chromedp.Target) (v chromedp.Void, err error) {
+	b.runSteps(func(ctx context.Context, t *chromedp.Target) (v chromedp.Void, err error) {
 		_, err = cdp.Call(ctx, t, cdpage.SetWebLifecycleState, cdpage.SetWebLifecycleStateParams{State: cdpage.SetWebLifecycleStateState(state)})
 		return v, err
 	})
@@ -25,33 +25,33 @@ func (b *tab) sleep(frozen bool) {
 // and sleeps here.
 func TestPage_EightTabsGoOnWhileTheFirstSleeps(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
-	first := browser(t)
-	s.open("main")
-	s.exec("main", "print('before')")
-	s.view("main")
-	first.open(s.link())
-	first.sees("before")
-	var others []*tab
+	s := newTestDaemon(t)
+	first := openTab(t)
+	s.openSession("main")
+	s.execCode("main", "print('before')")
+	s.startPage("main")
+	first.openAddress(s.lastLink())
+	first.waitText("before")
+	var others []*browserTab
 	for range 7 {
-		b := first.another()
-		b.open(s.origin + "/s/main")
-		b.sees("before")
+		b := first.openTabBeside()
+		b.openAddress(s.origin + "/s/main")
+		b.waitText("before")
 		others = append(others, b)
 	}
-	s.exec("main", "print('to all')")
+	s.execCode("main", "print('to all')")
 	for _, b := range others {
-		b.sees("to all")
+		b.waitText("to all")
 	}
-	first.sleep(true)
-	s.exec("main", "print('while it slept')")
+	first.setFrozen(true)
+	s.execCode("main", "print('while it slept')")
 	for _, b := range others {
-		b.sees("while it slept")
+		b.waitText("while it slept")
 	}
-	first.sleep(false)
-	first.sees("while it slept")
-	s.exec("main", "print('awake')")
+	first.setFrozen(false)
+	first.waitText("while it slept")
+	s.execCode("main", "print('awake')")
 	for _, b := range append(others, first) {
-		b.sees("awake")
+		b.waitText("awake")
 	}
 }

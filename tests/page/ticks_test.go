@@ -17,17 +17,17 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/registry"
 )
 
-// A wiretap stands between the page and the daemon, and notes the calls of the page.
-type wiretap struct {
+// A callRecorder stands between the page and the daemon, and notes the calls of the page.
+type callRecorder struct {
 	socket string
 	mu     sync.Mutex
 	calls  []string
 }
 
-// tap begins to listen in front of a daemon.
-func tap(t *testing.T, s *stage) *wiretap {
+// recordCalls begins to listen in front of a daemon.
+func recordCalls(t *testing.T, s *testDaemon) *callRecorder {
 	t.Helper()
-	w := &wiretap{socket: filepath.Join(s.dir, "t")}
+	w := &callRecorder{socket: filepath.Join(s.dir, "t")}
 	l, err := net.Listen("unix", w.socket)
 	if err != nil {
 		t.Fatal(err)
@@ -39,16 +39,16 @@ func tap(t *testing.T, s *stage) *wiretap {
 			if err != nil {
 				return
 			}
-			go w.pass(c, s)
+			go w.copyLines(c, s)
 		}
 	}()
 	return w
 }
 
-// pass hands lines on, in both directions. It has the key of the daemon, whose proof would not do here.
-func (w *wiretap) pass(page net.Conn, s *stage) {
+// copyLines hands lines on, in both directions. It has the key of the daemon, whose proof would not do here.
+func (w *callRecorder) copyLines(page net.Conn, s *testDaemon) {
 	defer page.Close()
-	if peer.AnswerQuestion(page, peer.CanonicalAddress(w.socket), registry.UserKeys(s.variable, os.Geteuid())) != nil {
+	if peer.AnswerQuestion(page, peer.CanonicalAddress(w.socket), registry.UserKeys(s.envValue, os.Geteuid())) != nil {
 		return
 	}
 	daemon, err := net.Dial("unix", s.socket)
@@ -71,8 +71,8 @@ func (w *wiretap) pass(page net.Conn, s *stage) {
 	}
 }
 
-// count says how many calls have all of the words.
-func (w *wiretap) count(words ...string) (n int) {
+// countCalls says how many calls have all of the words.
+func (w *callRecorder) countCalls(words ...string) (n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, call := range w.calls {
@@ -90,24 +90,24 @@ func (w *wiretap) count(words ...string) (n int) {
 // A change of one session has the daemon asked for that one.
 func TestPage_AsksTheDaemonOnlyForSessionsThatHaveChanged(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
-	b := browser(t)
-	s.open("busy")
-	s.open("quiet")
-	s.over("busy")
-	s.over("quiet") // a start is a change
-	w := tap(t, s)
-	s.view("--socket", w.socket)
-	b.open(s.link())
-	b.until("both sessions are idle", `document.querySelectorAll(".sessions .dot.idle").length === 2`)
+	s := newTestDaemon(t)
+	b := openTab(t)
+	s.openSession("busy")
+	s.openSession("quiet")
+	s.waitOver("busy")
+	s.waitOver("quiet") // a start is a change
+	w := recordCalls(t, s)
+	s.startPage("--socket", w.socket)
+	b.openAddress(s.lastLink())
+	b.waitUntil("both sessions are idle", `document.querySelectorAll(".sessions .dot.idle").length === 2`)
 	for n := 1; n <= 10; n++ {
-		s.exec("busy", "6 * 7")
-		b.until("the list shows the turn", fmt.Sprintf(`[...document.querySelectorAll(".sessions li .turns")].some((e) => /^%d turns?$/.test(e.textContent))`, n))
+		s.execCode("busy", "6 * 7")
+		b.waitUntil("the list shows the turn", fmt.Sprintf(`[...document.querySelectorAll(".sessions li .turns")].some((e) => /^%d turns?$/.test(e.textContent))`, n))
 	}
-	if n := w.count(`"session/get"`, `"busy"`); n < 3 {
+	if n := w.countCalls(`"session/get"`, `"busy"`); n < 3 {
 		t.Errorf("the session that has changed ten times was asked for %d times", n)
 	}
-	if n := w.count(`"session/get"`, `"quiet"`); n > 2 { // its first tick, and that of its start
+	if n := w.countCalls(`"session/get"`, `"quiet"`); n > 2 { // its first tick, and that of its start
 		t.Errorf("the session that has not changed was asked for %d times", n)
 	}
 }

@@ -9,18 +9,18 @@ import (
 
 func TestAccounts_ThatPrintAskOrHaveAnotherShellAreReached(t *testing.T) {
 	t.Parallel()
-	e := on(t, "ssh")
+	e := startEngine(t, "ssh")
 	for _, a := range []string{"noisy", "greedy", "fish", "csh", "dash"} {
 		t.Run(a, func(t *testing.T) {
 			t.Parallel()
-			w := e.as(a).way(t)
-			w.closes(t)
-			out, errs, status := w.says(t, "exec", w.name(), "-e", "print('a' * 3, 6 * 7)")
+			w := e.withAccount(a).newRemote(t)
+			w.closeAfter(t)
+			out, errs, status := w.runRepl(t, "exec", w.sessionName(), "-e", "print('a' * 3, 6 * 7)")
 			if status != 0 || out != "aaa 42\n" {
 				t.Errorf("status %d, output %q, errors %q", status, out, errs)
 			}
 			// Words that come later may fall into a connection that is used.
-			out, errs, status = w.says(t, "exec", w.name(), "-e", "import time\nfor i in range(20): print(i); time.sleep(0.05)")
+			out, errs, status = w.runRepl(t, "exec", w.sessionName(), "-e", "import time\nfor i in range(20): print(i); time.sleep(0.05)")
 			if status != 0 || strings.Count(out, "\n") != 20 {
 				t.Errorf("status %d, output %q, errors %q", status, out, errs)
 			}
@@ -30,8 +30,8 @@ func TestAccounts_ThatPrintAskOrHaveAnotherShellAreReached(t *testing.T) {
 
 func TestAccounts_OneThatEndsAtOnceIsQuoted(t *testing.T) {
 	t.Parallel()
-	w := on(t, "ssh").as("broken").way(t)
-	out, errs, status := w.says(t, "list")
+	w := startEngine(t, "ssh").withAccount("broken").newRemote(t)
+	out, errs, status := w.runRepl(t, "list")
 	if status == 0 || out != "" || !strings.Contains(errs, "the disk of this account is gone") || !strings.Contains(errs, "7") {
 		t.Errorf("status %d, output %q, errors %q", status, out, errs)
 	}
@@ -39,12 +39,12 @@ func TestAccounts_OneThatEndsAtOnceIsQuoted(t *testing.T) {
 
 func TestAccounts_AHostThatIsNotKnownIsRefusedInSshsOwnWords(t *testing.T) {
 	t.Parallel()
-	e := on(t, "ssh").as("plain")
-	e.words = append(e.words[:len(e.words)-1:len(e.words)-1], "-o", "UserKnownHostsFile=/dev/null", "plain")
-	w := e.way(t)
-	cmd := w.repl(t, "list")
+	e := startEngine(t, "ssh").withAccount("plain")
+	e.prefix = append(e.prefix[:len(e.prefix)-1:len(e.prefix)-1], "-o", "UserKnownHostsFile=/dev/null", "plain")
+	w := e.newRemote(t)
+	cmd := w.replCommand(t, "list")
 	cmd.SysProcAttr = ownSession() // a terminal of the one who runs the tests would be asked
-	out, errs, status := finish(t, cmd)
+	out, errs, status := runToEnd(t, cmd)
 	if status == 0 || out != "" || !strings.Contains(errs, "Host key verification failed") {
 		t.Errorf("status %d, output %q, errors %q", status, out, errs)
 	}

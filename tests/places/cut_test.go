@@ -19,25 +19,25 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// cutsEnv says how often each way is cut in all; four tests share them.
-const cutsEnv = "PLACES_CUTS"
+// cutCountEnv says how often each way is cut in all; four tests share them.
+const cutCountEnv = "PLACES_CUTS"
 
-// cuts is how often one test cuts one engine.
-func cuts(t *testing.T) int {
+// cutCount is how often one test cuts one engine.
+func cutCount(t *testing.T) int {
 	t.Helper()
-	text := os.Getenv(cutsEnv)
+	text := os.Getenv(cutCountEnv)
 	if text == "" {
 		text = "40"
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 4 {
-		t.Fatalf("%s=%s: use a number from 4", cutsEnv, text)
+		t.Fatalf("%s=%s: use a number from 4", cutCountEnv, text)
 	}
 	return n / 4
 }
 
-// open makes a session in the engine's daemon, and closes it after the test.
-func (w *way) open(t testing.TB, l *client.Link) *client.Session {
+// openSession makes a session in the engine's daemon, and closes it after the test.
+func (w *testRemote) openSession(t testing.TB, l *client.Link) *client.Session {
 	t.Helper()
 	name := "s" + strings.ToLower(w.mark[:8])
 	s, _, _, err := l.OpenSession(t.Context(), client.CreateParams{Name: name, Language: "python"})
@@ -45,7 +45,7 @@ func (w *way) open(t testing.TB, l *client.Link) *client.Session {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		c, err := client.Dial(context.Background(), direct(w.e.socket()))
+		c, err := client.Dial(context.Background(), directDialer(w.engine.socketPath()))
 		if err != nil {
 			return
 		}
@@ -55,31 +55,31 @@ func (w *way) open(t testing.TB, l *client.Link) *client.Session {
 	return s
 }
 
-// A cutter kills the prefix of a way, up to some time after it has been asked to.
-type cutter struct {
-	w    *way
-	hits atomic.Int64
+// A prefixKiller kills the prefix of a way, up to some time after it has been asked to.
+type prefixKiller struct {
+	remote *testRemote
+	kills  atomic.Int64
 }
 
-// within kills all prefixes after a random time.
-func (c *cutter) within(longest time.Duration) {
+// killWithin kills all prefixes after a random time.
+func (c *prefixKiller) killWithin(longest time.Duration) {
 	<-time.After(rand.N(longest))
-	c.hits.Add(int64(c.w.signal(syscall.SIGKILL)))
+	c.kills.Add(int64(c.remote.signalPrefixes(syscall.SIGKILL)))
 }
 
 func TestCut_LosesNoLineOfOutputAndDoublesNone(t *testing.T) {
-	onEach(t, func(t *testing.T, e *engine) {
-		w, n := e.way(t), cuts(t)
-		s := w.open(t, w.link(t))
+	onEachEngine(t, func(t *testing.T, e *testEngine) {
+		w, n := e.newRemote(t), cutCount(t)
+		s := w.openSession(t, w.newLink(t))
 		turn, err := s.Submit(t.Context(), fmt.Sprintf("import time, os\nn = 0\nwhile not os.path.exists(%q):\n    print(f'{n:08d} ' + 'x' * 190)\n    n += 1\n    time.sleep(0.001)\nprint('all', n)", w.home+"/enough"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := &cutter{w: w}
-		read := &reader{t: t, s: s, turn: turn}
-		for c.hits.Load() < int64(n) {
-			read.until(func() bool { return true }) // it has been connected
-			c.within(60 * time.Millisecond)
+		c := &prefixKiller{remote: w}
+		read := &eventReader{t: t, s: s, turn: turn}
+		for c.kills.Load() < int64(n) {
+			read.readUntil(func() bool { return true }) // it has been connected
+			c.killWithin(60 * time.Millisecond)
 			if t.Failed() {
 				return
 			}
@@ -87,14 +87,14 @@ func TestCut_LosesNoLineOfOutputAndDoublesNone(t *testing.T) {
 		if err := os.WriteFile(w.home+"/enough", nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		read.until(func() bool { return read.ended })
-		read.check()
-		t.Logf("%d cuts, %d events, %d bytes of text", c.hits.Load(), read.events, read.text.Len())
+		read.readUntil(func() bool { return read.ended })
+		read.checkText()
+		t.Logf("%d cuts, %d events, %d bytes of text", c.kills.Load(), read.events, read.text.Len())
 	})
 }
 
-// A reader reads the events of a session over as many connections as it takes.
-type reader struct {
+// A eventReader reads the events of a session over as many connections as it takes.
+type eventReader struct {
 	t      testing.TB
 	s      *client.Session
 	turn   uint64
@@ -104,10 +104,10 @@ type reader struct {
 	ended  bool
 }
 
-// until reads on, from where it stopped, until a new event has come and enough is true.
-func (r *reader) until(enough func() bool) {
+// readUntil reads on, from where it stopped, until a new event has come and enough is true.
+func (r *eventReader) readUntil(enough func() bool) {
 	r.t.Helper()
-	for began := time.Now(); time.Since(began) < deadline; {
+	for began := time.Now(); time.Since(began) < testTimeout; {
 		for event, err := range r.s.Events(r.t.Context(), r.after) {
 			if err != nil {
 				break // the connection was cut: the next one goes on
@@ -116,7 +116,7 @@ func (r *reader) until(enough func() bool) {
 				r.t.Errorf("event %d comes after %d", event.Seq, r.after)
 				return
 			}
-			r.add(event)
+			r.addEvent(event)
 			if enough() {
 				return
 			}
@@ -125,8 +125,8 @@ func (r *reader) until(enough func() bool) {
 	r.t.Error("the events do not come")
 }
 
-// add takes one event.
-func (r *reader) add(event timeline.Event) {
+// addEvent takes one event.
+func (r *eventReader) addEvent(event timeline.Event) {
 	r.after = event.Seq
 	r.events++
 	if event.Turn != r.turn {
@@ -142,8 +142,8 @@ func (r *reader) add(event timeline.Event) {
 	}
 }
 
-// check looks at every byte of the turn.
-func (r *reader) check() {
+// checkText looks at every byte of the turn.
+func (r *eventReader) checkText() {
 	r.t.Helper()
 	lines := strings.Split(strings.TrimSuffix(r.text.String(), "\n"), "\n")
 	for i, line := range lines[:len(lines)-1] {
@@ -157,24 +157,26 @@ func (r *reader) check() {
 }
 
 func TestCut_CodeWhoseAnswerWasLostHasRunOnce(t *testing.T) {
-	onEach(t, func(t *testing.T, e *engine) {
-		w := e.way(t)
-		s := w.open(t, w.link(t))
-		c := &cutter{w: w}
-		n := effects(t, w, c, func(i int) error {
-			return run(t, s, fmt.Sprintf("effects.write('%d\\n')", i))
-		}, func() { want(t, run(t, s, fmt.Sprintf("effects = open(%q, 'a', buffering=1)", w.home+"/effects"))) })
-		t.Logf("%d calls, %d cuts, each has run once", n, c.hits.Load())
+	onEachEngine(t, func(t *testing.T, e *testEngine) {
+		w := e.newRemote(t)
+		s := w.openSession(t, w.newLink(t))
+		c := &prefixKiller{remote: w}
+		n := countEffects(t, w, c, func(i int) error {
+			return runCode(t, s, fmt.Sprintf("effects.write('%d\\n')", i))
+		}, func() {
+			wantNoError(t, runCode(t, s, fmt.Sprintf("effects = open(%q, 'a', buffering=1)", w.home+"/effects")))
+		})
+		t.Logf("%d calls, %d cuts, each has run once", n, c.kills.Load())
 	})
 }
 
 func TestCut_AnInputWhoseAnswerWasLostIsGivenOnce(t *testing.T) {
-	onEach(t, func(t *testing.T, e *engine) {
-		w := e.way(t)
-		s := w.open(t, w.link(t))
-		c := &cutter{w: w}
-		n := effects(t, w, c, func(i int) error {
-			reply, err := s.Wait(t.Context(), 0, &session.WaitOptions{Timeout: deadline})
+	onEachEngine(t, func(t *testing.T, e *testEngine) {
+		w := e.newRemote(t)
+		s := w.openSession(t, w.newLink(t))
+		c := &prefixKiller{remote: w}
+		n := countEffects(t, w, c, func(i int) error {
+			reply, err := s.Wait(t.Context(), 0, &session.WaitOptions{Timeout: testTimeout})
 			if err != nil {
 				return fmt.Errorf("wait: %w", err)
 			}
@@ -185,34 +187,36 @@ func TestCut_AnInputWhoseAnswerWasLostIsGivenOnce(t *testing.T) {
 			return err
 		}, func() {
 			_, err := s.Submit(t.Context(), fmt.Sprintf("effects = open(%q, 'a', buffering=1)\nwhile (line := input()) != 'end':\n    effects.write(line + '\\n')", w.home+"/effects"))
-			want(t, err)
+			wantNoError(t, err)
 		})
-		t.Logf("%d inputs, %d cuts, each was read once", n, c.hits.Load())
+		t.Logf("%d inputs, %d cuts, each was read once", n, c.kills.Load())
 	})
 }
 
 func TestCut_CodeThatIsCutOnItsWayRunsOnceAndWhole(t *testing.T) {
-	onEach(t, func(t *testing.T, e *engine) {
-		w := e.way(t)
-		s := w.open(t, w.link(t))
-		c := &cutter{w: w}
+	onEachEngine(t, func(t *testing.T, e *testEngine) {
+		w := e.newRemote(t)
+		s := w.openSession(t, w.newLink(t))
+		c := &prefixKiller{remote: w}
 		large := strings.Repeat("0123456789abcdef", 40_000) // 640 KB
-		n := effects(t, w, c, func(i int) error {
-			return run(t, s, fmt.Sprintf("text = '%s'\neffects.write(f'{%d if len(text) == %d else text[-20:]}\\n')", large, i, len(large)))
-		}, func() { want(t, run(t, s, fmt.Sprintf("effects = open(%q, 'a', buffering=1)", w.home+"/effects"))) })
-		t.Logf("%d uploads, %d cuts, each has run once and whole", n, c.hits.Load())
+		n := countEffects(t, w, c, func(i int) error {
+			return runCode(t, s, fmt.Sprintf("text = '%s'\neffects.write(f'{%d if len(text) == %d else text[-20:]}\\n')", large, i, len(large)))
+		}, func() {
+			wantNoError(t, runCode(t, s, fmt.Sprintf("effects = open(%q, 'a', buffering=1)", w.home+"/effects")))
+		})
+		t.Logf("%d uploads, %d cuts, each has run once and whole", n, c.kills.Load())
 	})
 }
 
-// effects has calls made, and the prefix killed around each, until there were enough cuts. Each call
+// countEffects has calls made, and the prefix killed around each, until there were enough cuts. Each call
 // writes its number to the file of effects, where it must stand once.
-func effects(t *testing.T, w *way, c *cutter, call func(i int) error, prepare func()) int {
+func countEffects(t *testing.T, w *testRemote, c *prefixKiller, call func(i int) error, prepare func()) int {
 	t.Helper()
 	prepare()
 	n := 0
-	for enough := int64(cuts(t)); c.hits.Load() < enough; n++ {
+	for enough := int64(cutCount(t)); c.kills.Load() < enough; n++ {
 		cut := make(chan struct{})
-		go func() { defer close(cut); c.within(8 * time.Millisecond) }()
+		go func() { defer close(cut); c.killWithin(8 * time.Millisecond) }()
 		if err := call(n); err != nil {
 			t.Fatalf("call %d: %v", n, err)
 		}
@@ -223,7 +227,7 @@ func effects(t *testing.T, w *way, c *cutter, call func(i int) error, prepare fu
 		fmt.Fprintln(&wanted, i)
 	}
 	var got []byte
-	eventually(t, "the last effect is there", func() bool {
+	waitEventually(t, "the last effect is there", func() bool {
 		got, _ = os.ReadFile(w.home + "/effects")
 		return strings.HasSuffix(string(got), fmt.Sprintf("%d\n", n-1))
 	})
@@ -233,14 +237,14 @@ func effects(t *testing.T, w *way, c *cutter, call func(i int) error, prepare fu
 	return n
 }
 
-// run runs code to its end.
-func run(t *testing.T, s *client.Session, code string) error {
+// runCode runs code to its end.
+func runCode(t *testing.T, s *client.Session, code string) error {
 	t.Helper()
 	turn, err := s.Submit(t.Context(), code)
 	if err != nil {
 		return fmt.Errorf("submit: %w", err)
 	}
-	reply, err := s.Wait(t.Context(), turn, &session.WaitOptions{Timeout: deadline})
+	reply, err := s.Wait(t.Context(), turn, &session.WaitOptions{Timeout: testTimeout})
 	if err != nil {
 		return fmt.Errorf("wait: %w", err)
 	}
@@ -250,7 +254,7 @@ func run(t *testing.T, s *client.Session, code string) error {
 	return nil
 }
 
-func want(t testing.TB, err error) {
+func wantNoError(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

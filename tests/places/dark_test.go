@@ -14,27 +14,27 @@ import (
 
 // A stopped prefix is a pulled cable, or a laptop that sleeps: nothing comes, and nothing ends.
 func TestDark_AClientHasItsPlaceAndItsKeyboardAgain(t *testing.T) {
-	onEach(t, func(t *testing.T, e *engine) {
-		w := e.way(t)
-		s := w.open(t, w.link(t))
+	onEachEngine(t, func(t *testing.T, e *testEngine) {
+		w := e.newRemote(t)
+		s := w.openSession(t, w.newLink(t))
 		s, _, err := s.ReadAs(t.Context(), "agent")
-		want(t, err)
-		want(t, run(t, s, "x = 41"))
+		wantNoError(t, err)
+		wantNoError(t, runCode(t, s, "x = 41"))
 		now, err := s.Info(t.Context())
-		want(t, err)
+		wantNoError(t, err)
 		_, err = s.SaveReadCursor(t.Context(), now.LastSeq)
-		want(t, err)
-		want(t, s.TakeWriteLock(t.Context(), true))
-		if w.signal(syscall.SIGSTOP) == 0 {
+		wantNoError(t, err)
+		wantNoError(t, s.TakeWriteLock(t.Context(), true))
+		if w.signalPrefixes(syscall.SIGSTOP) == 0 {
 			t.Fatal("nothing was stopped")
 		}
-		other := w.e.direct(t).Session(s.Name())
-		if err := run(t, other, "x = 0"); session.KindOf(err) == "" {
+		other := w.engine.directClient(t).Session(s.Name())
+		if err := runCode(t, other, "x = 0"); session.KindOf(err) == "" {
 			t.Error("somebody else writes while the keyboard is held over a dark link")
 		}
-		want(t, run(t, s, "assert x == 41"))
+		wantNoError(t, runCode(t, s, "assert x == 41"))
 		_, read, err := s.ReadAs(t.Context(), "agent")
-		want(t, err)
+		wantNoError(t, err)
 		if read < now.LastSeq {
 			t.Errorf("it has read up to %d, and was at %d", read, now.LastSeq)
 		}
@@ -43,15 +43,15 @@ func TestDark_AClientHasItsPlaceAndItsKeyboardAgain(t *testing.T) {
 
 // The connections that were made are those that have ended, but for the one that is used.
 func TestDark_TheDaemonHasNoConnectionLeft(t *testing.T) {
-	onEach(t, func(t *testing.T, e *engine) {
-		w := e.way(t)
-		s := w.open(t, w.link(t))
+	onEachEngine(t, func(t *testing.T, e *testEngine) {
+		w := e.newRemote(t)
+		s := w.openSession(t, w.newLink(t))
 		for range 3 {
-			want(t, run(t, s, "1"))
-			w.signal(syscall.SIGSTOP)
+			wantNoError(t, runCode(t, s, "1"))
+			w.signalPrefixes(syscall.SIGSTOP)
 		}
-		want(t, run(t, s, "1"))
-		eventually(t, "one connection is left on either side", func() bool { return len(w.far()) == 1 && len(w.prefixes()) == 1 })
+		wantNoError(t, runCode(t, s, "1"))
+		waitEventually(t, "one connection is left on either side", func() bool { return len(w.farProcesses()) == 1 && len(w.prefixGroups()) == 1 })
 	})
 }
 
@@ -59,40 +59,40 @@ func TestDark_TheDaemonHasNoConnectionLeft(t *testing.T) {
 // both sides.
 func TestDark_AMinuteOfItWhileNothingIsWantedLosesNothing(t *testing.T) {
 	t.Parallel()
-	w := on(t, "ssh").way(t)
-	d := w.dialer()
+	w := startEngine(t, "ssh").newRemote(t)
+	d := w.newDialer()
 	d.KeepAlive = 5 * time.Minute // as for commands
 	l := client.NewLink(d, nil)
 	t.Cleanup(l.Close)
-	s := w.open(t, l)
+	s := w.openSession(t, l)
 	s, _, err := s.ReadAs(t.Context(), "agent")
-	want(t, err)
-	want(t, run(t, s, "x = 41"))
+	wantNoError(t, err)
+	wantNoError(t, runCode(t, s, "x = 41"))
 	now, err := s.Info(t.Context())
-	want(t, err)
+	wantNoError(t, err)
 	_, err = s.SaveReadCursor(t.Context(), now.LastSeq)
-	want(t, err)
-	want(t, s.TakeWriteLock(t.Context(), true))
-	before := w.prefixes()
-	if w.signal(syscall.SIGSTOP) != 1 {
+	wantNoError(t, err)
+	wantNoError(t, s.TakeWriteLock(t.Context(), true))
+	before := w.prefixGroups()
+	if w.signalPrefixes(syscall.SIGSTOP) != 1 {
 		t.Fatalf("of one connection there are the processes %v", before)
 	}
 	<-time.After(time.Minute) // that is what it is about
-	other := w.e.direct(t).Session(s.Name())
-	if err := run(t, other, "x = 0"); session.KindOf(err) == "" {
+	other := w.engine.directClient(t).Session(s.Name())
+	if err := runCode(t, other, "x = 0"); session.KindOf(err) == "" {
 		t.Error("somebody else writes while the keyboard is held over a dark link")
 	}
-	w.signal(syscall.SIGCONT)
-	want(t, run(t, s, "assert x == 41"))
+	w.signalPrefixes(syscall.SIGCONT)
+	wantNoError(t, runCode(t, s, "assert x == 41"))
 	_, read, err := s.ReadAs(t.Context(), "agent")
-	want(t, err)
+	wantNoError(t, err)
 	if read < now.LastSeq {
 		t.Errorf("it has read up to %d, and was at %d", read, now.LastSeq)
 	}
-	if after := w.prefixes(); !slices.Equal(before, after) {
+	if after := w.prefixGroups(); !slices.Equal(before, after) {
 		t.Errorf("it has connected again: %v, and %v before", after, before)
 	}
-	if err := run(t, other, "x = 0"); session.KindOf(err) == "" {
+	if err := runCode(t, other, "x = 0"); session.KindOf(err) == "" {
 		t.Error("the keyboard is lost")
 	}
 }

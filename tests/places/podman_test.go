@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// withoutLimits hands runc a container's configuration without limits of resources: a machine
+// withoutLimitsScript hands runc a container's configuration without limits of resources: a machine
 // that is a container itself may have no right to raise them, and podman always asks.
-const withoutLimits = `#!/usr/bin/python3 -IS
+const withoutLimitsScript = `#!/usr/bin/python3 -IS
 import json, os, sys
 args = sys.argv[1:]
 for flag, name in (("--bundle", "config.json"), ("--process", "")):
@@ -27,21 +27,21 @@ os.execvp("runc", ["runc"] + args)
 
 // beginPodman starts a container whose first process is the daemon. Its files are those of this
 // machine, so no image is needed.
-func beginPodman(e *engine) error {
-	podman, err := e.podman()
+func beginPodman(e *testEngine) error {
+	podman, err := e.podmanCommand()
 	if err != nil {
 		return err
 	}
-	if err := e.container(podman, "box", binary, "serve", "--socket", e.socket()); err != nil {
+	if err := e.startContainer(podman, "box", binary, "serve", "--socket", e.socketPath()); err != nil {
 		return err
 	}
-	e.words = append(podman, "exec", "-i", "box")
-	return e.answers()
+	e.prefix = append(podman, "exec", "-i", "box")
+	return e.awaitDaemon()
 }
 
-// podman are the words before each of its commands, with files of the engine's own.
-func (e *engine) podman() ([]string, error) {
-	runtime, err := e.file("runc", 0o700, withoutLimits)
+// podmanCommand are the words before each of its commands, with files of the engine's own.
+func (e *testEngine) podmanCommand() ([]string, error) {
+	runtime, err := e.writeFile("runc", 0o700, withoutLimitsScript)
 	if err != nil {
 		return nil, err
 	}
@@ -49,8 +49,8 @@ func (e *engine) podman() ([]string, error) {
 		"--storage-driver", "vfs", "--cgroup-manager", "cgroupfs", "--events-backend", "none", "--runtime", runtime}, nil
 }
 
-// container starts one with words as its first process, and removes it with the engine.
-func (e *engine) container(podman []string, name string, words ...string) error {
+// startContainer starts one with words as its first process, and removes it with the engine.
+func (e *testEngine) startContainer(podman []string, name string, words ...string) error {
 	root := filepath.Join(e.dir, name+".root")
 	for _, dir := range []string{"proc", "sys", "dev", "tmp", "etc/alternatives", "usr", "root", "run", "var"} {
 		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
@@ -66,16 +66,16 @@ func (e *engine) container(podman []string, name string, words ...string) error 
 		return err
 	}
 	run := append(append([]string(nil), podman...), "run", "--detach", "--name", name, "--network", "none", "--init",
-		"--volume", "/usr:/usr:ro", "--volume", "/etc/alternatives:/etc/alternatives:ro", "--volume", work+":"+work)
-	for _, variable := range e.env() {
+		"--volume", "/usr:/usr:ro", "--volume", "/etc/alternatives:/etc/alternatives:ro", "--volume", workDir+":"+workDir)
+	for _, variable := range e.environment() {
 		run = append(run, "--env", variable)
 	}
 	run = append(append(run, "--rootfs", root), words...)
-	if _, err := e.says(run...); err != nil {
+	if _, err := e.runOutput(run...); err != nil {
 		return fmt.Errorf("the container %s: %w", name, err)
 	}
-	e.ends = append(e.ends, func() {
-		if _, err := e.says(append(append([]string(nil), podman...), "rm", "--force", "--time", "0", name)...); err != nil && !strings.Contains(err.Error(), "no such container") {
+	e.cleanups = append(e.cleanups, func() {
+		if _, err := e.runOutput(append(append([]string(nil), podman...), "rm", "--force", "--time", "0", name)...); err != nil && !strings.Contains(err.Error(), "no such container") {
 			fmt.Fprintln(os.Stderr, err)
 		}
 	})

@@ -42,20 +42,20 @@ PartitionName=all Nodes=%[1]s Default=YES State=UP MaxTime=INFINITE
 `
 
 // beginSlurm starts munge and a cluster of one node, and a daemon as a batch job.
-func beginSlurm(e *engine) error {
+func beginSlurm(e *testEngine) error {
 	key := filepath.Join(e.dir, "munge.key")
 	for _, dir := range []string{"state", "spool"} {
 		if err := os.MkdirAll(filepath.Join(e.dir, dir), 0o700); err != nil {
 			return err
 		}
 	}
-	if _, err := e.says("dd", "if=/dev/urandom", "of="+key, "bs=1024", "count=1"); err != nil {
+	if _, err := e.runOutput("dd", "if=/dev/urandom", "of="+key, "bs=1024", "count=1"); err != nil {
 		return err
 	}
 	if err := os.Chmod(key, 0o600); err != nil {
 		return err
 	}
-	if err := e.serves("munged", "--foreground", "--force", "--socket="+e.dir+"/munge.socket", "--key-file="+key,
+	if err := e.startServer("munged", "--foreground", "--force", "--socket="+e.dir+"/munge.socket", "--key-file="+key,
 		"--pid-file="+e.dir+"/munge.pid", "--seed-file="+e.dir+"/munge.seed"); err != nil {
 		return err
 	}
@@ -64,40 +64,40 @@ func beginSlurm(e *engine) error {
 		return err
 	}
 	for _, part := range []string{"slurmctld", "slurmd"} {
-		if err := e.serves("env", "SLURM_CONF="+conf, part, "-D"); err != nil {
+		if err := e.startServer("env", "SLURM_CONF="+conf, part, "-D"); err != nil {
 			return err
 		}
 	}
-	if err := until("the node is idle", func() bool {
-		state, _ := e.slurm("sinfo", "--noheader", "--format=%t")
+	if err := waitUntil("the node is idle", func() bool {
+		state, _ := e.runSlurm("sinfo", "--noheader", "--format=%t")
 		return state == "idle"
 	}); err != nil {
-		return fmt.Errorf("%w: %s", err, e.logs())
+		return fmt.Errorf("%w: %s", err, e.readLogs())
 	}
-	e.ends = append(e.ends, func() { _, _ = e.slurm("scancel", "--full", "--signal=KILL", "--user=root") })
-	job, err := e.batch("serve", "--mem=500", "--wrap", "exec env "+strings.Join(e.env(), " ")+" "+binary+" serve --socket "+e.socket()) // Slurm sets HOME
+	e.cleanups = append(e.cleanups, func() { _, _ = e.runSlurm("scancel", "--full", "--signal=KILL", "--user=root") })
+	job, err := e.submitBatch("serve", "--mem=500", "--wrap", "exec env "+strings.Join(e.environment(), " ")+" "+binary+" serve --socket "+e.socketPath()) // Slurm sets HOME
 	if err != nil {
 		return err
 	}
-	e.words = e.step(job)
-	return e.answers()
+	e.prefix = e.stepCommand(job)
+	return e.awaitDaemon()
 }
 
-// step are the words that run a command beside a job.
-func (e *engine) step(job string) []string {
-	return append([]string{"env", "SLURM_CONF=" + e.dir + "/slurm.conf", "srun", "--overlap", "--jobid=" + job, "--mem=0", "-n1", "env", "-u", "XDG_STATE_HOME"}, e.env()...) // srun takes the near side's environment along
+// stepCommand are the words that run a command beside a job.
+func (e *testEngine) stepCommand(job string) []string {
+	return append([]string{"env", "SLURM_CONF=" + e.dir + "/slurm.conf", "srun", "--overlap", "--jobid=" + job, "--mem=0", "-n1", "env", "-u", "XDG_STATE_HOME"}, e.environment()...) // srun takes the near side's environment along
 }
 
-// slurm runs one of its programs.
-func (e *engine) slurm(words ...string) (string, error) {
-	return e.says(append([]string{"env", "SLURM_CONF=" + e.dir + "/slurm.conf"}, words...)...)
+// runSlurm runs one of its programs.
+func (e *testEngine) runSlurm(words ...string) (string, error) {
+	return e.runOutput(append([]string{"env", "SLURM_CONF=" + e.dir + "/slurm.conf"}, words...)...)
 }
 
-// batch submits a job and returns its number.
-func (e *engine) batch(name string, args ...string) (string, error) {
-	words := append([]string{"env", "-i", "SLURM_CONF=" + e.dir + "/slurm.conf"}, e.env()...)
+// submitBatch submits a job and returns its number.
+func (e *testEngine) submitBatch(name string, args ...string) (string, error) {
+	words := append([]string{"env", "-i", "SLURM_CONF=" + e.dir + "/slurm.conf"}, e.environment()...)
 	words = append(words, "sbatch", "--parsable", "--job-name="+name, "--output="+e.dir+"/"+name+".out", "--chdir="+e.home)
-	return e.says(append(words, args...)...)
+	return e.runOutput(append(words, args...)...)
 }
 
 // freePort is one on which nobody listens. It is none of those that the system gives away by
@@ -114,7 +114,7 @@ func freePort() (int, error) {
 }
 
 // writeSlurm writes the configuration with ports that are free now.
-func (e *engine) writeSlurm() (string, error) {
+func (e *testEngine) writeSlurm() (string, error) {
 	host, err := os.Hostname()
 	if err != nil {
 		return "", err
@@ -126,11 +126,11 @@ func (e *engine) writeSlurm() (string, error) {
 			return "", err
 		}
 	}
-	return e.file("slurm.conf", 0o600, fmt.Sprintf(slurmConf, host, e.dir, ports[0], ports[1]))
+	return e.writeFile("slurm.conf", 0o600, fmt.Sprintf(slurmConf, host, e.dir, ports[0], ports[1]))
 }
 
-// logs are those of the engine's parts.
-func (e *engine) logs() string {
+// readLogs are those of the engine's parts.
+func (e *testEngine) readLogs() string {
 	var all strings.Builder
 	names, _ := filepath.Glob(filepath.Join(e.dir, "*.log"))
 	for _, name := range names {

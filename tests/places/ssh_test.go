@@ -12,11 +12,11 @@ import (
 	"syscall"
 )
 
-// An account is a way to log in at sshd: a shell of its own, as root has one shell only.
-type account struct{ name, shell string }
+// An testAccount is a way to log in at sshd: a shell of its own, as root has one shell only.
+type testAccount struct{ name, shell string }
 
 // accounts are the hosts of the near side's ssh config. The words of a command travel through a shell.
-var accounts = []account{
+var testAccounts = []testAccount{
 	{"plain", `exec bash -c "$SSH_ORIGINAL_COMMAND"`},
 	{"noisy", `BASH_ENV=%s/noisy.bashrc exec bash -c "$SSH_ORIGINAL_COMMAND"`},
 	{"greedy", `BASH_ENV=%s/greedy.bashrc exec bash -c "$SSH_ORIGINAL_COMMAND"`},
@@ -27,24 +27,24 @@ var accounts = []account{
 }
 
 // noise is a start file that writes before us, without a newline, and after us.
-const noise = `echo 'Welcome to far. Have a lot of fun.'
+const noisyProfile = `echo 'Welcome to far. Have a lot of fun.'
 stty erase x
 (sleep 0.5; echo 'a job in the background says hello') &
 printf 'no newline at the end'
 `
 
 // greed is a start file that asks, and would eat what is sent too early.
-const greed = `read -r -t 0.3 answer && echo "answered: $answer"
+const greedyProfile = `read -r -t 0.3 answer && echo "answered: $answer"
 `
 
 // beginSSH starts a real sshd for each connection, as inetd does: the listener is ours, so no
 // port is taken twice.
-func beginSSH(e *engine) error {
+func beginSSH(e *testEngine) error {
 	if err := os.MkdirAll("/run/sshd", 0o755); err != nil { // sshd wants it, for the separation of privileges
 		return err
 	}
 	for _, key := range []string{"host", "key"} {
-		if _, err := e.says("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", filepath.Join(e.dir, key)); err != nil {
+		if _, err := e.runOutput("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", filepath.Join(e.dir, key)); err != nil {
 			return err
 		}
 	}
@@ -52,42 +52,42 @@ func beginSSH(e *engine) error {
 	if err != nil {
 		return err
 	}
-	for name, text := range map[string]string{"known": "far " + string(host), "noisy.bashrc": noise, "greedy.bashrc": greed} {
-		if _, err := e.file(name, 0o600, text); err != nil {
+	for name, text := range map[string]string{"known": "far " + string(host), "noisy.bashrc": noisyProfile, "greedy.bashrc": greedyProfile} {
+		if _, err := e.writeFile(name, 0o600, text); err != nil {
 			return err
 		}
 	}
 	config := fmt.Sprintf("Host *\nHostName 127.0.0.1\nHostKeyAlias far\nUser root\nIdentityFile %[1]s/key\nIdentitiesOnly yes\n"+
 		"UserKnownHostsFile %[1]s/known\nGlobalKnownHostsFile /dev/null\n", e.dir)
-	for _, a := range accounts {
-		port, err := e.listen(a)
+	for _, a := range testAccounts {
+		port, err := e.listenSSH(a)
 		if err != nil {
 			return err
 		}
 		config += fmt.Sprintf("Host %s\nPort %d\n", a.name, port)
 	}
-	path, err := e.file("config", 0o600, config)
-	e.words = []string{"ssh", "-F", path, "plain"}
+	path, err := e.writeFile("config", 0o600, config)
+	e.prefix = []string{"ssh", "-F", path, "plain"}
 	if err != nil {
 		return err
 	}
-	return e.detached("setsid " + binary + " serve --socket " + e.socket() + " >" + e.dir + "/daemon.log 2>&1 </dev/null &")
+	return e.startDetached("setsid " + binary + " serve --socket " + e.socketPath() + " >" + e.dir + "/daemon.log 2>&1 </dev/null &")
 }
 
-// as is the engine with another account.
-func (e *engine) as(account string) *engine {
-	return &engine{name: e.name, program: e.program, dir: e.dir, home: e.home, words: []string{"ssh", "-F", filepath.Join(e.dir, "config"), account}}
+// withAccount is the engine with another account.
+func (e *testEngine) withAccount(account string) *testEngine {
+	return &testEngine{name: e.name, prefixProgram: e.prefixProgram, dir: e.dir, home: e.home, prefix: []string{"ssh", "-F", filepath.Join(e.dir, "config"), account}}
 }
 
-// listen gives each connection of an account an sshd of its own.
-func (e *engine) listen(a account) (port int, err error) {
+// listenSSH gives each connection of an account an sshd of its own.
+func (e *testEngine) listenSSH(a testAccount) (port int, err error) {
 	shell := strings.ReplaceAll(a.shell, "%s", e.dir)
-	if shell, err = e.file(a.name+".shell", 0o700, "#!/bin/sh\n"+shell+"\n"); err != nil {
+	if shell, err = e.writeFile(a.name+".shell", 0o700, "#!/bin/sh\n"+shell+"\n"); err != nil {
 		return 0, err
 	}
-	config, err := e.file(a.name+".conf", 0o600, fmt.Sprintf("HostKey %[1]s/host\nAuthorizedKeysFile %[1]s/key.pub\nStrictModes no\n"+
+	config, err := e.writeFile(a.name+".conf", 0o600, fmt.Sprintf("HostKey %[1]s/host\nAuthorizedKeysFile %[1]s/key.pub\nStrictModes no\n"+
 		"UsePAM no\nPasswordAuthentication no\nPermitRootLogin yes\nPidFile none\nPrintMotd no\nForceCommand %[2]s\nSetEnv %[3]s\n",
-		e.dir, shell, strings.Join(e.env(), " ")))
+		e.dir, shell, strings.Join(e.environment(), " ")))
 	if err != nil {
 		return 0, err
 	}
@@ -95,21 +95,21 @@ func (e *engine) listen(a account) (port int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	e.ends = append(e.ends, func() { _ = listener.Close() })
+	e.cleanups = append(e.cleanups, func() { _ = listener.Close() })
 	go func() {
 		for {
 			conn, err := listener.Accept()
 			if err != nil {
 				return
 			}
-			go e.login(conn.(*net.TCPConn), config)
+			go e.serveLogin(conn.(*net.TCPConn), config)
 		}
 	}()
 	return listener.Addr().(*net.TCPAddr).Port, nil
 }
 
-// login hands a connection to an sshd.
-func (e *engine) login(conn *net.TCPConn, config string) {
+// serveLogin hands a connection to an sshd.
+func (e *testEngine) serveLogin(conn *net.TCPConn, config string) {
 	file, err := conn.File()
 	_ = conn.Close()
 	if err != nil {

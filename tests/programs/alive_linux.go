@@ -6,9 +6,9 @@ import (
 	"strconv"
 )
 
-// Alive reports whether a process has not ended. One that nobody has reaped has: what was its parent
+// IsAlive reports whether a process has not ended. One that nobody has reaped has: what was its parent
 // may be gone, and the first process of a container often reaps nobody.
-func Alive(pid int) bool {
+func IsAlive(pid int) bool {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return false

@@ -14,7 +14,7 @@ func TestAlive(t *testing.T) {
 	t.Parallel()
 	t.Run("a process that runs is alive", func(t *testing.T) {
 		t.Parallel()
-		if !programs.Alive(os.Getpid()) {
+		if !programs.IsAlive(os.Getpid()) {
 			t.Error("this process is not")
 		}
 	})
@@ -28,18 +28,18 @@ func TestAlive(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !programs.Alive(cmd.Process.Pid) {
+		if !programs.IsAlive(cmd.Process.Pid) {
 			t.Error("it is not alive before its end")
 		}
 		_ = in.Close()
 		if err := unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
 			t.Fatal(err)
 		}
-		if programs.Alive(cmd.Process.Pid) {
+		if programs.IsAlive(cmd.Process.Pid) {
 			t.Error("it is alive, and waits to be reaped")
 		}
 		_ = cmd.Wait()
-		if programs.Alive(cmd.Process.Pid) {
+		if programs.IsAlive(cmd.Process.Pid) {
 			t.Error("it is alive, and was reaped")
 		}
 	})

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Alive reports whether a process has not ended. One that nobody has reaped has.
-func Alive(pid int) bool {
+// IsAlive reports whether a process has not ended. One that nobody has reaped has.
+func IsAlive(pid int) bool {
 	state, _ := exec.Command("ps", "-o", "stat=", "-p", strconv.Itoa(pid)).Output()
 	s := strings.TrimSpace(string(state))
 	return s != "" && !strings.HasPrefix(s, "Z")

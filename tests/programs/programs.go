@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// Write writes a program. No child of this process is started meanwhile: until such a child runs a
+// WriteExecutable writes a program. No child of this process is started meanwhile: until such a child runs a
 // program of its own, it has the file open for writing, and to run the file then fails with
 // "text file busy" (go.dev/issue/22315).
-func Write(path string, text []byte) error {
+func WriteExecutable(path string, text []byte) error {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	return os.WriteFile(path, text, 0o755)
 }
 
-// Forever does nothing until the process is killed. An empty select is no such thing: without cgo,
+// BlockForever does nothing until the process is killed. An empty select is no such thing: without cgo,
 // Go ends a program in which nobody can go on.
-func Forever() {
+func BlockForever() {
 	for {
 		time.Sleep(time.Hour)
 	}

@@ -33,24 +33,24 @@ func TestEnd_SaysHowAndTheNextInputStartsAnew(t *testing.T) {
 		r := openSession(t, o)
 		for i, c := range ends {
 			t.Run(c.name, func(t *testing.T) {
-				r.Run(t, "kept = 1").Wants(t, "")
-				res := r.RunMayExit(t, c.code)
-				if res.Outcome != "ended" || res.End == nil || res.End.Reason != c.reason || res.End.Clean != c.clean {
-					t.Fatalf("got %q, outcome %q, end %+v; want %q, clean %v", res.Script(), res.Outcome, res.End, c.reason, c.clean)
+				r.RunCode(t, "kept = 1").WantTranscript(t, "")
+				res := r.RunCodeThatMayExit(t, c.code)
+				if res.Outcome != "ended" || res.WorkerExit == nil || res.WorkerExit.Reason != c.reason || res.WorkerExit.Clean != c.clean {
+					t.Fatalf("got %q, outcome %q, end %+v; want %q, clean %v", res.Transcript(), res.Outcome, res.WorkerExit, c.reason, c.clean)
 				}
-				if !strings.Contains(res.Text(), c.out) {
-					t.Errorf("got %q, want %q in it", res.Script(), c.out)
+				if !strings.Contains(res.OutputText(), c.out) {
+					t.Errorf("got %q, want %q in it", res.Transcript(), c.out)
 				}
-				if c.name == "a segfault" && !strings.Contains(res.Text(), "in crash") {
-					t.Errorf("got %q, want the stack in it", res.Script())
+				if c.name == "a segfault" && !strings.Contains(res.OutputText(), "in crash") {
+					t.Errorf("got %q, want the stack in it", res.Transcript())
 				}
-				if lastLine := c.code[strings.LastIndexByte(c.code, '\n')+1:]; !c.clean && res.End.LastLine != lastLine {
-					t.Errorf("the last line is %q, want %q", res.End.LastLine, lastLine)
+				if lastLine := c.code[strings.LastIndexByte(c.code, '\n')+1:]; !c.clean && res.WorkerExit.LastLine != lastLine {
+					t.Errorf("the last line is %q, want %q", res.WorkerExit.LastLine, lastLine)
 				}
-				if got := r.Run(t, "'kept' in globals()"); got.Text() != "False\n" {
-					t.Errorf("the next turn got %q, outcome %q", got.Script(), got.Outcome)
+				if got := r.RunCode(t, "'kept' in globals()"); got.OutputText() != "False\n" {
+					t.Errorf("the next turn got %q, outcome %q", got.Transcript(), got.Outcome)
 				}
-				if got, want := drive.Info(r).Generation, uint64(i+2); got != want {
+				if got, want := drive.SessionInfo(r).Generation, uint64(i+2); got != want {
 					t.Errorf("generation %d, want %d", got, want)
 				}
 			})
@@ -62,28 +62,28 @@ func TestEnd_KilledFromOutsideIsReported(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := openSession(t, o)
-		turn := r.Begin(t, "import time; print('up', flush=True)\ntime.sleep(100)")
-		r.Until(t, "up", drive.Prints("up"))
-		if err := syscall.Kill(drive.Info(r).PID, syscall.SIGKILL); err != nil {
+		turn := r.StartTurn(t, "import time; print('up', flush=True)\ntime.sleep(100)")
+		r.WaitEvent(t, "up", drive.IsText("up"))
+		if err := syscall.Kill(drive.SessionInfo(r).PID, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		res := r.Ended(t, turn)
-		if res.Outcome != "ended" || res.End == nil || res.End.Reason != "killed by SIGKILL" || res.End.Clean || res.End.LastLine != "time.sleep(100)" {
-			t.Errorf("got %q, outcome %q, end %+v", res.Script(), res.Outcome, res.End)
+		res := r.WaitTurnEnd(t, turn)
+		if res.Outcome != "ended" || res.WorkerExit == nil || res.WorkerExit.Reason != "killed by SIGKILL" || res.WorkerExit.Clean || res.WorkerExit.LastLine != "time.sleep(100)" {
+			t.Errorf("got %q, outcome %q, end %+v", res.Transcript(), res.Outcome, res.WorkerExit)
 		}
-		r.Run(t, "1").Wants(t, "1\n")
+		r.RunCode(t, "1").WantTranscript(t, "1\n")
 
-		if err := syscall.Kill(drive.Info(r).PID, syscall.SIGKILL); err != nil { // while idle
+		if err := syscall.Kill(drive.SessionInfo(r).PID, syscall.SIGKILL); err != nil { // while idle
 			t.Fatal(err)
 		}
-		end := r.Until(t, "the end", func(e timeline.Event) bool {
+		end := r.WaitEvent(t, "the end", func(e timeline.Event) bool {
 			_, ok := e.Body.(timeline.WorkerExited)
 			return ok
 		})
 		if got := end.Body.(timeline.WorkerExited); got.Reason != "killed by SIGKILL" || got.Clean || !end.BetweenTurns {
 			t.Errorf("got %+v", end)
 		}
-		r.Run(t, "2").Wants(t, "2\n")
+		r.RunCode(t, "2").WantTranscript(t, "2\n")
 	})
 }
 
@@ -91,9 +91,9 @@ func TestEnd_KilledFromOutsideIsReported(t *testing.T) {
 func TestEnd_ExitWaitsForThreads(t *testing.T) {
 	t.Parallel()
 	r := openSession(t, python.Options{})
-	res := r.RunMayExit(t, "import sys, threading, time\nthreading.Thread(target=lambda: (time.sleep(0.2), print('thread'))).start()\nsys.exit(7)")
-	if res.Text() != "thread\n" || res.End == nil || res.End.Reason != "exit status 7" {
-		t.Errorf("got %q, end %+v", res.Script(), res.End)
+	res := r.RunCodeThatMayExit(t, "import sys, threading, time\nthreading.Thread(target=lambda: (time.sleep(0.2), print('thread'))).start()\nsys.exit(7)")
+	if res.OutputText() != "thread\n" || res.WorkerExit == nil || res.WorkerExit.Reason != "exit status 7" {
+		t.Errorf("got %q, end %+v", res.Transcript(), res.WorkerExit)
 	}
 }
 
@@ -101,15 +101,15 @@ func TestEnd_OutOfMemoryErrorIsAnErrorLikeOthers(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := openSession(t, o)
-		res := r.Run(t, `import resource
+		res := r.RunCode(t, `import resource
 resource.setrlimit(resource.RLIMIT_AS, (1 << 29, resource.RLIM_INFINITY))
 hog = []
 while True: hog.append(bytearray(1 << 20))`)
-		if res.Outcome != "error" || res.Failure != "MemoryError" || !strings.Contains(res.Text(timeline.Stderr), "MemoryError") {
-			t.Fatalf("got %.1000q, outcome %q %s", res.Script(), res.Outcome, res.Failure)
+		if res.Outcome != "error" || res.Failure != "MemoryError" || !strings.Contains(res.OutputText(timeline.Stderr), "MemoryError") {
+			t.Fatalf("got %.1000q, outcome %q %s", res.Transcript(), res.Outcome, res.Failure)
 		}
-		r.Run(t, "len(hog) > 100").Wants(t, "True\n")
-		r.Run(t, "del hog").Wants(t, "")
+		r.RunCode(t, "len(hog) > 100").WantTranscript(t, "True\n")
+		r.RunCode(t, "del hog").WantTranscript(t, "")
 		wantCleanTurn(t, r)
 	})
 }
@@ -119,9 +119,9 @@ func TestOutput_OfAThreadAfterTheTurnIsBetweenTurns(t *testing.T) {
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := openSession(t, o)
 		wait, goOn := newGate(t)
-		r.Run(t, "import threading\ndef late():\n    "+wait+"\n    print('late')\nthreading.Thread(target=late, daemon=True).start()").Wants(t, "")
+		r.RunCode(t, "import threading\ndef late():\n    "+wait+"\n    print('late')\nthreading.Thread(target=late, daemon=True).start()").WantTranscript(t, "")
 		goOn()
-		e := r.Until(t, "the thread's text", drive.Prints("late\n"))
+		e := r.WaitEvent(t, "the thread's text", drive.IsText("late\n"))
 		if !e.BetweenTurns || e.Turn != 1 {
 			t.Errorf("got %+v, want it between turns, after turn 1", e)
 		}

@@ -22,8 +22,8 @@ func TestEnvironment_ActiveVirtualEnvironmentIsUsed(t *testing.T) {
 		t.Fatalf("python3 -m venv: %v: %s", err, out)
 	}
 	r := openSession(t, python.Options{Env: []string{"VIRTUAL_ENV=" + dir}})
-	r.Run(t, "import sys; print(sys.prefix, sys.prefix != sys.base_prefix)").Wants(t, dir+" True\n")
-	if why := drive.Info(r).ExecutableSource; !strings.Contains(why, "VIRTUAL_ENV") {
+	r.RunCode(t, "import sys; print(sys.prefix, sys.prefix != sys.base_prefix)").WantTranscript(t, dir+" True\n")
+	if why := drive.SessionInfo(r).ExecutableSource; !strings.Contains(why, "VIRTUAL_ENV") {
 		t.Errorf("it was chosen because of %q", why)
 	}
 }
@@ -33,12 +33,12 @@ func TestEnvironment_IsTheUsersAndShowsNothingOfOurs(t *testing.T) {
 	eachPython(t, func(t *testing.T, o python.Options) {
 		o.Env = []string{"ADDED=yes", "HOME"}
 		r := openSession(t, o)
-		r.Run(t, "import os; print(os.environ['TERM'], os.environ['TURNSTONE_TEST_PASSES'], os.environ['ADDED'], 'HOME' in os.environ)").
-			Wants(t, "dumb through yes False\n")
+		r.RunCode(t, "import os; print(os.environ['TERM'], os.environ['TURNSTONE_TEST_PASSES'], os.environ['ADDED'], 'HOME' in os.environ)").
+			WantTranscript(t, "dumb through yes False\n")
 		// REPL_TAG stays, because it marks the processes of a session.
-		r.Run(t, "print([k for k in os.environ if k.startswith('REPL')])").Wants(t, "['REPL_TAG']\n")
-		r.Run(t, "os.system('env | grep ^REPL | grep -v ^REPL_TAG='); None").Wants(t, "")
-		r.Run(t, "import ctypes; getenv = ctypes.CDLL(None).getenv; getenv.restype = ctypes.c_char_p; print(getenv(b'REPL_IPC'))").Wants(t, "None\n")
+		r.RunCode(t, "print([k for k in os.environ if k.startswith('REPL')])").WantTranscript(t, "['REPL_TAG']\n")
+		r.RunCode(t, "os.system('env | grep ^REPL | grep -v ^REPL_TAG='); None").WantTranscript(t, "")
+		r.RunCode(t, "import ctypes; getenv = ctypes.CDLL(None).getenv; getenv.restype = ctypes.c_char_p; print(getenv(b'REPL_IPC'))").WantTranscript(t, "None\n")
 	})
 }
 
@@ -47,25 +47,25 @@ func TestEnvironment_ChildrenHaveTheTerminalAndNothingElse(t *testing.T) {
 	const listing = `"import os; print(sorted(int(n) for n in os.listdir('/proc/self/fd') if os.path.exists('/proc/self/fd/' + n)))"`
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := openSession(t, o)
-		r.Run(t, "import os, subprocess, sys").Wants(t, "")
+		r.RunCode(t, "import os, subprocess, sys").WantTranscript(t, "")
 		for _, code := range []string{
 			"subprocess.run([sys.executable, '-S', '-c', " + listing + "]); None",
 			"subprocess.run([sys.executable, '-S', '-c', " + listing + "], close_fds=False); None",
 			"os.posix_spawn(sys.executable, [sys.executable, '-S', '-c', " + listing + "], os.environ); os.wait(); None",
 			"pid = os.fork()\nif pid == 0: os.execv(sys.executable, [sys.executable, '-S', '-c', " + listing + "])\nos.waitpid(pid, 0); None",
 		} {
-			if res := r.Run(t, code); res.Text() != "[0, 1, 2]\n" {
-				t.Errorf("%.60s…: got %q", code, res.Script())
+			if res := r.RunCode(t, code); res.OutputText() != "[0, 1, 2]\n" {
+				t.Errorf("%.60s…: got %q", code, res.Transcript())
 			}
 		}
 		// A fork that does not exec is cut off as well: nothing but the terminal.
-		res := r.Run(t, `pid = os.fork()
+		res := r.RunCode(t, `pid = os.fork()
 if pid == 0:
     print(sorted({os.readlink('/proc/self/fd/' + n) == os.ttyname(0) for n in os.listdir('/proc/self/fd') if os.path.exists('/proc/self/fd/' + n)}))
     os._exit(0)
 os.waitpid(pid, 0); None`)
-		if res.Text() != "[True]\n" {
-			t.Errorf("the fork has more than the terminal: %q", res.Script())
+		if res.OutputText() != "[True]\n" {
+			t.Errorf("the fork has more than the terminal: %q", res.Transcript())
 		}
 	})
 }
@@ -98,8 +98,8 @@ func TestStartUp_WhatItPrintsIsTurnZero(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			eachPython(t, func(t *testing.T, o python.Options) {
-				r := drive.Launch(t, python.Spec(file(t, o, "print('hello from the start')\n")))
-				e := r.Until(t, "the greeting", drive.Prints("hello from the start\n"))
+				r := drive.LaunchSession(t, python.Spec(file(t, o, "print('hello from the start')\n")))
+				e := r.WaitEvent(t, "the greeting", drive.IsText("hello from the start\n"))
 				if e.Turn != 0 || e.BetweenTurns {
 					t.Errorf("got %+v, want it in turn 0", e)
 				}
@@ -121,8 +121,8 @@ func TestStartUp_QuestionIsAnswered(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			eachPython(t, func(t *testing.T, o python.Options) {
-				r := drive.Launch(t, python.Spec(file(t, o, "import builtins\nbuiltins.name = input('who? ')\n")))
-				reply, err := r.Wait(drive.Limited(t), 0, nil)
+				r := drive.LaunchSession(t, python.Spec(file(t, o, "import builtins\nbuiltins.name = input('who? ')\n")))
+				reply, err := r.Wait(drive.TimeoutContext(t), 0, nil)
 				if err != nil || reply.State != session.StateWaiting || reply.InputRequest.Prompt != "who? " || reply.InputRequest.Turn != 0 {
 					t.Fatalf("got %s, wait %+v, %q, %v", reply.State, reply.InputRequest, reply.Text(), err)
 				}
@@ -130,7 +130,7 @@ func TestStartUp_QuestionIsAnswered(t *testing.T) {
 					t.Fatal(err)
 				}
 				r.WaitUntilReady(t)
-				r.Run(t, "name").Wants(t, "'Ada'\n")
+				r.RunCode(t, "name").WantTranscript(t, "'Ada'\n")
 				wantCleanTurn(t, r)
 			})
 		})
@@ -142,14 +142,14 @@ func TestStartUp_QuestionTakesTheInputThatIsHeld(t *testing.T) {
 	for name, file := range startupFiles() {
 		t.Run(name, func(t *testing.T) {
 			wait, goOn := newGate(t)
-			r := drive.Launch(t, python.Spec(file(t, python.Options{}, wait+"\nimport builtins\nbuiltins.name = input('who? ')\n")))
-			turn := r.Begin(t, "Ada")
+			r := drive.LaunchSession(t, python.Spec(file(t, python.Options{}, wait+"\nimport builtins\nbuiltins.name = input('who? ')\n")))
+			turn := r.StartTurn(t, "Ada")
 			goOn()
-			if _, err := r.Wait(drive.Limited(t), turn, nil); err != nil {
+			if _, err := r.Wait(drive.TimeoutContext(t), turn, nil); err != nil {
 				t.Fatal(err)
 			}
 			r.WaitUntilReady(t)
-			r.Run(t, "name").Wants(t, "'Ada'\n")
+			r.RunCode(t, "name").WantTranscript(t, "'Ada'\n")
 			wantCleanTurn(t, r)
 		})
 	}
@@ -159,8 +159,8 @@ func TestStartUp_SlowOneHoldsTheInput(t *testing.T) {
 	t.Parallel()
 	for name, file := range startupFiles() {
 		t.Run(name, func(t *testing.T) {
-			r := drive.Launch(t, python.Spec(file(t, python.Options{}, "import time; time.sleep(0.5)\nimport builtins; builtins.slow = 42\n")))
-			r.Run(t, "slow").Wants(t, "42\n")
+			r := drive.LaunchSession(t, python.Spec(file(t, python.Options{}, "import time; time.sleep(0.5)\nimport builtins; builtins.slow = 42\n")))
+			r.RunCode(t, "slow").WantTranscript(t, "42\n")
 		})
 	}
 }
@@ -171,8 +171,8 @@ func TestStartUp_FailureIsShownAndTheSessionWorks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			eachPython(t, func(t *testing.T, o python.Options) {
-				r := drive.Launch(t, python.Spec(file(t, o, "raise RuntimeError('the start-up is broken')\n")))
-				r.Until(t, "the error", drive.Prints("the start-up is broken"))
+				r := drive.LaunchSession(t, python.Spec(file(t, o, "raise RuntimeError('the start-up is broken')\n")))
+				r.WaitEvent(t, "the error", drive.IsText("the start-up is broken"))
 				r.WaitUntilReady(t)
 				wantCleanTurn(t, r)
 			})
@@ -192,8 +192,8 @@ func TestStartUp_OfADirectoryThatShadowsModulesWorks(t *testing.T) {
 		o.Dir = dir
 		r := openSession(t, o)
 		wantCleanTurn(t, r)
-		if res := r.Run(t, "1/0"); res.Failure != "ZeroDivisionError" || !strings.HasSuffix(res.Text(), "ZeroDivisionError: division by zero\n") {
-			t.Errorf("got %q, outcome %q", res.Script(), res.Outcome)
+		if res := r.RunCode(t, "1/0"); res.Failure != "ZeroDivisionError" || !strings.HasSuffix(res.OutputText(), "ZeroDivisionError: division by zero\n") {
+			t.Errorf("got %q, outcome %q", res.Transcript(), res.Outcome)
 		}
 	})
 }

@@ -15,7 +15,7 @@ import (
 // the call that it interrupted goes on. The test is not parallel: it counts what happens within seconds.
 func TestFunction_InASignalHandlerIsRefusedOrWorks(t *testing.T) {
 	eachPython(t, func(t *testing.T, o python.Options) {
-		r := drive.OpenHost(t, drive.NewHost(), python.Spec(o))
+		r := drive.OpenWithHost(t, drive.NewTestHost(), python.Spec(o))
 		wantOutput(t, r, `
 import signal, time
 from turnstone import add, CallError
@@ -65,8 +65,8 @@ print(wrong, stopped > 100, add(1))
 func TestFunction_TenThousandCallsInATurnTakeNoMemory(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
-		h := drive.NewHost()
-		r := drive.OpenHost(t, h, python.Spec(o))
+		h := drive.NewTestHost()
+		r := drive.OpenWithHost(t, h, python.Spec(o))
 		wantOutput(t, r, `
 from turnstone import echo
 import resource
@@ -78,15 +78,15 @@ before = many(500)
 grown = many(10_000) - before
 print(grown if grown > 1024 else "flat")
 `, "flat\n")
-		h.AllEnded(t)
+		h.WaitAllEnded(t)
 	})
 }
 
 func TestFunction_AForkedChildIsToldSo(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
-		h := drive.NewHost()
-		r := drive.OpenHost(t, h, python.Spec(o))
+		h := drive.NewTestHost()
+		r := drive.OpenWithHost(t, h, python.Spec(o))
 		wantOutput(t, r, `
 import os, threading, turnstone, warnings
 warnings.simplefilter("ignore") # from 3.12 on, Python warns of a fork beside threads
@@ -101,36 +101,36 @@ os.waitpid(pid, 0)
 waiting.join()
 turnstone.add(5)
 `, "add: a forked child cannot call functions of the host: call in the parent, and pass the result on\n5\n")
-		h.AllEnded(t)
+		h.WaitAllEnded(t)
 	})
 }
 
 func TestFunction_AThousandOpenCallsEndWithAResetAndWithTheWorker(t *testing.T) {
 	eachPython(t, func(t *testing.T, o python.Options) {
-		h := drive.NewHost()
-		r := drive.OpenHost(t, h, python.Spec(o))
+		h := drive.NewTestHost()
+		r := drive.OpenWithHost(t, h, python.Spec(o))
 		before := runtime.NumGoroutine()
 		for _, how := range []string{"reset", "kill"} {
-			r.Run(t, `
+			r.RunCode(t, `
 import threading, turnstone, os, signal
 threading.stack_size(256 << 10)
 for i in range(1024): threading.Thread(target=turnstone.block, args=("x",), daemon=True).start()
 `)
 			for range 1024 {
-				<-h.Blocked
+				<-h.BlockStarted
 			}
-			res := r.Run(t, "turnstone.add(1)")
-			if !strings.Contains(res.Text(), "1024 calls are open already") {
-				t.Errorf("the 1025th call: %q", res.Text())
+			res := r.RunCode(t, "turnstone.add(1)")
+			if !strings.Contains(res.OutputText(), "1024 calls are open already") {
+				t.Errorf("the 1025th call: %q", res.OutputText())
 			}
 			if how == "kill" {
-				r.Run(t, "os.kill(os.getpid(), signal.SIGKILL)")
+				r.RunCode(t, "os.kill(os.getpid(), signal.SIGKILL)")
 			}
-			r.Restart(t)
-			h.AllEnded(t)
+			r.RestartWorker(t)
+			h.WaitAllEnded(t)
 			wantOutput(t, r, "import turnstone; turnstone.add(1)", "1\n")
 		}
-		for deadline := time.Now().Add(drive.Patience); runtime.NumGoroutine() > before+4; runtime.Gosched() {
+		for deadline := time.Now().Add(drive.Timeout); runtime.NumGoroutine() > before+4; runtime.Gosched() {
 			if time.Now().After(deadline) {
 				t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
 			}
@@ -142,8 +142,8 @@ for i in range(1024): threading.Thread(target=turnstone.block, args=("x",), daem
 func TestFunction_InPoolsPicklesAndChildren(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
-		h := drive.NewHost()
-		r := drive.OpenHost(t, h, python.Spec(o))
+		h := drive.NewTestHost()
+		r := drive.OpenWithHost(t, h, python.Spec(o))
 		const forked = "add: a forked child cannot call functions of the host: call in the parent, and pass the result on\n"
 		wantOutput(t, r, `
 from turnstone import add, echo, CallError
@@ -169,7 +169,7 @@ import subprocess, sys, pickle
 made = subprocess.run([sys.executable, "-c", "import sys, pickle; pickle.load(sys.stdin.buffer)"], input=pickle.dumps(add), capture_output=True)
 print(made.returncode, made.stderr.decode().strip().splitlines()[-1])
 `, "1 ModuleNotFoundError: No module named 'turnstone'\n")
-		h.AllEnded(t)
+		h.WaitAllEnded(t)
 	})
 }
 
@@ -181,8 +181,8 @@ func TestFunction_ValuesOfNumpyAndFrames(t *testing.T) {
 	if exec.Command(path, "-c", "import numpy").Run() != nil {
 		t.Skip("needs " + path + " with numpy")
 	}
-	r := drive.OpenHost(t, drive.NewHost(), python.Spec(python.Options{Path: path}))
-	r.Run(t, "import numpy as np")
+	r := drive.OpenWithHost(t, drive.NewTestHost(), python.Spec(python.Options{Path: path}))
+	r.RunCode(t, "import numpy as np")
 	wantOutput(t, r, `
 from turnstone import echo
 for v in (np.int64(-5), np.uint8(7), np.float32(1.5), np.bool_(True), np.str_("ü"), np.bytes_(b"x"), np.array([1, 2]), np.array([[1.5, np.nan]]), np.array(3), np.arange(100_000)):
@@ -210,9 +210,9 @@ echo: argument value: a value of type Series cannot be sent: use to_list()
 func TestFunction_AnInterruptStrikesOnceWhereAnotherThreadReads(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
-		h := drive.NewHost()
-		r := drive.OpenHost(t, h, python.Spec(o))
-		r.Run(t, `
+		h := drive.NewTestHost()
+		r := drive.OpenWithHost(t, h, python.Spec(o))
+		r.RunCode(t, `
 import sys, threading
 from turnstone import block, echo
 sys.setswitchinterval(0.05)
@@ -245,14 +245,14 @@ def quiet(f, *args):
     try: f(*args)
     except Exception: pass
 `)
-		for i := range drive.Rounds(12) {
-			turn := r.Begin(t, "print('strikes:', strikes())")
-			r.Until(t, "the loop", drive.Prints("begun"))
-			if _, err := r.Interrupt(drive.Limited(t), turn); err != nil {
+		for i := range drive.RandomRounds(12) {
+			turn := r.StartTurn(t, "print('strikes:', strikes())")
+			r.WaitEvent(t, "the loop", drive.IsText("begun"))
+			if _, err := r.Interrupt(drive.TimeoutContext(t), turn); err != nil {
 				t.Fatal(err)
 			}
-			if res := r.Finish(t, turn); !strings.Contains(res.Text(), "strikes: 1\n") {
-				t.Fatalf("round %d: %s, %.1000q", i, res.Outcome, res.Text())
+			if res := r.FinishTurn(t, turn); !strings.Contains(res.OutputText(), "strikes: 1\n") {
+				t.Fatalf("round %d: %s, %.1000q", i, res.Outcome, res.OutputText())
 			}
 		}
 	})

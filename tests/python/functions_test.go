@@ -17,9 +17,9 @@ import (
 )
 
 // wantOutput runs a turn and compares what it prints.
-func wantOutput(t *testing.T, r *drive.REPL, code, want string) {
+func wantOutput(t *testing.T, r *drive.TestSession, code, want string) {
 	t.Helper()
-	res := r.Run(t, code)
+	res := r.RunCode(t, code)
 	var text strings.Builder
 	for _, e := range res.Events {
 		if b, ok := e.Body.(timeline.Text); ok {
@@ -34,16 +34,16 @@ func wantOutput(t *testing.T, r *drive.REPL, code, want string) {
 func TestFunction_IsCalledLikeOneOfPython(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
-		r := drive.OpenHost(t, drive.NewHost(), python.Spec(o))
+		r := drive.OpenWithHost(t, drive.NewTestHost(), python.Spec(o))
 		wantOutput(t, r, "import turnstone\nturnstone.add(2, b=3)", "5\n")
 		wantOutput(t, r, "from turnstone import add, echo\nadd(40, b=2, at={'x': 1})", "43\n")
 		wantOutput(t, r, "sum(add(i) for i in range(1000))", "499500\n")
 		wantOutput(t, r, "[n for n in dir(turnstone)]", "['CallError', 'add', 'block', 'echo', 'leaves', 'make', 'panics', 'raise_error', 'sleep']\n")
 		wantOutput(t, r, "import inspect\nprint(str(inspect.signature(add)).replace('Union[dict, NoneType]', 'Optional[dict]').replace('dict | None', 'Optional[dict]'))" /* as 3.8 and 3.14 say it */, "(a: int, *, b: int = ..., at: Optional[dict] = ...) -> int\n")
-		res := r.Run(t, "help(add)")
+		res := r.RunCode(t, "help(add)")
 		for _, want := range []string{"add(a: int, *, b: int = ...", "Adds numbers.", "the first", "the second"} {
-			if !strings.Contains(res.Text(), want) {
-				t.Errorf("help does not say %q: %s", want, res.Text())
+			if !strings.Contains(res.OutputText(), want) {
+				t.Errorf("help does not say %q: %s", want, res.OutputText())
 			}
 		}
 		wantOutput(t, r, "import pickle; pickle.loads(pickle.dumps(add)) is add", "True\n")
@@ -53,7 +53,7 @@ func TestFunction_IsCalledLikeOneOfPython(t *testing.T) {
 func TestFunction_ValuesArriveAsTheyAre(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
-		r := drive.OpenHost(t, drive.NewHost(), python.Spec(o))
+		r := drive.OpenWithHost(t, drive.NewTestHost(), python.Spec(o))
 		wantOutput(t, r, `
 from turnstone import echo
 from datetime import datetime, timezone, timedelta
@@ -83,9 +83,9 @@ print(echo(deep) == deep)
 			{"echo(len)", "a value of type builtin_function_or_method cannot be sent"},
 			{"turnstone.make(40 << 20)", "the result cannot be sent: it has more than 33554432 bytes"},
 		} {
-			res := r.Run(t, "import turnstone\n"+c.code)
-			if res.Outcome != "error" || !strings.Contains(res.Text(), c.want) {
-				t.Errorf("%s: %s %.600q, want %q", c.code, res.Outcome, res.Text(), c.want)
+			res := r.RunCode(t, "import turnstone\n"+c.code)
+			if res.Outcome != "error" || !strings.Contains(res.OutputText(), c.want) {
+				t.Errorf("%s: %s %.600q, want %q", c.code, res.Outcome, res.OutputText(), c.want)
 			}
 		}
 		wantOutput(t, r, "len(turnstone.make(20_000_000)), echo(b'y' * 20_000_000) == b'y' * 20_000_000", "(20000000, True)\n")
@@ -95,8 +95,8 @@ print(echo(deep) == deep)
 func TestFunction_FailuresAreExceptionsWithTheHostsWords(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
-		r := drive.OpenHost(t, drive.NewHost(), python.Spec(o))
-		r.Run(t, "import turnstone; from turnstone import *")
+		r := drive.OpenWithHost(t, drive.NewTestHost(), python.Spec(o))
+		r.RunCode(t, "import turnstone; from turnstone import *")
 		for _, c := range []struct{ code, want string }{
 			{"raise_error('', message='no such table')", "CallError: no such table"},
 			{"raise_error('QuotaError', message='used up')", "QuotaError: wrapped: used up"},
@@ -111,9 +111,9 @@ func TestFunction_FailuresAreExceptionsWithTheHostsWords(t *testing.T) {
 			{"turnstone.raize_eror", "AttributeError: the host offers no function raize_eror: it offers raise_error, add, "},
 			{"turnstone.nothing", "AttributeError: the host offers no function nothing: it offers add, block"},
 		} {
-			res := r.Run(t, c.code)
-			if res.Outcome != "error" || !strings.Contains(res.Text(), c.want) {
-				t.Errorf("%s: %s %q, want %q", c.code, res.Outcome, res.Text(), c.want)
+			res := r.RunCode(t, c.code)
+			if res.Outcome != "error" || !strings.Contains(res.OutputText(), c.want) {
+				t.Errorf("%s: %s %q, want %q", c.code, res.Outcome, res.OutputText(), c.want)
 			}
 		}
 		wantOutput(t, r, `
@@ -136,8 +136,8 @@ ExceptionGroup ExceptionGroup wrapped: m False False
 func TestFunction_RunsFromManyThreadsAtOnce(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
-		h := drive.NewHost()
-		r := drive.OpenHost(t, h, python.Spec(o))
+		h := drive.NewTestHost()
+		r := drive.OpenWithHost(t, h, python.Spec(o))
 		wantOutput(t, r, `
 from turnstone import add, sleep
 import sys, threading, time
@@ -159,15 +159,15 @@ for x in threads: x.start()
 for x in threads: x.join()
 time.monotonic() - begun < 20
 `, "True\n")
-		h.AllEnded(t)
+		h.WaitAllEnded(t)
 	})
 }
 
 func TestFunction_CanBeAwaited(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
-		h := drive.NewHost()
-		r := drive.OpenHost(t, h, python.Spec(o))
+		h := drive.NewTestHost()
+		r := drive.OpenWithHost(t, h, python.Spec(o))
 		wantOutput(t, r, `
 import asyncio, time
 from turnstone import add, sleep, block
@@ -183,7 +183,7 @@ async def main():
     return sums == list(range(1, 501)), took < 20
 print(asyncio.run(main()))
 `, "add: wrong arguments: a is a string, not integer\ntimeout\n(True, True)\n")
-		h.AllEnded(t)
+		h.WaitAllEnded(t)
 		if h.Cancelled.Load() != 1 {
 			t.Errorf("%d calls were cancelled, want the one that timed out", h.Cancelled.Load())
 		}
@@ -193,19 +193,19 @@ print(asyncio.run(main()))
 func TestFunction_AnInterruptEndsTheCallAndItsContext(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
-		h := drive.NewHost()
-		r := drive.OpenHost(t, h, python.Spec(o))
-		for range drive.Rounds(20) {
-			turn := r.Begin(t, "from turnstone import block; block('x')")
-			<-h.Blocked
+		h := drive.NewTestHost()
+		r := drive.OpenWithHost(t, h, python.Spec(o))
+		for range drive.RandomRounds(20) {
+			turn := r.StartTurn(t, "from turnstone import block; block('x')")
+			<-h.BlockStarted
 			if got := r.InterruptTurn(t, turn); got != session.InterruptIdle {
 				t.Fatalf("the interrupt led to %s", got)
 			}
-			res := r.Finish(t, turn)
+			res := r.FinishTurn(t, turn)
 			if res.Outcome != "interrupted" {
-				t.Fatalf("the turn ended %s: %q", res.Outcome, res.Text())
+				t.Fatalf("the turn ended %s: %q", res.Outcome, res.OutputText())
 			}
-			h.AllEnded(t)
+			h.WaitAllEnded(t)
 		}
 		wantCleanTurn(t, r)
 	})
@@ -215,9 +215,9 @@ func TestFunction_AnInterruptEndsTheCallAndItsContext(t *testing.T) {
 func TestFunction_InterruptsLoseNothingAndReachNoOtherTurn(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
-		h := drive.NewHost()
-		r := drive.OpenHost(t, h, python.Spec(o))
-		r.Run(t, "from turnstone import *; n = 0; import threading")
+		h := drive.NewTestHost()
+		r := drive.OpenWithHost(t, h, python.Spec(o))
+		r.RunCode(t, "from turnstone import *; n = 0; import threading")
 		codes := []string{
 			"while True:\n    n += 1\n    if add(n) != n: print('!' * 5)",
 			"while True:\n    n += 1\n    if len(make(n % 3_000_000)) != n % 3_000_000: print('!' * 5)",
@@ -225,31 +225,31 @@ func TestFunction_InterruptsLoseNothingAndReachNoOtherTurn(t *testing.T) {
 			"def run():\n    for i in range(200):\n        if echo(i) != i: print('!' * 5)\nwhile True:\n    ts = [threading.Thread(target=run) for _ in range(3)]\n    [x.start() for x in ts]; add(1); [x.join() for x in ts]",
 		}
 		random := rand.New(rand.NewPCG(1, 2))
-		for i := range drive.Rounds(60) {
-			turn := r.Begin(t, codes[i%len(codes)])
+		for i := range drive.RandomRounds(60) {
+			turn := r.StartTurn(t, codes[i%len(codes)])
 			<-time.After(time.Duration(random.IntN(6000)) * time.Microsecond) // the moment is the point
 			if got := r.InterruptTurn(t, turn); got != session.InterruptIdle {
 				t.Fatalf("round %d: the interrupt led to %s", i, got)
 			}
-			res := r.Finish(t, turn)
+			res := r.FinishTurn(t, turn)
 			// Within Thread.start, CPython may answer it with an error of its own lock.
-			ended := res.Outcome == "interrupted" || strings.Contains(res.Text(), "KeyboardInterrupt\n\nDuring handling") && strings.Contains(res.Text(), ", in start\n")
-			if !ended || strings.Contains(res.Text(), "!!!!!") {
-				t.Fatalf("round %d: the turn ended %s: %.1000q", i, res.Outcome, res.Text())
+			ended := res.Outcome == "interrupted" || strings.Contains(res.OutputText(), "KeyboardInterrupt\n\nDuring handling") && strings.Contains(res.OutputText(), ", in start\n")
+			if !ended || strings.Contains(res.OutputText(), "!!!!!") {
+				t.Fatalf("round %d: the turn ended %s: %.1000q", i, res.Outcome, res.OutputText())
 			}
 			wantOutput(t, r, "add(1)", "1\n")
 		}
-		h.AllEnded(t)
+		h.WaitAllEnded(t)
 	})
 }
 
 func TestFunction_ListMayChangeAtAnyTime(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
-		h := drive.NewHost()
-		r := drive.OpenHost(t, h, python.Spec(o))
+		h := drive.NewTestHost()
+		r := drive.OpenWithHost(t, h, python.Spec(o))
 		wantOutput(t, r, "import turnstone\nhasattr(turnstone, 'block')", "True\n")
-		functions := h.Functions()
+		functions := h.HostFunctions()
 		renamed := functions[1]
 		renamed.Name = "plus"
 		if err := r.SetFunctions(renamed); err != nil {
@@ -263,7 +263,7 @@ func TestFunction_ListMayChangeAtAnyTime(t *testing.T) {
 		if err := r.SetFunctions(functions...); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.Reset(drive.Limited(t)); err != nil {
+		if err := r.Reset(drive.TimeoutContext(t)); err != nil {
 			t.Fatal(err)
 		}
 		r.WaitUntilReady(t)
@@ -285,10 +285,10 @@ func TestFunction_ListMayChangeAtAnyTime(t *testing.T) {
 func TestFunction_ListsThatChangeLoseNoCall(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
-		h := drive.NewHost()
-		r := drive.OpenHost(t, h, python.Spec(o))
-		functions := h.Functions()
-		turn := r.Begin(t, `
+		h := drive.NewTestHost()
+		r := drive.OpenWithHost(t, h, python.Spec(o))
+		functions := h.HostFunctions()
+		turn := r.StartTurn(t, `
 import threading, turnstone
 from turnstone import add
 wrong = []
@@ -302,7 +302,7 @@ threads = [threading.Thread(target=many) for _ in range(8)]
 for x in threads: x.start()
 for x in threads: x.join()
 print(wrong[:3])`)
-		for i := range drive.Rounds(200) {
+		for i := range drive.RandomRounds(200) {
 			list := functions
 			if i%2 == 0 {
 				list = functions[:2] // echo and add stay
@@ -311,17 +311,17 @@ print(wrong[:3])`)
 				t.Fatal(err)
 			}
 		}
-		if res := r.Finish(t, turn); !strings.HasPrefix(res.Text(), "[]") {
-			t.Errorf("the turn ended %s: %.1000q", res.Outcome, res.Text())
+		if res := r.FinishTurn(t, turn); !strings.HasPrefix(res.OutputText(), "[]") {
+			t.Errorf("the turn ended %s: %.1000q", res.Outcome, res.OutputText())
 		}
-		h.AllEnded(t)
+		h.WaitAllEnded(t)
 	})
 }
 
 func TestFunction_AModuleOfTheUsersIsNotShadowed(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
-		r := drive.OpenHost(t, drive.NewHost(), python.Spec(o))
+		r := drive.OpenWithHost(t, drive.NewTestHost(), python.Spec(o))
 		wantOutput(t, r, `
 import os, sys, tempfile
 d = tempfile.mkdtemp(); os.chdir(d)
@@ -341,23 +341,23 @@ print(turnstone.mine, turnstone_host.add(2), turnstone_host.add.__module__)
 func TestFunction_CallsAreRecordedInOneLine(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
-		r := drive.OpenHost(t, drive.NewHost(), python.Spec(o))
-		res := r.Run(t, `
+		r := drive.OpenWithHost(t, drive.NewTestHost(), python.Spec(o))
+		res := r.RunCode(t, `
 from turnstone import *
 for i in range(40):
     try: raise_error("") if i < 2 else add(i)
     except CallError: pass
 print("done")
 `)
-		if got, want := res.Script(), "done\n[called raise_error × 2, 2 failed][called add × 38]"; got != want {
+		if got, want := res.Transcript(), "done\n[called raise_error × 2, 2 failed][called add × 38]"; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
-		res = r.Run(t, "import threading\ndef later():\n    add(1)\nx = threading.Timer(0.05, later); x.start(); x.join(); print(turnstone.echo(1)) if 0 else None")
-		if got, want := res.Script(), "[called add]"; got != want {
+		res = r.RunCode(t, "import threading\ndef later():\n    add(1)\nx = threading.Timer(0.05, later); x.start(); x.join(); print(turnstone.echo(1)) if 0 else None")
+		if got, want := res.Transcript(), "[called add]"; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
-		r.Run(t, "sleep(1200)")
-		reply, err := r.Wait(drive.Limited(t), 0, nil)
+		r.RunCode(t, "sleep(1200)")
+		reply, err := r.Wait(drive.TimeoutContext(t), 0, nil)
 		if err != nil || !strings.Contains(reply.Text(), "[called sleep, ") {
 			t.Errorf("the reply says %q, %v", reply.Text(), err)
 		}

@@ -25,7 +25,7 @@ func TestInput_LargeOnesArrive(t *testing.T) {
 		r := openSession(t, o)
 		for _, c := range cells {
 			t.Run(c.name, func(t *testing.T) {
-				r.Run(t, c.code).Wants(t, c.want)
+				r.RunCode(t, c.code).WantTranscript(t, c.want)
 				wantCleanTurn(t, r)
 			})
 		}
@@ -37,12 +37,12 @@ func TestInput_LargeAnswersArrive(t *testing.T) {
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := openSession(t, o)
 		line := strings.Repeat("é", 1_000_000)
-		if res := r.Run(t, "print(len(input()))", line); res.Text() != "1000000\n" {
-			t.Errorf("got %.300q", res.Script())
+		if res := r.RunCode(t, "print(len(input()))", line); res.OutputText() != "1000000\n" {
+			t.Errorf("got %.300q", res.Transcript())
 		}
 		lines := strings.Repeat("0123456\n", 400_000)
-		if res := r.Run(t, "import sys; print(len(sys.stdin.read()))", lines, drive.EOF); res.Text() != "3200001\n" {
-			t.Errorf("got %.300q", res.Script())
+		if res := r.RunCode(t, "import sys; print(len(sys.stdin.read()))", lines, drive.EndOfFile); res.OutputText() != "3200001\n" {
+			t.Errorf("got %.300q", res.Transcript())
 		}
 		wantCleanTurn(t, r)
 	})
@@ -66,12 +66,12 @@ func TestInput_StrangeBytesAreTakenOrRefusedByPython(t *testing.T) {
 		r := openSession(t, o)
 		for _, c := range cells {
 			t.Run(c.name, func(t *testing.T) {
-				res := r.Run(t, c.code)
-				if res.Outcome != c.outcome || !strings.Contains(res.Text(), c.out) || c.outcome == "ok" && res.Text() != c.out {
-					t.Errorf("got %q, outcome %q; want %q and %s", res.Script(), res.Outcome, c.out, c.outcome)
+				res := r.RunCode(t, c.code)
+				if res.Outcome != c.outcome || !strings.Contains(res.OutputText(), c.out) || c.outcome == "ok" && res.OutputText() != c.out {
+					t.Errorf("got %q, outcome %q; want %q and %s", res.Transcript(), res.Outcome, c.out, c.outcome)
 				}
-				if res.End != nil {
-					r.Restart(t)
+				if res.WorkerExit != nil {
+					r.RestartWorker(t)
 				}
 				wantCleanTurn(t, r)
 			})
@@ -84,19 +84,19 @@ func TestOutput_LoneSurrogateFailsOnlyThePrint(t *testing.T) {
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := openSession(t, o)
 		for _, code := range []string{`print('\ud800')`, `print('\ud800' * 10000)`} {
-			if res := r.Run(t, code); res.Failure != "UnicodeEncodeError" && !strings.Contains(res.Text(), `\ud800`) {
-				t.Errorf("%s: got %.300q, outcome %q %s", code, res.Script(), res.Outcome, res.Failure)
+			if res := r.RunCode(t, code); res.Failure != "UnicodeEncodeError" && !strings.Contains(res.OutputText(), `\ud800`) {
+				t.Errorf("%s: got %.300q, outcome %q %s", code, res.Transcript(), res.Outcome, res.Failure)
 			}
 			wantCleanTurn(t, r)
 		}
-		r.Run(t, `'\ud800'`).Wants(t, `'\ud800'`+"\n")
-		res := r.Run(t, `raise ValueError('\ud800')`)
-		if res.Failure != "ValueError" || !strings.HasSuffix(res.Text(), `ValueError: \ud800`+"\n") {
-			t.Errorf("got %q, outcome %q", res.Script(), res.Outcome)
+		r.RunCode(t, `'\ud800'`).WantTranscript(t, `'\ud800'`+"\n")
+		res := r.RunCode(t, `raise ValueError('\ud800')`)
+		if res.Failure != "ValueError" || !strings.HasSuffix(res.OutputText(), `ValueError: \ud800`+"\n") {
+			t.Errorf("got %q, outcome %q", res.Transcript(), res.Outcome)
 		}
-		r.Run(t, `import sys; sys.stderr.write('\ud800\n'); None`).Wants(t, "<err>\\ud800\n")
-		if res := r.Run(t, `input('\ud800? ')`, "x"); res.Failure != "UnicodeEncodeError" && res.Outcome != "ok" {
-			t.Errorf("got %q, outcome %q", res.Script(), res.Outcome)
+		r.RunCode(t, `import sys; sys.stderr.write('\ud800\n'); None`).WantTranscript(t, "<err>\\ud800\n")
+		if res := r.RunCode(t, `input('\ud800? ')`, "x"); res.Failure != "UnicodeEncodeError" && res.Outcome != "ok" {
+			t.Errorf("got %q, outcome %q", res.Transcript(), res.Outcome)
 		}
 		wantCleanTurn(t, r)
 	})
@@ -106,16 +106,16 @@ func TestOutput_ProgressShowsItsLastState(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := openSession(t, o)
-		turn := r.Begin(t, "for i in range(0, 101, 10): print('\\r%3d %%' % i, end='', flush=True)\nprint('\\ndone')")
-		reply, err := r.Wait(drive.Limited(t), turn, nil)
+		turn := r.StartTurn(t, "for i in range(0, 101, 10): print('\\r%3d %%' % i, end='', flush=True)\nprint('\\ndone')")
+		reply, err := r.Wait(drive.TimeoutContext(t), turn, nil)
 		if err != nil || reply.Outcome != "ok" {
 			t.Fatalf("got %q, outcome %q, %v", reply.Text(), reply.Outcome, err)
 		}
 		if got, want := reply.Text(), "100 %\ndone"; strings.TrimSpace(got) != want {
 			t.Errorf("the view is %q, want %q", got, want)
 		}
-		if res := r.Ended(t, turn); !strings.HasPrefix(res.Text(), "\r  0 %\r 10 %\r 20 %") {
-			t.Errorf("the log is %q", res.Text())
+		if res := r.WaitTurnEnd(t, turn); !strings.HasPrefix(res.OutputText(), "\r  0 %\r 10 %\r 20 %") {
+			t.Errorf("the log is %q", res.OutputText())
 		}
 	})
 }
@@ -134,9 +134,9 @@ func TestOutput_StreamsAreToldApart(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := openSession(t, o)
-		res := r.Run(t, "import sys; print('out'); print('err', file=sys.stderr)")
-		if res.Text(timeline.Stdout) != "out\n" || res.Text(timeline.Stderr) != "err\n" {
-			t.Errorf("got %q", res.Script())
+		res := r.RunCode(t, "import sys; print('out'); print('err', file=sys.stderr)")
+		if res.OutputText(timeline.Stdout) != "out\n" || res.OutputText(timeline.Stderr) != "err\n" {
+			t.Errorf("got %q", res.Transcript())
 		}
 	})
 }

@@ -69,34 +69,34 @@ func TestInterrupt_IsFeltByItsTurnAndByNoOther(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, seed))
 		r := openSession(t, o)
 		prepare := func() {
-			r.Run(t, "import asyncio, importlib, json.decoder, signal, time\nclass Mine(Exception): pass\ndef mine(*a): raise Mine\n_ = signal.signal(signal.SIGINT, signal.default_int_handler)")
+			r.RunCode(t, "import asyncio, importlib, json.decoder, signal, time\nclass Mine(Exception): pass\ndef mine(*a): raise Mine\n_ = signal.signal(signal.SIGINT, signal.default_int_handler)")
 		}
 		prepare()
 		for i := range count {
 			k := interruptCases[i%len(interruptCases)]
 			if k.name == "a handler of the turn before" {
-				r.Run(t, "_ = signal.signal(signal.SIGINT, mine)")
+				r.RunCode(t, "_ = signal.signal(signal.SIGINT, mine)")
 			}
-			turn := r.Begin(t, k.code)
+			turn := r.StartTurn(t, k.code)
 			busyWait(time.Duration(random.Int64N(int64(k.maxDelay))))
 			result, err := r.Interrupt(t.Context(), turn)
-			if reply, _ := r.Wait(t.Context(), turn, session.WaitAtMost(drive.Patience)); err != nil || reply.Outcome == "" {
+			if reply, _ := r.Wait(t.Context(), turn, session.WaitAtMost(drive.Timeout)); err != nil || reply.Outcome == "" {
 				t.Fatalf("round %d, %s: the interrupt led to %q, %v, and the turn goes on: %.500q", i, k.name, result, err, reply.Text())
 			}
-			res := r.Ended(t, turn)
+			res := r.WaitTurnEnd(t, turn)
 			ended := res.Outcome == "interrupted" || k.mayEndFirst && res.Outcome == "ok" || res.Failure == "Mine"
 			if !ended {
-				t.Fatalf("round %d, %s: the interrupt led to %q: got %.500q, outcome %q", i, k.name, result, res.Script(), res.Outcome)
+				t.Fatalf("round %d, %s: the interrupt led to %q: got %.500q, outcome %q", i, k.name, result, res.Transcript(), res.Outcome)
 			}
 			if k.name == "a handler of the turn before" {
 				prepare()
 			}
 			next := followUpTurns[random.IntN(len(followUpTurns))]
 			// A child, or a task of the user's that was interrupted, may still have something to say.
-			res = r.Run(t, next)
-			felt := strings.Contains(res.Text(timeline.Stderr), "KeyboardInterrupt") && k.name != "a process"
-			if res.Text(timeline.Stdout) != "'next'\n" || res.Outcome != "ok" || felt {
-				t.Fatalf("round %d, %s: the next turn, %s, got %.500q, outcome %q %+v", i, k.name, next, res.Script(), res.Outcome, res.End)
+			res = r.RunCode(t, next)
+			felt := strings.Contains(res.OutputText(timeline.Stderr), "KeyboardInterrupt") && k.name != "a process"
+			if res.OutputText(timeline.Stdout) != "'next'\n" || res.Outcome != "ok" || felt {
+				t.Fatalf("round %d, %s: the next turn, %s, got %.500q, outcome %q %+v", i, k.name, next, res.Transcript(), res.Outcome, res.WorkerExit)
 			}
 		}
 		wantCleanTurn(t, r)
@@ -110,13 +110,13 @@ func TestInterrupt_BlockedSignalEndsWithItsTurn(t *testing.T) {
 	eachPython(t, func(t *testing.T, o python.Options) {
 		t.Parallel()
 		r := openSession(t, o)
-		r.Run(t, "import os, signal").Wants(t, "")
+		r.RunCode(t, "import os, signal").WantTranscript(t, "")
 		for range 5 {
-			turn := r.Begin(t, "_ = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT]); input('? ')")
-			r.Until(t, "a wait", drive.Asks)
+			turn := r.StartTurn(t, "_ = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT]); input('? ')")
+			r.WaitEvent(t, "a wait", drive.IsInputRequest)
 			wantInterrupt(t, r, turn, session.InterruptIdle)
-			r.Ended(t, turn)
-			res := r.Run(t, `got = signal.sigpending()
+			r.WaitTurnEnd(t, turn)
+			res := r.RunCode(t, `got = signal.sigpending()
 old = signal.signal(signal.SIGINT, signal.SIG_DFL)
 _ = signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
 _ = signal.signal(signal.SIGINT, old)
@@ -124,8 +124,8 @@ try:
     os.kill(os.getpid(), signal.SIGINT)
     while True: pass
 except KeyboardInterrupt: print('mine', got)`)
-			if got := res.Text(); got != "mine set()\n" || res.Outcome != "ok" {
-				t.Fatalf("got %q, outcome %q %+v", res.Script(), res.Outcome, res.End)
+			if got := res.OutputText(); got != "mine set()\n" || res.Outcome != "ok" {
+				t.Fatalf("got %q, outcome %q %+v", res.Transcript(), res.Outcome, res.WorkerExit)
 			}
 		}
 	})

@@ -17,7 +17,7 @@ import (
 )
 
 // wantInterrupt fails the test unless the interrupt leads to want.
-func wantInterrupt(t *testing.T, r *drive.REPL, turn uint64, want session.InterruptResult) {
+func wantInterrupt(t *testing.T, r *drive.TestSession, turn uint64, want session.InterruptResult) {
 	t.Helper()
 	if got := r.InterruptTurn(t, turn); got != want {
 		t.Errorf("the interrupt led to %q, want %q", got, want)
@@ -61,18 +61,18 @@ asyncio.run(main())`, "interrupted", "KeyboardInterrupt\n"},
 				if why := uninterruptible[c.name]; why != "" {
 					t.Skip(why)
 				}
-				turn := r.Begin(t, c.code)
-				r.Until(t, "up", drive.Prints("up"))
+				turn := r.StartTurn(t, c.code)
+				r.WaitEvent(t, "up", drive.IsText("up"))
 				wantInterrupt(t, r, turn, session.InterruptIdle)
-				res := r.Ended(t, turn)
-				if res.Outcome != c.outcome || !strings.HasSuffix(res.Text(timeline.Stderr), c.last) || strings.Contains(res.Text(timeline.Stderr), "turnstone") {
-					t.Errorf("got … %.1000q, outcome %q", res.Script()[max(0, len(res.Script())-1000):], res.Outcome)
+				res := r.WaitTurnEnd(t, turn)
+				if res.Outcome != c.outcome || !strings.HasSuffix(res.OutputText(timeline.Stderr), c.last) || strings.Contains(res.OutputText(timeline.Stderr), "turnstone") {
+					t.Errorf("got … %.1000q, outcome %q", res.Transcript()[max(0, len(res.Transcript())-1000):], res.Outcome)
 				}
-				if c.name == "asyncio" && !strings.Contains(res.Text(), "cancelled\n") {
-					t.Errorf("the coroutine was not cancelled: %.1000q", res.Script())
+				if c.name == "asyncio" && !strings.Contains(res.OutputText(), "cancelled\n") {
+					t.Errorf("the coroutine was not cancelled: %.1000q", res.Transcript())
 				}
 				if res.Outcome == "" {
-					r.Restart(t)
+					r.RestartWorker(t)
 					return
 				}
 				wantCleanTurn(t, r)
@@ -87,17 +87,17 @@ func TestInterrupt_AtTheTurnsEndNeverLeaks(t *testing.T) {
 	cells := []string{"1+1", "x = 1", "print('x' * 5000)", "1/0", "import time; time.sleep(0.0001)", "for i in range(2000): pass"}
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := openSession(t, o)
-		pid := drive.Info(r).PID
+		pid := drive.SessionInfo(r).PID
 		seen := make(map[string]int)
-		for i := range drive.Rounds(180) {
-			turn := r.Begin(t, cells[i%len(cells)])
+		for i := range drive.RandomRounds(180) {
+			turn := r.StartTurn(t, cells[i%len(cells)])
 			busyWait(time.Duration(rand.IntN(700)) * time.Microsecond)
 			if result := r.InterruptTurn(t, turn); result == session.InterruptPending || result == session.InterruptWaiting {
 				t.Fatalf("round %d: the interrupt led to %q", i, result)
 			}
-			res := r.Finish(t, turn)
+			res := r.FinishTurn(t, turn)
 			if res.Outcome == "" || res.Outcome == "ended" {
-				t.Fatalf("round %d, %q: got %q, outcome %q", i, cells[i%len(cells)], res.Script(), res.Outcome)
+				t.Fatalf("round %d, %q: got %q, outcome %q", i, cells[i%len(cells)], res.Transcript(), res.Outcome)
 			}
 			seen[res.Outcome]++
 			if i%3 == 0 {
@@ -105,8 +105,8 @@ func TestInterrupt_AtTheTurnsEndNeverLeaks(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if res := r.Run(t, "'next'"); res.Script() != "'next'\n" || res.Outcome != "ok" {
-				t.Fatalf("round %d, %q: the next turn got %q, outcome %q", i, cells[i%len(cells)], res.Script(), res.Outcome)
+			if res := r.RunCode(t, "'next'"); res.Transcript() != "'next'\n" || res.Outcome != "ok" {
+				t.Fatalf("round %d, %q: the next turn got %q, outcome %q", i, cells[i%len(cells)], res.Transcript(), res.Outcome)
 			}
 		}
 		if seen["ok"] == 0 || seen["interrupted"] == 0 {
@@ -119,12 +119,12 @@ func TestInterrupt_AtTheTurnsStartIsNotLost(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := openSession(t, o)
-		for i := range drive.Rounds(90) {
-			turn := r.Begin(t, "import time; time.sleep(100)")
+		for i := range drive.RandomRounds(90) {
+			turn := r.StartTurn(t, "import time; time.sleep(100)")
 			busyWait(time.Duration(rand.IntN(300)) * time.Microsecond)
 			wantInterrupt(t, r, turn, session.InterruptIdle)
-			if res := r.Finish(t, turn); res.Outcome != "interrupted" {
-				t.Fatalf("round %d: got %q, outcome %q", i, res.Script(), res.Outcome)
+			if res := r.FinishTurn(t, turn); res.Outcome != "interrupted" {
+				t.Fatalf("round %d: got %q, outcome %q", i, res.Transcript(), res.Outcome)
 			}
 		}
 		wantCleanTurn(t, r)
@@ -147,9 +147,9 @@ func TestInterrupt_AtTheStartOfAChildIsNotLost(t *testing.T) {
 				if why := uninterruptible[c.name]; why != "" {
 					t.Skip(why)
 				}
-				for i := range drive.Rounds(30) {
-					turn := r.Begin(t, c.code)
-					r.Until(t, "up", drive.Prints("up"))
+				for i := range drive.RandomRounds(30) {
+					turn := r.StartTurn(t, c.code)
+					r.WaitEvent(t, "up", drive.IsText("up"))
 					busyWait(time.Duration(rand.IntN(1000)) * time.Microsecond)
 					result, err := r.Interrupt(t.Context(), turn)
 					late := result == session.InterruptPending // or the machine is busy: its end is awaited below
@@ -159,9 +159,9 @@ func TestInterrupt_AtTheStartOfAChildIsNotLost(t *testing.T) {
 						result, err = r.Interrupt(t.Context(), turn)
 						late = result == session.InterruptPending || result == session.InterruptStale
 					}
-					res := r.Ended(t, turn)
+					res := r.WaitTurnEnd(t, turn)
 					if err != nil || result != session.InterruptIdle && !late || res.Outcome != "interrupted" {
-						t.Fatalf("round %d: the interrupt led to %q, %v: got %q, outcome %q", i, result, err, res.Script(), res.Outcome)
+						t.Fatalf("round %d: the interrupt led to %q, %v: got %q, outcome %q", i, result, err, res.Transcript(), res.Outcome)
 					}
 				}
 				wantCleanTurn(t, r)
@@ -174,9 +174,9 @@ func TestInterrupt_RacingAnAnswerLeavesNoInput(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := openSession(t, o)
-		for i := range drive.Rounds(90) {
-			turn := r.Begin(t, "x = input()")
-			w := r.Until(t, "a wait", drive.Asks)
+		for i := range drive.RandomRounds(90) {
+			turn := r.StartTurn(t, "x = input()")
+			w := r.WaitEvent(t, "a wait", drive.IsInputRequest)
 			var both sync.WaitGroup
 			both.Go(func() {
 				busyWait(time.Duration(rand.IntN(200)) * time.Microsecond)
@@ -192,11 +192,11 @@ func TestInterrupt_RacingAnAnswerLeavesNoInput(t *testing.T) {
 				}
 			})
 			both.Wait()
-			if res := r.Ended(t, turn); res.Outcome != "ok" && res.Outcome != "interrupted" {
-				t.Fatalf("round %d: got %q, outcome %q", i, res.Script(), res.Outcome)
+			if res := r.WaitTurnEnd(t, turn); res.Outcome != "ok" && res.Outcome != "interrupted" {
+				t.Fatalf("round %d: got %q, outcome %q", i, res.Transcript(), res.Outcome)
 			}
-			if res := r.Run(t, "print(input())", "new"); res.Text() != "new\n" {
-				t.Fatalf("round %d: the next turn got %q", i, res.Script())
+			if res := r.RunCode(t, "print(input())", "new"); res.OutputText() != "new\n" {
+				t.Fatalf("round %d: the next turn got %q", i, res.Transcript())
 			}
 		}
 	})
@@ -206,22 +206,22 @@ func TestInterrupt_HandlerOfTheUserIsCalledOnce(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := openSession(t, o)
-		r.Run(t, "import signal, time\nn = 0\ndef mine(*a):\n    global n; n += 1\nold = signal.signal(signal.SIGINT, mine)").Wants(t, "")
+		r.RunCode(t, "import signal, time\nn = 0\ndef mine(*a):\n    global n; n += 1\nold = signal.signal(signal.SIGINT, mine)").WantTranscript(t, "")
 		for want := 1; want <= 2; want++ { // in the turn after the next as well
-			turn := r.Begin(t, "was = n\nprint('up', flush=True)\nwhile n == was: time.sleep(0.01)\ntime.sleep(0.3); print('called', n)")
-			r.Until(t, "up", drive.Prints("up"))
+			turn := r.StartTurn(t, "was = n\nprint('up', flush=True)\nwhile n == was: time.sleep(0.01)\ntime.sleep(0.3); print('called', n)")
+			r.WaitEvent(t, "up", drive.IsText("up"))
 			wantInterrupt(t, r, turn, session.InterruptIdle)
-			res := r.Finish(t, turn)
-			if got, want := res.Text(), "called "+string(rune('0'+want))+"\n"; !strings.HasSuffix(got, want) || res.Outcome != "ok" {
-				t.Fatalf("got %q, outcome %q; want %q", res.Script(), res.Outcome, want)
+			res := r.FinishTurn(t, turn)
+			if got, want := res.OutputText(), "called "+string(rune('0'+want))+"\n"; !strings.HasSuffix(got, want) || res.Outcome != "ok" {
+				t.Fatalf("got %q, outcome %q; want %q", res.Transcript(), res.Outcome, want)
 			}
 		}
-		r.Run(t, "signal.signal(signal.SIGINT, old) is mine").Wants(t, "True\n")
-		turn := r.Begin(t, "print('up', flush=True); time.sleep(100)")
-		r.Until(t, "up", drive.Prints("up"))
+		r.RunCode(t, "signal.signal(signal.SIGINT, old) is mine").WantTranscript(t, "True\n")
+		turn := r.StartTurn(t, "print('up', flush=True); time.sleep(100)")
+		r.WaitEvent(t, "up", drive.IsText("up"))
 		wantInterrupt(t, r, turn, session.InterruptIdle)
-		if res := r.Finish(t, turn); res.Outcome != "interrupted" {
-			t.Errorf("got %q, outcome %q", res.Script(), res.Outcome)
+		if res := r.FinishTurn(t, turn); res.Outcome != "interrupted" {
+			t.Errorf("got %q, outcome %q", res.Transcript(), res.Outcome)
 		}
 	})
 }
@@ -230,16 +230,16 @@ func TestInterrupt_SecondOneCannotBeSwallowed(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := openSession(t, o)
-		turn := r.Begin(t, "import time\nwhile True:\n    try:\n        print('up', flush=True)\n        time.sleep(100)\n    except KeyboardInterrupt: print('no', flush=True)")
-		r.Until(t, "up", drive.Prints("up"))
+		turn := r.StartTurn(t, "import time\nwhile True:\n    try:\n        print('up', flush=True)\n        time.sleep(100)\n    except KeyboardInterrupt: print('no', flush=True)")
+		r.WaitEvent(t, "up", drive.IsText("up"))
 		if got, err := r.Interrupt(t.Context(), turn); got != session.InterruptPending || err != nil {
 			t.Errorf("the first interrupt led to %q, %v", got, err)
 		}
-		r.Until(t, "no", drive.Prints("no\n")) // a busy machine may take longer than the interrupt waits
+		r.WaitEvent(t, "no", drive.IsText("no\n")) // a busy machine may take longer than the interrupt waits
 		wantInterrupt(t, r, turn, session.InterruptIdle)
-		res := r.Finish(t, turn)
-		if res.Outcome != "interrupted" || strings.Contains(res.Text(), "no\n") {
-			t.Errorf("got %q, outcome %q", res.Script(), res.Outcome)
+		res := r.FinishTurn(t, turn)
+		if res.Outcome != "interrupted" || strings.Contains(res.OutputText(), "no\n") {
+			t.Errorf("got %q, outcome %q", res.Transcript(), res.Outcome)
 		}
 		wantCleanTurn(t, r)
 	})
@@ -249,7 +249,7 @@ func TestInterrupt_SwallowedOneLetsAThreadAskAgain(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := openSession(t, o)
-		turn := r.Begin(t, `import threading
+		turn := r.StartTurn(t, `import threading
 got = []
 trying, done = threading.Event(), threading.Event() # an interrupted join takes a thread for dead before Python 3.13
 def ask(): trying.wait(); got.append(input('t? ')); done.set()
@@ -259,14 +259,14 @@ try:
     `+waitForDone+`
 except KeyboardInterrupt: print('swallowed')
 `+waitForDone+`; print(got)`)
-		old := r.Until(t, "a wait", drive.Asks)
+		old := r.WaitEvent(t, "a wait", drive.IsInputRequest)
 		wantInterrupt(t, r, turn, session.InterruptWaiting)
 		if _, err := r.Answer(t.Context(), old.Seq, session.Input{Data: []byte("late\n")}); !errors.Is(err, session.ErrStale) {
 			t.Errorf("the old wait took an answer: %v", err)
 		}
-		res := r.Finish(t, turn, "in time")
-		if got := res.Text(); !strings.HasSuffix(got, "['in time']\n") || res.Outcome != "ok" {
-			t.Errorf("got %q, outcome %q", res.Script(), res.Outcome)
+		res := r.FinishTurn(t, turn, "in time")
+		if got := res.OutputText(); !strings.HasSuffix(got, "['in time']\n") || res.Outcome != "ok" {
+			t.Errorf("got %q, outcome %q", res.Transcript(), res.Outcome)
 		}
 		if res.Outcome != "" {
 			wantCleanTurn(t, r)
@@ -278,19 +278,19 @@ func TestInterrupt_ThreadThatWaitedGoesOnInTheNextTurn(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := openSession(t, o)
-		turn := r.Begin(t, "import threading\ngot = []; done = threading.Event()\ndef ask(): got.append(input('t? ')); done.set()\nthreading.Thread(target=ask).start(); "+waitForDone)
-		r.Until(t, "a wait", drive.Asks)
+		turn := r.StartTurn(t, "import threading\ngot = []; done = threading.Event()\ndef ask(): got.append(input('t? ')); done.set()\nthreading.Thread(target=ask).start(); "+waitForDone)
+		r.WaitEvent(t, "a wait", drive.IsInputRequest)
 		result, err := r.Interrupt(t.Context(), turn)
 		// The thread may ask once more before the main one has ended the turn.
 		if err != nil || result != session.InterruptIdle && result != session.InterruptWaiting {
 			t.Errorf("the interrupt led to %q, %v", result, err)
 		}
-		if res := r.Ended(t, turn); res.Outcome != "interrupted" {
-			t.Fatalf("got %q, outcome %q", res.Script(), res.Outcome)
+		if res := r.WaitTurnEnd(t, turn); res.Outcome != "interrupted" {
+			t.Fatalf("got %q, outcome %q", res.Transcript(), res.Outcome)
 		}
-		res := r.Run(t, waitForDone+"; print(got)", "late")
-		if !strings.HasSuffix(res.Text(), "['late']\n") || res.Waits != 1 {
-			t.Errorf("got %q, outcome %q", res.Script(), res.Outcome)
+		res := r.RunCode(t, waitForDone+"; print(got)", "late")
+		if !strings.HasSuffix(res.OutputText(), "['late']\n") || res.InputRequests != 1 {
+			t.Errorf("got %q, outcome %q", res.Transcript(), res.Outcome)
 		}
 	})
 }
@@ -298,8 +298,8 @@ func TestInterrupt_ThreadThatWaitedGoesOnInTheNextTurn(t *testing.T) {
 func TestInterrupt_OfATurnThatIsOverIsStale(t *testing.T) {
 	t.Parallel()
 	r := openSession(t, python.Options{})
-	turn := r.Begin(t, "1")
-	r.Finish(t, turn).Wants(t, "1\n")
+	turn := r.StartTurn(t, "1")
+	r.FinishTurn(t, turn).WantTranscript(t, "1\n")
 	wantInterrupt(t, r, turn, session.InterruptStale)
 	wantCleanTurn(t, r)
 }

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) {
 	supervisor.MonitorMain()
-	waits.SideBySide()
+	waits.AllowParallel()
 	os.Exit(confined.RunTests(m))
 }
 
@@ -40,9 +40,9 @@ func eachPython(t *testing.T, test func(t *testing.T, o python.Options)) {
 
 // openSession opens a session and waits for its start-up, which must not ask. Compiled code
 // is cached for the whole machine, as it is for users.
-func openSession(t *testing.T, o python.Options) *drive.REPL {
+func openSession(t *testing.T, o python.Options) *drive.TestSession {
 	t.Helper()
-	return drive.Open(t, python.Spec(o))
+	return drive.OpenSession(t, python.Spec(o))
 }
 
 // newGate is a line of code that waits until goOn is called.
@@ -59,12 +59,12 @@ func newGate(t *testing.T) (wait string, goOn func()) {
 
 // wantCleanTurn runs a turn that prints and reads, and fails unless nothing of what
 // came before shows in it.
-func wantCleanTurn(t *testing.T, r *drive.REPL) {
+func wantCleanTurn(t *testing.T, r *drive.TestSession) {
 	t.Helper()
-	res := r.Run(t, "print(input('next? '), 6 * 7)", "fresh")
+	res := r.RunCode(t, "print(input('next? '), 6 * 7)", "fresh")
 	const want = `next? [wait "next? "][line "fresh"]fresh 42` + "\n"
-	if got := res.Script(); got != want || res.Outcome != "ok" {
+	if got := res.Transcript(); got != want || res.Outcome != "ok" {
 		t.Errorf("the next turn got %.2000q %s, want %q", got, res.Outcome, want)
-		r.Restart(t)
+		r.RestartWorker(t)
 	}
 }

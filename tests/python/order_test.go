@@ -27,15 +27,15 @@ func TestOrder_OfWhoeverWritesIsTheTrueOne(t *testing.T) {
 	}
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := openSession(t, o)
-		r.Run(t, `import ctypes, os, subprocess, sys, threading
+		r.RunCode(t, `import ctypes, os, subprocess, sys, threading
 libc = ctypes.CDLL(None)
 z = 'z' * 100000
 class P:
-    def _repr_png_(self): return b'\x89PNG'`).Wants(t, "")
-		for round := range drive.Rounds(30) {
+    def _repr_png_(self): return b'\x89PNG'`).WantTranscript(t, "")
+		for round := range drive.RandomRounds(30) {
 			for _, k := range kinds {
-				if res := r.Run(t, k.code); res.Script() != k.want || res.Outcome != "ok" {
-					t.Fatalf("round %d, %s: got %.500q %s, want %.500q", round, k.name, res.Script(), res.Outcome, k.want)
+				if res := r.RunCode(t, k.code); res.Transcript() != k.want || res.Outcome != "ok" {
+					t.Fatalf("round %d, %s: got %.500q %s, want %.500q", round, k.name, res.Transcript(), res.Outcome, k.want)
 				}
 			}
 		}

@@ -35,15 +35,15 @@ func runtimeInputCases() []inputCase {
 			want: `n? [wait "n? "][line "Ada"]got Ada` + "\n"},
 		{name: "input of an empty line", code: "print(repr(input()))", answers: []string{""},
 			want: `[wait ""][line ""]''` + "\n"},
-		{name: "end of file", code: "try: input('? ')\nexcept EOFError: print('EOF')", answers: []string{drive.EOF},
+		{name: "end of file", code: "try: input('? ')\nexcept EOFError: print('EOF')", answers: []string{drive.EndOfFile},
 			want: `? [wait "? "]EOF` + "\n"},
-		{name: "sys.stdin.read", code: "import sys; print(repr(sys.stdin.read()))", answers: []string{"a", "b", drive.EOF},
+		{name: "sys.stdin.read", code: "import sys; print(repr(sys.stdin.read()))", answers: []string{"a", "b", drive.EndOfFile},
 			want: `[wait ""][line "a"][wait ""][line "b"][wait ""]'a\nb\n'` + "\n"},
 		{name: "sys.stdin.readline", code: "import sys; print(repr(sys.stdin.readline()))", answers: []string{"a"},
 			want: `[wait ""][line "a"]'a\n'` + "\n"},
-		{name: "sys.stdin.readlines", code: "import sys; print(sys.stdin.readlines())", answers: []string{"a\nb", drive.EOF},
+		{name: "sys.stdin.readlines", code: "import sys; print(sys.stdin.readlines())", answers: []string{"a\nb", drive.EndOfFile},
 			want: `[wait ""][line "a"][line "b"][wait ""]['a\n', 'b\n']` + "\n"},
-		{name: "iteration", code: "import sys\nfor l in sys.stdin: print(repr(l))", answers: []string{"a", "b", drive.EOF},
+		{name: "iteration", code: "import sys\nfor l in sys.stdin: print(repr(l))", answers: []string{"a", "b", drive.EndOfFile},
 			want: `[wait ""][line "a"]'a\n'` + "\n" + `[wait ""][line "b"]'b\n'` + "\n" + `[wait ""]`},
 		{name: "buffer.read", code: "import sys; print(sys.stdin.buffer.read(5))", answers: []string{"hello world"},
 			want: `[wait ""][line "hello world"]b'hello'` + "\n"},
@@ -51,13 +51,13 @@ func runtimeInputCases() []inputCase {
 			want: `[wait ""][line "xy"]3 bytearray(b'xy\n')` + "\n"},
 		{name: "raw.read", code: "import sys; print(sys.stdin.buffer.raw.read(10))", answers: []string{"xy"},
 			want: `[wait ""][line "xy"]b'xy\n'` + "\n"},
-		{name: "fileinput", code: "import fileinput\nfor l in fileinput.input('-'): print(repr(l))", answers: []string{"a", drive.EOF},
+		{name: "fileinput", code: "import fileinput\nfor l in fileinput.input('-'): print(repr(l))", answers: []string{"a", drive.EndOfFile},
 			want: `[wait ""][line "a"]'a\n'` + "\n" + `[wait ""]`},
 		{name: "pdb", code: "import pdb\nx = 5\npdb.set_trace()\ny = 6", answers: []string{"p x + 37", "c"},
 			wantParts: []string{`(Pdb) [debugger wait "(Pdb) "][line "p x + 37"]42` + "\n", `[line "c"]`}},
 		{name: "breakpoint", code: "z = 5\nbreakpoint()\nw = 6", answers: []string{"p z + 37", "c"},
 			wantParts: []string{`(Pdb) [debugger wait "(Pdb) "][line "p z + 37"]42` + "\n", `[line "c"]`}},
-		{name: "code.interact", code: "import code\ncode.interact(banner='', exitmsg='', local={})", answers: []string{"6 * 7", "if 1:", "  print('in')", "", drive.EOF},
+		{name: "code.interact", code: "import code\ncode.interact(banner='', exitmsg='', local={})", answers: []string{"6 * 7", "if 1:", "  print('in')", "", drive.EndOfFile},
 			wantParts: []string{`>>> [wait ">>> "][line "6 * 7"]42` + "\n", `[continue wait "... "]`, "in\n"}},
 		{name: "help", code: "help()", answers: []string{"len", "quit"},
 			wantParts: []string{`help> [wait "help> "][line "len"]`, "Return the number of items in a container"}},
@@ -100,7 +100,7 @@ func terminalInputCases(dir string) []inputCase {
 			want: `[python wait ""][line "ab"]b'ab\n'` + "\n"},
 		{name: "pty.spawn", code: "import pty; pty.spawn(['sh', '-c', 'read x; echo got $x']); None", answers: []string{"ab"},
 			wantParts: []string{`[python `, `[line "ab"]`, "got ab"}, mayPoll: true},
-		{name: "a child", code: "import subprocess; subprocess.run(['cat']); print('after')", answers: []string{"ab", "cd", drive.EOF},
+		{name: "a child", code: "import subprocess; subprocess.run(['cat']); print('after')", answers: []string{"ab", "cd", drive.EndOfFile},
 			want: `[cat wait ""][line "ab"]ab` + "\n" + `[cat wait ""][line "cd"]cd` + "\n" + `[cat wait ""][line ""]after` + "\n"},
 		{name: "a child, then input", code: "import subprocess; subprocess.run(['head', '-n', '1']); print('py', input('? '))", answers: []string{"one", "two"},
 			want: `[head wait ""][line "one"]one` + "\n" + `? [wait "? "][line "two"]py two` + "\n"},
@@ -175,12 +175,12 @@ func TestStdin_EverySurfaceIsServedAndLeavesNothing(t *testing.T) {
 						t.Skipf("%s is not installed", c.requires)
 					}
 				}
-				finish := r.Finish
+				finish := r.FinishTurn
 				if c.mayPoll {
-					finish = r.Ended
+					finish = r.WaitTurnEnd
 				}
-				res := finish(t, r.Begin(t, c.code), c.answers...)
-				got := res.Script()
+				res := finish(t, r.StartTurn(t, c.code), c.answers...)
+				got := res.Transcript()
 				if res.Outcome != "ok" || c.want != "" && got != c.want {
 					t.Errorf("got %.2000q, outcome %q %s; want %.2000q", got, res.Outcome, res.Failure, c.want)
 				}
@@ -189,11 +189,11 @@ func TestStdin_EverySurfaceIsServedAndLeavesNothing(t *testing.T) {
 						t.Errorf("got %.2000q, want %q in it", got, part)
 					}
 				}
-				if res.Waits > len(c.answers) && !c.mayPoll {
-					t.Errorf("it asked %d times, want at most %d", res.Waits, len(c.answers))
+				if res.InputRequests > len(c.answers) && !c.mayPoll {
+					t.Errorf("it asked %d times, want at most %d", res.InputRequests, len(c.answers))
 				}
-				if res.Outcome == "" || res.End != nil {
-					r.Restart(t)
+				if res.Outcome == "" || res.WorkerExit != nil {
+					r.RestartWorker(t)
 					return
 				}
 				wantCleanTurn(t, r)
@@ -207,13 +207,13 @@ func TestStdin_KeyWithoutANewlineIsEnough(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := openSession(t, o)
-		turn := r.Begin(t, "import os, tty\ntty.setcbreak(0)\nprint(os.read(0, 1))")
-		w := r.Until(t, "a wait", drive.Asks)
+		turn := r.StartTurn(t, "import os, tty\ntty.setcbreak(0)\nprint(os.read(0, 1))")
+		w := r.WaitEvent(t, "a wait", drive.IsInputRequest)
 		if _, err := r.Answer(t.Context(), w.Seq, session.Input{Data: []byte("k")}); err != nil {
 			t.Fatal(err)
 		}
-		if res := r.Finish(t, turn); res.Text() != "b'k'\n" {
-			t.Errorf("got %q", res.Script())
+		if res := r.FinishTurn(t, turn); res.OutputText() != "b'k'\n" {
+			t.Errorf("got %q", res.Transcript())
 		}
 		wantCleanTurn(t, r)
 	})
@@ -235,9 +235,9 @@ func TestStdin_NoWaitIsSeenWhereNobodyReads(t *testing.T) {
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := openSession(t, o)
 		for _, c := range quiet {
-			if res := r.Run(t, c.code); res.Outcome != "ok" || res.Waits > 0 {
-				t.Errorf("%s: got %q %q", c.name, res.Script(), res.Outcome)
-				r.Restart(t)
+			if res := r.RunCode(t, c.code); res.Outcome != "ok" || res.InputRequests > 0 {
+				t.Errorf("%s: got %q %q", c.name, res.Transcript(), res.Outcome)
+				r.RestartWorker(t)
 			}
 		}
 	})
@@ -249,9 +249,9 @@ func TestStdin_PromptOfAChildComesBeforeItsWait(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := openSession(t, o)
-		for i := range drive.Rounds(90) {
-			res := r.Run(t, `import subprocess; subprocess.run(['bash', '-c', 'read -p "pw: " x; echo got $x']); None`, "a")
-			if got, want := res.Script(), `pw: [bash wait "pw: "][line "a"]got a`+"\n"; got != want || res.Outcome != "ok" {
+		for i := range drive.RandomRounds(90) {
+			res := r.RunCode(t, `import subprocess; subprocess.run(['bash', '-c', 'read -p "pw: " x; echo got $x']); None`, "a")
+			if got, want := res.Transcript(), `pw: [bash wait "pw: "][line "a"]got a`+"\n"; got != want || res.Outcome != "ok" {
 				t.Fatalf("round %d: got %q, outcome %q; want %q", i, got, res.Outcome, want)
 			}
 		}
@@ -264,23 +264,23 @@ func TestStdin_ReaderFromAnEarlierTurnIsNoWait(t *testing.T) {
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := openSession(t, o)
 		var pid int
-		res := r.Ended(t, r.Begin(t, "import subprocess; p = subprocess.Popen(['cat']); print(p.pid)"))
-		if _, err := fmt.Sscan(res.Text(), &pid); err != nil {
-			t.Fatalf("got %q: %v", res.Script(), err)
+		res := r.WaitTurnEnd(t, r.StartTurn(t, "import subprocess; p = subprocess.Popen(['cat']); print(p.pid)"))
+		if _, err := fmt.Sscan(res.OutputText(), &pid); err != nil {
+			t.Fatalf("got %q: %v", res.Transcript(), err)
 		}
 		waitForRead(t, hostPID(t, r, pid))
-		r.Run(t, "import time; time.sleep(0.3); print('done')").Wants(t, "done\n")
+		r.RunCode(t, "import time; time.sleep(0.3); print('done')").WantTranscript(t, "done\n")
 		if t.Failed() {
 			return // the turn is still there
 		}
-		r.Run(t, "p.kill(); p.wait()").Wants(t, "-9\n")
+		r.RunCode(t, "p.kill(); p.wait()").WantTranscript(t, "-9\n")
 		wantCleanTurn(t, r)
 	})
 }
 
 // hostPID returns the pid, as this process sees it, of a process in the session: a sandbox
 // counts its processes anew.
-func hostPID(t *testing.T, r *drive.REPL, pid int) int {
+func hostPID(t *testing.T, r *drive.TestSession, pid int) int {
 	t.Helper()
 	info, err := r.Info(t.Context())
 	if err != nil {
@@ -311,7 +311,7 @@ func hostPID(t *testing.T, r *drive.REPL, pid int) int {
 // waitForRead waits until a process is blocked in read of descriptor 0.
 func waitForRead(t *testing.T, pid int) {
 	t.Helper()
-	ctx := drive.Limited(t)
+	ctx := drive.TimeoutContext(t)
 	for ctx.Err() == nil {
 		call, err := os.ReadFile(fmt.Sprintf("/proc/%d/syscall", pid))
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -327,30 +327,30 @@ func waitForRead(t *testing.T, pid int) {
 func TestStdin_AnswerBeyondTheTurnIsDroppedAndReported(t *testing.T) {
 	t.Parallel()
 	r := openSession(t, python.Options{})
-	res := r.Run(t, "print(input())", "one\ntwo")
-	res.Wants(t, `[wait ""][line "one"]one`+"\n"+`[notice "4 bytes of input were not read and were dropped"]`)
+	res := r.RunCode(t, "print(input())", "one\ntwo")
+	res.WantTranscript(t, `[wait ""][line "one"]one`+"\n"+`[notice "4 bytes of input were not read and were dropped"]`)
 	wantCleanTurn(t, r)
 }
 
 func TestStdin_AnswerToAWaitThatIsOverIsStale(t *testing.T) {
 	t.Parallel()
 	r := openSession(t, python.Options{})
-	turn := r.Begin(t, "input('a? ')")
-	old := r.Until(t, "a wait", drive.Asks)
+	turn := r.StartTurn(t, "input('a? ')")
+	old := r.WaitEvent(t, "a wait", drive.IsInputRequest)
 	wantInterrupt(t, r, turn, session.InterruptIdle)
 	in := session.Input{Data: []byte("late\n")}
 	if _, err := r.Answer(t.Context(), old.Seq, in); !errors.Is(err, session.ErrStale) {
 		t.Errorf("got %v, want ErrStale", err)
 	}
-	next := r.Begin(t, "print(input('b? '))")
-	w := r.Until(t, "a wait", func(e timeline.Event) bool { return drive.Asks(e) && e.Turn == next })
+	next := r.StartTurn(t, "print(input('b? '))")
+	w := r.WaitEvent(t, "a wait", func(e timeline.Event) bool { return drive.IsInputRequest(e) && e.Turn == next })
 	if _, err := r.Answer(t.Context(), old.Seq, in); !errors.Is(err, session.ErrStale) {
 		t.Errorf("got %v, want ErrStale", err)
 	}
 	if _, err := r.Answer(t.Context(), w.Seq, session.Input{Data: []byte("in time\n")}); err != nil {
 		t.Error(err)
 	}
-	r.Finish(t, next).Wants(t, `[line "in time"]in time`+"\n")
+	r.FinishTurn(t, next).WantTranscript(t, `[line "in time"]in time`+"\n")
 }
 
 // A child gets its input line by line, since it could share it with the runtime.
@@ -359,9 +359,9 @@ func TestInput_ManyLinesReachAChild(t *testing.T) {
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := openSession(t, o)
 		lines := strings.Repeat("0123456\n", 300)
-		if res := r.Run(t, "import subprocess; print(len(subprocess.check_output(['cat'])))", lines, drive.EOF); res.Text() != "2401\n" {
-			t.Errorf("got %.300q, outcome %q", res.Text(), res.Outcome)
-			r.Restart(t)
+		if res := r.RunCode(t, "import subprocess; print(len(subprocess.check_output(['cat'])))", lines, drive.EndOfFile); res.OutputText() != "2401\n" {
+			t.Errorf("got %.300q, outcome %q", res.OutputText(), res.Outcome)
+			r.RestartWorker(t)
 		}
 		wantCleanTurn(t, r)
 	})
@@ -371,8 +371,8 @@ func TestOutput_UndecodableBytesAreKept(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := openSession(t, o)
-		r.Run(t, `import sys; sys.stdout.buffer.write(b'\xff\x00\xfe\x1b[31m\n'); sys.stdout.buffer.flush()`).Wants(t, "\xff\x00\xfe\x1b[31m\n")
-		r.Run(t, `import os; os.system(r"printf '\377\000\033_x;\033\\'"); None`).Wants(t, "\xff\x00\x1b_x;\x1b\\")
+		r.RunCode(t, `import sys; sys.stdout.buffer.write(b'\xff\x00\xfe\x1b[31m\n'); sys.stdout.buffer.flush()`).WantTranscript(t, "\xff\x00\xfe\x1b[31m\n")
+		r.RunCode(t, `import os; os.system(r"printf '\377\000\033_x;\033\\'"); None`).WantTranscript(t, "\xff\x00\x1b_x;\x1b\\")
 		wantCleanTurn(t, r)
 	})
 }

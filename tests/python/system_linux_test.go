@@ -38,13 +38,13 @@ func TestInterrupt_ATerminalThatWasStoppedGoesOn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := openSession(t, python.Options{})
-			turn := r.Begin(t, code)
-			r.Until(t, "the code runs", drive.Prints("on"))
+			turn := r.StartTurn(t, code)
+			r.WaitEvent(t, "the code runs", drive.IsText("on"))
 			r.InterruptTurn(t, turn)
-			if res := r.Ended(t, turn); !strings.Contains(res.Text(), "KeyboardInterrupt") {
-				t.Errorf("got %.200q", res.Text())
+			if res := r.WaitTurnEnd(t, turn); !strings.Contains(res.OutputText(), "KeyboardInterrupt") {
+				t.Errorf("got %.200q", res.OutputText())
 			}
-			if got := r.Run(t, "print('after')").Text(); got != "after\n" {
+			if got := r.RunCode(t, "print('after')").OutputText(); got != "after\n" {
 				t.Errorf("then got %q", got)
 			}
 		})
@@ -56,15 +56,15 @@ func TestWorker_OutlivesALimitOfNoFiles(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := openSession(t, o)
-		r.Run(t, "import resource, time; resource.setrlimit(resource.RLIMIT_NOFILE, (0, 0)); kept = 41")
-		if got := r.Run(t, "answer = input('? '); print(kept + 1, answer)", "ada").Text(); !strings.Contains(got, "42 ada\n") {
+		r.RunCode(t, "import resource, time; resource.setrlimit(resource.RLIMIT_NOFILE, (0, 0)); kept = 41")
+		if got := r.RunCode(t, "answer = input('? '); print(kept + 1, answer)", "ada").OutputText(); !strings.Contains(got, "42 ada\n") {
 			t.Errorf("got %q", got)
 		}
-		turn := r.Begin(t, "print('on', flush=True); time.sleep(600)")
-		r.Until(t, "the code runs", drive.Prints("on"))
+		turn := r.StartTurn(t, "print('on', flush=True); time.sleep(600)")
+		r.WaitEvent(t, "the code runs", drive.IsText("on"))
 		r.InterruptTurn(t, turn)
-		r.Ended(t, turn)
-		if got := r.Run(t, "print(kept)").Text(); got != "41\n" {
+		r.WaitTurnEnd(t, turn)
+		if got := r.RunCode(t, "print(kept)").OutputText(); got != "41\n" {
 			t.Errorf("got %q", got)
 		}
 	})

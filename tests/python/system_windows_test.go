@@ -47,17 +47,17 @@ func sendStrayInterrupt(int) error { return nil }
 func TestInterrupt_EndsTheWaitForAChildThatIsNotReached(t *testing.T) {
 	r := openSession(t, python.Options{})
 	for range 5 {
-		turn := r.Begin(t, `import subprocess, sys
+		turn := r.StartTurn(t, `import subprocess, sys
 subprocess.run([sys.executable, '-c', 'import time; print("up", flush=True); time.sleep(100)'],
     creationflags=subprocess.CREATE_NEW_PROCESS_GROUP)`)
-		r.Until(t, "up", drive.Prints("up"))
+		r.WaitEvent(t, "up", drive.IsText("up"))
 		// subprocess.run gives the child a quarter of a second, and then ends it: a busy
 		// machine may take longer for all of that than Interrupt waits.
 		if result, err := r.Interrupt(t.Context(), turn); result != session.InterruptIdle && result != session.InterruptPending {
 			t.Fatalf("the interrupt led to %q, %v", result, err)
 		}
-		if res := r.Ended(t, turn); res.Outcome != "interrupted" {
-			t.Fatalf("got %q, outcome %q", res.Script(), res.Outcome)
+		if res := r.WaitTurnEnd(t, turn); res.Outcome != "interrupted" {
+			t.Fatalf("got %q, outcome %q", res.Transcript(), res.Outcome)
 		}
 		wantCleanTurn(t, r)
 	}
@@ -68,29 +68,29 @@ subprocess.run([sys.executable, '-c', 'import time; print("up", flush=True); tim
 func TestInterrupt_WhoseSignalIsLateReachesNoLaterTurn(t *testing.T) {
 	t.Parallel()
 	r := openSession(t, python.Options{})
-	r.Run(t, `import ctypes, signal, subprocess, sys, threading, time
+	r.RunCode(t, `import ctypes, signal, subprocess, sys, threading, time
 ignored = ctypes.windll.kernel32.SetConsoleCtrlHandler(None, True)
 child = subprocess.Popen([sys.executable, "-c", "import sys; print(flush=True); sys.stdin.read()"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 _ = child.stdout.readline()
 def strike():
     time.sleep(0.1)
-    signal.raise_signal(signal.SIGINT)`).Wants(t, "")
+    signal.raise_signal(signal.SIGINT)`).WantTranscript(t, "")
 	for range 5 {
-		turn := r.Begin(t, `try:
+		turn := r.StartTurn(t, `try:
     print("up", flush=True)
     time.sleep(100)
 except KeyboardInterrupt:
     threading.Thread(target=strike).start()
     raise`)
-		r.Until(t, "up", drive.Prints("up"))
+		r.WaitEvent(t, "up", drive.IsText("up"))
 		wantInterrupt(t, r, turn, session.InterruptIdle)
-		if res := r.Finish(t, turn); res.Outcome != "interrupted" {
-			t.Fatalf("got %q, outcome %q", res.Script(), res.Outcome)
+		if res := r.FinishTurn(t, turn); res.Outcome != "interrupted" {
+			t.Fatalf("got %q, outcome %q", res.Transcript(), res.Outcome)
 		}
-		r.Run(t, "1").Wants(t, "1\n")
-		r.Run(t, "time.sleep(0.3); 2").Wants(t, "2\n")
+		r.RunCode(t, "1").WantTranscript(t, "1\n")
+		r.RunCode(t, "time.sleep(0.3); 2").WantTranscript(t, "2\n")
 	}
-	r.Run(t, "child.communicate()").Wants(t, "(b'', None)\n")
+	r.RunCode(t, "child.communicate()").WantTranscript(t, "(b'', None)\n")
 }
 
 // A launcher starts the interpreter of an environment as its child, at once: both
@@ -105,26 +105,26 @@ func TestEnd_OfAnEnvironmentsInterpreter(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	r := openSession(t, python.Options{Path: venv})
-	res := r.Run(t, "import sys, os; print(sys.prefix); print(os.getpid())")
-	if !strings.Contains(strings.ToLower(res.Text()), strings.ToLower(venv)) {
-		t.Errorf("got %q, want the prefix %q", res.Text(), venv)
+	res := r.RunCode(t, "import sys, os; print(sys.prefix); print(os.getpid())")
+	if !strings.Contains(strings.ToLower(res.OutputText()), strings.ToLower(venv)) {
+		t.Errorf("got %q, want the prefix %q", res.OutputText(), venv)
 	}
-	if res := r.RunMayExit(t, "sys.exit(7)"); res.End == nil || res.End.ExitCode != 7 {
-		t.Errorf("got %+v, want exit status 7", res.End)
+	if res := r.RunCodeThatMayExit(t, "sys.exit(7)"); res.WorkerExit == nil || res.WorkerExit.ExitCode != 7 {
+		t.Errorf("got %+v, want exit status 7", res.WorkerExit)
 	}
 }
 
 func TestOutput_OfChildrenIsOfTheTurnThatStartedThem(t *testing.T) {
 	r := openSession(t, python.Options{})
 	for range 30 {
-		res := r.Run(t, `import os, subprocess
+		res := r.RunCode(t, `import os, subprocess
 print("first")
 _ = os.system("echo second")
 _ = subprocess.run("echo third", shell=True)
 _ = os.write(1, b"fourth\r\n")`)
 		for _, want := range []string{"first\n", "second", "third", "fourth"} {
-			if !strings.Contains(res.Text(), want) {
-				t.Fatalf("got %q, want %q in it", res.Text(), want)
+			if !strings.Contains(res.OutputText(), want) {
+				t.Fatalf("got %q, want %q in it", res.OutputText(), want)
 			}
 		}
 	}
@@ -133,10 +133,10 @@ _ = os.write(1, b"fourth\r\n")`)
 func TestOutput_RedirectedByUserCodeGoesThere(t *testing.T) {
 	r := openSession(t, python.Options{})
 	file := t.TempDir() + `\out`
-	res := r.Run(t, "import os, sys\nkept = os.dup(1)\nfd = os.open(r'"+file+
+	res := r.RunCode(t, "import os, sys\nkept = os.dup(1)\nfd = os.open(r'"+file+
 		"', os.O_CREAT | os.O_WRONLY)\n_ = os.dup2(fd, 1); print('to the file', flush=True); _ = os.dup2(kept, 1); os.close(fd); print('shown')")
-	if res.Text() != "shown\n" {
-		t.Errorf("got %q, want what was not redirected, as a frame", res.Text())
+	if res.OutputText() != "shown\n" {
+		t.Errorf("got %q, want what was not redirected, as a frame", res.OutputText())
 	}
 	if got, err := os.ReadFile(file); err != nil || strings.TrimSpace(string(got)) != "to the file" {
 		t.Errorf("got %q, %v in the file", got, err)
@@ -145,8 +145,8 @@ func TestOutput_RedirectedByUserCodeGoesThere(t *testing.T) {
 
 func TestTerminal_IsAConsole(t *testing.T) {
 	r := openSession(t, python.Options{})
-	r.Run(t, "import sys, os; print(sys.stdin.isatty(), sys.stdout.isatty(), sys.stderr.isatty(), sys.stdout.encoding, tuple(os.get_terminal_size()))").
-		Wants(t, "True True True utf-8 (1000, 40)\n")
+	r.RunCode(t, "import sys, os; print(sys.stdin.isatty(), sys.stdout.isatty(), sys.stderr.isatty(), sys.stdout.encoding, tuple(os.get_terminal_size()))").
+		WantTranscript(t, "True True True utf-8 (1000, 40)\n")
 }
 
 // Windows tells faulthandler of exceptions of machine code before anybody has handled them.
@@ -156,17 +156,17 @@ func TestCrash_IsShownIfTheProcessDiedOfIt(t *testing.T) {
 for i in range(3):
     try: ctypes.string_at(8)
     except OSError: print('handled')`
-	r.Run(t, handled).Wants(t, "handled\nhandled\nhandled\n")
-	if res := r.RunMayExit(t, handled+"\nimport os; os._exit(1)"); strings.Contains(res.Text(), "exception") || res.End == nil {
-		t.Errorf("exceptions that were handled are shown as the cause of an end: %q", res.Script())
+	r.RunCode(t, handled).WantTranscript(t, "handled\nhandled\nhandled\n")
+	if res := r.RunCodeThatMayExit(t, handled+"\nimport os; os._exit(1)"); strings.Contains(res.OutputText(), "exception") || res.WorkerExit == nil {
+		t.Errorf("exceptions that were handled are shown as the cause of an end: %q", res.Transcript())
 	}
 	for code, want := range map[string]string{
 		"def dies(): import os; os.abort()\ndies()":                                          "Fatal Python error: Aborted",
 		"def dies(): import faulthandler; faulthandler._raise_exception(0xC0000005)\ndies()": "Windows fatal exception: access violation",
 	} {
-		res := r.RunMayExit(t, code)
-		if text := res.Text(); res.Outcome != "ended" || !strings.Contains(text, want) || !strings.Contains(text, "in dies") {
-			t.Errorf("%q: got %q, want %q in it, and the stack", code, res.Script(), want)
+		res := r.RunCodeThatMayExit(t, code)
+		if text := res.OutputText(); res.Outcome != "ended" || !strings.Contains(text, want) || !strings.Contains(text, "in dies") {
+			t.Errorf("%q: got %q, want %q in it, and the stack", code, res.Transcript(), want)
 		}
 	}
 }
@@ -175,9 +175,9 @@ for i in range(3):
 // find in COLUMNS how wide their text should be.
 func TestConsole_BreaksNoLineOfAChild(t *testing.T) {
 	r := openSession(t, python.Options{})
-	r.Run(t, "import os, shutil, subprocess, sys; shutil.get_terminal_size()").Wants(t, "os.terminal_size(columns=120, lines=40)\n")
+	r.RunCode(t, "import os, shutil, subprocess, sys; shutil.get_terminal_size()").WantTranscript(t, "os.terminal_size(columns=120, lines=40)\n")
 	const child = `_ = subprocess.run([sys.executable, '-c', 'print("0123456789" * 90)'])`
-	if res := r.Run(t, child); !strings.Contains(res.Text(), strings.Repeat("0123456789", 90)) {
-		t.Errorf("a long line came as %q", res.Script())
+	if res := r.RunCode(t, child); !strings.Contains(res.OutputText(), strings.Repeat("0123456789", 90)) {
+		t.Errorf("a long line came as %q", res.Transcript())
 	}
 }

@@ -13,11 +13,11 @@ import (
 func TestDisplay_WidgetPages(t *testing.T) {
 	t.Parallel()
 	s := openSession(t, r.Options{})
-	if s.Run(t, "library(DT)").Outcome != "ok" {
+	if s.RunCode(t, "library(DT)").Outcome != "ok" {
 		t.Skip("R has no DT: install it with apt-get install r-cran-dt")
 	}
 	for i := range 10 {
-		s.Run(t, fmt.Sprintf("datatable(data.frame(a = seq(%d, length.out = 50), b = 'table %d'))", i, i))
+		s.RunCode(t, fmt.Sprintf("datatable(data.frame(a = seq(%d, length.out = 50), b = 'table %d'))", i, i))
 	}
 	log := s.Log()
 	log.Sync()

@@ -13,9 +13,9 @@ import (
 )
 
 // wantOutput runs a turn and compares what it prints.
-func wantOutput(t *testing.T, s *drive.REPL, code, want string) {
+func wantOutput(t *testing.T, s *drive.TestSession, code, want string) {
 	t.Helper()
-	res := s.Run(t, code)
+	res := s.RunCode(t, code)
 	var text strings.Builder
 	for _, e := range res.Events {
 		if b, ok := e.Body.(timeline.Text); ok {
@@ -29,7 +29,7 @@ func wantOutput(t *testing.T, s *drive.REPL, code, want string) {
 
 func TestFunction_IsCalledLikeOneOfR(t *testing.T) {
 	t.Parallel()
-	s := drive.OpenHost(t, drive.NewHost(), newSpec(t, r.Options{}))
+	s := drive.OpenWithHost(t, drive.NewTestHost(), newSpec(t, r.Options{}))
 	wantOutput(t, s, "turnstone$add(2, b = 3)", "[1] 5\n")
 	wantOutput(t, s, "turnstone$add(b = 1, a = 1L, at = list(x = 40))", "[1] 42\n")
 	wantOutput(t, s, "sum(vapply(1:300, function(i) turnstone$add(i), 0L))", "[1] 45150\n")
@@ -40,7 +40,7 @@ func TestFunction_IsCalledLikeOneOfR(t *testing.T) {
 
 func TestFunction_ValuesAreThoseOfR(t *testing.T) {
 	t.Parallel()
-	s := drive.OpenHost(t, drive.NewHost(), newSpec(t, r.Options{}))
+	s := drive.OpenWithHost(t, drive.NewTestHost(), newSpec(t, r.Options{}))
 	wantOutput(t, s, `same <- function(x) { y <- turnstone$echo(x); if (!identical(x, y)) { str(x); str(y) } }
 for (x in list(NULL, TRUE, 1L, -2147483647L, 1.5, 2, NaN, Inf, "na\u00efve", as.raw(0:255), c(1, 2.5), 1:20, c("a", NA, ""), c(TRUE, NA), c(1.5, NA),
   list(a = 1, b = list(c = "x")), list(1, "a"), data.frame(x = 1:3, y = c("a", "b", "c")), list(a = NULL, b = list()))) same(x)
@@ -57,9 +57,9 @@ max(abs(as.numeric(turnstone$echo(x)) - as.numeric(x))) < 1e-5; length(turnstone
 		"turnstone$add(b = 'x')":                                   "missing a; b is a string, not integer",
 		"turnstone$add(1.5)":                                       "a is the number 1.5, not integer",
 	} {
-		res := s.Run(t, code)
-		if res.Outcome != "error" || !strings.Contains(res.Text(), want) {
-			t.Errorf("%s: %s %q, want %q", code, res.Outcome, res.Text(), want)
+		res := s.RunCode(t, code)
+		if res.Outcome != "error" || !strings.Contains(res.OutputText(), want) {
+			t.Errorf("%s: %s %q, want %q", code, res.Outcome, res.OutputText(), want)
 		}
 	}
 	wantOutput(t, s, `tryCatch(turnstone$raise_error("QuotaError", "used up"), QuotaError = function(e) cat(class(e), conditionMessage(e)))`,
@@ -69,23 +69,23 @@ max(abs(as.numeric(turnstone$echo(x)) - as.numeric(x))) < 1e-5; length(turnstone
 
 func TestFunction_AnInterruptEndsTheCallAndItsContext(t *testing.T) {
 	t.Parallel()
-	h := drive.NewHost()
-	s := drive.OpenHost(t, h, newSpec(t, r.Options{}))
-	for i := range drive.Rounds(20) {
+	h := drive.NewTestHost()
+	s := drive.OpenWithHost(t, h, newSpec(t, r.Options{}))
+	for i := range drive.RandomRounds(20) {
 		code := "turnstone$block('x')"
 		if i%2 == 1 {
 			code = "tryCatch(turnstone$block('x'), interrupt = function(e) cat('felt'))"
 		}
-		turn := s.Begin(t, code)
-		<-h.Blocked
+		turn := s.StartTurn(t, code)
+		<-h.BlockStarted
 		if got := s.InterruptTurn(t, turn); got != session.InterruptIdle {
 			t.Fatalf("round %d: the interrupt led to %s", i, got)
 		}
-		res := s.Finish(t, turn)
-		if res.Waits > 0 || i%2 == 0 && res.Outcome != "interrupted" || i%2 == 1 && !strings.Contains(res.Text(), "felt") {
-			t.Fatalf("round %d: the turn ended %s: %q", i, res.Outcome, res.Script())
+		res := s.FinishTurn(t, turn)
+		if res.InputRequests > 0 || i%2 == 0 && res.Outcome != "interrupted" || i%2 == 1 && !strings.Contains(res.OutputText(), "felt") {
+			t.Fatalf("round %d: the turn ended %s: %q", i, res.Outcome, res.Transcript())
 		}
-		h.AllEnded(t)
+		h.WaitAllEnded(t)
 		wantOutput(t, s, "turnstone$add(1)", "[1] 1\n")
 	}
 	wantCleanTurn(t, s)
@@ -93,9 +93,9 @@ func TestFunction_AnInterruptEndsTheCallAndItsContext(t *testing.T) {
 
 func TestFunction_ListMayChangeAtAnyTime(t *testing.T) {
 	t.Parallel()
-	h := drive.NewHost()
-	s := drive.OpenHost(t, h, newSpec(t, r.Options{}))
-	f := h.Functions()[1]
+	h := drive.NewTestHost()
+	s := drive.OpenWithHost(t, h, newSpec(t, r.Options{}))
+	f := h.HostFunctions()[1]
 	f.Name = "plus"
 	if err := s.SetFunctions(f); err != nil {
 		t.Fatal(err)
@@ -109,7 +109,7 @@ func TestFunction_ListMayChangeAtAnyTime(t *testing.T) {
 
 func TestFunction_ValuesOfRKeepTheirKinds(t *testing.T) {
 	t.Parallel()
-	s := drive.OpenHost(t, drive.NewHost(), newSpec(t, r.Options{}))
+	s := drive.OpenWithHost(t, drive.NewTestHost(), newSpec(t, r.Options{}))
 	wantOutput(t, s, `x <- turnstone$echo; f <- factor(c("b", NA, "a")); d <- as.Date(c("2026-01-02", NA, "1899-12-31", "2000-02-29"))
 identical(x(f), as.character(f)); identical(x(d), as.character(d)); identical(x(as.Date(1e5, "1970-01-01")), "2243-10-17")
 identical(x(Sys.Date() + 0:400), as.character(Sys.Date() + 0:400)); identical(x(as.Date(-354000:-353000, "1970-01-01")), format(as.Date(-354000:-353000, "1970-01-01")))
@@ -136,8 +136,8 @@ identical(x(structure(list(), names = character())), structure(list(), names = c
 		"x(data.frame(a = I(matrix(1:2, 1))))":                 "echo: argument value.a: this column of a data frame is no plain vector or list",
 		"e <- new.env(); l <- list(list(list(list(e)))); x(l)": "echo: argument value[1][1][1][1]: a value of type environment",
 	} {
-		if res := s.Run(t, code); !strings.Contains(res.Text(), want) {
-			t.Errorf("%s: %s %q, want %q", code, res.Outcome, res.Text(), want)
+		if res := s.RunCode(t, code); !strings.Contains(res.OutputText(), want) {
+			t.Errorf("%s: %s %q, want %q", code, res.Outcome, res.OutputText(), want)
 		}
 	}
 	wantOutput(t, s, "gctorture(TRUE); y <- x(list(a = c('p', 'q'), b = data.frame(u = 1:3, v = c('x', 'y', NA)), t = t)); gctorture(FALSE)\nidentical(y$b$v, c('x', 'y', NA)) && identical(y$t, t)", "[1] TRUE\n")
@@ -147,6 +147,6 @@ identical(x(structure(list(), names = character())), structure(list(), names = c
 // Long vectors are read and written at once.
 func TestFunction_AMillionValuesGoOverAtOnce(t *testing.T) {
 	t.Parallel()
-	s := drive.OpenHost(t, drive.NewHost(), newSpec(t, r.Options{}))
+	s := drive.OpenWithHost(t, drive.NewTestHost(), newSpec(t, r.Options{}))
 	wantOutput(t, s, "for (x in list(as.double(1:1e6), 1:1e6, as.character(1:3e5))) print(identical(turnstone$echo(x), x))", strings.Repeat("[1] TRUE\n", 3))
 }

@@ -17,14 +17,14 @@ import (
 
 func TestMain(m *testing.M) {
 	supervisor.MonitorMain()
-	waits.SideBySide()
+	waits.AllowParallel()
 	os.Exit(confined.RunTests(m))
 }
 
 // openSession opens a session and waits for its start-up, which must not ask.
-func openSession(t *testing.T, o r.Options) *drive.REPL {
+func openSession(t *testing.T, o r.Options) *drive.TestSession {
 	t.Helper()
-	return drive.Open(t, newSpec(t, o))
+	return drive.OpenSession(t, newSpec(t, o))
 }
 
 // newSpec is for an R that sees no profile of the person who runs the test.
@@ -39,12 +39,12 @@ func newSpec(t *testing.T, o r.Options) workers.Spec {
 
 // wantCleanTurn runs a turn that prints and reads, and fails unless nothing of what came
 // before shows in it.
-func wantCleanTurn(t *testing.T, s *drive.REPL) {
+func wantCleanTurn(t *testing.T, s *drive.TestSession) {
 	t.Helper()
-	res := s.Run(t, "cat(readline('next? '), 6 * 7, '\\n')", "fresh")
+	res := s.RunCode(t, "cat(readline('next? '), 6 * 7, '\\n')", "fresh")
 	const want = `[wait "next? "][line "fresh"]fresh 42 ` + "\n"
-	if got := res.Script(); got != want || res.Outcome != "ok" {
+	if got := res.Transcript(); got != want || res.Outcome != "ok" {
 		t.Errorf("the next turn got %.2000q %s, want %q", got, res.Outcome, want)
-		s.Restart(t)
+		s.RestartWorker(t)
 	}
 }

@@ -23,17 +23,17 @@ func TestStdin_EveryReaderIsServed(t *testing.T) {
 	for _, c := range append([]inputCase{
 		{"readline", "x <- readline('n? ')", []string{"Ada"}, `[wait "n? "][line "Ada"]`},
 		{"readLines", "readLines(stdin(), 2)", []string{"a\nb"}, `[wait ""][line "a"][line "b"][1] "a" "b"` + "\n"},
-		{"end of file", "readLines(stdin())", []string{"a", drive.EOF}, `[wait ""][line "a"][wait ""][1] "a"` + "\n"},
+		{"end of file", "readLines(stdin())", []string{"a", drive.EndOfFile}, `[wait ""][line "a"][wait ""][1] "a"` + "\n"},
 		{"scan", "scan(quiet = TRUE)", []string{"1 2", ""}, `[wait "1: "][line "1 2"][wait "3: "][line ""][1] 1 2` + "\n"},
 		{"the debugger", "browser()", []string{"6 * 7", "c"}, "Called from: top level \n" + `[debugger wait "Browse[1]> "][line "6 * 7"][1] 42` + "\n" + `[debugger wait "Browse[1]> "][line "c"]`},
 	}, systemInputCases...) {
 		t.Run(c.name, func(t *testing.T) {
-			res := s.Run(t, c.code, c.answers...)
-			if res.Script() != c.want || res.Outcome != "ok" {
-				t.Errorf("got %q, %s; want %q", res.Script(), res.Outcome, c.want)
+			res := s.RunCode(t, c.code, c.answers...)
+			if res.Transcript() != c.want || res.Outcome != "ok" {
+				t.Errorf("got %q, %s; want %q", res.Transcript(), res.Outcome, c.want)
 			}
 			if res.Outcome == "" {
-				s.Restart(t)
+				s.RestartWorker(t)
 			}
 			wantCleanTurn(t, s)
 		})
@@ -56,17 +56,17 @@ func TestInterrupt_EndsTheTurnAndNotTheSession(t *testing.T) {
 	}
 	for name, code := range systemInterrupts {
 		t.Run(name, func(t *testing.T) {
-			turn := s.Begin(t, code)
-			s.Until(t, "up", drive.Prints("up"))
+			turn := s.StartTurn(t, code)
+			s.WaitEvent(t, "up", drive.IsText("up"))
 			got := s.InterruptTurn(t, turn)
 			if got != session.InterruptIdle && got != allowedResults[name] {
 				t.Errorf("the interrupt led to %q", got)
 			}
-			if res := s.Ended(t, turn); res.Outcome != "interrupted" {
-				t.Errorf("got %q, %s", res.Script(), res.Outcome)
-				s.Restart(t)
+			if res := s.WaitTurnEnd(t, turn); res.Outcome != "interrupted" {
+				t.Errorf("got %q, %s", res.Transcript(), res.Outcome)
+				s.RestartWorker(t)
 			}
-			s.Run(t, "invisible(gc())") // R complains of connections that were left
+			s.RunCode(t, "invisible(gc())") // R complains of connections that were left
 			wantCleanTurn(t, s)
 		})
 	}
@@ -77,20 +77,20 @@ func TestInterrupt_AtTheTurnsEndNeverLeaks(t *testing.T) {
 	cells := []string{"1+1", "x <- 1", "cat(strrep('x', 5000), '\\n')", "stop('e')", "Sys.sleep(0.0001)", "for (i in 1:2000) i"}
 	s := openSession(t, r.Options{})
 	seen := make(map[string]int)
-	for i := range drive.Rounds(300) {
-		turn := s.Begin(t, cells[i%len(cells)])
+	for i := range drive.RandomRounds(300) {
+		turn := s.StartTurn(t, cells[i%len(cells)])
 		for begun, d := time.Now(), time.Duration(rand.IntN(3000))*time.Microsecond; time.Since(begun) < d; {
 		}
 		if got := s.InterruptTurn(t, turn); got == session.InterruptPending {
 			t.Fatalf("round %d: the interrupt led to %q", i, got)
 		}
-		res := s.Finish(t, turn)
+		res := s.FinishTurn(t, turn)
 		if res.Outcome == "" || res.Outcome == "ended" {
-			t.Fatalf("round %d: got %q, outcome %q", i, res.Script(), res.Outcome)
+			t.Fatalf("round %d: got %q, outcome %q", i, res.Transcript(), res.Outcome)
 		}
 		seen[res.Outcome]++
-		if res := s.Run(t, "'next'"); res.Script() != "[1] \"next\"\n" || res.Outcome != "ok" {
-			t.Fatalf("round %d: the next turn got %q, outcome %q", i, res.Script(), res.Outcome)
+		if res := s.RunCode(t, "'next'"); res.Transcript() != "[1] \"next\"\n" || res.Outcome != "ok" {
+			t.Fatalf("round %d: the next turn got %q, outcome %q", i, res.Transcript(), res.Outcome)
 		}
 	}
 	if seen["ok"] == 0 || seen["interrupted"] == 0 {
@@ -108,20 +108,20 @@ func TestEnd_SaysHowAndTheNextInputStartsAnew(t *testing.T) {
 		{".Last", ".Last <- function() cat('bye\\n')\nq()", "exit status 0", "bye\n", true},
 	}, systemEndCases...) {
 		t.Run(c.name, func(t *testing.T) {
-			dir := strings.TrimSpace(s.Run(t, "kept <- 1; cat(tempdir(), '\\n')").Text())
+			dir := strings.TrimSpace(s.RunCode(t, "kept <- 1; cat(tempdir(), '\\n')").OutputText())
 			if temporary[dir] || dir == "" {
 				t.Errorf("the temporary directory %q is not new", dir)
 			}
 			temporary[dir] = true
-			res := s.Run(t, c.code)
-			if res.Outcome != "ended" || res.End == nil || res.End.Reason != c.reason || res.End.Clean != c.clean || !strings.Contains(res.Text(), c.out) {
-				t.Fatalf("got %q, %q, %+v; want %q", res.Script(), res.Outcome, res.End, c.reason)
+			res := s.RunCode(t, c.code)
+			if res.Outcome != "ended" || res.WorkerExit == nil || res.WorkerExit.Reason != c.reason || res.WorkerExit.Clean != c.clean || !strings.Contains(res.OutputText(), c.out) {
+				t.Fatalf("got %q, %q, %+v; want %q", res.Transcript(), res.Outcome, res.WorkerExit, c.reason)
 			}
-			s.Run(t, "exists('kept')").Wants(t, "[1] FALSE\n")
+			s.RunCode(t, "exists('kept')").WantTranscript(t, "[1] FALSE\n")
 		})
 	}
 	// However a worker ended, its temporary files are gone with the session at the latest.
-	if err := s.Close(drive.Limited(t)); err != nil {
+	if err := s.Close(drive.TimeoutContext(t)); err != nil {
 		t.Error(err)
 	}
 	for dir := range temporary {
@@ -134,19 +134,19 @@ func TestEnd_SaysHowAndTheNextInputStartsAnew(t *testing.T) {
 func TestEnd_KilledFromOutsideIsReported(t *testing.T) {
 	t.Parallel()
 	s := openSession(t, r.Options{})
-	turn := s.Begin(t, "cat('up\\n'); Sys.sleep(100)")
-	s.Until(t, "up", drive.Prints("up"))
-	worker, err := os.FindProcess(drive.Info(s).PID)
+	turn := s.StartTurn(t, "cat('up\\n'); Sys.sleep(100)")
+	s.WaitEvent(t, "up", drive.IsText("up"))
+	worker, err := os.FindProcess(drive.SessionInfo(s).PID)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := worker.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	if res := s.Ended(t, turn); res.Outcome != "ended" || res.End == nil || res.End.Reason != killedReason {
-		t.Errorf("got %q, %+v", res.Script(), res.End)
+	if res := s.WaitTurnEnd(t, turn); res.Outcome != "ended" || res.WorkerExit == nil || res.WorkerExit.Reason != killedReason {
+		t.Errorf("got %q, %+v", res.Transcript(), res.WorkerExit)
 	}
-	s.Run(t, "1").Wants(t, "[1] 1\n")
+	s.RunCode(t, "1").WantTranscript(t, "[1] 1\n")
 }
 
 func TestStartUp_QuestionOfAProfileIsAnswered(t *testing.T) {
@@ -155,8 +155,8 @@ func TestStartUp_QuestionOfAProfileIsAnswered(t *testing.T) {
 	if err := os.WriteFile(profile, []byte("message('hello'); who <- readline('who? ')\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := drive.Launch(t, newSpec(t, r.Options{Env: []string{"R_PROFILE_USER=" + profile}}))
-	reply, err := s.Wait(drive.Limited(t), 0, nil)
+	s := drive.LaunchSession(t, newSpec(t, r.Options{Env: []string{"R_PROFILE_USER=" + profile}}))
+	reply, err := s.Wait(drive.TimeoutContext(t), 0, nil)
 	if err != nil || reply.State != session.StateWaiting || reply.InputRequest.Prompt != "who? " || reply.InputRequest.Turn != 0 {
 		t.Fatalf("got %s, %+v, %q, %v", reply.State, reply.InputRequest, reply.Text(), err)
 	}
@@ -164,7 +164,7 @@ func TestStartUp_QuestionOfAProfileIsAnswered(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.WaitUntilReady(t)
-	s.Run(t, "who").Wants(t, "[1] \"Ada\"\n")
+	s.RunCode(t, "who").WantTranscript(t, "[1] \"Ada\"\n")
 }
 
 type inputCase struct {
@@ -187,10 +187,10 @@ func TestSoak_OfMixedTurns(t *testing.T) {
 		"for (i in 1:1000) message(i)", "x <- readline('? ')", "browser()", "repeat {}", "m <- matrix(runif(1e4), 100); for (i in 1:50) solve(m)",
 		"plot(1:10)", "summary(lm(mpg ~ wt, mtcars))", "scan(quiet = TRUE)", "1 +", "invisible(gc())",
 	}, systemSoakTurns...)
-	pid := drive.Info(s).PID
-	for begun := time.Now(); time.Since(begun) < time.Duration(drive.Rounds(3))*time.Second; {
+	pid := drive.SessionInfo(s).PID
+	for begun := time.Now(); time.Since(begun) < time.Duration(drive.RandomRounds(3))*time.Second; {
 		code := cells[rand.IntN(len(cells))]
-		turn := s.Begin(t, code)
+		turn := s.StartTurn(t, code)
 		for begun, d := time.Now(), time.Duration(rand.ExpFloat64()*2e6); time.Since(begun) < d; {
 		}
 		if code == "repeat {}" || rand.IntN(2) == 0 {
@@ -200,17 +200,17 @@ func TestSoak_OfMixedTurns(t *testing.T) {
 				t.Fatalf("%s: the interrupt led to %q, %v", code, got, err)
 			}
 		}
-		res := s.Finish(t, turn, "c", "", "c", "", "c", "")
+		res := s.FinishTurn(t, turn, "c", "", "c", "", "c", "")
 		if res.Outcome == "" || res.Outcome == "ended" {
-			t.Fatalf("%s: got %.1000q, outcome %q, %+v", code, res.Script(), res.Outcome, res.End)
+			t.Fatalf("%s: got %.1000q, outcome %q, %+v", code, res.Transcript(), res.Outcome, res.WorkerExit)
 		}
-		res = s.Run(t, "cat('sane', 6 * 7, '\\n')")
+		res = s.RunCode(t, "cat('sane', 6 * 7, '\\n')")
 		// A page whose look was interrupted comes with the next turn.
-		if got := strings.ReplaceAll(res.Script(), "[image]", ""); got != "sane 42 \n" || res.Outcome != "ok" {
-			t.Fatalf("after %s: got %.1000q, outcome %q", code, res.Script(), res.Outcome)
+		if got := strings.ReplaceAll(res.Transcript(), "[image]", ""); got != "sane 42 \n" || res.Outcome != "ok" {
+			t.Fatalf("after %s: got %.1000q, outcome %q", code, res.Transcript(), res.Outcome)
 		}
 	}
-	if drive.Info(s).PID != pid {
-		t.Errorf("the worker is another: %d, was %d", drive.Info(s).PID, pid)
+	if drive.SessionInfo(s).PID != pid {
+		t.Errorf("the worker is another: %d, was %d", drive.SessionInfo(s).PID, pid)
 	}
 }

@@ -54,15 +54,15 @@ var systemSoakTurns = []string{"system('echo child')", "parallel::mclapply(1:2, 
 func TestOrder_OfWhoeverWritesIsTheTrueOne(t *testing.T) {
 	t.Parallel()
 	s := openSession(t, r.Options{})
-	for i := range drive.Rounds(1000) {
-		if res := s.Run(t, "cat('A\\n'); system('echo B'); cat('C\\n')"); res.Script() != "A\nB\nC\n" || res.Outcome != "ok" {
-			t.Fatalf("round %d: got %q %s", i, res.Script(), res.Outcome)
+	for i := range drive.RandomRounds(1000) {
+		if res := s.RunCode(t, "cat('A\\n'); system('echo B'); cat('C\\n')"); res.Transcript() != "A\nB\nC\n" || res.Outcome != "ok" {
+			t.Fatalf("round %d: got %q %s", i, res.Transcript(), res.Outcome)
 		}
 	}
-	for i := range drive.Rounds(50) {
-		res := s.Run(t, "cat('a'); message('b'); system('echo c'); x <- parallel::mclapply(1:2, function(i) if (i == 1) cat('d\\n')); cat('e')")
-		if res.Script() != "a<err>b\n</err>c\nd\ne" || res.Outcome != "ok" {
-			t.Fatalf("round %d: got %q %s", i, res.Script(), res.Outcome)
+	for i := range drive.RandomRounds(50) {
+		res := s.RunCode(t, "cat('a'); message('b'); system('echo c'); x <- parallel::mclapply(1:2, function(i) if (i == 1) cat('d\\n')); cat('e')")
+		if res.Transcript() != "a<err>b\n</err>c\nd\ne" || res.Outcome != "ok" {
+			t.Fatalf("round %d: got %q %s", i, res.Transcript(), res.Outcome)
 		}
 	}
 }
@@ -70,23 +70,23 @@ func TestOrder_OfWhoeverWritesIsTheTrueOne(t *testing.T) {
 func TestReset_RemovesTheTemporaryFiles(t *testing.T) {
 	t.Parallel()
 	s := openSession(t, r.Options{})
-	dir := s.Run(t, "cat(tempdir()); writeLines('x', tempfile()); invisible(dir.create(d <- tempfile())); invisible(file.create(file.path(d, 'f'))); Sys.chmod(d, '500')").Text()
-	if err := syscall.Kill(drive.Info(s).PID, syscall.SIGSTOP); err != nil { // it will have to be killed
+	dir := s.RunCode(t, "cat(tempdir()); writeLines('x', tempfile()); invisible(dir.create(d <- tempfile())); invisible(file.create(file.path(d, 'f'))); Sys.chmod(d, '500')").OutputText()
+	if err := syscall.Kill(drive.SessionInfo(s).PID, syscall.SIGSTOP); err != nil { // it will have to be killed
 		t.Fatal(err)
 	}
-	s.Restart(t)
+	s.RestartWorker(t)
 	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) || dir == "" {
 		t.Errorf("%q is left: %v", dir, err)
 	}
-	s.Run(t, "dir.exists(tempdir())").Wants(t, "[1] TRUE\n")
+	s.RunCode(t, "dir.exists(tempdir())").WantTranscript(t, "[1] TRUE\n")
 }
 
 func TestIdle_TakesNoTime(t *testing.T) {
 	t.Parallel()
 	s := openSession(t, r.Options{})
-	s.Run(t, "1").Wants(t, "[1] 1\n")
+	s.RunCode(t, "1").WantTranscript(t, "[1] 1\n")
 	ticks := func() string {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", drive.Info(s).PID))
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", drive.SessionInfo(s).PID))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,7 +95,7 @@ func TestIdle_TakesNoTime(t *testing.T) {
 	}
 	switches := func() string {
 		var all strings.Builder
-		tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", drive.Info(s).PID))
+		tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", drive.SessionInfo(s).PID))
 		for _, task := range tasks {
 			status, _ := os.ReadFile(task)
 			for line := range strings.Lines(string(status)) {

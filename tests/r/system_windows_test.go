@@ -82,8 +82,8 @@ func TestWindows_TurnsAreAsOnUnix(t *testing.T) {
 		{"what kind of R", "interactive(); .Platform$GUI; dir.exists(tempdir())", "[1] TRUE\n[1] \"RTerm\"\n[1] TRUE\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			res := s.Run(t, c.code)
-			got := consoleEscapes.Replace(res.Script())
+			res := s.RunCode(t, c.code)
+			got := consoleEscapes.Replace(res.Transcript())
 			if c.want == "" && strings.Contains(got, "100%") {
 				got = ""
 			}
@@ -91,7 +91,7 @@ func TestWindows_TurnsAreAsOnUnix(t *testing.T) {
 				t.Errorf("got %.2000q, %s; want %.2000q", got, res.Outcome, c.want)
 			}
 			if res.Outcome == "" {
-				s.Restart(t)
+				s.RestartWorker(t)
 			}
 			wantCleanTurn(t, s)
 		})
@@ -100,28 +100,28 @@ func TestWindows_TurnsAreAsOnUnix(t *testing.T) {
 
 func TestWindows_HelpIsTextAndEditorsAreRefused(t *testing.T) {
 	s := openSession(t, r.Options{})
-	if res := s.Run(t, "?mean"); res.Outcome != "ok" || !strings.Contains(res.Text(), "Arithmetic Mean") || strings.Contains(res.Text(), "\b") {
-		t.Errorf("got %.500q, %s", res.Script(), res.Outcome)
+	if res := s.RunCode(t, "?mean"); res.Outcome != "ok" || !strings.Contains(res.OutputText(), "Arithmetic Mean") || strings.Contains(res.OutputText(), "\b") {
+		t.Errorf("got %.500q, %s", res.Transcript(), res.Outcome)
 	}
-	if res := s.Run(t, "View(cars)"); res.Outcome != "ok" || !strings.Contains(res.Text(), "50 rows, 2 columns") {
-		t.Errorf("got %.500q, %s", res.Script(), res.Outcome)
+	if res := s.RunCode(t, "View(cars)"); res.Outcome != "ok" || !strings.Contains(res.OutputText(), "50 rows, 2 columns") {
+		t.Errorf("got %.500q, %s", res.Transcript(), res.Outcome)
 	}
-	if res := s.Run(t, "edit(1)"); res.Outcome != "error" || !strings.Contains(res.Text(), "there is no editor here") {
-		t.Errorf("got %.500q, %s", res.Script(), res.Outcome)
+	if res := s.RunCode(t, "edit(1)"); res.Outcome != "error" || !strings.Contains(res.OutputText(), "there is no editor here") {
+		t.Errorf("got %.500q, %s", res.Transcript(), res.Outcome)
 	}
-	if res := s.Run(t, "stop('e')\n'not run'"); res.Outcome != "error" || strings.Contains(res.Text(), "not run\"") {
-		t.Errorf("got %.500q, %s", res.Script(), res.Outcome)
+	if res := s.RunCode(t, "stop('e')\n'not run'"); res.Outcome != "error" || strings.Contains(res.OutputText(), "not run\"") {
+		t.Errorf("got %.500q, %s", res.Transcript(), res.Outcome)
 	}
-	if res := s.Run(t, "debug(g <- function(x) x + 1); g(1)", "n", "c"); res.Outcome != "ok" && res.Outcome != "error" {
-		t.Errorf("got %.500q, %s", res.Script(), res.Outcome)
+	if res := s.RunCode(t, "debug(g <- function(x) x + 1); g(1)", "n", "c"); res.Outcome != "ok" && res.Outcome != "error" {
+		t.Errorf("got %.500q, %s", res.Transcript(), res.Outcome)
 	}
 	wantCleanTurn(t, s)
 }
 
 func TestWindows_AWorkerThatIsBusyIsReset(t *testing.T) {
 	s := openSession(t, r.Options{})
-	s.Begin(t, "cat('up\\n'); system('ping -n 100 127.0.0.1', show.output.on.console = FALSE)")
-	s.Until(t, "up", drive.Prints("up"))
-	s.Restart(t)
-	s.Run(t, "1").Wants(t, "[1] 1\n")
+	s.StartTurn(t, "cat('up\\n'); system('ping -n 100 127.0.0.1', show.output.on.console = FALSE)")
+	s.WaitEvent(t, "up", drive.IsText("up"))
+	s.RestartWorker(t)
+	s.RunCode(t, "1").WantTranscript(t, "[1] 1\n")
 }

@@ -12,20 +12,20 @@ import (
 	"github.com/turnstone-repl/turnstone/ipc"
 )
 
-// A Result is what one turn has brought, in order.
-type Result struct {
+// A TurnResult is what one turn has brought, in order.
+type TurnResult struct {
 	Events []any
 	Idle   *ipc.Idle
 	End    *ipc.SessionEnd
 }
 
-// Out is all text of the turn.
-func (r Result) Out() string { return r.text(ipc.Stdout, ipc.Stderr) }
+// OutputText is all text of the turn.
+func (r TurnResult) OutputText() string { return r.streamText(ipc.Stdout, ipc.Stderr) }
 
 // ErrText is what came as standard error.
-func (r Result) ErrText() string { return r.text(ipc.Stderr) }
+func (r TurnResult) ErrText() string { return r.streamText(ipc.Stderr) }
 
-func (r Result) text(of ...ipc.Stream) string {
+func (r TurnResult) streamText(of ...ipc.Stream) string {
 	var b strings.Builder
 	for _, e := range r.Events {
 		if t, ok := e.(Text); ok && (t.Stream == of[0] || t.Stream == of[len(of)-1]) {
@@ -35,9 +35,9 @@ func (r Result) text(of ...ipc.Stream) string {
 	return b.String()
 }
 
-// Script is the turn in words: text as it is, <err> around standard error, and
+// Transcript is the turn in words: text as it is, <err> around standard error, and
 // [image], [wait …], [line …] where those were.
-func (r Result) Script() string {
+func (r TurnResult) Transcript() string {
 	var b strings.Builder
 	stream := ipc.Stdout
 	turnTo := func(s ipc.Stream) {
@@ -57,7 +57,7 @@ func (r Result) Script() string {
 		case ipc.Image:
 			fmt.Fprintf(&b, "[image %s]", e.MIME)
 		case ipc.Display:
-			b.WriteString(displayed(e))
+			b.WriteString(describeDisplay(e))
 		case ipc.Clear:
 			b.WriteString("[clear]")
 		case ipc.StdinWait:
@@ -76,16 +76,16 @@ func (r Result) Script() string {
 	return b.String()
 }
 
-// Wants fails the test unless the turn ended well and printed want.
-func (r Result) Wants(t *testing.T, want string) {
+// WantOutput fails the test unless the turn ended well and printed want.
+func (r TurnResult) WantOutput(t *testing.T, want string) {
 	t.Helper()
-	if got := r.Out(); got != want || r.Idle == nil || r.Idle.Outcome != ipc.OutcomeOK {
-		t.Fatalf("got %q, idle %+v; want %q and ok", r.Script(), r.Idle, want)
+	if got := r.OutputText(); got != want || r.Idle == nil || r.Idle.Outcome != ipc.OutcomeOK {
+		t.Fatalf("got %q, idle %+v; want %q and ok", r.Transcript(), r.Idle, want)
 	}
 }
 
-// displayed is a display in words: an image, or its kind, its id and its types.
-func displayed(d ipc.Display) string {
+// describeDisplay is a display in words: an image, or its kind, its id and its types.
+func describeDisplay(d ipc.Display) string {
 	types := slices.Sorted(maps.Keys(d.Data))
 	if len(types) == 1 && strings.HasPrefix(types[0], "image/") {
 		return "[image " + types[0] + "]"

@@ -28,7 +28,7 @@ import (
 const Nonce = "0123456789abcdef"
 
 // Patience is how long a worker may take for anything before a test fails.
-const Patience = 60 * time.Second
+const Timeout = 60 * time.Second
 
 // Text is what the terminal carried, or an output frame.
 type Text struct {
@@ -37,8 +37,8 @@ type Text struct {
 	Kind   ipc.TextKind
 }
 
-// Ended says that the worker's channel and its terminal are at their end.
-type Ended struct{}
+// WorkerEnded says that the worker's channel and its terminal are at their end.
+type WorkerEnded struct{}
 
 // A Worker is a real worker on a terminal. Its methods are for the test's
 // goroutine, and fail the test when the worker breaks the protocol or its silence
@@ -49,37 +49,37 @@ type Worker struct {
 	Channel  *os.File // where the worker reads
 	Turn     uint64   // the last one that Begin began
 
-	// OnWait takes a wait over when it returns true.
-	OnWait func(ipc.StdinWait) bool
+	// OnInputRequest takes a wait over when it returns true.
+	OnInputRequest func(ipc.StdinWait) bool
 
 	t    testing.TB
 	raw  chan any // []byte of the terminal, ipc.Message, error, Ended
 	stop chan struct{}
 
-	ends   int    // of the channel and the terminal that have come
-	tail   []byte // terminal bytes not merged yet
-	stream ipc.Stream
-	kind   ipc.TextKind
-	held   map[uint64]ipc.Message // placed frames whose marker has not come
-	merged []any                  // Text, ipc.Message and Ended, in order
+	endCount     int    // of the channel and the terminal that have come
+	tail         []byte // terminal bytes not merged yet
+	stream       ipc.Stream
+	kind         ipc.TextKind
+	placedFrames map[uint64]ipc.Message // placed frames whose marker has not come
+	merged       []any                  // Text, ipc.Message and Ended, in order
 }
 
-// A Setup says how to start a worker beyond its Spec.
-type Setup struct {
+// A WorkerOptions says how to start a worker beyond its Spec.
+type WorkerOptions struct {
 	Base    []string // the environment before the Spec's changes; nil means os.Environ
 	Env     []string // applied behind the Spec's, in the same way
 	Dir     string   // "" means the Spec's
 	NoTurn0 bool     // return before idle(0)
 }
 
-// Start starts a worker and waits for its first idle.
-func Start(t testing.TB, spec workers.Spec, s Setup) *Worker {
+// StartWorker starts a worker and waits for its first idle.
+func StartWorker(t testing.TB, spec workers.Spec, s WorkerOptions) *Worker {
 	t.Helper()
-	cmd, master, toWorker, fromWorker := Spawn(t, spec, s)
+	cmd, master, toWorker, fromWorker := SpawnProcess(t, spec, s)
 	w := &Worker{
 		t: t, Cmd: cmd, Terminal: master, Channel: toWorker,
 		raw: make(chan any, 64), stop: make(chan struct{}),
-		stream: ipc.Stdout, held: map[uint64]ipc.Message{},
+		stream: ipc.Stdout, placedFrames: map[uint64]ipc.Message{},
 	}
 	go w.readTerminal()
 	go w.readChannel(fromWorker)
@@ -92,15 +92,15 @@ func Start(t testing.TB, spec workers.Spec, s Setup) *Worker {
 		fromWorker.Close()
 	})
 	if !s.NoTurn0 {
-		w.Ready()
-		w.Finish()
+		w.TakeReady()
+		w.FinishTurn()
 	}
 	return w
 }
 
-// Spawn starts a worker on a terminal of its own and returns our ends, which the
+// SpawnProcess starts a worker on a terminal of its own and returns our ends, which the
 // caller closes.
-func Spawn(t testing.TB, spec workers.Spec, s Setup) (cmd *exec.Cmd, master, toWorker, fromWorker *os.File) {
+func SpawnProcess(t testing.TB, spec workers.Spec, s WorkerOptions) (cmd *exec.Cmd, master, toWorker, fromWorker *os.File) {
 	t.Helper()
 	if err := spec.Validate(); err != nil {
 		t.Fatal(err)
@@ -149,7 +149,7 @@ func Spawn(t testing.TB, spec workers.Spec, s Setup) (cmd *exec.Cmd, master, toW
 		base = os.Environ()
 	}
 	changes := slices.Concat([]string{"TERM=dumb", "PAGER=cat"}, spec.Env, spec.PlainEnv, s.Env, []string{"REPL_IPC=3,4," + Nonce})
-	cmd.Env = environment(base, changes, files)
+	cmd.Env = applyChanges(base, changes, files)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
 	cmd.ExtraFiles = []*os.File{workerIn, workerOut}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0}
@@ -159,8 +159,8 @@ func Spawn(t testing.TB, spec workers.Spec, s Setup) (cmd *exec.Cmd, master, toW
 	return cmd, master, toWorker, fromWorker
 }
 
-// environment applies changes as workers.Spec.Env says.
-func environment(base, changes []string, files string) []string {
+// applyChanges applies changes as workers.Spec.Env says.
+func applyChanges(base, changes []string, files string) []string {
 	env := slices.Clone(base)
 	for _, change := range changes {
 		name, _, set := strings.Cut(change, "=")
@@ -187,13 +187,13 @@ func prepareTerminal(t testing.TB, slave *os.File) {
 	}
 }
 
-// Ready takes worker_ready, the first frame. Text of the start-up may overtake it:
+// TakeReady takes worker_ready, the first frame. Text of the start-up may overtake it:
 // the two are on different ways.
-func (w *Worker) Ready() ipc.WorkerReady {
+func (w *Worker) TakeReady() ipc.WorkerReady {
 	w.t.Helper()
 	var before []any
 	for {
-		switch e := w.Next().(type) {
+		switch e := w.NextEvent().(type) {
 		case ipc.WorkerReady:
 			w.merged = append(before, w.merged...)
 			return e
@@ -205,7 +205,7 @@ func (w *Worker) Ready() ipc.WorkerReady {
 	}
 }
 
-func (w *Worker) hand(v any) bool {
+func (w *Worker) deliver(v any) bool {
 	select {
 	case w.raw <- v:
 		return true
@@ -218,11 +218,11 @@ func (w *Worker) readTerminal() {
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := w.Terminal.Read(buf)
-		if n > 0 && !w.hand(append([]byte(nil), buf[:n]...)) {
+		if n > 0 && !w.deliver(append([]byte(nil), buf[:n]...)) {
 			return
 		}
 		if err != nil {
-			w.hand(Ended{})
+			w.deliver(WorkerEnded{})
 			return
 		}
 	}
@@ -232,37 +232,37 @@ func (w *Worker) readChannel(r io.Reader) {
 	for {
 		var head [4]byte
 		if _, err := io.ReadFull(r, head[:]); err != nil {
-			w.hand(Ended{})
+			w.deliver(WorkerEnded{})
 			return
 		}
 		payload := make([]byte, binary.BigEndian.Uint32(head[:]))
 		if _, err := io.ReadFull(r, payload); err != nil {
-			w.hand(fmt.Errorf("a truncated frame: %w", err))
+			w.deliver(fmt.Errorf("a truncated frame: %w", err))
 			return
 		}
 		m, err := ipc.Decode(payload, ipc.FromWorker)
 		if err != nil {
-			w.hand(fmt.Errorf("%w: %q", err, payload))
+			w.deliver(fmt.Errorf("%w: %q", err, payload))
 			return
 		}
-		if !w.hand(m) {
+		if !w.deliver(m) {
 			return
 		}
 	}
 }
 
-// Next is the next event in the true order: Text, a message, or Ended.
-func (w *Worker) Next() any {
+// NextEvent is the next event in the true order: Text, a message, or Ended.
+func (w *Worker) NextEvent() any {
 	w.t.Helper()
-	e, ok := w.NextWithin(Patience)
+	e, ok := w.NextEventWithin(Timeout)
 	if !ok {
-		w.t.Fatalf("nothing came within %v; unmerged %q, held %v", Patience, w.tail, w.held)
+		w.t.Fatalf("nothing came within %v; unmerged %q, held %v", Timeout, w.tail, w.placedFrames)
 	}
 	return e
 }
 
-// NextWithin is Next, unless nothing comes for d.
-func (w *Worker) NextWithin(d time.Duration) (any, bool) {
+// NextEventWithin is Next, unless nothing comes for d.
+func (w *Worker) NextEventWithin(d time.Duration) (any, bool) {
 	w.t.Helper()
 	var deadline <-chan time.Time
 	for len(w.merged) == 0 {
@@ -273,7 +273,7 @@ func (w *Worker) NextWithin(d time.Duration) (any, bool) {
 		}
 		select {
 		case v := <-w.raw:
-			w.take(v)
+			w.addRaw(v)
 		case <-deadline:
 			return nil, false
 		}
@@ -283,7 +283,7 @@ func (w *Worker) NextWithin(d time.Duration) (any, bool) {
 	return e, true
 }
 
-func (w *Worker) take(v any) {
+func (w *Worker) addRaw(v any) {
 	w.t.Helper()
 	switch v := v.(type) {
 	case error:
@@ -292,20 +292,20 @@ func (w *Worker) take(v any) {
 		w.tail = append(w.tail, v...)
 	case ipc.Message:
 		if m := ipc.MarkOf(v); m != 0 {
-			w.held[m] = v
+			w.placedFrames[m] = v
 		} else {
 			w.merged = append(w.merged, v)
 		}
-	case Ended:
-		if w.ends++; w.ends == 2 {
+	case WorkerEnded:
+		if w.endCount++; w.endCount == 2 {
 			defer func() { w.merged = append(w.merged, v) }()
 		}
 	}
-	w.merge()
+	w.mergeStreams()
 }
 
-// merge moves terminal bytes to merged, up to a marker whose frame has not come.
-func (w *Worker) merge() {
+// mergeStreams moves terminal bytes to merged, up to a marker whose frame has not come.
+func (w *Worker) mergeStreams() {
 	prefix := []byte("\x1b_" + Nonce + ";")
 	for len(w.tail) > 0 {
 		i := bytes.Index(w.tail, prefix)
@@ -317,7 +317,7 @@ func (w *Worker) merge() {
 					break
 				}
 			}
-			w.add(w.tail[:len(w.tail)-keep])
+			w.addText(w.tail[:len(w.tail)-keep])
 			w.tail = w.tail[len(w.tail)-keep:]
 			return
 		}
@@ -325,7 +325,7 @@ func (w *Worker) merge() {
 		if end < 0 {
 			return
 		}
-		w.add(w.tail[:i])
+		w.addText(w.tail[:i])
 		body := string(w.tail[i+len(prefix) : i+end])
 		w.tail = w.tail[i:]
 		switch {
@@ -342,11 +342,11 @@ func (w *Worker) merge() {
 			if err != nil {
 				w.t.Fatalf("marker %q", body)
 			}
-			m, ok := w.held[n]
+			m, ok := w.placedFrames[n]
 			if !ok {
 				return
 			}
-			delete(w.held, n)
+			delete(w.placedFrames, n)
 			if o, ok := m.(ipc.Output); ok {
 				w.merged = append(w.merged, Text{o.Stream, string(o.Data), o.Kind})
 			} else {
@@ -357,61 +357,61 @@ func (w *Worker) merge() {
 	}
 }
 
-func (w *Worker) add(data []byte) {
+func (w *Worker) addText(data []byte) {
 	if len(data) > 0 {
 		w.merged = append(w.merged, Text{w.stream, string(data), w.kind})
 	}
 }
 
-// Tell sends a message.
-func (w *Worker) Tell(m ipc.Message) {
+// SendMessage sends a message.
+func (w *Worker) SendMessage(m ipc.Message) {
 	w.t.Helper()
 	frame, err := ipc.AppendFrame(nil, m)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	if _, err := w.Channel.Write(frame); err != nil {
-		var r Result // what the worker said last
-		for e, ok := w.NextWithin(Patience); ok; e, ok = w.NextWithin(Patience) {
+		var r TurnResult // what the worker said last
+		for e, ok := w.NextEventWithin(Timeout); ok; e, ok = w.NextEventWithin(Timeout) {
 			r.Events = append(r.Events, e)
-			if _, over := e.(Ended); over {
-				w.t.Fatalf("%v: the worker's end is %x, after %.2000s", err, w.Status(), r.Script())
+			if _, over := e.(WorkerEnded); over {
+				w.t.Fatalf("%v: the worker's end is %x, after %.2000s", err, w.ExitStatus(), r.Transcript())
 			}
 		}
-		w.t.Fatalf("%v: the worker does not end, after %.2000s", err, r.Script())
+		w.t.Fatalf("%v: the worker does not end, after %.2000s", err, r.Transcript())
 	}
 }
 
-// Begin starts a turn.
-func (w *Worker) Begin(code string) {
+// StartTurn starts a turn.
+func (w *Worker) StartTurn(code string) {
 	w.t.Helper()
 	w.Turn++
-	w.Tell(ipc.TurnStart{Turn: w.Turn, Input: []byte(code)})
+	w.SendMessage(ipc.TurnStart{Turn: w.Turn, Input: []byte(code)})
 }
 
-// Run runs one turn, answering its waits with answers: a line each, "" for end of file.
-func (w *Worker) Run(code string, answers ...string) Result {
+// RunCode runs one turn, answering its waits with answers: a line each, "" for end of file.
+func (w *Worker) RunCode(code string, answers ...string) TurnResult {
 	w.t.Helper()
-	w.Begin(code)
-	return w.Finish(answers...)
+	w.StartTurn(code)
+	return w.FinishTurn(answers...)
 }
 
-// Finish collects events up to the turn's idle, or the worker's end.
-func (w *Worker) Finish(answers ...string) Result {
+// FinishTurn collects events up to the turn's idle, or the worker's end.
+func (w *Worker) FinishTurn(answers ...string) TurnResult {
 	w.t.Helper()
-	var r Result
+	var r TurnResult
 	for {
-		e := w.Next()
+		e := w.NextEvent()
 		r.Events = append(r.Events, e)
 		switch e := e.(type) {
 		case ipc.StdinWait:
-			if w.OnWait != nil && w.OnWait(e) {
+			if w.OnInputRequest != nil && w.OnInputRequest(e) {
 				continue
 			}
 			if len(answers) == 0 {
-				w.t.Fatalf("an unexpected wait %+v after %s", e, r.Script())
+				w.t.Fatalf("an unexpected wait %+v after %s", e, r.Transcript())
 			}
-			w.Answer(e, answers[0])
+			w.AnswerRequest(e, answers[0])
 			answers = answers[1:]
 		case ipc.Idle:
 			if e.Turn != w.Turn {
@@ -421,30 +421,30 @@ func (w *Worker) Finish(answers ...string) Result {
 			return r
 		case ipc.SessionEnd:
 			r.End = &e
-		case Ended:
+		case WorkerEnded:
 			return r
 		}
 	}
 }
 
-// Insist interrupts as the supervisor does: again after 30, 60, 120 ms until the worker
+// InterruptUntilAcked interrupts as the supervisor does: again after 30, 60, 120 ms until the worker
 // acknowledges, since a runtime may miss a signal on its way into a system call. It
 // returns what came until done says that an event is the effect, or the turn is over.
 // After each frame comes signal, which knows whether it is a retry; nil sends none.
-func (w *Worker) Insist(seq uint64, level uint8, signal func(retry bool), done func(any) bool) Result {
+func (w *Worker) InterruptUntilAcked(seq uint64, level uint8, signal func(retry bool), done func(any) bool) TurnResult {
 	w.t.Helper()
 	ask := func(retry bool) {
-		w.Tell(ipc.Interrupt{Turn: w.Turn, Seq: seq, Level: level})
+		w.SendMessage(ipc.Interrupt{Turn: w.Turn, Seq: seq, Level: level})
 		if signal != nil {
 			signal(retry)
 		}
 	}
 	ask(false)
-	var r Result
+	var r TurnResult
 	acked := false
 	begun := time.Now()
-	for wait := 30 * time.Millisecond; time.Since(begun) < Patience; wait = min(2*wait, time.Second) {
-		for e, ok := w.NextWithin(wait); ok; e, ok = w.NextWithin(wait) {
+	for wait := 30 * time.Millisecond; time.Since(begun) < Timeout; wait = min(2*wait, time.Second) {
+		for e, ok := w.NextEventWithin(wait); ok; e, ok = w.NextEventWithin(wait) {
 			r.Events = append(r.Events, e)
 			if done != nil && done(e) {
 				return r
@@ -455,7 +455,7 @@ func (w *Worker) Insist(seq uint64, level uint8, signal func(retry bool), done f
 				return r
 			case ipc.SessionEnd:
 				r.End = &e
-			case Ended:
+			case WorkerEnded:
 				return r
 			case ipc.InterruptAck:
 				acked = acked || e.Turn == w.Turn && e.Seq == seq
@@ -465,63 +465,63 @@ func (w *Worker) Insist(seq uint64, level uint8, signal func(retry bool), done f
 			ask(true)
 		}
 	}
-	w.t.Fatalf("turn %d is not interrupted after %v (acknowledged: %v): %.1000q", w.Turn, time.Since(begun), acked, r.Script())
+	w.t.Fatalf("turn %d is not interrupted after %v (acknowledged: %v): %.1000q", w.Turn, time.Since(begun), acked, r.Transcript())
 	return r
 }
 
-// UntilWait returns the turn's next wait.
-func (w *Worker) UntilWait() ipc.StdinWait {
+// WaitInputRequest returns the turn's next wait.
+func (w *Worker) WaitInputRequest() ipc.StdinWait {
 	w.t.Helper()
 	for {
-		switch e := w.Next().(type) {
+		switch e := w.NextEvent().(type) {
 		case ipc.StdinWait:
 			return e
-		case ipc.Idle, Ended:
+		case ipc.Idle, WorkerEnded:
 			w.t.Fatalf("%+v came before a wait", e)
 		}
 	}
 }
 
-// Answer answers a wait with a line, or with "" for end of file.
-func (w *Worker) Answer(wait ipc.StdinWait, answer string) {
+// AnswerRequest answers a wait with a line, or with "" for end of file.
+func (w *Worker) AnswerRequest(wait ipc.StdinWait, answer string) {
 	w.t.Helper()
 	in := ipc.TurnInput{Turn: wait.Turn, Wait: wait.Wait, Input: []byte(answer), EOF: answer == ""}
 	if answer != "" && !strings.HasSuffix(answer, "\n") {
 		in.Input = append(in.Input, '\n')
 	}
-	w.Tell(in)
+	w.SendMessage(in)
 }
 
-// Await returns once the turn has printed s.
-func (w *Worker) Await(s string) {
+// WaitOutput returns once the turn has printed s.
+func (w *Worker) WaitOutput(s string) {
 	w.t.Helper()
 	var seen string
 	for !strings.Contains(seen, s) {
-		switch e := w.Next().(type) {
+		switch e := w.NextEvent().(type) {
 		case Text:
 			seen += e.Data
-		case ipc.Idle, Ended:
+		case ipc.Idle, WorkerEnded:
 			w.t.Fatalf("%+v came before %q: %.2000q", e, s, seen)
 		}
 	}
 }
 
-// Rounds returns how often a race is run: few times, or TURNSTONE_TEST_ROUNDS.
-func Rounds(few int) int {
+// RaceRounds returns how often a race is run: few times, or TURNSTONE_TEST_ROUNDS.
+func RaceRounds(few int) int {
 	if n, err := strconv.Atoi(os.Getenv("TURNSTONE_TEST_ROUNDS")); err == nil {
 		return n
 	}
 	return few
 }
 
-// Spin passes a time too short for a timer.
-func Spin(d time.Duration) {
+// BusyWait passes a time too short for a timer.
+func BusyWait(d time.Duration) {
 	for begin := time.Now(); time.Since(begin) < d; {
 	}
 }
 
-// Status waits for the worker's process.
-func (w *Worker) Status() syscall.WaitStatus {
+// ExitStatus waits for the worker's process.
+func (w *Worker) ExitStatus() syscall.WaitStatus {
 	w.t.Helper()
 	w.Cmd.Wait()
 	return w.Cmd.ProcessState.Sys().(syscall.WaitStatus)

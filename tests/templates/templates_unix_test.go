@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) {
 	supervisor.MonitorMain()
-	waits.SideBySide()
+	waits.AllowParallel()
 	os.Exit(m.Run())
 }
 

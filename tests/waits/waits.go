@@ -11,12 +11,12 @@ import (
 )
 
 // each is how many parallel tests there are for each processor.
-const each = 2
+const testsPerCPU = 2
 
-// SideBySide lets more tests run at the same time than there are processors, unless the
+// AllowParallel lets more tests run at the same time than there are processors, unless the
 // flag -parallel says how many. Signals end what the tests start also where go test ignores
 // them, because nohup started it or it is in the background. TestMain calls it.
-func SideBySide() {
+func AllowParallel() {
 	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP} {
 		if signal.Ignored(s) {
 			signal.Notify(make(chan os.Signal, 1), s) // exec ignores what was ignored, not what was caught
@@ -24,6 +24,6 @@ func SideBySide() {
 	}
 	flag.Parse()
 	if f := flag.Lookup("test.parallel"); f != nil && f.Value.String() == f.DefValue {
-		_ = flag.Set(f.Name, strconv.Itoa(each*runtime.GOMAXPROCS(0)))
+		_ = flag.Set(f.Name, strconv.Itoa(testsPerCPU*runtime.GOMAXPROCS(0)))
 	}
 }

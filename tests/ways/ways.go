@@ -16,49 +16,49 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// A Way leads to a daemon as the command of a place does, and breaks when it is told to.
-type Way struct {
+// A Dialer leads to a daemon as the command of a place does, and breaks when it is told to.
+type Dialer struct {
 	socket string
 
-	mu     sync.Mutex
-	up     int // bytes to the daemon until the next cut; negative: none
-	down   int // bytes from the daemon, likewise
-	open   []*leg
-	broken bool   // nothing can be dialled
-	count  int    // of cuts
-	sent   []byte // all that was said to the daemon
-	came   []byte // all that reached the client
+	mu          sync.Mutex
+	bytesUp     int // bytes to the daemon until the next cut; negative: none
+	bytesDown   int // bytes from the daemon, likewise
+	connections []*proxiedConn
+	broken      bool   // nothing can be dialled
+	cuts        int    // of cuts
+	sent        []byte // all that was said to the daemon
+	received    []byte // all that reached the client
 }
 
-// A leg is one connection over a way.
-type leg struct {
-	near, far net.Conn
-	dark      chan struct{} // guarded by Way.mu; nil, or closed when it carries again
+// A proxiedConn is one connection over a way.
+type proxiedConn struct {
+	clientConn, daemonConn net.Conn
+	paused                 chan struct{} // guarded by Way.mu; nil, or closed when it carries again
 }
 
-func (l *leg) cut() {
-	_ = l.near.Close()
-	_ = l.far.Close()
+func (l *proxiedConn) closeBoth() {
+	_ = l.clientConn.Close()
+	_ = l.daemonConn.Close()
 }
 
-// New returns a way to the daemon at a socket.
-func New(socket string) *Way { return &Way{socket: socket, up: -1, down: -1} }
+// NewDialer returns a way to the daemon at a socket.
+func NewDialer(socket string) *Dialer { return &Dialer{socket: socket, bytesUp: -1, bytesDown: -1} }
 
-// Leads has the way lead to another socket from now on.
-func (w *Way) Leads(socket string) {
+// SetSocket has the way lead to another socket from now on.
+func (w *Dialer) SetSocket(socket string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.socket = socket
 }
 
 // String implements client.Dialer.
-func (w *Way) String() string { return "gpu (a way that breaks)" }
+func (w *Dialer) String() string { return "gpu (a way that breaks)" }
 
 // Place names the far side.
-func (w *Way) Place() string { return "gpu" }
+func (w *Dialer) Place() string { return "gpu" }
 
 // Dial implements client.Dialer.
-func (w *Way) Dial(ctx context.Context) (net.Conn, error) {
+func (w *Dialer) Dial(ctx context.Context) (net.Conn, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	failed := func(err error) error {
@@ -72,28 +72,28 @@ func (w *Way) Dial(ctx context.Context) (net.Conn, error) {
 		return nil, failed(err)
 	}
 	near, ours := net.Pipe()
-	l := &leg{near: ours, far: far}
-	w.open = append(w.open, l)
-	go w.carry(l, far, ours, &w.up)
-	go w.carry(l, ours, far, &w.down)
+	l := &proxiedConn{clientConn: ours, daemonConn: far}
+	w.connections = append(w.connections, l)
+	go w.copyBytes(l, far, ours, &w.bytesUp)
+	go w.copyBytes(l, ours, far, &w.bytesDown)
 	return near, nil
 }
 
-// carry copies one direction, and cuts both when as many bytes as are left have passed.
-func (w *Way) carry(l *leg, to io.Writer, from io.Reader, left *int) {
-	defer l.cut()
+// copyBytes copies one direction, and cuts both when as many bytes as are left have passed.
+func (w *Dialer) copyBytes(l *proxiedConn, to io.Writer, from io.Reader, left *int) {
+	defer l.closeBoth()
 	b := make([]byte, 4<<10)
 	for {
 		n, err := from.Read(b)
 		w.mu.Lock()
-		dark := l.dark
-		if left == &w.up {
+		dark := l.paused
+		if left == &w.bytesUp {
 			w.sent = append(w.sent, b[:n]...)
 		}
 		cut := *left >= 0 && n > *left
 		if cut {
 			n, *left = *left, -1
-			w.count++
+			w.cuts++
 		} else if *left >= 0 {
 			*left -= n
 		}
@@ -102,9 +102,9 @@ func (w *Way) carry(l *leg, to io.Writer, from io.Reader, left *int) {
 			<-dark
 		}
 		_, writeErr := to.Write(b[:n])
-		if writeErr == nil && left == &w.down {
+		if writeErr == nil && left == &w.bytesDown {
 			w.mu.Lock()
-			w.came = append(w.came, b[:n]...)
+			w.received = append(w.received, b[:n]...)
 			w.mu.Unlock()
 		}
 		if err != nil || writeErr != nil || cut {
@@ -114,63 +114,63 @@ func (w *Way) carry(l *leg, to io.Writer, from io.Reader, left *int) {
 }
 
 // CutAfter cuts the way once, after so many bytes in a direction.
-func (w *Way) CutAfter(up, down int) {
+func (w *Dialer) CutAfter(up, down int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.up, w.down = up, down
+	w.bytesUp, w.bytesDown = up, down
 }
 
-// Sent returns the lines that were sent to the daemon.
-func (w *Way) Sent() []string {
+// SentLines returns the lines that were sent to the daemon.
+func (w *Dialer) SentLines() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return strings.Split(strings.TrimSuffix(string(w.sent), "\n"), "\n")
 }
 
-// Came reports whether the client was told something with this text.
-func (w *Way) Came(text string) bool {
+// HasReceived reports whether the client was told something with this text.
+func (w *Dialer) HasReceived(text string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return strings.Contains(string(w.came), text)
+	return strings.Contains(string(w.received), text)
 }
 
-// GoDark has the connections that are there carry nothing more, and leaves them open. New ones
+// PauseTraffic has the connections that are there carry nothing more, and leaves them open. New ones
 // are not concerned.
-func (w *Way) GoDark() (light func()) {
+func (w *Dialer) PauseTraffic() (light func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	dark := make(chan struct{})
-	for _, l := range w.open {
-		l.dark = dark
+	for _, l := range w.connections {
+		l.paused = dark
 	}
 	return sync.OnceFunc(func() { close(dark) })
 }
 
-// BreakDown cuts all connections, and has none made, until it is called with false.
-func (w *Way) BreakDown(broken bool) {
+// SetBroken cuts all connections, and has none made, until it is called with false.
+func (w *Dialer) SetBroken(broken bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.broken = broken
 	if broken {
-		for _, l := range w.open {
-			l.cut()
+		for _, l := range w.connections {
+			l.closeBoth()
 		}
-		w.open = nil
+		w.connections = nil
 	}
 }
 
-// Cuts returns how often the way was cut.
-func (w *Way) Cuts() int {
+// CutCount returns how often the way was cut.
+func (w *Dialer) CutCount() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.count
+	return w.cuts
 }
 
 // CutAgain cuts the way after so many bytes from the daemon, if no cut is to come already.
-func (w *Way) CutAgain(down int) {
+func (w *Dialer) CutAgain(down int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.down < 0 {
-		w.down = down
+	if w.bytesDown < 0 {
+		w.bytesDown = down
 	}
 }

@@ -16,10 +16,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if fakeworker.Requested() {
+	if fakeworker.IsRequested() {
 		fakeworker.Main()
 	}
-	waits.SideBySide()
+	waits.AllowParallel()
 	os.Exit(m.Run())
 }
 
@@ -84,7 +84,7 @@ func TestRun_WorkerThatConformsThenNothingIsBroken(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for _, r := range runChecks(t, fakeworker.Spec(testBinary(t), &o), fakeDialect(), time.Minute) {
+			for _, r := range runChecks(t, fakeworker.NewSpec(testBinary(t), &o), fakeDialect(), time.Minute) {
 				if r.Err != nil || r.Skipped != "" && !strings.Contains(r.Skipped, "offers no fence") {
 					t.Errorf("%s: %v %s", r.Name, r.Err, r.Skipped)
 				}
@@ -96,7 +96,7 @@ func TestRun_WorkerThatConformsThenNothingIsBroken(t *testing.T) {
 // A start may take long, and most checks need none of their own.
 func TestRun_WorkerIsIdleThenTheNextCheckUsesIt(t *testing.T) {
 	t.Parallel()
-	spec := fakeworker.Spec(testBinary(t), nil)
+	spec := fakeworker.NewSpec(testBinary(t), nil)
 	starts := 0
 	spec.Preparations = []workers.Preparation{{Key: "start", Run: func(context.Context, func(workers.Progress)) (workers.PreparationResult, error) {
 		starts++
@@ -121,7 +121,7 @@ func TestRun_PromiseIsBrokenOnlyAfterOthersThenTheResultSaysSo(t *testing.T) {
 		}
 		return "print " + text
 	}
-	results := runChecks(t, fakeworker.Spec(testBinary(t), nil), d, time.Minute)
+	results := runChecks(t, fakeworker.NewSpec(testBinary(t), nil), d, time.Minute)
 	const promise = "output of a turn comes before its idle"
 	if got := brokenPromises(results); !slices.Equal(got, []string{promise}) {
 		t.Fatalf("broken are %q, want only %q", got, promise)
@@ -135,7 +135,7 @@ func TestRun_PromiseIsBrokenOnlyAfterOthersThenTheResultSaysSo(t *testing.T) {
 
 func TestRun_WorkerThatOffersLessThenThoseChecksAreSkipped(t *testing.T) {
 	t.Parallel()
-	results := runChecks(t, fakeworker.Spec(testBinary(t), &fakeworker.Options{NoFence: true, NoQuery: true, NoCalls: true}), fakeDialect(), time.Minute)
+	results := runChecks(t, fakeworker.NewSpec(testBinary(t), &fakeworker.Options{NoMarkers: true, NoQuery: true, NoCalls: true}), fakeDialect(), time.Minute)
 	var skipped int
 	for _, r := range results {
 		if r.Err != nil {
@@ -152,7 +152,7 @@ func TestRun_WorkerThatOffersLessThenThoseChecksAreSkipped(t *testing.T) {
 
 func TestRun_NoDialectThenWhatNeedsOneIsSkippedAndTheRestHolds(t *testing.T) {
 	t.Parallel()
-	for _, r := range runChecks(t, fakeworker.Spec(testBinary(t), nil), conformance.Dialect{}, time.Minute) {
+	for _, r := range runChecks(t, fakeworker.NewSpec(testBinary(t), nil), conformance.Dialect{}, time.Minute) {
 		if r.Err != nil {
 			t.Errorf("%s: %v", r.Name, r.Err)
 		}
@@ -248,7 +248,7 @@ func TestRun_WorkerThatBreaksAPromiseThenTheResultNamesIt(t *testing.T) {
 			if f.change != nil {
 				f.change(&d)
 			}
-			results := runChecks(t, fakeworker.Spec(testBinary(t), &f.options), d, 2*time.Second)
+			results := runChecks(t, fakeworker.NewSpec(testBinary(t), &f.options), d, 2*time.Second)
 			if i := slices.IndexFunc(results, func(r conformance.Result) bool { return r.Name == f.want }); i >= 0 && results[i].Skipped != "" {
 				t.Skipf("not on this system: %s", results[i].Skipped)
 			}

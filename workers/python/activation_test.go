@@ -23,11 +23,11 @@ func TestEnvironment(t *testing.T) {
 		s := workerSetup{python: root}
 		s.Dir = dir
 		w := startWorker(t, s)
-		w.Run("import os, shutil; _ = os.system('command -v python'); os.environ['VIRTUAL_ENV']").Wants(t, root+"/bin/python\n'"+root+"'\n")
-		w.Run("os.environ['PATH'].count('.venv')").Wants(t, "1\n")
+		w.RunCode("import os, shutil; _ = os.system('command -v python'); os.environ['VIRTUAL_ENV']").WantOutput(t, root+"/bin/python\n'"+root+"'\n")
+		w.RunCode("os.environ['PATH'].count('.venv')").WantOutput(t, "1\n")
 	})
 	t.Run("other interpreters change nothing", func(t *testing.T) {
 		t.Parallel()
-		startWorker(t, workerSetup{python: "/usr/bin/python3"}).Run("import os; 'VIRTUAL_ENV' in os.environ").Wants(t, "False\n")
+		startWorker(t, workerSetup{python: "/usr/bin/python3"}).RunCode("import os; 'VIRTUAL_ENV' in os.environ").WantOutput(t, "False\n")
 	})
 }

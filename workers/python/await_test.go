@@ -14,8 +14,8 @@ func wantOutputs(t *testing.T, s workerSetup, inputs ...[2]string) {
 	t.Helper()
 	w := startWorker(t, s)
 	for _, in := range inputs {
-		if r := w.Run(in[0]); r.Out() != in[1] || r.Idle == nil {
-			t.Fatalf("%q: got %q %+v; want %q", in[0], r.Script(), r.Idle, in[1])
+		if r := w.RunCode(in[0]); r.OutputText() != in[1] || r.Idle == nil {
+			t.Fatalf("%q: got %q %+v; want %q", in[0], r.Transcript(), r.Idle, in[1])
 		}
 	}
 }
@@ -62,10 +62,10 @@ func TestAwaitContext(t *testing.T) {
 				}
 				w := startWorker(t, s)
 				for _, in := range inputs {
-					w.Run(in[0]).Wants(t, in[1])
+					w.RunCode(in[0]).WantOutput(t, in[1])
 				}
-				if r := w.Run("exit()"); r.End == nil || !strings.Contains(r.Out(), "kept\n") {
-					t.Errorf("got %q %+v", r.Script(), r.End)
+				if r := w.RunCode("exit()"); r.End == nil || !strings.Contains(r.OutputText(), "kept\n") {
+					t.Errorf("got %q %+v", r.Transcript(), r.End)
 				}
 			})
 		}
@@ -144,39 +144,39 @@ func TestAwaitLoop(t *testing.T) {
 			t.Parallel()
 			w := startWorker(t, s)
 			for _, code := range []string{"await asyncio.sleep(0); next(iter([]))", "x = next(iter([]))\nawait asyncio.sleep(0)"} {
-				r := w.Run("import asyncio\n" + code)
+				r := w.RunCode("import asyncio\n" + code)
 				if r.Idle.Outcome != ipc.OutcomeError || r.Idle.Error.Name != "StopIteration" || !strings.HasSuffix(r.ErrText(), "StopIteration\n") || strings.Contains(r.ErrText(), "coroutine") {
-					t.Errorf("got %q %+v", r.Script(), r.Idle)
+					t.Errorf("got %q %+v", r.Transcript(), r.Idle)
 				}
 			}
-			r := w.Run("async def inner(): next(iter([]))\nawait inner()")
+			r := w.RunCode("async def inner(): next(iter([]))\nawait inner()")
 			if r.Idle.Error == nil || r.Idle.Error.Name != "RuntimeError" {
-				t.Errorf("got %q %+v", r.Script(), r.Idle)
+				t.Errorf("got %q %+v", r.Transcript(), r.Idle)
 			}
 		})
 		t.Run("a task that raises an interrupt leaves no warning", func(t *testing.T) {
 			t.Parallel()
 			w := startWorker(t, s)
-			r := w.Run("import asyncio\nasync def bar(): raise KeyboardInterrupt\nt = asyncio.ensure_future(bar())\nawait asyncio.sleep(1)\n")
+			r := w.RunCode("import asyncio\nasync def bar(): raise KeyboardInterrupt\nt = asyncio.ensure_future(bar())\nawait asyncio.sleep(1)\n")
 			if strings.Contains(r.ErrText(), "never awaited") || r.Idle.Outcome != ipc.OutcomeInterrupted {
-				t.Errorf("got %q %+v", r.Script(), r.Idle)
+				t.Errorf("got %q %+v", r.Transcript(), r.Idle)
 			}
-			w.Run("t = asyncio.ensure_future(bar())")
-			if r := w.Run("await t"); strings.Contains(r.ErrText(), "never awaited") || strings.Contains(r.ErrText(), "Loops") {
-				t.Errorf("got %q %+v", r.Script(), r.Idle)
+			w.RunCode("t = asyncio.ensure_future(bar())")
+			if r := w.RunCode("await t"); strings.Contains(r.ErrText(), "never awaited") || strings.Contains(r.ErrText(), "Loops") {
+				t.Errorf("got %q %+v", r.Transcript(), r.Idle)
 			}
-			w.Run("await asyncio.sleep(0, 'still')").Wants(t, "'still'\n")
+			w.RunCode("await asyncio.sleep(0, 'still')").WantOutput(t, "'still'\n")
 		})
 		t.Run("an interrupt ends what begins behind an input", func(t *testing.T) {
 			t.Parallel()
 			w := startWorker(t, s)
-			w.Run("import asyncio, time\nasync def busy():\n    print('up')\n    while True: time.sleep(0.01)")
-			w.Begin("t = asyncio.create_task(busy())")
-			w.Await("up\n")
+			w.RunCode("import asyncio, time\nasync def busy():\n    print('up')\n    while True: time.sleep(0.01)")
+			w.StartTurn("t = asyncio.create_task(busy())")
+			w.WaitOutput("up\n")
 			if r := w.interruptUntil(1, 1, nil); r.Idle.Outcome != ipc.OutcomeInterrupted {
-				t.Errorf("got %q %+v", r.Script(), r.Idle)
+				t.Errorf("got %q %+v", r.Transcript(), r.Idle)
 			}
-			w.Run("await asyncio.sleep(0, 'still')").Wants(t, "'still'\n")
+			w.RunCode("await asyncio.sleep(0, 'still')").WantOutput(t, "'still'\n")
 		})
 	})
 }

@@ -14,7 +14,7 @@ func TestWorker_Conforms(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, s workerSetup) {
 		spec := python.Spec(python.Options{Path: s.python, CacheDir: cacheDir})
-		for _, r := range conformance.Run(t.Context(), spec, &conformance.Options{Dialect: conformance.PythonDialect(), Timeout: rawworker.Patience}) {
+		for _, r := range conformance.Run(t.Context(), spec, &conformance.Options{Dialect: conformance.PythonDialect(), Timeout: rawworker.Timeout}) {
 			switch {
 			case r.Err != nil:
 				t.Errorf("%s: %v", r.Name, r.Err)

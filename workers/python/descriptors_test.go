@@ -51,21 +51,21 @@ func TestDescriptors(t *testing.T) {
 		t.Run("input goes on", func(t *testing.T) {
 			t.Parallel()
 			w := startWorker(t, s)
-			w.Run("import os; os.close(0)").Wants(t, "[descriptor 0 was closed: it is the terminal again]\n")
-			if r := w.Run("input('? ')", "answer"); r.Out() != "? 'answer'\n" {
-				t.Errorf("got %q %+v", r.Script(), r.Idle)
+			w.RunCode("import os; os.close(0)").WantOutput(t, "[descriptor 0 was closed: it is the terminal again]\n")
+			if r := w.RunCode("input('? ')", "answer"); r.OutputText() != "? 'answer'\n" {
+				t.Errorf("got %q %+v", r.Transcript(), r.Idle)
 			}
-			w.Run("os.close(0); f = open('/dev/null'); f.fileno()").Wants(t, "0\n[descriptor 0 was closed, and belongs to a file of the code now: the session goes on with the terminal]\n")
-			if r := w.Run("input('? ')", "answer"); r.Out() != "? 'answer'\n" {
-				t.Errorf("got %q %+v", r.Script(), r.Idle)
+			w.RunCode("os.close(0); f = open('/dev/null'); f.fileno()").WantOutput(t, "0\n[descriptor 0 was closed, and belongs to a file of the code now: the session goes on with the terminal]\n")
+			if r := w.RunCode("input('? ')", "answer"); r.OutputText() != "? 'answer'\n" {
+				t.Errorf("got %q %+v", r.Transcript(), r.Idle)
 			}
 		})
 		t.Run("without its channel it ends with a reason", func(t *testing.T) {
 			t.Parallel()
 			w := startWorker(t, s)
-			r := w.Run("import os; os.closerange(3, 4096)")
-			if r.Idle != nil || !strings.Contains(r.Out(), "[the code has closed descriptors ") {
-				t.Errorf("got %q %+v %+v", r.Script(), r.Idle, r.End)
+			r := w.RunCode("import os; os.closerange(3, 4096)")
+			if r.Idle != nil || !strings.Contains(r.OutputText(), "[the code has closed descriptors ") {
+				t.Errorf("got %q %+v %+v", r.Transcript(), r.Idle, r.End)
 			}
 		})
 	})

@@ -46,7 +46,7 @@ func TestDisplay_ShowsWhatValuesOfferForIt(t *testing.T) {
 	}
 	eachPython(t, func(t *testing.T, s workerSetup) {
 		w := startWorker(t, s)
-		w.Run(`import base64
+		w.RunCode(`import base64
 PNG = b'\x89PNG\r\n\x1a\n'
 class Silent:
     def __init__(self, **offers): self.offers = offers
@@ -56,8 +56,8 @@ for _name in 'png', 'mimebundle', 'html', 'svg', 'markdown', 'json', 'latex':
 class Offers(Silent):
     def __repr__(self): return 'an Offers'`)
 		for _, c := range cases {
-			if r := w.Run(c.code); r.Script() != c.want || r.Idle.Outcome != ipc.OutcomeOK {
-				t.Errorf("%s: got %q %v, want %q", c.code, r.Script(), r.Idle.Error, c.want)
+			if r := w.RunCode(c.code); r.Transcript() != c.want || r.Idle.Outcome != ipc.OutcomeOK {
+				t.Errorf("%s: got %q %v, want %q", c.code, r.Transcript(), r.Idle.Error, c.want)
 			}
 		}
 	})
@@ -141,12 +141,12 @@ func TestDisplay_TeachesThePackagesThatShowThings(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := startWorker(t, s)
-			if w.Run("import "+name).Idle.Outcome != ipc.OutcomeOK {
+			if w.RunCode("import "+name).Idle.Outcome != ipc.OutcomeOK {
 				t.Skip(s.python + " has no " + name + ": scripts/setup-dev installs it")
 			}
 			for _, c := range cases {
-				if r := w.Run(c.code); r.Script() != c.want || r.Idle.Outcome != ipc.OutcomeOK {
-					t.Errorf("%s: got %q, want %q", c.code, r.Script(), c.want)
+				if r := w.RunCode(c.code); r.Transcript() != c.want || r.Idle.Outcome != ipc.OutcomeOK {
+					t.Errorf("%s: got %q, want %q", c.code, r.Transcript(), c.want)
 				}
 			}
 		})
@@ -172,19 +172,19 @@ func TestDisplay_AMethodThatMisbehavesIsANotice(t *testing.T) {
 		w := startWorker(t, s)
 		for _, c := range cases {
 			code := "class Bad:\n    def __repr__(self): return 'a Bad'\n    def _repr_html_(self): " + c.body + "\nBad()"
-			r := w.Run(code)
-			if !strings.HasPrefix(r.Out(), "a Bad\n") || !strings.HasPrefix(r.ErrText(), c.want) || r.Idle.Outcome != ipc.OutcomeOK {
-				t.Errorf("%s: got %q %v, want %q", c.body, r.Script(), r.Idle.Error, c.want)
+			r := w.RunCode(code)
+			if !strings.HasPrefix(r.OutputText(), "a Bad\n") || !strings.HasPrefix(r.ErrText(), c.want) || r.Idle.Outcome != ipc.OutcomeOK {
+				t.Errorf("%s: got %q %v, want %q", c.body, r.Transcript(), r.Idle.Error, c.want)
 			}
 		}
-		if r := w.Run("class Bad:\n    def __repr__(self): raise ValueError('its own')\nBad()"); r.Idle.Outcome != ipc.OutcomeError {
-			t.Errorf("a repr that raises is the turn's error, as everywhere in Python: got %q", r.Script())
+		if r := w.RunCode("class Bad:\n    def __repr__(self): raise ValueError('its own')\nBad()"); r.Idle.Outcome != ipc.OutcomeError {
+			t.Errorf("a repr that raises is the turn's error, as everywhere in Python: got %q", r.Transcript())
 		}
-		if r := w.Run("class M(type):\n    def __getattr__(kind, name): raise KeyError(name)\nclass A(metaclass=M):\n    def __repr__(self): return 'an A'\nA()"); r.Script() != "an A\n" {
-			t.Errorf("a metaclass that fails to look up what it does not have: got %q", r.Script())
+		if r := w.RunCode("class M(type):\n    def __getattr__(kind, name): raise KeyError(name)\nclass A(metaclass=M):\n    def __repr__(self): return 'an A'\nA()"); r.Transcript() != "an A\n" {
+			t.Errorf("a metaclass that fails to look up what it does not have: got %q", r.Transcript())
 		}
-		if r := w.Run("print('here'); 1"); r.Script() != "here\n1\n" {
-			t.Errorf("behind them: got %q", r.Script())
+		if r := w.RunCode("print('here'); 1"); r.Transcript() != "here\n1\n" {
+			t.Errorf("behind them: got %q", r.Transcript())
 		}
 	})
 }
@@ -192,7 +192,7 @@ func TestDisplay_AMethodThatMisbehavesIsANotice(t *testing.T) {
 func TestDisplay_ManyAreAllThere(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{python: "python3"})
-	r := w.Run("for i in range(10000): display(i)")
+	r := w.RunCode("for i in range(10000): display(i)")
 	n := 0
 	for _, e := range r.Events {
 		if d, ok := e.(ipc.Display); ok {
@@ -214,7 +214,7 @@ func TestText_SaysWhatItIs(t *testing.T) {
 		w := startWorker(t, s)
 		kinds := func(code string) (all []string) {
 			t.Helper()
-			for _, e := range w.Run(code).Events {
+			for _, e := range w.RunCode(code).Events {
 				x, ok := e.(rawworker.Text)
 				if last := len(all) - 1; ok && last >= 0 && strings.HasPrefix(all[last], string(x.Kind)+":") {
 					all[last] += x.Data
@@ -251,11 +251,11 @@ func TestTurn_ASilentOneEchoesNothing(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, s workerSetup) {
 		w := startWorker(t, s)
-		w.Run("5")
-		w.Tell(ipc.TurnStart{Turn: 100, Input: []byte("print('said'); 6"), Silent: true})
+		w.RunCode("5")
+		w.SendMessage(ipc.TurnStart{Turn: 100, Input: []byte("print('said'); 6"), Silent: true})
 		var text string
 		for {
-			switch e := w.Next().(type) {
+			switch e := w.NextEvent().(type) {
 			case rawworker.Text:
 				text += e.Data
 				continue
@@ -269,7 +269,7 @@ func TestTurn_ASilentOneEchoesNothing(t *testing.T) {
 			t.Errorf("got %q", text)
 		}
 		w.Turn = 100
-		w.Run("_").Wants(t, "5\n")
+		w.RunCode("_").WantOutput(t, "5\n")
 	})
 }
 
@@ -301,7 +301,7 @@ func TestInspect_DescribesWithoutRunningCode(t *testing.T) {
 	}
 	eachPython(t, func(t *testing.T, s workerSetup) {
 		w := startWorker(t, s)
-		w.Run(`def f(a, b=2, *rest, c, d=[], **more):
+		w.RunCode(`def f(a, b=2, *rest, c, d=[], **more):
     """Does f.
 
     More.
@@ -328,8 +328,8 @@ n, trap = 7, Trap()
 import os`)
 		for i, c := range cases {
 			at := strings.Index(c.text, "|")
-			w.Tell(ipc.Query{ID: uint64(i), Kind: ipc.QueryInspect, Text: strings.Replace(c.text, "|", "", 1), Cursor: uint64(at)})
-			m, ok := w.Next().(ipc.QueryResult)
+			w.SendMessage(ipc.Query{ID: uint64(i), Kind: ipc.QueryInspect, Text: strings.Replace(c.text, "|", "", 1), Cursor: uint64(at)})
+			m, ok := w.NextEvent().(ipc.QueryResult)
 			got := string(m.Data["text/plain"])
 			good := false
 			for _, want := range c.starts {
@@ -339,7 +339,7 @@ import os`)
 				t.Errorf("%s: got %q %+v, want %q", c.text, got, m.Status, c.starts)
 			}
 		}
-		w.Run("ran").Wants(t, "[]\n")
+		w.RunCode("ran").WantOutput(t, "[]\n")
 	})
 }
 
@@ -373,13 +373,13 @@ func TestErrors_OfWhatIsNotPythonSaySo(t *testing.T) {
 	eachPython(t, func(t *testing.T, s workerSetup) {
 		w := startWorker(t, s)
 		for _, c := range cases {
-			r := w.Run(c.code)
+			r := w.RunCode(c.code)
 			lines := strings.Split(strings.TrimSuffix(r.ErrText(), "\n"), "\n")
 			last := lines[len(lines)-1]
 			if c.want != "" && (last != c.want || len(lines) < 3) || c.want == "" && strings.HasPrefix(last, "[") {
-				t.Errorf("%q: got %q, want %q", c.code, r.Script(), c.want)
+				t.Errorf("%q: got %q, want %q", c.code, r.Transcript(), c.want)
 			}
-			w.Run("globals().pop('ls', None); None")
+			w.RunCode("globals().pop('ls', None); None")
 		}
 	})
 }
@@ -405,8 +405,8 @@ func TestImports_WhatHasChangedSinceIsSaidOnce(t *testing.T) {
 		w := startWorker(t, s)
 		wants := func(code, want string) {
 			t.Helper()
-			if r := w.Run(code); r.Script() != want {
-				t.Errorf("%s: got %q, want %q", code, r.Script(), want)
+			if r := w.RunCode(code); r.Transcript() != want {
+				t.Errorf("%s: got %q, want %q", code, r.Transcript(), want)
 			}
 		}
 		wants("import sys; sys.path.append('site-packages'); import mine, parts.one, theirs, importlib; mine.x", "1\n")
@@ -424,8 +424,8 @@ func TestImports_WhatHasChangedSinceIsSaidOnce(t *testing.T) {
 		wants("del sys.modules['new']; import new; new.x", "22\n")
 		write("mine.py", "x = 333")
 		write("parts/one.py", "x = 333")
-		if r := w.Run("x = = 1"); strings.Contains(r.Out(), "changed") {
-			t.Errorf("an input that does not run: got %q", r.Script())
+		if r := w.RunCode("x = = 1"); strings.Contains(r.OutputText(), "changed") {
+			t.Errorf("an input that does not run: got %q", r.Transcript())
 		}
 		wants("1", "1\n<err>[mine.py, parts/one.py changed since they were imported: importlib.reload() takes each in]\n</err>")
 		write("mine.py", "x = 4444")
@@ -449,19 +449,19 @@ func TestErrors_ImportNothingFromTheWorkingDirectory(t *testing.T) {
 				"import nothing_here", "from sys import exiit", "await nothing", "try: 1/0\nexcept Exception as e: raise ValueError from e",
 				"raise ExceptionGroup('g', [ValueError(1)])", "raise SyntaxError('é', ('file', 1, 1, 'é日 x', 1, 3))",
 			} {
-				all.WriteString(w.Run(code).Script())
+				all.WriteString(w.RunCode(code).Transcript())
 			}
-			w.Tell(ipc.Query{ID: 1, Kind: ipc.QueryParse, Text: "for x in y:"})
-			if m, ok := w.Next().(ipc.QueryResult); !ok || m.Status != ipc.StatusIncomplete {
+			w.SendMessage(ipc.Query{ID: 1, Kind: ipc.QueryParse, Text: "for x in y:"})
+			if m, ok := w.NextEvent().(ipc.QueryResult); !ok || m.Status != ipc.StatusIncomplete {
 				t.Errorf("got %+v", m)
 			}
 			return all.String()
 		}
 		plain := startWorker(t, s)
 		want := errors(plain)
-		names := plain.Run("import os\nfor n in os.listdir(os.path.dirname(os.__file__)): print(n.partition('.')[0])")
+		names := plain.RunCode("import os\nfor n in os.listdir(os.path.dirname(os.__file__)): print(n.partition('.')[0])")
 		s.Dir = t.TempDir()
-		for name := range strings.FieldsSeq(names.Out()) {
+		for name := range strings.FieldsSeq(names.OutputText()) {
 			if err := os.WriteFile(filepath.Join(s.Dir, name+".py"), []byte("import os; os.write(1, b'the "+name+" of the user\\n')"), 0o600); err != nil {
 				t.Fatal(err)
 			}

@@ -40,13 +40,13 @@ func TestExit_IsSaidAfterTheExitHandlers(t *testing.T) {
 			{"raise SystemExit", 0, "", "thread\nbye\n"},
 		} {
 			w := startWorker(t, s)
-			w.Run("import atexit, threading, time; atexit.register(print, 'bye')\nmain = threading.main_thread()\ndef thread():\n    while main.is_alive(): time.sleep(0.01)\n    print('thread')\nthreading.Thread(target=thread).start()")
-			r := w.Run(c.code)
+			w.RunCode("import atexit, threading, time; atexit.register(print, 'bye')\nmain = threading.main_thread()\ndef thread():\n    while main.is_alive(): time.sleep(0.01)\n    print('thread')\nthreading.Thread(target=thread).start()")
+			r := w.RunCode(c.code)
 			if r.End == nil || r.End.Reason != ipc.EndExit || r.End.Code == nil || *r.End.Code != c.want || r.End.Message != c.message {
-				t.Fatalf("%s: got %+v %q", c.code, r.End, r.Script())
+				t.Fatalf("%s: got %+v %q", c.code, r.End, r.Transcript())
 			}
-			if r.Out() != c.out || r.Idle != nil {
-				t.Errorf("%s: got %q, idle %+v; want %q", c.code, r.Out(), r.Idle, c.out)
+			if r.OutputText() != c.out || r.Idle != nil {
+				t.Errorf("%s: got %q, idle %+v; want %q", c.code, r.OutputText(), r.Idle, c.out)
 			}
 			if got := w.waitStatus().ExitStatus(); got != int(c.want) {
 				t.Errorf("%s: exit status %d", c.code, got)
@@ -61,14 +61,14 @@ func TestExit_OutlivesItsHandlers(t *testing.T) {
 	eachPython(t, func(t *testing.T, s workerSetup) {
 		for code, out := range map[string]string{"atexit._run_exitfuncs()": "bye\n", "atexit._clear()": ""} {
 			w := startWorker(t, s)
-			w.Run("import atexit\n_ = atexit.register(print, 'bye')\n"+code).Wants(t, out)
-			w.Run("_ = atexit.register(print, 'later'); 1").Wants(t, "1\n")
-			if r := w.Run("exit(4)"); r.End == nil || r.End.Code == nil || *r.End.Code != 4 || r.Out() != "later\n" {
-				t.Errorf("%s: got %+v %q", code, r.End, r.Script())
+			w.RunCode("import atexit\n_ = atexit.register(print, 'bye')\n"+code).WantOutput(t, out)
+			w.RunCode("_ = atexit.register(print, 'later'); 1").WantOutput(t, "1\n")
+			if r := w.RunCode("exit(4)"); r.End == nil || r.End.Code == nil || *r.End.Code != 4 || r.OutputText() != "later\n" {
+				t.Errorf("%s: got %+v %q", code, r.End, r.Transcript())
 			}
 			w = startWorker(t, s)
-			if r := w.Run("import atexit\n" + code + "\nexit(4)"); r.End == nil || r.End.Code == nil || *r.End.Code != 4 {
-				t.Errorf("%s: got %+v %q", code, r.End, r.Script())
+			if r := w.RunCode("import atexit\n" + code + "\nexit(4)"); r.End == nil || r.End.Code == nil || *r.End.Code != 4 {
+				t.Errorf("%s: got %+v %q", code, r.End, r.Transcript())
 			}
 		}
 	})
@@ -80,10 +80,10 @@ func TestExit(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, s workerSetup) {
 			w := startWorker(t, s)
-			run := func(code string) rawworker.Result {
+			run := func(code string) rawworker.TurnResult {
 				w.Turn++
-				w.Tell(ipc.TurnStart{Turn: w.Turn, Input: []byte(code), NoExit: true})
-				return w.Finish()
+				w.SendMessage(ipc.TurnStart{Turn: w.Turn, Input: []byte(code), NoExit: true})
+				return w.FinishTurn()
 			}
 			run("import asyncio, sys\nkept = 41\nclass Mine(SystemExit): pass\nclass Bad:\n    def __str__(self): return 1/0\nasync def leave(): await asyncio.sleep(0); sys.exit(4)\nasync def beside():\n    asyncio.ensure_future(leave())\n    try: await asyncio.sleep(60)\n    finally: print('tidy')")
 			for _, c := range []struct{ code, name, message, before string }{
@@ -110,14 +110,14 @@ func TestExit(t *testing.T) {
 				if r.Idle == nil || r.Idle.Outcome != ipc.OutcomeError || r.Idle.Error == nil || *r.Idle.Error != (ipc.RuntimeError{Name: c.name, Message: c.message}) {
 					t.Fatalf("%s: the turn ended with %+v, %+v", c.code, r.Idle, r.End)
 				}
-				if got := r.Out(); got != want {
+				if got := r.OutputText(); got != want {
 					t.Errorf("%s: got %q, want %q", c.code, got, want)
 				}
-				if got := run("kept + 1").Out(); got != "42\n" {
+				if got := run("kept + 1").OutputText(); got != "42\n" {
 					t.Errorf("%s: then got %q", c.code, got)
 				}
 			}
-			r := w.Run("sys.exit(6)") // where it may
+			r := w.RunCode("sys.exit(6)") // where it may
 			if r.End == nil || r.End.Code == nil || *r.End.Code != 6 {
 				t.Errorf("got %+v", r.End)
 			}
@@ -126,7 +126,7 @@ func TestExit(t *testing.T) {
 	t.Run("with a code that cannot be shown ends the worker all the same", func(t *testing.T) {
 		t.Parallel()
 		w := startWorker(t, workerSetup{})
-		r := w.Run("class Bad:\n    def __str__(self): return 1/0\nraise SystemExit(Bad())")
+		r := w.RunCode("class Bad:\n    def __str__(self): return 1/0\nraise SystemExit(Bad())")
 		if r.End == nil || r.End.Code == nil || *r.End.Code != 1 || r.End.Message != "" {
 			t.Errorf("got %+v", r.End)
 		}
@@ -139,7 +139,7 @@ func TestExit_VariablesAreFreed(t *testing.T) {
 	eachPython(t, func(t *testing.T, s workerSetup) {
 		dir := t.TempDir()
 		w := startWorker(t, s)
-		w.Run(fmt.Sprintf(`import os, signal, sys
+		w.RunCode(fmt.Sprintf(`import os, signal, sys
 os.chdir(%q)
 unclosed = open('unclosed', 'w')
 print('kept', end='', file=unclosed)
@@ -149,7 +149,7 @@ class Freed:
     say = os.write
 freed = Freed()
 _ = signal.signal(signal.SIGINT, lambda *_: None)`, dir))
-		w.Run("sys.exit()")
+		w.RunCode("sys.exit()")
 		w.waitStatus()
 		for name, want := range map[string]string{"unclosed": "kept", "freed": "5"} {
 			if got, err := os.ReadFile(filepath.Join(dir, name)); string(got) != want {
@@ -164,16 +164,16 @@ func TestExit_DaemonThreadThatWaitsForInputDoesNotStopIt(t *testing.T) {
 	eachPython(t, func(t *testing.T, s workerSetup) {
 		w := startWorker(t, s)
 		seen := filepath.Join(t.TempDir(), "seen")
-		w.OnWait = func(ipc.StdinWait) bool {
+		w.OnInputRequest = func(ipc.StdinWait) bool {
 			if err := os.WriteFile(seen, nil, 0o600); err != nil {
 				t.Error(err)
 			}
 			return true
 		}
-		w.Run(fmt.Sprintf("import os, threading, time; threading.Thread(target=input, daemon=True).start()\nwhile not os.path.exists(%q): time.sleep(0.001)", seen))
-		r := w.Run("import sys; sys.exit(4)")
-		if r.End == nil || w.waitStatus().ExitStatus() != 4 || strings.Contains(r.Out(), "Fatal") {
-			t.Fatalf("got %q %+v %v", r.Script(), r.End, w.Cmd.ProcessState)
+		w.RunCode(fmt.Sprintf("import os, threading, time; threading.Thread(target=input, daemon=True).start()\nwhile not os.path.exists(%q): time.sleep(0.001)", seen))
+		r := w.RunCode("import sys; sys.exit(4)")
+		if r.End == nil || w.waitStatus().ExitStatus() != 4 || strings.Contains(r.OutputText(), "Fatal") {
+			t.Fatalf("got %q %+v %v", r.Transcript(), r.End, w.Cmd.ProcessState)
 		}
 	})
 }
@@ -181,18 +181,18 @@ func TestExit_DaemonThreadThatWaitsForInputDoesNotStopIt(t *testing.T) {
 func TestExit_InterruptBreaksAHangingThread(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
-	w.Begin(`import threading, time, sys
+	w.StartTurn(`import threading, time, sys
 def hang():
     while threading.main_thread().is_alive(): time.sleep(0.01)
     print('joining', flush=True)
     time.sleep(100)
 threading.Thread(target=hang).start()
 sys.exit(5)`)
-	w.Await("joining")
+	w.WaitOutput("joining")
 	for seq := uint64(1); seq < 1000; seq++ {
 		w.sendInterrupt(seq, 1)
 		for {
-			e, ok := w.NextWithin(50 * time.Millisecond)
+			e, ok := w.NextEventWithin(50 * time.Millisecond)
 			if !ok {
 				break
 			}
@@ -210,16 +210,16 @@ sys.exit(5)`)
 func TestExit_OSExitAndCrashesLeaveTheStatus(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
-	if r := w.Run("import os; os._exit(9)"); r.End != nil || w.waitStatus().ExitStatus() != 9 {
+	if r := w.RunCode("import os; os._exit(9)"); r.End != nil || w.waitStatus().ExitStatus() != 9 {
 		t.Fatalf("got %+v %v", r.End, w.Cmd.ProcessState)
 	}
 	w = startWorker(t, workerSetup{})
-	r := w.Run("def f():\n    import ctypes; ctypes.string_at(0)\nf()")
+	r := w.RunCode("def f():\n    import ctypes; ctypes.string_at(0)\nf()")
 	if s := w.waitStatus(); !s.Signaled() || s.Signal() != syscall.SIGSEGV {
 		t.Fatalf("got %v", w.Cmd.ProcessState)
 	}
-	if !strings.Contains(r.Out(), "Segmentation fault") || !strings.Contains(r.Out(), `"<cell 1>", line 2 in f`) {
-		t.Fatalf("no stack on the terminal: %q", r.Script())
+	if !strings.Contains(r.OutputText(), "Segmentation fault") || !strings.Contains(r.OutputText(), `"<cell 1>", line 2 in f`) {
+		t.Fatalf("no stack on the terminal: %q", r.Transcript())
 	}
 }
 
@@ -236,30 +236,30 @@ func TestShutdown_RunsTheExitHandlers(t *testing.T) {
 			{"running", "import time\ntry:\n    print('up', flush=True)\n    time.sleep(100)\nexcept KeyboardInterrupt: time.sleep(100)", false, ipc.OutcomeInterrupted},
 		} {
 			w := startWorker(t, s)
-			w.Run("import atexit; atexit.register(print, 'bye')")
+			w.RunCode("import atexit; atexit.register(print, 'bye')")
 			if c.code != "" {
-				w.Begin(c.code)
+				w.StartTurn(c.code)
 			}
 			switch {
 			case c.waits:
-				w.OnWait = func(ipc.StdinWait) bool {
-					w.Tell(ipc.Shutdown{GraceMS: 1000})
+				w.OnInputRequest = func(ipc.StdinWait) bool {
+					w.SendMessage(ipc.Shutdown{GraceMS: 1000})
 					return true
 				}
 			case c.code != "":
-				w.Await("up")
+				w.WaitOutput("up")
 				fallthrough
 			default:
-				w.Tell(ipc.Shutdown{GraceMS: 1000})
+				w.SendMessage(ipc.Shutdown{GraceMS: 1000})
 			}
 			if c.code != "" {
 				if r := w.waitShutdown(!c.waits); r.Idle == nil || r.Idle.Outcome != c.outcome {
-					t.Fatalf("%s: got %q %+v", c.name, r.Script(), r.Idle)
+					t.Fatalf("%s: got %q %+v", c.name, r.Transcript(), r.Idle)
 				}
 			}
-			r := w.Finish()
-			if r.End == nil || r.End.Reason != ipc.EndShutdown || r.Out() != "bye\n" {
-				t.Fatalf("%s: got %q %+v", c.name, r.Script(), r.End)
+			r := w.FinishTurn()
+			if r.End == nil || r.End.Reason != ipc.EndShutdown || r.OutputText() != "bye\n" {
+				t.Fatalf("%s: got %q %+v", c.name, r.Transcript(), r.End)
 			}
 			if w.waitStatus().ExitStatus() != 0 {
 				t.Fatalf("%s: %v", c.name, w.Cmd.ProcessState)
@@ -276,14 +276,14 @@ func (w *worker) waitShutdown(signal bool) (r result) {
 			syscall.Kill(-w.Cmd.Process.Pid, syscall.SIGINT)
 		}
 		for {
-			e, ok := w.NextWithin(50 * time.Millisecond)
+			e, ok := w.NextEventWithin(50 * time.Millisecond)
 			if !ok {
 				break
 			}
 			r.Events = append(r.Events, e)
 			switch e := e.(type) {
 			case ipc.StdinWait:
-				w.OnWait(e)
+				w.OnInputRequest(e)
 			case ipc.Idle:
 				r.Idle = &e
 				return r
@@ -298,21 +298,21 @@ func TestChannel_WorkerEndsWhenItCloses(t *testing.T) {
 	eachPython(t, func(t *testing.T, s workerSetup) {
 		w := startWorker(t, s)
 		w.Channel.Close()
-		w.Finish()
+		w.FinishTurn()
 		if w.waitStatus().ExitStatus() != 0 {
 			t.Fatalf("idle: %v", w.Cmd.ProcessState)
 		}
 		w = startWorker(t, s)
-		w.OnWait = func(ipc.StdinWait) bool {
+		w.OnInputRequest = func(ipc.StdinWait) bool {
 			w.Channel.Close()
 			return true
 		}
-		w.Run("try: input()\nexcept Exception: print('swallowed')")
+		w.RunCode("try: input()\nexcept Exception: print('swallowed')")
 		w.waitStatus()
 		w = startWorker(t, s)
-		w.Run("import threading; threading.Thread(target=threading.Event().wait).start()")
+		w.RunCode("import threading; threading.Thread(target=threading.Event().wait).start()")
 		w.Channel.Close()
-		w.Finish()
+		w.FinishTurn()
 		if s := w.waitStatus(); !s.Signaled() || s.Signal() != syscall.SIGALRM {
 			t.Fatalf("a thread that hangs: %v", w.Cmd.ProcessState)
 		}
@@ -330,7 +330,7 @@ func TestChannel_BrokenProtocolEndsTheWorker(t *testing.T) {
 		if _, err := w.Channel.WriteString(frame); err != nil {
 			t.Fatal(err)
 		}
-		r := w.Finish()
+		r := w.FinishTurn()
 		if r.End == nil || r.End.Reason != ipc.EndProtocolError || r.End.Message == "" || w.waitStatus().ExitStatus() != 70 {
 			t.Fatalf("%s: got %+v %v", name, r.End, w.Cmd.ProcessState)
 		}
@@ -354,7 +354,7 @@ func TestQuery_Completes(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		w.Run(fmt.Sprintf(`import os, sys, functools, collections
+		w.RunCode(fmt.Sprintf(`import os, sys, functools, collections
 os.chdir(%[1]q); sys.path.append(%[1]q + '/lib')
 ran = []
 class C:
@@ -479,8 +479,8 @@ table = {'alpha': {'inner': [obj]}, 'al b': 2, 'it\'s': 3, 7: 'x', nosy: 1, 'lin
 			{"f'lib/un", "f'lib/un", "", "unread.py"},
 			{"open('/nowhere/x", "open('/nowhere/x", "", "x"},
 		} {
-			w.Tell(ipc.Query{ID: uint64(i), Kind: ipc.QueryComplete, Text: c.text, Cursor: uint64(len(c.text))})
-			m, ok := w.Next().(ipc.QueryResult)
+			w.SendMessage(ipc.Query{ID: uint64(i), Kind: ipc.QueryComplete, Text: c.text, Cursor: uint64(len(c.text))})
+			m, ok := w.NextEvent().(ipc.QueryResult)
 			if !ok || m.ID != uint64(i) || m.Status != ipc.StatusOK || m.Start != uint64(len(c.start)) || len(m.Matches) > 200 {
 				t.Fatalf("%q: got %+v, want start %d", c.text, m, len(c.start))
 			}
@@ -488,7 +488,7 @@ table = {'alpha': {'inner': [obj]}, 'al b': 2, 'it\'s': 3, 7: 'x', nosy: 1, 'lin
 				t.Errorf("%q: got %q; want %q in it and %q not", c.text, m.Matches, c.has, c.hasNot)
 			}
 		}
-		w.Run("ran, 'unread' in sys.modules").Wants(t, "([], False)\n")
+		w.RunCode("ran, 'unread' in sys.modules").WantOutput(t, "([], False)\n")
 	})
 }
 
@@ -497,7 +497,7 @@ func TestQuery_CompletesInALargeNamespace(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, s workerSetup) {
 		w := startWorker(t, s)
-		w.Run(`globals().update(('name%06d' % i, i) for i in range(100000))
+		w.RunCode(`globals().update(('name%06d' % i, i) for i in range(100000))
 big = {'key%07d' % i: i for i in range(1000000)}
 long = 'x = "' + 'a' * 10`)
 		for i, c := range []struct {
@@ -511,8 +511,8 @@ long = 'x = "' + 'a' * 10`)
 			{"big[", 200},
 			{"# " + strings.Repeat("é", 200000) + "\nname09999", 10},
 		} {
-			w.Tell(ipc.Query{ID: uint64(i), Kind: ipc.QueryComplete, Text: c.text, Cursor: uint64(len(c.text))})
-			m, ok := w.Next().(ipc.QueryResult)
+			w.SendMessage(ipc.Query{ID: uint64(i), Kind: ipc.QueryComplete, Text: c.text, Cursor: uint64(len(c.text))})
+			m, ok := w.NextEvent().(ipc.QueryResult)
 			if !ok || m.Status != ipc.StatusOK || len(m.Matches) != c.matches || m.Start > uint64(len(c.text)) {
 				t.Fatalf("%.30q: got %d matches, %+v", c.text, len(m.Matches), m)
 			}
@@ -525,19 +525,19 @@ func TestQuery_ThatTakesTooLongIsInterrupted(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, s workerSetup) {
 		w := startWorker(t, s)
-		w.Run("class Slow:\n    def __dir__(self):\n        while True: pass\nSlow.__module__ = 'library'\nslow = Slow()")
-		w.Tell(ipc.Query{ID: 99, Kind: ipc.QueryComplete, Text: "slow.", Cursor: 5})
-		w.Tell(ipc.Interrupt{Turn: 0, Seq: 1, Level: 2})
+		w.RunCode("class Slow:\n    def __dir__(self):\n        while True: pass\nSlow.__module__ = 'library'\nslow = Slow()")
+		w.SendMessage(ipc.Query{ID: 99, Kind: ipc.QueryComplete, Text: "slow.", Cursor: 5})
+		w.SendMessage(ipc.Interrupt{Turn: 0, Seq: 1, Level: 2})
 		for answered := false; !answered; {
 			syscall.Kill(w.Cmd.Process.Pid, syscall.SIGINT)
-			e, _ := w.NextWithin(50 * time.Millisecond)
+			e, _ := w.NextEventWithin(50 * time.Millisecond)
 			var m ipc.QueryResult
 			if m, answered = e.(ipc.QueryResult); answered && m.Status != ipc.StatusTimeout {
 				t.Fatalf("got %+v", m)
 			}
 		}
-		if r := w.Run("'after'"); r.Out() != "'after'\n" {
-			t.Fatalf("got %q", r.Script())
+		if r := w.RunCode("'after'"); r.OutputText() != "'after'\n" {
+			t.Fatalf("got %q", r.Transcript())
 		}
 	})
 }
@@ -548,8 +548,8 @@ func TestQuery_ListsVariablesAndRunsNoUserCode(t *testing.T) {
 		w := startWorker(t, s)
 		ask := func() ipc.QueryResult {
 			t.Helper()
-			w.Tell(ipc.Query{ID: 7, Kind: ipc.QueryVariables})
-			m, ok := w.Next().(ipc.QueryResult)
+			w.SendMessage(ipc.Query{ID: 7, Kind: ipc.QueryVariables})
+			m, ok := w.NextEvent().(ipc.QueryResult)
 			if !ok || m.ID != 7 || m.Status != ipc.StatusOK {
 				t.Fatalf("got %+v", m)
 			}
@@ -558,7 +558,7 @@ func TestQuery_ListsVariablesAndRunsNoUserCode(t *testing.T) {
 		if m := ask(); len(m.Variables) != 0 || m.More != 0 {
 			t.Errorf("in a new session: got %+v", m)
 		}
-		w.Run(`import os, sys
+		w.RunCode(`import os, sys
 from os.path import join
 from math import sqrt
 from fractions import Fraction
@@ -595,14 +595,14 @@ ran.clear()`)
 		if !slices.Equal(got, want) {
 			t.Errorf("got  %q,\nwant %q", got, want)
 		}
-		w.Run("ran").Wants(t, "[]\n")
-		w.Run("for i in range(300): globals()['n%d' % i] = 'x' * 500\nglobals()['v' * 300] = type('T' * 300, (), {})()")
+		w.RunCode("ran").WantOutput(t, "[]\n")
+		w.RunCode("for i in range(300): globals()['n%d' % i] = 'x' * 500\nglobals()['v' * 300] = type('T' * 300, (), {})()")
 		m := ask()
 		if len(m.Variables) != 200 || m.More != 301+10-200 || len(m.Variables[0].Name) > 256 || len(m.Variables[0].Type) > 256 {
 			t.Errorf("got %d variables and %d more, the first %+v", len(m.Variables), m.More, m.Variables[0])
 		}
 		if s.python != "" && exec.Command(s.python, "-c", "import numpy").Run() == nil {
-			w.Run("import numpy; grid = numpy.zeros((3, 4)); row = grid[0]")
+			w.RunCode("import numpy; grid = numpy.zeros((3, 4)); row = grid[0]")
 			if v := ask().Variables; v[0] != (ipc.Variable{Name: "row", Type: "ndarray", Shape: "4", Bytes: 32}) ||
 				v[1] != (ipc.Variable{Name: "grid", Type: "ndarray", Shape: "(3, 4)", Bytes: 96}) {
 				t.Errorf("got %+v", v[:2])
@@ -640,13 +640,13 @@ func TestQuery_Parses(t *testing.T) {
 			"return 1":                  ipc.StatusInvalid,
 			"class C:\n  def f(s):\n\n": ipc.StatusIncomplete,
 		} {
-			w.Tell(ipc.Query{ID: 1, Kind: ipc.QueryParse, Text: text})
-			e := w.Next()
+			w.SendMessage(ipc.Query{ID: 1, Kind: ipc.QueryParse, Text: text})
+			e := w.NextEvent()
 			if m, ok := e.(ipc.QueryResult); !ok || m.Status != want {
 				t.Errorf("%q: got %+v, want %s", text, e, want)
 			}
 		}
-		w.Run("1").Wants(t, "1\n")
+		w.RunCode("1").WantOutput(t, "1\n")
 	})
 }
 
@@ -664,7 +664,7 @@ func TestCache_HoldsTheCompiledWorker(t *testing.T) {
 	}
 	w := startWorker(t, s)
 	for i := 0; len(entries()) == 0 && i < 1000; i++ { // written after idle, when nothing waits
-		w.Run("1")
+		w.RunCode("1")
 	}
 	found := entries()
 	info, err := os.Stat(found[0])
@@ -674,7 +674,7 @@ func TestCache_HoldsTheCompiledWorker(t *testing.T) {
 	if info, _ := os.Stat(dir); info.Mode().Perm() != 0o700 {
 		t.Fatalf("the directory is %v", info.Mode())
 	}
-	startWorker(t, s).Run("1").Wants(t, "1\n")
+	startWorker(t, s).RunCode("1").WantOutput(t, "1\n")
 
 	// The worker does not use damaged files, or believe them.
 	if err := os.WriteFile(found[0], []byte("garbage"), 0o600); err != nil {
@@ -683,7 +683,7 @@ func TestCache_HoldsTheCompiledWorker(t *testing.T) {
 	w = startWorker(t, s)
 	for i, data := 0, []byte("garbage"); string(data) == "garbage" && i < 1000; i++ {
 		data, _ = os.ReadFile(found[0])
-		w.Run("1").Wants(t, "1\n")
+		w.RunCode("1").WantOutput(t, "1\n")
 	}
 	// The worker does not use files that others could write.
 	if err := os.Chmod(dir, 0o777); err != nil {
@@ -694,7 +694,7 @@ func TestCache_HoldsTheCompiledWorker(t *testing.T) {
 	}
 	w = startWorker(t, s)
 	for range 5 {
-		w.Run("1").Wants(t, "1\n")
+		w.RunCode("1").WantOutput(t, "1\n")
 	}
 	if got := entries(); len(got) != 0 {
 		t.Fatalf("written into a directory of everybody's: %v", got)
@@ -707,12 +707,12 @@ func TestWorker_OldPythonSaysSo(t *testing.T) {
 	if _, err := os.Stat(path); err != nil {
 		t.Skip("no Python 2.7: install it with pyenv")
 	}
-	s := workerSetup{Setup: rawworker.Setup{NoTurn0: true}}
+	s := workerSetup{WorkerOptions: rawworker.WorkerOptions{NoTurn0: true}}
 	spec := newPythonSpec(t)
 	spec.Path = path
 	w := launchWorker(t, spec, s)
-	if r := w.Finish(); !strings.Contains(r.Out(), "Python 3.8 or newer is needed") {
-		t.Fatalf("got %q", r.Script())
+	if r := w.FinishTurn(); !strings.Contains(r.OutputText(), "Python 3.8 or newer is needed") {
+		t.Fatalf("got %q", r.Transcript())
 	}
 	if w.waitStatus().ExitStatus() != 3 {
 		t.Fatalf("got %v", w.Cmd.ProcessState)

@@ -69,18 +69,18 @@ def caller(*what, **how): print(*what, **how)
 		t.Run("a debugger steps to the end of the input", func(t *testing.T) {
 			t.Parallel()
 			w := startWorker(t, s)
-			r := w.Run("import asyncio\nawait asyncio.sleep(0)\nbreakpoint()\nx = 1", "n", "n", "n")
-			if got := r.Out(); strings.Contains(got, "asyncio/") || strings.Contains(got, "turnstone") || r.Idle == nil {
+			r := w.RunCode("import asyncio\nawait asyncio.sleep(0)\nbreakpoint()\nx = 1", "n", "n", "n")
+			if got := r.OutputText(); strings.Contains(got, "asyncio/") || strings.Contains(got, "turnstone") || r.Idle == nil {
 				t.Errorf("got %q", got)
 			}
-			w.Run("x").Wants(t, "1\n")
+			w.RunCode("x").WantOutput(t, "1\n")
 		})
 		t.Run("a debugger shows the input alone", func(t *testing.T) {
 			t.Parallel()
 			for _, code := range []string{"import asyncio\nawait asyncio.sleep(0); breakpoint()\nx = 1", "breakpoint()\nx = 1", "def f():\n    breakpoint()\n    return 1\nf()"} {
 				w := startWorker(t, s)
-				r := w.Run(code, "w", "c")
-				if got := r.Out(); strings.Contains(got, "turnstone") || strings.Contains(got, "asyncio/") || strings.Contains(got, "boot") || !strings.Contains(got, "<cell 1>") {
+				r := w.RunCode(code, "w", "c")
+				if got := r.OutputText(); strings.Contains(got, "turnstone") || strings.Contains(got, "asyncio/") || strings.Contains(got, "boot") || !strings.Contains(got, "<cell 1>") {
 					t.Errorf("%q: got %q", code, got)
 				}
 			}
@@ -93,10 +93,10 @@ func TestDebugger_StepsOutOfAnInputWithAnAwait(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, s workerSetup) {
 		w := startWorker(t, s)
-		w.Run("import asyncio")
-		r := w.Run("breakpoint(); await asyncio.sleep(0)", "n", "n", "n", "n", "n")
-		if r.Idle == nil || r.Idle.Outcome != ipc.OutcomeOK || strings.Contains(r.Out(), "Internal") {
-			t.Errorf("got %q %+v", r.Script(), r.Idle)
+		w.RunCode("import asyncio")
+		r := w.RunCode("breakpoint(); await asyncio.sleep(0)", "n", "n", "n", "n", "n")
+		if r.Idle == nil || r.Idle.Outcome != ipc.OutcomeOK || strings.Contains(r.OutputText(), "Internal") {
+			t.Errorf("got %q %+v", r.Transcript(), r.Idle)
 		}
 	})
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
-type result = rawworker.Result
+type result = rawworker.TurnResult
 
 // A worker is a real Python worker on a terminal, driven by raw frames.
 type worker struct {
@@ -30,7 +30,7 @@ type workerSetup struct {
 	python  string
 	newest  bool // of the interpreters that are tested
 	options python.Options
-	rawworker.Setup
+	rawworker.WorkerOptions
 }
 
 // cacheDir keeps the worker's compiled code for the tests of this process.
@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 	if cacheDir, err = os.MkdirTemp("", "python-cache-"); err != nil {
 		panic(err)
 	}
-	waits.SideBySide()
+	waits.AllowParallel()
 	if testedPythons.interpreters, testedPythons.others, err = pythons.Selected(); err != nil {
 		panic(err)
 	}
@@ -73,7 +73,7 @@ func startWorker(t testing.TB, s workerSetup) *worker {
 func launchWorker(t testing.TB, spec workers.Spec, s workerSetup) *worker {
 	t.Helper()
 	s.Base = cleanEnv()
-	return &worker{rawworker.Start(t, spec, s.Setup), t}
+	return &worker{rawworker.StartWorker(t, spec, s.WorkerOptions), t}
 }
 
 // cleanEnv returns this process's environment without what steers Python.
@@ -90,7 +90,7 @@ func cleanEnv() []string {
 // sendInterrupt sends the frame and then the signal, as the supervisor does.
 func (w *worker) sendInterrupt(seq uint64, level uint8) {
 	w.t.Helper()
-	w.Tell(ipc.Interrupt{Turn: w.Turn, Seq: seq, Level: level})
+	w.SendMessage(ipc.Interrupt{Turn: w.Turn, Seq: seq, Level: level})
 	syscall.Kill(-w.Cmd.Process.Pid, syscall.SIGINT)
 }
 
@@ -98,7 +98,7 @@ func (w *worker) sendInterrupt(seq uint64, level uint8) {
 // A retry is for the worker alone, as the supervisor's.
 func (w *worker) interruptUntil(seq uint64, level uint8, done func(any) bool) result {
 	w.t.Helper()
-	return w.Insist(seq, level, func(retry bool) {
+	return w.InterruptUntilAcked(seq, level, func(retry bool) {
 		to := -w.Cmd.Process.Pid
 		if retry {
 			to = -to

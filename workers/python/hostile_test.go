@@ -25,9 +25,9 @@ func TestTurn_EndsWhateverUserCodeDidToItsStreams(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := startWorker(t, workerSetup{python: "python3"})
-			w.Run(code) // the harness fails when idle does not come
+			w.RunCode(code) // the harness fails when idle does not come
 			if name == "no stdout" {
-				w.Run("print(1)").Wants(t, "1\n")
+				w.RunCode("print(1)").WantOutput(t, "1\n")
 			}
 		})
 	}
@@ -36,14 +36,14 @@ func TestTurn_EndsWhateverUserCodeDidToItsStreams(t *testing.T) {
 func TestInterrupt_EndsAFlushThatBlocksAtTheTurnsEnd(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{python: "python3"})
-	w.Begin("import os, sys\nr, w = os.pipe(); sys.stdout = os.fdopen(w, 'w', buffering=1 << 20)\n_ = sys.stdout.write('x' * 200000); print('up', file=sys.stderr, flush=True)")
-	w.Await("up")
+	w.StartTurn("import os, sys\nr, w = os.pipe(); sys.stdout = os.fdopen(w, 'w', buffering=1 << 20)\n_ = sys.stdout.write('x' * 200000); print('up', file=sys.stderr, flush=True)")
+	w.WaitOutput("up")
 	// The first ones may meet the code before the flush, or the showing of their error.
 	const most = 60
 	for seq := uint64(1); seq <= most; seq++ {
 		w.sendInterrupt(seq, 1)
 		for {
-			e, ok := w.NextWithin(time.Second)
+			e, ok := w.NextEventWithin(time.Second)
 			if !ok {
 				break
 			}
@@ -63,21 +63,21 @@ func TestInterrupt_EndsAFlushThatBlocksAtTheTurnsEnd(t *testing.T) {
 func TestTurn_EndsWhileAThreadPrints(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{python: "python3"})
-	w.Run("import threading\ndef flood():\n    for _ in range(60): print('x' * 5000)")
+	w.RunCode("import threading\ndef flood():\n    for _ in range(60): print('x' * 5000)")
 	for range 60 {
-		w.Run("threading.Thread(target=flood).start()")
+		w.RunCode("threading.Thread(target=flood).start()")
 	}
 }
 
 func TestInterrupt_WithItsSignalBlockedStillReachesAReader(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{python: "python3"})
-	w.Run("import signal; old = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])")
-	w.OnWait = func(ipc.StdinWait) bool { return true } // it is not answered
-	w.Begin("input('? ')")
-	w.Await("? ")
+	w.RunCode("import signal; old = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])")
+	w.OnInputRequest = func(ipc.StdinWait) bool { return true } // it is not answered
+	w.StartTurn("input('? ')")
+	w.WaitOutput("? ")
 	w.sendInterrupt(1, 1)
-	if r := w.Finish(); r.Idle.Outcome != ipc.OutcomeInterrupted {
+	if r := w.FinishTurn(); r.Idle.Outcome != ipc.OutcomeInterrupted {
 		t.Errorf("got %q", r.Idle.Outcome)
 	}
 }
@@ -85,8 +85,8 @@ func TestInterrupt_WithItsSignalBlockedStillReachesAReader(t *testing.T) {
 func TestDisplay_WhatIsNoPictureIsShownAsText(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{python: "python3"})
-	r := w.Run("class P:\n    def _repr_png_(self): return b'notpng'\n    def __repr__(self): return 'a P'\nP()")
-	if got := r.Script(); !strings.Contains(got, "a P") {
+	r := w.RunCode("class P:\n    def _repr_png_(self): return b'notpng'\n    def __repr__(self): return 'a P'\nP()")
+	if got := r.Transcript(); !strings.Contains(got, "a P") {
 		t.Errorf("got %q", got)
 	}
 }

@@ -91,12 +91,12 @@ func TestInputs_UnevenIndentationIsAnError(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
 	for _, code := range []string{"    x = 1\ny = 2", "    if 1:\n        x = 1\nelse:\n        x = 2", "        x = 1\n    y = 2"} {
-		if r := w.Run(code); r.Idle.Error == nil || r.Idle.Error.Name != "IndentationError" {
-			t.Errorf("%q: got %q %+v", code, r.Script(), r.Idle)
+		if r := w.RunCode(code); r.Idle.Error == nil || r.Idle.Error.Name != "IndentationError" {
+			t.Errorf("%q: got %q %+v", code, r.Transcript(), r.Idle)
 		}
 	}
-	if r := w.Run("In [1]: 1"); !strings.Contains(r.ErrText(), "[the input has prompts (In [1]:): send the code without them]") {
-		t.Errorf("got %q", r.Script())
+	if r := w.RunCode("In [1]: 1"); !strings.Contains(r.ErrText(), "[the input has prompts (In [1]:): send the code without them]") {
+		t.Errorf("got %q", r.Transcript())
 	}
 }
 
@@ -106,7 +106,7 @@ func TestInputs_AnErrorAtTheEndOfALineHasAMark(t *testing.T) {
 	eachPython(t, func(t *testing.T, s workerSetup) {
 		w := startWorker(t, s)
 		for _, code := range []string{"a = 5 if", "a = 5 if\n", "y = 1\na = 5 if"} {
-			if r := w.Run(code); !strings.Contains(r.ErrText(), "    a = 5 if\n       ") || !strings.HasSuffix(r.ErrText(), " ^\nSyntaxError: invalid syntax\n") {
+			if r := w.RunCode(code); !strings.Contains(r.ErrText(), "    a = 5 if\n       ") || !strings.HasSuffix(r.ErrText(), " ^\nSyntaxError: invalid syntax\n") {
 				t.Errorf("%q: got %q", code, r.ErrText())
 			}
 		}
@@ -118,20 +118,20 @@ func TestInputs_TheNativeHookShowsLinesOfInputs(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, s workerSetup) {
 		w := startWorker(t, s)
-		w.Run("import sys\ndef f(): return 1/0\ndef hook(*args): native(*args)\nnative = sys.excepthook")
+		w.RunCode("import sys\ndef f(): return 1/0\ndef hook(*args): native(*args)\nnative = sys.excepthook")
 		for _, code := range []string{
 			"try: f()\nexcept ZeroDivisionError: sys.excepthook(*sys.exc_info())",
 			"try: f()\nexcept ZeroDivisionError: sys.__excepthook__(*sys.exc_info())",
 			"sys.excepthook = hook; f()",
 			"sys.excepthook = native; f()",
 		} {
-			if r := w.Run(code); strings.Count(r.ErrText(), "    def f(): return 1/0\n") != 1 {
+			if r := w.RunCode(code); strings.Count(r.ErrText(), "    def f(): return 1/0\n") != 1 {
 				t.Errorf("%q: got %q", code, r.ErrText())
 			}
 		}
-		w.Run("sys.excepthook, sys.excepthook is sys.__excepthook__").Wants(t, "(<built-in function excepthook>, True)\n")
-		w.Run("sys.excepthook(ValueError, ValueError('x'), None)")
-		w.Run("sys.stderr = None; sys.excepthook(ValueError, ValueError('x'), None); sys.stderr = sys.__stderr__").Wants(t, "")
+		w.RunCode("sys.excepthook, sys.excepthook is sys.__excepthook__").WantOutput(t, "(<built-in function excepthook>, True)\n")
+		w.RunCode("sys.excepthook(ValueError, ValueError('x'), None)")
+		w.RunCode("sys.stderr = None; sys.excepthook(ValueError, ValueError('x'), None); sys.stderr = sys.__stderr__").WantOutput(t, "")
 	})
 }
 
@@ -140,8 +140,8 @@ func TestInputs_ErrorsGuessNames(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, s workerSetup) {
 		w := startWorker(t, s)
-		w.Run("import sys, threading")
-		if w.Run("sys.version_info < (3, 10)").Out() == "True\n" {
+		w.RunCode("import sys, threading")
+		if w.RunCode("sys.version_info < (3, 10)").OutputText() == "True\n" {
 			return // it has no guesses
 		}
 		for code, want := range map[string]string{
@@ -153,7 +153,7 @@ func TestInputs_ErrorsGuessNames(t *testing.T) {
 			"qqqqqq":                                                         "NameError: name 'qqqqqq' is not defined\n",
 			"print(1, bad=2)":                                                "print() got an unexpected keyword argument 'bad'\n",
 		} {
-			if r := w.Run(code); !strings.Contains(r.ErrText(), want) {
+			if r := w.RunCode(code); !strings.Contains(r.ErrText(), want) {
 				t.Errorf("%q: got %q, want %q", code, r.ErrText(), want)
 			}
 		}

@@ -17,30 +17,30 @@ import (
 func TestInterrupt_ThatIsLateIsStaleAlsoWhileItIsAnswered(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
-	w.Run("1")
-	w.Begin("input('? ')")
-	wait := w.UntilWait()
+	w.RunCode("1")
+	w.StartTurn("input('? ')")
+	wait := w.WaitInputRequest()
 	const frames = 2500 // whose answers do not fit into the channel while nobody reads it
 	for seq := range uint64(frames) {
-		w.Tell(ipc.Interrupt{Turn: 1, Seq: seq + 1, Level: 1})
+		w.SendMessage(ipc.Interrupt{Turn: 1, Seq: seq + 1, Level: 1})
 	}
-	for limit := time.Now().Add(rawworker.Patience); !isBlockedInWrite(w.Cmd.Process.Pid); {
+	for limit := time.Now().Add(rawworker.Timeout); !isBlockedInWrite(w.Cmd.Process.Pid); {
 		if time.Now().After(limit) {
 			t.Fatal("the worker does not fill the channel")
 		}
 	}
 	syscall.Kill(w.Cmd.Process.Pid, syscall.SIGINT)
 	for stale := 0; stale < frames; {
-		if a, ok := w.Next().(ipc.InterruptAck); ok {
+		if a, ok := w.NextEvent().(ipc.InterruptAck); ok {
 			if a.Result != ipc.InterruptStale {
 				t.Fatalf("got %+v", a)
 			}
 			stale++
 		}
 	}
-	w.Answer(wait, "unharmed")
-	if r := w.Finish(); !strings.Contains(r.Out(), "'unharmed'\n") || r.Idle.Outcome != ipc.OutcomeOK {
-		t.Fatalf("got %q %+v", r.Script(), r.Idle)
+	w.AnswerRequest(wait, "unharmed")
+	if r := w.FinishTurn(); !strings.Contains(r.OutputText(), "'unharmed'\n") || r.Idle.Outcome != ipc.OutcomeOK {
+		t.Fatalf("got %q %+v", r.Transcript(), r.Idle)
 	}
 }
 

@@ -37,8 +37,8 @@ func TestInterrupt_EndsTheTurnAndNotTheWorker(t *testing.T) {
 	eachPython(t, func(t *testing.T, s workerSetup) {
 		w := startWorker(t, s)
 		for _, c := range cases {
-			w.Begin(c.code)
-			w.Await("up")
+			w.StartTurn(c.code)
+			w.WaitOutput("up")
 			r := w.interruptUntil(1, 1, nil)
 			want, told := ipc.OutcomeInterrupted, ""
 			if c.name == "an error being shown" {
@@ -47,8 +47,8 @@ func TestInterrupt_EndsTheTurnAndNotTheWorker(t *testing.T) {
 			if r.Idle == nil || r.Idle.Outcome != want || !strings.Contains("\n"+r.ErrText(), told) || strings.Contains(r.ErrText(), "turnstone") {
 				t.Errorf("%s: got %+v %.2000q", c.name, r.Idle, r.ErrText())
 			}
-			if r := w.Run("1"); r.Out() != "1\n" {
-				t.Errorf("%s: the next turn got %q", c.name, r.Script())
+			if r := w.RunCode("1"); r.OutputText() != "1\n" {
+				t.Errorf("%s: the next turn got %q", c.name, r.Transcript())
 			}
 		}
 	})
@@ -66,15 +66,15 @@ func TestInterrupt_OfAWaitMakesTheNextInputCode(t *testing.T) {
 	eachPython(t, func(t *testing.T, s workerSetup) {
 		w := startWorker(t, s)
 		for range 20 {
-			w.OnWait = func(ipc.StdinWait) bool {
+			w.OnInputRequest = func(ipc.StdinWait) bool {
 				w.sendInterrupt(1, 1)
 				return true
 			}
-			if r := w.Run("input('? ')"); r.Idle.Outcome != ipc.OutcomeInterrupted || !strings.HasSuffix(r.ErrText(), "KeyboardInterrupt\n") {
-				t.Fatalf("got %q %+v", r.Script(), r.Idle)
+			if r := w.RunCode("input('? ')"); r.Idle.Outcome != ipc.OutcomeInterrupted || !strings.HasSuffix(r.ErrText(), "KeyboardInterrupt\n") {
+				t.Fatalf("got %q %+v", r.Transcript(), r.Idle)
 			}
-			w.OnWait = nil
-			w.Run("'code'").Wants(t, "'code'\n")
+			w.OnInputRequest = nil
+			w.RunCode("'code'").WantOutput(t, "'code'\n")
 		}
 	})
 }
@@ -83,11 +83,11 @@ func TestInterrupt_LevelTwoIsNotSwallowed(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, s workerSetup) {
 		w := startWorker(t, s)
-		w.Begin("import time\nwhile True:\n    try:\n        print('up', flush=True)\n        time.sleep(100)\n    except KeyboardInterrupt: print('no', flush=True)")
-		w.Await("up")
+		w.StartTurn("import time\nwhile True:\n    try:\n        print('up', flush=True)\n        time.sleep(100)\n    except KeyboardInterrupt: print('no', flush=True)")
+		w.WaitOutput("up")
 		w.interruptUntil(1, 1, printsText("no"))
 		if r := w.interruptUntil(2, 2, nil); r.Idle.Outcome != ipc.OutcomeInterrupted || !strings.Contains(r.ErrText(), "TurnAborted") {
-			t.Fatalf("got %q %+v", r.Script(), r.Idle)
+			t.Fatalf("got %q %+v", r.Transcript(), r.Idle)
 		}
 	})
 }
@@ -97,15 +97,15 @@ func TestInterrupt_RetryOfOneThatWasRaisedDoesNothing(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, s workerSetup) {
 		w := startWorker(t, s)
-		w.Run("import os, time")
-		for i := range rawworker.Rounds(10) {
+		w.RunCode("import os, time")
+		for i := range rawworker.RaceRounds(10) {
 			all := filepath.Join(t.TempDir(), "all")
-			w.Begin(fmt.Sprintf(`try:
+			w.StartTurn(fmt.Sprintf(`try:
     print('up', flush=True)
     time.sleep(100)
 except KeyboardInterrupt: print('once', flush=True)
 while not os.path.exists(%q): time.sleep(0.001)`, all))
-			w.Await("up")
+			w.WaitOutput("up")
 			w.interruptUntil(1, 1, printsText("once"))
 			for range 20 {
 				w.sendInterrupt(1, 1)
@@ -113,8 +113,8 @@ while not os.path.exists(%q): time.sleep(0.001)`, all))
 			if err := os.WriteFile(all, nil, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if r := w.Finish(); r.Idle.Outcome != ipc.OutcomeOK {
-				t.Fatalf("round %d: got %q %+v", i, r.Script(), r.Idle)
+			if r := w.FinishTurn(); r.Idle.Outcome != ipc.OutcomeOK {
+				t.Fatalf("round %d: got %q %+v", i, r.Transcript(), r.Idle)
 			}
 		}
 	})
@@ -124,19 +124,19 @@ while not os.path.exists(%q): time.sleep(0.001)`, all))
 func TestInterrupt_ThatIsLateIsStale(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
-	w.Run("1")
-	w.Tell(ipc.Interrupt{Turn: 1, Seq: 1, Level: 1})
+	w.RunCode("1")
+	w.SendMessage(ipc.Interrupt{Turn: 1, Seq: 1, Level: 1})
 	syscall.Kill(w.Cmd.Process.Pid, syscall.SIGINT)
-	w.Begin("import time; time.sleep(0.05); 'unharmed'")
-	r := w.Finish()
+	w.StartTurn("import time; time.sleep(0.05); 'unharmed'")
+	r := w.FinishTurn()
 	var acks []ipc.InterruptAck
 	for _, e := range r.Events {
 		if a, ok := e.(ipc.InterruptAck); ok {
 			acks = append(acks, a)
 		}
 	}
-	if r.Out() != "'unharmed'\n" || len(acks) != 1 || acks[0] != (ipc.InterruptAck{Turn: 1, Seq: 1, Result: ipc.InterruptStale}) {
-		t.Fatalf("got %q, %+v", r.Script(), acks)
+	if r.OutputText() != "'unharmed'\n" || len(acks) != 1 || acks[0] != (ipc.InterruptAck{Turn: 1, Seq: 1, Result: ipc.InterruptStale}) {
+		t.Fatalf("got %q, %+v", r.Transcript(), acks)
 	}
 }
 
@@ -144,8 +144,8 @@ func TestInterrupt_SignalOfUserCodeIsPythons(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, s workerSetup) {
 		w := startWorker(t, s)
-		w.Run("import os, signal\ntry: os.kill(os.getpid(), signal.SIGINT)\nexcept KeyboardInterrupt: print('raised')").Wants(t, "raised\n")
-		w.Run("signal.getsignal(signal.SIGINT) is signal.default_int_handler").Wants(t, "True\n")
+		w.RunCode("import os, signal\ntry: os.kill(os.getpid(), signal.SIGINT)\nexcept KeyboardInterrupt: print('raised')").WantOutput(t, "raised\n")
+		w.RunCode("signal.getsignal(signal.SIGINT) is signal.default_int_handler").WantOutput(t, "True\n")
 	})
 }
 
@@ -161,25 +161,25 @@ func TestSigint_OwnerIsAnnounced(t *testing.T) {
 			}
 			return list
 		}
-		if got := owners(w.Run("import signal\nn = 0\ndef mine(*a):\n    global n; n += 1\nold = signal.signal(signal.SIGINT, mine)")); len(got) != 1 || got[0] != ipc.SigintUser {
+		if got := owners(w.RunCode("import signal\nn = 0\ndef mine(*a):\n    global n; n += 1\nold = signal.signal(signal.SIGINT, mine)")); len(got) != 1 || got[0] != ipc.SigintUser {
 			t.Fatalf("got %v", got)
 		}
-		w.Begin("import time\nprint('up', flush=True)\nwhile not n: time.sleep(0.01)\ntime.sleep(0.1); print('n', n)")
-		w.Await("up")
+		w.StartTurn("import time\nprint('up', flush=True)\nwhile not n: time.sleep(0.01)\ntime.sleep(0.1); print('n', n)")
+		w.WaitOutput("up")
 		w.sendInterrupt(1, 1)
-		if r := w.Finish(); r.Out() != "n 1\n" || r.Idle.Outcome != ipc.OutcomeOK {
-			t.Fatalf("the user's handler: got %q %+v", r.Script(), r.Idle)
+		if r := w.FinishTurn(); r.OutputText() != "n 1\n" || r.Idle.Outcome != ipc.OutcomeOK {
+			t.Fatalf("the user's handler: got %q %+v", r.Transcript(), r.Idle)
 		}
-		r := w.Run("signal.signal(signal.SIGINT, old) is mine")
-		if got := owners(r); r.Out() != "True\n" || got[len(got)-1] != ipc.SigintOurs {
-			t.Fatalf("got %q %v", r.Script(), got)
+		r := w.RunCode("signal.signal(signal.SIGINT, old) is mine")
+		if got := owners(r); r.OutputText() != "True\n" || got[len(got)-1] != ipc.SigintOurs {
+			t.Fatalf("got %q %v", r.Transcript(), got)
 		}
-		r = w.Run("signal.signal(signal.SIGINT, signal.SIG_IGN); None")
+		r = w.RunCode("signal.signal(signal.SIGINT, signal.SIG_IGN); None")
 		if got := owners(r); len(got) != 1 || got[0] != ipc.SigintIgnored {
 			t.Fatalf("got %v", got)
 		}
-		w.Run("signal.signal(signal.SIGINT, signal.default_int_handler); None")
-		w.Begin("time.sleep(100)")
+		w.RunCode("signal.signal(signal.SIGINT, signal.default_int_handler); None")
+		w.StartTurn("time.sleep(100)")
 		if r := w.interruptUntil(1, 1, nil); r.Idle.Outcome != ipc.OutcomeInterrupted {
 			t.Fatalf("got %+v", r.Idle)
 		}
@@ -193,17 +193,17 @@ func TestInterrupt_AtTheTurnsEndNeverLeaks(t *testing.T) {
 	cells := []string{"1+1", "x = 1", "print('x' * 5000)", "1/0", "import time; time.sleep(0.0001)", "for i in range(2000): pass"}
 	eachPython(t, func(t *testing.T, s workerSetup) {
 		w := startWorker(t, s)
-		for i := range rawworker.Rounds(150) {
-			w.Begin(cells[i%len(cells)])
-			rawworker.Spin(time.Duration(rand.IntN(500)) * time.Microsecond)
-			w.Tell(ipc.Interrupt{Turn: w.Turn, Seq: 1, Level: 1})
+		for i := range rawworker.RaceRounds(150) {
+			w.StartTurn(cells[i%len(cells)])
+			rawworker.BusyWait(time.Duration(rand.IntN(500)) * time.Microsecond)
+			w.SendMessage(ipc.Interrupt{Turn: w.Turn, Seq: 1, Level: 1})
 			syscall.Kill(w.Cmd.Process.Pid, syscall.SIGINT)
-			w.Finish()
+			w.FinishTurn()
 			if i%3 == 0 {
 				syscall.Kill(w.Cmd.Process.Pid, syscall.SIGINT)
 			}
-			if r := w.Run("'next'"); r.Out() != "'next'\n" || r.Idle.Outcome != ipc.OutcomeOK {
-				t.Fatalf("round %d: got %q %+v", i, r.Script(), r.Idle)
+			if r := w.RunCode("'next'"); r.OutputText() != "'next'\n" || r.Idle.Outcome != ipc.OutcomeOK {
+				t.Fatalf("round %d: got %q %+v", i, r.Transcript(), r.Idle)
 			}
 		}
 	})
@@ -213,11 +213,11 @@ func TestInterrupt_AtTheTurnsStartIsNotLost(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, s workerSetup) {
 		w := startWorker(t, s)
-		for i := range rawworker.Rounds(150) {
-			w.Begin("import time; time.sleep(100)")
-			rawworker.Spin(time.Duration(rand.IntN(300)) * time.Microsecond)
+		for i := range rawworker.RaceRounds(150) {
+			w.StartTurn("import time; time.sleep(100)")
+			rawworker.BusyWait(time.Duration(rand.IntN(300)) * time.Microsecond)
 			if r := w.interruptUntil(1, 1, nil); r.Idle.Outcome != ipc.OutcomeInterrupted {
-				t.Fatalf("round %d: got %q %+v", i, r.Script(), r.Idle)
+				t.Fatalf("round %d: got %q %+v", i, r.Transcript(), r.Idle)
 			}
 		}
 	})
@@ -227,17 +227,17 @@ func TestInterrupt_RacingAnAnswerLeavesNoInput(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, s workerSetup) {
 		w := startWorker(t, s)
-		for i := range rawworker.Rounds(100) {
-			w.OnWait = func(m ipc.StdinWait) bool {
-				w.Answer(m, "old")
-				rawworker.Spin(time.Duration(rand.IntN(200)) * time.Microsecond)
+		for i := range rawworker.RaceRounds(100) {
+			w.OnInputRequest = func(m ipc.StdinWait) bool {
+				w.AnswerRequest(m, "old")
+				rawworker.BusyWait(time.Duration(rand.IntN(200)) * time.Microsecond)
 				w.sendInterrupt(1, 1)
 				return true
 			}
-			w.Run("x = input()")
-			w.OnWait = nil
-			if r := w.Run("print(input())", "new"); r.Out() != "new\n" {
-				t.Fatalf("round %d: got %q %+v", i, r.Script(), r.Idle)
+			w.RunCode("x = input()")
+			w.OnInputRequest = nil
+			if r := w.RunCode("print(input())", "new"); r.OutputText() != "new\n" {
+				t.Fatalf("round %d: got %q %+v", i, r.Transcript(), r.Idle)
 			}
 		}
 	})
@@ -248,12 +248,12 @@ func TestOutput_SurvivesAsynchronousExceptions(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, s workerSetup) {
 		w := startWorker(t, s)
-		r := w.Run(`import signal, sys, random
+		r := w.RunCode(`import signal, sys, random
 class Alarm(Exception): pass
 def ring(*a): raise Alarm
 signal.signal(signal.SIGALRM, ring)
 hits = 0
-for i in range(` + strconv.Itoa(rawworker.Rounds(400)) + `):
+for i in range(` + strconv.Itoa(rawworker.RaceRounds(400)) + `):
     try:
         signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-6, 3e-4))
         print('%d|' % i + 'x' * 6000)
@@ -263,15 +263,15 @@ for i in range(` + strconv.Itoa(rawworker.Rounds(400)) + `):
 try: signal.setitimer(signal.ITIMER_REAL, 0)
 except Alarm: hits += 1
 print('hits', hits > 0)`)
-		if !strings.Contains(r.Out()[max(0, len(r.Out())-30):], "hits True\n") { // a last stderr line may follow
-			t.Fatalf("got … %.300q %+v", r.Out()[max(0, len(r.Out())-300):], r.Idle)
+		if !strings.Contains(r.OutputText()[max(0, len(r.OutputText())-30):], "hits True\n") { // a last stderr line may follow
+			t.Fatalf("got … %.300q %+v", r.OutputText()[max(0, len(r.OutputText())-300):], r.Idle)
 		}
 		for line := range strings.Lines(r.ErrText()) {
 			if strings.Count(r.ErrText(), "\n"+line) > 1 {
 				t.Fatalf("%q came twice", line)
 			}
 		}
-		w.Run("signal.setitimer(signal.ITIMER_REAL, 0); 1").Wants(t, "(0.0, 0.0)\n1\n"[len("(0.0, 0.0)\n"):])
+		w.RunCode("signal.setitimer(signal.ITIMER_REAL, 0); 1").WantOutput(t, "(0.0, 0.0)\n1\n"[len("(0.0, 0.0)\n"):])
 	})
 }
 
@@ -282,7 +282,7 @@ func TestWrite(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, s workerSetup) {
 			w := startWorker(t, s)
-			r := w.Run(`import gc, os, sys
+			r := w.RunCode(`import gc, os, sys
 atomic = next(m for m in gc.get_objects() if type(m) is type(gc) and m.__name__ == "turnstone_worker.atomic")
 class Strike(Exception): pass
 sys._getframe().f_trace_opcodes = True # Python 3.12 looks for such a frame when tracing begins
@@ -313,8 +313,8 @@ while True:
     if text not in (b"", b"mark;frame;"): torn.append((at, text))
     if not struck: break
 print(at > 50, torn)`)
-			if r.Out() != "True []\n" {
-				t.Errorf("got %q, want that nothing is torn", r.Script())
+			if r.OutputText() != "True []\n" {
+				t.Errorf("got %q, want that nothing is torn", r.Transcript())
 			}
 		})
 	})
@@ -324,16 +324,16 @@ func TestInput_SurvivesAsynchronousExceptions(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, s workerSetup) {
 		w := startWorker(t, s)
-		w.OnWait = func(m ipc.StdinWait) bool {
-			w.Answer(m, "line")
+		w.OnInputRequest = func(m ipc.StdinWait) bool {
+			w.AnswerRequest(m, "line")
 			return true
 		}
-		r := w.Run(`import signal, sys, random
+		r := w.RunCode(`import signal, sys, random
 class Alarm(Exception): pass
 def ring(*a): raise Alarm
 signal.signal(signal.SIGALRM, ring)
 bad = []
-for i in range(` + strconv.Itoa(rawworker.Rounds(400)) + `):
+for i in range(` + strconv.Itoa(rawworker.RaceRounds(400)) + `):
     try:
         signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-6, 6e-4))
         s = input()
@@ -343,10 +343,10 @@ for i in range(` + strconv.Itoa(rawworker.Rounds(400)) + `):
 try: signal.setitimer(signal.ITIMER_REAL, 0)
 except Alarm: pass
 print('bad', bad)`)
-		if !strings.HasSuffix(r.Out(), "bad []\n") {
-			t.Fatalf("got … %.300q %+v", r.Out()[max(0, len(r.Out())-300):], r.Idle)
+		if !strings.HasSuffix(r.OutputText(), "bad []\n") {
+			t.Fatalf("got … %.300q %+v", r.OutputText()[max(0, len(r.OutputText())-300):], r.Idle)
 		}
-		w.Run("input()").Wants(t, "'line'\n")
+		w.RunCode("input()").WantOutput(t, "'line'\n")
 	})
 }
 
@@ -355,14 +355,14 @@ func TestInterrupt_IgnoredInAFinalizerStrikesAgain(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, s workerSetup) {
 		w := startWorker(t, s)
-		w.Run("import sys\nseen = []\ndef hook(args): seen.append(args.exc_type)\nsys.unraisablehook = hook")
-		w.Begin("class Slow:\n    def __del__(self):\n        print('up', flush=True)\n        while True: pass\nwhile True: Slow()")
-		w.Await("up")
-		if r := w.interruptUntil(1, 1, nil); r.Idle.Outcome != ipc.OutcomeInterrupted || strings.Contains(r.Out(), "ignored") || strings.Contains(r.Out(), "turnstone") {
-			t.Fatalf("got %q %+v", r.Script(), r.Idle)
+		w.RunCode("import sys\nseen = []\ndef hook(args): seen.append(args.exc_type)\nsys.unraisablehook = hook")
+		w.StartTurn("class Slow:\n    def __del__(self):\n        print('up', flush=True)\n        while True: pass\nwhile True: Slow()")
+		w.WaitOutput("up")
+		if r := w.interruptUntil(1, 1, nil); r.Idle.Outcome != ipc.OutcomeInterrupted || strings.Contains(r.OutputText(), "ignored") || strings.Contains(r.OutputText(), "turnstone") {
+			t.Fatalf("got %q %+v", r.Transcript(), r.Idle)
 		}
-		w.Run("class Bad:\n    def __del__(self): 1/0\nBad(); sys.unraisablehook is hook, seen").Wants(t, "(True, [<class 'ZeroDivisionError'>])\n")
-		w.Run("sys.gettrace() is None").Wants(t, "True\n")
+		w.RunCode("class Bad:\n    def __del__(self): 1/0\nBad(); sys.unraisablehook is hook, seen").WantOutput(t, "(True, [<class 'ZeroDivisionError'>])\n")
+		w.RunCode("sys.gettrace() is None").WantOutput(t, "True\n")
 	})
 }
 
@@ -370,18 +370,18 @@ func TestInterrupt_LevelTwoLeavesTheDebuggerAndAHandlerOfTheUser(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, s workerSetup) {
 		w := startWorker(t, s)
-		w.Run("import os, pdb, signal, time")
-		w.Begin("def f():\n    pdb.set_trace()\n    return 1\nf()")
-		w.UntilWait()
+		w.RunCode("import os, pdb, signal, time")
+		w.StartTurn("def f():\n    pdb.set_trace()\n    return 1\nf()")
+		w.WaitInputRequest()
 		w.interruptUntil(1, 1, func(e any) bool { _, asks := e.(ipc.StdinWait); return asks })
 		if r := w.interruptUntil(2, 2, nil); r.Idle.Outcome != ipc.OutcomeInterrupted {
-			t.Fatalf("got %q %+v", r.Script(), r.Idle)
+			t.Fatalf("got %q %+v", r.Transcript(), r.Idle)
 		}
-		w.Begin("_ = signal.signal(signal.SIGINT, lambda *a: os.write(1, b'no\\n')); print('up', flush=True)\nwhile True: time.sleep(1)")
-		w.Await("up")
+		w.StartTurn("_ = signal.signal(signal.SIGINT, lambda *a: os.write(1, b'no\\n')); print('up', flush=True)\nwhile True: time.sleep(1)")
+		w.WaitOutput("up")
 		w.interruptUntil(1, 1, printsText("no"))
 		if r := w.interruptUntil(2, 2, nil); r.Idle.Outcome != ipc.OutcomeInterrupted {
-			t.Fatalf("got %q %+v", r.Script(), r.Idle)
+			t.Fatalf("got %q %+v", r.Transcript(), r.Idle)
 		}
 	})
 }
@@ -391,12 +391,12 @@ func TestInterrupt_DebuggerHasNoneOfTheNextTurn(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, s workerSetup) {
 		w := startWorker(t, s)
-		w.Run("import pdb, time\ndef f():\n    pdb.set_trace()\n    return 1")
-		w.Run("f()", "c")
-		w.Begin("print('up', flush=True); time.sleep(100)")
-		w.Await("up")
+		w.RunCode("import pdb, time\ndef f():\n    pdb.set_trace()\n    return 1")
+		w.RunCode("f()", "c")
+		w.StartTurn("print('up', flush=True); time.sleep(100)")
+		w.WaitOutput("up")
 		if r := w.interruptUntil(1, 1, nil); r.Idle.Outcome != ipc.OutcomeInterrupted || !strings.HasSuffix(r.ErrText(), "KeyboardInterrupt\n") {
-			t.Fatalf("got %q %+v", r.Script(), r.Idle)
+			t.Fatalf("got %q %+v", r.Transcript(), r.Idle)
 		}
 	})
 }
@@ -406,19 +406,19 @@ func TestInterrupt_OfAnAwaitLeavesTheLoopWhole(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, s workerSetup) {
 		w := startWorker(t, s)
-		w.Run("import asyncio, gc")
-		for i := range rawworker.Rounds(20) {
-			w.Begin("await asyncio.sleep(100)")
-			rawworker.Spin(time.Duration(rand.IntN(1500)) * time.Microsecond)
+		w.RunCode("import asyncio, gc")
+		for i := range rawworker.RaceRounds(20) {
+			w.StartTurn("await asyncio.sleep(100)")
+			rawworker.BusyWait(time.Duration(rand.IntN(1500)) * time.Microsecond)
 			// An interrupt within asyncio itself shows its lines.
-			if r := w.interruptUntil(1, 1, nil); r.Idle.Outcome != ipc.OutcomeInterrupted || strings.Contains(r.Script(), "destroyed") || strings.Contains(r.Script(), "never retrieved") {
-				t.Fatalf("round %d: got %q %+v", i, r.Script(), r.Idle)
+			if r := w.interruptUntil(1, 1, nil); r.Idle.Outcome != ipc.OutcomeInterrupted || strings.Contains(r.Transcript(), "destroyed") || strings.Contains(r.Transcript(), "never retrieved") {
+				t.Fatalf("round %d: got %q %+v", i, r.Transcript(), r.Idle)
 			}
-			if r := w.Run("_ = gc.collect(); await asyncio.sleep(0, 'slept')"); r.Out() != "'slept'\n" {
-				t.Fatalf("round %d: got %q %+v", i, r.Script(), r.Idle)
+			if r := w.RunCode("_ = gc.collect(); await asyncio.sleep(0, 'slept')"); r.OutputText() != "'slept'\n" {
+				t.Fatalf("round %d: got %q %+v", i, r.Transcript(), r.Idle)
 			}
 		}
-		if r := w.Run("await asyncio.sleep(0); 1/0"); strings.Contains(r.ErrText(), "base_events") || !strings.Contains(r.ErrText(), "ZeroDivisionError") {
+		if r := w.RunCode("await asyncio.sleep(0); 1/0"); strings.Contains(r.ErrText(), "base_events") || !strings.Contains(r.ErrText(), "ZeroDivisionError") {
 			t.Fatalf("got %q", r.ErrText())
 		}
 	})

@@ -60,7 +60,7 @@ func BenchmarkStart(b *testing.B) {
 			if c.name == "cached" {
 				w := startWorker(b, workerSetup{options: python.Options{CacheDir: c.dir}})
 				for range 20 { // the worker writes its cache while it rests
-					w.Run("1")
+					w.RunCode("1")
 				}
 			}
 			for b.Loop() {
@@ -100,7 +100,7 @@ func launchBareWorker(b *testing.B, cache string) *bareWorker {
 	if err := spec.Validate(); err != nil {
 		b.Fatal(err)
 	}
-	cmd, master, in, out := rawworker.Spawn(b, spec, rawworker.Setup{Base: cleanEnv()})
+	cmd, master, in, out := rawworker.SpawnProcess(b, spec, rawworker.WorkerOptions{Base: cleanEnv()})
 	return &bareWorker{tb: b, cmd: cmd, master: master, in: in, out: out, terminal: int(master.Fd()), buf: make([]byte, 1<<20)}
 }
 

@@ -50,18 +50,18 @@ func TestLibraries(t *testing.T) {
 			s := workerSetup{python: displayPython()}
 			s.Dir = t.TempDir()
 			w := startWorker(t, s)
-			if w.Run("import "+name).Idle.Outcome != ipc.OutcomeOK {
+			if w.RunCode("import "+name).Idle.Outcome != ipc.OutcomeOK {
 				t.Skip(s.python + " has no " + name + ": scripts/setup-dev installs it")
 			}
 			var r result
 			for _, input := range c.inputs {
-				if r = w.Run(input); r.Idle.Outcome != ipc.OutcomeOK {
-					t.Fatalf("%q: got %q", input, r.Script())
+				if r = w.RunCode(input); r.Idle.Outcome != ipc.OutcomeOK {
+					t.Fatalf("%q: got %q", input, r.Transcript())
 				}
 			}
 			for _, want := range c.want {
-				if !strings.Contains(r.Out(), want) || strings.Contains(r.Out(), "computed") {
-					t.Errorf("got %q, want %q", r.Out(), want)
+				if !strings.Contains(r.OutputText(), want) || strings.Contains(r.OutputText(), "computed") {
+					t.Errorf("got %q, want %q", r.OutputText(), want)
 				}
 			}
 		})
@@ -73,14 +73,14 @@ func TestLibraries_AnInterruptOfUvloopShowsTheInput(t *testing.T) {
 	t.Parallel()
 	s := workerSetup{python: displayPython()}
 	w := startWorker(t, s)
-	if w.Run("import asyncio, uvloop; uvloop.install()").Idle.Outcome != ipc.OutcomeOK {
+	if w.RunCode("import asyncio, uvloop; uvloop.install()").Idle.Outcome != ipc.OutcomeOK {
 		t.Skip(s.python + " has no uvloop: scripts/setup-dev installs it")
 	}
-	w.Begin("asyncio.get_running_loop().call_later(0.01, print, 'up')\nawait asyncio.sleep(100)")
-	w.Await("up")
+	w.StartTurn("asyncio.get_running_loop().call_later(0.01, print, 'up')\nawait asyncio.sleep(100)")
+	w.WaitOutput("up")
 	r := w.interruptUntil(1, 1, nil)
 	if r.Idle == nil || r.Idle.Outcome != ipc.OutcomeInterrupted || !strings.Contains(r.ErrText(), "line 2, in <module>\n    await asyncio.sleep(100)\n") || strings.Contains(r.ErrText(), "uvloop") {
 		t.Errorf("got %+v %q", r.Idle, r.ErrText())
 	}
-	w.Run("await asyncio.sleep(0, 'after')").Wants(t, "'after'\n")
+	w.RunCode("await asyncio.sleep(0, 'after')").WantOutput(t, "'after'\n")
 }

@@ -39,16 +39,16 @@ func TestOutput_IsInTheTrueOrder(t *testing.T) {
 	}
 	eachPython(t, func(t *testing.T, s workerSetup) {
 		w := startWorker(t, s)
-		w.Run(`import os, sys, subprocess, threading, ctypes
+		w.RunCode(`import os, sys, subprocess, threading, ctypes
 libc = ctypes.CDLL(None)
 z = 'z' * 100000
 class P:
     def _repr_png_(self): return b'\x89PNG'
 def display(): sys.displayhook(P())`)
-		for round := range rawworker.Rounds(10) {
+		for round := range rawworker.RaceRounds(10) {
 			for _, c := range cases {
-				if r := w.Run(c.code); r.Script() != c.want || r.Idle.Outcome != ipc.OutcomeOK {
-					t.Fatalf("round %d: %q: got %.500q\nwant %.500q", round, c.code, r.Script(), c.want)
+				if r := w.RunCode(c.code); r.Transcript() != c.want || r.Idle.Outcome != ipc.OutcomeOK {
+					t.Fatalf("round %d: %q: got %.500q\nwant %.500q", round, c.code, r.Transcript(), c.want)
 				}
 			}
 		}
@@ -71,43 +71,43 @@ func TestOutput_PartsOfLinesAreInTheTrueOrder(t *testing.T) {
 	}
 	eachPython(t, func(t *testing.T, s workerSetup) {
 		w := startWorker(t, s)
-		w.Run(`import os, sys, threading, ctypes, io, codecs, time
+		w.RunCode(`import os, sys, threading, ctypes, io, codecs, time
 libc = ctypes.CDLL(None)
 class Talks:
     def __str__(self): os.write(1, b'b'); return 'T'`)
 		for _, c := range cases {
-			if r := w.Run(c.code); r.Script() != c.want || r.Idle.Outcome != ipc.OutcomeOK {
-				t.Errorf("%q: got %.500q %v\nwant %.500q", c.code, r.Script(), r.Idle.Error, c.want)
+			if r := w.RunCode(c.code); r.Transcript() != c.want || r.Idle.Outcome != ipc.OutcomeOK {
+				t.Errorf("%q: got %.500q %v\nwant %.500q", c.code, r.Transcript(), r.Idle.Error, c.want)
 			}
 		}
-		if r := w.Run("print('loading...', end=''); 1/0"); !strings.HasPrefix(r.Script(), "loading...<err>Traceback") {
-			t.Errorf("got %q", r.Script())
+		if r := w.RunCode("print('loading...', end=''); 1/0"); !strings.HasPrefix(r.Transcript(), "loading...<err>Traceback") {
+			t.Errorf("got %q", r.Transcript())
 		}
 		for _, code := range []string{"print('a', sep=1)", "print('a', end=b'')", "print('a', other=1)"} {
-			if r := w.Run(code); r.Idle.Error == nil || r.Idle.Error.Name != "TypeError" {
-				t.Errorf("%s: got %q", code, r.Script())
+			if r := w.RunCode(code); r.Idle.Error == nil || r.Idle.Error.Name != "TypeError" {
+				t.Errorf("%s: got %q", code, r.Transcript())
 			}
 		}
 		// It is seen while the code runs.
-		w.Begin("for i in range(3): print('.', end='')\ntime.sleep(3600)")
-		w.Await("...")
-		if r := w.interruptUntil(1, 1, nil); !strings.HasPrefix(r.Script(), "<err>Traceback") {
-			t.Errorf("got %q", r.Script())
+		w.StartTurn("for i in range(3): print('.', end='')\ntime.sleep(3600)")
+		w.WaitOutput("...")
+		if r := w.interruptUntil(1, 1, nil); !strings.HasPrefix(r.Transcript(), "<err>Traceback") {
+			t.Errorf("got %q", r.Transcript())
 		}
 		// Other text layers on the same bytes.
-		w.Run("sys.stdout = io.TextIOWrapper(sys.stdout.detach(), encoding='utf-8'); print('a', end=''); 1/0")
-		w.Run("print('b', end=''); os.write(1, b'c'); sys.__stdout__.write('d'); None").Wants(t, "bcd")
-		w.Run("sys.stdout = codecs.getwriter('utf-8')(sys.stdout.detach()); print('a', end=''); os.write(1, b'b'); None").Wants(t, "ab")
-		w.Run("print('c', end=''); os.write(1, b'd'); sys.stdout = sys.__stdout__; print('e')").Wants(t, "cde\n")
+		w.RunCode("sys.stdout = io.TextIOWrapper(sys.stdout.detach(), encoding='utf-8'); print('a', end=''); 1/0")
+		w.RunCode("print('b', end=''); os.write(1, b'c'); sys.__stdout__.write('d'); None").WantOutput(t, "bcd")
+		w.RunCode("sys.stdout = codecs.getwriter('utf-8')(sys.stdout.detach()); print('a', end=''); os.write(1, b'b'); None").WantOutput(t, "ab")
+		w.RunCode("print('c', end=''); os.write(1, b'd'); sys.stdout = sys.__stdout__; print('e')").WantOutput(t, "cde\n")
 	})
 }
 
 func TestOutput_LinesOfThreadsAreNotTorn(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
-	r := w.Run("import threading\ndef f(c):\n    for i in range(2000): print(c * 30, i, 'end')\n" +
+	r := w.RunCode("import threading\ndef f(c):\n    for i in range(2000): print(c * 30, i, 'end')\n" +
 		"threads = [threading.Thread(target=f, args=(c,)) for c in 'abcd']\nfor t in threads: t.start()\nfor t in threads: t.join()")
-	lines := strings.Split(strings.TrimSuffix(r.Out(), "\n"), "\n")
+	lines := strings.Split(strings.TrimSuffix(r.OutputText(), "\n"), "\n")
 	for _, line := range lines {
 		if len(strings.Fields(line)) != 3 || !strings.HasSuffix(line, " end") || strings.Trim(line[:30], line[:1]) != "" {
 			t.Fatalf("got the line %q", line)
@@ -126,9 +126,9 @@ func TestOutput_DeathLosesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := startWorker(t, workerSetup{})
-			w.Begin("import os, sys; print('.', end=''); sys.stderr.write('!'); " + end)
-			if r := w.Finish(); !strings.HasPrefix(r.Script(), ".<err>!</err>") {
-				t.Errorf("got %q", r.Script())
+			w.StartTurn("import os, sys; print('.', end=''); sys.stderr.write('!'); " + end)
+			if r := w.FinishTurn(); !strings.HasPrefix(r.Transcript(), ".<err>!</err>") {
+				t.Errorf("got %q", r.Transcript())
 			}
 		})
 	}
@@ -138,9 +138,9 @@ func TestOutput_LargeTextIsWhole(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
 	want := strings.Repeat("é0123456789", 200_000) + "\n"
-	w.Run("print('é0123456789' * 200000)").Wants(t, want)
-	w.Run("import sys; sys.stdout.buffer.write(b'x' * 300000); None").Wants(t, strings.Repeat("x", 300_000))
-	w.Run("for i in range(20000): print(i)").Wants(t, func() string {
+	w.RunCode("print('é0123456789' * 200000)").WantOutput(t, want)
+	w.RunCode("import sys; sys.stdout.buffer.write(b'x' * 300000); None").WantOutput(t, strings.Repeat("x", 300_000))
+	w.RunCode("for i in range(20000): print(i)").WantOutput(t, func() string {
 		var b strings.Builder
 		for i := range 20_000 {
 			fmt.Fprintln(&b, i)
@@ -152,38 +152,38 @@ func TestOutput_LargeTextIsWhole(t *testing.T) {
 func TestOutput_ClosedStreamsAreMended(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
-	w.Run("import sys; sys.stdout.close(); sys.stderr.close()")
-	w.Run("print('again')").Wants(t, "again\n")
-	if r := w.Run("1/0"); !strings.Contains(r.ErrText(), "ZeroDivisionError") {
-		t.Fatalf("got %q", r.Script())
+	w.RunCode("import sys; sys.stdout.close(); sys.stderr.close()")
+	w.RunCode("print('again')").WantOutput(t, "again\n")
+	if r := w.RunCode("1/0"); !strings.Contains(r.ErrText(), "ZeroDivisionError") {
+		t.Fatalf("got %q", r.Transcript())
 	}
-	w.Run("import os; old = os.dup(1); os.dup2(os.open('/dev/null', os.O_WRONLY), 1); print('hidden'); print('h' * 9000); os.dup2(old, 1); print('shown')").Wants(t, "shown\n")
+	w.RunCode("import os; old = os.dup(1); os.dup2(os.open('/dev/null', os.O_WRONLY), 1); print('hidden'); print('h' * 9000); os.dup2(old, 1); print('shown')").WantOutput(t, "shown\n")
 }
 
 func TestOutput_NonblockingTerminalLosesNothing(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
-	w.Run("import os; os.set_blocking(0, False)")
-	w.Run("for i in range(300): print('y' * 5000)").Wants(t, strings.Repeat(strings.Repeat("y", 5000)+"\n", 300))
+	w.RunCode("import os; os.set_blocking(0, False)")
+	w.RunCode("for i in range(300): print('y' * 5000)").WantOutput(t, strings.Repeat(strings.Repeat("y", 5000)+"\n", 300))
 }
 
 func TestFork_ChildIsCutOffFromTheChannel(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, s workerSetup) {
 		w := startWorker(t, s)
-		r := w.Run(`import os, sys
+		r := w.RunCode(`import os, sys
 pid = os.fork()
 if pid == 0:
     print('child', flush=True)
     1/0`)
 		if r.Idle.Outcome != ipc.OutcomeOK {
-			t.Fatalf("got %q %+v", r.Script(), r.Idle)
+			t.Fatalf("got %q %+v", r.Transcript(), r.Idle)
 		}
-		if r := w.Run("os.waitpid(pid, 0)[1] >> 8"); !strings.Contains(r.Out(), "1\n") {
-			t.Fatalf("got %q", r.Script())
+		if r := w.RunCode("os.waitpid(pid, 0)[1] >> 8"); !strings.Contains(r.OutputText(), "1\n") {
+			t.Fatalf("got %q", r.Transcript())
 		}
-		w.Run("pid = os.fork()\nif pid == 0: sys.exit(7)\nos.waitpid(pid, 0)[1] >> 8").Wants(t, "7\n")
-		w.Run("import subprocess; subprocess.run([sys.executable, '-c', 'import os; print([f for f in range(900, 4096) if os.path.exists(\"/dev/fd/%d\" % f)])'], close_fds=False); None").Wants(t, "[]\n")
+		w.RunCode("pid = os.fork()\nif pid == 0: sys.exit(7)\nos.waitpid(pid, 0)[1] >> 8").WantOutput(t, "7\n")
+		w.RunCode("import subprocess; subprocess.run([sys.executable, '-c', 'import os; print([f for f in range(900, 4096) if os.path.exists(\"/dev/fd/%d\" % f)])'], close_fds=False); None").WantOutput(t, "[]\n")
 	})
 }
 
@@ -191,13 +191,13 @@ func TestMultiprocessing_RunsTheFunctionsOfCells(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, s workerSetup) {
 		w := startWorker(t, s)
-		w.Run("import multiprocessing as mp, sys\ndef f(x):\n    print('in', x, flush=True)\n    return x * x")
-		if r := w.Run("with mp.Pool(2) as p: print(p.map(f, [2]))"); !strings.HasSuffix(r.Out(), "[4]\n") || !strings.Contains(r.Out(), "in 2\n") {
-			t.Fatalf("got %q", r.Script())
+		w.RunCode("import multiprocessing as mp, sys\ndef f(x):\n    print('in', x, flush=True)\n    return x * x")
+		if r := w.RunCode("with mp.Pool(2) as p: print(p.map(f, [2]))"); !strings.HasSuffix(r.OutputText(), "[4]\n") || !strings.Contains(r.OutputText(), "in 2\n") {
+			t.Fatalf("got %q", r.Transcript())
 		}
-		w.Run("from concurrent.futures import ProcessPoolExecutor\nwith ProcessPoolExecutor(1) as e: print(e.submit(f, 3).result())").Wants(t, "in 3\n9\n")
-		w.Run("mp.get_start_method(), mp.get_context().get_start_method()").Wants(t, "('fork', 'fork')\n")
-		w.Run("mp.set_start_method('spawn', force=True); mp.get_start_method()").Wants(t, "'spawn'\n")
+		w.RunCode("from concurrent.futures import ProcessPoolExecutor\nwith ProcessPoolExecutor(1) as e: print(e.submit(f, 3).result())").WantOutput(t, "in 3\n9\n")
+		w.RunCode("mp.get_start_method(), mp.get_context().get_start_method()").WantOutput(t, "('fork', 'fork')\n")
+		w.RunCode("mp.set_start_method('spawn', force=True); mp.get_start_method()").WantOutput(t, "'spawn'\n")
 	})
 }
 
@@ -210,14 +210,14 @@ func TestMatplotlib_EachFigureIsSentOnce(t *testing.T) {
 	s := workerSetup{python: path}
 	s.options.ImageDPI = 50
 	w := startWorker(t, s)
-	if r := w.Run("import matplotlib.pyplot as plt"); r.Idle.Outcome != ipc.OutcomeOK {
+	if r := w.RunCode("import matplotlib.pyplot as plt"); r.Idle.Outcome != ipc.OutcomeOK {
 		t.Skip("python3 has no matplotlib: name an interpreter that has it in TURNSTONE_TEST_MATPLOTLIB")
 	}
 	images := func(code string) (list []ipc.Display) {
 		t.Helper()
-		r := w.Run(code)
+		r := w.RunCode(code)
 		if r.Idle.Outcome != ipc.OutcomeOK {
-			t.Fatalf("%s: got %q", code, r.Script())
+			t.Fatalf("%s: got %q", code, r.Transcript())
 		}
 		for _, e := range r.Events {
 			if m, ok := e.(ipc.Display); ok {
@@ -253,8 +253,8 @@ func TestMatplotlib_EachFigureIsSentOnce(t *testing.T) {
 	if got := images("from matplotlib.figure import Figure\nf = Figure(); f.subplots().plot([1, 2]); f"); len(got) != 1 {
 		t.Fatalf("a figure without pyplot: %d images", len(got))
 	}
-	r := w.Run("print('a'); plt.plot([1]); plt.show(); print('b')")
-	if r.Script() != "a\n[image image/png]b\n" {
-		t.Fatalf("got %q", r.Script())
+	r := w.RunCode("print('a'); plt.plot([1]); plt.show(); print('b')")
+	if r.Transcript() != "a\n[image image/png]b\n" {
+		t.Fatalf("got %q", r.Transcript())
 	}
 }

@@ -44,45 +44,45 @@ func TestPatchedModules(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				w := startWorker(t, s)
-				w.Run("import linecache, traceback, tokenize; 1/0")
-				if r := w.Run(patch + "\n_ = [1]"); r.Idle == nil || r.Out() != "" {
-					t.Fatalf("got %.2000q %+v %+v", r.Script(), r.Idle, r.End)
+				w.RunCode("import linecache, traceback, tokenize; 1/0")
+				if r := w.RunCode(patch + "\n_ = [1]"); r.Idle == nil || r.OutputText() != "" {
+					t.Fatalf("got %.2000q %+v %+v", r.Transcript(), r.Idle, r.End)
 				}
-				w.Run("1+1").Wants(t, "2\n")
-				w.Run("print('x' * 5000 == '', 3)").Wants(t, "False 3\n")
-				if r := w.Run("input('? ')", "answer"); r.Out() != "? 'answer'\n" {
-					t.Errorf("got %q", r.Script())
+				w.RunCode("1+1").WantOutput(t, "2\n")
+				w.RunCode("print('x' * 5000 == '', 3)").WantOutput(t, "False 3\n")
+				if r := w.RunCode("input('? ')", "answer"); r.OutputText() != "? 'answer'\n" {
+					t.Errorf("got %q", r.Transcript())
 				}
-				if r := w.Run("1/0"); !strings.Contains(r.ErrText(), "ZeroDivisionError") {
-					t.Errorf("got %q", r.Script())
+				if r := w.RunCode("1/0"); !strings.Contains(r.ErrText(), "ZeroDivisionError") {
+					t.Errorf("got %q", r.Transcript())
 				}
-				if r := w.Run("class H:\n    def _repr_html_(self): return '<b>h</b>'\n    def __repr__(self): return 'H()'\nH()"); !strings.Contains(r.Script(), "text/html") {
-					t.Errorf("got %q", r.Script())
+				if r := w.RunCode("class H:\n    def _repr_html_(self): return '<b>h</b>'\n    def __repr__(self): return 'H()'\nH()"); !strings.Contains(r.Transcript(), "text/html") {
+					t.Errorf("got %q", r.Transcript())
 				}
-				w.Begin("print('up')\nwhile True: pass")
-				w.Await("up\n")
+				w.StartTurn("print('up')\nwhile True: pass")
+				w.WaitOutput("up\n")
 				if r := w.interruptUntil(1, 1, nil); r.Idle == nil || r.Idle.Outcome != ipc.OutcomeInterrupted {
-					t.Errorf("got %q %+v", r.Script(), r.Idle)
+					t.Errorf("got %q %+v", r.Transcript(), r.Idle)
 				}
-				w.Run("'still'").Wants(t, "'still'\n")
-				if r := w.Run("exit(3)"); r.End == nil || r.End.Code == nil || *r.End.Code != 3 {
-					t.Errorf("got %q %+v", r.Script(), r.End)
+				w.RunCode("'still'").WantOutput(t, "'still'\n")
+				if r := w.RunCode("exit(3)"); r.End == nil || r.End.Code == nil || *r.End.Code != 3 {
+					t.Errorf("got %q %+v", r.Transcript(), r.End)
 				}
 			})
 		}
 		t.Run("nothing of the worker is in sys.modules", func(t *testing.T) {
 			t.Parallel()
-			startWorker(t, s).Run("import sys; [n for n in sys.modules if 'turnstone' in n]").Wants(t, "[]\n")
+			startWorker(t, s).RunCode("import sys; [n for n in sys.modules if 'turnstone' in n]").WantOutput(t, "[]\n")
 		})
 		t.Run("a step that a patch makes fail has a bound", func(t *testing.T) {
 			t.Parallel()
 			w := startWorker(t, s)
-			r := w.Run(`import gc
+			r := w.RunCode(`import gc
 W = next(type(o) for o in gc.get_objects() if type(o).__name__ == 'Worker')
 def rest(self): raise OSError('not ours')
 W.rest = rest`)
 			for r.End == nil {
-				if end, ok := w.Next().(ipc.SessionEnd); ok {
+				if end, ok := w.NextEvent().(ipc.SessionEnd); ok {
 					r.End = &end
 				}
 			}

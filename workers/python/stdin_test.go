@@ -44,8 +44,8 @@ func TestStdin_EverySurfaceIsServed(t *testing.T) {
 	eachPython(t, func(t *testing.T, s workerSetup) {
 		w := startWorker(t, s)
 		for _, c := range cases {
-			r := w.Run(c.code, c.answers...)
-			if got := r.Script(); got != c.want || r.Idle == nil || r.Idle.Outcome != ipc.OutcomeOK {
+			r := w.RunCode(c.code, c.answers...)
+			if got := r.Transcript(); got != c.want || r.Idle == nil || r.Idle.Outcome != ipc.OutcomeOK {
 				t.Errorf("%s: got %q\nwant %q (%+v)", c.name, got, c.want, r.Idle)
 			}
 		}
@@ -56,44 +56,44 @@ func TestStdin_DebuggersSayWhatTheyAre(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, s workerSetup) {
 		w := startWorker(t, s)
-		r := w.Run("import pdb\nx = 5\npdb.set_trace()\ny = 6", "p x", "c")
-		if got := r.Script(); !strings.Contains(got, `[wait debugger line "(Pdb) "][line "p x"]5`) || r.Idle.Outcome != ipc.OutcomeOK {
+		r := w.RunCode("import pdb\nx = 5\npdb.set_trace()\ny = 6", "p x", "c")
+		if got := r.Transcript(); !strings.Contains(got, `[wait debugger line "(Pdb) "][line "p x"]5`) || r.Idle.Outcome != ipc.OutcomeOK {
 			t.Errorf("pdb: got %q", got)
 		}
-		r = w.Run("import pdb; pdb.set_trace()", "w", "n", "c")
-		if got := r.Script(); !strings.Contains(got, "<module>()") || strings.Contains(got, ".py(") {
+		r = w.RunCode("import pdb; pdb.set_trace()", "w", "n", "c")
+		if got := r.Transcript(); !strings.Contains(got, "<module>()") || strings.Contains(got, ".py(") {
 			t.Errorf("pdb shows the worker's own frames: %q", got)
 		}
-		w.Run("def f():\n    return 1")
-		w.Run("import pdb; pdb.set_trace()", "b f", "c")
-		if r = w.Run("f()", "cl 1", "c"); !strings.Contains(r.Script(), "-> return 1") {
-			t.Errorf("pdb forgets a breakpoint between cells: %q", r.Script())
+		w.RunCode("def f():\n    return 1")
+		w.RunCode("import pdb; pdb.set_trace()", "b f", "c")
+		if r = w.RunCode("f()", "cl 1", "c"); !strings.Contains(r.Transcript(), "-> return 1") {
+			t.Errorf("pdb forgets a breakpoint between cells: %q", r.Transcript())
 		}
-		r = w.Run("breakpoint()", "c")
-		if !strings.Contains(r.Script(), `[wait debugger line "(Pdb) "]`) {
-			t.Errorf("breakpoint: got %q", r.Script())
+		r = w.RunCode("breakpoint()", "c")
+		if !strings.Contains(r.Transcript(), `[wait debugger line "(Pdb) "]`) {
+			t.Errorf("breakpoint: got %q", r.Transcript())
 		}
-		r = w.Run("import code\ncode.interact(banner='', exitmsg='', local={})", "if 1:", "  print('in')", "\n", "")
-		if got := r.Script(); !strings.Contains(got, `[wait continue line "... "]`) || !strings.Contains(got, "in\n") {
+		r = w.RunCode("import code\ncode.interact(banner='', exitmsg='', local={})", "if 1:", "  print('in')", "\n", "")
+		if got := r.Transcript(); !strings.Contains(got, `[wait continue line "... "]`) || !strings.Contains(got, "in\n") {
 			t.Errorf("code.interact: got %q", got)
 		}
-		r = w.Run("import cmd\nclass C(cmd.Cmd):\n    def do_q(self, a): return True\nC().cmdloop()", "q")
-		if !strings.Contains(r.Script(), `[wait line line "(Cmd) "]`) {
-			t.Errorf("cmd: got %q", r.Script())
+		r = w.RunCode("import cmd\nclass C(cmd.Cmd):\n    def do_q(self, a): return True\nC().cmdloop()", "q")
+		if !strings.Contains(r.Transcript(), `[wait line line "(Cmd) "]`) {
+			t.Errorf("cmd: got %q", r.Transcript())
 		}
-		w.OnWait = func(m ipc.StdinWait) bool {
+		w.OnInputRequest = func(m ipc.StdinWait) bool {
 			if m.Prompt == "help> " {
-				w.Answer(m, "quit")
+				w.AnswerRequest(m, "quit")
 				return true
 			}
 			return false
 		}
-		if r := w.Run("help()"); !strings.Contains(r.Script(), `[wait line line "help> "]`) {
-			t.Errorf("help: got %q", r.Script())
+		if r := w.RunCode("help()"); !strings.Contains(r.Transcript(), `[wait line line "help> "]`) {
+			t.Errorf("help: got %q", r.Transcript())
 		}
-		w.OnWait = nil
-		if r := w.Run("help(len)"); !strings.Contains(r.Out(), "Return the number of items in a container") {
-			t.Errorf("help(len): got %q", r.Script())
+		w.OnInputRequest = nil
+		if r := w.RunCode("help(len)"); !strings.Contains(r.OutputText(), "Return the number of items in a container") {
+			t.Errorf("help(len): got %q", r.Transcript())
 		}
 	})
 }
@@ -117,23 +117,23 @@ func TestStdin_ReadersOfTheTerminalAreLeftToIt(t *testing.T) {
 	eachPython(t, func(t *testing.T, s workerSetup) {
 		w := startWorker(t, s)
 		for _, c := range cases {
-			w.Begin(c.code)
+			w.StartTurn(c.code)
 			typed, ends := strings.CutSuffix(c.typed, "\x04")
 			if _, err := w.Terminal.WriteString(typed); err != nil {
 				t.Fatal(err)
 			}
 			if ends { // with EXTPROC it is an end of file when nothing else is there
-				w.Await(typed)
+				w.WaitOutput(typed)
 				if _, err := w.Terminal.WriteString("\x04"); err != nil {
 					t.Fatal(err)
 				}
 			}
-			r := w.Finish()
-			if got := r.Out(); got != c.want || r.Idle.Outcome != ipc.OutcomeOK {
-				t.Errorf("%s: got %q, want %q (%+v)", c.name, r.Script(), c.want, r.Idle)
+			r := w.FinishTurn()
+			if got := r.OutputText(); got != c.want || r.Idle.Outcome != ipc.OutcomeOK {
+				t.Errorf("%s: got %q, want %q (%+v)", c.name, r.Transcript(), c.want, r.Idle)
 			}
 		}
-		w.Run("print(input())", "managed").Wants(t, "managed\n")
+		w.RunCode("print(input())", "managed").WantOutput(t, "managed\n")
 	})
 }
 
@@ -141,22 +141,22 @@ func TestStdin_AnswerToAWaitThatIsOverIsDropped(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
 	var old ipc.StdinWait
-	w.OnWait = func(m ipc.StdinWait) bool {
+	w.OnInputRequest = func(m ipc.StdinWait) bool {
 		old = m
 		w.sendInterrupt(1, 1)
 		return true
 	}
-	if r := w.Run("input('a? ')"); r.Idle.Outcome != ipc.OutcomeInterrupted {
-		t.Fatalf("got %q %+v", r.Script(), r.Idle)
+	if r := w.RunCode("input('a? ')"); r.Idle.Outcome != ipc.OutcomeInterrupted {
+		t.Fatalf("got %q %+v", r.Transcript(), r.Idle)
 	}
-	w.OnWait = nil
-	w.Answer(old, "too late")
-	w.Begin("x = input('b? ')")
-	w.Answer(old, "too late")
-	if r := w.Finish("in time"); r.Idle.Outcome != ipc.OutcomeOK {
-		t.Fatalf("got %q %+v", r.Script(), r.Idle)
+	w.OnInputRequest = nil
+	w.AnswerRequest(old, "too late")
+	w.StartTurn("x = input('b? ')")
+	w.AnswerRequest(old, "too late")
+	if r := w.FinishTurn("in time"); r.Idle.Outcome != ipc.OutcomeOK {
+		t.Fatalf("got %q %+v", r.Transcript(), r.Idle)
 	}
-	w.Run("x").Wants(t, "'in time'\n")
+	w.RunCode("x").WantOutput(t, "'in time'\n")
 }
 
 func TestStdin_ThreadThatStillWaitsAsksAgainInTheNextTurn(t *testing.T) {
@@ -165,32 +165,32 @@ func TestStdin_ThreadThatStillWaitsAsksAgainInTheNextTurn(t *testing.T) {
 		w := startWorker(t, s)
 		var asked []ipc.StdinWait
 		seen := filepath.Join(t.TempDir(), "seen")
-		w.OnWait = func(m ipc.StdinWait) bool {
+		w.OnInputRequest = func(m ipc.StdinWait) bool {
 			asked = append(asked, m)
 			if err := os.WriteFile(seen, nil, 0o600); err != nil {
 				t.Error(err)
 			}
 			return true
 		}
-		w.Run(fmt.Sprintf("import os, threading, time\ngot = []\nt = threading.Thread(target=lambda: got.append(input('bg? '))); t.start()\nwhile not os.path.exists(%q): time.sleep(0.001)", seen))
+		w.RunCode(fmt.Sprintf("import os, threading, time\ngot = []\nt = threading.Thread(target=lambda: got.append(input('bg? '))); t.start()\nwhile not os.path.exists(%q): time.sleep(0.001)", seen))
 		if len(asked) != 1 || asked[0].Turn != w.Turn {
 			t.Fatalf("got %+v, want one wait of turn %d", asked, w.Turn)
 		}
-		w.Begin("t.join(); got")
+		w.StartTurn("t.join(); got")
 		for len(asked) < 2 {
-			if m, ok := w.Next().(ipc.StdinWait); ok {
+			if m, ok := w.NextEvent().(ipc.StdinWait); ok {
 				asked = append(asked, m)
 			}
 		}
 		if asked[1].Turn != w.Turn || asked[1].Wait == asked[0].Wait || asked[1].Prompt != "bg? " {
 			t.Fatalf("got %+v", asked)
 		}
-		w.Answer(asked[1], "late")
-		if r := w.Finish(); r.Out() != "['late']\n" {
-			t.Fatalf("got %q", r.Script())
+		w.AnswerRequest(asked[1], "late")
+		if r := w.FinishTurn(); r.OutputText() != "['late']\n" {
+			t.Fatalf("got %q", r.Transcript())
 		}
-		w.OnWait = nil
-		w.Run("input()", "main").Wants(t, "'main'\n")
+		w.OnInputRequest = nil
+		w.RunCode("input()", "main").WantOutput(t, "'main'\n")
 	})
 }
 
@@ -199,7 +199,7 @@ func TestStdin_ThreadThatStillWaitsAsksAgainInTheNextTurn(t *testing.T) {
 func TestStdin_AnAnswerThatAnotherThreadReadsIsSeen(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, s workerSetup) {
-		r := startWorker(t, s).Run(`
+		r := startWorker(t, s).RunCode(`
 import gc, sys, threading
 channel = next(o for o in gc.get_objects() if type(o).__module__ == 'turnstone_worker.channel' and type(o).__name__ == 'Channel')
 wait = channel.ask({'type': 'stdin_wait', 'turn': channel.turn, 'prompt': '? ', 'kind': 'line', 'want': 'line'})
@@ -218,8 +218,8 @@ def ready():
 channel.wait(ready)
 print(channel.answers.pop(wait)['input'])
 `, "late")
-		if r.Idle.Outcome != ipc.OutcomeOK || !strings.HasSuffix(r.Out(), "b'late\\n'\n") {
-			t.Fatalf("got %q %+v", r.Script(), r.Idle)
+		if r.Idle.Outcome != ipc.OutcomeOK || !strings.HasSuffix(r.OutputText(), "b'late\\n'\n") {
+			t.Fatalf("got %q %+v", r.Transcript(), r.Idle)
 		}
 	})
 }
@@ -229,7 +229,7 @@ print(channel.answers.pop(wait)['input'])
 func TestStdin_NobodyLooksForInputBesideTheThreadThatReads(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, s workerSetup) {
-		r := startWorker(t, s).Run(`
+		r := startWorker(t, s).RunCode(`
 import gc, sys, threading
 channel = next(o for o in gc.get_objects() if type(o).__module__ == 'turnstone_worker.channel' and type(o).__name__ == 'Channel')
 looks, leads, done = [], threading.Event(), threading.Event()
@@ -249,8 +249,8 @@ reader.join()
 channel.inbox = inbox
 print(found, looks)
 `)
-		if r.Idle.Outcome != ipc.OutcomeOK || r.Out() != "False []\n" {
-			t.Fatalf("got %q %+v", r.Script(), r.Idle)
+		if r.Idle.Outcome != ipc.OutcomeOK || r.OutputText() != "False []\n" {
+			t.Fatalf("got %q %+v", r.Transcript(), r.Idle)
 		}
 	})
 }
@@ -259,20 +259,20 @@ func TestStdin_MainThreadAndThreadAreBothAnswered(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, s workerSetup) {
 		w := startWorker(t, s)
-		w.OnWait = func(m ipc.StdinWait) bool {
-			w.Answer(m, "for "+m.Prompt)
+		w.OnInputRequest = func(m ipc.StdinWait) bool {
+			w.AnswerRequest(m, "for "+m.Prompt)
 			return true
 		}
 		for range 20 {
-			r := w.Run(`import threading, getpass
+			r := w.RunCode(`import threading, getpass
 got = []
 ts = [threading.Thread(target=lambda i=i: got.append(getpass.getpass('t%d' % i))) for i in range(3)]
 for t in ts: t.start()
 got.append(input('m'))
 for t in ts: t.join()
 print(sorted(got))`)
-			if !strings.HasSuffix(r.Out(), "['for m', 'for t0', 'for t1', 'for t2']\n") {
-				t.Fatalf("got %q", r.Script())
+			if !strings.HasSuffix(r.OutputText(), "['for m', 'for t0', 'for t1', 'for t2']\n") {
+				t.Fatalf("got %q", r.Transcript())
 			}
 		}
 	})

@@ -29,15 +29,15 @@ func TestOutput_DetachedStreamsGoOn(t *testing.T) {
 		for name, wrap := range wraps {
 			for _, stream := range []string{"stdout", "stderr"} {
 				code := "import codecs, io, sys; sys." + stream + " = " + strings.ReplaceAll(wrap, "STREAM", stream) + "; None"
-				w.Run(code)
+				w.RunCode(code)
 				said := "said"
 				if name == "its own bytes" {
 					said = "" // print has no text stream there
-				} else if r := w.Run("print('said', file=sys." + stream + ")"); r.Out() != "said\n" || r.Idle.Outcome != ipc.OutcomeOK {
-					t.Fatalf("%s, %s: got %q %+v", name, stream, r.Script(), r.Idle)
+				} else if r := w.RunCode("print('said', file=sys." + stream + ")"); r.OutputText() != "said\n" || r.Idle.Outcome != ipc.OutcomeOK {
+					t.Fatalf("%s, %s: got %q %+v", name, stream, r.Transcript(), r.Idle)
 				}
-				if r := w.Run("sys." + stream + " = sys.__" + stream + "__; print('back', file=sys." + stream + ")"); r.Out() != "back\n" || r.Idle.Outcome != ipc.OutcomeOK {
-					t.Fatalf("%s, %s, %s: got %q %+v", name, stream, said, r.Script(), r.Idle)
+				if r := w.RunCode("sys." + stream + " = sys.__" + stream + "__; print('back', file=sys." + stream + ")"); r.OutputText() != "back\n" || r.Idle.Outcome != ipc.OutcomeOK {
+					t.Fatalf("%s, %s, %s: got %q %+v", name, stream, said, r.Transcript(), r.Idle)
 				}
 			}
 		}
@@ -49,23 +49,23 @@ func TestTurn_GoesOnWithDamagedBuiltins(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, s workerSetup) {
 		w := startWorker(t, s)
-		w.Run("import builtins, sys; kept = dict(vars(builtins))")
+		w.RunCode("import builtins, sys; kept = dict(vars(builtins))")
 		for _, damage := range []string{
 			"builtins.len = None", "del builtins.str", "del builtins.isinstance", "builtins.__import__ = None",
 			"del builtins.BaseException", "builtins.map = builtins.partial = None",
 		} {
-			w.Run(damage)
-			w.Run("6 * 7").Wants(t, "42\n")
-			if r := w.Run("1/0"); r.Idle == nil || r.Idle.Outcome != ipc.OutcomeError || !strings.Contains(r.Out(), "ZeroDivisionError") {
-				t.Fatalf("%s: got %q %+v", damage, r.Script(), r.Idle)
+			w.RunCode(damage)
+			w.RunCode("6 * 7").WantOutput(t, "42\n")
+			if r := w.RunCode("1/0"); r.Idle == nil || r.Idle.Outcome != ipc.OutcomeError || !strings.Contains(r.OutputText(), "ZeroDivisionError") {
+				t.Fatalf("%s: got %q %+v", damage, r.Transcript(), r.Idle)
 			}
-			w.Run("vars(builtins).update(kept)")
+			w.RunCode("vars(builtins).update(kept)")
 		}
-		w.Run("del __builtins__")
-		w.Run("__builtins__ is builtins").Wants(t, "True\n")
-		w.Run("del __builtins__\nimport time; time is sys.modules['time']").Wants(t, "True\n")
-		w.Run("globals().clear()\nimport time, builtins; __builtins__ is builtins").Wants(t, "True\n")
-		w.Run("import time, sys; time is sys.modules['time']").Wants(t, "True\n")
+		w.RunCode("del __builtins__")
+		w.RunCode("__builtins__ is builtins").WantOutput(t, "True\n")
+		w.RunCode("del __builtins__\nimport time; time is sys.modules['time']").WantOutput(t, "True\n")
+		w.RunCode("globals().clear()\nimport time, builtins; __builtins__ is builtins").WantOutput(t, "True\n")
+		w.RunCode("import time, sys; time is sys.modules['time']").WantOutput(t, "True\n")
 	})
 }
 
@@ -75,8 +75,8 @@ func TestTurn_APromptThatCannotBeShownIsNoError(t *testing.T) {
 	eachPython(t, func(t *testing.T, s workerSetup) {
 		w := startWorker(t, s)
 		for _, code := range []string{"import sys\nclass Prompt:\n    def __str__(self): 1/0\nsys.ps1 = Prompt()", "x = 1"} {
-			if r := w.Run(code); r.Script() != "" || r.Idle == nil || r.Idle.Outcome != ipc.OutcomeOK || r.Idle.Prompt != "" {
-				t.Errorf("%q: got %q %+v", code, r.Script(), r.Idle)
+			if r := w.RunCode(code); r.Transcript() != "" || r.Idle == nil || r.Idle.Outcome != ipc.OutcomeOK || r.Idle.Prompt != "" {
+				t.Errorf("%q: got %q %+v", code, r.Transcript(), r.Idle)
 			}
 		}
 	})
@@ -89,7 +89,7 @@ func TestTurn_CodeThatIsTooDeepIsNamedAsThat(t *testing.T) {
 	eachPython(t, func(t *testing.T, s workerSetup) {
 		s.Dir = t.TempDir()
 		w := startWorker(t, s)
-		w.Run("_ = open('deep.py', 'w').write('x = ' + '-' * 100000 + '1')")
+		w.RunCode("_ = open('deep.py', 'w').write('x = ' + '-' * 100000 + '1')")
 		for code, want := range map[string]string{
 			"eval('-' * 100000 + '1')":                 deep,
 			"import ast; ast.parse('-' * 100000)":      deep,
@@ -97,8 +97,8 @@ func TestTurn_CodeThatIsTooDeepIsNamedAsThat(t *testing.T) {
 			"x = " + strings.Repeat("-", 100000) + "1": deep,
 			"import sys; [0] * (1 << 60)":              "MemoryError\n",
 		} {
-			if r := w.Run(code); !strings.HasSuffix(r.Out(), want) {
-				t.Errorf("%.30q: got %.1000q", code, r.Out())
+			if r := w.RunCode(code); !strings.HasSuffix(r.OutputText(), want) {
+				t.Errorf("%.30q: got %.1000q", code, r.OutputText())
 			}
 		}
 	})
@@ -119,23 +119,23 @@ func TestTurn_GoesOnAfterMemoryHasRunOut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			eachPython(t, func(t *testing.T, s workerSetup) {
-				if !s.newest && name != "objects" && name != "a function" && rawworker.Rounds(0) == 0 {
+				if !s.newest && name != "objects" && name != "a function" && rawworker.RaceRounds(0) == 0 {
 					return // tried on one Python, and on others with TURNSTONE_TEST_ROUNDS
 				}
 				w := startWorker(t, s)
-				w.Run("import resource; used = int(open('/proc/self/statm').read().split()[0]) * 4096 if __import__('os').path.exists('/proc/self/statm') else 400 << 20; resource.setrlimit(resource.RLIMIT_AS, (used + (24 << 20),) * 2)")
+				w.RunCode("import resource; used = int(open('/proc/self/statm').read().split()[0]) * 4096 if __import__('os').path.exists('/proc/self/statm') else 400 << 20; resource.setrlimit(resource.RLIMIT_AS, (used + (24 << 20),) * 2)")
 				for range 2 { // memory freed by the first is there again for the second
-					w.Run("a = []")
-					if r := w.Run(fill); r.Idle == nil || r.Idle.Outcome != ipc.OutcomeError || !strings.Contains(r.Out(), "MemoryError") {
-						t.Fatalf("got %.500q %+v %+v", r.Script(), r.Idle, r.End)
+					w.RunCode("a = []")
+					if r := w.RunCode(fill); r.Idle == nil || r.Idle.Outcome != ipc.OutcomeError || !strings.Contains(r.OutputText(), "MemoryError") {
+						t.Fatalf("got %.500q %+v %+v", r.Transcript(), r.Idle, r.End)
 					}
-					if r := w.Run("len(a) >= 0"); r.Out() != "True\n" {
-						t.Fatalf("got %.500q %+v %+v", r.Script(), r.Idle, r.End)
+					if r := w.RunCode("len(a) >= 0"); r.OutputText() != "True\n" {
+						t.Fatalf("got %.500q %+v %+v", r.Transcript(), r.Idle, r.End)
 					}
-					w.Run("del a; d = i = None; 6 * 7").Wants(t, "42\n")
+					w.RunCode("del a; d = i = None; 6 * 7").WantOutput(t, "42\n")
 				}
-				if r := w.Run("1/0"); !strings.Contains(r.Out(), "ZeroDivisionError") {
-					t.Fatalf("got %.500q %+v %+v", r.Script(), r.Idle, r.End)
+				if r := w.RunCode("1/0"); !strings.Contains(r.OutputText(), "ZeroDivisionError") {
+					t.Fatalf("got %.500q %+v %+v", r.Transcript(), r.Idle, r.End)
 				}
 			})
 		})
@@ -147,15 +147,15 @@ func TestTurn_BeginsWhateverAHandlerRaisesAtItsEdge(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, s workerSetup) {
 		w := startWorker(t, s)
-		w.Run("import random, signal\nclass Alarm(Exception): pass\ndef ring(*a): raise Alarm\n_ = signal.signal(signal.SIGALRM, ring)")
-		for i := range rawworker.Rounds(150) {
-			w.Run("_ = signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-5, 2e-3))")
-			if r := w.Run("x = 1"); r.Idle == nil {
-				t.Fatalf("round %d: got %q %+v", i, r.Script(), r.End)
+		w.RunCode("import random, signal\nclass Alarm(Exception): pass\ndef ring(*a): raise Alarm\n_ = signal.signal(signal.SIGALRM, ring)")
+		for i := range rawworker.RaceRounds(150) {
+			w.RunCode("_ = signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-5, 2e-3))")
+			if r := w.RunCode("x = 1"); r.Idle == nil {
+				t.Fatalf("round %d: got %q %+v", i, r.Transcript(), r.End)
 			}
 		}
-		w.Run("_ = signal.setitimer(signal.ITIMER_REAL, 0)")
-		w.Run("6 * 7").Wants(t, "42\n")
+		w.RunCode("_ = signal.setitimer(signal.ITIMER_REAL, 0)")
+		w.RunCode("6 * 7").WantOutput(t, "42\n")
 	})
 }
 
@@ -163,7 +163,7 @@ func TestTurn_DeepTracebackIsCut(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, s workerSetup) {
 		w := startWorker(t, s)
-		r := w.Run(`def deeper(n):
+		r := w.RunCode(`def deeper(n):
     if n == 0: raise ValueError('the bottom')
     try: deeper(n - 1)
     finally: pass
@@ -171,8 +171,8 @@ import sys; sys.setrecursionlimit(6000); deeper(3000)`)
 		if got := r.ErrText(); !strings.Contains(got, "in <module>") || !strings.HasSuffix(got, "ValueError: the bottom\n[2002 frames in the middle of the traceback are not shown]\n") {
 			t.Fatalf("got %.1000q … %q", got, got[max(0, len(got)-300):])
 		}
-		if r := w.Run("deeper(1000)"); strings.Contains(r.Out(), "not shown") {
-			t.Fatalf("got %.1000q", r.Out())
+		if r := w.RunCode("deeper(1000)"); strings.Contains(r.OutputText(), "not shown") {
+			t.Fatalf("got %.1000q", r.OutputText())
 		}
 	})
 }
@@ -189,15 +189,15 @@ func TestExit_LeadsToNoPromptOfPythonsOwn(t *testing.T) {
 			if name == "set before" {
 				o := python.Options{Path: "python3", CacheDir: "-"}
 				s.Base = append(cleanEnv(), "PYTHONINSPECT=1")
-				w := &worker{rawworker.Start(t, python.Spec(o), s.Setup), t}
-				if r := w.Run(code); r.End == nil || r.Out() != "" {
-					t.Fatalf("got %q %+v", r.Script(), r.End)
+				w := &worker{rawworker.StartWorker(t, python.Spec(o), s.WorkerOptions), t}
+				if r := w.RunCode(code); r.End == nil || r.OutputText() != "" {
+					t.Fatalf("got %q %+v", r.Transcript(), r.End)
 				}
 				return
 			}
 			w := startWorker(t, s)
-			if r := w.Run(code); r.End == nil || r.Out() != "" {
-				t.Fatalf("got %q %+v", r.Script(), r.End)
+			if r := w.RunCode(code); r.End == nil || r.OutputText() != "" {
+				t.Fatalf("got %q %+v", r.Transcript(), r.End)
 			}
 		})
 	}
@@ -223,17 +223,17 @@ os.register_at_fork(after_in_child=forked)
 		s.Env = append(s.Env, "PYTHONPATH="+dir)
 		w := startWorker(t, s)
 		goOn := filepath.Join(dir, "go")
-		w.Begin(fmt.Sprintf("import os; print('up', flush=True)\nwhile not os.path.exists(%q): pass\npid = os.fork()\nif pid == 0: os._exit(7)\nos.waitpid(pid, 0)[1] >> 8", goOn))
-		w.Await("up")
-		w.Tell(ipc.Query{ID: 5, Kind: ipc.QueryVariables}) // in the pipe when it forks
+		w.StartTurn(fmt.Sprintf("import os; print('up', flush=True)\nwhile not os.path.exists(%q): pass\npid = os.fork()\nif pid == 0: os._exit(7)\nos.waitpid(pid, 0)[1] >> 8", goOn))
+		w.WaitOutput("up")
+		w.SendMessage(ipc.Query{ID: 5, Kind: ipc.QueryVariables}) // in the pipe when it forks
 		if err := os.WriteFile(goOn, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		r := w.Finish()
-		r.Wants(t, "7\n")
-		w.Tell(ipc.Query{ID: 6, Kind: ipc.QueryParse, Text: "1"}) // is answered behind the one before
+		r := w.FinishTurn()
+		r.WantOutput(t, "7\n")
+		w.SendMessage(ipc.Query{ID: 6, Kind: ipc.QueryParse, Text: "1"}) // is answered behind the one before
 		for over := false; !over; {
-			e := w.Next()
+			e := w.NextEvent()
 			r.Events = append(r.Events, e)
 			last, ok := e.(ipc.QueryResult)
 			over = ok && last.ID == 6
@@ -254,9 +254,9 @@ func TestTurn_AStepThatAlwaysFailsEndsTheSession(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, s workerSetup) {
 		w := startWorker(t, s)
-		r := w.Run("import gc; W = next(type(o) for o in gc.get_objects() if type(o).__name__ == 'Worker'); m = W.live.__globals__\nexec(\"def rest(self): raise RuntimeError('broken')\", m); W.rest = m['rest']")
+		r := w.RunCode("import gc; W = next(type(o) for o in gc.get_objects() if type(o).__name__ == 'Worker'); m = W.live.__globals__\nexec(\"def rest(self): raise RuntimeError('broken')\", m); W.rest = m['rest']")
 		for r.End == nil {
-			if end, ok := w.Next().(ipc.SessionEnd); ok {
+			if end, ok := w.NextEvent().(ipc.SessionEnd); ok {
 				r.End = &end
 			}
 		}
@@ -272,7 +272,7 @@ func TestInterrupt_BehindAStaleOneIsOfItsTurn(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, s workerSetup) {
 		w := startWorker(t, s)
-		w.Run("1").Wants(t, "1\n")
+		w.RunCode("1").WantOutput(t, "1\n")
 		w.Turn++
 		var at []byte
 		for _, m := range []ipc.Message{
@@ -289,7 +289,7 @@ func TestInterrupt_BehindAStaleOneIsOfItsTurn(t *testing.T) {
 			t.Fatal(err)
 		}
 		for {
-			if m, ok := w.Next().(ipc.InterruptAck); ok && m.Turn == w.Turn {
+			if m, ok := w.NextEvent().(ipc.InterruptAck); ok && m.Turn == w.Turn {
 				if m.Result != ipc.InterruptRaised {
 					t.Errorf("got %+v, want raised", m)
 				}

@@ -41,15 +41,15 @@ func TestBoot_GetsInWhateverRenvironSets(t *testing.T) {
 			s.options.Env = []string{"R_ENVIRON_USER=" + file(c.name, c.renviron)}
 			s.NoTurn0 = true
 			w := startWorker(t, s)
-			if got := w.Finish(); got.Out() != c.profiles || describeOutcome(got) != "ok" {
-				t.Errorf("the profiles printed %q, want %q", got.Script(), c.profiles)
+			if got := w.FinishTurn(); got.OutputText() != c.profiles || describeOutcome(got) != "ok" {
+				t.Errorf("the profiles printed %q, want %q", got.Transcript(), c.profiles)
 			}
 			site := c.R_PROFILE
 			if site == "the site's" {
-				site = w.Run("cat(site)").Out()
+				site = w.RunCode("cat(site)").OutputText()
 			}
-			w.Run(`cat(Sys.getenv(c("R_TESTS", "R_PROFILE"), "none"), sep = "\n")`).Wants(t, orDefault(c.R_TESTS, "none")+"\n"+site+"\n")
-			w.Run(`grep("^TURNSTONE|^REPL_IPC", names(Sys.getenv()), value = TRUE)`).Wants(t, "character(0)\n")
+			w.RunCode(`cat(Sys.getenv(c("R_TESTS", "R_PROFILE"), "none"), sep = "\n")`).WantOutput(t, orDefault(c.R_TESTS, "none")+"\n"+site+"\n")
+			w.RunCode(`grep("^TURNSTONE|^REPL_IPC", names(Sys.getenv()), value = TRUE)`).WantOutput(t, "character(0)\n")
 		})
 	}
 }
@@ -68,10 +68,10 @@ func TestBoot_ProfilesRunAtTheTop(t *testing.T) {
 	s := workerSetup{siteProfile: frames, rprofile: frames + ".First <- function() cat('first\\n')\n"}
 	s.NoTurn0 = true
 	w := startWorker(t, s)
-	if got, want := w.Finish().Out(), "frame 0 TRUE \nframe 0 TRUE \nfirst\n"; got != want {
+	if got, want := w.FinishTurn().OutputText(), "frame 0 TRUE \nframe 0 TRUE \nfirst\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	w.Run("ls(all.names = TRUE); search()[2]").Wants(t, "[1] \".First\"\n[1] \"package:stats\"\n")
+	w.RunCode("ls(all.names = TRUE); search()[2]").WantOutput(t, "[1] \".First\"\n[1] \"package:stats\"\n")
 }
 
 func TestBoot_UserHasTheVariablesOfR(t *testing.T) {
@@ -82,10 +82,10 @@ func TestBoot_UserHasTheVariablesOfR(t *testing.T) {
 	s.options.Env = []string{"R_TESTS=" + other, "R_PROFILE="}
 	s.NoTurn0 = true
 	w := startWorker(t, s)
-	if got, want := w.Finish().Out(), "other other.R \n"; got != want {
+	if got, want := w.FinishTurn().OutputText(), "other other.R \n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	w.Run(`Sys.getenv(c("R_TESTS", "R_PROFILE"), "none") == c("`+other+`", "")`).Wants(t, "  R_TESTS R_PROFILE \n     TRUE      TRUE \n")
+	w.RunCode(`Sys.getenv(c("R_TESTS", "R_PROFILE"), "none") == c("`+other+`", "")`).WantOutput(t, "  R_TESTS R_PROFILE \n     TRUE      TRUE \n")
 }
 
 // R's own temporary directory is the worker's, and TMPDIR the user's.
@@ -104,9 +104,9 @@ func TestBoot_TemporaryFilesGoWithTheWorker(t *testing.T) {
 			s := workerSetup{}
 			s.options.Env = []string{c.given, "R_ENVIRON_USER=" + renviron}
 			w := startWorker(t, s)
-			w.Run(`cat(Sys.getenv("TMPDIR", "none"))`).Wants(t, c.tmpdir)
-			w.Run(`system("echo ${TMPDIR-none}")`).Wants(t, c.tmpdir+"\n")
-			w.Run(`dir.exists(tempdir()); cat(if (file.exists(file.path(dirname(tempdir()), "boot.R"))) "files" else dirname(tempdir()))`).Wants(t, "[1] TRUE\n"+c.place)
+			w.RunCode(`cat(Sys.getenv("TMPDIR", "none"))`).WantOutput(t, c.tmpdir)
+			w.RunCode(`system("echo ${TMPDIR-none}")`).WantOutput(t, c.tmpdir+"\n")
+			w.RunCode(`dir.exists(tempdir()); cat(if (file.exists(file.path(dirname(tempdir()), "boot.R"))) "files" else dirname(tempdir()))`).WantOutput(t, "[1] TRUE\n"+c.place)
 		})
 	}
 }
@@ -116,12 +116,12 @@ func TestBoot_AShimThatDoesNotLoadSaysWhy(t *testing.T) {
 	spec := newSpec(t, workerSetup{options: r.Options{}})
 	spec.Preparations = nil
 	spec.Files["turnstone.so"] = []byte("no library\n")
-	w := rawworker.Start(t, spec, rawworker.Setup{NoTurn0: true})
-	got := w.Finish()
-	if text := got.Out(); !strings.Contains(text, "turnstone: R cannot load the worker's part: ") || !strings.Contains(text, "turnstone.so") {
+	w := rawworker.StartWorker(t, spec, rawworker.WorkerOptions{NoTurn0: true})
+	got := w.FinishTurn()
+	if text := got.OutputText(); !strings.Contains(text, "turnstone: R cannot load the worker's part: ") || !strings.Contains(text, "turnstone.so") {
 		t.Errorf("got %q", text)
 	}
-	if status := w.Status(); status.ExitStatus() != 3 {
+	if status := w.ExitStatus(); status.ExitStatus() != 3 {
 		t.Errorf("got status %v", status)
 	}
 }
@@ -132,11 +132,11 @@ func TestBoot_RThatIsTooOldSaysSo(t *testing.T) {
 	spec := newSpec(t, workerSetup{})
 	boot := strings.Replace(string(spec.Files["boot.R"]), "local({\n", "local({\n  R.version <- list(major = '3', minor = '6.3')\n", 1)
 	spec.Files["boot.R"] = []byte(boot)
-	w := rawworker.Start(t, spec, rawworker.Setup{NoTurn0: true})
-	if got, want := w.Finish().Out(), "turnstone: this is R 3.6.3, and the worker needs R 4.0 or newer"; !strings.Contains(got, want) {
+	w := rawworker.StartWorker(t, spec, rawworker.WorkerOptions{NoTurn0: true})
+	if got, want := w.FinishTurn().OutputText(), "turnstone: this is R 3.6.3, and the worker needs R 4.0 or newer"; !strings.Contains(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if status := w.Status(); status.ExitStatus() != 3 {
+	if status := w.ExitStatus(); status.ExitStatus() != 3 {
 		t.Errorf("got status %v", status)
 	}
 }
@@ -144,7 +144,7 @@ func TestBoot_RThatIsTooOldSaysSo(t *testing.T) {
 func TestSpec_ArgsAreTheScripts(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{options: r.Options{Args: []string{"a", "b c", "--save", ""}}})
-	w.Run("commandArgs(trailingOnly = TRUE)").Wants(t, `[1] "a"      "b c"    "--save" ""      `+"\n")
+	w.RunCode("commandArgs(trailingOnly = TRUE)").WantOutput(t, `[1] "a"      "b c"    "--save" ""      `+"\n")
 }
 
 func TestFind_TheSystemsR(t *testing.T) {
@@ -156,5 +156,5 @@ func TestFind_TheSystemsR(t *testing.T) {
 	if _, err := os.Stat(found.Path); err != nil || found.Version == "" {
 		t.Errorf("got %+v, %v", found, err)
 	}
-	startWorker(t, workerSetup{}).Run(`cat(R.version$major, R.version$minor, sep = ".")`).Wants(t, found.Version)
+	startWorker(t, workerSetup{}).RunCode(`cat(R.version$major, R.version$minor, sep = ".")`).WantOutput(t, found.Version)
 }

@@ -19,8 +19,8 @@ func queryCompletions(t *testing.T, w *worker, id uint64, text string) (string, 
 	t.Helper()
 	cursor := strings.Index(text, "|")
 	text = text[:cursor] + text[cursor+1:]
-	w.Tell(ipc.Query{ID: id, Kind: ipc.QueryComplete, Text: text, Cursor: uint64(cursor)})
-	switch e := w.Next().(type) {
+	w.SendMessage(ipc.Query{ID: id, Kind: ipc.QueryComplete, Text: text, Cursor: uint64(cursor)})
+	switch e := w.NextEvent().(type) {
 	case ipc.QueryResult:
 		if e.ID != id || e.Start > uint64(cursor) {
 			t.Fatalf("%q: got %+v", text, e)
@@ -37,11 +37,11 @@ func TestComplete_FromTheLiveSession(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir+"/some file.csv", "")
 	writeFile(t, dir+"/.hidden", "")
-	w := startWorker(t, workerSetup{Setup: rawworker.Setup{Dir: dir}})
-	w.Run("mydata <- data.frame(alpha = 1, alphabet = 2, `odd name` = 3, check.names = FALSE); `my var` <- 1; e <- new.env(); e$inner <- list(deep = 1)\n" +
+	w := startWorker(t, workerSetup{WorkerOptions: rawworker.WorkerOptions{Dir: dir}})
+	w.RunCode("mydata <- data.frame(alpha = 1, alphabet = 2, `odd name` = 3, check.names = FALSE); `my var` <- 1; e <- new.env(); e$inner <- list(deep = 1)\n" +
 		"myfunction <- function(first_arg, second_arg) 1; dir.create('sub')")
 	// Completion still works after the user has masked functions that it needs.
-	w.Run("cat <- 1; c <- function(...) stop('masked'); paste0 <- sprintf <- list <- NULL; T <- FALSE")
+	w.RunCode("cat <- 1; c <- function(...) stop('masked'); paste0 <- sprintf <- list <- NULL; T <- FALSE")
 	for i, c := range []struct{ text, token, matches string }{
 		{"mydata$al|", "mydata$al", "mydata$alpha mydata$alphabet"},
 		{"x <- mydata$od|", "mydata$od", "mydata$`odd name`"},
@@ -78,8 +78,8 @@ func TestComplete_FromTheLiveSession(t *testing.T) {
 			t.Errorf("%q: got %q for %q; want %q for %q", c.text, got, token, c.matches, c.token)
 		}
 	}
-	w.Run("isNamespaceLoaded('splines')").Wants(t, "[1] FALSE\n")
-	w.Run("utils::rc.settings()[['S3']]").Wants(t, "[1] TRUE\n")
+	w.RunCode("isNamespaceLoaded('splines')").WantOutput(t, "[1] FALSE\n")
+	w.RunCode("utils::rc.settings()[['S3']]").WantOutput(t, "[1] TRUE\n")
 	_, all := queryCompletions(t, w, 100, "base::|")
 	if len(all) != 200 {
 		t.Errorf("%d matches for base::, want the 200 that there may be", len(all))
@@ -91,8 +91,8 @@ func TestComplete_FromTheLiveSession(t *testing.T) {
 // completes them to what does not parse.
 func TestComplete_FindsTheName(t *testing.T) {
 	t.Parallel()
-	w := startWorker(t, workerSetup{Setup: rawworker.Setup{Dir: t.TempDir()}})
-	w.Run("größe <- list(höhe = 1, breite = 2); `my df` <- data.frame(first = 1, fifth = 2); l <- list(a = list(deep = 1), 2)\n" +
+	w := startWorker(t, workerSetup{WorkerOptions: rawworker.WorkerOptions{Dir: t.TempDir()}})
+	w.RunCode("größe <- list(höhe = 1, breite = 2); `my df` <- data.frame(first = 1, fifth = 2); l <- list(a = list(deep = 1), 2)\n" +
 		"vec <- c(alpha = 1, beta = 2); mine <- function(zeta, zulu) 1; 数据 <- 1; own <- data.frame(col = 1, `a b` = 2, check.names = FALSE)")
 	for i, c := range []struct{ name, text, token, matches string }{
 		{"behind [", "own[mtc|", "mtc", "mtcars"},
@@ -140,7 +140,7 @@ func TestComplete_FindsTheName(t *testing.T) {
 func TestComplete_HasNoSideEffects(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
-	w.Run("makeActiveBinding('active', function() { message('RUN'); list(a = 1) }, globalenv())\n" +
+	w.RunCode("makeActiveBinding('active', function() { message('RUN'); list(a = 1) }, globalenv())\n" +
 		".DollarNames.loud <- function(x, pattern) { print('PRINTED'); message('TOLD'); warning('WARNED'); grep(pattern, 'quiet', value = TRUE) }\n" +
 		".DollarNames.broken <- function(x, pattern) stop('BROKEN')\nloud <- structure(list(), class = 'loud'); broken <- structure(list(), class = 'broken')")
 	for i, c := range []struct{ text, matches string }{
@@ -155,19 +155,19 @@ func TestComplete_HasNoSideEffects(t *testing.T) {
 			t.Errorf("%q: got %q, want %q", c.text, matches, c.matches)
 		}
 	}
-	r := w.Run("ls(); sink.number(); nrow(showConnections()); names(warnings())")
-	r.Wants(t, "[1] \"active\" \"broken\" \"loud\"  \n[1] 0\n[1] 0\nNULL\n")
+	r := w.RunCode("ls(); sink.number(); nrow(showConnections()); names(warnings())")
+	r.WantOutput(t, "[1] \"active\" \"broken\" \"loud\"  \n[1] 0\n[1] 0\nNULL\n")
 }
 
 // The supervisor gives up after 200 ms.
 func TestComplete_IsQuick(t *testing.T) {
 	w := startWorker(t, workerSetup{})
-	w.Run("library(stats)")
+	w.RunCode("library(stats)")
 	long := strings.Repeat("x <- c(1, 2) # it's\ny <- 'a(b'\n", 5000)
 	var took []time.Duration
 	id := uint64(0)
 	for _, text := range []string{"mean(x, na|", "print(|", "plot(1, ma|", "s|", long + "summary(mtc|", "library(|", "base::|"} {
-		best := rawworker.Patience
+		best := rawworker.Timeout
 		for range 5 { // the first time, R compiles; now and then, a busy machine has R wait
 			id++
 			begun := time.Now()
@@ -186,8 +186,8 @@ func TestComplete_IsQuick(t *testing.T) {
 // queryVariables asks what the session holds, and gives it in words: "name type shape bytes".
 func queryVariables(t *testing.T, w *worker, id uint64) (all []string, more uint64) {
 	t.Helper()
-	w.Tell(ipc.Query{ID: id, Kind: ipc.QueryVariables})
-	e, ok := w.Next().(ipc.QueryResult)
+	w.SendMessage(ipc.Query{ID: id, Kind: ipc.QueryVariables})
+	e, ok := w.NextEvent().(ipc.QueryResult)
 	if !ok || e.ID != id || e.Status != ipc.StatusOK {
 		t.Fatalf("got %+v, want a result and nothing else", e)
 	}
@@ -201,7 +201,7 @@ func queryVariables(t *testing.T, w *worker, id uint64) (all []string, more uint
 func TestVariables_AreListedWithoutRunningAnything(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
-	w.Run(`length.loud <- dim.loud <- format.loud <- print.loud <- names.loud <- function(x) cat('RUN\n')
+	w.RunCode(`length.loud <- dim.loud <- format.loud <- print.loud <- names.loud <- function(x) cat('RUN\n')
 makeActiveBinding('now', function() cat('RUN\n'), globalenv())
 delayedAssign('later', cat('RUN\n'))
 loud <- structure(list(1, 2), class = 'loud')
@@ -217,10 +217,10 @@ d <- data.frame(a = 1:2, b = c(0.5, 1)); l <- list(1, 'b'); e <- new.env(); .hid
 	if !slices.Equal(got, want) || more != 0 {
 		t.Errorf("got  %q, %d more\nwant %q", got, more, want)
 	}
-	w.Run("rm(list = ls()); for (i in 1:250) assign(sprintf('v%03d', i), i); f <- function() 1; long <- structure(1, class = strrep('ü', 200)); rm(i)")
+	w.RunCode("rm(list = ls()); for (i in 1:250) assign(sprintf('v%03d', i), i); f <- function() 1; long <- structure(1, class = strrep('ü', 200)); rm(i)")
 	got, more = queryVariables(t, w, 8)
 	if len(got) != 200 || more != 52 || got[0] != "long "+strings.Repeat("ü", 128)+" 1 56" || got[1] != "v001 integer 1 52" {
 		t.Errorf("got %d and %d more, first %q", len(got), more, got[:2])
 	}
-	w.Run("'on'").Wants(t, "[1] \"on\"\n")
+	w.RunCode("'on'").WantOutput(t, "[1] \"on\"\n")
 }

@@ -12,7 +12,7 @@ import (
 func TestWorker_Conforms(t *testing.T) {
 	t.Parallel()
 	s := workerSetup{noPackages: true}
-	for _, r := range conformance.Run(t.Context(), newSpec(t, s), &conformance.Options{Dialect: conformance.RDialect(), Timeout: rawworker.Patience}) {
+	for _, r := range conformance.Run(t.Context(), newSpec(t, s), &conformance.Options{Dialect: conformance.RDialect(), Timeout: rawworker.Timeout}) {
 		switch {
 		case r.Err != nil:
 			t.Errorf("%s: %v", r.Name, r.Err)

@@ -53,10 +53,10 @@ func TestTurn_IsWhatRMakesOfIt(t *testing.T) {
 		{"sink(f <- tempfile()); print(1); sink(); readLines(f)", "[1] \"[1] 1\"\n", "ok"},
 		{"invokeRestart('abort')\n1", "", "error: R went back to its top level without a message, 1 unrun"},
 	} {
-		r := w.Run(c.code)
-		script := strings.TrimSuffix(r.Script(), "</err>")
+		r := w.RunCode(c.code)
+		script := strings.TrimSuffix(r.Transcript(), "</err>")
 		if got := describeOutcome(r); script != c.script || !strings.HasPrefix(got, c.outcome) {
-			t.Errorf("%q: got %q, %s\nwant %q, %s", c.code, r.Script(), got, c.script, c.outcome)
+			t.Errorf("%q: got %q, %s\nwant %q, %s", c.code, r.Transcript(), got, c.script, c.outcome)
 		}
 		if r.Idle.Prompt != "> " {
 			t.Errorf("%q: the prompt is %q", c.code, r.Idle.Prompt)
@@ -92,13 +92,13 @@ func TestTurn_OutcomeIsOfThisTurn(t *testing.T) {
 		{"f <- function(n) f(n + 1); f(1)", "error: "},
 		{"1", "ok"},
 	} {
-		r := w.Run(c.code)
+		r := w.RunCode(c.code)
 		if got := describeOutcome(r); !strings.HasPrefix(got, c.outcome) || c.outcome == "ok" && got != "ok" {
-			t.Errorf("%q: got %s %.300q, want %s", c.code, got, r.Script(), c.outcome)
+			t.Errorf("%q: got %s %.300q, want %s", c.code, got, r.Transcript(), c.outcome)
 		}
 	}
-	if r := w.Run("options(error = quote(cat('my handler\\n')))\nstop('handled')"); !strings.Contains(r.Out(), "my handler\n") {
-		t.Errorf("options(error=) was not asked: %q", r.Script())
+	if r := w.RunCode("options(error = quote(cat('my handler\\n')))\nstop('handled')"); !strings.Contains(r.OutputText(), "my handler\n") {
+		t.Errorf("options(error=) was not asked: %q", r.Transcript())
 	}
 }
 
@@ -110,11 +110,11 @@ func TestLongLine(t *testing.T) {
 		for _, before := range []string{"", "a", "ab", "abc"} {
 			for _, code := range []string{"x <- c(1,\n'%s'\n)[2]; nchar(x)", "x <- '%s'; nchar(x)", "x <- '\n%s'; nchar(x) - 1", "{\n'%[1]s' -> x; nchar('%[1]s') }"} {
 				long := before + strings.Repeat(char, 3000)
-				r := w.Run(fmt.Sprintf(code, long))
-				if want := fmt.Sprintf("[1] %d\n", 3000+len(before)); r.Out() != want {
-					t.Errorf("%s of %q behind %q: got %.200q, want %q", code, char, before, r.Script(), want)
+				r := w.RunCode(fmt.Sprintf(code, long))
+				if want := fmt.Sprintf("[1] %d\n", 3000+len(before)); r.OutputText() != want {
+					t.Errorf("%s of %q behind %q: got %.200q, want %q", code, char, before, r.Transcript(), want)
 				}
-				w.Run(fmt.Sprintf("gsub('\\n', '', x) == paste0('%s', strrep('%s', 3000))", before, char)).Wants(t, "[1] TRUE\n")
+				w.RunCode(fmt.Sprintf("gsub('\\n', '', x) == paste0('%s', strrep('%s', 3000))", before, char)).WantOutput(t, "[1] TRUE\n")
 			}
 		}
 	}
@@ -124,7 +124,7 @@ func TestLongLine(t *testing.T) {
 func TestSameError(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
-	w.Run("f <- function() stop('in f'); g <- function() nothing_there; con <- file(tempfile(), 'w'); sink(con, type = 'message')")
+	w.RunCode("f <- function() stop('in f'); g <- function() nothing_there; con <- file(tempfile(), 'w'); sink(con, type = 'message')")
 	for _, c := range []struct{ code, want string }{
 		{"stop('one')", "error: one"}, {"stop('one')", "error: one"}, {"stop('one')", "error: one"},
 		{"f()", "error: in f"}, {"f()", "error: in f"},
@@ -137,39 +137,39 @@ func TestSameError(t *testing.T) {
 		{"options(show.error.messages = FALSE)\nf()", "error: in f"}, {"f()", "error: in f"}, {"f()", "error: in f"},
 		{"invokeRestart('abort')", "error: R went back to its top level without a message"},
 	} {
-		if r := w.Run(c.code); describeOutcome(r) != c.want {
-			t.Errorf("%q: got %s %q, want %s", c.code, describeOutcome(r), r.Script(), c.want)
+		if r := w.RunCode(c.code); describeOutcome(r) != c.want {
+			t.Errorf("%q: got %s %q, want %s", c.code, describeOutcome(r), r.Transcript(), c.want)
 		}
 	}
-	w.Run("options(show.error.messages = TRUE)")
-	w.Run("f()")
-	w.Run("1")
-	w.Run("traceback()").Wants(t, "2: stop(\"in f\") at #1\n1: f()\n")
+	w.RunCode("options(show.error.messages = TRUE)")
+	w.RunCode("f()")
+	w.RunCode("1")
+	w.RunCode("traceback()").WantOutput(t, "2: stop(\"in f\") at #1\n1: f()\n")
 }
 
 func TestTurn_ToolsForErrorsWork(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
-	w.Run("f <- function(x) g(x)\ng <- function(x) stop('deep')")
-	w.Run("f(1)")
-	w.Run("traceback()").Wants(t, "3: stop(\"deep\") at #1\n2: g(x) at #1\n1: f(1)\n")
-	w.Run("h <- function() { warning('w1'); warning('w2') }\nh()")
-	if r := w.Run("warnings()"); !strings.Contains(r.Out(), "w1") || !strings.Contains(r.Out(), "w2") {
-		t.Errorf("got %q", r.Script())
+	w.RunCode("f <- function(x) g(x)\ng <- function(x) stop('deep')")
+	w.RunCode("f(1)")
+	w.RunCode("traceback()").WantOutput(t, "3: stop(\"deep\") at #1\n2: g(x) at #1\n1: f(1)\n")
+	w.RunCode("h <- function() { warning('w1'); warning('w2') }\nh()")
+	if r := w.RunCode("warnings()"); !strings.Contains(r.OutputText(), "w1") || !strings.Contains(r.OutputText(), "w2") {
+		t.Errorf("got %q", r.Transcript())
 	}
 }
 
 func TestTurn_KeepsGoingBehindAnErrorWhenAskedTo(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{options: r.Options{KeepGoing: true}})
-	r := w.Run("1\nstop('boom')\n2")
-	if got, want := r.Script(), "[1] 1\n<err>Error: boom\n</err>[1] 2\n"; got != want || describeOutcome(r) != "error: boom" {
+	r := w.RunCode("1\nstop('boom')\n2")
+	if got, want := r.Transcript(), "[1] 1\n<err>Error: boom\n</err>[1] 2\n"; got != want || describeOutcome(r) != "error: boom" {
 		t.Errorf("got %q, %s; want %q and the error", got, describeOutcome(r), want)
 	}
-	w.Begin("cat('up\\n'); Sys.sleep(100)\n2\n3")
-	w.Await("up")
-	if r := w.Insist(1, 1, nil, nil); describeOutcome(r) != "interrupted, 2 unrun" {
-		t.Errorf("got %q, %s", r.Script(), describeOutcome(r))
+	w.StartTurn("cat('up\\n'); Sys.sleep(100)\n2\n3")
+	w.WaitOutput("up")
+	if r := w.InterruptUntilAcked(1, 1, nil, nil); describeOutcome(r) != "interrupted, 2 unrun" {
+		t.Errorf("got %q, %s", r.Transcript(), describeOutcome(r))
 	}
 }
 
@@ -178,15 +178,15 @@ func TestTurn_IncompleteInputIsRsOwnError(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
 	for _, code := range []string{"1 +", "f(", "{\n1", "function(x)", "'text", "if (TRUE) {\n1\n", "x <- c(1,\n2,\n", "r\"(raw", "a %in%", "\n\n1 +\n\n"} {
-		r := w.Run(code)
+		r := w.RunCode(code)
 		if r.Idle == nil || r.Idle.Outcome != ipc.OutcomeError || !strings.Contains(r.ErrText(), "unexpected ") {
-			t.Errorf("%q: got %q, %s", code, r.Script(), describeOutcome(r))
+			t.Errorf("%q: got %q, %s", code, r.Transcript(), describeOutcome(r))
 		}
-		w.Run("'next'").Wants(t, "[1] \"next\"\n")
+		w.RunCode("'next'").WantOutput(t, "[1] \"next\"\n")
 	}
-	r := w.Run("cat('ran\\n')\n1 +")
-	if r.Script() != "ran\n<err>Error: unexpected end of input\n</err>" && !strings.HasPrefix(r.Script(), "ran\n<err>Error") {
-		t.Errorf("got %q", r.Script())
+	r := w.RunCode("cat('ran\\n')\n1 +")
+	if r.Transcript() != "ran\n<err>Error: unexpected end of input\n</err>" && !strings.HasPrefix(r.Transcript(), "ran\n<err>Error") {
+		t.Errorf("got %q", r.Transcript())
 	}
 	if r.Idle.Error == nil || !strings.Contains(r.Idle.Error.Message, "unexpected end of input") {
 		t.Errorf("got %+v", r.Idle)
@@ -196,17 +196,17 @@ func TestTurn_IncompleteInputIsRsOwnError(t *testing.T) {
 func TestPrompt_IsTheOption(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
-	if r := w.Run("options(prompt = 'R! ')"); r.Idle.Prompt != "R! " || r.Idle.Continuation != "" {
+	if r := w.RunCode("options(prompt = 'R! ')"); r.Idle.Prompt != "R! " || r.Idle.Continuation != "" {
 		t.Errorf("got %q, and %q for further lines", r.Idle.Prompt, r.Idle.Continuation)
 	}
 	for _, more := range []string{"é. ", "+ "} {
 		want := strings.TrimPrefix(more, "+ ")
-		if r := w.Run("options(continue = '" + more + "')"); r.Idle.Continuation != want {
+		if r := w.RunCode("options(continue = '" + more + "')"); r.Idle.Continuation != want {
 			t.Errorf("got %q for further lines, want %q", r.Idle.Continuation, want)
 		}
 	}
 	for _, both := range []string{"same> ", "> ", "Browse[1]> "} {
-		w.Run("options(prompt = '" + both + "', continue = '" + both + "')")
+		w.RunCode("options(prompt = '" + both + "', continue = '" + both + "')")
 		for _, c := range []struct{ code, script, outcome string }{
 			{"1+1", "[1] 2\n", "ok"},
 			{"{\n1\n}\n2", "[1] 1\n[1] 2\n", "ok"},
@@ -220,10 +220,10 @@ func TestPrompt_IsTheOption(t *testing.T) {
 			{"5", "[1] 5\n", "ok"},
 			{"z <- readline('? ')\nfed\nz", "[line 2 \"fed\"][1] \"fed\"\n", "ok"},
 		} {
-			r := w.Run(c.code)
-			script := strings.ReplaceAll(r.Script(), "? ", "")
+			r := w.RunCode(c.code)
+			script := strings.ReplaceAll(r.Transcript(), "? ", "")
 			if got := describeOutcome(r); c.outcome != "error" && script != c.script || !strings.HasPrefix(got, c.outcome) {
-				t.Errorf("prompts %q, %q: got %q, %s; want %q, %s", both, c.code, r.Script(), got, c.script, c.outcome)
+				t.Errorf("prompts %q, %q: got %q, %s; want %q, %s", both, c.code, r.Transcript(), got, c.script, c.outcome)
 			}
 			if r.Idle.Prompt != both {
 				t.Errorf("the prompt is %q, want %q", r.Idle.Prompt, both)
@@ -236,7 +236,7 @@ func TestPrompt_IsTheOption(t *testing.T) {
 func TestError_BeginsBehindItsCall(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{noPackages: true})
-	w.Run("f <- function(...) stop('no such thing'); `a : b` <- f; raise <- function(text) stop(simpleError(text))")
+	w.RunCode("f <- function(...) stop('no such thing'); `a : b` <- f; raise <- function(text) stop(simpleError(text))")
 	for code, want := range map[string]string{
 		"f(1)":                         "no such thing",
 		`f("x : y")`:                   "no such thing",
@@ -248,7 +248,7 @@ func TestError_BeginsBehindItsCall(t *testing.T) {
 		"stop('a : b: c')":             "a : b: c",
 		"f(" + strings.Repeat("'long : argument', ", 9) + "1)": "no such thing",
 	} {
-		if got := describeOutcome(w.Run(code)); got != "error: "+want {
+		if got := describeOutcome(w.RunCode(code)); got != "error: "+want {
 			t.Errorf("%s: got %q, want %q", code, got, "error: "+want)
 		}
 	}
@@ -259,7 +259,7 @@ func TestError_BeginsBehindItsCall(t *testing.T) {
 func TestError_HasTheMessageOfItsCondition(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
-	w.Run(`abort <- function(...) {
+	w.RunCode(`abort <- function(...) {
   told <- structure(class = c('rlang_error', 'error', 'condition'), list(message = paste0(...), call = NULL))
   signalCondition(told)
   cat('Error:\n!', told$message, '\n')
@@ -281,9 +281,9 @@ quiet <- function(code) { old <- options(show.error.messages = FALSE); on.exit(o
 		{"not of an error before", "invokeRestart('abort')", "error: R went back to its top level without a message"},
 		{"of R, without handlers", "globalCallingHandlers(NULL); stop('plain')", "error: plain"},
 	} {
-		if got := describeOutcome(w.Run(c.code)); got != c.want {
+		if got := describeOutcome(w.RunCode(c.code)); got != c.want {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
 		}
 	}
-	w.Run("1 + 1").Wants(t, "[1] 2\n")
+	w.RunCode("1 + 1").WantOutput(t, "[1] 2\n")
 }

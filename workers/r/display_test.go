@@ -50,7 +50,7 @@ func TestText_SaysWhatItIs(t *testing.T) {
 		"print(structure(8, class = 'none'))":      nil,
 		"structure(list(), class = 'loud')":        nil,
 	} {
-		got := kindsAndText(w.Run(code))
+		got := kindsAndText(w.RunCode(code))
 		if want != nil && fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("%s: got %q, want %q", code, got, want)
 		}
@@ -61,7 +61,7 @@ func TestText_SaysWhatItIs(t *testing.T) {
 func TestValue_HasATableWhereItIsPrinted(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
-	w.Run("d <- data.frame(a = 1); quiet <- structure(d, class = c('quiet', 'data.frame')); told <- structure(d, class = c('told', 'data.frame'))\n" +
+	w.RunCode("d <- data.frame(a = 1); quiet <- structure(d, class = c('quiet', 'data.frame')); told <- structure(d, class = c('told', 'data.frame'))\n" +
 		"print.quiet <- function(x, ...) invisible(x); print.told <- function(x, ...) { cat('table\\n'); message('told') }; file <- tempfile()")
 	for _, c := range []struct {
 		name, code string
@@ -78,7 +78,7 @@ func TestValue_HasATableWhereItIsPrinted(t *testing.T) {
 		{"nor where its text goes to a connection", "x <- capture.output(print(d)); invisible(d)", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := displayEvents(w.Run(c.code)); len(got) != c.want {
+			if got := displayEvents(w.RunCode(c.code)); len(got) != c.want {
 				t.Errorf("%s: got %d tables, want %d", c.code, len(got), c.want)
 			}
 		})
@@ -89,7 +89,7 @@ func TestValue_HasATableWhereItIsPrinted(t *testing.T) {
 func TestEcho(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
-	w.Run("y <- 5; e <- new.env(); s <- quote(a); n <- NULL; cl <- quote(f(x)); p <- list(1)")
+	w.RunCode("y <- 5; e <- new.env(); s <- quote(a); n <- NULL; cl <- quote(f(x)); p <- list(1)")
 	for _, c := range []struct{ name, code, want string }{
 		{"assigned just before", "z <- 5; z", "result:[1] 5\n"},
 		{"in a line before", "z <- 6\nz", "result:[1] 6\n"},
@@ -104,27 +104,27 @@ func TestEcho(t *testing.T) {
 		{"behind an error", "try(stop('e'), silent = TRUE)\ny\ny", "result:[1] 5\n[1] 5\n"},
 		{"text that is none", "y; cat('5\\n')", "result:[1] 5\n"},
 	} {
-		r := w.Run(c.code)
+		r := w.RunCode(c.code)
 		if got := kindsAndText(r); len(got) == 0 || got[0] != c.want || len(got) > 1 && c.name != "text that is none" {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
 		}
 	}
-	w.Run("stop('e')")
-	w.Run("y").Wants(t, "[1] 5\n")
+	w.RunCode("stop('e')")
+	w.RunCode("y").WantOutput(t, "[1] 5\n")
 	for _, code := range []string{"x <- head(mtcars, 1); x", "x <- head(mtcars, 1)\nx", "x", "x"} {
-		r := w.Run(code)
+		r := w.RunCode(code)
 		if got := kindsAndText(r); len(got) != 1 || !strings.HasPrefix(got[0], "result:") || len(displayEvents(r)) != 1 {
 			t.Errorf("%q: got %q and %d tables, want one result", code, got, len(displayEvents(r)))
 		}
 	}
 	// As in R without us, a value is changed in place once it is not the last one any more.
-	w.Run("v <- numeric(1e6); m <- tracemem(v)\n1\nv[2] <- 1; v[3] <- 1").Wants(t, "[1] 1\n")
+	w.RunCode("v <- numeric(1e6); m <- tracemem(v)\n1\nv[2] <- 1; v[3] <- 1").WantOutput(t, "[1] 1\n")
 }
 
 func TestDisplay_ADataFrameIsATableToo(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
-	r := w.Run("data.frame(a = 1:2, b = c('<x>', NA))")
+	r := w.RunCode("data.frame(a = 1:2, b = c('<x>', NA))")
 	if got := kindsAndText(r); len(got) != 1 || !strings.HasPrefix(got[0], "result:  a    b\n1 1  <x>\n") {
 		t.Errorf("got %q", got)
 	}
@@ -139,7 +139,7 @@ func TestDisplay_ADataFrameIsATableToo(t *testing.T) {
 		}
 	}
 	for _, code := range []string{"data.frame()", "data.frame(row.names = c('p', 'q'))"} {
-		d = displayEvents(w.Run(code))
+		d = displayEvents(w.RunCode(code))
 		if len(d) != 1 {
 			t.Fatalf("%s: %d displays", code, len(d))
 		}
@@ -147,7 +147,7 @@ func TestDisplay_ADataFrameIsATableToo(t *testing.T) {
 			t.Errorf("%s has a column: %s", code, html)
 		}
 	}
-	d = displayEvents(w.Run("data.frame(matrix(0, 1e5, 30))"))
+	d = displayEvents(w.RunCode("data.frame(matrix(0, 1e5, 30))"))
 	if len(d) != 1 || len(d[0].Data["text/html"]) > 100_000 || !strings.Contains(string(d[0].Data["text/html"]), "100000 × 30, the first 20 shown") {
 		t.Errorf("a large one: %d displays", len(d))
 	}
@@ -156,18 +156,18 @@ func TestDisplay_ADataFrameIsATableToo(t *testing.T) {
 		"structure(list(a = 1), class = 'data.frame')", "data.frame(a = I(list(1, 2)), m = I(matrix(1:4, 2)))", "data.frame(a = Sys.time(), b = factor('x'))",
 		"format.bad <- function(x, ...) stop('bad'); d <- data.frame(a = 1); class(d$a) <- 'bad'; dim(d)",
 	} {
-		if r := w.Run(code); r.Idle.Outcome != ipc.OutcomeOK {
-			t.Errorf("%s: got %q", code, r.Script())
+		if r := w.RunCode(code); r.Idle.Outcome != ipc.OutcomeOK {
+			t.Errorf("%s: got %q", code, r.Transcript())
 		}
 	}
-	w.Run("cat('after\\n')").Wants(t, "after\n")
+	w.RunCode("cat('after\\n')").WantOutput(t, "after\n")
 }
 
 // The options for tables are IRkernel's.
 func TestDisplay_OptionsSayHowLargeATableIs(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
-	w.Run("d <- data.frame(matrix(0, 150, 30))")
+	w.RunCode("d <- data.frame(matrix(0, 150, 30))")
 	for _, c := range []struct {
 		name, options, want string
 		rows                int
@@ -179,7 +179,7 @@ func TestDisplay_OptionsSayHowLargeATableIs(t *testing.T) {
 		{"what is no number", "repr.matrix.max.rows = 'all', repr.matrix.max.cols = NA", "150 × 30, the first 20 shown<", 1 + 60 + 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d := displayEvents(w.Run("options(repr.matrix.max.rows = NULL, repr.matrix.max.cols = NULL)\noptions(" + c.options + "); d"))
+			d := displayEvents(w.RunCode("options(repr.matrix.max.rows = NULL, repr.matrix.max.cols = NULL)\noptions(" + c.options + "); d"))
 			if len(d) != 1 {
 				t.Fatalf("got %d displays", len(d))
 			}
@@ -190,7 +190,7 @@ func TestDisplay_OptionsSayHowLargeATableIs(t *testing.T) {
 		})
 	}
 	t.Run("none", func(t *testing.T) {
-		if d := displayEvents(w.Run("options(jupyter.rich_display = FALSE); d")); len(d) != 0 {
+		if d := displayEvents(w.RunCode("options(jupyter.rich_display = FALSE); d")); len(d) != 0 {
 			t.Errorf("got %d displays", len(d))
 		}
 	})
@@ -217,24 +217,24 @@ func TestDisplay_AWidgetIsAPageOfItsOwn(t *testing.T) {
 	s := workerSetup{}
 	s.Dir = dir
 	w := startWorker(t, s)
-	d := displayEvents(w.Run("getOption('viewer')('plot/index.html')"))
+	d := displayEvents(w.RunCode("getOption('viewer')('plot/index.html')"))
 	if len(d) != 1 || string(d[0].Data["application/vnd.plotly.v1+json"]) != `{"data":[{"type":"bar","y":[1,2]}],"layout":{"title":"T"}}` || d[0].Title != "plotly widget" {
 		t.Errorf("plotly: got %+v", d)
 	}
-	d = displayEvents(w.Run("getOption('viewer')(file.path(getwd(), 'page/index.html'), height = 100)"))
+	d = displayEvents(w.RunCode("getOption('viewer')(file.path(getwd(), 'page/index.html'), height = 100)"))
 	want := `<head><script>var a = "<\/script>" + "\\1é";</script><style>p {}</style><script></script></head>é`
 	if len(d) != 1 || string(d[0].Data["text/html"]) != want {
 		t.Errorf("a page: got %+v", d)
 	}
-	if r := w.Run("getOption('viewer')('large/index.html')"); len(displayEvents(r)) != 0 || !strings.Contains(r.ErrText(), "more than 16 MB") {
-		t.Errorf("a large one: got %q", r.Script())
+	if r := w.RunCode("getOption('viewer')('large/index.html')"); len(displayEvents(r)) != 0 || !strings.Contains(r.ErrText(), "more than 16 MB") {
+		t.Errorf("a large one: got %q", r.Transcript())
 	}
-	if r := w.Run("library(DT)"); r.Idle.Outcome != ipc.OutcomeOK {
+	if r := w.RunCode("library(DT)"); r.Idle.Outcome != ipc.OutcomeOK {
 		t.Skip("R has no DT: install it with apt-get install r-cran-dt")
 	}
-	r := w.Run("datatable(data.frame(a = 1))")
+	r := w.RunCode("datatable(data.frame(a = 1))")
 	if d := displayEvents(r); len(d) != 1 || d[0].Title != "datatables widget" || !strings.Contains(string(d[0].Data["text/html"]), "DataTable") {
-		t.Errorf("DT: got %q", r.Script())
+		t.Errorf("DT: got %q", r.Transcript())
 	}
 }
 
@@ -242,13 +242,13 @@ func TestDisplay_AWidgetIsAPageOfItsOwn(t *testing.T) {
 func TestDisplay_ATagIsAPageOfItsOwn(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
-	if r := w.Run("library(htmltools)"); r.Idle.Outcome != ipc.OutcomeOK {
+	if r := w.RunCode("library(htmltools)"); r.Idle.Outcome != ipc.OutcomeOK {
 		t.Skip("R has no htmltools: install it with apt-get install r-cran-htmltools")
 	}
-	r := w.Run("print(browsable(tags$table(tags$style('td { color: red }'), tags$tr(tags$td('a cell')))))")
+	r := w.RunCode("print(browsable(tags$table(tags$style('td { color: red }'), tags$tr(tags$td('a cell')))))")
 	d := displayEvents(r)
 	if len(d) != 1 || d[0].Title != "page" {
-		t.Fatalf("got %q", r.Script())
+		t.Fatalf("got %q", r.Transcript())
 	}
 	html := string(d[0].Data["text/html"])
 	for _, part := range []string{"<!DOCTYPE html>", "td { color: red }", "<td>a cell</td>"} {
@@ -262,7 +262,7 @@ func TestDisplay_ATagIsAPageOfItsOwn(t *testing.T) {
 func TestDisplay_WhatIRdisplayShowsIsADisplay(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
-	if r := w.Run("library(IRdisplay)"); r.Idle.Outcome != ipc.OutcomeOK {
+	if r := w.RunCode("library(IRdisplay)"); r.Idle.Outcome != ipc.OutcomeOK {
 		t.Skip("R has no IRdisplay: install it with apt-get install r-cran-irdisplay")
 	}
 	for code, want := range map[string]map[string]string{
@@ -274,10 +274,10 @@ func TestDisplay_WhatIRdisplayShowsIsADisplay(t *testing.T) {
 		"publish_mimebundle(list('application/json' = list(a = 1), 'text/plain' = 'p'))": {"application/json": `{"a":1}`, "text/plain": "p"},
 		"library(IRdisplay); f <- function() for (i in 1) display_html(i); f()":          {"text/html": "1"},
 	} {
-		r := w.Run(code)
+		r := w.RunCode(code)
 		d := displayEvents(r)
 		if len(d) != 1 || r.Idle.Outcome != ipc.OutcomeOK || r.ErrText() != "" || d[0].Kind == ipc.DisplayResult {
-			t.Errorf("%s: got %q, %d displays", code, r.Script(), len(d))
+			t.Errorf("%s: got %q, %d displays", code, r.Transcript(), len(d))
 			continue
 		}
 		for mime, text := range want {
@@ -286,19 +286,19 @@ func TestDisplay_WhatIRdisplayShowsIsADisplay(t *testing.T) {
 			}
 		}
 	}
-	r := w.Run("display(data.frame(a = 1:2))")
+	r := w.RunCode("display(data.frame(a = 1:2))")
 	if d := displayEvents(r); len(d) != 1 || !strings.Contains(string(d[0].Data["text/html"]), "<table") || len(d[0].Data["text/plain"]) == 0 {
-		t.Errorf("a data frame: got %q", r.Script())
+		t.Errorf("a data frame: got %q", r.Transcript())
 	}
-	r = w.Run("cat('before\n'); display_png(as.raw(c(0x89, 0x50, 0x4e, 0x47, 0, 1))); cat('after\n')")
+	r = w.RunCode("cat('before\n'); display_png(as.raw(c(0x89, 0x50, 0x4e, 0x47, 0, 1))); cat('after\n')")
 	var pictures []string
 	for _, e := range r.Events {
 		if i, ok := e.(ipc.Image); ok {
 			pictures = append(pictures, i.MIME+" "+string(i.Data))
 		}
 	}
-	if fmt.Sprintf("%q", pictures) != `["image/png \x89PNG\x00\x01"]` || !strings.HasPrefix(r.Script(), "before\n") || !strings.HasSuffix(r.Script(), "after\n") {
-		t.Errorf("a picture: got %q, %q", pictures, r.Script())
+	if fmt.Sprintf("%q", pictures) != `["image/png \x89PNG\x00\x01"]` || !strings.HasPrefix(r.Transcript(), "before\n") || !strings.HasSuffix(r.Transcript(), "after\n") {
+		t.Errorf("a picture: got %q, %q", pictures, r.Transcript())
 	}
 	for code, told := range map[string]string{
 		"clear_output()":                   "what was shown stays",
@@ -306,8 +306,8 @@ func TestDisplay_WhatIRdisplayShowsIsADisplay(t *testing.T) {
 		"display_html(strrep('x', 17e6))":  "more than 16 MB",
 		"display_png(as.raw(rep(0, 2e7)))": "more than 16 MB",
 	} {
-		if r := w.Run(code); len(displayEvents(r)) > 0 || !strings.Contains(r.Script(), told) || r.Idle.Outcome != ipc.OutcomeOK {
-			t.Errorf("%s: got %.300q", code, r.Script())
+		if r := w.RunCode(code); len(displayEvents(r)) > 0 || !strings.Contains(r.Transcript(), told) || r.Idle.Outcome != ipc.OutcomeOK {
+			t.Errorf("%s: got %.300q", code, r.Transcript())
 		}
 	}
 }
@@ -315,7 +315,7 @@ func TestDisplay_WhatIRdisplayShowsIsADisplay(t *testing.T) {
 func TestInspect_IsHowItIsCalledAndItsHelp(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
-	w.Run("f <- function(x, y = 2) NULL; v <- 1:3; makeActiveBinding('trap', function() cat('ran'), globalenv())")
+	w.RunCode("f <- function(x, y = 2) NULL; v <- 1:3; makeActiveBinding('trap', function() cat('ran'), globalenv())")
 	for i, c := range []struct{ text, want string }{
 		{"f|", "Usage: f(x, y = 2)\n"},
 		{"f(1, |", "Usage: f(x, y = 2)\n"},
@@ -325,11 +325,11 @@ func TestInspect_IsHowItIsCalledAndItsHelp(t *testing.T) {
 		{"trap|", ""}, {"nothing_there|", ""}, {"|", ""}, {"1 + |", ""},
 	} {
 		at := strings.Index(c.text, "|")
-		w.Tell(ipc.Query{ID: uint64(i), Kind: ipc.QueryInspect, Text: strings.Replace(c.text, "|", "", 1), Cursor: uint64(at)})
-		m, ok := w.Next().(ipc.QueryResult)
+		w.SendMessage(ipc.Query{ID: uint64(i), Kind: ipc.QueryInspect, Text: strings.Replace(c.text, "|", "", 1), Cursor: uint64(at)})
+		m, ok := w.NextEvent().(ipc.QueryResult)
 		if got := string(m.Data["text/plain"]); !ok || m.Status != ipc.StatusOK || !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
 			t.Errorf("%s: got %q %s, want %q", c.text, got, m.Status, c.want)
 		}
 	}
-	w.Run("cat('still here\\n')").Wants(t, "still here\n")
+	w.RunCode("cat('still here\\n')").WantOutput(t, "still here\n")
 }

@@ -35,15 +35,15 @@ func TestEnd_SaysHowAndRunsWhatRRuns(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			w := startWorker(t, workerSetup{noPackages: true})
-			temporary := strings.Trim(w.Run("cat(tempdir())").Out(), "\n")
-			r := w.Run(c.code)
+			temporary := strings.Trim(w.RunCode("cat(tempdir())").OutputText(), "\n")
+			r := w.RunCode(c.code)
 			if r.End == nil || r.End.Reason != c.reason || r.End.Code == nil || *r.End.Code != int64(c.status) || r.Idle != nil {
-				t.Fatalf("got %q, %+v, idle %+v", r.Script(), r.End, r.Idle)
+				t.Fatalf("got %q, %+v, idle %+v", r.Transcript(), r.End, r.Idle)
 			}
-			if !strings.Contains(r.Out(), c.out) || strings.Contains(r.Out(), "never") || strings.Contains(r.Out(), "not run") {
-				t.Errorf("got %q, want %q in it", r.Script(), c.out)
+			if !strings.Contains(r.OutputText(), c.out) || strings.Contains(r.OutputText(), "never") || strings.Contains(r.OutputText(), "not run") {
+				t.Errorf("got %q, want %q in it", r.Transcript(), c.out)
 			}
-			if got := w.Status(); got.ExitStatus() != c.status {
+			if got := w.ExitStatus(); got.ExitStatus() != c.status {
 				t.Errorf("got %v, want %d", w.Cmd.ProcessState, c.status)
 			}
 			if _, err := os.Stat(temporary); err == nil || temporary == "" {
@@ -57,15 +57,15 @@ func TestEnd_SaysHowAndRunsWhatRRuns(t *testing.T) {
 func TestEnd_LastThatFails(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
-	r := w.Run(".Last <- function() stop('no way out')\nq()")
+	r := w.RunCode(".Last <- function() stop('no way out')\nq()")
 	if !strings.Contains(r.ErrText(), "no way out") || r.Idle == nil || r.Idle.Outcome != ipc.OutcomeError {
-		t.Fatalf("got %q, %s", r.Script(), describeOutcome(r))
+		t.Fatalf("got %q, %s", r.Transcript(), describeOutcome(r))
 	}
-	w.Run("'alive'").Wants(t, "[1] \"alive\"\n")
-	w.Tell(ipc.Shutdown{GraceMS: 1000})
-	r = w.Finish()
-	if r.End == nil || r.End.Reason != ipc.EndShutdown || w.Status().ExitStatus() != 0 {
-		t.Fatalf("got %q, %+v, %v", r.Script(), r.End, w.Cmd.ProcessState)
+	w.RunCode("'alive'").WantOutput(t, "[1] \"alive\"\n")
+	w.SendMessage(ipc.Shutdown{GraceMS: 1000})
+	r = w.FinishTurn()
+	if r.End == nil || r.End.Reason != ipc.EndShutdown || w.ExitStatus().ExitStatus() != 0 {
+		t.Fatalf("got %q, %+v, %v", r.Transcript(), r.End, w.Cmd.ProcessState)
 	}
 }
 
@@ -90,25 +90,25 @@ void leaves(void) { _Exit(9); }
 		{"f <- function(x) tools::pskill(Sys.getpid(), 15)\nf(1); Sys.sleep(10)", "", syscall.SIGTERM},
 	} {
 		w := startWorker(t, workerSetup{noPackages: true})
-		w.Run(source)
-		r := w.Run("cat('last words\\n'); " + c.code)
-		if s := w.Status(); !s.Signaled() || s.Signal() != c.signal {
-			t.Errorf("%s: got %v %q", c.code, w.Cmd.ProcessState, r.Script())
+		w.RunCode(source)
+		r := w.RunCode("cat('last words\\n'); " + c.code)
+		if s := w.ExitStatus(); !s.Signaled() || s.Signal() != c.signal {
+			t.Errorf("%s: got %v %q", c.code, w.Cmd.ProcessState, r.Transcript())
 		}
-		if !strings.HasPrefix(r.Out(), "last words\n") || !strings.Contains(r.ErrText(), c.out) {
-			t.Errorf("%s: got %q", c.code, r.Script())
+		if !strings.HasPrefix(r.OutputText(), "last words\n") || !strings.Contains(r.ErrText(), c.out) {
+			t.Errorf("%s: got %q", c.code, r.Transcript())
 		}
 		if c.out != "" && (!strings.Contains(r.ErrText(), "1: .C(") || !strings.Contains(r.ErrText(), "2: f(1)")) {
-			t.Errorf("%s: no traceback in %q", c.code, r.Script())
+			t.Errorf("%s: no traceback in %q", c.code, r.Transcript())
 		}
 		if r.Idle != nil || r.End != nil && r.End.Reason != ipc.EndCrash {
 			t.Errorf("%s: got %+v %+v", c.code, r.Idle, r.End)
 		}
 	}
 	w := startWorker(t, workerSetup{noPackages: true})
-	w.Run(source)
-	w.Run(".C('leaves')")
-	if got := w.Status().ExitStatus(); got != 9 {
+	w.RunCode(source)
+	w.RunCode(".C('leaves')")
+	if got := w.ExitStatus().ExitStatus(); got != 9 {
 		t.Errorf("_Exit: got %v", w.Cmd.ProcessState)
 	}
 }
@@ -134,33 +134,33 @@ func TestShutdown_EndsItInEveryState(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, closed %v", c.name, closed), func(t *testing.T) {
 				t.Parallel()
 				w := startWorker(t, workerSetup{noPackages: true})
-				w.Run(".Last <- function() cat('bye\\n')")
+				w.RunCode(".Last <- function() cat('bye\\n')")
 				end := func() {
 					if closed {
 						w.Channel.Close()
 					} else {
-						w.Tell(ipc.Shutdown{GraceMS: 1000})
+						w.SendMessage(ipc.Shutdown{GraceMS: 1000})
 					}
 				}
 				if c.code != "" {
-					w.Begin(c.code)
+					w.StartTurn(c.code)
 				}
 				if c.up != "" {
-					w.Await(c.up)
+					w.WaitOutput(c.up)
 				}
 				if c.waits {
-					w.UntilWait()
+					w.WaitInputRequest()
 				}
-				w.OnWait = func(ipc.StdinWait) bool { return true }
+				w.OnInputRequest = func(ipc.StdinWait) bool { return true }
 				end()
-				r := w.Finish()
+				r := w.FinishTurn()
 				for r.Idle != nil && r.End == nil { // its turn ends first
-					r = w.Finish()
+					r = w.FinishTurn()
 				}
-				if r.End == nil || r.End.Reason != ipc.EndShutdown || !strings.HasSuffix(r.Out(), "bye\n") {
-					t.Errorf("got %q, %+v", r.Script(), r.End)
+				if r.End == nil || r.End.Reason != ipc.EndShutdown || !strings.HasSuffix(r.OutputText(), "bye\n") {
+					t.Errorf("got %q, %+v", r.Transcript(), r.End)
 				}
-				if got := w.Status(); got.ExitStatus() != 0 {
+				if got := w.ExitStatus(); got.ExitStatus() != 0 {
 					t.Errorf("got %v", w.Cmd.ProcessState)
 				}
 			})
@@ -180,8 +180,8 @@ func TestEnd_SaysWhyWhenTheProtocolIsBroken(t *testing.T) {
 		if _, err := w.Channel.WriteString(frame); err != nil {
 			t.Fatal(err)
 		}
-		r := w.Finish()
-		if r.End == nil || r.End.Reason != ipc.EndProtocolError || r.End.Message == "" || w.Status().ExitStatus() == 0 {
+		r := w.FinishTurn()
+		if r.End == nil || r.End.Reason != ipc.EndProtocolError || r.End.Message == "" || w.ExitStatus().ExitStatus() == 0 {
 			t.Errorf("%s: got %+v %v", name, r.End, w.Cmd.ProcessState)
 		}
 	}
@@ -199,16 +199,16 @@ func TestProfile_ThatFailsIsShownAndTheSessionWorks(t *testing.T) {
 			t.Parallel()
 			s.NoTurn0 = true
 			w := startWorker(t, s)
-			w.Ready()
-			r := w.Finish()
-			if !strings.Contains(r.Out(), "begun\n") || strings.Contains(r.Out(), "not run") || !strings.Contains(r.ErrText(), "Error") {
-				t.Errorf("got %q", r.Script())
+			w.TakeReady()
+			r := w.FinishTurn()
+			if !strings.Contains(r.OutputText(), "begun\n") || strings.Contains(r.OutputText(), "not run") || !strings.Contains(r.ErrText(), "Error") {
+				t.Errorf("got %q", r.Transcript())
 			}
 			if r.Idle == nil || r.Idle.Turn != 0 {
-				t.Fatalf("got %q, %s", r.Script(), describeOutcome(r))
+				t.Fatalf("got %q, %s", r.Transcript(), describeOutcome(r))
 			}
-			w.Run("exists('lm'); 'works'").Wants(t, "[1] TRUE\n[1] \"works\"\n")
-			if got := w.Run("stop('another')"); describeOutcome(got) != "error: another" {
+			w.RunCode("exists('lm'); 'works'").WantOutput(t, "[1] TRUE\n[1] \"works\"\n")
+			if got := w.RunCode("stop('another')"); describeOutcome(got) != "error: another" {
 				t.Errorf("got %s", describeOutcome(got))
 			}
 		})
@@ -220,10 +220,10 @@ func TestProfile_ThatQuitsEndsTheSession(t *testing.T) {
 	s := workerSetup{rprofile: "cat('leaving\\n')\nquit(status = 5)"}
 	s.NoTurn0 = true
 	w := startWorker(t, s)
-	w.Ready()
-	r := w.Finish()
-	if r.End == nil || r.End.Reason != ipc.EndExit || *r.End.Code != 5 || !strings.Contains(r.Out(), "leaving\n") || w.Status().ExitStatus() != 5 {
-		t.Errorf("got %q, %+v, %v", r.Script(), r.End, w.Cmd.ProcessState)
+	w.TakeReady()
+	r := w.FinishTurn()
+	if r.End == nil || r.End.Reason != ipc.EndExit || *r.End.Code != 5 || !strings.Contains(r.OutputText(), "leaving\n") || w.ExitStatus().ExitStatus() != 5 {
+		t.Errorf("got %q, %+v, %v", r.Transcript(), r.End, w.Cmd.ProcessState)
 	}
 }
 
@@ -235,20 +235,20 @@ func TestProfile_RunsAsInAnyR(t *testing.T) {
 	}
 	s.NoTurn0 = true
 	w := startWorker(t, s)
-	w.Ready()
-	r := w.Finish()
-	if got, want := r.Script(), "<err>profile speaks\n</err>first 1 \n"; got != want || describeOutcome(r) != "ok" {
+	w.TakeReady()
+	r := w.FinishTurn()
+	if got, want := r.Transcript(), "<err>profile speaks\n</err>first 1 \n"; got != want || describeOutcome(r) != "ok" {
 		t.Errorf("got %q, %s; want %q", got, describeOutcome(r), want)
 	}
-	w.Run("c(getOption('from.site'), getOption('from.profile'), x)").Wants(t, "[1]  0  0 42\n")
-	w.Run("'package:tools' %in% search(); ls()").Wants(t, "[1] TRUE\n[1] \"x\"\n")
+	w.RunCode("c(getOption('from.site'), getOption('from.profile'), x)").WantOutput(t, "[1]  0  0 42\n")
+	w.RunCode("'package:tools' %in% search(); ls()").WantOutput(t, "[1] TRUE\n[1] \"x\"\n")
 }
 
 // A fork that comes out of its code must not do what R does at its end.
 func TestFork_NeverCleansUpForItsParent(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
-	w.Run(".Last <- function() cat('bye\\n'); f <- tempfile(); writeLines('kept', f); library(parallel)")
+	w.RunCode(".Last <- function() cat('bye\\n'); f <- tempfile(); writeLines('kept', f); library(parallel)")
 	for _, code := range []string{
 		"p <- parallel:::mcfork(); if (inherits(p, 'masterProcess')) 'in the child'",
 		"x <- mclapply(1:2, function(i) quit('no'))",
@@ -259,13 +259,13 @@ func TestFork_NeverCleansUpForItsParent(t *testing.T) {
 		"p <- parallel:::mcfork(); if (inherits(p, 'masterProcess')) readline('in the child? ')",
 		"p <- parallel:::mcfork(); if (inherits(p, 'masterProcess')) browser()",
 	} {
-		r := w.Run(code)
+		r := w.RunCode(code)
 		if r.Idle == nil {
-			t.Fatalf("%s: the session ended: %q", code, r.Script())
+			t.Fatalf("%s: the session ended: %q", code, r.Transcript())
 		}
-		w.Run("Sys.sleep(0.1); invisible(gc()); readLines(f)")
-		if r := w.Run("readLines(f)"); !strings.Contains(r.Out(), "[1] \"kept\"\n") {
-			t.Fatalf("after %s: got %q", code, r.Script())
+		w.RunCode("Sys.sleep(0.1); invisible(gc()); readLines(f)")
+		if r := w.RunCode("readLines(f)"); !strings.Contains(r.OutputText(), "[1] \"kept\"\n") {
+			t.Fatalf("after %s: got %q", code, r.Transcript())
 		}
 	}
 }
@@ -278,17 +278,17 @@ func TestFork_ThatIsLeftRunningDoesNotDelayTheEnd(t *testing.T) {
 		"a cluster":  "cl <- parallel::makeCluster(1)",
 	} {
 		w := startWorker(t, workerSetup{noPackages: true})
-		w.Run(code)
-		w.Tell(ipc.Shutdown{GraceMS: 1000})
+		w.RunCode(code)
+		w.SendMessage(ipc.Shutdown{GraceMS: 1000})
 		for {
-			if end, ok := w.Next().(ipc.SessionEnd); ok {
+			if end, ok := w.NextEvent().(ipc.SessionEnd); ok {
 				if end.Reason != ipc.EndShutdown {
 					t.Errorf("%s: got %+v", name, end)
 				}
 				break
 			}
 		}
-		if got := w.Status(); got.ExitStatus() != 0 {
+		if got := w.ExitStatus(); got.ExitStatus() != 0 {
 			t.Errorf("%s: got %v", name, w.Cmd.ProcessState)
 		}
 	}
@@ -299,14 +299,14 @@ func TestTempdir_IsFreshAndGoesWithTheWorker(t *testing.T) {
 	seen := map[string]bool{}
 	for range 3 {
 		w := startWorker(t, workerSetup{noPackages: true})
-		dir := strings.TrimSpace(w.Run("writeLines('x', tempfile()); cat(tempdir(), '\\n')").Out())
+		dir := strings.TrimSpace(w.RunCode("writeLines('x', tempfile()); cat(tempdir(), '\\n')").OutputText())
 		if !filepath.IsAbs(dir) || seen[dir] {
 			t.Fatalf("got %q after %v", dir, seen)
 		}
 		seen[dir] = true
-		w.Tell(ipc.Shutdown{GraceMS: 1000})
-		w.Finish()
-		w.Status()
+		w.SendMessage(ipc.Shutdown{GraceMS: 1000})
+		w.FinishTurn()
+		w.ExitStatus()
 		if _, err := os.Stat(dir); err == nil {
 			t.Errorf("%s is left", dir)
 		}
@@ -325,8 +325,8 @@ func TestHistory_OfTheUserStays(t *testing.T) {
 			dir := t.TempDir()
 			file := filepath.Join(dir, ".Rhistory")
 			writeFile(t, file, "earlier()\n")
-			w := startWorker(t, workerSetup{Setup: rawworker.Setup{Dir: dir}})
-			r := w.Run(code)
+			w := startWorker(t, workerSetup{WorkerOptions: rawworker.WorkerOptions{Dir: dir}})
+			r := w.RunCode(code)
 			if got, err := os.ReadFile(file); string(got) != "earlier()\n" {
 				t.Errorf("got %q, %v after %s", got, err, describeOutcome(r))
 			}

@@ -38,7 +38,7 @@ func (l *findFixture) writeFile(path, text string) string {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		l.t.Fatal(err)
 	}
-	if err := programs.Write(path, []byte(text)); err != nil {
+	if err := programs.WriteExecutable(path, []byte(text)); err != nil {
 		l.t.Fatal(err)
 	}
 	return path

@@ -18,13 +18,13 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	waits.SideBySide()
+	waits.AllowParallel()
 	os.Exit(m.Run())
 }
 
 type (
 	worker = rawworker.Worker
-	result = rawworker.Result
+	result = rawworker.TurnResult
 )
 
 // A workerSetup is how an R is started.
@@ -33,14 +33,14 @@ type workerSetup struct {
 	rprofile    string // the user's .Rprofile
 	siteProfile string // Rprofile.site
 	noPackages  bool   // without R's default packages: it starts in half the time
-	rawworker.Setup
+	rawworker.WorkerOptions
 }
 
 // startWorker starts an R worker that sees no profile of the person who runs the test,
 // and waits for its first idle.
 func startWorker(t testing.TB, s workerSetup) *worker {
 	t.Helper()
-	return rawworker.Start(t, newSpec(t, s), s.Setup)
+	return rawworker.StartWorker(t, newSpec(t, s), s.WorkerOptions)
 }
 
 // newSpec returns the worker. Where there is a compiler, it builds the shim from the source in

@@ -12,17 +12,17 @@ import (
 // wantContains fails the test unless the turn is over, without a wait, and has printed all of these.
 func wantContains(t *testing.T, w *worker, code string, wants ...string) {
 	t.Helper()
-	r := w.Run(code)
+	r := w.RunCode(code)
 	for _, want := range wants {
-		if !strings.Contains(r.Out(), want) {
-			t.Errorf("%s\nlacks %q in\n%.2000s", code, want, r.Script())
+		if !strings.Contains(r.OutputText(), want) {
+			t.Errorf("%s\nlacks %q in\n%.2000s", code, want, r.Transcript())
 		}
 	}
-	if strings.ContainsAny(r.Out(), "\b\x1b") {
-		t.Errorf("%s: overstrikes or escapes: %.500q", code, r.Out())
+	if strings.ContainsAny(r.OutputText(), "\b\x1b") {
+		t.Errorf("%s: overstrikes or escapes: %.500q", code, r.OutputText())
 	}
-	if strings.Contains(r.Script(), "[wait") {
-		t.Errorf("%s waits: %.500s", code, r.Script())
+	if strings.Contains(r.Transcript(), "[wait") {
+		t.Errorf("%s waits: %.500s", code, r.Transcript())
 	}
 }
 
@@ -42,7 +42,7 @@ func TestHelp_IsText(t *testing.T) {
 	wantContains(t, w, "f <- tempfile(); writeLines(c('a', '_\\b_b \\u00e9'), f); file.show(f, title = 'T')", "a\n")
 	wantContains(t, w, "help.start()", "Statistical Data Analysis", "An Introduction to R")
 	wantContains(t, w, "options(help_type = 'html'); ?var", "## Correlation, Variance and Covariance (Matrices)", "### Usage", "var(x, y = NULL, na.rm = FALSE, use)")
-	w.Run("ls(all.names = TRUE)").Wants(t, "[1] \".Random.seed\" \"f\"            \"x\"            \"xm\"          \n")
+	w.RunCode("ls(all.names = TRUE)").WantOutput(t, "[1] \".Random.seed\" \"f\"            \"x\"            \"xm\"          \n")
 }
 
 func TestHelp_NoBrowserIsOpened(t *testing.T) {
@@ -53,8 +53,8 @@ func TestHelp_NoBrowserIsOpened(t *testing.T) {
 		"browseURL('http://127.0.0.1:1/app')":            "[there is no browser here: http://127.0.0.1:1/app]\n",
 		"browseURL('file:///no/such/file.html')":         "[there is no such file: /no/such/file.html]\n",
 	} {
-		if r := w.Run(code); r.Out() != want || describeOutcome(r) != "ok" {
-			t.Errorf("%s: got %q, %s; want %q", code, r.Script(), describeOutcome(r), want)
+		if r := w.RunCode(code); r.OutputText() != want || describeOutcome(r) != "ok" {
+			t.Errorf("%s: got %q, %s; want %q", code, r.Transcript(), describeOutcome(r), want)
 		}
 	}
 	wantContains(t, w, "RSiteSearch('loess')", "[there is no browser here: http", "//search.r-project.org/")
@@ -67,13 +67,13 @@ func TestHelp_ChoicesOfAProfile(t *testing.T) {
 	wantContains(t, w, "browseURL('https://a.b')", "mine: https://a.b \n")
 	wantContains(t, w, "x <- edit(1)", "edits\n")
 	wantContains(t, w, "file.show('/etc/hosts')", "pages\n")
-	w.Run("options(browser = function(url) cat('later\\n')); browseURL('https://a.b')").Wants(t, "later\n")
+	w.RunCode("options(browser = function(url) cat('later\\n')); browseURL('https://a.b')").WantOutput(t, "later\n")
 }
 
 func TestHelp_PagesBecomeText(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
-	w.Run(`f <- tempfile(fileext = ".html"); writeLines('<!DOCTYPE html><html><head><title>T</title><style>p < b {}</style></head>
+	w.RunCode(`f <- tempfile(fileext = ".html"); writeLines('<!DOCTYPE html><html><head><title>T</title><style>p < b {}</style></head>
 <body><h1 id="top">Main &amp; co</h1>
 <p>Hello <b>bold</b>
  world &lt;x&gt; &eacute; &#8217; &amp;lt; <a href="https://x.org/a?b=1&amp;c=2">link</a>, <a href="#sec">local</a></p><!-- <p>hidden</p> -->
@@ -85,10 +85,10 @@ func TestHelp_PagesBecomeText(t *testing.T) {
 <table><tr><th>a</th><th>b</th></tr><tr><td>1</td><td>2</td></tr></table>
 <h2 id="sec">Section</h2><p>in it</p><h3>Sub</h3><p>sub</p><h2><a name="other"></a>Other</h2><p>3 < 4</p><img alt="a > b" src="data:image/png;base64,AAAA">
 </body></html>', f, useBytes = TRUE)`)
-	w.Run("browseURL(paste0('file://', f))").Wants(t, "# Main & co\n\nHello bold world <x> é ’ &lt; link <https://x.org/a?b=1&c=2>, local\n\n- one\n\n- two\nmore\n\n"+
+	w.RunCode("browseURL(paste0('file://', f))").WantOutput(t, "# Main & co\n\nHello bold world <x> é ’ &lt; link <https://x.org/a?b=1&c=2>, local\n\n- one\n\n- two\nmore\n\n"+
 		"x <- 1\n  y <- 2\n\na\tb\n\n1\t2\n\n## Section\n\nin it\n\n### Sub\n\nsub\n\n## Other\n\n3 < 4\n\na > b\n")
-	w.Run("browseURL(paste0(f, '#sec'))").Wants(t, "## Section\n\nin it\n\n### Sub\n\nsub\n")
-	w.Run("browseURL(paste0(f, '#other'))").Wants(t, "## Other\n\n3 < 4\n\na > b\n")
+	w.RunCode("browseURL(paste0(f, '#sec'))").WantOutput(t, "## Section\n\nin it\n\n### Sub\n\nsub\n")
+	w.RunCode("browseURL(paste0(f, '#other'))").WantOutput(t, "## Other\n\n3 < 4\n\na > b\n")
 	wantContains(t, w, "writeLines('<html><script>draw()</script></html>', f); browseURL(f)", "[nothing to show as text: ")
 	wantContains(t, w, "g <- tempfile(fileext = '.zip'); file.create(g); browseURL(g)", "[not shown as text: ")
 	wantContains(t, w, "writeLines(c('<p>', rep('x', 3e6)), f); browseURL(f)", "[not shown as text: ")
@@ -98,11 +98,11 @@ func TestHelp_PagesBecomeText(t *testing.T) {
 func TestHelp_VignettesAreText(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
-	w.Run(`home <- file.path(tempdir(), "pkg"); dir.create(file.path(home, "doc"), recursive = TRUE)
+	w.RunCode(`home <- file.path(tempdir(), "pkg"); dir.create(file.path(home, "doc"), recursive = TRUE)
 writeLines("<html><body><p>from html</p></body></html>", file.path(home, "doc", "a.html"))
 writeLines("from source", file.path(home, "doc", "a.Rnw"))
 v <- function(pdf) structure(list(PDF = pdf, File = "a.Rnw", Dir = home, R = "", Topic = "a"), class = "vignette")`)
-	w.Run("v('')").Wants(t, "from source\n")
+	w.RunCode("v('')").WantOutput(t, "from source\n")
 	wantContains(t, w, "v('a.html')", "from html\n")
 	wantContains(t, w, "structure(list(pkg = cbind(Dir = home, File = 'a.Rnw', Title = 'About a', PDF = '', R = '')), class = 'browseVignettes')",
 		"Vignettes in package 'pkg':\n  a  About a\n", `vignette("NAME", package = "PACKAGE") shows one.`)
@@ -110,14 +110,14 @@ v <- function(pdf) structure(list(PDF = pdf, File = "a.Rnw", Dir = home, R = "",
 
 func TestHelp_NoEditorIsOpened(t *testing.T) {
 	t.Parallel()
-	w := startWorker(t, workerSetup{rprofile: `options(editor = "vi")`, Setup: rawworker.Setup{Env: []string{"DISPLAY=:99"}}})
+	w := startWorker(t, workerSetup{rprofile: `options(editor = "vi")`, WorkerOptions: rawworker.WorkerOptions{Env: []string{"DISPLAY=:99"}}})
 	for _, code := range []string{"edit(1:3)", "edit(mtcars)", "edit(diag(2))", "fix(mtcars)", "vi()", "emacs()", "edit(1, editor = 'nano')", "file.edit('x.R')", "data.entry(1)", "dataentry(list(1), list('numeric'))"} {
-		r := w.Run(code)
-		if want := "error: there is no editor here: change the object or the file with R code, or set options(editor = ) to an R function"; describeOutcome(r) != want || strings.Count(r.Out(), "\n") != 1 {
-			t.Errorf("%s: got %q, %s", code, r.Script(), describeOutcome(r))
+		r := w.RunCode(code)
+		if want := "error: there is no editor here: change the object or the file with R code, or set options(editor = ) to an R function"; describeOutcome(r) != want || strings.Count(r.OutputText(), "\n") != 1 {
+			t.Errorf("%s: got %q, %s", code, r.Transcript(), describeOutcome(r))
 		}
 	}
-	w.Run("options(editor = function(name, file, title) paste(name, title)); print(edit(1:2))").Wants(t, "[1] \"1 1:2\" \"2 1:2\"\n")
+	w.RunCode("options(editor = function(name, file, title) paste(name, title)); print(edit(1:2))").WantOutput(t, "[1] \"1 1:2\" \"2 1:2\"\n")
 }
 
 func TestHelp_ViewIsText(t *testing.T) {
@@ -130,9 +130,9 @@ func TestHelp_ViewIsText(t *testing.T) {
 		{"View(list(a = 1))", "list(a = 1)\nList of 1\n $ a: num 1\n"},
 		{"View(women[0, ])", "women[0, ]: 0 rows, 2 columns\n[1] height weight\n<0 rows> (or 0-length row.names)\n"},
 	} {
-		w.Run(c.code).Wants(t, c.want)
+		w.RunCode(c.code).WantOutput(t, c.want)
 	}
-	got := w.Run("View(as.data.frame(matrix(0L, 1000, 30)))").Out()
+	got := w.RunCode("View(as.data.frame(matrix(0L, 1000, 30)))").OutputText()
 	if !strings.Contains(got, ": 1000 rows, 30 columns; the first 20 rows, 20 columns\n") || strings.Contains(got, "V21") || strings.Contains(got, "\n21 ") {
 		t.Errorf("got %q", got)
 	}
@@ -142,11 +142,11 @@ func TestHelp_ViewIsText(t *testing.T) {
 func TestRShowDoc(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
-	w.Run("lib <- tempfile(); dir.create(d <- file.path(lib, 'fake', 'doc'), recursive = TRUE); .libPaths(lib)")
-	w.Run("writeLines(c('Package: fake', 'Version: 1.0'), file.path(lib, 'fake', 'DESCRIPTION')); x <- file.create(file.path(d, 'x.pdf'))")
-	where := w.Run("cat(file.path(d, 'x.pdf'), '\n', sep = '')").Out()
+	w.RunCode("lib <- tempfile(); dir.create(d <- file.path(lib, 'fake', 'doc'), recursive = TRUE); .libPaths(lib)")
+	w.RunCode("writeLines(c('Package: fake', 'Version: 1.0'), file.path(lib, 'fake', 'DESCRIPTION')); x <- file.create(file.path(d, 'x.pdf'))")
+	where := w.RunCode("cat(file.path(d, 'x.pdf'), '\n', sep = '')").OutputText()
 	for range 20 {
-		w.Run("RShowDoc('x', 'pdf', 'fake')").Wants(t, where)
+		w.RunCode("RShowDoc('x', 'pdf', 'fake')").WantOutput(t, where)
 	}
 }
 
@@ -163,11 +163,11 @@ func TestTaskCallbacks(t *testing.T) {
 		{"removeTaskCallback(1); removeTaskCallback(1)", "[1] TRUE\n[1] FALSE\n"},
 		{"getTaskCallbackNames()", "character(0)\n"},
 	} {
-		if got := w.Run(c.code).Script(); got != c.want {
+		if got := w.RunCode(c.code).Transcript(); got != c.want {
 			t.Errorf("%s: got %q, want %q", c.code, got, c.want)
 		}
 	}
-	if got := displayEvents(w.Run("women")); len(got) != 1 {
+	if got := displayEvents(w.RunCode("women")); len(got) != 1 {
 		t.Errorf("a table is shown %d times", len(got))
 	}
 }
@@ -176,28 +176,28 @@ func TestTaskCallbacks(t *testing.T) {
 func TestCode_IsNowhereToBeSeen(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
-	w.Run("ls(all.names = TRUE); search()").Wants(t, "character(0)\n[1] \".GlobalEnv\"        \"package:stats\"     \"package:graphics\" \n[4] \"package:grDevices\" \"package:utils\"     \"package:datasets\" \n[7] \"package:methods\"   \"Autoloads\"         \"package:base\"     \n")
-	w.Run("getDLLRegisteredRoutines('turnstone'); isNamespaceLoaded('tools')")
-	w.Run("c <- cat <- list <- function(...) stop('masked'); `[[` <- `<-` <- NULL; T <- FALSE; paste0 <- 1")
-	if got := describeTurn(t, w.Run("plot(1)")); got != "[plot-1]" {
+	w.RunCode("ls(all.names = TRUE); search()").WantOutput(t, "character(0)\n[1] \".GlobalEnv\"        \"package:stats\"     \"package:graphics\" \n[4] \"package:grDevices\" \"package:utils\"     \"package:datasets\" \n[7] \"package:methods\"   \"Autoloads\"         \"package:base\"     \n")
+	w.RunCode("getDLLRegisteredRoutines('turnstone'); isNamespaceLoaded('tools')")
+	w.RunCode("c <- cat <- list <- function(...) stop('masked'); `[[` <- `<-` <- NULL; T <- FALSE; paste0 <- 1")
+	if got := describeTurn(t, w.RunCode("plot(1)")); got != "[plot-1]" {
 		t.Errorf("got %q", got)
 	}
 	wantContains(t, w, "browseURL('https://a.b')", "[there is no browser here: https://a.b]\n")
-	w.Run("rm(list = ls(all.names = TRUE)); for (p in paste0('package:', base::c('stats', 'graphics', 'grDevices', 'utils', 'datasets'))) detach(p, character.only = TRUE)")
-	if got := describeTurn(t, w.Run("graphics::plot.default(2)")); got != "[plot-2]" {
+	w.RunCode("rm(list = ls(all.names = TRUE)); for (p in paste0('package:', base::c('stats', 'graphics', 'grDevices', 'utils', 'datasets'))) detach(p, character.only = TRUE)")
+	if got := describeTurn(t, w.RunCode("graphics::plot.default(2)")); got != "[plot-2]" {
 		t.Errorf("got %q", got)
 	}
-	w.Run("utils::View(1)").Wants(t, "1\n num 1\n")
+	w.RunCode("utils::View(1)").WantOutput(t, "1\n num 1\n")
 }
 
 // R works without its default packages. A package that is loaded later gets its functions
 // replaced then.
 func TestCode_WorksWithoutDefaultPackages(t *testing.T) {
 	t.Parallel()
-	w := startWorker(t, workerSetup{Setup: rawworker.Setup{Env: []string{"R_DEFAULT_PACKAGES=NULL"}}})
-	w.Run("search()").Wants(t, "[1] \".GlobalEnv\"   \"Autoloads\"    \"package:base\"\n")
-	if got := describeTurn(t, w.Run("graphics::plot.default(2)")); got != "[plot-1]" {
+	w := startWorker(t, workerSetup{WorkerOptions: rawworker.WorkerOptions{Env: []string{"R_DEFAULT_PACKAGES=NULL"}}})
+	w.RunCode("search()").WantOutput(t, "[1] \".GlobalEnv\"   \"Autoloads\"    \"package:base\"\n")
+	if got := describeTurn(t, w.RunCode("graphics::plot.default(2)")); got != "[plot-1]" {
 		t.Errorf("got %q", got)
 	}
-	w.Run("library(utils); View(1)").Wants(t, "1\n num 1\n")
+	w.RunCode("library(utils); View(1)").WantOutput(t, "1\n num 1\n")
 }

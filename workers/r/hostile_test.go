@@ -33,14 +33,14 @@ func TestInput_StrangeBytesAreTakenOrRefusedByR(t *testing.T) {
 		{"deep nesting", strings.Repeat("(", 5000) + "1" + strings.Repeat(")", 5000), "error", ""},
 		{"many statements on a line", strings.Repeat("x <- 1;", 10_000) + "x", "ok", "[1] 1\n"},
 	} {
-		r := w.Run(c.code)
-		if got := describeOutcome(r); !strings.HasPrefix(got, c.outcome) || !strings.Contains(r.Out(), c.out) {
-			t.Errorf("%s: got %.300q, %.300s; want %q in it, and %s", c.name, r.Script(), got, c.out, c.outcome)
+		r := w.RunCode(c.code)
+		if got := describeOutcome(r); !strings.HasPrefix(got, c.outcome) || !strings.Contains(r.OutputText(), c.out) {
+			t.Errorf("%s: got %.300q, %.300s; want %q in it, and %s", c.name, r.Transcript(), got, c.out, c.outcome)
 		}
 		if r.Idle == nil {
-			t.Fatalf("%s: the session ended: %v", c.name, w.Status())
+			t.Fatalf("%s: the session ended: %v", c.name, w.ExitStatus())
 		}
-		w.Run("'next'").Wants(t, "[1] \"next\"\n")
+		w.RunCode("'next'").WantOutput(t, "[1] \"next\"\n")
 	}
 }
 
@@ -61,8 +61,8 @@ func TestInput_LargeOnesArrive(t *testing.T) {
 		{"a call of 1000 lines", "sum(c(\n" + strings.Repeat("1,\n", 999) + "1))", "[1] 1000\n"},
 	} {
 		begun := time.Now()
-		if r := w.Run(c.code); r.Out() != c.want || describeOutcome(r) != "ok" {
-			t.Errorf("%s: got %.300q, %.300s", c.name, r.Out(), describeOutcome(r))
+		if r := w.RunCode(c.code); r.OutputText() != c.want || describeOutcome(r) != "ok" {
+			t.Errorf("%s: got %.300q, %.300s", c.name, r.OutputText(), describeOutcome(r))
 		}
 		t.Logf("%s: %v", c.name, time.Since(begun))
 	}
@@ -71,7 +71,7 @@ func TestInput_LargeOnesArrive(t *testing.T) {
 func TestInput_OneThatIsLargeAndBrokenIsDroppedAtOnce(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
-	r := w.Run("stop('e')\n" + strings.Repeat("x <- 1\n", 50_000))
+	r := w.RunCode("stop('e')\n" + strings.Repeat("x <- 1\n", 50_000))
 	if got := describeOutcome(r); got != "error: e, 50000 unrun" {
 		t.Errorf("got %s", got)
 	}
@@ -99,21 +99,21 @@ func TestTurn_EndsWhateverUserCodeDidToR(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := startWorker(t, workerSetup{noPackages: name != "no search path"})
-			w.Run(code) // the harness fails when idle does not come
-			w.Run("x <- 1")
-			if r := w.Run("base::cat(6 * 7, '\\n', file = base::stderr())"); name != "a sink of messages" && name != "no options" && !strings.Contains(r.Out(), "42") {
-				t.Errorf("got %q, %s", r.Script(), describeOutcome(r))
+			w.RunCode(code) // the harness fails when idle does not come
+			w.RunCode("x <- 1")
+			if r := w.RunCode("base::cat(6 * 7, '\\n', file = base::stderr())"); name != "a sink of messages" && name != "no options" && !strings.Contains(r.OutputText(), "42") {
+				t.Errorf("got %q, %s", r.Transcript(), describeOutcome(r))
 			}
-			if r := w.Run("readline('? ')", "x"); r.Idle == nil {
-				t.Errorf("got %q", r.Script())
+			if r := w.RunCode("readline('? ')", "x"); r.Idle == nil {
+				t.Errorf("got %q", r.Transcript())
 			}
-			w.Begin("repeat {}")
-			if r := w.Insist(1, 1, nil, nil); r.Idle == nil || r.Idle.Outcome == ipc.OutcomeOK {
-				t.Errorf("got %q, %s", r.Script(), describeOutcome(r))
+			w.StartTurn("repeat {}")
+			if r := w.InterruptUntilAcked(1, 1, nil, nil); r.Idle == nil || r.Idle.Outcome == ipc.OutcomeOK {
+				t.Errorf("got %q, %s", r.Transcript(), describeOutcome(r))
 			}
-			w.Tell(ipc.Shutdown{GraceMS: 1000})
-			if r := w.Finish(); r.End == nil || r.End.Reason != ipc.EndShutdown {
-				t.Errorf("got %q, %+v", r.Script(), r.End)
+			w.SendMessage(ipc.Shutdown{GraceMS: 1000})
+			if r := w.FinishTurn(); r.End == nil || r.End.Reason != ipc.EndShutdown {
+				t.Errorf("got %q, %+v", r.Transcript(), r.End)
 			}
 		})
 	}
@@ -122,51 +122,51 @@ func TestTurn_EndsWhateverUserCodeDidToR(t *testing.T) {
 func TestMemory_ThatIsExhaustedIsAnError(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
-	w.Run(compileNative(t, `
+	w.RunCode(compileNative(t, `
 #include <sys/resource.h>
 void limit(double *bytes) { struct rlimit l = {*bytes, RLIM_INFINITY}; setrlimit(RLIMIT_AS, &l); }
 `))
-	w.Run("invisible(.C('limit', 1.5e9))")
+	w.RunCode("invisible(.C('limit', 1.5e9))")
 	for _, code := range []string{
 		"x <- numeric(1e9)",
 		"x <- list(); repeat x[[length(x) + 1]] <- numeric(1e6)",
 		"x <- strrep('x', 2^31 - 10); paste0(x, x)",
 	} {
-		r := w.Run(code)
+		r := w.RunCode(code)
 		if !strings.HasPrefix(describeOutcome(r), "error: ") {
-			t.Errorf("%s: got %.500q, %s", code, r.Script(), describeOutcome(r))
+			t.Errorf("%s: got %.500q, %s", code, r.Transcript(), describeOutcome(r))
 		}
-		w.Run("x <- NULL; invisible(gc()); 'next'").Wants(t, "[1] \"next\"\n")
+		w.RunCode("x <- NULL; invisible(gc()); 'next'").WantOutput(t, "[1] \"next\"\n")
 	}
 	// A turn that is too large for the memory that is left, and then one that is not.
-	r := w.Run("stop('e')\n" + strings.Repeat("x <- 1\n", 8<<20))
+	r := w.RunCode("stop('e')\n" + strings.Repeat("x <- 1\n", 8<<20))
 	if r.Idle == nil {
-		t.Fatalf("got %.500q %v", r.Script(), w.Status())
+		t.Fatalf("got %.500q %v", r.Transcript(), w.ExitStatus())
 	}
-	w.Run("'next'").Wants(t, "[1] \"next\"\n")
+	w.RunCode("'next'").WantOutput(t, "[1] \"next\"\n")
 }
 
 func TestKill_OfChildrenIsSurvived(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
-	w.Run("library(parallel)")
-	if r := w.Run("x <- suppressWarnings(mclapply(1:2, function(i) if (i == 1) tools::pskill(Sys.getpid(), 9) else i)); x[[2]]"); !strings.Contains(r.Out(), "[1] 2\n") {
-		t.Errorf("got %q, %s", r.Script(), describeOutcome(r))
+	w.RunCode("library(parallel)")
+	if r := w.RunCode("x <- suppressWarnings(mclapply(1:2, function(i) if (i == 1) tools::pskill(Sys.getpid(), 9) else i)); x[[2]]"); !strings.Contains(r.OutputText(), "[1] 2\n") {
+		t.Errorf("got %q, %s", r.Transcript(), describeOutcome(r))
 	}
-	if r := w.Run("x <- mclapply(1:2, function(i) for (j in 1:20000) cat('child', i, j, '\\n'))"); strings.Count(r.Out(), "child") != 40_000 || describeOutcome(r) != "ok" {
-		t.Errorf("got %d lines, %s", strings.Count(r.Out(), "child"), describeOutcome(r))
+	if r := w.RunCode("x <- mclapply(1:2, function(i) for (j in 1:20000) cat('child', i, j, '\\n'))"); strings.Count(r.OutputText(), "child") != 40_000 || describeOutcome(r) != "ok" {
+		t.Errorf("got %d lines, %s", strings.Count(r.OutputText(), "child"), describeOutcome(r))
 	}
-	w.Run("system('kill -9 $$')")
-	w.Run("'next'").Wants(t, "[1] \"next\"\n")
+	w.RunCode("system('kill -9 $$')")
+	w.RunCode("'next'").WantOutput(t, "[1] \"next\"\n")
 }
 
 func TestStop_AndContinueIsSurvived(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
 	for range 20 {
-		w.Begin("x <- 0; for (i in 1:1e5) x <- x + i; x")
+		w.StartTurn("x <- 0; for (i in 1:1e5) x <- x + i; x")
 		syscall.Kill(w.Cmd.Process.Pid, syscall.SIGSTOP)
 		syscall.Kill(w.Cmd.Process.Pid, syscall.SIGCONT)
-		w.Finish().Wants(t, "[1] 5000050000\n")
+		w.FinishTurn().WantOutput(t, "[1] 5000050000\n")
 	}
 }

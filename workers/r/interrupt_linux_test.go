@@ -23,24 +23,24 @@ func TestInterrupt_EndsReadsBeforeItIsAcknowledged(t *testing.T) {
 		state, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/syscall", pid, pid))
 		return err == nil && strings.HasPrefix(string(state), fmt.Sprintf("%d ", syscall.SYS_READ))
 	}
-	for range rawworker.Rounds(20) {
-		w.Begin("readLines(file('stdin'))")
+	for range rawworker.RaceRounds(20) {
+		w.StartTurn("readLines(file('stdin'))")
 		for begun := time.Now(); !reads(); {
-			if time.Since(begun) > rawworker.Patience {
+			if time.Since(begun) > rawworker.Timeout {
 				t.Fatal("R does not read")
 			}
 		}
-		w.Tell(ipc.Interrupt{Turn: w.Turn, Seq: 1, Level: 1})
+		w.SendMessage(ipc.Interrupt{Turn: w.Turn, Seq: 1, Level: 1})
 		for acked := false; !acked; { // behind R's newline, or before it
-			_, acked = w.Next().(ipc.InterruptAck)
+			_, acked = w.NextEvent().(ipc.InterruptAck)
 		}
 		if reads() {
 			t.Fatal("R reads on")
 		}
-		if r := w.Finish(); describeOutcome(r) != "interrupted" {
-			t.Fatalf("got %q, %s", r.Script(), describeOutcome(r))
+		if r := w.FinishTurn(); describeOutcome(r) != "interrupted" {
+			t.Fatalf("got %q, %s", r.Transcript(), describeOutcome(r))
 		}
-		w.Run("invisible(gc())")
+		w.RunCode("invisible(gc())")
 	}
 }
 
@@ -67,20 +67,20 @@ func TestInterrupt_OfAChildThatHandlesIt(t *testing.T) {
 		{"ignores it", "trap '' INT; echo up; cat <'" + fifo + "'", "system(%q); cat('behind\\n')", "end", "interrupted"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w.Begin(fmt.Sprintf(c.call, c.script))
-			w.Await("up")
-			w.Tell(ipc.Interrupt{Turn: w.Turn, Seq: 1, Level: 1})
+			w.StartTurn(fmt.Sprintf(c.call, c.script))
+			w.WaitOutput("up")
+			w.SendMessage(ipc.Interrupt{Turn: w.Turn, Seq: 1, Level: 1})
 			if strings.Contains(c.script, fifo) {
 				for acked := false; !acked; {
-					_, acked = w.Next().(ipc.InterruptAck)
+					_, acked = w.NextEvent().(ipc.InterruptAck)
 				}
 				writeFile(t, fifo, "end\n")
 			}
-			r := w.Finish()
-			if strings.TrimSpace(r.Out()) != c.out || describeOutcome(r) != c.outcome {
-				t.Errorf("got %q, %s; want %q, %s", r.Script(), describeOutcome(r), c.out, c.outcome)
+			r := w.FinishTurn()
+			if strings.TrimSpace(r.OutputText()) != c.out || describeOutcome(r) != c.outcome {
+				t.Errorf("got %q, %s; want %q, %s", r.Transcript(), describeOutcome(r), c.out, c.outcome)
 			}
 		})
 	}
-	w.Run("'next'").Wants(t, "[1] \"next\"\n")
+	w.RunCode("'next'").WantOutput(t, "[1] \"next\"\n")
 }

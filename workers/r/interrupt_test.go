@@ -17,7 +17,7 @@ import (
 func TestInterrupt_EndsTheTurnAndNotTheWorker(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
-	w.Run("f <- function(n) { cat('up\\n'); repeat n <- n + 1 }")
+	w.RunCode("f <- function(n) { cat('up\\n'); repeat n <- n + 1 }")
 	for _, c := range []struct{ name, code string }{
 		{"a loop", "cat('up\\n'); repeat {}"},
 		{"a function", "f(1)"},
@@ -50,22 +50,22 @@ func TestInterrupt_EndsTheTurnAndNotTheWorker(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if strings.Contains(c.name, "socket") {
-				w.Run("serverSocket <- function(p) for (i in 1:50) { s <- try(base::serverSocket(sample(20000:60000, 1)), silent = TRUE); if (!inherits(s, 'try-error')) return(s) }")
+				w.RunCode("serverSocket <- function(p) for (i in 1:50) { s <- try(base::serverSocket(sample(20000:60000, 1)), silent = TRUE); if (!inherits(s, 'try-error')) return(s) }")
 			}
-			w.Begin(c.code + "\n'not run'\n'nor this'")
-			w.Await("up")
-			r := w.Insist(1, 1, nil, nil)
+			w.StartTurn(c.code + "\n'not run'\n'nor this'")
+			w.WaitOutput("up")
+			r := w.InterruptUntilAcked(1, 1, nil, nil)
 			if got := describeOutcome(r); got != "interrupted, 2 unrun" {
-				t.Errorf("got … %.1000q, %s", r.Script()[max(0, len(r.Script())-1000):], got)
+				t.Errorf("got … %.1000q, %s", r.Transcript()[max(0, len(r.Transcript())-1000):], got)
 			}
-			if strings.Contains(r.Out(), "not run") {
-				t.Errorf("a later line was run: %.500q", r.Script())
+			if strings.Contains(r.OutputText(), "not run") {
+				t.Errorf("a later line was run: %.500q", r.Transcript())
 			}
-			if want := map[string]string{"finally": "done\n", "on.exit": "exit\n"}[c.name]; !strings.Contains(r.Out(), want) {
-				t.Errorf("got %q, want %q in it", r.Script(), want)
+			if want := map[string]string{"finally": "done\n", "on.exit": "exit\n"}[c.name]; !strings.Contains(r.OutputText(), want) {
+				t.Errorf("got %q, want %q in it", r.Transcript(), want)
 			}
-			w.Run("invisible(gc())") // complains of connections that were left
-			w.Run("'next'").Wants(t, "[1] \"next\"\n")
+			w.RunCode("invisible(gc())") // complains of connections that were left
+			w.RunCode("'next'").WantOutput(t, "[1] \"next\"\n")
 		})
 	}
 }
@@ -73,22 +73,22 @@ func TestInterrupt_EndsTheTurnAndNotTheWorker(t *testing.T) {
 func TestInterrupt_EndsEveryWait(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
-	w.Run("f <- function() { browser(); 1 }")
+	w.RunCode("f <- function() { browser(); 1 }")
 	for _, code := range []string{
 		"readline('? ')", "scan()", "readLines(stdin())", "menu(c('a', 'b'))", "browser()", "f()",
 		"browser(); browser()", "repeat readline('? ')", "askYesNo('?')", "for (i in 1:3) f()",
 		"tryCatch(readline('? '), error = function(e) 'no')", "q('ask')", "suppressWarnings(readline('? '))",
 	} {
 		for _, level := range []uint8{1, 2} {
-			w.OnWait = func(m ipc.StdinWait) bool {
-				w.Tell(ipc.Interrupt{Turn: w.Turn, Seq: 1, Level: level})
+			w.OnInputRequest = func(m ipc.StdinWait) bool {
+				w.SendMessage(ipc.Interrupt{Turn: w.Turn, Seq: 1, Level: level})
 				return true
 			}
-			if r := w.Run(code); describeOutcome(r) != "interrupted" {
-				t.Errorf("%s: got %q, %s", code, r.Script(), describeOutcome(r))
+			if r := w.RunCode(code); describeOutcome(r) != "interrupted" {
+				t.Errorf("%s: got %q, %s", code, r.Transcript(), describeOutcome(r))
 			}
-			w.OnWait = nil
-			w.Run("'code'").Wants(t, "[1] \"code\"\n")
+			w.OnInputRequest = nil
+			w.RunCode("'code'").WantOutput(t, "[1] \"code\"\n")
 		}
 	}
 }
@@ -98,22 +98,22 @@ func TestInterrupt_EndsEveryWait(t *testing.T) {
 func TestInterrupt_OfWhatRWaitsForEndsTheLineToo(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
-	w.Run("f <- function(wait) { wait; cat('went on\\n') }")
+	w.RunCode("f <- function(wait) { wait; cat('went on\\n') }")
 	for _, wait := range []string{
 		"x <- readLines(file('stdin'))", "x <- scan(file('stdin'), quiet = TRUE)", "x <- readLines(pipe('sleep 100'))",
 		"x <- system('sleep 100')", "x <- system('sleep 100', intern = TRUE)", "for (i in 1:3) system('sleep 100')",
 	} {
 		for _, code := range []string{"%s; cat('went on\\n')", "{ %s; cat('went on\\n') }", "f(%s)", "%s"} {
-			w.Begin("cat('up\\n')\n" + fmt.Sprintf(code, wait))
-			w.Await("up")
-			r := w.Insist(1, 1, nil, nil)
-			if got := describeOutcome(r); !strings.HasPrefix(got, "interrupted") || strings.Contains(r.Out(), "went on") {
-				t.Errorf("%s: got %q, %s", fmt.Sprintf(code, wait), r.Script(), got)
+			w.StartTurn("cat('up\\n')\n" + fmt.Sprintf(code, wait))
+			w.WaitOutput("up")
+			r := w.InterruptUntilAcked(1, 1, nil, nil)
+			if got := describeOutcome(r); !strings.HasPrefix(got, "interrupted") || strings.Contains(r.OutputText(), "went on") {
+				t.Errorf("%s: got %q, %s", fmt.Sprintf(code, wait), r.Transcript(), got)
 			}
-			w.Run("invisible(gc())") // complains of connections that were left
+			w.RunCode("invisible(gc())") // complains of connections that were left
 		}
 	}
-	w.Run("'next'").Wants(t, "[1] \"next\"\n")
+	w.RunCode("'next'").WantOutput(t, "[1] \"next\"\n")
 }
 
 // In a nested browser one interrupt ends all of it, as Q does.
@@ -121,57 +121,57 @@ func TestInterrupt_EndsNestedBrowsers(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
 	waits := 0
-	w.OnWait = func(m ipc.StdinWait) bool {
+	w.OnInputRequest = func(m ipc.StdinWait) bool {
 		if waits++; waits < 3 {
-			w.Answer(m, "browser()")
+			w.AnswerRequest(m, "browser()")
 		} else {
-			w.Tell(ipc.Interrupt{Turn: w.Turn, Seq: 1, Level: 1})
+			w.SendMessage(ipc.Interrupt{Turn: w.Turn, Seq: 1, Level: 1})
 		}
 		return true
 	}
-	if r := w.Run("browser()"); describeOutcome(r) != "interrupted" || waits != 3 {
-		t.Fatalf("got %q, %s", r.Script(), describeOutcome(r))
+	if r := w.RunCode("browser()"); describeOutcome(r) != "interrupted" || waits != 3 {
+		t.Fatalf("got %q, %s", r.Transcript(), describeOutcome(r))
 	}
-	w.OnWait = nil
-	w.Run("'code'").Wants(t, "[1] \"code\"\n")
+	w.OnInputRequest = nil
+	w.RunCode("'code'").WantOutput(t, "[1] \"code\"\n")
 }
 
 func TestInterrupt_OfWhatTheBrowserRunsLeadsBackToIt(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
-	w.Begin("browser()")
-	m := w.UntilWait()
-	w.Answer(m, "cat('up\\n'); Sys.sleep(100)")
-	w.Await("up")
-	w.Tell(ipc.Interrupt{Turn: w.Turn, Seq: 1, Level: 1})
-	m = w.UntilWait()
+	w.StartTurn("browser()")
+	m := w.WaitInputRequest()
+	w.AnswerRequest(m, "cat('up\\n'); Sys.sleep(100)")
+	w.WaitOutput("up")
+	w.SendMessage(ipc.Interrupt{Turn: w.Turn, Seq: 1, Level: 1})
+	m = w.WaitInputRequest()
 	if m.Kind != ipc.WaitDebugger {
 		t.Fatalf("got %+v", m)
 	}
-	w.Answer(m, "c")
-	w.Finish()
-	w.Run("'code'").Wants(t, "[1] \"code\"\n")
+	w.AnswerRequest(m, "c")
+	w.FinishTurn()
+	w.RunCode("'code'").WantOutput(t, "[1] \"code\"\n")
 }
 
 func TestInterrupt_HandlersOfTheUserCount(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
-	w.Begin("tryCatch({ cat('up\\n'); Sys.sleep(100) }, interrupt = function(e) cat('caught\\n'))")
-	w.Await("up")
-	if r := w.Insist(1, 1, nil, nil); r.Out() != "caught\n" || describeOutcome(r) != "ok" {
-		t.Errorf("tryCatch: got %q, %s", r.Script(), describeOutcome(r))
+	w.StartTurn("tryCatch({ cat('up\\n'); Sys.sleep(100) }, interrupt = function(e) cat('caught\\n'))")
+	w.WaitOutput("up")
+	if r := w.InterruptUntilAcked(1, 1, nil, nil); r.OutputText() != "caught\n" || describeOutcome(r) != "ok" {
+		t.Errorf("tryCatch: got %q, %s", r.Transcript(), describeOutcome(r))
 	}
-	w.Begin("withCallingHandlers({ cat('up\\n'); Sys.sleep(3); cat('rest\\n') }, interrupt = function(e) { cat('seen\\n'); invokeRestart('resume') })")
-	w.Await("up")
-	if r := w.Insist(1, 1, nil, nil); r.Out() != "seen\nrest\n" || describeOutcome(r) != "ok" {
-		t.Errorf("resume: got %q, %s", r.Script(), describeOutcome(r))
+	w.StartTurn("withCallingHandlers({ cat('up\\n'); Sys.sleep(3); cat('rest\\n') }, interrupt = function(e) { cat('seen\\n'); invokeRestart('resume') })")
+	w.WaitOutput("up")
+	if r := w.InterruptUntilAcked(1, 1, nil, nil); r.OutputText() != "seen\nrest\n" || describeOutcome(r) != "ok" {
+		t.Errorf("resume: got %q, %s", r.Transcript(), describeOutcome(r))
 	}
-	w.Begin("suspendInterrupts({ cat('up\\n'); for (i in 1:5e6) i; cat('safe\\n') }); Sys.sleep(100)")
-	w.Await("up")
-	if r := w.Insist(1, 1, nil, nil); r.Out() != "safe\n\n" && r.Out() != "safe\n" || describeOutcome(r) != "interrupted" {
-		t.Errorf("suspendInterrupts: got %q, %s", r.Script(), describeOutcome(r))
+	w.StartTurn("suspendInterrupts({ cat('up\\n'); for (i in 1:5e6) i; cat('safe\\n') }); Sys.sleep(100)")
+	w.WaitOutput("up")
+	if r := w.InterruptUntilAcked(1, 1, nil, nil); r.OutputText() != "safe\n\n" && r.OutputText() != "safe\n" || describeOutcome(r) != "interrupted" {
+		t.Errorf("suspendInterrupts: got %q, %s", r.Transcript(), describeOutcome(r))
 	}
-	w.Run("'next'").Wants(t, "[1] \"next\"\n")
+	w.RunCode("'next'").WantOutput(t, "[1] \"next\"\n")
 }
 
 func TestInterrupt_LevelTwoIsNotSwallowed(t *testing.T) {
@@ -186,29 +186,29 @@ func TestInterrupt_LevelTwoIsNotSwallowed(t *testing.T) {
 		"repeat tryCatch({ cat('up\\n'); repeat {} }, interrupt = function(e) cat('no\\n'))",
 		"repeat tryCatch({ cat('up\\n'); readline('? ') }, interrupt = function(e) cat('no\\n'))",
 	} {
-		w.OnWait = func(ipc.StdinWait) bool { return true }
-		w.Begin(code)
-		w.Await("up")
-		w.Insist(1, 1, nil, swallow)
+		w.OnInputRequest = func(ipc.StdinWait) bool { return true }
+		w.StartTurn(code)
+		w.WaitOutput("up")
+		w.InterruptUntilAcked(1, 1, nil, swallow)
 		// A busy machine may leave R no time to notice before its SIGINT, which asks the handler.
-		if r := w.Insist(2, 2, nil, nil); describeOutcome(r) != "interrupted" {
-			t.Errorf("%s: got %q, %s", code, r.Script(), describeOutcome(r))
+		if r := w.InterruptUntilAcked(2, 2, nil, nil); describeOutcome(r) != "interrupted" {
+			t.Errorf("%s: got %q, %s", code, r.Transcript(), describeOutcome(r))
 		}
-		w.Run("'next'").Wants(t, "[1] \"next\"\n")
+		w.RunCode("'next'").WantOutput(t, "[1] \"next\"\n")
 	}
 }
 
 func TestInterrupt_RetryOfOneThatWasRaisedDoesNothing(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
-	w.Begin("tryCatch({ cat('up\\n'); Sys.sleep(100) }, interrupt = function(e) cat('once\\n')); Sys.sleep(0.1); cat('end\\n')")
-	w.Await("up")
-	w.Insist(1, 1, nil, func(e any) bool { x, ok := e.(rawworker.Text); return ok && strings.Contains(x.Data, "once") })
+	w.StartTurn("tryCatch({ cat('up\\n'); Sys.sleep(100) }, interrupt = function(e) cat('once\\n')); Sys.sleep(0.1); cat('end\\n')")
+	w.WaitOutput("up")
+	w.InterruptUntilAcked(1, 1, nil, func(e any) bool { x, ok := e.(rawworker.Text); return ok && strings.Contains(x.Data, "once") })
 	for range 5 {
-		w.Tell(ipc.Interrupt{Turn: w.Turn, Seq: 1, Level: 1})
+		w.SendMessage(ipc.Interrupt{Turn: w.Turn, Seq: 1, Level: 1})
 	}
-	if r := w.Finish(); r.Out() != "end\n" || describeOutcome(r) != "ok" {
-		t.Fatalf("got %q, %s", r.Script(), describeOutcome(r))
+	if r := w.FinishTurn(); r.OutputText() != "end\n" || describeOutcome(r) != "ok" {
+		t.Fatalf("got %q, %s", r.Transcript(), describeOutcome(r))
 	}
 }
 
@@ -217,17 +217,17 @@ func TestInterrupt_RetryOfOneThatWasRaisedDoesNothing(t *testing.T) {
 func TestInterrupt_AtIdleDoesNothing(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
-	w.Run("1")
+	w.RunCode("1")
 	for range 20 {
-		w.Tell(ipc.Interrupt{Turn: w.Turn, Seq: 1, Level: 2})
-		if ack, ok := w.Next().(ipc.InterruptAck); !ok || ack.Result != ipc.InterruptStale {
+		w.SendMessage(ipc.Interrupt{Turn: w.Turn, Seq: 1, Level: 2})
+		if ack, ok := w.NextEvent().(ipc.InterruptAck); !ok || ack.Result != ipc.InterruptStale {
 			t.Fatalf("got %+v, want stale", ack)
 		}
 		syscall.Kill(-w.Cmd.Process.Pid, syscall.SIGINT)
-		if e, ok := w.NextWithin(5 * time.Millisecond); ok {
+		if e, ok := w.NextEventWithin(5 * time.Millisecond); ok {
 			t.Fatalf("got %+v at idle", e)
 		}
-		w.Run("'next'").Wants(t, "[1] \"next\"\n")
+		w.RunCode("'next'").WantOutput(t, "[1] \"next\"\n")
 	}
 }
 
@@ -238,21 +238,21 @@ func TestInterrupt_AtTheTurnsEndNeverLeaks(t *testing.T) {
 	cells := []string{"1+1", "x <- 1", "cat(strrep('x', 5000), '\\n')", "stop('e')", "Sys.sleep(0.0001)", "for (i in 1:2000) i", "message('m')", "1 +", "invisible(readline())\nfed"}
 	w := startWorker(t, workerSetup{})
 	seen := map[ipc.Outcome]int{}
-	for i := range rawworker.Rounds(1200) {
-		w.Begin(cells[i%len(cells)])
-		rawworker.Spin(time.Duration(rand.IntN(300)) * time.Microsecond)
-		w.OnWait = func(ipc.StdinWait) bool { return true }
-		w.Tell(ipc.Interrupt{Turn: w.Turn, Seq: 1, Level: uint8(1 + i%2)})
-		r := w.Finish()
+	for i := range rawworker.RaceRounds(1200) {
+		w.StartTurn(cells[i%len(cells)])
+		rawworker.BusyWait(time.Duration(rand.IntN(300)) * time.Microsecond)
+		w.OnInputRequest = func(ipc.StdinWait) bool { return true }
+		w.SendMessage(ipc.Interrupt{Turn: w.Turn, Seq: 1, Level: uint8(1 + i%2)})
+		r := w.FinishTurn()
 		if r.Idle == nil {
-			t.Fatalf("round %d: the worker ended: %q %v", i, r.Script(), w.Status())
+			t.Fatalf("round %d: the worker ended: %q %v", i, r.Transcript(), w.ExitStatus())
 		}
 		seen[r.Idle.Outcome]++
 		if i%3 == 0 {
 			syscall.Kill(w.Cmd.Process.Pid, syscall.SIGINT)
 		}
-		if r := w.Run("'next'"); r.Out() != "[1] \"next\"\n" || describeOutcome(r) != "ok" {
-			t.Fatalf("round %d, behind %q: got %q, %s", i, cells[i%len(cells)], r.Script(), describeOutcome(r))
+		if r := w.RunCode("'next'"); r.OutputText() != "[1] \"next\"\n" || describeOutcome(r) != "ok" {
+			t.Fatalf("round %d, behind %q: got %q, %s", i, cells[i%len(cells)], r.Transcript(), describeOutcome(r))
 		}
 	}
 	if seen[ipc.OutcomeOK] == 0 || seen[ipc.OutcomeInterrupted] == 0 {
@@ -263,38 +263,38 @@ func TestInterrupt_AtTheTurnsEndNeverLeaks(t *testing.T) {
 func TestInterrupt_AtTheTurnsStartIsNotLost(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
-	for i := range rawworker.Rounds(1200) {
-		w.Begin([]string{"Sys.sleep(100)", "repeat {}", "readline()", "x <- 1; Sys.sleep(100)\n2"}[i%4])
-		w.OnWait = func(ipc.StdinWait) bool { return true }
-		rawworker.Spin(time.Duration(rand.IntN(300)) * time.Microsecond)
-		w.Tell(ipc.Interrupt{Turn: w.Turn, Seq: 1, Level: uint8(1 + i/4%2)})
-		r := w.Finish()
+	for i := range rawworker.RaceRounds(1200) {
+		w.StartTurn([]string{"Sys.sleep(100)", "repeat {}", "readline()", "x <- 1; Sys.sleep(100)\n2"}[i%4])
+		w.OnInputRequest = func(ipc.StdinWait) bool { return true }
+		rawworker.BusyWait(time.Duration(rand.IntN(300)) * time.Microsecond)
+		w.SendMessage(ipc.Interrupt{Turn: w.Turn, Seq: 1, Level: uint8(1 + i/4%2)})
+		r := w.FinishTurn()
 		if r.Idle == nil || r.Idle.Outcome != ipc.OutcomeInterrupted {
-			t.Fatalf("round %d: got %q, %s", i, r.Script(), describeOutcome(r))
+			t.Fatalf("round %d: got %q, %s", i, r.Transcript(), describeOutcome(r))
 		}
 	}
-	w.Run("'next'").Wants(t, "[1] \"next\"\n")
+	w.RunCode("'next'").WantOutput(t, "[1] \"next\"\n")
 }
 
 func TestInterrupt_RacingAnAnswerLeavesNoInput(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
-	for i := range rawworker.Rounds(400) {
+	for i := range rawworker.RaceRounds(400) {
 		seq := uint64(0)
-		w.OnWait = func(m ipc.StdinWait) bool {
+		w.OnInputRequest = func(m ipc.StdinWait) bool {
 			seq++
-			w.Answer(m, "old")
-			rawworker.Spin(time.Duration(rand.IntN(200)) * time.Microsecond)
-			w.Tell(ipc.Interrupt{Turn: w.Turn, Seq: seq, Level: 1})
+			w.AnswerRequest(m, "old")
+			rawworker.BusyWait(time.Duration(rand.IntN(200)) * time.Microsecond)
+			w.SendMessage(ipc.Interrupt{Turn: w.Turn, Seq: seq, Level: 1})
 			return true
 		}
 		code := []string{"x <- readline()", "browser()", "x <- scan(quiet = TRUE)"}[i%3]
-		if r := w.Run(code); r.Idle == nil {
-			t.Fatalf("round %d, %s: it ended with %x: %q, %+v", i, code, w.Status(), r.Script(), r.End)
+		if r := w.RunCode(code); r.Idle == nil {
+			t.Fatalf("round %d, %s: it ended with %x: %q, %+v", i, code, w.ExitStatus(), r.Transcript(), r.End)
 		}
-		w.OnWait = nil
-		if r := w.Run("cat(readline(), '\\n')", "new"); r.Out() != "new \n" {
-			t.Fatalf("round %d: got %q, %s", i, r.Script(), describeOutcome(r))
+		w.OnInputRequest = nil
+		if r := w.RunCode("cat(readline(), '\\n')", "new"); r.OutputText() != "new \n" {
+			t.Fatalf("round %d: got %q, %s", i, r.Transcript(), describeOutcome(r))
 		}
 	}
 }
@@ -303,22 +303,22 @@ func TestInterrupt_RacingAnAnswerLeavesNoInput(t *testing.T) {
 func TestInterrupt_TwoCloseTogetherDoNotKillR(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
-	w.Run("m <- matrix(runif(40000), 200)")
-	for i := range rawworker.Rounds(100) {
-		w.Begin([]string{"repeat m %*% m", "repeat crossprod(m)", "Sys.sleep(100)", "readline()", "repeat try(solve(m), silent = TRUE)"}[i%5])
-		w.OnWait = func(ipc.StdinWait) bool { return true }
-		rawworker.Spin(time.Duration(rand.IntN(2000)) * time.Microsecond)
+	w.RunCode("m <- matrix(runif(40000), 200)")
+	for i := range rawworker.RaceRounds(100) {
+		w.StartTurn([]string{"repeat m %*% m", "repeat crossprod(m)", "Sys.sleep(100)", "readline()", "repeat try(solve(m), silent = TRUE)"}[i%5])
+		w.OnInputRequest = func(ipc.StdinWait) bool { return true }
+		rawworker.BusyWait(time.Duration(rand.IntN(2000)) * time.Microsecond)
 		for seq := range uint64(3) {
-			w.Tell(ipc.Interrupt{Turn: w.Turn, Seq: seq + 1, Level: 1})
+			w.SendMessage(ipc.Interrupt{Turn: w.Turn, Seq: seq + 1, Level: 1})
 			syscall.Kill(-w.Cmd.Process.Pid, syscall.SIGINT)
 			syscall.Kill(w.Cmd.Process.Pid, syscall.SIGINT)
 		}
-		r := w.Finish()
+		r := w.FinishTurn()
 		if r.Idle == nil || r.Idle.Outcome != ipc.OutcomeInterrupted {
-			t.Fatalf("round %d: got %q, %s, %v", i, r.Script(), describeOutcome(r), r.End)
+			t.Fatalf("round %d: got %q, %s, %v", i, r.Transcript(), describeOutcome(r), r.End)
 		}
-		if r := w.Run("'next'"); r.Out() != "[1] \"next\"\n" {
-			t.Fatalf("round %d: got %q, %s", i, r.Script(), describeOutcome(r))
+		if r := w.RunCode("'next'"); r.OutputText() != "[1] \"next\"\n" {
+			t.Fatalf("round %d: got %q, %s", i, r.Transcript(), describeOutcome(r))
 		}
 	}
 }
@@ -335,14 +335,14 @@ func TestInterrupt_OfTheStartUpEndsTheProfile(t *testing.T) {
 				t.Parallel()
 				s.NoTurn0 = true
 				w := startWorker(t, s)
-				w.Ready()
-				w.OnWait = func(ipc.StdinWait) bool { return true }
-				w.Await("up")
-				if r := w.Insist(1, 1, nil, nil); describeOutcome(r) != "interrupted" || r.Idle.Turn != 0 {
-					t.Fatalf("got %q, %s", r.Script(), describeOutcome(r))
+				w.TakeReady()
+				w.OnInputRequest = func(ipc.StdinWait) bool { return true }
+				w.WaitOutput("up")
+				if r := w.InterruptUntilAcked(1, 1, nil, nil); describeOutcome(r) != "interrupted" || r.Idle.Turn != 0 {
+					t.Fatalf("got %q, %s", r.Transcript(), describeOutcome(r))
 				}
-				w.Run("'next'").Wants(t, "[1] \"next\"\n")
-				w.Run("search()[1]; exists('lm')").Wants(t, "[1] \".GlobalEnv\"\n[1] TRUE\n")
+				w.RunCode("'next'").WantOutput(t, "[1] \"next\"\n")
+				w.RunCode("search()[1]; exists('lm')").WantOutput(t, "[1] \".GlobalEnv\"\n[1] TRUE\n")
 			})
 		}
 	}
@@ -353,11 +353,11 @@ func TestInterrupt_OfAQueryAnswersIt(t *testing.T) {
 	w := startWorker(t, workerSetup{})
 	deep := strings.Repeat("(", 40) + strings.Repeat("f(1, ", 3000)
 	for i := range 60 {
-		w.Tell(ipc.Query{ID: uint64(i), Kind: ipc.QueryParse, Text: strings.Repeat("x <- c(1, 2)\n", 5000) + deep})
-		rawworker.Spin(time.Duration(rand.IntN(3000)) * time.Microsecond)
-		w.Tell(ipc.Interrupt{Turn: 0, Seq: uint64(i) + 1, Level: 1})
+		w.SendMessage(ipc.Query{ID: uint64(i), Kind: ipc.QueryParse, Text: strings.Repeat("x <- c(1, 2)\n", 5000) + deep})
+		rawworker.BusyWait(time.Duration(rand.IntN(3000)) * time.Microsecond)
+		w.SendMessage(ipc.Interrupt{Turn: 0, Seq: uint64(i) + 1, Level: 1})
 		for answered, acked := false, false; !answered || !acked; {
-			switch m := w.Next().(type) {
+			switch m := w.NextEvent().(type) {
 			case ipc.QueryResult:
 				answered = m.ID == uint64(i)
 			case ipc.InterruptAck:
@@ -366,6 +366,6 @@ func TestInterrupt_OfAQueryAnswersIt(t *testing.T) {
 				t.Fatalf("round %d: got %+v", i, m)
 			}
 		}
-		w.Run("'next'").Wants(t, "[1] \"next\"\n")
+		w.RunCode("'next'").WantOutput(t, "[1] \"next\"\n")
 	}
 }

@@ -33,7 +33,7 @@ func compileNative(t testing.TB, source string) string {
 func TestOrder_OfWhoeverWritesIsTheTrueOne(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
-	w.Run(compileNative(t, `
+	w.RunCode(compileNative(t, `
 #include <stdio.h>
 #include <unistd.h>
 void say(char **what) { printf("%s", *what); }
@@ -41,7 +41,7 @@ void complain(char **what) { fprintf(stderr, "%s", *what); }
 void bare(void) { write(1, "bare\n", 5); }
 `))
 	bulk := strings.Repeat("z", 100_000)
-	w.Run("z <- strrep('z', 100000); say <- function(x) invisible(.C('say', x)); library(parallel)")
+	w.RunCode("z <- strrep('z', 100000); say <- function(x) invisible(.C('say', x)); library(parallel)")
 	for _, c := range []struct {
 		name, code, want string
 		rounds           int
@@ -64,8 +64,8 @@ void bare(void) { write(1, "bare\n", 5); }
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for i := range c.rounds {
-				if r := w.Run(c.code); r.Script() != c.want || describeOutcome(r) != "ok" {
-					t.Fatalf("round %d: got %.500q, %s; want %.500q", i, r.Script(), describeOutcome(r), c.want)
+				if r := w.RunCode(c.code); r.Transcript() != c.want || describeOutcome(r) != "ok" {
+					t.Fatalf("round %d: got %.500q, %s; want %.500q", i, r.Transcript(), describeOutcome(r), c.want)
 				}
 			}
 		})
@@ -75,8 +75,8 @@ void bare(void) { write(1, "bare\n", 5); }
 func TestOrder_OfManyRoundsInOneTurn(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
-	r := w.Run("for (i in 1:1000) { cat('A', i, '\\n'); system('echo B'); cat('C\\n'); if (i %% 100 == 0) message(i) }")
-	lines := strings.Split(strings.TrimSuffix(r.Out(), "\n"), "\n")
+	r := w.RunCode("for (i in 1:1000) { cat('A', i, '\\n'); system('echo B'); cat('C\\n'); if (i %% 100 == 0) message(i) }")
+	lines := strings.Split(strings.TrimSuffix(r.OutputText(), "\n"), "\n")
 	n := 0
 	for i := 1; i <= 1000; i++ {
 		want := []string{"A " + strconv.Itoa(i) + " ", "B", "C"}
@@ -107,8 +107,8 @@ func TestOutput_BytesAreUnchanged(t *testing.T) {
 		{"cat('half \\xf0\\x9f'); cat('\\x98\\x80\\n')", "half 😀\n"},
 		{"cat(sprintf('%5d', 1:3), sep = '\\r\\n')", "    1\r\n    2\r\n    3\n"},
 	} {
-		r := w.Run(c.code)
-		if got := r.Out(); c.want != "" && got != c.want {
+		r := w.RunCode(c.code)
+		if got := r.OutputText(); c.want != "" && got != c.want {
 			t.Errorf("%s: got %q, want %q", c.code, got, c.want)
 		}
 	}
@@ -133,28 +133,28 @@ func TestOutput_UnfinishedLineShowsInTime(t *testing.T) {
 		"cat('working...'); repeat {}",
 		"for (i in 1:3) { cat('.'); Sys.sleep(0.01) }; cat('working...'); repeat {}",
 	} {
-		w.Begin(code)
-		w.Await("working...")
-		w.Insist(1, 1, nil, nil)
+		w.StartTurn(code)
+		w.WaitOutput("working...")
+		w.InterruptUntilAcked(1, 1, nil, nil)
 	}
 }
 
 func TestOutput_LargeOneArrivesWhole(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
-	r := w.Run("x <- strrep('x', 2e7); cat(x)")
-	if n := len(r.Out()); n != 20_000_000 || describeOutcome(r) != "ok" {
+	r := w.RunCode("x <- strrep('x', 2e7); cat(x)")
+	if n := len(r.OutputText()); n != 20_000_000 || describeOutcome(r) != "ok" {
 		t.Errorf("cat of 20 MB: got %d bytes, %s", n, describeOutcome(r))
 	}
-	r = w.Run("for (i in 1:20000) cat('line', i, '\\n')")
-	if n := strings.Count(r.Out(), "\n"); n != 20_000 {
+	r = w.RunCode("for (i in 1:20000) cat('line', i, '\\n')")
+	if n := strings.Count(r.OutputText(), "\n"); n != 20_000 {
 		t.Errorf("got %d lines", n)
 	}
-	r = w.Run("options(max.print = 1e6); print(rnorm(1e5))")
-	if n := len(strings.Fields(r.Out())); n < 100_000 || describeOutcome(r) != "ok" {
+	r = w.RunCode("options(max.print = 1e6); print(rnorm(1e5))")
+	if n := len(strings.Fields(r.OutputText())); n < 100_000 || describeOutcome(r) != "ok" {
 		t.Errorf("print of 1e5 numbers: got %d words, %s", n, describeOutcome(r))
 	}
-	r = w.Run("for (i in 1:20000) message('line ', i)")
+	r = w.RunCode("for (i in 1:20000) message('line ', i)")
 	if n := strings.Count(r.ErrText(), "\n"); n != 20_000 {
 		t.Errorf("got %d lines of standard error", n)
 	}
@@ -162,44 +162,44 @@ func TestOutput_LargeOneArrivesWhole(t *testing.T) {
 
 func TestOutput_LargeOneTakesNoMemoryOfTheWorkers(t *testing.T) {
 	w := startWorker(t, workerSetup{})
-	w.Run("x <- strrep('x', 1e6)\nrss <- function() if (file.exists('/proc/self/status')) as.numeric(gsub('[^0-9]', '', grep('VmRSS', readLines('/proc/self/status'), value = TRUE))) else 0")
-	w.Run("cat(x, '\\n'); before <- rss()")
-	w.Run("for (i in 1:100) cat(x, '\\n')")
-	w.Run("rss() - before < 20000").Wants(t, "[1] TRUE\n") // KB
+	w.RunCode("x <- strrep('x', 1e6)\nrss <- function() if (file.exists('/proc/self/status')) as.numeric(gsub('[^0-9]', '', grep('VmRSS', readLines('/proc/self/status'), value = TRUE))) else 0")
+	w.RunCode("cat(x, '\\n'); before <- rss()")
+	w.RunCode("for (i in 1:100) cat(x, '\\n')")
+	w.RunCode("rss() - before < 20000").WantOutput(t, "[1] TRUE\n") // KB
 }
 
 func TestOutput_OfAForkThatOutlivesTheTurnComesBetweenTurns(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
 	over := filepath.Join(t.TempDir(), "over")
-	r := w.Run(fmt.Sprintf("library(parallel); p <- mcparallel({ while (!file.exists(%q)) Sys.sleep(0.01); cat('late\\n'); 5 })", over))
-	if r.Out() != "" {
-		t.Fatalf("got %q", r.Script())
+	r := w.RunCode(fmt.Sprintf("library(parallel); p <- mcparallel({ while (!file.exists(%q)) Sys.sleep(0.01); cat('late\\n'); 5 })", over))
+	if r.OutputText() != "" {
+		t.Fatalf("got %q", r.Transcript())
 	}
 	if err := os.WriteFile(over, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if e, ok := w.Next().(rawworker.Text); !ok || e.Data != "late\n" {
+	if e, ok := w.NextEvent().(rawworker.Text); !ok || e.Data != "late\n" {
 		t.Fatalf("got %+v", e)
 	}
-	w.Run("mccollect(p)[[1]]").Wants(t, "[1] 5\n")
+	w.RunCode("mccollect(p)[[1]]").WantOutput(t, "[1] 5\n")
 }
 
 func TestEnvironment_OfChildrenIsClean(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
-	w.Run("Sys.getenv(c('REPL_IPC', 'R_TESTS', 'TURNSTONE_R', 'TURNSTONE_R_PROFILE', 'TURNSTONE_R_TESTS'), NA, names = FALSE)").Wants(t, "[1] NA NA NA NA NA\n")
-	if r := w.Run("system('env | grep -E \"^(REPL_IPC|R_TESTS|TURNSTONE)\"')"); r.Out() != "" {
-		t.Errorf("a child sees %q", r.Out())
+	w.RunCode("Sys.getenv(c('REPL_IPC', 'R_TESTS', 'TURNSTONE_R', 'TURNSTONE_R_PROFILE', 'TURNSTONE_R_TESTS'), NA, names = FALSE)").WantOutput(t, "[1] NA NA NA NA NA\n")
+	if r := w.RunCode("system('env | grep -E \"^(REPL_IPC|R_TESTS|TURNSTONE)\"')"); r.OutputText() != "" {
+		t.Errorf("a child sees %q", r.OutputText())
 	}
-	r := w.Run("system2(file.path(R.home('bin'), 'Rscript'), c('-e', shQuote('cat(commandArgs()[-1], is.loaded(paste0(\"turn\", \"stone_start\")), nchar(Sys.getenv(\"R_PROFILE\")), \"\\n\")')))")
-	if !strings.Contains(r.Out(), "FALSE") || strings.Contains(r.Out(), "turnstone") {
-		t.Errorf("a child R: got %q", r.Script())
+	r := w.RunCode("system2(file.path(R.home('bin'), 'Rscript'), c('-e', shQuote('cat(commandArgs()[-1], is.loaded(paste0(\"turn\", \"stone_start\")), nchar(Sys.getenv(\"R_PROFILE\")), \"\\n\")')))")
+	if !strings.Contains(r.OutputText(), "FALSE") || strings.Contains(r.OutputText(), "turnstone") {
+		t.Errorf("a child R: got %q", r.Transcript())
 	}
 	// An R that a package starts to work for it, as callr and parallel do.
-	r = w.Run("cl <- parallel::makeCluster(1); x <- parallel::clusterEvalQ(cl, c(is.loaded('turnstone_start'), nzchar(Sys.getenv('R_TESTS')))); parallel::stopCluster(cl); x[[1]]")
-	if r.Out() != "[1] FALSE FALSE\n" {
-		t.Errorf("a cluster: got %q", r.Script())
+	r = w.RunCode("cl <- parallel::makeCluster(1); x <- parallel::clusterEvalQ(cl, c(is.loaded('turnstone_start'), nzchar(Sys.getenv('R_TESTS')))); parallel::stopCluster(cl); x[[1]]")
+	if r.OutputText() != "[1] FALSE FALSE\n" {
+		t.Errorf("a cluster: got %q", r.Transcript())
 	}
 }
 
@@ -209,15 +209,15 @@ func TestEnvironment_ChildrenHaveTheTerminalAndNothingElse(t *testing.T) {
 		t.Skip("this system has no /proc")
 	}
 	w := startWorker(t, workerSetup{})
-	w.Run("ours <- Sys.readlink(file.path('/proc/self/fd', 200:210)); ours <- ours[grepl('pipe:', ours)]\n" +
+	w.RunCode("ours <- Sys.readlink(file.path('/proc/self/fd', 200:210)); ours <- ours[grepl('pipe:', ours)]\n" +
 		"has <- function(list) any(vapply(ours, function(o) any(grepl(o, list, fixed = TRUE)), NA))")
-	w.Run("length(ours) >= 3").Wants(t, "[1] TRUE\n") // or this test looks at nothing
-	w.Run("has(system('ls -l /proc/self/fd', intern = TRUE))").Wants(t, "[1] FALSE\n")
-	w.Run("has(system2('ls', '-l /proc/self/fd', stdout = TRUE))").Wants(t, "[1] FALSE\n")
-	w.Run("has(readLines(p <- pipe('ls -l /proc/self/fd'))); close(p)").Wants(t, "[1] FALSE\n")
-	w.Run("has(parallel::mclapply(1:2, function(i) system('ls -l /proc/self/fd', intern = TRUE))[[1]])").Wants(t, "[1] FALSE\n")
+	w.RunCode("length(ours) >= 3").WantOutput(t, "[1] TRUE\n") // or this test looks at nothing
+	w.RunCode("has(system('ls -l /proc/self/fd', intern = TRUE))").WantOutput(t, "[1] FALSE\n")
+	w.RunCode("has(system2('ls', '-l /proc/self/fd', stdout = TRUE))").WantOutput(t, "[1] FALSE\n")
+	w.RunCode("has(readLines(p <- pipe('ls -l /proc/self/fd'))); close(p)").WantOutput(t, "[1] FALSE\n")
+	w.RunCode("has(parallel::mclapply(1:2, function(i) system('ls -l /proc/self/fd', intern = TRUE))[[1]])").WantOutput(t, "[1] FALSE\n")
 	// A fork without exec has lost the channel as well.
-	w.Run("parallel::mclapply(1:2, function(i) any(c('200', '201') %in% list.files('/proc/self/fd')))[[1]]").Wants(t, "[1] FALSE\n")
+	w.RunCode("parallel::mclapply(1:2, function(i) any(c('200', '201') %in% list.files('/proc/self/fd')))[[1]]").WantOutput(t, "[1] FALSE\n")
 }
 
 func TestEnvironment_IsUTF8WithoutAnyLocale(t *testing.T) {
@@ -225,9 +225,9 @@ func TestEnvironment_IsUTF8WithoutAnyLocale(t *testing.T) {
 	s := workerSetup{}
 	s.options.Env = []string{"LANG", "LC_ALL", "LC_CTYPE"}
 	w := startWorker(t, s)
-	w.Run("l10n_info()[['UTF-8']]").Wants(t, "[1] TRUE\n")
-	w.Run("nchar('é日')").Wants(t, "[1] 2\n")
-	w.Run("'é'").Wants(t, "[1] \"é\"\n")
+	w.RunCode("l10n_info()[['UTF-8']]").WantOutput(t, "[1] TRUE\n")
+	w.RunCode("nchar('é日')").WantOutput(t, "[1] 2\n")
+	w.RunCode("'é'").WantOutput(t, "[1] \"é\"\n")
 }
 
 func TestEnvironment_LocaleOfTheUserCounts(t *testing.T) {
@@ -235,8 +235,8 @@ func TestEnvironment_LocaleOfTheUserCounts(t *testing.T) {
 	s := workerSetup{}
 	s.options.Env = []string{"LC_ALL=C"}
 	w := startWorker(t, s)
-	w.Run("l10n_info()[['UTF-8']]").Wants(t, "[1] FALSE\n")
-	if r := w.Run("x <- 'é'; cat(x, '\\n')"); r.Idle == nil || r.Idle.Outcome != ipc.OutcomeOK || r.Out() != "é \n" {
-		t.Errorf("got %q", r.Script())
+	w.RunCode("l10n_info()[['UTF-8']]").WantOutput(t, "[1] FALSE\n")
+	if r := w.RunCode("x <- 'é'; cat(x, '\\n')"); r.Idle == nil || r.Idle.Outcome != ipc.OutcomeOK || r.OutputText() != "é \n" {
+		t.Errorf("got %q", r.Transcript())
 	}
 }

@@ -81,7 +81,7 @@ type plotCase struct{ code, want string }
 func runPlotCases(t *testing.T, w *worker, turns []plotCase) {
 	t.Helper()
 	for _, c := range turns {
-		if got := describeTurn(t, w.Run(c.code)); got != c.want {
+		if got := describeTurn(t, w.RunCode(c.code)); got != c.want {
 			t.Errorf("%s\ngot  %q\nwant %q", c.code, got, c.want)
 		}
 	}
@@ -135,10 +135,10 @@ func TestPlots_OfGrid(t *testing.T) {
 		{"grid.newpage()", ""},
 		{"if (requireNamespace('lattice', quietly = TRUE)) lattice::xyplot(1 ~ 1) else plot(1)", "[plot-3]"},
 	})
-	if w.Run("cat(requireNamespace('ggplot2', quietly = TRUE))").Out() != "TRUE" { // its value is invisible
+	if w.RunCode("cat(requireNamespace('ggplot2', quietly = TRUE))").OutputText() != "TRUE" { // its value is invisible
 		t.Skip("ggplot2 is not installed: install it with apt-get install r-cran-ggplot2")
 	}
-	w.Run("suppressPackageStartupMessages(library(ggplot2)); p <- ggplot(mtcars, aes(wt, mpg)) + geom_point()")
+	w.RunCode("suppressPackageStartupMessages(library(ggplot2)); p <- ggplot(mtcars, aes(wt, mpg)) + geom_point()")
 	runPlotCases(t, w, []plotCase{
 		{"p", "[plot-4]"},
 		{"g <- ggplotGrob(p)", ""},
@@ -163,13 +163,13 @@ func TestPlots_AreInOrderWithText(t *testing.T) {
 		{"dev.new(); dev.control('inhibit'); plot(9); lines(1)", "[a plot is shown when its page ends: dev.control(\"inhibit\") has R forget what is drawn]\n"},
 		{"graphics.off()", "[plot-11]"},
 	})
-	if got, want := describeTurn(t, w.Run("par(ask = TRUE); for (i in 1:2) plot(i); par(ask = FALSE)", "", "")), "[wait line][plot-12][wait line][plot-13]"; got != want {
+	if got, want := describeTurn(t, w.RunCode("par(ask = TRUE); for (i in 1:2) plot(i); par(ask = FALSE)", "", "")), "[wait line][plot-12][wait line][plot-13]"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got, want := describeTurn(t, w.Run("plot(1:5); x <- readline('? '); lines(5:1)", "go")), "[plot-14][wait line][plot-14 again]"; got != want {
+	if got, want := describeTurn(t, w.RunCode("plot(1:5); x <- readline('? '); lines(5:1)", "go")), "[plot-14][wait line][plot-14 again]"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got, want := describeTurn(t, w.Run("f <- function() { plot(1:6); browser(); lines(6:1) }; f()", "c")), "Called from: f()\n[plot-15][wait debugger][plot-15 again]"; strings.Replace(got, "[plot-15]Called from: f()\n", "Called from: f()\n[plot-15]", 1) != want {
+	if got, want := describeTurn(t, w.RunCode("f <- function() { plot(1:6); browser(); lines(6:1) }; f()", "c")), "Called from: f()\n[plot-15][wait debugger][plot-15 again]"; strings.Replace(got, "[plot-15]Called from: f()\n", "Called from: f()\n[plot-15]", 1) != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -178,7 +178,7 @@ func TestPlots_AreInOrderWithText(t *testing.T) {
 func TestPlots_LookingLeavesNoTrace(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
-	w.Run("set.seed(1); a <- runif(3); set.seed(1)")
+	w.RunCode("set.seed(1); a <- runif(3); set.seed(1)")
 	for _, c := range []struct{ code, out, outcome string }{
 		{"plot(1); stop('own')", "Error: own\n", "error: own"},
 		{"plot(1); f <- function() { cat('x\\n'); invisible(5) }; f()", "x\n", "ok"},
@@ -193,9 +193,9 @@ func TestPlots_LookingLeavesNoTrace(t *testing.T) {
 		{"plot(1); tail(strsplit(capture.output(traceback()), '')[[1]], 0)", "character(0)\n", "ok"},
 		{"ls(all.names = TRUE)", "[1] \".Random.seed\" \"a\"            \"f\"           \n", "ok"},
 	} {
-		r := w.Run(c.code)
-		if got := describeOutcome(r); r.Out() != c.out || got != c.outcome {
-			t.Errorf("%s\ngot  %q, %s\nwant %q, %s", c.code, r.Out(), got, c.out, c.outcome)
+		r := w.RunCode(c.code)
+		if got := describeOutcome(r); r.OutputText() != c.out || got != c.outcome {
+			t.Errorf("%s\ngot  %q, %s\nwant %q, %s", c.code, r.OutputText(), got, c.out, c.outcome)
 		}
 	}
 }
@@ -204,16 +204,16 @@ func TestPlots_LookingLeavesNoTrace(t *testing.T) {
 func TestPlots_InterruptIsNotLostInALook(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
-	w.Run("library(grid); drawDetails.slow <- function(x, recording) { grid.rect(); for (i in 1:5e5) i }")
-	for i := range rawworker.Rounds(12) {
-		w.Begin("repeat { grid.newpage(); grid.draw(grob(cl = 'slow')); cat('.\\n') }") // half of it is looking
-		w.Await(".")
-		rawworker.Spin(time.Duration(rand.IntN(50)) * time.Millisecond)
-		r := w.Insist(1, uint8(1+i%2), nil, nil)
-		if shown := strings.Trim(r.Out(), ".\n"); describeOutcome(r) != "interrupted" || shown != "" {
+	w.RunCode("library(grid); drawDetails.slow <- function(x, recording) { grid.rect(); for (i in 1:5e5) i }")
+	for i := range rawworker.RaceRounds(12) {
+		w.StartTurn("repeat { grid.newpage(); grid.draw(grob(cl = 'slow')); cat('.\\n') }") // half of it is looking
+		w.WaitOutput(".")
+		rawworker.BusyWait(time.Duration(rand.IntN(50)) * time.Millisecond)
+		r := w.InterruptUntilAcked(1, uint8(1+i%2), nil, nil)
+		if shown := strings.Trim(r.OutputText(), ".\n"); describeOutcome(r) != "interrupted" || shown != "" {
 			t.Fatalf("round %d: got %s and %q", i, describeOutcome(r), shown)
 		}
-		w.Run("'next'").Wants(t, "[1] \"next\"\n")
+		w.RunCode("'next'").WantOutput(t, "[1] \"next\"\n")
 	}
 }
 
@@ -221,12 +221,12 @@ func TestPlots_InterruptIsNotLostInALook(t *testing.T) {
 func TestPlots_InterruptOfAChildIsNotLostInALook(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
-	w.Run("plot(1)")
-	for range rawworker.Rounds(4) {
-		w.Begin("system('echo on; exec sleep 60')")
-		w.Await("on\n")
-		if r := w.Insist(1, 1, nil, nil); describeOutcome(r) != "interrupted" {
-			t.Fatalf("got %q, %s", r.Script(), describeOutcome(r))
+	w.RunCode("plot(1)")
+	for range rawworker.RaceRounds(4) {
+		w.StartTurn("system('echo on; exec sleep 60')")
+		w.WaitOutput("on\n")
+		if r := w.InterruptUntilAcked(1, 1, nil, nil); describeOutcome(r) != "interrupted" {
+			t.Fatalf("got %q, %s", r.Transcript(), describeOutcome(r))
 		}
 	}
 }
@@ -235,21 +235,21 @@ func TestPlots_InterruptOfAChildIsNotLostInALook(t *testing.T) {
 func TestPlots_InterruptIsNotLostBeforeAWait(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
-	w.Run("library(grid); drawDetails.slow <- function(x, recording) { grid.rect(); for (i in 1:1e6) i }")
-	for i := range rawworker.Rounds(16) {
-		w.Begin("grid.newpage(); grid.draw(grob(cl = 'slow')); readline('? ')")
-		rawworker.Spin(time.Duration(rand.IntN(75)) * time.Millisecond)
-		if r := w.Insist(1, uint8(1+i%2), nil, nil); !strings.HasPrefix(describeOutcome(r), "interrupted") {
-			t.Fatalf("round %d: got %q, %s", i, r.Script(), describeOutcome(r))
+	w.RunCode("library(grid); drawDetails.slow <- function(x, recording) { grid.rect(); for (i in 1:1e6) i }")
+	for i := range rawworker.RaceRounds(16) {
+		w.StartTurn("grid.newpage(); grid.draw(grob(cl = 'slow')); readline('? ')")
+		rawworker.BusyWait(time.Duration(rand.IntN(75)) * time.Millisecond)
+		if r := w.InterruptUntilAcked(1, uint8(1+i%2), nil, nil); !strings.HasPrefix(describeOutcome(r), "interrupted") {
+			t.Fatalf("round %d: got %q, %s", i, r.Transcript(), describeOutcome(r))
 		}
 	}
-	w.Run("invisible(gc()); length(dev.list())").Wants(t, "[1] 1\n") // and nothing of the drawing is left
+	w.RunCode("invisible(gc()); length(dev.list())").WantOutput(t, "[1] 1\n") // and nothing of the drawing is left
 }
 
 func TestPlots_UsersDevicesAreTheirs(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	w := startWorker(t, workerSetup{Setup: rawworker.Setup{Dir: dir}})
+	w := startWorker(t, workerSetup{WorkerOptions: rawworker.WorkerOptions{Dir: dir}})
 	runPlotCases(t, w, []plotCase{
 		{"png('own.png'); plot(1); invisible(dev.off())", ""},
 		{"pdf('own.pdf'); plot(1)", ""},
@@ -274,8 +274,8 @@ func TestPlots_DeviceOfAProfile(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			w := startWorker(t, workerSetup{rprofile: c.profile, Setup: rawworker.Setup{Dir: t.TempDir()}})
-			if got := describeTurn(t, w.Run("dev.new(); cat(names(dev.cur()), '\\n'); plot(1)")); got != c.story {
+			w := startWorker(t, workerSetup{rprofile: c.profile, WorkerOptions: rawworker.WorkerOptions{Dir: t.TempDir()}})
+			if got := describeTurn(t, w.RunCode("dev.new(); cat(names(dev.cur()), '\\n'); plot(1)")); got != c.story {
 				t.Errorf("got %q, want %q", got, c.story)
 			}
 		})
@@ -297,14 +297,14 @@ func TestPlots_HaveTheSizeAskedFor(t *testing.T) {
 		{"dev.new(width = 300, height = 200, units = 'px'); plot(1)", image.Pt(300, 200)},
 		{"options(repr.plot.width = 'wide'); graphics.off(); plot(1)", image.Pt(640, 400)},
 	} {
-		shown := imageEvents(w.Run(c.code))
+		shown := imageEvents(w.RunCode(c.code))
 		if len(shown) != 1 {
 			t.Errorf("%s: %d pictures", c.code, len(shown))
 		} else if got := decodeImage(t, shown[0]).Bounds().Size(); got != c.bounds {
 			t.Errorf("%s: %v, want %v", c.code, got, c.bounds)
 		}
 	}
-	r := w.Run("graphics.off(); options(repr.plot.width = 1000); plot(1)")
+	r := w.RunCode("graphics.off(); options(repr.plot.width = 1000); plot(1)")
 	if want := "Error: a plot of 80000 x 400 pixels is too large: a side has at most 16384; lengths are in inches unless units = \"px\"\n"; r.ErrText() != want {
 		t.Errorf("got %q, want %q", r.ErrText(), want)
 	}
@@ -317,12 +317,12 @@ func TestPlots_AreBounded(t *testing.T) {
 		"for (i in 1:60) plot(i)",
 		"for (i in 1:60) { plot(i); cat('.') }",
 	} {
-		r := w.Run(code)
+		r := w.RunCode(code)
 		if n := len(imageEvents(r)); n != 51 || !strings.Contains(r.ErrText(), "[9 more finished plots are not shown: the limit is 50 at a time]\n") {
 			t.Errorf("%s: %d pictures and %q", code, n, r.ErrText())
 		}
 	}
-	r := w.Run("for (i in 1:52) { plot(i); invisible(dev.off()) }")
+	r := w.RunCode("for (i in 1:52) { plot(i); invisible(dev.off()) }")
 	if n := len(imageEvents(r)); n != 50 || !strings.Contains(r.ErrText(), "[2 more finished plots") {
 		t.Errorf("%d pictures and %q", n, r.ErrText())
 	}
@@ -365,15 +365,15 @@ func TestPlots_WithoutAPNGDevice(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			w := startWorker(t, workerSetup{Setup: rawworker.Setup{Dir: dir}, rprofile: fmt.Sprintf(`
+			w := startWorker(t, workerSetup{WorkerOptions: rawworker.WorkerOptions{Dir: dir}, rprofile: fmt.Sprintf(`
 local({
   env <- asNamespace("grDevices")
   unlockBinding("png", env)
   assign("png", function(...) %s("unable to start png() device"), envir = env)
 })`, does)})
-			r := w.Run("plot(1)\ncat('on\\n')")
-			if !strings.Contains(r.ErrText(), "[plots are not shown: this R cannot draw into PNG files here;") || !strings.HasSuffix(r.Out(), "on\n") || describeOutcome(r) != "ok" {
-				t.Errorf("got %q, %s", r.Script(), describeOutcome(r))
+			r := w.RunCode("plot(1)\ncat('on\\n')")
+			if !strings.Contains(r.ErrText(), "[plots are not shown: this R cannot draw into PNG files here;") || !strings.HasSuffix(r.OutputText(), "on\n") || describeOutcome(r) != "ok" {
+				t.Errorf("got %q, %s", r.Transcript(), describeOutcome(r))
 			}
 			runPlotCases(t, w, []plotCase{{"lines(1); graphics.off(); plot(2); dev.new(); plot(3); list.files()", "character(0)\n"}})
 		})
@@ -383,17 +383,17 @@ local({
 func TestPlots_ThatFindNoRoomAreMissed(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
-	w.Run("plot(1); e <- environment(environment(getOption('device'))$plots$open); whole <- e$bytes_of")
+	w.RunCode("plot(1); e <- environment(environment(getOption('device'))$plots$open); whole <- e$bytes_of")
 	for _, n := range []string{"0L", "100L"} {
-		w.Run("e$bytes_of <- function(file) utils::head(whole(file), " + n + ")")
+		w.RunCode("e$bytes_of <- function(file) utils::head(whole(file), " + n + ")")
 		for _, code := range []string{"plot(2)", "plot(3); invisible(dev.off())"} {
-			if r := w.Run(code); !strings.Contains(r.ErrText(), "[a plot could not be shown: there is no room for it in ") || len(imageEvents(r)) > 0 {
-				t.Errorf("%s with %s bytes: got %q", code, n, r.Script())
+			if r := w.RunCode(code); !strings.Contains(r.ErrText(), "[a plot could not be shown: there is no room for it in ") || len(imageEvents(r)) > 0 {
+				t.Errorf("%s with %s bytes: got %q", code, n, r.Transcript())
 			}
 		}
 	}
-	w.Run("e$bytes_of <- whole")
-	if got := describeTurn(t, w.Run("plot(4)")); !strings.HasPrefix(got, "[plot-") {
+	w.RunCode("e$bytes_of <- whole")
+	if got := describeTurn(t, w.RunCode("plot(4)")); !strings.HasPrefix(got, "[plot-") {
 		t.Errorf("got %q", got)
 	}
 }
@@ -404,7 +404,7 @@ func TestPlots_TheLastComesBeforeTheEnd(t *testing.T) {
 		"plot(1:3);q()":                    "[plot-1]",
 		"plot(1:3)\nplot(2:4)\nquit('no')": "[plot-1][plot-2]",
 	} {
-		if got := describeTurn(t, startWorker(t, workerSetup{}).Run(code)); got != want {
+		if got := describeTurn(t, startWorker(t, workerSetup{}).RunCode(code)); got != want {
 			t.Errorf("%q: got %q, want %q", code, got, want)
 		}
 	}
@@ -415,17 +415,17 @@ func BenchmarkPlots_TurnBesideAnOpenPlot(b *testing.B) {
 	w := startWorker(b, workerSetup{})
 	run := func(b *testing.B) {
 		for b.Loop() {
-			w.Run("1+1")
+			w.RunCode("1+1")
 		}
 	}
 	b.Run("before", run)
-	w.Run("plot(1)")
+	w.RunCode("plot(1)")
 	b.Run("open", run)
-	w.Run("graphics.off()")
+	w.RunCode("graphics.off()")
 	b.Run("closed", run)
 	b.Run("plot", func(b *testing.B) {
 		for b.Loop() {
-			w.Run("plot(1)")
+			w.RunCode("plot(1)")
 		}
 	})
 }
@@ -434,17 +434,17 @@ func BenchmarkPlots_TurnBesideAnOpenPlot(b *testing.B) {
 func TestPlots_OfACallbackComeAtOnce(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
-	r := w.Run("tools::startDynamicHelp(TRUE) -> port; assign('draw', function(path, query, ...) { plot(1:3); list('drawn') }, tools:::.httpd.handlers.env); cat('port', port)")
+	r := w.RunCode("tools::startDynamicHelp(TRUE) -> port; assign('draw', function(path, query, ...) { plot(1:3); list('drawn') }, tools:::.httpd.handlers.env); cat('port', port)")
 	var port int
-	if _, err := fmt.Sscanf(r.Out()[strings.LastIndex(r.Out(), "port "):], "port %d", &port); err != nil {
-		t.Fatalf("got %q: %v", r.Script(), err)
+	if _, err := fmt.Sscanf(r.OutputText()[strings.LastIndex(r.OutputText(), "port "):], "port %d", &port); err != nil {
+		t.Fatalf("got %q: %v", r.Transcript(), err)
 	}
 	answer, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/custom/draw", port))
 	if err != nil {
 		t.Fatal(err)
 	}
 	answer.Body.Close()
-	if picture, ok := w.Next().(ipc.Image); !ok || countColors(decodeImage(t, picture)) < 2 {
+	if picture, ok := w.NextEvent().(ipc.Image); !ok || countColors(decodeImage(t, picture)) < 2 {
 		t.Errorf("got %+v", picture)
 	}
 }
@@ -460,8 +460,8 @@ func TestPlotLook(t *testing.T) {
 		t.Run("keeps the random numbers, "+name, func(t *testing.T) {
 			t.Parallel()
 			w := startWorker(t, workerSetup{})
-			w.Run(random + "\n" + before)
-			want := w.Run("set.seed(7); invisible(runif(10)); runif(1)").Out()
+			w.RunCode(random + "\n" + before)
+			want := w.RunCode("set.seed(7); invisible(runif(10)); runif(1)").OutputText()
 			runPlotCases(t, w, []plotCase{
 				{"{show(7); cat('x\\n'); a <- runif(1)}; a", "[plot-1]x\n" + want},
 				{"{show(7); message('y'); a <- runif(1)}; a", "[plot-2]y\n" + want},
@@ -470,14 +470,14 @@ func TestPlotLook(t *testing.T) {
 				{"{show(7); system('echo z'); a <- runif(1)}; a", "[plot-4]z\n" + want},
 				{"grid.newpage(); recordGraphics(invisible(runif(1)), list(), globalenv()); grid.rect(); rm(.Random.seed); cat('c\\n'); exists('.Random.seed')", "[plot-5]c\n[1] FALSE\n"},
 			})
-			if got := describeTurn(t, w.Run("{show(7); x <- readline(); a <- runif(1)}; a", "")); got != "[plot-6][wait line]"+want {
+			if got := describeTurn(t, w.RunCode("{show(7); x <- readline(); a <- runif(1)}; a", "")); got != "[plot-6][wait line]"+want {
 				t.Errorf("before a wait: got %q, want %q", got, want)
 			}
 		})
 		t.Run("shows no page a second time, "+name, func(t *testing.T) {
 			t.Parallel()
 			w := startWorker(t, workerSetup{})
-			w.Run(random + "\n" + before)
+			w.RunCode(random + "\n" + before)
 			runPlotCases(t, w, []plotCase{
 				{"show(1)", "[plot-1]"},
 				{"show(2)", "[plot-2]"},
@@ -491,7 +491,7 @@ func TestPlotLook(t *testing.T) {
 	t.Run("shows no page a second time when it is closed", func(t *testing.T) {
 		t.Parallel()
 		w := startWorker(t, workerSetup{})
-		w.Run(random)
+		w.RunCode(random)
 		runPlotCases(t, w, []plotCase{
 			{"show(1)", "[plot-1]"},
 			{"invisible(dev.off())", ""},
@@ -518,8 +518,8 @@ func TestPlotLook(t *testing.T) {
 	})
 	t.Run("is beside devices of files", func(t *testing.T) {
 		t.Parallel()
-		w := startWorker(t, workerSetup{Setup: rawworker.Setup{Dir: t.TempDir()}})
-		w.Run(random)
+		w := startWorker(t, workerSetup{WorkerOptions: rawworker.WorkerOptions{Dir: t.TempDir()}})
+		w.RunCode(random)
 		runPlotCases(t, w, []plotCase{
 			{"pdf(NULL); png('own.png'); dev.new()", ""},
 			{"show(1)", "[plot-1]"},

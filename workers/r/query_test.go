@@ -14,8 +14,8 @@ import (
 // runQuery asks, with the cursor at the end of text, and returns the answer.
 func runQuery(t *testing.T, w *worker, kind ipc.QueryKind, text string) ipc.QueryResult {
 	t.Helper()
-	w.Tell(ipc.Query{ID: 1, Kind: kind, Text: text, Cursor: uint64(len(text))})
-	answer, ok := w.Next().(ipc.QueryResult)
+	w.SendMessage(ipc.Query{ID: 1, Kind: kind, Text: text, Cursor: uint64(len(text))})
+	answer, ok := w.NextEvent().(ipc.QueryResult)
 	if !ok {
 		t.Fatalf("%s of %q: got something else than a result", kind, text)
 	}
@@ -39,9 +39,9 @@ func TestQuery(t *testing.T) {
 	} {
 		t.Run("runs nothing with "+name, func(t *testing.T) {
 			w := startWorker(t, workerSetup{})
-			w.Run("d <- new.env(); class(d) <- 'bad'; registerS3method('.DollarNames', 'bad', function(x, pattern) { warning('w'); message('m'); stop('e') }); f <- function(odd) 1\n" +
+			w.RunCode("d <- new.env(); class(d) <- 'bad'; registerS3method('.DollarNames', 'bad', function(x, pattern) { warning('w'); message('m'); stop('e') }); f <- function(odd) 1\n" +
 				"`\\xff` <- structure(1, class = c('a\\xffb'))\nEncoding(o <- 'a\\xff') <- 'bytes'; odd <- structure(1, class = o)")
-			w.Run("options(warning.length = 900L)\n" + code)
+			w.RunCode("options(warning.length = 900L)\n" + code)
 			for text, want := range map[string]ipc.QueryStatus{
 				`"\s"`: ipc.StatusInvalid, `'\u{zz}'`: ipc.StatusInvalid, "x <- = 1": ipc.StatusInvalid, "_a": ipc.StatusInvalid,
 				"1.5L": ipc.StatusComplete, "1 + 1": ipc.StatusComplete, "f(": ipc.StatusIncomplete, "'a": ipc.StatusIncomplete,
@@ -56,7 +56,7 @@ func TestQuery(t *testing.T) {
 				runQuery(t, w, ipc.QueryInspect, text)
 			}
 			runQuery(t, w, ipc.QueryVariables, "")
-			w.Run("x <- 5; x").Wants(t, "[1] 5\n")
+			w.RunCode("x <- 5; x").WantOutput(t, "[1] 5\n")
 			if got, err := os.ReadFile(log); err == nil {
 				t.Errorf("handlers ran: %q", got)
 			}
@@ -68,7 +68,7 @@ func TestQuery(t *testing.T) {
 func TestQueryOfNames(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
-	w.Run(`ran <- character(); note <- function(x) { ran <<- c(ran, x); x }
+	w.RunCode(`ran <- character(); note <- function(x) { ran <<- c(ran, x); x }
 delayedAssign('lazy', note(list(alpha = 1))); makeActiveBinding('act', function() note(list(beta = 2)), globalenv())
 delayedAssign('lazyf', note(function(first) 1)); delayedAssign('gen.lazy', note(function(x, third) 1)); gen <- function(x, ...) UseMethod('gen')
 obj <- structure(list(gamma = 1, inner = list(x = 1)), class = 'own')
@@ -92,5 +92,5 @@ said <- structure(list(), class = 'said'); .DollarNames.said <- function(x, patt
 		runQuery(t, w, ipc.QueryInspect, name)
 	}
 	runQuery(t, w, ipc.QueryVariables, "")
-	w.Run("ran").Wants(t, "character(0)\n")
+	w.RunCode("ran").WantOutput(t, "character(0)\n")
 }

@@ -11,9 +11,9 @@ import (
 // One R has Python with matplotlib within it, which takes long to start.
 func TestReticulate(t *testing.T) {
 	t.Parallel()
-	w := startWorker(t, workerSetup{Setup: rawworker.Setup{Env: []string{"RETICULATE_PYTHON=/usr/bin/python3"}}})
+	w := startWorker(t, workerSetup{WorkerOptions: rawworker.WorkerOptions{Env: []string{"RETICULATE_PYTHON=/usr/bin/python3"}}})
 	has := "cat(requireNamespace('reticulate', quietly = TRUE) && reticulate::py_module_available('matplotlib'))"
-	if w.Run(has).Out() != "TRUE" {
+	if w.RunCode(has).OutputText() != "TRUE" {
 		t.Skip("reticulate or matplotlib is not installed: install them with apt-get install r-cran-reticulate python3-matplotlib")
 	}
 	t.Run("figures are shown", func(t *testing.T) { testFiguresShown(t, w) })
@@ -21,7 +21,7 @@ func TestReticulate(t *testing.T) {
 }
 
 func testFiguresShown(t *testing.T, w *worker) {
-	w.Run("plt <- reticulate::import('matplotlib.pyplot')")
+	w.RunCode("plt <- reticulate::import('matplotlib.pyplot')")
 	runPlotCases(t, w, []plotCase{
 		{"x <- plt$plot(1:3); cat('drawn\\n'); plt$show(); cat('shown\\n')", "drawn\n[plot-1]shown\n"},
 		{"plt$show(block = TRUE)", ""},
@@ -32,15 +32,15 @@ func testFiguresShown(t *testing.T, w *worker) {
 
 // An interrupt at a prompt of Python's ends the code that asked.
 func testPromptIsNoDebugger(t *testing.T, w *worker) {
-	w.Run("f <- function() { x <- reticulate:::readline('Please? '); cat('GOT', x, '\\n') }")
-	w.Begin("f()")
-	if wait := w.UntilWait(); wait.Kind != "line" || wait.Prompt != "Please? " {
+	w.RunCode("f <- function() { x <- reticulate:::readline('Please? '); cat('GOT', x, '\\n') }")
+	w.StartTurn("f()")
+	if wait := w.WaitInputRequest(); wait.Kind != "line" || wait.Prompt != "Please? " {
 		t.Errorf("got %+v", wait)
 	}
-	if r := w.Insist(1, 1, nil, nil); describeOutcome(r) != "interrupted" || r.Out() != "" && r.Out() != "\n" {
-		t.Errorf("got %q, %s", r.Script(), describeOutcome(r))
+	if r := w.InterruptUntilAcked(1, 1, nil, nil); describeOutcome(r) != "interrupted" || r.OutputText() != "" && r.OutputText() != "\n" {
+		t.Errorf("got %q, %s", r.Transcript(), describeOutcome(r))
 	}
-	if got, want := w.Run("f()", "Ada").Script(), `[wait line line "Please? "][line "Ada"]GOT Ada `+"\n"; got != want {
+	if got, want := w.RunCode("f()", "Ada").Transcript(), `[wait line line "Please? "][line "Ada"]GOT Ada `+"\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

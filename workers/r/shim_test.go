@@ -207,7 +207,7 @@ func useFastCompiler(t *testing.T) {
 	t.Helper()
 	requireCompiler(t)
 	bin := t.TempDir()
-	if err := programs.Write(filepath.Join(bin, "cc"), []byte("#!/bin/sh\nexec '"+findCompiler()+"' \"$@\" -O0\n")); err != nil {
+	if err := programs.WriteExecutable(filepath.Join(bin, "cc"), []byte("#!/bin/sh\nexec '"+findCompiler()+"' \"$@\" -O0\n")); err != nil {
 		t.Fatal(err)
 	}
 	setCompilerDirs(t, false, bin)
@@ -310,7 +310,7 @@ func TestCompiled_ErrorsSayWhatToInstall(t *testing.T) {
 	}
 	bin := t.TempDir()
 	script := "#!/bin/sh\necho 'shim.h:20:10: fatal error: pthread.h: No such file or directory' >&2\nexit 1\n"
-	if err := programs.Write(filepath.Join(bin, "cc"), []byte(script)); err != nil {
+	if err := programs.WriteExecutable(filepath.Join(bin, "cc"), []byte(script)); err != nil {
 		t.Fatal(err)
 	}
 	setCompilerDirs(t, true, bin)
@@ -319,7 +319,7 @@ func TestCompiled_ErrorsSayWhatToInstall(t *testing.T) {
 		t.Errorf("without headers: got %v", err)
 	}
 	script = "#!/bin/sh\necho 'shim.c:1:1: warning: odd' >&2\necho 'shim.c:7:9: error: unknown type name' >&2\nexit 1\n"
-	if err := programs.Write(filepath.Join(bin, "cc"), []byte(script)); err != nil {
+	if err := programs.WriteExecutable(filepath.Join(bin, "cc"), []byte(script)); err != nil {
 		t.Fatal(err)
 	}
 	_, _, err = loadShim(t.Context(), "-", func(string) {})
@@ -331,7 +331,7 @@ func TestCompiled_ErrorsSayWhatToInstall(t *testing.T) {
 func TestCompiled_GivesUpWithItsContext(t *testing.T) {
 	requireCompiler(t)
 	bin := t.TempDir()
-	if err := programs.Write(filepath.Join(bin, "cc"), []byte("#!/bin/sh\nexec sleep 3600\n")); err != nil {
+	if err := programs.WriteExecutable(filepath.Join(bin, "cc"), []byte("#!/bin/sh\nexec sleep 3600\n")); err != nil {
 		t.Fatal(err)
 	}
 	setCompilerDirs(t, false, bin)
@@ -347,7 +347,7 @@ func TestCompiled_RunsNoProgramOfAProject(t *testing.T) {
 	requireCompiler(t)
 	project, ran := t.TempDir(), filepath.Join(t.TempDir(), "ran")
 	for _, name := range []string{"cc", "gcc", "clang", "as", "ld", "cc1", "collect2", "xcrun"} {
-		if err := programs.Write(filepath.Join(project, name), []byte("#!/bin/sh\n>'"+ran+"'\nexit 1\n")); err != nil {
+		if err := programs.WriteExecutable(filepath.Join(project, name), []byte("#!/bin/sh\n>'"+ran+"'\nexit 1\n")); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -51,8 +51,8 @@ func TestStdin_WhoAsksIsToldApart(t *testing.T) {
 		{"readline in a function in a loop", "for (p in c('a? ', 'b? ')) cat('<', (function(p) readline(p))(p), '>\\n', sep = '')", []string{"1", "2"}, `[wait line line "a? "][line "1"]<1>` + "\n" + `[wait line line "b? "][line "2"]<2>` + "\n"},
 		{"a very long prompt", "nchar(readline(strrep('p', 300)))", []string{"four"}, ""},
 	} {
-		r := w.Run(c.code, c.answers...)
-		got := r.Script()
+		r := w.RunCode(c.code, c.answers...)
+		got := r.Transcript()
 		if strings.Contains(c.code, "f()") { // before R 4.5, stepping is a level of its own
 			got = strings.ReplaceAll(got, "Browse[2]", "Browse[1]")
 		}
@@ -65,74 +65,74 @@ func TestStdin_WhoAsksIsToldApart(t *testing.T) {
 func TestStdin_DebuggersAskAsWhatTheyAre(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
-	w.Run("f <- function(x) {\n  y <- x + 1\n  y * 2\n}\ndebug(f)")
-	r := w.Run("f(1)", "n", "y", "n", "y", "Q")
-	if got := r.Script(); strings.Count(got, "[wait debugger line \"Browse[") != 5 || !strings.Contains(got, "[1] 2\n") {
+	w.RunCode("f <- function(x) {\n  y <- x + 1\n  y * 2\n}\ndebug(f)")
+	r := w.RunCode("f(1)", "n", "y", "n", "y", "Q")
+	if got := r.Transcript(); strings.Count(got, "[wait debugger line \"Browse[") != 5 || !strings.Contains(got, "[1] 2\n") {
 		t.Errorf("debug: got %q", got)
 	}
-	r = w.Run("f(1)\nn\nn\nc\n'after'")
-	if got := r.Script(); strings.Contains(got, "[wait") || !strings.HasSuffix(got, "[1] 4\n[1] \"after\"\n") {
+	r = w.RunCode("f(1)\nn\nn\nc\n'after'")
+	if got := r.Transcript(); strings.Contains(got, "[wait") || !strings.HasSuffix(got, "[1] 4\n[1] \"after\"\n") {
 		t.Errorf("debug fed by the turn: got %q", got)
 	}
-	w.Run("undebug(f)")
+	w.RunCode("undebug(f)")
 
-	w.Run("g <- function(a) stop('in g')\noptions(error = recover)")
-	r = w.Run("g(5)", "1", "a", "Q")
-	if got := r.Script(); !strings.Contains(got, `[wait line line "Selection: "][line "1"]`) || !strings.Contains(got, `[line "a"][1] 5`) || !strings.HasPrefix(describeOutcome(r), "error: in g") {
+	w.RunCode("g <- function(a) stop('in g')\noptions(error = recover)")
+	r = w.RunCode("g(5)", "1", "a", "Q")
+	if got := r.Transcript(); !strings.Contains(got, `[wait line line "Selection: "][line "1"]`) || !strings.Contains(got, `[line "a"][1] 5`) || !strings.HasPrefix(describeOutcome(r), "error: in g") {
 		t.Errorf("recover: got %q, %s", got, describeOutcome(r))
 	}
-	r = w.Run("g(5)", "0")
+	r = w.RunCode("g(5)", "0")
 	if !strings.HasPrefix(describeOutcome(r), "error: in g") {
-		t.Errorf("recover left: got %q, %s", r.Script(), describeOutcome(r))
+		t.Errorf("recover left: got %q, %s", r.Transcript(), describeOutcome(r))
 	}
-	w.Run("options(error = NULL)")
-	w.Run("trace('g', browser, print = FALSE)")
-	if r = w.Run("try(g(6), silent = TRUE)", "a", "c"); !strings.Contains(r.Script(), "[1] 6\n") {
-		t.Errorf("trace: got %q", r.Script())
+	w.RunCode("options(error = NULL)")
+	w.RunCode("trace('g', browser, print = FALSE)")
+	if r = w.RunCode("try(g(6), silent = TRUE)", "a", "c"); !strings.Contains(r.Transcript(), "[1] 6\n") {
+		t.Errorf("trace: got %q", r.Transcript())
 	}
-	w.Run("untrace('g')")
-	w.Run("options(browserNLdisabled = TRUE)")
-	if r = w.Run("browser()", "\n", "c"); strings.Count(r.Script(), "[wait debugger") != 2 {
-		t.Errorf("got %q", r.Script())
+	w.RunCode("untrace('g')")
+	w.RunCode("options(browserNLdisabled = TRUE)")
+	if r = w.RunCode("browser()", "\n", "c"); strings.Count(r.Transcript(), "[wait debugger") != 2 {
+		t.Errorf("got %q", r.Transcript())
 	}
-	w.Run("'well'").Wants(t, "[1] \"well\"\n")
+	w.RunCode("'well'").WantOutput(t, "[1] \"well\"\n")
 }
 
 // Code that asks to go back to the top level interrupts nothing.
 func TestStdin_LeavingIsNoInterrupt(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
-	w.Run("f <- function() browser()")
+	w.RunCode("f <- function() browser()")
 	for _, c := range [][]string{{"browser()", "Q"}, {"f()", " Q # out"}, {"f()", "browser()", "Q"}, {"q('ask')", "c"}} {
-		if r := w.Run(c[0], c[1:]...); describeOutcome(r) != "ok" {
-			t.Errorf("%q: got %q, %s", c, r.Script(), describeOutcome(r))
+		if r := w.RunCode(c[0], c[1:]...); describeOutcome(r) != "ok" {
+			t.Errorf("%q: got %q, %s", c, r.Transcript(), describeOutcome(r))
 		}
 	}
-	if r := w.Run("browser()\nQ\n'not run'"); describeOutcome(r) != "interrupted, 1 unrun" {
-		t.Errorf("with a line behind it: got %q, %s", r.Script(), describeOutcome(r))
+	if r := w.RunCode("browser()\nQ\n'not run'"); describeOutcome(r) != "interrupted, 1 unrun" {
+		t.Errorf("with a line behind it: got %q, %s", r.Transcript(), describeOutcome(r))
 	}
-	w.Run("'next'").Wants(t, "[1] \"next\"\n")
+	w.RunCode("'next'").WantOutput(t, "[1] \"next\"\n")
 }
 
 func TestStdin_HitReturnAsks(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
-	r := w.Run("pdf(NULL); par(ask = TRUE); plot(1); plot(2); invisible(dev.off())", "\n", "\n")
-	if !strings.Contains(r.Script(), `[wait line line "Hit <Return> to see next plot: "]`) {
-		t.Errorf("got %q, %s", r.Script(), describeOutcome(r))
+	r := w.RunCode("pdf(NULL); par(ask = TRUE); plot(1); plot(2); invisible(dev.off())", "\n", "\n")
+	if !strings.Contains(r.Transcript(), `[wait line line "Hit <Return> to see next plot: "]`) {
+		t.Errorf("got %q, %s", r.Transcript(), describeOutcome(r))
 	}
 }
 
 func TestStdin_QuitThatAsksIsAnswered(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
-	r := w.Run("q('ask')", "c")
-	if got := r.Script(); !strings.Contains(got, `[wait line line "Save workspace image? [y/n/c]: "][line "c"]`) || r.Idle == nil {
+	r := w.RunCode("q('ask')", "c")
+	if got := r.Transcript(); !strings.Contains(got, `[wait line line "Save workspace image? [y/n/c]: "][line "c"]`) || r.Idle == nil {
 		t.Fatalf("got %q, %s", got, describeOutcome(r))
 	}
-	w.Run("'still here'").Wants(t, "[1] \"still here\"\n")
-	if r = w.Run("q('ask')", "n"); r.End == nil || r.End.Reason != ipc.EndExit || w.Status().ExitStatus() != 0 {
-		t.Fatalf("got %q, %+v", r.Script(), r.End)
+	w.RunCode("'still here'").WantOutput(t, "[1] \"still here\"\n")
+	if r = w.RunCode("q('ask')", "n"); r.End == nil || r.End.Reason != ipc.EndExit || w.ExitStatus().ExitStatus() != 0 {
+		t.Fatalf("got %q, %+v", r.Transcript(), r.End)
 	}
 }
 
@@ -140,37 +140,37 @@ func TestStdin_LongLinesArriveWhole(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
 	line := strings.Repeat("é", 20_000)
-	r := w.Run("x <- readLines(stdin(), 1); nchar(x); identical(x, strrep('\\u00e9', 20000))", line)
-	if !strings.HasSuffix(r.Out(), "[1] TRUE\n") {
-		t.Errorf("got %.300q", r.Script())
+	r := w.RunCode("x <- readLines(stdin(), 1); nchar(x); identical(x, strrep('\\u00e9', 20000))", line)
+	if !strings.HasSuffix(r.OutputText(), "[1] TRUE\n") {
+		t.Errorf("got %.300q", r.Transcript())
 	}
-	if n := strings.Count(r.Script(), "[line"); n != 1 {
+	if n := strings.Count(r.Transcript(), "[line"); n != 1 {
 		t.Errorf("one line was told %d times", n)
 	}
-	if r := w.Run("nchar(readline())", strings.Repeat("x", 10_000), "rest"); r.Idle == nil { // R's buffer is shorter
-		t.Errorf("got %.300q", r.Script())
+	if r := w.RunCode("nchar(readline())", strings.Repeat("x", 10_000), "rest"); r.Idle == nil { // R's buffer is shorter
+		t.Errorf("got %.300q", r.Transcript())
 	}
-	w.Run("1").Wants(t, "[1] 1\n")
+	w.RunCode("1").WantOutput(t, "[1] 1\n")
 }
 
 func TestStdin_AnswerToAWaitThatIsOverIsDropped(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
 	var old ipc.StdinWait
-	w.OnWait = func(m ipc.StdinWait) bool {
+	w.OnInputRequest = func(m ipc.StdinWait) bool {
 		old = m
-		w.Tell(ipc.Interrupt{Turn: w.Turn, Seq: 1, Level: 1})
+		w.SendMessage(ipc.Interrupt{Turn: w.Turn, Seq: 1, Level: 1})
 		return true
 	}
-	if r := w.Run("readline('a? ')"); describeOutcome(r) != "interrupted" {
-		t.Fatalf("got %q, %s", r.Script(), describeOutcome(r))
+	if r := w.RunCode("readline('a? ')"); describeOutcome(r) != "interrupted" {
+		t.Fatalf("got %q, %s", r.Transcript(), describeOutcome(r))
 	}
-	w.OnWait = nil
-	w.Answer(old, "too late")
-	w.Begin("x <- readline('b? ')")
-	w.Answer(old, "too late")
-	w.Finish("in time")
-	w.Run("x").Wants(t, "[1] \"in time\"\n")
+	w.OnInputRequest = nil
+	w.AnswerRequest(old, "too late")
+	w.StartTurn("x <- readline('b? ')")
+	w.AnswerRequest(old, "too late")
+	w.FinishTurn("in time")
+	w.RunCode("x").WantOutput(t, "[1] \"in time\"\n")
 }
 
 func TestStartUp_ProfileMayAsk(t *testing.T) {
@@ -181,12 +181,12 @@ func TestStartUp_ProfileMayAsk(t *testing.T) {
 	} {
 		s.NoTurn0 = true
 		w := startWorker(t, s)
-		w.Ready()
-		r := w.Finish("Ada")
-		if got, want := r.Script(), `[wait line line "who? "][line "Ada"]hello Ada `+"\n"; got != want || r.Idle.Turn != 0 || describeOutcome(r) != "ok" {
+		w.TakeReady()
+		r := w.FinishTurn("Ada")
+		if got, want := r.Transcript(), `[wait line line "who? "][line "Ada"]hello Ada `+"\n"; got != want || r.Idle.Turn != 0 || describeOutcome(r) != "ok" {
 			t.Errorf("%s: got %q, %s; want %q", name, got, describeOutcome(r), want)
 		}
-		w.Run("who").Wants(t, "[1] \"Ada\"\n")
+		w.RunCode("who").WantOutput(t, "[1] \"Ada\"\n")
 	}
 }
 
@@ -194,14 +194,14 @@ func TestStartUp_ProfileMayAsk(t *testing.T) {
 func TestStdin_WhatTheTerminalHidesIsASecret(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
-	w.Run("f <- function() { system('stty -echo'); on.exit(system('stty echo')); nchar(readline('pw? ')) }")
-	if got, want := w.Run("f()\n'next'", "s3cret").Script(), `[wait secret line "pw? "][line secret][1] 6`+"\n"+`[1] "next"`+"\n"; got != want {
+	w.RunCode("f <- function() { system('stty -echo'); on.exit(system('stty echo')); nchar(readline('pw? ')) }")
+	if got, want := w.RunCode("f()\n'next'", "s3cret").Transcript(), `[wait secret line "pw? "][line secret][1] 6`+"\n"+`[1] "next"`+"\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got, want := w.Run("f()\n'next'", "").Script(), `[wait secret line "pw? "][1] 0`+"\n"+`[1] "next"`+"\n"; got != want {
+	if got, want := w.RunCode("f()\n'next'", "").Transcript(), `[wait secret line "pw? "][1] 0`+"\n"+`[1] "next"`+"\n"; got != want {
 		t.Errorf("end of file: got %q, want %q", got, want)
 	}
-	if got, want := w.Run("readline('n? ')", "Ada").Script(), `[wait line line "n? "][line "Ada"][1] "Ada"`+"\n"; got != want {
+	if got, want := w.RunCode("readline('n? ')", "Ada").Transcript(), `[wait line line "n? "][line "Ada"][1] "Ada"`+"\n"; got != want {
 		t.Errorf("with the echo on again: got %q, want %q", got, want)
 	}
 }
@@ -226,7 +226,7 @@ void ask(char **prompt, char **got) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	w := startWorker(t, workerSetup{})
-	w.Run(fmt.Sprintf("dyn.load(%q); ask <- function(p) trimws(.C('ask', p, got = '')$got)", library))
+	w.RunCode(fmt.Sprintf("dyn.load(%q); ask <- function(p) trimws(.C('ask', p, got = '')$got)", library))
 	return w
 }
 
@@ -235,17 +235,17 @@ func TestStdin_OnlyTheBrowserIsADebugger(t *testing.T) {
 	w := startWithAskFunction(t)
 	for _, prompt := range []string{"Please? ", "> ", "+ ", "", "Browse[1]> "} {
 		code := fmt.Sprintf("cat('<', ask(%q), '>\\n', sep = '')", prompt)
-		if got, want := w.Run(code, "Ada").Script(), fmt.Sprintf("[wait line line %q][line \"Ada\"]<Ada>\n", prompt); got != want {
+		if got, want := w.RunCode(code, "Ada").Transcript(), fmt.Sprintf("[wait line line %q][line \"Ada\"]<Ada>\n", prompt); got != want {
 			t.Errorf("%q: got %q, want %q", prompt, got, want)
 		}
 	}
-	w.Run("browser()", "c")
-	w.Begin("x <- 'kept'; x <- ask('Please? ')")
-	w.UntilWait()
-	if r := w.Insist(1, 1, nil, nil); describeOutcome(r) != "interrupted" || strings.Contains(r.Script(), "[line") {
-		t.Errorf("interrupted: got %q, %s", r.Script(), describeOutcome(r))
+	w.RunCode("browser()", "c")
+	w.StartTurn("x <- 'kept'; x <- ask('Please? ')")
+	w.WaitInputRequest()
+	if r := w.InterruptUntilAcked(1, 1, nil, nil); describeOutcome(r) != "interrupted" || strings.Contains(r.Transcript(), "[line") {
+		t.Errorf("interrupted: got %q, %s", r.Transcript(), describeOutcome(r))
 	}
-	w.Run("x").Wants(t, "[1] \"kept\"\n")
+	w.RunCode("x").WantOutput(t, "[1] \"kept\"\n")
 }
 
 // Without echo, R passes an empty prompt for every question.
@@ -255,16 +255,16 @@ func TestStdin_EchoOffChangesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := startWorker(t, s)
-			w.Run("options(echo = FALSE)").Wants(t, "")
-			w.Run("1 + 1").Wants(t, "[1] 2\n")
-			w.Run("getOption('echo')\n(1 +\n2)").Wants(t, "[1] FALSE\n[1] 3\n")
-			if r := w.Run("stop('a')\ncat('b\\n')"); describeOutcome(r) != "error: a, 1 unrun" || r.Out() != "Error: a\n" {
-				t.Errorf("got %q, %s", r.Script(), describeOutcome(r))
+			w.RunCode("options(echo = FALSE)").WantOutput(t, "")
+			w.RunCode("1 + 1").WantOutput(t, "[1] 2\n")
+			w.RunCode("getOption('echo')\n(1 +\n2)").WantOutput(t, "[1] FALSE\n[1] 3\n")
+			if r := w.RunCode("stop('a')\ncat('b\\n')"); describeOutcome(r) != "error: a, 1 unrun" || r.OutputText() != "Error: a\n" {
+				t.Errorf("got %q, %s", r.Transcript(), describeOutcome(r))
 			}
-			if got := w.Run("browser()", "6 * 7", "c").Script(); strings.Count(got, "[wait debugger") != 2 || !strings.Contains(got, "[1] 42\n") {
+			if got := w.RunCode("browser()", "6 * 7", "c").Transcript(); strings.Count(got, "[wait debugger") != 2 || !strings.Contains(got, "[1] 42\n") {
 				t.Errorf("browser: got %q", got)
 			}
-			if got := w.Run("plot(1)").Script(); got != "[image image/png]" {
+			if got := w.RunCode("plot(1)").Transcript(); got != "[image image/png]" {
 				t.Errorf("plot: got %q", got)
 			}
 		})
@@ -286,13 +286,13 @@ func writeNoEchoR(t *testing.T) string {
 func TestStdin_CodeBehindAnErrorAnswersNothing(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
-	w.Run("f <- function(x) stop('in f')\noptions(error = recover)")
-	r := w.Run("f(1)\n1\ncat('NOT RUN\\n')\n# a remark", "1", "x", "Q")
-	if got := r.Script(); !strings.Contains(got, `[wait line line "Selection: "][line "1"]`) || !strings.Contains(got, `[line "x"][1] 1`) || strings.Contains(got, "NOT RUN") || describeOutcome(r) != "error: in f, 2 unrun" {
+	w.RunCode("f <- function(x) stop('in f')\noptions(error = recover)")
+	r := w.RunCode("f(1)\n1\ncat('NOT RUN\\n')\n# a remark", "1", "x", "Q")
+	if got := r.Transcript(); !strings.Contains(got, `[wait line line "Selection: "][line "1"]`) || !strings.Contains(got, `[line "x"][1] 1`) || strings.Contains(got, "NOT RUN") || describeOutcome(r) != "error: in f, 2 unrun" {
 		t.Errorf("got %q, %s", got, describeOutcome(r))
 	}
-	w.Run("options(error = NULL)")
-	if got := w.Run("{try(stop('a')); readline('? ')}\nGrace").Script(); !strings.HasSuffix(got, `[line 2 "Grace"][1] "Grace"`+"\n") {
+	w.RunCode("options(error = NULL)")
+	if got := w.RunCode("{try(stop('a')); readline('? ')}\nGrace").Transcript(); !strings.HasSuffix(got, `[line 2 "Grace"][1] "Grace"`+"\n") {
 		t.Errorf("behind an error that was caught: got %q", got)
 	}
 }
@@ -307,13 +307,13 @@ func TestStdin_WhoGoesBackWithoutAMessageFails(t *testing.T) {
 		{"invokeRestart('abort')\n1", "error: R went back to its top level without a message, 1 unrun"},
 		{"local({browser(); 1})\nQ", "ok"},
 	} {
-		if r := w.Run(c.code); describeOutcome(r) != c.want {
-			t.Errorf("%q: got %q, %s; want %s", c.code, r.Script(), describeOutcome(r), c.want)
+		if r := w.RunCode(c.code); describeOutcome(r) != c.want {
+			t.Errorf("%q: got %q, %s; want %s", c.code, r.Transcript(), describeOutcome(r), c.want)
 		}
 	}
-	r := w.Run("f <- function() stop('in f'); options(error = recover)\nf()", "1", "nowhere", "Q")
+	r := w.RunCode("f <- function() stop('in f'); options(error = recover)\nf()", "1", "nowhere", "Q")
 	if r.Idle == nil || r.Idle.Error == nil || strings.HasPrefix(r.Idle.Error.Name, "object") {
-		t.Errorf("an error within an error: got %q, %+v", r.Script(), r.Idle)
+		t.Errorf("an error within an error: got %q, %+v", r.Transcript(), r.Idle)
 	}
 }
 
@@ -328,16 +328,16 @@ func TestReaders(t *testing.T) {
 		t.Parallel()
 		w := startWorker(t, workerSetup{})
 		for _, prompt := range []string{"name? ", "Browse[1]> ", "> "} {
-			got := w.Run(fmt.Sprintf("{%s; x <- readline(%q)}", fetch, prompt), "Ada").Script()
+			got := w.RunCode(fmt.Sprintf("{%s; x <- readline(%q)}", fetch, prompt), "Ada").Transcript()
 			if want := fmt.Sprintf("[wait line line %q][line \"Ada\"]", prompt); got != want {
 				t.Errorf("got %q, want %q", got, want)
 			}
 		}
-		got := w.Run("{"+fetch+"; menu(c('a', 'b'))}\n", "2").Script()
+		got := w.RunCode("{"+fetch+"; menu(c('a', 'b'))}\n", "2").Transcript()
 		if want := "\n1: a\n2: b\n\n" + `[wait line line "Selection: "][line "2"][1] 2` + "\n"; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
-		got = w.Run("{"+fetch+"; browser()}", "6 * 7", "c").Script()
+		got = w.RunCode("{"+fetch+"; browser()}", "6 * 7", "c").Transcript()
 		if want := "Called from: top level \n" + `[wait debugger line "Browse[1]> "][line "6 * 7"][1] 42` + "\n" + `[wait debugger line "Browse[1]> "][line "c"]`; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
@@ -346,18 +346,18 @@ func TestReaders(t *testing.T) {
 	t.Run("after a download get no answer of an interrupt", func(t *testing.T) {
 		t.Parallel()
 		w := startWorker(t, workerSetup{})
-		w.Begin("{" + fetch + "; x <- readline('name? ')}")
-		w.UntilWait()
-		if r := w.Insist(1, 1, nil, nil); describeOutcome(r) != "interrupted" || strings.Contains(r.Script(), "[line") {
-			t.Errorf("got %q, %s", r.Script(), describeOutcome(r))
+		w.StartTurn("{" + fetch + "; x <- readline('name? ')}")
+		w.WaitInputRequest()
+		if r := w.InterruptUntilAcked(1, 1, nil, nil); describeOutcome(r) != "interrupted" || strings.Contains(r.Transcript(), "[line") {
+			t.Errorf("got %q, %s", r.Transcript(), describeOutcome(r))
 		}
-		w.Run("exists('x')").Wants(t, "[1] FALSE\n")
+		w.RunCode("exists('x')").WantOutput(t, "[1] FALSE\n")
 	})
 
 	t.Run("after a download keep a secret", func(t *testing.T) {
 		t.Parallel()
 		w := startWorker(t, workerSetup{})
-		got := w.Run("{"+fetch+"; system('stty -echo'); x <- readline('Password: '); system('stty echo')}", "hunter2").Script()
+		got := w.RunCode("{"+fetch+"; system('stty -echo'); x <- readline('Password: '); system('stty echo')}", "hunter2").Transcript()
 		if want := `[wait secret line "Password: "][line secret]`; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
@@ -386,36 +386,36 @@ func TestBrowserLines(t *testing.T) {
 		{"lines of the input", "browser()\nif (FALSE) {\n'a'\n}\nc\n'on'", nil, `[line 2 "if (FALSE) {"][line 3 "'a'"][line 4 "}"][line 5 "c"][1] "on"` + "\n"},
 		{"after that, the top level is as before", "1 +", nil, "<err>Error: unexpected end of input\n</err>"},
 	} {
-		r := w.Run(c.code, c.answers...)
-		got := strings.TrimPrefix(r.Script(), "Called from: top level \n")
+		r := w.RunCode(c.code, c.answers...)
+		got := strings.TrimPrefix(r.Transcript(), "Called from: top level \n")
 		if got != c.want && !strings.HasPrefix(c.want, "<err>") || !strings.HasPrefix(got, c.want[:5]) {
 			t.Errorf("%s: got %q\nwant %q, %s", c.name, got, c.want, describeOutcome(r))
 		}
 	}
 
-	w.Run("f <- function(a) stop('in f')\noptions(error = recover)")
-	r := w.Run("f(5)", "1", "if (a == 6) {", "cat('RAN\\n')", "}", "Q")
-	if got := r.Script(); !strings.Contains(got, more("cat('RAN\\n')")+more("}")+first) || strings.Contains(got, "RAN\n") || describeOutcome(r) != "error: in f" {
+	w.RunCode("f <- function(a) stop('in f')\noptions(error = recover)")
+	r := w.RunCode("f(5)", "1", "if (a == 6) {", "cat('RAN\\n')", "}", "Q")
+	if got := r.Transcript(); !strings.Contains(got, more("cat('RAN\\n')")+more("}")+first) || strings.Contains(got, "RAN\n") || describeOutcome(r) != "error: in f" {
 		t.Errorf("in recover(): got %q, %s", got, describeOutcome(r))
 	}
-	w.Run("options(error = NULL)")
+	w.RunCode("options(error = NULL)")
 
 	t.Run("an interrupt drops those that came", func(t *testing.T) {
-		w.Begin("browser()")
-		w.Answer(w.UntilWait(), "if (TRUE) {")
-		if wait := w.UntilWait(); wait.Kind != ipc.WaitContinue {
+		w.StartTurn("browser()")
+		w.AnswerRequest(w.WaitInputRequest(), "if (TRUE) {")
+		if wait := w.WaitInputRequest(); wait.Kind != ipc.WaitContinue {
 			t.Fatalf("got %+v", wait)
 		}
 		var again ipc.StdinWait
-		w.Insist(1, 1, nil, func(e any) bool { again, _ = e.(ipc.StdinWait); return again.Wait > 0 })
+		w.InterruptUntilAcked(1, 1, nil, func(e any) bool { again, _ = e.(ipc.StdinWait); return again.Wait > 0 })
 		if again.Kind != ipc.WaitDebugger {
 			t.Fatalf("got %+v", again)
 		}
-		w.Answer(again, "cat('on\\n')")
-		w.Answer(w.UntilWait(), "Q")
-		if r := w.Finish(); describeOutcome(r) != "interrupted" {
-			t.Errorf("got %q, %s", r.Script(), describeOutcome(r))
+		w.AnswerRequest(again, "cat('on\\n')")
+		w.AnswerRequest(w.WaitInputRequest(), "Q")
+		if r := w.FinishTurn(); describeOutcome(r) != "interrupted" {
+			t.Errorf("got %q, %s", r.Transcript(), describeOutcome(r))
 		}
-		w.Run("1").Wants(t, "[1] 1\n")
+		w.RunCode("1").WantOutput(t, "[1] 1\n")
 	})
 }

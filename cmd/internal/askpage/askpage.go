@@ -32,30 +32,30 @@ import (
 )
 
 const (
-	// maxAnswer bounds an answer, in bytes.
-	maxAnswer = 64 << 10
+	// maxAnswerBytes bounds an answer, in bytes.
+	maxAnswerBytes = 64 << 10
 
 	// maxPages bounds the open pages; beyond it the oldest is closed.
 	maxPages = 64
 
-	// pageBound bounds one request to a page.
-	pageBound = 10 * time.Second
+	// requestTimeout bounds one request to a page.
+	requestTimeout = 10 * time.Second
 )
 
-// ErrOver is returned by Page.Answer when the answer is no longer wanted.
-var ErrOver = errors.New("askpage: the question is over")
+// ErrQuestionClosed is returned by Page.Answer when the answer is no longer wanted.
+var ErrQuestionClosed = errors.New("askpage: the question is over")
 
 var errClosed = errors.New("askpage: closed")
 
-// BrowserHere reports whether the user probably has a browser on this machine. Then a secret
+// HasBrowser reports whether the user probably has a browser on this machine. Then a secret
 // can be typed into our page, and the client never gets it.
-func BrowserHere() bool {
-	return os.Getenv("SSH_CONNECTION") == "" && screenHere()
+func HasBrowser() bool {
+	return os.Getenv("SSH_CONNECTION") == "" && hasScreen()
 }
 
 // A Page asks a person for one answer.
 type Page struct {
-	About  string // the program and its question, without a full stop
+	Title  string // the program and its question, without a full stop
 	Prompt string
 	Secret bool // not shown while it is typed
 
@@ -104,11 +104,11 @@ func (p *Pages) Add(about *Page) (address string, remove func(), err error) {
 		p.host = listener.Addr().String()
 		p.open = make(map[string]*Page)
 		mux := http.NewServeMux()
-		mux.HandleFunc("GET /ask/{token}", p.show)
-		mux.HandleFunc("POST /ask/{token}", p.accept)
+		mux.HandleFunc("GET /ask/{token}", p.servePage)
+		mux.HandleFunc("POST /ask/{token}", p.serveAnswer)
 		server := &http.Server{
-			Handler:     http.NewCrossOriginProtection().Handler(p.guard(p.host, mux)),
-			ReadTimeout: pageBound, WriteTimeout: pageBound, IdleTimeout: pageBound,
+			Handler:     http.NewCrossOriginProtection().Handler(p.guardRequests(p.host, mux)),
+			ReadTimeout: requestTimeout, WriteTimeout: requestTimeout, IdleTimeout: requestTimeout,
 			MaxHeaderBytes: 16 << 10,
 		}
 		p.server = server
@@ -121,11 +121,11 @@ func (p *Pages) Add(about *Page) (address string, remove func(), err error) {
 	token := rand.Text()
 	p.open[token] = about
 	p.tokens = append(p.tokens, token)
-	return "http://" + p.host + "/ask/" + token, func() { p.take(token) }, nil
+	return "http://" + p.host + "/ask/" + token, func() { p.removePage(token) }, nil
 }
 
-// take removes a page, once.
-func (p *Pages) take(token string) (*Page, bool) {
+// removePage removes a page, once.
+func (p *Pages) removePage(token string) (*Page, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	about, ok := p.open[token]
@@ -145,9 +145,9 @@ func (p *Pages) Close() {
 	p.serving.Wait()
 }
 
-// guard refuses requests for another host, as a foreign page sends whose name was made to point
+// guardRequests refuses requests for another host, as a foreign page sends whose name was made to point
 // here, and tells browsers to store nothing.
-func (p *Pages) guard(host string, next http.Handler) http.Handler {
+func (p *Pages) guardRequests(host string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Host != host {
 			http.Error(w, "wrong host", http.StatusForbidden)
@@ -158,7 +158,7 @@ func (p *Pages) guard(host string, next http.Handler) http.Handler {
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("X-Frame-Options", "DENY")
 		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'")
-		r.Body = http.MaxBytesReader(w, r.Body, maxAnswer)
+		r.Body = http.MaxBytesReader(w, r.Body, maxAnswerBytes)
 		next.ServeHTTP(w, r)
 	})
 }
@@ -168,17 +168,17 @@ const (
 <html lang="en"><meta charset="utf-8"><title>Turnstone</title>
 <style>body{font:1rem/1.5 sans-serif;max-width:34rem;margin:4rem auto;padding:0 1rem}input:not([type=checkbox]),select{font:inherit;width:100%;box-sizing:border-box;padding:.4rem}pre{white-space:pre-wrap}</style>
 `
-	pageThanks = pageHead + "<p>Thank you. The answer has been handed over; this page can be closed.\n"
+	thanksPage = pageHead + "<p>Thank you. The answer has been handed over; this page can be closed.\n"
 )
 
-// html returns the page that asks. It is written without html/template, which makes the
+// renderPage returns the page that asks. It is written without html/template, which makes the
 // program 2 MB larger.
-func (p *Page) html() string { return p.again(nil, nil) }
+func (p *Page) renderPage() string { return p.renderAgain(nil, nil) }
 
-// again returns the page with what was typed into its form, and what was wrong with that.
-func (p *Page) again(typed url.Values, wrong map[string]string) string {
+// renderAgain returns the page with what was typed into its form, and what was wrong with that.
+func (p *Page) renderAgain(typed url.Values, wrong map[string]string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, `%s<p>%s.</p><form method="post">`, pageHead, html.EscapeString(p.About))
+	fmt.Fprintf(&b, `%s<p>%s.</p><form method="post">`, pageHead, html.EscapeString(p.Title))
 	prompt := html.EscapeString(p.Prompt)
 	if p.Form != nil {
 		fmt.Fprintf(&b, "<pre>%s</pre>", prompt)
@@ -203,46 +203,46 @@ func (p *Page) again(typed url.Values, wrong map[string]string) string {
 	return b.String()
 }
 
-// opened returns an open page; nil if there is none of that token.
-func (p *Pages) opened(token string) *Page {
+// openPage returns an open page; nil if there is none of that token.
+func (p *Pages) openPage(token string) *Page {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.open[token]
 }
 
-func (p *Pages) show(w http.ResponseWriter, r *http.Request) {
-	about := p.opened(r.PathValue("token"))
+func (p *Pages) servePage(w http.ResponseWriter, r *http.Request) {
+	about := p.openPage(r.PathValue("token"))
 	if about == nil {
-		http.Error(w, over, http.StatusGone)
+		http.Error(w, closedText, http.StatusGone)
 		return
 	}
-	write(w, about.html())
+	writePage(w, about.renderPage())
 }
 
-const over = "This question is over: it was answered, or nothing waits for it any more."
+const closedText = "This question is over: it was answered, or nothing waits for it any more."
 
-func (p *Pages) accept(w http.ResponseWriter, r *http.Request) {
+func (p *Pages) serveAnswer(w http.ResponseWriter, r *http.Request) {
 	if err := r.ParseForm(); err != nil {
 		http.Error(w, "the answer cannot be read: it may have 64 KiB", http.StatusBadRequest)
 		return
 	}
 	answer := r.PostForm.Get("answer")
-	if about := p.opened(r.PathValue("token")); about != nil && about.Form != nil {
-		filled, wrong := fill(*about.Form, r.PostForm)
+	if about := p.openPage(r.PathValue("token")); about != nil && about.Form != nil {
+		filled, wrong := parseAnswer(*about.Form, r.PostForm)
 		if len(wrong) > 0 {
-			write(w, about.again(r.PostForm, wrong))
+			writePage(w, about.renderAgain(r.PostForm, wrong))
 			return
 		}
 		answer = filled
 	}
-	about, ok := p.take(r.PathValue("token"))
+	about, ok := p.removePage(r.PathValue("token"))
 	if !ok {
-		http.Error(w, over, http.StatusGone)
+		http.Error(w, closedText, http.StatusGone)
 		return
 	}
 	if about.Decline != nil && r.PostForm.Get("decline") != "" {
 		about.Decline()
-		write(w, pageThanks)
+		writePage(w, thanksPage)
 		return
 	}
 	if len(about.Choices) > 0 && !slices.Contains(about.Choices, answer) {
@@ -250,17 +250,17 @@ func (p *Pages) accept(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	switch err := about.Answer(r.Context(), answer); {
-	case errors.Is(err, ErrOver):
-		http.Error(w, over, http.StatusGone)
+	case errors.Is(err, ErrQuestionClosed):
+		http.Error(w, closedText, http.StatusGone)
 	case err != nil:
 		http.Error(w, "the answer was not taken: "+err.Error(), http.StatusInternalServerError)
 	default:
-		write(w, pageThanks)
+		writePage(w, thanksPage)
 	}
 }
 
-// write answers with a page. The browser may have gone.
-func write(w http.ResponseWriter, page string) {
+// writePage answers with a page. The browser may have gone.
+func writePage(w http.ResponseWriter, page string) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	_, _ = io.WriteString(w, page)
 }

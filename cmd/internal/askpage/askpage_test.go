@@ -15,7 +15,7 @@ func TestPage_IsGoodForOneAnswerAndForItsHostOnly(t *testing.T) {
 	var pages askpage.Pages
 	defer pages.Close()
 	var got []string
-	address, _, err := pages.Add(&askpage.Page{About: "A test asks", Prompt: "<word>", Secret: true, Answer: func(_ context.Context, text string) error {
+	address, _, err := pages.Add(&askpage.Page{Title: "A test asks", Prompt: "<word>", Secret: true, Answer: func(_ context.Context, text string) error {
 		got = append(got, text)
 		return nil
 	}})
@@ -61,7 +61,7 @@ func TestPage_CanBeDeclinedWhereThatIsOffered(t *testing.T) {
 	var pages askpage.Pages
 	defer pages.Close()
 	declined := 0
-	address, _, err := pages.Add(&askpage.Page{About: "A test asks", Prompt: "Password:", Secret: true, Decline: func() { declined++ }, Answer: func(context.Context, string) error {
+	address, _, err := pages.Add(&askpage.Page{Title: "A test asks", Prompt: "Password:", Secret: true, Decline: func() { declined++ }, Answer: func(context.Context, string) error {
 		t.Error("it is an answer")
 		return nil
 	}})

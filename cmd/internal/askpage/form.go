@@ -10,8 +10,8 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// keyOf is the name of a field among those that are posted.
-func keyOf(name string) string { return "field-" + name }
+// fieldKey is the name of a field among those that are posted.
+func fieldKey(name string) string { return "field-" + name }
 
 // writeForm writes the fields of a form with what was typed, or else with their defaults, and the
 // buttons.
@@ -25,9 +25,9 @@ func writeForm(b *strings.Builder, f session.Form, typed url.Values, wrong map[s
 	}
 	fields, _ := f.Fields() // only forms that have them are shown
 	for _, one := range fields {
-		given := typed[keyOf(one.Name)]
+		given := typed[fieldKey(one.Name)]
 		if typed == nil {
-			given = texts(one.Default)
+			given = defaultTexts(one.Default)
 		}
 		fmt.Fprintf(b, "<p><label>%s", html.EscapeString(one.Title))
 		if one.Required {
@@ -47,7 +47,7 @@ func writeForm(b *strings.Builder, f session.Form, typed url.Values, wrong map[s
 
 // writeField writes what a person types into or chooses from, and the end of its label.
 func writeField(b *strings.Builder, f session.Field, given []string) {
-	key := html.EscapeString(keyOf(f.Name))
+	key := html.EscapeString(fieldKey(f.Name))
 	option := func(format string, c session.Choice, chosen string) {
 		if !slices.Contains(given, c.Value) {
 			chosen = ""
@@ -75,8 +75,8 @@ func writeField(b *strings.Builder, f session.Field, given []string) {
 	b.WriteString("</select></label>")
 }
 
-// texts returns a default as what would be typed.
-func texts(v any) (list []string) {
+// defaultTexts returns a default as what would be typed.
+func defaultTexts(v any) (list []string) {
 	switch v := v.(type) {
 	case nil:
 	case bool:
@@ -91,15 +91,15 @@ func texts(v any) (list []string) {
 	return list
 }
 
-// fill reads what was posted, and returns the answer, or what is wrong with its fields.
-func fill(f session.Form, posted url.Values) (answer string, wrong map[string]string) {
+// parseAnswer reads what was posted, and returns the answer, or what is wrong with its fields.
+func parseAnswer(f session.Form, posted url.Values) (answer string, wrong map[string]string) {
 	a := session.FormAnswer{Action: session.FormDecline}
 	if posted.Get("action") == string(session.FormAccept) {
 		a = session.FormAnswer{Action: session.FormAccept, Content: map[string]any{}}
 		wrong = map[string]string{}
 		fields, _ := f.Fields() // only forms that have them are shown
 		for _, one := range fields {
-			value, err := read(one, posted[keyOf(one.Name)])
+			value, err := parseField(one, posted[fieldKey(one.Name)])
 			if err != nil {
 				wrong[one.Name] = err.Error()
 			} else if value != nil {
@@ -110,8 +110,8 @@ func fill(f session.Form, posted url.Values) (answer string, wrong map[string]st
 	return string(a.Input().Data), wrong
 }
 
-// read reads one field. Defaults were shown, so that nothing means nothing.
-func read(f session.Field, given []string) (any, error) {
+// parseField reads one field. Defaults were shown, so that nothing means nothing.
+func parseField(f session.Field, given []string) (any, error) {
 	if f.Type == "array" && len(given) > 0 {
 		list := make([]any, len(given))
 		for i, one := range given {

@@ -2,5 +2,5 @@
 
 package askpage
 
-// screenHere reports whether the user of this machine sits at a screen.
-func screenHere() bool { return true }
+// hasScreen reports whether the user of this machine sits at a screen.
+func hasScreen() bool { return true }

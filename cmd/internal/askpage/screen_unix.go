@@ -4,7 +4,7 @@ package askpage
 
 import "os"
 
-// screenHere reports whether the user of this machine sits at a screen.
-func screenHere() bool {
+// hasScreen reports whether the user of this machine sits at a screen.
+func hasScreen() bool {
 	return os.Getenv("DISPLAY") != "" || os.Getenv("WAYLAND_DISPLAY") != ""
 }

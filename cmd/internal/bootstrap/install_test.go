@@ -26,20 +26,20 @@ import (
 )
 
 // patience bounds what a far side of these tests may take on a busy machine.
-const patience = 2 * time.Minute
+const testTimeout = 2 * time.Minute
 
-// A far is a far side of its own on this machine: a home, and a shell of one kind.
-type far struct {
+// A testRemote is a far side of its own on this machine: a home, and a shell of one kind.
+type testRemote struct {
 	home    string
-	words   []string // the prefix
+	prefix  []string // the prefix
 	program string   // that is brought: "echo", which says "version", or "false"
 }
 
 // shells are those that run the script.
-var shells = []string{"dash", "bash", "busybox"}
+var testShells = []string{"dash", "bash", "busybox"}
 
-// reach makes a far side with a shell. More words of the environment may follow.
-func reach(t *testing.T, shell string, env ...string) far {
+// newTestRemote makes a far side with a shell. More words of the environment may follow.
+func newTestRemote(t *testing.T, shell string, env ...string) testRemote {
 	t.Helper()
 	binary, err := exec.LookPath(shell)
 	if err != nil {
@@ -54,14 +54,14 @@ func reach(t *testing.T, shell string, env ...string) far {
 		t.Fatal(err)
 	}
 	words := []string{"env", "-i", "HOME=" + home, "TMPDIR=" + home + "/tmp", "PATH=" + bin + ":/usr/bin:/bin"}
-	return far{home: home, words: append(words, env...), program: "echo"}
+	return testRemote{home: home, prefix: append(words, env...), program: "echo"}
 }
 
 // padding makes the program larger than what a pipe holds.
-const padding = 400 << 10
+const programPadding = 400 << 10
 
-// options bring a small real program to a far side.
-func (f far) options(t *testing.T) Options {
+// installOptions bring a small real program to a far side.
+func (f testRemote) installOptions(t *testing.T) Options {
 	t.Helper()
 	from, err := exec.LookPath(cmp.Or(f.program, "echo"))
 	if err != nil {
@@ -71,17 +71,17 @@ func (f far) options(t *testing.T) Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	more := make([]byte, padding)
+	more := make([]byte, programPadding)
 	_, _ = rand.Read(more)
 	self := filepath.Join(t.TempDir(), "repl")
-	if err := programs.Write(self, append(data, more...)); err != nil {
+	if err := programs.WriteExecutable(self, append(data, more...)); err != nil {
 		t.Fatal(err)
 	}
-	return Options{Prefix: f.words, Programs: Programs{Self: self, Build: map[string]string{"GOOS": "linux", "GOARCH": runtime.GOARCH, "CGO_ENABLED": "0"}}, Wait: patience}
+	return Options{Prefix: f.prefix, Programs: Programs{Self: self, Build: map[string]string{"GOOS": "linux", "GOARCH": runtime.GOARCH, "CGO_ENABLED": "0"}}, Timeout: testTimeout}
 }
 
-// files are all that is below the home of a far side.
-func (f far) files(t *testing.T) (names []string) {
+// listFiles are all that is below the home of a far side.
+func (f testRemote) listFiles(t *testing.T) (names []string) {
 	t.Helper()
 	err := filepath.WalkDir(f.home, func(path string, d os.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
@@ -95,18 +95,18 @@ func (f far) files(t *testing.T) (names []string) {
 	return names
 }
 
-// refused checks that an installation fails with these words, and leaves nothing.
-func (f far) refused(t *testing.T, o Options, words ...string) {
+// wantRefused checks that an installation fails with these words, and leaves nothing.
+func (f testRemote) wantRefused(t *testing.T, o Options, words ...string) {
 	t.Helper()
-	fails(t, o, words...)
-	if left := f.files(t); len(left) > 0 {
+	wantError(t, o, words...)
+	if left := f.listFiles(t); len(left) > 0 {
 		t.Errorf("left behind: %q", left)
 	}
 }
 
-// fails checks that an installation fails with these words. One that is ended by force may leave
+// wantError checks that an installation fails with these words. One that is ended by force may leave
 // a part, which a later one removes.
-func fails(t *testing.T, o Options, words ...string) {
+func wantError(t *testing.T, o Options, words ...string) {
 	t.Helper()
 	there, err := Install(t.Context(), o)
 	if err == nil {
@@ -122,11 +122,11 @@ func fails(t *testing.T, o Options, words ...string) {
 
 func TestInstall_BringsTheProgramOnceThroughEachShell(t *testing.T) {
 	t.Parallel()
-	for _, shell := range shells {
+	for _, shell := range testShells {
 		t.Run(shell, func(t *testing.T) {
 			t.Parallel()
-			f := reach(t, shell)
-			o := f.options(t)
+			f := newTestRemote(t, shell)
+			o := f.installOptions(t)
 			first, err := Install(t.Context(), o)
 			if err != nil {
 				t.Fatal(err)
@@ -141,7 +141,7 @@ func TestInstall_BringsTheProgramOnceThroughEachShell(t *testing.T) {
 			if got, err := os.ReadFile(first.Path); err != nil || !bytes.Equal(got, want) {
 				t.Errorf("got %d bytes and %v, want %d", len(got), err, len(want))
 			}
-			if left := f.files(t); len(left) != 1 {
+			if left := f.listFiles(t); len(left) != 1 {
 				t.Errorf("there is %q", left)
 			}
 			second, err := Install(t.Context(), o)
@@ -161,10 +161,10 @@ func TestInstall_BringsTheProgramOnceThroughEachShell(t *testing.T) {
 
 func TestInstall_WithoutGzipTheProgramGoesAsItIs(t *testing.T) {
 	t.Parallel()
-	f := reach(t, "bash")
-	f.mounted(t, "mount --bind /dev/null /usr/bin/gzip") // /bin is the same directory, or has another
-	f.words = append(f.words, "PATH=/usr/bin")
-	there, err := Install(t.Context(), f.options(t))
+	f := newTestRemote(t, "bash")
+	f.addMounts(t, "mount --bind /dev/null /usr/bin/gzip") // /bin is the same directory, or has another
+	f.prefix = append(f.prefix, "PATH=/usr/bin")
+	there, err := Install(t.Context(), f.installOptions(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,23 +173,23 @@ func TestInstall_WithoutGzipTheProgramGoesAsItIs(t *testing.T) {
 	}
 }
 
-// mounted runs the far side with mounts of its own.
-func (f *far) mounted(t *testing.T, mounts string) {
+// addMounts runs the far side with mounts of its own.
+func (f *testRemote) addMounts(t *testing.T, mounts string) {
 	t.Helper()
 	if out, err := exec.Command("unshare", "-Urm", "true").CombinedOutput(); err != nil {
 		t.Skipf("no user namespaces here: %s", out)
 	}
-	f.words = slices.Concat([]string{"unshare", "-Urm", "/bin/sh", "-c", mounts + ` && exec "$@"`, "x"}, f.words)
+	f.prefix = slices.Concat([]string{"unshare", "-Urm", "/bin/sh", "-c", mounts + ` && exec "$@"`, "x"}, f.prefix)
 }
 
 // elsewhere are the directories outside of the home that are tried.
-const elsewhere = "/var/tmp /dev/shm"
+const otherTempDirs = "/var/tmp /dev/shm"
 
 func TestInstall_WhereNoProgramRunsAnotherDirectoryIsTaken(t *testing.T) {
 	t.Parallel()
-	f := reach(t, "dash")
-	f.mounted(t, "mkdir "+f.home+"/.cache && mount -t tmpfs -o noexec none "+f.home+"/.cache")
-	there, err := Install(t.Context(), f.options(t))
+	f := newTestRemote(t, "dash")
+	f.addMounts(t, "mkdir "+f.home+"/.cache && mount -t tmpfs -o noexec none "+f.home+"/.cache")
+	there, err := Install(t.Context(), f.installOptions(t))
 	if err != nil || !strings.HasPrefix(there.Path, f.home+"/tmp/turnstone-bin-") {
 		t.Errorf("got %+v, %v", there, err)
 	}
@@ -197,13 +197,13 @@ func TestInstall_WhereNoProgramRunsAnotherDirectoryIsTaken(t *testing.T) {
 
 func TestInstall_WhereNoProgramRunsAnywhereTheDirectoriesAreNamed(t *testing.T) {
 	t.Parallel()
-	for _, shell := range shells {
+	for _, shell := range testShells {
 		t.Run(shell, func(t *testing.T) {
 			t.Parallel()
-			f := reach(t, shell)
-			f.mounted(t, "for d in "+f.home+" "+elsewhere+"; do mount -t tmpfs -o noexec none $d || exit; done")
-			f.refused(t, f.options(t), "there is no directory for it: "+f.home+"/.cache/turnstone/bin does not let programs run (noexec)", "/var/tmp/turnstone-bin-0", "/dev/shm/turnstone-bin-0")
-			o := f.options(t)
+			f := newTestRemote(t, shell)
+			f.addMounts(t, "for d in "+f.home+" "+otherTempDirs+"; do mount -t tmpfs -o noexec none $d || exit; done")
+			f.wantRefused(t, f.installOptions(t), "there is no directory for it: "+f.home+"/.cache/turnstone/bin does not let programs run (noexec)", "/var/tmp/turnstone-bin-0", "/dev/shm/turnstone-bin-0")
+			o := f.installOptions(t)
 			o.Dir = t.TempDir()
 			if there, err := Install(t.Context(), o); err != nil || !strings.HasPrefix(there.Path, o.Dir+"/turnstone/bin/repl-") {
 				t.Errorf("in a directory that a person names: got %+v, %v", there, err)
@@ -214,12 +214,12 @@ func TestInstall_WhereNoProgramRunsAnywhereTheDirectoriesAreNamed(t *testing.T) 
 
 func TestInstall_AFullDiskIsSaidAndNothingIsLeft(t *testing.T) {
 	t.Parallel()
-	for _, shell := range shells {
+	for _, shell := range testShells {
 		t.Run(shell, func(t *testing.T) {
 			t.Parallel()
-			f := reach(t, shell)
-			f.mounted(t, "for d in "+f.home+" "+elsewhere+"; do mount -t tmpfs -o size=1m none $d || exit; done")
-			f.refused(t, f.options(t), f.home+"/.cache/turnstone/bin has", "KiB left and", "are needed")
+			f := newTestRemote(t, shell)
+			f.addMounts(t, "for d in "+f.home+" "+otherTempDirs+"; do mount -t tmpfs -o size=1m none $d || exit; done")
+			f.wantRefused(t, f.installOptions(t), f.home+"/.cache/turnstone/bin has", "KiB left and", "are needed")
 		})
 	}
 }
@@ -229,9 +229,9 @@ func TestInstall_ADiskThatFillsMeanwhileIsSaidAndNothingIsLeft(t *testing.T) {
 	for _, shell := range []string{"dash", "bash"} { // busybox has its df in itself
 		t.Run(shell, func(t *testing.T) {
 			t.Parallel()
-			f := reach(t, shell)
-			f.mounted(t, "for d in "+f.home+" "+elsewhere+"; do mount -t tmpfs -o size=100k none $d || exit; done; mount --bind /dev/null /usr/bin/df")
-			f.refused(t, f.options(t), "cannot be written to "+f.home+"/.cache/turnstone/bin", "No space left on device")
+			f := newTestRemote(t, shell)
+			f.addMounts(t, "for d in "+f.home+" "+otherTempDirs+"; do mount -t tmpfs -o size=100k none $d || exit; done; mount --bind /dev/null /usr/bin/df")
+			f.wantRefused(t, f.installOptions(t), "cannot be written to "+f.home+"/.cache/turnstone/bin", "No space left on device")
 		})
 	}
 }
@@ -242,14 +242,14 @@ func TestInstall_WhatIsDamagedOnTheWayIsNotKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, shell := range shells {
+	for _, shell := range testShells {
 		for how, words := range map[string]string{"cuts": "it did not arrive whole", "changes": "it "} {
 			t.Run(shell+" "+how, func(t *testing.T) {
 				t.Parallel()
-				f := reach(t, shell)
-				o := f.options(t)
-				o.Prefix = slices.Concat([]string{self, "relay", how}, f.words)
-				f.refused(t, o, "the far side does not take the program: "+words)
+				f := newTestRemote(t, shell)
+				o := f.installOptions(t)
+				o.Prefix = slices.Concat([]string{self, "relay", how}, f.prefix)
+				f.wantRefused(t, o, "the far side does not take the program: "+words)
 			})
 		}
 	}
@@ -257,13 +257,13 @@ func TestInstall_WhatIsDamagedOnTheWayIsNotKept(t *testing.T) {
 
 func TestInstall_AWrongHashIsSaid(t *testing.T) {
 	t.Parallel()
-	f := reach(t, "dash")
+	f := newTestRemote(t, "dash")
 	wrong := t.TempDir() // a program that says another hash of the second file that it sees
-	if err := programs.Write(filepath.Join(wrong, "sha256sum"), []byte("#!/bin/sh\necho 0123 -\n")); err != nil {
+	if err := programs.WriteExecutable(filepath.Join(wrong, "sha256sum"), []byte("#!/bin/sh\necho 0123 -\n")); err != nil {
 		t.Fatal(err)
 	}
-	f.words = append(f.words, "env", "PATH="+wrong+":/usr/bin:/bin")
-	f.refused(t, f.options(t), "it was damaged on the way: its hash is 0123 and not")
+	f.prefix = append(f.prefix, "env", "PATH="+wrong+":/usr/bin:/bin")
+	f.wantRefused(t, f.installOptions(t), "it was damaged on the way: its hash is 0123 and not")
 }
 
 func TestInstall_AFrozenFarSideIsGivenUp(t *testing.T) {
@@ -272,27 +272,27 @@ func TestInstall_AFrozenFarSideIsGivenUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := reach(t, "bash")
-	o := f.options(t)
-	o.Prefix = slices.Concat([]string{self, "relay", "freezes"}, f.words)
-	o.stall = 2 * time.Second
-	fails(t, o, "the far side takes no more of the program for 2s")
+	f := newTestRemote(t, "bash")
+	o := f.installOptions(t)
+	o.Prefix = slices.Concat([]string{self, "relay", "freezes"}, f.prefix)
+	o.stallTimeout = 2 * time.Second
+	wantError(t, o, "the far side takes no more of the program for 2s")
 }
 
 // The near side here is gone, and nothing says so to the far side: its input stays open.
 func TestInstall_AFarSideThatHearsNothingMoreEndsAndLeavesNothing(t *testing.T) {
 	t.Parallel()
-	for _, shell := range shells {
+	for _, shell := range testShells {
 		for _, said := range []string{"", "0123456789abcdef0123456789abcdef 1000000\n500000\nhalf of it"} {
 			t.Run(fmt.Sprintf("%s after %d bytes", shell, len(said)), func(t *testing.T) {
 				t.Parallel()
-				f := reach(t, shell)
-				p, err := prefix.Command{Words: append(slices.Clone(f.words), "sh")}.Start()
+				f := newTestRemote(t, shell)
+				p, err := prefix.Command{Words: append(slices.Clone(f.prefix), "sh")}.Start()
 				if err != nil {
 					t.Fatal(err)
 				}
 				defer p.End()
-				if _, err := io.WriteString(p, scriptFor("nonce", "", 1, 1)); err != nil {
+				if _, err := io.WriteString(p, formatScript("nonce", "", 1, 1)); err != nil {
 					t.Fatal(err)
 				}
 				lines := p.LineReader()
@@ -317,10 +317,10 @@ func TestInstall_AFarSideThatHearsNothingMoreEndsAndLeavesNothing(t *testing.T) 
 				}
 				select {
 				case <-p.Done():
-				case <-time.After(patience):
+				case <-time.After(testTimeout):
 					t.Error("it does not end")
 				}
-				if left := f.files(t); len(left) > 0 {
+				if left := f.listFiles(t); len(left) > 0 {
 					t.Errorf("left behind: %q", left)
 				}
 			})
@@ -330,21 +330,21 @@ func TestInstall_AFarSideThatHearsNothingMoreEndsAndLeavesNothing(t *testing.T) 
 
 func TestInstall_AProgramThatDoesNotRunIsNotKept(t *testing.T) {
 	t.Parallel()
-	for _, shell := range shells {
+	for _, shell := range testShells {
 		t.Run(shell, func(t *testing.T) {
 			t.Parallel()
-			f := reach(t, shell)
+			f := newTestRemote(t, shell)
 			f.program = "false"
-			f.refused(t, f.options(t), "it does not run there: status 1")
-			o := f.options(t)
+			f.wantRefused(t, f.installOptions(t), "it does not run there: status 1")
+			o := f.installOptions(t)
 			o.Programs.Build["CGO_ENABLED"] = "1"
-			f.refused(t, o, "it does not run there", "linked with the C library of this machine", "CGO_ENABLED=0 GOOS=linux GOARCH="+runtime.GOARCH+" go build")
+			f.wantRefused(t, o, "it does not run there", "linked with the C library of this machine", "CGO_ENABLED=0 GOOS=linux GOARCH="+runtime.GOARCH+" go build")
 		})
 	}
 }
 
-// otherArchitecture makes a program for another architecture out of the one of this test.
-func otherArchitecture(t *testing.T, path string) {
+// patchArchitecture makes a program for another architecture out of the one of this test.
+func patchArchitecture(t *testing.T, path string) {
 	t.Helper()
 	echo, err := exec.LookPath("echo")
 	if err != nil {
@@ -354,40 +354,42 @@ func otherArchitecture(t *testing.T, path string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	copy(data[18:], machines["linux/"+other()].machine)
-	if err := programs.Write(path, data); err != nil {
+	copy(data[18:], elfMachines["linux/"+foreignArch()].machine)
+	if err := programs.WriteExecutable(path, data); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func other() string { return map[string]string{"amd64": "arm64", "arm64": "amd64"}[runtime.GOARCH] }
+func foreignArch() string {
+	return map[string]string{"amd64": "arm64", "arm64": "amd64"}[runtime.GOARCH]
+}
 
 func TestInstall_AFarSideOfAnotherArchitectureGetsItsOwnOrTheFileIsNamed(t *testing.T) {
 	t.Parallel()
-	for _, shell := range shells {
+	for _, shell := range testShells {
 		t.Run(shell, func(t *testing.T) {
 			t.Parallel()
-			f := reach(t, shell)
+			f := newTestRemote(t, shell)
 			lies := t.TempDir()
-			machine := map[string]string{"arm64": "aarch64", "amd64": "x86_64"}[other()]
-			if err := programs.Write(filepath.Join(lies, "uname"), []byte("#!/bin/sh\n[ $1 = -s ] && echo Linux || echo "+machine+"\n")); err != nil {
+			machine := map[string]string{"arm64": "aarch64", "amd64": "x86_64"}[foreignArch()]
+			if err := programs.WriteExecutable(filepath.Join(lies, "uname"), []byte("#!/bin/sh\n[ $1 = -s ] && echo Linux || echo "+machine+"\n")); err != nil {
 				t.Fatal(err)
 			}
-			f.words = append(f.words, "env", "PATH="+lies+":"+strings.TrimPrefix(f.words[4], "PATH="))
-			o := f.options(t)
+			f.prefix = append(f.prefix, "env", "PATH="+lies+":"+strings.TrimPrefix(f.prefix[4], "PATH="))
+			o := f.installOptions(t)
 			kept := t.TempDir()
 			o.Programs.Dirs = []string{kept}
-			f.refused(t, o, "the far side is linux/"+other(), "put a program for it in "+kept, "GOARCH="+other())
+			f.wantRefused(t, o, "the far side is linux/"+foreignArch(), "put a program for it in "+kept, "GOARCH="+foreignArch())
 			o.Programs.Build["version"] = "v1.2.3"
-			f.refused(t, o, "put turnstone-repl_1.2.3_linux_"+other()+".tar.gz and SHA256SUMS of the release in "+kept)
+			f.wantRefused(t, o, "put turnstone-repl_1.2.3_linux_"+foreignArch()+".tar.gz and SHA256SUMS of the release in "+kept)
 
-			path := filepath.Join(kept, "repl-linux-"+other())
-			if err := programs.Write(path, []byte("#!/bin/sh\nexit 0\n")); err != nil {
+			path := filepath.Join(kept, "repl-linux-"+foreignArch())
+			if err := programs.WriteExecutable(path, []byte("#!/bin/sh\nexit 0\n")); err != nil {
 				t.Fatal(err)
 			}
-			f.refused(t, o, path+" is no program for linux/"+other())
-			otherArchitecture(t, path)
-			f.refused(t, o, "it does not run there", path)
+			f.wantRefused(t, o, path+" is no program for linux/"+foreignArch())
+			patchArchitecture(t, path)
+			f.wantRefused(t, o, "it does not run there", path)
 		})
 	}
 }
@@ -400,28 +402,28 @@ func TestInstall_ASystemWithoutAProgramIsNamed(t *testing.T) {
 		"MINGW64_NT-10.0-19045 x86_64": "the far side is Windows",
 	} {
 		kernel, machine, _ := strings.Cut(said, " ")
-		f := reach(t, "dash")
+		f := newTestRemote(t, "dash")
 		lies := t.TempDir()
-		if err := programs.Write(filepath.Join(lies, "uname"), []byte("#!/bin/sh\n[ $1 = -s ] && echo "+kernel+" || echo "+machine+"\n")); err != nil {
+		if err := programs.WriteExecutable(filepath.Join(lies, "uname"), []byte("#!/bin/sh\n[ $1 = -s ] && echo "+kernel+" || echo "+machine+"\n")); err != nil {
 			t.Fatal(err)
 		}
-		f.words = append(f.words, "env", "PATH="+lies+":/usr/bin:/bin")
-		f.refused(t, f.options(t), want)
+		f.prefix = append(f.prefix, "env", "PATH="+lies+":/usr/bin:/bin")
+		f.wantRefused(t, f.installOptions(t), want)
 	}
 }
 
 // A watch that misses its end sleeps for longer than this test may take.
 func TestScript_AWatchEndsHoweverSoon(t *testing.T) {
 	t.Parallel()
-	text := scriptFor("nonce", "", 1, 1000)
+	text := formatScript("nonce", "", 1, 1000)
 	text = text[strings.Index(text, "stops() {"):strings.Index(text, "# ours succeeds")]
 	text += "i=0; while [ $i -lt 300 ]; do begin /dev/null; [ $((i % 2)) = 0 ] || sleep 0; unwatch; i=$((i + 1)); done; echo over"
-	for _, shell := range shells {
+	for _, shell := range testShells {
 		t.Run(shell, func(t *testing.T) {
 			t.Parallel()
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 			defer cancel()
-			words := append(reach(t, shell).words, "sh", "-c", text)
+			words := append(newTestRemote(t, shell).prefix, "sh", "-c", text)
 			cmd := exec.CommandContext(ctx, words[0], words[1:]...)
 			cmd.WaitDelay = time.Second
 			if out, err := cmd.CombinedOutput(); err != nil || string(out) != "over\n" {
@@ -433,11 +435,11 @@ func TestScript_AWatchEndsHoweverSoon(t *testing.T) {
 
 func TestInstall_TwoAtOnceBothHaveIt(t *testing.T) {
 	t.Parallel()
-	for _, shell := range shells {
+	for _, shell := range testShells {
 		t.Run(shell, func(t *testing.T) {
 			t.Parallel()
-			f := reach(t, shell)
-			o := f.options(t)
+			f := newTestRemote(t, shell)
+			o := f.installOptions(t)
 			var both sync.WaitGroup
 			for range 4 {
 				both.Go(func() {
@@ -452,7 +454,7 @@ func TestInstall_TwoAtOnceBothHaveIt(t *testing.T) {
 				})
 			}
 			both.Wait()
-			if left := f.files(t); len(left) != 1 {
+			if left := f.listFiles(t); len(left) != 1 {
 				t.Errorf("there is %q", left)
 			}
 		})
@@ -461,13 +463,13 @@ func TestInstall_TwoAtOnceBothHaveIt(t *testing.T) {
 
 func TestInstall_NoiseOfTheAccountIsSurvived(t *testing.T) {
 	t.Parallel()
-	for _, shell := range shells {
+	for _, shell := range testShells {
 		t.Run(shell, func(t *testing.T) {
 			t.Parallel()
-			f := reach(t, shell)
+			f := newTestRemote(t, shell)
 			// It reads a line, prints, ends without a newline, and has a child that prints later.
-			f.words = slices.Concat([]string{"/bin/bash", "-c", `read -t 60 eaten; echo Welcome; stty -echo; (for i in 1 2 3 4 5; do sleep 0.05; echo late; done) & printf 'no newline'; exec "$@"`, "x"}, f.words)
-			if there, err := Install(t.Context(), f.options(t)); err != nil || there.Version != "version" {
+			f.prefix = slices.Concat([]string{"/bin/bash", "-c", `read -t 60 eaten; echo Welcome; stty -echo; (for i in 1 2 3 4 5; do sleep 0.05; echo late; done) & printf 'no newline'; exec "$@"`, "x"}, f.prefix)
+			if there, err := Install(t.Context(), f.installOptions(t)); err != nil || there.Version != "version" {
 				t.Errorf("got %+v, %v", there, err)
 			}
 		})
@@ -491,21 +493,21 @@ func TestInstall_WhatTheCommandSaysIsInTheError(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			f := far{home: t.TempDir()}
-			o := f.options(t)
+			f := testRemote{home: t.TempDir()}
+			o := f.installOptions(t)
 			o.Prefix = c.prefix
-			f.refused(t, o, c.want)
+			f.wantRefused(t, o, c.want)
 		})
 	}
 }
 
 func TestInstall_AFarSideThatSaysNothingIsGivenUp(t *testing.T) {
 	t.Parallel()
-	f := far{home: t.TempDir()}
-	o := f.options(t)
+	f := testRemote{home: t.TempDir()}
+	o := f.installOptions(t)
 	o.Prefix = []string{"/bin/sh", "-c", "exec sleep 1000", "x"}
-	o.Wait = time.Second
-	f.refused(t, o, "the far side says nothing for 1s")
+	o.Timeout = time.Second
+	f.wantRefused(t, o, "the far side says nothing for 1s")
 }
 
 func TestInstall_ATerminalIsNoticed(t *testing.T) {
@@ -513,17 +515,17 @@ func TestInstall_ATerminalIsNoticed(t *testing.T) {
 	if _, err := exec.LookPath("script"); err != nil {
 		t.Skip("no script here: bsdutils has it")
 	}
-	f := reach(t, "dash")
-	f.words = []string{"/bin/sh", "-c", `exec script -qec "$1" /dev/null`, "x"}
-	f.refused(t, f.options(t), "ssh -T")
+	f := newTestRemote(t, "dash")
+	f.prefix = []string{"/bin/sh", "-c", `exec script -qec "$1" /dev/null`, "x"}
+	f.wantRefused(t, f.installOptions(t), "ssh -T")
 }
 
 func TestInstall_ACallerThatGivesUpIsHeard(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
-	f := reach(t, "dash")
-	o := f.options(t)
-	o.Sending = func(int, string) { cancel() }
+	f := newTestRemote(t, "dash")
+	o := f.installOptions(t)
+	o.OnSend = func(int, string) { cancel() }
 	if _, err := Install(ctx, o); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
@@ -532,22 +534,22 @@ func TestInstall_ACallerThatGivesUpIsHeard(t *testing.T) {
 func TestInstall_ADirectoryThatAShellCouldChangeIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, dir := range []string{"/tmp/a b", "relative", "/tmp/$HOME", "/tmp/'; reboot;'"} {
-		f := far{home: t.TempDir()}
-		o := f.options(t)
+		f := testRemote{home: t.TempDir()}
+		o := f.installOptions(t)
 		o.Prefix, o.Dir = []string{"/bin/false"}, dir
-		f.refused(t, o, "use an absolute path")
+		f.wantRefused(t, o, "use an absolute path")
 	}
 }
 
 func TestInstall_AHomeThatAShellCouldChangeIsPassedOver(t *testing.T) {
 	t.Parallel()
-	f := reach(t, "dash")
+	f := newTestRemote(t, "dash")
 	odd := filepath.Join(f.home, "Ada Lovelace")
 	if err := os.Mkdir(odd, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	f.words = append(f.words, "HOME="+odd)
-	there, err := Install(t.Context(), f.options(t))
+	f.prefix = append(f.prefix, "HOME="+odd)
+	there, err := Install(t.Context(), f.installOptions(t))
 	if err != nil || !strings.HasPrefix(there.Path, f.home+"/tmp/turnstone-bin-") {
 		t.Errorf("got %+v, %v", there, err)
 	}
@@ -556,12 +558,12 @@ func TestInstall_AHomeThatAShellCouldChangeIsPassedOver(t *testing.T) {
 func TestInstall_ADirectoryOfAnotherUserIsPassedOver(t *testing.T) {
 	t.Parallel()
 	for _, dir := range []string{".cache/turnstone/bin", ".cache/turnstone"} { // who has the second can replace the first
-		f := reach(t, "dash")
+		f := newTestRemote(t, "dash")
 		if err := os.MkdirAll(filepath.Join(f.home, ".cache/turnstone/bin"), 0o777); err != nil {
 			t.Fatal(err)
 		}
 		owners.GiveAway(t, filepath.Join(f.home, dir))
-		there, err := Install(t.Context(), f.options(t))
+		there, err := Install(t.Context(), f.installOptions(t))
 		if err != nil || !strings.HasPrefix(there.Path, f.home+"/tmp/turnstone-bin-0/") {
 			t.Errorf("%s: got %+v, %v", dir, there, err)
 		}
@@ -570,7 +572,7 @@ func TestInstall_ADirectoryOfAnotherUserIsPassedOver(t *testing.T) {
 
 func TestInstall_KeepsFourProgramsAndNoOldParts(t *testing.T) {
 	t.Parallel()
-	f := reach(t, "dash")
+	f := newTestRemote(t, "dash")
 	dir := filepath.Join(f.home, ".cache/turnstone/bin")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
@@ -586,14 +588,14 @@ func TestInstall_KeepsFourProgramsAndNoOldParts(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	there, err := Install(t.Context(), f.options(t))
+	there, err := Install(t.Context(), f.installOptions(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []string{"other", "repl-03", "repl-04", "repl-05", filepath.Base(there.Path)}
 	slices.Sort(want)
 	var got []string
-	for _, name := range f.files(t) {
+	for _, name := range f.listFiles(t) {
 		got = append(got, filepath.Base(name))
 	}
 	if slices.Sort(got); !slices.Equal(got, want) {

@@ -14,17 +14,17 @@ import (
 // TestMain makes of this binary what damages the program on its way.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 3 && os.Args[1] == "relay" {
-		os.Exit(relay(os.Args[2], os.Args[3:]))
+		os.Exit(relayCommand(os.Args[2], os.Args[3:]))
 	}
-	waits.SideBySide()
+	waits.AllowParallel()
 	os.Exit(m.Run())
 }
 
 // relayed is how many bytes come through before a relay does its harm: more than the script has.
-const relayed = 50_000
+const relayedBytes = 50_000
 
-// relay runs a command and changes its input behind the first bytes.
-func relay(how string, words []string) int {
+// relayCommand runs a command and changes its input behind the first bytes.
+func relayCommand(how string, words []string) int {
 	cmd := exec.Command(words[0], words[1:]...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	in, err := cmd.StdinPipe()
@@ -35,7 +35,7 @@ func relay(how string, words []string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	_, _ = io.CopyN(in, os.Stdin, relayed)
+	_, _ = io.CopyN(in, os.Stdin, relayedBytes)
 	switch how {
 	case "cuts":
 		_ = in.Close()
@@ -47,7 +47,7 @@ func relay(how string, words []string) int {
 		_, _ = in.Write(rest)
 		_, _ = io.Copy(in, os.Stdin)
 	case "freezes":
-		programs.Forever() // it reads no more
+		programs.BlockForever() // it reads no more
 	}
 	if err := cmd.Wait(); err != nil {
 		return 1

@@ -41,66 +41,66 @@ type Program struct {
 	sum  [sha256.Size]byte
 }
 
-// For returns the program for a system, such as "linux/arm64". Without one, the error names the
+// FindProgram returns the program for a system, such as "linux/arm64". Without one, the error names the
 // file that is wanted.
-func (p Programs) For(system string) (*Program, error) {
-	found, err := p.find(system)
+func (p Programs) FindProgram(system string) (*Program, error) {
+	found, err := p.loadProgram(system)
 	if err == nil {
-		err = found.isFor(system)
+		err = found.checkSystem(system)
 	}
 	return found, err
 }
 
-func (p Programs) find(system string) (*Program, error) {
-	b := p.build()
+func (p Programs) loadProgram(system string) (*Program, error) {
+	b := p.buildSettings()
 	own := b["GOOS"]+"/"+b["GOARCH"] == system
 	linked := b["CGO_ENABLED"] != "0" && b["GOOS"] == "linux"
 	if own && !linked {
-		return load(p.Self, false)
+		return loadFile(p.Self, false)
 	}
 	for _, dir := range p.Dirs {
-		found, err := load(filepath.Join(dir, fileFor(system)), false)
+		found, err := loadFile(filepath.Join(dir, programFile(system)), false)
 		if errors.Is(err, fs.ErrNotExist) {
-			found, err = fromArchive(dir, p.archive(system))
+			found, err = loadFromArchive(dir, p.archiveName(system))
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
 			return found, err
 		}
 	}
 	if own {
-		return load(p.Self, true)
+		return loadFile(p.Self, true)
 	}
-	return nil, fmt.Errorf("the far side is %s, and this program is for %s/%s: %s", system, b["GOOS"], b["GOARCH"], p.wanted(system))
+	return nil, fmt.Errorf("the far side is %s, and this program is for %s/%s: %s", system, b["GOOS"], b["GOARCH"], p.missingHint(system))
 }
 
-// fileFor is the name of the program for a system, where it is a file by itself.
-func fileFor(system string) string { return "repl-" + strings.ReplaceAll(system, "/", "-") }
+// programFile is the name of the program for a system, where it is a file by itself.
+func programFile(system string) string { return "repl-" + strings.ReplaceAll(system, "/", "-") }
 
-// archive returns the name of the release's archive for a system; "" if this program is of no
+// archiveName returns the name of the release's archive for a system; "" if this program is of no
 // release.
-func (p Programs) archive(system string) string {
-	version := strings.TrimPrefix(p.build()["version"], "v")
+func (p Programs) archiveName(system string) string {
+	version := strings.TrimPrefix(p.buildSettings()["version"], "v")
 	if version == "" || strings.ContainsAny(version, "()+/") {
 		return ""
 	}
 	return "turnstone-repl_" + version + "_" + strings.ReplaceAll(system, "/", "_") + ".tar.gz"
 }
 
-// wanted says which file would help, and where it has to be.
-func (p Programs) wanted(system string) string {
+// missingHint says which file would help, and where it has to be.
+func (p Programs) missingHint(system string) string {
 	dir := "beside it"
 	if len(p.Dirs) > 0 {
 		dir = "in " + p.Dirs[len(p.Dirs)-1]
 	}
-	if name := p.archive(system); name != "" {
+	if name := p.archiveName(system); name != "" {
 		return fmt.Sprintf("put %s and SHA256SUMS of the release %s", name, dir)
 	}
 	os, arch, _ := strings.Cut(system, "/")
-	return fmt.Sprintf("put a program for it %s, built by CGO_ENABLED=0 GOOS=%s GOARCH=%s go build -o %s ./cmd/repl", dir, os, arch, fileFor(system))
+	return fmt.Sprintf("put a program for it %s, built by CGO_ENABLED=0 GOOS=%s GOARCH=%s go build -o %s ./cmd/repl", dir, os, arch, programFile(system))
 }
 
-// build returns how this program was built.
-func (p Programs) build() map[string]string {
+// buildSettings returns how this program was built.
+func (p Programs) buildSettings() map[string]string {
 	if p.Build != nil {
 		return p.Build
 	}
@@ -114,17 +114,17 @@ func (p Programs) build() map[string]string {
 	return b
 }
 
-// load reads a program.
-func load(path string, linked bool) (*Program, error) {
+// loadFile reads a program.
+func loadFile(path string, linked bool) (*Program, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return read(f, path, linked)
+	return readProgram(f, path, linked)
 }
 
-func read(from io.Reader, path string, linked bool) (*Program, error) {
+func readProgram(from io.Reader, path string, linked bool) (*Program, error) {
 	data, err := io.ReadAll(io.LimitReader(from, maxProgram+1))
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot be read: %w", path, err)
@@ -136,7 +136,7 @@ func read(from io.Reader, path string, linked bool) (*Program, error) {
 }
 
 // machines are the beginnings of programs: what the format says of the machine.
-var machines = map[string]struct {
+var elfMachines = map[string]struct {
 	magic   string
 	at      int
 	machine string
@@ -147,23 +147,23 @@ var machines = map[string]struct {
 	"darwin/arm64": {"\xcf\xfa\xed\xfe", 4, "\x0c\x00\x00\x01"},
 }
 
-// isFor refuses what is no program for the system. A shell would try to read it as a script.
-func (p *Program) isFor(system string) error {
-	m := machines[system]
+// checkSystem refuses what is no program for the system. A shell would try to read it as a script.
+func (p *Program) checkSystem(system string) error {
+	m := elfMachines[system]
 	if bytes.HasPrefix(p.data, []byte(m.magic)) && len(p.data) > m.at && bytes.HasPrefix(p.data[m.at:], []byte(m.machine)) {
 		return nil
 	}
 	return fmt.Errorf("%s is no program for %s", p.path, system)
 }
 
-// fromArchive takes the program out of the archive of a release, whose hash must be in the
+// loadFromArchive takes the program out of the archive of a release, whose hash must be in the
 // SHA256SUMS beside it.
-func fromArchive(dir, name string) (*Program, error) {
+func loadFromArchive(dir, name string) (*Program, error) {
 	if name == "" {
 		return nil, fs.ErrNotExist
 	}
 	path := filepath.Join(dir, name)
-	packed, err := load(path, false)
+	packed, err := loadFile(path, false)
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +171,7 @@ func fromArchive(dir, name string) (*Program, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s is there, and cannot be checked without SHA256SUMS of the same release beside it", path)
 	}
-	if want := sumOf(sums, name); want != hex.EncodeToString(packed.sum[:]) {
+	if want := findChecksum(sums, name); want != hex.EncodeToString(packed.sum[:]) {
 		return nil, fmt.Errorf("%s is damaged, or of another release: SHA256SUMS beside it says %q for its hash, and it is %x", path, want, packed.sum)
 	}
 	z, err := gzip.NewReader(bytes.NewReader(packed.data))
@@ -184,13 +184,13 @@ func fromArchive(dir, name string) (*Program, error) {
 			return nil, fmt.Errorf("%s has no repl in it: %w", path, errors.Join(err))
 		}
 		if filepath.Base(h.Name) == "repl" {
-			return read(files, path, false)
+			return readProgram(files, path, false)
 		}
 	}
 }
 
-// sumOf returns the hash that a list of sha256sum has for a file; "" if none.
-func sumOf(list []byte, name string) string {
+// findChecksum returns the hash that a list of sha256sum has for a file; "" if none.
+func findChecksum(list []byte, name string) string {
 	for lines := bufio.NewScanner(bytes.NewReader(list)); lines.Scan(); {
 		if fields := strings.Fields(lines.Text()); len(fields) == 2 && strings.TrimPrefix(fields[1], "*") == name {
 			return fields[0]

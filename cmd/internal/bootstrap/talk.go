@@ -17,36 +17,36 @@ import (
 )
 
 const (
-	// maxNoise bounds what a far side may print that is not for us, in bytes, and keptNoise how
+	// maxNoiseBytes bounds what a far side may print that is not for us, in bytes, and shownNoiseBytes how
 	// much of it is kept for errors.
-	maxNoise  = 64 << 10
-	keptNoise = 1 << 10
+	maxNoiseBytes   = 64 << 10
+	shownNoiseBytes = 1 << 10
 
-	// leaveTime is how long the script of the far side has to end by itself.
-	leaveTime = 5 * time.Second
+	// exitTimeout is how long the script of the far side has to end by itself.
+	exitTimeout = 5 * time.Second
 )
 
-// A talk is a conversation with the shell of a far side, over the streams of a command.
-type talk struct {
+// A shellDialogue is a conversation with the shell of a far side, over the streams of a command.
+type shellDialogue struct {
 	*prefix.Process
-	words []string
-	nonce string
-	noise []byte // the last of what was not for us
-	heard int    // bytes of noise
-	word  string // the last that was for us
+	words      []string
+	nonce      string
+	noise      []byte // the last of what was not for us
+	noiseBytes int    // bytes of noise
+	lastWord   string // the last that was for us
 
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	asked  func() time.Time
-	timer  *time.Timer
+	ctx       context.Context
+	cancel    context.CancelCauseFunc
+	lastAsked func() time.Time
+	timer     *time.Timer
 
-	mu    sync.Mutex
-	doing string        // guarded by mu: what it does when the timer ends
-	limit time.Duration // guarded by mu
+	mu          sync.Mutex
+	currentStep string        // guarded by mu: what it does when the timer ends
+	stepLimit   time.Duration // guarded by mu
 }
 
-// begin starts the command with a shell behind it.
-func begin(ctx context.Context, o Options, nonce string) (*talk, error) {
+// startDialogue starts the command with a shell behind it.
+func startDialogue(ctx context.Context, o Options, nonce string) (*shellDialogue, error) {
 	if len(o.Prefix) == 0 {
 		return nil, errors.New("the place has no command that leads there")
 	}
@@ -54,46 +54,46 @@ func begin(ctx context.Context, o Options, nonce string) (*talk, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot be started: %w", prefix.JoinWords(o.Prefix), err)
 	}
-	t := &talk{Process: p, words: o.Prefix, nonce: nonce, asked: o.Asked}
+	t := &shellDialogue{Process: p, words: o.Prefix, nonce: nonce, lastAsked: o.LastAsked}
 	t.ctx, t.cancel = context.WithCancelCause(ctx)
 	context.AfterFunc(t.ctx, p.End)
-	t.timer = time.AfterFunc(time.Hour, t.expire)
+	t.timer = time.AfterFunc(time.Hour, t.stepExpired)
 	return t, nil
 }
 
-// bound gives the far side d for what it has to do next, in place of the former bound.
-func (t *talk) bound(d time.Duration, doing string) {
+// limitStep gives the far side d for what it has to do next, in place of the former bound.
+func (t *shellDialogue) limitStep(d time.Duration, doing string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.doing, t.limit = doing, d
+	t.currentStep, t.stepLimit = doing, d
 	t.timer.Reset(d)
 }
 
-func (t *talk) expire() {
+func (t *shellDialogue) stepExpired() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.asked != nil {
-		if rest := t.limit - time.Since(t.asked()); rest > 0 {
+	if t.lastAsked != nil {
+		if rest := t.stepLimit - time.Since(t.lastAsked()); rest > 0 {
 			t.timer.Reset(rest)
 			return
 		}
 	}
-	t.cancel(fmt.Errorf("the far side %s for %s", t.doing, t.limit))
+	t.cancel(fmt.Errorf("the far side %s for %s", t.currentStep, t.stepLimit))
 }
 
-// end ends the command and everything that it started, once the script of the far side had the
+// endCommand ends the command and everything that it started, once the script of the far side had the
 // time to end by itself and to clean up.
-func (t *talk) end() {
+func (t *shellDialogue) endCommand() {
 	t.timer.Stop()
 	_ = t.CloseWrite()
-	t.isEnded()
+	t.hasExited()
 	t.cancel(nil)
 	t.End()
 }
 
-// isEnded waits a moment for the end of the command.
-func (t *talk) isEnded() bool {
-	timer := time.NewTimer(leaveTime)
+// hasExited waits a moment for the end of the command.
+func (t *shellDialogue) hasExited() bool {
+	timer := time.NewTimer(exitTimeout)
 	defer timer.Stop()
 	select {
 	case <-t.Done():
@@ -105,34 +105,34 @@ func (t *talk) isEnded() bool {
 	}
 }
 
-// errBroken means that the far side reads no more.
-var errBroken = errors.New("the far side reads no more")
+// errRemoteClosed means that the far side reads no more.
+var errRemoteClosed = errors.New("the far side reads no more")
 
-func (t *talk) send(data []byte) error {
+func (t *shellDialogue) sendData(data []byte) error {
 	if _, err := t.Write(data); err != nil {
-		return errBroken
+		return errRemoteClosed
 	}
 	return nil
 }
 
-// A refusal is the far side's own word why it does not take the program.
-type refusal struct{ reason string }
+// A refusalError is the far side's own word why it does not take the program.
+type refusalError struct{ reason string }
 
-func (r *refusal) Error() string { return "the far side does not take the program: " + r.reason }
+func (r *refusalError) Error() string { return "the far side does not take the program: " + r.reason }
 
 var errTerminal = errors.New("the command gives the far side a terminal, which changes what goes through it: use ssh -T, docker exec without -t")
 
-// next waits for a line that is for us and begins with one of the words, separated by |, and
+// readReply waits for a line that is for us and begins with one of the words, separated by |, and
 // returns the fields behind it, at least so many.
-func (t *talk) next(words string, fields int) ([]string, error) {
+func (t *shellDialogue) readReply(words string, fields int) ([]string, error) {
 	for {
 		text, err := t.LineReader().ReadSlice('\n')
 		line, ours := strings.CutPrefix(string(text), t.nonce+" ")
 		if !ours {
 			t.noise = append(t.noise, text...)
-			t.noise = t.noise[max(0, len(t.noise)-keptNoise):]
-			if t.heard += len(text); t.heard > maxNoise {
-				return nil, fmt.Errorf("the far side prints more than %d KiB that are not for us: look at the start files of its shell", maxNoise>>10)
+			t.noise = t.noise[max(0, len(t.noise)-shownNoiseBytes):]
+			if t.noiseBytes += len(text); t.noiseBytes > maxNoiseBytes {
+				return nil, fmt.Errorf("the far side prints more than %d KiB that are not for us: look at the start files of its shell", maxNoiseBytes>>10)
 			}
 		}
 		switch {
@@ -145,59 +145,59 @@ func (t *talk) next(words string, fields int) ([]string, error) {
 		case strings.HasSuffix(line, "\r\n"):
 			return nil, errTerminal
 		}
-		word, rest, _ := strings.Cut(printable(strings.TrimSuffix(line, "\n")), " ")
+		word, rest, _ := strings.Cut(printableText(strings.TrimSuffix(line, "\n")), " ")
 		if word == "no" {
-			return nil, &refusal{rest}
+			return nil, &refusalError{rest}
 		}
 		got := strings.Fields(rest)
 		if !strings.Contains("|"+words+"|", "|"+word+"|") || len(got) < fields {
 			return nil, fmt.Errorf("the far side says %q, which nobody asked for", word+" "+rest)
 		}
-		t.word = word
+		t.lastWord = word
 		return got, nil
 	}
 }
 
-// failure makes an error of what went wrong: the bound that was exceeded, or what the command
+// describeFailure makes an error of what went wrong: the bound that was exceeded, or what the command
 // said when it ended.
-func (t *talk) failure(err error) error {
-	var no *refusal
+func (t *shellDialogue) describeFailure(err error) error {
+	var no *refusalError
 	if errors.As(err, &no) && t.ctx.Err() == nil {
 		return err
 	}
 	// A write fails before the far side's reason was read.
-	if t.ctx.Err() == nil && errors.Is(err, errBroken) {
-		if _, said := t.next("", 0); errors.As(said, &no) {
+	if t.ctx.Err() == nil && errors.Is(err, errRemoteClosed) {
+		if _, said := t.readReply("", 0); errors.As(said, &no) {
 			return said
 		}
 	}
 	if cause := context.Cause(t.ctx); cause != nil {
 		t.End()
-		return t.quote(cause)
+		return t.quoteOutput(cause)
 	}
-	if !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, errBroken) {
+	if !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, errRemoteClosed) {
 		return err
 	}
 	_ = t.CloseWrite()
-	if !t.isEnded() {
-		return t.quote(errors.New("the far side has closed its output"))
+	if !t.hasExited() {
+		return t.quoteOutput(errors.New("the far side has closed its output"))
 	}
 	said, status := t.Stderr(), t.ExitState()
 	switch {
 	case strings.Contains(said, "is not recognized"):
-		err = errors.New(isWindows)
+		err = errors.New(windowsHint)
 	case prefix.IsNotFound(status.ExitCode(), said, "sh"):
 		err = errors.New("the far side has no sh, so repl has to be copied there by hand, and named in the place: repl = \"PATH\"")
 	default:
 		err = fmt.Errorf("%s ended with %s before the program was there", prefix.JoinWords(t.words), status)
 	}
-	return t.quote(err)
+	return t.quoteOutput(err)
 }
 
-// quote adds what the command and the far side have printed.
-func (t *talk) quote(err error) error {
+// quoteOutput adds what the command and the far side have printed.
+func (t *shellDialogue) quoteOutput(err error) error {
 	for _, w := range []struct{ from, text string }{{"it said", t.Stderr()}, {"it printed", string(t.noise)}} {
-		if text := strings.Join(strings.Fields(printable(w.text)), " "); text != "" {
+		if text := strings.Join(strings.Fields(printableText(w.text)), " "); text != "" {
 			err = fmt.Errorf("%w; %s: %s", err, w.from, text)
 		}
 	}
@@ -207,8 +207,8 @@ func (t *talk) quote(err error) error {
 	return err
 }
 
-// printable takes out what could move a cursor.
-func printable(text string) string {
+// printableText takes out what could move a cursor.
+func printableText(text string) string {
 	return strings.Map(func(c rune) rune {
 		if unicode.IsControl(c) {
 			return ' '

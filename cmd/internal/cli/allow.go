@@ -24,55 +24,55 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// allowing has the flags of repl allow.
-type allowing struct {
+// grantFlags has the flags of repl allow.
+type grantFlags struct {
 	read, write, host, call, dir string
 	accept                       string
-	always, no                   bool
-	away                         bool // the session is not on this machine
+	always, refuse               bool
+	isRemote                     bool // the session is not on this machine
 }
 
-// allow lets a person widen the sandbox of a session that lives.
-func allow(f *flag.FlagSet) action {
+// newAllowCommand lets a person widen the sandbox of a session that lives.
+func newAllowCommand(f *flag.FlagSet) action {
 	r := newDaemonCommand(f)
-	var a allowing
+	var a grantFlags
 	f.StringVar(&a.write, "write", "", "`PATH` the session may write this directory or file")
 	f.StringVar(&a.read, "read", "", "`PATH` the session sees this directory or file of your home directory or /tmp")
 	f.StringVar(&a.accept, "accept", "", "`REALPATH` the real path of --write, repeated to confirm that programs outside the sandbox may run or read what is written there")
 	f.StringVar(&a.host, "host", "", "`HOST` the session may reach it: example.org, *.example.org or example.org:443")
 	f.StringVar(&a.call, "call", "", "`TOOL` the session may call it: github.search_issues, or 'github.*' for all that are not destructive")
 	f.BoolVar(&a.always, "always", false, "also later sessions of this workspace")
-	f.BoolVar(&a.no, "no", false, "refuse what the session asks")
+	f.BoolVar(&a.refuse, "no", false, "refuse what the session asks")
 	f.StringVar(&a.dir, "dir", "", "`DIR` the workspace, without SESSION; default this directory")
 	return func(s streams, args []string) (int, error) {
-		given, err := parseAnywhere(f, args)
+		given, err := parseInterspersed(f, args)
 		if err == nil {
-			err = r.choose()
+			err = r.resolveTarget()
 		}
 		if err == nil {
-			a.away = r.isAway()
-			err = a.check(given)
+			a.isRemote = r.isRemote()
+			err = a.validateArgs(given)
 		}
 		if err != nil {
 			return statusUsage, err
 		}
 		if !term.IsTerminal(int(s.in.Fd())) {
-			return statusUsage, misuse("allow needs a person at a terminal: no program may widen what a session may do")
+			return statusUsage, usageErrorf("allow needs a person at a terminal: no program may widen what a session may do")
 		}
 		if len(given) == 0 {
-			return a.keep(s)
+			return a.saveGrant(s)
 		}
-		if given, err = r.parse(args, "SESSION"); err != nil {
+		if given, err = r.parseArgs(args, "SESSION"); err != nil {
 			return statusUsage, err
 		}
-		return r.use(func(ctx context.Context, c *client.Client) (int, error) {
-			return a.in(ctx, s, c.Session(given[0]).WithAuthor(author()))
+		return r.runWithClient(func(ctx context.Context, c *client.Client) (int, error) {
+			return a.applyTo(ctx, s, c.Session(given[0]).WithAuthor(currentAuthor()))
 		})
 	}
 }
 
-// given counts the rights that the flags name.
-func (a *allowing) given() (n int) {
+// countRights counts the rights that the flags name.
+func (a *grantFlags) countRights() (n int) {
 	for _, name := range []string{a.read, a.write, a.host, a.call} {
 		if name != "" {
 			n++
@@ -81,44 +81,44 @@ func (a *allowing) given() (n int) {
 	return n
 }
 
-func (a *allowing) check(given []string) error {
+func (a *grantFlags) validateArgs(given []string) error {
 	switch {
-	case a.given() > 1:
-		return misuse("give --read, --write, --host and --call one after the other")
+	case a.countRights() > 1:
+		return usageErrorf("give --read, --write, --host and --call one after the other")
 	case a.accept != "" && a.write == "":
-		return misuse("--accept goes with --write")
-	case a.no && (a.given() > 0 || a.always):
-		return misuse("--no refuses what the session asks, and goes with nothing else")
-	case len(given) == 0 && !(a.given() > 0 && a.always):
-		return misuse("allow needs the name of a session (repl list shows them), or --always for the workspace of this directory")
-	case len(given) == 0 && a.away:
-		return misuse("--always without SESSION is for workspaces of this machine: name the session there")
+		return usageErrorf("--accept goes with --write")
+	case a.refuse && (a.countRights() > 0 || a.always):
+		return usageErrorf("--no refuses what the session asks, and goes with nothing else")
+	case len(given) == 0 && !(a.countRights() > 0 && a.always):
+		return usageErrorf("allow needs the name of a session (repl list shows them), or --always for the workspace of this directory")
+	case len(given) == 0 && a.isRemote:
+		return usageErrorf("--always without SESSION is for workspaces of this machine: name the session there")
 	case len(given) > 0 && a.dir != "":
-		return misuse("--dir is for --always without SESSION: the session knows its workspace")
+		return usageErrorf("--dir is for --always without SESSION: the session knows its workspace")
 	}
 	return nil
 }
 
-// grant returns the right that the flags name.
-func (a *allowing) grant() (g session.Grant, err error) {
+// parseGrant returns the right that the flags name.
+func (a *grantFlags) parseGrant() (g session.Grant, err error) {
 	g = session.Grant{Host: a.host, Call: a.call, Always: a.always}
 	if a.read != "" {
-		g.Read, err = a.path("--read", a.read)
+		g.Read, err = a.resolvePath("--read", a.read)
 	}
 	if a.write != "" {
-		g.Write, err = a.path("--write", a.write)
+		g.Write, err = a.resolvePath("--write", a.write)
 	}
 	if a.accept != "" && err == nil {
-		g.Accept, err = a.path("--accept", a.accept)
+		g.Accept, err = a.resolvePath("--accept", a.accept)
 	}
 	return g, err
 }
 
-// path returns the absolute path that a flag names. Only where it starts from is looked at here: where it
+// resolvePath returns the absolute path that a flag names. Only where it starts from is looked at here: where it
 // leads is looked at by whoever gives it.
-func (a *allowing) path(name, path string) (string, error) {
-	if a.away {
-		return path, absoluteThere(name, path)
+func (a *grantFlags) resolvePath(name, path string) (string, error) {
+	if a.isRemote {
+		return path, requireAbsolute(name, path)
 	}
 	if filepath.IsAbs(path) {
 		return filepath.Clean(path), nil
@@ -130,9 +130,9 @@ func (a *allowing) path(name, path string) (string, error) {
 	return filepath.Join(here, path), err
 }
 
-// meant gives a right, and once more as a person has confirmed it if that is needed. The session then gets
+// confirmGrant gives a right, and once more as a person has confirmed it if that is needed. The session then gets
 // the thing that the person was shown.
-func meant(s streams, g session.Grant, give func(session.Grant) error) error {
+func confirmGrant(s streams, g session.Grant, give func(session.Grant) error) error {
 	err := give(g)
 	asks, ok := errors.AsType[*session.Error](err)
 	if !ok || asks.Kind != session.KindUnconfirmed || asks.Grant == nil {
@@ -142,9 +142,9 @@ func meant(s streams, g session.Grant, give func(session.Grant) error) error {
 	path := timeline.QuoteName(g.Read + g.Write)
 	fmt.Fprintf(s.err, "%s\n", timeline.EscapeInvisible(asks.Message)) // it names links that code may have made
 	if g.Accept == "" {
-		err = confirm(s, fmt.Sprintf("Allow %s? [y/N] ", path), isYes)
+		err = confirmAnswer(s, fmt.Sprintf("Allow %s? [y/N] ", path), isYes)
 	} else {
-		err = confirm(s, fmt.Sprintf("Type %s to allow it: ", path), func(answer string) bool { return answer == g.Accept || answer == path })
+		err = confirmAnswer(s, fmt.Sprintf("Type %s to allow it: ", path), func(answer string) bool { return answer == g.Accept || answer == path })
 	}
 	if err != nil {
 		return err
@@ -154,8 +154,8 @@ func meant(s streams, g session.Grant, give func(session.Grant) error) error {
 
 func isYes(answer string) bool { return slices.Contains([]string{"y", "yes"}, strings.ToLower(answer)) }
 
-// confirm asks a person, and returns an error for all but the answer that is meant.
-func confirm(s streams, question string, isMeant func(answer string) bool) error {
+// confirmAnswer asks a person, and returns an error for all but the answer that is meant.
+func confirmAnswer(s streams, question string, isMeant func(answer string) bool) error {
 	fmt.Fprint(s.err, question)
 	line, err := bufio.NewReader(s.in).ReadString('\n')
 	if err != nil && (!errors.Is(err, io.EOF) || line == "") {
@@ -167,67 +167,67 @@ func confirm(s streams, question string, isMeant func(answer string) bool) error
 	return nil
 }
 
-// directoryFor returns the real path of a directory that a flag names.
-func directoryFor(name, dir string) (string, error) {
+// realDirectory returns the real path of a directory that a flag names.
+func realDirectory(name, dir string) (string, error) {
 	whole, err := filepath.Abs(dir)
 	if err != nil {
 		return "", err
 	}
 	found, err := filepath.EvalSymlinks(whole)
 	if err != nil {
-		return "", misuse("%s %s: %v", name, dir, errors.Unwrap(err))
+		return "", usageErrorf("%s %s: %v", name, dir, errors.Unwrap(err))
 	}
 	if i, err := os.Stat(found); err != nil || !i.IsDir() {
-		return "", misuse("%s %s: not a directory", name, dir)
+		return "", usageErrorf("%s %s: not a directory", name, dir)
 	}
 	return found, nil
 }
 
-// keep keeps a right for later sessions of a workspace.
-func (a *allowing) keep(s streams) (int, error) {
-	g, err := a.grant()
+// saveGrant keeps a right for later sessions of a workspace.
+func (a *grantFlags) saveGrant(s streams) (int, error) {
+	g, err := a.parseGrant()
 	if err != nil {
 		return statusUsage, err
 	}
-	work, err := directoryFor("--dir", cmp.Or(a.dir, "."))
+	work, err := realDirectory("--dir", cmp.Or(a.dir, "."))
 	if err != nil {
 		return statusUsage, err
 	}
-	if err := meant(s, g, func(g session.Grant) error { return keepFor(work, g) }); err != nil {
+	if err := confirmGrant(s, g, func(g session.Grant) error { return saveGrantFor(work, g) }); err != nil {
 		return statusFailed, err
 	}
-	fmt.Fprintf(s.err, "repl: kept in %s for sessions in %s that start from now on\n", keptFile(), work)
+	fmt.Fprintf(s.err, "repl: kept in %s for sessions in %s that start from now on\n", userConfigFile(), work)
 	return statusDone, nil
 }
 
-// keepFor keeps a right for a workspace, if its path is one that may be given.
-func keepFor(work string, g session.Grant) (err error) {
+// saveGrantFor keeps a right for a workspace, if its path is one that may be given.
+func saveGrantFor(work string, g session.Grant) (err error) {
 	if g.Read+g.Write != "" {
 		of := workers.Spec{Dir: work, Sandbox: &workers.Sandbox{Level: workers.Workspace}}
 		if g, err = (&supervisor.Options{Env: os.Environ()}).CheckPath(&of, g); err != nil {
 			return err
 		}
 	}
-	return keptFile().Add(work, g)
+	return userConfigFile().Add(work, g)
 }
 
-// in gives a right to a session, or answers what it asks.
-func (a *allowing) in(ctx context.Context, s streams, there session.Session) (int, error) {
-	g, err := a.grant()
+// applyTo gives a right to a session, or answers what it asks.
+func (a *grantFlags) applyTo(ctx context.Context, s streams, there session.Session) (int, error) {
+	g, err := a.parseGrant()
 	if err != nil {
 		return statusUsage, err
 	}
-	if a.given() == 0 {
-		return a.answer(ctx, s, there)
+	if a.countRights() == 0 {
+		return a.answerRequest(ctx, s, there)
 	}
-	if err := meant(s, g, func(g session.Grant) error { return there.Allow(ctx, g) }); err != nil {
+	if err := confirmGrant(s, g, func(g session.Grant) error { return there.Allow(ctx, g) }); err != nil {
 		return statusFailed, err
 	}
 	return statusDone, nil
 }
 
-// answer answers what a session asks: with --no, with --always, or as the person says now.
-func (a *allowing) answer(ctx context.Context, s streams, there session.Session) (int, error) {
+// answerRequest answers what a session asks: with --no, with --always, or as the person says now.
+func (a *grantFlags) answerRequest(ctx context.Context, s streams, there session.Session) (int, error) {
 	now, err := there.Info(ctx)
 	if err != nil {
 		return statusFailed, err
@@ -241,29 +241,29 @@ func (a *allowing) answer(ctx context.Context, s streams, there session.Session)
 	p := *now.InputRequest.Permission
 	decision := terminal.Refuse
 	switch {
-	case a.no:
+	case a.refuse:
 	case a.always:
 		decision = terminal.AllowAlways
 	default:
-		fmt.Fprintf(s.err, "%s\n%s", p.Question(), terminal.Choices(p))
+		fmt.Fprintf(s.err, "%s\n%s", p.Question(), terminal.PermissionPrompt(p))
 		line, err := bufio.NewReader(s.in).ReadString('\n')
 		if err != nil && (!errors.Is(err, io.EOF) || line == "") {
 			return statusFailed, fmt.Errorf("cannot read the answer: %w", err)
 		}
 		var ok bool
-		if decision, ok = terminal.Decision(p, line); !ok {
-			return statusUsage, misuse("%q is no answer: nothing was decided", strings.TrimSpace(line))
+		if decision, ok = terminal.ParsePermissionChoice(p, line); !ok {
+			return statusUsage, usageErrorf("%q is no answer: nothing was decided", strings.TrimSpace(line))
 		}
 	}
-	if err := terminal.Decide(ctx, there, p, decision); err != nil {
+	if err := terminal.ApplyPermissionChoice(ctx, there, p, decision); err != nil {
 		return statusFailed, err
 	}
 	return statusDone, nil
 }
 
-// remedyLater returns the command with which a person gives a right to sessions that start
+// laterGrantHint returns the command with which a person gives a right to sessions that start
 // later: no other program reaches those of this one.
-func remedyLater(_, workspace string, g session.Grant) string {
+func laterGrantHint(_, workspace string, g session.Grant) string {
 	return "repl allow --always --dir " + shellword.Quote(workspace) + " " + rightOption(g) + " (from the next start or reset on)"
 }
 

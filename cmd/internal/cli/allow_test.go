@@ -20,7 +20,7 @@ func TestAllowCommand_IsQuotedForAShell(t *testing.T) {
 			t.Errorf("got %s, want %s", got, want)
 		}
 		later := strings.Replace(want, "main", "--always --dir '/my work'", 1) + " (from"
-		if got := remedyLater("main", "/my work", g); !strings.HasPrefix(got, later) {
+		if got := laterGrantHint("main", "/my work", g); !strings.HasPrefix(got, later) {
 			t.Errorf("for later sessions: got %s, want %s", got, later)
 		}
 	}

@@ -23,56 +23,56 @@ import (
 const askpassEnv = "REPL_ASKPASS"
 
 const (
-	// askTime bounds how long a question waits for the person.
-	askTime = 2 * time.Minute
+	// questionTimeout bounds how long a question waits for the person.
+	questionTimeout = 2 * time.Minute
 
-	// restTime is how long nothing is asked after the person has declined, or did not answer: a
+	// declineCooldown is how long nothing is asked after the person has declined, or did not answer: a
 	// link that is made again would ask again and again.
-	restTime = 5 * time.Minute
+	declineCooldown = 5 * time.Minute
 
-	// maxQuestion bounds a question, in bytes, and maxAsking the questions at the same time.
-	maxQuestion = 16 << 10
-	maxAsking   = 4
+	// maxQuestionBytes bounds a question, in bytes, and maxOpenQuestions the questions at the same time.
+	maxQuestionBytes = 16 << 10
+	maxOpenQuestions = 4
 )
 
 // The answers to a question about a host's key.
 const (
-	hostYes = "Yes, this is its key: connect"
-	hostNo  = "No"
+	hostKeyAccept = "Yes, this is its key: connect"
+	hostKeyReject = "No"
 
 	// seen is the button below news.
-	seen = "Close"
+	closeLabel = "Close"
 )
 
-// A question goes from the process that ssh starts to the one that knows the person.
-type question struct {
+// A askpassRequest goes from the process that ssh starts to the one that knows the person.
+type askpassRequest struct {
 	Prompt string `json:"prompt"`
-	Kind   string `json:"kind,omitempty"` // SSH_ASKPASS_PROMPT: "confirm", kindNone or nothing
+	Kind   string `json:"kind,omitempty"` // SSH_ASKPASS_PROMPT: "confirm", promptKindNone or nothing
 }
 
-// kindNone is that of news to which no answer is wanted: a key waits to be touched. ssh takes it
+// promptKindNone is that of news to which no answer is wanted: a key waits to be touched. ssh takes it
 // back when that was done.
-const kindNone = "none"
+const promptKindNone = "none"
 
-// An answer comes back. Without one, the process fails, so that ssh ends: to a question about a
+// An askpassResponse comes back. Without one, the process fails, so that ssh ends: to a question about a
 // host's key, anything but yes and no makes ssh ask again without end.
-type answer struct {
+type askpassResponse struct {
 	Given bool   `json:"given"`
 	Text  string `json:"text,omitempty"`
 }
 
-// isQuestion reports whether the arguments are those of ssh: one, and no command of ours.
-func isQuestion(args []string) bool {
+// isAskpassCall reports whether the arguments are those of ssh: one, and no command of ours.
+func isAskpassCall(args []string) bool {
 	if len(args) != 1 {
 		return false
 	}
-	_, ours := commandNamed(args[0])
+	_, ours := findCommand(args[0])
 	return !ours && !strings.HasPrefix(args[0], "-")
 }
 
-// askpass has the person asked, and prints the answer for ssh.
-func askpass(s streams, at, prompt string) int {
-	a, err := askAt(at, question{Prompt: prompt, Kind: os.Getenv("SSH_ASKPASS_PROMPT")})
+// runAskpass has the person asked, and prints the answer for ssh.
+func runAskpass(s streams, at, prompt string) int {
+	a, err := requestAnswer(at, askpassRequest{Prompt: prompt, Kind: os.Getenv("SSH_ASKPASS_PROMPT")})
 	if err != nil {
 		fmt.Fprintln(s.err, "repl:", err)
 		return statusFailed
@@ -81,19 +81,19 @@ func askpass(s streams, at, prompt string) int {
 	return statusDone
 }
 
-func askAt(at string, q question) (a answer, err error) {
+func requestAnswer(at string, q askpassRequest) (a askpassResponse, err error) {
 	conn, err := net.Dial("unix", at)
 	if err != nil {
 		return a, fmt.Errorf("nobody can be asked: %w", err)
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(askTime + pageTime)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(questionTimeout + openPageTimeout)); err != nil {
 		return a, err
 	}
 	if err := json.NewEncoder(conn).Encode(q); err != nil {
 		return a, err
 	}
-	if err := json.NewDecoder(io.LimitReader(conn, 2*maxQuestion)).Decode(&a); err != nil {
+	if err := json.NewDecoder(io.LimitReader(conn, 2*maxQuestionBytes)).Decode(&a); err != nil {
 		return a, fmt.Errorf("nobody has answered: %w", err)
 	}
 	if !a.Given {
@@ -102,15 +102,15 @@ func askAt(at string, q question) (a answer, err error) {
 	return a, nil
 }
 
-// pageTime is what opening the page may take on top.
-const pageTime = 15 * time.Second
+// openPageTimeout is what opening the page may take on top.
+const openPageTimeout = 15 * time.Second
 
-// An asker puts the questions of a place's command to the person, each on a page in their browser.
+// An askpassServer puts the questions of a place's command to the person, each on a page in their browser.
 // Neither the model nor its client sees them.
 //
 // It has a goroutine that accepts questions, and one for each question. They end with close.
-type asker struct {
-	place    string
+type askpassServer struct {
+	remote   string
 	program  string // that asks
 	dir      string // of the socket
 	listener net.Listener
@@ -121,20 +121,20 @@ type asker struct {
 	stop     context.CancelFunc
 	running  sync.WaitGroup
 
-	mu       sync.Mutex
-	asking   int       // guarded by mu: questions that are open
-	asked    time.Time // guarded by mu: when the last one ended
-	declined time.Time // guarded by mu: when the person has not answered last
+	mu            sync.Mutex
+	openQuestions int       // guarded by mu: questions that are open
+	lastEnded     time.Time // guarded by mu: when the last one ended
+	lastDeclined  time.Time // guarded by mu: when the person has not answered last
 }
 
-// askFor has the questions of a way without a terminal put to the person, where they have a
+// startAskpass has the questions of a way without a terminal put to the person, where they have a
 // browser. Elsewhere nobody is asked, and the command ends with its own words. The result ends it.
-func askFor(way *client.Command, log *slog.Logger) (end func()) {
-	way.Env = append(without(os.Environ(), "SSH_ASKPASS", "SSH_ASKPASS_REQUIRE", askpassEnv), "SSH_ASKPASS_REQUIRE=never")
-	if !askpage.BrowserHere() {
+func startAskpass(way *client.Command, log *slog.Logger) (end func()) {
+	way.Env = append(withoutVars(os.Environ(), "SSH_ASKPASS", "SSH_ASKPASS_REQUIRE", askpassEnv), "SSH_ASKPASS_REQUIRE=never")
+	if !askpage.HasBrowser() {
 		return func() {}
 	}
-	a, err := newAsker(way, log)
+	a, err := newAskpassServer(way, log)
 	if err != nil {
 		log.Warn("the user cannot be asked what the command of a place wants to know", "error", err)
 		return func() {}
@@ -142,8 +142,8 @@ func askFor(way *client.Command, log *slog.Logger) (end func()) {
 	return a.close
 }
 
-// newAsker begins to take questions, and has the way send them.
-func newAsker(way *client.Command, log *slog.Logger) (*asker, error) {
+// newAskpassServer begins to take questions, and has the way send them.
+func newAskpassServer(way *client.Command, log *slog.Logger) (*askpassServer, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -156,19 +156,19 @@ func newAsker(way *client.Command, log *slog.Logger) (*asker, error) {
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	a := &asker{place: way.Place(), program: filepath.Base(way.Prefix[0]), dir: dir, listener: listener, log: log, open: openBrowser}
+	a := &askpassServer{remote: way.Place(), program: filepath.Base(way.Prefix[0]), dir: dir, listener: listener, log: log, open: openBrowser}
 	a.ctx, a.stop = context.WithCancel(context.Background())
 	a.running.Go(a.serve)
 	way.LastPrompt = a.lastAsked
-	way.Env = append(without(way.Env, "SSH_ASKPASS_REQUIRE"), "SSH_ASKPASS="+self, "SSH_ASKPASS_REQUIRE=force", askpassEnv+"="+listener.Addr().String())
+	way.Env = append(withoutVars(way.Env, "SSH_ASKPASS_REQUIRE"), "SSH_ASKPASS="+self, "SSH_ASKPASS_REQUIRE=force", askpassEnv+"="+listener.Addr().String())
 	if os.Getenv("DISPLAY") == "" { // OpenSSH before 8.4 asks only where there is one
 		way.Env = append(way.Env, "DISPLAY=none:0")
 	}
 	return a, nil
 }
 
-// without leaves variables out of an environment.
-func without(env []string, names ...string) (rest []string) {
+// withoutVars leaves variables out of an environment.
+func withoutVars(env []string, names ...string) (rest []string) {
 	for _, kv := range env {
 		name, _, _ := strings.Cut(kv, "=")
 		keep := true
@@ -183,7 +183,7 @@ func without(env []string, names ...string) (rest []string) {
 }
 
 // close ends all questions without an answer.
-func (a *asker) close() {
+func (a *askpassServer) close() {
 	a.stop()
 	_ = a.listener.Close()
 	a.running.Wait()
@@ -192,16 +192,16 @@ func (a *asker) close() {
 }
 
 // lastAsked is now while a question is open.
-func (a *asker) lastAsked() time.Time {
+func (a *askpassServer) lastAsked() time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.asking > 0 {
+	if a.openQuestions > 0 {
 		return time.Now()
 	}
-	return a.asked
+	return a.lastEnded
 }
 
-func (a *asker) serve() {
+func (a *askpassServer) serve() {
 	for {
 		conn, err := a.listener.Accept()
 		if err != nil {
@@ -210,18 +210,18 @@ func (a *asker) serve() {
 		a.running.Go(func() {
 			defer conn.Close()
 			defer context.AfterFunc(a.ctx, func() { _ = conn.Close() })()
-			_ = conn.SetDeadline(time.Now().Add(askTime + pageTime))
-			var q question
-			if json.NewDecoder(io.LimitReader(conn, maxQuestion)).Decode(&q) != nil {
+			_ = conn.SetDeadline(time.Now().Add(questionTimeout + openPageTimeout))
+			var q askpassRequest
+			if json.NewDecoder(io.LimitReader(conn, maxQuestionBytes)).Decode(&q) != nil {
 				return
 			}
-			_ = json.NewEncoder(conn).Encode(a.ask(q, goneOf(conn)))
+			_ = json.NewEncoder(conn).Encode(a.askUser(q, peerClosed(conn)))
 		})
 	}
 }
 
-// goneOf is closed when the process that asks has ended: it sends nothing more.
-func goneOf(conn net.Conn) <-chan struct{} {
+// peerClosed is closed when the process that asks has ended: it sends nothing more.
+func peerClosed(conn net.Conn) <-chan struct{} {
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
@@ -230,54 +230,54 @@ func goneOf(conn net.Conn) <-chan struct{} {
 	return gone
 }
 
-// ask puts a question to the person.
-func (a *asker) ask(q question, gone <-chan struct{}) answer {
-	if !a.begin() {
-		return answer{}
+// askUser puts a question to the person.
+func (a *askpassServer) askUser(q askpassRequest, gone <-chan struct{}) askpassResponse {
+	if !a.startQuestion() {
+		return askpassResponse{}
 	}
-	got, err := a.onPage(q, gone)
-	a.end(got.Given || err != nil || q.Kind == kindNone)
+	got, err := a.askOnPage(q, gone)
+	a.finishQuestion(got.Given || err != nil || q.Kind == promptKindNone)
 	if err != nil {
-		a.log.Warn("the user cannot be asked", "place", a.place, "error", err)
+		a.log.Warn("the user cannot be asked", "place", a.remote, "error", err)
 	}
 	return got
 }
 
-// begin reports whether a question may be asked now.
-func (a *asker) begin() bool {
+// startQuestion reports whether a question may be asked now.
+func (a *askpassServer) startQuestion() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.asking == maxAsking || !a.declined.IsZero() && time.Since(a.declined) < restTime {
+	if a.openQuestions == maxOpenQuestions || !a.lastDeclined.IsZero() && time.Since(a.lastDeclined) < declineCooldown {
 		return false
 	}
-	a.asking++
+	a.openQuestions++
 	return true
 }
 
-func (a *asker) end(answered bool) {
+func (a *askpassServer) finishQuestion(answered bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.asking--
-	a.asked = time.Now()
+	a.openQuestions--
+	a.lastEnded = time.Now()
 	if !answered {
-		a.declined = a.asked
+		a.lastDeclined = a.lastEnded
 	}
 }
 
-// onPage opens the page of a question, and waits for its answer.
-func (a *asker) onPage(q question, gone <-chan struct{}) (answer, error) {
-	answers := make(chan answer, 1)
-	address, remove, err := a.pages.Add(a.pageOf(q, answers))
+// askOnPage opens the page of a question, and waits for its answer.
+func (a *askpassServer) askOnPage(q askpassRequest, gone <-chan struct{}) (askpassResponse, error) {
+	answers := make(chan askpassResponse, 1)
+	address, remove, err := a.pages.Add(a.questionPage(q, answers))
 	if err != nil {
-		return answer{}, err
+		return askpassResponse{}, err
 	}
 	defer remove()
-	ctx, stop := context.WithTimeout(a.ctx, askTime)
+	ctx, stop := context.WithTimeout(a.ctx, questionTimeout)
 	defer stop()
 	forget, err := a.open(ctx, address)
 	defer forget()
 	if err != nil {
-		return answer{}, fmt.Errorf("no browser opens: %w", err)
+		return askpassResponse{}, fmt.Errorf("no browser opens: %w", err)
 	}
 	select {
 	case got := <-answers:
@@ -285,30 +285,30 @@ func (a *asker) onPage(q question, gone <-chan struct{}) (answer, error) {
 	case <-gone: // ssh has given up
 	case <-ctx.Done():
 	}
-	return answer{}, nil
+	return askpassResponse{}, nil
 }
 
-// pageOf is the page of a question.
-func (a *asker) pageOf(q question, answers chan<- answer) *askpage.Page {
+// questionPage is the page of a question.
+func (a *askpassServer) questionPage(q askpassRequest, answers chan<- askpassResponse) *askpage.Page {
 	p := &askpage.Page{
-		About:  fmt.Sprintf("%s, which leads to the place %s, asks you. The answer goes to %s, not into the conversation", a.program, a.place, a.program),
+		Title:  fmt.Sprintf("%s, which leads to the place %s, asks you. The answer goes to %s, not into the conversation", a.program, a.remote, a.program),
 		Prompt: q.Prompt, Secret: true,
-		Decline: func() { answers <- answer{} },
+		Decline: func() { answers <- askpassResponse{} },
 		Answer: func(_ context.Context, text string) error {
-			answers <- answer{Given: true, Text: text}
+			answers <- askpassResponse{Given: true, Text: text}
 			return nil
 		},
 	}
-	if q.Kind == kindNone {
-		p.Decline, p.Choices = nil, []string{seen}
+	if q.Kind == promptKindNone {
+		p.Decline, p.Choices = nil, []string{closeLabel}
 		p.Answer = func(context.Context, string) error {
-			answers <- answer{Given: true}
+			answers <- askpassResponse{Given: true}
 			return nil
 		}
 	} else if strings.Contains(q.Prompt, "(yes/no") || q.Kind == "confirm" {
-		p.Decline, p.Choices = nil, []string{hostYes, hostNo}
+		p.Decline, p.Choices = nil, []string{hostKeyAccept, hostKeyReject}
 		p.Answer = func(_ context.Context, text string) error {
-			answers <- answer{Given: text == hostYes, Text: "yes"}
+			answers <- askpassResponse{Given: text == hostKeyAccept, Text: "yes"}
 			return nil
 		}
 	}

@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// asks makes an asker whose browser is a function.
-func asks(t *testing.T, open func(context.Context, string) (func(), error)) *asker {
+// newTestAskpassServer makes an asker whose browser is a function.
+func newTestAskpassServer(t *testing.T, open func(context.Context, string) (func(), error)) *askpassServer {
 	t.Helper()
-	a := &asker{place: "gpu", program: "ssh", log: slog.New(slog.DiscardHandler), open: open}
+	a := &askpassServer{remote: "gpu", program: "ssh", log: slog.New(slog.DiscardHandler), open: open}
 	a.ctx, a.stop = context.WithCancel(t.Context())
 	t.Cleanup(func() {
 		a.stop()
@@ -25,31 +25,31 @@ func asks(t *testing.T, open func(context.Context, string) (func(), error)) *ask
 
 func TestAsker_APersonWhoDoesNotAnswerIsLeftInPeace(t *testing.T) {
 	t.Parallel()
-	a := asks(t, nil)
+	a := newTestAskpassServer(t, nil)
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
-		if a.asked = begun; !a.begin() {
+		if a.lastEnded = begun; !a.startQuestion() {
 			t.Fatal("the first question is refused")
 		}
-		time.Sleep(askTime)
+		time.Sleep(questionTimeout)
 		if got := a.lastAsked(); !got.Equal(time.Now()) {
 			t.Errorf("while a question is open it is asked at %s", got)
 		}
-		a.end(false)
-		if a.begin() {
+		a.finishQuestion(false)
+		if a.startQuestion() {
 			t.Error("it is asked again at once")
 		}
-		time.Sleep(restTime)
-		if !a.begin() {
+		time.Sleep(declineCooldown)
+		if !a.startQuestion() {
 			t.Error("it is never asked again")
 		}
-		a.end(true)
-		for range maxAsking {
-			if !a.begin() {
+		a.finishQuestion(true)
+		for range maxOpenQuestions {
+			if !a.startQuestion() {
 				t.Error("after an answer the next question is refused")
 			}
 		}
-		if a.begin() {
+		if a.startQuestion() {
 			t.Error("there is no bound")
 		}
 	})
@@ -57,11 +57,11 @@ func TestAsker_APersonWhoDoesNotAnswerIsLeftInPeace(t *testing.T) {
 
 func TestAsker_WithoutABrowserThereIsNoAnswer(t *testing.T) {
 	t.Parallel()
-	a := asks(t, func(context.Context, string) (func(), error) { return func() {}, errors.New("no xdg-open") })
-	if got := a.ask(question{Prompt: "Password:"}, nil); got.Given {
+	a := newTestAskpassServer(t, func(context.Context, string) (func(), error) { return func() {}, errors.New("no xdg-open") })
+	if got := a.askUser(askpassRequest{Prompt: "Password:"}, nil); got.Given {
 		t.Errorf("got %+v", got)
 	}
-	if !a.begin() {
+	if !a.startQuestion() {
 		t.Error("this counts as declined")
 	}
 }
@@ -69,29 +69,29 @@ func TestAsker_WithoutABrowserThereIsNoAnswer(t *testing.T) {
 func TestAsker_ACommandThatHasGivenUpNeedsNoAnswer(t *testing.T) {
 	t.Parallel()
 	gone := make(chan struct{})
-	a := asks(t, func(context.Context, string) (func(), error) {
+	a := newTestAskpassServer(t, func(context.Context, string) (func(), error) {
 		close(gone)
 		return func() {}, nil
 	})
-	if got := a.ask(question{Prompt: "Password:"}, gone); got.Given {
+	if got := a.askUser(askpassRequest{Prompt: "Password:"}, gone); got.Given {
 		t.Errorf("got %+v", got)
 	}
 }
 
 func TestAsker_OnlyYesIsAnAnswerAboutAKey(t *testing.T) {
 	t.Parallel()
-	a := asks(t, nil)
+	a := newTestAskpassServer(t, nil)
 	for prompt, wantChoices := range map[string]bool{
 		"The authenticity of host 'x' can't be established.\nAre you sure you want to continue connecting (yes/no/[fingerprint])? ": true,
 		"ada@gpu1's password: ": false,
 	} {
-		answers := make(chan answer, 1)
-		p := a.pageOf(question{Prompt: prompt}, answers)
+		answers := make(chan askpassResponse, 1)
+		p := a.questionPage(askpassRequest{Prompt: prompt}, answers)
 		if p.Prompt != prompt || (len(p.Choices) > 0) != wantChoices || (p.Decline == nil) != wantChoices {
 			t.Errorf("%q: got %+v", prompt, p)
 		}
 		if wantChoices {
-			for text, given := range map[string]bool{hostYes: true, hostNo: false} {
+			for text, given := range map[string]bool{hostKeyAccept: true, hostKeyReject: false} {
 				_ = p.Answer(t.Context(), text)
 				if got := <-answers; got.Given != given {
 					t.Errorf("%s: got %+v", text, got)
@@ -104,16 +104,16 @@ func TestAsker_OnlyYesIsAnAnswerAboutAKey(t *testing.T) {
 func TestAsker_NewsOfSSHWantNoAnswerAndHoldUpNoQuestion(t *testing.T) {
 	t.Parallel()
 	gone := make(chan struct{})
-	a := asks(t, func(context.Context, string) (func(), error) {
+	a := newTestAskpassServer(t, func(context.Context, string) (func(), error) {
 		close(gone) // the key was touched
 		return func() {}, nil
 	})
-	news := question{Prompt: "Confirm user presence for key ED25519-SK", Kind: kindNone}
-	if p := a.pageOf(news, make(chan answer, 1)); !slices.Equal(p.Choices, []string{seen}) || p.Decline != nil {
+	news := askpassRequest{Prompt: "Confirm user presence for key ED25519-SK", Kind: promptKindNone}
+	if p := a.questionPage(news, make(chan askpassResponse, 1)); !slices.Equal(p.Choices, []string{closeLabel}) || p.Decline != nil {
 		t.Errorf("got %+v", p)
 	}
-	a.ask(news, gone)
-	if !a.begin() {
+	a.askUser(news, gone)
+	if !a.startQuestion() {
 		t.Error("the next question is refused")
 	}
 }
@@ -121,11 +121,11 @@ func TestAsker_NewsOfSSHWantNoAnswerAndHoldUpNoQuestion(t *testing.T) {
 func TestIsQuestion_IsWhatSSHGives(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]bool{"ada@gpu1's password: ": true, "list": false, "--help": false, "": true} {
-		if got := isQuestion([]string{args}); got != want {
+		if got := isAskpassCall([]string{args}); got != want {
 			t.Errorf("%q: got %v", args, got)
 		}
 	}
-	if isQuestion(nil) || isQuestion(strings.Fields("exec main")) {
+	if isAskpassCall(nil) || isAskpassCall(strings.Fields("exec main")) {
 		t.Error("words of the command line are taken for a question")
 	}
 }

@@ -14,47 +14,47 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// attach lets a person watch a session of the daemon and take part in it.
-func attach(f *flag.FlagSet) action {
+// newAttachCommand lets a person watch a session of the daemon and take part in it.
+func newAttachCommand(f *flag.FlagSet) action {
 	r := newDaemonCommand(f)
 	watch := r.flags.Bool("watch", false, "only look; no terminal is needed")
 	hold := r.flags.Bool("hold", false, "nobody else may write while you are there")
 	// One person may be there twice, and each must see what the other one types.
 	self := r.flags.String("as", commandAuthor(strconv.Itoa(os.Getpid())), "`YOU` the name that others see; default your user name and a number")
-	var person atTerminal
-	person.define(r.flags)
-	r.log.define(f)
+	var person terminalFlags
+	person.addFlags(r.flags)
+	r.log.addFlags(f)
 	return func(s streams, args []string) (int, error) {
-		given, err := r.parse(args, "SESSION")
+		given, err := r.parseArgs(args, "SESSION")
 		if err == nil {
-			err = person.check()
+			err = person.validateHistory()
 		}
 		if err != nil {
 			return statusUsage, err
 		}
 		if *watch && *hold {
-			return statusUsage, misuse("use either --watch or --hold, not both")
+			return statusUsage, usageErrorf("use either --watch or --hold, not both")
 		}
 		if *self == "" || !client.IsAuthor(*self) {
-			return statusUsage, misuse("--as %q: use a name of up to %d bytes, without control or invisible characters", *self, client.MaxAuthorBytes)
+			return statusUsage, usageErrorf("--as %q: use a name of up to %d bytes, without control or invisible characters", *self, client.MaxAuthorBytes)
 		}
 		if *watch {
-			return r.use(func(ctx context.Context, c *client.Client) (int, error) {
-				return r.follow(ctx, s, c, given[0], 0, true, newEventPrinter())
+			return r.runWithClient(func(ctx context.Context, c *client.Client) (int, error) {
+				return r.followEvents(ctx, s, c, given[0], 0, true, newEventPrinter())
 			})
 		}
-		if !terminal.Usable() {
-			return statusUsage, misuse("attach needs a terminal; --watch shows the session without one")
+		if !terminal.IsUsable() {
+			return statusUsage, usageErrorf("attach needs a terminal; --watch shows the session without one")
 		}
-		if err := r.log.spareTerminal(f); err != nil {
+		if err := r.log.keepOffTerminal(f); err != nil {
 			return statusUsage, err
 		}
-		return r.use(func(ctx context.Context, c *client.Client) (int, error) {
+		return r.runWithClient(func(ctx context.Context, c *client.Client) (int, error) {
 			now, err := c.GetSession(ctx, given[0])
 			if err != nil {
 				return statusFailed, err
 			}
-			if err := r.checkOutside(now); err != nil {
+			if err := r.refuseOwnTerminal(now); err != nil {
 				return statusFailed, err
 			}
 			if err := awaitPrepared(ctx, s.err, c.Session(now.Name), now); err != nil {
@@ -66,69 +66,69 @@ func attach(f *flag.FlagSet) action {
 					return statusFailed, err
 				}
 			}
-			lang := languageOf(now.Language)
-			o := person.options(lang, now.Dir)
-			o.Self, o.Replay, o.GoesOn = *self, now.LastSeq, true
-			status, err := terminal.Run(ctx, r.attached(ctx, mine.WithWriteLock(), now), o)
+			lang := sessionLanguage(now.Language)
+			o := person.terminalOptions(lang, now.Dir)
+			o.Author, o.ReplayUntil, o.SessionStays = *self, now.LastSeq, true
+			status, err := terminal.Run(ctx, r.newAttachedSession(ctx, mine.WithWriteLock(), now), o)
 			if err != nil {
 				return statusFailed, err
 			}
-			fmt.Fprintf(s.err, "[detached: %s goes on; repl close %s%s ends it]\n", now.Name, now.Name, r.again())
+			fmt.Fprintf(s.err, "[detached: %s goes on; repl close %s%s ends it]\n", now.Name, now.Name, r.sameTargetFlags())
 			return status, nil
 		})
 	}
 
 }
 
-// checkOutside refuses to show a session at its own terminal: that would be output of the session,
+// refuseOwnTerminal refuses to show a session at its own terminal: that would be output of the session,
 // to be shown again.
-func (r *daemonCommand) checkOutside(now session.Info) error {
-	if r.isAway() || !isWithin(now.PID) {
+func (r *daemonCommand) refuseOwnTerminal(now session.Info) error {
+	if r.isRemote() || !hasSameTerminal(now.PID) {
 		return nil
 	}
-	return misuse("this runs in session %s, which cannot show itself: use another terminal", now.Name)
+	return usageErrorf("this runs in session %s, which cannot show itself: use another terminal", now.Name)
 }
 
-// attached is a session of the daemon for the terminal. Text of others is cleaned of
+// attachedSession is a session of the daemon for the terminal. Text of others is cleaned of
 // everything that would act on the terminal.
-type attached struct {
+type attachedSession struct {
 	*client.Session
-	cuts  <-chan client.Outage // nil where the link does not break
-	place string
-	told  func(timeline.Event) timeline.Event // how events are told here; nil: as they are
+	outages      <-chan client.Outage // nil where the link does not break
+	remoteName   string
+	rewriteEvent func(timeline.Event) timeline.Event // how events are told here; nil: as they are
 
-	from  screenful
-	above string // said above the screenful; "" when it has everything
+	startAt       screenful
+	skippedNotice string // said above the screenful; "" when it has everything
 }
 
-// attached is a session of the daemon for the terminal; now is what it is now.
-func (r *daemonCommand) attached(ctx context.Context, s *client.Session, now session.Info) attached {
-	a := attached{Session: s, cuts: cutsOf(r.link), place: r.link.RemoteName()}
-	if r.isAway() {
-		a.told = lossTold(now, r.again())
+// newAttachedSession is a session of the daemon for the terminal; now is what it is now.
+func (r *daemonCommand) newAttachedSession(ctx context.Context, s *client.Session, now session.Info) attachedSession {
+	a := attachedSession{Session: s, outages: outagesOf(r.link), remoteName: r.link.RemoteName()}
+	if r.isRemote() {
+		a.rewriteEvent = crashNoticeRewriter(now, r.sameTargetFlags())
 	}
-	if a.from = lastScreen(ctx, s, terminal.WindowSize()); a.from.after > 0 {
-		a.above = fmt.Sprintf("what came before is not shown: repl events %s%s has all of it", now.Name, r.again())
+	if a.startAt = lastScreen(ctx, s, terminal.WindowSize()); a.startAt.after > 0 {
+		a.skippedNotice = fmt.Sprintf("what came before is not shown: repl events %s%s has all of it", now.Name, r.sameTargetFlags())
 	}
 	return a
 }
 
-func (a attached) Events(ctx context.Context, after timeline.Seq) iter.Seq2[timeline.Event, error] {
-	var c cleaner
+func (a attachedSession) Events(ctx context.Context, after timeline.Seq) iter.Seq2[timeline.Event, error] {
+	var c terminalSanitizer
 	return func(yield func(timeline.Event, error) bool) {
-		if after < a.from.after {
-			after = a.from.after
-			if !yield(timeline.Event{Body: timeline.Notice{Message: a.above}}, nil) {
+		if after < a.startAt.after {
+			after = a.startAt.after
+			if !yield(timeline.Event{Body: timeline.Notice{Message: a.skippedNotice}}, nil) {
 				return
 			}
 		}
 		events := func(ctx context.Context) iter.Seq2[timeline.Event, error] { return a.Session.Events(ctx, after) }
-		for e, err := range withCuts(ctx, a.cuts, a.place, events) {
-			e = a.from.of(e)
-			if a.told != nil {
-				e = a.told(e)
+		for e, err := range withOutages(ctx, a.outages, a.remoteName, events) {
+			e = a.startAt.trimEvent(e)
+			if a.rewriteEvent != nil {
+				e = a.rewriteEvent(e)
 			}
-			if !yield(c.event(e), err) {
+			if !yield(c.sanitizeEvent(e), err) {
 				return
 			}
 		}
@@ -136,14 +136,14 @@ func (a attached) Events(ctx context.Context, after timeline.Seq) iter.Seq2[time
 }
 
 // Info returns the session's info in a form for a terminal.
-func (a attached) Info(ctx context.Context) (session.Info, error) {
+func (a attachedSession) Info(ctx context.Context) (session.Info, error) {
 	i, err := a.Session.Info(ctx)
-	i.Prompt, i.Continuation, i.InputRequest = plainText(i.Prompt), plainText(i.Continuation), plainWait(i.InputRequest)
+	i.Prompt, i.Continuation, i.InputRequest = plainText(i.Prompt), plainText(i.Continuation), plainInputRequest(i.InputRequest)
 	return i, err
 }
 
-// plainWait returns a wait with clean texts.
-func plainWait(w *session.InputRequest) *session.InputRequest {
+// plainInputRequest returns a wait with clean texts.
+func plainInputRequest(w *session.InputRequest) *session.InputRequest {
 	if w == nil {
 		return nil
 	}
@@ -152,8 +152,8 @@ func plainWait(w *session.InputRequest) *session.InputRequest {
 	return &plain
 }
 
-func (a attached) Wait(ctx context.Context, turn uint64, o *session.WaitOptions) (session.Reply, error) {
+func (a attachedSession) Wait(ctx context.Context, turn uint64, o *session.WaitOptions) (session.Reply, error) {
 	reply, err := a.Session.Wait(ctx, turn, o)
-	reply.Prompt, reply.InputRequest = plainText(reply.Prompt), plainWait(reply.InputRequest)
+	reply.Prompt, reply.InputRequest = plainText(reply.Prompt), plainInputRequest(reply.InputRequest)
 	return reply, err
 }

@@ -12,45 +12,45 @@ import (
 )
 
 const (
-	barCells = 20
-	barBeat  = 250 * time.Millisecond
+	barCells    = 20
+	barInterval = 250 * time.Millisecond
 
-	// barLimit bounds how long the bar is shown without news, because its job may have
+	// barIdleTimeout bounds how long the bar is shown without news, because its job may have
 	// ended without any.
-	barLimit = 30 * time.Second
+	barIdleTimeout = 30 * time.Second
 )
 
-// A bar shows progress on a terminal, in one line that is removed at the end. On anything
+// A progressBar shows progress on a terminal, in one line that is removed at the end. On anything
 // but a terminal it shows nothing. It is safe for concurrent use.
-type bar struct {
-	out   *os.File // nil: it shows nothing
-	begun time.Time
-	stop  chan struct{}
-	wg    sync.WaitGroup
+type progressBar struct {
+	out       *os.File // nil: it shows nothing
+	startedAt time.Time
+	stop      chan struct{}
+	wg        sync.WaitGroup
 
 	mu          sync.Mutex
 	title       string    // guarded by mu
 	done, total int64     // guarded by mu
 	message     string    // guarded by mu
-	news        time.Time // guarded by mu: the time of the last news; zero: nothing to show
-	shown       bool      // guarded by mu: there is a line to be removed
+	updatedAt   time.Time // guarded by mu: the time of the last news; zero: nothing to show
+	visible     bool      // guarded by mu: there is a line to be removed
 }
 
-// newBar starts one goroutine, which ends with close.
-func newBar(w io.Writer) *bar {
-	b := &bar{begun: time.Now(), stop: make(chan struct{})}
+// newProgressBar starts one goroutine, which ends with close.
+func newProgressBar(w io.Writer) *progressBar {
+	b := &progressBar{startedAt: time.Now(), stop: make(chan struct{})}
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) || os.Getenv("TERM") == "dumb" {
 		return b
 	}
 	b.out = f
 	b.wg.Go(func() {
-		beat := time.NewTicker(barBeat)
+		beat := time.NewTicker(barInterval)
 		defer beat.Stop()
 		for {
 			select {
 			case <-beat.C:
-				b.draw()
+				b.drawLine()
 			case <-b.stop:
 				return
 			}
@@ -59,47 +59,47 @@ func newBar(w io.Writer) *bar {
 	return b
 }
 
-// show reports news; total is 0 while it is unknown.
-func (b *bar) show(title string, done, total int64, message string) {
+// setProgress reports news; total is 0 while it is unknown.
+func (b *progressBar) setProgress(title string, done, total int64, message string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.title, b.done, b.total, b.message, b.news = title, done, total, message, time.Now()
+	b.title, b.done, b.total, b.message, b.updatedAt = title, done, total, message, time.Now()
 }
 
-// hide removes the line until there are news.
-func (b *bar) hide() {
+// hideLine removes the line until there are news.
+func (b *progressBar) hideLine() {
 	b.mu.Lock()
-	b.news = time.Time{}
+	b.updatedAt = time.Time{}
 	b.mu.Unlock()
-	b.draw()
+	b.drawLine()
 }
 
 // close removes the line for good.
-func (b *bar) close() {
+func (b *progressBar) close() {
 	close(b.stop)
 	b.wg.Wait()
-	b.hide()
+	b.hideLine()
 }
 
-func (b *bar) draw() {
+func (b *progressBar) drawLine() {
 	if b.out == nil {
 		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.news.IsZero() || time.Since(b.news) > barLimit {
-		if b.shown {
+	if b.updatedAt.IsZero() || time.Since(b.updatedAt) > barIdleTimeout {
+		if b.visible {
 			fmt.Fprint(b.out, "\r\x1b[K")
 		}
-		b.shown = false
+		b.visible = false
 		return
 	}
 	width, _, err := term.GetSize(int(b.out.Fd()))
 	if err != nil || width < 20 {
 		width = 80
 	}
-	fmt.Fprint(b.out, "\r"+barLine(b.title, b.done, b.total, b.message, time.Since(b.begun), width-1)+"\x1b[K")
-	b.shown = true
+	fmt.Fprint(b.out, "\r"+barLine(b.title, b.done, b.total, b.message, time.Since(b.startedAt), width-1)+"\x1b[K")
+	b.visible = true
 }
 
 // barLine returns the line of a bar, in at most width characters.

@@ -9,97 +9,97 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// A cleaner removes from foreign text everything that acts on a terminal or deceives its
+// A terminalSanitizer removes from foreign text everything that acts on a terminal or deceives its
 // reader: control sequences except colours and the like (SGR), control characters except
 // those that stay on their line, invisible characters, and those that change the direction
 // of text. The zero value is ready to use; text may come in pieces of any size.
-type cleaner struct {
-	bare bool // without colours
-	in   cleanState
-	csi  []byte // the bytes of a control sequence after its introducer
-	part []byte // of a character that is not complete
+type terminalSanitizer struct {
+	noColors bool // without colours
+	state    sanitizerState
+	csi      []byte // the bytes of a control sequence after its introducer
+	partial  []byte // of a character that is not complete
 }
 
-type cleanState int
+type sanitizerState int
 
 const (
-	inText     cleanState = iota
-	inEscape              // behind ESC
-	inSequence            // behind CSI, up to its final byte
-	inString              // behind OSC, DCS and the like, up to ST, BEL or the end of the line
+	inText     sanitizerState = iota
+	inEscape                  // behind ESC
+	inSequence                // behind CSI, up to its final byte
+	inString                  // behind OSC, DCS and the like, up to ST, BEL or the end of the line
 )
 
-// maxSequence bounds a control sequence; longer ones are text.
-const maxSequence = 64
+// maxSequenceBytes bounds a control sequence; longer ones are text.
+const maxSequenceBytes = 64
 
-// clean returns the next piece of text, cleaned.
-func (c *cleaner) clean(b []byte) []byte {
-	if len(c.part) > 0 {
-		b = append(c.part, b...)
-		c.part = nil
+// sanitize returns the next piece of text, cleaned.
+func (c *terminalSanitizer) sanitize(b []byte) []byte {
+	if len(c.partial) > 0 {
+		b = append(c.partial, b...)
+		c.partial = nil
 	}
 	out := make([]byte, 0, len(b))
 	for len(b) > 0 {
 		if !utf8.FullRune(b) {
-			c.part = append([]byte(nil), b...)
+			c.partial = append([]byte(nil), b...)
 			break
 		}
 		r, n := utf8.DecodeRune(b)
-		out = c.rune(out, r)
+		out = c.appendRune(out, r)
 		b = b[n:]
 	}
 	return out
 }
 
-func (c *cleaner) rune(out []byte, r rune) []byte {
+func (c *terminalSanitizer) appendRune(out []byte, r rune) []byte {
 	switch {
 	case r == 0x1b || r == 0x90 || r >= 0x98 && r <= 0x9f && r != 0x99 && r != 0x9a && r != 0x9c:
 		c.csi = c.csi[:0]
 		switch r {
 		case 0x1b:
-			c.in = inEscape
+			c.state = inEscape
 		case 0x9b:
-			c.in = inSequence
+			c.state = inSequence
 		default:
-			c.in = inString
+			c.state = inString
 		}
 		return out
-	case c.in == inEscape:
+	case c.state == inEscape:
 		switch {
 		case r == '[':
-			c.in = inSequence
+			c.state = inSequence
 		case strings.ContainsRune("]PX^_", r):
-			c.in = inString
+			c.state = inString
 		case r >= 0x20 && r <= 0x2f: // intermediate: one more is to come
 		default:
-			c.in = inText
+			c.state = inText
 		}
 		if r != '\n' {
 			return out
 		}
-	case c.in == inSequence:
+	case c.state == inSequence:
 		switch {
-		case r >= 0x20 && r <= 0x3f && len(c.csi) < maxSequence:
+		case r >= 0x20 && r <= 0x3f && len(c.csi) < maxSequenceBytes:
 			c.csi = append(c.csi, byte(r))
 			return out
 		case r >= 0x40 && r <= 0x7e:
-			c.in = inText
-			if r == 'm' && !c.bare && strings.Trim(string(c.csi), "0123456789;:") == "" {
+			c.state = inText
+			if r == 'm' && !c.noColors && strings.Trim(string(c.csi), "0123456789;:") == "" {
 				out = append(out, "\x1b["...)
 				out = append(append(out, c.csi...), 'm')
 			}
 			return out
 		}
-		c.in = inText // the sequence was cut short
-	case c.in == inString:
+		c.state = inText // the sequence was cut short
+	case c.state == inString:
 		if r == '\a' || r == 0x9c || r == '\n' {
-			c.in = inText
+			c.state = inText
 		}
 		if r != '\n' {
 			return out
 		}
 	}
-	c.in = inText
+	c.state = inText
 	if isHarmless(r) {
 		out = utf8.AppendRune(out, r)
 	}
@@ -117,24 +117,24 @@ func isHarmless(r rune) bool {
 }
 
 // plainText returns a whole text, cleaned.
-func plainText(s string) string { return string(new(cleaner).clean([]byte(s))) }
+func plainText(s string) string { return string(new(terminalSanitizer).sanitize([]byte(s))) }
 
 // plainLine returns a name or a prompt, cleaned: one line, also without colours.
 func plainLine(s string) string {
-	c := cleaner{bare: true}
+	c := terminalSanitizer{noColors: true}
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
 			return -1
 		}
 		return r
-	}, string(c.clean([]byte(s))))
+	}, string(c.sanitize([]byte(s))))
 }
 
-// event returns an event with clean text.
-func (c *cleaner) event(e timeline.Event) timeline.Event {
+// sanitizeEvent returns an event with clean text.
+func (c *terminalSanitizer) sanitizeEvent(e timeline.Event) timeline.Event {
 	switch b := e.Body.(type) {
 	case timeline.Text:
-		b.Data = c.clean(b.Data)
+		b.Data = c.sanitize(b.Data)
 		e.Body = b
 	case timeline.TurnStarted:
 		b.Author, b.Input = plainLine(b.Author), []byte(plainText(string(b.Input)))

@@ -25,10 +25,10 @@ func TestCleaner_LeavesWhatOnlyStandsThere(t *testing.T) {
 		if got := plainText(in); got != want {
 			t.Errorf("%q: got %q, want %q", in, got, want)
 		}
-		var c cleaner
+		var c terminalSanitizer
 		got := ""
 		for i := range len(in) {
-			got += string(c.clean([]byte{in[i]}))
+			got += string(c.sanitize([]byte{in[i]}))
 		}
 		if got != want {
 			t.Errorf("%q byte by byte: got %q, want %q", in, got, want)
@@ -47,7 +47,7 @@ func TestCleaner_LeavesNamesThatAreQuotedAsTheyAre(t *testing.T) {
 		`call "a.\x1b[8m"`:        timeline.AccessGranted{Call: "a.\x1b[8m"},
 		`write "/x\u2800\x1b[2K"`: timeline.AccessGranted{Write: "/x\u2800\x1b[2K"},
 	} {
-		e := new(cleaner).event(timeline.Event{Body: body})
+		e := new(terminalSanitizer).sanitizeEvent(timeline.Event{Body: body})
 		if got := e.Body.(interface{ String() string }).String(); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}

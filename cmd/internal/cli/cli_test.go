@@ -13,7 +13,7 @@ import (
 func runLine(t *testing.T, args ...string) (status int, out, err string) {
 	t.Helper()
 	var o, e strings.Builder
-	status = dispatch(streams{in: os.Stdin, out: &o, err: &e}, args)
+	status = dispatchCommand(streams{in: os.Stdin, out: &o, err: &e}, args)
 	return status, o.String(), e.String()
 }
 
@@ -113,7 +113,7 @@ func TestMain_HelpTeachesEveryCommandOnAPage(t *testing.T) {
 			t.Errorf("%s has %d lines, want a page of 60", topic, len(lines))
 		}
 	}
-	for _, c := range commands() {
+	for _, c := range allCommands() {
 		if !strings.Contains(all, "\n  repl "+c.name) {
 			t.Errorf("help does not show repl %s", c.name)
 		}
@@ -135,7 +135,7 @@ func TestMain_HelpTeachesEveryCommandOnAPage(t *testing.T) {
 
 func TestLanguageNamed_TakesWhatPeopleType(t *testing.T) {
 	for name, want := range map[string]string{"": "python", "python": "python", "Python": "python", "py": "python", "PY": "python", "r": "r", "R": "r"} {
-		if l, err := languageNamed(name); err != nil || l.name != want {
+		if l, err := findLanguage(name); err != nil || l.name != want {
 			t.Errorf("%q: got %q and %v, want %q", name, l.name, err, want)
 		}
 	}
@@ -146,7 +146,7 @@ func TestIsTwo_TakesNoOtherTwo(t *testing.T) {
 		"2\n": true, "2": true, "[this is /usr/bin/python3]\n2\n": true,
 		"": false, "[1] 2\n": false, "libpython3.12.so\n": false, "[session ended: exit status 127; peak memory 2 MB]\n": false, "2\nx\n": false,
 	} {
-		if got := isTwo(text); got != want {
+		if got := isReplyTwo(text); got != want {
 			t.Errorf("%q: got %v", text, got)
 		}
 	}
@@ -188,7 +188,7 @@ func TestExitStatus_IsWhatAShellReports(t *testing.T) {
 func TestNearest_IsAtMostTwoSlipsAway(t *testing.T) {
 	names := []string{"mcp", "doctor", "worker"}
 	for name, want := range map[string]string{"docter": "doctor", "wroker": "worker", "mpc": "mcp", "frobnicate": "", "script.py": ""} {
-		if got := nearest(name, names); got != want {
+		if got := nearestName(name, names); got != want {
 			t.Errorf("%q: got %q, want %q", name, got, want)
 		}
 	}

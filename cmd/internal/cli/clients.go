@@ -14,19 +14,19 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// listClients shows the clients of the daemon and their sessions.
-func listClients(f *flag.FlagSet) action {
+// newClientsCommand shows the clients of the daemon and their sessions.
+func newClientsCommand(f *flag.FlagSet) action {
 	r := newDaemonCommand(f)
 	return func(s streams, args []string) (int, error) {
-		given, err := parseAnywhere(r.flags, args)
+		given, err := parseInterspersed(r.flags, args)
 		if err != nil {
 			return statusUsage, err
 		}
 		if len(given) > 1 {
-			return statusUsage, misuse("repl clients takes one argument at most, not %q", given[1])
+			return statusUsage, usageErrorf("repl clients takes one argument at most, not %q", given[1])
 		}
 		session := strings.Join(given, "")
-		return r.use(func(ctx context.Context, c *client.Client) (int, error) {
+		return r.runWithClient(func(ctx context.Context, c *client.Client) (int, error) {
 			all, err := c.ListClients(ctx, session)
 			if err != nil {
 				return statusFailed, err
@@ -43,7 +43,7 @@ func listClients(f *flag.FlagSet) action {
 				if shown++; shown == 1 {
 					fmt.Fprintln(w, "CLIENT\tPROCESS\tWHO\tSINCE\tSESSIONS")
 				}
-				fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\n", a.Client, a.PID, cmp.Or(plainLine(a.Author), "?"), time.Since(a.Since).Round(time.Second), attachments(a))
+				fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\n", a.Client, a.PID, cmp.Or(plainLine(a.Author), "?"), time.Since(a.Since).Round(time.Second), attachmentText(a))
 			}
 			if shown == 0 {
 				fmt.Fprintln(s.err, "nobody else is connected")
@@ -54,8 +54,8 @@ func listClients(f *flag.FlagSet) action {
 
 }
 
-// attachments describes how a client uses sessions.
-func attachments(a client.ConnectedClient) string {
+// attachmentText describes how a client uses sessions.
+func attachmentText(a client.ConnectedClient) string {
 	var all []string
 	for _, one := range a.Sessions {
 		var does []string
@@ -79,19 +79,19 @@ func attachments(a client.ConnectedClient) string {
 	return strings.Join(all, "; ")
 }
 
-// detachClient ends the connection of another client.
-func detachClient(f *flag.FlagSet) action {
+// newDetachCommand ends the connection of another client.
+func newDetachCommand(f *flag.FlagSet) action {
 	r := newDaemonCommand(f)
 	keyboard := r.flags.String("keyboard", "", "`SESSION` the client with the keyboard of that session, instead of CLIENT")
 	return func(_ streams, args []string) (int, error) {
-		given, err := parseAnywhere(r.flags, args)
+		given, err := parseInterspersed(r.flags, args)
 		if err != nil {
 			return statusUsage, err
 		}
 		if len(given) != 1 && *keyboard == "" || len(given) > 0 && *keyboard != "" {
-			return statusUsage, misuse("repl detach needs one CLIENT from the list of repl clients, or --keyboard NAME for the client that has that session's keyboard")
+			return statusUsage, usageErrorf("repl detach needs one CLIENT from the list of repl clients, or --keyboard NAME for the client that has that session's keyboard")
 		}
-		return r.use(func(ctx context.Context, c *client.Client) (int, error) {
+		return r.runWithClient(func(ctx context.Context, c *client.Client) (int, error) {
 			id := strings.Join(given, "")
 			if *keyboard != "" {
 				all, err := c.ListClients(ctx, *keyboard)
@@ -109,7 +109,7 @@ func detachClient(f *flag.FlagSet) action {
 					return statusFailed, fmt.Errorf("no client has the keyboard of %s", *keyboard)
 				}
 			}
-			if err := c.DetachClient(ctx, client.DetachParams{Client: id, Author: author()}); err != nil {
+			if err := c.DetachClient(ctx, client.DetachParams{Client: id, Author: currentAuthor()}); err != nil {
 				return statusFailed, err
 			}
 			return statusDone, nil
@@ -118,19 +118,19 @@ func detachClient(f *flag.FlagSet) action {
 
 }
 
-// waitFor waits until a session is idle.
-func waitFor(f *flag.FlagSet) action {
+// newWaitCommand waits until a session is idle.
+func newWaitCommand(f *flag.FlagSet) action {
 	r := newDaemonCommand(f)
 	limit := r.flags.Duration("timeout", 0, "`DURATION` give up after this time; 0 is never")
 	return func(s streams, args []string) (int, error) {
-		given, err := r.parse(args, "SESSION")
+		given, err := r.parseArgs(args, "SESSION")
 		if err != nil {
 			return statusUsage, err
 		}
 		if *limit < 0 {
-			return statusUsage, misuse("--timeout %s: use a positive time, or 0 for no limit", *limit)
+			return statusUsage, usageErrorf("--timeout %s: use a positive time, or 0 for no limit", *limit)
 		}
-		return r.use(func(ctx context.Context, c *client.Client) (int, error) {
+		return r.runWithClient(func(ctx context.Context, c *client.Client) (int, error) {
 			now, err := c.GetSession(ctx, given[0])
 			if err != nil {
 				return statusFailed, err
@@ -163,18 +163,18 @@ func waitFor(f *flag.FlagSet) action {
 
 }
 
-// lingering reports whether a user's programs may outlive the last login, as systemd's
+// lingerState reports whether a user's programs may outlive the last login, as systemd's
 // loginctl says. known is false where that cannot be found out.
-func lingering(ctx context.Context, uid string) (on, known bool) {
-	ctx, cancel := context.WithTimeout(ctx, lingerTime)
+func lingerState(ctx context.Context, uid string) (on, known bool) {
+	ctx, cancel := context.WithTimeout(ctx, lingerTimeout)
 	defer cancel()
 	said, err := exec.CommandContext(ctx, "loginctl", "show-user", uid, "--property=Linger", "--value").Output()
 	word := strings.TrimSpace(string(said))
 	return word == "yes", err == nil && (word == "yes" || word == "no")
 }
 
-// lingerTime bounds asking loginctl.
-const lingerTime = 5 * time.Second
+// lingerTimeout bounds asking loginctl.
+const lingerTimeout = 5 * time.Second
 
-// notLingering says what happens to sessions without lingering.
-const notLingering = "systemd ends your services, repl serve among them, at your last logout; loginctl enable-linger keeps them"
+// noLingerHint says what happens to sessions without lingering.
+const noLingerHint = "systemd ends your services, repl serve among them, at your last logout; loginctl enable-linger keeps them"

@@ -45,7 +45,7 @@ func TestComplete_OffersWhatCanStandThere(t *testing.T) {
 		{"attach --keyboard", "x", ""},
 	} {
 		var got []string
-		for _, o := range complete(strings.Fields(test.before), test.word) {
+		for _, o := range completeWord(strings.Fields(test.before), test.word) {
 			if !strings.HasPrefix(o.word, jupyterPrefix) || test.word != "" { // kernels of this machine
 				got = append(got, o.word)
 			}

@@ -17,34 +17,34 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/registry"
 )
 
-// stopLimit bounds the wait for a daemon that was told to stop. All its sessions end at
+// stopTimeout bounds the wait for a daemon that was told to stop. All its sessions end at
 // once, within their grace.
-const stopLimit = 30 * time.Second
+const stopTimeout = 30 * time.Second
 
-// answerLimit bounds the wait for the answer to a line.
-const answerLimit = 5 * time.Second
+// answerTimeout bounds the wait for the answer to a line.
+const answerTimeout = 5 * time.Second
 
-// noAnswer says in words why a daemon did not answer.
-func noAnswer(err error) error {
+// unansweredError says in words why a daemon did not answer.
+func unansweredError(err error) error {
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		return fmt.Errorf("the daemon did not answer: %w", err)
 	}
-	text := fmt.Sprintf("the daemon has not answered for %s: it is stopped or stuck", answerLimit)
+	text := fmt.Sprintf("the daemon has not answered for %s: it is stopped or stuck", answerTimeout)
 	if e, ok := registry.ReadEntry(os.Getenv); ok {
 		text += fmt.Sprintf("; the one on this host is process %d", e.PID)
 	}
 	return errors.New(text)
 }
 
-// ctl sends a line to the daemon's control plane and prints the answer.
-func ctl(f *flag.FlagSet) action {
+// newCtlCommand sends a line to the daemon's control plane and prints the answer.
+func newCtlCommand(f *flag.FlagSet) action {
 	r := newDaemonCommand(f)
 	return func(s streams, args []string) (int, error) {
-		given, err := r.parse(args, "status|pause|resume|drain|stop")
+		given, err := r.parseArgs(args, "status|pause|resume|drain|stop")
 		if err != nil {
 			return statusUsage, err
 		}
-		if err := r.choose(); err != nil {
+		if err := r.resolveTarget(); err != nil {
 			return statusUsage, err
 		}
 		ctx, stop := catchSignals(os.Interrupt)
@@ -57,24 +57,24 @@ func ctl(f *flag.FlagSet) action {
 		if err != nil {
 			return statusUnreachable, err
 		}
-		defer closeWhole(conn)
+		defer closeAndWait(conn)
 		defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
 		line, err := json.Marshal(map[string]string{"type": given[0]})
 		if err != nil {
 			return statusFailed, err
 		}
-		_ = conn.SetDeadline(time.Now().Add(answerLimit))
+		_ = conn.SetDeadline(time.Now().Add(answerTimeout))
 		_, err = conn.Write(append(line, '\n'))
 		answers := bufio.NewReader(conn)
 		var answer []byte
 		if err == nil {
 			answer, err = answers.ReadBytes('\n')
 		}
-		if signalled, ok := statusOf(ctx); ok {
+		if signalled, ok := signalStatus(ctx); ok {
 			return signalled, nil
 		}
 		if err != nil {
-			return statusUnreachable, noAnswer(err)
+			return statusUnreachable, unansweredError(err)
 		}
 		var reply struct {
 			OK    bool            `json:"ok"`
@@ -89,13 +89,13 @@ func ctl(f *flag.FlagSet) action {
 		}
 		if given[0] == "stop" {
 			// The daemon hangs up last. Then its sessions are gone, and another can start.
-			_ = conn.SetDeadline(time.Now().Add(stopLimit))
+			_ = conn.SetDeadline(time.Now().Add(stopTimeout))
 			_, err := answers.ReadByte()
-			if signalled, ok := statusOf(ctx); ok {
+			if signalled, ok := signalStatus(ctx); ok {
 				return signalled, nil
 			}
 			if errors.Is(err, os.ErrDeadlineExceeded) {
-				return statusFailed, fmt.Errorf("the daemon is still closing its sessions after %s", stopLimit)
+				return statusFailed, fmt.Errorf("the daemon is still closing its sessions after %s", stopTimeout)
 			}
 		}
 		switch {
@@ -106,7 +106,7 @@ func ctl(f *flag.FlagSet) action {
 			if err := json.Unmarshal(reply.Data, &i); err != nil {
 				return statusFailed, err
 			}
-			_, err = io.WriteString(s.out, i.text(r.servedAt(conn)))
+			_, err = io.WriteString(s.out, i.summaryText(r.describeDaemon(conn)))
 			return statusDone, err
 		}
 		return statusDone, nil
@@ -114,20 +114,20 @@ func ctl(f *flag.FlagSet) action {
 
 }
 
-// closeWhole closes a connection, and waits for the end of the command that it may go through.
-func closeWhole(conn net.Conn) {
+// closeAndWait closes a connection, and waits for the end of the command that it may go through.
+func closeAndWait(conn net.Conn) {
 	_ = conn.Close()
 	if over, ok := conn.(interface{ End() }); ok {
 		over.End()
 	}
 }
 
-// servedAt says where the daemon of a connection is.
-func (w *where) servedAt(conn net.Conn) string {
+// describeDaemon says where the daemon of a connection is.
+func (w *daemonTarget) describeDaemon(conn net.Conn) string {
 	if over, ok := conn.(interface{ Greeting() client.Greeting }); ok {
 		return over.Greeting().Socket + " on " + over.Greeting().Host
 	}
-	return w.here()
+	return w.localSocket()
 }
 
 // daemonStatus is the status of the daemon, from its control plane.
@@ -136,8 +136,8 @@ type daemonStatus struct {
 	IdleMS int64 `json:"idle_ms"`
 }
 
-// warmText describes the sessions that a daemon keeps ready.
-func warmText(w client.WarmPool) string {
+// warmPoolText describes the sessions that a daemon keeps ready.
+func warmPoolText(w client.WarmPool) string {
 	text := fmt.Sprintf("%d of %d %s in %s", w.Ready, w.Count, w.Language, plainLine(w.Dir))
 	if w.Failure != "" {
 		text += ", and no more are made: " + plainLine(w.Failure)
@@ -145,22 +145,22 @@ func warmText(w client.WarmPool) string {
 	return text
 }
 
-// text returns the status for a person.
-func (i daemonStatus) text(socket string) string {
-	var p page
-	p.line("repl %s serves at %s (process %d, for %s)", i.Version, socket, i.PID, time.Since(i.Started).Round(time.Second))
-	p.line("sessions:  %d", i.Sessions)
+// summaryText returns the status for a person.
+func (i daemonStatus) summaryText(socket string) string {
+	var p lineBuilder
+	p.addLine("repl %s serves at %s (process %d, for %s)", i.Version, socket, i.PID, time.Since(i.Started).Round(time.Second))
+	p.addLine("sessions:  %d", i.Sessions)
 	for _, w := range i.WarmPools {
-		p.line("warm:      %s", warmText(w))
+		p.addLine("warm:      %s", warmPoolText(w))
 	}
-	p.line("clients:   %d", i.Connections)
-	p.line("languages: %s", strings.Join(i.Languages, ", "))
-	p.line("last used: %s ago", (time.Duration(i.IdleMS) * time.Millisecond).Round(time.Second))
+	p.addLine("clients:   %d", i.Connections)
+	p.addLine("languages: %s", strings.Join(i.Languages, ", "))
+	p.addLine("last used: %s ago", (time.Duration(i.IdleMS) * time.Millisecond).Round(time.Second))
 	switch {
 	case i.Draining:
-		p.line("draining:  it takes no new work, and ends when what runs is done")
+		p.addLine("draining:  it takes no new work, and ends when what runs is done")
 	case i.Paused:
-		p.line("paused:    it takes no new work until repl ctl resume")
+		p.addLine("paused:    it takes no new work until repl ctl resume")
 	}
 	return p.String()
 }

@@ -10,15 +10,15 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// maxCuts bounds the news of a link that wait to be shown. Further ones are not.
-const maxCuts = 8
+// maxOutages bounds the news of a link that wait to be shown. Further ones are not.
+const maxOutages = 8
 
-// cutsOf returns the news of a link that leads elsewhere: each time that it is down, or there again.
-func cutsOf(link *client.Link) <-chan client.Outage {
+// outagesOf returns the news of a link that leads elsewhere: each time that it is down, or there again.
+func outagesOf(link *client.Link) <-chan client.Outage {
 	if !link.IsRemote() {
 		return nil
 	}
-	cuts := make(chan client.Outage, maxCuts)
+	cuts := make(chan client.Outage, maxOutages)
 	link.OnOutage(func(o client.Outage) {
 		select {
 		case cuts <- o:
@@ -28,16 +28,16 @@ func cutsOf(link *client.Link) <-chan client.Outage {
 	return cuts
 }
 
-// cutText says in words what became of the link.
-func cutText(place string, o client.Outage) string {
+// outageText says in words what became of the link.
+func outageText(place string, o client.Outage) string {
 	if o.To.IsZero() {
 		return fmt.Sprintf("the link to %s is down since %s: the session goes on there, and this terminal when it is back", place, o.From.Format(time.TimeOnly))
 	}
 	return fmt.Sprintf("the link to %s is there again after %s", place, o.To.Sub(o.From).Round(100*time.Millisecond))
 }
 
-// withCuts adds the news of a link to events, as notices.
-func withCuts(ctx context.Context, cuts <-chan client.Outage, place string, events func(context.Context) iter.Seq2[timeline.Event, error]) iter.Seq2[timeline.Event, error] {
+// withOutages adds the news of a link to events, as notices.
+func withOutages(ctx context.Context, cuts <-chan client.Outage, place string, events func(context.Context) iter.Seq2[timeline.Event, error]) iter.Seq2[timeline.Event, error] {
 	if cuts == nil {
 		return events(ctx)
 	}
@@ -73,7 +73,7 @@ func withCuts(ctx context.Context, cuts <-chan client.Outage, place string, even
 				}
 				return
 			case o := <-cuts:
-				p.e.Body = timeline.Notice{Message: cutText(place, o)}
+				p.e.Body = timeline.Notice{Message: outageText(place, o)}
 			}
 			if !yield(p.e, p.err) || p.err != nil {
 				return

@@ -29,7 +29,7 @@ func TestWithCuts_EndsWithItsContextWhileNothingHappens(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() {
 		var last error
-		for _, err := range withCuts(ctx, make(chan client.Outage), "gpu", events) {
+		for _, err := range withOutages(ctx, make(chan client.Outage), "gpu", events) {
 			last = err
 			stop()
 		}
@@ -40,7 +40,7 @@ func TestWithCuts_EndsWithItsContextWhileNothingHappens(t *testing.T) {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("the last error is %v", err)
 		}
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		t.Fatal("it does not end")
 	}
 	<-silent
@@ -60,7 +60,7 @@ func TestWithCuts_TellsOfTheLinkBetweenTheEvents(t *testing.T) {
 		}
 	}
 	var last error
-	for e, err := range withCuts(t.Context(), cuts, "gpu", events) {
+	for e, err := range withOutages(t.Context(), cuts, "gpu", events) {
 		if n, ok := e.Body.(timeline.Notice); ok {
 			if n.Message != "the link to gpu is there again after 12s" {
 				t.Errorf("it says %q", n.Message)

@@ -19,51 +19,51 @@ import (
 // statusUnreachable is the exit status when no daemon answers.
 const statusUnreachable = 3
 
-// socketWords describe --socket for all commands.
-const socketWords = "`PATH` where the daemon listens; default REPL_SOCKET, or where your daemon on this host is"
+// socketUsage describe --socket for all commands.
+const socketUsage = "`PATH` where the daemon listens; default REPL_SOCKET, or where your daemon on this host is"
 
 // A daemonCommand has the parts that all commands for a daemon share.
 type daemonCommand struct {
 	flags *flag.FlagSet
-	where
+	daemonTarget
 	link   *client.Link // set by use
 	json   bool
-	log    logChoice    // of commands that define it
+	log    logFlags     // of commands that define it
 	logger *slog.Logger // set by use
 }
 
 func newDaemonCommand(f *flag.FlagSet) *daemonCommand {
 	r := &daemonCommand{flags: f}
-	r.where.define(f)
-	r.attended = true
+	r.daemonTarget.addFlags(f)
+	r.isAttended = true
 	r.flags.BoolVar(&r.json, "json", false, "print JSON, for programs")
 	return r
 }
 
-// parse parses flags in any position and returns the arguments, one for each name.
-func (r *daemonCommand) parse(args []string, names ...string) ([]string, error) {
-	given, err := parseAnywhere(r.flags, args)
+// parseArgs parses flags in any position and returns the arguments, one for each name.
+func (r *daemonCommand) parseArgs(args []string, names ...string) ([]string, error) {
+	given, err := parseInterspersed(r.flags, args)
 	switch {
 	case err != nil:
 		return nil, err
 	case len(given) < len(names):
 		if names[0] == "SESSION" {
-			return nil, misuse("%s needs the name of a session; repl list shows them", r.flags.Name())
+			return nil, usageErrorf("%s needs the name of a session; repl list shows them", r.flags.Name())
 		}
-		return nil, misuse("%s needs one of %s", r.flags.Name(), strings.ReplaceAll(names[0], "|", ", "))
+		return nil, usageErrorf("%s needs one of %s", r.flags.Name(), strings.ReplaceAll(names[0], "|", ", "))
 	case len(given) > len(names):
-		return nil, misuse("%s takes no argument %q", r.flags.Name(), given[len(names)])
+		return nil, usageErrorf("%s takes no argument %q", r.flags.Name(), given[len(names)])
 	}
 	return given, nil
 }
 
-// use connects and calls do with a context that ends with a signal.
-func (r *daemonCommand) use(do func(ctx context.Context, c *client.Client) (int, error)) (int, error) {
+// runWithClient connects and calls do with a context that ends with a signal.
+func (r *daemonCommand) runWithClient(do func(ctx context.Context, c *client.Client) (int, error)) (int, error) {
 	var err error
-	if r.logger, err = r.log.logger(nil); err != nil {
+	if r.logger, err = r.log.openLogger(nil); err != nil {
 		return statusUsage, err
 	}
-	if err := r.choose(); err != nil {
+	if err := r.resolveTarget(); err != nil {
 		return statusUsage, err
 	}
 	ctx, stop := catchSignals(os.Interrupt)
@@ -76,7 +76,7 @@ func (r *daemonCommand) use(do func(ctx context.Context, c *client.Client) (int,
 	r.link.LogTo(r.logger)
 	defer r.link.Close()
 	c, err := r.link.Conn(ctx)
-	if signalled, ok := statusOf(ctx); ok {
+	if signalled, ok := signalStatus(ctx); ok {
 		return signalled, nil
 	}
 	if err != nil {
@@ -85,10 +85,10 @@ func (r *daemonCommand) use(do func(ctx context.Context, c *client.Client) (int,
 	if over, ok := way.(*client.Command); ok {
 		over.StopPrompting()
 	}
-	work, leave := leaving(ctx, r.link)
+	work, leave := detachableContext(ctx, r.link)
 	defer leave()
 	status, err := do(work, c)
-	if signalled, ok := statusOf(ctx); ok {
+	if signalled, ok := signalStatus(ctx); ok {
 		return signalled, nil
 	}
 	if session.KindOf(err) == client.KindUnreachable {
@@ -97,13 +97,13 @@ func (r *daemonCommand) use(do func(ctx context.Context, c *client.Client) (int,
 	return status, err
 }
 
-// leaving returns the context for what a command does in a session. It ends with ctx. After a
+// detachableContext returns the context for what a command does in a session. It ends with ctx. After a
 // hangup the link is closed first, so no call is cancelled and what runs goes on: sessions outlive
 // a terminal and a login.
-func leaving(ctx context.Context, link *client.Link) (work context.Context, stop func()) {
+func detachableContext(ctx context.Context, link *client.Link) (work context.Context, stop func()) {
 	work, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	unwatched := context.AfterFunc(ctx, func() {
-		if status, _ := statusOf(ctx); status == 128+int(syscall.SIGHUP) {
+		if status, _ := signalStatus(ctx); status == 128+int(syscall.SIGHUP) {
 			link.Close()
 		}
 		end(context.Cause(ctx))
@@ -116,10 +116,10 @@ func leaving(ctx context.Context, link *client.Link) (work context.Context, stop
 
 // commandAuthor returns the author of a command's turns. It differs from the person's own,
 // because a script may run the command while the person watches.
-func commandAuthor(command string) string { return author() + " (" + command + ")" }
+func commandAuthor(command string) string { return currentAuthor() + " (" + command + ")" }
 
-// author returns the author of this person's turns.
-func author() string {
+// currentAuthor returns the author of this person's turns.
+func currentAuthor() string {
 	if u, err := user.Current(); err == nil && u.Username != "" {
 		return u.Username
 	}
@@ -132,8 +132,8 @@ func printJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// isSet reports whether a flag was given.
-func isSet(f *flag.FlagSet, name string) bool {
+// isFlagSet reports whether a flag was given.
+func isFlagSet(f *flag.FlagSet, name string) bool {
 	given := false
 	f.Visit(func(one *flag.Flag) { given = given || one.Name == name })
 	return given

@@ -20,24 +20,24 @@ func startDetached(self string, args []string, log *os.File) (cmd *exec.Cmd, con
 	cmd.Dir = "/"
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	keepInherited()
+	closeInheritedOnExec()
 	return cmd, false, cmd.Start()
 }
 
-// keepInherited has no program that this one starts get the files that this one was started with,
+// closeInheritedOnExec has no program that this one starts get the files that this one was started with,
 // beside the standard streams. A daemon would hold the caller's lock, or the writing end of its pipe,
 // for as long as it lives.
-func keepInherited() {
-	for _, fd := range openFiles() {
+func closeInheritedOnExec() {
+	for _, fd := range openDescriptors() {
 		if fd > syscall.Stderr {
 			syscall.CloseOnExec(fd)
 		}
 	}
 }
 
-// openFiles returns the numbers of the open files; where the system does not tell them, all that there
+// openDescriptors returns the numbers of the open files; where the system does not tell them, all that there
 // may be.
-func openFiles() (all []int) {
+func openDescriptors() (all []int) {
 	entries, err := os.ReadDir("/dev/fd")
 	for _, e := range entries {
 		if fd, err := strconv.Atoi(e.Name()); err == nil {
@@ -49,37 +49,37 @@ func openFiles() (all []int) {
 	}
 	var limit syscall.Rlimit
 	_ = syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit)
-	for fd := range min(int(limit.Cur), maxLooked) {
+	for fd := range min(int(limit.Cur), maxDescriptors) {
 		all = append(all, fd)
 	}
 	return all
 }
 
-// maxLooked bounds the numbers of files that are tried.
-const maxLooked = 1 << 16
+// maxDescriptors bounds the numbers of files that are tried.
+const maxDescriptors = 1 << 16
 
-// chooseTemp has this program and all that it starts use another directory for temporary files where the one that
+// chooseTempDir has this program and all that it starts use another directory for temporary files where the one that
 // is named cannot be written, as Python, R and tmux do: it is another user's after su or sudo, or went with a job or a
 // shell that made it. A container with read-only files often has /dev/shm alone.
-func chooseTemp() {
-	if isWritable(os.TempDir()) {
+func chooseTempDir() {
+	if isWritableDir(os.TempDir()) {
 		return
 	}
 	for _, dir := range []string{"/tmp", "/var/tmp", "/dev/shm"} {
-		if isWritable(dir) {
+		if isWritableDir(dir) {
 			_ = os.Setenv("TMPDIR", dir)
 			return
 		}
 	}
 }
 
-// isWritable reports whether this user can make files in a directory.
-func isWritable(dir string) bool {
+// isWritableDir reports whether this user can make files in a directory.
+func isWritableDir(dir string) bool {
 	return unix.Faccessat(unix.AT_FDCWD, dir+"/.", unix.W_OK|unix.X_OK, unix.AT_EACCESS) == nil
 }
 
-// transientFile makes a file that is removed when the last program closes it.
-func transientFile() (*os.File, error) {
+// newTransientFile makes a file that is removed when the last program closes it.
+func newTransientFile() (*os.File, error) {
 	f, err := os.CreateTemp("", "repl-serve-*.log")
 	if err != nil {
 		return nil, err
@@ -87,8 +87,8 @@ func transientFile() (*os.File, error) {
 	return f, os.Remove(f.Name())
 }
 
-// wholeSocket names a socket for a process in another directory.
-func wholeSocket(path string) (string, error) { return filepath.Abs(path) }
+// absoluteSocket names a socket for a process in another directory.
+func absoluteSocket(path string) (string, error) { return filepath.Abs(path) }
 
 // controllingTerminal opens the terminal of this process; nil if it has none.
 func controllingTerminal() *os.File {

@@ -36,15 +36,15 @@ func startDetached(self string, args []string, log *os.File) (cmd *exec.Cmd, con
 	return cmd, confined, err
 }
 
-// transientFile makes a file that is removed when the last program closes it.
-func transientFile() (*os.File, error) {
+// newTransientFile makes a file that is removed when the last program closes it.
+func newTransientFile() (*os.File, error) {
 	name := fmt.Sprintf("repl-serve-%d-%d.log", os.Getpid(), time.Now().UnixNano())
 	return os.OpenFile(filepath.Join(os.TempDir(), name), os.O_RDWR|os.O_CREATE|os.O_EXCL|windows.FILE_FLAG_DELETE_ON_CLOSE, 0o600)
 }
 
-// wholeSocket names a socket for a process in another directory. The name of a pipe does
+// absoluteSocket names a socket for a process in another directory. The name of a pipe does
 // not depend on one.
-func wholeSocket(name string) (string, error) { return name, nil }
+func absoluteSocket(name string) (string, error) { return name, nil }
 
 // controllingTerminal is the console of this process; nil if it has none.
 func controllingTerminal() *os.File {
@@ -55,5 +55,5 @@ func controllingTerminal() *os.File {
 	return f
 }
 
-// chooseTemp does nothing: the system itself chooses the directory for temporary files.
-func chooseTemp() {}
+// chooseTempDir does nothing: the system itself chooses the directory for temporary files.
+func chooseTempDir() {}

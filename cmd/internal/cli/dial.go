@@ -22,44 +22,44 @@ const (
 	startNever = "never"
 )
 
-// leastAlive is the least that --alive takes.
-const leastAlive = time.Second
+// minAliveTimeout is the least that --alive takes.
+const minAliveTimeout = time.Second
 
-// dialDaemon is the far side of a place: what --via and --place run there.
-func dialDaemon(f *flag.FlagSet) action {
-	socket := f.String("socket", "", socketWords)
-	start := f.String("start", startAuto, "`auto|never` start a daemon if none answers; it ends after "+hours(daemonIdle)+" without use")
+// newDialCommand is the far side of a place: what --via and --place run there.
+func newDialCommand(f *flag.FlagSet) action {
+	socket := f.String("socket", "", socketUsage)
+	start := f.String("start", startAuto, "`auto|never` start a daemon if none answers; it ends after "+hours(daemonIdleTimeout)+" without use")
 	login := f.Bool("login", false, "start it with the environment of a login")
 	alive := f.Duration("alive", 0, "`DURATION` end when nothing comes for this long; 0 is never")
 	nonce := f.String("nonce", "", "`WORD` for the greeting")
 	return func(s streams, args []string) (int, error) {
-		if err := parse(f, args); err != nil {
+		if err := parseFlags(f, args); err != nil {
 			return statusUsage, err
 		}
-		if err := nothingAfter(f); err != nil {
+		if err := requireNoArgs(f); err != nil {
 			return statusUsage, err
 		}
 		switch {
 		case *start != startAuto && *start != startNever:
-			return statusUsage, misuse("--start %s: use auto or never", *start)
-		case *alive != 0 && *alive < leastAlive:
-			return statusUsage, misuse("--alive %s: use at least %s, or 0 for never", *alive, leastAlive)
+			return statusUsage, usageErrorf("--start %s: use auto or never", *start)
+		case *alive != 0 && *alive < minAliveTimeout:
+			return statusUsage, usageErrorf("--alive %s: use at least %s, or 0 for never", *alive, minAliveTimeout)
 		case term.IsTerminal(int(s.in.Fd())) || term.IsTerminal(int(os.Stdout.Fd())):
 			return statusUsage, errors.New("dial is for the program at the other end, and has a terminal here: the command that leads here must not allocate one (ssh -T, docker exec -i without -t, kubectl exec -i without -t)")
 		}
-		o := dial.Options{To: client.Socket(*socket), Socket: func() string { return *socket }, Nonce: *nonce, Alive: *alive}
+		o := dial.Options{Dialer: client.Socket(*socket), SocketPath: func() string { return *socket }, Nonce: *nonce, SilenceTimeout: *alive}
 		if *socket == "" {
-			o.To, o.Socket = client.DefaultDialer(os.Getenv), func() string { return client.DefaultSocket(os.Getenv) }
+			o.Dialer, o.SocketPath = client.DefaultDialer(os.Getenv), func() string { return client.DefaultSocket(os.Getenv) }
 		}
 		if *start == startAuto {
-			o.Start = func(ctx context.Context) error {
-				if err := mayStart(os.Getenv); err != nil {
+			o.StartDaemon = func(ctx context.Context) error {
+				if err := refuseInSlurmStep(os.Getenv); err != nil {
 					return err
 				}
 				if *login {
-					return startByLogin(args)
+					return restartInLoginShell(args)
 				}
-				return ensureDaemon(ctx, cmp.Or(*socket, lastingSocket(os.Getenv)), s.err)
+				return ensureDaemon(ctx, cmp.Or(*socket, persistentSocket(os.Getenv)), s.err)
 			}
 		}
 		ctx, stop := catchSignals(os.Interrupt)
@@ -75,9 +75,9 @@ func dialDaemon(f *flag.FlagSet) action {
 	}
 }
 
-// mayStart refuses to start a daemon in a step of a Slurm job: it would end with the step, or outlive
+// refuseInSlurmStep refuses to start a daemon in a step of a Slurm job: it would end with the step, or outlive
 // the job outside of its limits. A job that is to have one runs repl serve itself.
-func mayStart(getenv func(string) string) error {
+func refuseInSlurmStep(getenv func(string) string) error {
 	job, node := getenv("SLURM_JOB_ID"), getenv("SLURMD_NODENAME")
 	if job == "" || node == "" {
 		return nil

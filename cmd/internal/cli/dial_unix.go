@@ -11,28 +11,28 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/registry"
 )
 
-// lastingSocket is where a daemon listens that a login starts which may be about to end: in no
+// persistentSocket is where a daemon listens that a login starts which may be about to end: in no
 // directory that goes with the login.
-func lastingSocket(getenv func(string) string) string {
+func persistentSocket(getenv func(string) string) string {
 	if named := getenv("REPL_SOCKET"); named != "" {
 		return named
 	}
 	return registry.PersistentSocketPaths(getenv)[0]
 }
 
-// startByLogin begins this command anew in a login shell, so that the daemon which it starts has
+// restartInLoginShell begins this command anew in a login shell, so that the daemon which it starts has
 // the environment of a login. It returns only with an error.
-func startByLogin(args []string) error {
+func restartInLoginShell(args []string) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	words := append([]string{"sh", "-lc", `exec "$0" "$@"`, self, "dial"}, withoutLogin(args)...)
+	words := append([]string{"sh", "-lc", `exec "$0" "$@"`, self, "dial"}, withoutLoginFlag(args)...)
 	return syscall.Exec("/bin/sh", words, os.Environ())
 }
 
-// withoutLogin leaves out --login in all its forms: with it, the command would begin anew for ever.
-func withoutLogin(args []string) []string {
+// withoutLoginFlag leaves out --login in all its forms: with it, the command would begin anew for ever.
+func withoutLoginFlag(args []string) []string {
 	return slices.DeleteFunc(slices.Clone(args), func(a string) bool {
 		name, _, _ := strings.Cut(a, "=")
 		return name == "--login" || name == "-login"

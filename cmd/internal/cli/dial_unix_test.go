@@ -15,7 +15,7 @@ func TestDial_BeginsAnewByALoginOnce(t *testing.T) {
 		"-login --login=true -login=1":   "",
 		"--nonce login":                  "--nonce login",
 	} {
-		if got := withoutLogin(strings.Fields(args)); !slices.Equal(got, strings.Fields(want)) {
+		if got := withoutLoginFlag(strings.Fields(args)); !slices.Equal(got, strings.Fields(want)) {
 			t.Errorf("%s: got %q", args, got)
 		}
 	}

@@ -6,10 +6,10 @@ import (
 	"github.com/turnstone-repl/turnstone/client"
 )
 
-// lastingSocket is the usual pipe: no login owns it.
-func lastingSocket(getenv func(string) string) string { return client.DefaultSocket(getenv) }
+// persistentSocket is the usual pipe: no login owns it.
+func persistentSocket(getenv func(string) string) string { return client.DefaultSocket(getenv) }
 
-// startByLogin fails: Windows has no login shells.
-func startByLogin([]string) error {
+// restartInLoginShell fails: Windows has no login shells.
+func restartInLoginShell([]string) error {
 	return errors.New("--login: there are no login shells on Windows")
 }

@@ -16,7 +16,7 @@
 //	signals   catchSignals   the command is over          the signals that end the program
 //	output    runProgram     the session is closed        standard output and error
 //	ctrlC     runProgram     the program is over          Ctrl-C
-//	reader    newStdin       its read of stdin returns    standard input
+//	reader    newStdinReader       its read of stdin returns    standard input
 //	making    preparer       the packages are made, or    the tool that makes them
 //	                         nobody waits for them
 //	answers   probeMCP       the server's output ends     what doctor's server writes

@@ -36,7 +36,7 @@ type clientEntry struct {
 	Notes   []string `json:"notes,omitempty"`
 }
 
-func (r clientReport) faulty() bool {
+func (r clientReport) isFaulty() bool {
 	for _, f := range r.Files {
 		for _, e := range f.Entries {
 			if !e.OK {
@@ -48,19 +48,19 @@ func (r clientReport) faulty() bool {
 }
 
 func examineClients(ctx context.Context) []clientReport {
-	places, err := install.Here()
+	places, err := install.FindConfigDirs()
 	if err != nil {
 		return nil
 	}
 	var reports []clientReport
 	for _, c := range install.Clients() {
 		r := clientReport{Client: c.Name, title: c.Title}
-		r.Found, _ = c.Found(places)
+		r.Found, _ = c.FindInstalled(places)
 		for _, project := range []bool{false, true} {
 			if project && !c.HasProject() {
 				continue
 			}
-			file, entries, err := c.Look(places, project)
+			file, entries, err := c.FindEntries(places, project)
 			if project && r.Files != nil && r.Files[0].File == file {
 				continue // the project is the home directory
 			}
@@ -80,17 +80,17 @@ func examineClients(ctx context.Context) []clientReport {
 	return reports
 }
 
-// versionTime bounds asking another version of this program for its version.
-const versionTime = 2 * time.Second
+// versionTimeout bounds asking another version of this program for its version.
+const versionTimeout = 2 * time.Second
 
 func examineEntry(ctx context.Context, e install.Entry, trusted bool) clientEntry {
 	r := clientEntry{Name: e.Name, Command: e.Command, Args: e.Args}
-	if e.ByRunner() {
+	if e.UsesRunner() {
 		r.Detail, r.OK = examineRunner(e.Command)
 	} else {
 		r.Detail, r.OK = examineCommand(ctx, e.Command, trusted)
 	}
-	if seconds, set := e.Seconds(); set && seconds < 60 {
+	if seconds, set := e.TimeoutSeconds(); set && seconds < 60 {
 		r.Notes = append(r.Notes, fmt.Sprintf("its timeout of %g s ends calls: a call may wait 45 s for code, and more when it is told to", seconds))
 	}
 	if load, set := e.Settings["alwaysLoad"].(bool); set && !load {
@@ -125,7 +125,7 @@ func examineCommand(ctx context.Context, command string, trusted bool) (detail s
 	if !trusted {
 		return "another file, which is not run here because the project names it", true
 	}
-	ctx, cancel := context.WithTimeout(ctx, versionTime)
+	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
 	defer cancel()
 	asked := exec.CommandContext(ctx, path, "version")
 	asked.WaitDelay = time.Second
@@ -141,7 +141,7 @@ func examineCommand(ctx context.Context, command string, trusted bool) (detail s
 }
 
 // printClients writes the reports for a person.
-func printClients(p *page, reports []clientReport) {
+func printClients(p *lineBuilder, reports []clientReport) {
 	var absent []string
 	for _, r := range reports {
 		if r.Found == "" && len(r.Files) == 0 {
@@ -150,23 +150,23 @@ func printClients(p *page, reports []clientReport) {
 		for _, f := range r.Files {
 			switch {
 			case f.Problem != "":
-				p.line("  note    %s: %s", r.title, f.Problem)
+				p.addLine("  note    %s: %s", r.title, f.Problem)
 			case len(f.Entries) == 0:
-				p.line("  -       %s: not in %s (repl install %s)", r.title, f.File, r.Client)
+				p.addLine("  -       %s: not in %s (repl install %s)", r.title, f.File, r.Client)
 			}
 			for _, e := range f.Entries {
 				mark := "ok    "
 				if !e.OK {
 					mark = "FAILED"
 				}
-				p.line("  %s  %s: %q in %s starts %s: %s", mark, r.title, e.Name, f.File, strings.Join(append([]string{e.Command}, e.Args...), " "), e.Detail)
+				p.addLine("  %s  %s: %q in %s starts %s: %s", mark, r.title, e.Name, f.File, strings.Join(append([]string{e.Command}, e.Args...), " "), e.Detail)
 				for _, n := range e.Notes {
-					p.line("  note    %s: %s", r.title, n)
+					p.addLine("  note    %s: %s", r.title, n)
 				}
 			}
 		}
 	}
 	if len(absent) > 0 {
-		p.line("  not on this machine: %s", strings.Join(absent, ", "))
+		p.addLine("  not on this machine: %s", strings.Join(absent, ", "))
 	}
 }

@@ -9,29 +9,29 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// A caution is how doctor tries a runtime. A directory may be a stranger's: its .venv and .Rprofile are run
+// A probePolicy is how doctor tries a runtime. A directory may be a stranger's: its .venv and .Rprofile are run
 // in a sandbox in which they write nothing, or not at all, unless the person says otherwise.
-type caution struct {
-	sandbox *workers.Sandbox // nil where there is none, and for a person who wants none
-	trusts  bool             // the person has chosen
-	why     error            // there is no sandbox
+type probePolicy struct {
+	sandbox   *workers.Sandbox // nil where there is none, and for a person who wants none
+	trusted   bool             // the person has chosen
+	noSandbox error            // there is no sandbox
 }
 
-func (c *choice) caution(ctx context.Context, chosen bool) caution {
+func (c *runtimeFlags) probePolicy(ctx context.Context, chosen bool) probePolicy {
 	if chosen {
-		return caution{sandbox: c.sandbox, trusts: true}
+		return probePolicy{sandbox: c.sandbox, trusted: true}
 	}
-	accept := workers.SandboxMechanism(c.confinement.accept)
-	if _, err := sandboxHere(ctx, accept); err != nil {
-		return caution{why: err}
+	accept := workers.SandboxMechanism(c.sandboxFlags.acceptMechanism)
+	if _, err := trySandboxHere(ctx, accept); err != nil {
+		return probePolicy{noSandbox: err}
 	}
-	return caution{sandbox: &workers.Sandbox{Level: workers.ReadOnly, Network: workers.NetworkNone, AcceptMechanism: accept, NoNotice: true}}
+	return probePolicy{sandbox: &workers.Sandbox{Level: workers.ReadOnly, Network: workers.NetworkNone, AcceptMechanism: accept, NoNotice: true}}
 }
 
-// place returns where something is started without a sandbox: "" where that may be anywhere, else a
+// startDir returns where something is started without a sandbox: "" where that may be anywhere, else a
 // directory of its own, which clean removes.
-func (c caution) place() (dir string, clean func(), err error) {
-	if c.trusts || c.sandbox != nil {
+func (c probePolicy) startDir() (dir string, clean func(), err error) {
+	if c.trusted || c.sandbox != nil {
 		return "", func() {}, nil
 	}
 	dir, err = os.MkdirTemp("", "repl-doctor-")
@@ -40,9 +40,9 @@ func (c caution) place() (dir string, clean func(), err error) {
 
 // serverArgs are further arguments of a server that doctor starts in a place, whatever the user's settings
 // and the variables of a client say.
-func (c caution) serverArgs(place string) []string {
+func (c probePolicy) serverArgs(place string) []string {
 	switch {
-	case c.trusts:
+	case c.trusted:
 		return nil
 	case c.sandbox != nil:
 		args := []string{"--sandbox", string(c.sandbox.Level), "--network", string(c.sandbox.Network)}
@@ -56,16 +56,16 @@ func (c caution) serverArgs(place string) []string {
 
 // serverEnv is the environment of such a server. Code of a stranger's directory gets nothing of what the user's file
 // lets sessions write.
-func (c caution) serverEnv() []string {
-	if c.trusts || c.sandbox == nil {
+func (c probePolicy) serverEnv() []string {
+	if c.trusted || c.sandbox == nil {
 		return nil
 	}
-	return append(os.Environ(), settingsVariable+"="+noSettings)
+	return append(os.Environ(), settingsEnv+"="+noSettings)
 }
 
-// apply makes a spec one that doctor may start.
-func (c caution) apply(spec *workers.Spec, lang language, asked choice) (clean func(), err error) {
-	dir, clean, err := c.place()
+// restrictSpec makes a spec one that doctor may start.
+func (c probePolicy) restrictSpec(spec *workers.Spec, lang languageInfo, asked runtimeFlags) (clean func(), err error) {
+	dir, clean, err := c.startDir()
 	if err != nil {
 		return nil, err
 	}
@@ -74,8 +74,8 @@ func (c caution) apply(spec *workers.Spec, lang language, asked choice) (clean f
 		return clean, nil
 	}
 	looked, err := filepath.Abs(asked.dir)
-	if err == nil && asked.executable(lang) == "" && (isBelow(spec.Path, looked) || lang.spec("", dir, asked.surroundings()).Path != spec.Path) {
-		err = fmt.Errorf("%s belongs to this directory, and there is no sandbox here to try it in (%w): name it, or say --sandbox full, if you trust it", spec.Path, c.why)
+	if err == nil && asked.interpreterFor(lang) == "" && (isBelow(spec.Path, looked) || lang.newSpec("", dir, asked.runtimeSettings()).Path != spec.Path) {
+		err = fmt.Errorf("%s belongs to this directory, and there is no sandbox here to try it in (%w): name it, or say --sandbox full, if you trust it", spec.Path, c.noSandbox)
 	}
 	if err != nil {
 		clean()

@@ -18,17 +18,17 @@ import (
 // examineMCP starts our server as a client does, once for each era of the protocol, and runs
 // code through it, which prints a 2; none if it is empty. given are the arguments that a
 // client would use.
-func examineMCP(ctx context.Context, careful caution, lang, code string, given []string) []finding {
-	dir, clean, err := careful.place()
+func examineMCP(ctx context.Context, careful probePolicy, lang, code string, given []string) []checkResult {
+	dir, clean, err := careful.startDir()
 	if err != nil {
-		return []finding{{Name: "the server", Detail: oneLine(err)}}
+		return []checkResult{{Name: "the server", Detail: oneLine(err)}}
 	}
 	defer clean()
 	given = append(slices.Clone(given), careful.serverArgs(dir)...)
 	if !slices.Contains(given, "--lang") {
 		given = append(given, "--lang", lang)
 	}
-	var found []finding
+	var found []checkResult
 	for _, era := range []struct {
 		name string
 		meta map[string]any
@@ -47,7 +47,7 @@ func examineMCP(ctx context.Context, careful caution, lang, code string, given [
 		if err != nil {
 			detail = oneLine(err)
 		}
-		found = append(found, finding{Name: "protocol " + era.name, OK: err == nil, Detail: detail})
+		found = append(found, checkResult{Name: "protocol " + era.name, OK: err == nil, Detail: detail})
 	}
 	return found
 }
@@ -59,25 +59,25 @@ type mcpProbe struct {
 	meta map[string]any
 }
 
-// A duplex joins a server's standard output and input.
-type duplex struct {
+// A stdioConn joins a server's standard output and input.
+type stdioConn struct {
 	io.ReadCloser
-	in io.WriteCloser
+	stdin io.WriteCloser
 }
 
-func (d duplex) Write(text []byte) (int, error) { return d.in.Write(text) }
+func (d stdioConn) Write(text []byte) (int, error) { return d.stdin.Write(text) }
 
 // Close ends only the server's input; its remaining output is still read.
-func (d duplex) Close() error { return d.in.Close() }
+func (d stdioConn) Close() error { return d.stdin.Close() }
 
-// mcpMaxLine bounds a line from the server, which may hold a picture.
-const mcpMaxLine = 16 << 20
+// maxMCPLineBytes bounds a line from the server, which may hold a picture.
+const maxMCPLineBytes = 16 << 20
 
 // mcpCalls is the number of calls for the median.
 const mcpCalls = 11
 
 func probeMCP(ctx context.Context, dir string, args, env []string, code string, meta map[string]any, open func(*mcpProbe) error) (detail string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	exe, err := os.Executable()
 	if err != nil {
@@ -95,20 +95,20 @@ func probeMCP(ctx context.Context, dir string, args, env []string, code string, 
 	}
 	var complaints strings.Builder
 	server.Stderr = &complaints
-	server.Cancel = in.Close     // end of input ends the server and everything it started
-	server.WaitDelay = probeTime // one that is killed leaves the files of its sessions
+	server.Cancel = in.Close        // end of input ends the server and everything it started
+	server.WaitDelay = probeTimeout // one that is killed leaves the files of its sessions
 	began := time.Now()
 	if err := server.Start(); err != nil {
 		return "", err
 	}
-	conn := jsonline.New(duplex{out, in}, &jsonline.Options{MaxLine: mcpMaxLine, StallTimeout: probeTime})
+	conn := jsonline.New(stdioConn{out, in}, &jsonline.Options{MaxLine: maxMCPLineBytes, StallTimeout: probeTimeout})
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
 		_ = conn.Read() // calls return the error
 	}()
 	p := &mcpProbe{conn: conn, ctx: ctx, meta: meta}
-	detail, err = p.examine(began, code, open)
+	detail, err = p.measureServer(began, code, open)
 	ended := time.Now()
 	_ = conn.FinishWriting() // likewise
 	<-over
@@ -121,10 +121,10 @@ func probeMCP(ctx context.Context, dir string, args, env []string, code string, 
 		}
 		return "", err
 	}
-	return fmt.Sprintf("%s; it ended %s after its input", detail, milliseconds(time.Since(ended))), nil
+	return fmt.Sprintf("%s; it ended %s after its input", detail, formatMilliseconds(time.Since(ended))), nil
 }
 
-func (p *mcpProbe) examine(began time.Time, code string, open func(*mcpProbe) error) (string, error) {
+func (p *mcpProbe) measureServer(began time.Time, code string, open func(*mcpProbe) error) (string, error) {
 	if err := open(p); err != nil {
 		return "", err
 	}
@@ -138,7 +138,7 @@ func (p *mcpProbe) examine(began time.Time, code string, open func(*mcpProbe) er
 	if len(list.Tools) == 0 {
 		return "", errors.New("it lists no tools")
 	}
-	listed := fmt.Sprintf("%d tools listed %s after the start", len(list.Tools), milliseconds(started))
+	listed := fmt.Sprintf("%d tools listed %s after the start", len(list.Tools), formatMilliseconds(started))
 	if code == "" {
 		return listed + "; no code of this language is known that could be run", nil
 	}
@@ -156,7 +156,7 @@ func (p *mcpProbe) examine(began time.Time, code string, open func(*mcpProbe) er
 		for _, c := range result.Content {
 			text += c.Text
 		}
-		if result.IsError || !isTwo(text) {
+		if result.IsError || !isReplyTwo(text) {
 			return "", fmt.Errorf("%s gives %.300q", code, text)
 		}
 		took = append(took, time.Since(call))
@@ -164,11 +164,11 @@ func (p *mcpProbe) examine(began time.Time, code string, open func(*mcpProbe) er
 	first := took[0]
 	slices.Sort(took)
 	return fmt.Sprintf("%s, %s first in %s, then in %s (median of %d)",
-		listed, code, milliseconds(first), milliseconds(took[len(took)/2]), mcpCalls), nil
+		listed, code, formatMilliseconds(first), formatMilliseconds(took[len(took)/2]), mcpCalls), nil
 }
 
-// isTwo reports whether a reply is 2, apart from text in brackets.
-func isTwo(text string) bool {
+// isReplyTwo reports whether a reply is 2, apart from text in brackets.
+func isReplyTwo(text string) bool {
 	two := false
 	for line := range strings.Lines(text) {
 		switch line = strings.TrimSuffix(line, "\n"); {
@@ -213,7 +213,7 @@ func (p *mcpProbe) request(method string, params map[string]any, result any) err
 	answer, err := p.conn.Call(p.ctx, method, params)
 	switch {
 	case p.ctx.Err() != nil:
-		return fmt.Errorf("%s: no answer within %s of the start", method, probeTime)
+		return fmt.Errorf("%s: no answer within %s of the start", method, probeTimeout)
 	case errors.Is(err, io.EOF):
 		return fmt.Errorf("%s: the server ended without an answer", method)
 	case err != nil:

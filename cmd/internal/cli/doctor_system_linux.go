@@ -14,14 +14,14 @@ import (
 )
 
 // examineSystem lists the means of this system to confine a session.
-func examineSystem(ctx context.Context) []fact {
-	return []fact{examineSandbox(ctx), cgroups(), landlock(), userNamespaces(ctx), seccomp(), resourceLimits()}
+func examineSystem(ctx context.Context) []systemFeature {
+	return []systemFeature{examineSandbox(ctx), examineCgroups(), examineLandlock(), examineUserNamespaces(ctx), examineSeccomp(), examineResourceLimits()}
 }
 
-// cgroups checks for a cgroup of version 2 that this user may divide. Limits on memory,
+// examineCgroups checks for a cgroup of version 2 that this user may divide. Limits on memory,
 // processes and CPU for a whole tree of processes need it.
-func cgroups() fact {
-	f := fact{Name: "control groups"}
+func examineCgroups() systemFeature {
+	f := systemFeature{Name: "control groups"}
 	text, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
 		f.Detail = err.Error()
@@ -58,22 +58,22 @@ func cgroups() fact {
 	return f
 }
 
-// landlock checks for Landlock, which confines the files and ports of a process without
+// examineLandlock checks for Landlock, which confines the files and ports of a process without
 // privileges.
-func landlock() fact {
+func examineLandlock() systemFeature {
 	const versionFlag = 1 // LANDLOCK_CREATE_RULESET_VERSION
 	abi, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, versionFlag)
 	if errno != 0 {
-		return fact{Name: "Landlock", Detail: errno.Error()}
+		return systemFeature{Name: "Landlock", Detail: errno.Error()}
 	}
-	return fact{Name: "Landlock", Available: true, Detail: fmt.Sprintf("ABI %d", abi)}
+	return systemFeature{Name: "Landlock", Available: true, Detail: fmt.Sprintf("ABI %d", abi)}
 }
 
-// userNamespaces tries to make one, because each system has its own switches that forbid
+// examineUserNamespaces tries to make one, because each system has its own switches that forbid
 // them.
-func userNamespaces(ctx context.Context) fact {
-	f := fact{Name: "user namespaces"}
-	ctx, cancel := context.WithTimeout(ctx, versionTime)
+func examineUserNamespaces(ctx context.Context) systemFeature {
+	f := systemFeature{Name: "user namespaces"}
+	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
 	defer cancel()
 	try := exec.CommandContext(ctx, "/proc/self/exe", "version")
 	try.WaitDelay = time.Second
@@ -86,17 +86,17 @@ func userNamespaces(ctx context.Context) fact {
 	return f
 }
 
-func seccomp() fact {
+func examineSeccomp() systemFeature {
 	actions, err := os.ReadFile("/proc/sys/kernel/seccomp/actions_avail")
 	if err != nil {
-		return fact{Name: "seccomp filters", Detail: err.Error()}
+		return systemFeature{Name: "seccomp filters", Detail: err.Error()}
 	}
-	return fact{Name: "seccomp filters", Available: true, Detail: strings.TrimSpace(string(actions))}
+	return systemFeature{Name: "seccomp filters", Available: true, Detail: strings.TrimSpace(string(actions))}
 }
 
-// resourceLimits returns the current limits, which sessions inherit.
-func resourceLimits() fact {
-	f := fact{Name: "resource limits", Available: true}
+// examineResourceLimits returns the current limits, which sessions inherit.
+func examineResourceLimits() systemFeature {
+	f := systemFeature{Name: "resource limits", Available: true}
 	var parts []string
 	for _, l := range []struct {
 		name string

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// maxEnvFile bounds a file of variables, in bytes: a larger one is refused.
-const maxEnvFile = 1 << 20
+// maxEnvFileBytes bounds a file of variables, in bytes: a larger one is refused.
+const maxEnvFileBytes = 1 << 20
 
 var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
@@ -21,18 +21,18 @@ func readEnvFile(path string) ([]string, error) {
 		return nil, err
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxEnvFile+1))
+	text, err := io.ReadAll(io.LimitReader(f, maxEnvFileBytes+1))
 	if err != nil {
 		return nil, err
 	}
-	if len(text) > maxEnvFile {
-		return nil, fmt.Errorf("%s is larger than %d MiB: it does not look like a file of variables", path, maxEnvFile>>20)
+	if len(text) > maxEnvFileBytes {
+		return nil, fmt.Errorf("%s is larger than %d MiB: it does not look like a file of variables", path, maxEnvFileBytes>>20)
 	}
 	var env []string
 	number := 0
 	for line := range strings.Lines(strings.TrimPrefix(string(text), "\ufeff")) {
 		number++
-		variable, err := envLine(strings.TrimSpace(line))
+		variable, err := parseEnvLine(strings.TrimSpace(line))
 		if err != nil {
 			return nil, fmt.Errorf("%s: line %d: %w", path, number, err)
 		}
@@ -43,8 +43,8 @@ func readEnvFile(path string) ([]string, error) {
 	return env, nil
 }
 
-// envLine returns the variable in a line as "K=V"; "" when there is none.
-func envLine(line string) (string, error) {
+// parseEnvLine returns the variable in a line as "K=V"; "" when there is none.
+func parseEnvLine(line string) (string, error) {
 	if line == "" || line[0] == '#' {
 		return "", nil
 	}
@@ -58,13 +58,13 @@ func envLine(line string) (string, error) {
 	case strings.ContainsRune(value, 0):
 		return "", errors.New("a variable cannot hold a NUL")
 	}
-	value, err := envValue(strings.TrimSpace(value))
+	value, err := unquoteEnvValue(strings.TrimSpace(value))
 	return name + "=" + value, err
 }
 
-// envValue removes the quotes. In double quotes, \n, \t, \", \$ and \\ stand for
+// unquoteEnvValue removes the quotes. In double quotes, \n, \t, \", \$ and \\ stand for
 // characters. $NAME is not expanded.
-func envValue(text string) (string, error) {
+func unquoteEnvValue(text string) (string, error) {
 	if text == "" || text[0] != '"' && text[0] != '\'' {
 		text, _, _ = strings.Cut(text, " #")
 		return strings.TrimSpace(text), nil

@@ -22,12 +22,12 @@ func TestReadEnvFile_IsWhatSuchFilesAre(t *testing.T) {
 
 func TestReadEnvFile_SaysTheLineThatIsWrong(t *testing.T) {
 	for text, want := range map[string]string{
-		"A=1\nB\n":                            "line 2: it is not NAME=VALUE",
-		"1A=1":                                `line 1: "1A" is not a valid variable name`,
-		"\n\nA='x":                            "line 3: its quote is not closed",
-		`A="x" y`:                             `line 1: there is "y" after`,
-		"A=\x00":                              "line 1: a variable cannot hold a NUL",
-		strings.Repeat("#", maxEnvFile) + "#": "larger than 1 MiB",
+		"A=1\nB\n": "line 2: it is not NAME=VALUE",
+		"1A=1":     `line 1: "1A" is not a valid variable name`,
+		"\n\nA='x": "line 3: its quote is not closed",
+		`A="x" y`:  `line 1: there is "y" after`,
+		"A=\x00":   "line 1: a variable cannot hold a NUL",
+		strings.Repeat("#", maxEnvFileBytes) + "#": "larger than 1 MiB",
 	} {
 		path := filepath.Join(t.TempDir(), ".env")
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

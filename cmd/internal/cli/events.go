@@ -15,22 +15,22 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// showEvents prints a session's events as JSON lines, or its text.
-func showEvents(f *flag.FlagSet) action {
+// newEventsCommand prints a session's events as JSON lines, or its text.
+func newEventsCommand(f *flag.FlagSet) action {
 	r := newDaemonCommand(f)
 	after := r.flags.Uint64("after", 0, "`N` only events after the one with this number")
 	live := r.flags.Bool("follow", false, "go on with new events, until Ctrl-C")
 	return func(s streams, args []string) (int, error) {
-		given, err := r.parse(args, "SESSION")
+		given, err := r.parseArgs(args, "SESSION")
 		if err != nil {
 			return statusUsage, err
 		}
-		return r.use(func(ctx context.Context, c *client.Client) (int, error) {
+		return r.runWithClient(func(ctx context.Context, c *client.Client) (int, error) {
 			show := newEventPrinter()
 			if r.json {
 				show = func(w io.Writer, e timeline.Event) error { return json.NewEncoder(w).Encode(e) }
 			}
-			return r.follow(ctx, s, c, given[0], timeline.Seq(*after), *live, show)
+			return r.followEvents(ctx, s, c, given[0], timeline.Seq(*after), *live, show)
 		})
 	}
 
@@ -41,12 +41,12 @@ type eventPrinter = func(w io.Writer, e timeline.Event) error
 
 // newEventPrinter prints what a person sees of events, cleaned of everything that acts on a terminal.
 func newEventPrinter() eventPrinter {
-	var c cleaner
+	var c terminalSanitizer
 	return func(w io.Writer, e timeline.Event) error {
 		if e.IsUnseen() {
 			return nil
 		}
-		return printEvent(w, c.event(e))
+		return printEvent(w, c.sanitizeEvent(e))
 	}
 }
 
@@ -83,7 +83,7 @@ func printEvent(w io.Writer, e timeline.Event) error {
 	case timeline.Limit:
 		_, err = fmt.Fprintf(w, "[%s]\n", b)
 	case timeline.AccessDenied:
-		_, err = fmt.Fprintf(w, "[%s: %s]\n", refusal(b), b)
+		_, err = fmt.Fprintf(w, "[%s: %s]\n", denialPrefix(b), b)
 	case timeline.AccessGranted:
 		_, err = fmt.Fprintf(w, "[allowed: %s]\n", b)
 	case timeline.InputRequested:
@@ -102,12 +102,12 @@ func printEvent(w io.Writer, e timeline.Event) error {
 	return err
 }
 
-// follow shows a session's events after a cursor: past ones, and with live also new ones.
-func (r *daemonCommand) follow(ctx context.Context, s streams, c *client.Client, name string, after timeline.Seq, live bool, show eventPrinter) (int, error) {
+// followEvents shows a session's events after a cursor: past ones, and with live also new ones.
+func (r *daemonCommand) followEvents(ctx context.Context, s streams, c *client.Client, name string, after timeline.Seq, live bool, show eventPrinter) (int, error) {
 	if live && isTerminal(s.out) {
 		now, err := c.GetSession(ctx, name)
 		if err == nil {
-			err = r.checkOutside(now)
+			err = r.refuseOwnTerminal(now)
 		}
 		if err != nil {
 			return statusFailed, err
@@ -116,9 +116,9 @@ func (r *daemonCommand) follow(ctx context.Context, s streams, c *client.Client,
 	ctx, unread := context.WithCancel(ctx)
 	defer unread()
 	if out, ok := s.out.(*os.File); ok && live {
-		whenUnread(out, unread) // the next event may be far off
+		onReaderGone(out, unread) // the next event may be far off
 	}
-	w, err := c.Subscribe(ctx, client.SubscribeParams{Session: name, After: after, Author: author()})
+	w, err := c.Subscribe(ctx, client.SubscribeParams{Session: name, After: after, Author: currentAuthor()})
 	if err != nil {
 		return statusFailed, err
 	}

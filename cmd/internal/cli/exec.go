@@ -18,66 +18,66 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// execIn runs code in a session of the daemon, and makes the session if it does not exist.
-func execIn(f *flag.FlagSet) action {
+// newExecCommand runs code in a session of the daemon, and makes the session if it does not exist.
+func newExecCommand(f *flag.FlagSet) action {
 	r := newDaemonCommand(f)
-	var code code
-	r.flags.Var(&code, "e", codeWords)
+	var code codeFlag
+	r.flags.Var(&code, "e", codeUsage)
 	wait := r.flags.Duration("wait", 24*time.Hour, "`DURATION` how long to wait for the end or a question")
 	var lang string
-	r.flags.Var(langFlag{&lang}, "lang", langWords())
+	r.flags.Var(langFlag{&lang}, "lang", langUsage())
 	var worker workerFlag
-	r.flags.Var(&worker, "worker", workerWords)
-	var c choice
-	c.defineExecutables(r.flags)
+	r.flags.Var(&worker, "worker", workerUsage)
+	var c runtimeFlags
+	c.addInterpreterFlags(r.flags)
 	dir := r.flags.String("dir", "", "`DIR` the working directory of a session that exec makes; default this one, or elsewhere as the daemon has it")
 	cull := r.flags.Duration("cull-idle", 0, "`DURATION` close a session that exec makes after this time without use; 0 means as repl serve does")
-	var confined confinement
-	confined.define(r.flags)
+	var confined sandboxFlags
+	confined.addFlags(r.flags)
 	var limits limitFlags
-	limits.define(r.flags)
-	var with wanted
-	r.flags.Var(&with, "with", withWords)
-	r.log.define(f)
+	limits.addFlags(r.flags)
+	var with packageList
+	r.flags.Var(&with, "with", withUsage)
+	r.log.addFlags(f)
 	return func(s streams, args []string) (int, error) {
-		given, err := r.parse(args, "SESSION")
+		given, err := r.parseArgs(args, "SESSION")
 		if err != nil {
 			return statusUsage, err
 		}
 		if *wait < 0 || *wait > 24*time.Hour {
-			return statusUsage, misuse("--wait %s: use 0 to 24h", *wait)
+			return statusUsage, usageErrorf("--wait %s: use 0 to 24h", *wait)
 		}
 		if *cull < 0 || *cull > 0 && *cull < time.Second {
-			return statusUsage, misuse("--cull-idle %s: use at least 1s, or 0 for the daemon's setting", *cull)
+			return statusUsage, usageErrorf("--cull-idle %s: use at least 1s, or 0 for the daemon's setting", *cull)
 		}
-		own, isOwn, err := worker.one(lang)
+		own, isOwn, err := worker.singleWorker(lang)
 		if err != nil {
 			return statusUsage, err
 		}
 		if lang == "" && c.python == "" && c.r != "" {
 			lang = "r"
 		}
-		var l language // its zero value for one that only the daemon knows
+		var l languageInfo // its zero value for one that only the daemon knows
 		if !isOwn {
-			l, _ = languageNamed(lang)
+			l, _ = findLanguage(lang)
 		}
 		if err := c.checkExecutable(l); err != nil {
 			return statusUsage, err
 		}
-		if err := r.choose(); err != nil {
+		if err := r.resolveTarget(); err != nil {
 			return statusUsage, err
 		}
-		r.starts = true
-		c.dir, c.limits, c.away = *dir, limits, r.isAway()
-		confined.away = c.away
+		r.startsDaemon = true
+		c.dir, c.limits, c.isRemote = *dir, limits, r.isRemote()
+		confined.isRemote = c.isRemote
 		if err := c.resolvePaths(); err != nil {
 			return statusUsage, err
 		}
-		sandbox, err := confined.sandbox(r.flags)
+		sandbox, err := confined.buildSandbox(r.flags)
 		if err != nil {
 			return statusUsage, err
 		}
-		if !isSet(r.flags, "e") {
+		if !isFlagSet(r.flags, "e") {
 			text, err := readInput(s.in)
 			if err != nil {
 				return statusFailed, fmt.Errorf("cannot read the code from standard input: %w", err)
@@ -85,14 +85,14 @@ func execIn(f *flag.FlagSet) action {
 			code = append(code, text)
 		}
 		if !utf8.ValidString(code.String()) {
-			return statusUsage, errNoText
+			return statusUsage, errNotUTF8
 		}
-		return r.use(func(ctx context.Context, conn *client.Client) (int, error) {
-			view := r.turnView(s, conn, *wait)
-			p := client.StartParams{Session: given[0], Input: code.String(), Author: commandAuthor("exec"), WaitMS: view.firstWait()}
+		return r.runWithClient(func(ctx context.Context, conn *client.Client) (int, error) {
+			view := r.newTurnView(s, conn, *wait)
+			p := client.StartParams{Session: given[0], Input: code.String(), Author: commandAuthor("exec"), WaitMS: view.firstWaitMS()}
 			if sandbox != nil || limits.Limits != (workers.Limits{}) { // before any code runs in a session with weaker ones
 				if now, err := conn.GetSession(ctx, given[0]); err == nil {
-					if err := errors.Join(mustHold(sandbox, now), mustLimit(limits.Limits, now)); err != nil {
+					if err := errors.Join(requireSandbox(sandbox, now), requireLimits(limits.Limits, now)); err != nil {
 						return statusFailed, err
 					}
 				}
@@ -103,47 +103,47 @@ func execIn(f *flag.FlagSet) action {
 				reply, err = conn.StartTurn(ctx, p)
 			}
 			if session.KindOf(err) == session.KindClosed {
-				if c.dir == "" && !c.away {
+				if c.dir == "" && !c.isRemote {
 					if c.dir, err = workingDir(); err != nil {
 						return statusFailed, err
 					}
 				}
-				params := client.CreateParams{Name: given[0], Language: cmp.Or(own.name, lang), Command: own.command, Runtime: c.runtimeInDaemon(l), Dir: cmp.Or(c.dir, r.dir), Packages: with, IdleTimeoutMS: cull.Milliseconds(), Limits: limits.wire()}
-				asked(sandbox, &params)
-				if !c.away {
-					params.Env = ofLogin(sandbox)
+				params := client.CreateParams{Name: given[0], Language: cmp.Or(own.name, lang), Command: own.command, Runtime: c.runtimeInDaemon(l), Dir: cmp.Or(c.dir, r.remoteDir), Packages: with, IdleTimeoutMS: cull.Milliseconds(), Limits: limits.clientLimits()}
+				setSandboxParams(sandbox, &params)
+				if !c.isRemote {
+					params.Env = loginEnv(sandbox)
 				}
-				err = create(ctx, s, r.where, conn, params)
+				err = createSession(ctx, s, r.daemonTarget, conn, params)
 				if err == nil {
-					view.until, p.WaitMS = time.Now().Add(*wait), view.firstWait()
+					view.deadline, p.WaitMS = time.Now().Add(*wait), view.firstWaitMS()
 					reply, err = conn.StartTurn(ctx, p)
 				}
 			}
 			if err != nil {
 				return statusFailed, err
 			}
-			return view.show(ctx, reply, 0)
+			return view.showTurn(ctx, reply, 0)
 		})
 	}
 
 }
 
-// errNoText refuses what a request to a daemon would carry as other text.
-var errNoText = misuse("this is not UTF-8: convert it first, as iconv does")
+// errNotUTF8 refuses what a request to a daemon would carry as other text.
+var errNotUTF8 = usageErrorf("this is not UTF-8: convert it first, as iconv does")
 
-// withoutStart returns the events of a reply without what came before its turn, which is no output of the code.
-func (v *turnView) withoutStart(reply session.Reply) []timeline.Event {
+// turnEvents returns the events of a reply without what came before its turn, which is no output of the code.
+func (v *turnView) turnEvents(reply session.Reply) []timeline.Event {
 	events := reply.Events
-	for len(events) > 0 && v.before(events[0], reply) {
+	for len(events) > 0 && v.reportEarlier(events[0], reply) {
 		events = events[1:]
 	}
 	return events
 }
 
-// before tells what came before the turn and matters to who runs it: why the variables of earlier turns are gone,
+// reportEarlier tells what came before the turn and matters to who runs it: why the variables of earlier turns are gone,
 // and the notices of a worker's start. Those of a new session have been said when it was created. It returns false
 // if the event is none of these.
-func (v *turnView) before(e timeline.Event, reply session.Reply) bool {
+func (v *turnView) reportEarlier(e timeline.Event, reply session.Reply) bool {
 	if !e.BetweenTurns && e.Turn == reply.Turn {
 		return false
 	}
@@ -152,10 +152,10 @@ func (v *turnView) before(e timeline.Event, reply session.Reply) bool {
 		if e.Generation >= reply.Generation {
 			return false
 		}
-		fmt.Fprintf(v.s.err, "repl: %s began anew, and its variables are gone: %s\n", reply.Session, plainLine(b.FullReason()))
+		fmt.Fprintf(v.streams.err, "repl: %s began anew, and its variables are gone: %s\n", reply.Session, plainLine(b.FullReason()))
 	case timeline.Notice:
 		if reply.Generation > 1 {
-			fmt.Fprintf(v.s.err, "repl: %s\n", b.Message)
+			fmt.Fprintf(v.streams.err, "repl: %s\n", b.Message)
 		}
 	case timeline.WorkerStarted:
 	default:
@@ -186,19 +186,19 @@ func replyStatus(reply session.Reply) int {
 	return statusDone
 }
 
-// inputTo answers a wait of a session.
-func inputTo(f *flag.FlagSet) action {
+// newInputCommand answers a wait of a session.
+func newInputCommand(f *flag.FlagSet) action {
 	r := newDaemonCommand(f)
-	var lines code
+	var lines codeFlag
 	r.flags.Var(&lines, "e", "`TEXT` the answer, instead of a line of standard input; several -e are several lines")
 	eof := r.flags.Bool("eof", false, "end of file, after the text if there is one")
 	wait := r.flags.Duration("wait", 24*time.Hour, "`DURATION` how long to wait for the end or a question")
 	return func(s streams, args []string) (int, error) {
-		given, err := r.parse(args, "SESSION")
+		given, err := r.parseArgs(args, "SESSION")
 		if err != nil {
 			return statusUsage, err
 		}
-		if !isSet(r.flags, "e") && !*eof {
+		if !isFlagSet(r.flags, "e") && !*eof {
 			line, err := bufio.NewReader(io.LimitReader(s.in, session.MaxInputBytes+1)).ReadString('\n')
 			if err != nil && (!errors.Is(err, io.EOF) || line == "") {
 				return statusFailed, fmt.Errorf("cannot read the answer from standard input: %w", err)
@@ -207,12 +207,12 @@ func inputTo(f *flag.FlagSet) action {
 		}
 		text := lines.String()
 		if !utf8.ValidString(text) {
-			return statusUsage, errNoText
+			return statusUsage, errNotUTF8
 		}
-		if text != "" || isSet(r.flags, "e") || !*eof {
+		if text != "" || isFlagSet(r.flags, "e") || !*eof {
 			text += "\n"
 		}
-		return r.use(func(ctx context.Context, c *client.Client) (int, error) {
+		return r.runWithClient(func(ctx context.Context, c *client.Client) (int, error) {
 			now, err := c.GetSession(ctx, given[0])
 			if err != nil {
 				return statusFailed, err
@@ -223,15 +223,15 @@ func inputTo(f *flag.FlagSet) action {
 			if now.InputRequest.Form != nil {
 				return statusFailed, fmt.Errorf("%s asks a person: answer at repl attach %s", given[0], given[0])
 			}
-			view := r.turnView(s, c, *wait)
+			view := r.newTurnView(s, c, *wait)
 			reply, err := c.SendInput(ctx, client.InputParams{
 				Session: given[0], InputRequest: now.InputRequest.ID, Input: text, EOF: *eof, Author: commandAuthor("input"),
-				WaitMS: view.firstWait(), After: now.LastSeq,
+				WaitMS: view.firstWaitMS(), After: now.LastSeq,
 			})
 			if err != nil {
 				return statusFailed, err
 			}
-			return view.show(ctx, reply, now.LastSeq)
+			return view.showTurn(ctx, reply, now.LastSeq)
 		})
 	}
 

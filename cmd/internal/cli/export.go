@@ -16,17 +16,17 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// exportFrom writes a session as a file for another program.
-func exportFrom(f *flag.FlagSet) action {
+// newExportCommand writes a session as a file for another program.
+func newExportCommand(f *flag.FlagSet) action {
 	r := newDaemonCommand(f)
-	format := r.flags.String("format", "", formatWords())
-	path := r.flags.String("output", "", outputWords)
+	format := r.flags.String("format", "", formatUsage())
+	path := r.flags.String("output", "", outputUsage)
 	return func(s streams, args []string) (int, error) {
-		given, err := r.parse(args, "SESSION")
+		given, err := r.parseArgs(args, "SESSION")
 		if err != nil {
 			return statusUsage, err
 		}
-		return r.use(func(ctx context.Context, c *client.Client) (int, error) {
+		return r.runWithClient(func(ctx context.Context, c *client.Client) (int, error) {
 			now, err := c.GetSession(ctx, given[0])
 			if err != nil {
 				return statusFailed, err
@@ -35,7 +35,7 @@ func exportFrom(f *flag.FlagSet) action {
 			if *path == "" {
 				return statusDone, write(s.out)
 			}
-			return statusDone, writeNew(*path, write)
+			return statusDone, writeOutputFile(*path, write)
 		})
 	}
 
@@ -43,15 +43,15 @@ func exportFrom(f *flag.FlagSet) action {
 
 // writeSession writes a session of the daemon in a format; "" is the first of its language.
 func writeSession(ctx context.Context, c *client.Client, w io.Writer, now session.Info, format string) error {
-	l := languageOf(now.Language)
+	l := sessionLanguage(now.Language)
 	if format == "" {
 		format = l.export.Formats()[0]
 	}
-	w, flush := buffered(w)
+	w, flush := bufferedWriter(w)
 	on := c.Session(now.Name)
 	from := export.Session{
 		Name: now.Name, Runtime: now.RuntimeVersion, Language: l.export,
-		Whole: func(b timeline.Blob) ([]byte, error) {
+		FetchBlob: func(b timeline.Blob) ([]byte, error) {
 			data, err := session.ReadBlob(ctx, on, b)
 			if session.KindOf(err) == session.KindNoBlob {
 				return nil, nil
@@ -60,13 +60,13 @@ func writeSession(ctx context.Context, c *client.Client, w io.Writer, now sessio
 		},
 	}
 	var lost error
-	err := export.Write(w, format, from, past(ctx, on, &lost))
+	err := export.Write(w, format, from, pastEvents(ctx, on, &lost))
 	return errors.Join(err, lost, flush())
 }
 
-// past yields the events of a session so far, window by window, with the large data of results
+// pastEvents yields the events of a session so far, window by window, with the large data of results
 // named only. lost is set if it ends early.
-func past(ctx context.Context, s session.Session, lost *error) iter.Seq[timeline.Event] {
+func pastEvents(ctx context.Context, s session.Session, lost *error) iter.Seq[timeline.Event] {
 	return func(yield func(timeline.Event) bool) {
 		q := session.ReadQuery{Limit: session.MaxReadEvents}
 		for {
@@ -91,14 +91,14 @@ func past(ctx context.Context, s session.Session, lost *error) iter.Seq[timeline
 	}
 }
 
-func buffered(w io.Writer) (io.Writer, func() error) {
+func bufferedWriter(w io.Writer) (io.Writer, func() error) {
 	b := bufio.NewWriterSize(w, 64<<10)
 	return b, b.Flush
 }
 
-// writeNew writes a file completely or not at all. Our own output, as /dev/stdout is, goes on; another
+// writeOutputFile writes a file completely or not at all. Our own output, as /dev/stdout is, goes on; another
 // pipe or device is written as it is, and a link leads to its file.
-func writeNew(path string, write func(io.Writer) error) error {
+func writeOutputFile(path string, write func(io.Writer) error) error {
 	there, err := os.Stat(path)
 	if own, e := os.Stdout.Stat(); err == nil && e == nil && os.SameFile(there, own) {
 		return write(os.Stdout)

@@ -22,10 +22,10 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// A farHost has the sessions of a daemon elsewhere, as the command does.
-type farHost struct{ link *client.Link }
+// A remoteTestBackend has the sessions of a daemon elsewhere, as the command does.
+type remoteTestBackend struct{ link *client.Link }
 
-func (h farHost) Open(ctx context.Context, name, _, _ string, _ func(*workers.Sandbox) *workers.Sandbox, _ func(string)) (*mcpserver.SessionHandle, error) {
+func (h remoteTestBackend) Open(ctx context.Context, name, _, _ string, _ func(*workers.Sandbox) *workers.Sandbox, _ func(string)) (*mcpserver.SessionHandle, error) {
 	there, now, made, err := h.link.OpenSession(ctx, client.CreateParams{Name: name, Language: "fake"})
 	if err != nil {
 		return nil, err
@@ -41,34 +41,34 @@ func (h farHost) Open(ctx context.Context, name, _, _ string, _ func(*workers.Sa
 	}, nil
 }
 
-func (h farHost) Remotes() []string { return []string{"gpu"} }
+func (h remoteTestBackend) Remotes() []string { return []string{"gpu"} }
 
-func (h farHost) Sessions(ctx context.Context, _ string) ([]session.Info, error) {
+func (h remoteTestBackend) Sessions(ctx context.Context, _ string) ([]session.Info, error) {
 	return h.link.ListSessions(ctx)
 }
 
-// An agent is a client of an MCP server whose sessions are elsewhere.
-type agent struct {
+// An mcpTestClient is a client of an MCP server whose sessions are elsewhere.
+type mcpTestClient struct {
 	t     *testing.T
 	in    io.Writer
 	out   *bufio.Reader
 	calls int
 }
 
-func newAgent(t *testing.T, l *client.Link) *agent {
+func newMCPTestClient(t *testing.T, l *client.Link) *mcpTestClient {
 	t.Helper()
-	l.SetReconnectTimeout(linkPatience)
+	l.SetReconnectTimeout(linkTimeout)
 	in, ours := io.Pipe()
 	theirs, out := io.Pipe()
 	served := make(chan error, 1)
 	spec := func(string) workers.Spec { return workers.Spec{} }
 	go func() {
 		served <- mcpserver.Run(context.Background(), &mcpserver.Options{
-			Backend: farHost{l}, Author: "agent", In: in, Out: out, Default: "fake",
+			Backend: remoteTestBackend{l}, Author: "agent", In: in, Out: out, Default: "fake",
 			Specs: map[string]func(string) workers.Spec{"fake": spec},
 		})
 	}()
-	a := &agent{t: t, in: ours, out: bufio.NewReader(theirs)}
+	a := &mcpTestClient{t: t, in: ours, out: bufio.NewReader(theirs)}
 	t.Cleanup(func() {
 		_ = ours.Close()
 		go func() { _, _ = io.Copy(io.Discard, theirs) }()
@@ -77,7 +77,7 @@ func newAgent(t *testing.T, l *client.Link) *agent {
 			if err != nil {
 				t.Error(err)
 			}
-		case <-time.After(patience):
+		case <-time.After(testTimeout):
 			t.Error("the MCP server does not end")
 		}
 	})
@@ -87,7 +87,7 @@ func newAgent(t *testing.T, l *client.Link) *agent {
 	return a
 }
 
-func (a *agent) send(line string) {
+func (a *mcpTestClient) send(line string) {
 	a.t.Helper()
 	if _, err := fmt.Fprintln(a.in, line); err != nil {
 		a.t.Fatal(err)
@@ -95,7 +95,7 @@ func (a *agent) send(line string) {
 }
 
 // receive returns the text of the answer to a call.
-func (a *agent) receive(id string) (text string, isError bool) {
+func (a *mcpTestClient) receive(id string) (text string, isError bool) {
 	a.t.Helper()
 	for {
 		line, err := a.out.ReadBytes('\n')
@@ -123,8 +123,8 @@ func (a *agent) receive(id string) (text string, isError bool) {
 	}
 }
 
-// begin begins a call of repl, whose answer its result returns.
-func (a *agent) begin(input string, timeout time.Duration) func() (string, bool) {
+// startCall begins a call of repl, whose answer its result returns.
+func (a *mcpTestClient) startCall(input string, timeout time.Duration) func() (string, bool) {
 	a.t.Helper()
 	a.calls++
 	id := fmt.Sprint("call-", a.calls)
@@ -136,9 +136,9 @@ func (a *agent) begin(input string, timeout time.Duration) func() (string, bool)
 	return func() (string, bool) { return a.receive(id) }
 }
 
-func (a *agent) run(input string) string {
+func (a *mcpTestClient) callRepl(input string) string {
 	a.t.Helper()
-	text, failed := a.begin(input, patience)()
+	text, failed := a.startCall(input, testTimeout)()
 	if failed {
 		a.t.Errorf("%s: %s", input, text)
 	}
@@ -147,19 +147,19 @@ func (a *agent) run(input string) string {
 
 func TestFar_AUsualCallOfAnAgentIsOneTrip(t *testing.T) {
 	t.Parallel()
-	r := start(t)
-	w := ways.New(r.socket)
-	l := linkOver(t, w)
-	a := newAgent(t, l)
-	a.run("print warm")
-	before := len(w.Sent())
+	r := startTestDaemon(t)
+	w := ways.NewDialer(r.socket)
+	l := newTestLink(t, w)
+	a := newMCPTestClient(t, l)
+	a.callRepl("print warm")
+	before := len(w.SentLines())
 	for range 3 {
-		if text := a.run("print hello"); text != "hello" {
+		if text := a.callRepl("print hello"); text != "hello" {
 			t.Errorf("got %q", text)
 		}
-		all := w.Sent()[before:]
+		all := w.SentLines()[before:]
 		before += len(all)
-		sent, mark := withoutMark(all)
+		sent, mark := withoutMarkCalls(all)
 		if len(sent) != 1 || !strings.Contains(sent[0], client.MethodStart) || !mark && !strings.Contains(sent[0], `"read":`) {
 			t.Errorf("the call sent %q", sent)
 		}
@@ -168,19 +168,19 @@ func TestFar_AUsualCallOfAnAgentIsOneTrip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	name := r.only(c).Name
+	name := r.onlySession(c).Name
 	for method, call := range map[string]func() error{
 		client.MethodList: func() error { _, err := c.ListSessions(t.Context()); return err },
 		client.MethodStart: func() error {
-			_, err := c.StartTurn(t.Context(), client.StartParams{Session: name, Input: "print x", WaitMS: patience.Milliseconds()})
+			_, err := c.StartTurn(t.Context(), client.StartParams{Session: name, Input: "print x", WaitMS: testTimeout.Milliseconds()})
 			return err
 		},
 	} {
-		before := len(w.Sent())
+		before := len(w.SentLines())
 		if err := call(); err != nil {
 			t.Error(err)
 		}
-		if sent, _ := withoutMark(w.Sent()[before:]); len(sent) != 1 || !strings.Contains(sent[0], method) {
+		if sent, _ := withoutMarkCalls(w.SentLines()[before:]); len(sent) != 1 || !strings.Contains(sent[0], method) {
 			t.Errorf("%s sent %q", method, sent)
 		}
 	}
@@ -188,25 +188,25 @@ func TestFar_AUsualCallOfAnAgentIsOneTrip(t *testing.T) {
 
 func TestFar_AnAnswerOfAnAgentIsOneTrip(t *testing.T) {
 	t.Parallel()
-	r := start(t)
-	w := ways.New(r.socket)
-	a := newAgent(t, linkOver(t, w))
+	r := startTestDaemon(t)
+	w := ways.NewDialer(r.socket)
+	a := newMCPTestClient(t, newTestLink(t, w))
 	const asked = "wait a? \nwait b? \nprint over"
-	if text := a.run(asked); text != `[waiting for input: "a? "]` {
+	if text := a.callRepl(asked); text != `[waiting for input: "a? "]` {
 		t.Errorf("got %q", text)
 	}
-	before := len(w.Sent())
-	if text := a.run("ada"); text != "ada\n"+`[waiting for input: "b? "]` {
+	before := len(w.SentLines())
+	if text := a.callRepl("ada"); text != "ada\n"+`[waiting for input: "b? "]` {
 		t.Errorf("got %q", text)
 	}
-	if text := a.run("bob"); text != "bob\nover" {
+	if text := a.callRepl("bob"); text != "bob\nover" {
 		t.Errorf("got %q", text)
 	}
-	sent, _ := withoutMark(w.Sent()[before:])
+	sent, _ := withoutMarkCalls(w.SentLines()[before:])
 	if len(sent) != 2 || !strings.Contains(sent[0], client.MethodInput) || !strings.Contains(sent[1], client.MethodInput) {
 		t.Errorf("two answers sent %q", sent)
 	}
-	if text, _ := a.begin(asked, patience)(); text != `[waiting for input: "a? "]` {
+	if text, _ := a.startCall(asked, testTimeout)(); text != `[waiting for input: "a? "]` {
 		t.Errorf("got %q", text)
 	}
 	c, err := client.Dial(t.Context(), client.Socket(r.socket))
@@ -214,26 +214,26 @@ func TestFar_AnAnswerOfAnAgentIsOneTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	now := r.only(c)
-	if _, err := c.SendInput(t.Context(), client.InputParams{Session: now.Name, InputRequest: now.InputRequest.ID, Input: "eve\n", WaitMS: patience.Milliseconds()}); err != nil {
+	now := r.onlySession(c)
+	if _, err := c.SendInput(t.Context(), client.InputParams{Session: now.Name, InputRequest: now.InputRequest.ID, Input: "eve\n", WaitMS: testTimeout.Milliseconds()}); err != nil {
 		t.Fatal(err)
 	}
-	if text, failed := a.begin("ada", patience)(); !failed || !strings.Contains(text, "your input was NOT run: the wait that it was for is over") {
+	if text, failed := a.startCall("ada", testTimeout)(); !failed || !strings.Contains(text, "your input was NOT run: the wait that it was for is over") {
 		t.Errorf("an answer to a wait that somebody else has answered got %q", text)
 	}
-	if text := a.run("bob"); text != "bob\nover" {
+	if text := a.callRepl("bob"); text != "bob\nover" {
 		t.Errorf("got %q", text)
 	}
 }
 
 func TestFar_AnAnswerOfAnAgentThatIsCutIsUsedOnce(t *testing.T) {
 	t.Parallel()
-	r := start(t)
-	w := ways.New(r.socket)
-	a := newAgent(t, linkOver(t, w))
+	r := startTestDaemon(t)
+	w := ways.NewDialer(r.socket)
+	a := newMCPTestClient(t, newTestLink(t, w))
 	const turns = 12
 	for i := range turns {
-		if text := a.run("wait a? \nprint one\nwait b? \nprint two"); !strings.Contains(text, `waiting for input: "a? "`) {
+		if text := a.callRepl("wait a? \nprint one\nwait b? \nprint two"); !strings.Contains(text, `waiting for input: "a? "`) {
 			t.Fatalf("got %q", text)
 		}
 		if i%2 == 0 {
@@ -241,61 +241,61 @@ func TestFar_AnAnswerOfAnAgentThatIsCutIsUsedOnce(t *testing.T) {
 		} else {
 			w.CutAfter(-1, rand.IntN(800)) // what comes of it
 		}
-		if text := a.run("ada"); !strings.HasPrefix(text, "ada\none\n") || !strings.Contains(text, `waiting for input: "b? "`) {
+		if text := a.callRepl("ada"); !strings.HasPrefix(text, "ada\none\n") || !strings.Contains(text, `waiting for input: "b? "`) {
 			t.Fatalf("turn %d got %q", i, text)
 		}
 		w.CutAfter(-1, -1)
-		if text := a.run("bob"); !strings.HasPrefix(text, "bob\ntwo") {
+		if text := a.callRepl("bob"); !strings.HasPrefix(text, "bob\ntwo") {
 			t.Fatalf("turn %d got %q", i, text)
 		}
 	}
-	if w.Cuts() == 0 {
+	if w.CutCount() == 0 {
 		t.Error("nothing was cut")
 	}
 }
 
-// withoutMark leaves out a mark that went by itself: no call came within a second that took it along.
-func withoutMark(sent []string) (rest []string, mark bool) {
+// withoutMarkCalls leaves out a mark that went by itself: no call came within a second that took it along.
+func withoutMarkCalls(sent []string) (rest []string, mark bool) {
 	rest = slices.DeleteFunc(sent, func(line string) bool { return strings.Contains(line, client.MethodReadCursor) })
 	return rest, len(rest) < len(sent)
 }
 
 func TestFar_ACallOfAnAgentStaysOpenOverACutAndSaysSo(t *testing.T) {
 	t.Parallel()
-	r := start(t)
-	w := ways.New(r.socket)
-	l := linkOver(t, w)
-	a := newAgent(t, l)
-	a.run("print warm")
+	r := startTestDaemon(t)
+	w := ways.NewDialer(r.socket)
+	l := newTestLink(t, w)
+	a := newMCPTestClient(t, l)
+	a.callRepl("print warm")
 	flag := filepath.Join(t.TempDir(), "go")
-	answer := a.begin("print before\nuntil "+flag+"\nprint after", patience)
-	r.until("the agent's side knows its turn", func() bool { return w.Came(`"turn/begun"`) && w.Came(`"turn":2`) })
-	w.BreakDown(true)
-	r.until("the link is known to be down", func() bool { _, down := l.DownSince(); return down })
+	answer := a.startCall("print before\nuntil "+flag+"\nprint after", testTimeout)
+	r.waitUntil("the agent's side knows its turn", func() bool { return w.HasReceived(`"turn/begun"`) && w.HasReceived(`"turn":2`) })
+	w.SetBroken(true)
+	r.waitUntil("the link is known to be down", func() bool { _, down := l.DownSince(); return down })
 	if err := os.WriteFile(flag, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w.BreakDown(false)
+	w.SetBroken(false)
 	text, failed := answer()
 	if failed || !regexp.MustCompile(`^before\nafter\n\[the link to gpu was down for \d+\.\d s\]$`).MatchString(text) {
 		t.Errorf("got %q", text)
 	}
-	if text := a.run("print next"); text != "next" {
+	if text := a.callRepl("print next"); text != "next" {
 		t.Errorf("the next call got %q", text)
 	}
 }
 
 func TestFar_ACallOfAnAgentThatCannotWaitLongerSaysWhatGoesOn(t *testing.T) {
 	t.Parallel()
-	r := start(t)
-	w := ways.New(r.socket)
-	l := linkOver(t, w)
-	a := newAgent(t, l)
-	a.run("print warm")
+	r := startTestDaemon(t)
+	w := ways.NewDialer(r.socket)
+	l := newTestLink(t, w)
+	a := newMCPTestClient(t, l)
+	a.callRepl("print warm")
 	flag := filepath.Join(t.TempDir(), "go")
-	answer := a.begin("print before\nuntil "+flag+"\nprint after", 10*time.Second)
-	r.until("the agent's side knows its turn", func() bool { return w.Came(`"turn/begun"`) && w.Came(`"turn":2`) })
-	w.BreakDown(true)
+	answer := a.startCall("print before\nuntil "+flag+"\nprint after", 10*time.Second)
+	r.waitUntil("the agent's side knows its turn", func() bool { return w.HasReceived(`"turn/begun"`) && w.HasReceived(`"turn":2`) })
+	w.SetBroken(true)
 	text, failed := answer()
 	if failed || !regexp.MustCompile(`^\[gpu cannot be reached since \d\d:\d\d:\d\d; turn 2 goes on there\]$`).MatchString(text) {
 		t.Errorf("got %q", text)
@@ -303,8 +303,8 @@ func TestFar_ACallOfAnAgentThatCannotWaitLongerSaysWhatGoesOn(t *testing.T) {
 	if err := os.WriteFile(flag, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w.BreakDown(false)
-	if text := a.run(""); !strings.HasPrefix(text, "before\nafter") {
+	w.SetBroken(false)
+	if text := a.callRepl(""); !strings.HasPrefix(text, "before\nafter") {
 		t.Errorf("the next call got %q", text)
 	}
 }

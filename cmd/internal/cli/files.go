@@ -19,27 +19,27 @@ import (
 
 const filesCommand = "repl files"
 
-// filesOf lists the files that a session keeps, or writes one. Those of a session elsewhere come
+// newFilesCommand lists the files that a session keeps, or writes one. Those of a session elsewhere come
 // over the daemon's own connection.
-func filesOf(f *flag.FlagSet) action {
+func newFilesCommand(f *flag.FlagSet) action {
 	r := newDaemonCommand(f)
-	path := r.flags.String("output", "", outputWords)
+	path := r.flags.String("output", "", outputUsage)
 	r.flags.StringVar(path, "o", "", "`FILE` the same as --output")
 	return func(s streams, args []string) (int, error) {
-		given, err := parseAnywhere(r.flags, args)
+		given, err := parseInterspersed(r.flags, args)
 		switch {
 		case err != nil:
 			return statusUsage, err
 		case len(given) == 0 || len(given) > 2:
-			return statusUsage, misuse("files needs the name of a session, and perhaps that of a file; repl list shows the sessions")
+			return statusUsage, usageErrorf("files needs the name of a session, and perhaps that of a file; repl list shows the sessions")
 		case len(given) == 1 && *path != "":
-			return statusUsage, misuse("--output is for one file: name it after the session; repl files %s lists them", given[0])
+			return statusUsage, usageErrorf("--output is for one file: name it after the session; repl files %s lists them", given[0])
 		case len(given) == 2 && r.json:
-			return statusUsage, misuse("--json is for the list of files")
+			return statusUsage, usageErrorf("--json is for the list of files")
 		case len(given) == 2 && *path == "" && !strings.HasSuffix(given[1], timeline.OutputName) && isTerminal(s.out):
-			return statusUsage, misuse("%s may be no text: write it to a file with -o FILE", given[1])
+			return statusUsage, usageErrorf("%s may be no text: write it to a file with -o FILE", given[1])
 		}
-		return r.use(func(ctx context.Context, c *client.Client) (int, error) {
+		return r.runWithClient(func(ctx context.Context, c *client.Client) (int, error) {
 			there := c.Session(given[0])
 			if len(given) == 1 {
 				return r.listFiles(ctx, s, there)
@@ -52,7 +52,7 @@ func filesOf(f *flag.FlagSet) action {
 			if *path == "" {
 				return statusDone, write(s.out)
 			}
-			return statusDone, writeNew(*path, write)
+			return statusDone, writeOutputFile(*path, write)
 		})
 	}
 }

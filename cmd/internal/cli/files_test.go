@@ -8,17 +8,17 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// oddFile is a session whose code has made a file of an odd name.
-type oddFile struct{ session.Session }
+// sessionWithOddFile is a session whose code has made a file of an odd name.
+type sessionWithOddFile struct{ session.Session }
 
-func (oddFile) Files(context.Context) ([]session.File, error) {
+func (sessionWithOddFile) Files(context.Context) ([]session.File, error) {
 	return []session.File{{Name: "a\x1b]0;title\a\n\u202eb"}}, nil
 }
 
 func TestFiles_ANameActsOnNoTerminal(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	if _, err := (&daemonCommand{}).listFiles(t.Context(), streams{out: &out}, oddFile{}); err != nil {
+	if _, err := (&daemonCommand{}).listFiles(t.Context(), streams{out: &out}, sessionWithOddFile{}); err != nil {
 		t.Fatal(err)
 	}
 	if lines := strings.Split(out.String(), "\n"); len(lines) != 3 || !strings.HasPrefix(lines[1], "ab    0 bytes ") {

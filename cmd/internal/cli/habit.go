@@ -8,7 +8,7 @@ import (
 )
 
 // magics are commands of IPython with the plain way to the same.
-var magics = map[string]string{
+var ipythonCommands = map[string]string{
 	"timeit":     "import timeit; timeit.timeit(lambda: …, number=1000)",
 	"time":       "import time; t = time.perf_counter(); …; time.perf_counter() - t",
 	"run":        `exec(open("FILE").read())`,
@@ -29,15 +29,15 @@ var magics = map[string]string{
 }
 
 var (
-	oneName = regexp.MustCompile(`^(?:\?{1,2}\s*([\w.]+)|([\w.]+)\s*\?{1,2})$`)
-	magic   = regexp.MustCompile(`^%{1,2}(\w+)`)
-	shell   = regexp.MustCompile(`^(pip3?|uv|conda|mamba|git)\s+([a-z]+)\b`) // never Python, but for its operators
+	helpPattern  = regexp.MustCompile(`^(?:\?{1,2}\s*([\w.]+)|([\w.]+)\s*\?{1,2})$`)
+	magicPattern = regexp.MustCompile(`^%{1,2}(\w+)`)
+	shellPattern = regexp.MustCompile(`^(pip3?|uv|conda|mamba|git)\s+([a-z]+)\b`) // never Python, but for its operators
 )
 
-// shellJob runs a command as the job of a shell, in a group of its own in the foreground: Ctrl-C is the
+// shellJobScript runs a command as the job of a shell, in a group of its own in the foreground: Ctrl-C is the
 // command's, and the prompt comes back when the command has ended. An interrupt that reaches the
 // worker as well leaves that to the command, too, unless the shell has not begun yet, or it is forced.
-const shellJob = `
+const shellJobScript = `
 import os, subprocess
 command = %s
 job = subprocess.Popen(command, shell=True) if os.name == "nt" else subprocess.Popen(["/bin/sh", "-mc", 'sh -c "$0"; exit $?', command])
@@ -52,26 +52,26 @@ finally:
     job.kill()
 `
 
-// pythonHabits turns what people type at other prompts of Python into Python. An error says the
+// translatePythonInput turns what people type at other prompts of Python into Python. An error says the
 // plain way instead. All other code comes back as it is.
-func pythonHabits(code string) (string, error) {
+func translatePythonInput(code string) (string, error) {
 	switch line := strings.TrimSpace(code); {
 	case line == "exit" || line == "quit":
 		// The name may be the user's own by now.
 		return fmt.Sprintf(`%s() if type(%[1]s).__module__ == "_sitebuiltins" else %[1]s`, line), nil
 	case strings.HasPrefix(line, "!") && !strings.Contains(line, "\n") && strings.TrimLeft(line, "! \t") != "":
-		return asProgram(fmt.Sprintf(shellJob, pythonString(strings.TrimLeft(line, "! \t")))), nil
-	case oneName.MatchString(line):
-		found := oneName.FindStringSubmatch(line)
+		return programCode(fmt.Sprintf(shellJobScript, pythonString(strings.TrimLeft(line, "! \t")))), nil
+	case helpPattern.MatchString(line):
+		found := helpPattern.FindStringSubmatch(line)
 		return "help(" + found[1] + found[2] + ")", nil
-	case magic.MatchString(line):
-		name := magic.FindStringSubmatch(line)[1]
-		if plain, ok := magics[name]; ok {
+	case magicPattern.MatchString(line):
+		name := magicPattern.FindStringSubmatch(line)[1]
+		if plain, ok := ipythonCommands[name]; ok {
 			return "", fmt.Errorf("%%%s is a command of IPython; the plain way: %s", name, plain)
 		}
 		return "", fmt.Errorf("%%%s is a command of IPython, which this is not", name)
-	case shell.MatchString(line) && !strings.Contains(line, "\n"):
-		words := shell.FindStringSubmatch(line)
+	case shellPattern.MatchString(line) && !strings.Contains(line, "\n"):
+		words := shellPattern.FindStringSubmatch(line)
 		if !slices.Contains([]string{"if", "in", "is", "and", "or", "not", "for"}, words[2]) {
 			return "", fmt.Errorf("%s is a command of the shell; the plain way: !%s", words[1], line)
 		}

@@ -12,7 +12,7 @@ func TestPythonHabits_BecomePythonOrSayThePlainWay(t *testing.T) {
 		" quit ":           `quit() if type(quit).__module__ == "_sitebuiltins" else quit`,
 		"exit(3)":          "exit(3)",
 		"exit = 1":         "exit = 1",
-		"! ls 'a b'":       asProgram(fmt.Sprintf(shellJob, `"ls 'a b'"`)),
+		"! ls 'a b'":       programCode(fmt.Sprintf(shellJobScript, `"ls 'a b'"`)),
 		"!":                "!",
 		"os.path?":         "help(os.path)",
 		"os.path??":        "help(os.path)",
@@ -26,12 +26,12 @@ func TestPythonHabits_BecomePythonOrSayThePlainWay(t *testing.T) {
 		"print('?')":       "print('?')",
 		"def f():\n  pass": "def f():\n  pass",
 	} {
-		if got, err := pythonHabits(typed); got != want || err != nil {
+		if got, err := translatePythonInput(typed); got != want || err != nil {
 			t.Errorf("%q: got %q, %v, want %q", typed, got, err, want)
 		}
 	}
 	for typed, want := range map[string]string{"%timeit f()": "timeit.timeit", "%%time\nf()": "perf_counter", "%unknown": "IPython", "pip install x": "!pip install x", "git status": "!git status"} {
-		if got, err := pythonHabits(typed); err == nil || !strings.Contains(err.Error(), want) {
+		if got, err := translatePythonInput(typed); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %q, %v, want an error with %q", typed, got, err, want)
 		}
 	}
@@ -47,8 +47,8 @@ func TestCutProgram_LeavesEverythingBehindTheCodeToIt(t *testing.T) {
 		{"--dir -c", "--dir -c", ""},
 		{"-c", "-c", ""},
 	} {
-		f, _ := commands()[0].flags()
-		own, rest := cutProgram(f, strings.Fields(test.args))
+		f, _ := allCommands()[0].flagSet()
+		own, rest := splitProgramArgs(f, strings.Fields(test.args))
 		if strings.Join(own, " ") != test.own || strings.Join(rest, " ") != test.rest {
 			t.Errorf("%q: got %q and %q, want %q and %q", test.args, own, rest, test.own, test.rest)
 		}

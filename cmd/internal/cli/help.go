@@ -20,13 +20,13 @@ const (
 	pageSessions = "sessions"
 )
 
-// help explains the command line: one page for the essentials, and one for each topic and
+// newHelpCommand explains the command line: one page for the essentials, and one for each topic and
 // each command.
-func help(f *flag.FlagSet) action {
+func newHelpCommand(f *flag.FlagSet) action {
 	man := f.Bool("man", false, "print the manual page, which man -l - shows")
 	markdown := f.Bool("markdown", false, "print all commands as Markdown")
 	return func(s streams, args []string) (int, error) {
-		words, err := parseAnywhere(f, args)
+		words, err := parseInterspersed(f, args)
 		if err != nil {
 			return statusUsage, err
 		}
@@ -34,9 +34,9 @@ func help(f *flag.FlagSet) action {
 		text := ""
 		switch {
 		case *man && *markdown || topic != "" && (*man || *markdown):
-			return statusUsage, misuse("use only one of --man, --markdown and a topic")
+			return statusUsage, usageErrorf("use only one of --man, --markdown and a topic")
 		case *man:
-			text, err = manual()
+			text, err = manualPage()
 		case *markdown:
 			text = commandsMarkdown()
 		case topic == "":
@@ -57,19 +57,19 @@ func topicText(topic string) (string, error) {
 	if slices.Contains([]string{pageRepl, pageCommands, pageSessions}, topic) {
 		return pageText(topic)
 	}
-	if c, ok := commandNamed(topic); ok {
-		return c.page(), nil
+	if c, ok := findCommand(topic); ok {
+		return c.helpText(), nil
 	}
 	hint := ""
-	if n := nearest(topic, topics()); n != "" {
+	if n := nearestName(topic, helpTopics()); n != "" {
 		hint = fmt.Sprintf("did you mean repl help %s? ", n)
 	}
-	return "", misuse("no help topic %q; %stry repl help, repl help commands, repl help sessions, or repl help COMMAND", topic, hint)
+	return "", usageErrorf("no help topic %q; %stry repl help, repl help commands, repl help sessions, or repl help COMMAND", topic, hint)
 }
 
 // showPage shows the page of a command.
 func showPage(s streams, c command) (int, error) {
-	text := c.page()
+	text := c.helpText()
 	if c.name == "" {
 		var err error
 		if text, err = pageText(pageRepl); err != nil {
@@ -98,7 +98,7 @@ func pageText(page string) (string, error) {
 func commandsPage() string {
 	var b strings.Builder
 	b.WriteString("Every command. repl help COMMAND, or repl COMMAND --help, has the flags of one.\n")
-	for _, g := range groups() {
+	for _, g := range commandGroups() {
 		fmt.Fprintf(&b, "\n%s\n%s", g, commandList(g))
 	}
 	return b.String()
@@ -107,26 +107,26 @@ func commandsPage() string {
 // commandList returns the commands of a group.
 func commandList(group string) string {
 	var b strings.Builder
-	for _, c := range commands() {
+	for _, c := range allCommands() {
 		if c.group == group {
-			b.WriteString(entry(strings.TrimSpace(c.fullName()+" "+c.args), c.says, 32))
+			b.WriteString(helpEntry(strings.TrimSpace(c.fullName()+" "+c.args), c.summary, 32))
 		}
 	}
 	return b.String()
 }
 
-// page returns the full description of a command, for a terminal.
-func (c command) page() string {
+// helpText returns the full description of a command, for a terminal.
+func (c command) helpText() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n\n%s\n", c.usage(), c.says)
-	if c.text != "" {
-		fmt.Fprintf(&b, "\n%s\n", c.text)
+	fmt.Fprintf(&b, "%s\n\n%s\n", c.usageLine(), c.summary)
+	if c.details != "" {
+		fmt.Fprintf(&b, "\n%s\n", c.details)
 	}
-	for i, o := range c.options() {
+	for i, o := range c.flagOptions() {
 		if i == 0 {
 			b.WriteString("\n")
 		}
-		b.WriteString(entry(o.form(), o.words, 24))
+		b.WriteString(helpEntry(o.typedForm(), o.usage, 24))
 	}
 	if c.group == groupSessions {
 		b.WriteString("\nMore: repl help sessions\n")
@@ -134,18 +134,18 @@ func (c command) page() string {
 	return b.String()
 }
 
-// entry returns a term and its meaning, in lines of 80 characters. The meaning begins at a
+// helpEntry returns a term and its meaning, in lines of 80 characters. The meaning begins at a
 // column, on the next line if the term is too long.
-func entry(term, means string, column int) string {
-	lines := strings.ReplaceAll(filled(means, 80-column), "\n", "\n"+strings.Repeat(" ", column))
+func helpEntry(term, means string, column int) string {
+	lines := strings.ReplaceAll(wrapText(means, 80-column), "\n", "\n"+strings.Repeat(" ", column))
 	if term = "  " + term; len(term) > column-2 {
 		return term + "\n" + strings.Repeat(" ", column) + lines + "\n"
 	}
 	return fmt.Sprintf("%-*s%s\n", column, term, lines)
 }
 
-// filled returns a text in lines of at most width characters.
-func filled(text string, width int) string {
+// wrapText returns a text in lines of at most width characters.
+func wrapText(text string, width int) string {
 	var b strings.Builder
 	at := 0
 	for i, word := range strings.Fields(text) {
@@ -180,59 +180,59 @@ func hours(d time.Duration) string {
 func commandsMarkdown() string {
 	var b strings.Builder
 	b.WriteString("# Commands\n\n`repl help --markdown` prints this page.\n")
-	for _, g := range groups() {
+	for _, g := range commandGroups() {
 		fmt.Fprintf(&b, "\n## %s\n", g)
-		for _, c := range commands() {
+		for _, c := range allCommands() {
 			if c.group != g {
 				continue
 			}
-			fmt.Fprintf(&b, "\n### %s\n\n```\n%s\n```\n\n%s.\n", c.fullName(), c.usage(), strings.TrimSuffix(c.says, "?"))
-			if c.text != "" {
-				fmt.Fprintf(&b, "\n```\n%s\n```\n", c.text)
+			fmt.Fprintf(&b, "\n### %s\n\n```\n%s\n```\n\n%s.\n", c.fullName(), c.usageLine(), strings.TrimSuffix(c.summary, "?"))
+			if c.details != "" {
+				fmt.Fprintf(&b, "\n```\n%s\n```\n", c.details)
 			}
-			for i, o := range c.options() {
+			for i, o := range c.flagOptions() {
 				if i == 0 {
 					b.WriteString("\n")
 				}
-				fmt.Fprintf(&b, "- `%s`: %s\n", o.form(), o.words)
+				fmt.Fprintf(&b, "- `%s`: %s\n", o.typedForm(), o.usage)
 			}
 		}
 	}
 	return b.String()
 }
 
-// manual returns the manual page, in roff.
-func manual() (string, error) {
+// manualPage returns the manual page, in roff.
+func manualPage() (string, error) {
 	var b strings.Builder
 	b.WriteString(".TH REPL 1 \"\" \"Turnstone " + programVersion() + "\"\n.SH NAME\nrepl \\- keep language sessions alive\n.SH SYNOPSIS\n")
-	for i, c := range commands() {
+	for i, c := range allCommands() {
 		if i > 0 {
 			b.WriteString(".br\n")
 		}
-		b.WriteString(roff(c.usage()))
+		b.WriteString(escapeRoff(c.usageLine()))
 	}
 	for _, page := range []string{pageRepl, pageSessions} {
 		text, err := pageText(page)
 		if err != nil {
 			return "", err
 		}
-		fmt.Fprintf(&b, ".SH %s\n.nf\n%s.fi\n", map[string]string{pageRepl: "OVERVIEW", pageSessions: "SESSIONS"}[page], roff(text))
+		fmt.Fprintf(&b, ".SH %s\n.nf\n%s.fi\n", map[string]string{pageRepl: "OVERVIEW", pageSessions: "SESSIONS"}[page], escapeRoff(text))
 	}
 	b.WriteString(".SH COMMANDS\n")
-	for _, c := range commands() {
-		fmt.Fprintf(&b, ".SS %s%s", roff(c.usage()), roff(c.says))
-		if c.text != "" {
-			fmt.Fprintf(&b, ".PP\n.nf\n%s.fi\n", roff(c.text))
+	for _, c := range allCommands() {
+		fmt.Fprintf(&b, ".SS %s%s", escapeRoff(c.usageLine()), escapeRoff(c.summary))
+		if c.details != "" {
+			fmt.Fprintf(&b, ".PP\n.nf\n%s.fi\n", escapeRoff(c.details))
 		}
-		for _, o := range c.options() {
-			fmt.Fprintf(&b, ".TP\n.B %s%s", roff(o.form()), roff(o.words))
+		for _, o := range c.flagOptions() {
+			fmt.Fprintf(&b, ".TP\n.B %s%s", escapeRoff(o.typedForm()), escapeRoff(o.usage))
 		}
 	}
 	return b.String(), nil
 }
 
-// roff escapes a text, so that roff takes nothing in it for a request or an escape.
-func roff(text string) string {
+// escapeRoff escapes a text, so that roff takes nothing in it for a request or an escape.
+func escapeRoff(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
 		line = strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "`", `\(ga`, "~", `\(ti`, "^", `\(ha`).Replace(strings.TrimSuffix(line, "\n"))

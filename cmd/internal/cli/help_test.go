@@ -17,26 +17,26 @@ import (
 
 func TestCommands_LackNoWords(t *testing.T) {
 	placeholder := regexp.MustCompile(`^([A-Z]+(:[A-Z]+)?|[A-Za-z]+(\|[A-Za-z]+)+|auto)$`)
-	for _, c := range commands() {
-		if c.says == "" || strings.Contains(c.says, "\n") || !slices.Contains(groups(), c.group) {
-			t.Errorf("%s: got %q in group %q", c.fullName(), c.says, c.group)
+	for _, c := range allCommands() {
+		if c.summary == "" || strings.Contains(c.summary, "\n") || !slices.Contains(commandGroups(), c.group) {
+			t.Errorf("%s: got %q in group %q", c.fullName(), c.summary, c.group)
 		}
-		for i, line := range strings.Split(c.page(), "\n") {
+		for i, line := range strings.Split(c.helpText(), "\n") {
 			if len(line) > 80 {
 				t.Errorf("%s: line %d has %d characters: %q", c.fullName(), i+1, len(line), line)
 			}
 		}
-		f, _ := c.flags()
-		for _, o := range c.options() {
+		f, _ := c.flagSet()
+		for _, o := range c.flagOptions() {
 			takesValue := true
 			if b, ok := f.Lookup(o.name).Value.(interface{ IsBoolFlag() bool }); ok {
 				takesValue = !b.IsBoolFlag() || o.name == "daemon"
 			}
-			if o.words == "" || strings.Contains(o.words, "`") || takesValue != (o.value != "") {
-				t.Errorf("%s %s: placeholder %q and words %q", c.fullName(), dashed(o.name), o.value, o.words)
+			if o.usage == "" || strings.Contains(o.usage, "`") || takesValue != (o.value != "") {
+				t.Errorf("%s %s: placeholder %q and words %q", c.fullName(), optionName(o.name), o.value, o.usage)
 			}
 			if o.value != "" && !placeholder.MatchString(o.value) {
-				t.Errorf("%s %s: %q is no placeholder", c.fullName(), dashed(o.name), o.value)
+				t.Errorf("%s %s: %q is no placeholder", c.fullName(), optionName(o.name), o.value)
 			}
 		}
 	}
@@ -50,9 +50,9 @@ func TestCommands_TakeEveryFlagThatTheHelpShows(t *testing.T) {
 		t.Fatal(err)
 	}
 	values := map[string]string{"COMMAND": "own='" + self + "'", "N": "1", "SIZE": "1G", "DURATION": "1h", "CODE": "1", "KIND": "python=1", "MECHANISM": "landlock", "DIR": t.TempDir()}
-	for _, c := range commands() {
-		for _, o := range c.options() {
-			form := strings.Fields(o.form())
+	for _, c := range allCommands() {
+		for _, o := range c.flagOptions() {
+			form := strings.Fields(o.typedForm())
 			if len(form) == 2 {
 				form[1], _, _ = strings.Cut(form[1], "|")
 				if v := values[form[1]]; v != "" {
@@ -82,16 +82,16 @@ func TestHelp_DocsCommandsIsTheTable(t *testing.T) {
 }
 
 func TestHelp_QuotesTheCodesOwnFigures(t *testing.T) {
-	if daemonIdle != 24*time.Hour || hours(daemonIdle) != "24 hours" || hours(15*time.Minute) != "15 minutes" || hours(time.Hour) != "1 hour" {
-		t.Errorf("hours: %s", hours(daemonIdle))
+	if daemonIdleTimeout != 24*time.Hour || hours(daemonIdleTimeout) != "24 hours" || hours(15*time.Minute) != "15 minutes" || hours(time.Hour) != "1 hour" {
+		t.Errorf("hours: %s", hours(daemonIdleTimeout))
 	}
 	for topic, figures := range map[string][]string{
 		"mcp": {
-			"it ends after " + hours(daemonIdle) + " without use", "at least " + hours(mcpserver.MinIdleTimeout), "default " + hours(mcpwire.DefaultIdleTimeout),
+			"it ends after " + hours(daemonIdleTimeout) + " without use", "at least " + hours(mcpserver.MinIdleTimeout), "default " + hours(mcpwire.DefaultIdleTimeout),
 			fmt.Sprintf("0 is never; default %d", mcpserver.DefaultImageSide),
 		},
 		"serve":    {fmt.Sprintf("at most %d; default %d", daemon.MaxSessions, supervisor.DefaultMaxSessions)},
-		"service":  {"default " + hours(serviceIdleExit)},
+		"service":  {"default " + hours(serviceIdleTimeout)},
 		"exec":     {fmt.Sprintf("status is %d when the code is still running after --wait, %d when", statusRunning, statusWaiting)},
 		"wait":     {fmt.Sprintf("%d when it is still running", statusRunning)},
 		"sessions": {fmt.Sprintf("%d when no daemon answers", statusUnreachable), fmt.Sprintf("%d when it waits for input", statusWaiting)},
@@ -113,9 +113,9 @@ func TestHelp_QuotesTheCodesOwnFigures(t *testing.T) {
 // repl alone.
 func TestHelp_WhatAPersonWroteIsInTheTable(t *testing.T) {
 	var flags []string
-	for _, c := range commands() {
-		for _, o := range c.options() {
-			flags = append(flags, dashed(o.name))
+	for _, c := range allCommands() {
+		for _, o := range c.flagOptions() {
+			flags = append(flags, optionName(o.name))
 		}
 	}
 	for _, topic := range []string{pageRepl, pageSessions} {
@@ -123,11 +123,11 @@ func TestHelp_WhatAPersonWroteIsInTheTable(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, c := range commands() {
-			text += c.text
+		for _, c := range allCommands() {
+			text += c.details
 		}
 		for _, named := range regexp.MustCompile(`(?m)^  repl ([a-z]+)( |$)`).FindAllStringSubmatch(text, -1) {
-			if _, ok := commandNamed(named[1]); !ok {
+			if _, ok := findCommand(named[1]); !ok {
 				t.Errorf("%s: there is no repl %s", topic, named[1])
 			}
 		}
@@ -141,12 +141,12 @@ func TestHelp_WhatAPersonWroteIsInTheTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, o := range commands()[0].options() {
-		if !strings.Contains(text, dashed(o.name)+" ") {
-			t.Errorf("repl help does not name %s", dashed(o.name))
+	for _, o := range allCommands()[0].flagOptions() {
+		if !strings.Contains(text, optionName(o.name)+" ") {
+			t.Errorf("repl help does not name %s", optionName(o.name))
 		}
 	}
-	for _, client := range clientNames() {
+	for _, client := range installClientNames() {
 		if client != "claude" && !regexp.MustCompile(`\b`+client+`\b`).MatchString(text) {
 			t.Errorf("repl help does not name the client %s", client)
 		}
@@ -164,17 +164,17 @@ func TestHelp_TheManualIsRoffWithoutStrayRequests(t *testing.T) {
 			t.Errorf("line %d is a request that nobody meant: %q", i+1, line)
 		}
 	}
-	for _, c := range commands() {
-		if !strings.Contains(text, "\n.SS "+roff(c.usage())) {
+	for _, c := range allCommands() {
+		if !strings.Contains(text, "\n.SS "+escapeRoff(c.usageLine())) {
 			t.Errorf("the manual lacks %s", c.fullName())
 		}
-		for _, o := range c.options() {
-			if !strings.Contains(text, "\n.B "+roff(o.form())+roff(o.words)) {
-				t.Errorf("the manual lacks %s %s", c.fullName(), o.form())
+		for _, o := range c.flagOptions() {
+			if !strings.Contains(text, "\n.B "+escapeRoff(o.typedForm())+escapeRoff(o.usage)) {
+				t.Errorf("the manual lacks %s %s", c.fullName(), o.typedForm())
 			}
 		}
 	}
-	if got := roff(".x 'y' \\ -z\n"); got != "\\&.x \\(aqy\\(aq \\e \\-z\n" {
+	if got := escapeRoff(".x 'y' \\ -z\n"); got != "\\&.x \\(aqy\\(aq \\e \\-z\n" {
 		t.Errorf("got %q", got)
 	}
 }

@@ -17,26 +17,26 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// An installation has the choices of a repl install.
-type installation struct {
+// An installRequest has the choices of a repl install.
+type installRequest struct {
 	clients   []install.Client
 	all       bool
 	uninstall bool
 	server    install.Server
 	options   install.Options
-	places    install.Places
+	paths     install.ConfigDirs
 	sandbox   *workers.Sandbox // of the sessions
 }
 
-// installInto puts this program into the configuration of agents and editors.
-func installInto(f *flag.FlagSet) action {
-	read := installationFlags(f)
+// newInstallCommand puts this program into the configuration of agents and editors.
+func newInstallCommand(f *flag.FlagSet) action {
+	read := addInstallFlags(f)
 	return func(s streams, args []string) (int, error) {
 		i, err := read(args)
 		if err != nil {
 			return statusUsage, err
 		}
-		start, err := install.Self(os.Args[0])
+		start, err := install.SelfCommand(os.Args[0])
 		if err != nil {
 			return statusFailed, err
 		}
@@ -49,37 +49,37 @@ func installInto(f *flag.FlagSet) action {
 		}
 		ctx, stop := catchSignals(os.Interrupt)
 		defer stop()
-		status, err := i.run(ctx, s.out)
-		if signalled, ok := statusOf(ctx); ok {
+		status, err := i.runInstall(ctx, s.out)
+		if signalled, ok := signalStatus(ctx); ok {
 			return signalled, nil
 		}
 		return status, err
 	}
 }
 
-// installationFlags defines the flags of repl install, and returns a function that reads a
+// addInstallFlags defines the flags of repl install, and returns a function that reads a
 // command line with them.
-func installationFlags(f *flag.FlagSet) func(args []string) (*installation, error) {
-	var c choice
-	c.define(f)
-	c.confinement.ofAgents(f)
-	i := &installation{}
+func addInstallFlags(f *flag.FlagSet) func(args []string) (*installRequest, error) {
+	var c runtimeFlags
+	c.addFlags(f)
+	c.sandboxFlags.useAgentDefaults(f)
+	i := &installRequest{}
 	f.BoolVar(&i.all, "all", false, "every client that is found on this machine")
 	f.BoolVar(&i.uninstall, "uninstall", false, "remove the entry again")
 	f.BoolVar(&i.options.DryRun, "dry-run", false, "only show what would change")
-	f.BoolVar(&i.server.Approve, "approve", false, "the tools run unasked, where the client has a setting for that")
+	f.BoolVar(&i.server.AutoApprove, "approve", false, "the tools run unasked, where the client has a setting for that")
 	f.StringVar(&i.server.Name, "name", "turnstone", "`NAME` the name of the entry")
-	var with wanted
-	f.Var(&with, "with", withWords)
-	var env wanted
+	var with packageList
+	f.Var(&with, "with", withUsage)
+	var env packageList
 	f.Var(&env, "env", "`NAME` the client passes this variable of its environment on; may be repeated")
 	scope := f.String("scope", "user", "`user|project` the configuration to change")
-	return func(args []string) (*installation, error) {
-		names, err := parseAnywhere(f, args)
+	return func(args []string) (*installRequest, error) {
+		names, err := parseInterspersed(f, args)
 		if err != nil {
 			return nil, err
 		}
-		if err := i.choose(names); err != nil {
+		if err := i.selectClients(names); err != nil {
 			return nil, err
 		}
 		switch *scope {
@@ -87,44 +87,44 @@ func installationFlags(f *flag.FlagSet) func(args []string) (*installation, erro
 		case "project":
 			i.options.Project = true
 		default:
-			return nil, misuse("--scope %s: use user or project", *scope)
+			return nil, usageErrorf("--scope %s: use user or project", *scope)
 		}
 		if !install.ValidName(i.server.Name) {
-			return nil, misuse("--name %q: use up to 64 letters, digits, - and _", i.server.Name)
+			return nil, usageErrorf("--name %q: use up to 64 letters, digits, - and _", i.server.Name)
 		}
-		if i.places, err = install.Here(); err != nil {
+		if i.paths, err = install.FindConfigDirs(); err != nil {
 			return nil, err
 		}
 		for _, client := range i.clients {
-			if i.server.Approve && !client.Approves() && !i.all {
-				return nil, misuse("--approve: %s has no such setting; you choose there when it asks", client.Title)
+			if i.server.AutoApprove && !client.CanAutoApprove() && !i.all {
+				return nil, usageErrorf("--approve: %s has no such setting; you choose there when it asks", client.Title)
 			}
 		}
 		i.server.Env = env
 		for _, name := range env {
 			if !variableName.MatchString(name) {
-				return nil, misuse("--env %q: name a variable, whose value stays with the client", name)
+				return nil, usageErrorf("--env %q: name a variable, whose value stays with the client", name)
 			}
 		}
 		for _, client := range i.clients {
-			if len(env) > 0 && !client.HandsOver() && !i.all {
-				return nil, misuse("--env: %s has no setting for that; use --env-file", client.Title)
+			if len(env) > 0 && !client.PassesEnv() && !i.all {
+				return nil, usageErrorf("--env: %s has no setting for that; use --env-file", client.Title)
 			}
 		}
-		if i.sandbox, err = c.confinement.sandbox(f); err != nil {
+		if i.sandbox, err = c.sandboxFlags.buildSandbox(f); err != nil {
 			return nil, err
 		}
 		if i.server.Args, err = c.serverArgs(f); err != nil {
 			return nil, err
 		}
-		asked, _, err := c.languages()
+		asked, _, err := c.languagesOrAll()
 		if err != nil {
 			return nil, err
 		}
 		if len(with) > 0 && c.lang == "" { // naming an interpreter does not fix the language
-			asked = languages()
+			asked = availableLanguages()
 		}
-		wants, err := with.canonical(asked)
+		wants, err := with.canonicalNames(asked)
 		for _, name := range wants {
 			i.server.Args = append(i.server.Args, "--with", name)
 		}
@@ -132,11 +132,11 @@ func installationFlags(f *flag.FlagSet) func(args []string) (*installation, erro
 	}
 }
 
-// choose finds the clients by their names.
-func (i *installation) choose(names []string) error {
+// selectClients finds the clients by their names.
+func (i *installRequest) selectClients(names []string) error {
 	if i.all {
 		if len(names) > 0 {
-			return misuse("use either --all or %s, not both", names[0])
+			return usageErrorf("use either --all or %s, not both", names[0])
 		}
 		i.clients = install.Clients()
 		return nil
@@ -147,15 +147,15 @@ func (i *installation) choose(names []string) error {
 	}
 	offer := strings.Join(known, ", ") + ", or --all"
 	if len(names) == 0 {
-		return misuse("install needs a client: %s", offer)
+		return usageErrorf("install needs a client: %s", offer)
 	}
 	for _, name := range names {
-		c, ok := install.Named(name)
+		c, ok := install.FindClient(name)
 		if !ok {
-			if n := nearest(name, known); n != "" {
-				return misuse("unknown client %q; did you mean %s? The clients are %s", name, n, offer)
+			if n := nearestName(name, known); n != "" {
+				return usageErrorf("unknown client %q; did you mean %s? The clients are %s", name, n, offer)
 			}
-			return misuse("unknown client %q; the clients are %s", name, offer)
+			return usageErrorf("unknown client %q; the clients are %s", name, offer)
 		}
 		i.clients = append(i.clients, c)
 	}
@@ -164,8 +164,8 @@ func (i *installation) choose(names []string) error {
 
 // serverArgs returns the arguments with which a client starts the server: the choices in f,
 // with paths that do not depend on the client's working directory.
-func (c *choice) serverArgs(f *flag.FlagSet) ([]string, error) {
-	asked, _, err := c.languages()
+func (c *runtimeFlags) serverArgs(f *flag.FlagSet) ([]string, error) {
+	asked, _, err := c.languagesOrAll()
 	if err == nil {
 		err = c.resolvePaths()
 	}
@@ -173,23 +173,23 @@ func (c *choice) serverArgs(f *flag.FlagSet) ([]string, error) {
 		return nil, err
 	}
 	for _, l := range asked {
-		if c.executable(l) != "" { // otherwise the search waits until a session is opened
-			if _, err := c.specOf(l); err != nil {
+		if c.interpreterFor(l) != "" { // otherwise the search waits until a session is opened
+			if _, err := c.languageSpec(l); err != nil {
 				return nil, err
 			}
 		}
 	}
-	if c.init != "" && c.lang == "" {
-		return nil, misuse("--init: name the language of the file with --lang")
+	if c.initFile != "" && c.lang == "" {
+		return nil, usageErrorf("--init: name the language of the file with --lang")
 	}
 	chosen := newFlags("")
-	new(choice).define(chosen)
+	new(runtimeFlags).addFlags(chosen)
 	args := []string{"mcp"}
-	if c.sandbox, err = c.confinement.sandbox(f); err != nil {
+	if c.sandbox, err = c.sandboxFlags.buildSandbox(f); err != nil {
 		return nil, err
 	}
 	f.Visit(func(given *flag.Flag) {
-		if dirs, ok := given.Value.(*directories); ok {
+		if dirs, ok := given.Value.(*pathListFlag); ok {
 			for _, dir := range *dirs {
 				whole, e := filepath.Abs(dir)
 				err = errors.Join(err, e)
@@ -197,14 +197,14 @@ func (c *choice) serverArgs(f *flag.FlagSet) ([]string, error) {
 			}
 			return
 		}
-		if hosts, ok := given.Value.(*names); ok {
+		if hosts, ok := given.Value.(*stringList); ok {
 			for _, host := range *hosts {
 				args = append(args, "--"+given.Name, host)
 			}
 			return
 		}
 		if own, ok := given.Value.(*workerFlag); ok {
-			for _, value := range own.values() {
+			for _, value := range own.flagValues() {
 				args = append(args, "--"+given.Name, value)
 			}
 			return
@@ -222,14 +222,14 @@ func (c *choice) serverArgs(f *flag.FlagSet) ([]string, error) {
 	return args, err
 }
 
-// run installs into each client and prints the result.
-func (i *installation) run(ctx context.Context, out io.Writer) (status int, err error) {
+// runInstall installs into each client and prints the result.
+func (i *installRequest) runInstall(ctx context.Context, out io.Writer) (status int, err error) {
 	seen := 0
 	for _, c := range i.clients {
 		if ctx.Err() != nil {
 			return statusFailed, nil
 		}
-		by, looked := c.Found(i.places)
+		by, looked := c.FindInstalled(i.paths)
 		if i.all && by == "" {
 			fmt.Fprintf(out, "%s: not on this machine (looked for %s)\n", c.Title, strings.Join(looked, ", "))
 			continue
@@ -243,19 +243,19 @@ func (i *installation) run(ctx context.Context, out io.Writer) (status int, err 
 		if i.uninstall {
 			apply = c.Uninstall
 		}
-		r, err := apply(ctx, i.places, i.server, i.options)
+		r, err := apply(ctx, i.paths, i.server, i.options)
 		if err != nil {
 			status = statusFailed
 			fmt.Fprintf(out, "%s: FAILED: %s\n", c.Title, oneLine(err))
 			continue
 		}
-		i.print(out, r)
+		i.printReport(out, r)
 		if by == "" && !i.uninstall {
 			fmt.Fprintf(out, "  %s was not seen on this machine (looked for %s)\n", c.Title, strings.Join(looked, ", "))
 		}
 	}
 	if !i.uninstall && i.sandbox.Confines() && seen > 0 {
-		if _, err := sandboxHere(ctx, i.sandbox.AcceptMechanism); err != nil && ctx.Err() == nil {
+		if _, err := trySandboxHere(ctx, i.sandbox.AcceptMechanism); err != nil && ctx.Err() == nil {
 			fmt.Fprintf(out, "NOTE: sessions will be refused here: %s\n", oneLine(err))
 		}
 	}
@@ -265,21 +265,21 @@ func (i *installation) run(ctx context.Context, out io.Writer) (status int, err 
 	return status, nil
 }
 
-// print reports the changes for one client.
-func (i *installation) print(out io.Writer, r install.Report) {
+// printReport reports the changes for one client.
+func (i *installRequest) printReport(out io.Writer, r install.Report) {
 	words := map[install.Outcome][2]string{
-		install.Added:   {"added %q to %s", "would add %q to %s"},
-		install.Updated: {"updated %q in %s", "would update %q in %s"},
-		install.Removed: {"removed %q from %s", "would remove %q from %s"},
-		install.Already: {"%q is already in %s", "%q is already in %s"},
-		install.Absent:  {"%q is not in %s", "%q is not in %s"},
-	}[r.Done]
+		install.Added:         {"added %q to %s", "would add %q to %s"},
+		install.Updated:       {"updated %q in %s", "would update %q in %s"},
+		install.Removed:       {"removed %q from %s", "would remove %q from %s"},
+		install.Unchanged:     {"%q is already in %s", "%q is already in %s"},
+		install.NotConfigured: {"%q is not in %s", "%q is not in %s"},
+	}[r.Outcome]
 	say := words[0]
 	if i.options.DryRun {
 		say = words[1]
 	}
 	fmt.Fprintf(out, "%s: "+say+"\n", r.Client.Title, i.server.Name, r.File)
-	for _, command := range r.Ran {
+	for _, command := range r.Commands {
 		var quoted []string
 		for _, word := range command {
 			quoted = append(quoted, shellword.Quote(word))
@@ -295,18 +295,18 @@ func (i *installation) print(out io.Writer, r install.Report) {
 	if r.Note != "" {
 		fmt.Fprintf(out, "  %s\n", r.Note)
 	}
-	if r.Done != install.Removed && r.Done != install.Absent && i.options.Project {
-		if path := i.absolute(); path != "" {
+	if r.Outcome != install.Removed && r.Outcome != install.NotConfigured && i.options.Project {
+		if path := i.absolutePath(); path != "" {
 			fmt.Fprintf(out, "  this file is for other machines too, which may not have %s\n", path)
 		}
 	}
-	if changed := r.Done == install.Added || r.Done == install.Updated; changed && !i.options.DryRun {
-		fmt.Fprintf(out, "  read by %s at: %s\n", r.Client.Title, r.Client.Reload())
+	if changed := r.Outcome == install.Added || r.Outcome == install.Updated; changed && !i.options.DryRun {
+		fmt.Fprintf(out, "  read by %s at: %s\n", r.Client.Title, r.Client.ReloadHint())
 	}
 }
 
-// absolute returns an absolute path in the entry; "" when there is none.
-func (i *installation) absolute() string {
+// absolutePath returns an absolute path in the entry; "" when there is none.
+func (i *installRequest) absolutePath() string {
 	for _, word := range append([]string{i.server.Command}, i.server.Args...) {
 		if filepath.IsAbs(word) {
 			return word

@@ -27,58 +27,58 @@ const jupyterPrefix = "jupyter:"
 // kernelWorker is the hidden command that is the worker of a Jupyter kernel.
 const kernelWorker = "kernel-worker"
 
-// asKernel returns the name of the kernel that a language's name means, in lower case.
-func asKernel(name string) (kernel string, ok bool) {
+// cutKernelPrefix returns the name of the kernel that a language's name means, in lower case.
+func cutKernelPrefix(name string) (kernel string, ok bool) {
 	return strings.CutPrefix(strings.ToLower(name), jupyterPrefix)
 }
 
-// kernels returns the kernels that are installed here.
-func kernels() []specs.Spec { return specs.List(os.Getenv) }
+// installedKernels returns the kernels that are installed here.
+func installedKernels() []specs.Spec { return specs.List(os.Getenv) }
 
-// kernelNamed returns the language of an installed kernel.
-func kernelNamed(kernel string) (language, error) {
+// findKernel returns the language of an installed kernel.
+func findKernel(kernel string) (languageInfo, error) {
 	found, err := specs.Find(os.Getenv, kernel)
 	var missing *specs.NotFoundError
 	if errors.As(err, &missing) {
-		if n := nearest(kernel, missing.Installed); n != "" {
-			return language{}, misuse("there is no Jupyter kernel %q; did you mean %s%s?", kernel, jupyterPrefix, n)
+		if n := nearestName(kernel, missing.Installed); n != "" {
+			return languageInfo{}, usageErrorf("there is no Jupyter kernel %q; did you mean %s%s?", kernel, jupyterPrefix, n)
 		}
 	}
 	if err != nil {
-		return language{}, misuse("--lang %s%s: %v", jupyterPrefix, kernel, err)
+		return languageInfo{}, usageErrorf("--lang %s%s: %v", jupyterPrefix, kernel, err)
 	}
 	return kernelLanguage(found), nil
 }
 
 // kernelLanguage is the language of a kernel. found needs no more than its name for a session that
 // is there already.
-func kernelLanguage(found specs.Spec) language {
+func kernelLanguage(found specs.Spec) languageInfo {
 	name, display := jupyterPrefix+found.Name, cmp.Or(found.Display, found.Name)
-	more := knownLanguages()[strings.ToLower(found.Language)]
-	return language{
+	more := defaultsByLanguage()[strings.ToLower(found.Language)]
+	return languageInfo{
 		name: name, display: display, continuation: "... ",
-		spec: func(_, dir string, more surroundings) workers.Spec {
+		newSpec: func(_, dir string, more runtimeSettings) workers.Spec {
 			s := kernelSpec(found.Name, dir, more)
-			if more.init != "" {
-				s.Err = misuse("--init: %s is a Jupyter kernel, which runs a file at its start in its own way", display)
+			if more.initFile != "" {
+				s.Err = usageErrorf("--init: %s is a Jupyter kernel, which runs a file at its start in its own way", display)
 			}
 			return s
 		},
-		file:       ownFile,
+		fileInput:  workerFileInput,
 		candidates: func(string, string) []workers.Candidate { return nil },
 		export: export.Language{
 			Display: display, Extension: cmp.Or(more.extension, "txt"), Comment: cmp.Or(more.comment, "#"),
 			Kernel: found.Name, JupyterName: cmp.Or(found.Language, found.Name),
 		},
-		packages: packages.None(display),
+		packages: packages.UnsupportedTool(display),
 		dialect:  func() (conformance.Dialect, error) { return more.dialect, nil },
 	}
 }
 
 // kernelSpec says how to start a kernel in a session's own environment: its worker is this program.
-func kernelSpec(kernel, dir string, more surroundings) workers.Spec {
+func kernelSpec(kernel, dir string, more runtimeSettings) workers.Spec {
 	s := workers.Spec{Name: jupyterPrefix + kernel, Env: more.env, Dir: dir}
-	getenv := func(name string) string { value, _ := more.users(name); return value }
+	getenv := func(name string) string { value, _ := more.lookupEnv(name); return value }
 	found, err := specs.Find(getenv, kernel)
 	if err != nil {
 		s.Err = err
@@ -97,14 +97,14 @@ func kernelSpec(kernel, dir string, more surroundings) workers.Spec {
 	return s
 }
 
-// runKernel is the worker of a Jupyter kernel.
-func runKernel(f *flag.FlagSet) action {
+// newKernelWorkerCommand is the worker of a Jupyter kernel.
+func newKernelWorkerCommand(f *flag.FlagSet) action {
 	return func(_ streams, args []string) (int, error) {
-		if err := parse(f, args); err != nil {
+		if err := parseFlags(f, args); err != nil {
 			return statusUsage, err
 		}
 		if f.NArg() < 1 || f.NArg() > 2 {
-			return statusUsage, misuse("%s needs the name of a Jupyter kernel, or the directory of its kernelspec", kernelWorker)
+			return statusUsage, usageErrorf("%s needs the name of a Jupyter kernel, or the directory of its kernelspec", kernelWorker)
 		}
 		var found specs.Spec
 		var err error
@@ -114,20 +114,20 @@ func runKernel(f *flag.FlagSet) action {
 			found, err = specs.Find(os.Getenv, name)
 		}
 		if err != nil {
-			return statusUsage, misuse("%v", err)
+			return statusUsage, usageErrorf("%v", err)
 		}
 		return jupyter.Run(jupyter.Options{Spec: found, Dir: f.Arg(1), Version: programVersion()}), nil
 	}
 }
 
-// A knownLanguage has what no kernelspec tells about a language.
-type knownLanguage struct {
+// A languageDefaults has what no kernelspec tells about a language.
+type languageDefaults struct {
 	extension, comment string
 	dialect            conformance.Dialect
 }
 
-// knownLanguages returns them by the name that kernels use, in lower case. Others work too.
-func knownLanguages() map[string]knownLanguage {
+// defaultsByLanguage returns them by the name that kernels use, in lower case. Others work too.
+func defaultsByLanguage() map[string]languageDefaults {
 	python, r := conformance.PythonDialect(), conformance.RDialect()
 	python.Exit = "import os; os._exit(3)"       // a kernel catches SystemExit
 	python.Shell = func(command string) string { // what a child writes itself may overtake
@@ -136,11 +136,11 @@ func knownLanguages() map[string]knownLanguage {
 	python.Call, r.Call = nil, nil
 	python.Define, r.Define = "", ""
 	r.Exit = "" // IRkernel ends without a status
-	script := javaScript()
-	return map[string]knownLanguage{
+	script := javaScriptDialect()
+	return map[string]languageDefaults{
 		"python":     {"py", "#", python},
 		"r":          {"R", "#", r},
-		"bash":       {"sh", "#", bash()},
+		"bash":       {"sh", "#", bashDialect()},
 		"typescript": {"ts", "//", script},
 		"javascript": {"js", "//", script},
 		"julia":      {"jl", "#", conformance.Dialect{}},
@@ -152,7 +152,7 @@ func knownLanguages() map[string]knownLanguage {
 	}
 }
 
-func bash() conformance.Dialect {
+func bashDialect() conformance.Dialect {
 	return conformance.Dialect{
 		Print: func(text string) string { return "printf '%s\\n' " + shellquote.Join(text) },
 		Error: "false",
@@ -163,7 +163,7 @@ func bash() conformance.Dialect {
 	}
 }
 
-func javaScript() conformance.Dialect {
+func javaScriptDialect() conformance.Dialect {
 	return conformance.Dialect{
 		Print: func(text string) string { return "console.log(" + strconv.Quote(text) + ")" },
 		Error: "throw new TypeError('no')",
@@ -173,12 +173,12 @@ func javaScript() conformance.Dialect {
 	}
 }
 
-// kernelOffers are the names of kernels for the completion of shells.
-func kernelOffers() []offer {
-	var found []offer
-	for _, k := range kernels() {
+// kernelItems are the names of kernels for the completion of shells.
+func kernelItems() []completionItem {
+	var found []completionItem
+	for _, k := range installedKernels() {
 		if k.Err == nil {
-			found = append(found, offer{jupyterPrefix + k.Name, k.Display})
+			found = append(found, completionItem{jupyterPrefix + k.Name, k.Display})
 		}
 	}
 	return found
@@ -195,11 +195,11 @@ type kernelReport struct {
 // examineKernels lists the kernels that are installed. It starts none: each is tried by --lang.
 func examineKernels(context.Context) []kernelReport {
 	var all []kernelReport
-	for _, k := range kernels() {
+	for _, k := range installedKernels() {
 		report := kernelReport{Name: jupyterPrefix + k.Name, Display: k.Display, Dir: k.Dir}
 		if k.Err != nil {
 			report.Problem = oneLine(k.Err)
-		} else if s := kernelSpec(k.Name, "", surroundings{}); s.Err != nil {
+		} else if s := kernelSpec(k.Name, "", runtimeSettings{}); s.Err != nil {
 			report.Problem = oneLine(s.Err)
 		}
 		all = append(all, report)
@@ -208,17 +208,17 @@ func examineKernels(context.Context) []kernelReport {
 }
 
 // printKernels writes the list for a person.
-func printKernels(p *page, all []kernelReport) {
+func printKernels(p *lineBuilder, all []kernelReport) {
 	if len(all) == 0 {
 		return
 	}
-	p.line("\nJupyter kernels, as languages")
+	p.addLine("\nJupyter kernels, as languages")
 	width := len(slices.MaxFunc(all, func(a, b kernelReport) int { return cmp.Compare(len(a.Name), len(b.Name)) }).Name)
 	for _, k := range all {
 		tail := k.Display + ", " + k.Dir
 		if k.Problem != "" {
 			tail = "cannot be used: " + k.Problem
 		}
-		p.line("  %-*s  %s", width, k.Name, tail)
+		p.addLine("  %-*s  %s", width, k.Name, tail)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// kernelsHere makes these the user's kernels.
-func kernelsHere(t *testing.T, kernels map[string]string) {
+// withKernels makes these the user's kernels.
+func withKernels(t *testing.T, kernels map[string]string) {
 	t.Helper()
 	data := t.TempDir()
 	for name, text := range kernels {
@@ -28,7 +28,7 @@ func kernelsHere(t *testing.T, kernels map[string]string) {
 	t.Setenv("JUPYTER_PATH", data)
 }
 
-func usable(t *testing.T) string {
+func usableKernelspec(t *testing.T) string {
 	t.Helper()
 	program, err := os.Executable()
 	if err != nil {
@@ -38,7 +38,7 @@ func usable(t *testing.T) string {
 }
 
 func TestKernel_IsALanguageOfADaemon(t *testing.T) {
-	kernelsHere(t, map[string]string{"turnstone-basic": usable(t)})
+	withKernels(t, map[string]string{"turnstone-basic": usableKernelspec(t)})
 	if names := languageNames(); !slices.Contains(names, "jupyter:turnstone-basic") || names[0] != "python" {
 		t.Errorf("%q", names)
 	}
@@ -49,19 +49,19 @@ func TestKernel_IsALanguageOfADaemon(t *testing.T) {
 }
 
 func TestKernel_IsALanguage(t *testing.T) {
-	kernelsHere(t, map[string]string{"turnstone-basic": usable(t), "turnstone-bad": `{}`, "turnstone-gone": `{"argv":["/nowhere/at-all","{connection_file}"]}`})
-	l, err := languageNamed("Jupyter:Turnstone-Basic")
+	withKernels(t, map[string]string{"turnstone-basic": usableKernelspec(t), "turnstone-bad": `{}`, "turnstone-gone": `{"argv":["/nowhere/at-all","{connection_file}"]}`})
+	l, err := findLanguage("Jupyter:Turnstone-Basic")
 	if err != nil || l.name != "jupyter:turnstone-basic" || l.display != "Basic" || l.export.Extension != "py" {
 		t.Fatalf("%+v, %v", l, err)
 	}
-	s := l.spec("", "", surroundings{})
+	s := l.newSpec("", "", runtimeSettings{})
 	if s.Err != nil || len(s.Args) != 3 || s.Args[0] != kernelWorker || s.Args[2] != workers.FilesDir || s.Validate() != nil {
 		t.Errorf("%+v", s)
 	}
-	if s := l.spec("", "", surroundings{env: []string{"JUPYTER_PATH=" + t.TempDir()}}); s.Err == nil {
+	if s := l.newSpec("", "", runtimeSettings{env: []string{"JUPYTER_PATH=" + t.TempDir()}}); s.Err == nil {
 		t.Error("a kernel that the session's environment does not know was found")
 	}
-	if s := l.spec("", "", surroundings{init: "/x"}); s.Err == nil || !strings.Contains(s.Err.Error(), "--init") {
+	if s := l.newSpec("", "", runtimeSettings{initFile: "/x"}); s.Err == nil || !strings.Contains(s.Err.Error(), "--init") {
 		t.Error(s.Err)
 	}
 	for name, want := range map[string]string{
@@ -69,27 +69,27 @@ func TestKernel_IsALanguage(t *testing.T) {
 		"jupyter:turnstone-bad":   "argv",
 		"jupyter:":                "no Jupyter kernel",
 	} {
-		if _, err := languageNamed(name); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := findLanguage(name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", name, err, want)
 		}
 	}
-	gone, err := languageNamed("jupyter:turnstone-gone")
+	gone, err := findLanguage("jupyter:turnstone-gone")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := gone.spec("", "", surroundings{}); s.Err == nil || !strings.Contains(s.Err.Error(), "cannot be started") {
+	if s := gone.newSpec("", "", runtimeSettings{}); s.Err == nil || !strings.Contains(s.Err.Error(), "cannot be started") {
 		t.Error(s.Err)
 	}
-	if l := languageOf("jupyter:of-another-machine"); l.name != "jupyter:of-another-machine" || l.export.Kernel != "of-another-machine" {
+	if l := sessionLanguage("jupyter:of-another-machine"); l.name != "jupyter:of-another-machine" || l.export.Kernel != "of-another-machine" {
 		t.Errorf("%+v", l)
 	}
 }
 
 func TestKernels_AreOfferedAndListed(t *testing.T) {
-	kernelsHere(t, map[string]string{"turnstone-basic": usable(t), "turnstone-bad": `{}`})
+	withKernels(t, map[string]string{"turnstone-basic": usableKernelspec(t), "turnstone-bad": `{}`})
 	offers := map[string]string{}
-	for _, o := range complete([]string{"--lang"}, "jupyter:turnstone") {
-		offers[o.word] = o.says
+	for _, o := range completeWord([]string{"--lang"}, "jupyter:turnstone") {
+		offers[o.word] = o.description
 	}
 	if len(offers) != 1 || offers["jupyter:turnstone-basic"] != "Basic" {
 		t.Error(offers)
@@ -102,7 +102,7 @@ func TestKernels_AreOfferedAndListed(t *testing.T) {
 	if problem, ok := listed["jupyter:turnstone-basic"]; !ok || problem != "" || listed["jupyter:turnstone-bad"] == "" {
 		t.Errorf("%+v", all)
 	}
-	var p page
+	var p lineBuilder
 	printKernels(&p, all)
 	if text := p.String(); !strings.Contains(text, "jupyter:turnstone-basic") || !strings.Contains(text, "cannot be used") {
 		t.Error(text)
@@ -110,7 +110,7 @@ func TestKernels_AreOfferedAndListed(t *testing.T) {
 }
 
 func TestKernelWorker_ThatNobodyStartedSaysSo(t *testing.T) {
-	kernelsHere(t, map[string]string{"turnstone-basic": usable(t)})
+	withKernels(t, map[string]string{"turnstone-basic": usableKernelspec(t)})
 	for _, args := range [][]string{{kernelWorker}, {kernelWorker, "turnstone-none"}} {
 		if status, _, err := runLine(t, args...); status != statusUsage || !strings.Contains(err, "Jupyter kernel") {
 			t.Errorf("%v: %d, %q", args, status, err)

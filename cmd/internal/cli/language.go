@@ -24,8 +24,8 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/r"
 )
 
-// A language has the facts about a language that no worker can tell.
-type language struct {
+// A languageInfo has the facts about a language that no worker can tell.
+type languageInfo struct {
 	name         string
 	aliases      []string // other names that people use
 	display      string   // for a person
@@ -33,26 +33,26 @@ type language struct {
 	syntax       *edit.Syntax
 
 	// spec finds the runtime. executable and dir are the user's choices, or "".
-	spec func(executable, dir string, more surroundings) workers.Spec
+	newSpec func(executable, dir string, more runtimeSettings) workers.Spec
 
 	// file is an input that runs a file, absolute or standardInput, as a program of its own.
 	// It may change how the runtime starts. name is the path as it was given.
-	file func(s *workers.Spec, path, name string, args []string) (input string, err error)
+	fileInput func(s *workers.Spec, path, name string, args []string) (input string, err error)
 
 	// called is an input that does what the language's own command does with an option, -c and
 	// code or -m and a module. nil means that it has no such options.
-	called func(option, text string, args []string) string
+	optionInput func(option, text string, args []string) string
 
 	// process is what the runtime itself is told to run a program as a process of its own: option is
 	// -c or -m, or "" for a file. nil means that a worker runs all code.
-	process func(option, text string, args []string) []string
+	processArgs func(option, text string, args []string) []string
 
 	// habits turns what people type at other prompts into code of the language; an error says
 	// what to type. nil changes nothing. It is for a person's input only.
-	habits func(code string) (string, error)
+	translateInput func(code string) (string, error)
 
 	// quit is an input that ends the runtime the way it ends at the end of a program.
-	quit string
+	quitInput string
 
 	// candidates returns the places where spec looked.
 	candidates func(executable, dir string) []workers.Candidate
@@ -67,52 +67,52 @@ type language struct {
 	dialect func() (conformance.Dialect, error)
 }
 
-// surroundings are a runtime's settings beside the environment that it inherits.
-type surroundings struct {
-	env     []string // as in workers.Spec
-	init    string   // a file that it runs at its start, absolute; "" for none
-	program bool     // an input is a whole program
-	process bool     // without a worker: the program is the runtime's own process
+// runtimeSettings are a runtime's settings beside the environment that it inherits.
+type runtimeSettings struct {
+	env       []string // as in workers.Spec
+	initFile  string   // a file that it runs at its start, absolute; "" for none
+	isProgram bool     // an input is a whole program
+	asProcess bool     // without a worker: the program is the runtime's own process
 }
 
-// isNamed reports whether a name is one of the language's.
-func (l language) isNamed(name string) bool {
+// hasName reports whether a name is one of the language's.
+func (l languageInfo) hasName(name string) bool {
 	return name == l.name || slices.Contains(l.aliases, name)
 }
 
 // allLanguages returns all languages in the order of the help; the first is the default. An error
 // means that the file of the user's own cannot be read, and that they are left out.
-func allLanguages() ([]language, error) {
-	own, err := ownLanguages()
-	return append(builtIn(), own...), err
+func allLanguages() ([]languageInfo, error) {
+	own, err := userLanguages()
+	return append(builtinLanguages(), own...), err
 }
 
-// languages returns all languages that can be known.
-func languages() []language {
+// availableLanguages returns all languages that can be known.
+func availableLanguages() []languageInfo {
 	all, _ := allLanguages()
 	return all
 }
 
-// builtIn returns the languages that need no file of the user's.
-func builtIn() []language {
-	return []language{{
+// builtinLanguages returns the languages that need no file of the user's.
+func builtinLanguages() []languageInfo {
+	return []languageInfo{{
 		name:         "python",
 		aliases:      []string{"py", "python3"},
 		display:      "Python",
 		continuation: "... ",
 		syntax:       edit.Python,
-		spec: func(executable, dir string, more surroundings) workers.Spec {
-			if more.process {
+		newSpec: func(executable, dir string, more runtimeSettings) workers.Spec {
+			if more.asProcess {
 				return python.InterpreterSpec(python.Options{Path: executable, Dir: dir, Env: more.env})
 			}
 			env, file := pythonInit(more)
-			return withInit(python.Spec(python.Options{Path: executable, Dir: dir, Env: env, SingleProgram: more.program}), "init-file.py", file)
+			return withInitFile(python.Spec(python.Options{Path: executable, Dir: dir, Env: env, SingleProgram: more.isProgram}), "init-file.py", file)
 		},
-		file:    pythonFile,
-		called:  pythonCalled,
-		process: pythonProcess,
-		habits:  pythonHabits,
-		quit:    `raise __import__("builtins").SystemExit`, // the program may have a name of its own for it
+		fileInput:      pythonFileInput,
+		optionInput:    pythonOptionInput,
+		processArgs:    pythonProcessArgs,
+		translateInput: translatePythonInput,
+		quitInput:      `raise __import__("builtins").SystemExit`, // the program may have a name of its own for it
 		candidates: func(executable, dir string) []workers.Candidate {
 			_, looked, _ := python.Find(python.FindOptions{Path: executable, Dir: dir})
 			return looked
@@ -126,16 +126,16 @@ func builtIn() []language {
 		display:      "R",
 		continuation: "+ ",
 		syntax:       edit.R,
-		spec: func(executable, dir string, more surroundings) workers.Spec {
-			if more.process {
+		newSpec: func(executable, dir string, more runtimeSettings) workers.Spec {
+			if more.asProcess {
 				return r.InterpreterSpec(r.Options{Path: executable, Dir: dir, Env: more.env})
 			}
 			env, file := rInit(more)
-			return withInit(r.Spec(r.Options{Path: executable, Dir: dir, Env: env, SingleProgram: more.program}), "init-file.R", file)
+			return withInitFile(r.Spec(r.Options{Path: executable, Dir: dir, Env: env, SingleProgram: more.isProgram}), "init-file.R", file)
 		},
-		file:    rFile,
-		process: rProcess,
-		quit:    `base::quit(save = "no")`,
+		fileInput:   rFileInput,
+		processArgs: rProcessArgs,
+		quitInput:   `base::quit(save = "no")`,
 		candidates: func(executable, dir string) []workers.Candidate {
 			_, looked, _ := r.Find(r.FindOptions{Path: executable, Dir: dir})
 			return looked
@@ -146,9 +146,9 @@ func builtIn() []language {
 	}}
 }
 
-// withInit returns a spec with one more file. The runtime runs it when it starts, and it runs
+// withInitFile returns a spec with one more file. The runtime runs it when it starts, and it runs
 // the user's --init file.
-func withInit(s workers.Spec, name, text string) workers.Spec {
+func withInitFile(s workers.Spec, name, text string) workers.Spec {
 	if text != "" && s.Files != nil {
 		s.Files = maps.Clone(s.Files)
 		s.Files[name] = []byte(text)
@@ -156,8 +156,8 @@ func withInit(s workers.Spec, name, text string) workers.Spec {
 	return s
 }
 
-// users returns the user's value of a variable that --init uses, and whether it is set.
-func (m surroundings) users(name string) (value string, set bool) {
+// lookupEnv returns the user's value of a variable that --init uses, and whether it is set.
+func (m runtimeSettings) lookupEnv(name string) (value string, set bool) {
 	for _, kv := range slices.Backward(m.env) {
 		if v, ok := strings.CutPrefix(kv, name+"="); ok {
 			return v, true
@@ -167,12 +167,12 @@ func (m surroundings) users(name string) (value string, set bool) {
 }
 
 // pythonInit lets Python run a file right after the user's PYTHONSTARTUP.
-func pythonInit(m surroundings) (env []string, file string) {
-	if m.init == "" {
+func pythonInit(m runtimeSettings) (env []string, file string) {
+	if m.initFile == "" {
 		return m.env, ""
 	}
 	users, restore := "None", `os.environ.pop("PYTHONSTARTUP", None)`
-	if value, set := m.users("PYTHONSTARTUP"); set {
+	if value, set := m.lookupEnv("PYTHONSTARTUP"); set {
 		users = pythonString(value)
 		restore = `os.environ["PYTHONSTARTUP"] = users`
 	}
@@ -188,17 +188,17 @@ def _turnstone_init(users, path, space):
         except Exception:
             traceback.print_exc()
 globals().pop("_turnstone_init")(%s, %s, globals())
-`, restore, users, pythonString(m.init))
+`, restore, users, pythonString(m.initFile))
 }
 
 // rInit lets R run a file right after the user's profile, with the packages attached that
 // are attached at the prompt.
-func rInit(m surroundings) (env []string, file string) {
-	if m.init == "" {
+func rInit(m runtimeSettings) (env []string, file string) {
+	if m.initFile == "" {
 		return m.env, ""
 	}
 	users, restore := `if (file.exists(".Rprofile")) ".Rprofile" else "~/.Rprofile"`, `Sys.unsetenv("R_PROFILE_USER")`
-	if value, set := m.users("R_PROFILE_USER"); set {
+	if value, set := m.lookupEnv("R_PROFILE_USER"); set {
 		users, restore = strconv.Quote(value), `Sys.setenv(R_PROFILE_USER = users)`
 	}
 	return append(slices.Clip(m.env), "R_PROFILE_USER="+workers.FilesDir+"/init-file.R"), fmt.Sprintf(`local({
@@ -208,15 +208,15 @@ func rInit(m surroundings) (env []string, file string) {
     base::.First.sys()
     base::sys.source(%s, envir = globalenv())
 })
-`, users, restore, strconv.Quote(m.init))
+`, users, restore, strconv.Quote(m.initFile))
 }
 
-// pythonFile runs a file in __main__ under its own name, which tracebacks, inspect and
+// pythonFileInput runs a file in __main__ under its own name, which tracebacks, inspect and
 // multiprocessing use; or as python does the __main__.py of a directory or a zip file.
-func pythonFile(_ *workers.Spec, path, name string, args []string) (string, error) {
+func pythonFileInput(_ *workers.Spec, path, name string, args []string) (string, error) {
 	if path == standardInput {
 		code, err := readProgram(path)
-		return pythonCalled(path, code, args), err
+		return pythonOptionInput(path, code, args), err
 	}
 	info, err := os.Stat(path)
 	if err != nil {
@@ -233,21 +233,21 @@ func pythonFile(_ *workers.Spec, path, name string, args []string) (string, erro
 		if err != nil {
 			return "", err
 		}
-		run = runText(path, code, true)
+		run = runTextCode(path, code, true)
 	case filepath.Ext(path) == ".pyc":
 		run = `exec(__import__("importlib.machinery").machinery.SourcelessFileLoader("__main__", space["__file__"]).get_code("__main__"), space)`
-	case info.IsDir(), isArchive(path):
+	case info.IsDir(), isZipFile(path):
 		first, run = path, `__import__("runpy")._run_module_as_main("__main__", False)`
 	}
 	return fmt.Sprintf(`__file__ = %s
 %s
 if __import__("sys").path[:1] == [""]: __import__("sys").path[0] = %s
 %s
-`, pythonString(path), setArgv(name, args, name), pythonString(first), asProgram(run)), nil
+`, pythonString(path), setArgvCode(name, args, name), pythonString(first), programCode(run)), nil
 }
 
-// isArchive reports whether a file is a zip file, with anything before it.
-func isArchive(path string) bool {
+// isZipFile reports whether a file is a zip file, with anything before it.
+func isZipFile(path string) bool {
 	z, err := zip.OpenReader(path)
 	if err != nil {
 		return false
@@ -255,9 +255,9 @@ func isArchive(path string) bool {
 	return z.Close() == nil
 }
 
-// setArgv is code that sets sys.argv, and sys.orig_argv, with which a program starts itself again:
+// setArgvCode is code that sets sys.argv, and sys.orig_argv, with which a program starts itself again:
 // there, words stand in the place of the name.
-func setArgv(name string, args []string, words ...string) string {
+func setArgvCode(name string, args []string, words ...string) string {
 	list := func(texts ...string) string {
 		quoted := make([]string, len(texts))
 		for i, t := range texts {
@@ -270,9 +270,9 @@ if hasattr(__import__("sys"), "orig_argv"): __import__("sys").orig_argv[1:] = %s
 		list(slices.Concat([]string{name}, args)...), list(slices.Concat(words, args)...))
 }
 
-// runText is code that runs a text under a name. Tracebacks show its lines. The text of a file may say
+// runTextCode is code that runs a text under a name. Tracebacks show its lines. The text of a file may say
 // its encoding.
-func runText(name, text string, file bool) string {
+func runTextCode(name, text string, file bool) string {
 	code := "text"
 	if file {
 		code = `text.encode("utf-8", "surrogateescape")`
@@ -282,14 +282,14 @@ __import__("linecache").cache[%[1]s] = (0, None, list(__import__("io").StringIO(
 exec(compile(%[3]s, %[1]s, "exec", dont_inherit=True), space)`, pythonString(name), pythonString(text), code)
 }
 
-// asProgram runs code of our own that runs a program in the namespace space. By the name of the
+// programCode runs code of our own that runs a program in the namespace space. By the name of the
 // module, the worker leaves it and the input out of what the program sees of its stack.
-func asProgram(code string) string {
+func programCode(code string) string {
 	return fmt.Sprintf(`exec(%s, {"__name__": "turnstone_worker.program", "space": globals()})`, pythonString(code))
 }
 
-// pythonCalled runs code or a module as python does with -c, - or -m: values are not shown.
-func pythonCalled(option, text string, args []string) string {
+// pythonOptionInput runs code or a module as python does with -c, - or -m: values are not shown.
+func pythonOptionInput(option, text string, args []string) string {
 	run, words := "", []string{option}
 	switch option {
 	case "-m": // which puts the module's own name into argv
@@ -297,24 +297,24 @@ func pythonCalled(option, text string, args []string) string {
 		run = `if __import__("sys").path[:1] == [""]: __import__("sys").path[0] = __import__("os").getcwd()` + "\n" + fmt.Sprintf(`__import__("runpy")._run_module_as_main(%s)`, pythonString(text))
 	case "-c":
 		words = append(words, text)
-		run = runText("<string>", text, false)
+		run = runTextCode("<string>", text, false)
 	case standardInput:
-		run = `space["__file__"] = "<stdin>"` + "\n" + runText("<stdin>", text, true)
+		run = `space["__file__"] = "<stdin>"` + "\n" + runTextCode("<stdin>", text, true)
 	}
-	return setArgv(option, args, words...) + "\n" + asProgram(run) + "\n"
+	return setArgvCode(option, args, words...) + "\n" + programCode(run) + "\n"
 }
 
-// rFile runs a file as Rscript does: R reads the file instead of a console, so every value
+// rFileInput runs a file as Rscript does: R reads the file instead of a console, so every value
 // at the top level is printed, and stdin() is the file.
-func rFile(s *workers.Spec, path, _ string, args []string) (string, error) {
+func rFileInput(s *workers.Spec, path, _ string, args []string) (string, error) {
 	if len(args) > 0 {
 		s.Args = slices.Concat(s.Args, []string{"--args"}, args)
 	}
 	return readProgram(path)
 }
 
-// pythonProcess are python's own words for a program.
-func pythonProcess(option, text string, args []string) []string {
+// pythonProcessArgs are python's own words for a program.
+func pythonProcessArgs(option, text string, args []string) []string {
 	switch {
 	case option != "":
 		return slices.Concat([]string{option, text}, args)
@@ -324,8 +324,8 @@ func pythonProcess(option, text string, args []string) []string {
 	return slices.Concat([]string{text}, args)
 }
 
-// rProcess are the words with which Rscript starts R.
-func rProcess(_, file string, args []string) []string {
+// rProcessArgs are the words with which Rscript starts R.
+func rProcessArgs(_, file string, args []string) []string {
 	words := []string{"--no-echo", "--no-restore", "--file=" + file}
 	if len(args) > 0 {
 		words = slices.Concat(words, []string{"--args"}, args)
@@ -380,11 +380,11 @@ func pythonString(s string) string {
 	return b.String()
 }
 
-// languageNamed finds a language by one of its names, in upper or lower case; "" is
+// findLanguage finds a language by one of its names, in upper or lower case; "" is
 // the first.
-func languageNamed(name string) (language, error) {
-	if kernel, ok := asKernel(name); ok {
-		return kernelNamed(kernel)
+func findLanguage(name string) (languageInfo, error) {
+	if kernel, ok := cutKernelPrefix(name); ok {
+		return findKernel(kernel)
 	}
 	all, unread := allLanguages()
 	if name == "" {
@@ -392,30 +392,30 @@ func languageNamed(name string) (language, error) {
 	}
 	var names []string
 	for _, l := range all {
-		if l.isNamed(strings.ToLower(name)) {
+		if l.hasName(strings.ToLower(name)) {
 			return l, nil
 		}
 		names = append(names, l.name)
 	}
 	if unread != nil {
-		return language{}, unread
+		return languageInfo{}, unread
 	}
 	long := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return len(n) < 3 }) // any word is close to one of one letter
-	if n := nearest(strings.ToLower(name), long); n != "" {
-		return language{}, misuse("unknown language %q; did you mean %s?", name, n)
+	if n := nearestName(strings.ToLower(name), long); n != "" {
+		return languageInfo{}, usageErrorf("unknown language %q; did you mean %s?", name, n)
 	}
-	return language{}, misuse("unknown language %q (have %s); one of your own is --worker, or a table in %s; a Jupyter kernel is %sNAME", name, strings.Join(names, ", "), workersFile(), jupyterPrefix)
+	return languageInfo{}, usageErrorf("unknown language %q (have %s); one of your own is --worker, or a table in %s; a Jupyter kernel is %sNAME", name, strings.Join(names, ", "), workersFile(), jupyterPrefix)
 }
 
-// languageOf returns the language of a session that is there already. Its worker may be one that
+// sessionLanguage returns the language of a session that is there already. Its worker may be one that
 // this command knows nothing of.
-func languageOf(name string) language {
-	l, err := languageNamed(name)
-	if kernel, ok := asKernel(name); ok && err != nil {
+func sessionLanguage(name string) languageInfo {
+	l, err := findLanguage(name)
+	if kernel, ok := cutKernelPrefix(name); ok && err != nil {
 		return kernelLanguage(specs.Spec{Name: kernel})
 	}
 	if err != nil || name == "" {
-		return ownLanguage(cmp.Or(name, "session"), kept.Worker{}, "")
+		return newWorkerLanguage(cmp.Or(name, "session"), kept.Worker{}, "")
 	}
 	return l
 }
@@ -424,7 +424,7 @@ func languageOf(name string) language {
 // none.
 func languageOfFile(path string) string {
 	ending := strings.TrimPrefix(filepath.Ext(path), ".")
-	for _, l := range languages() {
+	for _, l := range availableLanguages() {
 		if ending != "" && ending != "txt" && strings.EqualFold(ending, l.export.Extension) {
 			return l.name
 		}
@@ -444,7 +444,7 @@ func (l langFlag) String() string {
 
 // Set keeps an unknown name; it is refused when a language is needed.
 func (l langFlag) Set(name string) error {
-	if known, err := languageNamed(name); err == nil && name != "" {
+	if known, err := findLanguage(name); err == nil && name != "" {
 		name = known.name
 	}
 	*l.name = name

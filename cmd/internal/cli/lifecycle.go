@@ -10,17 +10,17 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// interruptIn interrupts what a session runs now.
-func interruptIn(f *flag.FlagSet) action {
+// newInterruptCommand interrupts what a session runs now.
+func newInterruptCommand(f *flag.FlagSet) action {
 	r := newDaemonCommand(f)
 	turn := r.flags.Uint64("turn", 0, "`N` only if this turn is the one that runs")
 	return func(s streams, args []string) (int, error) {
-		given, err := r.parse(args, "SESSION")
+		given, err := r.parseArgs(args, "SESSION")
 		if err != nil {
 			return statusUsage, err
 		}
-		return r.use(func(ctx context.Context, c *client.Client) (int, error) {
-			result, err := c.Session(given[0]).As(author()).Interrupt(ctx, *turn)
+		return r.runWithClient(func(ctx context.Context, c *client.Client) (int, error) {
+			result, err := c.Session(given[0]).As(currentAuthor()).Interrupt(ctx, *turn)
 			switch {
 			case err != nil:
 				return statusFailed, err
@@ -35,29 +35,29 @@ func interruptIn(f *flag.FlagSet) action {
 
 }
 
-// resetIn restarts a session's runtime.
-func resetIn(f *flag.FlagSet) action {
-	return onSession(f, func(ctx context.Context, c *client.Client, name string) error {
+// newResetCommand restarts a session's runtime.
+func newResetCommand(f *flag.FlagSet) action {
+	return newSessionCommand(f, func(ctx context.Context, c *client.Client, name string) error {
 		_, err := c.ResetSession(ctx, name)
 		return err
 	})
 }
 
-// closeIn ends a session.
-func closeIn(f *flag.FlagSet) action {
-	return onSession(f, func(ctx context.Context, c *client.Client, name string) error {
+// newCloseCommand ends a session.
+func newCloseCommand(f *flag.FlagSet) action {
+	return newSessionCommand(f, func(ctx context.Context, c *client.Client, name string) error {
 		return c.CloseSession(ctx, name)
 	})
 }
 
-func onSession(f *flag.FlagSet, do func(context.Context, *client.Client, string) error) action {
+func newSessionCommand(f *flag.FlagSet, do func(context.Context, *client.Client, string) error) action {
 	r := newDaemonCommand(f)
 	return func(_ streams, args []string) (int, error) {
-		given, err := r.parse(args, "SESSION")
+		given, err := r.parseArgs(args, "SESSION")
 		if err != nil {
 			return statusUsage, err
 		}
-		return r.use(func(ctx context.Context, c *client.Client) (int, error) {
+		return r.runWithClient(func(ctx context.Context, c *client.Client) (int, error) {
 			if err := do(ctx, c, given[0]); err != nil {
 				return statusFailed, err
 			}

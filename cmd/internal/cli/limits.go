@@ -17,43 +17,43 @@ import (
 // limitFlags are the user's limits for each session.
 type limitFlags struct{ workers.Limits }
 
-func (l *limitFlags) define(f *flag.FlagSet) {
-	f.Var((*size)(&l.Memory), "memory", "`SIZE` of memory that the session may use, such as 8G")
+func (l *limitFlags) addFlags(f *flag.FlagSet) {
+	f.Var((*byteSize)(&l.Memory), "memory", "`SIZE` of memory that the session may use, such as 8G")
 	f.IntVar(&l.Processes, "processes", 0, "`N` processes that the session may have, with their threads")
 	f.IntVar(&l.CPUs, "cpus", 0, "`N` processors that the session may use at a time")
 	f.IntVar(&l.Files, "files", 0, "`N` files that each process may have open")
-	f.Var((*size)(&l.Disk), "disk", "`SIZE` of what a session with a sandbox keeps in its /tmp and its copies of caches, and of each file that it writes, such as 2G")
+	f.Var((*byteSize)(&l.Disk), "disk", "`SIZE` of what a session with a sandbox keeps in its /tmp and its copies of caches, and of each file that it writes, such as 2G")
 	f.DurationVar(&l.Turn, "turn-limit", 0, "`DURATION` after which an input is interrupted, such as 30m")
 }
 
-// together is what all sessions may use together: three quarters of the machine, or as much
+// totalMemory is what all sessions may use together: three quarters of the machine, or as much
 // as one of them may have.
-func (l *limitFlags) together() int64 {
+func (l *limitFlags) totalMemory() int64 {
 	if all := supervisor.DefaultMemory(); all >= workers.MinMemoryBytes {
 		return max(all, l.Memory)
 	}
 	return 0
 }
 
-// check refuses limits that cannot be meant.
-func (l *limitFlags) check() error {
+// validateLimits refuses limits that cannot be meant.
+func (l *limitFlags) validateLimits() error {
 	if err := l.Validate(); err != nil {
-		return misuse("%s", strings.TrimPrefix(err.Error(), "workers: "))
+		return usageErrorf("%s", strings.TrimPrefix(err.Error(), "workers: "))
 	}
 	return nil
 }
 
-// wire writes the limits into a request to a daemon, which limitsOf reads.
-func (l *limitFlags) wire() client.Limits {
+// clientLimits writes the limits into a request to a daemon, which limitsFromClient reads.
+func (l *limitFlags) clientLimits() client.Limits {
 	return client.Limits{Memory: l.Memory, Processes: l.Processes, CPUs: l.CPUs, Files: l.Files, Disk: l.Disk, TurnMS: l.Turn.Milliseconds()}
 }
 
-func limitsOf(l client.Limits) workers.Limits {
+func limitsFromClient(l client.Limits) workers.Limits {
 	return workers.Limits{Memory: l.Memory, Processes: l.Processes, CPUs: l.CPUs, Files: l.Files, Disk: l.Disk, Turn: time.Duration(l.TurnMS) * time.Millisecond}
 }
 
-// mustLimit refuses a session that has other limits than the user asks for.
-func mustLimit(l workers.Limits, now session.Info) error {
+// requireLimits refuses a session that has other limits than the user asks for.
+func requireLimits(l workers.Limits, now session.Info) error {
 	if l == (workers.Limits{}) || now.Limits == l.String() {
 		return nil
 	}
@@ -64,10 +64,10 @@ func mustLimit(l workers.Limits, now session.Info) error {
 	return fmt.Errorf("session %s is open with %s, not %s: close it, or use another name", now.Name, has, l)
 }
 
-// A size is a number of bytes: 512M, 8G, 1.5GiB.
-type size int64
+// A byteSize is a number of bytes: 512M, 8G, 1.5GiB.
+type byteSize int64
 
-func (s *size) String() string {
+func (s *byteSize) String() string {
 	n := int64(*s)
 	for i := len(sizeUnits) - 1; n != 0 && i >= 0; i-- {
 		if unit := int64(1) << (10 * i); n%unit == 0 {
@@ -80,7 +80,7 @@ func (s *size) String() string {
 // sizeUnits are the first letters of the units, each 1024 of the one before.
 const sizeUnits = " KMGT"
 
-func (s *size) Set(text string) error {
+func (s *byteSize) Set(text string) error {
 	number := strings.TrimRight(strings.ToUpper(strings.TrimSpace(text)), "IB")
 	power := 0
 	if n := len(number); n > 0 {
@@ -93,6 +93,6 @@ func (s *size) Set(text string) error {
 	if err != nil || !(v > 0 && v < math.MaxInt64/2) {
 		return fmt.Errorf("%q is no size: write 512M or 8G", text)
 	}
-	*s = size(v)
+	*s = byteSize(v)
 	return nil
 }

@@ -11,14 +11,14 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// listSessions shows the daemon's sessions.
-func listSessions(f *flag.FlagSet) action {
+// newListCommand shows the daemon's sessions.
+func newListCommand(f *flag.FlagSet) action {
 	r := newDaemonCommand(f)
 	return func(s streams, args []string) (int, error) {
-		if _, err := r.parse(args); err != nil {
+		if _, err := r.parseArgs(args); err != nil {
 			return statusUsage, err
 		}
-		return r.use(func(ctx context.Context, c *client.Client) (int, error) {
+		return r.runWithClient(func(ctx context.Context, c *client.Client) (int, error) {
 			sessions, err := c.ListSessions(ctx)
 			if err != nil {
 				return statusFailed, err
@@ -31,7 +31,7 @@ func listSessions(f *flag.FlagSet) action {
 				return statusFailed, err
 			}
 			for _, w := range now.WarmPools {
-				fmt.Fprintln(s.err, "warm: "+warmText(w))
+				fmt.Fprintln(s.err, "warm: "+warmPoolText(w))
 			}
 			if len(sessions) == 0 {
 				fmt.Fprintln(s.err, "no session is open")
@@ -40,8 +40,8 @@ func listSessions(f *flag.FlagSet) action {
 			w := tabwriter.NewWriter(s.out, 0, 8, 2, ' ', 0)
 			fmt.Fprintln(w, "NAME\tLANGUAGE\tSTATE\tGENERATION\tTURN\tAGE\tMEMORY\tSANDBOX\tWATCHERS\tKEYBOARD")
 			for _, one := range sessions {
-				fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%d\t%s\n", one.Name, one.Language, stateOf(one), one.Generation, one.Turn,
-					time.Since(one.OpenedAt).Round(time.Second), megabytes(one.MemoryBytes), one.Confinement(), one.Watchers, plainLine(one.WriteLockHolder))
+				fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%d\t%s\n", one.Name, one.Language, stateText(one), one.Generation, one.Turn,
+					time.Since(one.OpenedAt).Round(time.Second), formatMegabytes(one.MemoryBytes), one.Confinement(), one.Watchers, plainLine(one.WriteLockHolder))
 			}
 			return statusDone, w.Flush()
 		})
@@ -49,8 +49,8 @@ func listSessions(f *flag.FlagSet) action {
 
 }
 
-// stateOf describes a session's state for a person.
-func stateOf(s session.Info) string {
+// stateText describes a session's state for a person.
+func stateText(s session.Info) string {
 	switch {
 	case s.State == session.StatePreparing:
 		return "being prepared"
@@ -64,4 +64,4 @@ func stateOf(s session.Info) string {
 	return s.State.String()
 }
 
-func megabytes(n int64) string { return fmt.Sprintf("%.0f MB", float64(n)/1e6) }
+func formatMegabytes(n int64) string { return fmt.Sprintf("%.0f MB", float64(n)/1e6) }

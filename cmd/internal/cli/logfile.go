@@ -80,9 +80,9 @@ func (l *logFile) makeRoom(n int64) error {
 	return l.open(how)
 }
 
-// defaultLog returns the path of a daemon's log unless the user gave another, or "" if the
+// defaultLogPath returns the path of a daemon's log unless the user gave another, or "" if the
 // user has no directory for it.
-func defaultLog() string {
+func defaultLogPath() string {
 	dir := stateDir()
 	if dir == "" {
 		return ""

@@ -12,9 +12,9 @@ import (
 	"testing"
 )
 
-// logDir returns a directory for logs. On Windows it is removed only after the test, because
+// newLogDir returns a directory for logs. On Windows it is removed only after the test, because
 // the Go runtime keeps a log open for its own crash.
-func logDir(t *testing.T) string {
+func newLogDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "logs-")
 	if err != nil {
@@ -26,7 +26,7 @@ func logDir(t *testing.T) string {
 
 func TestLogFile_StaysWithinItsBoundAndKeepsOneOlder(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(logDir(t), "made", "log")
+	path := filepath.Join(newLogDir(t), "made", "log")
 	programs := 2 // that share it
 	if keepsOpenFiles {
 		programs = 1 // a line may be cut where one program copies what another writes
@@ -68,7 +68,7 @@ func TestLogFile_StaysWithinItsBoundAndKeepsOneOlder(t *testing.T) {
 
 func TestLogFile_IsForTheUserAloneAndMadeAgainWhenItWasRemoved(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(logDir(t), "log")
+	path := filepath.Join(newLogDir(t), "log")
 	l, err := openLog(path)
 	if err != nil {
 		t.Fatal(err)
@@ -93,23 +93,23 @@ func TestLogFile_IsForTheUserAloneAndMadeAgainWhenItWasRemoved(t *testing.T) {
 
 func TestLog_GoesWhereItWasChosenTo(t *testing.T) {
 	t.Parallel()
-	dir := logDir(t)
+	dir := newLogDir(t)
 	file := filepath.Join(dir, "log")
 	for i, c := range []struct {
 		name         string
-		choice       logChoice
+		choice       logFlags
 		said, stderr string // the levels
 	}{
-		{"warnings are on standard error", logChoice{}, "", "WARN ERROR"},
-		{"a file has what happens, too", logChoice{file: file}, "INFO WARN ERROR", "WARN ERROR"},
-		{"as much as was asked for", logChoice{file: file, level: "debug"}, "DEBUG INFO WARN ERROR", "WARN ERROR"},
-		{"a level without a file is for standard error", logChoice{level: "info"}, "", "INFO WARN ERROR"},
+		{"warnings are on standard error", logFlags{}, "", "WARN ERROR"},
+		{"a file has what happens, too", logFlags{file: file}, "INFO WARN ERROR", "WARN ERROR"},
+		{"as much as was asked for", logFlags{file: file, level: "debug"}, "DEBUG INFO WARN ERROR", "WARN ERROR"},
+		{"a level without a file is for standard error", logFlags{level: "info"}, "", "INFO WARN ERROR"},
 	} {
 		if c.choice.file != "" {
 			c.choice.file += strconv.Itoa(i)
 		}
 		var stderr bytes.Buffer
-		log, err := c.choice.logger(&stderr)
+		log, err := c.choice.openLogger(&stderr)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -117,24 +117,24 @@ func TestLog_GoesWhereItWasChosenTo(t *testing.T) {
 			log.Log(t.Context(), level, "word")
 		}
 		text, _ := os.ReadFile(c.choice.file)
-		if got := levels(string(text)); got != c.said {
+		if got := logLevels(string(text)); got != c.said {
 			t.Errorf("%s: the file has %q, want %q", c.name, got, c.said)
 		}
-		if got := levels(stderr.String()); got != c.stderr {
+		if got := logLevels(stderr.String()); got != c.stderr {
 			t.Errorf("%s: standard error has %q, want %q", c.name, got, c.stderr)
 		}
 	}
-	if _, err := (&logChoice{level: "much"}).logger(nil); err == nil {
+	if _, err := (&logFlags{level: "much"}).openLogger(nil); err == nil {
 		t.Error("a level that there is not was taken")
 	}
-	log, err := (&logChoice{}).logger(nil)
+	log, err := (&logFlags{}).openLogger(nil)
 	if err != nil || log.Enabled(t.Context(), slog.LevelError) {
 		t.Errorf("a command with words of its own logs to standard error, too: %v", err)
 	}
 }
 
-// levels are those of the lines of a log.
-func levels(text string) string {
+// logLevels are those of the lines of a log.
+func logLevels(text string) string {
 	var all []string
 	for line := range strings.Lines(text) {
 		_, rest, _ := strings.Cut(line, "level=")

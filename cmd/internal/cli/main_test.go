@@ -19,23 +19,23 @@ import (
 
 func TestMain(m *testing.M) {
 	supervisor.MonitorMain()
-	if fakeworker.Requested() {
+	if fakeworker.IsRequested() {
 		fakeworker.Main()
 	}
-	waits.SideBySide()
+	waits.AllowParallel()
 	os.Exit(states.RunIsolated(m.Run))
 }
 
 // patience bounds every wait for a process.
-const patience = 60 * time.Second
+const testTimeout = 60 * time.Second
 
-// A rig is a daemon of fake workers.
-type rig struct {
+// A testDaemon is a daemon of fake workers.
+type testDaemon struct {
 	t      *testing.T
 	socket string
 }
 
-func start(t *testing.T) *rig {
+func startTestDaemon(t *testing.T) *testDaemon {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "d") // a socket's path is short
 	if err != nil {
@@ -55,12 +55,12 @@ func start(t *testing.T) *rig {
 		Supervisor: sup, Version: "test",
 		Languages:   func() []string { return []string{"fake"} },
 		HasLanguage: func(name string) bool { return name == "fake" },
-		FindSpec:    func(client.CreateParams) (workers.Spec, error) { return fakeworker.Spec(self, nil), nil },
+		FindSpec:    func(client.CreateParams) (workers.Spec, error) { return fakeworker.NewSpec(self, nil), nil },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{t, socketIn(dir)}
+	r := &testDaemon{t, testSocket(dir)}
 	l, err := daemon.Listen(r.socket)
 	if err != nil {
 		t.Fatal(err)
@@ -77,8 +77,8 @@ func start(t *testing.T) *rig {
 	return r
 }
 
-// only is the session of the daemon.
-func (r *rig) only(c *client.Client) session.Info {
+// onlySession is the session of the daemon.
+func (r *testDaemon) onlySession(c *client.Client) session.Info {
 	r.t.Helper()
 	all, err := c.ListSessions(r.t.Context())
 	if err != nil || len(all) != 1 {
@@ -87,12 +87,12 @@ func (r *rig) only(c *client.Client) session.Info {
 	return all[0]
 }
 
-// until waits until a fact holds.
-func (r *rig) until(what string, holds func() bool) {
+// waitUntil waits until a fact holds.
+func (r *testDaemon) waitUntil(what string, holds func() bool) {
 	r.t.Helper()
 	again := time.NewTicker(time.Millisecond)
 	defer again.Stop()
-	late := time.After(patience)
+	late := time.After(testTimeout)
 	for !holds() {
 		select {
 		case <-again.C:
@@ -102,7 +102,7 @@ func (r *rig) until(what string, holds func() bool) {
 	}
 }
 
-func linkOver(t *testing.T, w *ways.Way) *client.Link {
+func newTestLink(t *testing.T, w *ways.Dialer) *client.Link {
 	l := client.NewLink(w, nil)
 	t.Cleanup(l.Close)
 	return l

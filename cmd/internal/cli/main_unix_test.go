@@ -4,5 +4,5 @@ package cli
 
 import "path/filepath"
 
-// socketIn is where a daemon of a test listens that has a directory.
-func socketIn(dir string) string { return filepath.Join(dir, "d", "s") }
+// testSocket is where a daemon of a test listens that has a directory.
+func testSocket(dir string) string { return filepath.Join(dir, "d", "s") }

@@ -42,110 +42,110 @@ func projectDir() string {
 	return dir
 }
 
-// usualPath is where a shell looks for programs if the environment does not say it.
-const usualPath = "/usr/local/bin:/usr/bin:/bin"
+// defaultPath is where a shell looks for programs if the environment does not say it.
+const defaultPath = "/usr/local/bin:/usr/bin:/bin"
 
-// supplyPath sets a PATH if there is none: some clients start servers with an empty environment.
-func supplyPath() {
+// setDefaultPath sets a PATH if there is none: some clients start servers with an empty environment.
+func setDefaultPath() {
 	if _, has := os.LookupEnv("PATH"); !has && os.PathListSeparator == ':' {
-		_ = os.Setenv("PATH", usualPath)
+		_ = os.Setenv("PATH", defaultPath)
 	}
 }
 
 // minImageSize is too small for a model to read anything.
 const minImageSize = 64
 
-// offered returns the languages of an agent: the chosen ones, or all.
-func (c choice) offered() ([]language, error) {
-	if chosen, err := c.chosen(); err != nil || len(chosen) > 0 {
+// offeredLanguages returns the languages of an agent: the chosen ones, or all.
+func (c runtimeFlags) offeredLanguages() ([]languageInfo, error) {
+	if chosen, err := c.chosenLanguages(); err != nil || len(chosen) > 0 {
 		return chosen, err
 	}
 	return allLanguages()
 }
 
-// mcp serves agents, on standard input and output or over HTTP.
-func mcp(f *flag.FlagSet) action {
-	var c choice
-	c.define(f)
-	c.confinement.ofAgents(f)
-	sessionDir := f.String("session-dir", "", sessionDirWords)
+// newMCPCommand serves agents, on standard input and output or over HTTP.
+func newMCPCommand(f *flag.FlagSet) action {
+	var c runtimeFlags
+	c.addFlags(f)
+	c.sandboxFlags.useAgentDefaults(f)
+	sessionDir := f.String("session-dir", "", sessionDirUsage)
 	imageSize := f.Int("image-size", mcpserver.DefaultImageSide, "`N` shrink pictures to so many pixels a side; 0 is never")
-	stdin := f.String("stdin", string(mcpserver.StdinAuto), stdinWords())
-	var away daemonChoice
-	away.define(f)
-	var web webChoice
-	web.define(f)
-	var with wanted
-	f.Var(&with, "with", withWords+"; needs --lang")
-	var servers serverChoice
-	servers.define(f)
-	var notes logChoice
-	notes.define(f)
+	stdin := f.String("stdin", string(mcpserver.StdinAuto), stdinUsage())
+	var away daemonFlags
+	away.addFlags(f)
+	var web httpFlags
+	web.addFlags(f)
+	var with packageList
+	f.Var(&with, "with", withUsage+"; needs --lang")
+	var servers mcpServerFlags
+	servers.addFlags(f)
+	var notes logFlags
+	notes.addFlags(f)
 	return func(s streams, args []string) (int, error) {
-		if err := parse(f, args); err != nil {
+		if err := parseFlags(f, args); err != nil {
 			return statusUsage, err
 		}
-		if err := nothingAfter(f); err != nil {
+		if err := requireNoArgs(f); err != nil {
 			return statusUsage, err
 		}
 		switch {
 		case *imageSize == 0:
 			*imageSize = -1
 		case *imageSize < minImageSize:
-			return statusUsage, misuse("--image-size %d: use at least %d pixels, or 0 to leave pictures as they are", *imageSize, minImageSize)
+			return statusUsage, usageErrorf("--image-size %d: use at least %d pixels, or 0 to leave pictures as they are", *imageSize, minImageSize)
 		}
 		policy := mcpserver.StdinPolicy(*stdin)
 		if !slices.Contains(mcpserver.StdinPolicies(), policy) {
-			return statusUsage, misuse("--stdin %s: use one of %v", *stdin, mcpserver.StdinPolicies())
+			return statusUsage, usageErrorf("--stdin %s: use one of %v", *stdin, mcpserver.StdinPolicies())
 		}
-		supplyPath()
-		offered, err := c.offered()
+		setDefaultPath()
+		offered, err := c.offeredLanguages()
 		if err != nil {
 			return statusUsage, err
 		}
-		names, err := with.canonical(offered)
+		names, err := with.canonicalNames(offered)
 		if err != nil {
 			return statusUsage, err
 		}
-		if err := errors.Join(web.check(f), away.check(web)); err != nil {
+		if err := errors.Join(web.validateHTTP(f), away.resolveDaemon(web)); err != nil {
 			return statusUsage, err
 		}
-		c.away, c.confinement.away = away.isAway(), away.isAway()
-		if c.atPlaces, err = c.confinement.elsewhere(f); err != nil && len(away.places) > 0 {
+		c.isRemote, c.sandboxFlags.isRemote = away.isRemote(), away.isRemote()
+		if c.remoteSandbox, err = c.sandboxFlags.remoteSandbox(f); err != nil && len(away.remotes) > 0 {
 			return statusUsage, err
 		}
-		if err := errors.Join(c.resolvePaths(), servers.check()); err != nil {
+		if err := errors.Join(c.resolvePaths(), servers.resolveSources()); err != nil {
 			return statusUsage, err
 		}
-		if c.init != "" && c.lang == "" {
-			return statusUsage, misuse("--init: name the language of the file with --lang")
+		if c.initFile != "" && c.lang == "" {
+			return statusUsage, usageErrorf("--init: name the language of the file with --lang")
 		}
-		if away.use && (c.init != "" || c.envFile != "") {
-			return statusUsage, misuse("--init and --env-file do not work with --daemon: they are for the server's own sessions")
+		if away.enabled && (c.initFile != "" || c.envFile != "") {
+			return statusUsage, usageErrorf("--init and --env-file do not work with --daemon: they are for the server's own sessions")
 		}
-		if away.use && len(servers.sources) > 0 {
-			return statusUsage, misuse("--servers does not work with --daemon: the sessions are the daemon's, so give it to repl serve")
+		if away.enabled && len(servers.sources) > 0 {
+			return statusUsage, usageErrorf("--servers does not work with --daemon: the sessions are the daemon's, so give it to repl serve")
 		}
-		if c.sandbox, err = c.confinement.sandbox(f); err != nil {
+		if c.sandbox, err = c.sandboxFlags.buildSandbox(f); err != nil {
 			return statusUsage, err
 		}
 		specs := make(map[string]func(dir string) workers.Spec)
 		for _, l := range offered {
-			if c.executable(l) != "" && !c.away { // otherwise the search waits until a session is opened
-				if _, err := c.specOf(l); err != nil {
+			if c.interpreterFor(l) != "" && !c.isRemote { // otherwise the search waits until a session is opened
+				if _, err := c.languageSpec(l); err != nil {
 					return statusUsage, err
 				}
 			}
 			specs[l.name] = func(dir string) workers.Spec {
-				s := l.spec(c.executable(l), dir, c.surroundings())
+				s := l.newSpec(c.interpreterFor(l), dir, c.runtimeSettings())
 				s.Sandbox, s.Limits = c.sandbox, c.limits.Limits
-				return l.needing(s, names)
+				return l.withPreparation(s, names)
 			}
 		}
-		if c.dir == "" && !c.away {
+		if c.dir == "" && !c.isRemote {
 			c.dir = projectDir()
 		}
-		logger, err := notes.logger(s.err)
+		logger, err := notes.openLogger(s.err)
 		if err != nil {
 			return statusUsage, err
 		}
@@ -155,7 +155,7 @@ func mcp(f *flag.FlagSet) action {
 		if web.address != "" {
 			callerOf = mcpserver.ClientOfSession
 		}
-		set, err := servers.set(s.err, logger, callerOf)
+		set, err := servers.newToolSet(s.err, logger, callerOf)
 		if err != nil {
 			return statusUsage, err
 		}
@@ -168,7 +168,7 @@ func mcp(f *flag.FlagSet) action {
 		ctx, unread := context.WithCancelCause(ctx)
 		defer unread(nil)
 		if out, ok := s.out.(*os.File); ok && web.address == "" { // who made the calls that still run is gone
-			whenUnread(out, func() { unread(&signalError{int(syscall.SIGPIPE)}) })
+			onReaderGone(out, func() { unread(&signalError{int(syscall.SIGPIPE)}) })
 		}
 		options := &mcpserver.Options{
 			Specs:      specs,
@@ -177,7 +177,7 @@ func mcp(f *flag.FlagSet) action {
 			ImageSide:  *imageSize,
 			Default:    c.lang,
 			Sandbox:    c.sandbox,
-			CanConfine: agentsLevel != workers.Full,
+			CanConfine: defaultAgentLevel != workers.Full,
 			With:       names,
 			In:         s.in,
 			Out:        s.out,
@@ -185,14 +185,14 @@ func mcp(f *flag.FlagSet) action {
 			Logger:     logger,
 			Servers:    set.Groups(),
 		}
-		if away.use {
+		if away.enabled {
 			status, err := away.serve(ctx, options, c, s.err)
-			if signalled, ok := statusOf(ctx); ok {
+			if signalled, ok := signalStatus(ctx); ok {
 				status = signalled
 			}
 			return status, err
 		}
-		sup, err := supervisor.New(&supervisor.Options{Dir: *sessionDir, ScrubEnv: clientSecrets(), RecoverCommand: recoverCommand, Logger: logger, Memory: c.limits.together(), Grants: keptFile(), GrantHint: remedyLater, Functions: set.Functions()})
+		sup, err := supervisor.New(&supervisor.Options{Dir: *sessionDir, ScrubEnv: clientSecrets(), RecoverCommand: recoverCommand, Logger: logger, Memory: c.limits.totalMemory(), Grants: userConfigFile(), GrantHint: laterGrantHint, Functions: set.Functions()})
 		if err != nil {
 			return statusFailed, err
 		}
@@ -203,7 +203,7 @@ func mcp(f *flag.FlagSet) action {
 		} else {
 			err = mcpserver.Run(ctx, options)
 		}
-		if status, ok := statusOf(ctx); ok {
+		if status, ok := signalStatus(ctx); ok {
 			return status, nil
 		}
 		return statusDone, err

@@ -15,101 +15,101 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpwire"
 )
 
-// A webChoice has the user's choices for serving over HTTP.
-type webChoice struct {
-	address   string // "" means no HTTP
-	tokenFile string
-	hosts     names
-	idle      time.Duration
+// A httpFlags has the user's choices for serving over HTTP.
+type httpFlags struct {
+	address     string // "" means no HTTP
+	tokenFile   string
+	hosts       stringList
+	idleTimeout time.Duration
 }
 
-// names is a flag that may be given several times.
-type names []string
+// stringList is a flag that may be given several times.
+type stringList []string
 
-func (n *names) String() string { return strings.Join(*n, ",") }
+func (n *stringList) String() string { return strings.Join(*n, ",") }
 
-func (n *names) Set(name string) error {
+func (n *stringList) Set(name string) error {
 	*n = append(*n, name)
 	return nil
 }
 
-func (w *webChoice) define(f *flag.FlagSet) {
+func (w *httpFlags) addFlags(f *flag.FlagSet) {
 	f.StringVar(&w.address, "http", "", "`ADDRESS:PORT` serve any number of clients over HTTP instead; they need the token in the file")
 	f.StringVar(&w.tokenFile, "token-file", "", "`FILE` the file of the token; it is made once")
 	f.Var(&w.hosts, "http-host", "`NAME` another name by which clients call this host; it also allows an address of the network")
-	f.DurationVar(&w.idle, "idle", mcpwire.DefaultIdleTimeout, "`DURATION` end sessions after this time without use; at least "+hours(mcpserver.MinIdleTimeout))
+	f.DurationVar(&w.idleTimeout, "idle", mcpwire.DefaultIdleTimeout, "`DURATION` end sessions after this time without use; at least "+hours(mcpserver.MinIdleTimeout))
 }
 
-// check checks the choice, as far as that needs no network.
-func (w *webChoice) check(f *flag.FlagSet) error {
+// validateHTTP checks the choice, as far as that needs no network.
+func (w *httpFlags) validateHTTP(f *flag.FlagSet) error {
 	if w.address == "" {
 		var stray error
 		f.Visit(func(given *flag.Flag) {
 			switch given.Name {
 			case "token-file", "http-host", "idle":
-				stray = misuse("--%s is for serving over HTTP: add --http 127.0.0.1:PORT", given.Name)
+				stray = usageErrorf("--%s is for serving over HTTP: add --http 127.0.0.1:PORT", given.Name)
 			}
 		})
 		return stray
 	}
 	host, _, err := net.SplitHostPort(w.address)
 	if err != nil {
-		return misuse("--http needs an address and a port, such as 127.0.0.1:8765, not %q", w.address)
+		return usageErrorf("--http needs an address and a port, such as 127.0.0.1:8765, not %q", w.address)
 	}
-	if w.idle < mcpserver.MinIdleTimeout {
-		return misuse("--idle must be %s or more, longer than a call may take, not %s", mcpserver.MinIdleTimeout, w.idle)
+	if w.idleTimeout < mcpserver.MinIdleTimeout {
+		return usageErrorf("--idle must be %s or more, longer than a call may take, not %s", mcpserver.MinIdleTimeout, w.idleTimeout)
 	}
 	for _, h := range w.hosts {
 		if h == "" || strings.ContainsAny(h, ":/ ") {
-			return misuse("--http-host needs a host name without a port, not %q", h)
+			return usageErrorf("--http-host needs a host name without a port, not %q", h)
 		}
 	}
 	if ip, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !ip.IsLoopback()) && len(w.hosts) == 0 {
-		return misuse("--http %s would let others on the network run code here, and read the token on its way: "+
+		return usageErrorf("--http %s would let others on the network run code here, and read the token on its way: "+
 			"use 127.0.0.1, or say by which name they call this host with --http-host NAME", w.address)
 	}
 	return nil
 }
 
 // serve serves over HTTP until ctx ends, and prints the address on standard error.
-func (w *webChoice) serve(ctx context.Context, options *mcpserver.Options, stderr io.Writer) error {
+func (w *httpFlags) serve(ctx context.Context, options *mcpserver.Options, stderr io.Writer) error {
 	path := w.tokenFile
 	if path == "" {
 		path = tokenPath()
 	}
 	if path == "" {
-		return misuse("there is no home directory to keep the token in: name a file with --token-file")
+		return usageErrorf("there is no home directory to keep the token in: name a file with --token-file")
 	}
-	secret, err := token(path)
+	secret, err := loadToken(path)
 	if err != nil {
 		return err
 	}
 	var config net.ListenConfig
-	listener, err := config.Listen(ctx, networkOf(w.address), w.address)
+	listener, err := config.Listen(ctx, listenNetwork(w.address), w.address)
 	if err != nil {
 		return fmt.Errorf("--http: %w", err)
 	}
-	fmt.Fprintf(stderr, "repl: serving http://%s%s\nrepl: the token is in %s\n", w.called(listener.Addr()), mcpwire.Path, path)
+	fmt.Fprintf(stderr, "repl: serving http://%s%s\nrepl: the token is in %s\n", w.publicAddress(listener.Addr()), mcpwire.Path, path)
 	return mcpserver.RunHTTP(ctx, options, &mcpwire.HTTPOptions{
 		Listener:    listener,
 		Token:       secret,
 		Hosts:       w.hosts,
-		IdleTimeout: w.idle,
+		IdleTimeout: w.idleTimeout,
 	})
 }
 
-// networkOf returns the network for an address. With "tcp", "0.0.0.0" would also mean every
+// listenNetwork returns the network for an address. With "tcp", "0.0.0.0" would also mean every
 // address of IPv6.
-func networkOf(address string) string {
+func listenNetwork(address string) string {
 	if at, err := netip.ParseAddrPort(address); err == nil && at.Addr().Is4() {
 		return "tcp4"
 	}
 	return "tcp"
 }
 
-// called returns the host and port by which a client can call the server. That is never the
+// publicAddress returns the host and port by which a client can call the server. That is never the
 // address that means all addresses.
-func (w *webChoice) called(at net.Addr) string {
+func (w *httpFlags) publicAddress(at net.Addr) string {
 	if t, ok := at.(*net.TCPAddr); ok && t.IP.IsUnspecified() {
 		return net.JoinHostPort(w.hosts[0], strconv.Itoa(t.Port))
 	}

@@ -6,7 +6,7 @@ import (
 )
 
 func TestHTTP_TheAddressThatIsPrintedIsOneThatLetsIn(t *testing.T) {
-	w := &webChoice{hosts: []string{"box"}}
+	w := &httpFlags{hosts: []string{"box"}}
 	for address, want := range map[string][2]string{
 		"0.0.0.0:0":   {"tcp4", "box:8765"},
 		"[::]:0":      {"tcp", "box:8765"},
@@ -14,7 +14,7 @@ func TestHTTP_TheAddressThatIsPrintedIsOneThatLetsIn(t *testing.T) {
 		"[::1]:0":     {"tcp", "[::1]:8765"},
 		"localhost:0": {"tcp", "127.0.0.1:8765"},
 	} {
-		if got := networkOf(address); got != want[0] {
+		if got := listenNetwork(address); got != want[0] {
 			t.Errorf("%s: listens on %s, want %s", address, got, want[0])
 		}
 		host, _, err := net.SplitHostPort(address)
@@ -24,7 +24,7 @@ func TestHTTP_TheAddressThatIsPrintedIsOneThatLetsIn(t *testing.T) {
 		if host == "localhost" {
 			host = "127.0.0.1"
 		}
-		if got := w.called(&net.TCPAddr{IP: net.ParseIP(host), Port: 8765}); got != want[1] {
+		if got := w.publicAddress(&net.TCPAddr{IP: net.ParseIP(host), Port: 8765}); got != want[1] {
 			t.Errorf("%s: prints %s, want %s", address, got, want[1])
 		}
 	}

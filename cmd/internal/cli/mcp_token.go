@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	minToken = 16  // characters; fewer can be guessed
-	maxToken = 512 // long enough; a header has room for more
+	minTokenChars = 16  // characters; fewer can be guessed
+	maxTokenChars = 512 // long enough; a header has room for more
 )
 
 // tokenPath returns the default file for the token of repl mcp --http; "" when there is no
@@ -28,30 +28,30 @@ func tokenPath() string {
 	return filepath.Join(dir, "private", "mcp-token")
 }
 
-// token reads the token from a file. A missing file is made, with its directory, for this
+// loadToken reads the token from a file. A missing file is made, with its directory, for this
 // user alone, so the token stays the same. A file that others can read is refused, because
 // they may have read it.
-func token(path string) (string, error) {
+func loadToken(path string) (string, error) {
 	dir := filepath.Dir(path)
 	if err := private.MakeDir(dir); err != nil {
 		return "", fmt.Errorf("cannot find a place for the token: %w", err)
 	}
-	if err := secret(dir); err != nil {
+	if err := checkPrivateFile(dir); err != nil {
 		return "", err
 	}
 	text, err := readToken(path)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return text, err
 	}
-	if err := makeToken(path); err != nil {
+	if err := createToken(path); err != nil {
 		return "", fmt.Errorf("cannot store the token: %w", err)
 	}
 	return readToken(path)
 }
 
-// makeToken makes the file completely or not at all. It does not replace a file that another
+// createToken makes the file completely or not at all. It does not replace a file that another
 // process has made meanwhile.
-func makeToken(path string) error {
+func createToken(path string) error {
 	f, err := private.CreateTemp(filepath.Dir(path), filepath.Base(path)+"-")
 	if err != nil {
 		return err
@@ -71,7 +71,7 @@ func makeToken(path string) error {
 }
 
 func readToken(path string) (string, error) {
-	if err := secret(path); err != nil {
+	if err := checkPrivateFile(path); err != nil {
 		return "", err
 	}
 	f, err := private.Open(path)
@@ -79,22 +79,22 @@ func readToken(path string) (string, error) {
 		return "", err
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxToken+3)) // and the end of its line
+	text, err := io.ReadAll(io.LimitReader(f, maxTokenChars+3)) // and the end of its line
 	if err != nil {
 		return "", err
 	}
 	t := strings.TrimRight(string(text), "\r\n")
 	switch {
-	case len(t) < minToken || len(t) > maxToken:
-		return "", fmt.Errorf("%s must hold a token of %d to %d characters: remove it to get a new one", path, minToken, maxToken)
+	case len(t) < minTokenChars || len(t) > maxTokenChars:
+		return "", fmt.Errorf("%s must hold a token of %d to %d characters: remove it to get a new one", path, minTokenChars, maxTokenChars)
 	case strings.ContainsFunc(t, func(r rune) bool { return r <= ' ' || r > '~' }):
 		return "", fmt.Errorf("%s must hold one line of printable characters without blanks: remove it to get a new one", path)
 	}
 	return t, nil
 }
 
-// secret refuses a file to which others have rights.
-func secret(path string) error {
+// checkPrivateFile refuses a file to which others have rights.
+func checkPrivateFile(path string) error {
 	if err := private.Check(path); err != nil {
 		return fmt.Errorf("%w; or name another file for the token with --token-file", err)
 	}

@@ -16,7 +16,7 @@ func TestToken_IsMadeOnceAndForItsOwnerOnly(t *testing.T) {
 	for i := range made { // several servers may start at the same time
 		wg.Go(func() {
 			var err error
-			if made[i], err = token(path); err != nil {
+			if made[i], err = loadToken(path); err != nil {
 				t.Error(err)
 			}
 		})
@@ -37,8 +37,8 @@ func TestToken_IsMadeOnceAndForItsOwnerOnly(t *testing.T) {
 	}
 }
 
-// keep makes a file that is the user's alone, in a directory that is.
-func keep(t *testing.T, text string) (path string) {
+// writeTokenFile makes a file that is the user's alone, in a directory that is.
+func writeTokenFile(t *testing.T, text string) (path string) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "private")
 	if err := private.MakeDir(dir); err != nil {
@@ -64,7 +64,7 @@ func TestToken_RefusesWhatIsNone(t *testing.T) {
 		{"lines", "0123456789abcdef\n0123456789abcdef\n", "one line"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if _, err := token(keep(t, test.text)); err == nil || !strings.Contains(err.Error(), test.says) {
+			if _, err := loadToken(writeTokenFile(t, test.text)); err == nil || !strings.Contains(err.Error(), test.says) {
 				t.Errorf("got %v, want an error with %q", err, test.says)
 			}
 		})
@@ -72,7 +72,7 @@ func TestToken_RefusesWhatIsNone(t *testing.T) {
 }
 
 func TestToken_WrittenByAPersonIsTaken(t *testing.T) {
-	if got, err := token(keep(t, "a-token-of-my-own\r\n")); err != nil || got != "a-token-of-my-own" {
+	if got, err := loadToken(writeTokenFile(t, "a-token-of-my-own\r\n")); err != nil || got != "a-token-of-my-own" {
 		t.Errorf("got %q, %v", got, err)
 	}
 }

@@ -19,14 +19,14 @@ func TestToken_RefusesWhatOthersMayRead(t *testing.T) {
 		{"file", 0o700, 0o640, "chmod 600"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			path := keep(t, "0123456789abcdef")
+			path := writeTokenFile(t, "0123456789abcdef")
 			if err := os.Chmod(path, test.file); err != nil {
 				t.Fatal(err)
 			}
 			if err := os.Chmod(filepath.Dir(path), test.dir); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := token(path); err == nil || !strings.Contains(err.Error(), test.says) || !strings.Contains(err.Error(), "--token-file") {
+			if _, err := loadToken(path); err == nil || !strings.Contains(err.Error(), test.says) || !strings.Contains(err.Error(), "--token-file") {
 				t.Errorf("got %v, want an error with %q and what else there is", err, test.says)
 			}
 		})
@@ -34,11 +34,11 @@ func TestToken_RefusesWhatOthersMayRead(t *testing.T) {
 }
 
 func TestToken_FollowsNoLink(t *testing.T) {
-	link := filepath.Join(filepath.Dir(keep(t, "")), "link")
+	link := filepath.Join(filepath.Dir(writeTokenFile(t, "")), "link")
 	if err := os.Symlink("/etc/hostname", link); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := token(link); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+	if _, err := loadToken(link); err == nil || !strings.Contains(err.Error(), "not a regular file") {
 		t.Errorf("got %v, want a refusal", err)
 	}
 }

@@ -30,7 +30,7 @@ func TestMeant_ShowsNothingThatActsOnTheTerminal(t *testing.T) {
 		_ = out.Close()
 		var said strings.Builder
 		given := 0
-		err = meant(streams{in: in, err: &said}, session.Grant{Write: "/work/link"}, func(g session.Grant) error {
+		err = confirmGrant(streams{in: in, err: &said}, session.Grant{Write: "/work/link"}, func(g session.Grant) error {
 			if given++; g.Write == target {
 				return nil
 			}

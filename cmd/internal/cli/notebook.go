@@ -24,9 +24,9 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// notebookIdle is the time without use after which the daemon closes a session that a notebook
+// notebookIdleTimeout is the time without use after which the daemon closes a session that a notebook
 // made and never ended.
-const notebookIdle = 24 * time.Hour
+const notebookIdleTimeout = 24 * time.Hour
 
 const jupyterText = `install  make kernels that Jupyter offers: of each language that is here, or
          of --lang, or of the session that --session names. A notebook has a
@@ -37,58 +37,58 @@ kernel   run a kernel; Jupyter starts this`
 
 // jupyterFlags are those of repl jupyter.
 type jupyterFlags struct {
-	connection           string
-	session              string
-	name, display        string
-	prefix               string
-	where                where
-	user, keep, restarts bool
-	choice               choice
-	with                 wanted
+	connectionFile                     string
+	session                            string
+	name, display                      string
+	prefix                             string
+	target                             daemonTarget
+	userDir, keepSession, restartKeeps bool
+	runtime                            runtimeFlags
+	packages                           packageList
 }
 
-// jupyterCommand makes sessions kernels of Jupyter.
-func jupyterCommand(f *flag.FlagSet) action {
+// newJupyterCommand makes sessions kernels of Jupyter.
+func newJupyterCommand(f *flag.FlagSet) action {
 	var j jupyterFlags
-	f.StringVar(&j.connection, "f", "", "`FILE` kernel: the connection file")
+	f.StringVar(&j.connectionFile, "f", "", "`FILE` kernel: the connection file")
 	f.StringVar(&j.session, "session", "", "`NAME` a session of the daemon; without it each kernel has one of its own")
-	f.Var(langFlag{&j.choice.lang}, "lang", langWords())
-	f.StringVar(&j.choice.python, "python", "", "`PYTHON` an interpreter, the directory of an environment, or a version such as 3.12")
-	f.StringVar(&j.choice.r, "r", "", "`R` R itself, the directory that it is installed in, or a version such as 4.3")
-	f.Var(&j.with, "with", withWords)
-	f.BoolVar(&j.keep, "keep", false, "a shutdown leaves the session, as it does with --session")
-	f.BoolVar(&j.restarts, "restart-keeps", false, "a restart leaves the variables, and restarts the kernel's own process only")
-	f.BoolVar(&j.user, "user", false, "install: for this user; the default")
+	f.Var(langFlag{&j.runtime.lang}, "lang", langUsage())
+	f.StringVar(&j.runtime.python, "python", "", "`PYTHON` an interpreter, the directory of an environment, or a version such as 3.12")
+	f.StringVar(&j.runtime.r, "r", "", "`R` R itself, the directory that it is installed in, or a version such as 4.3")
+	f.Var(&j.packages, "with", withUsage)
+	f.BoolVar(&j.keepSession, "keep", false, "a shutdown leaves the session, as it does with --session")
+	f.BoolVar(&j.restartKeeps, "restart-keeps", false, "a restart leaves the variables, and restarts the kernel's own process only")
+	f.BoolVar(&j.userDir, "user", false, "install: for this user; the default")
 	f.StringVar(&j.prefix, "prefix", "", "`DIR` install, list, remove: in DIR/share/jupyter/kernels, such as of an environment")
 	f.StringVar(&j.name, "name", "", "`KERNEL` install: the kernel's name; default turnstone- and the language or session")
 	f.StringVar(&j.display, "display-name", "", "`TEXT` install: the name that people see")
-	j.where.define(f)
+	j.target.addFlags(f)
 	return func(s streams, args []string) (int, error) {
 		if len(args) > 0 && args[0] == "kernel" {
-			args = kernelArguments(f, args)
+			args = filterKernelArgs(f, args)
 		}
-		words, err := parseAnywhere(f, args)
+		words, err := parseInterspersed(f, args)
 		if err != nil {
 			return statusUsage, err
 		}
-		if err := errors.Join(j.where.choose(), j.check(words)); err != nil {
+		if err := errors.Join(j.target.resolveTarget(), j.validateArgs(words)); err != nil {
 			return statusUsage, err
 		}
 		switch words[0] {
 		case "install":
-			return j.install(s)
+			return j.installKernels(s)
 		case "list":
-			return j.list(s)
+			return j.listKernels(s)
 		case "remove":
-			return j.remove(s, words[1:])
+			return j.removeKernels(s, words[1:])
 		}
-		return j.kernel(s)
+		return j.runKernel(s)
 	}
 }
 
-// kernelArguments returns the arguments of repl jupyter kernel without those that a front end appends
+// filterKernelArgs returns the arguments of repl jupyter kernel without those that a front end appends
 // for kernels that it knows: jupyter run gives the names of its files, for instance.
-func kernelArguments(f *flag.FlagSet, args []string) []string {
+func filterKernelArgs(f *flag.FlagSet, args []string) []string {
 	own := []string{args[0]}
 	for i := 1; i < len(args); i++ {
 		dashed, _, valued := strings.Cut(args[i], "=")
@@ -110,31 +110,31 @@ func kernelArguments(f *flag.FlagSet, args []string) []string {
 	return own
 }
 
-// check refuses what does not go together.
-func (j *jupyterFlags) check(words []string) error {
+// validateArgs refuses what does not go together.
+func (j *jupyterFlags) validateArgs(words []string) error {
 	const use = "use repl jupyter install, list, remove KERNEL ..., or kernel -f FILE"
 	if len(words) == 0 || !slices.Contains([]string{"install", "list", "remove", "kernel"}, words[0]) {
-		return misuse(use)
+		return usageErrorf(use)
 	}
 	switch {
 	case len(words) > 1 && words[0] != "remove":
-		return misuse("jupyter %s takes no argument %q", words[0], words[1])
+		return usageErrorf("jupyter %s takes no argument %q", words[0], words[1])
 	case len(words) == 1 && words[0] == "remove":
-		return misuse("jupyter remove needs the names of kernels; repl jupyter list shows them")
-	case words[0] == "kernel" && j.connection == "":
-		return misuse("jupyter kernel needs -f FILE, the connection file; Jupyter gives it, see repl jupyter install")
-	case j.user && j.prefix != "":
-		return misuse("use either --user or --prefix, not both")
+		return usageErrorf("jupyter remove needs the names of kernels; repl jupyter list shows them")
+	case words[0] == "kernel" && j.connectionFile == "":
+		return usageErrorf("jupyter kernel needs -f FILE, the connection file; Jupyter gives it, see repl jupyter install")
+	case j.userDir && j.prefix != "":
+		return usageErrorf("use either --user or --prefix, not both")
 	case j.session != "" && !session.IsValidName(j.session):
-		return misuse("--session %s: use up to 64 letters, digits, dots, underscores and hyphens", j.session)
+		return usageErrorf("--session %s: use up to 64 letters, digits, dots, underscores and hyphens", j.session)
 	case j.name != "" && !specs.IsKernelName(j.name):
-		return misuse("--name %s: use lower case letters, digits, dots, underscores and hyphens", j.name)
+		return usageErrorf("--name %s: use lower case letters, digits, dots, underscores and hyphens", j.name)
 	}
 	return nil
 }
 
-// dir is the directory of kernelspecs that was chosen.
-func (j *jupyterFlags) dir() (string, error) {
+// kernelsDir is the directory of kernelspecs that was chosen.
+func (j *jupyterFlags) kernelsDir() (string, error) {
 	if j.prefix != "" {
 		prefix, err := filepath.Abs(j.prefix)
 		return specs.PrefixDir(prefix), err
@@ -142,25 +142,25 @@ func (j *jupyterFlags) dir() (string, error) {
 	return specs.UserDir(os.Getenv)
 }
 
-// install writes a kernelspec for each language that was chosen, or for a session.
-func (j *jupyterFlags) install(s streams) (int, error) {
-	start, err := install.Self(os.Args[0])
+// installKernels writes a kernelspec for each language that was chosen, or for a session.
+func (j *jupyterFlags) installKernels(s streams) (int, error) {
+	start, err := install.SelfCommand(os.Args[0])
 	if err != nil {
 		return statusFailed, err
 	}
-	dir, err := j.dir()
+	dir, err := j.kernelsDir()
 	if err != nil {
 		return statusFailed, err
 	}
-	chosen, err := j.languages(s)
+	chosen, err := j.kernelLanguages(s)
 	if err != nil {
 		return statusFailed, err
 	}
 	if j.name != "" && len(chosen) > 1 {
-		return statusUsage, misuse("--name %s is for one kernel: give --lang, too", j.name)
+		return statusUsage, usageErrorf("--name %s is for one kernel: give --lang, too", j.name)
 	}
 	for _, l := range chosen {
-		name, file := j.file(l, start)
+		name, file := j.newKernelspec(l, start)
 		path, err := specs.Write(dir, name, file)
 		if err != nil {
 			return statusFailed, err
@@ -170,19 +170,19 @@ func (j *jupyterFlags) install(s streams) (int, error) {
 	return statusDone, nil
 }
 
-// languages returns those that were chosen, or all whose runtime is here; for a session the one
+// kernelLanguages returns those that were chosen, or all whose runtime is here; for a session the one
 // that it has, if it is known.
-func (j *jupyterFlags) languages(s streams) ([]language, error) {
-	if j.session != "" && j.choice.lang == "" {
-		return []language{j.languageOfSession()}, nil
+func (j *jupyterFlags) kernelLanguages(s streams) ([]languageInfo, error) {
+	if j.session != "" && j.runtime.lang == "" {
+		return []languageInfo{j.languageOfSession()}, nil
 	}
-	if j.choice.lang != "" || j.choice.python != "" || j.choice.r != "" {
-		l, _, err := j.choice.spec()
-		return []language{l}, err
+	if j.runtime.lang != "" || j.runtime.python != "" || j.runtime.r != "" {
+		l, _, err := j.runtime.resolveRuntime()
+		return []languageInfo{l}, err
 	}
-	var found []language
-	for _, l := range languages() {
-		if spec := l.spec("", "", surroundings{}); spec.Err != nil {
+	var found []languageInfo
+	for _, l := range availableLanguages() {
+		if spec := l.newSpec("", "", runtimeSettings{}); spec.Err != nil {
 			fmt.Fprintf(s.err, "repl: no kernel for %s: %v\n", l.display, spec.Err)
 			continue
 		}
@@ -194,61 +194,61 @@ func (j *jupyterFlags) languages(s streams) ([]language, error) {
 	return found, nil
 }
 
-func (j *jupyterFlags) languageOfSession() language {
-	ctx, cancel := context.WithTimeout(context.Background(), openTime)
+func (j *jupyterFlags) languageOfSession() languageInfo {
+	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
 	defer cancel()
-	way, err := j.where.dialer(ctx)
+	way, err := j.target.dialer(ctx)
 	if err != nil {
-		return languages()[0] // the kernel says why
+		return availableLanguages()[0] // the kernel says why
 	}
 	if c, err := client.Dial(ctx, way); err == nil {
 		defer c.Close()
 		if now, err := c.GetSession(ctx, j.session); err == nil {
-			return languageOf(now.Language)
+			return sessionLanguage(now.Language)
 		}
 	}
-	return languages()[0] // Jupyter wants to know one; the kernel says the true one.
+	return availableLanguages()[0] // Jupyter wants to know one; the kernel says the true one.
 }
 
-// file is the kernelspec for a language.
-func (j *jupyterFlags) file(l language, start []string) (name string, f specs.File) {
+// newKernelspec is the kernelspec for a language.
+func (j *jupyterFlags) newKernelspec(l languageInfo, start []string) (name string, f specs.File) {
 	argv := append(slices.Clone(start), "jupyter", "kernel", "-f", "{connection_file}")
 	name, display := "turnstone-"+l.name, l.display+" (Turnstone)"
 	if j.session != "" {
 		name, display = "turnstone-"+strings.ToLower(j.session), j.session+" (Turnstone session)"
 		argv = append(argv, "--session", j.session)
 	}
-	if j.session == "" || j.choice.lang != "" {
+	if j.session == "" || j.runtime.lang != "" {
 		argv = append(argv, "--lang", l.name)
 	}
-	if j.choice.python != "" {
-		argv = append(argv, "--python", j.choice.python)
+	if j.runtime.python != "" {
+		argv = append(argv, "--python", j.runtime.python)
 	}
-	if j.choice.r != "" {
-		argv = append(argv, "--r", j.choice.r)
+	if j.runtime.r != "" {
+		argv = append(argv, "--r", j.runtime.r)
 	}
-	for _, with := range j.with {
+	for _, with := range j.packages {
 		argv = append(argv, "--with", with)
 	}
-	if j.keep {
+	if j.keepSession {
 		argv = append(argv, "--keep")
 	}
-	if j.restarts {
+	if j.restartKeeps {
 		argv = append(argv, "--restart-keeps")
 	}
-	argv = append(argv, j.where.flags()...)
+	argv = append(argv, j.target.targetArgs()...)
 	return cmp.Or(j.name, name), specs.File{
 		Argv: argv, Display: cmp.Or(j.display, display), Language: jupyterLanguage(l.name).Name, Interrupt: "message",
-		Metadata: specs.Metadata{Turnstone: &specs.Mark{Session: j.session}},
+		Metadata: specs.Metadata{Turnstone: &specs.OwnerMark{Session: j.session}},
 	}
 }
 
-// ours returns the kernelspecs that we wrote.
-func (j *jupyterFlags) ours() []specs.Spec {
+// ownKernelspecs returns the kernelspecs that we wrote.
+func (j *jupyterFlags) ownKernelspecs() []specs.Spec {
 	var all []specs.Spec
 	if j.prefix == "" {
 		all = specs.List(os.Getenv)
-	} else if dir, err := j.dir(); err == nil {
+	} else if dir, err := j.kernelsDir(); err == nil {
 		entries, _ := os.ReadDir(dir)
 		for _, e := range entries {
 			if s, err := specs.Read(filepath.Join(dir, e.Name())); err == nil {
@@ -257,13 +257,13 @@ func (j *jupyterFlags) ours() []specs.Spec {
 		}
 	}
 	return slices.DeleteFunc(all, func(s specs.Spec) bool {
-		_, ours := specs.Ours(s.Dir)
+		_, ours := specs.ReadOwnerMark(s.Dir)
 		return !ours
 	})
 }
 
-func (j *jupyterFlags) list(s streams) (int, error) {
-	all := j.ours()
+func (j *jupyterFlags) listKernels(s streams) (int, error) {
+	all := j.ownKernelspecs()
 	if len(all) == 0 {
 		fmt.Fprintln(s.err, "repl: no kernel of repl's is installed; repl jupyter install makes some")
 		return statusDone, nil
@@ -274,8 +274,8 @@ func (j *jupyterFlags) list(s streams) (int, error) {
 	return statusDone, nil
 }
 
-func (j *jupyterFlags) remove(s streams, names []string) (int, error) {
-	all := j.ours()
+func (j *jupyterFlags) removeKernels(s streams, names []string) (int, error) {
+	all := j.ownKernelspecs()
 	for _, name := range names {
 		i := slices.IndexFunc(all, func(k specs.Spec) bool { return k.Name == strings.ToLower(name) })
 		if i < 0 {
@@ -289,9 +289,9 @@ func (j *jupyterFlags) remove(s streams, names []string) (int, error) {
 	return statusDone, nil
 }
 
-// kernel serves a connection file until the front end ends it.
-func (j *jupyterFlags) kernel(s streams) (int, error) {
-	connection, err := wire.ReadConnection(j.connection)
+// runKernel serves a connection file until the front end ends it.
+func (j *jupyterFlags) runKernel(s streams) (int, error) {
+	connection, err := wire.ReadConnection(j.connectionFile)
 	if err != nil {
 		return statusFailed, err
 	}
@@ -300,20 +300,20 @@ func (j *jupyterFlags) kernel(s streams) (int, error) {
 	defer signal.Stop(interrupts)
 	ctx, stop := catchSignals()
 	defer stop()
-	starter, there, err := j.links(ctx, s)
+	starter, there, err := j.openLinks(ctx, s)
 	if err != nil {
 		return statusFailed, err
 	}
 	defer starter.Close()
 	defer there.Close()
-	params, err := j.params()
+	params, err := j.createParams()
 	if err != nil {
 		return statusFailed, err
 	}
 	err = kernel.Run(ctx, kernel.Options{
 		Connection: connection,
 		Open: func(ctx context.Context) (session.Session, session.Info, error) {
-			ctx, cancel := context.WithTimeout(ctx, openTime)
+			ctx, cancel := context.WithTimeout(ctx, openTimeout)
 			defer cancel()
 			_, now, _, err := starter.OpenSession(ctx, params)
 			if session.KindOf(err) == session.KindClosed && params.Language == "" {
@@ -324,13 +324,13 @@ func (j *jupyterFlags) kernel(s streams) (int, error) {
 			}
 			return there.Session(now.Name).WithAuthor(commandAuthor("jupyter")), now, nil
 		},
-		Language:      jupyterLanguage,
-		Version:       programVersion(),
-		EndsSession:   j.session == "" && !j.keep,
-		ResetsSession: !j.restarts,
-		ByHand:        "Allow or refuse it with: repl allow " + params.Name,
-		Interrupts:    interrupts,
-		Notes:         s.err,
+		Language:       jupyterLanguage,
+		Version:        programVersion(),
+		EndsSession:    j.session == "" && !j.keepSession,
+		ResetsSession:  !j.restartKeeps,
+		PermissionHint: "Allow or refuse it with: repl allow " + params.Name,
+		Interrupts:     interrupts,
+		Notes:          s.err,
 	})
 	if err != nil {
 		return statusFailed, err
@@ -338,47 +338,47 @@ func (j *jupyterFlags) kernel(s streams) (int, error) {
 	return statusDone, nil
 }
 
-// links are the two of a kernel: a daemon that somebody ended is started again only when a cell
+// openLinks are the two of a kernel: a daemon that somebody ended is started again only when a cell
 // needs it. At a place they are the same, since each is a command of its own.
-func (j *jupyterFlags) links(ctx context.Context, s streams) (starter, there *client.Link, err error) {
-	j.where.starts = true
-	way, err := j.where.dialer(ctx)
+func (j *jupyterFlags) openLinks(ctx context.Context, s streams) (starter, there *client.Link, err error) {
+	j.target.startsDaemon = true
+	way, err := j.target.dialer(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	there = client.NewLink(way, nil)
-	if j.where.isAway() {
+	if j.target.isRemote() {
 		return there, there, nil
 	}
-	return client.NewLink(way, func(ctx context.Context) error { return ensureDaemon(ctx, j.where.here(), s.err) }), there, nil
+	return client.NewLink(way, func(ctx context.Context) error { return ensureDaemon(ctx, j.target.localSocket(), s.err) }), there, nil
 }
 
-// params describe the session of this kernel.
-func (j *jupyterFlags) params() (client.CreateParams, error) {
-	p := client.CreateParams{Name: j.session, Language: j.choice.lang, Packages: j.with}
+// createParams describe the session of this kernel.
+func (j *jupyterFlags) createParams() (client.CreateParams, error) {
+	p := client.CreateParams{Name: j.session, Language: j.runtime.lang, Packages: j.packages}
 	if p.Name == "" {
-		p.Name = notebookSession(os.Getenv("JPY_SESSION_NAME"), j.connection)
-		if !j.keep {
-			p.IdleTimeoutMS = notebookIdle.Milliseconds()
+		p.Name = notebookSessionName(os.Getenv("JPY_SESSION_NAME"), j.connectionFile)
+		if !j.keepSession {
+			p.IdleTimeoutMS = notebookIdleTimeout.Milliseconds()
 		}
-		p.Language = cmp.Or(p.Language, languages()[0].name)
-		if !j.where.isAway() {
+		p.Language = cmp.Or(p.Language, availableLanguages()[0].name)
+		if !j.target.isRemote() {
 			p.Env = notebookEnv(os.Environ())
 		}
 	}
 	var err error
-	if p.Dir = j.where.dir; !j.where.isAway() {
+	if p.Dir = j.target.remoteDir; !j.target.isRemote() {
 		p.Dir, err = workingDir()
 	}
 	if err != nil || p.Language == "" {
 		return p, err
 	}
-	l, err := languageNamed(p.Language)
+	l, err := findLanguage(p.Language)
 	if err != nil {
 		return p, err
 	}
-	c := j.choice
-	c.away = j.where.isAway()
+	c := j.runtime
+	c.isRemote = j.target.isRemote()
 	p.Runtime = c.runtimeInDaemon(l)
 	return p, nil
 }
@@ -398,11 +398,11 @@ func notebookEnv(environ []string) map[string]string {
 	return env
 }
 
-// notebookSession names the session of a kernel: after its notebook, if Jupyter says which, and
+// notebookSessionName names the session of a kernel: after its notebook, if Jupyter says which, and
 // after the connection file, which a kernel keeps when it is restarted.
-func notebookSession(notebook, connection string) string {
+func notebookSessionName(notebook, connection string) string {
 	name := strings.TrimSuffix(filepath.Base(filepath.FromSlash(notebook)), ".ipynb")
-	name = strings.Trim(noNameChar.ReplaceAllString(name, "-"), "-.")
+	name = strings.Trim(nonNameChars.ReplaceAllString(name, "-"), "-.")
 	if notebook == "" || name == "" {
 		name = "jupyter"
 	}
@@ -412,7 +412,7 @@ func notebookSession(notebook, connection string) string {
 
 // jupyterLanguage is what Jupyter wants to know of a language.
 func jupyterLanguage(name string) kernel.Language {
-	l := languageOf(name)
+	l := sessionLanguage(name)
 	jupyter := cmp.Or(l.export.JupyterName, name, "text")
 	short := strings.ToLower(jupyter)
 	k := kernel.Language{Name: jupyter, MIME: "text/x-" + short, Lexer: short, Mode: short, NBConverter: "script", Extension: ".txt"}
@@ -422,10 +422,10 @@ func jupyterLanguage(name string) kernel.Language {
 	switch l.name {
 	case "r":
 		k.MIME = "text/x-rsrc" // by which front ends know how to colour it
-		k.Show = "print({%s\n})"
+		k.DisplayName = "print({%s\n})"
 	case "python":
 		k.NBConverter = "python"
-		k.Show = "display((%s\n))"
+		k.DisplayName = "display((%s\n))"
 	}
 	return k
 }

@@ -22,7 +22,7 @@ func TestWriteNew_WhatIsNoPlainFileIsNotReplaced(t *testing.T) {
 		_, err := io.WriteString(w, "hello")
 		return err
 	}
-	if err := writeNew(filepath.Join("/dev/fd", strconv.Itoa(int(into.Fd()))), hello); err != nil {
+	if err := writeOutputFile(filepath.Join("/dev/fd", strconv.Itoa(int(into.Fd()))), hello); err != nil {
 		t.Error(err)
 	}
 	_ = into.Close()
@@ -38,7 +38,7 @@ func TestWriteNew_WhatIsNoPlainFileIsNotReplaced(t *testing.T) {
 	if err := os.Symlink(file, link); err != nil {
 		t.Fatal(err)
 	}
-	if err := writeNew(link, hello); err != nil {
+	if err := writeOutputFile(link, hello); err != nil {
 		t.Error(err)
 	}
 	if got, err := os.ReadFile(file); err != nil || string(got) != "hello" {
@@ -56,7 +56,7 @@ func TestWriteNew_OurOwnOutputGoesOn(t *testing.T) {
 	defer func(before *os.File) { os.Stdout = before }(os.Stdout)
 	os.Stdout = out
 	for _, text := range []string{"one ", "two"} {
-		if err := writeNew(out.Name(), func(w io.Writer) error {
+		if err := writeOutputFile(out.Name(), func(w io.Writer) error {
 			_, err := io.WriteString(w, text)
 			return err
 		}); err != nil {
@@ -76,7 +76,7 @@ func TestMain_OutputThatNobodyReadsOnIsNoError(t *testing.T) {
 	defer into.Close()
 	_ = read.Close()
 	var said strings.Builder
-	status := dispatch(streams{in: os.Stdin, out: into, err: &said}, []string{"help", "--markdown"})
+	status := dispatchCommand(streams{in: os.Stdin, out: into, err: &said}, []string{"help", "--markdown"})
 	if want := 128 + int(syscall.SIGPIPE); status != want || said.String() != "" {
 		t.Errorf("got status %d and %q, want %d", status, said.String(), want)
 	}

@@ -21,17 +21,17 @@ import (
 // workersFile is the user's file of workers of their own.
 func workersFile() string { return kept.WorkersFile(os.Getenv) }
 
-// ownLanguages returns the languages of the user's file, by name. With an error there are none:
+// userLanguages returns the languages of the user's file, by name. With an error there are none:
 // commands that need none of them still work.
-func ownLanguages() ([]language, error) {
+func userLanguages() ([]languageInfo, error) {
 	file := workersFile()
-	all, err := kept.Workers(file)
+	all, err := kept.ReadWorkers(file)
 	if err != nil {
-		return nil, misuse("%v", err)
+		return nil, usageErrorf("%v", err)
 	}
-	var own []language
+	var own []languageInfo
 	taken := make(map[string]string) // a name, and the language that has it
-	for _, l := range builtIn() {
+	for _, l := range builtinLanguages() {
 		for _, n := range append([]string{l.name}, l.aliases...) {
 			taken[n] = l.name
 		}
@@ -39,41 +39,41 @@ func ownLanguages() ([]language, error) {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		for _, n := range append([]string{name}, all[name].Aliases...) {
 			if of, ok := taken[n]; ok {
-				return nil, misuse("%s: %s cannot be a name of %s: it is one of %s", file, n, name, of)
+				return nil, usageErrorf("%s: %s cannot be a name of %s: it is one of %s", file, n, name, of)
 			}
 			taken[n] = name
 		}
-		own = append(own, ownLanguage(name, all[name], "[workers."+name+"] in "+file))
+		own = append(own, newWorkerLanguage(name, all[name], "[workers."+name+"] in "+file))
 	}
 	return own, nil
 }
 
-// ownLanguage is the language of a worker that speaks the protocol, and that we know no more
+// newWorkerLanguage is the language of a worker that speaks the protocol, and that we know no more
 // about. why says who chose it.
-func ownLanguage(name string, w kept.Worker, why string) language {
+func newWorkerLanguage(name string, w kept.Worker, why string) languageInfo {
 	display := w.Display
 	if display == "" {
 		display = strings.ToUpper(name[:1]) + name[1:]
 	}
-	l := language{
+	l := languageInfo{
 		name:         name,
 		aliases:      w.Aliases,
 		display:      display,
 		continuation: w.Continuation,
-		spec: func(_, dir string, more surroundings) workers.Spec {
+		newSpec: func(_, dir string, more runtimeSettings) workers.Spec {
 			s := workers.Spec{Name: name, Env: append(slices.Clip(w.Env), more.env...), Dir: dir, PathSource: why}
 			s.Path, s.Args, s.Err = resolveCommand(w.Command)
-			if more.init != "" {
-				s.Err = misuse("--init: %s is a worker of your own, which runs a file at its start in its own way", display)
+			if more.initFile != "" {
+				s.Err = usageErrorf("--init: %s is a worker of your own, which runs a file at its start in its own way", display)
 			}
 			return s
 		},
-		file:       ownFile,
-		quit:       w.Quit,
+		fileInput:  workerFileInput,
+		quitInput:  w.Quit,
 		candidates: func(string, string) []workers.Candidate { return nil },
 		export:     export.Language{Display: display, Extension: w.Extension, Comment: w.Comment, Kernel: name, JupyterName: name},
-		packages:   packages.None(display),
-		dialect:    func() (conformance.Dialect, error) { return readDialect(fromHome(w.Dialect)) },
+		packages:   packages.UnsupportedTool(display),
+		dialect:    func() (conformance.Dialect, error) { return readDialect(expandHome(w.Dialect)) },
 	}
 	if l.continuation == "" {
 		l.continuation = "... "
@@ -103,9 +103,9 @@ func readDialect(path string) (conformance.Dialect, error) {
 	return d, nil
 }
 
-// ownFile runs a file as one input: how a runtime runs a file is its own business. The worker
+// workerFileInput runs a file as one input: how a runtime runs a file is its own business. The worker
 // gets args behind its own.
-func ownFile(s *workers.Spec, path, _ string, args []string) (string, error) {
+func workerFileInput(s *workers.Spec, path, _ string, args []string) (string, error) {
 	s.Args = slices.Concat(s.Args, args)
 	return readProgram(path)
 }
@@ -114,7 +114,7 @@ func ownFile(s *workers.Spec, path, _ string, args []string) (string, error) {
 func resolveCommand(command []string) (path string, args []string, err error) {
 	words := make([]string, len(command))
 	for i, word := range command {
-		words[i] = fromHome(word)
+		words[i] = expandHome(word)
 	}
 	if strings.ContainsAny(words[0], `/\`) && !filepath.IsAbs(words[0]) {
 		return "", nil, fmt.Errorf("the command %q is not an absolute path", words[0])
@@ -134,8 +134,8 @@ func findProgram(name string) (string, error) {
 	return filepath.Abs(path)
 }
 
-// fromHome replaces "~/" at the beginning of a word.
-func fromHome(word string) string {
+// expandHome replaces "~/" at the beginning of a word.
+func expandHome(word string) string {
 	rest, ok := strings.CutPrefix(word, "~/")
 	home, err := os.UserHomeDir()
 	if !ok || err != nil {
@@ -146,22 +146,22 @@ func fromHome(word string) string {
 
 // workerFlag is the value of --worker, which can be given several times: workers of the user's
 // own.
-type workerFlag []ownWorker
+type workerFlag []userWorker
 
-// An ownWorker is a command under the name of its language.
-type ownWorker struct {
+// An userWorker is a command under the name of its language.
+type userWorker struct {
 	name    string
 	command []string
 }
 
-func (o ownWorker) language() language {
-	return ownLanguage(o.name, kept.Worker{Command: o.command}, "--worker")
+func (o userWorker) toLanguage() languageInfo {
+	return newWorkerLanguage(o.name, kept.Worker{Command: o.command}, "--worker")
 }
 
 // String returns the values in a form that Set takes, one in a line.
-func (w *workerFlag) String() string { return strings.Join(w.values(), "\n") }
+func (w *workerFlag) String() string { return strings.Join(w.flagValues(), "\n") }
 
-func (w *workerFlag) values() []string {
+func (w *workerFlag) flagValues() []string {
 	var all []string
 	for _, o := range *w {
 		all = append(all, o.name+"="+shellquote.Join(o.command...))
@@ -184,12 +184,12 @@ func (w *workerFlag) Set(text string) error {
 	if err != nil {
 		return err
 	}
-	if words[0], err = findProgram(fromHome(words[0])); err != nil {
+	if words[0], err = findProgram(expandHome(words[0])); err != nil {
 		return err
 	}
 	for i, word := range words[1:] {
-		if info, err := os.Stat(fromHome(word)); err == nil && info.Mode().IsRegular() {
-			if words[i+1], err = filepath.Abs(fromHome(word)); err != nil {
+		if info, err := os.Stat(expandHome(word)); err == nil && info.Mode().IsRegular() {
+			if words[i+1], err = filepath.Abs(expandHome(word)); err != nil {
 				return err
 			}
 		}
@@ -200,36 +200,36 @@ func (w *workerFlag) Set(text string) error {
 			return fmt.Errorf("%q is no name of a language: write NAME=COMMAND", base)
 		}
 	}
-	for _, l := range builtIn() {
-		if l.isNamed(name) {
+	for _, l := range builtinLanguages() {
+		if l.hasName(name) {
 			return fmt.Errorf("%q is %s's name: write NAME=COMMAND", name, l.display)
 		}
 	}
-	if slices.ContainsFunc(*w, func(o ownWorker) bool { return o.name == name }) {
+	if slices.ContainsFunc(*w, func(o userWorker) bool { return o.name == name }) {
 		return fmt.Errorf("there are two workers with the name %s", name)
 	}
-	*w = append(*w, ownWorker{name, words})
+	*w = append(*w, userWorker{name, words})
 	return nil
 }
 
-// named returns the worker with a name.
-func (w workerFlag) named(name string) (ownWorker, bool) {
-	i := slices.IndexFunc(w, func(o ownWorker) bool { return o.name == name })
+// findWorker returns the worker with a name.
+func (w workerFlag) findWorker(name string) (userWorker, bool) {
+	i := slices.IndexFunc(w, func(o userWorker) bool { return o.name == name })
 	if i < 0 {
-		return ownWorker{}, false
+		return userWorker{}, false
 	}
 	return w[i], true
 }
 
-// one returns the only worker, for a command that has one session.
-func (w workerFlag) one(lang string) (ownWorker, bool, error) {
+// singleWorker returns the only worker, for a command that has one session.
+func (w workerFlag) singleWorker(lang string) (userWorker, bool, error) {
 	switch {
 	case len(w) == 0:
-		return ownWorker{}, false, nil
+		return userWorker{}, false, nil
 	case len(w) > 1:
-		return ownWorker{}, false, misuse("--worker: this is one session, and has one worker")
+		return userWorker{}, false, usageErrorf("--worker: this is one session, and has one worker")
 	case lang != "" && lang != w[0].name:
-		return ownWorker{}, false, misuse("use either --lang %s or --worker, not both", lang)
+		return userWorker{}, false, usageErrorf("use either --lang %s or --worker, not both", lang)
 	}
 	return w[0], true, nil
 }

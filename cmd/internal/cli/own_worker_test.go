@@ -11,8 +11,8 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/private"
 )
 
-// keepWorkers makes the user's file of workers.
-func keepWorkers(t *testing.T, text string) {
+// writeWorkersFile makes the user's file of workers.
+func writeWorkersFile(t *testing.T, text string) {
 	t.Helper()
 	dir := t.TempDir()
 	t.Setenv("XDG_CONFIG_HOME", dir)
@@ -36,14 +36,14 @@ func TestWorkers_OfTheUsersFileAreLanguages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keepWorkers(t, `[workers.tcl]
+	writeWorkersFile(t, `[workers.tcl]
 command = ["`+filepath.ToSlash(self)+`", "~/worker.tcl"]
 aliases = ["tclsh"]
 display = "Tcl"
 env = ["A=b"]
 extension = "tcl"
 `)
-	l, err := languageNamed("TCLSH")
+	l, err := findLanguage("TCLSH")
 	if err != nil || l.name != "tcl" || l.display != "Tcl" || l.export.Extension != "tcl" || l.export.Comment != "#" {
 		t.Fatalf("got %+v, %v", l, err)
 	}
@@ -51,11 +51,11 @@ extension = "tcl"
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := l.spec("", "/somewhere", surroundings{env: []string{"C=d"}})
+	s := l.newSpec("", "/somewhere", runtimeSettings{env: []string{"C=d"}})
 	if s.Err != nil || !slices.Equal(s.Args, []string{filepath.Join(home, "worker.tcl")}) || !slices.Equal(s.Env, []string{"A=b", "C=d"}) || s.Dir != "/somewhere" {
 		t.Errorf("got %+v", s)
 	}
-	if s := l.spec("", "", surroundings{init: "/file"}); s.Err == nil {
+	if s := l.newSpec("", "", runtimeSettings{initFile: "/file"}); s.Err == nil {
 		t.Error("--init was ignored in silence")
 	}
 	if _, err := l.packages.Canonical([]string{"numpy"}); err == nil || !strings.Contains(err.Error(), "packages of Tcl are not made here") {
@@ -77,11 +77,11 @@ func TestWorkers_AFaultOfTheFileIsNamedAndPythonStillRuns(t *testing.T) {
 		"[workers.tcl]\ncommand = [\"tclsh\"]\nenv = [\"A\"]\n":     `"A" is not NAME=VALUE`,
 		"[workers.tcl\n": "line 1",
 	} {
-		keepWorkers(t, text)
-		if _, err := languageNamed("tcl"); err == nil || !strings.Contains(err.Error(), want) {
+		writeWorkersFile(t, text)
+		if _, err := findLanguage("tcl"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", text, err, want)
 		}
-		if l, err := languageNamed("python"); err != nil || l.name != "python" {
+		if l, err := findLanguage("python"); err != nil || l.name != "python" {
 			t.Errorf("%s: python: %v", text, err)
 		}
 		if status, _, _ := runLine(t, "mcp"); status != statusUsage {
@@ -109,7 +109,7 @@ func TestWorkerFlag_TakesACommandUnderAName(t *testing.T) {
 		t.Errorf("got %q, want %q", w, want)
 	}
 	var again workerFlag
-	if err := again.Set(w.values()[0]); err != nil || !slices.Equal(again[0].command, want) {
+	if err := again.Set(w.flagValues()[0]); err != nil || !slices.Equal(again[0].command, want) {
 		t.Errorf("what a client's configuration gets is not what was typed: %q, %v", again, err)
 	}
 	for text, want := range map[string]string{
@@ -128,13 +128,13 @@ func TestWorkerFlag_TakesACommandUnderAName(t *testing.T) {
 
 func TestWorkerFlag_OneSessionHasOneWorker(t *testing.T) {
 	both := workerFlag{{"a", []string{"/a"}}, {"b", []string{"/b"}}}
-	if _, _, err := both.one(""); err == nil {
+	if _, _, err := both.singleWorker(""); err == nil {
 		t.Error("two workers were taken for one session")
 	}
-	if _, _, err := both[:1].one("r"); err == nil {
+	if _, _, err := both[:1].singleWorker("r"); err == nil {
 		t.Error("--lang and --worker were taken together")
 	}
-	if o, ok, err := both[:1].one(""); err != nil || !ok || o.name != "a" {
+	if o, ok, err := both[:1].singleWorker(""); err != nil || !ok || o.name != "a" {
 		t.Errorf("got %v, %v, %v", o, ok, err)
 	}
 }

@@ -19,27 +19,27 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// wanted is the value of --with, which can be given several times.
-type wanted []string
+// packageList is the value of --with, which can be given several times.
+type packageList []string
 
-func (w *wanted) String() string { return strings.Join(*w, " ") }
+func (w *packageList) String() string { return strings.Join(*w, " ") }
 
-func (w *wanted) Set(name string) error {
+func (w *packageList) Set(name string) error {
 	*w = append(*w, name)
 	return nil
 }
 
-// packageLimit is a little longer than packages may take. So the tool itself can say best what
+// packageTimeout is a little longer than packages may take. So the tool itself can say best what
 // it did not finish.
-const packageLimit = packages.DefaultLimit + time.Minute
+const packageTimeout = packages.DefaultTimeout + time.Minute
 
-// needing returns the spec for sessions that have these packages, whose names are
+// withPreparation returns the spec for sessions that have these packages, whose names are
 // canonical. The sandbox of the spec is that of the sessions.
-func (l language) needing(spec workers.Spec, names []string) workers.Spec {
+func (l languageInfo) withPreparation(spec workers.Spec, names []string) workers.Spec {
 	if len(names) == 0 {
 		return spec
 	}
-	apart, err := ofSessions(spec)
+	apart, err := sessionWritableDirs(spec)
 	if err != nil {
 		spec.Err = errors.Join(spec.Err, err)
 		return spec
@@ -47,9 +47,9 @@ func (l language) needing(spec workers.Spec, names []string) workers.Spec {
 	spec.Preparations = append(slices.Clip(spec.Preparations), workers.Preparation{
 		Key:     strings.Join(slices.Concat([]string{"packages", l.name, spec.Path}, names, apart), "\x00"),
 		Name:    strings.Join(names, ", "),
-		Timeout: packageLimit,
+		Timeout: packageTimeout,
 		Run: func(ctx context.Context, report func(workers.Progress)) (workers.PreparationResult, error) {
-			wanted := packages.Request{Executable: spec.Path, Packages: names, Apart: apart, Env: withoutSecrets(os.Environ())}
+			wanted := packages.Request{Executable: spec.Path, Packages: names, SessionDirs: apart, Env: withoutSecrets(os.Environ())}
 			env, err := l.packages.Make(ctx, wanted, func(p packages.Progress) { report(workers.Progress(p)) })
 			return workers.PreparationResult{Env: env}, err
 		},
@@ -57,9 +57,9 @@ func (l language) needing(spec workers.Spec, names []string) workers.Spec {
 	return spec
 }
 
-// ofSessions returns the directories that sessions in a sandbox write, or that came with their project. Programs
+// sessionWritableDirs returns the directories that sessions in a sandbox write, or that came with their project. Programs
 // outside of the sandbox run nothing of them. Sessions do not write a home directory.
-func ofSessions(spec workers.Spec) (dirs []string, err error) {
+func sessionWritableDirs(spec workers.Spec) (dirs []string, err error) {
 	if !spec.Sandbox.Confines() {
 		return nil, nil
 	}
@@ -71,7 +71,7 @@ func ofSessions(spec workers.Spec) (dirs []string, err error) {
 	if found, err := filepath.EvalSymlinks(workspace); err == nil {
 		workspace = found
 	}
-	always, err := keptFile().List(workspace)
+	always, err := userConfigFile().List(workspace)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ func ofSessions(spec workers.Spec) (dirs []string, err error) {
 	}
 	for _, dir := range []string{spec.Dir, workspace} {
 		whole, err := filepath.Abs(dir)
-		project, e := projectOf(dir)
+		project, e := projectRoot(dir)
 		if err == nil && e == nil {
 			dirs = append(dirs, whole, project)
 		}
@@ -105,35 +105,35 @@ func withoutSecrets(environ []string) []string {
 // awaitPrepared shows how far the preparation of a session is, until it is over or ctx
 // ends.
 func awaitPrepared(ctx context.Context, w io.Writer, s session.Session, now session.Info) error {
-	b := newBar(w)
+	b := newProgressBar(w)
 	defer b.close()
 	return session.FollowPreparation(ctx, s, now, func(p timeline.Preparation) {
 		if p.Message != "" { // else it may be done already
-			b.show("preparing "+timeline.Preparation{Name: p.Name}.Text(), p.Done, p.Total, p.Message)
+			b.setProgress("preparing "+timeline.Preparation{Name: p.Name}.Text(), p.Done, p.Total, p.Message)
 		}
 	})
 }
 
-// canonical is the packages as everybody would write them, for sessions of the only
+// canonicalNames is the packages as everybody would write them, for sessions of the only
 // language that is offered.
-func (w wanted) canonical(offered []language) ([]string, error) {
+func (w packageList) canonicalNames(offered []languageInfo) ([]string, error) {
 	if len(w) == 0 {
 		return nil, nil
 	}
 	if len(offered) != 1 {
-		return nil, misuse("--with %s: name the language of the packages with --lang", w[0])
+		return nil, usageErrorf("--with %s: name the language of the packages with --lang", w[0])
 	}
 	names, err := offered[0].packages.Canonical(w)
 	if err != nil {
-		return nil, misuse("--with: %v", err)
+		return nil, usageErrorf("--with: %v", err)
 	}
 	return names, nil
 }
 
-// create opens a session of the daemon's, says that it is a new one, and shows how far
+// createSession opens a session of the daemon's, says that it is a new one, and shows how far
 // its preparation is until that is over. A session that is there already must have its
 // packages.
-func create(ctx context.Context, s streams, w where, c *client.Client, p client.CreateParams) error {
+func createSession(ctx context.Context, s streams, w daemonTarget, c *client.Client, p client.CreateParams) error {
 	now, err := c.CreateSession(ctx, p)
 	if err == nil { // a user of an older session with this name must learn that this is another one
 		fmt.Fprintf(s.err, "repl: %s is a new session\n", p.Name)
@@ -141,16 +141,16 @@ func create(ctx context.Context, s streams, w where, c *client.Client, p client.
 			fmt.Fprintf(s.err, "repl: %s\n", now.Notice)
 		}
 		if now.CrashedTranscript != "" {
-			how := fmt.Sprintf("its output is in %s, and %s %s%s writes what was run in it", now.CrashedTranscript, recoverCommand, now.Name, w.again())
-			if w.isAway() {
-				how = fmt.Sprintf("%s %s%s %s", recoverCommand, now.Name, w.again(), recovers)
+			how := fmt.Sprintf("its output is in %s, and %s %s%s writes what was run in it", now.CrashedTranscript, recoverCommand, now.Name, w.sameTargetFlags())
+			if w.isRemote() {
+				how = fmt.Sprintf("%s %s%s %s", recoverCommand, now.Name, w.sameTargetFlags(), recoverHint)
 			}
 			fmt.Fprintf(s.err, "repl: %s is new: the session before was lost when its daemon was killed; %s\n", now.Name, how)
 		}
 	}
 	if session.KindOf(err) == session.KindExists {
 		if now, err = c.GetSession(ctx, p.Name); err == nil {
-			err = hasPackages(now, p.Packages)
+			err = checkPackages(now, p.Packages)
 		}
 	}
 	if err != nil {
@@ -159,16 +159,16 @@ func create(ctx context.Context, s streams, w where, c *client.Client, p client.
 	return awaitPrepared(ctx, s.err, c.Session(p.Name), now)
 }
 
-// hasPackages says what a session has not that is wanted.
-func hasPackages(session session.Info, with []string) error {
-	l := languageOf(session.Language)
+// checkPackages says what a session has not that is wanted.
+func checkPackages(session session.Info, with []string) error {
+	l := sessionLanguage(session.Language)
 	has, err := l.packages.Canonical(session.Packages)
 	if err != nil {
 		return err
 	}
 	wants, err := l.packages.Canonical(with)
 	if err != nil {
-		return misuse("--with: %v", err)
+		return usageErrorf("--with: %v", err)
 	}
 	for _, name := range wants {
 		if !slices.Contains(has, name) {

@@ -29,13 +29,13 @@ func TestOfSessions_AreAlsoTheDirectoriesThatWereAllowedAlways(t *testing.T) {
 	}
 	env, data := filepath.Join(config, "env"), filepath.Join(config, "data")
 	for _, g := range []session.Grant{{Write: env}, {Read: data}} {
-		if err := kept.Default(os.Getenv).Add(real, g); err != nil {
+		if err := kept.DefaultSandboxFile(os.Getenv).Add(real, g); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, dir := range []string{workspace, link} {
 		for level, want := range map[workers.SandboxLevel]bool{workers.Workspace: true, workers.ReadOnly: true, workers.Full: false} {
-			dirs, err := ofSessions(workers.Spec{Dir: dir, Sandbox: &workers.Sandbox{Level: level}})
+			dirs, err := sessionWritableDirs(workers.Spec{Dir: dir, Sandbox: &workers.Sandbox{Level: level}})
 			if err != nil || slices.Contains(dirs, env) != want || slices.Contains(dirs, data) {
 				t.Errorf("%s, %s: got %q, %v", dir, level, dirs, err)
 			}

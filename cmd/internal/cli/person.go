@@ -18,59 +18,59 @@ const (
 	historyNone    = "none"
 )
 
-// atTerminal has the flags of commands for a person at a terminal.
-type atTerminal struct{ history string }
+// terminalFlags has the flags of commands for a person at a terminal.
+type terminalFlags struct{ history string }
 
-func (a *atTerminal) define(f *flag.FlagSet) {
+func (a *terminalFlags) addFlags(f *flag.FlagSet) {
 	f.StringVar(&a.history, "history", historyUser, "`user|project|none` what Up recalls: your inputs in this language, those in this project, or those of this session only")
 }
 
-func (a *atTerminal) check() error {
+func (a *terminalFlags) validateHistory() error {
 	switch a.history {
 	case historyUser, historyProject, historyNone:
 		return nil
 	}
-	return misuse("--history %q: use %s, %s or %s", a.history, historyUser, historyProject, historyNone)
+	return usageErrorf("--history %q: use %s, %s or %s", a.history, historyUser, historyProject, historyNone)
 }
 
-// options returns the options for a terminal that all commands share. dir is the directory of
+// terminalOptions returns the options for a terminal that all commands share. dir is the directory of
 // the session; "" means the current one.
-func (a *atTerminal) options(lang language, dir string) *terminal.Options {
-	dumb := isDumb()
+func (a *terminalFlags) terminalOptions(lang languageInfo, dir string) *terminal.Options {
+	dumb := isDumbTerminal()
 	syntax := lang.syntax
 	if dumb && syntax != nil { // it could not show that an indentation goes again
 		plain := *syntax
-		plain.Indent = 0
+		plain.IndentWidth = 0
 		syntax = &plain
 	}
 	return &terminal.Options{
-		Continuation: lang.continuation,
-		HistoryPath:  a.historyPath(lang.name, dir),
-		Graphics:     terminal.DetectGraphics(os.Getenv),
-		Plain:        dumb,
-		Syntax:       syntax,
-		Habits:       lang.habits,
-		Quit:         lang.quit,
-		Colour:       !dumb && os.Getenv("NO_COLOR") == "",
-		Vi:           terminal.ViKeys(os.Getenv),
-		Editor:       terminal.EditorOf(os.Getenv),
-		ExitStatus:   exitStatus,
+		Continuation:   lang.continuation,
+		HistoryPath:    a.historyPath(lang.name, dir),
+		ImageProtocol:  terminal.DetectImageProtocol(os.Getenv),
+		Plain:          dumb,
+		Syntax:         syntax,
+		TranslateAlias: lang.translateInput,
+		QuitInput:      lang.quitInput,
+		Colour:         !dumb && os.Getenv("NO_COLOR") == "",
+		ViKeys:         terminal.ReadViMode(os.Getenv),
+		EditorCommand:  terminal.FindEditor(os.Getenv),
+		ExitStatus:     exitStatus,
 	}
 }
 
-// isDumb reports whether the terminal can do no more than show text. Systems without TERM are
+// isDumbTerminal reports whether the terminal can do no more than show text. Systems without TERM are
 // Windows, whose console can.
-func isDumb() bool { return os.Getenv("TERM") == "dumb" }
+func isDumbTerminal() bool { return os.Getenv("TERM") == "dumb" }
 
 // historyPath returns the file of a language's history, or "" if there is none.
-func (a *atTerminal) historyPath(lang, dir string) string {
+func (a *terminalFlags) historyPath(lang, dir string) string {
 	state := stateDir()
 	if state == "" || a.history == historyNone {
 		return ""
 	}
 	name := "history-" + strings.ReplaceAll(lang, ":", "-") // no file of Windows has a colon
 	if a.history == historyProject {
-		project, err := projectOf(dir)
+		project, err := projectRoot(dir)
 		if err != nil {
 			return ""
 		}
@@ -80,8 +80,8 @@ func (a *atTerminal) historyPath(lang, dir string) string {
 	return filepath.Join(state, name)
 }
 
-// projectOf returns the nearest directory above dir that is a repository, or dir itself.
-func projectOf(dir string) (string, error) {
+// projectRoot returns the nearest directory above dir that is a repository, or dir itself.
+func projectRoot(dir string) (string, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return "", err

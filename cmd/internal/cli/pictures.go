@@ -13,14 +13,14 @@ import (
 
 // Pictures of sessions elsewhere are kept here for a day, those of 32 sessions at most.
 const (
-	picturesAge = 24 * time.Hour
-	maxPictures = 32
+	maxImageAge      = 24 * time.Hour
+	maxImageSessions = 32
 )
 
-// picturesOf returns the directory of this machine for the pictures of a session that is
+// sessionImageDir returns the directory of this machine for the pictures of a session that is
 // elsewhere, and removes those that are over a bound. "" means that there is none. It is the same
 // for one session of one place, so a client that is started again has what it was told of.
-func picturesOf(place, session string) string {
+func sessionImageDir(place, session string) string {
 	state := stateDir()
 	if state == "" {
 		return ""
@@ -44,7 +44,7 @@ func picturesOf(place, session string) string {
 	}
 	slices.SortFunc(others, func(a, b one) int { return b.changed.Compare(a.changed) })
 	for i, o := range others {
-		if i >= maxPictures-1 || time.Since(o.changed) > picturesAge {
+		if i >= maxImageSessions-1 || time.Since(o.changed) > maxImageAge {
 			_ = os.RemoveAll(o.path)
 		}
 	}

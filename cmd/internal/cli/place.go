@@ -21,210 +21,210 @@ import (
 
 // The words of repl place.
 const (
-	placeList    = "list"
-	placeCheck   = "check"
-	placeInstall = "install"
-	placeForget  = "forget"
+	actionList    = "list"
+	actionCheck   = "check"
+	actionInstall = "install"
+	actionForget  = "forget"
 )
 
-// checkTrips is how many round trips a check measures.
-const checkTrips = 5
+// checkRoundTrips is how many round trips a check measures.
+const checkRoundTrips = 5
 
-// placeCommand shows the places, and what is wrong with one.
-func placeCommand(f *flag.FlagSet) action {
+// newRemoteCommand shows the places, and what is wrong with one.
+func newRemoteCommand(f *flag.FlagSet) action {
 	via := f.String("via", "", "`COMMAND` check, install, forget: of a place that has no name")
 	dir := f.String("dir", "", "`DIR` install: a directory there, before the usual ones")
 	asJSON := f.Bool("json", false, "list: print JSON, for programs")
 	return func(s streams, args []string) (int, error) {
-		words, err := parseAnywhere(f, args)
+		words, err := parseInterspersed(f, args)
 		if err != nil {
 			return statusUsage, err
 		}
 		const use = "use repl place list, check PLACE, install PLACE, or forget PLACE"
 		switch {
-		case len(words) == 1 && words[0] == placeList:
-			return listPlaces(s, *asJSON)
-		case len(words) == 0 || len(words) > 2 || !slices.Contains([]string{placeCheck, placeInstall, placeForget}, words[0]):
-			return statusUsage, misuse(use)
+		case len(words) == 1 && words[0] == actionList:
+			return listRemotes(s, *asJSON)
+		case len(words) == 0 || len(words) > 2 || !slices.Contains([]string{actionCheck, actionInstall, actionForget}, words[0]):
+			return statusUsage, usageErrorf(use)
 		}
-		w := where{via: *via, place: strings.Join(words[1:], ""), attended: true}
-		if (w.via == "") == (w.place == "") {
-			return statusUsage, misuse("place %s needs the name of a place, or --via COMMAND; repl place list shows the names", words[0])
+		w := daemonTarget{via: *via, remote: strings.Join(words[1:], ""), isAttended: true}
+		if (w.via == "") == (w.remote == "") {
+			return statusUsage, usageErrorf("place %s needs the name of a place, or --via COMMAND; repl place list shows the names", words[0])
 		}
 		switch words[0] {
-		case placeForget:
-			return forgetPlace(s, &w)
-		case placeInstall:
-			return installPlace(s, &w, *dir)
+		case actionForget:
+			return forgetRemote(s, &w)
+		case actionInstall:
+			return installRemote(s, &w, *dir)
 		}
-		return checkPlace(s, &w)
+		return checkRemote(s, &w)
 	}
 }
 
-// A placeEntry is a place as repl place list --json has it.
-type placeEntry struct {
+// A remoteEntry is a place as repl place list --json has it.
+type remoteEntry struct {
 	Name string `json:"name"`
 	Via  string `json:"via"`
-	kept.Remembered
+	kept.RemoteState
 }
 
-func listPlaces(s streams, asJSON bool) (int, error) {
-	all, err := kept.Places(placesFile())
+func listRemotes(s streams, asJSON bool) (int, error) {
+	all, err := kept.ReadRemotes(remotesFile())
 	if err != nil {
 		return statusFailed, err
 	}
-	entries := []placeEntry{}
+	entries := []remoteEntry{}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		known, err := kept.Recall(stateDir(), name)
+		known, err := kept.ReadRemoteState(stateDir(), name)
 		if err != nil {
 			return statusFailed, err
 		}
-		entries = append(entries, placeEntry{name, all[name].Via, known})
+		entries = append(entries, remoteEntry{name, all[name].Command, known})
 	}
 	if asJSON {
 		return statusDone, printJSON(s.out, entries)
 	}
 	if len(entries) == 0 {
-		fmt.Fprintf(s.err, "repl: no place has a name: write [places.NAME] and via = \"ssh HOST\" into %s\n", placesFile())
+		fmt.Fprintf(s.err, "repl: no place has a name: write [places.NAME] and via = \"ssh HOST\" into %s\n", remotesFile())
 		return statusDone, nil
 	}
 	w := tabwriter.NewWriter(s.out, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, "PLACE\tJOB\tPROGRAM\tVIA")
 	for _, e := range entries {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", e.Name, cmp.Or(e.Job, "-"), cmp.Or(all[e.Name].Repl, e.Program, "repl"), e.Via)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", e.Name, cmp.Or(e.Job, "-"), cmp.Or(all[e.Name].Program, e.Program, "repl"), e.Via)
 	}
 	return statusDone, w.Flush()
 }
 
-// forgetPlace removes what the program remembers of a place. The file of places stays.
-func forgetPlace(s streams, w *where) (int, error) {
-	if w.place != "" && !kept.IsPlaceName(w.place) {
-		return statusUsage, misuse("%q is no name of a place", w.place)
+// forgetRemote removes what the program remembers of a place. The file of places stays.
+func forgetRemote(s streams, w *daemonTarget) (int, error) {
+	if w.remote != "" && !kept.IsRemoteName(w.remote) {
+		return statusUsage, usageErrorf("%q is no name of a place", w.remote)
 	}
 	if _, err := prefix.SplitWords(w.via); w.via != "" && err != nil {
-		return statusUsage, misuse("--via %v", err)
+		return statusUsage, usageErrorf("--via %v", err)
 	}
-	was, err := kept.Forget(stateDir(), w.key())
+	was, err := kept.RemoveRemoteState(stateDir(), w.remoteKey())
 	if err == nil && !was {
-		fmt.Fprintf(s.err, "repl: nothing is remembered of %s\n", cmp.Or(w.place, w.via))
+		fmt.Fprintf(s.err, "repl: nothing is remembered of %s\n", cmp.Or(w.remote, w.via))
 	}
 	return statusDone, err
 }
 
 // ---- repl place check
 
-// checking prints the steps of a check.
-type checking struct {
-	out   io.Writer
-	begun time.Time
+// remoteCheck prints the steps of a check.
+type remoteCheck struct {
+	out       io.Writer
+	stepStart time.Time
 }
 
-// step prints a step that went well.
-func (c *checking) step(what, words string) {
-	fmt.Fprintf(c.out, "ok    %6.2f s  %s: %s\n", time.Since(c.begun).Seconds(), what, words)
-	c.begun = time.Now()
+// printStep prints a step that went well.
+func (c *remoteCheck) printStep(what, words string) {
+	fmt.Fprintf(c.out, "ok    %6.2f s  %s: %s\n", time.Since(c.stepStart).Seconds(), what, words)
+	c.stepStart = time.Now()
 }
 
-// note prints something that is not wrong, and worth knowing.
-func (c *checking) note(what, words string) {
+// printNote prints something that is not wrong, and worth knowing.
+func (c *remoteCheck) printNote(what, words string) {
 	fmt.Fprintf(c.out, "note            %s: %s\n", what, words)
 }
 
-// fail prints a step that did not, with what to do, and returns the status.
-func (c *checking) fail(what string, err error, remedy string) (int, error) {
-	fmt.Fprintf(c.out, "wrong %6.2f s  %s: %s\n", time.Since(c.begun).Seconds(), what, oneLine(err))
+// printFailure prints a step that did not, with what to do, and returns the status.
+func (c *remoteCheck) printFailure(what string, err error, remedy string) (int, error) {
+	fmt.Fprintf(c.out, "wrong %6.2f s  %s: %s\n", time.Since(c.stepStart).Seconds(), what, oneLine(err))
 	if remedy != "" {
 		fmt.Fprintf(c.out, "      to do: %s\n", remedy)
 	}
 	return statusFailed, nil
 }
 
-// checkPlace goes the way to a place step by step. It starts nothing there.
-func checkPlace(s streams, w *where) (int, error) {
+// checkRemote goes the way to a place step by step. It starts nothing there.
+func checkRemote(s streams, w *daemonTarget) (int, error) {
 	ctx, stop := catchSignals(os.Interrupt)
 	defer stop()
-	c := &checking{s.out, time.Now()}
-	if w.place != "" {
-		p, err := placeNamed(w.place)
+	c := &remoteCheck{s.out, time.Now()}
+	if w.remote != "" {
+		p, err := findRemote(w.remote)
 		if err != nil {
-			return c.fail("place", err, "")
+			return c.printFailure("place", err, "")
 		}
-		c.step("place", w.place+" in "+placesFile())
-		if known, err := kept.Recall(stateDir(), w.place); err != nil {
-			return c.fail("job", err, "repl place forget "+w.place)
+		c.printStep("place", w.remote+" in "+remotesFile())
+		if known, err := kept.ReadRemoteState(stateDir(), w.remote); err != nil {
+			return c.printFailure("job", err, "repl place forget "+w.remote)
 		} else if p.NeedsJob() && known.Job == "" {
-			c.note("job", "none is started; the first command for this place starts one by "+p.Start)
+			c.printNote("job", "none is started; the first command for this place starts one by "+p.Start)
 			return statusDone, nil
 		} else if p.NeedsJob() {
-			c.note("job", known.Job+" is remembered; repl place forget "+w.place+" has the next command start another")
+			c.printNote("job", known.Job+" is remembered; repl place forget "+w.remote+" has the next command start another")
 		}
 	}
 	way, err := w.dialer(ctx)
 	if err != nil {
-		return c.fail("command", err, "")
+		return c.printFailure("command", err, "")
 	}
 	there := way.(*client.Command)
 	there.InstallProgram = nil // a check changes nothing there
-	return c.dial(ctx, there, w)
+	return c.dialDaemon(ctx, there, w)
 }
 
-// dial checks the way from the command to the daemon.
-func (c *checking) dial(ctx context.Context, way *client.Command, w *where) (int, error) {
+// dialDaemon checks the way from the command to the daemon.
+func (c *remoteCheck) dialDaemon(ctx context.Context, way *client.Command, w *daemonTarget) (int, error) {
 	const get, far, serves = "command", "far side", "daemon"
 	conn, err := way.Dial(ctx)
 	if refused, ok := errors.AsType[*client.RefusedError](err); ok {
-		c.step(get, prefix.JoinWords(way.Prefix)+" got through")
-		c.note(far, farSide(refused.Greeting))
-		c.note(serves, refused.Greeting.Error)
-		c.note(serves, "repl exec SESSION"+w.again()+" starts one")
+		c.printStep(get, prefix.JoinWords(way.Prefix)+" got through")
+		c.printNote(far, describeRemoteEnd(refused.Greeting))
+		c.printNote(serves, refused.Greeting.Error)
+		c.printNote(serves, "repl exec SESSION"+w.sameTargetFlags()+" starts one")
 		return statusDone, nil
 	}
 	if err != nil {
-		return c.fail(get, err, remedyFor(way, err, w))
+		return c.printFailure(get, err, hintFor(way, err, w))
 	}
-	defer closeWhole(conn)
+	defer closeAndWait(conn)
 	g := conn.(interface{ Greeting() client.Greeting }).Greeting()
-	c.step(get, prefix.JoinWords(way.Prefix)+" got through")
-	c.note(far, farSide(g))
+	c.printStep(get, prefix.JoinWords(way.Prefix)+" got through")
+	c.printNote(far, describeRemoteEnd(g))
 	if g.Protocol != client.Protocol {
-		return c.fail(serves, fmt.Errorf("it is version %s and speaks protocol %d; this program speaks %d", g.Version, g.Protocol, client.Protocol),
-			"repl ctl drain"+w.again()+" with the older program, then start the one that belongs to this")
+		return c.printFailure(serves, fmt.Errorf("it is version %s and speaks protocol %d; this program speaks %d", g.Version, g.Protocol, client.Protocol),
+			"repl ctl drain"+w.sameTargetFlags()+" with the older program, then start the one that belongs to this")
 	}
 	there := client.New(conn)
 	defer there.Close()
-	return c.measure(ctx, there, g)
+	return c.measureRoundTrip(ctx, there, g)
 }
 
-// measure asks the daemon some times what it is.
-func (c *checking) measure(ctx context.Context, there *client.Client, g client.Greeting) (int, error) {
-	c.begun = time.Now()
+// measureRoundTrip asks the daemon some times what it is.
+func (c *remoteCheck) measureRoundTrip(ctx context.Context, there *client.Client, g client.Greeting) (int, error) {
+	c.stepStart = time.Now()
 	var took []time.Duration
 	var i client.Info
-	for range checkTrips {
+	for range checkRoundTrips {
 		asked := time.Now()
 		var err error
 		if i, err = there.DaemonInfo(ctx); err != nil {
-			return c.fail("daemon", err, "")
+			return c.printFailure("daemon", err, "")
 		}
 		took = append(took, time.Since(asked))
 	}
 	slices.Sort(took)
-	c.step("daemon", fmt.Sprintf("repl %s, process %d, %d sessions, at %s", i.Version, i.PID, i.Sessions, g.Socket))
-	c.note("round trip", fmt.Sprintf("%.1f ms, the median of %d", float64(took[checkTrips/2].Microseconds())/1000, checkTrips))
+	c.printStep("daemon", fmt.Sprintf("repl %s, process %d, %d sessions, at %s", i.Version, i.PID, i.Sessions, g.Socket))
+	c.printNote("round trip", fmt.Sprintf("%.1f ms, the median of %d", float64(took[checkRoundTrips/2].Microseconds())/1000, checkRoundTrips))
 	return statusDone, nil
 }
 
-func farSide(g client.Greeting) string {
+func describeRemoteEnd(g client.Greeting) string {
 	return fmt.Sprintf("%s on %s, %s/%s", g.User, g.Host, g.OS, g.Arch)
 }
 
-// remedyFor says what a person can do about a way that does not get through.
-func remedyFor(way *client.Command, err error, w *where) string {
+// hintFor says what a person can do about a way that does not get through.
+func hintFor(way *client.Command, err error, w *daemonTarget) string {
 	ssh := len(way.Prefix) > 1 && strings.HasPrefix(way.Prefix[0], "ssh")
 	ended, ok := errors.AsType[*client.CommandError](err)
 	switch {
 	case ok && ended.NoProgram:
-		return "repl place install" + w.argument() + " brings it there; or name one that is there, repl = \"/path/of/repl\" in " + placesFile()
+		return "repl place install" + w.remoteArg() + " brings it there; or name one that is there, repl = \"/path/of/repl\" in " + remotesFile()
 	case ok && ended.Status == 255 && ssh:
 		return "run " + prefix.JoinWords(way.Prefix) + " true once at a terminal: it shows what ssh asks or refuses"
 	case ok && ended.Status == 0:

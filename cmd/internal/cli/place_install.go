@@ -17,9 +17,9 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/shellword"
 )
 
-// personTime is the least time in which the far side has to speak where a person at the terminal
+// minPromptTimeout is the least time in which the far side has to speak where a person at the terminal
 // may be asked something first.
-const personTime = 2 * time.Minute
+const minPromptTimeout = 2 * time.Minute
 
 // viaKey is the name under which a place without one is remembered. No place's own name has a
 // plus sign.
@@ -27,9 +27,9 @@ func viaKey(words []string) string {
 	return fmt.Sprintf("+%x", sha256.Sum256([]byte(prefix.JoinWords(words))))[:17]
 }
 
-// programs are those that can be sent to a far side: this one, and what lies beside it or in the
+// sendablePrograms are those that can be sent to a far side: this one, and what lies beside it or in the
 // cache for other systems.
-func programs() (bootstrap.Programs, error) {
+func sendablePrograms() (bootstrap.Programs, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return bootstrap.Programs{}, fmt.Errorf("cannot tell where this program is: %w", err)
@@ -41,37 +41,37 @@ func programs() (bootstrap.Programs, error) {
 	return p, nil
 }
 
-// A delivery brings the program to a place.
-type delivery struct {
-	way *client.Command
-	key string // under which the place is remembered
-	dir string // there, before the usual ones; "" is the one of the last time
+// A remoteInstall brings the program to a place.
+type remoteInstall struct {
+	command   *client.Command
+	remoteKey string // under which the place is remembered
+	dir       string // there, before the usual ones; "" is the one of the last time
 
 	terminal *os.File  // the person's; nil is none
 	notes    io.Writer // for one line before the program is sent
 }
 
-// bring installs the program at the place, and remembers where.
-func (d delivery) bring(ctx context.Context) (bootstrap.Installed, error) {
-	from, err := programs()
+// installProgram installs the program at the place, and remembers where.
+func (d remoteInstall) installProgram(ctx context.Context) (bootstrap.InstalledProgram, error) {
+	from, err := sendablePrograms()
 	if err != nil {
-		return bootstrap.Installed{}, err
+		return bootstrap.InstalledProgram{}, err
 	}
-	known, err := kept.Recall(stateDir(), d.key)
+	known, err := kept.ReadRemoteState(stateDir(), d.remoteKey)
 	if err != nil {
-		return bootstrap.Installed{}, err
+		return bootstrap.InstalledProgram{}, err
 	}
 	if d.dir != "" {
 		known.Dir = d.dir
 	}
 	o := bootstrap.Options{
-		Prefix: d.way.Prefix, Env: d.way.Env, Asked: d.way.LastPrompt, Terminal: d.terminal, Dir: known.Dir, Programs: from, Wait: d.way.GreetingTimeout,
-		Sending: func(bytes int, dir string) {
-			fmt.Fprintf(d.notes, "repl: %s gets repl: %.1f MB go to %s there\n", d.way.Place(), float64(bytes)/1e6, dir)
+		Prefix: d.command.Prefix, Env: d.command.Env, LastAsked: d.command.LastPrompt, Terminal: d.terminal, Dir: known.Dir, Programs: from, Timeout: d.command.GreetingTimeout,
+		OnSend: func(bytes int, dir string) {
+			fmt.Fprintf(d.notes, "repl: %s gets repl: %.1f MB go to %s there\n", d.command.Place(), float64(bytes)/1e6, dir)
 		},
 	}
 	if d.terminal != nil {
-		o.Wait = max(o.Wait, personTime)
+		o.Timeout = max(o.Timeout, minPromptTimeout)
 		o.Stderr = d.notes
 	}
 	there, err := bootstrap.Install(ctx, o)
@@ -79,32 +79,32 @@ func (d delivery) bring(ctx context.Context) (bootstrap.Installed, error) {
 		return there, err
 	}
 	known.Program = there.Path
-	if err := kept.Remember(stateDir(), d.key, known); err != nil {
+	if err := kept.WriteRemoteState(stateDir(), d.remoteKey, known); err != nil {
 		return there, fmt.Errorf("repl is at %s there now, but that cannot be remembered: %w", there.Path, err)
 	}
 	return there, nil
 }
 
-// bringing has a way bring the program where it is not there: to a place that says so or had it
+// setInstaller has a way bring the program where it is not there: to a place that says so or had it
 // once, and for a person who watches. Nobody else finds programs of ours at a place.
-func (w *where) bringing(way *client.Command, p kept.Place, key string, known kept.Remembered) {
+func (w *daemonTarget) setInstaller(way *client.Command, p kept.Remote, key string, known kept.RemoteState) {
 	watched := way.Terminal != nil && way.Stderr != nil
-	d := delivery{way: way, key: key, terminal: way.Terminal, notes: os.Stderr}
-	install := "repl place install" + w.argument()
+	d := remoteInstall{command: way, remoteKey: key, terminal: way.Terminal, notes: os.Stderr}
+	install := "repl place install" + w.remoteArg()
 	way.InstallProgram = func(ctx context.Context) (string, error) {
 		switch {
-		case p.Repl != "":
-			return "", fmt.Errorf("correct repl = %q of the place in %s, or remove the line: then %s brings the program", p.Repl, placesFile(), install)
+		case p.Program != "":
+			return "", fmt.Errorf("correct repl = %q of the place in %s, or remove the line: then %s brings the program", p.Program, remotesFile(), install)
 		case !p.Install && known.Program == "" && !watched:
 			return "", fmt.Errorf("%s brings it there", install)
 		}
-		there, err := d.bring(ctx)
+		there, err := d.installProgram(ctx)
 		return there.Path, err
 	}
 }
 
-// installPlace brings the program to a place, and says where it is and which daemon is there.
-func installPlace(s streams, w *where, dir string) (int, error) {
+// installRemote brings the program to a place, and says where it is and which daemon is there.
+func installRemote(s streams, w *daemonTarget, dir string) (int, error) {
 	ctx, stop := catchSignals(os.Interrupt)
 	defer stop()
 	to, err := w.dialer(ctx)
@@ -115,13 +115,13 @@ func installPlace(s streams, w *where, dir string) (int, error) {
 	if !ok {
 		return statusUsage, errors.New("repl is here already: this is the program")
 	}
-	if way.Program != "" && w.place != "" {
-		if p, err := placeNamed(w.place); err == nil && p.Repl != "" {
-			return statusUsage, misuse("the place names its program, repl = %q in %s: remove that line first", p.Repl, placesFile())
+	if way.Program != "" && w.remote != "" {
+		if p, err := findRemote(w.remote); err == nil && p.Program != "" {
+			return statusUsage, usageErrorf("the place names its program, repl = %q in %s: remove that line first", p.Program, remotesFile())
 		}
 	}
-	there, err := delivery{way: way, key: w.key(), dir: dir, terminal: way.Terminal, notes: s.err}.bring(ctx)
-	if signalled, ok := statusOf(ctx); ok {
+	there, err := remoteInstall{command: way, remoteKey: w.remoteKey(), dir: dir, terminal: way.Terminal, notes: s.err}.installProgram(ctx)
+	if signalled, ok := signalStatus(ctx); ok {
 		return signalled, nil
 	}
 	if err != nil {
@@ -135,17 +135,17 @@ func installPlace(s streams, w *where, dir string) (int, error) {
 		fmt.Fprintln(s.err, "repl: it was built with cgo and runs there, because the C library there is like the one here")
 	}
 	way.Program, way.StartDaemon, way.InstallProgram = there.Path, false, nil
-	olderDaemon(ctx, s.err, way, w)
+	reportOtherVersion(ctx, s.err, way, w)
 	return statusDone, nil
 }
 
-// olderDaemon names a daemon of another version. It goes on: it has sessions of somebody.
-func olderDaemon(ctx context.Context, notes io.Writer, way *client.Command, w *where) {
+// reportOtherVersion names a daemon of another version. It goes on: it has sessions of somebody.
+func reportOtherVersion(ctx context.Context, notes io.Writer, way *client.Command, w *daemonTarget) {
 	conn, err := way.Dial(ctx)
 	if err != nil {
 		return // there is none yet
 	}
-	defer closeWhole(conn)
+	defer closeAndWait(conn)
 	g := conn.(interface{ Greeting() client.Greeting }).Greeting()
 	if g.Version == programVersion() {
 		return
@@ -154,22 +154,22 @@ func olderDaemon(ctx context.Context, notes io.Writer, way *client.Command, w *w
 	if g.Protocol != client.Protocol {
 		use = fmt.Sprintf("and speaks protocol %d, which this program does not", g.Protocol)
 	}
-	fmt.Fprintf(notes, "repl: the daemon there is %s %s; repl ctl drain%s ends it when its work is done, and the next command starts the new one\n", g.Version, use, w.again())
+	fmt.Fprintf(notes, "repl: the daemon there is %s %s; repl ctl drain%s ends it when its work is done, and the next command starts the new one\n", g.Version, use, w.sameTargetFlags())
 }
 
-// key is the name under which the place is remembered.
-func (w *where) key() string {
-	if w.place != "" {
-		return w.place
+// remoteKey is the name under which the place is remembered.
+func (w *daemonTarget) remoteKey() string {
+	if w.remote != "" {
+		return w.remote
 	}
 	words, _ := prefix.SplitWords(w.via) // dialer has split it before
 	return viaKey(words)
 }
 
-// argument is the place as an argument of repl place, with a space before it.
-func (w *where) argument() string {
-	if w.place != "" {
-		return " " + w.place
+// remoteArg is the place as an argument of repl place, with a space before it.
+func (w *daemonTarget) remoteArg() string {
+	if w.remote != "" {
+		return " " + w.remote
 	}
 	return " --via " + shellword.Quote(w.via)
 }

@@ -19,7 +19,7 @@ func TestPlaceInstall_ADaemonOfAnotherVersionIsNamedAndGoesOn(t *testing.T) {
 	} {
 		var notes strings.Builder
 		way := &client.Command{Prefix: []string{"sh", "-c", `printf '\nturnstone-dial 1 %s ` + greeting + `\n' "$4"; cat`, "sh"}}
-		olderDaemon(t.Context(), &notes, way, &where{place: "gpu"})
+		reportOtherVersion(t.Context(), &notes, way, &daemonTarget{remote: "gpu"})
 		if got := notes.String(); !strings.HasPrefix(got, want) || want == "" && got != "" {
 			t.Errorf("%s: got %q", greeting, got)
 		}

@@ -12,51 +12,51 @@ import (
 
 // runProcess runs a program that needs nothing of a session: it is the runtime's own process, and so
 // is all that a shell, a child or the program itself can see of it.
-func runProcess(s streams, lang language, spec workers.Spec, log *slog.Logger, g *given) (int, error) {
+func runProcess(s streams, lang languageInfo, spec workers.Spec, log *slog.Logger, g *programFlags) (int, error) {
 	if spec.Notice != "" {
 		fmt.Fprintf(s.err, "repl: %s\n", spec.Notice)
 	}
-	spec, status, err := withPackages(s, spec)
+	spec, status, err := prepareSpec(s, spec)
 	if err != nil || status != statusDone {
 		return status, err
 	}
-	option, text, args := g.called()
+	option, text, args := g.invocationArgs()
 	if option == "" && text != standardInput && spec.Dir != "" { // a file is named from here
 		if text, err = filepath.Abs(text); err != nil {
 			return statusFailed, err
 		}
 	}
-	if err := enter(spec); err != nil {
+	if err := enterSpec(spec); err != nil {
 		return statusFailed, err
 	}
 	log.Info("a program starts", "path", spec.Path)
-	status, err = become(s, spec.Path, lang.process(option, text, args))
+	status, err = execProgram(s, spec.Path, lang.processArgs(option, text, args))
 	if err != nil {
 		err = fmt.Errorf("cannot start %s: %w", spec.Path, err)
 	}
 	return status, err
 }
 
-// withPackages makes the preparations of a spec, and shows how far they are. A signal ends them, and
+// prepareSpec makes the preparations of a spec, and shows how far they are. A signal ends them, and
 // then the status shows it.
-func withPackages(s streams, spec workers.Spec) (workers.Spec, int, error) {
+func prepareSpec(s streams, spec workers.Spec) (workers.Spec, int, error) {
 	if len(spec.Preparations) == 0 {
 		return spec, statusDone, nil
 	}
 	ctx, stop := catchSignals(os.Interrupt)
 	defer stop()
-	b := newBar(s.err)
+	b := newProgressBar(s.err)
 	defer b.close()
 	title := "preparing " + spec.Preparations[0].Name
-	made, err := spec.RunPreparations(ctx, func(p workers.Progress) { b.show(title, p.Done, p.Total, p.Message) })
-	if status, signalled := statusOf(ctx); signalled {
+	made, err := spec.RunPreparations(ctx, func(p workers.Progress) { b.setProgress(title, p.Done, p.Total, p.Message) })
+	if status, signalled := signalStatus(ctx); signalled {
 		return made, status, nil
 	}
 	return made, statusDone, err
 }
 
-// enter makes the directory and the environment of a spec those of this process.
-func enter(spec workers.Spec) error {
+// enterSpec makes the directory and the environment of a spec those of this process.
+func enterSpec(spec workers.Spec) error {
 	for _, change := range spec.Env {
 		name, value, set := strings.Cut(change, "=")
 		err := os.Unsetenv(name)

@@ -9,9 +9,9 @@ import (
 	"syscall"
 )
 
-// become has another program take the place of this one, with its process and its streams. It
+// execProgram has another program take the place of this one, with its process and its streams. It
 // returns only if it fails.
-func become(_ streams, path string, args []string) (int, error) {
+func execProgram(_ streams, path string, args []string) (int, error) {
 	// Go has taken over the signals, but those that were ignored stay so. It sees that of SIGINT
 	// and SIGHUP only; see heed.
 	if signal.Ignored(os.Interrupt) {

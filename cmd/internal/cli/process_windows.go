@@ -11,13 +11,13 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// become runs another program in the place of this one, as far as Windows has that: with its streams
+// execProgram runs another program in the place of this one, as far as Windows has that: with its streams
 // and its console, until its end. It ends with this one, also when this one is killed. Its own children
 // go on, as with python.exe.
-func become(s streams, path string, args []string) (int, error) {
+func execProgram(s streams, path string, args []string) (int, error) {
 	// The console tells both of Ctrl-C and of its end. They are the program's to answer.
 	signal.Notify(make(chan os.Signal, 1), os.Interrupt, syscall.SIGTERM)
-	job, err := jobOfOne()
+	job, err := newKillOnCloseJob()
 	if err != nil {
 		return statusFailed, err
 	}
@@ -34,12 +34,12 @@ func become(s streams, path string, args []string) (int, error) {
 	if ended := (*exec.ExitError)(nil); errors.As(err, &ended) {
 		err = nil
 	}
-	return cmd.ProcessState.ExitCode() & statusMask, err
+	return cmd.ProcessState.ExitCode() & exitStatusMask, err
 }
 
-// jobOfOne returns a job whose processes end with its handle, and whose processes' children are in no
+// newKillOnCloseJob returns a job whose processes end with its handle, and whose processes' children are in no
 // job.
-func jobOfOne() (windows.Handle, error) {
+func newKillOnCloseJob() (windows.Handle, error) {
 	job, err := windows.CreateJobObject(nil, nil)
 	if err != nil {
 		return 0, err

@@ -20,15 +20,15 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// A program is code to run once, without a person at a prompt.
-type program struct {
+// A oneShotProgram is code to run once, without a person at a prompt.
+type oneShotProgram struct {
 	code  string
 	stdin *os.File // read by its input(); nil means empty
 }
 
 // runProgram runs a program as the language's own command would: only its output goes to our
 // streams, and its exit status becomes ours.
-func runProgram(s streams, lang language, spec workers.Spec, more hosting, p program) (int, error) {
+func runProgram(s streams, lang languageInfo, spec workers.Spec, more localSessionOptions, p oneShotProgram) (int, error) {
 	if spec.Notice != "" {
 		fmt.Fprintf(s.err, "repl: %s\n", spec.Notice)
 	}
@@ -50,43 +50,43 @@ func runProgram(s streams, lang language, spec workers.Spec, more hosting, p pro
 	if !isTerminal(input) { // a program at another console could not read this one's keys
 		spec.Program.Stdin = input
 	}
-	return inSession(s, spec, more, func(ctx context.Context, session *supervisor.Session) (int, error) {
-		r := &run{session: session, streams: s, stdin: newStdin(p.stdin), confined: spec.Sandbox.Confines()}
+	return withSession(s, spec, more, func(ctx context.Context, session *supervisor.Session) (int, error) {
+		r := &programRun{session: session, streams: s, stdin: newStdinReader(p.stdin), confined: spec.Sandbox.Confines()}
 		defer r.stdin.close()
-		return r.whole(ctx, lang, p.code)
+		return r.runToExit(ctx, lang, p.code)
 	})
 }
 
-// interruptBound bounds the interrupt of a program that must end.
-const interruptBound = 300 * time.Millisecond
+// interruptTimeout bounds the interrupt of a program that must end.
+const interruptTimeout = 300 * time.Millisecond
 
-// A run is a program under way.
-type run struct {
+// A programRun is a program under way.
+type programRun struct {
 	session  *supervisor.Session
 	streams  streams
-	stdin    *stdin
+	stdin    *stdinReader
 	confined bool
 	cursor   timeline.Seq // of answerUntilIdle
 }
 
-// whole runs code from the start-up to the end, and closes the session.
-func (r *run) whole(ctx context.Context, lang language, code string) (int, error) {
+// runToExit runs code from the start-up to the end, and closes the session.
+func (r *programRun) runToExit(ctx context.Context, lang languageInfo, code string) (int, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var wg sync.WaitGroup
 	written := make(chan error, 1)
 	wg.Go(func() {
-		err := r.output()
+		err := r.copyOutput()
 		if err != nil {
 			cancel(err)
 		}
 		written <- err
 	})
 	wg.Go(func() { r.handleCtrlC(ctx, cancel) })
-	status, err := r.run(ctx, lang, code)
+	status, err := r.runInputs(ctx, lang, code)
 	if ctx.Err() != nil {
 		// Closing would end the program's input, which it might take for a normal end of
 		// file. An interrupt stops it where it is.
-		bounded, stop := context.WithTimeout(context.Background(), interruptBound)
+		bounded, stop := context.WithTimeout(context.Background(), interruptTimeout)
 		_, _ = r.session.Interrupt(bounded, 0)
 		stop()
 	}
@@ -96,7 +96,7 @@ func (r *run) whole(ctx context.Context, lang language, code string) (int, error
 	unwritten := <-written
 	cancel(nil)
 	wg.Wait()
-	if status, ok := statusOf(ctx); ok {
+	if status, ok := signalStatus(ctx); ok {
 		return status, nil
 	}
 	if unwritten != nil {
@@ -105,21 +105,21 @@ func (r *run) whole(ctx context.Context, lang language, code string) (int, error
 	return status, err
 }
 
-// run runs code and then ends the runtime in its own way: threads are joined and exit
-// handlers run.
-func (r *run) run(ctx context.Context, lang language, code string) (int, error) {
+// runInputs runs code and then ends the runtime in its own way: threads are joined and exit
+// handlers runInputs.
+func (r *programRun) runInputs(ctx context.Context, lang languageInfo, code string) (int, error) {
 	reply, err := r.answerUntilIdle(ctx) // the start-up
 	if err != nil {
 		return statusFailed, err
 	}
 	if reply.State == session.StateEnded {
 		i, _ := r.session.Info(ctx)
-		return statusFailed, fmt.Errorf("%s ended before it was ready: %s", i.Executable, terminal.LastEnd(reply).Reason)
+		return statusFailed, fmt.Errorf("%s ended before it was ready: %s", i.Executable, terminal.LastWorkerExit(reply).Reason)
 	}
 	var outcome timeline.Outcome
 	inputs := []string{code}
-	if lang.quit != "" { // otherwise closing the session ends the runtime
-		inputs = append(inputs, lang.quit)
+	if lang.quitInput != "" { // otherwise closing the session ends the runtime
+		inputs = append(inputs, lang.quitInput)
 	}
 	for _, input := range inputs {
 		if _, err := r.session.SubmitMayExit(ctx, input); err != nil {
@@ -144,11 +144,11 @@ func (r *run) run(ctx context.Context, lang language, code string) (int, error) 
 	if reply.State != session.StateEnded {
 		return statusDone, nil
 	}
-	return exitStatus(terminal.LastEnd(reply)), nil
+	return exitStatus(terminal.LastWorkerExit(reply)), nil
 }
 
 // answerUntilIdle answers the waits of the code until nothing runs.
-func (r *run) answerUntilIdle(ctx context.Context) (session.Reply, error) {
+func (r *programRun) answerUntilIdle(ctx context.Context) (session.Reply, error) {
 	for {
 		reply, err := r.session.Wait(ctx, 0, &session.WaitOptions{After: r.cursor, HeadBytes: 1, TailBytes: 1})
 		if err != nil {
@@ -184,9 +184,9 @@ func (r *run) answerUntilIdle(ctx context.Context) (session.Reply, error) {
 	}
 }
 
-// output copies the program's output, until the session is closed or a write fails; that
+// copyOutput copies the program's output, until the session is closed or a write fails; that
 // error ends the program. Our own messages go to standard error, and only important ones.
-func (r *run) output() error {
+func (r *programRun) copyOutput() error {
 	pictures, line := 0, ""
 	for e := range r.session.Events(context.Background(), 0) {
 		switch b := e.Body.(type) {
@@ -198,16 +198,16 @@ func (r *run) output() error {
 			if err := writeOutput(w, b.Data); err != nil {
 				return err
 			}
-			line = lineOf(line, b.Data)
+			line = lastLine(line, b.Data)
 		case timeline.InputRequested: // not every runtime prints what it asks
-			if r.stdin.normal == nil || b.Kind == timeline.InputKindPermission || b.Kind == timeline.InputKindForm || strings.HasSuffix(line, b.Prompt) {
+			if r.stdin.savedState == nil || b.Kind == timeline.InputKindPermission || b.Kind == timeline.InputKindForm || strings.HasSuffix(line, b.Prompt) {
 				continue
 			}
 			if err := writeOutput(r.streams.out, []byte(b.Prompt)); err != nil {
 				return err
 			}
 		case timeline.InputRequestEnded:
-			r.stdin.ended(b.Request)
+			r.stdin.endRequest(b.Request)
 		case timeline.Notice:
 			if r.confined && e.Turn == 0 { // what the sandbox holds
 				fmt.Fprintf(r.streams.err, "repl: %s\n", b.Message)
@@ -215,7 +215,7 @@ func (r *run) output() error {
 		case timeline.Limit:
 			fmt.Fprintf(r.streams.err, "repl: %s\n", b)
 		case timeline.AccessDenied:
-			fmt.Fprintf(r.streams.err, "repl: %s: %s\n", refusal(b), b)
+			fmt.Fprintf(r.streams.err, "repl: %s: %s\n", denialPrefix(b), b)
 		case timeline.Display:
 			if _, _, ok := b.ImageData(); ok {
 				pictures++
@@ -247,23 +247,23 @@ func writeOutput(w io.Writer, b []byte) error {
 	return nil
 }
 
-// maxLine bounds what is kept of a line of output, in bytes: longer than a prompt.
-const maxLine = 4096
+// maxLineBytes bounds what is kept of a line of output, in bytes: longer than a prompt.
+const maxLineBytes = 4096
 
-// lineOf returns the end of the line that was begun, after b was written.
-func lineOf(line string, b []byte) string {
+// lastLine returns the end of the line that was begun, after b was written.
+func lastLine(line string, b []byte) string {
 	if i := bytes.LastIndexByte(b, '\n'); i >= 0 {
 		line, b = "", b[i+1:]
 	}
-	line += string(b[max(0, len(b)-maxLine):])
-	return line[max(0, len(line)-maxLine):]
+	line += string(b[max(0, len(b)-maxLineBytes):])
+	return line[max(0, len(line)-maxLineBytes):]
 }
 
 // handleCtrlC interrupts the program at each Ctrl-C, and ends everything at the third, if
 // the program has withstood two.
-func (r *run) handleCtrlC(ctx context.Context, end context.CancelCauseFunc) {
+func (r *programRun) handleCtrlC(ctx context.Context, end context.CancelCauseFunc) {
 	pressed := make(chan os.Signal, 1)
-	heed(pressed, os.Interrupt)
+	notifyUnlessIgnored(pressed, os.Interrupt)
 	defer signal.Stop(pressed)
 	for withstood := 0; ; {
 		select {
@@ -284,8 +284,8 @@ func (r *run) handleCtrlC(ctx context.Context, end context.CancelCauseFunc) {
 	}
 }
 
-// refusal begins the line about a denial.
-func refusal(d timeline.AccessDenied) string {
+// denialPrefix begins the line about a denial.
+func denialPrefix(d timeline.AccessDenied) string {
 	if d.Call != "" {
 		return "not allowed"
 	}

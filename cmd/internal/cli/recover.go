@@ -25,98 +25,98 @@ import (
 const recoverCommand = "repl recover"
 
 // recovers says what that command does where no file can be named.
-const recovers = "writes what was run in it, and with --to text its output"
+const recoverHint = "writes what was run in it, and with --to text its output"
 
-// lossTold returns how an event of a session at a place is told here. The notice that the session
+// crashNoticeRewriter returns how an event of a session at a place is told here. The notice that the session
 // before it was lost is of that machine: it names a file there, and the command without the place.
-func lossTold(now session.Info, again string) func(timeline.Event) timeline.Event {
+func crashNoticeRewriter(now session.Info, again string) func(timeline.Event) timeline.Event {
 	return func(e timeline.Event) timeline.Event {
 		if n, ok := e.Body.(timeline.Notice); ok && now.CrashedTranscript != "" && strings.Contains(n.Message, now.CrashedTranscript) {
-			e.Body = timeline.Notice{Message: fmt.Sprintf("the session %s before this one was lost when its daemon was killed: %s %s", now.Name, recoverCommand+" "+now.Name+again, recovers)}
+			e.Body = timeline.Notice{Message: fmt.Sprintf("the session %s before this one was lost when its daemon was killed: %s %s", now.Name, recoverCommand+" "+now.Name+again, recoverHint)}
 		}
 		return e
 	}
 }
 
-// A lostSession is one of this machine, or of a daemon elsewhere.
-type lostSession struct {
+// A crashedSession is one of this machine, or of a daemon elsewhere.
+type crashedSession struct {
 	client.CrashedSession
 
 	// events has read use what was recorded, which is there until read returns.
-	events func(read func(iter.Seq[timeline.Event]) error) error
+	readEvents func(read func(iter.Seq[timeline.Event]) error) error
 }
 
-// recovery has the flags of repl recover.
-type recovery struct{ to, path string }
+// recoverFlags has the flags of repl recover.
+type recoverFlags struct{ to, path string }
 
-// recoverLost lists the sessions of programs that were killed, or writes the transcript of
+// newRecoverCommand lists the sessions of programs that were killed, or writes the transcript of
 // one.
-func recoverLost(f *flag.FlagSet) action {
+func newRecoverCommand(f *flag.FlagSet) action {
 	r := &daemonCommand{flags: f}
-	r.where.define(f)
-	r.attended, r.starts = true, true // the daemon was killed
-	var o recovery
+	r.daemonTarget.addFlags(f)
+	r.isAttended, r.startsDaemon = true, true // the daemon was killed
+	var o recoverFlags
 	f.StringVar(&o.to, "to", "script", "`script|notebook|text` the form")
-	f.StringVar(&o.path, "output", "", outputWords)
+	f.StringVar(&o.path, "output", "", outputUsage)
 	f.StringVar(&o.path, "o", "", "`FILE` the same as --output")
 	dir := f.String("session-dir", "", "`DIR` the --session-dir of the daemon or server that was killed")
 	return func(s streams, args []string) (int, error) {
-		words, err := parseAnywhere(f, args)
+		words, err := parseInterspersed(f, args)
 		if err == nil {
-			err = r.choose()
+			err = r.resolveTarget()
 		}
 		if err != nil {
 			return statusUsage, err
 		}
-		asks := r.isAway() || r.socket != ""
+		asks := r.isRemote() || r.socket != ""
 		switch {
 		case len(words) > 1:
-			return statusUsage, misuse("repl recover takes one argument at most, not %q", words[1])
+			return statusUsage, usageErrorf("repl recover takes one argument at most, not %q", words[1])
 		case !slices.Contains([]string{"script", "notebook", "text"}, o.to):
-			return statusUsage, misuse("--to %s: use script, notebook or text", o.to)
+			return statusUsage, usageErrorf("--to %s: use script, notebook or text", o.to)
 		case asks && *dir != "":
-			return statusUsage, misuse("--session-dir is for files of this machine: the daemon that --via, --place or --socket lead to knows its own")
+			return statusUsage, usageErrorf("--session-dir is for files of this machine: the daemon that --via, --place or --socket lead to knows its own")
 		case asks:
-			return r.use(func(ctx context.Context, c *client.Client) (int, error) {
-				lost, err := lostThere(ctx, c)
+			return r.runWithClient(func(ctx context.Context, c *client.Client) (int, error) {
+				lost, err := remoteCrashedSessions(ctx, c)
 				if err != nil {
 					return statusFailed, err
 				}
-				return o.do(s, lost, words)
+				return o.runRecover(s, lost, words)
 			})
 		}
-		lost, err := lostHere(*dir)
+		lost, err := localCrashedSessions(*dir)
 		if err != nil {
 			return statusFailed, err
 		}
-		return o.do(s, lost, words)
+		return o.runRecover(s, lost, words)
 	}
 }
 
-// do lists the lost sessions, or writes the one that is named.
-func (o recovery) do(s streams, lost []lostSession, words []string) (int, error) {
+// runRecover lists the lost sessions, or writes the one that is named.
+func (o recoverFlags) runRecover(s streams, lost []crashedSession, words []string) (int, error) {
 	if len(words) == 0 {
-		return statusDone, listLost(s, lost)
+		return statusDone, listCrashed(s, lost)
 	}
-	at := slices.IndexFunc(lost, func(l lostSession) bool { return l.Name == words[0] || l.ID == words[0] })
+	at := slices.IndexFunc(lost, func(l crashedSession) bool { return l.Name == words[0] || l.ID == words[0] })
 	if at < 0 {
 		return statusFailed, fmt.Errorf("no session %q was lost in the last day (repl recover lists those that were)", words[0])
 	}
 	write := func(w io.Writer) error {
-		w, flush := buffered(w)
-		return errors.Join(writeLost(w, lost[at], o.to), flush())
+		w, flush := bufferedWriter(w)
+		return errors.Join(writeCrashed(w, lost[at], o.to), flush())
 	}
 	if o.path == "" {
 		return statusDone, write(s.out)
 	}
-	return statusDone, writeNew(o.path, write)
+	return statusDone, writeOutputFile(o.path, write)
 }
 
-// lostHere finds the lost sessions of this machine, also without a daemon.
-func lostHere(dir string) (found []lostSession, err error) {
+// localCrashedSessions finds the lost sessions of this machine, also without a daemon.
+func localCrashedSessions(dir string) (found []crashedSession, err error) {
 	all, err := supervisor.CrashedSessions(dir)
 	for _, l := range all {
-		found = append(found, lostSession{
+		found = append(found, crashedSession{
 			client.CrashedSession{ID: l.ID, Name: l.Name, Language: l.Worker, Found: l.Found, Inputs: l.Inputs(), OutputPath: l.OutputPath},
 			func(read func(iter.Seq[timeline.Event]) error) error { return read(l.Events()) },
 		})
@@ -124,17 +124,17 @@ func lostHere(dir string) (found []lostSession, err error) {
 	return found, err
 }
 
-// lostThere asks a daemon for those of its machine. Their events come as a file.
-func lostThere(ctx context.Context, c *client.Client) (found []lostSession, err error) {
+// remoteCrashedSessions asks a daemon for those of its machine. Their events come as a file.
+func remoteCrashedSessions(ctx context.Context, c *client.Client) (found []crashedSession, err error) {
 	all, err := c.ListCrashed(ctx)
 	for _, l := range all {
-		found = append(found, lostSession{l, func(read func(iter.Seq[timeline.Event]) error) error {
+		found = append(found, crashedSession{l, func(read func(iter.Seq[timeline.Event]) error) error {
 			dir, err := os.MkdirTemp("", "recover-")
 			if err != nil {
 				return err
 			}
 			defer os.RemoveAll(dir)
-			err = writeNew(filepath.Join(dir, timeline.EventsName), func(w io.Writer) error {
+			err = writeOutputFile(filepath.Join(dir, timeline.EventsName), func(w io.Writer) error {
 				return session.CopyFile(w, func(offset int64) (session.FilePart, error) {
 					return c.ReadFile(ctx, client.FileParams{FilesParams: client.FilesParams{Crashed: l.ID}, Path: timeline.EventsName, Offset: offset})
 				})
@@ -148,7 +148,7 @@ func lostThere(ctx context.Context, c *client.Client) (found []lostSession, err 
 	return found, err
 }
 
-func listLost(s streams, lost []lostSession) error {
+func listCrashed(s streams, lost []crashedSession) error {
 	if len(lost) == 0 {
 		fmt.Fprintln(s.err, "no session was lost in the last day")
 		return nil
@@ -161,9 +161,9 @@ func listLost(s streams, lost []lostSession) error {
 	return w.Flush()
 }
 
-// writeLost writes a session as repl export does.
-func writeLost(w io.Writer, l lostSession, to string) error {
-	from := export.Session{Name: l.Name, Language: languageOf(l.Language).export}
+// writeCrashed writes a session as repl export does.
+func writeCrashed(w io.Writer, l crashedSession, to string) error {
+	from := export.Session{Name: l.Name, Language: sessionLanguage(l.Language).export}
 	format := map[string]string{"script": from.Language.Extension, "notebook": export.Notebook, "text": export.Transcript}[to]
-	return l.events(func(events iter.Seq[timeline.Event]) error { return export.Write(w, format, from, events) })
+	return l.readEvents(func(events iter.Seq[timeline.Event]) error { return export.Write(w, format, from, events) })
 }

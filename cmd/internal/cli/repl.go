@@ -20,34 +20,34 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
-// choice has the flags that all commands which start a runtime share.
-type choice struct {
+// runtimeFlags has the flags that all commands which start a runtime share.
+type runtimeFlags struct {
 	lang, python, r, dir string
 	worker               workerFlag
-	init, envFile        string
+	initFile, envFile    string
 	env                  []string // from envFile
-	confinement          confinement
+	sandboxFlags         sandboxFlags
 	sandbox              *workers.Sandbox // from confinement
-	atPlaces             *workers.Sandbox // likewise, of sessions at other places than the usual one
+	remoteSandbox        *workers.Sandbox // likewise, of sessions at other places than the usual one
 	limits               limitFlags
-	away                 bool // the session is not on this machine
-	program              bool // it runs a whole program
-	process              bool // which is the runtime's own process, if the language has that
+	isRemote             bool // the session is not on this machine
+	isProgram            bool // it runs a whole program
+	asProcess            bool // which is the runtime's own process, if the language has that
 }
 
-// spec checks the choice and finds its runtime.
-func (c choice) spec() (language, workers.Spec, error) {
+// resolveRuntime checks the choice and finds its runtime.
+func (c runtimeFlags) resolveRuntime() (languageInfo, workers.Spec, error) {
 	if c.lang == "" && c.python == "" && c.r != "" {
 		c.lang = "r"
 	}
-	own, ok, err := c.worker.one(c.lang)
+	own, ok, err := c.worker.singleWorker(c.lang)
 	if err != nil {
-		return language{}, workers.Spec{}, err
+		return languageInfo{}, workers.Spec{}, err
 	}
 	if ok {
 		c.lang = own.name
 	}
-	l, err := c.named(c.lang)
+	l, err := c.findLanguage(c.lang)
 	if err != nil {
 		return l, workers.Spec{}, err
 	}
@@ -57,43 +57,43 @@ func (c choice) spec() (language, workers.Spec, error) {
 	if err := c.resolvePaths(); err != nil {
 		return l, workers.Spec{}, err
 	}
-	s, err := c.specOf(l)
+	s, err := c.languageSpec(l)
 	return l, s, err
 }
 
-// named finds a language by its name, those of --worker included.
-func (c choice) named(name string) (language, error) {
-	if own, ok := c.worker.named(name); ok {
-		return own.language(), nil
+// findLanguage finds a language by its name, those of --worker included.
+func (c runtimeFlags) findLanguage(name string) (languageInfo, error) {
+	if own, ok := c.worker.findWorker(name); ok {
+		return own.toLanguage(), nil
 	}
-	return languageNamed(name)
+	return findLanguage(name)
 }
 
 // needsSession reports whether something of the choice is the supervisor's work.
-func (c choice) needsSession() bool {
-	return c.sandbox.Confines() || c.limits.Limits != (workers.Limits{}) || c.init != ""
+func (c runtimeFlags) needsSession() bool {
+	return c.sandbox.Confines() || c.limits.Limits != (workers.Limits{}) || c.initFile != ""
 }
 
-// isOpen reports whether nothing of the choice names a language.
-func (c choice) isOpen() bool {
+// hasNoLanguage reports whether nothing of the choice names a language.
+func (c runtimeFlags) hasNoLanguage() bool {
 	return c.lang == "" && c.python == "" && c.r == "" && len(c.worker) == 0
 }
 
-// executable returns the runtime that was named for a language, or "".
-func (c choice) executable(l language) string {
+// interpreterFor returns the runtime that was named for a language, or "".
+func (c runtimeFlags) interpreterFor(l languageInfo) string {
 	return map[string]string{"python": c.python, "r": c.r}[l.name]
 }
 
 // runtimeInDaemon returns the runtime for a session that a daemon makes: the one that was named,
 // or for Python the environment that is active here, because the daemon has surroundings of its
 // own; "" leaves it to the daemon. An environment of this machine means nothing at another place.
-func (c choice) runtimeInDaemon(l language) string {
-	named := c.executable(l)
+func (c runtimeFlags) runtimeInDaemon(l languageInfo) string {
+	named := c.interpreterFor(l)
 	switch here, err := filepath.Abs(named); {
-	case c.away || named == "" && l.name != "python":
+	case c.isRemote || named == "" && l.name != "python":
 		return named
 	case named == "":
-	case err == nil && c.dir == "" && isThere(here): // the daemon works in another directory
+	case err == nil && c.dir == "" && fileExists(here): // the daemon works in another directory
 		return here
 	default:
 		return named
@@ -105,17 +105,17 @@ func (c choice) runtimeInDaemon(l language) string {
 	return found.Path
 }
 
-// isThere reports whether there is anything at a path.
-func isThere(path string) bool {
+// fileExists reports whether there is anything at a path.
+func fileExists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
 }
 
 // checkExecutable refuses --python or --R for a language that the command line excludes.
-func (c choice) checkExecutable(only language) error {
-	for _, other := range languages() {
-		if name := c.executable(other); name != "" && other.name != only.name {
-			return misuse("--%s %s does not go with --lang %s", other.name, name, only.name)
+func (c runtimeFlags) checkExecutable(only languageInfo) error {
+	for _, other := range availableLanguages() {
+		if name := c.interpreterFor(other); name != "" && other.name != only.name {
+			return usageErrorf("--%s %s does not go with --lang %s", other.name, name, only.name)
 		}
 	}
 	return nil
@@ -123,31 +123,31 @@ func (c choice) checkExecutable(only language) error {
 
 // resolvePaths checks the limits, and the directory and the files that were named, which it
 // makes absolute.
-func (c *choice) resolvePaths() (err error) {
-	if err := c.limits.check(); err != nil {
+func (c *runtimeFlags) resolvePaths() (err error) {
+	if err := c.limits.validateLimits(); err != nil {
 		return err
 	}
 	if c.envFile != "" {
 		if c.env, err = readEnvFile(c.envFile); err != nil {
-			return misuse("--env-file: %v", err)
+			return usageErrorf("--env-file: %v", err)
 		}
 	}
-	if c.init != "" {
-		if i, err := os.Stat(c.init); err != nil || i.IsDir() {
-			return misuse("--init %s: no such file", c.init)
+	if c.initFile != "" {
+		if i, err := os.Stat(c.initFile); err != nil || i.IsDir() {
+			return usageErrorf("--init %s: no such file", c.initFile)
 		}
-		if c.init, err = filepath.Abs(c.init); err != nil {
+		if c.initFile, err = filepath.Abs(c.initFile); err != nil {
 			return err
 		}
 	}
 	if c.dir == "" {
 		return nil
 	}
-	if c.away {
-		return absoluteThere("--dir", c.dir)
+	if c.isRemote {
+		return requireAbsolute("--dir", c.dir)
 	}
 	if i, err := os.Stat(c.dir); err != nil || !i.IsDir() {
-		return misuse("--dir %s: not a directory", c.dir)
+		return usageErrorf("--dir %s: not a directory", c.dir)
 	}
 	c.dir, err = filepath.Abs(c.dir)
 	return err
@@ -162,130 +162,130 @@ func workingDir() (string, error) {
 	return dir, nil
 }
 
-// absoluteThere refuses a path at a place that depends on a directory.
-func absoluteThere(name, dir string) error {
+// requireAbsolute refuses a path at a place that depends on a directory.
+func requireAbsolute(name, dir string) error {
 	if path.IsAbs(dir) || len(dir) > 2 && dir[1] == ':' && (dir[2] == '\\' || dir[2] == '/') {
 		return nil
 	}
-	return misuse("%s %s: give an absolute path of the place", name, dir)
+	return usageErrorf("%s %s: give an absolute path of the place", name, dir)
 }
 
-// specOf finds the runtime of a language. Naming an interpreter that cannot be used is a
+// languageSpec finds the runtime of a language. Naming an interpreter that cannot be used is a
 // mistake of the user.
-func (c choice) specOf(l language) (workers.Spec, error) {
-	s := l.spec(c.executable(l), c.dir, c.surroundings())
+func (c runtimeFlags) languageSpec(l languageInfo) (workers.Spec, error) {
+	s := l.newSpec(c.interpreterFor(l), c.dir, c.runtimeSettings())
 	s.Sandbox, s.Limits = c.sandbox, c.limits.Limits
-	if s.Err != nil && c.executable(l) != "" {
-		return s, misuse("%v", s.Err)
+	if s.Err != nil && c.interpreterFor(l) != "" {
+		return s, usageErrorf("%v", s.Err)
 	}
 	return s, s.Err
 }
 
-func (c choice) surroundings() surroundings {
-	return surroundings{env: c.env, init: c.init, program: c.program, process: c.process}
+func (c runtimeFlags) runtimeSettings() runtimeSettings {
+	return runtimeSettings{env: c.env, initFile: c.initFile, isProgram: c.isProgram, asProcess: c.asProcess}
 }
 
-// define adds the flags that make the choice.
-func (c *choice) define(f *flag.FlagSet) {
-	f.Var(langFlag{&c.lang}, "lang", langWords())
-	f.Var(&c.worker, "worker", workerWords)
-	c.defineExecutables(f)
+// addFlags adds the flags that make the choice.
+func (c *runtimeFlags) addFlags(f *flag.FlagSet) {
+	f.Var(langFlag{&c.lang}, "lang", langUsage())
+	f.Var(&c.worker, "worker", workerUsage)
+	c.addInterpreterFlags(f)
 	f.StringVar(&c.dir, "dir", "", "`DIR` the working directory of the session")
-	f.StringVar(&c.init, "init", "", "`FILE` run this file whenever the session starts")
-	c.confinement.define(f)
-	c.limits.define(f)
+	f.StringVar(&c.initFile, "init", "", "`FILE` run this file whenever the session starts")
+	c.sandboxFlags.addFlags(f)
+	c.limits.addFlags(f)
 	f.StringVar(&c.envFile, "env-file", "", "`FILE` lines NAME=VALUE for the environment of the session")
 }
 
-func (c *choice) defineExecutables(f *flag.FlagSet) {
+func (c *runtimeFlags) addInterpreterFlags(f *flag.FlagSet) {
 	f.StringVar(&c.python, "python", "", "`PYTHON` an interpreter, the directory of an environment, or a version such as 3.12")
 	f.StringVar(&c.r, "r", "", "`R` R itself, the directory that it is installed in, or a version such as 4.3")
 }
 
-// code is the value of -e, which may be given several times. All values together are one
+// codeFlag is the value of -e, which may be given several times. All values together are one
 // program.
-type code []string
+type codeFlag []string
 
-func (c *code) String() string { return strings.Join(*c, "\n") }
+func (c *codeFlag) String() string { return strings.Join(*c, "\n") }
 
-func (c *code) Set(part string) error {
+func (c *codeFlag) Set(part string) error {
 	*c = append(*c, part)
 	return nil
 }
 
-// repl is the command without a subcommand: a session for a person, or one program.
-func repl(f *flag.FlagSet) action {
-	var c choice
-	c.define(f)
-	var g given
-	g.define(f)
-	var with wanted
-	f.Var(&with, "with", withWords)
-	var servers serverChoice
-	servers.define(f)
-	var person atTerminal
-	person.define(f)
-	var notes logChoice
-	notes.define(f)
+// newReplCommand is the command without a subcommand: a session for a person, or one program.
+func newReplCommand(f *flag.FlagSet) action {
+	var c runtimeFlags
+	c.addFlags(f)
+	var g programFlags
+	g.addFlags(f)
+	var with packageList
+	f.Var(&with, "with", withUsage)
+	var servers mcpServerFlags
+	servers.addFlags(f)
+	var person terminalFlags
+	person.addFlags(f)
+	var notes logFlags
+	notes.addFlags(f)
 	return func(s streams, args []string) (int, error) {
-		if err := g.parse(f, args); err != nil {
+		if err := g.parseArgs(f, args); err != nil {
 			return statusUsage, err
 		}
-		if err := person.check(); err != nil {
+		if err := person.validateHistory(); err != nil {
 			return statusUsage, err
 		}
-		if (!g.is || g.stay) && terminal.Usable() {
-			if err := notes.spareTerminal(f); err != nil {
+		if (!g.hasProgram || g.interactive) && terminal.IsUsable() {
+			if err := notes.keepOffTerminal(f); err != nil {
 				return statusUsage, err
 			}
 		}
-		log, err := notes.logger(nil)
+		log, err := notes.openLogger(nil)
 		if err != nil {
 			return statusUsage, err
 		}
-		if err := servers.check(); err != nil {
+		if err := servers.resolveSources(); err != nil {
 			return statusUsage, err
 		}
-		set, err := servers.set(s.err, log, nil)
+		set, err := servers.newToolSet(s.err, log, nil)
 		if err != nil {
 			return statusUsage, err
 		}
 		defer set.Close()
-		more := hosting{log, set.Functions()}
-		if c.sandbox, err = c.confinement.sandbox(f); err != nil {
+		more := localSessionOptions{log, set.Functions()}
+		if c.sandbox, err = c.sandboxFlags.buildSandbox(f); err != nil {
 			return statusUsage, err
 		}
-		c.program = g.is || !terminal.Usable()
-		c.process = g.is && !g.byE && !g.stay && len(servers.sources) == 0 && !c.needsSession()
-		if g.isFile() && c.isOpen() {
-			c.lang = languageOfFile(g.files[0])
+		c.isProgram = g.hasProgram || !terminal.IsUsable()
+		c.asProcess = g.hasProgram && !g.hasE && !g.interactive && len(servers.sources) == 0 && !c.needsSession()
+		if g.isFile() && c.hasNoLanguage() {
+			c.lang = languageOfFile(g.fileArgs[0])
 		}
-		lang, spec, err := c.spec()
+		lang, spec, err := c.resolveRuntime()
 		if err != nil {
 			return statusFailed, err
 		}
-		names, err := with.canonical([]language{lang})
+		names, err := with.canonicalNames([]languageInfo{lang})
 		if err != nil {
 			return statusUsage, err
 		}
-		spec = lang.needing(spec, names)
-		if err := g.check(lang); err != nil {
+		spec = lang.withPreparation(spec, names)
+		if err := g.checkLanguage(lang); err != nil {
 			return statusUsage, err
 		}
-		if c.process && lang.process != nil {
+		if c.asProcess && lang.processArgs != nil {
 			return runProcess(s, lang, spec, log, &g)
 		}
 		first := ""
-		if g.is {
-			if first, err = g.input(lang, &spec); err != nil {
+		if g.hasProgram {
+			if first, err = g.programInput(lang, &spec); err != nil {
 				return statusFailed, err
 			}
 		}
 		switch {
-		case g.stay, !g.is && terminal.Usable():
-			return interact(s, lang, spec, more, person, first)
-		case g.is:
-			return runProgram(s, lang, spec, more, program{code: first, stdin: s.in})
+		case g.interactive, !g.hasProgram && terminal.IsUsable():
+			return runInteractive(s, lang, spec, more, person, first)
+		case g.hasProgram:
+			return runProgram(s, lang, spec, more, oneShotProgram{code: first, stdin: s.in})
 		}
 		if term.IsTerminal(int(s.in.Fd())) {
 			fmt.Fprintln(s.err, "repl: the output is no terminal, so this reads a whole program; Ctrl-D ends it")
@@ -294,53 +294,53 @@ func repl(f *flag.FlagSet) action {
 		if err != nil {
 			return statusFailed, fmt.Errorf("cannot read the program from standard input: %w", err)
 		}
-		return runProgram(s, lang, spec, more, program{code: text})
+		return runProgram(s, lang, spec, more, oneShotProgram{code: text})
 	}
 
 }
 
-// isStarting reports whether a directory is a program, as python has it.
-func isStarting(dir string) bool {
+// isRunnableDir reports whether a directory is a program, as python has it.
+func isRunnableDir(dir string) bool {
 	info, err := os.Stat(filepath.Join(dir, "__main__.py"))
 	return err == nil && info.Mode().IsRegular()
 }
 
-// isFile returns an error if a word is neither a command nor a file.
-func isFile(name string) error {
+// checkFile returns an error if a word is neither a command nor a file.
+func checkFile(name string) error {
 	info, err := os.Stat(name)
 	switch {
 	case err == nil && !info.IsDir():
 		return nil
-	case err == nil && isStarting(name):
+	case err == nil && isRunnableDir(name):
 		return nil
 	case err == nil:
-		return misuse("%s is a directory, and has no __main__.py to run", name)
+		return usageErrorf("%s is a directory, and has no __main__.py to run", name)
 	case !errors.Is(err, fs.ErrNotExist):
-		return misuse("cannot run %s: %v", name, errors.Unwrap(err))
+		return usageErrorf("cannot run %s: %v", name, errors.Unwrap(err))
 	}
-	if l, err := languageNamed(name); err == nil {
-		return misuse("%q is neither a command nor a file; did you mean repl --lang %s?", name, l.name)
+	if l, err := findLanguage(name); err == nil {
+		return usageErrorf("%q is neither a command nor a file; did you mean repl --lang %s?", name, l.name)
 	}
 	var names []string
-	for _, c := range commands()[1:] {
+	for _, c := range allCommands()[1:] {
 		names = append(names, c.name)
 	}
-	if n := nearest(name, names); n != "" {
-		return misuse("%q is neither a command nor a file; did you mean repl %s?", name, n)
+	if n := nearestName(name, names); n != "" {
+		return usageErrorf("%q is neither a command nor a file; did you mean repl %s?", name, n)
 	}
-	return misuse("%q is neither a command nor a file (see repl help)", name)
+	return usageErrorf("%q is neither a command nor a file (see repl help)", name)
 }
 
-// interact runs the session of a person at a terminal, after a first input if there is one.
-func interact(s streams, lang language, spec workers.Spec, more hosting, person atTerminal, first string) (int, error) {
-	spec.UserTerminal = !isDumb()
-	return inSession(s, spec, more, func(ctx context.Context, session *supervisor.Session) (int, error) {
+// runInteractive runs the session of a person at a terminal, after a first input if there is one.
+func runInteractive(s streams, lang languageInfo, spec workers.Spec, more localSessionOptions, person terminalFlags, first string) (int, error) {
+	spec.UserTerminal = !isDumbTerminal()
+	return withSession(s, spec, more, func(ctx context.Context, session *supervisor.Session) (int, error) {
 		if first != "" {
 			if _, err := session.Submit(ctx, first); err != nil { // an exit leads to the prompt, as with python -i
 				return statusFailed, err
 			}
 		}
-		o := person.options(lang, spec.Dir)
+		o := person.terminalOptions(lang, spec.Dir)
 		if spec.UserTerminal {
 			o.Programs = session
 		}
@@ -348,19 +348,19 @@ func interact(s streams, lang language, spec workers.Spec, more hosting, person 
 	})
 }
 
-// hosting is what a session of this program's own has beside its spec.
-type hosting struct {
+// localSessionOptions is what a session of this program's own has beside its spec.
+type localSessionOptions struct {
 	log       *slog.Logger
 	functions []supervisor.Function // of --servers
 }
 
-// inSession runs use with a new session, once it is prepared, and a context that ends with
+// withSession runs use with a new session, once it is prepared, and a context that ends with
 // the signals that ask a program to end. After such a signal the status shows it.
-func inSession(s streams, spec workers.Spec, more hosting, use func(context.Context, *supervisor.Session) (int, error)) (int, error) {
+func withSession(s streams, spec workers.Spec, more localSessionOptions, use func(context.Context, *supervisor.Session) (int, error)) (int, error) {
 	ctx, stop := catchSignals()
 	defer stop()
 	// Only the user sees the output, and a program's output must not be changed.
-	sup, err := supervisor.New(&supervisor.Options{ShowSecrets: true, Logger: more.log, Functions: more.functions, Memory: (&limitFlags{spec.Limits}).together(), Grants: keptFile(), GrantHint: remedyLater})
+	sup, err := supervisor.New(&supervisor.Options{ShowSecrets: true, Logger: more.log, Functions: more.functions, Memory: (&limitFlags{spec.Limits}).totalMemory(), Grants: userConfigFile(), GrantHint: laterGrantHint})
 	if err != nil {
 		return statusFailed, err
 	}
@@ -369,25 +369,25 @@ func inSession(s streams, spec workers.Spec, more hosting, use func(context.Cont
 	if err != nil {
 		return statusFailed, err
 	}
-	if status, err := prepare(s, session); err != nil || status != statusDone {
+	if status, err := prepareSession(s, session); err != nil || status != statusDone {
 		return status, err
 	}
 	status, err := use(ctx, session)
-	if signalled, ok := statusOf(ctx); ok {
+	if signalled, ok := signalStatus(ctx); ok {
 		status = signalled
 	}
 	return status, err
 }
 
-// prepare waits while a session is being prepared. Ctrl-C ends that.
-func prepare(s streams, session *supervisor.Session) (int, error) {
+// prepareSession waits while a session is being prepared. Ctrl-C ends that.
+func prepareSession(s streams, session *supervisor.Session) (int, error) {
 	ctx, stop := catchSignals(os.Interrupt)
 	defer stop()
 	now, err := session.Info(ctx)
 	if err == nil {
 		err = awaitPrepared(ctx, s.err, session, now)
 	}
-	if status, signalled := statusOf(ctx); signalled {
+	if status, signalled := signalStatus(ctx); signalled {
 		return status, nil
 	}
 	if err == nil {

@@ -2,7 +2,7 @@ package cli
 
 import "github.com/turnstone-repl/turnstone/workers"
 
-const agentsLevel = workers.Workspace
+const defaultAgentLevel = workers.Workspace
 
 // acceptable is what a user may take where a sandbox cannot be had.
-const acceptable = workers.Landlock
+const weakerMechanism = workers.Landlock

@@ -4,6 +4,6 @@ package cli
 
 import "github.com/turnstone-repl/turnstone/workers"
 
-const agentsLevel = workers.Full // there are no sandboxes
+const defaultAgentLevel = workers.Full // there are no sandboxes
 
-const acceptable = workers.SandboxMechanism("")
+const weakerMechanism = workers.SandboxMechanism("")

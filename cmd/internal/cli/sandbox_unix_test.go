@@ -13,7 +13,7 @@ import (
 func TestPrintShown_GroupsByReasonAndCountsTheRest(t *testing.T) {
 	t.Parallel()
 	shown := session.Visibility{Home: "/users/ada", MorePaths: 3, WithheldVariables: []string{"GH_PAT", "the login in PIP_INDEX_URL"}, MoreWithheld: 2}
-	for i := range maxInLine + 4 {
+	for i := range maxNamesPerLine + 4 {
 		shown.Paths = append(shown.Paths, session.VisiblePath{Path: fmt.Sprintf("/users/ada/d%02d", i), Reason: "document"})
 	}
 	shown.Paths = append(shown.Paths, session.VisiblePath{Path: "/users/ada/.a b", Reason: "named or allowed"})

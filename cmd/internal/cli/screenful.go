@@ -13,8 +13,8 @@ import (
 // maxWindows bounds how many windows of events are read for one screen: most may show nothing.
 const maxWindows = 8
 
-// ownRows are those for what is above, the greeting and the prompt.
-const ownRows = 4
+// reservedRows are those for what is above, the greeting and the prompt.
+const reservedRows = 4
 
 // A screenful is the last part of a session's events that fits a screen.
 type screenful struct {
@@ -25,7 +25,7 @@ type screenful struct {
 // lastScreen finds the last screenful of a session. One whose daemon cannot read backwards is shown from the
 // beginning.
 func lastScreen(ctx context.Context, s session.Session, size session.Size) screenful {
-	f := fill{cols: max(int(size.Cols), 1), rows: max(int(size.Rows)-ownRows, 1)}
+	f := rowCounter{cols: max(int(size.Cols), 1), rows: max(int(size.Rows)-reservedRows, 1)}
 	q := session.ReadQuery{Backward: true, Bytes: int64(4 * f.cols * f.rows)}
 	for range maxWindows {
 		p, err := s.Read(ctx, q)
@@ -45,43 +45,43 @@ func lastScreen(ctx context.Context, s session.Session, size session.Size) scree
 	return screenful{after: max(q.Before, 1) - 1}
 }
 
-// of returns the events of a screenful, with what is said of those above.
-func (f screenful) of(e timeline.Event) timeline.Event {
+// trimEvent returns the events of a screenful, with what is said of those above.
+func (f screenful) trimEvent(e timeline.Event) timeline.Event {
 	if f.first.Body != nil && e.Seq == f.first.Seq {
 		return f.first
 	}
 	return e
 }
 
-// A fill counts the rows that events fill, the last one first.
-type fill struct{ cols, rows int }
+// A rowCounter counts the rows that events fill, the last one first.
+type rowCounter struct{ cols, rows int }
 
 // add adds an event. When the screen is full, it returns the event with only what fits of it.
-func (f *fill) add(e timeline.Event) (fits timeline.Event, full bool) {
+func (f *rowCounter) add(e timeline.Event) (fits timeline.Event, full bool) {
 	if e.IsUnseen() {
 		return e, false
 	}
 	switch b := e.Body.(type) {
 	case timeline.Text:
-		b.Data = f.tail(b.Data)
+		b.Data = f.fitTail(b.Data)
 		e.Body = b
 	case timeline.TurnStarted:
-		b.Input = f.tail(b.Input)
+		b.Input = f.fitTail(b.Input)
 		e.Body = b
 	case timeline.Display:
 		if _, _, ok := b.ImageData(); ok {
 			f.rows -= 2 // at least
 			break
 		}
-		f.tail([]byte(b.Text()))
+		f.fitTail([]byte(b.Text()))
 	case timeline.Notice, timeline.InputLine, timeline.Interrupt, timeline.Limit, timeline.AccessDenied, timeline.AccessGranted, timeline.Gap, timeline.WorkerExited:
 		f.rows--
 	}
 	return e, f.rows <= 0
 }
 
-// tail returns the last lines of text for which there is room.
-func (f *fill) tail(text []byte) []byte {
+// fitTail returns the last lines of text for which there is room.
+func (f *rowCounter) fitTail(text []byte) []byte {
 	rest := len(text)
 	for rest > 0 && f.rows > 0 {
 		line := text[bytes.LastIndexByte(text[:rest-1], '\n')+1 : rest]

@@ -18,7 +18,7 @@ func TestFill_KeepsTheLastRows(t *testing.T) {
 		{strings.Repeat("é", 100), strings.Repeat("é", 15)},
 		{"\n\n\n\n\n", "\n\n\n"},
 	} {
-		f := fill{cols: 10, rows: 3}
+		f := rowCounter{cols: 10, rows: 3}
 		fits, _ := f.add(timeline.Event{Body: timeline.Text{Data: []byte(test.text)}})
 		if got := string(fits.Body.(timeline.Text).Data); got != test.want {
 			t.Errorf("%.20q: got %q, want %q", test.text, got, test.want)

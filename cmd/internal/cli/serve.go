@@ -23,72 +23,72 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// statusServed is the exit status when another daemon, or something else, has the socket. It tells service
+// statusAlreadyServed is the exit status when another daemon, or something else, has the socket. It tells service
 // managers not to start this one again and again.
-const statusServed = 3
+const statusAlreadyServed = 3
 
 // serveOptions are the flags of repl serve.
 type serveOptions struct {
-	socket, sessionDir string
-	log                logChoice
-	idleExit, cullIdle time.Duration
-	maxSessions        int
-	memory             size // of all sessions together, as the next two are
-	processes, cpus    int
-	quiet, detach      bool
-	servers            serverChoice
-	warm               warmChoice
+	socket, sessionDir                  string
+	log                                 logFlags
+	idleExitTimeout, sessionIdleTimeout time.Duration
+	maxSessions                         int
+	memory                              byteSize // of all sessions together, as the next two are
+	processes, cpus                     int
+	quiet, detach                       bool
+	servers                             mcpServerFlags
+	warm                                warmPoolFlags
 }
 
-// serve keeps sessions alive for clients, at a socket.
-func serve(f *flag.FlagSet) action {
+// newServeCommand keeps sessions alive for clients, at a socket.
+func newServeCommand(f *flag.FlagSet) action {
 	var o serveOptions
-	f.StringVar(&o.socket, "socket", client.DefaultSocket(os.Getenv), socketWords)
-	f.StringVar(&o.sessionDir, "session-dir", "", sessionDirWords)
-	o.log.defineAs(f, "default "+logVariable+", or standard error and "+daemonLogName+" in the user's state directory")
-	f.DurationVar(&o.idleExit, "idle-exit", 0, "`DURATION` end after this time without use; 0 is never")
-	f.DurationVar(&o.cullIdle, "cull-idle", 0, "`DURATION` close sessions after this time without use; 0 is never")
+	f.StringVar(&o.socket, "socket", client.DefaultSocket(os.Getenv), socketUsage)
+	f.StringVar(&o.sessionDir, "session-dir", "", sessionDirUsage)
+	o.log.addFlagsWithDefault(f, "default "+logEnv+", or standard error and "+daemonLogName+" in the user's state directory")
+	f.DurationVar(&o.idleExitTimeout, "idle-exit", 0, "`DURATION` end after this time without use; 0 is never")
+	f.DurationVar(&o.sessionIdleTimeout, "cull-idle", 0, "`DURATION` close sessions after this time without use; 0 is never")
 	f.IntVar(&o.maxSessions, "max-sessions", supervisor.DefaultMaxSessions, fmt.Sprintf("`N` how many sessions there may be; at most %d", daemon.MaxSessions))
 	f.Var(&o.memory, "memory", "`SIZE` of memory that all sessions may use together; without it three quarters of the machine's")
 	f.IntVar(&o.processes, "processes", 0, "`N` processes that all sessions may have together, with their threads")
 	f.IntVar(&o.cpus, "cpus", 0, "`N` processors that all sessions share")
 	f.BoolVar(&o.quiet, "quiet", false, "log only warnings")
-	o.servers.define(f)
-	o.warm.define(f)
+	o.servers.addFlags(f)
+	o.warm.addFlags(f)
 	f.BoolVar(&o.detach, "detach", false, "outlive the terminal and the login")
 	return func(s streams, args []string) (int, error) {
-		if err := parse(f, args); err != nil {
+		if err := parseFlags(f, args); err != nil {
 			return statusUsage, err
 		}
-		if err := nothingAfter(f); err != nil {
+		if err := requireNoArgs(f); err != nil {
 			return statusUsage, err
 		}
-		for name, d := range map[string]time.Duration{"idle-exit": o.idleExit, "cull-idle": o.cullIdle} {
+		for name, d := range map[string]time.Duration{"idle-exit": o.idleExitTimeout, "cull-idle": o.sessionIdleTimeout} {
 			if d < 0 || d > 0 && d < time.Second {
-				return statusUsage, misuse("--%s %s: use at least 1s, or 0 for never", name, d)
+				return statusUsage, usageErrorf("--%s %s: use at least 1s, or 0 for never", name, d)
 			}
 		}
 		if o.maxSessions < 1 || o.maxSessions > daemon.MaxSessions {
-			return statusUsage, misuse("--max-sessions %d: use 1 to %d", o.maxSessions, daemon.MaxSessions)
+			return statusUsage, usageErrorf("--max-sessions %d: use 1 to %d", o.maxSessions, daemon.MaxSessions)
 		}
-		if err := o.servers.check(); err != nil {
+		if err := o.servers.resolveSources(); err != nil {
 			return statusUsage, err
 		}
-		if err := o.warm.check(o.maxSessions); err != nil {
+		if err := o.warm.validatePool(o.maxSessions); err != nil {
 			return statusUsage, err
 		}
-		if isSet(f, "memory") && supervisor.DefaultMemory() == 0 {
-			return statusUsage, misuse("--memory: this system bounds no memory of all sessions together; leave it out")
+		if isFlagSet(f, "memory") && supervisor.DefaultMemory() == 0 {
+			return statusUsage, usageErrorf("--memory: this system bounds no memory of all sessions together; leave it out")
 		}
 		if o.memory == 0 {
-			o.memory = size((&limitFlags{}).together())
+			o.memory = byteSize((&limitFlags{}).totalMemory())
 		}
 		if o.memory != 0 && o.memory < workers.MinMemoryBytes {
-			return statusUsage, misuse("--memory %s: allow at least %s", &o.memory, workers.FormatBytes(workers.MinMemoryBytes))
+			return statusUsage, usageErrorf("--memory %s: allow at least %s", &o.memory, workers.FormatBytes(workers.MinMemoryBytes))
 		}
 		for name, n := range map[string]int{"processes": o.processes, "cpus": o.cpus} {
-			if isSet(f, name) && n < 1 {
-				return statusUsage, misuse("--%s %d: allow at least 1, or leave it out", name, n)
+			if isFlagSet(f, name) && n < 1 {
+				return statusUsage, usageErrorf("--%s %d: allow at least 1, or leave it out", name, n)
 			}
 		}
 		ctx, stop := catchSignals(os.Interrupt)
@@ -119,7 +119,7 @@ func serveDetached(ctx context.Context, s streams, f *flag.FlagSet) (int, error)
 		more = append(more, "--"+one.Name+"="+value)
 	})
 	if err == nil {
-		socket, err = wholeSocket(socket)
+		socket, err = absoluteSocket(socket)
 	}
 	if err == nil && log != "" {
 		log, err = filepath.Abs(log)
@@ -128,24 +128,24 @@ func serveDetached(ctx context.Context, s streams, f *flag.FlagSet) (int, error)
 		return statusFailed, err
 	}
 	if log == "" {
-		log = detachedLog(s.err)
+		log = detachedLogPath(s.err)
 	}
 	i, err := startDaemon(ctx, socket, log, more, s.err)
-	if status, ok := statusOf(ctx); ok {
+	if status, ok := signalStatus(ctx); ok {
 		return status, nil
 	}
-	if isTaken(err) {
-		return statusServed, err
+	if isSocketTaken(err) {
+		return statusAlreadyServed, err
 	}
 	if err != nil {
 		return statusFailed, err
 	}
-	fmt.Fprintf(s.err, "repl: process %d serves at %s and outlives this terminal; its log is %s; stop it with repl ctl stop\n", i.PID, socketOf(i.PID, socket), log)
+	fmt.Fprintf(s.err, "repl: process %d serves at %s and outlives this terminal; its log is %s; stop it with repl ctl stop\n", i.PID, actualSocket(i.PID, socket), log)
 	return statusDone, nil
 }
 
-// isTaken reports whether somebody has the socket of a daemon that was to start.
-func isTaken(err error) bool {
+// isSocketTaken reports whether somebody has the socket of a daemon that was to start.
+func isSocketTaken(err error) bool {
 	return errors.Is(err, daemon.ErrServed) || errors.Is(err, daemon.ErrInUse)
 }
 
@@ -153,14 +153,14 @@ func (o *serveOptions) serve(ctx context.Context, s streams) (int, error) {
 	// The socket is made first, so that clients that start together with the daemon wait
 	// in its queue.
 	l, err := daemon.Listen(o.socket)
-	if isTaken(err) {
-		return statusServed, err
+	if isSocketTaken(err) {
+		return statusAlreadyServed, err
 	}
 	if err != nil {
 		return statusFailed, err
 	}
 	defer l.Close()
-	log, err := o.logger(s.err)
+	log, err := o.openLogger(s.err)
 	if err != nil {
 		return statusFailed, err
 	}
@@ -170,14 +170,14 @@ func (o *serveOptions) serve(ctx context.Context, s streams) (int, error) {
 	if most := supervisor.MaxSessionsByFiles(); most > 0 && most < o.maxSessions {
 		log.Warn("the open files that this program may have suffice for fewer sessions than --max-sessions: raise the hard limit (ulimit -Hn)", "sessions", most, "max_sessions", o.maxSessions)
 	}
-	set, err := o.servers.set(s.err, log, nil)
+	set, err := o.servers.newToolSet(s.err, log, nil)
 	if err != nil {
 		return statusUsage, err
 	}
 	defer set.Close()
 	sup, err := supervisor.New(&supervisor.Options{
 		Functions: set.Functions(), Dir: o.sessionDir, ScrubEnv: clientSecrets(), RecoverCommand: recoverCommand, MaxSessions: o.maxSessions, Memory: int64(o.memory), Processes: o.processes, CPUs: o.cpus,
-		Logger: log, Grants: keptFile(), BeforeWrite: mover(l), GrantHint: func(name, _ string, g session.Grant) string { return allowCommand(name, g) },
+		Logger: log, Grants: userConfigFile(), BeforeWrite: socketMover(l), GrantHint: func(name, _ string, g session.Grant) string { return allowCommand(name, g) },
 	})
 	if err != nil {
 		return statusFailed, err
@@ -185,14 +185,14 @@ func (o *serveOptions) serve(ctx context.Context, s streams) (int, error) {
 	defer sup.Close()
 	d, err := daemon.New(&daemon.Options{
 		Supervisor:         sup,
-		Languages:          remembered(languageNames),
+		Languages:          cacheNames(languageNames),
 		HasLanguage:        hasLanguage,
 		FindSpec:           specFor,
-		DaemonIdleTimeout:  o.idleExit,
-		SessionIdleTimeout: o.cullIdle,
-		WarmPools:          o.warm.all(),
+		DaemonIdleTimeout:  o.idleExitTimeout,
+		SessionIdleTimeout: o.sessionIdleTimeout,
+		WarmPools:          o.warm.poolSpecs(),
 		WarmMemory:         int64(o.memory) / 4,
-		StartStamp:         stampOf,
+		StartStamp:         startStamp,
 		Logger:             log,
 		Version:            programVersion(),
 	})
@@ -205,14 +205,14 @@ func (o *serveOptions) serve(ctx context.Context, s streams) (int, error) {
 	if err := d.Serve(ctx, l); err != nil {
 		return statusFailed, err
 	}
-	if status, ok := statusOf(ctx); ok && ctx.Err() != nil {
+	if status, ok := signalStatus(ctx); ok && ctx.Err() != nil {
 		return status, nil
 	}
 	return statusDone, nil
 }
 
-// mover has the daemon move its socket out of what a session is about to write.
-func mover(l any) func(dirs []string) (keep []string, ended func()) {
+// socketMover has the daemon move its socket out of what a session is about to write.
+func socketMover(l any) func(dirs []string) (keep []string, ended func()) {
 	if m, ok := l.(interface {
 		Leave(dirs []string) (keep []string, ended func())
 	}); ok {
@@ -221,14 +221,14 @@ func mover(l any) func(dirs []string) (keep []string, ended func()) {
 	return nil
 }
 
-// logger returns the log of a daemon: the file that was chosen, or else standard error and the
+// openLogger returns the log of a daemon: the file that was chosen, or else standard error and the
 // usual file.
-func (o *serveOptions) logger(stderr io.Writer) (*slog.Logger, error) {
+func (o *serveOptions) openLogger(stderr io.Writer) (*slog.Logger, error) {
 	usual := slog.LevelInfo
 	if o.quiet {
 		usual = slog.LevelWarn
 	}
-	level, err := levelOf(o.log.level, usual)
+	level, err := parseLogLevel(o.log.level, usual)
 	if err != nil {
 		return nil, err
 	}
@@ -237,29 +237,29 @@ func (o *serveOptions) logger(stderr io.Writer) (*slog.Logger, error) {
 		if err != nil {
 			return nil, fmt.Errorf("cannot write the log: %w", err)
 		}
-		return newLogger(textHandler(to, level)), nil
+		return newLogger(newTextHandler(to, level)), nil
 	}
-	path := defaultLog()
+	path := defaultLogPath()
 	shown := level
 	if path != "" && o.log.level == "" && isTerminal(stderr) {
 		shown = slog.LevelWarn // the user may type at that terminal; the file has it all
 	}
-	said := textHandler(stderr, shown)
+	said := newTextHandler(stderr, shown)
 	if path == "" {
 		return newLogger(said), nil
 	}
 	to, err := openLog(path)
 	if err != nil {
-		log := newLogger(textHandler(stderr, level))
+		log := newLogger(newTextHandler(stderr, level))
 		log.Warn("no log is kept", "error", err)
 		return log, nil
 	}
-	return newLogger(said, textHandler(to, level)), nil
+	return newLogger(said, newTextHandler(to, level)), nil
 }
 
-// remembered calls list once in a second at most: a look at the directories of Jupyter takes
+// cacheNames calls list once in a second at most: a look at the directories of Jupyter takes
 // longer than an answer.
-func remembered(list func() []string) func() []string {
+func cacheNames(list func() []string) func() []string {
 	var mu sync.Mutex
 	var names []string
 	var until time.Time
@@ -277,19 +277,19 @@ func remembered(list func() []string) func() []string {
 // that is asked for.
 func hasLanguage(name string) bool {
 	if kernel, ok := strings.CutPrefix(name, jupyterPrefix); ok {
-		return slices.ContainsFunc(kernels(), func(k specs.Spec) bool { return k.Name == kernel })
+		return slices.ContainsFunc(installedKernels(), func(k specs.Spec) bool { return k.Name == kernel })
 	}
-	return slices.ContainsFunc(languages(), func(l language) bool { return l.name == name })
+	return slices.ContainsFunc(availableLanguages(), func(l languageInfo) bool { return l.name == name })
 }
 
 // languageNames returns the languages that a daemon has. The Jupyter kernels are those that its
 // own environment shows.
 func languageNames() []string {
 	var names []string
-	for _, l := range languages() {
+	for _, l := range availableLanguages() {
 		names = append(names, l.name)
 	}
-	for _, k := range kernels() {
+	for _, k := range installedKernels() {
 		names = append(names, jupyterPrefix+k.Name)
 	}
 	return names
@@ -297,11 +297,11 @@ func languageNames() []string {
 
 // specFor finds the runtime that a client of the daemon asks for, with its packages.
 func specFor(p client.CreateParams) (workers.Spec, error) {
-	c := choice{dir: p.Dir}
+	c := runtimeFlags{dir: p.Dir}
 	if len(p.Command) > 0 {
 		c.worker = workerFlag{{p.Language, p.Command}}
 	}
-	l, err := c.named(p.Language)
+	l, err := c.findLanguage(p.Language)
 	if err != nil {
 		return workers.Spec{}, err
 	}
@@ -316,7 +316,7 @@ func specFor(p client.CreateParams) (workers.Spec, error) {
 	for _, name := range slices.Sorted(maps.Keys(p.Env)) {
 		env = append(env, name+"="+p.Env[name])
 	}
-	s := l.spec(p.Runtime, c.dir, surroundings{env: env})
-	s.Sandbox, s.Limits = sandboxOf(p), limitsOf(p.Limits)
-	return l.needing(s, names), errors.Join(s.Sandbox.Validate(), s.Limits.Validate())
+	s := l.newSpec(p.Runtime, c.dir, runtimeSettings{env: env})
+	s.Sandbox, s.Limits = sandboxFromParams(p), limitsFromClient(p.Limits)
+	return l.withPreparation(s, names), errors.Join(s.Sandbox.Validate(), s.Limits.Validate())
 }

@@ -44,31 +44,31 @@ func (l *sourceList) Set(value string) error {
 	return nil
 }
 
-// A serverChoice says which MCP servers' tools code may call.
-type serverChoice struct {
+// A mcpServerFlags says which MCP servers' tools code may call.
+type mcpServerFlags struct {
 	sources     sourceList
 	allow, deny commaList
 }
 
-func (c *serverChoice) define(f *flag.FlagSet) {
+func (c *mcpServerFlags) addFlags(f *flag.FlagSet) {
 	f.Var(&c.sources, "servers", "`FILE` code may call the tools of the MCP servers in this file of mcpServers, or of what you approved in claude, codex, vscode or cursor; may be repeated")
 	f.Var(&c.allow, "allow", "`TOOL` of a server that code may call unasked: github.search_issues, or 'github.*' for all but destructive ones; may be repeated")
 	f.Var(&c.deny, "deny", "`TOOL` of a server that code does not have, also with *; may be repeated")
 }
 
-// check refuses what cannot be meant, and makes the files absolute.
-func (c *serverChoice) check() error {
+// resolveSources refuses what cannot be meant, and makes the files absolute.
+func (c *mcpServerFlags) resolveSources() error {
 	if len(c.sources) == 0 && len(c.allow)+len(c.deny) > 0 {
-		return misuse("--allow and --deny are for the tools of --servers")
+		return usageErrorf("--allow and --deny are for the tools of --servers")
 	}
 	for _, pattern := range slices.Concat(c.allow, c.deny) {
 		if _, err := path.Match(pattern, ""); err != nil || !strings.Contains(pattern, ".") && pattern != "*" {
-			return misuse("%q names no tool: write github.search_issues or 'github.*'", pattern)
+			return usageErrorf("%q names no tool: write github.search_issues or 'github.*'", pattern)
 		}
 	}
 	for i, source := range c.sources {
 		if source == "" {
-			return misuse("--servers needs a FILE, or one of %s", strings.Join(tools.ClientNames(), ", "))
+			return usageErrorf("--servers needs a FILE, or one of %s", strings.Join(tools.ClientNames(), ", "))
 		}
 		if slices.Contains(tools.ClientNames(), source) {
 			continue
@@ -82,20 +82,20 @@ func (c *serverChoice) check() error {
 	return nil
 }
 
-// set returns the servers; see [tools.Options] for callerOf. Nothing is started. Each that is left out is a line for a person.
-func (c *serverChoice) set(notes io.Writer, logger *slog.Logger, callerOf func(string) string) (*tools.ServerSet, error) {
+// newToolSet returns the servers; see [tools.Options] for callerOf. Nothing is started. Each that is left out is a line for a person.
+func (c *mcpServerFlags) newToolSet(notes io.Writer, logger *slog.Logger, callerOf func(string) string) (*tools.ServerSet, error) {
 	o := tools.Options{CallerOf: callerOf, Allow: c.allow, Deny: c.deny, Version: programVersion(), Logger: logger}
 	if len(c.sources) == 0 {
 		return tools.NewServerSet(o), nil
 	}
-	places, err := install.Here()
+	places, err := install.FindConfigDirs()
 	if err != nil {
 		return nil, err
 	}
 	for _, source := range c.sources {
 		list, left, err := tools.LoadServers(source, places)
 		if err != nil {
-			return nil, misuse("%v", err)
+			return nil, usageErrorf("%v", err)
 		}
 		for _, line := range left {
 			fmt.Fprintln(notes, "repl:", line)
@@ -105,7 +105,7 @@ func (c *serverChoice) set(notes io.Writer, logger *slog.Logger, callerOf func(s
 	var names []string
 	for _, one := range o.Servers {
 		if slices.Contains(names, one.Group) {
-			return nil, misuse("--servers: two of the files have a server %s: rename one", one.Group)
+			return nil, usageErrorf("--servers: two of the files have a server %s: rename one", one.Group)
 		}
 		names = append(names, one.Group)
 	}

@@ -17,30 +17,30 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/service"
 )
 
-// serviceIdleExit is the time without use after which a daemon that its clients start ends.
+// serviceIdleTimeout is the time without use after which a daemon that its clients start ends.
 // It is long, because the sessions end with it.
-const serviceIdleExit = 24 * time.Hour
+const serviceIdleTimeout = 24 * time.Hour
 
-// serviceCommand lets a service manager start repl serve.
-func serviceCommand(f *flag.FlagSet) action {
+// newServiceCommand lets a service manager start repl serve.
+func newServiceCommand(f *flag.FlagSet) action {
 	socket := f.String("socket", "", "`PATH` where the daemon listens; default the usual place")
-	idleExit := f.Duration("idle-exit", serviceIdleExit, "`DURATION` the daemon ends after this time without use; 0 is never")
+	idleExit := f.Duration("idle-exit", serviceIdleTimeout, "`DURATION` the daemon ends after this time without use; 0 is never")
 	dryRun := f.Bool("dry-run", false, "only say what would be done")
 	return func(s streams, args []string) (int, error) {
-		words, err := parseAnywhere(f, args)
+		words, err := parseInterspersed(f, args)
 		if err != nil {
 			return statusUsage, err
 		}
 		if len(words) == 0 || !slices.Contains([]string{"print", "install", "uninstall"}, words[0]) {
-			return statusUsage, misuse("service needs one of install, uninstall, print")
+			return statusUsage, usageErrorf("service needs one of install, uninstall, print")
 		}
 		if len(words) > 2 || len(words) == 2 && words[0] != "print" {
-			return statusUsage, misuse("service %s takes no argument %q", words[0], words[len(words)-1])
+			return statusUsage, usageErrorf("service %s takes no argument %q", words[0], words[len(words)-1])
 		}
 		if *idleExit < 0 || *idleExit > 0 && *idleExit < time.Second {
-			return statusUsage, misuse("--idle-exit %s: use at least 1s, or 0 for never", *idleExit)
+			return statusUsage, usageErrorf("--idle-exit %s: use at least 1s, or 0 for never", *idleExit)
 		}
-		o := service.Options{IdleExit: *idleExit, Path: os.Getenv("PATH")}
+		o := service.Options{IdleTimeout: *idleExit, Path: os.Getenv("PATH")}
 		if state := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(state) {
 			o.State = state
 		}
@@ -49,7 +49,7 @@ func serviceCommand(f *flag.FlagSet) action {
 				return statusFailed, err
 			}
 		}
-		start, err := install.Self(os.Args[0])
+		start, err := install.SelfCommand(os.Args[0])
 		if err != nil {
 			return statusFailed, err
 		}
@@ -60,14 +60,14 @@ func serviceCommand(f *flag.FlagSet) action {
 		if err != nil {
 			return statusFailed, err
 		}
-		places := service.Places{Home: home, UID: os.Getuid()}
+		places := service.UserDirs{Home: home, UID: os.Getuid()}
 		if config := os.Getenv("XDG_CONFIG_HOME"); filepath.IsAbs(config) {
 			places.Config = config
 		}
 		if len(words) == 2 {
 			return printService(s, words[1], places, o)
 		}
-		manager, err := service.Find()
+		manager, err := service.FindManager()
 		if err != nil {
 			return statusFailed, err
 		}
@@ -87,10 +87,10 @@ func serviceCommand(f *flag.FlagSet) action {
 			fmt.Fprintln(s.err, "repl: no service of repl's is installed")
 			return statusDone, nil
 		}
-		status, err := doSteps(s, steps, *dryRun)
+		status, err := runSteps(s, steps, *dryRun)
 		if words[0] == "install" {
-			if on, known := lingering(context.Background(), strconv.Itoa(places.UID)); known && !on {
-				fmt.Fprintf(s.err, "repl: %s\n", notLingering)
+			if on, known := lingerState(context.Background(), strconv.Itoa(places.UID)); known && !on {
+				fmt.Fprintf(s.err, "repl: %s\n", noLingerHint)
 			}
 		}
 		return status, err
@@ -98,10 +98,10 @@ func serviceCommand(f *flag.FlagSet) action {
 
 }
 
-// doSteps does the steps, or only prints them. After a failed command it runs no other
+// runSteps does the steps, or only prints them. After a failed command it runs no other
 // command, but still writes and removes files, which helps if the manager is only out of
 // reach here.
-func doSteps(s streams, steps []service.Step, dryRun bool) (int, error) {
+func runSteps(s streams, steps []service.Step, dryRun bool) (int, error) {
 	ctx, stop := catchSignals(os.Interrupt)
 	defer stop()
 	var failures []error
@@ -117,21 +117,21 @@ func doSteps(s streams, steps []service.Step, dryRun bool) (int, error) {
 			}
 			continue
 		}
-		if err := step.Do(ctx); err != nil {
+		if err := step.Execute(ctx); err != nil {
 			failures = append(failures, err)
 			if step.Run == nil || ctx.Err() != nil {
 				break
 			}
 		}
 	}
-	if status, ok := statusOf(ctx); ok {
+	if status, ok := signalStatus(ctx); ok {
 		return status, nil
 	}
 	return statusDone, errors.Join(failures...)
 }
 
 // printService prints the files of a manager.
-func printService(s streams, name string, p service.Places, o service.Options) (int, error) {
+func printService(s streams, name string, p service.UserDirs, o service.Options) (int, error) {
 	var names []string
 	for _, m := range service.Managers() {
 		if m.Name != name {
@@ -150,5 +150,5 @@ func printService(s streams, name string, p service.Places, o service.Options) (
 		}
 		return statusDone, nil
 	}
-	return statusUsage, misuse("unknown service manager %q: use %s", name, strings.Join(names, ", "))
+	return statusUsage, usageErrorf("unknown service manager %q: use %s", name, strings.Join(names, ", "))
 }

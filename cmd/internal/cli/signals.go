@@ -25,7 +25,7 @@ func (e *signalError) Error() string { return fmt.Sprintf("ended by signal %d", 
 func catchSignals(also ...os.Signal) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	caught := make(chan os.Signal, 1)
-	heed(caught, append(also, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)...)
+	notifyUnlessIgnored(caught, append(also, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)...)
 	unheard := make(chan os.Signal, 1)
 	signal.Notify(unheard, syscall.SIGPIPE)
 	var wg sync.WaitGroup
@@ -46,9 +46,9 @@ func catchSignals(also ...os.Signal) (ctx context.Context, stop func()) {
 	}
 }
 
-// heed has signals sent to caught, except those that the parent of the program ignores for
+// notifyUnlessIgnored has signals sent to caught, except those that the parent of the program ignores for
 // it.
-func heed(caught chan<- os.Signal, signals ...os.Signal) {
+func notifyUnlessIgnored(caught chan<- os.Signal, signals ...os.Signal) {
 	for _, s := range signals {
 		// The runtime shows this only for SIGINT and SIGHUP. A shell without job control
 		// lets background jobs ignore SIGQUIT together with SIGINT (POSIX, 2.11).
@@ -64,8 +64,8 @@ func heed(caught chan<- os.Signal, signals ...os.Signal) {
 	}
 }
 
-// statusOf returns the exit status after ctx, of catchSignals, was ended by a signal.
-func statusOf(ctx context.Context) (status int, ended bool) {
+// signalStatus returns the exit status after ctx, of catchSignals, was ended by a signal.
+func signalStatus(ctx context.Context) (status int, ended bool) {
 	var e *signalError
 	if errors.As(context.Cause(ctx), &e) {
 		return 128 + e.number, true // as a shell reports it
@@ -84,7 +84,7 @@ var signalNumbers = map[string]syscall.Signal{
 
 // exitStatus returns a worker's end as the exit status of a program: its own, or 128 plus the
 // signal that ended it.
-func exitStatus(end timeline.WorkerExited) int { return exitStatusOf(end, statusMask) }
+func exitStatus(end timeline.WorkerExited) int { return exitStatusOf(end, exitStatusMask) }
 
 // exitStatusOf is exitStatus where a status has the bits of mask.
 func exitStatusOf(end timeline.WorkerExited, mask int) int {

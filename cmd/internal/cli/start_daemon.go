@@ -17,17 +17,17 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// maxLastWords bounds the last output of a failed daemon that is kept, in bytes.
-const maxLastWords = 4 << 10
+// maxLastOutputBytes bounds the last output of a failed daemon that is kept, in bytes.
+const maxLastOutputBytes = 4 << 10
 
-// startLimit is how long a daemon that was started may take until it answers. A busy machine
+// startTimeout is how long a daemon that was started may take until it answers. A busy machine
 // takes seconds; one that has ended is no wait.
-const startLimit = 30 * time.Second
+const startTimeout = 30 * time.Second
 
 // ensureDaemon starts a daemon that ends by itself when nobody uses it, unless another caller was
 // faster.
 func ensureDaemon(ctx context.Context, socket string, notes io.Writer) error {
-	_, err := startDaemon(ctx, socket, detachedLog(notes), []string{"--idle-exit", daemonIdle.String()}, notes)
+	_, err := startDaemon(ctx, socket, detachedLogPath(notes), []string{"--idle-exit", daemonIdleTimeout.String()}, notes)
 	if errors.Is(err, daemon.ErrServed) {
 		return nil
 	}
@@ -42,7 +42,7 @@ func startDaemon(ctx context.Context, socket, log string, more []string, notes i
 	if err != nil {
 		return none, err
 	}
-	words, err := transientFile() // the daemon has it open
+	words, err := newTransientFile() // the daemon has it open
 	if err != nil {
 		return none, err
 	}
@@ -57,8 +57,8 @@ func startDaemon(ctx context.Context, socket, log string, more []string, notes i
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
-	for limit := time.Now().Add(startLimit); time.Now().Before(limit); {
-		i, err := infoAt(ctx, socketOf(cmd.Process.Pid, socket))
+	for limit := time.Now().Add(startTimeout); time.Now().Before(limit); {
+		i, err := fetchInfo(ctx, actualSocket(cmd.Process.Pid, socket))
 		if err == nil && i.PID == cmd.Process.Pid { // otherwise ours is about to end
 			return i, nil
 		}
@@ -69,11 +69,11 @@ func startDaemon(ctx context.Context, socket, log string, more []string, notes i
 		select {
 		case err := <-ended:
 			timer.Stop()
-			said, _ := io.ReadAll(io.NewSectionReader(words, 0, maxLastWords))
+			said, _ := io.ReadAll(io.NewSectionReader(words, 0, maxLastOutputBytes))
 			text := strings.TrimSpace(string(said))
 			var exit *exec.ExitError
-			if errors.As(err, &exit) && exit.ExitCode() == statusServed {
-				return none, takenError(text)
+			if errors.As(err, &exit) && exit.ExitCode() == statusAlreadyServed {
+				return none, socketTakenError(text)
 			}
 			return none, fmt.Errorf("repl serve ended: %v: %s", err, text)
 		case <-ctx.Done():
@@ -82,11 +82,11 @@ func startDaemon(ctx context.Context, socket, log string, more []string, notes i
 		case <-timer.C:
 		}
 	}
-	return none, fmt.Errorf("repl serve did not answer within %s", startLimit)
+	return none, fmt.Errorf("repl serve did not answer within %s", startTimeout)
 }
 
-// takenError is the error of a daemon that has ended because somebody has its socket.
-func takenError(said string) error {
+// socketTakenError is the error of a daemon that has ended because somebody has its socket.
+func socketTakenError(said string) error {
 	for _, kind := range []error{daemon.ErrServed, daemon.ErrInUse} {
 		if rest, ok := strings.CutPrefix(said, "repl: "+strings.TrimPrefix(kind.Error(), "daemon: ")+": "); ok {
 			return fmt.Errorf("%w: %s", kind, rest)
@@ -95,11 +95,11 @@ func takenError(said string) error {
 	return fmt.Errorf("%w: %s", daemon.ErrServed, said)
 }
 
-// detachedLog returns the log of a daemon that outlives this process, unless the user gave
+// detachedLogPath returns the log of a daemon that outlives this process, unless the user gave
 // another: no person sees its standard error. Where no file can be kept, it notes that and
 // returns [os.DevNull], since sessions matter more.
-func detachedLog(notes io.Writer) string {
-	path := defaultLog()
+func detachedLogPath(notes io.Writer) string {
+	path := defaultLogPath()
 	if path == "" {
 		return os.DevNull
 	}
@@ -115,15 +115,15 @@ func detachedLog(notes io.Writer) string {
 	return os.DevNull
 }
 
-// socketOf is where a daemon listens that was to have a socket: another user may have that name.
-func socketOf(pid int, socket string) string {
+// actualSocket is where a daemon listens that was to have a socket: another user may have that name.
+func actualSocket(pid int, socket string) string {
 	if e, ok := registry.ReadEntry(os.Getenv); ok && e.PID == pid {
 		return e.Socket
 	}
 	return socket
 }
 
-func infoAt(ctx context.Context, socket string) (client.Info, error) {
+func fetchInfo(ctx context.Context, socket string) (client.Info, error) {
 	c, err := client.Dial(ctx, client.Socket(socket))
 	if err != nil {
 		return client.Info{}, err

@@ -2,5 +2,5 @@
 
 package cli
 
-// statusMask has the bits of an exit status that reach a parent (POSIX, wait).
-const statusMask = 0xff
+// exitStatusMask has the bits of an exit status that reach a parent (POSIX, wait).
+const exitStatusMask = 0xff

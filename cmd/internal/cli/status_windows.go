@@ -1,5 +1,5 @@
 package cli
 
-// statusMask has all 32 bits of an exit status (Microsoft, GetExitCodeProcess). Programs use them: an
+// exitStatusMask has all 32 bits of an exit status (Microsoft, GetExitCodeProcess). Programs use them: an
 // installer that wants a restart ends with 3010, a crash with an NTSTATUS.
-const statusMask = 0xffffffff
+const exitStatusMask = 0xffffffff

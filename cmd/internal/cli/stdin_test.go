@@ -15,7 +15,7 @@ func TestStdin_EndsWhereTheFileDoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	s := newStdin(r)
+	s := newStdinReader(r)
 	defer s.close()
 	if _, err := w.WriteString("a\nb"); err != nil {
 		t.Fatal(err)
@@ -34,7 +34,7 @@ func TestStdin_EndsWhereTheFileDoes(t *testing.T) {
 }
 
 func TestStdin_NoneIsAtItsEnd(t *testing.T) {
-	s := newStdin(nil)
+	s := newStdinReader(nil)
 	defer s.close()
 	if in, err := s.next(t.Context(), &session.InputRequest{}); err != nil || !in.EOF {
 		t.Errorf("got %+v, %v, want the end of the file", in, err)
@@ -48,7 +48,7 @@ func TestStdin_ReadThatWasGivenUpIsForWhoeverAsksNext(t *testing.T) {
 	}
 	defer r.Close()
 	defer w.Close()
-	s := newStdin(r)
+	s := newStdinReader(r)
 	defer s.close()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -19,18 +19,18 @@ type action func(s streams, args []string) (status int, err error)
 // A command is one word of the command line. All help, the completion of the shells, the
 // manual page and docs/commands.md are made from it.
 type command struct {
-	name  string // "" is repl alone
-	args  string // after the flags: see placeholder
-	says  string // one line
-	text  string // more than the flags say; may be ""
-	group string
+	name    string // "" is repl alone
+	args    string // after the flags: see placeholder
+	summary string // one line
+	details string // more than the flags say; may be ""
+	group   string
 
 	// define adds the flags with their descriptions, and returns the action to run after
 	// they are parsed. It has no other effect.
-	define func(f *flag.FlagSet) action
+	newAction func(f *flag.FlagSet) action
 
 	// words are the values of CLIENT or TOPIC.
-	words func() []string
+	argValues func() []string
 }
 
 // The groups of commands, in the order of the help.
@@ -41,44 +41,44 @@ const (
 	groupMore     = "More"
 )
 
-func groups() []string { return []string{groupCode, groupSessions, groupAgents, groupMore} }
+func commandGroups() []string { return []string{groupCode, groupSessions, groupAgents, groupMore} }
 
-// commands returns all commands; repl alone is the first.
-func commands() []command {
+// allCommands returns all commands; repl alone is the first.
+func allCommands() []command {
 	const code, ours, agents, more = groupCode, groupSessions, groupAgents, groupMore
 	return []command{
-		{group: code, args: "[FILE [ARG ...]]", says: "Python or R at this terminal, or run a program", text: replText, define: repl},
-		{group: ours, name: "serve", says: "keep sessions alive at a socket of your own, until Ctrl-C or repl ctl stop", define: serve},
-		{group: ours, name: "list", says: "the sessions and what they do", define: listSessions},
-		{group: ours, name: "exec", args: "SESSION", says: "run code in a session, which is made if needed", text: execText(), define: execIn},
-		{group: ours, name: "input", args: "SESSION", says: "answer a question of a session", define: inputTo},
-		{group: ours, name: "allow", args: "[SESSION]", says: "give a session with a sandbox more, or answer what it asks", text: allowText, define: allow},
-		{group: ours, name: "attach", args: "SESSION", says: "watch a session, and type into it", text: attachText, define: attach},
-		{group: ours, name: "view", args: "[SESSION]", says: "the sessions as a page in your browser, to read and to take part in", text: viewText, define: view},
-		{group: ours, name: "events", args: "SESSION", says: "all events of a session; with --json one object a line", define: showEvents},
-		{group: ours, name: "export", args: "SESSION", says: "the inputs that succeeded in a session, as a script or a notebook", define: exportFrom},
-		{group: ours, name: "files", args: "SESSION [FILE]", says: "the output and the pictures that it keeps", text: filesText, define: filesOf},
-		{group: ours, name: "recover", args: "[NAME]", says: "sessions that were lost in the last day, or the inputs of one", text: recoverText, define: recoverLost},
-		{group: ours, name: "wait", args: "SESSION", says: "wait until a session is idle", text: waitText(), define: waitFor},
-		{group: ours, name: "interrupt", args: "SESSION", says: "interrupt a session; its variables stay", define: interruptIn},
-		{group: ours, name: "reset", args: "SESSION", says: "restart the runtime of a session", define: resetIn},
-		{group: ours, name: "close", args: "SESSION", says: "end a session", define: closeIn},
-		{group: ours, name: "clients", args: "[SESSION]", says: "the connected clients, since when, and their sessions", define: listClients},
-		{group: ours, name: "detach", args: "[CLIENT]", says: "end the connection of a client; its turns go on", text: "repl clients names the CLIENTs.", define: detachClient},
-		{group: ours, name: "ctl", args: "status|pause|resume|drain|stop", says: "the daemon itself", text: ctlText, define: ctl},
-		{group: ours, name: "service", args: "install|uninstall|print [systemd|launchd]", says: "let systemd or launchd start repl serve", text: "print also takes the name of a manager of another system.", define: serviceCommand},
-		{group: ours, name: "place", args: "list|check|install|forget [PLACE]", says: "daemons on other machines and in containers", text: placeText, define: placeCommand},
-		{group: more, name: "dial", says: "what --via and --place run on the far side", text: dialText, define: dialDaemon},
-		{group: agents, name: "mcp", says: "an MCP server on standard input and output, or over HTTP", text: "Without --lang it offers all languages.", define: mcp},
-		{group: agents, name: "install", args: "[CLIENT ...]", says: "make a client start repl mcp", text: installText(), define: installInto, words: clientNames},
-		{group: agents, name: "jupyter", args: "install|list|remove|kernel [KERNEL ...]", says: "sessions in JupyterLab, VS Code, nbclient and papermill", text: jupyterText, define: jupyterCommand},
-		{group: more, name: "doctor", says: "the runtimes, why they are used, and what works here", text: "Without --lang it checks all languages.", define: doctor},
-		{group: more, name: "sandbox", args: "[SESSION]", says: "what a session sees, was given and was refused; or what holds here", text: "Without SESSION it starts a program in a sandbox here, and says what holds or\nwhich step this system refuses.", define: showSandbox},
-		{group: more, name: "worker", args: "check COMMAND [ARG ...]|new TEMPLATE DIR", says: "check that a program follows the worker protocol, or begin one", text: workerText(), define: worker},
-		{group: more, name: "completion", args: strings.Join(shellNames(), "|"), says: "let a shell complete this command", text: completionText, define: completion},
-		{group: more, name: "version", says: "version and origin of this program", define: version},
-		{group: more, name: "upgrade", says: "how to get a newer version; it changes nothing", define: upgrade},
-		{group: more, name: "help", args: "[TOPIC]", says: "this help; a TOPIC is repl, commands, sessions or a command", define: help, words: topics},
+		{group: code, args: "[FILE [ARG ...]]", summary: "Python or R at this terminal, or run a program", details: replText, newAction: newReplCommand},
+		{group: ours, name: "serve", summary: "keep sessions alive at a socket of your own, until Ctrl-C or repl ctl stop", newAction: newServeCommand},
+		{group: ours, name: "list", summary: "the sessions and what they do", newAction: newListCommand},
+		{group: ours, name: "exec", args: "SESSION", summary: "run code in a session, which is made if needed", details: execText(), newAction: newExecCommand},
+		{group: ours, name: "input", args: "SESSION", summary: "answer a question of a session", newAction: newInputCommand},
+		{group: ours, name: "allow", args: "[SESSION]", summary: "give a session with a sandbox more, or answer what it asks", details: allowText, newAction: newAllowCommand},
+		{group: ours, name: "attach", args: "SESSION", summary: "watch a session, and type into it", details: attachText, newAction: newAttachCommand},
+		{group: ours, name: "view", args: "[SESSION]", summary: "the sessions as a page in your browser, to read and to take part in", details: viewText, newAction: newViewCommand},
+		{group: ours, name: "events", args: "SESSION", summary: "all events of a session; with --json one object a line", newAction: newEventsCommand},
+		{group: ours, name: "export", args: "SESSION", summary: "the inputs that succeeded in a session, as a script or a notebook", newAction: newExportCommand},
+		{group: ours, name: "files", args: "SESSION [FILE]", summary: "the output and the pictures that it keeps", details: filesText, newAction: newFilesCommand},
+		{group: ours, name: "recover", args: "[NAME]", summary: "sessions that were lost in the last day, or the inputs of one", details: recoverText, newAction: newRecoverCommand},
+		{group: ours, name: "wait", args: "SESSION", summary: "wait until a session is idle", details: waitText(), newAction: newWaitCommand},
+		{group: ours, name: "interrupt", args: "SESSION", summary: "interrupt a session; its variables stay", newAction: newInterruptCommand},
+		{group: ours, name: "reset", args: "SESSION", summary: "restart the runtime of a session", newAction: newResetCommand},
+		{group: ours, name: "close", args: "SESSION", summary: "end a session", newAction: newCloseCommand},
+		{group: ours, name: "clients", args: "[SESSION]", summary: "the connected clients, since when, and their sessions", newAction: newClientsCommand},
+		{group: ours, name: "detach", args: "[CLIENT]", summary: "end the connection of a client; its turns go on", details: "repl clients names the CLIENTs.", newAction: newDetachCommand},
+		{group: ours, name: "ctl", args: "status|pause|resume|drain|stop", summary: "the daemon itself", details: ctlText, newAction: newCtlCommand},
+		{group: ours, name: "service", args: "install|uninstall|print [systemd|launchd]", summary: "let systemd or launchd start repl serve", details: "print also takes the name of a manager of another system.", newAction: newServiceCommand},
+		{group: ours, name: "place", args: "list|check|install|forget [PLACE]", summary: "daemons on other machines and in containers", details: remoteText, newAction: newRemoteCommand},
+		{group: more, name: "dial", summary: "what --via and --place run on the far side", details: dialText, newAction: newDialCommand},
+		{group: agents, name: "mcp", summary: "an MCP server on standard input and output, or over HTTP", details: "Without --lang it offers all languages.", newAction: newMCPCommand},
+		{group: agents, name: "install", args: "[CLIENT ...]", summary: "make a client start repl mcp", details: installText(), newAction: newInstallCommand, argValues: installClientNames},
+		{group: agents, name: "jupyter", args: "install|list|remove|kernel [KERNEL ...]", summary: "sessions in JupyterLab, VS Code, nbclient and papermill", details: jupyterText, newAction: newJupyterCommand},
+		{group: more, name: "doctor", summary: "the runtimes, why they are used, and what works here", details: "Without --lang it checks all languages.", newAction: newDoctorCommand},
+		{group: more, name: "sandbox", args: "[SESSION]", summary: "what a session sees, was given and was refused; or what holds here", details: "Without SESSION it starts a program in a sandbox here, and says what holds or\nwhich step this system refuses.", newAction: newSandboxCommand},
+		{group: more, name: "worker", args: "check COMMAND [ARG ...]|new TEMPLATE DIR", summary: "check that a program follows the worker protocol, or begin one", details: workerText(), newAction: newWorkerCommand},
+		{group: more, name: "completion", args: strings.Join(shellNames(), "|"), summary: "let a shell complete this command", details: completionText, newAction: newCompletionCommand},
+		{group: more, name: "version", summary: "version and origin of this program", newAction: newVersionCommand},
+		{group: more, name: "upgrade", summary: "how to get a newer version; it changes nothing", newAction: newUpgradeCommand},
+		{group: more, name: "help", args: "[TOPIC]", summary: "this help; a TOPIC is repl, commands, sessions or a command", newAction: newHelpCommand, argValues: helpTopics},
 	}
 }
 
@@ -107,7 +107,7 @@ Input of others is shown with their names, and they see yours.`
 where there is a screen. Only this machine reaches the page. It ends with
 Ctrl-C; the sessions go on.`
 
-	placeText = `A place is where a daemon is, reached by a command such as ssh gpu1 or
+	remoteText = `A place is where a daemon is, reached by a command such as ssh gpu1 or
 docker exec -i box. places.toml in the configuration directory names them.
 
 list     the places
@@ -142,7 +142,7 @@ Names of sessions come from the daemon, if one runs.`
 )
 
 func execText() string {
-	return filled(fmt.Sprintf("The code comes from -e, or from standard input. --lang, --python, --r, "+
+	return wrapText(fmt.Sprintf("The code comes from -e, or from standard input. --lang, --python, --r, "+
 		"--dir, --with and --cull-idle are for a session that exec makes; without --lang it is Python. The exit "+
 		"status is %d when the code is still running after --wait, %d when it waits for input. "+
 		"Ctrl-C interrupts the code, as a signal does that asks exec to end. After a hangup, when the terminal is closed or "+
@@ -151,41 +151,41 @@ func execText() string {
 }
 
 func waitText() string {
-	return filled(fmt.Sprintf("The exit status is %d when it is still running after --timeout, %d when it waits for input.", statusRunning, statusWaiting), 80)
+	return wrapText(fmt.Sprintf("The exit status is %d when it is still running after --timeout, %d when it waits for input.", statusRunning, statusWaiting), 80)
 }
 
 func workerText() string {
-	return filled("A TEMPLATE is one of "+strings.Join(templates.Names(), ", ")+". DIR must not exist. docs/workers.md says how a worker becomes a language of repl.", 80)
+	return wrapText("A TEMPLATE is one of "+strings.Join(templates.Names(), ", ")+". DIR must not exist. docs/workers.md says how a worker becomes a language of repl.", 80)
 }
 
 func installText() string {
-	return filled("A CLIENT is one of "+strings.Join(clientNames(), ", ")+". The rest of its file stays as it is.", 80)
+	return wrapText("A CLIENT is one of "+strings.Join(installClientNames(), ", ")+". The rest of its file stays as it is.", 80)
 }
 
 // Descriptions of flags that several commands have.
 const (
-	codeWords       = "`CODE` run this code; several -e are the lines of one program"
-	withWords       = "`PACKAGE` make a package available, as pip or install.packages name it, for this session only; may be repeated"
-	sessionDirWords = "`DIR` the directory of transcripts, while sessions live"
-	workerWords     = "`COMMAND` a language of your own: NAME=COMMAND starts a program that speaks the worker protocol"
-	outputWords     = "`FILE` write to this file, not to standard output"
+	codeUsage       = "`CODE` run this code; several -e are the lines of one program"
+	withUsage       = "`PACKAGE` make a package available, as pip or install.packages name it, for this session only; may be repeated"
+	sessionDirUsage = "`DIR` the directory of transcripts, while sessions live"
+	workerUsage     = "`COMMAND` a language of your own: NAME=COMMAND starts a program that speaks the worker protocol"
+	outputUsage     = "`FILE` write to this file, not to standard output"
 )
 
-func langWords() string {
+func langUsage() string {
 	return "`" + languageChoices() + "` the language"
 }
 
 func languageChoices() string {
 	var names []string
-	for _, l := range languages() {
+	for _, l := range availableLanguages() {
 		names = append(names, l.name)
 	}
 	return strings.Join(names, "|")
 }
 
-func formatWords() string {
+func formatUsage() string {
 	var all []string
-	for _, l := range languages() {
+	for _, l := range availableLanguages() {
 		for _, f := range l.export.Formats() {
 			if !slices.Contains(all, f) {
 				all = append(all, f)
@@ -195,7 +195,7 @@ func formatWords() string {
 	return "`" + strings.Join(all, "|") + "` the form; default a script"
 }
 
-func stdinWords() string {
+func stdinUsage() string {
 	var all []string
 	for _, p := range mcpserver.StdinPolicies() {
 		all = append(all, string(p))
@@ -203,7 +203,7 @@ func stdinWords() string {
 	return "`" + strings.Join(all, "|") + "` who answers when code reads its input: the model, but you for secrets (auto); the model; you (ask); or nobody: end of file (deny)"
 }
 
-func clientNames() []string {
+func installClientNames() []string {
 	var names []string
 	for _, c := range install.Clients() {
 		names = append(names, c.Name)
@@ -211,30 +211,30 @@ func clientNames() []string {
 	return names
 }
 
-// topics returns the arguments of repl help.
-func topics() []string {
+// helpTopics returns the arguments of repl help.
+func helpTopics() []string {
 	all := []string{pageRepl, pageCommands, pageSessions}
-	for _, c := range commands()[1:] {
+	for _, c := range allCommands()[1:] {
 		all = append(all, c.name)
 	}
 	return all
 }
 
-// flags returns a new set of the command's flags, and its action.
-func (c command) flags() (*flag.FlagSet, action) {
+// flagSet returns a new set of the command's flags, and its action.
+func (c command) flagSet() (*flag.FlagSet, action) {
 	f := newFlags(c.fullName())
 	if c.name != "" {
 		f = newFlags(c.name)
 	}
-	return f, c.define(f)
+	return f, c.newAction(f)
 }
 
 func (c command) fullName() string { return strings.TrimSpace("repl " + c.name) }
 
-// usage returns the command with its arguments.
-func (c command) usage() string {
+// usageLine returns the command with its arguments.
+func (c command) usageLine() string {
 	text := c.fullName()
-	if len(c.options()) > 0 {
+	if len(c.flagOptions()) > 0 {
 		text += " [FLAG ...]"
 	}
 	return strings.TrimSpace(text + " " + c.args)
@@ -245,23 +245,23 @@ type option struct {
 	name     string
 	value    string // the placeholder; "" for a flag that has no value
 	optional bool   // the value
-	words    string
+	usage    string
 }
 
-// options returns the options of a command, by name.
-func (c command) options() []option {
-	f, _ := c.flags()
+// flagOptions returns the options of a command, by name.
+func (c command) flagOptions() []option {
+	f, _ := c.flagSet()
 	var all []option
-	f.VisitAll(func(one *flag.Flag) { all = append(all, optionOf(one)) })
+	f.VisitAll(func(one *flag.Flag) { all = append(all, newOption(one)) })
 	return all
 }
 
-// optionOf reads the description of a flag: the placeholder in back quotes, then its effect.
+// newOption reads the description of a flag: the placeholder in back quotes, then its effect.
 // It adds the default, unless the description names it.
-func optionOf(f *flag.Flag) option {
-	o := option{name: f.Name, words: f.Usage}
+func newOption(f *flag.Flag) option {
+	o := option{name: f.Name, usage: f.Usage}
 	if rest, ok := strings.CutPrefix(f.Usage, "`"); ok {
-		o.value, o.words, _ = strings.Cut(rest, "` ")
+		o.value, o.usage, _ = strings.Cut(rest, "` ")
 	}
 	b, ok := f.Value.(interface{ IsBoolFlag() bool })
 	o.optional = ok && b.IsBoolFlag()
@@ -269,19 +269,19 @@ func optionOf(f *flag.Flag) option {
 	if d, err := time.ParseDuration(value); err == nil && d >= time.Minute {
 		value = hours(d)
 	}
-	if !o.optional && !slices.Contains([]string{"", "0", "0s"}, value) && !strings.Contains(o.words, "default ") {
-		o.words += "; default " + value
+	if !o.optional && !slices.Contains([]string{"", "0", "0s"}, value) && !strings.Contains(o.usage, "default ") {
+		o.usage += "; default " + value
 	}
 	return o
 }
 
-// form returns the option as it is typed.
-func (o option) form() string {
+// typedForm returns the option as it is typed.
+func (o option) typedForm() string {
 	switch {
 	case o.value == "":
-		return dashed(o.name)
+		return optionName(o.name)
 	case o.optional:
-		return dashed(o.name) + "[=" + o.value + "]"
+		return optionName(o.name) + "[=" + o.value + "]"
 	}
-	return dashed(o.name) + " " + o.value
+	return optionName(o.name) + " " + o.value
 }

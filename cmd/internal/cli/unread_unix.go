@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// whenUnread calls f when a pipe, or a socket in the place of one, has lost its last reader. Only that, or the end of this
+// onReaderGone calls f when a pipe, or a socket in the place of one, has lost its last reader. Only that, or the end of this
 // program, ends its wait, which costs a thread.
-func whenUnread(pipe *os.File, f func()) {
+func onReaderGone(pipe *os.File, f func()) {
 	if i, err := pipe.Stat(); err != nil || i.Mode()&(os.ModeNamedPipe|os.ModeSocket) == 0 {
 		return
 	}

@@ -2,5 +2,5 @@ package cli
 
 import "os"
 
-// whenUnread does nothing: on Windows, only a write fails when the reader is gone.
-func whenUnread(*os.File, func()) {}
+// onReaderGone does nothing: on Windows, only a write fails when the reader is gone.
+func onReaderGone(*os.File, func()) {}

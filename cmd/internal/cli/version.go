@@ -9,14 +9,14 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/origin"
 )
 
-// version prints the version, for reports: of the tag, the commit, and the way by which the
+// newVersionCommand prints the version, for reports: of the tag, the commit, and the way by which the
 // program came here.
-func version(f *flag.FlagSet) action {
+func newVersionCommand(f *flag.FlagSet) action {
 	return func(s streams, args []string) (int, error) {
-		if err := parse(f, args); err != nil {
+		if err := parseFlags(f, args); err != nil {
 			return statusUsage, err
 		}
-		if err := nothingAfter(f); err != nil {
+		if err := requireNoArgs(f); err != nil {
 			return statusUsage, err
 		}
 		fmt.Fprintln(s.out, versionLine())
@@ -27,14 +27,14 @@ func version(f *flag.FlagSet) action {
 	}
 }
 
-// upgrade prints the command that brings a newer version. It never runs it: what is
+// newUpgradeCommand prints the command that brings a newer version. It never runs it: what is
 // installed is the person's.
-func upgrade(f *flag.FlagSet) action {
+func newUpgradeCommand(f *flag.FlagSet) action {
 	return func(s streams, args []string) (int, error) {
-		if err := parse(f, args); err != nil {
+		if err := parseFlags(f, args); err != nil {
 			return statusUsage, err
 		}
-		if err := nothingAfter(f); err != nil {
+		if err := requireNoArgs(f); err != nil {
 			return statusUsage, err
 		}
 		from, err := ownOrigin()
@@ -47,12 +47,12 @@ func upgrade(f *flag.FlagSet) action {
 }
 
 // ownOrigin returns how this program came here.
-func ownOrigin() (origin.Origin, error) {
+func ownOrigin() (origin.Source, error) {
 	exe, err := os.Executable()
 	if err != nil {
-		return origin.Origin{}, fmt.Errorf("cannot tell where this program is: %w", err)
+		return origin.Source{}, fmt.Errorf("cannot tell where this program is: %w", err)
 	}
-	return origin.Of(exe), nil
+	return origin.Find(exe), nil
 }
 
 // versionLine is the first line that repl version prints.
@@ -67,8 +67,8 @@ func programVersion() string {
 	return info.Main.Version
 }
 
-// shortCommit is how many digits of a commit are shown.
-const shortCommit = 12
+// shortCommitDigits is how many digits of a commit are shown.
+const shortCommitDigits = 12
 
 // buildSettings returns how it was built: "commit 0123456789ab, go1.26.1 linux/amd64".
 func buildSettings() string {
@@ -81,8 +81,8 @@ func buildSettings() string {
 		set[s.Key] = s.Value
 	}
 	build := fmt.Sprintf("%s %s/%s", info.GoVersion, set["GOOS"], set["GOARCH"])
-	if commit := set["vcs.revision"]; len(commit) >= shortCommit {
-		build = "commit " + commit[:shortCommit] + ", " + build
+	if commit := set["vcs.revision"]; len(commit) >= shortCommitDigits {
+		build = "commit " + commit[:shortCommitDigits] + ", " + build
 	}
 	return build
 }

@@ -20,50 +20,50 @@ import (
 	"golang.org/x/term"
 )
 
-// browserTime bounds the program that opens a browser. Some stay as long as the browser does.
-const browserTime = 10 * time.Second
+// browserTimeout bounds the program that opens a browser. Some stay as long as the browser does.
+const browserTimeout = 10 * time.Second
 
-// view serves the sessions of the daemon as a page, for a person's browser.
-func view(f *flag.FlagSet) action {
+// newViewCommand serves the sessions of the daemon as a page, for a person's browser.
+func newViewCommand(f *flag.FlagSet) action {
 	r := newDaemonCommand(f)
 	stay := r.flags.Bool("no-open", false, "only print the link; open no browser")
 	port := r.flags.Int("port", 0, "`N` the port, of this machine alone; default one that is free")
 	byAddress := r.flags.Bool("by-address", false, "call the page by 127.0.0.1, for a browser that knows no names under localhost")
 	self := r.flags.String("as", commandAuthor(strconv.Itoa(os.Getpid())), "`YOU` the name that others see; default your user name and a number")
-	r.log.define(f)
+	r.log.addFlags(f)
 	return func(s streams, args []string) (int, error) {
-		given, err := parseAnywhere(r.flags, args)
+		given, err := parseInterspersed(r.flags, args)
 		switch {
 		case err != nil:
 			return statusUsage, err
 		case len(given) > 1:
-			return statusUsage, misuse("view takes no argument %q", given[1])
+			return statusUsage, usageErrorf("view takes no argument %q", given[1])
 		case *port < 0 || *port > 65535:
-			return statusUsage, misuse("--port %d: use a port from 1 to 65535, or 0 for one that is free", *port)
+			return statusUsage, usageErrorf("--port %d: use a port from 1 to 65535, or 0 for one that is free", *port)
 		case *self == "" || !client.IsAuthor(*self):
-			return statusUsage, misuse("--as %q: use a name of up to %d bytes, without control or invisible characters", *self, client.MaxAuthorBytes)
+			return statusUsage, usageErrorf("--as %q: use a name of up to %d bytes, without control or invisible characters", *self, client.MaxAuthorBytes)
 		}
 		name := ""
 		if len(given) == 1 {
 			name = given[0]
 		}
-		return r.use(func(ctx context.Context, c *client.Client) (int, error) {
+		return r.runWithClient(func(ctx context.Context, c *client.Client) (int, error) {
 			if name != "" {
 				if _, err := c.GetSession(ctx, name); err != nil {
 					return statusFailed, err
 				}
 			}
 			served, err := webpage.Listen(ctx, &webpage.Options{
-				Link: r.link, Author: *self, Port: *port, ByAddress: *byAddress, Version: programVersion(), Logger: r.logger,
+				Link: r.link, Author: *self, Port: *port, UseAddress: *byAddress, Version: programVersion(), Logger: r.logger,
 				Export: func(ctx context.Context, w io.Writer, name, format string) error {
-					return exportTo(ctx, r.link, w, name, format)
+					return exportSession(ctx, r.link, w, name, format)
 				},
-				Formats: func(name string) []string { return languageOf(name).export.Formats() },
+				Formats: func(name string) []string { return sessionLanguage(name).export.Formats() },
 			})
 			if err != nil {
 				return statusFailed, fmt.Errorf("the page cannot be served: %w", err)
 			}
-			return statusDone, serveView(ctx, s, served, name, !*stay && askpage.BrowserHere())
+			return statusDone, serveView(ctx, s, served, name, !*stay && askpage.HasBrowser())
 		})
 	}
 }
@@ -71,8 +71,8 @@ func view(f *flag.FlagSet) action {
 // serveView serves until ctx ends, and prints links: one now, and one for each line of input.
 func serveView(ctx context.Context, s streams, served *webpage.Server, name string, open bool) error {
 	print := func() {
-		fmt.Fprintf(s.out, "%s\n", served.NewLink(name))
-		fmt.Fprintf(s.err, "repl: this link lets one browser in, once, within %d seconds\n", int(gate.LinkTime.Seconds()))
+		fmt.Fprintf(s.out, "%s\n", served.NewLoginLink(name))
+		fmt.Fprintf(s.err, "repl: this link lets one browser in, once, within %d seconds\n", int(gate.LoginLinkTimeout.Seconds()))
 	}
 	print()
 	hint := "Ctrl-C ends the page; the sessions go on"
@@ -86,7 +86,7 @@ func serveView(ctx context.Context, s streams, served *webpage.Server, name stri
 	}
 	fmt.Fprintln(s.err, "repl: "+hint)
 	if open {
-		remove, err := openBrowser(ctx, served.NewLink(name))
+		remove, err := openBrowser(ctx, served.NewLoginLink(name))
 		if err != nil {
 			fmt.Fprintln(s.err, "repl: no browser could be opened: "+err.Error())
 		}
@@ -116,7 +116,7 @@ func openBrowser(ctx context.Context, link string) (remove func(), err error) {
 		_ = os.Remove(f.Name())
 		return remove, err
 	}
-	gone := time.AfterFunc(gate.LinkTime, func() { _ = os.Remove(path) })
+	gone := time.AfterFunc(gate.LoginLinkTimeout, func() { _ = os.Remove(path) })
 	remove = func() {
 		gone.Stop()
 		_ = os.Remove(path)
@@ -128,7 +128,7 @@ func openBrowser(ctx context.Context, link string) (remove func(), err error) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- opening.Wait() }()
-	timer := time.NewTimer(browserTime)
+	timer := time.NewTimer(browserTimeout)
 	defer timer.Stop()
 	select {
 	case err = <-ended:
@@ -137,8 +137,8 @@ func openBrowser(ctx context.Context, link string) (remove func(), err error) {
 	return remove, err
 }
 
-// exportTo writes a session as a file, over a link that may be new.
-func exportTo(ctx context.Context, link *client.Link, w io.Writer, name, format string) error {
+// exportSession writes a session as a file, over a link that may be new.
+func exportSession(ctx context.Context, link *client.Link, w io.Writer, name, format string) error {
 	c, err := link.Conn(ctx)
 	if err != nil {
 		return err

@@ -13,19 +13,19 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// A warmChoice says which sessions a daemon keeps ready.
-type warmChoice struct {
+// A warmPoolFlags says which sessions a daemon keeps ready.
+type warmPoolFlags struct {
 	kinds     []daemon.WarmPoolOptions
 	code, dir string
 }
 
-func (w *warmChoice) define(f *flag.FlagSet) {
-	f.Func("warm", "`KIND` python=4 keeps four sessions ready for those who create one that starts alike; may be repeated", w.add)
+func (w *warmPoolFlags) addFlags(f *flag.FlagSet) {
+	f.Func("warm", "`KIND` python=4 keeps four sessions ready for those who create one that starts alike; may be repeated", w.addKind)
 	f.StringVar(&w.code, "warm-with", "", "`CODE` runs in each of them before it is given away")
 	f.StringVar(&w.dir, "warm-dir", "", "`DIR` where the first of them work; default the daemon's directory")
 }
 
-func (w *warmChoice) add(text string) error {
+func (w *warmPoolFlags) addKind(text string) error {
 	name, number, ok := strings.Cut(text, "=")
 	n, err := strconv.Atoi(number)
 	switch {
@@ -40,43 +40,43 @@ func (w *warmChoice) add(text string) error {
 	return nil
 }
 
-// check refuses flags that contradict each other.
-func (w *warmChoice) check(maxSessions int) error {
+// validatePool refuses flags that contradict each other.
+func (w *warmPoolFlags) validatePool(maxSessions int) error {
 	all := 0
 	for _, k := range w.kinds {
 		all += k.Count
 	}
 	switch {
 	case len(w.kinds) == 0 && (w.code != "" || w.dir != ""):
-		return misuse("--warm-with and --warm-dir are for --warm")
+		return usageErrorf("--warm-with and --warm-dir are for --warm")
 	case len(w.kinds) > 1 && w.code != "":
-		return misuse("--warm-with: the code is of one language, and --warm names %d", len(w.kinds))
+		return usageErrorf("--warm-with: the code is of one language, and --warm names %d", len(w.kinds))
 	case all >= maxSessions:
-		return misuse("--warm: %d sessions are kept ready, which leaves no room for others: --max-sessions is %d", all, maxSessions)
+		return usageErrorf("--warm: %d sessions are kept ready, which leaves no room for others: --max-sessions is %d", all, maxSessions)
 	}
 	if w.dir == "" {
 		return nil
 	}
 	if i, err := os.Stat(w.dir); err != nil || !i.IsDir() {
-		return misuse("--warm-dir %s: there is no such directory", w.dir)
+		return usageErrorf("--warm-dir %s: there is no such directory", w.dir)
 	}
 	var err error
 	w.dir, err = filepath.Abs(w.dir)
 	return err
 }
 
-func (w *warmChoice) all() []daemon.WarmPoolOptions {
+func (w *warmPoolFlags) poolSpecs() []daemon.WarmPoolOptions {
 	for i := range w.kinds {
 		w.kinds[i].Dir, w.kinds[i].Code = w.dir, w.code
 	}
 	return w.kinds
 }
 
-// stampOf describes the files that a start depends on: the interpreter, what makes it a virtual
+// startStamp describes the files that a start depends on: the interpreter, what makes it a virtual
 // environment, and what persons allowed always.
-func stampOf(spec *workers.Spec) string {
+func startStamp(spec *workers.Spec) string {
 	var stamp strings.Builder
-	for _, path := range []string{spec.Path, filepath.Join(filepath.Dir(spec.Path), "..", "pyvenv.cfg"), string(keptFile())} {
+	for _, path := range []string{spec.Path, filepath.Join(filepath.Dir(spec.Path), "..", "pyvenv.cfg"), string(userConfigFile())} {
 		if i, err := os.Stat(path); err == nil {
 			fmt.Fprintf(&stamp, "%d %d;", i.Size(), i.ModTime().UnixNano())
 		} else {

@@ -21,79 +21,79 @@ import (
 )
 
 const (
-	// jobTime is the least for which a job that was started is waited for: its daemon has to start.
-	jobTime = 20 * time.Second
+	// minJobTimeout is the least for which a job that was started is waited for: its daemon has to start.
+	minJobTimeout = 20 * time.Second
 
-	// startTime bounds the command that starts the job of a place, and afterTime the one that
+	// jobStartTimeout bounds the command that starts the job of a place, and jobStatusTimeout the one that
 	// says what became of it.
-	startTime = time.Minute
-	afterTime = 10 * time.Second
+	jobStartTimeout  = time.Minute
+	jobStatusTimeout = 10 * time.Second
 
-	// farSilence is after how long without a word of ours the far side ends. Ours gives up a dark
+	// remoteSilenceTimeout is after how long without a word of ours the far side ends. Ours gives up a dark
 	// way after 10 s, but what wants nothing now may go on over it: to connect again may take a
 	// password.
-	farSilence = 5 * time.Minute
+	remoteSilenceTimeout = 5 * time.Minute
 
-	// maxAnswer bounds what is read of either, in bytes.
-	maxAnswer = 2 << 10
+	// maxCommandOutputBytes bounds what is read of either, in bytes.
+	maxCommandOutputBytes = 2 << 10
 )
 
 // Descriptions of the flags that say where the daemon is.
 const (
-	viaWords   = "`COMMAND` the daemon is where this command leads, such as 'ssh gpu1' or 'docker exec -i box'; default REPL_VIA"
-	placeWords = "`PLACE` the daemon is at this place of places.toml, or here; default REPL_PLACE"
+	viaUsage    = "`COMMAND` the daemon is where this command leads, such as 'ssh gpu1' or 'docker exec -i box'; default REPL_VIA"
+	remoteUsage = "`PLACE` the daemon is at this place of places.toml, or here; default REPL_PLACE"
 )
 
-// A where is the choice of a daemon: on this machine, or at a place.
-type where struct {
-	socket, via, place string
+// A daemonTarget is the choice of a daemon: on this machine, or at a place.
+type daemonTarget struct {
+	socket, via, remote string
 
-	dir string // of the place, where sessions start; "" is the daemon's own. dialer sets it.
+	remoteDir string // of the place, where sessions start; "" is the daemon's own. dialer sets it.
 
 	// attended says that a person watches the command and may be asked at the terminal.
-	attended bool
+	isAttended bool
 
 	// starts says that a daemon at a place is started if none is there.
-	starts bool
+	startsDaemon bool
 }
 
-func (w *where) define(f *flag.FlagSet) {
-	f.StringVar(&w.socket, "socket", "", socketWords)
-	f.StringVar(&w.via, "via", "", viaWords)
-	f.StringVar(&w.place, "place", "", placeWords)
+func (w *daemonTarget) addFlags(f *flag.FlagSet) {
+	f.StringVar(&w.socket, "socket", "", socketUsage)
+	f.StringVar(&w.via, "via", "", viaUsage)
+	f.StringVar(&w.remote, "place", "", remoteUsage)
 }
 
-// choose completes the choice by the environment. It comes after the flags were parsed.
-func (w *where) choose() error {
-	if w.via != "" && w.place != "" {
-		return misuse("use either --via or --place, not both")
+// resolveTarget completes the choice by the environment. It comes after the flags were parsed.
+func (w *daemonTarget) resolveTarget() error {
+	if w.via != "" && w.remote != "" {
+		return usageErrorf("use either --via or --place, not both")
 	}
-	if w.via == "" && w.place == "" {
-		w.via, w.place = os.Getenv("REPL_VIA"), os.Getenv("REPL_PLACE")
-		if w.via != "" && w.place != "" {
-			return misuse("REPL_VIA and REPL_PLACE are both set: use one of them")
+	if w.via == "" && w.remote == "" {
+		w.via, w.remote = os.Getenv("REPL_VIA"), os.Getenv("REPL_PLACE")
+		if w.via != "" && w.remote != "" {
+			return usageErrorf("REPL_VIA and REPL_PLACE are both set: use one of them")
 		}
 	}
-	if w.place == kept.HerePlace {
-		w.place = ""
+	if w.remote == kept.LocalRemote {
+		w.remote = ""
 	}
-	if w.socket != "" && !w.isAway() {
+	if w.socket != "" && !w.isRemote() {
 		var err error
-		w.socket, err = wholeSocket(w.socket)
+		w.socket, err = absoluteSocket(w.socket)
 		return err
 	}
 	return nil
 }
 
-// isAway reports whether the daemon is at a place.
-func (w *where) isAway() bool { return w.via != "" || w.place != "" }
+// isRemote reports whether the daemon is at a place.
+func (w *daemonTarget) isRemote() bool { return w.via != "" || w.remote != "" }
 
-// here is the socket on this machine.
-func (w *where) here() string { return cmp.Or(w.socket, client.DefaultSocket(os.Getenv)) }
+// localSocket is the socket on this machine.
+func (w *daemonTarget) localSocket() string { return cmp.Or(w.socket, client.DefaultSocket(os.Getenv)) }
 
-// flags are those that make the same choice in another process.
-func (w *where) flags() (all []string) {
-	for _, one := range []struct{ name, value string }{{"--place", w.place}, {"--via", w.via}, {"--socket", w.socket}} {
+// targetArgs are those that make the same choice in another process.
+func (w *daemonTarget) targetArgs() (all []string) {
+	for _, one := range []struct{ name, value string }{{"--place", w.remote}, {"--via", w.via}, {"--socket", w.socket}} {
 		if one.value != "" {
 			all = append(all, one.name, one.value)
 		}
@@ -101,36 +101,36 @@ func (w *where) flags() (all []string) {
 	return all
 }
 
-// again are the flags that make the same choice, for commands that a message names. They begin
+// sameTargetFlags are the flags that make the same choice, for commands that a message names. They begin
 // with a space unless there are none.
-func (w *where) again() string {
+func (w *daemonTarget) sameTargetFlags() string {
 	text := ""
-	for _, word := range w.flags() {
+	for _, word := range w.targetArgs() {
 		text += " " + shellword.Quote(word)
 	}
 	return text
 }
 
 // dialer is the way to the daemon.
-func (w *where) dialer(ctx context.Context) (client.Dialer, error) {
+func (w *daemonTarget) dialer(ctx context.Context) (client.Dialer, error) {
 	switch {
-	case w.place != "":
-		p, err := placeNamed(w.place)
+	case w.remote != "":
+		p, err := findRemote(w.remote)
 		if err != nil {
 			return nil, err
 		}
-		return w.wayTo(ctx, w.place, p)
+		return w.remoteDialer(ctx, w.remote, p)
 	case w.via != "":
 		words, err := prefix.SplitWords(w.via)
 		if err != nil {
-			return nil, misuse("--via %v", err)
+			return nil, usageErrorf("--via %v", err)
 		}
-		known, err := kept.Recall(stateDir(), viaKey(words))
+		known, err := kept.ReadRemoteState(stateDir(), viaKey(words))
 		if err != nil {
 			return nil, err
 		}
-		way := w.command(&client.Command{Prefix: words, Program: known.Program, Socket: w.socket})
-		w.bringing(way, kept.Place{}, viaKey(words), known)
+		way := w.completeCommand(&client.Command{Prefix: words, Program: known.Program, Socket: w.socket})
+		w.setInstaller(way, kept.Remote{}, viaKey(words), known)
 		return way, nil
 	}
 	if w.socket == "" {
@@ -139,11 +139,11 @@ func (w *where) dialer(ctx context.Context) (client.Dialer, error) {
 	return client.Socket(w.socket), nil
 }
 
-// command completes a command by what the person at the terminal may see and answer.
-func (w *where) command(c *client.Command) *client.Command {
-	c.Prefix[0] = fromHome(c.Prefix[0])
-	c.StartDaemon, c.KeepAlive = w.starts, farSilence
-	if w.attended {
+// completeCommand completes a command by what the person at the terminal may see and answer.
+func (w *daemonTarget) completeCommand(c *client.Command) *client.Command {
+	c.Prefix[0] = expandHome(c.Prefix[0])
+	c.StartDaemon, c.KeepAlive = w.startsDaemon, remoteSilenceTimeout
+	if w.isAttended {
 		c.Terminal = controllingTerminal()
 		if term.IsTerminal(int(os.Stderr.Fd())) {
 			c.Stderr = os.Stderr
@@ -152,14 +152,14 @@ func (w *where) command(c *client.Command) *client.Command {
 	return c
 }
 
-// placesFile is the user's file of places.
-func placesFile() string { return kept.PlacesFile(os.Getenv) }
+// remotesFile is the user's file of places.
+func remotesFile() string { return kept.RemotesFile(os.Getenv) }
 
-// placeNamed finds a place.
-func placeNamed(name string) (kept.Place, error) {
-	all, err := kept.Places(placesFile())
+// findRemote finds a place.
+func findRemote(name string) (kept.Remote, error) {
+	all, err := kept.ReadRemotes(remotesFile())
 	if err != nil {
-		return kept.Place{}, misuse("%v", err)
+		return kept.Remote{}, usageErrorf("%v", err)
 	}
 	p, ok := all[name]
 	if ok {
@@ -167,17 +167,17 @@ func placeNamed(name string) (kept.Place, error) {
 	}
 	names := slices.Sorted(maps.Keys(all))
 	hint := "it has " + strings.Join(names, ", ")
-	if n := nearest(name, names); n != "" {
+	if n := nearestName(name, names); n != "" {
 		hint = "did you mean " + n + "?"
 	} else if len(names) == 0 {
 		hint = "write [places." + name + "] and via = \"…\" into it"
 	}
-	return p, misuse("there is no place %q in %s; %s", name, placesFile(), hint)
+	return p, usageErrorf("there is no place %q in %s; %s", name, remotesFile(), hint)
 }
 
-// wayTo is the way to a named place. It starts the job of a place that is one.
-func (w *where) wayTo(ctx context.Context, name string, p kept.Place) (client.Dialer, error) {
-	known, err := kept.Recall(stateDir(), name)
+// remoteDialer is the way to a named place. It starts the job of a place that is one.
+func (w *daemonTarget) remoteDialer(ctx context.Context, name string, p kept.Remote) (client.Dialer, error) {
+	known, err := kept.ReadRemoteState(stateDir(), name)
 	if err != nil {
 		return nil, err
 	}
@@ -185,40 +185,40 @@ func (w *where) wayTo(ctx context.Context, name string, p kept.Place) (client.Di
 		if known.Job, err = startJob(ctx, name, p); err != nil {
 			return nil, err
 		}
-		known.Begun = time.Now()
-		if err := kept.Remember(stateDir(), name, known); err != nil {
+		known.Started = time.Now()
+		if err := kept.WriteRemoteState(stateDir(), name, known); err != nil {
 			return nil, fmt.Errorf("job %s of %s is started, but cannot be remembered: %w", known.Job, name, err)
 		}
 	}
-	w.dir = p.Dir
-	way := w.command(&client.Command{
-		Name: name, Prefix: p.Filled(p.Prefix, known.Job),
-		Program: cmp.Or(p.Repl, known.Program), Socket: cmp.Or(w.socket, p.Socket), LoginEnv: p.Login, GreetingTimeout: p.Patience,
+	w.remoteDir = p.Dir
+	way := w.completeCommand(&client.Command{
+		Name: name, Prefix: p.FillWords(p.Prefix, known.Job),
+		Program: cmp.Or(p.Program, known.Program), Socket: cmp.Or(w.socket, p.Socket), LoginEnv: p.Login, GreetingTimeout: p.Timeout,
 	})
-	w.bringing(way, p, name, known)
+	w.setInstaller(way, p, name, known)
 	if p.NeedsJob() {
 		way.StartDaemon = false // a daemon that a step of a job starts would end with the step
-		way.RetryUntil = known.Begun.Add(max(p.Patience, jobTime))
+		way.RetryUntil = known.Started.Add(max(p.Timeout, minJobTimeout))
 	}
-	if len(p.AfterWords) > 0 {
+	if len(p.CleanupWords) > 0 {
 		way.DescribeFailure = func(ctx context.Context) string {
-			ctx, stop := context.WithTimeout(ctx, afterTime)
+			ctx, stop := context.WithTimeout(ctx, jobStatusTimeout)
 			defer stop()
-			said, err := answerOf(ctx, p.Filled(p.AfterWords, known.Job))
+			said, err := commandOutput(ctx, p.FillWords(p.CleanupWords, known.Job))
 			if err != nil {
 				said = strings.TrimSpace(said + "\n" + err.Error())
 			}
-			return fmt.Sprintf("%s says: %s", p.Filled(p.AfterWords, known.Job)[0], said)
+			return fmt.Sprintf("%s says: %s", p.FillWords(p.CleanupWords, known.Job)[0], said)
 		}
 	}
 	return way, nil
 }
 
 // startJob runs the command that starts the job of a place, and returns the job's name.
-func startJob(ctx context.Context, name string, p kept.Place) (string, error) {
-	ctx, stop := context.WithTimeout(ctx, startTime)
+func startJob(ctx context.Context, name string, p kept.Remote) (string, error) {
+	ctx, stop := context.WithTimeout(ctx, jobStartTimeout)
 	defer stop()
-	said, err := answerOf(ctx, p.Filled(p.StartWords, ""))
+	said, err := commandOutput(ctx, p.FillWords(p.StartWords, ""))
 	if err != nil {
 		if said != "" {
 			err = fmt.Errorf("%w: %s", err, oneLine(errors.New(said)))
@@ -232,9 +232,9 @@ func startJob(ctx context.Context, name string, p kept.Place) (string, error) {
 	return job, nil
 }
 
-// answerOf runs a command here, and returns what it printed on standard output. With an error it
+// commandOutput runs a command here, and returns what it printed on standard output. With an error it
 // is what it said on standard error.
-func answerOf(ctx context.Context, words []string) (string, error) {
+func commandOutput(ctx context.Context, words []string) (string, error) {
 	p, err := prefix.Command{Words: words}.Start()
 	if err != nil {
 		return "", err
@@ -242,7 +242,7 @@ func answerOf(ctx context.Context, words []string) (string, error) {
 	defer p.End()
 	_ = p.CloseWrite()
 	defer context.AfterFunc(ctx, p.End)()
-	text := make([]byte, 0, maxAnswer)
+	text := make([]byte, 0, maxCommandOutputBytes)
 	for {
 		n, err := p.Read(text[len(text):cap(text)])
 		text = text[:len(text)+n]
@@ -254,7 +254,7 @@ func answerOf(ctx context.Context, words []string) (string, error) {
 	case <-p.Done():
 	case <-ctx.Done():
 		return p.Stderr(), fmt.Errorf("%s took too long", words[0])
-	case <-time.After(afterTime):
+	case <-time.After(jobStatusTimeout):
 		p.End()
 	}
 	if s := p.ExitState(); s == nil || !s.Success() {

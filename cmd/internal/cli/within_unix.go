@@ -4,9 +4,9 @@ package cli
 
 import "golang.org/x/sys/unix"
 
-// isWithin reports whether this program runs at the same terminal as a process, or would if that has
+// hasSameTerminal reports whether this program runs at the same terminal as a process, or would if that has
 // left it: both are of one session of the system.
-func isWithin(pid int) bool {
+func hasSameTerminal(pid int) bool {
 	its, err := unix.Getsid(pid)
 	if err != nil || pid <= 0 {
 		return false

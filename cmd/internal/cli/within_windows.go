@@ -1,4 +1,4 @@
 package cli
 
-// isWithin reports whether this program runs at the same console as a process, which is not known here.
-func isWithin(int) bool { return false }
+// hasSameTerminal reports whether this program runs at the same console as a process, which is not known here.
+func hasSameTerminal(int) bool { return false }

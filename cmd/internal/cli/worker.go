@@ -14,40 +14,40 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/templates"
 )
 
-// worker helps people who write a worker.
-func worker(f *flag.FlagSet) action {
+// newWorkerCommand helps people who write a worker.
+func newWorkerCommand(f *flag.FlagSet) action {
 	var c workerCheck
 	f.StringVar(&c.dialect, "dialect", "", "`"+languageChoices()+"|FILE` the code that the checks run: of a language, or a JSON file; checks without their code are skipped")
 	f.DurationVar(&c.timeout, "timeout", 10*time.Second, "`DURATION` the time for each answer")
-	c.notes.define(f)
+	c.log.addFlags(f)
 	return func(s streams, args []string) (int, error) {
-		if err := parse(f, args); err != nil {
+		if err := parseFlags(f, args); err != nil {
 			return statusUsage, err
 		}
 		what := f.Arg(0)
 		if what == "check" || what == "new" {
-			if err := parse(f, f.Args()[1:]); err != nil {
+			if err := parseFlags(f, f.Args()[1:]); err != nil {
 				return statusUsage, err
 			}
 		}
 		switch what {
 		case "check":
-			return c.run(s, f.Args())
+			return c.runChecks(s, f.Args())
 		case "new":
-			return newWorker(s, f.Args())
+			return writeWorkerTemplate(s, f.Args())
 		}
-		return statusUsage, misuse("use repl worker check COMMAND [ARG ...], or repl worker new %s DIR", strings.Join(templates.Names(), "|"))
+		return statusUsage, usageErrorf("use repl worker check COMMAND [ARG ...], or repl worker new %s DIR", strings.Join(templates.Names(), "|"))
 	}
 }
 
-// newWorker writes a worker for its reader to change.
-func newWorker(s streams, args []string) (int, error) {
+// writeWorkerTemplate writes a worker for its reader to change.
+func writeWorkerTemplate(s streams, args []string) (int, error) {
 	if len(args) != 2 {
-		return statusUsage, misuse("worker new needs one of %s, and a directory", strings.Join(templates.Names(), ", "))
+		return statusUsage, usageErrorf("worker new needs one of %s, and a directory", strings.Join(templates.Names(), ", "))
 	}
 	next, err := templates.Write(args[0], args[1])
 	if err != nil {
-		return statusUsage, misuse("worker new: %s", strings.TrimPrefix(err.Error(), "templates: "))
+		return statusUsage, usageErrorf("worker new: %s", strings.TrimPrefix(err.Error(), "templates: "))
 	}
 	_, err = fmt.Fprint(s.out, next)
 	return statusDone, err
@@ -57,50 +57,50 @@ func newWorker(s streams, args []string) (int, error) {
 type workerCheck struct {
 	dialect string
 	timeout time.Duration
-	notes   logChoice
+	log     logFlags
 }
 
-// code returns the dialect: of a language, or from a file.
-func (c *workerCheck) code() (conformance.Dialect, error) {
+// loadDialect returns the dialect: of a language, or from a file.
+func (c *workerCheck) loadDialect() (conformance.Dialect, error) {
 	if c.dialect == "" {
 		return conformance.Dialect{}, nil
 	}
-	l, err := languageNamed(c.dialect)
+	l, err := findLanguage(c.dialect)
 	if err == nil {
 		return l.dialect()
 	}
 	if _, missing := os.Stat(c.dialect); missing != nil {
-		return conformance.Dialect{}, misuse("--dialect %s: no such file, and %v", c.dialect, err)
+		return conformance.Dialect{}, usageErrorf("--dialect %s: no such file, and %v", c.dialect, err)
 	}
 	d, err := readDialect(c.dialect)
 	if err != nil {
-		return d, misuse("--dialect %v", err)
+		return d, usageErrorf("--dialect %v", err)
 	}
 	return d, nil
 }
 
-// run checks a worker and prints each promise with what became of it.
-func (c *workerCheck) run(s streams, command []string) (int, error) {
+// runChecks checks a worker and prints each promise with what became of it.
+func (c *workerCheck) runChecks(s streams, command []string) (int, error) {
 	if len(command) == 0 {
-		return statusUsage, misuse("worker check needs the command of a worker")
+		return statusUsage, usageErrorf("worker check needs the command of a worker")
 	}
-	log, err := c.notes.logger(nil)
+	log, err := c.log.openLogger(nil)
 	if err != nil {
 		return statusUsage, err
 	}
-	dialect, err := c.code()
+	dialect, err := c.loadDialect()
 	if err != nil {
 		return statusUsage, err
 	}
 	path, err := findProgram(command[0])
 	if err != nil {
-		return statusUsage, misuse("cannot run %s: %v", command[0], err)
+		return statusUsage, usageErrorf("cannot run %s: %v", command[0], err)
 	}
 	ctx, stop := catchSignals(os.Interrupt)
 	defer stop()
 	spec := workers.Spec{Name: filepath.Base(path), Path: path, Args: command[1:]}
-	kept, failed := c.print(ctx, s, spec, conformance.Options{Timeout: c.timeout, Logger: log, Dialect: dialect})
-	if status, ok := statusOf(ctx); ok {
+	kept, failed := c.printResults(ctx, s, spec, conformance.Options{Timeout: c.timeout, Logger: log, Dialect: dialect})
+	if status, ok := signalStatus(ctx); ok {
 		return status, nil
 	}
 	if failed > 0 || kept == 0 {
@@ -109,8 +109,8 @@ func (c *workerCheck) run(s streams, command []string) (int, error) {
 	return statusDone, nil
 }
 
-// print counts the promises that are kept and those that are broken.
-func (c *workerCheck) print(ctx context.Context, s streams, spec workers.Spec, o conformance.Options) (kept, broken int) {
+// printResults counts the promises that are kept and those that are broken.
+func (c *workerCheck) printResults(ctx context.Context, s streams, spec workers.Spec, o conformance.Options) (kept, broken int) {
 	skipped := 0
 	for _, r := range conformance.Run(ctx, spec, &o) {
 		switch {

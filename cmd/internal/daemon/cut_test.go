@@ -24,7 +24,7 @@ import (
 // cuts is how often a way is cut: go test -run Cut -args -cuts 500
 var cutCount = flag.Int("cuts", 60, "how often the way to a daemon is cut at random")
 
-func newLink(t testing.TB, w *ways.Way) *client.Link {
+func newLink(t testing.TB, w *ways.Dialer) *client.Link {
 	l := client.NewLink(w, nil)
 	t.Cleanup(l.Close)
 	return l
@@ -43,10 +43,10 @@ func TestCut_InASubmitRunsItsCodeOnce(t *testing.T) {
 	t.Parallel()
 	r := startDaemon(t, nil)
 	r.newSession(r.dial())
-	w := ways.New(r.socket)
+	w := ways.NewDialer(r.socket)
 	c := newConnOver(t, newLink(t, w))
 	calls := 0
-	for ; w.Cuts() < *cutCount; calls++ {
+	for ; w.CutCount() < *cutCount; calls++ {
 		i := calls
 		if i%2 == 0 {
 			w.CutAfter(rand.IntN(300), -1) // the request, or the hello before it
@@ -69,9 +69,9 @@ func TestCut_InAnAnswerOfAWaitUsesItOnce(t *testing.T) {
 	t.Parallel()
 	r := startDaemon(t, nil)
 	r.newSession(r.dial())
-	w := ways.New(r.socket)
+	w := ways.NewDialer(r.socket)
 	c := newConnOver(t, newLink(t, w))
-	for i := 0; w.Cuts() < *cutCount; i++ {
+	for i := 0; w.CutCount() < *cutCount; i++ {
 		begun, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "wait a? \nwait b? ", WaitMS: processTimeout.Milliseconds()})
 		if err != nil || begun.InputRequest == nil {
 			t.Fatalf("turn %d: %+v, %v", i, begun, err)
@@ -99,14 +99,14 @@ func TestCut_InOutputLosesAndDoublesNothing(t *testing.T) {
 	r := startDaemon(t, nil)
 	plain := r.dial()
 	r.newSession(plain)
-	w := ways.New(r.socket)
+	w := ways.NewDialer(r.socket)
 	l := newLink(t, w)
 	newConnOver(t, l) // the first way to the daemon is not tried again
 	after := timeline.Seq(0)
 	seen := map[timeline.Seq]bool{}
 	var text strings.Builder
 	const size = 200_000
-	for turn := uint64(2); w.Cuts() < *cutCount; turn++ {
+	for turn := uint64(2); w.CutCount() < *cutCount; turn++ {
 		w.CutAfter(-1, rand.IntN(size/4))
 		if _, err := plain.StartTurn(t.Context(), client.StartParams{Session: "main", Input: fmt.Sprintf("bulk %d", size)}); err != nil {
 			t.Fatal(err)
@@ -150,7 +150,7 @@ func TestCut_SessionKeepsThePromisesOfTheInterface(t *testing.T) {
 	sessiontest.Run(t, func(t *testing.T, prepare ...workers.Preparation) session.Session {
 		made++ // sessions are made one after the other, before their tests run
 		needs = prepare
-		w := ways.New(r.socket)
+		w := ways.NewDialer(r.socket)
 		c := newConnOver(t, newLink(t, w))
 		name := fmt.Sprintf("s%d", made)
 		if _, err := c.CreateSession(t.Context(), client.CreateParams{Name: name}); err != nil {
@@ -165,7 +165,7 @@ func TestCut_SessionKeepsThePromisesOfTheInterface(t *testing.T) {
 			defer close(cutting)
 			again := time.NewTicker(20 * time.Millisecond)
 			defer again.Stop()
-			for w.Cuts() < 10 { // then even the longest line passes
+			for w.CutCount() < 10 { // then even the longest line passes
 				select {
 				case <-again.C:
 					w.CutAgain(rand.IntN(1 << rand.IntN(20)))
@@ -205,7 +205,7 @@ func TestLink_ADarkWayIsNoticedAndItsClientHasItsNameItsPlaceAndItsKeyboardAgain
 	r := startDaemon(t, nil)
 	other := r.dial()
 	r.newSession(other)
-	w := ways.New(r.socket)
+	w := ways.NewDialer(r.socket)
 	l := newLink(t, w)
 	s, _, err := l.Session("main").ReadAs(t.Context(), "agent")
 	if err != nil {
@@ -238,7 +238,7 @@ func TestLink_ADarkWayIsNoticedAndItsClientHasItsNameItsPlaceAndItsKeyboardAgain
 		t.Fatalf("got %+v, %v", asked, err)
 	}
 
-	light := w.GoDark()
+	light := w.PauseTraffic()
 	defer light()
 	answered := make(chan error, 1)
 	go func() {
@@ -277,7 +277,7 @@ func TestLink_ACallThatMayWaitNoLongerSaysSinceWhenThePlaceIsDown(t *testing.T) 
 	t.Parallel()
 	r := startDaemon(t, nil)
 	r.newSession(r.dial())
-	w := ways.New(r.socket)
+	w := ways.NewDialer(r.socket)
 	l := newLink(t, w)
 	c := newConnOver(t, l)
 	var told []client.Outage
@@ -287,7 +287,7 @@ func TestLink_ACallThatMayWaitNoLongerSaysSinceWhenThePlaceIsDown(t *testing.T) 
 		defer mu.Unlock()
 		told = append(told, o)
 	})
-	w.BreakDown(true)
+	w.SetBroken(true)
 	_, err := c.WaitTurn(t.Context(), client.WaitParams{Session: "main", WaitMS: 300})
 	if session.KindOf(err) != client.KindUnreachable || !strings.Contains(err.Error(), "gpu cannot be reached since ") {
 		t.Errorf("got %v", err)
@@ -307,7 +307,7 @@ func TestLink_ACallThatMayWaitNoLongerSaysSinceWhenThePlaceIsDown(t *testing.T) 
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("a call that is cancelled got %v", err)
 	}
-	w.BreakDown(false)
+	w.SetBroken(false)
 	if _, err := c.GetSession(t.Context(), "main"); err != nil {
 		t.Error(err)
 	}
@@ -320,8 +320,8 @@ func TestLink_ACallThatMayWaitNoLongerSaysSinceWhenThePlaceIsDown(t *testing.T) 
 
 func TestLink_APlaceThatWasNeverThereIsAnErrorAtOnce(t *testing.T) {
 	t.Parallel()
-	w := ways.New("/nowhere")
-	w.BreakDown(true)
+	w := ways.NewDialer("/nowhere")
+	w.SetBroken(true)
 	if _, err := newLink(t, w).Conn(t.Context()); session.KindOf(err) != client.KindUnreachable || !strings.Contains(err.Error(), "no route") {
 		t.Errorf("got %v", err)
 	}
@@ -334,7 +334,7 @@ func TestLink_ACallIsNotRepeatedAtAnotherDaemon(t *testing.T) {
 	r, after := startDaemon(t, nil), startDaemon(t, nil)
 	r.newSession(r.dial())
 	after.newSession(after.dial())
-	w := ways.New(r.socket)
+	w := ways.NewDialer(r.socket)
 	c := newConnOver(t, newLink(t, w))
 	watch, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
 	if err != nil {
@@ -346,9 +346,9 @@ func TestLink_ACallIsNotRepeatedAtAnotherDaemon(t *testing.T) {
 		under <- err
 	}()
 	r.waitUntil("the turn is begun", func() bool { now, err := c.GetSession(t.Context(), "main"); return err == nil && now.Turn == 2 })
-	w.Leads(after.socket)
-	w.BreakDown(true)
-	w.BreakDown(false)
+	w.SetSocket(after.socket)
+	w.SetBroken(true)
+	w.SetBroken(false)
 	for {
 		if _, err = watch.Next(t.Context()); err != nil {
 			break
@@ -375,7 +375,7 @@ func TestLink_ACallIsNotRepeatedWhenItsDaemonHasForgottenTheClient(t *testing.T)
 	r := startDaemon(t, nil)
 	plain := r.dial()
 	r.newSession(plain)
-	w := ways.New(r.socket)
+	w := ways.NewDialer(r.socket)
 	c := newConnOver(t, newLink(t, w))
 	under := make(chan error, 1)
 	go func() {
@@ -383,7 +383,7 @@ func TestLink_ACallIsNotRepeatedWhenItsDaemonHasForgottenTheClient(t *testing.T)
 		under <- err
 	}()
 	r.waitUntil("the turn is begun", func() bool { now, err := plain.GetSession(t.Context(), "main"); return err == nil && now.Turn == 2 })
-	w.BreakDown(true)
+	w.SetBroken(true)
 	r.waitUntil("the client is gone", func() bool { all, err := plain.ListClients(t.Context(), ""); return err == nil && len(all) == 1 })
 	for i := range 1024 {
 		other := r.dialWithoutHello()
@@ -392,7 +392,7 @@ func TestLink_ACallIsNotRepeatedWhenItsDaemonHasForgottenTheClient(t *testing.T)
 		}
 		_ = other.Close()
 	}
-	w.BreakDown(false)
+	w.SetBroken(false)
 	if err := <-under; session.KindOf(err) != client.KindOutcomeUnknown || !strings.Contains(err.Error(), "has forgotten this client") {
 		t.Errorf("the call got %v", err)
 	}
@@ -410,12 +410,12 @@ func TestLink_ADarkWayIsNoticedByASubscriptionAlone(t *testing.T) {
 	r := startDaemon(t, nil)
 	plain := r.dial()
 	r.newSession(plain)
-	w := ways.New(r.socket)
+	w := ways.NewDialer(r.socket)
 	watch, err := newConnOver(t, newLink(t, w)).Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer w.GoDark()()
+	defer w.PauseTraffic()()
 	if _, err := plain.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "print news"}); err != nil {
 		t.Fatal(err)
 	}
@@ -437,10 +437,10 @@ func TestLink_AWaitOfLessThanAMillisecondEndsWhileThePlaceIsDown(t *testing.T) {
 	t.Parallel()
 	r := startDaemon(t, nil)
 	r.newSession(r.dial())
-	w := ways.New(r.socket)
+	w := ways.NewDialer(r.socket)
 	l := newLink(t, w)
 	c := newConnOver(t, l)
-	w.BreakDown(true)
+	w.SetBroken(true)
 	r.waitUntil("the link is known to be down", func() bool { _, down := l.DownSince(); return down })
 	ended := make(chan error, 1)
 	go func() {

@@ -27,13 +27,13 @@ import (
 
 func TestMain(m *testing.M) {
 	supervisor.MonitorMain()
-	if fakeworker.Requested() {
+	if fakeworker.IsRequested() {
 		fakeworker.Main()
 	}
 	if socket := os.Getenv(chaosEnv); socket != "" {
 		runChaosClient(socket)
 	}
-	waits.SideBySide()
+	waits.AllowParallel()
 	os.Exit(states.RunIsolated(func() int { return confined.RunTests(m) }))
 }
 
@@ -63,7 +63,7 @@ func startDaemon(t testing.TB, change func(*daemon.Options)) *testDaemon {
 		Supervisor:  sup,
 		Languages:   func() []string { return []string{"fake"} },
 		HasLanguage: func(name string) bool { return name == "fake" },
-		FindSpec:    func(client.CreateParams) (workers.Spec, error) { return fakeworker.Spec(self, nil), nil },
+		FindSpec:    func(client.CreateParams) (workers.Spec, error) { return fakeworker.NewSpec(self, nil), nil },
 		Version:     "test",
 	}
 	if change != nil {

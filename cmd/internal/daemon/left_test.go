@@ -357,7 +357,7 @@ func TestDirectory_OfSessionsMayGo(t *testing.T) {
 	}
 	r := startDaemon(t, func(o *daemon.Options) {
 		o.Supervisor = sup
-		o.FindSpec = func(client.CreateParams) (workers.Spec, error) { return fakeworker.Spec(self, nil), nil }
+		o.FindSpec = func(client.CreateParams) (workers.Spec, error) { return fakeworker.NewSpec(self, nil), nil }
 	})
 	if err := os.Remove(dir); err != nil {
 		t.Fatal(err)

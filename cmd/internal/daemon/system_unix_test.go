@@ -24,7 +24,7 @@ func newSocketName(t testing.TB) string {
 // floodBytes is what a watcher that does not read is flooded with.
 const floodBytes = 100 << 20
 
-func isAlive(pid int) bool { return programs.Alive(pid) }
+func isAlive(pid int) bool { return programs.IsAlive(pid) }
 
 // openFiles counts the descriptors of this process; 0 where that cannot be done.
 func openFiles() int {

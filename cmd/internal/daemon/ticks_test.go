@@ -199,7 +199,7 @@ func TestTicks_ASessionThatIsClosedWhileTheLinkIsDownIsSaidToBe(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w := ways.New(r.socket)
+	w := ways.NewDialer(r.socket)
 	ticks, err := newConnOver(t, newLink(t, w)).SubscribeChanges(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
@@ -217,11 +217,11 @@ func TestTicks_ASessionThatIsClosedWhileTheLinkIsDownIsSaidToBe(t *testing.T) {
 	for seen := map[string]bool{}; len(seen) < 2; {
 		seen[next().Session] = true
 	}
-	w.BreakDown(true)
+	w.SetBroken(true)
 	if err := near.CloseSession(t.Context(), "goes"); err != nil {
 		t.Fatal(err)
 	}
-	w.BreakDown(false)
+	w.SetBroken(false)
 	for {
 		if tick := next(); tick.Session == "goes" && tick.Closed {
 			return

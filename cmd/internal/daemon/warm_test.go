@@ -23,7 +23,7 @@ func newWarmDaemon(t testing.TB, change func(*daemon.Options)) *testDaemon {
 			t.Fatal(err)
 		}
 		o.FindSpec = func(p client.CreateParams) (workers.Spec, error) {
-			s := fakeworker.Spec(self, nil)
+			s := fakeworker.NewSpec(self, nil)
 			s.Dir = p.Dir
 			return s, nil
 		}

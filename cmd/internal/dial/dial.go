@@ -27,54 +27,54 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// infoTime bounds the daemon's answer before the greeting.
-const infoTime = 10 * time.Second
+// infoTimeout bounds the daemon's answer before the greeting.
+const infoTimeout = 10 * time.Second
 
 // pauses are those between tries of a daemon that somebody else has started just now.
-var pauses = []time.Duration{50 * time.Millisecond, 200 * time.Millisecond, 750 * time.Millisecond, 2 * time.Second}
+var retryDelays = []time.Duration{50 * time.Millisecond, 200 * time.Millisecond, 750 * time.Millisecond, 2 * time.Second}
 
-// ErrSilent means that the near side has sent nothing for longer than it had promised.
-var ErrSilent = errors.New("nothing came from the near side")
+// ErrSilentClient means that the near side has sent nothing for longer than it had promised.
+var ErrSilentClient = errors.New("nothing came from the near side")
 
 // Options are what the near side asks for.
 type Options struct {
-	To     client.Dialer
-	Start  func(context.Context) error // starts a daemon if none answers; nil: nobody does
-	Nonce  string                      // of the greeting; "" is none
-	Alive  time.Duration               // end when nothing comes for so long; 0 never
-	Socket func() string               // for the greeting: where the daemon is by then
+	Dialer         client.Dialer
+	StartDaemon    func(context.Context) error // starts a daemon if none answers; nil: nobody does
+	Nonce          string                      // of the greeting; "" is none
+	SilenceTimeout time.Duration               // end when nothing comes for so long; 0 never
+	SocketPath     func() string               // for the greeting: where the daemon is by then
 }
 
 // Run greets, and bridges until the daemon ends the connection. The end of in is passed on to it,
 // and ends nothing by itself. Nothing but the greeting and the daemon's
 // own bytes goes to out; a daemon that cannot be reached is part of the greeting and an error.
 func Run(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
-	conn, i, err := o.reach(ctx)
+	conn, i, err := o.connectDaemon(ctx)
 	if err != nil {
-		return errors.Join(err, o.refuse(out, err))
+		return errors.Join(err, o.greetWithError(out, err))
 	}
 	defer conn.Close()
-	g := here()
-	g.Version, g.Protocol, g.PID, g.Started, g.Socket = i.Version, i.Protocol, i.PID, i.Started, o.Socket()
+	g := localGreeting()
+	g.Version, g.Protocol, g.PID, g.Started, g.Socket = i.Version, i.Protocol, i.PID, i.Started, o.SocketPath()
 	if err := client.WriteGreeting(out, o.Nonce, g); err != nil {
 		return err
 	}
-	return o.bridge(ctx, conn, in, out)
+	return o.copyStreams(ctx, conn, in, out)
 }
 
-// bridge copies both ways.
-func (o Options) bridge(ctx context.Context, conn net.Conn, in io.Reader, out io.Writer) error {
+// copyStreams copies both ways.
+func (o Options) copyStreams(ctx context.Context, conn net.Conn, in io.Reader, out io.Writer) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var silent *time.Timer
-	if o.Alive > 0 {
-		silent = time.AfterFunc(o.Alive, func() { stop(fmt.Errorf("%w for %s", ErrSilent, o.Alive)) })
+	if o.SilenceTimeout > 0 {
+		silent = time.AfterFunc(o.SilenceTimeout, func() { stop(fmt.Errorf("%w for %s", ErrSilentClient, o.SilenceTimeout)) })
 		defer silent.Stop()
 	}
 	go func() {
-		send(conn, in, func() {
+		copyInput(conn, in, func() {
 			if silent != nil {
-				silent.Reset(o.Alive)
+				silent.Reset(o.SilenceTimeout)
 			}
 		})
 	}()
@@ -91,33 +91,33 @@ func (o Options) bridge(ctx context.Context, conn net.Conn, in io.Reader, out io
 	}
 }
 
-// reach asks the daemon what it is and connects for the near side, whose first call has to be the
+// connectDaemon asks the daemon what it is and connects for the near side, whose first call has to be the
 // first of its connection.
-func (o Options) reach(ctx context.Context) (net.Conn, client.Info, error) {
-	conn, err := o.connect(ctx)
+func (o Options) connectDaemon(ctx context.Context) (net.Conn, client.Info, error) {
+	conn, err := o.dialOrStart(ctx)
 	if err != nil {
 		return nil, client.Info{}, err
 	}
-	i, err := ask(conn)
+	i, err := requestInfo(conn)
 	_ = conn.Close()
 	if err != nil {
-		return nil, i, fmt.Errorf("the program that listens at %s does not answer as a daemon does: %w", o.Socket(), err)
+		return nil, i, fmt.Errorf("the program that listens at %s does not answer as a daemon does: %w", o.SocketPath(), err)
 	}
-	conn, err = o.To.Dial(ctx)
+	conn, err = o.Dialer.Dial(ctx)
 	return conn, i, err
 }
 
-// connect reaches the daemon, or starts one.
-func (o Options) connect(ctx context.Context) (net.Conn, error) {
-	conn, err := o.To.Dial(ctx)
-	if err == nil || o.Start == nil || session.KindOf(err) != client.KindUnreachable {
+// dialOrStart reaches the daemon, or starts one.
+func (o Options) dialOrStart(ctx context.Context) (net.Conn, error) {
+	conn, err := o.Dialer.Dial(ctx)
+	if err == nil || o.StartDaemon == nil || session.KindOf(err) != client.KindUnreachable {
 		return conn, err
 	}
-	if err := o.Start(ctx); err != nil {
+	if err := o.StartDaemon(ctx); err != nil {
 		return nil, fmt.Errorf("cannot start a daemon: %w", err)
 	}
-	conn, err = o.To.Dial(ctx)
-	for _, pause := range pauses {
+	conn, err = o.Dialer.Dial(ctx)
+	for _, pause := range retryDelays {
 		if err == nil {
 			break
 		}
@@ -126,21 +126,21 @@ func (o Options) connect(ctx context.Context) (net.Conn, error) {
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
-		conn, err = o.To.Dial(ctx)
+		conn, err = o.Dialer.Dial(ctx)
 	}
 	return conn, err
 }
 
-// refuse greets without a daemon.
-func (o Options) refuse(out io.Writer, why error) error {
-	g := here()
-	g.Socket, g.Error, g.Kind = o.Socket(), why.Error(), session.KindOf(why)
+// greetWithError greets without a daemon.
+func (o Options) greetWithError(out io.Writer, why error) error {
+	g := localGreeting()
+	g.Socket, g.Error, g.Kind = o.SocketPath(), why.Error(), session.KindOf(why)
 	return client.WriteGreeting(out, o.Nonce, g)
 }
 
-// ask asks the daemon what it is.
-func ask(conn net.Conn) (i client.Info, err error) {
-	if err := conn.SetDeadline(time.Now().Add(infoTime)); err != nil {
+// requestInfo asks the daemon what it is.
+func requestInfo(conn net.Conn) (i client.Info, err error) {
+	if err := conn.SetDeadline(time.Now().Add(infoTimeout)); err != nil {
 		return i, err
 	}
 	if _, err := fmt.Fprintf(conn, `{"jsonrpc":"2.0","id":"dial","method":%q,"params":{}}`+"\n", client.MethodInfo); err != nil {
@@ -165,8 +165,8 @@ func ask(conn net.Conn) (i client.Info, err error) {
 	return answer.Result, nil
 }
 
-// here describes this side.
-func here() client.Greeting {
+// localGreeting describes this side.
+func localGreeting() client.Greeting {
 	host, _ := os.Hostname()
 	g := client.Greeting{Host: host, User: userName(), OS: runtime.GOOS, Arch: runtime.GOARCH}
 	if id, err := os.ReadFile("/proc/sys/kernel/random/boot_id"); err == nil {
@@ -185,9 +185,9 @@ func userName() string {
 	return "uid " + strconv.Itoa(os.Getuid())
 }
 
-// send copies what the near side sends, and passes on its end. It calls heard for each part. When
+// copyInput copies what the near side sends, and passes on its end. It calls heard for each part. When
 // it cannot, the daemon has ended the connection, and the other direction ends as well.
-func send(conn net.Conn, in io.Reader, heard func()) {
+func copyInput(conn net.Conn, in io.Reader, heard func()) {
 	part := make([]byte, 64<<10)
 	for {
 		n, err := in.Read(part)

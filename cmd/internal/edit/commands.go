@@ -6,72 +6,72 @@ import (
 	"unicode"
 )
 
-// emacs returns the commands of the keys, by readline's Emacs mode. Vi's insert mode has
+// emacsCommands returns the commands of the keys, by readline's Emacs mode. Vi's insert mode has
 // them, too.
-func emacs() map[string]func(*Editor) Outcome {
+func emacsCommands() map[string]func(*Editor) Outcome {
 	return map[string]func(*Editor) Outcome{
-		"Enter":   (*Editor).enter,
+		"Enter":   (*Editor).acceptOrNewLine,
 		"M-Enter": (*Editor).newLine, "S-Enter": (*Editor).newLine,
-		"Tab": (*Editor).tab, "S-Tab": (*Editor).outdent,
+		"Tab": (*Editor).completeOrIndent, "S-Tab": (*Editor).outdentLine,
 		"C-d":       (*Editor).deleteOrEnd,
 		"Delete":    (*Editor).deleteForward,
 		"Backspace": (*Editor).deleteBackward,
 
-		"Left": (*Editor).left, "C-b": (*Editor).left,
-		"Right": (*Editor).right, "C-f": (*Editor).right,
-		"M-b": (*Editor).wordLeft, "C-Left": (*Editor).wordLeft, "M-Left": (*Editor).wordLeft,
-		"M-f": (*Editor).wordRight, "C-Right": (*Editor).wordRight, "M-Right": (*Editor).wordRight,
-		"C-a": (*Editor).lineStart, "Home": (*Editor).lineStart,
-		"C-e": (*Editor).lineEnd, "End": (*Editor).lineEnd,
-		"M-<": moveTo(func(*Editor) int { return 0 }), "C-Home": moveTo(func(*Editor) int { return 0 }),
-		"M->": moveTo(func(e *Editor) int { return len(e.text) }), "C-End": moveTo(func(e *Editor) int { return len(e.text) }),
-		"Up": (*Editor).up, "C-p": (*Editor).up,
-		"Down": (*Editor).down, "C-n": (*Editor).down,
-		"PageUp": (*Editor).older, "M-p": (*Editor).older,
-		"PageDown": (*Editor).newer, "M-n": (*Editor).newer,
-		"C-r": (*Editor).searchBack, "C-s": (*Editor).searchBack,
+		"Left": (*Editor).moveLeft, "C-b": (*Editor).moveLeft,
+		"Right": (*Editor).moveRight, "C-f": (*Editor).moveRight,
+		"M-b": (*Editor).moveWordLeft, "C-Left": (*Editor).moveWordLeft, "M-Left": (*Editor).moveWordLeft,
+		"M-f": (*Editor).moveWordRight, "C-Right": (*Editor).moveWordRight, "M-Right": (*Editor).moveWordRight,
+		"C-a": (*Editor).moveToLineStart, "Home": (*Editor).moveToLineStart,
+		"C-e": (*Editor).moveToLineEnd, "End": (*Editor).moveToLineEnd,
+		"M-<": moveToCommand(func(*Editor) int { return 0 }), "C-Home": moveToCommand(func(*Editor) int { return 0 }),
+		"M->": moveToCommand(func(e *Editor) int { return len(e.text) }), "C-End": moveToCommand(func(e *Editor) int { return len(e.text) }),
+		"Up": (*Editor).moveUp, "C-p": (*Editor).moveUp,
+		"Down": (*Editor).moveDown, "C-n": (*Editor).moveDown,
+		"PageUp": (*Editor).olderText, "M-p": (*Editor).olderText,
+		"PageDown": (*Editor).newerText, "M-n": (*Editor).newerText,
+		"C-r": (*Editor).startSearch, "C-s": (*Editor).startSearch,
 
-		"C-k":         killTo((*Editor).endOrNext),
-		"C-u":         killTo(func(e *Editor) int { return lineBegin(e.text, e.at) }),
-		"C-w":         killTo((*Editor).blankBefore),
-		"M-Backspace": killTo(func(e *Editor) int { return wordBefore(e.text, e.at) }),
-		"C-Backspace": killTo(func(e *Editor) int { return wordBefore(e.text, e.at) }),
-		"M-d":         killTo(func(e *Editor) int { return wordAfter(e.text, e.at) }),
-		"C-Delete":    killTo(func(e *Editor) int { return wordAfter(e.text, e.at) }),
-		"C-y":         (*Editor).yank, "M-y": (*Editor).yankOlder,
+		"C-k":         killToCommand((*Editor).endOrNext),
+		"C-u":         killToCommand(func(e *Editor) int { return lineBegin(e.text, e.cursor) }),
+		"C-w":         killToCommand((*Editor).blankStartBefore),
+		"M-Backspace": killToCommand(func(e *Editor) int { return wordStartBefore(e.text, e.cursor) }),
+		"C-Backspace": killToCommand(func(e *Editor) int { return wordStartBefore(e.text, e.cursor) }),
+		"M-d":         killToCommand(func(e *Editor) int { return wordEndAfter(e.text, e.cursor) }),
+		"C-Delete":    killToCommand(func(e *Editor) int { return wordEndAfter(e.text, e.cursor) }),
+		"C-y":         (*Editor).yankText, "M-y": (*Editor).yankOlder,
 
-		"M-.": (*Editor).lastWord, "M-_": (*Editor).lastWord,
+		"M-.": (*Editor).insertLastWord, "M-_": (*Editor).insertLastWord,
 
-		"C-t": (*Editor).transpose,
-		"M-u": onWord(strings.ToUpper), "M-l": onWord(strings.ToLower), "M-c": onWord(capitalized),
-		"C-_": (*Editor).takeBack, "C-x C-u": (*Editor).takeBack,
-		"C-l":     func(*Editor) Outcome { return Cleared },
-		"C-x C-e": (*Editor).external,
-		"C-g":     func(*Editor) Outcome { return Continues },
+		"C-t": (*Editor).transposeChars,
+		"M-u": wordCommand(strings.ToUpper), "M-l": wordCommand(strings.ToLower), "M-c": wordCommand(capitalizeWord),
+		"C-_": (*Editor).undoLast, "C-x C-u": (*Editor).undoLast,
+		"C-l":     func(*Editor) Outcome { return OutcomeClearScreen },
+		"C-x C-e": (*Editor).editExternally,
+		"C-g":     func(*Editor) Outcome { return OutcomeContinue },
 	}
 }
 
-func moveTo(where func(*Editor) int) func(*Editor) Outcome {
+func moveToCommand(where func(*Editor) int) func(*Editor) Outcome {
 	return func(e *Editor) Outcome {
-		e.at, e.ours = where(e), ""
-		return Continues
+		e.cursor, e.ownIndent = where(e), ""
+		return OutcomeContinue
 	}
 }
 
-func killTo(where func(*Editor) int) func(*Editor) Outcome {
-	return func(e *Editor) Outcome { return e.kill(where(e)) }
+func killToCommand(where func(*Editor) int) func(*Editor) Outcome {
+	return func(e *Editor) Outcome { return e.killUntil(where(e)) }
 }
 
-func onWord(change func(string) string) func(*Editor) Outcome {
+func wordCommand(change func(string) string) func(*Editor) Outcome {
 	return func(e *Editor) Outcome {
-		e.save()
-		end := wordAfter(e.text, e.at)
-		e.replace(e.at, end, change(string(e.text[e.at:end])))
-		return Continues
+		e.saveUndo()
+		end := wordEndAfter(e.text, e.cursor)
+		e.replaceRange(e.cursor, end, change(string(e.text[e.cursor:end])))
+		return OutcomeContinue
 	}
 }
 
-func capitalized(s string) string {
+func capitalizeWord(s string) string {
 	r := []rune(strings.ToLower(s))
 	if i := slices.IndexFunc(r, isWord); i >= 0 {
 		r[i] = unicode.ToUpper(r[i])
@@ -79,7 +79,7 @@ func capitalized(s string) string {
 	return string(r)
 }
 
-func wordBefore(text []rune, i int) int {
+func wordStartBefore(text []rune, i int) int {
 	for i > 0 && !isWord(text[i-1]) {
 		i--
 	}
@@ -89,7 +89,7 @@ func wordBefore(text []rune, i int) int {
 	return i
 }
 
-func wordAfter(text []rune, i int) int {
+func wordEndAfter(text []rune, i int) int {
 	for i < len(text) && !isWord(text[i]) {
 		i++
 	}
@@ -99,9 +99,9 @@ func wordAfter(text []rune, i int) int {
 	return i
 }
 
-// blankBefore returns the beginning of the word before the cursor, as blanks separate words.
-func (e *Editor) blankBefore() int {
-	i := e.at
+// blankStartBefore returns the beginning of the word before the cursor, as blanks separate words.
+func (e *Editor) blankStartBefore() int {
+	i := e.cursor
 	for i > 0 && unicode.IsSpace(e.text[i-1]) {
 		i--
 	}
@@ -113,86 +113,86 @@ func (e *Editor) blankBefore() int {
 
 // endOrNext returns the end of the cursor's line, or the next line if it is there already.
 func (e *Editor) endOrNext() int {
-	if end := lineEnd(e.text, e.at); end > e.at || end == len(e.text) {
+	if end := lineEnd(e.text, e.cursor); end > e.cursor || end == len(e.text) {
 		return end
 	}
-	return e.at + 1
+	return e.cursor + 1
 }
 
-func (e *Editor) left() Outcome {
-	if e.at > 0 {
-		e.at = clusterBegin(e.text, e.at)
+func (e *Editor) moveLeft() Outcome {
+	if e.cursor > 0 {
+		e.cursor = clusterBegin(e.text, e.cursor)
 	}
-	return Continues
+	return OutcomeContinue
 }
 
-func (e *Editor) right() Outcome {
-	e.at = clusterEnd(e.text, e.at)
-	return Continues
+func (e *Editor) moveRight() Outcome {
+	e.cursor = clusterEnd(e.text, e.cursor)
+	return OutcomeContinue
 }
 
-func (e *Editor) wordLeft() Outcome {
-	e.at = wordBefore(e.text, e.at)
-	return Continues
+func (e *Editor) moveWordLeft() Outcome {
+	e.cursor = wordStartBefore(e.text, e.cursor)
+	return OutcomeContinue
 }
 
-func (e *Editor) wordRight() Outcome {
-	e.at = wordAfter(e.text, e.at)
-	return Continues
+func (e *Editor) moveWordRight() Outcome {
+	e.cursor = wordEndAfter(e.text, e.cursor)
+	return OutcomeContinue
 }
 
-func (e *Editor) lineStart() Outcome {
-	e.at = lineBegin(e.text, e.at)
-	return Continues
+func (e *Editor) moveToLineStart() Outcome {
+	e.cursor = lineBegin(e.text, e.cursor)
+	return OutcomeContinue
 }
 
-func (e *Editor) lineEnd() Outcome {
-	e.at = lineEnd(e.text, e.at)
-	return Continues
+func (e *Editor) moveToLineEnd() Outcome {
+	e.cursor = lineEnd(e.text, e.cursor)
+	return OutcomeContinue
 }
 
-// up goes to the line above, or to an older text.
-func (e *Editor) up() Outcome {
-	begin := lineBegin(e.text, e.at)
+// moveUp goes to the line above, or to an older text.
+func (e *Editor) moveUp() Outcome {
+	begin := lineBegin(e.text, e.cursor)
 	if begin == 0 {
-		return e.older()
+		return e.olderText()
 	}
-	e.toColumn(lineBegin(e.text, begin-1))
-	return Continues
+	e.moveToColumn(lineBegin(e.text, begin-1))
+	return OutcomeContinue
 }
 
-// down goes to the line below, or to a newer text.
-func (e *Editor) down() Outcome {
-	end := lineEnd(e.text, e.at)
+// moveDown goes to the line below, or to a newer text.
+func (e *Editor) moveDown() Outcome {
+	end := lineEnd(e.text, e.cursor)
 	if end == len(e.text) {
-		return e.newer()
+		return e.newerText()
 	}
-	e.toColumn(end + 1)
-	return Continues
+	e.moveToColumn(end + 1)
+	return OutcomeContinue
 }
 
-// toColumn goes to the line that begins at begin, to the cells of the cursor.
-func (e *Editor) toColumn(begin int) {
-	if e.goal < 0 {
-		e.goal = cellsOf(e.text[lineBegin(e.text, e.at):e.at])
+// moveToColumn goes to the line that begins at begin, to the cells of the cursor.
+func (e *Editor) moveToColumn(begin int) {
+	if e.goalColumn < 0 {
+		e.goalColumn = displayWidth(e.text[lineBegin(e.text, e.cursor):e.cursor])
 	}
-	e.at = begin
+	e.cursor = begin
 	column := 0
-	for end := lineEnd(e.text, begin); e.at < end; {
-		next, cells := shownAt(e.text, e.at, column)
-		if column += cells; column > e.goal {
+	for end := lineEnd(e.text, begin); e.cursor < end; {
+		next, cells := displayedAt(e.text, e.cursor, column)
+		if column += cells; column > e.goalColumn {
 			break
 		}
-		e.at = next
+		e.cursor = next
 	}
-	e.ours = ""
+	e.ownIndent = ""
 }
 
-// cellsOf returns the cells of a part of a line.
-func cellsOf(text []rune) int {
+// displayWidth returns the cells of a part of a line.
+func displayWidth(text []rune) int {
 	column := 0
 	for i := 0; i < len(text); {
-		next, cells := shownAt(text, i, column)
+		next, cells := displayedAt(text, i, column)
 		i, column = next, column+cells
 	}
 	return column
@@ -200,124 +200,124 @@ func cellsOf(text []rune) int {
 
 func (e *Editor) deleteOrEnd() Outcome {
 	if len(e.text) == 0 {
-		return Ended
+		return OutcomeEOF
 	}
 	return e.deleteForward()
 }
 
 func (e *Editor) deleteForward() Outcome {
-	e.save()
-	e.replace(e.at, clusterEnd(e.text, e.at), "")
-	return Continues
+	e.saveUndo()
+	e.replaceRange(e.cursor, clusterEnd(e.text, e.cursor), "")
+	return OutcomeContinue
 }
 
 // deleteBackward removes the character before the cursor, and of an indentation one step.
 func (e *Editor) deleteBackward() Outcome {
-	if e.at == 0 {
-		return Continues
+	if e.cursor == 0 {
+		return OutcomeContinue
 	}
-	e.save()
-	begin := lineBegin(e.text, e.at)
-	before := string(e.text[begin:e.at])
-	from := clusterBegin(e.text, e.at)
-	if s := e.o.Syntax; s != nil && s.Indent > 0 && before != "" && strings.Trim(before, " ") == "" {
-		from = begin + (len(before)-1)/s.Indent*s.Indent
+	e.saveUndo()
+	begin := lineBegin(e.text, e.cursor)
+	before := string(e.text[begin:e.cursor])
+	from := clusterBegin(e.text, e.cursor)
+	if s := e.options.Syntax; s != nil && s.IndentWidth > 0 && before != "" && strings.Trim(before, " ") == "" {
+		from = begin + (len(before)-1)/s.IndentWidth*s.IndentWidth
 	}
-	e.replace(from, e.at, "")
-	return Continues
+	e.replaceRange(from, e.cursor, "")
+	return OutcomeContinue
 }
 
-// outdent takes one step from the indentation of the cursor's line.
-func (e *Editor) outdent() Outcome {
-	if e.o.Syntax == nil || e.o.Syntax.Indent == 0 {
-		return Continues
+// outdentLine takes one step from the indentation of the cursor's line.
+func (e *Editor) outdentLine() Outcome {
+	if e.options.Syntax == nil || e.options.Syntax.IndentWidth == 0 {
+		return OutcomeContinue
 	}
-	e.save()
-	begin, n := lineBegin(e.text, e.at), 0
-	for n < e.o.Syntax.Indent && begin+n < len(e.text) && e.text[begin+n] == ' ' {
+	e.saveUndo()
+	begin, n := lineBegin(e.text, e.cursor), 0
+	for n < e.options.Syntax.IndentWidth && begin+n < len(e.text) && e.text[begin+n] == ' ' {
 		n++
 	}
-	at := max(begin, e.at-n)
-	e.replace(begin, begin+n, "")
-	e.at = at
-	return Continues
+	at := max(begin, e.cursor-n)
+	e.replaceRange(begin, begin+n, "")
+	e.cursor = at
+	return OutcomeContinue
 }
 
-func (e *Editor) yank() Outcome {
+func (e *Editor) yankText() Outcome {
 	if len(e.kills) == 0 {
-		return Continues
+		return OutcomeContinue
 	}
-	e.ring = 1
+	e.yankIndex = 1
 	text := e.kills[len(e.kills)-1]
-	e.insert(text)
-	e.yanked = len([]rune(text))
+	e.insertText(text)
+	e.lastYankLength = len([]rune(text))
 	e.wasYank = true
-	return Continues
+	return OutcomeContinue
 }
 
 // yankOlder puts an older text in the place of the one that was just yanked.
 func (e *Editor) yankOlder() Outcome {
-	if e.yanked == 0 {
-		return Continues
+	if e.lastYankLength == 0 {
+		return OutcomeContinue
 	}
-	e.ring = e.ring%len(e.kills) + 1
-	text := e.kills[len(e.kills)-e.ring]
-	e.replace(e.at-e.yanked, e.at, text)
-	e.yanked = len([]rune(text))
+	e.yankIndex = e.yankIndex%len(e.kills) + 1
+	text := e.kills[len(e.kills)-e.yankIndex]
+	e.replaceRange(e.cursor-e.lastYankLength, e.cursor, text)
+	e.lastYankLength = len([]rune(text))
 	e.wasYank = true
-	return Continues
+	return OutcomeContinue
 }
 
-// lastWord puts in the last word of the text before, as blanks separate words, and in the place of
+// insertLastWord puts in the last word of the text before, as blanks separate words, and in the place of
 // that the one of an older text.
-func (e *Editor) lastWord() Outcome {
+func (e *Editor) insertLastWord() Outcome {
 	if e.history == nil {
 		e.bell = true
-		return Continues
+		return OutcomeContinue
 	}
 	texts := e.history.texts
-	for i := e.words + 1; i <= len(texts); i++ {
+	for i := e.lastWordIndex + 1; i <= len(texts); i++ {
 		words := strings.Fields(texts[len(texts)-i])
 		if len(words) == 0 {
 			continue
 		}
 		last := words[len(words)-1]
-		if e.words > 0 {
-			e.replace(e.at-e.wordSize, e.at, last)
+		if e.lastWordIndex > 0 {
+			e.replaceRange(e.cursor-e.lastWordLength, e.cursor, last)
 		} else {
-			e.insert(last)
+			e.insertText(last)
 		}
-		e.words, e.wordSize = i, len([]rune(last))
-		return Continues
+		e.lastWordIndex, e.lastWordLength = i, len([]rune(last))
+		return OutcomeContinue
 	}
 	e.bell = true
-	return Continues
+	return OutcomeContinue
 }
 
-// transpose exchanges the characters around the cursor.
-func (e *Editor) transpose() Outcome {
-	at := e.at
+// transposeChars exchanges the characters around the cursor.
+func (e *Editor) transposeChars() Outcome {
+	at := e.cursor
 	if at == lineEnd(e.text, at) && at > 0 {
 		at = clusterBegin(e.text, at)
 	}
-	if at <= lineBegin(e.text, e.at) {
-		return Continues
+	if at <= lineBegin(e.text, e.cursor) {
+		return OutcomeContinue
 	}
-	e.save()
+	e.saveUndo()
 	before, end := clusterBegin(e.text, at), clusterEnd(e.text, at)
-	e.replace(before, end, string(e.text[at:end])+string(e.text[before:at]))
-	return Continues
+	e.replaceRange(before, end, string(e.text[at:end])+string(e.text[before:at]))
+	return OutcomeContinue
 }
 
-// takeBack undoes the last change.
-func (e *Editor) takeBack() Outcome {
+// undoLast undoes the last change.
+func (e *Editor) undoLast() Outcome {
 	for n := len(e.undo); n > 0; n = len(e.undo) {
 		last := e.undo[n-1]
 		e.undo = e.undo[:n-1]
 		if !slices.Equal(last.text, e.text) {
-			e.text, e.at = last.text, last.at
+			e.text, e.cursor = last.text, last.cursor
 			break
 		}
 	}
-	return Continues
+	return OutcomeContinue
 }

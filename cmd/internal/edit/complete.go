@@ -4,51 +4,51 @@ import (
 	"strings"
 )
 
-// A menu is the open list of completions.
-type menu struct {
+// A completionMenu is the open list of completions.
+type completionMenu struct {
 	matches []string
 	chosen  int // -1: none
 	from    int // where the match begins, in characters
-	before  state
+	before  textState
 }
 
-// tab completes the text before the cursor, or indents a line that has none. That of a program is
+// completeOrIndent completes the text before the cursor, or indents a line that has none. That of a program is
 // the character.
-func (e *Editor) tab() Outcome {
-	begin := lineBegin(e.text, e.at)
-	ours := e.ours
-	e.ours = ""
-	if e.burst.Ended || e.burst.Lines {
-		if ours != "" && string(e.text[begin:e.at]) == ours {
+func (e *Editor) completeOrIndent() Outcome {
+	begin := lineBegin(e.text, e.cursor)
+	ours := e.ownIndent
+	e.ownIndent = ""
+	if e.burst.LineEndFollows || e.burst.AfterLines {
+		if ours != "" && string(e.text[begin:e.cursor]) == ours {
 			e.dropIndent()
 		}
-		e.insert("\t")
-		return Continues
+		e.insertText("\t")
+		return OutcomeContinue
 	}
-	if strings.TrimSpace(string(e.text[begin:e.at])) == "" {
+	if strings.TrimSpace(string(e.text[begin:e.cursor])) == "" {
 		step := 4
-		if e.o.Syntax != nil && e.o.Syntax.Indent > 0 {
-			step = e.o.Syntax.Indent
+		if e.options.Syntax != nil && e.options.Syntax.IndentWidth > 0 {
+			step = e.options.Syntax.IndentWidth
 		}
-		e.insert(strings.Repeat(" ", step-(e.at-begin)%step))
-		return Continues
+		e.insertText(strings.Repeat(" ", step-(e.cursor-begin)%step))
+		return OutcomeContinue
 	}
-	if e.o.Complete == nil {
+	if e.options.Complete == nil {
 		e.bell = true
-		return Continues
+		return OutcomeContinue
 	}
-	before := string(e.text[:e.at])
-	found := e.o.Complete(string(e.text), len(before))
+	before := string(e.text[:e.cursor])
+	found := e.options.Complete(string(e.text), len(before))
 	if found.Start < 0 || found.Start > len(before) {
-		return Continues
+		return OutcomeContinue
 	}
 	e.hint = found.Hint
-	e.offer(found, before)
-	return Continues
+	e.offerCompletions(found, before)
+	return OutcomeContinue
 }
 
-// offer inserts what all matches share, and opens a list if that is nothing.
-func (e *Editor) offer(found Completion, before string) {
+// offerCompletions inserts what all matches share, and opens a list if that is nothing.
+func (e *Editor) offerCompletions(found Completion, before string) {
 	prefix := before[found.Start:]
 	var matches []string
 	for _, m := range found.Matches {
@@ -61,12 +61,12 @@ func (e *Editor) offer(found Completion, before string) {
 	case len(matches) == 0:
 		e.bell = e.hint == ""
 	case len(shared) > len(prefix):
-		e.save()
-		e.replace(from, e.at, shared)
+		e.saveUndo()
+		e.replaceRange(from, e.cursor, shared)
 	case len(matches) > 1:
-		e.save()
-		e.menu = &menu{matches, -1, from, e.undo[len(e.undo)-1]}
-		e.menu.before.at = e.at
+		e.saveUndo()
+		e.menu = &completionMenu{matches, -1, from, e.undo[len(e.undo)-1]}
+		e.menu.before.cursor = e.cursor
 	}
 }
 
@@ -89,9 +89,9 @@ func sharedPrefix(texts []string) string {
 	return string(shared)
 }
 
-// inMenu handles a key while the list is open, and reports false when the key closes it and has
+// handleMenuKey handles a key while the list is open, and reports false when the key closes it and has
 // its own effect.
-func (e *Editor) inMenu(k Key) bool {
+func (e *Editor) handleMenuKey(k Key) bool {
 	m := e.menu
 	switch k.Name {
 	case "Tab", "Right", "Down", "C-n":
@@ -99,7 +99,7 @@ func (e *Editor) inMenu(k Key) bool {
 	case "S-Tab", "Left", "Up", "C-p":
 		m.chosen = (max(m.chosen, 0) + len(m.matches) - 1) % len(m.matches)
 	case "Esc", "C-g":
-		e.text, e.at, e.menu, e.hint = m.before.text, m.before.at, nil, ""
+		e.text, e.cursor, e.menu, e.hint = m.before.text, m.before.cursor, nil, ""
 		return true
 	case "Enter":
 		e.menu = nil
@@ -108,6 +108,6 @@ func (e *Editor) inMenu(k Key) bool {
 		e.menu = nil
 		return false
 	}
-	e.replace(m.from, e.at, m.matches[m.chosen])
+	e.replaceRange(m.from, e.cursor, m.matches[m.chosen])
 	return true
 }

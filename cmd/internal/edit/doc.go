@@ -6,7 +6,7 @@
 //	for {
 //		key, err := edit.ReadKey(source, e.WantsEscape())
 //		…
-//		if e.Press(key) == edit.Accepted {
+//		if e.Press(key) == edit.OutcomeAccept {
 //			return e.Text()
 //		}
 //		painter.Draw(e.View())

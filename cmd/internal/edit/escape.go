@@ -2,9 +2,9 @@ package edit
 
 import "fmt"
 
-// Escape returns the length of the control sequence at the beginning of line; 0 if there
+// EscapeLength returns the length of the control sequence at the beginning of line; 0 if there
 // is none.
-func Escape(line []byte) int {
+func EscapeLength(line []byte) int {
 	if len(line) < 2 || line[0] != '\x1b' {
 		return 0
 	}
@@ -30,5 +30,5 @@ func Escape(line []byte) int {
 	return 2
 }
 
-// more says how many completions are not shown.
-func more(n int) string { return fmt.Sprintf("… %d more", n) }
+// moreLabel says how many completions are not shown.
+func moreLabel(n int) string { return fmt.Sprintf("… %d more", n) }

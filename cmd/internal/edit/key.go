@@ -16,27 +16,27 @@ type Key struct {
 	Name string
 	Text string // the character, or all of the paste
 	Cut  bool   // the paste had no room, and Text is its beginning
-	Burst
+	KeyBurst
 }
 
-// A Burst says how a key came. A program that types, or a paste without markers, sends many
+// A KeyBurst says how a key came. A program that types, or a paste without markers, sends many
 // characters at a time, a person one.
-type Burst struct {
-	Followed bool // others came with it, behind it,
-	Ended    bool // and the end of a line is among those
-	Lines    bool // it came with text and the end of a line before that
+type KeyBurst struct {
+	HasMore        bool // others came with it, behind it,
+	LineEndFollows bool // and the end of a line is among those
+	AfterLines     bool // it came with text and the end of a line before that
 }
 
-// A Source delivers the characters that a terminal sends. A paste stands between PasteBegins
-// and PasteEnds, has no other control characters but tabs and newlines, and is ended; PasteCut ends
+// A KeySource delivers the characters that a terminal sends. A paste stands between PasteStart
+// and PasteEnd, has no other control characters but tabs and newlines, and is ended; PasteEndCut ends
 // one of which there is only the beginning.
-type Source interface {
+type KeySource interface {
 	// Rune returns the next character. If patience is not 0 and none comes in this time, it
 	// returns ErrQuiet.
-	Rune(patience time.Duration) (rune, error)
+	NextRune(patience time.Duration) (rune, error)
 
 	// Burst says how the last character came.
-	Burst() Burst
+	LastBurst() KeyBurst
 }
 
 // ErrQuiet means that no key was pressed for some time.
@@ -44,41 +44,41 @@ var ErrQuiet = errors.New("edit: no key was pressed")
 
 // The markers of a terminal around a paste.
 const (
-	PasteBegins = "\x1b[200~"
-	PasteEnds   = "\x1b[201~"
-	PasteCut    = "\x1b[202~"
+	PasteStart  = "\x1b[200~"
+	PasteEnd    = "\x1b[201~"
+	PasteEndCut = "\x1b[202~"
 )
 
-// escapeTime is the longest time between the bytes of one key. It tells the Escape key from
+// escapeTimeout is the longest time between the bytes of one key. It tells the Escape key from
 // others that begin with the same byte.
-const escapeTime = 50 * time.Millisecond
+const escapeTimeout = 50 * time.Millisecond
 
-// replyTime is the longest pause within a reply of the terminal.
-const replyTime = time.Second
+// replyTimeout is the longest pause within a reply of the terminal.
+const replyTimeout = time.Second
 
 // maxSequence bounds the bytes of one key.
 const maxSequence = 32
 
 // ReadKey reads the next key. alone says that the Escape key itself has a meaning now;
 // otherwise it is Alt for the key after it, which readline calls Meta.
-func ReadKey(s Source, alone bool) (Key, error) {
+func ReadKey(s KeySource, alone bool) (Key, error) {
 	k, err := readKey(s, alone)
-	k.Burst = s.Burst()
+	k.KeyBurst = s.LastBurst()
 	return k, err
 }
 
-func readKey(s Source, alone bool) (Key, error) {
-	r, err := s.Rune(0)
+func readKey(s KeySource, alone bool) (Key, error) {
+	r, err := s.NextRune(0)
 	if err != nil || r != '\x1b' {
 		return plainKey(r), err
 	}
 	var patience time.Duration
 	if alone {
-		patience = escapeTime
+		patience = escapeTimeout
 	}
-	r, err = s.Rune(patience)
+	r, err = s.NextRune(patience)
 	if err == nil && r == '\x1b' { // Alt and a key that has a sequence, or the same key twice
-		r, err = s.Rune(escapeTime)
+		r, err = s.NextRune(escapeTimeout)
 		if err == nil && (r == '[' || r == 'O') {
 			k, err := readSequence(s, r)
 			return Key{Name: withModifiers(k.Name, 2)}, err
@@ -107,11 +107,11 @@ func readKey(s Source, alone bool) (Key, error) {
 // readReply reads what a terminal answers to a question of a program that is gone, such as its
 // colours: a string up to BEL or ESC \. Nothing of it is kept. It is over at a control character,
 // which no reply has, and at a pause. introducer alone is a key with Alt.
-func readReply(s Source, introducer rune) (Key, error) {
-	for patience, escaped := escapeTime, false; ; patience = replyTime {
-		r, err := s.Rune(patience)
+func readReply(s KeySource, introducer rune) (Key, error) {
+	for patience, escaped := escapeTimeout, false; ; patience = replyTimeout {
+		r, err := s.NextRune(patience)
 		switch {
-		case errors.Is(err, ErrQuiet) && patience == escapeTime:
+		case errors.Is(err, ErrQuiet) && patience == escapeTimeout:
 			return Key{Name: "M-" + string(introducer)}, nil
 		case errors.Is(err, ErrQuiet), r == '\a', escaped && r == '\\':
 			return Key{Name: "?"}, nil
@@ -164,10 +164,10 @@ const keypadKeys = "*+,-./0123456789"
 
 // readSequence reads the rest of a key that began with ESC [ or ESC O. Its name is "?" if it is
 // unknown, or no key but a reply or a report of the terminal.
-func readSequence(s Source, introducer rune) (Key, error) {
+func readSequence(s KeySource, introducer rune) (Key, error) {
 	var parameters strings.Builder
 	for range maxSequence {
-		r, err := s.Rune(0)
+		r, err := s.NextRune(0)
 		if err != nil {
 			return Key{}, err
 		}
@@ -184,12 +184,12 @@ func readSequence(s Source, introducer rune) (Key, error) {
 		case own:
 			return Key{Name: "?"}, nil
 		case r == '[' && text == "": // a key of the Linux console
-			_, err := s.Rune(0)
+			_, err := s.NextRune(0)
 			return Key{Name: "?"}, err
 		case introducer == '[' && r == 'M' && text == "":
 			return Key{Name: "?"}, skipMouse(s)
 		}
-		if numbers := numbersOf(text); introducer == 'O' {
+		if numbers := parseParameters(text); introducer == 'O' {
 			return keypadKey(r, numbers), nil
 		} else if r == '~' && numbers[0][0] == 200 {
 			return readPaste(s)
@@ -201,17 +201,17 @@ func readSequence(s Source, introducer rune) (Key, error) {
 }
 
 // skipMouse reads what an old report of the mouse has behind its sequence.
-func skipMouse(s Source) error {
+func skipMouse(s KeySource) error {
 	for range 3 {
-		if _, err := s.Rune(escapeTime); err != nil && !errors.Is(err, ErrQuiet) {
+		if _, err := s.NextRune(escapeTimeout); err != nil && !errors.Is(err, ErrQuiet) {
 			return err
 		}
 	}
 	return nil
 }
 
-// numbersOf returns up to three parameters of a sequence, each with up to three parts.
-func numbersOf(parameters string) [3][3]int {
+// parseParameters returns up to three parameters of a sequence, each with up to three parts.
+func parseParameters(parameters string) [3][3]int {
 	numbers := [3][3]int{{1, 0, 1}, {1, 1, 1}, {}}
 	for i, parameter := range strings.SplitN(parameters, ";", 3) {
 		for j, part := range strings.SplitN(parameter, ":", 3) {
@@ -307,10 +307,10 @@ func withModifiers(name string, bits int) string {
 }
 
 // readPaste reads up to the end of a paste.
-func readPaste(s Source) (Key, error) {
+func readPaste(s KeySource) (Key, error) {
 	var text strings.Builder
 	for {
-		r, err := s.Rune(0)
+		r, err := s.NextRune(0)
 		switch {
 		case err != nil:
 			return Key{}, err
@@ -319,13 +319,13 @@ func readPaste(s Source) (Key, error) {
 			continue
 		}
 		end := []rune{r}
-		for range len(PasteEnds) - 1 {
-			r, err := s.Rune(0)
+		for range len(PasteEnd) - 1 {
+			r, err := s.NextRune(0)
 			if err != nil {
 				return Key{}, err
 			}
 			end = append(end, r)
 		}
-		return Key{Name: "Paste", Text: text.String(), Cut: string(end) == PasteCut}, nil
+		return Key{Name: "Paste", Text: text.String(), Cut: string(end) == PasteEndCut}, nil
 	}
 }

@@ -15,25 +15,25 @@ type Painter struct {
 	Size func() (cols, rows int) // of the terminal
 	Dumb bool                    // it knows no control sequences: text is only added, or taken back
 
-	view     View
-	on       bool
-	start    int      // the column at which the first row begins
-	rows     []row    // on the screen
-	y, x     int      // the cursor, from the first of them
-	top      int      // how many rows of the view are above the first of them
-	scrolled []extent // older rows above them, that have left the screen when it became smaller
-	cols     int
-	height   int
-	b        strings.Builder
-	coloured Style
+	frame        Frame
+	drawn        bool
+	start        int         // the column at which the first row begins
+	rows         []screenRow // on the screen
+	y, x         int         // the cursor, from the first of them
+	top          int         // how many rows of the view are above the first of them
+	scrolled     []rowExtent // older rows above them, that have left the screen when it became smaller
+	cols         int
+	height       int
+	b            strings.Builder
+	currentStyle Style
 }
 
 // Begin draws a view at the cursor, which is in column start.
-func (p *Painter) Begin(v View, start int) {
+func (p *Painter) Begin(v Frame, start int) {
 	cols, height := p.Size()
-	p.cols, p.height, p.start, p.on, p.top, p.scrolled = max(1, cols), height, start, true, 0, nil
+	p.cols, p.height, p.start, p.drawn, p.top, p.scrolled = max(1, cols), height, start, true, 0, nil
 	p.start %= p.cols
-	p.rows, p.y, p.x = []row{{start: p.start}}, 0, p.start
+	p.rows, p.y, p.x = []screenRow{{start: p.start}}, 0, p.start
 	if start > 0 && p.start == 0 {
 		p.b.WriteString(" \b") // lets the terminal go on to the next row
 	}
@@ -41,74 +41,74 @@ func (p *Painter) Begin(v View, start int) {
 }
 
 // Draw shows a view in the place of the last one.
-func (p *Painter) Draw(v View) {
-	if !p.on {
+func (p *Painter) Draw(v Frame) {
+	if !p.drawn {
 		return
 	}
-	p.view = v
+	p.frame = v
 	cols, height := p.Size()
 	if max(1, cols) != p.cols {
 		p.Resized()
 		return
 	}
 	height = max(2, height)
-	rows, y, x := v.rows(p.cols, p.start)
-	below := v.below(p.cols, max(1, min(height-2, max(height/2, height-len(rows)))))
+	rows, y, x := v.layoutRows(p.cols, p.start)
+	below := v.layoutBelow(p.cols, max(1, min(height-2, max(height/2, height-len(rows)))))
 	room := max(1, height-len(below))
 	if len(rows) > room {
 		p.top = min(max(p.top, y-room+1), y, len(rows)-room)
 		p.top = max(p.top, 0)
 		rows = slices.Clone(rows[p.top : p.top+room])
-		rows[0].soft = false
+		rows[0].wraps = false
 		y -= p.top
 	} else {
 		p.top = 0
 	}
-	p.change(append(slices.Clone(rows), below...), v.colour)
-	p.move(y, x)
-	p.flush()
+	p.updateRows(append(slices.Clone(rows), below...), v.colour)
+	p.moveCursor(y, x)
+	p.flushOutput()
 }
 
 // Erase removes the view, and leaves the cursor where Begin found it.
 func (p *Painter) Erase() {
-	if !p.on {
+	if !p.drawn {
 		return
 	}
 	if p.Dumb {
 		p.b.WriteString("\r\n")
 	}
-	p.move(0, p.start)
+	p.moveCursor(0, p.start)
 	p.eraseBelow(len(p.rows) > 1)
-	p.flush()
-	p.on = false
+	p.flushOutput()
+	p.drawn = false
 }
 
 // Finish shows the whole view and then mark, with the cursor at the beginning of the row below.
 func (p *Painter) Finish(mark string) {
-	if !p.on {
+	if !p.drawn {
 		return
 	}
-	v := p.view.final()
-	rows, y, _ := v.rows(p.cols, p.start)
-	if last := len(rows) - 1; last > 0 && len(rows[last].cells) == 0 && rows[last].soft {
+	v := p.frame.finalFrame()
+	rows, y, _ := v.layoutRows(p.cols, p.start)
+	if last := len(rows) - 1; last > 0 && len(rows[last].cells) == 0 && rows[last].wraps {
 		rows = rows[:last]
 	}
 	if _, height := p.Size(); len(rows) > height || p.top > 0 {
-		p.move(0, p.start)
+		p.moveCursor(0, p.start)
 		p.eraseBelow(len(p.rows) > 1)
-		p.rows = []row{{start: p.start}}
+		p.rows = []screenRow{{start: p.start}}
 	}
-	p.change(rows, v.colour)
-	p.move(min(y, len(rows)-1), p.rows[min(y, len(rows)-1)].end())
+	p.updateRows(rows, v.colour)
+	p.moveCursor(min(y, len(rows)-1), p.rows[min(y, len(rows)-1)].endColumn())
 	p.b.WriteString(mark + "\r\n")
-	p.flush()
-	p.on = false
+	p.flushOutput()
+	p.drawn = false
 }
 
 // Resized draws the view anew, after the terminal has got another size and has moved the
 // rows that it had wrapped itself, as most do.
 func (p *Painter) Resized() {
-	if !p.on {
+	if !p.drawn {
 		return
 	}
 	cols, height := p.Size()
@@ -119,12 +119,12 @@ func (p *Painter) Resized() {
 	}
 	rows := slices.Clone(p.scrolled)
 	for _, r := range p.rows {
-		rows = append(rows, extent{r.end(), r.soft})
+		rows = append(rows, rowExtent{r.endColumn(), r.wraps})
 	}
-	all := len(wrapped(rows, cols))
+	all := len(rewrapRows(rows, cols))
 	rows = rows[:len(p.scrolled)+p.y+1]
 	rows[len(rows)-1].width = p.x
-	rows = wrapped(rows, cols)
+	rows = rewrapRows(rows, cols)
 	room := height - 1 // for what is above the cursor
 	if height >= p.height {
 		room -= all - len(rows) // a smaller screen loses what is below it
@@ -137,32 +137,32 @@ func (p *Painter) Resized() {
 	below := len(p.rows) > p.y+1
 	p.start %= cols
 	p.cols, p.height, p.top = cols, height, 0
-	p.rows, p.y, p.x = []row{{start: p.start}}, 0, p.start
+	p.rows, p.y, p.x = []screenRow{{start: p.start}}, 0, p.start
 	fmt.Fprintf(&p.b, "\x1b[%dG", p.start+1)
 	p.eraseBelow(above > 0 || below)
-	p.Draw(p.view)
+	p.Draw(p.frame)
 }
 
-// An extent is what the width of a terminal changes of a row.
-type extent struct {
+// An rowExtent is what the width of a terminal changes of a row.
+type rowExtent struct {
 	width int
-	soft  bool
+	wraps bool
 }
 
-// wrapped returns the rows that the terminal makes of rows in another width. The cursor is behind the
+// rewrapRows returns the rows that the terminal makes of rows in another width. The cursor is behind the
 // last one, and goes on to the next row where that is full.
-func wrapped(rows []extent, cols int) []extent {
-	var all []extent
+func rewrapRows(rows []rowExtent, cols int) []rowExtent {
+	var all []rowExtent
 	for i := 0; i < len(rows); {
 		width := rows[i].width
-		for i++; i < len(rows) && rows[i].soft; i++ {
+		for i++; i < len(rows) && rows[i].wraps; i++ {
 			width += rows[i].width
 		}
 		if i < len(rows) {
 			width = max(0, width-1)
 		}
 		for n := 0; n <= width/cols; n++ {
-			all = append(all, extent{min(cols, width-n*cols), n > 0})
+			all = append(all, rowExtent{min(cols, width-n*cols), n > 0})
 		}
 	}
 	return all
@@ -188,46 +188,46 @@ func (p *Painter) Clear() {
 	} else {
 		p.b.WriteString("\x1b[H\x1b[2J")
 	}
-	p.flush()
-	v := p.view
-	p.on = false
+	p.flushOutput()
+	v := p.frame
+	p.drawn = false
 	p.Begin(v, 0)
 }
 
-// change makes the screen show rows. It writes from the first difference on.
-func (p *Painter) change(rows []row, colour bool) {
-	i, j := difference(p.rows, rows)
+// updateRows makes the screen show rows. It writes from the first difference on.
+func (p *Painter) updateRows(rows []screenRow, colour bool) {
+	i, j := firstDifference(p.rows, rows)
 	if i < 0 {
 		p.rows = rows
 		return
 	}
 	if p.Dumb {
-		p.add(rows, i, j)
+		p.appendRows(rows, i, j)
 		return
 	}
 	if j > 0 && j < len(p.rows[i].cells) && p.rows[i].cells[j].width == 0 {
 		j-- // what has no cell of its own is in the one before
 	}
-	at := row{rows[i].start, rows[i].cells[:j], false}.end()
-	p.move(i, min(at, p.cols-1))
+	at := screenRow{rows[i].start, rows[i].cells[:j], false}.endColumn()
+	p.moveCursor(i, min(at, p.cols-1))
 	if at >= p.cols { // behind the last column: write that again, to be there
 		for j > 0 && at >= p.cols {
 			j--
 			at -= rows[i].cells[j].width
 		}
-		p.move(i, at)
+		p.moveCursor(i, at)
 	}
 	if len(p.rows) > i+1 || len(p.rows[i].cells) > j {
 		p.eraseBelow(len(p.rows) > i+1)
 	}
-	p.write(rows, i, j, colour)
+	p.writeRows(rows, i, j, colour)
 	p.rows = rows
-	p.y, p.x = len(rows)-1, rows[len(rows)-1].end()
+	p.y, p.x = len(rows)-1, rows[len(rows)-1].endColumn()
 }
 
-// add is change for a dumb terminal. Its cursor is always behind the last cell. Rows that end stay there;
+// appendRows is change for a dumb terminal. Its cursor is always behind the last cell. Rows that end stay there;
 // where more than the last row is another one, all of it is written again, below.
-func (p *Painter) add(rows []row, i, j int) {
+func (p *Painter) appendRows(rows []screenRow, i, j int) {
 	last := len(p.rows) - 1
 	switch old := p.rows[i]; {
 	case j == len(old.cells) && (i == last || i == len(rows)-1 && j == len(rows[i].cells)):
@@ -236,24 +236,24 @@ func (p *Painter) add(rows []row, i, j int) {
 			return
 		}
 	case i == last:
-		p.b.WriteString(strings.Repeat("\b \b", old.end()-row{old.start, old.cells[:j], false}.end()))
+		p.b.WriteString(strings.Repeat("\b \b", old.endColumn()-screenRow{old.start, old.cells[:j], false}.endColumn()))
 	default:
 		p.b.WriteString("\r\n")
 		i, j = 0, 0
 	}
-	p.write(rows, i, j, false)
+	p.writeRows(rows, i, j, false)
 	p.rows = rows
 }
 
-// write writes rows from one cell on.
-func (p *Painter) write(rows []row, i, j int, colour bool) {
+// writeRows writes rows from one cell on.
+func (p *Painter) writeRows(rows []screenRow, i, j int, colour bool) {
 	for ; i < len(rows); i, j = i+1, 0 {
-		column := row{rows[i].start, rows[i].cells[:j], false}.end()
+		column := screenRow{rows[i].start, rows[i].cells[:j], false}.endColumn()
 		for _, c := range rows[i].cells[j:] {
 			if colour || c.style == Selected {
-				p.style(c.style)
+				p.setStyle(c.style)
 			} else {
-				p.style(Plain)
+				p.setStyle(Plain)
 			}
 			p.b.WriteString(c.text)
 			if column += c.width; c.isDisputed() && column < p.cols && !p.Dumb {
@@ -264,35 +264,35 @@ func (p *Painter) write(rows []row, i, j int, colour bool) {
 			break
 		}
 		switch next := rows[i+1]; {
-		case !next.soft:
-			p.style(Plain)
+		case !next.wraps:
+			p.setStyle(Plain)
 			p.b.WriteString("\r\n")
 		case len(next.cells) == 0:
-			p.style(Plain)
+			p.setStyle(Plain)
 			p.b.WriteString(" \b")
 		}
 	}
-	p.style(Plain)
+	p.setStyle(Plain)
 }
 
-// style sets the style of what is written next.
-func (p *Painter) style(s Style) {
-	if s == p.coloured || p.Dumb {
+// setStyle sets the style of what is written next.
+func (p *Painter) setStyle(s Style) {
+	if s == p.currentStyle || p.Dumb {
 		return
 	}
-	if p.coloured != Plain {
+	if p.currentStyle != Plain {
 		p.b.WriteString("\x1b[0m")
 	}
 	if s != Plain {
 		p.b.WriteString("\x1b[" + sgr[s] + "m")
 	}
-	p.coloured = s
+	p.currentStyle = s
 }
 
-// difference returns the row and cell at which two screens begin to differ; -1 if they do not.
-func difference(a, b []row) (i, j int) {
+// firstDifference returns the row and cell at which two screens begin to differ; -1 if they do not.
+func firstDifference(a, b []screenRow) (i, j int) {
 	for i := range b {
-		if i > 0 && (i >= len(a) || a[i].soft != b[i].soft) {
+		if i > 0 && (i >= len(a) || a[i].wraps != b[i].wraps) {
 			return i - 1, len(b[i-1].cells) // the end of a row says how the next one begins
 		}
 		for j := range b[i].cells {
@@ -310,8 +310,8 @@ func difference(a, b []row) (i, j int) {
 	return -1, 0
 }
 
-// move puts the cursor into a row and column of the view.
-func (p *Painter) move(y, x int) {
+// moveCursor puts the cursor into a row and column of the view.
+func (p *Painter) moveCursor(y, x int) {
 	switch {
 	case p.Dumb:
 	case y < p.y:
@@ -325,7 +325,7 @@ func (p *Painter) move(y, x int) {
 	p.y, p.x = y, x
 }
 
-func (p *Painter) flush() {
+func (p *Painter) flushOutput() {
 	_, _ = io.WriteString(p.Out, p.b.String())
 	p.b.Reset()
 }

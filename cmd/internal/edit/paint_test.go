@@ -6,33 +6,33 @@ import (
 	"testing"
 )
 
-func inPython() Options {
-	return Options{Prompt: ">>> ", Continuation: "... ", Syntax: Python, Colour: true, Whole: wholeInPython, Complete: offersNames}
+func pythonOptions() Options {
+	return Options{Prompt: ">>> ", Continuation: "... ", Syntax: Python, Colour: true, IsComplete: isCompletePython, Complete: completeNames}
 }
 
-func (s *sitting) sees(want string) {
+func (s *editorTest) wantScreen(want string) {
 	s.Helper()
-	if got := s.tty.shows(); got != want {
+	if got := s.tty.screenText(); got != want {
 		s.Errorf("the screen is\n%s\nwant\n%s", got, want)
 	}
 }
 
 func TestPainter_ShowsBlocksHintsListsAndSearches(t *testing.T) {
-	s := sit(t, inPython(), "import os")
-	s.types("def f(x):\rreturn 'a'")
-	s.sees(">>> def f(x):\n...     return 'a'")
-	s.types(" + g(\t")
-	s.sees(">>> def f(x):\n...     return 'a' + g(\nf(x, y=1)\nAdds two numbers.")
-	s.types("al\t\t")
-	s.sees(">>> def f(x):\n...     return 'a' + g(alpha\nalpha     alphabet")
-	s.types("\x12")
-	s.sees(">>> def f(x):\n...     return 'a' + g(alpha\nsearch:")
-	s.types("os")
-	s.sees(">>> import os\nsearch: os")
-	s.types("q")
-	s.sees(">>> import os\nsearch: osq  (not found)")
-	s.types("\r")
-	s.sees(">>> import os")
+	s := newEditorTest(t, pythonOptions(), "import os")
+	s.typeKeys("def f(x):\rreturn 'a'")
+	s.wantScreen(">>> def f(x):\n...     return 'a'")
+	s.typeKeys(" + g(\t")
+	s.wantScreen(">>> def f(x):\n...     return 'a' + g(\nf(x, y=1)\nAdds two numbers.")
+	s.typeKeys("al\t\t")
+	s.wantScreen(">>> def f(x):\n...     return 'a' + g(alpha\nalpha     alphabet")
+	s.typeKeys("\x12")
+	s.wantScreen(">>> def f(x):\n...     return 'a' + g(alpha\nsearch:")
+	s.typeKeys("os")
+	s.wantScreen(">>> import os\nsearch: os")
+	s.typeKeys("q")
+	s.wantScreen(">>> import os\nsearch: osq  (not found)")
+	s.typeKeys("\r")
+	s.wantScreen(">>> import os")
 	if s.tty.y != 1 || s.tty.x != 0 {
 		t.Errorf("the cursor is in row %d, column %d", s.tty.y, s.tty.x)
 	}
@@ -50,24 +50,24 @@ func TestPainter_DumbOneOnlyAddsAndTakesBack(t *testing.T) {
 		{"al\t\x03", ">>> alpha^C\r\n"},
 	} {
 		var b strings.Builder
-		o := inPython()
+		o := pythonOptions()
 		o.Colour, o.Syntax = false, nil
-		s := &sitting{T: t, history: NewHistory(100, "import os"), o: o}
+		s := &editorTest{T: t, history: NewHistory(100, "import os"), o: o}
 		p := Painter{Out: &b, Size: func() (int, int) { return 40, 12 }, Dumb: true}
 		s.editor.Begin(o, s.history)
-		p.Begin(s.editor.View(), 0)
-		keys := scriptSource{&keySource{runes: []rune(test.keys)}}
+		p.Begin(s.editor.Frame(), 0)
+		keys := scriptedSource{&runeSource{runes: []rune(test.keys)}}
 		for {
 			key, err := ReadKey(keys, false)
 			if err != nil {
 				break
 			}
 			out := s.editor.Press(key)
-			p.Draw(s.editor.View())
+			p.Draw(s.editor.Frame())
 			switch out {
-			case Accepted:
+			case OutcomeAccept:
 				p.Finish("")
-			case Interrupted:
+			case OutcomeInterrupt:
 				p.Finish("^C")
 			}
 		}
@@ -79,16 +79,16 @@ func TestPainter_DumbOneOnlyAddsAndTakesBack(t *testing.T) {
 
 func TestPainter_RowsThatAreExactlyFull(t *testing.T) {
 	for _, n := range []int{35, 36, 37, 75, 76, 77} {
-		s := sit(t, inPython())
-		s.types(strings.Repeat("x", n))
-		s.types(kLeft + kLeft + "y" + kHome + "z" + kEnd + "!")
-		s.types("\r")
+		s := newEditorTest(t, pythonOptions())
+		s.typeKeys(strings.Repeat("x", n))
+		s.typeKeys(kLeft + kLeft + "y" + kHome + "z" + kEnd + "!")
+		s.typeKeys("\r")
 		text := ">>> z" + strings.Repeat("x", n-2) + "yxx!"
 		var want []string
 		for len(text) > 40 {
 			want, text = append(want, text[:40]), text[40:]
 		}
-		s.sees(strings.Join(append(want, text), "\n"))
+		s.wantScreen(strings.Join(append(want, text), "\n"))
 		if rows := len(want) + 1; s.tty.y != rows {
 			t.Errorf("%d characters: the cursor is in row %d, want %d", n, s.tty.y, rows)
 		}
@@ -96,12 +96,12 @@ func TestPainter_RowsThatAreExactlyFull(t *testing.T) {
 }
 
 func TestPainter_WideCharactersDoNotStandHalfInARow(t *testing.T) {
-	s := sit(t, inPython())
-	s.types("'" + strings.Repeat("中", 17))
-	s.types("文")
-	s.sees(">>> '" + strings.Repeat("中", 17) + "\n文")
-	s.types(kLeft + kLeft + "x" + kEnd + "e\u0301👩‍💻✅")
-	s.sees(">>> '" + strings.Repeat("中", 16) + "x中\n文e\u0301👩‍💻✅")
+	s := newEditorTest(t, pythonOptions())
+	s.typeKeys("'" + strings.Repeat("中", 17))
+	s.typeKeys("文")
+	s.wantScreen(">>> '" + strings.Repeat("中", 17) + "\n文")
+	s.typeKeys(kLeft + kLeft + "x" + kEnd + "e\u0301👩‍💻✅")
+	s.wantScreen(">>> '" + strings.Repeat("中", 16) + "x中\n文e\u0301👩‍💻✅")
 }
 
 // Terminals differ in the cells of joined characters: some count the whole, and others its parts. The
@@ -123,17 +123,17 @@ func TestPainter_ClustersTakeTheCellsThatTheCursorCounts(t *testing.T) {
 	} {
 		for _, sums := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, counts parts %v", cluster.name, sums), func(t *testing.T) {
-				s := sit(t, inPython())
-				s.tty.sums = sums
-				s.types("f='")
-				s.types(pasted(cluster.text + "x'"))
-				s.types(kLeft + kLeft + "Q")
+				s := newEditorTest(t, pythonOptions())
+				s.tty.sumsCells = sums
+				s.typeKeys("f='")
+				s.typeKeys(pasteSequence(cluster.text + "x'"))
+				s.typeKeys(kLeft + kLeft + "Q")
 				row := s.tty.grid[s.tty.y]
 				at := len(">>> f='") + cluster.cells
 				if got := strings.Join(row[at:at+3], ""); got != "Qx'" || s.tty.x != at+1 {
 					t.Errorf("behind it is %q, the cursor in column %d, want Qx' and %d", got, s.tty.x, at+1)
 				}
-				s.types(kLeft + "\x7f")
+				s.typeKeys(kLeft + "\x7f")
 				if got := s.editor.Text(); got != "f='Qx'" {
 					t.Errorf("after Backspace: got %q", got)
 				}
@@ -147,49 +147,49 @@ func TestPainter_ABlockThatIsHigherThanTheScreenIsSeenAroundTheCursor(t *testing
 	for i := range 106 {
 		lines = append(lines, fmt.Sprintf("line%d = %d", i, i))
 	}
-	s := sit(t, inPython())
-	s.types(pasted(strings.Join(lines, "\n")))
-	if !strings.HasSuffix(s.tty.shows(), "... line104 = 104\n... line105 = 105") {
-		t.Errorf("the end of a paste is not shown:\n%s", s.tty.shows())
+	s := newEditorTest(t, pythonOptions())
+	s.typeKeys(pasteSequence(strings.Join(lines, "\n")))
+	if !strings.HasSuffix(s.tty.screenText(), "... line104 = 104\n... line105 = 105") {
+		t.Errorf("the end of a paste is not shown:\n%s", s.tty.screenText())
 	}
-	s.types("\x1b<")
-	if !strings.HasPrefix(s.tty.shows(), ">>> line0 = 0\n... line1 = 1\n") {
-		t.Errorf("its beginning is not shown:\n%s", s.tty.shows())
+	s.typeKeys("\x1b<")
+	if !strings.HasPrefix(s.tty.screenText(), ">>> line0 = 0\n... line1 = 1\n") {
+		t.Errorf("its beginning is not shown:\n%s", s.tty.screenText())
 	}
-	s.types(strings.Repeat(kDown, 50) + "X")
-	if !strings.Contains(s.tty.shows(), "... Xline50 = 50") {
-		t.Errorf("its middle is not shown:\n%s", s.tty.shows())
+	s.typeKeys(strings.Repeat(kDown, 50) + "X")
+	if !strings.Contains(s.tty.screenText(), "... Xline50 = 50") {
+		t.Errorf("its middle is not shown:\n%s", s.tty.screenText())
 	}
-	s.types("\r")
-	if !strings.HasSuffix(s.tty.shows(), "... line105 = 105") || s.tty.x != 0 {
-		t.Errorf("in the end it is not shown whole:\n%s", s.tty.shows())
+	s.typeKeys("\r")
+	if !strings.HasSuffix(s.tty.screenText(), "... line105 = 105") || s.tty.x != 0 {
+		t.Errorf("in the end it is not shown whole:\n%s", s.tty.screenText())
 	}
 }
 
 func TestPainter_BehindOutputWithoutALineEnd(t *testing.T) {
 	for _, before := range []string{"who? ", strings.Repeat("q", 39), strings.Repeat("q", 40), strings.Repeat("q", 43)} {
-		tty := newTerminal(40, 12)
+		tty := newFakeTerminal(40, 12)
 		fmt.Fprint(tty, "above\r\n", before)
 		p := &Painter{Out: tty, Size: func() (int, int) { return 40, 12 }}
 		var e Editor
 		e.Begin(Options{}, nil)
-		p.Begin(e.View(), len(before))
+		p.Begin(e.Frame(), len(before))
 		for _, r := range "Annn" {
 			e.Press(Key{Text: string(r)})
-			p.Draw(e.View())
+			p.Draw(e.Frame())
 		}
 		e.Press(Key{Name: "Backspace"})
-		p.Draw(e.View())
+		p.Draw(e.Frame())
 		whole := before + "Ann"
 		want := "above\n" + whole[:min(40, len(whole))]
 		if len(whole) > 40 {
 			want += "\n" + whole[40:]
 		}
-		if got := tty.shows(); got != want {
+		if got := tty.screenText(); got != want {
 			t.Errorf("behind %d cells the screen is\n%s\nwant\n%s", len(before), got, want)
 		}
 		p.Erase()
-		if got, want := tty.shows(), strings.TrimSpace("above\n"+before[:min(40, len(before))]+"\n"+before[min(40, len(before)):]); got != want {
+		if got, want := tty.screenText(), strings.TrimSpace("above\n"+before[:min(40, len(before))]+"\n"+before[min(40, len(before)):]); got != want {
 			t.Errorf("erased, the screen is\n%s\nwant\n%s", got, want)
 		}
 	}
@@ -197,15 +197,15 @@ func TestPainter_BehindOutputWithoutALineEnd(t *testing.T) {
 
 func TestPainter_AnotherSizeLeavesNothingBehind(t *testing.T) {
 	for _, cols := range []int{11, 20, 39, 41, 60} {
-		s := sit(t, inPython())
-		s.types("x = '" + strings.Repeat("abcdefghij", 8))
-		s.types(kLeft + kLeft + kLeft)
+		s := newEditorTest(t, pythonOptions())
+		s.typeKeys("x = '" + strings.Repeat("abcdefghij", 8))
+		s.typeKeys(kLeft + kLeft + kLeft)
 		s.tty.resize(cols, s.tty.height)
 		s.painter.Resized()
-		s.compare(Key{})
-		s.types("X" + kEnd + "'")
-		if got := strings.ReplaceAll(s.tty.shows(), "\n", ""); got != ">>> x = '"+strings.Repeat("abcdefghij", 7)+"abcdefgXhij'" {
-			t.Errorf("in %d columns the screen is\n%s", cols, s.tty.shows())
+		s.compareScreens(Key{})
+		s.typeKeys("X" + kEnd + "'")
+		if got := strings.ReplaceAll(s.tty.screenText(), "\n", ""); got != ">>> x = '"+strings.Repeat("abcdefghij", 7)+"abcdefgXhij'" {
+			t.Errorf("in %d columns the screen is\n%s", cols, s.tty.screenText())
 		}
 	}
 }
@@ -213,20 +213,20 @@ func TestPainter_AnotherSizeLeavesNothingBehind(t *testing.T) {
 func TestPainter_ASizeThatWasSmallerLeavesNothingBehind(t *testing.T) {
 	for _, lines := range []int{3, 8, 30} {
 		for _, keys := range []string{"", kUp + kUp + kUp, "\x1b<"} {
-			s := sit(t, inPython())
+			s := newEditorTest(t, pythonOptions())
 			s.tty.resize(100, 24)
 			s.painter.Resized()
 			text := "def f(x):"
 			for i := range lines {
 				text += fmt.Sprintf("\n    line_number_%d = %d", i, i)
 			}
-			s.types(pasted(text) + keys)
+			s.typeKeys(pasteSequence(text) + keys)
 			for _, size := range [][2]int{{20, 10}, {100, 24}, {15, 4}, {40, 12}, {100, 40}} {
 				s.tty.resize(size[0], size[1])
 				s.painter.Resized()
-				s.compare(Key{})
+				s.compareScreens(Key{})
 			}
-			if got, want := s.tty.shows(), ">>> "+strings.ReplaceAll(text, "\n", "\n... "); got != want {
+			if got, want := s.tty.screenText(), ">>> "+strings.ReplaceAll(text, "\n", "\n... "); got != want {
 				t.Errorf("%d lines, %q: the screen is\n%s", lines, keys, got)
 			}
 		}
@@ -234,26 +234,26 @@ func TestPainter_ASizeThatWasSmallerLeavesNothingBehind(t *testing.T) {
 }
 
 func TestPainter_ASecretIsNotDrawn(t *testing.T) {
-	s := sit(t, Options{Prompt: "Password: ", Secret: true})
-	s.types("hunter2\x1b[Dx")
-	s.sees("Password:")
-	if s.types("\r"); s.editor.Text() != "hunterx2" || s.outcome != Accepted {
+	s := newEditorTest(t, Options{Prompt: "Password: ", Secret: true})
+	s.typeKeys("hunter2\x1b[Dx")
+	s.wantScreen("Password:")
+	if s.typeKeys("\r"); s.editor.Text() != "hunterx2" || s.outcome != OutcomeAccept {
 		t.Errorf("got %q", s.editor.Text())
 	}
-	s.sees("Password:")
+	s.wantScreen("Password:")
 }
 
 func TestPainter_WithoutColoursThereAreNone(t *testing.T) {
 	for _, colour := range []bool{true, false} {
 		var b strings.Builder
 		p := &Painter{Out: &b, Size: func() (int, int) { return 80, 24 }}
-		o := inPython()
+		o := pythonOptions()
 		o.Colour = colour
 		var e Editor
 		e.Begin(o, nil)
-		p.Begin(e.View(), 0)
+		p.Begin(e.Frame(), 0)
 		e.Press(Key{Name: "Paste", Text: "def f(): return 'x' # no"})
-		p.Draw(e.View())
+		p.Draw(e.Frame())
 		if got := strings.Contains(b.String(), "m"); got != colour {
 			t.Errorf("colours %v: it writes %q", colour, b.String())
 		}
@@ -266,15 +266,15 @@ func TestPainter_ALongListLeavesRoomForTheText(t *testing.T) {
 	for i := range 200 {
 		names = append(names, fmt.Sprintf("name%03d", i))
 	}
-	o := inPython()
+	o := pythonOptions()
 	o.Complete = func(string, int) Completion { return Completion{Matches: names} }
-	s := sit(t, o)
-	s.types("name\t")
-	if got := s.tty.shows(); !strings.HasPrefix(got, ">>> name\nname000") || !strings.Contains(got, " more") {
+	s := newEditorTest(t, o)
+	s.typeKeys("name\t")
+	if got := s.tty.screenText(); !strings.HasPrefix(got, ">>> name\nname000") || !strings.Contains(got, " more") {
 		t.Errorf("the screen is\n%s", got)
 	}
-	s.types(strings.Repeat("\t", 150))
-	if got := s.tty.shows(); !strings.HasPrefix(got, ">>> name149\n") || !strings.Contains(got, "\nname1") {
+	s.typeKeys(strings.Repeat("\t", 150))
+	if got := s.tty.screenText(); !strings.HasPrefix(got, ">>> name149\n") || !strings.Contains(got, "\nname1") {
 		t.Errorf("the screen is\n%s", got)
 	}
 }
@@ -298,7 +298,7 @@ func TestSyntax_Styles(t *testing.T) {
 		{&Syntax{}, "def 'x' 1", "....sss.n"},
 	} {
 		var got []byte
-		for _, style := range test.s.styles([]rune(test.text)) {
+		for _, style := range test.s.styleText([]rune(test.text)) {
 			got = append(got, letters[style])
 		}
 		if string(got) != test.want {
@@ -308,7 +308,7 @@ func TestSyntax_Styles(t *testing.T) {
 }
 
 func FuzzEditor_NoKeysBreakTheScreen(f *testing.F) {
-	for _, test := range scripts {
+	for _, test := range editScripts {
 		f.Add(test.keys, false)
 	}
 	f.Add("abc⎋0dwip", true)
@@ -316,18 +316,18 @@ func FuzzEditor_NoKeysBreakTheScreen(f *testing.F) {
 		if len(keys) > 300 {
 			return
 		}
-		o := inPython()
+		o := pythonOptions()
 		o.Vi = vi
-		s := sit(t, o, "import os", "if x:\n    y\n")
-		source := scriptSource{&keySource{runes: []rune(keys)}}
+		s := newEditorTest(t, o, "import os", "if x:\n    y\n")
+		source := scriptedSource{&runeSource{runes: []rune(keys)}}
 		for range 300 {
 			key, err := ReadKey(source, s.editor.WantsEscape())
 			if err != nil {
 				return
 			}
 			s.editor.Press(key)
-			s.painter.Draw(s.editor.View())
-			if at := s.editor.at; at < 0 || at > len(s.editor.text) {
+			s.painter.Draw(s.editor.Frame())
+			if at := s.editor.cursor; at < 0 || at > len(s.editor.text) {
 				t.Fatalf("after %q the cursor is at %d of %d", key.Name+key.Text, at, len(s.editor.text))
 			}
 		}
@@ -337,11 +337,11 @@ func FuzzEditor_NoKeysBreakTheScreen(f *testing.F) {
 func BenchmarkEditor_KeyInALongText(b *testing.B) {
 	p := &Painter{Out: &strings.Builder{}, Size: func() (int, int) { return 80, 24 }}
 	var e Editor
-	e.Begin(inPython(), nil)
+	e.Begin(pythonOptions(), nil)
 	e.Press(Key{Name: "Paste", Text: strings.Repeat("def f(x): return 'text' + str(x) # comment\n", 200)})
-	p.Begin(e.View(), 0)
+	p.Begin(e.Frame(), 0)
 	for b.Loop() {
 		e.Press(Key{Text: "x"})
-		p.Draw(e.View())
+		p.Draw(e.Frame())
 	}
 }

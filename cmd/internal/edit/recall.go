@@ -10,13 +10,13 @@ const maxHistory = 32 << 20
 
 // A History has texts, the oldest first, each once.
 type History struct {
-	texts []string
-	limit int
+	texts    []string
+	maxTexts int
 }
 
 // NewHistory returns a history of the last limit of texts. Of equal ones it keeps the newest.
 func NewHistory(limit int, texts ...string) *History {
-	h := &History{limit: limit}
+	h := &History{maxTexts: limit}
 	seen := make(map[string]bool, len(texts))
 	for _, t := range slices.Backward(texts) {
 		if !seen[t] && len(h.texts) < limit {
@@ -35,7 +35,7 @@ func (h *History) Add(text string) {
 	}
 	h.texts = slices.DeleteFunc(h.texts, func(t string) bool { return t == text })
 	h.texts = append(h.texts, text)
-	h.texts = h.texts[max(0, len(h.texts)-h.limit):]
+	h.texts = h.texts[max(0, len(h.texts)-h.maxTexts):]
 	size := 0
 	for i, t := range slices.Backward(h.texts) {
 		if size += len(t); size > maxHistory && i < len(h.texts)-1 {
@@ -48,29 +48,29 @@ func (h *History) Add(text string) {
 // Texts returns all texts, the oldest first.
 func (h *History) Texts() []string { return slices.Clone(h.texts) }
 
-// A recall is a walk through the history. It goes on as long as the text is what it found.
-type recall struct {
-	on     bool
+// A historyWalk is a walk through the history. It goes on as long as the text is what it found.
+type historyWalk struct {
+	active bool
 	found  string
 	index  int
 	prefix string // of all texts that it finds
 	draft  string // what was typed before
 }
 
-// older puts the last text into the editor that begins with what was typed.
-func (e *Editor) older() Outcome { return e.walk(-1) }
+// olderText puts the last text into the editor that begins with what was typed.
+func (e *Editor) olderText() Outcome { return e.walkHistory(-1) }
 
-// newer goes back, at last to what was typed.
-func (e *Editor) newer() Outcome { return e.walk(1) }
+// newerText goes back, at last to what was typed.
+func (e *Editor) newerText() Outcome { return e.walkHistory(1) }
 
-func (e *Editor) walk(step int) Outcome {
+func (e *Editor) walkHistory(step int) Outcome {
 	if e.history == nil {
 		e.bell = true
-		return Continues
+		return OutcomeContinue
 	}
-	r := &e.recall
-	if !r.on || r.found != string(e.text) {
-		*r = recall{on: true, index: len(e.history.texts), prefix: string(e.text[:e.at]), draft: string(e.text)}
+	r := &e.historyWalk
+	if !r.active || r.found != string(e.text) {
+		*r = historyWalk{active: true, index: len(e.history.texts), prefix: string(e.text[:e.cursor]), draft: string(e.text)}
 	}
 	for i := r.index + step; i >= 0 && i <= len(e.history.texts); i += step {
 		text := r.draft
@@ -83,56 +83,56 @@ func (e *Editor) walk(step int) Outcome {
 		if r.index == i || i == len(e.history.texts) && step < 0 {
 			break
 		}
-		e.save()
+		e.saveUndo()
 		e.text = []rune(text)
-		e.at, e.goal = len(e.text), -1
+		e.cursor, e.goalColumn = len(e.text), -1
 		r.index, r.found = i, text
-		return Continues
+		return OutcomeContinue
 	}
 	r.found = string(e.text)
 	e.bell = true
-	return Continues
+	return OutcomeContinue
 }
 
-// A search looks for a text of the history that has what is typed.
-type search struct {
-	query  string
-	index  int
-	fails  bool
-	before state
+// A historySearch looks for a text of the history that has what is typed.
+type historySearch struct {
+	query   string
+	index   int
+	noMatch bool
+	before  textState
 }
 
-// searchBack begins a search.
-func (e *Editor) searchBack() Outcome {
+// startSearch begins a search.
+func (e *Editor) startSearch() Outcome {
 	if e.history == nil {
 		e.bell = true
-		return Continues
+		return OutcomeContinue
 	}
-	e.search = &search{index: len(e.history.texts), before: state{slices.Clone(e.text), e.at}}
-	return Continues
+	e.search = &historySearch{index: len(e.history.texts), before: textState{slices.Clone(e.text), e.cursor}}
+	return OutcomeContinue
 }
 
-// inSearch handles a key during a search, and reports false when the key ends it and has
+// handleSearchKey handles a key during a search, and reports false when the key ends it and has
 // its own effect.
-func (e *Editor) inSearch(k Key) bool {
+func (e *Editor) handleSearchKey(k Key) bool {
 	s := e.search
 	switch {
 	case k.Name == "C-r":
-		e.find(s.index-1, -1)
+		e.findText(s.index-1, -1)
 	case k.Name == "C-s":
-		e.find(s.index+1, 1)
+		e.findText(s.index+1, 1)
 	case k.Name == "C-g":
-		e.text, e.at, e.search = s.before.text, s.before.at, nil
+		e.text, e.cursor, e.search = s.before.text, s.before.cursor, nil
 	case k.Name == "Esc":
 		e.search = nil
 	case k.Name == "Backspace":
 		if r := []rune(s.query); len(r) > 0 {
 			s.query = string(r[:len(r)-1])
 		}
-		e.find(len(e.history.texts)-1, -1)
+		e.findText(len(e.history.texts)-1, -1)
 	case k.Text != "" && (k.Name == "" || k.Name == "Paste"):
 		s.query += k.Text
-		e.find(min(s.index, len(e.history.texts)-1), -1)
+		e.findText(min(s.index, len(e.history.texts)-1), -1)
 	default:
 		e.search = nil
 		return false
@@ -140,8 +140,8 @@ func (e *Editor) inSearch(k Key) bool {
 	return true
 }
 
-// find looks for the query from index on. In a query without capitals they do not matter.
-func (e *Editor) find(index, step int) {
+// findText looks for the query from index on. In a query without capitals they do not matter.
+func (e *Editor) findText(index, step int) {
 	s := e.search
 	fold := func(t string) string { return t }
 	if s.query == strings.ToLower(s.query) {
@@ -153,19 +153,19 @@ func (e *Editor) find(index, step int) {
 		if at < 0 || len(fold(text)) != len(text) && !strings.Contains(text, s.query) {
 			continue
 		}
-		e.save()
+		e.saveUndo()
 		e.text = []rune(text)
-		e.at = len([]rune(text[:at]))
-		e.recall = recall{on: true, index: i, found: text, draft: string(s.before.text)} // goes on from here
-		s.index, s.fails = i, false
+		e.cursor = len([]rune(text[:at]))
+		e.historyWalk = historyWalk{active: true, index: i, found: text, draft: string(s.before.text)} // goes on from here
+		s.index, s.noMatch = i, false
 		return
 	}
-	s.fails = s.query != ""
+	s.noMatch = s.query != ""
 }
 
-// status describes the search, for the line below the text.
-func (s *search) status() string {
-	if s.fails {
+// statusLine describes the search, for the line below the text.
+func (s *historySearch) statusLine() string {
+	if s.noMatch {
 		return "search: " + s.query + "  (not found)"
 	}
 	return "search: " + s.query

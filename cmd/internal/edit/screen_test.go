@@ -7,59 +7,59 @@ import (
 	"unicode/utf8"
 )
 
-// A terminal shows what is written to it, as much as the editor uses of one.
-type terminal struct {
-	cols, height int
-	grid         [][]string
-	soft         []bool // of rows: the terminal itself went on to it
-	history      [][]string
-	historySoft  []bool
-	y, x         int  // x is cols when the next character begins another row
-	sums         bool // it counts the cells of each character, and knows no clusters
+// A fakeTerminal shows what is written to it, as much as the editor uses of one.
+type fakeTerminal struct {
+	cols, height   int
+	grid           [][]string
+	wrappedRows    []bool // of rows: the terminal itself went on to it
+	history        [][]string
+	wrappedHistory []bool
+	y, x           int  // x is cols when the next character begins another row
+	sumsCells      bool // it counts the cells of each character, and knows no clusters
 }
 
-func newTerminal(cols, height int) *terminal {
-	t := &terminal{cols: cols, height: height}
+func newFakeTerminal(cols, height int) *fakeTerminal {
+	t := &fakeTerminal{cols: cols, height: height}
 	for range height {
 		t.grid = append(t.grid, make([]string, cols))
 	}
-	t.soft = make([]bool, height)
+	t.wrappedRows = make([]bool, height)
 	return t
 }
 
-func (t *terminal) Write(b []byte) (int, error) {
+func (t *fakeTerminal) Write(b []byte) (int, error) {
 	for s := string(b); s != ""; {
-		if n := Escape([]byte(s)); n > 0 {
-			t.sequence(s[:n])
+		if n := EscapeLength([]byte(s)); n > 0 {
+			t.applySequence(s[:n])
 			s = s[n:]
 			continue
 		}
-		n, cells := Cluster([]byte(s))
-		if r, size := utf8.DecodeRuneInString(s); t.sums && !isControl(r) {
+		n, cells := FirstCluster([]byte(s))
+		if r, size := utf8.DecodeRuneInString(s); t.sumsCells && !isControl(r) {
 			n = size
-			_, cells = Cluster([]byte(s[:n]))
+			_, cells = FirstCluster([]byte(s[:n]))
 		}
-		t.character(s[:n], cells)
+		t.putCharacter(s[:n], cells)
 		s = s[n:]
 	}
 	return len(b), nil
 }
 
-func (t *terminal) newRow(soft bool) {
+func (t *fakeTerminal) newRow(soft bool) {
 	if t.y++; t.y == t.height {
-		t.scroll()
+		t.scrollRow()
 		t.y--
 	}
-	t.soft[t.y] = soft
+	t.wrappedRows[t.y] = soft
 }
 
-// scroll moves the first row into the history.
-func (t *terminal) scroll() {
-	t.history, t.historySoft = append(t.history, t.grid[0]), append(t.historySoft, t.soft[0])
-	t.grid, t.soft = append(t.grid[1:], make([]string, t.cols)), append(t.soft[1:], false)
+// scrollRow moves the first row into the history.
+func (t *fakeTerminal) scrollRow() {
+	t.history, t.wrappedHistory = append(t.history, t.grid[0]), append(t.wrappedHistory, t.wrappedRows[0])
+	t.grid, t.wrappedRows = append(t.grid[1:], make([]string, t.cols)), append(t.wrappedRows[1:], false)
 }
 
-func (t *terminal) character(c string, w int) {
+func (t *fakeTerminal) putCharacter(c string, w int) {
 	switch c {
 	case "\r":
 		t.x = 0
@@ -90,7 +90,7 @@ func (t *terminal) character(c string, w int) {
 	t.x += w
 }
 
-func (t *terminal) sequence(s string) {
+func (t *fakeTerminal) applySequence(s string) {
 	n, err := strconv.Atoi(strings.Trim(s[2:len(s)-1], "?"))
 	if err != nil {
 		n = 1
@@ -106,14 +106,14 @@ func (t *terminal) sequence(s string) {
 		t.y, t.x = 0, 0
 	case 'K':
 		clear(t.grid[t.y][min(t.x, t.cols-1):])
-		t.soft[t.y] = t.soft[t.y] && t.x > 0
+		t.wrappedRows[t.y] = t.wrappedRows[t.y] && t.x > 0
 	case 'J':
 		if t.y == 0 && t.x == 0 && n != 2 { // as tmux does
 			for range t.height {
 				if strings.Join(t.grid[0], "") == "" {
 					break
 				}
-				t.scroll()
+				t.scrollRow()
 			}
 		}
 		from := t.y
@@ -131,7 +131,7 @@ func (t *terminal) sequence(s string) {
 }
 
 // rows returns the screen up to the last row that shows something.
-func (t *terminal) shows() string {
+func (t *fakeTerminal) screenText() string {
 	var rows []string
 	for _, cells := range t.grid {
 		var b strings.Builder
@@ -151,13 +151,13 @@ func (t *terminal) shows() string {
 
 // resize gives the terminal another size, as tmux does: rows that it has wrapped itself are joined, what
 // has no room any more goes into the history, and comes back from there.
-func (t *terminal) resize(cols, height int) {
-	rows, soft := append(t.history, t.grid...), append(t.historySoft, t.soft...)
+func (t *fakeTerminal) resize(cols, height int) {
+	rows, soft := append(t.history, t.grid...), append(t.wrappedHistory, t.wrappedRows...)
 	y := len(t.history) + t.y
 	for len(rows) > y+1 && strings.Join(rows[len(rows)-1], "") == "" {
 		rows = rows[:len(rows)-1]
 	}
-	now := newTerminal(cols, 0)
+	now := newFakeTerminal(cols, 0)
 	for i := 0; i < len(rows); {
 		var line []string
 		at := -1
@@ -176,26 +176,26 @@ func (t *terminal) resize(cols, height int) {
 		for begin := 0; begin == 0 || begin < max(len(line), at+1); begin += cols {
 			row := make([]string, cols)
 			copy(row, line[min(begin, len(line)):])
-			now.grid, now.soft = append(now.grid, row), append(now.soft, begin > 0)
+			now.grid, now.wrappedRows = append(now.grid, row), append(now.wrappedRows, begin > 0)
 		}
 	}
 	gone := max(0, len(now.grid)-height)
 	if height < t.height { // what is below the cursor goes first
 		gone = min(gone, max(0, now.y+1-height))
 	}
-	now.history, now.historySoft = now.grid[:gone], now.soft[:gone]
-	now.grid, now.soft, now.y, now.height, now.sums = now.grid[gone:], now.soft[gone:], now.y-gone, height, t.sums
-	now.grid, now.soft = now.grid[:min(height, len(now.grid))], now.soft[:min(height, len(now.grid))]
+	now.history, now.wrappedHistory = now.grid[:gone], now.wrappedRows[:gone]
+	now.grid, now.wrappedRows, now.y, now.height, now.sumsCells = now.grid[gone:], now.wrappedRows[gone:], now.y-gone, height, t.sumsCells
+	now.grid, now.wrappedRows = now.grid[:min(height, len(now.grid))], now.wrappedRows[:min(height, len(now.grid))]
 	for len(now.grid) < height {
-		now.grid, now.soft = append(now.grid, make([]string, cols)), append(now.soft, false)
+		now.grid, now.wrappedRows = append(now.grid, make([]string, cols)), append(now.wrappedRows, false)
 	}
 	*t = *now
 }
 
-// A sitting is a person at a terminal with an editor.
-type sitting struct {
+// A editorTest is a person at a terminal with an editor.
+type editorTest struct {
 	*testing.T
-	tty     *terminal
+	tty     *fakeTerminal
 	painter *Painter
 	editor  Editor
 	history *History
@@ -203,83 +203,83 @@ type sitting struct {
 	outcome Outcome
 }
 
-func sit(t *testing.T, o Options, texts ...string) *sitting {
-	s := &sitting{T: t, tty: newTerminal(40, 12), history: NewHistory(100, texts...), o: o}
+func newEditorTest(t *testing.T, o Options, texts ...string) *editorTest {
+	s := &editorTest{T: t, tty: newFakeTerminal(40, 12), history: NewHistory(100, texts...), o: o}
 	s.painter = &Painter{Out: s.tty, Size: func() (int, int) { return s.tty.cols, s.tty.height }}
 	s.editor.Begin(o, s.history)
-	s.painter.Begin(s.editor.View(), 0)
+	s.painter.Begin(s.editor.Frame(), 0)
 	return s
 }
 
-// keySource delivers the keys of a script, and is then silent.
-type keySource struct {
-	runes []rune
-	quiet bool
-	burst bool // all keys of a script came at once,
-	lines bool // and they are of several lines
+// runeSource delivers the keys of a script, and is then silent.
+type runeSource struct {
+	runes        []rune
+	goesQuiet    bool
+	allAtOnce    bool // all keys of a script came at once,
+	severalLines bool // and they are of several lines
 }
 
 // escape stands for the Escape key, and the silence after it.
-const escape = '⎋'
+const escapeRune = '⎋'
 
-func (s *keySource) next() (rune, error) {
-	if len(s.runes) == 0 || s.quiet {
-		s.quiet = false
+func (s *runeSource) next() (rune, error) {
+	if len(s.runes) == 0 || s.goesQuiet {
+		s.goesQuiet = false
 		return 0, ErrQuiet
 	}
 	r := s.runes[0]
 	s.runes = s.runes[1:]
-	if r == escape {
-		s.quiet = true
+	if r == escapeRune {
+		s.goesQuiet = true
 		return '\x1b', nil
 	}
 	return r, nil
 }
 
-// types presses keys. After each the screen is compared with one on which everything is drawn
+// typeKeys presses keys. After each the screen is compared with one on which everything is drawn
 // anew.
-func (s *sitting) types(keys string) {
+func (s *editorTest) typeKeys(keys string) {
 	s.Helper()
-	s.press(scriptSource{&keySource{runes: []rune(keys)}})
+	s.pressKeys(scriptedSource{&runeSource{runes: []rune(keys)}})
 }
 
-// sends types as a program does, all at once.
-func (s *sitting) sends(keys string) {
+// sendKeys types as a program does, all at once.
+func (s *editorTest) sendKeys(keys string) {
 	s.Helper()
-	s.press(scriptSource{&keySource{runes: []rune(keys), burst: true}})
+	s.pressKeys(scriptedSource{&runeSource{runes: []rune(keys), allAtOnce: true}})
 }
 
-func (s *sitting) press(source scriptSource) {
+func (s *editorTest) pressKeys(source scriptedSource) {
 	s.Helper()
 	lines := strings.Contains(strings.TrimRight(string(source.runes), "\r"), "\r")
-	source.lines = source.burst && lines
+	source.severalLines = source.allAtOnce && lines
 	for len(source.runes) > 0 {
 		key, err := ReadKey(source, s.editor.WantsEscape())
 		if err != nil {
 			s.Fatal(err)
 		}
 		s.outcome = s.editor.Press(key)
-		if s.outcome == Accepted || s.outcome == Interrupted {
-			s.painter.Draw(s.editor.View())
+		if s.outcome == OutcomeAccept || s.outcome == OutcomeInterrupt {
+			s.painter.Draw(s.editor.Frame())
 			mark := ""
-			if s.outcome == Interrupted {
+			if s.outcome == OutcomeInterrupt {
 				mark = "^C"
 			}
 			s.painter.Finish(mark)
 			return
 		}
-		s.painter.Draw(s.editor.View())
-		s.compare(key)
+		s.painter.Draw(s.editor.Frame())
+		s.compareScreens(key)
 	}
 }
 
-func (s *sitting) compare(key Key) {
+func (s *editorTest) compareScreens(key Key) {
 	s.Helper()
-	anew := newTerminal(s.tty.cols, s.tty.height)
-	anew.sums = s.tty.sums
+	anew := newFakeTerminal(s.tty.cols, s.tty.height)
+	anew.sumsCells = s.tty.sumsCells
 	p := &Painter{Out: anew, Size: s.painter.Size, top: s.painter.top}
-	p.Begin(s.editor.View(), s.painter.start)
-	if anew.shows() != s.tty.shows() && s.painter.top == 0 || anew.y != s.tty.y && s.painter.top == 0 || anew.x%anew.cols != s.tty.x%s.tty.cols {
-		s.Fatalf("after %q the screen is\n%s\n(%d, %d), and drawn anew\n%s\n(%d, %d)", key.Name+key.Text, s.tty.shows(), s.tty.y, s.tty.x, anew.shows(), anew.y, anew.x)
+	p.Begin(s.editor.Frame(), s.painter.start)
+	if anew.screenText() != s.tty.screenText() && s.painter.top == 0 || anew.y != s.tty.y && s.painter.top == 0 || anew.x%anew.cols != s.tty.x%s.tty.cols {
+		s.Fatalf("after %q the screen is\n%s\n(%d, %d), and drawn anew\n%s\n(%d, %d)", key.Name+key.Text, s.tty.screenText(), s.tty.y, s.tty.x, anew.screenText(), anew.y, anew.x)
 	}
 }

@@ -9,23 +9,23 @@ import (
 // A Syntax has what the editor knows of a language: enough for colours and indentation, and
 // not enough to judge a text. The zero value is for a language without either.
 type Syntax struct {
-	Keywords words
-	Builtins words
+	Keywords wordList
+	Builtins wordList
 
-	Comment  rune   // begins one that goes on to the end of its line
-	Triple   bool   // strings between three quotes go on over lines, and others do not
-	Raw      bool   // R's raw strings: r"(…)"
-	NameMore string // what a name may have beside letters, digits and _
+	Comment   rune   // begins one that goes on to the end of its line
+	Triple    bool   // strings between three quotes go on over lines, and others do not
+	Raw       bool   // R's raw strings: r"(…)"
+	NameChars string // what a name may have beside letters, digits and _
 
-	Indent   int      // the columns of one step; 0 means that lines are not indented
-	Opens    rune     // a line that ends in it opens a block, beside the brackets
-	Leaves   []string // a line that begins with one is the last of its block
-	Dedents  []string // a line that begins with one goes back a step,
-	Leads    []string // unless the line above has the same indentation, and begins with one of these
-	Bracket  bool     // a block is between brackets, so it goes on until its bracket is closed
-	Prompt   string   // of the language's own REPL,
-	Further  string   // and before further lines
-	Filename string   // of a text in another editor, such as "input.py"
+	IndentWidth        int      // the columns of one step; 0 means that lines are not indented
+	BlockOpener        rune     // a line that ends in it opens a block, beside the brackets
+	BlockEnders        []string // a line that begins with one is the last of its block
+	DedentWords        []string // a line that begins with one goes back a step,
+	DedentAfter        []string // unless the line above has the same indentation, and begins with one of these
+	BracketBlocks      bool     // a block is between brackets, so it goes on until its bracket is closed
+	Prompt             string   // of the language's own REPL,
+	ContinuationPrompt string   // and before further lines
+	Filename           string   // of a text in another editor, such as "input.py"
 }
 
 // A Style is how a character is shown.
@@ -45,11 +45,11 @@ const (
 // sgr are the styles by the terminal's own colours, which follow its theme.
 var sgr = [...]string{"", "1;34", "36", "32", "33", "31", "2", "7"}
 
-// words is a set of words, with blanks between them. A map would be made at the start of each
+// wordList is a set of words, with blanks between them. A map would be made at the start of each
 // program that has this package, and of every stage.
-type words string
+type wordList string
 
-func (w words) has(word string) bool {
+func (w wordList) contains(word string) bool {
 	for one := range strings.FieldsSeq(string(w)) {
 		if one == word {
 			return true
@@ -67,36 +67,36 @@ var Python = &Syntax{
 		help hex id input int isinstance issubclass iter len list locals map max memoryview min next object oct
 		open ord pow print property range repr reversed round set setattr slice sorted staticmethod str sum
 		super tuple type vars zip`,
-	Comment:  '#',
-	Triple:   true,
-	Indent:   4,
-	Opens:    ':',
-	Leaves:   []string{"return", "pass", "break", "continue", "raise"},
-	Dedents:  []string{"else", "elif", "except", "finally"},
-	Leads:    []string{"if", "elif", "for", "while", "try", "except", "else", "async"},
-	Prompt:   ">>>",
-	Further:  "...",
-	Filename: "input.py",
+	Comment:            '#',
+	Triple:             true,
+	IndentWidth:        4,
+	BlockOpener:        ':',
+	BlockEnders:        []string{"return", "pass", "break", "continue", "raise"},
+	DedentWords:        []string{"else", "elif", "except", "finally"},
+	DedentAfter:        []string{"if", "elif", "for", "while", "try", "except", "else", "async"},
+	Prompt:             ">>>",
+	ContinuationPrompt: "...",
+	Filename:           "input.py",
 }
 
 // R is the syntax of R.
 var R = &Syntax{
 	Keywords: `if else repeat while function for next break TRUE FALSE NULL Inf NaN NA NA_integer_
 		NA_real_ NA_character_ NA_complex_ in return library require`,
-	Comment:  '#',
-	Raw:      true,
-	NameMore: ".",
-	Indent:   2,
-	Bracket:  true,
-	Prompt:   ">",
-	Further:  "+",
-	Filename: "input.R",
+	Comment:            '#',
+	Raw:                true,
+	NameChars:          ".",
+	IndentWidth:        2,
+	BracketBlocks:      true,
+	Prompt:             ">",
+	ContinuationPrompt: "+",
+	Filename:           "input.R",
 }
 
-// styles returns the style of each character. A string that is open at the end goes on to it.
-func (s *Syntax) styles(text []rune) []Style {
+// styleText returns the style of each character. A string that is open at the end goes on to it.
+func (s *Syntax) styleText(text []rune) []Style {
 	all := make([]Style, len(text))
-	s.scan(text, func(from, to int, style Style) {
+	s.scanTokens(text, func(from, to int, style Style) {
 		for i := from; i < to; i++ {
 			all[i] = style
 		}
@@ -104,9 +104,9 @@ func (s *Syntax) styles(text []rune) []Style {
 	return all
 }
 
-// scan calls each for the parts of a text that have a style of their own, in order. It
+// scanTokens calls each for the parts of a text that have a style of their own, in order. It
 // returns the brackets that are open at the end, and whether the end is inside of a string.
-func (s *Syntax) scan(text []rune, each func(from, to int, style Style)) (open []int, inString bool) {
+func (s *Syntax) scanTokens(text []rune, each func(from, to int, style Style)) (open []int, inString bool) {
 	for i := 0; i < len(text); {
 		r, from := text[i], i
 		switch {
@@ -122,8 +122,8 @@ func (s *Syntax) scan(text []rune, each func(from, to int, style Style)) (open [
 			for i++; i < len(text) && (isWord(text[i]) || text[i] == '.' || (text[i] == '-' || text[i] == '+') && (text[i-1] == 'e' || text[i-1] == 'E') && !isHex(text[from:i])); i++ {
 			}
 			each(from, i, Number)
-		case isWord(r) || strings.ContainsRune(s.NameMore, r):
-			for i < len(text) && (isWord(text[i]) || strings.ContainsRune(s.NameMore, text[i])) {
+		case isWord(r) || strings.ContainsRune(s.NameChars, r):
+			for i < len(text) && (isWord(text[i]) || strings.ContainsRune(s.NameChars, text[i])) {
 				i++
 			}
 			name := string(text[from:i])
@@ -134,9 +134,9 @@ func (s *Syntax) scan(text []rune, each func(from, to int, style Style)) (open [
 			}
 			behindDot := from > 0 && text[from-1] == '.'
 			switch {
-			case s.Keywords.has(name):
+			case s.Keywords.contains(name):
 				each(from, i, Keyword)
-			case s.Builtins.has(name) && !behindDot:
+			case s.Builtins.contains(name) && !behindDot:
 				each(from, i, Builtin)
 			}
 		default:
@@ -212,12 +212,12 @@ func isHex(number []rune) bool {
 // indentAfter returns the indentation of the line after text. It goes on with the tabs and blanks of
 // the line before: Python refuses a block that mixes them.
 func (s *Syntax) indentAfter(text []rune) string {
-	if s == nil || s.Indent == 0 {
+	if s == nil || s.IndentWidth == 0 {
 		return ""
 	}
 	comment := len(text) // where the one at the end begins
 	var quoted [][2]int  // strings over several lines
-	open, inString := s.scan(text, func(from, to int, style Style) {
+	open, inString := s.scanTokens(text, func(from, to int, style Style) {
 		switch {
 		case style == Comment && to == len(text):
 			comment = from
@@ -228,8 +228,8 @@ func (s *Syntax) indentAfter(text []rune) string {
 	if inString {
 		return ""
 	}
-	if s.Bracket {
-		return strings.Repeat(" ", s.Indent*len(open))
+	if s.BracketBlocks {
+		return strings.Repeat(" ", s.IndentWidth*len(open))
 	}
 	last := lineBegin(text, len(text))
 	begin := s.continued(text, last, open, quoted)
@@ -238,9 +238,9 @@ func (s *Syntax) indentAfter(text []rune) string {
 	indent := strings.TrimSuffix(first, word)
 	line := strings.TrimRight(string(text[last:max(last, comment)]), " \t")
 	switch {
-	case len(open) > 0 && open[len(open)-1] >= last, s.Opens != 0 && strings.HasSuffix(line, string(s.Opens)):
+	case len(open) > 0 && open[len(open)-1] >= last, s.BlockOpener != 0 && strings.HasSuffix(line, string(s.BlockOpener)):
 		return indent + s.step(indent)
-	case len(open) == 0 && beginsWithWord(word, s.Leaves):
+	case len(open) == 0 && beginsWithWord(word, s.BlockEnders):
 		return indent[:max(0, len(indent)-len(s.step(indent)))]
 	}
 	return indent
@@ -255,7 +255,7 @@ const maxContinued = 100
 func (s *Syntax) continued(text []rune, begin int, open []int, quoted [][2]int) int {
 	for range maxContinued {
 		i := slices.IndexFunc(quoted, func(q [2]int) bool { return q[0] < begin && begin < q[1] })
-		before, _ := s.scan(text[:begin], func(int, int, Style) {})
+		before, _ := s.scanTokens(text[:begin], func(int, int, Style) {})
 		closed := 0
 		for closed < min(len(before), len(open)) && before[closed] == open[closed] {
 			closed++
@@ -279,7 +279,7 @@ func (s *Syntax) step(indent string) string {
 	if strings.HasSuffix(indent, "\t") {
 		return "\t"
 	}
-	return strings.Repeat(" ", s.Indent)
+	return strings.Repeat(" ", s.IndentWidth)
 }
 
 func beginsWithWord(line string, list []string) bool {
@@ -291,7 +291,7 @@ func beginsWithWord(line string, list []string) bool {
 	return false
 }
 
-// lineBegin and lineEnd return where the line of text that has i begins and ends.
+// lineBegin and moveToLineEnd return where the line of text that has i begins and ends.
 func lineBegin(text []rune, i int) int {
 	for i > 0 && text[i-1] != '\n' {
 		i--
@@ -310,7 +310,7 @@ func lineEnd(text []rune, i int) int {
 // them, and without the indentation that all of it has.
 func (s *Syntax) flush(text string) string {
 	text = s.withoutPrompts(text)
-	if s.Indent == 0 || s.Bracket { // indentation means nothing
+	if s.IndentWidth == 0 || s.BracketBlocks { // indentation means nothing
 		return text
 	}
 	rest := strings.TrimLeft(text, " \t\n")
@@ -352,7 +352,7 @@ func (s *Syntax) insideStrings(text string) func(at int) bool {
 		counted = i
 		return bytes
 	}
-	s.scan(runes, func(from, to int, style Style) {
+	s.scanTokens(runes, func(from, to int, style Style) {
 		if style == String {
 			parts = append(parts, part{upTo(from), upTo(to)})
 		}
@@ -400,7 +400,7 @@ func (s *Syntax) cutPrompt(line string) (input string, first, ok bool) {
 	switch {
 	case prompt(s.Prompt):
 		return input, true, true
-	case prompt(s.Further), prompt("...:"):
+	case prompt(s.ContinuationPrompt), prompt("...:"):
 		return input, false, true
 	}
 	number, rest, found := strings.Cut(strings.TrimPrefix(bare, "In ["), "]:")

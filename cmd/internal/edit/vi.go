@@ -6,17 +6,17 @@ import (
 	"unicode"
 )
 
-// vi is the state of the vi mode. Its insert mode has the other commands, too.
-type vi struct {
-	insert   bool
-	count    int  // typed before a command; 0 is none
-	times    int  // the count before the operator
-	operator rune // d, c, y, < or >, that waits for a motion
-	object   rune // i or a, that waits for what it is the inside or all of
-	waits    rune // f, t, F, T or r, that waits for a character
-	last     Key  // of f, t, F, T: the command, and its character as Text
-	register string
-	lines    bool // register is of whole lines
+// viState is the state of the vi mode. Its insert mode has the other commands, too.
+type viState struct {
+	insert        bool
+	count         int  // typed before a command; 0 is none
+	operatorCount int  // the count before the operator
+	operator      rune // d, c, y, < or >, that waits for a motion
+	object        rune // i or a, that waits for what it is the inside or all of
+	charCommand   rune // f, t, F, T or r, that waits for a character
+	lastFind      Key  // of f, t, F, T: the command, and its character as Text
+	register      string
+	linewise      bool // register is of whole lines
 
 	keys      []Key  // of this command
 	before    []rune // the text before it
@@ -27,40 +27,40 @@ type vi struct {
 // repeatable are the commands that "." does again.
 const repeatable = "xXdDcCsSrpPaAiIoOJ~<>"
 
-// inVi handles a key of the vi mode, and reports false when it is one of the others.
-func (e *Editor) inVi(k Key) (Outcome, bool) {
+// handleViKey handles a key of the vi mode, and reports false when it is one of the others.
+func (e *Editor) handleViKey(k Key) (Outcome, bool) {
 	if name := []rune(k.Name); len(name) == 3 && strings.HasPrefix(k.Name, "M-") { // Escape, and a key at once
-		_, _ = e.inVi(Key{Name: "Esc"})
-		return e.inVi(Key{Text: string(name[2])})
+		_, _ = e.handleViKey(Key{Name: "Esc"})
+		return e.handleViKey(Key{Text: string(name[2])})
 	}
 	v := &e.vi
 	if v.repeating {
 		return e.viKey(k)
 	}
-	if !v.insert && !v.pending() {
+	if !v.insert && !v.isPending() {
 		v.keys, v.before = nil, slices.Clone(e.text)
 	}
 	v.keys = append(v.keys, k)
 	out, done := e.viKey(k)
-	if end := lineEnd(e.text, e.at); done && !v.insert && v.operator == 0 && e.at == end && end > lineBegin(e.text, e.at) {
-		e.at = clusterBegin(e.text, end) // there is no place behind the last character
+	if end := lineEnd(e.text, e.cursor); done && !v.insert && v.operator == 0 && e.cursor == end && end > lineBegin(e.text, e.cursor) {
+		e.cursor = clusterBegin(e.text, end) // there is no place behind the last character
 	}
-	if !v.insert && !v.pending() && !slices.Equal(v.before, e.text) && v.command() != "u" {
-		e.oneStep(v.before)
+	if !v.insert && !v.isPending() && !slices.Equal(v.before, e.text) && v.commandKey() != "u" {
+		e.mergeUndo(v.before)
 	}
-	if !v.insert && !v.pending() && !slices.Equal(v.before, e.text) && strings.Contains(repeatable, v.command()) {
+	if !v.insert && !v.isPending() && !slices.Equal(v.before, e.text) && strings.Contains(repeatable, v.commandKey()) {
 		v.change = v.keys
 	}
 	return out, done
 }
 
-// pending reports whether a command goes on with the next key.
-func (v *vi) pending() bool {
-	return v.count > 0 || v.operator != 0 || v.object != 0 || v.waits != 0
+// isPending reports whether a command goes on with the next key.
+func (v *viState) isPending() bool {
+	return v.count > 0 || v.operator != 0 || v.object != 0 || v.charCommand != 0
 }
 
-// command returns the first key that is not of a count.
-func (v *vi) command() string {
+// commandKey returns the first key that is not of a count.
+func (v *viState) commandKey() string {
 	for _, k := range v.keys {
 		if k.Name != "" || k.Text < "0" || k.Text > "9" {
 			return k.Text
@@ -78,8 +78,8 @@ func (e *Editor) viRepeat() {
 	e.vi.repeating = false
 }
 
-// oneStep makes one step, to take back, of all since the text was before.
-func (e *Editor) oneStep(before []rune) {
+// mergeUndo makes one step, to take back, of all since the text was before.
+func (e *Editor) mergeUndo(before []rune) {
 	for i, s := range slices.Backward(e.undo) {
 		if slices.Equal(s.text, before) {
 			e.undo = e.undo[:i+1]
@@ -93,52 +93,52 @@ func (e *Editor) viKey(k Key) (Outcome, bool) {
 	if v.insert {
 		if k.Name == "Esc" {
 			v.insert = false
-			if e.at > lineBegin(e.text, e.at) {
-				e.left()
+			if e.cursor > lineBegin(e.text, e.cursor) {
+				e.moveLeft()
 			}
-			return Continues, true
+			return OutcomeContinue, true
 		}
-		return Continues, false
+		return OutcomeContinue, false
 	}
-	if v.waits != 0 && k.Name == "" {
-		command := v.waits
-		v.waits = 0
+	if v.charCommand != 0 && k.Name == "" {
+		command := v.charCommand
+		v.charCommand = 0
 		e.viCharacter(command, k.Text)
-		return Continues, true
+		return OutcomeContinue, true
 	}
 	if v.object != 0 && k.Name == "" {
 		around := v.object == 'a'
 		v.object = 0
 		e.viOnObject([]rune(k.Text)[0], around)
-		return Continues, true
+		return OutcomeContinue, true
 	}
 	switch {
 	case k.Name == "Esc":
-		v.count, v.operator, v.object, v.waits = 0, 0, 0, 0
-		return Continues, true
+		v.count, v.operator, v.object, v.charCommand = 0, 0, 0, 0
+		return OutcomeContinue, true
 	case k.Name == "Backspace":
-		e.left()
-		return Continues, true
+		e.moveLeft()
+		return OutcomeContinue, true
 	case k.Name != "":
-		return Continues, false
+		return OutcomeContinue, false
 	}
 	r := []rune(k.Text)[0]
 	if r >= '1' && r <= '9' || r == '0' && v.count > 0 {
 		v.count = min(v.count*10+int(r-'0'), 9999)
-		return Continues, true
+		return OutcomeContinue, true
 	}
 	if r == 'v' && v.operator == 0 {
-		return e.external(), true
+		return e.editExternally(), true
 	}
 	e.viCommand(r)
-	return Continues, true
+	return OutcomeContinue, true
 }
 
 // viCommand runs a command of normal mode.
 func (e *Editor) viCommand(r rune) {
 	v := &e.vi
 	if strings.ContainsRune("fFtTr", r) {
-		v.waits = r
+		v.charCommand = r
 		return
 	}
 	if v.operator != 0 {
@@ -146,56 +146,56 @@ func (e *Editor) viCommand(r rune) {
 		return
 	}
 	if strings.ContainsRune("dcy<>", r) {
-		v.operator, v.times, v.count = r, max(1, v.count), 0
+		v.operator, v.operatorCount, v.count = r, max(1, v.count), 0
 		return
 	}
 	count := max(1, v.count)
 	v.count = 0
 	if to, _, ok := e.viMotion(r, count); ok {
-		e.at = to
+		e.cursor = to
 		return
 	}
 	switch r {
 	case 'j':
-		e.down()
+		e.moveDown()
 	case 'k':
-		e.up()
+		e.moveUp()
 	case 'i', 'a', 'I', 'A', 'o', 'O', 's', 'S', 'C':
 		e.viInsert(r, count)
 	case 'x':
-		e.viRemove(e.at, min(e.at+count, lineEnd(e.text, e.at)), false)
+		e.viRemove(e.cursor, min(e.cursor+count, lineEnd(e.text, e.cursor)), false)
 	case 'X':
-		e.viRemove(max(e.at-count, lineBegin(e.text, e.at)), e.at, false)
+		e.viRemove(max(e.cursor-count, lineBegin(e.text, e.cursor)), e.cursor, false)
 	case 'D':
-		e.viRemove(e.at, lineEnd(e.text, e.at), false)
+		e.viRemove(e.cursor, lineEnd(e.text, e.cursor), false)
 	case 'Y':
-		e.vi.register, e.vi.lines = string(e.text[lineBegin(e.text, e.at):lineEnd(e.text, e.at)]), true
+		e.vi.register, e.vi.linewise = string(e.text[lineBegin(e.text, e.cursor):lineEnd(e.text, e.cursor)]), true
 	case 'p', 'P':
 		e.viPut(r == 'p', count)
 	case 'u':
-		e.takeBack()
+		e.undoLast()
 	case '~':
-		for range min(count, lineEnd(e.text, e.at)-e.at) {
-			c := e.text[e.at]
+		for range min(count, lineEnd(e.text, e.cursor)-e.cursor) {
+			c := e.text[e.cursor]
 			changed := unicode.ToUpper(c)
 			if changed == c {
 				changed = unicode.ToLower(c)
 			}
-			e.save()
-			e.replace(e.at, e.at+1, string(changed))
+			e.saveUndo()
+			e.replaceRange(e.cursor, e.cursor+1, string(changed))
 		}
 	case 'J':
-		if end := lineEnd(e.text, e.at); end < len(e.text) {
-			e.save()
+		if end := lineEnd(e.text, e.cursor); end < len(e.text) {
+			e.saveUndo()
 			next := end + 1
 			for next < len(e.text) && e.text[next] == ' ' {
 				next++
 			}
-			e.replace(end, next, " ")
-			e.at = end
+			e.replaceRange(end, next, " ")
+			e.cursor = end
 		}
 	case '/', '?':
-		e.searchBack()
+		e.startSearch()
 	case '.':
 		e.viRepeat()
 	default:
@@ -207,32 +207,32 @@ func (e *Editor) viCommand(r rune) {
 func (e *Editor) viInsert(r rune, count int) {
 	switch r {
 	case 'a':
-		e.at = min(e.at+1, lineEnd(e.text, e.at))
+		e.cursor = min(e.cursor+1, lineEnd(e.text, e.cursor))
 	case 'I':
-		e.at = e.viFirst()
+		e.cursor = e.viFirstNonBlank()
 	case 'A':
-		e.at = lineEnd(e.text, e.at)
+		e.cursor = lineEnd(e.text, e.cursor)
 	case 'o':
-		e.at = lineEnd(e.text, e.at)
+		e.cursor = lineEnd(e.text, e.cursor)
 		e.newLine()
 	case 'O':
-		e.at = lineBegin(e.text, e.at)
-		e.insert("\n")
-		e.at--
+		e.cursor = lineBegin(e.text, e.cursor)
+		e.insertText("\n")
+		e.cursor--
 	case 's':
-		e.viRemove(e.at, min(e.at+count, lineEnd(e.text, e.at)), false)
+		e.viRemove(e.cursor, min(e.cursor+count, lineEnd(e.text, e.cursor)), false)
 	case 'S':
-		e.viRemove(lineBegin(e.text, e.at), lineEnd(e.text, e.at), false)
+		e.viRemove(lineBegin(e.text, e.cursor), lineEnd(e.text, e.cursor), false)
 	case 'C':
-		e.viRemove(e.at, lineEnd(e.text, e.at), false)
+		e.viRemove(e.cursor, lineEnd(e.text, e.cursor), false)
 	}
 	e.vi.insert = true
-	e.typed = false
+	e.lastWasTyped = false
 }
 
-// viFirst returns the first character of the line that is no blank.
-func (e *Editor) viFirst() int {
-	i := lineBegin(e.text, e.at)
+// viFirstNonBlank returns the first character of the line that is no blank.
+func (e *Editor) viFirstNonBlank() int {
+	i := lineBegin(e.text, e.cursor)
 	for end := lineEnd(e.text, i); i < end && unicode.IsSpace(e.text[i]); {
 		i++
 	}
@@ -241,13 +241,13 @@ func (e *Editor) viFirst() int {
 
 // viMotion returns the target of a motion, and whether an operator takes the character there, too.
 func (e *Editor) viMotion(r rune, count int) (to int, inclusive, ok bool) {
-	to = e.at
-	begin, end := lineBegin(e.text, e.at), lineEnd(e.text, e.at)
+	to = e.cursor
+	begin, end := lineBegin(e.text, e.cursor), lineEnd(e.text, e.cursor)
 	switch r {
 	case '0':
 		return begin, false, true
 	case '^':
-		return e.viFirst(), false, true
+		return e.viFirstNonBlank(), false, true
 	case '$':
 		return end, false, true
 	case 'G':
@@ -260,14 +260,14 @@ func (e *Editor) viMotion(r rune, count int) (to int, inclusive, ok bool) {
 		}
 		return to, false, false
 	case ';', ',':
-		if e.vi.last.Name == "" {
+		if e.vi.lastFind.Name == "" {
 			return to, false, true
 		}
-		command := rune(e.vi.last.Name[0])
+		command := rune(e.vi.lastFind.Name[0])
 		if r == ',' {
 			command = map[rune]rune{'f': 'F', 'F': 'f', 't': 'T', 'T': 't'}[command]
 		}
-		to = e.viFind(command, e.vi.last.Text)
+		to = e.viFind(command, e.vi.lastFind.Text)
 		return to, command == 'f' || command == 't', true
 	}
 	for range count {
@@ -277,20 +277,20 @@ func (e *Editor) viMotion(r rune, count int) (to int, inclusive, ok bool) {
 		case 'l', ' ':
 			to = min(end, to+1)
 		case 'w', 'W':
-			to = e.viWord(to, r == 'W')
+			to = e.viWordStart(to, r == 'W')
 		case 'b', 'B':
-			to = e.viBack(to, r == 'B')
+			to = e.viWordBack(to, r == 'B')
 		case 'e', 'E':
 			to, inclusive = e.viWordEnd(to, r == 'E'), true
 		default:
-			return e.at, false, false
+			return e.cursor, false, false
 		}
 	}
 	return to, inclusive, true
 }
 
-// class tells the characters of words from other signs and from blanks.
-func class(r rune, big bool) int {
+// charClass tells the characters of words from other signs and from blanks.
+func charClass(r rune, big bool) int {
 	switch {
 	case unicode.IsSpace(r):
 		return 0
@@ -300,26 +300,26 @@ func class(r rune, big bool) int {
 	return 2
 }
 
-func (e *Editor) viWord(i int, big bool) int {
+func (e *Editor) viWordStart(i int, big bool) int {
 	if i < len(e.text) {
-		for first := class(e.text[i], big); i < len(e.text) && first != 0 && class(e.text[i], big) == first; {
+		for first := charClass(e.text[i], big); i < len(e.text) && first != 0 && charClass(e.text[i], big) == first; {
 			i++
 		}
 	}
-	for i < len(e.text) && class(e.text[i], big) == 0 {
+	for i < len(e.text) && charClass(e.text[i], big) == 0 {
 		i++
 	}
 	return i
 }
 
-func (e *Editor) viBack(i int, big bool) int {
-	for i > 0 && class(e.text[i-1], big) == 0 {
+func (e *Editor) viWordBack(i int, big bool) int {
+	for i > 0 && charClass(e.text[i-1], big) == 0 {
 		i--
 	}
 	if i == 0 {
 		return 0
 	}
-	for first := class(e.text[i-1], big); i > 0 && class(e.text[i-1], big) == first; {
+	for first := charClass(e.text[i-1], big); i > 0 && charClass(e.text[i-1], big) == first; {
 		i--
 	}
 	return i
@@ -327,13 +327,13 @@ func (e *Editor) viBack(i int, big bool) int {
 
 func (e *Editor) viWordEnd(i int, big bool) int {
 	i++
-	for i < len(e.text) && class(e.text[i], big) == 0 {
+	for i < len(e.text) && charClass(e.text[i], big) == 0 {
 		i++
 	}
 	if i >= len(e.text) {
 		return max(0, len(e.text)-1)
 	}
-	for first := class(e.text[i], big); i+1 < len(e.text) && class(e.text[i+1], big) == first; {
+	for first := charClass(e.text[i], big); i+1 < len(e.text) && charClass(e.text[i+1], big) == first; {
 		i++
 	}
 	return i
@@ -342,10 +342,10 @@ func (e *Editor) viWordEnd(i int, big bool) int {
 // viFind returns the next place of a character in the line, as f, t, F and T go there.
 func (e *Editor) viFind(command rune, text string) int {
 	c := []rune(text)[0]
-	begin, end := lineBegin(e.text, e.at), lineEnd(e.text, e.at)
+	begin, end := lineBegin(e.text, e.cursor), lineEnd(e.text, e.cursor)
 	switch command {
 	case 'f', 't':
-		for i := e.at + 1; i < end; i++ {
+		for i := e.cursor + 1; i < end; i++ {
 			if e.text[i] == c {
 				if command == 't' {
 					return i - 1
@@ -354,7 +354,7 @@ func (e *Editor) viFind(command rune, text string) int {
 			}
 		}
 	default:
-		for i := e.at - 1; i >= begin; i-- {
+		for i := e.cursor - 1; i >= begin; i-- {
 			if e.text[i] == c {
 				if command == 'T' {
 					return i + 1
@@ -363,29 +363,29 @@ func (e *Editor) viFind(command rune, text string) int {
 			}
 		}
 	}
-	return e.at
+	return e.cursor
 }
 
 // viCharacter ends a command that waited for a character.
 func (e *Editor) viCharacter(command rune, text string) {
 	if command == 'r' {
-		if e.at < lineEnd(e.text, e.at) {
-			e.save()
-			e.replace(e.at, e.at+1, text)
-			e.at--
+		if e.cursor < lineEnd(e.text, e.cursor) {
+			e.saveUndo()
+			e.replaceRange(e.cursor, e.cursor+1, text)
+			e.cursor--
 		}
 		return
 	}
-	e.vi.last = Key{Name: string(command), Text: text}
+	e.vi.lastFind = Key{Name: string(command), Text: text}
 	to := e.viFind(command, text)
 	if e.vi.operator == 0 {
-		e.at = to
+		e.cursor = to
 		return
 	}
-	if to != e.at && (command == 'f' || command == 't') {
+	if to != e.cursor && (command == 'f' || command == 't') {
 		to++
 	}
-	e.viApply(min(e.at, to), max(e.at, to), false)
+	e.viApply(min(e.cursor, to), max(e.cursor, to), false)
 }
 
 // viOperate ends an operator with its motion.
@@ -395,7 +395,7 @@ func (e *Editor) viOperate(r rune) {
 		v.object = r
 		return
 	}
-	count := max(1, v.count) * v.times
+	count := max(1, v.count) * v.operatorCount
 	v.count = 0
 	if r == v.operator || strings.ContainsRune("jkGg", r) {
 		e.viOnLines(r, count)
@@ -410,9 +410,9 @@ func (e *Editor) viOperate(r rune) {
 		return
 	}
 	if r == 'w' || r == 'W' {
-		to = min(to, max(e.at, lineEnd(e.text, e.at)))
+		to = min(to, max(e.cursor, lineEnd(e.text, e.cursor)))
 	}
-	from, end := min(e.at, to), max(e.at, to)
+	from, end := min(e.cursor, to), max(e.cursor, to)
 	if inclusive {
 		end = min(end+1, len(e.text))
 	}
@@ -422,7 +422,7 @@ func (e *Editor) viOperate(r rune) {
 // viOnLines runs the operator on whole lines: count of them from the cursor's on, as dd does, or those
 // to which a motion goes.
 func (e *Editor) viOnLines(r rune, count int) {
-	from, to := e.at, e.at
+	from, to := e.cursor, e.cursor
 	switch r {
 	case 'G':
 		to = len(e.text)
@@ -447,22 +447,22 @@ func (e *Editor) viOnLines(r rune, count int) {
 func (e *Editor) viApply(from, to int, lines bool) {
 	operator := e.vi.operator
 	e.vi.operator = 0
-	e.at = from
+	e.cursor = from
 	switch operator {
 	case '<', '>':
 		e.viShift(from, to, operator == '>')
 	case 'y':
-		e.vi.register, e.vi.lines = string(e.text[from:to]), lines
+		e.vi.register, e.vi.linewise = string(e.text[from:to]), lines
 	case 'c':
 		e.viRemove(from, to, lines)
 		e.vi.insert = true
 	case 'd':
 		e.viRemove(from, to, lines)
-		if lines && e.at < len(e.text) && e.text[e.at] == '\n' {
-			e.replace(e.at, e.at+1, "")
-		} else if lines && e.at > 0 {
-			e.replace(e.at-1, e.at, "")
-			e.at = lineBegin(e.text, e.at)
+		if lines && e.cursor < len(e.text) && e.text[e.cursor] == '\n' {
+			e.replaceRange(e.cursor, e.cursor+1, "")
+		} else if lines && e.cursor > 0 {
+			e.replaceRange(e.cursor-1, e.cursor, "")
+			e.cursor = lineBegin(e.text, e.cursor)
 		}
 	}
 }
@@ -470,9 +470,9 @@ func (e *Editor) viApply(from, to int, lines bool) {
 // viRemove removes a part of the text, to be put elsewhere.
 func (e *Editor) viRemove(from, to int, lines bool) {
 	if to > from || lines {
-		e.save()
-		e.vi.register, e.vi.lines = string(e.text[from:to]), lines
-		e.replace(from, to, "")
+		e.saveUndo()
+		e.vi.register, e.vi.linewise = string(e.text[from:to]), lines
+		e.replaceRange(from, to, "")
 	}
 }
 
@@ -481,21 +481,21 @@ func (e *Editor) viPut(after bool, count int) {
 	v := e.vi
 	text := strings.Repeat(v.register, count)
 	switch {
-	case v.lines && after:
-		e.at = lineEnd(e.text, e.at)
-		begin := e.at + 1
-		e.insert(strings.Repeat("\n"+v.register, count))
-		e.at = begin
-	case v.lines:
-		begin := lineBegin(e.text, e.at)
-		e.at = begin
-		e.insert(strings.Repeat(v.register+"\n", count))
-		e.at = begin
+	case v.linewise && after:
+		e.cursor = lineEnd(e.text, e.cursor)
+		begin := e.cursor + 1
+		e.insertText(strings.Repeat("\n"+v.register, count))
+		e.cursor = begin
+	case v.linewise:
+		begin := lineBegin(e.text, e.cursor)
+		e.cursor = begin
+		e.insertText(strings.Repeat(v.register+"\n", count))
+		e.cursor = begin
 	case text != "":
 		if after {
-			e.at = min(e.at+1, lineEnd(e.text, e.at))
+			e.cursor = min(e.cursor+1, lineEnd(e.text, e.cursor))
 		}
-		e.insert(text)
-		e.at--
+		e.insertText(text)
+		e.cursor--
 	}
 }

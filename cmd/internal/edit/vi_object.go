@@ -48,7 +48,7 @@ func (e *Editor) viObject(name rune, around bool) (from, to int, ok bool) {
 
 // viBrackets returns the innermost pair around the cursor, which may be on one of the two.
 func (e *Editor) viBrackets(pair [2]rune) (from, to int, ok bool) {
-	if from, ok = e.viPartner(e.at, -1, pair[1], pair[0]); !ok {
+	if from, ok = e.viPartner(e.cursor, -1, pair[1], pair[0]); !ok {
 		return 0, 0, false
 	}
 	to, ok = e.viPartner(from+1, 1, pair[0], pair[1])
@@ -64,7 +64,7 @@ func (e *Editor) viPartner(at, step int, opens, closes rune) (int, bool) {
 			return i, true
 		case e.text[i] == closes:
 			depth--
-		case e.text[i] == opens && (i != e.at || step > 0):
+		case e.text[i] == opens && (i != e.cursor || step > 0):
 			depth++
 		}
 	}
@@ -74,14 +74,14 @@ func (e *Editor) viPartner(at, step int, opens, closes rune) (int, bool) {
 // viQuotes returns the text between quotes in the cursor's line that is around the cursor, or the next one.
 func (e *Editor) viQuotes(quote rune) (from, to int, ok bool) {
 	open := -1
-	for i := lineBegin(e.text, e.at); i < lineEnd(e.text, e.at); i++ {
+	for i := lineBegin(e.text, e.cursor); i < lineEnd(e.text, e.cursor); i++ {
 		switch {
 		case e.text[i] == '\\':
 			i++
 		case e.text[i] != quote:
 		case open < 0:
 			open = i
-		case i >= e.at:
+		case i >= e.cursor:
 			return open, i + 1, true
 		default:
 			open = -1
@@ -92,16 +92,16 @@ func (e *Editor) viQuotes(quote rune) (from, to int, ok bool) {
 
 // viWordAround returns the word, or the blanks, that the cursor is on.
 func (e *Editor) viWordAround(big bool) (from, to int, ok bool) {
-	begin, end := lineBegin(e.text, e.at), lineEnd(e.text, e.at)
-	if e.at >= end {
+	begin, end := lineBegin(e.text, e.cursor), lineEnd(e.text, e.cursor)
+	if e.cursor >= end {
 		return 0, 0, false
 	}
-	from, to = e.at, e.at
-	kind := class(e.text[e.at], big)
-	for from > begin && class(e.text[from-1], big) == kind {
+	from, to = e.cursor, e.cursor
+	kind := charClass(e.text[e.cursor], big)
+	for from > begin && charClass(e.text[from-1], big) == kind {
 		from--
 	}
-	for to < end && class(e.text[to], big) == kind {
+	for to < end && charClass(e.text[to], big) == kind {
 		to++
 	}
 	return from, to, true
@@ -124,7 +124,7 @@ func (e *Editor) viWithBlanks(from, to int) (int, int) {
 
 // viMatch returns the partner of the first bracket in the line from the cursor on.
 func (e *Editor) viMatch() (at int, ok bool) {
-	for i := e.at; i < lineEnd(e.text, e.at); i++ {
+	for i := e.cursor; i < lineEnd(e.text, e.cursor); i++ {
 		pair, known := viPairs[e.text[i]]
 		switch {
 		case !known || strings.ContainsRune("bB<>", e.text[i]):
@@ -140,8 +140,8 @@ func (e *Editor) viMatch() (at int, ok bool) {
 // viShift indents lines by a step, or takes one back.
 func (e *Editor) viShift(from, to int, more bool) {
 	step := "    "
-	if s := e.o.Syntax; s != nil && s.Indent > 0 {
-		step = strings.Repeat(" ", s.Indent)
+	if s := e.options.Syntax; s != nil && s.IndentWidth > 0 {
+		step = strings.Repeat(" ", s.IndentWidth)
 	}
 	begin := lineBegin(e.text, from)
 	lines := strings.Split(string(e.text[begin:lineEnd(e.text, to)]), "\n")
@@ -154,8 +154,8 @@ func (e *Editor) viShift(from, to int, more bool) {
 			lines[i] = line[min(len(step), len(line)-len(bare)):]
 		}
 	}
-	e.save()
-	e.replace(begin, lineEnd(e.text, to), strings.Join(lines, "\n"))
-	e.at = begin
-	e.at = e.viFirst()
+	e.saveUndo()
+	e.replaceRange(begin, lineEnd(e.text, to), strings.Join(lines, "\n"))
+	e.cursor = begin
+	e.cursor = e.viFirstNonBlank()
 }

@@ -9,10 +9,10 @@ import (
 // maxCluster bounds the characters that are one for a reader.
 const maxCluster = 64
 
-// Cluster returns the length in bytes of what a reader takes for the first character of line, and the
+// FirstCluster returns the length in bytes of what a reader takes for the first character of line, and the
 // cells of a terminal that it takes: a letter with its accents, a syllable, a flag, or emoji that are
 // joined. A control character takes none.
-func Cluster(line []byte) (length, cells int) {
+func FirstCluster(line []byte) (length, cells int) {
 	if len(line) > 1 && line[0] < utf8.RuneSelf && line[1] < utf8.RuneSelf || len(line) == 1 {
 		if isControl(rune(line[0])) {
 			return 1, 0
@@ -26,11 +26,11 @@ func Cluster(line []byte) (length, cells int) {
 // clusterAt returns the end of the cluster that begins at i, and its cells.
 func clusterAt(text []rune, i int) (end, cells int) {
 	if i+1 >= len(text) || text[i] < utf8.RuneSelf && text[i+1] < utf8.RuneSelf {
-		_, cells = Cluster([]byte(string(text[i:min(i+1, len(text))])))
+		_, cells = FirstCluster([]byte(string(text[i:min(i+1, len(text))])))
 		return min(i+1, len(text)), cells
 	}
 	line := []byte(string(text[i:min(len(text), i+maxCluster)]))
-	length, cells := Cluster(line)
+	length, cells := FirstCluster(line)
 	return i + utf8.RuneCount(line[:length]), cells
 }
 

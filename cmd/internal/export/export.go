@@ -12,9 +12,9 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// maxTurn bounds the text and the pictures of one turn that are kept, in bytes. The file says
+// maxTurnBytes bounds the text and the pictures of one turn that are kept, in bytes. The file says
 // how much was left out.
-const maxTurn = 16 << 20
+const maxTurnBytes = 16 << 20
 
 // A Session has the facts about a session beside its events.
 type Session struct {
@@ -24,19 +24,19 @@ type Session struct {
 
 	// Whole reads data that its events name only, when the file comes to it. It returns nil for
 	// data that is not kept any more. A nil Whole is for events that have all data.
-	Whole func(timeline.Blob) ([]byte, error)
+	FetchBlob func(timeline.Blob) ([]byte, error)
 }
 
-// complete returns a display with the data that was left out of it, as far as that is kept.
-func (s Session) complete(d timeline.Display) (timeline.Display, error) {
+// completeDisplay returns a display with the data that was left out of it, as far as that is kept.
+func (s Session) completeDisplay(d timeline.Display) (timeline.Display, error) {
 	data, left := make(map[string][]byte, len(d.Data)), make(map[string]timeline.Blob)
 	maps.Copy(data, d.Data)
 	for mime, b := range d.Omitted {
-		if b.Digest == "" || s.Whole == nil {
+		if b.Digest == "" || s.FetchBlob == nil {
 			left[mime] = b
 			continue
 		}
-		whole, err := s.Whole(b)
+		whole, err := s.FetchBlob(b)
 		switch {
 		case err != nil:
 			return d, err
@@ -77,35 +77,35 @@ func Write(w io.Writer, format string, s Session, events iter.Seq[timeline.Event
 	if at < 0 {
 		return fmt.Errorf("a session in %s is written as %s, not as %q", s.Language.Display, strings.Join(s.Language.Formats(), ", "), format)
 	}
-	var p page
+	var p formatWriter
 	out := &errWriter{w: w}
 	switch s.Language.Formats()[at] {
 	case Notebook:
-		p = &notebook{out: out, session: s}
+		p = &notebookWriter{out: out, session: s}
 	case Transcript:
-		p = &transcript{out: out, session: s}
+		p = &transcriptWriter{out: out, session: s}
 	default:
-		p = &script{out: out, session: s}
+		p = &scriptWriter{out: out, session: s}
 	}
-	p.begin()
-	c := collector{page: p}
+	p.beginDocument()
+	c := turnCollector{writer: p}
 	for e := range events {
-		c.take(e)
+		c.addEvent(e)
 		if out.err != nil {
 			return out.err
 		}
 	}
-	c.flush()
-	p.end()
+	c.flushTurn()
+	p.endDocument()
 	return out.err
 }
 
-// A page is a file that is written from its beginning to its end.
-type page interface {
-	begin()
-	turn(t *turn)
-	note(text string) // an event outside of turns
-	end()
+// A formatWriter is a file that is written from its beginning to its end.
+type formatWriter interface {
+	beginDocument()
+	writeTurn(t *exportedTurn)
+	writeNote(text string) // an event outside of turns
+	endDocument()
 }
 
 // errWriter remembers the first error, and writes nothing after it.
@@ -120,28 +120,28 @@ func (w *errWriter) print(s string) {
 	}
 }
 
-func (w *errWriter) fail(err error) {
+func (w *errWriter) setError(err error) {
 	if w.err == nil {
 		w.err = err
 	}
 }
 
-// A turn is one input with its result.
-type turn struct {
+// A exportedTurn is one input with its result.
+type exportedTurn struct {
 	number uint64
 	author string
 	input  string
 	bytes  int // of the whole input, of which input may be the beginning
 
-	ended   *timeline.TurnEnded // nil while it runs
-	answers []timeline.InputLine
-	events  []timeline.Event // its output
-	kept    int64            // bytes in events
-	dropped int64            // bytes that were too much
+	ended        *timeline.TurnEnded // nil while it runs
+	answers      []timeline.InputLine
+	events       []timeline.Event // its output
+	eventBytes   int64            // bytes in events
+	droppedBytes int64            // bytes that were too much
 }
 
-// failure says why the input must not be run again; "" when it may.
-func (t *turn) failure() string {
+// failureNote says why the input must not be run again; "" when it may.
+func (t *exportedTurn) failureNote() string {
 	switch {
 	case t.bytes > len(t.input):
 		return fmt.Sprintf("is %d bytes long, of which only the beginning was kept", t.bytes)
@@ -164,8 +164,8 @@ func (t *turn) failure() string {
 	return "was ended with the runtime"
 }
 
-// title names the turn.
-func (t *turn) title() string {
+// turnTitle names the turn.
+func (t *exportedTurn) turnTitle() string {
 	text := "turn " + strconv.FormatUint(t.number, 10)
 	if t.author != "" {
 		text += " by " + t.author
@@ -173,8 +173,8 @@ func (t *turn) title() string {
 	return text
 }
 
-// asked returns the lines of input that the turn has read.
-func (t *turn) asked() (lines []string) {
+// answerLines returns the lines of input that the turn has read.
+func (t *exportedTurn) answerLines() (lines []string) {
 	for _, a := range t.answers {
 		given := strconv.Quote(a.Text)
 		if a.Secret {
@@ -185,34 +185,34 @@ func (t *turn) asked() (lines []string) {
 	return lines
 }
 
-// A collector groups events into turns.
-type collector struct {
-	page page
-	now  *turn // the last turn, to which more may be added
+// A turnCollector groups events into turns.
+type turnCollector struct {
+	writer  formatWriter
+	current *exportedTurn // the last turn, to which more may be added
 }
 
-func (c *collector) take(e timeline.Event) {
+func (c *turnCollector) addEvent(e timeline.Event) {
 	if e.IsUnseen() {
 		return
 	}
 	switch b := e.Body.(type) {
 	case timeline.TurnStarted:
-		c.flush()
-		c.now = &turn{number: e.Turn, author: b.Author, input: string(b.Input), bytes: b.InputBytes}
+		c.flushTurn()
+		c.current = &exportedTurn{number: e.Turn, author: b.Author, input: string(b.Input), bytes: b.InputBytes}
 	case timeline.TurnEnded:
-		if c.now != nil && c.now.number == e.Turn {
-			c.now.ended = &b
-			c.show(e, 0)
+		if c.current != nil && c.current.number == e.Turn {
+			c.current.ended = &b
+			c.keepEvent(e, 0)
 		} else if e.Turn > 0 { // turn 0 is a start: it has no input
-			c.note(fmt.Sprintf("the input of turn %d is lost", e.Turn))
+			c.writeNote(fmt.Sprintf("the input of turn %d is lost", e.Turn))
 		}
 	case timeline.InputLine:
-		if c.now != nil {
-			c.now.answers = append(c.now.answers, b)
-			c.show(e, int64(len(b.Prompt)+len(b.Text)))
+		if c.current != nil {
+			c.current.answers = append(c.current.answers, b)
+			c.keepEvent(e, int64(len(b.Prompt)+len(b.Text)))
 		}
 	case timeline.Text:
-		c.show(e, int64(len(b.Data)))
+		c.keepEvent(e, int64(len(b.Data)))
 	case timeline.Display:
 		size := b.TotalBytes()
 		for _, left := range b.Omitted {
@@ -220,47 +220,47 @@ func (c *collector) take(e timeline.Event) {
 				size += left.Bytes
 			}
 		}
-		c.show(e, size)
+		c.keepEvent(e, size)
 	case timeline.Gap:
-		c.note(fmt.Sprintf("events %d to %d are lost, with %d bytes of output: what happened there is not in this file", b.From, b.To, b.Bytes))
+		c.writeNote(fmt.Sprintf("events %d to %d are lost, with %d bytes of output: what happened there is not in this file", b.From, b.To, b.Bytes))
 	case timeline.WorkerExited:
-		c.note("the runtime ended: " + b.Reason)
+		c.writeNote("the runtime ended: " + b.Reason)
 	case timeline.WorkerStarted:
 		if e.Generation > 1 {
-			c.note("the runtime was started anew, without what it had in memory")
+			c.writeNote("the runtime was started anew, without what it had in memory")
 		}
 	}
 }
 
-// show keeps an event of the turn, as long as there is room.
-func (c *collector) show(e timeline.Event, size int64) {
-	if c.now == nil {
-		c.now = &turn{} // for output of a start
+// keepEvent keeps an event of the turn, as long as there is room.
+func (c *turnCollector) keepEvent(e timeline.Event, size int64) {
+	if c.current == nil {
+		c.current = &exportedTurn{} // for output of a start
 	}
-	if c.now.kept+size > maxTurn {
-		c.now.dropped += size
+	if c.current.eventBytes+size > maxTurnBytes {
+		c.current.droppedBytes += size
 		return
 	}
-	c.now.kept += size
-	c.now.events = append(c.now.events, e)
+	c.current.eventBytes += size
+	c.current.events = append(c.current.events, e)
 }
 
-func (c *collector) note(text string) {
-	c.flush()
-	c.page.note(text)
+func (c *turnCollector) writeNote(text string) {
+	c.flushTurn()
+	c.writer.writeNote(text)
 }
 
-func (c *collector) flush() {
-	if c.now != nil {
-		c.page.turn(c.now)
+func (c *turnCollector) flushTurn() {
+	if c.current != nil {
+		c.writer.writeTurn(c.current)
 	}
-	c.now = nil
+	c.current = nil
 }
 
-// left says which part of a turn is missing; "" when none is.
-func (t *turn) left() string {
-	if t.dropped == 0 {
+// omissionNote says which part of a turn is missing; "" when none is.
+func (t *exportedTurn) omissionNote() string {
+	if t.droppedBytes == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d bytes of output more are left out", t.dropped)
+	return fmt.Sprintf("%d bytes of output more are left out", t.droppedBytes)
 }

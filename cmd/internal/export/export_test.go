@@ -13,12 +13,12 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-var session = export.Session{Name: "main", Runtime: "3.11.7", Language: export.Language{
+var testSession = export.Session{Name: "main", Runtime: "3.11.7", Language: export.Language{
 	Display: "Python", Extension: "py", Comment: "#", Kernel: "python3", JupyterName: "python",
 }}
 
-// turn returns the events of one turn, with its output between them.
-func turn(n uint64, input, outcome string, shown ...timeline.Body) []timeline.Event {
+// turnEvents returns the events of one turn, with its output between them.
+func turnEvents(n uint64, input, outcome string, shown ...timeline.Body) []timeline.Event {
 	all := []timeline.Event{{Turn: n, Body: timeline.TurnStarted{Input: []byte(input), InputBytes: len(input), Author: "ada"}}}
 	for _, b := range shown {
 		all = append(all, timeline.Event{Turn: n, Body: b})
@@ -30,32 +30,32 @@ func turn(n uint64, input, outcome string, shown ...timeline.Body) []timeline.Ev
 	return append(all, timeline.Event{Turn: n, Body: end})
 }
 
-func text(s string) timeline.Body { return timeline.Text{Data: []byte(s)} }
+func textBody(s string) timeline.Body { return timeline.Text{Data: []byte(s)} }
 
-func write(t *testing.T, format string, events ...[]timeline.Event) string {
+func writeExport(t *testing.T, format string, events ...[]timeline.Event) string {
 	t.Helper()
 	var b strings.Builder
-	if err := export.Write(&b, format, session, slices.Values(slices.Concat(events...))); err != nil {
+	if err := export.Write(&b, format, testSession, slices.Values(slices.Concat(events...))); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
 }
 
-// story has one of everything.
-func story() []timeline.Event {
-	clipped := turn(6, "very long", "ok")
+// allEventKinds has one of everything.
+func allEventKinds() []timeline.Event {
+	clipped := turnEvents(6, "very long", "ok")
 	clipped[0].Body = timeline.TurnStarted{Input: []byte("very"), InputBytes: 70000}
 	return slices.Concat(
-		[]timeline.Event{{Generation: 1, Body: timeline.WorkerStarted{}}, {Body: text("welcome\n")}, {Body: timeline.TurnEnded{Outcome: "ok"}}},
-		turn(1, "x = 1\nx\n", "ok", text("1\n")),
-		turn(2, "y", "error", text("NameError\n")),
-		turn(3, "input('n? ')", "ok", text("n? "), timeline.InputLine{Prompt: "n? ", Text: `b"ob`}, text("done\n")),
-		turn(4, "getpass()", "ok", text("p: "), timeline.InputLine{Prompt: "p: ", Secret: true}),
-		turn(5, "loop()", "interrupted"),
+		[]timeline.Event{{Generation: 1, Body: timeline.WorkerStarted{}}, {Body: textBody("welcome\n")}, {Body: timeline.TurnEnded{Outcome: "ok"}}},
+		turnEvents(1, "x = 1\nx\n", "ok", textBody("1\n")),
+		turnEvents(2, "y", "error", textBody("NameError\n")),
+		turnEvents(3, "input('n? ')", "ok", textBody("n? "), timeline.InputLine{Prompt: "n? ", Text: `b"ob`}, textBody("done\n")),
+		turnEvents(4, "getpass()", "ok", textBody("p: "), timeline.InputLine{Prompt: "p: ", Secret: true}),
+		turnEvents(5, "loop()", "interrupted"),
 		clipped,
 		[]timeline.Event{{Seq: 60, Body: timeline.Gap{From: 50, To: 60, Bytes: 9}}, {Turn: 7, Body: timeline.TurnEnded{Outcome: "ok"}}},
 		[]timeline.Event{{Body: timeline.WorkerExited{Reason: "killed by SIGKILL"}}, {Generation: 2, Body: timeline.WorkerStarted{}}},
-		turn(8, "last", "ok", text("\x1b[31mred\x1b[0m\r"), text("over\n"))[:3],
+		turnEvents(8, "last", "ok", textBody("\x1b[31mred\x1b[0m\r"), textBody("over\n"))[:3],
 	)
 }
 
@@ -95,7 +95,7 @@ getpass()
 # turn 8 by ada was not over
 # last
 `
-	if got := write(t, "py", story()); got != want {
+	if got := writeExport(t, "py", allEventKinds()); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
@@ -132,13 +132,13 @@ last
 over
 [was not over]
 `
-	if got := write(t, "TXT", story()); got != want {
+	if got := writeExport(t, "TXT", allEventKinds()); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
 
-// A file is what the format demands of a notebook, as far as these tests go.
-type file struct {
+// A notebookFile is what the format demands of a notebook, as far as these tests go.
+type notebookFile struct {
 	Format   int `json:"nbformat"`
 	Minor    int `json:"nbformat_minor"`
 	Metadata struct {
@@ -157,9 +157,9 @@ type file struct {
 	}
 }
 
-func notebook(t *testing.T, events ...[]timeline.Event) (f file) {
+func readNotebook(t *testing.T, events ...[]timeline.Event) (f notebookFile) {
 	t.Helper()
-	if err := json.Unmarshal([]byte(write(t, "ipynb", events...)), &f); err != nil {
+	if err := json.Unmarshal([]byte(writeExport(t, "ipynb", events...)), &f); err != nil {
 		t.Fatal(err)
 	}
 	if f.Format != 4 || f.Minor != 5 || f.Metadata.Kernel.Name != "python3" || f.Metadata.Kernel.DisplayName == "" {
@@ -178,7 +178,7 @@ func notebook(t *testing.T, events ...[]timeline.Event) (f file) {
 }
 
 func TestNotebook_IsOneAndItsCodeIsWhatSucceeded(t *testing.T) {
-	f := notebook(t, story())
+	f := readNotebook(t, allEventKinds())
 	var code []string
 	for _, c := range f.Cells {
 		if c.Type == "code" {
@@ -188,7 +188,7 @@ func TestNotebook_IsOneAndItsCodeIsWhatSucceeded(t *testing.T) {
 	if want := []string{"x = 1\nx", "input('n? ')", "getpass()"}; !slices.Equal(code, want) {
 		t.Errorf("got %q, want %q", code, want)
 	}
-	notebook(t) // of a session where nothing happened
+	readNotebook(t) // of a session where nothing happened
 }
 
 func TestNotebook_OutputsAreTextAndPictures(t *testing.T) {
@@ -197,8 +197,8 @@ func TestNotebook_OutputsAreTextAndPictures(t *testing.T) {
 		d.Update = update
 		return d
 	}
-	f := notebook(t, turn(1, "plot", "ok",
-		text("a\xc3"), text("\xbc\n"), timeline.Text{Stream: timeline.Stderr, Data: []byte("warned\n")},
+	f := readNotebook(t, turnEvents(1, "plot", "ok",
+		textBody("a\xc3"), textBody("\xbc\n"), timeline.Text{Stream: timeline.Stderr, Data: []byte("warned\n")},
 		picture("1", "first", false), picture("2", "other", false), picture("1", "second", true),
 		timeline.NewImageDisplay("image/svg+xml", []byte("<svg/>"), "", ""), timeline.Display{Omitted: map[string]timeline.Blob{"image/png": {Bytes: 9}}}))
 	got := fmt.Sprint(f.Cells[0].Outputs)
@@ -224,12 +224,12 @@ func TestNotebook_ResultsAreWhole(t *testing.T) {
 		}
 		return d
 	}
-	silent := turn(2, "hidden", "ok", text("hidden"))
+	silent := turnEvents(2, "hidden", "ok", textBody("hidden"))
 	for i := range silent {
 		silent[i].Silent = true
 	}
-	f := notebook(t, turn(1, "x", "ok",
-		text("out\n"), echo("a\nb\n"), bundle(timeline.Display{Result: true, Meta: []byte(`{"text/html":{"isolated":true}}`)}, "text/html", "<b>\n</b>", "application/vnd.x+json", `{"deep":[1]}`),
+	f := readNotebook(t, turnEvents(1, "x", "ok",
+		textBody("out\n"), echo("a\nb\n"), bundle(timeline.Display{Result: true, Meta: []byte(`{"text/html":{"isolated":true}}`)}, "text/html", "<b>\n</b>", "application/vnd.x+json", `{"deep":[1]}`),
 		bundle(timeline.Display{ID: "bar"}, "text/plain", "1"), bundle(timeline.Display{ID: "bar", Update: true}, "text/plain", "2"),
 		bundle(timeline.Display{ID: "never", Update: true}, "text/plain", "3"), timeline.OutputCleared{},
 		bundle(timeline.Display{}, "application/json", "{broken", "image/png", "\x89PNG"), echo("7\n")), silent)
@@ -252,7 +252,7 @@ func TestNotebook_ResultsAreWhole(t *testing.T) {
 }
 
 func TestNotebook_AFenceIsLongerThanWhatItHolds(t *testing.T) {
-	f := notebook(t, turn(1, "````\nx", "error"))
+	f := readNotebook(t, turnEvents(1, "````\nx", "error"))
 	if got := strings.Join(f.Cells[0].Source, ""); !strings.HasSuffix(got, "\n`````\n````\nx\n`````") {
 		t.Errorf("got %q", got)
 	}
@@ -262,27 +262,27 @@ func TestWrite_OneTurnIsBoundedAndSaysSo(t *testing.T) {
 	long := strings.Repeat(strings.Repeat("x", 1023)+"\n", 1<<10) // a megabyte
 	var shown []timeline.Body
 	for range 20 {
-		shown = append(shown, text(long))
+		shown = append(shown, textBody(long))
 	}
 	for _, format := range []string{"ipynb", "txt"} {
-		got := write(t, format, turn(1, "loud", "ok", shown...))
+		got := writeExport(t, format, turnEvents(1, "loud", "ok", shown...))
 		if !strings.Contains(got, "4194304 bytes of output more are left out") || len(got) > 18<<20 {
 			t.Errorf("%s: %d bytes", format, len(got))
 		}
 	}
 }
 
-type full struct{}
+type fullDisk struct{}
 
-func (full) Write([]byte) (int, error) { return 0, errors.New("the disk is full") }
+func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("the disk is full") }
 
 func TestWrite_ErrorsAreTold(t *testing.T) {
-	for _, format := range session.Language.Formats() {
-		if err := export.Write(full{}, format, session, slices.Values(story())); err == nil || err.Error() != "the disk is full" {
+	for _, format := range testSession.Language.Formats() {
+		if err := export.Write(fullDisk{}, format, testSession, slices.Values(allEventKinds())); err == nil || err.Error() != "the disk is full" {
 			t.Errorf("%s: %v", format, err)
 		}
 	}
-	if err := export.Write(full{}, "R", session, slices.Values(story())); err == nil || !strings.Contains(err.Error(), "py, ipynb, txt") {
+	if err := export.Write(fullDisk{}, "R", testSession, slices.Values(allEventKinds())); err == nil || !strings.Contains(err.Error(), "py, ipynb, txt") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -294,8 +294,8 @@ func TestWrite_DataThatIsOnlyNamedIsReadWhereTheFileHasIt(t *testing.T) {
 		Omitted: map[string]timeline.Blob{"text/html": {Bytes: 6000, Digest: "kept"}, "image/png": {Bytes: 9 << 20, Digest: "gone"}, "application/json": {Bytes: 5}},
 	}
 	var read []string
-	from := session
-	from.Whole = func(b timeline.Blob) ([]byte, error) {
+	from := testSession
+	from.FetchBlob = func(b timeline.Blob) ([]byte, error) {
 		read = append(read, b.Digest)
 		switch b.Digest {
 		case "kept":
@@ -307,7 +307,7 @@ func TestWrite_DataThatIsOnlyNamedIsReadWhereTheFileHasIt(t *testing.T) {
 	}
 	to := func(format string, b timeline.Body) (string, error) {
 		var out strings.Builder
-		err := export.Write(&out, format, from, slices.Values(turn(1, "table", "ok", b)))
+		err := export.Write(&out, format, from, slices.Values(turnEvents(1, "table", "ok", b)))
 		return out.String(), err
 	}
 	got, err := to("ipynb", shown)

@@ -10,16 +10,16 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// A notebook is a Jupyter notebook, format 4.5: a cell of code with its output for each input
+// A notebookWriter is a Jupyter notebook, format 4.5: a cell of code with its output for each input
 // that succeeded, and text for everything else.
-type notebook struct {
+type notebookWriter struct {
 	out     *errWriter
 	session Session
 	cells   int
 }
 
-// A cell is a cell of a notebook.
-type cell struct {
+// A notebookCell is a cell of a notebook.
+type notebookCell struct {
 	Type     string         `json:"cell_type"`
 	ID       string         `json:"id"`
 	Metadata map[string]any `json:"metadata"`
@@ -29,8 +29,8 @@ type cell struct {
 	Count *int `json:"execution_count,omitempty"`
 }
 
-// An output is text, or a display.
-type output struct {
+// An notebookOutput is text, or a display.
+type notebookOutput struct {
 	Type string `json:"output_type"`
 
 	Name string   `json:"name,omitempty"`
@@ -40,12 +40,12 @@ type output struct {
 	Metadata json.RawMessage `json:"metadata,omitempty"`
 	Count    *int            `json:"execution_count,omitempty"` // of a result
 
-	shown  *timeline.Display // whose data is read when it is written
-	id     string            // of a display, which an update replaces
-	stream *[]byte           // of text, until it is complete: characters may be split
+	display *timeline.Display // whose data is read when it is written
+	id      string            // of a display, which an update replaces
+	stream  *[]byte           // of text, until it is complete: characters may be split
 }
 
-func (n *notebook) begin() {
+func (n *notebookWriter) beginDocument() {
 	l := n.session.Language
 	metadata := map[string]any{
 		"kernelspec":    map[string]string{"name": l.Kernel, "display_name": l.Display, "language": l.JupyterName},
@@ -54,16 +54,16 @@ func (n *notebook) begin() {
 	n.out.print("{\n\"nbformat\": 4,\n\"nbformat_minor\": 5,\n\"metadata\": " + n.encode(metadata) + ",\n\"cells\": [")
 }
 
-func (n *notebook) end() { n.out.print("\n]\n}\n") }
+func (n *notebookWriter) endDocument() { n.out.print("\n]\n}\n") }
 
-func (n *notebook) encode(v any) string {
+func (n *notebookWriter) encode(v any) string {
 	b, err := json.Marshal(v)
-	n.out.fail(err)
+	n.out.setError(err)
 	return string(b)
 }
 
-// add writes a cell, and of one with code its outputs, one after the other: each may be large.
-func (n *notebook) add(c cell, outputs ...output) {
+// writeCell writes a cell, and of one with code its outputs, one after the other: each may be large.
+func (n *notebookWriter) writeCell(c notebookCell, outputs ...notebookOutput) {
 	if n.cells > 0 {
 		n.out.print(",")
 	}
@@ -79,44 +79,44 @@ func (n *notebook) add(c cell, outputs ...output) {
 		if i > 0 {
 			n.out.print(",")
 		}
-		if o.shown != nil {
-			d, err := n.session.complete(*o.shown)
-			n.out.fail(err)
-			o.fill(d)
+		if o.display != nil {
+			d, err := n.session.completeDisplay(*o.display)
+			n.out.setError(err)
+			o.fillData(d)
 		}
 		n.out.print(n.encode(o))
 	}
 	n.out.print("]}")
 }
 
-func (n *notebook) note(text string) {
-	n.add(cell{Type: "markdown", Source: lines(strings.ToUpper(text[:1]) + text[1:] + ".")})
+func (n *notebookWriter) writeNote(text string) {
+	n.writeCell(notebookCell{Type: "markdown", Source: splitLines(strings.ToUpper(text[:1]) + text[1:] + ".")})
 }
 
-func (n *notebook) turn(t *turn) {
+func (n *notebookWriter) writeTurn(t *exportedTurn) {
 	if t.number == 0 {
 		return
 	}
 	input := strings.TrimRight(t.input, "\r\n")
-	if why := t.failure(); why != "" {
+	if why := t.failureNote(); why != "" {
 		fence := "```"
 		for strings.Contains(input, fence) {
 			fence += "`"
 		}
-		title := strings.ToUpper(t.title()[:1]) + t.title()[1:]
-		n.add(cell{Type: "markdown", Source: lines(title + " " + why + ":\n\n" + fence + "\n" + input + "\n" + fence)})
+		title := strings.ToUpper(t.turnTitle()[:1]) + t.turnTitle()[1:]
+		n.writeCell(notebookCell{Type: "markdown", Source: splitLines(title + " " + why + ":\n\n" + fence + "\n" + input + "\n" + fence)})
 		return
 	}
 	count := int(t.number)
-	n.add(cell{Type: "code", Source: lines(input), Count: &count}, outputs(t)...)
-	if asked := t.asked(); len(asked) > 0 {
-		n.note("above, " + strings.Join(asked, "; then "))
+	n.writeCell(notebookCell{Type: "code", Source: splitLines(input), Count: &count}, turnOutputs(t)...)
+	if asked := t.answerLines(); len(asked) > 0 {
+		n.writeNote("above, " + strings.Join(asked, "; then "))
 	}
 }
 
-// outputs returns the output of a turn. An update of a display replaces the first one.
-func outputs(t *turn) []output {
-	all := []output{}
+// turnOutputs returns the output of a turn. An update of a display replaces the first one.
+func turnOutputs(t *exportedTurn) []notebookOutput {
+	all := []notebookOutput{}
 	for _, e := range t.events {
 		switch b := e.Body.(type) {
 		case timeline.Text:
@@ -132,29 +132,29 @@ func outputs(t *turn) []output {
 		case o.Type == "execute_result":
 			o.Count, o.Metadata = &count, orEmpty(o.Metadata)
 			if o.stream != nil {
-				o.Data = map[string]any{"text/plain": lines(strings.TrimSuffix(o.text(), "\n"))}
+				o.Data = map[string]any{"text/plain": splitLines(strings.TrimSuffix(o.streamText(), "\n"))}
 			}
 		case o.stream != nil:
-			o.Text = lines(o.text())
+			o.Text = splitLines(o.streamText())
 		}
 	}
-	if left := t.left(); left != "" {
-		all = append(all, output{Type: "stream", Name: "stderr", Text: []string{"[" + left + "]\n"}})
+	if left := t.omissionNote(); left != "" {
+		all = append(all, notebookOutput{Type: "stream", Name: "stderr", Text: []string{"[" + left + "]\n"}})
 	}
 	return all
 }
 
-func (o *output) text() string { return strings.ToValidUTF8(string(*o.stream), "\uFFFD") }
+func (o *notebookOutput) streamText() string { return strings.ToValidUTF8(string(*o.stream), "\uFFFD") }
 
 // addText adds text to the last output, or as a new one. The echo of a value is a result of its own.
-func addText(all []output, t timeline.Text) []output {
+func addText(all []notebookOutput, t timeline.Text) []notebookOutput {
 	if len(t.Data) == 0 {
 		return all
 	}
-	like := output{Type: "stream", Name: "stdout"}
+	like := notebookOutput{Type: "stream", Name: "stdout"}
 	switch {
 	case t.Kind == timeline.TextResult:
-		like = output{Type: "execute_result"}
+		like = notebookOutput{Type: "execute_result"}
 	case t.Stream == timeline.Stderr:
 		like.Name = "stderr"
 	}
@@ -168,8 +168,8 @@ func addText(all []output, t timeline.Text) []output {
 }
 
 // addDisplay adds a display in place of the one that it updates, and a result in place of its echo.
-func addDisplay(all []output, d timeline.Display) []output {
-	o := display(d)
+func addDisplay(all []notebookOutput, d timeline.Display) []notebookOutput {
+	o := displayOutput(d)
 	if d.Update && d.ID != "" {
 		for i := range all {
 			if all[i].id == d.ID {
@@ -183,29 +183,29 @@ func addDisplay(all []output, d timeline.Display) []output {
 	if !d.Result || last < 0 || all[last].Type != "execute_result" || all[last].stream == nil {
 		return append(all, o)
 	}
-	o.Text = lines(strings.TrimSuffix(all[last].text(), "\n"))
+	o.Text = splitLines(strings.TrimSuffix(all[last].streamText(), "\n"))
 	all[last] = o
 	return all
 }
 
-func display(d timeline.Display) output {
-	o := output{Type: "display_data", Metadata: orEmpty(d.Meta), id: d.ID, shown: &d}
+func displayOutput(d timeline.Display) notebookOutput {
+	o := notebookOutput{Type: "display_data", Metadata: orEmpty(d.Meta), id: d.ID, display: &d}
 	if d.Result {
 		o.Type = "execute_result"
 	}
 	return o
 }
 
-// fill gives an output its bundle as notebooks have it: texts as lists of lines, JSON as it is,
+// fillData gives an output its bundle as notebooks have it: texts as lists of lines, JSON as it is,
 // the rest in base64. Its text so far is for a bundle without one.
-func (o *output) fill(d timeline.Display) {
+func (o *notebookOutput) fillData(d timeline.Display) {
 	o.Data = make(map[string]any, len(d.Data)+1)
 	for mime, data := range d.Data {
 		switch _, kind, _ := strings.Cut(mime, "/"); {
 		case (kind == "json" || strings.HasSuffix(kind, "+json")) && json.Valid(data):
 			o.Data[mime] = json.RawMessage(data)
 		case utf8.Valid(data) && !isBitmap(mime):
-			o.Data[mime] = lines(string(data))
+			o.Data[mime] = splitLines(string(data))
 		default:
 			o.Data[mime] = base64.StdEncoding.EncodeToString(data)
 		}
@@ -213,13 +213,13 @@ func (o *output) fill(d timeline.Display) {
 	if _, ok := o.Data["text/plain"]; !ok && o.Text != nil {
 		o.Data["text/plain"] = o.Text
 	} else if !ok && !d.Result {
-		o.Data["text/plain"] = lines(name(d))
+		o.Data["text/plain"] = splitLines(displayName(d))
 	}
 	o.Text = nil
 }
 
-// name is the text of a display that has none.
-func name(d timeline.Display) string {
+// displayName is the text of a display that has none.
+func displayName(d timeline.Display) string {
 	title := d.Title
 	if _, _, ok := d.ImageData(); title == "" && ok {
 		title = "a picture"
@@ -246,8 +246,8 @@ func orEmpty(meta json.RawMessage) json.RawMessage {
 	return meta
 }
 
-// lines splits text into lines as notebooks have them, each with its newline.
-func lines(text string) []string {
+// splitLines splits text into lines as notebooks have them, each with its newline.
+func splitLines(text string) []string {
 	all := []string{}
 	for line := range strings.Lines(text) {
 		all = append(all, line)

@@ -6,27 +6,27 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// A transcript has everything that was typed and shown, as text.
-type transcript struct {
+// A transcriptWriter has everything that was typed and shown, as text.
+type transcriptWriter struct {
 	out     *errWriter
 	session Session
 }
 
-func (p *transcript) begin() {}
-func (p *transcript) end()   {}
+func (p *transcriptWriter) beginDocument() {}
+func (p *transcriptWriter) endDocument()   {}
 
-func (p *transcript) note(text string) { p.out.print("[" + text + "]\n") }
+func (p *transcriptWriter) writeNote(text string) { p.out.print("[" + text + "]\n") }
 
-func (p *transcript) turn(t *turn) {
+func (p *transcriptWriter) writeTurn(t *exportedTurn) {
 	if t.number > 0 {
-		p.out.print("[" + t.title() + "]\n" + strings.TrimRight(t.input, "\r\n") + "\n")
+		p.out.print("[" + t.turnTitle() + "]\n" + strings.TrimRight(t.input, "\r\n") + "\n")
 		if t.bytes > len(t.input) {
-			p.note(t.failure())
+			p.writeNote(t.failureNote())
 		}
 	}
 	var part []timeline.Event
 	write := func(typed string) {
-		text := timeline.Render(part, &timeline.RenderOptions{MaxChars: maxTurn}).Text() + typed
+		text := timeline.Render(part, &timeline.RenderOptions{MaxChars: maxTurnBytes}).Text() + typed
 		if text != "" && !strings.HasSuffix(text, "\n") {
 			text += "\n"
 		}
@@ -43,8 +43,8 @@ func (p *transcript) turn(t *turn) {
 			write(typed + "\n")
 		case timeline.TurnEnded:
 		case timeline.Display:
-			whole, err := p.session.complete(b)
-			p.out.fail(err)
+			whole, err := p.session.completeDisplay(b)
+			p.out.setError(err)
 			e.Body = whole
 			part = append(part, e)
 		default:
@@ -52,12 +52,12 @@ func (p *transcript) turn(t *turn) {
 		}
 	}
 	write("")
-	if left := t.left(); left != "" {
-		p.note(left)
+	if left := t.omissionNote(); left != "" {
+		p.writeNote(left)
 	}
 	if t.number > 0 && t.bytes == len(t.input) {
-		if why := t.failure(); why != "" {
-			p.note(why)
+		if why := t.failureNote(); why != "" {
+			p.writeNote(why)
 		}
 	}
 }

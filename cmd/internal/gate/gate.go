@@ -17,16 +17,16 @@ import (
 	"sync"
 )
 
-// A Secret is a text that a client must know, hashed, so that comparing does not reveal its
+// A TokenHash is a text that a client must know, hashed, so that comparing does not reveal its
 // length.
-type Secret [sha256.Size]byte
+type TokenHash [sha256.Size]byte
 
-// NewSecret returns the secret for a text.
-func NewSecret(text string) Secret { return sha256.Sum256([]byte(text)) }
+// NewTokenHash returns the secret for a text.
+func NewTokenHash(text string) TokenHash { return sha256.Sum256([]byte(text)) }
 
-// Is reports whether text is the secret's. It takes the same time for every text of a length.
-func (s Secret) Is(text string) bool {
-	given := NewSecret(text)
+// Matches reports whether text is the secret's. It takes the same time for every text of a length.
+func (s TokenHash) Matches(text string) bool {
+	given := NewTokenHash(text)
 	return subtle.ConstantTimeCompare(given[:], s[:]) == 1
 }
 
@@ -54,48 +54,48 @@ func HasOwnSite(r *http.Request) bool {
 	return len(sites) == 0 || len(sites) == 1 && (sites[0] == "same-origin" || sites[0] == "none")
 }
 
-// A Listener has a bounded number of open connections. It is made by Limit.
-type Listener struct {
+// A LimitedListener has a bounded number of open connections. It is made by Limit.
+type LimitedListener struct {
 	net.Listener
-	open    chan struct{} // holds one token for each open connection
+	slots   chan struct{} // holds one token for each open connection
 	closing sync.Once
 	closed  chan struct{}
 }
 
-// Limit bounds the connections of a listener that are open at a time.
-func Limit(l net.Listener, most int) *Listener {
-	return &Listener{Listener: l, open: make(chan struct{}, most), closed: make(chan struct{})}
+// LimitListener bounds the connections of a listener that are open at a time.
+func LimitListener(l net.Listener, most int) *LimitedListener {
+	return &LimitedListener{Listener: l, slots: make(chan struct{}, most), closed: make(chan struct{})}
 }
 
 // Accept implements net.Listener. It waits while too many connections are open.
-func (l *Listener) Accept() (net.Conn, error) {
+func (l *LimitedListener) Accept() (net.Conn, error) {
 	select {
-	case l.open <- struct{}{}:
+	case l.slots <- struct{}{}:
 	case <-l.closed:
 		return nil, net.ErrClosed
 	}
 	conn, err := l.Listener.Accept()
 	if err != nil {
-		<-l.open
+		<-l.slots
 		return nil, err
 	}
-	return &counted{Conn: conn, done: sync.OnceFunc(func() { <-l.open })}, nil
+	return &countedConn{Conn: conn, release: sync.OnceFunc(func() { <-l.slots })}, nil
 }
 
 // Close implements net.Listener. Open connections stay open.
-func (l *Listener) Close() error {
+func (l *LimitedListener) Close() error {
 	l.closing.Do(func() { close(l.closed) })
 	return l.Listener.Close()
 }
 
-// A counted connection counts toward the limit of its listener.
-type counted struct {
+// A countedConn connection counts toward the limit of its listener.
+type countedConn struct {
 	net.Conn
-	done func()
+	release func()
 }
 
 // Close implements net.Conn.
-func (c *counted) Close() error {
-	defer c.done()
+func (c *countedConn) Close() error {
+	defer c.release()
 	return c.Conn.Close()
 }

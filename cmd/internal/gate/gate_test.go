@@ -10,7 +10,7 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/gate"
 )
 
-func request(headers ...string) *http.Request {
+func newRequest(headers ...string) *http.Request {
 	r := httptest.NewRequest("GET", "http://page.localhost:80/", nil)
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Add(headers[i], headers[i+1])
@@ -38,7 +38,7 @@ func TestRequest_IsJudgedByItsOriginAndSite(t *testing.T) {
 		{[]string{"Sec-Fetch-Site", "Same-Origin"}, true, false},
 		{[]string{"Sec-Fetch-Site", "none", "Sec-Fetch-Site", "cross-site"}, true, false},
 	} {
-		r := request(c.headers...)
+		r := newRequest(c.headers...)
 		if got := gate.HasOwnOrigin(r); got != c.origin {
 			t.Errorf("%q: own origin is %v", c.headers, got)
 		}
@@ -50,33 +50,33 @@ func TestRequest_IsJudgedByItsOriginAndSite(t *testing.T) {
 
 func TestDoor_OpensOnceForALink(t *testing.T) {
 	t.Parallel()
-	d := gate.NewDoor("c")
-	link := d.Link()
+	d := gate.NewLoginLinks("c")
+	link := d.NewLink()
 	for _, wrong := range []string{"", link[:len(link)-1], link + "A", "x"} {
-		if _, _, ok := d.Enter(wrong); ok {
+		if _, _, ok := d.RedeemLink(wrong); ok {
 			t.Errorf("the door opened for %q", wrong)
 		}
 	}
-	cookie, _, ok := d.Enter(link)
+	cookie, _, ok := d.RedeemLink(link)
 	if !ok || !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode {
 		t.Fatalf("the link gave %v, %v", cookie, ok)
 	}
-	if _, _, ok := d.Enter(link); ok {
+	if _, _, ok := d.RedeemLink(link); ok {
 		t.Error("a link was good twice")
 	}
-	r := request()
+	r := newRequest()
 	r.AddCookie(cookie)
-	if token, ok := d.Token(r); !ok || token == "" {
+	if token, ok := d.PageToken(r); !ok || token == "" {
 		t.Error("the cookie is not known")
 	}
 	r.AddCookie(cookie)
-	if _, ok := d.Token(r); ok {
+	if _, ok := d.PageToken(r); ok {
 		t.Error("a request with two cookies was taken")
 	}
-	if _, ok := d.Token(request("Cookie", "c=x")); ok {
+	if _, ok := d.PageToken(newRequest("Cookie", "c=x")); ok {
 		t.Error("a bad cookie was taken")
 	}
-	if _, ok := gate.NewDoor("c").Token(r); ok {
+	if _, ok := gate.NewLoginLinks("c").PageToken(r); ok {
 		t.Error("the cookie of another door was taken")
 	}
 }
@@ -84,29 +84,29 @@ func TestDoor_OpensOnceForALink(t *testing.T) {
 func TestDoor_LinksAndVisitsEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		d := gate.NewDoor("c")
-		old, good := d.Link(), ""
-		time.Sleep(gate.LinkTime + time.Second)
-		if _, _, ok := d.Enter(old); ok {
+		d := gate.NewLoginLinks("c")
+		old, good := d.NewLink(), ""
+		time.Sleep(gate.LoginLinkTimeout + time.Second)
+		if _, _, ok := d.RedeemLink(old); ok {
 			t.Error("a link was good after its time")
 		}
-		good = d.Link()
-		cookie, _, ok := d.Enter(good)
+		good = d.NewLink()
+		cookie, _, ok := d.RedeemLink(good)
 		if !ok {
 			t.Fatal("a new link is not good")
 		}
-		r := request()
+		r := newRequest()
 		r.AddCookie(cookie)
-		time.Sleep(gate.VisitTime - time.Second)
-		if _, ok := d.Token(r); !ok {
+		time.Sleep(gate.BrowserSessionTimeout - time.Second)
+		if _, ok := d.PageToken(r); !ok {
 			t.Error("the visit ended early")
 		}
-		time.Sleep(gate.VisitTime - time.Second)
-		if _, ok := d.Token(r); !ok {
+		time.Sleep(gate.BrowserSessionTimeout - time.Second)
+		if _, ok := d.PageToken(r); !ok {
 			t.Error("use does not prolong a visit")
 		}
-		time.Sleep(gate.VisitTime + time.Second)
-		if _, ok := d.Token(r); ok {
+		time.Sleep(gate.BrowserSessionTimeout + time.Second)
+		if _, ok := d.PageToken(r); ok {
 			t.Error("the visit did not end")
 		}
 	})
@@ -114,21 +114,21 @@ func TestDoor_LinksAndVisitsEnd(t *testing.T) {
 
 func TestDoor_BoundsLinksAndVisits(t *testing.T) {
 	t.Parallel()
-	d := gate.NewDoor("c")
-	first := d.Link()
+	d := gate.NewLoginLinks("c")
+	first := d.NewLink()
 	for range 16 {
-		d.Link()
+		d.NewLink()
 	}
-	if _, _, ok := d.Enter(first); ok {
+	if _, _, ok := d.RedeemLink(first); ok {
 		t.Error("the oldest of 17 links is good")
 	}
-	cookie, _, _ := d.Enter(d.Link())
+	cookie, _, _ := d.RedeemLink(d.NewLink())
 	for range 32 {
-		d.Enter(d.Link())
+		d.RedeemLink(d.NewLink())
 	}
-	r := request()
+	r := newRequest()
 	r.AddCookie(cookie)
-	if _, ok := d.Token(r); ok {
+	if _, ok := d.PageToken(r); ok {
 		t.Error("the oldest of 33 visits goes on")
 	}
 }

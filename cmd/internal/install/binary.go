@@ -10,27 +10,27 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/origin"
 )
 
-// Self returns the words with which clients should start this program, which stay valid after
+// SelfCommand returns the words with which clients should start this program, which stay valid after
 // an upgrade. That is the name on PATH, often a symbolic link, otherwise the path by which it
 // was started, otherwise the file itself. If that lies in the cache of uvx or npx, it is their
 // command. argv0 is os.Args[0].
-func Self(argv0 string) ([]string, error) {
+func SelfCommand(argv0 string) ([]string, error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("cannot tell where this program is: %w", err)
 	}
-	return words(exe, argv0, filepath.SplitList(os.Getenv("PATH")))
+	return commandWords(exe, argv0, filepath.SplitList(os.Getenv("PATH")))
 }
 
-func words(exe, argv0 string, path []string) ([]string, error) {
-	if runner := origin.Of(exe).Runner; runner != nil {
+func commandWords(exe, argv0 string, path []string) ([]string, error) {
+	if runner := origin.Find(exe).Runner; runner != nil {
 		return runner, nil
 	}
-	command, err := steady(exe, argv0, path)
+	command, err := stablePath(exe, argv0, path)
 	return []string{command}, err
 }
 
-func steady(exe, argv0 string, path []string) (string, error) {
+func stablePath(exe, argv0 string, path []string) (string, error) {
 	for _, part := range strings.Split(filepath.ToSlash(exe), "/") {
 		if strings.HasPrefix(part, "go-build") {
 			return "", errors.New("this program was built by go run, and its file does not stay: build or install it first (go install ./cmd/repl), and run install from there")

@@ -1,8 +1,8 @@
 // Package install adds this program to the configuration of MCP clients, removes it, and
 // reports existing entries.
 //
-//	c, _ := install.Named("cursor")
-//	report, err := c.Install(ctx, install.Here(), server, install.Options{})
+//	c, _ := install.FindClient("cursor")
+//	report, err := c.Install(ctx, install.FindConfigDirs(), server, install.Options{})
 //
 // Claude Code's user file is the client's own state, so its own command changes it. Every
 // other file belongs to a person. It is edited in place, as text, so that comments, order,

@@ -6,15 +6,15 @@ import (
 	"slices"
 )
 
-// editTries bounds how often EditList begins anew because another program has changed the
+// maxEditAttempts bounds how often EditList begins anew because another program has changed the
 // file.
-const editTries = 100
+const maxEditAttempts = 100
 
 // EditList changes one list of texts in a table of a TOML file, and nothing else. The file
 // appears if it is not there, for the user alone. at has the table's keys. Two programs that
 // edit at the same time both succeed.
 func EditList(path string, at []string, key string, change func(list []string) []string) error {
-	for range editTries {
+	for range maxEditAttempts {
 		err := editOnce(path, at, key, change)
 		if err == nil {
 			return nil
@@ -31,20 +31,20 @@ func editOnce(path string, at []string, key string, change func([]string) []stri
 	if err != nil {
 		return err
 	}
-	tree, err := tomlText{}.parse(file.text)
+	tree, err := tomlFormat{}.parse(file.text)
 	if err != nil {
 		return err
 	}
 	var list []string
-	if old, ok := lookup(tree, append(slices.Clone(at), key)); ok {
+	if old, ok := lookupKeys(tree, append(slices.Clone(at), key)); ok {
 		items, ok := old.([]any)
 		if !ok {
-			return unreadablef("%s.%s is no list", tomlKey(at), key)
+			return formatErrorf("%s.%s is no list", tomlKey(at), key)
 		}
 		for _, item := range items {
 			text, ok := item.(string)
 			if !ok {
-				return unreadablef("%s.%s is no list of texts", tomlKey(at), key)
+				return formatErrorf("%s.%s is no list of texts", tomlKey(at), key)
 			}
 			list = append(list, text)
 		}
@@ -53,9 +53,9 @@ func editOnce(path string, at []string, key string, change func([]string) []stri
 	if slices.Equal(changed, list) {
 		return nil
 	}
-	text, err := put(tomlText{}, file.text, at, []setting{{key: key, value: changed}})
+	text, err := putVerified(tomlFormat{}, file.text, at, []configSetting{{key: key, value: changed}})
 	if err != nil {
 		return err
 	}
-	return file.replace(text)
+	return file.replaceFile(text)
 }

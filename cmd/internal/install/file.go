@@ -11,17 +11,17 @@ import (
 	"time"
 )
 
-// A snapshot is a file as it was read.
-type snapshot struct {
+// A fileSnapshot is a file as it was read.
+type fileSnapshot struct {
 	target string // the file itself, with symbolic links resolved
-	there  bool
+	exists bool
 	text   []byte
 	info   fs.FileInfo
 }
 
 // readFile reads a configuration. A missing one is empty.
-func readFile(path string) (snapshot, error) {
-	s := snapshot{target: path}
+func readFile(path string) (fileSnapshot, error) {
+	s := fileSnapshot{target: path}
 	target, err := filepath.EvalSymlinks(path)
 	switch {
 	case err == nil:
@@ -41,7 +41,7 @@ func readFile(path string) (snapshot, error) {
 		return s, fmt.Errorf("%s is no regular file", s.target)
 	}
 	var f *os.File
-	err = whileInUse(func() error {
+	err = retryWhileInUse(func() error {
 		f, err = os.Open(s.target)
 		return err
 	})
@@ -49,7 +49,7 @@ func readFile(path string) (snapshot, error) {
 		return s, err
 	}
 	defer f.Close()
-	s.there = true
+	s.exists = true
 	s.text, err = io.ReadAll(io.LimitReader(f, maxFileBytes+1))
 	if err == nil && len(s.text) > maxFileBytes {
 		err = fmt.Errorf("%s is larger than %d MiB, which no configuration is", s.target, maxFileBytes>>20)
@@ -60,30 +60,30 @@ func readFile(path string) (snapshot, error) {
 // errChanged reports that another program changed the file at the same time.
 var errChanged = errors.New("another program changes it at this moment: try again")
 
-// replace replaces the file that was read by text, completely or not at all. A change by
+// replaceFile replaces the file that was read by text, completely or not at all. A change by
 // another program in the microseconds between the last check and the rename would be lost,
 // because no rename is conditional on the contents. Another repl install waits.
-func (s snapshot) replace(text []byte) error {
-	if s.there && s.info.Mode()&0o200 == 0 {
+func (s fileSnapshot) replaceFile(text []byte) error {
+	if s.exists && s.info.Mode()&0o200 == 0 {
 		return fmt.Errorf("%s is read-only and was left alone; another program may manage it", s.target)
 	}
 	if err := os.MkdirAll(filepath.Dir(s.target), 0o755); err != nil {
 		return err
 	}
-	return writeFile(s.target, text, s, s.unchanged)
+	return writeFile(s.target, text, s, s.checkUnchanged)
 }
 
-// remove removes the file that was read.
-func (s snapshot) remove() error {
-	if err := s.unchanged(); err != nil {
+// removeFile removes the file that was read.
+func (s fileSnapshot) removeFile() error {
+	if err := s.checkUnchanged(); err != nil {
 		return err
 	}
 	return os.Remove(s.target)
 }
 
-// tidy removes the empty directories of a removed file, which would suggest that a client is
+// removeEmptyDirs removes the empty directories of a removed file, which would suggest that a client is
 // installed. Directories that all programs share stay.
-func (p Places) tidy(file string) {
+func (p ConfigDirs) removeEmptyDirs(file string) {
 	for dir := filepath.Dir(file); ; dir = filepath.Dir(dir) {
 		info, err := os.Stat(dir)
 		if err != nil || dir == filepath.Dir(dir) {
@@ -100,20 +100,20 @@ func (p Places) tidy(file string) {
 	}
 }
 
-func (s snapshot) unchanged() error {
+func (s fileSnapshot) checkUnchanged() error {
 	now, err := readFile(s.target)
-	if err != nil || now.there != s.there || !bytes.Equal(now.text, s.text) {
+	if err != nil || now.exists != s.exists || !bytes.Equal(now.text, s.text) {
 		return errors.Join(errChanged, err)
 	}
 	return nil
 }
 
-// backupOf returns the name of the one backup beside a file.
-func backupOf(path string) string { return path + ".before-turnstone" }
+// backupPath returns the name of the one backup beside a file.
+func backupPath(path string) string { return path + ".before-turnstone" }
 
 // backUp keeps a copy of a file that is about to be replaced, equally private.
-func (s snapshot) backUp(path string) error {
-	if err := writeFile(backupOf(path), s.text, s, nil); err != nil {
+func (s fileSnapshot) backUp(path string) error {
+	if err := writeFile(backupPath(path), s.text, s, nil); err != nil {
 		return fmt.Errorf("no backup can be written, so nothing is changed: %w", err)
 	}
 	return nil
@@ -121,7 +121,7 @@ func (s snapshot) backUp(path string) error {
 
 // writeFile writes a file completely or not at all, with the mode, the owner and the rights
 // of like, if that exists. check may refuse just before the file appears.
-func writeFile(path string, text []byte, like snapshot, check func() error) (err error) {
+func writeFile(path string, text []byte, like fileSnapshot, check func() error) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.tmp")
 	if err != nil {
 		return err
@@ -132,26 +132,26 @@ func writeFile(path string, text []byte, like snapshot, check func() error) (err
 		}
 	}()
 	_, err = f.Write(text)
-	if like.there {
-		err = errors.Join(err, keepAccess(f, like), f.Chmod(like.info.Mode().Perm()))
+	if like.exists {
+		err = errors.Join(err, copyAccess(f, like), f.Chmod(like.info.Mode().Perm()))
 	}
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	unlock, err := lock(filepath.Dir(path))
+	unlock, err := lockDir(filepath.Dir(path))
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	return rename(f.Name(), path, check)
+	return replacePath(f.Name(), path, check)
 }
 
-// waitTime bounds the wait for another program that has a lock or a file.
-const waitTime = 5 * time.Second
+// inUseTimeout bounds the wait for another program that has a lock or a file.
+const inUseTimeout = 5 * time.Second
 
-// rename replaces a file by another. check may refuse before each try.
-func rename(from, to string, check func() error) error {
-	return whileInUse(func() error {
+// replacePath replaces a file by another. check may refuse before each try.
+func replacePath(from, to string, check func() error) error {
+	return retryWhileInUse(func() error {
 		if check != nil {
 			if err := check(); err != nil {
 				return err
@@ -161,16 +161,16 @@ func rename(from, to string, check func() error) error {
 	})
 }
 
-// whileInUse repeats try for a while if it fails because another program has the file open,
+// retryWhileInUse repeats try for a while if it fails because another program has the file open,
 // as can happen on Windows.
-func whileInUse(try func() error) error {
-	late := time.NewTimer(waitTime)
+func retryWhileInUse(try func() error) error {
+	late := time.NewTimer(inUseTimeout)
 	defer late.Stop()
 	again := time.NewTicker(5 * time.Millisecond)
 	defer again.Stop()
 	for {
 		err := try()
-		if err == nil || !inUse(err) {
+		if err == nil || !isInUse(err) {
 			return err
 		}
 		select {

@@ -13,29 +13,29 @@ import (
 	"testing"
 )
 
-// machine returns a home directory without any client and a PATH without any command.
-func machine(t *testing.T) Places {
+// newTestHome returns a home directory without any client and a PATH without any command.
+func newTestHome(t *testing.T) ConfigDirs {
 	t.Helper()
 	home := t.TempDir()
 	t.Setenv("PATH", filepath.Join(home, "bin"))
-	return Places{
+	return ConfigDirs{
 		Home: home, Config: filepath.Join(home, ".config"), XDG: filepath.Join(home, ".config"),
 		Project: filepath.Join(home, "project"), Getenv: func(string) string { return "" },
 	}
 }
 
-var turnstone = Server{Name: "turnstone", Command: "/opt/bin/repl", Args: []string{"mcp", "--lang", "python"}}
+var testServer = Server{Name: "turnstone", Command: "/opt/bin/repl", Args: []string{"mcp", "--lang", "python"}}
 
-func client(t *testing.T, name string) Client {
+func findClient(t *testing.T, name string) Client {
 	t.Helper()
-	c, ok := Named(name)
+	c, ok := FindClient(name)
 	if !ok {
 		t.Fatalf("no client %s", name)
 	}
 	return c
 }
 
-func write(t *testing.T, path, text string, mode fs.FileMode) {
+func writeTestFile(t *testing.T, path, text string, mode fs.FileMode) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
@@ -48,7 +48,7 @@ func write(t *testing.T, path, text string, mode fs.FileMode) {
 	}
 }
 
-func text(t *testing.T, path string) string {
+func readTestFile(t *testing.T, path string) string {
 	t.Helper()
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -57,11 +57,11 @@ func text(t *testing.T, path string) string {
 	return string(b)
 }
 
-func do(t *testing.T, want Outcome, apply func(context.Context, Places, Server, Options) (Report, error), p Places, s Server) Report {
+func wantOutcome(t *testing.T, want Outcome, apply func(context.Context, ConfigDirs, Server, Options) (Report, error), p ConfigDirs, s Server) Report {
 	t.Helper()
 	r, err := apply(t.Context(), p, s, Options{})
-	if err != nil || r.Done != want {
-		t.Fatalf("got %q and error %v, want %q", r.Done, err, want)
+	if err != nil || r.Outcome != want {
+		t.Fatalf("got %q and error %v, want %q", r.Outcome, err, want)
 	}
 	return r
 }
@@ -84,38 +84,38 @@ func TestInstall_WritesWhatEachClientReads(t *testing.T) {
 		"codex":          `[mcp_servers.turnstone]command="/opt/bin/repl"args=["mcp","--lang","python"]env_vars=["VIRTUAL_ENV","CONDA_PREFIX",`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, c := machine(t), client(t, name)
-			r := do(t, Added, c.Install, p, turnstone)
-			got := strings.NewReplacer(" ", "", "\n", "").Replace(text(t, r.File))
+			p, c := newTestHome(t), findClient(t, name)
+			r := wantOutcome(t, Added, c.Install, p, testServer)
+			got := strings.NewReplacer(" ", "", "\n", "").Replace(readTestFile(t, r.File))
 			if got != want && !(name == "codex" && strings.HasPrefix(got, want) && strings.HasSuffix(got, "tool_timeout_sec=630")) {
 				t.Errorf("got %s\nwant %s", got, want)
 			}
-			do(t, Already, c.Install, p, turnstone)
-			do(t, Removed, c.Uninstall, p, turnstone)
-			if exists(r.File) {
+			wantOutcome(t, Unchanged, c.Install, p, testServer)
+			wantOutcome(t, Removed, c.Uninstall, p, testServer)
+			if pathExists(r.File) {
 				t.Errorf("%s is left, and held nothing but ours", r.File)
 			}
-			if by, _ := c.Found(p); by != "" {
+			if by, _ := c.FindInstalled(p); by != "" {
 				t.Errorf("%s is left, which says that the client is there", by)
 			}
-			do(t, Absent, c.Uninstall, p, turnstone)
+			wantOutcome(t, NotConfigured, c.Uninstall, p, testServer)
 		})
 	}
 }
 
 func TestInstall_LeavesADirectoryThatHoldsMore(t *testing.T) {
-	p, c := machine(t), client(t, "cline")
+	p, c := newTestHome(t), findClient(t, "cline")
 	mine := filepath.Join(p.Home, ".cline", "rules")
-	write(t, mine, "mine", 0o600)
-	do(t, Added, c.Install, p, turnstone)
-	do(t, Removed, c.Uninstall, p, turnstone)
-	if !exists(mine) || exists(filepath.Join(p.Home, ".cline", "data")) {
+	writeTestFile(t, mine, "mine", 0o600)
+	wantOutcome(t, Added, c.Install, p, testServer)
+	wantOutcome(t, Removed, c.Uninstall, p, testServer)
+	if !pathExists(mine) || pathExists(filepath.Join(p.Home, ".cline", "data")) {
 		t.Error("the directory of ours is left, or that of the person is gone")
 	}
 }
 
 func TestInstall_HandsOnTheVariablesThatAreNamed(t *testing.T) {
-	s := turnstone
+	s := testServer
 	s.Env = []string{"API_KEY", "REGION"}
 	for name, want := range map[string]string{
 		"gemini": `"env":{"API_KEY":"$API_KEY","REGION":"$REGION"}`,
@@ -123,16 +123,16 @@ func TestInstall_HandsOnTheVariablesThatAreNamed(t *testing.T) {
 		"codex":  `"TMPDIR","API_KEY","REGION"]`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, c := machine(t), client(t, name)
-			r := do(t, Added, c.Install, p, s)
-			if got := strings.NewReplacer(" ", "", "\n", "").Replace(text(t, r.File)); !strings.Contains(got, want) {
+			p, c := newTestHome(t), findClient(t, name)
+			r := wantOutcome(t, Added, c.Install, p, s)
+			if got := strings.NewReplacer(" ", "", "\n", "").Replace(readTestFile(t, r.File)); !strings.Contains(got, want) {
 				t.Errorf("got %s\nwant %s", got, want)
 			}
-			do(t, Already, c.Install, p, s)
-			do(t, Already, c.Install, p, turnstone) // which names none, and takes none away
-			do(t, Removed, c.Uninstall, p, turnstone)
-			if exists(r.File) {
-				t.Errorf("%s is left:\n%s", r.File, text(t, r.File))
+			wantOutcome(t, Unchanged, c.Install, p, s)
+			wantOutcome(t, Unchanged, c.Install, p, testServer) // which names none, and takes none away
+			wantOutcome(t, Removed, c.Uninstall, p, testServer)
+			if pathExists(r.File) {
+				t.Errorf("%s is left:\n%s", r.File, readTestFile(t, r.File))
 			}
 		})
 	}
@@ -140,12 +140,12 @@ func TestInstall_HandsOnTheVariablesThatAreNamed(t *testing.T) {
 
 // Entries that a person made stay.
 func TestInstall_AVariableIsAddedToThoseThatAreThere(t *testing.T) {
-	p, c := machine(t), client(t, "cursor")
-	write(t, c.file(p), `{"mcpServers": {"turnstone": {"type": "stdio", "command": "/opt/bin/repl", "args": ["mcp", "--lang", "python"], "env": {"MINE": "1"}}}}`, 0o600)
-	s := turnstone
+	p, c := newTestHome(t), findClient(t, "cursor")
+	writeTestFile(t, c.file(p), `{"mcpServers": {"turnstone": {"type": "stdio", "command": "/opt/bin/repl", "args": ["mcp", "--lang", "python"], "env": {"MINE": "1"}}}}`, 0o600)
+	s := testServer
 	s.Env = []string{"API_KEY"}
-	r := do(t, Updated, c.Install, p, s)
-	if got := text(t, r.File); !strings.Contains(got, `"MINE": "1"`) || !strings.Contains(got, `"API_KEY": "${env:API_KEY}"`) {
+	r := wantOutcome(t, Updated, c.Install, p, s)
+	if got := readTestFile(t, r.File); !strings.Contains(got, `"MINE": "1"`) || !strings.Contains(got, `"API_KEY": "${env:API_KEY}"`) {
 		t.Errorf("got %s", got)
 	}
 }
@@ -183,32 +183,32 @@ func TestInstall_KeepsWhatAPersonWrote(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			p, c := machine(t), client(t, "windsurf")
+			p, c := newTestHome(t), findClient(t, "windsurf")
 			file := c.file(p)
-			write(t, file, test.before, 0o640)
+			writeTestFile(t, file, test.before, 0o640)
 			before, err := os.Stat(file)
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := do(t, Added, c.Install, p, turnstone)
-			if got := text(t, file); got != test.after {
+			r := wantOutcome(t, Added, c.Install, p, testServer)
+			if got := readTestFile(t, file); got != test.after {
 				t.Fatalf("got\n%q\nwant\n%q", got, test.after)
 			}
 			if info, err := os.Stat(file); err != nil || info.Mode() != before.Mode() {
 				t.Errorf("the mode is %v (%v), want %v", info.Mode(), err, before.Mode())
 			}
-			if got := text(t, r.Backup); got != test.before {
+			if got := readTestFile(t, r.Backup); got != test.before {
 				t.Errorf("the backup is %q", got)
 			}
-			do(t, Already, c.Install, p, turnstone)
-			moved := turnstone
+			wantOutcome(t, Unchanged, c.Install, p, testServer)
+			moved := testServer
 			moved.Command = "/usr/local/bin/repl"
-			do(t, Updated, c.Install, p, moved)
-			do(t, Removed, c.Uninstall, p, moved)
-			if got := text(t, file); got != test.before {
+			wantOutcome(t, Updated, c.Install, p, moved)
+			wantOutcome(t, Removed, c.Uninstall, p, moved)
+			if got := readTestFile(t, file); got != test.before {
 				t.Errorf("after uninstall it is %q, want %q", got, test.before)
 			}
-			if exists(backupOf(file)) {
+			if pathExists(backupPath(file)) {
 				t.Error("a backup of what the file is now is left")
 			}
 		})
@@ -227,54 +227,54 @@ func TestInstall_TOMLKeepsWhatAPersonWrote(t *testing.T) {
 		"empty":              "",
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, c := machine(t), client(t, "codex")
+			p, c := newTestHome(t), findClient(t, "codex")
 			file := c.file(p)
-			write(t, file, before, 0o600)
-			do(t, Added, c.Install, p, turnstone)
-			added := text(t, file)
+			writeTestFile(t, file, before, 0o600)
+			wantOutcome(t, Added, c.Install, p, testServer)
+			added := readTestFile(t, file)
 			if !strings.HasPrefix(added, before) {
 				t.Errorf("what was there has changed:\n%s", added)
 			}
 			if strings.Count(added, "\r\n") > 0 && strings.Count(added, "\n") != strings.Count(added, "\r\n") {
 				t.Errorf("the line ends are mixed: %q", added)
 			}
-			do(t, Already, c.Install, p, turnstone)
-			approving := turnstone
-			approving.Approve, approving.Args = true, []string{"mcp", "--dir", `C:\x "y" ` + "\x7f\n"}
-			do(t, Updated, c.Install, p, approving)
-			if got := text(t, file); !strings.Contains(got, `default_tools_approval_mode = "approve"`) {
+			wantOutcome(t, Unchanged, c.Install, p, testServer)
+			approving := testServer
+			approving.AutoApprove, approving.Args = true, []string{"mcp", "--dir", `C:\x "y" ` + "\x7f\n"}
+			wantOutcome(t, Updated, c.Install, p, approving)
+			if got := readTestFile(t, file); !strings.Contains(got, `default_tools_approval_mode = "approve"`) {
 				t.Errorf("approval was asked for:\n%s", got)
 			}
-			do(t, Already, c.Install, p, turnstone2(approving))
-			do(t, Removed, c.Uninstall, p, turnstone)
-			if got := text(t, file); got != before {
+			wantOutcome(t, Unchanged, c.Install, p, defaultedServer(approving))
+			wantOutcome(t, Removed, c.Uninstall, p, testServer)
+			if got := readTestFile(t, file); got != before {
 				t.Errorf("after uninstall it is %q, want %q", got, before)
 			}
 		})
 	}
 }
 
-// turnstone2 returns a server without what only an explicit wish sets.
-func turnstone2(s Server) Server {
-	s.Approve = false
+// defaultedServer returns a server without what only an explicit wish sets.
+func defaultedServer(s Server) Server {
+	s.AutoApprove = false
 	return s
 }
 
 func TestInstall_KeepsAPersonsSettingsOfTheEntry(t *testing.T) {
-	p, c := machine(t), client(t, "codex")
+	p, c := newTestHome(t), findClient(t, "codex")
 	file := c.file(p)
-	do(t, Added, c.Install, p, turnstone)
-	mine := strings.Replace(text(t, file), "tool_timeout_sec = 630", "tool_timeout_sec = 90 # mine\nstartup_timeout_sec = 5", 1) + "\n[mcp_servers.turnstone.env]\nA = \"1\"\n\n[tui]\nb = 1\n"
-	write(t, file, mine, 0o600)
-	do(t, Already, c.Install, p, turnstone)
-	moved := turnstone
+	wantOutcome(t, Added, c.Install, p, testServer)
+	mine := strings.Replace(readTestFile(t, file), "tool_timeout_sec = 630", "tool_timeout_sec = 90 # mine\nstartup_timeout_sec = 5", 1) + "\n[mcp_servers.turnstone.env]\nA = \"1\"\n\n[tui]\nb = 1\n"
+	writeTestFile(t, file, mine, 0o600)
+	wantOutcome(t, Unchanged, c.Install, p, testServer)
+	moved := testServer
 	moved.Command = "/new/repl"
-	do(t, Updated, c.Install, p, moved)
-	if got, want := text(t, file), strings.Replace(mine, "/opt/bin/repl", "/new/repl", 1); got != want {
+	wantOutcome(t, Updated, c.Install, p, moved)
+	if got, want := readTestFile(t, file), strings.Replace(mine, "/opt/bin/repl", "/new/repl", 1); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	do(t, Removed, c.Uninstall, p, turnstone)
-	if got := text(t, file); got != "[tui]\nb = 1\n" {
+	wantOutcome(t, Removed, c.Uninstall, p, testServer)
+	if got := readTestFile(t, file); got != "[tui]\nb = 1\n" {
 		t.Errorf("got %q, want the other table alone", got)
 	}
 }
@@ -292,13 +292,13 @@ func TestUninstall_TakesOnlyOursFromAFileThatWentOn(t *testing.T) {
 		{"{\"mcpServers\": {// c\n" + entry + ", \"a\": 1}}", "{\"mcpServers\": {// c\n \"a\": 1}}"},
 		{"{\"mcpServers\": {" + entry + " /* x */ , // y\n}}", "{\"mcpServers\": { /* x */  // y\n}}"},
 	} {
-		p, c := machine(t), client(t, "windsurf")
-		write(t, c.file(p), test.before, 0o600)
-		r := do(t, Removed, c.Uninstall, p, turnstone)
-		if got := text(t, c.file(p)); got != test.after {
+		p, c := newTestHome(t), findClient(t, "windsurf")
+		writeTestFile(t, c.file(p), test.before, 0o600)
+		r := wantOutcome(t, Removed, c.Uninstall, p, testServer)
+		if got := readTestFile(t, c.file(p)); got != test.after {
 			t.Errorf("from %q\ngot  %q\nwant %q", test.before, got, test.after)
 		}
-		if got := text(t, r.Backup); got != test.before {
+		if got := readTestFile(t, r.Backup); got != test.before {
 			t.Errorf("the backup is %q", got)
 		}
 	}
@@ -324,13 +324,13 @@ func TestInstall_RefusesWhatItCannotReadAndSaysWhere(t *testing.T) {
 		{"codex", "[mcp_servers]\nturnstone = { command = '/x/repl', args = ['mcp'] }\n", "change it by hand"},
 		{"codex", "a = " + strings.Repeat("[", 20_000), "nested deeper"},
 	} {
-		p, c := machine(t), client(t, test.client)
-		write(t, c.file(p), test.text, 0o600)
-		_, err := c.Install(t.Context(), p, turnstone, Options{})
+		p, c := newTestHome(t), findClient(t, test.client)
+		writeTestFile(t, c.file(p), test.text, 0o600)
+		_, err := c.Install(t.Context(), p, testServer, Options{})
 		if err == nil || !strings.Contains(err.Error(), test.says) || !strings.Contains(err.Error(), c.file(p)) {
 			t.Errorf("%.60q: got error %v, want one that names the file and says %q", test.text, err, test.says)
 		}
-		if got := text(t, c.file(p)); got != test.text {
+		if got := readTestFile(t, c.file(p)); got != test.text {
 			t.Errorf("%.60q: the file has changed: %.200q", test.text, got)
 		}
 		if left, err := filepath.Glob(filepath.Join(filepath.Dir(c.file(p)), "*")); err != nil || len(left) != 1 {
@@ -340,59 +340,59 @@ func TestInstall_RefusesWhatItCannotReadAndSaysWhere(t *testing.T) {
 }
 
 func TestInstall_FollowsASymbolicLinkAndKeepsIt(t *testing.T) {
-	p, c := machine(t), client(t, "cursor")
+	p, c := newTestHome(t), findClient(t, "cursor")
 	real := filepath.Join(p.Home, "dotfiles", "cursor.json")
-	write(t, real, "{}\n", 0o600)
+	writeTestFile(t, real, "{}\n", 0o600)
 	file := c.file(p)
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	symlink(t, real, file)
-	do(t, Added, c.Install, p, turnstone)
+	makeSymlink(t, real, file)
+	wantOutcome(t, Added, c.Install, p, testServer)
 	if to, err := os.Readlink(file); err != nil || to != real {
 		t.Errorf("the link leads to %q (%v)", to, err)
 	}
-	if !strings.Contains(text(t, real), "turnstone") {
+	if !strings.Contains(readTestFile(t, real), "turnstone") {
 		t.Error("the file behind the link has not changed")
 	}
 	if err := os.Remove(real); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Install(t.Context(), p, turnstone, Options{}); err == nil || !strings.Contains(err.Error(), "which is not there") {
+	if _, err := c.Install(t.Context(), p, testServer, Options{}); err == nil || !strings.Contains(err.Error(), "which is not there") {
 		t.Errorf("a link that leads nowhere: got %v", err)
 	}
 }
 
 func TestInstall_RefusesWhatIsNoFile(t *testing.T) {
-	p, c := machine(t), client(t, "cursor")
+	p, c := newTestHome(t), findClient(t, "cursor")
 	if err := os.MkdirAll(c.file(p), 0o755); err != nil { // a directory instead of a file
 		t.Fatal(err)
 	}
-	if _, err := c.Install(t.Context(), p, turnstone, Options{}); err == nil || !strings.Contains(err.Error(), "no regular file") {
+	if _, err := c.Install(t.Context(), p, testServer, Options{}); err == nil || !strings.Contains(err.Error(), "no regular file") {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestInstall_SaysThatARunningClaudeMayUndoAnEdit(t *testing.T) {
-	p, c := machine(t), client(t, "claude")
-	if r := do(t, Added, c.Install, p, turnstone); !strings.Contains(r.Note, "claude is not on PATH") {
+	p, c := newTestHome(t), findClient(t, "claude")
+	if r := wantOutcome(t, Added, c.Install, p, testServer); !strings.Contains(r.Note, "claude is not on PATH") {
 		t.Errorf("got note %q", r.Note)
 	}
 }
 
 func TestInstall_LeavesAReadOnlyFileAlone(t *testing.T) {
-	p, c := machine(t), client(t, "cursor")
-	write(t, c.file(p), "{}", 0o444)
-	_, err := c.Install(t.Context(), p, turnstone, Options{})
+	p, c := newTestHome(t), findClient(t, "cursor")
+	writeTestFile(t, c.file(p), "{}", 0o444)
+	_, err := c.Install(t.Context(), p, testServer, Options{})
 	if err == nil || !strings.Contains(err.Error(), "read-only") {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestInstall_DryRunChangesNothing(t *testing.T) {
-	p, c := machine(t), client(t, "cursor")
-	r, err := c.Install(t.Context(), p, turnstone, Options{DryRun: true})
-	if err != nil || r.Done != Added || !strings.Contains(r.Diff, `+     "turnstone": {`) {
+	p, c := newTestHome(t), findClient(t, "cursor")
+	r, err := c.Install(t.Context(), p, testServer, Options{DryRun: true})
+	if err != nil || r.Outcome != Added || !strings.Contains(r.Diff, `+     "turnstone": {`) {
 		t.Errorf("got %+v, %v", r, err)
 	}
 	if left, _ := os.ReadDir(p.Home); len(left) > 0 {
@@ -402,9 +402,9 @@ func TestInstall_DryRunChangesNothing(t *testing.T) {
 
 // The difference must not show the secrets of other servers.
 func TestInstall_ShowsOnlyTheLinesThatChange(t *testing.T) {
-	p, c := machine(t), client(t, "cursor")
-	write(t, c.file(p), "{\n  \"mcpServers\": {\n    \"a\": {\n      \"env\": {\"TOKEN\": \"secret\"}\n    }\n  }\n}\n", 0o600)
-	r := do(t, Added, c.Install, p, turnstone)
+	p, c := newTestHome(t), findClient(t, "cursor")
+	writeTestFile(t, c.file(p), "{\n  \"mcpServers\": {\n    \"a\": {\n      \"env\": {\"TOKEN\": \"secret\"}\n    }\n  }\n}\n", 0o600)
+	r := wantOutcome(t, Added, c.Install, p, testServer)
 	if strings.Contains(r.Diff, "secret") || !strings.HasPrefix(r.Diff, "@@ line 5\n+     },\n+     \"turnstone\": {\n") {
 		t.Errorf("got\n%s", r.Diff)
 	}
@@ -412,51 +412,51 @@ func TestInstall_ShowsOnlyTheLinesThatChange(t *testing.T) {
 
 func TestReplace_SeesThatAnotherProgramWrote(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "x.json")
-	write(t, file, "{}", 0o600)
+	writeTestFile(t, file, "{}", 0o600)
 	s, err := readFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, file, `{"theirs": 1}`, 0o600)
-	if err := s.replace([]byte("ours")); !errors.Is(err, errChanged) {
+	writeTestFile(t, file, `{"theirs": 1}`, 0o600)
+	if err := s.replaceFile([]byte("ours")); !errors.Is(err, errChanged) {
 		t.Errorf("got %v, want errChanged", err)
 	}
-	if err := s.remove(); !errors.Is(err, errChanged) {
+	if err := s.removeFile(); !errors.Is(err, errChanged) {
 		t.Errorf("got %v, want errChanged", err)
 	}
-	if got := text(t, file); got != `{"theirs": 1}` {
+	if got := readTestFile(t, file); got != `{"theirs": 1}` {
 		t.Errorf("their change is lost: %s", got)
 	}
 }
 
 func TestInstall_TriesAgainWhenAnotherProgramWrote(t *testing.T) {
-	p, c := machine(t), client(t, "cursor")
-	for _, others := range []int{1, tries} {
-		write(t, c.file(p), "{}", 0o600)
+	p, c := newTestHome(t), findClient(t, "cursor")
+	for _, others := range []int{1, maxInstallAttempts} {
+		writeTestFile(t, c.file(p), "{}", 0o600)
 		n := 0
-		_, err := c.apply(t.Context(), p, turnstone, Options{}, func(ch *change) error {
+		_, err := c.applyPlan(t.Context(), p, testServer, Options{}, func(ch *configChange) error {
 			if n++; n <= others { // between the read and the rename
-				write(t, c.file(p), fmt.Sprintf(`{"theirs": %d}`, n), 0o600)
+				writeTestFile(t, c.file(p), fmt.Sprintf(`{"theirs": %d}`, n), 0o600)
 			}
-			return ch.install()
+			return ch.planInstall()
 		})
-		switch got := text(t, c.file(p)); {
+		switch got := readTestFile(t, c.file(p)); {
 		case others == 1 && (err != nil || !strings.HasPrefix(got, `{"theirs": 1, "mcpServers"`)):
 			t.Errorf("one change: got %v and %s", err, got)
-		case others == tries && (!errors.Is(err, errChanged) || got != fmt.Sprintf(`{"theirs": %d}`, tries)):
+		case others == maxInstallAttempts && (!errors.Is(err, errChanged) || got != fmt.Sprintf(`{"theirs": %d}`, maxInstallAttempts)):
 			t.Errorf("a change each time: got %v and %s", err, got)
 		}
 	}
 }
 
 func TestInstall_ManyAtOnceLoseNothing(t *testing.T) {
-	p, c := machine(t), client(t, "cursor")
-	write(t, c.file(p), "{}", 0o600)
+	p, c := newTestHome(t), findClient(t, "cursor")
+	writeTestFile(t, c.file(p), "{}", 0o600)
 	const many = 6
 	errs := make(chan error, many)
 	for i := range many {
 		go func() {
-			s := turnstone
+			s := testServer
 			s.Name = fmt.Sprintf("n%d", i)
 			_, err := c.Install(t.Context(), p, s, Options{})
 			errs <- err
@@ -467,25 +467,25 @@ func TestInstall_ManyAtOnceLoseNothing(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if got := strings.Count(text(t, c.file(p)), `"command"`); got != many {
+	if got := strings.Count(readTestFile(t, c.file(p)), `"command"`); got != many {
 		t.Errorf("%d of %d entries are there", got, many)
 	}
 }
 
 func TestOpenCode_AFileKeepsItsForm(t *testing.T) {
-	p, c := machine(t), client(t, "opencode")
+	p, c := newTestHome(t), findClient(t, "opencode")
 	file := filepath.Join(p.XDG, "opencode", "opencode.jsonc")
-	write(t, file, `{"mcp": {"servers": {"x": {"type": "local", "command": ["y"]}}}}`, 0o600)
-	do(t, Added, c.Install, p, turnstone)
+	writeTestFile(t, file, `{"mcp": {"servers": {"x": {"type": "local", "command": ["y"]}}}}`, 0o600)
+	wantOutcome(t, Added, c.Install, p, testServer)
 	want := `{"mcp": {"servers": {"x": {"type": "local", "command": ["y"]}, "turnstone": {"type": "local", "command": ["/opt/bin/repl", "mcp", "--lang", "python"]}}}}`
-	if got := text(t, file); got != want {
+	if got := readTestFile(t, file); got != want {
 		t.Errorf("got %s", got)
 	}
 }
 
-// symlink makes a symbolic link, where that is possible: Windows wants a right for it,
+// makeSymlink makes a symbolic link, where that is possible: Windows wants a right for it,
 // and Wine makes one that nobody can read.
-func symlink(t *testing.T, to, link string) {
+func makeSymlink(t *testing.T, to, link string) {
 	t.Helper()
 	err := os.Symlink(to, link)
 	if err == nil {
@@ -496,34 +496,34 @@ func symlink(t *testing.T, to, link string) {
 	}
 }
 
-// A fake is the command of a client, played by the test binary.
-type fake struct {
-	File  string // the configuration that it writes
-	Calls string // a file that has a line for each call
-	Fails string // its message before it fails; "" if it succeeds
-	Idle  bool   // it does nothing, and says so to nobody
+// A fakeClient is the command of a client, played by the test binary.
+type fakeClient struct {
+	File        string // the configuration that it writes
+	Calls       string // a file that has a line for each call
+	Failure     string // its message before it fails; "" if it succeeds
+	DoesNothing bool   // it does nothing, and says so to nobody
 }
 
 const fakeVariable = "TURNSTONE_TEST_FAKE"
 
 func TestMain(m *testing.M) {
 	if text := os.Getenv(fakeVariable); text != "" {
-		var f fake
+		var f fakeClient
 		if err := json.Unmarshal([]byte(text), &f); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(2)
 		}
-		os.Exit(f.run(os.Args[1:]))
+		os.Exit(f.runFake(os.Args[1:]))
 	}
 	os.Exit(m.Run())
 }
 
-func (f fake) run(args []string) int {
-	if f.Fails != "" {
-		fmt.Fprintln(os.Stderr, f.Fails)
+func (f fakeClient) runFake(args []string) int {
+	if f.Failure != "" {
+		fmt.Fprintln(os.Stderr, f.Failure)
 		return 3
 	}
-	if f.Idle {
+	if f.DoesNothing {
 		return 0
 	}
 	calls, err := os.OpenFile(f.Calls, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -546,8 +546,8 @@ func (f fake) run(args []string) int {
 	return 0
 }
 
-// fakeCommand puts a command on PATH, in the form in which npm installs them.
-func fakeCommand(t *testing.T, p Places, name string, f fake) {
+// installFakeClient puts a command on PATH, in the form in which npm installs them.
+func installFakeClient(t *testing.T, p ConfigDirs, name string, f fakeClient) {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -560,89 +560,89 @@ func fakeCommand(t *testing.T, p Places, name string, f fake) {
 	t.Setenv(fakeVariable, string(text))
 	path := filepath.Join(p.Home, "bin", name)
 	if filepath.Separator == '\\' {
-		write(t, path+".cmd", "@ECHO off\r\n\""+self+"\" %*\r\n", 0o755)
+		writeTestFile(t, path+".cmd", "@ECHO off\r\n\""+self+"\" %*\r\n", 0o755)
 		return
 	}
-	write(t, path, "#!/bin/sh\nexec '"+self+"' \"$@\"\n", 0o755)
+	writeTestFile(t, path, "#!/bin/sh\nexec '"+self+"' \"$@\"\n", 0o755)
 }
 
 func TestInstall_ClaudesOwnCommandChangesItsState(t *testing.T) {
-	p, c := machine(t), client(t, "claude")
+	p, c := newTestHome(t), findClient(t, "claude")
 	file := c.file(p)
 	calls := filepath.Join(p.Home, "calls")
-	fakeCommand(t, p, "claude", fake{File: file, Calls: calls})
-	r := do(t, Added, c.Install, p, turnstone)
-	if len(r.Ran) != 1 || r.Diff != "" || r.Backup != "" {
+	installFakeClient(t, p, "claude", fakeClient{File: file, Calls: calls})
+	r := wantOutcome(t, Added, c.Install, p, testServer)
+	if len(r.Commands) != 1 || r.Diff != "" || r.Backup != "" {
 		t.Errorf("got %+v", r)
 	}
-	do(t, Already, c.Install, p, turnstone)
-	write(t, file, strings.Replace(text(t, file), `"alwaysLoad"`, `"env": {"A": "1"}, "alwaysLoad"`, 1), 0o600)
-	moved := turnstone
+	wantOutcome(t, Unchanged, c.Install, p, testServer)
+	writeTestFile(t, file, strings.Replace(readTestFile(t, file), `"alwaysLoad"`, `"env": {"A": "1"}, "alwaysLoad"`, 1), 0o600)
+	moved := testServer
 	moved.Command = "/new/repl"
-	do(t, Updated, c.Install, p, moved)
-	if got := text(t, file); !strings.Contains(got, `"env":{"A":"1"}`) || !strings.Contains(got, "/new/repl") {
+	wantOutcome(t, Updated, c.Install, p, moved)
+	if got := readTestFile(t, file); !strings.Contains(got, `"env":{"A":"1"}`) || !strings.Contains(got, "/new/repl") {
 		t.Errorf("the person's settings are lost: %s", got)
 	}
-	do(t, Removed, c.Uninstall, p, turnstone)
-	if got := strings.Count(text(t, calls), "\n"); got != 4 {
+	wantOutcome(t, Removed, c.Uninstall, p, testServer)
+	if got := strings.Count(readTestFile(t, calls), "\n"); got != 4 {
 		t.Errorf("claude was called %d times, want 4", got)
 	}
 
-	fakeCommand(t, p, "claude", fake{Idle: true})
-	if _, err := c.Install(t.Context(), p, turnstone, Options{}); err == nil || !strings.Contains(err.Error(), "does not show it") {
+	installFakeClient(t, p, "claude", fakeClient{DoesNothing: true})
+	if _, err := c.Install(t.Context(), p, testServer, Options{}); err == nil || !strings.Contains(err.Error(), "does not show it") {
 		t.Errorf("got %v", err)
 	}
-	fakeCommand(t, p, "claude", fake{Fails: "no"})
-	if _, err := c.Install(t.Context(), p, turnstone, Options{}); err == nil || !strings.Contains(err.Error(), "exit status 3: no") {
+	installFakeClient(t, p, "claude", fakeClient{Failure: "no"})
+	if _, err := c.Install(t.Context(), p, testServer, Options{}); err == nil || !strings.Contains(err.Error(), "exit status 3: no") {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestInstall_CodesOwnCommandIsUsedWhileItHasNoFile(t *testing.T) {
-	p, c := machine(t), client(t, "vscode")
+	p, c := newTestHome(t), findClient(t, "vscode")
 	file := c.file(p)
-	fakeCommand(t, p, "code", fake{File: file, Calls: filepath.Join(p.Home, "calls")})
-	if r := do(t, Added, c.Install, p, turnstone); len(r.Ran) != 1 || r.Ran[0][1] != "--add-mcp" {
+	installFakeClient(t, p, "code", fakeClient{File: file, Calls: filepath.Join(p.Home, "calls")})
+	if r := wantOutcome(t, Added, c.Install, p, testServer); len(r.Commands) != 1 || r.Commands[0][1] != "--add-mcp" {
 		t.Errorf("got %+v", r)
 	}
-	do(t, Already, c.Install, p, turnstone)
-	if r := do(t, Removed, c.Uninstall, p, turnstone); len(r.Ran) != 0 {
-		t.Errorf("code has no command for this: %v", r.Ran)
+	wantOutcome(t, Unchanged, c.Install, p, testServer)
+	if r := wantOutcome(t, Removed, c.Uninstall, p, testServer); len(r.Commands) != 0 {
+		t.Errorf("code has no command for this: %v", r.Commands)
 	}
-	if r := do(t, Added, c.Install, p, turnstone); len(r.Ran) != 0 || r.Backup == "" {
+	if r := wantOutcome(t, Added, c.Install, p, testServer); len(r.Commands) != 0 || r.Backup == "" {
 		t.Errorf("code would write the file anew: %+v", r)
 	}
 }
 
 func TestFound_SaysByWhatAClientIsSeen(t *testing.T) {
-	p := machine(t)
+	p := newTestHome(t)
 	for _, c := range Clients() {
-		if by, looked := c.Found(p); by != "" || len(looked) == 0 {
+		if by, looked := c.FindInstalled(p); by != "" || len(looked) == 0 {
 			t.Errorf("%s: found by %q on an empty machine", c.Name, by)
 		}
 	}
-	write(t, filepath.Join(p.Home, ".cursor", "x"), "", 0o600)
-	if by, _ := client(t, "cursor").Found(p); by != filepath.Join(p.Home, ".cursor") {
+	writeTestFile(t, filepath.Join(p.Home, ".cursor", "x"), "", 0o600)
+	if by, _ := findClient(t, "cursor").FindInstalled(p); by != filepath.Join(p.Home, ".cursor") {
 		t.Errorf("got %q", by)
 	}
 }
 
 func TestLook_FindsOursUnderAnyName(t *testing.T) {
-	p, c := machine(t), client(t, "cursor")
-	write(t, c.file(p), `{"mcpServers": {"py": {"command": "/a/repl", "args": ["mcp"], "timeout": 500}, "x": {"command": "npx", "args": ["mcp"]}, "y": {"command": "repl"}}}`, 0o600)
-	file, entries, err := c.Look(p, false)
+	p, c := newTestHome(t), findClient(t, "cursor")
+	writeTestFile(t, c.file(p), `{"mcpServers": {"py": {"command": "/a/repl", "args": ["mcp"], "timeout": 500}, "x": {"command": "npx", "args": ["mcp"]}, "y": {"command": "repl"}}}`, 0o600)
+	file, entries, err := c.FindEntries(p, false)
 	if err != nil || file != c.file(p) || len(entries) != 1 || entries[0].Name != "py" {
 		t.Fatalf("got %v, %v", entries, err)
 	}
-	if s, ok := entries[0].Seconds(); !ok || s != 0.5 {
+	if s, ok := entries[0].TimeoutSeconds(); !ok || s != 0.5 {
 		t.Errorf("the timeout is %v s", s)
 	}
 }
 
 func TestProject_FilesAreBelowTheProject(t *testing.T) {
-	p := machine(t)
+	p := newTestHome(t)
 	for _, c := range Clients() {
-		r, err := c.Install(t.Context(), p, turnstone, Options{Project: true})
+		r, err := c.Install(t.Context(), p, testServer, Options{Project: true})
 		if !c.HasProject() {
 			if err == nil {
 				t.Errorf("%s: has no project file", c.Name)
@@ -658,13 +658,13 @@ func TestProject_FilesAreBelowTheProject(t *testing.T) {
 func TestSteady_IsAPathThatStays(t *testing.T) {
 	dir := t.TempDir()
 	exe, bin := filepath.Join(dir, "v1", "repl"), filepath.Join(dir, "bin")
-	write(t, exe, "", 0o755)
-	write(t, filepath.Join(dir, "other", "repl"), "", 0o755)
+	writeTestFile(t, exe, "", 0o755)
+	writeTestFile(t, filepath.Join(dir, "other", "repl"), "", 0o755)
 	if err := os.MkdirAll(bin, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	link := filepath.Join(bin, "repl")
-	symlink(t, exe, link)
+	makeSymlink(t, exe, link)
 	for _, test := range []struct {
 		argv0 string
 		path  []string
@@ -675,7 +675,7 @@ func TestSteady_IsAPathThatStays(t *testing.T) {
 		{link, nil, link},
 		{"repl", []string{"bin", ""}, exe},
 	} {
-		if got, err := steady(exe, test.argv0, test.path); err != nil || got != test.want {
+		if got, err := stablePath(exe, test.argv0, test.path); err != nil || got != test.want {
 			t.Errorf("%v: got %q, %v", test, got, err)
 		}
 	}
@@ -687,31 +687,31 @@ func TestWords_InTheCacheOfUvxOrNpxTheyAreItsCommand(t *testing.T) {
 		filepath.Join(dir, "uv", "archive-v0", "x1", "bin", "repl"):                                     {"uvx", "turnstone-repl"},
 		filepath.Join(dir, "_npx", "ab", "node_modules", "@turnstone-repl", "linux-x64", "bin", "repl"): {"npx", "-y", "turnstone-repl"},
 	} {
-		write(t, path, "", 0o755)
-		if got, err := words(path, path, []string{filepath.Dir(path)}); err != nil || !slices.Equal(got, want) {
+		writeTestFile(t, path, "", 0o755)
+		if got, err := commandWords(path, path, []string{filepath.Dir(path)}); err != nil || !slices.Equal(got, want) {
 			t.Errorf("%s: %q, %v", path, got, err)
 		}
 	}
 }
 
 func TestInstall_AnEntryOfUvxIsOurs(t *testing.T) {
-	p := Places{Home: t.TempDir(), Getenv: func(string) string { return "" }}
-	c := client(t, "windsurf")
+	p := ConfigDirs{Home: t.TempDir(), Getenv: func(string) string { return "" }}
+	c := findClient(t, "windsurf")
 	byRunner := Server{Name: "turnstone", Command: "uvx", Args: []string{"turnstone-repl", "mcp"}}
 	if _, err := c.Install(t.Context(), p, byRunner, Options{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, entries, err := c.Look(p, false); err != nil || len(entries) != 1 || !entries[0].ByRunner() {
+	if _, entries, err := c.FindEntries(p, false); err != nil || len(entries) != 1 || !entries[0].UsesRunner() {
 		t.Fatalf("%+v, %v", entries, err)
 	}
-	if r, err := c.Install(t.Context(), p, turnstone, Options{}); err != nil || r.Done != Updated {
-		t.Errorf("a lasting installation after it: %v, %v", r.Done, err)
+	if r, err := c.Install(t.Context(), p, testServer, Options{}); err != nil || r.Outcome != Updated {
+		t.Errorf("a lasting installation after it: %v, %v", r.Outcome, err)
 	}
-	if r, err := c.Uninstall(t.Context(), p, byRunner, Options{}); err != nil || r.Done != Removed {
-		t.Errorf("removed: %v, %v", r.Done, err)
+	if r, err := c.Uninstall(t.Context(), p, byRunner, Options{}); err != nil || r.Outcome != Removed {
+		t.Errorf("removed: %v, %v", r.Outcome, err)
 	}
 	for _, foreign := range [][]string{{"other", "mcp"}, {"turnstone-repl-other", "mcp"}, {"turnstone-repl", "serve"}, {"turnstone-repl"}} {
-		if (Entry{Command: "uvx", Args: foreign}).ours("") {
+		if (Entry{Command: "uvx", Args: foreign}).isOurs("") {
 			t.Errorf("uvx %q is taken for ours", foreign)
 		}
 	}
@@ -723,7 +723,7 @@ func TestSteady_RefusesWhatDoesNotStay(t *testing.T) {
 		filepath.Join(dir, "go-build123", "b001", "exe", "repl"): "go run",
 		filepath.Join(dir, "gone"):                               "upgraded or removed",
 	} {
-		if _, err := steady(path, "repl", nil); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := stablePath(path, "repl", nil); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: got %v", path, err)
 		}
 	}
@@ -733,48 +733,48 @@ func FuzzJSON_InstallAndUninstallAreTheIdentity(f *testing.F) {
 	for _, s := range []string{"", "{}", "{\"a\":1}", "{\n // c\n \"mcpServers\": {\"x\": {}, // d\n },\n}", "{\"mcpServers\":{}}\r\n", "\xef\xbb\xbf{ /* x */ }", "{\"mcpServers\":{\"a\":1 // x\n}}"} {
 		f.Add(s)
 	}
-	f.Fuzz(func(t *testing.T, before string) { identity(t, client(t, "windsurf"), before) })
+	f.Fuzz(func(t *testing.T, before string) { checkRoundTrip(t, findClient(t, "windsurf"), before) })
 }
 
 func FuzzTOML_InstallAndUninstallAreTheIdentity(f *testing.F) {
 	for _, s := range []string{"", "a=1", "[mcp_servers.x]\ny=1\n", "# c\r\n", "a = '''\n# x'''\n[b]\n", "mcp_servers.x.y=1\n\n\n"} {
 		f.Add(s)
 	}
-	f.Fuzz(func(t *testing.T, before string) { identity(t, client(t, "codex"), before) })
+	f.Fuzz(func(t *testing.T, before string) { checkRoundTrip(t, findClient(t, "codex"), before) })
 }
 
-// identity: a file that cannot be edited is refused. A file that can be edited keeps its
+// checkRoundTrip: a file that cannot be edited is refused. A file that can be edited keeps its
 // meaning (put and remove prove it). Installing twice equals installing once. Removing the
 // entry leaves the other bytes, and all of them when there is a backup.
-func identity(t *testing.T, c Client, before string) {
-	p := Places{Home: t.TempDir(), Getenv: func(string) string { return "" }}
+func checkRoundTrip(t *testing.T, c Client, before string) {
+	p := ConfigDirs{Home: t.TempDir(), Getenv: func(string) string { return "" }}
 	file := c.file(p)
-	write(t, file, before, 0o600)
-	r, err := c.Install(t.Context(), p, turnstone, Options{})
+	writeTestFile(t, file, before, 0o600)
+	r, err := c.Install(t.Context(), p, testServer, Options{})
 	if err != nil {
-		if got := text(t, file); got != before {
+		if got := readTestFile(t, file); got != before {
 			t.Fatalf("refused (%v) and changed: %q", err, got)
 		}
 		return
 	}
-	if r.Done != Added {
+	if r.Outcome != Added {
 		return
 	}
-	added := text(t, file)
-	if r, err := c.Install(t.Context(), p, turnstone, Options{}); err != nil || r.Done != Already {
-		t.Fatalf("the second time: %v, %v\n%q", r.Done, err, added)
+	added := readTestFile(t, file)
+	if r, err := c.Install(t.Context(), p, testServer, Options{}); err != nil || r.Outcome != Unchanged {
+		t.Fatalf("the second time: %v, %v\n%q", r.Outcome, err, added)
 	}
 	tree, err := c.format.parse([]byte(added))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := remove(c.format, []byte(added), c.at(tree, "turnstone")); err != nil {
+	if _, err := removeVerified(c.format, []byte(added), c.entryKeys(tree, "turnstone")); err != nil {
 		t.Fatalf("it cannot be taken out: %v\n%q", err, added)
 	}
-	if _, err := c.Uninstall(t.Context(), p, turnstone, Options{}); err != nil {
+	if _, err := c.Uninstall(t.Context(), p, testServer, Options{}); err != nil {
 		t.Fatal(err)
 	}
-	if got := text(t, file); got != before {
+	if got := readTestFile(t, file); got != before {
 		t.Fatalf("after uninstall it is %q, want %q", got, before)
 	}
 	if left, _ := os.ReadDir(filepath.Dir(file)); !slices.ContainsFunc(left, func(e fs.DirEntry) bool { return e.Name() == filepath.Base(file) }) || len(left) != 1 {

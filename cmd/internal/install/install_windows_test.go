@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-var onWindows = Server{Name: "turnstone", Command: `C:\Program Files\Ada & Co\repl.exe`, Args: []string{"mcp", "--dir", `D:\größer`}}
+var windowsServer = Server{Name: "turnstone", Command: `C:\Program Files\Ada & Co\repl.exe`, Args: []string{"mcp", "--dir", `D:\größer`}}
 
 // Where each client documents its file, below the profile of the user.
 func TestPlaces_AreThoseOfWindows(t *testing.T) {
@@ -21,7 +21,7 @@ func TestPlaces_AreThoseOfWindows(t *testing.T) {
 	for _, variable := range []string{"CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_CONFIG_HOME"} {
 		t.Setenv(variable, "")
 	}
-	p, err := Here()
+	p, err := FindConfigDirs()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,14 +40,14 @@ func TestPlaces_AreThoseOfWindows(t *testing.T) {
 		"opencode":       `C:\Users\Ada\.config\opencode\opencode.json`,
 		"claude-desktop": `C:\Users\Ada\AppData\Roaming\Claude\claude_desktop_config.json`,
 	} {
-		if got := client(t, name).file(p); got != want {
+		if got := findClient(t, name).file(p); got != want {
 			t.Errorf("%s: got %s, want %s", name, got, want)
 		}
 	}
 }
 
 func TestPlaces_ClaudeDesktopAsAPackageHasItsOwn(t *testing.T) {
-	p, c := machine(t), client(t, "claude-desktop")
+	p, c := newTestHome(t), findClient(t, "claude-desktop")
 	local := filepath.Join(p.Home, "Local")
 	p.Getenv = func(name string) string { return map[string]string{"LOCALAPPDATA": local}[name] }
 	old := filepath.Join(p.Config, `Claude\claude_desktop_config.json`)
@@ -74,46 +74,46 @@ func TestPlaces_ClaudeDesktopAsAPackageHasItsOwn(t *testing.T) {
 func TestInstall_EscapesPathsOfWindows(t *testing.T) {
 	const escaped = `"C:\\Program Files\\Ada & Co\\repl.exe"` // in JSON and in TOML
 	for _, c := range Clients() {
-		p := machine(t)
-		r := do(t, Added, c.Install, p, onWindows)
-		if got := text(t, r.File); !strings.Contains(got, escaped) {
+		p := newTestHome(t)
+		r := wantOutcome(t, Added, c.Install, p, windowsServer)
+		if got := readTestFile(t, r.File); !strings.Contains(got, escaped) {
 			t.Errorf("%s: got\n%s\nwant %s in it", c.Name, got, escaped)
 		}
-		do(t, Already, c.Install, p, onWindows)
-		_, entries, err := c.Look(p, false)
-		if err != nil || len(entries) != 1 || entries[0].Command != onWindows.Command || entries[0].Args[2] != onWindows.Args[2] {
+		wantOutcome(t, Unchanged, c.Install, p, windowsServer)
+		_, entries, err := c.FindEntries(p, false)
+		if err != nil || len(entries) != 1 || entries[0].Command != windowsServer.Command || entries[0].Args[2] != windowsServer.Args[2] {
 			t.Errorf("%s: read back as %+v, %v", c.Name, entries, err)
 		}
-		do(t, Removed, c.Uninstall, p, onWindows)
+		wantOutcome(t, Removed, c.Uninstall, p, windowsServer)
 	}
 }
 
 // Batch files get their words by way of cmd.exe.
 func TestInstall_ABatchFileGetsWhatItCanTake(t *testing.T) {
-	p, c := machine(t), client(t, "claude")
-	fakeCommand(t, p, "claude", fake{File: c.file(p), Calls: filepath.Join(p.Home, "calls")})
-	plain := onWindows
+	p, c := newTestHome(t), findClient(t, "claude")
+	installFakeClient(t, p, "claude", fakeClient{File: c.file(p), Calls: filepath.Join(p.Home, "calls")})
+	plain := windowsServer
 	plain.Command = `C:\Program Files\Ada\repl.exe`
-	if r := do(t, Added, c.Install, p, plain); len(r.Ran) != 1 {
+	if r := wantOutcome(t, Added, c.Install, p, plain); len(r.Commands) != 1 {
 		t.Errorf("claude itself was not asked: %+v", r)
 	}
-	_, entries, err := c.Look(p, false)
+	_, entries, err := c.FindEntries(p, false)
 	if err != nil || len(entries) != 1 || entries[0].Command != plain.Command || entries[0].Args[2] != plain.Args[2] {
 		t.Errorf("it was told %+v (%v)", entries, err)
 	}
 	for i, odd := range []string{`C:\a & b\repl.exe`, `C:\100%\repl.exe`, `C:\Program Files (x86)\repl.exe`} {
-		s := onWindows
+		s := windowsServer
 		s.Name, s.Command = fmt.Sprintf("odd%d", i), odd
-		if r := do(t, Added, c.Install, p, s); len(r.Ran) != 0 || !strings.Contains(r.Note, "batch file") {
-			t.Errorf("%s: got %q, note %q, want its file to be edited", odd, r.Ran, r.Note)
+		if r := wantOutcome(t, Added, c.Install, p, s); len(r.Commands) != 0 || !strings.Contains(r.Note, "batch file") {
+			t.Errorf("%s: got %q, note %q, want its file to be edited", odd, r.Commands, r.Note)
 		}
 	}
 }
 
 func TestInstall_KeepsWhoHasRights(t *testing.T) {
-	p, c := machine(t), client(t, "cursor")
+	p, c := newTestHome(t), findClient(t, "cursor")
 	file := c.file(p)
-	write(t, file, "{}", 0o600)
+	writeTestFile(t, file, "{}", 0o600)
 	user, err := windows.GetCurrentProcessToken().GetTokenUser()
 	if err != nil {
 		t.Fatal(err)
@@ -135,20 +135,20 @@ func TestInstall_KeepsWhoHasRights(t *testing.T) {
 		if e := windows.CloseHandle(h); err != nil || e != nil {
 			t.Fatal(err, e)
 		}
-		before := rights(t, file)
-		for _, change := range []func(context.Context, Places, Server, Options) (Report, error){c.Install, c.Uninstall} {
-			r, err := change(t.Context(), p, turnstone, Options{})
+		before := fileRights(t, file)
+		for _, change := range []func(context.Context, ConfigDirs, Server, Options) (Report, error){c.Install, c.Uninstall} {
+			r, err := change(t.Context(), p, testServer, Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := rights(t, file); got != before {
-				t.Errorf("%s: the rights are %s, want %s", r.Done, got, before)
+			if got := fileRights(t, file); got != before {
+				t.Errorf("%s: the rights are %s, want %s", r.Outcome, got, before)
 			}
 		}
 	}
 }
 
-func rights(t *testing.T, path string) string {
+func fileRights(t *testing.T, path string) string {
 	t.Helper()
 	d, err := windows.GetNamedSecurityInfo(path, windows.SE_FILE_OBJECT, windows.DACL_SECURITY_INFORMATION)
 	if err != nil {
@@ -160,20 +160,20 @@ func rights(t *testing.T, path string) string {
 func TestRename_WaitsForWhoHasTheFileOpen(t *testing.T) {
 	dir := t.TempDir()
 	from, to := filepath.Join(dir, "from"), filepath.Join(dir, "to")
-	write(t, from, "new", 0o600)
-	write(t, to, "old", 0o600)
+	writeTestFile(t, from, "new", 0o600)
+	writeTestFile(t, to, "old", 0o600)
 	f, err := os.Open(to) // as most programs do, which keeps others from replacing it
 	if err != nil {
 		t.Fatal(err)
 	}
 	looks := 0
-	err = rename(from, to, func() error {
+	err = replacePath(from, to, func() error {
 		if looks++; looks == 3 {
 			return f.Close()
 		}
 		return nil
 	})
-	if got := text(t, to); err != nil || got != "new" || looks != 3 {
+	if got := readTestFile(t, to); err != nil || got != "new" || looks != 3 {
 		t.Errorf("got %v, %q after %d looks, want it replaced after 3", err, got, looks)
 	}
 }

@@ -3,15 +3,15 @@ package install
 import "path/filepath"
 
 // zedDir returns Zed's directory for settings.
-func zedDir(p Places) string { return filepath.Join(p.Config, "Zed") }
+func zedDir(p ConfigDirs) string { return filepath.Join(p.Config, "Zed") }
 
 // claudeDir returns Claude Desktop's directory for settings. If it was installed as a
 // package, as offered since 2026, it has a private one instead of the usual one.
-func claudeDir(p Places) string {
-	packages, _ := filepath.Glob(filepath.Join(p.or("LOCALAPPDATA", filepath.Join(p.Home, `AppData\Local`)), "Packages", "Claude_*"))
+func claudeDir(p ConfigDirs) string {
+	packages, _ := filepath.Glob(filepath.Join(p.dirFromEnv("LOCALAPPDATA", filepath.Join(p.Home, `AppData\Local`)), "Packages", "Claude_*"))
 	for i, dir := range packages {
 		packages[i] = filepath.Join(dir, `LocalCache\Roaming\Claude`)
-		if exists(packages[i]) {
+		if pathExists(packages[i]) {
 			return packages[i]
 		}
 	}

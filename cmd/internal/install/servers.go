@@ -5,27 +5,27 @@ import (
 	"path/filepath"
 )
 
-// Tree returns a client's own file for the person as it was parsed, and its name. A file that is
+// ReadTree returns a client's own file for the person as it was parsed, and its name. A file that is
 // not there is an error.
-func (c Client) Tree(p Places) (file string, tree map[string]any, err error) {
+func (c Client) ReadTree(p ConfigDirs) (file string, tree map[string]any, err error) {
 	file = c.file(p)
-	tree, err = c.tree(file)
+	tree, err = c.parseFile(file)
 	return file, tree, err
 }
 
-// ProjectTree is Tree for the client's file below a project.
-func (c Client) ProjectTree(p Places) (file string, tree map[string]any, err error) {
+// ReadProjectTree is Tree for the client's file below a project.
+func (c Client) ReadProjectTree(p ConfigDirs) (file string, tree map[string]any, err error) {
 	file = filepath.Join(p.Project, c.project)
-	tree, err = c.tree(file)
+	tree, err = c.parseFile(file)
 	return file, tree, err
 }
 
-func (c Client) tree(file string) (map[string]any, error) {
+func (c Client) parseFile(file string) (map[string]any, error) {
 	s, err := readFile(file)
 	if err != nil {
 		return nil, err
 	}
-	if !s.there {
+	if !s.exists {
 		return nil, fmt.Errorf("%s is not there", file)
 	}
 	tree, err := c.format.parse(s.text)
@@ -37,10 +37,12 @@ func (c Client) tree(file string) (map[string]any, error) {
 
 // ServersIn returns the entries of a client's tree, by their names.
 func (c Client) ServersIn(tree map[string]any) map[string]any {
-	v, _ := lookup(tree, c.servers(tree))
+	v, _ := lookupKeys(tree, c.servers(tree))
 	all, _ := v.(map[string]any)
 	return all
 }
 
 // ReadJSON reads a file of JSON with comments.
-func ReadJSON(file string) (map[string]any, error) { return Client{format: jsonc{}}.tree(file) }
+func ReadJSON(file string) (map[string]any, error) {
+	return Client{format: jsonFormat{}}.parseFile(file)
+}

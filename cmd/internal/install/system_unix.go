@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// keepAccess gives a new file the owner of the old one, which matters under sudo.
-func keepAccess(f *os.File, old snapshot) error {
+// copyAccess gives a new file the owner of the old one, which matters under sudo.
+func copyAccess(f *os.File, old fileSnapshot) error {
 	s, ok := old.info.Sys().(*syscall.Stat_t)
 	if !ok || int(s.Uid) == os.Geteuid() && int(s.Gid) == os.Getegid() {
 		return nil
@@ -18,21 +18,21 @@ func keepAccess(f *os.File, old snapshot) error {
 	return f.Chown(int(s.Uid), int(s.Gid))
 }
 
-// garbled reports whether a program would get a word changed. On Unix none does.
-func garbled(program, word string) bool { return false }
+// wouldGarble reports whether a program would get a word changed. On Unix none does.
+func wouldGarble(program, word string) bool { return false }
 
-// inUse reports whether an error is that another program has the file open.
-func inUse(error) bool { return false }
+// isInUse reports whether an error is that another program has the file open.
+func isInUse(error) bool { return false }
 
-// lock keeps our other processes from replacing files in a directory, until unlock is called
+// lockDir keeps our other processes from replacing files in a directory, until unlock is called
 // or this process ends. It does nothing on a file system without locks.
-func lock(dir string) (unlock func(), err error) {
+func lockDir(dir string) (unlock func(), err error) {
 	d, err := os.Open(dir)
 	if err != nil {
 		return nil, err
 	}
 	unlock = func() { d.Close() }
-	late := time.NewTimer(waitTime)
+	late := time.NewTimer(inUseTimeout)
 	defer late.Stop()
 	again := time.NewTicker(5 * time.Millisecond)
 	defer again.Stop()

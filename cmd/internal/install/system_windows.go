@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// keepAccess gives a new file the rights of the old one, which may be stricter than those it
+// copyAccess gives a new file the rights of the old one, which may be stricter than those it
 // inherits from its directory.
-func keepAccess(f *os.File, old snapshot) error {
+func copyAccess(f *os.File, old fileSnapshot) error {
 	const rights = windows.DACL_SECURITY_INFORMATION
 	d, err := windows.GetNamedSecurityInfo(old.target, windows.SE_FILE_OBJECT, rights)
 	if err != nil {
@@ -35,23 +35,23 @@ func keepAccess(f *os.File, old snapshot) error {
 	return windows.SetKernelObjectSecurity(h, rights, d)
 }
 
-// garbled reports whether a program would get a word changed: cmd.exe runs batch files and
+// wouldGarble reports whether a program would get a word changed: cmd.exe runs batch files and
 // interprets these characters anywhere.
-func garbled(program, word string) bool {
+func wouldGarble(program, word string) bool {
 	ext := strings.ToLower(filepath.Ext(program))
 	return (ext == ".cmd" || ext == ".bat") && strings.ContainsAny(word, "%&|<>^!()\r\n")
 }
 
-// inUse reports whether an error means that another program has the file open. For the target
+// isInUse reports whether an error means that another program has the file open. For the target
 // of a rename, Windows calls that access denied.
-func inUse(err error) bool {
+func isInUse(err error) bool {
 	_, renaming := errors.AsType[*os.LinkError](err)
 	return errors.Is(err, windows.ERROR_SHARING_VIOLATION) || renaming && errors.Is(err, windows.ERROR_ACCESS_DENIED)
 }
 
-// lock keeps our other processes from replacing files, until unlock is called by the same
+// lockDir keeps our other processes from replacing files, until unlock is called by the same
 // goroutine or this process ends. Directories cannot be locked, so all share one lock.
-func lock(string) (unlock func(), err error) {
+func lockDir(string) (unlock func(), err error) {
 	name, err := windows.UTF16PtrFromString(`Local\turnstone-install`)
 	if err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func lock(string) (unlock func(), err error) {
 		return nil, err
 	}
 	runtime.LockOSThread() // a mutex belongs to a thread
-	got, err := windows.WaitForSingleObject(h, uint32(waitTime.Milliseconds()))
+	got, err := windows.WaitForSingleObject(h, uint32(inUseTimeout.Milliseconds()))
 	if err == nil && got != windows.WAIT_OBJECT_0 && got != windows.WAIT_ABANDONED {
 		err = errChanged
 	}

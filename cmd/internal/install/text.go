@@ -8,39 +8,39 @@ import (
 	"unicode/utf8"
 )
 
-// An editor changes one entry in the text of a file, and nothing else. at is the path to the
+// An configFormat changes one entry in the text of a file, and nothing else. at is the path to the
 // entry: the keys from the top, its own name last.
-type editor interface {
+type configFormat interface {
 	// parse returns what the text means, or an error with the position.
 	parse(text []byte) (map[string]any, error)
 
 	// put adds the entry. In an existing one it changes only the given settings.
-	put(text []byte, at []string, settings []setting) ([]byte, error)
+	putEntry(text []byte, at []string, settings []configSetting) ([]byte, error)
 
 	// remove removes the entry.
-	remove(text []byte, at []string) ([]byte, error)
+	removeEntry(text []byte, at []string) ([]byte, error)
 
 	// decoded is a setting's value as parse returns it.
-	decoded(value any) any
+	decodeValue(value any) any
 }
 
-// A setting is one key of an entry: a string, a list of strings, a bool or an int.
-type setting struct {
+// A configSetting is one key of an entry: a string, a list of strings, a bool or an int.
+type configSetting struct {
 	key   string
 	value any
 
 	// fixed settings define the program that starts. All others are written to a new entry
 	// only, and belong to the user from then on.
-	fixed bool
+	mustMatch bool
 }
 
-// An unreadable error names the place in a file that its client cannot read.
-type unreadable struct{ problem string }
+// An formatError error names the place in a file that its client cannot read.
+type formatError struct{ problem string }
 
-func (e *unreadable) Error() string { return e.problem }
+func (e *formatError) Error() string { return e.problem }
 
-func unreadablef(format string, args ...any) error {
-	return &unreadable{fmt.Sprintf(format, args...)}
+func formatErrorf(format string, args ...any) error {
+	return &formatError{fmt.Sprintf(format, args...)}
 }
 
 // Bounds for parsing: deeper nesting would exhaust the parsers' stack.
@@ -51,11 +51,11 @@ const (
 
 const byteOrderMark = "\xef\xbb\xbf"
 
-// withoutMark splits off a byte order mark and refuses bytes that are not text. The mark is
+// cutByteOrderMark splits off a byte order mark and refuses bytes that are not text. The mark is
 // kept, because clients differ about it.
-func withoutMark(text []byte) (mark, rest []byte, err error) {
+func cutByteOrderMark(text []byte) (mark, rest []byte, err error) {
 	if bytes.HasPrefix(text, []byte("\xff\xfe")) || bytes.HasPrefix(text, []byte("\xfe\xff")) {
-		return nil, nil, unreadablef("it is UTF-16: save it as UTF-8")
+		return nil, nil, formatErrorf("it is UTF-16: save it as UTF-8")
 	}
 	rest, found := bytes.CutPrefix(text, []byte(byteOrderMark))
 	if found {
@@ -69,51 +69,51 @@ func withoutMark(text []byte) (mark, rest []byte, err error) {
 		case ']', '}':
 			depth--
 		case 0:
-			return nil, nil, unreadablef("%s: a NUL byte", place(rest, i))
+			return nil, nil, formatErrorf("%s: a NUL byte", lineColumn(rest, i))
 		}
 		if depth > maxDepth {
-			return nil, nil, unreadablef("%s: it is nested deeper than %d", place(rest, i), maxDepth)
+			return nil, nil, formatErrorf("%s: it is nested deeper than %d", lineColumn(rest, i), maxDepth)
 		}
 	}
 	if !utf8.Valid(rest) {
-		return nil, nil, unreadablef("it is not UTF-8")
+		return nil, nil, formatErrorf("it is not UTF-8")
 	}
 	return mark, rest, nil
 }
 
-// place returns an offset as line and column.
-func place(text []byte, offset int) string {
+// lineColumn returns an offset as line and column.
+func lineColumn(text []byte, offset int) string {
 	before := text[:offset]
 	return fmt.Sprintf("line %d, column %d", 1+bytes.Count(before, []byte("\n")), offset-bytes.LastIndexByte(before, '\n'))
 }
 
-// newline returns the line end of the first line.
-func newline(text []byte) string {
+// lineEnding returns the line end of the first line.
+func lineEnding(text []byte) string {
 	if i := bytes.IndexByte(text, '\n'); i > 0 && text[i-1] == '\r' {
 		return "\r\n"
 	}
 	return "\n"
 }
 
-// A splice replaces text[from:to].
-type splice struct {
+// A textEdit replaces text[from:to].
+type textEdit struct {
 	from, to int
-	with     string
+	text     string
 }
 
-// spliced applies splices, which are in order and do not overlap.
-func spliced(text []byte, splices ...splice) []byte {
+// applyEdits applies splices, which are in order and do not overlap.
+func applyEdits(text []byte, splices ...textEdit) []byte {
 	var out []byte
 	last := 0
 	for _, s := range splices {
-		out = append(append(out, text[last:s.from]...), s.with...)
+		out = append(append(out, text[last:s.from]...), s.text...)
 		last = s.to
 	}
 	return append(out, text[last:]...)
 }
 
-// lookup follows keys.
-func lookup(tree map[string]any, keys []string) (any, bool) {
+// lookupKeys follows keys.
+func lookupKeys(tree map[string]any, keys []string) (any, bool) {
 	var v any = tree
 	for _, k := range keys {
 		m, ok := v.(map[string]any)
@@ -130,21 +130,21 @@ func lookup(tree map[string]any, keys []string) (any, bool) {
 // entryAt returns the entry in a tree; nil when there is none.
 func entryAt(tree map[string]any, at []string) (map[string]any, error) {
 	for i := range at {
-		v, ok := lookup(tree, at[:i+1])
+		v, ok := lookupKeys(tree, at[:i+1])
 		if !ok {
 			return nil, nil
 		}
 		if _, ok := v.(map[string]any); !ok {
-			return nil, unreadablef("%q is no table of settings: correct that first", strings.Join(at[:i+1], "."))
+			return nil, formatErrorf("%q is no table of settings: correct that first", strings.Join(at[:i+1], "."))
 		}
 	}
-	v, _ := lookup(tree, at)
+	v, _ := lookupKeys(tree, at)
 	return v.(map[string]any), nil
 }
 
-// proven applies an edit and checks its effect: the new tree must equal a copy of the old one
+// editVerified applies an edit and checks its effect: the new tree must equal a copy of the old one
 // that want has changed.
-func proven(e editor, text []byte, at []string, edit func() ([]byte, error), want func(tree map[string]any)) ([]byte, error) {
+func editVerified(e configFormat, text []byte, at []string, edit func() ([]byte, error), want func(tree map[string]any)) ([]byte, error) {
 	tree, err := e.parse(text)
 	if err != nil {
 		return nil, err
@@ -159,17 +159,17 @@ func proven(e editor, text []byte, at []string, edit func() ([]byte, error), wan
 	}
 	want(tree)
 	for _, t := range []map[string]any{got, tree} {
-		prune(t, at)
+		pruneEmpty(t, at)
 	}
 	if !reflect.DeepEqual(got, tree) {
-		return nil, unreadablef("this file is written in a way that cannot be edited safely")
+		return nil, formatErrorf("this file is written in a way that cannot be edited safely")
 	}
 	return edited, nil
 }
 
-// put adds an entry, or changes its settings, and checks the result.
-func put(e editor, text []byte, at []string, settings []setting) ([]byte, error) {
-	return proven(e, text, at, func() ([]byte, error) { return e.put(text, at, settings) }, func(tree map[string]any) {
+// putVerified adds an entry, or changes its settings, and checks the result.
+func putVerified(e configFormat, text []byte, at []string, settings []configSetting) ([]byte, error) {
+	return editVerified(e, text, at, func() ([]byte, error) { return e.putEntry(text, at, settings) }, func(tree map[string]any) {
 		for _, key := range at {
 			below, ok := tree[key].(map[string]any)
 			if !ok {
@@ -179,14 +179,14 @@ func put(e editor, text []byte, at []string, settings []setting) ([]byte, error)
 			tree = below
 		}
 		for _, s := range settings {
-			tree[s.key] = e.decoded(s.value)
+			tree[s.key] = e.decodeValue(s.value)
 		}
 	})
 }
 
-// remove removes an entry and checks the result.
-func remove(e editor, text []byte, at []string) ([]byte, error) {
-	return proven(e, text, at, func() ([]byte, error) { return e.remove(text, at) }, func(tree map[string]any) {
+// removeVerified removes an entry and checks the result.
+func removeVerified(e configFormat, text []byte, at []string) ([]byte, error) {
+	return editVerified(e, text, at, func() ([]byte, error) { return e.removeEntry(text, at) }, func(tree map[string]any) {
 		for _, key := range at[:len(at)-1] {
 			tree = tree[key].(map[string]any)
 		}
@@ -194,13 +194,13 @@ func remove(e editor, text []byte, at []string) ([]byte, error) {
 	})
 }
 
-// prune removes empty tables on the way to an entry, because they have no meaning.
-func prune(tree map[string]any, at []string) {
+// pruneEmpty removes empty tables on the way to an entry, because they have no meaning.
+func pruneEmpty(tree map[string]any, at []string) {
 	below, ok := tree[at[0]].(map[string]any)
 	if !ok || len(at) == 1 {
 		return
 	}
-	if prune(below, at[1:]); len(below) == 0 {
+	if pruneEmpty(below, at[1:]); len(below) == 0 {
 		delete(tree, at[0])
 	}
 }
@@ -208,7 +208,7 @@ func prune(tree map[string]any, at []string) {
 // changedLines returns the difference of two texts: the removed and the added lines, with the
 // number of the first. It shows no other lines, because a configuration holds secrets.
 func changedLines(before, after []byte) string {
-	a, b := lines(before), lines(after)
+	a, b := splitLines(before), splitLines(after)
 	first := 0
 	for first < len(a) && first < len(b) && a[first] == b[first] {
 		first++
@@ -230,7 +230,7 @@ func changedLines(before, after []byte) string {
 	return out.String()
 }
 
-func lines(text []byte) []string {
+func splitLines(text []byte) []string {
 	if len(text) == 0 {
 		return nil
 	}

@@ -13,11 +13,11 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// tomlText edits TOML: an entry is a table of its own, [a.b], at the end of the file.
-type tomlText struct{}
+// tomlFormat edits TOML: an entry is a table of its own, [a.b], at the end of the file.
+type tomlFormat struct{}
 
-func (tomlText) parse(text []byte) (map[string]any, error) {
-	_, rest, err := withoutMark(text)
+func (tomlFormat) parse(text []byte) (map[string]any, error) {
+	_, rest, err := cutByteOrderMark(text)
 	if err != nil {
 		return nil, err
 	}
@@ -25,14 +25,14 @@ func (tomlText) parse(text []byte) (map[string]any, error) {
 	err = toml.Unmarshal(rest, &tree)
 	if wrong, ok := errors.AsType[*toml.DecodeError](err); ok {
 		row, column := wrong.Position()
-		return nil, unreadablef("line %d, column %d: %s", row, column, strings.TrimPrefix(wrong.Error(), "toml: "))
+		return nil, formatErrorf("line %d, column %d: %s", row, column, strings.TrimPrefix(wrong.Error(), "toml: "))
 	} else if err != nil {
-		return nil, unreadablef("%s", strings.TrimPrefix(err.Error(), "toml: "))
+		return nil, formatErrorf("%s", strings.TrimPrefix(err.Error(), "toml: "))
 	}
 	return tree, nil
 }
 
-func (tomlText) decoded(value any) any {
+func (tomlFormat) decodeValue(value any) any {
 	switch v := value.(type) {
 	case int:
 		return int64(v)
@@ -100,8 +100,8 @@ func tomlTables(text []byte) ([]tomlTable, error) {
 	return tables, nil
 }
 
-func (t tomlText) put(text []byte, at []string, settings []setting) ([]byte, error) {
-	mark, rest, err := withoutMark(text)
+func (t tomlFormat) putEntry(text []byte, at []string, settings []configSetting) ([]byte, error) {
+	mark, rest, err := cutByteOrderMark(text)
 	if err != nil {
 		return nil, err
 	}
@@ -109,9 +109,9 @@ func (t tomlText) put(text []byte, at []string, settings []setting) ([]byte, err
 	if err != nil {
 		return nil, err
 	}
-	nl := newline(rest)
-	if _, there := lookup(tree, at); !there {
-		if err := extensible(rest, at[:len(at)-1]); err != nil {
+	nl := lineEnding(rest)
+	if _, there := lookupKeys(tree, at); !there {
+		if err := checkExtensible(rest, at[:len(at)-1]); err != nil {
 			return nil, err
 		}
 		var b strings.Builder
@@ -132,7 +132,7 @@ func (t tomlText) put(text []byte, at []string, settings []setting) ([]byte, err
 	if err != nil {
 		return nil, err
 	}
-	var splices []splice
+	var splices []textEdit
 	var added strings.Builder
 	for _, s := range settings {
 		i := slices.IndexFunc(table.values, func(v tomlValue) bool { return slices.Equal(v.keys, []string{s.key}) })
@@ -140,20 +140,20 @@ func (t tomlText) put(text []byte, at []string, settings []setting) ([]byte, err
 			added.WriteString(tomlLine(s) + nl)
 			continue
 		}
-		splices = append(splices, splice{table.values[i].begin, table.values[i].end, tomlLine(s)})
+		splices = append(splices, textEdit{table.values[i].begin, table.values[i].end, tomlLine(s)})
 	}
-	slices.SortFunc(splices, func(a, b splice) int { return a.from - b.from })
+	slices.SortFunc(splices, func(a, b textEdit) int { return a.from - b.from })
 	if lines := added.String(); lines != "" {
 		if !bytes.HasSuffix(rest[:table.end], []byte("\n")) { // it ends with the file
 			lines = nl + strings.TrimSuffix(lines, nl)
 		}
-		splices = append(splices, splice{table.end, table.end, lines})
+		splices = append(splices, textEdit{table.end, table.end, lines})
 	}
-	return append(slices.Clone(mark), spliced(rest, splices...)...), nil
+	return append(slices.Clone(mark), applyEdits(rest, splices...)...), nil
 }
 
-func (t tomlText) remove(text []byte, at []string) ([]byte, error) {
-	mark, rest, err := withoutMark(text)
+func (t tomlFormat) removeEntry(text []byte, at []string) ([]byte, error) {
+	mark, rest, err := cutByteOrderMark(text)
 	if err != nil {
 		return nil, err
 	}
@@ -164,7 +164,7 @@ func (t tomlText) remove(text []byte, at []string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var splices []splice
+	var splices []textEdit
 	for _, table := range tables {
 		if len(table.keys) < len(at) || !slices.Equal(table.keys[:len(at)], at) {
 			continue
@@ -175,9 +175,9 @@ func (t tomlText) remove(text []byte, at []string) ([]byte, error) {
 		} else if after := blankAfter(rest, end); blank > 0 || begin == 0 {
 			end += after
 		}
-		splices = append(splices, splice{begin, end, ""})
+		splices = append(splices, textEdit{begin, end, ""})
 	}
-	return append(slices.Clone(mark), spliced(rest, splices...)...), nil
+	return append(slices.Clone(mark), applyEdits(rest, splices...)...), nil
 }
 
 // blankBefore and blankAfter are the length of one empty line at an offset.
@@ -207,14 +207,14 @@ func tomlEntry(text []byte, at []string) (tomlTable, error) {
 	}
 	i := slices.IndexFunc(tables, func(t tomlTable) bool { return slices.Equal(t.keys, at) })
 	if i < 0 {
-		return tomlTable{}, handwritten(at)
+		return tomlTable{}, inlineTableError(at)
 	}
 	return tables[i], nil
 }
 
-// extensible refuses a table that is written as a value ("x = {…}"): TOML allows no additions
+// checkExtensible refuses a table that is written as a value ("x = {…}"): TOML allows no additions
 // to it elsewhere in the file.
-func extensible(text []byte, at []string) error {
+func checkExtensible(text []byte, at []string) error {
 	tables, err := tomlTables(text)
 	if err != nil {
 		return err
@@ -222,18 +222,18 @@ func extensible(text []byte, at []string) error {
 	for _, t := range tables {
 		for _, v := range t.values {
 			if slices.Equal(slices.Concat(t.keys, v.keys), at) {
-				return unreadablef("%s: %s is one inline table, which takes no more: write each server as a table, [%[2]s.NAME]", place(text, v.begin), tomlKey(at))
+				return formatErrorf("%s: %s is one inline table, which takes no more: write each server as a table, [%[2]s.NAME]", lineColumn(text, v.begin), tomlKey(at))
 			}
 		}
 	}
 	return nil
 }
 
-func handwritten(at []string) error {
-	return unreadablef("%s is there, but not as a table [%[1]s]: change it by hand", tomlKey(at))
+func inlineTableError(at []string) error {
+	return formatErrorf("%s is there, but not as a table [%[1]s]: change it by hand", tomlKey(at))
 }
 
-func tomlLine(s setting) string {
+func tomlLine(s configSetting) string {
 	value := ""
 	switch v := s.value.(type) {
 	case string:

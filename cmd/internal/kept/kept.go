@@ -21,16 +21,16 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// maxBytes bounds the file.
-const maxBytes = 1 << 20
+// maxFileBytes bounds the file.
+const maxFileBytes = 1 << 20
 
-// A File is the file, by its path. Its methods read it each time, so they may be used by any
+// A SandboxFile is the file, by its path. Its methods read it each time, so they may be used by any
 // goroutine and any number of programs.
-type File string
+type SandboxFile string
 
-// Default is the file of the user, sandbox.toml in the directory turnstone of
+// DefaultSandboxFile is the file of the user, sandbox.toml in the directory turnstone of
 // XDG_CONFIG_HOME, or else of .config in the home directory.
-func Default(getenv func(string) string) File {
+func DefaultSandboxFile(getenv func(string) string) SandboxFile {
 	dir := getenv("XDG_CONFIG_HOME")
 	if !filepath.IsAbs(dir) {
 		home, err := os.UserHomeDir()
@@ -39,7 +39,7 @@ func Default(getenv func(string) string) File {
 		}
 		dir = filepath.Join(home, ".config")
 	}
-	return File(filepath.Join(dir, "turnstone", "sandbox.toml"))
+	return SandboxFile(filepath.Join(dir, "turnstone", "sandbox.toml"))
 }
 
 // Settings are what the file says.
@@ -57,11 +57,11 @@ type Settings struct {
 	AcceptPaths []string `toml:"accept"`
 
 	// Workspace has what is allowed in each workspace, by its real path.
-	Workspace map[string]Workspace `toml:"workspace"`
+	Workspace map[string]WorkspaceGrants `toml:"workspace"`
 }
 
-// A Workspace is what is allowed in one.
-type Workspace struct {
+// A WorkspaceGrants is what is allowed in one.
+type WorkspaceGrants struct {
 	Writable  []string `toml:"writable"`
 	Accept    []string `toml:"accept"` // those of Writable that programs outside run or read, once more
 	Readable  []string `toml:"readable"`
@@ -70,15 +70,15 @@ type Workspace struct {
 }
 
 // Read reads the file. One that is not there says nothing. An error names the line.
-func (f File) Read() (Settings, error) {
+func (f SandboxFile) Read() (Settings, error) {
 	var s Settings
-	text, err := ownFile(string(f))
+	text, err := readPrivateFile(string(f))
 	if text == nil || err != nil {
 		return s, err
 	}
 	d := toml.NewDecoder(bytes.NewReader(text)).DisallowUnknownFields()
 	if err := d.Decode(&s); err != nil {
-		return Settings{}, fmt.Errorf("%s, %s", f, position(err))
+		return Settings{}, fmt.Errorf("%s, %s", f, errorPosition(err))
 	}
 	paths := slices.Concat(s.Writable, s.AcceptPaths, s.Readable)
 	for path, w := range s.Workspace {
@@ -86,14 +86,14 @@ func (f File) Read() (Settings, error) {
 	}
 	for _, path := range paths {
 		if !filepath.IsAbs(path) {
-			return Settings{}, fmt.Errorf("%s, line %d: %q is not an absolute path", f, lineOf(text, path), path)
+			return Settings{}, fmt.Errorf("%s, line %d: %q is not an absolute path", f, findLine(text, path), path)
 		}
 	}
 	return s, nil
 }
 
-// position says where the file is wrong, and how.
-func position(err error) string {
+// errorPosition says where the file is wrong, and how.
+func errorPosition(err error) string {
 	if missing, ok := errors.AsType[*toml.StrictMissingError](err); ok {
 		row, _ := missing.Errors[0].Position()
 		return fmt.Sprintf("line %d: there is no setting %q", row, strings.Join(missing.Errors[0].Key(), "."))
@@ -105,8 +105,8 @@ func position(err error) string {
 	return strings.TrimPrefix(err.Error(), "toml: ")
 }
 
-// lineOf returns the first line that has a text, from 1; 0 if it is not there as it is.
-func lineOf(text []byte, what string) int {
+// findLine returns the first line that has a text, from 1; 0 if it is not there as it is.
+func findLine(text []byte, what string) int {
 	before, _, found := bytes.Cut(text, []byte(what))
 	if !found {
 		return 0
@@ -115,7 +115,7 @@ func lineOf(text []byte, what string) int {
 }
 
 // List implements supervisor.GrantStore.
-func (f File) List(workspace string) (all []session.Grant, err error) {
+func (f SandboxFile) List(workspace string) (all []session.Grant, err error) {
 	s, err := f.Read()
 	if err != nil {
 		return nil, err
@@ -141,7 +141,7 @@ func (f File) List(workspace string) (all []session.Grant, err error) {
 }
 
 // Add implements supervisor.GrantStore. It leaves the rest of the file as it is.
-func (f File) Add(workspace string, g session.Grant) error {
+func (f SandboxFile) Add(workspace string, g session.Grant) error {
 	if f == "" {
 		return errors.New("there is no home directory to keep it in")
 	}
@@ -152,7 +152,7 @@ func (f File) Add(workspace string, g session.Grant) error {
 		return err
 	}
 	if g.Accept != "" {
-		if err := f.add(workspace, "accept", g.Accept); err != nil {
+		if err := f.addToList(workspace, "accept", g.Accept); err != nil {
 			return err
 		}
 	}
@@ -166,11 +166,11 @@ func (f File) Add(workspace string, g session.Grant) error {
 	if g.Call != "" {
 		key, value = "allow-call", g.Call
 	}
-	return f.add(workspace, key, value)
+	return f.addToList(workspace, key, value)
 }
 
-// add adds to a list of a workspace.
-func (f File) add(workspace, key, value string) error {
+// addToList adds to a list of a workspace.
+func (f SandboxFile) addToList(workspace, key, value string) error {
 	return install.EditList(string(f), []string{"workspace", workspace}, key, func(list []string) []string {
 		if slices.Contains(list, value) {
 			return list

@@ -13,7 +13,7 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-func file(t *testing.T, text string) kept.File {
+func writeSandboxFile(t *testing.T, text string) kept.SandboxFile {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "turnstone", "sandbox.toml")
 	if text != "" {
@@ -24,11 +24,11 @@ func file(t *testing.T, text string) kept.File {
 			t.Fatal(err)
 		}
 	}
-	return kept.File(path)
+	return kept.SandboxFile(path)
 }
 
-// abs returns an absolute path of this system.
-func abs(name string) string {
+// absPath returns an absolute path of this system.
+func absPath(name string) string {
 	root, err := filepath.Abs(string(filepath.Separator))
 	if err != nil {
 		panic(err)
@@ -37,20 +37,20 @@ func abs(name string) string {
 }
 
 func TestFile_WhatIsKeptIsThereForItsWorkspaceAlone(t *testing.T) {
-	f := file(t, "")
-	if all, err := f.List(abs("work")); err != nil || len(all) > 0 {
+	f := writeSandboxFile(t, "")
+	if all, err := f.List(absPath("work")); err != nil || len(all) > 0 {
 		t.Fatalf("got %v, %v", all, err)
 	}
-	odd := abs(`wo"rk ]\tü#.x`)
-	want := []session.Grant{{Write: abs("a b"), Always: true}, {Write: abs(`q"]`), Always: true}, {Host: "*.example.org:443", Always: true}}
-	want = slices.Insert(want, 2, session.Grant{Write: abs("bin"), Accept: abs("bin"), Always: true})
-	want = slices.Insert(want, 3, session.Grant{Read: abs(".data"), Always: true})
+	odd := absPath(`wo"rk ]\tü#.x`)
+	want := []session.Grant{{Write: absPath("a b"), Always: true}, {Write: absPath(`q"]`), Always: true}, {Host: "*.example.org:443", Always: true}}
+	want = slices.Insert(want, 2, session.Grant{Write: absPath("bin"), Accept: absPath("bin"), Always: true})
+	want = slices.Insert(want, 3, session.Grant{Read: absPath(".data"), Always: true})
 	for _, g := range append(want, want[0]) {
 		if err := f.Add(odd, g); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := f.Add(abs("other"), session.Grant{Write: abs("c")}); err != nil {
+	if err := f.Add(absPath("other"), session.Grant{Write: absPath("c")}); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := f.List(odd); err != nil || !slices.Equal(got, want) {
@@ -60,15 +60,15 @@ func TestFile_WhatIsKeptIsThereForItsWorkspaceAlone(t *testing.T) {
 
 func TestFile_ThePersonsTextStays(t *testing.T) {
 	before := "# mine\nsandbox = \"workspace\" # always\nask = \"no\"\nallow-host = [\"a.org\"]\n"
-	f := file(t, before)
-	if err := f.Add(abs("work"), session.Grant{Write: abs("a")}); err != nil {
+	f := writeSandboxFile(t, before)
+	if err := f.Add(absPath("work"), session.Grant{Write: absPath("a")}); err != nil {
 		t.Fatal(err)
 	}
 	after, err := os.ReadFile(string(f))
 	if err != nil || !strings.HasPrefix(string(after), before) {
 		t.Errorf("got %s, %v", after, err)
 	}
-	if s, err := f.Read(); err != nil || s.Sandbox != "workspace" || s.Ask != "no" || !slices.Equal(s.AllowHost, []string{"a.org"}) || !slices.Equal(s.Workspace[abs("work")].Writable, []string{abs("a")}) {
+	if s, err := f.Read(); err != nil || s.Sandbox != "workspace" || s.Ask != "no" || !slices.Equal(s.AllowHost, []string{"a.org"}) || !slices.Equal(s.Workspace[absPath("work")].Writable, []string{absPath("a")}) {
 		t.Errorf("got %+v, %v", s, err)
 	}
 }
@@ -85,12 +85,12 @@ func TestFile_AFaultNamesItsLine(t *testing.T) {
 		"a = 1\na = 2\n":                                      "line 2: ",
 		"\xff":                                                "line 1: ",
 	} {
-		f := file(t, text)
+		f := writeSandboxFile(t, text)
 		_, err := f.Read()
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), string(f)) {
 			t.Errorf("%q: got %v, want %s", text, err, want)
 		}
-		if err := f.Add(abs("work"), session.Grant{Write: abs("a")}); err == nil {
+		if err := f.Add(absPath("work"), session.Grant{Write: absPath("a")}); err == nil {
 			t.Errorf("%q was edited", text)
 		}
 		if now, _ := os.ReadFile(string(f)); string(now) != text {
@@ -100,11 +100,11 @@ func TestFile_AFaultNamesItsLine(t *testing.T) {
 }
 
 func TestFile_ManyWritersAtOnceAllSucceed(t *testing.T) {
-	f := file(t, "")
+	f := writeSandboxFile(t, "")
 	var wg sync.WaitGroup
 	for i := range 20 {
 		wg.Go(func() {
-			if err := f.Add(abs(fmt.Sprintf("work%d", i%3)), session.Grant{Write: abs(fmt.Sprint(i))}); err != nil {
+			if err := f.Add(absPath(fmt.Sprintf("work%d", i%3)), session.Grant{Write: absPath(fmt.Sprint(i))}); err != nil {
 				t.Error(err)
 			}
 			if _, err := f.Read(); err != nil { // never half a file
@@ -115,7 +115,7 @@ func TestFile_ManyWritersAtOnceAllSucceed(t *testing.T) {
 	wg.Wait()
 	n := 0
 	for i := range 3 {
-		all, err := f.List(abs(fmt.Sprintf("work%d", i)))
+		all, err := f.List(absPath(fmt.Sprintf("work%d", i)))
 		if err != nil {
 			t.Error(err)
 		}

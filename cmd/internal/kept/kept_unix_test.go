@@ -13,7 +13,7 @@ import (
 )
 
 func TestFile_IsTheUsersAlone(t *testing.T) {
-	f := file(t, "")
+	f := writeSandboxFile(t, "")
 	if err := f.Add("/work", session.Grant{Write: "/a"}); err != nil {
 		t.Fatal(err)
 	}
@@ -32,18 +32,18 @@ func TestFile_IsTheUsersAlone(t *testing.T) {
 
 func TestPlaces_AreTheUsersAlone(t *testing.T) {
 	t.Parallel()
-	path := placesFile(t, "[places.a]\nvia = \"ssh a\"\n")
+	path := writeRemotesFile(t, "[places.a]\nvia = \"ssh a\"\n")
 	if err := os.Chmod(path, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := kept.Places(path); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+	if _, err := kept.ReadRemotes(path); err == nil || !strings.Contains(err.Error(), "chmod 600") {
 		t.Errorf("got %v", err)
 	}
 }
 
 // XDG_CONFIG_HOME=/dev/null is how scripts turn settings off.
 func TestFile_IsNotThereInAPlaceThatIsNoDirectory(t *testing.T) {
-	if s, err := kept.File("/dev/null/turnstone/sandbox.toml").Read(); err != nil || s.Sandbox != "" {
+	if s, err := kept.SandboxFile("/dev/null/turnstone/sandbox.toml").Read(); err != nil || s.Sandbox != "" {
 		t.Errorf("got %+v, %v", s, err)
 	}
 }

@@ -11,18 +11,18 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/private"
 )
 
-// besideDefault is a file beside sandbox.toml; "" when there is no home directory.
-func besideDefault(getenv func(string) string, name string) string {
-	beside := Default(getenv)
+// configPath is a file beside sandbox.toml; "" when there is no home directory.
+func configPath(getenv func(string) string, name string) string {
+	beside := DefaultSandboxFile(getenv)
 	if beside == "" {
 		return ""
 	}
 	return filepath.Join(filepath.Dir(string(beside)), name)
 }
 
-// ownFile reads a file that must be the user's alone, since it has commands and permissions; nil
+// readPrivateFile reads a file that must be the user's alone, since it has commands and permissions; nil
 // when it is not there.
-func ownFile(path string) ([]byte, error) {
+func readPrivateFile(path string) ([]byte, error) {
 	if path == "" {
 		return nil, nil
 	}
@@ -33,8 +33,8 @@ func ownFile(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(text) > maxBytes {
-		return nil, fmt.Errorf("%s is larger than %d bytes", path, maxBytes)
+	if len(text) > maxFileBytes {
+		return nil, fmt.Errorf("%s is larger than %d bytes", path, maxFileBytes)
 	}
 	return text, private.Check(path)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/private"
 )
 
-func placesFile(t *testing.T, text string) string {
+func writeRemotesFile(t *testing.T, text string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "private")
 	if err := private.MakeDir(dir); err != nil {
@@ -33,7 +33,7 @@ func placesFile(t *testing.T, text string) string {
 
 func TestPlaces_AreWhatTheFileSays(t *testing.T) {
 	t.Parallel()
-	all, err := kept.Places(placesFile(t, `
+	all, err := kept.ReadRemotes(writeRemotesFile(t, `
 [places.gpu]
 via = "ssh gpu1"
 [places.hpc]
@@ -52,16 +52,16 @@ login = true
 	if len(all) != 2 || !slices.Equal(gpu.Prefix, []string{"ssh", "gpu1"}) || gpu.NeedsJob() {
 		t.Errorf("got %+v", all)
 	}
-	if hpc.Patience != 10*time.Minute || !hpc.Login || !hpc.NeedsJob() {
+	if hpc.Timeout != 10*time.Minute || !hpc.Login || !hpc.NeedsJob() {
 		t.Errorf("got %+v", hpc)
 	}
-	if got := hpc.Filled(hpc.Prefix, "17"); !slices.Equal(got, []string{"srun", "--jobid=17", "-n1"}) {
+	if got := hpc.FillWords(hpc.Prefix, "17"); !slices.Equal(got, []string{"srun", "--jobid=17", "-n1"}) {
 		t.Errorf("got %q", got)
 	}
-	if got := hpc.Filled(hpc.StartWords, ""); !slices.Equal(got, []string{"sbatch", "--parsable", "hpc.sh", "/opt/repl", "/scratch/s"}) {
+	if got := hpc.FillWords(hpc.StartWords, ""); !slices.Equal(got, []string{"sbatch", "--parsable", "hpc.sh", "/opt/repl", "/scratch/s"}) {
 		t.Errorf("got %q", got)
 	}
-	if all, err := kept.Places(filepath.Join(t.TempDir(), "none")); len(all) != 0 || err != nil {
+	if all, err := kept.ReadRemotes(filepath.Join(t.TempDir(), "none")); len(all) != 0 || err != nil {
 		t.Errorf("without a file: %v, %v", all, err)
 	}
 }
@@ -86,7 +86,7 @@ func TestPlaces_ErrorsNameTheLineAndWhatWasMeant(t *testing.T) {
 		"[places.\"a b\"]\nvia = \"ssh a\"":                       "a place's name has",
 		"[places.a]\nvia = 3":                                     "line 2",
 	} {
-		if _, err := kept.Places(placesFile(t, text)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := kept.ReadRemotes(writeRemotesFile(t, text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s\ngot %v, want %s", text, err, want)
 		}
 	}
@@ -95,14 +95,14 @@ func TestPlaces_ErrorsNameTheLineAndWhatWasMeant(t *testing.T) {
 func TestRemember_IsKeptUntilItIsForgotten(t *testing.T) {
 	t.Parallel()
 	state := filepath.Join(t.TempDir(), "state")
-	if r, err := kept.Recall(state, "hpc"); r != (kept.Remembered{}) || err != nil {
+	if r, err := kept.ReadRemoteState(state, "hpc"); r != (kept.RemoteState{}) || err != nil {
 		t.Errorf("before: %+v, %v", r, err)
 	}
 	for _, job := range []string{"17", "18"} {
-		if err := kept.Remember(state, "hpc", kept.Remembered{Job: job}); err != nil {
+		if err := kept.WriteRemoteState(state, "hpc", kept.RemoteState{Job: job}); err != nil {
 			t.Fatal(err)
 		}
-		if r, err := kept.Recall(state, "hpc"); r.Job != job || err != nil {
+		if r, err := kept.ReadRemoteState(state, "hpc"); r.Job != job || err != nil {
 			t.Errorf("got %+v, %v", r, err)
 		}
 	}
@@ -110,7 +110,7 @@ func TestRemember_IsKeptUntilItIsForgotten(t *testing.T) {
 		t.Errorf("there are %v, %v", files, err)
 	}
 	for _, want := range []bool{true, false} {
-		if was, err := kept.Forget(state, "hpc"); was != want || err != nil {
+		if was, err := kept.RemoveRemoteState(state, "hpc"); was != want || err != nil {
 			t.Errorf("got %t, %v", was, err)
 		}
 	}

@@ -12,25 +12,25 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/private"
 )
 
-// Remembered is what the program itself knows of a place, a file of its state directory.
-type Remembered struct {
+// RemoteState is what the program itself knows of a place, a file of its state directory.
+type RemoteState struct {
 	Job     string    `json:"job,omitempty"`     // what start printed
-	Begun   time.Time `json:"begun,omitzero"`    // when start printed it
+	Started time.Time `json:"begun,omitzero"`    // when start printed it
 	Program string    `json:"program,omitempty"` // where the program was installed there
 	Dir     string    `json:"dir,omitempty"`     // that a person has named for it
 }
 
-// rememberedFile is the file for a place in the state directory.
-func rememberedFile(state, place string) string {
+// remoteStatePath is the file for a place in the state directory.
+func remoteStatePath(state, place string) string {
 	return filepath.Join(state, "places", place+".json")
 }
 
-// Recall reads what is known of a place; nothing where there is no state directory.
-func Recall(state, place string) (r Remembered, err error) {
+// ReadRemoteState reads what is known of a place; nothing where there is no state directory.
+func ReadRemoteState(state, place string) (r RemoteState, err error) {
 	if state == "" {
 		return r, nil
 	}
-	text, err := os.ReadFile(rememberedFile(state, place))
+	text, err := os.ReadFile(remoteStatePath(state, place))
 	if errors.Is(err, fs.ErrNotExist) {
 		return r, nil
 	}
@@ -38,17 +38,17 @@ func Recall(state, place string) (r Remembered, err error) {
 		err = json.Unmarshal(text, &r)
 	}
 	if err != nil {
-		err = fmt.Errorf("%s: %w", rememberedFile(state, place), err)
+		err = fmt.Errorf("%s: %w", remoteStatePath(state, place), err)
 	}
 	return r, err
 }
 
-// Remember writes what is known of a place, in place of what was. The file is whole at any time.
-func Remember(state, place string, r Remembered) error {
+// WriteRemoteState writes what is known of a place, in place of what was. The file is whole at any time.
+func WriteRemoteState(state, place string, r RemoteState) error {
 	if state == "" {
 		return errors.New("there is no home directory to keep it in")
 	}
-	file := rememberedFile(state, place)
+	file := remoteStatePath(state, place)
 	if err := private.MakeDir(filepath.Dir(file)); err != nil {
 		return err
 	}
@@ -70,12 +70,12 @@ func Remember(state, place string, r Remembered) error {
 	return err
 }
 
-// Forget removes what is known of a place, and reports whether anything was.
-func Forget(state, place string) (bool, error) {
+// RemoveRemoteState removes what is known of a place, and reports whether anything was.
+func RemoveRemoteState(state, place string) (bool, error) {
 	if state == "" {
 		return false, nil
 	}
-	err := os.Remove(rememberedFile(state, place))
+	err := os.Remove(remoteStatePath(state, place))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}

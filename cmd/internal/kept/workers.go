@@ -28,7 +28,7 @@ type Worker struct {
 // WorkersFile is the user's file of workers of their own, workers.toml beside sandbox.toml, by
 // its path; "" when there is no home directory.
 func WorkersFile(getenv func(string) string) string {
-	return besideDefault(getenv, "workers.toml")
+	return configPath(getenv, "workers.toml")
 }
 
 // workerName is a name that a file of a history may have, and that no option looks like.
@@ -37,9 +37,9 @@ var workerName = regexp.MustCompile(`^[a-z][a-z0-9_+-]{0,31}$`)
 // IsWorkerName reports whether a worker may have that name.
 func IsWorkerName(name string) bool { return workerName.MatchString(name) }
 
-// Workers reads the file. One that is not there has none. An error names the line.
-func Workers(path string) (map[string]Worker, error) {
-	text, err := ownFile(path)
+// ReadWorkers reads the file. One that is not there has none. An error names the line.
+func ReadWorkers(path string) (map[string]Worker, error) {
+	text, err := readPrivateFile(path)
 	if text == nil || err != nil {
 		return nil, err
 	}
@@ -48,17 +48,17 @@ func Workers(path string) (map[string]Worker, error) {
 	}
 	d := toml.NewDecoder(bytes.NewReader(text)).DisallowUnknownFields()
 	if err := d.Decode(&file); err != nil {
-		return nil, fmt.Errorf("%s, %s", path, position(err))
+		return nil, fmt.Errorf("%s, %s", path, errorPosition(err))
 	}
 	for name, w := range file.Workers {
-		if err := w.check(name); err != nil {
-			return nil, fmt.Errorf("%s, line %d: %w", path, lineOf(text, "[workers."+name), err)
+		if err := w.validate(name); err != nil {
+			return nil, fmt.Errorf("%s, line %d: %w", path, findLine(text, "[workers."+name), err)
 		}
 	}
 	return file.Workers, nil
 }
 
-func (w *Worker) check(name string) error {
+func (w *Worker) validate(name string) error {
 	for _, n := range append([]string{name}, w.Aliases...) {
 		if !IsWorkerName(n) {
 			return fmt.Errorf("%q: a worker's name has up to 32 lower-case letters, digits, _, + and -, and begins with a letter", n)

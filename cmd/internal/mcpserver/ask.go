@@ -45,7 +45,7 @@ func (r *toolRequest) questionKind(w *session.InputRequest) questionKind {
 	}
 	page := can.Elicitation.URL != nil
 	form := can.Elicitation.Form != nil || !page // a client that names no mode predates modes, and has forms
-	if form && !(page && w.Secret && askpage.BrowserHere()) {
+	if form && !(page && w.Secret && askpage.HasBrowser()) {
 		return questionForm
 	}
 	return questionPage
@@ -435,10 +435,10 @@ func (a *sessionCall) newQuestion(w *session.InputRequest) (*userQuestion, error
 	}
 	if a.call.questionKind(w) == questionPage {
 		user := a.asUser()
-		return a.newPageQuestion(message, &askpage.Page{About: about, Prompt: prompt, Secret: w.Secret, Answer: func(ctx context.Context, text string) error {
+		return a.newPageQuestion(message, &askpage.Page{Title: about, Prompt: prompt, Secret: w.Secret, Answer: func(ctx context.Context, text string) error {
 			err := answerAs(ctx, user, w, userInput(text))
 			if errors.Is(err, session.ErrStale) {
-				return askpage.ErrOver
+				return askpage.ErrQuestionClosed
 			}
 			return err
 		}})

@@ -111,7 +111,7 @@ func TestPictured_DrawingsThatTakeForEverAreLines(t *testing.T) {
 func TestPictured_RunsNoProgramOfPATH(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{svgConverter, "sh"} {
-		if err := programs.Write(filepath.Join(dir, name), []byte("#!/bin/sh\n>"+dir+"/ran\n")); err != nil {
+		if err := programs.WriteExecutable(filepath.Join(dir, name), []byte("#!/bin/sh\n>"+dir+"/ran\n")); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -143,7 +143,7 @@ type slowBackend struct {
 }
 
 func (h *slowBackend) Open(ctx context.Context, name, _, _ string, _ func(*workers.Sandbox) *workers.Sandbox, _ func(string)) (*mcpserver.SessionHandle, error) {
-	s, err := h.sup.Open(ctx, name, fakeworker.Spec(testBinary(), nil))
+	s, err := h.sup.Open(ctx, name, fakeworker.NewSpec(testBinary(), nil))
 	if err != nil {
 		return nil, err
 	}

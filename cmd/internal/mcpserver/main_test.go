@@ -36,7 +36,7 @@ const serveRole = "MCPSERVER_TEST_SERVE"
 
 func TestMain(m *testing.M) {
 	supervisor.MonitorMain()
-	if fakeworker.Requested() {
+	if fakeworker.IsRequested() {
 		fakeworker.Main()
 	}
 	if lang := os.Getenv(serveRole); lang != "" {
@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	waits.SideBySide()
+	waits.AllowParallel()
 	os.Exit(confined.RunTests(m))
 }
 
@@ -67,7 +67,7 @@ func serveStdio(lang string) error {
 	defer sup.Close()
 	specs := map[string]func(string) workers.Spec{
 		"python": func(string) workers.Spec { return confinedPython("") },
-		"fake":   func(string) workers.Spec { return fakeworker.Spec(testBinary(), nil) },
+		"fake":   func(string) workers.Spec { return fakeworker.NewSpec(testBinary(), nil) },
 	}
 	return mcpserver.Run(context.Background(), &mcpserver.Options{
 		Supervisor: sup,
@@ -111,7 +111,7 @@ func confinedPython(cache string) workers.Spec {
 
 func fakeSpec(o *fakeworker.Options) func(string) workers.Spec {
 	return func(dir string) workers.Spec {
-		spec := fakeworker.Spec(testBinary(), o)
+		spec := fakeworker.NewSpec(testBinary(), o)
 		spec.Dir = dir
 		return spec
 	}

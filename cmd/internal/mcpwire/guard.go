@@ -13,13 +13,13 @@ import (
 // A requestGuard admits only requests with the token. It refuses requests that a foreign web page made
 // a browser send. It reads only the header of a request.
 type requestGuard struct {
-	token gate.Secret
+	token gate.TokenHash
 	hosts []string
 	next  http.Handler
 }
 
 func newRequestGuard(token string, hosts []string, next http.Handler) *requestGuard {
-	return &requestGuard{token: gate.NewSecret(token), hosts: hosts, next: next}
+	return &requestGuard{token: gate.NewTokenHash(token), hosts: hosts, next: next}
 }
 
 // ServeHTTP implements http.Handler.
@@ -49,7 +49,7 @@ func (g *requestGuard) isKnownHost(host string) bool {
 
 func (g *requestGuard) isAuthorized(authorization string) bool {
 	scheme, token, _ := strings.Cut(authorization, " ")
-	return g.token.Is(strings.TrimSpace(token)) && strings.EqualFold(scheme, "Bearer")
+	return g.token.Matches(strings.TrimSpace(token)) && strings.EqualFold(scheme, "Bearer")
 }
 
 // authChallenge returns the WWW-Authenticate header for a refused client.

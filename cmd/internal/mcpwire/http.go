@@ -74,7 +74,7 @@ func ServeHTTP(ctx context.Context, h *HTTPOptions, logger *slog.Logger, newTool
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
 	}
-	connections := gate.Limit(h.Listener, maxConnections)
+	connections := gate.LimitListener(h.Listener, maxConnections)
 	served := make(chan error, 1)
 	go func() { served <- web.Serve(connections) }()
 	select {

@@ -17,56 +17,56 @@ import (
 // Package is the name of the program at PyPI and npm, and of the Debian and RPM packages.
 const Package = "turnstone-repl"
 
-// An Origin is one way by which a program comes to a machine.
-type Origin struct {
+// An Source is one way by which a program comes to a machine.
+type Source struct {
 	Name    string   // "pip", "a Debian package"
 	Upgrade string   // the command, or the place, that brings a newer one
 	Runner  []string // the words that start the program where its own file does not stay
 }
 
-// Of returns the origin of a program file. If the file is a symbolic link, its target counts.
-func Of(exe string) Origin {
+// Find returns the origin of a program file. If the file is a symbolic link, its target counts.
+func Find(exe string) Source {
 	if real, err := filepath.EvalSymlinks(exe); err == nil {
 		exe = real
 	}
-	for _, look := range []func(path string, parts []string) (Origin, bool){ofNode, ofPython, ofSystem, ofGo} {
+	for _, look := range []func(path string, parts []string) (Source, bool){nodeSource, pythonSource, systemSource, goSource} {
 		if o, ok := look(exe, strings.Split(filepath.ToSlash(exe), "/")); ok {
 			return o
 		}
 	}
-	return Origin{Name: "an archive", Upgrade: "take the newest archive from https://github.com/turnstone-repl/turnstone/releases and put its repl in the place of " + exe}
+	return Source{Name: "an archive", Upgrade: "take the newest archive from https://github.com/turnstone-repl/turnstone/releases and put its repl in the place of " + exe}
 }
 
-// ofNode knows npm by the directories that it makes. npx keeps packages in its cache, _npx.
-func ofNode(_ string, parts []string) (Origin, bool) {
+// nodeSource knows npm by the directories that it makes. npx keeps packages in its cache, _npx.
+func nodeSource(_ string, parts []string) (Source, bool) {
 	i := slices.Index(parts, "node_modules")
 	switch {
 	case i < 0 || !slices.Contains(parts[i:], "@"+Package):
-		return Origin{}, false
+		return Source{}, false
 	case slices.Contains(parts, "_npx"):
-		return Origin{Name: "npx", Upgrade: "npx -y " + Package + "@latest", Runner: []string{"npx", "-y", Package}}, true
+		return Source{Name: "npx", Upgrade: "npx -y " + Package + "@latest", Runner: []string{"npx", "-y", Package}}, true
 	case i > 0 && (parts[i-1] == "lib" || parts[i-1] == "npm"): // the global directory, elsewhere and on Windows
-		return Origin{Name: "npm", Upgrade: "npm install -g " + Package + "@latest"}, true
+		return Source{Name: "npm", Upgrade: "npm install -g " + Package + "@latest"}, true
 	}
-	return Origin{Name: "npm", Upgrade: "npm install " + Package + "@latest"}, true
+	return Source{Name: "npm", Upgrade: "npm install " + Package + "@latest"}, true
 }
 
-// ofPython knows environments by pyvenv.cfg, and those that were made for one program.
-func ofPython(exe string, _ []string) (Origin, bool) {
+// pythonSource knows environments by pyvenv.cfg, and those that were made for one program.
+func pythonSource(exe string, _ []string) (Source, bool) {
 	root := filepath.Dir(filepath.Dir(exe))
 	switch maker := toolenv.InstallerName(root); {
 	case maker == "uvx":
-		return Origin{Name: maker, Upgrade: "uvx " + Package + "@latest", Runner: []string{"uvx", Package}}, true
+		return Source{Name: maker, Upgrade: "uvx " + Package + "@latest", Runner: []string{"uvx", Package}}, true
 	case maker != "":
-		return Origin{Name: maker, Upgrade: maker + " upgrade " + Package}, true
-	case exists(filepath.Join(root, "pyvenv.cfg")) || hasDistribution(root):
+		return Source{Name: maker, Upgrade: maker + " upgrade " + Package}, true
+	case pathExists(filepath.Join(root, "pyvenv.cfg")) || hasDistribution(root):
 		python := filepath.Join(filepath.Dir(exe), "python")
-		return Origin{Name: "pip", Upgrade: python + " -m pip install --upgrade " + Package}, true
+		return Source{Name: "pip", Upgrade: python + " -m pip install --upgrade " + Package}, true
 	}
-	return Origin{}, false
+	return Source{}, false
 }
 
-func exists(path string) bool {
+func pathExists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
 }
@@ -82,42 +82,42 @@ func hasDistribution(root string) bool {
 	return false
 }
 
-// ofSystem knows the managers of packages of a system.
-func ofSystem(exe string, parts []string) (Origin, bool) {
+// systemSource knows the managers of packages of a system.
+func systemSource(exe string, parts []string) (Source, bool) {
 	switch {
 	case slices.Contains(parts, "Cellar"):
-		return Origin{Name: "Homebrew", Upgrade: "brew upgrade " + Package}, true
+		return Source{Name: "Homebrew", Upgrade: "brew upgrade " + Package}, true
 	case slices.Contains(parts, "scoop"):
-		return Origin{Name: "Scoop", Upgrade: "scoop update " + Package}, true
+		return Source{Name: "Scoop", Upgrade: "scoop update " + Package}, true
 	case slices.Contains(parts, "WinGet"):
-		return Origin{Name: "winget", Upgrade: "winget upgrade turnstone.repl"}, true
-	case exe == "/usr/bin/repl" && exists("/var/lib/dpkg/info/"+Package+".list"):
-		return Origin{Name: "a Debian package", Upgrade: "sudo apt-get install ./" + Package + "_VERSION_ARCH.deb, the newest from https://github.com/turnstone-repl/turnstone/releases"}, true
-	case exe == "/usr/bin/repl" && (exists("/usr/lib/sysimage/rpm") || exists("/var/lib/rpm")):
-		return Origin{Name: "an RPM package", Upgrade: "sudo rpm -U " + Package + "-VERSION.ARCH.rpm, the newest from https://github.com/turnstone-repl/turnstone/releases"}, true
+		return Source{Name: "winget", Upgrade: "winget upgrade turnstone.repl"}, true
+	case exe == "/usr/bin/repl" && pathExists("/var/lib/dpkg/info/"+Package+".list"):
+		return Source{Name: "a Debian package", Upgrade: "sudo apt-get install ./" + Package + "_VERSION_ARCH.deb, the newest from https://github.com/turnstone-repl/turnstone/releases"}, true
+	case exe == "/usr/bin/repl" && (pathExists("/usr/lib/sysimage/rpm") || pathExists("/var/lib/rpm")):
+		return Source{Name: "an RPM package", Upgrade: "sudo rpm -U " + Package + "-VERSION.ARCH.rpm, the newest from https://github.com/turnstone-repl/turnstone/releases"}, true
 	}
-	return Origin{}, false
+	return Source{}, false
 }
 
-// ofGo knows by the build information what go install has built from a module, and what
+// goSource knows by the build information what go install has built from a module, and what
 // go build has from a clone.
-func ofGo(exe string, _ []string) (Origin, bool) {
+func goSource(exe string, _ []string) (Source, bool) {
 	info, ok := debug.ReadBuildInfo()
 	switch {
 	case !ok:
-		return Origin{}, false
+		return Source{}, false
 	case info.Main.Sum != "": // go build in a clone has no checksum of the module
-		return Origin{Name: "go install", Upgrade: "go install " + info.Main.Path + "/cmd/repl@latest"}, true
-	case !released(info.Main.Version):
-		return Origin{Name: "go build", Upgrade: "git pull && go build -o " + exe + " ./cmd/repl, in the clone"}, true
+		return Source{Name: "go install", Upgrade: "go install " + info.Main.Path + "/cmd/repl@latest"}, true
+	case !isReleased(info.Main.Version):
+		return Source{Name: "go build", Upgrade: "git pull && go build -o " + exe + " ./cmd/repl, in the clone"}, true
 	}
-	return Origin{}, false
+	return Source{}, false
 }
 
 // untagged matches the end of a version that the go command makes for a commit without a tag.
-var untagged = regexp.MustCompile(`[-.]\d{14}-[0-9a-f]{12}$`)
+var pseudoVersion = regexp.MustCompile(`[-.]\d{14}-[0-9a-f]{12}$`)
 
-// released reports whether a version is that of a tag.
-func released(version string) bool {
-	return strings.HasPrefix(version, "v") && !strings.Contains(version, "+dirty") && !untagged.MatchString(version)
+// isReleased reports whether a version is that of a tag.
+func isReleased(version string) bool {
+	return strings.HasPrefix(version, "v") && !strings.Contains(version, "+dirty") && !pseudoVersion.MatchString(version)
 }

@@ -29,11 +29,11 @@ func TestOf_TellsByThePlaceOfTheFile(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		exe := filepath.Join(dir, filepath.FromSlash(test.exe))
-		place(t, exe)
+		createFile(t, exe)
 		if test.beside != "" {
-			place(t, filepath.Join(dir, filepath.FromSlash(test.beside)))
+			createFile(t, filepath.Join(dir, filepath.FromSlash(test.beside)))
 		}
-		o := Of(exe)
+		o := Find(exe)
 		if o.Name != test.name || !strings.Contains(o.Upgrade, test.upgrade) || !slices.Equal(o.Runner, test.runner) {
 			t.Errorf("%s: %+v; want %s, %q, %q", test.exe, o, test.name, test.upgrade, test.runner)
 		}
@@ -43,17 +43,17 @@ func TestOf_TellsByThePlaceOfTheFile(t *testing.T) {
 func TestOf_TheTargetOfALinkCounts(t *testing.T) {
 	dir := t.TempDir()
 	exe := filepath.Join(dir, "Cellar", "turnstone-repl", "1.2.3", "bin", "repl")
-	place(t, exe)
+	createFile(t, exe)
 	link := filepath.Join(dir, "repl")
 	if err := os.Symlink(exe, link); err != nil {
 		t.Skip("no right to make a symbolic link: ", err)
 	}
-	if o := Of(link); o.Name != "Homebrew" {
+	if o := Find(link); o.Name != "Homebrew" {
 		t.Errorf("%+v", o)
 	}
 }
 
-func place(t *testing.T, path string) {
+func createFile(t *testing.T, path string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
@@ -69,7 +69,7 @@ func TestReleased_IsTheVersionOfATag(t *testing.T) {
 		"v0.0.0-20261123053000-0123456789ab": false, "v1.2.4-0.20261123053000-0123456789ab": false,
 		"v1.2.4-0.20261123053000-0123456789ab+dirty": false,
 	} {
-		if released(version) != want {
+		if isReleased(version) != want {
 			t.Errorf("released(%q) = %v", version, !want)
 		}
 	}

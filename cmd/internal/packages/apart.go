@@ -10,15 +10,15 @@ import (
 	"strings"
 )
 
-// keepApart takes out of a request what leads into its directories that are kept apart.
-func (r *Request) keepApart() error {
-	if len(r.Apart) == 0 {
+// rejectShared takes out of a request what leads into its directories that are kept apart.
+func (r *Request) rejectShared() error {
+	if len(r.SessionDirs) == 0 {
 		return nil
 	}
-	if r.isApart(r.Executable) {
+	if r.isInApartDir(r.Executable) {
 		real, err := filepath.EvalSymlinks(r.Executable)
-		if err == nil && r.isApart(real) {
-			err = isSessions(r.Executable)
+		if err == nil && r.isInApartDir(real) {
+			err = rejectSessionProgram(r.Executable)
 		}
 		if err != nil {
 			return err
@@ -30,7 +30,7 @@ func (r *Request) keepApart() error {
 		name, value, _ := strings.Cut(kv, "=")
 		parts := filepath.SplitList(value)
 		whole := len(parts)
-		parts = slices.DeleteFunc(parts, r.isApart)
+		parts = slices.DeleteFunc(parts, r.isInApartDir)
 		switch {
 		case len(parts) == whole:
 			env = append(env, kv)
@@ -42,25 +42,25 @@ func (r *Request) keepApart() error {
 	return nil
 }
 
-func isSessions(program string) error {
+func rejectSessionProgram(program string) error {
 	return fmt.Errorf("%s is in a directory of the session, whose code may have put another program there, and this runs outside of its sandbox: name one that is elsewhere, or install into the environment itself", program)
 }
 
-// madeOf matches the directory of the Python from which a virtual environment was made.
-var madeOf = regexp.MustCompile(`(?m)^\s*home\s*=\s*(.*?)\s*$`)
+// venvHome matches the directory of the Python from which a virtual environment was made.
+var venvHome = regexp.MustCompile(`(?m)^\s*home\s*=\s*(.*?)\s*$`)
 
 // basePython returns the request's Python, or that from which its virtual environment was made.
 func (r *Request) basePython() (string, error) {
 	python := r.Executable
 	for range 4 { // an environment may name another, or have a copy of the program
-		python = resolved(python)
-		if r.isApart(python) {
-			return "", isSessions(python)
+		python = resolveLinks(python)
+		if r.isInApartDir(python) {
+			return "", rejectSessionProgram(python)
 		}
 		bin := filepath.Dir(python)
 		beside, _ := os.ReadFile(filepath.Join(bin, "pyvenv.cfg"))
 		above, _ := os.ReadFile(filepath.Join(bin, "..", "pyvenv.cfg"))
-		home := madeOf.FindSubmatch(slices.Concat(beside, []byte("\n"), above))
+		home := venvHome.FindSubmatch(slices.Concat(beside, []byte("\n"), above))
 		if home == nil {
 			return python, nil
 		}
@@ -69,20 +69,20 @@ func (r *Request) basePython() (string, error) {
 	return "", fmt.Errorf("%s is of a virtual environment that was made from no Python", r.Executable)
 }
 
-// isApart reports whether a path, or where it leads, is in a directory that is kept apart.
-func (r *Request) isApart(path string) bool {
-	return slices.ContainsFunc(r.Apart, func(dir string) bool {
-		return isBelow(path, dir) || isBelow(resolved(path), resolved(dir))
+// isInApartDir reports whether a path, or where it leads, is in a directory that is kept apart.
+func (r *Request) isInApartDir(path string) bool {
+	return slices.ContainsFunc(r.SessionDirs, func(dir string) bool {
+		return isWithin(path, dir) || isWithin(resolveLinks(path), resolveLinks(dir))
 	})
 }
 
-func isBelow(path, dir string) bool {
+func isWithin(path, dir string) bool {
 	below, err := filepath.Rel(dir, path)
 	return err == nil && filepath.IsAbs(path) && filepath.IsLocal(below)
 }
 
-// resolved is a path without links, or the path where nothing is there.
-func resolved(path string) string {
+// resolveLinks is a path without links, or the path where nothing is there.
+func resolveLinks(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		return real
 	}
@@ -91,11 +91,11 @@ func resolved(path string) string {
 
 // lookPath is exec.LookPath without the directories that are kept apart.
 func (r *Request) lookPath(name string) (string, error) {
-	if len(r.Apart) == 0 {
+	if len(r.SessionDirs) == 0 {
 		return exec.LookPath(name)
 	}
-	for _, dir := range filepath.SplitList(r.variable("PATH")) {
-		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil && filepath.IsAbs(path) && !r.isApart(path) {
+	for _, dir := range filepath.SplitList(r.envValue("PATH")) {
+		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil && filepath.IsAbs(path) && !r.isInApartDir(path) {
 			return path, nil
 		}
 	}

@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	// DefaultLimit bounds the time for making a directory.
-	DefaultLimit = 10 * time.Minute
+	// DefaultTimeout bounds the time for making a directory.
+	DefaultTimeout = 10 * time.Minute
 
-	// maxWanted bounds the number of names in a request, and maxName the bytes of each.
-	maxWanted, maxName = 100, 500
+	// maxPackages bounds the number of names in a request, and maxNameLength the bytes of each.
+	maxPackages, maxNameLength = 100, 500
 
-	// unusedLimit bounds how long a directory is kept without use.
-	unusedLimit = 90 * 24 * time.Hour
+	// maxUnusedAge bounds how long a directory is kept without use.
+	maxUnusedAge = 90 * 24 * time.Hour
 
 	// unfinished marks a directory that is being made.
-	unfinished = ".new-"
+	unfinishedPrefix = ".new-"
 
 	// libDir holds the packages within a directory, and listFile lists them for a person.
 	libDir, listFile = "lib", "made-of"
@@ -48,7 +48,7 @@ type Request struct {
 
 	// Apart are directories of which nothing is run, neither the runtime nor a tool: code that is in a
 	// sandbox may have written them. Of a virtual environment there, the Python from which it was made is taken.
-	Apart []string
+	SessionDirs []string
 
 	// Dir is the cache, made with mode 0700 when it is missing, and refused when
 	// others could write to it. "" means turnstone/packages in the user's cache directory.
@@ -57,11 +57,11 @@ type Request struct {
 	// Env is the environment for the tools; nil means that of this process.
 	Env []string
 
-	// Limit bounds the time; 0 means DefaultLimit.
-	Limit time.Duration
+	// Limit bounds the time; 0 means DefaultTimeout.
+	Timeout time.Duration
 }
 
-func (r *Request) variable(name string) string {
+func (r *Request) envValue(name string) string {
 	value := ""
 	for _, kv := range r.Env {
 		if v, ok := strings.CutPrefix(kv, name+"="); ok {
@@ -79,31 +79,31 @@ type Tool struct {
 	canonical func(name string) (string, error)
 
 	// examine looks at the runtime.
-	examine func(ctx context.Context, r *Request, dir string) (finding, error)
+	probe func(ctx context.Context, r *Request, dir string) (runtimeProbe, error)
 
 	// install fills lib.
-	install func(ctx context.Context, r *Request, f finding, lib string, report func(Progress)) error
+	install func(ctx context.Context, r *Request, f runtimeProbe, lib string, report func(Progress)) error
 
 	// path is the variable with the runtime's directories of packages.
 	path string
 }
 
-// None is the Tool of a language whose packages nobody makes here.
-func None(language string) *Tool {
+// UnsupportedTool is the Tool of a language whose packages nobody makes here.
+func UnsupportedTool(language string) *Tool {
 	return &Tool{language: language, canonical: func(string) (string, error) {
 		return "", fmt.Errorf("packages of %s are not made here: install them with its own tools", language)
 	}}
 }
 
-// A finding is the result of examine.
-type finding struct {
+// A runtimeProbe is the result of examine.
+type runtimeProbe struct {
 	// facts are the properties of a runtime on which its packages depend, so that another
 	// runtime never gets them.
 	facts []string
 
 	missing   []string // the packages that the runtime does not have yet
 	installer string   // private to the tool
-	pip       string   // the directory of a pip that the interpreter does not find by itself; may be ""
+	pipDir    string   // the directory of a pip that the interpreter does not find by itself; may be ""
 }
 
 // An Error means that packages could not be made. Output is the last output of the tool, a few
@@ -128,13 +128,13 @@ func (e *Error) Unwrap() error { return e.cause }
 // Canonical checks names, and sorts them without repetitions, so that equal requests compare
 // equal. An error is a mistake of the user.
 func (t *Tool) Canonical(names []string) ([]string, error) {
-	if len(names) > maxWanted {
-		return nil, fmt.Errorf("%d packages are wanted at once: %d are the most", len(names), maxWanted)
+	if len(names) > maxPackages {
+		return nil, fmt.Errorf("%d packages are wanted at once: %d are the most", len(names), maxPackages)
 	}
 	var all []string
 	for _, n := range names {
 		n = strings.Join(strings.Fields(n), " ")
-		if n == "" || len(n) > maxName || strings.ContainsFunc(n, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		if n == "" || len(n) > maxNameLength || strings.ContainsFunc(n, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 			return nil, fmt.Errorf("%.100q is no package of %s's", n, t.language)
 		}
 		c, err := t.canonical(n)
@@ -155,16 +155,16 @@ func (t *Tool) Make(ctx context.Context, r Request, report func(Progress)) (env 
 	if r.Env == nil {
 		r.Env = os.Environ()
 	}
-	if r.Limit == 0 {
-		r.Limit = DefaultLimit
+	if r.Timeout == 0 {
+		r.Timeout = DefaultTimeout
 	}
-	if err := r.keepApart(); err != nil {
+	if err := r.rejectShared(); err != nil {
 		return nil, &Error{Wanted: r.Packages, Reason: err.Error(), cause: err}
 	}
-	late := fmt.Errorf("it was not done after %s", r.Limit)
-	bounded, cancel := context.WithTimeoutCause(ctx, r.Limit, late)
+	late := fmt.Errorf("it was not done after %s", r.Timeout)
+	bounded, cancel := context.WithTimeoutCause(ctx, r.Timeout, late)
 	defer cancel()
-	env, err = t.make(bounded, &r, report)
+	env, err = t.makeLocked(bounded, &r, report)
 	var e *Error
 	switch {
 	case err == nil:
@@ -181,12 +181,12 @@ func (t *Tool) Make(ctx context.Context, r Request, report func(Progress)) (env 
 	return nil, e
 }
 
-func (t *Tool) make(ctx context.Context, r *Request, report func(Progress)) ([]string, error) {
+func (t *Tool) makeLocked(ctx context.Context, r *Request, report func(Progress)) ([]string, error) {
 	root, err := openCache(r.Dir, strings.ToLower(t.language))
 	if err != nil {
 		return nil, err
 	}
-	found, err := t.examine(ctx, r, root)
+	found, err := t.probe(ctx, r, root)
 	if err != nil || len(found.missing) == 0 {
 		return nil, err
 	}
@@ -194,8 +194,8 @@ func (t *Tool) make(ctx context.Context, r *Request, report func(Progress)) ([]s
 	sum := sha256.Sum256([]byte(list))
 	dir := filepath.Join(root, hex.EncodeToString(sum[:16]))
 	if !isDir(dir) {
-		tidy(root, r.Limit)
-		if err := t.build(ctx, r, found, dir, list, report); err != nil {
+		removeUnused(root, r.Timeout)
+		if err := t.buildDir(ctx, r, found, dir, list, report); err != nil {
 			return nil, err
 		}
 	}
@@ -204,15 +204,15 @@ func (t *Tool) make(ctx context.Context, r *Request, report func(Progress)) ([]s
 		return nil, err
 	}
 	path := filepath.Join(dir, libDir)
-	if before := r.variable(t.path); before != "" {
+	if before := r.envValue(t.path); before != "" {
 		path += string(os.PathListSeparator) + before
 	}
 	return []string{t.path + "=" + path}, nil
 }
 
-// build makes dir, completely or not at all.
-func (t *Tool) build(ctx context.Context, r *Request, found finding, dir, list string, report func(Progress)) error {
-	temp, err := os.MkdirTemp(filepath.Dir(dir), unfinished)
+// buildDir makes dir, completely or not at all.
+func (t *Tool) buildDir(ctx context.Context, r *Request, found runtimeProbe, dir, list string, report func(Progress)) error {
+	temp, err := os.MkdirTemp(filepath.Dir(dir), unfinishedPrefix)
 	if err != nil {
 		return err
 	}
@@ -260,23 +260,23 @@ func openCache(dir, language string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if why := untrusted(info); why != "" {
+		if why := whyUntrusted(info); why != "" {
 			return "", fmt.Errorf("packages cannot be kept: %s %s", d, why)
 		}
 	}
 	return own, nil
 }
 
-// tidy removes directories that have not been used for long, and unfinished ones of killed
+// removeUnused removes directories that have not been used for long, and unfinished ones of killed
 // processes. It ignores those that cannot be removed.
-func tidy(root string, limit time.Duration) {
+func removeUnused(root string, limit time.Duration) {
 	entries, err := os.ReadDir(root)
 	if err != nil {
 		return
 	}
 	for _, e := range entries {
-		keep := unusedLimit
-		if strings.HasPrefix(e.Name(), unfinished) {
+		keep := maxUnusedAge
+		if strings.HasPrefix(e.Name(), unfinishedPrefix) {
 			keep = limit + time.Hour
 		}
 		if i, err := e.Info(); err == nil && e.IsDir() && i.Mode()&fs.ModeSymlink == 0 && time.Since(i.ModTime()) > keep {

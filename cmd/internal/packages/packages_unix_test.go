@@ -26,9 +26,9 @@ import (
 )
 
 // patience bounds every wait for a process.
-const patience = 60 * time.Second
+const testTimeout = 60 * time.Second
 
-func program(t *testing.T, name string) string {
+func findProgram(t *testing.T, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
 	if err != nil {
@@ -37,9 +37,9 @@ func program(t *testing.T, name string) string {
 	return path
 }
 
-// withUv puts uv at the end of PATH where it is not yet on it: scripts/setup-dev keeps
+// requireUv puts uv at the end of PATH where it is not yet on it: scripts/setup-dev keeps
 // one in the user's cache.
-func withUv(t *testing.T) {
+func requireUv(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("uv"); err == nil {
 		return
@@ -54,8 +54,8 @@ func withUv(t *testing.T) {
 	}
 }
 
-// wheel makes a package "tiny" of Python's in a directory of its own.
-func wheel(t *testing.T) (dir string) {
+// buildWheel makes a package "tiny" of Python's in a directory of its own.
+func buildWheel(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	file, err := os.Create(filepath.Join(dir, "tiny-1.0-py3-none-any.whl"))
@@ -84,8 +84,8 @@ func wheel(t *testing.T) (dir string) {
 	return dir
 }
 
-// repository makes one of R's that has "tiny", which needs "tinier".
-func repository(t *testing.T) (url string) {
+// buildRepository makes one of R's that has "tiny", which needs "tinier".
+func buildRepository(t *testing.T) (url string) {
 	t.Helper()
 	dir := t.TempDir()
 	contrib := filepath.Join(dir, "src", "contrib")
@@ -122,46 +122,46 @@ func repository(t *testing.T) (url string) {
 	return "file://" + dir
 }
 
-// A language is one that is tested, with a package "tiny" to be had.
-type language struct {
+// A testLanguage is one that is tested, with a package "tiny" to be had.
+type testLanguage struct {
 	tool    *packages.Tool
 	request packages.Request
-	use     []string // a command that prints the answer of tiny
+	command []string // a command that prints the answer of tiny
 }
 
-func languages() map[string]func(t *testing.T) language {
-	return map[string]func(t *testing.T) language{
-		"python with pip": func(t *testing.T) language {
-			python := program(t, "python3")
+func testLanguages() map[string]func(t *testing.T) testLanguage {
+	return map[string]func(t *testing.T) testLanguage{
+		"python with pip": func(t *testing.T) testLanguage {
+			python := findProgram(t, "python3")
 			if exec.Command(python, "-c", "import pip").Run() != nil && exec.Command(python, "-c", "import ensurepip").Run() != nil {
 				t.Skipf("%s has neither pip nor ensurepip", python)
 			}
-			env := append(os.Environ(), "PIP_NO_INDEX=1", "PIP_FIND_LINKS="+wheel(t), "PATH="+without(t, "uv"))
-			return language{packages.Python(), packages.Request{Executable: python, Dir: t.TempDir(), Env: env},
+			env := append(os.Environ(), "PIP_NO_INDEX=1", "PIP_FIND_LINKS="+buildWheel(t), "PATH="+pathWithout(t, "uv"))
+			return testLanguage{packages.Python(), packages.Request{Executable: python, Dir: t.TempDir(), Env: env},
 				[]string{python, "-c", "import tiny; print(tiny.answer)"}}
 		},
-		"python with uv": func(t *testing.T) language {
-			withUv(t)
-			python := program(t, "python3")
-			env := append(os.Environ(), "UV_OFFLINE=1", "UV_NO_INDEX=1", "UV_FIND_LINKS="+wheel(t), "UV_CACHE_DIR="+t.TempDir())
-			return language{packages.Python(), packages.Request{Executable: python, Dir: t.TempDir(), Env: env},
+		"python with uv": func(t *testing.T) testLanguage {
+			requireUv(t)
+			python := findProgram(t, "python3")
+			env := append(os.Environ(), "UV_OFFLINE=1", "UV_NO_INDEX=1", "UV_FIND_LINKS="+buildWheel(t), "UV_CACHE_DIR="+t.TempDir())
+			return testLanguage{packages.Python(), packages.Request{Executable: python, Dir: t.TempDir(), Env: env},
 				[]string{python, "-c", "import tiny; print(tiny.answer)"}}
 		},
-		"r": func(t *testing.T) language {
-			r := program(t, "R")
+		"r": func(t *testing.T) testLanguage {
+			r := findProgram(t, "R")
 			profile := filepath.Join(t.TempDir(), "profile.R")
-			code := fmt.Sprintf("options(repos = c(CRAN = %s))\n", strconv.Quote(repository(t)))
+			code := fmt.Sprintf("options(repos = c(CRAN = %s))\n", strconv.Quote(buildRepository(t)))
 			if err := os.WriteFile(profile, []byte(code), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			return language{packages.R(), packages.Request{Executable: r, Dir: t.TempDir(), Env: append(os.Environ(), "R_PROFILE_USER="+profile)},
+			return testLanguage{packages.R(), packages.Request{Executable: r, Dir: t.TempDir(), Env: append(os.Environ(), "R_PROFILE_USER="+profile)},
 				[]string{r, "--no-echo", "-e", "cat(tiny::answer(),fill=TRUE)"}}
 		},
 	}
 }
 
-// without returns PATH without the directories of a program.
-func without(t *testing.T, name string) string {
+// pathWithout returns PATH without the directories of a program.
+func pathWithout(t *testing.T, name string) string {
 	t.Helper()
 	var dirs []string
 	for _, d := range filepath.SplitList(os.Getenv("PATH")) {
@@ -174,7 +174,7 @@ func without(t *testing.T, name string) string {
 	return path
 }
 
-func (l language) make(t *testing.T, names ...string) ([]string, []packages.Progress, error) {
+func (l testLanguage) makePackages(t *testing.T, names ...string) ([]string, []packages.Progress, error) {
 	t.Helper()
 	wanted, err := l.tool.Canonical(names)
 	if err != nil {
@@ -187,9 +187,9 @@ func (l language) make(t *testing.T, names ...string) ([]string, []packages.Prog
 	return env, reports, err
 }
 
-func (l language) answer(t *testing.T, env []string) string {
+func (l testLanguage) runCommand(t *testing.T, env []string) string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), l.use[0], l.use[1:]...)
+	cmd := exec.CommandContext(t.Context(), l.command[0], l.command[1:]...)
 	cmd.Env = slices.Concat(l.request.Env, env)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -199,10 +199,10 @@ func (l language) answer(t *testing.T, env []string) string {
 }
 
 func TestMake_APackageIsThereForTwoAtOnceAndTheSecondTimeAtOnce(t *testing.T) {
-	for name, make := range languages() {
+	for name, make := range testLanguages() {
 		t.Run(name, func(t *testing.T) {
 			l := make(t)
-			if got := l.answer(t, nil); got == "42" {
+			if got := l.runCommand(t, nil); got == "42" {
 				t.Fatal("it is there without us")
 			}
 			l.request.Packages = []string{"tiny"}
@@ -218,10 +218,10 @@ func TestMake_APackageIsThereForTwoAtOnceAndTheSecondTimeAtOnce(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			if got := l.answer(t, envs[0]); got != "42" || !slices.Equal(envs[0], envs[1]) {
+			if got := l.runCommand(t, envs[0]); got != "42" || !slices.Equal(envs[0], envs[1]) {
 				t.Errorf("with %q: got %q", envs, got)
 			}
-			leavesNothing(t, l.request.Dir)
+			wantEmptyDir(t, l.request.Dir)
 			for _, reports := range reports {
 				for i := 1; i < len(reports); i++ {
 					if reports[i].Done < reports[i-1].Done {
@@ -232,7 +232,7 @@ func TestMake_APackageIsThereForTwoAtOnceAndTheSecondTimeAtOnce(t *testing.T) {
 			if max(len(reports[0]), len(reports[1])) < 2 {
 				t.Errorf("only the reports %+v", reports)
 			}
-			again, more, err := l.make(t, "tiny", "tiny ")
+			again, more, err := l.makePackages(t, "tiny", "tiny ")
 			if err != nil || !slices.Equal(again, envs[0]) || len(more) != 0 {
 				t.Errorf("the second time: %q, %+v, %v", again, more, err)
 			}
@@ -243,16 +243,16 @@ func TestMake_APackageIsThereForTwoAtOnceAndTheSecondTimeAtOnce(t *testing.T) {
 // Code in a sandbox may have written what is there, and packages are made outside of it.
 func TestMake_RunsNothingOfADirectoryThatIsKeptApart(t *testing.T) {
 	for _, name := range []string{"python with pip", "python with uv"} {
-		t.Run(name, func(t *testing.T) { runsNothingApart(t, languages()[name](t)) })
+		t.Run(name, func(t *testing.T) { checkNoForeignCode(t, testLanguages()[name](t)) })
 	}
 }
 
-func runsNothingApart(t *testing.T, l language) {
+func checkNoForeignCode(t *testing.T, l testLanguage) {
 	p := newProject(t)
-	p.write(t, "bin/uv", p.script)
-	python := p.write(t, "bin/python3", p.script)
+	p.writeFile(t, "bin/uv", p.script)
+	python := p.writeFile(t, "bin/python3", p.script)
 	for _, name := range []string{"sitecustomize.py", "developed.py", "pip/__init__.py"} {
-		p.write(t, filepath.Join("lib", name), p.code)
+		p.writeFile(t, filepath.Join("lib", name), p.code)
 	}
 	for name, to := range map[string]string{"link": l.request.Executable, "linked": python} {
 		if err := os.Symlink(to, filepath.Join(p.dir, name)); err != nil {
@@ -266,22 +266,22 @@ func runsNothingApart(t *testing.T, l language) {
 		}
 	}
 	l.request.Env = append(l.request.Env, "PATH="+p.dir+"/bin:"+path, "PYTHONPATH="+p.dir+"/lib")
-	base := p.userBase(t, l.request.Executable)
+	base := p.newUserBase(t, l.request.Executable)
 	for _, c := range []struct{ what, python, env, refused string }{
 		{"a python in it", python, "", "is in a directory of the session"},
 		{"a link to that", p.dir + "/linked", "", "is in a directory of the session"},
 		{"an environment of another python", p.dir + "/link", "", ""},
 		{"another python", l.request.Executable, "", ""},
-		{"an environment elsewhere that finds modules of it", p.environment(t, l.request.Executable), "", ""},
-		{"a copy of that python, which finds them as well", p.environment(t, l.request.Executable, "--copies"), "", ""},
+		{"an environment elsewhere that finds modules of it", p.newVenv(t, l.request.Executable), "", ""},
+		{"a copy of that python, which finds them as well", p.newVenv(t, l.request.Executable, "--copies"), "", ""},
 		{"packages of the user that find modules of it", l.request.Executable, "PYTHONUSERBASE=" + base, ""},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			l := l
-			l.request.Executable, l.request.Apart, l.request.Dir = c.python, []string{p.dir}, t.TempDir()
+			l.request.Executable, l.request.SessionDirs, l.request.Dir = c.python, []string{p.dir}, t.TempDir()
 			l.request.Env = append(slices.Clip(l.request.Env), c.env)
-			env, _, err := l.make(t, "tiny")
-			p.hasNotRun(t)
+			env, _, err := l.makePackages(t, "tiny")
+			p.wantNotRun(t)
 			switch {
 			case c.refused != "":
 				if err == nil || !strings.Contains(err.Error(), c.refused) {
@@ -290,7 +290,7 @@ func runsNothingApart(t *testing.T, l language) {
 			case err != nil || len(env) != 1 || strings.Contains(env[0], p.dir):
 				t.Errorf("got %q, %v", env, err)
 			default:
-				if got := l.answer(t, append(env, "PATH="+path)); got != "42" {
+				if got := l.runCommand(t, append(env, "PATH="+path)); got != "42" {
 					t.Errorf("got %q", got)
 				}
 				_ = os.Remove(p.ran) // that was as in a session
@@ -299,28 +299,28 @@ func runsNothingApart(t *testing.T, l language) {
 	}
 }
 
-// A project is a directory that a session writes.
-type project struct{ dir, ran, script, code string }
+// A testProject is a directory that a session writes.
+type testProject struct{ dir, ran, script, code string }
 
-func newProject(t *testing.T) project {
-	p := project{dir: t.TempDir(), ran: filepath.Join(t.TempDir(), "ran")}
+func newProject(t *testing.T) testProject {
+	p := testProject{dir: t.TempDir(), ran: filepath.Join(t.TempDir(), "ran")}
 	p.script = "#!/bin/sh\n>'" + p.ran + "'\n"
 	p.code = "open(" + strconv.Quote(p.ran) + ", 'w')\n"
 	return p
 }
 
-func (p project) write(t *testing.T, name, text string) string {
+func (p testProject) writeFile(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(p.dir, name)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), programs.Write(path, []byte(text))); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), programs.WriteExecutable(path, []byte(text))); err != nil {
 		t.Fatal(err)
 	}
 	return path
 }
 
-// environment makes a virtual environment elsewhere with the project in development, as poetry installs it, and returns
+// newVenv makes a virtual environment elsewhere with the project in development, as poetry installs it, and returns
 // its Python.
-func (p project) environment(t *testing.T, python string, args ...string) string {
+func (p testProject) newVenv(t *testing.T, python string, args ...string) string {
 	t.Helper()
 	dir := t.TempDir()
 	if out, err := exec.CommandContext(t.Context(), python, slices.Concat([]string{"-m", "venv", "--without-pip"}, args, []string{dir})...).CombinedOutput(); err != nil {
@@ -330,12 +330,12 @@ func (p project) environment(t *testing.T, python string, args ...string) string
 	if err != nil || len(libraries) != 1 {
 		t.Fatalf("got %q, %v", libraries, err)
 	}
-	p.developIn(t, libraries[0])
+	p.addEditable(t, libraries[0])
 	return filepath.Join(dir, "bin", "python")
 }
 
-// userBase is a directory for PYTHONUSERBASE with the project in development.
-func (p project) userBase(t *testing.T, python string) string {
+// newUserBase is a directory for PYTHONUSERBASE with the project in development.
+func (p testProject) newUserBase(t *testing.T, python string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), python, "-c", "import site; print(site.getusersitepackages())")
 	base := t.TempDir()
@@ -344,11 +344,11 @@ func (p project) userBase(t *testing.T, python string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.developIn(t, strings.TrimSpace(string(out)))
+	p.addEditable(t, strings.TrimSpace(string(out)))
 	return base
 }
 
-func (p project) developIn(t *testing.T, library string) {
+func (p testProject) addEditable(t *testing.T, library string) {
 	t.Helper()
 	path := filepath.Join(library, "project.pth")
 	if err := errors.Join(os.MkdirAll(library, 0o700), os.WriteFile(path, []byte(p.dir+"/lib\nimport developed\n"), 0o600)); err != nil {
@@ -356,7 +356,7 @@ func (p project) developIn(t *testing.T, library string) {
 	}
 }
 
-func (p project) hasNotRun(t *testing.T) {
+func (p testProject) wantNotRun(t *testing.T) {
 	t.Helper()
 	if err := os.Remove(p.ran); err == nil {
 		t.Error("something of it ran")
@@ -365,14 +365,14 @@ func (p project) hasNotRun(t *testing.T) {
 
 // R reads them before its own packages, and again in each R that installs a package.
 func TestMake_RunsNothingToWhichTheUsersFilesOfRLead(t *testing.T) {
-	l := languages()["r"](t)
+	l := testLanguages()["r"](t)
 	p := newProject(t)
 	code := fmt.Sprintf("file.create(%q)\n", p.ran)
-	source := p.write(t, "evil/DESCRIPTION", "Package: evil\nVersion: 1.0\nTitle: A Test\nDescription: A test.\nAuthor: Nobody\nMaintainer: Nobody <n@example.org>\nLicense: GPL-2\n")
-	p.write(t, "evil/NAMESPACE", "")
-	p.write(t, "evil/R/load.R", ".onLoad <- function(...) "+code)
-	p.write(t, "code.R", code)
-	p.write(t, "bin/sh", p.script)
+	source := p.writeFile(t, "evil/DESCRIPTION", "Package: evil\nVersion: 1.0\nTitle: A Test\nDescription: A test.\nAuthor: Nobody\nMaintainer: Nobody <n@example.org>\nLicense: GPL-2\n")
+	p.writeFile(t, "evil/NAMESPACE", "")
+	p.writeFile(t, "evil/R/load.R", ".onLoad <- function(...) "+code)
+	p.writeFile(t, "code.R", code)
+	p.writeFile(t, "bin/sh", p.script)
 	library := filepath.Join(p.dir, "lib")
 	if err := os.Mkdir(library, 0o700); err != nil {
 		t.Fatal(err)
@@ -380,7 +380,7 @@ func TestMake_RunsNothingToWhichTheUsersFilesOfRLead(t *testing.T) {
 	if out, err := exec.CommandContext(t.Context(), l.request.Executable, "CMD", "INSTALL", "--no-test-load", "--library="+library, filepath.Dir(source)).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	repos := fmt.Sprintf("local({ r <- getOption('repos'); r['CRAN'] <- %q; options(repos = r) })\n", repository(t))
+	repos := fmt.Sprintf("local({ r <- getOption('repos'); r['CRAN'] <- %q; options(repos = r) })\n", buildRepository(t))
 	for what, files := range map[string]map[string]string{
 		"a library of .Renviron": {".Renviron": "R_LIBS=" + library + "\nR_DEFAULT_PACKAGES=utils,evil\n", ".Rprofile": repos},
 		"programs of .Renviron":  {".Renviron": "PATH=" + p.dir + "/bin:${PATH}\n", ".Rprofile": repos},
@@ -399,32 +399,32 @@ func TestMake_RunsNothingToWhichTheUsersFilesOfRLead(t *testing.T) {
 				}
 			}
 			l.request.Env = append(os.Environ(), "HOME="+home)
-			l.request.Apart, l.request.Dir = []string{p.dir}, t.TempDir()
-			env, _, err := l.make(t, "tiny")
+			l.request.SessionDirs, l.request.Dir = []string{p.dir}, t.TempDir()
+			env, _, err := l.makePackages(t, "tiny")
 			if err != nil || len(env) != 1 {
 				t.Errorf("got %q, %v", env, err)
 			}
-			p.hasNotRun(t)
+			p.wantNotRun(t)
 		})
 	}
 }
 
 func TestMake_WhatThereIsNotIsSaidInTheToolsOwnWords(t *testing.T) {
-	for name, make := range languages() {
+	for name, make := range testLanguages() {
 		t.Run(name, func(t *testing.T) {
 			l := make(t)
-			_, _, err := l.make(t, "nosuchpackage")
+			_, _, err := l.makePackages(t, "nosuchpackage")
 			var e *packages.Error
 			if !errors.As(err, &e) || !strings.Contains(e.Output, "nosuchpackage") || !strings.HasPrefix(err.Error(), "nosuchpackage cannot be prepared: ") {
 				t.Errorf("got %v", err)
 			}
-			leavesNothing(t, l.request.Dir)
+			wantEmptyDir(t, l.request.Dir)
 		})
 	}
 }
 
-// leavesNothing fails when something is left that a failure had begun.
-func leavesNothing(t *testing.T, dir string) {
+// wantEmptyDir fails when something is left that a failure had begun.
+func wantEmptyDir(t *testing.T, dir string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err == nil && strings.Contains(path, ".new-") {
@@ -440,10 +440,10 @@ func leavesNothing(t *testing.T, dir string) {
 // fakePython answers the question for facts, and then runs a script.
 func fakePython(t *testing.T, script string) packages.Request {
 	t.Helper()
-	without(t, "uv")
+	pathWithout(t, "uv")
 	path := filepath.Join(t.TempDir(), "python3")
 	code := "#!/bin/sh\nif [ \"$1\" = -c ]; then echo fake; echo 23.0; exit; fi\n" + script
-	if err := programs.Write(path, []byte(code)); err != nil {
+	if err := programs.WriteExecutable(path, []byte(code)); err != nil {
 		t.Fatal(err)
 	}
 	return packages.Request{Executable: path, Packages: []string{"tiny"}, Dir: t.TempDir()}
@@ -463,20 +463,20 @@ func TestMake_ACancelKillsTheWholeTree(t *testing.T) {
 	if child == 0 {
 		t.Fatal("the tool did not start a child")
 	}
-	late := time.After(patience)
-	for programs.Alive(child) {
+	late := time.After(testTimeout)
+	for programs.IsAlive(child) {
 		select {
 		case <-late:
 			t.Fatal("the child of the tool lives on")
 		case <-time.After(time.Millisecond):
 		}
 	}
-	leavesNothing(t, r.Dir)
+	wantEmptyDir(t, r.Dir)
 }
 
 func TestMake_ItsTimeAndItsOutputAreBounded(t *testing.T) {
 	slow := fakePython(t, "echo begun; exec sleep 600\n")
-	slow.Limit = 3 * time.Second // a busy machine needs a while to begin
+	slow.Timeout = 3 * time.Second // a busy machine needs a while to begin
 	_, err := packages.Python().Make(t.Context(), slow, func(packages.Progress) {})
 	if err == nil || !strings.Contains(err.Error(), "it was not done after 3s\nbegun") {
 		t.Errorf("got %v", err)

@@ -18,8 +18,8 @@ var pythonName = regexp.MustCompile(`^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?
 
 var pythonSeparators = regexp.MustCompile(`[-_.]+`)
 
-// pythonFacts prints the properties on which compiled packages depend, and pip's version.
-const pythonFacts = `
+// probeScript prints the properties on which compiled packages depend, and pip's version.
+const probeScript = `
 import sys, sysconfig
 try:
     from pip import __version__ as pip
@@ -33,8 +33,8 @@ print(pip)
 // noPip stands for the version of a pip that is not there.
 const noPip = "none"
 
-// plainFacts prints the same without site, and the directories where an interpreter may have its pip.
-const plainFacts = `
+// apartProbeScript prints the same without site, and the directories where an interpreter may have its pip.
+const apartProbeScript = `
 import sys, sysconfig
 print(sys.implementation.cache_tag, sys.version.split()[0], sysconfig.get_platform(), sys.base_prefix)
 print(sysconfig.get_path("purelib"), sys.base_prefix + "/lib/python3/dist-packages", sep="\n")
@@ -42,7 +42,7 @@ print(sysconfig.get_path("purelib"), sys.base_prefix + "/lib/python3/dist-packag
 
 // isolated keeps an interpreter from all code but the standard library: a .pth file of an environment, and what
 // it finds, such as a sitecustomize.py, may lead to code of a session.
-var isolated = []string{"-I", "-S"}
+var isolatedFlags = []string{"-I", "-S"}
 
 var pipVersion = regexp.MustCompile(`(?m)^__version__ = "(.+)"`)
 
@@ -61,17 +61,17 @@ func Python() *Tool {
 			canonical := strings.ToLower(pythonSeparators.ReplaceAllString(project, "-"))
 			return canonical + strings.TrimSpace(name[len(project):]), nil
 		},
-		examine: examinePython,
+		probe:   probePython,
 		install: installPython,
 	}
 }
 
-func examinePython(ctx context.Context, r *Request, dir string) (finding, error) {
-	if len(r.Apart) > 0 {
-		return examineApart(ctx, r, dir)
+func probePython(ctx context.Context, r *Request, dir string) (runtimeProbe, error) {
+	if len(r.SessionDirs) > 0 {
+		return probeForeignPython(ctx, r, dir)
 	}
-	f := finding{missing: r.Packages}
-	said, err := r.run(ctx, dir, nil, nil, r.Executable, "-c", pythonFacts)
+	f := runtimeProbe{missing: r.Packages}
+	said, err := r.runTool(ctx, dir, nil, nil, r.Executable, "-c", probeScript)
 	if err != nil {
 		return f, err
 	}
@@ -84,15 +84,15 @@ func examinePython(ctx context.Context, r *Request, dir string) (finding, error)
 	return f, nil
 }
 
-// examineApart is examinePython without code of an environment. It replaces the request's interpreter by that from which
+// probeForeignPython is probePython without code of an environment. It replaces the request's interpreter by that from which
 // the environment was made.
-func examineApart(ctx context.Context, r *Request, dir string) (finding, error) {
-	f := finding{missing: r.Packages, installer: noPip}
+func probeForeignPython(ctx context.Context, r *Request, dir string) (runtimeProbe, error) {
+	f := runtimeProbe{missing: r.Packages, installer: noPip}
 	var err error
 	if r.Executable, err = r.basePython(); err != nil {
 		return f, err
 	}
-	said, err := r.run(ctx, dir, nil, nil, r.Executable, append(slices.Clone(isolated), "-c", plainFacts)...)
+	said, err := r.runTool(ctx, dir, nil, nil, r.Executable, append(slices.Clone(isolatedFlags), "-c", apartProbeScript)...)
 	if err != nil {
 		return f, err
 	}
@@ -103,19 +103,19 @@ func examineApart(ctx context.Context, r *Request, dir string) (finding, error) 
 	f.facts = []string{"python " + lines[len(lines)-3]}
 	for _, dir := range lines[len(lines)-2:] {
 		pip := filepath.Join(dir, "pip")
-		if r.isApart(pip) {
+		if r.isInApartDir(pip) {
 			continue
 		}
 		code, err := os.ReadFile(filepath.Join(pip, "__init__.py"))
 		if version := pipVersion.FindSubmatch(code); err == nil && version != nil {
-			f.pip, f.installer = pip, string(version[1])
+			f.pipDir, f.installer = pip, string(version[1])
 			break
 		}
 	}
 	return f, nil
 }
 
-func installPython(ctx context.Context, r *Request, f finding, lib string, report func(Progress)) error {
+func installPython(ctx context.Context, r *Request, f runtimeProbe, lib string, report func(Progress)) error {
 	uv, err := r.lookPath("uv")
 	hasUv := err == nil
 	needsPip := !hasUv && f.installer == noPip
@@ -125,19 +125,19 @@ func installPython(ctx context.Context, r *Request, f finding, lib string, repor
 	}
 	python := r.Executable
 	var env []string
-	if len(r.Apart) > 0 {
+	if len(r.SessionDirs) > 0 {
 		env = []string{"PYTHONPATH=", "PYTHONHOME="} // modules of the user's may lead further
 	}
-	if needsPip || len(r.Apart) > 0 {
+	if needsPip || len(r.SessionDirs) > 0 {
 		own := filepath.Join(filepath.Dir(lib), "own")
 		defer os.RemoveAll(own)
-		if python, err = r.ownPython(ctx, own, env, f.pip, needsPip); err != nil {
+		if python, err = r.privatePython(ctx, own, env, f.pipDir, needsPip); err != nil {
 			return err
 		}
 	}
 	if hasUv {
 		args := []string{"pip", "install", "--no-progress", "--python", python, "--target", lib}
-		_, err = r.run(ctx, filepath.Dir(lib), env, steps(report), uv, append(args, r.Packages...)...)
+		_, err = r.runTool(ctx, filepath.Dir(lib), env, countSteps(report), uv, append(args, r.Packages...)...)
 		return err
 	}
 	return r.runPip(ctx, python, env, f.installer, lib, report)
@@ -145,30 +145,30 @@ func installPython(ctx context.Context, r *Request, f finding, lib string, repor
 
 func (r *Request) runPip(ctx context.Context, python string, env []string, version, lib string, report func(Progress)) error {
 	args := []string{"-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--no-warn-script-location", "--target", lib}
-	take := steps(report)
+	take := countSteps(report)
 	if hasRawProgress(version) {
-		args, take = append(args, "--progress-bar", "raw"), downloads(report)
+		args, take = append(args, "--progress-bar", "raw"), countDownloads(report)
 	} else {
 		args = append(args, "--progress-bar", "off")
 	}
 	// A user's pip settings for other environments conflict with --target.
 	env = append(env, "PIP_USER=0", "PIP_REQUIRE_VIRTUALENV=0", "PIP_ROOT_USER_ACTION=ignore")
-	_, err := r.run(ctx, filepath.Dir(lib), env, take, python, append(args, r.Packages...)...)
+	_, err := r.runTool(ctx, filepath.Dir(lib), env, take, python, append(args, r.Packages...)...)
 	return err
 }
 
-// ownPython makes a virtual environment that has no package but pip, and returns its interpreter. It gets the pip of
+// privatePython makes a virtual environment that has no package but pip, and returns its interpreter. It gets the pip of
 // a directory, or with needsPip one of its own.
-func (r *Request) ownPython(ctx context.Context, own string, env []string, pip string, needsPip bool) (string, error) {
+func (r *Request) privatePython(ctx context.Context, own string, env []string, pip string, needsPip bool) (string, error) {
 	var args []string
-	if len(r.Apart) > 0 {
-		args = slices.Clone(isolated)
+	if len(r.SessionDirs) > 0 {
+		args = slices.Clone(isolatedFlags)
 	}
 	args = append(args, "-m", "venv")
 	if !needsPip {
 		args = append(args, "--without-pip")
 	}
-	if _, err := r.run(ctx, filepath.Dir(own), env, nil, r.Executable, append(args, own)...); err != nil {
+	if _, err := r.runTool(ctx, filepath.Dir(own), env, nil, r.Executable, append(args, own)...); err != nil {
 		if e, ok := errors.AsType[*Error](err); ok && needsPip {
 			e.Reason += "; there is no pip either: install uv, or pip for " + r.Executable
 		}
@@ -188,12 +188,12 @@ func (r *Request) ownPython(ctx context.Context, own string, env []string, pip s
 	return python, err
 }
 
-// steps counts the lines that a tool prints.
-func steps(report func(Progress)) func(string) {
+// countSteps counts the lines that a tool prints.
+func countSteps(report func(Progress)) func(string) {
 	var p Progress
 	return func(line string) {
 		p.Done++
-		p.Message = brief(line)
+		p.Message = shortMessage(line)
 		report(p)
 	}
 }
@@ -207,8 +207,8 @@ func hasRawProgress(version string) bool {
 	return err == nil && (a > 24 || a == 24 && b >= 1)
 }
 
-// downloads counts the bytes that pip downloads. The total is unknown before the last file.
-func downloads(report func(Progress)) func(string) {
+// countDownloads counts the bytes that pip downloads. The total is unknown before the last file.
+func countDownloads(report func(Progress)) func(string) {
 	var p Progress
 	var file int64 // bytes of it that are counted
 	what := ""
@@ -222,10 +222,10 @@ func downloads(report func(Progress)) func(string) {
 				p.Done += done - file
 				file = done
 			}
-			p.Message = brief(fmt.Sprintf("%s: %.1f of %.1f MB", what, float64(done)/1e6, float64(total)/1e6))
+			p.Message = shortMessage(fmt.Sprintf("%s: %.1f of %.1f MB", what, float64(done)/1e6, float64(total)/1e6))
 		} else {
 			file, what = 0, line
-			p.Message = brief(line)
+			p.Message = shortMessage(line)
 		}
 		report(p)
 	}

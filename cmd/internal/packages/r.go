@@ -17,16 +17,16 @@ import (
 var rName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9.]*[A-Za-z0-9]$`)
 
 //go:embed examine.R
-var examineR string
+var probeScriptR string
 
 //go:embed install.R
-var installR string
+var installScriptR string
 
 //go:embed apart.R
-var apartR string
+var apartScriptR string
 
-// rMark begins the lines that our code in R prints for us.
-const rMark = "turnstone: "
+// rLinePrefix begins the lines that our code in R prints for us.
+const rLinePrefix = "turnstone: "
 
 // R makes R packages with install.packages, from the repositories of the user's own R. It
 // does not make packages that R already finds.
@@ -40,8 +40,8 @@ func R() *Tool {
 			}
 			return name, nil
 		},
-		examine: func(ctx context.Context, r *Request, dir string) (f finding, err error) {
-			err = r.runR(ctx, dir, examineR, func(kind, text string) {
+		probe: func(ctx context.Context, r *Request, dir string) (f runtimeProbe, err error) {
+			err = r.runR(ctx, dir, probeScriptR, func(kind, text string) {
 				switch kind {
 				case "fact":
 					f.facts = append(f.facts, text)
@@ -54,9 +54,9 @@ func R() *Tool {
 			}
 			return f, err
 		},
-		install: func(ctx context.Context, r *Request, f finding, lib string, report func(Progress)) error {
+		install: func(ctx context.Context, r *Request, f runtimeProbe, lib string, report func(Progress)) error {
 			var p Progress
-			return r.runR(ctx, filepath.Dir(lib), installR, func(kind, text string) {
+			return r.runR(ctx, filepath.Dir(lib), installScriptR, func(kind, text string) {
 				switch kind {
 				case "total": // each is fetched, and installed
 					n, _ := strconv.ParseInt(text, 10, 64)
@@ -65,7 +65,7 @@ func R() *Tool {
 					p.Done++
 					fallthrough
 				default:
-					p.Message = brief(text)
+					p.Message = shortMessage(text)
 				}
 				report(p)
 			}, append([]string{lib}, f.missing...)...)
@@ -76,14 +76,14 @@ func R() *Tool {
 // runR runs code and passes the lines that it prints for us to take. Other lines have no kind,
 // unless they mark a step.
 func (r *Request) runR(ctx context.Context, dir, code string, take func(kind, text string), args ...string) error {
-	script, err := os.CreateTemp(dir, unfinished+"*.R") // R's own front end does not keep the lines of a long -e
+	script, err := os.CreateTemp(dir, unfinishedPrefix+"*.R") // R's own front end does not keep the lines of a long -e
 	if err != nil {
 		return err
 	}
 	defer os.Remove(script.Name())
 	env := []string{"LANGUAGE=en"} // the code looks for words of R's English messages
-	if len(r.Apart) > 0 {
-		env, code = append(env, r.startUp()...), apartR+code
+	if len(r.SessionDirs) > 0 {
+		env, code = append(env, r.startupArgs()...), apartScriptR+code
 	}
 	_, err = script.WriteString(code)
 	if e := script.Close(); err == nil {
@@ -93,8 +93,8 @@ func (r *Request) runR(ctx context.Context, dir, code string, take func(kind, te
 		return err
 	}
 	args = append([]string{"--no-echo", "--no-save", "--no-restore", "--file=" + script.Name(), "--args"}, args...)
-	_, err = r.run(ctx, dir, env, func(line string) {
-		ours, ok := strings.CutPrefix(line, rMark)
+	_, err = r.runTool(ctx, dir, env, func(line string) {
+		ours, ok := strings.CutPrefix(line, rLinePrefix)
 		kind, text, _ := strings.Cut(ours, " ")
 		switch {
 		case ok:
@@ -108,16 +108,16 @@ func (r *Request) runR(ctx context.Context, dir, code string, take func(kind, te
 	return err
 }
 
-// startUp keeps R, and what it starts, from the user's files, and has apart.R read them. At its start, R itself
+// startupArgs keeps R, and what it starts, from the user's files, and has apart.R read them. At its start, R itself
 // loads base alone.
-func (r *Request) startUp() []string {
-	apart := slices.Clone(r.Apart)
-	for _, dir := range r.Apart {
-		apart = append(apart, resolved(dir))
+func (r *Request) startupArgs() []string {
+	apart := slices.Clone(r.SessionDirs)
+	for _, dir := range r.SessionDirs {
+		apart = append(apart, resolveLinks(dir))
 	}
 	file := func(variable, name string) string {
-		path := cmp.Or(r.variable(variable), filepath.Join(r.variable("HOME"), name))
-		if _, err := os.Stat(path); err != nil || r.isApart(path) {
+		path := cmp.Or(r.envValue(variable), filepath.Join(r.envValue("HOME"), name))
+		if _, err := os.Stat(path); err != nil || r.isInApartDir(path) {
 			return ""
 		}
 		return path

@@ -14,27 +14,27 @@ import (
 )
 
 const (
-	maxSaid    = 64 << 20 // bytes that a tool may print in all
-	maxLine    = 4 << 10  // bytes of a line that are examined
-	maxMessage = 200      // bytes of a line that are shown
-	keptLines  = 12       // the last lines, for an error
+	maxOutputBytes  = 64 << 20 // bytes that a tool may print in all
+	maxLineBytes    = 4 << 10  // bytes of a line that are examined
+	maxMessageBytes = 200      // bytes of a line that are shown
+	maxErrorLines   = 12       // the last lines, for an error
 )
 
-// run runs a tool in a directory, with additions to its environment, and returns the last lines
+// runTool runs a tool in a directory, with additions to its environment, and returns the last lines
 // of its output. It passes each line to take, cleaned of everything that acts on a terminal.
 // The tool's input is empty. When ctx ends, it is killed with all its children.
-func (r *Request) run(ctx context.Context, dir string, env []string, take func(line string), command string, args ...string) (string, error) {
+func (r *Request) runTool(ctx context.Context, dir string, env []string, take func(line string), command string, args ...string) (string, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	said := &sayings{take: take, tooMuch: func() { cancel(fmt.Errorf("it printed more than %d bytes", maxSaid)) }}
+	said := &toolOutput{onLine: take, onOverflow: func() { cancel(fmt.Errorf("it printed more than %d bytes", maxOutputBytes)) }}
 	cmd := exec.CommandContext(ctx, command, args...)
 	cmd.Dir, cmd.Env = dir, append(r.Env[:len(r.Env):len(r.Env)], env...)
 	cmd.Stdout, cmd.Stderr = said, said // one writer: os/exec copies with one goroutine
 	cmd.WaitDelay = 2 * time.Second     // for processes that hold the pipe and cannot be killed
-	ownTree(cmd)
+	setProcessGroup(cmd)
 	err := cmd.Run()
-	said.flush()
-	tail := strings.Join(said.last, "\n")
+	said.endLine()
+	tail := strings.Join(said.lastLines, "\n")
 	name := filepath.Base(command)
 	if i := slices.Index(args, "-m"); i >= 0 && i+1 < len(args) {
 		name = args[i+1] // python is not what failed
@@ -51,20 +51,20 @@ func (r *Request) run(ctx context.Context, dir string, env []string, take func(l
 	return tail, nil
 }
 
-// sayings collects the output of a tool.
-type sayings struct {
-	take    func(string) // may be nil
-	tooMuch func()
+// toolOutput collects the output of a tool.
+type toolOutput struct {
+	onLine     func(string) // may be nil
+	onOverflow func()
 
-	total int
-	line  []byte
-	last  []string
+	total     int
+	line      []byte
+	lastLines []string
 }
 
-func (s *sayings) Write(b []byte) (int, error) {
+func (s *toolOutput) Write(b []byte) (int, error) {
 	n := len(b)
-	if s.total += n; s.total > maxSaid {
-		s.tooMuch()
+	if s.total += n; s.total > maxOutputBytes {
+		s.onOverflow()
 		return n, nil
 	}
 	for len(b) > 0 {
@@ -73,34 +73,34 @@ func (s *sayings) Write(b []byte) (int, error) {
 		if i >= 0 {
 			part = b[:i]
 		}
-		s.line = append(s.line, part[:min(len(part), maxLine-len(s.line))]...)
+		s.line = append(s.line, part[:min(len(part), maxLineBytes-len(s.line))]...)
 		if i < 0 {
 			break
 		}
-		s.flush()
+		s.endLine()
 		b = b[i+1:]
 	}
 	return n, nil
 }
 
-// flush ends the line.
-func (s *sayings) flush() {
-	line := printable(string(s.line))
+// endLine ends the line.
+func (s *toolOutput) endLine() {
+	line := printableLine(string(s.line))
 	s.line = s.line[:0]
 	if line == "" {
 		return
 	}
-	if len(s.last) == keptLines {
-		s.last = append(s.last[:0], s.last[1:]...)
+	if len(s.lastLines) == maxErrorLines {
+		s.lastLines = append(s.lastLines[:0], s.lastLines[1:]...)
 	}
-	s.last = append(s.last, line)
-	if s.take != nil {
-		s.take(line)
+	s.lastLines = append(s.lastLines, line)
+	if s.onLine != nil {
+		s.onLine(line)
 	}
 }
 
-// printable returns a line without colours and other control characters.
-func printable(line string) string {
+// printableLine returns a line without colours and other control characters.
+func printableLine(line string) string {
 	var b strings.Builder
 	escape := false
 	for _, r := range strings.ToValidUTF8(line, "\uFFFD") {
@@ -118,10 +118,10 @@ func printable(line string) string {
 	return strings.TrimSpace(b.String())
 }
 
-// brief cuts a line for a message.
-func brief(line string) string {
-	if len(line) <= maxMessage {
+// shortMessage cuts a line for a message.
+func shortMessage(line string) string {
+	if len(line) <= maxMessageBytes {
 		return line
 	}
-	return strings.ToValidUTF8(line[:maxMessage], "") + "…"
+	return strings.ToValidUTF8(line[:maxMessageBytes], "") + "…"
 }

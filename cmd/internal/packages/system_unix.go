@@ -9,15 +9,15 @@ import (
 	"syscall"
 )
 
-// ownTree makes killing cmd also kill all its children.
-func ownTree(cmd *exec.Cmd) {
+// setProcessGroup makes killing cmd also kill all its children.
+func setProcessGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 }
 
-// untrusted says why another user could have put files into a directory; "" means that only
+// whyUntrusted says why another user could have put files into a directory; "" means that only
 // the user can.
-func untrusted(info fs.FileInfo) string {
+func whyUntrusted(info fs.FileInfo) string {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	switch {
 	case !info.IsDir():

@@ -5,12 +5,12 @@ import (
 	"os/exec"
 )
 
-// ownTree keeps the default: the command is killed, its children are not.
-func ownTree(*exec.Cmd) {}
+// setProcessGroup keeps the default: the command is killed, its children are not.
+func setProcessGroup(*exec.Cmd) {}
 
-// untrusted says why another user could have put files into a directory; "" means that only
+// whyUntrusted says why another user could have put files into a directory; "" means that only
 // the user can, as in the user's profile.
-func untrusted(info fs.FileInfo) string {
+func whyUntrusted(info fs.FileInfo) string {
 	if !info.IsDir() {
 		return "is not a directory"
 	}

@@ -10,15 +10,15 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// An action is a call that changes a session. Its fields are those of all actions together.
-type action struct {
+// An actionRequest is a call that changes a session. Its fields are those of all actions together.
+type actionRequest struct {
 	Session string `json:"session"`
 
 	Code string `json:"code"` // of run, and complete
 
-	Wait timeline.Seq `json:"wait"` // of answer and permit
-	Text string       `json:"text"` // of answer
-	EOF  bool         `json:"eof"`  // of answer
+	InputRequest timeline.Seq `json:"wait"` // of answer and permit
+	Text         string       `json:"text"` // of answer
+	EOF          bool         `json:"eof"`  // of answer
 
 	Permission uint64 `json:"permission"` // of permit
 	Choice     string `json:"choice"`     // of permit: "here", "always", "wider" or "refuse"
@@ -27,24 +27,24 @@ type action struct {
 	Cursor int    `json:"cursor"` // of complete, in bytes
 }
 
-// acting adds the calls that change a session, each in the name of the page's author.
-func (s *Server) acting(mux *http.ServeMux) {
-	for path, do := range map[string]func(context.Context, *client.Session, action) (any, error){
-		"/api/run":       run,
-		"/api/answer":    answer,
-		"/api/permit":    permit,
-		"/api/interrupt": interrupt,
-		"/api/restart":   restart,
-		"/api/complete":  complete,
+// addActionRoutes adds the calls that change a session, each in the name of the page's author.
+func (s *Server) addActionRoutes(mux *http.ServeMux) {
+	for path, do := range map[string]func(context.Context, *client.Session, actionRequest) (any, error){
+		"/api/run":       startTurn,
+		"/api/answer":    answerRequest,
+		"/api/permit":    decidePermission,
+		"/api/interrupt": interruptTurn,
+		"/api/restart":   restartWorker,
+		"/api/complete":  completeCode,
 	} {
-		mux.HandleFunc("POST "+path, s.forPages(func(w http.ResponseWriter, r *http.Request) {
-			var a action
+		mux.HandleFunc("POST "+path, s.requireToken(func(w http.ResponseWriter, r *http.Request) {
+			var a actionRequest
 			if !readJSON(w, r, &a) {
 				return
 			}
-			result, err := do(r.Context(), s.o.Link.Session(a.Session).WithAuthor(s.o.Author).WithWriteLock(), a)
+			result, err := do(r.Context(), s.options.Link.Session(a.Session).WithAuthor(s.options.Author).WithWriteLock(), a)
 			if err != nil {
-				s.fail(w, err)
+				s.writeCallError(w, err)
 				return
 			}
 			writeJSON(w, http.StatusOK, result)
@@ -52,26 +52,26 @@ func (s *Server) acting(mux *http.ServeMux) {
 	}
 }
 
-// run starts a turn, as a person at a terminal does: nobody else answers its questions.
-func run(ctx context.Context, on *client.Session, a action) (any, error) {
+// startTurn starts a turn, as a person at a terminal does: nobody else answers its questions.
+func startTurn(ctx context.Context, on *client.Session, a actionRequest) (any, error) {
 	turn, err := on.Submit(ctx, a.Code)
 	return map[string]uint64{"turn": turn}, err
 }
 
-// answer answers a wait with a line, or with the end of the input.
-func answer(ctx context.Context, on *client.Session, a action) (any, error) {
+// answerRequest answers a wait with a line, or with the end of the input.
+func answerRequest(ctx context.Context, on *client.Session, a actionRequest) (any, error) {
 	in := session.Input{Data: []byte(a.Text + "\n")}
 	if a.EOF {
 		in = session.Input{Data: []byte(a.Text), EOF: true}
 	}
-	turn, err := on.Answer(ctx, a.Wait, in)
+	turn, err := on.Answer(ctx, a.InputRequest, in)
 	return map[string]uint64{"turn": turn}, err
 }
 
-// permit carries out a person's decision. It is about the permission that the person has seen:
+// decidePermission carries out a person's decision. It is about the permission that the person has seen:
 // if another one is asked for by now, nothing is decided.
-func permit(ctx context.Context, on *client.Session, a action) (any, error) {
-	choices := map[string]terminal.Choice{"here": terminal.AllowHere, "always": terminal.AllowAlways, "wider": terminal.AllowWider, "refuse": terminal.Refuse}
+func decidePermission(ctx context.Context, on *client.Session, a actionRequest) (any, error) {
+	choices := map[string]terminal.PermissionChoice{"here": terminal.AllowHere, "always": terminal.AllowAlways, "wider": terminal.AllowWider, "refuse": terminal.Refuse}
 	choice, ok := choices[a.Choice]
 	if !ok {
 		return nil, session.Errorf(session.KindInvalid, "choice must be here, always, wider or refuse, not %q", a.Choice)
@@ -83,18 +83,18 @@ func permit(ctx context.Context, on *client.Session, a action) (any, error) {
 	if now.InputRequest == nil || now.InputRequest.Permission == nil || now.InputRequest.Permission.ID != a.Permission {
 		return nil, session.ErrStale
 	}
-	return struct{}{}, terminal.Decide(ctx, on, *now.InputRequest.Permission, choice)
+	return struct{}{}, terminal.ApplyPermissionChoice(ctx, on, *now.InputRequest.Permission, choice)
 }
 
-func interrupt(ctx context.Context, on *client.Session, a action) (any, error) {
+func interruptTurn(ctx context.Context, on *client.Session, a actionRequest) (any, error) {
 	result, err := on.Interrupt(ctx, a.Turn)
 	return map[string]string{"result": string(result)}, err
 }
 
-func restart(ctx context.Context, on *client.Session, _ action) (any, error) {
+func restartWorker(ctx context.Context, on *client.Session, _ actionRequest) (any, error) {
 	return struct{}{}, on.Reset(ctx)
 }
 
-func complete(ctx context.Context, on *client.Session, a action) (any, error) {
+func completeCode(ctx context.Context, on *client.Session, a actionRequest) (any, error) {
 	return on.Complete(ctx, a.Code, a.Cursor)
 }

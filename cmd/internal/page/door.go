@@ -16,22 +16,22 @@ import (
 const tokenHeader = "X-Turnstone-Token"
 
 //go:embed static
-var static embed.FS
+var staticFiles embed.FS
 
-// policy is the Content-Security-Policy of the page itself: nothing but our own files, no text
+// contentPolicy is the Content-Security-Policy of the page itself: nothing but our own files, no text
 // becomes a script, and frames are only our documents of results.
-func (s *Server) policy() string {
+func (s *Server) contentPolicy() string {
 	return "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; " +
 		"frame-src " + s.Origin() + "/frame/; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
 		"require-trusted-types-for 'script'; trusted-types 'none'"
 }
 
-// guard refuses requests of others, and says to browsers what they may do with the answers.
-func (s *Server) guard(next http.Handler) http.Handler {
+// guardRequests refuses requests of others, and says to browsers what they may do with the answers.
+func (s *Server) guardRequests(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Cache-Control", "no-store")
-		h.Set("Content-Security-Policy", s.policy())
+		h.Set("Content-Security-Policy", s.contentPolicy())
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Permissions-Policy", "camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()")
@@ -39,38 +39,38 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("X-Frame-Options", "SAMEORIGIN") // older browsers; frame-ancestors says it exactly
 		switch {
-		case r.Host != s.host:
-			s.refuse(w, r, http.StatusMisdirectedRequest, "wrong_host", "this page has another host name: open the link that repl view printed")
+		case r.Host != s.hostPort:
+			s.rejectRequest(w, r, http.StatusMisdirectedRequest, "wrong_host", "this page has another host name: open the link that repl view printed")
 		case !gate.HasOwnOrigin(r):
-			s.refuse(w, r, http.StatusForbidden, "origin", "requests from pages of another origin are not served")
-		case !gate.HasOwnSite(r) && !isEntry(r):
-			s.refuse(w, r, http.StatusForbidden, "origin", "requests from pages of another site are not served")
+			s.rejectRequest(w, r, http.StatusForbidden, "origin", "requests from pages of another origin are not served")
+		case !gate.HasOwnSite(r) && !isLogin(r):
+			s.rejectRequest(w, r, http.StatusForbidden, "origin", "requests from pages of another site are not served")
 		default:
-			r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+			r.Body = http.MaxBytesReader(w, r.Body, maxBodyBytes)
 			next.ServeHTTP(w, r)
 		}
 	})
 }
 
-// isEntry reports whether a request shows the page that reads a link. Links may be anywhere,
+// isLogin reports whether a request shows the page that reads a link. Links may be anywhere,
 // and it has no data.
-func isEntry(r *http.Request) bool {
+func isLogin(r *http.Request) bool {
 	return r.Method == http.MethodGet && r.URL.Path == "/in" && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
 }
 
-// refuse answers with an error, for programs.
-func (s *Server) refuse(w http.ResponseWriter, r *http.Request, status int, kind, message string) {
+// rejectRequest answers with an error, for programs.
+func (s *Server) rejectRequest(w http.ResponseWriter, r *http.Request, status int, kind, message string) {
 	s.log.Info("refused", "status", status, "from", r.RemoteAddr, "path", r.URL.Path)
 	writeError(w, status, kind, message)
 }
 
-type wireError struct {
+type errorBody struct {
 	Kind    string `json:"kind"`
 	Message string `json:"message"`
 }
 
 func writeError(w http.ResponseWriter, status int, kind, message string) {
-	writeJSON(w, status, map[string]wireError{"error": {kind, message}})
+	writeJSON(w, status, map[string]errorBody{"error": {kind, message}})
 }
 
 func writeJSON(w http.ResponseWriter, status int, v any) {
@@ -79,32 +79,32 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	_ = json.NewEncoder(w).Encode(v) // the browser may have gone
 }
 
-// forVisitors serves only browsers that were let in.
-func (s *Server) forVisitors(next http.HandlerFunc) http.HandlerFunc {
+// requireSession serves only browsers that were let in.
+func (s *Server) requireSession(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if _, ok := s.door.Token(r); ok {
+		if _, ok := s.logins.PageToken(r); ok {
 			next(w, r)
 			return
 		}
 		if strings.Contains(r.Header.Get("Accept"), "text/html") {
 			w.WriteHeader(http.StatusUnauthorized)
-			s.static("closed.html")(w, r)
+			s.serveStatic("closed.html")(w, r)
 			return
 		}
-		s.refuse(w, r, http.StatusUnauthorized, "no_visit", "this browser was not let in: open a link that repl view prints")
+		s.rejectRequest(w, r, http.StatusUnauthorized, "no_visit", "this browser was not let in: open a link that repl view prints")
 	}
 }
 
-// forPages serves only calls of our own page: with the token of the visit, and, when they
+// requireToken serves only calls of our own page: with the token of the visit, and, when they
 // change something, with a body that no form can send.
-func (s *Server) forPages(next http.HandlerFunc) http.HandlerFunc {
-	return s.forVisitors(func(w http.ResponseWriter, r *http.Request) {
-		token, _ := s.door.Token(r)
+func (s *Server) requireToken(next http.HandlerFunc) http.HandlerFunc {
+	return s.requireSession(func(w http.ResponseWriter, r *http.Request) {
+		token, _ := s.logins.PageToken(r)
 		switch {
-		case !gate.NewSecret(token).Is(r.Header.Get(tokenHeader)):
-			s.refuse(w, r, http.StatusForbidden, "token", "the call has not the token of this visit: open a link that repl view prints")
+		case !gate.NewTokenHash(token).Matches(r.Header.Get(tokenHeader)):
+			s.rejectRequest(w, r, http.StatusForbidden, "token", "the call has not the token of this visit: open a link that repl view prints")
 		case r.Method == http.MethodPost && !isJSON(r):
-			s.refuse(w, r, http.StatusUnsupportedMediaType, "invalid_params", "send application/json")
+			s.rejectRequest(w, r, http.StatusUnsupportedMediaType, "invalid_params", "send application/json")
 		default:
 			next(w, r)
 		}
@@ -116,11 +116,11 @@ func isJSON(r *http.Request) bool {
 	return err == nil && kind == "application/json"
 }
 
-// enter lets a browser in for a link. Only the page that has sent the link gets the token: who has the
+// serveLogin lets a browser in for a link. Only the page that has sent the link gets the token: who has the
 // cookie alone cannot act.
-func (s *Server) enter(w http.ResponseWriter, r *http.Request) {
+func (s *Server) serveLogin(w http.ResponseWriter, r *http.Request) {
 	if !isJSON(r) {
-		s.refuse(w, r, http.StatusUnsupportedMediaType, "invalid_params", "send application/json")
+		s.rejectRequest(w, r, http.StatusUnsupportedMediaType, "invalid_params", "send application/json")
 		return
 	}
 	var p struct {
@@ -129,18 +129,18 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request) {
 	if !readJSON(w, r, &p) {
 		return
 	}
-	cookie, token, ok := s.door.Enter(p.Link)
+	cookie, token, ok := s.logins.RedeemLink(p.Link)
 	if !ok {
-		s.refuse(w, r, http.StatusForbidden, "link", "this link was used already, or is older than a minute")
+		s.rejectRequest(w, r, http.StatusForbidden, "link", "this link was used already, or is older than a minute")
 		return
 	}
 	http.SetCookie(w, cookie)
 	writeJSON(w, http.StatusOK, map[string]string{"token": token})
 }
 
-// hello tells our own page whose it is.
-func (s *Server) hello(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, map[string]string{"author": s.o.Author, "version": s.o.Version})
+// serveHello tells our own page whose it is.
+func (s *Server) serveHello(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, map[string]string{"author": s.options.Author, "version": s.options.Version})
 }
 
 // readJSON reads a body, and answers when it cannot.
@@ -154,10 +154,10 @@ func readJSON(w http.ResponseWriter, r *http.Request, v any) bool {
 	return true
 }
 
-// static serves one of our own files.
-func (s *Server) static(name string) http.HandlerFunc {
+// serveStatic serves one of our own files.
+func (s *Server) serveStatic(name string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		f, err := static.Open(path.Join("static", path.Clean("/"+name)))
+		f, err := staticFiles.Open(path.Join("static", path.Clean("/"+name)))
 		if err != nil {
 			writeError(w, http.StatusNotFound, "not_found", "there is nothing here")
 			return

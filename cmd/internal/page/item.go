@@ -19,56 +19,56 @@ import (
 )
 
 const (
-	// maxPixels bounds a picture that is shown in the page. A larger one is offered as a file:
+	// maxImagePixels bounds a picture that is shown in the page. A larger one is offered as a file:
 	// decoding it takes 4 bytes for each pixel in the browser.
-	maxPixels = 40_000_000
+	maxImagePixels = 40_000_000
 
-	// maxInline bounds the data of a result, in bytes, that is looked at while a turn is read.
-	maxInline = 256 << 10
+	// maxInlineBytes bounds the data of a result, in bytes, that is looked at while a turn is read.
+	maxInlineBytes = 256 << 10
 
-	// maxText bounds the text of a result that comes with its event.
-	maxText = 64 << 10
+	// maxTextBytes bounds the text of a result that comes with its event.
+	maxTextBytes = 64 << 10
 
 	// maxParts bounds the types of one result that are offered.
 	maxParts = 32
 )
 
-// An item is an event for the page, with its parts apart.
-type item struct {
+// An eventItem is an event for the page, with its parts apart.
+type eventItem struct {
 	Event timeline.Event `json:"e"`
-	Parts []part         `json:"parts,omitempty"`
+	Parts []displayPart  `json:"parts,omitempty"`
 }
 
-// A part is a result in one of its types. The page shows the first that it can, in the order in
+// A displayPart is a result in one of its types. The page shows the first that it can, in the order in
 // which they come.
-type part struct {
+type displayPart struct {
 	MIME  string `json:"mime"`
 	Bytes int64  `json:"bytes"`
 	URL   string `json:"url"` // of the data, as a file
 
-	Picture bool   `json:"picture,omitempty"` // URL is one that a browser shows
-	Width   int    `json:"width,omitempty"`   // pixels; 0 when not known
-	Height  int    `json:"height,omitempty"`
-	Huge    bool   `json:"huge,omitempty"`    // too many pixels to show
-	Frame   string `json:"frame,omitempty"`   // the address of a document for a frame
-	Rows    int    `json:"rows,omitempty"`    // of the tables in it, about
-	Scripts bool   `json:"scripts,omitempty"` // it has scripts, or frames
-	Themed  bool   `json:"themed,omitempty"`  // it has no colours of its own
-	Text    string `json:"text,omitempty"`    // for what is shown as text
+	Image    bool   `json:"picture,omitempty"` // URL is one that a browser shows
+	Width    int    `json:"width,omitempty"`   // pixels; 0 when not known
+	Height   int    `json:"height,omitempty"`
+	TooLarge bool   `json:"huge,omitempty"`    // too many pixels to show
+	Frame    string `json:"frame,omitempty"`   // the address of a document for a frame
+	Rows     int    `json:"rows,omitempty"`    // of the tables in it, about
+	Scripts  bool   `json:"scripts,omitempty"` // it has scripts, or frames
+	Themed   bool   `json:"themed,omitempty"`  // it has no colours of its own
+	Text     string `json:"text,omitempty"`    // for what is shown as text
 }
 
-// itemOf returns an event without the data of its results, but their addresses.
-func itemOf(session string, e timeline.Event) item {
+// newEventItem returns an event without the data of its results, but their addresses.
+func newEventItem(session string, e timeline.Event) eventItem {
 	d, ok := e.Body.(timeline.Display)
 	if !ok {
-		return item{Event: e}
+		return eventItem{Event: e}
 	}
-	i := item{}
-	for n, kind := range kinds(d) {
-		p := part{MIME: kind, Bytes: d.Omitted[kind].Bytes + int64(len(d.Data[kind]))}
+	i := eventItem{}
+	for n, kind := range displayTypes(d) {
+		p := displayPart{MIME: kind, Bytes: d.Omitted[kind].Bytes + int64(len(d.Data[kind]))}
 		address := fmt.Sprintf("/%s/%d/%d", url.PathEscape(session), e.Seq, n)
 		p.URL = "/blob" + address
-		p.describe(d, "/frame"+address)
+		p.describeData(d, "/frame"+address)
 		i.Parts = append(i.Parts, p)
 	}
 	d.Data, d.Omitted, d.Meta = nil, nil, nil
@@ -77,8 +77,8 @@ func itemOf(session string, e timeline.Event) item {
 	return i
 }
 
-// kinds returns the types of a result in a fixed order, the one first that is best for a person.
-func kinds(d timeline.Display) []string {
+// displayTypes returns the types of a result in a fixed order, the one first that is best for a person.
+func displayTypes(d timeline.Display) []string {
 	all := slices.Collect(maps.Keys(d.Data))
 	for kind := range d.Omitted {
 		if _, there := d.Data[kind]; !there {
@@ -115,13 +115,13 @@ func isChart(kind string) bool {
 	return strings.HasPrefix(kind, "application/vnd.") && (strings.Contains(kind, "plotly") || strings.Contains(kind, "vega") || strings.Contains(kind, "bokeh"))
 }
 
-// describe finds out how a part can be shown.
-func (p *part) describe(d timeline.Display, frame string) {
+// describeData finds out how a part can be shown.
+func (p *displayPart) describeData(d timeline.Display, frame string) {
 	data := d.Data[p.MIME]
 	switch {
-	case slices.Contains(pictures(), p.MIME):
-		p.Picture = true
-		p.measure(data)
+	case slices.Contains(imageTypes(), p.MIME):
+		p.Image = true
+		p.measureImage(data)
 	case p.MIME == "text/html":
 		p.Frame = frame
 		low := bytes.ToLower(data)
@@ -137,15 +137,15 @@ func (p *part) describe(d timeline.Display, frame string) {
 		if json.Indent(&pretty, data, "", "  ") == nil {
 			data = pretty.Bytes()
 		}
-		p.Text = textOf(data)
+		p.Text = decodeText(data)
 	case strings.HasPrefix(p.MIME, "text/"):
-		p.Text = textOf(data)
+		p.Text = decodeText(data)
 	}
 }
 
-func textOf(data []byte) string {
-	text := strings.ToValidUTF8(string(data[:min(len(data), maxText)]), "\uFFFD")
-	if len(data) > maxText {
+func decodeText(data []byte) string {
+	text := strings.ToValidUTF8(string(data[:min(len(data), maxTextBytes)]), "\uFFFD")
+	if len(data) > maxTextBytes {
 		text += "\n… the file has the rest"
 	}
 	return text
@@ -157,12 +157,12 @@ func isThemed(html []byte) bool {
 	return bytes.Contains(html, []byte(`class="dataframe"`)) && !bytes.Contains(html, []byte("color"))
 }
 
-// measure finds out how large a picture is, from its header.
-func (p *part) measure(data []byte) {
+// measureImage finds out how large a picture is, from its header.
+func (p *displayPart) measureImage(data []byte) {
 	config, _, err := image.DecodeConfig(bytes.NewReader(data))
 	if err != nil {
 		return
 	}
 	p.Width, p.Height = config.Width, config.Height
-	p.Huge = config.Width > maxPixels/max(1, config.Height)
+	p.TooLarge = config.Width > maxImagePixels/max(1, config.Height)
 }

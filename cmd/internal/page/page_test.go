@@ -18,15 +18,15 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/page"
 )
 
-// A door is a page without a daemon: enough for everything that is decided before it.
-type door struct {
-	t      *testing.T
-	server *page.Server
-	host   string // its name and port
-	at     string // where it listens
+// A testServer is a page without a daemon: enough for everything that is decided before it.
+type testServer struct {
+	t       *testing.T
+	server  *page.Server
+	host    string // its name and port
+	address string // where it listens
 }
 
-func open(t *testing.T) *door {
+func newTestServer(t *testing.T) *testServer {
 	t.Helper()
 	link := client.NewLink(client.Socket(filepath.Join(t.TempDir(), "none")), nil)
 	t.Cleanup(link.Close)
@@ -45,13 +45,13 @@ func open(t *testing.T) *door {
 	})
 	host := strings.TrimPrefix(s.Origin(), "http://")
 	_, port, _ := net.SplitHostPort(host)
-	return &door{t, s, host, "127.0.0.1:" + port}
+	return &testServer{t, s, host, "127.0.0.1:" + port}
 }
 
-// ask sends a request. Headers are names and values; Host is the request's.
-func (d *door) ask(method, path, body string, headers ...string) (status int, answer http.Header, text string) {
+// sendRequest sends a request. Headers are names and values; Host is the request's.
+func (d *testServer) sendRequest(method, path, body string, headers ...string) (status int, answer http.Header, text string) {
 	d.t.Helper()
-	r, err := http.NewRequestWithContext(d.t.Context(), method, "http://"+d.at+path, strings.NewReader(body))
+	r, err := http.NewRequestWithContext(d.t.Context(), method, "http://"+d.address+path, strings.NewReader(body))
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -75,11 +75,11 @@ func (d *door) ask(method, path, body string, headers ...string) (status int, an
 	return response.StatusCode, response.Header, string(b)
 }
 
-// enter lets a browser in and returns its cookie and its token.
-func (d *door) enter() (cookie, token string) {
+// login lets a browser in and returns its cookie and its token.
+func (d *testServer) login() (cookie, token string) {
 	d.t.Helper()
-	_, secret, _ := strings.Cut(d.server.NewLink(""), "#")
-	status, answer, text := d.ask("POST", "/in", `{"link":"`+secret+`"}`, "Content-Type", "application/json", "Origin", "http://"+d.host, "Sec-Fetch-Site", "same-origin")
+	_, secret, _ := strings.Cut(d.server.NewLoginLink(""), "#")
+	status, answer, text := d.sendRequest("POST", "/in", `{"link":"`+secret+`"}`, "Content-Type", "application/json", "Origin", "http://"+d.host, "Sec-Fetch-Site", "same-origin")
 	if status != http.StatusOK {
 		d.t.Fatalf("a link lets nobody in: %d %s", status, text)
 	}
@@ -91,8 +91,8 @@ func (d *door) enter() (cookie, token string) {
 
 func TestServer_TakesOnlyRequestsOfItsOwnPage(t *testing.T) {
 	t.Parallel()
-	d := open(t)
-	cookie, token := d.enter()
+	d := newTestServer(t)
+	cookie, token := d.login()
 	mine := []string{"Cookie", cookie, "X-Turnstone-Token", token, "Content-Type", "application/json"}
 	const run = `{"session":"main","code":"1"}`
 	for _, c := range []struct {
@@ -103,7 +103,7 @@ func TestServer_TakesOnlyRequestsOfItsOwnPage(t *testing.T) {
 		{"nothing wrong", nil, http.StatusServiceUnavailable}, // there is no daemon: the call got through
 		{"its own origin", []string{"Origin", "http://" + d.host, "Sec-Fetch-Site", "same-origin"}, http.StatusServiceUnavailable},
 		{"rebinding", []string{"Host", "evil.example"}, http.StatusMisdirectedRequest},
-		{"the address as a host", []string{"Host", d.at}, http.StatusMisdirectedRequest},
+		{"the address as a host", []string{"Host", d.address}, http.StatusMisdirectedRequest},
 		{"localhost as a host", []string{"Host", "localhost" + d.host[strings.LastIndex(d.host, ":"):]}, http.StatusMisdirectedRequest},
 		{"a dot behind the host", []string{"Host", strings.Replace(d.host, ".localhost", ".localhost.", 1)}, http.StatusMisdirectedRequest},
 		{"a host without its port", []string{"Host", d.host[:strings.LastIndex(d.host, ":")]}, http.StatusMisdirectedRequest},
@@ -115,7 +115,7 @@ func TestServer_TakesOnlyRequestsOfItsOwnPage(t *testing.T) {
 		{"a foreign page", []string{"Sec-Fetch-Site", "cross-site"}, http.StatusForbidden},
 		{"a foreign page that navigates", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document"}, http.StatusForbidden},
 	} {
-		status, _, text := d.ask("POST", "/api/run", run, append(c.change, mine...)...)
+		status, _, text := d.sendRequest("POST", "/api/run", run, append(c.change, mine...)...)
 		if status != c.want {
 			t.Errorf("%s: %d %s, want %d", c.name, status, text, c.want)
 		}
@@ -129,29 +129,29 @@ func TestServer_TakesOnlyRequestsOfItsOwnPage(t *testing.T) {
 		"a form":                {"Cookie", cookie, "X-Turnstone-Token", token, "Content-Type", "application/x-www-form-urlencoded"},
 		"text that looks plain": {"Cookie", cookie, "X-Turnstone-Token", token, "Content-Type", "text/plain"},
 	} {
-		if status, _, _ := d.ask("POST", "/api/run", run, headers...); status < 400 || status == http.StatusServiceUnavailable {
+		if status, _, _ := d.sendRequest("POST", "/api/run", run, headers...); status < 400 || status == http.StatusServiceUnavailable {
 			t.Errorf("%s: %d", name, status)
 		}
 	}
 	for _, path := range []string{"/", "/s/main", "/api/sessions", "/blob/main/1/0", "/frame/main/1/0", "/download/main?format=py"} {
-		if status, _, _ := d.ask("GET", path, ""); status != http.StatusUnauthorized {
+		if status, _, _ := d.sendRequest("GET", path, ""); status != http.StatusUnauthorized {
 			t.Errorf("GET %s without a visit: %d", path, status)
 		}
 	}
-	if status, _, _ := d.ask("GET", "/api/run", run, mine...); status != http.StatusMethodNotAllowed && status != http.StatusNotFound {
+	if status, _, _ := d.sendRequest("GET", "/api/run", run, mine...); status != http.StatusMethodNotAllowed && status != http.StatusNotFound {
 		t.Errorf("GET of a call that changes something: %d", status)
 	}
 }
 
 func TestServer_RefusesOldAndDoubleHosts(t *testing.T) {
 	t.Parallel()
-	d := open(t)
+	d := newTestServer(t)
 	for name, head := range map[string]string{
 		"HTTP/1.0 without a host": "GET /in HTTP/1.0\r\n\r\n",
 		"two hosts":               "GET /in HTTP/1.1\r\nHost: " + d.host + "\r\nHost: " + d.host + "\r\n\r\n",
 		"a foreign whole address": "GET http://evil.example/in HTTP/1.1\r\nHost: " + d.host + "\r\n\r\n",
 	} {
-		conn, err := net.Dial("tcp", d.at)
+		conn, err := net.Dial("tcp", d.address)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -166,19 +166,19 @@ func TestServer_RefusesOldAndDoubleHosts(t *testing.T) {
 
 func TestServer_LinkIsGoodOnceAndOnlyByPost(t *testing.T) {
 	t.Parallel()
-	d := open(t)
-	_, secret, _ := strings.Cut(d.server.NewLink("main"), "#")
+	d := newTestServer(t)
+	_, secret, _ := strings.Cut(d.server.NewLoginLink("main"), "#")
 	secret, session, _ := strings.Cut(secret, "/")
 	if session != "main" {
 		t.Errorf("the link leads to %q", session)
 	}
 	for range 3 { // previews, with the secret where a server would see it
-		if status, _, text := d.ask("GET", "/in?"+secret, "", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document"); status != http.StatusOK || strings.Contains(text, secret) {
+		if status, _, text := d.sendRequest("GET", "/in?"+secret, "", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document"); status != http.StatusOK || strings.Contains(text, secret) {
 			t.Errorf("the page that reads a link: %d", status)
 		}
 	}
 	post := func(link string) int {
-		status, _, _ := d.ask("POST", "/in", `{"link":"`+link+`"}`, "Content-Type", "application/json")
+		status, _, _ := d.sendRequest("POST", "/in", `{"link":"`+link+`"}`, "Content-Type", "application/json")
 		return status
 	}
 	if post("") != http.StatusForbidden || post(secret[1:]) != http.StatusForbidden {
@@ -190,13 +190,13 @@ func TestServer_LinkIsGoodOnceAndOnlyByPost(t *testing.T) {
 	if post(secret) != http.StatusForbidden {
 		t.Error("the link lets in twice")
 	}
-	other := open(t)
-	cookie, _ := d.enter()
-	if status, _, _ := other.ask("GET", "/api/hello", "", "Cookie", cookie); status != http.StatusUnauthorized {
+	other := newTestServer(t)
+	cookie, _ := d.login()
+	if status, _, _ := other.sendRequest("GET", "/api/hello", "", "Cookie", cookie); status != http.StatusUnauthorized {
 		t.Errorf("another page takes the cookie: %d", status)
 	}
 	for _, method := range []string{"GET", "POST"} {
-		if status, _, text := d.ask(method, "/api/hello", "{}", "Cookie", cookie, "Content-Type", "application/json"); status < 400 {
+		if status, _, text := d.sendRequest(method, "/api/hello", "{}", "Cookie", cookie, "Content-Type", "application/json"); status < 400 {
 			t.Errorf("%s: the cookie alone, which other servers get, opens the API: %d %s", method, status, text)
 		}
 	}
@@ -204,9 +204,9 @@ func TestServer_LinkIsGoodOnceAndOnlyByPost(t *testing.T) {
 
 func TestServer_AnswersCarryThePolicy(t *testing.T) {
 	t.Parallel()
-	d := open(t)
+	d := newTestServer(t)
 	for _, path := range []string{"/in", "/", "/static/main.js", "/nothing", "/static/../page.go", "/static/vendor/prism-LICENSE.txt"} {
-		status, h, _ := d.ask("GET", path, "")
+		status, h, _ := d.sendRequest("GET", path, "")
 		for name, want := range map[string]string{
 			"Content-Security-Policy":      "default-src 'none'; script-src 'self'; style-src 'self'; ",
 			"Cross-Origin-Opener-Policy":   "same-origin",
@@ -233,7 +233,7 @@ func TestListen_NeedsALinkAndAFreePort(t *testing.T) {
 	if _, err := page.Listen(t.Context(), &page.Options{}); err == nil {
 		t.Error("a page without a link is served")
 	}
-	d := open(t)
+	d := newTestServer(t)
 	port := d.server.Origin()[strings.LastIndex(d.server.Origin(), ":")+1:]
 	var n int
 	fmt.Sscan(port, &n)

@@ -19,32 +19,32 @@ const (
 	// maxLines bounds the lines of one answer.
 	maxLines = 1000
 
-	// lookPause is the time between two looks at the sessions while nothing happens and a page
-	// is open; lostPause is that between two looks for a daemon.
-	lookPause = 2 * time.Second
-	lostPause = 500 * time.Millisecond
+	// pollInterval is the time between two looks at the sessions while nothing happens and a page
+	// is open; reconnectDelay is that between two looks for a daemon.
+	pollInterval   = 2 * time.Second
+	reconnectDelay = 500 * time.Millisecond
 
-	// tickIdle is after how long a stream without news says that it is there.
-	tickIdle = 15 * time.Second
+	// tickInterval is after how long a stream without news says that it is there.
+	tickInterval = 15 * time.Second
 )
 
-// reading adds the calls that change nothing.
-func (s *Server) reading(mux *http.ServeMux) {
+// addReadRoutes adds the calls that change nothing.
+func (s *Server) addReadRoutes(mux *http.ServeMux) {
 	for path, handle := range map[string]http.HandlerFunc{
-		"/api/sessions": s.sessions,
-		"/api/ticks":    s.ticks,
-		"/api/outline":  s.outline,
-		"/api/read":     s.read,
-		"/api/search":   s.search,
-		"/api/lines":    s.lines,
-		"/api/span":     s.span,
+		"/api/sessions": s.serveSessions,
+		"/api/ticks":    s.serveTicks,
+		"/api/outline":  s.serveTurnIndex,
+		"/api/read":     s.serveEvents,
+		"/api/search":   s.serveSearch,
+		"/api/lines":    s.serveLines,
+		"/api/span":     s.serveLineSpan,
 	} {
-		mux.HandleFunc("GET "+path, s.forPages(handle))
+		mux.HandleFunc("GET "+path, s.requireToken(handle))
 	}
 }
 
-// fail answers with the error of a call to the daemon.
-func (s *Server) fail(w http.ResponseWriter, err error) {
+// writeCallError answers with the error of a call to the daemon.
+func (s *Server) writeCallError(w http.ResponseWriter, err error) {
 	kind, status := session.KindOf(err), http.StatusConflict
 	switch kind {
 	case session.KindClosed:
@@ -59,45 +59,45 @@ func (s *Server) fail(w http.ResponseWriter, err error) {
 	writeError(w, status, string(kind), err.Error())
 }
 
-func (s *Server) sessions(w http.ResponseWriter, r *http.Request) {
-	all, err := s.o.Link.ListSessions(r.Context())
+func (s *Server) serveSessions(w http.ResponseWriter, r *http.Request) {
+	all, err := s.options.Link.ListSessions(r.Context())
 	if err != nil {
-		s.fail(w, err)
+		s.writeCallError(w, err)
 		return
 	}
 	writeJSON(w, http.StatusOK, map[string]any{"sessions": all, "now": time.Now()})
 }
 
-// ticks is a stream of what the sessions do: all of them, whenever one has changed. Pages pull
+// serveTicks is a stream of what the sessions do: all of them, whenever one has changed. Pages pull
 // by cursor what they show of it, so a page that sleeps costs one line. Of the daemon only the
 // sessions are asked for that have changed.
-func (s *Server) ticks(w http.ResponseWriter, r *http.Request) {
+func (s *Server) serveTicks(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	rc := http.NewResponseController(w)
-	seen := &glance{wake: make(chan struct{}, 1)}
+	seen := &listSnapshot{wake: make(chan struct{}, 1)}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	go s.watch(ctx, seen)
+	go s.watchSessions(ctx, seen)
 	var before string
 	spoken := time.Now()
-	look := time.NewTicker(lookPause)
+	look := time.NewTicker(pollInterval)
 	defer look.Stop()
-	seen.changed("")
+	seen.markChanged("")
 	for {
 		select {
 		case <-r.Context().Done():
 			return
-		case <-s.ending:
+		case <-s.closing:
 			return
 		case <-look.C: // what nobody announces, such as memory
-			seen.changed("")
+			seen.markChanged("")
 		case <-seen.wake:
 		}
-		line, err := s.tick(ctx, seen)
+		line, err := s.nextTick(ctx, seen)
 		if err != nil {
 			return
 		}
-		if line != before || time.Since(spoken) > tickIdle {
+		if line != before || time.Since(spoken) > tickInterval {
 			now, _ := json.Marshal(time.Now())
 			if _, err := w.Write([]byte(`data: {"now":` + string(now) + "," + line[1:] + "\n\n")); err != nil || rc.Flush() != nil {
 				return
@@ -107,9 +107,9 @@ func (s *Server) ticks(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// A glance is the sessions as one stream has seen them last, and which of them are to be looked
+// A listSnapshot is the sessions as one stream has seen them last, and which of them are to be looked
 // at again.
-type glance struct {
+type listSnapshot struct {
 	wake     chan struct{} // has one element while there is something to look at
 	sessions []session.Info
 
@@ -117,8 +117,8 @@ type glance struct {
 	pending map[string]bool // names; "" is all sessions
 }
 
-// changed has a session looked at again, or all of them for the name "".
-func (g *glance) changed(name string) {
+// markChanged has a session looked at again, or all of them for the name "".
+func (g *listSnapshot) markChanged(name string) {
 	g.mu.Lock()
 	if g.pending == nil {
 		g.pending = make(map[string]bool)
@@ -131,7 +131,7 @@ func (g *glance) changed(name string) {
 	}
 }
 
-func (g *glance) take() map[string]bool {
+func (g *listSnapshot) takePending() map[string]bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	names := g.pending
@@ -139,33 +139,33 @@ func (g *glance) take() map[string]bool {
 	return names
 }
 
-// look asks the daemon for what has changed. A session that is new or gone is a change of all.
-func (g *glance) look(ctx context.Context, link *client.Link) error {
-	names := g.take()
+// refresh asks the daemon for what has changed. A session that is new or gone is a change of all.
+func (g *listSnapshot) refresh(ctx context.Context, link *client.Link) error {
+	names := g.takePending()
 	for name := range names {
 		at := slices.IndexFunc(g.sessions, func(i session.Info) bool { return i.Name == name })
 		if at < 0 {
-			return g.lookAtAll(ctx, link)
+			return g.refreshAll(ctx, link)
 		}
 		now, err := link.Session(name).Info(ctx)
 		if err != nil {
-			return g.lookAtAll(ctx, link)
+			return g.refreshAll(ctx, link)
 		}
 		g.sessions[at] = now
 	}
 	return nil
 }
 
-func (g *glance) lookAtAll(ctx context.Context, link *client.Link) (err error) {
+func (g *listSnapshot) refreshAll(ctx context.Context, link *client.Link) (err error) {
 	g.sessions, err = link.ListSessions(ctx)
 	return err
 }
 
-// watch notes each session that has changed, until ctx ends. While there is no daemon it looks for
+// watchSessions notes each session that has changed, until ctx ends. While there is no daemon it looks for
 // one.
-func (s *Server) watch(ctx context.Context, seen *glance) {
+func (s *Server) watchSessions(ctx context.Context, seen *listSnapshot) {
 	for ctx.Err() == nil {
-		c, err := s.o.Link.Conn(ctx)
+		c, err := s.options.Link.Conn(ctx)
 		var ticks *client.ChangeStream
 		if err == nil {
 			ticks, err = c.SubscribeChanges(ctx, "")
@@ -173,16 +173,16 @@ func (s *Server) watch(ctx context.Context, seen *glance) {
 		for err == nil {
 			var tick session.Tick
 			if tick, err = ticks.Next(ctx); err == nil {
-				seen.changed(tick.Session)
+				seen.markChanged(tick.Session)
 			}
 		}
-		seen.changed("") // it is another daemon's from now on
+		seen.markChanged("") // it is another daemon's from now on
 		if ticks != nil {
-			bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWrites)
+			bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 			_ = ticks.Cancel(bounded)
 			cancel()
 		}
-		timer := time.NewTimer(lostPause)
+		timer := time.NewTimer(reconnectDelay)
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
@@ -191,9 +191,9 @@ func (s *Server) watch(ctx context.Context, seen *glance) {
 	}
 }
 
-// tick says what the sessions do.
-func (s *Server) tick(ctx context.Context, seen *glance) (string, error) {
-	err := seen.look(ctx, s.o.Link)
+// nextTick says what the sessions do.
+func (s *Server) nextTick(ctx context.Context, seen *listSnapshot) (string, error) {
+	err := seen.refresh(ctx, s.options.Link)
 	said := map[string]any{}
 	switch {
 	case ctx.Err() != nil:
@@ -213,16 +213,16 @@ func (s *Server) tick(ctx context.Context, seen *glance) (string, error) {
 	return string(b), err
 }
 
-// A query reads numbers from the address of a call.
-type query struct {
+// A queryValues reads numbers from the address of a call.
+type queryValues struct {
 	r   *http.Request
 	err error
 }
 
-func (q *query) session() string { return q.r.URL.Query().Get("session") }
+func (q *queryValues) sessionName() string { return q.r.URL.Query().Get("session") }
 
-// number returns a number from 0 to most; missing is for one that is not there.
-func (q *query) number(name string, missing, most uint64) uint64 {
+// uintValue returns a number from 0 to most; missing is for one that is not there.
+func (q *queryValues) uintValue(name string, missing, most uint64) uint64 {
 	text := q.r.URL.Query().Get(name)
 	if text == "" {
 		return missing
@@ -234,80 +234,82 @@ func (q *query) number(name string, missing, most uint64) uint64 {
 	return min(n, most)
 }
 
-func (q *query) seq(name string) timeline.Seq { return timeline.Seq(q.number(name, 0, 1<<63)) }
+func (q *queryValues) seqValue(name string) timeline.Seq {
+	return timeline.Seq(q.uintValue(name, 0, 1<<63))
+}
 
-func (q *query) is(name string) bool { return q.r.URL.Query().Get(name) == "true" }
+func (q *queryValues) boolValue(name string) bool { return q.r.URL.Query().Get(name) == "true" }
 
-func (s *Server) outline(w http.ResponseWriter, r *http.Request) {
-	q := query{r: r}
-	wanted := session.TurnSummariesQuery{After: q.seq("after"), Before: q.seq("before"), Backward: q.is("backward"), Limit: int(q.number("limit", 0, session.MaxSummaries))}
+func (s *Server) serveTurnIndex(w http.ResponseWriter, r *http.Request) {
+	q := queryValues{r: r}
+	wanted := session.TurnSummariesQuery{After: q.seqValue("after"), Before: q.seqValue("before"), Backward: q.boolValue("backward"), Limit: int(q.uintValue("limit", 0, session.MaxSummaries))}
 	if q.err != nil {
-		s.fail(w, q.err)
+		s.writeCallError(w, q.err)
 		return
 	}
-	found, err := s.o.Link.Session(q.session()).TurnSummaries(r.Context(), wanted)
+	found, err := s.options.Link.Session(q.sessionName()).TurnSummaries(r.Context(), wanted)
 	if err != nil {
-		s.fail(w, err)
+		s.writeCallError(w, err)
 		return
 	}
 	writeJSON(w, http.StatusOK, found)
 }
 
-// readPart reads a part of a session, with small results.
-func (s *Server) readPart(q *query) (session.EventPage, error) {
+// readPage reads a part of a session, with small results.
+func (s *Server) readPage(q *queryValues) (session.EventPage, error) {
 	wanted := session.ReadQuery{
-		After: q.seq("after"), Before: q.seq("before"), Backward: q.is("backward"), InlineBytes: maxInline,
-		Limit: int(q.number("limit", 0, session.MaxReadEvents)), Bytes: int64(q.number("bytes", 0, session.MaxReadBytes)),
+		After: q.seqValue("after"), Before: q.seqValue("before"), Backward: q.boolValue("backward"), InlineBytes: maxInlineBytes,
+		Limit: int(q.uintValue("limit", 0, session.MaxReadEvents)), Bytes: int64(q.uintValue("bytes", 0, session.MaxReadBytes)),
 	}
 	if q.err != nil {
 		return session.EventPage{}, q.err
 	}
-	return s.o.Link.Session(q.session()).Read(q.r.Context(), wanted)
+	return s.options.Link.Session(q.sessionName()).Read(q.r.Context(), wanted)
 }
 
-func (s *Server) read(w http.ResponseWriter, r *http.Request) {
-	q := query{r: r}
-	part, err := s.readPart(&q)
+func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
+	q := queryValues{r: r}
+	part, err := s.readPage(&q)
 	if err != nil {
-		s.fail(w, err)
+		s.writeCallError(w, err)
 		return
 	}
-	items := make([]item, len(part.Events))
+	items := make([]eventItem, len(part.Events))
 	for i, e := range part.Events {
-		items[i] = itemOf(q.session(), e)
+		items[i] = newEventItem(q.sessionName(), e)
 	}
 	writeJSON(w, http.StatusOK, map[string]any{"items": items, "last": part.Last})
 }
 
-// search has the daemon look for a text, or a regular expression, in the inputs and the output
+// serveSearch has the daemon look for a text, or a regular expression, in the inputs and the output
 // of a session. It goes through a bounded part; next is where to go on, "" at the end.
-func (s *Server) search(w http.ResponseWriter, r *http.Request) {
-	q := query{r: r}
+func (s *Server) serveSearch(w http.ResponseWriter, r *http.Request) {
+	q := queryValues{r: r}
 	values := r.URL.Query()
-	found, err := s.o.Link.Session(q.session()).Search(r.Context(), session.SearchQuery{
+	found, err := s.options.Link.Session(q.sessionName()).Search(r.Context(), session.SearchQuery{
 		Text: values.Get("text"), Regexp: values.Get("regexp"), From: values.Get("from"),
-		Limit: int(q.number("limit", session.DefaultSearchMatches, session.MaxSearchMatches)),
+		Limit: int(q.uintValue("limit", session.DefaultSearchMatches, session.MaxSearchMatches)),
 	})
 	if err = errors.Join(q.err, err); err != nil {
-		s.fail(w, err)
+		s.writeCallError(w, err)
 		return
 	}
 	writeJSON(w, http.StatusOK, found)
 }
 
-// span returns the lines of the rendered output that events have.
-func (s *Server) span(w http.ResponseWriter, r *http.Request) {
-	q := query{r: r}
-	first, last := q.seq("first"), q.seq("last")
+// serveLineSpan returns the lines of the rendered output that events have.
+func (s *Server) serveLineSpan(w http.ResponseWriter, r *http.Request) {
+	q := queryValues{r: r}
+	first, last := q.seqValue("first"), q.seqValue("last")
 	lines := map[string]int{}
-	on := s.o.Link.Session(q.session())
+	on := s.options.Link.Session(q.sessionName())
 	for name, wanted := range map[string]session.ReadQuery{
 		"first": {After: first - 1, Before: last + 1, Limit: 50},
 		"last":  {After: first - 1, Before: last + 2, Limit: 50, Backward: true}, // the event after it tells where its lines end
 	} {
 		part, err := on.Read(r.Context(), wanted)
 		if err = errors.Join(q.err, err); err != nil {
-			s.fail(w, err)
+			s.writeCallError(w, err)
 			return
 		}
 		for _, e := range part.Events {
@@ -319,16 +321,16 @@ func (s *Server) span(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, lines)
 }
 
-// lines returns lines of the rendered output.
-func (s *Server) lines(w http.ResponseWriter, r *http.Request) {
-	q := query{r: r}
-	from, to := int(q.number("from", 1, 1<<40)), int(q.number("to", 1, 1<<40))
+// serveLines returns lines of the rendered output.
+func (s *Server) serveLines(w http.ResponseWriter, r *http.Request) {
+	q := queryValues{r: r}
+	from, to := int(q.uintValue("from", 1, 1<<40)), int(q.uintValue("to", 1, 1<<40))
 	if q.err == nil && to-from >= maxLines {
 		to = from + maxLines - 1
 	}
-	out, err := s.o.Link.Session(q.session()).Output(r.Context(), session.OutputQuery{From: from, To: to})
+	out, err := s.options.Link.Session(q.sessionName()).Output(r.Context(), session.OutputQuery{From: from, To: to})
 	if err = errors.Join(q.err, err); err != nil {
-		s.fail(w, err)
+		s.writeCallError(w, err)
 		return
 	}
 	writeJSON(w, http.StatusOK, out)

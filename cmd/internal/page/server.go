@@ -24,18 +24,18 @@ const (
 	// of a host.
 	maxConnections = 128
 
-	// maxBody bounds the body of a request, in bytes: code that a person pastes.
-	maxBody = 8 << 20
+	// maxBodyBytes bounds the body of a request, in bytes: code that a person pastes.
+	maxBodyBytes = 8 << 20
 
-	headerTimeout = 10 * time.Second
-	keepAlive     = 2 * time.Minute
+	headerTimeout    = 10 * time.Second
+	keepAliveTimeout = 2 * time.Minute
 
-	// writeTimeout bounds a write of writeSize bytes to a browser that does not read, such as a frozen tab.
-	writeTimeout = 10 * time.Second
-	writeSize    = 64 << 10
+	// writeTimeout bounds a write of maxWriteBytes bytes to a browser that does not read, such as a frozen tab.
+	writeTimeout  = 10 * time.Second
+	maxWriteBytes = 64 << 10
 
-	// lastWrites bounds how long Serve waits for answers at its end.
-	lastWrites = 500 * time.Millisecond
+	// shutdownTimeout bounds how long Serve waits for answers at its end.
+	shutdownTimeout = 500 * time.Millisecond
 )
 
 // Options say which sessions a page shows. Link and Author are required.
@@ -46,9 +46,9 @@ type Options struct {
 	// Port is the port to listen at; 0 lets the system choose.
 	Port int
 
-	// ByAddress has the page called by the address 127.0.0.1, for browsers that do not know
+	// UseAddress has the page called by the address 127.0.0.1, for browsers that do not know
 	// names under localhost. Browsers send its cookie to all ports of that address.
-	ByAddress bool
+	UseAddress bool
 
 	// Version is shown in the page.
 	Version string
@@ -63,12 +63,12 @@ type Options struct {
 
 // A Server serves the page. It is safe for concurrent use.
 type Server struct {
-	o         Options
+	options   Options
 	log       *slog.Logger
-	host      string // see hostAt
+	hostPort  string // see formatHost
 	listeners []net.Listener
-	door      *gate.Door
-	ending    chan struct{} // closed when Serve ends
+	logins    *gate.LoginLinks
+	closing   chan struct{} // closed when Serve ends
 }
 
 // Listen opens the port on the loopback interface, of IPv4 and, where there is one, of IPv6.
@@ -76,35 +76,35 @@ func Listen(ctx context.Context, o *Options) (*Server, error) {
 	if o.Link == nil || o.Author == "" {
 		return nil, errors.New("page: Link and Author are required")
 	}
-	listeners, port, err := listen(ctx, o.Port)
+	listeners, port, err := listenLoopback(ctx, o.Port)
 	if err != nil {
 		return nil, err
 	}
 	host := "127.0.0.1"
-	if !o.ByAddress {
+	if !o.UseAddress {
 		var name [8]byte
 		_, _ = rand.Read(name[:]) // never fails
 		host = hex.EncodeToString(name[:]) + ".localhost"
 	}
 	s := &Server{
-		o: *o, log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)),
-		host: hostAt(host, port), listeners: listeners,
-		door: gate.NewDoor("turnstone_" + strconv.Itoa(port)), ending: make(chan struct{}),
+		options: *o, log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)),
+		hostPort: formatHost(host, port), listeners: listeners,
+		logins: gate.NewLoginLinks("turnstone_" + strconv.Itoa(port)), closing: make(chan struct{}),
 	}
 	return s, nil
 }
 
-// hostAt returns a name with its port, as browsers have it: without that of HTTP.
-func hostAt(name string, port int) string {
+// formatHost returns a name with its port, as browsers have it: without that of HTTP.
+func formatHost(name string, port int) string {
 	if port == 80 {
 		return name
 	}
 	return net.JoinHostPort(name, strconv.Itoa(port))
 }
 
-// listen listens at one port of both loopback addresses. A browser may take either for a name
+// listenLoopback listens at one port of both loopback addresses. A browser may take either for a name
 // under localhost; a port that somebody else has on one of them is not ours to use.
-func listen(ctx context.Context, port int) ([]net.Listener, int, error) {
+func listenLoopback(ctx context.Context, port int) ([]net.Listener, int, error) {
 	var config net.ListenConfig
 	for range 20 {
 		four, err := config.Listen(ctx, "tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
@@ -116,7 +116,7 @@ func listen(ctx context.Context, port int) ([]net.Listener, int, error) {
 		switch {
 		case err == nil:
 			return []net.Listener{four, six}, got, nil
-		case !isTaken(err):
+		case !isAddressInUse(err):
 			return []net.Listener{four}, got, nil // there is no IPv6
 		}
 		_ = four.Close()
@@ -128,12 +128,12 @@ func listen(ctx context.Context, port int) ([]net.Listener, int, error) {
 }
 
 // Origin is the page's origin, without a path.
-func (s *Server) Origin() string { return "http://" + s.host }
+func (s *Server) Origin() string { return "http://" + s.hostPort }
 
-// NewLink returns an address that opens the page once, within gate.LinkTime, at a session or,
+// NewLoginLink returns an address that opens the page once, within gate.LoginLinkTimeout, at a session or,
 // with "", at the list. The secret is in its fragment, which a browser sends to nobody.
-func (s *Server) NewLink(session string) string {
-	address := s.Origin() + "/in#" + s.door.Link()
+func (s *Server) NewLoginLink(session string) string {
+	address := s.Origin() + "/in#" + s.logins.NewLink()
 	if session != "" {
 		address += "/" + session
 	}
@@ -143,24 +143,24 @@ func (s *Server) NewLink(session string) string {
 // Serve serves until ctx ends, or a listener fails.
 func (s *Server) Serve(ctx context.Context) error {
 	web := &http.Server{
-		Handler:           s.guard(s.routes()),
+		Handler:           s.guardRequests(s.handler()),
 		ReadHeaderTimeout: headerTimeout,
-		IdleTimeout:       keepAlive,
+		IdleTimeout:       keepAliveTimeout,
 		MaxHeaderBytes:    32 << 10,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
 	}
 	failed := make(chan error, len(s.listeners))
 	var serving sync.WaitGroup
 	for _, l := range s.listeners {
-		serving.Go(func() { failed <- web.Serve(bounded{gate.Limit(l, maxConnections)}) })
+		serving.Go(func() { failed <- web.Serve(boundedListener{gate.LimitListener(l, maxConnections)}) })
 	}
 	var err error
 	select {
 	case <-ctx.Done():
 	case err = <-failed:
 	}
-	close(s.ending)
-	brief, stop := context.WithTimeout(context.WithoutCancel(ctx), lastWrites)
+	close(s.closing)
+	brief, stop := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer stop()
 	_ = web.Shutdown(brief)
 	_ = web.Close()
@@ -168,10 +168,10 @@ func (s *Server) Serve(ctx context.Context) error {
 	return err
 }
 
-// A bounded listener has connections that end when their browser does not read.
-type bounded struct{ net.Listener }
+// A boundedListener listener has connections that end when their browser does not read.
+type boundedListener struct{ net.Listener }
 
-func (l bounded) Accept() (net.Conn, error) {
+func (l boundedListener) Accept() (net.Conn, error) {
 	conn, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
@@ -186,26 +186,26 @@ func (c boundedConn) Write(b []byte) (n int, err error) {
 	for err == nil && n < len(b) {
 		_ = c.SetWriteDeadline(time.Now().Add(writeTimeout))
 		var wrote int
-		wrote, err = c.Conn.Write(b[n:min(len(b), n+writeSize)])
+		wrote, err = c.Conn.Write(b[n:min(len(b), n+maxWriteBytes)])
 		n += wrote
 	}
 	return n, err
 }
 
-// routes returns the addresses of the page.
-func (s *Server) routes() http.Handler {
+// handler returns the addresses of the page.
+func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /in", s.static("in.html"))
-	mux.HandleFunc("POST /in", s.enter)
-	mux.HandleFunc("GET /static/{file...}", func(w http.ResponseWriter, r *http.Request) { s.static(r.PathValue("file"))(w, r) })
-	mux.HandleFunc("GET /favicon.ico", s.static("icon.svg"))
-	mux.HandleFunc("GET /{$}", s.forVisitors(s.static("index.html")))
-	mux.HandleFunc("GET /s/{session}", s.forVisitors(s.static("index.html")))
-	mux.HandleFunc("GET /frame/{session}/{seq}/{part}", s.forVisitors(s.frame))
-	mux.HandleFunc("GET /blob/{session}/{seq}/{part}", s.forVisitors(s.blob))
-	mux.HandleFunc("GET /download/{session}", s.forVisitors(s.download))
-	mux.HandleFunc("GET /api/hello", s.forPages(s.hello))
-	s.reading(mux)
-	s.acting(mux)
+	mux.HandleFunc("GET /in", s.serveStatic("in.html"))
+	mux.HandleFunc("POST /in", s.serveLogin)
+	mux.HandleFunc("GET /static/{file...}", func(w http.ResponseWriter, r *http.Request) { s.serveStatic(r.PathValue("file"))(w, r) })
+	mux.HandleFunc("GET /favicon.ico", s.serveStatic("icon.svg"))
+	mux.HandleFunc("GET /{$}", s.requireSession(s.serveStatic("index.html")))
+	mux.HandleFunc("GET /s/{session}", s.requireSession(s.serveStatic("index.html")))
+	mux.HandleFunc("GET /frame/{session}/{seq}/{part}", s.requireSession(s.serveFrame))
+	mux.HandleFunc("GET /blob/{session}/{seq}/{part}", s.requireSession(s.serveBlob))
+	mux.HandleFunc("GET /download/{session}", s.requireSession(s.serveExport))
+	mux.HandleFunc("GET /api/hello", s.requireToken(s.serveHello))
+	s.addReadRoutes(mux)
+	s.addActionRoutes(mux)
 	return mux
 }

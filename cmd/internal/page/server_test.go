@@ -20,7 +20,7 @@ func TestConnection_EndsWhenTheBrowserDoesNotRead(t *testing.T) {
 		if _, err := c.Write(make([]byte, 8<<20)); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(began) != writeTimeout {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
-		data := bytes.Repeat([]byte("x"), 3*writeSize+1)
+		data := bytes.Repeat([]byte("x"), 3*maxWriteBytes+1)
 		go func() {
 			_, _ = c.Write(data)
 			_ = server.Close()
@@ -34,7 +34,7 @@ func TestConnection_EndsWhenTheBrowserDoesNotRead(t *testing.T) {
 func TestHost_IsAsBrowsersNameIt(t *testing.T) {
 	t.Parallel()
 	for port, want := range map[int]string{80: "x.localhost", 8080: "x.localhost:8080"} {
-		if got := hostAt("x.localhost", port); got != want {
+		if got := formatHost("x.localhost", port); got != want {
 			t.Errorf("port %d: %s, want %s", port, got, want)
 		}
 	}

@@ -7,5 +7,5 @@ import (
 	"syscall"
 )
 
-// isTaken reports whether another program listens there.
-func isTaken(err error) bool { return errors.Is(err, syscall.EADDRINUSE) }
+// isAddressInUse reports whether another program listens there.
+func isAddressInUse(err error) bool { return errors.Is(err, syscall.EADDRINUSE) }

@@ -6,5 +6,5 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// isTaken reports whether another program listens there.
-func isTaken(err error) bool { return errors.Is(err, windows.WSAEADDRINUSE) }
+// isAddressInUse reports whether another program listens there.
+func isAddressInUse(err error) bool { return errors.Is(err, windows.WSAEADDRINUSE) }

@@ -14,33 +14,33 @@ func TestOthers_AreAllButTheUserAndWhoRunsTheMachine(t *testing.T) {
 		full  = 0x1f01ff
 	)
 	for name, test := range map[string]struct {
-		list []entry
+		list []aclEntry
 		want []string
 	}{
 		"nobody at all":              {nil, nil},
-		"the user alone":             {[]entry{{who: me, mask: full}}, nil},
-		"a profile's usual list":     {[]entry{{who: system, mask: full}, {who: administrators, mask: full}, {who: me, mask: full}}, nil},
-		"the owner, by that name":    {[]entry{{who: ownerRights, mask: full}}, nil},
-		"everyone may read":          {[]entry{{who: me, mask: full}, {who: everyone, mask: read}}, []string{everyone}},
-		"another may change it":      {[]entry{{who: her, mask: 0x2}}, []string{her}},
-		"another may give rights":    {[]entry{{who: her, mask: 0x40000}}, []string{her}},
-		"each is named once":         {[]entry{{who: users, mask: read}, {who: her, mask: read}, {who: users, mask: 1}}, []string{users, her}},
-		"an entry without a right":   {[]entry{{who: her}}, nil},
-		"only what is made below":    {[]entry{{who: her, mask: full, flags: inheritOnly | 3}}, nil},
-		"inherited counts":           {[]entry{{who: users, mask: read, flags: 0x10}}, []string{users}},
-		"a denial gives nothing":     {[]entry{{kind: 1, who: her, mask: full}}, nil},
-		"and does not take it back":  {[]entry{{kind: 1, who: her, mask: full}, {who: her, mask: full}}, []string{her}},
-		"with a condition":           {[]entry{{kind: 9, who: her, mask: read}}, []string{her}},
-		"of a kind nobody can judge": {[]entry{{kind: 5, mask: read}}, []string{""}},
+		"the user alone":             {[]aclEntry{{sid: me, mask: full}}, nil},
+		"a profile's usual list":     {[]aclEntry{{sid: systemSID, mask: full}, {sid: administratorsSID, mask: full}, {sid: me, mask: full}}, nil},
+		"the owner, by that name":    {[]aclEntry{{sid: ownerRightsSID, mask: full}}, nil},
+		"everyone may read":          {[]aclEntry{{sid: me, mask: full}, {sid: everyoneSID, mask: read}}, []string{everyoneSID}},
+		"another may change it":      {[]aclEntry{{sid: her, mask: 0x2}}, []string{her}},
+		"another may give rights":    {[]aclEntry{{sid: her, mask: 0x40000}}, []string{her}},
+		"each is named once":         {[]aclEntry{{sid: users, mask: read}, {sid: her, mask: read}, {sid: users, mask: 1}}, []string{users, her}},
+		"an entry without a right":   {[]aclEntry{{sid: her}}, nil},
+		"only what is made below":    {[]aclEntry{{sid: her, mask: full, flags: inheritOnlyFlag | 3}}, nil},
+		"inherited counts":           {[]aclEntry{{sid: users, mask: read, flags: 0x10}}, []string{users}},
+		"a denial gives nothing":     {[]aclEntry{{kind: 1, sid: her, mask: full}}, nil},
+		"and does not take it back":  {[]aclEntry{{kind: 1, sid: her, mask: full}, {sid: her, mask: full}}, []string{her}},
+		"with a condition":           {[]aclEntry{{kind: 9, sid: her, mask: read}}, []string{her}},
+		"of a kind nobody can judge": {[]aclEntry{{kind: 5, mask: read}}, []string{""}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := others(test.list, me); !slices.Equal(got, test.want) {
+			if got := otherAccounts(test.list, me); !slices.Equal(got, test.want) {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})
 	}
-	for who, want := range map[string]bool{me: true, system: true, administrators: true, her: false, users: false, everyone: false, ownerRights: false, "": false} {
-		if got := trusted(who, me); got != want {
+	for who, want := range map[string]bool{me: true, systemSID: true, administratorsSID: true, her: false, users: false, everyoneSID: false, ownerRightsSID: false, "": false} {
+		if got := isTrusted(who, me); got != want {
 			t.Errorf("%q may own it: %v, want %v", who, got, want)
 		}
 	}

@@ -42,10 +42,10 @@ func TestCheck_RefusesWhatOthersHaveRightsTo(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := filepath.Join(dir, "file")
-	makeOpen(t, file, false)
+	makeInsecure(t, file, false)
 	below := filepath.Join(dir, "below")
-	makeOpen(t, below, true)
-	for path, says := range map[string]string{file: fileRemedy, below: dirRemedy} {
+	makeInsecure(t, below, true)
+	for path, says := range map[string]string{file: fileHint, below: dirHint} {
 		if err := Check(path); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), says) {
 			t.Errorf("got %v, want a refusal that names %s and says %q", err, path, says)
 		}

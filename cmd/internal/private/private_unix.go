@@ -31,7 +31,7 @@ func Rename(from, to string) error {
 // Check returns an error when path is neither a plain file nor a directory, or when
 // others than its owner have rights to it. It says how to take them away.
 func Check(path string) error {
-	i, err := plain(path)
+	i, err := statFileOrDir(path)
 	if err != nil {
 		return err
 	}

@@ -10,12 +10,12 @@ import (
 )
 
 const (
-	fileRemedy = "chmod 600"
-	dirRemedy  = "chmod 700"
+	fileHint = "chmod 600"
+	dirHint  = "chmod 700"
 )
 
-// makeOpen makes a file or a directory that others may read.
-func makeOpen(t *testing.T, path string, dir bool) {
+// makeInsecure makes a file or a directory that others may read.
+func makeInsecure(t *testing.T, path string, dir bool) {
 	t.Helper()
 	mode, make := os.FileMode(0o640), func() error { return os.WriteFile(path, nil, 0o600) }
 	if dir {

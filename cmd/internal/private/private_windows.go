@@ -19,7 +19,7 @@ func MakeDir(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	access, err := ownerOnly("OICI")
+	access, err := ownerOnlyAttributes("OICI")
 	if err != nil {
 		return err
 	}
@@ -36,7 +36,7 @@ func MakeDir(path string) error {
 // CreateTemp makes a new file in dir, whose name begins with prefix. The caller
 // closes and removes it.
 func CreateTemp(dir, prefix string) (*os.File, error) {
-	access, err := ownerOnly("")
+	access, err := ownerOnlyAttributes("")
 	if err != nil {
 		return nil, err
 	}
@@ -84,9 +84,9 @@ func Rename(from, to string) error {
 	return nil
 }
 
-// ownerOnly gives all rights to the user of this process and none to others; nothing is
+// ownerOnlyAttributes gives all rights to the user of this process and none to others; nothing is
 // inherited from above. flags say what inherits these rights.
-func ownerOnly(flags string) (*windows.SecurityAttributes, error) {
+func ownerOnlyAttributes(flags string) (*windows.SecurityAttributes, error) {
 	user, err := currentUser()
 	if err != nil {
 		return nil, err
@@ -111,7 +111,7 @@ func currentUser() (string, error) {
 // Check returns an error when path is neither a plain file nor a directory, when it
 // belongs to others, or when they have rights to it. It says how to take them away.
 func Check(path string) error {
-	i, err := plain(path)
+	i, err := statFileOrDir(path)
 	if err != nil {
 		return err
 	}
@@ -119,14 +119,14 @@ func Check(path string) error {
 	if err != nil {
 		return err
 	}
-	owner, list, err := accessTo(path)
+	owner, list, err := readACL(path)
 	if err != nil {
 		return fmt.Errorf("cannot tell who has rights to %s: %w", path, err)
 	}
-	if !trusted(owner, user) {
-		return fmt.Errorf("%s belongs to %s, who can get any right to it: remove it", path, nameOf(owner))
+	if !isTrusted(owner, user) {
+		return fmt.Errorf("%s belongs to %s, who can get any right to it: remove it", path, accountName(owner))
 	}
-	found := others(list, user)
+	found := otherAccounts(list, user)
 	if len(found) == 0 {
 		return nil
 	}
@@ -135,7 +135,7 @@ func Check(path string) error {
 		grant = "(OI)(CI)F"
 	}
 	for i, who := range found {
-		names[i] = nameOf(who)
+		names[i] = accountName(who)
 		if who != "" {
 			remove += ` "*` + who + `"`
 		}
@@ -147,8 +147,8 @@ func Check(path string) error {
 		path, strings.Join(names, " and "), filepath.Clean(path), user, grant, remove)
 }
 
-// nameOf returns the name of an account.
-func nameOf(who string) string {
+// accountName returns the name of an account.
+func accountName(who string) string {
 	if who == "" {
 		return "an account that this program cannot tell"
 	}
@@ -160,9 +160,9 @@ func nameOf(who string) string {
 	return who
 }
 
-// accessTo returns the owner and the access list of path. A file without a list is open to
+// readACL returns the owner and the access list of path. A file without a list is open to
 // everyone.
-func accessTo(path string) (owner string, list []entry, err error) {
+func readACL(path string) (owner string, list []aclEntry, err error) {
 	descriptor, err := windows.GetNamedSecurityInfo(path, windows.SE_FILE_OBJECT,
 		windows.OWNER_SECURITY_INFORMATION|windows.DACL_SECURITY_INFORMATION)
 	if err != nil {
@@ -176,7 +176,7 @@ func accessTo(path string) (owner string, list []entry, err error) {
 	owner = sid.String()
 	acl, _, err := descriptor.DACL()
 	if errors.Is(err, windows.ERROR_OBJECT_NOT_FOUND) || err == nil && acl == nil {
-		return owner, []entry{{who: everyone, mask: windows.GENERIC_ALL}}, nil
+		return owner, []aclEntry{{sid: everyoneSID, mask: windows.GENERIC_ALL}}, nil
 	} else if err != nil {
 		return "", nil, err
 	}
@@ -185,10 +185,10 @@ func accessTo(path string) (owner string, list []entry, err error) {
 		if err := windows.GetAce(acl, i, &ace); err != nil {
 			return "", nil, err
 		}
-		e := entry{kind: ace.Header.AceType, flags: ace.Header.AceFlags, mask: uint32(ace.Mask)}
+		e := aclEntry{kind: ace.Header.AceType, flags: ace.Header.AceFlags, mask: uint32(ace.Mask)}
 		switch e.kind {
 		case windows.ACCESS_ALLOWED_ACE_TYPE, accessAllowedCallback:
-			e.who = (*windows.SID)(unsafe.Pointer(&ace.SidStart)).String()
+			e.sid = (*windows.SID)(unsafe.Pointer(&ace.SidStart)).String()
 		}
 		list = append(list, e)
 	}

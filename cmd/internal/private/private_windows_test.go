@@ -12,12 +12,12 @@ import (
 // Wine keeps of an access list what the mode of a file of Unix can say: the rights
 // of the user and of everyone.
 const (
-	fileRemedy = `:F" /remove:g "*S-1-1-0")`
-	dirRemedy  = `:(OI)(CI)F" /remove:g "*S-1-1-0")`
+	fileHint = `:F" /remove:g "*S-1-1-0")`
+	dirHint  = `:(OI)(CI)F" /remove:g "*S-1-1-0")`
 )
 
-// makeOpen makes a file or a directory that everyone may read.
-func makeOpen(t *testing.T, path string, dir bool) {
+// makeInsecure makes a file or a directory that everyone may read.
+func makeInsecure(t *testing.T, path string, dir bool) {
 	t.Helper()
 	user, err := currentUser()
 	if err != nil {
@@ -49,8 +49,8 @@ func makeOpen(t *testing.T, path string, dir bool) {
 
 func TestCheck_NamesWhoHasRights(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
-	makeOpen(t, path, false)
-	sid, err := windows.StringToSid(everyone)
+	makeInsecure(t, path, false)
+	sid, err := windows.StringToSid(everyoneSID)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,22 +14,22 @@ import (
 )
 
 // marker is in every file that we write. A file without it is not touched.
-const marker = "Written by repl service install; repl service uninstall removes it."
+const ownerMarker = "Written by repl service install; repl service uninstall removes it."
 
-// commandTime bounds one command of the manager's.
-const commandTime = 30 * time.Second
+// commandTimeout bounds one command of the manager's.
+const commandTimeout = 30 * time.Second
 
 // Options say how the service runs.
 type Options struct {
-	Executable string        // repl, absolute
-	Socket     string        // absolute; "" means the default
-	IdleExit   time.Duration // as in repl serve; 0 means never
-	Path       string        // PATH, for finding runtimes; "" means the manager's
-	State      string        // XDG_STATE_HOME, where clients find the daemon's key; "" means the manager's
+	Executable  string        // repl, absolute
+	Socket      string        // absolute; "" means the default
+	IdleTimeout time.Duration // as in repl serve; 0 means never
+	Path        string        // PATH, for finding runtimes; "" means the manager's
+	State       string        // XDG_STATE_HOME, where clients find the daemon's key; "" means the manager's
 }
 
-// variables are those of the daemon's environment that the service sets, as names and values.
-func (o *Options) variables() (set [][2]string) {
+// environment are those of the daemon's environment that the service sets, as names and values.
+func (o *Options) environment() (set [][2]string) {
 	for _, v := range [][2]string{{"PATH", o.Path}, {"XDG_STATE_HOME", o.State}} {
 		if v[1] != "" {
 			set = append(set, v)
@@ -38,7 +38,7 @@ func (o *Options) variables() (set [][2]string) {
 	return set
 }
 
-func (o *Options) check() error {
+func (o *Options) validate() error {
 	for _, s := range []string{o.Executable, o.Socket, o.Path, o.State} {
 		if strings.ContainsAny(s, "\n\r\x00") {
 			return fmt.Errorf("%q cannot stand in a service's file", s)
@@ -50,15 +50,15 @@ func (o *Options) check() error {
 	return nil
 }
 
-// Places are the directories of one person.
-type Places struct {
+// UserDirs are the directories of one person.
+type UserDirs struct {
 	Home   string
 	Config string // XDG_CONFIG_HOME; "" is .config in Home
 	UID    int
 }
 
-// A File is one that a manager reads.
-type File struct {
+// A UnitFile is one that a manager reads.
+type UnitFile struct {
 	Path, Content string
 }
 
@@ -67,18 +67,18 @@ type Manager struct {
 	Name    string // "systemd", "launchd"
 	command string // its own
 
-	files  func(p Places, o *Options) []File
-	start  func(p Places, files []File) [][]string
-	stop   func(p Places, files []File) [][]string
+	files  func(p UserDirs, o *Options) []UnitFile
+	start  func(p UserDirs, files []UnitFile) [][]string
+	stop   func(p UserDirs, files []UnitFile) [][]string
 	reload [][]string // after the files are gone
 	Note   string     // a fact that users should know; may be ""
 }
 
 // Managers returns all known managers.
-func Managers() []Manager { return []Manager{systemd(), launchd()} }
+func Managers() []Manager { return []Manager{newSystemd(), newLaunchd()} }
 
-// Find returns the manager of this machine.
-func Find() (Manager, error) {
+// FindManager returns the manager of this machine.
+func FindManager() (Manager, error) {
 	var commands []string
 	for _, m := range Managers() {
 		if _, err := exec.LookPath(m.command); err == nil {
@@ -90,8 +90,8 @@ func Find() (Manager, error) {
 }
 
 // Files returns the files for the manager.
-func (m Manager) Files(p Places, o Options) ([]File, error) {
-	if err := o.check(); err != nil {
+func (m Manager) Files(p UserDirs, o Options) ([]UnitFile, error) {
+	if err := o.validate(); err != nil {
 		return nil, err
 	}
 	return m.files(p, &o), nil
@@ -99,35 +99,35 @@ func (m Manager) Files(p Places, o Options) ([]File, error) {
 
 // A Step is one action: exactly one of its fields is set.
 type Step struct {
-	Write  *File
+	Write  *UnitFile
 	Remove string
 	Run    []string
 }
 
 // Install returns the steps that register the service and start it. An existing file that is
 // not ours is an error.
-func (m Manager) Install(p Places, o Options) ([]Step, error) {
+func (m Manager) Install(p UserDirs, o Options) ([]Step, error) {
 	files, err := m.Files(p, o)
 	if err != nil {
 		return nil, err
 	}
 	var steps []Step
 	for _, f := range files {
-		if _, err := ours(f.Path); err != nil {
+		if _, err := isOurs(f.Path); err != nil {
 			return nil, err
 		}
 		steps = append(steps, Step{Write: &f})
 	}
-	return append(steps, runs(m.start(p, files))...), nil
+	return append(steps, commandSteps(m.start(p, files))...), nil
 }
 
 // Uninstall returns the steps that stop the service and forget it; none when it is not
 // installed.
-func (m Manager) Uninstall(p Places) ([]Step, error) {
+func (m Manager) Uninstall(p UserDirs) ([]Step, error) {
 	files := m.files(p, &Options{})
 	var removals []Step
 	for _, f := range files {
-		there, err := ours(f.Path)
+		there, err := isOurs(f.Path)
 		if err != nil {
 			return nil, err
 		}
@@ -138,26 +138,26 @@ func (m Manager) Uninstall(p Places) ([]Step, error) {
 	if len(removals) == 0 {
 		return nil, nil
 	}
-	steps := append(runs(m.stop(p, files)), removals...)
-	return append(steps, runs(m.reload)...), nil
+	steps := append(commandSteps(m.stop(p, files)), removals...)
+	return append(steps, commandSteps(m.reload)...), nil
 }
 
-func runs(commands [][]string) (steps []Step) {
+func commandSteps(commands [][]string) (steps []Step) {
 	for _, c := range commands {
 		steps = append(steps, Step{Run: c})
 	}
 	return steps
 }
 
-// ours reports whether a file exists and is ours; a foreign file is an error.
-func ours(path string) (bool, error) {
+// isOurs reports whether a file exists and is ours; a foreign file is an error.
+func isOurs(path string) (bool, error) {
 	content, err := os.ReadFile(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return false, nil
 	case err != nil:
 		return false, err
-	case !bytes.Contains(content, []byte(marker)):
+	case !bytes.Contains(content, []byte(ownerMarker)):
 		return false, fmt.Errorf("%s was not written by repl service install, and is left alone: move it away first", path)
 	}
 	return true, nil
@@ -174,8 +174,8 @@ func (s Step) String() string {
 	return "run " + strings.Join(s.Run, " ")
 }
 
-// Do does the step. A command takes half a minute at most; its output is part of its error.
-func (s Step) Do(ctx context.Context) error {
+// Execute does the step. A command takes half a minute at most; its output is part of its error.
+func (s Step) Execute(ctx context.Context) error {
 	switch {
 	case s.Write != nil:
 		if err := os.MkdirAll(filepath.Dir(s.Write.Path), 0o700); err != nil {
@@ -185,7 +185,7 @@ func (s Step) Do(ctx context.Context) error {
 	case s.Remove != "":
 		return os.Remove(s.Remove)
 	}
-	ctx, cancel := context.WithTimeout(ctx, commandTime)
+	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, s.Run[0], s.Run[1:]...)
 	cmd.WaitDelay = time.Second

@@ -18,9 +18,9 @@ import (
 	"github.com/turnstone-repl/turnstone/tests/programs"
 )
 
-var options = service.Options{Executable: "/opt/a b/100%/repl", IdleExit: time.Hour, Path: `/bin:/x"y`, State: "/srv/a da/state"}
+var testOptions = service.Options{Executable: "/opt/a b/100%/repl", IdleTimeout: time.Hour, Path: `/bin:/x"y`, State: "/srv/a da/state"}
 
-func manager(t *testing.T, name string) service.Manager {
+func findManager(t *testing.T, name string) service.Manager {
 	t.Helper()
 	for _, m := range service.Managers() {
 		if m.Name == name {
@@ -32,7 +32,7 @@ func manager(t *testing.T, name string) service.Manager {
 }
 
 func TestFiles_OfSystemdSayWhatMustBeSaid(t *testing.T) {
-	files, err := manager(t, "systemd").Files(service.Places{Home: "/srv/ada"}, options)
+	files, err := findManager(t, "systemd").Files(service.UserDirs{Home: "/srv/ada"}, testOptions)
 	if err != nil || len(files) != 2 {
 		t.Fatalf("got %+v, %v", files, err)
 	}
@@ -50,7 +50,7 @@ func TestFiles_OfSystemdSayWhatMustBeSaid(t *testing.T) {
 	if files[1].Path != "/srv/ada/.config/systemd/user/turnstone.service" {
 		t.Errorf("got %s", files[1].Path)
 	}
-	files, _ = manager(t, "systemd").Files(service.Places{Config: "/c"}, service.Options{Executable: "/repl", Socket: "/50%/s"})
+	files, _ = findManager(t, "systemd").Files(service.UserDirs{Config: "/c"}, service.Options{Executable: "/repl", Socket: "/50%/s"})
 	if files[0].Path != "/c/systemd/user/turnstone.socket" || !strings.Contains(files[0].Content, "\nListenStream=/50%%/s\n") || strings.Contains(files[1].Content, "idle-exit") {
 		t.Errorf("got %+v", files)
 	}
@@ -67,13 +67,13 @@ func TestFiles_SystemdTakesThem(t *testing.T) {
 	if err := os.WriteFile(repl, nil, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	files, err := manager(t, "systemd").Files(service.Places{Config: dir}, service.Options{Executable: repl, IdleExit: time.Hour, Path: "/bin:/100%"})
+	files, err := findManager(t, "systemd").Files(service.UserDirs{Config: dir}, service.Options{Executable: repl, IdleTimeout: time.Hour, Path: "/bin:/100%"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	args := []string{"verify", "--user", "--man=no"}
 	for _, f := range files {
-		if err := (service.Step{Write: &f}).Do(t.Context()); err != nil {
+		if err := (service.Step{Write: &f}).Execute(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		args = append(args, f.Path)
@@ -86,9 +86,9 @@ func TestFiles_SystemdTakesThem(t *testing.T) {
 }
 
 func TestFiles_OfLaunchdAreXMLAndDoNotKeepItAlive(t *testing.T) {
-	o := options
+	o := testOptions
 	o.Executable, o.Socket = "/a&b/<repl>", "/s"
-	files, err := manager(t, "launchd").Files(service.Places{Home: "/Users/ada"}, o)
+	files, err := findManager(t, "launchd").Files(service.UserDirs{Home: "/Users/ada"}, o)
 	if err != nil || len(files) != 1 || !strings.HasPrefix(files[0].Path, "/Users/ada/Library/LaunchAgents/") {
 		t.Fatalf("got %+v, %v", files, err)
 	}
@@ -112,13 +112,13 @@ func TestFiles_OfLaunchdAreXMLAndDoNotKeepItAlive(t *testing.T) {
 	}
 }
 
-// fakeManager makes a systemctl that records its arguments.
-func fakeManager(t *testing.T, script string) (told func() string) {
+// installFakeManager makes a systemctl that records its arguments.
+func installFakeManager(t *testing.T, script string) (told func() string) {
 	t.Helper()
 	dir := t.TempDir()
 	log := filepath.Join(dir, "log")
 	code := "#!/bin/sh\necho \"$@\" >> " + log + "\n" + script
-	if err := programs.Write(filepath.Join(dir, "systemctl"), []byte(code)); err != nil {
+	if err := programs.WriteExecutable(filepath.Join(dir, "systemctl"), []byte(code)); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", dir+":/usr/bin:/bin")
@@ -129,18 +129,18 @@ func fakeManager(t *testing.T, script string) (told func() string) {
 }
 
 func TestInstall_AndUninstallLeaveNothing(t *testing.T) {
-	told := fakeManager(t, "")
-	m, err := service.Find()
+	told := installFakeManager(t, "")
+	m, err := service.FindManager()
 	if err != nil || m.Name != "systemd" {
 		t.Fatalf("got %+v, %v", m, err)
 	}
-	p := service.Places{Config: t.TempDir()}
+	p := service.UserDirs{Config: t.TempDir()}
 	for range 2 { // a second time is no error
-		steps, err := m.Install(p, options)
+		steps, err := m.Install(p, testOptions)
 		if err != nil {
 			t.Fatal(err)
 		}
-		do(t, steps)
+		runSteps(t, steps)
 	}
 	if i, err := os.Stat(filepath.Join(p.Config, "systemd", "user", "turnstone.socket")); err != nil || i.Mode().Perm() != 0o600 {
 		t.Errorf("got %v, %v", i, err)
@@ -149,7 +149,7 @@ func TestInstall_AndUninstallLeaveNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	do(t, steps)
+	runSteps(t, steps)
 	if left, err := filepath.Glob(filepath.Join(p.Config, "systemd", "user", "*")); err != nil || len(left) > 0 {
 		t.Errorf("left: %q, %v", left, err)
 	}
@@ -162,23 +162,23 @@ func TestInstall_AndUninstallLeaveNothing(t *testing.T) {
 	}
 }
 
-func do(t *testing.T, steps []service.Step) {
+func runSteps(t *testing.T, steps []service.Step) {
 	t.Helper()
 	for _, s := range steps {
-		if err := s.Do(t.Context()); err != nil {
+		if err := s.Execute(t.Context()); err != nil {
 			t.Errorf("%s: %v", s, err)
 		}
 	}
 }
 
 func TestInstall_WhatIsNotOursIsLeftAlone(t *testing.T) {
-	p := service.Places{Config: t.TempDir()}
+	p := service.UserDirs{Config: t.TempDir()}
 	path := filepath.Join(p.Config, "systemd", "user", "turnstone.service")
 	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte("[Service]\n"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	m := manager(t, "systemd")
-	if _, err := m.Install(p, options); err == nil || !strings.Contains(err.Error(), path) {
+	m := findManager(t, "systemd")
+	if _, err := m.Install(p, testOptions); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("install: %v", err)
 	}
 	if _, err := m.Uninstall(p); err == nil {
@@ -190,13 +190,13 @@ func TestInstall_WhatIsNotOursIsLeftAlone(t *testing.T) {
 }
 
 func TestSteps_TheErrorIsWhatTheManagerSays(t *testing.T) {
-	fakeManager(t, "echo no bus here >&2; exit 1\n")
-	err := service.Step{Run: []string{"systemctl", "--user", "daemon-reload"}}.Do(t.Context())
+	installFakeManager(t, "echo no bus here >&2; exit 1\n")
+	err := service.Step{Run: []string{"systemctl", "--user", "daemon-reload"}}.Execute(t.Context())
 	if err == nil || err.Error() != "systemctl --user daemon-reload failed: no bus here" {
 		t.Errorf("got %v", err)
 	}
 	t.Setenv("PATH", t.TempDir())
-	if _, err := service.Find(); err == nil || !strings.Contains(err.Error(), "neither systemctl nor launchctl is on PATH") {
+	if _, err := service.FindManager(); err == nil || !strings.Contains(err.Error(), "neither systemctl nor launchctl is on PATH") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -204,7 +204,7 @@ func TestSteps_TheErrorIsWhatTheManagerSays(t *testing.T) {
 func TestFiles_PathsThatCannotStandThereAreRefused(t *testing.T) {
 	for _, o := range []service.Options{{Executable: "repl"}, {Executable: "/a\nExecStart=/bin/sh"}, {Executable: "/repl", Socket: "s"}} {
 		for _, m := range service.Managers() {
-			if files, err := m.Files(service.Places{}, o); err == nil {
+			if files, err := m.Files(service.UserDirs{}, o); err == nil {
 				t.Errorf("%s: %+v gives %+v", m.Name, o, files)
 			}
 		}

@@ -8,7 +8,7 @@ import (
 )
 
 func TestFind_WindowsHasNoManagerThatIsKnown(t *testing.T) {
-	if m, err := service.Find(); err == nil || !strings.Contains(err.Error(), "start repl serve with your session instead") {
+	if m, err := service.FindManager(); err == nil || !strings.Contains(err.Error(), "start repl serve with your session instead") {
 		t.Errorf("got %+v, %v", m, err)
 	}
 }

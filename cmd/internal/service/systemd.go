@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-const unit = "turnstone"
+const unitName = "turnstone"
 
-// systemd has two units. The socket exists from the login on. The first client starts the
+// newSystemd has two units. The socket exists from the login on. The first client starts the
 // service; after it has ended because nothing used it, the next client starts it again.
 // Status 3 means another daemon at the socket, and 2 a wrong command line: starting it again
 // would not help.
-func systemd() Manager {
+func newSystemd() Manager {
 	return Manager{
 		Name:    "systemd",
 		command: "systemctl",
-		files: func(p Places, o *Options) []File {
+		files: func(p UserDirs, o *Options) []UnitFile {
 			config := p.Config
 			if config == "" {
 				config = filepath.Join(p.Home, ".config")
@@ -28,11 +28,11 @@ func systemd() Manager {
 			} else {
 				socket = escapeSpecifiers(socket)
 			}
-			if o.IdleExit > 0 {
-				serve = append(serve, "--idle-exit", o.IdleExit.String())
+			if o.IdleTimeout > 0 {
+				serve = append(serve, "--idle-exit", o.IdleTimeout.String())
 			}
 			environment := ""
-			for _, v := range o.variables() {
+			for _, v := range o.environment() {
 				environment += "Environment=" + quoteUnit(v[0]+"="+v[1]) + "\n"
 			}
 			for i, word := range serve {
@@ -41,7 +41,7 @@ func systemd() Manager {
 				}
 				serve[i] = quoteUnit(word)
 			}
-			return []File{{filepath.Join(dir, unit+".socket"), fmt.Sprintf(`# %s
+			return []UnitFile{{filepath.Join(dir, unitName+".socket"), fmt.Sprintf(`# %s
 [Unit]
 Description=Socket of the language sessions of repl
 
@@ -53,7 +53,7 @@ RemoveOnStop=yes
 
 [Install]
 WantedBy=sockets.target
-`, marker, socket)}, {filepath.Join(dir, unit+".service"), fmt.Sprintf(`# %s
+`, ownerMarker, socket)}, {filepath.Join(dir, unitName+".service"), fmt.Sprintf(`# %s
 [Unit]
 Description=Language sessions of repl
 Requires=%s.socket
@@ -68,13 +68,13 @@ Restart=on-failure
 RestartPreventExitStatus=2 3
 KillMode=mixed
 TimeoutStopSec=30
-`, marker, unit, environment, strings.Join(serve, " "))}}
+`, ownerMarker, unitName, environment, strings.Join(serve, " "))}}
 		},
-		start: func(Places, []File) [][]string {
-			return [][]string{{"systemctl", "--user", "daemon-reload"}, {"systemctl", "--user", "enable", "--now", unit + ".socket"}}
+		start: func(UserDirs, []UnitFile) [][]string {
+			return [][]string{{"systemctl", "--user", "daemon-reload"}, {"systemctl", "--user", "enable", "--now", unitName + ".socket"}}
 		},
-		stop: func(Places, []File) [][]string {
-			return [][]string{{"systemctl", "--user", "disable", "--now", unit + ".socket", unit + ".service"}}
+		stop: func(UserDirs, []UnitFile) [][]string {
+			return [][]string{{"systemctl", "--user", "disable", "--now", unitName + ".socket", unitName + ".service"}}
 		},
 		reload: [][]string{{"systemctl", "--user", "daemon-reload"}},
 	}

@@ -21,7 +21,7 @@ func TestConsole_ReadsWhatIsTyped(t *testing.T) {
 		"half of one":           {[][]uint16{{smile[0]}, {'b'}}, "\ufffdb"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := &console{read: func(units []uint16) (int, error) {
+			c := &consoleReader{read: func(units []uint16) (int, error) {
 				if len(test.reads) == 0 {
 					return 0, io.EOF
 				}

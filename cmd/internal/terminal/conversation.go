@@ -20,11 +20,11 @@ import (
 
 // A conversation runs the dialogue between the person and the session.
 type conversation struct {
-	session session.Session
-	o       Options
-	editor  *editor
-	printer *printer
-	pressed <-chan struct{} // Ctrl-C, while no line is edited
+	session    session.Session
+	options    Options
+	editor     *lineEditor
+	printer    *printer
+	interrupts <-chan struct{} // Ctrl-C, while no line is edited
 
 	greeted bool
 	cursor  timeline.Seq // everything up to it is on the screen
@@ -35,62 +35,62 @@ type conversation struct {
 func (c *conversation) run(ctx context.Context) (status int, err error) {
 	for {
 		reply, err := c.session.Wait(ctx, 0, &session.WaitOptions{After: c.cursor, HeadBytes: 1, TailBytes: 1})
-		if err != nil || reply.State == session.StateStopping || !c.printer.caughtUp(ctx, reply.Next) {
+		if err != nil || reply.State == session.StateStopping || !c.printer.waitUntilShown(ctx, reply.Next) {
 			return 0, nil // another client ends the session
 		}
 		c.cursor = reply.Next
 		if reply.State == session.StateEnded {
-			end := LastEnd(reply)
+			end := LastWorkerExit(reply)
 			switch {
-			case c.printer.ending.Load():
-				return c.o.ExitStatus(end), nil
-			case end.Clean && (diedInTurn(reply) || end.Reason == "closed"):
-				return c.o.ExitStatus(end), nil
-			case !c.greeted && !c.o.GoesOn:
-				return 0, fmt.Errorf("%s ended before it was ready: %s", c.info(ctx).Executable, end.Reason)
+			case c.printer.exiting.Load():
+				return c.options.ExitStatus(end), nil
+			case end.Clean && (crashedInTurn(reply) || end.Reason == "closed"):
+				return c.options.ExitStatus(end), nil
+			case !c.greeted && !c.options.SessionStays:
+				return 0, fmt.Errorf("%s ended before it was ready: %s", c.sessionInfo(ctx).Executable, end.Reason)
 			}
 		}
-		c.greet(ctx)
+		c.printGreeting(ctx)
 		switch {
-		case c.printer.ending.Load() && reply.State != session.StateWaiting: // the runtime refuses to end by itself
+		case c.printer.exiting.Load() && reply.State != session.StateWaiting: // the runtime refuses to end by itself
 			return 0, nil
 		case reply.State != session.StateWaiting:
-			err = c.ask(ctx, reply.Prompt)
+			err = c.submitInput(ctx, reply.Prompt)
 		case reply.InputRequest.Permission != nil:
-			err = c.decide(ctx, *reply.InputRequest)
+			err = c.askPermission(ctx, *reply.InputRequest)
 		case reply.InputRequest.Form != nil:
-			err = c.fill(ctx, *reply.InputRequest)
+			err = c.answerForm(ctx, *reply.InputRequest)
 		default:
-			err = c.answer(ctx, *reply.InputRequest)
+			err = c.answerRequest(ctx, *reply.InputRequest)
 		}
 		switch {
 		case ctx.Err() != nil:
-			c.editor.freshLine()
+			c.editor.startNewLine()
 			return 0, nil
 		case errors.Is(err, io.EOF):
-			if c.o.Quit == "" || c.o.GoesOn || reply.State == session.StateEnded {
+			if c.options.QuitInput == "" || c.options.SessionStays || reply.State == session.StateEnded {
 				return 0, nil
 			}
-			c.printer.ending.Store(true)
-			if _, err := c.session.SubmitMayExit(ctx, c.o.Quit); err != nil {
+			c.printer.exiting.Store(true)
+			if _, err := c.session.SubmitMayExit(ctx, c.options.QuitInput); err != nil {
 				return 0, nil
 			}
 		case err != nil:
-			c.printer.note(err.Error())
+			c.printer.printNotice(err.Error())
 		}
 	}
 }
 
-// diedInTurn reports whether a turn in the reply ended with its runtime.
-func diedInTurn(reply session.Reply) bool {
+// crashedInTurn reports whether a turn in the reply ended with its runtime.
+func crashedInTurn(reply session.Reply) bool {
 	return slices.ContainsFunc(reply.Events, func(e timeline.Event) bool {
 		end, ok := e.Body.(timeline.TurnEnded)
 		return ok && end.Outcome == timeline.OutcomeEnded
 	})
 }
 
-// LastEnd returns the last end of a runtime in the reply; zero if there is none.
-func LastEnd(reply session.Reply) timeline.WorkerExited {
+// LastWorkerExit returns the last end of a runtime in the reply; zero if there is none.
+func LastWorkerExit(reply session.Reply) timeline.WorkerExited {
 	for _, e := range slices.Backward(reply.Events) {
 		if end, ok := e.Body.(timeline.WorkerExited); ok {
 			return end
@@ -99,28 +99,28 @@ func LastEnd(reply session.Reply) timeline.WorkerExited {
 	return timeline.WorkerExited{}
 }
 
-// greet prints the greeting.
-func (c *conversation) greet(ctx context.Context) {
+// printGreeting prints the greeting.
+func (c *conversation) printGreeting(ctx context.Context) {
 	if c.greeted {
 		return
 	}
 	c.greeted = true
-	i := c.info(ctx)
+	i := c.sessionInfo(ctx)
 	end := "ends"
-	if c.o.GoesOn {
+	if c.options.SessionStays {
 		end = `leaves, and Ctrl-\ at any time`
 	}
 	if i.Notice != "" {
-		c.printer.note(i.Notice)
+		c.printer.printNotice(i.Notice)
 	}
-	c.editor.freshLine()
+	c.editor.startNewLine()
 	why := strings.TrimSuffix(i.ExecutableSource, " "+i.Executable) // "named" by its path, which is there already
 	_, _ = fmt.Fprintf(c.editor, "%s, %s (%s)\nTab completes, Ctrl-C interrupts, Ctrl-D %s.\n",
-		strings.TrimSpace(title(i.Language)+" "+i.RuntimeVersion), i.Executable, why, end)
+		strings.TrimSpace(languageTitle(i.Language)+" "+i.RuntimeVersion), i.Executable, why, end)
 }
 
-// info describes the session. One that cannot be reached counts as ended.
-func (c *conversation) info(ctx context.Context) session.Info {
+// sessionInfo describes the session. One that cannot be reached counts as ended.
+func (c *conversation) sessionInfo(ctx context.Context) session.Info {
 	i, err := c.session.Info(ctx)
 	if err != nil {
 		return session.Info{State: session.StateEnded}
@@ -128,30 +128,30 @@ func (c *conversation) info(ctx context.Context) session.Info {
 	return i
 }
 
-// title returns the display name of a language: Python for "python".
-func title(name string) string {
+// languageTitle returns the display name of a language: Python for "python".
+func languageTitle(name string) string {
 	first, size := utf8.DecodeRuneInString(name)
 	return string(unicode.ToUpper(first)) + name[size:]
 }
 
-// anyPrompt is that of a session whose runtime has ended before anybody came.
-const anyPrompt = "> "
+// fallbackPrompt is that of a session whose runtime has ended before anybody came.
+const fallbackPrompt = "> "
 
-// ask reads one complete input and submits it. io.EOF means that the person wants to end.
-func (c *conversation) ask(ctx context.Context, prompt string) error {
+// submitInput reads one complete input and submits it. io.EOF means that the person wants to end.
+func (c *conversation) submitInput(ctx context.Context, prompt string) error {
 	if prompt != "" {
 		c.prompt = prompt // an ended runtime has none
 	}
-	c.prompt = cmp.Or(c.prompt, anyPrompt)
-	code, err := c.input(ctx)
+	c.prompt = cmp.Or(c.prompt, fallbackPrompt)
+	code, err := c.readInput(ctx)
 	switch {
 	case errors.Is(err, errCancelled):
 		return nil
 	case err != nil:
 		return err
 	}
-	if c.o.Habits != nil {
-		if code, err = c.o.Habits(code); err != nil {
+	if c.options.TranslateAlias != nil {
+		if code, err = c.options.TranslateAlias(code); err != nil {
 			return err
 		}
 	}
@@ -159,26 +159,26 @@ func (c *conversation) ask(ctx context.Context, prompt string) error {
 	return err
 }
 
-// othersRun reports whether another author's code runs while the person edits.
-func (c *conversation) othersRun(ctx context.Context) bool {
-	state := c.info(ctx).State
+// isOtherAuthorRunning reports whether another author's code runs while the person edits.
+func (c *conversation) isOtherAuthorRunning(ctx context.Context) bool {
+	state := c.sessionInfo(ctx).State
 	return state == session.StateRunning || state == session.StateWaiting
 }
 
-// input reads one complete input. errCancelled means that another author's code asks for
-// input.
-func (c *conversation) input(ctx context.Context) (string, error) {
+// readInput reads one complete input. errCancelled means that another author's code asks for
+// readInput.
+func (c *conversation) readInput(ctx context.Context) (string, error) {
 	for {
-		c.editor.freshLine()
-		code, err := c.editor.code(edit.Options{
+		c.editor.startNewLine()
+		code, err := c.editor.editCode(edit.Options{
 			Prompt:       c.prompt,
-			Continuation: cmp.Or(c.info(ctx).Continuation, c.o.Continuation),
-			Whole:        func(text string) bool { return c.whole(ctx, text) },
-			Complete:     func(text string, cursor int) edit.Completion { return c.complete(ctx, text, cursor) },
+			Continuation: cmp.Or(c.sessionInfo(ctx).Continuation, c.options.Continuation),
+			IsComplete:   func(text string) bool { return c.isCompleteInput(ctx, text) },
+			Complete:     func(text string, cursor int) edit.Completion { return c.completeText(ctx, text, cursor) },
 		})
 		switch {
-		case errors.Is(err, errInterrupted) && !c.editor.typed && c.othersRun(ctx):
-			c.interrupt(ctx)
+		case errors.Is(err, errInterrupted) && !c.editor.lastNotEmpty && c.isOtherAuthorRunning(ctx):
+			c.interruptTurn(ctx)
 			return "", errCancelled
 		case errors.Is(err, errInterrupted):
 			continue
@@ -190,14 +190,14 @@ func (c *conversation) input(ctx context.Context) (string, error) {
 	}
 }
 
-// parseTries bounds how often the runtime is asked. Each try gives up after a fraction of
+// maxParseAttempts bounds how often the runtime is asked. Each try gives up after a fraction of
 // a second.
-const parseTries = 4
+const maxParseAttempts = 4
 
-// whole asks the runtime whether code is a complete input. If the runtime has ended, a new
+// isCompleteInput asks the runtime whether code is a complete input. If the runtime has ended, a new
 // one is started.
-func (c *conversation) whole(ctx context.Context, code string) bool {
-	if c.info(ctx).State == session.StateEnded {
+func (c *conversation) isCompleteInput(ctx context.Context, code string) bool {
+	if c.sessionInfo(ctx).State == session.StateEnded {
 		if c.session.Reset(ctx) != nil {
 			return true // submitting it fails in the same way and reports the error
 		}
@@ -205,7 +205,7 @@ func (c *conversation) whole(ctx context.Context, code string) bool {
 	}
 	status, err := c.session.Parse(ctx, code)
 	// A busy machine may not answer in time, and half an input must not be run.
-	for range parseTries - 1 {
+	for range maxParseAttempts - 1 {
 		if err != nil || status != session.ParseUnknown {
 			break
 		}
@@ -214,9 +214,9 @@ func (c *conversation) whole(ctx context.Context, code string) bool {
 	return err != nil || status != session.ParseIncomplete
 }
 
-// complete asks the runtime how the text can go on at the cursor, and in a call for its
+// completeText asks the runtime how the text can go on at the cursor, and in a call for its
 // parameters.
-func (c *conversation) complete(ctx context.Context, text string, cursor int) edit.Completion {
+func (c *conversation) completeText(ctx context.Context, text string, cursor int) edit.Completion {
 	found, err := c.session.Complete(ctx, text, cursor)
 	if err != nil && session.KindOf(err) != session.KindNoAnswer { // there may be a hint all the same
 		return edit.Completion{}
@@ -224,14 +224,14 @@ func (c *conversation) complete(ctx context.Context, text string, cursor int) ed
 	completion := edit.Completion{Start: found.Start, Matches: found.Matches}
 	if before := strings.TrimRight(text[:cursor], " \t\n"); strings.HasSuffix(before, "(") || strings.HasSuffix(before, ",") {
 		if about, err := c.session.Inspect(ctx, before, len(before)); err == nil {
-			completion.Hint = hint(about.Data["text/plain"])
+			completion.Hint = signatureHint(about.Data["text/plain"])
 		}
 	}
 	return completion
 }
 
-// hint returns the signature in a description of a function, and the first line of its text.
-func hint(description string) string {
+// signatureHint returns the signature in a description of a function, and the first line of its text.
+func signatureHint(description string) string {
 	facts, doc, _ := strings.Cut(description, "\n\n")
 	for fact := range strings.Lines(facts) {
 		if signature, ok := strings.CutPrefix(fact, "Signature: "); ok {
@@ -242,11 +242,11 @@ func hint(description string) string {
 	return ""
 }
 
-// answer reads the answer to a wait, after the question, which is output and already on
+// answerRequest reads the answer to a wait, after the question, which is output and already on
 // the screen.
-func (c *conversation) answer(ctx context.Context, w session.InputRequest) error {
+func (c *conversation) answerRequest(ctx context.Context, w session.InputRequest) error {
 	prompt := w.Prompt
-	if c.editor.screen.shows(prompt) {
+	if c.editor.output.endsWith(prompt) {
 		prompt = ""
 	}
 	return c.readAnswer(ctx, w, prompt, func(line string, end bool) (bool, error) {
@@ -263,7 +263,7 @@ func (c *conversation) answer(ctx context.Context, w session.InputRequest) error
 // the end of input. Ctrl-C interrupts the turn instead.
 func (c *conversation) readAnswer(ctx context.Context, w session.InputRequest, prompt string, take func(line string, end bool) (enough bool, err error)) error {
 	for {
-		line, err := c.editor.answer(w, prompt)
+		line, err := c.editor.editAnswer(w, prompt)
 		end := errors.Is(err, io.EOF)
 		switch {
 		case ctx.Err() != nil, errors.Is(err, errCancelled):
@@ -282,12 +282,12 @@ func (c *conversation) readAnswer(ctx context.Context, w session.InputRequest, p
 		case enough || err != nil:
 			return err
 		}
-		c.editor.freshLine()
+		c.editor.startNewLine()
 	}
 }
 
-// signals interrupts running code on Ctrl-C, and follows the size of the window.
-func (c *conversation) signals(ctx context.Context) {
+// handleSignals interrupts running code on Ctrl-C, and follows the size of the window.
+func (c *conversation) handleSignals(ctx context.Context) {
 	sent, window := make(chan os.Signal, 1), make(chan os.Signal, 1)
 	signal.Notify(sent, os.Interrupt) // from another process: the keyboard sends none
 	defer signal.Stop(sent)
@@ -301,16 +301,16 @@ func (c *conversation) signals(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-window:
-			c.editor.resized()
+			c.editor.handleResize()
 			_ = c.session.Resize(ctx, WindowSize())
 		case <-continued:
-			c.editor.continued()
+			c.editor.resumeTerminal()
 		case <-sent:
-			c.interrupt(ctx)
-		case <-c.pressed:
+			c.interruptTurn(ctx)
+		case <-c.interrupts:
 			_, _ = io.WriteString(c.editor, "^C")
 			if !c.interruptJob() {
-				c.interrupt(ctx)
+				c.interruptTurn(ctx)
 			}
 		}
 	}
@@ -318,12 +318,12 @@ func (c *conversation) signals(ctx context.Context) {
 
 // interruptJob interrupts the job of a shell, if there is one: what runs the shell goes on.
 func (c *conversation) interruptJob() bool {
-	return c.o.Programs != nil && c.o.Programs.InterruptJob()
+	return c.options.Programs != nil && c.options.Programs.InterruptJob()
 }
 
-func (c *conversation) interrupt(ctx context.Context) {
+func (c *conversation) interruptTurn(ctx context.Context) {
 	result, err := c.session.Interrupt(ctx, 0)
 	if err == nil && result == session.InterruptPending {
-		c.printer.note(`still running; press Ctrl-C again to force it, Ctrl-\ to quit`)
+		c.printer.printNotice(`still running; press Ctrl-C again to force it, Ctrl-\ to quit`)
 	}
 }

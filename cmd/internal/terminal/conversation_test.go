@@ -10,7 +10,7 @@ import (
 // slowParser does not say in time, for some times.
 type slowParser struct {
 	session.Session
-	silent int
+	silentCalls int
 }
 
 func (s *slowParser) Info(context.Context) (session.Info, error) {
@@ -18,7 +18,7 @@ func (s *slowParser) Info(context.Context) (session.Info, error) {
 }
 
 func (s *slowParser) Parse(context.Context, string) (session.ParseStatus, error) {
-	if s.silent--; s.silent >= 0 {
+	if s.silentCalls--; s.silentCalls >= 0 {
 		return session.ParseUnknown, nil
 	}
 	return session.ParseIncomplete, nil
@@ -26,8 +26,8 @@ func (s *slowParser) Parse(context.Context, string) (session.ParseStatus, error)
 
 func TestConversation_HalfAnInputIsNotRunOnABusyMachine(t *testing.T) {
 	for silent, whole := range map[int]bool{0: false, 1: false, 3: false, 4: true} {
-		c := conversation{session: &slowParser{silent: silent}}
-		if got := c.whole(t.Context(), "def f():"); got != whole {
+		c := conversation{session: &slowParser{silentCalls: silent}}
+		if got := c.isCompleteInput(t.Context(), "def f():"); got != whole {
 			t.Errorf("silent %d times: whole is %t", silent, got)
 		}
 	}
@@ -40,7 +40,7 @@ func TestHint_IsTheSignatureAndTheFirstLineOfTheText(t *testing.T) {
 		"Type: int\nValue: 3\n\nint([x]) -> integer\n":                         "",
 		"": "",
 	} {
-		if got := hint(description); got != want {
+		if got := signatureHint(description); got != want {
 			t.Errorf("of %q: got %q, want %q", description, got, want)
 		}
 	}

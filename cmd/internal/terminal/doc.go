@@ -19,8 +19,8 @@
 //	name      started by   ends when                        owns
 //	printer   Run          Run returns                      everything that is shown of the timeline
 //	signals   Run          Run returns                      interrupts, and the window's size
-//	closer    newEditor    Run returns                      nothing: it ends the keys with the context
-//	keyboard  newEditor    its read returns after Run did   reading the terminal
+//	closer    newLineEditor    Run returns                      nothing: it ends the keys with the context
+//	keyboard  newLineEditor    its read returns after Run did   reading the terminal
 //
 // Run waits for the first three. The read of a terminal cannot be stopped.
 package terminal

@@ -24,93 +24,93 @@ var (
 	errCancelled   = errors.New("terminal: nobody waits for the text any more")
 )
 
-// maxQuestions bounds the answers to a debugger that are remembered.
-const maxQuestions = 200
+// maxDebuggerHistory bounds the answers to a debugger that are remembered.
+const maxDebuggerHistory = 200
 
-// An editor lets the person edit one text at a time. All output goes through its Write. If
+// An lineEditor lets the person edit one text at a time. All output goes through its Write. If
 // a text is being edited, it is then drawn again below. code and answer are for one goroutine;
 // any goroutine may call the rest.
-type editor struct {
-	keys     *keyboard
-	mode     *mode
-	plain    bool     // the terminal knows no control sequences
-	program  string   // edits a text on Ctrl-X Ctrl-E; "" is none
-	programs Programs // may take the keys; nil: none can
-	repaint  func()   // lets a program draw its screen anew; mu is held
-	file     history
-	history  *edit.History // of code
-	debugger *edit.History // of answers to one
-	options  edit.Options  // that all texts share
+type lineEditor struct {
+	keys            *keyReader
+	tty             *tty
+	isPlain         bool     // the terminal knows no control sequences
+	editorCommand   string   // edits a text on Ctrl-X Ctrl-E; "" is none
+	programs        Programs // may take the keys; nil: none can
+	repaint         func()   // lets a program draw its screen anew; mu is held
+	historyFile     historyFile
+	history         *edit.History // of code
+	debuggerHistory *edit.History // of answers to one
+	options         edit.Options  // that all texts share
 
-	mu      sync.Mutex
-	screen  *screen
-	painter *edit.Painter  // guarded by mu
-	view    edit.View      // guarded by mu: what is drawn
-	editing bool           // guarded by mu
-	wait    timeline.Seq   // guarded by mu: the wait that is being answered; 0 when none is
-	dropped bool           // guarded by mu: that wait is over
-	over    []timeline.Seq // guarded by mu: the last mostOver waits that are over
-	open    timeline.Seq   // guarded by mu: the wait that has no answer yet; 0 when there is none
-	coding  bool           // guarded by mu: code is being edited
-	given   bool           // guarded by mu: a program has the keys
-	refused bool           // guarded by mu: the person has taken them back, until the next prompt
+	mu             sync.Mutex
+	output         *outputTracker
+	painter        *edit.Painter  // guarded by mu
+	frame          edit.Frame     // guarded by mu: what is drawn
+	editing        bool           // guarded by mu
+	request        timeline.Seq   // guarded by mu: the wait that is being answered; 0 when none is
+	requestDropped bool           // guarded by mu: that wait is over
+	closedRequests []timeline.Seq // guarded by mu: the last maxClosedRequests waits that are over
+	openRequest    timeline.Seq   // guarded by mu: the wait that has no answer yet; 0 when there is none
+	editingCode    bool           // guarded by mu: code is being edited
+	keysGiven      bool           // guarded by mu: a program has the keys
+	keysRefused    bool           // guarded by mu: the person has taken them back, until the next prompt
 
 	// The rest belongs to the goroutine that edits.
-	line  edit.Editor
-	typed bool // the last text was not empty
+	line         edit.Editor
+	lastNotEmpty bool // the last text was not empty
 
-	wrote  chan struct{} // has an element when there was output
-	closed chan struct{}
-	wg     sync.WaitGroup
+	outputArrived chan struct{} // has an element when there was output
+	closed        chan struct{}
+	wg            sync.WaitGroup
 }
 
-// newEditor prepares editing until ctx ends, which also ends a text that is
+// newLineEditor prepares editing until ctx ends, which also ends a text that is
 // being edited. The caller closes it.
 //
 // The terminal is in raw mode until then, also between the texts. So text that is typed
 // while code runs is not shown before something reads it, such as a password that was
 // typed too early. interrupt is called for a Ctrl-C while nothing is edited, and quit for
 // Ctrl-\; neither may block.
-func newEditor(ctx context.Context, o *Options, interrupt, quit func()) (*editor, error) {
-	mode, err := findMode()
+func newLineEditor(ctx context.Context, o *Options, interrupt, quit func()) (*lineEditor, error) {
+	mode, err := openTTY()
 	if err != nil {
 		return nil, fmt.Errorf("terminal: standard input is none: %w", err)
 	}
-	e := &editor{
-		mode:     mode,
-		plain:    o.Plain,
-		program:  o.Editor,
-		programs: o.Programs,
-		repaint:  func() {},
-		file:     history{o.HistoryPath},
-		debugger: edit.NewHistory(maxQuestions),
-		options:  edit.Options{Colour: o.Colour, Vi: o.Vi, Syntax: o.Syntax},
-		screen:   &screen{out: os.Stdout},
-		wrote:    make(chan struct{}, 1),
-		closed:   make(chan struct{}),
+	e := &lineEditor{
+		tty:             mode,
+		isPlain:         o.Plain,
+		editorCommand:   o.EditorCommand,
+		programs:        o.Programs,
+		repaint:         func() {},
+		historyFile:     historyFile{o.HistoryPath},
+		debuggerHistory: edit.NewHistory(maxDebuggerHistory),
+		options:         edit.Options{Colour: o.Colour, Vi: o.ViKeys, Syntax: o.Syntax},
+		output:          &outputTracker{out: os.Stdout},
+		outputArrived:   make(chan struct{}, 1),
+		closed:          make(chan struct{}),
 	}
 	e.painter = &edit.Painter{Out: os.Stdout, Dumb: o.Plain, Size: func() (cols, rows int) {
 		s := WindowSize()
 		return int(s.Cols), int(s.Rows)
 	}}
-	texts, _ := e.file.load() // the editor also works without its history
-	e.history = edit.NewHistory(historyTexts, texts...)
-	e.keys = newKeyboard(interrupt, quit, nil)
-	e.keys.recall = func() {
+	texts, _ := e.historyFile.loadTexts() // the editor also works without its history
+	e.history = edit.NewHistory(maxHistoryTexts, texts...)
+	e.keys = newKeyReader(interrupt, quit, nil)
+	e.keys.reclaim = func() {
 		e.takeKeys(true)
 		interrupt()
 	}
-	if suspends {
-		e.keys.suspend = e.sleep
+	if ctrlZSuspends {
+		e.keys.suspend = e.suspendToShell
 	}
 	if err := e.takeTerminal(); err != nil {
 		return nil, err
 	}
-	go e.keys.pump(e.mode.keys())
+	go e.keys.pumpInput(e.tty.inputReader())
 	e.wg.Go(func() {
 		select {
 		case <-ctx.Done():
-			e.keys.end(io.EOF)
+			e.keys.fail(io.EOF)
 		case <-e.closed:
 		}
 	})
@@ -118,145 +118,145 @@ func newEditor(ctx context.Context, o *Options, interrupt, quit func()) (*editor
 }
 
 // takeTerminal puts the terminal into the mode for editing.
-func (e *editor) takeTerminal() error {
-	if !e.plain {
+func (e *lineEditor) takeTerminal() error {
+	if !e.isPlain {
 		_, _ = io.WriteString(os.Stdout, bracketOn)
 	}
-	return e.mode.raw()
+	return e.tty.setRaw()
 }
 
 // giveTerminal restores the mode in which the terminal was found.
-func (e *editor) giveTerminal() error {
-	if !e.plain {
+func (e *lineEditor) giveTerminal() error {
+	if !e.isPlain {
 		_, _ = io.WriteString(os.Stdout, bracketOff)
 	}
-	return e.mode.restore()
+	return e.tty.restoreMode()
 }
 
-// sleep gives the terminal to the shell until that brings this program to the
+// suspendToShell gives the terminal to the shell until that brings this program to the
 // foreground again. The code of the session may go on.
-func (e *editor) sleep() {
+func (e *lineEditor) suspendToShell() {
 	if canSuspend() {
-		e.lend(suspend)
+		e.lendTerminal(suspendProcessGroup)
 	}
 }
 
-// continued takes the terminal again after a stop that another program has caused.
-func (e *editor) continued() {
+// resumeTerminal takes the terminal again after a stop that another program has caused.
+func (e *lineEditor) resumeTerminal() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
-	case e.mode.isTaken(): // sleep has done it
-	case e.given:
+	case e.tty.isInRawMode(): // sleep has done it
+	case e.keysGiven:
 		_ = e.giveScreen()
 		e.repaint()
 	default:
 		_ = e.takeTerminal()
 		if e.editing {
-			e.screen.fresh()
-			e.painter.Begin(e.view, 0)
+			e.output.markLineStart()
+			e.painter.Begin(e.frame, 0)
 		}
 	}
 }
 
-// lend gives the terminal to another program while use runs. A text that is being edited is
+// lendTerminal gives the terminal to another program while use runs. A text that is being edited is
 // then drawn anew.
-func (e *editor) lend(use func()) {
+func (e *lineEditor) lendTerminal(use func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.editing {
 		e.painter.Finish("")
 	}
-	again := e.screen.leave()
+	again := e.output.disableModes()
 	_ = e.giveTerminal()
 	use()
 	_ = e.takeTerminal()
-	if e.given {
-		e.screen.enter(again)
+	if e.keysGiven {
+		e.output.enableModes(again)
 		_ = e.giveScreen()
 		e.repaint()
 	}
 	if e.editing {
-		e.screen.fresh()
-		e.painter.Begin(e.view, 0)
+		e.output.markLineStart()
+		e.painter.Begin(e.frame, 0)
 	}
 }
 
-// close restores the terminal to its state before newEditor.
-func (e *editor) close() {
+// close restores the terminal to its state before newLineEditor.
+func (e *lineEditor) close() {
 	close(e.closed)
 	e.wg.Wait()
-	e.keys.end(io.EOF)
-	e.screen.reset(true)
+	e.keys.fail(io.EOF)
+	e.output.resetModes(true)
 	_ = e.giveTerminal()
 }
 
 // Write implements io.Writer. A text that is being edited is drawn again below.
-func (e *editor) Write(b []byte) (int, error) {
+func (e *lineEditor) Write(b []byte) (int, error) {
 	select {
-	case e.wrote <- struct{}{}:
+	case e.outputArrived <- struct{}{}:
 	default:
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.editing {
-		return e.screen.Write(b)
+		return e.output.Write(b)
 	}
 	e.painter.Erase()
-	n, err := e.screen.Write(b)
-	e.painter.Begin(e.view, e.screen.column())
+	n, err := e.output.Write(b)
+	e.painter.Begin(e.frame, e.output.cursorColumn())
 	return n, err
 }
 
-// freshLine puts the cursor into the first column.
-func (e *editor) freshLine() {
-	if e.screen.column() > 0 {
+// startNewLine puts the cursor into the first column.
+func (e *lineEditor) startNewLine() {
+	if e.output.cursorColumn() > 0 {
 		_, _ = e.Write([]byte("\n"))
 	}
 }
 
-// resized draws a text that is being edited for the new size of the window.
-func (e *editor) resized() {
+// handleResize draws a text that is being edited for the new size of the window.
+func (e *lineEditor) handleResize() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.painter.Resized()
 }
 
-// code edits code until whole says that it is. Empty code is cancelled when another author's
-// code asks for input.
-func (e *editor) code(o edit.Options) (string, error) {
-	e.screen.reset(false) // a program may have left it as it needed it
-	if !e.plain {
+// editCode edits code until whole says that it is. Empty code is cancelled when another author's
+// editCode asks for input.
+func (e *lineEditor) editCode(o edit.Options) (string, error) {
+	e.output.resetModes(false) // a program may have left it as it needed it
+	if !e.isPlain {
 		_, _ = io.WriteString(os.Stdout, bracketOn)
 	}
 	e.mu.Lock()
-	e.coding, e.refused = true, false
-	if e.open > 0 {
-		e.keys.poke()
+	e.editingCode, e.keysRefused = true, false
+	if e.openRequest > 0 {
+		e.keys.wakeReader()
 	}
 	e.mu.Unlock()
 	o.Colour, o.Vi, o.Syntax = e.options.Colour, e.options.Vi, e.options.Syntax
-	text, err := e.edit(o, e.history)
+	text, err := e.editText(o, e.history)
 	e.mu.Lock()
-	e.coding = false
+	e.editingCode = false
 	e.mu.Unlock()
 	if err == nil {
 		e.history.Add(text)
-		_ = e.file.add(text) // a full disk must not end the session
+		_ = e.historyFile.appendText(text) // a full disk must not end the session
 	}
 	return text, err
 }
 
-// answer edits the answer to a wait, after the text that is on the screen already and
+// editAnswer edits the answer to a wait, after the text that is on the screen already and
 // prompt. An answer never gets into the file of the history; a secret one is not shown either.
-func (e *editor) answer(w session.InputRequest, prompt string) (string, error) {
+func (e *lineEditor) editAnswer(w session.InputRequest, prompt string) (string, error) {
 	e.mu.Lock()
-	isOver := slices.Contains(e.over, w.ID) // since it was found
-	e.wait, e.dropped = w.ID, false
+	isOver := slices.Contains(e.closedRequests, w.ID) // since it was found
+	e.request, e.requestDropped = w.ID, false
 	e.mu.Unlock()
 	defer func() {
 		e.mu.Lock()
-		e.wait = 0
+		e.request = 0
 		e.mu.Unlock()
 	}()
 	if isOver {
@@ -264,52 +264,52 @@ func (e *editor) answer(w session.InputRequest, prompt string) (string, error) {
 	}
 	o := edit.Options{Vi: e.options.Vi, Prompt: prompt, Secret: w.Secret}
 	if w.Kind != timeline.InputKindDebugger {
-		return e.edit(o, nil)
+		return e.editText(o, nil)
 	}
-	text, err := e.edit(o, e.debugger)
+	text, err := e.editText(o, e.debuggerHistory)
 	if err == nil {
-		e.debugger.Add(text)
+		e.debuggerHistory.Add(text)
 	}
 	return text, err
 }
 
-// asked notes that wait has begun; 0 means that none is open.
-func (e *editor) asked(wait timeline.Seq) {
+// setOpenRequest notes that wait has begun; 0 means that none is open.
+func (e *lineEditor) setOpenRequest(wait timeline.Seq) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.open = wait
-	if e.coding && wait > 0 {
-		e.keys.poke()
+	e.openRequest = wait
+	if e.editingCode && wait > 0 {
+		e.keys.wakeReader()
 	}
 }
 
-// mostOver bounds the waits that are known to be over. Few end between a look at the session and its answer.
-const mostOver = 8
+// maxClosedRequests bounds the waits that are known to be over. Few end between a look at the session and its answer.
+const maxClosedRequests = 8
 
-// cancel ends the editing of the answer to wait, which is over.
-func (e *editor) cancel(wait timeline.Seq) {
+// cancelRequest ends the editing of the answer to wait, which is over.
+func (e *lineEditor) cancelRequest(wait timeline.Seq) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.over = append(e.over[max(len(e.over)+1-mostOver, 0):], wait)
-	if e.open == wait {
-		e.open = 0
+	e.closedRequests = append(e.closedRequests[max(len(e.closedRequests)+1-maxClosedRequests, 0):], wait)
+	if e.openRequest == wait {
+		e.openRequest = 0
 	}
-	if e.wait == wait {
-		e.dropped = true
-		e.keys.poke()
+	if e.request == wait {
+		e.requestDropped = true
+		e.keys.wakeReader()
 	}
 }
 
-// edit edits a text until a key ends it.
-func (e *editor) edit(o edit.Options, h *edit.History) (string, error) {
+// editText edits a text until a key ends it.
+func (e *lineEditor) editText(o edit.Options, h *edit.History) (string, error) {
 	e.line.Begin(o, h)
-	e.begin()
-	e.keys.edit(true)
-	defer e.keys.edit(false)
+	e.showText()
+	e.keys.setEditing(true)
+	defer e.keys.setEditing(false)
 	for {
-		poked, err := e.keys.await()
+		poked, err := e.keys.awaitKey()
 		if poked {
-			if e.isOver() {
+			if e.isRequestClosed() {
 				return "", errCancelled
 			}
 			continue
@@ -319,102 +319,102 @@ func (e *editor) edit(o edit.Options, h *edit.History) (string, error) {
 			key, err = edit.ReadKey(e.keys, e.line.WantsEscape())
 		}
 		if err != nil {
-			e.end("")
+			e.finishText("")
 			return "", io.EOF
 		}
 		out := e.line.Press(key)
-		if e.line.Rang() && !e.keys.more() {
+		if e.line.TakeBell() && !e.keys.hasUnreadKeys() {
 			_, _ = io.WriteString(os.Stdout, "\a")
 		}
-		if text, err, over := e.after(out); over {
+		if text, err, over := e.handleOutcome(out); over {
 			return text, err
 		}
 	}
 }
 
-// after handles the outcome of a key. over means that the text is not edited any more.
-func (e *editor) after(out edit.Outcome) (text string, err error, over bool) {
+// handleOutcome handles the outcome of a key. over means that the text is not edited any more.
+func (e *lineEditor) handleOutcome(out edit.Outcome) (text string, err error, over bool) {
 	text = e.line.Text()
-	e.typed = text != ""
+	e.lastNotEmpty = text != ""
 	switch out {
-	case edit.Accepted:
-		e.end("")
+	case edit.OutcomeAccept:
+		e.finishText("")
 		return text, nil, true
-	case edit.Interrupted:
-		e.end("^C")
+	case edit.OutcomeInterrupt:
+		e.finishText("^C")
 		return "", errInterrupted, true
-	case edit.Ended:
-		e.leave()
+	case edit.OutcomeEOF:
+		e.discardText()
 		return "", io.EOF, true
-	case edit.Cleared:
+	case edit.OutcomeClearScreen:
 		e.mu.Lock()
-		e.screen.fresh()
+		e.output.markLineStart()
 		e.painter.Clear()
 		e.mu.Unlock()
-	case edit.External:
-		e.elsewhere(text)
+	case edit.OutcomeEditExternally:
+		e.editExternally(text)
 	}
-	if !e.keys.more() { // what was typed ahead is drawn once
-		e.draw()
+	if !e.keys.hasUnreadKeys() { // what was typed ahead is drawn once
+		e.drawFrame()
 	}
 	return "", nil, false
 }
 
-// begin shows the text behind what is on the screen.
-func (e *editor) begin() {
+// showText shows the text behind what is on the screen.
+func (e *lineEditor) showText() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.editing = true
-	e.view = e.line.View()
-	e.painter.Begin(e.view, e.screen.column())
+	e.frame = e.line.Frame()
+	e.painter.Begin(e.frame, e.output.cursorColumn())
 }
 
-func (e *editor) draw() {
-	v := e.line.View()
+func (e *lineEditor) drawFrame() {
+	v := e.line.Frame()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.view = v
+	e.frame = v
 	e.painter.Draw(v)
 }
 
-// end leaves the text and then mark on the screen.
-func (e *editor) end(mark string) {
-	e.draw()
+// finishText leaves the text and then mark on the screen.
+func (e *lineEditor) finishText(mark string) {
+	e.drawFrame()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.editing = false
 	e.painter.Finish(mark)
-	e.screen.fresh()
+	e.output.markLineStart()
 }
 
-// leave ends a text in which nothing was typed, and removes a prompt of ours.
-func (e *editor) leave() {
+// discardText ends a text in which nothing was typed, and removes a prompt of ours.
+func (e *lineEditor) discardText() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.editing = false
-	if e.coding {
+	if e.editingCode {
 		e.painter.Finish("")
-		e.screen.fresh()
+		e.output.markLineStart()
 		return
 	}
 	e.painter.Erase()
-	if e.screen.column() > 0 {
-		_, _ = e.screen.Write([]byte("\n"))
+	if e.output.cursorColumn() > 0 {
+		_, _ = e.output.Write([]byte("\n"))
 	}
 }
 
-// isOver reports whether nobody waits for the text any more, and ends it then.
-func (e *editor) isOver() bool {
+// isRequestClosed reports whether nobody waits for the text any more, and ends it then.
+func (e *lineEditor) isRequestClosed() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.typed = e.line.Text() != ""
-	asked := e.coding && e.open > 0 && !e.typed
+	e.lastNotEmpty = e.line.Text() != ""
+	asked := e.editingCode && e.openRequest > 0 && !e.lastNotEmpty
 	switch {
 	case asked: // the answer is typed after the question
 		e.painter.Erase()
-	case e.dropped && e.wait > 0:
+	case e.requestDropped && e.request > 0:
 		e.painter.Finish("")
-		e.screen.fresh()
+		e.output.markLineStart()
 	default:
 		return false
 	}

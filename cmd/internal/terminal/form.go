@@ -9,14 +9,14 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// fill asks the person for what a form needs, field by field. The end of input puts it away.
-func (c *conversation) fill(ctx context.Context, w session.InputRequest) error {
-	c.begin(w.Form.Question())
+// answerForm asks the person for what a form needs, field by field. The end of input puts it away.
+func (c *conversation) answerForm(ctx context.Context, w session.InputRequest) error {
+	c.printQuestion(w.Form.Question())
 	fields, err := w.Form.Fields()
 	answer := session.FormAnswer{Action: session.FormCancel}
 	if err == nil {
 		var given bool
-		if answer, given, err = c.fillIn(ctx, w, fields); err != nil || !given {
+		if answer, given, err = c.readFormFields(ctx, w, fields); err != nil || !given {
 			return err
 		}
 	}
@@ -26,8 +26,8 @@ func (c *conversation) fill(ctx context.Context, w session.InputRequest) error {
 	return err
 }
 
-// fillIn reads an answer. given is false if the wait ended before.
-func (c *conversation) fillIn(ctx context.Context, w session.InputRequest, fields []session.Field) (answer session.FormAnswer, given bool, err error) {
+// readFormFields reads an answer. given is false if the wait ended before.
+func (c *conversation) readFormFields(ctx context.Context, w session.InputRequest, fields []session.Field) (answer session.FormAnswer, given bool, err error) {
 	err = c.readAnswer(ctx, w, FormChoices(*w.Form), func(line string, end bool) (bool, error) {
 		answer.Action, given = formAction(line, end)
 		return given, nil
@@ -45,7 +45,7 @@ func (c *conversation) fillIn(ctx context.Context, w session.InputRequest, field
 			}
 			value, err := f.Parse(line)
 			if err != nil {
-				c.printer.note(f.Title + ": " + err.Error())
+				c.printer.printNotice(f.Title + ": " + err.Error())
 				return false, nil
 			}
 			if given = true; value != nil {

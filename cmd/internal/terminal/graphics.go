@@ -15,14 +15,14 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// Graphics is a way to show pictures in a terminal.
-type Graphics uint8
+// ImageProtocol is a way to show pictures in a terminal.
+type ImageProtocol uint8
 
 const (
-	NoGraphics    Graphics = iota
-	KittyGraphics          // also Ghostty
-	ITermGraphics          // OSC 1337; also WezTerm and Visual Studio Code
-	SixelGraphics          // foot, mlterm, contour
+	NoImages    ImageProtocol = iota
+	KittyImages               // also Ghostty
+	ITermImages               // OSC 1337; also WezTerm and Visual Studio Code
+	SixelImages               // foot, mlterm, contour
 )
 
 // maxInlinePixels bounds the pictures that are shown: few bytes can ask for any number of pixels,
@@ -32,42 +32,42 @@ const maxInlinePixels = 40_000_000
 // maxSixelPixels bounds the pictures that are worth encoding as sixels, in pixels.
 const maxSixelPixels = 4 << 20
 
-// DetectGraphics finds out from the environment what the terminal can show. A multiplexer
+// DetectImageProtocol finds out from the environment what the terminal can show. A multiplexer
 // hides the terminal and does not pass on pictures.
-func DetectGraphics(getenv func(string) string) Graphics {
+func DetectImageProtocol(getenv func(string) string) ImageProtocol {
 	name, program := getenv("TERM"), getenv("TERM_PROGRAM")
 	switch {
 	case getenv("TMUX") != "" || getenv("STY") != "" || getenv("ZELLIJ") != "":
-		return NoGraphics
+		return NoImages
 	case getenv("KITTY_WINDOW_ID") != "" || name == "xterm-kitty" || name == "xterm-ghostty" || program == "ghostty":
-		return KittyGraphics
+		return KittyImages
 	case program == "iTerm.app" || program == "WezTerm" || program == "vscode":
-		return ITermGraphics
+		return ITermImages
 	case strings.HasPrefix(name, "foot") || strings.HasPrefix(name, "mlterm") || strings.HasPrefix(name, "contour"):
-		return SixelGraphics
+		return SixelImages
 	}
-	return NoGraphics
+	return NoImages
 }
 
-// inline returns the bytes that show a picture; "" when that is not possible.
-func (g Graphics) inline(mime string, data []byte) string {
+// encodeInline returns the bytes that show a picture; "" when that is not possible.
+func (g ImageProtocol) encodeInline(mime string, data []byte) string {
 	if size, _, err := image.DecodeConfig(bytes.NewReader(data)); err == nil && size.Width > maxInlinePixels/max(1, size.Height) {
 		return ""
 	}
 	data = timeline.RepairPNG(data)
 	switch g {
-	case KittyGraphics:
-		return kitty(mime, data)
-	case ITermGraphics:
+	case KittyImages:
+		return encodeKitty(mime, data)
+	case ITermImages:
 		return fmt.Sprintf("\x1b]1337;File=inline=1;size=%d:%s\a\n", len(data), base64.StdEncoding.EncodeToString(data))
-	case SixelGraphics:
-		return sixel(data)
+	case SixelImages:
+		return encodeSixel(data)
 	}
 	return ""
 }
 
-// kitty takes PNG, in chunks of at most 4096 characters.
-func kitty(mime string, data []byte) string {
+// encodeKitty takes PNG, in chunks of at most 4096 characters.
+func encodeKitty(mime string, data []byte) string {
 	if mime != "image/png" {
 		picture, _, err := image.Decode(bytes.NewReader(data))
 		if err != nil {
@@ -91,9 +91,9 @@ func kitty(mime string, data []byte) string {
 	return s.String()
 }
 
-// sixel draws bands of six rows, one colour after the other, with the 216
+// encodeSixel draws bands of six rows, one colour after the other, with the 216
 // colours that are safe for anything.
-func sixel(data []byte) string {
+func encodeSixel(data []byte) string {
 	config, _, err := image.DecodeConfig(bytes.NewReader(data))
 	if err != nil || config.Width*config.Height > maxSixelPixels {
 		return ""
@@ -116,7 +116,7 @@ func sixel(data []byte) string {
 		fmt.Fprintf(&s, "#%d;2;%d;%d;%d", i, r*100/0xffff, g*100/0xffff, b*100/0xffff)
 	}
 	for top := 0; top < bounds.Dy(); top += 6 {
-		for _, colour := range coloursOf(p, top) {
+		for _, colour := range paletteColors(p, top) {
 			fmt.Fprintf(&s, "#%d", colour)
 			band := make([]byte, bounds.Dx())
 			for x := range band {
@@ -136,8 +136,8 @@ func sixel(data []byte) string {
 	return s.String()
 }
 
-// coloursOf returns the colours in the band of six rows that begins at top.
-func coloursOf(p *image.Paletted, top int) []uint8 {
+// paletteColors returns the colours in the band of six rows that begins at top.
+func paletteColors(p *image.Paletted, top int) []uint8 {
 	var used [256]bool
 	for y := top; y < min(top+6, p.Rect.Dy()); y++ {
 		for _, c := range p.Pix[y*p.Stride : y*p.Stride+p.Rect.Dx()] {

@@ -22,27 +22,27 @@ func TestDetectGraphics_GoesByTheEnvironment(t *testing.T) {
 	tests := []struct {
 		name string
 		env  map[string]string
-		want Graphics
+		want ImageProtocol
 	}{
-		{"nothing known", map[string]string{"TERM": "xterm-256color"}, NoGraphics},
-		{"kitty", map[string]string{"TERM": "xterm-kitty", "KITTY_WINDOW_ID": "1"}, KittyGraphics},
-		{"Ghostty", map[string]string{"TERM_PROGRAM": "ghostty"}, KittyGraphics},
-		{"iTerm2", map[string]string{"TERM_PROGRAM": "iTerm.app"}, ITermGraphics},
-		{"WezTerm", map[string]string{"TERM_PROGRAM": "WezTerm"}, ITermGraphics},
-		{"foot", map[string]string{"TERM": "foot-extra"}, SixelGraphics},
-		{"kitty behind tmux", map[string]string{"KITTY_WINDOW_ID": "1", "TMUX": "/tmp/x"}, NoGraphics},
+		{"nothing known", map[string]string{"TERM": "xterm-256color"}, NoImages},
+		{"kitty", map[string]string{"TERM": "xterm-kitty", "KITTY_WINDOW_ID": "1"}, KittyImages},
+		{"Ghostty", map[string]string{"TERM_PROGRAM": "ghostty"}, KittyImages},
+		{"iTerm2", map[string]string{"TERM_PROGRAM": "iTerm.app"}, ITermImages},
+		{"WezTerm", map[string]string{"TERM_PROGRAM": "WezTerm"}, ITermImages},
+		{"foot", map[string]string{"TERM": "foot-extra"}, SixelImages},
+		{"kitty behind tmux", map[string]string{"KITTY_WINDOW_ID": "1", "TMUX": "/tmp/x"}, NoImages},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			if got := DetectGraphics(func(k string) string { return test.env[k] }); got != test.want {
+			if got := DetectImageProtocol(func(k string) string { return test.env[k] }); got != test.want {
 				t.Errorf("got %d, want %d", got, test.want)
 			}
 		})
 	}
 }
 
-// picture returns noise, so that it does not compress.
-func picture(width, height int) image.Image {
+// noiseImage returns noise, so that it does not compress.
+func noiseImage(width, height int) image.Image {
 	p := image.NewNRGBA(image.Rect(0, 0, width, height))
 	seed := uint32(1)
 	for i := range p.Pix {
@@ -52,7 +52,7 @@ func picture(width, height int) image.Image {
 	return p
 }
 
-func encoded(t *testing.T, p image.Image) []byte {
+func encodePNG(t *testing.T, p image.Image) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	if err := png.Encode(&b, p); err != nil {
@@ -62,8 +62,8 @@ func encoded(t *testing.T, p image.Image) []byte {
 }
 
 func TestGraphics_KittyGetsAllOfThePictureInChunks(t *testing.T) {
-	data := encoded(t, picture(64, 64))
-	text := KittyGraphics.inline("image/png", data)
+	data := encodePNG(t, noiseImage(64, 64))
+	text := KittyImages.encodeInline("image/png", data)
 	chunks := regexp.MustCompile(`\x1b_G(?:f=100,a=T,)?m=([01]);([^\x1b]*)\x1b\\`).FindAllStringSubmatch(text, -1)
 	var all string
 	for i, c := range chunks {
@@ -79,17 +79,17 @@ func TestGraphics_KittyGetsAllOfThePictureInChunks(t *testing.T) {
 
 func TestGraphics_KittyGetsJPEGAsPNG(t *testing.T) {
 	var b bytes.Buffer
-	if err := jpeg.Encode(&b, picture(4, 4), nil); err != nil {
+	if err := jpeg.Encode(&b, noiseImage(4, 4), nil); err != nil {
 		t.Fatal(err)
 	}
-	if text := KittyGraphics.inline("image/jpeg", b.Bytes()); !strings.Contains(text, base64.StdEncoding.EncodeToString([]byte("\x89PNG\r\n"))[:8]) {
+	if text := KittyImages.encodeInline("image/jpeg", b.Bytes()); !strings.Contains(text, base64.StdEncoding.EncodeToString([]byte("\x89PNG\r\n"))[:8]) {
 		t.Errorf("got %.60q, want PNG data", text)
 	}
 }
 
 func TestGraphics_BrokenPictureShowsNothing(t *testing.T) {
-	for _, g := range []Graphics{KittyGraphics, SixelGraphics} {
-		if got := g.inline("image/jpeg", []byte("no picture")); got != "" {
+	for _, g := range []ImageProtocol{KittyImages, SixelImages} {
+		if got := g.encodeInline("image/jpeg", []byte("no picture")); got != "" {
 			t.Errorf("graphics %d: got %q, want nothing", g, got)
 		}
 	}
@@ -98,15 +98,15 @@ func TestGraphics_BrokenPictureShowsNothing(t *testing.T) {
 // A GIF of 35 bytes asks for four gigabytes.
 func TestGraphics_APictureOfTooManyPixelsIsNotDecoded(t *testing.T) {
 	bomb := []byte("GIF89a\xff\xff\xff\xff\x80\x00\x00\x00\x00\x00\xff\xff\xff,\x00\x00\x00\x00\xff\xff\xff\xff\x00\x02\x01\x00\x00;")
-	wide := encoded(t, picture(4, 4))
+	wide := encodePNG(t, noiseImage(4, 4))
 	binary.BigEndian.PutUint32(wide[16:], 60000)
 	binary.BigEndian.PutUint32(wide[20:], 60000)
 	binary.BigEndian.PutUint32(wide[29:], crc32.ChecksumIEEE(wide[12:29]))
-	for _, g := range []Graphics{KittyGraphics, ITermGraphics, SixelGraphics} {
+	for _, g := range []ImageProtocol{KittyImages, ITermImages, SixelImages} {
 		for mime, data := range map[string][]byte{"image/gif": bomb, "image/png": wide} {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			got := g.inline(mime, data)
+			got := g.encodeInline(mime, data)
 			runtime.ReadMemStats(&after)
 			if took := after.TotalAlloc - before.TotalAlloc; got != "" || took > 64<<20 {
 				t.Errorf("graphics %d, %s: got %d bytes, and it took %d MiB", g, mime, len(got), took>>20)
@@ -126,7 +126,7 @@ func TestGraphics_SixelsAreThePicture(t *testing.T) {
 			} // else transparent, which is shown on white
 		}
 	}
-	got := decodeSixel(t, SixelGraphics.inline("image/png", encoded(t, p)))
+	got := decodeSixel(t, SixelImages.encodeInline("image/png", encodePNG(t, p)))
 	for y := range 8 {
 		for x := range 9 {
 			want := white
@@ -198,14 +198,14 @@ func leadingNumbers(s string) (numbers []int, rest string) {
 
 func TestAlbum_UpdateReplacesThePictureItUpdates(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
-	a := &album{}
+	a := &imageDir{}
 	first := timeline.NewImageDisplay("image/png", []byte("one"), "figure 1", "")
 	second := timeline.NewImageDisplay("image/jpeg", []byte("two"), "", "")
 	update := timeline.NewImageDisplay("image/png", []byte("three"), "figure 1", "")
 	update.Update = true
 	var paths []string
 	for _, i := range []timeline.Display{first, second, update} {
-		path, err := a.save(i)
+		path, err := a.saveImage(i)
 		_, want, _ := i.ImageData()
 		if err != nil {
 			t.Fatal(err)
@@ -218,7 +218,7 @@ func TestAlbum_UpdateReplacesThePictureItUpdates(t *testing.T) {
 	if paths[0] != paths[2] || paths[0] == paths[1] {
 		t.Errorf("got files %q, want the first and the last to be one", paths)
 	}
-	wantMode(t, a.dir, 0o700)
+	wantFileMode(t, a.dir, 0o700)
 	a.close()
 	if _, err := os.Stat(a.dir); !os.IsNotExist(err) {
 		t.Errorf("the directory is left behind: %v", err)

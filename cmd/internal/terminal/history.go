@@ -11,25 +11,25 @@ import (
 )
 
 const (
-	// historyTexts bounds the texts that are remembered. The file is cut back to it
+	// maxHistoryTexts bounds the texts that are remembered. The file is cut back to it
 	// when it has grown to twice as many.
-	historyTexts = 2000
+	maxHistoryTexts = 2000
 
 	// maxHistoryText bounds one remembered text, in bytes.
 	maxHistoryText = 64 << 10
 
-	// goesOn begins each further line of a text in the file. No text has it: it is no key.
-	goesOn = "\x1f"
+	// continuationMark begins each further line of a text in the file. No text has it: it is no key.
+	continuationMark = "\x1f"
 )
 
-// A history keeps the texts that were typed, oldest first, in a file of the user. Several
+// A historyFile keeps the texts that were typed, oldest first, in a file of the user. Several
 // programs may append to it at the same time. A text of one line is a line of the file.
-type history struct {
+type historyFile struct {
 	path string // "" remembers nothing beyond this run
 }
 
-// load returns the last historyTexts texts. A file that is not there is empty.
-func (h history) load() ([]string, error) {
+// loadTexts returns the last maxHistoryTexts texts. A file that is not there is empty.
+func (h historyFile) loadTexts() ([]string, error) {
 	if h.path == "" {
 		return nil, nil
 	}
@@ -50,20 +50,20 @@ func (h history) load() ([]string, error) {
 		} else if err != nil {
 			return nil, err
 		}
-		if more, ok := strings.CutPrefix(line, goesOn); ok && len(texts) > 0 {
+		if more, ok := strings.CutPrefix(line, continuationMark); ok && len(texts) > 0 {
 			texts[len(texts)-1] += "\n" + more
 			continue
 		}
 		total++
-		if texts = append(texts, line); len(texts) > 2*historyTexts {
-			texts = append(texts[:0], texts[historyTexts:]...)
+		if texts = append(texts, line); len(texts) > 2*maxHistoryTexts {
+			texts = append(texts[:0], texts[maxHistoryTexts:]...)
 		}
 	}
-	texts = slices.DeleteFunc(texts, func(t string) bool { return !keep(t) })
-	texts = texts[max(0, len(texts)-historyTexts):]
+	texts = slices.DeleteFunc(texts, func(t string) bool { return !isWorthSaving(t) })
+	texts = texts[max(0, len(texts)-maxHistoryTexts):]
 	_ = f.Close() // Windows cannot replace an open file
-	if total >= 2*historyTexts {
-		return texts, h.rewrite(texts)
+	if total >= 2*maxHistoryTexts {
+		return texts, h.rewriteFile(texts)
 	}
 	return texts, nil
 }
@@ -74,19 +74,19 @@ func readLine(in *bufio.Reader) (string, error) {
 	line, long, err := in.ReadLine()
 	text := strings.ToValidUTF8(string(line), "\ufffd") // the editor compares what it has found
 	for long && err == nil {
-		text = text[:1] + goesOn
+		text = text[:1] + continuationMark
 		_, long, err = in.ReadLine()
 	}
 	return text, err
 }
 
-// record returns a text as it is in the file.
-func record(text string) string {
-	return strings.ReplaceAll(text, "\n", "\n"+goesOn) + "\n"
+// encodeEntry returns a text as it is in the file.
+func encodeEntry(text string) string {
+	return strings.ReplaceAll(text, "\n", "\n"+continuationMark) + "\n"
 }
 
-// rewrite replaces the file, whole or not at all.
-func (h history) rewrite(texts []string) error {
+// rewriteFile replaces the file, whole or not at all.
+func (h historyFile) rewriteFile(texts []string) error {
 	path, err := filepath.EvalSymlinks(h.path) // a link stays one
 	if err != nil {
 		return err
@@ -97,7 +97,7 @@ func (h history) rewrite(texts []string) error {
 	}
 	var all strings.Builder
 	for _, text := range texts {
-		all.WriteString(record(text))
+		all.WriteString(encodeEntry(text))
 	}
 	_, err = f.WriteString(all.String())
 	if e := f.Close(); err == nil {
@@ -112,9 +112,9 @@ func (h history) rewrite(texts []string) error {
 	return err
 }
 
-// add appends one text.
-func (h history) add(text string) error {
-	if h.path == "" || !keep(text) {
+// appendText appends one text.
+func (h historyFile) appendText(text string) error {
+	if h.path == "" || !isWorthSaving(text) {
 		return nil
 	}
 	if err := os.MkdirAll(filepath.Dir(h.path), 0o700); err != nil {
@@ -124,7 +124,7 @@ func (h history) add(text string) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteString(lineEnd(f) + record(text))
+	_, err = f.WriteString(lineEnd(f) + encodeEntry(text))
 	if e := f.Close(); err == nil {
 		err = e
 	}
@@ -142,7 +142,7 @@ func lineEnd(f *os.File) string {
 	return ""
 }
 
-// keep reports whether a text is worth remembering in the file.
-func keep(text string) bool {
-	return strings.TrimSpace(text) != "" && len(text) <= maxHistoryText && !strings.Contains(text, goesOn)
+// isWorthSaving reports whether a text is worth remembering in the file.
+func isWorthSaving(text string) bool {
+	return strings.TrimSpace(text) != "" && len(text) <= maxHistoryText && !strings.Contains(text, continuationMark)
 }

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// ViKeys reports whether the user's inputrc selects the keys of vi, as readline's programs do.
+// ReadViMode reports whether the user's inputrc selects the keys of vi, as readline's programs do.
 // Of parts that are for some programs or terminals only, it reads none.
-func ViKeys(getenv func(string) string) bool {
+func ReadViMode(getenv func(string) string) bool {
 	path := getenv("INPUTRC")
 	if path == "" {
 		path = filepath.Join(getenv("HOME"), ".inputrc")

@@ -12,7 +12,7 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/edit"
 )
 
-// The switches of bracketed paste: a terminal then sends edit.PasteBegins and edit.PasteEnds
+// The switches of bracketed paste: a terminal then sends edit.PasteStart and edit.PasteEnd
 // around a paste.
 const (
 	bracketOn  = "\x1b[?2004h"
@@ -26,133 +26,133 @@ const (
 	ctrlBackslash = '\x1c'
 )
 
-// maxTypeAhead bounds the unread input, in bytes, and maxEdited that of a text that is edited, whose
+// maxTypeAhead bounds the unread input, in bytes, and maxEditedText that of a text that is edited, whose
 // editor may be slower than a paste, and each paste. More is dropped.
 const (
-	maxTypeAhead = 1 << 20
-	maxEdited    = 64 << 20
+	maxTypeAhead  = 1 << 20
+	maxEditedText = 64 << 20
 )
 
-// maxControl bounds the sequence of one control character, in bytes.
-const maxControl = 24
+// maxControlSequence bounds the sequence of one control character, in bytes.
+const maxControlSequence = 24
 
-// pastePause is longer than any pause within a paste.
-const pastePause = 250 * time.Millisecond
+// pasteEndDelay is longer than any pause within a paste.
+const pasteEndDelay = 250 * time.Millisecond
 
-// A keyboard is the terminal's input, with pastes recognised. It is read all the time:
-// early input is kept, and Ctrl-C is noticed while code runs. It implements edit.Source for one
+// A keyReader is the terminal's input, with pastes recognised. It is read all the time:
+// early input is kept, and Ctrl-C is noticed while code runs. It implements edit.KeySource for one
 // goroutine.
-type keyboard struct {
+type keyReader struct {
 	interrupt func()        // Ctrl-C was pressed while nothing is edited
 	suspend   func()        // Ctrl-Z was; nil if it is the end of input here
 	quit      func()        // Ctrl-\ was pressed
-	recall    func()        // Ctrl-\ was pressed twice in a row, while a program has the keys
+	reclaim   func()        // Ctrl-\ was pressed twice in a row, while a program has the keys
 	arrived   chan struct{} // one token: there is something to read
 
-	mu      sync.Mutex
-	editing bool    // guarded by mu: Ctrl-C belongs to the text that is edited
-	poked   bool    // guarded by mu: await returns at once
-	typed   []byte  // guarded by mu: decoded and not read
-	read    int     // guarded by mu: how many bytes were read before typed
-	bursts  []burst // guarded by mu: of typed, in order
-	err     error   // guarded by mu: the terminal's end
+	mu        sync.Mutex
+	editing   bool    // guarded by mu: Ctrl-C belongs to the text that is edited
+	woken     bool    // guarded by mu: await returns at once
+	typed     []byte  // guarded by mu: decoded and not read
+	readCount int     // guarded by mu: how many bytes were read before typed
+	bursts    []burst // guarded by mu: of typed, in order
+	err       error   // guarded by mu: the terminal's end
 
-	passing sync.Mutex         // held while keys are passed on, so that they stay in order
-	program func([]byte) error // guarded by passing: takes the keys; nil while they are ours
-	quits   int                // guarded by passing: how often Ctrl-\ was pressed in a row
+	passMu      sync.Mutex         // held while keys are passed on, so that they stay in order
+	program     func([]byte) error // guarded by passing: takes the keys; nil while they are ours
+	quitPresses int                // guarded by passing: how often Ctrl-\ was pressed in a row
 
-	decoding sync.Mutex  // guards the rest
-	givesUp  *time.Timer // ends a paste in which Ctrl-C was pressed; nil if it was not
-	pasting  bool
-	matched  int    // bytes of what may be the next marker of a paste
-	lost     bool   // there was no room for that marker, and so there is none for the paste
-	cut      bool   // there was no room for a part of the paste, and so there is none for the rest
-	last     byte   // of the paste
-	pasted   int    // its bytes
-	recent   []byte // the last bytes outside of a paste
-	fresh    []byte // decoded from what was sent at a time,
-	lastLine int    // behind its last end of a line
-	lines    bool   // there is text behind an end of a line
+	decodeMu      sync.Mutex  // guards the rest
+	pasteTimer    *time.Timer // ends a paste in which Ctrl-C was pressed; nil if it was not
+	pasting       bool
+	matched       int    // bytes of what may be the next marker of a paste
+	markerDropped bool   // there was no room for that marker, and so there is none for the paste
+	pasteCut      bool   // there was no room for a part of the paste, and so there is none for the rest
+	lastPasteByte byte   // of the paste
+	pasteBytes    int    // its bytes
+	recentBytes   []byte // the last bytes outside of a paste
+	decoded       []byte // decoded from what was sent at a time,
+	lastLineEnd   int    // behind its last end of a line
+	hasLines      bool   // there is text behind an end of a line
 }
 
 // A burst is what a terminal sent at a time, if that was more than one byte.
 type burst struct {
-	from, end int  // its bytes, counted as keyboard.read
-	lastLine  int  // behind its last end of a line
-	lines     bool // there is text behind an end of a line
+	from, end   int  // its bytes, counted as keyReader.readCount
+	lastLineEnd int  // behind its last end of a line
+	hasLines    bool // there is text behind an end of a line
 }
 
-// newKeyboard returns a keyboard; the caller must start pump. Neither interrupt nor quit
+// newKeyReader returns a keyboard; the caller must start pump. Neither interrupt nor quit
 // may block. suspend blocks while this program is stopped.
-func newKeyboard(interrupt, quit, suspend func()) *keyboard {
-	return &keyboard{interrupt: interrupt, quit: quit, suspend: suspend, arrived: make(chan struct{}, 1)}
+func newKeyReader(interrupt, quit, suspend func()) *keyReader {
+	return &keyReader{interrupt: interrupt, quit: quit, suspend: suspend, arrived: make(chan struct{}, 1)}
 }
 
-// pump reads in until its end.
-func (k *keyboard) pump(in io.Reader) {
+// pumpInput reads in until its end.
+func (k *keyReader) pumpInput(in io.Reader) {
 	buf := make([]byte, 4096)
 	for {
 		n, err := in.Read(buf)
-		k.decode(k.pass(buf[:n]))
+		k.decodeInput(k.passKeys(buf[:n]))
 		if err != nil {
-			k.end(err)
+			k.fail(err)
 			return
 		}
 	}
 }
 
-// Burst implements edit.Source.
-func (k *keyboard) Burst() edit.Burst {
+// LastBurst implements edit.KeySource.
+func (k *keyReader) LastBurst() edit.KeyBurst {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for len(k.bursts) > 0 && k.bursts[0].end < k.read { // these are read
+	for len(k.bursts) > 0 && k.bursts[0].end < k.readCount { // these are read
 		k.bursts = k.bursts[1:]
 	}
-	if len(k.bursts) == 0 || k.read <= k.bursts[0].from {
-		return edit.Burst{}
+	if len(k.bursts) == 0 || k.readCount <= k.bursts[0].from {
+		return edit.KeyBurst{}
 	}
 	b := k.bursts[0]
-	return edit.Burst{Followed: k.read < b.end, Ended: k.read < b.lastLine, Lines: b.lines}
+	return edit.KeyBurst{HasMore: k.readCount < b.end, LineEndFollows: k.readCount < b.lastLineEnd, AfterLines: b.hasLines}
 }
 
-// end lets Rune fail once everything is read. The first error counts.
-func (k *keyboard) end(err error) {
+// fail lets Rune fail once everything is read. The first error counts.
+func (k *keyReader) fail(err error) {
 	k.mu.Lock()
 	if k.err == nil {
 		k.err = err
 	}
 	k.mu.Unlock()
-	k.wake()
+	k.signalArrival()
 }
 
-func (k *keyboard) wake() {
+func (k *keyReader) signalArrival() {
 	select {
 	case k.arrived <- struct{}{}:
 	default: // the reader has a token already
 	}
 }
 
-// edit sets whether a text is being edited.
-func (k *keyboard) edit(on bool) {
+// setEditing sets whether a text is being edited.
+func (k *keyReader) setEditing(on bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.editing = on
 }
 
-// poke lets await return, although no key was pressed.
-func (k *keyboard) poke() {
+// wakeReader lets await return, although no key was pressed.
+func (k *keyReader) wakeReader() {
 	k.mu.Lock()
-	k.poked = true
+	k.woken = true
 	k.mu.Unlock()
-	k.wake()
+	k.signalArrival()
 }
 
-// await waits for a key, and reports whether it was poked instead.
-func (k *keyboard) await() (poked bool, err error) {
+// awaitKey waits for a key, and reports whether it was poked instead.
+func (k *keyReader) awaitKey() (poked bool, err error) {
 	for {
 		k.mu.Lock()
-		poked, ready, err := k.poked, len(k.typed) > 0, k.err
-		k.poked = false
+		poked, ready, err := k.woken, len(k.typed) > 0, k.err
+		k.woken = false
 		k.mu.Unlock()
 		switch {
 		case poked, ready:
@@ -164,37 +164,37 @@ func (k *keyboard) await() (poked bool, err error) {
 	}
 }
 
-// more reports whether there are keys that were not read.
-func (k *keyboard) more() bool {
+// hasUnreadKeys reports whether there are keys that were not read.
+func (k *keyReader) hasUnreadKeys() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return len(k.typed) > 0
 }
 
-// forget drops what was typed and not read.
-func (k *keyboard) forget() {
+// discardTyped drops what was typed and not read.
+func (k *keyReader) discardTyped() {
 	k.mu.Lock()
-	k.drop()
+	k.takeTyped()
 	k.mu.Unlock()
 }
 
-// drop returns what was typed and not read, and drops it; mu is held.
-func (k *keyboard) drop() []byte {
+// takeTyped returns what was typed and not read, and drops it; mu is held.
+func (k *keyReader) takeTyped() []byte {
 	dropped := k.typed
-	k.read += len(k.typed)
+	k.readCount += len(k.typed)
 	k.typed = nil
 	return dropped
 }
 
-// Rune implements edit.Source.
-func (k *keyboard) Rune(patience time.Duration) (rune, error) {
+// NextRune implements edit.KeySource.
+func (k *keyReader) NextRune(patience time.Duration) (rune, error) {
 	var late <-chan time.Time
 	for {
 		k.mu.Lock()
 		r, n := utf8.DecodeRune(k.typed)
 		if n > 0 && (utf8.FullRune(k.typed) || k.err != nil) {
 			k.typed = k.typed[n:]
-			k.read += n
+			k.readCount += n
 			k.mu.Unlock()
 			return r, nil
 		}
@@ -214,90 +214,90 @@ func (k *keyboard) Rune(patience time.Duration) (rune, error) {
 	}
 }
 
-// decode takes apart what the terminal sent at a time. A marker of a paste may be split over any
+// decodeInput takes apart what the terminal sent at a time. A marker of a paste may be split over any
 // number of reads.
-func (k *keyboard) decode(b []byte) {
+func (k *keyReader) decodeInput(b []byte) {
 	if len(b) == 0 {
 		return
 	}
-	k.decoding.Lock()
-	defer k.decoding.Unlock()
-	if k.givesUp != nil {
-		k.givesUp.Stop()
-		k.givesUp = nil
+	k.decodeMu.Lock()
+	defer k.decodeMu.Unlock()
+	if k.pasteTimer != nil {
+		k.pasteTimer.Stop()
+		k.pasteTimer = nil
 	}
 	for _, c := range b {
-		k.take(c)
+		k.decodeByte(c)
 	}
-	k.deliver()
+	k.deliverDecoded()
 	if k.pasting && b[len(b)-1] == ctrlC {
-		k.awaitEnd()
+		k.awaitPasteEnd()
 	}
 }
 
-// awaitEnd ends a paste if Ctrl-C was the last that came, and nothing follows: then a person has pressed
+// awaitPasteEnd ends a paste if Ctrl-C was the last that came, and nothing follows: then a person has pressed
 // it, because the terminal does not send the end.
-func (k *keyboard) awaitEnd() {
+func (k *keyReader) awaitPasteEnd() {
 	var timer *time.Timer
-	timer = time.AfterFunc(pastePause, func() {
-		k.decoding.Lock()
-		defer k.decoding.Unlock()
-		if k.givesUp == timer {
-			k.givesUp = nil
+	timer = time.AfterFunc(pasteEndDelay, func() {
+		k.decodeMu.Lock()
+		defer k.decodeMu.Unlock()
+		if k.pasteTimer == timer {
+			k.pasteTimer = nil
 			k.endPaste()
-			k.take(ctrlC)
-			k.deliver()
+			k.decodeByte(ctrlC)
+			k.deliverDecoded()
 		}
 	})
-	k.givesUp = timer
+	k.pasteTimer = timer
 }
 
-// deliver lets what was decoded be read.
-func (k *keyboard) deliver() {
+// deliverDecoded lets what was decoded be read.
+func (k *keyReader) deliverDecoded() {
 	k.mu.Lock()
-	from := k.read + len(k.typed)
-	k.typed = append(k.typed, k.fresh...)
-	if len(k.fresh) > 1 {
-		k.bursts = append(k.bursts, burst{from, from + len(k.fresh), from + k.lastLine, k.lines})
+	from := k.readCount + len(k.typed)
+	k.typed = append(k.typed, k.decoded...)
+	if len(k.decoded) > 1 {
+		k.bursts = append(k.bursts, burst{from, from + len(k.decoded), from + k.lastLineEnd, k.hasLines})
 	}
-	k.fresh, k.lastLine, k.lines = k.fresh[:0], 0, false
+	k.decoded, k.lastLineEnd, k.hasLines = k.decoded[:0], 0, false
 	k.mu.Unlock()
-	k.wake()
+	k.signalArrival()
 }
 
-// take handles one byte.
-func (k *keyboard) take(c byte) {
+// decodeByte handles one byte.
+func (k *keyReader) decodeByte(c byte) {
 	if k.pasting {
-		k.inPaste(c)
+		k.decodePasteByte(c)
 		return
 	}
-	lost := !k.press(c)
-	k.recent = append(k.recent[max(0, len(k.recent)-maxControl):], c)
-	if n, control := controlIn(k.recent, c); n > 0 && k.takeBack(n) {
-		k.press(control)
+	lost := !k.handleKey(c)
+	k.recentBytes = append(k.recentBytes[max(0, len(k.recentBytes)-maxControlSequence):], c)
+	if n, control := findControl(k.recentBytes, c); n > 0 && k.removeLast(n) {
+		k.handleKey(control)
 	}
 	if c == '\r' || c == '\n' {
-		k.lastLine = len(k.fresh)
+		k.lastLineEnd = len(k.decoded)
 	} else {
-		k.lines = k.lines || k.lastLine > 0
+		k.hasLines = k.hasLines || k.lastLineEnd > 0
 	}
 	switch {
-	case c == edit.PasteBegins[k.matched]:
+	case c == edit.PasteStart[k.matched]:
 		k.matched++
-	case c == edit.PasteBegins[0]:
-		k.matched, k.lost = 1, false
+	case c == edit.PasteStart[0]:
+		k.matched, k.markerDropped = 1, false
 	default:
 		k.matched = 0
 	}
-	k.lost = k.matched > 0 && (k.lost || lost)
-	if k.matched == len(edit.PasteBegins) {
-		k.matched, k.pasting, k.cut, k.last, k.pasted = 0, true, false, 0, 0
+	k.markerDropped = k.matched > 0 && (k.markerDropped || lost)
+	if k.matched == len(edit.PasteStart) {
+		k.matched, k.pasting, k.pasteCut, k.lastPasteByte, k.pasteBytes = 0, true, false, 0, 0
 	}
 }
 
-// controlIn finds, at the end of what was sent, Ctrl-C, Ctrl-Z or Ctrl-\ as a sequence of length bytes. A
+// findControl finds, at the end of what was sent, Ctrl-C, Ctrl-Z or Ctrl-\ as a sequence of length bytes. A
 // terminal sends them so if a program has switched on kitty's keys or xterm's modifyOtherKeys, and is gone.
-func controlIn(sent []byte, final byte) (length int, control byte) {
+func findControl(sent []byte, final byte) (length int, control byte) {
 	const ctrl, locks = 4, 64 | 128
 	if final != 'u' && final != '~' || len(sent) == 0 {
 		return 0, 0
@@ -322,54 +322,54 @@ func controlIn(sent []byte, final byte) (length int, control byte) {
 	return len(sent) - begin, control
 }
 
-// takeBack removes the last n bytes of the input, and reports false if they are read already.
-func (k *keyboard) takeBack(n int) bool {
-	fresh := min(n, len(k.fresh))
+// removeLast removes the last n bytes of the input, and reports false if they are read already.
+func (k *keyReader) removeLast(n int) bool {
+	fresh := min(n, len(k.decoded))
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if n-fresh > len(k.typed) {
 		return false
 	}
 	k.typed = k.typed[:len(k.typed)-(n-fresh)]
-	k.fresh = k.fresh[:len(k.fresh)-fresh]
+	k.decoded = k.decoded[:len(k.decoded)-fresh]
 	return true
 }
 
 // endPaste ends a paste.
-func (k *keyboard) endPaste() {
+func (k *keyReader) endPaste() {
 	switch {
-	case k.lost:
-	case k.cut:
-		k.append(edit.PasteCut, true)
+	case k.markerDropped:
+	case k.pasteCut:
+		k.appendInput(edit.PasteEndCut, true)
 	default:
-		k.append(edit.PasteEnds, true)
+		k.appendInput(edit.PasteEnd, true)
 	}
-	k.pasting, k.matched, k.lost = false, 0, false
+	k.pasting, k.matched, k.markerDropped = false, 0, false
 }
 
-// inPaste looks for the end of a paste. An escape is no part of one.
-func (k *keyboard) inPaste(c byte) {
+// decodePasteByte looks for the end of a paste. An escape is no part of one.
+func (k *keyReader) decodePasteByte(c byte) {
 	switch {
-	case c == edit.PasteEnds[k.matched]:
-		if k.matched++; k.matched < len(edit.PasteEnds) {
+	case c == edit.PasteEnd[k.matched]:
+		if k.matched++; k.matched < len(edit.PasteEnd) {
 			return
 		}
 		k.endPaste()
 		return
 	case k.matched > 0:
-		for _, held := range []byte(edit.PasteEnds[:k.matched]) {
-			k.paste(held)
+		for _, held := range []byte(edit.PasteEnd[:k.matched]) {
+			k.addPasteByte(held)
 		}
-		if k.matched = 0; c == edit.PasteEnds[0] {
+		if k.matched = 0; c == edit.PasteEnd[0] {
 			k.matched = 1
 			return
 		}
 	}
-	k.paste(c)
+	k.addPasteByte(c)
 }
 
-// press handles a key, and reports false if there was no room for it.
-func (k *keyboard) press(c byte) bool {
+// handleKey handles a key, and reports false if there was no room for it.
+func (k *keyReader) handleKey(c byte) bool {
 	if c == ctrlBackslash {
 		k.quit()
 		return true
@@ -377,8 +377,8 @@ func (k *keyboard) press(c byte) bool {
 	k.mu.Lock()
 	editing := k.editing
 	if c == ctrlC && !editing { // early input was meant for the interrupted code
-		k.drop()
-		k.fresh = nil
+		k.takeTyped()
+		k.decoded = nil
 	}
 	k.mu.Unlock()
 	switch {
@@ -387,42 +387,42 @@ func (k *keyboard) press(c byte) bool {
 	case c == ctrlZ && k.suspend != nil:
 		k.suspend()
 	case c == ctrlZ:
-		return k.append(string([]byte{ctrlD}), false)
+		return k.appendInput(string([]byte{ctrlD}), false)
 	default:
-		return k.append(string([]byte{c}), false)
+		return k.appendInput(string([]byte{c}), false)
 	}
 	return true
 }
 
-// paste handles a byte of a paste, which is never a key.
-func (k *keyboard) paste(c byte) {
-	pair := c == '\n' && k.last == '\r'
-	k.last = c
-	k.pasted++
+// addPasteByte handles a byte of a paste, which is never a key.
+func (k *keyReader) addPasteByte(c byte) {
+	pair := c == '\n' && k.lastPasteByte == '\r'
+	k.lastPasteByte = c
+	k.pasteBytes++
 	switch {
-	case k.lost, k.cut, pair: // two bytes are one line end
-	case k.pasted == maxEdited:
-		k.cut = true
+	case k.markerDropped, k.pasteCut, pair: // two bytes are one line end
+	case k.pasteBytes == maxEditedText:
+		k.pasteCut = true
 	case c == '\r' || c == '\n':
-		k.cut = !k.append("\n", false)
+		k.pasteCut = !k.appendInput("\n", false)
 	case c < ' ' && c != '\t' || c == '\x7f':
 	default:
-		k.cut = !k.append(string([]byte{c}), false)
+		k.pasteCut = !k.appendInput(string([]byte{c}), false)
 	}
 }
 
-// append adds to the input, and reports false if there was no room. always
+// appendInput adds to the input, and reports false if there was no room. always
 // is for the end of a paste, without which the next keys would belong to it.
-func (k *keyboard) append(s string, always bool) bool {
+func (k *keyReader) appendInput(s string, always bool) bool {
 	k.mu.Lock()
 	limit := maxTypeAhead
 	if k.editing {
-		limit = maxEdited
+		limit = maxEditedText
 	}
-	room := always || len(k.typed)+len(k.fresh)+len(s) <= limit
+	room := always || len(k.typed)+len(k.decoded)+len(s) <= limit
 	k.mu.Unlock()
 	if room {
-		k.fresh = append(k.fresh, s...)
+		k.decoded = append(k.decoded, s...)
 	}
 	return room
 }

@@ -12,13 +12,13 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/edit"
 )
 
-// script is a terminal that delivers one string at a time, and then an error.
-type script struct {
+// scriptReader is a terminal that delivers one string at a time, and then an error.
+type scriptReader struct {
 	parts []string
 	err   error
 }
 
-func (s *script) Read(p []byte) (int, error) {
+func (s *scriptReader) Read(p []byte) (int, error) {
 	if len(s.parts) == 0 {
 		return 0, s.err
 	}
@@ -27,11 +27,11 @@ func (s *script) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// rest returns what was not read.
-func rest(k *keyboard) string {
+// readRest returns what was not read.
+func readRest(k *keyReader) string {
 	var b strings.Builder
 	for {
-		r, err := k.Rune(0)
+		r, err := k.NextRune(0)
 		if err != nil {
 			return b.String()
 		}
@@ -39,12 +39,12 @@ func rest(k *keyboard) string {
 	}
 }
 
-// keysOf returns the keys that an editor gets.
-func keysOf(t *testing.T, parts ...string) []edit.Key {
+// decodeKeys returns the keys that an editor gets.
+func decodeKeys(t *testing.T, parts ...string) []edit.Key {
 	t.Helper()
-	k := newKeyboard(func() { t.Error("an interrupt") }, func() { t.Error("a quit") }, func() { t.Error("a suspension") })
-	k.edit(true)
-	k.pump(&script{parts, io.ErrUnexpectedEOF})
+	k := newKeyReader(func() { t.Error("an interrupt") }, func() { t.Error("a quit") }, func() { t.Error("a suspension") })
+	k.setEditing(true)
+	k.pumpInput(&scriptReader{parts, io.ErrUnexpectedEOF})
 	var keys []edit.Key
 	for {
 		key, err := edit.ReadKey(k, false)
@@ -75,7 +75,7 @@ func TestKeyboard_PasteIsOneKeyThatPressesNoOther(t *testing.T) {
 		}
 		for name, parts := range map[string][]string{"": {test.typed}, ", byte by byte": single} {
 			t.Run(test.name+name, func(t *testing.T) {
-				got := keysOf(t, append(parts, "x")...)
+				got := decodeKeys(t, append(parts, "x")...)
 				if len(got) != 2 || got[0].Name != "Paste" || got[0].Text != test.want || got[0].Cut || got[1].Text != "x" {
 					t.Errorf("got %+v, want the paste %q and then an x", got, test.want)
 				}
@@ -86,9 +86,9 @@ func TestKeyboard_PasteIsOneKeyThatPressesNoOther(t *testing.T) {
 
 func TestKeyboard_CtrlCWhileCodeRunsInterruptsAndDropsWhatWasTypedAhead(t *testing.T) {
 	interrupts := 0
-	k := newKeyboard(func() { interrupts++ }, func() { t.Error("a quit") }, nil)
-	k.pump(&script{[]string{"ahead", "\x03more"}, io.ErrUnexpectedEOF})
-	if got := rest(k); interrupts != 1 || got != "more" {
+	k := newKeyReader(func() { interrupts++ }, func() { t.Error("a quit") }, nil)
+	k.pumpInput(&scriptReader{[]string{"ahead", "\x03more"}, io.ErrUnexpectedEOF})
+	if got := readRest(k); interrupts != 1 || got != "more" {
 		t.Errorf("got %d interrupts and %q, want 1 and what was typed after it", interrupts, got)
 	}
 }
@@ -97,38 +97,38 @@ func TestKeyboard_CtrlCWhileCodeRunsInterruptsAndDropsWhatWasTypedAhead(t *testi
 func TestKeyboard_CtrlCIsKnownInEveryForm(t *testing.T) {
 	for _, sent := range []string{"\x1b[99;5u", "\x1b[99;5:1u", "\x1b[99;133u", "\x1b[27;5;99~"} {
 		interrupts := 0
-		k := newKeyboard(func() { interrupts++ }, func() { t.Error("a quit") }, nil)
-		k.decode([]byte("ahead" + sent + "more"))
+		k := newKeyReader(func() { interrupts++ }, func() { t.Error("a quit") }, nil)
+		k.decodeInput([]byte("ahead" + sent + "more"))
 		for i := range len(sent) { // a link may take it apart
-			k.decode([]byte(sent[i : i+1]))
+			k.decodeInput([]byte(sent[i : i+1]))
 		}
-		k.decode([]byte("more"))
-		k.edit(true)
-		k.decode([]byte(sent))
-		k.end(io.EOF)
-		if got := rest(k); interrupts != 2 || got != "more\x03" {
+		k.decodeInput([]byte("more"))
+		k.setEditing(true)
+		k.decodeInput([]byte(sent))
+		k.fail(io.EOF)
+		if got := readRest(k); interrupts != 2 || got != "more\x03" {
 			t.Errorf("%q: got %d interrupts and %q", sent, interrupts, got)
 		}
 	}
 	for _, sent := range []string{"\x1b[99;1u", "\x1b[99;5:3u", "\x1b[99;7u", "\x1b[3;5~", "\x1b[99;5"} {
-		k := newKeyboard(func() { t.Errorf("%q: an interrupt", sent) }, nil, nil)
-		k.decode([]byte(sent))
+		k := newKeyReader(func() { t.Errorf("%q: an interrupt", sent) }, nil, nil)
+		k.decodeInput([]byte(sent))
 	}
 }
 
 func TestKeyboard_CtrlZNeverWaitsForItsTurn(t *testing.T) {
 	for _, editing := range []bool{true, false} {
 		suspensions := 0
-		k := newKeyboard(nil, nil, func() { suspensions++ })
-		k.edit(editing)
-		k.pump(&script{[]string{"a\x1ab"}, io.EOF})
-		if got := rest(k); suspensions != 1 || got != "ab" {
+		k := newKeyReader(nil, nil, func() { suspensions++ })
+		k.setEditing(editing)
+		k.pumpInput(&scriptReader{[]string{"a\x1ab"}, io.EOF})
+		if got := readRest(k); suspensions != 1 || got != "ab" {
 			t.Errorf("editing %v: got %d suspensions and the keys %q", editing, suspensions, got)
 		}
 	}
-	k := newKeyboard(nil, nil, nil) // where no program can be suspended, it is the end of input
-	k.pump(&script{[]string{"\x1a"}, io.EOF})
-	if got := rest(k); got != "\x04" {
+	k := newKeyReader(nil, nil, nil) // where no program can be suspended, it is the end of input
+	k.pumpInput(&scriptReader{[]string{"\x1a"}, io.EOF})
+	if got := readRest(k); got != "\x04" {
 		t.Errorf("got %q, want Ctrl-D", got)
 	}
 }
@@ -136,13 +136,13 @@ func TestKeyboard_CtrlZNeverWaitsForItsTurn(t *testing.T) {
 func TestKeyboard_CtrlBackslashQuitsAtAnyTimeButInAPaste(t *testing.T) {
 	for _, editing := range []bool{true, false} {
 		quits := 0
-		k := newKeyboard(func() { t.Error("an interrupt") }, func() { quits++ }, nil)
-		k.edit(editing)
-		k.pump(&script{[]string{"\x1b[200~a\x1c\x03b\x1b[201~"}, io.ErrUnexpectedEOF})
+		k := newKeyReader(func() { t.Error("an interrupt") }, func() { quits++ }, nil)
+		k.setEditing(editing)
+		k.pumpInput(&scriptReader{[]string{"\x1b[200~a\x1c\x03b\x1b[201~"}, io.ErrUnexpectedEOF})
 		if quits != 0 {
 			t.Errorf("editing %v: a paste has quit", editing)
 		}
-		k.pump(&script{[]string{"\x1c"}, io.ErrUnexpectedEOF})
+		k.pumpInput(&scriptReader{[]string{"\x1c"}, io.ErrUnexpectedEOF})
 		if quits != 1 {
 			t.Errorf("editing %v: got %d quits, want 1", editing, quits)
 		}
@@ -150,105 +150,105 @@ func TestKeyboard_CtrlBackslashQuitsAtAnyTimeButInAPaste(t *testing.T) {
 }
 
 func TestKeyboard_TypeAheadIsBounded(t *testing.T) {
-	k := newKeyboard(nil, nil, nil)
-	k.pump(strings.NewReader(strings.Repeat("x", maxTypeAhead) + "y"))
-	if got := rest(k); len(got) != maxTypeAhead || strings.Contains(got, "y") {
+	k := newKeyReader(nil, nil, nil)
+	k.pumpInput(strings.NewReader(strings.Repeat("x", maxTypeAhead) + "y"))
+	if got := readRest(k); len(got) != maxTypeAhead || strings.Contains(got, "y") {
 		t.Errorf("got %d bytes, want the first %d", len(got), maxTypeAhead)
 	}
 }
 
 // The line ends of a paste whose beginning was lost would be Enter keys.
 func TestKeyboard_APasteWithoutRoomIsLostWhole(t *testing.T) {
-	k := newKeyboard(nil, nil, nil)
-	k.decode([]byte(strings.Repeat("x", maxTypeAhead-2) + edit.PasteBegins))
+	k := newKeyReader(nil, nil, nil)
+	k.decodeInput([]byte(strings.Repeat("x", maxTypeAhead-2) + edit.PasteStart))
 	for range maxTypeAhead {
-		if _, err := k.Rune(0); err != nil {
+		if _, err := k.NextRune(0); err != nil {
 			t.Fatal(err)
 		}
 	}
-	k.decode([]byte("import os\n" + edit.PasteEnds + "y"))
-	k.end(io.EOF)
-	if got := rest(k); got != "y" {
+	k.decodeInput([]byte("import os\n" + edit.PasteEnd + "y"))
+	k.fail(io.EOF)
+	if got := readRest(k); got != "y" {
 		t.Errorf("got %q, want what was typed after the paste", got)
 	}
-	k = newKeyboard(nil, nil, nil)
-	k.decode([]byte(edit.PasteBegins + strings.Repeat("x", maxTypeAhead)))
-	k.edit(true) // what comes from now on has room
-	k.decode([]byte("y" + edit.PasteEnds))
-	k.end(io.EOF)
-	if key, err := edit.ReadKey(k, false); err != nil || key.Name != "Paste" || len(key.Text) != maxTypeAhead-len(edit.PasteBegins) {
+	k = newKeyReader(nil, nil, nil)
+	k.decodeInput([]byte(edit.PasteStart + strings.Repeat("x", maxTypeAhead)))
+	k.setEditing(true) // what comes from now on has room
+	k.decodeInput([]byte("y" + edit.PasteEnd))
+	k.fail(io.EOF)
+	if key, err := edit.ReadKey(k, false); err != nil || key.Name != "Paste" || len(key.Text) != maxTypeAhead-len(edit.PasteStart) {
 		t.Errorf("got %q with %d bytes, %v, want the paste as far as there was room", key.Name, len(key.Text), err)
 	}
 }
 
 // An editor that is slower than the terminal must not lose a part of a paste from its middle.
 func TestKeyboard_APasteIntoATextIsWholeHoweverSlowTheEditorIs(t *testing.T) {
-	k := newKeyboard(nil, nil, nil)
-	k.edit(true)
+	k := newKeyReader(nil, nil, nil)
+	k.setEditing(true)
 	text := strings.Repeat("import os\n", maxTypeAhead/5)
-	k.decode([]byte(edit.PasteBegins + text + edit.PasteEnds))
+	k.decodeInput([]byte(edit.PasteStart + text + edit.PasteEnd))
 	if key, err := edit.ReadKey(k, false); err != nil || key.Text != text {
 		t.Errorf("got %d bytes, %v, want %d", len(key.Text), err, len(text))
 	}
 }
 
 func TestKeyboard_PokedItNeedsNoKey(t *testing.T) {
-	k := newKeyboard(nil, nil, nil)
-	go k.poke() // nobody types
-	if poked, err := k.await(); !poked || err != nil {
+	k := newKeyReader(nil, nil, nil)
+	go k.wakeReader() // nobody types
+	if poked, err := k.awaitKey(); !poked || err != nil {
 		t.Errorf("got %v, %v", poked, err)
 	}
-	k.decode([]byte("later"))
-	k.poke()
-	if poked, _ := k.await(); !poked {
+	k.decodeInput([]byte("later"))
+	k.wakeReader()
+	if poked, _ := k.awaitKey(); !poked {
 		t.Error("a key came before the poke")
 	}
-	if poked, err := k.await(); poked || err != nil {
+	if poked, err := k.awaitKey(); poked || err != nil {
 		t.Errorf("got %v, %v, want the key", poked, err)
 	}
 }
 
 func TestKeyboard_TheEscapeKeyAloneIsKnownByTheSilenceAfterIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := newKeyboard(nil, nil, nil)
-		k.edit(true)
-		k.decode([]byte("\x1b"))
+		k := newKeyReader(nil, nil, nil)
+		k.setEditing(true)
+		k.decodeInput([]byte("\x1b"))
 		if key, err := edit.ReadKey(k, true); err != nil || key.Name != "Esc" {
 			t.Errorf("got %+v, %v, want Esc", key, err)
 		}
-		k.decode([]byte("\x1b[A"))
+		k.decodeInput([]byte("\x1b[A"))
 		if key, err := edit.ReadKey(k, true); err != nil || key.Name != "Up" {
 			t.Errorf("got %+v, %v, want Up", key, err)
 		}
-		if _, err := k.Rune(1); !errors.Is(err, edit.ErrQuiet) {
+		if _, err := k.NextRune(1); !errors.Is(err, edit.ErrQuiet) {
 			t.Errorf("got %v, want silence", err)
 		}
 	})
 }
 
 func TestKeyboard_ABurstIsWhatTheTerminalSendsAtATime(t *testing.T) {
-	k := newKeyboard(nil, nil, nil)
-	k.edit(true)
+	k := newKeyReader(nil, nil, nil)
+	k.setEditing(true)
 	for _, sent := range []string{"a", "\x1b[A", "\tb", "c\rd", "e", "f\r\r"} {
-		k.decode([]byte(sent))
+		k.decodeInput([]byte(sent))
 	}
-	k.end(io.EOF)
-	var got []edit.Burst
+	k.fail(io.EOF)
+	var got []edit.KeyBurst
 	for {
 		key, err := edit.ReadKey(k, false)
 		if err != nil {
 			break
 		}
-		got = append(got, key.Burst)
+		got = append(got, key.KeyBurst)
 	}
-	alone, followed := edit.Burst{}, edit.Burst{Followed: true}
-	want := []edit.Burst{
+	alone, followed := edit.KeyBurst{}, edit.KeyBurst{HasMore: true}
+	want := []edit.KeyBurst{
 		alone,
 		alone,
 		followed, alone,
-		{Followed: true, Ended: true, Lines: true}, {Followed: true, Lines: true}, {Lines: true},
+		{HasMore: true, LineEndFollows: true, AfterLines: true}, {HasMore: true, AfterLines: true}, {AfterLines: true},
 		alone,
-		{Followed: true, Ended: true}, {Followed: true, Ended: true}, alone,
+		{HasMore: true, LineEndFollows: true}, {HasMore: true, LineEndFollows: true}, alone,
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
@@ -259,14 +259,14 @@ func TestKeyboard_ABurstIsWhatTheTerminalSendsAtATime(t *testing.T) {
 func TestKeyboard_CtrlCAndNothingMoreEndsAPaste(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		interrupts := 0
-		k := newKeyboard(func() { interrupts++ }, nil, nil)
+		k := newKeyReader(func() { interrupts++ }, nil, nil)
 		for _, editing := range []bool{true, false} {
-			k.edit(editing)
+			k.setEditing(editing)
 			for _, sent := range []string{"\x1b[200~a", "\x03", "b\x1b[20", "\x03"} {
-				k.decode([]byte(sent))
+				k.decodeInput([]byte(sent))
 			}
-			time.Sleep(2 * pastePause)
-			k.decode([]byte("x"))
+			time.Sleep(2 * pasteEndDelay)
+			k.decodeInput([]byte("x"))
 			if !editing {
 				break
 			}
@@ -276,16 +276,16 @@ func TestKeyboard_CtrlCAndNothingMoreEndsAPaste(t *testing.T) {
 				}
 			}
 		}
-		k.end(io.EOF)
-		if got := rest(k); interrupts != 1 || got != "x" {
+		k.fail(io.EOF)
+		if got := readRest(k); interrupts != 1 || got != "x" {
 			t.Errorf("while code runs: got %d interrupts and %q", interrupts, got)
 		}
 	})
 }
 
 func TestKeyboard_APasteThatIsCutSaysSo(t *testing.T) {
-	k := newKeyboard(nil, nil, nil)
-	k.decode([]byte(edit.PasteBegins + strings.Repeat("x", maxTypeAhead) + edit.PasteEnds))
+	k := newKeyReader(nil, nil, nil)
+	k.decodeInput([]byte(edit.PasteStart + strings.Repeat("x", maxTypeAhead) + edit.PasteEnd))
 	if key, err := edit.ReadKey(k, false); err != nil || !key.Cut {
 		t.Errorf("got a paste of %d bytes, cut %v, %v", len(key.Text), key.Cut, err)
 	}

@@ -13,78 +13,78 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A mode is the mode of the terminal at standard input.
-type mode struct {
-	fd     int
-	normal *unix.Termios
+// A tty is the mode of the terminal at standard input.
+type tty struct {
+	fd           int
+	savedTermios *unix.Termios
 
-	wake   [2]*os.File   // a pipe that ends a wait for keys
-	paused chan struct{} // Read sends: it waits for resume
-	resume chan struct{}
-	over   chan struct{} // closed: there are no more keys
+	wakePipe [2]*os.File   // a pipe that ends a wait for keys
+	paused   chan struct{} // Read sends: it waits for resume
+	resume   chan struct{}
+	closed   chan struct{} // closed: there are no more keys
 }
 
-// findMode notes the mode that the terminal has now.
-func findMode() (*mode, error) {
+// openTTY notes the mode that the terminal has now.
+func openTTY() (*tty, error) {
 	fd := int(os.Stdin.Fd())
-	normal, err := unix.IoctlGetTermios(fd, getModes)
+	normal, err := unix.IoctlGetTermios(fd, getTermios)
 	if err != nil {
 		return nil, err
 	}
-	m := &mode{fd: fd, normal: normal, paused: make(chan struct{}), resume: make(chan struct{}), over: make(chan struct{})}
-	m.wake[0], m.wake[1], err = os.Pipe()
+	m := &tty{fd: fd, savedTermios: normal, paused: make(chan struct{}), resume: make(chan struct{}), closed: make(chan struct{})}
+	m.wakePipe[0], m.wakePipe[1], err = os.Pipe()
 	return m, err
 }
 
-// raw delivers each key as it is pressed. Output stays as it was.
-func (m *mode) raw() error {
-	raw := *m.normal
+// setRaw delivers each key as it is pressed. Output stays as it was.
+func (m *tty) setRaw() error {
+	raw := *m.savedTermios
 	raw.Iflag &^= unix.IGNBRK | unix.BRKINT | unix.PARMRK | unix.ISTRIP | unix.INLCR | unix.IGNCR | unix.ICRNL | unix.IXON
 	raw.Lflag &^= unix.ECHO | unix.ECHONL | unix.ICANON | unix.ISIG | unix.IEXTEN
 	raw.Cflag &^= unix.CSIZE | unix.PARENB
 	raw.Cflag |= unix.CS8
 	raw.Cc[unix.VMIN], raw.Cc[unix.VTIME] = 1, 0
-	return unix.IoctlSetTermios(m.fd, setModes, &raw)
+	return unix.IoctlSetTermios(m.fd, setTermios, &raw)
 }
 
-// exact is like raw, but output is left as programs write it, too.
-func (m *mode) exact() error {
-	if err := m.raw(); err != nil {
+// setFullyRaw is like raw, but output is left as programs write it, too.
+func (m *tty) setFullyRaw() error {
+	if err := m.setRaw(); err != nil {
 		return err
 	}
-	modes, err := unix.IoctlGetTermios(m.fd, getModes)
+	modes, err := unix.IoctlGetTermios(m.fd, getTermios)
 	if err != nil {
 		return err
 	}
 	modes.Oflag &^= unix.OPOST
-	return unix.IoctlSetTermios(m.fd, setModes, modes)
+	return unix.IoctlSetTermios(m.fd, setTermios, modes)
 }
 
-// restore brings back the mode that findMode has noted.
-func (m *mode) restore() error { return unix.IoctlSetTermios(m.fd, setModes, m.normal) }
+// restoreMode brings back the mode that openTTY has noted.
+func (m *tty) restoreMode() error { return unix.IoctlSetTermios(m.fd, setTermios, m.savedTermios) }
 
-// isTaken reports whether the terminal is in a mode of ours. A shell that stopped this program has set
+// isInRawMode reports whether the terminal is in a mode of ours. A shell that stopped this program has set
 // its own.
-func (m *mode) isTaken() bool {
-	now, err := unix.IoctlGetTermios(m.fd, getModes)
+func (m *tty) isInRawMode() bool {
+	now, err := unix.IoctlGetTermios(m.fd, getTermios)
 	return err != nil || now.Lflag&unix.ICANON == 0
 }
 
 // notifyContinued has c told when this program goes on after a stop.
 func notifyContinued(c chan<- os.Signal) { signal.Notify(c, syscall.SIGCONT) }
 
-// keys returns a reader of the keys typed at the terminal.
-func (m *mode) keys() io.Reader { return m }
+// inputReader returns a reader of the keys typed at the terminal.
+func (m *tty) inputReader() io.Reader { return m }
 
 // Read implements io.Reader, for one goroutine and up to its first error. It leaves keys that
 // come during a pause to others.
-func (m *mode) Read(p []byte) (n int, err error) {
+func (m *tty) Read(p []byte) (n int, err error) {
 	defer func() {
 		if err != nil {
-			close(m.over)
+			close(m.closed)
 		}
 	}()
-	wake := int(m.wake[0].Fd())
+	wake := int(m.wakePipe[0].Fd())
 	for {
 		var readable unix.FdSet
 		readable.Set(m.fd)
@@ -95,7 +95,7 @@ func (m *mode) Read(p []byte) (n int, err error) {
 		case err != nil:
 			return 0, err
 		case readable.IsSet(wake):
-			if _, err := m.wake[0].Read(make([]byte, 1)); err != nil {
+			if _, err := m.wakePipe[0].Read(make([]byte, 1)); err != nil {
 				return 0, err
 			}
 			m.paused <- struct{}{}
@@ -106,24 +106,24 @@ func (m *mode) Read(p []byte) (n int, err error) {
 	}
 }
 
-// pause leaves the terminal to another program until resume is called.
-func (m *mode) pause() (resume func(), err error) {
-	if _, err := m.wake[1].Write([]byte{0}); err != nil {
+// pauseReading leaves the terminal to another program until resume is called.
+func (m *tty) pauseReading() (resume func(), err error) {
+	if _, err := m.wakePipe[1].Write([]byte{0}); err != nil {
 		return nil, err
 	}
 	select {
 	case <-m.paused:
 		return func() { m.resume <- struct{}{} }, nil
-	case <-m.over:
+	case <-m.closed:
 		return nil, io.EOF
 	}
 }
 
-// usualEditor is there on most systems.
-const usualEditor = "vi"
+// defaultEditor is there on most systems.
+const defaultEditor = "vi"
 
 // suspends says whether Ctrl-Z gives the terminal back to the shell.
-const suspends = true
+const ctrlZSuspends = true
 
 // canSuspend reports whether a shell could continue this program, as POSIX defines it: there is a
 // process of the same session outside of the group whose child belongs to the group. Without one
@@ -145,13 +145,13 @@ func canSuspend() bool {
 	return false
 }
 
-// stopTime bounds the wait for the system to stop this program.
-const stopTime = time.Second
+// stopTimeout bounds the wait for the system to stop this program.
+const stopTimeout = time.Second
 
-// suspend stops the whole group, as the key would outside of raw mode: a program that has started
+// suspendProcessGroup stops the whole group, as the key would outside of raw mode: a program that has started
 // this one, such as a script, waits for us and not for the terminal. It returns when the group is
 // continued.
-func suspend() {
+func suspendProcessGroup() {
 	continued := make(chan os.Signal, 1)
 	signal.Notify(continued, syscall.SIGCONT)
 	defer signal.Stop(continued)
@@ -160,6 +160,6 @@ func suspend() {
 	}
 	select {
 	case <-continued:
-	case <-time.After(stopTime):
+	case <-time.After(stopTimeout):
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func wantMode(t *testing.T, path string, want os.FileMode) {
+func wantFileMode(t *testing.T, path string, want os.FileMode) {
 	t.Helper()
 	info, err := os.Stat(path)
 	if err != nil {

@@ -11,81 +11,81 @@ import (
 	"golang.org/x/term"
 )
 
-// usualEditor is there on all systems.
-const usualEditor = "notepad"
+// defaultEditor is there on all systems.
+const defaultEditor = "notepad"
 
 // suspends says whether Ctrl-Z gives the terminal back to the shell. On Windows it means
 // the end of input.
-const suspends = false
+const ctrlZSuspends = false
 
-func (m *mode) isTaken() bool { return true }
+func (m *tty) isInRawMode() bool { return true }
 
 func notifyContinued(chan<- os.Signal) {}
 
 func canSuspend() bool { return false }
 
-func suspend() {}
+func suspendProcessGroup() {}
 
-// A mode is the mode of the console at standard input and output.
-type mode struct {
-	input  *term.State
-	output uint32
+// A tty is the mode of the console at standard input and output.
+type tty struct {
+	inputState *term.State
+	outputMode uint32
 }
 
-// findMode notes the mode that the console has now.
-func findMode() (*mode, error) {
+// openTTY notes the mode that the console has now.
+func openTTY() (*tty, error) {
 	input, err := term.GetState(int(os.Stdin.Fd()))
 	if err != nil {
 		return nil, err
 	}
-	m := &mode{input: input}
-	return m, windows.GetConsoleMode(windows.Handle(os.Stdout.Fd()), &m.output)
+	m := &tty{inputState: input}
+	return m, windows.GetConsoleMode(windows.Handle(os.Stdout.Fd()), &m.outputMode)
 }
 
-// raw delivers each key as it is pressed, and lets output have control sequences.
-func (m *mode) raw() error {
+// setRaw delivers each key as it is pressed, and lets output have control sequences.
+func (m *tty) setRaw() error {
 	if _, err := term.MakeRaw(int(os.Stdin.Fd())); err != nil {
 		return err
 	}
-	_ = windows.SetConsoleMode(windows.Handle(os.Stdout.Fd()), m.output|windows.ENABLE_PROCESSED_OUTPUT|windows.ENABLE_VIRTUAL_TERMINAL_PROCESSING) // an old console shows them
+	_ = windows.SetConsoleMode(windows.Handle(os.Stdout.Fd()), m.outputMode|windows.ENABLE_PROCESSED_OUTPUT|windows.ENABLE_VIRTUAL_TERMINAL_PROCESSING) // an old console shows them
 	return nil
 }
 
-// exact is raw: here no program takes the keys.
-func (m *mode) exact() error { return m.raw() }
+// setFullyRaw is raw: here no program takes the keys.
+func (m *tty) setFullyRaw() error { return m.setRaw() }
 
-// restore brings back the mode that findMode has noted.
-func (m *mode) restore() error {
-	_ = windows.SetConsoleMode(windows.Handle(os.Stdout.Fd()), m.output)
-	return term.Restore(int(os.Stdin.Fd()), m.input)
+// restoreMode brings back the mode that openTTY has noted.
+func (m *tty) restoreMode() error {
+	_ = windows.SetConsoleMode(windows.Handle(os.Stdout.Fd()), m.outputMode)
+	return term.Restore(int(os.Stdin.Fd()), m.inputState)
 }
 
-// pause would leave the console to another program. A read of it cannot be given up.
-func (m *mode) pause() (resume func(), err error) {
+// pauseReading would leave the console to another program. A read of it cannot be given up.
+func (m *tty) pauseReading() (resume func(), err error) {
 	return nil, errors.New("not on Windows")
 }
 
-// keys returns a reader of the keys typed at the console. Standard input itself would take
+// inputReader returns a reader of the keys typed at the console. Standard input itself would take
 // a Ctrl-Z, and a read that Ctrl-C ends, for its end.
-func (m *mode) keys() io.Reader {
-	return &console{read: func(units []uint16) (int, error) {
+func (m *tty) inputReader() io.Reader {
+	return &consoleReader{read: func(units []uint16) (int, error) {
 		var n uint32
 		err := windows.ReadConsole(windows.Handle(os.Stdin.Fd()), &units[0], uint32(len(units)), &n, nil)
 		return int(n), err
 	}}
 }
 
-// A console reads typed text as UTF-8.
-type console struct {
-	read func([]uint16) (int, error)
-	half uint16 // the first of two units, until the second comes
+// A consoleReader reads typed text as UTF-8.
+type consoleReader struct {
+	read          func([]uint16) (int, error)
+	highSurrogate uint16 // the first of two units, until the second comes
 }
 
 // Read implements io.Reader, for one goroutine. p must have room for a few
 // characters.
-func (c *console) Read(p []byte) (int, error) {
+func (c *consoleReader) Read(p []byte) (int, error) {
 	units := make([]uint16, 1+len(p)/utf8.UTFMax)
-	units[0] = c.half
+	units[0] = c.highSurrogate
 	n, err := c.read(units[1:])
 	switch {
 	case err != nil:
@@ -94,12 +94,12 @@ func (c *console) Read(p []byte) (int, error) {
 		return copy(p, []byte{ctrlC}), nil
 	}
 	units = units[:1+n]
-	if c.half == 0 {
+	if c.highSurrogate == 0 {
 		units = units[1:]
 	}
-	c.half = 0
+	c.highSurrogate = 0
 	if last := units[len(units)-1]; utf16.IsSurrogate(rune(last)) && last < 0xdc00 {
-		units, c.half = units[:len(units)-1], last
+		units, c.highSurrogate = units[:len(units)-1], last
 	}
 	b := p[:0]
 	for _, r := range utf16.Decode(units) {

@@ -6,8 +6,8 @@ import "golang.org/x/sys/unix"
 
 // The requests for the modes of a terminal.
 const (
-	getModes = unix.TIOCGETA
-	setModes = unix.TIOCSETA
+	getTermios = unix.TIOCGETA
+	setTermios = unix.TIOCSETA
 )
 
 // parentOf returns the parent of a process, or 0.

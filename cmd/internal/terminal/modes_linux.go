@@ -11,8 +11,8 @@ import (
 
 // The requests for the modes of a terminal.
 const (
-	getModes = unix.TCGETS
-	setModes = unix.TCSETS
+	getTermios = unix.TCGETS
+	setTermios = unix.TCSETS
 )
 
 // parentOf returns the parent of a process, or 0.

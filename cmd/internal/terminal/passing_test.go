@@ -8,15 +8,15 @@ import (
 	"testing"
 )
 
-// A taker is a program that has the keys.
-type taker struct {
-	got  []string
-	over bool
+// A fakeProgram is a program that has the keys.
+type fakeProgram struct {
+	got   []string
+	ended bool
 }
 
-func (p *taker) take(b []byte) error {
-	if p.over {
-		return errNotTaken
+func (p *fakeProgram) receiveKeys(b []byte) error {
+	if p.ended {
+		return errNoProgram
 	}
 	p.got = append(p.got, string(b))
 	return nil
@@ -39,19 +39,19 @@ func TestPassing_AProgramGetsAllKeysButThoseThatStayOurs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			suspensions, recalls := 0, 0
-			k := newKeyboard(func() { t.Error("an interrupt") }, func() { t.Error("a quit") }, func() { suspensions++ })
-			k.recall = func() { recalls++ }
+			k := newKeyReader(func() { t.Error("an interrupt") }, func() { t.Error("a quit") }, func() { suspensions++ })
+			k.reclaim = func() { recalls++ }
 			want := test.want
 			if test.typed == nil {
-				k.decode([]byte("ahead"))
+				k.decodeInput([]byte("ahead"))
 			}
-			var p taker
-			k.give(p.take)
-			k.pump(&script{slices.Clone(test.typed), io.EOF})
+			var p fakeProgram
+			k.setProgram(p.receiveKeys)
+			k.pumpInput(&scriptReader{slices.Clone(test.typed), io.EOF})
 			if got := strings.Join(p.got, ""); got != want || suspensions != test.suspended || recalls != test.recalls {
 				t.Errorf("got %q, %d suspensions, %d recalls", got, suspensions, recalls)
 			}
-			if got := rest(k); got != test.rest {
+			if got := readRest(k); got != test.rest {
 				t.Errorf("got %q for us, want %q", got, test.rest)
 			}
 		})
@@ -59,16 +59,16 @@ func TestPassing_AProgramGetsAllKeysButThoseThatStayOurs(t *testing.T) {
 }
 
 func TestPassing_KeysThatAProgramDoesNotTakeAnyMoreAreOurs(t *testing.T) {
-	k := newKeyboard(nil, nil, nil)
-	k.give((&taker{over: true}).take)
-	k.pump(&script{[]string{"next input"}, io.EOF})
-	if got := rest(k); got != "next input" {
+	k := newKeyReader(nil, nil, nil)
+	k.setProgram((&fakeProgram{ended: true}).receiveKeys)
+	k.pumpInput(&scriptReader{[]string{"next input"}, io.EOF})
+	if got := readRest(k); got != "next input" {
 		t.Errorf("got %q", got)
 	}
-	k = newKeyboard(nil, nil, nil)
-	k.give(func([]byte) error { return errors.New("it does not read") })
-	k.pump(&script{[]string{"lost"}, io.EOF})
-	if got := rest(k); got != "" {
+	k = newKeyReader(nil, nil, nil)
+	k.setProgram(func([]byte) error { return errors.New("it does not read") })
+	k.pumpInput(&scriptReader{[]string{"lost"}, io.EOF})
+	if got := readRest(k); got != "" {
 		t.Errorf("got %q, want nothing: the keys were meant for the program", got)
 	}
 }

@@ -10,35 +10,35 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// decided is a session that notes what a person decides.
-type decided struct {
+// decisionSession is a session that notes what a person decides.
+type decisionSession struct {
 	session.Session
 	got []any
 	err error
 }
 
-func (s *decided) Allow(_ context.Context, g session.Grant) error {
+func (s *decisionSession) Allow(_ context.Context, g session.Grant) error {
 	s.got = append(s.got, g)
 	return s.err
 }
 
-func (s *decided) AnswerPermission(_ context.Context, id uint64, ok bool) error {
+func (s *decisionSession) AnswerPermission(_ context.Context, id uint64, ok bool) error {
 	s.got = append(s.got, id, ok)
 	return s.err
 }
 
 func TestDecision_OnlyAWordIsOne(t *testing.T) {
 	plain, wider := session.PermissionRequest{}, session.PermissionRequest{Wider: &session.Grant{Call: "github.*"}}
-	if got, ok := Decision(wider, "s\n"); !ok || got != AllowWider {
+	if got, ok := ParsePermissionChoice(wider, "s\n"); !ok || got != AllowWider {
 		t.Errorf("s: got %v, %t", got, ok)
 	}
-	for line, want := range map[string]Choice{"y": AllowHere, " Yes\n": AllowHere, "a": AllowAlways, "ALWAYS": AllowAlways, "n": Refuse, "no\r\n": Refuse} {
-		if got, ok := Decision(plain, line); !ok || got != want {
+	for line, want := range map[string]PermissionChoice{"y": AllowHere, " Yes\n": AllowHere, "a": AllowAlways, "ALWAYS": AllowAlways, "n": Refuse, "no\r\n": Refuse} {
+		if got, ok := ParsePermissionChoice(plain, line); !ok || got != want {
 			t.Errorf("%q: got %v, %t", line, got, ok)
 		}
 	}
 	for _, line := range []string{"", "\n", "yy", "s", "y n", "ya", "1", "y\nn", "да"} {
-		if got, ok := Decision(plain, line); ok || got != Refuse {
+		if got, ok := ParsePermissionChoice(plain, line); ok || got != Refuse {
 			t.Errorf("%q: got %v, %t", line, got, ok)
 		}
 	}
@@ -46,25 +46,25 @@ func TestDecision_OnlyAWordIsOne(t *testing.T) {
 
 func TestDecide_CarriesOutWhatWasChosen(t *testing.T) {
 	p := session.PermissionRequest{ID: 7, Grant: session.Grant{Write: "/data"}}
-	for choice, want := range map[Choice][]any{
+	for choice, want := range map[PermissionChoice][]any{
 		Refuse:      {uint64(7), false},
 		AllowHere:   {uint64(7), true},
 		AllowAlways: {session.Grant{Write: "/data", Always: true}},
 	} {
-		s := &decided{err: errors.New("as it is")}
-		if err := Decide(t.Context(), s, p, choice); !errors.Is(err, s.err) || !slices.Equal(s.got, want) {
+		s := &decisionSession{err: errors.New("as it is")}
+		if err := ApplyPermissionChoice(t.Context(), s, p, choice); !errors.Is(err, s.err) || !slices.Equal(s.got, want) {
 			t.Errorf("%v: got %v, %v", choice, s.got, err)
 		}
 	}
 }
 
 func TestKeyboard_ForgetsWhatWasTypedAhead(t *testing.T) {
-	k := newKeyboard(func() {}, func() {}, nil)
-	k.decode([]byte("y\r"))
-	k.forget()
-	k.decode([]byte("n\r"))
-	k.end(io.EOF)
-	if got := rest(k); got != "n\r" {
+	k := newKeyReader(func() {}, func() {}, nil)
+	k.decodeInput([]byte("y\r"))
+	k.discardTyped()
+	k.decodeInput([]byte("n\r"))
+	k.fail(io.EOF)
+	if got := readRest(k); got != "n\r" {
 		t.Errorf("got %q", got)
 	}
 }

@@ -33,8 +33,8 @@ func TestPrinter_ShowsWhatAPersonMustKnow(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			var out, err strings.Builder
-			p := &printer{out: &out, err: &err, freshLine: func() {}, asked: func(timeline.Seq) {}, changed: make(chan struct{})}
-			p.show(timeline.Event{Seq: 1, Turn: 1, Body: test.body})
+			p := &printer{out: &out, err: &err, startNewLine: func() {}, requestOpened: func(timeline.Seq) {}, changed: make(chan struct{})}
+			p.printEvent(timeline.Event{Seq: 1, Turn: 1, Body: test.body})
 			if out.String() != test.out || err.String() != test.err {
 				t.Errorf("got %q and %q, want %q and %q", out.String(), err.String(), test.out, test.err)
 			}
@@ -45,9 +45,9 @@ func TestPrinter_ShowsWhatAPersonMustKnow(t *testing.T) {
 func TestPrinter(t *testing.T) {
 	t.Run("tells no orderly end that a turn has asked for", func(t *testing.T) {
 		var err strings.Builder
-		p := &printer{err: &err, freshLine: func() {}, asked: func(timeline.Seq) {}}
+		p := &printer{err: &err, startNewLine: func() {}, requestOpened: func(timeline.Seq) {}}
 		for _, body := range []timeline.Body{timeline.TurnEnded{Outcome: timeline.OutcomeEnded}, timeline.WorkerExited{Reason: "exit status 3", Clean: true}} {
-			p.show(timeline.Event{Turn: 1, Body: body})
+			p.printEvent(timeline.Event{Turn: 1, Body: body})
 		}
 		if err.String() != "" {
 			t.Errorf("got %q", err.String())
@@ -57,8 +57,8 @@ func TestPrinter(t *testing.T) {
 
 func TestPrinter_TellsWhenAWaitIsOver(t *testing.T) {
 	var over timeline.Seq
-	p := &printer{over: func(wait timeline.Seq) { over = wait }}
-	p.show(timeline.Event{Seq: 9, Body: timeline.InputRequestEnded{Request: 7}})
+	p := &printer{requestClosed: func(wait timeline.Seq) { over = wait }}
+	p.printEvent(timeline.Event{Seq: 9, Body: timeline.InputRequestEnded{Request: 7}})
 	if over != 7 {
 		t.Errorf("got wait %d, want 7", over)
 	}
@@ -71,14 +71,14 @@ func TestPrinter_CaughtUpWaitsForTheEventOrTheGapOverIt(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			p := &printer{changed: make(chan struct{})}
-			p.advance(timeline.Event{Seq: 2, Body: timeline.Notice{}})
+			p.markShown(timeline.Event{Seq: 2, Body: timeline.Notice{}})
 			done := make(chan bool, 1)
-			go func() { done <- p.caughtUp(t.Context(), 5) }()
+			go func() { done <- p.waitUntilShown(t.Context(), 5) }()
 			synctest.Wait()
 			if len(done) > 0 {
 				t.Errorf("%s: it did not wait", name)
 			}
-			p.advance(e)
+			p.markShown(e)
 			if !<-done {
 				t.Errorf("%s: it gave up", name)
 			}
@@ -90,7 +90,7 @@ func TestPrinter_CaughtUpGivesUpWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	p := &printer{changed: make(chan struct{})}
-	if p.caughtUp(ctx, 1) {
+	if p.waitUntilShown(ctx, 1) {
 		t.Error("it says that what never came is on the screen")
 	}
 }

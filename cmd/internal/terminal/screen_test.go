@@ -29,9 +29,9 @@ func TestScreen_KnowsTheColumn(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			s := &screen{out: &strings.Builder{}}
+			s := &outputTracker{out: &strings.Builder{}}
 			s.Write([]byte(test.written))
-			if got := s.column(); got != test.want {
+			if got := s.cursorColumn(); got != test.want {
 				t.Errorf("after %q the column is %d, want %d", test.written, got, test.want)
 			}
 		})
@@ -39,10 +39,10 @@ func TestScreen_KnowsTheColumn(t *testing.T) {
 }
 
 func TestScreen_KnowsAPromptThatIsShown(t *testing.T) {
-	s := &screen{out: &strings.Builder{}}
+	s := &outputTracker{out: &strings.Builder{}}
 	s.Write([]byte("before\nname? "))
 	for prompt, want := range map[string]bool{"name? ": true, "first line\nname? ": true, "": true, "other? ": false} {
-		if got := s.shows(prompt); got != want {
+		if got := s.endsWith(prompt); got != want {
 			t.Errorf("shows(%q) is %v, want %v", prompt, got, want)
 		}
 	}
@@ -69,7 +69,7 @@ func TestScreen_WhatProgramsLeaveOnIsSwitchedOff(t *testing.T) {
 		for name, size := range map[string]int{"": len(test.written), ", byte by byte": 1} {
 			t.Run(test.name+name, func(t *testing.T) {
 				var shown strings.Builder
-				s := &screen{out: &shown}
+				s := &outputTracker{out: &shown}
 				for i := 0; i < len(test.written); i += size {
 					s.Write([]byte(test.written[i:min(len(test.written), i+size)]))
 				}
@@ -78,7 +78,7 @@ func TestScreen_WhatProgramsLeaveOnIsSwitchedOff(t *testing.T) {
 					want string
 				}{{false, test.want}, {true, test.atEnd}, {true, ""}} {
 					shown.Reset()
-					if s.reset(step.all); shown.String() != step.want {
+					if s.resetModes(step.all); shown.String() != step.want {
 						t.Errorf("after %q it writes %q, want %q", test.written, shown.String(), step.want)
 					}
 				}

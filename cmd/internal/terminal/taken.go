@@ -11,7 +11,7 @@ import (
 
 // setScreen gives the terminal to a program that has taken the keys, or takes it back. It is
 // called by the printer, so in order with what the program writes.
-func (e *editor) setScreen(taken bool) {
+func (e *lineEditor) setScreen(taken bool) {
 	switch {
 	case e.programs == nil:
 	case taken:
@@ -21,54 +21,54 @@ func (e *editor) setScreen(taken bool) {
 	}
 }
 
-func (e *editor) giveKeys() {
+func (e *lineEditor) giveKeys() {
 	e.mu.Lock()
-	if e.given || e.refused {
+	if e.keysGiven || e.keysRefused {
 		e.mu.Unlock()
 		return
 	}
 	if e.editing { // what is being answered comes back after the program
 		e.painter.Erase()
 	}
-	e.given = true
+	e.keysGiven = true
 	_ = e.giveScreen()
-	e.screen.hold()
+	e.output.saveLine()
 	e.mu.Unlock()
-	e.keys.give(e.toProgram)
+	e.keys.setProgram(e.sendToProgram)
 }
 
 // takeKeys takes the keys back. refused means that no program gets them again until the next
 // prompt.
-func (e *editor) takeKeys(refused bool) {
-	e.keys.give(nil)
+func (e *lineEditor) takeKeys(refused bool) {
+	e.keys.setProgram(nil)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !e.given {
+	if !e.keysGiven {
 		return
 	}
-	e.given, e.refused = false, refused
-	e.screen.release()
+	e.keysGiven, e.keysRefused = false, refused
+	e.output.restoreLine()
 	if refused {
-		e.screen.reset(true) // it would still draw
+		e.output.resetModes(true) // it would still draw
 	}
 	_ = e.takeTerminal()
 	if e.editing {
-		e.painter.Begin(e.view, e.screen.column())
+		e.painter.Begin(e.frame, e.output.cursorColumn())
 	}
 }
 
 // giveScreen makes the terminal one for a program that draws on all of it; mu is held.
-func (e *editor) giveScreen() error {
-	if !e.plain {
+func (e *lineEditor) giveScreen() error {
+	if !e.isPlain {
 		_, _ = io.WriteString(os.Stdout, bracketOff)
 	}
-	return e.mode.exact()
+	return e.tty.setFullyRaw()
 }
 
-func (e *editor) toProgram(b []byte) error {
+func (e *lineEditor) sendToProgram(b []byte) error {
 	err := e.programs.Keys(b)
 	if session.KindOf(err) == session.KindStale {
-		return errNotTaken
+		return errNoProgram
 	}
 	if err != nil {
 		_, _ = io.WriteString(os.Stdout, "\a") // it does not read
@@ -77,17 +77,17 @@ func (e *editor) toProgram(b []byte) error {
 }
 
 const (
-	// repaintPause is for how long a program has another size at least, and repaintPatience at
+	// repaintDelay is for how long a program has another size at least, and repaintTimeout at
 	// most.
-	repaintPause    = 50 * time.Millisecond
-	repaintPatience = time.Second
+	repaintDelay   = 50 * time.Millisecond
+	repaintTimeout = time.Second
 )
 
-// repaint makes programs draw anew what they have on the screen. They do so when it gets another
+// repaintPrograms makes programs draw anew what they have on the screen. They do so when it gets another
 // size. Those that use curses look at the size when they come to it, and draw nothing if it is
 // the one that they know: so the other size stays until they have written something.
-func repaint(ctx context.Context, s session.Session, wrote <-chan struct{}) {
-	ctx, cancel := context.WithTimeout(ctx, repaintPatience)
+func repaintPrograms(ctx context.Context, s session.Session, wrote <-chan struct{}) {
+	ctx, cancel := context.WithTimeout(ctx, repaintTimeout)
 	defer cancel()
 	select {
 	case <-wrote:
@@ -95,7 +95,7 @@ func repaint(ctx context.Context, s session.Session, wrote <-chan struct{}) {
 	}
 	size := WindowSize()
 	_ = s.Resize(ctx, session.Size{Rows: max(size.Rows, 2) - 1, Cols: size.Cols})
-	pause := time.NewTimer(repaintPause)
+	pause := time.NewTimer(repaintDelay)
 	defer pause.Stop()
 	select {
 	case <-wrote:

@@ -34,35 +34,35 @@ type Options struct {
 
 	// Habits turns what people type at other prompts into code; an error says what to type. nil
 	// changes nothing.
-	Habits func(code string) (string, error)
+	TranslateAlias func(code string) (string, error)
 
 	// Colour allows colours of ours.
 	Colour bool
 
 	// Vi selects the keys of vi, not those of Emacs.
-	Vi bool
+	ViKeys bool
 
 	// Editor is the command of a program that edits a file; "" is none.
-	Editor string
+	EditorCommand string
 
 	// Graphics says how to show pictures. They are always kept as files, too.
-	Graphics Graphics
+	ImageProtocol ImageProtocol
 
 	// Plain means a terminal that knows no control sequences.
 	Plain bool
 
 	// Self is the author of input at this terminal, and Replay the last event before it.
 	// Inputs of others, and all inputs up to Replay, are shown with their authors.
-	Self   string
-	Replay timeline.Seq
+	Author      string
+	ReplayUntil timeline.Seq
 
-	// GoesOn means that the session goes on after Run, because it is not this terminal's
+	// SessionStays means that the session goes on after Run, because it is not this terminal's
 	// alone.
-	GoesOn bool
+	SessionStays bool
 
 	// Quit is an input that ends the runtime in its own way, so that its exit handlers run and are
 	// waited for. With "", or when the session goes on, Ctrl-D only ends Run.
-	Quit string
+	QuitInput string
 
 	// Programs reaches the programs of a session whose terminal is this person's; nil if it is
 	// not.
@@ -101,7 +101,7 @@ func Run(ctx context.Context, s session.Session, opts *Options) (status int, err
 	defer stop()
 	var quit atomic.Bool
 	pressed := make(chan struct{}, 1)
-	ed, err := newEditor(ctx, &o, func() {
+	ed, err := newLineEditor(ctx, &o, func() {
 		select {
 		case pressed <- struct{}{}:
 		default: // the last one is still being handled
@@ -114,26 +114,26 @@ func Run(ctx context.Context, s session.Session, opts *Options) (status int, err
 		return 0, err
 	}
 	defer ed.close()
-	pictures := &album{graphics: o.Graphics}
+	pictures := &imageDir{protocol: o.ImageProtocol}
 	defer pictures.close()
 	p := &printer{
-		out:       ed,
-		err:       os.Stderr,
-		freshLine: ed.freshLine,
-		pictures:  pictures,
-		self:      o.Self,
-		replay:    o.Replay,
-		screen:    ed.setScreen,
-		asked:     ed.asked,
-		over:      ed.cancel,
-		changed:   make(chan struct{}),
+		out:           ed,
+		err:           os.Stderr,
+		startNewLine:  ed.startNewLine,
+		images:        pictures,
+		ownAuthor:     o.Author,
+		replayUntil:   o.ReplayUntil,
+		setScreen:     ed.setScreen,
+		requestOpened: ed.setOpenRequest,
+		requestClosed: ed.cancelRequest,
+		changed:       make(chan struct{}),
 	}
 	if sameTerminal(os.Stdout, os.Stderr) {
 		p.err = ed
 	}
-	c := &conversation{cursor: o.Replay, session: s, o: o, editor: ed, printer: p, pressed: pressed}
+	c := &conversation{cursor: o.ReplayUntil, session: s, options: o, editor: ed, printer: p, interrupts: pressed}
 	_ = s.Resize(ctx, WindowSize())
-	ed.repaint = func() { repaint(ctx, s, ed.wrote) }
+	ed.repaint = func() { repaintPrograms(ctx, s, ed.outputArrived) }
 
 	var wg sync.WaitGroup
 	var lost error // why the session can no longer be reached; wg guards it
@@ -143,11 +143,11 @@ func Run(ctx context.Context, s session.Session, opts *Options) (status int, err
 		}
 		stop()
 	})
-	wg.Go(func() { c.signals(ctx) })
+	wg.Go(func() { c.handleSignals(ctx) })
 	status, err = c.run(ctx)
 	stop()
 	wg.Wait()
-	if quit.Load() && !o.GoesOn {
+	if quit.Load() && !o.SessionStays {
 		status = quitStatus
 	}
 	if err == nil {
@@ -156,8 +156,8 @@ func Run(ctx context.Context, s session.Session, opts *Options) (status int, err
 	return status, err
 }
 
-// Usable reports whether Run can work here.
-func Usable() bool {
+// IsUsable reports whether Run can work here.
+func IsUsable() bool {
 	return term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd()))
 }
 

@@ -39,7 +39,7 @@ func ClientNames() []string { return []string{"claude", "codex", "vscode", "curs
 
 // LoadServers returns the servers that a file or a client's configuration names, and a line for each one
 // that is left out.
-func LoadServers(source string, p install.Places) (list []ServerConfig, left []string, err error) {
+func LoadServers(source string, p install.ConfigDirs) (list []ServerConfig, left []string, err error) {
 	if p.Getenv(depthVariable) != "" {
 		return nil, []string{"--servers " + source + ": no servers, because this program is itself a server that repl started"}, nil
 	}
@@ -66,7 +66,7 @@ func LoadServers(source string, p install.Places) (list []ServerConfig, left []s
 }
 
 // readEntries returns the entries of a source.
-func readEntries(source string, p install.Places) (entries map[string]any, left []string, v *variableExpander, err error) {
+func readEntries(source string, p install.ConfigDirs) (entries map[string]any, left []string, v *variableExpander, err error) {
 	v = &variableExpander{places: p}
 	if !slices.Contains(ClientNames(), source) {
 		tree, err := install.ReadJSON(source)
@@ -80,8 +80,8 @@ func readEntries(source string, p install.Places) (entries map[string]any, left 
 		}
 		return nil, nil, nil, errors.New(`it has no object "mcpServers"`)
 	}
-	client, _ := install.Named(source)
-	file, tree, err := client.Tree(p)
+	client, _ := install.FindClient(source)
+	file, tree, err := client.ReadTree(p)
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("%w: it names no servers that were approved in %s", err, client.Title)
 	}
@@ -101,10 +101,10 @@ func readEntries(source string, p install.Places) (entries map[string]any, left 
 
 // addClaudeProject adds the servers of the project: those that the person added for it, and of
 // its .mcp.json those that the person approved.
-func addClaudeProject(entries map[string]any, client install.Client, tree map[string]any, p install.Places) (left []string) {
+func addClaudeProject(entries map[string]any, client install.Client, tree map[string]any, p install.ConfigDirs) (left []string) {
 	projects, _ := tree["projects"].(map[string]any)
 	project, _ := projects[p.Project].(map[string]any)
-	file, shared, err := client.ProjectTree(p)
+	file, shared, err := client.ReadProjectTree(p)
 	if err == nil {
 		decided := readApprovals(project, p)
 		for name, entry := range client.ServersIn(shared) {
@@ -146,7 +146,7 @@ func (a *approvals) addSettings(settings map[string]any, mayApprove bool) {
 // readApprovals reads where Claude Code keeps them: its entry of the project, the person's settings,
 // and the project's own. A project cannot approve its servers itself: what is checked in only
 // refuses, and its local settings count once the person has trusted the project.
-func readApprovals(project map[string]any, p install.Places) (a approvals) {
+func readApprovals(project map[string]any, p install.ConfigDirs) (a approvals) {
 	a.addSettings(project, true)
 	trusted := project["hasTrustDialogAccepted"] == true
 	for _, one := range []struct {
@@ -162,7 +162,7 @@ func readApprovals(project map[string]any, p install.Places) (a approvals) {
 
 // variableExpander replaces variables in the settings of servers.
 type variableExpander struct {
-	places    install.Places
+	places    install.ConfigDirs
 	isLiteral bool // the client replaces none
 }
 

@@ -17,7 +17,7 @@ import (
 )
 
 // waitForm waits until a server asks a person.
-func waitForm(t *testing.T, r *drive.REPL, turn uint64) session.InputRequest {
+func waitForm(t *testing.T, r *drive.TestSession, turn uint64) session.InputRequest {
 	t.Helper()
 	reply, err := r.Wait(t.Context(), turn, nil)
 	if err != nil {
@@ -29,7 +29,7 @@ func waitForm(t *testing.T, r *drive.REPL, turn uint64) session.InputRequest {
 	return *reply.InputRequest
 }
 
-func sendFormAnswer(t *testing.T, r *drive.REPL, w session.InputRequest, a session.FormAnswer) {
+func sendFormAnswer(t *testing.T, r *drive.TestSession, w session.InputRequest, a session.FormAnswer) {
 	t.Helper()
 	if _, err := r.As("user").Answer(t.Context(), w.ID, a.Input()); err != nil {
 		t.Fatal(err)
@@ -37,7 +37,7 @@ func sendFormAnswer(t *testing.T, r *drive.REPL, w session.InputRequest, a sessi
 }
 
 // runEachProtocolVersion runs a test with servers that ask in either way.
-func runEachProtocolVersion(t *testing.T, test func(t *testing.T, r *drive.REPL)) {
+func runEachProtocolVersion(t *testing.T, test func(t *testing.T, r *drive.TestSession)) {
 	t.Helper()
 	t.Parallel()
 	for _, manner := range []string{"polite", "older"} {
@@ -51,7 +51,7 @@ func runEachProtocolVersion(t *testing.T, test func(t *testing.T, r *drive.REPL)
 }
 
 func TestElicit_APersonsAnswerReachesTheServer(t *testing.T) {
-	runEachProtocolVersion(t, func(t *testing.T, r *drive.REPL) {
+	runEachProtocolVersion(t, func(t *testing.T, r *drive.TestSession) {
 		for _, one := range []struct {
 			answer session.FormAnswer
 			want   string
@@ -70,8 +70,8 @@ func TestElicit_APersonsAnswerReachesTheServer(t *testing.T) {
 				t.Errorf("the order of the fields is lost: %s", w.Form.Schema)
 			}
 			sendFormAnswer(t, r, w, one.answer)
-			if res := r.Ended(t, turn); !strings.Contains(res.Text(), one.want) {
-				t.Errorf("%+v: got %s, want %s", one.answer, res.Text(), one.want)
+			if res := r.WaitTurnEnd(t, turn); !strings.Contains(res.OutputText(), one.want) {
+				t.Errorf("%+v: got %s, want %s", one.answer, res.OutputText(), one.want)
 			}
 		}
 	})
@@ -93,8 +93,8 @@ func TestElicit_AnAnswerThatDoesNotFitIsAskedForAgain(t *testing.T) {
 	if _, err := r.Answer(t.Context(), w.ID, session.Input{EOF: true}); err != nil {
 		t.Fatal(err)
 	}
-	if res := r.Ended(t, turn); !strings.Contains(res.Text(), `"cancel"`) {
-		t.Errorf("got %s", res.Text())
+	if res := r.WaitTurnEnd(t, turn); !strings.Contains(res.OutputText(), `"cancel"`) {
+		t.Errorf("got %s", res.OutputText())
 	}
 	if _, err := r.Answer(t.Context(), w.ID, session.FormAnswer{Action: session.FormDecline}.Input()); !errors.Is(err, session.ErrStale) {
 		t.Errorf("a second answer: %v", err)
@@ -102,7 +102,7 @@ func TestElicit_AnAnswerThatDoesNotFitIsAskedForAgain(t *testing.T) {
 }
 
 func TestElicit_AnAddressIsForAPersonToOpen(t *testing.T) {
-	runEachProtocolVersion(t, func(t *testing.T, r *drive.REPL) {
+	runEachProtocolVersion(t, func(t *testing.T, r *drive.TestSession) {
 		for _, one := range []struct {
 			code, want string
 			action     session.FormAction
@@ -118,8 +118,8 @@ func TestElicit_AnAddressIsForAPersonToOpen(t *testing.T) {
 				t.Errorf("got %+v", w.Form)
 			}
 			sendFormAnswer(t, r, w, session.FormAnswer{Action: one.action})
-			if res := r.Ended(t, turn); !strings.Contains(res.Text(), one.want) {
-				t.Errorf("%s, %s: got %s", one.code, one.action, res.Text())
+			if res := r.WaitTurnEnd(t, turn); !strings.Contains(res.OutputText(), one.want) {
+				t.Errorf("%s, %s: got %s", one.code, one.action, res.OutputText())
 			}
 		}
 		wantOutput(t, r, "bird.lure()", "Error", "is no address for a browser")
@@ -134,8 +134,8 @@ func TestElicit_AQuestionThatIsOverIsWithdrawn(t *testing.T) {
 	turn := submitCode(t, r, "older.ask()")
 	w := waitForm(t, r, turn)
 	r.InterruptTurn(t, turn)
-	if res := r.Ended(t, turn); !strings.Contains(res.Text(), "KeyboardInterrupt") {
-		t.Errorf("after an interrupt: %s", res.Text())
+	if res := r.WaitTurnEnd(t, turn); !strings.Contains(res.OutputText(), "KeyboardInterrupt") {
+		t.Errorf("after an interrupt: %s", res.OutputText())
 	}
 	over := func(w session.InputRequest) {
 		t.Helper()
@@ -145,8 +145,8 @@ func TestElicit_AQuestionThatIsOverIsWithdrawn(t *testing.T) {
 	}
 	over(w)
 	turn = submitCode(t, r, "print(older.patient())")
-	if res := r.Ended(t, turn); !strings.Contains(res.Text(), "gave up: ") || strings.Contains(res.Text(), "gave up: <nil>") {
-		t.Errorf("a server that does not wait: %s", res.Text())
+	if res := r.WaitTurnEnd(t, turn); !strings.Contains(res.OutputText(), "gave up: ") || strings.Contains(res.OutputText(), "gave up: <nil>") {
+		t.Errorf("a server that does not wait: %s", res.OutputText())
 	}
 	turn = submitCode(t, r, "older.ask()")
 	w = waitForm(t, r, turn)
@@ -164,7 +164,7 @@ func TestElicit_WithNobodyToAskIsDeclinedAndSaid(t *testing.T) {
 	said := strconv.Quote(filepath.Join(t.TempDir(), "said"))
 	wantOutput(t, r, "from turnstone.tools import polite", "")
 	submitCode(t, r, "import threading, time\nt = threading.Thread(target=lambda: (time.sleep(.3), open("+said+", 'w').write(polite.ask()), print('wrote')))\nt.start()")
-	e := r.Until(t, "the decline", func(e timeline.Event) bool {
+	e := r.WaitEvent(t, "the decline", func(e timeline.Event) bool {
 		n, ok := e.Body.(timeline.Notice)
 		return ok && strings.Contains(n.Message, "the server polite asks, and nobody can be asked now, so it was declined: Which bird?")
 	})
@@ -176,8 +176,8 @@ func TestElicit_WithNobodyToAskIsDeclinedAndSaid(t *testing.T) {
 	for range 20 {
 		sendFormAnswer(t, r, waitForm(t, r, turn), session.FormAnswer{Action: session.FormCancel})
 	}
-	if res := r.Ended(t, turn); !strings.Contains(res.Text(), `"decline"`) {
-		t.Errorf("beyond the bound: %s", res.Text())
+	if res := r.WaitTurnEnd(t, turn); !strings.Contains(res.OutputText(), `"decline"`) {
+		t.Errorf("beyond the bound: %s", res.OutputText())
 	}
 }
 
@@ -193,10 +193,10 @@ func TestElicit_ManyAtOnce(t *testing.T) {
 		text, _ := json.Marshal(map[string]any{"action": "accept", "content": map[string]any{"name": name, "eggs": 3}})
 		want = append(want, string(text))
 	}
-	res := r.Ended(t, turn)
+	res := r.WaitTurnEnd(t, turn)
 	for _, one := range want {
-		if strings.Count(res.Text(), one) != 1 {
-			t.Errorf("there is not one %s in %s", one, res.Text())
+		if strings.Count(res.OutputText(), one) != 1 {
+			t.Errorf("there is not one %s in %s", one, res.OutputText())
 		}
 	}
 }

@@ -150,8 +150,8 @@ func TestHTTP_AServerAtAnAddressIsLikeAnyOther(t *testing.T) {
 
 			turn := submitCode(t, r, "print(web.ask())")
 			sendFormAnswer(t, r, waitForm(t, r, turn), session.FormAnswer{Action: session.FormAccept, Content: map[string]any{"name": "Ada"}})
-			if res := r.Ended(t, turn); !strings.Contains(res.Text(), `"name":"Ada"`) {
-				t.Errorf("the form: %s", res.Text())
+			if res := r.WaitTurnEnd(t, turn); !strings.Contains(res.OutputText(), `"name":"Ada"`) {
+				t.Errorf("the form: %s", res.OutputText())
 			}
 
 			s.servers[0].mu.Lock()
@@ -164,8 +164,8 @@ func TestHTTP_AServerAtAnAddressIsLikeAnyOther(t *testing.T) {
 				s.servers[0].mu.Unlock()
 			}
 			w.stop()
-			if res := r.Ended(t, turn); !strings.Contains(res.Text(), "Error") || !strings.Contains(res.Text(), "web") {
-				t.Errorf("the server went away: %s", res.Text())
+			if res := r.WaitTurnEnd(t, turn); !strings.Contains(res.OutputText(), "Error") || !strings.Contains(res.OutputText(), "web") {
+				t.Errorf("the server went away: %s", res.OutputText())
 			}
 			wantOutput(t, r, "web.hello()", "ConnectionError", "web")
 			w.replaceServer(way.sse, way.older) // the sessions of before are unknown now

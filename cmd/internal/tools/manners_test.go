@@ -36,7 +36,7 @@ func TestManners_ServersThatAreOddLeaveTheSessionUsable(t *testing.T) {
 	r := newSessionWith(t, s)
 	wantOutput(t, r, "import turnstone; from turnstone.tools import storm; storm.do(), storm.do()", "('after the storm', 'after the storm')")
 	// Its answers may come before the questions: then nobody waits for them, and it works.
-	if said := wantOutput(t, r, "from turnstone.tools import hasty; hasty.do()").Text(); !strings.Contains(said, "ConnectionError: the server hasty did not start: ") && !strings.Contains(said, "'ran do'") {
+	if said := wantOutput(t, r, "from turnstone.tools import hasty; hasty.do()").OutputText(); !strings.Contains(said, "ConnectionError: the server hasty did not start: ") && !strings.Contains(said, "'ran do'") {
 		t.Errorf("a server that answers before it is asked: %s", said)
 	}
 	wantOutput(t, r, "from turnstone.tools import ancient", "ConnectionError: the server ancient did not start: ", "1999-01-01")

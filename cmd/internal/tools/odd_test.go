@@ -100,9 +100,9 @@ func runOddServer(manner string) {
 		}
 		switch {
 		case manner == "unread" && q.Method == "tools/list":
-			programs.Forever() // and reads nothing any more
+			programs.BlockForever() // and reads nothing any more
 		case manner == "closing" && q.Method == "tools/list":
-			programs.Forever()
+			programs.BlockForever()
 		}
 	}
 }

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 		runRudeServer(manner)
 		return
 	}
-	waits.SideBySide()
+	waits.AllowParallel()
 	os.Exit(m.Run())
 }
 
@@ -72,7 +72,7 @@ func runRudeServer(manner string) {
 		fmt.Fprintln(os.Stderr, "\x1b[31mno licence found\x1b[0m")
 		os.Exit(3)
 	case "silent":
-		programs.Forever()
+		programs.BlockForever()
 	case "hostile", "storm", "hasty", "ancient", "endless", "toolless", "twisted", "closing", "unread", "texts":
 		runOddServer(manner)
 		return

@@ -34,20 +34,20 @@ func newRudeSet(t *testing.T, o Options, manners ...string) *ServerSet {
 }
 
 // newSessionWith opens a Python session that can call the tools of a Set.
-func newSessionWith(t *testing.T, s *ServerSet) *drive.REPL {
+func newSessionWith(t *testing.T, s *ServerSet) *drive.TestSession {
 	t.Helper()
-	r := drive.LaunchIn(t, &supervisor.Options{Dir: t.TempDir(), Functions: s.Functions()}, python.Spec(python.Options{}))
+	r := drive.LaunchSessionWith(t, &supervisor.Options{Dir: t.TempDir(), Functions: s.Functions()}, python.Spec(python.Options{}))
 	r.WaitUntilReady(t)
 	return r
 }
 
 // wantOutput runs a turn and looks for texts in what it prints.
-func wantOutput(t *testing.T, r *drive.REPL, code string, wants ...string) drive.Result {
+func wantOutput(t *testing.T, r *drive.TestSession, code string, wants ...string) drive.TurnResult {
 	t.Helper()
-	res := r.Run(t, code)
+	res := r.RunCode(t, code)
 	for _, want := range wants {
-		if !strings.Contains(res.Text(), want) {
-			t.Errorf("%s\ndoes not say %q: %.2000s", code, want, res.Text())
+		if !strings.Contains(res.OutputText(), want) {
+			t.Errorf("%s\ndoes not say %q: %.2000s", code, want, res.OutputText())
 		}
 	}
 	return res
@@ -144,7 +144,7 @@ func TestTools_AnInterruptEndsACall(t *testing.T) {
 		s.servers[0].mu.Unlock()
 	}
 	r.InterruptTurn(t, turn)
-	r.Ended(t, turn)
+	r.WaitTurnEnd(t, turn)
 	wantOutput(t, r, "slow.echo('a')", `{"zeta":"a"}`)
 }
 
@@ -154,7 +154,7 @@ func TestTools_AServersChildrenEndWithIt(t *testing.T) {
 	r := newSessionWith(t, s)
 	res := wantOutput(t, r, "from turnstone.tools import parent; print('pid', parent.child(''))", "pid ")
 	var pid int
-	if _, err := fmt.Sscanf(res.Text(), "pid %d", &pid); err != nil {
+	if _, err := fmt.Sscanf(res.OutputText(), "pid %d", &pid); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); err != nil {
@@ -173,7 +173,7 @@ func TestTools_ThoseThatChangeAreReplaced(t *testing.T) {
 	wantOutput(t, r, "moody.wipe(zeta='')\nwhile not hasattr(moody, 'added'): pass\nmoody.added('')", "ran added")
 }
 
-func submitCode(t *testing.T, r *drive.REPL, code string) uint64 {
+func submitCode(t *testing.T, r *drive.TestSession, code string) uint64 {
 	t.Helper()
 	turn, err := r.Submit(t.Context(), code)
 	if err != nil {
@@ -183,7 +183,7 @@ func submitCode(t *testing.T, r *drive.REPL, code string) uint64 {
 }
 
 // waitPermission waits until the session asks for a permission.
-func waitPermission(t *testing.T, r *drive.REPL, turn uint64) session.PermissionRequest {
+func waitPermission(t *testing.T, r *drive.TestSession, turn uint64) session.PermissionRequest {
 	t.Helper()
 	reply, err := r.Wait(t.Context(), turn, nil)
 	if err != nil {
@@ -213,7 +213,7 @@ func TestPermission_IsAskedOfAPersonOnce(t *testing.T) {
 	if err := r.Allow(t.Context(), *p.Wider); err != nil {
 		t.Fatal(err)
 	}
-	r.Ended(t, turn)
+	r.WaitTurnEnd(t, turn)
 	wantOutput(t, r, "shy.fail('')", "no such bird")
 	wantOutput(t, r, "from threading import Thread\nts = [Thread(target=shy.echo, args=('',)) for _ in range(20)]\n[t.start() for t in ts]; [t.join() for t in ts]; 'all'", "all")
 	turn = submitCode(t, r, "shy.wipe(zeta='')")
@@ -224,9 +224,9 @@ func TestPermission_IsAskedOfAPersonOnce(t *testing.T) {
 	if err := r.AnswerPermission(t.Context(), p.ID, false); err != nil {
 		t.Fatal(err)
 	}
-	res := r.Ended(t, turn)
-	if !strings.Contains(res.Text(), "PermissionError: shy.wipe is not allowed") || !strings.Contains(res.Text(), "with --allow shy.wipe at") {
-		t.Errorf("got %s", res.Text())
+	res := r.WaitTurnEnd(t, turn)
+	if !strings.Contains(res.OutputText(), "PermissionError: shy.wipe is not allowed") || !strings.Contains(res.OutputText(), "with --allow shy.wipe at") {
+		t.Errorf("got %s", res.OutputText())
 	}
 	wantOutput(t, r, "shy.wipe(zeta='')", "PermissionError") // it is not asked again
 }
@@ -238,15 +238,15 @@ func TestPermission_ThreadsShareAQuestionAndAnInterruptEndsIt(t *testing.T) {
 	turn := submitCode(t, r, "shy.echo('')")
 	waitPermission(t, r, turn)
 	r.InterruptTurn(t, turn)
-	r.Ended(t, turn)
+	r.WaitTurnEnd(t, turn)
 	turn = submitCode(t, r, "ts = [Thread(target=shy.echo, args=('',)) for _ in range(30)]\n[t.start() for t in ts]; [t.join() for t in ts]; 'all'")
 	p := waitPermission(t, r, turn)
 	if err := r.AnswerPermission(t.Context(), p.ID, true); err != nil {
 		t.Fatal(err)
 	}
-	res := r.Ended(t, turn)
-	if !strings.Contains(res.Text(), "all") || strings.Contains(res.Text(), "Error") {
-		t.Errorf("got %s", res.Text())
+	res := r.WaitTurnEnd(t, turn)
+	if !strings.Contains(res.OutputText(), "all") || strings.Contains(res.OutputText(), "Error") {
+		t.Errorf("got %s", res.OutputText())
 	}
 }
 
@@ -263,7 +263,7 @@ func TestFrom_ReadsWhatClientsWrite(t *testing.T) {
 		}
 	}
 	set := map[string]string{"TOKEN": "t0", "HOME": home, "PATH": os.Getenv("PATH"), "SECRET": "never"}
-	p := install.Places{Home: home, Config: filepath.Join(home, ".config"), XDG: filepath.Join(home, ".config"), Project: project, Getenv: func(n string) string { return set[n] }}
+	p := install.ConfigDirs{Home: home, Config: filepath.Join(home, ".config"), XDG: filepath.Join(home, ".config"), Project: project, Getenv: func(n string) string { return set[n] }}
 	file := filepath.Join(home, "servers.json")
 	write(file, `{"mcpServers": { // a comment
 		"git-hub": {"type": "http", "url": "https://example.org/${TOKEN}", "headers": {"X": "Bearer ${TOKEN}"}},

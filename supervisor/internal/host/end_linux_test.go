@@ -70,7 +70,7 @@ func parseDescendants(t testing.TB, line string) map[string]int {
 	for f := range strings.FieldsSeq(line) {
 		name, pid, _ := strings.Cut(f, "=")
 		n, err := strconv.Atoi(pid)
-		if err != nil || !programs.Alive(n) {
+		if err != nil || !programs.IsAlive(n) {
 			t.Fatalf("got %q, want a living process", f)
 		}
 		pids[name] = n
@@ -89,7 +89,7 @@ const treeEndTimeout = testTimeout
 func wantAllEnded(t testing.TB, since time.Time, pids map[string]int) {
 	t.Helper()
 	for name, pid := range pids {
-		waitFor(t, "end of "+name, func() bool { return !programs.Alive(pid) })
+		waitFor(t, "end of "+name, func() bool { return !programs.IsAlive(pid) })
 	}
 	took := time.Since(since)
 	t.Logf("%d processes ended within %s", len(pids), took.Round(10*time.Microsecond))

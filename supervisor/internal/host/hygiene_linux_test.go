@@ -180,7 +180,7 @@ func TestStart_ExecutableWasDeletedThenItStillWorks(t *testing.T) {
 		t.Fatal(err)
 	}
 	copied := filepath.Join(t.TempDir(), "upgraded")
-	if err := programs.Write(copied, b); err != nil {
+	if err := programs.WriteExecutable(copied, b); err != nil {
 		t.Fatal(err)
 	}
 	s := runSupervisor(t, exec.Command(copied, "delete-me", copied, findProgram(t, "bash"), "-c", "echo hello; exec cat"), "supervise")

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	}
 	switch role {
 	case "":
-		waits.SideBySide()
+		waits.AllowParallel()
 		os.Exit(m.Run())
 	case "supervise", "direct":
 		runSupervisorRole()

@@ -81,7 +81,7 @@ func TestStart_PlanOfASandboxFailsThenNothingIsLeft(t *testing.T) {
 	}
 	if stage == 0 {
 		t.Error("there was no stage yet")
-	} else if programs.Alive(stage) {
+	} else if programs.IsAlive(stage) {
 		t.Errorf("stage %d is still there", stage)
 	}
 }

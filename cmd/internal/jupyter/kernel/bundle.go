@@ -15,9 +15,9 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// bundle returns the data of a display as messages have them: JSON as itself, text as text, and
+// mimeBundle returns the data of a display as messages have them: JSON as itself, text as text, and
 // all else in base64. Types that were left out are named in text.
-func bundle(d timeline.Display) map[string]any {
+func mimeBundle(d timeline.Display) map[string]any {
 	data := make(map[string]any, len(d.Data)+1)
 	for mime, bytes := range d.Data {
 		switch {
@@ -39,31 +39,31 @@ func bundle(d timeline.Display) map[string]any {
 	return data
 }
 
-func metadata(d timeline.Display) json.RawMessage {
+func displayMetadata(d timeline.Display) json.RawMessage {
 	if len(d.Meta) == 0 || !json.Valid(d.Meta) {
 		return json.RawMessage("{}")
 	}
 	return d.Meta
 }
 
-func transient(d timeline.Display) map[string]string {
+func displayTransient(d timeline.Display) map[string]string {
 	if d.ID == "" {
 		return map[string]string{}
 	}
 	return map[string]string{"display_id": d.ID}
 }
 
-// maxBlob bounds the data of a type that is fetched for a display: a message has at most 64 MiB,
+// maxBlobBytes bounds the data of a type that is fetched for a display: a message has at most 64 MiB,
 // and base64 takes a third more.
-const maxBlob = 40 << 20
+const maxBlobBytes = 40 << 20
 
-// complete fetches the data that was left out of a display, as far as a message has room for it.
-func (l *life) complete(ctx context.Context, d timeline.Display) timeline.Display {
-	room := int64(maxBlob)
+// completeDisplay fetches the data that was left out of a display, as far as a message has room for it.
+func (l *attachedSession) completeDisplay(ctx context.Context, d timeline.Display) timeline.Display {
+	room := int64(maxBlobBytes)
 	left := make(map[string]timeline.Blob)
 	data := maps.Clone(d.Data)
 	for mime, b := range d.Omitted {
-		whole, err := l.fetch(ctx, b, room)
+		whole, err := l.fetchBlob(ctx, b, room)
 		if err != nil {
 			left[mime] = b
 			continue
@@ -78,10 +78,10 @@ func (l *life) complete(ctx context.Context, d timeline.Display) timeline.Displa
 	return d
 }
 
-// fetch reads data by its digest.
-func (l *life) fetch(ctx context.Context, b timeline.Blob, room int64) ([]byte, error) {
+// fetchBlob reads data by its digest.
+func (l *attachedSession) fetchBlob(ctx context.Context, b timeline.Blob, room int64) ([]byte, error) {
 	if b.Digest == "" || b.Bytes > room {
 		return nil, session.Errorf(session.KindTooLarge, "%d bytes are too many for a message", b.Bytes)
 	}
-	return session.ReadBlob(ctx, l.s, b)
+	return session.ReadBlob(ctx, l.session, b)
 }

@@ -8,7 +8,7 @@
 //
 // A peer on the iopub channel has a cursor into the session's timeline and no queue of outputs: a
 // peer that sleeps costs nothing and misses nothing. Beside it there is a short list of messages
-// that no timeline has, such as the status of other requests: up to maxNotes, of which the oldest
+// that no timeline has, such as the status of other requests: up to maxQueuedMessages, of which the oldest
 // are dropped.
 //
 // Bounds: maxQueued requests wait to be executed; a peer that sends more is left. History is that

@@ -18,25 +18,25 @@ const (
 	maxHistoryOutput = 64 << 10 // bytes of the value of one
 )
 
-// A past is what was run in the session, also before this kernel. It is read when it is asked
+// A executionHistory is what was run in the session, also before this kernel. It is read when it is asked
 // for the first time, and from there on what came since.
-type past struct {
-	mu     sync.Mutex
-	of     *life
-	from   uint64 // the first turn that is not known
-	inputs []input
+type executionHistory struct {
+	mu       sync.Mutex
+	session  *attachedSession
+	nextTurn uint64 // the first turn that is not known
+	inputs   []historyInput
 }
 
-// An input is one turn in the history. Its session is the generation of the worker: each has
+// An historyInput is one turn in the history. Its session is the generation of the worker: each has
 // variables of its own.
-type input struct {
-	session uint64
-	line    uint64 // its number, as the notebook shows it
-	turn    uint64
-	code    string       // "" until it is read
-	brief   string       // its first line
-	first   timeline.Seq // of its events
-	last    timeline.Seq
+type historyInput struct {
+	session   uint64
+	line      uint64 // its number, as the notebook shows it
+	turn      uint64
+	code      string       // "" until it is read
+	firstLine string       // its first line
+	first     timeline.Seq // of its events
+	last      timeline.Seq
 }
 
 // A historyQuery is the content of a history request.
@@ -51,37 +51,37 @@ type historyQuery struct {
 	Unique  bool   `json:"unique"`
 }
 
-func (k *kernel) history(ctx context.Context, r *request) {
+func (k *kernel) answerHistory(ctx context.Context, r *peerRequest) {
 	var q historyQuery
 	content := map[string]any{"status": "ok", "history": []any{}}
 	if err := json.Unmarshal(r.Content, &q); err != nil {
-		f := failed(&failure{Name: "ValueError", Value: "the request is malformed: " + err.Error(), Traceback: []string{}})
+		f := failedExpression(&errorContent{Name: "ValueError", Value: "the request is malformed: " + err.Error(), Traceback: []string{}})
 		f["history"] = []any{}
-		k.answer(r, "history_reply", f)
+		k.sendPlainReply(r, "history_reply", f)
 		return
 	}
-	if l, err := k.sessions.get(ctx); err == nil {
-		content["history"] = q.list(k.past.since(ctx, l), func(i input) string { return i.value(ctx, l) })
+	if l, err := k.sessions.ensureSession(ctx); err == nil {
+		content["history"] = q.historyEntries(k.pastInputs.listInputs(ctx, l), func(i historyInput) string { return i.valueText(ctx, l) })
 	}
-	k.answer(r, "history_reply", content)
+	k.sendPlainReply(r, "history_reply", content)
 }
 
-// since returns the inputs so far, oldest first.
-func (p *past) since(ctx context.Context, l *life) []input {
+// listInputs returns the inputs so far, oldest first.
+func (p *executionHistory) listInputs(ctx context.Context, l *attachedSession) []historyInput {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.of != l {
-		p.of, p.from, p.inputs = l, 1, nil
+	if p.session != l {
+		p.session, p.nextTurn, p.inputs = l, 1, nil
 	}
-	outline, err := l.s.TurnSummaries(ctx, session.TurnSummariesQuery{From: p.from, Backward: true, Limit: session.MaxSummaries}) // all are counted
+	outline, err := l.session.TurnSummaries(ctx, session.TurnSummariesQuery{From: p.nextTurn, Backward: true, Limit: session.MaxSummaries}) // all are counted
 	if err != nil {
 		return slices.Clone(p.inputs)
 	}
 	for _, t := range outline.Turns {
-		if t.Turn < p.from {
+		if t.Turn < p.nextTurn {
 			continue
 		}
-		p.from = t.Turn + 1
+		p.nextTurn = t.Turn + 1
 		if t.Silent || t.Turn == 0 || l.isHidden(t.Turn) {
 			continue
 		}
@@ -89,33 +89,33 @@ func (p *past) since(ctx context.Context, l *life) []input {
 		if n := len(p.inputs); n > 0 && p.inputs[n-1].session == t.Generation {
 			line = p.inputs[n-1].line + 1
 		}
-		p.inputs = append(p.inputs, input{session: t.Generation, line: line, turn: t.Turn, brief: t.Code, first: t.First, last: t.Last})
+		p.inputs = append(p.inputs, historyInput{session: t.Generation, line: line, turn: t.Turn, firstLine: t.Code, first: t.First, last: t.Last})
 	}
 	if more := len(p.inputs) - maxHistory; more > 0 {
 		p.inputs = p.inputs[more:]
 	}
 	for i := range p.inputs {
 		if at := &p.inputs[i]; at.code == "" {
-			at.code = codeOf(ctx, l, at)
+			at.code = inputCode(ctx, l, at)
 		}
 	}
 	return slices.Clone(p.inputs)
 }
 
-// codeOf returns the whole code of an input. An outline has the first line of it.
-func codeOf(ctx context.Context, l *life, i *input) string {
-	page, err := l.s.Read(ctx, session.ReadQuery{After: i.first - 1, Before: i.last + 1, Limit: 1})
+// inputCode returns the whole code of an input. An outline has the first line of it.
+func inputCode(ctx context.Context, l *attachedSession, i *historyInput) string {
+	page, err := l.session.Read(ctx, session.ReadQuery{After: i.first - 1, Before: i.last + 1, Limit: 1})
 	if err == nil && len(page.Events) == 1 {
 		if started, ok := page.Events[0].Body.(timeline.TurnStarted); ok {
 			return string(started.Input)
 		}
 	}
-	return i.brief
+	return i.firstLine
 }
 
-// value returns the echo of the value of a turn, if it is among its last events.
-func (i *input) value(ctx context.Context, l *life) string {
-	page, err := l.s.Read(ctx, session.ReadQuery{After: i.first, Before: i.last + 1, Backward: true, Limit: 20, Bytes: maxHistoryOutput})
+// valueText returns the echo of the value of a turn, if it is among its last events.
+func (i *historyInput) valueText(ctx context.Context, l *attachedSession) string {
+	page, err := l.session.Read(ctx, session.ReadQuery{After: i.first, Before: i.last + 1, Backward: true, Limit: 20, Bytes: maxHistoryOutput})
 	if err != nil {
 		return ""
 	}
@@ -128,13 +128,13 @@ func (i *input) value(ctx context.Context, l *life) string {
 	return strings.TrimSuffix(string(echo), "\n")
 }
 
-// list returns the entries that a query asks for, oldest first. value says what a turn came to.
-func (q *historyQuery) list(all []input, value func(input) string) []any {
+// historyEntries returns the entries that a query asks for, oldest first. value says what a turn came to.
+func (q *historyQuery) historyEntries(all []historyInput, value func(historyInput) string) []any {
 	switch q.Access {
 	case "range":
-		all = q.between(all)
+		all = q.sessionInputs(all)
 	case "search":
-		all = q.matching(all)
+		all = q.matchingInputs(all)
 	}
 	if q.N != nil && q.Access != "range" && len(all) > *q.N {
 		all = all[len(all)-max(0, *q.N):]
@@ -157,8 +157,8 @@ func orNull(text string) any {
 	return text
 }
 
-// between returns the inputs of one session; 0 is the last one, and -1 the one before it.
-func (q *historyQuery) between(all []input) []input {
+// sessionInputs returns the inputs of one session; 0 is the last one, and -1 the one before it.
+func (q *historyQuery) sessionInputs(all []historyInput) []historyInput {
 	var sessions []uint64
 	for _, i := range all {
 		if !slices.Contains(sessions, i.session) {
@@ -173,7 +173,7 @@ func (q *historyQuery) between(all []input) []input {
 		}
 		want = int64(sessions[at])
 	}
-	var found []input
+	var found []historyInput
 	for _, i := range all {
 		line := int64(i.line)
 		if int64(i.session) == want && line >= q.Start && (q.Stop == nil || line < *q.Stop) {
@@ -183,11 +183,11 @@ func (q *historyQuery) between(all []input) []input {
 	return found
 }
 
-// matching returns the inputs that match the pattern, in which * stands for any text and ? for a
+// matchingInputs returns the inputs that match the pattern, in which * stands for any text and ? for a
 // character. Of equal ones, unique leaves the last.
-func (q *historyQuery) matching(all []input) []input {
-	pattern := q.glob()
-	var found []input
+func (q *historyQuery) matchingInputs(all []historyInput) []historyInput {
+	pattern := q.patternRegexp()
+	var found []historyInput
 	for _, i := range all {
 		if pattern.MatchString(i.code) {
 			found = append(found, i)
@@ -197,7 +197,7 @@ func (q *historyQuery) matching(all []input) []input {
 		return found
 	}
 	seen := make(map[string]bool)
-	var last []input
+	var last []historyInput
 	for _, i := range slices.Backward(found) {
 		if !seen[i.code] {
 			seen[i.code] = true
@@ -208,7 +208,7 @@ func (q *historyQuery) matching(all []input) []input {
 	return last
 }
 
-func (q *historyQuery) glob() *regexp.Regexp {
+func (q *historyQuery) patternRegexp() *regexp.Regexp {
 	pattern := q.Pattern
 	if pattern == "" {
 		pattern = "*"

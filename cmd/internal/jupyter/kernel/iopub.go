@@ -13,12 +13,12 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// maxNotes bounds the messages for a peer that are in no timeline; the oldest are dropped.
-const maxNotes = 1024
+// maxQueuedMessages bounds the messages for a peer that are in no timeline; the oldest are dropped.
+const maxQueuedMessages = 1024
 
 // subscribers are the peers on the iopub channel.
 type subscribers struct {
-	k *kernel
+	kernel *kernel
 
 	mu      sync.Mutex
 	peers   map[*subscriber]struct{}
@@ -26,65 +26,65 @@ type subscribers struct {
 	sent    chan struct{} // closed when a peer has sent all its notes
 }
 
-func (s *subscribers) init(k *kernel) {
-	s.k, s.peers, s.sent = k, make(map[*subscriber]struct{}), make(chan struct{})
+func (s *subscribers) initKernel(k *kernel) {
+	s.kernel, s.peers, s.sent = k, make(map[*subscriber]struct{}), make(chan struct{})
 }
 
-// A note is a message that is in no timeline.
-type note struct {
+// A iopubMessage is a message that is in no timeline.
+type iopubMessage struct {
 	parent  *wire.Header
 	kind    string
 	content json.RawMessage
 	topic   string // of a welcome
 
 	// It belongs behind the event at of the life: what caused it.
-	life *life
-	at   timeline.Seq
+	session *attachedSession
+	after   timeline.Seq
 }
 
 // A subscriber is one peer on the iopub channel.
 type subscriber struct {
-	k    *kernel
-	conn *zsock.Conn
+	kernel *kernel
+	conn   *zsock.Conn
 
-	mu     sync.Mutex
-	topics map[string]struct{}
-	notes  []note
-	ready  chan struct{} // holds one when there are notes
-	idle   bool          // all notes are sent
-	life   *life         // whose events it is being sent
-	cursor timeline.Seq  // of the last one
+	mu      sync.Mutex
+	topics  map[string]struct{}
+	queue   []iopubMessage
+	ready   chan struct{}    // holds one when there are notes
+	idle    bool             // all notes are sent
+	session *attachedSession // whose events it is being sent
+	cursor  timeline.Seq     // of the last one
 }
 
-// serve sends to a peer, and reads its subscriptions meanwhile. It begins with the first one.
-func (s *subscribers) serve(conn *zsock.Conn) {
-	p := &subscriber{k: s.k, conn: conn, topics: make(map[string]struct{}), ready: make(chan struct{}, 1)}
-	if !p.subscribe() {
+// servePeer sends to a peer, and reads its subscriptions meanwhile. It begins with the first one.
+func (s *subscribers) servePeer(conn *zsock.Conn) {
+	p := &subscriber{kernel: s.kernel, conn: conn, topics: make(map[string]struct{}), ready: make(chan struct{}, 1)}
+	if !p.readSubscription() {
 		return
 	}
-	now, _ := s.k.sessions.current()
+	now, _ := s.kernel.sessions.latestSession()
 	var after timeline.Seq
 	if now != nil {
-		after = now.cursor()
+		after = now.eventCursor()
 	}
-	s.add(p)
-	defer s.remove(p)
+	s.addPeer(p)
+	defer s.removePeer(p)
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
 	defer conn.Close()
 	tasks.Go(func() {
 		defer conn.Close()
-		for p.subscribe() {
+		for p.readSubscription() {
 		}
 	})
-	p.run(now, after)
+	p.sendSessions(now, after)
 }
 
-// subscribe takes the next subscription of the peer and welcomes it. It is false when the peer
+// readSubscription takes the next subscription of the peer and welcomes it. It is false when the peer
 // is gone.
-func (p *subscriber) subscribe() bool {
+func (p *subscriber) readSubscription() bool {
 	for {
-		frames, err := p.conn.Recv()
+		frames, err := p.conn.Receive()
 		if err != nil {
 			return false
 		}
@@ -98,66 +98,66 @@ func (p *subscriber) subscribe() bool {
 			p.mu.Unlock()
 			continue
 		}
-		if len(p.topics) < maxNotes {
+		if len(p.topics) < maxQueuedMessages {
 			p.topics[topic] = struct{}{}
 		}
 		p.mu.Unlock()
 		content, _ := json.Marshal(map[string]string{"subscription": topic})
-		p.tell(note{kind: "iopub_welcome", content: content, topic: topic})
+		p.enqueue(iopubMessage{kind: "iopub_welcome", content: content, topic: topic})
 		return true
 	}
 }
 
-func (s *subscribers) add(p *subscriber) {
+func (s *subscribers) addPeer(p *subscriber) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.peers[p] = struct{}{}
 	if !s.started {
 		s.started = true
-		content, _ := json.Marshal(status{"starting"})
-		p.tell(note{kind: "status", content: content})
+		content, _ := json.Marshal(statusContent{"starting"})
+		p.enqueue(iopubMessage{kind: "status", content: content})
 	}
 }
 
-func (s *subscribers) remove(p *subscriber) {
+func (s *subscribers) removePeer(p *subscriber) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.peers, p)
-	s.sentLocked()
+	s.signalSentLocked()
 }
 
-func (s *subscribers) sentLocked() {
+func (s *subscribers) signalSentLocked() {
 	close(s.sent)
 	s.sent = make(chan struct{})
 }
 
-// tell sends a message that is in no timeline to all peers.
-func (s *subscribers) tell(parent *wire.Header, kind string, content any) {
+// publish sends a message that is in no timeline to all peers.
+func (s *subscribers) publish(parent *wire.Header, kind string, content any) {
 	raw, err := json.Marshal(content)
 	if err != nil {
-		s.k.note("%v", err)
+		s.kernel.printNotice("%v", err)
 		return
 	}
-	n := note{parent: parent, kind: kind, content: raw}
-	if n.life, _ = s.k.sessions.current(); n.life != nil {
-		n.at = n.life.cursor()
+	n := iopubMessage{parent: parent, kind: kind, content: raw}
+	if n.session, _ = s.kernel.sessions.latestSession(); n.session != nil {
+		n.after = n.session.eventCursor()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for p := range s.peers {
-		p.tell(n)
+		p.enqueue(n)
 	}
 }
 
-// drain waits until all peers have what they were told, or until the limit.
-func (s *subscribers) drain(limit time.Duration) {
+// awaitSent waits until all peers have what they were told, or until the limit.
+func (s *subscribers) awaitSent(limit time.Duration) {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	for {
 		s.mu.Lock()
 		left, sent := 0, s.sent
 		for p := range s.peers {
-			if p.behind() {
+			if p.hasUnsent() {
 				left++
 			}
 		}
@@ -173,12 +173,12 @@ func (s *subscribers) drain(limit time.Duration) {
 	}
 }
 
-func (p *subscriber) tell(n note) {
+func (p *subscriber) enqueue(n iopubMessage) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.notes = append(p.notes, n)
-	if len(p.notes) > maxNotes {
-		p.notes = p.notes[1:]
+	p.queue = append(p.queue, n)
+	if len(p.queue) > maxQueuedMessages {
+		p.queue = p.queue[1:]
 	}
 	p.idle = false
 	select {
@@ -187,88 +187,88 @@ func (p *subscriber) tell(n note) {
 	}
 }
 
-func (p *subscriber) behind() bool {
+func (p *subscriber) hasUnsent() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return !p.idle
 }
 
-// flush sends the notes whose time has come.
-func (p *subscriber) flush() error {
+// flushQueue sends the notes whose time has come.
+func (p *subscriber) flushQueue() error {
 	for {
-		n, ok := p.next()
+		n, ok := p.nextMessage()
 		if !ok {
 			return nil
 		}
-		if err := p.send(n); err != nil {
+		if err := p.sendMessage(n); err != nil {
 			return err
 		}
 	}
 }
 
-// next takes the next note, unless an event has to be sent before it.
-func (p *subscriber) next() (n note, ok bool) {
+// nextMessage takes the next note, unless an event has to be sent before it.
+func (p *subscriber) nextMessage() (n iopubMessage, ok bool) {
 	p.mu.Lock()
-	if len(p.notes) > 0 && !p.early(p.notes[0]) {
-		n, ok = p.notes[0], true
-		p.notes = p.notes[1:]
+	if len(p.queue) > 0 && !p.isEarly(p.queue[0]) {
+		n, ok = p.queue[0], true
+		p.queue = p.queue[1:]
 	}
-	p.idle = len(p.notes) == 0 && !ok
+	p.idle = len(p.queue) == 0 && !ok
 	idle := p.idle
 	p.mu.Unlock()
 	if idle {
-		p.k.subs.mu.Lock()
-		p.k.subs.sentLocked()
-		p.k.subs.mu.Unlock()
+		p.kernel.subs.mu.Lock()
+		p.kernel.subs.signalSentLocked()
+		p.kernel.subs.mu.Unlock()
 	}
 	return n, ok
 }
 
-// early reports whether an event that belongs before a note was not sent yet.
-func (p *subscriber) early(n note) bool {
+// isEarly reports whether an event that belongs before a note was not sent yet.
+func (p *subscriber) isEarly(n iopubMessage) bool {
 	switch {
-	case n.life == nil:
+	case n.session == nil:
 		return false
-	case n.life == p.life:
-		return n.at > p.cursor && n.life.alive()
+	case n.session == p.session:
+		return n.after > p.cursor && n.session.isAlive()
 	}
-	return p.life == nil || n.life.number > p.life.number
+	return p.session == nil || n.session.number > p.session.number
 }
 
-// moved notes how far the peer has got.
-func (p *subscriber) moved(l *life, to timeline.Seq) {
+// setCursor notes how far the peer has got.
+func (p *subscriber) setCursor(l *attachedSession, to timeline.Seq) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.life != l {
-		p.life, p.cursor = l, 0
+	if p.session != l {
+		p.session, p.cursor = l, 0
 	}
 	p.cursor = max(p.cursor, to)
 }
 
-// send writes one message, if the peer has subscribed to its topic.
-func (p *subscriber) send(n note) error {
+// sendMessage writes one message, if the peer has subscribed to its topic.
+func (p *subscriber) sendMessage(n iopubMessage) error {
 	topic := n.topic
 	if n.kind != "iopub_welcome" {
-		topic = "kernel." + p.k.id + "." + n.kind
-		if !p.wants(topic) {
+		topic = "kernel." + p.kernel.id + "." + n.kind
+		if !p.isSubscribed(topic) {
 			return nil
 		}
 	}
 	m := wire.Message{
 		Identities: [][]byte{[]byte(topic)},
-		Header:     wire.NewHeader(p.k.id, "kernel", n.kind), Content: n.content,
+		Header:     wire.NewHeader(p.kernel.id, "kernel", n.kind), Content: n.content,
 	}
 	if n.parent != nil {
 		m.Parent = *n.parent
 	}
-	frames, err := p.k.codec.Encode(&m)
+	frames, err := p.kernel.codec.Encode(&m)
 	if err != nil {
 		return err
 	}
 	return p.conn.Send(frames...)
 }
 
-func (p *subscriber) wants(topic string) bool {
+func (p *subscriber) isSubscribed(topic string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for t := range p.topics {
@@ -279,11 +279,11 @@ func (p *subscriber) wants(topic string) bool {
 	return false
 }
 
-// run sends events of the session of now, from a cursor on, and of each that follows it, until
+// sendSessions sends events of the session of now, from a cursor on, and of each that follows it, until
 // the peer or the kernel leaves.
-func (p *subscriber) run(l *life, after timeline.Seq) {
+func (p *subscriber) sendSessions(l *attachedSession, after timeline.Seq) {
 	for {
-		next, err := p.follow(l, after)
+		next, err := p.sendSession(l, after)
 		if err != nil || next == nil {
 			return
 		}
@@ -291,49 +291,49 @@ func (p *subscriber) run(l *life, after timeline.Seq) {
 	}
 }
 
-// follow sends what happens in one life, and returns the next one; nil when the kernel leaves.
-func (p *subscriber) follow(l *life, after timeline.Seq) (*life, error) {
-	ctx, stop := context.WithCancel(p.k.ctx)
+// sendSession sends what happens in one life, and returns the next one; nil when the kernel leaves.
+func (p *subscriber) sendSession(l *attachedSession, after timeline.Seq) (*attachedSession, error) {
+	ctx, stop := context.WithCancel(p.kernel.ctx)
 	defer stop()
 	events := make(chan timeline.Event) // has no room, so that the cursor moves as messages are taken
 	if l != nil {
 		var reading sync.WaitGroup
 		defer reading.Wait()
 		defer stop()
-		reading.Go(func() { l.read(ctx, after, events) })
+		reading.Go(func() { l.readEvents(ctx, after, events) })
 	}
-	s := &script{p: p, life: l}
-	p.moved(l, after)
-	if err := p.flush(); err != nil {
+	s := &turnWriter{peer: p, session: l}
+	p.setCursor(l, after)
+	if err := p.flushQueue(); err != nil {
 		return nil, err
 	}
-	defer s.timer().Stop()
+	defer s.ensureTimer().Stop()
 	for {
-		now, changed := p.k.sessions.current()
+		now, changed := p.kernel.sessions.latestSession()
 		if now != l {
-			return now, s.flush(true)
+			return now, s.flushText(true)
 		}
 		var err error
 		select {
 		case <-p.ready:
-			err = p.flush()
+			err = p.flushQueue()
 		case e := <-events:
-			if err = p.flush(); err == nil { // A status may belong before the event, or behind it.
-				err = s.event(ctx, e)
+			if err = p.flushQueue(); err == nil { // A status may belong before the event, or behind it.
+				err = s.writeEvent(ctx, e)
 			}
-			p.moved(l, last(e))
+			p.setCursor(l, cursorAfter(e))
 			if err == nil {
-				err = p.flush()
+				err = p.flushQueue()
 			}
-		case <-s.timer().C:
-			s.armed = false
-			err = s.flush(false)
+		case <-s.ensureTimer().C:
+			s.timerRuns = false
+			err = s.flushText(false)
 		case <-changed:
 		case <-p.conn.Closed():
 			return nil, nil
 		case <-ctx.Done():
-			p.moved(l, math.MaxUint64) // Nothing comes before the last notes any more.
-			return nil, p.flush()
+			p.setCursor(l, math.MaxUint64) // Nothing comes before the last notes any more.
+			return nil, p.flushQueue()
 		}
 		if err != nil {
 			return nil, err
@@ -341,35 +341,35 @@ func (p *subscriber) follow(l *life, after timeline.Seq) (*life, error) {
 	}
 }
 
-// last is the cursor behind an event.
-func last(e timeline.Event) timeline.Seq {
+// cursorAfter is the cursor behind an event.
+func cursorAfter(e timeline.Event) timeline.Seq {
 	if gap, ok := e.Body.(timeline.Gap); ok {
 		return max(e.Seq, gap.To)
 	}
 	return e.Seq
 }
 
-// read hands on the events after a cursor until the life is over or ctx ends.
-func (l *life) read(ctx context.Context, after timeline.Seq, events chan<- timeline.Event) {
+// readEvents hands on the events after a cursor until the life is over or ctx ends.
+func (l *attachedSession) readEvents(ctx context.Context, after timeline.Seq, events chan<- timeline.Event) {
 	for ctx.Err() == nil {
-		for e, err := range l.s.Events(ctx, after) {
+		for e, err := range l.session.Events(ctx, after) {
 			if err != nil {
 				break
 			}
 			select {
 			case events <- e:
-				after = max(after, last(e))
+				after = max(after, cursorAfter(e))
 			case <-ctx.Done():
 				return
 			}
 		}
-		_, _, changed, over := l.state(0)
+		_, _, changed, over := l.turnState(0)
 		if over != nil {
 			return // Those who follow the life tell what became of it.
 		}
 		select {
 		case <-changed:
-		case <-time.After(againTime): // The daemon may be reached again by then.
+		case <-time.After(reconnectDelay): // The daemon may be reached again by then.
 		case <-ctx.Done():
 		}
 	}

@@ -26,7 +26,7 @@ type Language struct {
 
 	// Show is code that shows the value of an expression, which stands for %s. "" means that the
 	// expression alone does.
-	Show string `json:"-"`
+	DisplayName string `json:"-"`
 }
 
 // Options say how a kernel runs.
@@ -46,8 +46,8 @@ type Options struct {
 	// restart reset it; otherwise a restart is one of the kernel's process alone.
 	EndsSession, ResetsSession bool
 
-	// ByHand is the command with which a person answers what the session asks; "" for none.
-	ByHand string
+	// PermissionHint is the command with which a person answers what the session asks; "" for none.
+	PermissionHint string
 
 	// Interrupts are signals that interrupt, as interrupt requests do.
 	Interrupts <-chan os.Signal
@@ -55,42 +55,42 @@ type Options struct {
 	Notes io.Writer // what a person should read
 }
 
-// maxRefusals bounds the refused messages that are noted, since strangers may send them.
-const maxRefusals = 10
+// maxReportedErrors bounds the refused messages that are noted, since strangers may send them.
+const maxReportedErrors = 10
 
-// lastWords bounds the time in which peers are told that the kernel leaves.
-const lastWords = time.Second
+// drainTimeout bounds the time in which peers are told that the kernel leaves.
+const drainTimeout = time.Second
 
 // A kernel serves one connection file.
 type kernel struct {
-	o     Options
-	codec *wire.Codec
-	id    string // of the kernel in headers
-	ctx   context.Context
-	stop  context.CancelFunc
-	tasks sync.WaitGroup // all goroutines but those of listeners
+	options Options
+	codec   *wire.Codec
+	id      string // of the kernel in headers
+	ctx     context.Context
+	stop    context.CancelFunc
+	tasks   sync.WaitGroup // all goroutines but those of listeners
 
-	sessions sessions
-	shell    shell
-	subs     subscribers
-	inputs   inputs
-	past     past
+	sessions   currentSession
+	shell      requestQueue
+	subs       subscribers
+	inputs     stdinChannel
+	pastInputs executionHistory
 
-	mu      sync.Mutex
-	refused int
+	mu               sync.Mutex
+	rejectedMessages int
 }
 
 // Run serves the connection until a shutdown request, or until ctx ends, and then leaves the
 // session as it is. An error is that a socket or the session cannot be had at the start.
 func Run(ctx context.Context, o Options) error {
-	k := &kernel{o: o, codec: o.Connection.Codec(), id: wire.NewID()}
+	k := &kernel{options: o, codec: o.Connection.Codec(), id: wire.NewID()}
 	k.ctx, k.stop = context.WithCancel(ctx)
 	defer k.stop()
-	k.sessions.init(k)
-	k.shell.init(k)
-	k.subs.init(k)
-	k.inputs.init(k)
-	listeners, err := k.listen()
+	k.sessions.initKernel(k)
+	k.shell.initKernel(k)
+	k.subs.initKernel(k)
+	k.inputs.initKernel(k)
+	listeners, err := k.listenSockets()
 	defer func() {
 		k.stop()
 		for _, l := range listeners {
@@ -101,31 +101,31 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	if _, err := k.sessions.get(k.ctx); err != nil && k.ctx.Err() == nil {
+	if _, err := k.sessions.ensureSession(k.ctx); err != nil && k.ctx.Err() == nil {
 		return err
 	}
-	k.tasks.Go(k.shell.run)
-	k.tasks.Go(k.signals)
+	k.tasks.Go(k.shell.runQueue)
+	k.tasks.Go(k.handleSignals)
 	k.tasks.Go(k.watchParent)
 	<-k.ctx.Done()
-	k.subs.drain(lastWords)
+	k.subs.awaitSent(drainTimeout)
 	return nil
 }
 
-// listen opens the five sockets.
-func (k *kernel) listen() (listeners []*zsock.Listener, err error) {
-	c := &k.o.Connection
+// listenSockets opens the five sockets.
+func (k *kernel) listenSockets() (listeners []*zsock.Listener, err error) {
+	c := &k.options.Connection
 	for _, socket := range []struct {
 		name  string
 		port  int
 		kind  zsock.Kind
 		serve func(*zsock.Conn)
 	}{
-		{"shell", c.Shell, zsock.Router, func(conn *zsock.Conn) { k.serve(conn, k.shellRequest) }},
-		{"control", c.Control, zsock.Router, func(conn *zsock.Conn) { k.serve(conn, k.controlRequest) }},
-		{"stdin", c.Stdin, zsock.Router, k.inputs.serve},
-		{"iopub", c.IOPub, zsock.XPub, k.subs.serve},
-		{"heartbeat", c.Heartbeat, zsock.Router, echo},
+		{"shell", c.Shell, zsock.Router, func(conn *zsock.Conn) { k.servePeer(conn, k.handleShellRequest) }},
+		{"control", c.Control, zsock.Router, func(conn *zsock.Conn) { k.servePeer(conn, k.handleControlRequest) }},
+		{"stdin", c.Stdin, zsock.Router, k.inputs.servePeer},
+		{"iopub", c.IOPub, zsock.XPub, k.subs.servePeer},
+		{"heartbeat", c.Heartbeat, zsock.Router, serveHeartbeat},
 	} {
 		l, err := zsock.Listen(c.Endpoint(socket.port), socket.kind, socket.serve)
 		if err != nil {
@@ -136,98 +136,102 @@ func (k *kernel) listen() (listeners []*zsock.Listener, err error) {
 	return listeners, nil
 }
 
-// echo is the heartbeat.
-func echo(conn *zsock.Conn) {
+// serveHeartbeat is the heartbeat.
+func serveHeartbeat(conn *zsock.Conn) {
 	for {
-		frames, err := conn.Recv()
-		if err != nil || conn.Post(frames...) != nil {
+		frames, err := conn.Receive()
+		if err != nil || conn.Enqueue(frames...) != nil {
 			return
 		}
 	}
 }
 
-// A request is a message with the connection that it came on.
-type request struct {
+// A peerRequest is a message with the connection that it came on.
+type peerRequest struct {
 	wire.Message
 	conn *zsock.Conn
 }
 
-// serve hands each request of a peer on, and leaves the peer when one is refused for good.
-func (k *kernel) serve(conn *zsock.Conn, handle func(*request) error) {
+// servePeer hands each request of a peer on, and leaves the peer when one is refused for good.
+func (k *kernel) servePeer(conn *zsock.Conn, handle func(*peerRequest) error) {
 	for {
-		frames, err := conn.Recv()
+		frames, err := conn.Receive()
 		if err != nil {
 			return
 		}
 		m, err := k.codec.Decode(frames)
 		if err != nil {
-			k.refuse(err)
+			k.reportRejected(err)
 			continue
 		}
-		if err := handle(&request{m, conn}); err != nil {
-			k.refuse(err)
+		if err := handle(&peerRequest{m, conn}); err != nil {
+			k.reportRejected(err)
 			return
 		}
 	}
 }
 
-// refuse notes that a message was not taken.
-func (k *kernel) refuse(err error) {
+// reportRejected notes that a message was not taken.
+func (k *kernel) reportRejected(err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.refused++
+	k.rejectedMessages++
 	switch {
-	case k.refused < maxRefusals:
-		k.note("a message was refused: %v", err)
-	case k.refused == maxRefusals:
-		k.note("a message was refused: %v; no more of them are reported", err)
+	case k.rejectedMessages < maxReportedErrors:
+		k.printNotice("a message was refused: %v", err)
+	case k.rejectedMessages == maxReportedErrors:
+		k.printNotice("a message was refused: %v; no more of them are reported", err)
 	}
 }
 
-func (k *kernel) note(format string, args ...any) {
-	if k.o.Notes != nil {
-		fmt.Fprintf(k.o.Notes, "repl: "+format+"\n", args...)
+func (k *kernel) printNotice(format string, args ...any) {
+	if k.options.Notes != nil {
+		fmt.Fprintf(k.options.Notes, "repl: "+format+"\n", args...)
 	}
 }
 
-// reply answers a request on its own connection.
-func (k *kernel) reply(r *request, kind string, content any, metadata []byte) {
-	m, err := r.Reply(kind, content)
+// sendReply answers a request on its own connection.
+func (k *kernel) sendReply(r *peerRequest, kind string, content any, metadata []byte) {
+	m, err := r.NewReply(kind, content)
 	if err != nil {
-		k.note("%v", err)
+		k.printNotice("%v", err)
 		return
 	}
 	m.Header = wire.NewHeader(k.id, r.Header.Username, kind)
 	m.Metadata = metadata
 	frames, err := k.codec.Encode(&m)
 	if err == nil {
-		err = r.conn.Post(frames...)
+		err = r.conn.Enqueue(frames...)
 	}
-	if errors.Is(err, zsock.ErrSlow) {
-		k.note("%v", err)
+	if errors.Is(err, zsock.ErrSlowPeer) {
+		k.printNotice("%v", err)
 	}
 }
 
-// answer answers a request that needs no turn, between the two statuses.
-func (k *kernel) answer(r *request, kind string, content any) {
-	k.busy(&r.Header)
-	k.reply(r, kind, content, nil)
-	k.idle(&r.Header)
+// sendPlainReply answers a request that needs no turn, between the two statuses.
+func (k *kernel) sendPlainReply(r *peerRequest, kind string, content any) {
+	k.publishBusy(&r.Header)
+	k.sendReply(r, kind, content, nil)
+	k.publishIdle(&r.Header)
 }
 
-func (k *kernel) busy(parent *wire.Header) { k.subs.tell(parent, "status", status{"busy"}) }
-func (k *kernel) idle(parent *wire.Header) { k.subs.tell(parent, "status", status{"idle"}) }
+func (k *kernel) publishBusy(parent *wire.Header) {
+	k.subs.publish(parent, "status", statusContent{"busy"})
+}
+func (k *kernel) publishIdle(parent *wire.Header) {
+	k.subs.publish(parent, "status", statusContent{"idle"})
+}
 
-type status struct {
+type statusContent struct {
 	State string `json:"execution_state"`
 }
 
-// signals interrupts for each signal.
-func (k *kernel) signals() {
+// handleSignals interrupts for each signal.
+func (k *kernel) handleSignals() {
 	for {
 		select {
-		case <-k.o.Interrupts:
-			k.interrupt()
+		case <-k.options.Interrupts:
+			k.interruptCurrent()
 		case <-k.ctx.Done():
 			return
 		}
@@ -242,7 +246,7 @@ func (k *kernel) watchParent() {
 		select {
 		case <-ticker.C:
 			if os.Getppid() != parent {
-				k.note("the front end is gone; the session goes on")
+				k.printNotice("the front end is gone; the session goes on")
 				k.stop()
 				return
 			}

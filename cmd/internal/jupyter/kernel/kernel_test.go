@@ -25,9 +25,9 @@ func TestPosition_CountsCodePoints(t *testing.T) {
 		{`{}`, 0, 0},
 		{`{"code": 5}`, 0, 0},
 	} {
-		p := positionOf(&request{Message: wire.Message{Content: json.RawMessage(c.content)}})
-		if p.Cursor != c.cursor || p.bytes() != c.bytes || p.points(p.bytes()) != c.cursor {
-			t.Errorf("%s: %d, %d bytes, back %d", c.content, p.Cursor, p.bytes(), p.points(p.bytes()))
+		p := parsePosition(&peerRequest{Message: wire.Message{Content: json.RawMessage(c.content)}})
+		if p.Cursor != c.cursor || p.byteOffset() != c.bytes || p.codePoints(p.byteOffset()) != c.cursor {
+			t.Errorf("%s: %d, %d bytes, back %d", c.content, p.Cursor, p.byteOffset(), p.codePoints(p.byteOffset()))
 		}
 	}
 }
@@ -36,7 +36,7 @@ func TestText_IsSentInWholeCharacters(t *testing.T) {
 	t.Parallel()
 	text := "aü€😀"
 	for n := range len(text) + 1 {
-		cut := whole([]byte(text[:n]))
+		cut := completeLength([]byte(text[:n]))
 		for _, r := range text[:cut] {
 			if r == '\uFFFD' {
 				t.Errorf("%q is cut to %q", text[:n], text[:cut])
@@ -47,7 +47,7 @@ func TestText_IsSentInWholeCharacters(t *testing.T) {
 		}
 	}
 	for _, broken := range []string{"\xff", "a\x80\x80\x80\x80", "\xc3("} {
-		if whole([]byte(broken)) != len(broken) {
+		if completeLength([]byte(broken)) != len(broken) {
 			t.Errorf("%q waits for what never comes", broken)
 		}
 	}
@@ -55,7 +55,7 @@ func TestText_IsSentInWholeCharacters(t *testing.T) {
 
 func TestHistory_Queries(t *testing.T) {
 	t.Parallel()
-	all := []input{
+	all := []historyInput{
 		{session: 1, line: 1, code: "a = 1"}, {session: 1, line: 2, code: "b = 2"}, {session: 2, line: 5, code: "a = 1"}, {session: 2, line: 6, code: "c\n= 3"},
 	}
 	for _, c := range []struct {
@@ -81,7 +81,7 @@ func TestHistory_Queries(t *testing.T) {
 			t.Fatal(err)
 		}
 		var lines []uint64
-		for _, entry := range q.list(all, func(input) string { return "" }) {
+		for _, entry := range q.historyEntries(all, func(historyInput) string { return "" }) {
 			lines = append(lines, entry.([]any)[1].(uint64))
 		}
 		if !reflect.DeepEqual(lines, c.lines) {
@@ -92,7 +92,7 @@ func TestHistory_Queries(t *testing.T) {
 
 func TestBundle_HasEachTypeAsMessagesHaveIt(t *testing.T) {
 	t.Parallel()
-	got := bundle(timeline.Display{
+	got := mimeBundle(timeline.Display{
 		Data: map[string][]byte{
 			"text/html": []byte("<b>"), "application/json": []byte(`{"a":1}`), "application/vnd.x+json": []byte("not json"),
 			"image/svg+xml": []byte("<svg/>"), "image/png": {1, 2}, "text/latex": {0xff},
@@ -125,7 +125,7 @@ func TestFailure_SaysHowATurnEnded(t *testing.T) {
 		{timeline.TurnEnded{Outcome: timeline.OutcomeEnded}, &timeline.WorkerExited{Reason: "exit status 0", Clean: true}, "WorkerEnded"},
 		{timeline.TurnEnded{Outcome: timeline.OutcomeEnded}, &timeline.WorkerExited{Reason: "reset", Clean: true}, "WorkerEnded"},
 	} {
-		f := failureOf(c.end, nil, c.died)
+		f := newErrorContent(c.end, nil, c.died)
 		if f == nil && c.name != "" || f != nil && (f.Name != c.name || len(f.Traceback) == 0) {
 			t.Errorf("%+v: %+v", c.end, f)
 		}
@@ -138,7 +138,7 @@ func FuzzHistory_NoQueryPanics(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var q historyQuery
 		if json.Unmarshal(text, &q) == nil {
-			q.list([]input{{session: 1, line: 1, code: "a"}, {session: 3, line: 4}}, func(input) string { return "v" })
+			q.historyEntries([]historyInput{{session: 1, line: 1, code: "a"}, {session: 3, line: 4}}, func(historyInput) string { return "v" })
 		}
 	})
 }

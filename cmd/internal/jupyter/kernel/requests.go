@@ -11,20 +11,20 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// readyTime bounds how long the first kernel_info request waits for the version of a runtime that
+// readyTimeout bounds how long the first kernel_info request waits for the version of a runtime that
 // starts.
-const readyTime = 10 * time.Second
+const readyTimeout = 10 * time.Second
 
-// queryTime bounds one query of the session, such as a completion.
-const queryTime = 10 * time.Second
+// queryTimeout bounds one query of the session, such as a completion.
+const queryTimeout = 10 * time.Second
 
 // patience is how long a query is repeated that the worker did not answer in time, such as the
 // first completion, for which a runtime loads a lot.
-const patience = 2 * time.Second
+const queryRetryTimeout = 2 * time.Second
 
-// patiently repeats a query.
-func patiently[T any](query func() (T, error), unanswered func(T, error) bool) (T, error) {
-	for end := time.Now().Add(patience); ; {
+// retryQuery repeats a query.
+func retryQuery[T any](query func() (T, error), unanswered func(T, error) bool) (T, error) {
+	for end := time.Now().Add(queryRetryTimeout); ; {
 		v, err := query()
 		if !unanswered(v, err) || time.Now().After(end) {
 			return v, err
@@ -33,87 +33,87 @@ func patiently[T any](query func() (T, error), unanswered func(T, error) bool) (
 	}
 }
 
-// noAnswer reports whether the worker had no time for an answer, or is only being started.
-func noAnswer[T any](_ T, err error) bool {
+// isUnanswered reports whether the worker had no time for an answer, or is only being started.
+func isUnanswered[T any](_ T, err error) bool {
 	refused, ok := errors.AsType[*session.Error](err)
 	return ok && (refused.Kind == session.KindNoAnswer || refused.Kind == session.KindBusy && refused.State != nil && (*refused.State == session.StateStarting || *refused.State == session.StatePreparing))
 }
 
-// shellRequest handles a message of the shell channel. Requests that need the session come in
+// handleShellRequest handles a message of the shell channel. Requests that need the session come in
 // order; the others are answered while it is busy, too.
-func (k *kernel) shellRequest(r *request) error {
-	queries := map[string]func(context.Context, *request){
-		"complete_request":    k.complete,
-		"inspect_request":     k.inspect,
-		"is_complete_request": k.isComplete,
-		"history_request":     k.history,
+func (k *kernel) handleShellRequest(r *peerRequest) error {
+	queries := map[string]func(context.Context, *peerRequest){
+		"complete_request":    k.answerComplete,
+		"inspect_request":     k.answerInspect,
+		"is_complete_request": k.answerIsComplete,
+		"history_request":     k.answerHistory,
 	}
 	if r.Header.Type == "execute_request" {
-		return k.execute(r)
+		return k.queueExecute(r)
 	}
 	if query, ok := queries[r.Header.Type]; ok {
-		return k.shell.add(&job{request: r, say: func(ctx context.Context, j *job) {
-			ctx, cancel := context.WithTimeout(ctx, queryTime)
+		return k.shell.addRequest(&queuedRequest{peerRequest: r, answer: func(ctx context.Context, j *queuedRequest) {
+			ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 			defer cancel()
 			query(ctx, r)
 		}})
 	}
-	return k.controlRequest(r)
+	return k.handleControlRequest(r)
 }
 
-// controlRequest handles a message of the control channel.
-func (k *kernel) controlRequest(r *request) error {
+// handleControlRequest handles a message of the control channel.
+func (k *kernel) handleControlRequest(r *peerRequest) error {
 	switch r.Header.Type {
 	case "kernel_info_request":
-		k.answer(r, "kernel_info_reply", k.info())
+		k.sendPlainReply(r, "kernel_info_reply", k.infoContent())
 	case "interrupt_request":
-		k.busy(&r.Header)
-		k.interrupt()
-		k.reply(r, "interrupt_reply", map[string]any{"status": "ok"}, nil)
-		k.idle(&r.Header)
+		k.publishBusy(&r.Header)
+		k.interruptCurrent()
+		k.sendReply(r, "interrupt_reply", map[string]any{"status": "ok"}, nil)
+		k.publishIdle(&r.Header)
 	case "shutdown_request":
-		k.shutdown(r)
+		k.answerShutdown(r)
 	case "comm_info_request":
-		k.answer(r, "comm_info_reply", map[string]any{"status": "ok", "comms": struct{}{}})
+		k.sendPlainReply(r, "comm_info_reply", map[string]any{"status": "ok", "comms": struct{}{}})
 	case "comm_open":
-		k.refuseComm(r)
+		k.rejectComm(r)
 	case "connect_request":
-		c := &k.o.Connection
-		k.answer(r, "connect_reply", map[string]any{
+		c := &k.options.Connection
+		k.sendPlainReply(r, "connect_reply", map[string]any{
 			"status":     "ok",
 			"shell_port": c.Shell, "iopub_port": c.IOPub, "stdin_port": c.Stdin, "control_port": c.Control, "hb_port": c.Heartbeat,
 		})
 	default: // Front ends that send more than we know wait for no answer, but for the statuses.
-		k.busy(&r.Header)
-		k.idle(&r.Header)
+		k.publishBusy(&r.Header)
+		k.publishIdle(&r.Header)
 	}
 	return nil
 }
 
-// info is the content of a kernel_info reply.
-func (k *kernel) info() map[string]any {
-	language, banner := k.describe()
+// infoContent is the content of a kernel_info reply.
+func (k *kernel) infoContent() map[string]any {
+	language, banner := k.languageInfo()
 	return map[string]any{
-		"status": "ok", "protocol_version": "5.4", "implementation": "turnstone", "implementation_version": k.o.Version,
+		"status": "ok", "protocol_version": "5.4", "implementation": "turnstone", "implementation_version": k.options.Version,
 		"language_info": language, "banner": banner, "debugger": false, "help_links": []any{}, "supported_features": []any{},
 	}
 }
 
-// describe says which language it is, in which session. It waits for a runtime that starts.
-func (k *kernel) describe() (Language, string) {
-	ctx, cancel := context.WithTimeout(k.ctx, readyTime)
+// languageInfo says which language it is, in which session. It waits for a runtime that starts.
+func (k *kernel) languageInfo() (Language, string) {
+	ctx, cancel := context.WithTimeout(k.ctx, readyTimeout)
 	defer cancel()
-	l, err := k.sessions.get(ctx)
+	l, err := k.sessions.ensureSession(ctx)
 	if err != nil {
-		return k.o.Language(""), "There is no session: " + err.Error()
+		return k.options.Language(""), "There is no session: " + err.Error()
 	}
 	for {
-		_, _, changed, _ := l.state(0)
-		info, err := l.s.Info(ctx)
-		language := k.o.Language(info.Language)
+		_, _, changed, _ := l.turnState(0)
+		info, err := l.session.Info(ctx)
+		language := k.options.Language(info.Language)
 		language.Version = info.RuntimeVersion
 		if err != nil || info.RuntimeVersion != "" || info.State != session.StateStarting || ctx.Err() != nil {
-			return language, strings.TrimSpace(language.Name+" "+info.RuntimeVersion) + " in the session " + l.s.Name() + ", repl " + k.o.Version
+			return language, strings.TrimSpace(language.Name+" "+info.RuntimeVersion) + " in the session " + l.session.Name() + ", repl " + k.options.Version
 		}
 		select {
 		case <-changed:
@@ -123,60 +123,60 @@ func (k *kernel) describe() (Language, string) {
 	}
 }
 
-// refuseComm closes a comm that a front end opens: there is nobody to talk to.
-func (k *kernel) refuseComm(r *request) {
+// rejectComm closes a comm that a front end opens: there is nobody to talk to.
+func (k *kernel) rejectComm(r *peerRequest) {
 	var content struct {
 		ID string `json:"comm_id"`
 	}
 	_ = json.Unmarshal(r.Content, &content)
-	k.busy(&r.Header)
-	k.subs.tell(&r.Header, "comm_close", map[string]any{"comm_id": content.ID, "data": struct{}{}})
-	k.idle(&r.Header)
+	k.publishBusy(&r.Header)
+	k.subs.publish(&r.Header, "comm_close", map[string]any{"comm_id": content.ID, "data": struct{}{}})
+	k.publishIdle(&r.Header)
 }
 
-// shutdown leaves the session or ends it, or resets it before a restart, and then leaves.
-func (k *kernel) shutdown(r *request) {
+// answerShutdown leaves the session or ends it, or resets it before a restart, and then leaves.
+func (k *kernel) answerShutdown(r *peerRequest) {
 	var content struct {
 		Restart bool `json:"restart"`
 	}
 	_ = json.Unmarshal(r.Content, &content)
-	k.busy(&r.Header)
-	if l, _ := k.sessions.current(); l != nil && l.alive() {
-		ctx, cancel := context.WithTimeout(k.ctx, queryTime)
+	k.publishBusy(&r.Header)
+	if l, _ := k.sessions.latestSession(); l != nil && l.isAlive() {
+		ctx, cancel := context.WithTimeout(k.ctx, queryTimeout)
 		defer cancel()
 		var err error
 		switch {
-		case content.Restart && k.o.ResetsSession:
-			err = l.s.Reset(ctx)
-		case !content.Restart && k.o.EndsSession:
-			err = l.s.Close(ctx)
+		case content.Restart && k.options.ResetsSession:
+			err = l.session.Reset(ctx)
+		case !content.Restart && k.options.EndsSession:
+			err = l.session.Close(ctx)
 		}
-		if err != nil && !gone(err) {
-			k.note("the session %s: %v", l.s.Name(), err)
+		if err != nil && !isSessionGone(err) {
+			k.printNotice("the session %s: %v", l.session.Name(), err)
 		}
 	}
 	answer := map[string]any{"status": "ok", "restart": content.Restart}
-	k.reply(r, "shutdown_reply", answer, nil)
-	k.subs.tell(&r.Header, "shutdown_reply", answer)
-	k.idle(&r.Header)
-	k.leave(r)
+	k.sendReply(r, "shutdown_reply", answer, nil)
+	k.subs.publish(&r.Header, "shutdown_reply", answer)
+	k.publishIdle(&r.Header)
+	k.exitAfterReply(r)
 }
 
-// leave ends the kernel once the reply to a shutdown is written.
-func (k *kernel) leave(r *request) {
-	r.conn.Flush(lastWords)
+// exitAfterReply ends the kernel once the reply to a shutdown is written.
+func (k *kernel) exitAfterReply(r *peerRequest) {
+	r.conn.Flush(drainTimeout)
 	k.stop()
 }
 
-// A position is where in a code a front end asks something. It counts code points.
-type position struct {
+// A cursorPosition is where in a code a front end asks something. It counts code points.
+type cursorPosition struct {
 	Code   string `json:"code"`
 	Cursor int    `json:"cursor_pos"`
 }
 
-// positionOf reads a request with a position. Without one it is the end of the code.
-func positionOf(r *request) position {
-	p := position{Cursor: -1}
+// parsePosition reads a request with a position. Without one it is the end of the code.
+func parsePosition(r *peerRequest) cursorPosition {
+	p := cursorPosition{Cursor: -1}
 	_ = json.Unmarshal(r.Content, &p)
 	if n := utf8.RuneCountInString(p.Code); p.Cursor < 0 || p.Cursor > n {
 		p.Cursor = n
@@ -184,8 +184,8 @@ func positionOf(r *request) position {
 	return p
 }
 
-// bytes is the position in bytes.
-func (p position) bytes() int {
+// byteOffset is the position in bytes.
+func (p cursorPosition) byteOffset() int {
 	left := p.Cursor
 	for i := range p.Code {
 		if left == 0 {
@@ -196,44 +196,44 @@ func (p position) bytes() int {
 	return len(p.Code)
 }
 
-// points turns a position in bytes into code points.
-func (p position) points(bytes int) int {
+// codePoints turns a position in bytes into code points.
+func (p cursorPosition) codePoints(bytes int) int {
 	return utf8.RuneCountInString(p.Code[:max(0, min(bytes, len(p.Code)))])
 }
 
-func (k *kernel) complete(ctx context.Context, r *request) {
-	p := positionOf(r)
+func (k *kernel) answerComplete(ctx context.Context, r *peerRequest) {
+	p := parsePosition(r)
 	content := map[string]any{
 		"status": "ok", "matches": []string{}, "cursor_start": p.Cursor, "cursor_end": p.Cursor, "metadata": struct{}{},
 	}
-	if l, err := k.sessions.get(ctx); err == nil {
-		query := func() (session.Completion, error) { return l.s.Complete(ctx, p.Code, p.bytes()) }
-		if c, err := patiently(query, noAnswer); err == nil && len(c.Matches) > 0 {
-			content["matches"], content["cursor_start"] = c.Matches, p.points(c.Start)
+	if l, err := k.sessions.ensureSession(ctx); err == nil {
+		query := func() (session.Completion, error) { return l.session.Complete(ctx, p.Code, p.byteOffset()) }
+		if c, err := retryQuery(query, isUnanswered); err == nil && len(c.Matches) > 0 {
+			content["matches"], content["cursor_start"] = c.Matches, p.codePoints(c.Start)
 		}
 	}
-	k.answer(r, "complete_reply", content)
+	k.sendPlainReply(r, "complete_reply", content)
 }
 
-func (k *kernel) inspect(ctx context.Context, r *request) {
-	p := positionOf(r)
+func (k *kernel) answerInspect(ctx context.Context, r *peerRequest) {
+	p := parsePosition(r)
 	content := map[string]any{"status": "ok", "found": false, "data": struct{}{}, "metadata": struct{}{}}
-	if l, err := k.sessions.get(ctx); err == nil {
-		query := func() (session.Inspection, error) { return l.s.Inspect(ctx, p.Code, p.bytes()) }
-		if i, err := patiently(query, noAnswer); err == nil && i.Found {
+	if l, err := k.sessions.ensureSession(ctx); err == nil {
+		query := func() (session.Inspection, error) { return l.session.Inspect(ctx, p.Code, p.byteOffset()) }
+		if i, err := retryQuery(query, isUnanswered); err == nil && i.Found {
 			content["found"], content["data"] = true, i.Data
 		}
 	}
-	k.answer(r, "inspect_reply", content)
+	k.sendPlainReply(r, "inspect_reply", content)
 }
 
-func (k *kernel) isComplete(ctx context.Context, r *request) {
-	p := positionOf(r)
+func (k *kernel) answerIsComplete(ctx context.Context, r *peerRequest) {
+	p := parsePosition(r)
 	status := session.ParseUnknown
-	if l, err := k.sessions.get(ctx); err == nil {
-		query := func() (session.ParseStatus, error) { return l.s.Parse(ctx, p.Code) }
-		if s, err := patiently(query, func(s session.ParseStatus, err error) bool {
-			return noAnswer(s, err) || err == nil && s == session.ParseUnknown
+	if l, err := k.sessions.ensureSession(ctx); err == nil {
+		query := func() (session.ParseStatus, error) { return l.session.Parse(ctx, p.Code) }
+		if s, err := retryQuery(query, func(s session.ParseStatus, err error) bool {
+			return isUnanswered(s, err) || err == nil && s == session.ParseUnknown
 		}); err == nil {
 			status = s
 		}
@@ -242,7 +242,7 @@ func (k *kernel) isComplete(ctx context.Context, r *request) {
 	if status == session.ParseIncomplete {
 		content["indent"] = indentOf(p.Code)
 	}
-	k.answer(r, "is_complete_reply", content)
+	k.sendPlainReply(r, "is_complete_reply", content)
 }
 
 // indentOf is the blank at the beginning of the last line that is not blank, and more of it behind

@@ -13,145 +13,145 @@ import (
 
 // Bounds of messages with text.
 const (
-	textTime     = 100 * time.Millisecond // how long text waits for more
-	echoTime     = 500 * time.Millisecond // how long the echo of a value waits for more of it
-	maxText      = 64 << 10               // bytes of text that wait
-	maxTraceback = 256 << 10              // bytes of a traceback
-	maxEcho      = 16 << 20               // bytes of the echo of a value
+	textDelay         = 100 * time.Millisecond // how long text waits for more
+	echoDelay         = 500 * time.Millisecond // how long the echo of a value waits for more of it
+	maxTextBytes      = 64 << 10               // bytes of text that wait
+	maxTracebackBytes = 256 << 10              // bytes of a traceback
+	maxEchoBytes      = 16 << 20               // bytes of the echo of a value
 )
 
-// A script turns the events of one life into messages for one peer.
-type script struct {
-	p    *subscriber
-	life *life
-	turn *turn // of the last event; nil before the first
+// A turnWriter turns the events of one life into messages for one peer.
+type turnWriter struct {
+	peer    *subscriber
+	session *attachedSession
+	turn    *sessionTurn // of the last event; nil before the first
 
-	stream   string // of text
-	text     []byte
-	prompted bool   // the prompt of the last question was sent as text
-	lineEnds bool   // the newline behind a secret is next, which nobody has seen typed
-	echo     []byte // of a value, which a display of the same may follow
-	trace    []byte // of all reports of errors, for the one that ends the turn
-	untold   []byte // the last reports, until the turn ends with them or goes on, with what was written to stderr since
-	behind   []byte // of untold, what was written since
-	died     *timeline.WorkerExited
-	held     *timeline.TurnEnded // until it is known how the worker died
-	flusher  *time.Timer
-	armed    bool // the timer runs
+	stream        string // of text
+	text          []byte
+	promptPrinted bool   // the prompt of the last question was sent as text
+	skipNewline   bool   // the newline behind a secret is next, which nobody has seen typed
+	echo          []byte // of a value, which a display of the same may follow
+	trace         []byte // of all reports of errors, for the one that ends the turn
+	pendingErrors []byte // the last reports, until the turn ends with them or goes on, with what was written to stderr since
+	pendingStderr []byte // of untold, what was written since
+	workerExit    *timeline.WorkerExited
+	pendingEnd    *timeline.TurnEnded // until it is known how the worker died
+	flushTimer    *time.Timer
+	timerRuns     bool // the timer runs
 }
 
-// arm lets the text that waits go soon.
-func (s *script) arm() {
-	if !s.armed {
-		s.armed = true
-		s.timer().Reset(textTime)
+// startTimer lets the text that waits go soon.
+func (s *turnWriter) startTimer() {
+	if !s.timerRuns {
+		s.timerRuns = true
+		s.ensureTimer().Reset(textDelay)
 	}
 }
 
-// taken returns the echo of a value, for which nothing waits any more.
-func (s *script) taken() string {
+// takeEcho returns the echo of a value, for which nothing waits any more.
+func (s *turnWriter) takeEcho() string {
 	echo := strings.TrimSuffix(string(s.echo), "\n")
-	s.echo, s.armed = nil, false
-	s.timer().Stop()
+	s.echo, s.timerRuns = nil, false
+	s.ensureTimer().Stop()
 	return echo
 }
 
-// timer fires when text has waited for long enough.
-func (s *script) timer() *time.Timer {
-	if s.flusher == nil {
-		s.flusher = time.NewTimer(time.Hour)
-		s.flusher.Stop()
+// ensureTimer fires when text has waited for long enough.
+func (s *turnWriter) ensureTimer() *time.Timer {
+	if s.flushTimer == nil {
+		s.flushTimer = time.NewTimer(time.Hour)
+		s.flushTimer.Stop()
 	}
-	return s.flusher
+	return s.flushTimer
 }
 
-// event sends the messages for an event.
-func (s *script) event(ctx context.Context, e timeline.Event) error {
+// writeEvent sends the messages for an event.
+func (s *turnWriter) writeEvent(ctx context.Context, e timeline.Event) error {
 	if e.Turn == 0 {
 		return nil // The start of a worker is nobody's cell.
 	}
 	if s.turn == nil || s.turn.number != e.Turn {
-		if err := s.change(ctx, e); err != nil {
+		if err := s.switchTurn(ctx, e); err != nil {
 			return err
 		}
 	}
-	if s.turn.silent && s.turn.request == nil {
+	if s.turn.silent && s.turn.ownRequest == nil {
 		return nil // A tool asks behind the scenes.
 	}
 	if text, ok := e.Body.(timeline.Text); ok {
-		return s.write(text)
+		return s.addText(text)
 	}
 	if d, ok := e.Body.(timeline.Display); ok && len(d.Omitted) > 0 {
-		e.Body = s.life.complete(ctx, d)
+		e.Body = s.session.completeDisplay(ctx, d)
 	}
 	if d, ok := e.Body.(timeline.Display); ok && d.Result && !d.Update {
-		return s.result(d)
+		return s.writeResult(d)
 	}
 	if w, ok := e.Body.(timeline.InputRequested); ok {
-		s.ask(w)
+		s.cutPrompt(w)
 	}
 	if _, ends := e.Body.(timeline.TurnEnded); !ends {
-		if err := s.tell(); err != nil {
+		if err := s.flushErrors(); err != nil {
 			return err
 		}
 	}
-	if err := s.flush(true); err != nil {
+	if err := s.flushText(true); err != nil {
 		return err
 	}
-	return s.other(ctx, e)
+	return s.writeOther(ctx, e)
 }
 
-// tell sends reports of errors that did not end the turn, such as those of R's try().
-func (s *script) tell() error {
-	if len(s.untold) == 0 {
+// flushErrors sends reports of errors that did not end the turn, such as those of R's try().
+func (s *turnWriter) flushErrors() error {
+	if len(s.pendingErrors) == 0 {
 		return nil
 	}
-	text := string(s.untold)
-	s.untold, s.behind = nil, nil
-	return s.send("stream", streamOf("stderr", text))
+	text := string(s.pendingErrors)
+	s.pendingErrors, s.pendingStderr = nil, nil
+	return s.sendMessage("stream", streamContent("stderr", text))
 }
 
-// ask takes the prompt of a question out of the text: the front end that is asked shows it.
-func (s *script) ask(w timeline.InputRequested) {
+// cutPrompt takes the prompt of a question out of the text: the front end that is asked shows it.
+func (s *turnWriter) cutPrompt(w timeline.InputRequested) {
 	shown := w.Prompt != "" && bytes.HasSuffix(s.text, []byte(w.Prompt))
-	if s.prompted = shown && s.turn.request == nil; shown && !s.prompted {
+	if s.promptPrinted = shown && s.turn.ownRequest == nil; shown && !s.promptPrinted {
 		s.text = s.text[:len(s.text)-len(w.Prompt)]
-		s.lineEnds = w.Kind == timeline.InputKindSecret
+		s.skipNewline = w.Kind == timeline.InputKindSecret
 	}
 }
 
-// change turns to another turn.
-func (s *script) change(ctx context.Context, e timeline.Event) error {
-	s.lineEnds = false
-	err := s.flush(true)
+// switchTurn turns to another turn.
+func (s *turnWriter) switchTurn(ctx context.Context, e timeline.Event) error {
+	s.skipNewline = false
+	err := s.flushText(true)
 	if err == nil && s.turn != nil {
-		err = s.tell()
+		err = s.flushErrors()
 	}
-	s.trace, s.untold, s.behind, s.died, s.held = nil, nil, nil, nil, nil
-	if s.turn = s.life.turn(ctx, e.Turn, e.Seq); s.turn == nil {
-		s.turn = &turn{number: e.Turn, parent: s.life.parentOf(e.Turn, ""), count: e.Turn, silent: e.Silent}
+	s.trace, s.pendingErrors, s.pendingStderr, s.workerExit, s.pendingEnd = nil, nil, nil, nil, nil
+	if s.turn = s.session.awaitTurn(ctx, e.Turn, e.Seq); s.turn == nil {
+		s.turn = &sessionTurn{number: e.Turn, parent: s.session.parentHeader(e.Turn, ""), count: e.Turn, silent: e.Silent}
 	}
 	return err
 }
 
-// other sends the messages for an event that is not text.
-func (s *script) other(ctx context.Context, e timeline.Event) error {
+// writeOther sends the messages for an event that is not text.
+func (s *turnWriter) writeOther(ctx context.Context, e timeline.Event) error {
 	switch b := e.Body.(type) {
 	case timeline.TurnStarted:
-		return s.begin()
+		return s.writeBegin()
 	case timeline.TurnEnded:
-		return s.end(ctx, b)
+		return s.writeEnd(ctx, b)
 	case timeline.Display:
-		return s.display(b)
+		return s.writeDisplay(b)
 	case timeline.OutputCleared:
-		return s.send("clear_output", map[string]bool{"wait": b.Wait})
+		return s.sendMessage("clear_output", map[string]bool{"wait": b.Wait})
 	case timeline.InputLine:
-		return s.input(b)
+		return s.writeInputLine(b)
 	case timeline.WorkerExited:
-		s.died = &b
-		if held := s.held; held != nil {
-			s.held = nil
-			return s.end(ctx, *held)
+		s.workerExit = &b
+		if held := s.pendingEnd; held != nil {
+			s.pendingEnd = nil
+			return s.writeEnd(ctx, *held)
 		}
 		return nil
 	case timeline.Notice, timeline.AccessDenied, timeline.AccessGranted, timeline.Limit, timeline.Gap, timeline.Omitted:
@@ -159,72 +159,72 @@ func (s *script) other(ctx context.Context, e timeline.Event) error {
 		if text == "" {
 			return nil
 		}
-		return s.send("stream", streamOf("stderr", text+"\n"))
+		return s.sendMessage("stream", streamContent("stderr", text+"\n"))
 	}
 	return nil
 }
 
-func (s *script) begin() error {
+func (s *turnWriter) writeBegin() error {
 	t := s.turn
-	if r := t.request; r == nil || !r.announced() {
-		if err := s.send("status", status{"busy"}); err != nil {
+	if r := t.ownRequest; r == nil || !r.isAnnounced() {
+		if err := s.sendMessage("status", statusContent{"busy"}); err != nil {
 			return err
 		}
 	}
 	if t.silent {
 		return nil
 	}
-	return s.send("execute_input", map[string]any{"code": t.code, "execution_count": t.count})
+	return s.sendMessage("execute_input", map[string]any{"code": t.code, "execution_count": t.count})
 }
 
-func (s *script) end(ctx context.Context, b timeline.TurnEnded) error {
-	if b.Outcome == timeline.OutcomeEnded && s.died == nil {
-		s.held = &b // The report of the worker's death follows.
+func (s *turnWriter) writeEnd(ctx context.Context, b timeline.TurnEnded) error {
+	if b.Outcome == timeline.OutcomeEnded && s.workerExit == nil {
+		s.pendingEnd = &b // The report of the worker's death follows.
 		return nil
 	}
-	f := failureOf(b, s.trace, s.died)
+	f := newErrorContent(b, s.trace, s.workerExit)
 	if f != nil {
-		if err := s.send("error", f); err != nil {
+		if err := s.sendMessage("error", f); err != nil {
 			return err
 		}
-		s.untold = s.behind // such as the warnings "in addition"
+		s.pendingErrors = s.pendingStderr // such as the warnings "in addition"
 	}
-	if err := s.tell(); err != nil {
+	if err := s.flushErrors(); err != nil {
 		return err
 	}
-	if r := s.turn.request; r != nil { // a client that takes this for the end must not be ahead of the reply
+	if r := s.turn.ownRequest; r != nil { // a client that takes this for the end must not be ahead of the reply
 		select {
 		case <-r.replied:
-		case <-s.p.conn.Closed():
+		case <-s.peer.conn.Closed():
 		case <-ctx.Done():
 		}
 	}
-	return s.send("status", status{"idle"})
+	return s.sendMessage("status", statusContent{"idle"})
 }
 
-// input shows a line that somebody else gave. A front end shows the lines of its own user itself.
-func (s *script) input(b timeline.InputLine) error {
-	if s.turn.request != nil && b.Author == s.life.s.Author() {
+// writeInputLine shows a line that somebody else gave. A front end shows the lines of its own user itself.
+func (s *turnWriter) writeInputLine(b timeline.InputLine) error {
+	if s.turn.ownRequest != nil && b.Author == s.session.session.Author() {
 		return nil
 	}
 	text := b.Text
 	if b.Secret {
 		text = "········"
 	}
-	if !s.prompted {
+	if !s.promptPrinted {
 		text = b.Prompt + text
 	}
-	return s.send("stream", streamOf("stdout", text+"\n"))
+	return s.sendMessage("stream", streamContent("stdout", text+"\n"))
 }
 
-// write collects text.
-func (s *script) write(t timeline.Text) error {
+// addText collects text.
+func (s *turnWriter) addText(t timeline.Text) error {
 	name := "stdout"
 	if t.Stream == timeline.Stderr {
 		name = "stderr"
 	}
-	if s.lineEnds && t.Kind == "" && len(t.Data) > 0 {
-		s.lineEnds = false
+	if s.skipNewline && t.Kind == "" && len(t.Data) > 0 {
+		s.skipNewline = false
 		t.Data = bytes.TrimPrefix(t.Data, []byte("\n"))
 	}
 	switch t.Kind {
@@ -232,80 +232,80 @@ func (s *script) write(t timeline.Text) error {
 		if s.turn.silent {
 			return nil
 		}
-		if err := s.tell(); err != nil {
+		if err := s.flushErrors(); err != nil {
 			return err
 		}
 		if len(s.text) > 0 {
-			if err := s.flush(true); err != nil {
+			if err := s.flushText(true); err != nil {
 				return err
 			}
 		}
-		if len(s.echo) < maxEcho {
+		if len(s.echo) < maxEchoBytes {
 			s.echo = append(s.echo, t.Data...)
 		}
-		s.armed = true // a second result of the same value would be another output
-		s.timer().Reset(echoTime)
+		s.timerRuns = true // a second result of the same value would be another output
+		s.ensureTimer().Reset(echoDelay)
 		return nil
 	case timeline.TextTraceback:
-		if len(s.trace) < maxTraceback {
+		if len(s.trace) < maxTracebackBytes {
 			s.trace = append(s.trace, t.Data...)
 		}
-		if err := s.flush(true); err != nil { // it came before
+		if err := s.flushText(true); err != nil { // it came before
 			return err
 		}
-		s.untold = append(s.untold, t.Data...)
-		return s.bound()
+		s.pendingErrors = append(s.pendingErrors, t.Data...)
+		return s.limitText()
 	}
-	if len(s.untold) > 0 && name == "stderr" {
-		s.untold, s.behind = append(s.untold, t.Data...), append(s.behind, t.Data...)
-		return s.bound()
+	if len(s.pendingErrors) > 0 && name == "stderr" {
+		s.pendingErrors, s.pendingStderr = append(s.pendingErrors, t.Data...), append(s.pendingStderr, t.Data...)
+		return s.limitText()
 	}
-	if err := s.tell(); err != nil {
+	if err := s.flushErrors(); err != nil {
 		return err
 	}
 	if len(s.echo) > 0 || name != s.stream && len(s.text) > 0 {
-		if err := s.flush(true); err != nil {
+		if err := s.flushText(true); err != nil {
 			return err
 		}
 	}
-	s.arm()
+	s.startTimer()
 	s.stream, s.text = name, append(s.text, t.Data...)
-	if len(s.text) >= maxText {
-		return s.flush(false)
+	if len(s.text) >= maxTextBytes {
+		return s.flushText(false)
 	}
 	return nil
 }
 
-// bound tells what is too much to wait.
-func (s *script) bound() error {
-	if len(s.untold) < maxTraceback {
+// limitText tells what is too much to wait.
+func (s *turnWriter) limitText() error {
+	if len(s.pendingErrors) < maxTracebackBytes {
 		return nil
 	}
-	return s.tell()
+	return s.flushErrors()
 }
 
-// flush sends the text that waits. Unless all has to go, the bytes of a character whose rest may
+// flushText sends the text that waits. Unless all has to go, the bytes of a character whose rest may
 // be about to come stay.
-func (s *script) flush(all bool) error {
+func (s *turnWriter) flushText(all bool) error {
 	if len(s.echo) > 0 {
-		return s.send("execute_result", map[string]any{
-			"execution_count": s.turn.count, "data": map[string]string{"text/plain": s.taken()}, "metadata": struct{}{},
+		return s.sendMessage("execute_result", map[string]any{
+			"execution_count": s.turn.count, "data": map[string]string{"text/plain": s.takeEcho()}, "metadata": struct{}{},
 		})
 	}
 	n := len(s.text)
 	if !all {
-		n = whole(s.text)
+		n = completeLength(s.text)
 	}
 	if n == 0 {
 		return nil
 	}
 	text := string(s.text[:n])
 	s.text = append(s.text[:0], s.text[n:]...)
-	return s.send("stream", streamOf(s.stream, text))
+	return s.sendMessage("stream", streamContent(s.stream, text))
 }
 
-// whole is the length of text without a character at its end that is incomplete.
-func whole(text []byte) int {
+// completeLength is the length of text without a character at its end that is incomplete.
+func completeLength(text []byte) int {
 	for back := 1; back < utf8.UTFMax && back <= len(text); back++ {
 		if c := text[len(text)-back]; utf8.RuneStart(c) {
 			if !utf8.FullRune(text[len(text)-back:]) {
@@ -317,11 +317,11 @@ func whole(text []byte) int {
 	return len(text)
 }
 
-func streamOf(name, text string) map[string]string {
+func streamContent(name, text string) map[string]string {
 	return map[string]string{"name": name, "text": strings.ToValidUTF8(text, "\uFFFD")}
 }
 
-func (s *script) display(d timeline.Display) error {
+func (s *turnWriter) writeDisplay(d timeline.Display) error {
 	if s.turn.silent {
 		return nil
 	}
@@ -329,54 +329,54 @@ func (s *script) display(d timeline.Display) error {
 	if d.Update {
 		kind = "update_display_data"
 	}
-	return s.send(kind, map[string]any{"data": bundle(d), "metadata": metadata(d), "transient": transient(d)})
+	return s.sendMessage(kind, map[string]any{"data": mimeBundle(d), "metadata": displayMetadata(d), "transient": displayTransient(d)})
 }
 
-// result sends the value of the turn, whose echo came before it.
-func (s *script) result(d timeline.Display) error {
+// writeResult sends the value of the turn, whose echo came before it.
+func (s *turnWriter) writeResult(d timeline.Display) error {
 	if s.turn.silent {
 		return nil
 	}
-	echo := s.taken()
-	if err := s.flush(true); err != nil {
+	echo := s.takeEcho()
+	if err := s.flushText(true); err != nil {
 		return err
 	}
-	data := bundle(d)
+	data := mimeBundle(d)
 	if _, ok := data["text/plain"]; !ok && echo != "" {
 		data["text/plain"] = echo
 	}
-	return s.send("execute_result", map[string]any{
-		"execution_count": s.turn.count, "data": data, "metadata": metadata(d), "transient": transient(d),
+	return s.sendMessage("execute_result", map[string]any{
+		"execution_count": s.turn.count, "data": data, "metadata": displayMetadata(d), "transient": displayTransient(d),
 	})
 }
 
-// send sends a message of the turn.
-func (s *script) send(kind string, content any) error {
+// sendMessage sends a message of the turn.
+func (s *turnWriter) sendMessage(kind string, content any) error {
 	raw, err := json.Marshal(content)
 	if err != nil {
 		return err
 	}
 	parent := s.turn.parent
-	return s.p.send(note{parent: &parent, kind: kind, content: raw})
+	return s.peer.sendMessage(iopubMessage{parent: &parent, kind: kind, content: raw})
 }
 
-// A failure is the content of an error message.
-type failure struct {
+// A errorContent is the content of an error message.
+type errorContent struct {
 	Name      string   `json:"ename"`
 	Value     string   `json:"evalue"`
 	Traceback []string `json:"traceback"`
 }
 
-// failureOf says how a turn failed; nil if it did not.
-func failureOf(b timeline.TurnEnded, trace []byte, died *timeline.WorkerExited) *failure {
-	f := &failure{Name: b.Name, Value: b.Message}
+// newErrorContent says how a turn failed; nil if it did not.
+func newErrorContent(b timeline.TurnEnded, trace []byte, died *timeline.WorkerExited) *errorContent {
+	f := &errorContent{Name: b.Name, Value: b.Message}
 	switch {
 	case b.Outcome == timeline.OutcomeOK:
 		return nil
 	case b.Outcome == timeline.OutcomeEnded:
 		f.Name = "WorkerEnded"
 		if died != nil {
-			f.Value = ending(died)
+			f.Value = exitMessage(died)
 		}
 	case f.Name == "" && b.Outcome == timeline.OutcomeInterrupted:
 		f.Name = "KeyboardInterrupt"
@@ -391,8 +391,8 @@ func failureOf(b timeline.TurnEnded, trace []byte, died *timeline.WorkerExited) 
 	return f
 }
 
-// ending says that a worker has ended.
-func ending(died *timeline.WorkerExited) string {
+// exitMessage says that a worker has ended.
+func exitMessage(died *timeline.WorkerExited) string {
 	text := "the worker ended: " + died.Reason
 	if died.Message != "" {
 		text += ": " + died.Message

@@ -12,96 +12,96 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// maxTurns bounds the turns that are remembered, for peers that are behind. The outputs of an
+// maxKnownTurns bounds the turns that are remembered, for peers that are behind. The outputs of an
 // older one come with a parent of our making.
-const maxTurns = 4096
+const maxKnownTurns = 4096
 
-// againTime is the pause before events are read again that could not be read.
-const againTime = 200 * time.Millisecond
+// reconnectDelay is the pause before events are read again that could not be read.
+const reconnectDelay = 200 * time.Millisecond
 
-// sessions holds the session of now, and replaces one that has ended when it is needed.
-type sessions struct {
-	k       *kernel
-	opening chan struct{} // holds one: who opens
-	lives   int           // changed by who opens
+// currentSession holds the session of now, and replaces one that has ended when it is needed.
+type currentSession struct {
+	kernel   *kernel
+	openLock chan struct{} // holds one: who opens
+	opened   int           // changed by who opens
 
-	mu      sync.Mutex
-	now     *life         // nil before the first
-	changed chan struct{} // closed when now is another one
-	used    bool          // code has run whose variables would be missed
-	loss    error         // how they were lost, which no cell has been told; nil if they were not
+	mu             sync.Mutex
+	session        *attachedSession // nil before the first
+	changed        chan struct{}    // closed when now is another one
+	used           bool             // code has run whose variables would be missed
+	unreportedLoss error            // how they were lost, which no cell has been told; nil if they were not
 }
 
-func (s *sessions) init(k *kernel) {
-	s.k, s.opening, s.changed = k, make(chan struct{}, 1), make(chan struct{})
+func (s *currentSession) initKernel(k *kernel) {
+	s.kernel, s.openLock, s.changed = k, make(chan struct{}, 1), make(chan struct{})
 }
 
-// current returns the session of now, which may have ended, and what is closed when there is
+// latestSession returns the session of now, which may have ended, and what is closed when there is
 // another one.
-func (s *sessions) current() (*life, <-chan struct{}) {
+func (s *currentSession) latestSession() (*attachedSession, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.now, s.changed
+	return s.session, s.changed
 }
 
-// use notes that code runs whose variables are there from now on.
-func (s *sessions) use() {
+// markUsed notes that code runs whose variables are there from now on.
+func (s *currentSession) markUsed() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.used = true
 }
 
-// lose notes how the variables were lost. The next cell is told, unless this one is.
-func (s *sessions) lose(how error, told bool) {
+// recordLoss notes how the variables were lost. The next cell is told, unless this one is.
+func (s *currentSession) recordLoss(how error, told bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.used && !told {
-		s.loss = how
+		s.unreportedLoss = how
 	}
 	s.used = false
 }
 
 // takeLoss returns how the variables were lost, for the cell that tells it.
-func (s *sessions) takeLoss() error {
+func (s *currentSession) takeLoss() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	how := s.loss
-	s.loss = nil
+	how := s.unreportedLoss
+	s.unreportedLoss = nil
 	return how
 }
 
-// get returns a session that lives, and opens one if need be.
-func (s *sessions) get(ctx context.Context) (*life, error) {
+// ensureSession returns a session that lives, and opens one if need be.
+func (s *currentSession) ensureSession(ctx context.Context) (*attachedSession, error) {
 	select {
-	case s.opening <- struct{}{}:
-		defer func() { <-s.opening }()
+	case s.openLock <- struct{}{}:
+		defer func() { <-s.openLock }()
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	if now, _ := s.current(); now != nil && now.alive() {
+	if now, _ := s.latestSession(); now != nil && now.isAlive() {
 		return now, nil
 	}
-	there, info, err := s.k.o.Open(ctx)
+	there, info, err := s.kernel.options.Open(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s.lives++
-	l := &life{
-		k: s.k, number: s.lives, s: there, opened: info.OpenedAt, start: info.LastSeq, seen: info.LastSeq,
-		generation: info.Generation, count: countOf(ctx, there, info),
-		turns: make(map[uint64]*turn), mine: make(map[uint64]*job), changed: make(chan struct{}),
+	s.opened++
+	l := &attachedSession{
+		kernel: s.kernel, number: s.opened, session: there, opened: info.OpenedAt, start: info.LastSeq, seenUntil: info.LastSeq,
+		generation: info.Generation, count: countInputs(ctx, there, info),
+		turns: make(map[uint64]*sessionTurn), submitted: make(map[uint64]*queuedRequest), changed: make(chan struct{}),
 	}
 	s.mu.Lock()
-	s.now = l
+	s.session = l
 	close(s.changed)
 	s.changed = make(chan struct{})
 	s.mu.Unlock()
-	s.k.tasks.Go(l.follow)
+	s.kernel.tasks.Go(l.followEvents)
 	return l, nil
 }
 
-// countOf returns how many inputs the worker of now has had, which a new kernel goes on to count.
-func countOf(ctx context.Context, there session.Session, info session.Info) (count uint64) {
+// countInputs returns how many inputs the worker of now has had, which a new kernel goes on to count.
+func countInputs(ctx context.Context, there session.Session, info session.Info) (count uint64) {
 	if info.Turn == 0 {
 		return 0
 	}
@@ -117,215 +117,215 @@ func countOf(ctx context.Context, there session.Session, info session.Info) (cou
 	return count
 }
 
-// A life is one session from the moment when it was opened until it ends.
-type life struct {
-	k      *kernel
-	number int // of the life: 1, 2, …
-	s      session.Session
-	opened time.Time
-	start  timeline.Seq
+// A attachedSession is one session from the moment when it was opened until it ends.
+type attachedSession struct {
+	kernel  *kernel
+	number  int // of the life: 1, 2, …
+	session session.Session
+	opened  time.Time
+	start   timeline.Seq
 
-	submitting sync.Mutex // held while a turn of ours is being started, so that its number is known
+	submitMu sync.Mutex // held while a turn of ours is being started, so that its number is known
 
 	mu         sync.Mutex
-	seen       timeline.Seq // all up to it are known
+	seenUntil  timeline.Seq // all up to it are known
 	generation uint64       // of the worker that count is of: each has its own variables, and its own numbers
 	count      uint64       // of the last turn that is part of the history
-	turns      map[uint64]*turn
-	mine       map[uint64]*job // turns of ours whose start was not seen; nil for an expression
+	turns      map[uint64]*sessionTurn
+	submitted  map[uint64]*queuedRequest // turns of ours whose start was not seen; nil for an expression
 	latest     uint64
-	over       error         // why it has ended; nil while it lives
+	endErr     error         // why it has ended; nil while it lives
 	changed    chan struct{} // closed at each change
 }
 
-// A turn is one of the session's, as far as it is known.
-type turn struct {
-	number  uint64
-	author  string
-	request *job        // nil: not a request of ours
-	parent  wire.Header // of its outputs
-	count   uint64      // the number that a notebook shows
-	silent  bool
-	hidden  bool // it is no part of the history, and has no number of its own
-	code    string
+// A sessionTurn is one of the session's, as far as it is known.
+type sessionTurn struct {
+	number       uint64
+	author       string
+	ownRequest   *queuedRequest // nil: not a request of ours
+	parent       wire.Header    // of its outputs
+	count        uint64         // the number that a notebook shows
+	silent       bool
+	notInHistory bool // it is no part of the history, and has no number of its own
+	code         string
 
-	wait      timeline.InputRequested // what it asks now
-	waitID    timeline.Seq            // 0: nothing
-	traceback []byte
-	death     *timeline.WorkerExited
-	ended     *timeline.TurnEnded
+	inputRequest   timeline.InputRequested // what it asks now
+	inputRequestID timeline.Seq            // 0: nothing
+	traceback      []byte
+	workerExit     *timeline.WorkerExited
+	ended          *timeline.TurnEnded
 }
 
-func (l *life) alive() bool {
+func (l *attachedSession) isAlive() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.over == nil
+	return l.endErr == nil
 }
 
-// submit starts a turn for a request.
-func (l *life) submit(ctx context.Context, j *job, code string, silent bool) (uint64, error) {
-	l.submitting.Lock()
-	defer l.submitting.Unlock()
-	start := l.s.Submit
+// submitTurn starts a turn for a request.
+func (l *attachedSession) submitTurn(ctx context.Context, j *queuedRequest, code string, silent bool) (uint64, error) {
+	l.submitMu.Lock()
+	defer l.submitMu.Unlock()
+	start := l.session.Submit
 	if silent {
-		start = l.s.SubmitSilent
+		start = l.session.SubmitSilent
 	}
 	n, err := start(ctx, code)
 	if err == nil {
 		l.mu.Lock()
-		l.mine[n] = j
+		l.submitted[n] = j
 		l.mu.Unlock()
 	}
 	return n, err
 }
 
-// follow reads the timeline for all, until the session ends or cannot be found any more.
-func (l *life) follow() {
-	for l.k.ctx.Err() == nil {
+// followEvents reads the timeline for all, until the session ends or cannot be found any more.
+func (l *attachedSession) followEvents() {
+	for l.kernel.ctx.Err() == nil {
 		var why error
-		for e, err := range l.s.Events(l.k.ctx, l.cursor()) {
+		for e, err := range l.session.Events(l.kernel.ctx, l.eventCursor()) {
 			if err != nil {
 				why = err
 				break
 			}
-			l.note(e)
+			l.addEvent(e)
 			if _, ok := e.Body.(timeline.Gap); ok {
-				l.recover()
+				l.recoverOutcome()
 			}
 		}
-		if l.k.ctx.Err() == nil && !l.found(why) {
-			l.end(why)
+		if l.kernel.ctx.Err() == nil && !l.isStillOpen(why) {
+			l.markEnded(why)
 			return
 		}
 		select {
-		case <-time.After(againTime):
-		case <-l.k.ctx.Done():
+		case <-time.After(reconnectDelay):
+		case <-l.kernel.ctx.Done():
 		}
 	}
 }
 
-// recover asks for the outcome of a turn whose end may be among dropped events.
-func (l *life) recover() {
+// recoverOutcome asks for the outcome of a turn whose end may be among dropped events.
+func (l *attachedSession) recoverOutcome() {
 	l.mu.Lock()
-	for n, j := range l.mine {
+	for n, j := range l.submitted {
 		if j != nil { // Its start may be among them, too.
-			l.turns[n], l.latest = l.countedLocked(turn{number: n, request: j, parent: j.Header, code: j.execute.Code}), max(l.latest, n)
-			delete(l.mine, n)
+			l.turns[n], l.latest = l.assignCountLocked(sessionTurn{number: n, ownRequest: j, parent: j.Header, code: j.execute.Code}), max(l.latest, n)
+			delete(l.submitted, n)
 		}
 	}
 	l.mu.Unlock()
-	t, ok := l.active()
+	t, ok := l.activeTurn()
 	if !ok {
 		return
 	}
-	reply, err := l.s.Wait(l.k.ctx, t.number, &session.WaitOptions{Poll: true, After: l.cursor()})
+	reply, err := l.session.Wait(l.kernel.ctx, t.number, &session.WaitOptions{Poll: true, After: l.eventCursor()})
 	if err != nil || reply.Outcome == "" {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.turns[t.number].ended = &timeline.TurnEnded{Outcome: reply.Outcome}
-	l.changedLocked()
+	l.signalChangedLocked()
 }
 
-// found reports whether the session is still there after its events have ended.
-func (l *life) found(why error) bool {
+// isStillOpen reports whether the session is still there after its events have ended.
+func (l *attachedSession) isStillOpen(why error) bool {
 	if session.KindOf(why) == session.KindClosed {
 		return false
 	}
-	info, err := l.s.Info(l.k.ctx)
+	info, err := l.session.Info(l.kernel.ctx)
 	return err == nil && info.OpenedAt.Equal(l.opened)
 }
 
-func (l *life) cursor() timeline.Seq {
+func (l *attachedSession) eventCursor() timeline.Seq {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.seen
+	return l.seenUntil
 }
 
-func (l *life) end(why error) {
+func (l *attachedSession) markEnded(why error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if why == nil {
 		why = session.ErrClosed
 	}
-	l.over = fmt.Errorf("the session has ended, and its variables are gone: %w", why)
+	l.endErr = fmt.Errorf("the session has ended, and its variables are gone: %w", why)
 	t := l.turns[l.latest]
-	l.k.sessions.lose(l.over, t != nil && t.request != nil && !t.over())
-	l.changedLocked()
+	l.kernel.sessions.recordLoss(l.endErr, t != nil && t.ownRequest != nil && !t.isOver())
+	l.signalChangedLocked()
 }
 
-func (l *life) changedLocked() {
+func (l *attachedSession) signalChangedLocked() {
 	close(l.changed)
 	l.changed = make(chan struct{})
 }
 
-// note takes one event in.
-func (l *life) note(e timeline.Event) {
+// addEvent takes one event in.
+func (l *attachedSession) addEvent(e timeline.Event) {
 	started, isStart := e.Body.(timeline.TurnStarted)
-	if isStart && started.Author == l.s.Author() {
+	if isStart && started.Author == l.session.Author() {
 		// It may be the turn that is being submitted: wait until its number is known.
-		l.submitting.Lock()
-		defer l.submitting.Unlock()
+		l.submitMu.Lock()
+		defer l.submitMu.Unlock()
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.seen = max(l.seen, last(e))
+	l.seenUntil = max(l.seenUntil, cursorAfter(e))
 	if isStart {
-		l.beginLocked(e, started)
-	} else if t := l.turns[e.Turn]; t != nil && (!e.BetweenTurns || t.dying()) {
-		t.note(e)
-		l.loseLocked(e, t.request != nil)
+		l.addTurnLocked(e, started)
+	} else if t := l.turns[e.Turn]; t != nil && (!e.BetweenTurns || t.awaitsExit()) {
+		t.addEvent(e)
+		l.recordLossLocked(e, t.ownRequest != nil)
 	} else {
-		l.loseLocked(e, false)
+		l.recordLossLocked(e, false)
 		return // Nobody waits for it.
 	}
-	l.changedLocked()
+	l.signalChangedLocked()
 }
 
-func (l *life) beginLocked(e timeline.Event, started timeline.TurnStarted) {
+func (l *attachedSession) addTurnLocked(e timeline.Event, started timeline.TurnStarted) {
 	if l.turns[e.Turn] != nil {
 		return // It was taken for lost.
 	}
-	j := l.mine[e.Turn]
-	delete(l.mine, e.Turn)
+	j := l.submitted[e.Turn]
+	delete(l.submitted, e.Turn)
 	if e.Generation != l.generation {
 		l.generation, l.count = e.Generation, 0
 	}
-	t := l.countedLocked(turn{number: e.Turn, author: started.Author, request: j, silent: e.Silent, code: string(started.Input)})
+	t := l.assignCountLocked(sessionTurn{number: e.Turn, author: started.Author, ownRequest: j, silent: e.Silent, code: string(started.Input)})
 	if !t.silent {
-		l.k.sessions.use()
+		l.kernel.sessions.markUsed()
 	}
 	if j != nil {
 		t.parent = j.Header
 	} else {
-		t.parent = l.parentOf(e.Turn, started.Author)
+		t.parent = l.parentHeader(e.Turn, started.Author)
 	}
 	l.turns[e.Turn], l.latest = t, e.Turn
-	delete(l.turns, e.Turn-maxTurns)
+	delete(l.turns, e.Turn-maxKnownTurns)
 }
 
-// loseLocked notes the end of a worker, which a cell tells that it ended.
-func (l *life) loseLocked(e timeline.Event, told bool) {
+// recordLossLocked notes the end of a worker, which a cell tells that it ended.
+func (l *attachedSession) recordLossLocked(e timeline.Event, told bool) {
 	if died, ok := e.Body.(timeline.WorkerExited); ok && !died.NeverReady {
-		l.k.sessions.lose(&lossError{died}, told)
+		l.kernel.sessions.recordLoss(&stateLossError{died}, told)
 	}
 }
 
-// A lossError tells that a worker has ended.
-type lossError struct{ died timeline.WorkerExited }
+// A stateLossError tells that a worker has ended.
+type stateLossError struct{ died timeline.WorkerExited }
 
-func (e *lossError) Error() string {
+func (e *stateLossError) Error() string {
 	return "the worker has ended, and its variables are gone: " + e.died.FullReason()
 }
 
-// onPurpose reports whether somebody has asked for the loss.
-func (e *lossError) onPurpose() bool { return e.died.Clean && e.died.Reason == "reset" }
+// isReset reports whether somebody has asked for the loss.
+func (e *stateLossError) isReset() bool { return e.died.Clean && e.died.Reason == "reset" }
 
-// countedLocked gives a turn its number. As in IPython, it gets one if it is to be found in the history.
-func (l *life) countedLocked(t turn) *turn {
-	t.hidden = t.silent || t.number == 0 || strings.TrimSpace(t.code) == "" || t.request != nil && !t.request.execute.StoreHistory
-	if !t.hidden {
+// assignCountLocked gives a turn its number. As in IPython, it gets one if it is to be found in the history.
+func (l *attachedSession) assignCountLocked(t sessionTurn) *sessionTurn {
+	t.notInHistory = t.silent || t.number == 0 || strings.TrimSpace(t.code) == "" || t.ownRequest != nil && !t.ownRequest.execute.StoreHistory
+	if !t.notInHistory {
 		l.count++
 	}
 	t.count = l.count
@@ -333,54 +333,54 @@ func (l *life) countedLocked(t turn) *turn {
 }
 
 // isHidden reports whether a turn is known to be no part of the history.
-func (l *life) isHidden(n uint64) bool {
+func (l *attachedSession) isHidden(n uint64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t := l.turns[n]
-	return t != nil && t.hidden
+	return t != nil && t.notInHistory
 }
 
-// parentOf makes the header of a request that nobody sent, for the outputs of a turn that came
+// parentHeader makes the header of a request that nobody sent, for the outputs of a turn that came
 // another way.
-func (l *life) parentOf(n uint64, author string) wire.Header {
+func (l *attachedSession) parentHeader(n uint64, author string) wire.Header {
 	h := wire.NewHeader(author, author, "execute_request")
 	h.ID = fmt.Sprintf("turn-%d", n)
 	return h
 }
 
-// dying reports whether the worker ended with the turn, and its report is not there yet.
-func (t *turn) dying() bool {
-	return t.death == nil && t.ended != nil && t.ended.Outcome == timeline.OutcomeEnded
+// awaitsExit reports whether the worker ended with the turn, and its report is not there yet.
+func (t *sessionTurn) awaitsExit() bool {
+	return t.workerExit == nil && t.ended != nil && t.ended.Outcome == timeline.OutcomeEnded
 }
 
-// over reports whether all is known of the turn.
-func (t *turn) over() bool { return t.ended != nil && !t.dying() }
+// isOver reports whether all is known of the turn.
+func (t *sessionTurn) isOver() bool { return t.ended != nil && !t.awaitsExit() }
 
-func (t *turn) note(e timeline.Event) {
+func (t *sessionTurn) addEvent(e timeline.Event) {
 	switch b := e.Body.(type) {
 	case timeline.InputRequested:
-		t.wait, t.waitID = b, e.Seq
+		t.inputRequest, t.inputRequestID = b, e.Seq
 	case timeline.InputRequestEnded:
-		if b.Request == t.waitID {
-			t.waitID = 0
+		if b.Request == t.inputRequestID {
+			t.inputRequestID = 0
 		}
 	case timeline.Text:
-		if b.Kind == timeline.TextTraceback && len(t.traceback) < maxTraceback {
+		if b.Kind == timeline.TextTraceback && len(t.traceback) < maxTracebackBytes {
 			t.traceback = append(t.traceback, b.Data...)
 		}
 	case timeline.WorkerExited:
-		t.death = &b
+		t.workerExit = &b
 	case timeline.TurnEnded:
-		t.ended, t.waitID = &b, 0
+		t.ended, t.inputRequestID = &b, 0
 	}
 }
 
-// turn returns a turn that is known to have started, and waits until it was seen. It returns nil
+// awaitTurn returns a turn that is known to have started, and waits until it was seen. It returns nil
 // if the life ends before, and for one that is forgotten.
-func (l *life) turn(ctx context.Context, n uint64, seq timeline.Seq) *turn {
+func (l *attachedSession) awaitTurn(ctx context.Context, n uint64, seq timeline.Seq) *sessionTurn {
 	for {
 		l.mu.Lock()
-		t, known, changed := l.turns[n], l.seen >= seq || l.over != nil, l.changed
+		t, known, changed := l.turns[n], l.seenUntil >= seq || l.endErr != nil, l.changed
 		l.mu.Unlock()
 		if t != nil || known {
 			return t
@@ -393,22 +393,22 @@ func (l *life) turn(ctx context.Context, n uint64, seq timeline.Seq) *turn {
 	}
 }
 
-// state is a copy of what is known of a turn now; ok is false when it has not been seen.
-func (l *life) state(n uint64) (t turn, ok bool, changed <-chan struct{}, over error) {
+// turnState is a copy of what is known of a turn now; ok is false when it has not been seen.
+func (l *attachedSession) turnState(n uint64) (t sessionTurn, ok bool, changed <-chan struct{}, over error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if at := l.turns[n]; at != nil {
 		t, ok = *at, true
 	}
-	return t, ok, l.changed, l.over
+	return t, ok, l.changed, l.endErr
 }
 
-// active returns the turn that runs now, as far as it was seen.
-func (l *life) active() (t turn, ok bool) {
+// activeTurn returns the turn that runs now, as far as it was seen.
+func (l *attachedSession) activeTurn() (t sessionTurn, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if at := l.turns[l.latest]; at != nil && !at.over() {
+	if at := l.turns[l.latest]; at != nil && !at.isOver() {
 		return *at, true
 	}
-	return turn{}, false
+	return sessionTurn{}, false
 }

@@ -13,27 +13,27 @@ import (
 // endOfInput is the line with which front ends say that there is no more, as in IPython.
 const endOfInput = "\x04"
 
-// inputs asks the peers on the stdin channel.
-type inputs struct {
-	k *kernel
+// stdinChannel asks the peers on the stdin channel.
+type stdinChannel struct {
+	kernel *kernel
 
 	mu    sync.Mutex
 	peers map[string]*zsock.Conn // by identity
-	open  *question              // nil when nothing is asked
+	open  *stdinQuestion         // nil when nothing is asked
 }
 
-// A question is an input request without a reply. No message withdraws one: the reply to another
+// A stdinQuestion is an input request without a reply. No message withdraws one: the reply to another
 // is dropped.
-type question struct {
-	id   string // of the message
-	life *life
-	wait timeline.Seq
+type stdinQuestion struct {
+	id        string // of the message
+	session   *attachedSession
+	requestID timeline.Seq
 }
 
-func (s *inputs) init(k *kernel) { s.k, s.peers = k, make(map[string]*zsock.Conn) }
+func (s *stdinChannel) initKernel(k *kernel) { s.kernel, s.peers = k, make(map[string]*zsock.Conn) }
 
-// serve takes the replies of a peer.
-func (s *inputs) serve(conn *zsock.Conn) {
+// servePeer takes the replies of a peer.
+func (s *stdinChannel) servePeer(conn *zsock.Conn) {
 	s.mu.Lock()
 	s.peers[conn.Identity()] = conn
 	s.mu.Unlock()
@@ -44,40 +44,40 @@ func (s *inputs) serve(conn *zsock.Conn) {
 			delete(s.peers, conn.Identity())
 		}
 	}()
-	s.k.serve(conn, s.replied)
+	s.kernel.servePeer(conn, s.handleReply)
 }
 
-// ask sends the question of a turn to whoever sent its request. It is false when that peer has no
+// sendQuestion sends the question of a turn to whoever sent its request. It is false when that peer has no
 // stdin channel.
-func (s *inputs) ask(j *job, l *life, t *turn) bool {
+func (s *stdinChannel) sendQuestion(j *queuedRequest, l *attachedSession, t *sessionTurn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	conn := s.peers[j.conn.Identity()]
 	if conn == nil {
 		return false
 	}
-	content, _ := json.Marshal(map[string]any{"prompt": t.wait.Prompt, "password": t.wait.Kind == timeline.InputKindSecret})
+	content, _ := json.Marshal(map[string]any{"prompt": t.inputRequest.Prompt, "password": t.inputRequest.Kind == timeline.InputKindSecret})
 	m := wire.Message{
 		Identities: j.Identities, Parent: j.Header, Content: content,
-		Header: wire.NewHeader(s.k.id, j.Header.Username, "input_request"),
+		Header: wire.NewHeader(s.kernel.id, j.Header.Username, "input_request"),
 	}
-	frames, err := s.k.codec.Encode(&m)
-	if err != nil || conn.Post(frames...) != nil {
+	frames, err := s.kernel.codec.Encode(&m)
+	if err != nil || conn.Enqueue(frames...) != nil {
 		return false
 	}
-	s.open = &question{id: m.Header.ID, life: l, wait: t.waitID}
+	s.open = &stdinQuestion{id: m.Header.ID, session: l, requestID: t.inputRequestID}
 	return true
 }
 
-// forget drops the question, which somebody else has answered, or which is over.
-func (s *inputs) forget() {
+// dropQuestion drops the question, which somebody else has answered, or which is over.
+func (s *stdinChannel) dropQuestion() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.open = nil
 }
 
-// replied hands a line on to the turn that asked for it.
-func (s *inputs) replied(r *request) error {
+// handleReply hands a line on to the turn that asked for it.
+func (s *stdinChannel) handleReply(r *peerRequest) error {
 	var content struct {
 		Value string `json:"value"`
 	}
@@ -96,8 +96,8 @@ func (s *inputs) replied(r *request) error {
 	if content.Value == endOfInput {
 		in = session.Input{EOF: true}
 	}
-	if _, err := q.life.s.Answer(s.k.ctx, q.wait, in); err != nil && session.KindOf(err) != session.KindStale {
-		s.k.note("an answer was not taken: %v", err)
+	if _, err := q.session.session.Answer(s.kernel.ctx, q.requestID, in); err != nil && session.KindOf(err) != session.KindStale {
+		s.kernel.printNotice("an answer was not taken: %v", err)
 	}
 	return nil
 }

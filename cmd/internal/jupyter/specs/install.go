@@ -21,12 +21,12 @@ type File struct {
 
 // Metadata of a kernelspec says that it is ours: only such are replaced or removed.
 type Metadata struct {
-	Turnstone *Mark `json:"turnstone,omitempty"`
-	Debugger  bool  `json:"debugger"`
+	Turnstone *OwnerMark `json:"turnstone,omitempty"`
+	Debugger  bool       `json:"debugger"`
 }
 
-// A Mark says what our kernelspec is for.
-type Mark struct {
+// A OwnerMark says what our kernelspec is for.
+type OwnerMark struct {
 	Session string `json:"session,omitempty"` // a session that lives; "" for one of the notebook's own
 }
 
@@ -34,7 +34,7 @@ type Mark struct {
 func UserDir(getenv func(string) string) (string, error) {
 	data := getenv("JUPYTER_DATA_DIR")
 	if data == "" {
-		data = userData(getenv)
+		data = userDataDir(getenv)
 	}
 	if data == "" {
 		return "", errors.New("there is no home directory for the user's kernelspecs: use --prefix")
@@ -49,12 +49,12 @@ func PrefixDir(prefix string) string { return filepath.Join(prefix, "share", "ju
 // IsKernelName reports whether Jupyter takes this for the name of a kernel.
 func IsKernelName(name string) bool { return kernelName.MatchString(name) }
 
-// Ours says what a kernelspec in a directory is for, if we wrote it.
-func Ours(dir string) (Mark, bool) {
+// ReadOwnerMark says what a kernelspec in a directory is for, if we wrote it.
+func ReadOwnerMark(dir string) (OwnerMark, bool) {
 	text, err := os.ReadFile(filepath.Join(dir, "kernel.json"))
 	var f File
-	if err != nil || len(text) > maxFile || json.Unmarshal(text, &f) != nil || f.Metadata.Turnstone == nil {
-		return Mark{}, false
+	if err != nil || len(text) > maxFileBytes || json.Unmarshal(text, &f) != nil || f.Metadata.Turnstone == nil {
+		return OwnerMark{}, false
 	}
 	return *f.Metadata.Turnstone, true
 }
@@ -64,7 +64,7 @@ func Ours(dir string) (Mark, bool) {
 func Write(kernels, name string, f File) (string, error) {
 	dir := filepath.Join(kernels, name)
 	if _, err := os.Stat(dir); err == nil {
-		if _, ours := Ours(dir); !ours {
+		if _, ours := ReadOwnerMark(dir); !ours {
 			return "", fmt.Errorf("%s is there already and is not ours: use another --name, or remove it yourself", dir)
 		}
 	}
@@ -84,7 +84,7 @@ func Write(kernels, name string, f File) (string, error) {
 
 // Remove removes a kernelspec of ours.
 func Remove(dir string) error {
-	if _, ours := Ours(dir); !ours {
+	if _, ours := ReadOwnerMark(dir); !ours {
 		return fmt.Errorf("%s is not a kernelspec of ours: remove it with jupyter kernelspec remove %s", dir, strings.ToLower(filepath.Base(dir)))
 	}
 	return os.RemoveAll(dir)

@@ -10,17 +10,17 @@ import (
 func TestWrite_ReplacesOursAndNothingElse(t *testing.T) {
 	t.Parallel()
 	kernels := PrefixDir(t.TempDir())
-	f := File{Argv: []string{"repl", "jupyter", "kernel", "-f", "{connection_file}"}, Display: "P", Language: "python", Interrupt: "message", Metadata: Metadata{Turnstone: &Mark{Session: "s"}}}
+	f := File{Argv: []string{"repl", "jupyter", "kernel", "-f", "{connection_file}"}, Display: "P", Language: "python", Interrupt: "message", Metadata: Metadata{Turnstone: &OwnerMark{Session: "s"}}}
 	for range 2 {
 		if _, err := Write(kernels, "ours", f); err != nil {
 			t.Fatal(err)
 		}
 	}
 	dir := filepath.Join(kernels, "ours")
-	if s, err := Read(dir); err != nil || s.Display != "P" || !s.ByMessage {
+	if s, err := Read(dir); err != nil || s.Display != "P" || !s.InterruptByMessage {
 		t.Errorf("%+v, %v", s, err)
 	}
-	if mark, ours := Ours(dir); !ours || mark.Session != "s" {
+	if mark, ours := ReadOwnerMark(dir); !ours || mark.Session != "s" {
 		t.Errorf("%+v, %v", mark, ours)
 	}
 	foreign := filepath.Join(kernels, "foreign")

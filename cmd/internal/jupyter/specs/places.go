@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// places returns the directories that hold kernelspecs, the first counts most. getenv is the
+// kernelDirs returns the directories that hold kernelspecs, the first counts most. getenv is the
 // environment of the session.
-func places(getenv func(string) string) []string {
+func kernelDirs(getenv func(string) string) []string {
 	var all []string
 	add := func(data string, below ...string) {
 		if data == "" {
@@ -25,27 +25,27 @@ func places(getenv func(string) string) []string {
 	if data := getenv("JUPYTER_DATA_DIR"); data != "" {
 		add(data, "kernels")
 	} else {
-		add(userData(getenv), "kernels")
+		add(userDataDir(getenv), "kernels")
 	}
 	for _, active := range []string{"VIRTUAL_ENV", "CONDA_PREFIX"} {
 		add(getenv(active), "share", "jupyter", "kernels")
 	}
-	for _, data := range systemData(getenv) {
+	for _, data := range systemDataDirs(getenv) {
 		add(data, "kernels")
 	}
 	return all
 }
 
-// environmentOf returns the environment that a kernelspec in dir belongs to, the PREFIX of
+// pythonEnvironment returns the environment that a kernelspec in dir belongs to, the PREFIX of
 // PREFIX/share/jupyter/kernels/NAME, and a Python interpreter of it; "" where there is none.
-func environmentOf(dir, python string) (prefix, interpreter string) {
+func pythonEnvironment(dir, python string) (prefix, interpreter string) {
 	share := filepath.Dir(filepath.Dir(filepath.Dir(dir)))
 	if filepath.Base(share) != "share" {
 		return "", ""
 	}
 	prefix = filepath.Dir(share)
 	for _, name := range []string{python, "python3", "python"} {
-		for _, path := range programs(prefix, name) {
+		for _, path := range programPaths(prefix, name) {
 			if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
 				return prefix, path
 			}

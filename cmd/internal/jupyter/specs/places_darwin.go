@@ -2,15 +2,15 @@ package specs
 
 import "path/filepath"
 
-func userData(getenv func(string) string) string {
+func userDataDir(getenv func(string) string) string {
 	if home := getenv("HOME"); home != "" {
 		return filepath.Join(home, "Library", "Jupyter")
 	}
 	return ""
 }
 
-func systemData(func(string) string) []string {
+func systemDataDirs(func(string) string) []string {
 	return []string{"/usr/local/share/jupyter", "/usr/share/jupyter", "/opt/homebrew/share/jupyter"}
 }
 
-func programs(prefix, name string) []string { return []string{filepath.Join(prefix, "bin", name)} }
+func programPaths(prefix, name string) []string { return []string{filepath.Join(prefix, "bin", name)} }

@@ -4,7 +4,7 @@ package specs
 
 import "path/filepath"
 
-func userData(getenv func(string) string) string {
+func userDataDir(getenv func(string) string) string {
 	if data := getenv("XDG_DATA_HOME"); data != "" {
 		return filepath.Join(data, "jupyter")
 	}
@@ -14,8 +14,8 @@ func userData(getenv func(string) string) string {
 	return ""
 }
 
-func systemData(func(string) string) []string {
+func systemDataDirs(func(string) string) []string {
 	return []string{"/usr/local/share/jupyter", "/usr/share/jupyter"}
 }
 
-func programs(prefix, name string) []string { return []string{filepath.Join(prefix, "bin", name)} }
+func programPaths(prefix, name string) []string { return []string{filepath.Join(prefix, "bin", name)} }

@@ -17,8 +17,8 @@ import (
 
 // Bounds of what is read. A kernelspec beyond them is broken; kernels beyond them are not listed.
 const (
-	maxFile    = 1 << 20 // bytes of a kernel.json
-	maxKernels = 512
+	maxFileBytes = 1 << 20 // bytes of a kernel.json
+	maxKernels   = 512
 )
 
 // A Spec is one installed kernel.
@@ -30,8 +30,8 @@ type Spec struct {
 	Display  string
 	Language string // as the kernel's author writes it: "python", "R", "bash"
 
-	// ByMessage means that the kernel is interrupted by a message instead of SIGINT.
-	ByMessage bool
+	// InterruptByMessage means that the kernel is interrupted by a message instead of SIGINT.
+	InterruptByMessage bool
 
 	argv []string
 	env  map[string]string
@@ -43,7 +43,7 @@ var kernelName = regexp.MustCompile(`^[a-z0-9._-]+$`)
 // of the directories counts. getenv is the environment of the session.
 func List(getenv func(string) string) []Spec {
 	found := make(map[string]Spec)
-	for _, place := range places(getenv) {
+	for _, place := range kernelDirs(getenv) {
 		entries, err := os.ReadDir(place)
 		if err != nil {
 			continue // Jupyter passes over them, too: most are not there
@@ -65,14 +65,14 @@ func List(getenv func(string) string) []Spec {
 
 // A NotFoundError means that no kernel has that name.
 type NotFoundError struct {
-	Name      string
-	Installed []string // all usable names, sorted
-	Looked    []string // the directories
+	Name         string
+	Installed    []string // all usable names, sorted
+	SearchedDirs []string // the directories
 }
 
 func (e *NotFoundError) Error() string {
 	if len(e.Installed) == 0 {
-		return fmt.Sprintf("there is no Jupyter kernel %s: none is installed in %s", e.Name, strings.Join(e.Looked, ", "))
+		return fmt.Sprintf("there is no Jupyter kernel %s: none is installed in %s", e.Name, strings.Join(e.SearchedDirs, ", "))
 	}
 	return fmt.Sprintf("there is no Jupyter kernel %s (have %s)", e.Name, strings.Join(e.Installed, ", "))
 }
@@ -80,7 +80,7 @@ func (e *NotFoundError) Error() string {
 // Find returns the kernel with a name, in upper or lower case. The error is a *NotFoundError, or says
 // why its kernelspec cannot be used.
 func Find(getenv func(string) string, name string) (Spec, error) {
-	missing := &NotFoundError{Name: name, Looked: places(getenv)}
+	missing := &NotFoundError{Name: name, SearchedDirs: kernelDirs(getenv)}
 	for _, s := range List(getenv) {
 		if s.Name == strings.ToLower(name) {
 			return s, s.Err
@@ -100,24 +100,24 @@ func Read(dir string) (Spec, error) {
 	}
 	path := filepath.Join(dir, "kernel.json")
 	s := Spec{Name: strings.ToLower(filepath.Base(dir)), Dir: dir}
-	if err := s.read(path); err != nil {
+	if err := s.parseFile(path); err != nil {
 		s = Spec{Name: s.Name, Dir: dir, Err: fmt.Errorf("the kernelspec %s: %w", path, err)}
 	}
 	return s, s.Err
 }
 
-func (s *Spec) read(path string) error {
+func (s *Spec) parseFile(path string) error {
 	file, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	text, err := io.ReadAll(io.LimitReader(file, maxFileBytes+1))
 	switch {
 	case err != nil:
 		return err
-	case len(text) > maxFile:
-		return fmt.Errorf("it is larger than %d bytes", maxFile)
+	case len(text) > maxFileBytes:
+		return fmt.Errorf("it is larger than %d bytes", maxFileBytes)
 	}
 	var written struct {
 		Argv      []string          `json:"argv"`
@@ -137,7 +137,7 @@ func (s *Spec) read(path string) error {
 	case written.Interrupt != "" && written.Interrupt != "signal" && written.Interrupt != "message":
 		return fmt.Errorf("its interrupt_mode is %q, not signal or message", written.Interrupt)
 	}
-	s.argv, s.env, s.ByMessage = written.Argv, written.Env, written.Interrupt == "message"
+	s.argv, s.env, s.InterruptByMessage = written.Argv, written.Env, written.Interrupt == "message"
 	s.Display, s.Language = cmp.Or(written.Display, s.Name), written.Language
 	return nil
 }
@@ -147,7 +147,7 @@ var pythonName = regexp.MustCompile(`^python(3(\.\d+)?)?(\.exe)?$`)
 // Command returns the words of the command that starts the kernel. If the first is "python" or
 // "python3", it is the interpreter of the environment that the kernelspec was found in.
 func (s *Spec) Command(connectionFile string) []string {
-	prefix, python := environmentOf(s.Dir, strings.TrimSuffix(s.argv[0], ".exe"))
+	prefix, python := pythonEnvironment(s.Dir, strings.TrimSuffix(s.argv[0], ".exe"))
 	fill := strings.NewReplacer("{connection_file}", connectionFile, "{resource_dir}", s.Dir, "{prefix}", prefix)
 	words := make([]string, len(s.argv))
 	for i, word := range s.argv {
@@ -159,8 +159,8 @@ func (s *Spec) Command(connectionFile string) []string {
 	return words
 }
 
-// Module returns the Python module that the kernel is started by; "" if it is none.
-func (s *Spec) Module() string {
+// PythonModule returns the Python module that the kernel is started by; "" if it is none.
+func (s *Spec) PythonModule() string {
 	if i := slices.Index(s.argv, "-m"); i >= 0 && i+1 < len(s.argv) {
 		return s.argv[i+1]
 	}
@@ -172,16 +172,16 @@ func (s *Spec) Module() string {
 func (s *Spec) Env(getenv func(string) string) []string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(s.env)) {
-		all = append(all, name+"="+substitute(s.env[name], getenv))
+		all = append(all, name+"="+substituteVariables(s.env[name], getenv))
 	}
 	return all
 }
 
-var variable = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
+var variableRef = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
 
-// substitute leaves what is not set as it is, as Jupyter does.
-func substitute(value string, getenv func(string) string) string {
-	return variable.ReplaceAllStringFunc(value, func(use string) string {
+// substituteVariables leaves what is not set as it is, as Jupyter does.
+func substituteVariables(value string, getenv func(string) string) string {
+	return variableRef.ReplaceAllStringFunc(value, func(use string) string {
 		return cmp.Or(getenv(use[2:len(use)-1]), use)
 	})
 }

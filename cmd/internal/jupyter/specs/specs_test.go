@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// install writes a kernelspec under a directory of data.
-func install(t *testing.T, data, name, text string) string {
+// writeKernelspec writes a kernelspec under a directory of data.
+func writeKernelspec(t *testing.T, data, name, text string) string {
 	t.Helper()
 	dir := filepath.Join(data, "kernels", name)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -22,12 +22,12 @@ func install(t *testing.T, data, name, text string) string {
 	return dir
 }
 
-func kernel(display string) string {
+func kernelJSON(display string) string {
 	return `{"argv":["python3","-m","ipykernel_launcher","-f","{connection_file}","{resource_dir}"],"display_name":"` + display + `","language":"python"}`
 }
 
-// from returns an environment without the user's own kernels.
-func from(t *testing.T, kv ...string) func(string) string {
+// testEnv returns an environment without the user's own kernels.
+func testEnv(t *testing.T, kv ...string) func(string) string {
 	t.Helper()
 	env := map[string]string{"JUPYTER_DATA_DIR": filepath.Join(t.TempDir(), "none")}
 	for i := 0; i < len(kv); i += 2 {
@@ -38,13 +38,13 @@ func from(t *testing.T, kv ...string) func(string) string {
 
 func TestTheFirstDirectoryOfJupytersOrderCounts(t *testing.T) {
 	first, second, user, active := t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir()
-	install(t, first, "turnstone-a", kernel("A of the path"))
-	install(t, second, "Turnstone-B", kernel("B of the path"))
-	install(t, user, "turnstone-b", kernel("B of the user"))
-	install(t, user, "turnstone-c", kernel("C of the user"))
-	install(t, filepath.Join(active, "share", "jupyter"), "turnstone-c", kernel("C of the environment"))
-	install(t, filepath.Join(active, "share", "jupyter"), "turnstone-d", kernel("D of the environment"))
-	env := from(t, "JUPYTER_PATH", first+string(os.PathListSeparator)+second, "JUPYTER_DATA_DIR", user, "VIRTUAL_ENV", active)
+	writeKernelspec(t, first, "turnstone-a", kernelJSON("A of the path"))
+	writeKernelspec(t, second, "Turnstone-B", kernelJSON("B of the path"))
+	writeKernelspec(t, user, "turnstone-b", kernelJSON("B of the user"))
+	writeKernelspec(t, user, "turnstone-c", kernelJSON("C of the user"))
+	writeKernelspec(t, filepath.Join(active, "share", "jupyter"), "turnstone-c", kernelJSON("C of the environment"))
+	writeKernelspec(t, filepath.Join(active, "share", "jupyter"), "turnstone-d", kernelJSON("D of the environment"))
+	env := testEnv(t, "JUPYTER_PATH", first+string(os.PathListSeparator)+second, "JUPYTER_DATA_DIR", user, "VIRTUAL_ENV", active)
 	for name, want := range map[string]string{
 		"turnstone-a": "A of the path", "TURNSTONE-B": "B of the path", "turnstone-c": "C of the user", "turnstone-d": "D of the environment",
 	} {
@@ -65,9 +65,9 @@ func TestTheFirstDirectoryOfJupytersOrderCounts(t *testing.T) {
 
 func TestAKernelThatIsNotThereIsNamedWithThoseThatAre(t *testing.T) {
 	user := t.TempDir()
-	install(t, user, "turnstone-a", kernel("A"))
-	install(t, user, "turnstone-bad", `{`)
-	_, err := Find(from(t, "JUPYTER_DATA_DIR", user), "turnstone-x")
+	writeKernelspec(t, user, "turnstone-a", kernelJSON("A"))
+	writeKernelspec(t, user, "turnstone-bad", `{`)
+	_, err := Find(testEnv(t, "JUPYTER_DATA_DIR", user), "turnstone-x")
 	var missing *NotFoundError
 	if !errors.As(err, &missing) || !slices.Contains(missing.Installed, "turnstone-a") || slices.Contains(missing.Installed, "turnstone-bad") {
 		t.Error(err)
@@ -82,10 +82,10 @@ func TestABrokenKernelspecIsListedWithItsFault(t *testing.T) {
 		"no-file":   {`{"argv":["x"]}`, "{connection_file}"},
 		"interrupt": {`{"argv":["x","{connection_file}"],"interrupt_mode":"shout"}`, "interrupt_mode"},
 		"numbers":   {`{"argv":[1]}`, "not the JSON"},
-		"huge":      {strings.Repeat(" ", maxFile+1), "larger"},
+		"huge":      {strings.Repeat(" ", maxFileBytes+1), "larger"},
 	} {
-		install(t, user, name, bad[0])
-		_, err := Find(from(t, "JUPYTER_DATA_DIR", user), name)
+		writeKernelspec(t, user, name, bad[0])
+		_, err := Find(testEnv(t, "JUPYTER_DATA_DIR", user), name)
 		if err == nil || !strings.Contains(err.Error(), bad[1]) || !strings.Contains(err.Error(), "kernel.json") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -93,7 +93,7 @@ func TestABrokenKernelspecIsListedWithItsFault(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(user, "kernels", "empty"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range List(from(t, "JUPYTER_DATA_DIR", user)) {
+	for _, s := range List(testEnv(t, "JUPYTER_DATA_DIR", user)) {
 		if s.Name == "empty" {
 			t.Error("a directory without a kernel.json is listed")
 		}
@@ -102,7 +102,7 @@ func TestABrokenKernelspecIsListedWithItsFault(t *testing.T) {
 
 func TestPythonIsTheInterpreterOfTheKernelspecsEnvironment(t *testing.T) {
 	env := t.TempDir()
-	dir := install(t, filepath.Join(env, "share", "jupyter"), "k", kernel("K"))
+	dir := writeKernelspec(t, filepath.Join(env, "share", "jupyter"), "k", kernelJSON("K"))
 	s, err := Read(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +110,7 @@ func TestPythonIsTheInterpreterOfTheKernelspecsEnvironment(t *testing.T) {
 	if got := s.Command("c.json"); got[0] != "python3" || got[4] != "c.json" || got[5] != dir {
 		t.Errorf("without an interpreter there: %q", got)
 	}
-	python := programs(env, "python")[0]
+	python := programPaths(env, "python")[0]
 	if err := os.MkdirAll(filepath.Dir(python), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -120,24 +120,24 @@ func TestPythonIsTheInterpreterOfTheKernelspecsEnvironment(t *testing.T) {
 	if got := s.Command("c.json"); got[0] != python {
 		t.Errorf("%q, want %s", got, python)
 	}
-	if s.Module() != "ipykernel_launcher" {
-		t.Error(s.Module())
+	if s.PythonModule() != "ipykernel_launcher" {
+		t.Error(s.PythonModule())
 	}
-	user, err := Read(install(t, t.TempDir(), "k", kernel("K")))
+	user, err := Read(writeKernelspec(t, t.TempDir(), "k", kernelJSON("K")))
 	if err != nil || user.Command("c")[0] != "python3" {
 		t.Errorf("of no environment: %q, %v", user.Command("c"), err)
 	}
 }
 
 func TestTheEnvironmentOfAKernelspecNamesVariables(t *testing.T) {
-	s, err := Read(install(t, t.TempDir(), "k", `{"argv":["x","{connection_file}"],"env":{"B":"${HOME}/b:${NOT_SET}","A":"$HOME"},"interrupt_mode":"message"}`))
+	s, err := Read(writeKernelspec(t, t.TempDir(), "k", `{"argv":["x","{connection_file}"],"env":{"B":"${HOME}/b:${NOT_SET}","A":"$HOME"},"interrupt_mode":"message"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := s.Env(from(t, "HOME", "/h")); !slices.Equal(got, []string{"A=$HOME", "B=/h/b:${NOT_SET}"}) {
+	if got := s.Env(testEnv(t, "HOME", "/h")); !slices.Equal(got, []string{"A=$HOME", "B=/h/b:${NOT_SET}"}) {
 		t.Errorf("%q", got)
 	}
-	if !s.ByMessage {
+	if !s.InterruptByMessage {
 		t.Error("interrupt_mode is not read")
 	}
 }

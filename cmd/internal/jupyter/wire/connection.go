@@ -55,17 +55,17 @@ func ParseConnection(text []byte) (Connection, error) {
 	if err := json.Unmarshal(text, &c); err != nil {
 		return Connection{}, fmt.Errorf("it is not the JSON of a connection: %w", err)
 	}
-	return c, c.check()
+	return c, c.validate()
 }
 
-func (c *Connection) check() error {
+func (c *Connection) validate() error {
 	if c.Transport != "tcp" && c.Transport != "ipc" {
 		return fmt.Errorf("transport is %q, not tcp or ipc", c.Transport)
 	}
 	if c.IP == "" {
 		return errors.New("ip is empty")
 	}
-	for _, channel := range c.channels() {
+	for _, channel := range c.listPorts() {
 		if channel.port < 1 || (c.Transport == "tcp" && channel.port > 65535) {
 			return fmt.Errorf("%s is %d, not a port", channel.name, channel.port)
 		}
@@ -79,7 +79,7 @@ func (c *Connection) check() error {
 	return nil
 }
 
-func (c *Connection) channels() []struct {
+func (c *Connection) listPorts() []struct {
 	name string
 	port int
 } {
@@ -104,9 +104,9 @@ func (c *Connection) Endpoint(port int) string {
 // Codec returns the Codec for the connection's key.
 func (c *Connection) Codec() *Codec { return NewCodec(c.Key) }
 
-// Write writes the connection file. It must not exist yet; only its owner may read it.
-func (c *Connection) Write(path string) error {
-	if err := c.check(); err != nil {
+// WriteFile writes the connection file. It must not exist yet; only its owner may read it.
+func (c *Connection) WriteFile(path string) error {
+	if err := c.validate(); err != nil {
 		return err
 	}
 	text, err := json.MarshalIndent(c, "", "  ")

@@ -53,14 +53,14 @@ func NewID() string {
 	return hex.EncodeToString(id[:])
 }
 
-// none says that a message has no parent.
-func (h *Header) none() bool { return h.ID == "" && h.raw == nil }
+// isNone says that a message has no parent.
+func (h *Header) isNone() bool { return h.ID == "" && h.raw == nil }
 
 func (h *Header) encode() ([]byte, error) {
 	switch {
 	case h.raw != nil:
 		return h.raw, nil
-	case h.none():
+	case h.isNone():
 		return []byte("{}"), nil
 	}
 	return json.Marshal(h)
@@ -94,8 +94,8 @@ type Message struct {
 	Buffers  [][]byte
 }
 
-// Reply returns an answer of the kind to m, for the same peer. The caller sets its Header.Session.
-func (m *Message) Reply(kind string, content any) (Message, error) {
+// NewReply returns an answer of the kind to m, for the same peer. The caller sets its Header.Session.
+func (m *Message) NewReply(kind string, content any) (Message, error) {
 	raw, err := json.Marshal(content)
 	if err != nil {
 		return Message{}, fmt.Errorf("the content of a %s: %w", kind, err)
@@ -106,8 +106,8 @@ func (m *Message) Reply(kind string, content any) (Message, error) {
 	}, nil
 }
 
-// body returns the four signed frames of m.
-func (m *Message) body() ([4][]byte, error) {
+// signedFrames returns the four signed frames of m.
+func (m *Message) signedFrames() ([4][]byte, error) {
 	var body [4][]byte
 	var err error
 	if body[0], err = m.Header.encode(); err != nil {
@@ -116,20 +116,20 @@ func (m *Message) body() ([4][]byte, error) {
 	if body[1], err = m.Parent.encode(); err != nil {
 		return body, err
 	}
-	body[2], body[3] = orEmpty(m.Metadata), orEmpty(m.Content)
+	body[2], body[3] = orEmptyObject(m.Metadata), orEmptyObject(m.Content)
 	return body, nil
 }
 
-func orEmpty(object json.RawMessage) []byte {
+func orEmptyObject(object json.RawMessage) []byte {
 	if len(object) == 0 {
 		return []byte("{}")
 	}
 	return object
 }
 
-// split checks the shape of a message and returns its parts: identities, the signature, and the
+// splitFrames checks the shape of a message and returns its parts: identities, the signature, and the
 // frames behind it.
-func split(frames [][]byte) (identities [][]byte, signature []byte, rest [][]byte, err error) {
+func splitFrames(frames [][]byte) (identities [][]byte, signature []byte, rest [][]byte, err error) {
 	if len(frames) > MaxFrames {
 		return nil, nil, nil, fmt.Errorf("it has %d frames, more than %d", len(frames), MaxFrames)
 	}
@@ -157,8 +157,8 @@ func split(frames [][]byte) (identities [][]byte, signature []byte, rest [][]byt
 	return nil, nil, nil, errors.New("it has no delimiter " + delimiter)
 }
 
-// parse makes a message of its parts. The signature was checked before.
-func parse(identities, rest [][]byte) (Message, error) {
+// parseMessage makes a message of its parts. The signature was checked before.
+func parseMessage(identities, rest [][]byte) (Message, error) {
 	m := Message{Identities: identities, Metadata: rest[2], Content: rest[3], Buffers: rest[4:]}
 	if err := m.Header.decode(rest[0]); err != nil {
 		return Message{}, fmt.Errorf("its header: %w", err)
@@ -180,7 +180,7 @@ func parse(identities, rest [][]byte) (Message, error) {
 
 // checkObject reports why the text is not one JSON object of at most MaxDepth.
 func checkObject(text []byte) error {
-	if depth(text) > MaxDepth {
+	if bracketDepth(text) > MaxDepth {
 		return fmt.Errorf("objects and arrays are more than %d deep", MaxDepth)
 	}
 	if trimmed := bytes.TrimLeft(text, " \t\r\n"); len(trimmed) == 0 || trimmed[0] != '{' || !json.Valid(text) {
@@ -189,8 +189,8 @@ func checkObject(text []byte) error {
 	return nil
 }
 
-// depth counts how deep the brackets of text stand within each other. It is exact for JSON.
-func depth(text []byte) int {
+// bracketDepth counts how deep the brackets of text stand within each other. It is exact for JSON.
+func bracketDepth(text []byte) int {
 	now, most, quoted := 0, 0, false
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {

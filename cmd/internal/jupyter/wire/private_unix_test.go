@@ -11,7 +11,7 @@ import (
 func TestAConnectionFileIsItsOwnersAlone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "k.json")
 	c := Connection{Transport: "ipc", IP: "k", Shell: 1, IOPub: 2, Stdin: 3, Control: 4, Heartbeat: 5}
-	if err := c.Write(path); err != nil {
+	if err := c.WriteFile(path); err != nil {
 		t.Fatal(err)
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {

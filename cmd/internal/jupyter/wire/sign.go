@@ -12,9 +12,9 @@ import (
 // Scheme is the one signature scheme that we speak; it is also the default of Jupyter.
 const Scheme = "hmac-sha256"
 
-// MaxSeen bounds the signatures that a Codec remembers. A message whose signature is among them is a
+// MaxSignatures bounds the signatures that a Codec remembers. A message whose signature is among them is a
 // replay. The oldest are forgotten first.
-const MaxSeen = 65536
+const MaxSignatures = 65536
 
 // Errors of Decode for a message that is not from one who has the key.
 var (
@@ -27,10 +27,10 @@ var (
 type Codec struct {
 	key []byte // empty: nothing is signed
 
-	mu   sync.Mutex
-	seen map[[sha256.Size]byte]struct{}
-	ring [][sha256.Size]byte // what is in seen, in the order of arrival, from next on
-	next int
+	mu            sync.Mutex
+	seen          map[[sha256.Size]byte]struct{}
+	signatureRing [][sha256.Size]byte // what is in seen, in the order of arrival, from next on
+	next          int
 }
 
 // NewCodec returns the Codec for a key. An empty key means that nothing is signed: see
@@ -41,34 +41,34 @@ func NewCodec(key string) *Codec {
 
 // Encode returns the frames of m.
 func (c *Codec) Encode(m *Message) ([][]byte, error) {
-	body, err := m.body()
+	body, err := m.signedFrames()
 	if err != nil {
 		return nil, err
 	}
 	frames := make([][]byte, 0, len(m.Identities)+6+len(m.Buffers))
 	frames = append(frames, m.Identities...)
-	frames = append(frames, []byte(delimiter), c.sign(body[:]))
+	frames = append(frames, []byte(delimiter), c.signBody(body[:]))
 	frames = append(frames, body[:]...)
 	return append(frames, m.Buffers...), nil
 }
 
 // Decode checks the frames of a message and parses them. The message keeps the frames.
 func (c *Codec) Decode(frames [][]byte) (Message, error) {
-	identities, signature, rest, err := split(frames)
+	identities, signature, rest, err := splitFrames(frames)
 	if err != nil {
 		return Message{}, fmt.Errorf("not a Jupyter message: %w", err)
 	}
-	if err := c.verify(signature, rest[:4]); err != nil {
+	if err := c.verifyBody(signature, rest[:4]); err != nil {
 		return Message{}, err
 	}
-	m, err := parse(identities, rest)
+	m, err := parseMessage(identities, rest)
 	if err != nil {
 		return Message{}, fmt.Errorf("not a Jupyter message: %w", err)
 	}
 	return m, nil
 }
 
-func (c *Codec) sum(body [][]byte) [sha256.Size]byte {
+func (c *Codec) bodySum(body [][]byte) [sha256.Size]byte {
 	mac := hmac.New(sha256.New, c.key)
 	for _, frame := range body {
 		mac.Write(frame)
@@ -78,19 +78,19 @@ func (c *Codec) sum(body [][]byte) [sha256.Size]byte {
 	return sum
 }
 
-func (c *Codec) sign(body [][]byte) []byte {
+func (c *Codec) signBody(body [][]byte) []byte {
 	if len(c.key) == 0 {
 		return nil
 	}
-	sum := c.sum(body)
+	sum := c.bodySum(body)
 	return hex.AppendEncode(nil, sum[:])
 }
 
-func (c *Codec) verify(signature []byte, body [][]byte) error {
+func (c *Codec) verifyBody(signature []byte, body [][]byte) error {
 	if len(c.key) == 0 {
 		return nil
 	}
-	want := c.sum(body)
+	want := c.bodySum(body)
 	var got [sha256.Size]byte
 	if len(signature) != hex.EncodedLen(len(got)) {
 		return ErrSignature
@@ -98,22 +98,22 @@ func (c *Codec) verify(signature []byte, body [][]byte) error {
 	if _, err := hex.Decode(got[:], signature); err != nil || !hmac.Equal(got[:], want[:]) {
 		return ErrSignature
 	}
-	return c.remember(want)
+	return c.rememberSignature(want)
 }
 
-// remember puts the signature among those that were seen.
-func (c *Codec) remember(sum [sha256.Size]byte) error {
+// rememberSignature puts the signature among those that were seen.
+func (c *Codec) rememberSignature(sum [sha256.Size]byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, ok := c.seen[sum]; ok {
 		return ErrReplay
 	}
-	if len(c.ring) < MaxSeen {
-		c.ring = append(c.ring, sum)
+	if len(c.signatureRing) < MaxSignatures {
+		c.signatureRing = append(c.signatureRing, sum)
 	} else {
-		delete(c.seen, c.ring[c.next])
-		c.ring[c.next] = sum
-		c.next = (c.next + 1) % MaxSeen
+		delete(c.seen, c.signatureRing[c.next])
+		c.signatureRing[c.next] = sum
+		c.next = (c.next + 1) % MaxSignatures
 	}
 	c.seen[sum] = struct{}{}
 	return nil

@@ -11,10 +11,10 @@ import (
 	"testing"
 )
 
-const key = "a0436f6c-1916-498b-8eb9-e81ab9368e84"
+const testKey = "a0436f6c-1916-498b-8eb9-e81ab9368e84"
 
-// vector is a message that jupyter_client 8.10's Session signed with the key above.
-func vector() [][]byte {
+// signedVector is a message that jupyter_client 8.10's Session signed with the key above.
+func signedVector() [][]byte {
 	return [][]byte{
 		[]byte("peer"), []byte(delimiter),
 		[]byte("4c10edf784001d273d7837b930862f07af8f9b5550b87e9014935bb55d8b58dc"),
@@ -23,15 +23,15 @@ func vector() [][]byte {
 	}
 }
 
-func resign(frames [][]byte, key string) [][]byte {
+func signAgain(frames [][]byte, key string) [][]byte {
 	at := slices.IndexFunc(frames, func(f []byte) bool { return string(f) == delimiter })
-	frames[at+1] = NewCodec(key).sign(frames[at+2 : at+6])
+	frames[at+1] = NewCodec(key).signBody(frames[at+2 : at+6])
 	return frames
 }
 
 func TestAMessageOfJupyterClientIsReadAndAnswered(t *testing.T) {
-	codec := NewCodec(key)
-	m, err := codec.Decode(vector())
+	codec := NewCodec(testKey)
+	m, err := codec.Decode(signedVector())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func TestAMessageOfJupyterClientIsReadAndAnswered(t *testing.T) {
 		len(m.Buffers) != 1 || string(m.Identities[0]) != "peer" || m.Parent.ID != "" {
 		t.Fatalf("%+v", m)
 	}
-	reply, err := m.Reply("execute_reply", map[string]any{"status": "ok"})
+	reply, err := m.NewReply("execute_reply", map[string]any{"status": "ok"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,10 +47,10 @@ func TestAMessageOfJupyterClientIsReadAndAnswered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(frames[4], vector()[3]) {
+	if !bytes.Equal(frames[4], signedVector()[3]) {
 		t.Errorf("the parent header is %s, not the header of the request with all its fields", frames[4])
 	}
-	back, err := NewCodec(key).Decode(frames)
+	back, err := NewCodec(testKey).Decode(frames)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,45 +60,45 @@ func TestAMessageOfJupyterClientIsReadAndAnswered(t *testing.T) {
 }
 
 func TestAMessageIsReadOnce(t *testing.T) {
-	codec := NewCodec(key)
-	if _, err := codec.Decode(vector()); err != nil {
+	codec := NewCodec(testKey)
+	if _, err := codec.Decode(signedVector()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := codec.Decode(vector()); !errors.Is(err, ErrReplay) {
+	if _, err := codec.Decode(signedVector()); !errors.Is(err, ErrReplay) {
 		t.Errorf("the second time: %v", err)
 	}
 }
 
 func TestTheSetOfSeenSignaturesIsBounded(t *testing.T) {
-	codec := NewCodec(key)
+	codec := NewCodec(testKey)
 	var sum [32]byte
-	for i := range MaxSeen + 10 {
+	for i := range MaxSignatures + 10 {
 		sum[0], sum[1], sum[2] = byte(i), byte(i>>8), byte(i>>16)
-		if err := codec.remember(sum); err != nil {
+		if err := codec.rememberSignature(sum); err != nil {
 			t.Fatal(i, err)
 		}
 	}
-	if len(codec.seen) != MaxSeen || len(codec.ring) != MaxSeen {
-		t.Errorf("%d and %d are kept", len(codec.seen), len(codec.ring))
+	if len(codec.seen) != MaxSignatures || len(codec.signatureRing) != MaxSignatures {
+		t.Errorf("%d and %d are kept", len(codec.seen), len(codec.signatureRing))
 	}
-	if err := codec.remember(sum); !errors.Is(err, ErrReplay) {
+	if err := codec.rememberSignature(sum); !errors.Is(err, ErrReplay) {
 		t.Errorf("the last one again: %v", err)
 	}
-	if err := codec.remember([32]byte{}); err != nil {
+	if err := codec.rememberSignature([32]byte{}); err != nil {
 		t.Errorf("the first one, which is forgotten: %v", err)
 	}
 }
 
 func TestAForgedMessageIsRefused(t *testing.T) {
 	for name, forge := range map[string]func([][]byte) [][]byte{
-		"another key":     func(f [][]byte) [][]byte { return resign(f, "other") },
+		"another key":     func(f [][]byte) [][]byte { return signAgain(f, "other") },
 		"no signature":    func(f [][]byte) [][]byte { f[2] = nil; return f },
 		"half of one":     func(f [][]byte) [][]byte { f[2] = f[2][:32]; return f },
 		"not hexadecimal": func(f [][]byte) [][]byte { f[2] = bytes.Repeat([]byte("z"), 64); return f },
 		"changed content": func(f [][]byte) [][]byte { f[6] = []byte(`{"code":"2"}`); return f },
 		"changed parent":  func(f [][]byte) [][]byte { f[4] = []byte(`{"msg_id":"x"}`); return f },
 	} {
-		if _, err := NewCodec(key).Decode(forge(vector())); !errors.Is(err, ErrSignature) {
+		if _, err := NewCodec(testKey).Decode(forge(signedVector())); !errors.Is(err, ErrSignature) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -116,43 +116,43 @@ func TestAMalformedMessageIsNamed(t *testing.T) {
 		"10 000 frames":     {func(f [][]byte) [][]byte { return append(f, make([][]byte, 10000)...) }, "frames"},
 		"many identities":   {func(f [][]byte) [][]byte { return append(make([][]byte, 20), f...) }, "precede"},
 		"long identity":     {func(f [][]byte) [][]byte { f[0] = make([]byte, 300); return f }, "identity"},
-		"header not JSON":   {func(f [][]byte) [][]byte { f[3] = []byte("x"); return resign(f, key) }, "header"},
-		"header is a list":  {func(f [][]byte) [][]byte { f[3] = []byte("[]"); return resign(f, key) }, "header"},
-		"header of numbers": {func(f [][]byte) [][]byte { f[3] = []byte(`{"msg_id":1}`); return resign(f, key) }, "header"},
-		"empty header":      {func(f [][]byte) [][]byte { f[3] = []byte(`{}`); return resign(f, key) }, "msg_id"},
+		"header not JSON":   {func(f [][]byte) [][]byte { f[3] = []byte("x"); return signAgain(f, testKey) }, "header"},
+		"header is a list":  {func(f [][]byte) [][]byte { f[3] = []byte("[]"); return signAgain(f, testKey) }, "header"},
+		"header of numbers": {func(f [][]byte) [][]byte { f[3] = []byte(`{"msg_id":1}`); return signAgain(f, testKey) }, "header"},
+		"empty header":      {func(f [][]byte) [][]byte { f[3] = []byte(`{}`); return signAgain(f, testKey) }, "msg_id"},
 		"huge header": {func(f [][]byte) [][]byte {
 			f[3] = []byte(`{"msg_id":"` + strings.Repeat("x", MaxHeader) + `"}`)
-			return resign(f, key)
+			return signAgain(f, testKey)
 		}, "more than"},
-		"parent not JSON": {func(f [][]byte) [][]byte { f[4] = []byte("1"); return resign(f, key) }, "parent"},
-		"metadata":        {func(f [][]byte) [][]byte { f[5] = []byte("null"); return resign(f, key) }, "metadata"},
-		"content":         {func(f [][]byte) [][]byte { f[6] = []byte(`{"a"`); return resign(f, key) }, "content"},
-		"deep content":    {func(f [][]byte) [][]byte { f[6] = []byte(deep); return resign(f, key) }, "deep"},
+		"parent not JSON": {func(f [][]byte) [][]byte { f[4] = []byte("1"); return signAgain(f, testKey) }, "parent"},
+		"metadata":        {func(f [][]byte) [][]byte { f[5] = []byte("null"); return signAgain(f, testKey) }, "metadata"},
+		"content":         {func(f [][]byte) [][]byte { f[6] = []byte(`{"a"`); return signAgain(f, testKey) }, "content"},
+		"deep content":    {func(f [][]byte) [][]byte { f[6] = []byte(deep); return signAgain(f, testKey) }, "deep"},
 		"too large":       {func(f [][]byte) [][]byte { return append(f, make([]byte, MaxBytes)) }, "more than"},
 	} {
-		if _, err := NewCodec(key).Decode(bad.change(vector())); err == nil || !strings.Contains(err.Error(), bad.says) {
+		if _, err := NewCodec(testKey).Decode(bad.change(signedVector())); err == nil || !strings.Contains(err.Error(), bad.says) {
 			t.Errorf("%s: %v, want %q", name, err, bad.says)
 		}
 	}
 }
 
 func TestBracketsInStringsAreNotDepth(t *testing.T) {
-	if got := depth([]byte(`{"[[[\"[[":"[{\\","a":[1]}`)); got != 2 {
+	if got := bracketDepth([]byte(`{"[[[\"[[":"[{\\","a":[1]}`)); got != 2 {
 		t.Error(got)
 	}
 }
 
 func TestAConnectionFileIsReadBack(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "k.json")
-	want := Connection{Transport: "tcp", IP: "127.0.0.1", Shell: 1, IOPub: 2, Stdin: 3, Control: 4, Heartbeat: 5, Key: key, Scheme: Scheme}
-	if err := want.Write(path); err != nil {
+	want := Connection{Transport: "tcp", IP: "127.0.0.1", Shell: 1, IOPub: 2, Stdin: 3, Control: 4, Heartbeat: 5, Key: testKey, Scheme: Scheme}
+	if err := want.WriteFile(path); err != nil {
 		t.Fatal(err)
 	}
 	got, err := ReadConnection(path)
 	if err != nil || got != want {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if err := want.Write(path); !errors.Is(err, os.ErrExist) {
+	if err := want.WriteFile(path); !errors.Is(err, os.ErrExist) {
 		t.Errorf("written over: %v", err)
 	}
 	if endpoint := got.Endpoint(got.Stdin); endpoint != "tcp://127.0.0.1:3" {
@@ -196,8 +196,8 @@ func TestABadConnectionFileIsNamed(t *testing.T) {
 
 func FuzzDecode(f *testing.F) {
 	join := func(frames [][]byte) []byte { return bytes.Join(frames, []byte("\n")) }
-	f.Add(join(vector()))
-	f.Add(join(vector()[1:7]))
+	f.Add(join(signedVector()))
+	f.Add(join(signedVector()[1:7]))
 	f.Add([]byte(delimiter + "\n\n{}\n{}\n{}\n{}"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		codec := NewCodec("") // so that the parser is reached

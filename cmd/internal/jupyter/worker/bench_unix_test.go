@@ -32,11 +32,11 @@ func BenchmarkExecute(b *testing.B) {
 			if err != nil {
 				b.Skip("scripts/setup-dev installs it: ", err)
 			}
-			direct, session := direct(b, spec), worked(b, dir)
+			direct, session := newDirectExecute(b, spec), newSessionExecute(b, dir)
 			var own, ours []time.Duration
 			for b.Loop() {
-				own = append(own, timed(direct))
-				ours = append(ours, timed(session))
+				own = append(own, timeCall(direct))
+				ours = append(ours, timeCall(session))
 			}
 			slices.Sort(own)
 			slices.Sort(ours)
@@ -46,27 +46,27 @@ func BenchmarkExecute(b *testing.B) {
 	}
 }
 
-func timed(do func()) time.Duration {
+func timeCall(do func()) time.Duration {
 	began := time.Now()
 	do()
 	return time.Since(began)
 }
 
-// direct returns an execute by the kernel's own messages.
-func direct(b *testing.B, spec specs.Spec) func() {
-	k, err := launch(&spec, b.TempDir())
+// newDirectExecute returns an execute by the kernel's own messages.
+func newDirectExecute(b *testing.B, spec specs.Spec) func() {
+	k, err := launchKernel(&spec, b.TempDir())
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.Cleanup(func() { terminate(k.cmd); <-k.exited })
-	if k.sockets, err = k.connect(b.Context()); err != nil {
+	b.Cleanup(func() { killProcess(k.cmd); <-k.exited })
+	if k.kernelSockets, err = k.connectSockets(b.Context()); err != nil {
 		b.Fatal(err)
 	}
 	shell, iopub := make(chan wire.Message), make(chan wire.Message)
-	go k.receive(k.shell, shell)
-	go k.receive(k.iopub, iopub)
+	go k.receiveMessages(k.shell, shell)
+	go k.receiveMessages(k.iopub, iopub)
 	return func() {
-		id, err := k.send(k.shell, "execute_request", executeRequest{Code: "1", Store: true, Expressions: map[string]string{}, Stdin: true}, nil)
+		id, err := k.sendMessage(k.shell, "execute_request", executeRequest{Code: "1", Store: true, Expressions: map[string]string{}, Stdin: true}, nil)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -75,19 +75,19 @@ func direct(b *testing.B, spec specs.Spec) func() {
 			case m := <-shell:
 				replied = replied || m.Parent.ID == id
 			case m := <-iopub:
-				idle = idle || m.Parent.ID == id && saysIdle(m)
+				idle = idle || m.Parent.ID == id && isIdleStatus(m)
 			}
 		}
 	}
 }
 
-func saysIdle(m wire.Message) bool {
+func isIdleStatus(m wire.Message) bool {
 	var c statusContent
 	return m.Header.Type == "status" && json.Unmarshal(m.Content, &c) == nil && c.State == "idle"
 }
 
-// worked returns a turn of a session.
-func worked(b *testing.B, dir string) func() {
+// newSessionExecute returns a turn of a session.
+func newSessionExecute(b *testing.B, dir string) func() {
 	program, err := os.Executable()
 	if err != nil {
 		b.Fatal(err)

@@ -83,8 +83,8 @@ type executeRequest struct {
 	StopOnError bool `json:"stop_on_error"`
 }
 
-// plain returns a MIME type's value as text: a string, a list of lines, or JSON.
-func plain(value json.RawMessage) string {
+// valueText returns a MIME type's value as text: a string, a list of lines, or JSON.
+func valueText(value json.RawMessage) string {
 	var text string
 	if json.Unmarshal(value, &text) == nil {
 		return text
@@ -96,18 +96,18 @@ func plain(value json.RawMessage) string {
 	return string(value)
 }
 
-// text returns what a person reads of an error: its traceback. An error without a name is the exit
+// tracebackText returns what a person reads of an error: its traceback. An error without a name is the exit
 // status of a command, which has said more itself.
-func (e *errorContent) text() string {
+func (e *errorContent) tracebackText() string {
 	text := strings.Join(e.Traceback, "\n")
 	if text == "" && e.Name != "" {
 		text = strings.TrimSuffix(e.Name+": "+e.Value, ": ")
 	}
-	return line(text)
+	return withNewline(text)
 }
 
-// line returns text that ends with a newline; "" stays.
-func line(text string) string {
+// withNewline returns text that ends with a newline; "" stays.
+func withNewline(text string) string {
 	if text == "" || strings.HasSuffix(text, "\n") {
 		return text
 	}

@@ -13,16 +13,16 @@ import (
 
 const plainType = "text/plain"
 
-// bundle makes the bytes of each type of what a kernel shows: JSON as text, pictures decoded. leftOut
+// decodeBundle makes the bytes of each type of what a kernel shows: JSON as text, pictures decoded. tooLargeMessage
 // names the types that are beyond the bounds of a display: the largest first, and text/plain last.
-func bundle(from map[string]json.RawMessage) (data map[string][]byte, leftOut []string) {
+func decodeBundle(from map[string]json.RawMessage) (data map[string][]byte, leftOut []string) {
 	data = make(map[string][]byte, len(from))
 	size := 0
 	for kind, value := range from {
 		if kind == "" || len(kind) > ipc.MaxBriefBytes || string(value) == "null" {
 			continue
 		}
-		data[kind] = content(kind, value)
+		data[kind] = decodeContent(kind, value)
 		size += len(data[kind])
 	}
 	for len(data) > ipc.MaxTypes || size > ipc.MaxBundleBytes {
@@ -42,42 +42,42 @@ func bundle(from map[string]json.RawMessage) (data map[string][]byte, leftOut []
 	return data, leftOut
 }
 
-// content returns the bytes of one type.
-func content(kind string, value json.RawMessage) []byte {
+// decodeContent returns the bytes of one type.
+func decodeContent(kind string, value json.RawMessage) []byte {
 	base, _, _ := strings.Cut(kind, ";")
 	switch {
 	case wire.IsJSON(base):
 		return value
 	case wire.IsBinary(base):
-		text := strings.Join(strings.Fields(plain(value)), "")
+		text := strings.Join(strings.Fields(valueText(value)), "")
 		if b, err := base64.StdEncoding.DecodeString(text); err == nil {
 			return b
 		}
 	}
-	return []byte(plain(value))
+	return []byte(valueText(value))
 }
 
-// show shows a display_data, an update_display_data or an execute_result.
-func (w *worker) show(d *displayContent, kind ipc.DisplayKind, update bool) error {
-	text := plain(d.Data[plainType])
+// showDisplay shows a display_data, an update_display_data or an execute_result.
+func (w *worker) showDisplay(d *displayContent, kind ipc.DisplayKind, update bool) error {
+	text := valueText(d.Data[plainType])
 	if kind == ipc.DisplayResult {
-		if err := w.terminal.write(line(text), resultText); err != nil {
+		if err := w.terminal.writeText(withNewline(text), resultText); err != nil {
 			return err
 		}
 		if _, only := d.Data[plainType]; only && len(d.Data) == 1 && d.Transient.ID == "" {
 			return nil
 		}
 	}
-	data, leftOut := bundle(d.Data)
+	data, leftOut := decodeBundle(d.Data)
 	if len(leftOut) > 0 {
-		if err := w.terminal.write("[not shown, too large: "+strings.Join(leftOut, ", ")+"]\n", errorText); err != nil {
+		if err := w.terminal.writeText("[not shown, too large: "+strings.Join(leftOut, ", ")+"]\n", errorText); err != nil {
 			return err
 		}
 	}
 	if len(data) == 0 {
 		return nil
 	}
-	m := ipc.Display{Data: data, ID: clip(d.Transient.ID), Update: update && d.Transient.ID != "", Kind: kind}
+	m := ipc.Display{Data: data, ID: clipText(d.Transient.ID), Update: update && d.Transient.ID != "", Kind: kind}
 	if meta := bytes.TrimSpace(d.Metadata); len(meta) > 2 && len(meta) <= ipc.MaxMetaBytes {
 		m.Meta = meta
 	}

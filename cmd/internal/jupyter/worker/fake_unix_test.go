@@ -22,13 +22,13 @@ type fakeKernel struct {
 	codec  *wire.Codec
 	forger *wire.Codec // with another key
 
-	mu        sync.Mutex
-	connected *sync.Cond // one of these is set; its lock is mu
-	iopub     *zsock.Conn
-	stdin     *zsock.Conn
-	listeners []*zsock.Listener
-	answers   chan string
-	struck    chan os.Signal
+	mu          sync.Mutex
+	connChanged *sync.Cond // one of these is set; its lock is mu
+	iopub       *zsock.Conn
+	stdin       *zsock.Conn
+	listeners   []*zsock.Listener
+	answers     chan string
+	signals     chan os.Signal
 }
 
 // runFakeKernel serves a connection file until it is told to end.
@@ -46,10 +46,10 @@ func runFakeKernel(path string, manners ...string) int {
 	}
 	k := &fakeKernel{
 		codec: c.Codec(), forger: wire.NewCodec("another"),
-		answers: make(chan string, 1), struck: make(chan os.Signal, 1),
+		answers: make(chan string, 1), signals: make(chan os.Signal, 1),
 	}
-	k.connected = sync.NewCond(&k.mu)
-	signal.Notify(k.struck, syscall.SIGINT)
+	k.connChanged = sync.NewCond(&k.mu)
+	signal.Notify(k.signals, syscall.SIGINT)
 	over := make(chan struct{})
 	fmt.Println("noise of the start") // before anybody can connect: it belongs to the start
 	for _, s := range []struct {
@@ -57,13 +57,13 @@ func runFakeKernel(path string, manners ...string) int {
 		kind  zsock.Kind
 		serve func(*zsock.Conn)
 	}{
-		{c.Shell, zsock.Router, func(conn *zsock.Conn) { k.serve(conn, k.shell) }},
-		{c.IOPub, zsock.XPub, func(conn *zsock.Conn) { k.set(&k.iopub, conn); <-conn.Closed() }},
-		{c.Stdin, zsock.Router, func(conn *zsock.Conn) { k.set(&k.stdin, conn); k.serve(conn, k.answer) }},
+		{c.Shell, zsock.Router, func(conn *zsock.Conn) { k.serveConn(conn, k.handleShell) }},
+		{c.IOPub, zsock.XPub, func(conn *zsock.Conn) { k.setConn(&k.iopub, conn); <-conn.Closed() }},
+		{c.Stdin, zsock.Router, func(conn *zsock.Conn) { k.setConn(&k.stdin, conn); k.serveConn(conn, k.handleInputReply) }},
 		{c.Control, zsock.Router, func(conn *zsock.Conn) {
-			k.serve(conn, func(conn *zsock.Conn, m wire.Message) {
+			k.serveConn(conn, func(conn *zsock.Conn, m wire.Message) {
 				if m.Header.Type == "shutdown_request" {
-					k.reply(conn, m, "shutdown_reply", struct{}{})
+					k.sendReply(conn, m, "shutdown_reply", struct{}{})
 					close(over)
 				}
 			})
@@ -80,32 +80,32 @@ func runFakeKernel(path string, manners ...string) int {
 	return 0
 }
 
-func (k *fakeKernel) set(to **zsock.Conn, conn *zsock.Conn) {
+func (k *fakeKernel) setConn(to **zsock.Conn, conn *zsock.Conn) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	*to = conn
-	k.connected.Broadcast()
+	k.connChanged.Broadcast()
 }
 
-func (k *fakeKernel) get(from **zsock.Conn) *zsock.Conn {
+func (k *fakeKernel) awaitConn(from **zsock.Conn) *zsock.Conn {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return *from
 }
 
-// asker is the connection for questions, which may come after the one for code.
-func (k *fakeKernel) asker() *zsock.Conn {
+// questionConn is the connection for questions, which may come after the one for code.
+func (k *fakeKernel) questionConn() *zsock.Conn {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for k.stdin == nil {
-		k.connected.Wait()
+		k.connChanged.Wait()
 	}
 	return k.stdin
 }
 
-func (k *fakeKernel) serve(conn *zsock.Conn, take func(*zsock.Conn, wire.Message)) {
+func (k *fakeKernel) serveConn(conn *zsock.Conn, take func(*zsock.Conn, wire.Message)) {
 	for {
-		frames, err := conn.Recv()
+		frames, err := conn.Receive()
 		if err != nil {
 			return
 		}
@@ -115,14 +115,14 @@ func (k *fakeKernel) serve(conn *zsock.Conn, take func(*zsock.Conn, wire.Message
 	}
 }
 
-func (k *fakeKernel) answer(_ *zsock.Conn, m wire.Message) {
+func (k *fakeKernel) handleInputReply(_ *zsock.Conn, m wire.Message) {
 	var c struct{ Value string }
 	_ = json.Unmarshal(m.Content, &c)
 	k.answers <- c.Value
 }
 
-func (k *fakeKernel) reply(conn *zsock.Conn, m wire.Message, kind string, content any) {
-	r, err := m.Reply(kind, content)
+func (k *fakeKernel) sendReply(conn *zsock.Conn, m wire.Message, kind string, content any) {
+	r, err := m.NewReply(kind, content)
 	if err != nil {
 		panic(err)
 	}
@@ -134,61 +134,61 @@ func (k *fakeKernel) reply(conn *zsock.Conn, m wire.Message, kind string, conten
 	_ = conn.Send(frames...)
 }
 
-// publish sends a message on iopub, if somebody is there.
-func (k *fakeKernel) publish(m wire.Message, kind string, content any) {
-	if conn := k.get(&k.iopub); conn != nil {
+// publishMessage sends a message on iopub, if somebody is there.
+func (k *fakeKernel) publishMessage(m wire.Message, kind string, content any) {
+	if conn := k.awaitConn(&k.iopub); conn != nil {
 		m.Identities = nil
-		k.reply(conn, m, kind, content)
+		k.sendReply(conn, m, kind, content)
 	}
 }
 
-func (k *fakeKernel) status(m wire.Message, state string) {
-	k.publish(m, "status", map[string]string{"execution_state": state})
+func (k *fakeKernel) publishStatus(m wire.Message, state string) {
+	k.publishMessage(m, "status", map[string]string{"execution_state": state})
 }
 
-func (k *fakeKernel) print(m wire.Message, text string) {
-	k.publish(m, "stream", streamContent{Name: "stdout", Text: text})
+func (k *fakeKernel) publishText(m wire.Message, text string) {
+	k.publishMessage(m, "stream", streamContent{Name: "stdout", Text: text})
 }
 
-func (k *fakeKernel) shell(conn *zsock.Conn, m wire.Message) {
-	k.status(m, "busy")
+func (k *fakeKernel) handleShell(conn *zsock.Conn, m wire.Message) {
+	k.publishStatus(m, "busy")
 	var c struct{ Code string }
 	_ = json.Unmarshal(m.Content, &c)
 	switch m.Header.Type {
 	case "kernel_info_request":
-		k.reply(conn, m, "kernel_info_reply", map[string]any{
+		k.sendReply(conn, m, "kernel_info_reply", map[string]any{
 			"status": "ok", "implementation": "fake", "language_info": map[string]string{"name": "Fake", "version": "1.2"},
 		})
 	case "is_complete_request":
-		k.reply(conn, m, "is_complete_reply", map[string]string{"status": map[bool]string{true: "incomplete", false: "complete"}[strings.HasSuffix(c.Code, "(")]})
+		k.sendReply(conn, m, "is_complete_reply", map[string]string{"status": map[bool]string{true: "incomplete", false: "complete"}[strings.HasSuffix(c.Code, "(")]})
 	case "complete_request": // the cursor stands behind "é.pri"
-		k.reply(conn, m, "complete_reply", map[string]any{"status": "ok", "matches": []string{"print"}, "cursor_start": 2, "cursor_end": 5})
+		k.sendReply(conn, m, "complete_reply", map[string]any{"status": "ok", "matches": []string{"print"}, "cursor_start": 2, "cursor_end": 5})
 	case "inspect_request":
-		k.reply(conn, m, "inspect_reply", map[string]any{"status": "ok", "found": true, "data": map[string]string{"text/plain": "help"}})
+		k.sendReply(conn, m, "inspect_reply", map[string]any{"status": "ok", "found": true, "data": map[string]string{"text/plain": "help"}})
 	case "execute_request":
-		k.execute(conn, m, strings.Fields(c.Code))
+		k.runWords(conn, m, strings.Fields(c.Code))
 		return
 	}
-	k.status(m, "idle")
+	k.publishStatus(m, "idle")
 }
 
-// execute does what the words of an input say, and then replies and is idle.
-func (k *fakeKernel) execute(conn *zsock.Conn, m wire.Message, words []string) {
+// runWords does what the words of an input say, and then replies and is idle.
+func (k *fakeKernel) runWords(conn *zsock.Conn, m wire.Message, words []string) {
 	content := map[string]any{"status": "ok"}
 	done := []func(){
-		func() { k.reply(conn, m, "execute_reply", content) },
-		func() { k.status(m, "idle") },
+		func() { k.sendReply(conn, m, "execute_reply", content) },
+		func() { k.publishStatus(m, "idle") },
 	}
 	for _, word := range words {
 		name, value, _ := strings.Cut(word, "=")
 		switch name {
 		case "print":
-			k.print(m, value+"\n")
+			k.publishText(m, value+"\n")
 		case "forged":
-			r, _ := m.Reply("stream", streamContent{Name: "stdout", Text: "forged\n"})
+			r, _ := m.NewReply("stream", streamContent{Name: "stdout", Text: "forged\n"})
 			r.Identities = nil
 			frames, _ := k.forger.Encode(&r)
-			_ = k.get(&k.iopub).Send(frames...)
+			_ = k.awaitConn(&k.iopub).Send(frames...)
 		case "idle-first":
 			done[0], done[1] = done[1], done[0]
 		case "no-idle":
@@ -196,8 +196,8 @@ func (k *fakeKernel) execute(conn *zsock.Conn, m wire.Message, words []string) {
 		case "others": // of nobody's request
 			other := m
 			other.Header = wire.NewHeader("x", "x", "execute_request")
-			k.status(other, "idle")
-			k.print(other, "of another parent\n")
+			k.publishStatus(other, "idle")
+			k.publishText(other, "of another parent\n")
 		case "exit":
 			code, _ := strconv.Atoi(value)
 			fmt.Println("last words")
@@ -205,25 +205,25 @@ func (k *fakeKernel) execute(conn *zsock.Conn, m wire.Message, words []string) {
 		case "killed":
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		case "ask", "secret":
-			k.reply(k.asker(), m, "input_request", inputRequest{Prompt: value + "?", Password: name == "secret"})
+			k.sendReply(k.questionConn(), m, "input_request", inputRequest{Prompt: value + "?", Password: name == "secret"})
 			select {
 			case answer := <-k.answers:
-				k.print(m, fmt.Sprintf("got %q\n", answer))
-			case <-k.struck:
+				k.publishText(m, fmt.Sprintf("got %q\n", answer))
+			case <-k.signals:
 				content = map[string]any{"status": "abort"}
 			}
 		case "ask-and-die":
-			k.reply(k.get(&k.stdin), m, "input_request", inputRequest{Prompt: "?"})
+			k.sendReply(k.awaitConn(&k.stdin), m, "input_request", inputRequest{Prompt: "?"})
 			os.Exit(9)
 		case "ask_exit":
 			content["payload"] = []map[string]any{{"source": "ask_exit", "keepkernel": false}}
 		case "page":
 			content["payload"] = []map[string]any{{"source": "page", "data": map[string]string{"text/plain": "a page"}}}
 		case "fail":
-			k.publish(m, "error", errorContent{Name: "Failure", Value: "no", Traceback: []string{"where", "Failure: no"}})
+			k.publishMessage(m, "error", errorContent{Name: "Failure", Value: "no", Traceback: []string{"where", "Failure: no"}})
 			content = map[string]any{"status": "error", "ename": "Failure", "evalue": "no"}
 		case "result":
-			k.publish(m, "execute_result", map[string]any{"data": map[string]string{"text/plain": "42", "text/html": "<b>42</b>"}, "metadata": struct{}{}})
+			k.publishMessage(m, "execute_result", map[string]any{"data": map[string]string{"text/plain": "42", "text/html": "<b>42</b>"}, "metadata": struct{}{}})
 		case "updates":
 			n, _ := strconv.Atoi(value)
 			for i := range n {
@@ -231,18 +231,18 @@ func (k *fakeKernel) execute(conn *zsock.Conn, m wire.Message, words []string) {
 				if i == 0 {
 					kind = "display_data"
 				}
-				k.publish(m, kind, map[string]any{"data": map[string]string{"text/plain": strconv.Itoa(i)}, "transient": map[string]string{"display_id": "d"}})
+				k.publishMessage(m, kind, map[string]any{"data": map[string]string{"text/plain": strconv.Itoa(i)}, "transient": map[string]string{"display_id": "d"}})
 			}
 		case "loop":
-			k.print(m, "loops\n")
-			<-k.struck
+			k.publishText(m, "loops\n")
+			<-k.signals
 			content = map[string]any{"status": "error", "ename": "Interrupt"}
 		case "stubborn":
 			signal.Ignore(syscall.SIGINT)
-			k.print(m, "stubborn\n")
-			programs.Forever()
+			k.publishText(m, "stubborn\n")
+			programs.BlockForever()
 		case "hang-up":
-			k.get(&k.iopub).Close()
+			k.awaitConn(&k.iopub).Close()
 		}
 	}
 	for _, do := range done {

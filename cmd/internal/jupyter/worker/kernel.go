@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	maxKept = 4 << 10 // bytes of a kernel's own output that are kept
+	maxSavedOutput = 4 << 10 // bytes of a kernel's own output that are kept
 
 	// maxSocketPath is the longest path that every system takes for a socket.
 	maxSocketPath = 100
@@ -32,49 +32,49 @@ const (
 	firstPort, lastPort = 20000, 32000
 )
 
-// A kernel is the process of a kernel and the sockets to it.
-type kernel struct {
+// A kernelProcess is the process of a kernel and the sockets to it.
+type kernelProcess struct {
 	connection wire.Connection
 	codec      *wire.Codec
 	session    string // ours, in headers
 
 	cmd    *exec.Cmd
 	exited chan struct{} // closed when the process was reaped
-	kept   *tail         // nil when its output goes to the terminal
+	output *outputTail   // nil when its output goes to the terminal
 
-	*sockets // nil until it is connected
+	*kernelSockets // nil until it is connected
 
 	ports []net.PacketConn // hold its ports, as long as this process lives
 }
 
-// sockets are the connections to a kernel.
-type sockets struct{ shell, control, stdin, iopub *zsock.Conn }
+// kernelSockets are the connections to a kernel.
+type kernelSockets struct{ shell, control, stdin, iopub *zsock.Conn }
 
-// launch starts the kernel of a spec. dir is private, and holds its connection file and sockets.
-func launch(spec *specs.Spec, dir string) (*kernel, error) {
+// launchKernel starts the kernel of a spec. dir is private, and holds its connection file and sockets.
+func launchKernel(spec *specs.Spec, dir string) (*kernelProcess, error) {
 	connection, ports, err := newConnection(spec, dir)
 	if err != nil {
 		return nil, err
 	}
 	file := filepath.Join(dir, "connection.json")
-	if err := connection.Write(file); err != nil {
+	if err := connection.WriteFile(file); err != nil {
 		return nil, err
 	}
-	k := &kernel{connection: connection, codec: connection.Codec(), session: wire.NewID(), exited: make(chan struct{}), ports: ports}
+	k := &kernelProcess{connection: connection, codec: connection.Codec(), session: wire.NewID(), exited: make(chan struct{}), ports: ports}
 	words := spec.Command(file)
 	k.cmd = exec.Command(words[0], words[1:]...)
 	k.cmd.Env = append(os.Environ(), spec.Env(os.Getenv)...)
 	k.cmd.Stdin, k.cmd.Stdout, k.cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	var own *os.File
-	if showsItself(spec) {
-		k.kept = &tail{all: make(chan struct{})}
+	if printsBanner(spec) {
+		k.output = &outputTail{drained: make(chan struct{})}
 		r, w, err := os.Pipe()
 		if err != nil {
 			return nil, err
 		}
 		own, k.cmd.Stdout, k.cmd.Stderr = w, w, w
-		k.cmd.Env = append(k.cmd.Env, quietDebugger)
-		go k.kept.read(r)
+		k.cmd.Env = append(k.cmd.Env, quietDebuggerEnv)
+		go k.output.read(r)
 	}
 	err = k.cmd.Start()
 	if own != nil {
@@ -90,15 +90,15 @@ func launch(spec *specs.Spec, dir string) (*kernel, error) {
 	return k, nil
 }
 
-// quietDebugger keeps ipykernel's debugger, which it loads at each start, from warning of what only
+// quietDebuggerEnv keeps ipykernel's debugger, which it loads at each start, from warning of what only
 // concerns people who use it.
-const quietDebugger = "PYDEVD_DISABLE_FILE_VALIDATION=1"
+const quietDebuggerEnv = "PYDEVD_DISABLE_FILE_VALIDATION=1"
 
-// showsItself reports whether a kernel catches the output of its children, sends it in messages, and
+// printsBanner reports whether a kernel catches the output of its children, sends it in messages, and
 // writes it once more to where its own output goes. Kernels on ipykernel do, and these are those
 // that are Python modules but for xeus'.
-func showsItself(spec *specs.Spec) bool {
-	module := spec.Module()
+func printsBanner(spec *specs.Spec) bool {
+	module := spec.PythonModule()
 	return module != "" && !strings.HasPrefix(module, "xpython") && !strings.HasPrefix(module, "xeus")
 }
 
@@ -110,7 +110,7 @@ func newConnection(spec *specs.Spec, dir string) (wire.Connection, []net.PacketC
 	}
 	ports := []int{1, 2, 3, 4, 5}
 	var held []net.PacketConn
-	if path := filepath.Join(dir, "k"); showsItself(spec) && len(path) < maxSocketPath {
+	if path := filepath.Join(dir, "k"); printsBanner(spec) && len(path) < maxSocketPath {
 		c.Transport, c.IP = "ipc", path
 	} else {
 		var err error
@@ -156,10 +156,10 @@ func freePort(address string) (net.PacketConn, error) {
 	return hold, nil
 }
 
-// connect connects to all sockets, as soon as the kernel listens. It ends with ctx.
-func (k *kernel) connect(ctx context.Context) (*sockets, error) {
+// connectSockets connects to all sockets, as soon as the kernel listens. It ends with ctx.
+func (k *kernelProcess) connectSockets(ctx context.Context) (*kernelSockets, error) {
 	identity := wire.NewID()
-	all := new(sockets)
+	all := new(kernelSockets)
 	for _, socket := range []struct {
 		conn **zsock.Conn
 		port int
@@ -177,14 +177,14 @@ func (k *kernel) connect(ctx context.Context) (*sockets, error) {
 	return all, all.iopub.Subscribe("")
 }
 
-// receive hands the messages of a socket to the loop until the socket is closed. A message that is
+// receiveMessages hands the messages of a socket to the loop until the socket is closed. A message that is
 // malformed or not signed with our key is dropped; of output that is too large a word comes.
-func (k *kernel) receive(conn *zsock.Conn, to chan<- wire.Message) {
+func (k *kernelProcess) receiveMessages(conn *zsock.Conn, to chan<- wire.Message) {
 	defer close(to)
 	for {
-		frames, err := conn.Recv()
-		if large, ok := errors.AsType[*zsock.LargeError](err); ok {
-			to <- leftOut(large.Bytes)
+		frames, err := conn.Receive()
+		if large, ok := errors.AsType[*zsock.TooLargeError](err); ok {
+			to <- tooLargeMessage(large.Bytes)
 			continue
 		}
 		if err != nil {
@@ -196,18 +196,18 @@ func (k *kernel) receive(conn *zsock.Conn, to chan<- wire.Message) {
 	}
 }
 
-// leftOut is the message in the place of one that is too large.
-func leftOut(bytes uint64) wire.Message {
+// tooLargeMessage is the message in the place of one that is too large.
+func tooLargeMessage(bytes uint64) wire.Message {
 	content, _ := json.Marshal(streamContent{"stderr", fmt.Sprintf("[not shown, too large: a message of %d bytes]\n", bytes)})
 	return wire.Message{Header: wire.Header{Type: "stream"}, Content: content}
 }
 
-// errLost means that the kernel takes no messages. Its process has ended, or is about to.
-var errLost = errors.New("the kernel takes no messages")
+// errUnreachable means that the kernel takes no messages. Its process has ended, or is about to.
+var errUnreachable = errors.New("the kernel takes no messages")
 
-// send sends a message and returns its id. parent is that of a request that it answers, or nil. The
-// error is errLost, or that the content cannot be sent.
-func (k *kernel) send(conn *zsock.Conn, kind string, content any, parent *wire.Header) (string, error) {
+// sendMessage sends a message and returns its id. parent is that of a request that it answers, or nil. The
+// error is errUnreachable, or that the content cannot be sent.
+func (k *kernelProcess) sendMessage(conn *zsock.Conn, kind string, content any, parent *wire.Header) (string, error) {
 	raw, err := json.Marshal(content)
 	if err != nil {
 		return "", err
@@ -221,45 +221,45 @@ func (k *kernel) send(conn *zsock.Conn, kind string, content any, parent *wire.H
 		return "", err
 	}
 	if err := conn.Send(frames...); err != nil {
-		return "", errLost
+		return "", errUnreachable
 	}
 	return m.Header.ID, nil
 }
 
 // lastLines returns the end of what the kernel wrote itself, if that was not shown.
-func (k *kernel) lastLines() string {
-	if k.kept == nil {
+func (k *kernelProcess) lastLines() string {
+	if k.output == nil {
 		return ""
 	}
 	select {
-	case <-k.kept.all:
-	case <-time.After(lastWords): // a child holds its output open
+	case <-k.output.drained:
+	case <-time.After(drainTimeout): // a child holds its output open
 	}
-	return k.kept.String()
+	return k.output.String()
 }
 
-// A tail keeps the end of what is written to it.
-type tail struct {
-	all  chan struct{} // closed when nothing more comes
-	mu   sync.Mutex
-	text []byte // guarded by mu
+// A outputTail keeps the end of what is written to it.
+type outputTail struct {
+	drained chan struct{} // closed when nothing more comes
+	mu      sync.Mutex
+	text    []byte // guarded by mu
 }
 
-func (t *tail) read(r io.ReadCloser) {
+func (t *outputTail) read(r io.ReadCloser) {
 	_, _ = io.Copy(t, r) // what cannot be read is missing in a report
 	r.Close()
-	close(t.all)
+	close(t.drained)
 }
 
-func (t *tail) Write(b []byte) (int, error) {
+func (t *outputTail) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.text = append(t.text, b[max(0, len(b)-maxKept):]...)
-	t.text = bytes.Clone(t.text[max(0, len(t.text)-maxKept):])
+	t.text = append(t.text, b[max(0, len(b)-maxSavedOutput):]...)
+	t.text = bytes.Clone(t.text[max(0, len(t.text)-maxSavedOutput):])
 	return len(b), nil
 }
 
-func (t *tail) String() string {
+func (t *outputTail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return strings.ToValidUTF8(string(t.text), "\uFFFD")

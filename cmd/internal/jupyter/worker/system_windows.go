@@ -18,6 +18,6 @@ func openChannel() (io.ReadWriteCloser, string, error) {
 
 func interruptGroup() error { return errors.ErrUnsupported }
 
-func exitOf(state *os.ProcessState) (code int, killed string) { return state.ExitCode(), "" }
+func exitStatus(state *os.ProcessState) (code int, killed string) { return state.ExitCode(), "" }
 
-func terminate(cmd *exec.Cmd) { cmd.Process.Kill() }
+func killProcess(cmd *exec.Cmd) { cmd.Process.Kill() }

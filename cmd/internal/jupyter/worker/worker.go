@@ -19,23 +19,23 @@ import (
 )
 
 const (
-	// leaveGrace is how long a kernel may take to end when its own code has asked for it.
-	leaveGrace = 2 * time.Second
+	// exitGracePeriod is how long a kernel may take to end when its own code has asked for it.
+	exitGracePeriod = 2 * time.Second
 
-	// lastWords is how long the messages of a dead kernel are read. A child that it left may hold
+	// drainTimeout is how long the messages of a dead kernel are read. A child that it left may hold
 	// its sockets open.
-	lastWords = time.Second
+	drainTimeout = time.Second
 
-	// firstMoments is how long an interrupt waits behind the word that it is busy of a kernel that does
+	// interruptDelay is how long an interrupt waits behind the word that it is busy of a kernel that does
 	// not ignore interrupts before it runs code.
-	firstMoments = 250 * time.Millisecond
+	interruptDelay = 250 * time.Millisecond
 
-	// lookPause is the pause before the next look whether an interrupt can be sent.
-	lookPause = 5 * time.Millisecond
+	// interruptPollInterval is the pause before the next look whether an interrupt can be sent.
+	interruptPollInterval = 5 * time.Millisecond
 
-	// askAgain is the pause between two questions for the kernel's information, until it has
+	// infoRetryInterval is the pause between two questions for the kernel's information, until it has
 	// answered one and been heard on iopub: what it published before our subscription is lost.
-	askAgain = 200 * time.Millisecond
+	infoRetryInterval = 200 * time.Millisecond
 )
 
 // Options of Run.
@@ -49,66 +49,66 @@ type Options struct {
 type worker struct {
 	Options
 	conn     *ipc.Conn
-	terminal terminal
-	kernel   *kernel
+	terminal terminalWriter
+	kernel   *kernelProcess
 
-	frames                       chan received
+	frames                       chan receivedFrame
 	shell, iopub, stdin, control chan wire.Message // closed when the socket is
-	connected                    chan connected
+	connected                    chan connectResult
 
-	info    *infoReply // nil until the kernel has said what it is
-	heard   bool       // something came on iopub
-	ready   bool       // idle of turn 0 was sent
-	ignores bool       // it ignores SIGINT while it runs no code, as far as the system tells
-	turn    *turn      // nil when there is none
-	queries map[string]ipc.Query
-	wait    *wait // nil when the kernel asks for nothing
-	waits   uint64
-	leaving *leaving         // nil until the kernel is asked to end
-	due     <-chan time.Time // when leaving is over
-	lost    <-chan time.Time // when a kernel without a socket must have ended
-	broken  bool             // it had to be ended, because it closed a socket
-	look    <-chan time.Time // when to look whether held interrupts can be sent
+	kernelInfo       *infoReply  // nil until the kernel has said what it is
+	sawIOPub         bool        // something came on iopub
+	isReady          bool        // idle of turn 0 was sent
+	ignoresWhileIdle bool        // it ignores SIGINT while it runs no code, as far as the system tells
+	turn             *activeTurn // nil when there is none
+	queries          map[string]ipc.Query
+	inputRequest     *openInputRequest // nil when the kernel asks for nothing
+	lastRequest      uint64
+	exitMode         *exitMode        // nil until the kernel is asked to end
+	exitDeadline     <-chan time.Time // when leaving is over
+	closeDeadline    <-chan time.Time // when a kernel without a socket must have ended
+	terminated       bool             // it had to be ended, because it closed a socket
+	interruptPoll    <-chan time.Time // when to look whether held interrupts can be sent
 }
 
-// received is what the channel gave.
-type received struct {
+// receivedFrame is what the channel gave.
+type receivedFrame struct {
 	message ipc.Message
 	err     error
 }
 
-// connected is what an attempt to connect gave.
-type connected struct {
-	sockets *sockets
+// connectResult is what an attempt to connect gave.
+type connectResult struct {
+	sockets *kernelSockets
 	err     error
 }
 
-// A turn is one execute_request.
-type turn struct {
-	id      uint64
-	noExit  bool            // an exit is an error, and the kernel stays
-	request string          // its msg_id
-	reply   *executeReply   // nil until it is there
-	idle    bool            // the status idle came
-	begun   bool            // the kernel is at it
-	echoed  bool            // the kernel has repeated the code, which it does in the handler of the request
-	since   time.Time       // when it began
-	held    []ipc.Interrupt // interrupts that wait until it can take them, not acknowledged yet
-	acted   uint64          // the last interrupt
-	felt    bool            // the kernel was interrupted in it
-	probe   string          // msg_id of the question that follows an interrupt
+// A activeTurn is one execute_request.
+type activeTurn struct {
+	id               uint64
+	noExit           bool            // an exit is an error, and the kernel stays
+	request          string          // its msg_id
+	reply            *executeReply   // nil until it is there
+	sawIdle          bool            // the status idle came
+	kernelStarted    bool            // the kernel is at it
+	codeEchoed       bool            // the kernel has repeated the code, which it does in the handler of the request
+	started          time.Time       // when it began
+	queuedInterrupts []ipc.Interrupt // interrupts that wait until it can take them, not acknowledged yet
+	lastInterrupt    uint64          // the last interrupt
+	interrupted      bool            // the kernel was interrupted in it
+	probeID          string          // msg_id of the question that follows an interrupt
 }
 
-// A wait is the kernel's question for a line.
-type wait struct {
+// A openInputRequest is the kernel's question for a line.
+type openInputRequest struct {
 	number  uint64
 	request wire.Header // of the input_request
 	prompt  string
 	secret  bool
 }
 
-// leaving says how the session ends once the kernel has.
-type leaving struct {
+// exitMode says how the session ends once the kernel has.
+type exitMode struct {
 	reason ipc.EndReason
 }
 
@@ -128,21 +128,21 @@ func Run(o Options) int {
 	w := &worker{
 		Options:  o,
 		conn:     ipc.NewConn(channel, ipc.FromSupervisor),
-		terminal: terminal{out: os.Stdout, nonce: nonce},
-		frames:   make(chan received), connected: make(chan connected, 1),
+		terminal: terminalWriter{out: os.Stdout, nonce: nonce},
+		frames:   make(chan receivedFrame), connected: make(chan connectResult, 1),
 		shell: make(chan wire.Message), iopub: make(chan wire.Message), stdin: make(chan wire.Message), control: make(chan wire.Message),
 		queries: make(map[string]ipc.Query),
 	}
 	catchInterrupts()
 	if err == nil {
-		w.kernel, err = launch(&o.Spec, o.Dir)
+		w.kernel, err = launchKernel(&o.Spec, o.Dir)
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "The kernel %s cannot be started: %v\n", o.Spec.Name, err)
 		return 1
 	}
-	status := w.loop()
-	terminate(w.kernel.cmd)
+	status := w.runLoop()
+	killProcess(w.kernel.cmd)
 	_ = w.conn.Close() // writes the last frame; if it cannot be written, there is nobody to tell
 	return status
 }
@@ -154,147 +154,147 @@ func catchInterrupts() {
 	signal.Notify(ignored, stopSignal)
 }
 
-// loop handles what comes until the worker is over, and returns the exit status.
-func (w *worker) loop() int {
+// runLoop handles what comes until the worker is over, and returns the exit status.
+func (w *worker) runLoop() int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	go w.receive()
+	go w.receiveFrames()
 	go func() {
-		all, err := w.kernel.connect(ctx)
-		w.connected <- connected{all, err}
+		all, err := w.kernel.connectSockets(ctx)
+		w.connected <- connectResult{all, err}
 	}()
-	ask := time.NewTicker(askAgain)
+	ask := time.NewTicker(infoRetryInterval)
 	defer ask.Stop()
 	for {
 		var err error
 		select {
 		case f := <-w.frames:
 			if f.err != nil {
-				return w.hungUp(f.err)
+				return w.channelClosed(f.err)
 			}
-			err = w.take(f.message)
+			err = w.handleFrame(f.message)
 		case c := <-w.connected:
 			if err = c.err; err == nil {
-				w.listen(c.sockets)
-				err = w.askInfo()
+				w.startReaders(c.sockets)
+				err = w.requestInfo()
 			}
 		case <-ask.C:
-			err = w.askInfo()
-			if w.ready {
+			err = w.requestInfo()
+			if w.isReady {
 				ask.Stop()
 			}
 		case m, ok := <-w.iopub:
-			err = w.published(m, ok)
+			err = w.handleIOPub(m, ok)
 		case m, ok := <-w.shell:
-			err = w.replied(m, ok)
+			err = w.handleShellReply(m, ok)
 		case m, ok := <-w.stdin:
-			err = w.asked(m, ok)
+			err = w.handleInputRequest(m, ok)
 		case _, ok := <-w.control:
 			if !ok {
 				w.control = nil
 			}
 		case <-w.kernel.exited:
-			return w.died()
-		case <-w.look:
-			err = w.release()
-		case <-w.due:
-			terminate(w.kernel.cmd)
-		case <-w.lost:
-			w.broken = true
-			terminate(w.kernel.cmd)
+			return w.handleKernelExit()
+		case <-w.interruptPoll:
+			err = w.sendQueuedInterrupts()
+		case <-w.exitDeadline:
+			killProcess(w.kernel.cmd)
+		case <-w.closeDeadline:
+			w.terminated = true
+			killProcess(w.kernel.cmd)
 		}
-		if err != nil && !errors.Is(err, errLost) {
+		if err != nil && !errors.Is(err, errUnreachable) {
 			fmt.Fprintf(os.Stderr, "repl: the worker of the kernel %s: %v\n", w.Spec.Name, err)
 			return 1
 		}
 	}
 }
 
-func (w *worker) receive() {
+func (w *worker) receiveFrames() {
 	for {
 		m, err := w.conn.Receive()
-		w.frames <- received{m, err}
+		w.frames <- receivedFrame{m, err}
 		if err != nil {
 			return
 		}
 	}
 }
 
-// listen begins to read the kernel's sockets.
-func (w *worker) listen(to *sockets) {
+// startReaders begins to read the kernel's sockets.
+func (w *worker) startReaders(to *kernelSockets) {
 	k := w.kernel
-	k.sockets = to
-	go k.receive(k.iopub, w.iopub)
-	go k.receive(k.shell, w.shell)
-	go k.receive(k.stdin, w.stdin)
-	go k.receive(k.control, w.control)
+	k.kernelSockets = to
+	go k.receiveMessages(k.iopub, w.iopub)
+	go k.receiveMessages(k.shell, w.shell)
+	go k.receiveMessages(k.stdin, w.stdin)
+	go k.receiveMessages(k.control, w.control)
 }
 
-// request sends a message on the shell channel and returns its id.
-func (w *worker) request(kind string, content any) (string, error) {
-	return w.kernel.send(w.kernel.shell, kind, content, nil)
+// sendRequest sends a message on the shell channel and returns its id.
+func (w *worker) sendRequest(kind string, content any) (string, error) {
+	return w.kernel.sendMessage(w.kernel.shell, kind, content, nil)
 }
 
-// askInfo asks the kernel what it is, as long as that is not known or nothing was heard on iopub.
-func (w *worker) askInfo() error {
-	if w.ready || w.kernel.sockets == nil {
+// requestInfo asks the kernel what it is, as long as that is not known or nothing was heard on iopub.
+func (w *worker) requestInfo() error {
+	if w.isReady || w.kernel.kernelSockets == nil {
 		return nil
 	}
-	_, err := w.request("kernel_info_request", struct{}{})
+	_, err := w.sendRequest("kernel_info_request", struct{}{})
 	return err
 }
 
 // sendMarked sends a frame that has a place among the text.
 func (w *worker) sendMarked(make func(mark uint64) ipc.Message) error {
-	mark, err := w.terminal.next()
+	mark, err := w.terminal.writeFrameMarker()
 	if err != nil {
 		return err
 	}
 	return w.conn.SendWithRoom(make(mark))
 }
 
-// take handles a frame of the supervisor.
-func (w *worker) take(m ipc.Message) error {
+// handleFrame handles a frame of the supervisor.
+func (w *worker) handleFrame(m ipc.Message) error {
 	switch m := m.(type) {
 	case ipc.TurnStart:
-		return w.begin(m)
+		return w.startTurn(m)
 	case ipc.TurnInput:
-		return w.answer(m)
+		return w.answerKernel(m)
 	case ipc.Interrupt:
-		return w.interrupt(m)
+		return w.handleInterrupt(m)
 	case ipc.Query:
-		return w.query(m)
+		return w.forwardQuery(m)
 	case ipc.Shutdown:
-		return w.shutdown(time.Duration(m.GraceMS) * time.Millisecond)
+		return w.shutdownKernel(time.Duration(m.GraceMS) * time.Millisecond)
 	}
 	return nil // what we did not offer to take
 }
 
-// hungUp ends the worker when the channel has.
-func (w *worker) hungUp(err error) int {
+// channelClosed ends the worker when the channel has.
+func (w *worker) channelClosed(err error) int {
 	var wrong *ipc.ProtocolError
 	if errors.As(err, &wrong) {
-		w.end(ipc.EndProtocolError, nil, wrong.Error())
+		w.sendSessionEnd(ipc.EndProtocolError, nil, wrong.Error())
 		return 1
 	}
 	return 0
 }
 
-// end sends the last frame.
-func (w *worker) end(reason ipc.EndReason, code *int64, message string) {
+// sendSessionEnd sends the last frame.
+func (w *worker) sendSessionEnd(reason ipc.EndReason, code *int64, message string) {
 	// If it cannot be sent, there is nobody to tell.
 	_ = w.sendMarked(func(mark uint64) ipc.Message {
-		return ipc.SessionEnd{Reason: reason, Code: code, Message: clip(message), Mark: mark}
+		return ipc.SessionEnd{Reason: reason, Code: code, Message: clipText(message), Mark: mark}
 	})
 }
 
-// begin runs an input.
-func (w *worker) begin(m ipc.TurnStart) error {
-	if w.leaving != nil {
+// startTurn runs an input.
+func (w *worker) startTurn(m ipc.TurnStart) error {
+	if w.exitMode != nil {
 		return nil
 	}
-	w.turn = &turn{id: m.Turn, noExit: m.NoExit}
-	id, err := w.request("execute_request", executeRequest{
+	w.turn = &activeTurn{id: m.Turn, noExit: m.NoExit}
+	id, err := w.sendRequest("execute_request", executeRequest{
 		Code: strings.ToValidUTF8(string(m.Input), "\uFFFD"), Silent: m.Silent, Store: !m.Silent,
 		Expressions: map[string]string{}, Stdin: true,
 	})
@@ -302,10 +302,10 @@ func (w *worker) begin(m ipc.TurnStart) error {
 	return err
 }
 
-// replied handles a reply on the shell channel.
-func (w *worker) replied(m wire.Message, open bool) error {
+// handleShellReply handles a reply on the shell channel.
+func (w *worker) handleShellReply(m wire.Message, open bool) error {
 	if !open {
-		w.shell, w.lost = nil, time.After(lastWords)
+		w.shell, w.closeDeadline = nil, time.After(drainTimeout)
 		return nil
 	}
 	if q, ok := w.queries[m.Parent.ID]; ok {
@@ -314,122 +314,122 @@ func (w *worker) replied(m wire.Message, open bool) error {
 	}
 	switch m.Header.Type {
 	case "kernel_info_reply":
-		if t := w.turn; t != nil && m.Parent.ID == t.probe {
-			return w.passedOver()
+		if t := w.turn; t != nil && m.Parent.ID == t.probeID {
+			return w.endSkippedTurn()
 		}
-		if w.info == nil {
-			w.info = new(infoReply)
-			_ = json.Unmarshal(m.Content, w.info) // what is missing is unknown
+		if w.kernelInfo == nil {
+			w.kernelInfo = new(infoReply)
+			_ = json.Unmarshal(m.Content, w.kernelInfo) // what is missing is unknown
 		}
-		return w.maybeReady()
+		return w.sendReadyOnce()
 	case "execute_reply":
 		if t := w.turn; t != nil && m.Parent.ID == t.request && t.reply == nil {
 			t.reply = new(executeReply)
 			if err := json.Unmarshal(m.Content, t.reply); err != nil {
 				t.reply.Status, t.reply.Name, t.reply.Value = "error", "KernelError", "the kernel's reply cannot be read: "+err.Error()
 			}
-			return w.maybeOver()
+			return w.endTurnIfOver()
 		}
 	}
 	return nil
 }
 
-// maybeReady tells the supervisor that the kernel is ready, once it has answered and was heard.
-func (w *worker) maybeReady() error {
-	if w.ready || w.info == nil || !w.heard {
+// sendReadyOnce tells the supervisor that the kernel is ready, once it has answered and was heard.
+func (w *worker) sendReadyOnce() error {
+	if w.isReady || w.kernelInfo == nil || !w.sawIOPub {
 		return nil
 	}
-	w.ready, w.ignores = true, ignoresInterrupts(w.kernel.cmd.Process.Pid)
+	w.isReady, w.ignoresWhileIdle = true, ignoresInterrupts(w.kernel.cmd.Process.Pid)
 	err := w.conn.Send(ipc.WorkerReady{
 		Protocol: ipc.Protocol{Name: ipc.ProtocolName, Version: ipc.ProtocolVersion},
 		Worker: ipc.Worker{
-			Name: clip("jupyter:" + w.Spec.Name), Version: w.Version,
-			Language:       clip(cmp.Or(w.info.Language.Name, w.Spec.Language)),
-			RuntimeVersion: clip(w.info.Language.Version),
-			Executable:     clip(w.kernel.cmd.Path), PID: uint64(w.kernel.cmd.Process.Pid),
+			Name: clipText("jupyter:" + w.Spec.Name), Version: w.Version,
+			Language:       clipText(cmp.Or(w.kernelInfo.Language.Name, w.Spec.Language)),
+			RuntimeVersion: clipText(w.kernelInfo.Language.Version),
+			Executable:     clipText(w.kernel.cmd.Path), PID: uint64(w.kernel.cmd.Process.Pid),
 		},
 		Capabilities: ipc.Capabilities{Images: true, Fence: true, Query: true, Display: true, Interrupt: ipc.InterruptBySelf},
 	})
 	if err != nil {
 		return err
 	}
-	return w.idle(0, ipc.OutcomeOK, nil)
+	return w.sendIdle(0, ipc.OutcomeOK, nil)
 }
 
-func (w *worker) idle(turn uint64, outcome ipc.Outcome, failure *ipc.RuntimeError) error {
+func (w *worker) sendIdle(turn uint64, outcome ipc.Outcome, failure *ipc.RuntimeError) error {
 	return w.sendMarked(func(mark uint64) ipc.Message {
 		return ipc.Idle{Turn: turn, Prompt: "> ", Outcome: outcome, Error: failure, Mark: mark}
 	})
 }
 
-// maybeOver ends the turn if both its reply and its idle are there.
-func (w *worker) maybeOver() error {
+// endTurnIfOver ends the turn if both its reply and its idle are there.
+func (w *worker) endTurnIfOver() error {
 	t := w.turn
-	if t == nil || t.reply == nil || !t.idle {
+	if t == nil || t.reply == nil || !t.sawIdle {
 		return nil
 	}
 	for _, p := range t.reply.Payload {
 		switch {
 		case p.Source == "ask_exit" && !p.Keep && !t.noExit:
-			return w.leave()
+			return w.exitKernel()
 		case p.Source == "ask_exit" && !p.Keep:
 			t.reply.Status, t.reply.Name = "error", "SystemExit"
-			if err := w.terminal.write("SystemExit\n[an exit ends the input, not the session: all variables are there]\n", tracebackText); err != nil {
+			if err := w.terminal.writeText("SystemExit\n[an exit ends the input, not the session: all variables are there]\n", tracebackText); err != nil {
 				return err
 			}
 		case p.Source == "page":
-			if err := w.terminal.write(line(p.Data[plainType]), plainText); err != nil {
+			if err := w.terminal.writeText(withNewline(p.Data[plainType]), plainText); err != nil {
 				return err
 			}
 		case p.Source == "set_next_input":
-			if err := w.terminal.write(line("[The kernel suggests as the next input:]\n"+p.Text), plainText); err != nil {
+			if err := w.terminal.writeText(withNewline("[The kernel suggests as the next input:]\n"+p.Text), plainText); err != nil {
 				return err
 			}
 		}
 	}
-	w.turn, w.wait = nil, nil
-	for _, m := range t.held {
-		if err := w.acknowledge(m, ipc.InterruptStale); err != nil {
+	w.turn, w.inputRequest = nil, nil
+	for _, m := range t.queuedInterrupts {
+		if err := w.acknowledgeInterrupt(m, ipc.InterruptStale); err != nil {
 			return err
 		}
 	}
-	outcome, failure := t.outcome()
-	return w.idle(t.id, outcome, failure)
+	outcome, failure := t.turnOutcome()
+	return w.sendIdle(t.id, outcome, failure)
 }
 
-// outcome says how a turn ended. Kernels call an interrupted one "error", "abort" or "aborted".
-func (t *turn) outcome() (ipc.Outcome, *ipc.RuntimeError) {
+// turnOutcome says how a turn ended. Kernels call an interrupted one "error", "abort" or "aborted".
+func (t *activeTurn) turnOutcome() (ipc.Outcome, *ipc.RuntimeError) {
 	if t.reply.Status == "ok" {
 		return ipc.OutcomeOK, nil
 	}
-	failure := &ipc.RuntimeError{Name: clip(t.reply.Name), Message: clip(t.reply.Value)}
-	if t.felt {
+	failure := &ipc.RuntimeError{Name: clipText(t.reply.Name), Message: clipText(t.reply.Value)}
+	if t.interrupted {
 		return ipc.OutcomeInterrupted, failure
 	}
 	if failure.Name == "" {
-		failure.Name = clip(cmp.Or(t.reply.Status, "error"))
+		failure.Name = clipText(cmp.Or(t.reply.Status, "error"))
 	}
 	return ipc.OutcomeError, failure
 }
 
-// published handles a message of the iopub channel.
-func (w *worker) published(m wire.Message, open bool) error {
+// handleIOPub handles a message of the iopub channel.
+func (w *worker) handleIOPub(m wire.Message, open bool) error {
 	if !open {
-		w.iopub, w.lost = nil, time.After(lastWords)
+		w.iopub, w.closeDeadline = nil, time.After(drainTimeout)
 		return nil
 	}
-	if !w.heard {
-		w.heard = true
-		if err := w.maybeReady(); err != nil {
+	if !w.sawIOPub {
+		w.sawIOPub = true
+		if err := w.sendReadyOnce(); err != nil {
 			return err
 		}
 	}
 	switch m.Header.Type {
 	case "status":
-		return w.status(m)
+		return w.handleStatus(m)
 	case "execute_input":
-		if w.started(m.Parent.ID); w.turn != nil && w.turn.request == m.Parent.ID {
-			w.turn.echoed = true
+		if w.markStarted(m.Parent.ID); w.turn != nil && w.turn.request == m.Parent.ID {
+			w.turn.codeEchoed = true
 		}
 		return nil
 	case "stream":
@@ -437,13 +437,13 @@ func (w *worker) published(m wire.Message, open bool) error {
 		if json.Unmarshal(m.Content, &c) != nil {
 			return nil
 		}
-		return w.terminal.write(c.Text, map[bool]string{true: errorText, false: plainText}[c.Name == "stderr"])
+		return w.terminal.writeText(c.Text, map[bool]string{true: errorText, false: plainText}[c.Name == "stderr"])
 	case "error":
 		var c errorContent
 		if json.Unmarshal(m.Content, &c) != nil {
 			return nil
 		}
-		return w.terminal.write(c.text(), tracebackText)
+		return w.terminal.writeText(c.tracebackText(), tracebackText)
 	case "display_data", "update_display_data", "execute_result":
 		var c displayContent
 		if json.Unmarshal(m.Content, &c) != nil {
@@ -453,7 +453,7 @@ func (w *worker) published(m wire.Message, open bool) error {
 		if m.Header.Type == "execute_result" {
 			kind = ipc.DisplayResult
 		}
-		return w.show(&c, kind, m.Header.Type == "update_display_data")
+		return w.showDisplay(&c, kind, m.Header.Type == "update_display_data")
 	case "clear_output":
 		var c clearContent
 		_ = json.Unmarshal(m.Content, &c)
@@ -462,8 +462,8 @@ func (w *worker) published(m wire.Message, open bool) error {
 	return nil // comms, and what we do not know
 }
 
-// status takes in what the kernel says of itself. Only what it says of the turn's request counts.
-func (w *worker) status(m wire.Message) error {
+// handleStatus takes in what the kernel says of itself. Only what it says of the turn's request counts.
+func (w *worker) handleStatus(m wire.Message) error {
 	t := w.turn
 	if t == nil || m.Parent.ID != t.request {
 		return nil
@@ -474,23 +474,23 @@ func (w *worker) status(m wire.Message) error {
 	}
 	switch c.State {
 	case "busy":
-		w.started(t.request)
+		w.markStarted(t.request)
 	case "idle":
-		t.idle = true
-		return w.maybeOver()
+		t.sawIdle = true
+		return w.endTurnIfOver()
 	}
 	return nil
 }
 
-// started takes in that the kernel is at a request.
-func (w *worker) started(request string) {
-	if t := w.turn; t != nil && t.request == request && !t.begun {
-		t.begun, t.since = true, time.Now()
+// markStarted takes in that the kernel is at a request.
+func (w *worker) markStarted(request string) {
+	if t := w.turn; t != nil && t.request == request && !t.kernelStarted {
+		t.kernelStarted, t.started = true, time.Now()
 	}
 }
 
-// asked handles a question of the kernel for a line.
-func (w *worker) asked(m wire.Message, open bool) error {
+// handleInputRequest handles a question of the kernel for a line.
+func (w *worker) handleInputRequest(m wire.Message, open bool) error {
 	if !open {
 		w.stdin = nil
 		return nil
@@ -499,170 +499,170 @@ func (w *worker) asked(m wire.Message, open bool) error {
 	if m.Header.Type != "input_request" || json.Unmarshal(m.Content, &c) != nil {
 		return nil
 	}
-	w.wait = &wait{request: m.Header, prompt: c.Prompt, secret: c.Password}
+	w.inputRequest = &openInputRequest{request: m.Header, prompt: c.Prompt, secret: c.Password}
 	if w.turn == nil {
-		return w.handOver("", true) // there is nobody to ask
+		return w.sendInputReply("", true) // there is nobody to ask
 	}
-	return w.ask()
+	return w.sendInputRequest()
 }
 
-// ask tells the supervisor that the kernel waits.
-func (w *worker) ask() error {
-	w.waits++
-	w.wait.number = w.waits
+// sendInputRequest tells the supervisor that the kernel waits.
+func (w *worker) sendInputRequest() error {
+	w.lastRequest++
+	w.inputRequest.number = w.lastRequest
 	kind := ipc.WaitLine
-	if w.wait.secret {
+	if w.inputRequest.secret {
 		kind = ipc.WaitSecret
 	}
 	return w.sendMarked(func(mark uint64) ipc.Message {
-		return ipc.StdinWait{Turn: w.turn.id, Wait: w.waits, Prompt: clip(w.wait.prompt), Kind: kind, Want: ipc.WantLine, Mark: mark}
+		return ipc.StdinWait{Turn: w.turn.id, Wait: w.lastRequest, Prompt: clipText(w.inputRequest.prompt), Kind: kind, Want: ipc.WantLine, Mark: mark}
 	})
 }
 
-// answer hands a line to the kernel.
-func (w *worker) answer(m ipc.TurnInput) error {
-	if w.wait == nil || w.turn == nil || len(w.turn.held) > 0 || m.Turn != w.turn.id || m.Wait != w.wait.number {
+// answerKernel hands a line to the kernel.
+func (w *worker) answerKernel(m ipc.TurnInput) error {
+	if w.inputRequest == nil || w.turn == nil || len(w.turn.queuedInterrupts) > 0 || m.Turn != w.turn.id || m.Wait != w.inputRequest.number {
 		return nil // it has crossed the end of the wait, or an interrupt
 	}
 	text := strings.TrimSuffix(strings.TrimSuffix(string(m.Input), "\n"), "\r")
-	asked := *w.wait
-	if err := w.handOver(text, m.EOF && len(m.Input) == 0); err != nil {
+	asked := *w.inputRequest
+	if err := w.sendInputReply(text, m.EOF && len(m.Input) == 0); err != nil {
 		return err
 	}
 	if asked.secret {
 		text = ""
 	}
 	return w.sendMarked(func(mark uint64) ipc.Message {
-		return ipc.InputLine{Turn: m.Turn, Prompt: clip(asked.prompt), Text: strings.ToValidUTF8(text, "\uFFFD"), Secret: asked.secret, Mark: mark}
+		return ipc.InputLine{Turn: m.Turn, Prompt: clipText(asked.prompt), Text: strings.ToValidUTF8(text, "\uFFFD"), Secret: asked.secret, Mark: mark}
 	})
 }
 
 // endOfFile is what kernels on ipykernel take for the end of file: Ctrl-D. Jupyter has no other.
 const endOfFile = "\x04"
 
-// handOver answers the kernel's question, which is over then.
-func (w *worker) handOver(text string, eof bool) error {
-	request := w.wait.request
-	w.wait = nil
+// sendInputReply answers the kernel's question, which is over then.
+func (w *worker) sendInputReply(text string, eof bool) error {
+	request := w.inputRequest.request
+	w.inputRequest = nil
 	if eof {
 		text = endOfFile
 	}
-	_, err := w.kernel.send(w.kernel.stdin, "input_reply", map[string]string{"status": "ok", "value": text}, &request)
+	_, err := w.kernel.sendMessage(w.kernel.stdin, "input_reply", map[string]string{"status": "ok", "value": text}, &request)
 	return err
 }
 
-// interrupt acts on an interrupt of the active turn. It waits until the kernel runs the code of the
+// handleInterrupt acts on an interrupt of the active turn. It waits until the kernel runs the code of the
 // turn: one that is still at a query before it would swallow the signal, or die of it. The next
-// interrupt waits for nothing.
-func (w *worker) interrupt(m ipc.Interrupt) error {
+// handleInterrupt waits for nothing.
+func (w *worker) handleInterrupt(m ipc.Interrupt) error {
 	t := w.turn
 	switch {
-	case m.Turn == 0 && !w.ready:
-		return errors.Join(w.acknowledge(m, ipc.InterruptRaised), interruptGroup())
+	case m.Turn == 0 && !w.isReady:
+		return errors.Join(w.acknowledgeInterrupt(m, ipc.InterruptRaised), interruptGroup())
 	case m.Turn == 0:
-		return errors.Join(w.acknowledge(m, ipc.InterruptRaised), w.dropQueries())
+		return errors.Join(w.acknowledgeInterrupt(m, ipc.InterruptRaised), w.dropQueries())
 	case t == nil || m.Turn != t.id:
-		return w.acknowledge(m, ipc.InterruptStale)
+		return w.acknowledgeInterrupt(m, ipc.InterruptStale)
 	case t.reply != nil: // what is missing is the kernel's word that it is idle
-		return w.acknowledge(m, ipc.InterruptPending)
-	case m.Seq <= t.acted:
-		return w.acknowledge(m, ipc.InterruptRaised)
+		return w.acknowledgeInterrupt(m, ipc.InterruptPending)
+	case m.Seq <= t.lastInterrupt:
+		return w.acknowledgeInterrupt(m, ipc.InterruptRaised)
 	}
-	again := len(t.held) > 0 && t.held[0].Seq != m.Seq
-	t.held = append(t.held, m)
-	if again || w.canStrike() {
-		return w.strikeHeld()
+	again := len(t.queuedInterrupts) > 0 && t.queuedInterrupts[0].Seq != m.Seq
+	t.queuedInterrupts = append(t.queuedInterrupts, m)
+	if again || w.canInterruptKernel() {
+		return w.interruptForQueued()
 	}
-	w.look = time.After(lookPause)
+	w.interruptPoll = time.After(interruptPollInterval)
 	return nil
 }
 
-func (w *worker) acknowledge(m ipc.Interrupt, result ipc.InterruptResult) error {
+func (w *worker) acknowledgeInterrupt(m ipc.Interrupt, result ipc.InterruptResult) error {
 	return w.conn.Send(ipc.InterruptAck{Turn: m.Turn, Seq: m.Seq, Result: result})
 }
 
-// canStrike reports whether the kernel runs the code of the turn. Kernels say that they are busy some
+// canInterruptKernel reports whether the kernel runs the code of the turn. Kernels say that they are busy some
 // moments before they can be interrupted. IRkernel dies of an interrupt in them. ipykernel ignores it,
 // but for the last of them, between its last word to the system and its handler: there it dies, too.
-func (w *worker) canStrike() bool {
+func (w *worker) canInterruptKernel() bool {
 	t := w.turn
 	switch pid := w.kernel.cmd.Process.Pid; {
-	case w.wait != nil: // it asks, so it is at it
+	case w.inputRequest != nil: // it asks, so it is at it
 		return true
-	case !t.begun || w.Spec.ByMessage:
-		return t.begun
-	case w.ignores && ignoresInterrupts(pid):
+	case !t.kernelStarted || w.Spec.InterruptByMessage:
+		return t.kernelStarted
+	case w.ignoresWhileIdle && ignoresInterrupts(pid):
 		return false
 	}
-	return w.ignores && t.echoed || time.Since(t.since) >= firstMoments
+	return w.ignoresWhileIdle && t.codeEchoed || time.Since(t.started) >= interruptDelay
 }
 
-// release sends the interrupts that were held, if the kernel can take them now.
-func (w *worker) release() error {
-	w.look = nil
+// sendQueuedInterrupts sends the interrupts that were held, if the kernel can take them now.
+func (w *worker) sendQueuedInterrupts() error {
+	w.interruptPoll = nil
 	switch {
-	case w.turn == nil || len(w.turn.held) == 0:
+	case w.turn == nil || len(w.turn.queuedInterrupts) == 0:
 		return nil
-	case w.canStrike():
-		return w.strikeHeld()
+	case w.canInterruptKernel():
+		return w.interruptForQueued()
 	}
-	w.look = time.After(lookPause)
+	w.interruptPoll = time.After(interruptPollInterval)
 	return nil
 }
 
-// strikeHeld interrupts the kernel for all interrupts that were held. It answers the kernel's question
+// interruptForQueued interrupts the kernel for all interrupts that were held. It answers the kernel's question
 // with an empty line, because some kernels feel an interrupt only then; kernels on ipykernel drop it.
-func (w *worker) strikeHeld() error {
+func (w *worker) interruptForQueued() error {
 	t := w.turn
-	err := w.strike()
-	for _, m := range t.held {
-		t.acted = m.Seq
-		err = errors.Join(err, w.acknowledge(m, ipc.InterruptRaised))
+	err := w.interruptKernel()
+	for _, m := range t.queuedInterrupts {
+		t.lastInterrupt = m.Seq
+		err = errors.Join(err, w.acknowledgeInterrupt(m, ipc.InterruptRaised))
 	}
-	t.held = nil
-	if err == nil && w.ignores {
-		t.probe, err = w.request("kernel_info_request", struct{}{})
+	t.queuedInterrupts = nil
+	if err == nil && w.ignoresWhileIdle {
+		t.probeID, err = w.sendRequest("kernel_info_request", struct{}{})
 	}
-	if err == nil && w.wait != nil {
-		err = w.handOver("", false)
+	if err == nil && w.inputRequest != nil {
+		err = w.sendInputReply("", false)
 	}
 	return err
 }
 
-// passedOver takes in that the kernel has answered what it was asked after the interrupt of a turn. An
+// endSkippedTurn takes in that the kernel has answered what it was asked after the interrupt of a turn. An
 // ipykernel that feels an interrupt between two steps of its own drops the request, and never answers it.
 // It answers in order, so a turn without a reply is over.
-func (w *worker) passedOver() error {
+func (w *worker) endSkippedTurn() error {
 	t := w.turn
 	if t.reply != nil {
 		return nil
 	}
-	t.reply, t.idle = &executeReply{Status: "error", Name: "KeyboardInterrupt", Value: "the kernel was interrupted before it ran the code"}, true
-	return w.maybeOver()
+	t.reply, t.sawIdle = &executeReply{Status: "error", Name: "KeyboardInterrupt", Value: "the kernel was interrupted before it ran the code"}, true
+	return w.endTurnIfOver()
 }
 
-// strike interrupts what the kernel runs.
-func (w *worker) strike() error {
-	w.turn.felt = true
-	if w.Spec.ByMessage {
-		_, err := w.kernel.send(w.kernel.control, "interrupt_request", struct{}{}, nil)
+// interruptKernel interrupts what the kernel runs.
+func (w *worker) interruptKernel() error {
+	w.turn.interrupted = true
+	if w.Spec.InterruptByMessage {
+		_, err := w.kernel.sendMessage(w.kernel.control, "interrupt_request", struct{}{}, nil)
 		return err
 	}
 	return interruptGroup()
 }
 
-// query passes a query on. The kernel answers when it can.
-func (w *worker) query(m ipc.Query) error {
+// forwardQuery passes a query on. The kernel answers when it can.
+func (w *worker) forwardQuery(m ipc.Query) error {
 	cursor := utf8.RuneCountInString(m.Text[:min(m.Cursor, uint64(len(m.Text)))])
 	var id string
 	var err error
 	switch m.Kind {
 	case ipc.QueryComplete:
-		id, err = w.request("complete_request", map[string]any{"code": m.Text, "cursor_pos": cursor})
+		id, err = w.sendRequest("complete_request", map[string]any{"code": m.Text, "cursor_pos": cursor})
 	case ipc.QueryParse:
-		id, err = w.request("is_complete_request", map[string]any{"code": m.Text})
+		id, err = w.sendRequest("is_complete_request", map[string]any{"code": m.Text})
 	case ipc.QueryInspect:
-		id, err = w.request("inspect_request", map[string]any{"code": m.Text, "cursor_pos": cursor, "detail_level": 0})
+		id, err = w.sendRequest("inspect_request", map[string]any{"code": m.Text, "cursor_pos": cursor, "detail_level": 0})
 	}
 	if err != nil || id == "" {
 		return errors.Join(err, w.conn.Send(ipc.QueryResult{ID: m.ID, Status: ipc.StatusTimeout}))
@@ -689,7 +689,7 @@ func (w *worker) answerQuery(q ipc.Query, m wire.Message) error {
 	case ipc.QueryComplete:
 		var c completeReply
 		_ = json.Unmarshal(m.Content, &c)
-		result.Start, result.Matches = c.matches(q)
+		result.Start, result.Matches = c.queryMatches(q)
 	case ipc.QueryParse:
 		var c isCompleteReply
 		_ = json.Unmarshal(m.Content, &c)
@@ -708,15 +708,15 @@ func (w *worker) answerQuery(q ipc.Query, m wire.Message) error {
 		}
 		_ = json.Unmarshal(m.Content, &c)
 		if c.Found {
-			result.Data, _ = bundle(c.Data)
+			result.Data, _ = decodeBundle(c.Data)
 		}
 	}
 	return w.conn.Send(result)
 }
 
-// matches turns the kernel's answer, whose cursors count characters, into that of a query, whose
-// matches replace what is before the cursor.
-func (c *completeReply) matches(q ipc.Query) (start uint64, matches []string) {
+// queryMatches turns the kernel's answer, whose cursors count characters, into that of a query, whose
+// queryMatches replace what is before the cursor.
+func (c *completeReply) queryMatches(q ipc.Query) (start uint64, matches []string) {
 	from := byteAt(q.Text, c.Start)
 	if from > int(q.Cursor) || c.Status != "ok" {
 		return q.Cursor, nil
@@ -744,85 +744,85 @@ func byteAt(text string, character int) int {
 	return len(text)
 }
 
-// leave lets the kernel end, because its code has asked for it.
-func (w *worker) leave() error {
-	w.leaving = &leaving{ipc.EndExit}
-	return w.askToEnd(leaveGrace)
+// exitKernel lets the kernel end, because its code has asked for it.
+func (w *worker) exitKernel() error {
+	w.exitMode = &exitMode{ipc.EndExit}
+	return w.requestShutdown(exitGracePeriod)
 }
 
-// shutdown lets the kernel end, because the supervisor has asked for it, and interrupts its turn.
-func (w *worker) shutdown(grace time.Duration) error {
-	if w.leaving != nil {
+// shutdownKernel lets the kernel end, because the supervisor has asked for it, and interrupts its turn.
+func (w *worker) shutdownKernel(grace time.Duration) error {
+	if w.exitMode != nil {
 		return nil
 	}
-	w.leaving = &leaving{ipc.EndShutdown}
+	w.exitMode = &exitMode{ipc.EndShutdown}
 	if w.turn != nil && w.turn.reply == nil {
-		if err := w.strike(); err != nil && !errors.Is(err, errLost) {
+		if err := w.interruptKernel(); err != nil && !errors.Is(err, errUnreachable) {
 			return err
 		}
 	}
-	if w.wait != nil {
-		_ = w.handOver("", true) // a kernel that is gone needs no answer
+	if w.inputRequest != nil {
+		_ = w.sendInputReply("", true) // a kernel that is gone needs no answer
 	}
-	return w.askToEnd(min(grace/2, leaveGrace))
+	return w.requestShutdown(min(grace/2, exitGracePeriod))
 }
 
-func (w *worker) askToEnd(grace time.Duration) error {
-	w.due = time.After(grace)
-	if w.kernel.sockets == nil {
-		terminate(w.kernel.cmd)
+func (w *worker) requestShutdown(grace time.Duration) error {
+	w.exitDeadline = time.After(grace)
+	if w.kernel.kernelSockets == nil {
+		killProcess(w.kernel.cmd)
 		return nil
 	}
-	if _, err := w.kernel.send(w.kernel.control, "shutdown_request", map[string]bool{"restart": false}, nil); err != nil {
-		terminate(w.kernel.cmd) // it has no socket that could be told
+	if _, err := w.kernel.sendMessage(w.kernel.control, "shutdown_request", map[string]bool{"restart": false}, nil); err != nil {
+		killProcess(w.kernel.cmd) // it has no socket that could be told
 	}
 	return nil
 }
 
-// died takes in that the kernel's process has ended, shows what it had sent, and tells why.
-func (w *worker) died() int {
-	w.drain()
-	code, killed := exitOf(w.kernel.cmd.ProcessState)
+// handleKernelExit takes in that the kernel's process has ended, shows what it had sent, and tells why.
+func (w *worker) handleKernelExit() int {
+	w.drainIOPub()
+	code, killed := exitStatus(w.kernel.cmd.ProcessState)
 	status := int64(code)
 	switch {
-	case w.leaving != nil && w.leaving.reason == ipc.EndShutdown:
-		w.end(ipc.EndShutdown, nil, "")
+	case w.exitMode != nil && w.exitMode.reason == ipc.EndShutdown:
+		w.sendSessionEnd(ipc.EndShutdown, nil, "")
 		return 0
-	case w.leaving != nil && killed != "":
+	case w.exitMode != nil && killed != "":
 		status, code = 0, 0 // it did not end by itself in time
 		fallthrough
-	case w.leaving != nil:
-		w.end(ipc.EndExit, &status, "")
+	case w.exitMode != nil:
+		w.sendSessionEnd(ipc.EndExit, &status, "")
 		return code
 	}
 	// Nobody will read what is written to the terminal if that fails.
-	_ = w.terminal.write(line(w.kernel.lastLines()), errorText)
-	if !w.ready {
+	_ = w.terminal.writeText(withNewline(w.kernel.lastLines()), errorText)
+	if !w.isReady {
 		fmt.Fprintf(os.Stderr, "The kernel %s ended while it started (%s).\n", w.Spec.Name, cmp.Or(killed, fmt.Sprintf("exit status %d", code)))
 		return max(code, 1)
 	}
-	if w.broken {
-		w.end(ipc.EndCrash, nil, "the kernel closed a connection, or sent what no kernel may, and was ended")
+	if w.terminated {
+		w.sendSessionEnd(ipc.EndCrash, nil, "the kernel closed a connection, or sent what no kernel may, and was ended")
 		return 1
 	}
 	if killed != "" {
-		w.end(ipc.EndCrash, nil, "the kernel's process died: "+killed)
+		w.sendSessionEnd(ipc.EndCrash, nil, "the kernel's process died: "+killed)
 		return code
 	}
-	w.end(ipc.EndExit, &status, fmt.Sprintf("the kernel's process ended by itself, with exit status %d", code))
+	w.sendSessionEnd(ipc.EndExit, &status, fmt.Sprintf("the kernel's process ended by itself, with exit status %d", code))
 	return code
 }
 
-// drain handles what the dead kernel had published.
-func (w *worker) drain() {
-	over := time.After(lastWords)
-	for w.kernel.sockets != nil && w.iopub != nil {
+// drainIOPub handles what the dead kernel had published.
+func (w *worker) drainIOPub() {
+	over := time.After(drainTimeout)
+	for w.kernel.kernelSockets != nil && w.iopub != nil {
 		select {
 		case m, ok := <-w.iopub:
 			if m.Header.Type == "status" {
 				continue
 			}
-			if err := w.published(m, ok); err != nil {
+			if err := w.handleIOPub(m, ok); err != nil {
 				return
 			}
 		case <-w.shell:
@@ -834,12 +834,12 @@ func (w *worker) drain() {
 	}
 }
 
-// clip makes a text of the kernel one that a frame may have.
-func clip(text string) string {
+// clipText makes a text of the kernel one that a frame may have.
+func clipText(text string) string {
 	if len(text) > ipc.MaxTextBytes {
 		text = text[:ipc.MaxTextBytes]
 	}
 	return strings.ToValidUTF8(text, "")
 }
 
-var _ io.Writer = (*tail)(nil)
+var _ io.Writer = (*outputTail)(nil)

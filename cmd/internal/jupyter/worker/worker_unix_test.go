@@ -36,14 +36,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A repl is a session of a fake kernel.
-type repl struct {
+// A testSession is a session of a fake kernel.
+type testSession struct {
 	*testing.T
 	*supervisor.Session
 }
 
-// open starts a fake kernel with these words behind its command.
-func open(t *testing.T, manners ...string) repl {
+// openFakeKernel starts a fake kernel with these words behind its command.
+func openFakeKernel(t *testing.T, manners ...string) testSession {
 	t.Helper()
 	program, err := os.Executable()
 	if err != nil {
@@ -74,31 +74,31 @@ func open(t *testing.T, manners ...string) repl {
 	if _, err := s.Wait(t.Context(), 0, nil); err != nil {
 		t.Fatal(err)
 	}
-	return repl{t, s}
+	return testSession{t, s}
 }
 
-// run runs an input until its turn is over or waits, and returns it in words.
-func (r repl) run(code string) (string, session.Reply) {
+// runInput runs an input until its turn is over or waits, and returns it in words.
+func (r testSession) runInput(code string) (string, session.Reply) {
 	r.Helper()
 	turn, err := r.Submit(r.Context(), code)
 	if err != nil {
 		r.Fatal(err)
 	}
-	return r.rest(turn, 0)
+	return r.describeRest(turn, 0)
 }
 
-func (r repl) rest(turn uint64, after timeline.Seq) (string, session.Reply) {
+func (r testSession) describeRest(turn uint64, after timeline.Seq) (string, session.Reply) {
 	r.Helper()
 	reply, err := r.Wait(r.Context(), turn, &session.WaitOptions{After: after})
 	if err != nil {
 		r.Fatal(err)
 	}
 	ofBefore := func(e timeline.Event) bool { return e.Generation < reply.Generation } // a reply may begin with its end
-	return script(slices.DeleteFunc(slices.Clone(reply.Events), ofBefore)), reply
+	return describeEvents(slices.DeleteFunc(slices.Clone(reply.Events), ofBefore)), reply
 }
 
-// script writes events down: text as it is, the rest in brackets.
-func script(events []timeline.Event) string {
+// describeEvents writes events down: text as it is, the rest in brackets.
+func describeEvents(events []timeline.Event) string {
 	var b strings.Builder
 	for _, e := range events {
 		switch body := e.Body.(type) {
@@ -116,18 +116,18 @@ func script(events []timeline.Event) string {
 	return b.String()
 }
 
-func (r repl) wants(code, text string, outcome timeline.Outcome) session.Reply {
+func (r testSession) wantTurn(code, text string, outcome timeline.Outcome) session.Reply {
 	r.Helper()
-	got, reply := r.run(code)
+	got, reply := r.runInput(code)
 	if got != text || reply.Outcome != outcome {
 		r.Errorf("%s: got %q, %s; want %q, %s", code, got, reply.Outcome, text, outcome)
 	}
 	return reply
 }
 
-// startsAnew resets the session and waits for the new kernel: it may be ready before the next input
+// wantRestart resets the session and waits for the new kernel: it may be ready before the next input
 // or after it, and the text of its start is in the reply to that input only in the latter case.
-func (r repl) startsAnew() {
+func (r testSession) wantRestart() {
 	r.Helper()
 	before := r.Log().LastSeq()
 	if err := r.Reset(r.Context()); err != nil {
@@ -136,32 +136,32 @@ func (r repl) startsAnew() {
 	if _, err := r.Wait(r.Context(), 0, nil); err != nil {
 		r.Fatal(err)
 	}
-	if got := script(r.Log().EventsSince(before)); !strings.HasSuffix(got, "noise of the start\n") {
+	if got := describeEvents(r.Log().EventsSince(before)); !strings.HasSuffix(got, "noise of the start\n") {
 		r.Errorf("the start of the new kernel: %q", got)
 	}
-	r.wants("print=new", "new\n", timeline.OutcomeOK)
+	r.wantTurn("print=new", "new\n", timeline.OutcomeOK)
 }
 
 func TestTurn_IsOverWithReplyAndIdleInEitherOrder(t *testing.T) {
 	t.Parallel()
-	r := open(t)
+	r := openFakeKernel(t)
 	for range 20 {
-		r.wants("print=one", "one\n", timeline.OutcomeOK)
-		r.wants("idle-first print=two", "two\n", timeline.OutcomeOK)
+		r.wantTurn("print=one", "one\n", timeline.OutcomeOK)
+		r.wantTurn("idle-first print=two", "two\n", timeline.OutcomeOK)
 	}
-	r.wants("print=a others print=b", "a\nof another parent\nb\n", timeline.OutcomeOK)
-	r.wants("fail", "[traceback]where\nFailure: no\n", timeline.OutcomeError)
-	r.wants("result", "[result]42\n[display false true <b>42</b>]", timeline.OutcomeOK)
-	r.wants("page", "a page\n", timeline.OutcomeOK)
+	r.wantTurn("print=a others print=b", "a\nof another parent\nb\n", timeline.OutcomeOK)
+	r.wantTurn("fail", "[traceback]where\nFailure: no\n", timeline.OutcomeError)
+	r.wantTurn("result", "[result]42\n[display false true <b>42</b>]", timeline.OutcomeOK)
+	r.wantTurn("page", "a page\n", timeline.OutcomeOK)
 }
 
 func TestStartUp_NoiseBelongsToTurnZero(t *testing.T) {
 	t.Parallel()
-	r := open(t)
-	if got := script(r.Log().EventsSince(0)); !strings.Contains(got, "noise of the start\n") {
+	r := openFakeKernel(t)
+	if got := describeEvents(r.Log().EventsSince(0)); !strings.Contains(got, "noise of the start\n") {
 		t.Errorf("got %q", got)
 	}
-	r.wants("print=one", "one\n", timeline.OutcomeOK)
+	r.wantTurn("print=one", "one\n", timeline.OutcomeOK)
 	info, err := r.Info(t.Context())
 	if err != nil || info.RuntimeVersion != "Fake 1.2" && info.RuntimeVersion != "1.2" {
 		t.Errorf("%+v, %v", info, err)
@@ -170,13 +170,13 @@ func TestStartUp_NoiseBelongsToTurnZero(t *testing.T) {
 
 func TestForgedMessage_IsNotShown(t *testing.T) {
 	t.Parallel()
-	open(t).wants("forged print=ours", "ours\n", timeline.OutcomeOK)
+	openFakeKernel(t).wantTurn("forged print=ours", "ours\n", timeline.OutcomeOK)
 }
 
 func TestUpdates_AllArrive(t *testing.T) {
 	t.Parallel()
-	r := open(t)
-	_, reply := r.run("updates=10000 print=done")
+	r := openFakeKernel(t)
+	_, reply := r.runInput("updates=10000 print=done")
 	updates := 0
 	for _, e := range r.Log().EventsSince(0) {
 		if d, ok := e.Body.(timeline.Display); ok && d.Update {
@@ -190,8 +190,8 @@ func TestUpdates_AllArrive(t *testing.T) {
 
 func TestQuestion_IsAWait(t *testing.T) {
 	t.Parallel()
-	r := open(t)
-	_, reply := r.run("ask=name")
+	r := openFakeKernel(t)
+	_, reply := r.runInput("ask=name")
 	if reply.InputRequest == nil || reply.InputRequest.Prompt != "name?" || reply.InputRequest.Kind == timeline.InputKindSecret {
 		t.Fatalf("%+v", reply)
 	}
@@ -199,23 +199,23 @@ func TestQuestion_IsAWait(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, reply := r.rest(turn, reply.Next); got != "got \"Ada é\"\n" || reply.Outcome != timeline.OutcomeOK {
+	if got, reply := r.describeRest(turn, reply.Next); got != "got \"Ada é\"\n" || reply.Outcome != timeline.OutcomeOK {
 		t.Errorf("%q, %s", got, reply.Outcome)
 	}
-	if _, reply = r.run("secret=pass"); reply.InputRequest == nil || reply.InputRequest.Kind != timeline.InputKindSecret {
+	if _, reply = r.runInput("secret=pass"); reply.InputRequest == nil || reply.InputRequest.Kind != timeline.InputKindSecret {
 		t.Fatalf("%+v", reply.InputRequest)
 	}
 	if turn, err = r.Answer(t.Context(), reply.InputRequest.ID, session.Input{EOF: true}); err != nil {
 		t.Fatal(err)
 	}
-	if got, _ := r.rest(turn, reply.Next); got != "got \"\\x04\"\n" {
+	if got, _ := r.describeRest(turn, reply.Next); got != "got \"\\x04\"\n" {
 		t.Errorf("end of file is %q", got)
 	}
 }
 
 func TestInterrupt_EndsALoopAndAQuestion(t *testing.T) {
 	t.Parallel()
-	r := open(t)
+	r := openFakeKernel(t)
 	for _, code := range []string{"loop", "ask=name"} {
 		turn, err := r.Submit(t.Context(), code)
 		if err != nil {
@@ -225,12 +225,12 @@ func TestInterrupt_EndsALoopAndAQuestion(t *testing.T) {
 			t.Fatalf("%s: %s, %v", code, result, err)
 		}
 	}
-	r.wants("print=on", "on\n", timeline.OutcomeOK)
+	r.wantTurn("print=on", "on\n", timeline.OutcomeOK)
 }
 
 func TestInterrupt_ThatIsIgnoredLeavesTheReset(t *testing.T) {
 	t.Parallel()
-	r := open(t)
+	r := openFakeKernel(t)
 	turn, err := r.Submit(t.Context(), "stubborn")
 	if err != nil {
 		t.Fatal(err)
@@ -238,12 +238,12 @@ func TestInterrupt_ThatIsIgnoredLeavesTheReset(t *testing.T) {
 	if result, err := r.Interrupt(t.Context(), turn); err != nil || result == session.InterruptIdle {
 		t.Fatalf("%s, %v", result, err)
 	}
-	r.startsAnew()
+	r.wantRestart()
 }
 
 func TestIdle_ThatNeverComesLeavesTheReset(t *testing.T) {
 	t.Parallel()
-	r := open(t)
+	r := openFakeKernel(t)
 	turn, err := r.Submit(t.Context(), "print=one no-idle")
 	if err != nil {
 		t.Fatal(err)
@@ -251,7 +251,7 @@ func TestIdle_ThatNeverComesLeavesTheReset(t *testing.T) {
 	if result, err := r.Interrupt(t.Context(), turn); err != nil || result == session.InterruptIdle {
 		t.Fatalf("%s, %v", result, err)
 	}
-	r.startsAnew()
+	r.wantRestart()
 }
 
 func TestDeath_IsToldAndTheNextInputStartsAnew(t *testing.T) {
@@ -264,7 +264,7 @@ func TestDeath_IsToldAndTheNextInputStartsAnew(t *testing.T) {
 	} {
 		t.Run(code, func(t *testing.T) {
 			t.Parallel()
-			r := open(t)
+			r := openFakeKernel(t)
 			turn, err := r.Submit(t.Context(), code)
 			if err != nil {
 				t.Fatal(err)
@@ -277,13 +277,13 @@ func TestDeath_IsToldAndTheNextInputStartsAnew(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := script(r.Log().EventsSince(0))
+			got := describeEvents(r.Log().EventsSince(0))
 			for _, part := range want {
 				if !strings.Contains(got, part) {
 					t.Errorf("got %q, want %q in it", got, part)
 				}
 			}
-			r.wants("print=new", "noise of the start\nnew\n", timeline.OutcomeOK)
+			r.wantTurn("print=new", "noise of the start\nnew\n", timeline.OutcomeOK)
 		})
 	}
 }
@@ -292,18 +292,18 @@ func TestExit(t *testing.T) {
 	t.Parallel()
 	t.Run("that the kernel asks for is an error of the turn", func(t *testing.T) {
 		t.Parallel()
-		r := open(t)
-		reply := r.wants("ask_exit", "[traceback]SystemExit\n[an exit ends the input, not the session: all variables are there]\n", timeline.OutcomeError)
+		r := openFakeKernel(t)
+		reply := r.wantTurn("ask_exit", "[traceback]SystemExit\n[an exit ends the input, not the session: all variables are there]\n", timeline.OutcomeError)
 		if end, _ := reply.End(); end.Name != "SystemExit" {
 			t.Errorf("the turn ended with %+v", end)
 		}
-		if after := r.wants("print=on", "on\n", timeline.OutcomeOK); after.Generation != 1 {
+		if after := r.wantTurn("print=on", "on\n", timeline.OutcomeOK); after.Generation != 1 {
 			t.Errorf("that was generation %d", after.Generation)
 		}
 	})
 	t.Run("ends the session where the turn may exit", func(t *testing.T) {
 		t.Parallel()
-		r := open(t)
+		r := openFakeKernel(t)
 		turn, err := r.SubmitMayExit(t.Context(), "ask_exit")
 		if err != nil {
 			t.Fatal(err)
@@ -316,8 +316,8 @@ func TestExit(t *testing.T) {
 
 func TestDeath_InTheStartUpSaysWhatTheKernelSaid(t *testing.T) {
 	t.Parallel()
-	r := open(t, "dies")
-	got := script(r.Log().EventsSince(0))
+	r := openFakeKernel(t, "dies")
+	got := describeEvents(r.Log().EventsSince(0))
 	for _, part := range []string{"no language today\n", "ended while it started (exit status 7)", "[ended 7"} {
 		if !strings.Contains(got, part) {
 			t.Errorf("got %q, want %q in it", got, part)
@@ -327,8 +327,8 @@ func TestDeath_InTheStartUpSaysWhatTheKernelSaid(t *testing.T) {
 
 func TestQueries_AreTheKernels(t *testing.T) {
 	t.Parallel()
-	r := open(t)
-	r.wants("print=on", "on\n", timeline.OutcomeOK)
+	r := openFakeKernel(t)
+	r.wantTurn("print=on", "on\n", timeline.OutcomeOK)
 	c, err := r.Complete(t.Context(), "é.pri", len("é.pri"))
 	for late := time.Now().Add(time.Minute); err == nil && len(c.Matches) == 0 && time.Now().Before(late); {
 		c, err = r.Complete(t.Context(), "é.pri", len("é.pri")) // a busy machine may take longer than a query

@@ -27,44 +27,44 @@ const (
 
 // Bounds of what waits for a peer that does not read.
 const (
-	maxPosted      = 1024     // messages
-	maxPostedBytes = 64 << 20 // bytes of them
+	maxQueued      = 1024     // messages
+	maxQueuedBytes = 64 << 20 // bytes of them
 )
 
 const (
-	handshakeTime = 10 * time.Second
-	maxIdentity   = 255 // bytes, by the specification
+	handshakeTimeout = 10 * time.Second
+	maxIdentity      = 255 // bytes, by the specification
 )
 
-// ErrSlow means that a peer was not read what was posted to it, and was left.
-var ErrSlow = errors.New("zsock: the peer does not read; its connection was closed")
+// ErrSlowPeer means that a peer was not read what was posted to it, and was left.
+var ErrSlowPeer = errors.New("zsock: the peer does not read; its connection was closed")
 
 // A Conn is a connection to one peer, after the handshake. It is safe for concurrent use, but for
 // Recv, which one goroutine calls.
 type Conn struct {
-	guard    *guard
+	guard    *framingGuard
 	wire     *zmq4.Conn
 	identity string
 	once     sync.Once
 	closed   chan struct{}
 
-	writing sync.Mutex // held while a message is written, which the peer may hold up
+	writeMu sync.Mutex // held while a message is written, which the peer may hold up
 
-	mu      sync.Mutex
-	posted  [][][]byte
-	bytes   int
-	sending bool          // some of what was posted is being written
-	more    chan struct{} // has one element when posted has some; nil before the first Post
-	poster  sync.WaitGroup
+	mu          sync.Mutex
+	queue       [][][]byte
+	queuedBytes int
+	sending     bool          // some of what was posted is being written
+	queued      chan struct{} // has one element when posted has some; nil before the first Post
+	sender      sync.WaitGroup
 }
 
-// handshake makes a connection of one that is just open. It ends when ctx does.
-func handshake(ctx context.Context, raw net.Conn, kind Kind, identity string, server bool, unread *atomic.Int64) (c *Conn, err error) {
-	ctx, cancel := context.WithTimeout(ctx, handshakeTime)
+// newConn makes a connection of one that is just open. It ends when ctx does.
+func newConn(ctx context.Context, raw net.Conn, kind Kind, identity string, server bool, unread *atomic.Int64) (c *Conn, err error) {
+	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { raw.SetDeadline(time.Unix(1, 0)) })
-	g := newGuard(raw, unread)
-	g.skips = kind == Sub
+	g := newFramingGuard(raw, unread)
+	g.skipsLarge = kind == Sub
 	defer func() {
 		// The library's reader of properties takes lengths for what they say.
 		if r := recover(); r != nil {
@@ -74,7 +74,7 @@ func handshake(ctx context.Context, raw net.Conn, kind Kind, identity string, se
 			err = fmt.Errorf("zsock: no handshake: %w", context.Cause(ctx))
 		}
 		if err != nil {
-			g.received()
+			g.endMessage()
 			raw.Close()
 			c = nil
 		}
@@ -87,30 +87,30 @@ func handshake(ctx context.Context, raw net.Conn, kind Kind, identity string, se
 	if len(name) > maxIdentity {
 		return nil, fmt.Errorf("zsock: an identity of %d bytes; at most %d", len(name), maxIdentity)
 	}
-	g.opened()
+	g.endHandshake()
 	return &Conn{guard: g, wire: wire, identity: name, closed: make(chan struct{})}, nil
 }
 
 // Identity is the peer's name of itself. It may be "".
 func (c *Conn) Identity() string { return c.identity }
 
-// A LargeError is that of a message of a publisher which has more than MaxMessage bytes.
-type LargeError struct{ Bytes uint64 }
+// A TooLargeError is that of a message of a publisher which has more than MaxMessage bytes.
+type TooLargeError struct{ Bytes uint64 }
 
-func (e *LargeError) Error() string { return fmt.Sprintf("zsock: a message of %d bytes", e.Bytes) }
+func (e *TooLargeError) Error() string { return fmt.Sprintf("zsock: a message of %d bytes", e.Bytes) }
 
-// Recv returns the frames of the next message, at most MaxFrames and MaxMessage bytes. After an
-// error that is no LargeError the connection is of no more use.
-func (c *Conn) Recv() ([][]byte, error) {
+// Receive returns the frames of the next message, at most MaxFrames and MaxMessage bytes. After an
+// error that is no TooLargeError the connection is of no more use.
+func (c *Conn) Receive() ([][]byte, error) {
 	msg, err := c.wire.RecvMsg()
-	skipped := c.guard.skipped
-	c.guard.received()
+	skipped := c.guard.skippedBytes
+	c.guard.endMessage()
 	if err != nil {
 		c.Close()
 		return nil, err
 	}
 	if skipped > 0 {
-		return nil, &LargeError{skipped}
+		return nil, &TooLargeError{skipped}
 	}
 	return msg.Frames, nil
 }
@@ -118,21 +118,21 @@ func (c *Conn) Recv() ([][]byte, error) {
 // Send writes a message, and returns when it is in the kernel's buffers: for as long as the peer
 // does not read, that lasts until Close. After an error the connection is of no more use.
 func (c *Conn) Send(frames ...[]byte) error {
-	c.writing.Lock()
-	defer c.writing.Unlock()
+	c.writeMu.Lock()
+	defer c.writeMu.Unlock()
 	err := c.wire.SendMsg(zmq4.NewMsgFrom(frames...))
 	if err == nil {
-		err = c.guard.flush()
+		err = c.guard.flushOutput()
 	}
 	if err != nil {
-		c.shut()
+		c.closeConn()
 	}
 	return err
 }
 
-// Post leaves a message to a goroutine that sends it, and never waits. It returns ErrSlow, and
+// Enqueue leaves a message to a goroutine that sends it, and never waits. It returns ErrSlowPeer, and
 // closes the connection, when too much waits already.
-func (c *Conn) Post(frames ...[]byte) error {
+func (c *Conn) Enqueue(frames ...[]byte) error {
 	size := 0
 	for _, f := range frames {
 		size += len(f)
@@ -144,33 +144,33 @@ func (c *Conn) Post(frames ...[]byte) error {
 		return net.ErrClosed
 	default:
 	}
-	if len(c.posted) >= maxPosted || c.bytes > 0 && c.bytes+size > maxPostedBytes {
-		c.shut()
-		return ErrSlow
+	if len(c.queue) >= maxQueued || c.queuedBytes > 0 && c.queuedBytes+size > maxQueuedBytes {
+		c.closeConn()
+		return ErrSlowPeer
 	}
-	if c.more == nil {
-		c.more = make(chan struct{}, 1)
-		c.poster.Go(c.post)
+	if c.queued == nil {
+		c.queued = make(chan struct{}, 1)
+		c.sender.Go(c.sendQueued)
 	}
-	c.posted, c.bytes = append(c.posted, frames), c.bytes+size
+	c.queue, c.queuedBytes = append(c.queue, frames), c.queuedBytes+size
 	select {
-	case c.more <- struct{}{}:
+	case c.queued <- struct{}{}:
 	default:
 	}
 	return nil
 }
 
-func (c *Conn) post() {
+func (c *Conn) sendQueued() {
 	for {
 		select {
-		case <-c.more:
+		case <-c.queued:
 		case <-c.closed:
 			return
 		}
 		for {
 			c.mu.Lock()
-			batch := c.posted
-			c.posted, c.bytes, c.sending = nil, 0, len(c.posted) > 0
+			batch := c.queue
+			c.queue, c.queuedBytes, c.sending = nil, 0, len(c.queue) > 0
 			c.mu.Unlock()
 			if len(batch) == 0 {
 				break
@@ -188,7 +188,7 @@ func (c *Conn) post() {
 func (c *Conn) Flush(limit time.Duration) {
 	for end := time.Now().Add(limit); time.Now().Before(end); {
 		c.mu.Lock()
-		left := len(c.posted) > 0 || c.sending
+		left := len(c.queue) > 0 || c.sending
 		c.mu.Unlock()
 		if !left {
 			return
@@ -206,15 +206,15 @@ func (c *Conn) Subscribe(topic string) error { return c.Send(append([]byte{1}, t
 
 // Close ends the connection. Messages that were posted and not written are lost.
 func (c *Conn) Close() error {
-	c.shut()
-	c.poster.Wait()
+	c.closeConn()
+	c.sender.Wait()
 	return nil
 }
 
 // Closed is closed with the connection.
 func (c *Conn) Closed() <-chan struct{} { return c.closed }
 
-func (c *Conn) shut() {
+func (c *Conn) closeConn() {
 	c.once.Do(func() {
 		close(c.closed)
 		c.guard.Conn.Close()
@@ -225,7 +225,7 @@ func (c *Conn) shut() {
 // Sub, and tries again every 20 ms until ctx ends, since the other side may be about to listen.
 // An error is the last one that was seen.
 func Dial(ctx context.Context, endpoint string, kind Kind, identity string) (*Conn, error) {
-	network, address, err := split(endpoint)
+	network, address, err := splitEndpoint(endpoint)
 	if err != nil {
 		return nil, err
 	}
@@ -234,7 +234,7 @@ func Dial(ctx context.Context, endpoint string, kind Kind, identity string) (*Co
 		raw, err := dialer.DialContext(ctx, network, address)
 		if err == nil {
 			var c *Conn
-			if c, err = handshake(ctx, raw, kind, identity, false, new(atomic.Int64)); err == nil {
+			if c, err = newConn(ctx, raw, kind, identity, false, new(atomic.Int64)); err == nil {
 				return c, nil
 			}
 		}
@@ -246,7 +246,7 @@ func Dial(ctx context.Context, endpoint string, kind Kind, identity string) (*Co
 	}
 }
 
-func split(endpoint string) (network, address string, err error) {
+func splitEndpoint(endpoint string) (network, address string, err error) {
 	transport, address, _ := strings.Cut(endpoint, "://")
 	switch {
 	case address == "":

@@ -13,25 +13,25 @@ import (
 	"github.com/go-zeromq/zmq4"
 )
 
-// A script is a connection whose peer has said everything already.
-type script struct{ io.Reader }
+// A scriptConn is a connection whose peer has said everything already.
+type scriptConn struct{ io.Reader }
 
-func (script) Write(p []byte) (int, error)      { return len(p), nil }
-func (script) Close() error                     { return nil }
-func (script) LocalAddr() net.Addr              { return nil }
-func (script) RemoteAddr() net.Addr             { return nil }
-func (script) SetDeadline(time.Time) error      { return nil }
-func (script) SetReadDeadline(time.Time) error  { return nil }
-func (script) SetWriteDeadline(time.Time) error { return nil }
+func (scriptConn) Write(p []byte) (int, error)      { return len(p), nil }
+func (scriptConn) Close() error                     { return nil }
+func (scriptConn) LocalAddr() net.Addr              { return nil }
+func (scriptConn) RemoteAddr() net.Addr             { return nil }
+func (scriptConn) SetDeadline(time.Time) error      { return nil }
+func (scriptConn) SetReadDeadline(time.Time) error  { return nil }
+func (scriptConn) SetWriteDeadline(time.Time) error { return nil }
 
-// chunks reads in pieces of the sizes that a list gives, again and again.
-type chunks struct {
+// chunkReader reads in pieces of the sizes that a list gives, again and again.
+type chunkReader struct {
 	in    io.Reader
 	sizes []byte
 	next  int
 }
 
-func (c *chunks) Read(p []byte) (int, error) {
+func (c *chunkReader) Read(p []byte) (int, error) {
 	if len(c.sizes) > 0 {
 		n := int(c.sizes[c.next%len(c.sizes)])%16 + 1
 		c.next++
@@ -40,15 +40,15 @@ func (c *chunks) Read(p []byte) (int, error) {
 	return c.in.Read(p)
 }
 
-// speak runs a handshake and reads what follows; it returns the messages.
-func speak(in io.Reader) (messages [][][]byte, total int64) {
+// readMessages runs a handshake and reads what follows; it returns the messages.
+func readMessages(in io.Reader) (messages [][][]byte, total int64) {
 	var unread atomic.Int64
-	c, err := handshake(context.Background(), script{in}, zmq4.Router, "", true, &unread)
+	c, err := newConn(context.Background(), scriptConn{in}, zmq4.Router, "", true, &unread)
 	if err != nil {
 		return nil, unread.Load()
 	}
 	for {
-		frames, err := c.Recv()
+		frames, err := c.Receive()
 		if err != nil {
 			return messages, unread.Load()
 		}
@@ -60,19 +60,19 @@ func speak(in io.Reader) (messages [][][]byte, total int64) {
 // the library panic or allocate more than the bounds, that the pieces do not matter, and that
 // what was announced is forgotten in the end.
 func FuzzGuard_SplitReadsChangeNothing(f *testing.F) {
-	hello := greeting("DEALER", "ada")
+	hello := greetingBytes("DEALER", "ada")
 	f.Add(append(bytes.Clone(hello), 1, 1, 'a', 0, 2, 'b', 'c'), []byte{1})
 	f.Add(append(bytes.Clone(hello), 3, 0, 0, 0, 0, 0, 0, 1, 0), []byte{3, 1})
 	f.Add(append(bytes.Clone(hello), 2, 0x40, 0, 0, 0, 0, 0, 0, 0), []byte{})
 	f.Add(append(bytes.Clone(hello[:64]), 4, 7, 5, 'R', 'E', 'A', 'D', 'Y', 0), []byte{})
 	f.Add([]byte("GET / HTTP/1.1\r\n\r\n"), []byte{2})
 	f.Fuzz(func(t *testing.T, data, sizes []byte) {
-		whole, left := speak(bytes.NewReader(data))
+		whole, left := readMessages(bytes.NewReader(data))
 		if left != 0 {
 			t.Errorf("%d bytes are still counted", left)
 		}
-		split, _ := speak(&chunks{in: bytes.NewReader(data), sizes: sizes})
-		single, _ := speak(iotest.OneByteReader(bytes.NewReader(data)))
+		split, _ := readMessages(&chunkReader{in: bytes.NewReader(data), sizes: sizes})
+		single, _ := readMessages(iotest.OneByteReader(bytes.NewReader(data)))
 		if len(split) != len(whole) || len(single) != len(whole) {
 			t.Fatalf("%d messages, %d in pieces, %d byte by byte", len(whole), len(split), len(single))
 		}

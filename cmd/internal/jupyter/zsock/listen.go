@@ -22,17 +22,17 @@ type Listener struct {
 	cancel context.CancelFunc
 	tasks  sync.WaitGroup
 
-	mu    sync.Mutex
-	fresh []net.Conn          // without a handshake, the oldest first
-	peers map[*Conn]struct{}  // after it
-	names map[string]struct{} // identities that are taken
+	mu          sync.Mutex
+	handshaking []net.Conn          // without a handshake, the oldest first
+	peers       map[*Conn]struct{}  // after it
+	names       map[string]struct{} // identities that are taken
 }
 
 // Listen listens at an endpoint, such as "tcp://127.0.0.1:0" or "ipc:///run/x". For each peer it
 // calls serve on a goroutine of its own; the connection is closed when serve returns. A peer with
 // the identity of one that is there is refused, since nobody could tell their answers apart.
 func Listen(endpoint string, kind Kind, serve func(*Conn)) (*Listener, error) {
-	network, address, err := split(endpoint)
+	network, address, err := splitEndpoint(endpoint)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func Listen(endpoint string, kind Kind, serve func(*Conn)) (*Listener, error) {
 		peers: make(map[*Conn]struct{}), names: make(map[string]struct{}),
 	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
-	l.tasks.Go(l.accept)
+	l.tasks.Go(l.acceptConns)
 	return l, nil
 }
 
@@ -56,11 +56,11 @@ func (l *Listener) Addr() net.Addr { return l.listen.Addr() }
 func (l *Listener) Close() error {
 	l.mu.Lock()
 	l.cancel() // Under the lock: a connection that is accepted now is counted or refused.
-	for _, raw := range l.fresh {
+	for _, raw := range l.handshaking {
 		raw.Close()
 	}
 	for c := range l.peers {
-		c.shut()
+		c.closeConn()
 	}
 	l.mu.Unlock()
 	err := l.listen.Close()
@@ -68,7 +68,7 @@ func (l *Listener) Close() error {
 	return err
 }
 
-func (l *Listener) accept() {
+func (l *Listener) acceptConns() {
 	for {
 		raw, err := l.listen.Accept()
 		if errors.Is(err, net.ErrClosed) || l.ctx.Err() != nil {
@@ -81,36 +81,36 @@ func (l *Listener) accept() {
 			time.Sleep(10 * time.Millisecond) // Such as too many open files: they may be fewer soon.
 			continue
 		}
-		if l.admit(raw) {
-			l.tasks.Go(func() { l.attend(raw) })
+		if l.admitConn(raw) {
+			l.tasks.Go(func() { l.serveConn(raw) })
 		} else {
 			raw.Close()
 		}
 	}
 }
 
-// admit counts a connection. When there are too many, the oldest that has not done its handshake
+// admitConn counts a connection. When there are too many, the oldest that has not done its handshake
 // has to go, so that strangers who never do it keep nobody out.
-func (l *Listener) admit(raw net.Conn) bool {
+func (l *Listener) admitConn(raw net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ctx.Err() != nil {
 		return false
 	}
-	if len(l.fresh)+len(l.peers) >= MaxPeers {
-		if len(l.fresh) == 0 {
+	if len(l.handshaking)+len(l.peers) >= MaxPeers {
+		if len(l.handshaking) == 0 {
 			return false
 		}
-		l.fresh[0].Close()
-		l.fresh = l.fresh[1:]
+		l.handshaking[0].Close()
+		l.handshaking = l.handshaking[1:]
 	}
-	l.fresh = append(l.fresh, raw)
+	l.handshaking = append(l.handshaking, raw)
 	return true
 }
 
-func (l *Listener) attend(raw net.Conn) {
-	c, err := handshake(l.ctx, raw, l.kind, "", true, &l.unread)
-	if !l.introduce(raw, c, err) {
+func (l *Listener) serveConn(raw net.Conn) {
+	c, err := newConn(l.ctx, raw, l.kind, "", true, &l.unread)
+	if !l.addPeer(raw, c, err) {
 		return
 	}
 	defer func() {
@@ -123,14 +123,14 @@ func (l *Listener) attend(raw net.Conn) {
 	l.serve(c)
 }
 
-// introduce counts a connection among the peers, unless its handshake failed or its identity is
+// addPeer counts a connection among the peers, unless its handshake failed or its identity is
 // taken.
-func (l *Listener) introduce(raw net.Conn, c *Conn, err error) bool {
+func (l *Listener) addPeer(raw net.Conn, c *Conn, err error) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for i, f := range l.fresh {
+	for i, f := range l.handshaking {
 		if f == raw {
-			l.fresh = append(l.fresh[:i:i], l.fresh[i+1:]...)
+			l.handshaking = append(l.handshaking[:i:i], l.handshaking[i+1:]...)
 			break
 		}
 	}
@@ -138,7 +138,7 @@ func (l *Listener) introduce(raw net.Conn, c *Conn, err error) bool {
 		return false
 	}
 	if _, taken := l.names[c.identity]; taken && c.identity != "" || l.ctx.Err() != nil {
-		c.shut()
+		c.closeConn()
 		return false
 	}
 	l.peers[c] = struct{}{}

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// listen returns the endpoint of a listener that ends with the test.
-func listen(t *testing.T, kind Kind, serve func(*Conn)) string {
+// newTestListener returns the endpoint of a listener that ends with the test.
+func newTestListener(t *testing.T, kind Kind, serve func(*Conn)) string {
 	t.Helper()
 	l, err := Listen("tcp://127.0.0.1:0", kind, serve)
 	if err != nil {
@@ -24,17 +24,17 @@ func listen(t *testing.T, kind Kind, serve func(*Conn)) string {
 	return "tcp://" + l.Addr().String()
 }
 
-// echo is a heartbeat: it sends back what comes.
-func echo(c *Conn) {
+// echoMessages is a heartbeat: it sends back what comes.
+func echoMessages(c *Conn) {
 	for {
-		frames, err := c.Recv()
+		frames, err := c.Receive()
 		if err != nil || c.Send(frames...) != nil {
 			return
 		}
 	}
 }
 
-func dial(t *testing.T, endpoint string, kind Kind, identity string) *Conn {
+func dialTest(t *testing.T, endpoint string, kind Kind, identity string) *Conn {
 	t.Helper()
 	c, err := Dial(t.Context(), endpoint, kind, identity)
 	if err != nil {
@@ -44,29 +44,29 @@ func dial(t *testing.T, endpoint string, kind Kind, identity string) *Conn {
 	return c
 }
 
-// answers fails the test unless a message comes back over a connection of its own.
-func answers(t *testing.T, endpoint string) {
+// wantEcho fails the test unless a message comes back over a connection of its own.
+func wantEcho(t *testing.T, endpoint string) {
 	t.Helper()
-	c := dial(t, endpoint, Dealer, "")
+	c := dialTest(t, endpoint, Dealer, "")
 	defer c.Close()
 	if err := c.Send([]byte("ping"), nil, bytes.Repeat([]byte("x"), 300)); err != nil {
 		t.Fatal(err)
 	}
-	frames, err := c.Recv()
+	frames, err := c.Receive()
 	if err != nil || len(frames) != 3 || string(frames[0]) != "ping" || len(frames[1]) != 0 || len(frames[2]) != 300 {
 		t.Fatalf("came back: %q, %v", frames, err)
 	}
 }
 
-// stranger connects, writes, and returns once the other side has closed the connection.
-func stranger(t *testing.T, endpoint string, data []byte) {
+// sendAsStranger connects, writes, and returns once the other side has closed the connection.
+func sendAsStranger(t *testing.T, endpoint string, data []byte) {
 	t.Helper()
-	raw := connect(t, endpoint)
+	raw := dialRaw(t, endpoint)
 	raw.Write(data)
 	io.Copy(io.Discard, raw)
 }
 
-func connect(t *testing.T, endpoint string) net.Conn {
+func dialRaw(t *testing.T, endpoint string) net.Conn {
 	t.Helper()
 	raw, err := net.Dial("tcp", strings.TrimPrefix(endpoint, "tcp://"))
 	if err != nil {
@@ -76,50 +76,50 @@ func connect(t *testing.T, endpoint string) net.Conn {
 	return raw
 }
 
-// greeting is a peer's half of a handshake, as a socket of the kind and identity.
-func greeting(kind, identity string) []byte {
+// greetingBytes is a peer's half of a handshake, as a socket of the kind and identity.
+func greetingBytes(kind, identity string) []byte {
 	g := make([]byte, 64)
 	g[0], g[9], g[10] = 0xff, 0x7f, 3
 	copy(g[12:], "NULL")
-	ready := "\x05READY" + property("Socket-Type", kind) + property("Identity", identity)
+	ready := "\x05READY" + metadataProperty("Socket-Type", kind) + metadataProperty("Identity", identity)
 	return append(g, "\x04"+string(rune(len(ready)))+ready...)
 }
 
-func property(name, value string) string {
+func metadataProperty(name, value string) string {
 	return string(rune(len(name))) + name + string(binary.BigEndian.AppendUint32(nil, uint32(len(value)))) + value
 }
 
-func long(flags byte, size uint64) []byte {
+func longHeader(flags byte, size uint64) []byte {
 	return binary.BigEndian.AppendUint64([]byte{flags | 2}, size)
 }
 
 func TestListener_PeersThatBreakTheRulesAreLeftAndTheOthersServed(t *testing.T) {
 	t.Parallel()
-	good := greeting("DEALER", "")
+	good := greetingBytes("DEALER", "")
 	after := func(b []byte) []byte { return append(bytes.Clone(good), b...) }
 	for name, data := range map[string][]byte{
-		"2^36 bytes":                after(long(0, 1<<36)),
-		"2^45 bytes":                after(long(0, 1<<45)),
-		"2^62 bytes":                after(long(0, 1<<62)),
-		"2^64-1 bytes":              after(long(0, 1<<64-1)),
-		"one byte more than may":    after(long(0, MaxMessage+1)),
-		"two frames, together more": after(append(append([]byte{1, 1, 'x'}, long(0, MaxMessage)...), 'x')),
+		"2^36 bytes":                after(longHeader(0, 1<<36)),
+		"2^45 bytes":                after(longHeader(0, 1<<45)),
+		"2^62 bytes":                after(longHeader(0, 1<<62)),
+		"2^64-1 bytes":              after(longHeader(0, 1<<64-1)),
+		"one byte more than may":    after(longHeader(0, MaxMessage+1)),
+		"two frames, together more": after(append(append([]byte{1, 1, 'x'}, longHeader(0, MaxMessage)...), 'x')),
 		"65 frames":                 after(bytes.Repeat([]byte{1, 0}, 65)),
 		"unknown flags":             after([]byte{0x88, 0}),
 		"a command afterwards":      after([]byte("\x04\x05\x04PING")),
 		"a message before":          append(bytes.Clone(good[:64]), 0, 1, 'x'),
-		"a command of 2^40 bytes":   append(bytes.Clone(good[:64]), long(4, 1<<40)...),
+		"a command of 2^40 bytes":   append(bytes.Clone(good[:64]), longHeader(4, 1<<40)...),
 		"a property cut short":      append(bytes.Clone(good[:64]), "\x04\x08\x05READY\x09S"...),
 		"a property without value":  append(bytes.Clone(good[:64]), "\x04\x07\x05READY\x00"...),
 		"an empty command":          append(bytes.Clone(good[:64]), 4, 0),
-		"the wrong kind":            greeting("SUB", ""),
+		"the wrong kind":            greetingBytes("SUB", ""),
 		"HTTP":                      []byte("GET / HTTP/1.1\r\nHost: localhost\r\nX-Filler: " + strings.Repeat("x", 100) + "\r\n\r\n"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			endpoint := listen(t, Router, echo)
-			stranger(t, endpoint, data)
-			answers(t, endpoint)
+			endpoint := newTestListener(t, Router, echoMessages)
+			sendAsStranger(t, endpoint, data)
+			wantEcho(t, endpoint)
 		})
 	}
 }
@@ -127,8 +127,8 @@ func TestListener_PeersThatBreakTheRulesAreLeftAndTheOthersServed(t *testing.T) 
 func TestListener_AMessageOfTheLargestSizeArrives(t *testing.T) {
 	t.Parallel()
 	got := make(chan int, 1)
-	endpoint := listen(t, Router, func(c *Conn) {
-		frames, err := c.Recv()
+	endpoint := newTestListener(t, Router, func(c *Conn) {
+		frames, err := c.Receive()
 		if err != nil {
 			t.Error(err)
 		}
@@ -138,7 +138,7 @@ func TestListener_AMessageOfTheLargestSizeArrives(t *testing.T) {
 		}
 		got <- n
 	})
-	c := dial(t, endpoint, Dealer, "")
+	c := dialTest(t, endpoint, Dealer, "")
 	if err := c.Send([]byte("x"), make([]byte, MaxMessage-1)); err != nil {
 		t.Fatal(err)
 	}
@@ -149,72 +149,72 @@ func TestListener_AMessageOfTheLargestSizeArrives(t *testing.T) {
 
 func TestConn_ASubscriberSkipsWhatIsTooLarge(t *testing.T) {
 	t.Parallel()
-	endpoint := listen(t, XPub, func(c *Conn) {
-		if _, err := c.Recv(); err != nil {
+	endpoint := newTestListener(t, XPub, func(c *Conn) {
+		if _, err := c.Receive(); err != nil {
 			return
 		}
 		c.Send([]byte("topic"), make([]byte, MaxMessage), []byte("end"))
 		c.Send([]byte("topic"), []byte("small"))
-		c.Recv()
+		c.Receive()
 	})
-	c := dial(t, endpoint, Sub, "")
+	c := dialTest(t, endpoint, Sub, "")
 	if err := c.Subscribe(""); err != nil {
 		t.Fatal(err)
 	}
-	var large *LargeError
-	if frames, err := c.Recv(); !errors.As(err, &large) || large.Bytes != MaxMessage {
+	var large *TooLargeError
+	if frames, err := c.Receive(); !errors.As(err, &large) || large.Bytes != MaxMessage {
 		t.Fatalf("%d frames came, %v", len(frames), err)
 	}
-	if frames, err := c.Recv(); err != nil || len(frames) != 2 || string(frames[1]) != "small" {
+	if frames, err := c.Receive(); err != nil || len(frames) != 2 || string(frames[1]) != "small" {
 		t.Errorf("after it: %q, %v", frames, err)
 	}
 }
 
 func TestListener_ConnectionsWithoutAHandshakeKeepNobodyOut(t *testing.T) {
 	t.Parallel()
-	endpoint := listen(t, Router, echo)
+	endpoint := newTestListener(t, Router, echoMessages)
 	for i := range 3 * MaxPeers {
-		raw := connect(t, endpoint)
-		raw.Write(greeting("DEALER", "")[:i%64])
+		raw := dialRaw(t, endpoint)
+		raw.Write(greetingBytes("DEALER", "")[:i%64])
 	}
-	answers(t, endpoint)
+	wantEcho(t, endpoint)
 }
 
 func TestListener_HasAtMostSoManyPeers(t *testing.T) {
 	t.Parallel()
-	endpoint := listen(t, Router, echo)
+	endpoint := newTestListener(t, Router, echoMessages)
 	var first *Conn
 	for range MaxPeers {
-		c := dial(t, endpoint, Dealer, "")
+		c := dialTest(t, endpoint, Dealer, "")
 		c.Send([]byte("x"))
-		if _, err := c.Recv(); err != nil {
+		if _, err := c.Receive(); err != nil {
 			t.Fatal(err)
 		}
 		first = c
 	}
-	stranger(t, endpoint, greeting("DEALER", "")) // returns when it was refused
+	sendAsStranger(t, endpoint, greetingBytes("DEALER", "")) // returns when it was refused
 	first.Close()
-	answers(t, endpoint) // Dial tries again until there is room.
+	wantEcho(t, endpoint) // Dial tries again until there is room.
 }
 
 func TestListener_RefusesAnIdentityThatIsTakenAndFreesItLater(t *testing.T) {
 	t.Parallel()
-	endpoint := listen(t, Router, echo)
-	first := dial(t, endpoint, Dealer, "ada")
+	endpoint := newTestListener(t, Router, echoMessages)
+	first := dialTest(t, endpoint, Dealer, "ada")
 	first.Send([]byte("x"))
-	if _, err := first.Recv(); err != nil {
+	if _, err := first.Receive(); err != nil {
 		t.Fatal(err)
 	}
-	stranger(t, endpoint, greeting("DEALER", "ada"))
+	sendAsStranger(t, endpoint, greetingBytes("DEALER", "ada"))
 	first.Send([]byte("still"))
-	if frames, err := first.Recv(); err != nil || string(frames[0]) != "still" {
+	if frames, err := first.Receive(); err != nil || string(frames[0]) != "still" {
 		t.Fatalf("the first peer gets %q, %v", frames, err)
 	}
 	first.Close()
 	for { // The listener learns of it a moment later.
-		c := dial(t, endpoint, Dealer, "ada")
+		c := dialTest(t, endpoint, Dealer, "ada")
 		c.Send([]byte("again"))
-		if _, err := c.Recv(); err == nil {
+		if _, err := c.Receive(); err == nil {
 			return
 		}
 	}
@@ -224,8 +224,8 @@ func TestListener_ASubscriberThatSleepsHoldsUpNobodyElse(t *testing.T) {
 	t.Parallel()
 	const messages, size = 300, 100 << 10
 	asleep := make(chan struct{})
-	endpoint := listen(t, XPub, func(c *Conn) {
-		topic, err := c.Recv()
+	endpoint := newTestListener(t, XPub, func(c *Conn) {
+		topic, err := c.Receive()
 		if err != nil || len(topic) != 1 || topic[0][0] != 1 {
 			t.Errorf("instead of a subscription: %q, %v", topic, err)
 		}
@@ -238,12 +238,12 @@ func TestListener_ASubscriberThatSleepsHoldsUpNobodyElse(t *testing.T) {
 			}
 		}
 	})
-	dial(t, endpoint, Sub, "").Subscribe("asleep")
+	dialTest(t, endpoint, Sub, "").Subscribe("asleep")
 	<-asleep
-	c := dial(t, endpoint, Sub, "")
+	c := dialTest(t, endpoint, Sub, "")
 	c.Subscribe("")
 	for i := range messages {
-		if frames, err := c.Recv(); err != nil || frames[0][0] != byte(i) {
+		if frames, err := c.Receive(); err != nil || frames[0][0] != byte(i) {
 			t.Fatalf("message %d: %v", i, err)
 		}
 	}
@@ -252,31 +252,31 @@ func TestListener_ASubscriberThatSleepsHoldsUpNobodyElse(t *testing.T) {
 func TestConn_APeerThatDoesNotReadIsLeft(t *testing.T) {
 	t.Parallel()
 	left := make(chan error, 1)
-	endpoint := listen(t, Router, func(c *Conn) {
+	endpoint := newTestListener(t, Router, func(c *Conn) {
 		for {
-			if err := c.Post(make([]byte, 1<<20)); err != nil {
+			if err := c.Enqueue(make([]byte, 1<<20)); err != nil {
 				left <- err
 				return
 			}
 		}
 	})
-	dial(t, endpoint, Dealer, "")
-	if err := <-left; !errors.Is(err, ErrSlow) {
+	dialTest(t, endpoint, Dealer, "")
+	if err := <-left; !errors.Is(err, ErrSlowPeer) {
 		t.Errorf("left with %v", err)
 	}
 }
 
 func TestConn_PostedMessagesArriveInOrder(t *testing.T) {
 	t.Parallel()
-	endpoint := listen(t, Router, func(c *Conn) {
+	endpoint := newTestListener(t, Router, func(c *Conn) {
 		for i := range 500 {
-			c.Post([]byte(fmt.Sprint(i)))
+			c.Enqueue([]byte(fmt.Sprint(i)))
 		}
-		c.Recv()
+		c.Receive()
 	})
-	c := dial(t, endpoint, Dealer, "")
+	c := dialTest(t, endpoint, Dealer, "")
 	for i := range 500 {
-		if frames, err := c.Recv(); err != nil || string(frames[0]) != fmt.Sprint(i) {
+		if frames, err := c.Receive(); err != nil || string(frames[0]) != fmt.Sprint(i) {
 			t.Fatalf("message %d is %q, %v", i, frames, err)
 		}
 	}
@@ -285,13 +285,13 @@ func TestConn_PostedMessagesArriveInOrder(t *testing.T) {
 func TestListener_CloseEndsPeersInAnyState(t *testing.T) {
 	t.Parallel()
 	served := make(chan struct{})
-	l, err := Listen("tcp://127.0.0.1:0", Router, func(c *Conn) { close(served); c.Recv() })
+	l, err := Listen("tcp://127.0.0.1:0", Router, func(c *Conn) { close(served); c.Receive() })
 	if err != nil {
 		t.Fatal(err)
 	}
 	endpoint := "tcp://" + l.Addr().String()
-	connect(t, endpoint).Write([]byte{0xff})
-	dial(t, endpoint, Dealer, "")
+	dialRaw(t, endpoint).Write([]byte{0xff})
+	dialTest(t, endpoint, Dealer, "")
 	<-served
 	if err := l.Close(); err != nil { // waits for both
 		t.Error(err)

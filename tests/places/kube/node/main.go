@@ -27,20 +27,20 @@ import (
 
 // idle and creation bound a connection of a command, as the kubelet's defaults do.
 const (
-	idle     = 4 * time.Hour
-	creation = 30 * time.Second
+	idleTimeout     = 4 * time.Hour
+	creationTimeout = 30 * time.Second
 )
 
 func main() {
 	if len(os.Args) < 2 {
 		log.Fatal("node: the first argument is the file for kubectl's configuration")
 	}
-	if err := run(os.Args[1], os.Args[2:]); err != nil {
+	if err := runNode(os.Args[1], os.Args[2:]); err != nil {
 		log.Fatalf("node: %v", err)
 	}
 }
 
-func run(kubeconfig string, prefix []string) error {
+func runNode(kubeconfig string, prefix []string) error {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -52,7 +52,7 @@ func run(kubeconfig string, prefix []string) error {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(0)
 	}()
-	return http.Serve(listener, cluster(pod(prefix)))
+	return http.Serve(listener, newAPIServer(localPod(prefix)))
 }
 
 // writeConfig writes the file whole, so that whoever waits for it reads all of it.
@@ -70,8 +70,8 @@ current-context: test
 	return os.Rename(path+".new", path)
 }
 
-// cluster answers what kubectl asks: which kinds there are, which pod is meant, and the command.
-func cluster(p pod) http.Handler {
+// newAPIServer answers what kubectl asks: which kinds there are, which pod is meant, and the command.
+func newAPIServer(p localPod) http.Handler {
 	mux := http.NewServeMux()
 	say := func(path, answer string) {
 		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
@@ -89,28 +89,28 @@ func cluster(p pod) http.Handler {
 		fmt.Fprintf(w, `{"kind":"Pod","apiVersion":"v1","metadata":{"name":%q,"namespace":%q},
 			"spec":{"containers":[{"name":"main","image":"none"}]},"status":{"phase":"Running"}}`, r.PathValue("pod"), r.PathValue("space"))
 	})
-	mux.HandleFunc("/api/v1/namespaces/{space}/pods/{pod}/exec", p.serve)
+	mux.HandleFunc("/api/v1/namespaces/{space}/pods/{pod}/exec", p.serveExec)
 	return mux
 }
 
-// A pod runs commands behind a prefix.
-type pod []string
+// A localPod runs commands behind a prefix.
+type localPod []string
 
-// serve hands a command to the kubelet's server. That one speaks the fourth version of the wire only,
+// serveExec hands a command to the kubelet's server. That one speaks the fourth version of the wire only,
 // as does a kubelet's: a real API server translates what newer clients begin with.
-func (p pod) serve(w http.ResponseWriter, r *http.Request) {
+func (p localPod) serveExec(w http.ResponseWriter, r *http.Request) {
 	asked := r.URL.Query()
 	wire := map[string]bool{}
 	for _, name := range []string{"stdin", "stdout", "stderr", "tty"} {
 		wire[name] = asked.Get(name) == "true"
 	}
 	opts := &remotecommand.Options{Stdin: wire["stdin"], Stdout: wire["stdout"], Stderr: wire["stderr"] && !wire["tty"], TTY: wire["tty"]}
-	remotecommand.ServeExec(w, r, p, r.PathValue("pod"), "", "main", asked["command"], opts, idle, creation, []string{"v4.channel.k8s.io"})
+	remotecommand.ServeExec(w, r, p, r.PathValue("pod"), "", "main", asked["command"], opts, idleTimeout, creationTimeout, []string{"v4.channel.k8s.io"})
 }
 
 // ExecInContainer runs a command until it ends, as the runtime below a kubelet does: the end of the
 // stream ends the command's input, and nothing else of it.
-func (p pod) ExecInContainer(_ context.Context, _ string, _ types.UID, _ string, words []string, in io.Reader, out, errs io.WriteCloser,
+func (p localPod) ExecInContainer(_ context.Context, _ string, _ types.UID, _ string, words []string, in io.Reader, out, errs io.WriteCloser,
 	_ bool, _ <-chan client.TerminalSize, _ time.Duration) error {
 	words = append(append([]string(nil), p...), words...)
 	cmd := exec.Command(words[0], words[1:]...)
