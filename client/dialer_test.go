@@ -9,7 +9,7 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-func TestSocket_WhereNobodyListensSaysSoAndWhatToDo(t *testing.T) {
+func TestSocket_NoDaemon(t *testing.T) {
 	l, socket := listenAsDaemon(t)
 	_ = l.Close()
 	_, err := Socket(socket).Dial(t.Context())
@@ -21,7 +21,7 @@ func TestSocket_WhereNobodyListensSaysSoAndWhatToDo(t *testing.T) {
 	}
 }
 
-func TestLink_IsFarOnlyWhereTheWayLeavesThisMachine(t *testing.T) {
+func TestIsRemote(t *testing.T) {
 	t.Parallel()
 	nothing := func(string) string { return "" }
 	for _, c := range []struct {
@@ -36,7 +36,7 @@ func TestLink_IsFarOnlyWhereTheWayLeavesThisMachine(t *testing.T) {
 	}
 }
 
-func TestNil(t *testing.T) {
+func TestNilArguments(t *testing.T) {
 	t.Parallel()
 	t.Run("stands for the user's own daemon and environment", func(t *testing.T) {
 		t.Parallel()

@@ -76,178 +76,186 @@ func helloAnswer(id string, known bool) string {
 		id, Protocol, daemonStarted.Format(time.RFC3339), known)
 }
 
-// The daemon here answers nothing before both have come, so who waits for the first waits in vain.
-func TestLink_TheFirstCallFollowsItsHelloInOneFlight(t *testing.T) {
+func TestHello(t *testing.T) {
 	t.Parallel()
-	came := make(chan []string, 1)
-	way := &greetingDialer{serve: func(_ int, in *bufio.Scanner, out io.Writer) {
-		hello, first := readCall(in)
-		list, second := readCall(in)
-		came <- []string{first, second}
-		_, _ = io.WriteString(out, helloAnswer(hello, false))
-		_, _ = fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":{"sessions":[{"name":"main","state":"idle"}]}}`+"\n", list)
-		in.Scan()
-	}}
-	l := NewLink(way, nil)
-	defer l.Close()
-	all, err := l.ListSessions(t.Context())
-	if err != nil || len(all) != 1 || all[0].Name != "main" {
-		t.Fatalf("got %v, %v", all, err)
-	}
-	if got := <-came; !slices.Equal(got, []string{MethodHello, MethodList}) {
-		t.Errorf("it sent %q", got)
-	}
+
+	// The daemon here answers nothing before both have come, so who waits for the first waits in vain.
+	t.Run("the first call is sent without waiting for the answer", func(t *testing.T) {
+		t.Parallel()
+		came := make(chan []string, 1)
+		way := &greetingDialer{serve: func(_ int, in *bufio.Scanner, out io.Writer) {
+			hello, first := readCall(in)
+			list, second := readCall(in)
+			came <- []string{first, second}
+			_, _ = io.WriteString(out, helloAnswer(hello, false))
+			_, _ = fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":{"sessions":[{"name":"main","state":"idle"}]}}`+"\n", list)
+			in.Scan()
+		}}
+		l := NewLink(way, nil)
+		defer l.Close()
+		all, err := l.ListSessions(t.Context())
+		if err != nil || len(all) != 1 || all[0].Name != "main" {
+			t.Fatalf("got %v, %v", all, err)
+		}
+		if got := <-came; !slices.Equal(got, []string{MethodHello, MethodList}) {
+			t.Errorf("it sent %q", got)
+		}
+	})
+
+	t.Run("a rejected hello fails calls with its message", func(t *testing.T) {
+		t.Parallel()
+		way := &greetingDialer{serve: func(_ int, in *bufio.Scanner, out io.Writer) {
+			for {
+				id, method := readCall(in)
+				if method == "" {
+					return
+				}
+				_, _ = fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"too many clients","data":{"kind":"invalid"}}}`+"\n", id)
+			}
+		}}
+		l := NewLink(way, nil)
+		defer l.Close()
+		_, err := l.facade.CreateSession(t.Context(), CreateParams{Name: "main", Language: "python"})
+		if err == nil || !strings.Contains(err.Error(), "too many clients") {
+			t.Errorf("got %v", err)
+		}
+		_, err = l.ListSessions(t.Context())
+		if session.KindOf(err) != KindUnreachable || !strings.Contains(err.Error(), "too many clients") {
+			t.Errorf("got %v", err)
+		}
+		if n := way.dialCount(); n > 4 {
+			t.Errorf("it was dialled %d times", n)
+		}
+	})
+
+	// A call with an effect that was cut is made again only when the daemon has said that it knows
+	// the client.
+	t.Run("an interrupted call is retried only after the answer", func(t *testing.T) {
+		t.Parallel()
+		for _, known := range []bool{true, false} {
+			t.Run(fmt.Sprintf("known %t", known), func(t *testing.T) {
+				t.Parallel()
+				early := make(chan string, 1)
+				way := &greetingDialer{serve: func(n int, in *bufio.Scanner, out io.Writer) {
+					hello, _ := readCall(in)
+					if n == 1 {
+						readCall(in) // and then it is cut
+						return
+					}
+					sooner := make(chan string, 1)
+					go func() {
+						id, _ := readCall(in)
+						sooner <- id
+					}()
+					select {
+					case id := <-sooner:
+						early <- id
+						return
+					case <-time.After(300 * time.Millisecond): // in which nothing may come
+					}
+					_, _ = io.WriteString(out, helloAnswer(hello, known))
+					id := <-sooner
+					_, _ = fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":{"name":"main","state":"idle"}}`+"\n", id)
+					in.Scan()
+				}}
+				l := NewLink(way, nil)
+				defer l.Close()
+				_, err := l.facade.CreateSession(t.Context(), CreateParams{Name: "main", Language: "python"})
+				if known && err != nil || !known && session.KindOf(err) != KindOutcomeUnknown {
+					t.Errorf("got %v", err)
+				}
+				select {
+				case id := <-early:
+					t.Errorf("the call %s came before the daemon had said whether it knows the client", id)
+				default:
+				}
+			})
+		}
+	})
 }
 
-func TestLink_AHelloThatIsRefusedIsAnErrorInItsWords(t *testing.T) {
+func TestResubscribe(t *testing.T) {
 	t.Parallel()
-	way := &greetingDialer{serve: func(_ int, in *bufio.Scanner, out io.Writer) {
-		for {
-			id, method := readCall(in)
-			if method == "" {
+
+	// A subscription that is cancelled while it is made again is left at the daemon, too.
+	t.Run("a subscription cancelled meanwhile is unsubscribed", func(t *testing.T) {
+		t.Parallel()
+		again, cancelled, left := make(chan bool), make(chan bool), make(chan string, 1)
+		way := &greetingDialer{serve: func(n int, in *bufio.Scanner, out io.Writer) {
+			hello, _ := readCall(in)
+			subscribe, _ := readCall(in)
+			if n > 1 {
+				again <- true
+				<-cancelled
+			}
+			_, _ = io.WriteString(out, helloAnswer(hello, n > 1))
+			_, _ = fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":{"subscription":"watch-%d","seq":0}}`+"\n", subscribe, n)
+			if n > 1 {
+				id, method := readCall(in)
+				left <- method
+				_, _ = fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":{}}`+"\n", id)
+			}
+		}}
+		l := NewLink(way, nil)
+		defer l.Close()
+		w, err := l.facade.Subscribe(t.Context(), SubscribeParams{Session: "main"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := make(chan error, 1)
+		go func() {
+			_, err := w.Next(t.Context())
+			next <- err
+		}()
+		<-again
+		_ = w.Cancel(t.Context()) // the connection that it knows has ended
+		close(cancelled)
+		if err := <-next; !errors.Is(err, session.ErrClosed) {
+			t.Errorf("Next returned %v", err)
+		}
+		l.Close()
+		if method := <-left; method != MethodUnsubscribe {
+			t.Errorf("the daemon was sent %q", method)
+		}
+	})
+
+	// A Next that was given up while it looked which sessions are there leaves the look to the next one.
+	t.Run("missed closes are reported after a cancelled Next", func(t *testing.T) {
+		t.Parallel()
+		ctx, giveUp := context.WithCancel(t.Context())
+		way := &greetingDialer{serve: func(n int, in *bufio.Scanner, out io.Writer) {
+			hello, _ := readCall(in)
+			subscribe, _ := readCall(in)
+			_, _ = io.WriteString(out, helloAnswer(hello, n > 1))
+			_, _ = fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":{"subscription":"watch-%d","seq":0}}`+"\n", subscribe, n)
+			if n == 1 {
+				_, _ = io.WriteString(out, `{"jsonrpc":"2.0","method":"stream/tick","params":{"subscription":"watch-1","tick":{"session":"main"}}}`+"\n")
 				return
 			}
-			_, _ = fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"too many clients","data":{"kind":"invalid"}}}`+"\n", id)
-		}
-	}}
-	l := NewLink(way, nil)
-	defer l.Close()
-	_, err := l.facade.CreateSession(t.Context(), CreateParams{Name: "main", Language: "python"})
-	if err == nil || !strings.Contains(err.Error(), "too many clients") {
-		t.Errorf("got %v", err)
-	}
-	_, err = l.ListSessions(t.Context())
-	if session.KindOf(err) != KindUnreachable || !strings.Contains(err.Error(), "too many clients") {
-		t.Errorf("got %v", err)
-	}
-	if n := way.dialCount(); n > 4 {
-		t.Errorf("it was dialled %d times", n)
-	}
-}
-
-// A call with an effect that was cut is made again only when the daemon has said that it knows
-// the client.
-func TestLink_ACallThatWasCutWaitsForTheHelloOfTheNextConnection(t *testing.T) {
-	t.Parallel()
-	for _, known := range []bool{true, false} {
-		t.Run(fmt.Sprintf("known %t", known), func(t *testing.T) {
-			t.Parallel()
-			early := make(chan string, 1)
-			way := &greetingDialer{serve: func(n int, in *bufio.Scanner, out io.Writer) {
-				hello, _ := readCall(in)
-				if n == 1 {
-					readCall(in) // and then it is cut
-					return
+			readCall(in) // session/list
+			giveUp()
+			for id, method := readCall(in); method != ""; id, method = readCall(in) {
+				if method == MethodList {
+					_, _ = fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":{"sessions":[]}}`+"\n", id)
 				}
-				sooner := make(chan string, 1)
-				go func() {
-					id, _ := readCall(in)
-					sooner <- id
-				}()
-				select {
-				case id := <-sooner:
-					early <- id
-					return
-				case <-time.After(300 * time.Millisecond): // in which nothing may come
-				}
-				_, _ = io.WriteString(out, helloAnswer(hello, known))
-				id := <-sooner
-				_, _ = fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":{"name":"main","state":"idle"}}`+"\n", id)
-				in.Scan()
-			}}
-			l := NewLink(way, nil)
-			defer l.Close()
-			_, err := l.facade.CreateSession(t.Context(), CreateParams{Name: "main", Language: "python"})
-			if known && err != nil || !known && session.KindOf(err) != KindOutcomeUnknown {
-				t.Errorf("got %v", err)
 			}
-			select {
-			case id := <-early:
-				t.Errorf("the call %s came before the daemon had said whether it knows the client", id)
-			default:
-			}
-		})
-	}
-}
-
-// A subscription that is cancelled while it is made again is left at the daemon, too.
-func TestLink_ASubscriptionThatIsCancelledOverACutIsLeft(t *testing.T) {
-	t.Parallel()
-	again, cancelled, left := make(chan bool), make(chan bool), make(chan string, 1)
-	way := &greetingDialer{serve: func(n int, in *bufio.Scanner, out io.Writer) {
-		hello, _ := readCall(in)
-		subscribe, _ := readCall(in)
-		if n > 1 {
-			again <- true
-			<-cancelled
+		}}
+		l := NewLink(way, nil)
+		defer l.Close()
+		ticks, err := l.facade.SubscribeChanges(t.Context(), "")
+		if err != nil {
+			t.Fatal(err)
 		}
-		_, _ = io.WriteString(out, helloAnswer(hello, n > 1))
-		_, _ = fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":{"subscription":"watch-%d","seq":0}}`+"\n", subscribe, n)
-		if n > 1 {
-			id, method := readCall(in)
-			left <- method
-			_, _ = fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":{}}`+"\n", id)
+		if k, err := ticks.Next(t.Context()); err != nil || k.Session != "main" || k.Closed {
+			t.Fatalf("got %+v, %v", k, err)
 		}
-	}}
-	l := NewLink(way, nil)
-	defer l.Close()
-	w, err := l.facade.Subscribe(t.Context(), SubscribeParams{Session: "main"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	next := make(chan error, 1)
-	go func() {
-		_, err := w.Next(t.Context())
-		next <- err
-	}()
-	<-again
-	_ = w.Cancel(t.Context()) // the connection that it knows has ended
-	close(cancelled)
-	if err := <-next; !errors.Is(err, session.ErrClosed) {
-		t.Errorf("Next returned %v", err)
-	}
-	l.Close()
-	if method := <-left; method != MethodUnsubscribe {
-		t.Errorf("the daemon was sent %q", method)
-	}
-}
-
-// A Next that was given up while it looked which sessions are there leaves the look to the next one.
-func TestTicks_WhatWasMissedIsSaidAlsoAfterANextThatWasGivenUp(t *testing.T) {
-	t.Parallel()
-	ctx, giveUp := context.WithCancel(t.Context())
-	way := &greetingDialer{serve: func(n int, in *bufio.Scanner, out io.Writer) {
-		hello, _ := readCall(in)
-		subscribe, _ := readCall(in)
-		_, _ = io.WriteString(out, helloAnswer(hello, n > 1))
-		_, _ = fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":{"subscription":"watch-%d","seq":0}}`+"\n", subscribe, n)
-		if n == 1 {
-			_, _ = io.WriteString(out, `{"jsonrpc":"2.0","method":"stream/tick","params":{"subscription":"watch-1","tick":{"session":"main"}}}`+"\n")
-			return
+		if k, err := ticks.Next(ctx); !errors.Is(err, context.Canceled) {
+			t.Fatalf("got %+v, %v", k, err)
 		}
-		readCall(in) // session/list
-		giveUp()
-		for id, method := readCall(in); method != ""; id, method = readCall(in) {
-			if method == MethodList {
-				_, _ = fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":{"sessions":[]}}`+"\n", id)
-			}
+		late, stop := context.WithTimeout(t.Context(), 10*time.Second)
+		defer stop()
+		if k, err := ticks.Next(late); err != nil || k.Session != "main" || !k.Closed {
+			t.Errorf("got %+v, %v", k, err)
 		}
-	}}
-	l := NewLink(way, nil)
-	defer l.Close()
-	ticks, err := l.facade.SubscribeChanges(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if k, err := ticks.Next(t.Context()); err != nil || k.Session != "main" || k.Closed {
-		t.Fatalf("got %+v, %v", k, err)
-	}
-	if k, err := ticks.Next(ctx); !errors.Is(err, context.Canceled) {
-		t.Fatalf("got %+v, %v", k, err)
-	}
-	late, stop := context.WithTimeout(t.Context(), 10*time.Second)
-	defer stop()
-	if k, err := ticks.Next(late); err != nil || k.Session != "main" || !k.Closed {
-		t.Errorf("got %+v, %v", k, err)
-	}
+	})
 }

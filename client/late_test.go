@@ -56,7 +56,7 @@ func (w slowDialer) serveSlowly(far net.Conn) {
 	}
 }
 
-func TestLink_AnAnswerThatIsStillComingIsNotLate(t *testing.T) {
+func TestLateAnswer_StillArriving(t *testing.T) {
 	t.Parallel()
 	for parts, want := range map[int]session.Kind{100: "", 10: client.KindUnreachable} {
 		synctest.Test(t, func(t *testing.T) {

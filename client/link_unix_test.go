@@ -45,47 +45,51 @@ func serveConn(t *testing.T, l net.Listener, answer func(method string) string) 
 	}
 }
 
-func TestLink_OpenAsksAnotherDaemonWhenItsOwnHasEnded(t *testing.T) {
+func TestLocalDaemon(t *testing.T) {
 	t.Parallel()
-	for _, last := range []string{"", `"error":{"code":-32001,"message":"the server shuts down","data":{"kind":"shutting_down"}}`} {
-		t.Run(fmt.Sprintf("last word %.7q", last), func(t *testing.T) {
-			t.Parallel()
-			l, socket := listenAsDaemon(t)
-			link := NewLink(Socket(socket), nil)
-			var served sync.WaitGroup
-			defer served.Wait()
-			defer l.Close()
-			defer link.Close()
-			served.Go(func() {
-				serveConn(t, l, func(string) string { return last })
-				serveConn(t, l, func(string) string { return `"result":{"name":"main"}` })
-			})
-			if _, err := link.Conn(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			if _, now, _, err := link.OpenSession(t.Context(), CreateParams{Name: "main"}); err != nil || now.Name != "main" {
-				t.Errorf("got %+v, %v", now, err)
-			}
-		})
-	}
-}
 
-func TestLink_ADaemonThatStartsSlowlyIsReached(t *testing.T) {
-	t.Parallel()
-	l, socket := listenAsDaemon(t)
-	_ = l.Close()
-	link := NewLink(Socket(socket), func(context.Context) error {
-		<-time.After(stuckTimeout)
-		l, err := listenAtSocket(socket)
-		if err != nil {
-			return err
+	t.Run("opens a session at a new daemon after the old one ended", func(t *testing.T) {
+		t.Parallel()
+		for _, last := range []string{"", `"error":{"code":-32001,"message":"the server shuts down","data":{"kind":"shutting_down"}}`} {
+			t.Run(fmt.Sprintf("last word %.7q", last), func(t *testing.T) {
+				t.Parallel()
+				l, socket := listenAsDaemon(t)
+				link := NewLink(Socket(socket), nil)
+				var served sync.WaitGroup
+				defer served.Wait()
+				defer l.Close()
+				defer link.Close()
+				served.Go(func() {
+					serveConn(t, l, func(string) string { return last })
+					serveConn(t, l, func(string) string { return `"result":{"name":"main"}` })
+				})
+				if _, err := link.Conn(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if _, now, _, err := link.OpenSession(t.Context(), CreateParams{Name: "main"}); err != nil || now.Name != "main" {
+					t.Errorf("got %+v, %v", now, err)
+				}
+			})
 		}
-		t.Cleanup(func() { _ = l.Close() })
-		go serveConn(t, l, nil)
-		return nil
 	})
-	defer link.Close()
-	if _, err := link.Conn(t.Context()); err != nil {
-		t.Error(err)
-	}
+
+	t.Run("connects to a daemon that starts slowly", func(t *testing.T) {
+		t.Parallel()
+		l, socket := listenAsDaemon(t)
+		_ = l.Close()
+		link := NewLink(Socket(socket), func(context.Context) error {
+			<-time.After(stuckTimeout)
+			l, err := listenAtSocket(socket)
+			if err != nil {
+				return err
+			}
+			t.Cleanup(func() { _ = l.Close() })
+			go serveConn(t, l, nil)
+			return nil
+		})
+		defer link.Close()
+		if _, err := link.Conn(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
 }

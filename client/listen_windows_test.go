@@ -21,7 +21,7 @@ func listenAsDaemon(t *testing.T) (l net.Listener, socket string) {
 	return l, socket
 }
 
-func TestDefaultSocket_IsAPipeOfTheUsersUnlessTheEnvironmentNamesOne(t *testing.T) {
+func TestDefaultSocket_Pipe(t *testing.T) {
 	none := func(string) string { return "" }
 	if got := DefaultSocket(none); !strings.HasPrefix(got, `\\.\pipe\turnstone-S-1-`) {
 		t.Errorf("got %s", got)

@@ -15,7 +15,7 @@ import (
 )
 
 // Each of these ways takes a call and hangs up, again and again.
-func TestLink_WhatIsLostWithEachConnectionIsNotRepeatedForever(t *testing.T) {
+func TestRetryLimit(t *testing.T) {
 	t.Parallel()
 	hello := func(n int, in *bufio.Scanner, out io.Writer) {
 		id, _ := readCall(in)
@@ -88,7 +88,7 @@ func TestLink_WhatIsLostWithEachConnectionIsNotRepeatedForever(t *testing.T) {
 }
 
 // Nothing is dialled for what no daemon takes.
-func TestClient_AnInputOverTheBoundIsRefusedAtOnce(t *testing.T) {
+func TestMaxInput_FailsWithoutDial(t *testing.T) {
 	t.Parallel()
 	way := &greetingDialer{}
 	l := NewLink(way, nil)

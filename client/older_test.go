@@ -12,7 +12,7 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-func TestOlderDaemon_IsNamedWhereItLacksAMethod(t *testing.T) {
+func TestOlderDaemon_UnknownMethod(t *testing.T) {
 	t.Parallel()
 	near, far := net.Pipe()
 	defer far.Close()

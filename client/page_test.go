@@ -12,7 +12,7 @@ import (
 
 // The protocol's page describes each method, each kind of error, each type of event, and each
 // field.
-func TestPage_HasWhatTheWireHas(t *testing.T) {
+func TestProtocolPage_Complete(t *testing.T) {
 	page, err := os.ReadFile("../docs/daemon.md")
 	if err != nil {
 		t.Fatal(err)

@@ -10,45 +10,47 @@ import (
 
 const progressLine = `{"jsonrpc":"2.0","method":"root/progress","params":{"progressToken":1,"progress":1}}` + "\n"
 
-// A function that OnProgress calls may use the client, as long as it waits for no answer.
-func TestClient_NoFunctionOfTheUsersIsCalledUnderALock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ours, theirs := net.Pipe()
-		c := New(ours)
-		told := make(chan PreparationProgress, 1)
-		c.OnProgress(func(h PreparationProgress) {
-			c.OnProgress(nil)
-			go func() { _, _ = c.DaemonInfo(t.Context()) }()
-			told <- h
+func TestOnProgress(t *testing.T) {
+	// A function that OnProgress calls may use the client, as long as it waits for no answer.
+	t.Run("the callback may use the client", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			ours, theirs := net.Pipe()
+			c := New(ours)
+			told := make(chan PreparationProgress, 1)
+			c.OnProgress(func(h PreparationProgress) {
+				c.OnProgress(nil)
+				go func() { _, _ = c.DaemonInfo(t.Context()) }()
+				told <- h
+			})
+			if _, err := io.WriteString(theirs, progressLine); err != nil {
+				t.Fatal(err)
+			}
+			if h := <-told; h.Progress != 1 {
+				t.Errorf("got %+v", h)
+			}
+			if line, err := bufio.NewReader(theirs).ReadString('\n'); err != nil || line == "" {
+				t.Errorf("the call of the function was not sent: %v", err)
+			}
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
 		})
-		if _, err := io.WriteString(theirs, progressLine); err != nil {
-			t.Fatal(err)
-		}
-		if h := <-told; h.Progress != 1 {
-			t.Errorf("got %+v", h)
-		}
-		if line, err := bufio.NewReader(theirs).ReadString('\n'); err != nil || line == "" {
-			t.Errorf("the call of the function was not sent: %v", err)
-		}
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
 	})
-}
 
-func TestLink_OnProgressReachesTheConnectionThatIsThere(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ours, theirs := net.Pipe()
-		l := NewLink(Socket(""), nil)
-		l.conn = New(ours)
-		defer l.Close()
-		told := make(chan PreparationProgress, 1)
-		l.OnProgress(func(h PreparationProgress) { told <- h })
-		if _, err := io.WriteString(theirs, progressLine); err != nil {
-			t.Fatal(err)
-		}
-		if h := <-told; h.Progress != 1 {
-			t.Errorf("got %+v", h)
-		}
+	t.Run("reaches a connection that exists already", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			ours, theirs := net.Pipe()
+			l := NewLink(Socket(""), nil)
+			l.conn = New(ours)
+			defer l.Close()
+			told := make(chan PreparationProgress, 1)
+			l.OnProgress(func(h PreparationProgress) { told <- h })
+			if _, err := io.WriteString(theirs, progressLine); err != nil {
+				t.Fatal(err)
+			}
+			if h := <-told; h.Progress != 1 {
+				t.Errorf("got %+v", h)
+			}
+		})
 	})
 }

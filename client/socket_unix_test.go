@@ -9,7 +9,7 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-func TestSocket_APathThatIsTooLongIsTheReason(t *testing.T) {
+func TestSocket_PathTooLong(t *testing.T) {
 	long := "/" + strings.Repeat("d", 200)
 	_, err := Socket(long).Dial(t.Context())
 	if session.KindOf(err) != KindUnreachable || !strings.Contains(err.Error(), "is 201 bytes long") || strings.Contains(err.Error(), "start one") {

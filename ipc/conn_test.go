@@ -67,266 +67,270 @@ func mustEncodeFrames(t testing.TB, messages ...ipc.Message) []byte {
 	return stream
 }
 
-func TestConn_SendWithRoomInThePipeThenNoOtherGoroutineWrites(t *testing.T) {
-	ch := &scriptedChannel{room: 1 << 20, release: make(chan struct{})}
-	c := ipc.NewConn(ch, ipc.FromWorker)
-	defer c.Close()
-	want := []ipc.Message{ipc.TurnStart{Turn: 1}, ipc.TurnStart{Turn: 2}}
-	for _, m := range want {
-		if err := c.Send(m); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got := ch.writtenBytes(); !bytes.Equal(got, mustEncodeFrames(t, want...)) || ch.writes.Load() != 0 {
-		t.Errorf("got %x after %d calls of Write, want both frames and none", got, ch.writes.Load())
-	}
-}
-
-func TestConn_PipeThatTakesPartOfAFrameThenTheRestFollowsInOrder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ch := &scriptedChannel{room: 7, release: make(chan struct{})}
+func TestConnSend(t *testing.T) {
+	t.Run("writes directly while the pipe has room", func(t *testing.T) {
+		ch := &scriptedChannel{room: 1 << 20, release: make(chan struct{})}
 		c := ipc.NewConn(ch, ipc.FromWorker)
-		var want []ipc.Message
-		for turn := range uint64(20) {
-			want = append(want, ipc.Interrupt{Turn: turn, Seq: 1, Level: 1})
-			if err := c.Send(want[turn]); err != nil { // would be stuck in a deadlock here if it waited
+		defer c.Close()
+		want := []ipc.Message{ipc.TurnStart{Turn: 1}, ipc.TurnStart{Turn: 2}}
+		for _, m := range want {
+			if err := c.Send(m); err != nil {
 				t.Fatal(err)
 			}
 		}
-		synctest.Wait()
-		if got := ch.writtenBytes(); len(got) != 7 {
-			t.Errorf("got %d bytes before there was room, want 7", len(got))
+		if got := ch.writtenBytes(); !bytes.Equal(got, mustEncodeFrames(t, want...)) || ch.writes.Load() != 0 {
+			t.Errorf("got %x after %d calls of Write, want both frames and none", got, ch.writes.Load())
 		}
-		close(ch.release)
-		synctest.Wait()
-		if got := ch.writtenBytes(); !bytes.Equal(got, mustEncodeFrames(t, want...)) {
-			t.Errorf("got %x, want the frames in order", got)
-		}
-		// The pipe is free again, so the caller writes by itself.
-		ch.mu.Lock()
-		ch.room = 1 << 20
-		ch.mu.Unlock()
-		before := ch.writes.Load()
-		if err := c.Send(ipc.Shutdown{}); err != nil || ch.writes.Load() != before {
-			t.Errorf("got %v and a call of Write, want a direct one", err)
-		}
-		c.Close()
 	})
-}
 
-func TestConn_PeerThatNeverReadsThenTheQueueIsBoundedAndTheConnectionStaysGood(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ours, theirs := net.Pipe()
-		c := ipc.NewConn(ours, ipc.FromWorker)
-		large := ipc.TurnStart{Turn: 1, Input: make([]byte, ipc.MaxFrameBytes-100)}
-		for range 2 {
-			if err := c.Send(large); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := c.Send(large); !errors.Is(err, ipc.ErrQueueFull) {
-			t.Fatalf("got %v, want ErrQueueFull", err)
-		}
-		peer := ipc.NewConn(theirs, ipc.FromSupervisor)
-		for range 2 {
-			if _, err := peer.Receive(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		synctest.Wait()
-		if err := c.Send(ipc.Shutdown{GraceMS: 5}); err != nil {
-			t.Fatal(err)
-		}
-		if m, err := peer.Receive(); err != nil || m != (ipc.Shutdown{GraceMS: 5}) {
-			t.Errorf("got %v, %v, want the frame after the full queue", m, err)
-		}
-		c.Close()
-		peer.Close()
-	})
-}
-
-func TestConn_MessageOverItsBoundThenErrTooLargeAndNothingIsSent(t *testing.T) {
-	ch := &scriptedChannel{room: 1 << 30, release: make(chan struct{})}
-	close(ch.release)
-	c := ipc.NewConn(ch, ipc.FromWorker)
-	defer c.Close()
-	worker := ipc.NewConn(ch, ipc.FromSupervisor)
-	defer worker.Close()
-	for name, send := range map[string]func() error{
-		"input over a frame":   func() error { return c.Send(ipc.TurnStart{Turn: 1, Input: make([]byte, ipc.MaxFrameBytes)}) },
-		"input far over":       func() error { return c.Send(ipc.TurnStart{Turn: 1, Input: make([]byte, ipc.MaxFrameBytes+1)}) },
-		"output over 64 KiB":   func() error { return worker.Send(ipc.Output{Stream: ipc.Stdout, Data: make([]byte, 64<<10+1)}) },
-		"prompt over 64 KiB":   func() error { return worker.Send(ipc.Idle{Prompt: strings.Repeat("x", 64<<10+1), Outcome: "ok"}) },
-		"too many variables":   func() error { return worker.Send(ipc.QueryResult{Status: "ok", Variables: make([]ipc.Variable, 201)}) },
-		"too many completions": func() error { return worker.Send(ipc.QueryResult{Status: "ok", Matches: make([]string, 201)}) },
-	} {
-		if err := send(); !errors.Is(err, ipc.ErrTooLarge) {
-			t.Errorf("%s: got %v, want ErrTooLarge", name, err)
-		}
-	}
-	if got := ch.writtenBytes(); len(got) != 0 {
-		t.Errorf("got %d bytes on the channel, want none", len(got))
-	}
-}
-
-func TestConn_MessageThatBreaksTheProtocolIsNotSent(t *testing.T) {
-	ch := &scriptedChannel{room: 1 << 30, release: make(chan struct{})}
-	worker := ipc.NewConn(ch, ipc.FromSupervisor)
-	defer worker.Close()
-	for _, m := range []ipc.Message{
-		ipc.Shutdown{},                          // of the other side
-		ipc.Idle{},                              // no outcome
-		ipc.Idle{Outcome: "fine"},               // no such outcome
-		ipc.Idle{Outcome: "ok", Prompt: "\xff"}, // no UTF-8
-		ipc.Idle{Outcome: "ok", Error: new(ipc.RuntimeError)}, // an error that is none
-		ipc.InputLine{Text: "hunter2", Secret: true},          // a secret in the open
-		ipc.StdinWait{Kind: "line", Want: "line"},             // wait 0
-		&ipc.Sigint{Owner: "ours"},                            // not by value
-		nil,
-	} {
-		if err := worker.Send(m); err == nil {
-			t.Errorf("%#v was sent", m)
-		} else if strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("the error shows the secret: %v", err)
-		}
-	}
-	if got := ch.writtenBytes(); len(got) != 0 {
-		t.Errorf("got %d bytes on the channel, want none", len(got))
-	}
-}
-
-func TestConn_ManySendersThenEachOnesFramesStayInOrder(t *testing.T) {
-	ours, theirs := newDuplexPair(t)
-	c := ipc.NewConn(ours, ipc.FromSupervisor)
-	defer c.Close()
-	peer := ipc.NewConn(theirs, ipc.FromWorker)
-	defer peer.Close()
-	const senders, each = 8, 500
-	var wg sync.WaitGroup
-	for s := range uint64(senders) {
-		wg.Go(func() {
-			for i := range uint64(each) {
-				if err := c.Send(ipc.InterruptAck{Turn: s, Seq: i + 1, Result: ipc.InterruptRaised}); err != nil {
-					t.Error(err)
-					return
+	t.Run("the rest of a partly written frame follows in order", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			ch := &scriptedChannel{room: 7, release: make(chan struct{})}
+			c := ipc.NewConn(ch, ipc.FromWorker)
+			var want []ipc.Message
+			for turn := range uint64(20) {
+				want = append(want, ipc.Interrupt{Turn: turn, Seq: 1, Level: 1})
+				if err := c.Send(want[turn]); err != nil { // would be stuck in a deadlock here if it waited
+					t.Fatal(err)
 				}
 			}
+			synctest.Wait()
+			if got := ch.writtenBytes(); len(got) != 7 {
+				t.Errorf("got %d bytes before there was room, want 7", len(got))
+			}
+			close(ch.release)
+			synctest.Wait()
+			if got := ch.writtenBytes(); !bytes.Equal(got, mustEncodeFrames(t, want...)) {
+				t.Errorf("got %x, want the frames in order", got)
+			}
+			// The pipe is free again, so the caller writes by itself.
+			ch.mu.Lock()
+			ch.room = 1 << 20
+			ch.mu.Unlock()
+			before := ch.writes.Load()
+			if err := c.Send(ipc.Shutdown{}); err != nil || ch.writes.Load() != before {
+				t.Errorf("got %v and a call of Write, want a direct one", err)
+			}
+			c.Close()
 		})
-	}
-	last := make([]uint64, senders)
-	for range senders * each {
-		m, err := peer.Receive()
-		if err != nil {
-			t.Fatal(err)
-		}
-		ack := m.(ipc.InterruptAck)
-		if ack.Seq != last[ack.Turn]+1 {
-			t.Fatalf("sender %d: got %d after %d", ack.Turn, ack.Seq, last[ack.Turn])
-		}
-		last[ack.Turn] = ack.Seq
-	}
-	wg.Wait()
-}
+	})
 
-func TestConn_StreamThatEndsBetweenFramesIsEOFAndInsideOneIsUnexpected(t *testing.T) {
-	frame := mustEncodeFrames(t, ipc.Sigint{Owner: ipc.SigintUser})
-	for cut := range len(frame) + 1 {
-		stream := slices.Concat(frame, frame[:cut])
-		c := ipc.NewConn(readOnlyChannel{bytes.NewReader(stream)}, ipc.FromWorker)
-		whole := 1 + cut/len(frame)
-		for range whole {
-			if m, err := c.Receive(); err != nil || m != (ipc.Sigint{Owner: ipc.SigintUser}) {
-				t.Fatalf("cut at %d: got %v, %v", cut, m, err)
+	t.Run("a peer that does not read fills a bounded queue", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			ours, theirs := net.Pipe()
+			c := ipc.NewConn(ours, ipc.FromWorker)
+			large := ipc.TurnStart{Turn: 1, Input: make([]byte, ipc.MaxFrameBytes-100)}
+			for range 2 {
+				if err := c.Send(large); err != nil {
+					t.Fatal(err)
+				}
 			}
-		}
-		want := io.ErrUnexpectedEOF
-		if cut%len(frame) == 0 {
-			want = io.EOF
-		}
-		for range 2 { // and it stays that way
-			if _, err := c.Receive(); err != want {
-				t.Errorf("cut at %d: got %v, want %v", cut, err, want)
+			if err := c.Send(large); !errors.Is(err, ipc.ErrQueueFull) {
+				t.Fatalf("got %v, want ErrQueueFull", err)
 			}
-		}
-		c.Close()
-	}
-}
-
-func TestConn_FramesInPiecesOfAnySizeThenTheMessagesAreTheSame(t *testing.T) {
-	var want []ipc.Message
-	for i := range 40 {
-		want = append(want, ipc.Output{Stream: ipc.Stdout, Data: bytes.Repeat([]byte{byte(i)}, i*i*40+1)})
-	}
-	stream := mustEncodeFrames(t, want...)
-	for name, r := range map[string]io.Reader{
-		"all at once":          bytes.NewReader(stream),
-		"byte by byte":         iotest.OneByteReader(bytes.NewReader(stream)),
-		"halves":               iotest.HalfReader(bytes.NewReader(stream)),
-		"the end with a piece": iotest.DataErrReader(bytes.NewReader(stream)),
-	} {
-		c := ipc.NewConn(readOnlyChannel{r}, ipc.FromWorker)
-		var got []ipc.Message
-		for {
-			m, err := c.Receive()
-			if err == io.EOF {
-				break
+			peer := ipc.NewConn(theirs, ipc.FromSupervisor)
+			for range 2 {
+				if _, err := peer.Receive(); err != nil {
+					t.Fatal(err)
+				}
 			}
-			if err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
-			got = append(got, m)
-		}
-		// Compared at the end, when the reading buffer has been used again and again.
-		if !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: got other messages", name)
-		}
-		c.Close()
-	}
-}
-
-func TestConn_CloseWhileReceivingAndWritingThenBothEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ours, theirs := net.Pipe() // nobody reads it: the writer is stuck
-		defer theirs.Close()
-		c := ipc.NewConn(ours, ipc.FromWorker)
-		if err := c.Send(ipc.Shutdown{}); err != nil {
-			t.Fatal(err)
-		}
-		received := make(chan error, 1)
-		go func() {
-			_, err := c.Receive()
-			received <- err
-		}()
-		synctest.Wait()
-		for range 2 {
-			if err := c.Close(); err != nil {
+			synctest.Wait()
+			if err := c.Send(ipc.Shutdown{GraceMS: 5}); err != nil {
 				t.Fatal(err)
 			}
+			if m, err := peer.Receive(); err != nil || m != (ipc.Shutdown{GraceMS: 5}) {
+				t.Errorf("got %v, %v, want the frame after the full queue", m, err)
+			}
+			c.Close()
+			peer.Close()
+		})
+	})
+
+	t.Run("refuses an oversized message with ErrTooLarge", func(t *testing.T) {
+		ch := &scriptedChannel{room: 1 << 30, release: make(chan struct{})}
+		close(ch.release)
+		c := ipc.NewConn(ch, ipc.FromWorker)
+		defer c.Close()
+		worker := ipc.NewConn(ch, ipc.FromSupervisor)
+		defer worker.Close()
+		for name, send := range map[string]func() error{
+			"input over a frame":   func() error { return c.Send(ipc.TurnStart{Turn: 1, Input: make([]byte, ipc.MaxFrameBytes)}) },
+			"input far over":       func() error { return c.Send(ipc.TurnStart{Turn: 1, Input: make([]byte, ipc.MaxFrameBytes+1)}) },
+			"output over 64 KiB":   func() error { return worker.Send(ipc.Output{Stream: ipc.Stdout, Data: make([]byte, 64<<10+1)}) },
+			"prompt over 64 KiB":   func() error { return worker.Send(ipc.Idle{Prompt: strings.Repeat("x", 64<<10+1), Outcome: "ok"}) },
+			"too many variables":   func() error { return worker.Send(ipc.QueryResult{Status: "ok", Variables: make([]ipc.Variable, 201)}) },
+			"too many completions": func() error { return worker.Send(ipc.QueryResult{Status: "ok", Matches: make([]string, 201)}) },
+		} {
+			if err := send(); !errors.Is(err, ipc.ErrTooLarge) {
+				t.Errorf("%s: got %v, want ErrTooLarge", name, err)
+			}
 		}
-		if err := <-received; err != ipc.ErrClosed {
-			t.Errorf("Receive: got %v, want ErrClosed", err)
+		if got := ch.writtenBytes(); len(got) != 0 {
+			t.Errorf("got %d bytes on the channel, want none", len(got))
 		}
-		if err := c.Send(ipc.Shutdown{}); err != ipc.ErrClosed {
-			t.Errorf("Send: got %v, want ErrClosed", err)
+	})
+
+	t.Run("refuses a message that breaks the protocol", func(t *testing.T) {
+		ch := &scriptedChannel{room: 1 << 30, release: make(chan struct{})}
+		worker := ipc.NewConn(ch, ipc.FromSupervisor)
+		defer worker.Close()
+		for _, m := range []ipc.Message{
+			ipc.Shutdown{},                          // of the other side
+			ipc.Idle{},                              // no outcome
+			ipc.Idle{Outcome: "fine"},               // no such outcome
+			ipc.Idle{Outcome: "ok", Prompt: "\xff"}, // no UTF-8
+			ipc.Idle{Outcome: "ok", Error: new(ipc.RuntimeError)}, // an error that is none
+			ipc.InputLine{Text: "hunter2", Secret: true},          // a secret in the open
+			ipc.StdinWait{Kind: "line", Want: "line"},             // wait 0
+			&ipc.Sigint{Owner: "ours"},                            // not by value
+			nil,
+		} {
+			if err := worker.Send(m); err == nil {
+				t.Errorf("%#v was sent", m)
+			} else if strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("the error shows the secret: %v", err)
+			}
 		}
-	}) // a writer that still ran would be reported as a deadlock
+		if got := ch.writtenBytes(); len(got) != 0 {
+			t.Errorf("got %d bytes on the channel, want none", len(got))
+		}
+	})
+
+	t.Run("keeps the frames of each sender in order", func(t *testing.T) {
+		ours, theirs := newDuplexPair(t)
+		c := ipc.NewConn(ours, ipc.FromSupervisor)
+		defer c.Close()
+		peer := ipc.NewConn(theirs, ipc.FromWorker)
+		defer peer.Close()
+		const senders, each = 8, 500
+		var wg sync.WaitGroup
+		for s := range uint64(senders) {
+			wg.Go(func() {
+				for i := range uint64(each) {
+					if err := c.Send(ipc.InterruptAck{Turn: s, Seq: i + 1, Result: ipc.InterruptRaised}); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		last := make([]uint64, senders)
+		for range senders * each {
+			m, err := peer.Receive()
+			if err != nil {
+				t.Fatal(err)
+			}
+			ack := m.(ipc.InterruptAck)
+			if ack.Seq != last[ack.Turn]+1 {
+				t.Fatalf("sender %d: got %d after %d", ack.Turn, ack.Seq, last[ack.Turn])
+			}
+			last[ack.Turn] = ack.Seq
+		}
+		wg.Wait()
+	})
+
+	t.Run("reports that the peer is gone", func(t *testing.T) {
+		ours, theirs := newDuplexPair(t)
+		c := ipc.NewConn(ours, ipc.FromWorker)
+		defer c.Close()
+		theirs.Close()
+		var err error
+		for err == nil { // where a pipe cannot be written to at once, the writer finds out
+			err = c.Send(ipc.Shutdown{})
+		}
+		if errors.Is(err, ipc.ErrQueueFull) {
+			t.Error("sent to nobody")
+		}
+		if _, err := c.Receive(); err != io.EOF {
+			t.Errorf("got %v, want io.EOF", err)
+		}
+	})
 }
 
-func TestConn_PeerThatIsGoneThenSendSaysSo(t *testing.T) {
-	ours, theirs := newDuplexPair(t)
-	c := ipc.NewConn(ours, ipc.FromWorker)
-	defer c.Close()
-	theirs.Close()
-	var err error
-	for err == nil { // where a pipe cannot be written to at once, the writer finds out
-		err = c.Send(ipc.Shutdown{})
-	}
-	if errors.Is(err, ipc.ErrQueueFull) {
-		t.Error("sent to nobody")
-	}
-	if _, err := c.Receive(); err != io.EOF {
-		t.Errorf("got %v, want io.EOF", err)
-	}
+func TestConnReceive(t *testing.T) {
+	t.Run("ends with EOF between frames, unexpected EOF inside one", func(t *testing.T) {
+		frame := mustEncodeFrames(t, ipc.Sigint{Owner: ipc.SigintUser})
+		for cut := range len(frame) + 1 {
+			stream := slices.Concat(frame, frame[:cut])
+			c := ipc.NewConn(readOnlyChannel{bytes.NewReader(stream)}, ipc.FromWorker)
+			whole := 1 + cut/len(frame)
+			for range whole {
+				if m, err := c.Receive(); err != nil || m != (ipc.Sigint{Owner: ipc.SigintUser}) {
+					t.Fatalf("cut at %d: got %v, %v", cut, m, err)
+				}
+			}
+			want := io.ErrUnexpectedEOF
+			if cut%len(frame) == 0 {
+				want = io.EOF
+			}
+			for range 2 { // and it stays that way
+				if _, err := c.Receive(); err != want {
+					t.Errorf("cut at %d: got %v, want %v", cut, err, want)
+				}
+			}
+			c.Close()
+		}
+	})
+
+	t.Run("reads frames in pieces of any size", func(t *testing.T) {
+		var want []ipc.Message
+		for i := range 40 {
+			want = append(want, ipc.Output{Stream: ipc.Stdout, Data: bytes.Repeat([]byte{byte(i)}, i*i*40+1)})
+		}
+		stream := mustEncodeFrames(t, want...)
+		for name, r := range map[string]io.Reader{
+			"all at once":          bytes.NewReader(stream),
+			"byte by byte":         iotest.OneByteReader(bytes.NewReader(stream)),
+			"halves":               iotest.HalfReader(bytes.NewReader(stream)),
+			"the end with a piece": iotest.DataErrReader(bytes.NewReader(stream)),
+		} {
+			c := ipc.NewConn(readOnlyChannel{r}, ipc.FromWorker)
+			var got []ipc.Message
+			for {
+				m, err := c.Receive()
+				if err == io.EOF {
+					break
+				}
+				if err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+				got = append(got, m)
+			}
+			// Compared at the end, when the reading buffer has been used again and again.
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("%s: got other messages", name)
+			}
+			c.Close()
+		}
+	})
+
+	t.Run("Close ends a pending Receive and a stuck writer", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			ours, theirs := net.Pipe() // nobody reads it: the writer is stuck
+			defer theirs.Close()
+			c := ipc.NewConn(ours, ipc.FromWorker)
+			if err := c.Send(ipc.Shutdown{}); err != nil {
+				t.Fatal(err)
+			}
+			received := make(chan error, 1)
+			go func() {
+				_, err := c.Receive()
+				received <- err
+			}()
+			synctest.Wait()
+			for range 2 {
+				if err := c.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := <-received; err != ipc.ErrClosed {
+				t.Errorf("Receive: got %v, want ErrClosed", err)
+			}
+			if err := c.Send(ipc.Shutdown{}); err != ipc.ErrClosed {
+				t.Errorf("Send: got %v, want ErrClosed", err)
+			}
+		}) // a writer that still ran would be reported as a deadlock
+	})
 }
 
 // newDuplexPair returns a channel of two one-way pipes, as between supervisor and worker.

@@ -86,161 +86,163 @@ func everyMessage() []ipc.Message {
 	}
 }
 
-func TestSchema_ListsTheFieldsOfTheGoTypes(t *testing.T) {
-	schema := readSchema(t)
-	var fieldsOf func(reflect.Type) []string
-	fieldsOf = func(typ reflect.Type) []string {
-		var names []string
-		for i := range typ.NumField() {
-			f := typ.Field(i)
-			name := wireName(f.Name)
-			names = append(names, name)
-			inner := f.Type
-			if inner.Kind() == reflect.Pointer || inner.Kind() == reflect.Slice {
-				inner = inner.Elem()
-			}
-			if inner.Kind() == reflect.Struct {
-				for _, sub := range fieldsOf(inner) {
-					names = append(names, name+"."+sub)
+func TestSchema(t *testing.T) {
+	t.Run("lists the fields of the Go types", func(t *testing.T) {
+		schema := readSchema(t)
+		var fieldsOf func(reflect.Type) []string
+		fieldsOf = func(typ reflect.Type) []string {
+			var names []string
+			for i := range typ.NumField() {
+				f := typ.Field(i)
+				name := wireName(f.Name)
+				names = append(names, name)
+				inner := f.Type
+				if inner.Kind() == reflect.Pointer || inner.Kind() == reflect.Slice {
+					inner = inner.Elem()
 				}
+				if inner.Kind() == reflect.Struct {
+					for _, sub := range fieldsOf(inner) {
+						names = append(names, name+"."+sub)
+					}
+				}
+			}
+			return names
+		}
+		var known []string
+		for _, m := range everyMessage() {
+			known = append(known, m.Type())
+			var listed []string
+			schema.Messages[m.Type()].eachField("", func(path string, _ fieldSchema) { listed = append(listed, path) })
+			got := fieldsOf(reflect.TypeOf(m))
+			slices.Sort(got)
+			slices.Sort(listed)
+			if !slices.Equal(got, listed) {
+				t.Errorf("%s: Go has %v, the schema %v", m.Type(), got, listed)
 			}
 		}
-		return names
-	}
-	var known []string
-	for _, m := range everyMessage() {
-		known = append(known, m.Type())
-		var listed []string
-		schema.Messages[m.Type()].eachField("", func(path string, _ fieldSchema) { listed = append(listed, path) })
-		got := fieldsOf(reflect.TypeOf(m))
-		slices.Sort(got)
-		slices.Sort(listed)
-		if !slices.Equal(got, listed) {
-			t.Errorf("%s: Go has %v, the schema %v", m.Type(), got, listed)
+		slices.Sort(known)
+		if listed := slices.Sorted(maps.Keys(schema.Messages)); !slices.Equal(known, listed) {
+			t.Errorf("Go has %v, the schema %v", known, listed)
 		}
-	}
-	slices.Sort(known)
-	if listed := slices.Sorted(maps.Keys(schema.Messages)); !slices.Equal(known, listed) {
-		t.Errorf("Go has %v, the schema %v", known, listed)
-	}
-}
+	})
 
-func TestSchema_LimitsAreTheConstants(t *testing.T) {
-	s := readSchema(t)
-	if s.Protocol.Name != ipc.ProtocolName || s.Protocol.Version != ipc.ProtocolVersion {
-		t.Errorf("got protocol %v", s.Protocol)
-	}
-	if s.Limits.FrameBytes != ipc.MaxFrameBytes || s.Limits.Fields != ipc.MaxFields || s.Limits.Depth != ipc.MaxDepth {
-		t.Errorf("got limits %+v", s.Limits)
-	}
-}
+	t.Run("has the limits of the constants", func(t *testing.T) {
+		s := readSchema(t)
+		if s.Protocol.Name != ipc.ProtocolName || s.Protocol.Version != ipc.ProtocolVersion {
+			t.Errorf("got protocol %v", s.Protocol)
+		}
+		if s.Limits.FrameBytes != ipc.MaxFrameBytes || s.Limits.Fields != ipc.MaxFields || s.Limits.Depth != ipc.MaxDepth {
+			t.Errorf("got limits %+v", s.Limits)
+		}
+	})
 
-// The decoder must accept everything that the schema allows, and refuse everything else.
-func TestSchema_IsWhatTheDecoderEnforces(t *testing.T) {
-	schema := readSchema(t)
-	for kind, message := range schema.Messages {
-		t.Run(kind, func(t *testing.T) {
-			from, other := ipc.FromWorker, ipc.FromSupervisor
-			if message.From == "supervisor" {
-				from, other = other, from
-			}
-			decode := func(m map[string]any, from ipc.Side) error {
-				// The type goes first, so that it is known when another field is refused.
-				var payload bytes.Buffer
-				enc := msgpack.NewEncoder(&payload)
-				enc.EncodeMapLen(len(m))
-				enc.EncodeMulti("type", m["type"])
-				for name, v := range m {
-					if name != "type" {
-						enc.EncodeMulti(name, v)
+	// The decoder must accept everything that the schema allows, and refuse everything else.
+	t.Run("says what the decoder enforces", func(t *testing.T) {
+		schema := readSchema(t)
+		for kind, message := range schema.Messages {
+			t.Run(kind, func(t *testing.T) {
+				from, other := ipc.FromWorker, ipc.FromSupervisor
+				if message.From == "supervisor" {
+					from, other = other, from
+				}
+				decode := func(m map[string]any, from ipc.Side) error {
+					// The type goes first, so that it is known when another field is refused.
+					var payload bytes.Buffer
+					enc := msgpack.NewEncoder(&payload)
+					enc.EncodeMapLen(len(m))
+					enc.EncodeMulti("type", m["type"])
+					for name, v := range m {
+						if name != "type" {
+							enc.EncodeMulti(name, v)
+						}
+					}
+					_, err := ipc.Decode(payload.Bytes(), from)
+					return err
+				}
+				// with returns a good message in which the field at path is v.
+				with := func(path string, v any) map[string]any {
+					m := sampleFields(message.Fields)
+					m["type"] = kind
+					setField(m, path, v)
+					for name, f := range message.Fields {
+						if w := f.AbsentWhen; w != nil && m[w.Field] == w.Equals {
+							delete(m, name)
+						}
+					}
+					return m
+				}
+				accept := func(what string, m map[string]any) {
+					t.Helper()
+					if err := decode(m, from); err != nil {
+						t.Errorf("%s: %v", what, err)
 					}
 				}
-				_, err := ipc.Decode(payload.Bytes(), from)
-				return err
-			}
-			// with returns a good message in which the field at path is v.
-			with := func(path string, v any) map[string]any {
-				m := sampleFields(message.Fields)
-				m["type"] = kind
-				setField(m, path, v)
-				for name, f := range message.Fields {
-					if w := f.AbsentWhen; w != nil && m[w.Field] == w.Equals {
-						delete(m, name)
+				refuse := func(what, field string, m map[string]any) {
+					t.Helper()
+					if err := decode(m, from); err == nil || !strings.Contains(err.Error(), field) {
+						t.Errorf("%s: got %v, want a refusal that names %s", what, err, field)
 					}
 				}
-				return m
-			}
-			accept := func(what string, m map[string]any) {
-				t.Helper()
-				if err := decode(m, from); err != nil {
-					t.Errorf("%s: %v", what, err)
+				accept("a good one", with("type", kind))
+				if decode(with("type", kind), other) == nil {
+					t.Error("accepted from the other side")
 				}
-			}
-			refuse := func(what, field string, m map[string]any) {
-				t.Helper()
-				if err := decode(m, from); err == nil || !strings.Contains(err.Error(), field) {
-					t.Errorf("%s: got %v, want a refusal that names %s", what, err, field)
-				}
-			}
-			accept("a good one", with("type", kind))
-			if decode(with("type", kind), other) == nil {
-				t.Error("accepted from the other side")
-			}
-			message.eachField("", func(path string, f fieldSchema) {
-				if f.Required {
-					refuse("without it", path, with(path, nil))
-				} else {
-					accept("without it", with(path, nil))
-				}
-				for typ, v := range map[string]any{
-					"uint": uint64(1), "bool": true, "text": "x", "bin": []byte("x"), "texts": []string{"x"},
-					"bins": map[string]any{"x": []byte("x")}, "maps": []any{map[string]any{"x": 1}}, "map": map[string]any{"x": 1}, "ext": msgpack.RawMessage{0xd4, 1, 0}, "nil": msgpack.RawMessage{0xc0},
-					"number": 1.5,
-				} {
-					if typ == f.Type || typ == "uint" && (f.Type == "int" || f.Type == "number") {
-						continue
+				message.eachField("", func(path string, f fieldSchema) {
+					if f.Required {
+						refuse("without it", path, with(path, nil))
+					} else {
+						accept("without it", with(path, nil))
 					}
-					refuse(typ+" for "+f.Type, path, with(path, v))
-				}
-				for _, v := range f.Enum {
-					accept(v, with(path, v))
-				}
-				if f.Enum != nil {
-					refuse("an unknown value", path, with(path, "?"))
-					refuse("no value", path, with(path, ""))
-				} else if f.Type == "text" && f.MaxBytes == 0 {
-					accept("long text", with(path, strings.Repeat("x", 1<<20)))
-				}
-				if f.Min != nil {
-					accept("the least", with(path, *f.Min))
-					refuse("less than the least", path, with(path, int64(*f.Min)-1))
-				} else if f.Type == "uint" {
-					accept("0", with(path, 0))
-				}
-				if f.Max != nil {
-					accept("the most", with(path, *f.Max))
-					refuse("more than the most", path, with(path, *f.Max+1))
-				} else if f.Type == "uint" {
-					accept("2^64-1", with(path, ^uint64(0)))
-				}
-				if f.MaxBytes > 0 {
-					least, over := sampleOfSize(f.Type, f.MaxBytes), sampleOfSize(f.Type, f.MaxBytes+1)
-					accept("the longest", with(path, least))
-					refuse("longer than the longest", path, with(path, over))
-				}
-				if f.MaxItems > 0 {
-					accept("the most items", with(path, sampleItems(f, f.MaxItems)))
-					refuse("more than the most items", path, with(path, sampleItems(f, f.MaxItems+1)))
-				}
-				if f.AbsentWhen != nil {
-					m := with(f.AbsentWhen.Field, f.AbsentWhen.Equals)
-					accept("where it is absent", m)
-					setField(m, path, sampleValue(f))
-					refuse("where it must be absent", path, m)
-				}
+					for typ, v := range map[string]any{
+						"uint": uint64(1), "bool": true, "text": "x", "bin": []byte("x"), "texts": []string{"x"},
+						"bins": map[string]any{"x": []byte("x")}, "maps": []any{map[string]any{"x": 1}}, "map": map[string]any{"x": 1}, "ext": msgpack.RawMessage{0xd4, 1, 0}, "nil": msgpack.RawMessage{0xc0},
+						"number": 1.5,
+					} {
+						if typ == f.Type || typ == "uint" && (f.Type == "int" || f.Type == "number") {
+							continue
+						}
+						refuse(typ+" for "+f.Type, path, with(path, v))
+					}
+					for _, v := range f.Enum {
+						accept(v, with(path, v))
+					}
+					if f.Enum != nil {
+						refuse("an unknown value", path, with(path, "?"))
+						refuse("no value", path, with(path, ""))
+					} else if f.Type == "text" && f.MaxBytes == 0 {
+						accept("long text", with(path, strings.Repeat("x", 1<<20)))
+					}
+					if f.Min != nil {
+						accept("the least", with(path, *f.Min))
+						refuse("less than the least", path, with(path, int64(*f.Min)-1))
+					} else if f.Type == "uint" {
+						accept("0", with(path, 0))
+					}
+					if f.Max != nil {
+						accept("the most", with(path, *f.Max))
+						refuse("more than the most", path, with(path, *f.Max+1))
+					} else if f.Type == "uint" {
+						accept("2^64-1", with(path, ^uint64(0)))
+					}
+					if f.MaxBytes > 0 {
+						least, over := sampleOfSize(f.Type, f.MaxBytes), sampleOfSize(f.Type, f.MaxBytes+1)
+						accept("the longest", with(path, least))
+						refuse("longer than the longest", path, with(path, over))
+					}
+					if f.MaxItems > 0 {
+						accept("the most items", with(path, sampleItems(f, f.MaxItems)))
+						refuse("more than the most items", path, with(path, sampleItems(f, f.MaxItems+1)))
+					}
+					if f.AbsentWhen != nil {
+						m := with(f.AbsentWhen.Field, f.AbsentWhen.Equals)
+						accept("where it is absent", m)
+						setField(m, path, sampleValue(f))
+						refuse("where it must be absent", path, m)
+					}
+				})
 			})
-		})
-	}
+		}
+	})
 }
 
 // sampleFields returns a message in which every field is there and good.

@@ -95,134 +95,136 @@ func (readOnlyChannel) Write([]byte) (int, error) {
 }
 func (readOnlyChannel) Close() error { return nil }
 
-func TestVectors_AcceptedFramesHaveTheirMeaning(t *testing.T) {
-	for _, v := range readVectors(t) {
-		if v.Refused != "" {
-			continue
-		}
-		t.Run(v.Name, func(t *testing.T) {
-			m, err := receiveOne(v.frameBytes(t), v.fromSide())
-			if err != nil {
-				t.Fatal(err)
+func TestVectors(t *testing.T) {
+	t.Run("accepted frames have their meaning", func(t *testing.T) {
+		for _, v := range readVectors(t) {
+			if v.Refused != "" {
+				continue
 			}
-			if got, want := messageFields(m), wantMessage(t, v.Message); !reflect.DeepEqual(got, want) {
-				t.Errorf("got  %v,\nwant %v", got, want)
-			}
-		})
-	}
-}
-
-func TestVectors_CanonicalFramesAreWhatIsSent(t *testing.T) {
-	for _, v := range readVectors(t) {
-		if !v.Canonical {
-			continue
-		}
-		t.Run(v.Name, func(t *testing.T) {
-			frame := v.frameBytes(t)
-			m, err := ipc.Decode(frame[4:], v.fromSide())
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, err := ipc.AppendFrame(nil, m)
-			if err != nil || !bytes.Equal(got, frame) {
-				t.Errorf("got  %x, %v,\nwant %x", got, err, frame)
-			}
-		})
-	}
-}
-
-// The bytes are judged by a decoder that is not ours, too, so that the file
-// cannot be wrong in the same way as the codec.
-func TestVectors_CanonicalFramesAreTheirMeaningToAnyDecoder(t *testing.T) {
-	for _, v := range readVectors(t) {
-		if !v.Canonical {
-			continue
-		}
-		var got map[string]any
-		if err := msgpack.Unmarshal(v.frameBytes(t)[4:], &got); err != nil {
-			t.Errorf("%s: %v", v.Name, err)
-		}
-		if got, want := normalizeValue(got), wantMessage(t, v.Message); !reflect.DeepEqual(got, want) {
-			t.Errorf("%s:\ngot  %v,\nwant %v", v.Name, got, want)
-		}
-	}
-}
-
-func TestVectors_MalformedFramesAreRefusedForTheirReason(t *testing.T) {
-	// how the reasons of the file read here
-	words := map[string]string{
-		"oversized":       "at most 67108864 are allowed",
-		"wrong-type":      " must be",
-		"missing":         "missing",
-		"unknown-type":    "unknown type of message",
-		"wrong-direction": "for the other direction",
-		"trailing":        "1 bytes behind the message",
-		"twice":           "given twice",
-		"forbidden":       "must be absent here",
-		"not-utf8":        "not UTF-8",
-		"too-large":       "",
-		"too-deep":        "nested deeper than 16",
-		"extension":       " is not allowed",
-		"truncated":       "ends inside a value",
-		"bad-value":       "",
-	}
-	for _, v := range readVectors(t) {
-		if v.Refused == "" {
-			continue
-		}
-		t.Run(v.Name, func(t *testing.T) {
-			m, err := receiveOne(v.frameBytes(t), v.fromSide())
-			if v.Refused == "truncated" && errors.Is(err, io.ErrUnexpectedEOF) {
-				return
-			}
-			refusal, ok := errors.AsType[*ipc.ProtocolError](err)
-			if !ok {
-				t.Fatalf("got %v, %v, want a protocol error", m, err)
-			}
-			word, ok := words[v.Refused]
-			if !ok {
-				t.Fatalf("%q is no reason that the file lists", v.Refused)
-			}
-			if !strings.Contains(refusal.Reason, word) || !strings.Contains(refusal.Reason, v.Field) {
-				t.Errorf("got reason %q, want one that says %q and %q", refusal.Reason, word, v.Field)
-			}
-			if len(refusal.Offender) > 210 || strings.ContainsFunc(refusal.Offender, func(r rune) bool { return r < ' ' || r > '~' && r != '…' }) {
-				t.Errorf("the offender is not bounded and printable: %q", refusal.Offender)
-			}
-		})
-	}
-}
-
-func TestVectors_CoverEveryMessageAndEnumeration(t *testing.T) {
-	seen := map[string]bool{}
-	for _, v := range readVectors(t) {
-		if !v.Canonical {
-			continue
-		}
-		kind := v.Message["type"].(string)
-		seen[kind] = true
-		eachField("", v.Message, func(path string, value any) {
-			if s, ok := value.(string); ok {
-				seen[kind+" "+path+"="+s] = true
-			}
-			seen[kind+" "+path] = true
-		})
-	}
-	for kind, m := range readSchema(t).Messages {
-		if !seen[kind] {
-			t.Errorf("no vector for %s", kind)
-		}
-		m.eachField("", func(path string, f fieldSchema) {
-			if !seen[kind+" "+path] {
-				t.Errorf("no vector for %s with %s", kind, path)
-			}
-			for _, v := range f.Enum {
-				if !seen[kind+" "+path+"="+v] {
-					t.Errorf("no vector for %s with %s %q", kind, path, v)
+			t.Run(v.Name, func(t *testing.T) {
+				m, err := receiveOne(v.frameBytes(t), v.fromSide())
+				if err != nil {
+					t.Fatal(err)
 				}
+				if got, want := messageFields(m), wantMessage(t, v.Message); !reflect.DeepEqual(got, want) {
+					t.Errorf("got  %v,\nwant %v", got, want)
+				}
+			})
+		}
+	})
+
+	t.Run("canonical frames are what is sent", func(t *testing.T) {
+		for _, v := range readVectors(t) {
+			if !v.Canonical {
+				continue
 			}
-		})
-	}
+			t.Run(v.Name, func(t *testing.T) {
+				frame := v.frameBytes(t)
+				m, err := ipc.Decode(frame[4:], v.fromSide())
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := ipc.AppendFrame(nil, m)
+				if err != nil || !bytes.Equal(got, frame) {
+					t.Errorf("got  %x, %v,\nwant %x", got, err, frame)
+				}
+			})
+		}
+	})
+
+	// The bytes are judged by a decoder that is not ours, too, so that the file
+	// cannot be wrong in the same way as the codec.
+	t.Run("canonical frames mean the same to another decoder", func(t *testing.T) {
+		for _, v := range readVectors(t) {
+			if !v.Canonical {
+				continue
+			}
+			var got map[string]any
+			if err := msgpack.Unmarshal(v.frameBytes(t)[4:], &got); err != nil {
+				t.Errorf("%s: %v", v.Name, err)
+			}
+			if got, want := normalizeValue(got), wantMessage(t, v.Message); !reflect.DeepEqual(got, want) {
+				t.Errorf("%s:\ngot  %v,\nwant %v", v.Name, got, want)
+			}
+		}
+	})
+
+	t.Run("malformed frames are refused for the listed reason", func(t *testing.T) {
+		// how the reasons of the file read here
+		words := map[string]string{
+			"oversized":       "at most 67108864 are allowed",
+			"wrong-type":      " must be",
+			"missing":         "missing",
+			"unknown-type":    "unknown type of message",
+			"wrong-direction": "for the other direction",
+			"trailing":        "1 bytes behind the message",
+			"twice":           "given twice",
+			"forbidden":       "must be absent here",
+			"not-utf8":        "not UTF-8",
+			"too-large":       "",
+			"too-deep":        "nested deeper than 16",
+			"extension":       " is not allowed",
+			"truncated":       "ends inside a value",
+			"bad-value":       "",
+		}
+		for _, v := range readVectors(t) {
+			if v.Refused == "" {
+				continue
+			}
+			t.Run(v.Name, func(t *testing.T) {
+				m, err := receiveOne(v.frameBytes(t), v.fromSide())
+				if v.Refused == "truncated" && errors.Is(err, io.ErrUnexpectedEOF) {
+					return
+				}
+				refusal, ok := errors.AsType[*ipc.ProtocolError](err)
+				if !ok {
+					t.Fatalf("got %v, %v, want a protocol error", m, err)
+				}
+				word, ok := words[v.Refused]
+				if !ok {
+					t.Fatalf("%q is no reason that the file lists", v.Refused)
+				}
+				if !strings.Contains(refusal.Reason, word) || !strings.Contains(refusal.Reason, v.Field) {
+					t.Errorf("got reason %q, want one that says %q and %q", refusal.Reason, word, v.Field)
+				}
+				if len(refusal.Offender) > 210 || strings.ContainsFunc(refusal.Offender, func(r rune) bool { return r < ' ' || r > '~' && r != '…' }) {
+					t.Errorf("the offender is not bounded and printable: %q", refusal.Offender)
+				}
+			})
+		}
+	})
+
+	t.Run("cover every message and enumeration", func(t *testing.T) {
+		seen := map[string]bool{}
+		for _, v := range readVectors(t) {
+			if !v.Canonical {
+				continue
+			}
+			kind := v.Message["type"].(string)
+			seen[kind] = true
+			eachField("", v.Message, func(path string, value any) {
+				if s, ok := value.(string); ok {
+					seen[kind+" "+path+"="+s] = true
+				}
+				seen[kind+" "+path] = true
+			})
+		}
+		for kind, m := range readSchema(t).Messages {
+			if !seen[kind] {
+				t.Errorf("no vector for %s", kind)
+			}
+			m.eachField("", func(path string, f fieldSchema) {
+				if !seen[kind+" "+path] {
+					t.Errorf("no vector for %s with %s", kind, path)
+				}
+				for _, v := range f.Enum {
+					if !seen[kind+" "+path+"="+v] {
+						t.Errorf("no vector for %s with %s %q", kind, path, v)
+					}
+				}
+			})
+		}
+	})
 }
 
 func eachField(prefix string, fields map[string]any, do func(string, any)) {

@@ -55,127 +55,129 @@ func checkInstalled(t *testing.T, from string, words ...string) {
 	}
 }
 
-func TestArchive_RunsOnAMachineWithoutGo(t *testing.T) {
-	dir := t.TempDir()
-	runInstalled(t, systemPath, "tar", "-xzf", findOne(t, "*_linux_amd64.tar.gz"), "-C", dir)
-	checkInstalled(t, "an archive", filepath.Join(dir, "turnstone-repl_"+testNumber+"_linux_amd64", "repl"))
-}
+func TestPackages(t *testing.T) {
+	t.Run("archive runs on a machine without Go", func(t *testing.T) {
+		dir := t.TempDir()
+		runInstalled(t, systemPath, "tar", "-xzf", findOne(t, "*_linux_amd64.tar.gz"), "-C", dir)
+		checkInstalled(t, "an archive", filepath.Join(dir, "turnstone-repl_"+testNumber+"_linux_amd64", "repl"))
+	})
 
-func TestWheel_IsInstalledByPip(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "venv")
-	runInstalled(t, systemPath, findTool(t, "/usr/bin/python3"), "-m", "venv", dir)
-	wheel := findOne(t, "*x86_64*.whl")
-	runInstalled(t, systemPath, filepath.Join(dir, "bin", "pip"), "install", "--quiet", "--no-index", "--disable-pip-version-check", wheel)
-	checkInstalled(t, "pip", filepath.Join(dir, "bin", "repl"))
-	checkInstalled(t, "pip", filepath.Join(dir, "bin", "turnstone-repl"))
-	checkInstalled(t, "pip", filepath.Join(dir, "bin", "python"), "-m", "turnstone_repl")
-	// A session of the environment has the environment's Python.
-	if said := runInstalled(t, filepath.Join(dir, "bin")+":"+systemPath, filepath.Join(dir, "bin", "repl"), "-e", "import sys; print(sys.prefix)"); said != dir+"\n" {
-		t.Errorf("the session ran in %s", said)
-	}
-	runInstalled(t, systemPath, filepath.Join(dir, "bin", "pip"), "uninstall", "--quiet", "--yes", packageName)
-	if pathExists(filepath.Join(dir, "bin", "repl")) {
-		t.Error("pip uninstall leaves the program behind")
-	}
-}
-
-func TestWheel_ByUvxASessionHasTheUsersOwnPython(t *testing.T) {
-	uv, wheel := findTool(t, "uv"), findOne(t, "*x86_64*.whl")
-	uvx := []string{uv, "tool", "run", "--python", "/usr/bin/python3", "--from", wheel}
-	if said := runInstalled(t, systemPath, append(uvx, "turnstone-repl", "version")...); !strings.Contains(said, "from uvx") {
-		t.Errorf("%s", said)
-	}
-	for _, name := range []string{"repl", "turnstone-repl"} {
-		said := runInstalled(t, systemPath, append(uvx, name, "-e", "import sys; print(sys.executable)")...)
-		if last := lastLine(said); last != "/usr/bin/python3" {
-			t.Errorf("%s: the session ran in %s", name, last)
+	t.Run("wheel installs with pip", func(t *testing.T) {
+		dir := filepath.Join(t.TempDir(), "venv")
+		runInstalled(t, systemPath, findTool(t, "/usr/bin/python3"), "-m", "venv", dir)
+		wheel := findOne(t, "*x86_64*.whl")
+		runInstalled(t, systemPath, filepath.Join(dir, "bin", "pip"), "install", "--quiet", "--no-index", "--disable-pip-version-check", wheel)
+		checkInstalled(t, "pip", filepath.Join(dir, "bin", "repl"))
+		checkInstalled(t, "pip", filepath.Join(dir, "bin", "turnstone-repl"))
+		checkInstalled(t, "pip", filepath.Join(dir, "bin", "python"), "-m", "turnstone_repl")
+		// A session of the environment has the environment's Python.
+		if said := runInstalled(t, filepath.Join(dir, "bin")+":"+systemPath, filepath.Join(dir, "bin", "repl"), "-e", "import sys; print(sys.prefix)"); said != dir+"\n" {
+			t.Errorf("the session ran in %s", said)
 		}
-	}
-	if said := runInstalled(t, systemPath, append(uvx, "repl", "install", "cursor", "--dry-run")...); !strings.Contains(said, `"uvx"`) || strings.Contains(said, "archive-v0") {
-		t.Errorf("install: %s", said)
-	}
-}
+		runInstalled(t, systemPath, filepath.Join(dir, "bin", "pip"), "uninstall", "--quiet", "--yes", packageName)
+		if pathExists(filepath.Join(dir, "bin", "repl")) {
+			t.Error("pip uninstall leaves the program behind")
+		}
+	})
 
-func TestWheel_ByUvToolItIsThereToStay(t *testing.T) {
-	uv, wheel, home := findTool(t, "uv"), findOne(t, "*x86_64*.whl"), t.TempDir()
-	c := exec.CommandContext(t.Context(), uv, "tool", "install", "--quiet", "--python", "/usr/bin/python3", wheel)
-	c.Env = []string{"HOME=" + home, "PATH=" + systemPath, "UV_OFFLINE=1", "UV_TOOL_DIR=" + home + "/tools", "UV_TOOL_BIN_DIR=" + home + "/bin", "UV_CACHE_DIR=" + home + "/cache"}
-	if out, err := c.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	checkInstalled(t, "uv tool", filepath.Join(home, "bin", "repl"))
+	t.Run("wheel uses the user's Python when started by uvx", func(t *testing.T) {
+		uv, wheel := findTool(t, "uv"), findOne(t, "*x86_64*.whl")
+		uvx := []string{uv, "tool", "run", "--python", "/usr/bin/python3", "--from", wheel}
+		if said := runInstalled(t, systemPath, append(uvx, "turnstone-repl", "version")...); !strings.Contains(said, "from uvx") {
+			t.Errorf("%s", said)
+		}
+		for _, name := range []string{"repl", "turnstone-repl"} {
+			said := runInstalled(t, systemPath, append(uvx, name, "-e", "import sys; print(sys.executable)")...)
+			if last := lastLine(said); last != "/usr/bin/python3" {
+				t.Errorf("%s: the session ran in %s", name, last)
+			}
+		}
+		if said := runInstalled(t, systemPath, append(uvx, "repl", "install", "cursor", "--dry-run")...); !strings.Contains(said, `"uvx"`) || strings.Contains(said, "archive-v0") {
+			t.Errorf("install: %s", said)
+		}
+	})
+
+	t.Run("wheel installs permanently with uv tool", func(t *testing.T) {
+		uv, wheel, home := findTool(t, "uv"), findOne(t, "*x86_64*.whl"), t.TempDir()
+		c := exec.CommandContext(t.Context(), uv, "tool", "install", "--quiet", "--python", "/usr/bin/python3", wheel)
+		c.Env = []string{"HOME=" + home, "PATH=" + systemPath, "UV_OFFLINE=1", "UV_TOOL_DIR=" + home + "/tools", "UV_TOOL_BIN_DIR=" + home + "/bin", "UV_CACHE_DIR=" + home + "/cache"}
+		if out, err := c.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		checkInstalled(t, "uv tool", filepath.Join(home, "bin", "repl"))
+	})
+
+	t.Run("npm package returns the program's exit status", func(t *testing.T) {
+		npm, node := findTool(t, "npm"), findTool(t, "node")
+		prefix := t.TempDir()
+		runInstalled(t, filepath.Dir(node)+":"+systemPath, npm, "install", "--silent", "--no-audit", "--no-fund", "--global", "--prefix", prefix,
+			findOne(t, "npm/turnstone-repl-linux-x64-*.tgz"), findOne(t, "npm/turnstone-repl-"+testNumber+".tgz"))
+		path := filepath.Dir(node) + ":" + systemPath
+		repl := filepath.Join(prefix, "bin", "repl")
+		version := runInstalled(t, path, repl, "version")
+		if !strings.Contains(version, testVersion) || !strings.Contains(version, "from npm") {
+			t.Errorf("%s", version)
+		}
+		if said := runInstalled(t, path, repl, "-e", "print(6 * 7)"); said != "42\n" {
+			t.Errorf("%q", said)
+		}
+		for code, want := range map[string]int{"raise SystemExit(7)": 7, "import os, signal; os.kill(os.getpid(), signal.SIGKILL)": 1} {
+			c := exec.CommandContext(t.Context(), repl, "-e", code)
+			c.Env = []string{"HOME=" + t.TempDir(), "PATH=" + path}
+			_ = c.Run()
+			if got := c.ProcessState.ExitCode(); got != want && !(want == 1 && got > 0) {
+				t.Errorf("%s: status %d", code, got)
+			}
+		}
+	})
+
+	t.Run("deb package installs and uninstalls", func(t *testing.T) {
+		dpkg := findTool(t, "dpkg")
+		root := t.TempDir()
+		for _, dir := range []string{"var/lib/dpkg/info", "var/lib/dpkg/updates", "var/lib/dpkg/triggers"} {
+			if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, name := range []string{"status", "available"} {
+			if err := os.WriteFile(filepath.Join(root, "var/lib/dpkg", name), nil, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		at := []string{dpkg, "--root=" + root, "--force-not-root", "--log=/dev/null"}
+		runInstalled(t, "/usr/sbin:/sbin:"+systemPath, append(at, "--install", findOne(t, "*_amd64.deb"))...)
+		repl := filepath.Join(root, "usr/bin/repl")
+		if version := runInstalled(t, "/nonexistent", repl, "version"); !strings.Contains(version, testVersion) {
+			t.Errorf("%s", version)
+		}
+		if said := runInstalled(t, systemPath, repl, "-e", "print(6 * 7)"); said != "42\n" {
+			t.Errorf("%q", said)
+		}
+		for _, name := range []string{"usr/share/man/man1/repl.1", "usr/share/bash-completion/completions/repl", "usr/share/doc/turnstone-repl/LICENSE"} {
+			if !pathExists(filepath.Join(root, name)) {
+				t.Errorf("%s is missing", name)
+			}
+		}
+		version := strings.TrimSpace(runInstalled(t, systemPath, "dpkg-deb", "--field", findOne(t, "*_amd64.deb"), "Version"))
+		runInstalled(t, systemPath, dpkg, "--compare-versions", version, "lt", strings.TrimPrefix(testVersion[:strings.Index(testVersion, "-")], "v")+"-1")
+		runInstalled(t, "/usr/sbin:/sbin:"+systemPath, append(at, "--remove", packageName)...)
+		if pathExists(repl) {
+			t.Error("dpkg --remove leaves the program behind")
+		}
+	})
+
+	t.Run("rpm package installs", func(t *testing.T) {
+		rpm := findTool(t, "rpm")
+		root := t.TempDir()
+		runInstalled(t, systemPath, rpm, "--root", root, "--initdb")
+		runInstalled(t, systemPath, rpm, "--root", root, "--nodeps", "--ignorearch", "-i", findOne(t, "*.x86_64.rpm"))
+		if version := runInstalled(t, "/nonexistent", filepath.Join(root, "usr/bin/repl"), "version"); !strings.Contains(version, testVersion) {
+			t.Errorf("%s", version)
+		}
+	})
 }
 
 func lastLine(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	return lines[len(lines)-1]
-}
-
-func TestNpm_IsInstalledAndEndsAsItsProgramDoes(t *testing.T) {
-	npm, node := findTool(t, "npm"), findTool(t, "node")
-	prefix := t.TempDir()
-	runInstalled(t, filepath.Dir(node)+":"+systemPath, npm, "install", "--silent", "--no-audit", "--no-fund", "--global", "--prefix", prefix,
-		findOne(t, "npm/turnstone-repl-linux-x64-*.tgz"), findOne(t, "npm/turnstone-repl-"+testNumber+".tgz"))
-	path := filepath.Dir(node) + ":" + systemPath
-	repl := filepath.Join(prefix, "bin", "repl")
-	version := runInstalled(t, path, repl, "version")
-	if !strings.Contains(version, testVersion) || !strings.Contains(version, "from npm") {
-		t.Errorf("%s", version)
-	}
-	if said := runInstalled(t, path, repl, "-e", "print(6 * 7)"); said != "42\n" {
-		t.Errorf("%q", said)
-	}
-	for code, want := range map[string]int{"raise SystemExit(7)": 7, "import os, signal; os.kill(os.getpid(), signal.SIGKILL)": 1} {
-		c := exec.CommandContext(t.Context(), repl, "-e", code)
-		c.Env = []string{"HOME=" + t.TempDir(), "PATH=" + path}
-		_ = c.Run()
-		if got := c.ProcessState.ExitCode(); got != want && !(want == 1 && got > 0) {
-			t.Errorf("%s: status %d", code, got)
-		}
-	}
-}
-
-func TestDebianPackage_IsInstalledAndRemoved(t *testing.T) {
-	dpkg := findTool(t, "dpkg")
-	root := t.TempDir()
-	for _, dir := range []string{"var/lib/dpkg/info", "var/lib/dpkg/updates", "var/lib/dpkg/triggers"} {
-		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, name := range []string{"status", "available"} {
-		if err := os.WriteFile(filepath.Join(root, "var/lib/dpkg", name), nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	at := []string{dpkg, "--root=" + root, "--force-not-root", "--log=/dev/null"}
-	runInstalled(t, "/usr/sbin:/sbin:"+systemPath, append(at, "--install", findOne(t, "*_amd64.deb"))...)
-	repl := filepath.Join(root, "usr/bin/repl")
-	if version := runInstalled(t, "/nonexistent", repl, "version"); !strings.Contains(version, testVersion) {
-		t.Errorf("%s", version)
-	}
-	if said := runInstalled(t, systemPath, repl, "-e", "print(6 * 7)"); said != "42\n" {
-		t.Errorf("%q", said)
-	}
-	for _, name := range []string{"usr/share/man/man1/repl.1", "usr/share/bash-completion/completions/repl", "usr/share/doc/turnstone-repl/LICENSE"} {
-		if !pathExists(filepath.Join(root, name)) {
-			t.Errorf("%s is missing", name)
-		}
-	}
-	version := strings.TrimSpace(runInstalled(t, systemPath, "dpkg-deb", "--field", findOne(t, "*_amd64.deb"), "Version"))
-	runInstalled(t, systemPath, dpkg, "--compare-versions", version, "lt", strings.TrimPrefix(testVersion[:strings.Index(testVersion, "-")], "v")+"-1")
-	runInstalled(t, "/usr/sbin:/sbin:"+systemPath, append(at, "--remove", packageName)...)
-	if pathExists(repl) {
-		t.Error("dpkg --remove leaves the program behind")
-	}
-}
-
-func TestRPM_IsInstalled(t *testing.T) {
-	rpm := findTool(t, "rpm")
-	root := t.TempDir()
-	runInstalled(t, systemPath, rpm, "--root", root, "--initdb")
-	runInstalled(t, systemPath, rpm, "--root", root, "--nodeps", "--ignorearch", "-i", findOne(t, "*.x86_64.rpm"))
-	if version := runInstalled(t, "/nonexistent", filepath.Join(root, "usr/bin/repl"), "version"); !strings.Contains(version, testVersion) {
-		t.Errorf("%s", version)
-	}
 }

@@ -26,7 +26,7 @@ const (
 	testNumber  = "0.9.1-rc.2"
 )
 
-// dist is a release of the commit that is checked out, for two systems of Linux. It is made once.
+// buildOnce is a release of the commit that is checked out, for two systems of Linux. It is made once.
 var buildOnce = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "turnstone-dist-*")
 	if err != nil {
@@ -69,189 +69,195 @@ func findOne(t *testing.T, pattern string) string {
 	return found[0]
 }
 
-func TestRun_RefusesAVersionThatSomeIndexCannotExpress(t *testing.T) {
-	for _, version := range []string{"", "1.2.3", "v1.2", "v01.2.3", "v1.2.3-beta", "v1.2.3+x", "v1.2.3-rc.0", "v1.2.3\n"} {
-		if err := runRelease(t.Context(), []string{"--version", version, "--out", filepath.Join(t.TempDir(), "d")}); err == nil || !strings.Contains(err.Error(), "--version") {
-			t.Errorf("%q: %v", version, err)
-		}
-	}
-}
-
-func TestRun_RefusesADirectoryThatIsThere(t *testing.T) {
-	if err := runRelease(t.Context(), []string{"--version", testVersion, "--out", t.TempDir()}); err == nil || !strings.Contains(err.Error(), "--out") {
-		t.Errorf("%v", err)
-	}
-}
-
-func TestRun_RefusesATargetThatIsNotReleased(t *testing.T) {
-	if err := runRelease(t.Context(), []string{"--version", testVersion, "--only", "plan9/386"}); err == nil || !strings.Contains(err.Error(), "linux/amd64") {
-		t.Errorf("%v", err)
-	}
-}
-
-func TestChecksums_AreTrueAndOfEveryFile(t *testing.T) {
-	out := releaseDir(t)
-	said, err := exec.Command("sh", "-c", "cd '"+out+"' && sha256sum --check --strict SHA256SUMS").CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, said)
-	}
-	err = filepath.WalkDir(out, func(path string, d fs.DirEntry, err error) error {
-		name, _ := filepath.Rel(out, path)
-		if err == nil && !d.IsDir() && name != "SHA256SUMS" && !strings.Contains(string(said), name+": OK") {
-			t.Errorf("%s has no checksum", name)
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// TestBuild_TheSameCommitMakesTheSameBytes builds again in another directory.
-func TestBuild_TheSameCommitMakesTheSameBytes(t *testing.T) {
-	first := releaseDir(t)
-	second := filepath.Join(t.TempDir(), "again")
-	if err := runRelease(t.Context(), []string{"--version", testVersion, "--out", second, "--only", hostTarget() + ",linux/arm64"}); err != nil {
-		t.Fatal(err)
-	}
-	sums := func(dir string) string {
-		b, err := os.ReadFile(filepath.Join(dir, "SHA256SUMS"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(b)
-	}
-	if a, b := sums(first), sums(second); a != b {
-		t.Errorf("first:\n%ssecond:\n%s", a, b)
-	}
-}
-
-func TestArchive_HasWhatAPersonNeedsAndRootOwnsIt(t *testing.T) {
-	b, err := os.ReadFile(findOne(t, "turnstone-repl_*_linux_amd64.tar.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	z, err := gzip.NewReader(bytes.NewReader(b))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for r := tar.NewReader(z); ; {
-		h, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		names = append(names, h.Name[strings.Index(h.Name, "/")+1:])
-		if h.Uid != 0 || h.Gid != 0 || h.Size == 0 || (h.Mode == 0o755) != strings.HasSuffix(h.Name, "/repl") {
-			t.Errorf("%s: owner %d:%d, mode %o, %d bytes", h.Name, h.Uid, h.Gid, h.Mode, h.Size)
-		}
-	}
-	want := []string{"repl", "LICENSE", "README.md", "CHANGELOG.md", "repl.1", "completion/repl.bash", "completion/_repl", "completion/repl.fish", "completion/repl.ps1"}
-	if !slices.Equal(names, want) {
-		t.Errorf("got %q", names)
-	}
-}
-
-func TestBillOfMaterials_ListsTheModulesOfTheProgram(t *testing.T) {
-	b, err := os.ReadFile(findOne(t, "*.cdx.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, module := range []string{"pkg:golang/std@v1.", "pkg:golang/github.com/creack/pty@", "pkg:golang/golang.org/x/sys@", "pkg:golang/github.com/turnstone-repl/turnstone@" + testVersion} {
-		if !bytes.Contains(b, []byte(module)) {
-			t.Errorf("%s is missing", module)
-		}
-	}
-}
-
-func TestProvenance_NamesTheCommitAndEveryFile(t *testing.T) {
-	b, err := os.ReadFile(findOne(t, "*.intoto.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	head, err := runGit(t.Context(), ".", "rev-parse", "HEAD")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var statement struct {
-		Subject []struct{ Name string }
-	}
-	if err := json.Unmarshal(b, &statement); err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Contains(b, []byte(head)) || len(statement.Subject) < 10 {
-		t.Errorf("%s", b)
-	}
-}
-
-// TestManifests_NameArchivesThatAreMade fills each with made-up archives of all targets.
-func TestManifests_NameArchivesThatAreMade(t *testing.T) {
-	r := &release{version: testNumber, source: &sourceTree{tag: testVersion}, out: t.TempDir()}
-	for _, target := range buildTargets {
-		r.programs = append(r.programs, builtProgram{buildTarget: target, bytes: []byte(target.String())})
-	}
-	if err := r.writeArchives(); err != nil {
-		t.Fatal(err)
-	}
-	archives := len(r.files)
-	if err := r.writeManifests(); err != nil {
-		t.Fatal(err)
-	}
-	if len(r.files) != archives+6 {
-		t.Errorf("%+v", r.files[archives:])
-	}
-	address := regexp.MustCompile(`https://\S+/releases/download/\S+?/([^/"\s]+)`)
-	for _, f := range r.files[archives:] {
-		text, err := os.ReadFile(filepath.Join(r.out, f.name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, found := range address.FindAllSubmatch(text, -1) {
-			named, ok := r.findFile(string(found[1]))
-			if !ok || !strings.Contains(strings.ToLower(string(text)), named.sha256) {
-				t.Errorf("%s names %s, which is not made or has another checksum", f.name, found[1])
+func TestRun(t *testing.T) {
+	t.Run("rejects a version that some index cannot express", func(t *testing.T) {
+		for _, version := range []string{"", "1.2.3", "v1.2", "v01.2.3", "v1.2.3-beta", "v1.2.3+x", "v1.2.3-rc.0", "v1.2.3\n"} {
+			if err := runRelease(t.Context(), []string{"--version", version, "--out", filepath.Join(t.TempDir(), "d")}); err == nil || !strings.Contains(err.Error(), "--version") {
+				t.Errorf("%q: %v", version, err)
 			}
 		}
-		if strings.HasSuffix(f.name, ".json") && !json.Valid(text) {
-			t.Errorf("%s is not JSON:\n%s", f.name, text)
+	})
+
+	t.Run("rejects an output directory that exists", func(t *testing.T) {
+		if err := runRelease(t.Context(), []string{"--version", testVersion, "--out", t.TempDir()}); err == nil || !strings.Contains(err.Error(), "--out") {
+			t.Errorf("%v", err)
 		}
-		if !bytes.Contains(text, []byte(testNumber)) || bytes.Contains(text, []byte("<no value>")) {
-			t.Errorf("%s:\n%s", f.name, text)
+	})
+
+	t.Run("rejects an unknown target", func(t *testing.T) {
+		if err := runRelease(t.Context(), []string{"--version", testVersion, "--only", "plan9/386"}); err == nil || !strings.Contains(err.Error(), "linux/amd64") {
+			t.Errorf("%v", err)
 		}
-	}
+	})
 }
 
-func TestManifests_OneWhoseArchivesAreMissingIsLeftOut(t *testing.T) {
-	if found, err := filepath.Glob(filepath.Join(releaseDir(t), "winget", "*")); err != nil || len(found) > 0 {
-		t.Errorf("%q, %v", found, err)
-	}
-	findOne(t, "container/Containerfile") // its two are there
-}
+func TestRelease(t *testing.T) {
+	t.Run("has the checksum of every file", func(t *testing.T) {
+		out := releaseDir(t)
+		said, err := exec.Command("sh", "-c", "cd '"+out+"' && sha256sum --check --strict SHA256SUMS").CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, said)
+		}
+		err = filepath.WalkDir(out, func(path string, d fs.DirEntry, err error) error {
+			name, _ := filepath.Rel(out, path)
+			if err == nil && !d.IsDir() && name != "SHA256SUMS" && !strings.Contains(string(said), name+": OK") {
+				t.Errorf("%s has no checksum", name)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
 
-func TestWheel_HasEveryFileInItsRecord(t *testing.T) {
-	z, err := zip.OpenReader(findOne(t, "*x86_64*.whl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer z.Close()
-	var record []byte
-	for _, f := range z.File {
-		if strings.HasSuffix(f.Name, "/RECORD") {
-			r, err := f.Open()
+	// TestRelease builds again in another directory.
+	t.Run("is reproducible from the same commit", func(t *testing.T) {
+		first := releaseDir(t)
+		second := filepath.Join(t.TempDir(), "again")
+		if err := runRelease(t.Context(), []string{"--version", testVersion, "--out", second, "--only", hostTarget() + ",linux/arm64"}); err != nil {
+			t.Fatal(err)
+		}
+		sums := func(dir string) string {
+			b, err := os.ReadFile(filepath.Join(dir, "SHA256SUMS"))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if record, err = io.ReadAll(r); err != nil {
+			return string(b)
+		}
+		if a, b := sums(first), sums(second); a != b {
+			t.Errorf("first:\n%ssecond:\n%s", a, b)
+		}
+	})
+
+	t.Run("has archives owned by root with all files", func(t *testing.T) {
+		b, err := os.ReadFile(findOne(t, "turnstone-repl_*_linux_amd64.tar.gz"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		z, err := gzip.NewReader(bytes.NewReader(b))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for r := tar.NewReader(z); ; {
+			h, err := r.Next()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
 				t.Fatal(err)
 			}
+			names = append(names, h.Name[strings.Index(h.Name, "/")+1:])
+			if h.Uid != 0 || h.Gid != 0 || h.Size == 0 || (h.Mode == 0o755) != strings.HasSuffix(h.Name, "/repl") {
+				t.Errorf("%s: owner %d:%d, mode %o, %d bytes", h.Name, h.Uid, h.Gid, h.Mode, h.Size)
+			}
 		}
-	}
-	for _, f := range z.File {
-		if !bytes.Contains(record, []byte(f.Name+",")) {
-			t.Errorf("%s is not in RECORD", f.Name)
+		want := []string{"repl", "LICENSE", "README.md", "CHANGELOG.md", "repl.1", "completion/repl.bash", "completion/_repl", "completion/repl.fish", "completion/repl.ps1"}
+		if !slices.Equal(names, want) {
+			t.Errorf("got %q", names)
 		}
-	}
+	})
+
+	t.Run("lists the modules in the bill of materials", func(t *testing.T) {
+		b, err := os.ReadFile(findOne(t, "*.cdx.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, module := range []string{"pkg:golang/std@v1.", "pkg:golang/github.com/creack/pty@", "pkg:golang/golang.org/x/sys@", "pkg:golang/github.com/turnstone-repl/turnstone@" + testVersion} {
+			if !bytes.Contains(b, []byte(module)) {
+				t.Errorf("%s is missing", module)
+			}
+		}
+	})
+
+	t.Run("names commit and files in the provenance", func(t *testing.T) {
+		b, err := os.ReadFile(findOne(t, "*.intoto.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		head, err := runGit(t.Context(), ".", "rev-parse", "HEAD")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var statement struct {
+			Subject []struct{ Name string }
+		}
+		if err := json.Unmarshal(b, &statement); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Contains(b, []byte(head)) || len(statement.Subject) < 10 {
+			t.Errorf("%s", b)
+		}
+	})
+
+	t.Run("lists every file in the record of a wheel", func(t *testing.T) {
+		z, err := zip.OpenReader(findOne(t, "*x86_64*.whl"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer z.Close()
+		var record []byte
+		for _, f := range z.File {
+			if strings.HasSuffix(f.Name, "/RECORD") {
+				r, err := f.Open()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if record, err = io.ReadAll(r); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for _, f := range z.File {
+			if !bytes.Contains(record, []byte(f.Name+",")) {
+				t.Errorf("%s is not in RECORD", f.Name)
+			}
+		}
+	})
+}
+
+func TestManifests(t *testing.T) {
+	// TestManifests fills each with made-up archives of all targets.
+	t.Run("name archives that are built", func(t *testing.T) {
+		r := &release{version: testNumber, source: &sourceTree{tag: testVersion}, out: t.TempDir()}
+		for _, target := range buildTargets {
+			r.programs = append(r.programs, builtProgram{buildTarget: target, bytes: []byte(target.String())})
+		}
+		if err := r.writeArchives(); err != nil {
+			t.Fatal(err)
+		}
+		archives := len(r.files)
+		if err := r.writeManifests(); err != nil {
+			t.Fatal(err)
+		}
+		if len(r.files) != archives+6 {
+			t.Errorf("%+v", r.files[archives:])
+		}
+		address := regexp.MustCompile(`https://\S+/releases/download/\S+?/([^/"\s]+)`)
+		for _, f := range r.files[archives:] {
+			text, err := os.ReadFile(filepath.Join(r.out, f.name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, found := range address.FindAllSubmatch(text, -1) {
+				named, ok := r.findFile(string(found[1]))
+				if !ok || !strings.Contains(strings.ToLower(string(text)), named.sha256) {
+					t.Errorf("%s names %s, which is not made or has another checksum", f.name, found[1])
+				}
+			}
+			if strings.HasSuffix(f.name, ".json") && !json.Valid(text) {
+				t.Errorf("%s is not JSON:\n%s", f.name, text)
+			}
+			if !bytes.Contains(text, []byte(testNumber)) || bytes.Contains(text, []byte("<no value>")) {
+				t.Errorf("%s:\n%s", f.name, text)
+			}
+		}
+	})
+
+	t.Run("are left out when their archives are missing", func(t *testing.T) {
+		if found, err := filepath.Glob(filepath.Join(releaseDir(t), "winget", "*")); err != nil || len(found) > 0 {
+			t.Errorf("%q, %v", found, err)
+		}
+		findOne(t, "container/Containerfile") // its two are there
+	})
 }

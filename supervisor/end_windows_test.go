@@ -11,7 +11,7 @@ import (
 
 // supervisor/internal/host ends processes of every kind; here it is the ends that a
 // session knows.
-func TestSession_ItsEndEndsWhatItsWorkerStarted(t *testing.T) {
+func TestSession_EndsChildren(t *testing.T) {
 	for _, how := range []string{"reset", "closed", "the worker ends"} {
 		t.Run(how, func(t *testing.T) {
 			s := openSession(t, nil, fakeSpec(nil))

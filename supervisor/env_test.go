@@ -43,14 +43,14 @@ func TestWorkerEnv(t *testing.T) {
 
 // A sandbox that hides the keys of one home directory, for a worker that has another, would hide
 // none.
-func TestVariable_TheLastOfARepeatedNameCounts(t *testing.T) {
+func TestEnvValue_LastOneWins(t *testing.T) {
 	env := []string{"HOME=/first", "HOME=/last"}
 	if got := envValue(env, "HOME"); got != "/last" || !slices.Contains(workerEnv(env, nil, nil, false), "HOME="+got) {
 		t.Errorf("got %q", got)
 	}
 }
 
-func TestFewerBuffers(t *testing.T) {
+func TestOpenBLASEnv(t *testing.T) {
 	for _, c := range []struct {
 		name       string
 		env        []string

@@ -20,224 +20,236 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-func TestSession_AWorkerThatMayNotAskEarlyIsEnded(t *testing.T) {
+func TestWorkerStart(t *testing.T) {
 	t.Parallel()
-	if _, err := os.ReadFile("/proc/self/syscall"); err != nil {
-		t.Skipf("this system does not show who reads the terminal: %v", err)
-	}
-	spec := fakeSpec(&fakeworker.Options{Start: "early"})
-	spec.EarlyInputError = "it was kept out"
-	s := openSession(t, nil, spec)
-	r := waitUntilReady(t, s)
-	if ended := findBody[timeline.WorkerExited](t, r.Events); ended.Reason != "worker failed: it was kept out" || r.InputRequest != nil {
-		t.Errorf("got %+v, wait %v", ended, r.InputRequest)
-	}
-}
 
-// TestSession_WorkerThatFailsIsReportedAndReplaced drives every way a worker
-// can go wrong in a turn; each time the reply says why, and the next input runs
-// in a fresh generation.
-func TestSession_WorkerThatFailsIsReportedAndReplaced(t *testing.T) {
-	t.Parallel()
-	for code, want := range map[string]string{
-		"garbage":         "worker failed",
-		"oversize":        "worker failed",
-		"wrongtype":       "worker failed",
-		"exit 3":          "exit status 3",
-		"die 4":           "exit status 4",
-		"crash SEGV":      "SIGSEGV",
-		"crash KILL":      "killed by SIGKILL",
-		"print x\nexit 0": "exit status 0",
-	} {
-		t.Run(strings.ReplaceAll(code, "\n", ","), func(t *testing.T) {
-			s := openSession(t, nil, fakeSpec(nil))
-			waitUntilReady(t, s)
-			_, r := runTurn(t, s, code)
-			if r.Outcome != "ended" || r.State != session.StateEnded {
-				t.Fatalf("got %q, %v: %q", r.Outcome, r.State, r.Text())
-			}
-			report := findBody[timeline.WorkerExited](t, r.Events)
-			if !strings.Contains(report.Reason, want) {
-				t.Errorf("got %q, want %q in it", report.Reason, want)
-			}
-			if end, _ := r.End(); end.Code != report.ExitCode || end.Signal != report.Signal || strings.HasPrefix(code, "crash") && end.Signal == "" {
-				t.Errorf("the turn ended with %+v, the worker with %+v", end, report)
-			}
-			turn, r := runTurn(t, s, "print again")
-			if r.Outcome != "ok" || r.Generation != 2 || turn != 2 || !strings.HasSuffix(outputText(r.Events), "again\n") {
-				t.Errorf("got generation %d, turn %d, %q %q", r.Generation, turn, r.Outcome, outputText(r.Events))
-			}
-		})
-	}
-}
+	t.Run("a worker that asks too early is ended", func(t *testing.T) {
+		t.Parallel()
+		if _, err := os.ReadFile("/proc/self/syscall"); err != nil {
+			t.Skipf("this system does not show who reads the terminal: %v", err)
+		}
+		spec := fakeSpec(&fakeworker.Options{Start: "early"})
+		spec.EarlyInputError = "it was kept out"
+		s := openSession(t, nil, spec)
+		r := waitUntilReady(t, s)
+		if ended := findBody[timeline.WorkerExited](t, r.Events); ended.Reason != "worker failed: it was kept out" || r.InputRequest != nil {
+			t.Errorf("got %+v, wait %v", ended, r.InputRequest)
+		}
+	})
 
-func TestSession_WaitSeesHowAWorkerEndedByItself(t *testing.T) {
-	t.Parallel()
-	s := openSession(t, nil, fakeSpec(nil))
-	waitUntilReady(t, s)
-	if _, err := s.Submit(t.Context(), "exit 3"); err != nil {
-		t.Fatal(err)
-	}
-	r := waitUntilReady(t, s)
-	if r.State != session.StateEnded || findBody[timeline.WorkerExited](t, r.Events).ExitCode != 3 {
-		t.Errorf("got %v, %q", r.State, r.Text())
-	}
-}
-
-func TestSession_WorkerThatNeverStartsProperlyIsReported(t *testing.T) {
-	t.Parallel()
-	for start, want := range map[string]string{
-		"silent":       "not ready after",
-		"garbage":      "worker failed",
-		"wrongfirst":   "not worker_ready",
-		"wrongversion": "speaks",
-		"exit 5":       "exit status 5",
-	} {
-		t.Run(start, func(t *testing.T) {
-			limit := testTimeout
-			if start == "silent" {
-				limit = time.Second
-			}
-			s := openSession(t, &supervisor.Options{StartTimeout: limit}, fakeSpec(&fakeworker.Options{Start: start}))
-			_, r := runTurn(t, s, "print x")
-			if r.Outcome != "ended" || r.State != session.StateEnded {
-				t.Fatalf("got %q, %v", r.Outcome, r.State)
-			}
-			// The held input never ran, so its own reply begins before the report.
-			all := s.Log().EventsSince(0)
-			if report := findBody[timeline.WorkerExited](t, all); !strings.Contains(report.Reason, want) {
-				t.Errorf("got %q, want %q in it", report.Reason, want)
-			}
-		})
-	}
-}
-
-func TestSession_StartUpThatPrintsIsHarmless(t *testing.T) {
-	t.Parallel()
-	s := openSession(t, nil, fakeSpec(&fakeworker.Options{Start: "print"}))
-	_, r := runTurn(t, s, "print x")
-	if r.Outcome != "ok" || !strings.HasSuffix(outputText(r.Events), "x\n") {
-		t.Errorf("got %q, %q", r.Outcome, outputText(r.Events))
-	}
-	if all := outputText(s.Log().EventsSince(0)); all != "profile\nx\n" {
-		t.Errorf("got %q", all)
-	}
-}
-
-func TestSession_KilledWorkerIsReportedInEveryState(t *testing.T) {
-	t.Parallel()
-	for _, code := range []string{"", "sleep", "wait name? ", "readtty", "flood 100000000"} {
-		t.Run(code, func(t *testing.T) {
-			s := openSession(t, nil, fakeSpec(nil))
-			waitUntilReady(t, s)
-			pid := sessionInfo(s).PID
-			if code != "" {
-				if _, err := s.Submit(t.Context(), code); err != nil {
-					t.Fatal(err)
+	t.Run("a worker that fails before it is ready is reported", func(t *testing.T) {
+		t.Parallel()
+		for start, want := range map[string]string{
+			"silent":       "not ready after",
+			"garbage":      "worker failed",
+			"wrongfirst":   "not worker_ready",
+			"wrongversion": "speaks",
+			"exit 5":       "exit status 5",
+		} {
+			t.Run(start, func(t *testing.T) {
+				limit := testTimeout
+				if start == "silent" {
+					limit = time.Second
 				}
-			}
-			killProcess(t, pid)
-			e := waitForEvent(t, s, 0, func(e timeline.Event) bool { _, ok := e.Body.(timeline.WorkerExited); return ok })
-			if report := e.Body.(timeline.WorkerExited); report.Reason != "killed by SIGKILL" || report.Clean {
-				t.Errorf("got %+v", report)
-			}
-			waitUntilGone(t, pid)
-			for sessionInfo(s).State != session.StateEnded { // the event precedes it by a moment
-				<-time.After(time.Millisecond)
-			}
-			if _, r := runTurn(t, s, "print again"); r.Outcome != "ok" || r.Generation != 2 {
-				t.Errorf("got %q, generation %d", r.Outcome, r.Generation)
-			}
-		})
-	}
+				s := openSession(t, &supervisor.Options{StartTimeout: limit}, fakeSpec(&fakeworker.Options{Start: start}))
+				_, r := runTurn(t, s, "print x")
+				if r.Outcome != "ended" || r.State != session.StateEnded {
+					t.Fatalf("got %q, %v", r.Outcome, r.State)
+				}
+				// The held input never ran, so its own reply begins before the report.
+				all := s.Log().EventsSince(0)
+				if report := findBody[timeline.WorkerExited](t, all); !strings.Contains(report.Reason, want) {
+					t.Errorf("got %q, want %q in it", report.Reason, want)
+				}
+			})
+		}
+	})
+
+	t.Run("output of the start-up is harmless", func(t *testing.T) {
+		t.Parallel()
+		s := openSession(t, nil, fakeSpec(&fakeworker.Options{Start: "print"}))
+		_, r := runTurn(t, s, "print x")
+		if r.Outcome != "ok" || !strings.HasSuffix(outputText(r.Events), "x\n") {
+			t.Errorf("got %q, %q", r.Outcome, outputText(r.Events))
+		}
+		if all := outputText(s.Log().EventsSince(0)); all != "profile\nx\n" {
+			t.Errorf("got %q", all)
+		}
+	})
 }
 
-func TestSession_ResetGivesAFreshGenerationWhateverTheWorkerDoes(t *testing.T) {
+func TestWorkerFailure(t *testing.T) {
 	t.Parallel()
-	for _, code := range []string{"", "sleep", "wait name? ", "ignore", "flood 100000000"} {
-		t.Run(code, func(t *testing.T) {
-			s := openSession(t, nil, fakeSpec(nil))
-			waitUntilReady(t, s)
-			pid := sessionInfo(s).PID
-			if code != "" {
-				if _, err := s.Submit(t.Context(), code); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if code == "wait name? " {
+
+	// TestWorkerFailure drives every way a worker
+	// can go wrong in a turn; each time the reply says why, and the next input runs
+	// in a fresh generation.
+	t.Run("is reported, and the next input runs in a new worker", func(t *testing.T) {
+		t.Parallel()
+		for code, want := range map[string]string{
+			"garbage":         "worker failed",
+			"oversize":        "worker failed",
+			"wrongtype":       "worker failed",
+			"exit 3":          "exit status 3",
+			"die 4":           "exit status 4",
+			"crash SEGV":      "SIGSEGV",
+			"crash KILL":      "killed by SIGKILL",
+			"print x\nexit 0": "exit status 0",
+		} {
+			t.Run(strings.ReplaceAll(code, "\n", ","), func(t *testing.T) {
+				s := openSession(t, nil, fakeSpec(nil))
 				waitUntilReady(t, s)
-			}
-			if code == "ignore" {
-				waitUntilIgnored(t, pid)
-			}
-			start := time.Now()
-			if err := s.Reset(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			t.Logf("reset took %v", time.Since(start))
-			waitUntilGone(t, pid)
-			if _, r := runTurn(t, s, "print fresh"); r.Outcome != "ok" || r.Generation != 2 || !strings.HasSuffix(outputText(r.Events), "fresh\n") {
-				t.Errorf("got %q, generation %d, %q", r.Outcome, r.Generation, outputText(r.Events))
-			}
-			if err := s.Close(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-		})
-	}
+				_, r := runTurn(t, s, code)
+				if r.Outcome != "ended" || r.State != session.StateEnded {
+					t.Fatalf("got %q, %v: %q", r.Outcome, r.State, r.Text())
+				}
+				report := findBody[timeline.WorkerExited](t, r.Events)
+				if !strings.Contains(report.Reason, want) {
+					t.Errorf("got %q, want %q in it", report.Reason, want)
+				}
+				if end, _ := r.End(); end.Code != report.ExitCode || end.Signal != report.Signal || strings.HasPrefix(code, "crash") && end.Signal == "" {
+					t.Errorf("the turn ended with %+v, the worker with %+v", end, report)
+				}
+				turn, r := runTurn(t, s, "print again")
+				if r.Outcome != "ok" || r.Generation != 2 || turn != 2 || !strings.HasSuffix(outputText(r.Events), "again\n") {
+					t.Errorf("got generation %d, turn %d, %q %q", r.Generation, turn, r.Outcome, outputText(r.Events))
+				}
+			})
+		}
+	})
+
+	t.Run("a wait without a turn sees how the worker ended", func(t *testing.T) {
+		t.Parallel()
+		s := openSession(t, nil, fakeSpec(nil))
+		waitUntilReady(t, s)
+		if _, err := s.Submit(t.Context(), "exit 3"); err != nil {
+			t.Fatal(err)
+		}
+		r := waitUntilReady(t, s)
+		if r.State != session.StateEnded || findBody[timeline.WorkerExited](t, r.Events).ExitCode != 3 {
+			t.Errorf("got %v, %q", r.State, r.Text())
+		}
+	})
+
+	t.Run("a killed worker is reported in every state", func(t *testing.T) {
+		t.Parallel()
+		for _, code := range []string{"", "sleep", "wait name? ", "readtty", "flood 100000000"} {
+			t.Run(code, func(t *testing.T) {
+				s := openSession(t, nil, fakeSpec(nil))
+				waitUntilReady(t, s)
+				pid := sessionInfo(s).PID
+				if code != "" {
+					if _, err := s.Submit(t.Context(), code); err != nil {
+						t.Fatal(err)
+					}
+				}
+				killProcess(t, pid)
+				e := waitForEvent(t, s, 0, func(e timeline.Event) bool { _, ok := e.Body.(timeline.WorkerExited); return ok })
+				if report := e.Body.(timeline.WorkerExited); report.Reason != "killed by SIGKILL" || report.Clean {
+					t.Errorf("got %+v", report)
+				}
+				waitUntilGone(t, pid)
+				for sessionInfo(s).State != session.StateEnded { // the event precedes it by a moment
+					<-time.After(time.Millisecond)
+				}
+				if _, r := runTurn(t, s, "print again"); r.Outcome != "ok" || r.Generation != 2 {
+					t.Errorf("got %q, generation %d", r.Outcome, r.Generation)
+				}
+			})
+		}
+	})
 }
 
-func TestSession_CloseNamesTheRungThatWorked(t *testing.T) {
+func TestStopWorker(t *testing.T) {
 	t.Parallel()
-	for code, want := range map[string]string{"": "shutdown", "ignore": "SIGKILL"} {
-		t.Run(want, func(t *testing.T) {
-			s := openSession(t, nil, fakeSpec(nil))
-			waitUntilReady(t, s)
-			if code != "" {
-				if _, err := s.Submit(t.Context(), code); err != nil {
+
+	t.Run("reset gives a new worker whatever the old one does", func(t *testing.T) {
+		t.Parallel()
+		for _, code := range []string{"", "sleep", "wait name? ", "ignore", "flood 100000000"} {
+			t.Run(code, func(t *testing.T) {
+				s := openSession(t, nil, fakeSpec(nil))
+				waitUntilReady(t, s)
+				pid := sessionInfo(s).PID
+				if code != "" {
+					if _, err := s.Submit(t.Context(), code); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if code == "wait name? " {
+					waitUntilReady(t, s)
+				}
+				if code == "ignore" {
+					waitUntilIgnored(t, pid)
+				}
+				start := time.Now()
+				if err := s.Reset(t.Context()); err != nil {
 					t.Fatal(err)
 				}
-				waitUntilIgnored(t, sessionInfo(s).PID)
-			}
-			if err := s.Close(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			if got := s.StoppedBy(); got != want {
-				t.Errorf("got %q, want %q", got, want)
-			}
-			if _, err := s.Submit(t.Context(), "print x"); !errors.Is(err, session.ErrClosed) {
-				t.Errorf("submit after close: got %v", err)
-			}
-		})
-	}
+				t.Logf("reset took %v", time.Since(start))
+				waitUntilGone(t, pid)
+				if _, r := runTurn(t, s, "print fresh"); r.Outcome != "ok" || r.Generation != 2 || !strings.HasSuffix(outputText(r.Events), "fresh\n") {
+					t.Errorf("got %q, generation %d, %q", r.Outcome, r.Generation, outputText(r.Events))
+				}
+				if err := s.Close(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			})
+		}
+	})
+
+	t.Run("close names the step that worked", func(t *testing.T) {
+		t.Parallel()
+		for code, want := range map[string]string{"": "shutdown", "ignore": "SIGKILL"} {
+			t.Run(want, func(t *testing.T) {
+				s := openSession(t, nil, fakeSpec(nil))
+				waitUntilReady(t, s)
+				if code != "" {
+					if _, err := s.Submit(t.Context(), code); err != nil {
+						t.Fatal(err)
+					}
+					waitUntilIgnored(t, sessionInfo(s).PID)
+				}
+				if err := s.Close(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if got := s.StoppedBy(); got != want {
+					t.Errorf("got %q, want %q", got, want)
+				}
+				if _, err := s.Submit(t.Context(), "print x"); !errors.Is(err, session.ErrClosed) {
+					t.Errorf("submit after close: got %v", err)
+				}
+			})
+		}
+	})
+
+	t.Run("ends the children of the worker", func(t *testing.T) {
+		t.Parallel()
+		end := map[string]func(*testing.T, *supervisor.Session){
+			"close": func(t *testing.T, s *supervisor.Session) { _ = s.Close(t.Context()) },
+			"reset": func(t *testing.T, s *supervisor.Session) { _ = s.Reset(t.Context()) },
+			"exit":  func(t *testing.T, s *supervisor.Session) { runTurn(t, s, "exit 0") },
+			"kill":  func(t *testing.T, s *supervisor.Session) { killProcess(t, sessionInfo(s).PID) },
+		}
+		for name, end := range end {
+			t.Run(name, func(t *testing.T) {
+				s := openSession(t, nil, fakeSpec(nil))
+				runTurn(t, s, "fork\nfork")
+				pids := append(descendantsOf(sessionInfo(s).PID), sessionInfo(s).PID)
+				if len(pids) < 3 {
+					t.Fatalf("got %v, want the worker and two children", pids)
+				}
+				start := time.Now()
+				end(t, s)
+				waitUntilGone(t, pids...)
+				t.Logf("%d processes were gone after %v", len(pids), time.Since(start))
+			})
+		}
+	})
 }
 
-func TestSession_ChildrenDieWithTheSession(t *testing.T) {
-	t.Parallel()
-	end := map[string]func(*testing.T, *supervisor.Session){
-		"close": func(t *testing.T, s *supervisor.Session) { _ = s.Close(t.Context()) },
-		"reset": func(t *testing.T, s *supervisor.Session) { _ = s.Reset(t.Context()) },
-		"exit":  func(t *testing.T, s *supervisor.Session) { runTurn(t, s, "exit 0") },
-		"kill":  func(t *testing.T, s *supervisor.Session) { killProcess(t, sessionInfo(s).PID) },
-	}
-	for name, end := range end {
-		t.Run(name, func(t *testing.T) {
-			s := openSession(t, nil, fakeSpec(nil))
-			runTurn(t, s, "fork\nfork")
-			pids := append(descendantsOf(sessionInfo(s).PID), sessionInfo(s).PID)
-			if len(pids) < 3 {
-				t.Fatalf("got %v, want the worker and two children", pids)
-			}
-			start := time.Now()
-			end(t, s)
-			waitUntilGone(t, pids...)
-			t.Logf("%d processes were gone after %v", len(pids), time.Since(start))
-		})
-	}
-}
-
-// TestSupervisor_NothingOutlivesIt kills a program that embeds a supervisor,
+// TestSupervisor_LeavesNoProcesses kills a program that embeds a supervisor,
 // and lets one end without Close.
-func TestSupervisor_NothingOutlivesIt(t *testing.T) {
+func TestSupervisor_LeavesNoProcesses(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"killed", "ended"} {
 		t.Run(how, func(t *testing.T) {
@@ -356,7 +368,7 @@ func waitUntilGone(t *testing.T, pids ...int) {
 
 // A turn goes to the worker when every signal of the turn before has been sent, and a
 // stage that does not send holds it back.
-func TestInterrupt_ATurnWaitsForTheSignalsOfTheOneBefore(t *testing.T) {
+func TestTurn_WaitsForSignals(t *testing.T) {
 	t.Parallel()
 	s := openSession(t, nil, fakeSpec(nil))
 	waitUntilReady(t, s)

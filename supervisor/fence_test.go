@@ -56,167 +56,169 @@ const markerFormat = "\x1b_n0;#%d\x1b\\"
 
 func markerFor(n int) string { return fmt.Sprintf(markerFormat, n) }
 
-func TestFence_FrameIsPlacedAtItsMarkerWhoeverReadsIt(t *testing.T) {
-	const before, between, behind = "a", "b", "late"
-	for name, play := range map[string]func(*mergeRecorder, *streamMerger){
-		"the terminal's reader": func(p *mergeRecorder, f *streamMerger) {
-			p.write(f, before+markerFor(1)+between+markerFor(2)+behind, nil)
-			f.mergeFrame(ipc.Output{Mark: 1})
-			f.mergeFrame(ipc.Idle{Mark: 2})
-		},
-		"the frames' reader": func(p *mergeRecorder, f *streamMerger) {
-			p.terminal = []byte(before + markerFor(1) + between + markerFor(2) + behind)
-			f.mergeFrame(ipc.Output{Mark: 1})
-			f.mergeFrame(ipc.Idle{Mark: 2})
-		},
-		"both, byte by byte": func(p *mergeRecorder, f *streamMerger) {
-			for _, c := range before + markerFor(1) {
-				p.write(f, string(c), nil)
-			}
-			f.mergeFrame(ipc.Output{Mark: 1})
-			for _, c := range between + markerFor(2) + behind {
-				p.write(f, string(c), nil)
-			}
-			f.mergeFrame(ipc.Idle{Mark: 2})
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var p mergeRecorder
-			play(&p, p.newMerger())
-			if got, want := p.b.String(), "a<output 1>b<idle 2>late"; got != want {
-				t.Errorf("got %q, want %q", got, want)
-			}
-		})
-	}
-}
+func TestStreamMerger(t *testing.T) {
+	t.Run("either reader places a frame at its marker", func(t *testing.T) {
+		const before, between, behind = "a", "b", "late"
+		for name, play := range map[string]func(*mergeRecorder, *streamMerger){
+			"the terminal's reader": func(p *mergeRecorder, f *streamMerger) {
+				p.write(f, before+markerFor(1)+between+markerFor(2)+behind, nil)
+				f.mergeFrame(ipc.Output{Mark: 1})
+				f.mergeFrame(ipc.Idle{Mark: 2})
+			},
+			"the frames' reader": func(p *mergeRecorder, f *streamMerger) {
+				p.terminal = []byte(before + markerFor(1) + between + markerFor(2) + behind)
+				f.mergeFrame(ipc.Output{Mark: 1})
+				f.mergeFrame(ipc.Idle{Mark: 2})
+			},
+			"both, byte by byte": func(p *mergeRecorder, f *streamMerger) {
+				for _, c := range before + markerFor(1) {
+					p.write(f, string(c), nil)
+				}
+				f.mergeFrame(ipc.Output{Mark: 1})
+				for _, c := range between + markerFor(2) + behind {
+					p.write(f, string(c), nil)
+				}
+				f.mergeFrame(ipc.Idle{Mark: 2})
+			},
+		} {
+			t.Run(name, func(t *testing.T) {
+				var p mergeRecorder
+				play(&p, p.newMerger())
+				if got, want := p.b.String(), "a<output 1>b<idle 2>late"; got != want {
+					t.Errorf("got %q, want %q", got, want)
+				}
+			})
+		}
+	})
 
-func TestFence_WithoutMarksWhatWasWrittenBeforeIdleComesBeforeIt(t *testing.T) {
-	var p mergeRecorder
-	f := p.newMerger()
-	p.terminal = []byte("before")
-	f.mergeFrame(ipc.Idle{})
-	if got, want := p.b.String(), "before<idle 0>"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
-func TestFence_AnyInterleavingGivesTheSameOrder(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2))
-	for range 2000 {
-		var want strings.Builder
+	t.Run("without markers, earlier output precedes idle", func(t *testing.T) {
 		var p mergeRecorder
 		f := p.newMerger()
-		var frames []ipc.Message // written and not read yet
-		read := func() {         // each reader may be at any point behind the writer
-			for random.IntN(2) == 0 {
-				if random.IntN(2) == 0 {
-					kernel := p.terminal
-					p.terminal = kernel[:random.IntN(len(kernel)+1)]
-					rest := kernel[len(p.terminal):]
-					_, _ = f.readText(nil)
-					p.terminal = append(p.terminal, rest...)
-				} else if len(frames) > 0 {
-					f.mergeFrame(frames[0])
-					frames = frames[1:]
+		p.terminal = []byte("before")
+		f.mergeFrame(ipc.Idle{})
+		if got, want := p.b.String(), "before<idle 0>"; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
+
+	t.Run("any interleaving of reads gives the same order", func(t *testing.T) {
+		random := rand.New(rand.NewPCG(1, 2))
+		for range 2000 {
+			var want strings.Builder
+			var p mergeRecorder
+			f := p.newMerger()
+			var frames []ipc.Message // written and not read yet
+			read := func() {         // each reader may be at any point behind the writer
+				for random.IntN(2) == 0 {
+					if random.IntN(2) == 0 {
+						kernel := p.terminal
+						p.terminal = kernel[:random.IntN(len(kernel)+1)]
+						rest := kernel[len(p.terminal):]
+						_, _ = f.readText(nil)
+						p.terminal = append(p.terminal, rest...)
+					} else if len(frames) > 0 {
+						f.mergeFrame(frames[0])
+						frames = frames[1:]
+					}
 				}
 			}
-		}
-		for n := 1; n <= 8; n++ { // what the worker does, in its order
-			p.terminal = append(p.terminal, fmt.Sprintf("t%d", n)...)
-			fmt.Fprintf(&want, "t%d", n)
-			read()
-			if n%3 == 0 {
-				p.terminal = append(p.terminal, "\x1b_n0;E\x1b\\err\x1b_n0;O\x1b\\"...)
-				want.WriteString("ERR")
+			for n := 1; n <= 8; n++ { // what the worker does, in its order
+				p.terminal = append(p.terminal, fmt.Sprintf("t%d", n)...)
+				fmt.Fprintf(&want, "t%d", n)
+				read()
+				if n%3 == 0 {
+					p.terminal = append(p.terminal, "\x1b_n0;E\x1b\\err\x1b_n0;O\x1b\\"...)
+					want.WriteString("ERR")
+				}
+				p.terminal = append(p.terminal, markerFor(n)...)
+				read()
+				frames = append(frames, ipc.Output{Mark: uint64(n)})
+				fmt.Fprintf(&want, "<output %d>", n)
+				read()
 			}
-			p.terminal = append(p.terminal, markerFor(n)...)
-			read()
-			frames = append(frames, ipc.Output{Mark: uint64(n)})
-			fmt.Fprintf(&want, "<output %d>", n)
-			read()
+			for len(frames) > 0 {
+				f.mergeFrame(frames[0])
+				frames = frames[1:]
+			}
+			p.write(f, "", nil)
+			if got := p.b.String(); got != want.String() {
+				t.Fatalf("got %q, want %q", got, want.String())
+			}
 		}
-		for len(frames) > 0 {
-			f.mergeFrame(frames[0])
-			frames = frames[1:]
+	})
+
+	t.Run("text that resembles a marker stays text", func(t *testing.T) {
+		var p mergeRecorder
+		f := p.newMerger()
+		in := "x\x1b_n0;what is this, it never ends\x1b\\y\x1b_other;#1\x1b\\z\x1b"
+		p.write(f, in, nil)
+		f.flush()
+		if got := p.b.String(); got != in {
+			t.Errorf("got %q, want %q", got, in)
 		}
-		p.write(f, "", nil)
-		if got := p.b.String(); got != want.String() {
-			t.Fatalf("got %q, want %q", got, want.String())
+	})
+
+	t.Run("a lost marker holds nothing up", func(t *testing.T) {
+		var p mergeRecorder
+		f := p.newMerger()
+		p.terminal = []byte("a") // somebody has discarded the marker
+		f.mergeFrame(ipc.Idle{Mark: 1})
+		p.terminal = []byte("b" + markerFor(3) + "c") // and that of the next frame
+		f.mergeFrame(ipc.InterruptAck{})
+		f.mergeFrame(ipc.StdinWait{Mark: 2})
+		f.mergeFrame(ipc.Idle{Mark: 3})
+		if got, want := p.b.String(), "a<idle 1>"+"<interrupt_ack 0>b<stdin_wait 2><idle 3>c"; got != want {
+			t.Errorf("got %q, want %q", got, want)
 		}
-	}
-}
+	})
 
-func TestFence_TextThatResemblesAMarkerIsText(t *testing.T) {
-	var p mergeRecorder
-	f := p.newMerger()
-	in := "x\x1b_n0;what is this, it never ends\x1b\\y\x1b_other;#1\x1b\\z\x1b"
-	p.write(f, in, nil)
-	f.flush()
-	if got := p.b.String(); got != in {
-		t.Errorf("got %q, want %q", got, in)
-	}
-}
-
-func TestFence_LostMarkerHoldsNothingUp(t *testing.T) {
-	var p mergeRecorder
-	f := p.newMerger()
-	p.terminal = []byte("a") // somebody has discarded the marker
-	f.mergeFrame(ipc.Idle{Mark: 1})
-	p.terminal = []byte("b" + markerFor(3) + "c") // and that of the next frame
-	f.mergeFrame(ipc.InterruptAck{})
-	f.mergeFrame(ipc.StdinWait{Mark: 2})
-	f.mergeFrame(ipc.Idle{Mark: 3})
-	if got, want := p.b.String(), "a<idle 1>"+"<interrupt_ack 0>b<stdin_wait 2><idle 3>c"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
-func TestFence_MarkerBehindItsFrameIsPassedOver(t *testing.T) {
-	var p mergeRecorder
-	f := p.newMerger()
-	f.mergeFrame(ipc.Idle{Mark: 1}) // a worker that writes the frame first
-	p.write(f, markerFor(1)+"next", nil)
-	if got, want := p.b.String(), "<idle 1>next"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
-func TestFence_LostMarkerInAFloodHoldsNothingUp(t *testing.T) {
-	var p mergeRecorder
-	f := newStreamMerger("n0", func(b []byte) (int, error) { return copy(b, "for ever"), nil }, func(timeline.Stream, timeline.TextKind, []byte) {}, func(m ipc.Message) { p.b.WriteString(m.Type()) })
-	f.mergeFrame(ipc.Idle{Mark: 1})
-	if got, want := p.b.String(), "idle"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
-func TestFence_FlushDeliversWhatIsLeft(t *testing.T) {
-	var p mergeRecorder
-	f := p.newMerger()
-	p.write(f, "a"+markerFor(7)+"b\x1b_n", nil)
-	f.flush()
-	if got, want := p.b.String(), "ab\x1b_n"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
-func TestFence_TooMuchUnplacedTextBlocksItsReader(t *testing.T) {
-	var p mergeRecorder
-	f := p.newMerger()
-	p.terminal = []byte(markerFor(1) + strings.Repeat("x", 2*maxPendingBytes))
-	blocked := make(chan struct{})
-	go func() {
-		for any := true; any; {
-			any, _ = f.readText(nil)
+	t.Run("a marker that follows its frame is skipped", func(t *testing.T) {
+		var p mergeRecorder
+		f := p.newMerger()
+		f.mergeFrame(ipc.Idle{Mark: 1}) // a worker that writes the frame first
+		p.write(f, markerFor(1)+"next", nil)
+		if got, want := p.b.String(), "<idle 1>next"; got != want {
+			t.Errorf("got %q, want %q", got, want)
 		}
-		close(blocked)
-	}()
-	f.mergeFrame(ipc.Output{Mark: 1}) // whenever it comes, it frees the reader
-	<-blocked
-	if got := len(p.b.String()); got != 2*maxPendingBytes+len("<output 1>") {
-		t.Errorf("got %d bytes", got)
-	}
-	p.write(f, markerFor(2)+strings.Repeat("x", 2*maxPendingBytes), closedChan) // returns: nothing matters any more
+	})
+
+	t.Run("a lost marker in a flood of output holds nothing up", func(t *testing.T) {
+		var p mergeRecorder
+		f := newStreamMerger("n0", func(b []byte) (int, error) { return copy(b, "for ever"), nil }, func(timeline.Stream, timeline.TextKind, []byte) {}, func(m ipc.Message) { p.b.WriteString(m.Type()) })
+		f.mergeFrame(ipc.Idle{Mark: 1})
+		if got, want := p.b.String(), "idle"; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
+
+	t.Run("flush delivers the rest", func(t *testing.T) {
+		var p mergeRecorder
+		f := p.newMerger()
+		p.write(f, "a"+markerFor(7)+"b\x1b_n", nil)
+		f.flush()
+		if got, want := p.b.String(), "ab\x1b_n"; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
+
+	t.Run("too much pending text blocks its reader", func(t *testing.T) {
+		var p mergeRecorder
+		f := p.newMerger()
+		p.terminal = []byte(markerFor(1) + strings.Repeat("x", 2*maxPendingBytes))
+		blocked := make(chan struct{})
+		go func() {
+			for any := true; any; {
+				any, _ = f.readText(nil)
+			}
+			close(blocked)
+		}()
+		f.mergeFrame(ipc.Output{Mark: 1}) // whenever it comes, it frees the reader
+		<-blocked
+		if got := len(p.b.String()); got != 2*maxPendingBytes+len("<output 1>") {
+			t.Errorf("got %d bytes", got)
+		}
+		p.write(f, markerFor(2)+strings.Repeat("x", 2*maxPendingBytes), closedChan) // returns: nothing matters any more
+	})
 }
 
 func FuzzFence(f *testing.F) {

@@ -23,7 +23,7 @@ func newTextFunction(name string, f func(ctx context.Context, text string) (any,
 	return supervisor.FunctionOf(name, "For tests.", func(ctx context.Context, in in) (any, error) { return f(ctx, in.Text) })
 }
 
-func TestFunctionOf_ArgumentsAreCheckedAllAtOnce(t *testing.T) {
+func TestFunctionOf_Arguments(t *testing.T) {
 	t.Parallel()
 	type in struct {
 		Name  string         `json:"name"`
@@ -68,70 +68,143 @@ func TestFunctionOf_ArgumentsAreCheckedAllAtOnce(t *testing.T) {
 	}
 }
 
-func TestFunction_ContextTellsTheCallerAndEndsWithTheWorker(t *testing.T) {
+func TestFunctionCall(t *testing.T) {
 	t.Parallel()
-	callers, ended := make(chan supervisor.Caller, 4), make(chan error, 4)
-	s := openSession(t, nil, fakeSpec(nil))
-	err := s.SetFunctions(newTextFunction("block", func(ctx context.Context, _ string) (any, error) {
-		callers <- supervisor.CallerOf(ctx)
-		<-ctx.Done()
-		ended <- ctx.Err()
-		return nil, ctx.Err()
-	}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	waitUntilReady(t, s)
-	for generation, end := range []func(turn uint64){
-		func(turn uint64) { interruptTurn(t, s, turn) },
-		func(uint64) {
-			if err := s.Reset(t.Context()); err != nil {
-				t.Error(err)
-			}
-		},
-		func(uint64) { _ = s.Close(t.Context()) },
-	} {
-		turn, err := s.Submit(t.Context(), "call block x")
-		if err != nil {
-			t.Fatal(err)
-		}
-		want := supervisor.Caller{Session: s, Generation: uint64(max(1, generation)), Turn: turn, Function: "block"}
-		if got := <-callers; got != want {
-			t.Errorf("got %+v, want %+v", got, want)
-		}
-		end(turn)
-		if err := <-ended; !errors.Is(err, context.Canceled) {
-			t.Errorf("the context ended with %v", err)
-		}
-	}
-}
 
-func TestFunction_AWorkerOfBadMannersEndsOrIsIgnored(t *testing.T) {
-	t.Parallel()
-	for code, want := range map[string]string{
-		"uncall 99\nprint on":                   "",
-		"rawcall 7 echo\nrawcall 7 echo":        "call 7 twice",
-		"rawcall 7 nothing\nuncall 7\nprint on": "",
-	} {
+	t.Run("the context names the caller and ends with the worker", func(t *testing.T) {
+		t.Parallel()
+		callers, ended := make(chan supervisor.Caller, 4), make(chan error, 4)
 		s := openSession(t, nil, fakeSpec(nil))
-		release := make(chan struct{})
-		err := s.SetFunctions(supervisor.Function{Name: "echo", Call: func(context.Context, map[string]any) (any, error) {
-			<-release
-			return nil, nil
-		}})
+		err := s.SetFunctions(newTextFunction("block", func(ctx context.Context, _ string) (any, error) {
+			callers <- supervisor.CallerOf(ctx)
+			<-ctx.Done()
+			ended <- ctx.Err()
+			return nil, ctx.Err()
+		}))
 		if err != nil {
 			t.Fatal(err)
 		}
 		waitUntilReady(t, s)
-		_, r := runTurn(t, s, code)
-		if want == "" && !strings.HasSuffix(outputText(r.Events), "on\n") || want != "" && r.Outcome != timeline.OutcomeEnded {
-			t.Errorf("%q: %s %q", code, r.Outcome, outputText(r.Events))
+		for generation, end := range []func(turn uint64){
+			func(turn uint64) { interruptTurn(t, s, turn) },
+			func(uint64) {
+				if err := s.Reset(t.Context()); err != nil {
+					t.Error(err)
+				}
+			},
+			func(uint64) { _ = s.Close(t.Context()) },
+		} {
+			turn, err := s.Submit(t.Context(), "call block x")
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := supervisor.Caller{Session: s, Generation: uint64(max(1, generation)), Turn: turn, Function: "block"}
+			if got := <-callers; got != want {
+				t.Errorf("got %+v, want %+v", got, want)
+			}
+			end(turn)
+			if err := <-ended; !errors.Is(err, context.Canceled) {
+				t.Errorf("the context ended with %v", err)
+			}
 		}
-		if end := exitReasons(r.Events); want != "" && (len(end) != 1 || !strings.Contains(end[0], want)) {
-			t.Errorf("%q: it ended with %q, want %q", code, end, want)
+	})
+
+	t.Run("a worker that violates the protocol is ended or ignored", func(t *testing.T) {
+		t.Parallel()
+		for code, want := range map[string]string{
+			"uncall 99\nprint on":                   "",
+			"rawcall 7 echo\nrawcall 7 echo":        "call 7 twice",
+			"rawcall 7 nothing\nuncall 7\nprint on": "",
+		} {
+			s := openSession(t, nil, fakeSpec(nil))
+			release := make(chan struct{})
+			err := s.SetFunctions(supervisor.Function{Name: "echo", Call: func(context.Context, map[string]any) (any, error) {
+				<-release
+				return nil, nil
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			waitUntilReady(t, s)
+			_, r := runTurn(t, s, code)
+			if want == "" && !strings.HasSuffix(outputText(r.Events), "on\n") || want != "" && r.Outcome != timeline.OutcomeEnded {
+				t.Errorf("%q: %s %q", code, r.Outcome, outputText(r.Events))
+			}
+			if end := exitReasons(r.Events); want != "" && (len(end) != 1 || !strings.Contains(end[0], want)) {
+				t.Errorf("%q: it ended with %q, want %q", code, end, want)
+			}
+			close(release)
 		}
-		close(release)
-	}
+	})
+
+	t.Run("a worker that was sent no functions may not call", func(t *testing.T) {
+		t.Parallel()
+		s := openSession(t, nil, fakeSpec(nil))
+		waitUntilReady(t, s)
+		if _, r := runTurn(t, s, "rawcall 1 echo\nsleep"); r.Outcome != timeline.OutcomeEnded {
+			t.Errorf("the turn ended %s: %q", r.Outcome, outputText(r.Events))
+		}
+	})
+
+	t.Run("a notice says that the worker cannot call functions", func(t *testing.T) {
+		t.Parallel()
+		s := openSession(t, nil, fakeSpec(&fakeworker.Options{NoCalls: true}))
+		if err := s.SetFunctions(newTextFunction("echo", func(_ context.Context, text string) (any, error) { return text, nil })); err != nil {
+			t.Fatal(err)
+		}
+		waitUntilReady(t, s)
+		for e := range s.Events(t.Context(), 0) {
+			if n, ok := e.Body.(timeline.Notice); ok && strings.Contains(n.Message, "cannot call functions") {
+				return
+			}
+		}
+		t.Error("no notice says so")
+	})
+
+	t.Run("a reply names the running calls", func(t *testing.T) {
+		t.Parallel()
+		s := openSession(t, nil, fakeSpec(nil))
+		started := make(chan bool)
+		err := s.SetFunctions(newTextFunction("slow", func(ctx context.Context, _ string) (any, error) {
+			started <- true
+			<-started
+			return "done", nil
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		waitUntilReady(t, s)
+		before := time.Now()
+		turn, err := s.Submit(t.Context(), "call slow x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-started
+		r, err := s.Wait(t.Context(), turn, &session.WaitOptions{Poll: true})
+		if err != nil || len(r.PendingCalls) != 1 || r.PendingCalls[0].Name != "slow" || r.PendingCalls[0].Running != 1 || r.PendingCalls[0].Since.Before(before) {
+			t.Errorf("the reply says %+v, %v", r.PendingCalls, err)
+		}
+		started <- true
+		if r, err = s.Wait(t.Context(), turn, nil); err != nil || len(r.PendingCalls) != 0 {
+			t.Errorf("after its end the reply says %+v, %v", r.PendingCalls, err)
+		}
+	})
+
+	t.Run("an unknown name is answered with similar ones", func(t *testing.T) {
+		t.Parallel()
+		s := openSession(t, nil, fakeSpec(nil))
+		var list []supervisor.Function
+		for _, name := range []string{"aaa", "bbb", "get_page", "search_issues", "search_pages", "zzz"} {
+			list = append(list, newTextFunction(name, func(_ context.Context, text string) (any, error) { return text, nil }))
+		}
+		if err := s.SetFunctions(list...); err != nil {
+			t.Fatal(err)
+		}
+		waitUntilReady(t, s)
+		if _, r := runTurn(t, s, "call search_isues x"); !strings.Contains(outputText(r.Events), "there is no function search_isues: the host offers search_issues, search_pages, ") {
+			t.Errorf("the error says %q", outputText(r.Events))
+		}
+	})
 }
 
 // exitReasons are the reasons for which workers ended.
@@ -144,31 +217,7 @@ func exitReasons(events []timeline.Event) (reasons []string) {
 	return reasons
 }
 
-func TestFunction_AWorkerThatWasNotToldMayNotCall(t *testing.T) {
-	t.Parallel()
-	s := openSession(t, nil, fakeSpec(nil))
-	waitUntilReady(t, s)
-	if _, r := runTurn(t, s, "rawcall 1 echo\nsleep"); r.Outcome != timeline.OutcomeEnded {
-		t.Errorf("the turn ended %s: %q", r.Outcome, outputText(r.Events))
-	}
-}
-
-func TestFunction_AWorkerThatCannotCallIsSaidToTheReaders(t *testing.T) {
-	t.Parallel()
-	s := openSession(t, nil, fakeSpec(&fakeworker.Options{NoCalls: true}))
-	if err := s.SetFunctions(newTextFunction("echo", func(_ context.Context, text string) (any, error) { return text, nil })); err != nil {
-		t.Fatal(err)
-	}
-	waitUntilReady(t, s)
-	for e := range s.Events(t.Context(), 0) {
-		if n, ok := e.Body.(timeline.Notice); ok && strings.Contains(n.Message, "cannot call functions") {
-			return
-		}
-	}
-	t.Error("no notice says so")
-}
-
-func TestFunction_LargeResultsWaitForTheirReaderAndLeaveNothing(t *testing.T) {
+func TestFunctionCall_LargeResults(t *testing.T) {
 	const size = 20 << 20
 	before := runtime.NumGoroutine()
 	s := openSession(t, nil, fakeSpec(nil))
@@ -192,50 +241,5 @@ func TestFunction_LargeResultsWaitForTheirReaderAndLeaveNothing(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
 		}
-	}
-}
-
-func TestFunction_AReplyNamesTheCallsThatRun(t *testing.T) {
-	t.Parallel()
-	s := openSession(t, nil, fakeSpec(nil))
-	started := make(chan bool)
-	err := s.SetFunctions(newTextFunction("slow", func(ctx context.Context, _ string) (any, error) {
-		started <- true
-		<-started
-		return "done", nil
-	}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	waitUntilReady(t, s)
-	before := time.Now()
-	turn, err := s.Submit(t.Context(), "call slow x")
-	if err != nil {
-		t.Fatal(err)
-	}
-	<-started
-	r, err := s.Wait(t.Context(), turn, &session.WaitOptions{Poll: true})
-	if err != nil || len(r.PendingCalls) != 1 || r.PendingCalls[0].Name != "slow" || r.PendingCalls[0].Running != 1 || r.PendingCalls[0].Since.Before(before) {
-		t.Errorf("the reply says %+v, %v", r.PendingCalls, err)
-	}
-	started <- true
-	if r, err = s.Wait(t.Context(), turn, nil); err != nil || len(r.PendingCalls) != 0 {
-		t.Errorf("after its end the reply says %+v, %v", r.PendingCalls, err)
-	}
-}
-
-func TestFunction_AnUnknownNameIsAnsweredWithTheNearest(t *testing.T) {
-	t.Parallel()
-	s := openSession(t, nil, fakeSpec(nil))
-	var list []supervisor.Function
-	for _, name := range []string{"aaa", "bbb", "get_page", "search_issues", "search_pages", "zzz"} {
-		list = append(list, newTextFunction(name, func(_ context.Context, text string) (any, error) { return text, nil }))
-	}
-	if err := s.SetFunctions(list...); err != nil {
-		t.Fatal(err)
-	}
-	waitUntilReady(t, s)
-	if _, r := runTurn(t, s, "call search_isues x"); !strings.Contains(outputText(r.Events), "there is no function search_isues: the host offers search_issues, search_pages, ") {
-		t.Errorf("the error says %q", outputText(r.Events))
 	}
 }

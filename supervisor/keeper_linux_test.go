@@ -17,7 +17,7 @@ func (p *fakeProcess) lastForkAllowance() (a host.LimitUpdate) {
 	return a
 }
 
-func TestProcesses_OfAllSessionsTogetherBoundEach(t *testing.T) {
+func TestProcessLimit_AllSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		sup, err := New(&Options{Dir: dir, Processes: 100})

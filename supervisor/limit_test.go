@@ -24,88 +24,90 @@ func recordedLimits(s *Session) (met []string) {
 
 var tenMinuteSpec = workers.Spec{Limits: workers.Limits{Turn: 10 * time.Minute}}
 
-func TestTurnLimit_InterruptsThenInsistsThenEndsTheWorker(t *testing.T) {
-	runWithFakeWorker(t, &Options{}, tenMinuteSpec, func(t *testing.T, s *Session, p *fakeProcess) {
-		p.sendReady()
-		turn := submitTurn(t, s, "loop")
-		p.advanceTime(10*time.Minute - time.Millisecond)
-		if interrupts, _ := receivedFrames[ipc.Interrupt](p.takeReceived()); len(interrupts) > 0 {
-			t.Fatalf("it was interrupted before its time: %+v", interrupts)
-		}
-		p.advanceTime(30 * time.Second)
-		interrupts, at := receivedFrames[ipc.Interrupt](p.takeReceived())
-		var levels []uint8
-		for _, i := range interrupts {
-			if len(levels) == 0 || levels[len(levels)-1] != i.Level {
-				levels = append(levels, i.Level)
-			}
-		}
-		if !slices.Equal(levels, []uint8{1, 2}) || at[0] != 10*time.Minute {
-			t.Errorf("got levels %v from %s on", levels, at[0])
-		}
-		if got := recordedLimits(s); !slices.Equal(got, []string{"interrupted: this turn's limit of 10 min"}) {
-			t.Errorf("got %q", got)
-		}
-		if r := pollReply(t, s, turn); r.Outcome != timeline.OutcomeEnded || !strings.Contains(lastWorkerExit(t, s).Reason, "withstood two interrupts (interrupted: this turn's limit of 10 min)") {
-			t.Errorf("got %q and %q", r.Outcome, lastWorkerExit(t, s).Reason)
-		}
-	})
-}
-
-func TestTurnLimit_ATurnThatObeysLeavesTheNextItsWholeTime(t *testing.T) {
-	runWithFakeWorker(t, &Options{}, tenMinuteSpec, func(t *testing.T, s *Session, p *fakeProcess) {
-		p.sendReady()
-		for range 2 {
+func TestTurnLimit(t *testing.T) {
+	t.Run("interrupts twice, then ends the worker", func(t *testing.T) {
+		runWithFakeWorker(t, &Options{}, tenMinuteSpec, func(t *testing.T, s *Session, p *fakeProcess) {
+			p.sendReady()
 			turn := submitTurn(t, s, "loop")
-			p.advanceTime(9 * time.Minute)
-			if r := pollReply(t, s, turn); r.Outcome != "" {
-				t.Fatalf("got %q after nine minutes", r.Outcome)
+			p.advanceTime(10*time.Minute - time.Millisecond)
+			if interrupts, _ := receivedFrames[ipc.Interrupt](p.takeReceived()); len(interrupts) > 0 {
+				t.Fatalf("it was interrupted before its time: %+v", interrupts)
 			}
-			p.advanceTime(time.Minute)
-			p.sendFrames(ipc.InterruptAck{Turn: turn, Seq: 1, Result: ipc.InterruptRaised}, ipc.Idle{Turn: turn, Outcome: ipc.OutcomeInterrupted})
-			if r := pollReply(t, s, turn); r.Outcome != timeline.OutcomeInterrupted {
-				t.Errorf("got %q", r.Outcome)
+			p.advanceTime(30 * time.Second)
+			interrupts, at := receivedFrames[ipc.Interrupt](p.takeReceived())
+			var levels []uint8
+			for _, i := range interrupts {
+				if len(levels) == 0 || levels[len(levels)-1] != i.Level {
+					levels = append(levels, i.Level)
+				}
 			}
-		}
-		if got := recordedLimits(s); len(got) != 2 {
-			t.Errorf("got %q", got)
-		}
-		p.takeReceived()
-		p.advanceTime(24 * time.Hour)
-		if all := p.takeReceived(); len(all) > 0 {
-			t.Errorf("the idle session heard %+v", all)
-		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if !s.alarmAt.IsZero() {
-			t.Errorf("the alarm of an idle session is set, for %s", s.alarmAt)
-		}
+			if !slices.Equal(levels, []uint8{1, 2}) || at[0] != 10*time.Minute {
+				t.Errorf("got levels %v from %s on", levels, at[0])
+			}
+			if got := recordedLimits(s); !slices.Equal(got, []string{"interrupted: this turn's limit of 10 min"}) {
+				t.Errorf("got %q", got)
+			}
+			if r := pollReply(t, s, turn); r.Outcome != timeline.OutcomeEnded || !strings.Contains(lastWorkerExit(t, s).Reason, "withstood two interrupts (interrupted: this turn's limit of 10 min)") {
+				t.Errorf("got %q and %q", r.Outcome, lastWorkerExit(t, s).Reason)
+			}
+		})
 	})
-}
 
-func TestTurnLimit_TheTimeOfAWaitDoesNotCount(t *testing.T) {
-	runWithFakeWorker(t, &Options{}, tenMinuteSpec, func(t *testing.T, s *Session, p *fakeProcess) {
-		p.sendReady()
-		turn := submitTurn(t, s, "input()")
-		p.advanceTime(6 * time.Minute)
-		p.sendFrames(ipc.StdinWait{Turn: turn, Wait: 1, Prompt: "? ", Kind: ipc.WaitLine, Want: ipc.WantLine})
-		p.advanceTime(24 * time.Hour)
-		r := pollReply(t, s, turn)
-		if r.State != session.StateWaiting {
-			t.Fatalf("got %s", r.State)
-		}
-		if _, err := s.Answer(t.Context(), r.InputRequest.ID, session.Input{Data: []byte("a\n")}); err != nil {
-			t.Fatal(err)
-		}
-		p.advanceTime(4*time.Minute - time.Millisecond)
-		if got := recordedLimits(s); len(got) > 0 {
-			t.Errorf("got %q before its ten minutes", got)
-		}
-		p.advanceTime(time.Millisecond)
-		if got := recordedLimits(s); len(got) != 1 {
-			t.Errorf("got %q after its ten minutes", got)
-		}
-		p.sendFrames(ipc.Idle{Turn: turn, Outcome: ipc.OutcomeInterrupted})
+	t.Run("the next turn has its full time", func(t *testing.T) {
+		runWithFakeWorker(t, &Options{}, tenMinuteSpec, func(t *testing.T, s *Session, p *fakeProcess) {
+			p.sendReady()
+			for range 2 {
+				turn := submitTurn(t, s, "loop")
+				p.advanceTime(9 * time.Minute)
+				if r := pollReply(t, s, turn); r.Outcome != "" {
+					t.Fatalf("got %q after nine minutes", r.Outcome)
+				}
+				p.advanceTime(time.Minute)
+				p.sendFrames(ipc.InterruptAck{Turn: turn, Seq: 1, Result: ipc.InterruptRaised}, ipc.Idle{Turn: turn, Outcome: ipc.OutcomeInterrupted})
+				if r := pollReply(t, s, turn); r.Outcome != timeline.OutcomeInterrupted {
+					t.Errorf("got %q", r.Outcome)
+				}
+			}
+			if got := recordedLimits(s); len(got) != 2 {
+				t.Errorf("got %q", got)
+			}
+			p.takeReceived()
+			p.advanceTime(24 * time.Hour)
+			if all := p.takeReceived(); len(all) > 0 {
+				t.Errorf("the idle session heard %+v", all)
+			}
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if !s.alarmAt.IsZero() {
+				t.Errorf("the alarm of an idle session is set, for %s", s.alarmAt)
+			}
+		})
+	})
+
+	t.Run("time spent waiting for input does not count", func(t *testing.T) {
+		runWithFakeWorker(t, &Options{}, tenMinuteSpec, func(t *testing.T, s *Session, p *fakeProcess) {
+			p.sendReady()
+			turn := submitTurn(t, s, "input()")
+			p.advanceTime(6 * time.Minute)
+			p.sendFrames(ipc.StdinWait{Turn: turn, Wait: 1, Prompt: "? ", Kind: ipc.WaitLine, Want: ipc.WantLine})
+			p.advanceTime(24 * time.Hour)
+			r := pollReply(t, s, turn)
+			if r.State != session.StateWaiting {
+				t.Fatalf("got %s", r.State)
+			}
+			if _, err := s.Answer(t.Context(), r.InputRequest.ID, session.Input{Data: []byte("a\n")}); err != nil {
+				t.Fatal(err)
+			}
+			p.advanceTime(4*time.Minute - time.Millisecond)
+			if got := recordedLimits(s); len(got) > 0 {
+				t.Errorf("got %q before its ten minutes", got)
+			}
+			p.advanceTime(time.Millisecond)
+			if got := recordedLimits(s); len(got) != 1 {
+				t.Errorf("got %q after its ten minutes", got)
+			}
+			p.sendFrames(ipc.Idle{Turn: turn, Outcome: ipc.OutcomeInterrupted})
+		})
 	})
 }
 
@@ -116,134 +118,136 @@ var gigabyteSpec = workers.Spec{Limits: workers.Limits{Memory: gigabyte}, OutOfM
 // setMemory sets the memory that the worker uses.
 func (p *fakeProcess) setMemory(bytes int64) { p.withLock(func() { p.usage.Memory = bytes }) }
 
-// No timer decides whether a first turn finds its bound: on a busy machine one comes late.
-func TestMemoryLimit_HoldsBeforeTheFirstTurn(t *testing.T) {
-	for _, c := range []struct {
-		o    Options
-		spec workers.Spec
-	}{{Options{}, gigabyteSpec}, {Options{Memory: gigabyte}, workers.Spec{}}} {
-		runWithFakeWorker(t, &c.o, c.spec, func(t *testing.T, s *Session, p *fakeProcess) {
+func TestMemoryLimit(t *testing.T) {
+	// No timer decides whether a first turn finds its bound: on a busy machine one comes late.
+	t.Run("applies before the first turn", func(t *testing.T) {
+		for _, c := range []struct {
+			o    Options
+			spec workers.Spec
+		}{{Options{}, gigabyteSpec}, {Options{Memory: gigabyte}, workers.Spec{}}} {
+			runWithFakeWorker(t, &c.o, c.spec, func(t *testing.T, s *Session, p *fakeProcess) {
+				p.setMemory(gigabyte / 4)
+				p.sendReady()
+				submitTurn(t, s, "fill")
+				p.withLock(func() {
+					if p.lastAllowance.RemainingBytes != gigabyte/4*3 || p.lastAllowance.MaxProcessBytes != gigabyte {
+						t.Errorf("got a turn that was allowed %+v", p.lastAllowance)
+					}
+				})
+			})
+		}
+	})
+
+	// A look at the beginning of the start-up is no look at what has started.
+	t.Run("counts what the started worker uses", func(t *testing.T) {
+		runWithFakeWorker(t, &Options{}, gigabyteSpec, func(t *testing.T, s *Session, p *fakeProcess) {
+			p.setMemory(gigabyte / 100)
+			p.advanceTime(firstMeasureDelay + time.Millisecond)
+			p.withLock(func() {
+				if p.usageCalls == 0 {
+					t.Error("nobody looked at the start-up")
+				}
+			})
 			p.setMemory(gigabyte / 4)
 			p.sendReady()
 			submitTurn(t, s, "fill")
 			p.withLock(func() {
-				if p.lastAllowance.RemainingBytes != gigabyte/4*3 || p.lastAllowance.MaxProcessBytes != gigabyte {
+				if p.lastAllowance.RemainingBytes != gigabyte/4*3 {
 					t.Errorf("got a turn that was allowed %+v", p.lastAllowance)
 				}
 			})
 		})
-	}
-}
+	})
 
-// A look at the beginning of the start-up is no look at what has started.
-func TestMemoryLimit_TheFirstTurnHasTheBoundOfWhatHasStarted(t *testing.T) {
-	runWithFakeWorker(t, &Options{}, gigabyteSpec, func(t *testing.T, s *Session, p *fakeProcess) {
-		p.setMemory(gigabyte / 100)
-		p.advanceTime(firstMeasureDelay + time.Millisecond)
-		p.withLock(func() {
-			if p.usageCalls == 0 {
-				t.Error("nobody looked at the start-up")
+	t.Run("an idle session is not measured", func(t *testing.T) {
+		runWithFakeWorker(t, &Options{}, gigabyteSpec, func(t *testing.T, s *Session, p *fakeProcess) {
+			p.sendReady()
+			for range 3 {
+				turn := submitTurn(t, s, "1+1")
+				p.sendFrames(ipc.Idle{Turn: turn, Outcome: ipc.OutcomeOK})
 			}
+			p.advanceTime(time.Second)
+			p.withLock(func() {
+				if p.usageCalls == 0 || p.usageCalls > 3 {
+					t.Errorf("%d looks at a start and three short turns", p.usageCalls)
+				}
+				p.usageCalls = 0
+			})
+			p.advanceTime(24 * time.Hour)
+			p.withLock(func() {
+				if p.usageCalls > 0 {
+					t.Errorf("%d looks at an idle session", p.usageCalls)
+				}
+			})
 		})
-		p.setMemory(gigabyte / 4)
-		p.sendReady()
-		submitTurn(t, s, "fill")
-		p.withLock(func() {
-			if p.lastAllowance.RemainingBytes != gigabyte/4*3 {
-				t.Errorf("got a turn that was allowed %+v", p.lastAllowance)
+	})
+
+	t.Run("a steady turn is measured once a second", func(t *testing.T) {
+		runWithFakeWorker(t, &Options{}, gigabyteSpec, func(t *testing.T, s *Session, p *fakeProcess) {
+			p.sendReady()
+			submitTurn(t, s, "sleep")
+			p.advanceTime(time.Minute)
+			p.withLock(func() { p.usageCalls = 0 })
+			p.advanceTime(time.Hour)
+			p.withLock(func() {
+				if p.usageCalls < 3500 || p.usageCalls > 3601 {
+					t.Errorf("%d looks in an hour", p.usageCalls)
+				}
+			})
+		})
+	})
+
+	t.Run("warns once, then ends a worker a tenth over the limit", func(t *testing.T) {
+		runWithFakeWorker(t, &Options{}, gigabyteSpec, func(t *testing.T, s *Session, p *fakeProcess) {
+			p.sendReady()
+			turn := submitTurn(t, s, "grow")
+			p.advanceTime(time.Second)
+			p.setMemory(gigabyte / 100 * 92)
+			p.advanceTime(2 * time.Second)
+			p.setMemory(gigabyte)
+			p.advanceTime(10 * time.Second)
+			if got := recordedLimits(s); len(got) > 0 && got[0] != "memory: 942 of 1024 MiB used" || len(got) != 1 {
+				t.Errorf("got %q", got)
+			}
+			p.withLock(func() {
+				if p.lastAllowance.RemainingBytes != 0 || p.lastAllowance.MaxProcessBytes != gigabyte || p.lastAllowance.SpareBytes != 0 {
+					t.Errorf("at its limit it was allowed %+v", p.lastAllowance)
+				}
+			})
+			p.setMemory(gigabyte / 10 * 12)
+			p.advanceTime(2 * time.Second)
+			if r := pollReply(t, s, turn); r.Outcome != timeline.OutcomeEnded || !strings.Contains(lastWorkerExit(t, s).Reason, "1228 of 1024 MiB used; the worker was ended") {
+				t.Errorf("got %q, %q", r.Outcome, lastWorkerExit(t, s).Reason)
 			}
 		})
 	})
-}
 
-func TestMemoryLimit_NobodyLooksAtAnIdleSession(t *testing.T) {
-	runWithFakeWorker(t, &Options{}, gigabyteSpec, func(t *testing.T, s *Session, p *fakeProcess) {
-		p.sendReady()
-		for range 3 {
-			turn := submitTurn(t, s, "1+1")
-			p.sendFrames(ipc.Idle{Turn: turn, Outcome: ipc.OutcomeOK})
-		}
-		p.advanceTime(time.Second)
-		p.withLock(func() {
-			if p.usageCalls == 0 || p.usageCalls > 3 {
-				t.Errorf("%d looks at a start and three short turns", p.usageCalls)
+	t.Run("an out-of-memory reply names the limit and the peak", func(t *testing.T) {
+		runWithFakeWorker(t, &Options{}, gigabyteSpec, func(t *testing.T, s *Session, p *fakeProcess) {
+			p.sendReady()
+			turn := submitTurn(t, s, "grow")
+			p.setMemory(gigabyte / 2)
+			p.sendFrames(ipc.Idle{Turn: turn, Outcome: ipc.OutcomeError, Error: &ipc.RuntimeError{Name: "ArrayMemoryError"}})
+			for _, e := range []ipc.RuntimeError{{Name: "ZeroDivisionError"}, {Name: "MemoryError", Message: "Parser stack overflowed"}} {
+				turn = submitTurn(t, s, "1/0")
+				p.sendFrames(ipc.Idle{Turn: turn, Outcome: ipc.OutcomeError, Error: &e})
 			}
-			p.usageCalls = 0
-		})
-		p.advanceTime(24 * time.Hour)
-		p.withLock(func() {
-			if p.usageCalls > 0 {
-				t.Errorf("%d looks at an idle session", p.usageCalls)
+			want := []string{"memory: the limit of this session is 1024 MiB; this turn used up to 512"}
+			if got := recordedLimits(s); !slices.Equal(got, want) {
+				t.Errorf("got %q, want %q", got, want)
 			}
 		})
 	})
-}
 
-func TestMemoryLimit_ACalmTurnIsLookedAtOnceASecond(t *testing.T) {
-	runWithFakeWorker(t, &Options{}, gigabyteSpec, func(t *testing.T, s *Session, p *fakeProcess) {
-		p.sendReady()
-		submitTurn(t, s, "sleep")
-		p.advanceTime(time.Minute)
-		p.withLock(func() { p.usageCalls = 0 })
-		p.advanceTime(time.Hour)
-		p.withLock(func() {
-			if p.usageCalls < 3500 || p.usageCalls > 3601 {
-				t.Errorf("%d looks in an hour", p.usageCalls)
+	t.Run("a limit for all sessions limits each", func(t *testing.T) {
+		runWithFakeWorker(t, &Options{Memory: gigabyte}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
+			p.sendReady()
+			submitTurn(t, s, "grow")
+			p.setMemory(gigabyte / 100 * 95)
+			p.advanceTime(2 * time.Second)
+			if got := recordedLimits(s); !slices.Equal(got, []string{"memory: 972 of 1024 MiB used by all sessions together"}) {
+				t.Errorf("got %q", got)
 			}
 		})
-	})
-}
-
-func TestMemoryLimit_WarnsOnceThenEndsTheWorkerBeyondATenth(t *testing.T) {
-	runWithFakeWorker(t, &Options{}, gigabyteSpec, func(t *testing.T, s *Session, p *fakeProcess) {
-		p.sendReady()
-		turn := submitTurn(t, s, "grow")
-		p.advanceTime(time.Second)
-		p.setMemory(gigabyte / 100 * 92)
-		p.advanceTime(2 * time.Second)
-		p.setMemory(gigabyte)
-		p.advanceTime(10 * time.Second)
-		if got := recordedLimits(s); len(got) > 0 && got[0] != "memory: 942 of 1024 MiB used" || len(got) != 1 {
-			t.Errorf("got %q", got)
-		}
-		p.withLock(func() {
-			if p.lastAllowance.RemainingBytes != 0 || p.lastAllowance.MaxProcessBytes != gigabyte || p.lastAllowance.SpareBytes != 0 {
-				t.Errorf("at its limit it was allowed %+v", p.lastAllowance)
-			}
-		})
-		p.setMemory(gigabyte / 10 * 12)
-		p.advanceTime(2 * time.Second)
-		if r := pollReply(t, s, turn); r.Outcome != timeline.OutcomeEnded || !strings.Contains(lastWorkerExit(t, s).Reason, "1228 of 1024 MiB used; the worker was ended") {
-			t.Errorf("got %q, %q", r.Outcome, lastWorkerExit(t, s).Reason)
-		}
-	})
-}
-
-func TestMemoryLimit_TheReplyToALackOfMemoryNamesItWithThePeak(t *testing.T) {
-	runWithFakeWorker(t, &Options{}, gigabyteSpec, func(t *testing.T, s *Session, p *fakeProcess) {
-		p.sendReady()
-		turn := submitTurn(t, s, "grow")
-		p.setMemory(gigabyte / 2)
-		p.sendFrames(ipc.Idle{Turn: turn, Outcome: ipc.OutcomeError, Error: &ipc.RuntimeError{Name: "ArrayMemoryError"}})
-		for _, e := range []ipc.RuntimeError{{Name: "ZeroDivisionError"}, {Name: "MemoryError", Message: "Parser stack overflowed"}} {
-			turn = submitTurn(t, s, "1/0")
-			p.sendFrames(ipc.Idle{Turn: turn, Outcome: ipc.OutcomeError, Error: &e})
-		}
-		want := []string{"memory: the limit of this session is 1024 MiB; this turn used up to 512"}
-		if got := recordedLimits(s); !slices.Equal(got, want) {
-			t.Errorf("got %q, want %q", got, want)
-		}
-	})
-}
-
-func TestMemoryLimit_OfAllSessionsTogetherBoundsEach(t *testing.T) {
-	runWithFakeWorker(t, &Options{Memory: gigabyte}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
-		p.sendReady()
-		submitTurn(t, s, "grow")
-		p.setMemory(gigabyte / 100 * 95)
-		p.advanceTime(2 * time.Second)
-		if got := recordedLimits(s); !slices.Equal(got, []string{"memory: 972 of 1024 MiB used by all sessions together"}) {
-			t.Errorf("got %q", got)
-		}
 	})
 }

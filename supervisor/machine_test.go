@@ -43,407 +43,421 @@ func interruptInBackground(t *testing.T, s *Session, turn uint64) <-chan session
 	return result
 }
 
-func TestInterrupt_IsRepeatedUntilItIsAcknowledged(t *testing.T) {
-	for acked, want := range map[time.Duration][]time.Duration{
-		10 * ms:     {0},
-		100 * ms:    {0, 30 * ms, 90 * ms},
-		time.Minute: {0, 30 * ms, 90 * ms, 210 * ms, 450 * ms, 930 * ms, 1890 * ms}, // no more than six times
-	} {
-		t.Run(acked.String(), func(t *testing.T) {
-			runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
-				turn, _ := interruptRunningTurn(t, s, p)
-				p.advanceTime(acked)
-				p.sendFrames(ipc.InterruptAck{Turn: turn, Seq: 1, Result: ipc.InterruptPending})
-				p.advanceTime(time.Hour)
-				all := p.takeReceived()
-				got, at := receivedFrames[ipc.Interrupt](all)
-				if !slices.Equal(at, want) {
-					t.Errorf("got frames at %v, want %v", at, want)
-				}
-				for _, m := range got {
-					if m != (ipc.Interrupt{Turn: turn, Seq: 1, Level: 1}) {
-						t.Errorf("got %+v: a repetition must be the same frame", m)
+func TestInterruptRetry(t *testing.T) {
+	t.Run("repeats the interrupt until it is acknowledged", func(t *testing.T) {
+		for acked, want := range map[time.Duration][]time.Duration{
+			10 * ms:     {0},
+			100 * ms:    {0, 30 * ms, 90 * ms},
+			time.Minute: {0, 30 * ms, 90 * ms, 210 * ms, 450 * ms, 930 * ms, 1890 * ms}, // no more than six times
+		} {
+			t.Run(acked.String(), func(t *testing.T) {
+				runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
+					turn, _ := interruptRunningTurn(t, s, p)
+					p.advanceTime(acked)
+					p.sendFrames(ipc.InterruptAck{Turn: turn, Seq: 1, Result: ipc.InterruptPending})
+					p.advanceTime(time.Hour)
+					all := p.takeReceived()
+					got, at := receivedFrames[ipc.Interrupt](all)
+					if !slices.Equal(at, want) {
+						t.Errorf("got frames at %v, want %v", at, want)
 					}
-				}
-				var signals []sentSignal
-				for _, h := range all {
-					if sig, ok := h.what.(sentSignal); ok {
-						signals = append(signals, sig)
+					for _, m := range got {
+						if m != (ipc.Interrupt{Turn: turn, Seq: 1, Level: 1}) {
+							t.Errorf("got %+v: a repetition must be the same frame", m)
+						}
 					}
-				}
-				first := []sentSignal{{host.Interrupt, host.Foreground}, {host.Interrupt, host.Group}}
-				again := slices.Repeat([]sentSignal{{host.Interrupt, host.Worker}}, len(want)-1)
-				if wanted := slices.Concat(first, again); !slices.Equal(signals, wanted) {
-					t.Errorf("got signals %v, want %v", signals, wanted)
-				}
+					var signals []sentSignal
+					for _, h := range all {
+						if sig, ok := h.what.(sentSignal); ok {
+							signals = append(signals, sig)
+						}
+					}
+					first := []sentSignal{{host.Interrupt, host.Foreground}, {host.Interrupt, host.Group}}
+					again := slices.Repeat([]sentSignal{{host.Interrupt, host.Worker}}, len(want)-1)
+					if wanted := slices.Concat(first, again); !slices.Equal(signals, wanted) {
+						t.Errorf("got signals %v, want %v", signals, wanted)
+					}
+				})
 			})
-		})
-	}
-}
-
-func TestInterrupt_IsNotRepeatedBeforeTheSignalBeforeIsSent(t *testing.T) {
-	runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
-		interruptRunningTurn(t, s, p)
-		p.withLock(func() { p.pendingSignals = make(chan struct{}) })
-		p.advanceTime(300 * ms)
-		p.withLock(func() { close(p.pendingSignals); p.pendingSignals = nil })
-		p.advanceTime(time.Hour)
-		if _, at := receivedFrames[ipc.Interrupt](p.takeReceived()); !slices.Equal(at, []time.Duration{0, 450 * ms, 930 * ms, 1890 * ms}) {
-			t.Errorf("got frames at %v", at)
 		}
 	})
-}
 
-func TestInterrupt_IsNotRepeatedOnceItsTurnIsOver(t *testing.T) {
-	runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
-		turn, result := interruptRunningTurn(t, s, p)
-		p.advanceTime(50 * ms)
-		p.sendFrames(ipc.Idle{Turn: turn, Outcome: ipc.OutcomeInterrupted})
-		if got := <-result; got != session.InterruptIdle {
-			t.Errorf("got %q", got)
-		}
-		p.advanceTime(time.Hour)
-		if _, at := receivedFrames[ipc.Interrupt](p.takeReceived()); !slices.Equal(at, []time.Duration{0, 30 * ms}) {
-			t.Errorf("got frames at %v", at)
-		}
-	})
-}
-
-func TestInterrupt_SecondOneIsOfLevelTwoUnlessSomethingWasAnswered(t *testing.T) {
-	const asks = 7 // the worker's number for its wait
-	for name, test := range map[string]struct {
-		between func(*testing.T, *Session, *fakeProcess, uint64)
-		want    uint8
-	}{
-		"a moment later": {func(*testing.T, *Session, *fakeProcess, uint64) {}, 1},
-		"a second later": {func(_ *testing.T, _ *Session, p *fakeProcess, _ uint64) { p.advanceTime(interruptTimeout) }, 2},
-		"it led to a question": {func(t *testing.T, s *Session, p *fakeProcess, turn uint64) {
-			p.sendFrames(ipc.StdinWait{Turn: turn, Wait: asks, Prompt: "(db) ", Kind: ipc.WaitDebugger, Want: ipc.WantLine})
-		}, 2},
-		"it led to a question, which was answered": {func(t *testing.T, s *Session, p *fakeProcess, turn uint64) {
-			p.sendFrames(ipc.StdinWait{Turn: turn, Wait: asks, Prompt: "(db) ", Kind: ipc.WaitDebugger, Want: ipc.WantLine})
-			p.advanceTime(time.Minute)
-			if _, err := s.Answer(t.Context(), pollReply(t, s, turn).InputRequest.ID, session.Input{Data: []byte("n\n")}); err != nil {
-				t.Error(err)
-			}
-		}, 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
-				turn, _ := interruptRunningTurn(t, s, p)
-				p.sendFrames(ipc.InterruptAck{Turn: turn, Seq: 1, Result: ipc.InterruptPending})
-				test.between(t, s, p, turn)
-				p.takeReceived()
-				interruptInBackground(t, s, turn)
-				got, _ := receivedFrames[ipc.Interrupt](p.takeReceived())
-				if want := (ipc.Interrupt{Turn: turn, Seq: 2, Level: test.want}); len(got) != 1 || got[0] != want {
-					t.Errorf("got %+v, want %+v", got, want)
-				}
-				p.advanceTime(time.Minute)
-			})
-		})
-	}
-}
-
-// The one who presses again and again is heard, however fast.
-func TestInterrupt_ImpatienceReachesLevelTwoAfterASecond(t *testing.T) {
-	runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
-		turn, _ := interruptRunningTurn(t, s, p)
-		for range 5 {
+	t.Run("waits until the last signal was sent", func(t *testing.T) {
+		runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
+			interruptRunningTurn(t, s, p)
+			p.withLock(func() { p.pendingSignals = make(chan struct{}) })
 			p.advanceTime(300 * ms)
-			interruptInBackground(t, s, turn)
-		}
-		var levels []int
-		for _, e := range s.Log().EventsSince(0) {
-			if x, ok := e.Body.(timeline.Interrupt); ok {
-				levels = append(levels, x.Level)
+			p.withLock(func() { close(p.pendingSignals); p.pendingSignals = nil })
+			p.advanceTime(time.Hour)
+			if _, at := receivedFrames[ipc.Interrupt](p.takeReceived()); !slices.Equal(at, []time.Duration{0, 450 * ms, 930 * ms, 1890 * ms}) {
+				t.Errorf("got frames at %v", at)
 			}
-		}
-		if want := []int{1, 1, 1, 1, 2, 1}; !slices.Equal(levels, want) {
-			t.Errorf("got levels %v, want %v", levels, want)
-		}
-		p.advanceTime(time.Minute)
-	})
-}
-
-func TestInterrupt_WhatWasAskedBeforeItsAcknowledgementIsVoid(t *testing.T) {
-	runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
-		turn, result := interruptRunningTurn(t, s, p)
-		ask := ipc.StdinWait{Turn: turn, Wait: 1, Prompt: "old? ", Kind: ipc.WaitLine, Want: ipc.WantLine}
-		p.sendFrames(ask)
-		if r := pollReply(t, s, turn); r.InputRequest != nil {
-			t.Errorf("got wait %+v, asked before the acknowledgement", r.InputRequest)
-		}
-		ask.Prompt = "new? "
-		p.sendFrames(ipc.InterruptAck{Turn: turn, Seq: 1, Result: ipc.InterruptPending}, ask)
-		if got := <-result; got != session.InterruptWaiting {
-			t.Errorf("got %q", got)
-		}
-		if r := pollReply(t, s, turn); r.InputRequest == nil || r.InputRequest.Prompt != "new? " {
-			t.Errorf("got wait %+v", r.InputRequest)
-		}
-	})
-}
-
-// A child may still read the terminal when the worker has acknowledged the signal that ends
-// both.
-func TestInterrupt_AReaderThatItStruckIsNotAskedForWhileItEnds(t *testing.T) {
-	runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
-		p.sendReady()
-		turn := submitTurn(t, s, "cat")
-		p.withLock(func() { p.blockedReaders = []host.TerminalReader{{Key: "cat", Command: "cat"}} })
-		p.advanceTime(time.Second)
-		if r := pollReply(t, s, turn); r.InputRequest == nil || r.InputRequest.Reader != "cat" {
-			t.Fatalf("got wait %+v", r.InputRequest)
-		}
-		go func() { _, _ = s.Interrupt(t.Context(), turn) }()
-		p.advanceTime(ms)
-		p.sendFrames(ipc.InterruptAck{Turn: turn, Seq: 1, Result: ipc.InterruptPending})
-		p.advanceTime(90 * ms)
-		if r := pollReply(t, s, turn); r.InputRequest != nil {
-			t.Errorf("got wait %+v of a reader that may end", r.InputRequest)
-		}
-		p.advanceTime(time.Second)
-		if r := pollReply(t, s, turn); r.InputRequest == nil || r.InputRequest.Reader != "cat" {
-			t.Errorf("got wait %+v of a reader that goes on", r.InputRequest)
-		}
-		p.sendFrames(ipc.Idle{Turn: turn, Outcome: ipc.OutcomeInterrupted, Prompt: "> "})
-	})
-}
-
-// The worker may acknowledge the frame long before its signal is sent, on a busy machine.
-func TestInterrupt_AReaderIsNotAskedForBeforeTheSignalIsSent(t *testing.T) {
-	runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
-		p.sendReady()
-		turn := submitTurn(t, s, "cat")
-		p.withLock(func() { p.blockedReaders = []host.TerminalReader{{Key: "cat", Command: "cat"}} })
-		p.advanceTime(time.Second)
-		p.withLock(func() { p.pendingSignals = make(chan struct{}) })
-		go func() { _, _ = s.Interrupt(t.Context(), turn) }()
-		p.advanceTime(ms)
-		p.sendFrames(ipc.InterruptAck{Turn: turn, Seq: 1, Result: ipc.InterruptPending})
-		p.advanceTime(5 * time.Second)
-		if r := pollReply(t, s, turn); r.InputRequest != nil {
-			t.Errorf("got wait %+v of a reader that no signal has reached", r.InputRequest)
-		}
-		p.advanceTime(2 * signalTimeout)
-		if r := pollReply(t, s, turn); r.InputRequest == nil || r.InputRequest.Reader != "cat" {
-			t.Errorf("got wait %+v though the signal does not come", r.InputRequest)
-		}
-		p.withLock(func() { close(p.pendingSignals); p.pendingSignals = nil })
-		p.sendFrames(ipc.Idle{Turn: turn, Outcome: ipc.OutcomeInterrupted, Prompt: "> "})
-	})
-}
-
-// The line that the code has read may be on its way when a child of it reads the terminal.
-func TestStdin_AReaderIsSeenBehindTheFramesThatCameBeforeIt(t *testing.T) {
-	runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
-		p.sendReady()
-		turn := submitTurn(t, s, "input(); cat")
-		p.readBehindMarker()
-		p.advanceTime(500 * ms)
-		if r := pollReply(t, s, turn); r.InputRequest != nil {
-			t.Errorf("got wait %+v before the line", r.InputRequest)
-		}
-		p.sendFrames(ipc.InputLine{Turn: turn, Text: "one", Mark: 1})
-		p.advanceTime(500 * ms)
-		r := pollReply(t, s, turn)
-		if r.InputRequest == nil || r.InputRequest.Reader != "cat" {
-			t.Fatalf("got wait %+v", r.InputRequest)
-		}
-		var kinds []string
-		for _, e := range r.Events {
-			kinds = append(kinds, fmt.Sprintf("%T", e.Body))
-		}
-		if want := []string{"timeline.TurnStarted", "timeline.InputLine", "timeline.Text", "timeline.Wait"}; !slices.Equal(kinds, want) {
-			t.Errorf("got %q, want %q", kinds, want)
-		}
-	})
-}
-
-// A frame that never arrives is not awaited for ever.
-func TestStdin_AReaderIsSeenWithoutAFrameThatDoesNotCome(t *testing.T) {
-	runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
-		p.sendReady()
-		turn := submitTurn(t, s, "cat")
-		p.readBehindMarker()
-		p.advanceTime(2 * time.Second)
-		if r := pollReply(t, s, turn); r.InputRequest == nil || r.InputRequest.Reader != "cat" {
-			t.Errorf("got wait %+v", r.InputRequest)
-		}
-	})
-}
-
-func TestInterrupt_OneThatIsNeverAcknowledgedVoidsNothingForEver(t *testing.T) {
-	runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
-		turn, _ := interruptRunningTurn(t, s, p)
-		ask := ipc.StdinWait{Turn: turn, Wait: 1, Prompt: "still? ", Kind: ipc.WaitLine, Want: ipc.WantLine}
-		p.advanceTime(1890*ms - ms)
-		p.sendFrames(ask)
-		if r := pollReply(t, s, turn); r.InputRequest != nil {
-			t.Errorf("got wait %+v while the interrupt is repeated", r.InputRequest)
-		}
-		p.advanceTime(ms)
-		p.sendFrames(ask)
-		if r := pollReply(t, s, turn); r.InputRequest == nil || r.InputRequest.Prompt != "still? " {
-			t.Errorf("got wait %+v behind the last repetition", r.InputRequest)
-		}
-	})
-}
-
-func TestInterrupt_ATurnThatWaitsForSignalsIsNeverSent(t *testing.T) {
-	runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
-		p.sendReady()
-		p.withLock(func() { p.pendingSignals = make(chan struct{}) })
-		turn := submitTurn(t, s, "1+1")
-		if got, err := s.Interrupt(t.Context(), turn); got != session.InterruptIdle || err != nil {
-			t.Errorf("got %q, %v", got, err)
-		}
-		p.withLock(func() { close(p.pendingSignals); p.pendingSignals = nil })
-		all := p.takeReceived()
-		starts, _ := receivedFrames[ipc.TurnStart](all)
-		interrupts, _ := receivedFrames[ipc.Interrupt](all)
-		if len(starts)+len(interrupts) > 0 {
-			t.Errorf("the worker was told of it: %+v, %+v", starts, interrupts)
-		}
-		if r := pollReply(t, s, turn); r.Outcome != timeline.OutcomeInterrupted || r.State != session.StateIdle {
-			t.Errorf("got %q, %v", r.Outcome, r.State)
-		}
-	})
-}
-
-func TestInterrupt_ATurnThatWaitsForSignalsIsNotRunAfterTenSeconds(t *testing.T) {
-	for sent, want := range map[time.Duration]int{signalTimeout - ms: 1, signalTimeout + ms: 0} {
-		t.Run(sent.String(), func(t *testing.T) {
-			runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
-				p.sendReady()
-				p.withLock(func() { p.pendingSignals = make(chan struct{}) })
-				turn := submitTurn(t, s, "1+1")
-				if got := pollReply(t, s, turn).State; got != session.StateRunning {
-					t.Errorf("got %v", got)
-				}
-				p.advanceTime(sent)
-				p.withLock(func() { close(p.pendingSignals); p.pendingSignals = nil })
-				if got, _ := receivedFrames[ipc.TurnStart](p.takeReceived()); len(got) != want {
-					t.Errorf("the turn was sent %d times, want %d", len(got), want)
-				}
-				if got := pollReply(t, s, turn).Outcome; want == 0 && got != timeline.OutcomeInterrupted {
-					t.Errorf("got %q", got)
-				}
-			})
 		})
-	}
-}
+	})
 
-func TestStart_WorkerThatIsNotReadyInTimeIsEnded(t *testing.T) {
-	runWithFakeWorker(t, &Options{StartTimeout: 7 * time.Second}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
-		turn := submitTurn(t, s, "never")
-		p.advanceTime(7*time.Second - ms)
-		if got := pollReply(t, s, turn).State; got != session.StateStarting {
-			t.Errorf("got %v before its time", got)
-		}
-		p.advanceTime(ms)
-		if r := pollReply(t, s, turn); r.Outcome != timeline.OutcomeEnded || r.State != session.StateEnded {
-			t.Errorf("got %q, %v", r.Outcome, r.State)
-		}
-		if got := lastWorkerExit(t, s); got.Reason != "worker failed: it was not ready after 7s" || !got.NeverReady {
-			t.Errorf("got %+v", got)
-		}
+	t.Run("stops when the turn is over", func(t *testing.T) {
+		runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
+			turn, result := interruptRunningTurn(t, s, p)
+			p.advanceTime(50 * ms)
+			p.sendFrames(ipc.Idle{Turn: turn, Outcome: ipc.OutcomeInterrupted})
+			if got := <-result; got != session.InterruptIdle {
+				t.Errorf("got %q", got)
+			}
+			p.advanceTime(time.Hour)
+			if _, at := receivedFrames[ipc.Interrupt](p.takeReceived()); !slices.Equal(at, []time.Duration{0, 30 * ms}) {
+				t.Errorf("got frames at %v", at)
+			}
+		})
 	})
 }
 
-func TestStart_OneThatIsReadyMayTakeAsLongAsItLikes(t *testing.T) {
-	runWithFakeWorker(t, &Options{StartTimeout: time.Second}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
-		p.sendFrames(p.readyFrame())
-		p.advanceTime(time.Hour)
-		if got := pollReply(t, s, 0).State; got != session.StateStarting {
-			t.Errorf("got %v", got)
-		}
-	})
-}
-
-func TestStart_WorkerThatMayNotAskEarlyIsGivenTwoSeconds(t *testing.T) {
-	for ready, ended := range map[time.Duration]bool{earlyInputTimeout - 100*ms: false, time.Minute: true} {
-		t.Run(ready.String(), func(t *testing.T) {
-			runWithFakeWorker(t, &Options{}, workers.Spec{EarlyInputError: "it was kept out"}, func(t *testing.T, s *Session, p *fakeProcess) {
-				p.withLock(func() { p.blockedReaders = []host.TerminalReader{{Key: "main", Command: "fake"}} })
-				p.advanceTime(ready)
-				if r := pollReply(t, s, 0); r.InputRequest != nil || (r.State == session.StateEnded) != ended {
-					t.Fatalf("got %v, wait %v", r.State, r.InputRequest)
+func TestInterruptLevel(t *testing.T) {
+	t.Run("is two for a later one, unless something was answered", func(t *testing.T) {
+		const asks = 7 // the worker's number for its wait
+		for name, test := range map[string]struct {
+			between func(*testing.T, *Session, *fakeProcess, uint64)
+			want    uint8
+		}{
+			"a moment later": {func(*testing.T, *Session, *fakeProcess, uint64) {}, 1},
+			"a second later": {func(_ *testing.T, _ *Session, p *fakeProcess, _ uint64) { p.advanceTime(interruptTimeout) }, 2},
+			"it led to a question": {func(t *testing.T, s *Session, p *fakeProcess, turn uint64) {
+				p.sendFrames(ipc.StdinWait{Turn: turn, Wait: asks, Prompt: "(db) ", Kind: ipc.WaitDebugger, Want: ipc.WantLine})
+			}, 2},
+			"it led to a question, which was answered": {func(t *testing.T, s *Session, p *fakeProcess, turn uint64) {
+				p.sendFrames(ipc.StdinWait{Turn: turn, Wait: asks, Prompt: "(db) ", Kind: ipc.WaitDebugger, Want: ipc.WantLine})
+				p.advanceTime(time.Minute)
+				if _, err := s.Answer(t.Context(), pollReply(t, s, turn).InputRequest.ID, session.Input{Data: []byte("n\n")}); err != nil {
+					t.Error(err)
 				}
-				if ended {
-					if got := lastWorkerExit(t, s).Reason; got != "worker failed: it was kept out" {
+			}, 1},
+		} {
+			t.Run(name, func(t *testing.T) {
+				runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
+					turn, _ := interruptRunningTurn(t, s, p)
+					p.sendFrames(ipc.InterruptAck{Turn: turn, Seq: 1, Result: ipc.InterruptPending})
+					test.between(t, s, p, turn)
+					p.takeReceived()
+					interruptInBackground(t, s, turn)
+					got, _ := receivedFrames[ipc.Interrupt](p.takeReceived())
+					if want := (ipc.Interrupt{Turn: turn, Seq: 2, Level: test.want}); len(got) != 1 || got[0] != want {
+						t.Errorf("got %+v, want %+v", got, want)
+					}
+					p.advanceTime(time.Minute)
+				})
+			})
+		}
+	})
+
+	// The one who presses again and again is heard, however fast.
+	t.Run("is two a second after the first of many", func(t *testing.T) {
+		runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
+			turn, _ := interruptRunningTurn(t, s, p)
+			for range 5 {
+				p.advanceTime(300 * ms)
+				interruptInBackground(t, s, turn)
+			}
+			var levels []int
+			for _, e := range s.Log().EventsSince(0) {
+				if x, ok := e.Body.(timeline.Interrupt); ok {
+					levels = append(levels, x.Level)
+				}
+			}
+			if want := []int{1, 1, 1, 1, 2, 1}; !slices.Equal(levels, want) {
+				t.Errorf("got levels %v, want %v", levels, want)
+			}
+			p.advanceTime(time.Minute)
+		})
+	})
+}
+
+func TestInterruptedInputRequest(t *testing.T) {
+	t.Run("is void before the acknowledgement", func(t *testing.T) {
+		runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
+			turn, result := interruptRunningTurn(t, s, p)
+			ask := ipc.StdinWait{Turn: turn, Wait: 1, Prompt: "old? ", Kind: ipc.WaitLine, Want: ipc.WantLine}
+			p.sendFrames(ask)
+			if r := pollReply(t, s, turn); r.InputRequest != nil {
+				t.Errorf("got wait %+v, asked before the acknowledgement", r.InputRequest)
+			}
+			ask.Prompt = "new? "
+			p.sendFrames(ipc.InterruptAck{Turn: turn, Seq: 1, Result: ipc.InterruptPending}, ask)
+			if got := <-result; got != session.InterruptWaiting {
+				t.Errorf("got %q", got)
+			}
+			if r := pollReply(t, s, turn); r.InputRequest == nil || r.InputRequest.Prompt != "new? " {
+				t.Errorf("got wait %+v", r.InputRequest)
+			}
+		})
+	})
+
+	// A child may still read the terminal when the worker has acknowledged the signal that ends
+	// both.
+	t.Run("is not shown while its reader is ending", func(t *testing.T) {
+		runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
+			p.sendReady()
+			turn := submitTurn(t, s, "cat")
+			p.withLock(func() { p.blockedReaders = []host.TerminalReader{{Key: "cat", Command: "cat"}} })
+			p.advanceTime(time.Second)
+			if r := pollReply(t, s, turn); r.InputRequest == nil || r.InputRequest.Reader != "cat" {
+				t.Fatalf("got wait %+v", r.InputRequest)
+			}
+			go func() { _, _ = s.Interrupt(t.Context(), turn) }()
+			p.advanceTime(ms)
+			p.sendFrames(ipc.InterruptAck{Turn: turn, Seq: 1, Result: ipc.InterruptPending})
+			p.advanceTime(90 * ms)
+			if r := pollReply(t, s, turn); r.InputRequest != nil {
+				t.Errorf("got wait %+v of a reader that may end", r.InputRequest)
+			}
+			p.advanceTime(time.Second)
+			if r := pollReply(t, s, turn); r.InputRequest == nil || r.InputRequest.Reader != "cat" {
+				t.Errorf("got wait %+v of a reader that goes on", r.InputRequest)
+			}
+			p.sendFrames(ipc.Idle{Turn: turn, Outcome: ipc.OutcomeInterrupted, Prompt: "> "})
+		})
+	})
+
+	// The worker may acknowledge the frame long before its signal is sent, on a busy machine.
+	t.Run("is not shown before the signal is sent", func(t *testing.T) {
+		runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
+			p.sendReady()
+			turn := submitTurn(t, s, "cat")
+			p.withLock(func() { p.blockedReaders = []host.TerminalReader{{Key: "cat", Command: "cat"}} })
+			p.advanceTime(time.Second)
+			p.withLock(func() { p.pendingSignals = make(chan struct{}) })
+			go func() { _, _ = s.Interrupt(t.Context(), turn) }()
+			p.advanceTime(ms)
+			p.sendFrames(ipc.InterruptAck{Turn: turn, Seq: 1, Result: ipc.InterruptPending})
+			p.advanceTime(5 * time.Second)
+			if r := pollReply(t, s, turn); r.InputRequest != nil {
+				t.Errorf("got wait %+v of a reader that no signal has reached", r.InputRequest)
+			}
+			p.advanceTime(2 * signalTimeout)
+			if r := pollReply(t, s, turn); r.InputRequest == nil || r.InputRequest.Reader != "cat" {
+				t.Errorf("got wait %+v though the signal does not come", r.InputRequest)
+			}
+			p.withLock(func() { close(p.pendingSignals); p.pendingSignals = nil })
+			p.sendFrames(ipc.Idle{Turn: turn, Outcome: ipc.OutcomeInterrupted, Prompt: "> "})
+		})
+	})
+
+	t.Run("is shown again after the last retry", func(t *testing.T) {
+		runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
+			turn, _ := interruptRunningTurn(t, s, p)
+			ask := ipc.StdinWait{Turn: turn, Wait: 1, Prompt: "still? ", Kind: ipc.WaitLine, Want: ipc.WantLine}
+			p.advanceTime(1890*ms - ms)
+			p.sendFrames(ask)
+			if r := pollReply(t, s, turn); r.InputRequest != nil {
+				t.Errorf("got wait %+v while the interrupt is repeated", r.InputRequest)
+			}
+			p.advanceTime(ms)
+			p.sendFrames(ask)
+			if r := pollReply(t, s, turn); r.InputRequest == nil || r.InputRequest.Prompt != "still? " {
+				t.Errorf("got wait %+v behind the last repetition", r.InputRequest)
+			}
+		})
+	})
+}
+
+func TestTerminalReader(t *testing.T) {
+	// The line that the code has read may be on its way when a child of it reads the terminal.
+	t.Run("is reported after the frames that precede it", func(t *testing.T) {
+		runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
+			p.sendReady()
+			turn := submitTurn(t, s, "input(); cat")
+			p.readBehindMarker()
+			p.advanceTime(500 * ms)
+			if r := pollReply(t, s, turn); r.InputRequest != nil {
+				t.Errorf("got wait %+v before the line", r.InputRequest)
+			}
+			p.sendFrames(ipc.InputLine{Turn: turn, Text: "one", Mark: 1})
+			p.advanceTime(500 * ms)
+			r := pollReply(t, s, turn)
+			if r.InputRequest == nil || r.InputRequest.Reader != "cat" {
+				t.Fatalf("got wait %+v", r.InputRequest)
+			}
+			var kinds []string
+			for _, e := range r.Events {
+				kinds = append(kinds, fmt.Sprintf("%T", e.Body))
+			}
+			if want := []string{"timeline.TurnStarted", "timeline.InputLine", "timeline.Text", "timeline.Wait"}; !slices.Equal(kinds, want) {
+				t.Errorf("got %q, want %q", kinds, want)
+			}
+		})
+	})
+
+	// A frame that never arrives is not awaited for ever.
+	t.Run("is reported even if a frame never comes", func(t *testing.T) {
+		runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
+			p.sendReady()
+			turn := submitTurn(t, s, "cat")
+			p.readBehindMarker()
+			p.advanceTime(2 * time.Second)
+			if r := pollReply(t, s, turn); r.InputRequest == nil || r.InputRequest.Reader != "cat" {
+				t.Errorf("got wait %+v", r.InputRequest)
+			}
+		})
+	})
+}
+
+func TestTurnBehindSignals(t *testing.T) {
+	t.Run("is never sent if it is interrupted", func(t *testing.T) {
+		runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
+			p.sendReady()
+			p.withLock(func() { p.pendingSignals = make(chan struct{}) })
+			turn := submitTurn(t, s, "1+1")
+			if got, err := s.Interrupt(t.Context(), turn); got != session.InterruptIdle || err != nil {
+				t.Errorf("got %q, %v", got, err)
+			}
+			p.withLock(func() { close(p.pendingSignals); p.pendingSignals = nil })
+			all := p.takeReceived()
+			starts, _ := receivedFrames[ipc.TurnStart](all)
+			interrupts, _ := receivedFrames[ipc.Interrupt](all)
+			if len(starts)+len(interrupts) > 0 {
+				t.Errorf("the worker was told of it: %+v, %+v", starts, interrupts)
+			}
+			if r := pollReply(t, s, turn); r.Outcome != timeline.OutcomeInterrupted || r.State != session.StateIdle {
+				t.Errorf("got %q, %v", r.Outcome, r.State)
+			}
+		})
+	})
+
+	t.Run("is not run after ten seconds", func(t *testing.T) {
+		for sent, want := range map[time.Duration]int{signalTimeout - ms: 1, signalTimeout + ms: 0} {
+			t.Run(sent.String(), func(t *testing.T) {
+				runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
+					p.sendReady()
+					p.withLock(func() { p.pendingSignals = make(chan struct{}) })
+					turn := submitTurn(t, s, "1+1")
+					if got := pollReply(t, s, turn).State; got != session.StateRunning {
+						t.Errorf("got %v", got)
+					}
+					p.advanceTime(sent)
+					p.withLock(func() { close(p.pendingSignals); p.pendingSignals = nil })
+					if got, _ := receivedFrames[ipc.TurnStart](p.takeReceived()); len(got) != want {
+						t.Errorf("the turn was sent %d times, want %d", len(got), want)
+					}
+					if got := pollReply(t, s, turn).Outcome; want == 0 && got != timeline.OutcomeInterrupted {
 						t.Errorf("got %q", got)
 					}
-					return
-				}
-				p.sendFrames(p.readyFrame())
-				p.advanceTime(time.Second)
-				if r := pollReply(t, s, 0); r.InputRequest == nil || !r.InputRequest.Terminal {
-					t.Errorf("got %v, wait %v: behind worker_ready a reader is a wait", r.State, r.InputRequest)
-				}
+				})
 			})
+		}
+	})
+}
+
+func TestStartTimeout(t *testing.T) {
+	t.Run("ends a worker that is not ready in time", func(t *testing.T) {
+		runWithFakeWorker(t, &Options{StartTimeout: 7 * time.Second}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
+			turn := submitTurn(t, s, "never")
+			p.advanceTime(7*time.Second - ms)
+			if got := pollReply(t, s, turn).State; got != session.StateStarting {
+				t.Errorf("got %v before its time", got)
+			}
+			p.advanceTime(ms)
+			if r := pollReply(t, s, turn); r.Outcome != timeline.OutcomeEnded || r.State != session.StateEnded {
+				t.Errorf("got %q, %v", r.Outcome, r.State)
+			}
+			if got := lastWorkerExit(t, s); got.Reason != "worker failed: it was not ready after 7s" || !got.NeverReady {
+				t.Errorf("got %+v", got)
+			}
 		})
-	}
-}
+	})
 
-func TestStart_HeldInputRunsOnceAndASecondIsRefused(t *testing.T) {
-	runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
-		turn := submitTurn(t, s, "held")
-		if _, err := s.Submit(t.Context(), "second"); !errors.Is(err, session.ErrBusy) {
-			t.Errorf("got %v", err)
-		}
-		p.sendReady()
-		got, _ := receivedFrames[ipc.TurnStart](p.takeReceived())
-		if len(got) != 1 || got[0].Turn != turn || string(got[0].Input) != "held" {
-			t.Errorf("got %+v", got)
-		}
-		p.sendFrames(ipc.Idle{Turn: turn, Outcome: ipc.OutcomeOK})
-		if r := pollReply(t, s, turn); r.Outcome != timeline.OutcomeOK || r.State != session.StateIdle {
-			t.Errorf("got %q, %v", r.Outcome, r.State)
+	t.Run("does not limit the start-up of a ready worker", func(t *testing.T) {
+		runWithFakeWorker(t, &Options{StartTimeout: time.Second}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
+			p.sendFrames(p.readyFrame())
+			p.advanceTime(time.Hour)
+			if got := pollReply(t, s, 0).State; got != session.StateStarting {
+				t.Errorf("got %v", got)
+			}
+		})
+	})
+
+	t.Run("gives a worker that reads too early two seconds", func(t *testing.T) {
+		for ready, ended := range map[time.Duration]bool{earlyInputTimeout - 100*ms: false, time.Minute: true} {
+			t.Run(ready.String(), func(t *testing.T) {
+				runWithFakeWorker(t, &Options{}, workers.Spec{EarlyInputError: "it was kept out"}, func(t *testing.T, s *Session, p *fakeProcess) {
+					p.withLock(func() { p.blockedReaders = []host.TerminalReader{{Key: "main", Command: "fake"}} })
+					p.advanceTime(ready)
+					if r := pollReply(t, s, 0); r.InputRequest != nil || (r.State == session.StateEnded) != ended {
+						t.Fatalf("got %v, wait %v", r.State, r.InputRequest)
+					}
+					if ended {
+						if got := lastWorkerExit(t, s).Reason; got != "worker failed: it was kept out" {
+							t.Errorf("got %q", got)
+						}
+						return
+					}
+					p.sendFrames(p.readyFrame())
+					p.advanceTime(time.Second)
+					if r := pollReply(t, s, 0); r.InputRequest == nil || !r.InputRequest.Terminal {
+						t.Errorf("got %v, wait %v: behind worker_ready a reader is a wait", r.State, r.InputRequest)
+					}
+				})
+			})
 		}
 	})
 }
 
-func TestStart_HeldInputAnswersAStartUpThatAsksAndEndsWithIt(t *testing.T) {
-	runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
-		turn := submitTurn(t, s, "yes")
-		p.sendFrames(p.readyFrame(), ipc.StdinWait{Wait: 1, Prompt: "sure? ", Kind: ipc.WaitLine, Want: ipc.WantLine})
-		got, _ := receivedFrames[ipc.TurnInput](p.takeReceived())
-		if len(got) != 1 || string(got[0].Input) != "yes\n" {
-			t.Errorf("got %+v", got)
-		}
-		if _, err := s.Submit(t.Context(), "second"); !errors.Is(err, session.ErrBusy) {
-			t.Errorf("got %v: the start-up has its input", err)
-		}
-		p.sendFrames(ipc.Idle{Outcome: ipc.OutcomeOK})
-		if r := pollReply(t, s, turn); r.Outcome != timeline.OutcomeOK {
-			t.Errorf("got %q", r.Outcome)
-		}
-		if got, _ := receivedFrames[ipc.TurnStart](p.takeReceived()); len(got) != 0 {
-			t.Errorf("the answer ran as code: %+v", got)
-		}
-		submitTurn(t, s, "next")
+func TestQueuedInput(t *testing.T) {
+	t.Run("runs once, and a second one is refused", func(t *testing.T) {
+		runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
+			turn := submitTurn(t, s, "held")
+			if _, err := s.Submit(t.Context(), "second"); !errors.Is(err, session.ErrBusy) {
+				t.Errorf("got %v", err)
+			}
+			p.sendReady()
+			got, _ := receivedFrames[ipc.TurnStart](p.takeReceived())
+			if len(got) != 1 || got[0].Turn != turn || string(got[0].Input) != "held" {
+				t.Errorf("got %+v", got)
+			}
+			p.sendFrames(ipc.Idle{Turn: turn, Outcome: ipc.OutcomeOK})
+			if r := pollReply(t, s, turn); r.Outcome != timeline.OutcomeOK || r.State != session.StateIdle {
+				t.Errorf("got %q, %v", r.Outcome, r.State)
+			}
+		})
+	})
+
+	t.Run("answers a start-up that asks, and ends with it", func(t *testing.T) {
+		runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
+			turn := submitTurn(t, s, "yes")
+			p.sendFrames(p.readyFrame(), ipc.StdinWait{Wait: 1, Prompt: "sure? ", Kind: ipc.WaitLine, Want: ipc.WantLine})
+			got, _ := receivedFrames[ipc.TurnInput](p.takeReceived())
+			if len(got) != 1 || string(got[0].Input) != "yes\n" {
+				t.Errorf("got %+v", got)
+			}
+			if _, err := s.Submit(t.Context(), "second"); !errors.Is(err, session.ErrBusy) {
+				t.Errorf("got %v: the start-up has its input", err)
+			}
+			p.sendFrames(ipc.Idle{Outcome: ipc.OutcomeOK})
+			if r := pollReply(t, s, turn); r.Outcome != timeline.OutcomeOK {
+				t.Errorf("got %q", r.Outcome)
+			}
+			if got, _ := receivedFrames[ipc.TurnStart](p.takeReceived()); len(got) != 0 {
+				t.Errorf("the answer ran as code: %+v", got)
+			}
+			submitTurn(t, s, "next")
+		})
+	})
+
+	t.Run("never runs if it is interrupted", func(t *testing.T) {
+		runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
+			turn := submitTurn(t, s, "held")
+			if got, err := s.Interrupt(t.Context(), 0); got != session.InterruptIdle || err != nil {
+				t.Errorf("got %q, %v", got, err)
+			}
+			if got := pollReply(t, s, turn).Outcome; got != timeline.OutcomeInterrupted {
+				t.Errorf("got %q", got)
+			}
+			p.sendReady()
+			if got, _ := receivedFrames[ipc.TurnStart](p.takeReceived()); len(got) != 0 {
+				t.Errorf("it ran: %+v", got)
+			}
+		})
 	})
 }
 
-func TestStart_HeldInputThatIsInterruptedNeverRuns(t *testing.T) {
-	runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
-		turn := submitTurn(t, s, "held")
-		if got, err := s.Interrupt(t.Context(), 0); got != session.InterruptIdle || err != nil {
-			t.Errorf("got %q, %v", got, err)
-		}
-		if got := pollReply(t, s, turn).Outcome; got != timeline.OutcomeInterrupted {
-			t.Errorf("got %q", got)
-		}
-		p.sendReady()
-		if got, _ := receivedFrames[ipc.TurnStart](p.takeReceived()); len(got) != 0 {
-			t.Errorf("it ran: %+v", got)
-		}
-	})
-}
-
-func TestEnd_WorkerThatLivesOnAfterItsLastFrameIsGivenTenSeconds(t *testing.T) {
+func TestExit_GracePeriod(t *testing.T) {
 	runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
 		p.sendReady()
 		turn := submitTurn(t, s, "exit")
@@ -459,7 +473,7 @@ func TestEnd_WorkerThatLivesOnAfterItsLastFrameIsGivenTenSeconds(t *testing.T) {
 	})
 }
 
-func TestEnd_OfATurnThatMayExit(t *testing.T) {
+func TestExit_TurnMayExit(t *testing.T) {
 	leave := func(t *testing.T, s *Session, p *fakeProcess) (turn uint64) {
 		p.sendReady()
 		turn, err := s.SubmitMayExit(t.Context(), "exit")
@@ -508,7 +522,7 @@ func TestEnd_OfATurnThatMayExit(t *testing.T) {
 	})
 }
 
-func TestStop_EachRungHasItsShareOfTheGrace(t *testing.T) {
+func TestStop_Escalation(t *testing.T) {
 	for rung, test := range map[string]struct {
 		dies  host.Signal
 		took  time.Duration
@@ -556,7 +570,7 @@ func TestStop_EachRungHasItsShareOfTheGrace(t *testing.T) {
 	}
 }
 
-func TestSession_IdleOneLooksForNothingAndIsNotWoken(t *testing.T) {
+func TestIdleSession_SetsNoTimer(t *testing.T) {
 	runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
 		p.sendReady()
 		turn := submitTurn(t, s, "1+1")

@@ -18,7 +18,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// deadline is the one generous bound of every wait on a real process.
+// testTimeout is the one generous bound of every wait on a real process.
 const testTimeout = 60 * time.Second
 
 func TestMain(m *testing.M) {

@@ -14,7 +14,7 @@ import (
 )
 
 // Code may have made a link with any name, and a person reads the error.
-func TestCheckPath_ShowsNamesAsTheyAre(t *testing.T) {
+func TestCheckPath_QuotesNames(t *testing.T) {
 	t.Parallel()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {

@@ -167,368 +167,575 @@ func (c *sandboxFixture) answerPermission(id uint64, ok bool) {
 	}
 }
 
-func TestPermission_AYesGivesTheDirectoryAndLetsTheCallGoOn(t *testing.T) {
+func TestPermission(t *testing.T) {
 	t.Parallel()
-	runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
-		call := c.holdCall("write", c.dirA+"/x")
-		c.answerPermission(c.wantQuestion(c.dirA+"/x"), true)
-		var got []any
-		for _, h := range c.process.takeReceived() {
-			got = append(got, h.what)
-		}
-		if want := []any{writeGrant{c.dirA}, answeredCall{call, true}}; !slices.Equal(got, want) {
-			t.Errorf("the stage was told %v, want %v", got, want)
-		}
-		if r := pollReply(c.T, c.session, c.turn); r.State != session.StateRunning || r.InputRequest != nil {
-			t.Errorf("got %+v", r)
-		}
-		if got := recordedBodies[timeline.AccessGranted](c.session); !slices.Equal(got, []timeline.AccessGranted{{Write: c.dirA, Author: "ada"}}) {
-			t.Errorf("got %+v", got)
-		}
-		if i, _ := c.session.Info(t.Context()); !slices.Equal(i.Grants, []session.Grant{{Write: c.dirA}}) || i.Sandbox != "workspace, network none" {
-			t.Errorf("got %+v of %q", i.Grants, i.Sandbox)
-		}
-		again := c.holdCall("create", c.dirA+"/y") // it was on its way
-		c.wantAnswers(answeredCall{again, true})
-	})
-}
 
-func TestPermission_ANoIsRememberedUntilSomebodyAllowsIt(t *testing.T) {
-	t.Parallel()
-	runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
-		first := c.holdCall("write", c.dirA+"/x")
-		c.answerPermission(c.wantQuestion(c.dirA+"/x"), false)
-		c.wantAnswers(answeredCall{first, false})
-		second := c.holdCall("write", c.dirA+"/y")
-		c.wantAnswers(answeredCall{second, false})
-		if p := c.shownPermission(); p != nil {
-			t.Errorf("it was asked again: %+v", p)
-		}
-		if got, want := recordedBodies[timeline.AccessDenied](c.session), []timeline.AccessDenied{{Op: "write", Path: c.dirA + "/x"}, {Op: "write", Path: c.dirA + "/y"}}; !slices.Equal(got, want) {
-			t.Errorf("got %+v, want %+v", got, want)
-		}
-		c.allowGrant(session.Grant{Write: c.dirA})
-		third := c.holdCall("write", c.dirA+"/z")
-		c.wantAnswers(answeredCall{third, true})
+	t.Run("a yes grants the directory and lets the call go on", func(t *testing.T) {
+		t.Parallel()
+		runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
+			call := c.holdCall("write", c.dirA+"/x")
+			c.answerPermission(c.wantQuestion(c.dirA+"/x"), true)
+			var got []any
+			for _, h := range c.process.takeReceived() {
+				got = append(got, h.what)
+			}
+			if want := []any{writeGrant{c.dirA}, answeredCall{call, true}}; !slices.Equal(got, want) {
+				t.Errorf("the stage was told %v, want %v", got, want)
+			}
+			if r := pollReply(c.T, c.session, c.turn); r.State != session.StateRunning || r.InputRequest != nil {
+				t.Errorf("got %+v", r)
+			}
+			if got := recordedBodies[timeline.AccessGranted](c.session); !slices.Equal(got, []timeline.AccessGranted{{Write: c.dirA, Author: "ada"}}) {
+				t.Errorf("got %+v", got)
+			}
+			if i, _ := c.session.Info(t.Context()); !slices.Equal(i.Grants, []session.Grant{{Write: c.dirA}}) || i.Sandbox != "workspace, network none" {
+				t.Errorf("got %+v of %q", i.Grants, i.Sandbox)
+			}
+			again := c.holdCall("create", c.dirA+"/y") // it was on its way
+			c.wantAnswers(answeredCall{again, true})
+		})
 	})
-}
 
-func TestPermission_OneIsAskedAtATimeAndAnAnswerCoversItsDirectory(t *testing.T) {
-	t.Parallel()
-	runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
-		x, other, y := c.holdCall("write", c.dirA+"/x"), c.holdCall("write", c.dirB+"/o"), c.holdCall("create", c.dirA+"/y")
-		c.answerPermission(c.wantQuestion(c.dirA+"/x"), true)
-		c.wantAnswers(answeredCall{x, true}, answeredCall{y, true})
-		c.answerPermission(c.wantQuestion(c.dirB+"/o"), false)
-		c.wantAnswers(answeredCall{other, false})
-		if p := c.shownPermission(); p != nil {
-			t.Errorf("got %+v", p)
-		}
+	t.Run("a no is remembered until the user allows it", func(t *testing.T) {
+		t.Parallel()
+		runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
+			first := c.holdCall("write", c.dirA+"/x")
+			c.answerPermission(c.wantQuestion(c.dirA+"/x"), false)
+			c.wantAnswers(answeredCall{first, false})
+			second := c.holdCall("write", c.dirA+"/y")
+			c.wantAnswers(answeredCall{second, false})
+			if p := c.shownPermission(); p != nil {
+				t.Errorf("it was asked again: %+v", p)
+			}
+			if got, want := recordedBodies[timeline.AccessDenied](c.session), []timeline.AccessDenied{{Op: "write", Path: c.dirA + "/x"}, {Op: "write", Path: c.dirA + "/y"}}; !slices.Equal(got, want) {
+				t.Errorf("got %+v, want %+v", got, want)
+			}
+			c.allowGrant(session.Grant{Write: c.dirA})
+			third := c.holdCall("write", c.dirA+"/z")
+			c.wantAnswers(answeredCall{third, true})
+		})
 	})
-}
 
-func TestPermission_AllowCoversHeldCallsBelowIt(t *testing.T) {
-	t.Parallel()
-	runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
-		deep := filepath.Join(c.dirA, "deep")
-		if err := os.Mkdir(deep, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		call := c.holdCall("write", deep+"/x")
-		c.wantQuestion(deep + "/x")
-		c.allowGrant(session.Grant{Write: c.dirB})
-		c.wantAnswers()
-		c.allowGrant(session.Grant{Write: c.dirA})
-		c.wantAnswers(answeredCall{call, true})
+	t.Run("one is asked at a time, and its answer covers a directory", func(t *testing.T) {
+		t.Parallel()
+		runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
+			x, other, y := c.holdCall("write", c.dirA+"/x"), c.holdCall("write", c.dirB+"/o"), c.holdCall("create", c.dirA+"/y")
+			c.answerPermission(c.wantQuestion(c.dirA+"/x"), true)
+			c.wantAnswers(answeredCall{x, true}, answeredCall{y, true})
+			c.answerPermission(c.wantQuestion(c.dirB+"/o"), false)
+			c.wantAnswers(answeredCall{other, false})
+			if p := c.shownPermission(); p != nil {
+				t.Errorf("got %+v", p)
+			}
+		})
 	})
-}
 
-func TestPermission_FiveAreAskedInATurn(t *testing.T) {
-	t.Parallel()
-	runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
-		for i := range maxQuestionsPerTurn {
-			path := fmt.Sprintf("%s/%d/x", c.dirA, i)
-			c.holdCall("write", path)
-			c.answerPermission(c.wantQuestion(path), false)
-		}
-		c.takeAnswers()
-		for i := range 7 {
-			call := c.holdCall("write", fmt.Sprintf("%s/more%d/x", c.dirB, i))
-			c.wantAnswers(answeredCall{call, false})
-		}
-		if got := len(recordedBodies[timeline.AccessDenied](c.session)); got != maxReportedDenials {
-			t.Errorf("%d denials are told, want %d", got, maxReportedDenials)
-		}
-		c.process.sendFrames(ipc.Idle{Turn: c.turn, Outcome: ipc.OutcomeOK})
-		if !strings.Contains(pollReply(c.T, c.session, c.turn).Text(), "[the sandbox refused at least 7 more calls]") {
-			t.Errorf("got %s", pollReply(c.T, c.session, c.turn).Text())
-		}
-		c.turn = submitTurn(t, c.session, "more")
-		c.holdCall("write", c.dirB+"/again")
-		c.wantQuestion(c.dirB + "/again")
+	t.Run("a grant covers pending calls below it", func(t *testing.T) {
+		t.Parallel()
+		runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
+			deep := filepath.Join(c.dirA, "deep")
+			if err := os.Mkdir(deep, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			call := c.holdCall("write", deep+"/x")
+			c.wantQuestion(deep + "/x")
+			c.allowGrant(session.Grant{Write: c.dirB})
+			c.wantAnswers()
+			c.allowGrant(session.Grant{Write: c.dirA})
+			c.wantAnswers(answeredCall{call, true})
+		})
 	})
-}
 
-// A pool of threads, or a call that a timer's signals interrupt, is one question.
-func TestPermission_CallsThatOneAnswerCoversAreAskedOnce(t *testing.T) {
-	t.Parallel()
-	runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
-		for _, ok := range []bool{false, true} {
-			dir := map[bool]string{false: c.dirA, true: c.dirB}[ok]
-			var want []answeredCall
-			for i := range 2 * maxQuestionsPerTurn {
-				want = append(want, answeredCall{c.holdCall("write", fmt.Sprintf("%s/%d", dir, i)), ok})
+	t.Run("at most five are asked for in a turn", func(t *testing.T) {
+		t.Parallel()
+		runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
+			for i := range maxQuestionsPerTurn {
+				path := fmt.Sprintf("%s/%d/x", c.dirA, i)
+				c.holdCall("write", path)
+				c.answerPermission(c.wantQuestion(path), false)
+			}
+			c.takeAnswers()
+			for i := range 7 {
+				call := c.holdCall("write", fmt.Sprintf("%s/more%d/x", c.dirB, i))
+				c.wantAnswers(answeredCall{call, false})
+			}
+			if got := len(recordedBodies[timeline.AccessDenied](c.session)); got != maxReportedDenials {
+				t.Errorf("%d denials are told, want %d", got, maxReportedDenials)
+			}
+			c.process.sendFrames(ipc.Idle{Turn: c.turn, Outcome: ipc.OutcomeOK})
+			if !strings.Contains(pollReply(c.T, c.session, c.turn).Text(), "[the sandbox refused at least 7 more calls]") {
+				t.Errorf("got %s", pollReply(c.T, c.session, c.turn).Text())
+			}
+			c.turn = submitTurn(t, c.session, "more")
+			c.holdCall("write", c.dirB+"/again")
+			c.wantQuestion(c.dirB + "/again")
+		})
+	})
+
+	// A pool of threads, or a call that a timer's signals interrupt, is one question.
+	t.Run("calls that one answer covers are asked about once", func(t *testing.T) {
+		t.Parallel()
+		runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
+			for _, ok := range []bool{false, true} {
+				dir := map[bool]string{false: c.dirA, true: c.dirB}[ok]
+				var want []answeredCall
+				for i := range 2 * maxQuestionsPerTurn {
+					want = append(want, answeredCall{c.holdCall("write", fmt.Sprintf("%s/%d", dir, i)), ok})
+				}
+				c.wantAnswers()
+				c.answerPermission(c.wantQuestion(dir+"/0"), ok)
+				c.wantAnswers(want...)
+				if p := c.shownPermission(); p != nil {
+					t.Errorf("it goes on asking: %+v", p)
+				}
+			}
+		})
+	})
+
+	t.Run("no input can grant it", func(t *testing.T) {
+		t.Parallel()
+		runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
+			c.holdCall("write", c.dirA+"/x")
+			c.wantQuestion(c.dirA + "/x")
+			w := pollReply(c.T, c.session, c.turn).InputRequest
+			for _, in := range []session.Input{{Data: []byte("yes\n")}, {Data: []byte("y\n"), EOF: true}, {EOF: true}, {}} {
+				if _, err := c.session.As("model").Answer(t.Context(), w.ID, in); session.KindOf(err) != session.KindPermission {
+					t.Errorf("%q: got %v", in.Data, err)
+				}
+			}
+			_, err := c.session.Submit(t.Context(), "yes")
+			if refused, ok := errors.AsType[*session.Error](err); !errors.Is(err, session.ErrWaiting) || !ok || refused.InputRequest.Permission == nil || !strings.Contains(err.Error(), "a person") {
+				t.Errorf("got %v", err)
 			}
 			c.wantAnswers()
-			c.answerPermission(c.wantQuestion(dir+"/0"), ok)
-			c.wantAnswers(want...)
-			if p := c.shownPermission(); p != nil {
-				t.Errorf("it goes on asking: %+v", p)
-			}
-		}
+			c.wantQuestion(c.dirA + "/x")
+		})
 	})
-}
 
-func TestPermission_SomePlacesAreNeverOffered(t *testing.T) {
-	t.Parallel()
-	runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
-		home := envValue(c.session.o.Env, "HOME")
-		for _, path := range []string{"/x", home + "/x", filepath.Dir(home) + "/x", home + "/.ssh/id", home + "/.config/gh/hosts.yml", "/proc/1/mem", "/sys/x", "/dev/sda",
-			"/run/docker.sock", "/tmp/x", c.dirA + "/.git/hooks/pre-commit", c.dirA + "/.vscode/tasks.json", "relative", ""} {
-			call := c.holdCall("write", path)
-			c.wantAnswers(answeredCall{call, false})
-			if p := c.shownPermission(); p != nil {
-				t.Errorf("%s was offered: %+v", path, p)
-			}
-		}
-		for _, op := range []string{"read", "connect"} {
-			call := c.holdCall(op, c.dirA+"/x")
-			c.wantAnswers(answeredCall{call, false})
-		}
-		for _, dir := range []string{"/", home, "/proc", "/tmp", home + "/.ssh", c.dirA + "/.git", "a", c.dirA + "/absent"} {
-			if err := c.session.Allow(t.Context(), session.Grant{Write: dir}); session.KindOf(err) != session.KindInvalid {
-				t.Errorf("allow %s: got %v", dir, err)
-			}
-		}
-	})
-}
-
-// The directories of the user's services and of the daemon are not given, even if they are named to write.
-func TestPermission_PlacesOfTheDaemonAreNeverGiven(t *testing.T) {
-	t.Parallel()
-	runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
-		run, home := filepath.Join(filepath.Dir(c.workspace), "run"), envValue(c.session.o.Env, "HOME")
-		o := c.session.o
-		o.Env = append(slices.Clone(o.Env), "XDG_RUNTIME_DIR="+run)
-		for _, path := range []string{run, run + "/turnstone", home + "/.local/state/turnstone", home + "/.config/turnstone"} {
-			if err := os.MkdirAll(path, 0o700); err != nil {
+	t.Run("queued input goes to readers only", func(t *testing.T) {
+		t.Parallel()
+		runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
+			c.process.sendFrames(ipc.StdinWait{Turn: c.turn, Wait: 1, Prompt: "one? ", Kind: ipc.WaitLine, Want: ipc.WantLine})
+			w := pollReply(c.T, c.session, c.turn).InputRequest
+			c.holdCall("write", c.dirA+"/x") // behind the question for input
+			if _, err := c.session.Answer(t.Context(), w.ID, session.Input{Data: []byte("1\n2\n")}); err != nil {
 				t.Fatal(err)
 			}
-			for named, writable := range map[string][]string{"": nil, ", named to write": {path}} {
-				spec := c.session.spec
-				sandbox := *spec.Sandbox
-				sandbox.Writable, sandbox.AcceptPaths = writable, writable
-				spec.Sandbox = &sandbox
-				for what, g := range map[string]session.Grant{"write": {Write: path, Accept: path}, "read": {Read: path}} {
-					if _, err := o.CheckPath(&spec, g); session.KindOf(err) != session.KindInvalid || !strings.Contains(err.Error(), "hidden from sessions") {
-						t.Errorf("%s %s%s: got %v", what, path, named, err)
-					}
+			c.wantQuestion(c.dirA + "/x")
+			c.process.sendFrames(ipc.StdinWait{Turn: c.turn, Wait: 2, Prompt: "two? ", Kind: ipc.WaitLine, Want: ipc.WantLine})
+			c.answerPermission(c.shownPermission().ID, false)
+			got, _ := receivedFrames[ipc.TurnInput](c.process.takeReceived())
+			if len(got) != 2 || string(got[1].Input) != "2\n" || got[1].Wait != 2 {
+				t.Errorf("got %+v", got)
+			}
+		})
+	})
+
+	t.Run("the question ends with its call", func(t *testing.T) {
+		t.Parallel()
+		runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
+			x, y := c.holdCall("write", c.dirA+"/x"), c.holdCall("write", c.dirB+"/y")
+			c.wantQuestion(c.dirA + "/x")
+			c.reportDenial(host.Denial{ID: y, Resolved: true})
+			c.reportDenial(host.Denial{ID: x, Resolved: true})
+			c.reportDenial(host.Denial{ID: x, Resolved: true})
+			if r := pollReply(c.T, c.session, c.turn); r.State != session.StateRunning || r.InputRequest != nil {
+				t.Errorf("got %+v", r)
+			}
+			c.wantAnswers()
+			c.reportDenial(host.Denial{ID: x, Op: "write", Path: c.dirA + "/x"})
+			c.reportDenial(host.Denial{ID: x, Op: "write", Path: c.dirA + "/x"})
+			c.answerPermission(c.wantQuestion(c.dirA+"/x"), false)
+			c.wantAnswers(answeredCall{x, false})
+		})
+	})
+
+	t.Run("an answer is harmless while the worker exits", func(t *testing.T) {
+		t.Parallel()
+		runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
+			call := c.holdCall("write", c.dirA+"/x")
+			id := c.wantQuestion(c.dirA + "/x")
+			c.process.sendFrames(ipc.SessionEnd{Reason: ipc.EndExit})
+			c.reportDenial(host.Denial{ID: call, Resolved: true})
+			if err := c.session.AnswerPermission(t.Context(), id, false); !errors.Is(err, session.ErrStale) {
+				t.Errorf("got %v", err)
+			}
+		})
+	})
+
+	t.Run("is never asked for outside a turn", func(t *testing.T) {
+		t.Parallel()
+		runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
+			c.process.sendFrames(ipc.Idle{Turn: c.turn, Outcome: ipc.OutcomeOK})
+			call := c.holdCall("write", c.dirA+"/x")
+			c.wantAnswers(answeredCall{call, false})
+			if i, _ := c.session.Info(t.Context()); i.State != session.StateIdle {
+				t.Errorf("got %v", i.State)
+			}
+			c.reportDenial(host.Denial{Op: "write", Path: c.dirB + "/y", Program: "touch"})
+			if got := recordedBodies[timeline.AccessDenied](c.session); len(got) != 2 || got[1].ChildProgram != "touch" {
+				t.Errorf("got %+v", got)
+			}
+		})
+	})
+
+	t.Run("a path cannot fake the text of the question", func(t *testing.T) {
+		t.Parallel()
+		runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
+			c.holdCall("write", c.dirA+"/x. Allow it to write /harmless? (yes\n")
+			if q, want := c.shownPermission().Question(), fmt.Sprintf("the sandbox holds a call of code: write %q. Allow it to write %q?", c.shownPermission().Path, c.shownPermission().Grant.Write); q != want {
+				t.Errorf("got %s, want %s", q, want)
+			}
+			c.process.advanceTime(time.Hour) // no clock answers it
+			if c.shownPermission() == nil {
+				t.Error("the question is gone")
+			}
+		})
+	})
+}
+
+func TestPermissionOffer(t *testing.T) {
+	t.Parallel()
+
+	t.Run("some paths are never offered", func(t *testing.T) {
+		t.Parallel()
+		runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
+			home := envValue(c.session.o.Env, "HOME")
+			for _, path := range []string{"/x", home + "/x", filepath.Dir(home) + "/x", home + "/.ssh/id", home + "/.config/gh/hosts.yml", "/proc/1/mem", "/sys/x", "/dev/sda",
+				"/run/docker.sock", "/tmp/x", c.dirA + "/.git/hooks/pre-commit", c.dirA + "/.vscode/tasks.json", "relative", ""} {
+				call := c.holdCall("write", path)
+				c.wantAnswers(answeredCall{call, false})
+				if p := c.shownPermission(); p != nil {
+					t.Errorf("%s was offered: %+v", path, p)
 				}
-				box, err := newConfinement(&spec, &o, "", t.TempDir(), filepath.Join(t.TempDir(), "files"))
-				if err != nil {
+			}
+			for _, op := range []string{"read", "connect"} {
+				call := c.holdCall(op, c.dirA+"/x")
+				c.wantAnswers(answeredCall{call, false})
+			}
+			for _, dir := range []string{"/", home, "/proc", "/tmp", home + "/.ssh", c.dirA + "/.git", "a", c.dirA + "/absent"} {
+				if err := c.session.Allow(t.Context(), session.Grant{Write: dir}); session.KindOf(err) != session.KindInvalid {
+					t.Errorf("allow %s: got %v", dir, err)
+				}
+			}
+		})
+	})
+
+	// The directories of the user's services and of the daemon are not given, even if they are named to write.
+	t.Run("directories of the daemon are never granted", func(t *testing.T) {
+		t.Parallel()
+		runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
+			run, home := filepath.Join(filepath.Dir(c.workspace), "run"), envValue(c.session.o.Env, "HOME")
+			o := c.session.o
+			o.Env = append(slices.Clone(o.Env), "XDG_RUNTIME_DIR="+run)
+			for _, path := range []string{run, run + "/turnstone", home + "/.local/state/turnstone", home + "/.config/turnstone"} {
+				if err := os.MkdirAll(path, 0o700); err != nil {
 					t.Fatal(err)
 				}
-				if _, err := box.sandbox.Plan(); (err != nil) != (writable != nil) {
-					t.Errorf("a start%s: got %v", named, err)
+				for named, writable := range map[string][]string{"": nil, ", named to write": {path}} {
+					spec := c.session.spec
+					sandbox := *spec.Sandbox
+					sandbox.Writable, sandbox.AcceptPaths = writable, writable
+					spec.Sandbox = &sandbox
+					for what, g := range map[string]session.Grant{"write": {Write: path, Accept: path}, "read": {Read: path}} {
+						if _, err := o.CheckPath(&spec, g); session.KindOf(err) != session.KindInvalid || !strings.Contains(err.Error(), "hidden from sessions") {
+							t.Errorf("%s %s%s: got %v", what, path, named, err)
+						}
+					}
+					box, err := newConfinement(&spec, &o, "", t.TempDir(), filepath.Join(t.TempDir(), "files"))
+					if err != nil {
+						t.Fatal(err)
+					}
+					if _, err := box.sandbox.Plan(); (err != nil) != (writable != nil) {
+						t.Errorf("a start%s: got %v", named, err)
+					}
 				}
 			}
-		}
-		spec := c.session.spec
-		spec.Dir = home + "/.local/state/turnstone"
-		box, err := newConfinement(&spec, &o, "", t.TempDir(), filepath.Join(t.TempDir(), "files"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := box.sandbox.Plan(); err == nil || !strings.Contains(err.Error(), "hidden from sessions") {
-			t.Errorf("a start in %s: got %v", spec.Dir, err)
-		}
-	})
-}
-
-// Of a directory that is never given, such as the home directory, a file may be.
-func TestPermission_AFileWhoseDirectoryIsNotGivenIsOfferedAlone(t *testing.T) {
-	t.Parallel()
-	runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
-		notes := filepath.Join(envValue(c.session.o.Env, "HOME"), "notes")
-		profile := filepath.Join(envValue(c.session.o.Env, "HOME"), ".profile")
-		for _, path := range []string{notes, profile} {
-			if err := os.WriteFile(path, nil, 0o600); err != nil {
+			spec := c.session.spec
+			spec.Dir = home + "/.local/state/turnstone"
+			box, err := newConfinement(&spec, &o, "", t.TempDir(), filepath.Join(t.TempDir(), "files"))
+			if err != nil {
 				t.Fatal(err)
 			}
-		}
-		for op, path := range map[string]string{"remove": notes, "rename": notes, "write": profile} {
-			c.wantAnswers(answeredCall{c.holdCall(op, path), false})
-		}
-		call := c.holdCall("write", notes)
-		if p := c.shownPermission(); p == nil || p.Grant != (session.Grant{Write: notes}) {
-			t.Fatalf("got %+v", p)
-		}
-		c.answerPermission(c.shownPermission().ID, true)
-		var got []any
-		for _, h := range c.process.takeReceived() {
-			got = append(got, h.what)
-		}
-		if want := []any{writeGrant{notes}, answeredCall{call, true}}; !slices.Equal(got, want) {
-			t.Errorf("the stage was told %v, want %v", got, want)
-		}
-		c.wantAnswers()
-		again := c.holdCall("write", notes)
-		c.wantAnswers(answeredCall{again, true})
-	})
-}
-
-// A session sees what a person shows it, in later workers too, and no held call goes on by that.
-func TestPermission_WhatIsShownIsNotWritten(t *testing.T) {
-	t.Parallel()
-	runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
-		call := c.holdCall("write", c.dirA+"/x")
-		c.allowGrant(session.Grant{Read: c.dirA})
-		if got := c.process.takeReceived(); len(got) != 1 || got[0].what != (readGrant{c.dirA}) {
-			t.Errorf("the stage was told %v", got)
-		}
-		if got := recordedBodies[timeline.AccessGranted](c.session); !slices.Equal(got, []timeline.AccessGranted{{Read: c.dirA, Author: "ada"}}) {
-			t.Errorf("got %+v", got)
-		}
-		c.answerPermission(c.wantQuestion(c.dirA+"/x"), false)
-		c.wantAnswers(answeredCall{call, false})
-		c.allowGrant(session.Grant{Read: c.dirB, Always: true})
-		if got := c.grantStore.all[c.workspace]; !slices.Equal(got, []session.Grant{{Read: c.dirB, Always: true}}) {
-			t.Errorf("kept: got %+v", got)
-		}
-		given := []session.Grant{{Read: c.dirA}, {Write: c.dirB}, {Read: c.dirA + "/gone"}}
-		box, missing, notices := c.session.o.sandboxWithGrants(&c.session.spec, given)
-		if !slices.Equal(box.Readable, []string{c.dirA}) || !slices.Equal(box.Writable, []string{c.dirB}) || !slices.Equal(missing, given[2:]) || len(notices) != 1 {
-			t.Errorf("a later worker: got %+v, %q", box, notices)
-		}
-	})
-}
-
-func TestPermission_NoInputGivesIt(t *testing.T) {
-	t.Parallel()
-	runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
-		c.holdCall("write", c.dirA+"/x")
-		c.wantQuestion(c.dirA + "/x")
-		w := pollReply(c.T, c.session, c.turn).InputRequest
-		for _, in := range []session.Input{{Data: []byte("yes\n")}, {Data: []byte("y\n"), EOF: true}, {EOF: true}, {}} {
-			if _, err := c.session.As("model").Answer(t.Context(), w.ID, in); session.KindOf(err) != session.KindPermission {
-				t.Errorf("%q: got %v", in.Data, err)
+			if _, err := box.sandbox.Plan(); err == nil || !strings.Contains(err.Error(), "hidden from sessions") {
+				t.Errorf("a start in %s: got %v", spec.Dir, err)
 			}
-		}
-		_, err := c.session.Submit(t.Context(), "yes")
-		if refused, ok := errors.AsType[*session.Error](err); !errors.Is(err, session.ErrWaiting) || !ok || refused.InputRequest.Permission == nil || !strings.Contains(err.Error(), "a person") {
-			t.Errorf("got %v", err)
-		}
-		c.wantAnswers()
-		c.wantQuestion(c.dirA + "/x")
+		})
 	})
-}
 
-func TestPermission_QueuedInputGoesToReadersOnly(t *testing.T) {
-	t.Parallel()
-	runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
-		c.process.sendFrames(ipc.StdinWait{Turn: c.turn, Wait: 1, Prompt: "one? ", Kind: ipc.WaitLine, Want: ipc.WantLine})
-		w := pollReply(c.T, c.session, c.turn).InputRequest
-		c.holdCall("write", c.dirA+"/x") // behind the question for input
-		if _, err := c.session.Answer(t.Context(), w.ID, session.Input{Data: []byte("1\n2\n")}); err != nil {
-			t.Fatal(err)
-		}
-		c.wantQuestion(c.dirA + "/x")
-		c.process.sendFrames(ipc.StdinWait{Turn: c.turn, Wait: 2, Prompt: "two? ", Kind: ipc.WaitLine, Want: ipc.WantLine})
-		c.answerPermission(c.shownPermission().ID, false)
-		got, _ := receivedFrames[ipc.TurnInput](c.process.takeReceived())
-		if len(got) != 2 || string(got[1].Input) != "2\n" || got[1].Wait != 2 {
-			t.Errorf("got %+v", got)
-		}
-	})
-}
-
-func TestPermission_AnInterruptEndsTheQuestionAndRefusesWhatIsStillHeld(t *testing.T) {
-	t.Parallel()
-	runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
-		call := c.holdCall("write", c.dirA+"/x")
-		id := c.wantQuestion(c.dirA + "/x")
-		result := interruptInBackground(t, c.session, c.turn)
-		var order []string
-		for _, h := range c.process.takeReceived() {
-			switch h.what.(type) {
-			case sentSignal:
-				order = append(order, "signal")
-			case answeredCall:
-				order = append(order, "refusal")
+	// Of a directory that is never given, such as the home directory, a file may be.
+	t.Run("a file is offered alone if its directory cannot be", func(t *testing.T) {
+		t.Parallel()
+		runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
+			notes := filepath.Join(envValue(c.session.o.Env, "HOME"), "notes")
+			profile := filepath.Join(envValue(c.session.o.Env, "HOME"), ".profile")
+			for _, path := range []string{notes, profile} {
+				if err := os.WriteFile(path, nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
 			}
-		}
-		if !slices.Equal(order, []string{"signal", "signal", "refusal"}) {
-			t.Errorf("got %v: the signal has to end the call", order)
-		}
-		if p := c.shownPermission(); p != nil {
-			t.Errorf("it is still asked: %+v", p)
-		}
-		if err := c.session.AnswerPermission(t.Context(), id, true); !errors.Is(err, session.ErrStale) || !strings.Contains(err.Error(), "not asked for any more") {
-			t.Errorf("a late yes: got %v", err)
-		}
-		c.reportDenial(host.Denial{ID: call, Op: "write", Path: c.dirA + "/x"}) // the call began again before the worker said a word
-		if p := c.shownPermission(); p != nil {
-			t.Errorf("it is asked before the interrupt was felt: %+v", p)
-		}
-		c.wantAnswers(answeredCall{call, false}) // or it would never feel it
-		c.holdCall("write", c.dirA+"/x")         // which goes on, and wants the same once more
-		c.process.sendFrames(ipc.InterruptAck{Turn: c.turn, Seq: 1, Result: ipc.InterruptPending})
-		if again := c.wantQuestion(c.dirA + "/x"); again == id {
-			t.Errorf("a late answer to %d would answer the new question", id)
-		}
-		if got := <-result; got != session.InterruptWaiting {
-			t.Errorf("got %q", got)
-		}
+			for op, path := range map[string]string{"remove": notes, "rename": notes, "write": profile} {
+				c.wantAnswers(answeredCall{c.holdCall(op, path), false})
+			}
+			call := c.holdCall("write", notes)
+			if p := c.shownPermission(); p == nil || p.Grant != (session.Grant{Write: notes}) {
+				t.Fatalf("got %+v", p)
+			}
+			c.answerPermission(c.shownPermission().ID, true)
+			var got []any
+			for _, h := range c.process.takeReceived() {
+				got = append(got, h.what)
+			}
+			if want := []any{writeGrant{notes}, answeredCall{call, true}}; !slices.Equal(got, want) {
+				t.Errorf("the stage was told %v, want %v", got, want)
+			}
+			c.wantAnswers()
+			again := c.holdCall("write", notes)
+			c.wantAnswers(answeredCall{again, true})
+		})
 	})
 }
 
-func TestPermission_AnInterruptThatEndsTheTurnLeavesNothing(t *testing.T) {
+func TestGrant(t *testing.T) {
 	t.Parallel()
-	runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
-		call := c.holdCall("write", c.dirA+"/x")
-		c.wantQuestion(c.dirA + "/x")
-		result := interruptInBackground(t, c.session, c.turn)
-		c.reportDenial(host.Denial{ID: call, Resolved: true})
-		c.process.sendFrames(ipc.InterruptAck{Turn: c.turn, Seq: 1, Result: ipc.InterruptPending}, ipc.Idle{Turn: c.turn, Outcome: ipc.OutcomeInterrupted})
-		if got := <-result; got != session.InterruptIdle {
-			t.Errorf("got %q", got)
-		}
-		if r := pollReply(c.T, c.session, c.turn); r.Outcome != timeline.OutcomeInterrupted || r.InputRequest != nil {
-			t.Errorf("got %+v", r)
-		}
+
+	// A session sees what a person shows it, in later workers too, and no held call goes on by that.
+	t.Run("a path granted for reading is not writable", func(t *testing.T) {
+		t.Parallel()
+		runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
+			call := c.holdCall("write", c.dirA+"/x")
+			c.allowGrant(session.Grant{Read: c.dirA})
+			if got := c.process.takeReceived(); len(got) != 1 || got[0].what != (readGrant{c.dirA}) {
+				t.Errorf("the stage was told %v", got)
+			}
+			if got := recordedBodies[timeline.AccessGranted](c.session); !slices.Equal(got, []timeline.AccessGranted{{Read: c.dirA, Author: "ada"}}) {
+				t.Errorf("got %+v", got)
+			}
+			c.answerPermission(c.wantQuestion(c.dirA+"/x"), false)
+			c.wantAnswers(answeredCall{call, false})
+			c.allowGrant(session.Grant{Read: c.dirB, Always: true})
+			if got := c.grantStore.all[c.workspace]; !slices.Equal(got, []session.Grant{{Read: c.dirB, Always: true}}) {
+				t.Errorf("kept: got %+v", got)
+			}
+			given := []session.Grant{{Read: c.dirA}, {Write: c.dirB}, {Read: c.dirA + "/gone"}}
+			box, missing, notices := c.session.o.sandboxWithGrants(&c.session.spec, given)
+			if !slices.Equal(box.Readable, []string{c.dirA}) || !slices.Equal(box.Writable, []string{c.dirB}) || !slices.Equal(missing, given[2:]) || len(notices) != 1 {
+				t.Errorf("a later worker: got %+v, %q", box, notices)
+			}
+		})
+	})
+
+	t.Run("outlives the worker", func(t *testing.T) {
+		t.Parallel()
+		runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
+			c.allowGrant(session.Grant{Write: c.dirA})
+			c.allowGrant(session.Grant{Write: c.dirB})
+			if err := os.Remove(c.dirB); err != nil {
+				t.Fatal(err)
+			}
+			var plans []*host.Command
+			launch := c.session.launcher
+			c.session.launcher = func(cmd *host.Command) (*launchResult, error) { plans = append(plans, cmd); return launch(cmd) }
+			c.process.withLock(func() { c.process.fatalSignal = host.Hangup })
+			if err := c.session.Reset(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			plan, err := plans[0].Sandbox.Plan()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := plan.WritableDirs(); !slices.Contains(got, c.dirA) || slices.Contains(got, c.dirB) {
+				t.Errorf("the new worker writes %v", got)
+			}
+			said := recordedBodies[timeline.Notice](c.session)
+			if !slices.ContainsFunc(said, func(n timeline.Notice) bool { return strings.Contains(n.Message, c.dirB+" was allowed") }) {
+				t.Errorf("got %v", said)
+			}
+		})
+	})
+
+	// A yes gives what the start left out, and one that fails leaves it for the next start.
+	t.Run("a path missing at the start can be granted later", func(t *testing.T) {
+		t.Parallel()
+		runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
+			c.allowGrant(session.Grant{Write: c.dirA})
+			if err := os.Remove(c.dirA); err != nil {
+				t.Fatal(err)
+			}
+			c.resetWorker()
+			if err := os.Mkdir(c.dirA, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			for _, no := range []error{errors.New("the kernel says no"), nil} {
+				c.process.withLock(func() { c.process.grantError = no })
+				if err := c.session.Allow(t.Context(), session.Grant{Write: c.dirA}); (err == nil) != (no == nil) {
+					t.Errorf("got %v", err)
+				}
+				want := []session.Grant{{Write: c.dirA}}
+				if no != nil {
+					want = nil
+				}
+				if i, _ := c.session.Info(t.Context()); !slices.Equal(i.Grants, want) {
+					t.Errorf("after %v: got %+v", no, i.Grants)
+				}
+			}
+			call := c.holdCall("write", c.dirA+"/x")
+			c.wantAnswers(answeredCall{call, true})
+		})
+	})
+
+	t.Run("is saved for the workspace if it is for always", func(t *testing.T) {
+		t.Parallel()
+		runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
+			call := c.holdCall("write", c.dirA+"/x")
+			c.wantQuestion(c.dirA + "/x")
+			c.allowGrant(session.Grant{Write: c.dirA, Always: true})
+			c.wantAnswers(answeredCall{call, true})
+			if got := c.grantStore.all[c.workspace]; !slices.Equal(got, []session.Grant{{Write: c.dirA, Always: true}}) {
+				t.Errorf("got %+v", c.grantStore.all)
+			}
+			c.grantStore.err = errors.New("line 3: no such key")
+			err := c.session.Allow(t.Context(), session.Grant{Write: c.dirB, Always: true})
+			if err == nil || !strings.Contains(err.Error(), "allowed in this session, but not kept") || !strings.Contains(err.Error(), "line 3") {
+				t.Errorf("got %v", err)
+			}
+			if i, _ := c.session.Info(t.Context()); len(i.Grants) != 2 {
+				t.Errorf("got %+v", i.Grants)
+			}
+		})
+	})
+
+	// A place of programs that is named to write, too, needs what was confirmed for it.
+	t.Run("keeps what was confirmed for a path of the spec", func(t *testing.T) {
+		t.Parallel()
+		runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
+			bin := filepath.Join(envValue(c.session.o.Env, "HOME"), "bin")
+			if err := os.Mkdir(bin, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			spec := c.session.spec
+			sandbox := *spec.Sandbox
+			sandbox.Writable = []string{bin}
+			spec.Sandbox = &sandbox
+			box, missing, notices := c.session.o.sandboxWithGrants(&spec, []session.Grant{{Write: bin, Accept: bin}})
+			if !slices.Equal(box.Writable, []string{bin}) || !slices.Equal(box.AcceptPaths, []string{bin}) || len(missing) > 0 || len(notices) > 0 {
+				t.Errorf("got %+v, %+v, %q", box, missing, notices)
+			}
+		})
+	})
+
+	t.Run("gives nothing if the sandbox refuses it", func(t *testing.T) {
+		t.Parallel()
+		runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
+			c.process.withLock(func() { c.process.grantError = errors.New("the kernel says no") })
+			c.holdCall("write", c.dirA+"/x")
+			id := c.wantQuestion(c.dirA + "/x")
+			if err := c.session.AnswerPermission(t.Context(), id, true); err == nil || !strings.Contains(err.Error(), "the kernel says no") {
+				t.Errorf("got %v", err)
+			}
+			c.wantAnswers()
+			if i, _ := c.session.Info(t.Context()); len(i.Grants) > 0 {
+				t.Errorf("got %+v", i.Grants)
+			}
+			c.answerPermission(c.wantQuestion(c.dirA+"/x"), false) // it can still be refused
+		})
+	})
+
+	// Nobody is told that a session lacks what it may have.
+	t.Run("counts only once the sandbox has answered", func(t *testing.T) {
+		t.Parallel()
+		runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
+			c.process.withLock(func() { c.process.grantError = host.ErrGrantPending })
+			call := c.holdCall("write", c.dirA+"/x")
+			err := c.session.As("ada").AnswerPermission(t.Context(), c.wantQuestion(c.dirA+"/x"), true)
+			if err == nil || !strings.Contains(err.Error(), "not known yet whether this session has "+c.dirA) {
+				t.Errorf("got %v", err)
+			}
+			c.wantAnswers()
+			if i, _ := c.session.Info(t.Context()); len(i.Grants) > 0 {
+				t.Errorf("before it is known: got %+v", i.Grants)
+			}
+			c.process.lateGrant()
+			c.wantAnswers(answeredCall{call, true})
+			if i, _ := c.session.Info(t.Context()); !slices.Equal(i.Grants, []session.Grant{{Write: c.dirA}}) {
+				t.Errorf("got %+v", i.Grants)
+			}
+			if got := recordedBodies[timeline.AccessGranted](c.session); !slices.Equal(got, []timeline.AccessGranted{{Write: c.dirA, Author: "ada"}}) {
+				t.Errorf("got %+v", got)
+			}
+			late := c.process.lateGrant
+			c.resetWorker()
+			c.allowGrant(session.Grant{Write: c.dirB})
+			late() // of a worker that has ended
+			if got := recordedBodies[timeline.AccessGranted](c.session); len(got) != 2 {
+				t.Errorf("got %+v", got)
+			}
+		})
 	})
 }
 
-func TestPermission_TheQuestionGoesWithItsCall(t *testing.T) {
+func TestPermissionInterrupt(t *testing.T) {
 	t.Parallel()
-	runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
-		x, y := c.holdCall("write", c.dirA+"/x"), c.holdCall("write", c.dirB+"/y")
-		c.wantQuestion(c.dirA + "/x")
-		c.reportDenial(host.Denial{ID: y, Resolved: true})
-		c.reportDenial(host.Denial{ID: x, Resolved: true})
-		c.reportDenial(host.Denial{ID: x, Resolved: true})
-		if r := pollReply(c.T, c.session, c.turn); r.State != session.StateRunning || r.InputRequest != nil {
-			t.Errorf("got %+v", r)
-		}
-		c.wantAnswers()
-		c.reportDenial(host.Denial{ID: x, Op: "write", Path: c.dirA + "/x"})
-		c.reportDenial(host.Denial{ID: x, Op: "write", Path: c.dirA + "/x"})
-		c.answerPermission(c.wantQuestion(c.dirA+"/x"), false)
-		c.wantAnswers(answeredCall{x, false})
+
+	t.Run("ends the question and refuses pending calls", func(t *testing.T) {
+		t.Parallel()
+		runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
+			call := c.holdCall("write", c.dirA+"/x")
+			id := c.wantQuestion(c.dirA + "/x")
+			result := interruptInBackground(t, c.session, c.turn)
+			var order []string
+			for _, h := range c.process.takeReceived() {
+				switch h.what.(type) {
+				case sentSignal:
+					order = append(order, "signal")
+				case answeredCall:
+					order = append(order, "refusal")
+				}
+			}
+			if !slices.Equal(order, []string{"signal", "signal", "refusal"}) {
+				t.Errorf("got %v: the signal has to end the call", order)
+			}
+			if p := c.shownPermission(); p != nil {
+				t.Errorf("it is still asked: %+v", p)
+			}
+			if err := c.session.AnswerPermission(t.Context(), id, true); !errors.Is(err, session.ErrStale) || !strings.Contains(err.Error(), "not asked for any more") {
+				t.Errorf("a late yes: got %v", err)
+			}
+			c.reportDenial(host.Denial{ID: call, Op: "write", Path: c.dirA + "/x"}) // the call began again before the worker said a word
+			if p := c.shownPermission(); p != nil {
+				t.Errorf("it is asked before the interrupt was felt: %+v", p)
+			}
+			c.wantAnswers(answeredCall{call, false}) // or it would never feel it
+			c.holdCall("write", c.dirA+"/x")         // which goes on, and wants the same once more
+			c.process.sendFrames(ipc.InterruptAck{Turn: c.turn, Seq: 1, Result: ipc.InterruptPending})
+			if again := c.wantQuestion(c.dirA + "/x"); again == id {
+				t.Errorf("a late answer to %d would answer the new question", id)
+			}
+			if got := <-result; got != session.InterruptWaiting {
+				t.Errorf("got %q", got)
+			}
+		})
+	})
+
+	t.Run("leaves no question when the turn ends", func(t *testing.T) {
+		t.Parallel()
+		runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
+			call := c.holdCall("write", c.dirA+"/x")
+			c.wantQuestion(c.dirA + "/x")
+			result := interruptInBackground(t, c.session, c.turn)
+			c.reportDenial(host.Denial{ID: call, Resolved: true})
+			c.process.sendFrames(ipc.InterruptAck{Turn: c.turn, Seq: 1, Result: ipc.InterruptPending}, ipc.Idle{Turn: c.turn, Outcome: ipc.OutcomeInterrupted})
+			if got := <-result; got != session.InterruptIdle {
+				t.Errorf("got %q", got)
+			}
+			if r := pollReply(c.T, c.session, c.turn); r.Outcome != timeline.OutcomeInterrupted || r.InputRequest != nil {
+				t.Errorf("got %+v", r)
+			}
+		})
 	})
 }
 
-func TestPermission_EveryEndOfATurnAnswersItsCalls(t *testing.T) {
+func TestPermission_EndOfTurn(t *testing.T) {
 	for name, test := range map[string]struct {
 		end  func(*sandboxFixture)
 		want []answeredCall
@@ -580,66 +787,8 @@ func TestPermission_EveryEndOfATurnAnswersItsCalls(t *testing.T) {
 	}
 }
 
-func TestPermission_WhileTheWorkerLeavesAnAnswerIsHarmless(t *testing.T) {
-	t.Parallel()
-	runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
-		call := c.holdCall("write", c.dirA+"/x")
-		id := c.wantQuestion(c.dirA + "/x")
-		c.process.sendFrames(ipc.SessionEnd{Reason: ipc.EndExit})
-		c.reportDenial(host.Denial{ID: call, Resolved: true})
-		if err := c.session.AnswerPermission(t.Context(), id, false); !errors.Is(err, session.ErrStale) {
-			t.Errorf("got %v", err)
-		}
-	})
-}
-
-func TestPermission_NobodyIsAskedOutsideOfATurn(t *testing.T) {
-	t.Parallel()
-	runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
-		c.process.sendFrames(ipc.Idle{Turn: c.turn, Outcome: ipc.OutcomeOK})
-		call := c.holdCall("write", c.dirA+"/x")
-		c.wantAnswers(answeredCall{call, false})
-		if i, _ := c.session.Info(t.Context()); i.State != session.StateIdle {
-			t.Errorf("got %v", i.State)
-		}
-		c.reportDenial(host.Denial{Op: "write", Path: c.dirB + "/y", Program: "touch"})
-		if got := recordedBodies[timeline.AccessDenied](c.session); len(got) != 2 || got[1].ChildProgram != "touch" {
-			t.Errorf("got %+v", got)
-		}
-	})
-}
-
-func TestPermission_WhatWasGivenOutlivesTheWorker(t *testing.T) {
-	t.Parallel()
-	runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
-		c.allowGrant(session.Grant{Write: c.dirA})
-		c.allowGrant(session.Grant{Write: c.dirB})
-		if err := os.Remove(c.dirB); err != nil {
-			t.Fatal(err)
-		}
-		var plans []*host.Command
-		launch := c.session.launcher
-		c.session.launcher = func(cmd *host.Command) (*launchResult, error) { plans = append(plans, cmd); return launch(cmd) }
-		c.process.withLock(func() { c.process.fatalSignal = host.Hangup })
-		if err := c.session.Reset(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		plan, err := plans[0].Sandbox.Plan()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := plan.WritableDirs(); !slices.Contains(got, c.dirA) || slices.Contains(got, c.dirB) {
-			t.Errorf("the new worker writes %v", got)
-		}
-		said := recordedBodies[timeline.Notice](c.session)
-		if !slices.ContainsFunc(said, func(n timeline.Notice) bool { return strings.Contains(n.Message, c.dirB+" was allowed") }) {
-			t.Errorf("got %v", said)
-		}
-	})
-}
-
 // A right that the worker was started without does not count as given. It is back once its path is there at a start.
-func TestPermission_WhatIsGoneAtAStartIsAskedFor(t *testing.T) {
+func TestGrant_MissingAtStart(t *testing.T) {
 	for name, give := range map[string]func(*sandboxFixture){
 		"kept for the workspace": func(c *sandboxFixture) {
 			c.grantStore.all[c.workspace] = []session.Grant{{Write: c.dirA, Always: true}}
@@ -677,57 +826,6 @@ func TestPermission_WhatIsGoneAtAStartIsAskedFor(t *testing.T) {
 	}
 }
 
-// A yes gives what the start left out, and one that fails leaves it for the next start.
-func TestPermission_WhatWasLeftOutCanBeGiven(t *testing.T) {
-	t.Parallel()
-	runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
-		c.allowGrant(session.Grant{Write: c.dirA})
-		if err := os.Remove(c.dirA); err != nil {
-			t.Fatal(err)
-		}
-		c.resetWorker()
-		if err := os.Mkdir(c.dirA, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		for _, no := range []error{errors.New("the kernel says no"), nil} {
-			c.process.withLock(func() { c.process.grantError = no })
-			if err := c.session.Allow(t.Context(), session.Grant{Write: c.dirA}); (err == nil) != (no == nil) {
-				t.Errorf("got %v", err)
-			}
-			want := []session.Grant{{Write: c.dirA}}
-			if no != nil {
-				want = nil
-			}
-			if i, _ := c.session.Info(t.Context()); !slices.Equal(i.Grants, want) {
-				t.Errorf("after %v: got %+v", no, i.Grants)
-			}
-		}
-		call := c.holdCall("write", c.dirA+"/x")
-		c.wantAnswers(answeredCall{call, true})
-	})
-}
-
-func TestPermission_AlwaysIsKeptForTheWorkspace(t *testing.T) {
-	t.Parallel()
-	runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
-		call := c.holdCall("write", c.dirA+"/x")
-		c.wantQuestion(c.dirA + "/x")
-		c.allowGrant(session.Grant{Write: c.dirA, Always: true})
-		c.wantAnswers(answeredCall{call, true})
-		if got := c.grantStore.all[c.workspace]; !slices.Equal(got, []session.Grant{{Write: c.dirA, Always: true}}) {
-			t.Errorf("got %+v", c.grantStore.all)
-		}
-		c.grantStore.err = errors.New("line 3: no such key")
-		err := c.session.Allow(t.Context(), session.Grant{Write: c.dirB, Always: true})
-		if err == nil || !strings.Contains(err.Error(), "allowed in this session, but not kept") || !strings.Contains(err.Error(), "line 3") {
-			t.Errorf("got %v", err)
-		}
-		if i, _ := c.session.Info(t.Context()); len(i.Grants) != 2 {
-			t.Errorf("got %+v", i.Grants)
-		}
-	})
-}
-
 // A writtenDirs has what sessions write now, as a program hears it.
 type writtenDirs struct {
 	mu   sync.Mutex
@@ -748,147 +846,69 @@ func (w *writtenDirs) beforeWrite(dirs []string) ([]string, func()) {
 	}
 }
 
-func TestLeave_NamesWhatIsWrittenAsLongAsItIs(t *testing.T) {
+func TestBeforeWrite(t *testing.T) {
 	t.Parallel()
-	runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
-		now := &writtenDirs{}
-		must := func(when string, want ...string) {
-			t.Helper()
-			synctest.Wait()
-			if !slices.Equal(now.dirs, want) {
-				t.Errorf("%s: got %q, want %q", when, now.dirs, want)
+
+	t.Run("names a directory while it is writable", func(t *testing.T) {
+		t.Parallel()
+		runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
+			now := &writtenDirs{}
+			must := func(when string, want ...string) {
+				t.Helper()
+				synctest.Wait()
+				if !slices.Equal(now.dirs, want) {
+					t.Errorf("%s: got %q, want %q", when, now.dirs, want)
+				}
 			}
-		}
-		c.session.o.BeforeWrite = now.beforeWrite
-		c.resetWorker()
-		must("in a workspace", c.workspace)
-		c.allowGrant(session.Grant{Read: c.dirB})
-		c.allowGrant(session.Grant{Write: c.dirA})
-		must("with a grant", c.workspace, c.dirA)
-		c.process.withLock(func() { c.process.grantError = errors.New("the kernel says no") })
-		if err := c.session.Allow(t.Context(), session.Grant{Write: c.dirB}); err == nil {
-			t.Error("it was given")
-		}
-		must("with one that failed", c.workspace, c.dirA)
-		c.process.withLock(func() { c.process.grantError = host.ErrGrantPending })
-		if err := c.session.Allow(t.Context(), session.Grant{Write: c.dirB}); err == nil {
-			t.Error("it was given")
-		}
-		must("with one that may come late", c.workspace, c.dirA, c.dirB)
-		c.resetWorker()
-		must("in the next worker", c.workspace, c.dirA)
-		c.process.withLock(func() { c.process.fatalSignal = host.Hangup })
-		c.session.launcher = func(*host.Command) (*launchResult, error) { return nil, errors.New("no") }
-		if err := c.session.Reset(t.Context()); err == nil {
-			t.Error("it has started")
-		}
-		must("after a start that failed")
-	})
-}
-
-func TestLeave_NamesNothingThatNoPlanMakesWritable(t *testing.T) {
-	t.Parallel()
-	runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
-		now := &writtenDirs{}
-		o := c.session.o
-		o.BeforeWrite = now.beforeWrite
-		home := envValue(o.Env, "HOME")
-		for _, dir := range []string{"/", home, filepath.Dir(home), "/tmp", "/var/tmp"} {
-			box, err := newConfinement(&workers.Spec{Path: "/bin/sh", Dir: dir, Sandbox: &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, Writable: []string{dir}}}, &o, "", t.TempDir(), filepath.Join(t.TempDir(), "files"))
-			if err != nil {
-				t.Fatal(err)
+			c.session.o.BeforeWrite = now.beforeWrite
+			c.resetWorker()
+			must("in a workspace", c.workspace)
+			c.allowGrant(session.Grant{Read: c.dirB})
+			c.allowGrant(session.Grant{Write: c.dirA})
+			must("with a grant", c.workspace, c.dirA)
+			c.process.withLock(func() { c.process.grantError = errors.New("the kernel says no") })
+			if err := c.session.Allow(t.Context(), session.Grant{Write: c.dirB}); err == nil {
+				t.Error("it was given")
 			}
-			if len(now.dirs) > 0 {
-				t.Errorf("in %s: got %q", dir, now.dirs)
+			must("with one that failed", c.workspace, c.dirA)
+			c.process.withLock(func() { c.process.grantError = host.ErrGrantPending })
+			if err := c.session.Allow(t.Context(), session.Grant{Write: c.dirB}); err == nil {
+				t.Error("it was given")
 			}
-			box.release()
-		}
+			must("with one that may come late", c.workspace, c.dirA, c.dirB)
+			c.resetWorker()
+			must("in the next worker", c.workspace, c.dirA)
+			c.process.withLock(func() { c.process.fatalSignal = host.Hangup })
+			c.session.launcher = func(*host.Command) (*launchResult, error) { return nil, errors.New("no") }
+			if err := c.session.Reset(t.Context()); err == nil {
+				t.Error("it has started")
+			}
+			must("after a start that failed")
+		})
+	})
+
+	t.Run("names nothing that no plan makes writable", func(t *testing.T) {
+		t.Parallel()
+		runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
+			now := &writtenDirs{}
+			o := c.session.o
+			o.BeforeWrite = now.beforeWrite
+			home := envValue(o.Env, "HOME")
+			for _, dir := range []string{"/", home, filepath.Dir(home), "/tmp", "/var/tmp"} {
+				box, err := newConfinement(&workers.Spec{Path: "/bin/sh", Dir: dir, Sandbox: &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, Writable: []string{dir}}}, &o, "", t.TempDir(), filepath.Join(t.TempDir(), "files"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if len(now.dirs) > 0 {
+					t.Errorf("in %s: got %q", dir, now.dirs)
+				}
+				box.release()
+			}
+		})
 	})
 }
 
-// A place of programs that is named to write, too, needs what was confirmed for it.
-func TestPermission_WhatWasConfirmedIsKeptForANamedPlace(t *testing.T) {
-	t.Parallel()
-	runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
-		bin := filepath.Join(envValue(c.session.o.Env, "HOME"), "bin")
-		if err := os.Mkdir(bin, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		spec := c.session.spec
-		sandbox := *spec.Sandbox
-		sandbox.Writable = []string{bin}
-		spec.Sandbox = &sandbox
-		box, missing, notices := c.session.o.sandboxWithGrants(&spec, []session.Grant{{Write: bin, Accept: bin}})
-		if !slices.Equal(box.Writable, []string{bin}) || !slices.Equal(box.AcceptPaths, []string{bin}) || len(missing) > 0 || len(notices) > 0 {
-			t.Errorf("got %+v, %+v, %q", box, missing, notices)
-		}
-	})
-}
-
-func TestPermission_AGrantThatFailsGivesNothing(t *testing.T) {
-	t.Parallel()
-	runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
-		c.process.withLock(func() { c.process.grantError = errors.New("the kernel says no") })
-		c.holdCall("write", c.dirA+"/x")
-		id := c.wantQuestion(c.dirA + "/x")
-		if err := c.session.AnswerPermission(t.Context(), id, true); err == nil || !strings.Contains(err.Error(), "the kernel says no") {
-			t.Errorf("got %v", err)
-		}
-		c.wantAnswers()
-		if i, _ := c.session.Info(t.Context()); len(i.Grants) > 0 {
-			t.Errorf("got %+v", i.Grants)
-		}
-		c.answerPermission(c.wantQuestion(c.dirA+"/x"), false) // it can still be refused
-	})
-}
-
-// Nobody is told that a session lacks what it may have.
-func TestPermission_AGrantWithoutAnAnswerIsNotKnown(t *testing.T) {
-	t.Parallel()
-	runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
-		c.process.withLock(func() { c.process.grantError = host.ErrGrantPending })
-		call := c.holdCall("write", c.dirA+"/x")
-		err := c.session.As("ada").AnswerPermission(t.Context(), c.wantQuestion(c.dirA+"/x"), true)
-		if err == nil || !strings.Contains(err.Error(), "not known yet whether this session has "+c.dirA) {
-			t.Errorf("got %v", err)
-		}
-		c.wantAnswers()
-		if i, _ := c.session.Info(t.Context()); len(i.Grants) > 0 {
-			t.Errorf("before it is known: got %+v", i.Grants)
-		}
-		c.process.lateGrant()
-		c.wantAnswers(answeredCall{call, true})
-		if i, _ := c.session.Info(t.Context()); !slices.Equal(i.Grants, []session.Grant{{Write: c.dirA}}) {
-			t.Errorf("got %+v", i.Grants)
-		}
-		if got := recordedBodies[timeline.AccessGranted](c.session); !slices.Equal(got, []timeline.AccessGranted{{Write: c.dirA, Author: "ada"}}) {
-			t.Errorf("got %+v", got)
-		}
-		late := c.process.lateGrant
-		c.resetWorker()
-		c.allowGrant(session.Grant{Write: c.dirB})
-		late() // of a worker that has ended
-		if got := recordedBodies[timeline.AccessGranted](c.session); len(got) != 2 {
-			t.Errorf("got %+v", got)
-		}
-	})
-}
-
-func TestPermission_ItsTextCannotPassForAnother(t *testing.T) {
-	t.Parallel()
-	runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
-		c.holdCall("write", c.dirA+"/x. Allow it to write /harmless? (yes\n")
-		if q, want := c.shownPermission().Question(), fmt.Sprintf("the sandbox holds a call of code: write %q. Allow it to write %q?", c.shownPermission().Path, c.shownPermission().Grant.Write); q != want {
-			t.Errorf("got %s, want %s", q, want)
-		}
-		c.process.advanceTime(time.Hour) // no clock answers it
-		if c.shownPermission() == nil {
-			t.Error("the question is gone")
-		}
-	})
-}
-
-func TestNamesPath_TakesWholeNamesOnly(t *testing.T) {
+func TestContainsPath(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{
 		"No such file: '/data/a/.ssh/id'":        true,
@@ -908,7 +928,7 @@ func TestNamesPath_TakesWholeNamesOnly(t *testing.T) {
 }
 
 // A place that a name leads to in vain is told once in a turn, however often the code tries.
-func TestRefusedHost_IsToldOnceInATurn(t *testing.T) {
+func TestRefusedHost_ReportedOncePerTurn(t *testing.T) {
 	runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
 		p.sendReady()
 		turn := submitTurn(t, s, "loop")

@@ -12,114 +12,116 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-func TestPreparations_OneOfAKeyForAllWhoWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var all preparationGroup
-		var runs atomic.Int64
-		w := workers.Preparation{Key: "k", Run: func(_ context.Context, report func(workers.Progress)) (workers.PreparationResult, error) {
-			runs.Add(1)
-			time.Sleep(time.Second)
-			report(workers.Progress{Done: 7, Message: "on the way"})
-			time.Sleep(time.Second)
-			return workers.PreparationResult{Env: []string{"A=1"}}, nil
-		}}
-		var waiting sync.WaitGroup
-		for i := range 5 {
-			waiting.Go(func() {
-				time.Sleep(time.Duration(i) * 400 * time.Millisecond)
-				first := true
-				made, done, err := all.awaitPreparation(t.Context(), w, time.Minute, func(p workers.Progress) {
-					if late := i > 2; first && (p.Message != "") != late {
-						t.Errorf("caller %d begins with %q", i, p.Message)
+func TestPreparationGroup(t *testing.T) {
+	t.Run("prepares once for all waiters of a key", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var all preparationGroup
+			var runs atomic.Int64
+			w := workers.Preparation{Key: "k", Run: func(_ context.Context, report func(workers.Progress)) (workers.PreparationResult, error) {
+				runs.Add(1)
+				time.Sleep(time.Second)
+				report(workers.Progress{Done: 7, Message: "on the way"})
+				time.Sleep(time.Second)
+				return workers.PreparationResult{Env: []string{"A=1"}}, nil
+			}}
+			var waiting sync.WaitGroup
+			for i := range 5 {
+				waiting.Go(func() {
+					time.Sleep(time.Duration(i) * 400 * time.Millisecond)
+					first := true
+					made, done, err := all.awaitPreparation(t.Context(), w, time.Minute, func(p workers.Progress) {
+						if late := i > 2; first && (p.Message != "") != late {
+							t.Errorf("caller %d begins with %q", i, p.Message)
+						}
+						first = false
+					})
+					if err != nil || done != 7 || len(made.Env) != 1 {
+						t.Errorf("got %v, %d, %v", made, done, err)
 					}
-					first = false
 				})
-				if err != nil || done != 7 || len(made.Env) != 1 {
-					t.Errorf("got %v, %d, %v", made, done, err)
-				}
-			})
-		}
-		waiting.Wait()
-		if n := runs.Load(); n != 1 {
-			t.Errorf("it was made %d times", n)
-		}
-		if _, _, err := all.awaitPreparation(t.Context(), w, time.Minute, func(workers.Progress) {}); err != nil || runs.Load() != 2 {
-			t.Errorf("the next: %v, made %d times", err, runs.Load())
-		}
-	})
-}
-
-func TestPreparations_EndWithTheLastWhoWants(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var all preparationGroup
-		ended := make(chan error, 2)
-		w := workers.Preparation{Key: "k", Run: func(ctx context.Context, _ func(workers.Progress)) (workers.PreparationResult, error) {
-			<-ctx.Done()
-			ended <- context.Cause(ctx)
-			return workers.PreparationResult{}, ctx.Err()
-		}}
-		gone := errors.New("gone")
-		var leave []context.CancelCauseFunc
-		result := make(chan error)
-		for range 2 {
-			ctx, cancel := context.WithCancelCause(t.Context())
-			leave = append(leave, cancel)
-			go func() {
-				_, _, err := all.awaitPreparation(ctx, w, time.Hour, func(workers.Progress) {})
-				result <- err
-			}()
-		}
-		synctest.Wait()
-		leave[0](gone)
-		if err := <-result; err != gone || len(ended) != 0 {
-			t.Errorf("got %v, and the work has ended %d times", err, len(ended))
-		}
-		leave[1](gone)
-		if err := <-result; err != gone {
-			t.Errorf("got %v", err)
-		}
-		if err := <-ended; err != errNoWaiters {
-			t.Errorf("the work ended with %v", err)
-		}
-	})
-}
-
-// Make should return when its context ends. If it does not, the waiters still get away.
-func TestPreparations_OneThatDoesNotGiveUpIsNotWaitedForLong(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var all preparationGroup
-		over := make(chan struct{})
-		w := workers.Preparation{Key: "k", Run: func(context.Context, func(workers.Progress)) (workers.PreparationResult, error) {
-			<-over
-			return workers.PreparationResult{}, nil
-		}}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		begun := time.Now()
-		if _, _, err := all.awaitPreparation(ctx, w, time.Hour, func(workers.Progress) {}); err == nil || time.Since(begun) != time.Second+abandonTimeout {
-			t.Errorf("got %v after %s", err, time.Since(begun))
-		}
-		close(over)
-	})
-}
-
-func TestPreparations_ReportsAreFewAndTheNewestIsAmongThem(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var all preparationGroup
-		w := workers.Preparation{Key: "k", Run: func(_ context.Context, report func(workers.Progress)) (workers.PreparationResult, error) {
-			for i := range int64(10_000) {
-				report(workers.Progress{Done: i + 1})
-				time.Sleep(100 * time.Microsecond)
 			}
-			time.Sleep(time.Minute)
-			return workers.PreparationResult{}, nil
-		}}
-		var got []int64
-		if _, _, err := all.awaitPreparation(t.Context(), w, time.Hour, func(p workers.Progress) { got = append(got, p.Done) }); err != nil {
-			t.Fatal(err)
-		}
-		if len(got) > 6 || got[len(got)-1] != 10_000 {
-			t.Errorf("got %v", got)
-		}
+			waiting.Wait()
+			if n := runs.Load(); n != 1 {
+				t.Errorf("it was made %d times", n)
+			}
+			if _, _, err := all.awaitPreparation(t.Context(), w, time.Minute, func(workers.Progress) {}); err != nil || runs.Load() != 2 {
+				t.Errorf("the next: %v, made %d times", err, runs.Load())
+			}
+		})
+	})
+
+	t.Run("ends with the last waiter", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var all preparationGroup
+			ended := make(chan error, 2)
+			w := workers.Preparation{Key: "k", Run: func(ctx context.Context, _ func(workers.Progress)) (workers.PreparationResult, error) {
+				<-ctx.Done()
+				ended <- context.Cause(ctx)
+				return workers.PreparationResult{}, ctx.Err()
+			}}
+			gone := errors.New("gone")
+			var leave []context.CancelCauseFunc
+			result := make(chan error)
+			for range 2 {
+				ctx, cancel := context.WithCancelCause(t.Context())
+				leave = append(leave, cancel)
+				go func() {
+					_, _, err := all.awaitPreparation(ctx, w, time.Hour, func(workers.Progress) {})
+					result <- err
+				}()
+			}
+			synctest.Wait()
+			leave[0](gone)
+			if err := <-result; err != gone || len(ended) != 0 {
+				t.Errorf("got %v, and the work has ended %d times", err, len(ended))
+			}
+			leave[1](gone)
+			if err := <-result; err != gone {
+				t.Errorf("got %v", err)
+			}
+			if err := <-ended; err != errNoWaiters {
+				t.Errorf("the work ended with %v", err)
+			}
+		})
+	})
+
+	// Make should return when its context ends. If it does not, the waiters still get away.
+	t.Run("does not wait long for work that ignores its context", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var all preparationGroup
+			over := make(chan struct{})
+			w := workers.Preparation{Key: "k", Run: func(context.Context, func(workers.Progress)) (workers.PreparationResult, error) {
+				<-over
+				return workers.PreparationResult{}, nil
+			}}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			begun := time.Now()
+			if _, _, err := all.awaitPreparation(ctx, w, time.Hour, func(workers.Progress) {}); err == nil || time.Since(begun) != time.Second+abandonTimeout {
+				t.Errorf("got %v after %s", err, time.Since(begun))
+			}
+			close(over)
+		})
+	})
+
+	t.Run("limits the reports and delivers the newest", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var all preparationGroup
+			w := workers.Preparation{Key: "k", Run: func(_ context.Context, report func(workers.Progress)) (workers.PreparationResult, error) {
+				for i := range int64(10_000) {
+					report(workers.Progress{Done: i + 1})
+					time.Sleep(100 * time.Microsecond)
+				}
+				time.Sleep(time.Minute)
+				return workers.PreparationResult{}, nil
+			}}
+			var got []int64
+			if _, _, err := all.awaitPreparation(t.Context(), w, time.Hour, func(p workers.Progress) { got = append(got, p.Done) }); err != nil {
+				t.Fatal(err)
+			}
+			if len(got) > 6 || got[len(got)-1] != 10_000 {
+				t.Errorf("got %v", got)
+			}
+		})
 	})
 }

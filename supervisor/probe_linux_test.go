@@ -13,7 +13,7 @@ import (
 
 // After a turn was silent for an hour, new output is seen at once. A reader without output is
 // seen at the next look.
-func TestProbe_ATurnThatWasSilentForLongIsSeenToRead(t *testing.T) {
+func TestReaderScan_AfterLongSilence(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		code string        // runs after the silence

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestProbe_LooksLessTheLongerATurnIsSilent(t *testing.T) {
+func TestNextScanInterval(t *testing.T) {
 	t.Parallel()
 	looks, pause, silent := 0, firstScanDelay, time.Duration(0)
 	for silent < time.Hour {

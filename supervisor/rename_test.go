@@ -12,7 +12,7 @@ import (
 	"github.com/turnstone-repl/turnstone/tests/fakeworker"
 )
 
-func TestRename_TheSessionIsThereUnderItsNewNameAlone(t *testing.T) {
+func TestRename(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	sup, err := supervisor.New(&supervisor.Options{Dir: dir, RecoverCommand: "program recover"})

@@ -2,7 +2,7 @@ package supervisor
 
 import "testing"
 
-func TestMostSessions_FitIntoTheOpenFilesOfTheProgram(t *testing.T) {
+func TestSessionsForFiles(t *testing.T) {
 	t.Parallel()
 	for files, want := range map[int]int{0: 0, 64: 1, 1024: 96, 4096: 480, 1 << 20: 131040} {
 		if got := sessionsForFiles(files); got != want {

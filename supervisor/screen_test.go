@@ -8,7 +8,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-func TestFence_AScreenBeginsAtOnceAndEndsBehindWhatWasDrawn(t *testing.T) {
+func TestStreamMerger_Screen(t *testing.T) {
 	t.Parallel()
 	var p mergeRecorder
 	taken := false
@@ -44,7 +44,7 @@ func screenEvents(log *timeline.Log) (said []string) {
 	return said
 }
 
-func TestScreen_ReadsNoLinesAndEndsWithItsTurn(t *testing.T) {
+func TestScreen_EndsWithTurn(t *testing.T) {
 	t.Parallel()
 	log, err := timeline.New(nil)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-func TestSession_ChildAndRawOutputStandInOrder(t *testing.T) {
+func TestOutput_InOrder(t *testing.T) {
 	t.Parallel()
 	s := openSession(t, nil, fakeSpec(nil))
 	var code, want strings.Builder
@@ -45,45 +45,49 @@ func TestSession_ChildAndRawOutputStandInOrder(t *testing.T) {
 	}
 }
 
-func TestSession_TerminalReaderIsAWaitAndGetsItsAnswer(t *testing.T) {
+func TestTerminalRead(t *testing.T) {
 	t.Parallel()
-	s := openSession(t, nil, fakeSpec(nil))
-	turn, r := runTurn(t, s, "readtty\nprint done")
-	if r.InputRequest == nil || !r.InputRequest.Terminal {
-		t.Skip("needs /proc/<pid>/syscall: this system does not show who reads the terminal")
-	}
-	if _, err := s.Answer(t.Context(), r.InputRequest.ID, session.Input{Data: []byte("to the child\n")}); err != nil {
-		t.Fatal(err)
-	}
-	if r := waitReply(t, s, turn); r.Outcome != "ok" || !strings.Contains(outputText(r.Events), "to the child\ndone\n") {
-		t.Errorf("got %q %q", r.Outcome, outputText(r.Events))
-	}
-}
 
-func TestSession_ReaderThatAnEarlierTurnLeftBehindIsNoWait(t *testing.T) {
-	t.Parallel()
-	s := openSession(t, nil, fakeSpec(nil))
-	turn, r := runTurn(t, s, "sh exec 3<&0; cat <&3 >/dev/null &\nsleep")
-	if r.InputRequest == nil || !r.InputRequest.Terminal || r.InputRequest.Reader != "cat" {
-		t.Fatalf("got %+v, want cat to be seen in its own turn", r.InputRequest)
-	}
-	// Only the interrupted turn ends: programs in the background ignore SIGINT. On a busy machine,
-	// cat may be seen to read on before the turn has ended.
-	if _, err := s.Interrupt(deadlineContext(t), turn); err != nil {
-		t.Fatal(err)
-	}
-	waitForEvent(t, s, 0, func(e timeline.Event) bool {
-		_, over := e.Body.(timeline.TurnEnded)
-		return over && e.Turn == turn
-	})
-	for range 5 {
-		if _, r := runTurn(t, s, "sleep 60ms\nprint quiet"); r.InputRequest != nil || outputText(r.Events) != "quiet\n" {
-			t.Fatalf("got %+v, %q", r.InputRequest, outputText(r.Events))
+	t.Run("is an input request and gets its answer", func(t *testing.T) {
+		t.Parallel()
+		s := openSession(t, nil, fakeSpec(nil))
+		turn, r := runTurn(t, s, "readtty\nprint done")
+		if r.InputRequest == nil || !r.InputRequest.Terminal {
+			t.Skip("needs /proc/<pid>/syscall: this system does not show who reads the terminal")
 		}
-	}
+		if _, err := s.Answer(t.Context(), r.InputRequest.ID, session.Input{Data: []byte("to the child\n")}); err != nil {
+			t.Fatal(err)
+		}
+		if r := waitReply(t, s, turn); r.Outcome != "ok" || !strings.Contains(outputText(r.Events), "to the child\ndone\n") {
+			t.Errorf("got %q %q", r.Outcome, outputText(r.Events))
+		}
+	})
+
+	t.Run("is ignored if an earlier turn left the reader behind", func(t *testing.T) {
+		t.Parallel()
+		s := openSession(t, nil, fakeSpec(nil))
+		turn, r := runTurn(t, s, "sh exec 3<&0; cat <&3 >/dev/null &\nsleep")
+		if r.InputRequest == nil || !r.InputRequest.Terminal || r.InputRequest.Reader != "cat" {
+			t.Fatalf("got %+v, want cat to be seen in its own turn", r.InputRequest)
+		}
+		// Only the interrupted turn ends: programs in the background ignore SIGINT. On a busy machine,
+		// cat may be seen to read on before the turn has ended.
+		if _, err := s.Interrupt(deadlineContext(t), turn); err != nil {
+			t.Fatal(err)
+		}
+		waitForEvent(t, s, 0, func(e timeline.Event) bool {
+			_, over := e.Body.(timeline.TurnEnded)
+			return over && e.Turn == turn
+		})
+		for range 5 {
+			if _, r := runTurn(t, s, "sleep 60ms\nprint quiet"); r.InputRequest != nil || outputText(r.Events) != "quiet\n" {
+				t.Fatalf("got %+v, %q", r.InputRequest, outputText(r.Events))
+			}
+		}
+	})
 }
 
-func TestSupervisor_RefusesADirectoryThatOthersMayWriteTo(t *testing.T) {
+func TestNew_UnsafeDirectory(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o777); err != nil {
@@ -94,74 +98,78 @@ func TestSupervisor_RefusesADirectoryThatOthersMayWriteTo(t *testing.T) {
 	}
 }
 
-func TestSession_WhatASpecPreparesIsThereAtEachStart(t *testing.T) {
+func TestWorkerFiles(t *testing.T) {
 	t.Parallel()
-	spec := fakeSpec(nil)
-	spec.Preparations = []workers.Preparation{
-		{Key: "first", Run: func(context.Context, func(workers.Progress)) (workers.PreparationResult, error) {
-			return workers.PreparationResult{Files: map[string][]byte{"made": []byte("by hand\n")}}, nil
-		}},
-		{Key: "second", Run: func(context.Context, func(workers.Progress)) (workers.PreparationResult, error) {
-			return workers.PreparationResult{Env: []string{"SECOND=too"}}, nil
-		}},
-	}
-	spec.Files = map[string][]byte{"given": []byte("before\n")}
-	spec.Env = append(spec.Env, "FILES="+workers.FilesDir)
-	s := openSession(t, nil, spec)
-	for start := 1; start <= 2; start++ {
-		_, r := runTurn(t, s, `sh cat "$FILES/given" "$FILES/made"; echo $SECOND`)
-		if got := outputText(r.Events); got != "before\nby hand\ntoo\n" {
-			t.Errorf("start %d: got %q", start, got)
-		}
-		if err := s.Reset(deadlineContext(t)); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
 
-// A worker's private directory goes with the worker, write-protected or not. Another
-// generation's directory stays.
-func TestSession_TheWorkersDirectoryIsGoneWithIt(t *testing.T) {
-	t.Parallel()
-	for _, name := range []string{"plain", "white space"} {
-		dir := filepath.Join(t.TempDir(), name)
-		sup, err := supervisor.New(&supervisor.Options{Dir: dir})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer sup.Close()
+	t.Run("prepared files are there at each start", func(t *testing.T) {
+		t.Parallel()
 		spec := fakeSpec(nil)
-		spec.Files = map[string][]byte{"given": nil}
-		spec.Env = append(spec.Env, "TMPDIR=elsewhere", "FILES="+workers.FilesDir)
-		spec.PlainEnv = []string{"TMPDIR=" + workers.FilesDir}
-		s, err := sup.Open(t.Context(), "main", spec)
-		if err != nil {
-			t.Fatal(err)
+		spec.Preparations = []workers.Preparation{
+			{Key: "first", Run: func(context.Context, func(workers.Progress)) (workers.PreparationResult, error) {
+				return workers.PreparationResult{Files: map[string][]byte{"made": []byte("by hand\n")}}, nil
+			}},
+			{Key: "second", Run: func(context.Context, func(workers.Progress)) (workers.PreparationResult, error) {
+				return workers.PreparationResult{Env: []string{"SECOND=too"}}, nil
+			}},
 		}
-		waitUntilReady(t, s)
-		_, r := runTurn(t, s, `sh [ "$TMPDIR" = "$FILES" ] && echo own || echo "$TMPDIR"`)
-		if got, want := outputText(r.Events), map[string]string{"plain": "own\n", "white space": "elsewhere\n"}[name]; got != want {
-			t.Errorf("%s: TMPDIR is %q, want %q", name, got, want)
+		spec.Files = map[string][]byte{"given": []byte("before\n")}
+		spec.Env = append(spec.Env, "FILES="+workers.FilesDir)
+		s := openSession(t, nil, spec)
+		for start := 1; start <= 2; start++ {
+			_, r := runTurn(t, s, `sh cat "$FILES/given" "$FILES/made"; echo $SECOND`)
+			if got := outputText(r.Events); got != "before\nby hand\ntoo\n" {
+				t.Errorf("start %d: got %q", start, got)
+			}
+			if err := s.Reset(deadlineContext(t)); err != nil {
+				t.Fatal(err)
+			}
 		}
-		_, r = runTurn(t, s, `sh mkdir "$FILES/sub"; touch "$FILES/sub/file"; chmod 500 "$FILES/sub"; printf %s "$FILES"`)
-		first := outputText(r.Events)
-		if err := s.Reset(deadlineContext(t)); err != nil {
-			t.Fatal(err)
+	})
+
+	// A worker's private directory goes with the worker, write-protected or not. Another
+	// generation's directory stays.
+	t.Run("the directory is removed with its worker", func(t *testing.T) {
+		t.Parallel()
+		for _, name := range []string{"plain", "white space"} {
+			dir := filepath.Join(t.TempDir(), name)
+			sup, err := supervisor.New(&supervisor.Options{Dir: dir})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer sup.Close()
+			spec := fakeSpec(nil)
+			spec.Files = map[string][]byte{"given": nil}
+			spec.Env = append(spec.Env, "TMPDIR=elsewhere", "FILES="+workers.FilesDir)
+			spec.PlainEnv = []string{"TMPDIR=" + workers.FilesDir}
+			s, err := sup.Open(t.Context(), "main", spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			waitUntilReady(t, s)
+			_, r := runTurn(t, s, `sh [ "$TMPDIR" = "$FILES" ] && echo own || echo "$TMPDIR"`)
+			if got, want := outputText(r.Events), map[string]string{"plain": "own\n", "white space": "elsewhere\n"}[name]; got != want {
+				t.Errorf("%s: TMPDIR is %q, want %q", name, got, want)
+			}
+			_, r = runTurn(t, s, `sh mkdir "$FILES/sub"; touch "$FILES/sub/file"; chmod 500 "$FILES/sub"; printf %s "$FILES"`)
+			first := outputText(r.Events)
+			if err := s.Reset(deadlineContext(t)); err != nil {
+				t.Fatal(err)
+			}
+			waitUntilReady(t, s)
+			if _, err := os.Lstat(first); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("%s: %q is left: %v", name, first, err)
+			}
+			if _, r = runTurn(t, s, `sh ls "$FILES"`); outputText(r.Events) != "given\n" {
+				t.Errorf("%s: the next worker has %q", name, outputText(r.Events))
+			}
+			if err := sup.Close(); err != nil {
+				t.Error(err)
+			}
+			if left, err := os.ReadDir(dir); len(left) > 0 || err != nil {
+				t.Errorf("%s: left are %v, %v", name, left, err)
+			}
 		}
-		waitUntilReady(t, s)
-		if _, err := os.Lstat(first); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%s: %q is left: %v", name, first, err)
-		}
-		if _, r = runTurn(t, s, `sh ls "$FILES"`); outputText(r.Events) != "given\n" {
-			t.Errorf("%s: the next worker has %q", name, outputText(r.Events))
-		}
-		if err := sup.Close(); err != nil {
-			t.Error(err)
-		}
-		if left, err := os.ReadDir(dir); len(left) > 0 || err != nil {
-			t.Errorf("%s: left are %v, %v", name, left, err)
-		}
-	}
+	})
 }
 
 func TestTurnEnd(t *testing.T) {

@@ -5,10 +5,10 @@ import (
 	"testing"
 )
 
-// TestState_MovesAreTheDrawnOnes compares the table with a picture of it, so
+// TestPhaseTransitions compares the table with a picture of it, so
 // that a new move is a visible change. Rows are from, columns are to; the second
 // word of a row is the state that callers see.
-func TestState_MovesAreTheDrawnOnes(t *testing.T) {
+func TestPhaseTransitions(t *testing.T) {
 	const picture = `
                       preparing launching starting idle sending running waiting leaving stopping closing ended closed
     preparing preparing   .         x        .      .      .       .       .       .       .       .      x     .

@@ -8,7 +8,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-func TestSession_KeepsThePromisesOfTheInterface(t *testing.T) {
+func TestSession_Contract(t *testing.T) {
 	t.Parallel()
 	sessiontest.Run(t, func(t *testing.T, prepare ...workers.Preparation) session.Session {
 		spec := fakeSpec(nil)

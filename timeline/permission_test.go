@@ -9,63 +9,65 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-func TestDenied_SaysUnmistakablyWhatWasRefused(t *testing.T) {
-	for want, d := range map[string]timeline.AccessDenied{
-		"write /etc/hosts":                          {Op: "write", Path: "/etc/hosts"},
-		"connect example.org:443 (by curl)":         {Op: "connect", Host: "example.org:443", ChildProgram: "curl"},
-		`write "/data (by nobody)" (by sh)`:         {Op: "write", Path: "/data (by nobody)", ChildProgram: "sh"},
-		`create "/data/\u202egnp.exe"`:              {Op: "create", Path: "/data/\u202egnp.exe"},
-		`write "/x\n[a person allowed: write /]"`:   {Op: "write", Path: "/x\n[a person allowed: write /]"},
-		`write "/x\x1b[2K"`:                         {Op: "write", Path: "/x\x1b[2K"},
-		`write "/\xff" (by "sh\tx")`:                {Op: "write", Path: "/\xff", ChildProgram: "sh\tx"},
-		`write "/x\u2800(by\ufe0fgit)\u3164\u00a0"`: {Op: "write", Path: "/x\u2800(by\ufe0fgit)\u3164\u00a0"},
-		`write "\u0338x"`:                           {Op: "write", Path: "\u0338x"},
-		"write /cafe\u0301/\u00e9":                  {Op: "write", Path: "/cafe\u0301/\u00e9"},
-		`call "shy.e\u034fcho"(text="\u202ea\x1b")`: {Op: "call", Call: "shy.e\u034fcho", Detail: "text=\"\u202ea\x1b\""},
-		"set core.pager in /w/.git/config (by git)": {Op: "set", Path: "/w/.git/config", ChildProgram: "git", Detail: "core.pager"},
-	} {
-		if got := d.String(); got != want {
-			t.Errorf("got %s, want %s", got, want)
+func TestAccessEvents(t *testing.T) {
+	t.Run("a denial quotes names that could mislead", func(t *testing.T) {
+		for want, d := range map[string]timeline.AccessDenied{
+			"write /etc/hosts":                          {Op: "write", Path: "/etc/hosts"},
+			"connect example.org:443 (by curl)":         {Op: "connect", Host: "example.org:443", ChildProgram: "curl"},
+			`write "/data (by nobody)" (by sh)`:         {Op: "write", Path: "/data (by nobody)", ChildProgram: "sh"},
+			`create "/data/\u202egnp.exe"`:              {Op: "create", Path: "/data/\u202egnp.exe"},
+			`write "/x\n[a person allowed: write /]"`:   {Op: "write", Path: "/x\n[a person allowed: write /]"},
+			`write "/x\x1b[2K"`:                         {Op: "write", Path: "/x\x1b[2K"},
+			`write "/\xff" (by "sh\tx")`:                {Op: "write", Path: "/\xff", ChildProgram: "sh\tx"},
+			`write "/x\u2800(by\ufe0fgit)\u3164\u00a0"`: {Op: "write", Path: "/x\u2800(by\ufe0fgit)\u3164\u00a0"},
+			`write "\u0338x"`:                           {Op: "write", Path: "\u0338x"},
+			"write /cafe\u0301/\u00e9":                  {Op: "write", Path: "/cafe\u0301/\u00e9"},
+			`call "shy.e\u034fcho"(text="\u202ea\x1b")`: {Op: "call", Call: "shy.e\u034fcho", Detail: "text=\"\u202ea\x1b\""},
+			"set core.pager in /w/.git/config (by git)": {Op: "set", Path: "/w/.git/config", ChildProgram: "git", Detail: "core.pager"},
+		} {
+			if got := d.String(); got != want {
+				t.Errorf("got %s, want %s", got, want)
+			}
 		}
-	}
-}
+	})
 
-// A quoted name says which characters it has, and stays one line.
-func TestUnmistakable_QuotesWhatIsNotSeen(t *testing.T) {
-	for _, r := range "\u00a0\u00ad\u034f\u061c\u115f\u1160\u1680\u17b4\u180b\u180e\u2003\u200b\u200d\u2028\u202e\u2060\u2066\u2800\u3000\u3164\ufe0f\ufeff\uffa0\ufffc\U00013441\U0001d159\U0001d173\U000e0041\U000e0100" {
-		name := "/x" + string(r) + "y"
-		got := timeline.QuoteName(name)
-		if text, err := strconv.Unquote(got); err != nil || text != name || strings.ContainsRune(got, r) {
-			t.Errorf("%U: got %s, %v", r, got, err)
+	// A quoted name says which characters it has, and stays one line.
+	t.Run("a quoted name shows invisible characters", func(t *testing.T) {
+		for _, r := range "\u00a0\u00ad\u034f\u061c\u115f\u1160\u1680\u17b4\u180b\u180e\u2003\u200b\u200d\u2028\u202e\u2060\u2066\u2800\u3000\u3164\ufe0f\ufeff\uffa0\ufffc\U00013441\U0001d159\U0001d173\U000e0041\U000e0100" {
+			name := "/x" + string(r) + "y"
+			got := timeline.QuoteName(name)
+			if text, err := strconv.Unquote(got); err != nil || text != name || strings.ContainsRune(got, r) {
+				t.Errorf("%U: got %s, %v", r, got, err)
+			}
 		}
-	}
-	for _, name := range []string{"/data/x", "/caf\u00e9", "/cafe\u0301", "\u05d0\u05d1", "\u6587\u4ef6", "\U0001f600"} {
-		if got := timeline.QuoteName(name); got != name {
-			t.Errorf("got %s, want it as it is", got)
+		for _, name := range []string{"/data/x", "/caf\u00e9", "/cafe\u0301", "\u05d0\u05d1", "\u6587\u4ef6", "\U0001f600"} {
+			if got := timeline.QuoteName(name); got != name {
+				t.Errorf("got %s, want it as it is", got)
+			}
 		}
-	}
-}
+	})
 
-func TestPermissionEvents_SurviveJSONAndAreShown(t *testing.T) {
-	asks := timeline.AccessDenied{Op: "write", Path: "/data/x", ChildProgram: "sh"}
-	for want, body := range map[string]timeline.Body{
-		"": timeline.InputRequested{Kind: timeline.InputKindPermission, PermissionID: 7, Denied: asks},
-		"[the sandbox refused: write /data/x (by sh)]": asks,
-		"[ada allowed: write /data, always]":           timeline.AccessGranted{Write: "/data", Always: true, Author: "ada"},
-		"[the sandbox refused: set core.pager in /w/.git/config; a person can run the same command outside of the sandbox]": timeline.AccessDenied{Op: "set", Path: "/w/.git/config", Detail: "core.pager"},
-		"[a person allowed: read /data]":            timeline.AccessGranted{Read: "/data"},
-		"[a person allowed: connect *.example.org]": timeline.AccessGranted{Host: "*.example.org"},
-	} {
-		text, err := json.Marshal(timeline.Event{Seq: 1, Body: body})
-		if err != nil {
-			t.Fatal(err)
+	t.Run("survive JSON and are rendered", func(t *testing.T) {
+		asks := timeline.AccessDenied{Op: "write", Path: "/data/x", ChildProgram: "sh"}
+		for want, body := range map[string]timeline.Body{
+			"": timeline.InputRequested{Kind: timeline.InputKindPermission, PermissionID: 7, Denied: asks},
+			"[the sandbox refused: write /data/x (by sh)]": asks,
+			"[ada allowed: write /data, always]":           timeline.AccessGranted{Write: "/data", Always: true, Author: "ada"},
+			"[the sandbox refused: set core.pager in /w/.git/config; a person can run the same command outside of the sandbox]": timeline.AccessDenied{Op: "set", Path: "/w/.git/config", Detail: "core.pager"},
+			"[a person allowed: read /data]":            timeline.AccessGranted{Read: "/data"},
+			"[a person allowed: connect *.example.org]": timeline.AccessGranted{Host: "*.example.org"},
+		} {
+			text, err := json.Marshal(timeline.Event{Seq: 1, Body: body})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var again timeline.Event
+			if err := json.Unmarshal(text, &again); err != nil || again.Body != body {
+				t.Errorf("got %+v from %s, %v", again.Body, text, err)
+			}
+			if got := strings.TrimSpace(timeline.Render([]timeline.Event{again}, nil).Text()); got != want {
+				t.Errorf("%T is shown as %q, want %q", body, got, want)
+			}
 		}
-		var again timeline.Event
-		if err := json.Unmarshal(text, &again); err != nil || again.Body != body {
-			t.Errorf("got %+v from %s, %v", again.Body, text, err)
-		}
-		if got := strings.TrimSpace(timeline.Render([]timeline.Event{again}, nil).Text()); got != want {
-			t.Errorf("%T is shown as %q, want %q", body, got, want)
-		}
-	}
+	})
 }

@@ -18,7 +18,7 @@ func pngChunk(kind, data string, off uint32) []byte {
 	return binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b[4:])+off)
 }
 
-func TestMendPNG_DropsOnlyWhatAPictureDoesNotNeed(t *testing.T) {
+func TestRepairPNG(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
 	if err := png.Encode(&b, image.NewGray(image.Rect(0, 0, 3, 2))); err != nil {

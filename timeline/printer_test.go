@@ -18,92 +18,94 @@ func screenText(chunks ...string) string {
 	return string(appendVisible(p.out, p.line))
 }
 
-func TestPrinter_BytesBecomeWhatATerminalShows(t *testing.T) {
-	for _, c := range []struct{ name, in, want string }{
-		{"plain text", "a\tb\nc", "a\tb\nc"},
-		{"carriage return before newline", "a\r\nb\r\r\n", "a\nb\n"},
-		{"carriage return overwrites", "abc\rX", "Xbc"},
-		{"shorter text over characters of more bytes", "äöü\rx", "xöü"},
-		{"longer text over characters of fewer bytes", "ab\räöü", "äöü"},
-		{"backspace", "abc\b\bX", "aXc"},
-		{"backspace over a character of several bytes", "a€\bx", "ax"},
-		{"backspace at the beginning", "\b\ba", "a"},
-		{"what a bar was erased with", "100%|###|\r         \rdone\n", "done\n"},
-		{"spaces at the end of a line that was never rewritten", "a  \nb  \r\n", "a  \nb  \n"},
-		{"colours", "\x1b[1;31mred\x1b[0m", "red"},
-		{"title", "a\x1b]0;title\x07b\x1b]0;title\x1b\\c", "abc"},
-		{"character set", "\x1b(Ba\x1b=b", "ab"},
-		{"device control string", "a\x1bP1;2|data\x1b\\b", "ab"},
-		{"unfinished title ends with its line", "\x1b]0;title\nb", "\nb"},
-		{"unfinished colour ends with its line", "a\x1b[1;3\nb", "a\nb"},
-		{"control byte within a sequence", "\x1b[1\x00m", "\\x00m"},
-		{"erase to the end", "abcdef\rXY\x1b[K", "XY"},
-		{"erase the line", "abcdef\x1b[2K\rXY", "XY    "},
-		{"erase to the cursor", "abcdef\rXY\x1b[1KZ", "  Zdef"},
-		{"cursor to column", "abc\x1b[2GX", "aXc"},
-		{"cursor left and right", "abc\x1b[2DX\x1b[2CY", "aXc Y"},
-		{"private mode", "\x1b[?25la\x1b[?25h", "a"},
-		{"invalid bytes", "a\xffb\xc3(\xe2\x82", "a\\xffb\\xc3(\\xe2\\x82"},
-		{"replacement character of the program itself", "\uFFFD", "\uFFFD"},
-		{"control bytes", "\x00\x07\x0c\x7f\u0085", "\\x00\\x07\\x0c\\x7f\\u0085"},
-		{"backspace over a control byte takes all of it", "a\x07\bX", "aX"},
-		{"backspace behind a control byte", "\x07\b\x0b\x0c", "\\x0b\\x0c"},
-		{"backspace over an invalid byte", "a\xff\xfe\b\bé\b\bX", "Xé\\xfe"},
-		{"text over control bytes", "\x07\u0085\x7f\rab", "ab\\x7f"},
-		{"control bytes over text", "abc\r\x07", "\\x07bc"},
-		{"cursor right over control bytes", "\x07\x07\x07\r\x1b[2CX", "\\x07\\x07X"},
-		{"erase to the cursor behind control bytes", "\x07\u0085b\bX\x1b[1KY", "   Y"},
-		{"an escape that is text", "\\x07\bX", "\\x0X"},
-		{"invalid bytes behind a replacement character", "\uFFFD\xff", "\uFFFD\\xff"},
-		{"surrogates", "\xed\xa0\x80", "\\xed\\xa0\\x80"},
-	} {
-		if got := screenText(c.in); got != c.want {
-			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+func TestLineScreen(t *testing.T) {
+	t.Run("shows bytes as a terminal would", func(t *testing.T) {
+		for _, c := range []struct{ name, in, want string }{
+			{"plain text", "a\tb\nc", "a\tb\nc"},
+			{"carriage return before newline", "a\r\nb\r\r\n", "a\nb\n"},
+			{"carriage return overwrites", "abc\rX", "Xbc"},
+			{"shorter text over characters of more bytes", "äöü\rx", "xöü"},
+			{"longer text over characters of fewer bytes", "ab\räöü", "äöü"},
+			{"backspace", "abc\b\bX", "aXc"},
+			{"backspace over a character of several bytes", "a€\bx", "ax"},
+			{"backspace at the beginning", "\b\ba", "a"},
+			{"what a bar was erased with", "100%|###|\r         \rdone\n", "done\n"},
+			{"spaces at the end of a line that was never rewritten", "a  \nb  \r\n", "a  \nb  \n"},
+			{"colours", "\x1b[1;31mred\x1b[0m", "red"},
+			{"title", "a\x1b]0;title\x07b\x1b]0;title\x1b\\c", "abc"},
+			{"character set", "\x1b(Ba\x1b=b", "ab"},
+			{"device control string", "a\x1bP1;2|data\x1b\\b", "ab"},
+			{"unfinished title ends with its line", "\x1b]0;title\nb", "\nb"},
+			{"unfinished colour ends with its line", "a\x1b[1;3\nb", "a\nb"},
+			{"control byte within a sequence", "\x1b[1\x00m", "\\x00m"},
+			{"erase to the end", "abcdef\rXY\x1b[K", "XY"},
+			{"erase the line", "abcdef\x1b[2K\rXY", "XY    "},
+			{"erase to the cursor", "abcdef\rXY\x1b[1KZ", "  Zdef"},
+			{"cursor to column", "abc\x1b[2GX", "aXc"},
+			{"cursor left and right", "abc\x1b[2DX\x1b[2CY", "aXc Y"},
+			{"private mode", "\x1b[?25la\x1b[?25h", "a"},
+			{"invalid bytes", "a\xffb\xc3(\xe2\x82", "a\\xffb\\xc3(\\xe2\\x82"},
+			{"replacement character of the program itself", "\uFFFD", "\uFFFD"},
+			{"control bytes", "\x00\x07\x0c\x7f\u0085", "\\x00\\x07\\x0c\\x7f\\u0085"},
+			{"backspace over a control byte takes all of it", "a\x07\bX", "aX"},
+			{"backspace behind a control byte", "\x07\b\x0b\x0c", "\\x0b\\x0c"},
+			{"backspace over an invalid byte", "a\xff\xfe\b\bé\b\bX", "Xé\\xfe"},
+			{"text over control bytes", "\x07\u0085\x7f\rab", "ab\\x7f"},
+			{"control bytes over text", "abc\r\x07", "\\x07bc"},
+			{"cursor right over control bytes", "\x07\x07\x07\r\x1b[2CX", "\\x07\\x07X"},
+			{"erase to the cursor behind control bytes", "\x07\u0085b\bX\x1b[1KY", "   Y"},
+			{"an escape that is text", "\\x07\bX", "\\x0X"},
+			{"invalid bytes behind a replacement character", "\uFFFD\xff", "\uFFFD\\xff"},
+			{"surrogates", "\xed\xa0\x80", "\\xed\\xa0\\x80"},
+		} {
+			if got := screenText(c.in); got != c.want {
+				t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+			}
+			var single []string
+			for i := range len(c.in) {
+				single = append(single, c.in[i:i+1])
+			}
+			if got := screenText(single...); got != c.want {
+				t.Errorf("%s, byte by byte: got %q, want %q", c.name, got, c.want)
+			}
 		}
-		var single []string
-		for i := range len(c.in) {
-			single = append(single, c.in[i:i+1])
-		}
-		if got := screenText(single...); got != c.want {
-			t.Errorf("%s, byte by byte: got %q, want %q", c.name, got, c.want)
-		}
-	}
-}
+	})
 
-func TestPrinter_StreamsDoNotBreakEachOthersCharacters(t *testing.T) {
-	var p lineScreen
-	p.write(Stdout, []byte("\xe2\x82"))
-	p.write(Stderr, []byte("\x1b[3"))
-	p.write(Stdout, []byte("\xac"))
-	p.write(Stderr, []byte("1mä"))
-	if got := string(p.line); got != "€ä" {
-		t.Errorf("got %q, want €ä", got)
-	}
-}
+	t.Run("one stream does not break characters of the other", func(t *testing.T) {
+		var p lineScreen
+		p.write(Stdout, []byte("\xe2\x82"))
+		p.write(Stderr, []byte("\x1b[3"))
+		p.write(Stdout, []byte("\xac"))
+		p.write(Stderr, []byte("1mä"))
+		if got := string(p.line); got != "€ä" {
+			t.Errorf("got %q, want €ä", got)
+		}
+	})
 
-func TestPrinter_EndlessLineTakesBoundedMemory(t *testing.T) {
-	var p lineScreen
-	var got []byte
-	for range 1000 {
-		p.write(Stdout, bytes.Repeat([]byte("€"), 1000))
+	t.Run("an endless line takes bounded memory", func(t *testing.T) {
+		var p lineScreen
+		var got []byte
+		for range 1000 {
+			p.write(Stdout, bytes.Repeat([]byte("€"), 1000))
+			got = append(got, p.out...)
+			p.out = p.out[:0]
+			if len(p.line) > maxLineBytes {
+				t.Fatalf("got %d bytes of unfinished line", len(p.line))
+			}
+		}
+		p.write(Stdout, []byte("\rX\n"))
 		got = append(got, p.out...)
-		p.out = p.out[:0]
-		if len(p.line) > maxLineBytes {
-			t.Fatalf("got %d bytes of unfinished line", len(p.line))
+		if n := bytes.Count(got, []byte("€")); n != 999_999 || p.finishedLines != 1 || bytes.Count(got, newline) != 1 {
+			t.Errorf("got %d characters in %d lines, want all but one in 1", n, p.finishedLines)
 		}
-	}
-	p.write(Stdout, []byte("\rX\n"))
-	got = append(got, p.out...)
-	if n := bytes.Count(got, []byte("€")); n != 999_999 || p.finishedLines != 1 || bytes.Count(got, newline) != 1 {
-		t.Errorf("got %d characters in %d lines, want all but one in 1", n, p.finishedLines)
-	}
-}
+	})
 
-func TestPrinter_StrayIntroducerHidesABoundedAmount(t *testing.T) {
-	got := screenText("\x1b]" + strings.Repeat("x", 2*maxStringBytes))
-	if n := len(got); n < maxStringBytes/2 {
-		t.Errorf("got %d bytes shown of %d", n, 2*maxStringBytes)
-	}
+	t.Run("a stray escape introducer hides a bounded amount", func(t *testing.T) {
+		got := screenText("\x1b]" + strings.Repeat("x", 2*maxStringBytes))
+		if n := len(got); n < maxStringBytes/2 {
+			t.Errorf("got %d bytes shown of %d", n, 2*maxStringBytes)
+		}
+	})
 }
 
 // FuzzPrinter cuts bytes of two streams in all kinds of ways: the result must be
@@ -161,7 +163,7 @@ func BenchmarkPrinter(b *testing.B) {
 	}
 }
 
-func TestPlain_IsWhatATerminalShows(t *testing.T) {
+func TestTerminalText(t *testing.T) {
 	for text, want := range map[string]string{
 		"\x1b[39;1H\x1b[1mname?\x1b[0m ": "name? ",
 		"a\nb\rc":                        "a\nc",
@@ -173,7 +175,7 @@ func TestPlain_IsWhatATerminalShows(t *testing.T) {
 	}
 }
 
-func TestLines_AreThoseOfTheOutputFile(t *testing.T) {
+func TestLineSplitter(t *testing.T) {
 	var l LineSplitter
 	var got []string
 	for _, piece := range []string{"a\nb", "c\n\n", "1%\r2", "%", strings.Repeat("x", 200_000), "\nend"} {
@@ -187,7 +189,7 @@ func TestLines_AreThoseOfTheOutputFile(t *testing.T) {
 	}
 }
 
-func TestTranscript_PiecesAreTheWholeText(t *testing.T) {
+func TestTranscript(t *testing.T) {
 	t.Parallel()
 	text := "a\rb\nlong " + strings.Repeat("x", 200<<10) + "\ntail \xff é open"
 	for _, size := range []int{1, 7, 4096, len(text)} {

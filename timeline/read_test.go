@@ -145,47 +145,49 @@ func checkReadInParts(t *testing.T, seed uint64) {
 	}
 }
 
-func TestRead_PartsOfAnySizeAndDirectionAreTogetherTheWholeTimeline(t *testing.T) {
-	for seed := range uint64(40) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			t.Parallel()
-			checkReadInParts(t, seed)
-		})
-	}
+func TestRead(t *testing.T) {
+	t.Run("parts of any size and direction make the whole timeline", func(t *testing.T) {
+		for seed := range uint64(40) {
+			t.Run(fmt.Sprint(seed), func(t *testing.T) {
+				t.Parallel()
+				checkReadInParts(t, seed)
+			})
+		}
+	})
+
+	t.Run("stays within its bounds", func(t *testing.T) {
+		r := rand.New(rand.NewPCG(1, 2))
+		l := newLog(t, &timeline.Options{Dir: t.TempDir(), MemoryBytes: 16 << 10})
+		appendRandomEvents(l, r, 3000)
+		for range 200 {
+			s := timeline.ReadRange{Backward: r.IntN(2) == 0, MaxEvents: 1 + r.IntN(50), MaxBytes: int64(r.IntN(5000)), MaxTypeBytes: int64(r.IntN(3000))}
+			s.After = timeline.Seq(r.IntN(3000))
+			s.Before = s.After + timeline.Seq(1+r.IntN(200))
+			got := l.Read(s)
+			bytes := int64(0)
+			for i, e := range got {
+				if e.Seq <= s.After || e.Seq >= s.Before || i > 0 && e.Seq != got[i-1].Seq+1 {
+					t.Fatalf("%+v: event %d after %d", s, e.Seq, got[max(0, i-1)].Seq)
+				}
+				switch b := e.Body.(type) {
+				case timeline.Text:
+					bytes += int64(len(b.Data))
+				case timeline.Display:
+					if bytes += b.TotalBytes(); b.TotalBytes() > s.MaxTypeBytes || len(b.Data)+len(b.Omitted) != 1 {
+						t.Fatalf("%+v: a display of %d bytes, %v left out", s, b.TotalBytes(), b.Omitted)
+					}
+				}
+			}
+			if len(got) > s.MaxEvents || len(got) > 1 && bytes > s.MaxBytes || len(got) == 0 && s.Before > s.After+1 {
+				t.Fatalf("%+v: got %d events of %d bytes", s, len(got), bytes)
+			}
+		}
+	})
 }
 
 func FuzzRead(f *testing.F) {
 	f.Add(uint64(7))
 	f.Fuzz(checkReadInParts)
-}
-
-func TestRead_StaysWithinItsBounds(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2))
-	l := newLog(t, &timeline.Options{Dir: t.TempDir(), MemoryBytes: 16 << 10})
-	appendRandomEvents(l, r, 3000)
-	for range 200 {
-		s := timeline.ReadRange{Backward: r.IntN(2) == 0, MaxEvents: 1 + r.IntN(50), MaxBytes: int64(r.IntN(5000)), MaxTypeBytes: int64(r.IntN(3000))}
-		s.After = timeline.Seq(r.IntN(3000))
-		s.Before = s.After + timeline.Seq(1+r.IntN(200))
-		got := l.Read(s)
-		bytes := int64(0)
-		for i, e := range got {
-			if e.Seq <= s.After || e.Seq >= s.Before || i > 0 && e.Seq != got[i-1].Seq+1 {
-				t.Fatalf("%+v: event %d after %d", s, e.Seq, got[max(0, i-1)].Seq)
-			}
-			switch b := e.Body.(type) {
-			case timeline.Text:
-				bytes += int64(len(b.Data))
-			case timeline.Display:
-				if bytes += b.TotalBytes(); b.TotalBytes() > s.MaxTypeBytes || len(b.Data)+len(b.Omitted) != 1 {
-					t.Fatalf("%+v: a display of %d bytes, %v left out", s, b.TotalBytes(), b.Omitted)
-				}
-			}
-		}
-		if len(got) > s.MaxEvents || len(got) > 1 && bytes > s.MaxBytes || len(got) == 0 && s.Before > s.After+1 {
-			t.Fatalf("%+v: got %d events of %d bytes", s, len(got), bytes)
-		}
-	}
 }
 
 // wantTurns folds all events as a reader would who has them all.
@@ -212,79 +214,81 @@ func wantTurns(events []timeline.Event) (turns []timeline.TurnSummary) {
 	return turns
 }
 
-func TestTurns_SayOfEachTurnWhatItsEventsSay(t *testing.T) {
-	r := rand.New(rand.NewPCG(3, 4))
-	l := newLog(t, &timeline.Options{Dir: t.TempDir(), MemoryBytes: 64 << 10})
-	appendRandomEvents(l, r, 5000)
-	want := wantTurns(readAll(l))
-	if got := l.Turns(0, 0, false, 1e6); !reflect.DeepEqual(got, want) {
-		t.Fatalf("got %d turns, want %d: %+v", len(got), len(want), got[:3])
-	}
-	for range 300 {
-		after := timeline.Seq(r.IntN(5000))
-		before := after + timeline.Seq(r.IntN(3000))
-		limit := 1 + r.IntN(20)
-		backward := r.IntN(2) == 0
-		var some []timeline.TurnSummary
-		for _, s := range want {
-			if s.Last > after && s.First < before {
-				some = append(some, s)
+func TestTurns(t *testing.T) {
+	t.Run("summarizes each turn as its events do", func(t *testing.T) {
+		r := rand.New(rand.NewPCG(3, 4))
+		l := newLog(t, &timeline.Options{Dir: t.TempDir(), MemoryBytes: 64 << 10})
+		appendRandomEvents(l, r, 5000)
+		want := wantTurns(readAll(l))
+		if got := l.Turns(0, 0, false, 1e6); !reflect.DeepEqual(got, want) {
+			t.Fatalf("got %d turns, want %d: %+v", len(got), len(want), got[:3])
+		}
+		for range 300 {
+			after := timeline.Seq(r.IntN(5000))
+			before := after + timeline.Seq(r.IntN(3000))
+			limit := 1 + r.IntN(20)
+			backward := r.IntN(2) == 0
+			var some []timeline.TurnSummary
+			for _, s := range want {
+				if s.Last > after && s.First < before {
+					some = append(some, s)
+				}
+			}
+			if backward {
+				some = some[max(0, len(some)-limit):]
+			}
+			some = some[:min(limit, len(some))]
+			if got := l.Turns(after, before, backward, limit); len(got)+len(some) > 0 && !reflect.DeepEqual(got, some) && before > 0 {
+				t.Fatalf("%d to %d, %v, %d: got %+v, want %+v", after, before, backward, limit, got, some)
 			}
 		}
-		if backward {
-			some = some[max(0, len(some)-limit):]
-		}
-		some = some[:min(limit, len(some))]
-		if got := l.Turns(after, before, backward, limit); len(got)+len(some) > 0 && !reflect.DeepEqual(got, some) && before > 0 {
-			t.Fatalf("%d to %d, %v, %d: got %+v, want %+v", after, before, backward, limit, got, some)
-		}
-	}
-}
+	})
 
-func TestTurns_ThoseThatHaveLeftMemoryAreMadeFromTheFileAgain(t *testing.T) {
-	for name, o := range map[string]*timeline.Options{"all on disk": {}, "a file that began anew": {FileBytes: 700 << 10}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			o.Dir = t.TempDir()
-			l := newLog(t, o)
-			for turn := range uint64(40_000) {
-				l.Append(timeline.Event{Generation: 1, Turn: turn + 1, At: time.Unix(int64(turn), 0), Body: timeline.TurnStarted{Input: []byte(fmt.Sprintf("\nrun(%d)\n\n", turn+1)), Author: "ada"}})
-				l.Append(timeline.Event{Generation: 1, Turn: turn + 1, At: time.Unix(int64(turn), 0), Body: timeline.TurnEnded{Outcome: timeline.OutcomeOK, Elapsed: time.Duration(turn) * time.Millisecond}})
-			}
-			l.Sync()
-			all := l.Turns(0, 0, false, 1e6)
-			if n := len(all); o.FileBytes == 0 && n != 40_000 || n < 8192 || all[n-1].Turn != 40_000 {
-				t.Fatalf("got %d turns, the last is %+v", n, all[n-1])
-			}
-			for i, s := range all {
-				want := timeline.TurnSummary{
-					Turn: s.Turn, Generation: 1, First: timeline.Seq(2*s.Turn - 1), Last: timeline.Seq(2 * s.Turn), At: time.Unix(int64(s.Turn-1), 0), Author: "ada",
-					Code: fmt.Sprintf("run(%d)", s.Turn), CodeLines: 3, Outcome: timeline.OutcomeOK, Elapsed: time.Duration(s.Turn-1) * time.Millisecond,
+	t.Run("rebuilds summaries that left memory from the file", func(t *testing.T) {
+		for name, o := range map[string]*timeline.Options{"all on disk": {}, "a file that began anew": {FileBytes: 700 << 10}} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				o.Dir = t.TempDir()
+				l := newLog(t, o)
+				for turn := range uint64(40_000) {
+					l.Append(timeline.Event{Generation: 1, Turn: turn + 1, At: time.Unix(int64(turn), 0), Body: timeline.TurnStarted{Input: []byte(fmt.Sprintf("\nrun(%d)\n\n", turn+1)), Author: "ada"}})
+					l.Append(timeline.Event{Generation: 1, Turn: turn + 1, At: time.Unix(int64(turn), 0), Body: timeline.TurnEnded{Outcome: timeline.OutcomeOK, Elapsed: time.Duration(turn) * time.Millisecond}})
 				}
-				if i > 0 && s.Turn != all[i-1].Turn+1 || !reflect.DeepEqual(s, want) && s.Code != "" {
-					t.Fatalf("got %+v after %+v", s, all[max(0, i-1)])
+				l.Sync()
+				all := l.Turns(0, 0, false, 1e6)
+				if n := len(all); o.FileBytes == 0 && n != 40_000 || n < 8192 || all[n-1].Turn != 40_000 {
+					t.Fatalf("got %d turns, the last is %+v", n, all[n-1])
 				}
-			}
-			r := rand.New(rand.NewPCG(1, 9))
-			for range 30 {
-				want := all[r.IntN(len(all)-300):][:1+r.IntN(290)]
-				first, last := want[0], want[len(want)-1]
-				if got := l.Turns(first.First-1, last.Last+1, r.IntN(2) == 0, 300); !reflect.DeepEqual(got, want) {
-					t.Fatalf("got %d turns of %d", len(got), len(want))
+				for i, s := range all {
+					want := timeline.TurnSummary{
+						Turn: s.Turn, Generation: 1, First: timeline.Seq(2*s.Turn - 1), Last: timeline.Seq(2 * s.Turn), At: time.Unix(int64(s.Turn-1), 0), Author: "ada",
+						Code: fmt.Sprintf("run(%d)", s.Turn), CodeLines: 3, Outcome: timeline.OutcomeOK, Elapsed: time.Duration(s.Turn-1) * time.Millisecond,
+					}
+					if i > 0 && s.Turn != all[i-1].Turn+1 || !reflect.DeepEqual(s, want) && s.Code != "" {
+						t.Fatalf("got %+v after %+v", s, all[max(0, i-1)])
+					}
 				}
-				if got := l.Turns(0, last.Last+1, true, len(want)); !reflect.DeepEqual(got, want) {
-					t.Fatalf("backward: got %d turns of %d", len(got), len(want))
+				r := rand.New(rand.NewPCG(1, 9))
+				for range 30 {
+					want := all[r.IntN(len(all)-300):][:1+r.IntN(290)]
+					first, last := want[0], want[len(want)-1]
+					if got := l.Turns(first.First-1, last.Last+1, r.IntN(2) == 0, 300); !reflect.DeepEqual(got, want) {
+						t.Fatalf("got %d turns of %d", len(got), len(want))
+					}
+					if got := l.Turns(0, last.Last+1, true, len(want)); !reflect.DeepEqual(got, want) {
+						t.Fatalf("backward: got %d turns of %d", len(got), len(want))
+					}
+					if got := l.Turns(first.First-1, 0, false, len(want)); !reflect.DeepEqual(got, want) {
+						t.Fatalf("forward: got %d turns of %d", len(got), len(want))
+					}
+					if got, ok := l.FirstTurnFrom(last.Turn); !ok || got.Turn != last.Turn || got.First != last.First {
+						t.Fatalf("turn %d: got %+v", last.Turn, got)
+					}
 				}
-				if got := l.Turns(first.First-1, 0, false, len(want)); !reflect.DeepEqual(got, want) {
-					t.Fatalf("forward: got %d turns of %d", len(got), len(want))
+				if got, ok := l.FirstTurnFrom(40_001); ok {
+					t.Errorf("a turn that never was: got %+v", got)
 				}
-				if got, ok := l.FirstTurnFrom(last.Turn); !ok || got.Turn != last.Turn || got.First != last.First {
-					t.Fatalf("turn %d: got %+v", last.Turn, got)
-				}
-			}
-			if got, ok := l.FirstTurnFrom(40_001); ok {
-				t.Errorf("a turn that never was: got %+v", got)
-			}
-		})
-	}
+			})
+		}
+	})
 }

@@ -21,9 +21,9 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the views in testdata/render")
 
-// TestRender_Golden renders the events of each file in testdata/render. The words
+// TestRenderGolden renders the events of each file in testdata/render. The words
 // of the scripts are those of script.
-func TestRender_Golden(t *testing.T) {
+func TestRenderGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/render/*.txtar")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no cases: %v", err)
@@ -184,78 +184,94 @@ func newPNG() []byte {
 	return b.Bytes()
 }
 
-func TestRender_TextIsOnePartAndPicturesAreWhole(t *testing.T) {
-	events, opts := parseScript(t, "turn\nout a\\n\nout b\nimage fig\nout c")
-	got := timeline.Render(events, opts)
-	if len(got.Parts) != 3 || got.Parts[1].Image == nil || !bytes.Equal(got.Parts[1].Image.Data, newPNG()) {
-		t.Fatalf("got %+v", got.Parts)
-	}
-	if got.Parts[0].Text != "a\\nb\n" || got.Parts[2].Text != "c" || got.Omitted {
-		t.Errorf("got %+v", got.Parts)
-	}
-	if want := utf8.RuneCountInString(got.Parts[0].Text + got.Parts[2].Text); got.Chars != want {
-		t.Errorf("got %d characters, want %d", got.Chars, want)
-	}
-}
+func TestRender(t *testing.T) {
+	t.Run("joins adjacent text and keeps images whole", func(t *testing.T) {
+		events, opts := parseScript(t, "turn\nout a\\n\nout b\nimage fig\nout c")
+		got := timeline.Render(events, opts)
+		if len(got.Parts) != 3 || got.Parts[1].Image == nil || !bytes.Equal(got.Parts[1].Image.Data, newPNG()) {
+			t.Fatalf("got %+v", got.Parts)
+		}
+		if got.Parts[0].Text != "a\\nb\n" || got.Parts[2].Text != "c" || got.Omitted {
+			t.Errorf("got %+v", got.Parts)
+		}
+		if want := utf8.RuneCountInString(got.Parts[0].Text + got.Parts[2].Text); got.Chars != want {
+			t.Errorf("got %d characters, want %d", got.Chars, want)
+		}
+	})
 
-func TestRender_NothingIsNothing(t *testing.T) {
-	if got := timeline.Render(nil, nil); len(got.Parts) != 0 || got.Text() != "" || got.Chars != 0 {
-		t.Errorf("got %+v", got)
-	}
-}
+	t.Run("renders no events as nothing", func(t *testing.T) {
+		if got := timeline.Render(nil, nil); len(got.Parts) != 0 || got.Text() != "" || got.Chars != 0 {
+			t.Errorf("got %+v", got)
+		}
+	})
 
-func TestRender_StaysWithinItsBudgetAndShowsTheEnd(t *testing.T) {
-	for _, width := range []int{1, 60, 5000, 300_000} {
-		for _, most := range []int{1000, 20_000} {
-			var events []timeline.Event
-			for i := range 3_000_000 / (width + 7) {
-				events = append(events, textEvent(fmt.Appendf(nil, "%06d%s\n", i, strings.Repeat("é", width/2))))
-			}
-			events = append(events, textEvent([]byte("ValueError: the end\n")))
-			got := timeline.Render(events, &timeline.RenderOptions{MaxChars: most})
-			if got.Chars > most || got.Chars < most/2 && width < 100 || !got.Omitted {
-				t.Errorf("width %d: got %d characters of %d, elided %v", width, got.Chars, most, got.Omitted)
-			}
-			if s := got.Text(); !strings.HasPrefix(s, "000000") || !strings.HasSuffix(s, "ValueError: the end\n") || strings.Count(s, "elided …\n") > 1 {
-				t.Errorf("width %d: got %.100q … %.100q", width, s, s[max(0, len(s)-100):])
+	t.Run("stays within its budget and shows the end", func(t *testing.T) {
+		for _, width := range []int{1, 60, 5000, 300_000} {
+			for _, most := range []int{1000, 20_000} {
+				var events []timeline.Event
+				for i := range 3_000_000 / (width + 7) {
+					events = append(events, textEvent(fmt.Appendf(nil, "%06d%s\n", i, strings.Repeat("é", width/2))))
+				}
+				events = append(events, textEvent([]byte("ValueError: the end\n")))
+				got := timeline.Render(events, &timeline.RenderOptions{MaxChars: most})
+				if got.Chars > most || got.Chars < most/2 && width < 100 || !got.Omitted {
+					t.Errorf("width %d: got %d characters of %d, elided %v", width, got.Chars, most, got.Omitted)
+				}
+				if s := got.Text(); !strings.HasPrefix(s, "000000") || !strings.HasSuffix(s, "ValueError: the end\n") || strings.Count(s, "elided …\n") > 1 {
+					t.Errorf("width %d: got %.100q … %.100q", width, s, s[max(0, len(s)-100):])
+				}
 			}
 		}
-	}
-}
+	})
 
-// A progress bar without its middle shows its last drawing, as a terminal would. A line that
-// was not redrawn says how much is missing.
-func TestRender_ADrawingThatWasLeftOutIsNotMissed(t *testing.T) {
-	const all = "100%|##########| this is all of it"
-	bar := func(n int) string {
-		var b strings.Builder
-		for i := range n {
-			fmt.Fprintf(&b, "\r%3d%%|%s| it=%d of %d", i*100/n, strings.Repeat("#", i*10/n), i, n)
-		}
-		return b.String() + "\r" + all
-	}
-	long := strings.Repeat("x", 300_000)
-	for _, test := range []struct{ name, print, want string }{
-		{"a bar", "before\n" + bar(20_000) + "\nafter\n", "before\n" + all + "\nafter\n"},
-		{"a bar that goes on", "before\n" + bar(20_000), "before\n" + all},
-		{"two bars", bar(9000) + "\n" + bar(9000) + "\n", "… "},
-		{"a long line", "before\n" + long + "\r\nafter\n", "… "},
-		{"a long line behind a bar", "before\n\r1%\r2%" + long + "\nafter\n", "… "},
-	} {
-		for _, chunk := range []int{17, 4096, 1 << 20} {
-			l := newLog(t, &timeline.Options{Dir: t.TempDir()})
-			for rest := []byte(test.print); len(rest) > 0; {
-				n := min(len(rest), chunk)
-				l.Append(timeline.Event{Turn: 1, Body: timeline.Text{Data: rest[:n]}})
-				rest = rest[n:]
+	// A progress bar without its middle shows its last drawing, as a terminal would. A line that
+	// was not redrawn says how much is missing.
+	t.Run("hides omitted drawings of a progress bar", func(t *testing.T) {
+		const all = "100%|##########| this is all of it"
+		bar := func(n int) string {
+			var b strings.Builder
+			for i := range n {
+				fmt.Fprintf(&b, "\r%3d%%|%s| it=%d of %d", i*100/n, strings.Repeat("#", i*10/n), i, n)
 			}
-			l.Sync()
-			got := timeline.Render(l.Window(0, 64<<10, 64<<10), nil).Text()
-			if elided := strings.Contains(got, " elided"); got != test.want && (test.want != "… " || !elided) {
-				t.Errorf("%s in pieces of %d: got %.200q … %.100q, want %q", test.name, chunk, got, got[max(0, len(got)-100):], test.want)
+			return b.String() + "\r" + all
+		}
+		long := strings.Repeat("x", 300_000)
+		for _, test := range []struct{ name, print, want string }{
+			{"a bar", "before\n" + bar(20_000) + "\nafter\n", "before\n" + all + "\nafter\n"},
+			{"a bar that goes on", "before\n" + bar(20_000), "before\n" + all},
+			{"two bars", bar(9000) + "\n" + bar(9000) + "\n", "… "},
+			{"a long line", "before\n" + long + "\r\nafter\n", "… "},
+			{"a long line behind a bar", "before\n\r1%\r2%" + long + "\nafter\n", "… "},
+		} {
+			for _, chunk := range []int{17, 4096, 1 << 20} {
+				l := newLog(t, &timeline.Options{Dir: t.TempDir()})
+				for rest := []byte(test.print); len(rest) > 0; {
+					n := min(len(rest), chunk)
+					l.Append(timeline.Event{Turn: 1, Body: timeline.Text{Data: rest[:n]}})
+					rest = rest[n:]
+				}
+				l.Sync()
+				got := timeline.Render(l.Window(0, 64<<10, 64<<10), nil).Text()
+				if elided := strings.Contains(got, " elided"); got != test.want && (test.want != "… " || !elided) {
+					t.Errorf("%s in pieces of %d: got %.200q … %.100q, want %q", test.name, chunk, got, got[max(0, len(got)-100):], test.want)
+				}
 			}
 		}
-	}
+	})
+
+	t.Run("keeps only the last of many updates", func(t *testing.T) {
+		show := func(id, text string, update bool) timeline.Event {
+			return timeline.Event{Turn: 1, Body: timeline.Display{Data: map[string][]byte{"text/plain": []byte(text)}, ID: id, Update: update}}
+		}
+		events := []timeline.Event{show("bar", "0 %", false), show("never", "of an id that never was", true)}
+		for i := range 10_000 {
+			events = append(events, show("bar", fmt.Sprintf("%d of 10000", i+1), true))
+		}
+		events = append(events, timeline.Event{Turn: 1, Body: timeline.OutputCleared{Wait: true}})
+		if got := timeline.Render(events, nil).Text(); got != "of an id that never was\n10000 of 10000\n" {
+			t.Errorf("got %.200q", got)
+		}
+	})
 }
 
 // FuzzRender renders the same bytes in two ways of cutting them into events: the
@@ -289,18 +305,4 @@ func FuzzRender(f *testing.F) {
 			t.Errorf("got %d characters of %d", whole.Chars, most+1)
 		}
 	})
-}
-
-func TestRender_OfManyUpdatesTheLastIsLeft(t *testing.T) {
-	show := func(id, text string, update bool) timeline.Event {
-		return timeline.Event{Turn: 1, Body: timeline.Display{Data: map[string][]byte{"text/plain": []byte(text)}, ID: id, Update: update}}
-	}
-	events := []timeline.Event{show("bar", "0 %", false), show("never", "of an id that never was", true)}
-	for i := range 10_000 {
-		events = append(events, show("bar", fmt.Sprintf("%d of 10000", i+1), true))
-	}
-	events = append(events, timeline.Event{Turn: 1, Body: timeline.OutputCleared{Wait: true}})
-	if got := timeline.Render(events, nil).Text(); got != "of an id that never was\n10000 of 10000\n" {
-		t.Errorf("got %.200q", got)
-	}
 }

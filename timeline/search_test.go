@@ -115,128 +115,130 @@ func checkSearch(t *testing.T, seed uint64) {
 	}
 }
 
-func TestSearch_InPartsOfAnySizeFindsEachLineOnceAndAsTheOutputFileHasIt(t *testing.T) {
-	for seed := range uint64(40) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			t.Parallel()
-			checkSearch(t, seed)
-		})
-	}
-}
+func TestSearch(t *testing.T) {
+	t.Run("finds each line once, in parts of any size", func(t *testing.T) {
+		for seed := range uint64(40) {
+			t.Run(fmt.Sprint(seed), func(t *testing.T) {
+				t.Parallel()
+				checkSearch(t, seed)
+			})
+		}
+	})
 
-func TestSearch_IsBoundedAndGoesOn(t *testing.T) {
-	l, err := New(&Options{Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	line := append(bytes.Repeat([]byte("x"), 999), '\n')
-	for range 1000 {
-		l.Append(Event{Turn: 1, Body: Text{Data: bytes.Repeat(line, 32)}})
-	}
-	l.Append(Event{Turn: 1, Body: Text{Data: []byte("needle")}})
-	p, err := LiteralPattern("NEEDLE")
-	p = mustPattern(t, p, err)
-	calls, at := 0, Cursor{}
-	for {
-		calls++
-		found, next, over := l.Search(p, at, 10)
-		if over {
-			if len(found) != 1 || found[0].Text != "needle" {
+	t.Run("is bounded and resumes at its cursor", func(t *testing.T) {
+		l, err := New(&Options{Dir: t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		line := append(bytes.Repeat([]byte("x"), 999), '\n')
+		for range 1000 {
+			l.Append(Event{Turn: 1, Body: Text{Data: bytes.Repeat(line, 32)}})
+		}
+		l.Append(Event{Turn: 1, Body: Text{Data: []byte("needle")}})
+		p, err := LiteralPattern("NEEDLE")
+		p = mustPattern(t, p, err)
+		calls, at := 0, Cursor{}
+		for {
+			calls++
+			found, next, over := l.Search(p, at, 10)
+			if over {
+				if len(found) != 1 || found[0].Text != "needle" {
+					t.Errorf("got %+v", found)
+				}
+				break
+			}
+			if next.Seq <= at.Seq || len(found) > 0 {
+				t.Fatalf("from %+v to %+v with %+v", at, next, found)
+			}
+			at = next
+		}
+		if calls < 4 {
+			t.Errorf("32 MB took %d calls", calls)
+		}
+	})
+
+	t.Run("ends even if a line never does", func(t *testing.T) {
+		l, err := New(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 3000 {
+			l.Append(Event{Turn: 1, Body: Text{Data: fmt.Appendf(nil, "\r%d %%%s", i, strings.Repeat(" ", 100))}})
+		}
+		p, err := RegexpPattern(`\d+ %`)
+		p = mustPattern(t, p, err)
+		at := Cursor{}
+		for range 10_000 {
+			_, next, over := l.runSearch(lineSearch{pattern: p, limit: 10, bytesLeft: 500, deadline: time.Now().Add(time.Hour)}, at)
+			if over {
+				return
+			}
+			at = next
+		}
+		t.Errorf("the search does not end: at %+v", at)
+	})
+
+	t.Run("finds no secret and redacts the lines around it", func(t *testing.T) {
+		l, err := New(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Append(Event{Turn: 1, Body: TurnStarted{Input: []byte("login('correct horse')")}})
+		l.Append(Event{Turn: 1, Body: Text{Data: []byte("with correct horse\n")}})
+		l.Append(Event{Turn: 1, Body: InputLine{Secret: true, Text: "correct horse"}})
+		if err := l.AddSecret("correct horse"); err != nil {
+			t.Fatal(err)
+		}
+		l.Append(Event{Turn: 1, Body: Text{Data: []byte("again correct horse\n")}})
+		for _, text := range []string{"correct horse", "rect ho"} {
+			p, err := LiteralPattern(text)
+			if found, _, _ := l.Search(mustPattern(t, p, err), Cursor{}, 10); len(found) > 0 {
+				t.Errorf("%s: got %+v", text, found)
+			}
+		}
+		p, err := RegexpPattern(`^(with|again|login)`)
+		found, _, _ := l.Search(mustPattern(t, p, err), Cursor{}, 10)
+		if len(found) != 3 || !found[0].Input {
+			t.Fatalf("got %+v", found)
+		}
+		for _, m := range found {
+			if !strings.Contains(m.Text, "[secret]") || strings.Contains(m.Text, "horse") {
+				t.Errorf("got %q", m.Text)
+			}
+		}
+		for _, turn := range l.Turns(0, 0, false, 10) {
+			if strings.Contains(turn.Code, "horse") {
+				t.Errorf("the outline has %q", turn.Code)
+			}
+		}
+	})
+
+	t.Run("refuses excessive patterns and shortens long matches", func(t *testing.T) {
+		for _, expr := range []string{"(", strings.Repeat("a", 1001), "(.{1000}|.{1000})", `\1`} {
+			if _, err := RegexpPattern(expr); err == nil {
+				t.Errorf("%.20q is taken", expr)
+			}
+		}
+		for _, text := range []string{"", "a\nb", strings.Repeat("a", 1001)} {
+			if _, err := LiteralPattern(text); err == nil {
+				t.Errorf("%.20q is taken", text)
+			}
+		}
+		l, err := New(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Append(Event{Turn: 1, Body: Text{Data: []byte(strings.Repeat("ab", 4000) + "Ⱥ needle" + strings.Repeat("c", 4000) + "\n")}})
+		for _, p := range []func() (Pattern, error){
+			func() (Pattern, error) { return LiteralPattern("NEEDLE") },
+			func() (Pattern, error) { return RegexpPattern("n.+?e") },
+		} {
+			pattern, err := p()
+			found, _, over := l.Search(mustPattern(t, pattern, err), Cursor{}, 10)
+			if len(found) != 1 || !over || !strings.Contains(found[0].Text, "needle") || len(found[0].Text) > maxMatchBytes+10 {
 				t.Errorf("got %+v", found)
 			}
-			break
 		}
-		if next.Seq <= at.Seq || len(found) > 0 {
-			t.Fatalf("from %+v to %+v with %+v", at, next, found)
-		}
-		at = next
-	}
-	if calls < 4 {
-		t.Errorf("32 MB took %d calls", calls)
-	}
-}
-
-func TestSearch_ALineThatNeverEndsEndsTheSearchAllTheSame(t *testing.T) {
-	l, err := New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range 3000 {
-		l.Append(Event{Turn: 1, Body: Text{Data: fmt.Appendf(nil, "\r%d %%%s", i, strings.Repeat(" ", 100))}})
-	}
-	p, err := RegexpPattern(`\d+ %`)
-	p = mustPattern(t, p, err)
-	at := Cursor{}
-	for range 10_000 {
-		_, next, over := l.runSearch(lineSearch{pattern: p, limit: 10, bytesLeft: 500, deadline: time.Now().Add(time.Hour)}, at)
-		if over {
-			return
-		}
-		at = next
-	}
-	t.Errorf("the search does not end: at %+v", at)
-}
-
-func TestSearch_FindsNoSecretNorWhereOneIs(t *testing.T) {
-	l, err := New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.Append(Event{Turn: 1, Body: TurnStarted{Input: []byte("login('correct horse')")}})
-	l.Append(Event{Turn: 1, Body: Text{Data: []byte("with correct horse\n")}})
-	l.Append(Event{Turn: 1, Body: InputLine{Secret: true, Text: "correct horse"}})
-	if err := l.AddSecret("correct horse"); err != nil {
-		t.Fatal(err)
-	}
-	l.Append(Event{Turn: 1, Body: Text{Data: []byte("again correct horse\n")}})
-	for _, text := range []string{"correct horse", "rect ho"} {
-		p, err := LiteralPattern(text)
-		if found, _, _ := l.Search(mustPattern(t, p, err), Cursor{}, 10); len(found) > 0 {
-			t.Errorf("%s: got %+v", text, found)
-		}
-	}
-	p, err := RegexpPattern(`^(with|again|login)`)
-	found, _, _ := l.Search(mustPattern(t, p, err), Cursor{}, 10)
-	if len(found) != 3 || !found[0].Input {
-		t.Fatalf("got %+v", found)
-	}
-	for _, m := range found {
-		if !strings.Contains(m.Text, "[secret]") || strings.Contains(m.Text, "horse") {
-			t.Errorf("got %q", m.Text)
-		}
-	}
-	for _, turn := range l.Turns(0, 0, false, 10) {
-		if strings.Contains(turn.Code, "horse") {
-			t.Errorf("the outline has %q", turn.Code)
-		}
-	}
-}
-
-func TestSearch_RefusesPatternsThatAreTooMuch(t *testing.T) {
-	for _, expr := range []string{"(", strings.Repeat("a", 1001), "(.{1000}|.{1000})", `\1`} {
-		if _, err := RegexpPattern(expr); err == nil {
-			t.Errorf("%.20q is taken", expr)
-		}
-	}
-	for _, text := range []string{"", "a\nb", strings.Repeat("a", 1001)} {
-		if _, err := LiteralPattern(text); err == nil {
-			t.Errorf("%.20q is taken", text)
-		}
-	}
-	l, err := New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.Append(Event{Turn: 1, Body: Text{Data: []byte(strings.Repeat("ab", 4000) + "Ⱥ needle" + strings.Repeat("c", 4000) + "\n")}})
-	for _, p := range []func() (Pattern, error){
-		func() (Pattern, error) { return LiteralPattern("NEEDLE") },
-		func() (Pattern, error) { return RegexpPattern("n.+?e") },
-	} {
-		pattern, err := p()
-		found, _, over := l.Search(mustPattern(t, pattern, err), Cursor{}, 10)
-		if len(found) != 1 || !over || !strings.Contains(found[0].Text, "needle") || len(found[0].Text) > maxMatchBytes+10 {
-			t.Errorf("got %+v", found)
-		}
-	}
+	})
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-func TestParseHost_ReadsPatterns(t *testing.T) {
+func TestParseHostPattern(t *testing.T) {
 	t.Parallel()
 	for pattern, want := range map[string]string{
 		"example.org": "example.org", "Example.ORG.": "example.org", "*.example.org": "*.example.org", "example.org:5432": "example.org:5432",

@@ -8,7 +8,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-func TestLimits_SayWhatTheyAreAndWhatCannotBeMeant(t *testing.T) {
+func TestLimits(t *testing.T) {
 	for _, c := range []struct {
 		limits     workers.Limits
 		words, bad string

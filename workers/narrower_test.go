@@ -7,7 +7,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-func TestSandbox_NarrowerAllowsOnlyWhatBothAllow(t *testing.T) {
+func TestSandbox_Intersect(t *testing.T) {
 	t.Parallel()
 	const dir = "/p"
 	full := &workers.Sandbox{Level: workers.Full, Network: workers.NetworkFull}

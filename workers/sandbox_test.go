@@ -8,7 +8,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-func TestSandbox_ValidateSaysWhatCannotBeMeant(t *testing.T) {
+func TestSandbox_Validate(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
 		sandbox workers.Sandbox
@@ -39,42 +39,46 @@ func TestSandbox_ValidateSaysWhatCannotBeMeant(t *testing.T) {
 	}
 }
 
-func TestSecretVariables_AreKeysAndWaysToThem(t *testing.T) {
+func TestSecretVariables(t *testing.T) {
 	t.Parallel()
-	got := workers.SecretVariables([]string{"HOME=/h", "GITHUB_TOKEN=x", "PATH=/bin", "openai_api_key=y", "SSH_AUTH_SOCK=/s", "AWS_PROFILE=p", "AWS_SECRET_ACCESS_KEY=s", "KEYBOARD=us", "DB_PASSWORD=z", "GITHUB_TOKEN=again"})
-	if want := []string{"GITHUB_TOKEN", "openai_api_key", "SSH_AUTH_SOCK", "AWS_SECRET_ACCESS_KEY", "DB_PASSWORD"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
+
+	t.Run("finds keys and variables that lead to keys", func(t *testing.T) {
+		t.Parallel()
+		got := workers.SecretVariables([]string{"HOME=/h", "GITHUB_TOKEN=x", "PATH=/bin", "openai_api_key=y", "SSH_AUTH_SOCK=/s", "AWS_PROFILE=p", "AWS_SECRET_ACCESS_KEY=s", "KEYBOARD=us", "DB_PASSWORD=z", "GITHUB_TOKEN=again"})
+		if want := []string{"GITHUB_TOKEN", "openai_api_key", "SSH_AUTH_SOCK", "AWS_SECRET_ACCESS_KEY", "DB_PASSWORD"}; !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
+
+	t.Run("recognizes names and forms of values", func(t *testing.T) {
+		t.Parallel()
+		for _, secret := range []string{
+			"GH_PAT=x", "JWT=x", "SIGNING_KEY=x", "SMTP_PASS=x", "SENTRY_DSN=x", "DB_PW=x", "DB_PWD=x", "OPENAI_KEY=x", "NPM_CONFIG__AUTH=x", "PGPASSWORD=x", "MYSQL_PWD=x", "AUTHTOKEN=x", "TOKEN2=x",
+			"AZURE_STORAGE_CONNECTION_STRING=x", "SESSION_COOKIE=x", "DATABASE_URL=x",
+			"SSHPASS=x", "HTTP_AUTHORIZATION=x", "PLAIN=Bearer abc", "PLAIN=Server=h;User Id=sa;Password=x;", "PLAIN=DefaultEndpointsProtocol=https;AccountName=a;AccountKey=b==", "PLAIN=https://h/c?sv=1&sig=a%3D", "PLAIN=https://h/x?api_key=a",
+			"PLAIN=https://hooks.slack.com/services/T0/B0/x", "PLAIN=sk_live_" + strings.Repeat("a", 24), "PLAIN=hvs." + strings.Repeat("a", 24), "PLAIN=dapi" + strings.Repeat("0", 32), "PLAIN=tskey-auth-a-b", "PLAIN=AGE-SECRET-KEY-1ABC",
+			"PLAIN=2kD8fYx91LmQ0aZr7TtBv4Wn6Ue3", "PLAIN=x_2kD8fYx91LmQ0aZr7TtBv4Wn6Ue3",
+			"PLAIN=ghp_" + strings.Repeat("a", 36), "PLAIN=eyJhbGciOiJI.eyJzdWIiOiIx.abc", "PLAIN=-----BEGIN OPENSSH PRIVATE KEY-----\nx", "ARGS=--key=sk-proj-" + strings.Repeat("a", 30),
+		} {
+			if got := workers.SecretVariables([]string{secret}); len(got) != 1 {
+				t.Errorf("%s: got %q, want it", secret, got)
+			}
+		}
+		for _, plain := range []string{
+			"PWD=/home/u", "OLDPWD=/x", "COMPASS_HOME=/opt/c", "KEYBOARD=us", "PATTERN=x", "PYTHONHASHSEED=0", "HTTPS_PROXY=http://proxy:8080", "PASSENGER_APP_ENV=p", "R_PROFILE_USER=/x",
+			"TOKENIZERS_PARALLELISM=false", "SSH_ASKPASS=/usr/bin/x", "GIT_AUTHOR_NAME=a", "XDG_SESSION_PATH=/x", "MONKEYPATCH=1", "PIP_INDEX_URL=https://h/simple", "SAS_HOME=/opt/sas", "KEYMAP=us",
+			"GITHUB_SHA=0123456789abcdef0123456789abcdef01234567", "INVOCATION_ID=0123456789ABCDEF0123456789ABCDEF", "SESSION=w0t0p0:3F2504E0-4F89-11D3-9A0C-0305E82C3301", "NAME=MyCompanyProjectWithALongName2024Release", "ARCH=Linux-x86_64-with-glibc2.36",
+			"CONFIG=a=1;b=2", "SSH=ssh://git@h/x", "BYPASS=1", "STORE=/nix/store/2kD8fYx91LmQ0aZr7TtBv4Wn6Ue3-x", "CLASS=UserAccountControllerFactory", "QUERY=https://h/x?page=1&signed=no",
+			"PATH=/opt/sk-" + strings.Repeat("a", 30) + "/bin",
+		} {
+			if got := workers.SecretVariables([]string{plain}); len(got) != 0 {
+				t.Errorf("%s: got %q, want none", plain, got)
+			}
+		}
+	})
 }
 
-func TestSecretVariables_AreKnownByNameOrByTheFormOfTheValue(t *testing.T) {
-	t.Parallel()
-	for _, secret := range []string{
-		"GH_PAT=x", "JWT=x", "SIGNING_KEY=x", "SMTP_PASS=x", "SENTRY_DSN=x", "DB_PW=x", "DB_PWD=x", "OPENAI_KEY=x", "NPM_CONFIG__AUTH=x", "PGPASSWORD=x", "MYSQL_PWD=x", "AUTHTOKEN=x", "TOKEN2=x",
-		"AZURE_STORAGE_CONNECTION_STRING=x", "SESSION_COOKIE=x", "DATABASE_URL=x",
-		"SSHPASS=x", "HTTP_AUTHORIZATION=x", "PLAIN=Bearer abc", "PLAIN=Server=h;User Id=sa;Password=x;", "PLAIN=DefaultEndpointsProtocol=https;AccountName=a;AccountKey=b==", "PLAIN=https://h/c?sv=1&sig=a%3D", "PLAIN=https://h/x?api_key=a",
-		"PLAIN=https://hooks.slack.com/services/T0/B0/x", "PLAIN=sk_live_" + strings.Repeat("a", 24), "PLAIN=hvs." + strings.Repeat("a", 24), "PLAIN=dapi" + strings.Repeat("0", 32), "PLAIN=tskey-auth-a-b", "PLAIN=AGE-SECRET-KEY-1ABC",
-		"PLAIN=2kD8fYx91LmQ0aZr7TtBv4Wn6Ue3", "PLAIN=x_2kD8fYx91LmQ0aZr7TtBv4Wn6Ue3",
-		"PLAIN=ghp_" + strings.Repeat("a", 36), "PLAIN=eyJhbGciOiJI.eyJzdWIiOiIx.abc", "PLAIN=-----BEGIN OPENSSH PRIVATE KEY-----\nx", "ARGS=--key=sk-proj-" + strings.Repeat("a", 30),
-	} {
-		if got := workers.SecretVariables([]string{secret}); len(got) != 1 {
-			t.Errorf("%s: got %q, want it", secret, got)
-		}
-	}
-	for _, plain := range []string{
-		"PWD=/home/u", "OLDPWD=/x", "COMPASS_HOME=/opt/c", "KEYBOARD=us", "PATTERN=x", "PYTHONHASHSEED=0", "HTTPS_PROXY=http://proxy:8080", "PASSENGER_APP_ENV=p", "R_PROFILE_USER=/x",
-		"TOKENIZERS_PARALLELISM=false", "SSH_ASKPASS=/usr/bin/x", "GIT_AUTHOR_NAME=a", "XDG_SESSION_PATH=/x", "MONKEYPATCH=1", "PIP_INDEX_URL=https://h/simple", "SAS_HOME=/opt/sas", "KEYMAP=us",
-		"GITHUB_SHA=0123456789abcdef0123456789abcdef01234567", "INVOCATION_ID=0123456789ABCDEF0123456789ABCDEF", "SESSION=w0t0p0:3F2504E0-4F89-11D3-9A0C-0305E82C3301", "NAME=MyCompanyProjectWithALongName2024Release", "ARCH=Linux-x86_64-with-glibc2.36",
-		"CONFIG=a=1;b=2", "SSH=ssh://git@h/x", "BYPASS=1", "STORE=/nix/store/2kD8fYx91LmQ0aZr7TtBv4Wn6Ue3-x", "CLASS=UserAccountControllerFactory", "QUERY=https://h/x?page=1&signed=no",
-		"PATH=/opt/sk-" + strings.Repeat("a", 30) + "/bin",
-	} {
-		if got := workers.SecretVariables([]string{plain}); len(got) != 0 {
-			t.Errorf("%s: got %q, want none", plain, got)
-		}
-	}
-}
-
-func TestLoginVariables_KeepTheAddressWithoutTheLogin(t *testing.T) {
+func TestLoginVariables(t *testing.T) {
 	t.Parallel()
 	got := workers.LoginVariables([]string{
 		"PIP_INDEX_URL=https://u:p@h/simple", "UV_INDEX=a=https://u:p@h/a b=https://h/b", "MONGODB_URI=mongodb+srv://u:p@ss@h/d", "HTTPS_PROXY=http://u:p@proxy:8080",

@@ -8,46 +8,48 @@ import (
 	"testing"
 )
 
-func TestGenerate_TheFilesAreWhatTheGoTypesGive(t *testing.T) {
-	root := filepath.Join("..", "..")
-	files, err := generateFiles(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, want := range files {
-		got, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
+func TestGenerate(t *testing.T) {
+	t.Run("matches the generated files in the tree", func(t *testing.T) {
+		root := filepath.Join("..", "..")
+		files, err := generateFiles(root)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got = bytes.ReplaceAll(got, []byte("\r\n"), []byte("\n")); !bytes.Equal(got, want) {
-			t.Errorf("%s is not what the types of Go give: go run ./clients/generate", name)
-		}
-	}
-}
-
-// The test changes a copy of the sources.
-func TestGenerate_RefusesWhatItsTablesDoNotSay(t *testing.T) {
-	for name, change := range map[string][2]string{
-		"client.MethodNew":            {"\tMethodInfo = \"server/info\"\n", "\tMethodInfo = \"server/info\"\n\tMethodNew = \"server/new\"\n"},
-		"client.Info writes its JSON": {"// Info describes the daemon.", "func (i Info) MarshalJSON() ([]byte, error) { return nil, nil }\n\n// Info describes the daemon."},
-	} {
-		root := t.TempDir()
-		for _, pkg := range []string{"client", "session", "timeline"} {
-			if err := os.CopyFS(filepath.Join(root, pkg), os.DirFS(filepath.Join("..", "..", pkg))); err != nil {
+		for name, want := range files {
+			got, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
+			if err != nil {
 				t.Fatal(err)
 			}
+			if got = bytes.ReplaceAll(got, []byte("\r\n"), []byte("\n")); !bytes.Equal(got, want) {
+				t.Errorf("%s is not what the types of Go give: go run ./clients/generate", name)
+			}
 		}
-		path := filepath.Join(root, "client", "wire.go")
-		source, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
+	})
+
+	// The test changes a copy of the sources.
+	t.Run("rejects types that its tables do not list", func(t *testing.T) {
+		for name, change := range map[string][2]string{
+			"client.MethodNew":            {"\tMethodInfo = \"server/info\"\n", "\tMethodInfo = \"server/info\"\n\tMethodNew = \"server/new\"\n"},
+			"client.Info writes its JSON": {"// Info describes the daemon.", "func (i Info) MarshalJSON() ([]byte, error) { return nil, nil }\n\n// Info describes the daemon."},
+		} {
+			root := t.TempDir()
+			for _, pkg := range []string{"client", "session", "timeline"} {
+				if err := os.CopyFS(filepath.Join(root, pkg), os.DirFS(filepath.Join("..", "..", pkg))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			path := filepath.Join(root, "client", "wire.go")
+			source, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			changed := strings.Replace(strings.ReplaceAll(string(source), "\r\n", "\n"), change[0], change[1], 1)
+			if err := os.WriteFile(path, []byte(changed), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := generateFiles(root); err == nil || !strings.Contains(err.Error(), name) {
+				t.Errorf("want an error that names %s, got %v", name, err)
+			}
 		}
-		changed := strings.Replace(strings.ReplaceAll(string(source), "\r\n", "\n"), change[0], change[1], 1)
-		if err := os.WriteFile(path, []byte(changed), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := generateFiles(root); err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("want an error that names %s, got %v", name, err)
-		}
-	}
+	})
 }

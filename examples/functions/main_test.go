@@ -38,7 +38,7 @@ func newModelServer(t *testing.T, asked *atomic.Int64) string {
 	return server.URL
 }
 
-func TestExample_CodeAsksTheModelAboutEachRow(t *testing.T) {
+func TestExample_CodeAsksModel(t *testing.T) {
 	for name, c := range map[string]struct {
 		spec workers.Spec
 		code string
@@ -69,7 +69,7 @@ print(rows$Species[rare])`},
 	}
 }
 
-func TestExample_AModelThatFailsIsAnErrorOfTheCode(t *testing.T) {
+func TestExample_ModelFails(t *testing.T) {
 	t.Parallel()
 	spec := python.Spec(python.Options{})
 	if spec.Err != nil {

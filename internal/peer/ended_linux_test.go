@@ -14,7 +14,7 @@ import (
 
 // The number of a process that has ended may be that of the next client: a connection that waits for it
 // must not be proved to be that client's.
-func TestProve_NothingIsProvedForAProcessThatHasEnded(t *testing.T) {
+func TestNewProof_EndedProcess(t *testing.T) {
 	t.Parallel()
 	k := newKeys(t)
 	socket := serveSocket(t, func(conn net.Conn, socket string) { _ = AnswerQuestion(conn, CanonicalAddress(socket), k) })

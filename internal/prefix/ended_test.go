@@ -2,7 +2,7 @@ package prefix
 
 import "testing"
 
-func TestNotFound_IsWhatShellsAndEnginesSay(t *testing.T) {
+func TestIsNotFound(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		status int
@@ -27,7 +27,7 @@ func TestNotFound_IsWhatShellsAndEnginesSay(t *testing.T) {
 	}
 }
 
-func TestAdvice_IsForSSHThatCouldAskNobody(t *testing.T) {
+func TestFailureHint(t *testing.T) {
 	t.Parallel()
 	const want = "run ssh -p 22 'gpu 1' true once at a terminal: it shows what ssh asks or refuses"
 	if got := FailureHint([]string{"ssh", "-p", "22", "gpu 1"}, "Host key verification failed.\r\n"); got != want {

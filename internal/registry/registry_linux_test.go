@@ -19,7 +19,7 @@ type environment map[string]string
 
 func (v environment) get(name string) string { return v[name] }
 
-func TestSockets_TheDirectoryOfAnotherUsersLoginIsNotTaken(t *testing.T) {
+func TestSocketPaths_ForeignLogin(t *testing.T) {
 	dir := t.TempDir()
 	v := environment{"XDG_RUNTIME_DIR": dir, "TMPDIR": t.TempDir(), "XDG_STATE_HOME": t.TempDir()}
 	own := filepath.Join(dir, "turnstone", "daemon.sock")
@@ -35,7 +35,7 @@ func TestSockets_TheDirectoryOfAnotherUsersLoginIsNotTaken(t *testing.T) {
 	}
 }
 
-func TestSockets_ThoseWithTooLongAPathAreLeftOut(t *testing.T) {
+func TestSocketPaths_TooLong(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), strings.Repeat("d", 120))
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
@@ -50,7 +50,7 @@ func TestSockets_ThoseWithTooLongAPathAreLeftOut(t *testing.T) {
 	}
 }
 
-func TestCheckOwner_TheSocketOfAnotherUserIsRefused(t *testing.T) {
+func TestCheckOwner(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "daemon.sock")
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -68,7 +68,7 @@ func TestCheckOwner_TheSocketOfAnotherUserIsRefused(t *testing.T) {
 	}
 }
 
-func TestStateDir_IsOfThisUserWhateverTheVariablesSay(t *testing.T) {
+func TestStateDir(t *testing.T) {
 	usual := registry.StateDir(environment{}.get)
 	for name, v := range map[string]environment{
 		"a relative path":  {"XDG_STATE_HOME": "state"},
@@ -83,7 +83,7 @@ func TestStateDir_IsOfThisUserWhateverTheVariablesSay(t *testing.T) {
 	}
 }
 
-func TestHold_AStateDirectoryHasOneHolderAndIsFreeAfterIt(t *testing.T) {
+func TestAcquireLock(t *testing.T) {
 	v, other := environment{"XDG_STATE_HOME": t.TempDir()}, environment{"XDG_STATE_HOME": t.TempDir()}
 	for range 50 {
 		first, err := registry.AcquireLock(v.get)
@@ -103,7 +103,7 @@ func TestHold_AStateDirectoryHasOneHolderAndIsFreeAfterIt(t *testing.T) {
 	}
 }
 
-func TestWrite_WhatCannotBeBelievedIsNot(t *testing.T) {
+func TestReadEntry_Untrusted(t *testing.T) {
 	v := environment{"XDG_STATE_HOME": t.TempDir(), "TMPDIR": t.TempDir()}
 	path, err := registry.WriteEntry(v.get, "/there/s")
 	if err != nil {
@@ -142,7 +142,7 @@ func TestWrite_WhatCannotBeBelievedIsNot(t *testing.T) {
 	}
 }
 
-func TestFind_ASocketThatNobodyServesLeadsNowhere(t *testing.T) {
+func TestFindSocket_Unserved(t *testing.T) {
 	// A test's own directory may have too long a name for a socket.
 	login, err := os.MkdirTemp("", "r")
 	if err != nil {
@@ -191,7 +191,7 @@ func TestFind_ASocketThatNobodyServesLeadsNowhere(t *testing.T) {
 }
 
 // A session may write the temporary directory, which can be in its workspace.
-func TestRead_WhatASessionCouldHaveWrittenNeedsAProof(t *testing.T) {
+func TestReadEntry_NeedsProof(t *testing.T) {
 	tmp, err := os.MkdirTemp("", "r") // short, for a socket
 	if err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-func TestQuote_IsReadByEveryShellAsOneWord(t *testing.T) {
+func TestQuote(t *testing.T) {
 	t.Parallel()
 	words := []string{
 		"", "/data/out", "/data/my files", "$(id>x)", "`id`", "it's", `"x"`, `a\b`, `a\n`, "!!", "-n", "--no", "~", "*", "a;b", "#x", "=ls", "x=y", "é", "%s",

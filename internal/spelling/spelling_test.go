@@ -6,7 +6,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/spelling"
 )
 
-func TestDistance_CountsTheSlips(t *testing.T) {
+func TestDistance(t *testing.T) {
 	for pair, want := range map[[2]string]int{
 		{"", ""}: 0, {"query", "query"}: 0, {"qurey", "query"}: 2, {"querie", "query"}: 2,
 		{"", "abc"}: 3, {"abc", ""}: 3, {"pythn", "python"}: 1, {"r", "python"}: 6,

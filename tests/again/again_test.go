@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// once is part of each package: a test fails the first time that it asks, and never again.
+// runOnceScript is part of each package: a test fails the first time that it asks, and never again.
 const runOnceScript = `
 import (
 	"os"

@@ -49,17 +49,22 @@ func TestDocuments_RelativeLinksLeadSomewhere(t *testing.T) {
 func TestDocuments_NamedTestsAndPathsExist(t *testing.T) {
 	t.Parallel()
 	tr := load(t)
-	functions := make(map[string]bool)
+	functions := make(map[string]map[string]bool) // by name, with the names of their sub-tests
 	for _, p := range tr.pkgs {
 		for _, f := range p.files {
 			for _, d := range f.ast.Decls {
 				if fn, ok := d.(*ast.FuncDecl); ok && f.test && fn.Recv == nil {
-					functions[fn.Name.Name] = true
+					if functions[fn.Name.Name] == nil {
+						functions[fn.Name.Name] = make(map[string]bool)
+					}
+					for _, name := range subTests(fn) {
+						functions[fn.Name.Name][name] = true
+					}
 				}
 			}
 		}
 	}
-	named := regexp.MustCompile("`((?:Test|Fuzz|Benchmark)[A-Z][A-Za-z0-9]*(?:_[A-Za-z0-9_]+)?)`")
+	named := regexp.MustCompile("`((?:Test|Fuzz|Benchmark)[A-Z][A-Za-z0-9]*(?:_[A-Za-z0-9_]+)?)(?:/([^`]+))?`")
 	wire, err := os.ReadFile(filepath.Join(tr.root, "client", "wire.go"))
 	if err != nil {
 		t.Fatal(err)
@@ -70,8 +75,8 @@ func TestDocuments_NamedTestsAndPathsExist(t *testing.T) {
 			continue
 		}
 		for _, match := range named.FindAllStringSubmatch(text, -1) {
-			if !functions[match[1]] {
-				t.Errorf("%s names %s, which is not a test of this tree", name, match[1])
+			if sub, ok := functions[match[1]]; !ok || match[2] != "" && !sub[match[2]] {
+				t.Errorf("%s names %s, which is not a test of this tree", name, match[0])
 			}
 		}
 		for _, match := range ours.FindAllStringSubmatch(text, -1) {
@@ -83,6 +88,22 @@ func TestDocuments_NamedTestsAndPathsExist(t *testing.T) {
 			}
 		}
 	}
+}
+
+// subTests returns the names of the sub-tests that a function runs by a literal name.
+func subTests(fn *ast.FuncDecl) (names []string) {
+	ast.Inspect(fn, func(n ast.Node) bool {
+		if call, ok := n.(*ast.CallExpr); ok {
+			if run, ok := call.Fun.(*ast.SelectorExpr); ok && run.Sel.Name == "Run" && len(call.Args) == 2 {
+				if name, ok := call.Args[0].(*ast.BasicLit); ok {
+					text, _ := strconv.Unquote(name.Value)
+					names = append(names, text)
+				}
+			}
+		}
+		return true
+	})
+	return names
 }
 
 // The example in README.md is what people copy first.

@@ -97,8 +97,8 @@ func TestTests_DoNotSleep(t *testing.T) {
 	t.Parallel()
 	tr := load(t)
 	c := check(t, exceptions{
-		"tests/programs Forever": "a program that never answers",
-		"supervisor later":       "a fakeProcess is in a bubble, or its test fails",
+		"tests/programs BlockForever": "a program that never answers",
+		"supervisor advanceTime":      "a fakeProcess is in a bubble, or its test fails",
 	})
 	for _, p := range tr.pkgs {
 		for _, f := range p.files {
@@ -170,9 +170,9 @@ func TestSource_HasNoMutablePackageVariables(t *testing.T) {
 	t.Parallel()
 	tr := load(t)
 	c := check(t, exceptions{
-		"supervisor/internal/host stageCalled": "whether main called StageMain is a fact of the process, written once",
-		"workers/python modules":               "the embedded source, read once and never changed",
-		"workers/r scripts":                    "the embedded source, read once and never changed",
+		"supervisor/internal/host monitorMainCalled": "whether main called StageMain is a fact of the process, written once",
+		"workers/python moduleSources":               "the embedded source, read once and never changed",
+		"workers/r scriptSources":                    "the embedded source, read once and never changed",
 	})
 	for _, p := range tr.pkgs {
 		var files []*ast.File

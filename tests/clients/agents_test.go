@@ -43,7 +43,7 @@ const testPrompt = "go"
 
 var mainAgents = []agentProgram{claudeCode, codexCLI, geminiCLI}
 
-// parallel are these agents, and others that only try several calls in one turn.
+// parallelAgents are these agents, and others that only try several calls in one turn.
 var parallelAgents = append([]agentProgram{openCode, qwenCode}, mainAgents...)
 
 // claudeSearch is Claude Code's tool with which its model finds tools of servers.

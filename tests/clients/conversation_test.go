@@ -11,7 +11,7 @@ import (
 )
 
 // The model of an agent learns the right things about calls that follow each other.
-func TestAgents_HaveAConversation(t *testing.T) {
+func TestAgents_Conversation(t *testing.T) {
 	const draw = `
 import matplotlib.pyplot as plt
 _ = plt.plot([1, 4, 9])

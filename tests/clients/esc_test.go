@@ -10,7 +10,7 @@ import (
 // Esc in Claude Code and Codex cancels the call, which interrupts the code.
 // Gemini's tells the server nothing, so the code goes on; the next call is held for the
 // one before, and says so after 5 s, and further ones at once.
-func TestEsc_InterruptsOrTheNextCallSaysWhatRuns(t *testing.T) {
+func TestAgents_Escape(t *testing.T) {
 	wants := map[string][]string{
 		"claude": {"so far", "KeyboardInterrupt", "x is 42"},
 		"codex":  {"so far", "KeyboardInterrupt", "x is 42"},
@@ -42,5 +42,5 @@ func TestEsc_InterruptsOrTheNextCallSaysWhatRuns(t *testing.T) {
 	}
 }
 
-// interrupted is what an agent shows after Esc.
+// interruptedTexts is what an agent shows after Esc.
 var interruptedTexts = map[string]string{"claude": "Interrupted", "codex": "interrupted", "gemini": "cancelled"}

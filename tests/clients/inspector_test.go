@@ -28,7 +28,7 @@ func runInspector(t *testing.T, wantStatus int, args ...string) string {
 	return out
 }
 
-func TestInspector_FindsNothingWrong(t *testing.T) {
+func TestInspector(t *testing.T) {
 	for _, era := range []string{"legacy", "modern"} {
 		t.Run(era, func(t *testing.T) {
 			var listed struct{ Tools []struct{ Name string } }

@@ -9,28 +9,32 @@ import (
 	"testing"
 )
 
-// TestPythonClient_KeepsItsPromises runs the client's own tests against the built command.
-func TestPythonClient_KeepsItsPromises(t *testing.T) {
+func TestClientLibraries(t *testing.T) {
 	t.Parallel()
-	runScript(t, "../../clients/python", nil, "/usr/bin/python3", "-m", "unittest", "-v", "tests/test_client.py")
-}
 
-// TestTypeScriptClient_KeepsItsPromises compiles it, and runs its tests against the built command.
-func TestTypeScriptClient_KeepsItsPromises(t *testing.T) {
-	t.Parallel()
-	out := t.TempDir()
-	modules := filepath.Join(os.Getenv(clientsEnv), "node_modules")
-	// The compiler looks for the types of Node.js beside the sources.
-	copied := filepath.Join(out, "client")
-	if err := os.CopyFS(copied, os.DirFS("../../clients/typescript")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(modules, filepath.Join(out, "node_modules")); err != nil {
-		t.Fatal(err)
-	}
-	runScript(t, copied, nil, nodeCommand(t, installedFile(t, "typescript/bin/tsc"))...)
-	built := []string{"TURNSTONE_CLIENT=" + filepath.Join(copied, "dist", "index.js")}
-	runScript(t, copied, built, append(nodeCommand(t, "--test"), filepath.Join(copied, "test", "client.test.mjs"))...)
+	// TestClientLibraries runs the client's own tests against the built command.
+	t.Run("the Python client passes its own tests", func(t *testing.T) {
+		t.Parallel()
+		runScript(t, "../../clients/python", nil, "/usr/bin/python3", "-m", "unittest", "-v", "tests/test_client.py")
+	})
+
+	// TestClientLibraries compiles it, and runs its tests against the built command.
+	t.Run("the TypeScript client passes its own tests", func(t *testing.T) {
+		t.Parallel()
+		out := t.TempDir()
+		modules := filepath.Join(os.Getenv(clientsEnv), "node_modules")
+		// The compiler looks for the types of Node.js beside the sources.
+		copied := filepath.Join(out, "client")
+		if err := os.CopyFS(copied, os.DirFS("../../clients/typescript")); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(modules, filepath.Join(out, "node_modules")); err != nil {
+			t.Fatal(err)
+		}
+		runScript(t, copied, nil, nodeCommand(t, installedFile(t, "typescript/bin/tsc"))...)
+		built := []string{"TURNSTONE_CLIENT=" + filepath.Join(copied, "dist", "index.js")}
+		runScript(t, copied, built, append(nodeCommand(t, "--test"), filepath.Join(copied, "test", "client.test.mjs"))...)
+	})
 }
 
 func runScript(t *testing.T, dir string, env []string, argv ...string) {

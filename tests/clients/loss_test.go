@@ -7,12 +7,12 @@ import (
 	"testing"
 )
 
-// slow is code that prints and does not end.
+// slowCode is code that prints and does not end.
 const slowCode = "import time\nprint('so far', flush=True)\nopen('started', 'w').close()\ntime.sleep(600)"
 
 // A client that has waited long enough cancels the call. Its model gets the output with the
 // next call, and the session goes on.
-func TestAgents_TimeOut(t *testing.T) {
+func TestAgents_Timeout(t *testing.T) {
 	for _, a := range mainAgents {
 		t.Run(a.name, func(t *testing.T) {
 			got := a.runAgent(t, agentOptions{timeoutSeconds: 2}, replCall("x = 42"), replCall(slowCode), replCall("print('x is', x)")).seenResults()
@@ -40,7 +40,7 @@ time.sleep(600)`
 
 // A server that dies takes everything with it, and its client says so. Only Claude
 // Code starts another one, in which nothing is left.
-func TestAgents_LoseTheirServer(t *testing.T) {
+func TestAgents_ServerCrash(t *testing.T) {
 	wants := map[string][2]string{
 		"claude": {"Connection closed", "x is gone: True"},
 		"codex":  {"Transport closed", "Transport closed"},

@@ -26,7 +26,7 @@ const (
 	// markEnv marks every process of one test.
 	markEnv = "CLIENTS_TEST"
 
-	// deadline bounds every wait for a fact. A test that gets near it has failed.
+	// testTimeout bounds every wait for a fact. A test that gets near it has failed.
 	testTimeout = 60 * time.Second
 
 	// programTimeout bounds a whole program: the conformance suite opens dozens of

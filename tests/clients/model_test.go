@@ -52,10 +52,10 @@ type modelRequest struct {
 
 // A apiDialect is how an agent speaks with its model.
 type apiDialect interface {
-	// read reads a request. ok is false when it is not for an answer.
+	// readRequest reads a request. ok is false when it is not for an answer.
 	readRequest(path string, body []byte) (r modelRequest, ok bool, err error)
 
-	// answer calls tools, by the agent's names, or says done if there are none.
+	// writeAnswer calls tools, by the agent's names, or says done if there are none.
 	writeAnswer(w http.ResponseWriter, r *http.Request, calls []toolCall)
 }
 
@@ -408,7 +408,7 @@ func (geminiDialect) writeAnswer(w http.ResponseWriter, r *http.Request, calls [
 // another one.
 type bridgedDialect struct{ apiDialect }
 
-// bridge is that tool.
+// bridgeTool is that tool.
 const bridgeTool = "tool_call"
 
 func (b bridgedDialect) readRequest(path string, body []byte) (r modelRequest, ok bool, err error) {

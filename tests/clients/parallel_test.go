@@ -10,7 +10,7 @@ import (
 // A model may make several calls in one turn, each of which was meant to follow the
 // one before. Whether a client makes them one after the other or all at once, every
 // one of them runs, in their order.
-func TestAgents_CallsOfOneTurnRunInOrder(t *testing.T) {
+func TestAgents_ParallelCalls(t *testing.T) {
 	inputs := []string{"a = [1]", "import time\ntime.sleep(0.5)\na.append(2)", "a.append(3); a"}
 	const want = "[1, 2, 3]"
 	for _, a := range parallelAgents {
@@ -41,7 +41,7 @@ func TestAgents_CallsOfOneTurnRunInOrder(t *testing.T) {
 
 // Codex hides the tools of servers behind a search when it knows the model. Qwen Code always
 // does. The search has to find the words of our tools.
-func TestAgents_FindOurToolsBySearch(t *testing.T) {
+func TestAgents_ToolSearch(t *testing.T) {
 	for _, test := range []struct {
 		agent   agentProgram
 		options agentOptions

@@ -26,7 +26,7 @@ const (
 
 // The story of the README: an agent runs code that asks a question, and the person attaches to the
 // session and answers. With recordingEnv the keys come as slowly as a person's.
-func TestStory_OfTheReadme(t *testing.T) {
+func TestReadmeRecording(t *testing.T) {
 	t.Parallel()
 	p := newTestHome(t)
 	p.sharedEnv = append(p.sharedEnv, "REPL_SOCKET="+filepath.Join(p.home, "run", "daemon.sock"))

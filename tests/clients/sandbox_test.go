@@ -8,7 +8,7 @@ import (
 )
 
 // The user of Codex chooses in it what its commands may do. Our sessions may do no more.
-func TestSandbox_IsAsNarrowAsCodexsOwn(t *testing.T) {
+func TestSandbox_Codex(t *testing.T) {
 	const writes = `open("written", "w").close()`
 	for mode, want := range map[string]struct {
 		text    string

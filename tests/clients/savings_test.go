@@ -77,7 +77,7 @@ func serveIssues(tools string) {
 	}
 }
 
-// savings are tasks over the server's tools, by calls of the model and by code.
+// savingsTests are tasks over the server's tools, by calls of the model and by code.
 var savingsTests = []struct {
 	name   string
 	agent  agentProgram
@@ -115,7 +115,7 @@ var showOne = []string{"import turnstone\nturnstone.search('get issue', limit=3)
 
 // All that a model reads for a task is counted, once with the server in the agent's configuration
 // and once behind repl mcp.
-func TestTokens_OfToolsByCodeAgainstDirectCalls(t *testing.T) {
+func TestTokens_ToolsByCode(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

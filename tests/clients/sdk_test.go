@@ -163,104 +163,106 @@ func eachSDK(t *testing.T, f func(t *testing.T, c *sdkClient)) {
 	}
 }
 
-func TestSDK_KeepsStateAndAnswersWaits(t *testing.T) {
-	eachSDK(t, func(t *testing.T, c *sdkClient) {
-		if got := c.runCode("x = 6 * 7").joinText(); !strings.HasPrefix(got, "[sandbox workspace: it writes ") {
-			t.Errorf("the first reply is %q, want what holds", got)
-		}
-		c.wantReply("x", "42")
-		c.wantReply("name = input('name? ')", `[waiting for input: "name? "]`)
-		if got := c.runCode("Ada").joinText(); !strings.HasPrefix(got, "[done") || !strings.HasSuffix(got, ", no output]") {
-			t.Errorf("got %q, want it to be done", got)
-		}
-		c.wantReply("name", "'Ada'")
+func TestSDK(t *testing.T) {
+	t.Run("keeps state and answers input requests", func(t *testing.T) {
+		eachSDK(t, func(t *testing.T, c *sdkClient) {
+			if got := c.runCode("x = 6 * 7").joinText(); !strings.HasPrefix(got, "[sandbox workspace: it writes ") {
+				t.Errorf("the first reply is %q, want what holds", got)
+			}
+			c.wantReply("x", "42")
+			c.wantReply("name = input('name? ')", `[waiting for input: "name? "]`)
+			if got := c.runCode("Ada").joinText(); !strings.HasPrefix(got, "[done") || !strings.HasSuffix(got, ", no output]") {
+				t.Errorf("got %q, want it to be done", got)
+			}
+			c.wantReply("name", "'Ada'")
+		})
 	})
-}
 
-func TestSDK_GetsImages(t *testing.T) {
-	eachSDK(t, func(t *testing.T, c *sdkClient) {
-		r := c.runCode("import matplotlib.pyplot as plt\n_ = plt.plot([1, 4, 9])\nplt.show()")
-		if len(r.Content) != 2 || r.Content[1].MimeType != "image/png" || len(r.Content[1].Data) == 0 {
-			t.Errorf("got %q and %d blocks", r.joinText(), len(r.Content))
+	t.Run("receives images", func(t *testing.T) {
+		eachSDK(t, func(t *testing.T, c *sdkClient) {
+			r := c.runCode("import matplotlib.pyplot as plt\n_ = plt.plot([1, 4, 9])\nplt.show()")
+			if len(r.Content) != 2 || r.Content[1].MimeType != "image/png" || len(r.Content[1].Data) == 0 {
+				t.Errorf("got %q and %d blocks", r.joinText(), len(r.Content))
+			}
+		})
+	})
+
+	t.Run("receives progress that keeps the call alive", func(t *testing.T) {
+		eachSDK(t, func(t *testing.T, c *sdkClient) {
+			id := c.startCall(replCall(sevenSecondsCode), jsonObject{"timeout": 5500, "resetTimeoutOnProgress": true})
+			last, count := 0.0, 0
+			e := c.waitEvent("the call has ended", func(e sdkEvent) bool {
+				if e.Progress != nil {
+					if count++; e.Value <= last {
+						t.Errorf("progress %v after %v", e.Value, last)
+					}
+					last = e.Value
+				}
+				return e.Done != nil || e.Failed != nil
+			})
+			if e.Done == nil || *e.Done != id || !strings.HasSuffix(e.Result.joinText(), "13") {
+				t.Errorf("got %+v", e)
+			}
+			if count < 2 {
+				t.Errorf("got progress %d times in 7 s", count)
+			}
+		})
+	})
+
+	t.Run("interrupts on cancel and returns the output later", func(t *testing.T) {
+		const code = "import time\nprint('so far', flush=True)\ntime.sleep(600)"
+		for name, options := range map[string]jsonObject{"abort": nil, "timeout": {"timeout": 2000}} {
+			t.Run(name, func(t *testing.T) {
+				eachSDK(t, func(t *testing.T, c *sdkClient) {
+					c.runCode("x = 42")
+					id := c.startCall(replCall(code), options)
+					c.waitStarted(id)
+					if options == nil {
+						c.sendOrder(jsonObject{"abort": id})
+					}
+					if e := c.waitCall(id); e.Failed == nil {
+						t.Errorf("the call was answered: %+v", e)
+					}
+					got := c.runCode("print('x is', x)").joinText()
+					t.Logf("%q", got)
+					for _, want := range []string{"so far\n", "KeyboardInterrupt\n", "x is 42"} {
+						if !strings.Contains(got, want) {
+							t.Errorf("the next reply is %q, want %q in it", got, want)
+						}
+					}
+				})
+			})
 		}
+	})
+
+	t.Run("tells a second call what is running", func(t *testing.T) {
+		eachSDK(t, func(t *testing.T, c *sdkClient) {
+			first := c.startCall(replCall("import time\nprint('so far', flush=True)\ntime.sleep(600)"), nil)
+			c.waitStarted(first)
+			got := c.waitCall(c.startCall(toolCall{tool: "repl", arguments: jsonObject{"input": "1 + 1", "timeout_ms": 1}}, nil)).Result.joinText()
+			for _, want := range []string{"[your input was NOT run: an earlier call is not answered yet; running ", "repl_interrupt"} {
+				if !strings.Contains(got, want) {
+					t.Errorf("got %q, want %q in it", got, want)
+				}
+			}
+			second := c.startCall(toolCall{tool: "repl_interrupt", arguments: jsonObject{}}, nil)
+			ended := map[int]sdkEvent{}
+			for len(ended) < 2 {
+				e := c.waitEvent("both calls have ended", func(e sdkEvent) bool { return e.Done != nil })
+				ended[*e.Done] = e
+			}
+			t.Logf("%q, %q", ended[first].Result.joinText(), ended[second].Result.joinText())
+		})
 	})
 }
 
 // sevenSecondsCode is code that takes so long that there is progress, and then ends.
 const sevenSecondsCode = "import time\nfor i in range(14):\n    print(i, flush=True)\n    time.sleep(0.5)"
 
-func TestSDK_GetsProgressWhichKeepsTheCallAlive(t *testing.T) {
-	eachSDK(t, func(t *testing.T, c *sdkClient) {
-		id := c.startCall(replCall(sevenSecondsCode), jsonObject{"timeout": 5500, "resetTimeoutOnProgress": true})
-		last, count := 0.0, 0
-		e := c.waitEvent("the call has ended", func(e sdkEvent) bool {
-			if e.Progress != nil {
-				if count++; e.Value <= last {
-					t.Errorf("progress %v after %v", e.Value, last)
-				}
-				last = e.Value
-			}
-			return e.Done != nil || e.Failed != nil
-		})
-		if e.Done == nil || *e.Done != id || !strings.HasSuffix(e.Result.joinText(), "13") {
-			t.Errorf("got %+v", e)
-		}
-		if count < 2 {
-			t.Errorf("got progress %d times in 7 s", count)
-		}
-	})
-}
-
 // waitStarted waits until slow, or code like it, has printed: progress says so.
 func (c *sdkClient) waitStarted(id int) {
 	c.t.Helper()
 	c.waitEvent("the code has printed", func(e sdkEvent) bool {
 		return e.Progress != nil && *e.Progress == id && strings.Contains(e.Message, "bytes so far")
-	})
-}
-
-func TestSDK_CancelInterruptsAndTheNextReplyHasTheOutput(t *testing.T) {
-	const code = "import time\nprint('so far', flush=True)\ntime.sleep(600)"
-	for name, options := range map[string]jsonObject{"abort": nil, "timeout": {"timeout": 2000}} {
-		t.Run(name, func(t *testing.T) {
-			eachSDK(t, func(t *testing.T, c *sdkClient) {
-				c.runCode("x = 42")
-				id := c.startCall(replCall(code), options)
-				c.waitStarted(id)
-				if options == nil {
-					c.sendOrder(jsonObject{"abort": id})
-				}
-				if e := c.waitCall(id); e.Failed == nil {
-					t.Errorf("the call was answered: %+v", e)
-				}
-				got := c.runCode("print('x is', x)").joinText()
-				t.Logf("%q", got)
-				for _, want := range []string{"so far\n", "KeyboardInterrupt\n", "x is 42"} {
-					if !strings.Contains(got, want) {
-						t.Errorf("the next reply is %q, want %q in it", got, want)
-					}
-				}
-			})
-		})
-	}
-}
-
-func TestSDK_SecondCallIsToldWhatRuns(t *testing.T) {
-	eachSDK(t, func(t *testing.T, c *sdkClient) {
-		first := c.startCall(replCall("import time\nprint('so far', flush=True)\ntime.sleep(600)"), nil)
-		c.waitStarted(first)
-		got := c.waitCall(c.startCall(toolCall{tool: "repl", arguments: jsonObject{"input": "1 + 1", "timeout_ms": 1}}, nil)).Result.joinText()
-		for _, want := range []string{"[your input was NOT run: an earlier call is not answered yet; running ", "repl_interrupt"} {
-			if !strings.Contains(got, want) {
-				t.Errorf("got %q, want %q in it", got, want)
-			}
-		}
-		second := c.startCall(toolCall{tool: "repl_interrupt", arguments: jsonObject{}}, nil)
-		ended := map[int]sdkEvent{}
-		for len(ended) < 2 {
-			e := c.waitEvent("both calls have ended", func(e sdkEvent) bool { return e.Done != nil })
-			ended[*e.Done] = e
-		}
-		t.Logf("%q, %q", ended[first].Result.joinText(), ended[second].Result.joinText())
 	})
 }

@@ -10,7 +10,7 @@ import (
 
 // Claude Code and Codex ask their user for a secret, past the model. Gemini cannot,
 // and its model learns what its user can do.
-func TestSecret_IsTypedByTheUserAndTheModelNeverSeesIt(t *testing.T) {
+func TestAgents_Secret(t *testing.T) {
 	const secret = "hunter2"
 	for _, test := range []struct {
 		agent agentProgram

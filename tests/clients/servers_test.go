@@ -86,62 +86,64 @@ func (s serverStep) checkReply(t testing.TB, reply string) {
 	}
 }
 
-// Code calls the tools of the reference servers, and none of these stays behind.
-func TestServers_AreFunctionsInPythonAndR(t *testing.T) {
-	for name, test := range map[string]struct {
-		command []string
-		steps   []serverStep
-	}{
-		"python": {replCommand(), stepsInPython},
-		"R":      {[]string{os.Getenv(binaryEnv), "mcp", "--lang", "r"}, stepsInR},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p := newTestHome(t)
-			client := mcp.NewClient(&mcp.Implementation{Name: "clients", Version: "1"}, nil)
-			c, err := client.Connect(t.Context(), &mcp.CommandTransport{Command: p.newCommand(append(test.command, referenceServers(t, p)...))}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer c.Close()
-			for _, s := range test.steps {
-				order := s.callIn(p)
-				result, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: order.tool, Arguments: order.arguments})
+func TestServers(t *testing.T) {
+	// Code calls the tools of the reference servers, and none of these stays behind.
+	t.Run("are functions in Python and R", func(t *testing.T) {
+		for name, test := range map[string]struct {
+			command []string
+			steps   []serverStep
+		}{
+			"python": {replCommand(), stepsInPython},
+			"R":      {[]string{os.Getenv(binaryEnv), "mcp", "--lang", "r"}, stepsInR},
+		} {
+			t.Run(name, func(t *testing.T) {
+				p := newTestHome(t)
+				client := mcp.NewClient(&mcp.Implementation{Name: "clients", Version: "1"}, nil)
+				c, err := client.Connect(t.Context(), &mcp.CommandTransport{Command: p.newCommand(append(test.command, referenceServers(t, p)...))}, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
-				var reply strings.Builder
-				for _, part := range result.Content {
-					if text, ok := part.(*mcp.TextContent); ok {
-						reply.WriteString(text.Text)
+				defer c.Close()
+				for _, s := range test.steps {
+					order := s.callIn(p)
+					result, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: order.tool, Arguments: order.arguments})
+					if err != nil {
+						t.Fatal(err)
 					}
+					var reply strings.Builder
+					for _, part := range result.Content {
+						if text, ok := part.(*mcp.TextContent); ok {
+							reply.WriteString(text.Text)
+						}
+					}
+					s.checkReply(t, reply.String())
 				}
-				s.checkReply(t, reply.String())
-			}
-		})
-	}
-}
+			})
+		}
+	})
 
-// The model of an agent pays for what the code prints, and sees nothing of the calls but a line.
-func TestServers_AreCalledThroughAgents(t *testing.T) {
-	steps := []serverStep{
-		{"import turnstone\nturnstone.search('sum of numbers', limit=1)", []string{"everything.get_sum(a: number, b: number)"}},
-		{"from turnstone.tools import everything, memory\nsums = [everything.get_sum(a=i, b=1) for i in range(100)]\nlen(sums), sums[-1]", []string{"(100, 'The sum of 99 and 1 is 100.')", "[called everything.get-sum × 100"}},
-		{"memory.delete_entities(entityNames=['Ada'])", []string{"PermissionError: memory.delete_entities is not allowed"}},
-	}
-	for _, a := range []agentProgram{codexCLI, claudeCode} {
-		t.Run(a.name, func(t *testing.T) {
-			p := newTestHome(t)
-			var calls []toolCall
-			for _, s := range steps {
-				calls = append(calls, s.callIn(p))
-			}
-			m := a.runAgentIn(t, p, agentOptions{timeoutSeconds: 100, server: append(referenceServers(t, p), "--ask", "no")}, calls...)
-			for i, s := range steps {
-				s.checkReply(t, m.seenResults()[i].text)
-			}
-			if offered := string(m.toolDefinition("repl")); strings.Contains(offered, "get-sum") || !strings.Contains(offered, "everything") {
-				t.Errorf("the model is offered %s", offered)
-			}
-		})
-	}
+	// The model of an agent pays for what the code prints, and sees nothing of the calls but a line.
+	t.Run("can be called through agents", func(t *testing.T) {
+		steps := []serverStep{
+			{"import turnstone\nturnstone.search('sum of numbers', limit=1)", []string{"everything.get_sum(a: number, b: number)"}},
+			{"from turnstone.tools import everything, memory\nsums = [everything.get_sum(a=i, b=1) for i in range(100)]\nlen(sums), sums[-1]", []string{"(100, 'The sum of 99 and 1 is 100.')", "[called everything.get-sum × 100"}},
+			{"memory.delete_entities(entityNames=['Ada'])", []string{"PermissionError: memory.delete_entities is not allowed"}},
+		}
+		for _, a := range []agentProgram{codexCLI, claudeCode} {
+			t.Run(a.name, func(t *testing.T) {
+				p := newTestHome(t)
+				var calls []toolCall
+				for _, s := range steps {
+					calls = append(calls, s.callIn(p))
+				}
+				m := a.runAgentIn(t, p, agentOptions{timeoutSeconds: 100, server: append(referenceServers(t, p), "--ask", "no")}, calls...)
+				for i, s := range steps {
+					s.checkReply(t, m.seenResults()[i].text)
+				}
+				if offered := string(m.toolDefinition("repl")); strings.Contains(offered, "get-sum") || !strings.Contains(offered, "everything") {
+					t.Errorf("the model is offered %s", offered)
+				}
+			})
+		}
+	})
 }

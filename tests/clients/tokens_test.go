@@ -13,7 +13,7 @@ import (
 // so when it cuts the output of its own tools.
 func countTokens(text string) int { return (len(text) + 3) / 4 }
 
-// tasks are what agents do over and over, as code in Python.
+// tokenTasks are what agents do over and over, as code in Python.
 var tokenTasks = []struct {
 	name   string
 	code   string
@@ -29,7 +29,7 @@ var tokenTasks = []struct {
 
 // The same code runs in Codex through our tool and through its own for commands, to compare
 // the costs.
-func TestTokens_OfOurRepliesAgainstCodexsOwnTool(t *testing.T) {
+func TestTokens_CodexReplies(t *testing.T) {
 	var ours, own []toolCall
 	for _, task := range tokenTasks {
 		ours = append(ours, replCall(task.code))

@@ -175,112 +175,116 @@ func (s *sshServer) closeAgent(t *testing.T, a *agent) {
 	s.remote.runRepl(t, "", "ctl", "stop")
 }
 
-func TestAskpass_AHostsKeyIsConfirmedByThePersonAlone(t *testing.T) {
+func TestAskpass(t *testing.T) {
 	t.Parallel()
-	s, h := newSSHServer(t, ""), newDaemonHome(t)
-	opened := h.withBrowser(t)
-	a := s.newAgent(t, h)
-	a.sendInput("6 * 7")
-	address, page := waitPage(t, opened, 1)
-	key, err := exec.Command("ssh-keygen", "-lf", filepath.Join(s.dir, "host.pub")).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	print := regexp.MustCompile(`SHA256:\S+`).FindString(string(key))
-	if print == "" || !strings.Contains(html.UnescapeString(page), print) || !strings.Contains(page, "ssh, which leads to the place") || !strings.Contains(page, "Yes, this is its key") {
-		t.Errorf("the page lacks %s: %s", print, page)
-	}
-	submitForm(t, address, url.Values{"answer": {"Yes, this is its key: connect"}})
-	got := a.readAnswer()
-	if !strings.Contains(got, "42") || strings.Contains(got, "SHA256") || strings.Contains(got, address) {
-		t.Errorf("got %q", got)
-	}
-	if known, err := os.ReadFile(filepath.Join(s.dir, "known")); err != nil || len(known) == 0 {
-		t.Errorf("the key is not kept: %v", err)
-	}
-	if n := len(openedPages(opened)); n != 1 {
-		t.Errorf("the person was asked %d times", n)
-	}
-	s.closeAgent(t, a)
-	if left, _ := filepath.Glob(filepath.Join(h.tmp, "repl-ask-*")); len(left) > 0 {
-		t.Errorf("left behind: %q", left)
-	}
-}
 
-func TestAskpass_AHostsKeyThatIsDeclinedEndsInOneQuestion(t *testing.T) {
-	t.Parallel()
-	s, h := newSSHServer(t, ""), newDaemonHome(t)
-	opened := h.withBrowser(t)
-	a := s.newAgent(t, h)
-	a.sendInput("6 * 7")
-	address, _ := waitPage(t, opened, 1)
-	submitForm(t, address, url.Values{"answer": {"No"}})
-	for range 2 { // the second call asks nobody again
+	t.Run("only the user confirms a host key", func(t *testing.T) {
+		t.Parallel()
+		s, h := newSSHServer(t, ""), newDaemonHome(t)
+		opened := h.withBrowser(t)
+		a := s.newAgent(t, h)
+		a.sendInput("6 * 7")
+		address, page := waitPage(t, opened, 1)
+		key, err := exec.Command("ssh-keygen", "-lf", filepath.Join(s.dir, "host.pub")).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		print := regexp.MustCompile(`SHA256:\S+`).FindString(string(key))
+		if print == "" || !strings.Contains(html.UnescapeString(page), print) || !strings.Contains(page, "ssh, which leads to the place") || !strings.Contains(page, "Yes, this is its key") {
+			t.Errorf("the page lacks %s: %s", print, page)
+		}
+		submitForm(t, address, url.Values{"answer": {"Yes, this is its key: connect"}})
 		got := a.readAnswer()
-		if !strings.Contains(got, "Host key verification failed") || !strings.Contains(got, "run "+s.via+" true once at a terminal") {
+		if !strings.Contains(got, "42") || strings.Contains(got, "SHA256") || strings.Contains(got, address) {
+			t.Errorf("got %q", got)
+		}
+		if known, err := os.ReadFile(filepath.Join(s.dir, "known")); err != nil || len(known) == 0 {
+			t.Errorf("the key is not kept: %v", err)
+		}
+		if n := len(openedPages(opened)); n != 1 {
+			t.Errorf("the person was asked %d times", n)
+		}
+		s.closeAgent(t, a)
+		if left, _ := filepath.Glob(filepath.Join(h.tmp, "repl-ask-*")); len(left) > 0 {
+			t.Errorf("left behind: %q", left)
+		}
+	})
+
+	t.Run("a declined host key is asked about once", func(t *testing.T) {
+		t.Parallel()
+		s, h := newSSHServer(t, ""), newDaemonHome(t)
+		opened := h.withBrowser(t)
+		a := s.newAgent(t, h)
+		a.sendInput("6 * 7")
+		address, _ := waitPage(t, opened, 1)
+		submitForm(t, address, url.Values{"answer": {"No"}})
+		for range 2 { // the second call asks nobody again
+			got := a.readAnswer()
+			if !strings.Contains(got, "Host key verification failed") || !strings.Contains(got, "run "+s.via+" true once at a terminal") {
+				t.Errorf("got %q", got)
+			}
+			if n := len(openedPages(opened)); n != 1 {
+				t.Errorf("the person was asked %d times", n)
+			}
+			a.sendInput("6 * 7")
+		}
+		a.readAnswer()
+		s.closeAgent(t, a)
+	})
+
+	t.Run("a passphrase goes to ssh and nowhere else", func(t *testing.T) {
+		t.Parallel()
+		const secret = `0pen "sesame"`
+		s, h := newSSHServer(t, secret), newDaemonHome(t)
+		s.trustHostKey(t)
+		opened := h.withBrowser(t)
+		a := s.newAgent(t, h)
+		a.sendInput("6 * 7")
+		address, page := waitPage(t, opened, 1)
+		if !strings.Contains(page, `type="password"`) || !strings.Contains(page, "Enter passphrase for key") {
+			t.Errorf("the page: %s", page)
+		}
+		submitForm(t, address, url.Values{"answer": {"wrong"}})
+		address, _ = waitPage(t, opened, 2)
+		submitForm(t, address, url.Values{"answer": {secret}})
+		if got := a.readAnswer(); !strings.Contains(got, "42") || strings.Contains(got, "passphrase") {
+			t.Errorf("got %q", got)
+		}
+		s.closeAgent(t, a)
+	})
+
+	t.Run("a declined passphrase ends ssh", func(t *testing.T) {
+		t.Parallel()
+		s, h := newSSHServer(t, "secret"), newDaemonHome(t)
+		s.trustHostKey(t)
+		opened := h.withBrowser(t)
+		a := s.newAgent(t, h)
+		a.sendInput("6 * 7")
+		address, _ := waitPage(t, opened, 1)
+		submitForm(t, address, url.Values{"decline": {"yes"}})
+		if got := a.readAnswer(); !strings.Contains(got, "Permission denied") || !strings.Contains(got, "true once at a terminal") {
 			t.Errorf("got %q", got)
 		}
 		if n := len(openedPages(opened)); n != 1 {
 			t.Errorf("the person was asked %d times", n)
 		}
-		a.sendInput("6 * 7")
-	}
-	a.readAnswer()
-	s.closeAgent(t, a)
+		s.closeAgent(t, a)
+	})
+
+	t.Run("without a screen the error says what to run", func(t *testing.T) {
+		t.Parallel()
+		s, h := newSSHServer(t, ""), newDaemonHome(t)
+		h.withBrowser(t)
+		h.env = append(h.env, "DISPLAY=", "WAYLAND_DISPLAY=")
+		a := s.newAgent(t, h)
+		if got := a.callRepl("6 * 7"); !strings.Contains(got, "Host key verification failed") || !strings.Contains(got, "run "+s.via+" true once at a terminal") {
+			t.Errorf("got %q", got)
+		}
+		s.closeAgent(t, a)
+	})
 }
 
-func TestAskpass_APassphraseGoesToSSHAndNowhereElse(t *testing.T) {
-	t.Parallel()
-	const secret = `0pen "sesame"`
-	s, h := newSSHServer(t, secret), newDaemonHome(t)
-	s.trustHostKey(t)
-	opened := h.withBrowser(t)
-	a := s.newAgent(t, h)
-	a.sendInput("6 * 7")
-	address, page := waitPage(t, opened, 1)
-	if !strings.Contains(page, `type="password"`) || !strings.Contains(page, "Enter passphrase for key") {
-		t.Errorf("the page: %s", page)
-	}
-	submitForm(t, address, url.Values{"answer": {"wrong"}})
-	address, _ = waitPage(t, opened, 2)
-	submitForm(t, address, url.Values{"answer": {secret}})
-	if got := a.readAnswer(); !strings.Contains(got, "42") || strings.Contains(got, "passphrase") {
-		t.Errorf("got %q", got)
-	}
-	s.closeAgent(t, a)
-}
-
-func TestAskpass_APassphraseThatIsDeclinedEndsSSH(t *testing.T) {
-	t.Parallel()
-	s, h := newSSHServer(t, "secret"), newDaemonHome(t)
-	s.trustHostKey(t)
-	opened := h.withBrowser(t)
-	a := s.newAgent(t, h)
-	a.sendInput("6 * 7")
-	address, _ := waitPage(t, opened, 1)
-	submitForm(t, address, url.Values{"decline": {"yes"}})
-	if got := a.readAnswer(); !strings.Contains(got, "Permission denied") || !strings.Contains(got, "true once at a terminal") {
-		t.Errorf("got %q", got)
-	}
-	if n := len(openedPages(opened)); n != 1 {
-		t.Errorf("the person was asked %d times", n)
-	}
-	s.closeAgent(t, a)
-}
-
-func TestAskpass_WithoutAScreenTheErrorSaysWhatToRun(t *testing.T) {
-	t.Parallel()
-	s, h := newSSHServer(t, ""), newDaemonHome(t)
-	h.withBrowser(t)
-	h.env = append(h.env, "DISPLAY=", "WAYLAND_DISPLAY=")
-	a := s.newAgent(t, h)
-	if got := a.callRepl("6 * 7"); !strings.Contains(got, "Host key verification failed") || !strings.Contains(got, "run "+s.via+" true once at a terminal") {
-		t.Errorf("got %q", got)
-	}
-	s.closeAgent(t, a)
-}
-
-func TestPlaceInstall_GoesThroughARealSSH(t *testing.T) {
+func TestRemoteInstall_RealSSH(t *testing.T) {
 	t.Parallel()
 	s, h := newSSHServer(t, ""), newDaemonHome(t)
 	s.trustHostKey(t)

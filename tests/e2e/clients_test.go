@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestWait_UntilASessionHasNothingToDo(t *testing.T) {
+func TestWait(t *testing.T) {
 	t.Parallel()
 	h := newDaemonHome(t)
 	h.startDaemon(t)
@@ -28,7 +28,7 @@ func TestWait_UntilASessionHasNothingToDo(t *testing.T) {
 	}
 }
 
-func TestClients_AreSeenAndCanBeDetached(t *testing.T) {
+func TestClients_ListAndDetach(t *testing.T) {
 	t.Parallel()
 	h := newDaemonHome(t)
 	h.startDaemon(t)
@@ -54,7 +54,7 @@ func TestClients_AreSeenAndCanBeDetached(t *testing.T) {
 
 // Neither the output of code nor other users' names can harm the terminal of a user who
 // watches.
-func TestEvents_ChangeNothingAtATerminal(t *testing.T) {
+func TestEvents_SanitizeOutput(t *testing.T) {
 	t.Parallel()
 	h := newDaemonHome(t)
 	h.startDaemon(t)

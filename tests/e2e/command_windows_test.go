@@ -51,7 +51,7 @@ func TestProgram_OnWindows(t *testing.T) {
 
 // The children of a program have its standard streams, as those of python.exe have: a terminal would
 // neither end their input nor keep their bytes.
-func TestProgram_ItsChildrenOnWindows(t *testing.T) {
+func TestProgram_ChildrenOnWindows(t *testing.T) {
 	beside := map[string]string{ // nobody knows here when the output of a child is complete
 		"set /p": "0\nname?", "more": "0\n\r\n", "among its own": "child\r\nbefore\n",
 	}
@@ -82,7 +82,7 @@ func TestProgram_ItsChildrenOnWindows(t *testing.T) {
 }
 
 // A program without a console, such as pythonw.exe, may start others without standard streams.
-func TestProgram_WithoutStandardStreamsOnWindows(t *testing.T) {
+func TestProgram_NoStreamsOnWindows(t *testing.T) {
 	for name, missing := range map[string]func(*syscall.StartupInfo){
 		"input":  func(s *syscall.StartupInfo) { s.StdInput = 0 },
 		"output": func(s *syscall.StartupInfo) { s.StdOutput = 0 },
@@ -200,7 +200,7 @@ func TestR_OnWindows(t *testing.T) {
 	}
 }
 
-func TestDoctor_OnWindowsLooksAtR(t *testing.T) {
+func TestDoctor_ROnWindows(t *testing.T) {
 	got := newRHome(t).runRepl(t, "", "doctor", "--lang", "r")
 	for _, want := range []string{"Rterm.exe", "ok      the runtime starts", "ok      an interrupt reaches a loop", "ok      everything ends"} {
 		if !strings.Contains(got.stdout, want) {
@@ -218,7 +218,7 @@ func TestMCP_OnWindows(t *testing.T) {
 	})
 }
 
-func TestMCP_OnWindowsInR(t *testing.T) {
+func TestMCP_ROnWindows(t *testing.T) {
 	runMCPCalls(t, newRHome(t), "r", [][2]string{
 		{"6*7", "42"},
 		{"name <- readline('name? ')", "waiting for input"},

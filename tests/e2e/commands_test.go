@@ -34,53 +34,107 @@ func exchangeMessage(t *testing.T, in io.Writer, out *bufio.Scanner, message str
 	return answer
 }
 
-func TestMCP_KeepsASessionUntilItsClientLeaves(t *testing.T) {
+func TestMCPLifetime(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
-		name   string
-		leave  func(io.Closer, *os.Process) error
-		status int
-	}{
-		{"by the end of its input", func(in io.Closer, _ *os.Process) error { return in.Close() }, 0},
-		{"by a signal", func(_ io.Closer, p *os.Process) error { return p.Signal(syscall.SIGTERM) }, 143},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			h := newHome(t)
-			cmd := h.mcpCommand(t)
-			cmd.Stderr = os.Stderr
-			in, err := cmd.StdinPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			stdout, err := cmd.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			out := bufio.NewScanner(stdout)
-			exchangeMessage(t, in, out, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`)
-			if _, err := io.WriteString(in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`+"\n"); err != nil {
-				t.Fatal(err)
-			}
-			exchangeMessage(t, in, out, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"repl","arguments":{"input":"x = 41"}}}`)
-			answer := exchangeMessage(t, in, out, `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"repl","arguments":{"input":"x + 1"}}}`)
-			if c := answer.Result.Content; len(c) != 1 || c[0].Text != "42" {
-				t.Errorf("got %+v, want 42", c)
-			}
-			if err := test.leave(in, cmd.Process); err != nil {
-				t.Fatal(err)
-			}
+
+	t.Run("keeps its session until its client leaves", func(t *testing.T) {
+		t.Parallel()
+		tests := []struct {
+			name   string
+			leave  func(io.Closer, *os.Process) error
+			status int
+		}{
+			{"by the end of its input", func(in io.Closer, _ *os.Process) error { return in.Close() }, 0},
+			{"by a signal", func(_ io.Closer, p *os.Process) error { return p.Signal(syscall.SIGTERM) }, 143},
+		}
+		for _, test := range tests {
+			t.Run(test.name, func(t *testing.T) {
+				t.Parallel()
+				h := newHome(t)
+				cmd := h.mcpCommand(t)
+				cmd.Stderr = os.Stderr
+				in, err := cmd.StdinPipe()
+				if err != nil {
+					t.Fatal(err)
+				}
+				stdout, err := cmd.StdoutPipe()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := cmd.Start(); err != nil {
+					t.Fatal(err)
+				}
+				out := bufio.NewScanner(stdout)
+				exchangeMessage(t, in, out, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`)
+				if _, err := io.WriteString(in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`+"\n"); err != nil {
+					t.Fatal(err)
+				}
+				exchangeMessage(t, in, out, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"repl","arguments":{"input":"x = 41"}}}`)
+				answer := exchangeMessage(t, in, out, `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"repl","arguments":{"input":"x + 1"}}}`)
+				if c := answer.Result.Content; len(c) != 1 || c[0].Text != "42" {
+					t.Errorf("got %+v, want 42", c)
+				}
+				if err := test.leave(in, cmd.Process); err != nil {
+					t.Fatal(err)
+				}
+				_ = cmd.Wait()
+				if got := exitStatusOf(t, cmd); got != test.status {
+					t.Errorf("got status %d, want %d", got, test.status)
+				}
+				h.wantNothingLeft(t)
+			})
+		}
+	})
+
+	t.Run("ends even if its client does not read", func(t *testing.T) {
+		t.Parallel()
+		for _, test := range []struct {
+			name   string
+			leave  func(io.Closer, *os.Process) error
+			status int
+		}{
+			{"by the end of its input", func(in io.Closer, _ *os.Process) error { return in.Close() }, 0},
+			{"by a signal", func(_ io.Closer, p *os.Process) error { return p.Signal(syscall.SIGTERM) }, 143},
+		} {
+			t.Run(test.name, func(t *testing.T) {
+				t.Parallel()
+				h := newHome(t)
+				cmd, in, worker := newStuckMCP(t, h)
+				if err := test.leave(in, cmd.Process); err != nil {
+					t.Fatal(err)
+				}
+				waitGone(t, worker)
+				_ = cmd.Wait()
+				if got := exitStatusOf(t, cmd); got != test.status {
+					t.Errorf("got status %d, want %d", got, test.status)
+				}
+				h.wantNothingLeft(t)
+			})
+		}
+	})
+
+	t.Run("a second signal has its default action", func(t *testing.T) {
+		t.Parallel()
+		cmd, _, worker := newStuckMCP(t, newHome(t))
+		ended := make(chan struct{})
+		go func() {
 			_ = cmd.Wait()
-			if got := exitStatusOf(t, cmd); got != test.status {
-				t.Errorf("got status %d, want %d", got, test.status)
+			close(ended)
+		}()
+		waitUntil(t, "it ends", func() bool { // after an answer it would live on for half a second
+			_ = cmd.Process.Signal(syscall.SIGTERM)
+			select {
+			case <-ended:
+				return true
+			default:
+				return false
 			}
-			h.wantNothingLeft(t)
 		})
-	}
+		if w, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || !w.Signaled() {
+			t.Errorf("got %v, want it ended by the signal itself", cmd.ProcessState)
+		}
+		waitGone(t, worker)
+	})
 }
 
 // newStuckMCP is an MCP server whose client does not read: an answer is stuck in its
@@ -130,54 +184,4 @@ func newStuckMCP(t *testing.T, h home) (cmd *exec.Cmd, in io.Closer, worker int)
 		return err == nil
 	})
 	return cmd, stdin, worker
-}
-
-func TestMCP_EndsThoughItsClientDoesNotRead(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		name   string
-		leave  func(io.Closer, *os.Process) error
-		status int
-	}{
-		{"by the end of its input", func(in io.Closer, _ *os.Process) error { return in.Close() }, 0},
-		{"by a signal", func(_ io.Closer, p *os.Process) error { return p.Signal(syscall.SIGTERM) }, 143},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			h := newHome(t)
-			cmd, in, worker := newStuckMCP(t, h)
-			if err := test.leave(in, cmd.Process); err != nil {
-				t.Fatal(err)
-			}
-			waitGone(t, worker)
-			_ = cmd.Wait()
-			if got := exitStatusOf(t, cmd); got != test.status {
-				t.Errorf("got status %d, want %d", got, test.status)
-			}
-			h.wantNothingLeft(t)
-		})
-	}
-}
-
-func TestMCP_SecondSignalHasItsDefaultAction(t *testing.T) {
-	t.Parallel()
-	cmd, _, worker := newStuckMCP(t, newHome(t))
-	ended := make(chan struct{})
-	go func() {
-		_ = cmd.Wait()
-		close(ended)
-	}()
-	waitUntil(t, "it ends", func() bool { // after an answer it would live on for half a second
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		select {
-		case <-ended:
-			return true
-		default:
-			return false
-		}
-	})
-	if w, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || !w.Signaled() {
-		t.Errorf("got %v, want it ended by the signal itself", cmd.ProcessState)
-	}
-	waitGone(t, worker)
 }

@@ -83,89 +83,93 @@ func (h home) listSessions(t *testing.T) map[string]session.Info {
 	return named
 }
 
-func TestDaemon_CommandsShareASession(t *testing.T) {
+func TestDaemon(t *testing.T) {
 	t.Parallel()
-	h := newDaemonHome(t)
-	wantResult(t, h.runRepl(t, "", "list"), result{"", "repl: no daemon answers at " + h.socket() + " (" + noSocketMessage + "); start one with repl serve\n", 3})
-	h.startDaemon(t)
-	wantResult(t, h.runRepl(t, "", "list"), result{"", "no session is open\n", 0})
-	wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "x = 6"), result{"", newSessionNotice("main"), 0})
-	wantResult(t, h.runRepl(t, "print(x * 7)\n", "exec", "main"), result{"42\n", "", 0})
-	wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "input('name? ')"),
-		result{"name? ", "repl: waiting for input: \"name? \" (answer with repl input main)\n", 5})
-	wantResult(t, h.runRepl(t, "", "input", "main", "-e", "ada"), result{"'ada'\n", "", 0})
-	if r := h.runRepl(t, "", "exec", "main", "-e", "1/0"); r.status != 1 || !strings.Contains(r.stdout, "ZeroDivisionError") {
-		t.Errorf("an error: %v", r)
-	}
-	if r := h.runRepl(t, "", "exec", "main", "-e", "import time; time.sleep(60)", "--wait", "100ms"); r.status != 4 || !strings.Contains(r.stderr, "still running") {
-		t.Errorf("a long turn: %v", r)
-	}
-	if r := h.runRepl(t, "", "exec", "main", "-e", "2"); r.status != 1 || !strings.Contains(r.stderr, "running for") {
-		t.Errorf("while it runs: %v", r)
-	}
-	wantResult(t, h.runRepl(t, "", "interrupt", "main"), result{"", "", 0})
-	if r := h.runRepl(t, "", "events", "main"); !strings.Contains(r.stdout, "print(x * 7)\n42\n") || !strings.Contains(r.stdout, "KeyboardInterrupt") {
-		t.Errorf("the events: %v", r)
-	}
-	if r := h.runRepl(t, "", "events", "main", "--json", "--after", "1"); !strings.HasPrefix(r.stdout, `{"seq":2,`) {
-		t.Errorf("the events as JSON: %.200s", r.stdout)
-	}
-	wantResult(t, h.runRepl(t, "", "reset", "main"), result{"", "", 0})
-	if r := h.runRepl(t, "", "exec", "main", "-e", "x"); !strings.Contains(r.stdout, "NameError") {
-		t.Errorf("after a reset: %v", r)
-	}
-	wantResult(t, h.runRepl(t, "", "close", "main"), result{"", "", 0})
-	if r := h.runRepl(t, "", "close", "main"); r.status != 1 || !strings.Contains(r.stderr, `there is no session "main"`) {
-		t.Errorf("a second close: %v", r)
-	}
-}
 
-func TestDaemon_ASecondOneLeavesTheFirstAlone(t *testing.T) {
-	t.Parallel()
-	h := newDaemonHome(t)
-	first := h.startDaemon(t)
-	r := h.runRepl(t, "", "serve")
-	if r.status != 3 || !strings.Contains(r.stderr, "served already: by the process "+strconv.Itoa(first.Process.Pid)) {
-		t.Errorf("got %v", r)
-	}
-	wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "1"), result{"1\n", newSessionNotice("main"), 0})
-}
+	t.Run("commands share a session", func(t *testing.T) {
+		t.Parallel()
+		h := newDaemonHome(t)
+		wantResult(t, h.runRepl(t, "", "list"), result{"", "repl: no daemon answers at " + h.socket() + " (" + noSocketMessage + "); start one with repl serve\n", 3})
+		h.startDaemon(t)
+		wantResult(t, h.runRepl(t, "", "list"), result{"", "no session is open\n", 0})
+		wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "x = 6"), result{"", newSessionNotice("main"), 0})
+		wantResult(t, h.runRepl(t, "print(x * 7)\n", "exec", "main"), result{"42\n", "", 0})
+		wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "input('name? ')"),
+			result{"name? ", "repl: waiting for input: \"name? \" (answer with repl input main)\n", 5})
+		wantResult(t, h.runRepl(t, "", "input", "main", "-e", "ada"), result{"'ada'\n", "", 0})
+		if r := h.runRepl(t, "", "exec", "main", "-e", "1/0"); r.status != 1 || !strings.Contains(r.stdout, "ZeroDivisionError") {
+			t.Errorf("an error: %v", r)
+		}
+		if r := h.runRepl(t, "", "exec", "main", "-e", "import time; time.sleep(60)", "--wait", "100ms"); r.status != 4 || !strings.Contains(r.stderr, "still running") {
+			t.Errorf("a long turn: %v", r)
+		}
+		if r := h.runRepl(t, "", "exec", "main", "-e", "2"); r.status != 1 || !strings.Contains(r.stderr, "running for") {
+			t.Errorf("while it runs: %v", r)
+		}
+		wantResult(t, h.runRepl(t, "", "interrupt", "main"), result{"", "", 0})
+		if r := h.runRepl(t, "", "events", "main"); !strings.Contains(r.stdout, "print(x * 7)\n42\n") || !strings.Contains(r.stdout, "KeyboardInterrupt") {
+			t.Errorf("the events: %v", r)
+		}
+		if r := h.runRepl(t, "", "events", "main", "--json", "--after", "1"); !strings.HasPrefix(r.stdout, `{"seq":2,`) {
+			t.Errorf("the events as JSON: %.200s", r.stdout)
+		}
+		wantResult(t, h.runRepl(t, "", "reset", "main"), result{"", "", 0})
+		if r := h.runRepl(t, "", "exec", "main", "-e", "x"); !strings.Contains(r.stdout, "NameError") {
+			t.Errorf("after a reset: %v", r)
+		}
+		wantResult(t, h.runRepl(t, "", "close", "main"), result{"", "", 0})
+		if r := h.runRepl(t, "", "close", "main"); r.status != 1 || !strings.Contains(r.stderr, `there is no session "main"`) {
+			t.Errorf("a second close: %v", r)
+		}
+	})
 
-func TestDaemon_EndsWithAllThatItStarted(t *testing.T) {
-	t.Parallel()
-	ends := map[string]func(h home, cmd *exec.Cmd) error{
-		"a kill":   func(_ home, cmd *exec.Cmd) error { return cmd.Process.Kill() },
-		"ctl stop": func(h home, _ *exec.Cmd) error { return h.command(t, "ctl", "stop").Run() },
-	}
-	for name, end := range stopMethods {
-		ends[name] = func(_ home, cmd *exec.Cmd) error { return end(cmd) }
-	}
-	for name, end := range ends {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			h := newDaemonHome(t)
-			cmd := h.startDaemon(t)
-			r := h.runRepl(t, "", "exec", "main", "-e", "import os, subprocess, sys; p = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'], start_new_session=True); print(os.getpid(), p.pid)")
-			var worker, child int
-			if _, err := fmt.Sscan(r.stdout, &worker, &child); err != nil {
-				t.Fatalf("%v: %v", r, err)
-			}
-			if err := end(h, cmd); err != nil {
-				t.Fatal(err)
-			}
-			_ = cmd.Wait()
-			waitGone(t, worker)
-			waitGone(t, child)
-			if r := h.runRepl(t, "", "list"); r.status != 3 {
-				t.Errorf("afterwards: %v", r)
-			}
-			h.startDaemon(t) // the old socket does not get in the way
-			// After a kill the transcript of the lost session may have been kept, and is named.
-			if r := h.runRepl(t, "", "exec", "main", "-e", "1"); r.stdout != "1\n" || r.status != 0 || !strings.HasPrefix(r.stderr, newSessionNotice("main")) {
-				t.Errorf("in a new daemon: %v", r)
-			}
-		})
-	}
+	t.Run("a second daemon leaves the first alone", func(t *testing.T) {
+		t.Parallel()
+		h := newDaemonHome(t)
+		first := h.startDaemon(t)
+		r := h.runRepl(t, "", "serve")
+		if r.status != 3 || !strings.Contains(r.stderr, "served already: by the process "+strconv.Itoa(first.Process.Pid)) {
+			t.Errorf("got %v", r)
+		}
+		wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "1"), result{"1\n", newSessionNotice("main"), 0})
+	})
+
+	t.Run("ends with everything that it started", func(t *testing.T) {
+		t.Parallel()
+		ends := map[string]func(h home, cmd *exec.Cmd) error{
+			"a kill":   func(_ home, cmd *exec.Cmd) error { return cmd.Process.Kill() },
+			"ctl stop": func(h home, _ *exec.Cmd) error { return h.command(t, "ctl", "stop").Run() },
+		}
+		for name, end := range stopMethods {
+			ends[name] = func(_ home, cmd *exec.Cmd) error { return end(cmd) }
+		}
+		for name, end := range ends {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				h := newDaemonHome(t)
+				cmd := h.startDaemon(t)
+				r := h.runRepl(t, "", "exec", "main", "-e", "import os, subprocess, sys; p = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'], start_new_session=True); print(os.getpid(), p.pid)")
+				var worker, child int
+				if _, err := fmt.Sscan(r.stdout, &worker, &child); err != nil {
+					t.Fatalf("%v: %v", r, err)
+				}
+				if err := end(h, cmd); err != nil {
+					t.Fatal(err)
+				}
+				_ = cmd.Wait()
+				waitGone(t, worker)
+				waitGone(t, child)
+				if r := h.runRepl(t, "", "list"); r.status != 3 {
+					t.Errorf("afterwards: %v", r)
+				}
+				h.startDaemon(t) // the old socket does not get in the way
+				// After a kill the transcript of the lost session may have been kept, and is named.
+				if r := h.runRepl(t, "", "exec", "main", "-e", "1"); r.stdout != "1\n" || r.status != 0 || !strings.HasPrefix(r.stderr, newSessionNotice("main")) {
+					t.Errorf("in a new daemon: %v", r)
+				}
+			})
+		}
+	})
 }
 
 // A mcpClient is an MCP client on standard input and output, which may be killed.
@@ -290,169 +294,232 @@ func splitSandboxLine(text string) (line, rest string) {
 	return sandboxLinePattern.FindString(text), sandboxLinePattern.ReplaceAllString(text, "")
 }
 
-func TestMCP_ItsSessionsOutliveIt(t *testing.T) {
+func TestMCPDaemon(t *testing.T) {
 	t.Parallel()
-	h := newDaemonHome(t)
-	h.startDaemon(t)
-	a := h.newMCPClient(t, "--daemon", "--name", "bot")
-	if got := a.callRepl("x = 41; print('hello')"); got != "hello" {
-		t.Errorf("got %q", got)
-	}
-	waitUntil(t, "the variables are listed", func() bool { // a busy machine may take longer than a query
-		return strings.Contains(a.callTool("repl_sessions", map[string]any{"session": "bot"}), "\nx     int ")
+
+	t.Run("sessions outlive the server", func(t *testing.T) {
+		t.Parallel()
+		h := newDaemonHome(t)
+		h.startDaemon(t)
+		a := h.newMCPClient(t, "--daemon", "--name", "bot")
+		if got := a.callRepl("x = 41; print('hello')"); got != "hello" {
+			t.Errorf("got %q", got)
+		}
+		waitUntil(t, "the variables are listed", func() bool { // a busy machine may take longer than a query
+			return strings.Contains(a.callTool("repl_sessions", map[string]any{"session": "bot"}), "\nx     int ")
+		})
+		first := a.callRepl("import time\nprint('one', flush=True)\nopen('go', 'w').close()\nwhile not __import__('os').path.exists('on'): time.sleep(.01)\nprint('two')", "timeout_ms", 0)
+		waitUntil(t, "the turn has begun", func() bool { _, err := os.Stat(filepath.Join(h.dir, "go")); return err == nil })
+		a.kill()
+		if err := os.WriteFile(filepath.Join(h.dir, "on"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		b := h.newMCPClient(t, "--daemon", "--name", "bot")
+		got := b.callRepl("")
+		for !strings.Contains(got, "two") {
+			got += "\n" + b.callRepl("")
+		}
+		if !strings.Contains(got, "back in the session") || strings.Count(first+got, "one") != 1 { // whichever of them had it
+			t.Errorf("after a restart in the middle of a turn: %q", got)
+		}
+		if got := b.callRepl("input('who? ')"); !strings.Contains(got, `waiting for input: "who? "`) {
+			t.Errorf("got %q", got)
+		}
+		b.kill()
+		c := h.newMCPClient(t, "--daemon", "--name", "bot")
+		if got := c.callRepl("1 + 1"); !strings.Contains(got, `waiting for input: "who? "`) || !strings.Contains(got, "NOT run") {
+			t.Errorf("code after a restart in a wait: %q, want to learn of the wait", got)
+		}
+		if got := c.callRepl("ada"); !strings.Contains(got, "'ada'") {
+			t.Errorf("the answer: %q", got)
+		}
+		other := h.newMCPClient(t, "--daemon", "--name", "another")
+		if got := other.callRepl("x"); !strings.Contains(got, "NameError") {
+			t.Errorf("another client's main session is not its own: %q", got)
+		}
+		other.callRepl("import time\nfor i in range(10**6): print(i, flush=True); time.sleep(.01)", "timeout_ms", 0)
+		if got := other.callTool("repl_output", map[string]any{"until": "^[0-9]*3$"}); !strings.Contains(got, "3\n") || !strings.Contains(got, "[running ") {
+			t.Errorf("until a line matches: %q", got)
+		}
+		if got := other.callTool("repl_reset", map[string]any{"close": true}); !strings.Contains(got, "is closed") {
+			t.Errorf("got %q", got)
+		}
+		if got := c.callTool("repl_sessions", nil); strings.Contains(got, "another") {
+			t.Errorf("a session that was closed is there: %q", got)
+		}
 	})
-	first := a.callRepl("import time\nprint('one', flush=True)\nopen('go', 'w').close()\nwhile not __import__('os').path.exists('on'): time.sleep(.01)\nprint('two')", "timeout_ms", 0)
-	waitUntil(t, "the turn has begun", func() bool { _, err := os.Stat(filepath.Join(h.dir, "go")); return err == nil })
-	a.kill()
-	if err := os.WriteFile(filepath.Join(h.dir, "on"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	b := h.newMCPClient(t, "--daemon", "--name", "bot")
-	got := b.callRepl("")
-	for !strings.Contains(got, "two") {
-		got += "\n" + b.callRepl("")
-	}
-	if !strings.Contains(got, "back in the session") || strings.Count(first+got, "one") != 1 { // whichever of them had it
-		t.Errorf("after a restart in the middle of a turn: %q", got)
-	}
-	if got := b.callRepl("input('who? ')"); !strings.Contains(got, `waiting for input: "who? "`) {
-		t.Errorf("got %q", got)
-	}
-	b.kill()
-	c := h.newMCPClient(t, "--daemon", "--name", "bot")
-	if got := c.callRepl("1 + 1"); !strings.Contains(got, `waiting for input: "who? "`) || !strings.Contains(got, "NOT run") {
-		t.Errorf("code after a restart in a wait: %q, want to learn of the wait", got)
-	}
-	if got := c.callRepl("ada"); !strings.Contains(got, "'ada'") {
-		t.Errorf("the answer: %q", got)
-	}
-	other := h.newMCPClient(t, "--daemon", "--name", "another")
-	if got := other.callRepl("x"); !strings.Contains(got, "NameError") {
-		t.Errorf("another client's main session is not its own: %q", got)
-	}
-	other.callRepl("import time\nfor i in range(10**6): print(i, flush=True); time.sleep(.01)", "timeout_ms", 0)
-	if got := other.callTool("repl_output", map[string]any{"until": "^[0-9]*3$"}); !strings.Contains(got, "3\n") || !strings.Contains(got, "[running ") {
-		t.Errorf("until a line matches: %q", got)
-	}
-	if got := other.callTool("repl_reset", map[string]any{"close": true}); !strings.Contains(got, "is closed") {
-		t.Errorf("got %q", got)
-	}
-	if got := c.callTool("repl_sessions", nil); strings.Contains(got, "another") {
-		t.Errorf("a session that was closed is there: %q", got)
-	}
-}
 
-// Each client sees only events that it has not seen before, even after it was started anew.
-func TestMCP_TwoOfOneNameReadByThemselves(t *testing.T) {
-	t.Parallel()
-	h := newDaemonHome(t)
-	h.startDaemon(t)
-	conn, err := client.Dial(t.Context(), client.DefaultDialer(h.envValue))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	known := func(reader string) {
-		t.Helper()
-		waitUntil(t, "the daemon knows what "+reader+" was shown", func() bool {
-			s, err := conn.GetSession(t.Context(), "bot")
-			m, markErr := conn.SaveReadCursor(t.Context(), client.ReadCursorParams{Session: "bot", Reader: reader})
-			return err == nil && markErr == nil && m.Seq == s.LastSeq
-		})
-	}
-	a := h.newMCPClient(t, "--daemon", "--name", "bot")
-	if got := a.callRepl("1 + 1"); got != "2" {
-		t.Errorf("got %q", got)
-	}
-	b := h.newMCPClient(t, "--daemon", "--name", "bot")
-	if got := b.callRepl("2 + 1"); !strings.Contains(got, "was there before") || !strings.HasSuffix(got, "3") {
-		t.Errorf("the second: %q", got)
-	}
-	known("bot#2")
-	if got := a.callRepl("print('from', 'a')"); got != "[turn 2 by bot#2: 2 + 1]\n3\n[turn 3]\nfrom a" {
-		t.Errorf("the first: %q", got)
-	}
-	known("bot")
-	b.kill()
-	b = h.newMCPClient(t, "--daemon", "--name", "bot")
-	if got := b.callRepl("print('from', 'b')"); !strings.Contains(got, "back in the session") || !strings.Contains(got, "[turn 3 by bot: print('from', 'a')]\nfrom a\n[turn 4]\nfrom b") {
-		t.Errorf("the second, started anew: %q", got)
-	}
-	a.kill()
-	a = h.newMCPClient(t, "--daemon", "--name", "bot")
-	if got := a.callRepl(""); !strings.Contains(got, "back in the session") || strings.Contains(got, "from a\n") || !strings.Contains(got, "from b") {
-		t.Errorf("the first, started anew: %q", got)
-	}
-}
+	// Each client sees only events that it has not seen before, even after it was started anew.
+	t.Run("two clients of one name keep separate read positions", func(t *testing.T) {
+		t.Parallel()
+		h := newDaemonHome(t)
+		h.startDaemon(t)
+		conn, err := client.Dial(t.Context(), client.DefaultDialer(h.envValue))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		known := func(reader string) {
+			t.Helper()
+			waitUntil(t, "the daemon knows what "+reader+" was shown", func() bool {
+				s, err := conn.GetSession(t.Context(), "bot")
+				m, markErr := conn.SaveReadCursor(t.Context(), client.ReadCursorParams{Session: "bot", Reader: reader})
+				return err == nil && markErr == nil && m.Seq == s.LastSeq
+			})
+		}
+		a := h.newMCPClient(t, "--daemon", "--name", "bot")
+		if got := a.callRepl("1 + 1"); got != "2" {
+			t.Errorf("got %q", got)
+		}
+		b := h.newMCPClient(t, "--daemon", "--name", "bot")
+		if got := b.callRepl("2 + 1"); !strings.Contains(got, "was there before") || !strings.HasSuffix(got, "3") {
+			t.Errorf("the second: %q", got)
+		}
+		known("bot#2")
+		if got := a.callRepl("print('from', 'a')"); got != "[turn 2 by bot#2: 2 + 1]\n3\n[turn 3]\nfrom a" {
+			t.Errorf("the first: %q", got)
+		}
+		known("bot")
+		b.kill()
+		b = h.newMCPClient(t, "--daemon", "--name", "bot")
+		if got := b.callRepl("print('from', 'b')"); !strings.Contains(got, "back in the session") || !strings.Contains(got, "[turn 3 by bot: print('from', 'a')]\nfrom a\n[turn 4]\nfrom b") {
+			t.Errorf("the second, started anew: %q", got)
+		}
+		a.kill()
+		a = h.newMCPClient(t, "--daemon", "--name", "bot")
+		if got := a.callRepl(""); !strings.Contains(got, "back in the session") || strings.Contains(got, "from a\n") || !strings.Contains(got, "from b") {
+			t.Errorf("the first, started anew: %q", got)
+		}
+	})
 
-func TestMCP_WithoutADaemonToolsAreListedAndCallsSaySo(t *testing.T) {
-	t.Parallel()
-	h := newDaemonHome(t)
-	a := h.newMCPClient(t, "--daemon")
-	if tools := a.request("tools/list", map[string]any{}); !strings.Contains(string(tools), `"repl_interrupt"`) {
-		t.Errorf("got %s", tools)
-	}
-	if got := a.callRepl("1+1"); !strings.Contains(got, "no daemon answers") {
-		t.Errorf("got %q", got)
-	}
-	h.startDaemon(t)
-	if got := a.callRepl("1+1"); !strings.HasPrefix(got, "2") {
-		t.Errorf("once there is one: %q", got)
-	}
-	wantResult(t, h.runRepl(t, "", "ctl", "stop"), result{"", "", 0})
-	waitUntil(t, "the daemon is gone", func() bool { return h.runRepl(t, "", "list").status == 3 })
-	if got := a.callRepl("1+1"); !strings.Contains(got, "no daemon answers") {
-		t.Errorf("after its end: %q", got)
-	}
-	h.startDaemon(t)
-	if got := a.callRepl("1+1"); !strings.Contains(got, "not there any more") && !strings.HasPrefix(got, "2") {
-		t.Errorf("with another one: %q", got)
-	}
-	if got := a.callRepl("1+1"); !strings.HasPrefix(got, "2") {
-		t.Errorf("with another one: %q", got)
-	}
-}
+	t.Run("without a daemon tools are listed and calls fail", func(t *testing.T) {
+		t.Parallel()
+		h := newDaemonHome(t)
+		a := h.newMCPClient(t, "--daemon")
+		if tools := a.request("tools/list", map[string]any{}); !strings.Contains(string(tools), `"repl_interrupt"`) {
+			t.Errorf("got %s", tools)
+		}
+		if got := a.callRepl("1+1"); !strings.Contains(got, "no daemon answers") {
+			t.Errorf("got %q", got)
+		}
+		h.startDaemon(t)
+		if got := a.callRepl("1+1"); !strings.HasPrefix(got, "2") {
+			t.Errorf("once there is one: %q", got)
+		}
+		wantResult(t, h.runRepl(t, "", "ctl", "stop"), result{"", "", 0})
+		waitUntil(t, "the daemon is gone", func() bool { return h.runRepl(t, "", "list").status == 3 })
+		if got := a.callRepl("1+1"); !strings.Contains(got, "no daemon answers") {
+			t.Errorf("after its end: %q", got)
+		}
+		h.startDaemon(t)
+		if got := a.callRepl("1+1"); !strings.Contains(got, "not there any more") && !strings.HasPrefix(got, "2") {
+			t.Errorf("with another one: %q", got)
+		}
+		if got := a.callRepl("1+1"); !strings.HasPrefix(got, "2") {
+			t.Errorf("with another one: %q", got)
+		}
+	})
 
-func TestMCP_ManyThatStartADaemonStartOne(t *testing.T) {
-	t.Parallel()
-	h := newDaemonHome(t)
-	var wg sync.WaitGroup
-	for i := range 5 {
-		wg.Go(func() {
-			a := h.newMCPClient(t, "--daemon=auto", "--name", "bot"+strconv.Itoa(i))
-			if got := a.callRepl("40 + 2"); got != "42" {
-				t.Errorf("got %q", got)
+	t.Run("several servers start one daemon", func(t *testing.T) {
+		t.Parallel()
+		h := newDaemonHome(t)
+		var wg sync.WaitGroup
+		for i := range 5 {
+			wg.Go(func() {
+				a := h.newMCPClient(t, "--daemon=auto", "--name", "bot"+strconv.Itoa(i))
+				if got := a.callRepl("40 + 2"); got != "42" {
+					t.Errorf("got %q", got)
+				}
+			})
+		}
+		wg.Wait()
+		if got := len(h.listSessions(t)); got != 5 {
+			t.Errorf("the daemon has %d sessions, want 5: there is more than one", got)
+		}
+		wantResult(t, h.runRepl(t, "", "ctl", "stop"), result{"", "", 0})
+	})
+
+	t.Run("a daemon outlives the server that started it", func(t *testing.T) {
+		t.Parallel()
+		h := newDaemonHome(t)
+		a := h.newMCPClient(t, "--daemon=auto", "--name", "bot")
+		if got := a.callRepl("x = 40; print(x + 2)"); got != "42" {
+			t.Errorf("got %q", got)
+		}
+		a.kill()
+		wantResult(t, h.runRepl(t, "", "exec", "bot", "-e", "x"), result{"40\n", "", 0})
+		wantResult(t, h.runRepl(t, "", "ctl", "stop"), result{"", "", 0})
+		wantResult(t, h.runRepl(t, "", "list"), result{"", "repl: no daemon answers at " + h.socket() + " (" + noSocketMessage + "); start one with repl serve\n", 3})
+	})
+
+	t.Run("reports why a daemon did not start", func(t *testing.T) {
+		t.Parallel()
+		h := newDaemonHome(t)
+		h.env = append(h.env, "REPL_SOCKET="+h.invalidSocket())
+		a := h.newMCPClient(t, "--daemon=auto")
+		if got := a.callRepl("1"); !strings.Contains(got, "repl serve ended: exit status 1: repl: ") || !strings.Contains(got, invalidSocketReason) {
+			t.Errorf("got %q", got)
+		}
+	})
+
+	t.Run("lists and uses sessions of other clients", func(t *testing.T) {
+		t.Parallel()
+		h := newDaemonHome(t)
+		h.startDaemon(t)
+		wantResult(t, h.runRepl(t, "", "exec", "hers", "-e", "x = 41"), result{"", newSessionNotice("hers"), 0})
+		a := h.newMCPClient(t, "--daemon", "--name", "bot", "--sandbox", "full") // as hers is
+		a.callRepl("1")
+		if got := a.callTool("repl_sessions", nil); !strings.Contains(got, "\nhers ") || !strings.Contains(got, "\nmain ") {
+			t.Errorf("the sessions: %q", got)
+		}
+		if got := a.callTool("repl_output", map[string]any{"session": "hers"}); !strings.Contains(got, "was there before") {
+			t.Errorf("the output of another's session: %q", got)
+		}
+		if got := a.callRepl("x + 1", "session", "hers"); !strings.HasSuffix(got, "42") {
+			t.Errorf("in another's session: %q", got)
+		}
+		if got := a.callTool("repl_interrupt", map[string]any{"session": "nobody"}); !strings.Contains(got, "main and hers") {
+			t.Errorf("a session that is not there: %q", got)
+		}
+		if _, made := h.listSessions(t)["nobody"]; made {
+			t.Error("asking for a session has made it")
+		}
+	})
+
+	t.Run("the user types a secret in another terminal", func(t *testing.T) {
+		t.Parallel()
+		h := newDaemonHome(t)
+		h.startDaemon(t)
+		a := h.newMCPClient(t, "--daemon", "--name", "bot")
+		if got := a.callRepl("import getpass; p = getpass.getpass('pw: ')"); !strings.Contains(got, `to type it there: repl attach bot (`) {
+			t.Errorf("who is to answer: %q", got)
+		}
+		got := make(chan string, 1)
+		go func() { got <- a.callTool("repl_output", map[string]any{"wait_ms": 30_000}) }() // it waits for the person
+		wantResult(t, h.runRepl(t, "hunter2\n", "input", "bot"), result{"\n", "", 0})
+		if said := <-got; strings.Contains(said, "hunter2") || strings.Contains(said, "waiting") {
+			t.Errorf("once they have: %q", said)
+		}
+		if got := a.callRepl("len(p)"); !strings.HasSuffix(got, "7") {
+			t.Errorf("got %q", got)
+		}
+	})
+
+	t.Run("directories of the same name have separate sessions", func(t *testing.T) {
+		t.Parallel()
+		h := newDaemonHome(t)
+		h.startDaemon(t)
+		for _, parent := range []string{"a", "b"} {
+			dir := filepath.Join(h.dir, parent, "app")
+			if err := os.MkdirAll(dir, 0o700); err != nil {
+				t.Fatal(err)
 			}
-		})
-	}
-	wg.Wait()
-	if got := len(h.listSessions(t)); got != 5 {
-		t.Errorf("the daemon has %d sessions, want 5: there is more than one", got)
-	}
-	wantResult(t, h.runRepl(t, "", "ctl", "stop"), result{"", "", 0})
-}
-
-func TestMCP_TheDaemonItStartsOutlivesIt(t *testing.T) {
-	t.Parallel()
-	h := newDaemonHome(t)
-	a := h.newMCPClient(t, "--daemon=auto", "--name", "bot")
-	if got := a.callRepl("x = 40; print(x + 2)"); got != "42" {
-		t.Errorf("got %q", got)
-	}
-	a.kill()
-	wantResult(t, h.runRepl(t, "", "exec", "bot", "-e", "x"), result{"40\n", "", 0})
-	wantResult(t, h.runRepl(t, "", "ctl", "stop"), result{"", "", 0})
-	wantResult(t, h.runRepl(t, "", "list"), result{"", "repl: no daemon answers at " + h.socket() + " (" + noSocketMessage + "); start one with repl serve\n", 3})
-}
-
-func TestMCP_WhyADaemonDidNotStartIsSaid(t *testing.T) {
-	t.Parallel()
-	h := newDaemonHome(t)
-	h.env = append(h.env, "REPL_SOCKET="+h.invalidSocket())
-	a := h.newMCPClient(t, "--daemon=auto")
-	if got := a.callRepl("1"); !strings.Contains(got, "repl serve ended: exit status 1: repl: ") || !strings.Contains(got, invalidSocketReason) {
-		t.Errorf("got %q", got)
-	}
+			a := h.newMCPClient(t, "--daemon", "--dir", dir)
+			if got := a.callRepl("import os; print(os.getcwd())"); !strings.Contains(got, dir) || strings.Contains(got, "was there before") {
+				t.Errorf("in %s: %q", dir, got)
+			}
+		}
+	})
 }
 
 func (a *mcpClient) callTool(name string, arguments map[string]any) string {
@@ -464,63 +531,4 @@ func (a *mcpClient) callTool(name string, arguments map[string]any) string {
 		a.t.Fatal(err)
 	}
 	return result.Content[0].Text
-}
-
-func TestMCP_SeesAndReachesTheSessionsOfOthers(t *testing.T) {
-	t.Parallel()
-	h := newDaemonHome(t)
-	h.startDaemon(t)
-	wantResult(t, h.runRepl(t, "", "exec", "hers", "-e", "x = 41"), result{"", newSessionNotice("hers"), 0})
-	a := h.newMCPClient(t, "--daemon", "--name", "bot", "--sandbox", "full") // as hers is
-	a.callRepl("1")
-	if got := a.callTool("repl_sessions", nil); !strings.Contains(got, "\nhers ") || !strings.Contains(got, "\nmain ") {
-		t.Errorf("the sessions: %q", got)
-	}
-	if got := a.callTool("repl_output", map[string]any{"session": "hers"}); !strings.Contains(got, "was there before") {
-		t.Errorf("the output of another's session: %q", got)
-	}
-	if got := a.callRepl("x + 1", "session", "hers"); !strings.HasSuffix(got, "42") {
-		t.Errorf("in another's session: %q", got)
-	}
-	if got := a.callTool("repl_interrupt", map[string]any{"session": "nobody"}); !strings.Contains(got, "main and hers") {
-		t.Errorf("a session that is not there: %q", got)
-	}
-	if _, made := h.listSessions(t)["nobody"]; made {
-		t.Error("asking for a session has made it")
-	}
-}
-
-func TestMCP_APersonAnswersASecretInTheDaemon(t *testing.T) {
-	t.Parallel()
-	h := newDaemonHome(t)
-	h.startDaemon(t)
-	a := h.newMCPClient(t, "--daemon", "--name", "bot")
-	if got := a.callRepl("import getpass; p = getpass.getpass('pw: ')"); !strings.Contains(got, `to type it there: repl attach bot (`) {
-		t.Errorf("who is to answer: %q", got)
-	}
-	got := make(chan string, 1)
-	go func() { got <- a.callTool("repl_output", map[string]any{"wait_ms": 30_000}) }() // it waits for the person
-	wantResult(t, h.runRepl(t, "hunter2\n", "input", "bot"), result{"\n", "", 0})
-	if said := <-got; strings.Contains(said, "hunter2") || strings.Contains(said, "waiting") {
-		t.Errorf("once they have: %q", said)
-	}
-	if got := a.callRepl("len(p)"); !strings.HasSuffix(got, "7") {
-		t.Errorf("got %q", got)
-	}
-}
-
-func TestMCP_DirectoriesOfOneNameDoNotShareASession(t *testing.T) {
-	t.Parallel()
-	h := newDaemonHome(t)
-	h.startDaemon(t)
-	for _, parent := range []string{"a", "b"} {
-		dir := filepath.Join(h.dir, parent, "app")
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		a := h.newMCPClient(t, "--daemon", "--dir", dir)
-		if got := a.callRepl("import os; print(os.getcwd())"); !strings.Contains(got, dir) || strings.Contains(got, "was there before") {
-			t.Errorf("in %s: %q", dir, got)
-		}
-	}
 }

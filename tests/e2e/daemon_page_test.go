@@ -15,7 +15,7 @@ import (
 )
 
 // The examples of the page about the daemon are what goes over the socket.
-func TestDaemonPage_ItsExamplesAreTrue(t *testing.T) {
+func TestDaemonPage_Examples(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "daemon.md"))
 	if err != nil {

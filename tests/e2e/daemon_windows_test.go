@@ -41,7 +41,7 @@ func isWine() bool {
 	return windows.NewLazySystemDLL("ntdll.dll").NewProc("wine_get_version").Find() == nil
 }
 
-func TestMCP_ADaemonLeavesTheJobOfItsStarterIfItMay(t *testing.T) {
+func TestMCPDaemon_LeavesWindowsJob(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		more    uint32

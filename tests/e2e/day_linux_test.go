@@ -144,7 +144,7 @@ type agentTask struct {
 	needs                  string // a program, or "python:MODULE"
 }
 
-// day is a day's work in a project. UV stands for the program uv.
+// workdayTasks is a day's work in a project. UV stands for the program uv.
 var workdayTasks = []agentTask{
 	{"helper", "python", `import os, subprocess, sys
 def sh(*words):
@@ -179,7 +179,7 @@ np.save("weights.npy", [w, b]); [round(float(v), 3) for v in np.load("weights.np
 	{"R plot", "r", `png("r.png", type = "cairo"); plot(1); invisible(dev.off()); file.exists("r.png")`, "[1] TRUE", false, "", "/usr/bin/R"},
 }
 
-func TestDay_OfAnAgentAsksForItsRegistriesAlone(t *testing.T) {
+func TestWorkday_AsksForRegistries(t *testing.T) {
 	if !runInOwnNetwork(t, "pypi.test", "cran.test") {
 		return
 	}

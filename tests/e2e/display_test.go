@@ -115,7 +115,7 @@ func (d *terminalScreen) textBeforeCursor() string {
 	return text
 }
 
-func TestDisplay_ShowsALineHoweverItIsDrawn(t *testing.T) {
+func TestTerminalScreen(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", screenColumns)
 	for drawn, want := range map[string]string{

@@ -16,77 +16,81 @@ import (
 	"github.com/turnstone-repl/turnstone/tests/programs"
 )
 
-// A directory may be a stranger's, so what runs of it is in a sandbox in which it writes nothing.
-func TestDoctor_ADirectorysOwnRuntime(t *testing.T) {
+func TestDoctorSandbox(t *testing.T) {
 	t.Parallel()
-	confined.RequireNamespaces(t)
-	weaker := "ok      the runtime starts"
-	if _, _, missing := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, 1); missing != 0 { // 1 asks for its version
-		weaker = "there is no sandbox here to try it in"
-	}
-	full := []string{`sandbox = "full"`, `network = "full"`}
-	for _, c := range []struct {
-		what     string
-		from     string // below the directory
-		settings []string
-		confine  func(*exec.Cmd) *exec.Cmd
-		want     string
-	}{
-		{what: "is tried in a sandbox", want: "ok      the runtime starts"},
-		{what: "is tried in a sandbox from a directory below", from: "a/b", want: "ok      the runtime starts"},
-		{what: "is tried in a sandbox for a person who uses none", settings: full, want: "ok      the runtime starts"},
-		{what: "writes nothing that a person lets sessions write", settings: []string{"writable = [%q]"}, want: "ok      protocol 2025-06-18"},
-		{what: "writes nothing that a person allowed always", settings: []string{"[workspace.%[1]q]", "writable = [%[1]q]"}, want: "ok      protocol 2025-06-18"},
-		{what: "is tried in the sandbox that a person accepts", settings: []string{`sandbox-accept = "landlock"`}, confine: withoutNamespaces, want: weaker},
-		{what: "is not tried without one", settings: full, confine: withoutNamespaces, want: "there is no sandbox here to try it in (host: start: sandbox: user namespace"},
-		{what: "is not tried without one from a directory below", from: "a/b", settings: full, confine: withoutNamespaces, want: "there is no sandbox here to try it in (host: start: sandbox: user namespace"},
-		{what: "of a client is not tried without one", from: "../elsewhere", settings: full, confine: withoutNamespaces, want: "ok      protocol 2025-06-18"},
-	} {
-		t.Run(c.what, func(t *testing.T) {
-			t.Parallel()
-			h := newHomeWithoutClients(t)
-			project := filepath.Join(h.dir, "project")
-			if err := os.MkdirAll(filepath.Join(project, ".venv/bin"), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := programs.WriteExecutable(filepath.Join(project, ".venv/bin/python"), []byte("#!/bin/sh\n(>"+filepath.Join(project, "ran")+") 2>/dev/null\nexec python3 \"$@\"\n")); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(filepath.Join(project, ".venv/pyvenv.cfg"), []byte("home = /usr/bin\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			h.dir = filepath.Join(project, c.from)
-			if err := os.MkdirAll(h.dir, 0o755); err != nil {
-				t.Fatal(err)
-			}
-			h.env = slices.DeleteFunc(h.env, func(kv string) bool { return strings.HasPrefix(kv, "XDG_CONFIG_HOME=") })
-			h.env = append(h.env, "XDG_CONFIG_HOME="+t.TempDir(), "CLAUDE_PROJECT_DIR="+project)
-			settings := strings.Join(c.settings, "\n")
-			if strings.Contains(settings, "%") {
-				settings = fmt.Sprintf(settings, project)
-			}
-			h.writeSandboxSettings(t, settings)
-			cmd := h.command(t, "doctor", "--lang", "python")
-			if c.confine != nil {
-				cmd = c.confine(cmd)
-			}
-			var out bytes.Buffer
-			cmd.Stdout, cmd.Stderr = &out, &out
-			if err := cmd.Run(); cmd.ProcessState == nil {
-				t.Fatal(err)
-			}
-			if !strings.Contains(out.String(), c.want) {
-				t.Errorf("got %s\nwant %q in it", &out, c.want)
-			}
-			if fileExists(filepath.Join(project, "ran")) {
-				t.Errorf("it wrote in the directory: %s", &out)
-			}
-		})
-	}
-}
 
-func TestDoctor_EndsAtCtrlCWithItsSandbox(t *testing.T) {
-	t.Parallel()
-	confined.RequireNamespaces(t)
-	newHomeWithoutClients(t).wantDoctorEndsAtCtrlC(t, "workspace")
+	// A directory may be a stranger's, so what runs of it is in a sandbox in which it writes nothing.
+	t.Run("tries the runtime of a directory without trusting it", func(t *testing.T) {
+		t.Parallel()
+		confined.RequireNamespaces(t)
+		weaker := "ok      the runtime starts"
+		if _, _, missing := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, 1); missing != 0 { // 1 asks for its version
+			weaker = "there is no sandbox here to try it in"
+		}
+		full := []string{`sandbox = "full"`, `network = "full"`}
+		for _, c := range []struct {
+			what     string
+			from     string // below the directory
+			settings []string
+			confine  func(*exec.Cmd) *exec.Cmd
+			want     string
+		}{
+			{what: "is tried in a sandbox", want: "ok      the runtime starts"},
+			{what: "is tried in a sandbox from a directory below", from: "a/b", want: "ok      the runtime starts"},
+			{what: "is tried in a sandbox for a person who uses none", settings: full, want: "ok      the runtime starts"},
+			{what: "writes nothing that a person lets sessions write", settings: []string{"writable = [%q]"}, want: "ok      protocol 2025-06-18"},
+			{what: "writes nothing that a person allowed always", settings: []string{"[workspace.%[1]q]", "writable = [%[1]q]"}, want: "ok      protocol 2025-06-18"},
+			{what: "is tried in the sandbox that a person accepts", settings: []string{`sandbox-accept = "landlock"`}, confine: withoutNamespaces, want: weaker},
+			{what: "is not tried without one", settings: full, confine: withoutNamespaces, want: "there is no sandbox here to try it in (host: start: sandbox: user namespace"},
+			{what: "is not tried without one from a directory below", from: "a/b", settings: full, confine: withoutNamespaces, want: "there is no sandbox here to try it in (host: start: sandbox: user namespace"},
+			{what: "of a client is not tried without one", from: "../elsewhere", settings: full, confine: withoutNamespaces, want: "ok      protocol 2025-06-18"},
+		} {
+			t.Run(c.what, func(t *testing.T) {
+				t.Parallel()
+				h := newHomeWithoutClients(t)
+				project := filepath.Join(h.dir, "project")
+				if err := os.MkdirAll(filepath.Join(project, ".venv/bin"), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := programs.WriteExecutable(filepath.Join(project, ".venv/bin/python"), []byte("#!/bin/sh\n(>"+filepath.Join(project, "ran")+") 2>/dev/null\nexec python3 \"$@\"\n")); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(filepath.Join(project, ".venv/pyvenv.cfg"), []byte("home = /usr/bin\n"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				h.dir = filepath.Join(project, c.from)
+				if err := os.MkdirAll(h.dir, 0o755); err != nil {
+					t.Fatal(err)
+				}
+				h.env = slices.DeleteFunc(h.env, func(kv string) bool { return strings.HasPrefix(kv, "XDG_CONFIG_HOME=") })
+				h.env = append(h.env, "XDG_CONFIG_HOME="+t.TempDir(), "CLAUDE_PROJECT_DIR="+project)
+				settings := strings.Join(c.settings, "\n")
+				if strings.Contains(settings, "%") {
+					settings = fmt.Sprintf(settings, project)
+				}
+				h.writeSandboxSettings(t, settings)
+				cmd := h.command(t, "doctor", "--lang", "python")
+				if c.confine != nil {
+					cmd = c.confine(cmd)
+				}
+				var out bytes.Buffer
+				cmd.Stdout, cmd.Stderr = &out, &out
+				if err := cmd.Run(); cmd.ProcessState == nil {
+					t.Fatal(err)
+				}
+				if !strings.Contains(out.String(), c.want) {
+					t.Errorf("got %s\nwant %q in it", &out, c.want)
+				}
+				if fileExists(filepath.Join(project, "ran")) {
+					t.Errorf("it wrote in the directory: %s", &out)
+				}
+			})
+		}
+	})
+
+	t.Run("ends at Ctrl-C", func(t *testing.T) {
+		t.Parallel()
+		confined.RequireNamespaces(t)
+		newHomeWithoutClients(t).wantDoctorEndsAtCtrlC(t, "workspace")
+	})
 }

@@ -183,52 +183,161 @@ func TestTerminal_CtrlZ(t *testing.T) {
 	})
 }
 
-// python3 is the judge of what a program shows of its errors.
-func TestProgram_ErrorsAreThoseOfPython(t *testing.T) {
+func TestProgramFile(t *testing.T) {
 	t.Parallel()
-	h := newHome(t)
-	h.env = append(h.env, "NO_COLOR=1")
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("python3 is not installed")
-	}
-	for name, text := range map[string]string{
-		"error.py":  "def f():\n    1/0\nf()\n",
-		"syntax.py": "x = (1,\n",
-		"stack.py":  "import traceback, inspect, sys\ndef f():\n    traceback.print_stack()\n    print(len(inspect.stack()))\nf()\ntry: 1/0\nexcept Exception: traceback.print_exc()\nsys._getframe(9)\n",
-	} {
-		if err := os.WriteFile(filepath.Join(h.dir, name), []byte(text), 0o600); err != nil {
+
+	// python3 is the judge of what a program shows of its errors.
+	t.Run("errors are those of python", func(t *testing.T) {
+		t.Parallel()
+		h := newHome(t)
+		h.env = append(h.env, "NO_COLOR=1")
+		python, err := exec.LookPath("python3")
+		if err != nil {
+			t.Skip("python3 is not installed")
+		}
+		for name, text := range map[string]string{
+			"error.py":  "def f():\n    1/0\nf()\n",
+			"syntax.py": "x = (1,\n",
+			"stack.py":  "import traceback, inspect, sys\ndef f():\n    traceback.print_stack()\n    print(len(inspect.stack()))\nf()\ntry: 1/0\nexcept Exception: traceback.print_exc()\nsys._getframe(9)\n",
+		} {
+			if err := os.WriteFile(filepath.Join(h.dir, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, args := range [][]string{{"error.py"}, {"syntax.py"}, {"stack.py"}, {"-c", "x = ("}, {"-m", "error"}, {"-m", "no_such_module"}} {
+			t.Run(strings.Join(args, " "), func(t *testing.T) {
+				t.Parallel()
+				cmd := h.command(t)
+				cmd.Path, cmd.Args = python, append([]string{"python3"}, args...)
+				var stderr strings.Builder
+				cmd.Stderr = &stderr
+				stdout, _ := cmd.Output()
+				wantResult(t, h.runRepl(t, "", append([]string{"--python", python}, args...)...), result{string(stdout), stderr.String(), exitStatusOf(t, cmd)})
+			})
+		}
+	})
+
+	t.Run("the extension chooses the language", func(t *testing.T) {
+		t.Parallel()
+		h := newRHome(t)
+		for name, text := range map[string]string{"s.R": "cat(R.version$language)\n", "s.r": "cat(1 %in% 1)\n", "s.py": "print('py')\n", "s": "print('py')\n", "r.txt": "print(1)\n"} {
+			if err := os.WriteFile(filepath.Join(h.dir, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for name, wanted := range map[string]string{"s.R": "R", "s.r": "TRUE", "s.py": "py\n", "s": "py\n", "r.txt": "1\n"} {
+			wantResult(t, h.runRepl(t, "", name), result{wanted, "", 0})
+		}
+		wantResult(t, h.runRepl(t, "", "--lang", "r", "r.txt"), result{"[1] 1\n", "", 0})
+	})
+
+	t.Run("runs what python runs", func(t *testing.T) {
+		t.Parallel()
+		h := newHome(t)
+		h.env = append(h.env, "NO_COLOR=1")
+		python := realPython(t)
+		main := "import sys\nprint(__name__, sys.argv[1:], sys.path[0] == sys.argv[0])\n"
+		var archive bytes.Buffer
+		archive.WriteString("#!/usr/bin/env python3\n")
+		z := zip.NewWriter(&archive)
+		z.SetOffset(int64(archive.Len()))
+		f, err := z.Create("__main__.py")
+		if err == nil {
+			_, err = f.Write([]byte(main))
+		}
+		if err := errors.Join(err, z.Close(), os.Mkdir(filepath.Join(h.dir, "dir"), 0o700)); err != nil {
 			t.Fatal(err)
 		}
-	}
-	for _, args := range [][]string{{"error.py"}, {"syntax.py"}, {"stack.py"}, {"-c", "x = ("}, {"-m", "error"}, {"-m", "no_such_module"}} {
-		t.Run(strings.Join(args, " "), func(t *testing.T) {
-			t.Parallel()
-			cmd := h.command(t)
-			cmd.Path, cmd.Args = python, append([]string{"python3"}, args...)
-			var stderr strings.Builder
-			cmd.Stderr = &stderr
-			stdout, _ := cmd.Output()
-			wantResult(t, h.runRepl(t, "", append([]string{"--python", python}, args...)...), result{string(stdout), stderr.String(), exitStatusOf(t, cmd)})
-		})
-	}
-}
-
-func TestProgram_LanguageIsThatOfTheFile(t *testing.T) {
-	t.Parallel()
-	h := newRHome(t)
-	for name, text := range map[string]string{"s.R": "cat(R.version$language)\n", "s.r": "cat(1 %in% 1)\n", "s.py": "print('py')\n", "s": "print('py')\n", "r.txt": "print(1)\n"} {
-		if err := os.WriteFile(filepath.Join(h.dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
+		for name, text := range map[string]string{
+			"dir/__main__.py": main, "app.pyz": archive.String(),
+			"beside.py": "", "chdir.py": "import os\nos.chdir('/')\nimport beside, sys\nprint(len(sys.path[0]) > 1)\n",
+			"again.py": "import os, sys\nif os.environ.get('AGAIN'): print(sys.argv[1:]); sys.exit(5)\nos.environ['AGAIN'] = '1'\nos.execv(sys.executable, [sys.executable] + sys.orig_argv[1:])\n",
+			"few.py":   "import sys\ndef f(): g()\ndef g(): 1/0\nsys.tracebacklimit = 1\nf()\n",
+			"bom.py":   "\ufeffprint('bom')\n", "crlf.py": "if 1:\r\n    print('crlf')\r\n", "latin.py": "# -*- coding: latin-1 -*-\nprint(ascii('\xe9'))\n",
+		} {
+			if err := os.WriteFile(filepath.Join(h.dir, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	for name, wanted := range map[string]string{"s.R": "R", "s.r": "TRUE", "s.py": "py\n", "s": "py\n", "r.txt": "1\n"} {
-		wantResult(t, h.runRepl(t, "", name), result{wanted, "", 0})
-	}
-	wantResult(t, h.runRepl(t, "", "--lang", "r", "r.txt"), result{"[1] 1\n", "", 0})
+		inBoth := map[string]string{ // as a process of its own, and in a session
+			"a directory":            `"$0" dir a -b`,
+			"a zip file":             `"$0" app.pyz a -b`,
+			"a byte order mark":      `"$0" bom.py`,
+			"line ends of Windows":   `"$0" crlf.py`,
+			"another encoding":       `"$0" latin.py`,
+			"a pipe":                 `mkfifo "$$.pipe"; echo 'print("pipe")' > "$$.pipe" & "$0" "$$.pipe"`,
+			"a descriptor":           `"$0" /dev/fd/3 3<bom.py; "$0" /dev/fd/3 3<latin.py; "$0" - <latin.py; "$0" - x <bom.py`,
+			"a module's error":       `"$0" -m no_such_module`,
+			"a link":                 `mkdir -p links; ln -sf ../chdir.py links/chdir.py; "$0" links/chdir.py`,
+			"a module that leaves":   `"$0" -m chdir`,
+			"compiled code":          `d=$(mktemp -d .XXXXXX); python3 -c "import py_compile; py_compile.compile('crlf.py', '$d/c.pyc')"; "$0" $d/c.pyc`,
+			"one that starts itself": `python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))' || exit 0; "$0" again.py a "b c"; echo $?; "$0" -m again -x; echo $?`,
+			"few frames":             `"$0" few.py`,
+			"no prompts":             `"$0" -c 'import sys; print(hasattr(sys, "ps1"))'`,
+			"the name of a pipe":     `echo 'print(__file__)' | "$0" -`,
+			"ends of lines":          `printf 'a\rb\r\nc\n\r' | "$0" -c 'import sys; print(ascii(input()), ascii(sys.stdin.read()))'`,
+			"no end of the line":     "\"$0\" -c 'try: input()\nexcept EOFError as e: print(repr(e))' </dev/null",
+			"another program":        `"$0" -c 'import os; os.execv("/bin/echo", ["echo", "hi"])'`,
+			"an end without words":   `"$0" -c 'import os; os._exit(0)'`,
+			"a fork":                 "\"$0\" -c 'import atexit, os\natexit.register(print, \"bye\")\nif os.fork(): os.wait()'",
+		}
+		alone := map[string]string{ // a session is a terminal, and has an environment of its own
+			"standard input":            `echo 'print(5)' | "$0" /dev/stdin`,
+			"the errors of a child":     `"$0" -c 'import subprocess; subprocess.run("echo o; echo e >&2", shell=True)'`,
+			"no terminal":               `echo hi | "$0" -c 'import sys; print(sys.stdin.isatty(), sys.stdout.isatty(), sys.stderr.isatty())'`,
+			"an encoding":               `PYTHONIOENCODING=latin-1 "$0" -c 'print("\xe9")' | od -c`,
+			"no UTF-8":                  `PYTHONUTF8=0 PYTHONCOERCECLOCALE=0 LC_ALL=C "$0" -c 'import sys; print(sys.flags.utf8_mode, sys.stdout.encoding)'`,
+			"a start-up file":           `PYTHONSTARTUP=no_such_file "$0" -c 'print(2)'`,
+			"a look at what it left":    `echo 'print(x)' | PYTHONINSPECT=1 "$0" -c 'x = 1'`,
+			"a reader that leaves":      `"$0" -c 'for i in range(100000): print(i)' 2>"err.$$" | head -1; sed '/^Exception ignored/,$d' "err.$$"`, // the last flush fails or not
+			"a full disk":               `test -c /dev/full || exit 0; "$0" -c 'print(1)' >/dev/full; echo $?`,
+			"a signal of its own":       `"$0" -c 'import os; os.kill(os.getpid(), 15)'; echo $?`,
+			"a crash":                   `ulimit -c 0; "$0" -c 'import os; os.abort()'; echo $?`,
+			"a large status":            `"$0" -c 'import sys; sys.exit(300)'; echo $?; "$0" -c 'import sys; sys.exit(-1)'; echo $?`,
+			"an interrupt":              `"$0" -c 'import os, signal; os.kill(os.getpid(), signal.SIGINT)'; echo $?`,
+			"three interrupts":          `"$0" -c 'import os, signal; signal.signal(2, lambda *a: print("handled")); [os.kill(os.getpid(), 2) for _ in range(3)]'`,
+			"signals that are ignored":  `trap '' HUP INT; "$0" -c 'import signal; print(signal.getsignal(signal.SIGHUP), signal.getsignal(signal.SIGINT))'`,
+			"a job in the background":   `"$0" -c 'import signal; print(signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGQUIT))' & wait`,
+			"few files":                 `ulimit -Sn 200; "$0" -c 'import resource; print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])'`,
+			"a descriptor more":         `"$0" -c 'import os; print(os.read(7, 9))' 7<bom.py`,
+			"input that is left over":   `printf 'a\nb\n' | ("$0" -c 'import os; os.read(0, 2)'; cat)`,
+			"its place in the tree":     `"$0" -c 'import os; print(os.getppid(), os.getpgrp(), os.getsid(0))' | sed "s/^$$ /the shell /"`,
+			"the module that it is":     `"$0" bom.py; "$0" -c 'import __main__; print(type(__main__.__loader__), sorted(vars(__main__)))'`,
+			"words of the command line": `"$0" -c 'import sys; print(ascii(sys.argv))' "$(printf 'a\377')" '' 'a b' -c x -m y --version -h`,
+			"a name like an option":     `cp bom.py ./-x.py; "$0" -- -x.py a`,
+			"a name that is not text":   `n="$(printf 'm\377.py')"; cp bom.py "$n" 2>/dev/null || exit 0; "$0" "$n"`,
+			"other processes":           "\"$0\" -c 'import multiprocessing as m\nif __name__ == \"__main__\":\n  with m.get_context(\"spawn\").Pool(2) as p: print(p.map(abs, [-1, 2]))'",
+			"a directory that is gone":  `mkdir "gone.$$"; cd "gone.$$"; rmdir "../gone.$$"; "$0" -c 'print(1)'`,
+			"a debugger":                `printf 'p 6 * 7\nc\n' | "$0" -c 'breakpoint(); print("end")'`,
+		}
+		judge := func(t *testing.T, script, options string) {
+			of := func(program string) result {
+				var stdout, stderr strings.Builder
+				cmd := h.command(t)
+				cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", strings.ReplaceAll(script, `"$0"`, program), program}
+				cmd.Stdout, cmd.Stderr = &stdout, &stderr
+				_ = cmd.Run()
+				return result{stdout.String(), stderr.String(), exitStatusOf(t, cmd)}
+			}
+			wantResult(t, of(`"`+replBinary()+`" --python "`+python+`"`+options), of(`"`+python+`"`))
+		}
+		for name, script := range inBoth {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				judge(t, script, "")
+				judge(t, script, " --turn-limit 1h")
+			})
+		}
+		for name, script := range alone {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				judge(t, script, "")
+			})
+		}
+	})
 }
 
-func TestTerminal_LargeInputIsRecalledInItsSession(t *testing.T) {
+func TestTerminal_RecallsLargeInput(t *testing.T) {
 	t.Parallel()
 	p := newHome(t).startAtPrompt(t)
 	p.typeKeys("\x1b[200~len('" + strings.Repeat("x", 70_000) + "') # the " + "end\x1b[201~")
@@ -254,7 +363,7 @@ func realPython(t *testing.T) string {
 	return string(itself)
 }
 
-func TestTerminal_PathIsThereOnce(t *testing.T) {
+func TestTerminal_GreetingPath(t *testing.T) {
 	t.Parallel()
 	python := realPython(t)
 	p := newHome(t).startTerminal(t, "--python", python)
@@ -263,7 +372,7 @@ func TestTerminal_PathIsThereOnce(t *testing.T) {
 	}
 }
 
-func TestDaemon_ExecKeepsPictures(t *testing.T) {
+func TestExec_SavesImages(t *testing.T) {
 	t.Parallel()
 	h := newDaemonHome(t)
 	h.startDaemon(t)
@@ -275,154 +384,53 @@ func TestDaemon_ExecKeepsPictures(t *testing.T) {
 	}
 }
 
-// A program's questions are answered by whoever runs it, and never by its own lines. A file is
-// Rscript's, where nobody is asked.
-func TestR_ProgramAsksItsUser(t *testing.T) {
+func TestRTerminal(t *testing.T) {
 	t.Parallel()
-	h := newRHome(t)
-	path := h.writeFile(t, "asks.R", "n <- readline('n? ')\nprint(n)\nx <- readLines(stdin(), 1)\nof the file\nprint(x)\ncat(menu(c('a', 'b')), 'end\\n')\n")
-	wanted := "[1] \"bob\"\n[1] \"of the file\"\n\n1: a\n2: b\n\n2 end\n"
-	wantResult(t, h.runRepl(t, "bob\n2\n", "--turn-limit", "1h", path), result{wanted, "", 0})
-	wantResult(t, h.runRepl(t, "bob\n", "--lang", "r", "-e", "n <- readline('n? ')", "-e", "n"), result{"[1] \"bob\"\n", "", 0})
-	wantResult(t, h.runRepl(t, "n <- readline('n? ')\nn\n", "--lang", "r"), result{"[1] \"\"\n", "", 0})
-	t.Run("at a terminal", func(t *testing.T) {
+
+	// A program's questions are answered by whoever runs it, and never by its own lines. A file is
+	// Rscript's, where nobody is asked.
+	t.Run("a program asks its user", func(t *testing.T) {
 		t.Parallel()
-		p := h.startTerminal(t, "--turn-limit", "1h", path)
-		p.waitText("n? ")
-		p.typeKeys("eve\r")
-		p.waitText("[1] \"eve\"\r\n")
-		p.waitText("Selection: ")
-		p.typeKeys("1\r")
-		p.waitText("1 end\r\n")
-		p.waitExit(0)
+		h := newRHome(t)
+		path := h.writeFile(t, "asks.R", "n <- readline('n? ')\nprint(n)\nx <- readLines(stdin(), 1)\nof the file\nprint(x)\ncat(menu(c('a', 'b')), 'end\\n')\n")
+		wanted := "[1] \"bob\"\n[1] \"of the file\"\n\n1: a\n2: b\n\n2 end\n"
+		wantResult(t, h.runRepl(t, "bob\n2\n", "--turn-limit", "1h", path), result{wanted, "", 0})
+		wantResult(t, h.runRepl(t, "bob\n", "--lang", "r", "-e", "n <- readline('n? ')", "-e", "n"), result{"[1] \"bob\"\n", "", 0})
+		wantResult(t, h.runRepl(t, "n <- readline('n? ')\nn\n", "--lang", "r"), result{"[1] \"\"\n", "", 0})
+		t.Run("at a terminal", func(t *testing.T) {
+			t.Parallel()
+			p := h.startTerminal(t, "--turn-limit", "1h", path)
+			p.waitText("n? ")
+			p.typeKeys("eve\r")
+			p.waitText("[1] \"eve\"\r\n")
+			p.waitText("Selection: ")
+			p.typeKeys("1\r")
+			p.waitText("1 end\r\n")
+			p.waitExit(0)
+		})
 	})
-}
 
-func TestR_WidthIsThatOfTheTerminal(t *testing.T) {
-	t.Parallel()
-	p := newRHome(t).startTerminal(t, "--lang", "r")
-	p.waitText("Ctrl-D ends.")
-	p.waitText("> ")
-	p.enterLine("getOption('width')")
-	p.waitText("[1] 100\r\n")
-	p.waitText("> ")
-	p.enterLine("options(width = 77)")
-	p.waitText("> ")
-	p.enterLine("getOption('width')") // the user's own, until the next change
-	p.waitText("[1] 77\r\n")
-	p.waitText("> ")
-	// The code waits until the change has come.
-	p.enterLine("cat('o', 'n\\n', sep = ''); while (system('stty size < /dev/tty', intern = TRUE) != '30 70') Sys.sleep(.01)")
-	p.waitText("on\r\n")
-	if err := pty.Setsize(p.tty, &pty.Winsize{Rows: 30, Cols: 70}); err != nil {
-		t.Fatal(err)
-	}
-	p.waitText("> ")
-	p.enterLine("getOption('width')")
-	p.waitText("[1] 70\r\n")
-}
-
-func TestProgram_RunsWhatPythonRuns(t *testing.T) {
-	t.Parallel()
-	h := newHome(t)
-	h.env = append(h.env, "NO_COLOR=1")
-	python := realPython(t)
-	main := "import sys\nprint(__name__, sys.argv[1:], sys.path[0] == sys.argv[0])\n"
-	var archive bytes.Buffer
-	archive.WriteString("#!/usr/bin/env python3\n")
-	z := zip.NewWriter(&archive)
-	z.SetOffset(int64(archive.Len()))
-	f, err := z.Create("__main__.py")
-	if err == nil {
-		_, err = f.Write([]byte(main))
-	}
-	if err := errors.Join(err, z.Close(), os.Mkdir(filepath.Join(h.dir, "dir"), 0o700)); err != nil {
-		t.Fatal(err)
-	}
-	for name, text := range map[string]string{
-		"dir/__main__.py": main, "app.pyz": archive.String(),
-		"beside.py": "", "chdir.py": "import os\nos.chdir('/')\nimport beside, sys\nprint(len(sys.path[0]) > 1)\n",
-		"again.py": "import os, sys\nif os.environ.get('AGAIN'): print(sys.argv[1:]); sys.exit(5)\nos.environ['AGAIN'] = '1'\nos.execv(sys.executable, [sys.executable] + sys.orig_argv[1:])\n",
-		"few.py":   "import sys\ndef f(): g()\ndef g(): 1/0\nsys.tracebacklimit = 1\nf()\n",
-		"bom.py":   "\ufeffprint('bom')\n", "crlf.py": "if 1:\r\n    print('crlf')\r\n", "latin.py": "# -*- coding: latin-1 -*-\nprint(ascii('\xe9'))\n",
-	} {
-		if err := os.WriteFile(filepath.Join(h.dir, name), []byte(text), 0o600); err != nil {
+	t.Run("the width follows the terminal", func(t *testing.T) {
+		t.Parallel()
+		p := newRHome(t).startTerminal(t, "--lang", "r")
+		p.waitText("Ctrl-D ends.")
+		p.waitText("> ")
+		p.enterLine("getOption('width')")
+		p.waitText("[1] 100\r\n")
+		p.waitText("> ")
+		p.enterLine("options(width = 77)")
+		p.waitText("> ")
+		p.enterLine("getOption('width')") // the user's own, until the next change
+		p.waitText("[1] 77\r\n")
+		p.waitText("> ")
+		// The code waits until the change has come.
+		p.enterLine("cat('o', 'n\\n', sep = ''); while (system('stty size < /dev/tty', intern = TRUE) != '30 70') Sys.sleep(.01)")
+		p.waitText("on\r\n")
+		if err := pty.Setsize(p.tty, &pty.Winsize{Rows: 30, Cols: 70}); err != nil {
 			t.Fatal(err)
 		}
-	}
-	inBoth := map[string]string{ // as a process of its own, and in a session
-		"a directory":            `"$0" dir a -b`,
-		"a zip file":             `"$0" app.pyz a -b`,
-		"a byte order mark":      `"$0" bom.py`,
-		"line ends of Windows":   `"$0" crlf.py`,
-		"another encoding":       `"$0" latin.py`,
-		"a pipe":                 `mkfifo "$$.pipe"; echo 'print("pipe")' > "$$.pipe" & "$0" "$$.pipe"`,
-		"a descriptor":           `"$0" /dev/fd/3 3<bom.py; "$0" /dev/fd/3 3<latin.py; "$0" - <latin.py; "$0" - x <bom.py`,
-		"a module's error":       `"$0" -m no_such_module`,
-		"a link":                 `mkdir -p links; ln -sf ../chdir.py links/chdir.py; "$0" links/chdir.py`,
-		"a module that leaves":   `"$0" -m chdir`,
-		"compiled code":          `d=$(mktemp -d .XXXXXX); python3 -c "import py_compile; py_compile.compile('crlf.py', '$d/c.pyc')"; "$0" $d/c.pyc`,
-		"one that starts itself": `python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))' || exit 0; "$0" again.py a "b c"; echo $?; "$0" -m again -x; echo $?`,
-		"few frames":             `"$0" few.py`,
-		"no prompts":             `"$0" -c 'import sys; print(hasattr(sys, "ps1"))'`,
-		"the name of a pipe":     `echo 'print(__file__)' | "$0" -`,
-		"ends of lines":          `printf 'a\rb\r\nc\n\r' | "$0" -c 'import sys; print(ascii(input()), ascii(sys.stdin.read()))'`,
-		"no end of the line":     "\"$0\" -c 'try: input()\nexcept EOFError as e: print(repr(e))' </dev/null",
-		"another program":        `"$0" -c 'import os; os.execv("/bin/echo", ["echo", "hi"])'`,
-		"an end without words":   `"$0" -c 'import os; os._exit(0)'`,
-		"a fork":                 "\"$0\" -c 'import atexit, os\natexit.register(print, \"bye\")\nif os.fork(): os.wait()'",
-	}
-	alone := map[string]string{ // a session is a terminal, and has an environment of its own
-		"standard input":            `echo 'print(5)' | "$0" /dev/stdin`,
-		"the errors of a child":     `"$0" -c 'import subprocess; subprocess.run("echo o; echo e >&2", shell=True)'`,
-		"no terminal":               `echo hi | "$0" -c 'import sys; print(sys.stdin.isatty(), sys.stdout.isatty(), sys.stderr.isatty())'`,
-		"an encoding":               `PYTHONIOENCODING=latin-1 "$0" -c 'print("\xe9")' | od -c`,
-		"no UTF-8":                  `PYTHONUTF8=0 PYTHONCOERCECLOCALE=0 LC_ALL=C "$0" -c 'import sys; print(sys.flags.utf8_mode, sys.stdout.encoding)'`,
-		"a start-up file":           `PYTHONSTARTUP=no_such_file "$0" -c 'print(2)'`,
-		"a look at what it left":    `echo 'print(x)' | PYTHONINSPECT=1 "$0" -c 'x = 1'`,
-		"a reader that leaves":      `"$0" -c 'for i in range(100000): print(i)' 2>"err.$$" | head -1; sed '/^Exception ignored/,$d' "err.$$"`, // the last flush fails or not
-		"a full disk":               `test -c /dev/full || exit 0; "$0" -c 'print(1)' >/dev/full; echo $?`,
-		"a signal of its own":       `"$0" -c 'import os; os.kill(os.getpid(), 15)'; echo $?`,
-		"a crash":                   `ulimit -c 0; "$0" -c 'import os; os.abort()'; echo $?`,
-		"a large status":            `"$0" -c 'import sys; sys.exit(300)'; echo $?; "$0" -c 'import sys; sys.exit(-1)'; echo $?`,
-		"an interrupt":              `"$0" -c 'import os, signal; os.kill(os.getpid(), signal.SIGINT)'; echo $?`,
-		"three interrupts":          `"$0" -c 'import os, signal; signal.signal(2, lambda *a: print("handled")); [os.kill(os.getpid(), 2) for _ in range(3)]'`,
-		"signals that are ignored":  `trap '' HUP INT; "$0" -c 'import signal; print(signal.getsignal(signal.SIGHUP), signal.getsignal(signal.SIGINT))'`,
-		"a job in the background":   `"$0" -c 'import signal; print(signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGQUIT))' & wait`,
-		"few files":                 `ulimit -Sn 200; "$0" -c 'import resource; print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])'`,
-		"a descriptor more":         `"$0" -c 'import os; print(os.read(7, 9))' 7<bom.py`,
-		"input that is left over":   `printf 'a\nb\n' | ("$0" -c 'import os; os.read(0, 2)'; cat)`,
-		"its place in the tree":     `"$0" -c 'import os; print(os.getppid(), os.getpgrp(), os.getsid(0))' | sed "s/^$$ /the shell /"`,
-		"the module that it is":     `"$0" bom.py; "$0" -c 'import __main__; print(type(__main__.__loader__), sorted(vars(__main__)))'`,
-		"words of the command line": `"$0" -c 'import sys; print(ascii(sys.argv))' "$(printf 'a\377')" '' 'a b' -c x -m y --version -h`,
-		"a name like an option":     `cp bom.py ./-x.py; "$0" -- -x.py a`,
-		"a name that is not text":   `n="$(printf 'm\377.py')"; cp bom.py "$n" 2>/dev/null || exit 0; "$0" "$n"`,
-		"other processes":           "\"$0\" -c 'import multiprocessing as m\nif __name__ == \"__main__\":\n  with m.get_context(\"spawn\").Pool(2) as p: print(p.map(abs, [-1, 2]))'",
-		"a directory that is gone":  `mkdir "gone.$$"; cd "gone.$$"; rmdir "../gone.$$"; "$0" -c 'print(1)'`,
-		"a debugger":                `printf 'p 6 * 7\nc\n' | "$0" -c 'breakpoint(); print("end")'`,
-	}
-	judge := func(t *testing.T, script, options string) {
-		of := func(program string) result {
-			var stdout, stderr strings.Builder
-			cmd := h.command(t)
-			cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", strings.ReplaceAll(script, `"$0"`, program), program}
-			cmd.Stdout, cmd.Stderr = &stdout, &stderr
-			_ = cmd.Run()
-			return result{stdout.String(), stderr.String(), exitStatusOf(t, cmd)}
-		}
-		wantResult(t, of(`"`+replBinary()+`" --python "`+python+`"`+options), of(`"`+python+`"`))
-	}
-	for name, script := range inBoth {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			judge(t, script, "")
-			judge(t, script, " --turn-limit 1h")
-		})
-	}
-	for name, script := range alone {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			judge(t, script, "")
-		})
-	}
+		p.waitText("> ")
+		p.enterLine("getOption('width')")
+		p.waitText("[1] 70\r\n")
+	})
 }

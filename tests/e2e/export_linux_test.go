@@ -84,7 +84,7 @@ func measureMemory(t *testing.T, cmd *exec.Cmd, text string) (written int64, fou
 	return written, found, peak
 }
 
-func TestExport_OfASessionWithLargePicturesTakesLittleMemory(t *testing.T) {
+func TestExport_LargeImagesLittleMemory(t *testing.T) {
 	t.Parallel()
 	h := newDaemonHome(t)
 	daemon := h.startDaemon(t)

@@ -61,132 +61,280 @@ func readRegistryEntry(t *testing.T, dir string) (path, socket string) {
 
 func (h home) stateDir() string { return filepath.Join(h.envValue("XDG_STATE_HOME"), "turnstone") }
 
-// A login by ssh, a job and cron each have other variables, or none.
-func TestFind_OneDaemonForAUserHoweverTheyLogIn(t *testing.T) {
+func TestFindDaemon(t *testing.T) {
 	t.Parallel()
-	h := newFindHome(t)
-	_, first := newLoginDir(t)
-	_, second := newLoginDir(t)
-	desk := h.withLogin(first)
-	daemon := desk.startDaemon(t)
-	wantResult(t, desk.runRepl(t, "", "exec", "keep", "-e", "x = 41"), result{"", newSessionNotice("keep"), 0})
-	for name, other := range map[string]home{
-		"another directory of the login": h.withLogin(second),
-		"no directory":                   h.withLogin("XDG_RUNTIME_DIR="),
-		"one of another machine":         h.withLogin("XDG_RUNTIME_DIR=/run/user/4242"),
-		"another temporary directory":    h.withLogin("XDG_RUNTIME_DIR=", "TMPDIR="+t.TempDir()),
-	} {
-		wantResult(t, other.runRepl(t, "", "exec", "keep", "-e", "x + 1"), result{"42\n", "", 0})
-		if r := other.runRepl(t, "", "serve"); r.status != 3 || !strings.Contains(r.stderr, "served already") {
-			t.Errorf("%s: a second daemon: %v", name, r)
+
+	// A login by ssh, a job and cron each have other variables, or none.
+	t.Run("one daemon serves all logins of a user", func(t *testing.T) {
+		t.Parallel()
+		h := newFindHome(t)
+		_, first := newLoginDir(t)
+		_, second := newLoginDir(t)
+		desk := h.withLogin(first)
+		daemon := desk.startDaemon(t)
+		wantResult(t, desk.runRepl(t, "", "exec", "keep", "-e", "x = 41"), result{"", newSessionNotice("keep"), 0})
+		for name, other := range map[string]home{
+			"another directory of the login": h.withLogin(second),
+			"no directory":                   h.withLogin("XDG_RUNTIME_DIR="),
+			"one of another machine":         h.withLogin("XDG_RUNTIME_DIR=/run/user/4242"),
+			"another temporary directory":    h.withLogin("XDG_RUNTIME_DIR=", "TMPDIR="+t.TempDir()),
+		} {
+			wantResult(t, other.runRepl(t, "", "exec", "keep", "-e", "x + 1"), result{"42\n", "", 0})
+			if r := other.runRepl(t, "", "serve"); r.status != 3 || !strings.Contains(r.stderr, "served already") {
+				t.Errorf("%s: a second daemon: %v", name, r)
+			}
 		}
-	}
-	if err := stopProgram(daemon); err != nil {
-		t.Fatal(err)
-	}
-	_ = daemon.Wait()
-	if path, _ := readRegistryEntry(t, h.stateDir()); path != "" {
-		t.Errorf("the entry is left behind: %s", path)
-	}
-}
-
-// Nobody can make the directory again before the next login, and that gets another one.
-func TestFind_ADaemonWhoseDirectoryIsGoneForGoodLivesOnElsewhere(t *testing.T) {
-	t.Parallel()
-	h := newFindHome(t)
-	dir, variable := newLoginDir(t)
-	desk := h.withLogin(variable)
-	desk.startDaemon(t)
-	wantResult(t, desk.runRepl(t, "", "exec", "keep", "-e", "x = 41"), result{"", newSessionNotice("keep"), 0})
-	if err := os.Rename(dir, dir+".gone"); err != nil { // also from above
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir + ".gone") })
-	waitUntil(t, "nothing can be made there", func() bool { // while the daemon tries
-		return os.RemoveAll(dir) == nil && os.WriteFile(dir, nil, 0o600) == nil
-	})
-	for _, login := range []home{desk, newLogin(t, h)} {
-		waitUntil(t, "the daemon is found", func() bool { return login.runRepl(t, "", "list").status == 0 })
-		wantResult(t, login.runRepl(t, "", "exec", "keep", "-e", "x + 1"), result{"42\n", "", 0})
-	}
-	if _, socket := readRegistryEntry(t, h.stateDir()); strings.HasPrefix(socket, dir) {
-		t.Errorf("the daemon is said to be at %s", socket)
-	}
-}
-
-func TestFind_ADaemonNotesAgainWhatWasRemoved(t *testing.T) {
-	t.Parallel()
-	h := newFindHome(t)
-	dir, variable := newLoginDir(t)
-	desk := h.withLogin(variable)
-	desk.startDaemon(t)
-	waitUntil(t, "there is an entry", func() bool { path, _ := readRegistryEntry(t, h.stateDir()); return path != "" })
-	path, _ := readRegistryEntry(t, h.stateDir())
-	other := newLogin(t, h)
-	for _, remove := range []func() error{
-		func() error { return os.Rename(path, path+".gone") },
-		func() error { return os.RemoveAll(h.stateDir()) },
-		func() error { return os.RemoveAll(dir) },
-	} {
-		waitUntil(t, "it is removed", func() bool { return remove() == nil }) // while the daemon makes it again
-		waitUntil(t, "the entry is there again", func() bool { path, _ := readRegistryEntry(t, h.stateDir()); return path != "" })
-		waitUntil(t, "the daemon answers", func() bool { return other.runRepl(t, "", "list").status == 0 })
-	}
-}
-
-// One that does not look after its socket right now is not taken for dead.
-func TestFind_ADaemonThatLivesAndCannotBeReachedIsNamedAndNotReplaced(t *testing.T) {
-	t.Parallel()
-	h := newFindHome(t)
-	dir, variable := newLoginDir(t)
-	desk := h.withLogin(variable)
-	daemon := desk.startDaemon(t)
-	wantResult(t, desk.runRepl(t, "", "exec", "keep", "-e", "x = 41"), result{"", newSessionNotice("keep"), 0})
-	stopped := daemon.Process
-	freeze(t, stopped)
-	if err := os.RemoveAll(filepath.Join(dir, "turnstone")); err != nil {
-		t.Fatal(err)
-	}
-	named := "the process " + strconv.Itoa(stopped.Pid)
-	if r := desk.runRepl(t, "", "list"); r.status != 3 || !strings.Contains(r.stderr, named) {
-		t.Errorf("while it cannot be reached: %v", r)
-	}
-	if r := desk.runRepl(t, "", "serve"); r.status != 3 || !strings.Contains(r.stderr, named) {
-		t.Errorf("a second daemon: %v", r)
-	}
-	if err := stopped.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
-	waitUntil(t, "the daemon is found", func() bool { return desk.runRepl(t, "", "list").status == 0 })
-	wantResult(t, desk.runRepl(t, "", "exec", "keep", "-e", "x + 1"), result{"42\n", "", 0})
-}
-
-func TestFind_OfManyThatStartAtOnceOneServes(t *testing.T) {
-	t.Parallel()
-	h := newFindHome(t)
-	const starts = 6
-	ended := make(chan error, starts)
-	var all []*exec.Cmd
-	for range starts {
-		_, variable := newLoginDir(t)
-		cmd := h.withLogin(variable).command(t, "serve")
-		if err := cmd.Start(); err != nil {
+		if err := stopProgram(daemon); err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, cmd)
-		go func() { ended <- cmd.Wait() }()
-	}
-	for range starts - 1 {
-		if err := <-ended; exitCodeOf(err) != 3 {
-			t.Errorf("one that came late ended with %v", err)
+		_ = daemon.Wait()
+		if path, _ := readRegistryEntry(t, h.stateDir()); path != "" {
+			t.Errorf("the entry is left behind: %s", path)
 		}
-	}
-	other := newLogin(t, h)
-	waitUntil(t, "the one that is left serves", func() bool { return other.runRepl(t, "", "list").status == 0 })
-	for _, cmd := range all {
-		_ = stopProgram(cmd)
-	}
-	<-ended
+	})
+
+	// Nobody can make the directory again before the next login, and that gets another one.
+	t.Run("a daemon moves when its directory is gone for good", func(t *testing.T) {
+		t.Parallel()
+		h := newFindHome(t)
+		dir, variable := newLoginDir(t)
+		desk := h.withLogin(variable)
+		desk.startDaemon(t)
+		wantResult(t, desk.runRepl(t, "", "exec", "keep", "-e", "x = 41"), result{"", newSessionNotice("keep"), 0})
+		if err := os.Rename(dir, dir+".gone"); err != nil { // also from above
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = os.RemoveAll(dir + ".gone") })
+		waitUntil(t, "nothing can be made there", func() bool { // while the daemon tries
+			return os.RemoveAll(dir) == nil && os.WriteFile(dir, nil, 0o600) == nil
+		})
+		for _, login := range []home{desk, newLogin(t, h)} {
+			waitUntil(t, "the daemon is found", func() bool { return login.runRepl(t, "", "list").status == 0 })
+			wantResult(t, login.runRepl(t, "", "exec", "keep", "-e", "x + 1"), result{"42\n", "", 0})
+		}
+		if _, socket := readRegistryEntry(t, h.stateDir()); strings.HasPrefix(socket, dir) {
+			t.Errorf("the daemon is said to be at %s", socket)
+		}
+	})
+
+	t.Run("a daemon restores files that were removed", func(t *testing.T) {
+		t.Parallel()
+		h := newFindHome(t)
+		dir, variable := newLoginDir(t)
+		desk := h.withLogin(variable)
+		desk.startDaemon(t)
+		waitUntil(t, "there is an entry", func() bool { path, _ := readRegistryEntry(t, h.stateDir()); return path != "" })
+		path, _ := readRegistryEntry(t, h.stateDir())
+		other := newLogin(t, h)
+		for _, remove := range []func() error{
+			func() error { return os.Rename(path, path+".gone") },
+			func() error { return os.RemoveAll(h.stateDir()) },
+			func() error { return os.RemoveAll(dir) },
+		} {
+			waitUntil(t, "it is removed", func() bool { return remove() == nil }) // while the daemon makes it again
+			waitUntil(t, "the entry is there again", func() bool { path, _ := readRegistryEntry(t, h.stateDir()); return path != "" })
+			waitUntil(t, "the daemon answers", func() bool { return other.runRepl(t, "", "list").status == 0 })
+		}
+	})
+
+	// One that does not look after its socket right now is not taken for dead.
+	t.Run("an unreachable daemon is named and not replaced", func(t *testing.T) {
+		t.Parallel()
+		h := newFindHome(t)
+		dir, variable := newLoginDir(t)
+		desk := h.withLogin(variable)
+		daemon := desk.startDaemon(t)
+		wantResult(t, desk.runRepl(t, "", "exec", "keep", "-e", "x = 41"), result{"", newSessionNotice("keep"), 0})
+		stopped := daemon.Process
+		freeze(t, stopped)
+		if err := os.RemoveAll(filepath.Join(dir, "turnstone")); err != nil {
+			t.Fatal(err)
+		}
+		named := "the process " + strconv.Itoa(stopped.Pid)
+		if r := desk.runRepl(t, "", "list"); r.status != 3 || !strings.Contains(r.stderr, named) {
+			t.Errorf("while it cannot be reached: %v", r)
+		}
+		if r := desk.runRepl(t, "", "serve"); r.status != 3 || !strings.Contains(r.stderr, named) {
+			t.Errorf("a second daemon: %v", r)
+		}
+		if err := stopped.Signal(syscall.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+		waitUntil(t, "the daemon is found", func() bool { return desk.runRepl(t, "", "list").status == 0 })
+		wantResult(t, desk.runRepl(t, "", "exec", "keep", "-e", "x + 1"), result{"42\n", "", 0})
+	})
+
+	t.Run("one of many simultaneous starts serves", func(t *testing.T) {
+		t.Parallel()
+		h := newFindHome(t)
+		const starts = 6
+		ended := make(chan error, starts)
+		var all []*exec.Cmd
+		for range starts {
+			_, variable := newLoginDir(t)
+			cmd := h.withLogin(variable).command(t, "serve")
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, cmd)
+			go func() { ended <- cmd.Wait() }()
+		}
+		for range starts - 1 {
+			if err := <-ended; exitCodeOf(err) != 3 {
+				t.Errorf("one that came late ended with %v", err)
+			}
+		}
+		other := newLogin(t, h)
+		waitUntil(t, "the one that is left serves", func() bool { return other.runRepl(t, "", "list").status == 0 })
+		for _, cmd := range all {
+			_ = stopProgram(cmd)
+		}
+		<-ended
+	})
+
+	// A daemon that was killed leaves its entry and its socket.
+	t.Run("the entry of a dead daemon is ignored", func(t *testing.T) {
+		t.Parallel()
+		h := newFindHome(t)
+		_, first := newLoginDir(t)
+		_, second := newLoginDir(t)
+		killed := h.withLogin(first).startDaemon(t)
+		_ = killed.Process.Kill()
+		_ = killed.Wait()
+		old, _ := readRegistryEntry(t, h.stateDir())
+		if old == "" {
+			t.Fatal("it left no entry")
+		}
+		if r := h.withLogin(first).runRepl(t, "", "list"); r.status != 3 {
+			t.Errorf("without a daemon: %v", r)
+		}
+		h.withLogin(second).startDaemon(t)
+		if r := h.withLogin(first).runRepl(t, "", "list"); r.status != 0 {
+			t.Errorf("with the next one: %v", r)
+		}
+		if path, _ := readRegistryEntry(t, h.stateDir()); path != old {
+			t.Errorf("the entry is %s, not %s", path, old)
+		}
+	})
+
+	// A number may belong to another process by now.
+	t.Run("an entry with a reused process number is ignored", func(t *testing.T) {
+		t.Parallel()
+		h := newFindHome(t)
+		_, variable := newLoginDir(t)
+		login := h.withLogin(variable)
+		daemon := login.startDaemon(t)
+		path, _ := readRegistryEntry(t, h.stateDir())
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = stopProgram(daemon)
+		_ = daemon.Wait()
+		var e map[string]any
+		if err := json.Unmarshal(text, &e); err != nil {
+			t.Fatal(err)
+		}
+		e["pid"] = os.Getpid()
+		text, _ = json.Marshal(e)
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		login.startDaemon(t)
+		if r := login.runRepl(t, "", "list"); r.status != 0 {
+			t.Errorf("got %v", r)
+		}
+	})
+
+	t.Run("files of others are ignored and left alone", func(t *testing.T) {
+		t.Parallel()
+		type world struct{ run, tmp, state string }
+		ownDir := func(w world) string { return filepath.Join(w.tmp, "turnstone-"+strconv.Itoa(os.Getuid())) }
+		for name, plant := range map[string]func(t *testing.T, w world) error{
+			"a link instead of a directory": func(_ *testing.T, w world) error { return os.Symlink(w.run, ownDir(w)) },
+			"a file instead of a directory": func(_ *testing.T, w world) error { return os.WriteFile(ownDir(w), nil, 0o600) },
+			"a directory for all": func(_ *testing.T, w world) error {
+				return errors.Join(os.Mkdir(ownDir(w), 0o700), os.Chmod(ownDir(w), 0o777))
+			},
+			"another user's directory": func(t *testing.T, w world) error {
+				err := os.Mkdir(ownDir(w), 0o700)
+				owners.GiveAway(t, ownDir(w))
+				return err
+			},
+			"no state directory": func(_ *testing.T, w world) error {
+				return os.WriteFile(filepath.Join(w.state, "turnstone"), nil, 0o600)
+			},
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				run, variable := newLoginDir(t)
+				tmp, _ := newLoginDir(t)
+				state, _ := newLoginDir(t)
+				w := world{run, tmp, state}
+				if err := os.WriteFile(filepath.Join(run, "turnstone"), nil, 0o600); err != nil { // no daemon can be there
+					t.Fatal(err)
+				}
+				if err := plant(t, w); err != nil {
+					t.Fatal(err)
+				}
+				before := listFiles(t, w.run, w.tmp)
+				login := newHome(t).withLogin(variable, "TMPDIR="+tmp, "XDG_STATE_HOME="+state)
+				daemon := login.startDaemon(t, "--session-dir", filepath.Join(state, "sessions"))
+				wantResult(t, login.runRepl(t, "", "exec", "keep", "-e", "6 * 7"), result{"42\n", newSessionNotice("keep"), 0})
+				if r := login.runRepl(t, "", "serve"); r.status != 3 {
+					t.Errorf("a second daemon: %v", r)
+				}
+				_ = stopProgram(daemon)
+				_ = daemon.Wait()
+				if after := listFiles(t, w.run, w.tmp); name != "no state directory" && !slices.Equal(before, after) {
+					t.Errorf("there were %q, and now %q", before, after)
+				}
+			})
+		}
+	})
+
+	// The directory of a login over ssh goes at the logout.
+	t.Run("dial starts a daemon outside of the login directory", func(t *testing.T) {
+		t.Parallel()
+		h := newFindHome(t)
+		dir, variable := newLoginDir(t)
+		login := h.withLogin(variable)
+		defer login.runRepl(t, "", "ctl", "stop") // a cleanup comes after the context of commands
+		greeted := login.runRepl(t, "", "dial")
+		if greeted.status != 0 {
+			t.Fatalf("dial: %v", greeted)
+		}
+		_, socket := readRegistryEntry(t, h.stateDir())
+		if socket == "" || strings.HasPrefix(socket, dir) || !strings.Contains(greeted.stdout, `"`+socket+`"`) {
+			t.Errorf("the daemon is at %q, and was greeted with %s", socket, greeted.stdout)
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+		wantResult(t, newLogin(t, h).runRepl(t, "", "exec", "keep", "-e", "6 * 7"), result{"42\n", newSessionNotice("keep"), 0})
+	})
+
+	// With the step a daemon would end, or escape the job's limits.
+	t.Run("a step of a Slurm job uses a daemon and starts none", func(t *testing.T) {
+		t.Parallel()
+		h := newFindHome(t)
+		_, variable := newLoginDir(t)
+		node := h.withLogin(variable)
+		step := node.withLogin("SLURM_JOB_ID=17", "SLURMD_NODENAME=n1")
+		for _, flags := range [][]string{{"dial"}, {"dial", "--login"}} {
+			r := step.runRepl(t, "", flags...)
+			if r.status == 0 || !strings.Contains(r.stderr, "a step of a Slurm job starts none") || !strings.Contains(r.stderr, "the job 17 on n1 itself run repl serve") {
+				t.Errorf("%q: %v", flags, r)
+			}
+		}
+		if r := node.runRepl(t, "", "list"); r.status != 3 {
+			t.Errorf("a daemon runs: %v", r)
+		}
+		step.startDaemon(t) // the job itself
+		if r := step.runRepl(t, "", "dial"); r.status != 0 {
+			t.Errorf("with a daemon: %v", r)
+		}
+	})
 }
 
 func exitCodeOf(err error) int {
@@ -194,107 +342,6 @@ func exitCodeOf(err error) int {
 		return e.ExitCode()
 	}
 	return 0
-}
-
-// A daemon that was killed leaves its entry and its socket.
-func TestFind_TheEntryOfADeadDaemonIsNotBelieved(t *testing.T) {
-	t.Parallel()
-	h := newFindHome(t)
-	_, first := newLoginDir(t)
-	_, second := newLoginDir(t)
-	killed := h.withLogin(first).startDaemon(t)
-	_ = killed.Process.Kill()
-	_ = killed.Wait()
-	old, _ := readRegistryEntry(t, h.stateDir())
-	if old == "" {
-		t.Fatal("it left no entry")
-	}
-	if r := h.withLogin(first).runRepl(t, "", "list"); r.status != 3 {
-		t.Errorf("without a daemon: %v", r)
-	}
-	h.withLogin(second).startDaemon(t)
-	if r := h.withLogin(first).runRepl(t, "", "list"); r.status != 0 {
-		t.Errorf("with the next one: %v", r)
-	}
-	if path, _ := readRegistryEntry(t, h.stateDir()); path != old {
-		t.Errorf("the entry is %s, not %s", path, old)
-	}
-}
-
-// A number may belong to another process by now.
-func TestFind_AnEntryOfAnotherProcessOfThatNumberIsNotBelieved(t *testing.T) {
-	t.Parallel()
-	h := newFindHome(t)
-	_, variable := newLoginDir(t)
-	login := h.withLogin(variable)
-	daemon := login.startDaemon(t)
-	path, _ := readRegistryEntry(t, h.stateDir())
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = stopProgram(daemon)
-	_ = daemon.Wait()
-	var e map[string]any
-	if err := json.Unmarshal(text, &e); err != nil {
-		t.Fatal(err)
-	}
-	e["pid"] = os.Getpid()
-	text, _ = json.Marshal(e)
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	login.startDaemon(t)
-	if r := login.runRepl(t, "", "list"); r.status != 0 {
-		t.Errorf("got %v", r)
-	}
-}
-
-func TestFind_FilesOfOthersAreLeftAloneAndNotBelieved(t *testing.T) {
-	t.Parallel()
-	type world struct{ run, tmp, state string }
-	ownDir := func(w world) string { return filepath.Join(w.tmp, "turnstone-"+strconv.Itoa(os.Getuid())) }
-	for name, plant := range map[string]func(t *testing.T, w world) error{
-		"a link instead of a directory": func(_ *testing.T, w world) error { return os.Symlink(w.run, ownDir(w)) },
-		"a file instead of a directory": func(_ *testing.T, w world) error { return os.WriteFile(ownDir(w), nil, 0o600) },
-		"a directory for all": func(_ *testing.T, w world) error {
-			return errors.Join(os.Mkdir(ownDir(w), 0o700), os.Chmod(ownDir(w), 0o777))
-		},
-		"another user's directory": func(t *testing.T, w world) error {
-			err := os.Mkdir(ownDir(w), 0o700)
-			owners.GiveAway(t, ownDir(w))
-			return err
-		},
-		"no state directory": func(_ *testing.T, w world) error {
-			return os.WriteFile(filepath.Join(w.state, "turnstone"), nil, 0o600)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			run, variable := newLoginDir(t)
-			tmp, _ := newLoginDir(t)
-			state, _ := newLoginDir(t)
-			w := world{run, tmp, state}
-			if err := os.WriteFile(filepath.Join(run, "turnstone"), nil, 0o600); err != nil { // no daemon can be there
-				t.Fatal(err)
-			}
-			if err := plant(t, w); err != nil {
-				t.Fatal(err)
-			}
-			before := listFiles(t, w.run, w.tmp)
-			login := newHome(t).withLogin(variable, "TMPDIR="+tmp, "XDG_STATE_HOME="+state)
-			daemon := login.startDaemon(t, "--session-dir", filepath.Join(state, "sessions"))
-			wantResult(t, login.runRepl(t, "", "exec", "keep", "-e", "6 * 7"), result{"42\n", newSessionNotice("keep"), 0})
-			if r := login.runRepl(t, "", "serve"); r.status != 3 {
-				t.Errorf("a second daemon: %v", r)
-			}
-			_ = stopProgram(daemon)
-			_ = daemon.Wait()
-			if after := listFiles(t, w.run, w.tmp); name != "no state directory" && !slices.Equal(before, after) {
-				t.Errorf("there were %q, and now %q", before, after)
-			}
-		})
-	}
 }
 
 // listFiles names what is in directories.
@@ -310,47 +357,4 @@ func listFiles(t *testing.T, dirs ...string) (names []string) {
 		}
 	}
 	return names
-}
-
-// The directory of a login over ssh goes at the logout.
-func TestFind_ADaemonThatDialStartsIsInNoDirectoryOfTheLogin(t *testing.T) {
-	t.Parallel()
-	h := newFindHome(t)
-	dir, variable := newLoginDir(t)
-	login := h.withLogin(variable)
-	defer login.runRepl(t, "", "ctl", "stop") // a cleanup comes after the context of commands
-	greeted := login.runRepl(t, "", "dial")
-	if greeted.status != 0 {
-		t.Fatalf("dial: %v", greeted)
-	}
-	_, socket := readRegistryEntry(t, h.stateDir())
-	if socket == "" || strings.HasPrefix(socket, dir) || !strings.Contains(greeted.stdout, `"`+socket+`"`) {
-		t.Errorf("the daemon is at %q, and was greeted with %s", socket, greeted.stdout)
-	}
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
-	wantResult(t, newLogin(t, h).runRepl(t, "", "exec", "keep", "-e", "6 * 7"), result{"42\n", newSessionNotice("keep"), 0})
-}
-
-// With the step a daemon would end, or escape the job's limits.
-func TestFind_AStepOfASlurmJobStartsNoDaemonAndUsesOne(t *testing.T) {
-	t.Parallel()
-	h := newFindHome(t)
-	_, variable := newLoginDir(t)
-	node := h.withLogin(variable)
-	step := node.withLogin("SLURM_JOB_ID=17", "SLURMD_NODENAME=n1")
-	for _, flags := range [][]string{{"dial"}, {"dial", "--login"}} {
-		r := step.runRepl(t, "", flags...)
-		if r.status == 0 || !strings.Contains(r.stderr, "a step of a Slurm job starts none") || !strings.Contains(r.stderr, "the job 17 on n1 itself run repl serve") {
-			t.Errorf("%q: %v", flags, r)
-		}
-	}
-	if r := node.runRepl(t, "", "list"); r.status != 3 {
-		t.Errorf("a daemon runs: %v", r)
-	}
-	step.startDaemon(t) // the job itself
-	if r := step.runRepl(t, "", "dial"); r.status != 0 {
-		t.Errorf("with a daemon: %v", r)
-	}
 }

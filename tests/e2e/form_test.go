@@ -51,7 +51,7 @@ func (h home) writeBirdServerConfig(t *testing.T) []string {
 	return []string{"--servers", file, "--allow", "birds.*"}
 }
 
-func TestDoctor_StartsTheServersOfTools(t *testing.T) {
+func TestDoctor_ToolServers(t *testing.T) {
 	t.Parallel()
 	h := newDaemonHome(t)
 	flags := h.writeBirdServerConfig(t)
@@ -95,64 +95,68 @@ func (p *terminalUser) answerForm() {
 	p.typeKeys("owl\r")
 }
 
-func TestForm_APersonFillsItInAtTheTerminal(t *testing.T) {
+func TestForm(t *testing.T) {
 	t.Parallel()
-	h := newDaemonHome(t)
-	p := h.startAtPrompt(t, append([]string{"--lang", "python"}, h.writeBirdServerConfig(t)...)...)
-	p.enterLine(pickBirdCode)
-	p.answerForm()
-	p.waitText("got accept map[eggs:3 kind:owl name:Ada]")
-	p.waitText(">>> ")
-	p.enterLine(pickBirdCode)
-	p.waitText("or n: ")
-	p.typeKeys("n\r")
-	p.waitText("got decline map[]")
-	p.enterLine(pickBirdCode)
-	p.waitText("or n: ")
-	p.typeKeys("y\r")
-	p.waitText("Name: ")
-	p.typeKeys(ctrlD)
-	p.waitText("got cancel map[]")
-	p.waitText(">>> ")
-	p.enterLine(pickBirdCode)
-	p.waitText("or n: ")
-	p.typeKeys("\x03")
-	p.waitText("KeyboardInterrupt")
-	p.waitText(">>> ")
-	p.typeKeys(ctrlD)
-	p.waitExit(0)
-}
 
-// The client cannot ask its user, so the reply has the command with which the user answers.
-func TestForm_APersonFillsItInWhereTheyAttach(t *testing.T) {
-	t.Parallel()
-	h := newDaemonHome(t)
-	h.startDaemon(t, h.writeBirdServerConfig(t)...)
-	a := h.newMCPClient(t, "--daemon", "--name", "bot")
-	got := a.callRepl(pickBirdCode)
-	if !strings.Contains(got, "waiting for the user: the server birds asks: Which bird?") || !strings.Contains(got, `to answer there: repl attach bot (`) {
-		t.Fatalf("got %q", got)
-	}
-	for command, want := range map[string]string{"input": "asks a person: answer at repl attach bot", "allow": "needs a person at a terminal"} {
-		if got := h.runRepl(t, "y\n", command, "bot"); got.status == 0 || !strings.Contains(got.stderr, want) {
-			t.Errorf("repl %s: got %v", command, got)
+	t.Run("a user fills it in at the terminal", func(t *testing.T) {
+		t.Parallel()
+		h := newDaemonHome(t)
+		p := h.startAtPrompt(t, append([]string{"--lang", "python"}, h.writeBirdServerConfig(t)...)...)
+		p.enterLine(pickBirdCode)
+		p.answerForm()
+		p.waitText("got accept map[eggs:3 kind:owl name:Ada]")
+		p.waitText(">>> ")
+		p.enterLine(pickBirdCode)
+		p.waitText("or n: ")
+		p.typeKeys("n\r")
+		p.waitText("got decline map[]")
+		p.enterLine(pickBirdCode)
+		p.waitText("or n: ")
+		p.typeKeys("y\r")
+		p.waitText("Name: ")
+		p.typeKeys(ctrlD)
+		p.waitText("got cancel map[]")
+		p.waitText(">>> ")
+		p.enterLine(pickBirdCode)
+		p.waitText("or n: ")
+		p.typeKeys("\x03")
+		p.waitText("KeyboardInterrupt")
+		p.waitText(">>> ")
+		p.typeKeys(ctrlD)
+		p.waitExit(0)
+	})
+
+	// The client cannot ask its user, so the reply has the command with which the user answers.
+	t.Run("an attached user fills it in", func(t *testing.T) {
+		t.Parallel()
+		h := newDaemonHome(t)
+		h.startDaemon(t, h.writeBirdServerConfig(t)...)
+		a := h.newMCPClient(t, "--daemon", "--name", "bot")
+		got := a.callRepl(pickBirdCode)
+		if !strings.Contains(got, "waiting for the user: the server birds asks: Which bird?") || !strings.Contains(got, `to answer there: repl attach bot (`) {
+			t.Fatalf("got %q", got)
 		}
-	}
-	p := h.startTerminal(t, "attach", "bot")
-	p.answerForm()
-	p.waitText("got accept map[eggs:3 kind:owl name:Ada]")
-	if got := a.callTool("repl_output", map[string]any{"wait_ms": 30_000}); !strings.Contains(got, "got accept map[eggs:3 kind:owl name:Ada]") {
-		t.Errorf("the client sees %q", got)
-	}
-	p.typeKeys(ctrlD)
-	p.waitExit(0)
-}
+		for command, want := range map[string]string{"input": "asks a person: answer at repl attach bot", "allow": "needs a person at a terminal"} {
+			if got := h.runRepl(t, "y\n", command, "bot"); got.status == 0 || !strings.Contains(got.stderr, want) {
+				t.Errorf("repl %s: got %v", command, got)
+			}
+		}
+		p := h.startTerminal(t, "attach", "bot")
+		p.answerForm()
+		p.waitText("got accept map[eggs:3 kind:owl name:Ada]")
+		if got := a.callTool("repl_output", map[string]any{"wait_ms": 30_000}); !strings.Contains(got, "got accept map[eggs:3 kind:owl name:Ada]") {
+			t.Errorf("the client sees %q", got)
+		}
+		p.typeKeys(ctrlD)
+		p.waitExit(0)
+	})
 
-func TestForm_IsDeclinedWhereNobodyIs(t *testing.T) {
-	t.Parallel()
-	h := newDaemonHome(t)
-	got := h.runRepl(t, "", append([]string{"--lang", "python", "-e", pickBirdCode}, h.writeBirdServerConfig(t)...)...)
-	if got.status != 0 || !strings.Contains(got.stdout, "got decline") || !strings.Contains(got.stderr, "declined, because nobody is there to be asked: the server birds asks: Which bird?") {
-		t.Errorf("got %+v", got)
-	}
+	t.Run("is declined without a user", func(t *testing.T) {
+		t.Parallel()
+		h := newDaemonHome(t)
+		got := h.runRepl(t, "", append([]string{"--lang", "python", "-e", pickBirdCode}, h.writeBirdServerConfig(t)...)...)
+		if got.status != 0 || !strings.Contains(got.stdout, "got decline") || !strings.Contains(got.stderr, "declined, because nobody is there to be asked: the server birds asks: Which bird?") {
+			t.Errorf("got %+v", got)
+		}
+	})
 }

@@ -15,7 +15,7 @@ import (
 
 // The code in a session outlives the terminal and the login that it was started from. The end of the
 // command itself ends the turn.
-func TestExec_SignalsAndItsTurn(t *testing.T) {
+func TestExec_Signals(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		signal os.Signal // nil: the terminal goes

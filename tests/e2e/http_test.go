@@ -102,80 +102,84 @@ func (s *httpServer) replCall(t *testing.T, version, input string) (message stri
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"repl","arguments":{"input":%s,"session":"work"},"_meta":%s}}`, text, meta), header
 }
 
-// A server that is told to end leaves nothing behind a second later, whatever its clients do.
-// The test allows one second more for a busy machine. The calls are answered.
-func TestHTTP_LeavesNoProcessWhenItIsToldToEndInACall(t *testing.T) {
+func TestHTTP(t *testing.T) {
 	t.Parallel()
-	for _, version := range []string{"2025-11-25", "2026-07-28"} {
-		for signal, want := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
-			t.Run(version+" "+signal.String(), func(t *testing.T) {
-				t.Parallel()
-				h := newHome(t)
-				s := newHTTPServer(t, h, "--sandbox", "full") // a sandbox has numbers of its own for processes
-				message, header := s.replCall(t, version, `import os, subprocess, time
+
+	// A server that is told to end leaves nothing behind a second later, whatever its clients do.
+	// The test allows one second more for a busy machine. The calls are answered.
+	t.Run("leaves no process when it is told to end in a call", func(t *testing.T) {
+		t.Parallel()
+		for _, version := range []string{"2025-11-25", "2026-07-28"} {
+			for signal, want := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
+				t.Run(version+" "+signal.String(), func(t *testing.T) {
+					t.Parallel()
+					h := newHome(t)
+					s := newHTTPServer(t, h, "--sandbox", "full") // a sandbox has numbers of its own for processes
+					message, header := s.replCall(t, version, `import os, subprocess, time
 print("begun")
 child = subprocess.Popen(["sleep", "1000"], start_new_session=True)
 with open("new", "w") as f: f.write(f"{os.getpid()} {child.pid}")
 os.rename("new", "pids")
 time.sleep(1000)`)
-				answered := make(chan string, 1)
-				go func() {
-					_, body, err := s.post(message, header)
-					if err != nil {
-						body = err.Error()
+					answered := make(chan string, 1)
+					go func() {
+						_, body, err := s.post(message, header)
+						if err != nil {
+							body = err.Error()
+						}
+						answered <- body
+					}()
+					var pids []int
+					waitUntil(t, "the code says its processes", func() bool {
+						text, err := os.ReadFile(filepath.Join(h.dir, "pids"))
+						for _, word := range strings.Fields(string(text)) {
+							pid, _ := strconv.Atoi(word)
+							pids = append(pids, pid)
+						}
+						return err == nil
+					})
+					if err := s.cmd.Process.Signal(signal); err != nil {
+						t.Fatal(err)
 					}
-					answered <- body
-				}()
-				var pids []int
-				waitUntil(t, "the code says its processes", func() bool {
-					text, err := os.ReadFile(filepath.Join(h.dir, "pids"))
-					for _, word := range strings.Fields(string(text)) {
-						pid, _ := strconv.Atoi(word)
-						pids = append(pids, pid)
+					for _, pid := range pids {
+						waitGone(t, pid)
 					}
-					return err == nil
+					_ = s.cmd.Wait()
+					if got := exitStatusOf(t, s.cmd); got != want {
+						t.Errorf("got status %d, want %d", got, want)
+					}
+					if body := <-answered; !strings.Contains(body, "begun") {
+						t.Errorf("got %q, want the output so far", body)
+					}
+					h.wantNothingLeft(t)
 				})
-				if err := s.cmd.Process.Signal(signal); err != nil {
-					t.Fatal(err)
-				}
-				for _, pid := range pids {
-					waitGone(t, pid)
-				}
-				_ = s.cmd.Wait()
-				if got := exitStatusOf(t, s.cmd); got != want {
-					t.Errorf("got status %d, want %d", got, want)
-				}
-				if body := <-answered; !strings.Contains(body, "begun") {
-					t.Errorf("got %q, want the output so far", body)
-				}
-				h.wantNothingLeft(t)
-			})
+			}
 		}
-	}
+	})
+
+	t.Run("the token stays the same and is required", func(t *testing.T) {
+		t.Parallel()
+		h := newHome(t)
+		var tokens []string
+		for range 2 {
+			s := newHTTPServer(t, h)
+			tokens = append(tokens, s.token)
+			message, header := s.replCall(t, "2026-07-28", "6*7")
+			if _, body, err := s.post(message, header); err != nil || !answer42Pattern.MatchString(body) {
+				t.Errorf("got %s, %v", body, err)
+			}
+			s.token = "another"
+			if got, body, err := s.post(message, header); err != nil || !strings.HasPrefix(got.Get("WWW-Authenticate"), "Bearer ") {
+				t.Errorf("got %s, %v", body, err)
+			}
+			_ = s.cmd.Process.Signal(syscall.SIGTERM)
+			_ = s.cmd.Wait()
+		}
+		if tokens[0] != tokens[1] {
+			t.Errorf("got %q, then %q", tokens[0], tokens[1])
+		}
+	})
 }
 
-// answers42 is a reply, behind what a sandbox holds.
+// answer42Pattern is a reply, behind what a sandbox holds.
 var answer42Pattern = regexp.MustCompile(`"text":"(\[sandbox [^"]*\]\\n)?42`)
-
-func TestHTTP_TheTokenStaysAndIsNeeded(t *testing.T) {
-	t.Parallel()
-	h := newHome(t)
-	var tokens []string
-	for range 2 {
-		s := newHTTPServer(t, h)
-		tokens = append(tokens, s.token)
-		message, header := s.replCall(t, "2026-07-28", "6*7")
-		if _, body, err := s.post(message, header); err != nil || !answer42Pattern.MatchString(body) {
-			t.Errorf("got %s, %v", body, err)
-		}
-		s.token = "another"
-		if got, body, err := s.post(message, header); err != nil || !strings.HasPrefix(got.Get("WWW-Authenticate"), "Bearer ") {
-			t.Errorf("got %s, %v", body, err)
-		}
-		_ = s.cmd.Process.Signal(syscall.SIGTERM)
-		_ = s.cmd.Wait()
-	}
-	if tokens[0] != tokens[1] {
-		t.Errorf("got %q, then %q", tokens[0], tokens[1])
-	}
-}

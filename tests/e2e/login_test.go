@@ -16,35 +16,161 @@ import (
 	"github.com/creack/pty"
 )
 
-// A program keeps ignoring the signals that its shell made it ignore. nohup does so with
-// SIGHUP. A shell without job control does so with SIGINT and SIGQUIT for its background
-// programs.
-func TestServe_WhatWasIgnoredAtItsStartStaysSo(t *testing.T) {
+func TestServe(t *testing.T) {
 	t.Parallel()
-	h := newDaemonHome(t)
-	cmd := exec.Command("sh", "-c", `trap '' HUP INT QUIT; exec "$0" serve`, replBinary())
-	cmd.Env = h.env
-	errs, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cmd.Process.Kill() })
-	readUntil(t, errs, "serving at ")
-	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT} {
-		if err := cmd.Process.Signal(s); err != nil {
+
+	// A program keeps ignoring the signals that its shell made it ignore. nohup does so with
+	// SIGHUP. A shell without job control does so with SIGINT and SIGQUIT for its background
+	// programs.
+	t.Run("keeps ignoring signals that were ignored at its start", func(t *testing.T) {
+		t.Parallel()
+		h := newDaemonHome(t)
+		cmd := exec.Command("sh", "-c", `trap '' HUP INT QUIT; exec "$0" serve`, replBinary())
+		cmd.Env = h.env
+		errs, err := cmd.StderrPipe()
+		if err != nil {
 			t.Fatal(err)
 		}
-		wantResult(t, h.runRepl(t, "", "list"), result{"", "no session is open\n", 0}) // it was there long enough to feel it
-	}
-	_ = stopProgram(cmd)
-	readUntil(t, errs, `why="ended by signal 15"`)
-	_ = cmd.Wait()
-	if got := exitStatusOf(t, cmd); got != 143 {
-		t.Errorf("it ended with status %d, want that of SIGTERM, 143", got)
-	}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = cmd.Process.Kill() })
+		readUntil(t, errs, "serving at ")
+		for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT} {
+			if err := cmd.Process.Signal(s); err != nil {
+				t.Fatal(err)
+			}
+			wantResult(t, h.runRepl(t, "", "list"), result{"", "no session is open\n", 0}) // it was there long enough to feel it
+		}
+		_ = stopProgram(cmd)
+		readUntil(t, errs, `why="ended by signal 15"`)
+		_ = cmd.Wait()
+		if got := exitStatusOf(t, cmd); got != 143 {
+			t.Errorf("it ended with status %d, want that of SIGTERM, 143", got)
+		}
+	})
+
+	t.Run("outlives its terminal", func(t *testing.T) {
+		t.Parallel()
+		for name, commandLine := range map[string]string{
+			"nohup":    `nohup "$REPL" serve --log "$TMPDIR/log" >/dev/null 2>&1 &`,
+			"--detach": `"$REPL" serve --detach --log "$TMPDIR/log"`,
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				h := newDaemonHome(t)
+				runAndCloseTerminal(t, h, commandLine)
+				// The daemon logs earlier events before it answers this request.
+				wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "precious"), result{"42\n", "", 0})
+				wantResult(t, h.runRepl(t, "", "ctl", "stop"), result{"", "", 0})
+				log, err := os.ReadFile(filepath.Join(h.tmp, "log"))
+				if err != nil || !strings.Contains(string(log), `why="a client told it to stop"`) {
+					t.Errorf("its log: %s, %v", log, err)
+				}
+			})
+		}
+	})
+
+	t.Run("detached reports its socket and starts once", func(t *testing.T) {
+		t.Parallel()
+		h := newDaemonHome(t)
+		r := h.runRepl(t, "", "serve", "--detach", "--session-dir", filepath.Join(h.tmp, "of my own"))
+		if r.status != 0 || !strings.Contains(r.stderr, "serves at "+h.socket()) || !strings.Contains(r.stderr, "serve.log") {
+			t.Fatalf("got %v", r)
+		}
+		if r := h.runRepl(t, "", "serve", "--detach"); r.status != 3 || !strings.Contains(r.stderr, "served already: by the process ") {
+			t.Errorf("a second one: %v", r)
+		}
+		wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "1"), result{"1\n", newSessionNotice("main"), 0})
+		if left, _ := filepath.Glob(filepath.Join(h.tmp, "of my own", "main-*")); len(left) != 1 {
+			t.Errorf("its session is not where it was to be: %q", left)
+		}
+		wantResult(t, h.runRepl(t, "", "ctl", "stop"), result{"", "", 0})
+	})
+
+	// In a container the home directory often cannot be written.
+	t.Run("detached serves where no log can be written", func(t *testing.T) {
+		t.Parallel()
+		h := newDaemonHome(t)
+		file := filepath.Join(h.tmp, "a file")
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		h.env = append(h.env, "XDG_STATE_HOME="+filepath.Join(file, "state"))
+		r := h.runRepl(t, "", "serve", "--detach")
+		if r.status != 0 || !strings.Contains(r.stderr, "the daemon keeps no log: ") || !strings.Contains(r.stderr, "its log is "+os.DevNull) {
+			t.Fatalf("got %v", r)
+		}
+		wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "1"), result{"1\n", newSessionNotice("main"), 0})
+		wantResult(t, h.runRepl(t, "", "ctl", "stop"), result{"", "", 0})
+	})
+
+	// The directory of the socket goes at the last logout, and with it everything by which
+	// the daemon is found.
+	t.Run("is found again after its directory was removed", func(t *testing.T) {
+		t.Parallel()
+		h := newDaemonHome(t)
+		first := h.startDaemon(t)
+		wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "precious = 42"), result{"", newSessionNotice("main"), 0})
+		// The daemon makes it again at once.
+		waitUntil(t, "it is removed", func() bool { return os.RemoveAll(filepath.Dir(h.socket())) == nil })
+		waitUntil(t, "the socket is there again", func() bool { return h.runRepl(t, "", "list").status == 0 })
+		wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "precious"), result{"42\n", "", 0})
+		if r := h.runRepl(t, "", "serve"); r.status != 3 || !strings.Contains(r.stderr, "served already") {
+			t.Errorf("a second daemon: %v", r)
+		}
+		_ = stopProgram(first)
+		_ = first.Wait()
+		if _, err := os.Lstat(h.socket()); !os.IsNotExist(err) {
+			t.Errorf("the socket is left behind: %v", err)
+		}
+	})
+
+	t.Run("reports that the previous daemon was killed", func(t *testing.T) {
+		t.Parallel()
+		h := newDaemonHome(t)
+		first := h.startDaemon(t)
+		_ = first.Process.Kill()
+		_ = first.Wait()
+		second := h.command(t, "serve", "--quiet")
+		errs, err := second.StderrPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := second.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_ = stopProgram(second)
+			_ = second.Wait()
+		})
+		readUntil(t, errs, "its sessions are lost, and repl recover has what they did")
+	})
+
+	// A lock or a pipe of the caller's must not live as long as the daemon does.
+	t.Run("detached keeps no files of its caller open", func(t *testing.T) {
+		t.Parallel()
+		h := newDaemonHome(t)
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		cmd := h.command(t, "serve", "--detach")
+		cmd.ExtraFiles = []*os.File{w}
+		out, err := cmd.CombinedOutput()
+		_ = w.Close()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		defer h.runRepl(t, "", "ctl", "stop")
+		if err := r.SetReadDeadline(time.Now().Add(testTimeout)); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := r.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+			t.Errorf("got %d bytes and %v, want the end of the file", n, err)
+		}
+	})
 }
 
 // runAndCloseTerminal runs a command line in an interactive shell, and takes the terminal away
@@ -96,125 +222,3 @@ func newNonblockingTTY(t *testing.T, tty *os.File) *os.File {
 type discardWriter struct{}
 
 func (discardWriter) Write(b []byte) (int, error) { return len(b), nil }
-
-func TestServe_OutlivesItsTerminal(t *testing.T) {
-	t.Parallel()
-	for name, commandLine := range map[string]string{
-		"nohup":    `nohup "$REPL" serve --log "$TMPDIR/log" >/dev/null 2>&1 &`,
-		"--detach": `"$REPL" serve --detach --log "$TMPDIR/log"`,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			h := newDaemonHome(t)
-			runAndCloseTerminal(t, h, commandLine)
-			// The daemon logs earlier events before it answers this request.
-			wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "precious"), result{"42\n", "", 0})
-			wantResult(t, h.runRepl(t, "", "ctl", "stop"), result{"", "", 0})
-			log, err := os.ReadFile(filepath.Join(h.tmp, "log"))
-			if err != nil || !strings.Contains(string(log), `why="a client told it to stop"`) {
-				t.Errorf("its log: %s, %v", log, err)
-			}
-		})
-	}
-}
-
-func TestServe_DetachedSaysWhereAndOnlyOnce(t *testing.T) {
-	t.Parallel()
-	h := newDaemonHome(t)
-	r := h.runRepl(t, "", "serve", "--detach", "--session-dir", filepath.Join(h.tmp, "of my own"))
-	if r.status != 0 || !strings.Contains(r.stderr, "serves at "+h.socket()) || !strings.Contains(r.stderr, "serve.log") {
-		t.Fatalf("got %v", r)
-	}
-	if r := h.runRepl(t, "", "serve", "--detach"); r.status != 3 || !strings.Contains(r.stderr, "served already: by the process ") {
-		t.Errorf("a second one: %v", r)
-	}
-	wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "1"), result{"1\n", newSessionNotice("main"), 0})
-	if left, _ := filepath.Glob(filepath.Join(h.tmp, "of my own", "main-*")); len(left) != 1 {
-		t.Errorf("its session is not where it was to be: %q", left)
-	}
-	wantResult(t, h.runRepl(t, "", "ctl", "stop"), result{"", "", 0})
-}
-
-// In a container the home directory often cannot be written.
-func TestServe_DetachedServesWhereNoLogCanBeKept(t *testing.T) {
-	t.Parallel()
-	h := newDaemonHome(t)
-	file := filepath.Join(h.tmp, "a file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	h.env = append(h.env, "XDG_STATE_HOME="+filepath.Join(file, "state"))
-	r := h.runRepl(t, "", "serve", "--detach")
-	if r.status != 0 || !strings.Contains(r.stderr, "the daemon keeps no log: ") || !strings.Contains(r.stderr, "its log is "+os.DevNull) {
-		t.Fatalf("got %v", r)
-	}
-	wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "1"), result{"1\n", newSessionNotice("main"), 0})
-	wantResult(t, h.runRepl(t, "", "ctl", "stop"), result{"", "", 0})
-}
-
-// The directory of the socket goes at the last logout, and with it everything by which
-// the daemon is found.
-func TestServe_IsFoundAgainWhenItsDirectoryWasRemoved(t *testing.T) {
-	t.Parallel()
-	h := newDaemonHome(t)
-	first := h.startDaemon(t)
-	wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "precious = 42"), result{"", newSessionNotice("main"), 0})
-	// The daemon makes it again at once.
-	waitUntil(t, "it is removed", func() bool { return os.RemoveAll(filepath.Dir(h.socket())) == nil })
-	waitUntil(t, "the socket is there again", func() bool { return h.runRepl(t, "", "list").status == 0 })
-	wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "precious"), result{"42\n", "", 0})
-	if r := h.runRepl(t, "", "serve"); r.status != 3 || !strings.Contains(r.stderr, "served already") {
-		t.Errorf("a second daemon: %v", r)
-	}
-	_ = stopProgram(first)
-	_ = first.Wait()
-	if _, err := os.Lstat(h.socket()); !os.IsNotExist(err) {
-		t.Errorf("the socket is left behind: %v", err)
-	}
-}
-
-func TestServe_SaysThatTheOneBeforeWasKilled(t *testing.T) {
-	t.Parallel()
-	h := newDaemonHome(t)
-	first := h.startDaemon(t)
-	_ = first.Process.Kill()
-	_ = first.Wait()
-	second := h.command(t, "serve", "--quiet")
-	errs, err := second.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := second.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = stopProgram(second)
-		_ = second.Wait()
-	})
-	readUntil(t, errs, "its sessions are lost, and repl recover has what they did")
-}
-
-// A lock or a pipe of the caller's must not live as long as the daemon does.
-func TestServe_DetachedHasNoFilesOfItsCaller(t *testing.T) {
-	t.Parallel()
-	h := newDaemonHome(t)
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	cmd := h.command(t, "serve", "--detach")
-	cmd.ExtraFiles = []*os.File{w}
-	out, err := cmd.CombinedOutput()
-	_ = w.Close()
-	if err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	defer h.runRepl(t, "", "ctl", "stop")
-	if err := r.SetReadDeadline(time.Now().Add(testTimeout)); err != nil {
-		t.Fatal(err)
-	}
-	if n, err := r.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-		t.Errorf("got %d bytes and %v, want the end of the file", n, err)
-	}
-}

@@ -15,7 +15,7 @@ import (
 	"github.com/turnstone-repl/turnstone/tests/confined"
 )
 
-// deadline bounds every wait for a fact. A test that gets near it has failed.
+// testTimeout bounds every wait for a fact. A test that gets near it has failed.
 const testTimeout = 2 * time.Minute
 
 // A home is where one test's commands keep their files.

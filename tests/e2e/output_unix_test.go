@@ -99,79 +99,99 @@ func TestExec_Output(t *testing.T) {
 	})
 }
 
-func TestExec_ItsSessionBeginsInTheDirectoryOfItsCaller(t *testing.T) {
+func TestExecSession(t *testing.T) {
 	t.Parallel()
-	h := newDaemonHome(t)
-	h.startDaemon(t)
-	h.dir = t.TempDir()
-	wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "import os; print(os.path.samefile('.', "+strconv.Quote(h.dir)+"))"), result{"True\n", newSessionNotice("main"), 0})
+
+	t.Run("starts in the directory of the caller", func(t *testing.T) {
+		t.Parallel()
+		h := newDaemonHome(t)
+		h.startDaemon(t)
+		h.dir = t.TempDir()
+		wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "import os; print(os.path.samefile('.', "+strconv.Quote(h.dir)+"))"), result{"True\n", newSessionNotice("main"), 0})
+	})
+
+	t.Run("reports that the variables are gone", func(t *testing.T) {
+		t.Parallel()
+		h := newDaemonHome(t)
+		h.startDaemon(t)
+		gone := func(why string) string { return "repl: main began anew, and its variables are gone: " + why + "\n" }
+		wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "x = 1"), result{"", newSessionNotice("main"), 0})
+		if err := syscall.Kill(h.listSessions(t)["main"].PID, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		waitUntil(t, "its worker has ended", func() bool { return h.listSessions(t)["main"].State == session.StateEnded })
+		wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "x = 2; print(x)"), result{"2\n", gone("killed by SIGKILL"), 0})
+		wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "print(x)"), result{"2\n", "", 0})
+		h.runRepl(t, "", "exec", "main", "-e", "import os; os._exit(3)")
+		p := h.startTerminal(t, "exec", "main", "-e", "3")
+		p.waitText(strings.ReplaceAll(gone("exit status 3"), "\n", "\r\n"))
+		p.waitText("3\r\n")
+		h.runRepl(t, "", "reset", "main")
+		wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "4"), result{"4\n", gone("reset"), 0})
+	})
+
+	t.Run("has the login variables of the caller", func(t *testing.T) {
+		t.Parallel()
+		h := newDaemonHome(t)
+		h.env = append([]string{"DISPLAY=:0", "SSH_AUTH_SOCK=/gone", "LATER=0"}, h.env...)
+		h.startDaemon(t)
+		h.env = append([]string{"DISPLAY=:7", "SSH_AUTH_SOCK=/tmp/agent", "LATER=1"}, h.env[3:]...)
+		ask := func(name string, more ...string) string {
+			t.Helper()
+			return h.runRepl(t, "", append([]string{"exec", name, "-e", "import os; [os.environ.get(n) for n in ('DISPLAY', 'SSH_AUTH_SOCK', 'LATER')]"}, more...)...).stdout
+		}
+		const want = "[':7', '/tmp/agent', '0']\n"
+		if got := ask("main"); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		h.runRepl(t, "", "reset", "main")
+		if got := ask("main"); got != want {
+			t.Errorf("after a reset: got %s, want %s", got, want)
+		}
+	})
+
+	t.Run("is not made in a directory that is gone", func(t *testing.T) {
+		t.Parallel()
+		h := newDaemonHome(t)
+		h.startDaemon(t)
+		gone := func(args ...string) (said string) {
+			t.Helper()
+			cmd := h.command(t, args...)
+			cmd.Args = append([]string{"sh", "-c", `mkdir gone && cd gone && rmdir ../gone && exec "$0" "$@"`, cmd.Path}, cmd.Args[1:]...)
+			cmd.Path = "/bin/sh"
+			out, _ := cmd.CombinedOutput()
+			return string(out)
+		}
+		if got := gone("exec", "main", "-e", "1"); !strings.Contains(got, "the working directory, which is gone") {
+			t.Errorf("got %q", got)
+		}
+		if got := h.listSessions(t); len(got) != 0 {
+			t.Errorf("there is %v", got)
+		}
+		h.runRepl(t, "", "exec", "main", "-e", "1")
+		if got := gone("exec", "main", "-e", "6 * 7"); got != "42\n" {
+			t.Errorf("in a session that is there, got %q", got)
+		}
+	})
+
+	t.Run("exec ends with a turn whose worker did not start", func(t *testing.T) {
+		t.Parallel()
+		h := newDaemonHome(t)
+		h.startDaemon(t)
+		late := filepath.Join(h.dir, "late") // than the call that begins the turn
+		if err := os.WriteFile(late, []byte("#!/bin/sh\nsleep 1; echo 'no licence'; exit 3\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			r := h.runRepl(t, "", "exec", "main", "--worker", "own="+strconv.Quote(late), "-e", "1")
+			if r.status != 1 || r.stdout != "no licence\n[session did not start: exit status 3]\n" {
+				t.Errorf("got %v", r)
+			}
+		}
+	})
 }
 
-func TestExec_SaysThatTheVariablesOfASessionAreGone(t *testing.T) {
-	t.Parallel()
-	h := newDaemonHome(t)
-	h.startDaemon(t)
-	gone := func(why string) string { return "repl: main began anew, and its variables are gone: " + why + "\n" }
-	wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "x = 1"), result{"", newSessionNotice("main"), 0})
-	if err := syscall.Kill(h.listSessions(t)["main"].PID, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	waitUntil(t, "its worker has ended", func() bool { return h.listSessions(t)["main"].State == session.StateEnded })
-	wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "x = 2; print(x)"), result{"2\n", gone("killed by SIGKILL"), 0})
-	wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "print(x)"), result{"2\n", "", 0})
-	h.runRepl(t, "", "exec", "main", "-e", "import os; os._exit(3)")
-	p := h.startTerminal(t, "exec", "main", "-e", "3")
-	p.waitText(strings.ReplaceAll(gone("exit status 3"), "\n", "\r\n"))
-	p.waitText("3\r\n")
-	h.runRepl(t, "", "reset", "main")
-	wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "4"), result{"4\n", gone("reset"), 0})
-}
-
-func TestExec_ItsSessionHasTheVariablesOfItsCallersLogin(t *testing.T) {
-	t.Parallel()
-	h := newDaemonHome(t)
-	h.env = append([]string{"DISPLAY=:0", "SSH_AUTH_SOCK=/gone", "LATER=0"}, h.env...)
-	h.startDaemon(t)
-	h.env = append([]string{"DISPLAY=:7", "SSH_AUTH_SOCK=/tmp/agent", "LATER=1"}, h.env[3:]...)
-	ask := func(name string, more ...string) string {
-		t.Helper()
-		return h.runRepl(t, "", append([]string{"exec", name, "-e", "import os; [os.environ.get(n) for n in ('DISPLAY', 'SSH_AUTH_SOCK', 'LATER')]"}, more...)...).stdout
-	}
-	const want = "[':7', '/tmp/agent', '0']\n"
-	if got := ask("main"); got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
-	h.runRepl(t, "", "reset", "main")
-	if got := ask("main"); got != want {
-		t.Errorf("after a reset: got %s, want %s", got, want)
-	}
-}
-
-func TestExec_MakesNoSessionInADirectoryThatIsGone(t *testing.T) {
-	t.Parallel()
-	h := newDaemonHome(t)
-	h.startDaemon(t)
-	gone := func(args ...string) (said string) {
-		t.Helper()
-		cmd := h.command(t, args...)
-		cmd.Args = append([]string{"sh", "-c", `mkdir gone && cd gone && rmdir ../gone && exec "$0" "$@"`, cmd.Path}, cmd.Args[1:]...)
-		cmd.Path = "/bin/sh"
-		out, _ := cmd.CombinedOutput()
-		return string(out)
-	}
-	if got := gone("exec", "main", "-e", "1"); !strings.Contains(got, "the working directory, which is gone") {
-		t.Errorf("got %q", got)
-	}
-	if got := h.listSessions(t); len(got) != 0 {
-		t.Errorf("there is %v", got)
-	}
-	h.runRepl(t, "", "exec", "main", "-e", "1")
-	if got := gone("exec", "main", "-e", "6 * 7"); got != "42\n" {
-		t.Errorf("in a session that is there, got %q", got)
-	}
-}
-
-func TestTemp_OneThatCannotBeWrittenIsLeftOutAsByPython(t *testing.T) {
+func TestTempDir_Unwritable(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	file := filepath.Join(h.dir, "file")
@@ -181,21 +201,5 @@ func TestTemp_OneThatCannotBeWrittenIsLeftOutAsByPython(t *testing.T) {
 	for _, dir := range []string{filepath.Join(h.dir, "gone"), file} {
 		h.env = append(h.env, "TMPDIR="+dir)
 		wantResult(t, h.runRepl(t, "", "-e", "import os, tempfile; print(os.environ['TMPDIR'], tempfile.gettempdir())"), result{"/tmp /tmp\n", "", 0})
-	}
-}
-
-func TestExec_EndsWithATurnWhoseWorkerDidNotStart(t *testing.T) {
-	t.Parallel()
-	h := newDaemonHome(t)
-	h.startDaemon(t)
-	late := filepath.Join(h.dir, "late") // than the call that begins the turn
-	if err := os.WriteFile(late, []byte("#!/bin/sh\nsleep 1; echo 'no licence'; exit 3\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		r := h.runRepl(t, "", "exec", "main", "--worker", "own="+strconv.Quote(late), "-e", "1")
-		if r.status != 1 || r.stdout != "no licence\n[session did not start: exit status 3]\n" {
-			t.Errorf("got %v", r)
-		}
 	}
 }

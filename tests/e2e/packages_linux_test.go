@@ -11,7 +11,7 @@ import (
 )
 
 // Packages are made outside of the sandbox, with the session's Python: not with one that it can write.
-func TestWith_RunsNothingThatASessionInASandboxWrites(t *testing.T) {
+func TestWith_Sandbox(t *testing.T) {
 	t.Parallel()
 	confined.RequireNamespaces(t)
 	h := withTinyPackage(t, newHome(t))

@@ -50,59 +50,167 @@ func withTinyPackage(t *testing.T, h home) home {
 	return h
 }
 
-func TestWith_PackagesAreThereForOneProgramOnly(t *testing.T) {
+func TestWith(t *testing.T) {
 	t.Parallel()
-	skipWithoutInstaller(t)
-	h := withTinyPackage(t, newHome(t))
-	wantResult(t, h.runRepl(t, "", "--with", "tiny", "-e", "import tiny; print(tiny.answer)"), result{"42\n", "", 0})
-	wantResult(t, h.runRepl(t, "import tiny; print(tiny.answer)", "--with", "tiny"), result{"42\n", "", 0})
-	if r := h.runRepl(t, "", "-e", "import tiny"); r.status != 1 || !strings.Contains(r.stderr, "ModuleNotFoundError") {
-		t.Errorf("without --with: %v", r)
-	}
-	wantResult(t, h.runRepl(t, "", "--with", "tiny", "-c", "import tiny; print(tiny.answer)"), result{"42\n", "", 0})
-	for _, option := range []string{"-e", "-c"} {
-		if r := h.runRepl(t, "", "--with", "nosuchthing", option, "1"); r.status != 1 || !strings.Contains(r.stderr, "nosuchthing cannot be prepared") || r.stdout != "" {
+
+	t.Run("packages are there for one program only", func(t *testing.T) {
+		t.Parallel()
+		skipWithoutInstaller(t)
+		h := withTinyPackage(t, newHome(t))
+		wantResult(t, h.runRepl(t, "", "--with", "tiny", "-e", "import tiny; print(tiny.answer)"), result{"42\n", "", 0})
+		wantResult(t, h.runRepl(t, "import tiny; print(tiny.answer)", "--with", "tiny"), result{"42\n", "", 0})
+		if r := h.runRepl(t, "", "-e", "import tiny"); r.status != 1 || !strings.Contains(r.stderr, "ModuleNotFoundError") {
+			t.Errorf("without --with: %v", r)
+		}
+		wantResult(t, h.runRepl(t, "", "--with", "tiny", "-c", "import tiny; print(tiny.answer)"), result{"42\n", "", 0})
+		for _, option := range []string{"-e", "-c"} {
+			if r := h.runRepl(t, "", "--with", "nosuchthing", option, "1"); r.status != 1 || !strings.Contains(r.stderr, "nosuchthing cannot be prepared") || r.stdout != "" {
+				t.Errorf("what there is not: %v", r)
+			}
+		}
+		wantResult(t, h.runRepl(t, "", "--with", "-r x", "-e", "1"),
+			result{"", "repl: --with: \"-r x\" is no package of Python's: write it as for pip, such as numpy or 'numpy>=2'\n", 2})
+		h.wantNothingLeft(t)
+	})
+
+	t.Run("gives up at Ctrl-C", func(t *testing.T) {
+		t.Parallel()
+		for _, option := range []string{"-e", "-c"} {
+			t.Run(option, func(t *testing.T) {
+				t.Parallel()
+				h := withTinyPackage(t, newHome(t))
+				bin := t.TempDir()
+				uv := filepath.Join(bin, "uv")
+				if err := programs.WriteExecutable(uv, []byte("#!/bin/sh\necho $$ > "+uv+".pid\nexec sleep 600\n")); err != nil {
+					t.Fatal(err)
+				}
+				h.env = append(h.env, "PATH="+bin+":"+os.Getenv("PATH"))
+				cmd := h.command(t, "--with", "tiny", option, "1")
+				var errs strings.Builder
+				cmd.Stderr = &errs
+				if err := cmd.Start(); err != nil {
+					t.Fatal(err)
+				}
+				pid := 0
+				waitUntil(t, "the tool runs", func() bool {
+					text, _ := os.ReadFile(uv + ".pid")
+					pid, _ = strconv.Atoi(strings.TrimSpace(string(text)))
+					return pid > 0
+				})
+				_ = cmd.Process.Signal(os.Interrupt)
+				_ = cmd.Wait()
+				if s := exitStatusOf(t, cmd); s != 130 || errs.String() != "" {
+					t.Errorf("status %d, errors %q", s, errs.String())
+				}
+				waitGone(t, pid)
+				h.wantNothingLeft(t)
+			})
+		}
+	})
+
+	t.Run("a model is told the progress and what failed", func(t *testing.T) {
+		t.Parallel()
+		for _, args := range [][]string{{"--with", "tiny"}, {"--with", "tiny", "--daemon"}} {
+			t.Run(strings.Join(args, " "), func(t *testing.T) {
+				t.Parallel()
+				h, tool := withSlowInstaller(t, newDaemonHome(t))
+				if slices.Contains(args, "--daemon") {
+					h.startDaemon(t)
+				}
+				a := newAgent(t, h, args...)
+				a.sendInput("import tiny; print(tiny.answer)")
+				wantParts(t, a.readLineWith("tiny: Resolved 1 package"), `"progressToken":"token"`, "notifications/progress") // this line may not be the first
+				tool.sendWord(t, "wrong")
+				wantParts(t, a.readAnswer(), "tiny cannot be prepared: uv failed (exit status 1)\nResolved 1 package\nerror: no version of tiny is right\n[",
+					"nothing was run. The next call tries again")
+				a.sendInput("import tiny; print(tiny.answer)")
+				tool.sendWord(t, "fine")
+				if got, want := a.readAnswer(), "[tiny can be used in this session]\n42"; got != want {
+					t.Errorf("got %q, want %q", got, want)
+				}
+				if got := a.callRepl("tiny.answer + 1"); got != "43" {
+					t.Errorf("got %q", got)
+				}
+				if n := len(tool.runPIDs()); n != 2 {
+					t.Errorf("uv was run %d times", n)
+				}
+				_ = a.in.Close()
+				_ = a.cmd.Wait()
+			})
+		}
+	})
+
+	t.Run("a client that leaves ends the preparation", func(t *testing.T) {
+		t.Parallel()
+		h, tool := withSlowInstaller(t, newDaemonHome(t))
+		a := newAgent(t, h, "--with", "tiny")
+		waitUntil(t, "the tool runs", func() bool { return len(tool.runPIDs()) > 0 }) // without a call
+		_ = a.in.Close()
+		_ = a.cmd.Wait()
+		waitGone(t, tool.runPIDs()[0])
+		h.wantNothingLeft(t)
+	})
+
+	t.Run("clients over HTTP share one preparation", func(t *testing.T) {
+		t.Parallel()
+		h, tool := withSlowInstaller(t, newDaemonHome(t))
+		s := newHTTPServer(t, h, "--with", "tiny")
+		var streams []io.ReadCloser
+		for _, version := range []string{"2025-11-25", "2026-07-28"} {
+			message, header := s.replCall(t, version, "import tiny; print(tiny.answer)")
+			message = strings.Replace(message, `"_meta":{`, `"_meta":{"progressToken":"token",`, 1)
+			message = strings.Replace(message, `"token",}`, `"token"}`, 1)
+			response, err := s.send(message, header)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			streams = append(streams, response.Body)
+		}
+		for _, stream := range streams {
+			readUntil(t, stream, "tiny: Resolved 1 package")
+		}
+		tool.sendWord(t, "fine")
+		for _, stream := range streams {
+			if got := readUntil(t, stream, `\n42`); !strings.Contains(got, `"text":"[tiny can be used in this session]`) {
+				t.Errorf("got %q", got)
+			}
+		}
+		if n := len(tool.runPIDs()); n != 1 {
+			t.Errorf("uv was run %d times", n)
+		}
+		_ = s.cmd.Process.Signal(syscall.SIGTERM)
+		_ = s.cmd.Wait()
+		h.wantNothingLeft(t)
+	})
+
+	t.Run("needs a language for agents", func(t *testing.T) {
+		t.Parallel()
+		h := newHome(t)
+		wantResult(t, h.runRepl(t, "", "mcp", "--with", "numpy"),
+			result{"", "repl: --with numpy: name the language of the packages with --lang\n", 2})
+		wantResult(t, h.runRepl(t, "", "mcp", "--lang", "python", "--with", "-x"),
+			result{"", "repl: --with: \"-x\" is no package of Python's: write it as for pip, such as numpy or 'numpy>=2'\n", 2})
+	})
+
+	t.Run("a session of a daemon has the packages", func(t *testing.T) {
+		t.Parallel()
+		skipWithoutInstaller(t)
+		h := withTinyPackage(t, newDaemonHome(t))
+		daemon := h.startDaemon(t)
+		wantResult(t, h.runRepl(t, "", "exec", "main", "--with", "tiny", "-e", "import tiny; print(tiny.answer)"), result{"42\n", newSessionNotice("main"), 0})
+		wantResult(t, h.runRepl(t, "", "exec", "main", "--with", "Tiny", "-e", "tiny.answer + 1"), result{"43\n", "", 0})
+		wantResult(t, h.runRepl(t, "", "exec", "main", "--with", "other", "-e", "1"),
+			result{"", "repl: main is there already, without other: use another name, or repl close main first\n", 1})
+		if r := h.runRepl(t, "", "exec", "second", "--with", "nosuchthing", "-e", "1"); r.status != 1 || !strings.Contains(r.stderr, "nosuchthing cannot be prepared") {
 			t.Errorf("what there is not: %v", r)
 		}
-	}
-	wantResult(t, h.runRepl(t, "", "--with", "-r x", "-e", "1"),
-		result{"", "repl: --with: \"-r x\" is no package of Python's: write it as for pip, such as numpy or 'numpy>=2'\n", 2})
-	h.wantNothingLeft(t)
-}
-
-func TestWith_CtrlCGivesUp(t *testing.T) {
-	t.Parallel()
-	for _, option := range []string{"-e", "-c"} {
-		t.Run(option, func(t *testing.T) {
-			t.Parallel()
-			h := withTinyPackage(t, newHome(t))
-			bin := t.TempDir()
-			uv := filepath.Join(bin, "uv")
-			if err := programs.WriteExecutable(uv, []byte("#!/bin/sh\necho $$ > "+uv+".pid\nexec sleep 600\n")); err != nil {
-				t.Fatal(err)
-			}
-			h.env = append(h.env, "PATH="+bin+":"+os.Getenv("PATH"))
-			cmd := h.command(t, "--with", "tiny", option, "1")
-			var errs strings.Builder
-			cmd.Stderr = &errs
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			pid := 0
-			waitUntil(t, "the tool runs", func() bool {
-				text, _ := os.ReadFile(uv + ".pid")
-				pid, _ = strconv.Atoi(strings.TrimSpace(string(text)))
-				return pid > 0
-			})
-			_ = cmd.Process.Signal(os.Interrupt)
-			_ = cmd.Wait()
-			if s := exitStatusOf(t, cmd); s != 130 || errs.String() != "" {
-				t.Errorf("status %d, errors %q", s, errs.String())
-			}
-			waitGone(t, pid)
-			h.wantNothingLeft(t)
-		})
-	}
+		wantResult(t, h.runRepl(t, "", "ctl", "stop"), result{"", "", 0})
+		if _ = daemon.Wait(); daemon.ProcessState.ExitCode() != 0 {
+			t.Errorf("the daemon: %v", daemon.ProcessState)
+		}
+		h.wantNothingLeft(t)
+	})
 }
 
 // skipWithoutInstaller skips a test where nothing installs packages for Python.
@@ -172,91 +280,6 @@ func (s *slowInstaller) runPIDs() (pids []int) {
 	return pids
 }
 
-func TestWith_AModelIsToldHowFarItIsAndWhatFailed(t *testing.T) {
-	t.Parallel()
-	for _, args := range [][]string{{"--with", "tiny"}, {"--with", "tiny", "--daemon"}} {
-		t.Run(strings.Join(args, " "), func(t *testing.T) {
-			t.Parallel()
-			h, tool := withSlowInstaller(t, newDaemonHome(t))
-			if slices.Contains(args, "--daemon") {
-				h.startDaemon(t)
-			}
-			a := newAgent(t, h, args...)
-			a.sendInput("import tiny; print(tiny.answer)")
-			wantParts(t, a.readLineWith("tiny: Resolved 1 package"), `"progressToken":"token"`, "notifications/progress") // this line may not be the first
-			tool.sendWord(t, "wrong")
-			wantParts(t, a.readAnswer(), "tiny cannot be prepared: uv failed (exit status 1)\nResolved 1 package\nerror: no version of tiny is right\n[",
-				"nothing was run. The next call tries again")
-			a.sendInput("import tiny; print(tiny.answer)")
-			tool.sendWord(t, "fine")
-			if got, want := a.readAnswer(), "[tiny can be used in this session]\n42"; got != want {
-				t.Errorf("got %q, want %q", got, want)
-			}
-			if got := a.callRepl("tiny.answer + 1"); got != "43" {
-				t.Errorf("got %q", got)
-			}
-			if n := len(tool.runPIDs()); n != 2 {
-				t.Errorf("uv was run %d times", n)
-			}
-			_ = a.in.Close()
-			_ = a.cmd.Wait()
-		})
-	}
-}
-
-func TestWith_AClientThatLeavesEndsThePreparation(t *testing.T) {
-	t.Parallel()
-	h, tool := withSlowInstaller(t, newDaemonHome(t))
-	a := newAgent(t, h, "--with", "tiny")
-	waitUntil(t, "the tool runs", func() bool { return len(tool.runPIDs()) > 0 }) // without a call
-	_ = a.in.Close()
-	_ = a.cmd.Wait()
-	waitGone(t, tool.runPIDs()[0])
-	h.wantNothingLeft(t)
-}
-
-func TestWith_ClientsOverHTTPShareOnePreparation(t *testing.T) {
-	t.Parallel()
-	h, tool := withSlowInstaller(t, newDaemonHome(t))
-	s := newHTTPServer(t, h, "--with", "tiny")
-	var streams []io.ReadCloser
-	for _, version := range []string{"2025-11-25", "2026-07-28"} {
-		message, header := s.replCall(t, version, "import tiny; print(tiny.answer)")
-		message = strings.Replace(message, `"_meta":{`, `"_meta":{"progressToken":"token",`, 1)
-		message = strings.Replace(message, `"token",}`, `"token"}`, 1)
-		response, err := s.send(message, header)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer response.Body.Close()
-		streams = append(streams, response.Body)
-	}
-	for _, stream := range streams {
-		readUntil(t, stream, "tiny: Resolved 1 package")
-	}
-	tool.sendWord(t, "fine")
-	for _, stream := range streams {
-		if got := readUntil(t, stream, `\n42`); !strings.Contains(got, `"text":"[tiny can be used in this session]`) {
-			t.Errorf("got %q", got)
-		}
-	}
-	if n := len(tool.runPIDs()); n != 1 {
-		t.Errorf("uv was run %d times", n)
-	}
-	_ = s.cmd.Process.Signal(syscall.SIGTERM)
-	_ = s.cmd.Wait()
-	h.wantNothingLeft(t)
-}
-
-func TestWith_ForAgentsWantsALanguage(t *testing.T) {
-	t.Parallel()
-	h := newHome(t)
-	wantResult(t, h.runRepl(t, "", "mcp", "--with", "numpy"),
-		result{"", "repl: --with numpy: name the language of the packages with --lang\n", 2})
-	wantResult(t, h.runRepl(t, "", "mcp", "--lang", "python", "--with", "-x"),
-		result{"", "repl: --with: \"-x\" is no package of Python's: write it as for pip, such as numpy or 'numpy>=2'\n", 2})
-}
-
 func wantParts(t *testing.T, got string, parts ...string) {
 	t.Helper()
 	for _, part := range parts {
@@ -264,23 +287,4 @@ func wantParts(t *testing.T, got string, parts ...string) {
 			t.Errorf("got %q, want it to contain %q", got, part)
 		}
 	}
-}
-
-func TestWith_ASessionOfTheDaemonsHasThem(t *testing.T) {
-	t.Parallel()
-	skipWithoutInstaller(t)
-	h := withTinyPackage(t, newDaemonHome(t))
-	daemon := h.startDaemon(t)
-	wantResult(t, h.runRepl(t, "", "exec", "main", "--with", "tiny", "-e", "import tiny; print(tiny.answer)"), result{"42\n", newSessionNotice("main"), 0})
-	wantResult(t, h.runRepl(t, "", "exec", "main", "--with", "Tiny", "-e", "tiny.answer + 1"), result{"43\n", "", 0})
-	wantResult(t, h.runRepl(t, "", "exec", "main", "--with", "other", "-e", "1"),
-		result{"", "repl: main is there already, without other: use another name, or repl close main first\n", 1})
-	if r := h.runRepl(t, "", "exec", "second", "--with", "nosuchthing", "-e", "1"); r.status != 1 || !strings.Contains(r.stderr, "nosuchthing cannot be prepared") {
-		t.Errorf("what there is not: %v", r)
-	}
-	wantResult(t, h.runRepl(t, "", "ctl", "stop"), result{"", "", 0})
-	if _ = daemon.Wait(); daemon.ProcessState.ExitCode() != 0 {
-		t.Errorf("the daemon: %v", daemon.ProcessState)
-	}
-	h.wantNothingLeft(t)
 }

@@ -39,96 +39,100 @@ func (b bareRemote) installedPrograms(t *testing.T) []string {
 	return all
 }
 
-func TestPlaceInstall_BringsTheProgramWhichIsUsedFromThenOn(t *testing.T) {
+func TestRemoteInstall(t *testing.T) {
 	t.Parallel()
-	far, h := newBareRemote(t), newDaemonHome(t)
-	run := func(words ...string) result { return h.runRepl(t, "", append(words, "--via", far.via)...) }
-	if r := run("exec", "main", "-e", "1"); r.status != 3 || !strings.Contains(r.stderr, "there is no repl there; repl place install --via 'env -i ") {
-		t.Errorf("before: %v", r)
-	}
-	if r := run("place", "check"); r.status != 1 || !strings.Contains(r.stdout, "to do: repl place install --via ") {
-		t.Errorf("a check: %v", r)
-	}
-	if there := far.installedPrograms(t); len(there) != 0 {
-		t.Fatalf("nobody allowed it: %q", there)
-	}
-	r := run("place", "install")
-	there := far.installedPrograms(t)
-	if r.status != 0 || len(there) != 1 || !strings.HasPrefix(r.stdout, there[0]+": repl ") || !strings.Contains(r.stderr, " MB go to "+far.home+"/.cache/turnstone/bin there\n") {
-		t.Fatalf("got %v, and there is %q", r, there)
-	}
-	wantResult(t, run("exec", "main", "-e", "6 * 7"), result{"42\n", newSessionNotice("main"), 0})
-	if r := run("place", "install"); r.status != 0 || !strings.Contains(r.stderr, "it was there") || strings.Contains(r.stderr, "the daemon there is") {
-		t.Errorf("the second time: %v", r)
-	}
-	far.stopDaemon(t, h, "--via", far.via)
-	if err := os.Remove(there[0]); err != nil { // as whoever tidies up caches
-		t.Fatal(err)
-	}
-	if r := run("exec", "main", "-e", "6 * 7"); r.status != 0 || r.stdout != "42\n" || !strings.Contains(r.stderr, "gets repl:") {
-		t.Errorf("after it was removed there: %v", r)
-	}
-	far.stopDaemon(t, h, "--via", far.via)
-	wantResult(t, run("place", "forget"), result{"", "", 0})
-	if r := run("list"); r.status != 3 || !strings.Contains(r.stderr, "repl place install") {
-		t.Errorf("after it was forgotten: %v", r)
-	}
-}
 
-func TestPlaceInstall_AnAgentBringsItOnlyWhereThePlaceSaysSo(t *testing.T) {
-	t.Parallel()
-	far, h := newBareRemote(t), newDaemonHome(t)
-	says := "[places.gpu]\nvia = \"" + far.via + "\"\n"
-	flags := []string{"--place", "gpu", "--sandbox", "full", "--name", "bot"}
-	end := func(a *agent) {
-		_ = a.in.Close()
-		if err := a.cmd.Wait(); err != nil {
+	t.Run("brings the program and uses it from then on", func(t *testing.T) {
+		t.Parallel()
+		far, h := newBareRemote(t), newDaemonHome(t)
+		run := func(words ...string) result { return h.runRepl(t, "", append(words, "--via", far.via)...) }
+		if r := run("exec", "main", "-e", "1"); r.status != 3 || !strings.Contains(r.stderr, "there is no repl there; repl place install --via 'env -i ") {
+			t.Errorf("before: %v", r)
+		}
+		if r := run("place", "check"); r.status != 1 || !strings.Contains(r.stdout, "to do: repl place install --via ") {
+			t.Errorf("a check: %v", r)
+		}
+		if there := far.installedPrograms(t); len(there) != 0 {
+			t.Fatalf("nobody allowed it: %q", there)
+		}
+		r := run("place", "install")
+		there := far.installedPrograms(t)
+		if r.status != 0 || len(there) != 1 || !strings.HasPrefix(r.stdout, there[0]+": repl ") || !strings.Contains(r.stderr, " MB go to "+far.home+"/.cache/turnstone/bin there\n") {
+			t.Fatalf("got %v, and there is %q", r, there)
+		}
+		wantResult(t, run("exec", "main", "-e", "6 * 7"), result{"42\n", newSessionNotice("main"), 0})
+		if r := run("place", "install"); r.status != 0 || !strings.Contains(r.stderr, "it was there") || strings.Contains(r.stderr, "the daemon there is") {
+			t.Errorf("the second time: %v", r)
+		}
+		far.stopDaemon(t, h, "--via", far.via)
+		if err := os.Remove(there[0]); err != nil { // as whoever tidies up caches
+			t.Fatal(err)
+		}
+		if r := run("exec", "main", "-e", "6 * 7"); r.status != 0 || r.stdout != "42\n" || !strings.Contains(r.stderr, "gets repl:") {
+			t.Errorf("after it was removed there: %v", r)
+		}
+		far.stopDaemon(t, h, "--via", far.via)
+		wantResult(t, run("place", "forget"), result{"", "", 0})
+		if r := run("list"); r.status != 3 || !strings.Contains(r.stderr, "repl place install") {
+			t.Errorf("after it was forgotten: %v", r)
+		}
+	})
+
+	t.Run("an agent installs only where the remote allows it", func(t *testing.T) {
+		t.Parallel()
+		far, h := newBareRemote(t), newDaemonHome(t)
+		says := "[places.gpu]\nvia = \"" + far.via + "\"\n"
+		flags := []string{"--place", "gpu", "--sandbox", "full", "--name", "bot"}
+		end := func(a *agent) {
+			_ = a.in.Close()
+			if err := a.cmd.Wait(); err != nil {
+				t.Errorf("it ended with %v", err)
+			}
+		}
+		h.writeRemotesFile(t, says)
+		a := newAgent(t, h, flags...)
+		if got := a.callRepl("6 * 7"); !strings.Contains(got, "repl place install gpu brings it there") || len(far.installedPrograms(t)) != 0 {
+			t.Errorf("not allowed: %q", got)
+		}
+		end(a)
+		h.writeRemotesFile(t, says+"install = true\n")
+		a = newAgent(t, h, flags...)
+		got := a.callRepl("6 * 7")
+		for strings.Contains(got, "gpu cannot be reached yet") { // a call waits 10 s, which a busy machine may need to bring it
+			got = a.callRepl("6 * 7")
+		}
+		if !strings.Contains(got, "42") || strings.Contains(got, "MB go to") || len(far.installedPrograms(t)) != 1 {
+			t.Errorf("allowed: %q", got)
+		}
+		end(a)
+		far.stopDaemon(t, h, "--place", "gpu")
+	})
+
+	t.Run("a user at a terminal sees what is done", func(t *testing.T) {
+		t.Parallel()
+		far, h := newBareRemote(t), newDaemonHome(t)
+		p := h.startTerminal(t, "exec", "main", "--via", far.via, "-e", "6 * 7")
+		p.waitText(" gets repl: ")
+		p.waitText(" MB go to " + far.home + "/.cache/turnstone/bin there\r\n")
+		p.waitText("42\r\n")
+		if err := p.cmd.Wait(); err != nil {
 			t.Errorf("it ended with %v", err)
 		}
-	}
-	h.writeRemotesFile(t, says)
-	a := newAgent(t, h, flags...)
-	if got := a.callRepl("6 * 7"); !strings.Contains(got, "repl place install gpu brings it there") || len(far.installedPrograms(t)) != 0 {
-		t.Errorf("not allowed: %q", got)
-	}
-	end(a)
-	h.writeRemotesFile(t, says+"install = true\n")
-	a = newAgent(t, h, flags...)
-	got := a.callRepl("6 * 7")
-	for strings.Contains(got, "gpu cannot be reached yet") { // a call waits 10 s, which a busy machine may need to bring it
-		got = a.callRepl("6 * 7")
-	}
-	if !strings.Contains(got, "42") || strings.Contains(got, "MB go to") || len(far.installedPrograms(t)) != 1 {
-		t.Errorf("allowed: %q", got)
-	}
-	end(a)
-	far.stopDaemon(t, h, "--place", "gpu")
-}
+		far.stopDaemon(t, h, "--via", far.via)
+	})
 
-func TestPlaceInstall_APersonWhoWatchesSeesWhatIsDone(t *testing.T) {
-	t.Parallel()
-	far, h := newBareRemote(t), newDaemonHome(t)
-	p := h.startTerminal(t, "exec", "main", "--via", far.via, "-e", "6 * 7")
-	p.waitText(" gets repl: ")
-	p.waitText(" MB go to " + far.home + "/.cache/turnstone/bin there\r\n")
-	p.waitText("42\r\n")
-	if err := p.cmd.Wait(); err != nil {
-		t.Errorf("it ended with %v", err)
-	}
-	far.stopDaemon(t, h, "--via", far.via)
-}
-
-func TestPlaceInstall_AProgramThatThePlaceNamesIsNotReplaced(t *testing.T) {
-	t.Parallel()
-	far, h := newBareRemote(t), newDaemonHome(t)
-	h.writeRemotesFile(t, "[places.gpu]\nvia = \""+far.via+"\"\nrepl = \"/opt/nothing/repl\"\ninstall = true\n")
-	if r := h.runRepl(t, "", "list", "--place", "gpu"); r.status != 3 || !strings.Contains(r.stderr, `correct repl = "/opt/nothing/repl" of the place`) {
-		t.Errorf("got %v", r)
-	}
-	if r := h.runRepl(t, "", "place", "install", "gpu"); r.status != 2 || !strings.Contains(r.stderr, "remove that line first") {
-		t.Errorf("got %v", r)
-	}
-	if there := far.installedPrograms(t); len(there) != 0 {
-		t.Errorf("there is %q", there)
-	}
+	t.Run("a program that the remote names is not replaced", func(t *testing.T) {
+		t.Parallel()
+		far, h := newBareRemote(t), newDaemonHome(t)
+		h.writeRemotesFile(t, "[places.gpu]\nvia = \""+far.via+"\"\nrepl = \"/opt/nothing/repl\"\ninstall = true\n")
+		if r := h.runRepl(t, "", "list", "--place", "gpu"); r.status != 3 || !strings.Contains(r.stderr, `correct repl = "/opt/nothing/repl" of the place`) {
+			t.Errorf("got %v", r)
+		}
+		if r := h.runRepl(t, "", "place", "install", "gpu"); r.status != 2 || !strings.Contains(r.stderr, "remove that line first") {
+			t.Errorf("got %v", r)
+		}
+		if there := far.installedPrograms(t); len(there) != 0 {
+			t.Errorf("there is %q", there)
+		}
+	})
 }

@@ -48,199 +48,202 @@ func (h home) writeRemotesFile(t *testing.T, text string) {
 	}
 }
 
-func TestPlace_EveryCommandGoesThere(t *testing.T) {
+func TestRemote(t *testing.T) {
 	t.Parallel()
-	there, h := newDaemonHome(t), newDaemonHome(t)
-	there.startDaemon(t)
-	h.writeRemotesFile(t, "[places.gpu]\nvia = \""+newRemoteCommand(t, there)+"\"\n")
-	at := func(args ...string) []string { return append(args, "--place", "gpu") }
-	wantResult(t, h.runRepl(t, "", at("exec", "main", "-e", "x = 41; print('there')")...), result{"there\n", newSessionNotice("main"), 0})
-	wantResult(t, h.runRepl(t, "", "exec", "main", "--via", newRemoteCommand(t, there), "-e", "x + 1"), result{"42\n", "", 0})
-	near := h
-	near.env = append(near.env, "REPL_PLACE=gpu")
-	for args, part := range map[string]string{
-		"list": "main ", "list --json": `"name": "main"`, "events main": "there\n", "export main": "x = 41; print('there')", "wait main": "",
-		"interrupt main": "", "clients": "", "ctl status": there.socket(), "sandbox main": "full", "place list": "gpu", "place check gpu": "round trip: ",
-	} {
-		if r := near.runRepl(t, "", strings.Fields(args)...); r.status != 0 || !strings.Contains(r.stdout, part) || strings.Contains(r.stdout+r.stderr, "a prompt>") {
-			t.Errorf("%s: %v", args, r)
-		}
-	}
-	if r := h.runRepl(t, "", at("exec", "main", "-e", "y = input('who? ')", "--wait", "30s")...); r.status != 5 {
-		t.Errorf("a question: %v", r)
-	}
-	wantResult(t, h.runRepl(t, "", at("input", "main", "-e", "ada")...), result{"", "", 0})
-	wantResult(t, h.runRepl(t, "", at("exec", "main", "-e", "y")...), result{"'ada'\n", "", 0})
-	wantResult(t, h.runRepl(t, "", at("reset", "main")...), result{"", "", 0})
-	if r := h.runRepl(t, "", at("exec", "main", "-e", "y")...); r.status != 1 || !strings.Contains(r.stdout, "NameError") {
-		t.Errorf("after a reset: %v", r)
-	}
-	wantResult(t, h.runRepl(t, "", at("close", "main")...), result{"", "", 0})
-	if r := there.runRepl(t, "", "clients"); !strings.Contains(r.stderr, "nobody else is connected") {
-		t.Errorf("connections are left: %v", r)
-	}
-	if r := h.runRepl(t, "", "list"); r.status != 3 {
-		t.Errorf("a daemon is here: %v", r)
-	}
-	if r := near.runRepl(t, "", "list", "--place", "here"); r.status != 3 {
-		t.Errorf("here is not here: %v", r)
-	}
-}
 
-func TestPlace_APersonTakesPartInASessionThere(t *testing.T) {
-	t.Parallel()
-	there, h := newDaemonHome(t), newDaemonHome(t)
-	there.startDaemon(t)
-	wantResult(t, there.runRepl(t, "", "exec", "main", "-e", "x = 41"), result{"", newSessionNotice("main"), 0})
-	p := h.startTerminal(t, "attach", "main", "--via", newRemoteCommand(t, there, "printf 'password: ' > /dev/tty", "read -r x < /dev/tty", `[ "$x" = sesame ] || exit 255`))
-	p.waitText("password: ")
-	p.typeKeys("sesame\r")
-	p.waitText(">>> ")
-	p.typeKeys("x + 1\r")
-	p.waitText("42\r\n")
-	p.waitText(">>> ")
-	waitUntil(t, "the turn is over", func() bool {
-		s := there.listSessions(t)["main"]
-		return s.State == session.StateIdle && s.WriteLockHolder == ""
+	t.Run("every command goes there", func(t *testing.T) {
+		t.Parallel()
+		there, h := newDaemonHome(t), newDaemonHome(t)
+		there.startDaemon(t)
+		h.writeRemotesFile(t, "[places.gpu]\nvia = \""+newRemoteCommand(t, there)+"\"\n")
+		at := func(args ...string) []string { return append(args, "--place", "gpu") }
+		wantResult(t, h.runRepl(t, "", at("exec", "main", "-e", "x = 41; print('there')")...), result{"there\n", newSessionNotice("main"), 0})
+		wantResult(t, h.runRepl(t, "", "exec", "main", "--via", newRemoteCommand(t, there), "-e", "x + 1"), result{"42\n", "", 0})
+		near := h
+		near.env = append(near.env, "REPL_PLACE=gpu")
+		for args, part := range map[string]string{
+			"list": "main ", "list --json": `"name": "main"`, "events main": "there\n", "export main": "x = 41; print('there')", "wait main": "",
+			"interrupt main": "", "clients": "", "ctl status": there.socket(), "sandbox main": "full", "place list": "gpu", "place check gpu": "round trip: ",
+		} {
+			if r := near.runRepl(t, "", strings.Fields(args)...); r.status != 0 || !strings.Contains(r.stdout, part) || strings.Contains(r.stdout+r.stderr, "a prompt>") {
+				t.Errorf("%s: %v", args, r)
+			}
+		}
+		if r := h.runRepl(t, "", at("exec", "main", "-e", "y = input('who? ')", "--wait", "30s")...); r.status != 5 {
+			t.Errorf("a question: %v", r)
+		}
+		wantResult(t, h.runRepl(t, "", at("input", "main", "-e", "ada")...), result{"", "", 0})
+		wantResult(t, h.runRepl(t, "", at("exec", "main", "-e", "y")...), result{"'ada'\n", "", 0})
+		wantResult(t, h.runRepl(t, "", at("reset", "main")...), result{"", "", 0})
+		if r := h.runRepl(t, "", at("exec", "main", "-e", "y")...); r.status != 1 || !strings.Contains(r.stdout, "NameError") {
+			t.Errorf("after a reset: %v", r)
+		}
+		wantResult(t, h.runRepl(t, "", at("close", "main")...), result{"", "", 0})
+		if r := there.runRepl(t, "", "clients"); !strings.Contains(r.stderr, "nobody else is connected") {
+			t.Errorf("connections are left: %v", r)
+		}
+		if r := h.runRepl(t, "", "list"); r.status != 3 {
+			t.Errorf("a daemon is here: %v", r)
+		}
+		if r := near.runRepl(t, "", "list", "--place", "here"); r.status != 3 {
+			t.Errorf("here is not here: %v", r)
+		}
 	})
-	p.typeKeys("\x04")
-	p.waitText("[detached: main goes on; repl close main --via '")
-	if err := p.cmd.Wait(); err != nil {
-		t.Errorf("it ended with %v", err)
-	}
-}
 
-func TestPlace_AnAgentWorksThere(t *testing.T) {
-	t.Parallel()
-	there, h := newDaemonHome(t), newDaemonHome(t)
-	there.startDaemon(t)
-	a := newAgent(t, h, "--via", newRemoteCommand(t, there), "--sandbox", "full", "--name", "bot")
-	if got := a.callRepl("6 * 7"); !strings.Contains(got, "42") {
-		t.Errorf("got %q", got)
-	}
-	if s := there.listSessions(t); len(s) != 1 || s["bot"].Name == "" {
-		t.Errorf("there are the sessions %v", s)
-	}
-	_ = a.in.Close()
-	if err := a.cmd.Wait(); err != nil {
-		t.Errorf("it ended with %v", err)
-	}
-}
+	t.Run("a user attaches to a session there", func(t *testing.T) {
+		t.Parallel()
+		there, h := newDaemonHome(t), newDaemonHome(t)
+		there.startDaemon(t)
+		wantResult(t, there.runRepl(t, "", "exec", "main", "-e", "x = 41"), result{"", newSessionNotice("main"), 0})
+		p := h.startTerminal(t, "attach", "main", "--via", newRemoteCommand(t, there, "printf 'password: ' > /dev/tty", "read -r x < /dev/tty", `[ "$x" = sesame ] || exit 255`))
+		p.waitText("password: ")
+		p.typeKeys("sesame\r")
+		p.waitText(">>> ")
+		p.typeKeys("x + 1\r")
+		p.waitText("42\r\n")
+		p.waitText(">>> ")
+		waitUntil(t, "the turn is over", func() bool {
+			s := there.listSessions(t)["main"]
+			return s.State == session.StateIdle && s.WriteLockHolder == ""
+		})
+		p.typeKeys("\x04")
+		p.waitText("[detached: main goes on; repl close main --via '")
+		if err := p.cmd.Wait(); err != nil {
+			t.Errorf("it ended with %v", err)
+		}
+	})
 
-func TestPlace_ThePageShowsIt(t *testing.T) {
-	t.Parallel()
-	there, h := newDaemonHome(t), newDaemonHome(t)
-	there.startDaemon(t)
-	cmd := h.command(t, "view", "--no-open", "--by-address", "--via", newRemoteCommand(t, there))
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	link := readUntil(t, out, "\n")
-	if r, err := http.Get(strings.TrimSpace(link)); err != nil || r.StatusCode != http.StatusOK {
-		t.Errorf("%q: got %v, %v", link, r, err)
-	} else {
-		_ = r.Body.Close()
-	}
-	_ = stopProgram(cmd)
-	_ = cmd.Wait()
-}
+	t.Run("an agent works there", func(t *testing.T) {
+		t.Parallel()
+		there, h := newDaemonHome(t), newDaemonHome(t)
+		there.startDaemon(t)
+		a := newAgent(t, h, "--via", newRemoteCommand(t, there), "--sandbox", "full", "--name", "bot")
+		if got := a.callRepl("6 * 7"); !strings.Contains(got, "42") {
+			t.Errorf("got %q", got)
+		}
+		if s := there.listSessions(t); len(s) != 1 || s["bot"].Name == "" {
+			t.Errorf("there are the sessions %v", s)
+		}
+		_ = a.in.Close()
+		if err := a.cmd.Wait(); err != nil {
+			t.Errorf("it ended with %v", err)
+		}
+	})
 
-func TestPlace_ExecStartsADaemonThereAndListDoesNot(t *testing.T) {
-	t.Parallel()
-	there, h := newDaemonHome(t), newDaemonHome(t)
-	via := newRemoteCommand(t, there)
-	if r := h.runRepl(t, "", "list", "--via", via); r.status != 3 || !strings.Contains(r.stderr, "no daemon answers at "+there.socket()) {
-		t.Errorf("got %v", r)
-	}
-	if r := h.runRepl(t, "", "place", "check", "--via", via); r.status != 0 || !strings.Contains(r.stdout, "no daemon answers at "+there.socket()) {
-		t.Errorf("got %v", r)
-	}
-	wantResult(t, h.runRepl(t, "", "exec", "main", "--via", via, "-e", "1 + 1"), result{"2\n", newSessionNotice("main"), 0})
-	wantResult(t, h.runRepl(t, "", "ctl", "stop", "--via", via), result{"", "", 0})
-	if r := h.runRepl(t, "", "list", "--via", via); r.status != 3 {
-		t.Errorf("it did not stop: %v", r)
-	}
-}
+	t.Run("the web UI shows it", func(t *testing.T) {
+		t.Parallel()
+		there, h := newDaemonHome(t), newDaemonHome(t)
+		there.startDaemon(t)
+		cmd := h.command(t, "view", "--no-open", "--by-address", "--via", newRemoteCommand(t, there))
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		link := readUntil(t, out, "\n")
+		if r, err := http.Get(strings.TrimSpace(link)); err != nil || r.StatusCode != http.StatusOK {
+			t.Errorf("%q: got %v, %v", link, r, err)
+		} else {
+			_ = r.Body.Close()
+		}
+		_ = stopProgram(cmd)
+		_ = cmd.Wait()
+	})
 
-func TestPlace_ATerminalInBetweenIsNamed(t *testing.T) {
-	t.Parallel()
-	if _, err := exec.LookPath("script"); err != nil {
-		t.Skip("script is not installed")
-	}
-	h := newDaemonHome(t)
-	h.startDaemon(t)
-	wrapper := filepath.Join(t.TempDir(), "tty")
-	if err := programs.WriteExecutable(wrapper, []byte("#!/bin/sh\nexec script -qec \"$*\" /dev/null\n")); err != nil {
-		t.Fatal(err)
-	}
-	r := h.runRepl(t, "", "list", "--via", wrapper+" env PATH="+filepath.Dir(replBinary()))
-	if r.status != 3 || !strings.Contains(r.stderr, "must not allocate") || !strings.Contains(r.stderr, "ssh -T") {
-		t.Errorf("got %v", r)
-	}
-}
+	t.Run("exec starts a daemon there and list does not", func(t *testing.T) {
+		t.Parallel()
+		there, h := newDaemonHome(t), newDaemonHome(t)
+		via := newRemoteCommand(t, there)
+		if r := h.runRepl(t, "", "list", "--via", via); r.status != 3 || !strings.Contains(r.stderr, "no daemon answers at "+there.socket()) {
+			t.Errorf("got %v", r)
+		}
+		if r := h.runRepl(t, "", "place", "check", "--via", via); r.status != 0 || !strings.Contains(r.stdout, "no daemon answers at "+there.socket()) {
+			t.Errorf("got %v", r)
+		}
+		wantResult(t, h.runRepl(t, "", "exec", "main", "--via", via, "-e", "1 + 1"), result{"2\n", newSessionNotice("main"), 0})
+		wantResult(t, h.runRepl(t, "", "ctl", "stop", "--via", via), result{"", "", 0})
+		if r := h.runRepl(t, "", "list", "--via", via); r.status != 3 {
+			t.Errorf("it did not stop: %v", r)
+		}
+	})
 
-func TestPlace_AJobIsStartedOnceAndForgottenOnDemand(t *testing.T) {
-	t.Parallel()
-	there, h := newDaemonHome(t), newDaemonHome(t)
-	there.startDaemon(t)
-	counter := filepath.Join(t.TempDir(), "jobs")
-	h.writeRemotesFile(t, "[places.hpc]\nvia = \""+newRemoteCommand(t, there)+" env JOB={job}\"\nafter = \"echo state of {job}\"\n"+
-		"start = \"sh -c 'echo >> "+counter+"; echo 17\\\\;cluster'\"\n")
-	for range 2 {
+	t.Run("reports a terminal in between", func(t *testing.T) {
+		t.Parallel()
+		if _, err := exec.LookPath("script"); err != nil {
+			t.Skip("script is not installed")
+		}
+		h := newDaemonHome(t)
+		h.startDaemon(t)
+		wrapper := filepath.Join(t.TempDir(), "tty")
+		if err := programs.WriteExecutable(wrapper, []byte("#!/bin/sh\nexec script -qec \"$*\" /dev/null\n")); err != nil {
+			t.Fatal(err)
+		}
+		r := h.runRepl(t, "", "list", "--via", wrapper+" env PATH="+filepath.Dir(replBinary()))
+		if r.status != 3 || !strings.Contains(r.stderr, "must not allocate") || !strings.Contains(r.stderr, "ssh -T") {
+			t.Errorf("got %v", r)
+		}
+	})
+
+	t.Run("a job is started once and forgotten on demand", func(t *testing.T) {
+		t.Parallel()
+		there, h := newDaemonHome(t), newDaemonHome(t)
+		there.startDaemon(t)
+		counter := filepath.Join(t.TempDir(), "jobs")
+		h.writeRemotesFile(t, "[places.hpc]\nvia = \""+newRemoteCommand(t, there)+" env JOB={job}\"\nafter = \"echo state of {job}\"\n"+
+			"start = \"sh -c 'echo >> "+counter+"; echo 17\\\\;cluster'\"\n")
+		for range 2 {
+			if r := h.runRepl(t, "", "list", "--place", "hpc"); r.status != 0 {
+				t.Fatalf("got %v", r)
+			}
+		}
+		if r := h.runRepl(t, "", "place", "list"); !strings.Contains(r.stdout, "17") {
+			t.Errorf("got %v", r)
+		}
+		wantResult(t, h.runRepl(t, "", "place", "forget", "hpc"), result{"", "", 0})
 		if r := h.runRepl(t, "", "list", "--place", "hpc"); r.status != 0 {
-			t.Fatalf("got %v", r)
+			t.Errorf("got %v", r)
 		}
-	}
-	if r := h.runRepl(t, "", "place", "list"); !strings.Contains(r.stdout, "17") {
-		t.Errorf("got %v", r)
-	}
-	wantResult(t, h.runRepl(t, "", "place", "forget", "hpc"), result{"", "", 0})
-	if r := h.runRepl(t, "", "list", "--place", "hpc"); r.status != 0 {
-		t.Errorf("got %v", r)
-	}
-	if text, err := os.ReadFile(counter); err != nil || string(text) != "\n\n" {
-		t.Errorf("the job was started so often: %q, %v", text, err)
-	}
-	h.writeRemotesFile(t, "[places.hpc]\nvia = \"sh -c 'exit 1' {job}\"\nstart = \"false\"\nafter = \"echo state of {job}\"\n")
-	if r := h.runRepl(t, "", "list", "--place", "hpc"); r.status != 3 || !strings.Contains(r.stderr, "status 1; echo says: state of 17") {
-		t.Errorf("got %v", r)
-	}
-}
-
-func TestPlace_WhatCannotBeIsSaid(t *testing.T) {
-	t.Parallel()
-	h := newDaemonHome(t)
-	h.writeRemotesFile(t, "[places.gpu]\nvia = \"ssh gpu1\"\n")
-	for args, part := range map[string]string{
-		"list --place gpo":             `there is no place "gpo"`,
-		"list --place gpu --via env":   "either --via or --place",
-		"mcp --place gpu --http :0":    "--http",
-		"exec x --via env --dir sub":   "give an absolute path of the place",
-		"place check":                  "needs the name of a place",
-		"place frobnicate":             "repl place list",
-		"dial --start=maybe":           "auto or never",
-		"dial --alive 1ms":             "--alive",
-		"list --via nosuch":            `there is no program "nosuch"`,
-		"list --via env --socket /a$b": "cannot be said to the far side",
-		"list --via env|cat":           "no shell reads this",
-	} {
-		if r := h.runRepl(t, "", strings.Fields(args)...); r.status == 0 || !strings.Contains(r.stderr, part) || strings.Count(r.stderr, "\n") != 1 {
-			t.Errorf("%s: got %v, want %q", args, r, part)
+		if text, err := os.ReadFile(counter); err != nil || string(text) != "\n\n" {
+			t.Errorf("the job was started so often: %q, %v", text, err)
 		}
-	}
-}
+		h.writeRemotesFile(t, "[places.hpc]\nvia = \"sh -c 'exit 1' {job}\"\nstart = \"false\"\nafter = \"echo state of {job}\"\n")
+		if r := h.runRepl(t, "", "list", "--place", "hpc"); r.status != 3 || !strings.Contains(r.stderr, "status 1; echo says: state of 17") {
+			t.Errorf("got %v", r)
+		}
+	})
 
-// The far side here holds both pipes open by itself, as one whose near side has lost its power: it
-// sees no end, and what it writes is taken.
-func TestPlace_AFarSideThatHearsNothingMoreEndsAndAnIdleOneDoesNot(t *testing.T) {
-	t.Parallel()
-	there, dir := newDaemonHome(t), t.TempDir()
-	there.startDaemon(t)
-	script := `cd '` + dir + `' && mkfifo in$$ out$$ || exit
+	t.Run("refuses impossible flags in one line", func(t *testing.T) {
+		t.Parallel()
+		h := newDaemonHome(t)
+		h.writeRemotesFile(t, "[places.gpu]\nvia = \"ssh gpu1\"\n")
+		for args, part := range map[string]string{
+			"list --place gpo":             `there is no place "gpo"`,
+			"list --place gpu --via env":   "either --via or --place",
+			"mcp --place gpu --http :0":    "--http",
+			"exec x --via env --dir sub":   "give an absolute path of the place",
+			"place check":                  "needs the name of a place",
+			"place frobnicate":             "repl place list",
+			"dial --start=maybe":           "auto or never",
+			"dial --alive 1ms":             "--alive",
+			"list --via nosuch":            `there is no program "nosuch"`,
+			"list --via env --socket /a$b": "cannot be said to the far side",
+			"list --via env|cat":           "no shell reads this",
+		} {
+			if r := h.runRepl(t, "", strings.Fields(args)...); r.status == 0 || !strings.Contains(r.stderr, part) || strings.Count(r.stderr, "\n") != 1 {
+				t.Errorf("%s: got %v, want %q", args, r, part)
+			}
+		}
+	})
+
+	// The far side here holds both pipes open by itself, as one whose near side has lost its power: it
+	// sees no end, and what it writes is taken.
+	t.Run("a remote end without a client ends and an idle one does not", func(t *testing.T) {
+		t.Parallel()
+		there, dir := newDaemonHome(t), t.TempDir()
+		there.startDaemon(t)
+		script := `cd '` + dir + `' && mkfifo in$$ out$$ || exit
 "$@" 0<>in$$ 1<>out$$ &
 far=$!
 cat out$$ &
@@ -248,72 +251,73 @@ exec 3<&0
 tee said$$ <&3 >in$$ &
 echo $! $far > ids.$$ && mv ids.$$ ids$$
 wait $far`
-	const alive = 10 * time.Second
-	link := client.NewLink(&client.Command{
-		Name: "gpu", Prefix: []string{"sh", "-c", script, "sh"}, Program: replBinary(), Socket: there.socket(),
-		GreetingTimeout: testTimeout, KeepAlive: alive, Env: there.env,
-	}, nil)
-	defer link.Close()
-	files := func(pattern string) []string {
-		t.Helper()
-		names, err := filepath.Glob(filepath.Join(dir, pattern))
-		if err != nil {
+		const alive = 10 * time.Second
+		link := client.NewLink(&client.Command{
+			Name: "gpu", Prefix: []string{"sh", "-c", script, "sh"}, Program: replBinary(), Socket: there.socket(),
+			GreetingTimeout: testTimeout, KeepAlive: alive, Env: there.env,
+		}, nil)
+		defer link.Close()
+		files := func(pattern string) []string {
+			t.Helper()
+			names, err := filepath.Glob(filepath.Join(dir, pattern))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return names
+		}
+		list := func() {
+			t.Helper()
+			ctx, stop := context.WithTimeout(t.Context(), testTimeout)
+			defer stop()
+			if _, err := link.ListSessions(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+		list()
+		var relay, far int
+		waitUntil(t, "the far side is known", func() bool {
+			all := files("ids[0-9]*")
+			if len(all) != 1 {
+				return false
+			}
+			text, err := os.ReadFile(all[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			n, err := fmt.Sscan(string(text), &relay, &far)
+			return n == 2 && err == nil
+		})
+		waitUntil(t, "the idle link was there for longer than the far side would wait", func() bool {
+			said, err := os.ReadFile(files("said[0-9]*")[0])
+			return err == nil && strings.Count(string(said), client.MethodPing) > 15 // ten in that time
+		})
+		if !isAlive(far) {
+			t.Error("the far side of an idle link has ended")
+		}
+		if err := syscall.Kill(relay, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		return names
-	}
-	list := func() {
-		t.Helper()
-		ctx, stop := context.WithTimeout(t.Context(), testTimeout)
-		defer stop()
-		if _, err := link.ListSessions(ctx); err != nil {
-			t.Fatal(err)
+		waitGone(t, far)
+		waitUntil(t, "the daemon there has no client", func() bool {
+			return strings.Contains(there.runRepl(t, "", "clients").stderr, "nobody else is connected")
+		})
+		list()
+		if n := len(files("ids[0-9]*")); n != 2 {
+			t.Errorf("the place was dialled %d times, want 2", n)
 		}
-	}
-	list()
-	var relay, far int
-	waitUntil(t, "the far side is known", func() bool {
-		all := files("ids[0-9]*")
-		if len(all) != 1 {
-			return false
-		}
-		text, err := os.ReadFile(all[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		n, err := fmt.Sscan(string(text), &relay, &far)
-		return n == 2 && err == nil
 	})
-	waitUntil(t, "the idle link was there for longer than the far side would wait", func() bool {
-		said, err := os.ReadFile(files("said[0-9]*")[0])
-		return err == nil && strings.Count(string(said), client.MethodPing) > 15 // ten in that time
-	})
-	if !isAlive(far) {
-		t.Error("the far side of an idle link has ended")
-	}
-	if err := syscall.Kill(relay, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	waitGone(t, far)
-	waitUntil(t, "the daemon there has no client", func() bool {
-		return strings.Contains(there.runRepl(t, "", "clients").stderr, "nobody else is connected")
-	})
-	list()
-	if n := len(files("ids[0-9]*")); n != 2 {
-		t.Errorf("the place was dialled %d times, want 2", n)
-	}
-}
 
-func TestPlace_TheFarSideIsToldToEndWhenItHearsNothing(t *testing.T) {
-	t.Parallel()
-	there, h := newDaemonHome(t), newDaemonHome(t)
-	there.startDaemon(t)
-	file := filepath.Join(t.TempDir(), "words")
-	if r := h.runRepl(t, "", "list", "--via", newRemoteCommand(t, there, `echo "$@" > '`+file+"'")); r.status != 0 {
-		t.Fatalf("got %v", r)
-	}
-	words, err := os.ReadFile(file)
-	if err != nil || !strings.Contains(string(words), " --alive 5m0s") {
-		t.Errorf("the words were %q, %v", words, err)
-	}
+	t.Run("the remote end gets a silence timeout", func(t *testing.T) {
+		t.Parallel()
+		there, h := newDaemonHome(t), newDaemonHome(t)
+		there.startDaemon(t)
+		file := filepath.Join(t.TempDir(), "words")
+		if r := h.runRepl(t, "", "list", "--via", newRemoteCommand(t, there, `echo "$@" > '`+file+"'")); r.status != 0 {
+			t.Fatalf("got %v", r)
+		}
+		words, err := os.ReadFile(file)
+		if err != nil || !strings.Contains(string(words), " --alive 5m0s") {
+			t.Errorf("the words were %q, %v", words, err)
+		}
+	})
 }

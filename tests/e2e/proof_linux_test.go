@@ -109,80 +109,267 @@ func (h home) userTmpDir() string {
 
 const noProofMessage = "does not prove that it is your daemon, so nothing is sent to it"
 
-func TestProof_AnImpostorGetsNoInput(t *testing.T) {
+func TestImpostor(t *testing.T) {
 	t.Parallel()
-	newHome(t) // it needs Python
-	run, variable := newLoginDir(t)
-	inRun := filepath.Join(run, "turnstone", "daemon.sock")
-	desk := newFindHome(t).withLogin(variable)
-	for name, test := range map[string]struct {
-		h      home
-		socket string
-	}{
-		"in the directory of the login": {desk, inRun},
-		"among temporary files": func() (c struct {
-			h      home
-			socket string
-		}) {
-			c.h = newLogin(t, newFindHome(t))
-			c.socket = filepath.Join(c.h.userTmpDir(), "daemon.sock")
-			return c
-		}(),
-		"at REPL_SOCKET": func() (c struct {
-			h      home
-			socket string
-		}) {
-			c.h = newDaemonHome(t)
-			c.socket = c.h.socket()
-			return c
-		}(),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			i := startImpostor(t, test.socket, kindAgreeing)
-			for _, args := range [][]string{
-				{"exec", "main", "-e", "password = 'hunter2'"}, {"list"}, {"ctl", "status"}, {"ctl", "stop"}, {"dial", "--start=never"},
-				{"input", "main"}, {"interrupt", "main"}, {"events", "main"}, {"exec", "--socket", test.socket, "main", "-e", "hunter2"},
-			} {
-				r := test.h.runRepl(t, "hunter2\n", args...)
-				if r.status != 3 || !strings.Contains(r.stderr, noProofMessage) && !strings.Contains(r.stderr, "no daemon answers") {
-					t.Errorf("%q: %v", args, r)
-				}
-			}
-			i.wantOnlyProofRequests()
-		})
-	}
-}
 
-// A daemon that starts where something else listens is at another of its usual sockets, and says so.
-func TestProof_ADaemonStartsBesideAnImpostorAndIsFound(t *testing.T) {
-	t.Parallel()
-	for _, kind := range []string{kindAgreeing, kindSilent} {
-		t.Run(kind, func(t *testing.T) {
+	t.Run("gets no input", func(t *testing.T) {
+		t.Parallel()
+		newHome(t) // it needs Python
+		run, variable := newLoginDir(t)
+		inRun := filepath.Join(run, "turnstone", "daemon.sock")
+		desk := newFindHome(t).withLogin(variable)
+		for name, test := range map[string]struct {
+			h      home
+			socket string
+		}{
+			"in the directory of the login": {desk, inRun},
+			"among temporary files": func() (c struct {
+				h      home
+				socket string
+			}) {
+				c.h = newLogin(t, newFindHome(t))
+				c.socket = filepath.Join(c.h.userTmpDir(), "daemon.sock")
+				return c
+			}(),
+			"at REPL_SOCKET": func() (c struct {
+				h      home
+				socket string
+			}) {
+				c.h = newDaemonHome(t)
+				c.socket = c.h.socket()
+				return c
+			}(),
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				i := startImpostor(t, test.socket, kindAgreeing)
+				for _, args := range [][]string{
+					{"exec", "main", "-e", "password = 'hunter2'"}, {"list"}, {"ctl", "status"}, {"ctl", "stop"}, {"dial", "--start=never"},
+					{"input", "main"}, {"interrupt", "main"}, {"events", "main"}, {"exec", "--socket", test.socket, "main", "-e", "hunter2"},
+				} {
+					r := test.h.runRepl(t, "hunter2\n", args...)
+					if r.status != 3 || !strings.Contains(r.stderr, noProofMessage) && !strings.Contains(r.stderr, "no daemon answers") {
+						t.Errorf("%q: %v", args, r)
+					}
+				}
+				i.wantOnlyProofRequests()
+			})
+		}
+	})
+
+	// A daemon that starts where something else listens is at another of its usual sockets, and says so.
+	t.Run("a daemon starts next to it and is found", func(t *testing.T) {
+		t.Parallel()
+		for _, kind := range []string{kindAgreeing, kindSilent} {
+			t.Run(kind, func(t *testing.T) {
+				t.Parallel()
+				run, variable := newLoginDir(t)
+				h := newFindHome(t).withLogin(variable)
+				i := startImpostor(t, filepath.Join(run, "turnstone", "daemon.sock"), kind)
+				h.startDaemon(t)
+				wantResult(t, h.runRepl(t, "", "exec", "keep", "-e", "6 * 7"), result{"42\n", newSessionNotice("keep"), 0})
+				if _, socket := readRegistryEntry(t, h.stateDir()); socket == i.socket {
+					t.Errorf("it is said to be at %s", socket)
+				}
+				text, err := os.ReadFile(filepath.Join(h.stateDir(), "serve.log"))
+				if err != nil || !strings.Contains(string(text), "the daemon serves at another socket") || !strings.Contains(string(text), i.socket) {
+					t.Errorf("its log: %s, %v", text, err)
+				}
+				i.wantOnlyProofRequests()
+			})
+		}
+		t.Run("with a socket of its own it does not start", func(t *testing.T) {
 			t.Parallel()
-			run, variable := newLoginDir(t)
-			h := newFindHome(t).withLogin(variable)
-			i := startImpostor(t, filepath.Join(run, "turnstone", "daemon.sock"), kind)
-			h.startDaemon(t)
-			wantResult(t, h.runRepl(t, "", "exec", "keep", "-e", "6 * 7"), result{"42\n", newSessionNotice("keep"), 0})
-			if _, socket := readRegistryEntry(t, h.stateDir()); socket == i.socket {
-				t.Errorf("it is said to be at %s", socket)
-			}
-			text, err := os.ReadFile(filepath.Join(h.stateDir(), "serve.log"))
-			if err != nil || !strings.Contains(string(text), "the daemon serves at another socket") || !strings.Contains(string(text), i.socket) {
-				t.Errorf("its log: %s, %v", text, err)
+			h := newDaemonHome(t)
+			i := startImpostor(t, h.socket(), kindAgreeing)
+			if r := h.runRepl(t, "", "serve"); r.status != 3 || !strings.Contains(r.stderr, noProofMessage) || !strings.Contains(r.stderr, "process "+strconv.Itoa(os.Getpid())) {
+				t.Errorf("got %v", r)
 			}
 			i.wantOnlyProofRequests()
 		})
-	}
-	t.Run("with a socket of its own it does not start", func(t *testing.T) {
+	})
+
+	t.Run("does not displace a running daemon", func(t *testing.T) {
 		t.Parallel()
-		h := newDaemonHome(t)
-		i := startImpostor(t, h.socket(), kindAgreeing)
-		if r := h.runRepl(t, "", "serve"); r.status != 3 || !strings.Contains(r.stderr, noProofMessage) || !strings.Contains(r.stderr, "process "+strconv.Itoa(os.Getpid())) {
-			t.Errorf("got %v", r)
+		for _, kind := range []string{kindAgreeing, kindSilent, "a relay"} {
+			t.Run("the user's own moves, "+kind, func(t *testing.T) {
+				t.Parallel()
+				run, variable := newLoginDir(t)
+				h := newFindHome(t).withLogin(variable)
+				daemon := h.startDaemon(t)
+				wantResult(t, h.runRepl(t, "", "exec", "keep", "-e", "x = 41"), result{"", newSessionNotice("keep"), 0})
+				to := kind
+				if kind == "a relay" {
+					to = filepath.Join(h.userTmpDir(), "daemon.sock") // where it will be
+				}
+				i := replaceByImpostor(t, filepath.Join(run, "turnstone", "daemon.sock"), to)
+				waitUntil(t, "it is elsewhere", func() bool {
+					_, socket := readRegistryEntry(t, h.stateDir())
+					return socket != "" && socket != i.socket
+				})
+				wantResult(t, h.runRepl(t, "", "exec", "keep", "-e", "x + 1"), result{"42\n", "", 0})
+				for _, args := range [][]string{{"exec", "--socket", i.socket, "keep", "-e", "'hunter2'"}, {"ctl", "--socket", i.socket, "stop"}} {
+					if r := h.runRepl(t, "", args...); r.status != 3 || kind != kindSilent && !strings.Contains(r.stderr, noProofMessage) {
+						t.Errorf("%q: %v", args, r)
+					}
+				}
+				if !isAlive(daemon.Process.Pid) {
+					t.Error("the daemon has ended")
+				}
+				i.wantOnlyProofRequests()
+			})
 		}
-		i.wantOnlyProofRequests()
+		t.Run("one with a socket of its own stays and comes back", func(t *testing.T) {
+			t.Parallel()
+			h := newDaemonHome(t)
+			daemon := h.startDaemon(t)
+			wantResult(t, h.runRepl(t, "", "exec", "keep", "-e", "x = 41"), result{"", newSessionNotice("keep"), 0})
+			i := replaceByImpostor(t, h.socket(), kindAgreeing)
+			log := filepath.Join(h.stateDir(), "serve.log")
+			waitUntil(t, "it says so", func() bool {
+				text, _ := os.ReadFile(log)
+				return strings.Contains(string(text), "no new client can reach the daemon") && strings.Contains(string(text), noProofMessage)
+			})
+			if r := h.runRepl(t, "", "exec", "keep", "-e", "'hunter2'"); r.status != 3 || !strings.Contains(r.stderr, noProofMessage) {
+				t.Errorf("got %v", r)
+			}
+			if !isAlive(daemon.Process.Pid) {
+				t.Error("the daemon has ended")
+			}
+			i.wantOnlyProofRequests()
+			aside, _ := newLoginDir(t)
+			if err := os.Rename(filepath.Dir(h.socket()), filepath.Join(aside, "impostor")); err != nil { // in one step: the daemon makes it again
+				t.Fatal(err)
+			}
+			waitUntil(t, "it is back", func() bool { return h.runRepl(t, "", "list").status == 0 })
+			wantResult(t, h.runRepl(t, "", "exec", "keep", "-e", "x + 1"), result{"42\n", "", 0})
+		})
+	})
+
+	// A program that has the lock of the user's daemon, such as a session with the whole network, keeps no
+	// daemon away.
+	t.Run("cannot block a daemon by holding its lock", func(t *testing.T) {
+		t.Parallel()
+		_, variable := newLoginDir(t)
+		h := newFindHome(t).withLogin(variable)
+		daemon := h.startDaemon(t)
+		listed, err := os.ReadFile("/proc/net/unix")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var locks []string
+		for line := range strings.Lines(string(listed)) {
+			if fields := strings.Fields(line); len(fields) == 8 && strings.HasPrefix(fields[7], fmt.Sprintf("@turnstone/%d/", os.Geteuid())) {
+				locks = append(locks, fields[7])
+			}
+		}
+		_ = stopProgram(daemon)
+		_ = daemon.Wait()
+		name := ""
+		for _, lock := range locks { // tests have their own beside it
+			if l, err := net.Listen("unix", lock); err == nil {
+				name = lock // and those of tests that have ended in the same moment
+				t.Cleanup(func() { _ = l.Close() })
+			}
+		}
+		if name == "" {
+			t.Fatalf("no lock is free: %q", locks)
+		}
+		h.startDaemon(t)
+		wantResult(t, h.runRepl(t, "", "exec", "keep", "-e", "6 * 7"), result{"42\n", newSessionNotice("keep"), 0})
+	})
+
+	// Code in a sandbox cannot reach the key, the socket, or what is above them, wherever they are.
+	t.Run("a session cannot take the place of a daemon", func(t *testing.T) {
+		t.Parallel()
+		confined.RequireNamespaces(t)
+		for name, set := range map[string]func(t *testing.T, h home, work string) home{
+			"TMPDIR in its workspace": func(t *testing.T, h home, work string) home {
+				return h.withLogin(newBlockedLoginDir(t), "TMPDIR="+filepath.Join(work, "t"))
+			},
+			"XDG_RUNTIME_DIR in its workspace": func(t *testing.T, h home, work string) home {
+				return h.withLogin("XDG_RUNTIME_DIR=" + filepath.Join(work, "t"))
+			},
+			"XDG_STATE_HOME in its workspace": func(t *testing.T, h home, work string) home {
+				return h.withLogin("XDG_STATE_HOME=" + filepath.Join(work, "t"))
+			},
+			"REPL_SOCKET in its workspace": func(t *testing.T, h home, work string) home {
+				return h.withLogin("REPL_SOCKET=" + filepath.Join(work, "t", "d"))
+			},
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				work, _ := newLoginDir(t) // short
+				if err := os.Mkdir(filepath.Join(work, "t"), 0o700); err != nil {
+					t.Fatal(err)
+				}
+				h := set(t, newFindHome(t), work)
+				h.startDaemon(t, "--session-dir", t.TempDir())
+				wantResult(t, h.runRepl(t, "", "exec", "keep", "-e", "x = 41"), result{"", newSessionNotice("keep"), 0})
+				h.dir = work
+				r := h.runRepl(t, "", "exec", "inside", "--sandbox", "workspace", "-e", attackCode, "--wait", "60s")
+				if r.status != 0 || !strings.Contains(r.stdout, "tried") {
+					t.Fatalf("got %v", r)
+				}
+				for line := range strings.Lines(r.stdout) {
+					if strings.HasPrefix(line, "done: ") {
+						t.Errorf("inside: %s", line)
+					}
+				}
+				wantResult(t, h.runRepl(t, "", "exec", "keep", "-e", "x + 1"), result{"42\n", "", 0})
+			})
+		}
+	})
+
+	// The socket goes where the session does not write, before it can.
+	t.Run("a daemon moves out of what a session can write", func(t *testing.T) {
+		t.Parallel()
+		confined.RequireNamespaces(t)
+		for name, grant := range map[string]bool{"its workspace": false, "what it is given while it runs": true} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				work := confined.TempDir(t) // of temporary files a session has its own
+				state, _ := newLoginDir(t)
+				h := newFindHome(t).withLogin(newBlockedLoginDir(t), "TMPDIR="+filepath.Join(work, "t"), "XDG_STATE_HOME="+state)
+				if err := os.Mkdir(filepath.Join(work, "t"), 0o700); err != nil {
+					t.Fatal(err)
+				}
+				h.startDaemon(t, "--session-dir", t.TempDir())
+				_, before := readRegistryEntry(t, h.stateDir())
+				if !strings.HasPrefix(before, work) {
+					t.Fatalf("it is at %q", before)
+				}
+				if !grant {
+					h.dir = work
+				}
+				want := func(stdout string, args ...string) {
+					t.Helper()
+					if r := h.runRepl(t, "", args...); r.status != 0 || r.stdout != stdout {
+						t.Errorf("%q: %v", args, r)
+					}
+				}
+				want("", "exec", "inside", "--sandbox", "workspace", "-e", "x = 41")
+				if grant {
+					c, err := client.Dial(t.Context(), client.DefaultDialer(h.envValue))
+					if err == nil {
+						err = c.GrantAccess(t.Context(), client.GrantParams{Session: "inside", Grant: session.Grant{Write: work}})
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+					_ = c.Close()
+				}
+				_, after := readRegistryEntry(t, h.stateDir())
+				if strings.HasPrefix(after, work) || after == "" {
+					t.Errorf("it is at %q", after)
+				}
+				want("42\n", "exec", "inside", "-e", "x + 1")
+				text, err := os.ReadFile(filepath.Join(h.stateDir(), "serve.log"))
+				if err != nil || !strings.Contains(string(text), "a session writes where "+before+" is") {
+					t.Errorf("its log: %s, %v", text, err)
+				}
+			})
+		}
 	})
 }
 
@@ -211,97 +398,7 @@ func replaceByImpostor(t *testing.T, socket, kind string) *impostor {
 	return i
 }
 
-func TestProof_ADaemonGivesWayToNoImpostor(t *testing.T) {
-	t.Parallel()
-	for _, kind := range []string{kindAgreeing, kindSilent, "a relay"} {
-		t.Run("the user's own moves, "+kind, func(t *testing.T) {
-			t.Parallel()
-			run, variable := newLoginDir(t)
-			h := newFindHome(t).withLogin(variable)
-			daemon := h.startDaemon(t)
-			wantResult(t, h.runRepl(t, "", "exec", "keep", "-e", "x = 41"), result{"", newSessionNotice("keep"), 0})
-			to := kind
-			if kind == "a relay" {
-				to = filepath.Join(h.userTmpDir(), "daemon.sock") // where it will be
-			}
-			i := replaceByImpostor(t, filepath.Join(run, "turnstone", "daemon.sock"), to)
-			waitUntil(t, "it is elsewhere", func() bool {
-				_, socket := readRegistryEntry(t, h.stateDir())
-				return socket != "" && socket != i.socket
-			})
-			wantResult(t, h.runRepl(t, "", "exec", "keep", "-e", "x + 1"), result{"42\n", "", 0})
-			for _, args := range [][]string{{"exec", "--socket", i.socket, "keep", "-e", "'hunter2'"}, {"ctl", "--socket", i.socket, "stop"}} {
-				if r := h.runRepl(t, "", args...); r.status != 3 || kind != kindSilent && !strings.Contains(r.stderr, noProofMessage) {
-					t.Errorf("%q: %v", args, r)
-				}
-			}
-			if !isAlive(daemon.Process.Pid) {
-				t.Error("the daemon has ended")
-			}
-			i.wantOnlyProofRequests()
-		})
-	}
-	t.Run("one with a socket of its own stays and comes back", func(t *testing.T) {
-		t.Parallel()
-		h := newDaemonHome(t)
-		daemon := h.startDaemon(t)
-		wantResult(t, h.runRepl(t, "", "exec", "keep", "-e", "x = 41"), result{"", newSessionNotice("keep"), 0})
-		i := replaceByImpostor(t, h.socket(), kindAgreeing)
-		log := filepath.Join(h.stateDir(), "serve.log")
-		waitUntil(t, "it says so", func() bool {
-			text, _ := os.ReadFile(log)
-			return strings.Contains(string(text), "no new client can reach the daemon") && strings.Contains(string(text), noProofMessage)
-		})
-		if r := h.runRepl(t, "", "exec", "keep", "-e", "'hunter2'"); r.status != 3 || !strings.Contains(r.stderr, noProofMessage) {
-			t.Errorf("got %v", r)
-		}
-		if !isAlive(daemon.Process.Pid) {
-			t.Error("the daemon has ended")
-		}
-		i.wantOnlyProofRequests()
-		aside, _ := newLoginDir(t)
-		if err := os.Rename(filepath.Dir(h.socket()), filepath.Join(aside, "impostor")); err != nil { // in one step: the daemon makes it again
-			t.Fatal(err)
-		}
-		waitUntil(t, "it is back", func() bool { return h.runRepl(t, "", "list").status == 0 })
-		wantResult(t, h.runRepl(t, "", "exec", "keep", "-e", "x + 1"), result{"42\n", "", 0})
-	})
-}
-
-// A program that has the lock of the user's daemon, such as a session with the whole network, keeps no
-// daemon away.
-func TestProof_WhoHoldsTheLockOfTheUsersDaemonHasToProveIt(t *testing.T) {
-	t.Parallel()
-	_, variable := newLoginDir(t)
-	h := newFindHome(t).withLogin(variable)
-	daemon := h.startDaemon(t)
-	listed, err := os.ReadFile("/proc/net/unix")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var locks []string
-	for line := range strings.Lines(string(listed)) {
-		if fields := strings.Fields(line); len(fields) == 8 && strings.HasPrefix(fields[7], fmt.Sprintf("@turnstone/%d/", os.Geteuid())) {
-			locks = append(locks, fields[7])
-		}
-	}
-	_ = stopProgram(daemon)
-	_ = daemon.Wait()
-	name := ""
-	for _, lock := range locks { // tests have their own beside it
-		if l, err := net.Listen("unix", lock); err == nil {
-			name = lock // and those of tests that have ended in the same moment
-			t.Cleanup(func() { _ = l.Close() })
-		}
-	}
-	if name == "" {
-		t.Fatalf("no lock is free: %q", locks)
-	}
-	h.startDaemon(t)
-	wantResult(t, h.runRepl(t, "", "exec", "keep", "-e", "6 * 7"), result{"42\n", newSessionNotice("keep"), 0})
-}
-
-func TestProof_TheKey(t *testing.T) {
+func TestDaemonKey(t *testing.T) {
 	t.Parallel()
 	h := newDaemonHome(t)
 	h.startDaemon(t)
@@ -378,7 +475,7 @@ func TestProof_TheKey(t *testing.T) {
 	})
 }
 
-func TestProof_OfTwoThatStartAtOneSocketOneServes(t *testing.T) {
+func TestServe_OneOfManyStarts(t *testing.T) {
 	t.Parallel()
 	h := newDaemonHome(t)
 	const starts = 4
@@ -405,7 +502,7 @@ func TestProof_OfTwoThatStartAtOneSocketOneServes(t *testing.T) {
 }
 
 // Its processes have other numbers there.
-func TestProof_AClientInAContainerKnowsItsDaemon(t *testing.T) {
+func TestDaemonKey_Container(t *testing.T) {
 	t.Parallel()
 	confined.RequireNamespaces(t)
 	h := newDaemonHome(t)
@@ -421,48 +518,6 @@ func TestProof_AClientInAContainerKnowsItsDaemon(t *testing.T) {
 	}
 }
 
-// Code in a sandbox cannot reach the key, the socket, or what is above them, wherever they are.
-func TestProof_ASessionTakesNoDaemonsPlace(t *testing.T) {
-	t.Parallel()
-	confined.RequireNamespaces(t)
-	for name, set := range map[string]func(t *testing.T, h home, work string) home{
-		"TMPDIR in its workspace": func(t *testing.T, h home, work string) home {
-			return h.withLogin(newBlockedLoginDir(t), "TMPDIR="+filepath.Join(work, "t"))
-		},
-		"XDG_RUNTIME_DIR in its workspace": func(t *testing.T, h home, work string) home {
-			return h.withLogin("XDG_RUNTIME_DIR=" + filepath.Join(work, "t"))
-		},
-		"XDG_STATE_HOME in its workspace": func(t *testing.T, h home, work string) home {
-			return h.withLogin("XDG_STATE_HOME=" + filepath.Join(work, "t"))
-		},
-		"REPL_SOCKET in its workspace": func(t *testing.T, h home, work string) home {
-			return h.withLogin("REPL_SOCKET=" + filepath.Join(work, "t", "d"))
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			work, _ := newLoginDir(t) // short
-			if err := os.Mkdir(filepath.Join(work, "t"), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			h := set(t, newFindHome(t), work)
-			h.startDaemon(t, "--session-dir", t.TempDir())
-			wantResult(t, h.runRepl(t, "", "exec", "keep", "-e", "x = 41"), result{"", newSessionNotice("keep"), 0})
-			h.dir = work
-			r := h.runRepl(t, "", "exec", "inside", "--sandbox", "workspace", "-e", attackCode, "--wait", "60s")
-			if r.status != 0 || !strings.Contains(r.stdout, "tried") {
-				t.Fatalf("got %v", r)
-			}
-			for line := range strings.Lines(r.stdout) {
-				if strings.HasPrefix(line, "done: ") {
-					t.Errorf("inside: %s", line)
-				}
-			}
-			wantResult(t, h.runRepl(t, "", "exec", "keep", "-e", "x + 1"), result{"42\n", "", 0})
-		})
-	}
-}
-
 // newBlockedLoginDir is a directory of a login in which no daemon can be.
 func newBlockedLoginDir(t *testing.T) (variable string) {
 	t.Helper()
@@ -473,7 +528,7 @@ func newBlockedLoginDir(t *testing.T) (variable string) {
 	return variable
 }
 
-// attack tries to read keys, and to reach, replace and move sockets, everywhere in the directory.
+// attackCode tries to read keys, and to reach, replace and move sockets, everywhere in the directory.
 const attackCode = `
 import os, socket
 def tries(what, f):
@@ -495,54 +550,3 @@ for above, dirs, files in list(os.walk(top)):
     if above != top and any(n.endswith((".sock", ".json", ".key")) or n == "d" for n in files): tries("move " + above, lambda: os.rename(above, above + ".old"))
 print("tried")
 `
-
-// The socket goes where the session does not write, before it can.
-func TestProof_ADaemonLeavesWhatASessionWrites(t *testing.T) {
-	t.Parallel()
-	confined.RequireNamespaces(t)
-	for name, grant := range map[string]bool{"its workspace": false, "what it is given while it runs": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			work := confined.TempDir(t) // of temporary files a session has its own
-			state, _ := newLoginDir(t)
-			h := newFindHome(t).withLogin(newBlockedLoginDir(t), "TMPDIR="+filepath.Join(work, "t"), "XDG_STATE_HOME="+state)
-			if err := os.Mkdir(filepath.Join(work, "t"), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			h.startDaemon(t, "--session-dir", t.TempDir())
-			_, before := readRegistryEntry(t, h.stateDir())
-			if !strings.HasPrefix(before, work) {
-				t.Fatalf("it is at %q", before)
-			}
-			if !grant {
-				h.dir = work
-			}
-			want := func(stdout string, args ...string) {
-				t.Helper()
-				if r := h.runRepl(t, "", args...); r.status != 0 || r.stdout != stdout {
-					t.Errorf("%q: %v", args, r)
-				}
-			}
-			want("", "exec", "inside", "--sandbox", "workspace", "-e", "x = 41")
-			if grant {
-				c, err := client.Dial(t.Context(), client.DefaultDialer(h.envValue))
-				if err == nil {
-					err = c.GrantAccess(t.Context(), client.GrantParams{Session: "inside", Grant: session.Grant{Write: work}})
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
-				_ = c.Close()
-			}
-			_, after := readRegistryEntry(t, h.stateDir())
-			if strings.HasPrefix(after, work) || after == "" {
-				t.Errorf("it is at %q", after)
-			}
-			want("42\n", "exec", "inside", "-e", "x + 1")
-			text, err := os.ReadFile(filepath.Join(h.stateDir(), "serve.log"))
-			if err != nil || !strings.Contains(string(text), "a session writes where "+before+" is") {
-				t.Errorf("its log: %s, %v", text, err)
-			}
-		})
-	}
-}

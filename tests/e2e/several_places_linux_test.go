@@ -14,7 +14,7 @@ import (
 
 // Both places have a session of the same name, so that what belongs to one cannot be found at the
 // other by chance.
-func TestPlaces_PicturesAndPermissionsAreThoseOfTheNamedSession(t *testing.T) {
+func TestRemotes_ImagesAndPermissions(t *testing.T) {
 	t.Parallel()
 	h := newDaemonHome(t)
 	var toml strings.Builder

@@ -97,7 +97,7 @@ func (h home) startProgram(t *testing.T, cmd *exec.Cmd) *terminalUser {
 	return p
 }
 
-// drawing is what a line editor writes and nobody sees: control sequences that
+// drawingPattern is what a line editor writes and nobody sees: control sequences that
 // move the cursor and change colours, and a blank that is taken back at once.
 var drawingPattern = regexp.MustCompile(`\x1b\[[0-9;?]*[ -/]*[@-~]| \x08`)
 
@@ -205,273 +205,621 @@ func (p *terminalUser) waitExit(wantStatus int) {
 	}
 }
 
-func TestTerminal_ShowsValuesAndEndsWithCtrlD(t *testing.T) {
+func TestTerminal(t *testing.T) {
 	t.Parallel()
-	h := newHome(t)
-	p := h.startAtPrompt(t, "--lang", "python")
-	p.enterLine("6 * 7")
-	p.waitText("\r\n42\r\n")
-	p.waitText(">>> ")
-	p.typeKeys(ctrlD)
-	p.waitExit(0)
-	h.wantNothingLeft(t)
+
+	t.Run("shows values and ends with Ctrl-D", func(t *testing.T) {
+		t.Parallel()
+		h := newHome(t)
+		p := h.startAtPrompt(t, "--lang", "python")
+		p.enterLine("6 * 7")
+		p.waitText("\r\n42\r\n")
+		p.waitText(">>> ")
+		p.typeKeys(ctrlD)
+		p.waitExit(0)
+		h.wantNothingLeft(t)
+	})
+
+	t.Run("a block continues until an empty line", func(t *testing.T) {
+		t.Parallel()
+		p := newHome(t).startAtPrompt(t)
+		p.enterLine("def f(x):")
+		p.waitText("... ")
+		p.typeKeys(keyTab + "return x * 2\r") // Tab at the start of a line indents
+		p.waitText("return x * 2")            // drawn again from its beginning, if the word came in pieces: in the color of a keyword
+		p.waitText("... ")
+		p.typeKeys("\r")
+		p.waitText(">>> ")
+		p.enterLine("f(21)")
+		p.waitText("\r\n42\r\n")
+		p.waitText(">>> ")
+		p.enterLine("(1 +")
+		p.waitText("... ")
+		p.enterLine("2)")
+		p.waitText("\r\n3\r\n")
+	})
+
+	t.Run("background output keeps the line being typed", func(t *testing.T) {
+		t.Parallel()
+		h := newHome(t)
+		p := h.startAtPrompt(t)
+		p.enterLine("import threading; go = threading.Event(); t = threading.Thread(target=lambda: (input, go.wait(), print('back' + 'ground'))); t.start()")
+		p.waitText(">>> ")
+		p.typeKeys("_ = go.set() or ")
+		p.waitOnScreen("_ = go.set() or ")
+		p.enterLine("None")
+		p.waitText("background")
+		p.waitText(">>> ")
+		p.enterLine("import os, time; " + pythonWhenFileExists("print('la' + 'ter')"))
+		p.waitText(">>> ")
+		p.typeKeys("'half ' + ")
+		p.waitOnScreen("'half ' + ")
+		p.unread = ""
+		h.writeFile(t, "go", "")
+		p.waitText("later\r\n")
+		p.waitText(">>> 'half ' + ") // drawn again
+		p.enterLine("'line'")
+		p.waitText("'half line'")
+	})
+
+	t.Run("raw output stays raw", func(t *testing.T) {
+		t.Parallel()
+		p := newHome(t).startAtPrompt(t)
+		p.enterLine(`import sys; _ = sys.stdout.write("10%\r20%\r\x1b]0;ti" + "tle\x07done\n")`)
+		p.waitText("10%\r20%\r\x1b]0;title\x07done\r\n")
+	})
+
+	t.Run("the session has the size of the window", func(t *testing.T) {
+		t.Parallel()
+		p := newHome(t).startAtPrompt(t)
+		p.enterLine("import os; os.get_terminal_size()")
+		p.waitText("columns=100, lines=24")
+		p.waitText(">>> ")
+		// The code waits for the signal itself, so the test need not guess when it has come.
+		p.enterLine("import signal; _ = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGWINCH}); print('o' + 'n', flush=True); _ = signal.sigwait({signal.SIGWINCH}); os.get_terminal_size()")
+		p.waitText("\r\non\r\n")
+		if err := pty.Setsize(p.tty, &pty.Winsize{Rows: 30, Cols: 70}); err != nil {
+			t.Fatal(err)
+		}
+		p.waitText("columns=70, lines=30")
+	})
+
+	t.Run("an image is saved as a file", func(t *testing.T) {
+		t.Parallel()
+		h := newHome(t)
+		p := h.startAtPrompt(t)
+		p.typeKeys("\x1b[200~import base64\nclass P:\n  def _repr_png_(self): return base64.b64decode('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==')\nP()\x1b[201~\r")
+		p.waitText("[picture: ")
+		path := p.waitText(", until this session ends]")
+		if data, err := os.ReadFile(strings.NewReplacer("\r", "", "\n", "").Replace(path)); err != nil || !bytes.HasPrefix(data, []byte("\x89PNG")) {
+			t.Errorf("%q: %v, want the picture", path, err)
+		}
+		p.waitText(">>> ")
+		p.typeKeys(ctrlD)
+		p.waitExit(0)
+		h.wantNothingLeft(t)
+	})
+
+	t.Run("prompts are those of the runtime", func(t *testing.T) {
+		t.Parallel()
+		p := newHome(t).startAtPrompt(t)
+		p.enterLine("import sys; sys.ps1, sys.ps2 = 'one> ', 'more> '")
+		p.waitText("one> ")
+		p.enterLine("if True:")
+		p.waitText("more>     ")
+		p.typeKeys("print(40 + 2)\r\r")
+		p.waitText("\r\n42\r\n")
+		p.waitText("one> ")
+		p.typeKeys("\x1b[200~if True:\n    print(43)\n\x1b[201~")
+		p.waitText("more>     print(43)")
+		p.typeKeys("\r")
+		p.waitText("\r\n43\r\n")
+		p.waitText("one> ")
+		p.enterLine("sys.ps2 = '... '")
+		p.waitText("one> ")
+		p.enterLine("if True:")
+		p.waitText("... ")
+		p.typeKeys(ctrlC)
+		p.waitText("one> ")
+		p.typeKeys(ctrlD)
+		p.waitExit(0)
+	})
+
+	// It would show them as text, as Emacs does in M-x shell.
+	t.Run("a dumb terminal gets no control sequences", func(t *testing.T) {
+		t.Parallel()
+		h := newHome(t)
+		h.env = append(h.env, "TERM=dumb")
+		p := h.startAtPrompt(t)
+		p.enterLine("for i in [41]:")
+		p.waitText("... ")
+		p.enterLine("    print(i + 1)")
+		p.waitText("... ")
+		p.typeKeys("\r")
+		p.waitText("\r\n42\r\n")
+		p.waitText(">>> ")
+		p.enterLine("input('Who' + '? ')")
+		p.waitText("Who? ")
+		p.enterLine("Ann")
+		p.waitText("'Ann'")
+		p.waitText(">>> ")
+		p.enterLine("1/0")
+		p.waitText("ZeroDivisionError")
+		p.waitText(">>> ")
+		p.typeKeys(ctrlD)
+		p.waitExit(0)
+		if strings.ContainsAny(p.raw, "\x1b\a") {
+			t.Errorf("got %q", p.raw)
+		}
+	})
 }
 
-func TestTerminal_BlockGoesOnUntilAnEmptyLine(t *testing.T) {
+func TestTerminalEditing(t *testing.T) {
 	t.Parallel()
-	p := newHome(t).startAtPrompt(t)
-	p.enterLine("def f(x):")
-	p.waitText("... ")
-	p.typeKeys(keyTab + "return x * 2\r") // Tab at the start of a line indents
-	p.waitText("return x * 2")            // drawn again from its beginning, if the word came in pieces: in the color of a keyword
-	p.waitText("... ")
-	p.typeKeys("\r")
-	p.waitText(">>> ")
-	p.enterLine("f(21)")
-	p.waitText("\r\n42\r\n")
-	p.waitText(">>> ")
-	p.enterLine("(1 +")
-	p.waitText("... ")
-	p.enterLine("2)")
-	p.waitText("\r\n3\r\n")
+
+	t.Run("tab completes from the live session", func(t *testing.T) {
+		t.Parallel()
+		p := newHome(t).startAtPrompt(t)
+		p.enterLine("distinctive_name = 'ä'")
+		p.waitText(">>> ")
+		p.typeKeys("'ü', distinct")
+		p.completeTo("distinctive_name")
+		p.typeKeys(".encod")
+		p.completeTo("encode")
+		p.typeKeys("()\r")
+		p.waitText(`('ü', b'\xc3\xa4')`)
+		p.waitText(">>> ")
+		p.enterLine("distinctive_note = 1")
+		p.waitText(">>> ")
+		p.typeKeys("distinct" + keyTab + keyTab)
+		p.completeTo("distinctive_name")
+		p.waitText("distinctive_note")
+	})
+
+	t.Run("a paste is one input", func(t *testing.T) {
+		t.Parallel()
+		p := newHome(t).startAtPrompt(t)
+		p.typeKeys("\x1b[200~def f(x):\n\ty = 'fr'\n\n\treturn y + 'om a paste'\n\nprint(f(1))\x1b[201~")
+		p.waitText("print(f(1))")
+		p.typeKeys("\r")
+		p.waitText("from a paste")
+	})
+
+	// A terminal that does not mark pastes sends them as a program types. The help for a person would make
+	// another program of this.
+	t.Run("an unmarked paste is not indented", func(t *testing.T) {
+		t.Parallel()
+		p := newHome(t).startAtPrompt(t)
+		p.typeKeys("def f(x):\r\tif x:\r\t\treturn 1\r\treturn 2\r\rprint('f', f(0), f(1))\r")
+		p.waitText("f 2 1")
+		p.waitText(">>> ")
+		p.typeKeys("for i in range(3):\r    x = i\rprint('margin', x)\r\r")
+		if before := p.waitText("margin 2"); strings.Contains(before, "margin 0") {
+			t.Errorf("a line at the margin became one of the block: %q", before)
+		}
+	})
+
+	t.Run("a paste that ends in a newline waits for Enter", func(t *testing.T) {
+		t.Parallel()
+		p := newHome(t).startAtPrompt(t)
+		p.typeKeys("\x1b[200~print('ru' + 'n')\n\x1b[201~")
+		p.waitText("print('ru' + 'n')")
+		p.typeKeys(ctrlC)
+		p.waitText("^C")
+		p.waitText(">>> ")
+		p.enterLine("'o' + 'k'")
+		if before := p.waitText("'ok'"); strings.Contains(before, "run") {
+			t.Errorf("the paste has run: %q", before)
+		}
+	})
+
+	// The editor's program has the keys, and we do not read them while it runs.
+	t.Run("an external editor changes the text", func(t *testing.T) {
+		t.Parallel()
+		h := newHome(t)
+		program := filepath.Join(h.dir, "editor")
+		if err := programs.WriteExecutable(program, []byte("#!/bin/sh\necho which\nread name\necho \"$name = '${1##*/}'\" >> \"$1\"\n")); err != nil {
+			t.Fatal(err)
+		}
+		h.env = append(h.env, "VISUAL="+program)
+		p := h.startAtPrompt(t)
+		p.typeKeys("x = 1\x18\x05")
+		p.waitText("which")
+		p.typeKeys("typed\r")
+		p.waitText(">>> x = 1")
+		p.waitText("... typed = 'input.py'")
+		p.typeKeys("\r")
+		p.waitText(">>> ")
+		p.enterLine("x, typed")
+		p.waitText("(1, 'input.py')")
+		p.waitText(">>> ")
+		p.typeKeys(ctrlD)
+		p.waitExit(0)
+		h.wantNothingLeft(t)
+	})
+
+	t.Run("vi keys come from inputrc", func(t *testing.T) {
+		t.Parallel()
+		h := newHome(t)
+		inputrc := filepath.Join(h.dir, "inputrc")
+		if err := os.WriteFile(inputrc, []byte("$if Other\nset editing-mode emacs\n$endif\nset editing-mode vi\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		h.env = append(h.env, "INPUTRC="+inputrc)
+		p := h.startAtPrompt(t)
+		p.typeKeys("x = 122")
+		p.waitText("x = 122")
+		p.typeKeys("\x1b")
+		p.waitDrawn("\x1b[11G") // on the last character, when the key is known to be alone
+		p.typeKeys("0wwr4")     // "x = 422"
+		p.typeKeys("$x\r")      // "x = 42"
+		p.waitText(">>> ")
+		p.enterLine("i" + "x") // Enter began with the insert mode again, so this is a name
+		p.waitText("NameError")
+	})
+
+	t.Run("tab completes keys and parameters and imports", func(t *testing.T) {
+		t.Parallel()
+		p := newHome(t).startAtPrompt(t)
+		p.typeKeys("\x1b[200~def function(one, distinctive=2):\n    'Adds both.'\n    return one + distinctive\n\ntable = {'distinctive key': 40}\x1b[201~\r")
+		p.waitText("... table")
+		p.waitText(">>> ")
+		p.typeKeys("function(table['dis")
+		p.completeTo("distinctive key")
+		p.typeKeys("'], disti")
+		p.completeTo("distinctive=")
+		p.typeKeys("2)\r")
+		p.waitText("\r\n42\r\n")
+		p.waitText(">>> ")
+		p.typeKeys("function(")
+		p.completeTo("function(one, distinctive=2)")
+		p.waitText("Adds both.")
+		p.typeKeys(ctrlC)
+		p.waitText(">>> ")
+		p.typeKeys("from collections import OrderedD")
+		p.completeTo("OrderedDict")
+	})
+
+	t.Run("commands of other prompts work", func(t *testing.T) {
+		t.Parallel()
+		h := newHome(t)
+		h.env = append(h.env, "PAGER=cat")
+		p := h.startAtPrompt(t, "-i", "-c", "x = 41")
+		p.enterLine("x + 1")
+		p.waitText("\r\n42\r\n")
+		p.waitText(">>> ")
+		p.enterLine("!echo o''n")
+		p.waitText("\r\non\r\n")
+		p.waitText(">>> ")
+		p.enterLine("len?")
+		p.waitText("Return the number of items in a container")
+		p.waitText(">>> ")
+		p.enterLine("%timeit x")
+		p.waitText("the plain way: import timeit")
+		p.waitText(">>> ")
+		p.enterLine("exit")
+		p.waitExit(0)
+	})
 }
 
-func TestTerminal_TabCompletesFromTheLiveSession(t *testing.T) {
+func TestTerminalInterrupt(t *testing.T) {
 	t.Parallel()
-	p := newHome(t).startAtPrompt(t)
-	p.enterLine("distinctive_name = 'ä'")
-	p.waitText(">>> ")
-	p.typeKeys("'ü', distinct")
-	p.completeTo("distinctive_name")
-	p.typeKeys(".encod")
-	p.completeTo("encode")
-	p.typeKeys("()\r")
-	p.waitText(`('ü', b'\xc3\xa4')`)
-	p.waitText(">>> ")
-	p.enterLine("distinctive_note = 1")
-	p.waitText(">>> ")
-	p.typeKeys("distinct" + keyTab + keyTab)
-	p.completeTo("distinctive_name")
-	p.waitText("distinctive_note")
+
+	t.Run("interrupts code and keeps the session", func(t *testing.T) {
+		t.Parallel()
+		p := newHome(t).startAtPrompt(t)
+		p.enterLine("x = 1; print('o' + 'n', flush=True); exec('while True: pass')")
+		p.waitText("\r\non\r\n")
+		p.typeKeys(ctrlC)
+		p.waitText("KeyboardInterrupt")
+		p.waitText(">>> ")
+		p.enterLine("x")
+		p.waitText("\r\n1\r\n")
+	})
+
+	t.Run("a second one forces code that catches the first", func(t *testing.T) {
+		t.Parallel()
+		p := newHome(t).startAtPrompt(t)
+		p.enterLine("import time")
+		p.waitText(">>> ")
+		p.typeKeys("\x1b[200~while True:\n  try:\n    print('o' + 'n', flush=True); time.sleep(1000)\n  except KeyboardInterrupt: pass\n\x1b[201~\r")
+		p.waitText("\r\non\r\n")
+		p.typeKeys(ctrlC)
+		p.waitText("on\r\n") // it was swallowed
+		p.waitText("press Ctrl-C again to force it")
+		p.typeKeys(ctrlC)
+		p.waitText(">>> ")
+		p.enterLine("time.__name__")
+		p.waitText("'time'")
+	})
+
+	t.Run("at the prompt drops the input", func(t *testing.T) {
+		t.Parallel()
+		p := newHome(t).startAtPrompt(t)
+		p.typeKeys("1/0" + ctrlC)
+		p.waitText("^C")
+		p.waitText(">>> ")
+		p.enterLine("if True:")
+		p.waitText("... ")
+		p.enterLine("  1/0")
+		p.waitText("... ")
+		p.typeKeys(ctrlC)
+		p.waitText(">>> ")
+		p.enterLine("'still ' + 'here'")
+		if before := p.waitText("still here"); strings.Contains(before, "ZeroDivisionError") {
+			t.Errorf("what was dropped has run: %q", before)
+		}
+	})
+
+	t.Run("with completions open drops the input", func(t *testing.T) {
+		t.Parallel()
+		p := newHome(t).startAtPrompt(t)
+		p.enterLine("distinctive_name = distinctive_note = 1")
+		p.waitText(">>> ")
+		p.typeKeys("distinct" + keyTab) // as far as both are the same
+		p.completeTo("distinctive_note")
+		p.typeKeys(ctrlC)
+		p.waitText("^C")
+		p.waitText(">>> ")
+		p.enterLine("'still ' + 'here'")
+		p.waitText("\r\n'still here'\r\n")
+	})
+
+	// Ctrl-Z while code runs goes to the shell at once. It does not become a key of a later line.
+	t.Run("a suspend while code runs returns to the shell", func(t *testing.T) {
+		t.Parallel()
+		bash, err := exec.LookPath("bash")
+		if err != nil {
+			t.Skip("bash is not installed")
+		}
+		h := newHome(t)
+		if err := os.WriteFile(filepath.Join(h.dir, "wait.py"), []byte("import os, time\nprint('o' + 'n', flush=True)\nwhile not os.path.exists('go'): time.sleep(.01)\nprint('do' + 'ne')\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		h.env = append(h.env, "PS1=$ ")
+		p := h.startProgram(t, exec.CommandContext(t.Context(), bash, "--norc", "--noprofile", "-i"))
+		p.waitText("$ ")
+		p.enterLine(replBinary())
+		p.waitText("Ctrl-D ends.")
+		p.waitText(">>> ")
+		p.enterLine("exec(open('wait.py').read())")
+		p.waitText("\r\non\r\n")
+		p.typeKeys("\x1a")
+		p.waitText("Stopped")
+		p.waitText("$ ")
+		if err := os.WriteFile(filepath.Join(h.dir, "go"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p.enterLine("fg")
+		p.waitText("done\r\n")
+		p.waitText(">>> ")
+		p.typeKeys(ctrlD)
+		p.waitText("$ ")
+		p.typeKeys("exit\r")
+		p.waitExit(0)
+	})
+
+	t.Run("goes to a shell command until that ends", func(t *testing.T) {
+		t.Parallel()
+		h := newHome(t)
+		script := "trap 'echo caught' INT\necho ready\nuntil [ -e over ]; do sleep 0.05; done\necho end of it\n"
+		h.writeFile(t, "catches", script)
+		p := h.startAtPrompt(t)
+		p.enterLine("!sh catches")
+		p.waitText("ready")
+		for range 2 {
+			p.typeKeys(ctrlC)
+			p.waitText("caught")
+		}
+		h.writeFile(t, "over", "")
+		if seen := p.waitText("end of it"); strings.Contains(seen, "KeyboardInterrupt") || strings.Contains(seen, ">>>") {
+			t.Errorf("got %q, want nothing of the interrupt: it was the command's", seen)
+		}
+		p.waitText(">>> ")
+		p.typeKeys(ctrlD)
+		p.waitExit(0)
+	})
 }
 
-func TestTerminal_CtrlCInterruptsCodeAndKeepsTheSession(t *testing.T) {
+func TestTerminalQuestion(t *testing.T) {
 	t.Parallel()
-	p := newHome(t).startAtPrompt(t)
-	p.enterLine("x = 1; print('o' + 'n', flush=True); exec('while True: pass')")
-	p.waitText("\r\non\r\n")
-	p.typeKeys(ctrlC)
-	p.waitText("KeyboardInterrupt")
-	p.waitText(">>> ")
-	p.enterLine("x")
-	p.waitText("\r\n1\r\n")
-}
 
-func TestTerminal_CtrlCThatIsSwallowedGetsHarder(t *testing.T) {
-	t.Parallel()
-	p := newHome(t).startAtPrompt(t)
-	p.enterLine("import time")
-	p.waitText(">>> ")
-	p.typeKeys("\x1b[200~while True:\n  try:\n    print('o' + 'n', flush=True); time.sleep(1000)\n  except KeyboardInterrupt: pass\n\x1b[201~\r")
-	p.waitText("\r\non\r\n")
-	p.typeKeys(ctrlC)
-	p.waitText("on\r\n") // it was swallowed
-	p.waitText("press Ctrl-C again to force it")
-	p.typeKeys(ctrlC)
-	p.waitText(">>> ")
-	p.enterLine("time.__name__")
-	p.waitText("'time'")
-}
+	t.Run("end of input leaves no blanks behind", func(t *testing.T) {
+		t.Parallel()
+		p := newHome(t).startAtPrompt(t)
+		p.enterLine("input('na' + 'me? ')")
+		p.waitText("name? ")
+		p.typeKeys(ctrlD)
+		p.waitText("Traceback")
+		if i := strings.LastIndex(p.raw, "Traceback"); !strings.HasSuffix(p.raw[:i], "\r") && !strings.HasSuffix(p.raw[:i], "\n") {
+			t.Errorf("it is not shown in the first column: %q", p.raw)
+		}
+		p.waitText("EOFError")
+		p.waitText(">>> ")
+	})
 
-func TestTerminal_CtrlCAtThePromptDropsTheInput(t *testing.T) {
-	t.Parallel()
-	p := newHome(t).startAtPrompt(t)
-	p.typeKeys("1/0" + ctrlC)
-	p.waitText("^C")
-	p.waitText(">>> ")
-	p.enterLine("if True:")
-	p.waitText("... ")
-	p.enterLine("  1/0")
-	p.waitText("... ")
-	p.typeKeys(ctrlC)
-	p.waitText(">>> ")
-	p.enterLine("'still ' + 'here'")
-	if before := p.waitText("still here"); strings.Contains(before, "ZeroDivisionError") {
-		t.Errorf("what was dropped has run: %q", before)
-	}
-}
+	t.Run("is answered after its prompt", func(t *testing.T) {
+		t.Parallel()
+		p := newHome(t).startAtPrompt(t)
+		p.enterLine("x = input('na' + 'me? '); y = input()")
+		p.waitText("\r\nname? ")
+		p.typeKeys("Ann\r")
+		if before := p.waitText("Ann"); strings.Contains(before, "name?") {
+			t.Errorf("the prompt is shown twice: %q", before)
+		}
+		p.typeKeys("Bobb\x7f\r")
+		p.waitText(">>> ")
+		p.enterLine("x + y")
+		p.waitText("'AnnBob'")
+		p.waitText(">>> ")
+		p.enterLine("input()")
+		p.typeKeys(ctrlD)
+		p.waitText("EOFError")
+		p.waitText(">>> ")
+		p.enterLine("input('agai' + 'n? ')")
+		p.waitText("again? ")
+		p.raw = ""
+		p.typeKeys("half\x7f")
+		p.waitText("hal")
+		if strings.Contains(p.raw, "\x1b[1G") || strings.Contains(p.raw, "again") {
+			t.Errorf("the question is drawn over: %q", p.raw)
+		}
+		p.typeKeys(ctrlC)
+		p.waitText("KeyboardInterrupt")
+		p.waitText(">>> ")
+	})
 
-func TestTerminal_CtrlCWithTheCompletionsOpenDropsTheInput(t *testing.T) {
-	t.Parallel()
-	p := newHome(t).startAtPrompt(t)
-	p.enterLine("distinctive_name = distinctive_note = 1")
-	p.waitText(">>> ")
-	p.typeKeys("distinct" + keyTab) // as far as both are the same
-	p.completeTo("distinctive_note")
-	p.typeKeys(ctrlC)
-	p.waitText("^C")
-	p.waitText(">>> ")
-	p.enterLine("'still ' + 'here'")
-	p.waitText("\r\n'still here'\r\n")
-}
+	t.Run("gives the prompt back when it is over", func(t *testing.T) {
+		t.Parallel()
+		h := newHome(t)
+		p := h.startAtPrompt(t)
+		p.enterLine("import os, signal, threading, time; felt = []; _ = signal.signal(signal.SIGALRM, lambda *a: felt or felt.append(1) or 1 / 0)")
+		p.waitText(">>> ")
+		// Python misses a signal that comes just before a call that waits, until there is another one.
+		p.enterLine(pythonWhenFileExists("[os.kill(os.getpid(), signal.SIGALRM) or time.sleep(.1) for _ in iter(lambda: bool(felt), True)]") + "; input('qu' + 'ick? ')")
+		p.waitText("quick? ")
+		h.writeFile(t, "go", "")
+		p.waitText("ZeroDivisionError: ")
+		p.waitText(">>> ")
+		p.enterLine("'all ' + 'well'")
+		p.waitText("all well")
+	})
 
-// Ctrl-Z while code runs goes to the shell at once. It does not become a key of a later line.
-func TestTerminal_CtrlZWhileCodeRunsGivesTheTerminalToTheShell(t *testing.T) {
-	t.Parallel()
-	bash, err := exec.LookPath("bash")
-	if err != nil {
-		t.Skip("bash is not installed")
-	}
-	h := newHome(t)
-	if err := os.WriteFile(filepath.Join(h.dir, "wait.py"), []byte("import os, time\nprint('o' + 'n', flush=True)\nwhile not os.path.exists('go'): time.sleep(.01)\nprint('do' + 'ne')\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	h.env = append(h.env, "PS1=$ ")
-	p := h.startProgram(t, exec.CommandContext(t.Context(), bash, "--norc", "--noprofile", "-i"))
-	p.waitText("$ ")
-	p.enterLine(replBinary())
-	p.waitText("Ctrl-D ends.")
-	p.waitText(">>> ")
-	p.enterLine("exec(open('wait.py').read())")
-	p.waitText("\r\non\r\n")
-	p.typeKeys("\x1a")
-	p.waitText("Stopped")
-	p.waitText("$ ")
-	if err := os.WriteFile(filepath.Join(h.dir, "go"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	p.enterLine("fg")
-	p.waitText("done\r\n")
-	p.waitText(">>> ")
-	p.typeKeys(ctrlD)
-	p.waitText("$ ")
-	p.typeKeys("exit\r")
-	p.waitExit(0)
-}
-
-func TestTerminal_EndOfInputLeavesNoBlanksBehind(t *testing.T) {
-	t.Parallel()
-	p := newHome(t).startAtPrompt(t)
-	p.enterLine("input('na' + 'me? ')")
-	p.waitText("name? ")
-	p.typeKeys(ctrlD)
-	p.waitText("Traceback")
-	if i := strings.LastIndex(p.raw, "Traceback"); !strings.HasSuffix(p.raw[:i], "\r") && !strings.HasSuffix(p.raw[:i], "\n") {
-		t.Errorf("it is not shown in the first column: %q", p.raw)
-	}
-	p.waitText("EOFError")
-	p.waitText(">>> ")
-}
-
-func TestTerminal_QuestionIsAnsweredBehindItsPrompt(t *testing.T) {
-	t.Parallel()
-	p := newHome(t).startAtPrompt(t)
-	p.enterLine("x = input('na' + 'me? '); y = input()")
-	p.waitText("\r\nname? ")
-	p.typeKeys("Ann\r")
-	if before := p.waitText("Ann"); strings.Contains(before, "name?") {
-		t.Errorf("the prompt is shown twice: %q", before)
-	}
-	p.typeKeys("Bobb\x7f\r")
-	p.waitText(">>> ")
-	p.enterLine("x + y")
-	p.waitText("'AnnBob'")
-	p.waitText(">>> ")
-	p.enterLine("input()")
-	p.typeKeys(ctrlD)
-	p.waitText("EOFError")
-	p.waitText(">>> ")
-	p.enterLine("input('agai' + 'n? ')")
-	p.waitText("again? ")
-	p.raw = ""
-	p.typeKeys("half\x7f")
-	p.waitText("hal")
-	if strings.Contains(p.raw, "\x1b[1G") || strings.Contains(p.raw, "again") {
-		t.Errorf("the question is drawn over: %q", p.raw)
-	}
-	p.typeKeys(ctrlC)
-	p.waitText("KeyboardInterrupt")
-	p.waitText(">>> ")
-}
-
-func TestTerminal_QuestionThatIsOverGivesThePromptBack(t *testing.T) {
-	t.Parallel()
-	h := newHome(t)
-	p := h.startAtPrompt(t)
-	p.enterLine("import os, signal, threading, time; felt = []; _ = signal.signal(signal.SIGALRM, lambda *a: felt or felt.append(1) or 1 / 0)")
-	p.waitText(">>> ")
-	// Python misses a signal that comes just before a call that waits, until there is another one.
-	p.enterLine(pythonWhenFileExists("[os.kill(os.getpid(), signal.SIGALRM) or time.sleep(.1) for _ in iter(lambda: bool(felt), True)]") + "; input('qu' + 'ick? ')")
-	p.waitText("quick? ")
-	h.writeFile(t, "go", "")
-	p.waitText("ZeroDivisionError: ")
-	p.waitText(">>> ")
-	p.enterLine("'all ' + 'well'")
-	p.waitText("all well")
-}
-
-func TestTerminal_SecretIsNeitherShownNorRemembered(t *testing.T) {
-	t.Parallel()
-	h := newHome(t)
-	p := h.startAtPrompt(t)
-	p.enterLine("import getpass; s = getpass.getpass('Pass' + 'word: ')")
-	p.waitText("Password: ")
-	p.typeKeys("hunter2\r")
-	if before := p.waitText(">>> "); strings.Contains(before, "hunter") {
-		t.Errorf("the secret is on the screen: %q", before)
-	}
-	p.enterLine("len(s)")
-	p.waitText("\r\n7\r\n")
-	p.waitText(">>> ")
-	p.typeKeys(ctrlD)
-	p.waitExit(0)
-	for _, kv := range h.env {
-		if dir, ok := strings.CutPrefix(kv, "XDG_STATE_HOME="); ok && dir != "" {
-			if data, err := os.ReadFile(filepath.Join(dir, "turnstone", "history-python")); err == nil && strings.Contains(string(data), "hunter2") {
-				t.Errorf("the secret is in the history: %q", data)
+	t.Run("a secret is neither shown nor saved", func(t *testing.T) {
+		t.Parallel()
+		h := newHome(t)
+		p := h.startAtPrompt(t)
+		p.enterLine("import getpass; s = getpass.getpass('Pass' + 'word: ')")
+		p.waitText("Password: ")
+		p.typeKeys("hunter2\r")
+		if before := p.waitText(">>> "); strings.Contains(before, "hunter") {
+			t.Errorf("the secret is on the screen: %q", before)
+		}
+		p.enterLine("len(s)")
+		p.waitText("\r\n7\r\n")
+		p.waitText(">>> ")
+		p.typeKeys(ctrlD)
+		p.waitExit(0)
+		for _, kv := range h.env {
+			if dir, ok := strings.CutPrefix(kv, "XDG_STATE_HOME="); ok && dir != "" {
+				if data, err := os.ReadFile(filepath.Join(dir, "turnstone", "history-python")); err == nil && strings.Contains(string(data), "hunter2") {
+					t.Errorf("the secret is in the history: %q", data)
+				}
 			}
 		}
-	}
+	})
+
+	t.Run("a program asks the user", func(t *testing.T) {
+		t.Parallel()
+		p := newHome(t).startTerminal(t, "-e", "print('hello', input('who? '))")
+		p.waitText("who? ")
+		p.typeKeys("Ann\r")
+		p.waitText("hello Ann\r\n")
+		p.waitExit(0)
+	})
+
+	t.Run("echo returns when a program dies asking for a secret", func(t *testing.T) {
+		t.Parallel()
+		p := newHome(t).startTerminal(t, "-e", "import getpass; getpass.getpass('Pass' + 'word: ')")
+		p.waitText("Password: ")
+		waitUntil(t, "the echo is turned off", func() bool {
+			now, err := term.GetState(int(p.slave.Fd()))
+			return err == nil && *now != *p.normal
+		})
+		p.typeKeys(ctrlC)
+		p.waitText("KeyboardInterrupt")
+		p.waitExit(130)
+	})
+
+	t.Run("a start-up file may ask", func(t *testing.T) {
+		t.Parallel()
+		h := newHome(t)
+		startup := filepath.Join(h.dir, "startup.py")
+		if err := os.WriteFile(startup, []byte("print('profile'); who = input('who? ')\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		h.env = append(h.env, "PYTHONSTARTUP="+startup)
+		p := h.startTerminal(t)
+		p.waitText("profile")
+		p.waitText("who? ")
+		p.typeKeys("Ann\r")
+		p.waitText(">>> ")
+		p.enterLine("'I am ' + who")
+		p.waitText("I am Ann")
+	})
 }
 
-func TestTerminal_HistoryOutlivesTheProgram(t *testing.T) {
+func TestTerminalHistory(t *testing.T) {
 	t.Parallel()
-	h := newHome(t)
-	p := h.startAtPrompt(t)
-	p.enterLine("remembered = 40 + 2")
-	p.waitText(">>> ")
-	p.typeKeys(ctrlD)
-	p.waitExit(0)
-	p = h.startAtPrompt(t)
-	p.typeKeys(keyUp)
-	p.waitText("remembered = 40 + 2")
-	p.typeKeys("\r")
-	p.waitText(">>> ")
-	p.enterLine("remembered")
-	p.waitText("\r\n42\r\n")
-}
 
-func TestTerminal_PasteIsOneInput(t *testing.T) {
-	t.Parallel()
-	p := newHome(t).startAtPrompt(t)
-	p.typeKeys("\x1b[200~def f(x):\n\ty = 'fr'\n\n\treturn y + 'om a paste'\n\nprint(f(1))\x1b[201~")
-	p.waitText("print(f(1))")
-	p.typeKeys("\r")
-	p.waitText("from a paste")
-}
+	t.Run("outlives the program", func(t *testing.T) {
+		t.Parallel()
+		h := newHome(t)
+		p := h.startAtPrompt(t)
+		p.enterLine("remembered = 40 + 2")
+		p.waitText(">>> ")
+		p.typeKeys(ctrlD)
+		p.waitExit(0)
+		p = h.startAtPrompt(t)
+		p.typeKeys(keyUp)
+		p.waitText("remembered = 40 + 2")
+		p.typeKeys("\r")
+		p.waitText(">>> ")
+		p.enterLine("remembered")
+		p.waitText("\r\n42\r\n")
+	})
 
-// A terminal that does not mark pastes sends them as a program types. The help for a person would make
-// another program of this.
-func TestTerminal_CodeThatAProgramTypesStaysAsItIs(t *testing.T) {
-	t.Parallel()
-	p := newHome(t).startAtPrompt(t)
-	p.typeKeys("def f(x):\r\tif x:\r\t\treturn 1\r\treturn 2\r\rprint('f', f(0), f(1))\r")
-	p.waitText("f 2 1")
-	p.waitText(">>> ")
-	p.typeKeys("for i in range(3):\r    x = i\rprint('margin', x)\r\r")
-	if before := p.waitText("margin 2"); strings.Contains(before, "margin 0") {
-		t.Errorf("a line at the margin became one of the block: %q", before)
-	}
+	t.Run("recalls whole blocks in the next program as well", func(t *testing.T) {
+		t.Parallel()
+		h := newHome(t)
+		p := h.startAtPrompt(t)
+		p.enterLine("def f(x):")
+		p.waitText("... ")
+		p.typeKeys("return x * 2\r\r")
+		p.waitText(">>> ")
+		p.typeKeys(ctrlD)
+		p.waitExit(0)
+		p = h.startAtPrompt(t)
+		p.typeKeys(keyUp)
+		p.waitText("def f(x):")
+		p.waitText("...     return x * 2")
+		p.typeKeys(keyUp + "\x1b[F # again") // into its first line, and from there it runs
+		p.waitOnScreen("def f(x): # again")
+		p.waitText("...     return x * 2")
+		p.typeKeys("\r")
+		p.waitText(">>> ")
+		p.enterLine("f(21)")
+		p.waitText("\r\n42\r\n")
+	})
+
+	t.Run("can be that of the project", func(t *testing.T) {
+		t.Parallel()
+		h := newHome(t)
+		sub := filepath.Join(h.dir, "project", "sub")
+		if err := os.MkdirAll(filepath.Join(h.dir, "project", ".git"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.MkdirAll(sub, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		p := h.startAtPrompt(t)
+		p.enterLine("everywhere = 1")
+		p.waitText(">>> ")
+		p.typeKeys(ctrlD)
+		p.waitExit(0)
+		p = h.startAtPrompt(t, "--history", "project", "--dir", filepath.Dir(sub))
+		p.enterLine("here = 1")
+		p.waitText(">>> ")
+		p.typeKeys(ctrlD)
+		p.waitExit(0)
+		p = h.startAtPrompt(t, "--history", "project", "--dir", sub)
+		p.typeKeys(keyUp + keyUp)
+		p.waitText("here = 1")
+		p.typeKeys("0\r")
+		p.waitText(">>> ")
+		p.enterLine("here")
+		p.waitText("\r\n10\r\n")
+	})
 }
 
 // pythonWhenFileExists is Python code that has another thread wait for a file named go, and then do
@@ -480,404 +828,80 @@ func pythonWhenFileExists(do string) string {
 	return "threading.Thread(target=lambda: ([time.sleep(.01) for _ in iter(lambda: os.path.exists('go'), True)], " + do + ")).start()"
 }
 
-func TestTerminal_BackgroundOutputKeepsTheLine(t *testing.T) {
+func TestTerminalExit(t *testing.T) {
 	t.Parallel()
-	h := newHome(t)
-	p := h.startAtPrompt(t)
-	p.enterLine("import threading; go = threading.Event(); t = threading.Thread(target=lambda: (input, go.wait(), print('back' + 'ground'))); t.start()")
-	p.waitText(">>> ")
-	p.typeKeys("_ = go.set() or ")
-	p.waitOnScreen("_ = go.set() or ")
-	p.enterLine("None")
-	p.waitText("background")
-	p.waitText(">>> ")
-	p.enterLine("import os, time; " + pythonWhenFileExists("print('la' + 'ter')"))
-	p.waitText(">>> ")
-	p.typeKeys("'half ' + ")
-	p.waitOnScreen("'half ' + ")
-	p.unread = ""
-	h.writeFile(t, "go", "")
-	p.waitText("later\r\n")
-	p.waitText(">>> 'half ' + ") // drawn again
-	p.enterLine("'line'")
-	p.waitText("'half line'")
-}
 
-func TestTerminal_RawOutputStaysRaw(t *testing.T) {
-	t.Parallel()
-	p := newHome(t).startAtPrompt(t)
-	p.enterLine(`import sys; _ = sys.stdout.write("10%\r20%\r\x1b]0;ti" + "tle\x07done\n")`)
-	p.waitText("10%\r20%\r\x1b]0;title\x07done\r\n")
-}
+	t.Run("a dead runtime is reported and replaced", func(t *testing.T) {
+		t.Parallel()
+		p := newHome(t).startAtPrompt(t)
+		p.enterLine("import os; x = 1")
+		p.waitText(">>> ")
+		p.enterLine("os.kill(os.getpid(), 9)")
+		p.waitText("killed by SIGKILL")
+		p.waitText("its state is lost")
+		p.waitText(">>> ")
+		p.enterLine("for i in range(2):") // also judged by the new one
+		p.waitText("... ")
+		p.enterLine("  print('n' + 'ew')")
+		p.waitText("... ")
+		p.typeKeys("\r")
+		p.waitText("new\r\nnew\r\n")
+		p.waitText(">>> ")
+		p.enterLine("x")
+		p.waitText("NameError")
+	})
 
-func TestTerminal_DeadRuntimeIsReportedAndReplaced(t *testing.T) {
-	t.Parallel()
-	p := newHome(t).startAtPrompt(t)
-	p.enterLine("import os; x = 1")
-	p.waitText(">>> ")
-	p.enterLine("os.kill(os.getpid(), 9)")
-	p.waitText("killed by SIGKILL")
-	p.waitText("its state is lost")
-	p.waitText(">>> ")
-	p.enterLine("for i in range(2):") // also judged by the new one
-	p.waitText("... ")
-	p.enterLine("  print('n' + 'ew')")
-	p.waitText("... ")
-	p.typeKeys("\r")
-	p.waitText("new\r\nnew\r\n")
-	p.waitText(">>> ")
-	p.enterLine("x")
-	p.waitText("NameError")
-}
+	t.Run("exit ends with its status", func(t *testing.T) {
+		t.Parallel()
+		p := newHome(t).startAtPrompt(t)
+		p.enterLine("exit(3)")
+		p.waitExit(3)
+	})
 
-func TestTerminal_ExitEndsWithItsStatus(t *testing.T) {
-	t.Parallel()
-	p := newHome(t).startAtPrompt(t)
-	p.enterLine("exit(3)")
-	p.waitExit(3)
-}
-
-func TestTerminal_SignalEndsItAndRestoresTheTerminal(t *testing.T) {
-	t.Parallel()
-	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {
-		t.Run(sig.String()+" at the prompt", func(t *testing.T) {
+	t.Run("a signal ends it and restores the terminal", func(t *testing.T) {
+		t.Parallel()
+		for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {
+			t.Run(sig.String()+" at the prompt", func(t *testing.T) {
+				t.Parallel()
+				h := newHome(t)
+				p := h.startAtPrompt(t)
+				p.typeKeys("half")
+				p.waitText("half")
+				if err := p.cmd.Process.Signal(sig); err != nil {
+					t.Fatal(err)
+				}
+				p.waitExit(128 + int(sig))
+				h.wantNothingLeft(t)
+			})
+		}
+		t.Run("Ctrl-\\ while code runs", func(t *testing.T) {
 			t.Parallel()
 			h := newHome(t)
 			p := h.startAtPrompt(t)
-			p.typeKeys("half")
-			p.waitText("half")
-			if err := p.cmd.Process.Signal(sig); err != nil {
-				t.Fatal(err)
-			}
-			p.waitExit(128 + int(sig))
+			p.enterLine("print('o' + 'n', flush=True); import time; time.sleep(1000)")
+			p.waitText("\r\non\r\n")
+			p.typeKeys("\x1c")
+			p.waitExit(128 + int(syscall.SIGQUIT))
 			h.wantNothingLeft(t)
 		})
-	}
-	t.Run("Ctrl-\\ while code runs", func(t *testing.T) {
+	})
+
+	t.Run("a runtime that does not start ends it", func(t *testing.T) {
 		t.Parallel()
 		h := newHome(t)
-		p := h.startAtPrompt(t)
-		p.enterLine("print('o' + 'n', flush=True); import time; time.sleep(1000)")
-		p.waitText("\r\non\r\n")
+		p := h.startTerminal(t, "--python", h.writeBrokenPython(t))
+		p.waitText("/python3 ended before it was ready: exit status 3")
+		p.waitExit(1)
+	})
+
+	t.Run("a kill leaves the alternate screen", func(t *testing.T) {
+		t.Parallel()
+		p := newHome(t).startAtPrompt(t)
+		p.enterLine("import os, time; print('\\x1b[?1049h\\x1b[?25l\\x1b[31mo' + 'n', flush=True); time.sleep(1000)")
+		p.waitText("on\r\n")
+		p.raw = ""
 		p.typeKeys("\x1c")
+		p.waitDrawn("\x1b[?1049l\x1b[?25h\x1b[0m")
 		p.waitExit(128 + int(syscall.SIGQUIT))
-		h.wantNothingLeft(t)
 	})
-}
-
-func TestTerminal_WindowSizeIsTheSessions(t *testing.T) {
-	t.Parallel()
-	p := newHome(t).startAtPrompt(t)
-	p.enterLine("import os; os.get_terminal_size()")
-	p.waitText("columns=100, lines=24")
-	p.waitText(">>> ")
-	// The code waits for the signal itself, so the test need not guess when it has come.
-	p.enterLine("import signal; _ = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGWINCH}); print('o' + 'n', flush=True); _ = signal.sigwait({signal.SIGWINCH}); os.get_terminal_size()")
-	p.waitText("\r\non\r\n")
-	if err := pty.Setsize(p.tty, &pty.Winsize{Rows: 30, Cols: 70}); err != nil {
-		t.Fatal(err)
-	}
-	p.waitText("columns=70, lines=30")
-}
-
-func TestTerminal_PictureIsKeptAsAFile(t *testing.T) {
-	t.Parallel()
-	h := newHome(t)
-	p := h.startAtPrompt(t)
-	p.typeKeys("\x1b[200~import base64\nclass P:\n  def _repr_png_(self): return base64.b64decode('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==')\nP()\x1b[201~\r")
-	p.waitText("[picture: ")
-	path := p.waitText(", until this session ends]")
-	if data, err := os.ReadFile(strings.NewReplacer("\r", "", "\n", "").Replace(path)); err != nil || !bytes.HasPrefix(data, []byte("\x89PNG")) {
-		t.Errorf("%q: %v, want the picture", path, err)
-	}
-	p.waitText(">>> ")
-	p.typeKeys(ctrlD)
-	p.waitExit(0)
-	h.wantNothingLeft(t)
-}
-
-func TestTerminal_ProgramAsksThePersonAtIt(t *testing.T) {
-	t.Parallel()
-	p := newHome(t).startTerminal(t, "-e", "print('hello', input('who? '))")
-	p.waitText("who? ")
-	p.typeKeys("Ann\r")
-	p.waitText("hello Ann\r\n")
-	p.waitExit(0)
-}
-
-func TestTerminal_EchoComesBackWhenAProgramDiesAskingForASecret(t *testing.T) {
-	t.Parallel()
-	p := newHome(t).startTerminal(t, "-e", "import getpass; getpass.getpass('Pass' + 'word: ')")
-	p.waitText("Password: ")
-	waitUntil(t, "the echo is turned off", func() bool {
-		now, err := term.GetState(int(p.slave.Fd()))
-		return err == nil && *now != *p.normal
-	})
-	p.typeKeys(ctrlC)
-	p.waitText("KeyboardInterrupt")
-	p.waitExit(130)
-}
-
-func TestTerminal_RuntimeThatDoesNotStartEndsIt(t *testing.T) {
-	t.Parallel()
-	h := newHome(t)
-	p := h.startTerminal(t, "--python", h.writeBrokenPython(t))
-	p.waitText("/python3 ended before it was ready: exit status 3")
-	p.waitExit(1)
-}
-
-func TestTerminal_StartUpMayAsk(t *testing.T) {
-	t.Parallel()
-	h := newHome(t)
-	startup := filepath.Join(h.dir, "startup.py")
-	if err := os.WriteFile(startup, []byte("print('profile'); who = input('who? ')\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	h.env = append(h.env, "PYTHONSTARTUP="+startup)
-	p := h.startTerminal(t)
-	p.waitText("profile")
-	p.waitText("who? ")
-	p.typeKeys("Ann\r")
-	p.waitText(">>> ")
-	p.enterLine("'I am ' + who")
-	p.waitText("I am Ann")
-}
-
-func TestTerminal_BlockIsRecalledWholeAlsoByTheNextProgram(t *testing.T) {
-	t.Parallel()
-	h := newHome(t)
-	p := h.startAtPrompt(t)
-	p.enterLine("def f(x):")
-	p.waitText("... ")
-	p.typeKeys("return x * 2\r\r")
-	p.waitText(">>> ")
-	p.typeKeys(ctrlD)
-	p.waitExit(0)
-	p = h.startAtPrompt(t)
-	p.typeKeys(keyUp)
-	p.waitText("def f(x):")
-	p.waitText("...     return x * 2")
-	p.typeKeys(keyUp + "\x1b[F # again") // into its first line, and from there it runs
-	p.waitOnScreen("def f(x): # again")
-	p.waitText("...     return x * 2")
-	p.typeKeys("\r")
-	p.waitText(">>> ")
-	p.enterLine("f(21)")
-	p.waitText("\r\n42\r\n")
-}
-
-func TestTerminal_PasteThatEndsInALineEndWaitsForEnter(t *testing.T) {
-	t.Parallel()
-	p := newHome(t).startAtPrompt(t)
-	p.typeKeys("\x1b[200~print('ru' + 'n')\n\x1b[201~")
-	p.waitText("print('ru' + 'n')")
-	p.typeKeys(ctrlC)
-	p.waitText("^C")
-	p.waitText(">>> ")
-	p.enterLine("'o' + 'k'")
-	if before := p.waitText("'ok'"); strings.Contains(before, "run") {
-		t.Errorf("the paste has run: %q", before)
-	}
-}
-
-// The editor's program has the keys, and we do not read them while it runs.
-func TestTerminal_AnotherEditorChangesTheText(t *testing.T) {
-	t.Parallel()
-	h := newHome(t)
-	program := filepath.Join(h.dir, "editor")
-	if err := programs.WriteExecutable(program, []byte("#!/bin/sh\necho which\nread name\necho \"$name = '${1##*/}'\" >> \"$1\"\n")); err != nil {
-		t.Fatal(err)
-	}
-	h.env = append(h.env, "VISUAL="+program)
-	p := h.startAtPrompt(t)
-	p.typeKeys("x = 1\x18\x05")
-	p.waitText("which")
-	p.typeKeys("typed\r")
-	p.waitText(">>> x = 1")
-	p.waitText("... typed = 'input.py'")
-	p.typeKeys("\r")
-	p.waitText(">>> ")
-	p.enterLine("x, typed")
-	p.waitText("(1, 'input.py')")
-	p.waitText(">>> ")
-	p.typeKeys(ctrlD)
-	p.waitExit(0)
-	h.wantNothingLeft(t)
-}
-
-func TestTerminal_HistoryCanBeThatOfTheProject(t *testing.T) {
-	t.Parallel()
-	h := newHome(t)
-	sub := filepath.Join(h.dir, "project", "sub")
-	if err := os.MkdirAll(filepath.Join(h.dir, "project", ".git"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(sub, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	p := h.startAtPrompt(t)
-	p.enterLine("everywhere = 1")
-	p.waitText(">>> ")
-	p.typeKeys(ctrlD)
-	p.waitExit(0)
-	p = h.startAtPrompt(t, "--history", "project", "--dir", filepath.Dir(sub))
-	p.enterLine("here = 1")
-	p.waitText(">>> ")
-	p.typeKeys(ctrlD)
-	p.waitExit(0)
-	p = h.startAtPrompt(t, "--history", "project", "--dir", sub)
-	p.typeKeys(keyUp + keyUp)
-	p.waitText("here = 1")
-	p.typeKeys("0\r")
-	p.waitText(">>> ")
-	p.enterLine("here")
-	p.waitText("\r\n10\r\n")
-}
-
-func TestTerminal_ViKeysComeFromInputrc(t *testing.T) {
-	t.Parallel()
-	h := newHome(t)
-	inputrc := filepath.Join(h.dir, "inputrc")
-	if err := os.WriteFile(inputrc, []byte("$if Other\nset editing-mode emacs\n$endif\nset editing-mode vi\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	h.env = append(h.env, "INPUTRC="+inputrc)
-	p := h.startAtPrompt(t)
-	p.typeKeys("x = 122")
-	p.waitText("x = 122")
-	p.typeKeys("\x1b")
-	p.waitDrawn("\x1b[11G") // on the last character, when the key is known to be alone
-	p.typeKeys("0wwr4")     // "x = 422"
-	p.typeKeys("$x\r")      // "x = 42"
-	p.waitText(">>> ")
-	p.enterLine("i" + "x") // Enter began with the insert mode again, so this is a name
-	p.waitText("NameError")
-}
-
-func TestTerminal_AKilledProgramDoesNotKeepTheScreen(t *testing.T) {
-	t.Parallel()
-	p := newHome(t).startAtPrompt(t)
-	p.enterLine("import os, time; print('\\x1b[?1049h\\x1b[?25l\\x1b[31mo' + 'n', flush=True); time.sleep(1000)")
-	p.waitText("on\r\n")
-	p.raw = ""
-	p.typeKeys("\x1c")
-	p.waitDrawn("\x1b[?1049l\x1b[?25h\x1b[0m")
-	p.waitExit(128 + int(syscall.SIGQUIT))
-}
-
-func TestTerminal_TabCompletesKeysParametersAndImports(t *testing.T) {
-	t.Parallel()
-	p := newHome(t).startAtPrompt(t)
-	p.typeKeys("\x1b[200~def function(one, distinctive=2):\n    'Adds both.'\n    return one + distinctive\n\ntable = {'distinctive key': 40}\x1b[201~\r")
-	p.waitText("... table")
-	p.waitText(">>> ")
-	p.typeKeys("function(table['dis")
-	p.completeTo("distinctive key")
-	p.typeKeys("'], disti")
-	p.completeTo("distinctive=")
-	p.typeKeys("2)\r")
-	p.waitText("\r\n42\r\n")
-	p.waitText(">>> ")
-	p.typeKeys("function(")
-	p.completeTo("function(one, distinctive=2)")
-	p.waitText("Adds both.")
-	p.typeKeys(ctrlC)
-	p.waitText(">>> ")
-	p.typeKeys("from collections import OrderedD")
-	p.completeTo("OrderedDict")
-}
-
-func TestTerminal_HabitsOfOtherPromptsWork(t *testing.T) {
-	t.Parallel()
-	h := newHome(t)
-	h.env = append(h.env, "PAGER=cat")
-	p := h.startAtPrompt(t, "-i", "-c", "x = 41")
-	p.enterLine("x + 1")
-	p.waitText("\r\n42\r\n")
-	p.waitText(">>> ")
-	p.enterLine("!echo o''n")
-	p.waitText("\r\non\r\n")
-	p.waitText(">>> ")
-	p.enterLine("len?")
-	p.waitText("Return the number of items in a container")
-	p.waitText(">>> ")
-	p.enterLine("%timeit x")
-	p.waitText("the plain way: import timeit")
-	p.waitText(">>> ")
-	p.enterLine("exit")
-	p.waitExit(0)
-}
-
-func TestTerminal_CommandOfTheShellHasCtrlCUntilItEnds(t *testing.T) {
-	t.Parallel()
-	h := newHome(t)
-	script := "trap 'echo caught' INT\necho ready\nuntil [ -e over ]; do sleep 0.05; done\necho end of it\n"
-	h.writeFile(t, "catches", script)
-	p := h.startAtPrompt(t)
-	p.enterLine("!sh catches")
-	p.waitText("ready")
-	for range 2 {
-		p.typeKeys(ctrlC)
-		p.waitText("caught")
-	}
-	h.writeFile(t, "over", "")
-	if seen := p.waitText("end of it"); strings.Contains(seen, "KeyboardInterrupt") || strings.Contains(seen, ">>>") {
-		t.Errorf("got %q, want nothing of the interrupt: it was the command's", seen)
-	}
-	p.waitText(">>> ")
-	p.typeKeys(ctrlD)
-	p.waitExit(0)
-}
-
-func TestTerminal_PromptsAreThoseOfTheRuntime(t *testing.T) {
-	t.Parallel()
-	p := newHome(t).startAtPrompt(t)
-	p.enterLine("import sys; sys.ps1, sys.ps2 = 'one> ', 'more> '")
-	p.waitText("one> ")
-	p.enterLine("if True:")
-	p.waitText("more>     ")
-	p.typeKeys("print(40 + 2)\r\r")
-	p.waitText("\r\n42\r\n")
-	p.waitText("one> ")
-	p.typeKeys("\x1b[200~if True:\n    print(43)\n\x1b[201~")
-	p.waitText("more>     print(43)")
-	p.typeKeys("\r")
-	p.waitText("\r\n43\r\n")
-	p.waitText("one> ")
-	p.enterLine("sys.ps2 = '... '")
-	p.waitText("one> ")
-	p.enterLine("if True:")
-	p.waitText("... ")
-	p.typeKeys(ctrlC)
-	p.waitText("one> ")
-	p.typeKeys(ctrlD)
-	p.waitExit(0)
-}
-
-// It would show them as text, as Emacs does in M-x shell.
-func TestTerminal_DumbOneGetsNoControlSequences(t *testing.T) {
-	t.Parallel()
-	h := newHome(t)
-	h.env = append(h.env, "TERM=dumb")
-	p := h.startAtPrompt(t)
-	p.enterLine("for i in [41]:")
-	p.waitText("... ")
-	p.enterLine("    print(i + 1)")
-	p.waitText("... ")
-	p.typeKeys("\r")
-	p.waitText("\r\n42\r\n")
-	p.waitText(">>> ")
-	p.enterLine("input('Who' + '? ')")
-	p.waitText("Who? ")
-	p.enterLine("Ann")
-	p.waitText("'Ann'")
-	p.waitText(">>> ")
-	p.enterLine("1/0")
-	p.waitText("ZeroDivisionError")
-	p.waitText(">>> ")
-	p.typeKeys(ctrlD)
-	p.waitExit(0)
-	if strings.ContainsAny(p.raw, "\x1b\a") {
-		t.Errorf("got %q", p.raw)
-	}
 }

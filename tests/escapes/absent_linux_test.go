@@ -11,7 +11,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// attacks are ways to make a name. Each sees p, the path.
+// nameAttacks are ways to make a name. Each sees p, the path.
 var nameAttacks = map[string]string{
 	"open":                             `os.open(p, os.O_CREAT | os.O_WRONLY)`,
 	"open to read":                     `os.open(p, os.O_CREAT | os.O_RDONLY)`,
@@ -61,52 +61,55 @@ func absentNames(m *machine) []string {
 	}
 }
 
-func TestAbsent_NoCallMakesAProtectedName(t *testing.T) {
+func TestProtectedNames(t *testing.T) {
 	t.Parallel()
-	m := newMachine(t)
-	r := openSession(t, m, newSandbox(m))
-	r.RunCode(t, attackCode)
-	for what, code := range nameAttacks {
-		t.Run(what, func(t *testing.T) {
-			for _, path := range absentNames(m) {
-				if got := r.RunCode(t, fmt.Sprintf("attack(%q, %q)", path, code)).OutputText(timeline.Stdout, timeline.Stderr); strings.HasSuffix(got, "open\n") {
-					t.Errorf("%s: got %q", path, got)
+
+	t.Run("cannot be made by any call", func(t *testing.T) {
+		t.Parallel()
+		m := newMachine(t)
+		r := openSession(t, m, newSandbox(m))
+		r.RunCode(t, attackCode)
+		for what, code := range nameAttacks {
+			t.Run(what, func(t *testing.T) {
+				for _, path := range absentNames(m) {
+					if got := r.RunCode(t, fmt.Sprintf("attack(%q, %q)", path, code)).OutputText(timeline.Stdout, timeline.Stderr); strings.HasSuffix(got, "open\n") {
+						t.Errorf("%s: got %q", path, got)
+					}
+					if _, err := os.Lstat(path); err == nil {
+						t.Errorf("%s is there", path)
+						_ = os.RemoveAll(path)
+					}
 				}
-				if _, err := os.Lstat(path); err == nil {
-					t.Errorf("%s is there", path)
-					_ = os.RemoveAll(path)
-				}
+			})
+		}
+	})
+
+	// The attacks must be able to succeed: without a sandbox all do but the one that the kernel
+	// refuses for its own reasons.
+	t.Run("can be made without a sandbox", func(t *testing.T) {
+		t.Parallel()
+		m := newMachine(t)
+		r := openSession(t, m, &workers.Sandbox{Level: workers.Full})
+		r.RunCode(t, attackCode)
+		path := absentNames(m)[0]
+		for what, code := range nameAttacks {
+			if what == "exchange" { // with what is not there
+				continue
 			}
-		})
-	}
-}
-
-// The attacks must be able to succeed: without a sandbox all do but the one that the kernel
-// refuses for its own reasons.
-func TestAbsent_TheAttacksSucceedWithoutASandbox(t *testing.T) {
-	t.Parallel()
-	m := newMachine(t)
-	r := openSession(t, m, &workers.Sandbox{Level: workers.Full})
-	r.RunCode(t, attackCode)
-	path := absentNames(m)[0]
-	for what, code := range nameAttacks {
-		if what == "exchange" { // with what is not there
-			continue
+			if got := r.RunCode(t, fmt.Sprintf("attack(%q, %q)", path, code)).OutputText(timeline.Stdout, timeline.Stderr); strings.TrimSpace(got) != "open" {
+				t.Errorf("%s: got %q", what, got)
+			}
+			_ = os.RemoveAll(path)
 		}
-		if got := r.RunCode(t, fmt.Sprintf("attack(%q, %q)", path, code)).OutputText(timeline.Stdout, timeline.Stderr); strings.TrimSpace(got) != "open" {
-			t.Errorf("%s: got %q", what, got)
-		}
-		_ = os.RemoveAll(path)
-	}
-}
+	})
 
-// A second thread exchanges the path while the call is read.
-func TestAbsent_AThreadThatChangesThePathGainsNothing(t *testing.T) {
-	t.Parallel()
-	m := newMachine(t)
-	r := openSession(t, m, newSandbox(m))
-	r.RunCode(t, attackCode)
-	r.RunCode(t, `
+	// A second thread exchanges the path while the call is read.
+	t.Run("cannot be made by changing a path during the call", func(t *testing.T) {
+		t.Parallel()
+		m := newMachine(t)
+		r := openSession(t, m, newSandbox(m))
+		r.RunCode(t, attackCode)
+		r.RunCode(t, `
 names = ctypes.create_string_buffer(8)
 stop = False
 def exchange():
@@ -121,34 +124,35 @@ for i in range(3000):
     libc.unlink(b'.xxxxx')
 stop = True; t.join()
 `)
-	if _, err := os.Lstat(filepath.Join(m.work, ".envrc")); err == nil {
-		t.Error("a protected name was made")
-	}
-}
-
-// A directory above a protected name may be made, but not moved there with that name in it.
-func TestAbsent_ADirectoryIsNotMovedOntoOneAboveAProtectedName(t *testing.T) {
-	t.Parallel()
-	m := newMachine(t)
-	info := filepath.Join(m.work, "vendor/lib/.git/info")
-	if err := os.RemoveAll(info); err != nil {
-		t.Fatal(err)
-	}
-	r := openSession(t, m, newSandbox(m))
-	r.RunCode(t, attackCode+"os.chdir('vendor/lib/.git')")
-	for _, code := range []string{
-		"os.mkdir('x'); open('x/attributes', 'w').close(); os.rename('x', 'info')",
-		"os.symlink('x', 'info')",
-		"os.mkdir('info'); os.rename('info', 'y'); os.rename('x', 'info')",
-		"os.mkdir('info'); open('info/attributes', 'w')",
-		"os.open('info/ATTRIBUTES', os.O_CREAT)",
-	} {
-		r.RunCode(t, code)
-		if _, err := os.Stat(filepath.Join(info, "attributes")); err == nil {
-			t.Errorf("%s made it", code)
+		if _, err := os.Lstat(filepath.Join(m.work, ".envrc")); err == nil {
+			t.Error("a protected name was made")
 		}
-	}
-	if got := r.RunCode(t, "open('info/exclude', 'w').close(); print('works')").OutputText(timeline.Stdout, timeline.Stderr); !strings.Contains(got, "works") {
-		t.Errorf("beside a protected name: %s", got)
-	}
+	})
+
+	// A directory above a protected name may be made, but not moved there with that name in it.
+	t.Run("cannot be made by moving a directory above them", func(t *testing.T) {
+		t.Parallel()
+		m := newMachine(t)
+		info := filepath.Join(m.work, "vendor/lib/.git/info")
+		if err := os.RemoveAll(info); err != nil {
+			t.Fatal(err)
+		}
+		r := openSession(t, m, newSandbox(m))
+		r.RunCode(t, attackCode+"os.chdir('vendor/lib/.git')")
+		for _, code := range []string{
+			"os.mkdir('x'); open('x/attributes', 'w').close(); os.rename('x', 'info')",
+			"os.symlink('x', 'info')",
+			"os.mkdir('info'); os.rename('info', 'y'); os.rename('x', 'info')",
+			"os.mkdir('info'); open('info/attributes', 'w')",
+			"os.open('info/ATTRIBUTES', os.O_CREAT)",
+		} {
+			r.RunCode(t, code)
+			if _, err := os.Stat(filepath.Join(info, "attributes")); err == nil {
+				t.Errorf("%s made it", code)
+			}
+		}
+		if got := r.RunCode(t, "open('info/exclude', 'w').close(); print('works')").OutputText(timeline.Stdout, timeline.Stderr); !strings.Contains(got, "works") {
+			t.Errorf("beside a protected name: %s", got)
+		}
+	})
 }

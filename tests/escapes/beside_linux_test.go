@@ -12,7 +12,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// saves are the ways in which programs save a file $F, as scripts. Where an editor is not installed, a
+// saveScripts are the ways in which programs save a file $F, as scripts. Where an editor is not installed, a
 // shell does what it does.
 var saveScripts = []struct{ by, script string }{
 	{"a rename", `cp "$F" "$F.new" && mv "$F.new" "$F"`},
@@ -25,7 +25,7 @@ var saveScripts = []struct{ by, script string }{
 	{"a link", `test -L "$F" || { mv "$F" "$F.real" && ln -s "$(basename "$F").real" "$F"; }`},
 }
 
-// kept are files of a workspace that its sessions must not change, and private those of a home directory
+// protectedFiles are files of a workspace that its sessions must not change, and private those of a home directory
 // that they must not see.
 var (
 	protectedFiles = []string{".git/config", ".git/hooks/post-commit", ".git/info/attributes", ".mcp.json", ".vscode/settings.json", ".husky/pre-commit", ".husky/_/pre-commit", ".pre-commit-config.yaml", "tools/clean.sh", "vendor/lib/.git/config", "vendor/lib/.git/hooks/post-commit"}
@@ -80,66 +80,148 @@ func (m *machine) protectedContents() string {
 	return all.String()
 }
 
-// A session lives while programs outside save what is protected and hidden: between turns, in one, after a
-// reset, after a grant, and beside another session of the same workspace.
-func TestBeside_WhatProgramsSaveStaysClosed(t *testing.T) {
+func TestOutsidePrograms(t *testing.T) {
 	t.Parallel()
-	for _, save := range saveScripts {
-		t.Run(save.by, func(t *testing.T) {
-			t.Parallel()
-			m := newMachine(t)
-			for _, name := range secretFiles {
-				writeFile(t, filepath.Join(m.home, name), secret)
-			}
-			before := m.protectedContents()
-			r, other := openSession(t, m, newSandbox(m)), openSession(t, m, newSandbox(m))
-			wants := func(when, said string) {
-				t.Helper()
-				if said != "[]\n" {
-					t.Errorf("%s: open are %s", when, said)
+
+	// A session lives while programs outside save what is protected and hidden: between turns, in one, after a
+	// reset, after a grant, and beside another session of the same workspace.
+	t.Run("keeps what they save protected and hidden", func(t *testing.T) {
+		t.Parallel()
+		for _, save := range saveScripts {
+			t.Run(save.by, func(t *testing.T) {
+				t.Parallel()
+				m := newMachine(t)
+				for _, name := range secretFiles {
+					writeFile(t, filepath.Join(m.home, name), secret)
 				}
-				if after := m.protectedContents(); after != before {
-					t.Errorf("%s: the files are %q, were %q", when, after, before)
+				before := m.protectedContents()
+				r, other := openSession(t, m, newSandbox(m)), openSession(t, m, newSandbox(m))
+				wants := func(when, said string) {
+					t.Helper()
+					if said != "[]\n" {
+						t.Errorf("%s: open are %s", when, said)
+					}
+					if after := m.protectedContents(); after != before {
+						t.Errorf("%s: the files are %q, were %q", when, after, before)
+					}
 				}
-			}
-			for _, s := range []*drive.TestSession{r, other} {
-				s.RunCode(t, attackAllCode(m))
-			}
-			const try = "print(all_tries())"
-			run := func(s *drive.TestSession) string {
-				return s.RunCode(t, try).OutputText(timeline.Stdout, timeline.Stderr)
-			}
-			m.saveFiles(t, save.script)
-			wants("between turns", run(r))
-			wants("in another session", run(other))
+				for _, s := range []*drive.TestSession{r, other} {
+					s.RunCode(t, attackAllCode(m))
+				}
+				const try = "print(all_tries())"
+				run := func(s *drive.TestSession) string {
+					return s.RunCode(t, try).OutputText(timeline.Stdout, timeline.Stderr)
+				}
+				m.saveFiles(t, save.script)
+				wants("between turns", run(r))
+				wants("in another session", run(other))
 
-			m.outsideDoes(t, m.work, "mkfifo go")
-			turn := r.StartTurn(t, "print('ready'); open(W + '/go').read()\n"+try)
-			r.WaitEvent(t, "ready", drive.IsText("ready"))
-			m.saveFiles(t, save.script)
-			m.outsideDoes(t, m.work, "echo > go")
-			wants("in a turn", strings.TrimPrefix(r.FinishTurn(t, turn).OutputText(timeline.Stdout, timeline.Stderr), "ready\n"))
+				m.outsideDoes(t, m.work, "mkfifo go")
+				turn := r.StartTurn(t, "print('ready'); open(W + '/go').read()\n"+try)
+				r.WaitEvent(t, "ready", drive.IsText("ready"))
+				m.saveFiles(t, save.script)
+				m.outsideDoes(t, m.work, "echo > go")
+				wants("in a turn", strings.TrimPrefix(r.FinishTurn(t, turn).OutputText(timeline.Stdout, timeline.Stderr), "ready\n"))
 
-			if err := r.Session.Allow(t.Context(), session.Grant{Write: m.outside}); err != nil {
-				t.Fatal(err)
-			}
-			wants("after a grant", run(r))
-			m.saveFiles(t, save.script)
-			wants("after a grant and a save", run(r))
+				if err := r.Session.Allow(t.Context(), session.Grant{Write: m.outside}); err != nil {
+					t.Fatal(err)
+				}
+				wants("after a grant", run(r))
+				m.saveFiles(t, save.script)
+				wants("after a grant and a save", run(r))
 
-			if err := r.Reset(t.Context()); err != nil {
-				t.Fatal(err)
+				if err := r.Reset(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				r.WaitUntilReady(t)
+				r.RunCode(t, attackAllCode(m))
+				wants("after a reset", run(r))
+				m.saveFiles(t, save.script)
+				wants("after a reset and a save", run(r))
+			})
+		}
+	})
+
+	// A person works in the directory of a session that tries everything all the time. Their programs work, and
+	// the session gets nothing.
+	t.Run("work normally while a session tries everything", func(t *testing.T) {
+		t.Parallel()
+		m := newMachine(t)
+		for _, name := range secretFiles {
+			writeFile(t, filepath.Join(m.home, name), secret)
+		}
+		m.outsideDoes(t, m.work, "git config user.name T && git config user.email t@example.org && git -C vendor/lib -c user.name=T -c user.email=t@example.org commit -q --allow-empty -m first && git config core.hooksPath .husky/_ && rm .husky/_/pre-commit")
+		box := newSandbox(m)
+		r := openSession(t, m, box)
+		r.RunCode(t, attackAllCode(m)+`
+import threading
+kept.remove('.husky/_/pre-commit'); kept += ['fresh/.git/config', 'fresh/.git/hooks/pre-push', 'cloned/.git/config', 'cloned/.git/hooks/post-checkout', '.git/modules/submodule-beside/config', '.git/modules/submodule-beside/hooks/post-checkout']
+private += ['.ssh/new', '.ssh/new.pub']
+opened, rounds, stop = set(), 0, False
+def attack():
+    global rounds
+    while not stop:
+        opened.update(all_tries()); rounds += 1
+thread = threading.Thread(target=attack); thread.start()
+`)
+		for range drive.RandomRounds(1) {
+			for _, chore := range userChores {
+				m.outsideDoes(t, m.work, "export GIT_AUTHOR_NAME=T GIT_AUTHOR_EMAIL=t@example.org GIT_COMMITTER_NAME=T GIT_COMMITTER_EMAIL=t@example.org; "+chore)
+				wantOutput(t, r, "print(sorted(opened), all_tries())", "[] []")
 			}
-			r.WaitUntilReady(t)
-			r.RunCode(t, attackAllCode(m))
-			wants("after a reset", run(r))
-			m.saveFiles(t, save.script)
-			wants("after a reset and a save", run(r))
-		})
-	}
+		}
+		wantOutput(t, r, "stop = True; thread.join(); print(sorted(opened), rounds > 0)", "[] True")
+		for _, name := range protectedFiles {
+			if strings.Contains(readText(filepath.Join(m.work, name)), "from inside") {
+				t.Errorf("%s was written", name)
+			}
+		}
+	})
+
+	// A directory may be moved between the look at its path and the write: what is written is judged by the
+	// path that it has then.
+	t.Run("may move a repository while a call is checked", func(t *testing.T) {
+		t.Parallel()
+		m := newMachine(t)
+		r := openSession(t, m, newSandbox(m))
+		m.outsideDoes(t, m.work, "git init -q --bare lib && git init -q tree && rm -r lib/hooks/* tree/.git/hooks/*") // what was there has mounts
+		r.RunCode(t, `
+import os, threading
+stop, tries = False, 0
+def attack(do):
+    global tries
+    while not stop:
+        for top in ('lib', 'lib.away', 'tree/.git', 'tree/.bak'):
+            try: do(top)
+            except OSError: pass
+            tries += 1
+def makes(top): os.close(os.open(top + '/hooks/made', os.O_WRONLY | os.O_CREAT, 0o755))
+def moves(top):
+    if not os.path.exists('own'): open('own', 'w').close()
+    os.rename('own', top + '/hooks/moved')
+def adds(top): open(top + '/config', 'a').write('[core]\n\tfsmonitor = false\n')
+def removes(top): os.rename(top + '/HEAD', 'gone'); open(top + '/HEAD', 'w').write('ref: refs/heads/gone\n')
+threads = [threading.Thread(target=attack, args=(f,)) for f in (makes, moves, adds, removes)]
+for thread in threads: thread.start()
+`)
+		for range drive.RandomRounds(1) {
+			m.outsideDoes(t, m.work, `i=0; while [ $i -lt 150 ]; do i=$((i+1)); mv lib lib.away; mv tree/.git tree/.bak; mv tree/.bak tree/.git; mv lib.away lib; done`)
+		}
+		wantOutput(t, r, "stop = True\nfor thread in threads: thread.join()\nprint(tries > 100)", "True")
+		for _, name := range []string{"gone", "lib/hooks/made", "lib/hooks/moved", "tree/.git/hooks/made", "tree/.git/hooks/moved"} {
+			if _, err := os.Lstat(filepath.Join(m.work, name)); err == nil {
+				t.Errorf("%s was made", name)
+			}
+		}
+		for _, git := range []string{"lib", "tree/.git"} {
+			if config, head := readText(filepath.Join(m.work, git, "config")), readText(filepath.Join(m.work, git, "HEAD")); strings.Contains(config, "fsmonitor") || strings.Contains(head, "gone") {
+				t.Errorf("%s was written: %s%s", git, config, head)
+			}
+		}
+	})
 }
 
-// chores are what a person does in a project, over and over.
+// userChores are what a person does in a project, over and over.
 var userChores = []string{
 	`echo x >> notes && git add notes && git commit -q -m notes`,
 	`git checkout -q -b side && echo y >> side && git add side && git commit -q -m side && git checkout -q - && echo z >> notes && git commit -q -am z && git rebase -q side && git branch -q -D side`,
@@ -159,82 +241,4 @@ var userChores = []string{
 	`mkdir -p package && cd package && printf '{"name":"a","version":"1.0.0"}' > package.json && if command -v npm > /dev/null; then npm install --offline --silent --no-audit --no-fund; fi`,
 	`python3 -m venv --without-pip env-beside && rm -r env-beside`,
 	`git -c protocol.file.allow=always submodule --quiet add ./vendor/lib submodule-beside && git commit -q -m submodule && git rm -q -f submodule-beside && git commit -q -m none && rm -rf .git/modules/submodule-beside`,
-}
-
-// A person works in the directory of a session that tries everything all the time. Their programs work, and
-// the session gets nothing.
-func TestBeside_APersonWorksWhileASessionTriesEverything(t *testing.T) {
-	t.Parallel()
-	m := newMachine(t)
-	for _, name := range secretFiles {
-		writeFile(t, filepath.Join(m.home, name), secret)
-	}
-	m.outsideDoes(t, m.work, "git config user.name T && git config user.email t@example.org && git -C vendor/lib -c user.name=T -c user.email=t@example.org commit -q --allow-empty -m first && git config core.hooksPath .husky/_ && rm .husky/_/pre-commit")
-	box := newSandbox(m)
-	r := openSession(t, m, box)
-	r.RunCode(t, attackAllCode(m)+`
-import threading
-kept.remove('.husky/_/pre-commit'); kept += ['fresh/.git/config', 'fresh/.git/hooks/pre-push', 'cloned/.git/config', 'cloned/.git/hooks/post-checkout', '.git/modules/submodule-beside/config', '.git/modules/submodule-beside/hooks/post-checkout']
-private += ['.ssh/new', '.ssh/new.pub']
-opened, rounds, stop = set(), 0, False
-def attack():
-    global rounds
-    while not stop:
-        opened.update(all_tries()); rounds += 1
-thread = threading.Thread(target=attack); thread.start()
-`)
-	for range drive.RandomRounds(1) {
-		for _, chore := range userChores {
-			m.outsideDoes(t, m.work, "export GIT_AUTHOR_NAME=T GIT_AUTHOR_EMAIL=t@example.org GIT_COMMITTER_NAME=T GIT_COMMITTER_EMAIL=t@example.org; "+chore)
-			wantOutput(t, r, "print(sorted(opened), all_tries())", "[] []")
-		}
-	}
-	wantOutput(t, r, "stop = True; thread.join(); print(sorted(opened), rounds > 0)", "[] True")
-	for _, name := range protectedFiles {
-		if strings.Contains(readText(filepath.Join(m.work, name)), "from inside") {
-			t.Errorf("%s was written", name)
-		}
-	}
-}
-
-// A directory may be moved between the look at its path and the write: what is written is judged by the
-// path that it has then.
-func TestBeside_ARepositoryThatIsMovedWhileACallIsJudgedStaysClosed(t *testing.T) {
-	t.Parallel()
-	m := newMachine(t)
-	r := openSession(t, m, newSandbox(m))
-	m.outsideDoes(t, m.work, "git init -q --bare lib && git init -q tree && rm -r lib/hooks/* tree/.git/hooks/*") // what was there has mounts
-	r.RunCode(t, `
-import os, threading
-stop, tries = False, 0
-def attack(do):
-    global tries
-    while not stop:
-        for top in ('lib', 'lib.away', 'tree/.git', 'tree/.bak'):
-            try: do(top)
-            except OSError: pass
-            tries += 1
-def makes(top): os.close(os.open(top + '/hooks/made', os.O_WRONLY | os.O_CREAT, 0o755))
-def moves(top):
-    if not os.path.exists('own'): open('own', 'w').close()
-    os.rename('own', top + '/hooks/moved')
-def adds(top): open(top + '/config', 'a').write('[core]\n\tfsmonitor = false\n')
-def removes(top): os.rename(top + '/HEAD', 'gone'); open(top + '/HEAD', 'w').write('ref: refs/heads/gone\n')
-threads = [threading.Thread(target=attack, args=(f,)) for f in (makes, moves, adds, removes)]
-for thread in threads: thread.start()
-`)
-	for range drive.RandomRounds(1) {
-		m.outsideDoes(t, m.work, `i=0; while [ $i -lt 150 ]; do i=$((i+1)); mv lib lib.away; mv tree/.git tree/.bak; mv tree/.bak tree/.git; mv lib.away lib; done`)
-	}
-	wantOutput(t, r, "stop = True\nfor thread in threads: thread.join()\nprint(tries > 100)", "True")
-	for _, name := range []string{"gone", "lib/hooks/made", "lib/hooks/moved", "tree/.git/hooks/made", "tree/.git/hooks/moved"} {
-		if _, err := os.Lstat(filepath.Join(m.work, name)); err == nil {
-			t.Errorf("%s was made", name)
-		}
-	}
-	for _, git := range []string{"lib", "tree/.git"} {
-		if config, head := readText(filepath.Join(m.work, git, "config")), readText(filepath.Join(m.work, git, "HEAD")); strings.Contains(config, "fsmonitor") || strings.Contains(head, "gone") {
-			t.Errorf("%s was written: %s%s", git, config, head)
-		}
-	}
 }

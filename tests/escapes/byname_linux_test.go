@@ -69,7 +69,7 @@ func readRefusedHosts(res []timeline.Event) (hosts []string) {
 	return hosts
 }
 
-func TestNetwork_AHostOnTheListIsReachedByName(t *testing.T) {
+func TestNetwork_ListedHost(t *testing.T) {
 	n := newInternet(t)
 	if n == nil {
 		return
@@ -115,7 +115,7 @@ func TestNetwork_AHostOnTheListIsReachedByName(t *testing.T) {
 }
 
 // A name on the list may lead anywhere, and the next moment somewhere else.
-func TestNetwork_ANameThatLeadsInsideIsRefused(t *testing.T) {
+func TestNetwork_InternalAddress(t *testing.T) {
 	n := newInternet(t)
 	if n == nil {
 		return
@@ -170,7 +170,7 @@ func TestNetwork_ANameThatLeadsInsideIsRefused(t *testing.T) {
 	)
 }
 
-func TestNetwork_OnlyTCPLeaves(t *testing.T) {
+func TestNetwork_OnlyTCP(t *testing.T) {
 	n := newInternet(t)
 	if n == nil {
 		return
@@ -225,7 +225,7 @@ func TestNetwork_OnlyTCPLeaves(t *testing.T) {
 }
 
 // A program that waits for its connection learns what became of it.
-func TestNetwork_ErrorsAreThoseOfTheDial(t *testing.T) {
+func TestNetwork_DialErrors(t *testing.T) {
 	n := newInternet(t)
 	if n == nil {
 		return
@@ -241,7 +241,7 @@ func TestNetwork_ErrorsAreThoseOfTheDial(t *testing.T) {
 }
 
 // Servers of the session have all ports, those that it has connected to elsewhere, too.
-func TestNetwork_LocalServersWorkBesideIt(t *testing.T) {
+func TestNetwork_LocalServers(t *testing.T) {
 	n := newInternet(t)
 	if n == nil {
 		return
@@ -270,7 +270,7 @@ with socket.create_connection(("example.org", 8080)) as s:
 	}
 }
 
-func TestNetwork_AHalfClosedConnectionGoesOn(t *testing.T) {
+func TestNetwork_HalfClose(t *testing.T) {
 	n := newInternet(t)
 	if n == nil {
 		return
@@ -301,7 +301,7 @@ func TestNetwork_AHalfClosedConnectionGoesOn(t *testing.T) {
 }
 
 // A person gives a live session a host: by name, while a call is held for it, and after a no.
-func TestNetwork_APersonAllowsAHostToALiveSession(t *testing.T) {
+func TestNetwork_AllowHost(t *testing.T) {
 	n := newInternet(t)
 	if n == nil {
 		return
@@ -349,7 +349,7 @@ func TestNetwork_APersonAllowsAHostToALiveSession(t *testing.T) {
 }
 
 // The kernel makes a connect again that a signal has ended. That is no second question.
-func TestNetwork_AConnectThatSignalsInterruptIsAskedOnce(t *testing.T) {
+func TestNetwork_InterruptedConnect(t *testing.T) {
 	n := newInternet(t)
 	if n == nil {
 		return
@@ -394,7 +394,7 @@ print(*got)
 }
 
 // Programs that know nothing of a sandbox, at the speed of the kernel.
-func TestNetwork_ProgramsNeedNoVariables(t *testing.T) {
+func TestNetwork_UnmodifiedPrograms(t *testing.T) {
 	n := newInternet(t)
 	if n == nil {
 		return
@@ -456,7 +456,7 @@ for s in slow: s.close()
 }
 
 // A person is not asked any more for a program that was killed while it waited.
-func TestNetwork_AQuestionEndsWithItsProgram(t *testing.T) {
+func TestNetwork_KilledWhileAsking(t *testing.T) {
 	n := newInternet(t)
 	if n == nil {
 		return

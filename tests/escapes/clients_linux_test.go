@@ -47,26 +47,29 @@ var clientLogins = []loginFile{
 	{".cargo/credentials.toml", "token = \"@\"\n"}, {".julia/config/startup.jl", "ENV[\"KEY\"] = \"@\"\n"}, {".npm/_logs/x.log", "@"}, {".npm/_update-notifier-last-checked", "@"}, {".conda/environments.txt", "@"}, {".config/matplotlib-x/token", "@"}, {".jupyter/lab/user-settings/x", "@"}, {".ipython/profile_default/security/x.json", "@"}, {".gradle/daemon/x.log", "@"}, {".m2/settings-security.xml", "@"}, {".local/share/uv/credentials/x", "@"}, {".local/share/jupyter/notebook_secret", "@"}, {".bundle/config.bak", "@"}, {".gem/credentials.old", "@"},
 }
 
-// Logins of clients do not show by any way: by their names, in a walk through all that shows, or by other
-// names of the same files; whether they were there when the session started or not.
-func TestHome_LoginsOfClientsAreFoundByNoWay(t *testing.T) {
+func TestHomeClients(t *testing.T) {
 	t.Parallel()
-	m := newMachine(t)
-	put := func(l loginFile) {
-		writeFile(t, filepath.Join(m.home, l.name), strings.NewReplacer("@@", secret+"@", "@", secret).Replace(l.text))
-	}
-	for i, l := range clientLogins {
-		if i%2 == 0 || i > len(clientLogins)-40 { // those next to what is shown
-			put(l)
+
+	// Logins of clients do not show by any way: by their names, in a walk through all that shows, or by other
+	// names of the same files; whether they were there when the session started or not.
+	t.Run("hides their logins on every path", func(t *testing.T) {
+		t.Parallel()
+		m := newMachine(t)
+		put := func(l loginFile) {
+			writeFile(t, filepath.Join(m.home, l.name), strings.NewReplacer("@@", secret+"@", "@", secret).Replace(l.text))
 		}
-	}
-	r := openSession(t, m, newSandbox(m))
-	for i, l := range clientLogins {
-		if i%2 == 1 {
-			put(l)
+		for i, l := range clientLogins {
+			if i%2 == 0 || i > len(clientLogins)-40 { // those next to what is shown
+				put(l)
+			}
 		}
-	}
-	r.RunCode(t, tryToReadCode+`
+		r := openSession(t, m, newSandbox(m))
+		for i, l := range clientLogins {
+			if i%2 == 1 {
+				put(l)
+			}
+		}
+		r.RunCode(t, tryToReadCode+`
 import os
 H = `+strconv.Quote(m.home)+`
 S = `+strconv.Quote(secret)+`
@@ -89,13 +92,13 @@ def found(name):
     above = os.path.dirname(H + '/' + name)
     if os.path.isdir(above) and os.path.basename(name) in os.listdir(above): return 'listed in ' + above
 `)
-	for _, l := range clientLogins {
-		if said := r.RunCode(t, "print(found("+strconv.Quote(l.name)+"))").OutputText(timeline.Stdout, timeline.Stderr); said != "None\n" {
-			t.Errorf("%s: got %q, want that it is not there", l.name, said)
+		for _, l := range clientLogins {
+			if said := r.RunCode(t, "print(found("+strconv.Quote(l.name)+"))").OutputText(timeline.Stdout, timeline.Stderr); said != "None\n" {
+				t.Errorf("%s: got %q, want that it is not there", l.name, said)
+			}
 		}
-	}
-	for _, top := range []string{m.home, filepath.Dir(m.home), "/tmp", "/dev", "/run"} {
-		said := r.RunCode(t, `
+		for _, top := range []string{m.home, filepath.Dir(m.home), "/tmp", "/dev", "/run"} {
+			said := r.RunCode(t, `
 seen = []
 for dir, dirs, files in os.walk(`+strconv.Quote(top)+`):
     for f in files:
@@ -105,25 +108,26 @@ for dir, dirs, files in os.walk(`+strconv.Quote(top)+`):
         except OSError: pass
 print(seen)
 `).OutputText(timeline.Stdout, timeline.Stderr)
-		if said != "[]\n" {
-			t.Errorf("in a walk through %s it finds %s", top, said)
+			if said != "[]\n" {
+				t.Errorf("in a walk through %s it finds %s", top, said)
+			}
 		}
-	}
-}
+	})
 
-// Tools make their directories in a home directory where they are not there.
-func TestHome_ToolsMakeTheirDirectories(t *testing.T) {
-	t.Parallel()
-	m := newMachine(t)
-	m.outsideDoes(t, m.home, "rm -r go .cargo")
-	r := openSession(t, m, newSandbox(m))
-	wantOutput(t, r, `
+	// Tools make their directories in a home directory where they are not there.
+	t.Run("lets tools make their directories", func(t *testing.T) {
+		t.Parallel()
+		m := newMachine(t)
+		m.outsideDoes(t, m.home, "rm -r go .cargo")
+		r := openSession(t, m, newSandbox(m))
+		wantOutput(t, r, `
 import os
 os.chdir(os.environ['HOME'])
 for name in '.npm/_cacache', '.cargo/registry', '.m2/repository', os.environ['GOPATH'] + '/pkg/mod': os.makedirs(name)
 print(os.path.isdir('go'))
 `, "False")
-	if _, err := os.Stat(filepath.Join(m.home, ".npm")); err == nil {
-		t.Error("one is outside as well")
-	}
+		if _, err := os.Stat(filepath.Join(m.home, ".npm")); err == nil {
+			t.Error("one is outside as well")
+		}
+	})
 }

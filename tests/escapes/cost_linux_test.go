@@ -9,7 +9,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// timed has what takes the shortest time of some rounds of each call, in microseconds.
+// timingCode has what takes the shortest time of some rounds of each call, in microseconds.
 const timingCode = `
 import os, time
 def read(): os.close(os.open('cost/there', os.O_RDONLY))

@@ -35,7 +35,7 @@ func wantDenials(t *testing.T, res drive.TurnResult, want ...timeline.Body) {
 	}
 }
 
-func TestSandbox_TellsEachDenialOfATurn(t *testing.T) {
+func TestDenials(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	if err := os.WriteFile(filepath.Join(m.outside, "module.py"), nil, 0o644); err != nil {

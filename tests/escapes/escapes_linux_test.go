@@ -76,24 +76,128 @@ func readProbeList(t *testing.T, m *machine) (l probeList) {
 	return l
 }
 
-func TestSandbox_HoldsEachEscape(t *testing.T) {
+func TestSandbox(t *testing.T) {
 	t.Parallel()
-	m := newMachine(t)
-	l := readProbeList(t, m)
-	r := openSession(t, m, newSandbox(m))
-	before := m.readState(t)
-	for _, name := range l.Escapes {
-		t.Run(name, func(t *testing.T) {
-			said := r.RunCode(t, "probe('"+name+"')").OutputText(timeline.Stdout, timeline.Stderr)
-			if !strings.HasPrefix(said, "held: ") {
-				t.Errorf("got %q, want it held", said)
+
+	t.Run("stops each escape", func(t *testing.T) {
+		t.Parallel()
+		m := newMachine(t)
+		l := readProbeList(t, m)
+		r := openSession(t, m, newSandbox(m))
+		before := m.readState(t)
+		for _, name := range l.Escapes {
+			t.Run(name, func(t *testing.T) {
+				said := r.RunCode(t, "probe('"+name+"')").OutputText(timeline.Stdout, timeline.Stderr)
+				if !strings.HasPrefix(said, "held: ") {
+					t.Errorf("got %q, want it held", said)
+				}
+				if strings.Contains(said, secret) {
+					t.Errorf("it saw a secret: %q", said)
+				}
+				before = m.wantUnchanged(t, before)
+			})
+		}
+	})
+
+	t.Run("leaves ordinary things working", func(t *testing.T) {
+		t.Parallel()
+		m := newMachine(t)
+		l := readProbeList(t, m)
+		r := openSession(t, m, newSandbox(m))
+		before := m.readState(t)
+		for _, name := range l.Ordinary {
+			t.Run(name, func(t *testing.T) {
+				m.requireTools(t, l.Needs[name])
+				if said := r.RunCode(t, "probe('"+name+"')").OutputText(timeline.Stdout, timeline.Stderr); strings.TrimSpace(said) != "works" {
+					t.Errorf("got %s", said)
+				}
+				m.wantUnchanged(t, before)
+			})
+		}
+		if text := readText(filepath.Join(m.named, "made-inside")); text != "x" {
+			t.Errorf("got %q in a directory that was named to be written, want what the session wrote", text)
+		}
+	})
+
+	// The probes must be able to fail: without a sandbox these get through.
+	t.Run("the probes succeed without it", func(t *testing.T) {
+		t.Parallel()
+		m := newMachine(t)
+		r := openSession(t, m, &workers.Sandbox{Level: workers.Full})
+		for _, name := range []string{
+			"read_key", "read_credentials", "read_by_a_symlink", "read_in_a_layer", "environment_of_a_process_outside", "see_a_process_outside", "secret_in_the_environment",
+			"state_of_other_sessions", "write_home", "write_by_a_symlink_out", "write_git_hook", "write_submodule_hook", "write_nested_hook", "rename_git_info", "write_hooks_path",
+			"abstract_socket_of_the_machine", "socket_in_home", "socket_by_a_symlink", "socket_by_a_relative_path", "datagram_socket", "datagram_by_a_pair", "datagram_by_a_raw_socket", "datagram_by_a_raw_pair", "socket_seqpacket",
+			"socket_race", "loopback_tcp", "sysv_memory", "posix_memory", "user_namespace_by_unshare",
+			"keys_of_the_user", "sysv_queues", "sysv_semaphores", "posix_queue", "socket_in_tmp", "bus_of_the_user", "own_daemon", "cookie_in_the_runtime_directory",
+			"every_protocol_to_the_loopback_of_the_machine", "write_hooks_of_husky", "write_settings_of_hooks", "write_program_of_a_filter", "make_settings_of_other_agents",
+			"profile_of_r", "read_by_the_root_of_any_process", "namespaces_by_unshare", "filter_that_answers_calls", "socket_after_a_rename",
+		} {
+			t.Run(name, func(t *testing.T) {
+				if said := r.RunCode(t, "probe('"+name+"')").OutputText(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "open: ") {
+					t.Errorf("got %q, want it to get through", said)
+				}
+			})
+		}
+	})
+
+	// Sessions without a sandbox run what the caches of this program have.
+	t.Run("keeps our own caches unchanged if they are writable", func(t *testing.T) {
+		t.Parallel()
+		m := newMachine(t)
+		box := newSandbox(m)
+		box.Writable = append(box.Writable, filepath.Join(m.home, ".cache"))
+		box.AcceptPaths = box.Writable
+		own := filepath.Join(m.work, ".caches") // as a variable of the user's has it
+		m.env = append(m.env, "XDG_STATE_HOME="+filepath.Join(m.work, ".state"))
+		writeFile(t, filepath.Join(m.work, ".state/turnstone/history-python"), secret)
+		for _, c := range []struct{ name, cache string }{{"named to be written", filepath.Join(m.home, ".cache")}, {"in the workspace", own}, {"not there yet", filepath.Join(m.work, ".later")}} {
+			t.Run(c.name, func(t *testing.T) {
+				if c.cache == own {
+					writeFile(t, filepath.Join(own, "turnstone/python/worker"), "kept")
+				}
+				if c.cache != filepath.Join(m.home, ".cache") {
+					m.env = append(m.env, "XDG_CACHE_HOME="+c.cache)
+				}
+				if err := os.MkdirAll(c.cache, 0o755); err != nil {
+					t.Fatal(err)
+				}
+				r := openSession(t, m, box)
+				wantOutput(t, r, `
+import os
+def tries(do):
+    try: do()
+    except OSError as e: return 'refused'
+    return 'got out'
+C = `+strconv.Quote(c.cache)+`
+print(tries(lambda: open(C + '/mine', 'w')),
+      tries(lambda: os.makedirs(C + '/turnstone/python/new')),
+      tries(lambda: os.rename(C + '/turnstone', C + '/away')),
+      tries(lambda: open(C + '/turnstone/python/worker', 'a')),
+      tries(lambda: open('.state/turnstone/history-python')))
+`, "got out refused refused refused refused")
+			})
+		}
+	})
+
+	t.Run("writes nothing at the read-only level", func(t *testing.T) {
+		t.Parallel()
+		m := newMachine(t)
+		confined.RequireLayers(t, m.base) // it writes a cache
+		r := openSession(t, m, &workers.Sandbox{Level: workers.ReadOnly, Network: workers.NetworkNone})
+		before := m.readState(t)
+		for _, name := range []string{"write_workspace", "git_commit", "write_named_directory"} {
+			if said := r.RunCode(t, "probe('"+name+"')").OutputText(timeline.Stdout, timeline.Stderr); !strings.Contains(said, "Read-only file system") {
+				t.Errorf("%s: got %q, want a read-only file system", name, said)
 			}
-			if strings.Contains(said, secret) {
-				t.Errorf("it saw a secret: %q", said)
+		}
+		for _, name := range []string{"tmp_by_name", "write_cache", "local_tcp", "git_status"} {
+			if said := r.RunCode(t, "probe('"+name+"')").OutputText(timeline.Stdout, timeline.Stderr); strings.TrimSpace(said) != "works" {
+				t.Errorf("%s: got %s", name, said)
 			}
-			before = m.wantUnchanged(t, before)
-		})
-	}
+		}
+		m.wantUnchanged(t, before)
+	})
 }
 
 // wantUnchanged compares the machine with how it was, and returns how it is.
@@ -148,104 +252,4 @@ func (m *machine) missingTool(need string) string {
 		return need + " is not installed"
 	}
 	return ""
-}
-
-func TestSandbox_LeavesOrdinaryThingsWorking(t *testing.T) {
-	t.Parallel()
-	m := newMachine(t)
-	l := readProbeList(t, m)
-	r := openSession(t, m, newSandbox(m))
-	before := m.readState(t)
-	for _, name := range l.Ordinary {
-		t.Run(name, func(t *testing.T) {
-			m.requireTools(t, l.Needs[name])
-			if said := r.RunCode(t, "probe('"+name+"')").OutputText(timeline.Stdout, timeline.Stderr); strings.TrimSpace(said) != "works" {
-				t.Errorf("got %s", said)
-			}
-			m.wantUnchanged(t, before)
-		})
-	}
-	if text := readText(filepath.Join(m.named, "made-inside")); text != "x" {
-		t.Errorf("got %q in a directory that was named to be written, want what the session wrote", text)
-	}
-}
-
-// The probes must be able to fail: without a sandbox these get through.
-func TestSandbox_ProbesGetThroughWithoutOne(t *testing.T) {
-	t.Parallel()
-	m := newMachine(t)
-	r := openSession(t, m, &workers.Sandbox{Level: workers.Full})
-	for _, name := range []string{
-		"read_key", "read_credentials", "read_by_a_symlink", "read_in_a_layer", "environment_of_a_process_outside", "see_a_process_outside", "secret_in_the_environment",
-		"state_of_other_sessions", "write_home", "write_by_a_symlink_out", "write_git_hook", "write_submodule_hook", "write_nested_hook", "rename_git_info", "write_hooks_path",
-		"abstract_socket_of_the_machine", "socket_in_home", "socket_by_a_symlink", "socket_by_a_relative_path", "datagram_socket", "datagram_by_a_pair", "datagram_by_a_raw_socket", "datagram_by_a_raw_pair", "socket_seqpacket",
-		"socket_race", "loopback_tcp", "sysv_memory", "posix_memory", "user_namespace_by_unshare",
-		"keys_of_the_user", "sysv_queues", "sysv_semaphores", "posix_queue", "socket_in_tmp", "bus_of_the_user", "own_daemon", "cookie_in_the_runtime_directory",
-		"every_protocol_to_the_loopback_of_the_machine", "write_hooks_of_husky", "write_settings_of_hooks", "write_program_of_a_filter", "make_settings_of_other_agents",
-		"profile_of_r", "read_by_the_root_of_any_process", "namespaces_by_unshare", "filter_that_answers_calls", "socket_after_a_rename",
-	} {
-		t.Run(name, func(t *testing.T) {
-			if said := r.RunCode(t, "probe('"+name+"')").OutputText(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "open: ") {
-				t.Errorf("got %q, want it to get through", said)
-			}
-		})
-	}
-}
-
-// Sessions without a sandbox run what the caches of this program have.
-func TestSandbox_OwnCachesStayAsTheyAreWhereTheyCanBeWritten(t *testing.T) {
-	t.Parallel()
-	m := newMachine(t)
-	box := newSandbox(m)
-	box.Writable = append(box.Writable, filepath.Join(m.home, ".cache"))
-	box.AcceptPaths = box.Writable
-	own := filepath.Join(m.work, ".caches") // as a variable of the user's has it
-	m.env = append(m.env, "XDG_STATE_HOME="+filepath.Join(m.work, ".state"))
-	writeFile(t, filepath.Join(m.work, ".state/turnstone/history-python"), secret)
-	for _, c := range []struct{ name, cache string }{{"named to be written", filepath.Join(m.home, ".cache")}, {"in the workspace", own}, {"not there yet", filepath.Join(m.work, ".later")}} {
-		t.Run(c.name, func(t *testing.T) {
-			if c.cache == own {
-				writeFile(t, filepath.Join(own, "turnstone/python/worker"), "kept")
-			}
-			if c.cache != filepath.Join(m.home, ".cache") {
-				m.env = append(m.env, "XDG_CACHE_HOME="+c.cache)
-			}
-			if err := os.MkdirAll(c.cache, 0o755); err != nil {
-				t.Fatal(err)
-			}
-			r := openSession(t, m, box)
-			wantOutput(t, r, `
-import os
-def tries(do):
-    try: do()
-    except OSError as e: return 'refused'
-    return 'got out'
-C = `+strconv.Quote(c.cache)+`
-print(tries(lambda: open(C + '/mine', 'w')),
-      tries(lambda: os.makedirs(C + '/turnstone/python/new')),
-      tries(lambda: os.rename(C + '/turnstone', C + '/away')),
-      tries(lambda: open(C + '/turnstone/python/worker', 'a')),
-      tries(lambda: open('.state/turnstone/history-python')))
-`, "got out refused refused refused refused")
-		})
-	}
-}
-
-func TestSandbox_ReadOnlyWritesNothing(t *testing.T) {
-	t.Parallel()
-	m := newMachine(t)
-	confined.RequireLayers(t, m.base) // it writes a cache
-	r := openSession(t, m, &workers.Sandbox{Level: workers.ReadOnly, Network: workers.NetworkNone})
-	before := m.readState(t)
-	for _, name := range []string{"write_workspace", "git_commit", "write_named_directory"} {
-		if said := r.RunCode(t, "probe('"+name+"')").OutputText(timeline.Stdout, timeline.Stderr); !strings.Contains(said, "Read-only file system") {
-			t.Errorf("%s: got %q, want a read-only file system", name, said)
-		}
-	}
-	for _, name := range []string{"tmp_by_name", "write_cache", "local_tcp", "git_status"} {
-		if said := r.RunCode(t, "probe('"+name+"')").OutputText(timeline.Stdout, timeline.Stderr); strings.TrimSpace(said) != "works" {
-			t.Errorf("%s: got %s", name, said)
-		}
-	}
-	m.wantUnchanged(t, before)
 }

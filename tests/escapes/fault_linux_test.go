@@ -55,7 +55,7 @@ func installFault(text string) error {
 
 // The session does not start whatever step fails, the error has the step's name and a remedy,
 // and nothing is left of it.
-func TestSandbox_EachStepThatFailsRefusesTheSession(t *testing.T) {
+func TestSandbox_FailedSteps(t *testing.T) {
 	t.Parallel()
 	const administrator, kernel = "an administrator can", "Linux 5.14 or newer"
 	for name, row := range map[string]struct {

@@ -24,7 +24,7 @@ func wantOutput(t *testing.T, r *drive.TestSession, code, want string) {
 	}
 }
 
-// writer defines what writes a file in a session and says how that went.
+// writeCode defines what writes a file in a session and says how that went.
 const writeCode = `
 import os, subprocess, sys
 def puts(path):
@@ -34,33 +34,36 @@ def puts(path):
     except OSError as e: print(e.strerror)
 `
 
-func TestGrant_GivesALiveSessionADirectory(t *testing.T) {
+func TestGrant(t *testing.T) {
 	t.Parallel()
-	m := newMachine(t)
-	project := filepath.Join(m.outside, "other")
-	for name, text := range map[string]string{".git/HEAD": "ref: refs/heads/main\n", ".git/objects/x": "", ".git/hooks/pre-commit": "", ".git/config": "", ".vscode/tasks.json": "{}", "deep/file": "kept"} {
-		writeFile(t, filepath.Join(project, name), text)
-	}
-	hidden := filepath.Join(m.outside, "other/private")
-	writeFile(t, filepath.Join(hidden, "key"), secret)
-	box := newSandbox(m)
-	box.Hidden = append(box.Hidden, hidden)
-	r := openSession(t, m, box)
-	r.RunCode(t, writeCode+"pid = os.getpid(); x = 41; child = subprocess.Popen(['sh', '-c', 'read x; echo by a child > \""+project+"/deep/child\"; read x'], stdin=subprocess.PIPE, text=True)")
-	wantOutput(t, r, "puts('"+project+"/new')", "Read-only file system")
 
-	begin := time.Now()
-	if err := r.Session.Allow(t.Context(), session.Grant{Write: project}); err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("the grant took %v", time.Since(begin))
-	wantOutput(t, r, "puts('"+project+"/new'); print(x + 1, pid == os.getpid())", "written\n42 True")
-	wantOutput(t, r, "_ = child.stdin.write('go\\n'); child.stdin.flush()\nwhile not os.path.exists('"+project+"/deep/child') or not os.path.getsize('"+project+"/deep/child'): pass\nchild.kill()", "")
-	for _, name := range []string{".git/hooks/pre-commit", ".git/hooks/post-commit", ".vscode/tasks.json", ".envrc", ".git/config.worktree"} {
-		wantOutput(t, r, "puts('"+filepath.Join(project, name)+"')", "Read-only file system")
-	}
-	wantOutput(t, r, "puts('"+project+"/.git/config')", "written") // in a file of its own, which is refused when it is closed
-	wantOutput(t, r, `
+	t.Run("gives a live session a directory", func(t *testing.T) {
+		t.Parallel()
+		m := newMachine(t)
+		project := filepath.Join(m.outside, "other")
+		for name, text := range map[string]string{".git/HEAD": "ref: refs/heads/main\n", ".git/objects/x": "", ".git/hooks/pre-commit": "", ".git/config": "", ".vscode/tasks.json": "{}", "deep/file": "kept"} {
+			writeFile(t, filepath.Join(project, name), text)
+		}
+		hidden := filepath.Join(m.outside, "other/private")
+		writeFile(t, filepath.Join(hidden, "key"), secret)
+		box := newSandbox(m)
+		box.Hidden = append(box.Hidden, hidden)
+		r := openSession(t, m, box)
+		r.RunCode(t, writeCode+"pid = os.getpid(); x = 41; child = subprocess.Popen(['sh', '-c', 'read x; echo by a child > \""+project+"/deep/child\"; read x'], stdin=subprocess.PIPE, text=True)")
+		wantOutput(t, r, "puts('"+project+"/new')", "Read-only file system")
+
+		begin := time.Now()
+		if err := r.Session.Allow(t.Context(), session.Grant{Write: project}); err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("the grant took %v", time.Since(begin))
+		wantOutput(t, r, "puts('"+project+"/new'); print(x + 1, pid == os.getpid())", "written\n42 True")
+		wantOutput(t, r, "_ = child.stdin.write('go\\n'); child.stdin.flush()\nwhile not os.path.exists('"+project+"/deep/child') or not os.path.getsize('"+project+"/deep/child'): pass\nchild.kill()", "")
+		for _, name := range []string{".git/hooks/pre-commit", ".git/hooks/post-commit", ".vscode/tasks.json", ".envrc", ".git/config.worktree"} {
+			wantOutput(t, r, "puts('"+filepath.Join(project, name)+"')", "Read-only file system")
+		}
+		wantOutput(t, r, "puts('"+project+"/.git/config')", "written") // in a file of its own, which is refused when it is closed
+		wantOutput(t, r, `
 try: open('`+project+`/.git/config', 'a')
 except OSError as e: print(e.strerror)
 try: os.rename('`+project+`/.git', '`+project+`/x')
@@ -68,89 +71,297 @@ except OSError as e: print(e.strerror)
 try: print(open('`+hidden+`/key').read())
 except OSError as e: print(e.strerror)
 `, "Read-only file system\nRead-only file system\nPermission denied")
-	for path, want := range map[string]string{"new": "from inside", ".git/config": "", "deep/child": "by a child\n", "deep/file": "kept", ".git/hooks/pre-commit": ""} {
-		if got := readText(filepath.Join(project, path)); got != want {
-			t.Errorf("outside, %s is %q, want %q", path, got, want)
+		for path, want := range map[string]string{"new": "from inside", ".git/config": "", "deep/child": "by a child\n", "deep/file": "kept", ".git/hooks/pre-commit": ""} {
+			if got := readText(filepath.Join(project, path)); got != want {
+				t.Errorf("outside, %s is %q, want %q", path, got, want)
+			}
 		}
-	}
-	if entries, _ := os.ReadDir(filepath.Join(m.outside)); len(entries) != 3 {
-		t.Errorf("got %v in the directory above, want nothing new", entries)
-	}
-}
-
-func TestGrant_IsRefusedForWhatIsProtected(t *testing.T) {
-	t.Parallel()
-	m := newMachine(t)
-	r := openSession(t, m, newSandbox(m))
-	for _, dir := range []string{m.home, "/", filepath.Join(m.home, ".ssh"), filepath.Join(m.home, "mine"), filepath.Join(m.work, ".git/hooks"), filepath.Join(m.work, ".vscode"), m.sessions, "/tmp", "/dev/null", filepath.Join(m.outside, "absent")} {
-		if err := r.Session.Allow(t.Context(), session.Grant{Write: dir}); err == nil {
-			t.Errorf("%s was given", dir)
+		if entries, _ := os.ReadDir(filepath.Join(m.outside)); len(entries) != 3 {
+			t.Errorf("got %v in the directory above, want nothing new", entries)
 		}
-	}
+	})
+
+	t.Run("is refused for what is protected", func(t *testing.T) {
+		t.Parallel()
+		m := newMachine(t)
+		r := openSession(t, m, newSandbox(m))
+		for _, dir := range []string{m.home, "/", filepath.Join(m.home, ".ssh"), filepath.Join(m.home, "mine"), filepath.Join(m.work, ".git/hooks"), filepath.Join(m.work, ".vscode"), m.sessions, "/tmp", "/dev/null", filepath.Join(m.outside, "absent")} {
+			if err := r.Session.Allow(t.Context(), session.Grant{Write: dir}); err == nil {
+				t.Errorf("%s was given", dir)
+			}
+		}
+	})
+
+	// A session can make a link in its workspace, and ask for what it is called. A person allows the directory
+	// to which it leads.
+	t.Run("names the real directory and none of programs", func(t *testing.T) {
+		t.Parallel()
+		m := newMachine(t)
+		programs, data := filepath.Join(m.outside, "programs"), filepath.Join(m.outside, "data")
+		in := func(name string) string { return filepath.Join(m.home, name) }
+		for _, dir := range []string{programs, data, in(".config/systemd/user"), in("env/lib/python3/site-packages/x"), in(".cache/tool"), in(".vim")} {
+			if err := os.MkdirAll(dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		writeFile(t, in("env/pyvenv.cfg"), "")
+		m.env = append(m.env, "PATH="+programs+":/usr/bin:/bin")
+		r := openSession(t, m, newSandbox(m))
+		r.RunCode(t, writeCode+"os.symlink('"+data+"', 'results'); os.symlink('"+programs+"', 'commands')")
+		for path, want := range map[string]struct{ real, words string }{
+			filepath.Join(m.work, "results"):      {data, " leads to " + timeline.QuoteName(data) + ": a person has to confirm that"},
+			filepath.Join(m.work, "commands"):     {programs, " leads to " + timeline.QuoteName(programs) + ", which has programs of your PATH: a person has to confirm that"},
+			programs:                              {programs, " has programs of your PATH: a person has to confirm that"},
+			m.outside:                             {m.outside, " has programs of your PATH: a person has to confirm that"},
+			in(".config/systemd/user"):            {in(".config/systemd/user"), "is where programs keep what they run and read"},
+			in(".bashrc"):                         {in(".bashrc"), "is where programs keep what they run and read"},
+			in(".vim"):                            {in(".vim"), "is where programs keep what they run and read"},
+			in("env/lib/python3/site-packages/x"): {in("env/lib/python3/site-packages/x"), "has packages that your programs import"},
+			in("env"):                             {in("env"), "has packages that your programs import"},
+		} {
+			for _, accept := range []string{"", path + "/", filepath.Dir(want.real)} { // none of them is the real path
+				err := r.Session.Allow(t.Context(), session.Grant{Write: path, Accept: accept})
+				refused, ok := errors.AsType[*session.Error](err)
+				if !ok || refused.Kind != session.KindUnconfirmed || refused.Grant == nil || refused.Grant.Write != want.real || !strings.Contains(err.Error(), want.words) {
+					t.Errorf("%s: got %v, want %q", path, err, want.words)
+				}
+			}
+		}
+		wantGrant(t, r, session.Grant{Write: in(".cache/tool")}, "")
+		for _, dir := range []string{programs, data} {
+			wantOutput(t, r, "puts('"+dir+"/x')", "Read-only file system")
+		}
+
+		err := r.Session.Allow(t.Context(), session.Grant{Write: filepath.Join(m.work, "commands")})
+		refused, _ := errors.AsType[*session.Error](err)
+		if refused == nil || refused.Grant == nil {
+			t.Fatalf("got %v", err)
+		}
+		wantGrant(t, r, *refused.Grant, "") // as a person has confirmed it
+		wantGrant(t, r, session.Grant{Write: in(".bashrc"), Accept: in(".bashrc")}, "")
+		for _, when := range []string{"at once", "after a reset"} {
+			wantOutput(t, r, "puts('"+programs+"/x')", "written")
+			if got := readText(filepath.Join(programs, "x")); got != "from inside" {
+				t.Errorf("%s: outside it is %q", when, got)
+			}
+			wantOutput(t, r, "puts('"+in(".bashrc")+"')", "written")
+			r.RestartWorker(t)
+			r.RunCode(t, writeCode)
+		}
+	})
+
+	// A grant gives the thing that the person was shown.
+	t.Run("gives what was there when the user was asked", func(t *testing.T) {
+		t.Parallel()
+		m := newMachine(t)
+		r := openSession(t, m, newSandbox(m))
+		r.RunCode(t, writeCode)
+		for what, change := range map[string]string{
+			"a directory that was replaced": "mv shown old && mkdir shown",
+			"one that was made again":       "rmdir shown && mkdir shown",
+			"one from elsewhere":            "mkdir other && mv shown older && mv other shown",
+		} {
+			t.Run(what, func(t *testing.T) {
+				m.outsideDoes(t, m.outside, "mkdir -p shown && ln -sfn "+m.outside+"/shown "+m.work+"/link")
+				err := r.Session.Allow(t.Context(), session.Grant{Write: filepath.Join(m.work, "link")})
+				refused, _ := errors.AsType[*session.Error](err)
+				if refused == nil || refused.Grant == nil {
+					t.Fatalf("got %v", err)
+				}
+				m.outsideDoes(t, m.outside, change)
+				wantGrant(t, r, *refused.Grant, "it was replaced after")
+				wantOutput(t, r, "puts('"+m.outside+"/shown/x')", "Read-only file system")
+			})
+		}
+	})
+
+	// A yes may be about one file. If a program outside puts another in its place, the session does not write that,
+	// and its next turn says so. After a reset it has the new one, unless that is not a file.
+	t.Run("gives one file and not its replacement", func(t *testing.T) {
+		t.Parallel()
+		for name, give := range map[string]func(t *testing.T, r *drive.TestSession, path string){
+			"outside/given": func(t *testing.T, r *drive.TestSession, path string) {
+				wantGrant(t, r, session.Grant{Write: path}, "")
+			},
+			"home/.data/given": func(t *testing.T, r *drive.TestSession, path string) {
+				wantGrant(t, r, session.Grant{Write: path, Accept: path}, "")
+			},
+			"home/asked": func(t *testing.T, r *drive.TestSession, path string) {
+				turn := r.StartTurn(t, "puts('"+path+"')")
+				p := waitPermission(t, r, turn)
+				if p.Grant != (session.Grant{Write: path}) {
+					t.Fatalf("the question is about %+v", p.Grant)
+				}
+				if err := r.Session.AnswerPermission(t.Context(), p.ID, true); err != nil {
+					t.Fatal(err)
+				}
+				waitTurnEnd(t, r, turn, "written")
+			},
+		} {
+			t.Run(strings.ReplaceAll(name, "/", "_"), func(t *testing.T) {
+				t.Parallel()
+				m := newMachine(t)
+				path := filepath.Join(filepath.Dir(m.home), name)
+				writeFile(t, path, "old")
+				writeFile(t, path+"-beside", "old")
+				box := newSandbox(m)
+				box.AskUser = strings.HasSuffix(name, "asked")
+				r := openSession(t, m, box)
+				r.RunCode(t, writeCode)
+				give(t, r, path)
+				outside := func(when, want string) {
+					t.Helper()
+					if got := readText(path); got != want {
+						t.Errorf("%s: outside it is %q, want %q", when, got, want)
+					}
+				}
+				wantOutput(t, r, "puts('"+path+"')", "written")
+				outside("given", "from inside")
+				beside := r.StartTurn(t, "puts('"+path+"-beside')")
+				if box.AskUser {
+					if err := r.Session.AnswerPermission(t.Context(), waitPermission(t, r, beside).ID, false); err != nil {
+						t.Fatal(err)
+					}
+				}
+				r.WaitTurnEnd(t, beside)
+				if said := r.RunCode(t, "os.rename('"+path+"', '"+path+"-away')").Transcript(); !strings.Contains(said, "OSError") || readText(path+"-beside") != "old" {
+					t.Errorf("more than the file was given: %s", said)
+				}
+
+				m.outsideDoes(t, m.work, "mkfifo go")
+				turn := r.StartTurn(t, "print('ready'); open('go').read()\nputs('"+path+"')")
+				r.WaitEvent(t, "ready", drive.IsText("ready"))
+				m.outsideDoes(t, m.work, "printf new > "+path+".new && mv "+path+".new "+path+" && echo > go")
+				r.FinishTurn(t, turn)
+				outside("replaced in a turn", "new")
+				if said := r.RunCode(t, "puts('"+path+"')").Transcript(); !strings.Contains(said, path+" was replaced outside: this session keeps writing to the old one until you reset it") {
+					t.Errorf("the next turn says %s", said)
+				}
+				outside("the turn after", "new")
+				r.RestartWorker(t)
+				r.RunCode(t, writeCode)
+				wantOutput(t, r, "puts('"+path+"')", "written")
+				outside("after a reset", "from inside")
+
+				elsewhere := filepath.Join(m.outside, "elsewhere")
+				m.outsideDoes(t, m.work, "mv "+path+" "+path+".real && ln -s "+elsewhere+" "+path+" && printf kept > "+elsewhere)
+				r.RunCode(t, "puts('"+path+"')")
+				r.RestartWorker(t)
+				turn = r.StartTurn(t, writeCode+"puts('"+path+"')")
+				r.FinishTurn(t, turn)
+				first, err := r.Session.Wait(t.Context(), turn, &session.WaitOptions{Poll: true})
+				if said := first.Text(); err != nil || !strings.Contains(said, "a path that you allowed is not given: "+timeline.QuoteName(path)+" leads to "+timeline.QuoteName(elsewhere)) {
+					t.Errorf("the reset says %s", said)
+				}
+				if got := readText(elsewhere); got != "kept" {
+					t.Errorf("a link in its place was followed: %q", got)
+				}
+			})
+		}
+	})
 }
 
-func TestHold_ACallWaitsForAPerson(t *testing.T) {
+func TestPendingCall(t *testing.T) {
 	t.Parallel()
-	m := newMachine(t)
-	box := newSandbox(m)
-	box.AskUser = true
-	r := openSession(t, m, box)
-	r.RunCode(t, writeCode)
-	path := filepath.Join(m.outside, "asked")
 
-	turn := r.StartTurn(t, "puts('"+path+"')")
-	p := waitPermission(t, r, turn)
-	if want := (timeline.AccessDenied{Op: "create", Path: path}); p.AccessDenied != want {
-		t.Errorf("got %+v, want %+v", p.AccessDenied, want)
-	}
-	if err := r.Session.AnswerPermission(t.Context(), p.ID, false); err != nil {
-		t.Fatal(err)
-	}
-	waitTurnEnd(t, r, turn, "Read-only file system")
+	t.Run("waits for the user", func(t *testing.T) {
+		t.Parallel()
+		m := newMachine(t)
+		box := newSandbox(m)
+		box.AskUser = true
+		r := openSession(t, m, box)
+		r.RunCode(t, writeCode)
+		path := filepath.Join(m.outside, "asked")
 
-	other := filepath.Join(m.outside, "dir")
-	if err := os.Mkdir(other, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	turn = r.StartTurn(t, "puts('"+other+"/x')")
-	p = waitPermission(t, r, turn)
-	if _, err := r.Session.Interrupt(t.Context(), turn); err != nil {
-		t.Fatal(err)
-	}
-	if got := r.WaitTurnEnd(t, turn); got.Outcome != string(timeline.OutcomeInterrupted) {
-		t.Errorf("got %s after an interrupt, want interrupted: %s", got.Outcome, got.Transcript())
-	}
-	turn = r.StartTurn(t, "puts('"+other+"/x')")
-	if p = waitPermission(t, r, turn); p.Path != other+"/x" {
-		t.Errorf("got %+v", p)
-	}
-	if err := r.Session.AnswerPermission(t.Context(), p.ID, true); err != nil {
-		t.Fatal(err)
-	}
-	waitTurnEnd(t, r, turn, "written")
-	if got := readText(other + "/x"); got != "from inside" {
-		t.Errorf("outside it is %q", got)
-	}
-}
+		turn := r.StartTurn(t, "puts('"+path+"')")
+		p := waitPermission(t, r, turn)
+		if want := (timeline.AccessDenied{Op: "create", Path: path}); p.AccessDenied != want {
+			t.Errorf("got %+v, want %+v", p.AccessDenied, want)
+		}
+		if err := r.Session.AnswerPermission(t.Context(), p.ID, false); err != nil {
+			t.Fatal(err)
+		}
+		waitTurnEnd(t, r, turn, "Read-only file system")
 
-// The interrupt is felt, and not the refusal that follows it.
-func TestHold_AnInterruptEndsACallBeforeItIsRefused(t *testing.T) {
-	t.Parallel()
-	m := newMachine(t)
-	box := newSandbox(m)
-	box.AskUser = true
-	r := openSession(t, m, box)
-	r.RunCode(t, writeCode)
-	for range 20 {
-		turn := r.StartTurn(t, "puts('"+filepath.Join(m.outside, "asked")+"')")
-		waitPermission(t, r, turn)
+		other := filepath.Join(m.outside, "dir")
+		if err := os.Mkdir(other, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		turn = r.StartTurn(t, "puts('"+other+"/x')")
+		p = waitPermission(t, r, turn)
 		if _, err := r.Session.Interrupt(t.Context(), turn); err != nil {
 			t.Fatal(err)
 		}
-		if got := r.WaitTurnEnd(t, turn); got.Outcome != string(timeline.OutcomeInterrupted) || strings.Contains(got.Transcript(), "Read-only") {
-			t.Fatalf("got %s: %s", got.Outcome, got.Transcript())
+		if got := r.WaitTurnEnd(t, turn); got.Outcome != string(timeline.OutcomeInterrupted) {
+			t.Errorf("got %s after an interrupt, want interrupted: %s", got.Outcome, got.Transcript())
 		}
-	}
+		turn = r.StartTurn(t, "puts('"+other+"/x')")
+		if p = waitPermission(t, r, turn); p.Path != other+"/x" {
+			t.Errorf("got %+v", p)
+		}
+		if err := r.Session.AnswerPermission(t.Context(), p.ID, true); err != nil {
+			t.Fatal(err)
+		}
+		waitTurnEnd(t, r, turn, "written")
+		if got := readText(other + "/x"); got != "from inside" {
+			t.Errorf("outside it is %q", got)
+		}
+	})
+
+	// The interrupt is felt, and not the refusal that follows it.
+	t.Run("is interrupted before it is refused", func(t *testing.T) {
+		t.Parallel()
+		m := newMachine(t)
+		box := newSandbox(m)
+		box.AskUser = true
+		r := openSession(t, m, box)
+		r.RunCode(t, writeCode)
+		for range 20 {
+			turn := r.StartTurn(t, "puts('"+filepath.Join(m.outside, "asked")+"')")
+			waitPermission(t, r, turn)
+			if _, err := r.Session.Interrupt(t.Context(), turn); err != nil {
+				t.Fatal(err)
+			}
+			if got := r.WaitTurnEnd(t, turn); got.Outcome != string(timeline.OutcomeInterrupted) || strings.Contains(got.Transcript(), "Read-only") {
+				t.Fatalf("got %s: %s", got.Outcome, got.Transcript())
+			}
+		}
+	})
+
+	// A person said yes to the directory that was there when the question was asked.
+	t.Run("gets nothing that was replaced since the question", func(t *testing.T) {
+		t.Parallel()
+		m := newMachine(t)
+		box := newSandbox(m)
+		box.AskUser = true
+		r := openSession(t, m, box)
+		r.RunCode(t, writeCode)
+		for _, c := range []struct{ what, outside, name string }{
+			{"by another directory", "mv one old && mkdir one", "one"},
+			{"by a link", "mv two old2 && mkdir new && ln -s new two", "two"},
+			{"by one from elsewhere", "mv three old3 && mv ../other three", "three"},
+		} {
+			t.Run(c.what, func(t *testing.T) {
+				m.outsideDoes(t, m.outside, "mkdir -p ../other "+c.name) // a no is remembered, so each has its own
+				dir := filepath.Join(m.outside, c.name)
+				turn := r.StartTurn(t, "puts('"+dir+"/x')")
+				p := waitPermission(t, r, turn)
+				m.outsideDoes(t, m.outside, c.outside)
+				if err := r.Session.AnswerPermission(t.Context(), p.ID, true); err == nil {
+					t.Error("it was given")
+				}
+				if now := drive.SessionInfo(r); now.InputRequest != nil && now.InputRequest.Permission != nil { // it can still be refused
+					if err := r.Session.AnswerPermission(t.Context(), p.ID, false); err != nil {
+						t.Fatal(err)
+					}
+				}
+				waitTurnEnd(t, r, turn, "Read-only file system")
+				if readText(filepath.Join(dir, "x")) != "" {
+					t.Error("it was written")
+				}
+			})
+		}
+	})
 }
 
 // waitPermission waits until a turn asks for a permission.
@@ -171,282 +382,83 @@ func waitTurnEnd(t *testing.T, r *drive.TestSession, turn uint64, want string) {
 	}
 }
 
-// A file that its user left in /tmp is not found. It is said once, and not where it cannot be meant.
-func TestPrivate_AFileOfTheMachinesTmpIsExplainedOnce(t *testing.T) {
+func TestExplanation(t *testing.T) {
 	t.Parallel()
-	hint := `[notice "this session has its own /tmp and does not see the files in yours: put what it needs into the workspace"]`
-	m := newMachine(t)
-	r := openSession(t, m, newSandbox(m))
-	for _, code := range []string{ // these say nothing
-		"open('/tmp/data.csv', 'w').close(); print(open('/tmp/data.csv').read())", "print('/tmp/other.csv')", "open('missing.csv')",
-		"open('/srv/tmp/data.csv')", "raise ValueError('/tmp/data.csv is odd')",
-	} {
-		if got := r.RunCode(t, code).Transcript(); strings.Contains(got, hint) {
-			t.Errorf("%s: got %s", code, got)
-		}
-	}
-	for _, code := range []string{"open('/tmp/mine.csv')", "import os; os.system('cat /tmp/mine.csv')"} {
+
+	// A file that its user left in /tmp is not found. It is said once, and not where it cannot be meant.
+	t.Run("covers a file of the machine's tmp directory once", func(t *testing.T) {
+		t.Parallel()
+		hint := `[notice "this session has its own /tmp and does not see the files in yours: put what it needs into the workspace"]`
+		m := newMachine(t)
 		r := openSession(t, m, newSandbox(m))
-		for i, want := range []int{1, 0} {
-			if got := strings.Count(r.RunCode(t, code).Transcript(), hint); got != want {
-				t.Errorf("%s: it is said %d times in run %d, want %d", code, got, i+1, want)
+		for _, code := range []string{ // these say nothing
+			"open('/tmp/data.csv', 'w').close(); print(open('/tmp/data.csv').read())", "print('/tmp/other.csv')", "open('missing.csv')",
+			"open('/srv/tmp/data.csv')", "raise ValueError('/tmp/data.csv is odd')",
+		} {
+			if got := r.RunCode(t, code).Transcript(); strings.Contains(got, hint) {
+				t.Errorf("%s: got %s", code, got)
 			}
 		}
-	}
-}
-
-// R tells the file in a warning, in the words of its user's language.
-func TestHidden_AWarningOfRIsExplained(t *testing.T) {
-	t.Parallel()
-	if _, err := exec.LookPath("Rscript"); err != nil {
-		t.Skip("Rscript is not installed")
-	}
-	m := newMachine(t)
-	spec := r.Spec(r.Options{Env: append(m.env, "LANGUAGE=de")})
-	spec.Dir, spec.Sandbox = m.work, newSandbox(m)
-	repl := drive.LaunchSessionWith(t, &supervisor.Options{Dir: m.sessions, Env: append(m.env, "LANGUAGE=de"), GrantHint: newHint}, spec)
-	hides := `[notice "the sandbox hides ` + m.home + `/.ssh from every session, and nobody can allow it"]`
-	file := m.home + "/.ssh/id_ed25519"
-	for code, want := range map[string]int{
-		"readLines('" + file + "')":                     1,
-		"read.csv('" + file + "')":                      1,
-		"source('" + file + "')":                        1,
-		"readRDS('" + file + "')":                       1,
-		"file('" + file + "', 'r')":                     1,
-		"try(readLines('" + file + "'))":                1, // its warning is told
-		"invisible(system('cat " + file + "'))":         1,
-		"cat('keys are in " + m.home + "/.ssh\n')":      0,
-		"suppressWarnings(file.exists('" + file + "'))": 0,
-	} {
-		if got := strings.Count(repl.RunCode(t, code).Transcript(), hides); got != want {
-			t.Errorf("%s: it is said %d times", code, got)
-		}
-	}
-}
-
-// Opening a hidden file is an ordinary error of the language. The reply says what is behind it.
-func TestHidden_AnErrorThatNamesItIsExplained(t *testing.T) {
-	t.Parallel()
-	m := newMachine(t)
-	r := openSession(t, m, newSandbox(m))
-	hides := `[notice "the sandbox hides ` + m.home + `/.ssh from every session, and nobody can allow it"]`
-	for code, want := range map[string]bool{
-		"open('" + m.home + "/.ssh/id_ed25519')":                                           true,
-		"import os; os.listdir('" + m.home + "/.ssh')":                                     true,
-		"raise ValueError('no place is named')":                                            false,
-		"open('" + m.home + "/.sshd')":                                                     false,
-		"try: open('" + m.home + "/.ssh/id_ed25519')\nexcept OSError: 0":                   false, // it did not matter
-		"import subprocess; subprocess.run(['cat', '" + m.home + "/.ssh/id_ed25519'])":     true,  // a child's words
-		"import os; os.system('cat \"" + m.home + "/.ssh/a\" \"" + m.home + "/.ssh/b\"')":  true,
-		"import sys; print('warning: cannot read " + m.home + "/.ssh/x', file=sys.stderr)": true,
-		"print('keys are in " + m.home + "/.ssh')":                                         false,
-		"'" + m.home + "/.ssh'":                                                            false,
-	} {
-		if got := strings.Count(r.RunCode(t, code).Transcript(), hides); got != map[bool]int{true: 1}[want] {
-			t.Errorf("%s: it is said %d times", code, got)
-		}
-	}
-}
-
-// A session can make a link in its workspace, and ask for what it is called. A person allows the directory
-// to which it leads.
-func TestGrant_NamesTheRealDirectoryAndNoneOfPrograms(t *testing.T) {
-	t.Parallel()
-	m := newMachine(t)
-	programs, data := filepath.Join(m.outside, "programs"), filepath.Join(m.outside, "data")
-	in := func(name string) string { return filepath.Join(m.home, name) }
-	for _, dir := range []string{programs, data, in(".config/systemd/user"), in("env/lib/python3/site-packages/x"), in(".cache/tool"), in(".vim")} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	writeFile(t, in("env/pyvenv.cfg"), "")
-	m.env = append(m.env, "PATH="+programs+":/usr/bin:/bin")
-	r := openSession(t, m, newSandbox(m))
-	r.RunCode(t, writeCode+"os.symlink('"+data+"', 'results'); os.symlink('"+programs+"', 'commands')")
-	for path, want := range map[string]struct{ real, words string }{
-		filepath.Join(m.work, "results"):      {data, " leads to " + timeline.QuoteName(data) + ": a person has to confirm that"},
-		filepath.Join(m.work, "commands"):     {programs, " leads to " + timeline.QuoteName(programs) + ", which has programs of your PATH: a person has to confirm that"},
-		programs:                              {programs, " has programs of your PATH: a person has to confirm that"},
-		m.outside:                             {m.outside, " has programs of your PATH: a person has to confirm that"},
-		in(".config/systemd/user"):            {in(".config/systemd/user"), "is where programs keep what they run and read"},
-		in(".bashrc"):                         {in(".bashrc"), "is where programs keep what they run and read"},
-		in(".vim"):                            {in(".vim"), "is where programs keep what they run and read"},
-		in("env/lib/python3/site-packages/x"): {in("env/lib/python3/site-packages/x"), "has packages that your programs import"},
-		in("env"):                             {in("env"), "has packages that your programs import"},
-	} {
-		for _, accept := range []string{"", path + "/", filepath.Dir(want.real)} { // none of them is the real path
-			err := r.Session.Allow(t.Context(), session.Grant{Write: path, Accept: accept})
-			refused, ok := errors.AsType[*session.Error](err)
-			if !ok || refused.Kind != session.KindUnconfirmed || refused.Grant == nil || refused.Grant.Write != want.real || !strings.Contains(err.Error(), want.words) {
-				t.Errorf("%s: got %v, want %q", path, err, want.words)
-			}
-		}
-	}
-	wantGrant(t, r, session.Grant{Write: in(".cache/tool")}, "")
-	for _, dir := range []string{programs, data} {
-		wantOutput(t, r, "puts('"+dir+"/x')", "Read-only file system")
-	}
-
-	err := r.Session.Allow(t.Context(), session.Grant{Write: filepath.Join(m.work, "commands")})
-	refused, _ := errors.AsType[*session.Error](err)
-	if refused == nil || refused.Grant == nil {
-		t.Fatalf("got %v", err)
-	}
-	wantGrant(t, r, *refused.Grant, "") // as a person has confirmed it
-	wantGrant(t, r, session.Grant{Write: in(".bashrc"), Accept: in(".bashrc")}, "")
-	for _, when := range []string{"at once", "after a reset"} {
-		wantOutput(t, r, "puts('"+programs+"/x')", "written")
-		if got := readText(filepath.Join(programs, "x")); got != "from inside" {
-			t.Errorf("%s: outside it is %q", when, got)
-		}
-		wantOutput(t, r, "puts('"+in(".bashrc")+"')", "written")
-		r.RestartWorker(t)
-		r.RunCode(t, writeCode)
-	}
-}
-
-// A grant gives the thing that the person was shown.
-func TestGrant_IsOfWhatWasThereWhenAPersonWasAsked(t *testing.T) {
-	t.Parallel()
-	m := newMachine(t)
-	r := openSession(t, m, newSandbox(m))
-	r.RunCode(t, writeCode)
-	for what, change := range map[string]string{
-		"a directory that was replaced": "mv shown old && mkdir shown",
-		"one that was made again":       "rmdir shown && mkdir shown",
-		"one from elsewhere":            "mkdir other && mv shown older && mv other shown",
-	} {
-		t.Run(what, func(t *testing.T) {
-			m.outsideDoes(t, m.outside, "mkdir -p shown && ln -sfn "+m.outside+"/shown "+m.work+"/link")
-			err := r.Session.Allow(t.Context(), session.Grant{Write: filepath.Join(m.work, "link")})
-			refused, _ := errors.AsType[*session.Error](err)
-			if refused == nil || refused.Grant == nil {
-				t.Fatalf("got %v", err)
-			}
-			m.outsideDoes(t, m.outside, change)
-			wantGrant(t, r, *refused.Grant, "it was replaced after")
-			wantOutput(t, r, "puts('"+m.outside+"/shown/x')", "Read-only file system")
-		})
-	}
-}
-
-// A person said yes to the directory that was there when the question was asked.
-func TestHold_ADirectoryThatWasReplacedSinceTheQuestionIsNotGiven(t *testing.T) {
-	t.Parallel()
-	m := newMachine(t)
-	box := newSandbox(m)
-	box.AskUser = true
-	r := openSession(t, m, box)
-	r.RunCode(t, writeCode)
-	for _, c := range []struct{ what, outside, name string }{
-		{"by another directory", "mv one old && mkdir one", "one"},
-		{"by a link", "mv two old2 && mkdir new && ln -s new two", "two"},
-		{"by one from elsewhere", "mv three old3 && mv ../other three", "three"},
-	} {
-		t.Run(c.what, func(t *testing.T) {
-			m.outsideDoes(t, m.outside, "mkdir -p ../other "+c.name) // a no is remembered, so each has its own
-			dir := filepath.Join(m.outside, c.name)
-			turn := r.StartTurn(t, "puts('"+dir+"/x')")
-			p := waitPermission(t, r, turn)
-			m.outsideDoes(t, m.outside, c.outside)
-			if err := r.Session.AnswerPermission(t.Context(), p.ID, true); err == nil {
-				t.Error("it was given")
-			}
-			if now := drive.SessionInfo(r); now.InputRequest != nil && now.InputRequest.Permission != nil { // it can still be refused
-				if err := r.Session.AnswerPermission(t.Context(), p.ID, false); err != nil {
-					t.Fatal(err)
+		for _, code := range []string{"open('/tmp/mine.csv')", "import os; os.system('cat /tmp/mine.csv')"} {
+			r := openSession(t, m, newSandbox(m))
+			for i, want := range []int{1, 0} {
+				if got := strings.Count(r.RunCode(t, code).Transcript(), hint); got != want {
+					t.Errorf("%s: it is said %d times in run %d, want %d", code, got, i+1, want)
 				}
 			}
-			waitTurnEnd(t, r, turn, "Read-only file system")
-			if readText(filepath.Join(dir, "x")) != "" {
-				t.Error("it was written")
-			}
-		})
-	}
-}
+		}
+	})
 
-// A yes may be about one file. If a program outside puts another in its place, the session does not write that,
-// and its next turn says so. After a reset it has the new one, unless that is not a file.
-func TestGrant_OfOneFileIsOfThatFile(t *testing.T) {
-	t.Parallel()
-	for name, give := range map[string]func(t *testing.T, r *drive.TestSession, path string){
-		"outside/given": func(t *testing.T, r *drive.TestSession, path string) {
-			wantGrant(t, r, session.Grant{Write: path}, "")
-		},
-		"home/.data/given": func(t *testing.T, r *drive.TestSession, path string) {
-			wantGrant(t, r, session.Grant{Write: path, Accept: path}, "")
-		},
-		"home/asked": func(t *testing.T, r *drive.TestSession, path string) {
-			turn := r.StartTurn(t, "puts('"+path+"')")
-			p := waitPermission(t, r, turn)
-			if p.Grant != (session.Grant{Write: path}) {
-				t.Fatalf("the question is about %+v", p.Grant)
+	// R tells the file in a warning, in the words of its user's language.
+	t.Run("covers a warning of R", func(t *testing.T) {
+		t.Parallel()
+		if _, err := exec.LookPath("Rscript"); err != nil {
+			t.Skip("Rscript is not installed")
+		}
+		m := newMachine(t)
+		spec := r.Spec(r.Options{Env: append(m.env, "LANGUAGE=de")})
+		spec.Dir, spec.Sandbox = m.work, newSandbox(m)
+		repl := drive.LaunchSessionWith(t, &supervisor.Options{Dir: m.sessions, Env: append(m.env, "LANGUAGE=de"), GrantHint: newHint}, spec)
+		hides := `[notice "the sandbox hides ` + m.home + `/.ssh from every session, and nobody can allow it"]`
+		file := m.home + "/.ssh/id_ed25519"
+		for code, want := range map[string]int{
+			"readLines('" + file + "')":                     1,
+			"read.csv('" + file + "')":                      1,
+			"source('" + file + "')":                        1,
+			"readRDS('" + file + "')":                       1,
+			"file('" + file + "', 'r')":                     1,
+			"try(readLines('" + file + "'))":                1, // its warning is told
+			"invisible(system('cat " + file + "'))":         1,
+			"cat('keys are in " + m.home + "/.ssh\n')":      0,
+			"suppressWarnings(file.exists('" + file + "'))": 0,
+		} {
+			if got := strings.Count(repl.RunCode(t, code).Transcript(), hides); got != want {
+				t.Errorf("%s: it is said %d times", code, got)
 			}
-			if err := r.Session.AnswerPermission(t.Context(), p.ID, true); err != nil {
-				t.Fatal(err)
-			}
-			waitTurnEnd(t, r, turn, "written")
-		},
-	} {
-		t.Run(strings.ReplaceAll(name, "/", "_"), func(t *testing.T) {
-			t.Parallel()
-			m := newMachine(t)
-			path := filepath.Join(filepath.Dir(m.home), name)
-			writeFile(t, path, "old")
-			writeFile(t, path+"-beside", "old")
-			box := newSandbox(m)
-			box.AskUser = strings.HasSuffix(name, "asked")
-			r := openSession(t, m, box)
-			r.RunCode(t, writeCode)
-			give(t, r, path)
-			outside := func(when, want string) {
-				t.Helper()
-				if got := readText(path); got != want {
-					t.Errorf("%s: outside it is %q, want %q", when, got, want)
-				}
-			}
-			wantOutput(t, r, "puts('"+path+"')", "written")
-			outside("given", "from inside")
-			beside := r.StartTurn(t, "puts('"+path+"-beside')")
-			if box.AskUser {
-				if err := r.Session.AnswerPermission(t.Context(), waitPermission(t, r, beside).ID, false); err != nil {
-					t.Fatal(err)
-				}
-			}
-			r.WaitTurnEnd(t, beside)
-			if said := r.RunCode(t, "os.rename('"+path+"', '"+path+"-away')").Transcript(); !strings.Contains(said, "OSError") || readText(path+"-beside") != "old" {
-				t.Errorf("more than the file was given: %s", said)
-			}
+		}
+	})
 
-			m.outsideDoes(t, m.work, "mkfifo go")
-			turn := r.StartTurn(t, "print('ready'); open('go').read()\nputs('"+path+"')")
-			r.WaitEvent(t, "ready", drive.IsText("ready"))
-			m.outsideDoes(t, m.work, "printf new > "+path+".new && mv "+path+".new "+path+" && echo > go")
-			r.FinishTurn(t, turn)
-			outside("replaced in a turn", "new")
-			if said := r.RunCode(t, "puts('"+path+"')").Transcript(); !strings.Contains(said, path+" was replaced outside: this session keeps writing to the old one until you reset it") {
-				t.Errorf("the next turn says %s", said)
+	// Opening a hidden file is an ordinary error of the language. The reply says what is behind it.
+	t.Run("covers an error that names a hidden file", func(t *testing.T) {
+		t.Parallel()
+		m := newMachine(t)
+		r := openSession(t, m, newSandbox(m))
+		hides := `[notice "the sandbox hides ` + m.home + `/.ssh from every session, and nobody can allow it"]`
+		for code, want := range map[string]bool{
+			"open('" + m.home + "/.ssh/id_ed25519')":                                           true,
+			"import os; os.listdir('" + m.home + "/.ssh')":                                     true,
+			"raise ValueError('no place is named')":                                            false,
+			"open('" + m.home + "/.sshd')":                                                     false,
+			"try: open('" + m.home + "/.ssh/id_ed25519')\nexcept OSError: 0":                   false, // it did not matter
+			"import subprocess; subprocess.run(['cat', '" + m.home + "/.ssh/id_ed25519'])":     true,  // a child's words
+			"import os; os.system('cat \"" + m.home + "/.ssh/a\" \"" + m.home + "/.ssh/b\"')":  true,
+			"import sys; print('warning: cannot read " + m.home + "/.ssh/x', file=sys.stderr)": true,
+			"print('keys are in " + m.home + "/.ssh')":                                         false,
+			"'" + m.home + "/.ssh'":                                                            false,
+		} {
+			if got := strings.Count(r.RunCode(t, code).Transcript(), hides); got != map[bool]int{true: 1}[want] {
+				t.Errorf("%s: it is said %d times", code, got)
 			}
-			outside("the turn after", "new")
-			r.RestartWorker(t)
-			r.RunCode(t, writeCode)
-			wantOutput(t, r, "puts('"+path+"')", "written")
-			outside("after a reset", "from inside")
-
-			elsewhere := filepath.Join(m.outside, "elsewhere")
-			m.outsideDoes(t, m.work, "mv "+path+" "+path+".real && ln -s "+elsewhere+" "+path+" && printf kept > "+elsewhere)
-			r.RunCode(t, "puts('"+path+"')")
-			r.RestartWorker(t)
-			turn = r.StartTurn(t, writeCode+"puts('"+path+"')")
-			r.FinishTurn(t, turn)
-			first, err := r.Session.Wait(t.Context(), turn, &session.WaitOptions{Poll: true})
-			if said := first.Text(); err != nil || !strings.Contains(said, "a path that you allowed is not given: "+timeline.QuoteName(path)+" leads to "+timeline.QuoteName(elsewhere)) {
-				t.Errorf("the reset says %s", said)
-			}
-			if got := readText(elsewhere); got != "kept" {
-				t.Errorf("a link in its place was followed: %q", got)
-			}
-		})
-	}
+		}
+	})
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// ways tries to get at what is in a file, and prints what came of each way that brought anything.
+// readAttackCode tries to get at what is in a file, and prints what came of each way that brought anything.
 const readAttackCode = tryToReadCode + `
 import ctypes, mmap, os, subprocess
 libc = ctypes.CDLL(None, use_errno=True)
@@ -81,7 +81,7 @@ def seen(*paths):
     return found
 `
 
-// hiding are what programs outside do to what is hidden in a workspace.
+// hiddenFileChanges are what programs outside do to what is hidden in a workspace.
 var hiddenFileChanges = []turnStep{
 	{what: "nothing", outside: "true"},
 	{what: "a rename over a file", outside: `printf '%s' "$SECRET" > .n && chmod 755 .n && mv .n .env`},
@@ -120,64 +120,67 @@ func newHiddenFixture(t *testing.T) (m *machine, box *workers.Sandbox, code stri
 	return m, box, "seen(" + strings.Join(paths, ", ") + ")"
 }
 
-// Hidden names in a directory that a session writes, or anywhere on the machine, stay unreadable, whatever
-// programs outside do with them.
-func TestHidden_WhatProgramsOutsideReplaceStaysHidden(t *testing.T) {
+func TestHidden(t *testing.T) {
 	t.Parallel()
-	t.Run("when a turn begins", func(t *testing.T) {
+
+	// Hidden names in a directory that a session writes, or anywhere on the machine, stay unreadable, whatever
+	// programs outside do with them.
+	t.Run("stays hidden whatever outside programs replace", func(t *testing.T) {
 		t.Parallel()
-		m, box, seen := newHiddenFixture(t)
-		r := openSession(t, m, box)
-		r.RunCode(t, readAttackCode)
-		for _, s := range hiddenFileChanges {
-			m.outsideDoes(t, m.work, s.outside)
-			if said := r.RunCode(t, "print("+seen+")").OutputText(timeline.Stdout, timeline.Stderr); said != "[]\n" {
-				t.Errorf("%s: got %s", s.what, strings.ReplaceAll(said, m.base, ""))
+		t.Run("when a turn begins", func(t *testing.T) {
+			t.Parallel()
+			m, box, seen := newHiddenFixture(t)
+			r := openSession(t, m, box)
+			r.RunCode(t, readAttackCode)
+			for _, s := range hiddenFileChanges {
+				m.outsideDoes(t, m.work, s.outside)
+				if said := r.RunCode(t, "print("+seen+")").OutputText(timeline.Stdout, timeline.Stderr); said != "[]\n" {
+					t.Errorf("%s: got %s", s.what, strings.ReplaceAll(said, m.base, ""))
+				}
 			}
-		}
-		real := filepath.Join(m.outside, "real")
-		writeFile(t, real, secret)
-		m.outsideDoes(t, m.work, "ln -sf "+real+" .env")
-		wantOutput(t, r, "print(seen("+quoteShell(real)+"))", "[]")
-		resetSession(t, r)
-		r.RunCode(t, readAttackCode+"\nos.chdir("+quoteShell(m.work)+")")
-		wantOutput(t, r, "print("+seen+")", "[]")
-	})
-	t.Run("in a turn", func(t *testing.T) {
-		t.Parallel()
-		m, box, seen := newHiddenFixture(t)
-		r := openSession(t, m, box)
-		r.RunCode(t, readAttackCode)
-		turn := r.StartTurn(t, fmt.Sprintf(`
+			real := filepath.Join(m.outside, "real")
+			writeFile(t, real, secret)
+			m.outsideDoes(t, m.work, "ln -sf "+real+" .env")
+			wantOutput(t, r, "print(seen("+quoteShell(real)+"))", "[]")
+			resetSession(t, r)
+			r.RunCode(t, readAttackCode+"\nos.chdir("+quoteShell(m.work)+")")
+			wantOutput(t, r, "print("+seen+")", "[]")
+		})
+		t.Run("in a turn", func(t *testing.T) {
+			t.Parallel()
+			m, box, seen := newHiddenFixture(t)
+			r := openSession(t, m, box)
+			r.RunCode(t, readAttackCode)
+			turn := r.StartTurn(t, fmt.Sprintf(`
 import time
 for i in range(%d):
     while not os.path.exists(f'go{i}'): time.sleep(0.01)
     print(i, %s, flush=True)
 `, len(hiddenFileChanges), seen))
-		for i, s := range hiddenFileChanges {
-			m.outsideDoes(t, m.work, s.outside)
-			writeFile(t, filepath.Join(m.work, fmt.Sprint("go", i)), "")
-			said := ""
-			r.WaitEvent(t, s.what, func(e timeline.Event) bool {
-				if text, ok := e.Body.(timeline.Text); ok {
-					said += string(text.Data)
+			for i, s := range hiddenFileChanges {
+				m.outsideDoes(t, m.work, s.outside)
+				writeFile(t, filepath.Join(m.work, fmt.Sprint("go", i)), "")
+				said := ""
+				r.WaitEvent(t, s.what, func(e timeline.Event) bool {
+					if text, ok := e.Body.(timeline.Text); ok {
+						said += string(text.Data)
+					}
+					return strings.HasSuffix(said, "]\n")
+				})
+				if !strings.HasSuffix(said, fmt.Sprintln(i, "[]")) {
+					t.Errorf("%s: got %s", s.what, strings.ReplaceAll(said, m.base, ""))
 				}
-				return strings.HasSuffix(said, "]\n")
-			})
-			if !strings.HasSuffix(said, fmt.Sprintln(i, "[]")) {
-				t.Errorf("%s: got %s", s.what, strings.ReplaceAll(said, m.base, ""))
 			}
-		}
-		r.FinishTurn(t, turn)
+			r.FinishTurn(t, turn)
+		})
 	})
-}
 
-// A session has no name of what is hidden, and no way to lead it elsewhere.
-func TestHidden_NamesStayAsTheyAre(t *testing.T) {
-	t.Parallel()
-	m, box, _ := newHiddenFixture(t)
-	r := openSession(t, m, box)
-	r.RunCode(t, atHomeCode+`
+	// A session has no name of what is hidden, and no way to lead it elsewhere.
+	t.Run("keeps its names", func(t *testing.T) {
+		t.Parallel()
+		m, box, _ := newHiddenFixture(t)
+		r := openSession(t, m, box)
+		r.RunCode(t, atHomeCode+`
 import socket
 os.chdir('project')
 def tries(f, *a):
@@ -185,26 +188,26 @@ def tries(f, *a):
     except OSError as e: return e.strerror
     return 'done'
 `)
-	before := m.readState(t)
-	for _, code := range []string{
-		"tries(os.rename, '.env', 'x')", "tries(os.unlink, '.env')", "tries(os.link, '.env', 'x')", "tries(os.rename, 'docs', 'x')", "tries(os.rename, 'docs/private', 'x')", "tries(os.rmdir, 'docs/private')",
-		"tries(os.rename, 'README', '.env')", "tries(os.symlink, 'docs', 'later.env')", "tries(os.symlink, 'docs', 'made')", "tries(os.mkdir, 'later.env')", "tries(os.mkfifo, 'later.env')", "tries(os.truncate, '.env', 0)", "tries(os.chmod, '.env', 0o777)",
-		"tries(socket.socket(socket.AF_UNIX).bind, 'later.env')", "tries(open, 'later.env', 'w')",
-	} {
-		if said := strings.TrimSpace(r.RunCode(t, "print("+code+")").OutputText(timeline.Stdout, timeline.Stderr)); said == "done" || said == "" {
-			t.Errorf("%s: got %q, want it refused", code, said)
+		before := m.readState(t)
+		for _, code := range []string{
+			"tries(os.rename, '.env', 'x')", "tries(os.unlink, '.env')", "tries(os.link, '.env', 'x')", "tries(os.rename, 'docs', 'x')", "tries(os.rename, 'docs/private', 'x')", "tries(os.rmdir, 'docs/private')",
+			"tries(os.rename, 'README', '.env')", "tries(os.symlink, 'docs', 'later.env')", "tries(os.symlink, 'docs', 'made')", "tries(os.mkdir, 'later.env')", "tries(os.mkfifo, 'later.env')", "tries(os.truncate, '.env', 0)", "tries(os.chmod, '.env', 0o777)",
+			"tries(socket.socket(socket.AF_UNIX).bind, 'later.env')", "tries(open, 'later.env', 'w')",
+		} {
+			if said := strings.TrimSpace(r.RunCode(t, "print("+code+")").OutputText(timeline.Stdout, timeline.Stderr)); said == "done" || said == "" {
+				t.Errorf("%s: got %q, want it refused", code, said)
+			}
 		}
-	}
-	m.wantUnchanged(t, before)
-}
+		m.wantUnchanged(t, before)
+	})
 
-// Threads exchange the path in memory, and what a link leads to, while the call is made.
-func TestHidden_AnExchangeDuringACallGainsNothing(t *testing.T) {
-	t.Parallel()
-	m, box, _ := newHiddenFixture(t)
-	r := openSession(t, m, box)
-	m.outsideDoes(t, m.work, `printf '%s' "$SECRET" > .n && mv .n .env`)
-	r.RunCode(t, `
+	// Threads exchange the path in memory, and what a link leads to, while the call is made.
+	t.Run("withstands an exchange during a call", func(t *testing.T) {
+		t.Parallel()
+		m, box, _ := newHiddenFixture(t)
+		r := openSession(t, m, box)
+		m.outsideDoes(t, m.work, `printf '%s' "$SECRET" > .n && mv .n .env`)
+		r.RunCode(t, `
 import ctypes, os, threading
 libc = ctypes.CDLL(None, use_errno=True)
 path, over = ctypes.create_string_buffer(b'docs/open', 16), False
@@ -227,16 +230,16 @@ got = [found(path), found(b'led')]
 over = True
 for t in threads: t.join()
 `)
-	wantOutput(t, r, "print([b'open' in g for g in got], [w for g in got for w in g if b'secret' in str(w).encode()])", "[True, True] []")
-}
+		wantOutput(t, r, "print([b'open' in g for g in got], [w for g in got for w in g if b'secret' in str(w).encode()])", "[True, True] []")
+	})
 
-// A session with something hidden in its workspace reads everything else as before.
-func TestHidden_LeavesReadingWorking(t *testing.T) {
-	t.Parallel()
-	m, box, _ := newHiddenFixture(t)
-	m.outsideDoes(t, m.work, "ln -s docs/open to-open && ln -s docs to-docs && mkdir many && for i in 1 2 3 4 5 6 7 8 9; do echo $i > many/$i; done && mkfifo pipe && printf '#!/bin/sh\\necho ran\\n' > script && chmod +x script")
-	r := openSession(t, m, box)
-	r.RunCode(t, atHomeCode+`
+	// A session with something hidden in its workspace reads everything else as before.
+	t.Run("leaves reading other files working", func(t *testing.T) {
+		t.Parallel()
+		m, box, _ := newHiddenFixture(t)
+		m.outsideDoes(t, m.work, "ln -s docs/open to-open && ln -s docs to-docs && mkdir many && for i in 1 2 3 4 5 6 7 8 9; do echo $i > many/$i; done && mkfifo pipe && printf '#!/bin/sh\\necho ran\\n' > script && chmod +x script")
+		r := openSession(t, m, box)
+		r.RunCode(t, atHomeCode+`
 import errno, shutil, sys, threading
 os.chdir('project')
 def sh(text): return subprocess.run(['sh', '-c', text], capture_output=True, text=True, stdin=subprocess.DEVNULL).stdout.strip()
@@ -244,46 +247,47 @@ def fails(f, *a):
     try: f(*a)
     except OSError as e: return errno.errorcode[e.errno]
 `)
-	for _, c := range []struct{ what, code, want string }{
-		{"a file", "open('docs/open').read()", "open"},
-		{"a link", "open('to-open').read(), open('to-docs/open').read(), open('to-docs/../README').read()", "open|open|read me"},
-		{"a link that is not followed", "fails(os.open, 'to-open', os.O_RDONLY | os.O_NOFOLLOW)", "ELOOP"},
-		{"a directory", "sorted(os.listdir('many')), fails(os.open, 'README', os.O_RDONLY | os.O_DIRECTORY), fails(os.open, 'README/', os.O_RDONLY)", "['1', '2', '3', '4', '5', '6', '7', '8', '9']|ENOTDIR|ENOTDIR"},
-		{"what is not there", "fails(open, 'none'), fails(open, 'none/none'), fails(open, '')", "ENOENT|ENOENT|ENOENT"},
-		{"what is hidden", "fails(open, '.env'), fails(os.listdir, 'docs/private')", "EACCES|EACCES"},
-		{"its size", "os.stat('docs/open').st_size", "4"},
-		{"a path alone", "os.fstat(os.open('docs/open', os.O_PATH)).st_size", "4"},
-		{"a pipe that is written later", "[threading.Timer(0.1, lambda: open('pipe', 'w').write('sent')).start(), open('pipe').read()][1]", "sent"},
-		{"two pipes", "sh('mkfifo back; (read x < pipe; echo got $x > back) & echo x > pipe; cat back; rm back')", "got x"},
-		{"a pipe that never waits", "os.read(os.open('pipe', os.O_RDONLY | os.O_NONBLOCK), 9)", "b''"},
-		{"a pipe of a shell", "subprocess.run(['bash', '-c', 'cat <(echo in) <(exit)'], capture_output=True, text=True).stdout.strip() if shutil.which('bash') else 'in'", "in"},
-		{"a script", "sh('./script')", "ran"},
-		{"programs", "sh('ls -R docs 2>/dev/null; cat README; grep -l 7 many/*; find many -name 3; head -c 3 /dev/zero | wc -c')", "docs:\nopen\nprivate\nread memany/7\nmany/3\n3"},
-		{"modules", "sh(sys.executable + ' -c \"import json, ssl, sqlite3, xml.dom; print(1)\"')", "1"},
-		{"R", "subprocess.run(['Rscript', '-e', 'cat(readLines(\"README\", warn = FALSE))'], capture_output=True, text=True).stdout if shutil.which('Rscript') else 'read me'", "read me"},
-		{"git", "sh('git status --porcelain --untracked-files=no; git log --format=%s')", "first"},
-		{"a removal of all", "shutil.copytree('many', 'copy') and shutil.rmtree('copy') or os.path.exists('copy')", "False"},
-		{"its own process", "open('/proc/self/comm').read() == open(f'/proc/{os.getpid()}/comm').read() and open('/proc/self/status').read().split()[1] == open('/proc/thread-self/comm').read().strip()", "True"},
-		{"its environment and maps", "len(open('/proc/self/environ').read()) > 10, len(open('/proc/self/maps').read()) > 100, 'Uid' in open('/proc/self/task/' + str(os.getpid()) + '/status').read()", "True|True|True"},
-		{"its open files", "len(os.listdir('/proc/self/fd')) > 2, open('/proc/self/fd/' + str(os.open('docs/open', os.O_RDONLY))).read()", "True|open"},
-		{"its directory", "open('/proc/self/cwd/docs/open').read(), open('/proc/self/root' + os.getcwd() + '/README').read()", "open|read me"},
-		{"its program", "open('/proc/self/exe', 'rb').read(4)", `b'\x7fELF'`},
-		{"a child", "sh('cat /proc/$$/comm /proc/$PPID/comm | wc -l')", "2"},
-		{"the machine", "'MemTotal' in open('/proc/meminfo').read(), open('/proc/sys/kernel/ostype').read().strip(), len(open('/proc/net/route').read()) > 0, str(os.getpid()) in os.listdir('/proc')", "True|Linux|True|True"},
-		{"mounts by a link", "len(open('/etc/mtab').readlines()) > 3 if os.path.lexists('/etc/mtab') else True", "True"},
-		{"not the stage", "fails(open, '/proc/1/environ'), fails(open, '/proc/1/maps'), fails(os.listdir, '/proc/1/fd'), open('/proc/1/stat').read()[:2]", "EACCES|EACCES|EACCES|1 "},
-		{"devices", "len(os.urandom(3)), open('/dev/null').read(), open('/dev/zero', 'rb').read(2), sh('echo x | cat /dev/stdin')", `3||b'\x00\x00'|x`},
-		{"shared memory", "open('/dev/shm/x', 'w').write('abc'), open('/dev/shm/x').read(), open('/tmp/y', 'w').write('z'), open('/tmp/y').read()", "3|abc|1|z"},
-		{"a terminal", "__import__('pty').openpty()[1] > 0", "True"},
-		{"beside what is hidden", "open('../dotfiles/vimrc').read(), open('../note.txt').read()", "open|a note"},
-	} {
-		t.Run(c.what, func(t *testing.T) {
-			if said := r.RunCode(t, "print("+c.code+", sep='|')").OutputText(timeline.Stdout, timeline.Stderr); strings.TrimSuffix(said, "\n") != c.want {
-				t.Errorf("got %q, want %q", said, c.want)
-			}
-		})
-	}
-	if _, err := os.Stat(filepath.Join(m.work, "copy")); err == nil {
-		t.Error("the copy is still there")
-	}
+		for _, c := range []struct{ what, code, want string }{
+			{"a file", "open('docs/open').read()", "open"},
+			{"a link", "open('to-open').read(), open('to-docs/open').read(), open('to-docs/../README').read()", "open|open|read me"},
+			{"a link that is not followed", "fails(os.open, 'to-open', os.O_RDONLY | os.O_NOFOLLOW)", "ELOOP"},
+			{"a directory", "sorted(os.listdir('many')), fails(os.open, 'README', os.O_RDONLY | os.O_DIRECTORY), fails(os.open, 'README/', os.O_RDONLY)", "['1', '2', '3', '4', '5', '6', '7', '8', '9']|ENOTDIR|ENOTDIR"},
+			{"what is not there", "fails(open, 'none'), fails(open, 'none/none'), fails(open, '')", "ENOENT|ENOENT|ENOENT"},
+			{"what is hidden", "fails(open, '.env'), fails(os.listdir, 'docs/private')", "EACCES|EACCES"},
+			{"its size", "os.stat('docs/open').st_size", "4"},
+			{"a path alone", "os.fstat(os.open('docs/open', os.O_PATH)).st_size", "4"},
+			{"a pipe that is written later", "[threading.Timer(0.1, lambda: open('pipe', 'w').write('sent')).start(), open('pipe').read()][1]", "sent"},
+			{"two pipes", "sh('mkfifo back; (read x < pipe; echo got $x > back) & echo x > pipe; cat back; rm back')", "got x"},
+			{"a pipe that never waits", "os.read(os.open('pipe', os.O_RDONLY | os.O_NONBLOCK), 9)", "b''"},
+			{"a pipe of a shell", "subprocess.run(['bash', '-c', 'cat <(echo in) <(exit)'], capture_output=True, text=True).stdout.strip() if shutil.which('bash') else 'in'", "in"},
+			{"a script", "sh('./script')", "ran"},
+			{"programs", "sh('ls -R docs 2>/dev/null; cat README; grep -l 7 many/*; find many -name 3; head -c 3 /dev/zero | wc -c')", "docs:\nopen\nprivate\nread memany/7\nmany/3\n3"},
+			{"modules", "sh(sys.executable + ' -c \"import json, ssl, sqlite3, xml.dom; print(1)\"')", "1"},
+			{"R", "subprocess.run(['Rscript', '-e', 'cat(readLines(\"README\", warn = FALSE))'], capture_output=True, text=True).stdout if shutil.which('Rscript') else 'read me'", "read me"},
+			{"git", "sh('git status --porcelain --untracked-files=no; git log --format=%s')", "first"},
+			{"a removal of all", "shutil.copytree('many', 'copy') and shutil.rmtree('copy') or os.path.exists('copy')", "False"},
+			{"its own process", "open('/proc/self/comm').read() == open(f'/proc/{os.getpid()}/comm').read() and open('/proc/self/status').read().split()[1] == open('/proc/thread-self/comm').read().strip()", "True"},
+			{"its environment and maps", "len(open('/proc/self/environ').read()) > 10, len(open('/proc/self/maps').read()) > 100, 'Uid' in open('/proc/self/task/' + str(os.getpid()) + '/status').read()", "True|True|True"},
+			{"its open files", "len(os.listdir('/proc/self/fd')) > 2, open('/proc/self/fd/' + str(os.open('docs/open', os.O_RDONLY))).read()", "True|open"},
+			{"its directory", "open('/proc/self/cwd/docs/open').read(), open('/proc/self/root' + os.getcwd() + '/README').read()", "open|read me"},
+			{"its program", "open('/proc/self/exe', 'rb').read(4)", `b'\x7fELF'`},
+			{"a child", "sh('cat /proc/$$/comm /proc/$PPID/comm | wc -l')", "2"},
+			{"the machine", "'MemTotal' in open('/proc/meminfo').read(), open('/proc/sys/kernel/ostype').read().strip(), len(open('/proc/net/route').read()) > 0, str(os.getpid()) in os.listdir('/proc')", "True|Linux|True|True"},
+			{"mounts by a link", "len(open('/etc/mtab').readlines()) > 3 if os.path.lexists('/etc/mtab') else True", "True"},
+			{"not the stage", "fails(open, '/proc/1/environ'), fails(open, '/proc/1/maps'), fails(os.listdir, '/proc/1/fd'), open('/proc/1/stat').read()[:2]", "EACCES|EACCES|EACCES|1 "},
+			{"devices", "len(os.urandom(3)), open('/dev/null').read(), open('/dev/zero', 'rb').read(2), sh('echo x | cat /dev/stdin')", `3||b'\x00\x00'|x`},
+			{"shared memory", "open('/dev/shm/x', 'w').write('abc'), open('/dev/shm/x').read(), open('/tmp/y', 'w').write('z'), open('/tmp/y').read()", "3|abc|1|z"},
+			{"a terminal", "__import__('pty').openpty()[1] > 0", "True"},
+			{"beside what is hidden", "open('../dotfiles/vimrc').read(), open('../note.txt').read()", "open|a note"},
+		} {
+			t.Run(c.what, func(t *testing.T) {
+				if said := r.RunCode(t, "print("+c.code+", sep='|')").OutputText(timeline.Stdout, timeline.Stderr); strings.TrimSuffix(said, "\n") != c.want {
+					t.Errorf("got %q, want %q", said, c.want)
+				}
+			})
+		}
+		if _, err := os.Stat(filepath.Join(m.work, "copy")); err == nil {
+			t.Error("the copy is still there")
+		}
+	})
 }

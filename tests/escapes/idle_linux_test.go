@@ -8,56 +8,60 @@ import (
 	"testing"
 )
 
-// Nothing runs in an idle session: neither its worker nor any thread of its stage.
-func TestSandbox_NothingRunsInAnIdleSession(t *testing.T) {
+func TestSandboxIdle(t *testing.T) {
 	t.Parallel()
-	m := newMachine(t)
-	box := newSandbox(m)
-	box.AskUser = true
-	r := openSession(t, m, box)
-	r.RunCode(t, "probes.kill(); _ = probes.wait(); open('made', 'w').close()")
-	worker, stage := m.findProcesses(t)
-	switches := func() (all string) {
-		for _, p := range []string{worker, stage} {
-			for _, thread := range globPaths(t, p+"/task/*") {
-				all += thread + " " + readStatus(t, thread, "voluntary_ctxt_switches:") + "\n"
+
+	// Nothing runs in an idle session: neither its worker nor any thread of its stage.
+	t.Run("runs nothing in an idle session", func(t *testing.T) {
+		t.Parallel()
+		m := newMachine(t)
+		box := newSandbox(m)
+		box.AskUser = true
+		r := openSession(t, m, box)
+		r.RunCode(t, "probes.kill(); _ = probes.wait(); open('made', 'w').close()")
+		worker, stage := m.findProcesses(t)
+		switches := func() (all string) {
+			for _, p := range []string{worker, stage} {
+				for _, thread := range globPaths(t, p+"/task/*") {
+					all += thread + " " + readStatus(t, thread, "voluntary_ctxt_switches:") + "\n"
+				}
+			}
+			return all
+		}
+		var before, after string
+		for range 10 { // the first may see the end of the turn
+			before = switches()
+			if err := exec.CommandContext(t.Context(), "sleep", "2").Run(); err != nil {
+				t.Fatal(err)
+			}
+			if after = switches(); after == before {
+				return
 			}
 		}
-		return all
-	}
-	var before, after string
-	for range 10 { // the first may see the end of the turn
-		before = switches()
-		if err := exec.CommandContext(t.Context(), "sleep", "2").Run(); err != nil {
-			t.Fatal(err)
-		}
-		if after = switches(); after == before {
-			return
-		}
-	}
-	t.Errorf("threads ran in an idle session: before\n%safter\n%s", before, after)
-}
+		t.Errorf("threads ran in an idle session: before\n%safter\n%s", before, after)
+	})
 
-// A session lives for days. The stage frees the memory of the calls that it makes, and keeps its descriptors
-// while it does.
-func TestSandbox_AHundredThousandCallsLeaveTheStageAsItWas(t *testing.T) {
-	t.Parallel()
-	m := newMachine(t)
-	r := openSession(t, m, newSandbox(m))
-	_, stage := m.findProcesses(t)
-	wantOutput(t, r, `
+	// A session lives for days. The stage frees the memory of the calls that it makes, and keeps its descriptors
+	// while it does.
+	t.Run("does not grow after a hundred thousand calls", func(t *testing.T) {
+		t.Parallel()
+		m := newMachine(t)
+		r := openSession(t, m, newSandbox(m))
+		_, stage := m.findProcesses(t)
+		wantOutput(t, r, `
 import os
 def calls(n):
     for i in range(n): os.close(os.open('again', os.O_WRONLY | os.O_CREAT))
     return n
 calls(10_000)`, "10000")
-	before := readPrivateMemory(t, stage)
-	for range 9 {
-		wantOutput(t, r, "calls(10_000)", "10000")
-	}
-	if now := readPrivateMemory(t, stage); now > before+8<<10 {
-		t.Errorf("the stage has %d KiB of its own, and had %d after a tenth of the calls", now, before)
-	}
+		before := readPrivateMemory(t, stage)
+		for range 9 {
+			wantOutput(t, r, "calls(10_000)", "10000")
+		}
+		if now := readPrivateMemory(t, stage); now > before+8<<10 {
+			t.Errorf("the stage has %d KiB of its own, and had %d after a tenth of the calls", now, before)
+		}
+	})
 }
 
 // readPrivateMemory is the memory that a process shares with no file.

@@ -93,7 +93,7 @@ var landlockOrdinary = []string{
 	"memfd_and_exec", "socketpair", "git_status", "git_commit", "git_branch_and_gc", "git_stash", "git_init_and_clone", "git_in_a_nested_repository", "write_workspace", "write_named_directory", "read_home", "numpy_threads", "locale_and_zone", "certificates", "tty_and_stty", "debugger", "processes_are_seen", "cpuinfo", "own_number", "sqlite", "inotify", "threads", "sudo_fails_fast", "preload", "r_mclapply", "r_install_with_a_compiler",
 }
 
-func TestLandlock_HoldsEachEscapeButThoseThatItNames(t *testing.T) {
+func TestLandlock_Escapes(t *testing.T) {
 	if !runWithoutNamespaces(t) {
 		return
 	}
@@ -132,7 +132,7 @@ func TestLandlock_HoldsEachEscapeButThoseThatItNames(t *testing.T) {
 
 // Git's settings are written again without mounts, too. The session owns their directory, and may make a
 // link there.
-func TestLandlock_WritesSettingsAgain(t *testing.T) {
+func TestLandlock_RewritesSettings(t *testing.T) {
 	if !runWithoutNamespaces(t) {
 		return
 	}
@@ -154,7 +154,7 @@ func TestLandlock_WritesSettingsAgain(t *testing.T) {
 	}
 }
 
-func TestLandlock_LeavesTheseOrdinaryThingsWorking(t *testing.T) {
+func TestLandlock_OrdinaryThings(t *testing.T) {
 	if !runWithoutNamespaces(t) {
 		return
 	}
@@ -173,7 +173,7 @@ func TestLandlock_LeavesTheseOrdinaryThingsWorking(t *testing.T) {
 
 // Where there are no namespaces, a session is refused unless its user accepts Landlock, and one by
 // Landlock says what it does not hold: in its first reply and in what callers know of it.
-func TestLandlock_IsTakenOnlyWhenItIsAccepted(t *testing.T) {
+func TestLandlock_OnlyIfAccepted(t *testing.T) {
 	if !runWithoutNamespaces(t) {
 		return
 	}
@@ -210,7 +210,7 @@ func TestLandlock_IsTakenOnlyWhenItIsAccepted(t *testing.T) {
 }
 
 // Where there are namespaces, they are taken, also for a user who would accept less.
-func TestLandlock_IsNotTakenWhereThereAreNamespaces(t *testing.T) {
+func TestLandlock_PrefersNamespaces(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	r := openSession(t, m, newLandlockSandbox(m))
@@ -223,7 +223,7 @@ func TestLandlock_IsNotTakenWhereThereAreNamespaces(t *testing.T) {
 }
 
 // Landlock takes the same list of what is shown.
-func TestLandlock_ShowsWhatAUserNames(t *testing.T) {
+func TestLandlock_ShowsNamedPaths(t *testing.T) {
 	if !runWithoutNamespaces(t) {
 		return
 	}

@@ -45,29 +45,146 @@ def readable(path):
     except OSError as e: return 'held: ' + str(e)
 `
 
-// Files in which programs keep logins are not there, whether anybody has heard of the programs or not, and
-// whether the files were there when the session started or not.
-func TestHome_LoginsThatNobodyListedAreNotThere(t *testing.T) {
+func TestHome(t *testing.T) {
 	t.Parallel()
-	m := newMachine(t)
-	half := len(logins) / 2
-	for _, name := range logins[:half] {
-		writeFile(t, filepath.Join(m.home, name), secret)
-	}
-	r := openSession(t, m, newSandbox(m))
-	r.RunCode(t, tryToReadCode)
-	for _, name := range logins[half:] {
-		writeFile(t, filepath.Join(m.home, name), secret)
-	}
-	for _, name := range logins {
-		path := filepath.Join(m.home, name)
-		if said := r.RunCode(t, "print(readable('"+path+"'))").OutputText(timeline.Stdout, timeline.Stderr); !strings.Contains(said, "held: ") || strings.Contains(said, secret) {
-			t.Errorf("%s: got %q, want it held", name, said)
+
+	// Files in which programs keep logins are not there, whether anybody has heard of the programs or not, and
+	// whether the files were there when the session started or not.
+	t.Run("hides logins that are on no list", func(t *testing.T) {
+		t.Parallel()
+		m := newMachine(t)
+		half := len(logins) / 2
+		for _, name := range logins[:half] {
+			writeFile(t, filepath.Join(m.home, name), secret)
 		}
-	}
+		r := openSession(t, m, newSandbox(m))
+		r.RunCode(t, tryToReadCode)
+		for _, name := range logins[half:] {
+			writeFile(t, filepath.Join(m.home, name), secret)
+		}
+		for _, name := range logins {
+			path := filepath.Join(m.home, name)
+			if said := r.RunCode(t, "print(readable('"+path+"'))").OutputText(timeline.Stdout, timeline.Stderr); !strings.Contains(said, "held: ") || strings.Contains(said, secret) {
+				t.Errorf("%s: got %q, want it held", name, said)
+			}
+		}
+	})
+
+	t.Run("keeps what outside programs replace hidden", func(t *testing.T) {
+		t.Parallel()
+		m := newMachine(t)
+		r := openSession(t, m, newSandbox(m))
+		r.RunCode(t, tryToReadCode)
+		for _, c := range fileReplacements {
+			t.Run(c.what, func(t *testing.T) {
+				m.outsideDoes(t, m.home, c.outside)
+				said := r.RunCode(t, "print(readable('"+filepath.Join(m.home, c.path)+"'))").OutputText(timeline.Stdout, timeline.Stderr)
+				if said == "" || strings.Contains(said, secret) {
+					t.Errorf("got %q, want nothing of it", said)
+				}
+			})
+		}
+	})
+
+	// Code finds what it needs of the home directory.
+	t.Run("shows documents, tools and plain settings", func(t *testing.T) {
+		t.Parallel()
+		m := newMachine(t)
+		for name, text := range map[string]string{
+			".pyenv/version": "3.14", ".Rprofile": "options(digits=7)", "data/deep/numbers.csv": "1,2", ".foreign/bin/tool": "#!", ".foreign/lib/library": "code", ".foreign/token": secret,
+			".gitconfig":           "[user]\n\tname = \"A \\\"B\\\" C\" ; a comment\n\temail = a@example.org\n[credential]\n\thelper = !echo " + secret + "\n[include]\n\tpath = .gitmore\n[core]\n\texcludesFile = ~/.ignored\n[filter \"lfs\"]\n\tclean = git-lfs clean -- %f\n\trequired\n[filter \"x\"]\n\tclean = openssl -k " + secret + "\n",
+			".ignored":             "*.scratch\n",
+			".gitmore":             "[init]\n\tdefaultBranch = trunk\n[url \"https://me:" + secret + "@example.org/\"]\n\tinsteadOf = https://example.org/\n",
+			".Renviron":            "R_LIBS_SITE=/opt/r\nGITHUB_PAT=" + secret + "\n",
+			".config/pip/pip.conf": "[global]\nindex-url = https://me:" + secret + "@pypi.example.org/simple\n",
+			".condarc":             "channels:\n  - https://conda.example.org/t/" + secret + "/main\n",
+		} {
+			writeFile(t, filepath.Join(m.home, name), text)
+		}
+		for link, to := range map[string]string{"linked": "data/deep", "keys": ".ssh", ".inputrc": "data/deep/numbers.csv"} {
+			if err := os.Symlink(to, filepath.Join(m.home, link)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i, kv := range m.env {
+			if path, ok := strings.CutPrefix(kv, "PATH="); ok {
+				m.env[i] = "PATH=" + filepath.Join(m.home, ".foreign/bin") + ":" + path
+			}
+		}
+		r := openSession(t, m, newSandbox(m))
+		r.RunCode(t, tryToReadCode+"import os, subprocess\nos.chdir(os.environ['HOME'])")
+		for _, c := range []struct{ what, code, want string }{
+			{"a document", "print(readable('note.txt'))", "open: a note"},
+			{"a document deep down", "print(readable('data/deep/numbers.csv'))", "open: 1,2"},
+			{"a link to a document", "print(readable('linked/numbers.csv'))", "open: 1,2"},
+			{"a link to keys leads nowhere", "print(readable('keys/id_ed25519'))", "held: [Errno 2] No such file or directory: 'keys/id_ed25519'"},
+			{"a setting that is a link", "print(readable('.inputrc'))", "open: 1,2"},
+			{"a toolchain", "print(readable('.pyenv/version'))", "open: 3.14"},
+			{"the profile of R", "print(readable('.Rprofile'))", "open: options(digits=7)"},
+			{"a directory of the PATH", "print(readable('.foreign/bin/tool'))", "open: #!"},
+			{"the libraries next to it", "print(readable('.foreign/lib/library'))", "open: code"},
+			{"nothing else there", "print(os.path.exists('.foreign/token'))", "False"},
+			{"the name in git", "print(subprocess.run(['git', 'config', 'user.name'], capture_output=True, text=True).stdout)", `A "B" C`},
+			{"an included setting of git", "print(subprocess.run(['git', 'config', 'init.defaultBranch'], capture_output=True, text=True).stdout)", "trunk"},
+			{"what the user ignores everywhere", "print(subprocess.run(['git', 'check-ignore', 'a.scratch'], cwd='project', capture_output=True, text=True).stdout)", "a.scratch"},
+			{"the filter of LFS", "print(subprocess.run(['git', 'config', 'filter.lfs.clean'], capture_output=True, text=True).stdout)", "git-lfs clean -- %f"},
+			{"no address of git's", "print(subprocess.run(['git', 'config', '--global', '--get-regexp', 'url|credential|include|filter.x'], capture_output=True, text=True).stdout)", ""},
+			{"variables of R", "print(readable('.Renviron'))", "open: R_LIBS_SITE=/opt/r"},
+			{"the registry of pip", "print(readable('.config/pip/pip.conf'))", "open: [global]\nindex-url = https://pypi.example.org/simple"},
+			{"the channels of conda", "print(readable('.condarc'))", "open: channels:\n  - https://conda.example.org/t//main"},
+			{"new settings of a tool", "open('.config/newtool', 'w').write('x'); print(readable('.config/newtool'))", "open: x"},
+			{"a new file in the home directory", "\ntry: open('new', 'w')\nexcept OSError as e: print(e)", "[Errno 30] Read-only file system: 'new'"},
+		} {
+			t.Run(c.what, func(t *testing.T) {
+				if said := r.RunCode(t, c.code).OutputText(timeline.Stdout, timeline.Stderr); strings.TrimSpace(said) != c.want {
+					t.Errorf("got %q, want %q", said, c.want)
+				}
+			})
+		}
+	})
+
+	// A file that is made in the home directory while a session runs is not there. The first error that names
+	// one says so.
+	t.Run("explains a file that was made later", func(t *testing.T) {
+		t.Parallel()
+		m := newMachine(t)
+		r := openSession(t, m, newSandbox(m))
+		writeFile(t, filepath.Join(m.home, "later.csv"), "1,2")
+		explained := `[notice "the sandbox does not show ` + m.home + `/later.csv, if it is there; a person can allow it with: repl allow ` + r.Name() + ` --read ` + m.home + `/later.csv"]`
+		for _, c := range []struct {
+			code string
+			want int
+		}{
+			{"open('" + m.home + "/project/typo.csv')", 0},
+			{"open('" + m.home + "/.ssh/id_ed25519')", 0}, // it is explained itself
+			{"open('" + m.home + "/later.csv')", 1},
+			{"open('" + m.home + "/later.csv')", 0}, // once
+		} {
+			if got := strings.Count(r.RunCode(t, c.code).Transcript(), explained); got != c.want {
+				t.Errorf("%s: it is said %d times, want %d", c.code, got, c.want)
+			}
+		}
+	})
+
+	// A virtual environment of the workspace may lead to its interpreter by links that the home directory does not
+	// show. They are shown to the session that it runs, and nothing next to them.
+	t.Run("shows links on the way to the interpreter", func(t *testing.T) {
+		t.Parallel()
+		m := newMachine(t)
+		writeFile(t, filepath.Join(m.home, ".pythons/one/bin/key"), secret)
+		writeFile(t, filepath.Join(m.home, ".alias/key"), secret)
+		m.outsideDoes(t, m.home, "ln -s "+interpreter+" .pythons/one/bin/python3 && ln -s .pythons/one .current && ln -s ../.current/bin/python3 .alias/python && mkdir -p project/.venv/bin && ln -s "+m.home+"/.alias/python project/.venv/bin/python && ln -s python project/.venv/bin/python3")
+		spec := python.Spec(python.Options{Path: filepath.Join(m.work, ".venv/bin/python")})
+		spec.Dir, spec.Sandbox = m.work, newSandbox(m)
+		r := drive.LaunchSessionWith(t, &supervisor.Options{Dir: m.sessions, Env: m.env}, spec)
+		r.WaitUntilReady(t)
+		wantOutput(t, r, "import subprocess, sys; print(subprocess.run([sys.executable, '-c', 'print(6 * 7)'], capture_output=True, text=True).stdout)", "42")
+		wantOutput(t, r, "import os; print([os.listdir(os.environ['HOME'] + d) for d in ('/.alias', '/.pythons', '/.pythons/one/bin')])", "[['python'], ['one'], ['python3']]")
+		wantOutput(t, r, "try: os.symlink('/tmp/other', os.environ['HOME'] + '/.alias/more')\nexcept OSError as e: print(e.strerror)", "Read-only file system")
+	})
 }
 
-// replacements are what programs outside do to files while a session runs, and the file then.
+// fileReplacements are what programs outside do to files while a session runs, and the file then.
 var fileReplacements = []struct{ what, outside, path string }{
 	{"a rename over a file that is hidden", `printf '%s' "$SECRET" > .netrc.tmp && mv .netrc.tmp .netrc`, ".netrc"},
 	{"a removal and a new file", `rm .netrc && printf '%s' "$SECRET" > .netrc`, ".netrc"},
@@ -86,22 +203,6 @@ var fileReplacements = []struct{ what, outside, path string }{
 	{"an address of a registry with a login", `mkdir -p .config/pip && printf '[global]\nindex-url = https://me:%s@example.org/\n' "$SECRET" > .config/pip/pip.conf`, ".config/pip/pip.conf"},
 }
 
-func TestHome_WhatProgramsOutsideReplaceStaysHidden(t *testing.T) {
-	t.Parallel()
-	m := newMachine(t)
-	r := openSession(t, m, newSandbox(m))
-	r.RunCode(t, tryToReadCode)
-	for _, c := range fileReplacements {
-		t.Run(c.what, func(t *testing.T) {
-			m.outsideDoes(t, m.home, c.outside)
-			said := r.RunCode(t, "print(readable('"+filepath.Join(m.home, c.path)+"'))").OutputText(timeline.Stdout, timeline.Stderr)
-			if said == "" || strings.Contains(said, secret) {
-				t.Errorf("got %q, want nothing of it", said)
-			}
-		})
-	}
-}
-
 // outsideDoes runs a script of a program outside, which knows the secret.
 func (m *machine) outsideDoes(t *testing.T, dir, script string) {
 	t.Helper()
@@ -112,108 +213,11 @@ func (m *machine) outsideDoes(t *testing.T, dir, script string) {
 	}
 }
 
-// Code finds what it needs of the home directory.
-func TestHome_ShowsDocumentsToolsAndPlainSettings(t *testing.T) {
-	t.Parallel()
-	m := newMachine(t)
-	for name, text := range map[string]string{
-		".pyenv/version": "3.14", ".Rprofile": "options(digits=7)", "data/deep/numbers.csv": "1,2", ".foreign/bin/tool": "#!", ".foreign/lib/library": "code", ".foreign/token": secret,
-		".gitconfig":           "[user]\n\tname = \"A \\\"B\\\" C\" ; a comment\n\temail = a@example.org\n[credential]\n\thelper = !echo " + secret + "\n[include]\n\tpath = .gitmore\n[core]\n\texcludesFile = ~/.ignored\n[filter \"lfs\"]\n\tclean = git-lfs clean -- %f\n\trequired\n[filter \"x\"]\n\tclean = openssl -k " + secret + "\n",
-		".ignored":             "*.scratch\n",
-		".gitmore":             "[init]\n\tdefaultBranch = trunk\n[url \"https://me:" + secret + "@example.org/\"]\n\tinsteadOf = https://example.org/\n",
-		".Renviron":            "R_LIBS_SITE=/opt/r\nGITHUB_PAT=" + secret + "\n",
-		".config/pip/pip.conf": "[global]\nindex-url = https://me:" + secret + "@pypi.example.org/simple\n",
-		".condarc":             "channels:\n  - https://conda.example.org/t/" + secret + "/main\n",
-	} {
-		writeFile(t, filepath.Join(m.home, name), text)
-	}
-	for link, to := range map[string]string{"linked": "data/deep", "keys": ".ssh", ".inputrc": "data/deep/numbers.csv"} {
-		if err := os.Symlink(to, filepath.Join(m.home, link)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for i, kv := range m.env {
-		if path, ok := strings.CutPrefix(kv, "PATH="); ok {
-			m.env[i] = "PATH=" + filepath.Join(m.home, ".foreign/bin") + ":" + path
-		}
-	}
-	r := openSession(t, m, newSandbox(m))
-	r.RunCode(t, tryToReadCode+"import os, subprocess\nos.chdir(os.environ['HOME'])")
-	for _, c := range []struct{ what, code, want string }{
-		{"a document", "print(readable('note.txt'))", "open: a note"},
-		{"a document deep down", "print(readable('data/deep/numbers.csv'))", "open: 1,2"},
-		{"a link to a document", "print(readable('linked/numbers.csv'))", "open: 1,2"},
-		{"a link to keys leads nowhere", "print(readable('keys/id_ed25519'))", "held: [Errno 2] No such file or directory: 'keys/id_ed25519'"},
-		{"a setting that is a link", "print(readable('.inputrc'))", "open: 1,2"},
-		{"a toolchain", "print(readable('.pyenv/version'))", "open: 3.14"},
-		{"the profile of R", "print(readable('.Rprofile'))", "open: options(digits=7)"},
-		{"a directory of the PATH", "print(readable('.foreign/bin/tool'))", "open: #!"},
-		{"the libraries next to it", "print(readable('.foreign/lib/library'))", "open: code"},
-		{"nothing else there", "print(os.path.exists('.foreign/token'))", "False"},
-		{"the name in git", "print(subprocess.run(['git', 'config', 'user.name'], capture_output=True, text=True).stdout)", `A "B" C`},
-		{"an included setting of git", "print(subprocess.run(['git', 'config', 'init.defaultBranch'], capture_output=True, text=True).stdout)", "trunk"},
-		{"what the user ignores everywhere", "print(subprocess.run(['git', 'check-ignore', 'a.scratch'], cwd='project', capture_output=True, text=True).stdout)", "a.scratch"},
-		{"the filter of LFS", "print(subprocess.run(['git', 'config', 'filter.lfs.clean'], capture_output=True, text=True).stdout)", "git-lfs clean -- %f"},
-		{"no address of git's", "print(subprocess.run(['git', 'config', '--global', '--get-regexp', 'url|credential|include|filter.x'], capture_output=True, text=True).stdout)", ""},
-		{"variables of R", "print(readable('.Renviron'))", "open: R_LIBS_SITE=/opt/r"},
-		{"the registry of pip", "print(readable('.config/pip/pip.conf'))", "open: [global]\nindex-url = https://pypi.example.org/simple"},
-		{"the channels of conda", "print(readable('.condarc'))", "open: channels:\n  - https://conda.example.org/t//main"},
-		{"new settings of a tool", "open('.config/newtool', 'w').write('x'); print(readable('.config/newtool'))", "open: x"},
-		{"a new file in the home directory", "\ntry: open('new', 'w')\nexcept OSError as e: print(e)", "[Errno 30] Read-only file system: 'new'"},
-	} {
-		t.Run(c.what, func(t *testing.T) {
-			if said := r.RunCode(t, c.code).OutputText(timeline.Stdout, timeline.Stderr); strings.TrimSpace(said) != c.want {
-				t.Errorf("got %q, want %q", said, c.want)
-			}
-		})
-	}
-}
-
 // The worker's environment has no keys, and addresses without their logins.
-func TestVariables_AreJudgedByTheirValuesToo(t *testing.T) {
+func TestVariables_SecretValues(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	m.env = append(m.env, "GH_PAT="+secret, "PLAIN=ghp_0123456789abcdefghijABCDEFGHIJ", "PIP_INDEX_URL=https://me:"+secret+"@pypi.example.org/simple", "TOKENIZERS_PARALLELISM=false")
 	r := openSession(t, m, newSandbox(m))
 	wantOutput(t, r, "import os; print(*(os.environ.get(n) for n in ('GH_PAT', 'PLAIN', 'PIP_INDEX_URL', 'TOKENIZERS_PARALLELISM')))", "None None https://pypi.example.org/simple false")
-}
-
-// A file that is made in the home directory while a session runs is not there. The first error that names
-// one says so.
-func TestHome_AFileThatCameLaterIsExplained(t *testing.T) {
-	t.Parallel()
-	m := newMachine(t)
-	r := openSession(t, m, newSandbox(m))
-	writeFile(t, filepath.Join(m.home, "later.csv"), "1,2")
-	explained := `[notice "the sandbox does not show ` + m.home + `/later.csv, if it is there; a person can allow it with: repl allow ` + r.Name() + ` --read ` + m.home + `/later.csv"]`
-	for _, c := range []struct {
-		code string
-		want int
-	}{
-		{"open('" + m.home + "/project/typo.csv')", 0},
-		{"open('" + m.home + "/.ssh/id_ed25519')", 0}, // it is explained itself
-		{"open('" + m.home + "/later.csv')", 1},
-		{"open('" + m.home + "/later.csv')", 0}, // once
-	} {
-		if got := strings.Count(r.RunCode(t, c.code).Transcript(), explained); got != c.want {
-			t.Errorf("%s: it is said %d times, want %d", c.code, got, c.want)
-		}
-	}
-}
-
-// A virtual environment of the workspace may lead to its interpreter by links that the home directory does not
-// show. They are shown to the session that it runs, and nothing next to them.
-func TestHome_ShowsTheWayToTheInterpreter(t *testing.T) {
-	t.Parallel()
-	m := newMachine(t)
-	writeFile(t, filepath.Join(m.home, ".pythons/one/bin/key"), secret)
-	writeFile(t, filepath.Join(m.home, ".alias/key"), secret)
-	m.outsideDoes(t, m.home, "ln -s "+interpreter+" .pythons/one/bin/python3 && ln -s .pythons/one .current && ln -s ../.current/bin/python3 .alias/python && mkdir -p project/.venv/bin && ln -s "+m.home+"/.alias/python project/.venv/bin/python && ln -s python project/.venv/bin/python3")
-	spec := python.Spec(python.Options{Path: filepath.Join(m.work, ".venv/bin/python")})
-	spec.Dir, spec.Sandbox = m.work, newSandbox(m)
-	r := drive.LaunchSessionWith(t, &supervisor.Options{Dir: m.sessions, Env: m.env}, spec)
-	r.WaitUntilReady(t)
-	wantOutput(t, r, "import subprocess, sys; print(subprocess.run([sys.executable, '-c', 'print(6 * 7)'], capture_output=True, text=True).stdout)", "42")
-	wantOutput(t, r, "import os; print([os.listdir(os.environ['HOME'] + d) for d in ('/.alias', '/.pythons', '/.pythons/one/bin')])", "[['python'], ['one'], ['python3']]")
-	wantOutput(t, r, "try: os.symlink('/tmp/other', os.environ['HOME'] + '/.alias/more')\nexcept OSError as e: print(e.strerror)", "Read-only file system")
 }

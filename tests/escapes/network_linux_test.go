@@ -10,7 +10,7 @@ import (
 
 // A session in its user's network still has no Unix server but its own: not even one
 // connection reaches those outside, in which another thread could have sent a request.
-func TestSandbox_InTheUsersNetworkUnixServersOutsideAreOutOfReach(t *testing.T) {
+func TestSandbox_OutsideUnixSockets(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	sandbox := newSandbox(m)

@@ -136,7 +136,7 @@ def socks(url): # a page that is reached by SOCKS5, whose proxy is told the name
 `
 
 // Curl, pip and Python's own client heed the variables; curl speaks SOCKS5 as well.
-func TestProxy_AHostOnTheListIsReachedByName(t *testing.T) {
+func TestProxy_ListedHost(t *testing.T) {
 	n := newInternetWithoutNamespaces(t)
 	if n == nil {
 		return
@@ -245,7 +245,7 @@ func TestProxy_AHostOnTheListIsReachedByName(t *testing.T) {
 }
 
 // R's own downloads and install.packages() heed the variables.
-func TestProxy_SessionsOfRReachTheirHosts(t *testing.T) {
+func TestProxy_RSessions(t *testing.T) {
 	n := newInternetWithoutNamespaces(t)
 	if n == nil {
 		return
@@ -271,7 +271,7 @@ func TestProxy_SessionsOfRReachTheirHosts(t *testing.T) {
 }
 
 // A name on the list may lead anywhere.
-func TestProxy_ANameThatLeadsInsideIsRefused(t *testing.T) {
+func TestProxy_InternalAddress(t *testing.T) {
 	n := newInternetWithoutNamespaces(t)
 	if n == nil {
 		return
@@ -311,7 +311,7 @@ func withPort(place string) string {
 	return place + ":80"
 }
 
-func TestProxy_APersonAllowsAHostToALiveSession(t *testing.T) {
+func TestProxy_AllowHost(t *testing.T) {
 	n := newInternetWithoutNamespaces(t)
 	if n == nil {
 		return
@@ -353,7 +353,7 @@ func TestProxy_APersonAllowsAHostToALiveSession(t *testing.T) {
 
 // There is no port at which the proxy could be reached from elsewhere. The listeners that exist for
 // a moment, one for each connection, answer nobody else.
-func TestProxy_NobodyElseGetsThere(t *testing.T) {
+func TestProxy_NoOtherAccess(t *testing.T) {
 	n := newInternetWithoutNamespaces(t)
 	if n == nil {
 		return
@@ -420,7 +420,7 @@ func readListeningPorts(t *testing.T) (ports []string) {
 	return ports
 }
 
-func TestProxy_ConnectionsAreBounded(t *testing.T) {
+func TestProxy_ConnectionLimit(t *testing.T) {
 	n := newInternetWithoutNamespaces(t)
 	if n == nil {
 		return
@@ -463,7 +463,7 @@ def tunnel(port):
 }
 
 // A stage that has no rights at all connects a session that shares the machine's network.
-func TestLandlock_ReachesAnAddressThatIsNamed(t *testing.T) {
+func TestLandlock_ListedAddress(t *testing.T) {
 	if !runWithoutNamespaces(t) {
 		return
 	}

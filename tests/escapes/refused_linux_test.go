@@ -29,55 +29,59 @@ func (m *machine) runTry(t *testing.T, prepare string, attributes *syscall.SysPr
 	return string(out)
 }
 
-func TestTrySandbox_StartsOneAndSaysWhatHolds(t *testing.T) {
+func TestTrySandbox(t *testing.T) {
 	t.Parallel()
-	m := newMachine(t)
-	got := m.runTry(t, "true", nil)
-	if !strings.HasPrefix(got, "started: sandbox workspace: it writes "+m.work) || !strings.Contains(got, "ESCAPES_API_KEY") {
-		t.Errorf("got %q, want what holds", got)
-	}
-}
 
-// Without user namespaces, one sentence refuses a session and names the remedy. Nothing runs
-// without a sandbox instead.
-func TestSandbox_IsRefusedWhereThereAreNoUserNamespaces(t *testing.T) {
-	t.Parallel()
-	m := newMachine(t)
-	got := m.runTry(t, "echo 0 >/proc/sys/user/max_user_namespaces", rootAttributes())
-	for _, want := range []string{"refused: ", "sandbox: user namespace", "an administrator can", "sysctl user.max_user_namespaces", "the sandbox full"} {
-		if !strings.Contains(got, want) {
-			t.Errorf("got %q, want %q in it", got, want)
+	t.Run("starts one and says what it allows", func(t *testing.T) {
+		t.Parallel()
+		m := newMachine(t)
+		got := m.runTry(t, "true", nil)
+		if !strings.HasPrefix(got, "started: sandbox workspace: it writes "+m.work) || !strings.Contains(got, "ESCAPES_API_KEY") {
+			t.Errorf("got %q, want what holds", got)
 		}
-	}
-}
+	})
 
-func TestSandbox_IsRefusedInsideItself(t *testing.T) {
-	t.Parallel()
-	m := newMachine(t)
-	r := openSession(t, m, newSandbox(m))
-	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := r.RunCode(t, "r = subprocess.run(['"+program+"'], env=dict(__import__('os').environ, "+tryEnv+"='"+m.work+"'), capture_output=True, text=True); print(r.stdout + r.stderr)").OutputText(timeline.Stdout, timeline.Stderr)
-	if !strings.HasPrefix(got, "refused: ") || !strings.Contains(got, "sandbox: user namespace: operation not permitted") {
-		t.Errorf("got %q, want a refusal at its first step", got)
-	}
-}
+	// Without user namespaces, one sentence refuses a session and names the remedy. Nothing runs
+	// without a sandbox instead.
+	t.Run("refuses without user namespaces", func(t *testing.T) {
+		t.Parallel()
+		m := newMachine(t)
+		got := m.runTry(t, "echo 0 >/proc/sys/user/max_user_namespaces", rootAttributes())
+		for _, want := range []string{"refused: ", "sandbox: user namespace", "an administrator can", "sysctl user.max_user_namespaces", "the sandbox full"} {
+			if !strings.Contains(got, want) {
+				t.Errorf("got %q, want %q in it", got, want)
+			}
+		}
+	})
 
-// Directories that cannot have a layer are read-only, and the session says so: here the
-// files of sessions lie on a filesystem that takes none.
-func TestSandbox_SaysWhatHasNoLayer(t *testing.T) {
-	t.Parallel()
-	m := newMachine(t)
-	confined.RequireLayers(t, m.base) // to make a filesystem that takes none
-	attributes := rootAttributes()
-	attributes.Cloneflags |= syscall.CLONE_NEWNS
-	got := m.runTry(t, `mkdir -p "$HOME/o/u" "$HOME/o/w" "$HOME/o/m" &&
+	t.Run("refuses inside a sandbox", func(t *testing.T) {
+		t.Parallel()
+		m := newMachine(t)
+		r := openSession(t, m, newSandbox(m))
+		program, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := r.RunCode(t, "r = subprocess.run(['"+program+"'], env=dict(__import__('os').environ, "+tryEnv+"='"+m.work+"'), capture_output=True, text=True); print(r.stdout + r.stderr)").OutputText(timeline.Stdout, timeline.Stderr)
+		if !strings.HasPrefix(got, "refused: ") || !strings.Contains(got, "sandbox: user namespace: operation not permitted") {
+			t.Errorf("got %q, want a refusal at its first step", got)
+		}
+	})
+
+	// Directories that cannot have a layer are read-only, and the session says so: here the
+	// files of sessions lie on a filesystem that takes none.
+	t.Run("reports a directory that takes no overlay", func(t *testing.T) {
+		t.Parallel()
+		m := newMachine(t)
+		confined.RequireLayers(t, m.base) // to make a filesystem that takes none
+		attributes := rootAttributes()
+		attributes.Cloneflags |= syscall.CLONE_NEWNS
+		got := m.runTry(t, `mkdir -p "$HOME/o/u" "$HOME/o/w" "$HOME/o/m" &&
 		mount -t overlay -o "userxattr,lowerdir=$HOME/mine,upperdir=$HOME/o/u,workdir=$HOME/o/w" o "$HOME/o/m" && export TMPDIR="$HOME/o/m"`, attributes)
-	if !strings.HasPrefix(got, "started: ") || !strings.Contains(got, "read-only for this session: its filesystem does not allow overlays") {
-		t.Errorf("got %q, want a start with a notice", got)
-	}
+		if !strings.HasPrefix(got, "started: ") || !strings.Contains(got, "read-only for this session: its filesystem does not allow overlays") {
+			t.Errorf("got %q, want a start with a notice", got)
+		}
+	})
 }
 
 // rootAttributes are the attributes of a process that is root of a user namespace.

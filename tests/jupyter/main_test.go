@@ -25,7 +25,7 @@ const (
 	// markEnv marks every process of one test.
 	markEnv = "JUPYTER_TEST"
 
-	// deadline bounds one script. A script that gets near it has failed.
+	// testTimeout bounds one script. A script that gets near it has failed.
 	testTimeout = 5 * time.Minute
 )
 

@@ -130,25 +130,79 @@ func onEachKernel(t *testing.T, test func(t *testing.T, k testKernel)) {
 	}
 }
 
-func TestKernel_KeepsThePromisesOfAWorker(t *testing.T) {
-	onEachKernel(t, func(t *testing.T, k testKernel) {
-		if k.lateOutput {
-			return
-		}
-		check := exec.CommandContext(t.Context(), replPath, "worker", "check", "--timeout", "60s", "--dialect", "jupyter:"+k.name, replPath, "kernel-worker", k.name)
-		// Kernels with Jedi share a cache, and find no completions while another one writes a file of it.
-		check.Env = append(os.Environ(), "JUPYTER_PATH="+filepath.Join(kernelsDir(t), "share", "jupyter"), "XDG_CACHE_HOME="+t.TempDir())
-		out, err := check.Output()
-		if len(out) == 0 {
-			t.Fatal(err)
-		}
-		lines := bytes.Split(out, []byte("\n"))
-		for i, line := range lines {
-			if promise, broken := strings.CutPrefix(string(line), "broken   "); broken && !slices.Contains(k.broken, promise) {
-				t.Errorf("%s: %s", promise, lines[i+1])
+func TestKernels(t *testing.T) {
+	t.Run("pass the worker conformance checks", func(t *testing.T) {
+		onEachKernel(t, func(t *testing.T, k testKernel) {
+			if k.lateOutput {
+				return
 			}
-		}
-		t.Logf("%s", lines[max(0, len(lines)-2)])
+			check := exec.CommandContext(t.Context(), replPath, "worker", "check", "--timeout", "60s", "--dialect", "jupyter:"+k.name, replPath, "kernel-worker", k.name)
+			// Kernels with Jedi share a cache, and find no completions while another one writes a file of it.
+			check.Env = append(os.Environ(), "JUPYTER_PATH="+filepath.Join(kernelsDir(t), "share", "jupyter"), "XDG_CACHE_HOME="+t.TempDir())
+			out, err := check.Output()
+			if len(out) == 0 {
+				t.Fatal(err)
+			}
+			lines := bytes.Split(out, []byte("\n"))
+			for i, line := range lines {
+				if promise, broken := strings.CutPrefix(string(line), "broken   "); broken && !slices.Contains(k.broken, promise) {
+					t.Errorf("%s: %s", promise, lines[i+1])
+				}
+			}
+			t.Logf("%s", lines[max(0, len(lines)-2)])
+		})
+	})
+
+	t.Run("run, fail, ask and interrupt", func(t *testing.T) {
+		onEachKernel(t, func(t *testing.T, k testKernel) {
+			r := k.openSession(t, nil)
+			for range 3 {
+				r.wantOutput(k)
+			}
+			if got, reply := r.runCode(k.fail); !strings.Contains(got, k.failText) && !k.lateOutput || reply.Outcome != timeline.OutcomeError {
+				t.Errorf("got %q, %s; want an error with %q", got, reply.Outcome, k.failText)
+			}
+			if k.ask != "" {
+				_, reply := r.runCode(k.ask)
+				if got := r.answerRequest(reply, "Ada"); strings.TrimSpace(got) != "hello Ada" {
+					t.Errorf("got %q", got)
+				}
+			}
+			if k.loop != "" {
+				turn, err := r.Submit(t.Context(), k.loop)
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx := t.Context()
+				if _, err := r.Wait(ctx, turn, session.WaitAtMost(500*time.Millisecond)); err != nil {
+					t.Fatal(err)
+				}
+				r.interruptUntilOver(turn)
+				r.wantOutput(k)
+			}
+		})
+	})
+
+	t.Run("detect a child that reads the terminal", func(t *testing.T) {
+		onEachKernel(t, func(t *testing.T, k testKernel) {
+			r := k.openSession(t, nil)
+			if k.childReads == "" { // its children have no terminal of ours
+				return
+			}
+			_, reply := r.runCode(k.childReads)
+			if reply.InputRequest != nil && reply.InputRequest.Reader == "" {
+				t.Errorf("%+v: want a program that reads the terminal", reply.InputRequest)
+			}
+			r.answerRequest(reply, "x")
+		})
+	})
+
+	t.Run("run in a sandbox", func(t *testing.T) {
+		confined.RequireNamespaces(t)
+		onEachKernel(t, func(t *testing.T, k testKernel) {
+			r := k.openSession(t, &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, NoNotice: true})
+			r.wantOutput(k)
+		})
 	})
 }
 
@@ -239,53 +293,53 @@ func (r kernelSession) answerRequest(reply session.Reply, line string) string {
 	return outputText(after.Events...)
 }
 
-func TestKernel_IsALanguage(t *testing.T) {
-	onEachKernel(t, func(t *testing.T, k testKernel) {
+func TestIPykernelInterrupt(t *testing.T) {
+	t.Parallel()
+
+	// An ipykernel that is interrupted between two steps of its own drops the request without a reply, and
+	// must not be waited for. Python itself swallows an interrupt in a finalizer, so one more may be needed.
+	t.Run("ends the turn at any moment", func(t *testing.T) {
+		t.Parallel()
+		k := testKernels[0]
+		k.specDir(t)
 		r := k.openSession(t, nil)
-		for range 3 {
-			r.wantOutput(k)
-		}
-		if got, reply := r.runCode(k.fail); !strings.Contains(got, k.failText) && !k.lateOutput || reply.Outcome != timeline.OutcomeError {
-			t.Errorf("got %q, %s; want an error with %q", got, reply.Outcome, k.failText)
-		}
-		if k.ask != "" {
-			_, reply := r.runCode(k.ask)
-			if got := r.answerRequest(reply, "Ada"); strings.TrimSpace(got) != "hello Ada" {
-				t.Errorf("got %q", got)
-			}
-		}
-		if k.loop != "" {
-			turn, err := r.Submit(t.Context(), k.loop)
+		for range 40 {
+			turn, err := r.Submit(t.Context(), "while True: pass")
 			if err != nil {
 				t.Fatal(err)
 			}
-			ctx := t.Context()
-			if _, err := r.Wait(ctx, turn, session.WaitAtMost(500*time.Millisecond)); err != nil {
-				t.Fatal(err)
+			reply := r.interruptUntilOver(turn)
+			if reply.Outcome != timeline.OutcomeInterrupted {
+				t.Fatalf("%q, %s", outputText(reply.Events...), reply.Outcome)
 			}
-			r.interruptUntilOver(turn)
-			r.wantOutput(k)
 		}
 	})
-}
 
-// An ipykernel that is interrupted between two steps of its own drops the request without a reply, and
-// must not be waited for. Python itself swallows an interrupt in a finalizer, so one more may be needed.
-func TestKernel_AnInterruptAtAnyMomentEndsTheTurnOfIPykernel(t *testing.T) {
-	t.Parallel()
-	k := testKernels[0]
-	k.specDir(t)
-	r := k.openSession(t, nil)
-	for range 40 {
-		turn, err := r.Submit(t.Context(), "while True: pass")
+	// Ipykernel is asked something behind an interrupt, and must not answer before the turn is over. Its
+	// loop does not wake for an interrupt alone, so the code wakes it.
+	t.Run("waits for code that handles the interrupt", func(t *testing.T) {
+		t.Parallel()
+		k := testKernels[0]
+		k.specDir(t)
+		r := k.openSession(t, nil)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+		defer cancel()
+		turn, err := r.Submit(ctx, "import asyncio\nprint('begun', flush=True)\ntry:\n    while True: await asyncio.sleep(0.02)\nexcept BaseException:\n    await asyncio.sleep(0.5)\n    print('done')")
+		for begun := false; !begun && err == nil; {
+			var reply session.Reply
+			reply, err = r.Wait(ctx, turn, session.WaitAtMost(100*time.Millisecond))
+			begun = strings.Contains(outputText(reply.Events...), "begun")
+		}
+		if err == nil {
+			_, err = r.Interrupt(ctx, turn)
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		reply := r.interruptUntilOver(turn)
-		if reply.Outcome != timeline.OutcomeInterrupted {
-			t.Fatalf("%q, %s", outputText(reply.Events...), reply.Outcome)
+		if reply, err := r.Wait(ctx, turn, nil); err != nil || reply.Outcome != timeline.OutcomeOK || outputText(reply.Events...) != "begun\ndone\n" {
+			t.Errorf("%q, %s, %v", outputText(reply.Events...), reply.Outcome, err)
 		}
-	}
+	})
 }
 
 // interruptUntilOver interrupts a turn again as long as it goes on, as a person does.
@@ -305,52 +359,4 @@ func (r kernelSession) interruptUntilOver(turn uint64) session.Reply {
 	}
 	r.Fatal("20 interrupts did not end the turn")
 	return session.Reply{}
-}
-
-// Ipykernel is asked something behind an interrupt, and must not answer before the turn is over. Its
-// loop does not wake for an interrupt alone, so the code wakes it.
-func TestKernel_CodeThatGoesOnAfterAnInterruptIsNotGivenUp(t *testing.T) {
-	t.Parallel()
-	k := testKernels[0]
-	k.specDir(t)
-	r := k.openSession(t, nil)
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	defer cancel()
-	turn, err := r.Submit(ctx, "import asyncio\nprint('begun', flush=True)\ntry:\n    while True: await asyncio.sleep(0.02)\nexcept BaseException:\n    await asyncio.sleep(0.5)\n    print('done')")
-	for begun := false; !begun && err == nil; {
-		var reply session.Reply
-		reply, err = r.Wait(ctx, turn, session.WaitAtMost(100*time.Millisecond))
-		begun = strings.Contains(outputText(reply.Events...), "begun")
-	}
-	if err == nil {
-		_, err = r.Interrupt(ctx, turn)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if reply, err := r.Wait(ctx, turn, nil); err != nil || reply.Outcome != timeline.OutcomeOK || outputText(reply.Events...) != "begun\ndone\n" {
-		t.Errorf("%q, %s, %v", outputText(reply.Events...), reply.Outcome, err)
-	}
-}
-
-func TestKernel_AChildThatReadsTheTerminalIsSeenToWait(t *testing.T) {
-	onEachKernel(t, func(t *testing.T, k testKernel) {
-		r := k.openSession(t, nil)
-		if k.childReads == "" { // its children have no terminal of ours
-			return
-		}
-		_, reply := r.runCode(k.childReads)
-		if reply.InputRequest != nil && reply.InputRequest.Reader == "" {
-			t.Errorf("%+v: want a program that reads the terminal", reply.InputRequest)
-		}
-		r.answerRequest(reply, "x")
-	})
-}
-
-func TestKernel_WorksInASandbox(t *testing.T) {
-	confined.RequireNamespaces(t)
-	onEachKernel(t, func(t *testing.T, k testKernel) {
-		r := k.openSession(t, &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, NoNotice: true})
-		r.wantOutput(k)
-	})
 }

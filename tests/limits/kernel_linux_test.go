@@ -10,7 +10,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-func TestFiles_AreBoundedInTheWorkerAndItsChildren(t *testing.T) {
+func TestFileLimit(t *testing.T) {
 	withAndWithoutSandbox(t, func(t *testing.T, box *workers.Sandbox) {
 		s := openPython(t, box, workers.Limits{Files: 80})
 		s.RunCode(t, "import resource, subprocess, sys; resource.getrlimit(resource.RLIMIT_NOFILE)").WantTranscript(t, "(80, 80)\n")
@@ -22,7 +22,7 @@ func TestFiles_AreBoundedInTheWorkerAndItsChildren(t *testing.T) {
 	})
 }
 
-func TestCPUs_AreThoseOfTheWorkerAndItsChildren(t *testing.T) {
+func TestCPULimit(t *testing.T) {
 	withAndWithoutSandbox(t, func(t *testing.T, box *workers.Sandbox) {
 		s := openPython(t, box, workers.Limits{CPUs: 1})
 		s.RunCode(t, "import os, subprocess; len(os.sched_getaffinity(0))").WantTranscript(t, "1\n")
@@ -47,20 +47,37 @@ def end_last():
 def end():
     while children: end_last()`
 
-func TestProcesses_NoMoreCanBeStarted(t *testing.T) {
-	withAndWithoutSandbox(t, func(t *testing.T, box *workers.Sandbox) {
-		requireForkLimit(t, box)
-		s := openPython(t, box, workers.Limits{Processes: 30})
-		s.RunCode(t, forkCode).WantTranscript(t, "")
-		for range 2 {
-			if r := s.RunCode(t, "while True: fork()"); r.Failure != "BlockingIOError" {
-				t.Errorf("got %q %s %q", r.Outcome, r.Failure, r.Transcript())
+func TestProcessLimit(t *testing.T) {
+	t.Run("refuses to start more", func(t *testing.T) {
+		withAndWithoutSandbox(t, func(t *testing.T, box *workers.Sandbox) {
+			requireForkLimit(t, box)
+			s := openPython(t, box, workers.Limits{Processes: 30})
+			s.RunCode(t, forkCode).WantTranscript(t, "")
+			for range 2 {
+				if r := s.RunCode(t, "while True: fork()"); r.Failure != "BlockingIOError" {
+					t.Errorf("got %q %s %q", r.Outcome, r.Failure, r.Transcript())
+				}
+				if box != nil { // there the kernel counts; our own count may be late
+					wantOutput(t, s, "20 < len(children) <= 30 or len(children)", "True\n")
+				}
+				wantOutput(t, s, "end()", "")
 			}
-			if box != nil { // there the kernel counts; our own count may be late
-				wantOutput(t, s, "20 < len(children) <= 30 or len(children)", "True\n")
+		})
+	})
+
+	t.Run("keeps the session usable after a fork bomb", func(t *testing.T) {
+		withAndWithoutSandbox(t, func(t *testing.T, box *workers.Sandbox) {
+			s := openPython(t, box, workers.Limits{Processes: 40, Turn: drive.Timeout})
+			bomb := "import os, time\nend = time.time() + 0.7\nme = os.getpid()\n" +
+				"while time.time() < end:\n  try: os.fork()\n  except OSError: time.sleep(0.01)\n" +
+				"if os.getpid() != me: os._exit(0)"
+			if r := s.RunCode(t, bomb); r.Outcome != "ok" {
+				t.Errorf("got %q %q", r.Outcome, r.Transcript())
 			}
-			wantOutput(t, s, "end()", "")
-		}
+			if r := s.RunCode(t, "6 * 7"); r.Outcome != "ok" || !strings.HasSuffix(r.Transcript(), "42\n") {
+				t.Errorf("got %q %q", r.Outcome, r.Transcript())
+			}
+		})
 	})
 }
 
@@ -73,41 +90,28 @@ func wantOutput(t *testing.T, s *drive.TestSession, code, want string) {
 	}
 }
 
-func TestProcesses_ABombLeavesTheSession(t *testing.T) {
-	withAndWithoutSandbox(t, func(t *testing.T, box *workers.Sandbox) {
-		s := openPython(t, box, workers.Limits{Processes: 40, Turn: drive.Timeout})
-		bomb := "import os, time\nend = time.time() + 0.7\nme = os.getpid()\n" +
-			"while time.time() < end:\n  try: os.fork()\n  except OSError: time.sleep(0.01)\n" +
-			"if os.getpid() != me: os._exit(0)"
-		if r := s.RunCode(t, bomb); r.Outcome != "ok" {
-			t.Errorf("got %q %q", r.Outcome, r.Transcript())
-		}
-		if r := s.RunCode(t, "6 * 7"); r.Outcome != "ok" || !strings.HasSuffix(r.Transcript(), "42\n") {
-			t.Errorf("got %q %q", r.Outcome, r.Transcript())
-		}
-	})
-}
-
 // turnTimeout is long enough for the short turns of a test on a busy machine.
 const turnTimeout = 5 * time.Second
 
-func TestTurnLimit_EndsALoopAndLeavesTheSession(t *testing.T) {
-	withAndWithoutSandbox(t, func(t *testing.T, box *workers.Sandbox) {
-		s := openPython(t, box, workers.Limits{Turn: turnTimeout})
-		s.RunCode(t, "x = 41").WantTranscript(t, "")
-		r := s.RunCode(t, "while True: pass")
-		if r.Outcome != "interrupted" || !strings.Contains(r.Transcript(), "[limit interrupted: this turn's limit of 5 s]") {
+func TestTurnLimit(t *testing.T) {
+	t.Run("ends a loop and keeps the session", func(t *testing.T) {
+		withAndWithoutSandbox(t, func(t *testing.T, box *workers.Sandbox) {
+			s := openPython(t, box, workers.Limits{Turn: turnTimeout})
+			s.RunCode(t, "x = 41").WantTranscript(t, "")
+			r := s.RunCode(t, "while True: pass")
+			if r.Outcome != "interrupted" || !strings.Contains(r.Transcript(), "[limit interrupted: this turn's limit of 5 s]") {
+				t.Errorf("got %q %q", r.Outcome, r.Transcript())
+			}
+			s.RunCode(t, "x + 1").WantTranscript(t, "42\n")
+		})
+	})
+
+	t.Run("ends code that swallows the first interrupt", func(t *testing.T) {
+		s := openPython(t, nil, workers.Limits{Turn: turnTimeout})
+		r := s.RunCode(t, "import time\nfor _ in range(10):\n  try: time.sleep(100)\n  except KeyboardInterrupt: pass")
+		if r.Outcome != "interrupted" || !strings.Contains(r.Transcript(), "limit of 5 s") {
 			t.Errorf("got %q %q", r.Outcome, r.Transcript())
 		}
-		s.RunCode(t, "x + 1").WantTranscript(t, "42\n")
+		s.RunCode(t, "1 + 1").WantTranscript(t, "2\n")
 	})
-}
-
-func TestTurnLimit_EndsCodeThatSwallowsTheFirstInterrupt(t *testing.T) {
-	s := openPython(t, nil, workers.Limits{Turn: turnTimeout})
-	r := s.RunCode(t, "import time\nfor _ in range(10):\n  try: time.sleep(100)\n  except KeyboardInterrupt: pass")
-	if r.Outcome != "interrupted" || !strings.Contains(r.Transcript(), "limit of 5 s") {
-		t.Errorf("got %q %q", r.Outcome, r.Transcript())
-	}
-	s.RunCode(t, "1 + 1").WantTranscript(t, "2\n")
 }

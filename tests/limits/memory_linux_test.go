@@ -10,7 +10,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// memory is what the sessions of these tests may use.
+// memoryLimit is what the sessions of these tests may use.
 const memoryLimit = 192 << 20
 
 // A memoryHog uses up the memory of its session.
@@ -90,19 +90,21 @@ func runHog(t *testing.T, s *drive.TestSession, h memoryHog, lives, frees string
 	}
 }
 
-func TestMemory_PythonRaisesItsOwnErrorAndTheSessionLivesOn(t *testing.T) {
-	hogs := pythonHogs
-	if os.Getenv("TURNSTONE_TEST_MATPLOTLIB") != "" {
-		hogs = append(hogs, numpyHogs...)
-	}
-	runHogs(t, hogs, func(t *testing.T, box *workers.Sandbox, h memoryHog) {
-		runHog(t, openPython(t, box, workers.Limits{Memory: memoryLimit}), h, "x + 1", "l = d = s = m = a = b = None")
+func TestMemoryLimit(t *testing.T) {
+	t.Run("Python raises its own error and the session lives on", func(t *testing.T) {
+		hogs := pythonHogs
+		if os.Getenv("TURNSTONE_TEST_MATPLOTLIB") != "" {
+			hogs = append(hogs, numpyHogs...)
+		}
+		runHogs(t, hogs, func(t *testing.T, box *workers.Sandbox, h memoryHog) {
+			runHog(t, openPython(t, box, workers.Limits{Memory: memoryLimit}), h, "x + 1", "l = d = s = m = a = b = None")
+		})
 	})
-}
 
-func TestMemory_RSaysItsOwnErrorAndTheSessionLivesOn(t *testing.T) {
-	runHogs(t, rHogs, func(t *testing.T, box *workers.Sandbox, h memoryHog) {
-		runHog(t, openR(t, box, workers.Limits{Memory: memoryLimit}), h, "cat(x + 1, '\\n', sep = '')", "l <- r <- NULL; invisible(gc())")
+	t.Run("R raises its own error and the session lives on", func(t *testing.T) {
+		runHogs(t, rHogs, func(t *testing.T, box *workers.Sandbox, h memoryHog) {
+			runHog(t, openR(t, box, workers.Limits{Memory: memoryLimit}), h, "cat(x + 1, '\\n', sep = '')", "l <- r <- NULL; invisible(gc())")
+		})
 	})
 }
 

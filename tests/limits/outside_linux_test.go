@@ -24,15 +24,95 @@ func wantLimitError(t *testing.T, s *drive.TestSession, code string) {
 	wantOutput(t, s, "6 * 7", "42\n")
 }
 
-func TestMemory_FilesWithoutANameCount(t *testing.T) {
-	withAndWithoutSandbox(t, func(t *testing.T, box *workers.Sandbox) {
-		s := openPython(t, box, workers.Limits{Memory: memoryLimit})
-		wantLimitError(t, s, "import os\nf = os.memfd_create('x')\nfor _ in range(800): n = os.write(f, bytes(1 << 20))")
+func TestMemoryAccounting(t *testing.T) {
+	t.Run("counts files without a name", func(t *testing.T) {
+		withAndWithoutSandbox(t, func(t *testing.T, box *workers.Sandbox) {
+			s := openPython(t, box, workers.Limits{Memory: memoryLimit})
+			wantLimitError(t, s, "import os\nf = os.memfd_create('x')\nfor _ in range(800): n = os.write(f, bytes(1 << 20))")
+		})
+		t.Run("once, where they are mapped as well", func(t *testing.T) {
+			s := openPython(t, nil, workers.Limits{Memory: memoryLimit})
+			s.RunCode(t, "import mmap, os, time\nf = os.memfd_create('x')\nos.ftruncate(f, 120 << 20)\nm = mmap.mmap(f, 120 << 20)").WantTranscript(t, "")
+			s.RunCode(t, "for i in range(0, len(m), 4096): m[i] = 1\ntime.sleep(0.5)").WantTranscript(t, "")
+		})
 	})
-	t.Run("once, where they are mapped as well", func(t *testing.T) {
+
+	t.Run("bounds System V objects", func(t *testing.T) {
+		none := "'No space left on device'"
+		s := openPython(t, newSandbox(), workers.Limits{Memory: memoryLimit})
+		s.RunCode(t, sysVCode).WantTranscript(t, "")
+		s.RunCode(t, "a = made('shmget', 1234, 8 << 20, 0o600 | IPC_CREAT); n, e = fill(100, 'shmget', PRIVATE, 8 << 20, 0o600); n in (35, 23), e").WantTranscript(t, "(True, "+none+")\n") // 288 MiB, in a group 192
+		s.RunCode(t, "made('shmget', 1234, 8 << 20, 0o600 | IPC_CREAT) == made('shmget', 1234, 0, 0) == a").WantTranscript(t, "True\n")
+		s.RunCode(t, "made('shmget', 1235, 8 << 20, 0o600 | IPC_CREAT)").WantTranscript(t, none+"\n")
+		s.RunCode(t, "made('shmget', PRIVATE, ctypes.c_size_t(1 << 63), 0o600)").WantTranscript(t, none+"\n")
+		s.RunCode(t, "n, e = fill(400, 'msgget', PRIVATE, 0o600); 0 < n <= 288, e").WantTranscript(t, "(True, "+none+")\n")
+		s.RunCode(t, "libc.shmctl(a, 0, None), made('semget', PRIVATE, 32000, 0o600) >= 0").WantTranscript(t, "(0, True)\n")
+		s.RunCode(t, "n, e = fill(100, 'semget', PRIVATE, 32000, 0o600); 0 < n < 100, e").WantTranscript(t, "(True, "+none+")\n")
+		s.RunCode(t, "6 * 7").WantTranscript(t, "42\n")
+	})
+
+	// Without a limit nothing is asked for.
+	t.Run("leaves System V objects alone without a limit", func(t *testing.T) {
+		s := openPython(t, newSandbox(), workers.Limits{})
+		s.RunCode(t, sysVCode+"fill(10, 'shmget', PRIVATE, 8 << 20, 0o600)[0]").WantTranscript(t, "10\n")
+	})
+
+	// The number of files bounds what cannot be counted, and the first reply names it.
+	t.Run("reports in the first reply what is not counted", func(t *testing.T) {
+		withAndWithoutSandbox(t, func(t *testing.T, box *workers.Sandbox) {
+			said := func(l workers.Limits) (*drive.TestSession, string) {
+				if box != nil {
+					confined.RequireNamespaces(t)
+				}
+				spec := python.Spec(python.Options{Path: os.Getenv("TURNSTONE_TEST_MATPLOTLIB")})
+				spec.Sandbox, spec.Limits, spec.Dir = box, l, t.TempDir()
+				s := drive.LaunchSession(t, spec)
+				reply, err := s.Wait(drive.TimeoutContext(t), 0, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.WaitUntilReady(t)
+				return s, reply.Text()
+			}
+			s, got := said(workers.Limits{Memory: memoryLimit})
+			const sentence, more = "the limit of memory does not count data buffered in sockets and pipes", "shared memory of System V"
+			if grouped := s.RunCode(t, groupCode).OutputText() == "True\n"; strings.Contains(got, sentence) == grouped || strings.Contains(got, more) != (!grouped && box == nil) {
+				t.Errorf("in a group: %t; got %q", grouped, got)
+			} else if !grouped {
+				s.RunCode(t, "import resource; resource.getrlimit(resource.RLIMIT_NOFILE)[1]").WantTranscript(t, "945\n")
+			}
+			if _, got := said(workers.Limits{Processes: 1000}); strings.Contains(got, "count") {
+				t.Errorf("without a limit of memory: got %q", got)
+			}
+		})
+	})
+
+	// A group counts what waits in sockets.
+	t.Run("counts data in sockets in a control group", func(t *testing.T) {
+		withAndWithoutSandbox(t, func(t *testing.T, box *workers.Sandbox) {
+			s := openPython(t, box, workers.Limits{Memory: memoryLimit})
+			requireGroup(t, s)
+			wantLimitError(t, s, `import resource, socket
+resource.setrlimit(resource.RLIMIT_NOFILE, (8192, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+all = []
+for _ in range(4000):
+  a, b = socket.socketpair(); a.setblocking(False); all.append((a, b))
+  try:
+    while True: a.send(bytes(65536))
+  except BlockingIOError: pass`)
+		})
+	})
+
+	// A program that raises no error of its own is ended, and the reply says so.
+	t.Run("kills a child beyond the limit and reports it", func(t *testing.T) {
 		s := openPython(t, nil, workers.Limits{Memory: memoryLimit})
-		s.RunCode(t, "import mmap, os, time\nf = os.memfd_create('x')\nos.ftruncate(f, 120 << 20)\nm = mmap.mmap(f, 120 << 20)").WantTranscript(t, "")
-		s.RunCode(t, "for i in range(0, len(m), 4096): m[i] = 1\ntime.sleep(0.5)").WantTranscript(t, "")
+		child := "import mmap\nm = mmap.mmap(-1, 900 << 20)\nfor i in range(0, len(m), 4096): m[i] = 1"
+		s.RunCode(t, "import subprocess, sys, time; x = 41").WantTranscript(t, "")
+		r := s.RunCode(t, "code = subprocess.run([sys.executable, '-c', '''"+child+"''']).returncode; time.sleep(1); code")
+		if r.Outcome != "ok" || !strings.HasSuffix(r.OutputText(), "-9\n") || !strings.Contains(r.Transcript(), "of 192 MiB used") {
+			t.Errorf("got %q %q", r.Outcome, r.Transcript())
+		}
+		wantOutput(t, s, "x + 1", "42\n")
 	})
 }
 
@@ -49,27 +129,7 @@ def fill(most, name, *args): # no more, in case nothing bounds them: they take m
 IPC_CREAT, PRIVATE = 0o1000, 0
 `
 
-func TestMemory_SharedMemoryByNumberIsBounded(t *testing.T) {
-	none := "'No space left on device'"
-	s := openPython(t, newSandbox(), workers.Limits{Memory: memoryLimit})
-	s.RunCode(t, sysVCode).WantTranscript(t, "")
-	s.RunCode(t, "a = made('shmget', 1234, 8 << 20, 0o600 | IPC_CREAT); n, e = fill(100, 'shmget', PRIVATE, 8 << 20, 0o600); n in (35, 23), e").WantTranscript(t, "(True, "+none+")\n") // 288 MiB, in a group 192
-	s.RunCode(t, "made('shmget', 1234, 8 << 20, 0o600 | IPC_CREAT) == made('shmget', 1234, 0, 0) == a").WantTranscript(t, "True\n")
-	s.RunCode(t, "made('shmget', 1235, 8 << 20, 0o600 | IPC_CREAT)").WantTranscript(t, none+"\n")
-	s.RunCode(t, "made('shmget', PRIVATE, ctypes.c_size_t(1 << 63), 0o600)").WantTranscript(t, none+"\n")
-	s.RunCode(t, "n, e = fill(400, 'msgget', PRIVATE, 0o600); 0 < n <= 288, e").WantTranscript(t, "(True, "+none+")\n")
-	s.RunCode(t, "libc.shmctl(a, 0, None), made('semget', PRIVATE, 32000, 0o600) >= 0").WantTranscript(t, "(0, True)\n")
-	s.RunCode(t, "n, e = fill(100, 'semget', PRIVATE, 32000, 0o600); 0 < n < 100, e").WantTranscript(t, "(True, "+none+")\n")
-	s.RunCode(t, "6 * 7").WantTranscript(t, "42\n")
-}
-
-// Without a limit nothing is asked for.
-func TestMemory_SharedMemoryByNumberIsThereWithoutALimit(t *testing.T) {
-	s := openPython(t, newSandbox(), workers.Limits{})
-	s.RunCode(t, sysVCode+"fill(10, 'shmget', PRIVATE, 8 << 20, 0o600)[0]").WantTranscript(t, "10\n")
-}
-
-// group says whether a session is in a control group.
+// groupCode says whether a session is in a control group.
 const groupCode = "any('/worker-' in line for line in open('/proc/self/cgroup'))"
 
 // requireGroup skips a test where there are none.
@@ -80,66 +140,8 @@ func requireGroup(t *testing.T, s *drive.TestSession) {
 	}
 }
 
-// The number of files bounds what cannot be counted, and the first reply names it.
-func TestMemory_TheFirstReplySaysWhatIsNotCounted(t *testing.T) {
-	withAndWithoutSandbox(t, func(t *testing.T, box *workers.Sandbox) {
-		said := func(l workers.Limits) (*drive.TestSession, string) {
-			if box != nil {
-				confined.RequireNamespaces(t)
-			}
-			spec := python.Spec(python.Options{Path: os.Getenv("TURNSTONE_TEST_MATPLOTLIB")})
-			spec.Sandbox, spec.Limits, spec.Dir = box, l, t.TempDir()
-			s := drive.LaunchSession(t, spec)
-			reply, err := s.Wait(drive.TimeoutContext(t), 0, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			s.WaitUntilReady(t)
-			return s, reply.Text()
-		}
-		s, got := said(workers.Limits{Memory: memoryLimit})
-		const sentence, more = "the limit of memory does not count data buffered in sockets and pipes", "shared memory of System V"
-		if grouped := s.RunCode(t, groupCode).OutputText() == "True\n"; strings.Contains(got, sentence) == grouped || strings.Contains(got, more) != (!grouped && box == nil) {
-			t.Errorf("in a group: %t; got %q", grouped, got)
-		} else if !grouped {
-			s.RunCode(t, "import resource; resource.getrlimit(resource.RLIMIT_NOFILE)[1]").WantTranscript(t, "945\n")
-		}
-		if _, got := said(workers.Limits{Processes: 1000}); strings.Contains(got, "count") {
-			t.Errorf("without a limit of memory: got %q", got)
-		}
-	})
-}
-
-// A group counts what waits in sockets.
-func TestMemory_InAGroupDataInSocketsCounts(t *testing.T) {
-	withAndWithoutSandbox(t, func(t *testing.T, box *workers.Sandbox) {
-		s := openPython(t, box, workers.Limits{Memory: memoryLimit})
-		requireGroup(t, s)
-		wantLimitError(t, s, `import resource, socket
-resource.setrlimit(resource.RLIMIT_NOFILE, (8192, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
-all = []
-for _ in range(4000):
-  a, b = socket.socketpair(); a.setblocking(False); all.append((a, b))
-  try:
-    while True: a.send(bytes(65536))
-  except BlockingIOError: pass`)
-	})
-}
-
-// A program that raises no error of its own is ended, and the reply says so.
-func TestMemory_AChildBeyondItIsEndedAndTold(t *testing.T) {
-	s := openPython(t, nil, workers.Limits{Memory: memoryLimit})
-	child := "import mmap\nm = mmap.mmap(-1, 900 << 20)\nfor i in range(0, len(m), 4096): m[i] = 1"
-	s.RunCode(t, "import subprocess, sys, time; x = 41").WantTranscript(t, "")
-	r := s.RunCode(t, "code = subprocess.run([sys.executable, '-c', '''"+child+"''']).returncode; time.sleep(1); code")
-	if r.Outcome != "ok" || !strings.HasSuffix(r.OutputText(), "-9\n") || !strings.Contains(r.Transcript(), "of 192 MiB used") {
-		t.Errorf("got %q %q", r.Outcome, r.Transcript())
-	}
-	wantOutput(t, s, "x + 1", "42\n")
-}
-
 // In a group the limit of processes is exact without a sandbox, too, also for root.
-func TestProcesses_InAGroupTheLimitIsExact(t *testing.T) {
+func TestProcessLimit_ControlGroup(t *testing.T) {
 	s := openPython(t, nil, workers.Limits{Processes: 30})
 	requireGroup(t, s)
 	s.RunCode(t, forkCode).WantTranscript(t, "")

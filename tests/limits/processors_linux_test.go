@@ -53,7 +53,7 @@ func openWithManyProcessors(t *testing.T, spec workers.Spec) *drive.TestSession 
 
 // OpenBLAS reserves about 140 MB for each processor. With 16, R did not start within 1 GiB, or had
 // nothing left of 2, and Python ended while it imported NumPy.
-func TestMemory_LibrariesOfAMachineWithManyProcessorsFit(t *testing.T) {
+func TestMemoryLimit_ManyProcessors(t *testing.T) {
 	t.Run("R", func(t *testing.T) {
 		spec := r.Spec(r.Options{})
 		if spec.Err != nil {

@@ -43,37 +43,39 @@ func openSessions(t *testing.T, o *supervisor.Options, box *workers.Sandbox, lim
 	return all
 }
 
-func TestProcesses_OfAllSessionsTogetherAreBounded(t *testing.T) {
-	withAndWithoutSandbox(t, func(t *testing.T, box *workers.Sandbox) {
-		requireForkLimit(t, box)
-		s := openSessions(t, &supervisor.Options{Processes: 60}, box, workers.Limits{}, workers.Limits{})
-		for _, one := range s {
-			one.RunCode(t, forkCode).WantTranscript(t, "")
-		}
-		wantOutput(t, s[0], "for _ in range(45): fork()", "")
-		for range 2 { // and stays below the 60 that a sandbox allows to each, until somebody looks
-			r := s[1].RunCode(t, "import time\nwhile len(children) < 20: fork()\nwhile True: fork(); end_last(); time.sleep(0.01)")
-			if r.Failure != "BlockingIOError" || !strings.Contains(r.Transcript(), " of 60 by all sessions together") {
-				t.Errorf("got %q %s %q", r.Outcome, r.Failure, r.Transcript())
+func TestSharedLimits(t *testing.T) {
+	t.Run("bound the processes of all sessions together", func(t *testing.T) {
+		withAndWithoutSandbox(t, func(t *testing.T, box *workers.Sandbox) {
+			requireForkLimit(t, box)
+			s := openSessions(t, &supervisor.Options{Processes: 60}, box, workers.Limits{}, workers.Limits{})
+			for _, one := range s {
+				one.RunCode(t, forkCode).WantTranscript(t, "")
 			}
-			wantOutput(t, s[1], "end()", "")
-		}
-		wantOutput(t, s[0], "x = 41; end()", "")
-		wantOutput(t, s[1], "fork(); end()", "")
-		wantOutput(t, s[0], "fork(); end(); x + 1", "42\n")
+			wantOutput(t, s[0], "for _ in range(45): fork()", "")
+			for range 2 { // and stays below the 60 that a sandbox allows to each, until somebody looks
+				r := s[1].RunCode(t, "import time\nwhile len(children) < 20: fork()\nwhile True: fork(); end_last(); time.sleep(0.01)")
+				if r.Failure != "BlockingIOError" || !strings.Contains(r.Transcript(), " of 60 by all sessions together") {
+					t.Errorf("got %q %s %q", r.Outcome, r.Failure, r.Transcript())
+				}
+				wantOutput(t, s[1], "end()", "")
+			}
+			wantOutput(t, s[0], "x = 41; end()", "")
+			wantOutput(t, s[1], "fork(); end()", "")
+			wantOutput(t, s[0], "fork(); end(); x + 1", "42\n")
+		})
 	})
-}
 
-func TestCPUs_OfAllSessionsTogetherAreTheSame(t *testing.T) {
-	const mine = "import os; print(*os.sched_getaffinity(0))"
-	withAndWithoutSandbox(t, func(t *testing.T, box *workers.Sandbox) {
-		s := openSessions(t, &supervisor.Options{CPUs: 1}, box, workers.Limits{}, workers.Limits{}, workers.Limits{CPUs: 2})
-		first := s[0].RunCode(t, mine).OutputText()
-		if len(strings.Fields(first)) != 1 {
-			t.Errorf("got %q, want one", first)
-		}
-		for _, one := range s[1:] {
-			wantOutput(t, one, mine, first)
-		}
+	t.Run("give all sessions the same processors", func(t *testing.T) {
+		const mine = "import os; print(*os.sched_getaffinity(0))"
+		withAndWithoutSandbox(t, func(t *testing.T, box *workers.Sandbox) {
+			s := openSessions(t, &supervisor.Options{CPUs: 1}, box, workers.Limits{}, workers.Limits{}, workers.Limits{CPUs: 2})
+			first := s[0].RunCode(t, mine).OutputText()
+			if len(strings.Fields(first)) != 1 {
+				t.Errorf("got %q, want one", first)
+			}
+			for _, one := range s[1:] {
+				wantOutput(t, one, mine, first)
+			}
+		})
 	})
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// beyond is how many tasks more than the user has a session may have at least, with a limit of
+// minTasksBeyondUser is how many tasks more than the user has a session may have at least, with a limit of
 // processes or in a sandbox.
 const minTasksBeyondUser = 2048
 
@@ -40,7 +40,7 @@ func countUserTasks(t *testing.T) (n int) {
 	return n
 }
 
-// threads is how many threads can be started, which are over when it is.
+// threadCode is how many threads can be started, which are over when it is.
 const threadCode = `import threading
 threading.stack_size(65536)
 def fill():
@@ -54,17 +54,18 @@ def fill():
   return len(all)
 `
 
-// Between turns nobody looks, so what starts then is stopped by the kernel alone. Its own hard bound is
-// for the case that ours does not hold.
-func TestProcesses_TheKernelStopsWhatNobodyLooksAt(t *testing.T) {
-	requireForkLimit(t, nil)
-	before := countUserTasks(t)
-	s := openPython(t, nil, workers.Limits{Processes: 60})
-	pipe := filepath.Join(drive.SessionInfo(s).Dir, "count")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	bomb := threadCode + fmt.Sprintf(`
+func TestProcessBounds(t *testing.T) {
+	// Between turns nobody looks, so what starts then is stopped by the kernel alone. Its own hard bound is
+	// for the case that ours does not hold.
+	t.Run("are enforced by the kernel between turns", func(t *testing.T) {
+		requireForkLimit(t, nil)
+		before := countUserTasks(t)
+		s := openPython(t, nil, workers.Limits{Processes: 60})
+		pipe := filepath.Join(drive.SessionInfo(s).Dir, "count")
+		if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		bomb := threadCode + fmt.Sprintf(`
 import os, resource, sys
 most = %d
 soft = resource.getrlimit(resource.RLIMIT_NPROC)[0]
@@ -72,53 +73,54 @@ resource.setrlimit(resource.RLIMIT_NPROC, (most if soft < 0 else min(soft, most)
 sys.stdin.read()
 n = fill()
 with open('count', 'w') as f: f.write(str(n))`, before+2*minTasksBeyondUser)
-	s.RunCode(t, "import os, subprocess, sys; p = subprocess.Popen([sys.executable, '-c', '''"+bomb+"'''], stdin=subprocess.PIPE)").WantTranscript(t, "")
-	s.RunCode(t, "import threading; threading.Timer(0.3, p.stdin.close).start()").WantTranscript(t, "")
-	count := make(chan string, 1)
-	go func() {
-		text, _ := os.ReadFile(pipe) // waits until the bomb writes
-		count <- string(text)
-	}()
-	var text string
-	select {
-	case text = <-count:
-	case <-drive.TimeoutContext(t).Done():
-	}
-	if n, err := strconv.Atoi(text); err != nil || n < 20 || n > minTasksBeyondUser+minTasksBeyondUser/4 {
-		t.Errorf("%q threads were started, %v", text, err)
-	}
-	wantOutput(t, s, "6 * 7", "42\n")
-}
+		s.RunCode(t, "import os, subprocess, sys; p = subprocess.Popen([sys.executable, '-c', '''"+bomb+"'''], stdin=subprocess.PIPE)").WantTranscript(t, "")
+		s.RunCode(t, "import threading; threading.Timer(0.3, p.stdin.close).start()").WantTranscript(t, "")
+		count := make(chan string, 1)
+		go func() {
+			text, _ := os.ReadFile(pipe) // waits until the bomb writes
+			count <- string(text)
+		}()
+		var text string
+		select {
+		case text = <-count:
+		case <-drive.TimeoutContext(t).Done():
+		}
+		if n, err := strconv.Atoi(text); err != nil || n < 20 || n > minTasksBeyondUser+minTasksBeyondUser/4 {
+			t.Errorf("%q threads were started, %v", text, err)
+		}
+		wantOutput(t, s, "6 * 7", "42\n")
+	})
 
-func TestProcesses_ASandboxHasABoundThatNobodyAskedFor(t *testing.T) {
-	s := openPython(t, newSandbox(), workers.Limits{})
-	s.RunCode(t, threadCode).WantTranscript(t, "")
-	most := max(minTasksBeyondUser, 256*runtime.NumCPU())
-	s.RunCode(t, fmt.Sprintf("n = fill(); (200 < n <= %d) or n", most)).WantTranscript(t, "True\n")
-	s.RunCode(t, "import subprocess; subprocess.run(['true']).returncode").WantTranscript(t, "0\n")
-}
+	t.Run("exist in a sandbox by default", func(t *testing.T) {
+		s := openPython(t, newSandbox(), workers.Limits{})
+		s.RunCode(t, threadCode).WantTranscript(t, "")
+		most := max(minTasksBeyondUser, 256*runtime.NumCPU())
+		s.RunCode(t, fmt.Sprintf("n = fill(); (200 < n <= %d) or n", most)).WantTranscript(t, "True\n")
+		s.RunCode(t, "import subprocess; subprocess.run(['true']).returncode").WantTranscript(t, "0\n")
+	})
 
-// Programs that the user starts elsewhere take nothing from a session.
-func TestProcesses_AThousandMoreOfTheUserChangeNothing(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		box    *workers.Sandbox
-		limits workers.Limits
-	}{
-		{"a limit", nil, workers.Limits{Processes: 60}},
-		{"a limit in a sandbox", newSandbox(), workers.Limits{Processes: 60}},
-		{"a sandbox", newSandbox(), workers.Limits{}},
-	} {
-		t.Run(c.name, func(t *testing.T) { // one after the other: each has its thousand
-			s := openPython(t, c.box, c.limits)
-			s.RunCode(t, forkCode).WantTranscript(t, "")
-			startThousandTasks(t)
-			for range 2 { // also once somebody has looked
-				s.RunCode(t, "for _ in range(20): fork()").WantTranscript(t, "")
-				s.RunCode(t, "import time; time.sleep(1.2); end()").WantTranscript(t, "")
-			}
-		})
-	}
+	// Programs that the user starts elsewhere take nothing from a session.
+	t.Run("do not count other processes of the user", func(t *testing.T) {
+		for _, c := range []struct {
+			name   string
+			box    *workers.Sandbox
+			limits workers.Limits
+		}{
+			{"a limit", nil, workers.Limits{Processes: 60}},
+			{"a limit in a sandbox", newSandbox(), workers.Limits{Processes: 60}},
+			{"a sandbox", newSandbox(), workers.Limits{}},
+		} {
+			t.Run(c.name, func(t *testing.T) { // one after the other: each has its thousand
+				s := openPython(t, c.box, c.limits)
+				s.RunCode(t, forkCode).WantTranscript(t, "")
+				startThousandTasks(t)
+				for range 2 { // also once somebody has looked
+					s.RunCode(t, "for _ in range(20): fork()").WantTranscript(t, "")
+					s.RunCode(t, "import time; time.sleep(1.2); end()").WantTranscript(t, "")
+				}
+			})
+		}
+	})
 }
 
 // startThousandTasks gives the user of the tests a thousand threads more, until the test ends.

@@ -48,7 +48,7 @@ func (e *httpListener) requestList() []string {
 	return append([]string(nil), e.requests...)
 }
 
-// payloads are documents that try to run, to leave or to deceive. EAR is where they would be
+// hostilePayloads are documents that try to run, to leave or to deceive. EAR is where they would be
 // heard, and each has a name of its own there.
 var hostilePayloads = map[string]string{
 	"script":     `<script>fetch("EAR/script");parent.ran=1</script>`,
@@ -84,7 +84,7 @@ var hostilePayloads = map[string]string{
 }
 
 // Results of code are documents that can do nothing, and text is only text.
-func TestPage_HostileResultsAreNeitherRunNorHeard(t *testing.T) {
+func TestPage_HostileResults(t *testing.T) {
 	t.Parallel()
 	s := newTestDaemon(t)
 	b := openTab(t)
@@ -146,7 +146,7 @@ func TestPage_HostileResultsAreNeitherRunNorHeard(t *testing.T) {
 }
 
 // axe looks for what hinders people.
-func TestPage_HindersNobody(t *testing.T) {
+func TestPage_Accessibility(t *testing.T) {
 	t.Parallel()
 	cache, err := os.UserCacheDir()
 	if err != nil {

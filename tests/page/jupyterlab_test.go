@@ -136,66 +136,70 @@ func (b *browserTab) waitAnswered() {
 		jupyterapp.shell.currentWidget.content.widgets.every((cell) => !cell.promptNode?.innerText.includes("*") && cell.model.executionState !== "running")`)
 }
 
-func TestJupyterLab_RunsPlotsAsksAndInterruptsInASession(t *testing.T) {
+func TestJupyterLab(t *testing.T) {
 	t.Parallel()
-	python := cmp.Or(os.Getenv("TURNSTONE_TEST_MATPLOTLIB"), "/usr/bin/python3")
-	if exec.Command(python, "-c", "import matplotlib").Run() != nil {
-		t.Skip("no matplotlib for ", python, ": scripts/setup-dev installs it")
-	}
-	kernels := []string{"--lang python --python " + python}
-	_, noR := exec.LookPath("R")
-	if noR == nil {
-		kernels = append(kernels, "--lang r")
-	}
-	b := openTab(t)
-	l := startJupyterLab(t, kernels...)
-	l.openNotebook(b, "Python (Turnstone)")
-	b.runCell("import matplotlib.pyplot as plt\nplt.plot([1, 3, 2])\nplt.show()")
-	b.waitOutput("there is a plot", `out.querySelector("img")?.naturalWidth > 100`)
-	b.runCell("name = input('name? ')\nprint('hello', name)")
-	b.waitUntil("it asks", `document.querySelector(".jp-Stdin-input")`)
-	evalExpression[bool](b, `(document.querySelector(".jp-Stdin-input").focus(), true)`)
-	b.insertText("Ada")
-	b.pressKeys("\r")
-	b.waitOutput("the answer came", `out.innerText.includes("hello Ada")`)
-	b.runCell("import time\nprint('begun')\nwhile True: time.sleep(0.01)")
-	b.waitOutput("it runs", `out.innerText.includes("begun")`)
-	b.pressKeys("\x1b") // the keys are commands then
-	b.pressKeys("ii")
-	b.waitOutput("it was interrupted", `out.innerText.includes("KeyboardInterrupt")`)
-	b.waitAnswered() // what is run before that is given up with the cell
-	b.runCell("print(6 * 7, name)")
-	b.waitOutput("it goes on", `out.innerText.trim() === "42 Ada"`)
-	b.takeScreenshot("jupyterlab-python")
-	sessions, err := l.dialDaemon().ListSessions(t.Context())
-	if err != nil || len(sessions) != 1 || sessions[0].Turn < 4 {
-		t.Errorf("the cells ran in no session: %+v, %v", sessions, err)
-	}
 
-	if noR != nil {
-		t.Skip("R is not installed: scripts/setup-dev installs it")
-	}
-	b = b.openTabBeside()
-	l.openNotebook(b, "R (Turnstone)")
-	b.runCell("plot(1:3); cat('plotted', 6 * 7)")
-	b.waitOutput("there is a plot", `out.querySelector("img")?.naturalWidth > 100`)
-	b.waitOutput("there is text", `out.innerText.includes("plotted 42")`)
-	b.takeScreenshot("jupyterlab-r")
-}
+	t.Run("runs, plots, asks and interrupts in a session", func(t *testing.T) {
+		t.Parallel()
+		python := cmp.Or(os.Getenv("TURNSTONE_TEST_MATPLOTLIB"), "/usr/bin/python3")
+		if exec.Command(python, "-c", "import matplotlib").Run() != nil {
+			t.Skip("no matplotlib for ", python, ": scripts/setup-dev installs it")
+		}
+		kernels := []string{"--lang python --python " + python}
+		_, noR := exec.LookPath("R")
+		if noR == nil {
+			kernels = append(kernels, "--lang r")
+		}
+		b := openTab(t)
+		l := startJupyterLab(t, kernels...)
+		l.openNotebook(b, "Python (Turnstone)")
+		b.runCell("import matplotlib.pyplot as plt\nplt.plot([1, 3, 2])\nplt.show()")
+		b.waitOutput("there is a plot", `out.querySelector("img")?.naturalWidth > 100`)
+		b.runCell("name = input('name? ')\nprint('hello', name)")
+		b.waitUntil("it asks", `document.querySelector(".jp-Stdin-input")`)
+		evalExpression[bool](b, `(document.querySelector(".jp-Stdin-input").focus(), true)`)
+		b.insertText("Ada")
+		b.pressKeys("\r")
+		b.waitOutput("the answer came", `out.innerText.includes("hello Ada")`)
+		b.runCell("import time\nprint('begun')\nwhile True: time.sleep(0.01)")
+		b.waitOutput("it runs", `out.innerText.includes("begun")`)
+		b.pressKeys("\x1b") // the keys are commands then
+		b.pressKeys("ii")
+		b.waitOutput("it was interrupted", `out.innerText.includes("KeyboardInterrupt")`)
+		b.waitAnswered() // what is run before that is given up with the cell
+		b.runCell("print(6 * 7, name)")
+		b.waitOutput("it goes on", `out.innerText.trim() === "42 Ada"`)
+		b.takeScreenshot("jupyterlab-python")
+		sessions, err := l.dialDaemon().ListSessions(t.Context())
+		if err != nil || len(sessions) != 1 || sessions[0].Turn < 4 {
+			t.Errorf("the cells ran in no session: %+v, %v", sessions, err)
+		}
 
-// "Run All" sends all cells at once, and the kernel is quicker than the browser.
-func TestRunAll(t *testing.T) {
-	t.Parallel()
-	b := openTab(t)
-	l := startJupyterLab(t, "--lang python --python /usr/bin/python3")
-	l.openNotebook(b, "Python (Turnstone)")
-	evalExpression[bool](b, `(jupyterapp.shell.currentWidget.content.model.sharedModel.insertCells(0, [{cell_type: "code", source: "1/0"},
+		if noR != nil {
+			t.Skip("R is not installed: scripts/setup-dev installs it")
+		}
+		b = b.openTabBeside()
+		l.openNotebook(b, "R (Turnstone)")
+		b.runCell("plot(1:3); cat('plotted', 6 * 7)")
+		b.waitOutput("there is a plot", `out.querySelector("img")?.naturalWidth > 100`)
+		b.waitOutput("there is text", `out.innerText.includes("plotted 42")`)
+		b.takeScreenshot("jupyterlab-r")
+	})
+
+	// "Run All" sends all cells at once, and the kernel is quicker than the browser.
+	t.Run("stops all cells after the first error", func(t *testing.T) {
+		t.Parallel()
+		b := openTab(t)
+		l := startJupyterLab(t, "--lang python --python /usr/bin/python3")
+		l.openNotebook(b, "Python (Turnstone)")
+		evalExpression[bool](b, `(jupyterapp.shell.currentWidget.content.model.sharedModel.insertCells(0, [{cell_type: "code", source: "1/0"},
 		...Array.from({length: 15}, (_, i) => ({cell_type: "code", source: "print('ran', " + i + ")"}))]), true)`)
-	b.waitUntil("the cells are there", `jupyterapp.shell.currentWidget.content.widgets.length >= 16`)
-	evalExpression[bool](b, `(jupyterapp.commands.execute("notebook:run-all-cells"), true)`)
-	b.waitOutput("the first one has failed", `out.innerText.includes("ZeroDivisionError")`)
-	b.waitAnswered()
-	if ran := evalExpression[int](b, `jupyterapp.shell.currentWidget.content.widgets.filter((cell) => cell.model.type === "code" && cell.model.executionCount !== null).length`); ran != 1 {
-		t.Errorf("%d cells ran, want the one that failed", ran)
-	}
+		b.waitUntil("the cells are there", `jupyterapp.shell.currentWidget.content.widgets.length >= 16`)
+		evalExpression[bool](b, `(jupyterapp.commands.execute("notebook:run-all-cells"), true)`)
+		b.waitOutput("the first one has failed", `out.innerText.includes("ZeroDivisionError")`)
+		b.waitAnswered()
+		if ran := evalExpression[int](b, `jupyterapp.shell.currentWidget.content.widgets.filter((cell) => cell.model.type === "code" && cell.model.executionCount !== null).length`); ran != 1 {
+			t.Errorf("%d cells ran, want the one that failed", ran)
+		}
+	})
 }

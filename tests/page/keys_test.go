@@ -41,7 +41,7 @@ func (b *browserTab) tapKey(key string) {
 	})
 }
 
-func TestPage_KeysDoWhatItsListSays(t *testing.T) {
+func TestPage_Keys(t *testing.T) {
 	t.Parallel()
 	s := newTestDaemon(t)
 	b := openTab(t)
@@ -135,7 +135,7 @@ func TestPage_KeysDoWhatItsListSays(t *testing.T) {
 	b.waitUntil("u shows all sessions", `document.querySelector(".sessions a")?.checkVisibility()`)
 }
 
-func TestPage_GivesASessionAsAFile(t *testing.T) {
+func TestPage_Download(t *testing.T) {
 	t.Parallel()
 	s := newTestDaemon(t)
 	b := openTab(t)

@@ -26,7 +26,7 @@ import (
 	"github.com/turnstone-repl/turnstone/tests/waits"
 )
 
-// deadline bounds every wait for a fact. A test that gets near it has failed.
+// testTimeout bounds every wait for a fact. A test that gets near it has failed.
 const testTimeout = 4 * time.Minute
 
 // binaryEnv names the built command. shotsEnv names a directory for pictures of the page, to be

@@ -16,7 +16,7 @@ import (
 const maxRecordingBytes = 400 << 10
 
 // GitHub shows it as an image, in which no script runs.
-func TestRecording_OfTheReadmeMovesAsAnImage(t *testing.T) {
+func TestReadmeRecording(t *testing.T) {
 	t.Parallel()
 	path, err := filepath.Abs("../../docs/recording/story.svg")
 	if err != nil {

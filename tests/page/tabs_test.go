@@ -23,7 +23,7 @@ func (b *browserTab) setFrozen(frozen bool) {
 
 // A browser has six connections for all tabs of a host. The first tab holds the stream of ticks for all,
 // and sleeps here.
-func TestPage_EightTabsGoOnWhileTheFirstSleeps(t *testing.T) {
+func TestPage_FrozenTab(t *testing.T) {
 	t.Parallel()
 	s := newTestDaemon(t)
 	first := openTab(t)

@@ -88,7 +88,7 @@ func (w *callRecorder) countCalls(words ...string) (n int) {
 }
 
 // A change of one session has the daemon asked for that one.
-func TestPage_AsksTheDaemonOnlyForSessionsThatHaveChanged(t *testing.T) {
+func TestPage_Polling(t *testing.T) {
 	t.Parallel()
 	s := newTestDaemon(t)
 	b := openTab(t)

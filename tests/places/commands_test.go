@@ -38,102 +38,124 @@ func (w *testRemote) closeAfter(t *testing.T) {
 	})
 }
 
-func TestCommands_WorkBehindAnEngineAsTheyDoHere(t *testing.T) {
-	onEachEngine(t, func(t *testing.T, e *testEngine) {
-		w := e.newRemote(t)
-		w.closeAfter(t)
-		for _, test := range []struct {
-			words  []string
-			want   string
-			status int
-		}{
-			{[]string{"exec", w.sessionName(), "-e", "import os; x = 41; print('ä', os.environ['HOME'])"}, "ä " + e.home, 0},
-			{[]string{"exec", w.sessionName(), "-e", "x + 1"}, "42", 0},
-			{[]string{"list"}, w.sessionName(), 0},
-			{[]string{"exec", w.sessionName(), "-e", "raise SystemExit('no')"}, "", 1},
-			{[]string{"events", w.sessionName()}, "42", 0},
-			{[]string{"ctl", "status"}, "process ", 0},
-		} {
-			out, errs, status := w.runRepl(t, test.words[0], test.words[1:]...)
-			if status != test.status || !strings.Contains(out, test.want) {
-				t.Errorf("%q: status %d, output %q, errors %q, want %d, %q", test.words, status, out, errs, test.status, test.want)
+func TestCommands(t *testing.T) {
+	t.Run("work on a remote as they do locally", func(t *testing.T) {
+		onEachEngine(t, func(t *testing.T, e *testEngine) {
+			w := e.newRemote(t)
+			w.closeAfter(t)
+			for _, test := range []struct {
+				words  []string
+				want   string
+				status int
+			}{
+				{[]string{"exec", w.sessionName(), "-e", "import os; x = 41; print('ä', os.environ['HOME'])"}, "ä " + e.home, 0},
+				{[]string{"exec", w.sessionName(), "-e", "x + 1"}, "42", 0},
+				{[]string{"list"}, w.sessionName(), 0},
+				{[]string{"exec", w.sessionName(), "-e", "raise SystemExit('no')"}, "", 1},
+				{[]string{"events", w.sessionName()}, "42", 0},
+				{[]string{"ctl", "status"}, "process ", 0},
+			} {
+				out, errs, status := w.runRepl(t, test.words[0], test.words[1:]...)
+				if status != test.status || !strings.Contains(out, test.want) {
+					t.Errorf("%q: status %d, output %q, errors %q, want %d, %q", test.words, status, out, errs, test.status, test.want)
+				}
 			}
-		}
+		})
 	})
-}
 
-func TestEvents_FollowGoesOnOverACut(t *testing.T) {
-	onEachEngine(t, func(t *testing.T, e *testEngine) {
-		w := e.newRemote(t)
-		s := w.openSession(t, w.newLink(t))
-		cmd := w.replCommand(t, "events", s.Name(), "--follow")
-		out, err := cmd.StdoutPipe()
-		wantNoError(t, err)
-		var errs bytes.Buffer
-		cmd.Stderr = &errs
-		wantNoError(t, cmd.Start())
-		defer cmd.Wait()
-		defer cmd.Process.Kill()
-		lines := bufio.NewReader(out)
-		sees := func(text string) {
-			t.Helper()
+	t.Run("keep following events after a lost connection", func(t *testing.T) {
+		onEachEngine(t, func(t *testing.T, e *testEngine) {
+			w := e.newRemote(t)
+			s := w.openSession(t, w.newLink(t))
+			cmd := w.replCommand(t, "events", s.Name(), "--follow")
+			out, err := cmd.StdoutPipe()
+			wantNoError(t, err)
+			var errs bytes.Buffer
+			cmd.Stderr = &errs
+			wantNoError(t, cmd.Start())
+			defer cmd.Wait()
+			defer cmd.Process.Kill()
+			lines := bufio.NewReader(out)
+			sees := func(text string) {
+				t.Helper()
+				late := time.AfterFunc(testTimeout, func() { _ = cmd.Process.Kill() })
+				defer late.Stop()
+				for {
+					line, err := lines.ReadString('\n')
+					if err != nil {
+						t.Fatalf("no %q, but %v, and said: %s", text, err, errs.String())
+					}
+					if strings.Contains(line, text) {
+						return
+					}
+				}
+			}
+			wantNoError(t, runCode(t, s, "print('the first')"))
+			sees("the first")
+			if w.signalPrefixes(syscall.SIGKILL) == 0 {
+				t.Fatal("nothing was cut")
+			}
+			wantNoError(t, runCode(t, s, "print('the second')"))
+			sees("the second")
+			wantNoError(t, cmd.Process.Signal(os.Interrupt))
 			late := time.AfterFunc(testTimeout, func() { _ = cmd.Process.Kill() })
 			defer late.Stop()
-			for {
-				line, err := lines.ReadString('\n')
-				if err != nil {
-					t.Fatalf("no %q, but %v, and said: %s", text, err, errs.String())
-				}
-				if strings.Contains(line, text) {
-					return
-				}
-			}
-		}
-		wantNoError(t, runCode(t, s, "print('the first')"))
-		sees("the first")
-		if w.signalPrefixes(syscall.SIGKILL) == 0 {
-			t.Fatal("nothing was cut")
-		}
-		wantNoError(t, runCode(t, s, "print('the second')"))
-		sees("the second")
-		wantNoError(t, cmd.Process.Signal(os.Interrupt))
-		late := time.AfterFunc(testTimeout, func() { _ = cmd.Process.Kill() })
-		defer late.Stop()
-		_ = cmd.Wait()
+			_ = cmd.Wait()
+		})
 	})
-}
 
-func TestAttach_IsTypedIntoBehindAnEngine(t *testing.T) {
-	onEachEngine(t, func(t *testing.T, e *testEngine) {
-		w := e.newRemote(t)
-		w.openSession(t, w.newLink(t))
-		cmd := w.replCommand(t, "attach", "s"+strings.ToLower(w.mark[:8]))
-		terminal, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: 100})
-		wantNoError(t, err)
-		shown := &terminalScreen{t: t, tty: terminal}
-		shown.wantText(">>> ")
-		shown.typeText("6 * 7\r")
-		shown.wantText("42")
-		shown.wantText(">>> ")
-		shown.typeText("input('how much? ')\r")
-		shown.wantText("how much? ")
-		shown.typeText("much\r")
-		shown.wantText("'much'")
-		shown.wantText(">>> ")
-		shown.typeText("\x04")
-		go io.Copy(io.Discard, terminal) // a terminal that nobody reads holds up who writes
-		ended := make(chan error, 1)
-		go func() { ended <- cmd.Wait() }()
-		select {
-		case err := <-ended:
-			if err != nil {
-				t.Errorf("attach ends with %v", err)
+	t.Run("attach to a session on a remote", func(t *testing.T) {
+		onEachEngine(t, func(t *testing.T, e *testEngine) {
+			w := e.newRemote(t)
+			w.openSession(t, w.newLink(t))
+			cmd := w.replCommand(t, "attach", "s"+strings.ToLower(w.mark[:8]))
+			terminal, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: 100})
+			wantNoError(t, err)
+			shown := &terminalScreen{t: t, tty: terminal}
+			shown.wantText(">>> ")
+			shown.typeText("6 * 7\r")
+			shown.wantText("42")
+			shown.wantText(">>> ")
+			shown.typeText("input('how much? ')\r")
+			shown.wantText("how much? ")
+			shown.typeText("much\r")
+			shown.wantText("'much'")
+			shown.wantText(">>> ")
+			shown.typeText("\x04")
+			go io.Copy(io.Discard, terminal) // a terminal that nobody reads holds up who writes
+			ended := make(chan error, 1)
+			go func() { ended <- cmd.Wait() }()
+			select {
+			case err := <-ended:
+				if err != nil {
+					t.Errorf("attach ends with %v", err)
+				}
+			case <-time.After(testTimeout):
+				_ = cmd.Process.Kill()
+				t.Errorf("attach does not end; it shows %q", shown.all)
 			}
-		case <-time.After(testTimeout):
-			_ = cmd.Process.Kill()
-			t.Errorf("attach does not end; it shows %q", shown.all)
-		}
-		_ = terminal.Close()
+			_ = terminal.Close()
+		})
+	})
+
+	t.Run("answer an MCP call after a lost connection", func(t *testing.T) {
+		onEachEngine(t, func(t *testing.T, e *testEngine) {
+			w := e.newRemote(t)
+			w.closeAfter(t)
+			c := w.newAgent(t)
+			if got := callTool(t, c, w.sessionName(), "x = 41; x + 1"); !strings.Contains(got, "42") {
+				t.Fatalf("got %q", got)
+			}
+			go func() {
+				_ = waitUntil("the turn runs", func() bool { _, err := os.Stat(w.home + "/runs"); return err == nil })
+				w.signalPrefixes(syscall.SIGKILL)
+				_ = os.WriteFile(w.home+"/cut", nil, 0o600)
+			}()
+			got := callTool(t, c, w.sessionName(), fmt.Sprintf("import os, time\nprint('before')\nopen(%q, 'w').close()\nwhile not os.path.exists(%q): time.sleep(0.01)\nprint('after')", w.home+"/runs", w.home+"/cut"))
+			if strings.HasPrefix(got, "error") || !strings.Contains(got, "before\nafter") {
+				t.Errorf("got %q", got)
+			}
+		})
 	})
 }
 
@@ -203,24 +225,4 @@ func callTool(t *testing.T, c *mcp.ClientSession, session, code string) string {
 		return "error: " + all.String()
 	}
 	return all.String()
-}
-
-func TestMCP_ACallIsAnsweredOverACut(t *testing.T) {
-	onEachEngine(t, func(t *testing.T, e *testEngine) {
-		w := e.newRemote(t)
-		w.closeAfter(t)
-		c := w.newAgent(t)
-		if got := callTool(t, c, w.sessionName(), "x = 41; x + 1"); !strings.Contains(got, "42") {
-			t.Fatalf("got %q", got)
-		}
-		go func() {
-			_ = waitUntil("the turn runs", func() bool { _, err := os.Stat(w.home + "/runs"); return err == nil })
-			w.signalPrefixes(syscall.SIGKILL)
-			_ = os.WriteFile(w.home+"/cut", nil, 0o600)
-		}()
-		got := callTool(t, c, w.sessionName(), fmt.Sprintf("import os, time\nprint('before')\nopen(%q, 'w').close()\nwhile not os.path.exists(%q): time.sleep(0.01)\nprint('after')", w.home+"/runs", w.home+"/cut"))
-		if strings.HasPrefix(got, "error") || !strings.Contains(got, "before\nafter") {
-			t.Errorf("got %q", got)
-		}
-	})
 }

@@ -67,29 +67,83 @@ func (c *prefixKiller) killWithin(longest time.Duration) {
 	c.kills.Add(int64(c.remote.signalPrefixes(syscall.SIGKILL)))
 }
 
-func TestCut_LosesNoLineOfOutputAndDoublesNone(t *testing.T) {
-	onEachEngine(t, func(t *testing.T, e *testEngine) {
-		w, n := e.newRemote(t), cutCount(t)
-		s := w.openSession(t, w.newLink(t))
-		turn, err := s.Submit(t.Context(), fmt.Sprintf("import time, os\nn = 0\nwhile not os.path.exists(%q):\n    print(f'{n:08d} ' + 'x' * 190)\n    n += 1\n    time.sleep(0.001)\nprint('all', n)", w.home+"/enough"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := &prefixKiller{remote: w}
-		read := &eventReader{t: t, s: s, turn: turn}
-		for c.kills.Load() < int64(n) {
-			read.readUntil(func() bool { return true }) // it has been connected
-			c.killWithin(60 * time.Millisecond)
-			if t.Failed() {
-				return
+func TestLostConnection(t *testing.T) {
+	t.Run("loses and repeats no output", func(t *testing.T) {
+		onEachEngine(t, func(t *testing.T, e *testEngine) {
+			w, n := e.newRemote(t), cutCount(t)
+			s := w.openSession(t, w.newLink(t))
+			turn, err := s.Submit(t.Context(), fmt.Sprintf("import time, os\nn = 0\nwhile not os.path.exists(%q):\n    print(f'{n:08d} ' + 'x' * 190)\n    n += 1\n    time.sleep(0.001)\nprint('all', n)", w.home+"/enough"))
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
-		if err := os.WriteFile(w.home+"/enough", nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		read.readUntil(func() bool { return read.ended })
-		read.checkText()
-		t.Logf("%d cuts, %d events, %d bytes of text", c.kills.Load(), read.events, read.text.Len())
+			c := &prefixKiller{remote: w}
+			read := &eventReader{t: t, s: s, turn: turn}
+			for c.kills.Load() < int64(n) {
+				read.readUntil(func() bool { return true }) // it has been connected
+				c.killWithin(60 * time.Millisecond)
+				if t.Failed() {
+					return
+				}
+			}
+			if err := os.WriteFile(w.home+"/enough", nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			read.readUntil(func() bool { return read.ended })
+			read.checkText()
+			t.Logf("%d cuts, %d events, %d bytes of text", c.kills.Load(), read.events, read.text.Len())
+		})
+	})
+
+	t.Run("runs code once when its reply was lost", func(t *testing.T) {
+		onEachEngine(t, func(t *testing.T, e *testEngine) {
+			w := e.newRemote(t)
+			s := w.openSession(t, w.newLink(t))
+			c := &prefixKiller{remote: w}
+			n := countEffects(t, w, c, func(i int) error {
+				return runCode(t, s, fmt.Sprintf("effects.write('%d\\n')", i))
+			}, func() {
+				wantNoError(t, runCode(t, s, fmt.Sprintf("effects = open(%q, 'a', buffering=1)", w.home+"/effects")))
+			})
+			t.Logf("%d calls, %d cuts, each has run once", n, c.kills.Load())
+		})
+	})
+
+	t.Run("delivers an input once when its reply was lost", func(t *testing.T) {
+		onEachEngine(t, func(t *testing.T, e *testEngine) {
+			w := e.newRemote(t)
+			s := w.openSession(t, w.newLink(t))
+			c := &prefixKiller{remote: w}
+			n := countEffects(t, w, c, func(i int) error {
+				reply, err := s.Wait(t.Context(), 0, &session.WaitOptions{Timeout: testTimeout})
+				if err != nil {
+					return fmt.Errorf("wait: %w", err)
+				}
+				if reply.InputRequest == nil {
+					return fmt.Errorf("the turn does not ask: %+v", reply)
+				}
+				_, err = s.Answer(t.Context(), reply.InputRequest.ID, session.Input{Data: fmt.Appendln(nil, i)})
+				return err
+			}, func() {
+				_, err := s.Submit(t.Context(), fmt.Sprintf("effects = open(%q, 'a', buffering=1)\nwhile (line := input()) != 'end':\n    effects.write(line + '\\n')", w.home+"/effects"))
+				wantNoError(t, err)
+			})
+			t.Logf("%d inputs, %d cuts, each was read once", n, c.kills.Load())
+		})
+	})
+
+	t.Run("runs code once and whole when its upload was cut", func(t *testing.T) {
+		onEachEngine(t, func(t *testing.T, e *testEngine) {
+			w := e.newRemote(t)
+			s := w.openSession(t, w.newLink(t))
+			c := &prefixKiller{remote: w}
+			large := strings.Repeat("0123456789abcdef", 40_000) // 640 KB
+			n := countEffects(t, w, c, func(i int) error {
+				return runCode(t, s, fmt.Sprintf("text = '%s'\neffects.write(f'{%d if len(text) == %d else text[-20:]}\\n')", large, i, len(large)))
+			}, func() {
+				wantNoError(t, runCode(t, s, fmt.Sprintf("effects = open(%q, 'a', buffering=1)", w.home+"/effects")))
+			})
+			t.Logf("%d uploads, %d cuts, each has run once and whole", n, c.kills.Load())
+		})
 	})
 }
 
@@ -154,58 +208,6 @@ func (r *eventReader) checkText() {
 	if last := lines[len(lines)-1]; last != fmt.Sprintf("all %d", len(lines)-1) {
 		r.t.Errorf("the last of %d lines is %q", len(lines), last)
 	}
-}
-
-func TestCut_CodeWhoseAnswerWasLostHasRunOnce(t *testing.T) {
-	onEachEngine(t, func(t *testing.T, e *testEngine) {
-		w := e.newRemote(t)
-		s := w.openSession(t, w.newLink(t))
-		c := &prefixKiller{remote: w}
-		n := countEffects(t, w, c, func(i int) error {
-			return runCode(t, s, fmt.Sprintf("effects.write('%d\\n')", i))
-		}, func() {
-			wantNoError(t, runCode(t, s, fmt.Sprintf("effects = open(%q, 'a', buffering=1)", w.home+"/effects")))
-		})
-		t.Logf("%d calls, %d cuts, each has run once", n, c.kills.Load())
-	})
-}
-
-func TestCut_AnInputWhoseAnswerWasLostIsGivenOnce(t *testing.T) {
-	onEachEngine(t, func(t *testing.T, e *testEngine) {
-		w := e.newRemote(t)
-		s := w.openSession(t, w.newLink(t))
-		c := &prefixKiller{remote: w}
-		n := countEffects(t, w, c, func(i int) error {
-			reply, err := s.Wait(t.Context(), 0, &session.WaitOptions{Timeout: testTimeout})
-			if err != nil {
-				return fmt.Errorf("wait: %w", err)
-			}
-			if reply.InputRequest == nil {
-				return fmt.Errorf("the turn does not ask: %+v", reply)
-			}
-			_, err = s.Answer(t.Context(), reply.InputRequest.ID, session.Input{Data: fmt.Appendln(nil, i)})
-			return err
-		}, func() {
-			_, err := s.Submit(t.Context(), fmt.Sprintf("effects = open(%q, 'a', buffering=1)\nwhile (line := input()) != 'end':\n    effects.write(line + '\\n')", w.home+"/effects"))
-			wantNoError(t, err)
-		})
-		t.Logf("%d inputs, %d cuts, each was read once", n, c.kills.Load())
-	})
-}
-
-func TestCut_CodeThatIsCutOnItsWayRunsOnceAndWhole(t *testing.T) {
-	onEachEngine(t, func(t *testing.T, e *testEngine) {
-		w := e.newRemote(t)
-		s := w.openSession(t, w.newLink(t))
-		c := &prefixKiller{remote: w}
-		large := strings.Repeat("0123456789abcdef", 40_000) // 640 KB
-		n := countEffects(t, w, c, func(i int) error {
-			return runCode(t, s, fmt.Sprintf("text = '%s'\neffects.write(f'{%d if len(text) == %d else text[-20:]}\\n')", large, i, len(large)))
-		}, func() {
-			wantNoError(t, runCode(t, s, fmt.Sprintf("effects = open(%q, 'a', buffering=1)", w.home+"/effects")))
-		})
-		t.Logf("%d uploads, %d cuts, each has run once and whole", n, c.kills.Load())
-	})
 }
 
 // countEffects has calls made, and the prefix killed around each, until there were enough cuts. Each call

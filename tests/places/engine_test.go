@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// deadline bounds every wait for a fact. A test that gets near it has failed.
+// testTimeout bounds every wait for a fact. A test that gets near it has failed.
 const testTimeout = 2 * time.Minute
 
 // An testEngine runs commands on a far side, behind a prefix of words. Its files are under dir, which
@@ -33,7 +33,7 @@ type testEngine struct {
 	start         func(e *testEngine) error
 }
 
-// engines are all that there are. Each starts when a test first wants it, and ends with the tests.
+// testEngines are all that there are. Each starts when a test first wants it, and ends with the tests.
 var testEngines = []*testEngine{
 	{name: "ssh", prefixProgram: "ssh", start: beginSSH},
 	{name: "slurm", prefixProgram: "srun", start: beginSlurm},

@@ -15,7 +15,7 @@ import (
 // remoteTestsEnv names the directory of kubectl and of the cluster; run sets it.
 const remoteTestsEnv = "TURNSTONE_TEST_PLACES"
 
-// work is the directory of all engines, and binary the built command in it.
+// workDir is the directory of all engines, and binary the built command in it.
 var workDir, binary string
 
 func TestMain(m *testing.M) {

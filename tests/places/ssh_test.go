@@ -15,7 +15,7 @@ import (
 // An testAccount is a way to log in at sshd: a shell of its own, as root has one shell only.
 type testAccount struct{ name, shell string }
 
-// accounts are the hosts of the near side's ssh config. The words of a command travel through a shell.
+// testAccounts are the hosts of the near side's ssh config. The words of a command travel through a shell.
 var testAccounts = []testAccount{
 	{"plain", `exec bash -c "$SSH_ORIGINAL_COMMAND"`},
 	{"noisy", `BASH_ENV=%s/noisy.bashrc exec bash -c "$SSH_ORIGINAL_COMMAND"`},
@@ -26,14 +26,14 @@ var testAccounts = []testAccount{
 	{"broken", `echo 'the disk of this account is gone'; exit 7`},
 }
 
-// noise is a start file that writes before us, without a newline, and after us.
+// noisyProfile is a start file that writes before us, without a newline, and after us.
 const noisyProfile = `echo 'Welcome to far. Have a lot of fun.'
 stty erase x
 (sleep 0.5; echo 'a job in the background says hello') &
 printf 'no newline at the end'
 `
 
-// greed is a start file that asks, and would eat what is sent too early.
+// greedyProfile is a start file that asks, and would eat what is sent too early.
 const greedyProfile = `read -r -t 0.3 answer && echo "answered: $answer"
 `
 

@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// uploaded is about what repl place install sends: the program, packed.
+// uploadBytes is about what repl place install sends: the program, packed.
 const uploadBytes = 13 << 20
 
 // prefixDyingAfter is the prefix of a way that dies, with all its processes, after so many bytes of what is
@@ -23,7 +23,7 @@ func (w *testRemote) prefixDyingAfter(bytes int) string {
 	return `sh -c '{ stdbuf -o0 head -c ` + strconv.Itoa(bytes) + `; kill -KILL -$$; } | "$@"' sh ` + strings.Join(w.prefix(), " ")
 }
 
-func TestInstall_AnUploadThatIsCutLeavesNoHalfProgram(t *testing.T) {
+func TestInstall_CutUpload(t *testing.T) {
 	onEachEngine(t, func(t *testing.T, e *testEngine) {
 		w := e.newRemote(t)
 		whole, err := os.ReadFile(binary)

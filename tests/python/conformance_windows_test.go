@@ -7,7 +7,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
-func TestConformance_OnWindows(t *testing.T) {
+func TestConformance(t *testing.T) {
 	results := conformance.Run(t.Context(), python.Spec(python.Options{}), &conformance.Options{Dialect: conformance.PythonDialect()})
 	skipped := 0
 	for _, r := range results {

@@ -13,7 +13,7 @@ import (
 
 // A handler of user code may strike in the middle of a call. It gets an error, or a result, and
 // the call that it interrupted goes on. The test is not parallel: it counts what happens within seconds.
-func TestFunction_InASignalHandlerIsRefusedOrWorks(t *testing.T) {
+func TestFunction_InSignalHandler(t *testing.T) {
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := drive.OpenWithHost(t, drive.NewTestHost(), python.Spec(o))
 		wantOutput(t, r, `
@@ -61,13 +61,16 @@ print(wrong, stopped > 100, add(1))
 	})
 }
 
-// Ten thousand calls of a turn leave nothing, neither in the worker nor here.
-func TestFunction_TenThousandCallsInATurnTakeNoMemory(t *testing.T) {
+func TestFunctionLinux(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, o python.Options) {
-		h := drive.NewTestHost()
-		r := drive.OpenWithHost(t, h, python.Spec(o))
-		wantOutput(t, r, `
+
+	// Ten thousand calls of a turn leave nothing, neither in the worker nor here.
+	t.Run("ten thousand calls in a turn leak no memory", func(t *testing.T) {
+		t.Parallel()
+		eachPython(t, func(t *testing.T, o python.Options) {
+			h := drive.NewTestHost()
+			r := drive.OpenWithHost(t, h, python.Spec(o))
+			wantOutput(t, r, `
 from turnstone import echo
 import resource
 def many(n):
@@ -78,16 +81,16 @@ before = many(500)
 grown = many(10_000) - before
 print(grown if grown > 1024 else "flat")
 `, "flat\n")
-		h.WaitAllEnded(t)
+			h.WaitAllEnded(t)
+		})
 	})
-}
 
-func TestFunction_AForkedChildIsToldSo(t *testing.T) {
-	t.Parallel()
-	eachPython(t, func(t *testing.T, o python.Options) {
-		h := drive.NewTestHost()
-		r := drive.OpenWithHost(t, h, python.Spec(o))
-		wantOutput(t, r, `
+	t.Run("a call in a forked child is an error", func(t *testing.T) {
+		t.Parallel()
+		eachPython(t, func(t *testing.T, o python.Options) {
+			h := drive.NewTestHost()
+			r := drive.OpenWithHost(t, h, python.Spec(o))
+			wantOutput(t, r, `
 import os, threading, turnstone, warnings
 warnings.simplefilter("ignore") # from 3.12 on, Python warns of a fork beside threads
 waiting = threading.Thread(target=turnstone.sleep, args=(300,))
@@ -101,51 +104,18 @@ os.waitpid(pid, 0)
 waiting.join()
 turnstone.add(5)
 `, "add: a forked child cannot call functions of the host: call in the parent, and pass the result on\n5\n")
-		h.WaitAllEnded(t)
-	})
-}
-
-func TestFunction_AThousandOpenCallsEndWithAResetAndWithTheWorker(t *testing.T) {
-	eachPython(t, func(t *testing.T, o python.Options) {
-		h := drive.NewTestHost()
-		r := drive.OpenWithHost(t, h, python.Spec(o))
-		before := runtime.NumGoroutine()
-		for _, how := range []string{"reset", "kill"} {
-			r.RunCode(t, `
-import threading, turnstone, os, signal
-threading.stack_size(256 << 10)
-for i in range(1024): threading.Thread(target=turnstone.block, args=("x",), daemon=True).start()
-`)
-			for range 1024 {
-				<-h.BlockStarted
-			}
-			res := r.RunCode(t, "turnstone.add(1)")
-			if !strings.Contains(res.OutputText(), "1024 calls are open already") {
-				t.Errorf("the 1025th call: %q", res.OutputText())
-			}
-			if how == "kill" {
-				r.RunCode(t, "os.kill(os.getpid(), signal.SIGKILL)")
-			}
-			r.RestartWorker(t)
 			h.WaitAllEnded(t)
-			wantOutput(t, r, "import turnstone; turnstone.add(1)", "1\n")
-		}
-		for deadline := time.Now().Add(drive.Timeout); runtime.NumGoroutine() > before+4; runtime.Gosched() {
-			if time.Now().After(deadline) {
-				t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
-			}
-		}
+		})
 	})
-}
 
-// Code that passes a function on, or takes it apart, gets something that works, or words.
-func TestFunction_InPoolsPicklesAndChildren(t *testing.T) {
-	t.Parallel()
-	eachPython(t, func(t *testing.T, o python.Options) {
-		h := drive.NewTestHost()
-		r := drive.OpenWithHost(t, h, python.Spec(o))
-		const forked = "add: a forked child cannot call functions of the host: call in the parent, and pass the result on\n"
-		wantOutput(t, r, `
+	// Code that passes a function on, or takes it apart, gets something that works, or words.
+	t.Run("works or fails clearly in pools, pickles and children", func(t *testing.T) {
+		t.Parallel()
+		eachPython(t, func(t *testing.T, o python.Options) {
+			h := drive.NewTestHost()
+			r := drive.OpenWithHost(t, h, python.Spec(o))
+			const forked = "add: a forked child cannot call functions of the host: call in the parent, and pass the result on\n"
+			wantOutput(t, r, `
 from turnstone import add, echo, CallError
 from concurrent.futures import ThreadPoolExecutor, ProcessPoolExecutor
 import functools, inspect, pickle, copy, multiprocessing
@@ -154,7 +124,7 @@ with ThreadPoolExecutor(8) as pool:
 print(functools.partial(add, b=1)(2), copy.copy(add) is add, copy.deepcopy([add])[0] is add, inspect.iscoroutinefunction(add.async_))
 print(pickle.loads(pickle.dumps(add.async_)) is add.async_)
 `, "[0, 1, 2, 3, 4] 3\n3 True True True\nTrue\n")
-		wantOutput(t, r, `
+			wantOutput(t, r, `
 context = multiprocessing.get_context("fork")
 with ProcessPoolExecutor(1, mp_context=context) as pool:
     try: pool.submit(add, 1).result()
@@ -164,26 +134,26 @@ def child(q):
     except CallError as e: q.put(str(e))
 q = context.Queue(); p = context.Process(target=child, args=(q,)); p.start(); print(q.get()); p.join()
 `, "CallError "+forked+forked)
-		wantOutput(t, r, `
+			wantOutput(t, r, `
 import subprocess, sys, pickle
 made = subprocess.run([sys.executable, "-c", "import sys, pickle; pickle.load(sys.stdin.buffer)"], input=pickle.dumps(add), capture_output=True)
 print(made.returncode, made.stderr.decode().strip().splitlines()[-1])
 `, "1 ModuleNotFoundError: No module named 'turnstone'\n")
-		h.WaitAllEnded(t)
+			h.WaitAllEnded(t)
+		})
 	})
-}
 
-// Those of numpy, pandas and polars are known by their names alone, so that a stand-in will do for
-// the two that are not installed.
-func TestFunction_ValuesOfNumpyAndFrames(t *testing.T) {
-	t.Parallel()
-	const path = "/usr/bin/python3" // Debian's has numpy
-	if exec.Command(path, "-c", "import numpy").Run() != nil {
-		t.Skip("needs " + path + " with numpy")
-	}
-	r := drive.OpenWithHost(t, drive.NewTestHost(), python.Spec(python.Options{Path: path}))
-	r.RunCode(t, "import numpy as np")
-	wantOutput(t, r, `
+	// Those of numpy, pandas and polars are known by their names alone, so that a stand-in will do for
+	// the two that are not installed.
+	t.Run("converts values of numpy and data frames", func(t *testing.T) {
+		t.Parallel()
+		const path = "/usr/bin/python3" // Debian's has numpy
+		if exec.Command(path, "-c", "import numpy").Run() != nil {
+			t.Skip("needs " + path + " with numpy")
+		}
+		r := drive.OpenWithHost(t, drive.NewTestHost(), python.Spec(python.Options{Path: path}))
+		r.RunCode(t, "import numpy as np")
+		wantOutput(t, r, `
 from turnstone import echo
 for v in (np.int64(-5), np.uint8(7), np.float32(1.5), np.bool_(True), np.str_("ü"), np.bytes_(b"x"), np.array([1, 2]), np.array([[1.5, np.nan]]), np.array(3), np.arange(100_000)):
     got = echo(v)
@@ -203,16 +173,16 @@ echo: argument value: a value of type DataFrame cannot be sent: use to_dict("rec
 echo: argument value: a value of type DataFrame cannot be sent: use to_dicts()
 echo: argument value: a value of type Series cannot be sent: use to_list()
 `)
-}
+	})
 
-// A thread that waits in a call reads for all of them, and is kept from running by others: the main
-// thread feels the signal before anybody has sorted its frame.
-func TestFunction_AnInterruptStrikesOnceWhereAnotherThreadReads(t *testing.T) {
-	t.Parallel()
-	eachPython(t, func(t *testing.T, o python.Options) {
-		h := drive.NewTestHost()
-		r := drive.OpenWithHost(t, h, python.Spec(o))
-		r.RunCode(t, `
+	// A thread that waits in a call reads for all of them, and is kept from running by others: the main
+	// thread feels the signal before anybody has sorted its frame.
+	t.Run("raises an interrupt once while another thread reads", func(t *testing.T) {
+		t.Parallel()
+		eachPython(t, func(t *testing.T, o python.Options) {
+			h := drive.NewTestHost()
+			r := drive.OpenWithHost(t, h, python.Spec(o))
+			r.RunCode(t, `
 import sys, threading
 from turnstone import block, echo
 sys.setswitchinterval(0.05)
@@ -245,14 +215,48 @@ def quiet(f, *args):
     try: f(*args)
     except Exception: pass
 `)
-		for i := range drive.RandomRounds(12) {
-			turn := r.StartTurn(t, "print('strikes:', strikes())")
-			r.WaitEvent(t, "the loop", drive.IsText("begun"))
-			if _, err := r.Interrupt(drive.TimeoutContext(t), turn); err != nil {
-				t.Fatal(err)
+			for i := range drive.RandomRounds(12) {
+				turn := r.StartTurn(t, "print('strikes:', strikes())")
+				r.WaitEvent(t, "the loop", drive.IsText("begun"))
+				if _, err := r.Interrupt(drive.TimeoutContext(t), turn); err != nil {
+					t.Fatal(err)
+				}
+				if res := r.FinishTurn(t, turn); !strings.Contains(res.OutputText(), "strikes: 1\n") {
+					t.Fatalf("round %d: %s, %.1000q", i, res.Outcome, res.OutputText())
+				}
 			}
-			if res := r.FinishTurn(t, turn); !strings.Contains(res.OutputText(), "strikes: 1\n") {
-				t.Fatalf("round %d: %s, %.1000q", i, res.Outcome, res.OutputText())
+		})
+	})
+}
+
+func TestFunction_ThousandOpenCalls(t *testing.T) {
+	eachPython(t, func(t *testing.T, o python.Options) {
+		h := drive.NewTestHost()
+		r := drive.OpenWithHost(t, h, python.Spec(o))
+		before := runtime.NumGoroutine()
+		for _, how := range []string{"reset", "kill"} {
+			r.RunCode(t, `
+import threading, turnstone, os, signal
+threading.stack_size(256 << 10)
+for i in range(1024): threading.Thread(target=turnstone.block, args=("x",), daemon=True).start()
+`)
+			for range 1024 {
+				<-h.BlockStarted
+			}
+			res := r.RunCode(t, "turnstone.add(1)")
+			if !strings.Contains(res.OutputText(), "1024 calls are open already") {
+				t.Errorf("the 1025th call: %q", res.OutputText())
+			}
+			if how == "kill" {
+				r.RunCode(t, "os.kill(os.getpid(), signal.SIGKILL)")
+			}
+			r.RestartWorker(t)
+			h.WaitAllEnded(t)
+			wantOutput(t, r, "import turnstone; turnstone.add(1)", "1\n")
+		}
+		for deadline := time.Now().Add(drive.Timeout); runtime.NumGoroutine() > before+4; runtime.Gosched() {
+			if time.Now().After(deadline) {
+				t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
 			}
 		}
 	})

@@ -23,7 +23,7 @@ type interruptCase struct {
 	mayEndFirst bool          // the turn may end by itself
 }
 
-// kinds are the ways to make an interrupt come to nothing.
+// interruptCases are the ways to make an interrupt come to nothing.
 var interruptCases = []interruptCase{
 	{"a short sleep", "import time; time.sleep(.001)", 2500 * time.Microsecond, true},
 	{"a short child", "import subprocess; subprocess.run(['true'])", 4 * time.Millisecond, true},
@@ -45,7 +45,7 @@ var interruptCases = []interruptCase{
 	{"a handler of the turn before", "signal.signal(signal.SIGINT, mine) is mine and time.sleep(100)", 2 * time.Millisecond, false},
 }
 
-// followers are turns that nothing of the interrupt may reach.
+// followUpTurns are turns that nothing of the interrupt may reach.
 var followUpTurns = []string{
 	"'next'",
 	"import asyncio; asyncio.run(asyncio.sleep(.005)); 'next'",
@@ -55,7 +55,7 @@ var followUpTurns = []string{
 
 // Each interrupt ends its turn, which needs no second one, and reaches no other.
 // TURNSTONE_INTERRUPTS is how many there are for each Python, and TURNSTONE_SEED which.
-func TestInterrupt_IsFeltByItsTurnAndByNoOther(t *testing.T) {
+func TestInterrupt_ReachesOnlyItsTurn(t *testing.T) {
 	t.Parallel()
 	count, seed := len(interruptCases)*3, uint64(1)
 	if n, err := strconv.Atoi(os.Getenv("TURNSTONE_INTERRUPTS")); err == nil {
@@ -105,7 +105,7 @@ func TestInterrupt_IsFeltByItsTurnAndByNoOther(t *testing.T) {
 
 // User code may block the signal of an interrupt. The signal arrives by the end of its turn,
 // and never in the next turn, which counts only its own signals.
-func TestInterrupt_BlockedSignalEndsWithItsTurn(t *testing.T) {
+func TestInterrupt_BlockedSignal(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
 		t.Parallel()

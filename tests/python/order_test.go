@@ -10,7 +10,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
-func TestOrder_OfWhoeverWritesIsTheTrueOne(t *testing.T) {
+func TestOutputOrder(t *testing.T) {
 	t.Parallel()
 	bulk := strings.Repeat("z", 100_000)
 	kinds := []struct{ name, code, want string }{

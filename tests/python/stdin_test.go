@@ -149,132 +149,179 @@ import asking
 p = multiprocessing.get_context(%q).Process(target=asking.ask); p.start(); p.join()`, dir, method)
 }
 
-func TestStdin_EverySurfaceIsServedAndLeavesNothing(t *testing.T) {
+func TestStdin(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	var long strings.Builder
-	for i := range 200 {
-		fmt.Fprintf(&long, "line %d\n", i)
-	}
-	files := map[string]string{
-		"long":      long.String(),
-		"asking.py": "def ask():\n    try: input()\n    except EOFError: print('EOF')\n",
-	}
-	for name, content := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	surfaces := append(runtimeInputCases(), terminalInputCases(dir)...)
-	eachPython(t, func(t *testing.T, o python.Options) {
-		r := openSession(t, o)
-		for _, c := range surfaces {
-			t.Run(c.name, func(t *testing.T) {
-				if c.requires != "" {
-					if _, err := exec.LookPath(c.requires); err != nil {
-						t.Skipf("%s is not installed", c.requires)
-					}
-				}
-				finish := r.FinishTurn
-				if c.mayPoll {
-					finish = r.WaitTurnEnd
-				}
-				res := finish(t, r.StartTurn(t, c.code), c.answers...)
-				got := res.Transcript()
-				if res.Outcome != "ok" || c.want != "" && got != c.want {
-					t.Errorf("got %.2000q, outcome %q %s; want %.2000q", got, res.Outcome, res.Failure, c.want)
-				}
-				for _, part := range c.wantParts {
-					if !strings.Contains(got, part) {
-						t.Errorf("got %.2000q, want %q in it", got, part)
-					}
-				}
-				if res.InputRequests > len(c.answers) && !c.mayPoll {
-					t.Errorf("it asked %d times, want at most %d", res.InputRequests, len(c.answers))
-				}
-				if res.Outcome == "" || res.WorkerExit != nil {
-					r.RestartWorker(t)
-					return
-				}
-				wantCleanTurn(t, r)
-			})
-		}
-	})
-}
 
-// The library's own readers of keys want a single byte, and no newline.
-func TestStdin_KeyWithoutANewlineIsEnough(t *testing.T) {
-	t.Parallel()
-	eachPython(t, func(t *testing.T, o python.Options) {
-		r := openSession(t, o)
-		turn := r.StartTurn(t, "import os, tty\ntty.setcbreak(0)\nprint(os.read(0, 1))")
-		w := r.WaitEvent(t, "a wait", drive.IsInputRequest)
-		if _, err := r.Answer(t.Context(), w.Seq, session.Input{Data: []byte("k")}); err != nil {
-			t.Fatal(err)
+	t.Run("serves every way to read input and leaves nothing behind", func(t *testing.T) {
+		t.Parallel()
+		dir := t.TempDir()
+		var long strings.Builder
+		for i := range 200 {
+			fmt.Fprintf(&long, "line %d\n", i)
 		}
-		if res := r.FinishTurn(t, turn); res.OutputText() != "b'k'\n" {
-			t.Errorf("got %q", res.Transcript())
+		files := map[string]string{
+			"long":      long.String(),
+			"asking.py": "def ask():\n    try: input()\n    except EOFError: print('EOF')\n",
 		}
+		for name, content := range files {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		surfaces := append(runtimeInputCases(), terminalInputCases(dir)...)
+		eachPython(t, func(t *testing.T, o python.Options) {
+			r := openSession(t, o)
+			for _, c := range surfaces {
+				t.Run(c.name, func(t *testing.T) {
+					if c.requires != "" {
+						if _, err := exec.LookPath(c.requires); err != nil {
+							t.Skipf("%s is not installed", c.requires)
+						}
+					}
+					finish := r.FinishTurn
+					if c.mayPoll {
+						finish = r.WaitTurnEnd
+					}
+					res := finish(t, r.StartTurn(t, c.code), c.answers...)
+					got := res.Transcript()
+					if res.Outcome != "ok" || c.want != "" && got != c.want {
+						t.Errorf("got %.2000q, outcome %q %s; want %.2000q", got, res.Outcome, res.Failure, c.want)
+					}
+					for _, part := range c.wantParts {
+						if !strings.Contains(got, part) {
+							t.Errorf("got %.2000q, want %q in it", got, part)
+						}
+					}
+					if res.InputRequests > len(c.answers) && !c.mayPoll {
+						t.Errorf("it asked %d times, want at most %d", res.InputRequests, len(c.answers))
+					}
+					if res.Outcome == "" || res.WorkerExit != nil {
+						r.RestartWorker(t)
+						return
+					}
+					wantCleanTurn(t, r)
+				})
+			}
+		})
+	})
+
+	// The library's own readers of keys want a single byte, and no newline.
+	t.Run("a key without a newline is enough", func(t *testing.T) {
+		t.Parallel()
+		eachPython(t, func(t *testing.T, o python.Options) {
+			r := openSession(t, o)
+			turn := r.StartTurn(t, "import os, tty\ntty.setcbreak(0)\nprint(os.read(0, 1))")
+			w := r.WaitEvent(t, "a wait", drive.IsInputRequest)
+			if _, err := r.Answer(t.Context(), w.Seq, session.Input{Data: []byte("k")}); err != nil {
+				t.Fatal(err)
+			}
+			if res := r.FinishTurn(t, turn); res.OutputText() != "b'k'\n" {
+				t.Errorf("got %q", res.Transcript())
+			}
+			wantCleanTurn(t, r)
+		})
+	})
+
+	t.Run("reports no input request if nothing reads", func(t *testing.T) {
+		t.Parallel()
+		quiet := []struct{ name, code string }{
+			{"sleep", "import time; time.sleep(0.2)"},
+			{"a sleeping child", "import subprocess; subprocess.run(['sleep', '0.2']); None"},
+			{"a loop", "import time\nend = time.monotonic() + 0.2\nwhile time.monotonic() < end: pass"},
+			{"an event", "import threading; threading.Event().wait(0.2); None"},
+			{"a socket", "import socket, threading\na, b = socket.socketpair(); threading.Timer(0.2, b.send, (b'x',)).start(); a.recv(1); None"},
+			{"select with a timeout", "import select, sys; select.select([sys.stdin], [], [], 0.2); None"},
+			{"asyncio", "import asyncio; asyncio.run(asyncio.sleep(0.2))"},
+			{"a child on a pipe", "import subprocess, time\np = subprocess.Popen(['cat'], stdin=subprocess.PIPE); time.sleep(0.2); p.communicate(b''); None"},
+			{"a pool", "import multiprocessing, time\nwith multiprocessing.get_context('fork').Pool(2) as p: p.map(time.sleep, [0.1, 0.1]); None"},
+		}
+		eachPython(t, func(t *testing.T, o python.Options) {
+			r := openSession(t, o)
+			for _, c := range quiet {
+				if res := r.RunCode(t, c.code); res.Outcome != "ok" || res.InputRequests > 0 {
+					t.Errorf("%s: got %q %q", c.name, res.Transcript(), res.Outcome)
+					r.RestartWorker(t)
+				}
+			}
+		})
+	})
+
+	// Code that prompts and then reads is seen when it reads. The prompt comes first, and the
+	// reader is not seen again while it takes the answer.
+	t.Run("the prompt of a child comes before its input request", func(t *testing.T) {
+		t.Parallel()
+		eachPython(t, func(t *testing.T, o python.Options) {
+			r := openSession(t, o)
+			for i := range drive.RandomRounds(90) {
+				res := r.RunCode(t, `import subprocess; subprocess.run(['bash', '-c', 'read -p "pw: " x; echo got $x']); None`, "a")
+				if got, want := res.Transcript(), `pw: [bash wait "pw: "][line "a"]got a`+"\n"; got != want || res.Outcome != "ok" {
+					t.Fatalf("round %d: got %q, outcome %q; want %q", i, got, res.Outcome, want)
+				}
+			}
+		})
+	})
+
+	// A program that an earlier turn left behind has its reasons to read.
+	t.Run("a reader from an earlier turn is not an input request", func(t *testing.T) {
+		t.Parallel()
+		eachPython(t, func(t *testing.T, o python.Options) {
+			r := openSession(t, o)
+			var pid int
+			res := r.WaitTurnEnd(t, r.StartTurn(t, "import subprocess; p = subprocess.Popen(['cat']); print(p.pid)"))
+			if _, err := fmt.Sscan(res.OutputText(), &pid); err != nil {
+				t.Fatalf("got %q: %v", res.Transcript(), err)
+			}
+			waitForRead(t, hostPID(t, r, pid))
+			r.RunCode(t, "import time; time.sleep(0.3); print('done')").WantTranscript(t, "done\n")
+			if t.Failed() {
+				return // the turn is still there
+			}
+			r.RunCode(t, "p.kill(); p.wait()").WantTranscript(t, "-9\n")
+			wantCleanTurn(t, r)
+		})
+	})
+
+	t.Run("drops and reports input that the turn did not read", func(t *testing.T) {
+		t.Parallel()
+		r := openSession(t, python.Options{})
+		res := r.RunCode(t, "print(input())", "one\ntwo")
+		res.WantTranscript(t, `[wait ""][line "one"]one`+"\n"+`[notice "4 bytes of input were not read and were dropped"]`)
 		wantCleanTurn(t, r)
 	})
-}
 
-func TestStdin_NoWaitIsSeenWhereNobodyReads(t *testing.T) {
-	t.Parallel()
-	quiet := []struct{ name, code string }{
-		{"sleep", "import time; time.sleep(0.2)"},
-		{"a sleeping child", "import subprocess; subprocess.run(['sleep', '0.2']); None"},
-		{"a loop", "import time\nend = time.monotonic() + 0.2\nwhile time.monotonic() < end: pass"},
-		{"an event", "import threading; threading.Event().wait(0.2); None"},
-		{"a socket", "import socket, threading\na, b = socket.socketpair(); threading.Timer(0.2, b.send, (b'x',)).start(); a.recv(1); None"},
-		{"select with a timeout", "import select, sys; select.select([sys.stdin], [], [], 0.2); None"},
-		{"asyncio", "import asyncio; asyncio.run(asyncio.sleep(0.2))"},
-		{"a child on a pipe", "import subprocess, time\np = subprocess.Popen(['cat'], stdin=subprocess.PIPE); time.sleep(0.2); p.communicate(b''); None"},
-		{"a pool", "import multiprocessing, time\nwith multiprocessing.get_context('fork').Pool(2) as p: p.map(time.sleep, [0.1, 0.1]); None"},
-	}
-	eachPython(t, func(t *testing.T, o python.Options) {
-		r := openSession(t, o)
-		for _, c := range quiet {
-			if res := r.RunCode(t, c.code); res.Outcome != "ok" || res.InputRequests > 0 {
-				t.Errorf("%s: got %q %q", c.name, res.Transcript(), res.Outcome)
+	t.Run("an answer to a request that is over is stale", func(t *testing.T) {
+		t.Parallel()
+		r := openSession(t, python.Options{})
+		turn := r.StartTurn(t, "input('a? ')")
+		old := r.WaitEvent(t, "a wait", drive.IsInputRequest)
+		wantInterrupt(t, r, turn, session.InterruptIdle)
+		in := session.Input{Data: []byte("late\n")}
+		if _, err := r.Answer(t.Context(), old.Seq, in); !errors.Is(err, session.ErrStale) {
+			t.Errorf("got %v, want ErrStale", err)
+		}
+		next := r.StartTurn(t, "print(input('b? '))")
+		w := r.WaitEvent(t, "a wait", func(e timeline.Event) bool { return drive.IsInputRequest(e) && e.Turn == next })
+		if _, err := r.Answer(t.Context(), old.Seq, in); !errors.Is(err, session.ErrStale) {
+			t.Errorf("got %v, want ErrStale", err)
+		}
+		if _, err := r.Answer(t.Context(), w.Seq, session.Input{Data: []byte("in time\n")}); err != nil {
+			t.Error(err)
+		}
+		r.FinishTurn(t, next).WantTranscript(t, `[line "in time"]in time`+"\n")
+	})
+
+	// A child gets its input line by line, since it could share it with the runtime.
+	t.Run("many lines reach a child", func(t *testing.T) {
+		t.Parallel()
+		eachPython(t, func(t *testing.T, o python.Options) {
+			r := openSession(t, o)
+			lines := strings.Repeat("0123456\n", 300)
+			if res := r.RunCode(t, "import subprocess; print(len(subprocess.check_output(['cat'])))", lines, drive.EndOfFile); res.OutputText() != "2401\n" {
+				t.Errorf("got %.300q, outcome %q", res.OutputText(), res.Outcome)
 				r.RestartWorker(t)
 			}
-		}
-	})
-}
-
-// Code that prompts and then reads is seen when it reads. The prompt comes first, and the
-// reader is not seen again while it takes the answer.
-func TestStdin_PromptOfAChildComesBeforeItsWait(t *testing.T) {
-	t.Parallel()
-	eachPython(t, func(t *testing.T, o python.Options) {
-		r := openSession(t, o)
-		for i := range drive.RandomRounds(90) {
-			res := r.RunCode(t, `import subprocess; subprocess.run(['bash', '-c', 'read -p "pw: " x; echo got $x']); None`, "a")
-			if got, want := res.Transcript(), `pw: [bash wait "pw: "][line "a"]got a`+"\n"; got != want || res.Outcome != "ok" {
-				t.Fatalf("round %d: got %q, outcome %q; want %q", i, got, res.Outcome, want)
-			}
-		}
-	})
-}
-
-// A program that an earlier turn left behind has its reasons to read.
-func TestStdin_ReaderFromAnEarlierTurnIsNoWait(t *testing.T) {
-	t.Parallel()
-	eachPython(t, func(t *testing.T, o python.Options) {
-		r := openSession(t, o)
-		var pid int
-		res := r.WaitTurnEnd(t, r.StartTurn(t, "import subprocess; p = subprocess.Popen(['cat']); print(p.pid)"))
-		if _, err := fmt.Sscan(res.OutputText(), &pid); err != nil {
-			t.Fatalf("got %q: %v", res.Transcript(), err)
-		}
-		waitForRead(t, hostPID(t, r, pid))
-		r.RunCode(t, "import time; time.sleep(0.3); print('done')").WantTranscript(t, "done\n")
-		if t.Failed() {
-			return // the turn is still there
-		}
-		r.RunCode(t, "p.kill(); p.wait()").WantTranscript(t, "-9\n")
-		wantCleanTurn(t, r)
+			wantCleanTurn(t, r)
+		})
 	})
 }
 
@@ -324,50 +371,7 @@ func waitForRead(t *testing.T, pid int) {
 	t.Fatalf("process %d does not read", pid)
 }
 
-func TestStdin_AnswerBeyondTheTurnIsDroppedAndReported(t *testing.T) {
-	t.Parallel()
-	r := openSession(t, python.Options{})
-	res := r.RunCode(t, "print(input())", "one\ntwo")
-	res.WantTranscript(t, `[wait ""][line "one"]one`+"\n"+`[notice "4 bytes of input were not read and were dropped"]`)
-	wantCleanTurn(t, r)
-}
-
-func TestStdin_AnswerToAWaitThatIsOverIsStale(t *testing.T) {
-	t.Parallel()
-	r := openSession(t, python.Options{})
-	turn := r.StartTurn(t, "input('a? ')")
-	old := r.WaitEvent(t, "a wait", drive.IsInputRequest)
-	wantInterrupt(t, r, turn, session.InterruptIdle)
-	in := session.Input{Data: []byte("late\n")}
-	if _, err := r.Answer(t.Context(), old.Seq, in); !errors.Is(err, session.ErrStale) {
-		t.Errorf("got %v, want ErrStale", err)
-	}
-	next := r.StartTurn(t, "print(input('b? '))")
-	w := r.WaitEvent(t, "a wait", func(e timeline.Event) bool { return drive.IsInputRequest(e) && e.Turn == next })
-	if _, err := r.Answer(t.Context(), old.Seq, in); !errors.Is(err, session.ErrStale) {
-		t.Errorf("got %v, want ErrStale", err)
-	}
-	if _, err := r.Answer(t.Context(), w.Seq, session.Input{Data: []byte("in time\n")}); err != nil {
-		t.Error(err)
-	}
-	r.FinishTurn(t, next).WantTranscript(t, `[line "in time"]in time`+"\n")
-}
-
-// A child gets its input line by line, since it could share it with the runtime.
-func TestInput_ManyLinesReachAChild(t *testing.T) {
-	t.Parallel()
-	eachPython(t, func(t *testing.T, o python.Options) {
-		r := openSession(t, o)
-		lines := strings.Repeat("0123456\n", 300)
-		if res := r.RunCode(t, "import subprocess; print(len(subprocess.check_output(['cat'])))", lines, drive.EndOfFile); res.OutputText() != "2401\n" {
-			t.Errorf("got %.300q, outcome %q", res.OutputText(), res.Outcome)
-			r.RestartWorker(t)
-		}
-		wantCleanTurn(t, r)
-	})
-}
-
-func TestOutput_UndecodableBytesAreKept(t *testing.T) {
+func TestOutput_UndecodableBytes(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := openSession(t, o)

@@ -22,14 +22,14 @@ const childThatSleeps = "import subprocess; print('up', flush=True); subprocess.
 // waitForDone waits for the threading.Event called done.
 const waitForDone = "done.wait()"
 
-// unbreakable is what an interrupt cannot end on this system, and why.
+// uninterruptible is what an interrupt cannot end on this system, and why.
 var uninterruptible map[string]string
 
 // sendStrayInterrupt interrupts a worker from outside.
 func sendStrayInterrupt(pid int) error { return syscall.Kill(pid, syscall.SIGINT) }
 
 // A turn that has stopped the terminal's output is interrupted as any other, and its error is shown.
-func TestInterrupt_ATerminalThatWasStoppedGoesOn(t *testing.T) {
+func TestInterrupt_StoppedTerminal(t *testing.T) {
 	t.Parallel()
 	for name, code := range map[string]string{
 		"while it sleeps": "import termios, time\nprint('on', flush=True)\ntermios.tcflow(0, termios.TCOOFF)\ntime.sleep(600)",
@@ -52,7 +52,7 @@ func TestInterrupt_ATerminalThatWasStoppedGoesOn(t *testing.T) {
 }
 
 // No module can be imported then, and poll takes no file.
-func TestWorker_OutlivesALimitOfNoFiles(t *testing.T) {
+func TestNoFileDescriptors(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := openSession(t, o)

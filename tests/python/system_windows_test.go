@@ -30,7 +30,7 @@ const (
 	wineHangsAtStart = "Wine's CreateProcess does not return when CTRL_C reaches a program that is about to start"
 )
 
-// unbreakable is what an interrupt cannot end on this system, and why.
+// uninterruptible is what an interrupt cannot end on this system, and why.
 var uninterruptible = map[string]string{
 	"a lock":          "Python for Windows waits for a lock without looking for CTRL_C",
 	"a reading child": wineNeedsEnter,
@@ -44,7 +44,7 @@ var uninterruptible = map[string]string{
 func sendStrayInterrupt(int) error { return nil }
 
 // No CTRL_C reaches a program in a process group of its own.
-func TestInterrupt_EndsTheWaitForAChildThatIsNotReached(t *testing.T) {
+func TestInterrupt_UnreachedChild(t *testing.T) {
 	r := openSession(t, python.Options{})
 	for range 5 {
 		turn := r.StartTurn(t, `import subprocess, sys
@@ -65,7 +65,7 @@ subprocess.run([sys.executable, '-c', 'import time; print("up", flush=True); tim
 
 // CTRL_C is a thread of the worker, which may begin when the turn is long over. Here a thread of the
 // code does what it would, and the worker gets none. It has a child, so it is interrupted by CTRL_C.
-func TestInterrupt_WhoseSignalIsLateReachesNoLaterTurn(t *testing.T) {
+func TestInterrupt_LateCtrlC(t *testing.T) {
 	t.Parallel()
 	r := openSession(t, python.Options{})
 	r.RunCode(t, `import ctypes, signal, subprocess, sys, threading, time
@@ -95,7 +95,7 @@ except KeyboardInterrupt:
 
 // A launcher starts the interpreter of an environment as its child, at once: both
 // are in the job, and the interpreter is the worker.
-func TestEnd_OfAnEnvironmentsInterpreter(t *testing.T) {
+func TestEnd_VenvInterpreter(t *testing.T) {
 	found, _, err := python.Find(python.FindOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -114,43 +114,56 @@ func TestEnd_OfAnEnvironmentsInterpreter(t *testing.T) {
 	}
 }
 
-func TestOutput_OfChildrenIsOfTheTurnThatStartedThem(t *testing.T) {
-	r := openSession(t, python.Options{})
-	for range 30 {
-		res := r.RunCode(t, `import os, subprocess
+func TestConsole(t *testing.T) {
+	t.Run("output of children belongs to their turn", func(t *testing.T) {
+		r := openSession(t, python.Options{})
+		for range 30 {
+			res := r.RunCode(t, `import os, subprocess
 print("first")
 _ = os.system("echo second")
 _ = subprocess.run("echo third", shell=True)
 _ = os.write(1, b"fourth\r\n")`)
-		for _, want := range []string{"first\n", "second", "third", "fourth"} {
-			if !strings.Contains(res.OutputText(), want) {
-				t.Fatalf("got %q, want %q in it", res.OutputText(), want)
+			for _, want := range []string{"first\n", "second", "third", "fourth"} {
+				if !strings.Contains(res.OutputText(), want) {
+					t.Fatalf("got %q, want %q in it", res.OutputText(), want)
+				}
 			}
 		}
-	}
-}
+	})
 
-func TestOutput_RedirectedByUserCodeGoesThere(t *testing.T) {
-	r := openSession(t, python.Options{})
-	file := t.TempDir() + `\out`
-	res := r.RunCode(t, "import os, sys\nkept = os.dup(1)\nfd = os.open(r'"+file+
-		"', os.O_CREAT | os.O_WRONLY)\n_ = os.dup2(fd, 1); print('to the file', flush=True); _ = os.dup2(kept, 1); os.close(fd); print('shown')")
-	if res.OutputText() != "shown\n" {
-		t.Errorf("got %q, want what was not redirected, as a frame", res.OutputText())
-	}
-	if got, err := os.ReadFile(file); err != nil || strings.TrimSpace(string(got)) != "to the file" {
-		t.Errorf("got %q, %v in the file", got, err)
-	}
-}
+	t.Run("redirected output goes to its target", func(t *testing.T) {
+		r := openSession(t, python.Options{})
+		file := t.TempDir() + `\out`
+		res := r.RunCode(t, "import os, sys\nkept = os.dup(1)\nfd = os.open(r'"+file+
+			"', os.O_CREAT | os.O_WRONLY)\n_ = os.dup2(fd, 1); print('to the file', flush=True); _ = os.dup2(kept, 1); os.close(fd); print('shown')")
+		if res.OutputText() != "shown\n" {
+			t.Errorf("got %q, want what was not redirected, as a frame", res.OutputText())
+		}
+		if got, err := os.ReadFile(file); err != nil || strings.TrimSpace(string(got)) != "to the file" {
+			t.Errorf("got %q, %v in the file", got, err)
+		}
+	})
 
-func TestTerminal_IsAConsole(t *testing.T) {
-	r := openSession(t, python.Options{})
-	r.RunCode(t, "import sys, os; print(sys.stdin.isatty(), sys.stdout.isatty(), sys.stderr.isatty(), sys.stdout.encoding, tuple(os.get_terminal_size()))").
-		WantTranscript(t, "True True True utf-8 (1000, 40)\n")
+	t.Run("the terminal is a console", func(t *testing.T) {
+		r := openSession(t, python.Options{})
+		r.RunCode(t, "import sys, os; print(sys.stdin.isatty(), sys.stdout.isatty(), sys.stderr.isatty(), sys.stdout.encoding, tuple(os.get_terminal_size()))").
+			WantTranscript(t, "True True True utf-8 (1000, 40)\n")
+	})
+
+	// A console breaks what reaches its edge. Nobody looks at this one, so it is wide, and programs
+	// find in COLUMNS how wide their text should be.
+	t.Run("does not break long lines of a child", func(t *testing.T) {
+		r := openSession(t, python.Options{})
+		r.RunCode(t, "import os, shutil, subprocess, sys; shutil.get_terminal_size()").WantTranscript(t, "os.terminal_size(columns=120, lines=40)\n")
+		const child = `_ = subprocess.run([sys.executable, '-c', 'print("0123456789" * 90)'])`
+		if res := r.RunCode(t, child); !strings.Contains(res.OutputText(), strings.Repeat("0123456789", 90)) {
+			t.Errorf("a long line came as %q", res.Transcript())
+		}
+	})
 }
 
 // Windows tells faulthandler of exceptions of machine code before anybody has handled them.
-func TestCrash_IsShownIfTheProcessDiedOfIt(t *testing.T) {
+func TestCrash(t *testing.T) {
 	r := openSession(t, python.Options{})
 	const handled = `import ctypes
 for i in range(3):
@@ -168,16 +181,5 @@ for i in range(3):
 		if text := res.OutputText(); res.Outcome != "ended" || !strings.Contains(text, want) || !strings.Contains(text, "in dies") {
 			t.Errorf("%q: got %q, want %q in it, and the stack", code, res.Transcript(), want)
 		}
-	}
-}
-
-// A console breaks what reaches its edge. Nobody looks at this one, so it is wide, and programs
-// find in COLUMNS how wide their text should be.
-func TestConsole_BreaksNoLineOfAChild(t *testing.T) {
-	r := openSession(t, python.Options{})
-	r.RunCode(t, "import os, shutil, subprocess, sys; shutil.get_terminal_size()").WantTranscript(t, "os.terminal_size(columns=120, lines=40)\n")
-	const child = `_ = subprocess.run([sys.executable, '-c', 'print("0123456789" * 90)'])`
-	if res := r.RunCode(t, child); !strings.Contains(res.OutputText(), strings.Repeat("0123456789", 90)) {
-		t.Errorf("a long line came as %q", res.Transcript())
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/r"
 )
 
-func TestWorker_Conforms(t *testing.T) {
+func TestConformance(t *testing.T) {
 	for _, c := range conformance.Run(t.Context(), newSpec(t, r.Options{}), &conformance.Options{Dialect: conformance.RDialect()}) {
 		switch {
 		case c.Err != nil:

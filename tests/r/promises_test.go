@@ -17,7 +17,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/r"
 )
 
-func TestStdin_EveryReaderIsServed(t *testing.T) {
+func TestStdin(t *testing.T) {
 	t.Parallel()
 	s := openSession(t, r.Options{})
 	for _, c := range append([]inputCase{
@@ -40,116 +40,124 @@ func TestStdin_EveryReaderIsServed(t *testing.T) {
 	}
 }
 
-func TestInterrupt_EndsTheTurnAndNotTheSession(t *testing.T) {
+func TestInterrupt(t *testing.T) {
 	t.Parallel()
-	s := openSession(t, r.Options{})
-	for name, code := range map[string]string{
-		"sleep":                      "cat('up\\n'); Sys.sleep(100)",
-		"a loop":                     "cat('up\\n'); repeat {}",
-		"a compiled loop":            "f <- compiler::cmpfun(function() { i <- 0; while (TRUE) i <- i + 1 }); cat('up\\n'); f()",
-		"a loop that catches errors": "cat('up\\n'); tryCatch(repeat {}, error = function(e) 1)",
-		"endless output":             "cat('up\\n'); repeat cat('x\\n')",
-		"readline":                   "cat('up\\n'); (function() readline())()",
-		"the browser":                "cat('up\\n'); browser()",
-	} {
-		systemInterrupts[name] = code
-	}
-	for name, code := range systemInterrupts {
-		t.Run(name, func(t *testing.T) {
-			turn := s.StartTurn(t, code)
-			s.WaitEvent(t, "up", drive.IsText("up"))
-			got := s.InterruptTurn(t, turn)
-			if got != session.InterruptIdle && got != allowedResults[name] {
-				t.Errorf("the interrupt led to %q", got)
+
+	t.Run("ends the turn, keeps the session", func(t *testing.T) {
+		t.Parallel()
+		s := openSession(t, r.Options{})
+		for name, code := range map[string]string{
+			"sleep":                      "cat('up\\n'); Sys.sleep(100)",
+			"a loop":                     "cat('up\\n'); repeat {}",
+			"a compiled loop":            "f <- compiler::cmpfun(function() { i <- 0; while (TRUE) i <- i + 1 }); cat('up\\n'); f()",
+			"a loop that catches errors": "cat('up\\n'); tryCatch(repeat {}, error = function(e) 1)",
+			"endless output":             "cat('up\\n'); repeat cat('x\\n')",
+			"readline":                   "cat('up\\n'); (function() readline())()",
+			"the browser":                "cat('up\\n'); browser()",
+		} {
+			systemInterrupts[name] = code
+		}
+		for name, code := range systemInterrupts {
+			t.Run(name, func(t *testing.T) {
+				turn := s.StartTurn(t, code)
+				s.WaitEvent(t, "up", drive.IsText("up"))
+				got := s.InterruptTurn(t, turn)
+				if got != session.InterruptIdle && got != allowedResults[name] {
+					t.Errorf("the interrupt led to %q", got)
+				}
+				if res := s.WaitTurnEnd(t, turn); res.Outcome != "interrupted" {
+					t.Errorf("got %q, %s", res.Transcript(), res.Outcome)
+					s.RestartWorker(t)
+				}
+				s.RunCode(t, "invisible(gc())") // R complains of connections that were left
+				wantCleanTurn(t, s)
+			})
+		}
+	})
+
+	t.Run("at the end of a turn it never reaches the next one", func(t *testing.T) {
+		t.Parallel()
+		cells := []string{"1+1", "x <- 1", "cat(strrep('x', 5000), '\\n')", "stop('e')", "Sys.sleep(0.0001)", "for (i in 1:2000) i"}
+		s := openSession(t, r.Options{})
+		seen := make(map[string]int)
+		for i := range drive.RandomRounds(300) {
+			turn := s.StartTurn(t, cells[i%len(cells)])
+			for begun, d := time.Now(), time.Duration(rand.IntN(3000))*time.Microsecond; time.Since(begun) < d; {
 			}
-			if res := s.WaitTurnEnd(t, turn); res.Outcome != "interrupted" {
-				t.Errorf("got %q, %s", res.Transcript(), res.Outcome)
-				s.RestartWorker(t)
+			if got := s.InterruptTurn(t, turn); got == session.InterruptPending {
+				t.Fatalf("round %d: the interrupt led to %q", i, got)
 			}
-			s.RunCode(t, "invisible(gc())") // R complains of connections that were left
-			wantCleanTurn(t, s)
-		})
-	}
+			res := s.FinishTurn(t, turn)
+			if res.Outcome == "" || res.Outcome == "ended" {
+				t.Fatalf("round %d: got %q, outcome %q", i, res.Transcript(), res.Outcome)
+			}
+			seen[res.Outcome]++
+			if res := s.RunCode(t, "'next'"); res.Transcript() != "[1] \"next\"\n" || res.Outcome != "ok" {
+				t.Fatalf("round %d: the next turn got %q, outcome %q", i, res.Transcript(), res.Outcome)
+			}
+		}
+		if seen["ok"] == 0 || seen["interrupted"] == 0 {
+			t.Logf("this machine raced in one direction only: %v", seen)
+		}
+	})
 }
 
-func TestInterrupt_AtTheTurnsEndNeverLeaks(t *testing.T) {
+func TestEnd(t *testing.T) {
 	t.Parallel()
-	cells := []string{"1+1", "x <- 1", "cat(strrep('x', 5000), '\\n')", "stop('e')", "Sys.sleep(0.0001)", "for (i in 1:2000) i"}
-	s := openSession(t, r.Options{})
-	seen := make(map[string]int)
-	for i := range drive.RandomRounds(300) {
-		turn := s.StartTurn(t, cells[i%len(cells)])
-		for begun, d := time.Now(), time.Duration(rand.IntN(3000))*time.Microsecond; time.Since(begun) < d; {
-		}
-		if got := s.InterruptTurn(t, turn); got == session.InterruptPending {
-			t.Fatalf("round %d: the interrupt led to %q", i, got)
-		}
-		res := s.FinishTurn(t, turn)
-		if res.Outcome == "" || res.Outcome == "ended" {
-			t.Fatalf("round %d: got %q, outcome %q", i, res.Transcript(), res.Outcome)
-		}
-		seen[res.Outcome]++
-		if res := s.RunCode(t, "'next'"); res.Transcript() != "[1] \"next\"\n" || res.Outcome != "ok" {
-			t.Fatalf("round %d: the next turn got %q, outcome %q", i, res.Transcript(), res.Outcome)
-		}
-	}
-	if seen["ok"] == 0 || seen["interrupted"] == 0 {
-		t.Logf("this machine raced in one direction only: %v", seen)
-	}
-}
 
-func TestEnd_SaysHowAndTheNextInputStartsAnew(t *testing.T) {
-	t.Parallel()
-	s := openSession(t, r.Options{})
-	temporary := map[string]bool{}
-	for _, c := range append([]endCase{
-		{"q()", "cat('last\\n'); q()", "exit status 0", "last\n", true},
-		{"quit(status = 3)", "quit(status = 3)", "exit status 3", "", true},
-		{".Last", ".Last <- function() cat('bye\\n')\nq()", "exit status 0", "bye\n", true},
-	}, systemEndCases...) {
-		t.Run(c.name, func(t *testing.T) {
-			dir := strings.TrimSpace(s.RunCode(t, "kept <- 1; cat(tempdir(), '\\n')").OutputText())
-			if temporary[dir] || dir == "" {
-				t.Errorf("the temporary directory %q is not new", dir)
+	t.Run("reports how it ended, and the next input starts again", func(t *testing.T) {
+		t.Parallel()
+		s := openSession(t, r.Options{})
+		temporary := map[string]bool{}
+		for _, c := range append([]endCase{
+			{"q()", "cat('last\\n'); q()", "exit status 0", "last\n", true},
+			{"quit(status = 3)", "quit(status = 3)", "exit status 3", "", true},
+			{".Last", ".Last <- function() cat('bye\\n')\nq()", "exit status 0", "bye\n", true},
+		}, systemEndCases...) {
+			t.Run(c.name, func(t *testing.T) {
+				dir := strings.TrimSpace(s.RunCode(t, "kept <- 1; cat(tempdir(), '\\n')").OutputText())
+				if temporary[dir] || dir == "" {
+					t.Errorf("the temporary directory %q is not new", dir)
+				}
+				temporary[dir] = true
+				res := s.RunCode(t, c.code)
+				if res.Outcome != "ended" || res.WorkerExit == nil || res.WorkerExit.Reason != c.reason || res.WorkerExit.Clean != c.clean || !strings.Contains(res.OutputText(), c.out) {
+					t.Fatalf("got %q, %q, %+v; want %q", res.Transcript(), res.Outcome, res.WorkerExit, c.reason)
+				}
+				s.RunCode(t, "exists('kept')").WantTranscript(t, "[1] FALSE\n")
+			})
+		}
+		// However a worker ended, its temporary files are gone with the session at the latest.
+		if err := s.Close(drive.TimeoutContext(t)); err != nil {
+			t.Error(err)
+		}
+		for dir := range temporary {
+			if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("%s is left: %v", dir, err)
 			}
-			temporary[dir] = true
-			res := s.RunCode(t, c.code)
-			if res.Outcome != "ended" || res.WorkerExit == nil || res.WorkerExit.Reason != c.reason || res.WorkerExit.Clean != c.clean || !strings.Contains(res.OutputText(), c.out) {
-				t.Fatalf("got %q, %q, %+v; want %q", res.Transcript(), res.Outcome, res.WorkerExit, c.reason)
-			}
-			s.RunCode(t, "exists('kept')").WantTranscript(t, "[1] FALSE\n")
-		})
-	}
-	// However a worker ended, its temporary files are gone with the session at the latest.
-	if err := s.Close(drive.TimeoutContext(t)); err != nil {
-		t.Error(err)
-	}
-	for dir := range temporary {
-		if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%s is left: %v", dir, err)
 		}
-	}
+	})
+
+	t.Run("reports a kill from outside", func(t *testing.T) {
+		t.Parallel()
+		s := openSession(t, r.Options{})
+		turn := s.StartTurn(t, "cat('up\\n'); Sys.sleep(100)")
+		s.WaitEvent(t, "up", drive.IsText("up"))
+		worker, err := os.FindProcess(drive.SessionInfo(s).PID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := worker.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		if res := s.WaitTurnEnd(t, turn); res.Outcome != "ended" || res.WorkerExit == nil || res.WorkerExit.Reason != killedReason {
+			t.Errorf("got %q, %+v", res.Transcript(), res.WorkerExit)
+		}
+		s.RunCode(t, "1").WantTranscript(t, "[1] 1\n")
+	})
 }
 
-func TestEnd_KilledFromOutsideIsReported(t *testing.T) {
-	t.Parallel()
-	s := openSession(t, r.Options{})
-	turn := s.StartTurn(t, "cat('up\\n'); Sys.sleep(100)")
-	s.WaitEvent(t, "up", drive.IsText("up"))
-	worker, err := os.FindProcess(drive.SessionInfo(s).PID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := worker.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	if res := s.WaitTurnEnd(t, turn); res.Outcome != "ended" || res.WorkerExit == nil || res.WorkerExit.Reason != killedReason {
-		t.Errorf("got %q, %+v", res.Transcript(), res.WorkerExit)
-	}
-	s.RunCode(t, "1").WantTranscript(t, "[1] 1\n")
-}
-
-func TestStartUp_QuestionOfAProfileIsAnswered(t *testing.T) {
+func TestProfileInput(t *testing.T) {
 	t.Parallel()
 	profile := filepath.Join(t.TempDir(), ".Rprofile")
 	if err := os.WriteFile(profile, []byte("message('hello'); who <- readline('who? ')\n"), 0o600); err != nil {
@@ -179,7 +187,7 @@ type endCase struct {
 }
 
 // A mixture of turns with interrupts at any moment, for as long as somebody asks for it.
-func TestSoak_OfMixedTurns(t *testing.T) {
+func TestSoak(t *testing.T) {
 	t.Parallel()
 	s := openSession(t, r.Options{})
 	cells := append([]string{

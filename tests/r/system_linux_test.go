@@ -16,7 +16,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/r"
 )
 
-// killed is the report about a worker that was killed.
+// killedReason is the report about a worker that was killed.
 const killedReason = "killed by SIGKILL"
 
 var systemEnv []string
@@ -34,7 +34,7 @@ var systemInterrupts = map[string]string{
 	"mclapply":        "cat('up\\n'); parallel::mclapply(1:2, function(i) Sys.sleep(100))",
 }
 
-// allowed are what else an interrupt may lead to within its second.
+// allowedResults are what else an interrupt may lead to within its second.
 var allowedResults = map[string]session.InterruptResult{
 	// A read is begun again behind a signal, or by a child that had not been
 	// there yet, and may be seen so before it ends.
@@ -51,7 +51,7 @@ var systemEndCases = []endCase{
 
 var systemSoakTurns = []string{"system('echo child')", "parallel::mclapply(1:2, function(i) cat(i, '\\n'))", "system('sleep 0.01')"}
 
-func TestOrder_OfWhoeverWritesIsTheTrueOne(t *testing.T) {
+func TestOutputOrder(t *testing.T) {
 	t.Parallel()
 	s := openSession(t, r.Options{})
 	for i := range drive.RandomRounds(1000) {
@@ -67,7 +67,7 @@ func TestOrder_OfWhoeverWritesIsTheTrueOne(t *testing.T) {
 	}
 }
 
-func TestReset_RemovesTheTemporaryFiles(t *testing.T) {
+func TestReset_TemporaryFiles(t *testing.T) {
 	t.Parallel()
 	s := openSession(t, r.Options{})
 	dir := s.RunCode(t, "cat(tempdir()); writeLines('x', tempfile()); invisible(dir.create(d <- tempfile())); invisible(file.create(file.path(d, 'f'))); Sys.chmod(d, '500')").OutputText()
@@ -81,7 +81,7 @@ func TestReset_RemovesTheTemporaryFiles(t *testing.T) {
 	s.RunCode(t, "dir.exists(tempdir())").WantTranscript(t, "[1] TRUE\n")
 }
 
-func TestIdle_TakesNoTime(t *testing.T) {
+func TestIdle_CPUTime(t *testing.T) {
 	t.Parallel()
 	s := openSession(t, r.Options{})
 	s.RunCode(t, "1").WantTranscript(t, "[1] 1\n")

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestEnvironment(t *testing.T) {
+func TestActivation(t *testing.T) {
 	t.Parallel()
 	t.Run("programs are those of the environment", func(t *testing.T) {
 		t.Parallel()

@@ -9,7 +9,7 @@ import (
 )
 
 // The worker's codec against the vectors and the schema that Go's is tested against.
-func TestCodec_AgreesWithTheVectorsAndTheSchema(t *testing.T) {
+func TestCodec(t *testing.T) {
 	eachPython(t, func(t *testing.T, s workerSetup) {
 		cmd := exec.Command(s.python, "testdata/codec_check.py", "src", "../../ipc/testdata/vectors.json", "../../ipc/schema.json")
 		out, err := cmd.CombinedOutput()

@@ -10,7 +10,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
-func TestWorker_Conforms(t *testing.T) {
+func TestConformance(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, s workerSetup) {
 		spec := python.Spec(python.Options{Path: s.python, CacheDir: cacheDir})

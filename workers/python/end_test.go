@@ -24,53 +24,57 @@ func (w *worker) waitStatus() syscall.WaitStatus {
 	return w.Cmd.ProcessState.Sys().(syscall.WaitStatus)
 }
 
-func TestExit_IsSaidAfterTheExitHandlers(t *testing.T) {
+func TestExitHandlers(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s workerSetup) {
-		for _, c := range []struct {
-			code    string
-			want    int64
-			message string
-			out     string
-		}{
-			{"import sys; sys.exit(3)", 3, "", "thread\nbye\n"},
-			{"import sys; sys.exit('a message')", 1, "a message", "a message\nthread\nbye\n"},
-			{"quit()", 0, "", "thread\nbye\n"},
-			{"exit(0)", 0, "", "thread\nbye\n"},
-			{"raise SystemExit", 0, "", "thread\nbye\n"},
-		} {
-			w := startWorker(t, s)
-			w.RunCode("import atexit, threading, time; atexit.register(print, 'bye')\nmain = threading.main_thread()\ndef thread():\n    while main.is_alive(): time.sleep(0.01)\n    print('thread')\nthreading.Thread(target=thread).start()")
-			r := w.RunCode(c.code)
-			if r.End == nil || r.End.Reason != ipc.EndExit || r.End.Code == nil || *r.End.Code != c.want || r.End.Message != c.message {
-				t.Fatalf("%s: got %+v %q", c.code, r.End, r.Transcript())
-			}
-			if r.OutputText() != c.out || r.Idle != nil {
-				t.Errorf("%s: got %q, idle %+v; want %q", c.code, r.OutputText(), r.Idle, c.out)
-			}
-			if got := w.waitStatus().ExitStatus(); got != int(c.want) {
-				t.Errorf("%s: exit status %d", c.code, got)
-			}
-		}
-	})
-}
 
-// Code that runs or clears the exit handlers itself does not end the worker, and its end is said all the same.
-func TestExit_OutlivesItsHandlers(t *testing.T) {
-	t.Parallel()
-	eachPython(t, func(t *testing.T, s workerSetup) {
-		for code, out := range map[string]string{"atexit._run_exitfuncs()": "bye\n", "atexit._clear()": ""} {
-			w := startWorker(t, s)
-			w.RunCode("import atexit\n_ = atexit.register(print, 'bye')\n"+code).WantOutput(t, out)
-			w.RunCode("_ = atexit.register(print, 'later'); 1").WantOutput(t, "1\n")
-			if r := w.RunCode("exit(4)"); r.End == nil || r.End.Code == nil || *r.End.Code != 4 || r.OutputText() != "later\n" {
-				t.Errorf("%s: got %+v %q", code, r.End, r.Transcript())
+	t.Run("reports the exit after the exit handlers", func(t *testing.T) {
+		t.Parallel()
+		eachPython(t, func(t *testing.T, s workerSetup) {
+			for _, c := range []struct {
+				code    string
+				want    int64
+				message string
+				out     string
+			}{
+				{"import sys; sys.exit(3)", 3, "", "thread\nbye\n"},
+				{"import sys; sys.exit('a message')", 1, "a message", "a message\nthread\nbye\n"},
+				{"quit()", 0, "", "thread\nbye\n"},
+				{"exit(0)", 0, "", "thread\nbye\n"},
+				{"raise SystemExit", 0, "", "thread\nbye\n"},
+			} {
+				w := startWorker(t, s)
+				w.RunCode("import atexit, threading, time; atexit.register(print, 'bye')\nmain = threading.main_thread()\ndef thread():\n    while main.is_alive(): time.sleep(0.01)\n    print('thread')\nthreading.Thread(target=thread).start()")
+				r := w.RunCode(c.code)
+				if r.End == nil || r.End.Reason != ipc.EndExit || r.End.Code == nil || *r.End.Code != c.want || r.End.Message != c.message {
+					t.Fatalf("%s: got %+v %q", c.code, r.End, r.Transcript())
+				}
+				if r.OutputText() != c.out || r.Idle != nil {
+					t.Errorf("%s: got %q, idle %+v; want %q", c.code, r.OutputText(), r.Idle, c.out)
+				}
+				if got := w.waitStatus().ExitStatus(); got != int(c.want) {
+					t.Errorf("%s: exit status %d", c.code, got)
+				}
 			}
-			w = startWorker(t, s)
-			if r := w.RunCode("import atexit\n" + code + "\nexit(4)"); r.End == nil || r.End.Code == nil || *r.End.Code != 4 {
-				t.Errorf("%s: got %+v %q", code, r.End, r.Transcript())
+		})
+	})
+
+	// Code that runs or clears the exit handlers itself does not end the worker, and its end is said all the same.
+	t.Run("code may run or clear the exit handlers itself", func(t *testing.T) {
+		t.Parallel()
+		eachPython(t, func(t *testing.T, s workerSetup) {
+			for code, out := range map[string]string{"atexit._run_exitfuncs()": "bye\n", "atexit._clear()": ""} {
+				w := startWorker(t, s)
+				w.RunCode("import atexit\n_ = atexit.register(print, 'bye')\n"+code).WantOutput(t, out)
+				w.RunCode("_ = atexit.register(print, 'later'); 1").WantOutput(t, "1\n")
+				if r := w.RunCode("exit(4)"); r.End == nil || r.End.Code == nil || *r.End.Code != 4 || r.OutputText() != "later\n" {
+					t.Errorf("%s: got %+v %q", code, r.End, r.Transcript())
+				}
+				w = startWorker(t, s)
+				if r := w.RunCode("import atexit\n" + code + "\nexit(4)"); r.End == nil || r.End.Code == nil || *r.End.Code != 4 {
+					t.Errorf("%s: got %+v %q", code, r.End, r.Transcript())
+				}
 			}
-		}
+		})
 	})
 }
 
@@ -133,13 +137,16 @@ func TestExit(t *testing.T) {
 	})
 }
 
-// Nothing of the worker's keeps them until the streams, or Python, are gone.
-func TestExit_VariablesAreFreed(t *testing.T) {
+func TestExitCleanup(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s workerSetup) {
-		dir := t.TempDir()
-		w := startWorker(t, s)
-		w.RunCode(fmt.Sprintf(`import os, signal, sys
+
+	// Nothing of the worker's keeps them until the streams, or Python, are gone.
+	t.Run("frees the variables of the session", func(t *testing.T) {
+		t.Parallel()
+		eachPython(t, func(t *testing.T, s workerSetup) {
+			dir := t.TempDir()
+			w := startWorker(t, s)
+			w.RunCode(fmt.Sprintf(`import os, signal, sys
 os.chdir(%q)
 unclosed = open('unclosed', 'w')
 print('kept', end='', file=unclosed)
@@ -149,81 +156,82 @@ class Freed:
     say = os.write
 freed = Freed()
 _ = signal.signal(signal.SIGINT, lambda *_: None)`, dir))
-		w.RunCode("sys.exit()")
-		w.waitStatus()
-		for name, want := range map[string]string{"unclosed": "kept", "freed": "5"} {
-			if got, err := os.ReadFile(filepath.Join(dir, name)); string(got) != want {
-				t.Errorf("%s: got %q, %v, want %q", name, got, err, want)
+			w.RunCode("sys.exit()")
+			w.waitStatus()
+			for name, want := range map[string]string{"unclosed": "kept", "freed": "5"} {
+				if got, err := os.ReadFile(filepath.Join(dir, name)); string(got) != want {
+					t.Errorf("%s: got %q, %v, want %q", name, got, err, want)
+				}
 			}
-		}
+		})
 	})
-}
 
-func TestExit_DaemonThreadThatWaitsForInputDoesNotStopIt(t *testing.T) {
-	t.Parallel()
-	eachPython(t, func(t *testing.T, s workerSetup) {
-		w := startWorker(t, s)
-		seen := filepath.Join(t.TempDir(), "seen")
-		w.OnInputRequest = func(ipc.StdinWait) bool {
-			if err := os.WriteFile(seen, nil, 0o600); err != nil {
-				t.Error(err)
+	t.Run("a daemon thread that waits for input does not block exit", func(t *testing.T) {
+		t.Parallel()
+		eachPython(t, func(t *testing.T, s workerSetup) {
+			w := startWorker(t, s)
+			seen := filepath.Join(t.TempDir(), "seen")
+			w.OnInputRequest = func(ipc.StdinWait) bool {
+				if err := os.WriteFile(seen, nil, 0o600); err != nil {
+					t.Error(err)
+				}
+				return true
 			}
-			return true
-		}
-		w.RunCode(fmt.Sprintf("import os, threading, time; threading.Thread(target=input, daemon=True).start()\nwhile not os.path.exists(%q): time.sleep(0.001)", seen))
-		r := w.RunCode("import sys; sys.exit(4)")
-		if r.End == nil || w.waitStatus().ExitStatus() != 4 || strings.Contains(r.OutputText(), "Fatal") {
-			t.Fatalf("got %q %+v %v", r.Transcript(), r.End, w.Cmd.ProcessState)
-		}
+			w.RunCode(fmt.Sprintf("import os, threading, time; threading.Thread(target=input, daemon=True).start()\nwhile not os.path.exists(%q): time.sleep(0.001)", seen))
+			r := w.RunCode("import sys; sys.exit(4)")
+			if r.End == nil || w.waitStatus().ExitStatus() != 4 || strings.Contains(r.OutputText(), "Fatal") {
+				t.Fatalf("got %q %+v %v", r.Transcript(), r.End, w.Cmd.ProcessState)
+			}
+		})
 	})
-}
 
-func TestExit_InterruptBreaksAHangingThread(t *testing.T) {
-	t.Parallel()
-	w := startWorker(t, workerSetup{})
-	w.StartTurn(`import threading, time, sys
+	t.Run("an interrupt ends the wait for a hanging thread", func(t *testing.T) {
+		t.Parallel()
+		w := startWorker(t, workerSetup{})
+		w.StartTurn(`import threading, time, sys
 def hang():
     while threading.main_thread().is_alive(): time.sleep(0.01)
     print('joining', flush=True)
     time.sleep(100)
 threading.Thread(target=hang).start()
 sys.exit(5)`)
-	w.WaitOutput("joining")
-	for seq := uint64(1); seq < 1000; seq++ {
-		w.sendInterrupt(seq, 1)
-		for {
-			e, ok := w.NextEventWithin(50 * time.Millisecond)
-			if !ok {
-				break
-			}
-			if m, ok := e.(ipc.SessionEnd); ok {
-				if *m.Code != 5 {
-					t.Fatalf("got %+v", m)
+		w.WaitOutput("joining")
+		for seq := uint64(1); seq < 1000; seq++ {
+			w.sendInterrupt(seq, 1)
+			for {
+				e, ok := w.NextEventWithin(50 * time.Millisecond)
+				if !ok {
+					break
 				}
-				return
+				if m, ok := e.(ipc.SessionEnd); ok {
+					if *m.Code != 5 {
+						t.Fatalf("got %+v", m)
+					}
+					return
+				}
 			}
 		}
-	}
-	t.Fatal("the join goes on")
+		t.Fatal("the join goes on")
+	})
+
+	t.Run("keeps the exit status of os._exit and of crashes", func(t *testing.T) {
+		t.Parallel()
+		w := startWorker(t, workerSetup{})
+		if r := w.RunCode("import os; os._exit(9)"); r.End != nil || w.waitStatus().ExitStatus() != 9 {
+			t.Fatalf("got %+v %v", r.End, w.Cmd.ProcessState)
+		}
+		w = startWorker(t, workerSetup{})
+		r := w.RunCode("def f():\n    import ctypes; ctypes.string_at(0)\nf()")
+		if s := w.waitStatus(); !s.Signaled() || s.Signal() != syscall.SIGSEGV {
+			t.Fatalf("got %v", w.Cmd.ProcessState)
+		}
+		if !strings.Contains(r.OutputText(), "Segmentation fault") || !strings.Contains(r.OutputText(), `"<cell 1>", line 2 in f`) {
+			t.Fatalf("no stack on the terminal: %q", r.Transcript())
+		}
+	})
 }
 
-func TestExit_OSExitAndCrashesLeaveTheStatus(t *testing.T) {
-	t.Parallel()
-	w := startWorker(t, workerSetup{})
-	if r := w.RunCode("import os; os._exit(9)"); r.End != nil || w.waitStatus().ExitStatus() != 9 {
-		t.Fatalf("got %+v %v", r.End, w.Cmd.ProcessState)
-	}
-	w = startWorker(t, workerSetup{})
-	r := w.RunCode("def f():\n    import ctypes; ctypes.string_at(0)\nf()")
-	if s := w.waitStatus(); !s.Signaled() || s.Signal() != syscall.SIGSEGV {
-		t.Fatalf("got %v", w.Cmd.ProcessState)
-	}
-	if !strings.Contains(r.OutputText(), "Segmentation fault") || !strings.Contains(r.OutputText(), `"<cell 1>", line 2 in f`) {
-		t.Fatalf("no stack on the terminal: %q", r.Transcript())
-	}
-}
-
-func TestShutdown_RunsTheExitHandlers(t *testing.T) {
+func TestShutdown_ExitHandlers(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, s workerSetup) {
 		for _, c := range []struct {
@@ -293,68 +301,75 @@ func (w *worker) waitShutdown(signal bool) (r result) {
 	return r
 }
 
-func TestChannel_WorkerEndsWhenItCloses(t *testing.T) {
+func TestChannel(t *testing.T) {
 	t.Parallel()
-	eachPython(t, func(t *testing.T, s workerSetup) {
-		w := startWorker(t, s)
-		w.Channel.Close()
-		w.FinishTurn()
-		if w.waitStatus().ExitStatus() != 0 {
-			t.Fatalf("idle: %v", w.Cmd.ProcessState)
-		}
-		w = startWorker(t, s)
-		w.OnInputRequest = func(ipc.StdinWait) bool {
+
+	t.Run("the worker ends when the channel closes", func(t *testing.T) {
+		t.Parallel()
+		eachPython(t, func(t *testing.T, s workerSetup) {
+			w := startWorker(t, s)
 			w.Channel.Close()
-			return true
-		}
-		w.RunCode("try: input()\nexcept Exception: print('swallowed')")
-		w.waitStatus()
-		w = startWorker(t, s)
-		w.RunCode("import threading; threading.Thread(target=threading.Event().wait).start()")
-		w.Channel.Close()
-		w.FinishTurn()
-		if s := w.waitStatus(); !s.Signaled() || s.Signal() != syscall.SIGALRM {
-			t.Fatalf("a thread that hangs: %v", w.Cmd.ProcessState)
+			w.FinishTurn()
+			if w.waitStatus().ExitStatus() != 0 {
+				t.Fatalf("idle: %v", w.Cmd.ProcessState)
+			}
+			w = startWorker(t, s)
+			w.OnInputRequest = func(ipc.StdinWait) bool {
+				w.Channel.Close()
+				return true
+			}
+			w.RunCode("try: input()\nexcept Exception: print('swallowed')")
+			w.waitStatus()
+			w = startWorker(t, s)
+			w.RunCode("import threading; threading.Thread(target=threading.Event().wait).start()")
+			w.Channel.Close()
+			w.FinishTurn()
+			if s := w.waitStatus(); !s.Signaled() || s.Signal() != syscall.SIGALRM {
+				t.Fatalf("a thread that hangs: %v", w.Cmd.ProcessState)
+			}
+		})
+	})
+
+	t.Run("a protocol error ends the worker", func(t *testing.T) {
+		t.Parallel()
+		for name, frame := range map[string]string{
+			"unknown type":    "\x00\x00\x00\x0a\x81\xa4type\xa3wat",
+			"not MessagePack": "\x00\x00\x00\x01\xc1",
+			"too long":        "\xff\xff\xff\xff",
+		} {
+			w := startWorker(t, workerSetup{})
+			if _, err := w.Channel.WriteString(frame); err != nil {
+				t.Fatal(err)
+			}
+			r := w.FinishTurn()
+			if r.End == nil || r.End.Reason != ipc.EndProtocolError || r.End.Message == "" || w.waitStatus().ExitStatus() != 70 {
+				t.Fatalf("%s: got %+v %v", name, r.End, w.Cmd.ProcessState)
+			}
 		}
 	})
 }
 
-func TestChannel_BrokenProtocolEndsTheWorker(t *testing.T) {
+func TestCompletion(t *testing.T) {
 	t.Parallel()
-	for name, frame := range map[string]string{
-		"unknown type":    "\x00\x00\x00\x0a\x81\xa4type\xa3wat",
-		"not MessagePack": "\x00\x00\x00\x01\xc1",
-		"too long":        "\xff\xff\xff\xff",
-	} {
-		w := startWorker(t, workerSetup{})
-		if _, err := w.Channel.WriteString(frame); err != nil {
-			t.Fatal(err)
-		}
-		r := w.FinishTurn()
-		if r.End == nil || r.End.Reason != ipc.EndProtocolError || r.End.Message == "" || w.waitStatus().ExitStatus() != 70 {
-			t.Fatalf("%s: got %+v %v", name, r.End, w.Cmd.ProcessState)
-		}
-	}
-}
 
-func TestQuery_Completes(t *testing.T) {
-	t.Parallel()
-	eachPython(t, func(t *testing.T, s workerSetup) {
-		w := startWorker(t, s)
-		dir := t.TempDir()
-		for name, text := range map[string]string{
-			"data file.csv": "", ".hidden": "", "it's.csv": "", "it's d/inner": "", "lib/unread.py": "raise SystemExit('it was run')\ndef told(): pass\nclass Told: pass\nvalue = 1\n",
-			"lib/pack/__init__.py": "raise SystemExit('it was run')\nfrom_pack = 1\n", "lib/pack/part.py": "",
-		} {
-			path := filepath.Join(dir, name)
-			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-				t.Fatal(err)
+	t.Run("completes names, attributes, keys and paths", func(t *testing.T) {
+		t.Parallel()
+		eachPython(t, func(t *testing.T, s workerSetup) {
+			w := startWorker(t, s)
+			dir := t.TempDir()
+			for name, text := range map[string]string{
+				"data file.csv": "", ".hidden": "", "it's.csv": "", "it's d/inner": "", "lib/unread.py": "raise SystemExit('it was run')\ndef told(): pass\nclass Told: pass\nvalue = 1\n",
+				"lib/pack/__init__.py": "raise SystemExit('it was run')\nfrom_pack = 1\n", "lib/pack/part.py": "",
+			} {
+				path := filepath.Join(dir, name)
+				if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
 			}
-			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		w.RunCode(fmt.Sprintf(`import os, sys, functools, collections
+			w.RunCode(fmt.Sprintf(`import os, sys, functools, collections
 os.chdir(%[1]q); sys.path.append(%[1]q + '/lib')
 ran = []
 class C:
@@ -387,162 +402,163 @@ def wrapped(*a, **k): pass
 obj = C(); nosy = Nosy(); lookup = Lookup(alpha=1)
 table = {'alpha': {'inner': [obj]}, 'al b': 2, 'it\'s': 3, 7: 'x', nosy: 1, 'line\n': 2, 'back\\slash': 1, 'say "hi"': 1, b'by\xff': 1}
 été = 1`, dir))
-		for i, c := range []struct{ text, start, has, hasNot string }{
-			{"obj.", "obj.", "alpha", "__init__"},
-			{"obj.al", "obj.", "alpha", "beta"},
-			{"obj.gamma.upp", "obj.gamma.", "upper", ""},
-			{"obj.beta.al", "obj.beta.", "", "alpha"},
-			{"print(ob", "print(", "obj", "os"},
-			{"os.path.joi", "os.path.", "join", ""},
-			{"lazy.la", "lazy.", "later", "lazy"},
-			{"own.__d", "own.", "__dir__", "later"},
-			{"whil", "", "while", ""},
-			{"x = été", "x = ", "été", ""},
-			{"'obj.al", "'obj.al", "", "alpha"},
-			{"# ob", "# ob", "", "obj"},
-			{"nothing.al", "nothing.", "", "alpha"},
-			{"f(1).al", "f(1).", "", "alpha"},
-			{"obj.__ini", "obj.", "__init__", "alpha"},
-			// literals and items of Python's own containers
-			{"'abc'.upp", "'abc'.", "upper", ""},
-			{"x = [1, 2].app", "x = [1, 2].", "append", ""},
-			{"{}.ite", "{}.", "items", ""},
-			{"table['alpha'].it", "table['alpha'].", "items", ""},
-			{"table['alpha']['inner'][-1].gam", "table['alpha']['inner'][-1].", "gamma", ""},
-			{"table['key'].", "table['key'].", "", "own"},
-			{"nosy[0].", "nosy[0].", "", "own"},
-			{"lookup['alpha'].", "lookup['alpha'].", "", "real"},
-			{"nosy.", "nosy.", "own", "made"},
-			{"nosy.own.re", "nosy.own.", "real", ""},
-			// keys
-			{"table['al", "table['", "alpha", "inner"},
-			{"table[\"al ", "table[\"", "al b", ""},
-			{"table['it", "table['", `it\'s`, ""},
-			{`table['it\'`, "table['", `it\'s`, ""},
-			{"table[r'it", "table[r'it", "", "it's"},
-			{"table[\"it", "table[\"", "it's", ""},
-			{"table['lin", "table['", `line\n`, ""},
-			{"table['", "table['", `back\\slash`, "by"},
-			{"table[\"say", "table[\"", `say \"hi\"`, ""},
-			{"table[b'", "table[b'", `by\xff`, "alpha"},
-			{"table[", "table[", `b'by\xff'`, "obj"},
-			// replacement fields
-			{"f'{obj.al", "f'{obj.", "alpha", "beta"},
-			{"f\"{table['al", "f\"{table['", "alpha", "inner"},
-			{"f'''{obj.al", "f'''{obj.", "alpha", ""},
-			{"print(f'a {{ {obj.gamma!r:>{ob", "print(f'a {{ {obj.gamma!r:>{", "obj", ""},
-			{"rf'{(lambda: obj.al", "rf'{(lambda: obj.", "alpha", ""},
-			{"f'{function(tw", "f'{function(", "two=", ""},
-			{"f'{obj.al}' + obj.gam", "f'{obj.al}' + obj.", "gamma", ""},
-			{"f'{obj:ob", "f'{obj:ob", "", "obj"},
-			{"f'{obj} ob", "f'{obj} ob", "", "obj"},
-			{"f'{{ob", "f'{{ob", "", "obj"},
-			{"f'{obj != ob", "f'{obj != ", "obj", ""},
-			{"'{ob", "'{ob", "", "obj"},
-			{"table[", "table[", "'alpha'", "obj"},
-			{"table['alpha'][", "table['alpha'][", "'inner'", ""},
-			{"lookup['", "lookup['", "alpha", ""},
-			{"obj.gamma[", "obj.gamma[", "obj", "'alpha'"},
-			// parameters
-			{"function(1, t", "function(1, ", "three=", "one="},
-			{"function(two=1, t", "function(two=1, ", "three=", "two="},
-			{"function(g(1, 2), t", "function(g(1, 2), ", "two=", ""},
-			{"function(x, {t", "function(x, {", "", "two="},
-			{"wrapped(tw", "wrapped(", "two=", ""},
-			{"C(col", "C(", "colour=", ""},
-			{"obj.method(", "obj.method(", "second=", "self="},
-			{"C.still(wi", "C.still(", "width=", ""},
-			{"function(\n    1,\n    th", "function(\n    1,\n    ", "three=", ""},
-			// imports
-			{"import js", "import ", "json", "js"},
-			{"import os, js", "import os, ", "json", ""},
-			{"import os.pa", "import os.", "path", ""},
-			{"import xml.et", "import xml.", "etree", ""},
-			{"from xml.etr", "from xml.", "etree", ""},
-			{"from collections import Ord", "from collections import ", "OrderedDict", ""},
-			{"from collections import (OrderedDict, Cou", "from collections import (OrderedDict, ", "Counter", ""},
-			{"import unr", "import ", "unread", ""},
-			{"from unread import to", "from unread import ", "told", ""},
-			{"from pack import ", "from pack import ", "part", "unread"},
-			{"from pack import fr", "from pack import ", "from_pack", ""},
-			{"from pack imp", "from pack ", "import", ""},
-			// paths
-			{"open('data", "open('", "data file.csv", ""},
-			{"open('li", "open('", "lib/", ""},
-			{"open('lib/un", "open('lib/", "unread.py", ""},
-			{"open('./.hid", "open('./", ".hidden", ""},
-			{"open('./", "open('./", "lib/", ".hidden"},
-			{"open('it", "open('", `it\'s.csv`, ""},
-			{"open(\"it", "open(\"", "it's.csv", ""},
-			{`open('it\'s d/`, `open('it\'s d/`, "inner", ""},
-			{"open(r'it", "open(r'it", "", "it's.csv"},
-			{"f'lib/un", "f'lib/un", "", "unread.py"},
-			{"open('/nowhere/x", "open('/nowhere/x", "", "x"},
-		} {
-			w.SendMessage(ipc.Query{ID: uint64(i), Kind: ipc.QueryComplete, Text: c.text, Cursor: uint64(len(c.text))})
-			m, ok := w.NextEvent().(ipc.QueryResult)
-			if !ok || m.ID != uint64(i) || m.Status != ipc.StatusOK || m.Start != uint64(len(c.start)) || len(m.Matches) > 200 {
-				t.Fatalf("%q: got %+v, want start %d", c.text, m, len(c.start))
+			for i, c := range []struct{ text, start, has, hasNot string }{
+				{"obj.", "obj.", "alpha", "__init__"},
+				{"obj.al", "obj.", "alpha", "beta"},
+				{"obj.gamma.upp", "obj.gamma.", "upper", ""},
+				{"obj.beta.al", "obj.beta.", "", "alpha"},
+				{"print(ob", "print(", "obj", "os"},
+				{"os.path.joi", "os.path.", "join", ""},
+				{"lazy.la", "lazy.", "later", "lazy"},
+				{"own.__d", "own.", "__dir__", "later"},
+				{"whil", "", "while", ""},
+				{"x = été", "x = ", "été", ""},
+				{"'obj.al", "'obj.al", "", "alpha"},
+				{"# ob", "# ob", "", "obj"},
+				{"nothing.al", "nothing.", "", "alpha"},
+				{"f(1).al", "f(1).", "", "alpha"},
+				{"obj.__ini", "obj.", "__init__", "alpha"},
+				// literals and items of Python's own containers
+				{"'abc'.upp", "'abc'.", "upper", ""},
+				{"x = [1, 2].app", "x = [1, 2].", "append", ""},
+				{"{}.ite", "{}.", "items", ""},
+				{"table['alpha'].it", "table['alpha'].", "items", ""},
+				{"table['alpha']['inner'][-1].gam", "table['alpha']['inner'][-1].", "gamma", ""},
+				{"table['key'].", "table['key'].", "", "own"},
+				{"nosy[0].", "nosy[0].", "", "own"},
+				{"lookup['alpha'].", "lookup['alpha'].", "", "real"},
+				{"nosy.", "nosy.", "own", "made"},
+				{"nosy.own.re", "nosy.own.", "real", ""},
+				// keys
+				{"table['al", "table['", "alpha", "inner"},
+				{"table[\"al ", "table[\"", "al b", ""},
+				{"table['it", "table['", `it\'s`, ""},
+				{`table['it\'`, "table['", `it\'s`, ""},
+				{"table[r'it", "table[r'it", "", "it's"},
+				{"table[\"it", "table[\"", "it's", ""},
+				{"table['lin", "table['", `line\n`, ""},
+				{"table['", "table['", `back\\slash`, "by"},
+				{"table[\"say", "table[\"", `say \"hi\"`, ""},
+				{"table[b'", "table[b'", `by\xff`, "alpha"},
+				{"table[", "table[", `b'by\xff'`, "obj"},
+				// replacement fields
+				{"f'{obj.al", "f'{obj.", "alpha", "beta"},
+				{"f\"{table['al", "f\"{table['", "alpha", "inner"},
+				{"f'''{obj.al", "f'''{obj.", "alpha", ""},
+				{"print(f'a {{ {obj.gamma!r:>{ob", "print(f'a {{ {obj.gamma!r:>{", "obj", ""},
+				{"rf'{(lambda: obj.al", "rf'{(lambda: obj.", "alpha", ""},
+				{"f'{function(tw", "f'{function(", "two=", ""},
+				{"f'{obj.al}' + obj.gam", "f'{obj.al}' + obj.", "gamma", ""},
+				{"f'{obj:ob", "f'{obj:ob", "", "obj"},
+				{"f'{obj} ob", "f'{obj} ob", "", "obj"},
+				{"f'{{ob", "f'{{ob", "", "obj"},
+				{"f'{obj != ob", "f'{obj != ", "obj", ""},
+				{"'{ob", "'{ob", "", "obj"},
+				{"table[", "table[", "'alpha'", "obj"},
+				{"table['alpha'][", "table['alpha'][", "'inner'", ""},
+				{"lookup['", "lookup['", "alpha", ""},
+				{"obj.gamma[", "obj.gamma[", "obj", "'alpha'"},
+				// parameters
+				{"function(1, t", "function(1, ", "three=", "one="},
+				{"function(two=1, t", "function(two=1, ", "three=", "two="},
+				{"function(g(1, 2), t", "function(g(1, 2), ", "two=", ""},
+				{"function(x, {t", "function(x, {", "", "two="},
+				{"wrapped(tw", "wrapped(", "two=", ""},
+				{"C(col", "C(", "colour=", ""},
+				{"obj.method(", "obj.method(", "second=", "self="},
+				{"C.still(wi", "C.still(", "width=", ""},
+				{"function(\n    1,\n    th", "function(\n    1,\n    ", "three=", ""},
+				// imports
+				{"import js", "import ", "json", "js"},
+				{"import os, js", "import os, ", "json", ""},
+				{"import os.pa", "import os.", "path", ""},
+				{"import xml.et", "import xml.", "etree", ""},
+				{"from xml.etr", "from xml.", "etree", ""},
+				{"from collections import Ord", "from collections import ", "OrderedDict", ""},
+				{"from collections import (OrderedDict, Cou", "from collections import (OrderedDict, ", "Counter", ""},
+				{"import unr", "import ", "unread", ""},
+				{"from unread import to", "from unread import ", "told", ""},
+				{"from pack import ", "from pack import ", "part", "unread"},
+				{"from pack import fr", "from pack import ", "from_pack", ""},
+				{"from pack imp", "from pack ", "import", ""},
+				// paths
+				{"open('data", "open('", "data file.csv", ""},
+				{"open('li", "open('", "lib/", ""},
+				{"open('lib/un", "open('lib/", "unread.py", ""},
+				{"open('./.hid", "open('./", ".hidden", ""},
+				{"open('./", "open('./", "lib/", ".hidden"},
+				{"open('it", "open('", `it\'s.csv`, ""},
+				{"open(\"it", "open(\"", "it's.csv", ""},
+				{`open('it\'s d/`, `open('it\'s d/`, "inner", ""},
+				{"open(r'it", "open(r'it", "", "it's.csv"},
+				{"f'lib/un", "f'lib/un", "", "unread.py"},
+				{"open('/nowhere/x", "open('/nowhere/x", "", "x"},
+			} {
+				w.SendMessage(ipc.Query{ID: uint64(i), Kind: ipc.QueryComplete, Text: c.text, Cursor: uint64(len(c.text))})
+				m, ok := w.NextEvent().(ipc.QueryResult)
+				if !ok || m.ID != uint64(i) || m.Status != ipc.StatusOK || m.Start != uint64(len(c.start)) || len(m.Matches) > 200 {
+					t.Fatalf("%q: got %+v, want start %d", c.text, m, len(c.start))
+				}
+				if c.has != "" && !slices.Contains(m.Matches, c.has) || c.hasNot != "" && slices.Contains(m.Matches, c.hasNot) {
+					t.Errorf("%q: got %q; want %q in it and %q not", c.text, m.Matches, c.has, c.hasNot)
+				}
 			}
-			if c.has != "" && !slices.Contains(m.Matches, c.has) || c.hasNot != "" && slices.Contains(m.Matches, c.hasNot) {
-				t.Errorf("%q: got %q; want %q in it and %q not", c.text, m.Matches, c.has, c.hasNot)
-			}
-		}
-		w.RunCode("ran, 'unread' in sys.modules").WantOutput(t, "([], False)\n")
+			w.RunCode("ran, 'unread' in sys.modules").WantOutput(t, "([], False)\n")
+		})
 	})
-}
 
-// The figures are bounds of the answer; a query that takes too long is interrupted, which is no answer.
-func TestQuery_CompletesInALargeNamespace(t *testing.T) {
-	t.Parallel()
-	eachPython(t, func(t *testing.T, s workerSetup) {
-		w := startWorker(t, s)
-		w.RunCode(`globals().update(('name%06d' % i, i) for i in range(100000))
+	// The figures are bounds of the answer; a query that takes too long is interrupted, which is no answer.
+	t.Run("limits the matches in a large namespace", func(t *testing.T) {
+		t.Parallel()
+		eachPython(t, func(t *testing.T, s workerSetup) {
+			w := startWorker(t, s)
+			w.RunCode(`globals().update(('name%06d' % i, i) for i in range(100000))
 big = {'key%07d' % i: i for i in range(1000000)}
 long = 'x = "' + 'a' * 10`)
-		for i, c := range []struct {
-			text    string
-			matches int
-		}{
-			{"name", 200},
-			{"name09999", 10},
-			{"big['key", 200},
-			{"big['key000001", 10},
-			{"big[", 200},
-			{"# " + strings.Repeat("é", 200000) + "\nname09999", 10},
-		} {
-			w.SendMessage(ipc.Query{ID: uint64(i), Kind: ipc.QueryComplete, Text: c.text, Cursor: uint64(len(c.text))})
-			m, ok := w.NextEvent().(ipc.QueryResult)
-			if !ok || m.Status != ipc.StatusOK || len(m.Matches) != c.matches || m.Start > uint64(len(c.text)) {
-				t.Fatalf("%.30q: got %d matches, %+v", c.text, len(m.Matches), m)
+			for i, c := range []struct {
+				text    string
+				matches int
+			}{
+				{"name", 200},
+				{"name09999", 10},
+				{"big['key", 200},
+				{"big['key000001", 10},
+				{"big[", 200},
+				{"# " + strings.Repeat("é", 200000) + "\nname09999", 10},
+			} {
+				w.SendMessage(ipc.Query{ID: uint64(i), Kind: ipc.QueryComplete, Text: c.text, Cursor: uint64(len(c.text))})
+				m, ok := w.NextEvent().(ipc.QueryResult)
+				if !ok || m.Status != ipc.StatusOK || len(m.Matches) != c.matches || m.Start > uint64(len(c.text)) {
+					t.Fatalf("%.30q: got %d matches, %+v", c.text, len(m.Matches), m)
+				}
 			}
-		}
+		})
+	})
+
+	// The code of a library may tell its names, and may be slow.
+	t.Run("interrupts a completion that takes too long", func(t *testing.T) {
+		t.Parallel()
+		eachPython(t, func(t *testing.T, s workerSetup) {
+			w := startWorker(t, s)
+			w.RunCode("class Slow:\n    def __dir__(self):\n        while True: pass\nSlow.__module__ = 'library'\nslow = Slow()")
+			w.SendMessage(ipc.Query{ID: 99, Kind: ipc.QueryComplete, Text: "slow.", Cursor: 5})
+			w.SendMessage(ipc.Interrupt{Turn: 0, Seq: 1, Level: 2})
+			for answered := false; !answered; {
+				syscall.Kill(w.Cmd.Process.Pid, syscall.SIGINT)
+				e, _ := w.NextEventWithin(50 * time.Millisecond)
+				var m ipc.QueryResult
+				if m, answered = e.(ipc.QueryResult); answered && m.Status != ipc.StatusTimeout {
+					t.Fatalf("got %+v", m)
+				}
+			}
+			if r := w.RunCode("'after'"); r.OutputText() != "'after'\n" {
+				t.Fatalf("got %q", r.Transcript())
+			}
+		})
 	})
 }
 
-// The code of a library may tell its names, and may be slow.
-func TestQuery_ThatTakesTooLongIsInterrupted(t *testing.T) {
-	t.Parallel()
-	eachPython(t, func(t *testing.T, s workerSetup) {
-		w := startWorker(t, s)
-		w.RunCode("class Slow:\n    def __dir__(self):\n        while True: pass\nSlow.__module__ = 'library'\nslow = Slow()")
-		w.SendMessage(ipc.Query{ID: 99, Kind: ipc.QueryComplete, Text: "slow.", Cursor: 5})
-		w.SendMessage(ipc.Interrupt{Turn: 0, Seq: 1, Level: 2})
-		for answered := false; !answered; {
-			syscall.Kill(w.Cmd.Process.Pid, syscall.SIGINT)
-			e, _ := w.NextEventWithin(50 * time.Millisecond)
-			var m ipc.QueryResult
-			if m, answered = e.(ipc.QueryResult); answered && m.Status != ipc.StatusTimeout {
-				t.Fatalf("got %+v", m)
-			}
-		}
-		if r := w.RunCode("'after'"); r.OutputText() != "'after'\n" {
-			t.Fatalf("got %q", r.Transcript())
-		}
-	})
-}
-
-func TestQuery_ListsVariablesAndRunsNoUserCode(t *testing.T) {
+func TestVariables(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, s workerSetup) {
 		w := startWorker(t, s)
@@ -611,7 +627,7 @@ ran.clear()`)
 	})
 }
 
-func TestQuery_Parses(t *testing.T) {
+func TestParseQuery(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, s workerSetup) {
 		w := startWorker(t, s)
@@ -650,7 +666,7 @@ func TestQuery_Parses(t *testing.T) {
 	})
 }
 
-func TestCache_HoldsTheCompiledWorker(t *testing.T) {
+func TestCache(t *testing.T) {
 	t.Parallel()
 	s := workerSetup{}
 	dir := filepath.Join(t.TempDir(), "new", "cache")
@@ -701,7 +717,7 @@ func TestCache_HoldsTheCompiledWorker(t *testing.T) {
 	}
 }
 
-func TestWorker_OldPythonSaysSo(t *testing.T) {
+func TestOldPython(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(os.Getenv("HOME"), ".pyenv", "versions", "2.7.18", "bin", "python")
 	if _, err := os.Stat(path); err != nil {

@@ -7,7 +7,7 @@ import (
 )
 
 // packaging.specifiers is the judge.
-func TestAllows(t *testing.T) {
+func TestSpecifiersAllow(t *testing.T) {
 	t.Parallel()
 	for specifiers, versions := range map[string]map[string]bool{
 		">=3.13":       {"3.13.0": true, "3.13": true, "3.14.1": true, "3.12.9": false, "3.12": false},

@@ -36,7 +36,7 @@ type workerSetup struct {
 // cacheDir keeps the worker's compiled code for the tests of this process.
 var cacheDir string
 
-// matrix is what eachPython tests on, and a line about what it leaves out.
+// testedPythons is what eachPython tests on, and a line about what it leaves out.
 var testedPythons struct {
 	interpreters []pythons.Interpreter
 	others       string

@@ -14,7 +14,7 @@ import (
 )
 
 // The signal of a late frame strikes while the worker answers that frame.
-func TestInterrupt_ThatIsLateIsStaleAlsoWhileItIsAnswered(t *testing.T) {
+func TestInterrupt_LateDuringReply(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
 	w.RunCode("1")

@@ -14,160 +14,168 @@ import (
 	"github.com/turnstone-repl/turnstone/tests/rawworker"
 )
 
-func TestOutput_IsInTheTrueOrder(t *testing.T) {
+func TestOutputOrder(t *testing.T) {
 	t.Parallel()
-	bulk := strings.Repeat("z", 100_000)
-	cases := []struct{ code, want string }{
-		{"print('a'); os.system('echo b'); print('c')", "a\nb\nc\n"},
-		{"sys.stdout.write('a'); os.system('printf b'); sys.stdout.write('c'); None", "abc"},
-		{"print('a'); subprocess.run(['echo', 'b']); print('c')", "a\nb\nc\n"},
-		{"print('a'); os.write(1, b'b\\n'); print('c')", "a\nb\nc\n"},
-		{"print('a'); libc.puts(b'b'); print('c')", "a\nb\nc\n"},
-		{"print('a', file=sys.stderr); os.system('echo b'); print('c')", "<err>a\n</err>b\nc\n"},
-		{"sys.stderr.write('a'); os.system('printf b'); print('c')", "<err>a</err>bc\n"},
-		{"os.system('echo a; echo b >&2'); print('c')", "a\nb\nc\n"},
-		{"os.system('echo a'); display(); os.system('echo c')", "a\n[image image/png]c\n0\n"},
-		{"t = threading.Thread(target=print, args=('b',)); print('a'); t.start(); t.join(); print('c')", "a\nb\nc\n"},
-		{"os.system('echo a')", "a\n0\n"},
-		{"os.system('echo a'); print(z); os.system('echo c'); None", "a\n" + bulk + "\nc\n"},
-		{"print('a'); print(z, file=sys.stderr); print('c')", "a\n<err>" + bulk + "\n</err>c\n"},
-		{"print('a')\nif os.fork() == 0: print('b'); os._exit(0)\nos.wait(); print('c')", "a\nb\nc\n"},
-		{"print('a')\npid = os.fork()\nif pid: os.waitpid(pid, 0); print('c')\nelse: print('b')", "a\nb\nc\n"},
-		{"sys.stdout.write('a')\npid = os.fork()\nif pid == 0: sys.stderr.write('b\\n'); os._exit(0)\nos.waitpid(pid, 0); print('c')", "a<err>b\n</err>c\n"},
-		{"import contextlib, io\nprint('a')\nwith contextlib.redirect_stdout(io.StringIO()): print('hidden'); os.system('echo b')\nprint('c')", "a\nb\nc\n"},
-		{"os.posix_spawn('/bin/echo', ['echo', 'b'], os.environ); os.wait(); print('c')", "b\nc\n"},
-	}
-	eachPython(t, func(t *testing.T, s workerSetup) {
-		w := startWorker(t, s)
-		w.RunCode(`import os, sys, subprocess, threading, ctypes
+
+	t.Run("keeps the order of all writers", func(t *testing.T) {
+		t.Parallel()
+		bulk := strings.Repeat("z", 100_000)
+		cases := []struct{ code, want string }{
+			{"print('a'); os.system('echo b'); print('c')", "a\nb\nc\n"},
+			{"sys.stdout.write('a'); os.system('printf b'); sys.stdout.write('c'); None", "abc"},
+			{"print('a'); subprocess.run(['echo', 'b']); print('c')", "a\nb\nc\n"},
+			{"print('a'); os.write(1, b'b\\n'); print('c')", "a\nb\nc\n"},
+			{"print('a'); libc.puts(b'b'); print('c')", "a\nb\nc\n"},
+			{"print('a', file=sys.stderr); os.system('echo b'); print('c')", "<err>a\n</err>b\nc\n"},
+			{"sys.stderr.write('a'); os.system('printf b'); print('c')", "<err>a</err>bc\n"},
+			{"os.system('echo a; echo b >&2'); print('c')", "a\nb\nc\n"},
+			{"os.system('echo a'); display(); os.system('echo c')", "a\n[image image/png]c\n0\n"},
+			{"t = threading.Thread(target=print, args=('b',)); print('a'); t.start(); t.join(); print('c')", "a\nb\nc\n"},
+			{"os.system('echo a')", "a\n0\n"},
+			{"os.system('echo a'); print(z); os.system('echo c'); None", "a\n" + bulk + "\nc\n"},
+			{"print('a'); print(z, file=sys.stderr); print('c')", "a\n<err>" + bulk + "\n</err>c\n"},
+			{"print('a')\nif os.fork() == 0: print('b'); os._exit(0)\nos.wait(); print('c')", "a\nb\nc\n"},
+			{"print('a')\npid = os.fork()\nif pid: os.waitpid(pid, 0); print('c')\nelse: print('b')", "a\nb\nc\n"},
+			{"sys.stdout.write('a')\npid = os.fork()\nif pid == 0: sys.stderr.write('b\\n'); os._exit(0)\nos.waitpid(pid, 0); print('c')", "a<err>b\n</err>c\n"},
+			{"import contextlib, io\nprint('a')\nwith contextlib.redirect_stdout(io.StringIO()): print('hidden'); os.system('echo b')\nprint('c')", "a\nb\nc\n"},
+			{"os.posix_spawn('/bin/echo', ['echo', 'b'], os.environ); os.wait(); print('c')", "b\nc\n"},
+		}
+		eachPython(t, func(t *testing.T, s workerSetup) {
+			w := startWorker(t, s)
+			w.RunCode(`import os, sys, subprocess, threading, ctypes
 libc = ctypes.CDLL(None)
 z = 'z' * 100000
 class P:
     def _repr_png_(self): return b'\x89PNG'
 def display(): sys.displayhook(P())`)
-		for round := range rawworker.RaceRounds(10) {
-			for _, c := range cases {
-				if r := w.RunCode(c.code); r.Transcript() != c.want || r.Idle.Outcome != ipc.OutcomeOK {
-					t.Fatalf("round %d: %q: got %.500q\nwant %.500q", round, c.code, r.Transcript(), c.want)
+			for round := range rawworker.RaceRounds(10) {
+				for _, c := range cases {
+					if r := w.RunCode(c.code); r.Transcript() != c.want || r.Idle.Outcome != ipc.OutcomeOK {
+						t.Fatalf("round %d: %q: got %.500q\nwant %.500q", round, c.code, r.Transcript(), c.want)
+					}
 				}
 			}
-		}
+		})
 	})
-}
 
-func TestOutput_PartsOfLinesAreInTheTrueOrder(t *testing.T) {
-	t.Parallel()
-	cases := []struct{ code, want string }{
-		{"sys.stdout.write('a'); print('b', file=sys.stderr); print('c')", "a<err>b\n</err>c\n"},
-		{"sys.stderr.write('a'); print('b', end=''); sys.stderr.write('c'); None", "<err>a</err>b<err>c</err>"},
-		{"print('a', end=''); os.write(1, b'b'); print('c')", "abc\n"},
-		{"print('a', end=''); sys.stdout.buffer.write(b'b'); print('c')", "abc\n"},
-		{"sys.stdout.buffer.write(b'a'); os.write(1, b'b'); sys.__stdout__.write('c'); None", "abc"},
-		{"print('a', end=''); libc.puts(b'b'); print('c')", "ab\nc\n"},
-		{"print('a', end=''); t = threading.Thread(target=os.write, args=(1, b'b')); t.start(); t.join(); print('c')", "abc\n"},
-		{"print('a', end='', file=sys.stderr); os.write(1, b'b'); None", "<err>a</err>b"},
-		{"print('a', Talks(), 'c', sep='-')", "a-bT-c\n"},
-		{"print('a', 1, None, 2.5, True, [1], sep=None, end='!', flush=True); print(); print('x', sep='-'); print(*'ab')", "a 1 None 2.5 True [1]!\nx\na b\n"},
-	}
-	eachPython(t, func(t *testing.T, s workerSetup) {
-		w := startWorker(t, s)
-		w.RunCode(`import os, sys, threading, ctypes, io, codecs, time
+	t.Run("keeps the order of partial lines", func(t *testing.T) {
+		t.Parallel()
+		cases := []struct{ code, want string }{
+			{"sys.stdout.write('a'); print('b', file=sys.stderr); print('c')", "a<err>b\n</err>c\n"},
+			{"sys.stderr.write('a'); print('b', end=''); sys.stderr.write('c'); None", "<err>a</err>b<err>c</err>"},
+			{"print('a', end=''); os.write(1, b'b'); print('c')", "abc\n"},
+			{"print('a', end=''); sys.stdout.buffer.write(b'b'); print('c')", "abc\n"},
+			{"sys.stdout.buffer.write(b'a'); os.write(1, b'b'); sys.__stdout__.write('c'); None", "abc"},
+			{"print('a', end=''); libc.puts(b'b'); print('c')", "ab\nc\n"},
+			{"print('a', end=''); t = threading.Thread(target=os.write, args=(1, b'b')); t.start(); t.join(); print('c')", "abc\n"},
+			{"print('a', end='', file=sys.stderr); os.write(1, b'b'); None", "<err>a</err>b"},
+			{"print('a', Talks(), 'c', sep='-')", "a-bT-c\n"},
+			{"print('a', 1, None, 2.5, True, [1], sep=None, end='!', flush=True); print(); print('x', sep='-'); print(*'ab')", "a 1 None 2.5 True [1]!\nx\na b\n"},
+		}
+		eachPython(t, func(t *testing.T, s workerSetup) {
+			w := startWorker(t, s)
+			w.RunCode(`import os, sys, threading, ctypes, io, codecs, time
 libc = ctypes.CDLL(None)
 class Talks:
     def __str__(self): os.write(1, b'b'); return 'T'`)
-		for _, c := range cases {
-			if r := w.RunCode(c.code); r.Transcript() != c.want || r.Idle.Outcome != ipc.OutcomeOK {
-				t.Errorf("%q: got %.500q %v\nwant %.500q", c.code, r.Transcript(), r.Idle.Error, c.want)
+			for _, c := range cases {
+				if r := w.RunCode(c.code); r.Transcript() != c.want || r.Idle.Outcome != ipc.OutcomeOK {
+					t.Errorf("%q: got %.500q %v\nwant %.500q", c.code, r.Transcript(), r.Idle.Error, c.want)
+				}
+			}
+			if r := w.RunCode("print('loading...', end=''); 1/0"); !strings.HasPrefix(r.Transcript(), "loading...<err>Traceback") {
+				t.Errorf("got %q", r.Transcript())
+			}
+			for _, code := range []string{"print('a', sep=1)", "print('a', end=b'')", "print('a', other=1)"} {
+				if r := w.RunCode(code); r.Idle.Error == nil || r.Idle.Error.Name != "TypeError" {
+					t.Errorf("%s: got %q", code, r.Transcript())
+				}
+			}
+			// It is seen while the code runs.
+			w.StartTurn("for i in range(3): print('.', end='')\ntime.sleep(3600)")
+			w.WaitOutput("...")
+			if r := w.interruptUntil(1, 1, nil); !strings.HasPrefix(r.Transcript(), "<err>Traceback") {
+				t.Errorf("got %q", r.Transcript())
+			}
+			// Other text layers on the same bytes.
+			w.RunCode("sys.stdout = io.TextIOWrapper(sys.stdout.detach(), encoding='utf-8'); print('a', end=''); 1/0")
+			w.RunCode("print('b', end=''); os.write(1, b'c'); sys.__stdout__.write('d'); None").WantOutput(t, "bcd")
+			w.RunCode("sys.stdout = codecs.getwriter('utf-8')(sys.stdout.detach()); print('a', end=''); os.write(1, b'b'); None").WantOutput(t, "ab")
+			w.RunCode("print('c', end=''); os.write(1, b'd'); sys.stdout = sys.__stdout__; print('e')").WantOutput(t, "cde\n")
+		})
+	})
+
+	t.Run("does not tear the lines of threads", func(t *testing.T) {
+		t.Parallel()
+		w := startWorker(t, workerSetup{})
+		r := w.RunCode("import threading\ndef f(c):\n    for i in range(2000): print(c * 30, i, 'end')\n" +
+			"threads = [threading.Thread(target=f, args=(c,)) for c in 'abcd']\nfor t in threads: t.start()\nfor t in threads: t.join()")
+		lines := strings.Split(strings.TrimSuffix(r.OutputText(), "\n"), "\n")
+		for _, line := range lines {
+			if len(strings.Fields(line)) != 3 || !strings.HasSuffix(line, " end") || strings.Trim(line[:30], line[:1]) != "" {
+				t.Fatalf("got the line %q", line)
 			}
 		}
-		if r := w.RunCode("print('loading...', end=''); 1/0"); !strings.HasPrefix(r.Transcript(), "loading...<err>Traceback") {
-			t.Errorf("got %q", r.Transcript())
+		if len(lines) != 8000 {
+			t.Errorf("got %d lines", len(lines))
 		}
-		for _, code := range []string{"print('a', sep=1)", "print('a', end=b'')", "print('a', other=1)"} {
-			if r := w.RunCode(code); r.Idle.Error == nil || r.Idle.Error.Name != "TypeError" {
-				t.Errorf("%s: got %q", code, r.Transcript())
-			}
-		}
-		// It is seen while the code runs.
-		w.StartTurn("for i in range(3): print('.', end='')\ntime.sleep(3600)")
-		w.WaitOutput("...")
-		if r := w.interruptUntil(1, 1, nil); !strings.HasPrefix(r.Transcript(), "<err>Traceback") {
-			t.Errorf("got %q", r.Transcript())
-		}
-		// Other text layers on the same bytes.
-		w.RunCode("sys.stdout = io.TextIOWrapper(sys.stdout.detach(), encoding='utf-8'); print('a', end=''); 1/0")
-		w.RunCode("print('b', end=''); os.write(1, b'c'); sys.__stdout__.write('d'); None").WantOutput(t, "bcd")
-		w.RunCode("sys.stdout = codecs.getwriter('utf-8')(sys.stdout.detach()); print('a', end=''); os.write(1, b'b'); None").WantOutput(t, "ab")
-		w.RunCode("print('c', end=''); os.write(1, b'd'); sys.stdout = sys.__stdout__; print('e')").WantOutput(t, "cde\n")
 	})
 }
 
-func TestOutput_LinesOfThreadsAreNotTorn(t *testing.T) {
+func TestOutputLoss(t *testing.T) {
 	t.Parallel()
-	w := startWorker(t, workerSetup{})
-	r := w.RunCode("import threading\ndef f(c):\n    for i in range(2000): print(c * 30, i, 'end')\n" +
-		"threads = [threading.Thread(target=f, args=(c,)) for c in 'abcd']\nfor t in threads: t.start()\nfor t in threads: t.join()")
-	lines := strings.Split(strings.TrimSuffix(r.OutputText(), "\n"), "\n")
-	for _, line := range lines {
-		if len(strings.Fields(line)) != 3 || !strings.HasSuffix(line, " end") || strings.Trim(line[:30], line[:1]) != "" {
-			t.Fatalf("got the line %q", line)
-		}
-	}
-	if len(lines) != 8000 {
-		t.Errorf("got %d lines", len(lines))
-	}
-}
 
-func TestOutput_DeathLosesNothing(t *testing.T) {
-	t.Parallel()
-	for name, end := range map[string]string{
-		"_exit": "os._exit(1)", "kill": "os.kill(os.getpid(), 9)", "crash": "import ctypes; ctypes.string_at(0)",
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := startWorker(t, workerSetup{})
-			w.StartTurn("import os, sys; print('.', end=''); sys.stderr.write('!'); " + end)
-			if r := w.FinishTurn(); !strings.HasPrefix(r.Transcript(), ".<err>!</err>") {
-				t.Errorf("got %q", r.Transcript())
+	t.Run("a killed worker loses no output", func(t *testing.T) {
+		t.Parallel()
+		for name, end := range map[string]string{
+			"_exit": "os._exit(1)", "kill": "os.kill(os.getpid(), 9)", "crash": "import ctypes; ctypes.string_at(0)",
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				w := startWorker(t, workerSetup{})
+				w.StartTurn("import os, sys; print('.', end=''); sys.stderr.write('!'); " + end)
+				if r := w.FinishTurn(); !strings.HasPrefix(r.Transcript(), ".<err>!</err>") {
+					t.Errorf("got %q", r.Transcript())
+				}
+			})
+		}
+	})
+
+	t.Run("large text arrives whole", func(t *testing.T) {
+		t.Parallel()
+		w := startWorker(t, workerSetup{})
+		want := strings.Repeat("é0123456789", 200_000) + "\n"
+		w.RunCode("print('é0123456789' * 200000)").WantOutput(t, want)
+		w.RunCode("import sys; sys.stdout.buffer.write(b'x' * 300000); None").WantOutput(t, strings.Repeat("x", 300_000))
+		w.RunCode("for i in range(20000): print(i)").WantOutput(t, func() string {
+			var b strings.Builder
+			for i := range 20_000 {
+				fmt.Fprintln(&b, i)
 			}
-		})
-	}
-}
+			return b.String()
+		}())
+	})
 
-func TestOutput_LargeTextIsWhole(t *testing.T) {
-	t.Parallel()
-	w := startWorker(t, workerSetup{})
-	want := strings.Repeat("é0123456789", 200_000) + "\n"
-	w.RunCode("print('é0123456789' * 200000)").WantOutput(t, want)
-	w.RunCode("import sys; sys.stdout.buffer.write(b'x' * 300000); None").WantOutput(t, strings.Repeat("x", 300_000))
-	w.RunCode("for i in range(20000): print(i)").WantOutput(t, func() string {
-		var b strings.Builder
-		for i := range 20_000 {
-			fmt.Fprintln(&b, i)
+	t.Run("closed streams are reopened", func(t *testing.T) {
+		t.Parallel()
+		w := startWorker(t, workerSetup{})
+		w.RunCode("import sys; sys.stdout.close(); sys.stderr.close()")
+		w.RunCode("print('again')").WantOutput(t, "again\n")
+		if r := w.RunCode("1/0"); !strings.Contains(r.ErrText(), "ZeroDivisionError") {
+			t.Fatalf("got %q", r.Transcript())
 		}
-		return b.String()
-	}())
+		w.RunCode("import os; old = os.dup(1); os.dup2(os.open('/dev/null', os.O_WRONLY), 1); print('hidden'); print('h' * 9000); os.dup2(old, 1); print('shown')").WantOutput(t, "shown\n")
+	})
+
+	t.Run("a nonblocking terminal loses nothing", func(t *testing.T) {
+		t.Parallel()
+		w := startWorker(t, workerSetup{})
+		w.RunCode("import os; os.set_blocking(0, False)")
+		w.RunCode("for i in range(300): print('y' * 5000)").WantOutput(t, strings.Repeat(strings.Repeat("y", 5000)+"\n", 300))
+	})
 }
 
-func TestOutput_ClosedStreamsAreMended(t *testing.T) {
-	t.Parallel()
-	w := startWorker(t, workerSetup{})
-	w.RunCode("import sys; sys.stdout.close(); sys.stderr.close()")
-	w.RunCode("print('again')").WantOutput(t, "again\n")
-	if r := w.RunCode("1/0"); !strings.Contains(r.ErrText(), "ZeroDivisionError") {
-		t.Fatalf("got %q", r.Transcript())
-	}
-	w.RunCode("import os; old = os.dup(1); os.dup2(os.open('/dev/null', os.O_WRONLY), 1); print('hidden'); print('h' * 9000); os.dup2(old, 1); print('shown')").WantOutput(t, "shown\n")
-}
-
-func TestOutput_NonblockingTerminalLosesNothing(t *testing.T) {
-	t.Parallel()
-	w := startWorker(t, workerSetup{})
-	w.RunCode("import os; os.set_blocking(0, False)")
-	w.RunCode("for i in range(300): print('y' * 5000)").WantOutput(t, strings.Repeat(strings.Repeat("y", 5000)+"\n", 300))
-}
-
-func TestFork_ChildIsCutOffFromTheChannel(t *testing.T) {
+func TestFork_ClosesChannel(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, s workerSetup) {
 		w := startWorker(t, s)
@@ -187,7 +195,7 @@ if pid == 0:
 	})
 }
 
-func TestMultiprocessing_RunsTheFunctionsOfCells(t *testing.T) {
+func TestMultiprocessing(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, s workerSetup) {
 		w := startWorker(t, s)
@@ -201,7 +209,7 @@ func TestMultiprocessing_RunsTheFunctionsOfCells(t *testing.T) {
 	})
 }
 
-func TestMatplotlib_EachFigureIsSentOnce(t *testing.T) {
+func TestMatplotlib(t *testing.T) {
 	t.Parallel()
 	path := os.Getenv("TURNSTONE_TEST_MATPLOTLIB")
 	if path == "" {

@@ -9,7 +9,7 @@ import (
 	"github.com/turnstone-repl/turnstone/ipc"
 )
 
-// patches are what tests of user code leave in place when they fail.
+// monkeyPatches are what tests of user code leave in place when they fail.
 var monkeyPatches = map[string]string{
 	"the functions of modules": `
 import builtins, errno, io, os, select, socket, sys, threading, time

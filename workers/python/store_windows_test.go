@@ -5,7 +5,7 @@ import (
 	"unicode/utf16"
 )
 
-func TestReparseObjection_OnlyForTheAliasThatOpensTheStore(t *testing.T) {
+func TestReparseProblem(t *testing.T) {
 	data := func(target string) []byte {
 		var b []byte
 		for _, u := range utf16.Encode([]rune("Microsoft.DesktopAppInstaller_8wekyb3d8bbwe\x00" + target + "\x000\x00")) {

@@ -32,135 +32,139 @@ func queryCompletions(t *testing.T, w *worker, id uint64, text string) (string, 
 	}
 }
 
-func TestComplete_FromTheLiveSession(t *testing.T) {
+func TestComplete(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	writeFile(t, dir+"/some file.csv", "")
-	writeFile(t, dir+"/.hidden", "")
-	w := startWorker(t, workerSetup{WorkerOptions: rawworker.WorkerOptions{Dir: dir}})
-	w.RunCode("mydata <- data.frame(alpha = 1, alphabet = 2, `odd name` = 3, check.names = FALSE); `my var` <- 1; e <- new.env(); e$inner <- list(deep = 1)\n" +
-		"myfunction <- function(first_arg, second_arg) 1; dir.create('sub')")
-	// Completion still works after the user has masked functions that it needs.
-	w.RunCode("cat <- 1; c <- function(...) stop('masked'); paste0 <- sprintf <- list <- NULL; T <- FALSE")
-	for i, c := range []struct{ text, token, matches string }{
-		{"mydata$al|", "mydata$al", "mydata$alpha mydata$alphabet"},
-		{"x <- mydata$od|", "mydata$od", "mydata$`odd name`"},
-		{"é <- \"ü\"; mydata$alphab| + 1", "mydata$alphab", "mydata$alphabet"},
-		{"mydata[['al|", "al", "alpha alphabet"},
-		{"e$inner$de|", "e$inner$de", "e$inner$deep"},
-		{"my|", "my", "`my var` mydata myfunction"},
-		{"myfunction(fir|", "fir", "first_arg="},
-		{"myfunction(first_arg = 1, # don't (\n  sec|", "sec", "second_arg="},
-		{"myfunction(first_arg = paste(')', \"(\"), sec|", "sec", "second_arg="},
-		{"x <- 'it''s'; mydat|", "mydat", "mydata"},
-		{"r\"(it's raw)\"; mydat|", "mydat", "mydata"},
-		{"stats::weighted.m|", "stats::weighted.m", "stats::weighted.mean"},
-		{"splines::interpS|", "splines::interpS", "splines::interpSpline"}, // not loaded, and not loaded for this
-		{"library(spl|", "spl", "splines"},
-		{"library(\"spl|", "spl", "splines"},
-		{"requireNamespace('spl|", "spl", "splines"},
-		{"readLines('some| ", "some", "some file.csv"},
-		{"readLines(\"su|", "su", "sub/"},
-		{"readLines('./.h|", "./.h", "./.hidden"},
-		{"for (i in seq_al|", "seq_al", "seq_along"},
-		{"mtcars$dr|", "mtcars$dr", "mtcars$drat"},
-		{"plot(1, type|", "type", "type= type.convert typeof"}, // of a method
-		{"quantile(1, prob|", "prob", "probs="},                // likewise
-		{"?interaction.p|", "?interaction.p", "?interaction.plot"},
-		{"# comment mydat|", "", ""},
-		{"no_such_thing$|", "no_such_thing$", ""},
-		{"'unclosed \" mydat|", "unclosed \" mydat", ""},
-		{"mydata|", "mydata", ""},
-	} {
-		c.text = strings.Replace(c.text, "| ", "|", 1)
-		token, matches := queryCompletions(t, w, uint64(i+1), c.text)
-		if got := strings.Join(matches, " "); got != c.matches || token != c.token && c.matches != "" {
-			t.Errorf("%q: got %q for %q; want %q for %q", c.text, got, token, c.matches, c.token)
-		}
-	}
-	w.RunCode("isNamespaceLoaded('splines')").WantOutput(t, "[1] FALSE\n")
-	w.RunCode("utils::rc.settings()[['S3']]").WantOutput(t, "[1] TRUE\n")
-	_, all := queryCompletions(t, w, 100, "base::|")
-	if len(all) != 200 {
-		t.Errorf("%d matches for base::, want the 200 that there may be", len(all))
-	}
-}
 
-// The name at the cursor is found as R's syntax has it. R's own completion takes x[y, 1:y and a
-// name with letters that are not ASCII for something else, and so does not complete them, or
-// completes them to what does not parse.
-func TestComplete_FindsTheName(t *testing.T) {
-	t.Parallel()
-	w := startWorker(t, workerSetup{WorkerOptions: rawworker.WorkerOptions{Dir: t.TempDir()}})
-	w.RunCode("größe <- list(höhe = 1, breite = 2); `my df` <- data.frame(first = 1, fifth = 2); l <- list(a = list(deep = 1), 2)\n" +
-		"vec <- c(alpha = 1, beta = 2); mine <- function(zeta, zulu) 1; 数据 <- 1; own <- data.frame(col = 1, `a b` = 2, check.names = FALSE)")
-	for i, c := range []struct{ name, text, token, matches string }{
-		{"behind [", "own[mtc|", "mtc", "mtcars"},
-		{"behind [[", "own[[mtc|", "mtc", "mtcars"},
-		{"of a column behind [", "own[own$c|", "own$c", "own$col"},
-		{"of a column behind a column", "mtcars$cyl[own$c|", "own$c", "own$col"},
-		{"alone behind [", "LETTERS[|", "", ""},
-		{"behind a colon", "1:mtc|", "mtc", "mtcars"},
-		{"with letters that are not ASCII", "1 + grö|", "grö", "größe"},
-		{"of an element with such letters", "größe$h|", "größe$h", "größe$höhe"},
-		{"in another script", "数|", "数", "数据"},
-		{"in backquotes", "mean(`my d|", "`my d", "`my df`"},
-		{"of an element in backquotes", "own$`a|", "own$`a", "own$`a b`"},
-		{"of an element of what is in backquotes", "`my df`$fi|", "`my df`$fi", "`my df`$fifth `my df`$first"},
-		{"behind a name of an element", `l[["a"]]$|`, `l[["a"]]$`, `l[["a"]]$deep`},
-		{"behind a number of an element", "l[[1]]$d|", "l[[1]]$d", "l[[1]]$deep"},
-		{"of an element of a package's value", "datasets::mtcars$cy|", "datasets::mtcars$cy", "datasets::mtcars$cyl"},
-		{"of a column in [", `mtcars["cy|`, "cy", "cyl"},
-		{"of a column behind the rows", `mtcars[1:3, "cy|`, "cy", "cyl"},
-		{"of an element of a vector", `vec["al|`, "al", "alpha"},
-		{"of nothing, behind a call", "head(own)$c|", "", ""},
-		{"of nothing, behind a string", `paste("a"|`, "", ""},
-		{"of nothing, behind backquotes", "paste(`my df`|", "", ""},
-		{"that nothing has", "base:::.pas|", "", ""},
-		{"of a parameter", "own[mine(ze|", "ze", "zeta="},
-		{"of a parameter in a package that is loaded alone", "tools::file_path_sans_ext(x, compr|", "compr", "compression="},
-		{"of a parameter in a package that is not loaded", "splines::bs(x, deg|", "deg", ""},
-	} {
-		t.Run(c.name, func(t *testing.T) {
+	t.Run("completes from the live session", func(t *testing.T) {
+		t.Parallel()
+		dir := t.TempDir()
+		writeFile(t, dir+"/some file.csv", "")
+		writeFile(t, dir+"/.hidden", "")
+		w := startWorker(t, workerSetup{WorkerOptions: rawworker.WorkerOptions{Dir: dir}})
+		w.RunCode("mydata <- data.frame(alpha = 1, alphabet = 2, `odd name` = 3, check.names = FALSE); `my var` <- 1; e <- new.env(); e$inner <- list(deep = 1)\n" +
+			"myfunction <- function(first_arg, second_arg) 1; dir.create('sub')")
+		// Completion still works after the user has masked functions that it needs.
+		w.RunCode("cat <- 1; c <- function(...) stop('masked'); paste0 <- sprintf <- list <- NULL; T <- FALSE")
+		for i, c := range []struct{ text, token, matches string }{
+			{"mydata$al|", "mydata$al", "mydata$alpha mydata$alphabet"},
+			{"x <- mydata$od|", "mydata$od", "mydata$`odd name`"},
+			{"é <- \"ü\"; mydata$alphab| + 1", "mydata$alphab", "mydata$alphabet"},
+			{"mydata[['al|", "al", "alpha alphabet"},
+			{"e$inner$de|", "e$inner$de", "e$inner$deep"},
+			{"my|", "my", "`my var` mydata myfunction"},
+			{"myfunction(fir|", "fir", "first_arg="},
+			{"myfunction(first_arg = 1, # don't (\n  sec|", "sec", "second_arg="},
+			{"myfunction(first_arg = paste(')', \"(\"), sec|", "sec", "second_arg="},
+			{"x <- 'it''s'; mydat|", "mydat", "mydata"},
+			{"r\"(it's raw)\"; mydat|", "mydat", "mydata"},
+			{"stats::weighted.m|", "stats::weighted.m", "stats::weighted.mean"},
+			{"splines::interpS|", "splines::interpS", "splines::interpSpline"}, // not loaded, and not loaded for this
+			{"library(spl|", "spl", "splines"},
+			{"library(\"spl|", "spl", "splines"},
+			{"requireNamespace('spl|", "spl", "splines"},
+			{"readLines('some| ", "some", "some file.csv"},
+			{"readLines(\"su|", "su", "sub/"},
+			{"readLines('./.h|", "./.h", "./.hidden"},
+			{"for (i in seq_al|", "seq_al", "seq_along"},
+			{"mtcars$dr|", "mtcars$dr", "mtcars$drat"},
+			{"plot(1, type|", "type", "type= type.convert typeof"}, // of a method
+			{"quantile(1, prob|", "prob", "probs="},                // likewise
+			{"?interaction.p|", "?interaction.p", "?interaction.plot"},
+			{"# comment mydat|", "", ""},
+			{"no_such_thing$|", "no_such_thing$", ""},
+			{"'unclosed \" mydat|", "unclosed \" mydat", ""},
+			{"mydata|", "mydata", ""},
+		} {
+			c.text = strings.Replace(c.text, "| ", "|", 1)
 			token, matches := queryCompletions(t, w, uint64(i+1), c.text)
 			if got := strings.Join(matches, " "); got != c.matches || token != c.token && c.matches != "" {
 				t.Errorf("%q: got %q for %q; want %q for %q", c.text, got, token, c.matches, c.token)
 			}
-		})
-	}
-	t.Run("of a package in order", func(t *testing.T) {
-		_, matches := queryCompletions(t, w, 100, "stats::s|")
-		if i := slices.Index(matches, "stats::sd"); i < 0 || i > slices.Index(matches, "stats::step") {
-			t.Errorf("got %q", matches)
 		}
+		w.RunCode("isNamespaceLoaded('splines')").WantOutput(t, "[1] FALSE\n")
+		w.RunCode("utils::rc.settings()[['S3']]").WantOutput(t, "[1] TRUE\n")
+		_, all := queryCompletions(t, w, 100, "base::|")
+		if len(all) != 200 {
+			t.Errorf("%d matches for base::, want the 200 that there may be", len(all))
+		}
+	})
+
+	// The name at the cursor is found as R's syntax has it. R's own completion takes x[y, 1:y and a
+	// name with letters that are not ASCII for something else, and so does not complete them, or
+	// completes them to what does not parse.
+	t.Run("finds the name at the cursor by R syntax", func(t *testing.T) {
+		t.Parallel()
+		w := startWorker(t, workerSetup{WorkerOptions: rawworker.WorkerOptions{Dir: t.TempDir()}})
+		w.RunCode("größe <- list(höhe = 1, breite = 2); `my df` <- data.frame(first = 1, fifth = 2); l <- list(a = list(deep = 1), 2)\n" +
+			"vec <- c(alpha = 1, beta = 2); mine <- function(zeta, zulu) 1; 数据 <- 1; own <- data.frame(col = 1, `a b` = 2, check.names = FALSE)")
+		for i, c := range []struct{ name, text, token, matches string }{
+			{"behind [", "own[mtc|", "mtc", "mtcars"},
+			{"behind [[", "own[[mtc|", "mtc", "mtcars"},
+			{"of a column behind [", "own[own$c|", "own$c", "own$col"},
+			{"of a column behind a column", "mtcars$cyl[own$c|", "own$c", "own$col"},
+			{"alone behind [", "LETTERS[|", "", ""},
+			{"behind a colon", "1:mtc|", "mtc", "mtcars"},
+			{"with letters that are not ASCII", "1 + grö|", "grö", "größe"},
+			{"of an element with such letters", "größe$h|", "größe$h", "größe$höhe"},
+			{"in another script", "数|", "数", "数据"},
+			{"in backquotes", "mean(`my d|", "`my d", "`my df`"},
+			{"of an element in backquotes", "own$`a|", "own$`a", "own$`a b`"},
+			{"of an element of what is in backquotes", "`my df`$fi|", "`my df`$fi", "`my df`$fifth `my df`$first"},
+			{"behind a name of an element", `l[["a"]]$|`, `l[["a"]]$`, `l[["a"]]$deep`},
+			{"behind a number of an element", "l[[1]]$d|", "l[[1]]$d", "l[[1]]$deep"},
+			{"of an element of a package's value", "datasets::mtcars$cy|", "datasets::mtcars$cy", "datasets::mtcars$cyl"},
+			{"of a column in [", `mtcars["cy|`, "cy", "cyl"},
+			{"of a column behind the rows", `mtcars[1:3, "cy|`, "cy", "cyl"},
+			{"of an element of a vector", `vec["al|`, "al", "alpha"},
+			{"of nothing, behind a call", "head(own)$c|", "", ""},
+			{"of nothing, behind a string", `paste("a"|`, "", ""},
+			{"of nothing, behind backquotes", "paste(`my df`|", "", ""},
+			{"that nothing has", "base:::.pas|", "", ""},
+			{"of a parameter", "own[mine(ze|", "ze", "zeta="},
+			{"of a parameter in a package that is loaded alone", "tools::file_path_sans_ext(x, compr|", "compr", "compression="},
+			{"of a parameter in a package that is not loaded", "splines::bs(x, deg|", "deg", ""},
+		} {
+			t.Run(c.name, func(t *testing.T) {
+				token, matches := queryCompletions(t, w, uint64(i+1), c.text)
+				if got := strings.Join(matches, " "); got != c.matches || token != c.token && c.matches != "" {
+					t.Errorf("%q: got %q for %q; want %q for %q", c.text, got, token, c.matches, c.token)
+				}
+			})
+		}
+		t.Run("of a package in order", func(t *testing.T) {
+			_, matches := queryCompletions(t, w, 100, "stats::s|")
+			if i := slices.Index(matches, "stats::sd"); i < 0 || i > slices.Index(matches, "stats::step") {
+				t.Errorf("got %q", matches)
+			}
+		})
+	})
+
+	// A question runs nothing that it can avoid, and prints nothing.
+	t.Run("has no side effects", func(t *testing.T) {
+		t.Parallel()
+		w := startWorker(t, workerSetup{})
+		w.RunCode("makeActiveBinding('active', function() { message('RUN'); list(a = 1) }, globalenv())\n" +
+			".DollarNames.loud <- function(x, pattern) { print('PRINTED'); message('TOLD'); warning('WARNED'); grep(pattern, 'quiet', value = TRUE) }\n" +
+			".DollarNames.broken <- function(x, pattern) stop('BROKEN')\nloud <- structure(list(), class = 'loud'); broken <- structure(list(), class = 'broken')")
+		for i, c := range []struct{ text, matches string }{
+			{"active|", "activeBindingFunction"},
+			{"active$|", ""},
+			{"active[['|", ""},
+			{"loud$|", "loud$quiet"},
+			{"broken$|", ""},
+			{"(function() stop('called'))()$|", ""},
+		} {
+			if _, matches := queryCompletions(t, w, uint64(i+1), c.text); strings.Join(matches, " ") != c.matches {
+				t.Errorf("%q: got %q, want %q", c.text, matches, c.matches)
+			}
+		}
+		r := w.RunCode("ls(); sink.number(); nrow(showConnections()); names(warnings())")
+		r.WantOutput(t, "[1] \"active\" \"broken\" \"loud\"  \n[1] 0\n[1] 0\nNULL\n")
 	})
 }
 
-// A question runs nothing that it can avoid, and prints nothing.
-func TestComplete_HasNoSideEffects(t *testing.T) {
-	t.Parallel()
-	w := startWorker(t, workerSetup{})
-	w.RunCode("makeActiveBinding('active', function() { message('RUN'); list(a = 1) }, globalenv())\n" +
-		".DollarNames.loud <- function(x, pattern) { print('PRINTED'); message('TOLD'); warning('WARNED'); grep(pattern, 'quiet', value = TRUE) }\n" +
-		".DollarNames.broken <- function(x, pattern) stop('BROKEN')\nloud <- structure(list(), class = 'loud'); broken <- structure(list(), class = 'broken')")
-	for i, c := range []struct{ text, matches string }{
-		{"active|", "activeBindingFunction"},
-		{"active$|", ""},
-		{"active[['|", ""},
-		{"loud$|", "loud$quiet"},
-		{"broken$|", ""},
-		{"(function() stop('called'))()$|", ""},
-	} {
-		if _, matches := queryCompletions(t, w, uint64(i+1), c.text); strings.Join(matches, " ") != c.matches {
-			t.Errorf("%q: got %q, want %q", c.text, matches, c.matches)
-		}
-	}
-	r := w.RunCode("ls(); sink.number(); nrow(showConnections()); names(warnings())")
-	r.WantOutput(t, "[1] \"active\" \"broken\" \"loud\"  \n[1] 0\n[1] 0\nNULL\n")
-}
-
 // The supervisor gives up after 200 ms.
-func TestComplete_IsQuick(t *testing.T) {
+func TestComplete_Time(t *testing.T) {
 	w := startWorker(t, workerSetup{})
 	w.RunCode("library(stats)")
 	long := strings.Repeat("x <- c(1, 2) # it's\ny <- 'a(b'\n", 5000)
@@ -198,7 +202,7 @@ func queryVariables(t *testing.T, w *worker, id uint64) (all []string, more uint
 }
 
 // Nothing of the user's runs: no active binding, no promise, no method of a class.
-func TestVariables_AreListedWithoutRunningAnything(t *testing.T) {
+func TestVariables(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
 	w.RunCode(`length.loud <- dim.loud <- format.loud <- print.loud <- names.loud <- function(x) cat('RUN\n')

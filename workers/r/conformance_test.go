@@ -9,7 +9,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/conformance"
 )
 
-func TestWorker_Conforms(t *testing.T) {
+func TestConformance(t *testing.T) {
 	t.Parallel()
 	s := workerSetup{noPackages: true}
 	for _, r := range conformance.Run(t.Context(), newSpec(t, s), &conformance.Options{Dialect: conformance.RDialect(), Timeout: rawworker.Timeout}) {

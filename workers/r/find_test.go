@@ -98,96 +98,98 @@ func (l *findFixture) wantError(named string, words ...string) {
 	}
 }
 
-func TestFind_WhatIsSwitchedOnCountsFirst(t *testing.T) {
-	l := newFindFixture(t)
-	installed := l.writeRHome(l.versions+"/4.1.0", "4.1.0")
-	l.wantFound("", installed, "4.1.0")
-	newer := l.writeRHome(l.versions+"/4.10.2", "4.10.2")
-	l.wantFound("", newer, "4.10.2")
-	system := l.writeRHome(l.prefix, "4.2.2")
-	l.wantFound("", system, "4.2.2")
-	onPath := l.linkOnPath(l.writeRHome(l.home+"/built/lib/R", "4.3.1"), "R")
-	l.wantFound("", onPath, "4.3.1")
-	l.env = append(l.env, "CONDA_PREFIX="+l.home+"/conda")
-	l.wantFound("", onPath, "4.3.1") // an environment without R
-	conda := l.writeFile(l.home+"/conda/bin/R", "R_HOME_DIR="+l.home+"/conda/lib/R\n")
-	l.writeFile(l.home+"/conda/lib/R/library/base/DESCRIPTION", "Version: 4.4.0\n")
-	l.wantFound("", conda, "4.4.0")
-	home := l.writeRHome(l.home+"/chosen", "4.0.5")
-	l.env = append(l.env, "R_HOME="+l.home+"/chosen")
-	l.wantFound("", home, "4.0.5")
-	l.wantFound("4.3", onPath, "4.3.1")
-}
+func TestFind(t *testing.T) {
+	t.Run("prefers an active environment to installed versions", func(t *testing.T) {
+		l := newFindFixture(t)
+		installed := l.writeRHome(l.versions+"/4.1.0", "4.1.0")
+		l.wantFound("", installed, "4.1.0")
+		newer := l.writeRHome(l.versions+"/4.10.2", "4.10.2")
+		l.wantFound("", newer, "4.10.2")
+		system := l.writeRHome(l.prefix, "4.2.2")
+		l.wantFound("", system, "4.2.2")
+		onPath := l.linkOnPath(l.writeRHome(l.home+"/built/lib/R", "4.3.1"), "R")
+		l.wantFound("", onPath, "4.3.1")
+		l.env = append(l.env, "CONDA_PREFIX="+l.home+"/conda")
+		l.wantFound("", onPath, "4.3.1") // an environment without R
+		conda := l.writeFile(l.home+"/conda/bin/R", "R_HOME_DIR="+l.home+"/conda/lib/R\n")
+		l.writeFile(l.home+"/conda/lib/R/library/base/DESCRIPTION", "Version: 4.4.0\n")
+		l.wantFound("", conda, "4.4.0")
+		home := l.writeRHome(l.home+"/chosen", "4.0.5")
+		l.env = append(l.env, "R_HOME="+l.home+"/chosen")
+		l.wantFound("", home, "4.0.5")
+		l.wantFound("4.3", onPath, "4.3.1")
+	})
 
-func TestFind_NamedIsTakenAndNothingElse(t *testing.T) {
-	l := newFindFixture(t)
-	onPath := l.linkOnPath(l.writeRHome(l.versions+"/4.2.2", "4.2.2"), "R")
-	devel := l.linkOnPath(l.writeRHome(l.versions+"/devel", "4.6.0"), "R-devel")
-	old := l.writeRHome(l.versions+"/4.3.1", "4.3.1")
-	new := l.writeRHome(l.versions+"/4.3.10", "4.3.10")
-	framework := l.writeRHome(l.home+"/R.framework/Versions/4.4-arm64/Resources", "4.4.1")
-	built := l.writeFile(l.home+"/built/bin/R", "#!/bin/sh\nR_HOME_DIR="+l.versions+"/4.3.1\n")
-	for named, want := range map[string][2]string{
-		old:                   {old, "4.3.1"},
-		"opt/R/4.3.1/bin/R":   {old, "4.3.1"},
-		"~/opt/R/4.3.1":       {old, "4.3.1"},
-		l.versions + "/4.2.2": {l.versions + "/4.2.2/bin/R", "4.2.2"},
-		"./built":             {built, "4.3.1"}, // the program that it starts counts, not its own place
-		l.home + "/R.framework/Versions/4.4-arm64": {framework, "4.4.1"},
-		"R":       {onPath, "4.2.2"},
-		"R-devel": {devel, "4.6.0"},
-		"4.3":     {new, "4.3.10"},
-		"4.3.1":   {old, "4.3.1"},
-		"4":       {l.versions + "/devel/bin/R", "4.6.0"},
-	} {
-		l.wantFound(named, want[0], want[1])
-	}
-}
+	t.Run("considers nothing but the named R", func(t *testing.T) {
+		l := newFindFixture(t)
+		onPath := l.linkOnPath(l.writeRHome(l.versions+"/4.2.2", "4.2.2"), "R")
+		devel := l.linkOnPath(l.writeRHome(l.versions+"/devel", "4.6.0"), "R-devel")
+		old := l.writeRHome(l.versions+"/4.3.1", "4.3.1")
+		new := l.writeRHome(l.versions+"/4.3.10", "4.3.10")
+		framework := l.writeRHome(l.home+"/R.framework/Versions/4.4-arm64/Resources", "4.4.1")
+		built := l.writeFile(l.home+"/built/bin/R", "#!/bin/sh\nR_HOME_DIR="+l.versions+"/4.3.1\n")
+		for named, want := range map[string][2]string{
+			old:                   {old, "4.3.1"},
+			"opt/R/4.3.1/bin/R":   {old, "4.3.1"},
+			"~/opt/R/4.3.1":       {old, "4.3.1"},
+			l.versions + "/4.2.2": {l.versions + "/4.2.2/bin/R", "4.2.2"},
+			"./built":             {built, "4.3.1"}, // the program that it starts counts, not its own place
+			l.home + "/R.framework/Versions/4.4-arm64": {framework, "4.4.1"},
+			"R":       {onPath, "4.2.2"},
+			"R-devel": {devel, "4.6.0"},
+			"4.3":     {new, "4.3.10"},
+			"4.3.1":   {old, "4.3.1"},
+			"4":       {l.versions + "/devel/bin/R", "4.6.0"},
+		} {
+			l.wantFound(named, want[0], want[1])
+		}
+	})
 
-func TestFind_RefusalsSayWhatToDo(t *testing.T) {
-	l := newFindFixture(t)
-	l.wantError("", "R 4.0 or newer", "PATH: has no R", "by its path", howToInstall)
-	l.wantError("4.3", "4.3", "no R is installed in", l.versions)
-	old := l.writeRHome(l.versions+"/3.6.3", "3.6.3")
-	l.wantError("", "R 3.6.3", "4.0 or newer")
-	l.wantError(old, "R 3.6.3", "4.0 or newer")
-	l.wantError("3.6", "R 3.6.3", "4.0 or newer")
-	l.writeRHome(l.versions+"/4.2.2", "4.2.2")
-	l.wantError("4.3", "is R 4.2.2")
-	l.wantError("./nothing", l.home+"/nothing does not exist")
-	l.wantError("nothing", "no such command")
-	l.wantError(l.home, "no bin/R in "+l.home)
-	l.wantError(l.writeFile(l.home+"/tools/Rscript", ""), "runs files only")
-	l.wantError(l.writeFile(l.home+"/lib/bin/exec/R", ""), "name "+l.home+"/lib/bin/R")
-	plain := l.writeFile(l.home+"/plain/R", "")
-	if err := os.Chmod(plain, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	l.wantError(plain, "not executable")
-	broken := l.writeRHome(l.home+"/broken", "4.2.2")
-	if err := os.RemoveAll(l.home + "/broken/library"); err != nil {
-		t.Fatal(err)
-	}
-	l.wantError(broken, "broken R", l.home+"/broken/library/base/DESCRIPTION")
-	l.env = append(l.env, "R_HOME="+l.home+"/gone")
-	l.wantError("", "R_HOME="+l.home+"/gone", "does not exist", "unset")
-	l.env = append(l.env, "R_HOME="+l.versions+"/3.6.3")
-	l.wantError("", "R_HOME", "R 3.6.3", "4.0")
-}
+	t.Run("an error says what to do", func(t *testing.T) {
+		l := newFindFixture(t)
+		l.wantError("", "R 4.0 or newer", "PATH: has no R", "by its path", howToInstall)
+		l.wantError("4.3", "4.3", "no R is installed in", l.versions)
+		old := l.writeRHome(l.versions+"/3.6.3", "3.6.3")
+		l.wantError("", "R 3.6.3", "4.0 or newer")
+		l.wantError(old, "R 3.6.3", "4.0 or newer")
+		l.wantError("3.6", "R 3.6.3", "4.0 or newer")
+		l.writeRHome(l.versions+"/4.2.2", "4.2.2")
+		l.wantError("4.3", "is R 4.2.2")
+		l.wantError("./nothing", l.home+"/nothing does not exist")
+		l.wantError("nothing", "no such command")
+		l.wantError(l.home, "no bin/R in "+l.home)
+		l.wantError(l.writeFile(l.home+"/tools/Rscript", ""), "runs files only")
+		l.wantError(l.writeFile(l.home+"/lib/bin/exec/R", ""), "name "+l.home+"/lib/bin/R")
+		plain := l.writeFile(l.home+"/plain/R", "")
+		if err := os.Chmod(plain, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		l.wantError(plain, "not executable")
+		broken := l.writeRHome(l.home+"/broken", "4.2.2")
+		if err := os.RemoveAll(l.home + "/broken/library"); err != nil {
+			t.Fatal(err)
+		}
+		l.wantError(broken, "broken R", l.home+"/broken/library/base/DESCRIPTION")
+		l.env = append(l.env, "R_HOME="+l.home+"/gone")
+		l.wantError("", "R_HOME="+l.home+"/gone", "does not exist", "unset")
+		l.env = append(l.env, "R_HOME="+l.versions+"/3.6.3")
+		l.wantError("", "R_HOME", "R 3.6.3", "4.0")
+	})
 
-// A front end may be no script, or its R may keep files elsewhere. Then R itself has to tell.
-func TestFind_UnknownVersionIsNoObjection(t *testing.T) {
-	l := newFindFixture(t)
-	wrapper := l.writeFile(l.home+"/nix/bin/R", "#!/bin/sh\nexec elsewhere/R \"$@\"\n")
-	l.wantFound(wrapper, wrapper, "")
-}
+	// A front end may be no script, or its R may keep files elsewhere. Then R itself has to tell.
+	t.Run("accepts an unknown version", func(t *testing.T) {
+		l := newFindFixture(t)
+		wrapper := l.writeFile(l.home+"/nix/bin/R", "#!/bin/sh\nexec elsewhere/R \"$@\"\n")
+		l.wantFound(wrapper, wrapper, "")
+	})
 
-func TestFind_OldOneOnPathIsPassedOverWithTheReason(t *testing.T) {
-	l := newFindFixture(t)
-	l.linkOnPath(l.writeRHome(l.versions+"/3.5.0", "3.5.0"), "R")
-	good := l.writeRHome(l.prefix, "4.2.2")
-	l.wantFound("", good, "4.2.2")
-	if found, _, _ := l.runFind(""); !strings.Contains(found.PathSource, "not R on PATH: is R 3.5.0") {
-		t.Errorf("got %q", found.PathSource)
-	}
+	t.Run("skips an old R on PATH with a reason", func(t *testing.T) {
+		l := newFindFixture(t)
+		l.linkOnPath(l.writeRHome(l.versions+"/3.5.0", "3.5.0"), "R")
+		good := l.writeRHome(l.prefix, "4.2.2")
+		l.wantFound("", good, "4.2.2")
+		if found, _, _ := l.runFind(""); !strings.Contains(found.PathSource, "not R on PATH: is R 3.5.0") {
+			t.Errorf("got %q", found.PathSource)
+		}
+	})
 }

@@ -15,7 +15,7 @@ import (
 
 // The supervisor takes whoever reads the terminal after the acknowledgement for a program that
 // wants input. So R must have stopped reading before it acknowledges.
-func TestInterrupt_EndsReadsBeforeItIsAcknowledged(t *testing.T) {
+func TestInterrupt_ReadsEndBeforeAck(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
 	pid := w.Cmd.Process.Pid
@@ -46,7 +46,7 @@ func TestInterrupt_EndsReadsBeforeItIsAcknowledged(t *testing.T) {
 
 // As at a terminal, a child has one SIGINT. The turn goes on if the child handles it; lines that
 // were sent ahead are dropped either way.
-func TestInterrupt_OfAChildThatHandlesIt(t *testing.T) {
+func TestInterrupt_ChildHandlesIt(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
 	fifo := filepath.Join(t.TempDir(), "fifo")

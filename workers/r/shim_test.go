@@ -36,25 +36,71 @@ func readManifest(t *testing.T) map[string]string {
 	return says
 }
 
-func TestPrebuilt_IsMadeOfThisSource(t *testing.T) {
-	says := readManifest(t)
-	sources, err := shimSources()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := sourceDigest(sources, says["flags"]+"\n"+says["flags-windows"]); got != says["source"] {
-		t.Errorf("the source is %s, and what is prebuilt was made of %s: run go generate ./workers/r", got, says["source"])
-	}
-	for _, target := range slices.Concat(slices.Collect(maps.Keys(prebuiltMachines())), []string{windowsShim}) {
-		content, err := os.ReadFile("prebuilt/" + target)
+func TestPrebuiltShim(t *testing.T) {
+	t.Run("was built from this source", func(t *testing.T) {
+		says := readManifest(t)
+		sources, err := shimSources()
 		if err != nil {
 			t.Fatal(err)
 		}
-		sum := sha256.Sum256(content)
-		if want, _, _ := strings.Cut(says[target], " "); hex.EncodeToString(sum[:]) != want {
-			t.Errorf("%s is not the file that the manifest names: run go generate ./workers/r", target)
+		if got := sourceDigest(sources, says["flags"]+"\n"+says["flags-windows"]); got != says["source"] {
+			t.Errorf("the source is %s, and what is prebuilt was made of %s: run go generate ./workers/r", got, says["source"])
 		}
-	}
+		for _, target := range slices.Concat(slices.Collect(maps.Keys(prebuiltMachines())), []string{windowsShim}) {
+			content, err := os.ReadFile("prebuilt/" + target)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum := sha256.Sum256(content)
+			if want, _, _ := strings.Cut(says[target], " "); hex.EncodeToString(sum[:]) != want {
+				t.Errorf("%s is not the file that the manifest names: run go generate ./workers/r", target)
+			}
+		}
+	})
+
+	t.Run("is small and needs only system DLLs on Windows", func(t *testing.T) {
+		f, err := pe.Open("prebuilt/" + windowsShim)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if f.Machine != pe.IMAGE_FILE_MACHINE_AMD64 || f.TimeDateStamp != 0 {
+			t.Errorf("it is for machine %#x, of the time %d", f.Machine, f.TimeDateStamp)
+		}
+		imported, err := f.ImportedSymbols()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, symbol := range imported { // "Sleep:KERNEL32.dll"
+			if _, library, _ := strings.Cut(symbol, ":"); !slices.Contains([]string{"KERNEL32.dll", "USER32.dll", "msvcrt.dll"}, library) {
+				t.Errorf("it needs %s", symbol)
+			}
+		}
+		if info, err := os.Stat("prebuilt/" + windowsShim); err != nil || info.Size() > maxDLLBytes {
+			t.Errorf("it has %d bytes (%v), want at most %d", info.Size(), err, maxDLLBytes)
+		}
+	})
+
+	t.Run("works with every R and C library", func(t *testing.T) {
+		for target, machine := range prebuiltMachines() {
+			t.Run(target, func(t *testing.T) {
+				f, err := elf.Open("prebuilt/" + target)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer f.Close()
+				if f.Machine != machine || f.Type != elf.ET_DYN {
+					t.Errorf("it is %v of %v", f.Type, f.Machine)
+				}
+				wantPortableELF(t, f)
+				comment, err := f.Section(".comment").Data()
+				_, compiler, _ := strings.Cut(readManifest(t)[target], ") ") // "gcc (Debian 12.2.0-14) 12.2.0"
+				if err != nil || compiler == "" || !bytes.Contains(comment, []byte(compiler)) {
+					t.Errorf("it was compiled by %q, and the manifest says %q", comment, compiler)
+				}
+			})
+		}
+	})
 }
 
 func prebuiltMachines() map[string]elf.Machine {
@@ -65,50 +111,6 @@ const windowsShim = "windows-amd64.dll"
 
 // maxDLLBytes is what the shim for Windows may add to every program, in bytes.
 const maxDLLBytes = 100 << 10
-
-func TestPrebuilt_ForWindowsNeedsTheSystemAloneAndIsSmall(t *testing.T) {
-	f, err := pe.Open("prebuilt/" + windowsShim)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if f.Machine != pe.IMAGE_FILE_MACHINE_AMD64 || f.TimeDateStamp != 0 {
-		t.Errorf("it is for machine %#x, of the time %d", f.Machine, f.TimeDateStamp)
-	}
-	imported, err := f.ImportedSymbols()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, symbol := range imported { // "Sleep:KERNEL32.dll"
-		if _, library, _ := strings.Cut(symbol, ":"); !slices.Contains([]string{"KERNEL32.dll", "USER32.dll", "msvcrt.dll"}, library) {
-			t.Errorf("it needs %s", symbol)
-		}
-	}
-	if info, err := os.Stat("prebuilt/" + windowsShim); err != nil || info.Size() > maxDLLBytes {
-		t.Errorf("it has %d bytes (%v), want at most %d", info.Size(), err, maxDLLBytes)
-	}
-}
-
-func TestPrebuilt_FitsEveryRAndCLibrary(t *testing.T) {
-	for target, machine := range prebuiltMachines() {
-		t.Run(target, func(t *testing.T) {
-			f, err := elf.Open("prebuilt/" + target)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer f.Close()
-			if f.Machine != machine || f.Type != elf.ET_DYN {
-				t.Errorf("it is %v of %v", f.Type, f.Machine)
-			}
-			wantPortableELF(t, f)
-			comment, err := f.Section(".comment").Data()
-			_, compiler, _ := strings.Cut(readManifest(t)[target], ") ") // "gcc (Debian 12.2.0-14) 12.2.0"
-			if err != nil || compiler == "" || !bytes.Contains(comment, []byte(compiler)) {
-				t.Errorf("it was compiled by %q, and the manifest says %q", comment, compiler)
-			}
-		})
-	}
-}
 
 // wantPortableELF fails the test unless a shim needs no library and no version of any,
 // and exports what R code calls, and nothing else.
@@ -225,139 +227,141 @@ func (s *progressLog) addLine(line string) {
 	s.lines = append(s.lines, line)
 }
 
-func TestCompiled_OnceAndKept(t *testing.T) {
-	requireCompiler(t)
-	cache := filepath.Join(t.TempDir(), "r")
-	var first, second progressLog
-	shim, _, err := loadShim(t.Context(), cache, first.addLine)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(first.lines) != 1 || !strings.Contains(first.lines[0], "compiling") {
-		t.Errorf("progress was %q", first.lines)
-	}
-	if f, err := elf.NewFile(bytes.NewReader(shim)); err == nil {
-		wantPortableELF(t, f)
-	} else if runtime.GOARCH == "amd64" && prebuilt != nil {
-		t.Error(err)
-	}
-	info, err := os.Stat(cache)
-	if err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("the cache is %v, %v", info, err)
-	}
-	again, _, err := loadShim(t.Context(), cache, second.addLine)
-	if err != nil || !bytes.Equal(again, shim) || len(second.lines) > 0 {
-		t.Errorf("the second time: %v, %q", err, second.lines)
-	}
-	if entries, _ := os.ReadDir(cache); len(entries) != 1 {
-		t.Errorf("the cache holds %v", entries)
-	}
-}
-
-func TestCompiled_ByTwoAtOnce(t *testing.T) {
-	useFastCompiler(t)
-	cache := t.TempDir()
-	if err := os.Chmod(cache, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	var wg sync.WaitGroup
-	var shims [2][]byte
-	for i := range shims {
-		wg.Go(func() {
-			shim, _, err := loadShim(t.Context(), cache, func(string) {})
-			if err != nil {
-				t.Error(err)
-			}
-			shims[i] = shim
-		})
-	}
-	wg.Wait()
-	for _, shim := range shims {
-		if len(shim) == 0 || !bytes.Equal(shim, shims[0]) {
-			t.Error("they differ")
-		}
-	}
-	if entries, _ := os.ReadDir(cache); len(entries) != 1 {
-		t.Errorf("the cache holds %v", entries)
-	}
-}
-
-func TestCompiled_CacheOfOthersIsNotUsed(t *testing.T) {
-	useFastCompiler(t)
-	cache := t.TempDir()
-	if err := os.Chmod(cache, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	var s progressLog
-	_, notice, err := loadShim(t.Context(), cache, s.addLine)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(s.lines) != 1 || !strings.Contains(notice, "can be written by others") {
-		t.Errorf("progress was %q, and the notice %q", s.lines, notice)
-	}
-	if entries, _ := os.ReadDir(cache); len(entries) != 0 {
-		t.Errorf("it holds %v", entries)
-	}
-}
-
-func TestCompiled_ErrorsSayWhatToInstall(t *testing.T) {
-	requireCompiler(t)
-	setCompilerDirs(t, true, t.TempDir())
-	_, _, err := loadShim(t.Context(), "-", func(string) {})
-	if err == nil || !strings.Contains(err.Error(), "no C compiler") || !strings.Contains(err.Error(), howToInstallCompiler) {
-		t.Errorf("without a compiler: got %v", err)
-	}
-	bin := t.TempDir()
-	script := "#!/bin/sh\necho 'shim.h:20:10: fatal error: pthread.h: No such file or directory' >&2\nexit 1\n"
-	if err := programs.WriteExecutable(filepath.Join(bin, "cc"), []byte(script)); err != nil {
-		t.Fatal(err)
-	}
-	setCompilerDirs(t, true, bin)
-	_, _, err = loadShim(t.Context(), "-", func(string) {})
-	if err == nil || !strings.Contains(err.Error(), "fatal error: pthread.h") || !strings.Contains(err.Error(), howToInstallCompiler) {
-		t.Errorf("without headers: got %v", err)
-	}
-	script = "#!/bin/sh\necho 'shim.c:1:1: warning: odd' >&2\necho 'shim.c:7:9: error: unknown type name' >&2\nexit 1\n"
-	if err := programs.WriteExecutable(filepath.Join(bin, "cc"), []byte(script)); err != nil {
-		t.Fatal(err)
-	}
-	_, _, err = loadShim(t.Context(), "-", func(string) {})
-	if err == nil || !strings.HasSuffix(err.Error(), ": shim.c:7:9: error: unknown type name") {
-		t.Errorf("a compiler that is too old: got %v", err)
-	}
-}
-
-func TestCompiled_GivesUpWithItsContext(t *testing.T) {
-	requireCompiler(t)
-	bin := t.TempDir()
-	if err := programs.WriteExecutable(filepath.Join(bin, "cc"), []byte("#!/bin/sh\nexec sleep 3600\n")); err != nil {
-		t.Fatal(err)
-	}
-	setCompilerDirs(t, false, bin)
-	ctx, cancel := context.WithCancel(t.Context())
-	_, _, err := loadShim(ctx, "-", func(string) { cancel() })
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
-	}
-}
-
-// A session in a sandbox may have written what PATH and other variables lead to.
-func TestCompiled_RunsNoProgramOfAProject(t *testing.T) {
-	requireCompiler(t)
-	project, ran := t.TempDir(), filepath.Join(t.TempDir(), "ran")
-	for _, name := range []string{"cc", "gcc", "clang", "as", "ld", "cc1", "collect2", "xcrun"} {
-		if err := programs.WriteExecutable(filepath.Join(project, name), []byte("#!/bin/sh\n>'"+ran+"'\nexit 1\n")); err != nil {
+func TestLoadShim(t *testing.T) {
+	t.Run("compiles once and caches the result", func(t *testing.T) {
+		requireCompiler(t)
+		cache := filepath.Join(t.TempDir(), "r")
+		var first, second progressLog
+		shim, _, err := loadShim(t.Context(), cache, first.addLine)
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	t.Setenv("PATH", project+":"+os.Getenv("PATH"))
-	t.Setenv("COMPILER_PATH", project)
-	t.Setenv("GCC_EXEC_PREFIX", project+"/")
-	if _, _, err := loadShim(t.Context(), "-", func(string) {}); err != nil {
-		t.Error(err)
-	}
-	if _, err := os.Stat(ran); err == nil {
-		t.Error("a program of the project ran")
-	}
+		if len(first.lines) != 1 || !strings.Contains(first.lines[0], "compiling") {
+			t.Errorf("progress was %q", first.lines)
+		}
+		if f, err := elf.NewFile(bytes.NewReader(shim)); err == nil {
+			wantPortableELF(t, f)
+		} else if runtime.GOARCH == "amd64" && prebuilt != nil {
+			t.Error(err)
+		}
+		info, err := os.Stat(cache)
+		if err != nil || info.Mode().Perm() != 0o700 {
+			t.Errorf("the cache is %v, %v", info, err)
+		}
+		again, _, err := loadShim(t.Context(), cache, second.addLine)
+		if err != nil || !bytes.Equal(again, shim) || len(second.lines) > 0 {
+			t.Errorf("the second time: %v, %q", err, second.lines)
+		}
+		if entries, _ := os.ReadDir(cache); len(entries) != 1 {
+			t.Errorf("the cache holds %v", entries)
+		}
+	})
+
+	t.Run("two processes may compile at once", func(t *testing.T) {
+		useFastCompiler(t)
+		cache := t.TempDir()
+		if err := os.Chmod(cache, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		var shims [2][]byte
+		for i := range shims {
+			wg.Go(func() {
+				shim, _, err := loadShim(t.Context(), cache, func(string) {})
+				if err != nil {
+					t.Error(err)
+				}
+				shims[i] = shim
+			})
+		}
+		wg.Wait()
+		for _, shim := range shims {
+			if len(shim) == 0 || !bytes.Equal(shim, shims[0]) {
+				t.Error("they differ")
+			}
+		}
+		if entries, _ := os.ReadDir(cache); len(entries) != 1 {
+			t.Errorf("the cache holds %v", entries)
+		}
+	})
+
+	t.Run("does not use a cache that others can write", func(t *testing.T) {
+		useFastCompiler(t)
+		cache := t.TempDir()
+		if err := os.Chmod(cache, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		var s progressLog
+		_, notice, err := loadShim(t.Context(), cache, s.addLine)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(s.lines) != 1 || !strings.Contains(notice, "can be written by others") {
+			t.Errorf("progress was %q, and the notice %q", s.lines, notice)
+		}
+		if entries, _ := os.ReadDir(cache); len(entries) != 0 {
+			t.Errorf("it holds %v", entries)
+		}
+	})
+
+	t.Run("an error says what to install", func(t *testing.T) {
+		requireCompiler(t)
+		setCompilerDirs(t, true, t.TempDir())
+		_, _, err := loadShim(t.Context(), "-", func(string) {})
+		if err == nil || !strings.Contains(err.Error(), "no C compiler") || !strings.Contains(err.Error(), howToInstallCompiler) {
+			t.Errorf("without a compiler: got %v", err)
+		}
+		bin := t.TempDir()
+		script := "#!/bin/sh\necho 'shim.h:20:10: fatal error: pthread.h: No such file or directory' >&2\nexit 1\n"
+		if err := programs.WriteExecutable(filepath.Join(bin, "cc"), []byte(script)); err != nil {
+			t.Fatal(err)
+		}
+		setCompilerDirs(t, true, bin)
+		_, _, err = loadShim(t.Context(), "-", func(string) {})
+		if err == nil || !strings.Contains(err.Error(), "fatal error: pthread.h") || !strings.Contains(err.Error(), howToInstallCompiler) {
+			t.Errorf("without headers: got %v", err)
+		}
+		script = "#!/bin/sh\necho 'shim.c:1:1: warning: odd' >&2\necho 'shim.c:7:9: error: unknown type name' >&2\nexit 1\n"
+		if err := programs.WriteExecutable(filepath.Join(bin, "cc"), []byte(script)); err != nil {
+			t.Fatal(err)
+		}
+		_, _, err = loadShim(t.Context(), "-", func(string) {})
+		if err == nil || !strings.HasSuffix(err.Error(), ": shim.c:7:9: error: unknown type name") {
+			t.Errorf("a compiler that is too old: got %v", err)
+		}
+	})
+
+	t.Run("stops when the context is canceled", func(t *testing.T) {
+		requireCompiler(t)
+		bin := t.TempDir()
+		if err := programs.WriteExecutable(filepath.Join(bin, "cc"), []byte("#!/bin/sh\nexec sleep 3600\n")); err != nil {
+			t.Fatal(err)
+		}
+		setCompilerDirs(t, false, bin)
+		ctx, cancel := context.WithCancel(t.Context())
+		_, _, err := loadShim(ctx, "-", func(string) { cancel() })
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+	})
+
+	// A session in a sandbox may have written what PATH and other variables lead to.
+	t.Run("runs no program of a project", func(t *testing.T) {
+		requireCompiler(t)
+		project, ran := t.TempDir(), filepath.Join(t.TempDir(), "ran")
+		for _, name := range []string{"cc", "gcc", "clang", "as", "ld", "cc1", "collect2", "xcrun"} {
+			if err := programs.WriteExecutable(filepath.Join(project, name), []byte("#!/bin/sh\n>'"+ran+"'\nexit 1\n")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		t.Setenv("PATH", project+":"+os.Getenv("PATH"))
+		t.Setenv("COMPILER_PATH", project)
+		t.Setenv("GCC_EXEC_PREFIX", project+"/")
+		if _, _, err := loadShim(t.Context(), "-", func(string) {}); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Stat(ran); err == nil {
+			t.Error("a program of the project ran")
+		}
+	})
 }

@@ -3,7 +3,7 @@ package r_test
 import "testing"
 
 // A child may leave the terminal without waiting: output would be cut, and readers fail. dd does so when it is asked to.
-func TestTerminal_WaitsAgainInTheNextTurn(t *testing.T) {
+func TestTerminal_BlocksAgain(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{noPackages: true})
 	flags := `flags <- function() strtoi(sub("flags:\\s*", "", grep("^flags", readLines("/proc/self/fdinfo/1"), value = TRUE)), 8L); nonblock <- function() bitwAnd(flags(), strtoi("4000", 8L)) > 0`

@@ -10,7 +10,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/templates"
 )
 
-func TestWrite_MakesAWorkerAndSaysWhatIsNext(t *testing.T) {
+func TestWrite(t *testing.T) {
 	for _, name := range templates.Names() {
 		dir := filepath.Join(t.TempDir(), "mine")
 		next, err := templates.Write(name, dir)
@@ -32,7 +32,7 @@ func TestWrite_MakesAWorkerAndSaysWhatIsNext(t *testing.T) {
 	}
 }
 
-func TestWrite_TellsMistakes(t *testing.T) {
+func TestWrite_Errors(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for want, name := range map[string]string{"is there already": "node", "there is no template": "cobol"} {

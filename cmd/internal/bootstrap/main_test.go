@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// relayed is how many bytes come through before a relay does its harm: more than the script has.
+// relayedBytes is how many bytes come through before a relay does its harm: more than the script has.
 const relayedBytes = 50_000
 
 // relayCommand runs a command and changes its input behind the first bytes.

@@ -7,7 +7,7 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-func TestAllowCommand_IsQuotedForAShell(t *testing.T) {
+func TestAllowCommand_ShellQuoting(t *testing.T) {
 	t.Parallel()
 	for want, g := range map[string]session.Grant{
 		`repl allow main --write '/data/$(id>x)'`:              {Write: "/data/$(id>x)"},

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestBar_ItsLine(t *testing.T) {
+func TestBarLine(t *testing.T) {
 	for _, test := range []struct {
 		done, total int64
 		message     string

@@ -6,7 +6,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-func TestCleaner_LeavesWhatOnlyStandsThere(t *testing.T) {
+func TestPlainText(t *testing.T) {
 	for in, want := range map[string]string{
 		"plain\ttext\r\n":                        "plain\ttext\r\n",
 		"\x1b[1;31mred\x1b[0m":                   "\x1b[1;31mred\x1b[0m",
@@ -39,7 +39,7 @@ func TestCleaner_LeavesWhatOnlyStandsThere(t *testing.T) {
 	}
 }
 
-func TestCleaner_LeavesNamesThatAreQuotedAsTheyAre(t *testing.T) {
+func TestSanitizeEvent_QuotedNames(t *testing.T) {
 	t.Parallel()
 	for want, body := range map[string]timeline.Body{
 		`write "/x\u202ey"`:       timeline.AccessDenied{Op: "write", Path: "/x\u202ey"},

@@ -17,7 +17,7 @@ func runLine(t *testing.T, args ...string) (status int, out, err string) {
 	return status, o.String(), e.String()
 }
 
-func TestMain_WrongCommandLineIsOneLineAndStatus2(t *testing.T) {
+func TestUsageErrors(t *testing.T) {
 	dir := t.TempDir()
 	tests := []struct {
 		args []string
@@ -97,7 +97,7 @@ func TestMain_WrongCommandLineIsOneLineAndStatus2(t *testing.T) {
 	}
 }
 
-func TestMain_HelpTeachesEveryCommandOnAPage(t *testing.T) {
+func TestHelpPages(t *testing.T) {
 	_, text, _ := runLine(t, "help")
 	all := ""
 	for _, topic := range []string{"repl", "commands", "sessions"} {
@@ -133,7 +133,7 @@ func TestMain_HelpTeachesEveryCommandOnAPage(t *testing.T) {
 	}
 }
 
-func TestLanguageNamed_TakesWhatPeopleType(t *testing.T) {
+func TestFindLanguage(t *testing.T) {
 	for name, want := range map[string]string{"": "python", "python": "python", "Python": "python", "py": "python", "PY": "python", "r": "r", "R": "r"} {
 		if l, err := findLanguage(name); err != nil || l.name != want {
 			t.Errorf("%q: got %q and %v, want %q", name, l.name, err, want)
@@ -141,7 +141,7 @@ func TestLanguageNamed_TakesWhatPeopleType(t *testing.T) {
 	}
 }
 
-func TestIsTwo_TakesNoOtherTwo(t *testing.T) {
+func TestIsReplyTwo(t *testing.T) {
 	for text, want := range map[string]bool{
 		"2\n": true, "2": true, "[this is /usr/bin/python3]\n2\n": true,
 		"": false, "[1] 2\n": false, "libpython3.12.so\n": false, "[session ended: exit status 127; peak memory 2 MB]\n": false, "2\nx\n": false,
@@ -152,7 +152,7 @@ func TestIsTwo_TakesNoOtherTwo(t *testing.T) {
 	}
 }
 
-func TestMain_VersionNamesTheProgramAndItsBuild(t *testing.T) {
+func TestVersion(t *testing.T) {
 	for _, way := range []string{"version", "--version", "-V"} {
 		status, out, _ := runLine(t, way)
 		if status != 0 || !strings.HasPrefix(out, "repl ") || !strings.Contains(out, "(go1") {
@@ -161,7 +161,7 @@ func TestMain_VersionNamesTheProgramAndItsBuild(t *testing.T) {
 	}
 }
 
-func TestExitStatus_IsWhatAShellReports(t *testing.T) {
+func TestExitStatus(t *testing.T) {
 	for end, want := range map[timeline.WorkerExited]struct{ unix, windows int }{
 		{ExitCode: 0}:                        {0, 0},
 		{ExitCode: 7}:                        {7, 7},
@@ -185,7 +185,7 @@ func TestExitStatus_IsWhatAShellReports(t *testing.T) {
 	}
 }
 
-func TestNearest_IsAtMostTwoSlipsAway(t *testing.T) {
+func TestNearestName(t *testing.T) {
 	names := []string{"mcp", "doctor", "worker"}
 	for name, want := range map[string]string{"docter": "doctor", "wroker": "worker", "mpc": "mcp", "frobnicate": "", "script.py": ""} {
 		if got := nearestName(name, names); got != want {
@@ -194,7 +194,7 @@ func TestNearest_IsAtMostTwoSlipsAway(t *testing.T) {
 	}
 }
 
-func TestPythonString_IsALiteral(t *testing.T) {
+func TestPythonString(t *testing.T) {
 	for s, want := range map[string]string{
 		"plain":           `"plain"`,
 		`q"uo'te\` + "\n": `"q\"uo'te\\\n"`,

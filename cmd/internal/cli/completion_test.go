@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestComplete_OffersWhatCanStandThere(t *testing.T) {
+func TestCompleteWord(t *testing.T) {
 	t.Setenv("REPL_SOCKET", t.TempDir()+"/none")
 	for _, test := range []struct{ before, word, want string }{
 		{"", "in", ":files input interrupt install"},
@@ -56,7 +56,7 @@ func TestComplete_OffersWhatCanStandThere(t *testing.T) {
 	}
 }
 
-func TestCompletion_HasAScriptForEachShell(t *testing.T) {
+func TestCompletionScripts(t *testing.T) {
 	for _, shell := range shellNames() {
 		if status, out, err := runLine(t, "completion", shell); status != 0 || !strings.Contains(out, "completion") || err != "" {
 			t.Errorf("%s: got status %d and %q", shell, status, err)

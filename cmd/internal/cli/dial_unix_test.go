@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestDial_BeginsAnewByALoginOnce(t *testing.T) {
+func TestWithoutLoginFlag(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
 		"--nonce x --login --start=auto": "--nonce x --start=auto",

@@ -145,166 +145,170 @@ func (a *mcpTestClient) callRepl(input string) string {
 	return text
 }
 
-func TestFar_AUsualCallOfAnAgentIsOneTrip(t *testing.T) {
+func TestRemoteAgent(t *testing.T) {
 	t.Parallel()
-	r := startTestDaemon(t)
-	w := ways.NewDialer(r.socket)
-	l := newTestLink(t, w)
-	a := newMCPTestClient(t, l)
-	a.callRepl("print warm")
-	before := len(w.SentLines())
-	for range 3 {
-		if text := a.callRepl("print hello"); text != "hello" {
+
+	t.Run("a call takes one round trip", func(t *testing.T) {
+		t.Parallel()
+		r := startTestDaemon(t)
+		w := ways.NewDialer(r.socket)
+		l := newTestLink(t, w)
+		a := newMCPTestClient(t, l)
+		a.callRepl("print warm")
+		before := len(w.SentLines())
+		for range 3 {
+			if text := a.callRepl("print hello"); text != "hello" {
+				t.Errorf("got %q", text)
+			}
+			all := w.SentLines()[before:]
+			before += len(all)
+			sent, mark := withoutMarkCalls(all)
+			if len(sent) != 1 || !strings.Contains(sent[0], client.MethodStart) || !mark && !strings.Contains(sent[0], `"read":`) {
+				t.Errorf("the call sent %q", sent)
+			}
+		}
+		c, err := l.Conn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := r.onlySession(c).Name
+		for method, call := range map[string]func() error{
+			client.MethodList: func() error { _, err := c.ListSessions(t.Context()); return err },
+			client.MethodStart: func() error {
+				_, err := c.StartTurn(t.Context(), client.StartParams{Session: name, Input: "print x", WaitMS: testTimeout.Milliseconds()})
+				return err
+			},
+		} {
+			before := len(w.SentLines())
+			if err := call(); err != nil {
+				t.Error(err)
+			}
+			if sent, _ := withoutMarkCalls(w.SentLines()[before:]); len(sent) != 1 || !strings.Contains(sent[0], method) {
+				t.Errorf("%s sent %q", method, sent)
+			}
+		}
+	})
+
+	t.Run("an answer takes one round trip", func(t *testing.T) {
+		t.Parallel()
+		r := startTestDaemon(t)
+		w := ways.NewDialer(r.socket)
+		a := newMCPTestClient(t, newTestLink(t, w))
+		const asked = "wait a? \nwait b? \nprint over"
+		if text := a.callRepl(asked); text != `[waiting for input: "a? "]` {
 			t.Errorf("got %q", text)
 		}
-		all := w.SentLines()[before:]
-		before += len(all)
-		sent, mark := withoutMarkCalls(all)
-		if len(sent) != 1 || !strings.Contains(sent[0], client.MethodStart) || !mark && !strings.Contains(sent[0], `"read":`) {
-			t.Errorf("the call sent %q", sent)
-		}
-	}
-	c, err := l.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	name := r.onlySession(c).Name
-	for method, call := range map[string]func() error{
-		client.MethodList: func() error { _, err := c.ListSessions(t.Context()); return err },
-		client.MethodStart: func() error {
-			_, err := c.StartTurn(t.Context(), client.StartParams{Session: name, Input: "print x", WaitMS: testTimeout.Milliseconds()})
-			return err
-		},
-	} {
 		before := len(w.SentLines())
-		if err := call(); err != nil {
-			t.Error(err)
+		if text := a.callRepl("ada"); text != "ada\n"+`[waiting for input: "b? "]` {
+			t.Errorf("got %q", text)
 		}
-		if sent, _ := withoutMarkCalls(w.SentLines()[before:]); len(sent) != 1 || !strings.Contains(sent[0], method) {
-			t.Errorf("%s sent %q", method, sent)
+		if text := a.callRepl("bob"); text != "bob\nover" {
+			t.Errorf("got %q", text)
 		}
-	}
-}
+		sent, _ := withoutMarkCalls(w.SentLines()[before:])
+		if len(sent) != 2 || !strings.Contains(sent[0], client.MethodInput) || !strings.Contains(sent[1], client.MethodInput) {
+			t.Errorf("two answers sent %q", sent)
+		}
+		if text, _ := a.startCall(asked, testTimeout)(); text != `[waiting for input: "a? "]` {
+			t.Errorf("got %q", text)
+		}
+		c, err := client.Dial(t.Context(), client.Socket(r.socket))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		now := r.onlySession(c)
+		if _, err := c.SendInput(t.Context(), client.InputParams{Session: now.Name, InputRequest: now.InputRequest.ID, Input: "eve\n", WaitMS: testTimeout.Milliseconds()}); err != nil {
+			t.Fatal(err)
+		}
+		if text, failed := a.startCall("ada", testTimeout)(); !failed || !strings.Contains(text, "your input was NOT run: the wait that it was for is over") {
+			t.Errorf("an answer to a wait that somebody else has answered got %q", text)
+		}
+		if text := a.callRepl("bob"); text != "bob\nover" {
+			t.Errorf("got %q", text)
+		}
+	})
 
-func TestFar_AnAnswerOfAnAgentIsOneTrip(t *testing.T) {
-	t.Parallel()
-	r := startTestDaemon(t)
-	w := ways.NewDialer(r.socket)
-	a := newMCPTestClient(t, newTestLink(t, w))
-	const asked = "wait a? \nwait b? \nprint over"
-	if text := a.callRepl(asked); text != `[waiting for input: "a? "]` {
-		t.Errorf("got %q", text)
-	}
-	before := len(w.SentLines())
-	if text := a.callRepl("ada"); text != "ada\n"+`[waiting for input: "b? "]` {
-		t.Errorf("got %q", text)
-	}
-	if text := a.callRepl("bob"); text != "bob\nover" {
-		t.Errorf("got %q", text)
-	}
-	sent, _ := withoutMarkCalls(w.SentLines()[before:])
-	if len(sent) != 2 || !strings.Contains(sent[0], client.MethodInput) || !strings.Contains(sent[1], client.MethodInput) {
-		t.Errorf("two answers sent %q", sent)
-	}
-	if text, _ := a.startCall(asked, testTimeout)(); text != `[waiting for input: "a? "]` {
-		t.Errorf("got %q", text)
-	}
-	c, err := client.Dial(t.Context(), client.Socket(r.socket))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	now := r.onlySession(c)
-	if _, err := c.SendInput(t.Context(), client.InputParams{Session: now.Name, InputRequest: now.InputRequest.ID, Input: "eve\n", WaitMS: testTimeout.Milliseconds()}); err != nil {
-		t.Fatal(err)
-	}
-	if text, failed := a.startCall("ada", testTimeout)(); !failed || !strings.Contains(text, "your input was NOT run: the wait that it was for is over") {
-		t.Errorf("an answer to a wait that somebody else has answered got %q", text)
-	}
-	if text := a.callRepl("bob"); text != "bob\nover" {
-		t.Errorf("got %q", text)
-	}
-}
+	t.Run("an answer is used once when the link breaks", func(t *testing.T) {
+		t.Parallel()
+		r := startTestDaemon(t)
+		w := ways.NewDialer(r.socket)
+		a := newMCPTestClient(t, newTestLink(t, w))
+		const turns = 12
+		for i := range turns {
+			if text := a.callRepl("wait a? \nprint one\nwait b? \nprint two"); !strings.Contains(text, `waiting for input: "a? "`) {
+				t.Fatalf("got %q", text)
+			}
+			if i%2 == 0 {
+				w.CutAfter(rand.IntN(200), -1) // the answer
+			} else {
+				w.CutAfter(-1, rand.IntN(800)) // what comes of it
+			}
+			if text := a.callRepl("ada"); !strings.HasPrefix(text, "ada\none\n") || !strings.Contains(text, `waiting for input: "b? "`) {
+				t.Fatalf("turn %d got %q", i, text)
+			}
+			w.CutAfter(-1, -1)
+			if text := a.callRepl("bob"); !strings.HasPrefix(text, "bob\ntwo") {
+				t.Fatalf("turn %d got %q", i, text)
+			}
+		}
+		if w.CutCount() == 0 {
+			t.Error("nothing was cut")
+		}
+	})
 
-func TestFar_AnAnswerOfAnAgentThatIsCutIsUsedOnce(t *testing.T) {
-	t.Parallel()
-	r := startTestDaemon(t)
-	w := ways.NewDialer(r.socket)
-	a := newMCPTestClient(t, newTestLink(t, w))
-	const turns = 12
-	for i := range turns {
-		if text := a.callRepl("wait a? \nprint one\nwait b? \nprint two"); !strings.Contains(text, `waiting for input: "a? "`) {
-			t.Fatalf("got %q", text)
+	t.Run("a call survives an outage and reports it", func(t *testing.T) {
+		t.Parallel()
+		r := startTestDaemon(t)
+		w := ways.NewDialer(r.socket)
+		l := newTestLink(t, w)
+		a := newMCPTestClient(t, l)
+		a.callRepl("print warm")
+		flag := filepath.Join(t.TempDir(), "go")
+		answer := a.startCall("print before\nuntil "+flag+"\nprint after", testTimeout)
+		r.waitUntil("the agent's side knows its turn", func() bool { return w.HasReceived(`"turn/begun"`) && w.HasReceived(`"turn":2`) })
+		w.SetBroken(true)
+		r.waitUntil("the link is known to be down", func() bool { _, down := l.DownSince(); return down })
+		if err := os.WriteFile(flag, nil, 0o600); err != nil {
+			t.Fatal(err)
 		}
-		if i%2 == 0 {
-			w.CutAfter(rand.IntN(200), -1) // the answer
-		} else {
-			w.CutAfter(-1, rand.IntN(800)) // what comes of it
+		w.SetBroken(false)
+		text, failed := answer()
+		if failed || !regexp.MustCompile(`^before\nafter\n\[the link to gpu was down for \d+\.\d s\]$`).MatchString(text) {
+			t.Errorf("got %q", text)
 		}
-		if text := a.callRepl("ada"); !strings.HasPrefix(text, "ada\none\n") || !strings.Contains(text, `waiting for input: "b? "`) {
-			t.Fatalf("turn %d got %q", i, text)
+		if text := a.callRepl("print next"); text != "next" {
+			t.Errorf("the next call got %q", text)
 		}
-		w.CutAfter(-1, -1)
-		if text := a.callRepl("bob"); !strings.HasPrefix(text, "bob\ntwo") {
-			t.Fatalf("turn %d got %q", i, text)
+	})
+
+	t.Run("a call that times out in an outage names the running turn", func(t *testing.T) {
+		t.Parallel()
+		r := startTestDaemon(t)
+		w := ways.NewDialer(r.socket)
+		l := newTestLink(t, w)
+		a := newMCPTestClient(t, l)
+		a.callRepl("print warm")
+		flag := filepath.Join(t.TempDir(), "go")
+		answer := a.startCall("print before\nuntil "+flag+"\nprint after", 10*time.Second)
+		r.waitUntil("the agent's side knows its turn", func() bool { return w.HasReceived(`"turn/begun"`) && w.HasReceived(`"turn":2`) })
+		w.SetBroken(true)
+		text, failed := answer()
+		if failed || !regexp.MustCompile(`^\[gpu cannot be reached since \d\d:\d\d:\d\d; turn 2 goes on there\]$`).MatchString(text) {
+			t.Errorf("got %q", text)
 		}
-	}
-	if w.CutCount() == 0 {
-		t.Error("nothing was cut")
-	}
+		if err := os.WriteFile(flag, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		w.SetBroken(false)
+		if text := a.callRepl(""); !strings.HasPrefix(text, "before\nafter") {
+			t.Errorf("the next call got %q", text)
+		}
+	})
 }
 
 // withoutMarkCalls leaves out a mark that went by itself: no call came within a second that took it along.
 func withoutMarkCalls(sent []string) (rest []string, mark bool) {
 	rest = slices.DeleteFunc(sent, func(line string) bool { return strings.Contains(line, client.MethodReadCursor) })
 	return rest, len(rest) < len(sent)
-}
-
-func TestFar_ACallOfAnAgentStaysOpenOverACutAndSaysSo(t *testing.T) {
-	t.Parallel()
-	r := startTestDaemon(t)
-	w := ways.NewDialer(r.socket)
-	l := newTestLink(t, w)
-	a := newMCPTestClient(t, l)
-	a.callRepl("print warm")
-	flag := filepath.Join(t.TempDir(), "go")
-	answer := a.startCall("print before\nuntil "+flag+"\nprint after", testTimeout)
-	r.waitUntil("the agent's side knows its turn", func() bool { return w.HasReceived(`"turn/begun"`) && w.HasReceived(`"turn":2`) })
-	w.SetBroken(true)
-	r.waitUntil("the link is known to be down", func() bool { _, down := l.DownSince(); return down })
-	if err := os.WriteFile(flag, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	w.SetBroken(false)
-	text, failed := answer()
-	if failed || !regexp.MustCompile(`^before\nafter\n\[the link to gpu was down for \d+\.\d s\]$`).MatchString(text) {
-		t.Errorf("got %q", text)
-	}
-	if text := a.callRepl("print next"); text != "next" {
-		t.Errorf("the next call got %q", text)
-	}
-}
-
-func TestFar_ACallOfAnAgentThatCannotWaitLongerSaysWhatGoesOn(t *testing.T) {
-	t.Parallel()
-	r := startTestDaemon(t)
-	w := ways.NewDialer(r.socket)
-	l := newTestLink(t, w)
-	a := newMCPTestClient(t, l)
-	a.callRepl("print warm")
-	flag := filepath.Join(t.TempDir(), "go")
-	answer := a.startCall("print before\nuntil "+flag+"\nprint after", 10*time.Second)
-	r.waitUntil("the agent's side knows its turn", func() bool { return w.HasReceived(`"turn/begun"`) && w.HasReceived(`"turn":2`) })
-	w.SetBroken(true)
-	text, failed := answer()
-	if failed || !regexp.MustCompile(`^\[gpu cannot be reached since \d\d:\d\d:\d\d; turn 2 goes on there\]$`).MatchString(text) {
-		t.Errorf("got %q", text)
-	}
-	if err := os.WriteFile(flag, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	w.SetBroken(false)
-	if text := a.callRepl(""); !strings.HasPrefix(text, "before\nafter") {
-		t.Errorf("the next call got %q", text)
-	}
 }

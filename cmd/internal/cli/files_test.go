@@ -15,7 +15,7 @@ func (sessionWithOddFile) Files(context.Context) ([]session.File, error) {
 	return []session.File{{Name: "a\x1b]0;title\a\n\u202eb"}}, nil
 }
 
-func TestFiles_ANameActsOnNoTerminal(t *testing.T) {
+func TestListFiles_SanitizesNames(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
 	if _, err := (&daemonCommand{}).listFiles(t.Context(), streams{out: &out}, sessionWithOddFile{}); err != nil {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestPythonHabits_BecomePythonOrSayThePlainWay(t *testing.T) {
+func TestTranslatePythonInput(t *testing.T) {
 	for typed, want := range map[string]string{
 		"exit":             `exit() if type(exit).__module__ == "_sitebuiltins" else exit`,
 		" quit ":           `quit() if type(quit).__module__ == "_sitebuiltins" else quit`,
@@ -37,7 +37,7 @@ func TestPythonHabits_BecomePythonOrSayThePlainWay(t *testing.T) {
 	}
 }
 
-func TestCutProgram_LeavesEverythingBehindTheCodeToIt(t *testing.T) {
+func TestSplitProgramArgs(t *testing.T) {
 	for _, test := range []struct{ args, own, rest string }{
 		{"-c code", "-c code", ""},
 		{"--dir d -c code -x --lang r", "--dir d -c code", "-x --lang r"},

@@ -15,166 +15,170 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor"
 )
 
-func TestCommands_LackNoWords(t *testing.T) {
-	placeholder := regexp.MustCompile(`^([A-Z]+(:[A-Z]+)?|[A-Za-z]+(\|[A-Za-z]+)+|auto)$`)
-	for _, c := range allCommands() {
-		if c.summary == "" || strings.Contains(c.summary, "\n") || !slices.Contains(commandGroups(), c.group) {
-			t.Errorf("%s: got %q in group %q", c.fullName(), c.summary, c.group)
-		}
-		for i, line := range strings.Split(c.helpText(), "\n") {
-			if len(line) > 80 {
-				t.Errorf("%s: line %d has %d characters: %q", c.fullName(), i+1, len(line), line)
+func TestCommands(t *testing.T) {
+	t.Run("have complete descriptions", func(t *testing.T) {
+		placeholder := regexp.MustCompile(`^([A-Z]+(:[A-Z]+)?|[A-Za-z]+(\|[A-Za-z]+)+|auto)$`)
+		for _, c := range allCommands() {
+			if c.summary == "" || strings.Contains(c.summary, "\n") || !slices.Contains(commandGroups(), c.group) {
+				t.Errorf("%s: got %q in group %q", c.fullName(), c.summary, c.group)
 			}
-		}
-		f, _ := c.flagSet()
-		for _, o := range c.flagOptions() {
-			takesValue := true
-			if b, ok := f.Lookup(o.name).Value.(interface{ IsBoolFlag() bool }); ok {
-				takesValue = !b.IsBoolFlag() || o.name == "daemon"
-			}
-			if o.usage == "" || strings.Contains(o.usage, "`") || takesValue != (o.value != "") {
-				t.Errorf("%s %s: placeholder %q and words %q", c.fullName(), optionName(o.name), o.value, o.usage)
-			}
-			if o.value != "" && !placeholder.MatchString(o.value) {
-				t.Errorf("%s %s: %q is no placeholder", c.fullName(), optionName(o.name), o.value)
-			}
-		}
-	}
-}
-
-// A command reads its line with the flags that it defines, wherever they stand: what is
-// behind one that it takes is refused.
-func TestCommands_TakeEveryFlagThatTheHelpShows(t *testing.T) {
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	values := map[string]string{"COMMAND": "own='" + self + "'", "N": "1", "SIZE": "1G", "DURATION": "1h", "CODE": "1", "KIND": "python=1", "MECHANISM": "landlock", "DIR": t.TempDir()}
-	for _, c := range allCommands() {
-		for _, o := range c.flagOptions() {
-			form := strings.Fields(o.typedForm())
-			if len(form) == 2 {
-				form[1], _, _ = strings.Cut(form[1], "|")
-				if v := values[form[1]]; v != "" {
-					form[1] = v
+			for i, line := range strings.Split(c.helpText(), "\n") {
+				if len(line) > 80 {
+					t.Errorf("%s: line %d has %d characters: %q", c.fullName(), i+1, len(line), line)
 				}
 			}
-			form[0] = strings.NewReplacer("[", "", "]", "").Replace(form[0])
-			args := append(strings.Fields(c.name), append(form, "--no-such-flag")...)
-			if c.name == "" && (o.name == "c" || o.name == "m") { // all behind it belongs to the program
-				args = append([]string{"--no-such-flag"}, form...)
-			}
-			if status, _, err := runLine(t, args...); status != statusUsage || !strings.Contains(err, "unknown option --no-such-flag") {
-				t.Errorf("repl %q: got status %d and %q", args, status, err)
-			}
-		}
-	}
-}
-
-func TestHelp_DocsCommandsIsTheTable(t *testing.T) {
-	kept, err := os.ReadFile("../../../docs/commands.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if strings.ReplaceAll(string(kept), "\r\n", "\n") != commandsMarkdown() {
-		t.Error("docs/commands.md is not what the table gives: go run ./cmd/repl help --markdown > docs/commands.md")
-	}
-}
-
-func TestHelp_QuotesTheCodesOwnFigures(t *testing.T) {
-	if daemonIdleTimeout != 24*time.Hour || hours(daemonIdleTimeout) != "24 hours" || hours(15*time.Minute) != "15 minutes" || hours(time.Hour) != "1 hour" {
-		t.Errorf("hours: %s", hours(daemonIdleTimeout))
-	}
-	for topic, figures := range map[string][]string{
-		"mcp": {
-			"it ends after " + hours(daemonIdleTimeout) + " without use", "at least " + hours(mcpserver.MinIdleTimeout), "default " + hours(mcpwire.DefaultIdleTimeout),
-			fmt.Sprintf("0 is never; default %d", mcpserver.DefaultImageSide),
-		},
-		"serve":    {fmt.Sprintf("at most %d; default %d", daemon.MaxSessions, supervisor.DefaultMaxSessions)},
-		"service":  {"default " + hours(serviceIdleTimeout)},
-		"exec":     {fmt.Sprintf("status is %d when the code is still running after --wait, %d when", statusRunning, statusWaiting)},
-		"wait":     {fmt.Sprintf("%d when it is still running", statusRunning)},
-		"sessions": {fmt.Sprintf("%d when no daemon answers", statusUnreachable), fmt.Sprintf("%d when it waits for input", statusWaiting)},
-	} {
-		_, page, _ := runLine(t, "help", topic)
-		text := strings.Join(strings.Fields(page), " ")
-		for _, figure := range figures {
-			if !strings.Contains(text, figure) {
-				t.Errorf("repl help %s does not say %q:\n%s", topic, figure, page)
+			f, _ := c.flagSet()
+			for _, o := range c.flagOptions() {
+				takesValue := true
+				if b, ok := f.Lookup(o.name).Value.(interface{ IsBoolFlag() bool }); ok {
+					takesValue = !b.IsBoolFlag() || o.name == "daemon"
+				}
+				if o.usage == "" || strings.Contains(o.usage, "`") || takesValue != (o.value != "") {
+					t.Errorf("%s %s: placeholder %q and words %q", c.fullName(), optionName(o.name), o.value, o.usage)
+				}
+				if o.value != "" && !placeholder.MatchString(o.value) {
+					t.Errorf("%s %s: %q is no placeholder", c.fullName(), optionName(o.name), o.value)
+				}
 			}
 		}
-		if regexp.MustCompile(`\{[a-z-]+\}`).MatchString(page) {
-			t.Errorf("%s has a figure that nobody filled in:\n%s", topic, page)
-		}
-	}
-}
+	})
 
-// The pages that a person wrote name only what there is, and the first all flags of
-// repl alone.
-func TestHelp_WhatAPersonWroteIsInTheTable(t *testing.T) {
-	var flags []string
-	for _, c := range allCommands() {
-		for _, o := range c.flagOptions() {
-			flags = append(flags, optionName(o.name))
-		}
-	}
-	for _, topic := range []string{pageRepl, pageSessions} {
-		text, err := pageText(topic)
+	// A command reads its line with the flags that it defines, wherever they stand: what is
+	// behind one that it takes is refused.
+	t.Run("accept every flag that their help shows", func(t *testing.T) {
+		self, err := os.Executable()
 		if err != nil {
 			t.Fatal(err)
 		}
+		values := map[string]string{"COMMAND": "own='" + self + "'", "N": "1", "SIZE": "1G", "DURATION": "1h", "CODE": "1", "KIND": "python=1", "MECHANISM": "landlock", "DIR": t.TempDir()}
 		for _, c := range allCommands() {
-			text += c.details
-		}
-		for _, named := range regexp.MustCompile(`(?m)^  repl ([a-z]+)( |$)`).FindAllStringSubmatch(text, -1) {
-			if _, ok := findCommand(named[1]); !ok {
-				t.Errorf("%s: there is no repl %s", topic, named[1])
+			for _, o := range c.flagOptions() {
+				form := strings.Fields(o.typedForm())
+				if len(form) == 2 {
+					form[1], _, _ = strings.Cut(form[1], "|")
+					if v := values[form[1]]; v != "" {
+						form[1] = v
+					}
+				}
+				form[0] = strings.NewReplacer("[", "", "]", "").Replace(form[0])
+				args := append(strings.Fields(c.name), append(form, "--no-such-flag")...)
+				if c.name == "" && (o.name == "c" || o.name == "m") { // all behind it belongs to the program
+					args = append([]string{"--no-such-flag"}, form...)
+				}
+				if status, _, err := runLine(t, args...); status != statusUsage || !strings.Contains(err, "unknown option --no-such-flag") {
+					t.Errorf("repl %q: got status %d and %q", args, status, err)
+				}
 			}
 		}
-		for _, flag := range regexp.MustCompile(`--[a-z-]+`).FindAllString(text, -1) {
-			if !slices.Contains(flags, flag) {
-				t.Errorf("%s: no command has %s", topic, flag)
-			}
-		}
-	}
-	text, err := pageText(pageRepl)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, o := range allCommands()[0].flagOptions() {
-		if !strings.Contains(text, optionName(o.name)+" ") {
-			t.Errorf("repl help does not name %s", optionName(o.name))
-		}
-	}
-	for _, client := range installClientNames() {
-		if client != "claude" && !regexp.MustCompile(`\b`+client+`\b`).MatchString(text) {
-			t.Errorf("repl help does not name the client %s", client)
-		}
-	}
+	})
 }
 
-func TestHelp_TheManualIsRoffWithoutStrayRequests(t *testing.T) {
-	status, text, _ := runLine(t, "help", "--man")
-	if status != 0 || !strings.HasPrefix(text, ".TH REPL 1 ") {
-		t.Fatalf("got status %d and %.40q", status, text)
-	}
-	request := regexp.MustCompile(`^\.(TH|SH|SS|PP|TP|B|br|nf|fi)\b`)
-	for i, line := range strings.Split(text, "\n") {
-		if strings.HasPrefix(line, "'") || strings.HasPrefix(line, ".") && !request.MatchString(line) {
-			t.Errorf("line %d is a request that nobody meant: %q", i+1, line)
+func TestHelp(t *testing.T) {
+	t.Run("the commands page of the documentation is up to date", func(t *testing.T) {
+		kept, err := os.ReadFile("../../../docs/commands.md")
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	for _, c := range allCommands() {
-		if !strings.Contains(text, "\n.SS "+escapeRoff(c.usageLine())) {
-			t.Errorf("the manual lacks %s", c.fullName())
+		if strings.ReplaceAll(string(kept), "\r\n", "\n") != commandsMarkdown() {
+			t.Error("docs/commands.md is not what the table gives: go run ./cmd/repl help --markdown > docs/commands.md")
 		}
-		for _, o := range c.flagOptions() {
-			if !strings.Contains(text, "\n.B "+escapeRoff(o.typedForm())+escapeRoff(o.usage)) {
-				t.Errorf("the manual lacks %s %s", c.fullName(), o.typedForm())
+	})
+
+	t.Run("quotes the limits and defaults of the code", func(t *testing.T) {
+		if daemonIdleTimeout != 24*time.Hour || hours(daemonIdleTimeout) != "24 hours" || hours(15*time.Minute) != "15 minutes" || hours(time.Hour) != "1 hour" {
+			t.Errorf("hours: %s", hours(daemonIdleTimeout))
+		}
+		for topic, figures := range map[string][]string{
+			"mcp": {
+				"it ends after " + hours(daemonIdleTimeout) + " without use", "at least " + hours(mcpserver.MinIdleTimeout), "default " + hours(mcpwire.DefaultIdleTimeout),
+				fmt.Sprintf("0 is never; default %d", mcpserver.DefaultImageSide),
+			},
+			"serve":    {fmt.Sprintf("at most %d; default %d", daemon.MaxSessions, supervisor.DefaultMaxSessions)},
+			"service":  {"default " + hours(serviceIdleTimeout)},
+			"exec":     {fmt.Sprintf("status is %d when the code is still running after --wait, %d when", statusRunning, statusWaiting)},
+			"wait":     {fmt.Sprintf("%d when it is still running", statusRunning)},
+			"sessions": {fmt.Sprintf("%d when no daemon answers", statusUnreachable), fmt.Sprintf("%d when it waits for input", statusWaiting)},
+		} {
+			_, page, _ := runLine(t, "help", topic)
+			text := strings.Join(strings.Fields(page), " ")
+			for _, figure := range figures {
+				if !strings.Contains(text, figure) {
+					t.Errorf("repl help %s does not say %q:\n%s", topic, figure, page)
+				}
+			}
+			if regexp.MustCompile(`\{[a-z-]+\}`).MatchString(page) {
+				t.Errorf("%s has a figure that nobody filled in:\n%s", topic, page)
 			}
 		}
-	}
-	if got := escapeRoff(".x 'y' \\ -z\n"); got != "\\&.x \\(aqy\\(aq \\e \\-z\n" {
-		t.Errorf("got %q", got)
-	}
+	})
+
+	// The pages that a person wrote name only what there is, and the first all flags of
+	// repl alone.
+	t.Run("names only commands and flags that exist", func(t *testing.T) {
+		var flags []string
+		for _, c := range allCommands() {
+			for _, o := range c.flagOptions() {
+				flags = append(flags, optionName(o.name))
+			}
+		}
+		for _, topic := range []string{pageRepl, pageSessions} {
+			text, err := pageText(topic)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range allCommands() {
+				text += c.details
+			}
+			for _, named := range regexp.MustCompile(`(?m)^  repl ([a-z]+)( |$)`).FindAllStringSubmatch(text, -1) {
+				if _, ok := findCommand(named[1]); !ok {
+					t.Errorf("%s: there is no repl %s", topic, named[1])
+				}
+			}
+			for _, flag := range regexp.MustCompile(`--[a-z-]+`).FindAllString(text, -1) {
+				if !slices.Contains(flags, flag) {
+					t.Errorf("%s: no command has %s", topic, flag)
+				}
+			}
+		}
+		text, err := pageText(pageRepl)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range allCommands()[0].flagOptions() {
+			if !strings.Contains(text, optionName(o.name)+" ") {
+				t.Errorf("repl help does not name %s", optionName(o.name))
+			}
+		}
+		for _, client := range installClientNames() {
+			if client != "claude" && !regexp.MustCompile(`\b`+client+`\b`).MatchString(text) {
+				t.Errorf("repl help does not name the client %s", client)
+			}
+		}
+	})
+
+	t.Run("the manual page has no stray roff requests", func(t *testing.T) {
+		status, text, _ := runLine(t, "help", "--man")
+		if status != 0 || !strings.HasPrefix(text, ".TH REPL 1 ") {
+			t.Fatalf("got status %d and %.40q", status, text)
+		}
+		request := regexp.MustCompile(`^\.(TH|SH|SS|PP|TP|B|br|nf|fi)\b`)
+		for i, line := range strings.Split(text, "\n") {
+			if strings.HasPrefix(line, "'") || strings.HasPrefix(line, ".") && !request.MatchString(line) {
+				t.Errorf("line %d is a request that nobody meant: %q", i+1, line)
+			}
+		}
+		for _, c := range allCommands() {
+			if !strings.Contains(text, "\n.SS "+escapeRoff(c.usageLine())) {
+				t.Errorf("the manual lacks %s", c.fullName())
+			}
+			for _, o := range c.flagOptions() {
+				if !strings.Contains(text, "\n.B "+escapeRoff(o.typedForm())+escapeRoff(o.usage)) {
+					t.Errorf("the manual lacks %s %s", c.fullName(), o.typedForm())
+				}
+			}
+		}
+		if got := escapeRoff(".x 'y' \\ -z\n"); got != "\\&.x \\(aqy\\(aq \\e \\-z\n" {
+			t.Errorf("got %q", got)
+		}
+	})
 }

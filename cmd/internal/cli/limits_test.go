@@ -2,7 +2,7 @@ package cli
 
 import "testing"
 
-func TestSize_IsReadAsPeopleWriteItAndWrittenBackWhole(t *testing.T) {
+func TestByteSize(t *testing.T) {
 	for text, want := range map[string]struct {
 		bytes int64
 		back  string

@@ -24,74 +24,78 @@ func newLogDir(t *testing.T) string {
 	return dir
 }
 
-func TestLogFile_StaysWithinItsBoundAndKeepsOneOlder(t *testing.T) {
+func TestLogFile(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(newLogDir(t), "made", "log")
-	programs := 2 // that share it
-	if keepsOpenFiles {
-		programs = 1 // a line may be cut where one program copies what another writes
-	}
-	var all sync.WaitGroup
-	for i := range programs {
+
+	t.Run("stays within its size and keeps one older file", func(t *testing.T) {
+		t.Parallel()
+		path := filepath.Join(newLogDir(t), "made", "log")
+		programs := 2 // that share it
+		if keepsOpenFiles {
+			programs = 1 // a line may be cut where one program copies what another writes
+		}
+		var all sync.WaitGroup
+		for i := range programs {
+			l, err := openLog(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = l.file.Close() }()
+			all.Go(func() {
+				for n := range 6000 / programs {
+					if _, err := fmt.Fprintf(l, "%d %d %s\n", i, n, strings.Repeat("x", 1000)); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		for _, name := range []string{path, path + ".old"} {
+			text, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(text) == 0 || len(text) > maxLogBytes+2<<10 { // who shares it may write between the look and the line
+				t.Errorf("%s has %d bytes, the bound is %d", name, len(text), maxLogBytes)
+			}
+			for line := range bytes.Lines(text) {
+				if len(line) < 1000 || line[len(line)-1] != '\n' {
+					t.Fatalf("%s has a line that is not whole: %.50q", name, line)
+				}
+			}
+		}
+		if all, _ := filepath.Glob(path + "*"); len(all) != 2 {
+			t.Errorf("got files %v", all)
+		}
+	})
+
+	t.Run("is private and is made again after it was removed", func(t *testing.T) {
+		t.Parallel()
+		path := filepath.Join(newLogDir(t), "log")
 		l, err := openLog(path)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer func() { _ = l.file.Close() }()
-		all.Go(func() {
-			for n := range 6000 / programs {
-				if _, err := fmt.Fprintf(l, "%d %d %s\n", i, n, strings.Repeat("x", 1000)); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	all.Wait()
-	for _, name := range []string{path, path + ".old"} {
-		text, err := os.ReadFile(name)
-		if err != nil {
+		fmt.Fprintln(l, "first")
+		want := "second\n"
+		if err := os.Remove(path); keepsOpenFiles {
+			want = "first\nsecond\n"
+		} else if err != nil {
 			t.Fatal(err)
 		}
-		if len(text) == 0 || len(text) > maxLogBytes+2<<10 { // who shares it may write between the look and the line
-			t.Errorf("%s has %d bytes, the bound is %d", name, len(text), maxLogBytes)
+		fmt.Fprintln(l, "second")
+		text, err := os.ReadFile(path)
+		if err != nil || string(text) != want {
+			t.Errorf("got %q, %v, want %q", text, err, want)
 		}
-		for line := range bytes.Lines(text) {
-			if len(line) < 1000 || line[len(line)-1] != '\n' {
-				t.Fatalf("%s has a line that is not whole: %.50q", name, line)
-			}
+		if i, err := os.Stat(path); err != nil || !keepsOpenFiles && i.Mode().Perm()&0o077 != 0 {
+			t.Errorf("got %v, %v", i, err)
 		}
-	}
-	if all, _ := filepath.Glob(path + "*"); len(all) != 2 {
-		t.Errorf("got files %v", all)
-	}
+	})
 }
 
-func TestLogFile_IsForTheUserAloneAndMadeAgainWhenItWasRemoved(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(newLogDir(t), "log")
-	l, err := openLog(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.file.Close() }()
-	fmt.Fprintln(l, "first")
-	want := "second\n"
-	if err := os.Remove(path); keepsOpenFiles {
-		want = "first\nsecond\n"
-	} else if err != nil {
-		t.Fatal(err)
-	}
-	fmt.Fprintln(l, "second")
-	text, err := os.ReadFile(path)
-	if err != nil || string(text) != want {
-		t.Errorf("got %q, %v, want %q", text, err, want)
-	}
-	if i, err := os.Stat(path); err != nil || !keepsOpenFiles && i.Mode().Perm()&0o077 != 0 {
-		t.Errorf("got %v, %v", i, err)
-	}
-}
-
-func TestLog_GoesWhereItWasChosenTo(t *testing.T) {
+func TestOpenLogger(t *testing.T) {
 	t.Parallel()
 	dir := newLogDir(t)
 	file := filepath.Join(dir, "log")

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	os.Exit(states.RunIsolated(m.Run))
 }
 
-// patience bounds every wait for a process.
+// testTimeout bounds every wait for a process.
 const testTimeout = 60 * time.Second
 
 // A testDaemon is a daemon of fake workers.

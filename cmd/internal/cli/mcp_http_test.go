@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestHTTP_TheAddressThatIsPrintedIsOneThatLetsIn(t *testing.T) {
+func TestPublicAddress(t *testing.T) {
 	w := &httpFlags{hosts: []string{"box"}}
 	for address, want := range map[string][2]string{
 		"0.0.0.0:0":   {"tcp4", "box:8765"},

@@ -10,7 +10,7 @@ import (
 )
 
 // A link that code has made names the place, and its name must not hide what follows.
-func TestMeant_ShowsNothingThatActsOnTheTerminal(t *testing.T) {
+func TestConfirmGrant_SanitizesOutput(t *testing.T) {
 	t.Parallel()
 	const target = "/data/\u2800x\x1b[8m"
 	for _, c := range []struct {
@@ -48,7 +48,7 @@ func TestMeant_ShowsNothingThatActsOnTheTerminal(t *testing.T) {
 	}
 }
 
-func TestOneLine_ActsOnNoTerminal(t *testing.T) {
+func TestOneLine_SanitizesErrors(t *testing.T) {
 	t.Parallel()
 	err := session.Errorf(session.KindInvalid, "/x\x1b[8m\u202e cannot be allowed\n\tit is hidden")
 	if got, want := oneLine(err), "/x cannot be allowed;  it is hidden"; got != want {

@@ -31,110 +31,114 @@ func writeWorkersFile(t *testing.T, text string) {
 	}
 }
 
-func TestWorkers_OfTheUsersFileAreLanguages(t *testing.T) {
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	writeWorkersFile(t, `[workers.tcl]
+func TestWorkersFile(t *testing.T) {
+	t.Run("its workers are languages", func(t *testing.T) {
+		self, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		writeWorkersFile(t, `[workers.tcl]
 command = ["`+filepath.ToSlash(self)+`", "~/worker.tcl"]
 aliases = ["tclsh"]
 display = "Tcl"
 env = ["A=b"]
 extension = "tcl"
 `)
-	l, err := findLanguage("TCLSH")
-	if err != nil || l.name != "tcl" || l.display != "Tcl" || l.export.Extension != "tcl" || l.export.Comment != "#" {
-		t.Fatalf("got %+v, %v", l, err)
-	}
-	home, err := os.UserHomeDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := l.newSpec("", "/somewhere", runtimeSettings{env: []string{"C=d"}})
-	if s.Err != nil || !slices.Equal(s.Args, []string{filepath.Join(home, "worker.tcl")}) || !slices.Equal(s.Env, []string{"A=b", "C=d"}) || s.Dir != "/somewhere" {
-		t.Errorf("got %+v", s)
-	}
-	if s := l.newSpec("", "", runtimeSettings{initFile: "/file"}); s.Err == nil {
-		t.Error("--init was ignored in silence")
-	}
-	if _, err := l.packages.Canonical([]string{"numpy"}); err == nil || !strings.Contains(err.Error(), "packages of Tcl are not made here") {
-		t.Errorf("got %v", err)
-	}
-	names := slices.DeleteFunc(languageNames(), func(name string) bool { return strings.HasPrefix(name, jupyterPrefix) })
-	if got := names; !slices.Equal(got, []string{"python", "r", "tcl"}) {
-		t.Errorf("got %v", got)
-	}
+		l, err := findLanguage("TCLSH")
+		if err != nil || l.name != "tcl" || l.display != "Tcl" || l.export.Extension != "tcl" || l.export.Comment != "#" {
+			t.Fatalf("got %+v, %v", l, err)
+		}
+		home, err := os.UserHomeDir()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := l.newSpec("", "/somewhere", runtimeSettings{env: []string{"C=d"}})
+		if s.Err != nil || !slices.Equal(s.Args, []string{filepath.Join(home, "worker.tcl")}) || !slices.Equal(s.Env, []string{"A=b", "C=d"}) || s.Dir != "/somewhere" {
+			t.Errorf("got %+v", s)
+		}
+		if s := l.newSpec("", "", runtimeSettings{initFile: "/file"}); s.Err == nil {
+			t.Error("--init was ignored in silence")
+		}
+		if _, err := l.packages.Canonical([]string{"numpy"}); err == nil || !strings.Contains(err.Error(), "packages of Tcl are not made here") {
+			t.Errorf("got %v", err)
+		}
+		names := slices.DeleteFunc(languageNames(), func(name string) bool { return strings.HasPrefix(name, jupyterPrefix) })
+		if got := names; !slices.Equal(got, []string{"python", "r", "tcl"}) {
+			t.Errorf("got %v", got)
+		}
+	})
+
+	t.Run("names the mistake and leaves Python usable", func(t *testing.T) {
+		for text, want := range map[string]string{
+			"[workers.tcl]\ncommnd = [\"tclsh\"]\n":                     `line 2: there is no setting "workers.tcl.commnd"`,
+			"# mine\n[workers.tcl]\ndisplay = \"Tcl\"\n":                "line 2: tcl has no command",
+			"[workers.tcl]\ncommand = [\"tclsh\"]\naliases = [\"R\"]\n": `line 1: "R": a worker's name`,
+			"[workers.tcl]\ncommand = [\"tclsh\"]\naliases = [\"r\"]\n": "r cannot be a name of tcl: it is one of r",
+			"[workers.python]\ncommand = [\"pypy\"]\n":                  "python cannot be a name of python",
+			"[workers.tcl]\ncommand = [\"tclsh\"]\nenv = [\"A\"]\n":     `"A" is not NAME=VALUE`,
+			"[workers.tcl\n": "line 1",
+		} {
+			writeWorkersFile(t, text)
+			if _, err := findLanguage("tcl"); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: got %v, want %q", text, err, want)
+			}
+			if l, err := findLanguage("python"); err != nil || l.name != "python" {
+				t.Errorf("%s: python: %v", text, err)
+			}
+			if status, _, _ := runLine(t, "mcp"); status != statusUsage {
+				t.Errorf("%s: repl mcp offers less than the file says, in silence", text)
+			}
+		}
+	})
 }
 
-func TestWorkers_AFaultOfTheFileIsNamedAndPythonStillRuns(t *testing.T) {
-	for text, want := range map[string]string{
-		"[workers.tcl]\ncommnd = [\"tclsh\"]\n":                     `line 2: there is no setting "workers.tcl.commnd"`,
-		"# mine\n[workers.tcl]\ndisplay = \"Tcl\"\n":                "line 2: tcl has no command",
-		"[workers.tcl]\ncommand = [\"tclsh\"]\naliases = [\"R\"]\n": `line 1: "R": a worker's name`,
-		"[workers.tcl]\ncommand = [\"tclsh\"]\naliases = [\"r\"]\n": "r cannot be a name of tcl: it is one of r",
-		"[workers.python]\ncommand = [\"pypy\"]\n":                  "python cannot be a name of python",
-		"[workers.tcl]\ncommand = [\"tclsh\"]\nenv = [\"A\"]\n":     `"A" is not NAME=VALUE`,
-		"[workers.tcl\n": "line 1",
-	} {
-		writeWorkersFile(t, text)
-		if _, err := findLanguage("tcl"); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got %v, want %q", text, err, want)
+func TestWorkerFlag(t *testing.T) {
+	t.Run("takes a command under a name", func(t *testing.T) {
+		dir := t.TempDir()
+		program := filepath.Join(dir, "my lisp.exe")
+		if err := os.WriteFile(program, nil, 0o700); err != nil {
+			t.Fatal(err)
 		}
-		if l, err := findLanguage("python"); err != nil || l.name != "python" {
-			t.Errorf("%s: python: %v", text, err)
+		if err := os.WriteFile(filepath.Join(dir, "worker.lisp"), nil, 0o600); err != nil {
+			t.Fatal(err)
 		}
-		if status, _, _ := runLine(t, "mcp"); status != statusUsage {
-			t.Errorf("%s: repl mcp offers less than the file says, in silence", text)
+		t.Chdir(dir)
+		var w workerFlag
+		if err := w.Set(`lisp='` + program + `' --load worker.lisp --eval '(a "b")'`); err != nil {
+			t.Fatal(err)
 		}
-	}
-}
+		want := []string{program, "--load", filepath.Join(dir, "worker.lisp"), "--eval", `(a "b")`}
+		if len(w) != 1 || w[0].name != "lisp" || !slices.Equal(w[0].command, want) {
+			t.Errorf("got %q, want %q", w, want)
+		}
+		var again workerFlag
+		if err := again.Set(w.flagValues()[0]); err != nil || !slices.Equal(again[0].command, want) {
+			t.Errorf("what a client's configuration gets is not what was typed: %q, %v", again, err)
+		}
+		for text, want := range map[string]string{
+			"":                         "there is no command",
+			"x='":                      "quote",
+			"no-such-program":          "no-such-program",
+			"'" + program + "'":        "write NAME=COMMAND", // no name with a space
+			"python='" + program + "'": `"python" is Python's name`,
+			"lisp='" + program + "'":   "two workers with the name lisp",
+		} {
+			if err := w.Set(text); err == nil || !strings.Contains(strings.ToLower(err.Error()), strings.ToLower(want)) {
+				t.Errorf("%s: got %v, want %q", text, err, want)
+			}
+		}
+	})
 
-func TestWorkerFlag_TakesACommandUnderAName(t *testing.T) {
-	dir := t.TempDir()
-	program := filepath.Join(dir, "my lisp.exe")
-	if err := os.WriteFile(program, nil, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "worker.lisp"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	t.Chdir(dir)
-	var w workerFlag
-	if err := w.Set(`lisp='` + program + `' --load worker.lisp --eval '(a "b")'`); err != nil {
-		t.Fatal(err)
-	}
-	want := []string{program, "--load", filepath.Join(dir, "worker.lisp"), "--eval", `(a "b")`}
-	if len(w) != 1 || w[0].name != "lisp" || !slices.Equal(w[0].command, want) {
-		t.Errorf("got %q, want %q", w, want)
-	}
-	var again workerFlag
-	if err := again.Set(w.flagValues()[0]); err != nil || !slices.Equal(again[0].command, want) {
-		t.Errorf("what a client's configuration gets is not what was typed: %q, %v", again, err)
-	}
-	for text, want := range map[string]string{
-		"":                         "there is no command",
-		"x='":                      "quote",
-		"no-such-program":          "no-such-program",
-		"'" + program + "'":        "write NAME=COMMAND", // no name with a space
-		"python='" + program + "'": `"python" is Python's name`,
-		"lisp='" + program + "'":   "two workers with the name lisp",
-	} {
-		if err := w.Set(text); err == nil || !strings.Contains(strings.ToLower(err.Error()), strings.ToLower(want)) {
-			t.Errorf("%s: got %v, want %q", text, err, want)
+	t.Run("refuses two workers for one session", func(t *testing.T) {
+		both := workerFlag{{"a", []string{"/a"}}, {"b", []string{"/b"}}}
+		if _, _, err := both.singleWorker(""); err == nil {
+			t.Error("two workers were taken for one session")
 		}
-	}
-}
-
-func TestWorkerFlag_OneSessionHasOneWorker(t *testing.T) {
-	both := workerFlag{{"a", []string{"/a"}}, {"b", []string{"/b"}}}
-	if _, _, err := both.singleWorker(""); err == nil {
-		t.Error("two workers were taken for one session")
-	}
-	if _, _, err := both[:1].singleWorker("r"); err == nil {
-		t.Error("--lang and --worker were taken together")
-	}
-	if o, ok, err := both[:1].singleWorker(""); err != nil || !ok || o.name != "a" {
-		t.Errorf("got %v, %v, %v", o, ok, err)
-	}
+		if _, _, err := both[:1].singleWorker("r"); err == nil {
+			t.Error("--lang and --worker were taken together")
+		}
+		if o, ok, err := both[:1].singleWorker(""); err != nil || !ok || o.name != "a" {
+			t.Errorf("got %v, %v, %v", o, ok, err)
+		}
+	})
 }

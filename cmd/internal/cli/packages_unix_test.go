@@ -13,7 +13,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-func TestOfSessions_AreAlsoTheDirectoriesThatWereAllowedAlways(t *testing.T) {
+func TestSessionWritableDirs_UserConfig(t *testing.T) {
 	config, workspace := t.TempDir(), filepath.Join(t.TempDir(), "w")
 	t.Setenv("XDG_CONFIG_HOME", config)
 	if err := os.Mkdir(workspace, 0o700); err != nil {

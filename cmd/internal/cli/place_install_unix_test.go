@@ -9,7 +9,7 @@ import (
 	"github.com/turnstone-repl/turnstone/client"
 )
 
-func TestPlaceInstall_ADaemonOfAnotherVersionIsNamedAndGoesOn(t *testing.T) {
+func TestReportOtherVersion(t *testing.T) {
 	t.Parallel()
 	for greeting, want := range map[string]string{
 		`{"version":"v0.9.0","protocol":1,"host":"far"}`:                   "repl: the daemon there is v0.9.0 and is used as it is; repl ctl drain --place gpu ends it when its work is done",

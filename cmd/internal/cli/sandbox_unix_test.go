@@ -10,7 +10,7 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-func TestPrintShown_GroupsByReasonAndCountsTheRest(t *testing.T) {
+func TestPrintShown(t *testing.T) {
 	t.Parallel()
 	shown := session.Visibility{Home: "/users/ada", MorePaths: 3, WithheldVariables: []string{"GH_PAT", "the login in PIP_INDEX_URL"}, MoreWithheld: 2}
 	for i := range maxNamesPerLine + 4 {

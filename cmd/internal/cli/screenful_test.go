@@ -7,7 +7,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-func TestFill_KeepsTheLastRows(t *testing.T) {
+func TestRowCounter(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ text, want string }{
 		{"a\nb\nc\n", "a\nb\nc\n"},

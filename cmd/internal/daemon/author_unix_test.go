@@ -10,7 +10,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-func TestAuthor_IsTextThatOthersCanBeShown(t *testing.T) {
+func TestAuthor_InvalidNames(t *testing.T) {
 	t.Parallel()
 	r := startDaemon(t, nil)
 	c := r.dial()
@@ -30,7 +30,7 @@ func TestAuthor_IsTextThatOthersCanBeShown(t *testing.T) {
 	}
 }
 
-func TestInterrupt_NamesWhoDidIt(t *testing.T) {
+func TestInterrupt_NamesAuthor(t *testing.T) {
 	t.Parallel()
 	r := startDaemon(t, nil)
 	agent, person := r.dial(), r.dial()

@@ -57,434 +57,446 @@ func saveReadCursor(t *testing.T, c *client.Client, p client.ReadCursorParams) c
 	return m
 }
 
-func TestHello_ANewerConnectionOfAClientHasWhatTheDarkOneHad(t *testing.T) {
+func TestHello(t *testing.T) {
 	t.Parallel()
-	r := startDaemon(t, nil)
-	other := r.dial()
-	r.newSession(other)
-	dark := r.connectAs(1)
-	saveReadCursor(t, dark, client.ReadCursorParams{Reader: "agent", Own: true})
-	saveReadCursor(t, dark, client.ReadCursorParams{Reader: "agent", Seq: 2})
-	if err := dark.TakeWriteLock(t.Context(), "main", "agent", true); err != nil {
-		t.Fatal(err)
-	}
-	begun, err := dark.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "wait go? ", Author: "agent", WaitMS: processTimeout.Milliseconds()})
-	if err != nil || begun.InputRequest == nil {
-		t.Fatalf("got %+v, %v", begun, err)
-	}
-	if _, err := other.CreateSession(t.Context(), client.CreateParams{Name: "side"}); err != nil {
-		t.Fatal(err)
-	}
-	waiting := make(chan error, 1)
-	go func() {
-		_, err := dark.StartTurn(context.Background(), client.StartParams{Session: "side", Input: "sleep 1h", WaitMS: 3600 * 1000})
-		waiting <- err
-	}()
-	r.waitUntil("the long turn runs", func() bool {
-		now, err := other.GetSession(t.Context(), "side")
-		return err == nil && now.Turn == 1 && now.State == session.StateRunning
-	})
 
-	again := r.connectAs(2)
-	<-dark.Done()
-	if err := <-waiting; session.KindOf(err) != client.KindUnreachable {
-		t.Errorf("the call on the old connection got %v", err)
-	}
-	if m := saveReadCursor(t, again, client.ReadCursorParams{Reader: "agent", Own: true}); m.Reader != "agent" || m.Seq != 2 {
-		t.Errorf("it reads as %+v", m)
-	}
-	if w := r.writeLockHolder(other); w != "agent" {
-		t.Errorf("the keyboard belongs to %q", w)
-	}
-	input := client.InputParams{Session: "main", InputRequest: begun.InputRequest.ID, Input: "yes\n", WaitMS: processTimeout.Milliseconds()}
-	if _, err := other.SendInput(t.Context(), input); session.KindOf(err) != client.KindLocked {
-		t.Errorf("another client writes: %v", err)
-	}
-	if reply, err := again.SendInput(t.Context(), input); err != nil || reply.Outcome != timeline.OutcomeOK {
-		t.Errorf("the turn did not go on for its client: %+v, %v", reply, err)
-	}
-	if now, err := other.GetSession(t.Context(), "side"); err != nil || now.State != session.StateRunning {
-		t.Errorf("the turn of the old connection was interrupted: %+v, %v", now.State, err)
-	}
-}
-
-func TestHello_AKeyboardForATurnSurvivesTheConnection(t *testing.T) {
-	t.Parallel()
-	r := startDaemon(t, nil)
-	other := r.dial()
-	r.newSession(other)
-	for i, leave := range []func(*client.Client){func(*client.Client) {}, func(c *client.Client) { _ = c.Close() }} {
-		first := r.connectAs(uint64(2*i + 1))
-		reply, err := first.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "wait go? ", Author: "agent", WriteLock: true, WaitMS: processTimeout.Milliseconds()})
-		if err != nil || reply.InputRequest == nil {
-			t.Fatalf("got %+v, %v", reply, err)
-		}
-		leave(first)
-		second := r.connectAs(uint64(2*i + 2))
-		r.waitUntil("it has its keyboard", func() bool { return r.writeLockHolder(other) == "agent" })
-		if _, err := second.SendInput(t.Context(), client.InputParams{Session: "main", InputRequest: reply.InputRequest.ID, Input: "x\n", WaitMS: processTimeout.Milliseconds()}); err != nil {
-			t.Error(err)
-		}
-		if w := r.writeLockHolder(other); w != "" {
-			t.Errorf("after the turn %q has the keyboard", w)
-		}
-	}
-}
-
-// A client whose connection ends in the usual way gives its keyboard back; it has it again when it
-// comes back, unless somebody else has it, or had it taken away.
-func TestHello_AKeyboardComesBackOnlyIfNobodyElseHasIt(t *testing.T) {
-	t.Parallel()
-	r := startDaemon(t, nil)
-	other := r.dial()
-	r.newSession(other)
-	epoch := uint64(0)
-	take := func() *client.Client {
-		epoch++
-		c := r.connectAs(epoch)
-		if err := c.TakeWriteLock(t.Context(), "main", "agent", true); err != nil {
+	t.Run("a new connection takes over the state of a silent one", func(t *testing.T) {
+		t.Parallel()
+		r := startDaemon(t, nil)
+		other := r.dial()
+		r.newSession(other)
+		dark := r.connectAs(1)
+		saveReadCursor(t, dark, client.ReadCursorParams{Reader: "agent", Own: true})
+		saveReadCursor(t, dark, client.ReadCursorParams{Reader: "agent", Seq: 2})
+		if err := dark.TakeWriteLock(t.Context(), "main", "agent", true); err != nil {
 			t.Fatal(err)
 		}
-		return c
-	}
-	returns := func() string {
-		epoch++
-		c := r.connectAs(epoch)
-		defer c.Close()
-		return r.writeLockHolder(c)
-	}
-	free := func() { r.waitUntil("the keyboard is free", func() bool { return r.writeLockHolder(other) == "" }) }
+		begun, err := dark.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "wait go? ", Author: "agent", WaitMS: processTimeout.Milliseconds()})
+		if err != nil || begun.InputRequest == nil {
+			t.Fatalf("got %+v, %v", begun, err)
+		}
+		if _, err := other.CreateSession(t.Context(), client.CreateParams{Name: "side"}); err != nil {
+			t.Fatal(err)
+		}
+		waiting := make(chan error, 1)
+		go func() {
+			_, err := dark.StartTurn(context.Background(), client.StartParams{Session: "side", Input: "sleep 1h", WaitMS: 3600 * 1000})
+			waiting <- err
+		}()
+		r.waitUntil("the long turn runs", func() bool {
+			now, err := other.GetSession(t.Context(), "side")
+			return err == nil && now.Turn == 1 && now.State == session.StateRunning
+		})
 
-	_ = take().Close()
-	free()
-	if w := returns(); w != "agent" {
-		t.Errorf("nobody had it, and now %q has", w)
-	}
-	free()
-	_ = take().Close()
-	free()
-	if err := other.TakeWriteLock(t.Context(), "main", "ada", true); err != nil {
-		t.Fatal(err)
-	}
-	if w := returns(); w != "ada" {
-		t.Errorf("it was taken from ada by %q", w)
-	}
-	if err := other.ReleaseWriteLock(t.Context(), "main", "ada"); err != nil {
-		t.Fatal(err)
-	}
-	c := take()
-	all, err := c.ListClients(t.Context(), "main")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, one := range all {
-		if one.Self {
-			if err := other.DetachClient(t.Context(), client.DetachParams{Client: one.Client}); err != nil {
-				t.Fatal(err)
+		again := r.connectAs(2)
+		<-dark.Done()
+		if err := <-waiting; session.KindOf(err) != client.KindUnreachable {
+			t.Errorf("the call on the old connection got %v", err)
+		}
+		if m := saveReadCursor(t, again, client.ReadCursorParams{Reader: "agent", Own: true}); m.Reader != "agent" || m.Seq != 2 {
+			t.Errorf("it reads as %+v", m)
+		}
+		if w := r.writeLockHolder(other); w != "agent" {
+			t.Errorf("the keyboard belongs to %q", w)
+		}
+		input := client.InputParams{Session: "main", InputRequest: begun.InputRequest.ID, Input: "yes\n", WaitMS: processTimeout.Milliseconds()}
+		if _, err := other.SendInput(t.Context(), input); session.KindOf(err) != client.KindLocked {
+			t.Errorf("another client writes: %v", err)
+		}
+		if reply, err := again.SendInput(t.Context(), input); err != nil || reply.Outcome != timeline.OutcomeOK {
+			t.Errorf("the turn did not go on for its client: %+v, %v", reply, err)
+		}
+		if now, err := other.GetSession(t.Context(), "side"); err != nil || now.State != session.StateRunning {
+			t.Errorf("the turn of the old connection was interrupted: %+v, %v", now.State, err)
+		}
+	})
+
+	t.Run("a write lock for a turn survives a reconnect", func(t *testing.T) {
+		t.Parallel()
+		r := startDaemon(t, nil)
+		other := r.dial()
+		r.newSession(other)
+		for i, leave := range []func(*client.Client){func(*client.Client) {}, func(c *client.Client) { _ = c.Close() }} {
+			first := r.connectAs(uint64(2*i + 1))
+			reply, err := first.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "wait go? ", Author: "agent", WriteLock: true, WaitMS: processTimeout.Milliseconds()})
+			if err != nil || reply.InputRequest == nil {
+				t.Fatalf("got %+v, %v", reply, err)
+			}
+			leave(first)
+			second := r.connectAs(uint64(2*i + 2))
+			r.waitUntil("it has its keyboard", func() bool { return r.writeLockHolder(other) == "agent" })
+			if _, err := second.SendInput(t.Context(), client.InputParams{Session: "main", InputRequest: reply.InputRequest.ID, Input: "x\n", WaitMS: processTimeout.Milliseconds()}); err != nil {
+				t.Error(err)
+			}
+			if w := r.writeLockHolder(other); w != "" {
+				t.Errorf("after the turn %q has the keyboard", w)
 			}
 		}
-	}
-	<-c.Done()
-	free()
-	if w := returns(); w != "" {
-		t.Errorf("it was taken away by a person, and %q has it again", w)
-	}
-}
-
-func TestHello_IsRefusedInWords(t *testing.T) {
-	t.Parallel()
-	r := startDaemon(t, nil)
-	setting := r.dial()
-	r.newSession(setting)
-	used := r.dial()
-	saveReadCursor(t, used, client.ReadCursorParams{Reader: "me", Own: true})
-	now := r.connectAs(5)
-	for _, bad := range []struct {
-		conn *client.Client
-		p    client.HelloParams
-		says string
-	}{
-		{r.dialWithoutHello(), client.HelloParams{ID: "short", Epoch: 1}, "16 to 64 random letters"},
-		{r.dialWithoutHello(), client.HelloParams{ID: strings.Repeat("x", 65), Epoch: 1}, "16 to 64 random letters"},
-		{r.dialWithoutHello(), client.HelloParams{ID: "0123456789abcde\x00", Epoch: 1}, "16 to 64 random letters"},
-		{r.dialWithoutHello(), client.HelloParams{ID: testIdentity}, "epoch is required"},
-		{r.dialWithoutHello(), client.HelloParams{ID: testIdentity, Epoch: 4}, "epoch 4 of this client is over: it has connected with 5 since"},
-		{r.dialWithoutHello(), client.HelloParams{ID: testIdentity, Epoch: 5}, "is over"},
-		{now, client.HelloParams{ID: testIdentity, Epoch: 6}, "the first call of a connection"},
-		{used, client.HelloParams{ID: testIdentity, Epoch: 6}, "the first call of a connection"},
-	} {
-		err := bad.conn.Call(t.Context(), client.MethodHello, bad.p, nil)
-		if err == nil || !strings.Contains(err.Error(), bad.says) {
-			t.Errorf("%+v: got %v", bad.p, err)
-		}
-	}
-	if _, err := now.GetSession(t.Context(), "main"); err != nil {
-		t.Errorf("the client itself suffered: %v", err)
-	}
-}
-
-// The connection of a client without an identity is all that it has.
-func TestHello_TheClientsThatAreRememberedAreBounded(t *testing.T) {
-	t.Parallel()
-	r := startDaemon(t, nil)
-	first := r.connectAs(7)
-	_ = first.Close()
-	late := r.dial()
-	r.waitUntil("the first is gone", func() bool {
-		all, err := late.ListClients(t.Context(), "")
-		return err == nil && len(all) == 1
 	})
-	for i := range 1024 {
-		c := r.dialWithoutHello()
-		if err := c.Call(t.Context(), client.MethodHello, client.HelloParams{ID: fmt.Sprintf("one-of-many-clients-%d", i), Epoch: 1}, nil); err != nil {
-			t.Fatalf("client %d: %v", i, err)
-		}
-		_ = c.Close()
-	}
-	if c := r.connectAs(1); c == nil { // it is forgotten, so an old epoch is new
-		t.Error("it is still known")
-	}
-}
 
-func TestRequest_IsCarriedOutOnceHoweverOftenItIsMade(t *testing.T) {
-	t.Parallel()
-	r := startDaemon(t, nil)
-	r.newSession(r.dial())
-	c := r.connectAs(1)
-	p := client.StartParams{Session: "main", Input: "wait name? ", Request: "one", WaitMS: processTimeout.Milliseconds()}
-	turns := map[uint64]bool{}
-	var asked timeline.Seq
-	for range 3 {
-		reply, err := c.StartTurn(t.Context(), p)
-		if err != nil || reply.InputRequest == nil {
-			t.Fatalf("got %+v, %v", reply, err)
+	// A client whose connection ends in the usual way gives its keyboard back; it has it again when it
+	// comes back, unless somebody else has it, or had it taken away.
+	t.Run("returns a write lock unless another client has it", func(t *testing.T) {
+		t.Parallel()
+		r := startDaemon(t, nil)
+		other := r.dial()
+		r.newSession(other)
+		epoch := uint64(0)
+		take := func() *client.Client {
+			epoch++
+			c := r.connectAs(epoch)
+			if err := c.TakeWriteLock(t.Context(), "main", "agent", true); err != nil {
+				t.Fatal(err)
+			}
+			return c
 		}
-		turns[reply.Turn] = true
-		asked = reply.InputRequest.ID
-	}
-	again := r.connectAs(2) // also over another connection
-	answer := client.InputParams{Session: "main", InputRequest: asked, Input: "Ada\n", Request: "two", WaitMS: processTimeout.Milliseconds()}
-	for range 3 {
-		reply, err := again.SendInput(t.Context(), answer)
-		if err != nil || reply.Outcome != timeline.OutcomeOK {
-			t.Fatalf("got %+v, %v", reply, err)
+		returns := func() string {
+			epoch++
+			c := r.connectAs(epoch)
+			defer c.Close()
+			return r.writeLockHolder(c)
 		}
-		turns[reply.Turn] = true
-	}
-	if len(turns) != 1 {
-		t.Errorf("there were the turns %v", turns)
-	}
-	if reply, err := again.StartTurn(t.Context(), p); err != nil || !turns[reply.Turn] || reply.Outcome != timeline.OutcomeOK {
-		t.Errorf("a repetition after the end got %+v, %v", reply, err)
-	}
-	var first session.Info
-	for i := range 3 {
-		var now session.Info
-		if err := again.Call(t.Context(), client.MethodReset, client.EndParams{Session: "main", Request: "three"}, &now); err != nil {
+		free := func() { r.waitUntil("the keyboard is free", func() bool { return r.writeLockHolder(other) == "" }) }
+
+		_ = take().Close()
+		free()
+		if w := returns(); w != "agent" {
+			t.Errorf("nobody had it, and now %q has", w)
+		}
+		free()
+		_ = take().Close()
+		free()
+		if err := other.TakeWriteLock(t.Context(), "main", "ada", true); err != nil {
 			t.Fatal(err)
 		}
-		if i == 0 {
-			first = now
+		if w := returns(); w != "ada" {
+			t.Errorf("it was taken from ada by %q", w)
 		}
-		if now.Generation != first.Generation {
-			t.Errorf("the reset was repeated: generation %d after %d", now.Generation, first.Generation)
+		if err := other.ReleaseWriteLock(t.Context(), "main", "ada"); err != nil {
+			t.Fatal(err)
 		}
-	}
-	for range 3 {
-		if _, err := again.CreateSession(t.Context(), client.CreateParams{Name: "new", Request: "four"}); err != nil {
-			t.Errorf("a repetition of create: %v", err)
-		}
-	}
-	for range 3 {
-		if err := again.Call(t.Context(), client.MethodClose, client.EndParams{Session: "new", Request: "five"}, nil); err != nil {
-			t.Errorf("a repetition of close: %v", err)
-		}
-	}
-	if _, err := again.CreateSession(t.Context(), client.CreateParams{Name: "new", Request: "four"}); session.KindOf(err) != session.KindClosed {
-		t.Errorf("the session that was made was closed since, and a repetition gets %v", err)
-	}
-}
-
-func TestRequest_ARefusalIsRepeatedAsItWas(t *testing.T) {
-	t.Parallel()
-	r := startDaemon(t, nil)
-	r.newSession(r.dial())
-	c := r.connectAs(1)
-	busy, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "wait name? ", WaitMS: processTimeout.Milliseconds()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := client.StartParams{Session: "main", Input: "print too early", Request: "early", WaitMS: processTimeout.Milliseconds()}
-	if _, err := c.StartTurn(t.Context(), p); session.KindOf(err) != session.KindWaiting {
-		t.Fatalf("got %v", err)
-	}
-	if _, err := c.SendInput(t.Context(), client.InputParams{Session: "main", InputRequest: busy.InputRequest.ID, Input: "x\n", WaitMS: processTimeout.Milliseconds()}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.StartTurn(t.Context(), p); session.KindOf(err) != session.KindWaiting {
-		t.Errorf("the repetition was carried out: %v", err)
-	}
-}
-
-func TestRequest_IsRefusedInWords(t *testing.T) {
-	t.Parallel()
-	r := startDaemon(t, nil)
-	plain := r.dial()
-	r.newSession(plain)
-	c := r.connectAs(1)
-	if _, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "print a", Request: "a", WaitMS: processTimeout.Milliseconds()}); err != nil {
-		t.Fatal(err)
-	}
-	for _, bad := range []struct {
-		conn *client.Client
-		p    client.StartParams
-		says string
-	}{
-		{plain, client.StartParams{Input: "print b", Request: "b"}, "say client/hello before"},
-		{c, client.StartParams{Input: "print b", Request: "a"}, `request "a" was another call`},
-		{c, client.StartParams{Input: "print a", Silent: true, Request: "a"}, `request "a" was another call`},
-		{c, client.StartParams{Input: "print b", Request: strings.Repeat("r", 65)}, "at most 64 bytes"},
-		{c, client.StartParams{Input: "print b", Request: "c", WaitMS: -1}, "wait_ms is -1"},
-		{c, client.StartParams{Input: "print b", Request: "c", ReadCursor: 1}, "author is required with read"},
-		{c, client.StartParams{Input: "print b", Request: "c", Author: "me", ReadCursor: 1 << 40}, "the last event is"},
-	} {
-		bad.p.Session = "main"
-		if _, err := bad.conn.StartTurn(t.Context(), bad.p); err == nil || !strings.Contains(err.Error(), bad.says) {
-			t.Errorf("%+v: got %v", bad.p, err)
-		}
-	}
-	if now, err := c.GetSession(t.Context(), "main"); err != nil || now.Turn != 2 {
-		t.Errorf("something ran: turn %d, %v", now.Turn, err)
-	}
-}
-
-func TestRequest_TheLast256AreRemembered(t *testing.T) {
-	t.Parallel()
-	r := startDaemon(t, nil)
-	r.newSession(r.dial())
-	c := r.connectAs(1)
-	run := func(n int) uint64 {
-		reply, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "print x", Request: fmt.Sprint(n), WaitMS: processTimeout.Milliseconds()})
+		c := take()
+		all, err := c.ListClients(t.Context(), "main")
 		if err != nil {
 			t.Fatal(err)
 		}
-		return reply.Turn
-	}
-	first := run(0)
-	for n := 1; n < 256; n++ {
-		run(n)
-	}
-	if again := run(0); again != first {
-		t.Errorf("request 0 was forgotten: turn %d after %d", again, first)
-	}
-	for n := 256; n < 2*256; n++ { // the repetition was the last before them
-		run(n)
-	}
-	if again := run(0); again == first {
-		t.Error("more than 256 are remembered")
-	}
+		for _, one := range all {
+			if one.Self {
+				if err := other.DetachClient(t.Context(), client.DetachParams{Client: one.Client}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		<-c.Done()
+		free()
+		if w := returns(); w != "" {
+			t.Errorf("it was taken away by a person, and %q has it again", w)
+		}
+	})
+
+	t.Run("rejects invalid ids, epochs and late calls", func(t *testing.T) {
+		t.Parallel()
+		r := startDaemon(t, nil)
+		setting := r.dial()
+		r.newSession(setting)
+		used := r.dial()
+		saveReadCursor(t, used, client.ReadCursorParams{Reader: "me", Own: true})
+		now := r.connectAs(5)
+		for _, bad := range []struct {
+			conn *client.Client
+			p    client.HelloParams
+			says string
+		}{
+			{r.dialWithoutHello(), client.HelloParams{ID: "short", Epoch: 1}, "16 to 64 random letters"},
+			{r.dialWithoutHello(), client.HelloParams{ID: strings.Repeat("x", 65), Epoch: 1}, "16 to 64 random letters"},
+			{r.dialWithoutHello(), client.HelloParams{ID: "0123456789abcde\x00", Epoch: 1}, "16 to 64 random letters"},
+			{r.dialWithoutHello(), client.HelloParams{ID: testIdentity}, "epoch is required"},
+			{r.dialWithoutHello(), client.HelloParams{ID: testIdentity, Epoch: 4}, "epoch 4 of this client is over: it has connected with 5 since"},
+			{r.dialWithoutHello(), client.HelloParams{ID: testIdentity, Epoch: 5}, "is over"},
+			{now, client.HelloParams{ID: testIdentity, Epoch: 6}, "the first call of a connection"},
+			{used, client.HelloParams{ID: testIdentity, Epoch: 6}, "the first call of a connection"},
+		} {
+			err := bad.conn.Call(t.Context(), client.MethodHello, bad.p, nil)
+			if err == nil || !strings.Contains(err.Error(), bad.says) {
+				t.Errorf("%+v: got %v", bad.p, err)
+			}
+		}
+		if _, err := now.GetSession(t.Context(), "main"); err != nil {
+			t.Errorf("the client itself suffered: %v", err)
+		}
+	})
+
+	// The connection of a client without an identity is all that it has.
+	t.Run("forgets the oldest client beyond the limit", func(t *testing.T) {
+		t.Parallel()
+		r := startDaemon(t, nil)
+		first := r.connectAs(7)
+		_ = first.Close()
+		late := r.dial()
+		r.waitUntil("the first is gone", func() bool {
+			all, err := late.ListClients(t.Context(), "")
+			return err == nil && len(all) == 1
+		})
+		for i := range 1024 {
+			c := r.dialWithoutHello()
+			if err := c.Call(t.Context(), client.MethodHello, client.HelloParams{ID: fmt.Sprintf("one-of-many-clients-%d", i), Epoch: 1}, nil); err != nil {
+				t.Fatalf("client %d: %v", i, err)
+			}
+			_ = c.Close()
+		}
+		if c := r.connectAs(1); c == nil { // it is forgotten, so an old epoch is new
+			t.Error("it is still known")
+		}
+	})
 }
 
-// A call that waits for long is repeated when its connection is lost, however many others were
-// made in the meantime.
-func TestRequest_OneThatIsNotAnsweredIsNotForgotten(t *testing.T) {
+func TestRequest(t *testing.T) {
 	t.Parallel()
-	r := startDaemon(t, nil)
-	plain := r.dial()
-	r.newSession(plain)
-	if _, err := plain.CreateSession(t.Context(), client.CreateParams{Name: "other"}); err != nil {
-		t.Fatal(err)
-	}
-	c := r.connectAs(1)
-	p := client.StartParams{Session: "main", Input: "sleep 1h", Request: "long", WaitMS: 3600 * 1000}
-	lost := make(chan error, 1)
-	go func() {
-		_, err := c.StartTurn(context.Background(), p)
-		lost <- err
-	}()
-	r.waitUntil("the turn runs", func() bool { now, err := plain.GetSession(t.Context(), "main"); return err == nil && now.Turn == 2 })
-	for n := range 300 {
-		if _, err := c.InterruptTurn(t.Context(), client.InterruptParams{Session: "other", Turn: 99, Request: fmt.Sprint(n)}); err != nil {
+
+	t.Run("runs once however often it is repeated", func(t *testing.T) {
+		t.Parallel()
+		r := startDaemon(t, nil)
+		r.newSession(r.dial())
+		c := r.connectAs(1)
+		p := client.StartParams{Session: "main", Input: "wait name? ", Request: "one", WaitMS: processTimeout.Milliseconds()}
+		turns := map[uint64]bool{}
+		var asked timeline.Seq
+		for range 3 {
+			reply, err := c.StartTurn(t.Context(), p)
+			if err != nil || reply.InputRequest == nil {
+				t.Fatalf("got %+v, %v", reply, err)
+			}
+			turns[reply.Turn] = true
+			asked = reply.InputRequest.ID
+		}
+		again := r.connectAs(2) // also over another connection
+		answer := client.InputParams{Session: "main", InputRequest: asked, Input: "Ada\n", Request: "two", WaitMS: processTimeout.Milliseconds()}
+		for range 3 {
+			reply, err := again.SendInput(t.Context(), answer)
+			if err != nil || reply.Outcome != timeline.OutcomeOK {
+				t.Fatalf("got %+v, %v", reply, err)
+			}
+			turns[reply.Turn] = true
+		}
+		if len(turns) != 1 {
+			t.Errorf("there were the turns %v", turns)
+		}
+		if reply, err := again.StartTurn(t.Context(), p); err != nil || !turns[reply.Turn] || reply.Outcome != timeline.OutcomeOK {
+			t.Errorf("a repetition after the end got %+v, %v", reply, err)
+		}
+		var first session.Info
+		for i := range 3 {
+			var now session.Info
+			if err := again.Call(t.Context(), client.MethodReset, client.EndParams{Session: "main", Request: "three"}, &now); err != nil {
+				t.Fatal(err)
+			}
+			if i == 0 {
+				first = now
+			}
+			if now.Generation != first.Generation {
+				t.Errorf("the reset was repeated: generation %d after %d", now.Generation, first.Generation)
+			}
+		}
+		for range 3 {
+			if _, err := again.CreateSession(t.Context(), client.CreateParams{Name: "new", Request: "four"}); err != nil {
+				t.Errorf("a repetition of create: %v", err)
+			}
+		}
+		for range 3 {
+			if err := again.Call(t.Context(), client.MethodClose, client.EndParams{Session: "new", Request: "five"}, nil); err != nil {
+				t.Errorf("a repetition of close: %v", err)
+			}
+		}
+		if _, err := again.CreateSession(t.Context(), client.CreateParams{Name: "new", Request: "four"}); session.KindOf(err) != session.KindClosed {
+			t.Errorf("the session that was made was closed since, and a repetition gets %v", err)
+		}
+	})
+
+	t.Run("repeats an error without a new attempt", func(t *testing.T) {
+		t.Parallel()
+		r := startDaemon(t, nil)
+		r.newSession(r.dial())
+		c := r.connectAs(1)
+		busy, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "wait name? ", WaitMS: processTimeout.Milliseconds()})
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	again := r.connectAs(2)
-	<-lost
-	if _, err := again.InterruptTurn(t.Context(), client.InterruptParams{Session: "other", Turn: 99, Request: "new"}); err != nil { // before the repetition
-		t.Fatal(err)
-	}
-	p.WaitMS = 0
-	if reply, err := again.StartTurn(t.Context(), p); err != nil || reply.Turn != 2 {
-		t.Errorf("the repetition: turn %d, %v", reply.Turn, err)
-	}
-}
-
-func TestRequest_APanicIsAnErrorAndIsRemembered(t *testing.T) {
-	t.Parallel()
-	r := startDaemon(t, func(o *daemon.Options) {
-		o.FindSpec = func(client.CreateParams) (workers.Spec, error) { panic("a defect") }
-	})
-	c := r.connectAs(1)
-	for range 2 {
-		if _, err := c.CreateSession(t.Context(), client.CreateParams{Name: "main", Request: "a"}); err == nil || !strings.Contains(err.Error(), "a defect") {
-			t.Errorf("got %v", err)
+		p := client.StartParams{Session: "main", Input: "print too early", Request: "early", WaitMS: processTimeout.Milliseconds()}
+		if _, err := c.StartTurn(t.Context(), p); session.KindOf(err) != session.KindWaiting {
+			t.Fatalf("got %v", err)
 		}
-	}
-}
-
-// The first call submits the input while the session is not ready; the second waits for it.
-func TestRequest_ARepetitionJoinsACallThatIsUnderWay(t *testing.T) {
-	t.Parallel()
-	r := startDaemon(t, nil)
-	r.newSession(r.dial())
-	dark := r.connectAs(1)
-	p := client.StartParams{Session: "main", Input: "wait go? ", Request: "r", WaitMS: processTimeout.Milliseconds()}
-	lost := make(chan error, 1)
-	go func() {
-		_, err := dark.StartTurn(context.Background(), p)
-		lost <- err
-	}()
-	again := r.connectAs(2)
-	reply, err := again.StartTurn(t.Context(), p)
-	if err != nil || reply.InputRequest == nil || reply.Turn != 2 {
-		t.Errorf("got %+v, %v", reply, err)
-	}
-	<-lost
-}
-
-func TestStart_CancellingACallThatGoesOnEndsOnlyTheWaiting(t *testing.T) {
-	t.Parallel()
-	r := startDaemon(t, nil)
-	c := r.dial()
-	r.newSession(c)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() {
-		_, err := c.StartTurn(ctx, client.StartParams{Session: "main", Input: "wait go? ", Continues: true, WaitMS: 24 * 3600 * 1000})
-		ended <- err
-	}()
-	r.waitUntil("the turn runs", func() bool {
-		now, err := c.GetSession(t.Context(), "main")
-		return err == nil && now.Turn == 2
+		if _, err := c.SendInput(t.Context(), client.InputParams{Session: "main", InputRequest: busy.InputRequest.ID, Input: "x\n", WaitMS: processTimeout.Milliseconds()}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.StartTurn(t.Context(), p); session.KindOf(err) != session.KindWaiting {
+			t.Errorf("the repetition was carried out: %v", err)
+		}
 	})
-	cancel()
-	<-ended
-	reply, err := c.WaitTurn(t.Context(), client.WaitParams{Session: "main", Turn: 2, WaitMS: processTimeout.Milliseconds()})
-	if err != nil || reply.InputRequest == nil {
-		t.Errorf("got %+v, %v", reply, err)
-	}
+
+	t.Run("rejects reused ids and invalid params", func(t *testing.T) {
+		t.Parallel()
+		r := startDaemon(t, nil)
+		plain := r.dial()
+		r.newSession(plain)
+		c := r.connectAs(1)
+		if _, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "print a", Request: "a", WaitMS: processTimeout.Milliseconds()}); err != nil {
+			t.Fatal(err)
+		}
+		for _, bad := range []struct {
+			conn *client.Client
+			p    client.StartParams
+			says string
+		}{
+			{plain, client.StartParams{Input: "print b", Request: "b"}, "say client/hello before"},
+			{c, client.StartParams{Input: "print b", Request: "a"}, `request "a" was another call`},
+			{c, client.StartParams{Input: "print a", Silent: true, Request: "a"}, `request "a" was another call`},
+			{c, client.StartParams{Input: "print b", Request: strings.Repeat("r", 65)}, "at most 64 bytes"},
+			{c, client.StartParams{Input: "print b", Request: "c", WaitMS: -1}, "wait_ms is -1"},
+			{c, client.StartParams{Input: "print b", Request: "c", ReadCursor: 1}, "author is required with read"},
+			{c, client.StartParams{Input: "print b", Request: "c", Author: "me", ReadCursor: 1 << 40}, "the last event is"},
+		} {
+			bad.p.Session = "main"
+			if _, err := bad.conn.StartTurn(t.Context(), bad.p); err == nil || !strings.Contains(err.Error(), bad.says) {
+				t.Errorf("%+v: got %v", bad.p, err)
+			}
+		}
+		if now, err := c.GetSession(t.Context(), "main"); err != nil || now.Turn != 2 {
+			t.Errorf("something ran: turn %d, %v", now.Turn, err)
+		}
+	})
+
+	t.Run("remembers the last 256", func(t *testing.T) {
+		t.Parallel()
+		r := startDaemon(t, nil)
+		r.newSession(r.dial())
+		c := r.connectAs(1)
+		run := func(n int) uint64 {
+			reply, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "print x", Request: fmt.Sprint(n), WaitMS: processTimeout.Milliseconds()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return reply.Turn
+		}
+		first := run(0)
+		for n := 1; n < 256; n++ {
+			run(n)
+		}
+		if again := run(0); again != first {
+			t.Errorf("request 0 was forgotten: turn %d after %d", again, first)
+		}
+		for n := 256; n < 2*256; n++ { // the repetition was the last before them
+			run(n)
+		}
+		if again := run(0); again == first {
+			t.Error("more than 256 are remembered")
+		}
+	})
+
+	// A call that waits for long is repeated when its connection is lost, however many others were
+	// made in the meantime.
+	t.Run("never forgets an unanswered call", func(t *testing.T) {
+		t.Parallel()
+		r := startDaemon(t, nil)
+		plain := r.dial()
+		r.newSession(plain)
+		if _, err := plain.CreateSession(t.Context(), client.CreateParams{Name: "other"}); err != nil {
+			t.Fatal(err)
+		}
+		c := r.connectAs(1)
+		p := client.StartParams{Session: "main", Input: "sleep 1h", Request: "long", WaitMS: 3600 * 1000}
+		lost := make(chan error, 1)
+		go func() {
+			_, err := c.StartTurn(context.Background(), p)
+			lost <- err
+		}()
+		r.waitUntil("the turn runs", func() bool { now, err := plain.GetSession(t.Context(), "main"); return err == nil && now.Turn == 2 })
+		for n := range 300 {
+			if _, err := c.InterruptTurn(t.Context(), client.InterruptParams{Session: "other", Turn: 99, Request: fmt.Sprint(n)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		again := r.connectAs(2)
+		<-lost
+		if _, err := again.InterruptTurn(t.Context(), client.InterruptParams{Session: "other", Turn: 99, Request: "new"}); err != nil { // before the repetition
+			t.Fatal(err)
+		}
+		p.WaitMS = 0
+		if reply, err := again.StartTurn(t.Context(), p); err != nil || reply.Turn != 2 {
+			t.Errorf("the repetition: turn %d, %v", reply.Turn, err)
+		}
+	})
+
+	t.Run("remembers a panic as an error", func(t *testing.T) {
+		t.Parallel()
+		r := startDaemon(t, func(o *daemon.Options) {
+			o.FindSpec = func(client.CreateParams) (workers.Spec, error) { panic("a defect") }
+		})
+		c := r.connectAs(1)
+		for range 2 {
+			if _, err := c.CreateSession(t.Context(), client.CreateParams{Name: "main", Request: "a"}); err == nil || !strings.Contains(err.Error(), "a defect") {
+				t.Errorf("got %v", err)
+			}
+		}
+	})
+
+	// The first call submits the input while the session is not ready; the second waits for it.
+	t.Run("a repetition joins a running call", func(t *testing.T) {
+		t.Parallel()
+		r := startDaemon(t, nil)
+		r.newSession(r.dial())
+		dark := r.connectAs(1)
+		p := client.StartParams{Session: "main", Input: "wait go? ", Request: "r", WaitMS: processTimeout.Milliseconds()}
+		lost := make(chan error, 1)
+		go func() {
+			_, err := dark.StartTurn(context.Background(), p)
+			lost <- err
+		}()
+		again := r.connectAs(2)
+		reply, err := again.StartTurn(t.Context(), p)
+		if err != nil || reply.InputRequest == nil || reply.Turn != 2 {
+			t.Errorf("got %+v, %v", reply, err)
+		}
+		<-lost
+	})
 }
 
-func TestStart_SaysWhereItsReaderWas(t *testing.T) {
+func TestStart(t *testing.T) {
 	t.Parallel()
-	r := startDaemon(t, nil)
-	c := r.dial()
-	r.newSession(c)
-	first := r.runCode(c, "print one", "one\n")
-	if _, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "print two", Author: "agent", ReadCursor: first.Next, WaitMS: processTimeout.Milliseconds()}); err != nil {
-		t.Fatal(err)
-	}
-	if m := saveReadCursor(t, c, client.ReadCursorParams{Reader: "agent"}); m.Seq != first.Next {
-		t.Errorf("it had read up to %d, want %d", m.Seq, first.Next)
-	}
+
+	t.Run("a cancelled call with Continues leaves the turn running", func(t *testing.T) {
+		t.Parallel()
+		r := startDaemon(t, nil)
+		c := r.dial()
+		r.newSession(c)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			_, err := c.StartTurn(ctx, client.StartParams{Session: "main", Input: "wait go? ", Continues: true, WaitMS: 24 * 3600 * 1000})
+			ended <- err
+		}()
+		r.waitUntil("the turn runs", func() bool {
+			now, err := c.GetSession(t.Context(), "main")
+			return err == nil && now.Turn == 2
+		})
+		cancel()
+		<-ended
+		reply, err := c.WaitTurn(t.Context(), client.WaitParams{Session: "main", Turn: 2, WaitMS: processTimeout.Milliseconds()})
+		if err != nil || reply.InputRequest == nil {
+			t.Errorf("got %+v, %v", reply, err)
+		}
+	})
+
+	t.Run("stores the read cursor of its author", func(t *testing.T) {
+		t.Parallel()
+		r := startDaemon(t, nil)
+		c := r.dial()
+		r.newSession(c)
+		first := r.runCode(c, "print one", "one\n")
+		if _, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "print two", Author: "agent", ReadCursor: first.Next, WaitMS: processTimeout.Milliseconds()}); err != nil {
+			t.Fatal(err)
+		}
+		if m := saveReadCursor(t, c, client.ReadCursorParams{Reader: "agent"}); m.Seq != first.Next {
+			t.Errorf("it had read up to %d, want %d", m.Seq, first.Next)
+		}
+	})
 }

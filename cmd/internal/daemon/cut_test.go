@@ -21,7 +21,7 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
 )
 
-// cuts is how often a way is cut: go test -run Cut -args -cuts 500
+// cutCount is how often a way is cut: go test -run Cut -args -cuts 500
 var cutCount = flag.Int("cuts", 60, "how often the way to a daemon is cut at random")
 
 func newLink(t testing.TB, w *ways.Dialer) *client.Link {
@@ -39,147 +39,151 @@ func newConnOver(t testing.TB, l *client.Link) *client.Client {
 	return c
 }
 
-func TestCut_InASubmitRunsItsCodeOnce(t *testing.T) {
+func TestCut(t *testing.T) {
 	t.Parallel()
-	r := startDaemon(t, nil)
-	r.newSession(r.dial())
-	w := ways.NewDialer(r.socket)
-	c := newConnOver(t, newLink(t, w))
-	calls := 0
-	for ; w.CutCount() < *cutCount; calls++ {
-		i := calls
-		if i%2 == 0 {
-			w.CutAfter(rand.IntN(300), -1) // the request, or the hello before it
-		} else {
-			w.CutAfter(-1, rand.IntN(1500)) // the answer
-		}
-		text := fmt.Sprintf("effect-%d", i)
-		reply, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "print " + text, WaitMS: processTimeout.Milliseconds()})
-		if err != nil || reply.Text() != text+"\n" || reply.Turn != uint64(i+2) {
-			t.Fatalf("submit %d: turn %d, %q, %v", i, reply.Turn, reply.Text(), err)
-		}
-	}
-	w.CutAfter(-1, -1)
-	if now, err := c.GetSession(t.Context(), "main"); err != nil || now.Turn != uint64(calls+1) {
-		t.Errorf("%d submits made %d turns, %v", calls, now.Turn-1, err)
-	}
-}
 
-func TestCut_InAnAnswerOfAWaitUsesItOnce(t *testing.T) {
-	t.Parallel()
-	r := startDaemon(t, nil)
-	r.newSession(r.dial())
-	w := ways.NewDialer(r.socket)
-	c := newConnOver(t, newLink(t, w))
-	for i := 0; w.CutCount() < *cutCount; i++ {
-		begun, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "wait a? \nwait b? ", WaitMS: processTimeout.Milliseconds()})
-		if err != nil || begun.InputRequest == nil {
-			t.Fatalf("turn %d: %+v, %v", i, begun, err)
-		}
-		if i%2 == 0 {
-			w.CutAfter(rand.IntN(300), -1)
-		} else {
-			w.CutAfter(-1, rand.IntN(1200))
-		}
-		p := client.InputParams{Session: "main", InputRequest: begun.InputRequest.ID, Input: fmt.Sprintf("first %d\n", i), WaitMS: processTimeout.Milliseconds()}
-		next, err := c.SendInput(t.Context(), p)
-		if err != nil || next.InputRequest == nil || next.InputRequest.Prompt != "b? " || next.Turn != begun.Turn {
-			t.Fatalf("the answer %d: %+v, %v", i, next, err)
-		}
-		w.CutAfter(-1, -1)
-		p.InputRequest, p.Input = next.InputRequest.ID, "second\n"
-		if last, err := c.SendInput(t.Context(), p); err != nil || last.Outcome != timeline.OutcomeOK {
-			t.Fatalf("the second answer %d: %+v, %v", i, last, err)
-		}
-	}
-}
-
-func TestCut_InOutputLosesAndDoublesNothing(t *testing.T) {
-	t.Parallel()
-	r := startDaemon(t, nil)
-	plain := r.dial()
-	r.newSession(plain)
-	w := ways.NewDialer(r.socket)
-	l := newLink(t, w)
-	newConnOver(t, l) // the first way to the daemon is not tried again
-	after := timeline.Seq(0)
-	seen := map[timeline.Seq]bool{}
-	var text strings.Builder
-	const size = 200_000
-	for turn := uint64(2); w.CutCount() < *cutCount; turn++ {
-		w.CutAfter(-1, rand.IntN(size/4))
-		if _, err := plain.StartTurn(t.Context(), client.StartParams{Session: "main", Input: fmt.Sprintf("bulk %d", size)}); err != nil {
-			t.Fatal(err)
-		}
-		text.Reset()
-		for e, err := range l.Session("main").Events(t.Context(), after) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			if e.Seq != after+1 || seen[e.Seq] {
-				t.Fatalf("event %d follows %d", e.Seq, after)
-			}
-			after, seen[e.Seq] = e.Seq, true
-			if b, ok := e.Body.(timeline.Text); ok && e.Turn == turn {
-				text.Write(b.Data)
-				w.CutAgain(rand.IntN(size / 2))
-			}
-			if _, over := e.Body.(timeline.TurnEnded); over && e.Turn == turn {
-				break
-			}
-		}
-		if got := text.String(); len(got) != size || !strings.HasPrefix(got, fmt.Sprintf("%063d\n%063d\n", 0, 1)) {
-			t.Fatalf("turn %d: %d bytes of %d came", turn, len(got), size)
-		}
-	}
-}
-
-// The suite of sessions holds over a way that is cut again and again.
-func TestCut_SessionKeepsThePromisesOfTheInterface(t *testing.T) {
-	t.Parallel()
-	var needs []workers.Preparation // of the session that is being made
-	r := startDaemon(t, func(o *daemon.Options) {
-		plain := o.FindSpec
-		o.FindSpec = func(p client.CreateParams) (workers.Spec, error) {
-			s, err := plain(p)
-			s.Preparations = needs
-			return s, err
-		}
-	})
-	made := 0
-	sessiontest.Run(t, func(t *testing.T, prepare ...workers.Preparation) session.Session {
-		made++ // sessions are made one after the other, before their tests run
-		needs = prepare
+	t.Run("submitted code runs once", func(t *testing.T) {
+		t.Parallel()
+		r := startDaemon(t, nil)
+		r.newSession(r.dial())
 		w := ways.NewDialer(r.socket)
 		c := newConnOver(t, newLink(t, w))
-		name := fmt.Sprintf("s%d", made)
-		if _, err := c.CreateSession(t.Context(), client.CreateParams{Name: name}); err != nil {
-			t.Fatal(err)
+		calls := 0
+		for ; w.CutCount() < *cutCount; calls++ {
+			i := calls
+			if i%2 == 0 {
+				w.CutAfter(rand.IntN(300), -1) // the request, or the hello before it
+			} else {
+				w.CutAfter(-1, rand.IntN(1500)) // the answer
+			}
+			text := fmt.Sprintf("effect-%d", i)
+			reply, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "print " + text, WaitMS: processTimeout.Milliseconds()})
+			if err != nil || reply.Text() != text+"\n" || reply.Turn != uint64(i+2) {
+				t.Fatalf("submit %d: turn %d, %q, %v", i, reply.Turn, reply.Text(), err)
+			}
 		}
-		if strings.HasSuffix(t.Name(), "no_longer_than_its_context") {
-			return c.Session(name) // a call that is given up while the way is down goes on there
+		w.CutAfter(-1, -1)
+		if now, err := c.GetSession(t.Context(), "main"); err != nil || now.Turn != uint64(calls+1) {
+			t.Errorf("%d submits made %d turns, %v", calls, now.Turn-1, err)
 		}
-		stop := make(chan struct{})
-		cutting := make(chan struct{})
-		go func() {
-			defer close(cutting)
-			again := time.NewTicker(20 * time.Millisecond)
-			defer again.Stop()
-			for w.CutCount() < 10 { // then even the longest line passes
-				select {
-				case <-again.C:
-					w.CutAgain(rand.IntN(1 << rand.IntN(20)))
-				case <-stop:
-					return
-				}
+	})
+
+	t.Run("an answer to an input request is used once", func(t *testing.T) {
+		t.Parallel()
+		r := startDaemon(t, nil)
+		r.newSession(r.dial())
+		w := ways.NewDialer(r.socket)
+		c := newConnOver(t, newLink(t, w))
+		for i := 0; w.CutCount() < *cutCount; i++ {
+			begun, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "wait a? \nwait b? ", WaitMS: processTimeout.Milliseconds()})
+			if err != nil || begun.InputRequest == nil {
+				t.Fatalf("turn %d: %+v, %v", i, begun, err)
+			}
+			if i%2 == 0 {
+				w.CutAfter(rand.IntN(300), -1)
+			} else {
+				w.CutAfter(-1, rand.IntN(1200))
+			}
+			p := client.InputParams{Session: "main", InputRequest: begun.InputRequest.ID, Input: fmt.Sprintf("first %d\n", i), WaitMS: processTimeout.Milliseconds()}
+			next, err := c.SendInput(t.Context(), p)
+			if err != nil || next.InputRequest == nil || next.InputRequest.Prompt != "b? " || next.Turn != begun.Turn {
+				t.Fatalf("the answer %d: %+v, %v", i, next, err)
 			}
 			w.CutAfter(-1, -1)
-		}()
-		t.Cleanup(func() {
-			close(stop)
-			<-cutting
+			p.InputRequest, p.Input = next.InputRequest.ID, "second\n"
+			if last, err := c.SendInput(t.Context(), p); err != nil || last.Outcome != timeline.OutcomeOK {
+				t.Fatalf("the second answer %d: %+v, %v", i, last, err)
+			}
+		}
+	})
+
+	t.Run("output is neither lost nor duplicated", func(t *testing.T) {
+		t.Parallel()
+		r := startDaemon(t, nil)
+		plain := r.dial()
+		r.newSession(plain)
+		w := ways.NewDialer(r.socket)
+		l := newLink(t, w)
+		newConnOver(t, l) // the first way to the daemon is not tried again
+		after := timeline.Seq(0)
+		seen := map[timeline.Seq]bool{}
+		var text strings.Builder
+		const size = 200_000
+		for turn := uint64(2); w.CutCount() < *cutCount; turn++ {
+			w.CutAfter(-1, rand.IntN(size/4))
+			if _, err := plain.StartTurn(t.Context(), client.StartParams{Session: "main", Input: fmt.Sprintf("bulk %d", size)}); err != nil {
+				t.Fatal(err)
+			}
+			text.Reset()
+			for e, err := range l.Session("main").Events(t.Context(), after) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if e.Seq != after+1 || seen[e.Seq] {
+					t.Fatalf("event %d follows %d", e.Seq, after)
+				}
+				after, seen[e.Seq] = e.Seq, true
+				if b, ok := e.Body.(timeline.Text); ok && e.Turn == turn {
+					text.Write(b.Data)
+					w.CutAgain(rand.IntN(size / 2))
+				}
+				if _, over := e.Body.(timeline.TurnEnded); over && e.Turn == turn {
+					break
+				}
+			}
+			if got := text.String(); len(got) != size || !strings.HasPrefix(got, fmt.Sprintf("%063d\n%063d\n", 0, 1)) {
+				t.Fatalf("turn %d: %d bytes of %d came", turn, len(got), size)
+			}
+		}
+	})
+
+	// The suite of sessions holds over a way that is cut again and again.
+	t.Run("a session passes the interface suite", func(t *testing.T) {
+		t.Parallel()
+		var needs []workers.Preparation // of the session that is being made
+		r := startDaemon(t, func(o *daemon.Options) {
+			plain := o.FindSpec
+			o.FindSpec = func(p client.CreateParams) (workers.Spec, error) {
+				s, err := plain(p)
+				s.Preparations = needs
+				return s, err
+			}
 		})
-		return retryingSession{c.Session(name)}
+		made := 0
+		sessiontest.Run(t, func(t *testing.T, prepare ...workers.Preparation) session.Session {
+			made++ // sessions are made one after the other, before their tests run
+			needs = prepare
+			w := ways.NewDialer(r.socket)
+			c := newConnOver(t, newLink(t, w))
+			name := fmt.Sprintf("s%d", made)
+			if _, err := c.CreateSession(t.Context(), client.CreateParams{Name: name}); err != nil {
+				t.Fatal(err)
+			}
+			if strings.HasSuffix(t.Name(), "no_longer_than_its_context") {
+				return c.Session(name) // a call that is given up while the way is down goes on there
+			}
+			stop := make(chan struct{})
+			cutting := make(chan struct{})
+			go func() {
+				defer close(cutting)
+				again := time.NewTicker(20 * time.Millisecond)
+				defer again.Stop()
+				for w.CutCount() < 10 { // then even the longest line passes
+					select {
+					case <-again.C:
+						w.CutAgain(rand.IntN(1 << rand.IntN(20)))
+					case <-stop:
+						return
+					}
+				}
+				w.CutAfter(-1, -1)
+			}()
+			t.Cleanup(func() {
+				close(stop)
+				<-cutting
+			})
+			return retryingSession{c.Session(name)}
+		})
 	})
 }
 
@@ -200,259 +204,263 @@ func (s retryingSession) Wait(ctx context.Context, turn uint64, o *session.WaitO
 	}
 }
 
-func TestLink_ADarkWayIsNoticedAndItsClientHasItsNameItsPlaceAndItsKeyboardAgain(t *testing.T) {
+func TestReconnect(t *testing.T) {
 	t.Parallel()
-	r := startDaemon(t, nil)
-	other := r.dial()
-	r.newSession(other)
-	w := ways.NewDialer(r.socket)
-	l := newLink(t, w)
-	s, _, err := l.Session("main").ReadAs(t.Context(), "agent")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.SaveReadCursor(t.Context(), 2); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.TakeWriteLock(t.Context(), true); err != nil {
-		t.Fatal(err)
-	}
-	follows, stop := context.WithCancel(t.Context())
-	defer stop()
-	events := make(chan timeline.Event, 1000)
-	go func() {
-		defer close(events)
-		for e, err := range s.Events(follows, 0) {
-			if err != nil {
-				return
-			}
-			events <- e
-		}
-	}()
-	turn, err := s.Submit(t.Context(), "wait go? ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	asked, err := s.Wait(t.Context(), turn, nil)
-	if err != nil || asked.InputRequest == nil {
-		t.Fatalf("got %+v, %v", asked, err)
-	}
 
-	light := w.PauseTraffic()
-	defer light()
-	answered := make(chan error, 1)
-	go func() {
-		_, err := s.Answer(t.Context(), asked.InputRequest.ID, session.Input{Data: []byte("yes\n")})
-		answered <- err
-	}()
-	if err := <-answered; err != nil {
-		t.Errorf("the answer that went into the dark: %v", err)
-	}
-	if r, err := s.Wait(t.Context(), turn, nil); err != nil || r.Outcome != timeline.OutcomeOK {
-		t.Errorf("got %+v, %v", r, err)
-	}
-	if again, read, err := s.ReadAs(t.Context(), "agent"); err != nil || again.Author() != "agent" || read != 2 {
-		t.Errorf("it reads as %q from %d on, %v", again.Author(), read, err)
-	}
-	if now, err := other.GetSession(t.Context(), "main"); err != nil || now.WriteLockHolder != "agent" {
-		t.Errorf("the keyboard belongs to %q, %v", now.WriteLockHolder, err)
-	}
-	if l.Downtime(time.Time{}) == 0 {
-		t.Error("it was never down")
-	}
-	last := timeline.Seq(0)
-	for e := range events {
-		if e.Seq != last+1 {
-			t.Errorf("event %d follows %d", e.Seq, last)
-		}
-		last = e.Seq
-		if _, over := e.Body.(timeline.TurnEnded); over && e.Turn == turn {
-			stop()
-			break
-		}
-	}
-}
-
-func TestLink_ACallThatMayWaitNoLongerSaysSinceWhenThePlaceIsDown(t *testing.T) {
-	t.Parallel()
-	r := startDaemon(t, nil)
-	r.newSession(r.dial())
-	w := ways.NewDialer(r.socket)
-	l := newLink(t, w)
-	c := newConnOver(t, l)
-	var told []client.Outage
-	var mu sync.Mutex
-	l.OnOutage(func(o client.Outage) {
-		mu.Lock()
-		defer mu.Unlock()
-		told = append(told, o)
-	})
-	w.SetBroken(true)
-	_, err := c.WaitTurn(t.Context(), client.WaitParams{Session: "main", WaitMS: 300})
-	if session.KindOf(err) != client.KindUnreachable || !strings.Contains(err.Error(), "gpu cannot be reached since ") {
-		t.Errorf("got %v", err)
-	}
-	l.SetReconnectTimeout(100 * time.Millisecond)
-	if _, err := c.GetSession(t.Context(), "main"); session.KindOf(err) != client.KindUnreachable {
-		t.Errorf("got %v", err)
-	}
-	l.SetReconnectTimeout(0)
-	late, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() {
-		_, err := c.GetSession(late, "main")
-		ended <- err
-	}()
-	stop()
-	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("a call that is cancelled got %v", err)
-	}
-	w.SetBroken(false)
-	if _, err := c.GetSession(t.Context(), "main"); err != nil {
-		t.Error(err)
-	}
-	mu.Lock()
-	defer mu.Unlock()
-	if len(told) != 2 || !told[0].To.IsZero() || told[0].Cause == nil || told[1].To.IsZero() {
-		t.Errorf("it was told %+v", told)
-	}
-}
-
-func TestLink_APlaceThatWasNeverThereIsAnErrorAtOnce(t *testing.T) {
-	t.Parallel()
-	w := ways.NewDialer("/nowhere")
-	w.SetBroken(true)
-	if _, err := newLink(t, w).Conn(t.Context()); session.KindOf(err) != client.KindUnreachable || !strings.Contains(err.Error(), "no route") {
-		t.Errorf("got %v", err)
-	}
-}
-
-// Another daemon at the same place has none of the sessions: what was under way is lost, and says
-// so.
-func TestLink_ACallIsNotRepeatedAtAnotherDaemon(t *testing.T) {
-	t.Parallel()
-	r, after := startDaemon(t, nil), startDaemon(t, nil)
-	r.newSession(r.dial())
-	after.newSession(after.dial())
-	w := ways.NewDialer(r.socket)
-	c := newConnOver(t, newLink(t, w))
-	watch, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	under := make(chan error, 1)
-	go func() {
-		_, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "sleep 1h", WaitMS: 3600 * 1000})
-		under <- err
-	}()
-	r.waitUntil("the turn is begun", func() bool { now, err := c.GetSession(t.Context(), "main"); return err == nil && now.Turn == 2 })
-	w.SetSocket(after.socket)
-	w.SetBroken(true)
-	w.SetBroken(false)
-	for {
-		if _, err = watch.Next(t.Context()); err != nil {
-			break
-		}
-	}
-	if session.KindOf(err) != client.KindOutcomeUnknown {
-		t.Errorf("the subscription got %v", err)
-	}
-	if err := <-under; session.KindOf(err) != client.KindOutcomeUnknown || !strings.Contains(err.Error(), "was started anew") {
-		t.Errorf("the call got %v", err)
-	}
-	if now, err := after.dial().GetSession(t.Context(), "main"); err != nil || now.Turn != 1 {
-		t.Errorf("it ran there: turn %d, %v", now.Turn, err)
-	}
-	if _, err := c.ListSessions(t.Context()); err != nil {
-		t.Errorf("the next call: %v", err)
-	}
-}
-
-// The daemon remembers only so many clients. To repeat a call that it has forgotten would run its
-// code twice.
-func TestLink_ACallIsNotRepeatedWhenItsDaemonHasForgottenTheClient(t *testing.T) {
-	t.Parallel()
-	r := startDaemon(t, nil)
-	plain := r.dial()
-	r.newSession(plain)
-	w := ways.NewDialer(r.socket)
-	c := newConnOver(t, newLink(t, w))
-	under := make(chan error, 1)
-	go func() {
-		_, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "sleep 1h", WaitMS: 3600 * 1000})
-		under <- err
-	}()
-	r.waitUntil("the turn is begun", func() bool { now, err := plain.GetSession(t.Context(), "main"); return err == nil && now.Turn == 2 })
-	w.SetBroken(true)
-	r.waitUntil("the client is gone", func() bool { all, err := plain.ListClients(t.Context(), ""); return err == nil && len(all) == 1 })
-	for i := range 1024 {
-		other := r.dialWithoutHello()
-		if err := other.Call(t.Context(), client.MethodHello, client.HelloParams{ID: fmt.Sprintf("one-of-many-clients-%d", i), Epoch: 1}, nil); err != nil {
+	t.Run("silent connection keeps name, position and write lock", func(t *testing.T) {
+		t.Parallel()
+		r := startDaemon(t, nil)
+		other := r.dial()
+		r.newSession(other)
+		w := ways.NewDialer(r.socket)
+		l := newLink(t, w)
+		s, _, err := l.Session("main").ReadAs(t.Context(), "agent")
+		if err != nil {
 			t.Fatal(err)
 		}
-		_ = other.Close()
-	}
-	w.SetBroken(false)
-	if err := <-under; session.KindOf(err) != client.KindOutcomeUnknown || !strings.Contains(err.Error(), "has forgotten this client") {
-		t.Errorf("the call got %v", err)
-	}
-	if now, err := plain.GetSession(t.Context(), "main"); err != nil || now.Turn != 2 {
-		t.Errorf("it ran again: turn %d, %v", now.Turn, err)
-	}
-	if _, err := c.ListSessions(t.Context()); err != nil {
-		t.Errorf("the next call: %v", err)
-	}
-}
-
-// A subscription alone asks nothing, and is told of nothing over a dark way.
-func TestLink_ADarkWayIsNoticedByASubscriptionAlone(t *testing.T) {
-	t.Parallel()
-	r := startDaemon(t, nil)
-	plain := r.dial()
-	r.newSession(plain)
-	w := ways.NewDialer(r.socket)
-	watch, err := newConnOver(t, newLink(t, w)).Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.PauseTraffic()()
-	if _, err := plain.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "print news"}); err != nil {
-		t.Fatal(err)
-	}
-	bounded, stop := context.WithTimeout(t.Context(), processTimeout)
-	defer stop()
-	for {
-		e, err := watch.Next(bounded)
+		if _, err := s.SaveReadCursor(t.Context(), 2); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.TakeWriteLock(t.Context(), true); err != nil {
+			t.Fatal(err)
+		}
+		follows, stop := context.WithCancel(t.Context())
+		defer stop()
+		events := make(chan timeline.Event, 1000)
+		go func() {
+			defer close(events)
+			for e, err := range s.Events(follows, 0) {
+				if err != nil {
+					return
+				}
+				events <- e
+			}
+		}()
+		turn, err := s.Submit(t.Context(), "wait go? ")
 		if err != nil {
-			t.Fatalf("the news did not come: %v", err)
+			t.Fatal(err)
 		}
-		if b, ok := e.Body.(timeline.Text); ok && strings.Contains(string(b.Data), "news") {
-			return
+		asked, err := s.Wait(t.Context(), turn, nil)
+		if err != nil || asked.InputRequest == nil {
+			t.Fatalf("got %+v, %v", asked, err)
 		}
-	}
-}
 
-// Less than a millisecond is a time, too, and not a poll, which would wait for the link without end.
-func TestLink_AWaitOfLessThanAMillisecondEndsWhileThePlaceIsDown(t *testing.T) {
-	t.Parallel()
-	r := startDaemon(t, nil)
-	r.newSession(r.dial())
-	w := ways.NewDialer(r.socket)
-	l := newLink(t, w)
-	c := newConnOver(t, l)
-	w.SetBroken(true)
-	r.waitUntil("the link is known to be down", func() bool { _, down := l.DownSince(); return down })
-	ended := make(chan error, 1)
-	go func() {
-		_, err := c.Session("main").Wait(t.Context(), 0, &session.WaitOptions{Timeout: time.Microsecond})
-		ended <- err
-	}()
-	select {
-	case err := <-ended:
-		if session.KindOf(err) != client.KindUnreachable {
+		light := w.PauseTraffic()
+		defer light()
+		answered := make(chan error, 1)
+		go func() {
+			_, err := s.Answer(t.Context(), asked.InputRequest.ID, session.Input{Data: []byte("yes\n")})
+			answered <- err
+		}()
+		if err := <-answered; err != nil {
+			t.Errorf("the answer that went into the dark: %v", err)
+		}
+		if r, err := s.Wait(t.Context(), turn, nil); err != nil || r.Outcome != timeline.OutcomeOK {
+			t.Errorf("got %+v, %v", r, err)
+		}
+		if again, read, err := s.ReadAs(t.Context(), "agent"); err != nil || again.Author() != "agent" || read != 2 {
+			t.Errorf("it reads as %q from %d on, %v", again.Author(), read, err)
+		}
+		if now, err := other.GetSession(t.Context(), "main"); err != nil || now.WriteLockHolder != "agent" {
+			t.Errorf("the keyboard belongs to %q, %v", now.WriteLockHolder, err)
+		}
+		if l.Downtime(time.Time{}) == 0 {
+			t.Error("it was never down")
+		}
+		last := timeline.Seq(0)
+		for e := range events {
+			if e.Seq != last+1 {
+				t.Errorf("event %d follows %d", e.Seq, last)
+			}
+			last = e.Seq
+			if _, over := e.Body.(timeline.TurnEnded); over && e.Turn == turn {
+				stop()
+				break
+			}
+		}
+	})
+
+	t.Run("a call that times out reports the start of the outage", func(t *testing.T) {
+		t.Parallel()
+		r := startDaemon(t, nil)
+		r.newSession(r.dial())
+		w := ways.NewDialer(r.socket)
+		l := newLink(t, w)
+		c := newConnOver(t, l)
+		var told []client.Outage
+		var mu sync.Mutex
+		l.OnOutage(func(o client.Outage) {
+			mu.Lock()
+			defer mu.Unlock()
+			told = append(told, o)
+		})
+		w.SetBroken(true)
+		_, err := c.WaitTurn(t.Context(), client.WaitParams{Session: "main", WaitMS: 300})
+		if session.KindOf(err) != client.KindUnreachable || !strings.Contains(err.Error(), "gpu cannot be reached since ") {
 			t.Errorf("got %v", err)
 		}
-	case <-time.After(processTimeout / 4):
-		t.Fatal("it waits without end")
-	}
+		l.SetReconnectTimeout(100 * time.Millisecond)
+		if _, err := c.GetSession(t.Context(), "main"); session.KindOf(err) != client.KindUnreachable {
+			t.Errorf("got %v", err)
+		}
+		l.SetReconnectTimeout(0)
+		late, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			_, err := c.GetSession(late, "main")
+			ended <- err
+		}()
+		stop()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("a call that is cancelled got %v", err)
+		}
+		w.SetBroken(false)
+		if _, err := c.GetSession(t.Context(), "main"); err != nil {
+			t.Error(err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if len(told) != 2 || !told[0].To.IsZero() || told[0].Cause == nil || told[1].To.IsZero() {
+			t.Errorf("it was told %+v", told)
+		}
+	})
+
+	t.Run("a remote that was never reached fails at once", func(t *testing.T) {
+		t.Parallel()
+		w := ways.NewDialer("/nowhere")
+		w.SetBroken(true)
+		if _, err := newLink(t, w).Conn(t.Context()); session.KindOf(err) != client.KindUnreachable || !strings.Contains(err.Error(), "no route") {
+			t.Errorf("got %v", err)
+		}
+	})
+
+	// Another daemon at the same place has none of the sessions: what was under way is lost, and says
+	// so.
+	t.Run("calls are not repeated at a restarted daemon", func(t *testing.T) {
+		t.Parallel()
+		r, after := startDaemon(t, nil), startDaemon(t, nil)
+		r.newSession(r.dial())
+		after.newSession(after.dial())
+		w := ways.NewDialer(r.socket)
+		c := newConnOver(t, newLink(t, w))
+		watch, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		under := make(chan error, 1)
+		go func() {
+			_, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "sleep 1h", WaitMS: 3600 * 1000})
+			under <- err
+		}()
+		r.waitUntil("the turn is begun", func() bool { now, err := c.GetSession(t.Context(), "main"); return err == nil && now.Turn == 2 })
+		w.SetSocket(after.socket)
+		w.SetBroken(true)
+		w.SetBroken(false)
+		for {
+			if _, err = watch.Next(t.Context()); err != nil {
+				break
+			}
+		}
+		if session.KindOf(err) != client.KindOutcomeUnknown {
+			t.Errorf("the subscription got %v", err)
+		}
+		if err := <-under; session.KindOf(err) != client.KindOutcomeUnknown || !strings.Contains(err.Error(), "was started anew") {
+			t.Errorf("the call got %v", err)
+		}
+		if now, err := after.dial().GetSession(t.Context(), "main"); err != nil || now.Turn != 1 {
+			t.Errorf("it ran there: turn %d, %v", now.Turn, err)
+		}
+		if _, err := c.ListSessions(t.Context()); err != nil {
+			t.Errorf("the next call: %v", err)
+		}
+	})
+
+	// The daemon remembers only so many clients. To repeat a call that it has forgotten would run its
+	// code twice.
+	t.Run("calls are not repeated if the daemon forgot the client", func(t *testing.T) {
+		t.Parallel()
+		r := startDaemon(t, nil)
+		plain := r.dial()
+		r.newSession(plain)
+		w := ways.NewDialer(r.socket)
+		c := newConnOver(t, newLink(t, w))
+		under := make(chan error, 1)
+		go func() {
+			_, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "sleep 1h", WaitMS: 3600 * 1000})
+			under <- err
+		}()
+		r.waitUntil("the turn is begun", func() bool { now, err := plain.GetSession(t.Context(), "main"); return err == nil && now.Turn == 2 })
+		w.SetBroken(true)
+		r.waitUntil("the client is gone", func() bool { all, err := plain.ListClients(t.Context(), ""); return err == nil && len(all) == 1 })
+		for i := range 1024 {
+			other := r.dialWithoutHello()
+			if err := other.Call(t.Context(), client.MethodHello, client.HelloParams{ID: fmt.Sprintf("one-of-many-clients-%d", i), Epoch: 1}, nil); err != nil {
+				t.Fatal(err)
+			}
+			_ = other.Close()
+		}
+		w.SetBroken(false)
+		if err := <-under; session.KindOf(err) != client.KindOutcomeUnknown || !strings.Contains(err.Error(), "has forgotten this client") {
+			t.Errorf("the call got %v", err)
+		}
+		if now, err := plain.GetSession(t.Context(), "main"); err != nil || now.Turn != 2 {
+			t.Errorf("it ran again: turn %d, %v", now.Turn, err)
+		}
+		if _, err := c.ListSessions(t.Context()); err != nil {
+			t.Errorf("the next call: %v", err)
+		}
+	})
+
+	// A subscription alone asks nothing, and is told of nothing over a dark way.
+	t.Run("a subscription alone detects a silent connection", func(t *testing.T) {
+		t.Parallel()
+		r := startDaemon(t, nil)
+		plain := r.dial()
+		r.newSession(plain)
+		w := ways.NewDialer(r.socket)
+		watch, err := newConnOver(t, newLink(t, w)).Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.PauseTraffic()()
+		if _, err := plain.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "print news"}); err != nil {
+			t.Fatal(err)
+		}
+		bounded, stop := context.WithTimeout(t.Context(), processTimeout)
+		defer stop()
+		for {
+			e, err := watch.Next(bounded)
+			if err != nil {
+				t.Fatalf("the news did not come: %v", err)
+			}
+			if b, ok := e.Body.(timeline.Text); ok && strings.Contains(string(b.Data), "news") {
+				return
+			}
+		}
+	})
+
+	// Less than a millisecond is a time, too, and not a poll, which would wait for the link without end.
+	t.Run("a wait below one millisecond ends during an outage", func(t *testing.T) {
+		t.Parallel()
+		r := startDaemon(t, nil)
+		r.newSession(r.dial())
+		w := ways.NewDialer(r.socket)
+		l := newLink(t, w)
+		c := newConnOver(t, l)
+		w.SetBroken(true)
+		r.waitUntil("the link is known to be down", func() bool { _, down := l.DownSince(); return down })
+		ended := make(chan error, 1)
+		go func() {
+			_, err := c.Session("main").Wait(t.Context(), 0, &session.WaitOptions{Timeout: time.Microsecond})
+			ended <- err
+		}()
+		select {
+		case err := <-ended:
+			if session.KindOf(err) != client.KindUnreachable {
+				t.Errorf("got %v", err)
+			}
+		case <-time.After(processTimeout / 4):
+			t.Fatal("it waits without end")
+		}
+	})
 }

@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	os.Exit(states.RunIsolated(func() int { return confined.RunTests(m) }))
 }
 
-// patience bounds every wait for a process.
+// processTimeout bounds every wait for a process.
 const processTimeout = 2 * time.Minute
 
 // A testDaemon is a daemon under test.
@@ -126,135 +126,241 @@ func (r *testDaemon) runCode(c *client.Client, code, want string) session.Reply 
 	return reply
 }
 
-func TestDaemon_SessionsOutliveTheirClients(t *testing.T) {
+func TestDaemon(t *testing.T) {
 	t.Parallel()
-	r := startDaemon(t, nil)
-	first := r.dial()
-	r.newSession(first)
-	if _, err := first.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "print before\nwait name? \nprint after"}); err != nil {
-		t.Fatal(err)
-	}
-	waiting, err := first.WaitTurn(t.Context(), client.WaitParams{Session: "main", WaitMS: processTimeout.Milliseconds()})
-	if err != nil || waiting.InputRequest == nil {
-		t.Fatalf("got %+v, %v", waiting, err)
-	}
-	_ = first.Close()
 
-	second := r.dial()
-	s, err := second.GetSession(t.Context(), "main")
-	if err != nil || s.InputRequest == nil || s.InputRequest.ID != waiting.InputRequest.ID || s.InputRequest.Prompt != "name? " {
-		t.Fatalf("the wait is not re-delivered: %+v, %v", s, err)
-	}
-	reply, err := second.SendInput(t.Context(), client.InputParams{Session: "main", InputRequest: s.InputRequest.ID, Input: "bob\n", WaitMS: processTimeout.Milliseconds(), After: waiting.Next})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := timeline.Render(reply.Events, nil).Text(); !strings.Contains(got, "bob\nafter\n") {
-		t.Errorf("got %q", got)
-	}
-	_, err = second.SendInput(t.Context(), client.InputParams{Session: "main", InputRequest: s.InputRequest.ID, Input: "eve\n"})
-	if session.KindOf(err) != session.KindStale {
-		t.Errorf("a second answer: got %v, want it to be stale", err)
-	}
-}
-
-func TestDaemon_BusyWaitingAndUnknownAreToldApart(t *testing.T) {
-	t.Parallel()
-	r := startDaemon(t, nil)
-	c := r.dial()
-	r.newSession(c)
-	for _, test := range []struct {
-		name string
-		kind session.Kind
-		call func() error
-	}{
-		{"no such session", session.KindClosed, func() error {
-			_, err := c.StartTurn(t.Context(), client.StartParams{Session: "nope", Input: "x"})
-			return err
-		}},
-		{"no session named", "invalid_params", func() error {
-			_, err := c.StartTurn(t.Context(), client.StartParams{Input: "x"})
-			return err
-		}},
-		{"the name is taken", session.KindExists, func() error {
-			_, err := c.CreateSession(t.Context(), client.CreateParams{Name: "main"})
-			return err
-		}},
-		{"a bad name", "invalid_params", func() error {
-			_, err := c.CreateSession(t.Context(), client.CreateParams{Name: "../x"})
-			return err
-		}},
-		{"no such language", client.KindUnknownLanguage, func() error {
-			_, err := c.CreateSession(t.Context(), client.CreateParams{Language: "cobol"})
-			return err
-		}},
-		{"an interrupt without a turn", "invalid_params", func() error {
-			_, err := c.InterruptTurn(t.Context(), client.InterruptParams{Session: "main"})
-			return err
-		}},
-		{"a misspelt param", "invalid_params", func() error {
-			return c.Call(t.Context(), client.MethodGet, map[string]string{"sesion": "main"}, nil)
-		}},
-	} {
-		if err := test.call(); session.KindOf(err) != test.kind {
-			t.Errorf("%s: got %v, want the kind %s", test.name, err, test.kind)
+	t.Run("sessions outlive their clients", func(t *testing.T) {
+		t.Parallel()
+		r := startDaemon(t, nil)
+		first := r.dial()
+		r.newSession(first)
+		if _, err := first.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "print before\nwait name? \nprint after"}); err != nil {
+			t.Fatal(err)
 		}
-	}
-	turn, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "print on\nsleep"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "print no"})
-	if session.KindOf(err) != session.KindBusy {
-		t.Errorf("got %v, want busy", err)
-	}
-	stale, err := c.InterruptTurn(t.Context(), client.InterruptParams{Session: "main", Turn: turn.Turn - 1})
-	if err != nil || stale.Result != "stale" {
-		t.Errorf("an interrupt of the turn before: %+v, %v", stale, err)
-	}
-	done, err := c.InterruptTurn(t.Context(), client.InterruptParams{Session: "main", Turn: turn.Turn})
-	if err != nil || done.Result != "idle" {
-		t.Errorf("the interrupt: %+v, %v", done, err)
-	}
-}
-
-func TestDaemon_ACancelInterruptsTheTurnThatTheCallStartedAndAPollOnlyLeaves(t *testing.T) {
-	t.Parallel()
-	r := startDaemon(t, nil)
-	c := r.dial()
-	r.newSession(c)
-	ctx, cancel := context.WithCancel(t.Context())
-	over := make(chan error, 1)
-	go func() {
-		_, err := c.StartTurn(ctx, client.StartParams{Session: "main", Input: "sleep", WaitMS: processTimeout.Milliseconds()})
-		over <- err
-	}()
-	for {
-		if s, err := c.GetSession(t.Context(), "main"); err == nil && s.State == session.StateRunning {
-			break
+		waiting, err := first.WaitTurn(t.Context(), client.WaitParams{Session: "main", WaitMS: processTimeout.Milliseconds()})
+		if err != nil || waiting.InputRequest == nil {
+			t.Fatalf("got %+v, %v", waiting, err)
 		}
-	}
-	poll, stop := context.WithCancel(t.Context())
-	polled := make(chan error, 1)
-	go func() {
-		_, err := r.dial().WaitTurn(poll, client.WaitParams{Session: "main", WaitMS: processTimeout.Milliseconds()})
-		polled <- err
-	}()
-	stop()
-	if err := <-polled; !errors.Is(err, context.Canceled) {
-		t.Errorf("the poll ended with %v", err)
-	}
-	if s, err := c.GetSession(t.Context(), "main"); err != nil || s.State != session.StateRunning {
-		t.Errorf("after the poll was cancelled: %+v, %v", s, err)
-	}
-	cancel()
-	if err := <-over; !errors.Is(err, context.Canceled) {
-		t.Errorf("the call ended with %v", err)
-	}
-	reply, err := c.WaitTurn(t.Context(), client.WaitParams{Session: "main", WaitMS: processTimeout.Milliseconds()})
-	if err != nil || reply.State != session.StateIdle || reply.Outcome != "interrupted" {
-		t.Errorf("after the call was cancelled: %+v, %v", reply, err)
-	}
+		_ = first.Close()
+
+		second := r.dial()
+		s, err := second.GetSession(t.Context(), "main")
+		if err != nil || s.InputRequest == nil || s.InputRequest.ID != waiting.InputRequest.ID || s.InputRequest.Prompt != "name? " {
+			t.Fatalf("the wait is not re-delivered: %+v, %v", s, err)
+		}
+		reply, err := second.SendInput(t.Context(), client.InputParams{Session: "main", InputRequest: s.InputRequest.ID, Input: "bob\n", WaitMS: processTimeout.Milliseconds(), After: waiting.Next})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := timeline.Render(reply.Events, nil).Text(); !strings.Contains(got, "bob\nafter\n") {
+			t.Errorf("got %q", got)
+		}
+		_, err = second.SendInput(t.Context(), client.InputParams{Session: "main", InputRequest: s.InputRequest.ID, Input: "eve\n"})
+		if session.KindOf(err) != session.KindStale {
+			t.Errorf("a second answer: got %v, want it to be stale", err)
+		}
+	})
+
+	t.Run("reports each refusal with its own kind", func(t *testing.T) {
+		t.Parallel()
+		r := startDaemon(t, nil)
+		c := r.dial()
+		r.newSession(c)
+		for _, test := range []struct {
+			name string
+			kind session.Kind
+			call func() error
+		}{
+			{"no such session", session.KindClosed, func() error {
+				_, err := c.StartTurn(t.Context(), client.StartParams{Session: "nope", Input: "x"})
+				return err
+			}},
+			{"no session named", "invalid_params", func() error {
+				_, err := c.StartTurn(t.Context(), client.StartParams{Input: "x"})
+				return err
+			}},
+			{"the name is taken", session.KindExists, func() error {
+				_, err := c.CreateSession(t.Context(), client.CreateParams{Name: "main"})
+				return err
+			}},
+			{"a bad name", "invalid_params", func() error {
+				_, err := c.CreateSession(t.Context(), client.CreateParams{Name: "../x"})
+				return err
+			}},
+			{"no such language", client.KindUnknownLanguage, func() error {
+				_, err := c.CreateSession(t.Context(), client.CreateParams{Language: "cobol"})
+				return err
+			}},
+			{"an interrupt without a turn", "invalid_params", func() error {
+				_, err := c.InterruptTurn(t.Context(), client.InterruptParams{Session: "main"})
+				return err
+			}},
+			{"a misspelt param", "invalid_params", func() error {
+				return c.Call(t.Context(), client.MethodGet, map[string]string{"sesion": "main"}, nil)
+			}},
+		} {
+			if err := test.call(); session.KindOf(err) != test.kind {
+				t.Errorf("%s: got %v, want the kind %s", test.name, err, test.kind)
+			}
+		}
+		turn, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "print on\nsleep"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "print no"})
+		if session.KindOf(err) != session.KindBusy {
+			t.Errorf("got %v, want busy", err)
+		}
+		stale, err := c.InterruptTurn(t.Context(), client.InterruptParams{Session: "main", Turn: turn.Turn - 1})
+		if err != nil || stale.Result != "stale" {
+			t.Errorf("an interrupt of the turn before: %+v, %v", stale, err)
+		}
+		done, err := c.InterruptTurn(t.Context(), client.InterruptParams{Session: "main", Turn: turn.Turn})
+		if err != nil || done.Result != "idle" {
+			t.Errorf("the interrupt: %+v, %v", done, err)
+		}
+	})
+
+	t.Run("a cancelled start interrupts the turn, a wait does not", func(t *testing.T) {
+		t.Parallel()
+		r := startDaemon(t, nil)
+		c := r.dial()
+		r.newSession(c)
+		ctx, cancel := context.WithCancel(t.Context())
+		over := make(chan error, 1)
+		go func() {
+			_, err := c.StartTurn(ctx, client.StartParams{Session: "main", Input: "sleep", WaitMS: processTimeout.Milliseconds()})
+			over <- err
+		}()
+		for {
+			if s, err := c.GetSession(t.Context(), "main"); err == nil && s.State == session.StateRunning {
+				break
+			}
+		}
+		poll, stop := context.WithCancel(t.Context())
+		polled := make(chan error, 1)
+		go func() {
+			_, err := r.dial().WaitTurn(poll, client.WaitParams{Session: "main", WaitMS: processTimeout.Milliseconds()})
+			polled <- err
+		}()
+		stop()
+		if err := <-polled; !errors.Is(err, context.Canceled) {
+			t.Errorf("the poll ended with %v", err)
+		}
+		if s, err := c.GetSession(t.Context(), "main"); err != nil || s.State != session.StateRunning {
+			t.Errorf("after the poll was cancelled: %+v, %v", s, err)
+		}
+		cancel()
+		if err := <-over; !errors.Is(err, context.Canceled) {
+			t.Errorf("the call ended with %v", err)
+		}
+		reply, err := c.WaitTurn(t.Context(), client.WaitParams{Session: "main", WaitMS: processTimeout.Milliseconds()})
+		if err != nil || reply.State != session.StateIdle || reply.Outcome != "interrupted" {
+			t.Errorf("after the call was cancelled: %+v, %v", reply, err)
+		}
+	})
+
+	t.Run("shutdown ends every waiting call", func(t *testing.T) {
+		t.Parallel()
+		r := startDaemon(t, nil)
+		c := r.dial()
+		r.newSession(c)
+		over := make(chan error, 2)
+		go func() {
+			_, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "sleep", WaitMS: processTimeout.Milliseconds()})
+			over <- err
+		}()
+		go func() {
+			_, err := c.WaitTurn(t.Context(), client.WaitParams{Session: "main", WaitMS: processTimeout.Milliseconds()})
+			over <- err
+		}()
+		for {
+			if s, err := c.GetSession(t.Context(), "main"); err == nil && s.State == session.StateRunning {
+				break
+			}
+		}
+		r.cancel()
+		for range 2 {
+			if err := <-over; err == nil {
+				continue // it ended with what the session said last
+			} else if session.KindOf(err) != client.KindUnreachable && session.KindOf(err) != "shutting_down" && session.KindOf(err) != "internal" {
+				t.Errorf("got %v", err)
+			}
+		}
+	})
+
+	t.Run("serves ten clients at once", func(t *testing.T) {
+		t.Parallel()
+		r := startDaemon(t, nil)
+		var wg sync.WaitGroup
+		for i := range 10 {
+			wg.Go(func() {
+				c := r.dial()
+				name := fmt.Sprintf("s%d", i)
+				if _, err := c.CreateSession(t.Context(), client.CreateParams{Name: name}); err != nil {
+					t.Error(err)
+					return
+				}
+				for range 5 {
+					reply, err := c.StartTurn(t.Context(), client.StartParams{Session: name, Input: "print hello", WaitMS: processTimeout.Milliseconds()})
+					if err != nil || !strings.Contains(timeline.Render(reply.Events, nil).Text(), "hello") {
+						t.Errorf("got %+v, %v", reply, err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+	})
+
+	t.Run("lists the variables of an idle session", func(t *testing.T) {
+		t.Parallel()
+		r := startDaemon(t, nil)
+		c := r.dial()
+		r.newSession(c)
+		want := session.Variables{List: []session.Variable{{Name: "answer", Type: "number", Shape: "1", Bytes: 8}}, More: 1}
+		waitUntil(t, "the worker answers in time", func() bool { // a busy machine may take longer than a query
+			got, err := c.ListVariables(t.Context(), "main")
+			if session.KindOf(err) == session.KindNoAnswer {
+				return false
+			}
+			if err != nil || !reflect.DeepEqual(got, want) {
+				t.Errorf("got %+v, %v, want %+v", got, err, want)
+			}
+			return true
+		})
+		if _, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "wait ? "}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.ListVariables(t.Context(), "main"); session.KindOf(err) != session.KindBusy && session.KindOf(err) != session.KindWaiting {
+			t.Errorf("got %v, want it to be busy", err)
+		}
+	})
+
+	// A logout, or the end of a job's time, ends the daemon by a signal.
+	t.Run("shutdown tells subscribers the reason", func(t *testing.T) {
+		t.Parallel()
+		r := startDaemon(t, nil)
+		c := r.dial()
+		r.newSession(c)
+		w, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.cancel()
+		var notices []string
+		for {
+			e, err := w.Next(t.Context())
+			if err != nil {
+				break
+			}
+			if n, ok := e.Body.(timeline.Notice); ok {
+				notices = append(notices, n.Message)
+			}
+		}
+		if len(notices) != 1 || !strings.HasPrefix(notices[0], "the daemon ends, and this session with it: ") {
+			t.Errorf("they read %q", notices)
+		}
+	})
 }
 
 // collectEvents reads a subscription until an event satisfies last.
@@ -293,163 +399,167 @@ func wantNoGaps(t testing.TB, events []timeline.Event, first timeline.Seq) {
 	}
 }
 
-func TestStream_ASnapshotThenLiveNothingTwiceNothingMissing(t *testing.T) {
+func TestStream(t *testing.T) {
 	t.Parallel()
-	r := startDaemon(t, nil)
-	c := r.dial()
-	r.newSession(c)
-	turn := r.runCode(c, "print one", "one\n").Turn
-	w, err := r.dial().Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.runCode(c, "print two", "two\n")
-	events := collectEvents(t, w, isEndOfTurn(turn+1))
-	wantNoGaps(t, events, 1)
-	if got := timeline.Render(events, nil).Text(); !strings.Contains(got, "one\n") || !strings.Contains(got, "two\n") {
-		t.Errorf("got %q", got)
-	}
-}
 
-func TestStream_ManyWatchersThatPauseAndResumeSeeAllOfIt(t *testing.T) {
-	t.Parallel()
-	r := startDaemon(t, nil)
-	c := r.dial()
-	r.newSession(c)
-	const turns, watchers = 40, 16
-	last := r.runCode(c, "print begin", "begin\n").Turn + turns
-	var wg sync.WaitGroup
-	for range watchers {
-		wg.Go(func() {
-			own := r.dial()
-			w, err := own.Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			stop := make(chan struct{})
-			wg.Go(func() {
-				for {
-					select {
-					case <-stop:
-						return
-					default:
-					}
-					err := w.Pause(t.Context())
-					if err == nil && rand.IntN(2) == 0 {
-						err = own.Call(t.Context(), client.MethodInfo, struct{}{}, nil)
-					}
-					if err == nil {
-						err = w.Resume(t.Context())
-					}
-					if err != nil {
-						t.Error(err)
-						return
-					}
-				}
-			})
-			wantNoGaps(t, collectEvents(t, w, isEndOfTurn(last)), 1)
-			close(stop)
-		})
-	}
-	for range turns {
-		r.runCode(c, "print a\nerr b\nprint c", "a\n[stderr] b\nc\n")
-	}
-	wg.Wait()
-}
-
-func TestStream_NothingComesWhilePausedAndResumeGoesOnBehindIt(t *testing.T) {
-	t.Parallel()
-	r := startDaemon(t, nil)
-	c := r.dial()
-	r.newSession(c)
-	w, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	turn := r.runCode(c, "print one", "one\n").Turn
-	events := collectEvents(t, w, isEndOfTurn(turn))
-	if err := w.Pause(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	r.runCode(c, "print two", "two\n") // its answer is behind what a stream would have sent
-	short, cancel := context.WithCancel(t.Context())
-	cancel()
-	if e, err := w.Next(short); err == nil {
-		t.Errorf("while paused came %+v", e)
-	}
-	if err := w.Resume(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	wantNoGaps(t, append(events, collectEvents(t, w, isEndOfTurn(turn+1))...), 1)
-}
-
-func TestStream_FromACursor(t *testing.T) {
-	t.Parallel()
-	r := startDaemon(t, nil)
-	c := r.dial()
-	r.newSession(c)
-	next := r.runCode(c, "print one", "one\n").Next
-	turn := r.runCode(c, "print two", "two\n").Turn
-	w, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "main", After: next})
-	if err != nil {
-		t.Fatal(err)
-	}
-	wantNoGaps(t, collectEvents(t, w, isEndOfTurn(turn)), next+1)
-	if _, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "main", After: 1 << 40}); session.KindOf(err) != "invalid_params" {
-		t.Errorf("from the future: %v", err)
-	}
-}
-
-func TestStream_EndsWithItsSession(t *testing.T) {
-	t.Parallel()
-	r := startDaemon(t, nil)
-	c := r.dial()
-	r.newSession(c)
-	w, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.CloseSession(t.Context(), "main"); err != nil {
-		t.Fatal(err)
-	}
-	for {
-		if _, err := w.Next(t.Context()); err != nil {
-			if !errors.Is(err, session.ErrClosed) {
-				t.Errorf("got %v", err)
-			}
-			break
+	t.Run("live events follow the snapshot without gap or repeat", func(t *testing.T) {
+		t.Parallel()
+		r := startDaemon(t, nil)
+		c := r.dial()
+		r.newSession(c)
+		turn := r.runCode(c, "print one", "one\n").Turn
+		w, err := r.dial().Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
+		r.runCode(c, "print two", "two\n")
+		events := collectEvents(t, w, isEndOfTurn(turn+1))
+		wantNoGaps(t, events, 1)
+		if got := timeline.Render(events, nil).Text(); !strings.Contains(got, "one\n") || !strings.Contains(got, "two\n") {
+			t.Errorf("got %q", got)
+		}
+	})
+
+	t.Run("many subscribers that pause and resume miss nothing", func(t *testing.T) {
+		t.Parallel()
+		r := startDaemon(t, nil)
+		c := r.dial()
+		r.newSession(c)
+		const turns, watchers = 40, 16
+		last := r.runCode(c, "print begin", "begin\n").Turn + turns
+		var wg sync.WaitGroup
+		for range watchers {
+			wg.Go(func() {
+				own := r.dial()
+				w, err := own.Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				stop := make(chan struct{})
+				wg.Go(func() {
+					for {
+						select {
+						case <-stop:
+							return
+						default:
+						}
+						err := w.Pause(t.Context())
+						if err == nil && rand.IntN(2) == 0 {
+							err = own.Call(t.Context(), client.MethodInfo, struct{}{}, nil)
+						}
+						if err == nil {
+							err = w.Resume(t.Context())
+						}
+						if err != nil {
+							t.Error(err)
+							return
+						}
+					}
+				})
+				wantNoGaps(t, collectEvents(t, w, isEndOfTurn(last)), 1)
+				close(stop)
+			})
+		}
+		for range turns {
+			r.runCode(c, "print a\nerr b\nprint c", "a\n[stderr] b\nc\n")
+		}
+		wg.Wait()
+	})
+
+	t.Run("a paused stream sends nothing and resumes without a gap", func(t *testing.T) {
+		t.Parallel()
+		r := startDaemon(t, nil)
+		c := r.dial()
+		r.newSession(c)
+		w, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		turn := r.runCode(c, "print one", "one\n").Turn
+		events := collectEvents(t, w, isEndOfTurn(turn))
+		if err := w.Pause(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		r.runCode(c, "print two", "two\n") // its answer is behind what a stream would have sent
+		short, cancel := context.WithCancel(t.Context())
+		cancel()
+		if e, err := w.Next(short); err == nil {
+			t.Errorf("while paused came %+v", e)
+		}
+		if err := w.Resume(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		wantNoGaps(t, append(events, collectEvents(t, w, isEndOfTurn(turn+1))...), 1)
+	})
+
+	t.Run("starts after a cursor", func(t *testing.T) {
+		t.Parallel()
+		r := startDaemon(t, nil)
+		c := r.dial()
+		r.newSession(c)
+		next := r.runCode(c, "print one", "one\n").Next
+		turn := r.runCode(c, "print two", "two\n").Turn
+		w, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "main", After: next})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantNoGaps(t, collectEvents(t, w, isEndOfTurn(turn)), next+1)
+		if _, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "main", After: 1 << 40}); session.KindOf(err) != "invalid_params" {
+			t.Errorf("from the future: %v", err)
+		}
+	})
+
+	t.Run("ends with its session", func(t *testing.T) {
+		t.Parallel()
+		r := startDaemon(t, nil)
+		c := r.dial()
+		r.newSession(c)
+		w, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.CloseSession(t.Context(), "main"); err != nil {
+			t.Fatal(err)
+		}
+		for {
+			if _, err := w.Next(t.Context()); err != nil {
+				if !errors.Is(err, session.ErrClosed) {
+					t.Errorf("got %v", err)
+				}
+				break
+			}
+		}
+	})
+
+	t.Run("never contains a secret", func(t *testing.T) {
+		t.Parallel()
+		r := startDaemon(t, nil)
+		c := r.dial()
+		r.newSession(c)
+		w, err := r.dial().Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "secret Password: "}); err != nil {
+			t.Fatal(err)
+		}
+		waiting, err := c.WaitTurn(t.Context(), client.WaitParams{Session: "main", WaitMS: processTimeout.Milliseconds()})
+		if err != nil || waiting.InputRequest == nil || !waiting.InputRequest.Secret {
+			t.Fatalf("got %+v, %v", waiting, err)
+		}
+		reply, err := c.SendInput(t.Context(), client.InputParams{Session: "main", InputRequest: waiting.InputRequest.ID, Input: "hunter2\n", WaitMS: processTimeout.Milliseconds()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := json.Marshal(collectEvents(t, w, isEndOfTurn(reply.Turn)))
+		if err != nil || strings.Contains(string(all), "hunter2") {
+			t.Errorf("the secret is in the stream: %s, %v", all, err)
+		}
+	})
 }
 
-func TestStream_ASecretIsNowhere(t *testing.T) {
-	t.Parallel()
-	r := startDaemon(t, nil)
-	c := r.dial()
-	r.newSession(c)
-	w, err := r.dial().Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "secret Password: "}); err != nil {
-		t.Fatal(err)
-	}
-	waiting, err := c.WaitTurn(t.Context(), client.WaitParams{Session: "main", WaitMS: processTimeout.Milliseconds()})
-	if err != nil || waiting.InputRequest == nil || !waiting.InputRequest.Secret {
-		t.Fatalf("got %+v, %v", waiting, err)
-	}
-	reply, err := c.SendInput(t.Context(), client.InputParams{Session: "main", InputRequest: waiting.InputRequest.ID, Input: "hunter2\n", WaitMS: processTimeout.Milliseconds()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, err := json.Marshal(collectEvents(t, w, isEndOfTurn(reply.Turn)))
-	if err != nil || strings.Contains(string(all), "hunter2") {
-		t.Errorf("the secret is in the stream: %s, %v", all, err)
-	}
-}
-
-func TestWriter_OneAtATimeUntilItsConnectionEnds(t *testing.T) {
+func TestWriteLock_OneHolder(t *testing.T) {
 	t.Parallel()
 	r := startDaemon(t, nil)
 	agent, person := r.dial(), r.dial()
@@ -508,179 +618,81 @@ func sendRawLine(t testing.TB, socket, line string) string {
 	return strings.TrimSpace(string(buf[:n]))
 }
 
-func TestControl_OnlyQueuesAndTheOwnerCarriesOut(t *testing.T) {
+func TestControl(t *testing.T) {
 	t.Parallel()
-	r := startDaemon(t, nil)
-	c := r.dial()
-	r.newSession(c)
-	if got := sendRawLine(t, r.socket, `{"type":"status"}`); !strings.Contains(got, `"ok":true`) || !strings.Contains(got, `"sessions":1`) {
-		t.Errorf("status: %s", got)
-	}
-	if got := sendRawLine(t, r.socket, `{"type":"sleep"}`); !strings.Contains(got, "unknown_message_type") {
-		t.Errorf("an unknown one: %s", got)
-	}
-	if got := sendRawLine(t, r.socket, `{"type":"pause"}`); got != `{"ok":true,"data":{"queued":"pause"}}` {
-		t.Errorf("pause: %s", got)
-	}
-	for paused := false; !paused; {
-		i, err := c.DaemonInfo(t.Context())
+
+	t.Run("queues commands for the main loop", func(t *testing.T) {
+		t.Parallel()
+		r := startDaemon(t, nil)
+		c := r.dial()
+		r.newSession(c)
+		if got := sendRawLine(t, r.socket, `{"type":"status"}`); !strings.Contains(got, `"ok":true`) || !strings.Contains(got, `"sessions":1`) {
+			t.Errorf("status: %s", got)
+		}
+		if got := sendRawLine(t, r.socket, `{"type":"sleep"}`); !strings.Contains(got, "unknown_message_type") {
+			t.Errorf("an unknown one: %s", got)
+		}
+		if got := sendRawLine(t, r.socket, `{"type":"pause"}`); got != `{"ok":true,"data":{"queued":"pause"}}` {
+			t.Errorf("pause: %s", got)
+		}
+		for paused := false; !paused; {
+			i, err := c.DaemonInfo(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			paused = i.Paused
+		}
+		if _, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "print x"}); session.KindOf(err) != client.KindDraining {
+			t.Errorf("while paused: %v", err)
+		}
+		sendRawLine(t, r.socket, `{"type":"resume"}`)
+		for paused := true; paused; {
+			i, err := c.DaemonInfo(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			paused = i.Paused
+		}
+		r.runCode(c, "print x", "x\n")
+	})
+
+	t.Run("a drain waits for turns and not for clients", func(t *testing.T) {
+		t.Parallel()
+		r := startDaemon(t, nil)
+		c, idle := r.dial(), r.dial()
+		r.newSession(c)
+		if _, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "print on\nsleep 300ms\nprint over"}); err != nil {
+			t.Fatal(err)
+		}
+		w, err := idle.Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		paused = i.Paused
-	}
-	if _, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "print x"}); session.KindOf(err) != client.KindDraining {
-		t.Errorf("while paused: %v", err)
-	}
-	sendRawLine(t, r.socket, `{"type":"resume"}`)
-	for paused := true; paused; {
-		i, err := c.DaemonInfo(t.Context())
-		if err != nil {
-			t.Fatal(err)
+		sendRawLine(t, r.socket, `{"type":"drain"}`)
+		var text strings.Builder
+		for {
+			e, err := w.Next(t.Context())
+			if err != nil {
+				break
+			}
+			if b, ok := e.Body.(timeline.Text); ok {
+				text.Write(b.Data)
+			}
 		}
-		paused = i.Paused
-	}
-	r.runCode(c, "print x", "x\n")
-}
-
-func TestControl_ADrainWaitsForTurnsAndNotForClients(t *testing.T) {
-	t.Parallel()
-	r := startDaemon(t, nil)
-	c, idle := r.dial(), r.dial()
-	r.newSession(c)
-	if _, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "print on\nsleep 300ms\nprint over"}); err != nil {
-		t.Fatal(err)
-	}
-	w, err := idle.Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	sendRawLine(t, r.socket, `{"type":"drain"}`)
-	var text strings.Builder
-	for {
-		e, err := w.Next(t.Context())
-		if err != nil {
-			break
+		if !strings.Contains(text.String(), "over\n") {
+			t.Errorf("the turn was cut: %q", text.String())
 		}
-		if b, ok := e.Body.(timeline.Text); ok {
-			text.Write(b.Data)
+		if err := <-r.served; err != nil {
+			t.Error(err)
 		}
-	}
-	if !strings.Contains(text.String(), "over\n") {
-		t.Errorf("the turn was cut: %q", text.String())
-	}
-	if err := <-r.served; err != nil {
-		t.Error(err)
-	}
-	r.served <- nil
-	if _, err := client.Dial(t.Context(), client.Socket(r.socket)); session.KindOf(err) != client.KindUnreachable {
-		t.Errorf("got %v", err)
-	}
-}
-
-func TestDaemon_WhenItEndsEveryCallFailsAtOnce(t *testing.T) {
-	t.Parallel()
-	r := startDaemon(t, nil)
-	c := r.dial()
-	r.newSession(c)
-	over := make(chan error, 2)
-	go func() {
-		_, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "sleep", WaitMS: processTimeout.Milliseconds()})
-		over <- err
-	}()
-	go func() {
-		_, err := c.WaitTurn(t.Context(), client.WaitParams{Session: "main", WaitMS: processTimeout.Milliseconds()})
-		over <- err
-	}()
-	for {
-		if s, err := c.GetSession(t.Context(), "main"); err == nil && s.State == session.StateRunning {
-			break
-		}
-	}
-	r.cancel()
-	for range 2 {
-		if err := <-over; err == nil {
-			continue // it ended with what the session said last
-		} else if session.KindOf(err) != client.KindUnreachable && session.KindOf(err) != "shutting_down" && session.KindOf(err) != "internal" {
+		r.served <- nil
+		if _, err := client.Dial(t.Context(), client.Socket(r.socket)); session.KindOf(err) != client.KindUnreachable {
 			t.Errorf("got %v", err)
 		}
-	}
-}
-
-func TestDaemon_TenClientsAtOnce(t *testing.T) {
-	t.Parallel()
-	r := startDaemon(t, nil)
-	var wg sync.WaitGroup
-	for i := range 10 {
-		wg.Go(func() {
-			c := r.dial()
-			name := fmt.Sprintf("s%d", i)
-			if _, err := c.CreateSession(t.Context(), client.CreateParams{Name: name}); err != nil {
-				t.Error(err)
-				return
-			}
-			for range 5 {
-				reply, err := c.StartTurn(t.Context(), client.StartParams{Session: name, Input: "print hello", WaitMS: processTimeout.Milliseconds()})
-				if err != nil || !strings.Contains(timeline.Render(reply.Events, nil).Text(), "hello") {
-					t.Errorf("got %+v, %v", reply, err)
-				}
-			}
-		})
-	}
-	wg.Wait()
-}
-
-func TestDaemon_ListsTheVariablesOfAnIdleSession(t *testing.T) {
-	t.Parallel()
-	r := startDaemon(t, nil)
-	c := r.dial()
-	r.newSession(c)
-	want := session.Variables{List: []session.Variable{{Name: "answer", Type: "number", Shape: "1", Bytes: 8}}, More: 1}
-	waitUntil(t, "the worker answers in time", func() bool { // a busy machine may take longer than a query
-		got, err := c.ListVariables(t.Context(), "main")
-		if session.KindOf(err) == session.KindNoAnswer {
-			return false
-		}
-		if err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("got %+v, %v, want %+v", got, err, want)
-		}
-		return true
 	})
-	if _, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "wait ? "}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.ListVariables(t.Context(), "main"); session.KindOf(err) != session.KindBusy && session.KindOf(err) != session.KindWaiting {
-		t.Errorf("got %v, want it to be busy", err)
-	}
 }
 
-// A logout, or the end of a job's time, ends the daemon by a signal.
-func TestDaemon_WhenItIsToldToEndThoseWhoWatchReadWhy(t *testing.T) {
-	t.Parallel()
-	r := startDaemon(t, nil)
-	c := r.dial()
-	r.newSession(c)
-	w, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.cancel()
-	var notices []string
-	for {
-		e, err := w.Next(t.Context())
-		if err != nil {
-			break
-		}
-		if n, ok := e.Body.(timeline.Notice); ok {
-			notices = append(notices, n.Message)
-		}
-	}
-	if len(notices) != 1 || !strings.HasPrefix(notices[0], "the daemon ends, and this session with it: ") {
-		t.Errorf("they read %q", notices)
-	}
-}
-
-func TestCreate_ASessionThatExistsCanBeUsed(t *testing.T) {
+func TestCreate_ConcurrentSameName(t *testing.T) {
 	t.Parallel()
 	r := startDaemon(t, nil)
 	c := r.dial()
@@ -704,7 +716,7 @@ func TestCreate_ASessionThatExistsCanBeUsed(t *testing.T) {
 
 // The largest input runs, also when each of its bytes takes two in JSON, and a larger one is refused in the
 // words of a session.
-func TestDaemon_AnInputHasTheBoundOfASession(t *testing.T) {
+func TestDaemon_MaxInput(t *testing.T) {
 	r := startDaemon(t, nil)
 	c := newConnOver(t, client.NewLink(client.Socket(r.socket), nil))
 	r.newSession(c)

@@ -12,11 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watchless makes the test program one of a user who has no watches of files left.
+// noWatchesEnv makes the test program one of a user who has no watches of files left.
 const noWatchesEnv = "DAEMON_TEST_WATCHLESS"
 
 // An editor or a builder may use up all that a user has: 8192 on many machines.
-func TestDaemon_WithoutWatchesNoticesThatItsSocketIsGone(t *testing.T) {
+func TestDaemon_NoInotifyWatches(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(noWatchesEnv) == "" {
 		confined.RequireNamespaces(t)

@@ -46,7 +46,7 @@ func (r *testDaemon) sessionNames(c *client.Client) string {
 }
 
 // Nobody would ever learn the name of such a session.
-func TestCreate_WithoutANameAndACallerLeavesNothing(t *testing.T) {
+func TestCreate_AbandonedUnnamed(t *testing.T) {
 	t.Parallel()
 	r := startDaemon(t, nil)
 	c := r.dial()
@@ -82,7 +82,7 @@ func (l logLines) Write(b []byte) (int, error) {
 }
 
 // It would go on where nobody could reach it.
-func TestClose_ThatIsCancelledWhileItWaitsLeavesTheSession(t *testing.T) {
+func TestClose_CancelledWhileWaiting(t *testing.T) {
 	t.Parallel()
 	sup, err := supervisor.New(&supervisor.Options{Dir: t.TempDir(), StopGrace: processTimeout}) // its worker ends when the test says so
 	if err != nil {
@@ -142,71 +142,75 @@ func TestClose_ThatIsCancelledWhileItWaitsLeavesTheSession(t *testing.T) {
 	r.runCode(c, "print on", "[session restarted: reset, state lost]\non\n")
 }
 
-func TestStream_OneThatHasEndedCountsNoMore(t *testing.T) {
+func TestStreamLimit(t *testing.T) {
 	t.Parallel()
-	r := startDaemon(t, func(o *daemon.Options) { o.DaemonIdleTimeout = 5 * time.Second }) // time for the first steps
-	c := r.dial()
-	if _, err := c.CreateSession(t.Context(), client.CreateParams{Name: "kept"}); err != nil {
-		t.Fatal(err)
-	}
-	kept := r.dial() // between two rounds only this connection keeps the daemon alive
-	if _, err := kept.Subscribe(t.Context(), client.SubscribeParams{Session: "kept"}); err != nil {
-		t.Fatal(err)
-	}
-	for range 70 {
-		r.newSession(c)
-		w, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
-		if err != nil {
+
+	t.Run("an ended subscription no longer counts", func(t *testing.T) {
+		t.Parallel()
+		r := startDaemon(t, func(o *daemon.Options) { o.DaemonIdleTimeout = 5 * time.Second }) // time for the first steps
+		c := r.dial()
+		if _, err := c.CreateSession(t.Context(), client.CreateParams{Name: "kept"}); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.CloseSession(t.Context(), "main"); err != nil {
+		kept := r.dial() // between two rounds only this connection keeps the daemon alive
+		if _, err := kept.Subscribe(t.Context(), client.SubscribeParams{Session: "kept"}); err != nil {
 			t.Fatal(err)
 		}
-		for err == nil {
-			_, err = w.Next(t.Context())
+		for range 70 {
+			r.newSession(c)
+			w, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := c.CloseSession(t.Context(), "main"); err != nil {
+				t.Fatal(err)
+			}
+			for err == nil {
+				_, err = w.Next(t.Context())
+			}
+			if err != session.ErrClosed {
+				t.Fatal(err)
+			}
 		}
-		if err != session.ErrClosed {
+		if err := kept.Close(); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if err := kept.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-r.served; err != nil { // though the connection is there
-		t.Errorf("it ended with %v", err)
-	}
-	r.served <- nil
+		if err := <-r.served; err != nil { // though the connection is there
+			t.Errorf("it ended with %v", err)
+		}
+		r.served <- nil
+	})
+
+	// One that is paused could still be read to its end, until there is no room for it.
+	t.Run("a paused one of a closed session makes room", func(t *testing.T) {
+		t.Parallel()
+		r := startDaemon(t, nil)
+		c := r.dial()
+		var watches []*client.Subscription
+		for range 65 {
+			r.newSession(c)
+			w, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := w.Pause(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			watches = append(watches, w)
+			if err := c.CloseSession(t.Context(), "main"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := watches[0].Resume(t.Context()); session.KindOf(err) != client.KindUnknownSubscription {
+			t.Errorf("the oldest: %v", err)
+		}
+		if err := watches[1].Resume(t.Context()); err != nil {
+			t.Errorf("the next: %v", err)
+		}
+	})
 }
 
-// One that is paused could still be read to its end, until there is no room for it.
-func TestStream_APausedOneOfAClosedSessionGivesWay(t *testing.T) {
-	t.Parallel()
-	r := startDaemon(t, nil)
-	c := r.dial()
-	var watches []*client.Subscription
-	for range 65 {
-		r.newSession(c)
-		w, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Pause(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		watches = append(watches, w)
-		if err := c.CloseSession(t.Context(), "main"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := watches[0].Resume(t.Context()); session.KindOf(err) != client.KindUnknownSubscription {
-		t.Errorf("the oldest: %v", err)
-	}
-	if err := watches[1].Resume(t.Context()); err != nil {
-		t.Errorf("the next: %v", err)
-	}
-}
-
-func TestMark_TheNamesOfAConnectionAreBounded(t *testing.T) {
+func TestReadCursor_NameLimit(t *testing.T) {
 	t.Parallel()
 	r := startDaemon(t, nil)
 	c, other := r.dial(), r.dial()
@@ -231,7 +235,7 @@ func TestMark_TheNamesOfAConnectionAreBounded(t *testing.T) {
 	}
 }
 
-func TestWriter_AKeyboardIsForTheTurnItWasTakenFor(t *testing.T) {
+func TestWriteLock_SingleTurn(t *testing.T) {
 	t.Parallel()
 	r := startDaemon(t, nil)
 	ada, bob, eve := r.dial(), r.dial(), r.dial()
@@ -275,7 +279,7 @@ func TestWriter_AKeyboardIsForTheTurnItWasTakenFor(t *testing.T) {
 	}
 }
 
-func TestClients_AreNamedAndDetached(t *testing.T) {
+func TestClients_ListAndDetach(t *testing.T) {
 	t.Parallel()
 	r := startDaemon(t, nil)
 	ada, bob := r.dial(), r.dial()
@@ -313,7 +317,7 @@ func TestClients_AreNamedAndDetached(t *testing.T) {
 	}
 }
 
-func TestCull_OnlyWhatNobodyUses(t *testing.T) {
+func TestSessionIdleTimeout_UnusedOnly(t *testing.T) {
 	t.Parallel()
 	const unused = 3 * time.Second // a busy machine may take a while from one call to the next
 	r := startDaemon(t, func(o *daemon.Options) { o.SessionIdleTimeout = unused })
@@ -343,7 +347,7 @@ func TestCull_OnlyWhatNobodyUses(t *testing.T) {
 }
 
 // Tidy programs remove directories that were not used for long.
-func TestDirectory_OfSessionsMayGo(t *testing.T) {
+func TestSessionDirectory_Removed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir() + "/turnstone"
 	sup, err := supervisor.New(&supervisor.Options{Dir: dir})
@@ -387,7 +391,7 @@ func TestDirectory_OfSessionsMayGo(t *testing.T) {
 	}
 }
 
-func TestWait_BehindTheEndIsRefused(t *testing.T) {
+func TestWait_CursorPastEnd(t *testing.T) {
 	t.Parallel()
 	r := startDaemon(t, nil)
 	c := r.dial()
@@ -398,7 +402,7 @@ func TestWait_BehindTheEndIsRefused(t *testing.T) {
 }
 
 // A param that is taken for another, or not at all, would be a default in silence.
-func TestDaemon_ParamsAreTakenToTheLetter(t *testing.T) {
+func TestParams_Strict(t *testing.T) {
 	t.Parallel()
 	r := startDaemon(t, nil)
 	c := r.dialRaw()
@@ -415,7 +419,7 @@ func TestDaemon_ParamsAreTakenToTheLetter(t *testing.T) {
 	}
 }
 
-func TestClients_NobodyIsShownWhatTurnsOthersRound(t *testing.T) {
+func TestIsAuthor(t *testing.T) {
 	for name, want := range map[string]bool{"ada": true, "Zoë 李": true, "\u202egro.live": false, "a\u200bb": false, "\x1b[2J": false, "a\nb": false} {
 		if got := client.IsAuthor(name); got != want {
 			t.Errorf("%q: got %v", name, got)

@@ -43,7 +43,7 @@ func waitUntil(t testing.TB, what string, holds func() bool) {
 	}
 }
 
-func TestLoad_AWatcherThatStopsReadingDuringAHundredMegabytesConcernsNobodyElse(t *testing.T) {
+func TestLoad_StalledSubscriber(t *testing.T) {
 	size := floodBytes
 	if raceDetector {
 		size >>= 4 // it is slow, and memory is not what it would be
@@ -198,7 +198,7 @@ func runChaosClient(socket string) {
 	}
 }
 
-func TestChaos_ClientsAndWorkersAreKilledAndNothingIsLostOrLeft(t *testing.T) {
+func TestChaos_RandomKills(t *testing.T) {
 	if r, w, err := os.Pipe(); err == nil { // the first one opens what Go's runtime waits with, for good
 		_, _ = r.Close(), w.Close()
 	}

@@ -173,320 +173,324 @@ func newPreparingDaemon(t testing.TB) (*testDaemon, *fakeJob) {
 	return startDaemon(t, func(o *daemon.Options) { withPreparation(o, w.run) }), w
 }
 
-func TestPrepare_OneJobForAllAndEachTokenIsToldToItsEnd(t *testing.T) {
-	r, w := newPreparingDaemon(t)
-	var peers []*rawPeer
-	tokens := []string{`7`, `"7"`, `9007199254740993`, `""`, `-1`}
-	for i, token := range tokens {
-		p := r.newPeer()
-		p.sendRequest("1", client.MethodCreate, fmt.Sprintf(`{"name":"s%d","with":["numpy"],"progressToken":%s}`, i, token))
-		if l := p.nextLine(); string(l.ID) != "1" || !strings.Contains(string(l.Result), `"state":"preparing"`) {
-			t.Fatalf("the answer does not come first: %s", l.raw)
-		}
-		if l := p.nextLine(); !l.isProgress() || *l.Params.Progress != 0 || l.Params.Total != nil || l.Params.Message != "preparing numpy" {
-			t.Fatalf("the first frame: %s", l.raw)
-		}
-		peers = append(peers, p)
-	}
-	for i, p := range peers {
-		p.sendRequest("2", client.MethodStart, fmt.Sprintf(`{"session":"s%d","input":"env PREPARED","wait_ms":30000}`, i))
-	}
-	// All of it is there, and it is not over yet.
-	w.reports <- workers.Progress{Done: 10, Total: 10, Message: "unpacking"}
-	w.reports <- workers.Progress{Done: 3, Total: 10, Message: "a step back"}
-	w.result <- nil
-	for i, p := range peers {
-		lines := p.readUntilAnswer("2")
-		if answer := lines[len(lines)-1]; answer.Error != nil || !strings.Contains(string(answer.Result), "yes") {
-			t.Errorf("the turn: %s", answer.raw)
-		}
-		if all := wantProgress(t, lines, tokens[i]); *all[len(all)-1].Params.Progress < 1 {
-			t.Errorf("the last frame: %s", all[len(all)-1].raw)
-		}
-	}
-	if n := w.runs.Load(); n != 1 {
-		t.Errorf("the job was run %d times", n)
-	}
-}
-
-// Frames of two sessions for one token could not be told apart.
-func TestPrepare_ATokenIsForOneSessionAtATime(t *testing.T) {
-	r, w := newPreparingDaemon(t)
-	p := r.newPeer()
-	p.sendRequest("1", client.MethodCreate, `{"name":"a","with":["x"],"progressToken":5}`)
-	p.readUntilAnswer("1")
-	p.waitForProgress("5")
-	p.sendRequest("2", client.MethodCreate, `{"name":"b","with":["x"],"progressToken":5}`)
-	lines := p.readUntilAnswer("2")
-	if answer := lines[len(lines)-1]; answer.Error == nil || !strings.Contains(answer.Error.Message, "progressToken 5") {
-		t.Errorf("the second: %s", answer.raw)
-	}
-	p.sendRequest("3", client.MethodCreate, `{"name":"b","with":["x"],"progressToken":"5"}`)
-	p.readUntilAnswer("3") // is another token
-	p.waitForProgress(`"5"`)
-	w.result <- nil
-	for over := false; !over; {
-		l := p.nextLine()
-		over = l.isLast() && string(l.Params.Token) == "5"
-	}
-	p.sendRequest("4", client.MethodCreate, `{"name":"c","with":["y"],"progressToken":5}`)
-	for l := p.nextLine(); ; l = p.nextLine() {
-		if string(l.ID) == "4" {
-			if l.Error != nil {
-				t.Errorf("once the first is over: %s", l.raw)
+func TestPrepareProgress(t *testing.T) {
+	t.Run("one job reports to every token until its end", func(t *testing.T) {
+		r, w := newPreparingDaemon(t)
+		var peers []*rawPeer
+		tokens := []string{`7`, `"7"`, `9007199254740993`, `""`, `-1`}
+		for i, token := range tokens {
+			p := r.newPeer()
+			p.sendRequest("1", client.MethodCreate, fmt.Sprintf(`{"name":"s%d","with":["numpy"],"progressToken":%s}`, i, token))
+			if l := p.nextLine(); string(l.ID) != "1" || !strings.Contains(string(l.Result), `"state":"preparing"`) {
+				t.Fatalf("the answer does not come first: %s", l.raw)
 			}
-			break
-		}
-	}
-	w.result <- nil
-}
-
-func TestPrepare_AStartObeysItsCallerAndGoesOn(t *testing.T) {
-	r, w := newPreparingDaemon(t)
-	p := r.newPeer()
-	p.sendRequest("1", client.MethodCreate, `{"name":"main","with":["x"]}`)
-	p.readUntilAnswer("1")
-	p.sendRequest("3", client.MethodStart, `{"session":"main","input":"print never","wait_ms":60000}`)
-	if _, err := fmt.Fprintln(p.conn, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}`); err != nil {
-		t.Fatal(err)
-	}
-	if l := p.nextLine(); string(l.ID) != "3" || !strings.Contains(l.raw, "-32800") {
-		t.Errorf("while it is prepared: %s", l.raw)
-	}
-	p.sendRequest("4", client.MethodStart, fmt.Sprintf(`{"session":"main","input":"print second","wait_ms":%d}`, processTimeout.Milliseconds()))
-	w.result <- nil
-	l := p.readUntilAnswer("4")
-	if answer := l[len(l)-1]; answer.Error != nil || !strings.Contains(string(answer.Result), "second") || strings.Contains(string(answer.Result), "never") {
-		t.Errorf("the next: %s", answer.raw)
-	}
-	if n := w.runs.Load(); n != 1 {
-		t.Errorf("it was begun %d times", n)
-	}
-}
-
-func TestPrepare_WhoComesLateBeginsWhereTheJobIs(t *testing.T) {
-	r, w := newPreparingDaemon(t)
-	first, late := r.newPeer(), r.newPeer()
-	first.sendRequest("1", client.MethodCreate, `{"name":"a","with":["x"],"progressToken":"a"}`)
-	first.readUntilAnswer("1")
-	w.reports <- workers.Progress{Done: 60, Total: 100, Message: "on the way"}
-	for l := first.nextLine(); *l.Params.Progress != 60; l = first.nextLine() {
-	}
-	late.sendRequest("1", client.MethodCreate, `{"name":"b","with":["x"],"progressToken":"b"}`)
-	late.readUntilAnswer("1")
-	if l := late.nextLine(); *l.Params.Progress != 60 || *l.Params.Total != 100 || l.Params.Message != "on the way" {
-		t.Errorf("got %s", l.raw)
-	}
-	w.result <- nil
-	if l := late.nextLine(); !l.isLast() || *l.Params.Progress != 60 {
-		t.Errorf("got %s", l.raw)
-	}
-	// No frame of it is replayed, or kept; the session's timeline has it.
-	after := r.dial()
-	after.OnProgress(func(p client.PreparationProgress) { t.Errorf("a frame for nobody: %+v", p) })
-	if _, err := after.StartTurn(t.Context(), client.StartParams{Session: "b", Input: "print x", WaitMS: processTimeout.Milliseconds()}); err != nil {
-		t.Fatal(err)
-	}
-	stream, err := after.Subscribe(t.Context(), client.SubscribeParams{Session: "b"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var last timeline.Preparation
-	for _, e := range collectEvents(t, stream, isEndOfTurn(1)) {
-		if p, is := e.Body.(timeline.Preparation); is {
-			last = p
-		}
-	}
-	if !last.IsDone() || last.Done != 60 {
-		t.Errorf("the timeline says %+v", last)
-	}
-}
-
-func TestPrepare_AFailureEndsTheIndicatorAndThenTheTurn(t *testing.T) {
-	r, w := newPreparingDaemon(t)
-	p := r.newPeer()
-	p.sendRequest("1", client.MethodCreate, `{"name":"main","with":["x"],"progressToken":1}`)
-	p.readUntilAnswer("1")
-	p.sendRequest("2", client.MethodStart, `{"session":"main","input":"print x"}`)
-	w.reports <- workers.Progress{Message: "looking"}
-	w.result <- errors.New("x cannot be prepared: no such thing\nERROR: the last line of the tool")
-	lines := p.readUntilAnswer("2")
-	wantProgress(t, lines, "1")
-	answer := lines[len(lines)-1]
-	if answer.Error == nil || answer.Error.Data["kind"] != string(session.KindStart) || !strings.Contains(answer.Error.Message, "the last line of the tool") {
-		t.Errorf("the turn: %s", answer.raw)
-	}
-	p.sendRequest("3", client.MethodCreate, `{"name":"main"}`)
-	if answer := p.readUntilAnswer("3"); answer[len(answer)-1].Error != nil {
-		t.Errorf("the name is not free: %s", answer[len(answer)-1].raw)
-	}
-}
-
-func TestPrepare_AFailureIsRememberedUntilSomebodyIsTold(t *testing.T) {
-	r, w := newPreparingDaemon(t)
-	c := r.dial()
-	create := func() {
-		t.Helper()
-		s, err := c.CreateSession(t.Context(), client.CreateParams{Name: "main", Packages: []string{"x"}})
-		if err != nil || s.State != session.StatePreparing {
-			t.Fatalf("got %+v, %v", s, err)
-		}
-		w.result <- errors.New("it did not work")
-	}
-	failed := func() session.Info {
-		t.Helper()
-		for {
-			s, err := c.GetSession(t.Context(), "main")
-			if err != nil {
-				t.Fatal(err)
+			if l := p.nextLine(); !l.isProgress() || *l.Params.Progress != 0 || l.Params.Total != nil || l.Params.Message != "preparing numpy" {
+				t.Fatalf("the first frame: %s", l.raw)
 			}
-			if s.State != session.StatePreparing {
-				return s
-			}
+			peers = append(peers, p)
 		}
-	}
-	create()
-	if s := failed(); s.State != session.StateEnded || s.PreparationError != "it did not work" {
-		t.Errorf("got %+v", s)
-	}
-	if _, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "x"}); session.KindOf(err) != session.KindStart {
-		t.Errorf("got %v", err)
-	}
-	if _, err := c.GetSession(t.Context(), "main"); session.KindOf(err) != session.KindClosed {
-		t.Errorf("after it was told: %v", err)
-	}
-	create()
-	failed()
-	create() // in its place
-	failed()
-	if err := c.CloseSession(t.Context(), "main"); err != nil {
-		t.Error(err)
-	}
-	if all, err := c.ListSessions(t.Context()); err != nil || len(all) != 0 {
-		t.Errorf("got %+v, %v", all, err)
-	}
-}
-
-func TestPrepare_AJobEndsWithTheLastWhoWantsIt(t *testing.T) {
-	r, w := newPreparingDaemon(t)
-	a, b := r.newPeer(), r.newPeer()
-	a.sendRequest("1", client.MethodCreate, `{"name":"a","with":["x"],"progressToken":1}`)
-	a.readUntilAnswer("1")
-	b.sendRequest("1", client.MethodCreate, `{"name":"b","with":["x"],"progressToken":2}`)
-	b.readUntilAnswer("1")
-	w.reports <- workers.Progress{Done: 1} // it runs
-	a.sendRequest("2", client.MethodClose, `{"session":"a"}`)
-	lines := a.readUntilAnswer("2")
-	if lines[len(lines)-1].Error != nil {
-		t.Errorf("closing: %s", lines[len(lines)-1].raw)
-	}
-	wantProgress(t, lines, "1")
-	w.reports <- workers.Progress{Done: 2} // it still runs
-	b.sendRequest("2", client.MethodStart, `{"session":"b","input":"print x"}`)
-	b.sendRequest("3", client.MethodClose, `{"session":"b"}`)
-	lines = b.readUntilAnswer("3")
-	wantProgress(t, lines, "2")
-	for len(lines) > 0 && string(lines[0].ID) != "2" {
-		lines = lines[1:]
-	}
-	if len(lines) == 0 {
-		lines = b.readUntilAnswer("2")
-	}
-	if e := lines[0].Error; e == nil || e.Data["kind"] != string(session.KindClosed) {
-		t.Errorf("the turn: %s", lines[0].raw)
-	}
-	if err := <-w.ended; err == nil || !strings.Contains(err.Error(), "nobody waits") {
-		t.Errorf("the job ended with %v", err)
-	}
-}
-
-func TestPrepare_FramesAreFewAndTheNewestIsAmongThem(t *testing.T) {
-	r, w := newPreparingDaemon(t)
-	p := r.newPeer()
-	p.sendRequest("1", client.MethodCreate, `{"name":"main","with":["x"],"progressToken":1}`)
-	p.readUntilAnswer("1")
-	begun := time.Now()
-	const reports = 20_000
-	for i := range int64(reports) {
-		w.reports <- workers.Progress{Done: i + 1}
-	}
-	var got []receivedLine
-	for len(got) == 0 || *got[len(got)-1].Params.Progress < reports {
-		got = append(got, p.nextLine())
-	}
-	if most := 3 + int(time.Since(begun)/(100*time.Millisecond)); len(got) > most {
-		t.Errorf("%d frames in %s", len(got), time.Since(begun))
-	}
-	w.result <- nil
-	if l := p.nextLine(); !l.isLast() {
-		t.Errorf("got %s", l.raw)
-	}
-}
-
-func TestPrepare_WithoutAGoodTokenThereAreNoFrames(t *testing.T) {
-	r, w := newPreparingDaemon(t)
-	for i, token := range []string{"", `,"progressToken":null`, `,"progressToken":{"a":1}`, `,"progressToken":[1]`, `,"progressToken":true`} {
-		p := r.newPeer()
-		p.sendRequest("1", client.MethodCreate, fmt.Sprintf(`{"name":"s%d","with":["x"]%s}`, i, token))
-		p.readUntilAnswer("1")
-		p.sendRequest("2", client.MethodStart, fmt.Sprintf(`{"session":"s%d","input":"print x","wait_ms":30000}`, i))
+		for i, p := range peers {
+			p.sendRequest("2", client.MethodStart, fmt.Sprintf(`{"session":"s%d","input":"env PREPARED","wait_ms":30000}`, i))
+		}
+		// All of it is there, and it is not over yet.
+		w.reports <- workers.Progress{Done: 10, Total: 10, Message: "unpacking"}
+		w.reports <- workers.Progress{Done: 3, Total: 10, Message: "a step back"}
 		w.result <- nil
-		if lines := p.readUntilAnswer("2"); len(lines) != 1 || lines[0].Error != nil {
-			t.Errorf("%s: got %+v", token, lines)
+		for i, p := range peers {
+			lines := p.readUntilAnswer("2")
+			if answer := lines[len(lines)-1]; answer.Error != nil || !strings.Contains(string(answer.Result), "yes") {
+				t.Errorf("the turn: %s", answer.raw)
+			}
+			if all := wantProgress(t, lines, tokens[i]); *all[len(all)-1].Params.Progress < 1 {
+				t.Errorf("the last frame: %s", all[len(all)-1].raw)
+			}
 		}
-	}
-	// Where nothing is prepared, a token is of no use.
-	p := r.newPeer()
-	p.sendRequest("1", client.MethodCreate, `{"name":"plain","progressToken":1}`)
-	p.sendRequest("2", client.MethodStart, `{"session":"plain","input":"print x","wait_ms":30000}`)
-	for _, l := range p.readUntilAnswer("2") {
-		if l.isProgress() {
+		if n := w.runs.Load(); n != 1 {
+			t.Errorf("the job was run %d times", n)
+		}
+	})
+
+	// Frames of two sessions for one token could not be told apart.
+	t.Run("a token serves one session at a time", func(t *testing.T) {
+		r, w := newPreparingDaemon(t)
+		p := r.newPeer()
+		p.sendRequest("1", client.MethodCreate, `{"name":"a","with":["x"],"progressToken":5}`)
+		p.readUntilAnswer("1")
+		p.waitForProgress("5")
+		p.sendRequest("2", client.MethodCreate, `{"name":"b","with":["x"],"progressToken":5}`)
+		lines := p.readUntilAnswer("2")
+		if answer := lines[len(lines)-1]; answer.Error == nil || !strings.Contains(answer.Error.Message, "progressToken 5") {
+			t.Errorf("the second: %s", answer.raw)
+		}
+		p.sendRequest("3", client.MethodCreate, `{"name":"b","with":["x"],"progressToken":"5"}`)
+		p.readUntilAnswer("3") // is another token
+		p.waitForProgress(`"5"`)
+		w.result <- nil
+		for over := false; !over; {
+			l := p.nextLine()
+			over = l.isLast() && string(l.Params.Token) == "5"
+		}
+		p.sendRequest("4", client.MethodCreate, `{"name":"c","with":["y"],"progressToken":5}`)
+		for l := p.nextLine(); ; l = p.nextLine() {
+			if string(l.ID) == "4" {
+				if l.Error != nil {
+					t.Errorf("once the first is over: %s", l.raw)
+				}
+				break
+			}
+		}
+		w.result <- nil
+	})
+
+	t.Run("a late session starts at the current progress", func(t *testing.T) {
+		r, w := newPreparingDaemon(t)
+		first, late := r.newPeer(), r.newPeer()
+		first.sendRequest("1", client.MethodCreate, `{"name":"a","with":["x"],"progressToken":"a"}`)
+		first.readUntilAnswer("1")
+		w.reports <- workers.Progress{Done: 60, Total: 100, Message: "on the way"}
+		for l := first.nextLine(); *l.Params.Progress != 60; l = first.nextLine() {
+		}
+		late.sendRequest("1", client.MethodCreate, `{"name":"b","with":["x"],"progressToken":"b"}`)
+		late.readUntilAnswer("1")
+		if l := late.nextLine(); *l.Params.Progress != 60 || *l.Params.Total != 100 || l.Params.Message != "on the way" {
 			t.Errorf("got %s", l.raw)
 		}
-	}
+		w.result <- nil
+		if l := late.nextLine(); !l.isLast() || *l.Params.Progress != 60 {
+			t.Errorf("got %s", l.raw)
+		}
+		// No frame of it is replayed, or kept; the session's timeline has it.
+		after := r.dial()
+		after.OnProgress(func(p client.PreparationProgress) { t.Errorf("a frame for nobody: %+v", p) })
+		if _, err := after.StartTurn(t.Context(), client.StartParams{Session: "b", Input: "print x", WaitMS: processTimeout.Milliseconds()}); err != nil {
+			t.Fatal(err)
+		}
+		stream, err := after.Subscribe(t.Context(), client.SubscribeParams{Session: "b"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var last timeline.Preparation
+		for _, e := range collectEvents(t, stream, isEndOfTurn(1)) {
+			if p, is := e.Body.(timeline.Preparation); is {
+				last = p
+			}
+		}
+		if !last.IsDone() || last.Done != 60 {
+			t.Errorf("the timeline says %+v", last)
+		}
+	})
+
+	t.Run("a failure ends the progress before the turn", func(t *testing.T) {
+		r, w := newPreparingDaemon(t)
+		p := r.newPeer()
+		p.sendRequest("1", client.MethodCreate, `{"name":"main","with":["x"],"progressToken":1}`)
+		p.readUntilAnswer("1")
+		p.sendRequest("2", client.MethodStart, `{"session":"main","input":"print x"}`)
+		w.reports <- workers.Progress{Message: "looking"}
+		w.result <- errors.New("x cannot be prepared: no such thing\nERROR: the last line of the tool")
+		lines := p.readUntilAnswer("2")
+		wantProgress(t, lines, "1")
+		answer := lines[len(lines)-1]
+		if answer.Error == nil || answer.Error.Data["kind"] != string(session.KindStart) || !strings.Contains(answer.Error.Message, "the last line of the tool") {
+			t.Errorf("the turn: %s", answer.raw)
+		}
+		p.sendRequest("3", client.MethodCreate, `{"name":"main"}`)
+		if answer := p.readUntilAnswer("3"); answer[len(answer)-1].Error != nil {
+			t.Errorf("the name is not free: %s", answer[len(answer)-1].raw)
+		}
+	})
+
+	t.Run("limits the rate and always sends the latest state", func(t *testing.T) {
+		r, w := newPreparingDaemon(t)
+		p := r.newPeer()
+		p.sendRequest("1", client.MethodCreate, `{"name":"main","with":["x"],"progressToken":1}`)
+		p.readUntilAnswer("1")
+		begun := time.Now()
+		const reports = 20_000
+		for i := range int64(reports) {
+			w.reports <- workers.Progress{Done: i + 1}
+		}
+		var got []receivedLine
+		for len(got) == 0 || *got[len(got)-1].Params.Progress < reports {
+			got = append(got, p.nextLine())
+		}
+		if most := 3 + int(time.Since(begun)/(100*time.Millisecond)); len(got) > most {
+			t.Errorf("%d frames in %s", len(got), time.Since(begun))
+		}
+		w.result <- nil
+		if l := p.nextLine(); !l.isLast() {
+			t.Errorf("got %s", l.raw)
+		}
+	})
+
+	t.Run("sends nothing without a valid token", func(t *testing.T) {
+		r, w := newPreparingDaemon(t)
+		for i, token := range []string{"", `,"progressToken":null`, `,"progressToken":{"a":1}`, `,"progressToken":[1]`, `,"progressToken":true`} {
+			p := r.newPeer()
+			p.sendRequest("1", client.MethodCreate, fmt.Sprintf(`{"name":"s%d","with":["x"]%s}`, i, token))
+			p.readUntilAnswer("1")
+			p.sendRequest("2", client.MethodStart, fmt.Sprintf(`{"session":"s%d","input":"print x","wait_ms":30000}`, i))
+			w.result <- nil
+			if lines := p.readUntilAnswer("2"); len(lines) != 1 || lines[0].Error != nil {
+				t.Errorf("%s: got %+v", token, lines)
+			}
+		}
+		// Where nothing is prepared, a token is of no use.
+		p := r.newPeer()
+		p.sendRequest("1", client.MethodCreate, `{"name":"plain","progressToken":1}`)
+		p.sendRequest("2", client.MethodStart, `{"session":"plain","input":"print x","wait_ms":30000}`)
+		for _, l := range p.readUntilAnswer("2") {
+			if l.isProgress() {
+				t.Errorf("got %s", l.raw)
+			}
+		}
+	})
 }
 
-func TestPrepare_WhileItLastsNothingElseWaitsForIt(t *testing.T) {
-	r, w := newPreparingDaemon(t)
-	c := r.dial()
-	if _, err := c.CreateSession(t.Context(), client.CreateParams{Name: "main", Packages: []string{"x"}}); err != nil {
-		t.Fatal(err)
-	}
-	if reply, err := c.WaitTurn(t.Context(), client.WaitParams{Session: "main", WaitMS: 1}); err != nil || reply.State != session.StatePreparing {
-		t.Errorf("a wait: %+v, %v", reply, err)
-	}
-	if reply, err := c.WaitTurn(t.Context(), client.WaitParams{Session: "main"}); err != nil || reply.State != session.StatePreparing {
-		t.Errorf("a poll: %+v, %v", reply, err)
-	}
-	if i, err := c.InterruptTurn(t.Context(), client.InterruptParams{Session: "main", Turn: 1}); err != nil || i.Result != "not running" {
-		t.Errorf("an interrupt: %+v, %v", i, err)
-	}
-	stream, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	collectEvents(t, stream, func(e timeline.Event) bool { return e.Body == timeline.Preparation{Name: "x"} })
-	if all, err := c.ListSessions(t.Context()); err != nil || len(all) != 1 || all[0].State != session.StatePreparing || all[0].Packages[0] != "x" || time.Since(all[0].OpenedAt) > processTimeout {
-		t.Errorf("the list: %+v, %v", all, err)
-	}
-	if _, err := c.CreateSession(t.Context(), client.CreateParams{Name: "main"}); session.KindOf(err) != session.KindExists {
-		t.Errorf("the same name: %v", err)
-	}
-	if _, err := c.CreateSession(t.Context(), client.CreateParams{Packages: []string{"bad"}}); session.KindOf(err) != "invalid_params" {
-		t.Errorf("what is no package: %v", err)
-	}
-	waiting := make(chan error, 1)
-	go func() {
-		_, err := c.WaitTurn(t.Context(), client.WaitParams{Session: "main", WaitMS: processTimeout.Milliseconds()})
-		waiting <- err
-	}()
-	w.result <- nil
-	if err := <-waiting; err != nil {
-		t.Error(err)
-	}
+func TestPrepare(t *testing.T) {
+	t.Run("a queued start can be cancelled without stopping the job", func(t *testing.T) {
+		r, w := newPreparingDaemon(t)
+		p := r.newPeer()
+		p.sendRequest("1", client.MethodCreate, `{"name":"main","with":["x"]}`)
+		p.readUntilAnswer("1")
+		p.sendRequest("3", client.MethodStart, `{"session":"main","input":"print never","wait_ms":60000}`)
+		if _, err := fmt.Fprintln(p.conn, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}`); err != nil {
+			t.Fatal(err)
+		}
+		if l := p.nextLine(); string(l.ID) != "3" || !strings.Contains(l.raw, "-32800") {
+			t.Errorf("while it is prepared: %s", l.raw)
+		}
+		p.sendRequest("4", client.MethodStart, fmt.Sprintf(`{"session":"main","input":"print second","wait_ms":%d}`, processTimeout.Milliseconds()))
+		w.result <- nil
+		l := p.readUntilAnswer("4")
+		if answer := l[len(l)-1]; answer.Error != nil || !strings.Contains(string(answer.Result), "second") || strings.Contains(string(answer.Result), "never") {
+			t.Errorf("the next: %s", answer.raw)
+		}
+		if n := w.runs.Load(); n != 1 {
+			t.Errorf("it was begun %d times", n)
+		}
+	})
+
+	t.Run("a failure is kept until it is reported", func(t *testing.T) {
+		r, w := newPreparingDaemon(t)
+		c := r.dial()
+		create := func() {
+			t.Helper()
+			s, err := c.CreateSession(t.Context(), client.CreateParams{Name: "main", Packages: []string{"x"}})
+			if err != nil || s.State != session.StatePreparing {
+				t.Fatalf("got %+v, %v", s, err)
+			}
+			w.result <- errors.New("it did not work")
+		}
+		failed := func() session.Info {
+			t.Helper()
+			for {
+				s, err := c.GetSession(t.Context(), "main")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if s.State != session.StatePreparing {
+					return s
+				}
+			}
+		}
+		create()
+		if s := failed(); s.State != session.StateEnded || s.PreparationError != "it did not work" {
+			t.Errorf("got %+v", s)
+		}
+		if _, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "x"}); session.KindOf(err) != session.KindStart {
+			t.Errorf("got %v", err)
+		}
+		if _, err := c.GetSession(t.Context(), "main"); session.KindOf(err) != session.KindClosed {
+			t.Errorf("after it was told: %v", err)
+		}
+		create()
+		failed()
+		create() // in its place
+		failed()
+		if err := c.CloseSession(t.Context(), "main"); err != nil {
+			t.Error(err)
+		}
+		if all, err := c.ListSessions(t.Context()); err != nil || len(all) != 0 {
+			t.Errorf("got %+v, %v", all, err)
+		}
+	})
+
+	t.Run("a job ends with the last session that needs it", func(t *testing.T) {
+		r, w := newPreparingDaemon(t)
+		a, b := r.newPeer(), r.newPeer()
+		a.sendRequest("1", client.MethodCreate, `{"name":"a","with":["x"],"progressToken":1}`)
+		a.readUntilAnswer("1")
+		b.sendRequest("1", client.MethodCreate, `{"name":"b","with":["x"],"progressToken":2}`)
+		b.readUntilAnswer("1")
+		w.reports <- workers.Progress{Done: 1} // it runs
+		a.sendRequest("2", client.MethodClose, `{"session":"a"}`)
+		lines := a.readUntilAnswer("2")
+		if lines[len(lines)-1].Error != nil {
+			t.Errorf("closing: %s", lines[len(lines)-1].raw)
+		}
+		wantProgress(t, lines, "1")
+		w.reports <- workers.Progress{Done: 2} // it still runs
+		b.sendRequest("2", client.MethodStart, `{"session":"b","input":"print x"}`)
+		b.sendRequest("3", client.MethodClose, `{"session":"b"}`)
+		lines = b.readUntilAnswer("3")
+		wantProgress(t, lines, "2")
+		for len(lines) > 0 && string(lines[0].ID) != "2" {
+			lines = lines[1:]
+		}
+		if len(lines) == 0 {
+			lines = b.readUntilAnswer("2")
+		}
+		if e := lines[0].Error; e == nil || e.Data["kind"] != string(session.KindClosed) {
+			t.Errorf("the turn: %s", lines[0].raw)
+		}
+		if err := <-w.ended; err == nil || !strings.Contains(err.Error(), "nobody waits") {
+			t.Errorf("the job ended with %v", err)
+		}
+	})
+
+	t.Run("other calls do not block during a preparation", func(t *testing.T) {
+		r, w := newPreparingDaemon(t)
+		c := r.dial()
+		if _, err := c.CreateSession(t.Context(), client.CreateParams{Name: "main", Packages: []string{"x"}}); err != nil {
+			t.Fatal(err)
+		}
+		if reply, err := c.WaitTurn(t.Context(), client.WaitParams{Session: "main", WaitMS: 1}); err != nil || reply.State != session.StatePreparing {
+			t.Errorf("a wait: %+v, %v", reply, err)
+		}
+		if reply, err := c.WaitTurn(t.Context(), client.WaitParams{Session: "main"}); err != nil || reply.State != session.StatePreparing {
+			t.Errorf("a poll: %+v, %v", reply, err)
+		}
+		if i, err := c.InterruptTurn(t.Context(), client.InterruptParams{Session: "main", Turn: 1}); err != nil || i.Result != "not running" {
+			t.Errorf("an interrupt: %+v, %v", i, err)
+		}
+		stream, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		collectEvents(t, stream, func(e timeline.Event) bool { return e.Body == timeline.Preparation{Name: "x"} })
+		if all, err := c.ListSessions(t.Context()); err != nil || len(all) != 1 || all[0].State != session.StatePreparing || all[0].Packages[0] != "x" || time.Since(all[0].OpenedAt) > processTimeout {
+			t.Errorf("the list: %+v, %v", all, err)
+		}
+		if _, err := c.CreateSession(t.Context(), client.CreateParams{Name: "main"}); session.KindOf(err) != session.KindExists {
+			t.Errorf("the same name: %v", err)
+		}
+		if _, err := c.CreateSession(t.Context(), client.CreateParams{Packages: []string{"bad"}}); session.KindOf(err) != "invalid_params" {
+			t.Errorf("what is no package: %v", err)
+		}
+		waiting := make(chan error, 1)
+		go func() {
+			_, err := c.WaitTurn(t.Context(), client.WaitParams{Session: "main", WaitMS: processTimeout.Milliseconds()})
+			waiting <- err
+		}()
+		w.result <- nil
+		if err := <-waiting; err != nil {
+			t.Error(err)
+		}
+	})
 }
 
-func TestPrepare_WhatASpecPreparesIsAJobAndIsNotDoneAgain(t *testing.T) {
+func TestPrepare_SpecRunsOnce(t *testing.T) {
 	t.Parallel()
 	var runs atomic.Int64
 	goOn := make(chan struct{})
@@ -526,7 +530,7 @@ func TestPrepare_WhatASpecPreparesIsAJobAndIsNotDoneAgain(t *testing.T) {
 	}
 }
 
-func TestPrepare_TheDaemonIsNotIdleMeanwhileAndItsEndIsTheJobs(t *testing.T) {
+func TestPrepare_KeepsDaemonAlive(t *testing.T) {
 	t.Parallel()
 	w := newFakeJob()
 	clock := startWithClock(t, func(o *daemon.Options) { withPreparation(o, w.run) })

@@ -106,68 +106,72 @@ func (c *idleClock) lastTurnEnd(of *client.Client) time.Time {
 	return info.StateSince
 }
 
-func TestDaemon_EndsWhenNobodyUsesItAndProbesAreNoUse(t *testing.T) {
+func TestIdleTimeout(t *testing.T) {
 	t.Parallel()
-	clock := startWithClock(t, nil)
-	c := clock.dial()
-	clock.newSession(c)
-	used := clock.lastTurnEnd(c)
-	clock.wantRunningAt(used.Add(idleTimeout - 1))
-	if _, err := c.ListSessions(t.Context()); err != nil {
-		t.Error(err)
-	}
-	clock.wantEndAt(used.Add(idleTimeout))
-}
 
-func TestDaemon_TheIdleTimeBeginsWhenTheLastTurnEnds(t *testing.T) {
-	t.Parallel()
-	clock := startWithClock(t, nil)
-	c := clock.dial()
-	clock.newSession(c)
-	clock.runCode(c, "sleep 5ms", "")
-	used := clock.lastTurnEnd(c)
-	clock.wantRunningAt(used.Add(idleTimeout - 1))
-	clock.wantEndAt(used.Add(idleTimeout))
-}
-
-func TestDaemon_AQuestionThatIsNotAnsweredIsUse(t *testing.T) {
-	t.Parallel()
-	clock := startWithClock(t, nil)
-	c := clock.dial()
-	clock.newSession(c)
-	reply, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "wait name? ", WaitMS: processTimeout.Milliseconds()})
-	if err != nil || reply.InputRequest == nil {
-		t.Fatalf("got %+v, %v", reply, err)
-	}
-	late := clock.now().Add(3 * idleTimeout)
-	clock.wantRunningAt(late)
-	reply, err = c.SendInput(t.Context(), client.InputParams{Session: "main", InputRequest: reply.InputRequest.ID, Input: "Ada\n", WaitMS: processTimeout.Milliseconds()})
-	if err != nil || reply.Outcome != "ok" {
-		t.Fatalf("got %+v, %v", reply, err)
-	}
-	clock.wantRunningAt(late.Add(idleTimeout - 1))
-	clock.wantEndAt(late.Add(idleTimeout))
-}
-
-func TestDaemon_AnAgentThatThinksIsUse(t *testing.T) {
-	t.Parallel()
-	clock := startWithClock(t, nil)
-	agent, onlooker := clock.dial(), clock.dial()
-	clock.newSession(agent)
-	if _, err := agent.SaveReadCursor(t.Context(), client.ReadCursorParams{Session: "main", Reader: "bot", Own: true}); err != nil {
-		t.Fatal(err)
-	}
-	late := clock.now().Add(3 * idleTimeout)
-	clock.wantRunningAt(late)
-	_ = agent.Close()
-	clock.waitUntil("the agent is gone", func() bool {
-		clients, err := onlooker.ListClients(t.Context(), "")
-		return err == nil && len(clients) == 1
+	t.Run("a list of sessions does not reset it", func(t *testing.T) {
+		t.Parallel()
+		clock := startWithClock(t, nil)
+		c := clock.dial()
+		clock.newSession(c)
+		used := clock.lastTurnEnd(c)
+		clock.wantRunningAt(used.Add(idleTimeout - 1))
+		if _, err := c.ListSessions(t.Context()); err != nil {
+			t.Error(err)
+		}
+		clock.wantEndAt(used.Add(idleTimeout))
 	})
-	clock.wantEndAt(late.Add(2 * idleTimeout))
+
+	t.Run("starts when the last turn ends", func(t *testing.T) {
+		t.Parallel()
+		clock := startWithClock(t, nil)
+		c := clock.dial()
+		clock.newSession(c)
+		clock.runCode(c, "sleep 5ms", "")
+		used := clock.lastTurnEnd(c)
+		clock.wantRunningAt(used.Add(idleTimeout - 1))
+		clock.wantEndAt(used.Add(idleTimeout))
+	})
+
+	t.Run("does not run while an input request is open", func(t *testing.T) {
+		t.Parallel()
+		clock := startWithClock(t, nil)
+		c := clock.dial()
+		clock.newSession(c)
+		reply, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "wait name? ", WaitMS: processTimeout.Milliseconds()})
+		if err != nil || reply.InputRequest == nil {
+			t.Fatalf("got %+v, %v", reply, err)
+		}
+		late := clock.now().Add(3 * idleTimeout)
+		clock.wantRunningAt(late)
+		reply, err = c.SendInput(t.Context(), client.InputParams{Session: "main", InputRequest: reply.InputRequest.ID, Input: "Ada\n", WaitMS: processTimeout.Milliseconds()})
+		if err != nil || reply.Outcome != "ok" {
+			t.Fatalf("got %+v, %v", reply, err)
+		}
+		clock.wantRunningAt(late.Add(idleTimeout - 1))
+		clock.wantEndAt(late.Add(idleTimeout))
+	})
+
+	t.Run("does not run while a named reader is connected", func(t *testing.T) {
+		t.Parallel()
+		clock := startWithClock(t, nil)
+		agent, onlooker := clock.dial(), clock.dial()
+		clock.newSession(agent)
+		if _, err := agent.SaveReadCursor(t.Context(), client.ReadCursorParams{Session: "main", Reader: "bot", Own: true}); err != nil {
+			t.Fatal(err)
+		}
+		late := clock.now().Add(3 * idleTimeout)
+		clock.wantRunningAt(late)
+		_ = agent.Close()
+		clock.waitUntil("the agent is gone", func() bool {
+			clients, err := onlooker.ListClients(t.Context(), "")
+			return err == nil && len(clients) == 1
+		})
+		clock.wantEndAt(late.Add(2 * idleTimeout))
+	})
 }
 
-func TestReader_ANameIsForOneConnectionAtATime(t *testing.T) {
+func TestReaderName_OneConnection(t *testing.T) {
 	t.Parallel()
 	r := startDaemon(t, nil)
 	one, two := r.dial(), r.dial()
@@ -195,7 +199,7 @@ func TestReader_ANameIsForOneConnectionAtATime(t *testing.T) {
 	ask(r.dial(), "bot", 1) // at once, or when the end is known
 }
 
-func TestControl_AStopEndsADrain(t *testing.T) {
+func TestControl_StopDuringDrain(t *testing.T) {
 	t.Parallel()
 	r := startDaemon(t, nil)
 	c := r.dial()
@@ -213,7 +217,7 @@ func TestControl_AStopEndsADrain(t *testing.T) {
 	}
 }
 
-func TestWriter_AKeyboardThatWasTakenForNothingKeepsNobodyOut(t *testing.T) {
+func TestWriteLock_Unused(t *testing.T) {
 	t.Parallel()
 	r := startDaemon(t, nil)
 	agent, person := r.dial(), r.dial()
@@ -242,7 +246,7 @@ func TestWriter_AKeyboardThatWasTakenForNothingKeepsNobodyOut(t *testing.T) {
 	}
 }
 
-func TestDaemon_ALongCallTellsHowFarItIs(t *testing.T) {
+func TestLongCall_Progress(t *testing.T) {
 	t.Parallel()
 	r := startDaemon(t, nil)
 	r.newSession(r.dial())
@@ -275,7 +279,7 @@ func TestDaemon_ALongCallTellsHowFarItIs(t *testing.T) {
 	}
 }
 
-func TestStream_ResumeSaysWhatIsAskedFor(t *testing.T) {
+func TestStream_ResumeInputRequest(t *testing.T) {
 	t.Parallel()
 	r := startDaemon(t, nil)
 	c := r.dial()
@@ -298,7 +302,7 @@ func TestStream_ResumeSaysWhatIsAskedFor(t *testing.T) {
 	}
 }
 
-func TestDaemon_StartingATurnBringsNothingThatWasBefore(t *testing.T) {
+func TestStart_OmitsOldEvents(t *testing.T) {
 	t.Parallel()
 	r := startDaemon(t, nil)
 	c := r.dial()

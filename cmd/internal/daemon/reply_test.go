@@ -14,7 +14,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-func TestWireEvents_FitALineWhateverTheyAre(t *testing.T) {
+func TestFitEvents(t *testing.T) {
 	var pictures, lines []timeline.Event
 	for i := range 4 {
 		pictures = append(pictures, timeline.Event{Seq: timeline.Seq(i + 1), Body: timeline.NewImageDisplay("image/png", bytes.Repeat([]byte{0xff}, 6<<20), "", "")})

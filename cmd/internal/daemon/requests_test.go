@@ -11,7 +11,7 @@ import (
 )
 
 // A refusal may quote a name that is as long as a line.
-func TestCarriedOut_OfALongRefusalItsBeginningIsKept(t *testing.T) {
+func TestRunRecovered_LongError(t *testing.T) {
 	t.Parallel()
 	d := &Daemon{log: slog.New(slog.DiscardHandler)}
 	_, err := runRecovered(d, "session/close", func() (any, error) {

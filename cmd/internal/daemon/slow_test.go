@@ -75,63 +75,67 @@ func (r *testDaemon) writeBulk(c *client.Client) (last uint64) {
 	return last
 }
 
-func TestStream_ThatNobodyReadsIsPausedAndGoesOnWhenItIsRead(t *testing.T) {
+func TestSlowReader(t *testing.T) {
 	t.Parallel()
-	for name, before := range map[string]bool{"live": false, "snapshot": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := startDaemon(t, nil)
-			c, m := r.dialCounting()
-			var w *client.Subscription
-			var last uint64
-			subscribe := func() {
-				var err error
-				if w, err = c.Subscribe(t.Context(), client.SubscribeParams{Session: "main"}); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if before {
-				last = r.newBulkySession()
-				subscribe()
-			} else {
-				r.newSession(r.dial())
-				subscribe()
-				last = r.writeBulk(r.dial())
-			}
-			m.waitUntilStill(t, c)
-			if got := m.read.Load(); got > maxAhead {
-				t.Errorf("%d bytes came to a reader that reads nothing, more than %d", got, maxAhead)
-			}
-			wantNoGaps(t, collectEvents(t, w, isEndOfTurn(last)), 1)
-		})
-	}
-}
 
-func TestStream_OfASessionThatIsClosedWhileItIsPausedEnds(t *testing.T) {
-	t.Parallel()
-	r := startDaemon(t, nil)
-	r.newBulkySession()
-	c, m := r.dialCounting()
-	w, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	m.waitUntilStill(t, c)
-	if err := c.CloseSession(t.Context(), "main"); err != nil {
-		t.Fatal(err)
-	}
-	for last := timeline.Seq(0); ; {
-		e, err := w.Next(t.Context())
-		if errors.Is(err, session.ErrClosed) {
-			return
+	t.Run("pauses an unread stream and resumes it when it is read", func(t *testing.T) {
+		t.Parallel()
+		for name, before := range map[string]bool{"live": false, "snapshot": true} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				r := startDaemon(t, nil)
+				c, m := r.dialCounting()
+				var w *client.Subscription
+				var last uint64
+				subscribe := func() {
+					var err error
+					if w, err = c.Subscribe(t.Context(), client.SubscribeParams{Session: "main"}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if before {
+					last = r.newBulkySession()
+					subscribe()
+				} else {
+					r.newSession(r.dial())
+					subscribe()
+					last = r.writeBulk(r.dial())
+				}
+				m.waitUntilStill(t, c)
+				if got := m.read.Load(); got > maxAhead {
+					t.Errorf("%d bytes came to a reader that reads nothing, more than %d", got, maxAhead)
+				}
+				wantNoGaps(t, collectEvents(t, w, isEndOfTurn(last)), 1)
+			})
 		}
-		from := e.Seq
-		if g, lost := e.Body.(timeline.Gap); lost {
-			from = g.From
+	})
+
+	t.Run("ends a paused stream when its session closes", func(t *testing.T) {
+		t.Parallel()
+		r := startDaemon(t, nil)
+		r.newBulkySession()
+		c, m := r.dialCounting()
+		w, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
+		if err != nil {
+			t.Fatal(err)
 		}
-		if err != nil || from != last+1 {
-			t.Fatalf("behind %d came %d, %v", last, e.Seq, err)
+		m.waitUntilStill(t, c)
+		if err := c.CloseSession(t.Context(), "main"); err != nil {
+			t.Fatal(err)
 		}
-		last = e.Seq
-	}
+		for last := timeline.Seq(0); ; {
+			e, err := w.Next(t.Context())
+			if errors.Is(err, session.ErrClosed) {
+				return
+			}
+			from := e.Seq
+			if g, lost := e.Body.(timeline.Gap); lost {
+				from = g.From
+			}
+			if err != nil || from != last+1 {
+				t.Fatalf("behind %d came %d, %v", last, e.Seq, err)
+			}
+			last = e.Seq
+		}
+	})
 }

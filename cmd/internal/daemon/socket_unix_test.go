@@ -32,63 +32,184 @@ func newSocketDir(t *testing.T) string {
 	return dir
 }
 
-func TestListen_TheSocketIsTheUsersOwn(t *testing.T) {
-	path := filepath.Join(newSocketDir(t), "new", "s")
-	l, err := daemon.Listen(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, want := range map[string]os.FileMode{path: 0o600, filepath.Dir(path): 0o700} {
-		if i, err := os.Lstat(name); err != nil || i.Mode().Perm() != want {
-			t.Errorf("%s: %v, %v; want mode %04o", name, i.Mode(), err, want)
-		}
-	}
-	if err := l.Close(); err != nil {
-		t.Error(err)
-	}
-	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the socket was left behind: %v", err)
-	}
-}
-
-// A session may be made in the moment in which a daemon makes its socket anew. The mode of one
-// is not that of the other.
-func TestListen_LeavesTheModesOfOtherFilesAlone(t *testing.T) {
-	dir := newSocketDir(t)
-	done := make(chan error)
-	stop := make(chan struct{})
-	go func() {
-		for i := 0; ; i++ {
-			select {
-			case <-stop:
-				done <- nil
-				return
-			default:
-			}
-			made := filepath.Join(dir, strconv.Itoa(i))
-			err := os.Mkdir(made, 0o700)
-			if st, e := os.Lstat(made); e == nil && st.Mode().Perm() != 0o700 {
-				err = fmt.Errorf("%s has the mode %04o", made, st.Mode().Perm())
-			}
-			if err != nil {
-				done <- err
-				return
-			}
-		}
-	}()
-	for range 300 {
-		l, err := daemon.Listen(filepath.Join(dir, "s"))
+func TestListen(t *testing.T) {
+	t.Run("only the user can access the socket", func(t *testing.T) {
+		path := filepath.Join(newSocketDir(t), "new", "s")
+		l, err := daemon.Listen(path)
 		if err != nil {
 			t.Fatal(err)
 		}
+		for name, want := range map[string]os.FileMode{path: 0o600, filepath.Dir(path): 0o700} {
+			if i, err := os.Lstat(name); err != nil || i.Mode().Perm() != want {
+				t.Errorf("%s: %v, %v; want mode %04o", name, i.Mode(), err, want)
+			}
+		}
 		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the socket was left behind: %v", err)
+		}
+	})
+
+	// A session may be made in the moment in which a daemon makes its socket anew. The mode of one
+	// is not that of the other.
+	t.Run("does not change the modes of other files", func(t *testing.T) {
+		dir := newSocketDir(t)
+		done := make(chan error)
+		stop := make(chan struct{})
+		go func() {
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					done <- nil
+					return
+				default:
+				}
+				made := filepath.Join(dir, strconv.Itoa(i))
+				err := os.Mkdir(made, 0o700)
+				if st, e := os.Lstat(made); e == nil && st.Mode().Perm() != 0o700 {
+					err = fmt.Errorf("%s has the mode %04o", made, st.Mode().Perm())
+				}
+				if err != nil {
+					done <- err
+					return
+				}
+			}
+		}()
+		for range 300 {
+			l, err := daemon.Listen(filepath.Join(dir, "s"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := l.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		close(stop)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+
+	t.Run("never takes a live socket", func(t *testing.T) {
+		path := filepath.Join(newSocketDir(t), "s")
+		newProvingListener(t, path)
+		if _, err := daemon.Listen(path); !errors.Is(err, daemon.ErrServed) {
+			t.Errorf("a second one: %v", err)
+		}
+		if err := os.Remove(path + ".lock"); err != nil { // somebody tidied up
 			t.Fatal(err)
 		}
-	}
-	close(stop)
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+		if _, err := daemon.Listen(path); !errors.Is(err, daemon.ErrServed) {
+			t.Errorf("a second one, without the lock: %v", err)
+		}
+		if _, err := os.Lstat(path); err != nil {
+			t.Errorf("the live socket is gone: %v", err)
+		}
+	})
+
+	t.Run("replaces a dead socket and no other file", func(t *testing.T) {
+		path := filepath.Join(newSocketDir(t), "s")
+		dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		dead.SetUnlinkOnClose(false)
+		_ = dead.Close()
+		l, err := daemon.Listen(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = l.Close()
+		if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := daemon.Listen(path); err == nil || !strings.Contains(err.Error(), "no socket") {
+			t.Errorf("got %v", err)
+		}
+		if b, err := os.ReadFile(path); err != nil || string(b) != "mine" {
+			t.Errorf("the file is gone: %q, %v", b, err)
+		}
+	})
+
+	t.Run("explains an invalid path", func(t *testing.T) {
+		dir := newSocketDir(t)
+		open := filepath.Join(dir, "open")
+		if err := os.Mkdir(open, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(open, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for path, want := range map[string]string{
+			filepath.Join(dir, strings.Repeat("x", 200)): "the system allows",
+			filepath.Join(open, "s"):                     "others can reach",
+		} {
+			if _, err := daemon.Listen(path); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: got %v, want %q in it", path, err, want)
+			}
+		}
+	})
+
+	// A place whose files others remove.
+	t.Run("renewing restores what was removed", func(t *testing.T) {
+		for name, remove := range map[string]func(path string) error{
+			"the directory": func(path string) error { return os.RemoveAll(filepath.Dir(path)) },
+			"the socket":    os.Remove,
+			"the lock":      func(path string) error { return os.Remove(path + ".lock") },
+			"nothing":       func(string) error { return nil },
+		} {
+			t.Run(name, func(t *testing.T) {
+				path := filepath.Join(newSocketDir(t), "new", "s")
+				l := newProvingListener(t, path) // which waits at the old socket
+				if err := remove(path); err != nil {
+					t.Fatal(err)
+				}
+				if renewed, err := l.Renew(); err != nil || renewed != (name != "nothing") {
+					t.Fatalf("got %v, %v", renewed, err)
+				}
+				conn, err := net.Dial("unix", path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_ = conn.Close()
+				if _, err := daemon.Listen(path); !errors.Is(err, daemon.ErrServed) {
+					t.Errorf("a second one: %v", err)
+				}
+			})
+		}
+	})
+
+	t.Run("closing leaves the socket of another daemon", func(t *testing.T) {
+		path := filepath.Join(newSocketDir(t), "new", "s")
+		first, err := daemon.Listen(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.RemoveAll(filepath.Dir(path)); err != nil {
+			t.Fatal(err)
+		}
+		second := newProvingListener(t, path)
+		if _, err := first.Renew(); !errors.Is(err, daemon.ErrServed) {
+			t.Errorf("the place of another: %v", err)
+		}
+		_ = first.Close()
+		conn, err := net.Dial("unix", path)
+		if err != nil {
+			t.Fatalf("the second one's socket is gone: %v", err)
+		}
+		_ = conn.Close()
+		_ = second.Close()
+		third, err := daemon.Listen(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if pid := third.Crashed(); pid != 0 {
+			t.Errorf("the process %d is said to have been killed; both had ended as they should", pid)
+		}
+		_ = third.Close()
+	})
 }
 
 // newProvingListener is a daemon that does nothing but prove that it is one.
@@ -119,70 +240,10 @@ func serveProofs(l net.Listener, path string) {
 	}()
 }
 
-func TestListen_ALiveSocketIsNeverTaken(t *testing.T) {
-	path := filepath.Join(newSocketDir(t), "s")
-	newProvingListener(t, path)
-	if _, err := daemon.Listen(path); !errors.Is(err, daemon.ErrServed) {
-		t.Errorf("a second one: %v", err)
-	}
-	if err := os.Remove(path + ".lock"); err != nil { // somebody tidied up
-		t.Fatal(err)
-	}
-	if _, err := daemon.Listen(path); !errors.Is(err, daemon.ErrServed) {
-		t.Errorf("a second one, without the lock: %v", err)
-	}
-	if _, err := os.Lstat(path); err != nil {
-		t.Errorf("the live socket is gone: %v", err)
-	}
-}
-
-func TestListen_ADeadSocketIsReplacedAndOtherFilesAreNot(t *testing.T) {
-	path := filepath.Join(newSocketDir(t), "s")
-	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	dead.SetUnlinkOnClose(false)
-	_ = dead.Close()
-	l, err := daemon.Listen(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = l.Close()
-	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := daemon.Listen(path); err == nil || !strings.Contains(err.Error(), "no socket") {
-		t.Errorf("got %v", err)
-	}
-	if b, err := os.ReadFile(path); err != nil || string(b) != "mine" {
-		t.Errorf("the file is gone: %q, %v", b, err)
-	}
-}
-
-func TestListen_SaysWhatIsWrongWithAPath(t *testing.T) {
-	dir := newSocketDir(t)
-	open := filepath.Join(dir, "open")
-	if err := os.Mkdir(open, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(open, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for path, want := range map[string]string{
-		filepath.Join(dir, strings.Repeat("x", 200)): "the system allows",
-		filepath.Join(open, "s"):                     "others can reach",
-	} {
-		if _, err := daemon.Listen(path); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got %v, want %q in it", path, err, want)
-		}
-	}
-}
-
 // activationEnv makes the test binary a daemon that was handed a socket, or not.
 const activationEnv = "DAEMON_TEST_ACTIVATION"
 
-func TestListen_TakesTheSocketThatSystemdHandsOver(t *testing.T) {
+func TestListen_SystemdSocket(t *testing.T) {
 	if path := os.Getenv(activationEnv); path != "" {
 		if os.Getenv("DAEMON_TEST_PID") == "own" {
 			_ = os.Setenv("LISTEN_PID", strconv.Itoa(os.Getpid()))
@@ -232,108 +293,102 @@ func TestListen_TakesTheSocketThatSystemdHandsOver(t *testing.T) {
 	}
 }
 
-// A place whose files others remove.
-func TestListen_RenewsWhateverIsGone(t *testing.T) {
-	for name, remove := range map[string]func(path string) error{
-		"the directory": func(path string) error { return os.RemoveAll(filepath.Dir(path)) },
-		"the socket":    os.Remove,
-		"the lock":      func(path string) error { return os.Remove(path + ".lock") },
-		"nothing":       func(string) error { return nil },
-	} {
-		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(newSocketDir(t), "new", "s")
-			l := newProvingListener(t, path) // which waits at the old socket
-			if err := remove(path); err != nil {
-				t.Fatal(err)
-			}
-			if renewed, err := l.Renew(); err != nil || renewed != (name != "nothing") {
-				t.Fatalf("got %v, %v", renewed, err)
-			}
-			conn, err := net.Dial("unix", path)
+func TestListener(t *testing.T) {
+	t.Parallel()
+
+	// The other may come in the moment in which the daemon makes its files anew.
+	t.Run("renewing reports the files of another daemon", func(t *testing.T) {
+		t.Parallel()
+		dir := newSocketDir(t)
+		path := filepath.Join(dir, "here", "s")
+		for round := range 300 {
+			mine, err := daemon.Listen(path)
 			if err != nil {
 				t.Fatal(err)
 			}
-			_ = conn.Close()
-			if _, err := daemon.Listen(path); !errors.Is(err, daemon.ErrServed) {
-				t.Errorf("a second one: %v", err)
+			elsewhere := filepath.Join(dir, "other")
+			other, err := daemon.Listen(filepath.Join(elsewhere, "s"))
+			if err != nil {
+				t.Fatal(err)
 			}
-		})
-	}
-}
-
-func TestListen_ClosesNoSocketThatIsNotItsOwn(t *testing.T) {
-	path := filepath.Join(newSocketDir(t), "new", "s")
-	first, err := daemon.Listen(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.RemoveAll(filepath.Dir(path)); err != nil {
-		t.Fatal(err)
-	}
-	second := newProvingListener(t, path)
-	if _, err := first.Renew(); !errors.Is(err, daemon.ErrServed) {
-		t.Errorf("the place of another: %v", err)
-	}
-	_ = first.Close()
-	conn, err := net.Dial("unix", path)
-	if err != nil {
-		t.Fatalf("the second one's socket is gone: %v", err)
-	}
-	_ = conn.Close()
-	_ = second.Close()
-	third, err := daemon.Listen(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if pid := third.Crashed(); pid != 0 {
-		t.Errorf("the process %d is said to have been killed; both had ended as they should", pid)
-	}
-	_ = third.Close()
-}
-
-// The other may come in the moment in which the daemon makes its files anew.
-func TestListener_TakesNoFileOfAnotherForItsOwn(t *testing.T) {
-	t.Parallel()
-	dir := newSocketDir(t)
-	path := filepath.Join(dir, "here", "s")
-	for round := range 300 {
-		mine, err := daemon.Listen(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		elsewhere := filepath.Join(dir, "other")
-		other, err := daemon.Listen(filepath.Join(elsewhere, "s"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		serveProofs(other, path)
-		stop, stopped := make(chan struct{}), make(chan struct{})
-		go func() {
-			defer close(stopped)
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-					_, _ = mine.Renew()
+			serveProofs(other, path)
+			stop, stopped := make(chan struct{}), make(chan struct{})
+			go func() {
+				defer close(stopped)
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+						_, _ = mine.Renew()
+					}
 				}
+			}()
+			for os.RemoveAll(filepath.Dir(path)) != nil || os.Rename(elsewhere, filepath.Dir(path)) != nil {
 			}
-		}()
-		for os.RemoveAll(filepath.Dir(path)) != nil || os.Rename(elsewhere, filepath.Dir(path)) != nil {
+			close(stop)
+			<-stopped
+			if _, err := mine.Renew(); !errors.Is(err, daemon.ErrServed) {
+				t.Fatalf("round %d: got %v, want that another serves there", round, err)
+			}
+			_, _ = mine.Close(), other.Close()
+			if err := os.RemoveAll(filepath.Dir(path)); err != nil {
+				t.Fatal(err)
+			}
 		}
-		close(stop)
-		<-stopped
-		if _, err := mine.Renew(); !errors.Is(err, daemon.ErrServed) {
-			t.Fatalf("round %d: got %v, want that another serves there", round, err)
+	})
+
+	t.Run("yields only to a daemon of the same user", func(t *testing.T) {
+		t.Parallel()
+		silent := func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }
+		for name, answer := range map[string]func(net.Conn){
+			"silent":   silent,
+			"hangs up": func(conn net.Conn) { _ = conn.Close() },
+			"as an older daemon": func(conn net.Conn) {
+				_, _ = io.WriteString(conn, `{"ok":false,"reason":"unknown_message_type","error":"there are status, pause, resume, drain and stop"}`+"\n")
+			},
+			"with another key": func(conn net.Conn) {
+				_ = proof.AnswerQuestion(conn, "", proof.Keys{Dirs: []string{t.TempDir()}, UID: os.Geteuid()})
+			},
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				path := filepath.Join(newSocketDir(t), "here", "s")
+				l := newProvingListener(t, path)
+				dir := filepath.Join(newSocketDir(t), "other")
+				if err := os.Mkdir(dir, 0o700); err != nil {
+					t.Fatal(err)
+				}
+				impostor{dir, answer}.replaceSocket(t, path)
+				if _, err := l.Renew(); err == nil || errors.Is(err, daemon.ErrServed) || !errors.Is(err, daemon.ErrInUse) {
+					t.Errorf("it gives way: %v", err)
+				}
+				if err := os.RemoveAll(filepath.Dir(path)); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := l.Renew(); err != nil {
+					t.Errorf("it does not come back: %v", err)
+				}
+				if !registry.IsServed(os.Getenv, path) {
+					t.Error("it does not prove that it is there again")
+				}
+			})
 		}
-		_, _ = mine.Close(), other.Close()
-		if err := os.RemoveAll(filepath.Dir(path)); err != nil {
-			t.Fatal(err)
+	})
+
+	t.Run("names the files that sessions must not write", func(t *testing.T) {
+		t.Parallel()
+		path := filepath.Join(newSocketDir(t), "here", "s")
+		l := newProvingListener(t, path)
+		for _, dir := range []string{newSocketDir(t), filepath.Dir(filepath.Dir(path))} { // one with a socket of its own has no other
+			if keep, _ := l.Leave([]string{dir}); !slices.Equal(keep, []string{path, path + ".lock"}) || l.MoveReason() != "" {
+				t.Errorf("%s: it keeps %q", dir, keep)
+			}
 		}
-	}
+	})
 }
 
-func TestDaemon_EndsWhenAnotherHasItsPlaceAndNobodyIsLeft(t *testing.T) {
+func TestDaemon_SocketTakenOver(t *testing.T) {
 	t.Parallel()
 	r := startDaemon(t, nil)
 	c := r.dial()
@@ -392,57 +447,8 @@ func (i impostor) replaceSocket(t *testing.T, socket string) {
 	}
 }
 
-func TestListener_GivesWayToNothingThatIsNoDaemonOfItsUser(t *testing.T) {
-	t.Parallel()
-	silent := func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }
-	for name, answer := range map[string]func(net.Conn){
-		"silent":   silent,
-		"hangs up": func(conn net.Conn) { _ = conn.Close() },
-		"as an older daemon": func(conn net.Conn) {
-			_, _ = io.WriteString(conn, `{"ok":false,"reason":"unknown_message_type","error":"there are status, pause, resume, drain and stop"}`+"\n")
-		},
-		"with another key": func(conn net.Conn) {
-			_ = proof.AnswerQuestion(conn, "", proof.Keys{Dirs: []string{t.TempDir()}, UID: os.Geteuid()})
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			path := filepath.Join(newSocketDir(t), "here", "s")
-			l := newProvingListener(t, path)
-			dir := filepath.Join(newSocketDir(t), "other")
-			if err := os.Mkdir(dir, 0o700); err != nil {
-				t.Fatal(err)
-			}
-			impostor{dir, answer}.replaceSocket(t, path)
-			if _, err := l.Renew(); err == nil || errors.Is(err, daemon.ErrServed) || !errors.Is(err, daemon.ErrInUse) {
-				t.Errorf("it gives way: %v", err)
-			}
-			if err := os.RemoveAll(filepath.Dir(path)); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := l.Renew(); err != nil {
-				t.Errorf("it does not come back: %v", err)
-			}
-			if !registry.IsServed(os.Getenv, path) {
-				t.Error("it does not prove that it is there again")
-			}
-		})
-	}
-}
-
-func TestListener_NamesItsFilesToThoseWhoWrite(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(newSocketDir(t), "here", "s")
-	l := newProvingListener(t, path)
-	for _, dir := range []string{newSocketDir(t), filepath.Dir(filepath.Dir(path))} { // one with a socket of its own has no other
-		if keep, _ := l.Leave([]string{dir}); !slices.Equal(keep, []string{path, path + ".lock"}) || l.MoveReason() != "" {
-			t.Errorf("%s: it keeps %q", dir, keep)
-		}
-	}
-}
-
 // A place is free again when the session that writes it has ended, and not when another still does.
-func TestListener_ForgetsWhatIsWrittenNoMore(t *testing.T) {
+func TestListener_ReturnsAfterSessions(t *testing.T) {
 	login, tmp, state := newSocketDir(t), newSocketDir(t), newSocketDir(t)
 	t.Setenv("XDG_RUNTIME_DIR", login)
 	t.Setenv("TMPDIR", tmp)

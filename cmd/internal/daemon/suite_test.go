@@ -11,7 +11,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-func TestClient_SessionKeepsThePromisesOfTheInterface(t *testing.T) {
+func TestClientSession_Suite(t *testing.T) {
 	t.Parallel()
 	var needs []workers.Preparation // of the session that is being made
 	r := startDaemon(t, func(o *daemon.Options) {

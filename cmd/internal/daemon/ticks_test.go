@@ -38,148 +38,191 @@ func readUntilChange(t *testing.T, w *client.ChangeStream, what string, is func(
 	}
 }
 
-func TestTicks_TellOfEachChangeAndComeTenTimesASecondAtMost(t *testing.T) {
+func TestChangeStream(t *testing.T) {
 	t.Parallel()
-	r := startDaemon(t, nil)
-	c := r.dial()
-	r.newSession(c)
-	raw := r.dialRaw()
-	raw.send(`{"jsonrpc":"2.0","id":1,"method":"stream/subscribe","params":{"session":"main","ticks":true}}`)
-	begun, ticks := time.Now(), 0
-	next := func() session.Tick {
+
+	t.Run("reports changes at most ten times a second", func(t *testing.T) {
+		t.Parallel()
+		r := startDaemon(t, nil)
+		c := r.dial()
+		r.newSession(c)
+		raw := r.dialRaw()
+		raw.send(`{"jsonrpc":"2.0","id":1,"method":"stream/subscribe","params":{"session":"main","ticks":true}}`)
+		begun, ticks := time.Now(), 0
+		next := func() session.Tick {
+			for {
+				if line := raw.receive(); strings.Contains(line, client.MethodChange) {
+					ticks++
+					var m struct {
+						Params client.ChangeNotice `json:"params"`
+					}
+					if err := json.Unmarshal([]byte(line), &m); err != nil {
+						t.Fatal(err)
+					}
+					return m.Params.Change
+				}
+			}
+		}
+		if now := next(); now.State != session.StateIdle || now.Turn != 1 || now.Session != "main" {
+			t.Errorf("got %+v", now)
+		}
+		for range 300 {
+			r.runCode(c, "print x", "x\n")
+		}
+		end, err := c.GetSession(t.Context(), "main")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for last := (session.Tick{}); last.LastSeq < end.LastSeq || last.State != session.StateIdle; last = next() {
+		}
+		if most := int(time.Since(begun)/(100*time.Millisecond)) + 2; ticks > most {
+			t.Errorf("got %d ticks where %d are the most", ticks, most)
+		}
+	})
+
+	t.Run("reports sessions that open, wait and close", func(t *testing.T) {
+		t.Parallel()
+		r := startDaemon(t, nil)
+		c := r.dial()
+		r.newSession(c)
+		w := r.newChangeStream(c, "")
+		is := func(name string, state session.State) func(session.Tick) bool {
+			return func(t session.Tick) bool { return t.Session == name && t.State == state && !t.Closed }
+		}
+		readUntilChange(t, w, "the session that is there", is("main", session.StateIdle))
+		for range 3 { // again under the same name
+			if _, err := c.CreateSession(t.Context(), client.CreateParams{Name: "later"}); err != nil {
+				t.Fatal(err)
+			}
+			readUntilChange(t, w, "a session that is opened", is("later", session.StateIdle))
+			if _, err := c.StartTurn(t.Context(), client.StartParams{Session: "later", Input: "wait name? "}); err != nil {
+				t.Fatal(err)
+			}
+			tick, _ := readUntilChange(t, w, "a wait", is("later", session.StateWaiting))
+			if tick.InputRequest == nil || tick.InputRequest.Prompt != "name? " || tick.Turn != 1 {
+				t.Errorf("got %+v", tick)
+			}
+			if err := c.CloseSession(t.Context(), "later"); err != nil {
+				t.Fatal(err)
+			}
+			readUntilChange(t, w, "a session that is closed", func(t session.Tick) bool { return t.Session == "later" && t.Closed })
+		}
+		if err := w.Cancel(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Next(t.Context()); !errors.Is(err, session.ErrClosed) {
+			t.Errorf("after a cancel: got %v", err)
+		}
+	})
+
+	t.Run("ends with its session and rejects unknown ones", func(t *testing.T) {
+		t.Parallel()
+		r := startDaemon(t, nil)
+		c := r.dial()
+		r.newSession(c)
+		if _, err := c.SubscribeChanges(t.Context(), "nobody"); session.KindOf(err) != session.KindClosed {
+			t.Errorf("got %v", err)
+		}
+		if _, err := c.Subscribe(t.Context(), client.SubscribeParams{ChangesOnly: true, After: 1}); session.KindOf(err) != session.KindInvalid {
+			t.Errorf("got %v", err)
+		}
+		if _, err := c.Subscribe(t.Context(), client.SubscribeParams{}); session.KindOf(err) != session.KindInvalid {
+			t.Errorf("events of all sessions: got %v", err)
+		}
+		w := r.newChangeStream(c, "main")
+		readUntilChange(t, w, "the first", func(session.Tick) bool { return true })
+		if err := c.CloseSession(t.Context(), "main"); err != nil {
+			t.Fatal(err)
+		}
 		for {
-			if line := raw.receive(); strings.Contains(line, client.MethodChange) {
-				ticks++
-				var m struct {
-					Params client.ChangeNotice `json:"params"`
+			if _, err := w.Next(t.Context()); err != nil {
+				if !errors.Is(err, session.ErrClosed) {
+					t.Errorf("got %v", err)
 				}
-				if err := json.Unmarshal([]byte(line), &m); err != nil {
-					t.Fatal(err)
-				}
-				return m.Params.Change
+				return
 			}
 		}
-	}
-	if now := next(); now.State != session.StateIdle || now.Turn != 1 || now.Session != "main" {
-		t.Errorf("got %+v", now)
-	}
-	for range 300 {
-		r.runCode(c, "print x", "x\n")
-	}
-	end, err := c.GetSession(t.Context(), "main")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for last := (session.Tick{}); last.LastSeq < end.LastSeq || last.State != session.StateIdle; last = next() {
-	}
-	if most := int(time.Since(begun)/(100*time.Millisecond)) + 2; ticks > most {
-		t.Errorf("got %d ticks where %d are the most", ticks, most)
-	}
-}
+	})
 
-func TestTicks_OfAllSessionsSayWhatOpensWaitsAndCloses(t *testing.T) {
-	t.Parallel()
-	r := startDaemon(t, nil)
-	c := r.dial()
-	r.newSession(c)
-	w := r.newChangeStream(c, "")
-	is := func(name string, state session.State) func(session.Tick) bool {
-		return func(t session.Tick) bool { return t.Session == name && t.State == state && !t.Closed }
-	}
-	readUntilChange(t, w, "the session that is there", is("main", session.StateIdle))
-	for range 3 { // again under the same name
-		if _, err := c.CreateSession(t.Context(), client.CreateParams{Name: "later"}); err != nil {
+	t.Run("a slow reader gets the latest change per session", func(t *testing.T) {
+		t.Parallel()
+		r := startDaemon(t, nil)
+		c, sleeper := r.dial(), r.dial()
+		r.newSession(c)
+		w := r.newChangeStream(sleeper, "")
+		for range 200 {
+			r.runCode(c, "print x", "x\n")
+		}
+		end, err := c.GetSession(t.Context(), "main")
+		if err != nil {
 			t.Fatal(err)
 		}
-		readUntilChange(t, w, "a session that is opened", is("later", session.StateIdle))
-		if _, err := c.StartTurn(t.Context(), client.StartParams{Session: "later", Input: "wait name? "}); err != nil {
-			t.Fatal(err)
+		_, n := readUntilChange(t, w, "the newest", func(t session.Tick) bool { return t.LastSeq >= end.LastSeq && t.State == session.StateIdle })
+		if n > 3 { // one that was held, and those of the last turn's end
+			t.Errorf("the reader got %d ticks", n)
 		}
-		tick, _ := readUntilChange(t, w, "a wait", is("later", session.StateWaiting))
-		if tick.InputRequest == nil || tick.InputRequest.Prompt != "name? " || tick.Turn != 1 {
-			t.Errorf("got %+v", tick)
-		}
-		if err := c.CloseSession(t.Context(), "later"); err != nil {
-			t.Fatal(err)
-		}
-		readUntilChange(t, w, "a session that is closed", func(t session.Tick) bool { return t.Session == "later" && t.Closed })
-	}
-	if err := w.Cancel(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.Next(t.Context()); !errors.Is(err, session.ErrClosed) {
-		t.Errorf("after a cancel: got %v", err)
-	}
-}
+	})
 
-func TestTicks_EndWithTheirSessionAndAreRefusedForNone(t *testing.T) {
-	t.Parallel()
-	r := startDaemon(t, nil)
-	c := r.dial()
-	r.newSession(c)
-	if _, err := c.SubscribeChanges(t.Context(), "nobody"); session.KindOf(err) != session.KindClosed {
-		t.Errorf("got %v", err)
-	}
-	if _, err := c.Subscribe(t.Context(), client.SubscribeParams{ChangesOnly: true, After: 1}); session.KindOf(err) != session.KindInvalid {
-		t.Errorf("got %v", err)
-	}
-	if _, err := c.Subscribe(t.Context(), client.SubscribeParams{}); session.KindOf(err) != session.KindInvalid {
-		t.Errorf("events of all sessions: got %v", err)
-	}
-	w := r.newChangeStream(c, "main")
-	readUntilChange(t, w, "the first", func(session.Tick) bool { return true })
-	if err := c.CloseSession(t.Context(), "main"); err != nil {
-		t.Fatal(err)
-	}
-	for {
-		if _, err := w.Next(t.Context()); err != nil {
-			if !errors.Is(err, session.ErrClosed) {
-				t.Errorf("got %v", err)
+	t.Run("reports what was missed after a pause", func(t *testing.T) {
+		t.Parallel()
+		r := startDaemon(t, nil)
+		c := r.dial()
+		r.newSession(c)
+		for _, name := range []string{"", "main"} {
+			w := r.newChangeStream(c, name)
+			before, _ := readUntilChange(t, w, "the first", func(session.Tick) bool { return true })
+			if err := c.Call(t.Context(), client.MethodPause, client.SubscriptionParams{Subscription: w.ID()}, nil); err != nil {
+				t.Fatal(err)
 			}
-			return
+			r.runCode(c, "print x", "x\n")
+			if err := c.Call(t.Context(), client.MethodResume, client.SubscriptionParams{Subscription: w.ID()}, nil); err != nil {
+				t.Fatal(err)
+			}
+			readUntilChange(t, w, "what was missed", func(t session.Tick) bool { return t.LastSeq > before.LastSeq })
 		}
-	}
-}
+	})
 
-func TestTicks_AReaderThatSleptHasOneForEachSession(t *testing.T) {
-	t.Parallel()
-	r := startDaemon(t, nil)
-	c, sleeper := r.dial(), r.dial()
-	r.newSession(c)
-	w := r.newChangeStream(sleeper, "")
-	for range 200 {
-		r.runCode(c, "print x", "x\n")
-	}
-	end, err := c.GetSession(t.Context(), "main")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, n := readUntilChange(t, w, "the newest", func(t session.Tick) bool { return t.LastSeq >= end.LastSeq && t.State == session.StateIdle })
-	if n > 3 { // one that was held, and those of the last turn's end
-		t.Errorf("the reader got %d ticks", n)
-	}
-}
-
-func TestTicks_PauseAndGoOn(t *testing.T) {
-	t.Parallel()
-	r := startDaemon(t, nil)
-	c := r.dial()
-	r.newSession(c)
-	for _, name := range []string{"", "main"} {
-		w := r.newChangeStream(c, name)
-		before, _ := readUntilChange(t, w, "the first", func(session.Tick) bool { return true })
-		if err := c.Call(t.Context(), client.MethodPause, client.SubscriptionParams{Subscription: w.ID()}, nil); err != nil {
+	t.Run("reports a session closed during an outage", func(t *testing.T) {
+		t.Parallel()
+		r := startDaemon(t, nil)
+		near := r.dial()
+		for _, name := range []string{"goes", "stays"} {
+			if _, err := near.CreateSession(t.Context(), client.CreateParams{Name: name}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w := ways.NewDialer(r.socket)
+		ticks, err := newConnOver(t, newLink(t, w)).SubscribeChanges(t.Context(), "")
+		if err != nil {
 			t.Fatal(err)
 		}
-		r.runCode(c, "print x", "x\n")
-		if err := c.Call(t.Context(), client.MethodResume, client.SubscriptionParams{Subscription: w.ID()}, nil); err != nil {
+		next := func() session.Tick {
+			t.Helper()
+			ctx, stop := context.WithTimeout(t.Context(), processTimeout)
+			defer stop()
+			tick, err := ticks.Next(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return tick
+		}
+		for seen := map[string]bool{}; len(seen) < 2; {
+			seen[next().Session] = true
+		}
+		w.SetBroken(true)
+		if err := near.CloseSession(t.Context(), "goes"); err != nil {
 			t.Fatal(err)
 		}
-		readUntilChange(t, w, "what was missed", func(t session.Tick) bool { return t.LastSeq > before.LastSeq })
-	}
+		w.SetBroken(false)
+		for {
+			if tick := next(); tick.Session == "goes" && tick.Closed {
+				return
+			}
+		}
+	})
 }
 
-func TestDaemon_ALookAtTheListIsNoUse(t *testing.T) {
+func TestIdleTimeout_ChangeStream(t *testing.T) {
 	t.Parallel()
 	clock := startWithClock(t, nil)
 	c := clock.dial()
@@ -188,43 +231,4 @@ func TestDaemon_ALookAtTheListIsNoUse(t *testing.T) {
 	clock.newChangeStream(c, "")
 	clock.wantRunningAt(used.Add(idleTimeout - 1))
 	clock.wantEndAt(used.Add(idleTimeout))
-}
-
-func TestTicks_ASessionThatIsClosedWhileTheLinkIsDownIsSaidToBe(t *testing.T) {
-	t.Parallel()
-	r := startDaemon(t, nil)
-	near := r.dial()
-	for _, name := range []string{"goes", "stays"} {
-		if _, err := near.CreateSession(t.Context(), client.CreateParams{Name: name}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	w := ways.NewDialer(r.socket)
-	ticks, err := newConnOver(t, newLink(t, w)).SubscribeChanges(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	next := func() session.Tick {
-		t.Helper()
-		ctx, stop := context.WithTimeout(t.Context(), processTimeout)
-		defer stop()
-		tick, err := ticks.Next(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return tick
-	}
-	for seen := map[string]bool{}; len(seen) < 2; {
-		seen[next().Session] = true
-	}
-	w.SetBroken(true)
-	if err := near.CloseSession(t.Context(), "goes"); err != nil {
-		t.Fatal(err)
-	}
-	w.SetBroken(false)
-	for {
-		if tick := next(); tick.Session == "goes" && tick.Closed {
-			return
-		}
-	}
 }

@@ -63,152 +63,156 @@ func (r *testDaemon) wantResult(c *client.Client, name, code, want string) {
 
 func isFull(w client.WarmPool) bool { return w.Ready == w.Count }
 
-func TestWarm_ASessionThatStartsAlikeIsReadyAtOnce(t *testing.T) {
+func TestWarmPool(t *testing.T) {
 	t.Parallel()
-	var sup *supervisor.Supervisor
-	r := newWarmDaemon(t, func(o *daemon.Options) { sup = o.Supervisor })
-	c := r.dial()
-	r.waitForPool(c, "it is filled", isFull)
-	pids := make(map[int]bool)
-	for _, s := range sup.Sessions() {
-		i, _ := s.Info(t.Context())
-		pids[i.PID] = true
-	}
-	for _, name := range []string{"a", "b"} {
-		i, err := c.CreateSession(t.Context(), client.CreateParams{Name: name})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if i.Name != name || i.State.String() != "idle" || i.Turn != 0 || i.Generation != 1 || !pids[i.PID] {
-			t.Errorf("got %+v, want an idle worker of those that were ready", i)
-		}
-		r.wantResult(c, name, "print "+name, name+"\n")
-	}
-	r.waitForPool(c, "it is filled again", isFull)
-	if all, err := c.ListSessions(t.Context()); err != nil || len(all) != 2 {
-		t.Errorf("%d sessions are listed, %v; want those of clients", len(all), err)
-	}
-}
 
-func TestWarm_ASessionThatStartsInAnotherWayIsNotTaken(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	r := newWarmDaemon(t, nil)
-	c := r.dial()
-	r.waitForPool(c, "it is filled", isFull)
-	for i, name := range []string{"first", "second", "third"} {
-		s, err := c.CreateSession(t.Context(), client.CreateParams{Name: name, Dir: dir})
-		if err != nil {
-			t.Fatal(err)
+	t.Run("serves a matching session at once", func(t *testing.T) {
+		t.Parallel()
+		var sup *supervisor.Supervisor
+		r := newWarmDaemon(t, func(o *daemon.Options) { sup = o.Supervisor })
+		c := r.dial()
+		r.waitForPool(c, "it is filled", isFull)
+		pids := make(map[int]bool)
+		for _, s := range sup.Sessions() {
+			i, _ := s.Info(t.Context())
+			pids[i.PID] = true
 		}
-		if s.Dir != dir {
-			t.Errorf("%s works in %s", name, s.Dir)
+		for _, name := range []string{"a", "b"} {
+			i, err := c.CreateSession(t.Context(), client.CreateParams{Name: name})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if i.Name != name || i.State.String() != "idle" || i.Turn != 0 || i.Generation != 1 || !pids[i.PID] {
+				t.Errorf("got %+v, want an idle worker of those that were ready", i)
+			}
+			r.wantResult(c, name, "print "+name, name+"\n")
 		}
-		if i == 1 { // those in this directory are kept from now on
-			r.waitForPool(c, "it keeps others", func(w client.WarmPool) bool { return isFull(w) && w.Dir == dir })
+		r.waitForPool(c, "it is filled again", isFull)
+		if all, err := c.ListSessions(t.Context()); err != nil || len(all) != 2 {
+			t.Errorf("%d sessions are listed, %v; want those of clients", len(all), err)
 		}
-		if i == 2 && s.State.String() != "idle" {
-			t.Errorf("the third is %s, want one that was ready", s.State)
-		}
-	}
-}
-
-func TestWarm_AChangedInterpreterIsNoticed(t *testing.T) {
-	t.Parallel()
-	file := filepath.Join(t.TempDir(), "python")
-	stamp := func(*workers.Spec) string {
-		text, _ := os.ReadFile(file)
-		return string(text)
-	}
-	var sup *supervisor.Supervisor
-	r := newWarmDaemon(t, func(o *daemon.Options) { sup, o.StartStamp = o.Supervisor, stamp })
-	c := r.dial()
-	r.waitForPool(c, "it is filled", isFull)
-	old := make(map[int]bool)
-	for _, s := range sup.Sessions() {
-		i, _ := s.Info(t.Context())
-		old[i.PID] = true
-	}
-	if err := os.WriteFile(file, []byte("new"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	i, err := c.CreateSession(t.Context(), client.CreateParams{Name: "a"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if old[i.PID] {
-		t.Error("an old worker was given away")
-	}
-}
-
-func TestWarm_TheCodeRunsOnceAndIsNotSeen(t *testing.T) {
-	t.Parallel()
-	r := newWarmDaemon(t, func(o *daemon.Options) { o.WarmPools[0].Code = "print made" })
-	c := r.dial()
-	r.waitForPool(c, "it is filled", isFull)
-	i, err := c.CreateSession(t.Context(), client.CreateParams{Name: "a"})
-	if err != nil || i.Turn != 1 {
-		t.Fatalf("%+v, %v; want one turn, that of the code", i, err)
-	}
-	r.wantResult(c, "a", "print mine", "mine\n")
-}
-
-func TestWarm_CodeThatFailsIsSaidAndSessionsOpenWithoutIt(t *testing.T) {
-	t.Parallel()
-	r := newWarmDaemon(t, func(o *daemon.Options) { o.WarmPools[0].Code = "nonsense" })
-	c := r.dial()
-	w := r.waitForPool(c, "it fails", func(w client.WarmPool) bool { return w.Failure != "" })
-	if !strings.Contains(w.Failure, "its code: SyntaxError: no command") || w.Ready != 0 {
-		t.Errorf("%+v", w)
-	}
-	if _, err := c.CreateSession(t.Context(), client.CreateParams{Name: "a"}); err != nil {
-		t.Fatal(err)
-	}
-	r.wantResult(c, "a", "print mine", "mine\n")
-}
-
-func TestWarm_SessionsOfClientsGetTheRoom(t *testing.T) {
-	t.Parallel()
-	r := newWarmDaemon(t, func(o *daemon.Options) {
-		sup, err := supervisor.New(&supervisor.Options{Dir: t.TempDir(), MaxSessions: 3})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = sup.Close() })
-		o.Supervisor = sup
 	})
-	c := r.dial()
-	r.waitForPool(c, "it is filled", isFull)
-	for _, name := range []string{"a", "b", "c"} {
-		if _, err := c.CreateSession(t.Context(), client.CreateParams{Name: name, Dir: t.TempDir()}); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-	}
-	if _, err := c.CreateSession(t.Context(), client.CreateParams{Name: "d"}); err == nil || !strings.Contains(err.Error(), "too many sessions") {
-		t.Errorf("the fourth of three: %v", err)
-	}
-}
 
-func TestWarm_OneThatIsBeingMadeGivesItsRoomToAClient(t *testing.T) {
-	t.Parallel()
-	var sup *supervisor.Supervisor
-	r := newWarmDaemon(t, func(o *daemon.Options) {
-		var err error
-		if sup, err = supervisor.New(&supervisor.Options{Dir: t.TempDir(), MaxSessions: 1}); err != nil {
+	t.Run("does not serve a session that starts differently", func(t *testing.T) {
+		t.Parallel()
+		dir := t.TempDir()
+		r := newWarmDaemon(t, nil)
+		c := r.dial()
+		r.waitForPool(c, "it is filled", isFull)
+		for i, name := range []string{"first", "second", "third"} {
+			s, err := c.CreateSession(t.Context(), client.CreateParams{Name: name, Dir: dir})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s.Dir != dir {
+				t.Errorf("%s works in %s", name, s.Dir)
+			}
+			if i == 1 { // those in this directory are kept from now on
+				r.waitForPool(c, "it keeps others", func(w client.WarmPool) bool { return isFull(w) && w.Dir == dir })
+			}
+			if i == 2 && s.State.String() != "idle" {
+				t.Errorf("the third is %s, want one that was ready", s.State)
+			}
+		}
+	})
+
+	t.Run("discards sessions of a changed interpreter", func(t *testing.T) {
+		t.Parallel()
+		file := filepath.Join(t.TempDir(), "python")
+		stamp := func(*workers.Spec) string {
+			text, _ := os.ReadFile(file)
+			return string(text)
+		}
+		var sup *supervisor.Supervisor
+		r := newWarmDaemon(t, func(o *daemon.Options) { sup, o.StartStamp = o.Supervisor, stamp })
+		c := r.dial()
+		r.waitForPool(c, "it is filled", isFull)
+		old := make(map[int]bool)
+		for _, s := range sup.Sessions() {
+			i, _ := s.Info(t.Context())
+			old[i.PID] = true
+		}
+		if err := os.WriteFile(file, []byte("new"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = sup.Close() })
-		o.Supervisor, o.WarmPools[0].Code = sup, "sleep"
+		i, err := c.CreateSession(t.Context(), client.CreateParams{Name: "a"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if old[i.PID] {
+			t.Error("an old worker was given away")
+		}
 	})
-	c := r.dial()
-	r.waitUntil("one is being made", func() bool { return len(sup.Sessions()) == 1 })
-	if _, err := c.CreateSession(t.Context(), client.CreateParams{Name: "a"}); err != nil {
-		t.Fatal(err)
-	}
-	r.wantResult(c, "a", "print mine", "mine\n")
-	if i, err := c.DaemonInfo(t.Context()); err != nil || i.WarmPools[0].Failure != "" {
-		t.Errorf("%+v, %v", i.WarmPools, err)
-	}
+
+	t.Run("runs the start-up code once and hides it", func(t *testing.T) {
+		t.Parallel()
+		r := newWarmDaemon(t, func(o *daemon.Options) { o.WarmPools[0].Code = "print made" })
+		c := r.dial()
+		r.waitForPool(c, "it is filled", isFull)
+		i, err := c.CreateSession(t.Context(), client.CreateParams{Name: "a"})
+		if err != nil || i.Turn != 1 {
+			t.Fatalf("%+v, %v; want one turn, that of the code", i, err)
+		}
+		r.wantResult(c, "a", "print mine", "mine\n")
+	})
+
+	t.Run("reports failing start-up code and still opens sessions", func(t *testing.T) {
+		t.Parallel()
+		r := newWarmDaemon(t, func(o *daemon.Options) { o.WarmPools[0].Code = "nonsense" })
+		c := r.dial()
+		w := r.waitForPool(c, "it fails", func(w client.WarmPool) bool { return w.Failure != "" })
+		if !strings.Contains(w.Failure, "its code: SyntaxError: no command") || w.Ready != 0 {
+			t.Errorf("%+v", w)
+		}
+		if _, err := c.CreateSession(t.Context(), client.CreateParams{Name: "a"}); err != nil {
+			t.Fatal(err)
+		}
+		r.wantResult(c, "a", "print mine", "mine\n")
+	})
+
+	t.Run("makes room for the sessions of clients", func(t *testing.T) {
+		t.Parallel()
+		r := newWarmDaemon(t, func(o *daemon.Options) {
+			sup, err := supervisor.New(&supervisor.Options{Dir: t.TempDir(), MaxSessions: 3})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = sup.Close() })
+			o.Supervisor = sup
+		})
+		c := r.dial()
+		r.waitForPool(c, "it is filled", isFull)
+		for _, name := range []string{"a", "b", "c"} {
+			if _, err := c.CreateSession(t.Context(), client.CreateParams{Name: name, Dir: t.TempDir()}); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+		}
+		if _, err := c.CreateSession(t.Context(), client.CreateParams{Name: "d"}); err == nil || !strings.Contains(err.Error(), "too many sessions") {
+			t.Errorf("the fourth of three: %v", err)
+		}
+	})
+
+	t.Run("gives up a pending session for a client", func(t *testing.T) {
+		t.Parallel()
+		var sup *supervisor.Supervisor
+		r := newWarmDaemon(t, func(o *daemon.Options) {
+			var err error
+			if sup, err = supervisor.New(&supervisor.Options{Dir: t.TempDir(), MaxSessions: 1}); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = sup.Close() })
+			o.Supervisor, o.WarmPools[0].Code = sup, "sleep"
+		})
+		c := r.dial()
+		r.waitUntil("one is being made", func() bool { return len(sup.Sessions()) == 1 })
+		if _, err := c.CreateSession(t.Context(), client.CreateParams{Name: "a"}); err != nil {
+			t.Fatal(err)
+		}
+		r.wantResult(c, "a", "print mine", "mine\n")
+		if i, err := c.DaemonInfo(t.Context()); err != nil || i.WarmPools[0].Failure != "" {
+			t.Errorf("%+v, %v", i.WarmPools, err)
+		}
+	})
 }
 
 // Warm is the time from session/create to an idle session: one that was ready, and one that

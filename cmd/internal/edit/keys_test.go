@@ -165,7 +165,7 @@ var editScripts = []struct {
 	{"Ctrl-C as kitty sends it", "", "a\x1b[99;5u", "a", OutcomeInterrupt},
 }
 
-// bursts are sent at once, by a program or by a terminal that does not mark pastes. The text is theirs
+// burstScripts are sent at once, by a program or by a terminal that does not mark pastes. The text is theirs
 // in the end, without the help that a person gets.
 var burstScripts = []struct {
 	name, keys, text string
@@ -181,7 +181,7 @@ var burstScripts = []struct {
 	{"lines run", "a = 1\r", "a = 1", OutcomeAccept},
 }
 
-func TestEditor_WhatAProgramTypesStaysAsItIs(t *testing.T) {
+func TestEditor_ProgramInput(t *testing.T) {
 	for _, test := range burstScripts {
 		t.Run(test.name, func(t *testing.T) {
 			s := newEditorTest(t, pythonOptions())
@@ -210,7 +210,7 @@ func TestEditor_WhatAProgramTypesStaysAsItIs(t *testing.T) {
 	}
 }
 
-func TestEditor_KeysDoWhatPeopleKnow(t *testing.T) {
+func TestEditor_EmacsKeys(t *testing.T) {
 	for _, test := range editScripts {
 		t.Run(test.name, func(t *testing.T) {
 			s := newEditorTest(t, Options{Prompt: ">>> ", Continuation: "... ", Syntax: Python, IsComplete: isCompletePython, Complete: completeNames},
@@ -298,53 +298,57 @@ func TestEditor_ViKeys(t *testing.T) {
 	}
 }
 
-func TestEditor_TabInATextThatIsTooLargeForUndo(t *testing.T) {
+func TestEditor_Limits(t *testing.T) {
 	t.Parallel()
-	var e Editor
-	e.Begin(Options{Complete: completeNames}, nil)
-	e.SetText(strings.Repeat("x", maxUndoRunes) + " alpha")
-	e.Press(Key{Name: "Tab"})
-	if e.menu == nil {
-		t.Fatal("there is no list")
-	}
-	e.Press(Key{Name: "Tab"})
-	e.Press(Key{Name: "Esc"})
-	if text := e.Text(); !strings.HasSuffix(text, " alpha") {
-		t.Errorf("the text ends with %q", text[len(text)-10:])
-	}
-}
 
-func TestEditor_ASecretIsInNoOtherText(t *testing.T) {
-	t.Parallel()
-	for _, kills := range []string{"C-u", "C-w", "M-Backspace"} {
+	t.Run("completes in a text that is too large to undo", func(t *testing.T) {
+		t.Parallel()
 		var e Editor
-		e.Begin(Options{Secret: true}, nil)
-		e.Press(Key{Name: "Paste", Text: "hunter2"})
-		e.Press(Key{Name: "C-x"})
-		if e.Press(Key{Name: "C-e"}) != OutcomeContinue {
-			t.Error("another program gets a secret")
+		e.Begin(Options{Complete: completeNames}, nil)
+		e.SetText(strings.Repeat("x", maxUndoRunes) + " alpha")
+		e.Press(Key{Name: "Tab"})
+		if e.menu == nil {
+			t.Fatal("there is no list")
 		}
-		e.Press(Key{Name: kills})
-		e.Begin(Options{}, nil)
-		if e.Press(Key{Name: "C-y"}); e.Text() != "" {
-			t.Errorf("%s: the next text has %q", kills, e.Text())
+		e.Press(Key{Name: "Tab"})
+		e.Press(Key{Name: "Esc"})
+		if text := e.Text(); !strings.HasSuffix(text, " alpha") {
+			t.Errorf("the text ends with %q", text[len(text)-10:])
 		}
-	}
-}
+	})
 
-// The file of the history bounds a text; a session recalls all.
-func TestHistory_IsBoundedAndHasTheNewestText(t *testing.T) {
-	t.Parallel()
-	h := NewHistory(3, "old")
-	h.Add("  ")
-	large := strings.Repeat("x", maxHistory+1)
-	h.Add("small")
-	h.Add(large)
-	if got := h.Texts(); len(got) != 1 || got[0] != large {
-		t.Errorf("got %d texts, want the large one", len(got))
-	}
-	h.Add("new")
-	if got := h.Texts(); len(got) != 1 || got[0] != "new" {
-		t.Errorf("got %d texts, want the new one", len(got))
-	}
+	t.Run("never yanks a secret into another text", func(t *testing.T) {
+		t.Parallel()
+		for _, kills := range []string{"C-u", "C-w", "M-Backspace"} {
+			var e Editor
+			e.Begin(Options{Secret: true}, nil)
+			e.Press(Key{Name: "Paste", Text: "hunter2"})
+			e.Press(Key{Name: "C-x"})
+			if e.Press(Key{Name: "C-e"}) != OutcomeContinue {
+				t.Error("another program gets a secret")
+			}
+			e.Press(Key{Name: kills})
+			e.Begin(Options{}, nil)
+			if e.Press(Key{Name: "C-y"}); e.Text() != "" {
+				t.Errorf("%s: the next text has %q", kills, e.Text())
+			}
+		}
+	})
+
+	// The file of the history bounds a text; a session recalls all.
+	t.Run("bounds the history and keeps the newest text", func(t *testing.T) {
+		t.Parallel()
+		h := NewHistory(3, "old")
+		h.Add("  ")
+		large := strings.Repeat("x", maxHistory+1)
+		h.Add("small")
+		h.Add(large)
+		if got := h.Texts(); len(got) != 1 || got[0] != large {
+			t.Errorf("got %d texts, want the large one", len(got))
+		}
+		h.Add("new")
+		if got := h.Texts(); len(got) != 1 || got[0] != "new" {
+			t.Errorf("got %d texts, want the new one", len(got))
+		}
+	})
 }

@@ -219,7 +219,7 @@ type runeSource struct {
 	severalLines bool // and they are of several lines
 }
 
-// escape stands for the Escape key, and the silence after it.
+// escapeRune stands for the Escape key, and the silence after it.
 const escapeRune = '⎋'
 
 func (s *runeSource) next() (rune, error) {

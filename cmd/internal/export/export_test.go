@@ -59,8 +59,9 @@ func allEventKinds() []timeline.Event {
 	)
 }
 
-func TestScript_HasWhatSucceededAndTheRestAsComments(t *testing.T) {
-	const want = `# main: what was run in a session of repl, Python 3.11.7.
+func TestExportText(t *testing.T) {
+	t.Run("comments out failed inputs in a script", func(t *testing.T) {
+		const want = `# main: what was run in a session of repl, Python 3.11.7.
 # Inputs that did not succeed are comments.
 
 # turn 1 by ada
@@ -95,13 +96,13 @@ getpass()
 # turn 8 by ada was not over
 # last
 `
-	if got := writeExport(t, "py", allEventKinds()); got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
-}
+		if got := writeExport(t, "py", allEventKinds()); got != want {
+			t.Errorf("got\n%s\nwant\n%s", got, want)
+		}
+	})
 
-func TestTranscript_HasEverythingAsText(t *testing.T) {
-	const want = `welcome
+	t.Run("writes every event into a transcript", func(t *testing.T) {
+		const want = `welcome
 [turn 1 by ada]
 x = 1
 x
@@ -132,9 +133,10 @@ last
 over
 [was not over]
 `
-	if got := writeExport(t, "TXT", allEventKinds()); got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
+		if got := writeExport(t, "TXT", allEventKinds()); got != want {
+			t.Errorf("got\n%s\nwant\n%s", got, want)
+		}
+	})
 }
 
 // A notebookFile is what the format demands of a notebook, as far as these tests go.
@@ -177,159 +179,163 @@ func readNotebook(t *testing.T, events ...[]timeline.Event) (f notebookFile) {
 	return f
 }
 
-func TestNotebook_IsOneAndItsCodeIsWhatSucceeded(t *testing.T) {
-	f := readNotebook(t, allEventKinds())
-	var code []string
-	for _, c := range f.Cells {
-		if c.Type == "code" {
-			code = append(code, strings.Join(c.Source, ""))
+func TestExportNotebook(t *testing.T) {
+	t.Run("has the successful inputs as code cells", func(t *testing.T) {
+		f := readNotebook(t, allEventKinds())
+		var code []string
+		for _, c := range f.Cells {
+			if c.Type == "code" {
+				code = append(code, strings.Join(c.Source, ""))
+			}
 		}
-	}
-	if want := []string{"x = 1\nx", "input('n? ')", "getpass()"}; !slices.Equal(code, want) {
-		t.Errorf("got %q, want %q", code, want)
-	}
-	readNotebook(t) // of a session where nothing happened
+		if want := []string{"x = 1\nx", "input('n? ')", "getpass()"}; !slices.Equal(code, want) {
+			t.Errorf("got %q, want %q", code, want)
+		}
+		readNotebook(t) // of a session where nothing happened
+	})
+
+	t.Run("writes text and images as outputs", func(t *testing.T) {
+		picture := func(source, data string, update bool) timeline.Body {
+			d := timeline.NewImageDisplay("image/png", []byte(data), source, "")
+			d.Update = update
+			return d
+		}
+		f := readNotebook(t, turnEvents(1, "plot", "ok",
+			textBody("a\xc3"), textBody("\xbc\n"), timeline.Text{Stream: timeline.Stderr, Data: []byte("warned\n")},
+			picture("1", "first", false), picture("2", "other", false), picture("1", "second", true),
+			timeline.NewImageDisplay("image/svg+xml", []byte("<svg/>"), "", ""), timeline.Display{Omitted: map[string]timeline.Blob{"image/png": {Bytes: 9}}}))
+		got := fmt.Sprint(f.Cells[0].Outputs)
+		for _, want := range []string{
+			"[map[name:stdout output_type:stream text:[aü\n]] map[name:stderr output_type:stream text:[warned\n]] ",
+			"image/png:c2Vjb25k", "image/png:b3RoZXI=", "image/svg+xml:[<svg/>]", "a display, of which not all was kept",
+		} {
+			if !strings.Contains(got, want) {
+				t.Errorf("%q is not in %s", want, got)
+			}
+		}
+		if strings.Index(got, "c2Vjb25k") > strings.Index(got, "b3RoZXI=") || len(f.Cells[0].Outputs) != 6 {
+			t.Errorf("the update does not stand where the first was: %s", got)
+		}
+	})
+
+	t.Run("writes complete results with all their types", func(t *testing.T) {
+		echo := func(s string) timeline.Body { return timeline.Text{Data: []byte(s), Kind: timeline.TextResult} }
+		bundle := func(d timeline.Display, pairs ...string) timeline.Body {
+			d.Data = map[string][]byte{}
+			for i := 0; i < len(pairs); i += 2 {
+				d.Data[pairs[i]] = []byte(pairs[i+1])
+			}
+			return d
+		}
+		silent := turnEvents(2, "hidden", "ok", textBody("hidden"))
+		for i := range silent {
+			silent[i].Silent = true
+		}
+		f := readNotebook(t, turnEvents(1, "x", "ok",
+			textBody("out\n"), echo("a\nb\n"), bundle(timeline.Display{Result: true, Meta: []byte(`{"text/html":{"isolated":true}}`)}, "text/html", "<b>\n</b>", "application/vnd.x+json", `{"deep":[1]}`),
+			bundle(timeline.Display{ID: "bar"}, "text/plain", "1"), bundle(timeline.Display{ID: "bar", Update: true}, "text/plain", "2"),
+			bundle(timeline.Display{ID: "never", Update: true}, "text/plain", "3"), timeline.OutputCleared{},
+			bundle(timeline.Display{}, "application/json", "{broken", "image/png", "\x89PNG"), echo("7\n")), silent)
+		if len(f.Cells) != 1 {
+			t.Fatalf("got %d cells: the silent turn is one", len(f.Cells))
+		}
+		got, err := json.Marshal(f.Cells[0].Outputs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := `[{"name":"stdout","output_type":"stream","text":["out\n"]},` +
+			`{"data":{"application/vnd.x+json":{"deep":[1]},"text/html":["\u003cb\u003e\n","\u003c/b\u003e"],"text/plain":["a\n","b"]},"execution_count":1,"metadata":{"text/html":{"isolated":true}},"output_type":"execute_result"},` +
+			`{"data":{"text/plain":["2"]},"metadata":{},"output_type":"display_data"},` +
+			`{"data":{"text/plain":["3"]},"metadata":{},"output_type":"display_data"},` +
+			`{"data":{"application/json":["{broken"],"image/png":"iVBORw==","text/plain":["a picture"]},"metadata":{},"output_type":"display_data"},` +
+			`{"data":{"text/plain":["7"]},"execution_count":1,"metadata":{},"output_type":"execute_result"}]`
+		if string(got) != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	})
+
+	t.Run("fences code that contains a fence", func(t *testing.T) {
+		f := readNotebook(t, turnEvents(1, "````\nx", "error"))
+		if got := strings.Join(f.Cells[0].Source, ""); !strings.HasSuffix(got, "\n`````\n````\nx\n`````") {
+			t.Errorf("got %q", got)
+		}
+	})
 }
 
-func TestNotebook_OutputsAreTextAndPictures(t *testing.T) {
-	picture := func(source, data string, update bool) timeline.Body {
-		d := timeline.NewImageDisplay("image/png", []byte(data), source, "")
-		d.Update = update
-		return d
-	}
-	f := readNotebook(t, turnEvents(1, "plot", "ok",
-		textBody("a\xc3"), textBody("\xbc\n"), timeline.Text{Stream: timeline.Stderr, Data: []byte("warned\n")},
-		picture("1", "first", false), picture("2", "other", false), picture("1", "second", true),
-		timeline.NewImageDisplay("image/svg+xml", []byte("<svg/>"), "", ""), timeline.Display{Omitted: map[string]timeline.Blob{"image/png": {Bytes: 9}}}))
-	got := fmt.Sprint(f.Cells[0].Outputs)
-	for _, want := range []string{
-		"[map[name:stdout output_type:stream text:[aü\n]] map[name:stderr output_type:stream text:[warned\n]] ",
-		"image/png:c2Vjb25k", "image/png:b3RoZXI=", "image/svg+xml:[<svg/>]", "a display, of which not all was kept",
-	} {
-		if !strings.Contains(got, want) {
-			t.Errorf("%q is not in %s", want, got)
+func TestExportLimits(t *testing.T) {
+	t.Run("bounds the output of a turn and says so", func(t *testing.T) {
+		long := strings.Repeat(strings.Repeat("x", 1023)+"\n", 1<<10) // a megabyte
+		var shown []timeline.Body
+		for range 20 {
+			shown = append(shown, textBody(long))
 		}
-	}
-	if strings.Index(got, "c2Vjb25k") > strings.Index(got, "b3RoZXI=") || len(f.Cells[0].Outputs) != 6 {
-		t.Errorf("the update does not stand where the first was: %s", got)
-	}
-}
-
-func TestNotebook_ResultsAreWhole(t *testing.T) {
-	echo := func(s string) timeline.Body { return timeline.Text{Data: []byte(s), Kind: timeline.TextResult} }
-	bundle := func(d timeline.Display, pairs ...string) timeline.Body {
-		d.Data = map[string][]byte{}
-		for i := 0; i < len(pairs); i += 2 {
-			d.Data[pairs[i]] = []byte(pairs[i+1])
+		for _, format := range []string{"ipynb", "txt"} {
+			got := writeExport(t, format, turnEvents(1, "loud", "ok", shown...))
+			if !strings.Contains(got, "4194304 bytes of output more are left out") || len(got) > 18<<20 {
+				t.Errorf("%s: %d bytes", format, len(got))
+			}
 		}
-		return d
-	}
-	silent := turnEvents(2, "hidden", "ok", textBody("hidden"))
-	for i := range silent {
-		silent[i].Silent = true
-	}
-	f := readNotebook(t, turnEvents(1, "x", "ok",
-		textBody("out\n"), echo("a\nb\n"), bundle(timeline.Display{Result: true, Meta: []byte(`{"text/html":{"isolated":true}}`)}, "text/html", "<b>\n</b>", "application/vnd.x+json", `{"deep":[1]}`),
-		bundle(timeline.Display{ID: "bar"}, "text/plain", "1"), bundle(timeline.Display{ID: "bar", Update: true}, "text/plain", "2"),
-		bundle(timeline.Display{ID: "never", Update: true}, "text/plain", "3"), timeline.OutputCleared{},
-		bundle(timeline.Display{}, "application/json", "{broken", "image/png", "\x89PNG"), echo("7\n")), silent)
-	if len(f.Cells) != 1 {
-		t.Fatalf("got %d cells: the silent turn is one", len(f.Cells))
-	}
-	got, err := json.Marshal(f.Cells[0].Outputs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := `[{"name":"stdout","output_type":"stream","text":["out\n"]},` +
-		`{"data":{"application/vnd.x+json":{"deep":[1]},"text/html":["\u003cb\u003e\n","\u003c/b\u003e"],"text/plain":["a\n","b"]},"execution_count":1,"metadata":{"text/html":{"isolated":true}},"output_type":"execute_result"},` +
-		`{"data":{"text/plain":["2"]},"metadata":{},"output_type":"display_data"},` +
-		`{"data":{"text/plain":["3"]},"metadata":{},"output_type":"display_data"},` +
-		`{"data":{"application/json":["{broken"],"image/png":"iVBORw==","text/plain":["a picture"]},"metadata":{},"output_type":"display_data"},` +
-		`{"data":{"text/plain":["7"]},"execution_count":1,"metadata":{},"output_type":"execute_result"}]`
-	if string(got) != want {
-		t.Errorf("got  %s\nwant %s", got, want)
-	}
-}
+	})
 
-func TestNotebook_AFenceIsLongerThanWhatItHolds(t *testing.T) {
-	f := readNotebook(t, turnEvents(1, "````\nx", "error"))
-	if got := strings.Join(f.Cells[0].Source, ""); !strings.HasSuffix(got, "\n`````\n````\nx\n`````") {
-		t.Errorf("got %q", got)
-	}
-}
-
-func TestWrite_OneTurnIsBoundedAndSaysSo(t *testing.T) {
-	long := strings.Repeat(strings.Repeat("x", 1023)+"\n", 1<<10) // a megabyte
-	var shown []timeline.Body
-	for range 20 {
-		shown = append(shown, textBody(long))
-	}
-	for _, format := range []string{"ipynb", "txt"} {
-		got := writeExport(t, format, turnEvents(1, "loud", "ok", shown...))
-		if !strings.Contains(got, "4194304 bytes of output more are left out") || len(got) > 18<<20 {
-			t.Errorf("%s: %d bytes", format, len(got))
+	t.Run("returns write errors and rejects unknown formats", func(t *testing.T) {
+		for _, format := range testSession.Language.Formats() {
+			if err := export.Write(fullDisk{}, format, testSession, slices.Values(allEventKinds())); err == nil || err.Error() != "the disk is full" {
+				t.Errorf("%s: %v", format, err)
+			}
 		}
-	}
+		if err := export.Write(fullDisk{}, "R", testSession, slices.Values(allEventKinds())); err == nil || !strings.Contains(err.Error(), "py, ipynb, txt") {
+			t.Errorf("got %v", err)
+		}
+	})
+
+	t.Run("fetches large data only for formats that hold it", func(t *testing.T) {
+		kept := strings.Repeat("<p>", 2000)
+		shown := timeline.Display{
+			Data:    map[string][]byte{"text/plain": []byte("a table")},
+			Omitted: map[string]timeline.Blob{"text/html": {Bytes: 6000, Digest: "kept"}, "image/png": {Bytes: 9 << 20, Digest: "gone"}, "application/json": {Bytes: 5}},
+		}
+		var read []string
+		from := testSession
+		from.FetchBlob = func(b timeline.Blob) ([]byte, error) {
+			read = append(read, b.Digest)
+			switch b.Digest {
+			case "kept":
+				return []byte(kept), nil
+			case "gone":
+				return nil, nil
+			}
+			return nil, errors.New("the daemon is gone")
+		}
+		to := func(format string, b timeline.Body) (string, error) {
+			var out strings.Builder
+			err := export.Write(&out, format, from, slices.Values(turnEvents(1, "table", "ok", b)))
+			return out.String(), err
+		}
+		got, err := to("ipynb", shown)
+		if err != nil || !strings.Contains(got, `"text/html":["\u003cp\u003e`) || !strings.Contains(got, `"text/plain":["a table"]`) || strings.Contains(got, "image/png") {
+			t.Errorf("%v: %.300s", err, got)
+		}
+		if slices.Sort(read); !slices.Equal(read, []string{"gone", "kept"}) {
+			t.Errorf("read were %q", read)
+		}
+		read = nil
+		if got, err := to("py", shown); err != nil || len(read) > 0 || !strings.Contains(got, "\ntable\n") {
+			t.Errorf("a script: %v, %q were read: %s", err, read, got)
+		}
+		shown.Omitted["text/html"] = timeline.Blob{Bytes: 1, Digest: "unreachable"}
+		for _, format := range []string{"ipynb", "txt"} {
+			if _, err := to(format, shown); err == nil || err.Error() != "the daemon is gone" {
+				t.Errorf("%s: %v", format, err)
+			}
+		}
+		huge := timeline.Display{Omitted: map[string]timeline.Blob{"text/html": {Bytes: 17 << 20, Digest: "huge"}}}
+		read = nil
+		if got, err := to("ipynb", huge); err != nil || len(read) > 0 || !strings.Contains(got, "17825792 bytes of output more are left out") {
+			t.Errorf("more than a turn may have: %v, %q were read: %.300s", err, read, got)
+		}
+	})
 }
 
 type fullDisk struct{}
 
 func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("the disk is full") }
-
-func TestWrite_ErrorsAreTold(t *testing.T) {
-	for _, format := range testSession.Language.Formats() {
-		if err := export.Write(fullDisk{}, format, testSession, slices.Values(allEventKinds())); err == nil || err.Error() != "the disk is full" {
-			t.Errorf("%s: %v", format, err)
-		}
-	}
-	if err := export.Write(fullDisk{}, "R", testSession, slices.Values(allEventKinds())); err == nil || !strings.Contains(err.Error(), "py, ipynb, txt") {
-		t.Errorf("got %v", err)
-	}
-}
-
-func TestWrite_DataThatIsOnlyNamedIsReadWhereTheFileHasIt(t *testing.T) {
-	kept := strings.Repeat("<p>", 2000)
-	shown := timeline.Display{
-		Data:    map[string][]byte{"text/plain": []byte("a table")},
-		Omitted: map[string]timeline.Blob{"text/html": {Bytes: 6000, Digest: "kept"}, "image/png": {Bytes: 9 << 20, Digest: "gone"}, "application/json": {Bytes: 5}},
-	}
-	var read []string
-	from := testSession
-	from.FetchBlob = func(b timeline.Blob) ([]byte, error) {
-		read = append(read, b.Digest)
-		switch b.Digest {
-		case "kept":
-			return []byte(kept), nil
-		case "gone":
-			return nil, nil
-		}
-		return nil, errors.New("the daemon is gone")
-	}
-	to := func(format string, b timeline.Body) (string, error) {
-		var out strings.Builder
-		err := export.Write(&out, format, from, slices.Values(turnEvents(1, "table", "ok", b)))
-		return out.String(), err
-	}
-	got, err := to("ipynb", shown)
-	if err != nil || !strings.Contains(got, `"text/html":["\u003cp\u003e`) || !strings.Contains(got, `"text/plain":["a table"]`) || strings.Contains(got, "image/png") {
-		t.Errorf("%v: %.300s", err, got)
-	}
-	if slices.Sort(read); !slices.Equal(read, []string{"gone", "kept"}) {
-		t.Errorf("read were %q", read)
-	}
-	read = nil
-	if got, err := to("py", shown); err != nil || len(read) > 0 || !strings.Contains(got, "\ntable\n") {
-		t.Errorf("a script: %v, %q were read: %s", err, read, got)
-	}
-	shown.Omitted["text/html"] = timeline.Blob{Bytes: 1, Digest: "unreachable"}
-	for _, format := range []string{"ipynb", "txt"} {
-		if _, err := to(format, shown); err == nil || err.Error() != "the daemon is gone" {
-			t.Errorf("%s: %v", format, err)
-		}
-	}
-	huge := timeline.Display{Omitted: map[string]timeline.Blob{"text/html": {Bytes: 17 << 20, Digest: "huge"}}}
-	read = nil
-	if got, err := to("ipynb", huge); err != nil || len(read) > 0 || !strings.Contains(got, "17825792 bytes of output more are left out") {
-		t.Errorf("more than a turn may have: %v, %q were read: %.300s", err, read, got)
-	}
-}

@@ -18,7 +18,7 @@ func newRequest(headers ...string) *http.Request {
 	return r
 }
 
-func TestRequest_IsJudgedByItsOriginAndSite(t *testing.T) {
+func TestRequestOrigin(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		headers      []string
@@ -48,87 +48,91 @@ func TestRequest_IsJudgedByItsOriginAndSite(t *testing.T) {
 	}
 }
 
-func TestDoor_OpensOnceForALink(t *testing.T) {
+func TestLoginLinks(t *testing.T) {
 	t.Parallel()
-	d := gate.NewLoginLinks("c")
-	link := d.NewLink()
-	for _, wrong := range []string{"", link[:len(link)-1], link + "A", "x"} {
-		if _, _, ok := d.RedeemLink(wrong); ok {
-			t.Errorf("the door opened for %q", wrong)
-		}
-	}
-	cookie, _, ok := d.RedeemLink(link)
-	if !ok || !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode {
-		t.Fatalf("the link gave %v, %v", cookie, ok)
-	}
-	if _, _, ok := d.RedeemLink(link); ok {
-		t.Error("a link was good twice")
-	}
-	r := newRequest()
-	r.AddCookie(cookie)
-	if token, ok := d.PageToken(r); !ok || token == "" {
-		t.Error("the cookie is not known")
-	}
-	r.AddCookie(cookie)
-	if _, ok := d.PageToken(r); ok {
-		t.Error("a request with two cookies was taken")
-	}
-	if _, ok := d.PageToken(newRequest("Cookie", "c=x")); ok {
-		t.Error("a bad cookie was taken")
-	}
-	if _, ok := gate.NewLoginLinks("c").PageToken(r); ok {
-		t.Error("the cookie of another door was taken")
-	}
-}
 
-func TestDoor_LinksAndVisitsEnd(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	t.Run("accepts each link once", func(t *testing.T) {
+		t.Parallel()
 		d := gate.NewLoginLinks("c")
-		old, good := d.NewLink(), ""
-		time.Sleep(gate.LoginLinkTimeout + time.Second)
-		if _, _, ok := d.RedeemLink(old); ok {
-			t.Error("a link was good after its time")
+		link := d.NewLink()
+		for _, wrong := range []string{"", link[:len(link)-1], link + "A", "x"} {
+			if _, _, ok := d.RedeemLink(wrong); ok {
+				t.Errorf("the door opened for %q", wrong)
+			}
 		}
-		good = d.NewLink()
-		cookie, _, ok := d.RedeemLink(good)
-		if !ok {
-			t.Fatal("a new link is not good")
+		cookie, _, ok := d.RedeemLink(link)
+		if !ok || !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode {
+			t.Fatalf("the link gave %v, %v", cookie, ok)
+		}
+		if _, _, ok := d.RedeemLink(link); ok {
+			t.Error("a link was good twice")
 		}
 		r := newRequest()
 		r.AddCookie(cookie)
-		time.Sleep(gate.BrowserSessionTimeout - time.Second)
-		if _, ok := d.PageToken(r); !ok {
-			t.Error("the visit ended early")
+		if token, ok := d.PageToken(r); !ok || token == "" {
+			t.Error("the cookie is not known")
 		}
-		time.Sleep(gate.BrowserSessionTimeout - time.Second)
-		if _, ok := d.PageToken(r); !ok {
-			t.Error("use does not prolong a visit")
-		}
-		time.Sleep(gate.BrowserSessionTimeout + time.Second)
+		r.AddCookie(cookie)
 		if _, ok := d.PageToken(r); ok {
-			t.Error("the visit did not end")
+			t.Error("a request with two cookies was taken")
+		}
+		if _, ok := d.PageToken(newRequest("Cookie", "c=x")); ok {
+			t.Error("a bad cookie was taken")
+		}
+		if _, ok := gate.NewLoginLinks("c").PageToken(r); ok {
+			t.Error("the cookie of another door was taken")
 		}
 	})
-}
 
-func TestDoor_BoundsLinksAndVisits(t *testing.T) {
-	t.Parallel()
-	d := gate.NewLoginLinks("c")
-	first := d.NewLink()
-	for range 16 {
-		d.NewLink()
-	}
-	if _, _, ok := d.RedeemLink(first); ok {
-		t.Error("the oldest of 17 links is good")
-	}
-	cookie, _, _ := d.RedeemLink(d.NewLink())
-	for range 32 {
-		d.RedeemLink(d.NewLink())
-	}
-	r := newRequest()
-	r.AddCookie(cookie)
-	if _, ok := d.PageToken(r); ok {
-		t.Error("the oldest of 33 visits goes on")
-	}
+	t.Run("expires links and browser sessions", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			d := gate.NewLoginLinks("c")
+			old, good := d.NewLink(), ""
+			time.Sleep(gate.LoginLinkTimeout + time.Second)
+			if _, _, ok := d.RedeemLink(old); ok {
+				t.Error("a link was good after its time")
+			}
+			good = d.NewLink()
+			cookie, _, ok := d.RedeemLink(good)
+			if !ok {
+				t.Fatal("a new link is not good")
+			}
+			r := newRequest()
+			r.AddCookie(cookie)
+			time.Sleep(gate.BrowserSessionTimeout - time.Second)
+			if _, ok := d.PageToken(r); !ok {
+				t.Error("the visit ended early")
+			}
+			time.Sleep(gate.BrowserSessionTimeout - time.Second)
+			if _, ok := d.PageToken(r); !ok {
+				t.Error("use does not prolong a visit")
+			}
+			time.Sleep(gate.BrowserSessionTimeout + time.Second)
+			if _, ok := d.PageToken(r); ok {
+				t.Error("the visit did not end")
+			}
+		})
+	})
+
+	t.Run("drops the oldest links and browser sessions", func(t *testing.T) {
+		t.Parallel()
+		d := gate.NewLoginLinks("c")
+		first := d.NewLink()
+		for range 16 {
+			d.NewLink()
+		}
+		if _, _, ok := d.RedeemLink(first); ok {
+			t.Error("the oldest of 17 links is good")
+		}
+		cookie, _, _ := d.RedeemLink(d.NewLink())
+		for range 32 {
+			d.RedeemLink(d.NewLink())
+		}
+		r := newRequest()
+		r.AddCookie(cookie)
+		if _, ok := d.PageToken(r); ok {
+			t.Error("the oldest of 33 visits goes on")
+		}
+	})
 }

@@ -147,214 +147,267 @@ func (p *testUser) wantNowhere(text string) {
 	}
 }
 
-func TestSecret_IsAskedOfTheUserAndShownToNobody(t *testing.T) {
+func TestSecret(t *testing.T) {
 	t.Parallel()
-	runWithTestUser(t, setup{}, formCapabilities, func(t *testing.T, p *testUser) {
-		call := p.startRepl(map[string]any{"input": "print before\nsecret pw: \nprint after"})
-		q := p.waitQuestion(call)
-		wantPart(t, q.Message, `session "main"`, "not into the conversation", "pw:")
-		if q.Mode != "form" || q.Schema.Properties["answer"].Type != "string" || len(q.Schema.Required) != 1 {
-			t.Errorf("got %+v", q)
-		}
-		call = p.sendAnswer(call, q, acceptAnswer("hunter2"))
-		wantText(t, p.waitResult(call).text(), "before\n[a secret typed by user]\n7 bytes\nafter")
-		p.wantNowhere("hunter2")
-		wantText(t, p.runRepl("print 2"), "2")
-	})
-}
 
-// A form of the client may make a number of an answer that looks like one, or something else. No reply
-// shows it.
-func TestSecret_AnswerOfAnotherType(t *testing.T) {
-	t.Parallel()
-	for answer, want := range map[string]string{
-		`7391846250`:       "10 bytes",
-		`-73918462.5`:      "11 bytes",
-		`true`:             "4 bytes",
-		`73918462507391e9`: "",
-		`{"a":739184625}`:  "",
-		`["739184625"]`:    "",
-		`null`:             "",
-	} {
+	t.Run("is asked of the user and never shown", func(t *testing.T) {
+		t.Parallel()
 		runWithTestUser(t, setup{}, formCapabilities, func(t *testing.T, p *testUser) {
-			call := p.startRepl(map[string]any{"input": "secret pw: "})
-			call = p.sendAnswer(call, p.waitQuestion(call), map[string]any{"action": "accept", "content": map[string]any{"answer": json.RawMessage(answer)}})
-			got := p.waitResult(call).text()
-			switch {
-			case want == "" && !strings.Contains(got, "the answer does not fit the question") && !strings.Contains(got, "holds no text"):
-				t.Errorf("%s: got %q", answer, got)
-			case !strings.Contains(got, want):
-				t.Errorf("%s: got %q, want %s", answer, got, want)
+			call := p.startRepl(map[string]any{"input": "print before\nsecret pw: \nprint after"})
+			q := p.waitQuestion(call)
+			wantPart(t, q.Message, `session "main"`, "not into the conversation", "pw:")
+			if q.Mode != "form" || q.Schema.Properties["answer"].Type != "string" || len(q.Schema.Required) != 1 {
+				t.Errorf("got %+v", q)
 			}
-			p.wantNowhere("739184")
-		})
-	}
-}
-
-// A client that accepts without an answer is told as one whose answer is empty: the code still waits, and the reply
-// has its output.
-func TestSecret_AcceptedWithoutAnAnswer(t *testing.T) {
-	t.Parallel()
-	for _, answer := range []map[string]any{{"action": "accept"}, {"action": "accept", "content": map[string]any{}}} {
-		runWithTestUser(t, setup{}, formCapabilities, func(t *testing.T, p *testUser) {
-			call := p.startRepl(map[string]any{"input": "print before\nsecret pw: "})
-			call = p.sendAnswer(call, p.waitQuestion(call), answer)
-			wantPart(t, p.waitResult(call).text(), "before", "[waiting for a secret")
-		})
-	}
-}
-
-func TestSecret_TwoInARow(t *testing.T) {
-	t.Parallel()
-	runWithTestUser(t, setup{}, formCapabilities, func(t *testing.T, p *testUser) {
-		call := p.startRepl(map[string]any{"input": "secret a? \nwait b? \nsecret c? \nprint end"})
-		call = p.sendAnswer(call, p.waitQuestion(call), acceptAnswer("the first"))
-		wantText(t, p.waitResult(call).text(), "[a secret typed by user]\n9 bytes\n[waiting for input: \"b? \"]") // the model's
-		call = p.startRepl(map[string]any{"input": "two"})
-		call = p.sendAnswer(call, p.waitQuestion(call), acceptAnswer("the third"))
-		wantText(t, p.waitResult(call).text(), "two\n[a secret typed by user]\n9 bytes\nend")
-		call = p.startRepl(map[string]any{"input": "secret d? \nsecret e? "})
-		call = p.sendAnswer(call, p.waitQuestion(call), acceptAnswer(""))
-		call = p.sendAnswer(call, p.waitQuestion(call), acceptAnswer("the last\n"))
-		wantText(t, p.waitResult(call).text(), "[a secret typed by user]\n0 bytes\n[a secret typed by user]\n8 bytes")
-	})
-}
-
-func TestSecret_RefusalInterrupts(t *testing.T) {
-	t.Parallel()
-	for action, word := range map[string]string{"decline": "declined", "cancel": "dismissed"} {
-		runWithTestUser(t, setup{}, formCapabilities, func(t *testing.T, p *testUser) {
-			call := p.startRepl(map[string]any{"input": "secret pw: \nprint went on"})
-			call = p.sendAnswer(call, p.waitQuestion(call), map[string]any{"action": action})
-			got := p.waitResult(call).text()
-			wantPart(t, got, "Interrupted", "; the question was "+word)
-			if strings.Contains(got, "went on") {
-				t.Errorf("got %q", got)
-			}
+			call = p.sendAnswer(call, q, acceptAnswer("hunter2"))
+			wantText(t, p.waitResult(call).text(), "before\n[a secret typed by user]\n7 bytes\nafter")
+			p.wantNowhere("hunter2")
 			wantText(t, p.runRepl("print 2"), "2")
 		})
-	}
+	})
+
+	// A form of the client may make a number of an answer that looks like one, or something else. No reply
+	// shows it.
+	t.Run("takes numbers and booleans as text, no other types", func(t *testing.T) {
+		t.Parallel()
+		for answer, want := range map[string]string{
+			`7391846250`:       "10 bytes",
+			`-73918462.5`:      "11 bytes",
+			`true`:             "4 bytes",
+			`73918462507391e9`: "",
+			`{"a":739184625}`:  "",
+			`["739184625"]`:    "",
+			`null`:             "",
+		} {
+			runWithTestUser(t, setup{}, formCapabilities, func(t *testing.T, p *testUser) {
+				call := p.startRepl(map[string]any{"input": "secret pw: "})
+				call = p.sendAnswer(call, p.waitQuestion(call), map[string]any{"action": "accept", "content": map[string]any{"answer": json.RawMessage(answer)}})
+				got := p.waitResult(call).text()
+				switch {
+				case want == "" && !strings.Contains(got, "the answer does not fit the question") && !strings.Contains(got, "holds no text"):
+					t.Errorf("%s: got %q", answer, got)
+				case !strings.Contains(got, want):
+					t.Errorf("%s: got %q, want %s", answer, got, want)
+				}
+				p.wantNowhere("739184")
+			})
+		}
+	})
+
+	// A client that accepts without an answer is told as one whose answer is empty: the code still waits, and the reply
+	// has its output.
+	t.Run("still waits after an accept without an answer", func(t *testing.T) {
+		t.Parallel()
+		for _, answer := range []map[string]any{{"action": "accept"}, {"action": "accept", "content": map[string]any{}}} {
+			runWithTestUser(t, setup{}, formCapabilities, func(t *testing.T, p *testUser) {
+				call := p.startRepl(map[string]any{"input": "print before\nsecret pw: "})
+				call = p.sendAnswer(call, p.waitQuestion(call), answer)
+				wantPart(t, p.waitResult(call).text(), "before", "[waiting for a secret")
+			})
+		}
+	})
+
+	t.Run("the user is asked for each one", func(t *testing.T) {
+		t.Parallel()
+		runWithTestUser(t, setup{}, formCapabilities, func(t *testing.T, p *testUser) {
+			call := p.startRepl(map[string]any{"input": "secret a? \nwait b? \nsecret c? \nprint end"})
+			call = p.sendAnswer(call, p.waitQuestion(call), acceptAnswer("the first"))
+			wantText(t, p.waitResult(call).text(), "[a secret typed by user]\n9 bytes\n[waiting for input: \"b? \"]") // the model's
+			call = p.startRepl(map[string]any{"input": "two"})
+			call = p.sendAnswer(call, p.waitQuestion(call), acceptAnswer("the third"))
+			wantText(t, p.waitResult(call).text(), "two\n[a secret typed by user]\n9 bytes\nend")
+			call = p.startRepl(map[string]any{"input": "secret d? \nsecret e? "})
+			call = p.sendAnswer(call, p.waitQuestion(call), acceptAnswer(""))
+			call = p.sendAnswer(call, p.waitQuestion(call), acceptAnswer("the last\n"))
+			wantText(t, p.waitResult(call).text(), "[a secret typed by user]\n0 bytes\n[a secret typed by user]\n8 bytes")
+		})
+	})
+
+	t.Run("a refusal interrupts the code", func(t *testing.T) {
+		t.Parallel()
+		for action, word := range map[string]string{"decline": "declined", "cancel": "dismissed"} {
+			runWithTestUser(t, setup{}, formCapabilities, func(t *testing.T, p *testUser) {
+				call := p.startRepl(map[string]any{"input": "secret pw: \nprint went on"})
+				call = p.sendAnswer(call, p.waitQuestion(call), map[string]any{"action": action})
+				got := p.waitResult(call).text()
+				wantPart(t, got, "Interrupted", "; the question was "+word)
+				if strings.Contains(got, "went on") {
+					t.Errorf("got %q", got)
+				}
+				wantText(t, p.runRepl("print 2"), "2")
+			})
+		}
+	})
+
+	t.Run("an answer after the turn is not used", func(t *testing.T) {
+		t.Parallel()
+		runWithTestUser(t, setup{}, formCapabilities, func(t *testing.T, p *testUser) {
+			call := p.startRepl(map[string]any{"input": "secret pw: "})
+			q := p.waitQuestion(call)
+			if _, err := p.mainSession().Interrupt(t.Context(), 0); err != nil { // somebody else
+				t.Fatal(err)
+			}
+			if !p.modern { // the question is withdrawn, and the answer to it goes nowhere
+				p.waitMessage("a withdrawal", func(a answer) bool {
+					return a.Method == "notifications/cancelled" && strings.Contains(string(a.Params), `"requestId":`+string(q.ID))
+				})
+				wantPart(t, p.waitResult(call).text(), "Interrupted")
+			}
+			call = p.sendAnswer(call, q, acceptAnswer("hunter2"))
+			if p.modern {
+				wantPart(t, p.waitResult(call).text(), "Interrupted", "came too late, and was not used")
+				again := p.sendAnswer(call, q, acceptAnswer("hunter2")) // a question is answered once
+				if r := p.waitResult(again); !r.IsError || !strings.Contains(r.text(), "not open any more") {
+					t.Errorf("got %q", r.text())
+				}
+			}
+			p.wantNowhere("hunter2")
+			wantText(t, p.runRepl("print 2"), "2")
+		})
+	})
+
+	t.Run("a cancel while the user is asked interrupts the code", func(t *testing.T) {
+		t.Parallel()
+		runWithTestUser(t, setup{}, formCapabilities, func(t *testing.T, p *testUser) {
+			call := p.startRepl(map[string]any{"input": "secret pw: "})
+			q := p.waitQuestion(call)
+			if p.modern { // the call has its answer: what can be cancelled is the next one
+				p.cancel(call)
+				call = p.sendAnswer(call, q, acceptAnswer("hunter2"))
+				wantText(t, p.waitResult(call).text(), "[a secret typed by user]\n7 bytes")
+				return
+			}
+			p.cancel(call)
+			p.waitState("idle")
+			p.sendAnswer(call, q, acceptAnswer("hunter2"))
+			wantPart(t, p.runRepl("print 2"), "Interrupted", "2")
+			p.wantNoAnswer(call)
+			p.wantNowhere("hunter2")
+		})
+	})
+
+	t.Run("the user answers terminal programs, too", func(t *testing.T) {
+		t.Parallel()
+		skipWithoutTerminalReaders(t)
+		runWithTestUser(t, setup{}, formCapabilities, func(t *testing.T, p *testUser) {
+			call := p.startRepl(map[string]any{"input": `sh stty -echo; read x; stty echo; echo "${#x} characters"`})
+			q := p.waitQuestion(call)
+			wantPart(t, q.Message, "sh, run by code")
+			call = p.sendAnswer(call, q, acceptAnswer("hunter2"))
+			wantPart(t, p.waitResult(call).text(), "7 characters")
+			p.wantNowhere("hunter2")
+		})
+	})
+
+	t.Run("is not asked for when the call has no time left", func(t *testing.T) {
+		t.Parallel()
+		runWithTestUser(t, setup{}, formCapabilities, func(t *testing.T, p *testUser) {
+			p.call("repl", map[string]any{"input": "secret pw: ", "timeout_ms": 0})
+			p.waitState("waiting")
+			got := p.call("repl_output", map[string]any{"wait_ms": 0}).text()
+			wantPart(t, got, "repl_output has them asked")
+		})
+	})
 }
 
-func TestSecret_AnswerAfterTheTurnIsNotUsed(t *testing.T) {
+func TestSecretClients(t *testing.T) {
 	t.Parallel()
-	runWithTestUser(t, setup{}, formCapabilities, func(t *testing.T, p *testUser) {
+
+	t.Run("other calls learn that the user is being asked", func(t *testing.T) {
+		t.Parallel()
+		c := newClient(t, nil)
+		c.caps = formCapabilities
+		c.initialize("2025-06-18")
+		p := &testUser{client: c}
 		call := p.startRepl(map[string]any{"input": "secret pw: "})
 		q := p.waitQuestion(call)
-		if _, err := p.mainSession().Interrupt(t.Context(), 0); err != nil { // somebody else
-			t.Fatal(err)
-		}
-		if !p.modern { // the question is withdrawn, and the answer to it goes nowhere
-			p.waitMessage("a withdrawal", func(a answer) bool {
-				return a.Method == "notifications/cancelled" && strings.Contains(string(a.Params), `"requestId":`+string(q.ID))
-			})
-			wantPart(t, p.waitResult(call).text(), "Interrupted")
-		}
-		call = p.sendAnswer(call, q, acceptAnswer("hunter2"))
-		if p.modern {
-			wantPart(t, p.waitResult(call).text(), "Interrupted", "came too late, and was not used")
-			again := p.sendAnswer(call, q, acceptAnswer("hunter2")) // a question is answered once
-			if r := p.waitResult(again); !r.IsError || !strings.Contains(r.text(), "not open any more") {
-				t.Errorf("got %q", r.text())
+		wantPart(t, p.call("repl_output", nil).text(), `[waiting for a secret: "pw: ": the user is being asked`)
+		wantPart(t, p.runRepl("hunter2"), "your input was NOT run")
+		call = p.sendAnswer(call, q, acceptAnswer("hunter3"))
+		wantText(t, p.waitResult(call).text(), "[a secret typed by user]\n7 bytes")
+		for _, a := range p.allMessages() {
+			if a.Method == "elicitation/create" && string(a.ID) != string(q.ID) {
+				t.Errorf("the user was asked again: %s", a.Line)
 			}
 		}
-		p.wantNowhere("hunter2")
-		wantText(t, p.runRepl("print 2"), "2")
 	})
-}
 
-func TestSecret_CancelWhileTheUserIsAsked(t *testing.T) {
-	t.Parallel()
-	runWithTestUser(t, setup{}, formCapabilities, func(t *testing.T, p *testUser) {
+	t.Run("a client that cannot ask is told what to do", func(t *testing.T) {
+		t.Parallel()
+		runEachProtocolVersion(t, func(t *testing.T, c *client) {
+			want := `[waiting for a secret: "pw: "; only the user may type it, and this client cannot ask. ` +
+				`repl_interrupt, then use an environment variable or a file, or ask the user to run this in a terminal]`
+			wantText(t, c.runRepl("secret pw: "), want)
+			wantPart(t, c.runRepl("hunter2"), "your input was NOT run")
+			wantText(t, c.runRepl(""), want)
+			wantText(t, c.call("repl_output", nil).text(), want)
+			wantPart(t, c.call("repl_interrupt", nil).text(), "Interrupted")
+			c.runRepl("secret pw: ")
+			wantText(t, c.call("repl", map[string]any{"input": "", "eof": true}).text(), "0 bytes")
+			(&testUser{client: c}).wantNowhere("hunter2")
+		})
+	})
+
+	t.Run("a client that fails to ask is reported", func(t *testing.T) {
+		t.Parallel()
+		c := newClient(t, nil)
+		c.caps = formCapabilities
+		c.initialize("2025-06-18")
+		p := &testUser{client: c}
 		call := p.startRepl(map[string]any{"input": "secret pw: "})
 		q := p.waitQuestion(call)
-		if p.modern { // the call has its answer: what can be cancelled is the next one
-			p.cancel(call)
-			call = p.sendAnswer(call, q, acceptAnswer("hunter2"))
-			wantText(t, p.waitResult(call).text(), "[a secret typed by user]\n7 bytes")
-			return
+		p.sendLine(`{"jsonrpc":"2.0","id":` + string(q.ID) + `,"error":{"code":-32601,"message":"no dialogs here"}}`)
+		wantPart(t, p.waitResult(call).text(), "the client cannot ask the user", "no dialogs here", "repl_interrupt gives up")
+	})
+
+	// The SDK's own client asks its user by itself, in the newest era.
+	t.Run("the SDK's own client asks its user", func(t *testing.T) {
+		t.Parallel()
+		sup, err := supervisor.New(&supervisor.Options{Dir: t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
 		}
-		p.cancel(call)
-		p.waitState("idle")
-		p.sendAnswer(call, q, acceptAnswer("hunter2"))
-		wantPart(t, p.runRepl("print 2"), "Interrupted", "2")
-		p.wantNoAnswer(call)
-		p.wantNowhere("hunter2")
-	})
-}
-
-func TestSecret_OtherCallsLearnThatTheUserIsAsked(t *testing.T) {
-	t.Parallel()
-	c := newClient(t, nil)
-	c.caps = formCapabilities
-	c.initialize("2025-06-18")
-	p := &testUser{client: c}
-	call := p.startRepl(map[string]any{"input": "secret pw: "})
-	q := p.waitQuestion(call)
-	wantPart(t, p.call("repl_output", nil).text(), `[waiting for a secret: "pw: ": the user is being asked`)
-	wantPart(t, p.runRepl("hunter2"), "your input was NOT run")
-	call = p.sendAnswer(call, q, acceptAnswer("hunter3"))
-	wantText(t, p.waitResult(call).text(), "[a secret typed by user]\n7 bytes")
-	for _, a := range p.allMessages() {
-		if a.Method == "elicitation/create" && string(a.ID) != string(q.ID) {
-			t.Errorf("the user was asked again: %s", a.Line)
+		inRead, inWrite := io.Pipe()
+		outRead, outWrite := io.Pipe()
+		ended := make(chan error, 1)
+		go func() {
+			ended <- mcpserver.Run(t.Context(), &mcpserver.Options{
+				Supervisor: sup, Specs: map[string]func(string) workers.Spec{"fake": fakeSpec(nil)}, In: inRead, Out: outWrite,
+			})
+		}()
+		ctx, cancel := context.WithTimeout(t.Context(), deadline)
+		defer cancel()
+		asked := 0
+		c := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, &mcp.ClientOptions{
+			ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+				asked++
+				return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"answer": "hunter2"}}, nil
+			},
+		})
+		session, err := c.Connect(ctx, &mcp.IOTransport{Reader: outRead, Writer: inWrite}, nil)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-}
-
-func TestSecret_ClientThatCannotAskIsToldHow(t *testing.T) {
-	t.Parallel()
-	runEachProtocolVersion(t, func(t *testing.T, c *client) {
-		want := `[waiting for a secret: "pw: "; only the user may type it, and this client cannot ask. ` +
-			`repl_interrupt, then use an environment variable or a file, or ask the user to run this in a terminal]`
-		wantText(t, c.runRepl("secret pw: "), want)
-		wantPart(t, c.runRepl("hunter2"), "your input was NOT run")
-		wantText(t, c.runRepl(""), want)
-		wantText(t, c.call("repl_output", nil).text(), want)
-		wantPart(t, c.call("repl_interrupt", nil).text(), "Interrupted")
-		c.runRepl("secret pw: ")
-		wantText(t, c.call("repl", map[string]any{"input": "", "eof": true}).text(), "0 bytes")
-		(&testUser{client: c}).wantNowhere("hunter2")
-	})
-}
-
-func TestSecret_ClientThatFailsToAskIsReported(t *testing.T) {
-	t.Parallel()
-	c := newClient(t, nil)
-	c.caps = formCapabilities
-	c.initialize("2025-06-18")
-	p := &testUser{client: c}
-	call := p.startRepl(map[string]any{"input": "secret pw: "})
-	q := p.waitQuestion(call)
-	p.sendLine(`{"jsonrpc":"2.0","id":` + string(q.ID) + `,"error":{"code":-32601,"message":"no dialogs here"}}`)
-	wantPart(t, p.waitResult(call).text(), "the client cannot ask the user", "no dialogs here", "repl_interrupt gives up")
-}
-
-func TestSecret_ProgramAtTheTerminalIsAnsweredByTheUserToo(t *testing.T) {
-	t.Parallel()
-	skipWithoutTerminalReaders(t)
-	runWithTestUser(t, setup{}, formCapabilities, func(t *testing.T, p *testUser) {
-		call := p.startRepl(map[string]any{"input": `sh stty -echo; read x; stty echo; echo "${#x} characters"`})
-		q := p.waitQuestion(call)
-		wantPart(t, q.Message, "sh, run by code")
-		call = p.sendAnswer(call, q, acceptAnswer("hunter2"))
-		wantPart(t, p.waitResult(call).text(), "7 characters")
-		p.wantNowhere("hunter2")
-	})
-}
-
-func TestSecret_StaysUnaskedWithoutTime(t *testing.T) {
-	t.Parallel()
-	runWithTestUser(t, setup{}, formCapabilities, func(t *testing.T, p *testUser) {
-		p.call("repl", map[string]any{"input": "secret pw: ", "timeout_ms": 0})
-		p.waitState("waiting")
-		got := p.call("repl_output", map[string]any{"wait_ms": 0}).text()
-		wantPart(t, got, "repl_output has them asked")
+		r, err := session.CallTool(ctx, &mcp.CallToolParams{Name: "repl", Arguments: map[string]any{"input": "print a\nsecret pw: \nsecret again: "}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantText(t, r.Content[0].(*mcp.TextContent).Text, "a\n[a secret typed by user]\n7 bytes\n[a secret typed by user]\n7 bytes")
+		if asked != 2 {
+			t.Errorf("the user was asked %d times, want 2", asked)
+		}
+		if err := session.Close(); err != nil {
+			t.Error(err)
+		}
+		_ = inWrite.Close()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
 	})
 }
 
 // A person may take longer than the client waits for a call.
-func TestSlowPerson(t *testing.T) {
+func TestSlowUser(t *testing.T) {
 	t.Parallel()
 	const asked = `[waiting for a secret: "pw: ": the user is being asked; repl_output waits, repl_interrupt gives up]`
 	// ask has code ask for a secret, and returns when the call is answered and the question is not.
@@ -458,38 +511,42 @@ func TestSlowPerson(t *testing.T) {
 	})
 }
 
-func TestStdin_AskHasTheUserAnswerEverything(t *testing.T) {
+func TestStdinPolicy(t *testing.T) {
 	t.Parallel()
-	runWithTestUser(t, setup{stdin: mcpserver.StdinAsk}, formCapabilities, func(t *testing.T, p *testUser) {
-		call := p.startRepl(map[string]any{"input": "wait name? "})
-		q := p.waitQuestion(call)
-		wantText(t, q.Schema.Properties["answer"].Title, "name?")
-		call = p.sendAnswer(call, q, acceptAnswer("Ann"))
-		wantText(t, p.waitResult(call).text(), "[typed by user: Ann]\nAnn")
+
+	t.Run("ask has the user answer everything", func(t *testing.T) {
+		t.Parallel()
+		runWithTestUser(t, setup{stdin: mcpserver.StdinAsk}, formCapabilities, func(t *testing.T, p *testUser) {
+			call := p.startRepl(map[string]any{"input": "wait name? "})
+			q := p.waitQuestion(call)
+			wantText(t, q.Schema.Properties["answer"].Title, "name?")
+			call = p.sendAnswer(call, q, acceptAnswer("Ann"))
+			wantText(t, p.waitResult(call).text(), "[typed by user: Ann]\nAnn")
+		})
+	})
+
+	t.Run("model lets the model answer secrets", func(t *testing.T) {
+		t.Parallel()
+		c := newInitializedClient(t, &setup{stdin: mcpserver.StdinModel})
+		wantText(t, c.runRepl("secret pw: "), `[waiting for a secret: "pw: "]`)
+		wantText(t, c.runRepl("hunter2"), "7 bytes")
+		all := c.call("repl_output", map[string]any{"after": 0}).text()
+		if strings.Contains(all, "hunter2") {
+			t.Errorf("the secret is recorded: %q", all)
+		}
+	})
+
+	t.Run("deny gives every read the end of file", func(t *testing.T) {
+		t.Parallel()
+		c := newInitializedClient(t, &setup{stdin: mcpserver.StdinDeny})
+		wantText(t, c.runRepl("wait a? \nwait b? \nprint end"), "<eof>\n<eof>\nend\n[standard input is at its end: --stdin deny]")
+		wantText(t, c.runRepl("print 2"), "2")
+		wantPart(t, c.runRepl(strings.Repeat("wait a? \n", 101)), "it has read the end of file 100 times; repl_interrupt gives up")
+		wantPart(t, c.runRepl("an answer"), "your input was NOT run")
 	})
 }
 
-func TestStdin_ModelAnswersSecretsWhereTheUserSaysSo(t *testing.T) {
-	t.Parallel()
-	c := newInitializedClient(t, &setup{stdin: mcpserver.StdinModel})
-	wantText(t, c.runRepl("secret pw: "), `[waiting for a secret: "pw: "]`)
-	wantText(t, c.runRepl("hunter2"), "7 bytes")
-	all := c.call("repl_output", map[string]any{"after": 0}).text()
-	if strings.Contains(all, "hunter2") {
-		t.Errorf("the secret is recorded: %q", all)
-	}
-}
-
-func TestStdin_DenyIsTheEndOfTheFile(t *testing.T) {
-	t.Parallel()
-	c := newInitializedClient(t, &setup{stdin: mcpserver.StdinDeny})
-	wantText(t, c.runRepl("wait a? \nwait b? \nprint end"), "<eof>\n<eof>\nend\n[standard input is at its end: --stdin deny]")
-	wantText(t, c.runRepl("print 2"), "2")
-	wantPart(t, c.runRepl(strings.Repeat("wait a? \n", 101)), "it has read the end of file 100 times; repl_interrupt gives up")
-	wantPart(t, c.runRepl("an answer"), "your input was NOT run")
-}
-
-func TestPage_TakesASecretPastTheClient(t *testing.T) {
+func TestPage_SecretBypassesClient(t *testing.T) {
 	t.Setenv("SSH_CONNECTION", "")
 	t.Setenv("DISPLAY", ":0") // where a browser can be expected
 	caps := map[string]any{"elicitation": map[string]any{"form": map[string]any{}, "url": map[string]any{}}}
@@ -509,7 +566,7 @@ func TestPage_TakesASecretPastTheClient(t *testing.T) {
 	})
 }
 
-func TestPage_RefusesWhatIsNotFromIt(t *testing.T) {
+func TestPage_RejectsForeignRequests(t *testing.T) {
 	t.Parallel()
 	c := newClient(t, nil)
 	c.caps = map[string]any{"elicitation": map[string]any{"url": map[string]any{}}}
@@ -571,49 +628,4 @@ func readBody(t *testing.T, response *http.Response, err error) string {
 		t.Fatal(err)
 	}
 	return string(text)
-}
-
-// The SDK's own client asks its user by itself, in the newest era.
-func TestSecret_IsAskedByTheSDKsClient(t *testing.T) {
-	t.Parallel()
-	sup, err := supervisor.New(&supervisor.Options{Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	inRead, inWrite := io.Pipe()
-	outRead, outWrite := io.Pipe()
-	ended := make(chan error, 1)
-	go func() {
-		ended <- mcpserver.Run(t.Context(), &mcpserver.Options{
-			Supervisor: sup, Specs: map[string]func(string) workers.Spec{"fake": fakeSpec(nil)}, In: inRead, Out: outWrite,
-		})
-	}()
-	ctx, cancel := context.WithTimeout(t.Context(), deadline)
-	defer cancel()
-	asked := 0
-	c := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, &mcp.ClientOptions{
-		ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
-			asked++
-			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"answer": "hunter2"}}, nil
-		},
-	})
-	session, err := c.Connect(ctx, &mcp.IOTransport{Reader: outRead, Writer: inWrite}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := session.CallTool(ctx, &mcp.CallToolParams{Name: "repl", Arguments: map[string]any{"input": "print a\nsecret pw: \nsecret again: "}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	wantText(t, r.Content[0].(*mcp.TextContent).Text, "a\n[a secret typed by user]\n7 bytes\n[a secret typed by user]\n7 bytes")
-	if asked != 2 {
-		t.Errorf("the user was asked %d times, want 2", asked)
-	}
-	if err := session.Close(); err != nil {
-		t.Error(err)
-	}
-	_ = inWrite.Close()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
 }

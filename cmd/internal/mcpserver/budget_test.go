@@ -8,7 +8,7 @@ import (
 
 // A reply must stay below the cut of its client, which would take our line about
 // the rest away.
-func TestBudget_IsBelowTheCutOfTheClient(t *testing.T) {
+func TestReplyBudget(t *testing.T) {
 	t.Parallel()
 	for _, client := range []struct {
 		name         string
@@ -61,7 +61,7 @@ func TestBudget_IsBelowTheCutOfTheClient(t *testing.T) {
 }
 
 // A model pays for everything that its client shows unchanged.
-func TestManner_AClientThatShowsAllGetsTextOnly(t *testing.T) {
+func TestClientProfile_RawResult(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"Cline", "continue-client"} {
 		c := newClient(t, nil)
@@ -75,7 +75,7 @@ func TestManner_AClientThatShowsAllGetsTextOnly(t *testing.T) {
 	}
 }
 
-func TestRepl_LongPromptKeepsItsEnd(t *testing.T) {
+func TestLongPromptKeepsEnd(t *testing.T) {
 	t.Parallel()
 	c := newInitializedClient(t, nil)
 	got := c.runRepl("wait " + strings.Repeat("語", 2000) + " end? ")

@@ -8,7 +8,7 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-func TestReply_NamesTheCallsThatATurnWaitsFor(t *testing.T) {
+func TestOpenCallsText(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ago := func(d time.Duration) time.Time { return time.Now().Add(-d) }
 		for want, list := range map[string][]session.PendingCall{

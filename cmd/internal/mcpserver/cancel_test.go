@@ -37,37 +37,220 @@ func (c *client) wantNoAnswer(id string) {
 	}
 }
 
-func TestCancel_InterruptsTheTurnAndIsNeverAnswered(t *testing.T) {
+func TestCancel(t *testing.T) {
 	t.Parallel()
-	runEachProtocolVersion(t, func(t *testing.T, c *client) {
-		id := c.startCall("repl", map[string]any{"input": "print begun\nsleep"})
-		c.waitState("running")
-		c.cancel(id)
-		c.waitState("idle") // its code would sleep for ever
-		// The news of the cancelled call opens the next reply.
-		got := c.runRepl("print 2")
-		wantPart(t, got, "its code interrupted]\nbegun\nInterrupted", "2")
-		if !strings.HasPrefix(got, "[the call before was cancelled after ") {
+
+	t.Run("interrupts the turn, which gets no answer", func(t *testing.T) {
+		t.Parallel()
+		runEachProtocolVersion(t, func(t *testing.T, c *client) {
+			id := c.startCall("repl", map[string]any{"input": "print begun\nsleep"})
+			c.waitState("running")
+			c.cancel(id)
+			c.waitState("idle") // its code would sleep for ever
+			// The news of the cancelled call opens the next reply.
+			got := c.runRepl("print 2")
+			wantPart(t, got, "its code interrupted]\nbegun\nInterrupted", "2")
+			if !strings.HasPrefix(got, "[the call before was cancelled after ") {
+				t.Errorf("got %q", got)
+			}
+			wantText(t, c.runRepl("print 3"), "3")
+			c.wantNoAnswer(id)
+		})
+	})
+
+	t.Run("is complete before the next call runs", func(t *testing.T) {
+		t.Parallel()
+		c := newInitializedClient(t, nil)
+		for range 20 {
+			id := c.startCall("repl", map[string]any{"input": "print begun\nsleep"})
+			c.waitState("running")
+			c.cancel(id)
+			got := c.runRepl("print next") // it does not wait for the interrupt
+			if strings.Contains(got, "NOT run") {
+				t.Fatalf("got %q", got)
+			}
+			wantPart(t, got, "[the call before was cancelled after ", "begun\nInterrupted", "next")
+		}
+	})
+
+	t.Run("is reported by the next poll", func(t *testing.T) {
+		t.Parallel()
+		c := newInitializedClient(t, nil)
+		for range 50 {
+			id := c.startCall("repl", map[string]any{"input": "print begun\nsleep"})
+			c.waitState("running")
+			c.cancel(id)
+			if got := c.call("repl_output", nil).text(); !strings.HasPrefix(got, "[the call before was cancelled after ") {
+				t.Fatalf("got %q", got)
+			}
+		}
+	})
+
+	t.Run("of an answer interrupts the turn that it resumed", func(t *testing.T) {
+		t.Parallel()
+		c := newInitializedClient(t, nil)
+		for range 20 {
+			c.runRepl("wait a? \nsleep")
+			id := c.startCall("repl", map[string]any{"input": "x"})
+			c.waitState("running")
+			c.cancel(id)
+			wantPart(t, c.runRepl("print next"), "Interrupted", "next") // code again
+			c.wantNoAnswer(id)
+		}
+	})
+
+	t.Run("of a poll leaves the turn running", func(t *testing.T) {
+		t.Parallel()
+		for _, poll := range []struct {
+			tool string
+			args map[string]any
+		}{
+			{"repl", map[string]any{"input": ""}},
+			{"repl_output", nil},
+		} {
+			t.Run(poll.tool, func(t *testing.T) {
+				t.Parallel()
+				c := newInitializedClient(t, nil)
+				wait, open := newGate(t)
+				c.call("repl", map[string]any{"input": wait + "print done", "timeout_ms": 0})
+				c.waitState("running")
+				id := c.startCall(poll.tool, poll.args)
+				c.waitState("running") // answered after the poll was taken in
+				c.cancel(id)
+				rest := c.startCall("repl_output", nil)
+				open()
+				wantPart(t, c.waitResult(rest).text(), "done")
+				c.wantNoAnswer(id)
+			})
+		}
+	})
+
+	t.Run("before the turn starts keeps it from running", func(t *testing.T) {
+		t.Parallel()
+		c := newInitializedClient(t, &setup{specs: map[string]func(string) workers.Spec{"fake": fakeSpec(&fakeworker.Options{Start: "sleep"})}})
+		c.waitState("starting")
+		// The worker is not ready: the session takes one input, and no other.
+		held := c.sendAll(replCall("print ran"))[0]
+		var refused string
+		for !strings.Contains(refused, "an earlier call is not answered yet") { // so it has begun
+			refused = c.call("repl", map[string]any{"input": "print ran", "timeout_ms": 0}).text()
+			wantPart(t, refused, "[your input was NOT run: an earlier call ", "; starting ")
+		}
+		c.cancel(held)
+		for event := range c.mainSession().Events(t.Context(), 0) {
+			if n, ok := event.Body.(timeline.Notice); ok && strings.Contains(n.Message, "interrupted before it ran") {
+				break
+			}
+		}
+		for c.mainSession().State() != session.StateIdle { // end the start-up
+			if _, err := c.mainSession().Interrupt(t.Context(), 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := c.runRepl("print 2"); strings.Contains(got, "ran\n") {
 			t.Errorf("got %q", got)
 		}
-		wantText(t, c.runRepl("print 3"), "3")
-		c.wantNoAnswer(id)
+		c.wantNoAnswer(held)
 	})
-}
 
-func TestCancel_IsOverForTheCallThatFollowsIt(t *testing.T) {
-	t.Parallel()
-	c := newInitializedClient(t, nil)
-	for range 20 {
-		id := c.startCall("repl", map[string]any{"input": "print begun\nsleep"})
-		c.waitState("running")
-		c.cancel(id)
-		got := c.runRepl("print next") // it does not wait for the interrupt
-		if strings.Contains(got, "NOT run") {
-			t.Fatalf("got %q", got)
+	t.Run("right behind its call does no harm", func(t *testing.T) {
+		t.Parallel()
+		c := newInitializedClient(t, nil)
+		c.runRepl("print 1")
+		for range 100 {
+			c.lastID++
+			id := fmt.Sprint(c.lastID)
+			c.sendLine(`{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"repl","arguments":{"input":"sleep"}}}` +
+				"\n" + `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `}}`)
+			c.waitState("idle")
+			c.wantNoAnswer(id)
 		}
-		wantPart(t, got, "[the call before was cancelled after ", "begun\nInterrupted", "next")
-	}
+		wantPart(t, c.runRepl("print 2"), "2")
+		wantText(t, c.runRepl("print 3"), "3")
+	})
+
+	t.Run("after the answer spares the next turn", func(t *testing.T) {
+		t.Parallel()
+		c := newInitializedClient(t, nil)
+		for range 20 {
+			done := c.startCall("repl", map[string]any{"input": "print 1"})
+			c.waitResult(done)
+			next := c.startCall("repl", map[string]any{"input": "sleep 5ms\nprint 2"})
+			c.cancel(done)
+			wantText(t, c.waitResult(next).text(), "2")
+		}
+	})
+
+	// Each race between an answer and its cancel ends in one of two ways. No output is lost, or
+	// reported twice.
+	t.Run("racing the answer loses and repeats no output", func(t *testing.T) {
+		t.Parallel()
+		c := newInitializedClient(t, nil)
+		var told strings.Builder
+		const rounds = 200
+		raced := map[string]bool{}
+		for i := range rounds {
+			id := c.startCall("repl", map[string]any{"input": fmt.Sprintf("print <%d>", i)})
+			raced[id] = true
+			c.cancel(id)
+			told.WriteString(c.call("repl_output", nil).text())
+		}
+		// An answer may come after that of the poll behind it: the last poll is behind
+		// a turn of its own, and so behind all of them.
+		told.WriteString(c.runRepl("print last"))
+		told.WriteString(c.call("repl_output", nil).text())
+		for _, a := range c.allMessages() {
+			if raced[string(a.ID)] {
+				told.WriteString(c.decode(a).text())
+			}
+		}
+		for i := range rounds {
+			if n := strings.Count(told.String(), fmt.Sprintf("<%d>", i)); n > 1 {
+				t.Errorf("output %d was told %d times", i, n)
+			}
+		}
+		// Code that ran to its end, without an interrupt, was reported.
+		r, err := c.mainSession().Wait(t.Context(), 0, &session.WaitOptions{Poll: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var printed strings.Builder // the reply's text also names inputs that never ran
+		for _, e := range r.Events {
+			if b, ok := e.Body.(timeline.Text); ok {
+				printed.Write(b.Data)
+			}
+		}
+		for i := range rounds {
+			line := fmt.Sprintf("<%d>", i)
+			if strings.Contains(printed.String(), line) && !strings.Contains(told.String(), line) {
+				t.Errorf("output %d was lost", i)
+			}
+		}
+	})
+
+	t.Run("does not affect calls about other sessions", func(t *testing.T) {
+		t.Parallel()
+		c := newInitializedClient(t, nil)
+		a := c.startCall("repl", map[string]any{"input": "sleep"})
+		c.waitState("running")
+		wait, open := newGate(t)
+		b := c.startCall("repl", map[string]any{"input": wait + "print b", "session": "other"})
+		c.cancel(a)
+		c.waitState("idle")
+		open()
+		wantPart(t, c.waitResult(b).text(), "b\n")
+		c.wantNoAnswer(a)
+	})
+
+	t.Run("of the handshake is ignored", func(t *testing.T) {
+		t.Parallel()
+		c := newClient(t, nil)
+		c.sendLine(`{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}` +
+			"\n" + `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"i"}}`)
+		if a := c.waitAnswer(`"i"`); a.Error != nil {
+			t.Errorf("got %s", a.Line)
+		}
+	})
 }
 
 // sendCallsAndCancel sends calls, and the cancel of an earlier one behind them, in one piece.
@@ -152,183 +335,4 @@ func TestCancelledCall(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestCancel_IsToldByThePollThatFollowsIt(t *testing.T) {
-	t.Parallel()
-	c := newInitializedClient(t, nil)
-	for range 50 {
-		id := c.startCall("repl", map[string]any{"input": "print begun\nsleep"})
-		c.waitState("running")
-		c.cancel(id)
-		if got := c.call("repl_output", nil).text(); !strings.HasPrefix(got, "[the call before was cancelled after ") {
-			t.Fatalf("got %q", got)
-		}
-	}
-}
-
-func TestCancel_OfAnAnswerInterruptsTheTurnThatItFed(t *testing.T) {
-	t.Parallel()
-	c := newInitializedClient(t, nil)
-	for range 20 {
-		c.runRepl("wait a? \nsleep")
-		id := c.startCall("repl", map[string]any{"input": "x"})
-		c.waitState("running")
-		c.cancel(id)
-		wantPart(t, c.runRepl("print next"), "Interrupted", "next") // code again
-		c.wantNoAnswer(id)
-	}
-}
-
-func TestCancel_OfAPollDetaches(t *testing.T) {
-	t.Parallel()
-	for _, poll := range []struct {
-		tool string
-		args map[string]any
-	}{
-		{"repl", map[string]any{"input": ""}},
-		{"repl_output", nil},
-	} {
-		t.Run(poll.tool, func(t *testing.T) {
-			t.Parallel()
-			c := newInitializedClient(t, nil)
-			wait, open := newGate(t)
-			c.call("repl", map[string]any{"input": wait + "print done", "timeout_ms": 0})
-			c.waitState("running")
-			id := c.startCall(poll.tool, poll.args)
-			c.waitState("running") // answered after the poll was taken in
-			c.cancel(id)
-			rest := c.startCall("repl_output", nil)
-			open()
-			wantPart(t, c.waitResult(rest).text(), "done")
-			c.wantNoAnswer(id)
-		})
-	}
-}
-
-func TestCancel_BeforeTheTurnStartsMeansThatItNeverRuns(t *testing.T) {
-	t.Parallel()
-	c := newInitializedClient(t, &setup{specs: map[string]func(string) workers.Spec{"fake": fakeSpec(&fakeworker.Options{Start: "sleep"})}})
-	c.waitState("starting")
-	// The worker is not ready: the session takes one input, and no other.
-	held := c.sendAll(replCall("print ran"))[0]
-	var refused string
-	for !strings.Contains(refused, "an earlier call is not answered yet") { // so it has begun
-		refused = c.call("repl", map[string]any{"input": "print ran", "timeout_ms": 0}).text()
-		wantPart(t, refused, "[your input was NOT run: an earlier call ", "; starting ")
-	}
-	c.cancel(held)
-	for event := range c.mainSession().Events(t.Context(), 0) {
-		if n, ok := event.Body.(timeline.Notice); ok && strings.Contains(n.Message, "interrupted before it ran") {
-			break
-		}
-	}
-	for c.mainSession().State() != session.StateIdle { // end the start-up
-		if _, err := c.mainSession().Interrupt(t.Context(), 0); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got := c.runRepl("print 2"); strings.Contains(got, "ran\n") {
-		t.Errorf("got %q", got)
-	}
-	c.wantNoAnswer(held)
-}
-
-func TestCancel_RightBehindItsCallNeverHurts(t *testing.T) {
-	t.Parallel()
-	c := newInitializedClient(t, nil)
-	c.runRepl("print 1")
-	for range 100 {
-		c.lastID++
-		id := fmt.Sprint(c.lastID)
-		c.sendLine(`{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"repl","arguments":{"input":"sleep"}}}` +
-			"\n" + `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `}}`)
-		c.waitState("idle")
-		c.wantNoAnswer(id)
-	}
-	wantPart(t, c.runRepl("print 2"), "2")
-	wantText(t, c.runRepl("print 3"), "3")
-}
-
-func TestCancel_LateOneSparesTheNextTurn(t *testing.T) {
-	t.Parallel()
-	c := newInitializedClient(t, nil)
-	for range 20 {
-		done := c.startCall("repl", map[string]any{"input": "print 1"})
-		c.waitResult(done)
-		next := c.startCall("repl", map[string]any{"input": "sleep 5ms\nprint 2"})
-		c.cancel(done)
-		wantText(t, c.waitResult(next).text(), "2")
-	}
-}
-
-// Each race between an answer and its cancel ends in one of two ways. No output is lost, or
-// reported twice.
-func TestCancel_RacingTheAnswerLosesNothing(t *testing.T) {
-	t.Parallel()
-	c := newInitializedClient(t, nil)
-	var told strings.Builder
-	const rounds = 200
-	raced := map[string]bool{}
-	for i := range rounds {
-		id := c.startCall("repl", map[string]any{"input": fmt.Sprintf("print <%d>", i)})
-		raced[id] = true
-		c.cancel(id)
-		told.WriteString(c.call("repl_output", nil).text())
-	}
-	// An answer may come after that of the poll behind it: the last poll is behind
-	// a turn of its own, and so behind all of them.
-	told.WriteString(c.runRepl("print last"))
-	told.WriteString(c.call("repl_output", nil).text())
-	for _, a := range c.allMessages() {
-		if raced[string(a.ID)] {
-			told.WriteString(c.decode(a).text())
-		}
-	}
-	for i := range rounds {
-		if n := strings.Count(told.String(), fmt.Sprintf("<%d>", i)); n > 1 {
-			t.Errorf("output %d was told %d times", i, n)
-		}
-	}
-	// Code that ran to its end, without an interrupt, was reported.
-	r, err := c.mainSession().Wait(t.Context(), 0, &session.WaitOptions{Poll: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var printed strings.Builder // the reply's text also names inputs that never ran
-	for _, e := range r.Events {
-		if b, ok := e.Body.(timeline.Text); ok {
-			printed.Write(b.Data)
-		}
-	}
-	for i := range rounds {
-		line := fmt.Sprintf("<%d>", i)
-		if strings.Contains(printed.String(), line) && !strings.Contains(told.String(), line) {
-			t.Errorf("output %d was lost", i)
-		}
-	}
-}
-
-func TestCancel_DoesNotTouchOtherCalls(t *testing.T) {
-	t.Parallel()
-	c := newInitializedClient(t, nil)
-	a := c.startCall("repl", map[string]any{"input": "sleep"})
-	c.waitState("running")
-	wait, open := newGate(t)
-	b := c.startCall("repl", map[string]any{"input": wait + "print b", "session": "other"})
-	c.cancel(a)
-	c.waitState("idle")
-	open()
-	wantPart(t, c.waitResult(b).text(), "b\n")
-	c.wantNoAnswer(a)
-}
-
-func TestCancel_OfTheHandshakeIsIgnored(t *testing.T) {
-	t.Parallel()
-	c := newClient(t, nil)
-	c.sendLine(`{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}` +
-		"\n" + `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"i"}}`)
-	if a := c.waitAnswer(`"i"`); a.Error != nil {
-		t.Errorf("got %s", a.Line)
-	}
 }

@@ -33,58 +33,60 @@ func readDecisions(held []*queuedCall) (all [4]string) {
 	return all
 }
 
-func TestClaim_EachRunsWhenTheOneBeforeIsDone(t *testing.T) {
-	v, _, held := newQueuedCalls()
-	for i := range held {
-		want := [4]string{"held", "held", "held", "held"}
-		for j := range i + 1 {
-			want[j] = "runs"
+func TestClaimTurn(t *testing.T) {
+	t.Run("each call runs when the one before is done", func(t *testing.T) {
+		v, _, held := newQueuedCalls()
+		for i := range held {
+			want := [4]string{"held", "held", "held", "held"}
+			for j := range i + 1 {
+				want[j] = "runs"
+			}
+			if got := readDecisions(held); got != want {
+				t.Errorf("after %d: got %q, want %q", i, got, want)
+			}
+			v.releaseTurn(held[i].turnOwner, "")
 		}
-		if got := readDecisions(held); got != want {
-			t.Errorf("after %d: got %q, want %q", i, got, want)
+	})
+
+	t.Run("a call that times out rejects those behind it", func(t *testing.T) {
+		v, _, held := newQueuedCalls()
+		if !v.dropQueued(held[2]) || v.dropQueued(held[2]) {
+			t.Error("it was not dropped once")
 		}
-		v.releaseTurn(held[i].turnOwner, "")
-	}
-}
+		if got, want := readDecisions(held), [4]string{"runs", "held", "held", "the one before it was not run"}; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
 
-func TestClaim_OneThatIsGivenUpForTimeTakesThoseBehindItAlong(t *testing.T) {
-	v, _, held := newQueuedCalls()
-	if !v.dropQueued(held[2]) || v.dropQueued(held[2]) {
-		t.Error("it was not dropped once")
-	}
-	if got, want := readDecisions(held), [4]string{"runs", "held", "held", "the one before it was not run"}; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
+	t.Run("a cancelled call leaves the others in the queue", func(t *testing.T) {
+		v, _, held := newQueuedCalls()
+		held[2].call.Cancel()
+		v.dropQueued(held[2])
+		v.releaseTurn(held[0].turnOwner, "")
+		v.releaseTurn(held[1].turnOwner, "")
+		if got, want := readDecisions(held), [4]string{"runs", "runs", "held", "runs"}; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
 
-func TestClaim_OneThatIsCancelledLeavesTheOthers(t *testing.T) {
-	v, _, held := newQueuedCalls()
-	held[2].call.Cancel()
-	v.dropQueued(held[2])
-	v.releaseTurn(held[0].turnOwner, "")
-	v.releaseTurn(held[1].turnOwner, "")
-	if got, want := readDecisions(held), [4]string{"runs", "runs", "held", "runs"}; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
-func TestClaim_WhatComesAfterTheAnswerIsNotRefusedForIt(t *testing.T) {
-	v, arrivals, held := newQueuedCalls()
-	held[0].call.Deliver(true)
-	after := v.claimTurn(&mcpwire.Call{Arrival: arrivals.Join()})
-	v.releaseTurn(held[0].turnOwner, "failed")
-	why := "an earlier call, which was not answered yet, failed"
-	if got, want := readDecisions(held), [4]string{"runs", why, why, why}; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	<-after.decided
-	if after.refusal != "" {
-		t.Errorf("got %q for a call that came after the answer", after.refusal)
-	}
+	t.Run("a failure spares calls that come after its answer", func(t *testing.T) {
+		v, arrivals, held := newQueuedCalls()
+		held[0].call.Deliver(true)
+		after := v.claimTurn(&mcpwire.Call{Arrival: arrivals.Join()})
+		v.releaseTurn(held[0].turnOwner, "failed")
+		why := "an earlier call, which was not answered yet, failed"
+		if got, want := readDecisions(held), [4]string{"runs", why, why, why}; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		<-after.decided
+		if after.refusal != "" {
+			t.Errorf("got %q for a call that came after the answer", after.refusal)
+		}
+	})
 }
 
 // News from far away may come when the call that waited for them has given up.
-func TestHandover_AnAnswerThatIsTakenAfterItsCallHasEndedOwnsNothing(t *testing.T) {
+func TestAnswerInProgress(t *testing.T) {
 	t.Parallel()
 	v, arrivals, _ := newQueuedCalls()
 	v.owner, v.shownRequestID = nil, 7

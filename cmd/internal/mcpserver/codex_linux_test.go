@@ -30,64 +30,68 @@ func (c *client) callText(params map[string]any) string {
 
 func inputArgs(text string) map[string]any { return map[string]any{"input": text} }
 
-func TestCodex_ASessionIsAsNarrowAsItsOwnCommands(t *testing.T) {
+func TestCodexSandbox(t *testing.T) {
 	t.Parallel()
-	s, outside, _ := newConfinedSetup(t)
-	inside := filepath.Join(s.dir, "x")
-	c := newInitializedClient(t, &s) // main is opened ahead, and may write its directory
-	got := c.callText(codexCallWriting(inputArgs("create " + inside)))
-	if fileExists(inside) {
-		t.Errorf("it was written where Codex allows nothing to be: %s", got)
-	}
-	wantPart(t, got, "[sandbox read-only: ", "Codex allows its own commands no more", "read-only file system")
-	got = c.callText(codexCallWriting(sessionInput("new", "create "+inside), s.dir, outside))
-	wantPart(t, got, "[sandbox workspace: it writes "+s.dir+" and", "made")
-	if got := c.callText(codexCallWriting(sessionInput("new", "create "+filepath.Join(outside, "x")), s.dir, outside)); fileExists(filepath.Join(outside, "x")) {
-		t.Errorf("Codex has widened a session: %s", got)
-	}
-}
 
-func TestCodex_FullAccessWidensNothing(t *testing.T) {
-	t.Parallel()
-	s, outside, _ := newConfinedSetup(t)
-	c := newInitializedClient(t, &s)
-	file := filepath.Join(outside, "x")
-	got := c.callText(codexCall(inputArgs("create "+file), map[string]any{"type": "disabled"}))
-	wantPart(t, got, "[sandbox workspace: ", "read-only file system")
-	if fileExists(file) || strings.Contains(got, "Codex") {
-		t.Errorf("got %s", got)
-	}
-}
+	t.Run("a session is as narrow as Codex's own commands", func(t *testing.T) {
+		t.Parallel()
+		s, outside, _ := newConfinedSetup(t)
+		inside := filepath.Join(s.dir, "x")
+		c := newInitializedClient(t, &s) // main is opened ahead, and may write its directory
+		got := c.callText(codexCallWriting(inputArgs("create " + inside)))
+		if fileExists(inside) {
+			t.Errorf("it was written where Codex allows nothing to be: %s", got)
+		}
+		wantPart(t, got, "[sandbox read-only: ", "Codex allows its own commands no more", "read-only file system")
+		got = c.callText(codexCallWriting(sessionInput("new", "create "+inside), s.dir, outside))
+		wantPart(t, got, "[sandbox workspace: it writes "+s.dir+" and", "made")
+		if got := c.callText(codexCallWriting(sessionInput("new", "create "+filepath.Join(outside, "x")), s.dir, outside)); fileExists(filepath.Join(outside, "x")) {
+			t.Errorf("Codex has widened a session: %s", got)
+		}
+	})
 
-// A user may change the mind between two calls.
-func TestCodex_ALiveSessionThatMayDoMoreRunsNothing(t *testing.T) {
-	t.Parallel()
-	s, _, _ := newConfinedSetup(t)
-	c := newInitializedClient(t, &s)
-	file := func(name string) string { return filepath.Join(s.dir, name) }
-	wantPart(t, c.callText(codexCallWriting(inputArgs("create "+file("one")), s.dir)), "made")
-	got := c.callText(codexCallWriting(inputArgs("create " + file("two"))))
-	wantPart(t, got, "NOT run", "has the sandbox workspace, network none, and Codex now allows read-only, network none")
-	if fileExists(file("two")) {
-		t.Error("it was written")
-	}
-	wantPart(t, c.callText(codexCallWriting(sessionInput("new", "create "+file("two")))), "[sandbox read-only: ", "read-only file system")
-	wantText(t, c.callText(codexCallWriting(inputArgs("create "+file("two")), s.dir)), "made") // the variables of main are there
-}
+	t.Run("full access widens nothing", func(t *testing.T) {
+		t.Parallel()
+		s, outside, _ := newConfinedSetup(t)
+		c := newInitializedClient(t, &s)
+		file := filepath.Join(outside, "x")
+		got := c.callText(codexCall(inputArgs("create "+file), map[string]any{"type": "disabled"}))
+		wantPart(t, got, "[sandbox workspace: ", "read-only file system")
+		if fileExists(file) || strings.Contains(got, "Codex") {
+			t.Errorf("got %s", got)
+		}
+	})
 
-func TestCodex_BoundsASessionWithoutASandbox(t *testing.T) {
-	t.Parallel()
-	s, _, _ := newConfinedSetup(t)
-	s.sandbox = nil
-	s.specs = map[string]func(string) workers.Spec{"fake": func(dir string) workers.Spec {
-		spec := fakeSpec(nil)(dir)
-		spec.Sandbox = nil // also where all tests have one
-		return spec
-	}}
-	c := newInitializedClient(t, &s)
-	file := filepath.Join(s.dir, "x")
-	wantPart(t, c.callText(codexCallWriting(inputArgs("create "+file))), "[sandbox read-only: ", "Codex allows its own commands no more")
-	if fileExists(file) {
-		t.Error("it was written")
-	}
+	// A user may change the mind between two calls.
+	t.Run("a session that may do more than Codex runs nothing", func(t *testing.T) {
+		t.Parallel()
+		s, _, _ := newConfinedSetup(t)
+		c := newInitializedClient(t, &s)
+		file := func(name string) string { return filepath.Join(s.dir, name) }
+		wantPart(t, c.callText(codexCallWriting(inputArgs("create "+file("one")), s.dir)), "made")
+		got := c.callText(codexCallWriting(inputArgs("create " + file("two"))))
+		wantPart(t, got, "NOT run", "has the sandbox workspace, network none, and Codex now allows read-only, network none")
+		if fileExists(file("two")) {
+			t.Error("it was written")
+		}
+		wantPart(t, c.callText(codexCallWriting(sessionInput("new", "create "+file("two")))), "[sandbox read-only: ", "read-only file system")
+		wantText(t, c.callText(codexCallWriting(inputArgs("create "+file("two")), s.dir)), "made") // the variables of main are there
+	})
+
+	t.Run("limits a session without a sandbox", func(t *testing.T) {
+		t.Parallel()
+		s, _, _ := newConfinedSetup(t)
+		s.sandbox = nil
+		s.specs = map[string]func(string) workers.Spec{"fake": func(dir string) workers.Spec {
+			spec := fakeSpec(nil)(dir)
+			spec.Sandbox = nil // also where all tests have one
+			return spec
+		}}
+		c := newInitializedClient(t, &s)
+		file := filepath.Join(s.dir, "x")
+		wantPart(t, c.callText(codexCallWriting(inputArgs("create "+file))), "[sandbox read-only: ", "Codex allows its own commands no more")
+		if fileExists(file) {
+			t.Error("it was written")
+		}
+	})
 }

@@ -40,7 +40,7 @@ const (
 	codexFull = `{"permissionProfile": {"type": "disabled"}, "sandboxCwd": "file://DIR"}`
 )
 
-func TestCodex_ItsStateSaysWhatItsOwnCommandsMayDo(t *testing.T) {
+func TestCodexState(t *testing.T) {
 	t.Parallel()
 	dir := realDir(t.TempDir())
 	more := filepath.Join(dir, "more")

@@ -286,7 +286,7 @@ func TestStreamReader(t *testing.T) {
 }
 
 // A client that takes one message can be asked nothing before it.
-func TestAccept_AClientThatTakesOneMessageIsNotAsked(t *testing.T) {
+func TestAccept_SingleMessage(t *testing.T) {
 	t.Parallel()
 	c := newWebServer(t, nil, 0).newWebClient("2025-06-18")
 	header := map[string]string{"Accept": "application/json"}

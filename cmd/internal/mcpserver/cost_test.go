@@ -9,7 +9,7 @@ import (
 
 // docs/mcp.md says how many tokens the definitions of two languages cost a model. This test
 // counts characters instead. If it needs a higher limit, count the tokens again.
-func TestTools_CostNoMoreThanTheyDid(t *testing.T) {
+func TestToolListSize(t *testing.T) {
 	t.Parallel()
 	const most = 2850
 	c := newInitializedClient(t, &setup{specs: map[string]func(string) workers.Spec{"python": fakeSpec(nil), "r": fakeSpec(nil)}})

@@ -23,58 +23,105 @@ func newDrawingEvent(svg string) timeline.Event {
 
 const svgHead = `<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" width="20" height="10">`
 
-func TestPictured_ADrawingIsAPictureWhereTheProgramIs(t *testing.T) {
-	if systempath.Find(svgConverter) == "" {
-		t.Skip("rsvg-convert is not installed: install it with apt-get install librsvg2-bin")
-	}
-	// A file that no drawing may show.
-	red := filepath.Join(t.TempDir(), "red.svg")
-	if err := os.WriteFile(red, []byte(svgHead+`<rect width="20" height="10" fill="#f00"/></svg>`), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	entities := `<!DOCTYPE svg [<!ENTITY a "aaaaaaaaaa">`
-	for c := 'b'; c < 'l'; c++ {
-		entities += "<!ENTITY " + string(c) + ` "` + strings.Repeat("&"+string(c-1)+";", 10) + `">`
-	}
-	given := []timeline.Event{
-		newDrawingEvent(svgHead + `<rect width="20" height="10" fill="#00f"/></svg>`),
-		newDrawingEvent(svgHead + `<image href="file://` + red + `" xlink:href="file://` + red + `" width="20" height="10"/></svg>`),
-		newDrawingEvent(entities + `]>` + svgHead + `<text>&k;</text></svg>`),
-		newDrawingEvent(`<svg xmlns="http://www.w3.org/2000/svg" width="100000" height="100000"/>`),
-		newDrawingEvent(`<svg xmlns="http://www.w3.org/2000/svg" width="1e9" height="1e9"/>`),
-		newDrawingEvent(strings.Repeat("<g>", 100_000)),
-		newDrawingEvent(`no drawing`),
-		{Silent: true, Body: timeline.Display{Data: map[string][]byte{mimeSVG: []byte(svgHead + "</svg>")}}},
-		{Body: timeline.Notice{Message: "n"}},
-	}
-	got := rasterizeDrawings(t.Context(), given)
-	at := func(i int) (color.Color, bool) {
-		t.Helper()
-		_, data, ok := got[i].Body.(timeline.Display).ImageData()
-		if !ok {
-			return nil, false
+func TestRasterizeDrawings(t *testing.T) {
+	t.Run("converts a drawing to an image, but shows no files", func(t *testing.T) {
+		if systempath.Find(svgConverter) == "" {
+			t.Skip("rsvg-convert is not installed: install it with apt-get install librsvg2-bin")
 		}
-		p, err := png.Decode(bytes.NewReader(data))
-		if err != nil || p.Bounds().Dx() != 20 || p.Bounds().Dy() != 10 {
-			t.Fatalf("drawing %d: %v", i, err)
+		// A file that no drawing may show.
+		red := filepath.Join(t.TempDir(), "red.svg")
+		if err := os.WriteFile(red, []byte(svgHead+`<rect width="20" height="10" fill="#f00"/></svg>`), 0o600); err != nil {
+			t.Fatal(err)
 		}
-		return p.At(10, 5), true
-	}
-	is := func(c, want color.Color) bool { return color.NRGBAModel.Convert(c) == color.NRGBAModel.Convert(want) }
-	if c, ok := at(0); !ok || !is(c, color.NRGBA{B: 255, A: 255}) {
-		t.Errorf("got %v, %v", c, ok)
-	}
-	if c, ok := at(1); ok && is(c, color.NRGBA{R: 255, A: 255}) {
-		t.Errorf("a drawing shows a file: %v", c)
-	}
-	for i := 2; i < len(given)-1; i++ {
-		if _, ok := at(i); ok {
-			t.Errorf("drawing %d is a picture", i)
+		entities := `<!DOCTYPE svg [<!ENTITY a "aaaaaaaaaa">`
+		for c := 'b'; c < 'l'; c++ {
+			entities += "<!ENTITY " + string(c) + ` "` + strings.Repeat("&"+string(c-1)+";", 10) + `">`
 		}
-	}
-	if _, _, ok := given[0].Body.(timeline.Display).ImageData(); ok {
-		t.Error("the event itself was changed")
-	}
+		given := []timeline.Event{
+			newDrawingEvent(svgHead + `<rect width="20" height="10" fill="#00f"/></svg>`),
+			newDrawingEvent(svgHead + `<image href="file://` + red + `" xlink:href="file://` + red + `" width="20" height="10"/></svg>`),
+			newDrawingEvent(entities + `]>` + svgHead + `<text>&k;</text></svg>`),
+			newDrawingEvent(`<svg xmlns="http://www.w3.org/2000/svg" width="100000" height="100000"/>`),
+			newDrawingEvent(`<svg xmlns="http://www.w3.org/2000/svg" width="1e9" height="1e9"/>`),
+			newDrawingEvent(strings.Repeat("<g>", 100_000)),
+			newDrawingEvent(`no drawing`),
+			{Silent: true, Body: timeline.Display{Data: map[string][]byte{mimeSVG: []byte(svgHead + "</svg>")}}},
+			{Body: timeline.Notice{Message: "n"}},
+		}
+		got := rasterizeDrawings(t.Context(), given)
+		at := func(i int) (color.Color, bool) {
+			t.Helper()
+			_, data, ok := got[i].Body.(timeline.Display).ImageData()
+			if !ok {
+				return nil, false
+			}
+			p, err := png.Decode(bytes.NewReader(data))
+			if err != nil || p.Bounds().Dx() != 20 || p.Bounds().Dy() != 10 {
+				t.Fatalf("drawing %d: %v", i, err)
+			}
+			return p.At(10, 5), true
+		}
+		is := func(c, want color.Color) bool { return color.NRGBAModel.Convert(c) == color.NRGBAModel.Convert(want) }
+		if c, ok := at(0); !ok || !is(c, color.NRGBA{B: 255, A: 255}) {
+			t.Errorf("got %v, %v", c, ok)
+		}
+		if c, ok := at(1); ok && is(c, color.NRGBA{R: 255, A: 255}) {
+			t.Errorf("a drawing shows a file: %v", c)
+		}
+		for i := 2; i < len(given)-1; i++ {
+			if _, ok := at(i); ok {
+				t.Errorf("drawing %d is a picture", i)
+			}
+		}
+		if _, _, ok := given[0].Body.(timeline.Display).ImageData(); ok {
+			t.Error("the event itself was changed")
+		}
+	})
+
+	// Of many drawings that take for ever, all together take as long as one reply may.
+	t.Run("leaves drawings that take too long as text", func(t *testing.T) {
+		if systempath.Find(svgConverter) == "" {
+			t.Skip("rsvg-convert is not installed: install it with apt-get install librsvg2-bin")
+		}
+		var given []timeline.Event
+		for range 15 {
+			given = append(given, newDrawingEvent(newNestedSVG("g", `<use xlink:href="#%s"/>`)), newDrawingEvent(newNestedSVG("marker", `<path d="M0 0h1h1h1" marker-mid="url(#%s)"/>`)))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		begun := time.Now()
+		got := timeline.Render(rasterizeDrawings(ctx, given), nil).Text()
+		if took := time.Since(begun); took > time.Minute {
+			t.Errorf("it took %v", took)
+		}
+		if strings.Contains(got, "[image: ") || !strings.HasPrefix(got, "[image/svg+xml, ") || !strings.Contains(got, "these 2 lines 15 times in all") {
+			t.Errorf("got %q", got)
+		}
+	})
+
+	// A directory on PATH may be one that the code writes which made the drawing.
+	t.Run("runs no program from PATH", func(t *testing.T) {
+		dir := t.TempDir()
+		for _, name := range []string{svgConverter, "sh"} {
+			if err := programs.WriteExecutable(filepath.Join(dir, name), []byte("#!/bin/sh\n>"+dir+"/ran\n")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		t.Setenv("PATH", dir+string(filepath.ListSeparator)+os.Getenv("PATH"))
+		rasterizeDrawings(t.Context(), []timeline.Event{newDrawingEvent(svgHead + "</svg>")})
+		if _, err := os.Stat(dir + "/ran"); err == nil {
+			t.Error("it ran")
+		}
+	})
+
+	t.Run("leaves a drawing as text without rsvg-convert", func(t *testing.T) {
+		defer func(all []string) { systempath.Directories = all }(systempath.Directories)
+		systempath.Directories = []string{t.TempDir()}
+		got := timeline.Render(rasterizeDrawings(t.Context(), []timeline.Event{newDrawingEvent(svgHead + "</svg>")}), nil).Text()
+		if !strings.HasPrefix(got, "[image/svg+xml, ") {
+			t.Errorf("got %q", got)
+		}
+	})
 }
 
 // newNestedSVG draws 10^10 times something.
@@ -84,49 +131,4 @@ func newNestedSVG(element, use string) string {
 		svg += "<" + element + ` id="` + string(c) + `">` + strings.Repeat(fmt.Sprintf(use, string(c-1)), 10) + "</" + element + ">"
 	}
 	return svg + fmt.Sprintf(use, "k") + "</svg>"
-}
-
-// Of many drawings that take for ever, all together take as long as one reply may.
-func TestPictured_DrawingsThatTakeForEverAreLines(t *testing.T) {
-	if systempath.Find(svgConverter) == "" {
-		t.Skip("rsvg-convert is not installed: install it with apt-get install librsvg2-bin")
-	}
-	var given []timeline.Event
-	for range 15 {
-		given = append(given, newDrawingEvent(newNestedSVG("g", `<use xlink:href="#%s"/>`)), newDrawingEvent(newNestedSVG("marker", `<path d="M0 0h1h1h1" marker-mid="url(#%s)"/>`)))
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	begun := time.Now()
-	got := timeline.Render(rasterizeDrawings(ctx, given), nil).Text()
-	if took := time.Since(begun); took > time.Minute {
-		t.Errorf("it took %v", took)
-	}
-	if strings.Contains(got, "[image: ") || !strings.HasPrefix(got, "[image/svg+xml, ") || !strings.Contains(got, "these 2 lines 15 times in all") {
-		t.Errorf("got %q", got)
-	}
-}
-
-// A directory on PATH may be one that the code writes which made the drawing.
-func TestPictured_RunsNoProgramOfPATH(t *testing.T) {
-	dir := t.TempDir()
-	for _, name := range []string{svgConverter, "sh"} {
-		if err := programs.WriteExecutable(filepath.Join(dir, name), []byte("#!/bin/sh\n>"+dir+"/ran\n")); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Setenv("PATH", dir+string(filepath.ListSeparator)+os.Getenv("PATH"))
-	rasterizeDrawings(t.Context(), []timeline.Event{newDrawingEvent(svgHead + "</svg>")})
-	if _, err := os.Stat(dir + "/ran"); err == nil {
-		t.Error("it ran")
-	}
-}
-
-func TestPictured_WithoutTheProgramADrawingIsALine(t *testing.T) {
-	defer func(all []string) { systempath.Directories = all }(systempath.Directories)
-	systempath.Directories = []string{t.TempDir()}
-	got := timeline.Render(rasterizeDrawings(t.Context(), []timeline.Event{newDrawingEvent(svgHead + "</svg>")}), nil).Text()
-	if !strings.HasPrefix(got, "[image/svg+xml, ") {
-		t.Errorf("got %q", got)
-	}
 }

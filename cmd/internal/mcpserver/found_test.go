@@ -57,7 +57,7 @@ func rankByBM25(query string, texts map[string]string) (names []string) {
 
 // Clients with many tools hide them, and a model finds them by one search. Where one is
 // found, all are: without repl_output, repl is of little use.
-func TestFound_OneSearchFindsEveryTool(t *testing.T) {
+func TestToolSearch(t *testing.T) {
 	t.Parallel()
 	c := newInitializedClient(t, &setup{specs: map[string]func(string) workers.Spec{"python": fakeSpec(nil), "r": fakeSpec(nil)}})
 	texts := map[string]string{ // of other servers
@@ -94,7 +94,7 @@ func TestFound_OneSearchFindsEveryTool(t *testing.T) {
 
 // When tools are hidden, a model still learns what they are and when to use them. That takes
 // some sixty tokens at most, at four and a half bytes each.
-func TestFound_InstructionsSayWhenToUseTheTools(t *testing.T) {
+func TestInstructions(t *testing.T) {
 	t.Parallel()
 	c := newClient(t, &setup{specs: map[string]func(string) workers.Spec{"python": fakeSpec(nil), "r": fakeSpec(nil)}})
 	var r struct{ Instructions string }

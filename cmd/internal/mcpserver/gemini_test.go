@@ -2,7 +2,7 @@ package mcpserver_test
 
 import "testing"
 
-func TestReply_IsNoJSONForGemini(t *testing.T) {
+func TestReply_GeminiText(t *testing.T) {
 	t.Parallel()
 	c := newClient(t, nil)
 	c.name = "gemini-cli-mcp-client-repl"

@@ -7,81 +7,83 @@ import (
 	"time"
 )
 
-func TestHeartbeat_BeatsAfterASecondAndThenEveryFive(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newHeartbeat(true)
-		start := time.Now()
-		var beats []time.Duration
-		for deadline := start.Add(12 * time.Second); time.Now().Before(deadline); {
-			time.Sleep(time.Until(b.nextCheck(deadline)))
-			if elapsed, due := b.beatIfDue(); due {
-				beats = append(beats, elapsed)
-			}
-		}
-		want := []time.Duration{1 * time.Second, 6 * time.Second, 11 * time.Second}
-		if len(beats) != len(want) {
-			t.Fatalf("got %v, want %v", beats, want)
-		}
-		for i := range want {
-			if beats[i] != want[i] {
-				t.Errorf("got %v, want %v", beats, want)
-			}
-		}
-	})
-}
-
-func TestHeartbeat_NoneRightBeforeTheDeadline(t *testing.T) {
-	b := newHeartbeat(true)
-	for _, d := range []time.Duration{500 * time.Millisecond, time.Second, time.Second + minAnswerDelay} {
-		deadline := b.start.Add(d)
-		if got := b.nextCheck(deadline); !got.Equal(deadline) {
-			t.Errorf("deadline after %s: got a beat after %s", d, got.Sub(b.start))
-		}
-	}
-}
-
-func TestHeartbeat_OffNeverBeats(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newHeartbeat(false)
-		deadline := time.Now().Add(time.Minute)
-		if got := b.nextCheck(deadline); !got.Equal(deadline) {
-			t.Errorf("got %s", got)
-		}
-		time.Sleep(30 * time.Second)
-		if _, due := b.beatIfDue(); due {
-			t.Error("it beats")
-		}
-	})
-}
-
-func TestHeartbeat_AnswerIsHeldBehindABeatOnly(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newHeartbeat(true)
-		held := func() time.Duration {
+func TestHeartbeat(t *testing.T) {
+	t.Run("beats after one second and then every five", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			b := newHeartbeat(true)
 			start := time.Now()
-			if !b.waitQuiet(t.Context()) {
-				t.Error("hold gave up")
+			var beats []time.Duration
+			for deadline := start.Add(12 * time.Second); time.Now().Before(deadline); {
+				time.Sleep(time.Until(b.nextCheck(deadline)))
+				if elapsed, due := b.beatIfDue(); due {
+					beats = append(beats, elapsed)
+				}
 			}
-			return time.Since(start)
+			want := []time.Duration{1 * time.Second, 6 * time.Second, 11 * time.Second}
+			if len(beats) != len(want) {
+				t.Fatalf("got %v, want %v", beats, want)
+			}
+			for i := range want {
+				if beats[i] != want[i] {
+					t.Errorf("got %v, want %v", beats, want)
+				}
+			}
+		})
+	})
+
+	t.Run("skips a beat right before the deadline", func(t *testing.T) {
+		b := newHeartbeat(true)
+		for _, d := range []time.Duration{500 * time.Millisecond, time.Second, time.Second + minAnswerDelay} {
+			deadline := b.start.Add(d)
+			if got := b.nextCheck(deadline); !got.Equal(deadline) {
+				t.Errorf("deadline after %s: got a beat after %s", d, got.Sub(b.start))
+			}
 		}
-		if got := held(); got != 0 {
-			t.Errorf("without a beat: held for %s", got)
-		}
-		time.Sleep(time.Second)
-		b.beatIfDue()
-		time.Sleep(40 * time.Millisecond)
-		if got := held(); got != 60*time.Millisecond {
-			t.Errorf("40 ms after a beat: held for %s, want 60ms", got)
-		}
-		if got := held(); got != 0 {
-			t.Errorf("100 ms after a beat: held for %s", got)
-		}
-		time.Sleep(5 * time.Second)
-		b.beatIfDue()
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		if b.waitQuiet(ctx) {
-			t.Error("hold ignores that the call was given up")
-		}
+	})
+
+	t.Run("never beats when disabled", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			b := newHeartbeat(false)
+			deadline := time.Now().Add(time.Minute)
+			if got := b.nextCheck(deadline); !got.Equal(deadline) {
+				t.Errorf("got %s", got)
+			}
+			time.Sleep(30 * time.Second)
+			if _, due := b.beatIfDue(); due {
+				t.Error("it beats")
+			}
+		})
+	})
+
+	t.Run("delays an answer only right after a beat", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			b := newHeartbeat(true)
+			held := func() time.Duration {
+				start := time.Now()
+				if !b.waitQuiet(t.Context()) {
+					t.Error("hold gave up")
+				}
+				return time.Since(start)
+			}
+			if got := held(); got != 0 {
+				t.Errorf("without a beat: held for %s", got)
+			}
+			time.Sleep(time.Second)
+			b.beatIfDue()
+			time.Sleep(40 * time.Millisecond)
+			if got := held(); got != 60*time.Millisecond {
+				t.Errorf("40 ms after a beat: held for %s, want 60ms", got)
+			}
+			if got := held(); got != 0 {
+				t.Errorf("100 ms after a beat: held for %s", got)
+			}
+			time.Sleep(5 * time.Second)
+			b.beatIfDue()
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			if b.waitQuiet(ctx) {
+				t.Error("hold ignores that the call was given up")
+			}
+		})
 	})
 }

@@ -47,91 +47,228 @@ func (c *client) sendAll(calls ...toolCall) (ids []string) {
 	return ids
 }
 
-func TestHeld_CallsOfOneTurnRunInTheOrderInWhichTheyCame(t *testing.T) {
+func TestQueuedInput(t *testing.T) {
 	t.Parallel()
-	runEachProtocolVersion(t, func(t *testing.T, c *client) {
-		for i := range 20 {
-			ids := c.sendAll(
-				replCall(fmt.Sprintf("sleep 1ms\nprint a%d", i)),
-				replCall(fmt.Sprintf("print b%d", i)),
-				replCall(fmt.Sprintf("print c%d", i)),
-				replCall(fmt.Sprintf("print d%d", i)))
-			for n, id := range ids {
-				wantText(t, c.waitResult(id).text(), fmt.Sprintf("%c%d", 'a'+n, i))
-			}
-		}
-	})
-}
 
-func TestHeld_OverHTTPNoneOfOneTurnIsRefused(t *testing.T) {
-	t.Parallel()
-	runEachHTTPVersion(t, func(t *testing.T, c *webClient) {
-		c.runRepl("print begun")
-		for i := range 5 {
-			var calls []*webRequest
-			for n := range 3 {
-				calls = append(calls, c.startCall("repl", map[string]any{"input": fmt.Sprintf("sleep 1ms\nprint %d.%d", i, n)}, nil))
+	t.Run("calls that arrive together run in order", func(t *testing.T) {
+		t.Parallel()
+		runEachProtocolVersion(t, func(t *testing.T, c *client) {
+			for i := range 20 {
+				ids := c.sendAll(
+					replCall(fmt.Sprintf("sleep 1ms\nprint a%d", i)),
+					replCall(fmt.Sprintf("print b%d", i)),
+					replCall(fmt.Sprintf("print c%d", i)),
+					replCall(fmt.Sprintf("print d%d", i)))
+				for n, id := range ids {
+					wantText(t, c.waitResult(id).text(), fmt.Sprintf("%c%d", 'a'+n, i))
+				}
 			}
-			for n, call := range calls {
-				wantText(t, call.waitResult().text(), fmt.Sprintf("%d.%d", i, n))
-			}
-		}
-	})
-}
-
-func TestHeld_ABatchIsTakenInItsOrder(t *testing.T) {
-	t.Parallel()
-	c := newWebServer(t, nil, 0).newSessionClient("2025-03-26")
-	c.runRepl("print begun")
-	call := func(id int, input string) string {
-		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"repl","arguments":{"input":%q}}}`, id, input)
-	}
-	_, text, _ := c.do("POST", "["+call(91, "sleep 5ms\nprint a")+","+call(92, "print b")+","+call(93, "print c")+"]", nil)
-	// The answers of calls that are over at nearly the same time come in any order.
-	turns := make(map[string]string)
-	for _, found := range regexp.MustCompile(`"id":(\d+).*"turnstone/turn":(\d+)\}.*"text":"(\w)"`).FindAllStringSubmatch(text, -1) {
-		turns[found[1]] = found[2] + found[3]
-	}
-	if !maps.Equal(turns, map[string]string{"91": "2a", "92": "3b", "93": "4c"}) {
-		t.Errorf("got %s", text)
-	}
-}
-
-func TestHeld_AreRefusedWhenTheEarlierOneIsNotDone(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		first, why string
-		end        func(c *client) // nil for code that ends itself
-	}{
-		{"error E no", "ended in an error", nil},
-		{"wait a? ", "waits for input", nil},
-		{"exit 3", "ended the session", nil},
-		{"", "was interrupted", func(c *client) {
-			c.waitState("running")
-			if _, err := c.mainSession().Interrupt(c.t.Context(), 0); err != nil {
-				c.t.Error(err)
-			}
-		}},
-	} {
-		t.Run(test.why, func(t *testing.T) {
-			t.Parallel()
-			c := newInitializedClient(t, nil)
-			c.runRepl("print begun")
-			wait, open := newGate(t)
-			ids := c.sendAll(replCall(wait+test.first), replCall("print b"), replCall("print c"), toolCall{"repl_sessions", nil})
-			c.waitResult(ids[3]) // all have come
-			if test.end != nil {
-				test.end(c)
-			} else {
-				open()
-			}
-			c.waitResult(ids[0])
-			for _, id := range ids[1:3] {
-				wantPart(t, c.waitResult(id).text(), "your input was NOT run: an earlier call, which was not answered yet, "+test.why)
-			}
-			wantPart(t, c.runRepl("print d"), "d") // the answer to the wait, in that case
 		})
-	}
+	})
+
+	t.Run("calls that arrive together over HTTP all run", func(t *testing.T) {
+		t.Parallel()
+		runEachHTTPVersion(t, func(t *testing.T, c *webClient) {
+			c.runRepl("print begun")
+			for i := range 5 {
+				var calls []*webRequest
+				for n := range 3 {
+					calls = append(calls, c.startCall("repl", map[string]any{"input": fmt.Sprintf("sleep 1ms\nprint %d.%d", i, n)}, nil))
+				}
+				for n, call := range calls {
+					wantText(t, call.waitResult().text(), fmt.Sprintf("%d.%d", i, n))
+				}
+			}
+		})
+	})
+
+	t.Run("a batch runs in its order", func(t *testing.T) {
+		t.Parallel()
+		c := newWebServer(t, nil, 0).newSessionClient("2025-03-26")
+		c.runRepl("print begun")
+		call := func(id int, input string) string {
+			return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"repl","arguments":{"input":%q}}}`, id, input)
+		}
+		_, text, _ := c.do("POST", "["+call(91, "sleep 5ms\nprint a")+","+call(92, "print b")+","+call(93, "print c")+"]", nil)
+		// The answers of calls that are over at nearly the same time come in any order.
+		turns := make(map[string]string)
+		for _, found := range regexp.MustCompile(`"id":(\d+).*"turnstone/turn":(\d+)\}.*"text":"(\w)"`).FindAllStringSubmatch(text, -1) {
+			turns[found[1]] = found[2] + found[3]
+		}
+		if !maps.Equal(turns, map[string]string{"91": "2a", "92": "3b", "93": "4c"}) {
+			t.Errorf("got %s", text)
+		}
+	})
+
+	t.Run("is rejected when the earlier call does not succeed", func(t *testing.T) {
+		t.Parallel()
+		for _, test := range []struct {
+			first, why string
+			end        func(c *client) // nil for code that ends itself
+		}{
+			{"error E no", "ended in an error", nil},
+			{"wait a? ", "waits for input", nil},
+			{"exit 3", "ended the session", nil},
+			{"", "was interrupted", func(c *client) {
+				c.waitState("running")
+				if _, err := c.mainSession().Interrupt(c.t.Context(), 0); err != nil {
+					c.t.Error(err)
+				}
+			}},
+		} {
+			t.Run(test.why, func(t *testing.T) {
+				t.Parallel()
+				c := newInitializedClient(t, nil)
+				c.runRepl("print begun")
+				wait, open := newGate(t)
+				ids := c.sendAll(replCall(wait+test.first), replCall("print b"), replCall("print c"), toolCall{"repl_sessions", nil})
+				c.waitResult(ids[3]) // all have come
+				if test.end != nil {
+					test.end(c)
+				} else {
+					open()
+				}
+				c.waitResult(ids[0])
+				for _, id := range ids[1:3] {
+					wantPart(t, c.waitResult(id).text(), "your input was NOT run: an earlier call, which was not answered yet, "+test.why)
+				}
+				wantPart(t, c.runRepl("print d"), "d") // the answer to the wait, in that case
+			})
+		}
+	})
+
+	// A call is about what its client knew when the call came, however late the server looks at it.
+	t.Run("never answers a request that its client has not seen", func(t *testing.T) {
+		t.Parallel()
+		sup, err := supervisor.New(&supervisor.Options{Dir: t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = sup.Close() })
+		host := &slowBackend{&listOnlyBackend{remotes: []string{""}}, sup, make(chan struct{}, 1), make(chan struct{})}
+		c := newInitializedClient(t, &setup{backend: host})
+		c.runRepl("print begun")
+		wait, open := newGate(t)
+		ids := c.sendAll(replCall(wait+"wait a? "), toolCall{"repl_output", map[string]any{"after": 0}}, replCall("print b"), toolCall{"repl", map[string]any{"input": "", "eof": true}})
+		<-host.pollStarted
+		c.call("repl_sessions", nil) // all have come
+		open()
+		wantPart(t, c.waitResult(ids[0]).text(), `[waiting for input: "a? "]`)
+		host.pollReleased <- struct{}{}
+		for _, id := range ids[2:] {
+			wantPart(t, c.waitResult(id).text(), "your input was NOT run: an earlier call, which was not answered yet, waits for input", `"a? "`)
+		}
+		// Now it knows, and nothing changes when another call tells of the wait again.
+		ids = c.sendAll(toolCall{"repl_output", nil}, toolCall{"repl_output", map[string]any{"after": 0}}, replCall("print d"))
+		wantPart(t, c.waitResult(ids[0]).text(), `[waiting for input: "a? "]`)
+		<-host.pollStarted
+		host.pollReleased <- struct{}{}
+		wantText(t, c.waitResult(ids[2]).text(), "print d")
+	})
+
+	t.Run("is rejected when the earlier call times out", func(t *testing.T) {
+		t.Parallel()
+		c := newInitializedClient(t, nil)
+		c.runRepl("print begun")
+		ids := c.sendAll(toolCall{"repl", map[string]any{"input": "sleep", "timeout_ms": 500}}, replCall("print b"))
+		wantPart(t, c.waitResult(ids[0]).text(), "[running ")
+		wantPart(t, c.waitResult(ids[1]).text(), "your input was NOT run: an earlier call, which was not answered yet, still runs", "repl_interrupt to stop")
+		c.call("repl_interrupt", nil)
+		wantText(t, c.runRepl("print d"), "d")
+	})
+
+	t.Run("waits no longer than its own timeout", func(t *testing.T) {
+		t.Parallel()
+		c := newInitializedClient(t, nil)
+		c.runRepl("print begun")
+		ids := c.sendAll(replCall("sleep"), toolCall{"repl", map[string]any{"input": "print b", "timeout_ms": 1}})
+		wantPart(t, c.waitResult(ids[1]).text(), "your input was NOT run: an earlier call ") // it is not answered yet, or has not begun
+		c.call("repl_interrupt", nil)
+		wantPart(t, c.waitResult(ids[0]).text(), "interrupted after ")
+	})
+
+	t.Run("a cancel drops one input and no other", func(t *testing.T) {
+		t.Parallel()
+		c := newInitializedClient(t, nil)
+		c.runRepl("print begun")
+		ids := c.sendAll(replCall("sleep"), replCall("print b"), toolCall{"repl_sessions", nil})
+		c.waitResult(ids[2]) // both have come
+		c.waitState("running")
+		c.cancel(ids[1])
+		c.cancel(ids[0])
+		got := c.runRepl("print c")
+		wantPart(t, got, "[the call before was cancelled after ", "Interrupted", "c")
+		wantText(t, c.runRepl("print d"), "d")
+		if strings.Contains(got, "\nb\n") {
+			t.Errorf("got %q: the dropped input ran", got)
+		}
+		c.wantNoAnswer(ids[1])
+	})
+
+	t.Run("the queue is limited", func(t *testing.T) {
+		t.Parallel()
+		c := newInitializedClient(t, nil)
+		c.runRepl("print begun")
+		calls := []toolCall{replCall("sleep")}
+		for range 17 {
+			calls = append(calls, replCall("print held"))
+		}
+		ids := c.sendAll(calls...)
+		wantPart(t, c.waitResult(ids[17]).text(), "your input was NOT run: 16 others are held already")
+		c.call("repl_interrupt", nil)
+		for _, id := range ids[1:17] {
+			wantPart(t, c.waitResult(id).text(), "your input was NOT run")
+		}
+	})
+
+	// The order on the pipe is the order in which calls count.
+	t.Run("an interrupt right behind a call reaches it", func(t *testing.T) {
+		t.Parallel()
+		c := newInitializedClient(t, nil)
+		c.runRepl("print begun")
+		for range 100 {
+			ids := c.sendAll(replCall("sleep"), toolCall{"repl_interrupt", nil})
+			wantPart(t, c.waitResult(ids[0]).text(), "interrupted after ")
+			if got := c.waitResult(ids[1]).text(); strings.Contains(got, "nothing was running") {
+				t.Fatalf("got %q", got)
+			}
+		}
+	})
+
+	t.Run("input behind an interrupt runs", func(t *testing.T) {
+		t.Parallel()
+		for _, stop := range []toolCall{{"repl_interrupt", nil}, {"repl_reset", nil}, replCall("\x03print c")} {
+			t.Run(fmt.Sprint(stop), func(t *testing.T) {
+				t.Parallel()
+				c := newInitializedClient(t, nil)
+				c.runRepl("print begun")
+				for range 10 {
+					ids := c.sendAll(replCall("sleep"), replCall("print b"), stop, replCall("print d"))
+					wantPart(t, c.waitResult(ids[1]).text(), "your input was NOT run")
+					wantPart(t, c.waitResult(ids[3]).text(), "d")
+					if got := c.waitResult(ids[2]).text(); strings.Contains(got, "nothing was running") {
+						t.Fatalf("got %q", got)
+					}
+				}
+			})
+		}
+	})
+
+	// Once the client knows that the earlier call has no answer yet, it gets later refusals at
+	// once.
+	t.Run("a rejected call rejects later ones at once", func(t *testing.T) {
+		t.Parallel()
+		c := newInitializedClient(t, nil)
+		c.runRepl("print begun")
+		ids := c.sendAll(replCall("print so far\nsleep"))
+		c.waitState("running")
+		told := c.sendAll(toolCall{"repl", map[string]any{"input": "print b", "timeout_ms": 50}})
+		wantPart(t, c.waitResult(told[0]).text(), "your input was NOT run: an earlier call is not answered yet; running ")
+		wantPart(t, c.runRepl("print c"), "your input was NOT run: an earlier call is not answered yet; running ")
+		c.call("repl_interrupt", nil)
+		c.waitResult(ids[0])
+		wantText(t, c.runRepl("print d"), "d")
+	})
 }
 
 // A slowBackend has a session in which a look at all of its output takes as long as a test wants.
@@ -161,137 +298,4 @@ func (s slowSession) Wait(ctx context.Context, turn uint64, o *session.WaitOptio
 		<-s.backend.pollReleased
 	}
 	return s.Session.Wait(ctx, turn, o)
-}
-
-// A call is about what its client knew when the call came, however late the server looks at it.
-func TestHeld_NoneAnswersAWaitThatItsClientDidNotKnowOf(t *testing.T) {
-	t.Parallel()
-	sup, err := supervisor.New(&supervisor.Options{Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = sup.Close() })
-	host := &slowBackend{&listOnlyBackend{remotes: []string{""}}, sup, make(chan struct{}, 1), make(chan struct{})}
-	c := newInitializedClient(t, &setup{backend: host})
-	c.runRepl("print begun")
-	wait, open := newGate(t)
-	ids := c.sendAll(replCall(wait+"wait a? "), toolCall{"repl_output", map[string]any{"after": 0}}, replCall("print b"), toolCall{"repl", map[string]any{"input": "", "eof": true}})
-	<-host.pollStarted
-	c.call("repl_sessions", nil) // all have come
-	open()
-	wantPart(t, c.waitResult(ids[0]).text(), `[waiting for input: "a? "]`)
-	host.pollReleased <- struct{}{}
-	for _, id := range ids[2:] {
-		wantPart(t, c.waitResult(id).text(), "your input was NOT run: an earlier call, which was not answered yet, waits for input", `"a? "`)
-	}
-	// Now it knows, and nothing changes when another call tells of the wait again.
-	ids = c.sendAll(toolCall{"repl_output", nil}, toolCall{"repl_output", map[string]any{"after": 0}}, replCall("print d"))
-	wantPart(t, c.waitResult(ids[0]).text(), `[waiting for input: "a? "]`)
-	<-host.pollStarted
-	host.pollReleased <- struct{}{}
-	wantText(t, c.waitResult(ids[2]).text(), "print d")
-}
-
-func TestHeld_AreRefusedWhenTheEarlierOneIsAnsweredAndGoesOn(t *testing.T) {
-	t.Parallel()
-	c := newInitializedClient(t, nil)
-	c.runRepl("print begun")
-	ids := c.sendAll(toolCall{"repl", map[string]any{"input": "sleep", "timeout_ms": 500}}, replCall("print b"))
-	wantPart(t, c.waitResult(ids[0]).text(), "[running ")
-	wantPart(t, c.waitResult(ids[1]).text(), "your input was NOT run: an earlier call, which was not answered yet, still runs", "repl_interrupt to stop")
-	c.call("repl_interrupt", nil)
-	wantText(t, c.runRepl("print d"), "d")
-}
-
-func TestHeld_NoLongerThanTheirOwnTimeout(t *testing.T) {
-	t.Parallel()
-	c := newInitializedClient(t, nil)
-	c.runRepl("print begun")
-	ids := c.sendAll(replCall("sleep"), toolCall{"repl", map[string]any{"input": "print b", "timeout_ms": 1}})
-	wantPart(t, c.waitResult(ids[1]).text(), "your input was NOT run: an earlier call ") // it is not answered yet, or has not begun
-	c.call("repl_interrupt", nil)
-	wantPart(t, c.waitResult(ids[0]).text(), "interrupted after ")
-}
-
-func TestHeld_ACancelDropsOneAndNoOther(t *testing.T) {
-	t.Parallel()
-	c := newInitializedClient(t, nil)
-	c.runRepl("print begun")
-	ids := c.sendAll(replCall("sleep"), replCall("print b"), toolCall{"repl_sessions", nil})
-	c.waitResult(ids[2]) // both have come
-	c.waitState("running")
-	c.cancel(ids[1])
-	c.cancel(ids[0])
-	got := c.runRepl("print c")
-	wantPart(t, got, "[the call before was cancelled after ", "Interrupted", "c")
-	wantText(t, c.runRepl("print d"), "d")
-	if strings.Contains(got, "\nb\n") {
-		t.Errorf("got %q: the dropped input ran", got)
-	}
-	c.wantNoAnswer(ids[1])
-}
-
-func TestHeld_AreBounded(t *testing.T) {
-	t.Parallel()
-	c := newInitializedClient(t, nil)
-	c.runRepl("print begun")
-	calls := []toolCall{replCall("sleep")}
-	for range 17 {
-		calls = append(calls, replCall("print held"))
-	}
-	ids := c.sendAll(calls...)
-	wantPart(t, c.waitResult(ids[17]).text(), "your input was NOT run: 16 others are held already")
-	c.call("repl_interrupt", nil)
-	for _, id := range ids[1:17] {
-		wantPart(t, c.waitResult(id).text(), "your input was NOT run")
-	}
-}
-
-// The order on the pipe is the order in which calls count.
-func TestHeld_AnInterruptRightBehindItsCallMeetsIt(t *testing.T) {
-	t.Parallel()
-	c := newInitializedClient(t, nil)
-	c.runRepl("print begun")
-	for range 100 {
-		ids := c.sendAll(replCall("sleep"), toolCall{"repl_interrupt", nil})
-		wantPart(t, c.waitResult(ids[0]).text(), "interrupted after ")
-		if got := c.waitResult(ids[1]).text(); strings.Contains(got, "nothing was running") {
-			t.Fatalf("got %q", got)
-		}
-	}
-}
-
-func TestHeld_WhatComesBehindAnInterruptRuns(t *testing.T) {
-	t.Parallel()
-	for _, stop := range []toolCall{{"repl_interrupt", nil}, {"repl_reset", nil}, replCall("\x03print c")} {
-		t.Run(fmt.Sprint(stop), func(t *testing.T) {
-			t.Parallel()
-			c := newInitializedClient(t, nil)
-			c.runRepl("print begun")
-			for range 10 {
-				ids := c.sendAll(replCall("sleep"), replCall("print b"), stop, replCall("print d"))
-				wantPart(t, c.waitResult(ids[1]).text(), "your input was NOT run")
-				wantPart(t, c.waitResult(ids[3]).text(), "d")
-				if got := c.waitResult(ids[2]).text(); strings.Contains(got, "nothing was running") {
-					t.Fatalf("got %q", got)
-				}
-			}
-		})
-	}
-}
-
-// Once the client knows that the earlier call has no answer yet, it gets later refusals at
-// once.
-func TestHeld_NoMoreWhenOneWasHeldInVain(t *testing.T) {
-	t.Parallel()
-	c := newInitializedClient(t, nil)
-	c.runRepl("print begun")
-	ids := c.sendAll(replCall("print so far\nsleep"))
-	c.waitState("running")
-	told := c.sendAll(toolCall{"repl", map[string]any{"input": "print b", "timeout_ms": 50}})
-	wantPart(t, c.waitResult(told[0]).text(), "your input was NOT run: an earlier call is not answered yet; running ")
-	wantPart(t, c.runRepl("print c"), "your input was NOT run: an earlier call is not answered yet; running ")
-	c.call("repl_interrupt", nil)
-	c.waitResult(ids[0])
-	wantText(t, c.runRepl("print d"), "d")
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // The log has each request and how it ended. It has no arguments or results.
-func TestLog_HasRequestsAndRefusalsAndNoContent(t *testing.T) {
+func TestLog_OmitsContent(t *testing.T) {
 	t.Parallel()
 	file, err := os.Create(filepath.Join(t.TempDir(), "log"))
 	if err != nil {

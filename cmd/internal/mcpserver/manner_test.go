@@ -9,7 +9,7 @@ import (
 )
 
 // A call is answered before its client gives it up.
-func TestManner_WaitsNoLongerThanTheClient(t *testing.T) {
+func TestClientProfile_CallTimeout(t *testing.T) {
 	for name, want := range map[string]time.Duration{
 		"claude-code":           600 * time.Second,
 		"codex-mcp-client":      280 * time.Second,

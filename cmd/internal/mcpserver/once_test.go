@@ -7,7 +7,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-func TestOnce_AWorkerAfterOneThatDidNotStartHasLostNoState(t *testing.T) {
+func TestDropRepeatedStarts(t *testing.T) {
 	t.Parallel()
 	started := func(n uint64) timeline.Event {
 		return timeline.Event{Generation: n, Body: timeline.WorkerStarted{}}

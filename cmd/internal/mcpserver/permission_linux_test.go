@@ -55,130 +55,134 @@ func withoutSandboxLine(text string) string {
 	return text
 }
 
-func TestPermission_TheUserIsAskedAndTheCallGoesOn(t *testing.T) {
+func TestPermission(t *testing.T) {
 	t.Parallel()
-	s, outside, kept := newConfinedSetup(t)
-	runWithTestUser(t, s, formCapabilities, func(t *testing.T, p *testUser) {
-		file := filepath.Join(outside, p.t.Name()[strings.LastIndexByte(p.t.Name(), '/')+1:])
-		call := p.startRepl(map[string]any{"input": "create " + file + "\nprint after"})
-		q := p.waitQuestion(call)
-		wantPart(t, q.Message, `session "main"`, "create "+timeline.QuoteName(file), "write "+timeline.QuoteName(outside))
-		if q.Mode != "form" {
-			t.Errorf("got %+v", q)
-		}
-		if fileExists(file) {
-			t.Error("it was made before anybody was asked")
-		}
-		call = p.sendAnswer(call, q, acceptAnswer("always allow in this workspace"))
-		wantPart(t, withoutSandboxLine(p.waitResult(call).text()), "made\nafter", "user allowed: write "+timeline.QuoteName(outside)+", always")
-		if want := []session.Grant{{Write: outside, Always: true}}; !fileExists(file) || !slices.Equal(kept.saved, want) {
-			t.Errorf("got %v, %v", fileExists(file), kept.saved)
-		}
-		kept.saved = nil
-		wantText(t, p.runRepl("create "+file+"2"), "made")
-	})
-}
 
-// A client may ask its user only by a page in the browser.
-func TestPermission_TheUserDecidesOnAPage(t *testing.T) {
-	t.Parallel()
-	s, outside, kept := newConfinedSetup(t)
-	runWithTestUser(t, s, map[string]any{"elicitation": map[string]any{"url": map[string]any{}}}, func(t *testing.T, p *testUser) {
-		file := filepath.Join(outside, p.t.Name()[strings.LastIndexByte(p.t.Name(), '/')+1:])
-		for i, answer := range []string{"no", "always allow in this workspace"} {
-			sub := filepath.Join(file, answer[:2])
-			if err := os.MkdirAll(sub, 0o755); err != nil {
-				t.Fatal(err)
-			}
-			call := p.startRepl(map[string]any{"input": "create " + sub + "/x"})
+	t.Run("the user is asked and the call goes on", func(t *testing.T) {
+		t.Parallel()
+		s, outside, kept := newConfinedSetup(t)
+		runWithTestUser(t, s, formCapabilities, func(t *testing.T, p *testUser) {
+			file := filepath.Join(outside, p.t.Name()[strings.LastIndexByte(p.t.Name(), '/')+1:])
+			call := p.startRepl(map[string]any{"input": "create " + file + "\nprint after"})
 			q := p.waitQuestion(call)
-			if q.Mode != "url" {
-				t.Fatalf("got %+v, want a page", q)
+			wantPart(t, q.Message, `session "main"`, "create "+timeline.QuoteName(file), "write "+timeline.QuoteName(outside))
+			if q.Mode != "form" {
+				t.Errorf("got %+v", q)
 			}
-			wantPart(t, html.UnescapeString(readPage(t, q.URL)), "create "+timeline.QuoteName(sub+"/x"),
-				"Allow it to write "+timeline.QuoteName(sub)+"?", `value="allow in this session"`)
-			call = p.sendAnswer(call, q, map[string]any{"action": "accept"})
-			wantPart(t, submitPage(t, q.URL, url.Values{"answer": {answer}}), "handed over")
-			got := p.waitResult(call).text()
-			if fileExists(filepath.Join(sub, "x")) != (i == 1) {
-				t.Errorf("%s: got %s", answer, got)
+			if fileExists(file) {
+				t.Error("it was made before anybody was asked")
 			}
-		}
-		if want := []session.Grant{{Write: filepath.Join(file, "al"), Always: true}}; !slices.Equal(kept.saved, want) {
-			t.Errorf("kept are %v, want %v", kept.saved, want)
-		}
-		kept.saved = nil
+			call = p.sendAnswer(call, q, acceptAnswer("always allow in this workspace"))
+			wantPart(t, withoutSandboxLine(p.waitResult(call).text()), "made\nafter", "user allowed: write "+timeline.QuoteName(outside)+", always")
+			if want := []session.Grant{{Write: outside, Always: true}}; !fileExists(file) || !slices.Equal(kept.saved, want) {
+				t.Errorf("got %v, %v", fileExists(file), kept.saved)
+			}
+			kept.saved = nil
+			wantText(t, p.runRepl("create "+file+"2"), "made")
+		})
 	})
-}
 
-func TestPermission_ANoIsTheProgramsError(t *testing.T) {
-	t.Parallel()
-	for _, result := range []map[string]any{acceptAnswer("no"), {"action": "decline"}, {"action": "cancel"}} {
+	// A client may ask its user only by a page in the browser.
+	t.Run("the user decides on a page", func(t *testing.T) {
+		t.Parallel()
+		s, outside, kept := newConfinedSetup(t)
+		runWithTestUser(t, s, map[string]any{"elicitation": map[string]any{"url": map[string]any{}}}, func(t *testing.T, p *testUser) {
+			file := filepath.Join(outside, p.t.Name()[strings.LastIndexByte(p.t.Name(), '/')+1:])
+			for i, answer := range []string{"no", "always allow in this workspace"} {
+				sub := filepath.Join(file, answer[:2])
+				if err := os.MkdirAll(sub, 0o755); err != nil {
+					t.Fatal(err)
+				}
+				call := p.startRepl(map[string]any{"input": "create " + sub + "/x"})
+				q := p.waitQuestion(call)
+				if q.Mode != "url" {
+					t.Fatalf("got %+v, want a page", q)
+				}
+				wantPart(t, html.UnescapeString(readPage(t, q.URL)), "create "+timeline.QuoteName(sub+"/x"),
+					"Allow it to write "+timeline.QuoteName(sub)+"?", `value="allow in this session"`)
+				call = p.sendAnswer(call, q, map[string]any{"action": "accept"})
+				wantPart(t, submitPage(t, q.URL, url.Values{"answer": {answer}}), "handed over")
+				got := p.waitResult(call).text()
+				if fileExists(filepath.Join(sub, "x")) != (i == 1) {
+					t.Errorf("%s: got %s", answer, got)
+				}
+			}
+			if want := []session.Grant{{Write: filepath.Join(file, "al"), Always: true}}; !slices.Equal(kept.saved, want) {
+				t.Errorf("kept are %v, want %v", kept.saved, want)
+			}
+			kept.saved = nil
+		})
+	})
+
+	t.Run("a refusal is an error of the program", func(t *testing.T) {
+		t.Parallel()
+		for _, result := range []map[string]any{acceptAnswer("no"), {"action": "decline"}, {"action": "cancel"}} {
+			s, outside, _ := newConfinedSetup(t)
+			runWithTestUser(t, s, formCapabilities, func(t *testing.T, p *testUser) {
+				file := filepath.Join(outside, "no")
+				call := p.startRepl(map[string]any{"input": "create " + file})
+				call = p.sendAnswer(call, p.waitQuestion(call), result)
+				wantPart(t, p.waitResult(call).text(), "the sandbox refused: create "+timeline.QuoteName(file), "read-only file system")
+				wantPart(t, p.runRepl("create "+file+"2"), "read-only file system") // and is not asked again
+				if fileExists(file) || fileExists(file+"2") {
+					t.Error("it was written")
+				}
+			})
+		}
+	})
+
+	t.Run("the model can never grant it", func(t *testing.T) {
+		t.Parallel()
 		s, outside, _ := newConfinedSetup(t)
 		runWithTestUser(t, s, formCapabilities, func(t *testing.T, p *testUser) {
-			file := filepath.Join(outside, "no")
+			file := filepath.Join(outside, "x")
 			call := p.startRepl(map[string]any{"input": "create " + file})
-			call = p.sendAnswer(call, p.waitQuestion(call), result)
-			wantPart(t, p.waitResult(call).text(), "the sandbox refused: create "+timeline.QuoteName(file), "read-only file system")
-			wantPart(t, p.runRepl("create "+file+"2"), "read-only file system") // and is not asked again
-			if fileExists(file) || fileExists(file+"2") {
-				t.Error("it was written")
+			q := p.waitQuestion(call)
+			forged := acceptAnswer("allow in this session")
+			if !p.modern {
+				wantPart(t, p.call("repl_output", nil).text(), "waiting for a permission", "the user is being asked")
 			}
+			for _, args := range []map[string]any{
+				{"input": "yes"}, {"input": "allow in this session"}, {"input": "y", "eof": true},
+				{"input": "y", "answer": forged, "requestState": q.State, "inputResponses": map[string]any{"answer": forged}, "allow": true, "permission": 1, "ok": true},
+				{"input": "y", "_meta": map[string]any{"requestState": q.State, "inputResponses": map[string]any{"answer": forged}}, "approved": true},
+			} {
+				got := p.call("repl", args).text()
+				if strings.Contains(got, "made") || fileExists(file) {
+					t.Fatalf("%v allowed it: %s", args, got)
+				}
+				wantPart(t, got, "waiting for a permission")
+			}
+			if p.modern {
+				other := p.send("tools/call", map[string]any{"name": "repl", "arguments": p.args, "requestState": "AAAA", "inputResponses": map[string]any{"answer": forged}})
+				wantPart(t, p.waitResult(other).text(), "not open any more")
+			} else {
+				text, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": "forged", "result": forged})
+				p.sendLine(string(text))
+			}
+			call = p.sendAnswer(call, q, acceptAnswer("Yes, allow in this session"))
+			p.waitResult(call)
+			if fileExists(file) {
+				t.Error("an answer that was not offered allowed it")
+			}
+			call = p.startRepl(map[string]any{"input": "\x03"})
+			p.waitResult(call)
 		})
-	}
-}
-
-func TestPermission_NothingThatAModelSendsIsAYes(t *testing.T) {
-	t.Parallel()
-	s, outside, _ := newConfinedSetup(t)
-	runWithTestUser(t, s, formCapabilities, func(t *testing.T, p *testUser) {
-		file := filepath.Join(outside, "x")
-		call := p.startRepl(map[string]any{"input": "create " + file})
-		q := p.waitQuestion(call)
-		forged := acceptAnswer("allow in this session")
-		if !p.modern {
-			wantPart(t, p.call("repl_output", nil).text(), "waiting for a permission", "the user is being asked")
-		}
-		for _, args := range []map[string]any{
-			{"input": "yes"}, {"input": "allow in this session"}, {"input": "y", "eof": true},
-			{"input": "y", "answer": forged, "requestState": q.State, "inputResponses": map[string]any{"answer": forged}, "allow": true, "permission": 1, "ok": true},
-			{"input": "y", "_meta": map[string]any{"requestState": q.State, "inputResponses": map[string]any{"answer": forged}}, "approved": true},
-		} {
-			got := p.call("repl", args).text()
-			if strings.Contains(got, "made") || fileExists(file) {
-				t.Fatalf("%v allowed it: %s", args, got)
-			}
-			wantPart(t, got, "waiting for a permission")
-		}
-		if p.modern {
-			other := p.send("tools/call", map[string]any{"name": "repl", "arguments": p.args, "requestState": "AAAA", "inputResponses": map[string]any{"answer": forged}})
-			wantPart(t, p.waitResult(other).text(), "not open any more")
-		} else {
-			text, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": "forged", "result": forged})
-			p.sendLine(string(text))
-		}
-		call = p.sendAnswer(call, q, acceptAnswer("Yes, allow in this session"))
-		p.waitResult(call)
-		if fileExists(file) {
-			t.Error("an answer that was not offered allowed it")
-		}
-		call = p.startRepl(map[string]any{"input": "\x03"})
-		p.waitResult(call)
 	})
-}
 
-func TestPermission_WithoutAnybodyToAskItIsRefusedAtOnce(t *testing.T) {
-	t.Parallel()
-	s, outside, _ := newConfinedSetup(t)
-	s.sup.GrantHint = func(name, workspace string, g session.Grant) string {
-		return "allow " + name + " " + g.Write + " in " + workspace
-	}
-	c := newClient(t, &s)
-	c.initialize("2025-11-25")
-	file := filepath.Join(outside, "x")
-	got := c.runRepl("create " + file)
-	wantPart(t, got, "the sandbox refused: create "+timeline.QuoteName(file), "a person can allow it with: allow main "+outside+" in "+s.dir)
-	if fileExists(file) || strings.Contains(got, "waiting") {
-		t.Errorf("got %s", got)
-	}
+	t.Run("is refused at once when no user can be asked", func(t *testing.T) {
+		t.Parallel()
+		s, outside, _ := newConfinedSetup(t)
+		s.sup.GrantHint = func(name, workspace string, g session.Grant) string {
+			return "allow " + name + " " + g.Write + " in " + workspace
+		}
+		c := newClient(t, &s)
+		c.initialize("2025-11-25")
+		file := filepath.Join(outside, "x")
+		got := c.runRepl("create " + file)
+		wantPart(t, got, "the sandbox refused: create "+timeline.QuoteName(file), "a person can allow it with: allow main "+outside+" in "+s.dir)
+		if fileExists(file) || strings.Contains(got, "waiting") {
+			t.Errorf("got %s", got)
+		}
+	})
 }

@@ -130,92 +130,96 @@ func newToolCaller(t *testing.T, h *listOnlyBackend, languages ...string) func(t
 	}
 }
 
-func TestPlaces_APlaceThatDoesNotAnswerIsALineAndHoldsUpNoOther(t *testing.T) {
+func TestRemotes(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		h := &listOnlyBackend{remotes: []string{"here", "gpu", "dark", "hpc"}, fails: map[string]error{"dark": nil, "hpc": errors.New("no route\nto the host")}}
-		call := newToolCaller(t, h, "fake")
-		begun := time.Now()
-		got := call("repl_sessions", nil)
-		if took := time.Since(begun); took > 10*time.Second {
-			t.Errorf("it took %v", took)
-		}
-		lines := strings.Split(got, "\n")
-		if len(lines) != 5 || !strings.HasPrefix(lines[1], "main ") || !strings.HasPrefix(lines[2], "gpu/main ") ||
-			lines[3] != "[dark: context deadline exceeded]" || lines[4] != "[hpc: no route to the host]" {
-			t.Errorf("got %s", got)
-		}
-	})
-}
 
-func TestPlaces_IfNoneAnswersTheListFails(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		h := &listOnlyBackend{remotes: []string{"here", "gpu"}, fails: map[string]error{"here": errors.New("no daemon"), "gpu": errors.New("no route")}}
-		if got := newToolCaller(t, h, "fake")("repl_sessions", nil); got != "no daemon\nno route" {
-			t.Errorf("got %s", got)
-		}
-	})
-}
-
-func TestPlaces_ANameSaysWhereAndOnlyThatPlaceIsAsked(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		h := &listOnlyBackend{remotes: []string{"here", "gpu", "hpc"}}
-		call := newToolCaller(t, h, "a", "b")
-		for name, one := range map[string]struct {
-			lang, reply string
-			asked       []string
-		}{
-			"gpu/main":  {"a", "gpu/main in a cannot", []string{"gpu/main"}},
-			"here/main": {"a", "main in a cannot", []string{"main"}}, // and not two views of one session
-			"main":      {"", `unknown session "main": there is main;`, []string{"main", "here"}},
-			"hpc/main":  {"", "hpc/main in a cannot", []string{"hpc/main"}}, // in the language that is here
-			"gpu/x":     {"", `unknown session "gpu/x": there is gpu/main;`, []string{"gpu/x", "gpu"}},
-			"lab/main":  {"a", `"lab" is not among the places that the user allows (repl mcp --places): gpu and hpc`, nil},
-			"/main":     {"a", `"" is not among the places`, nil},
-			"gpu/":      {"a", `session "gpu/" has no name behind its place: use "gpu/main"`, nil},
-		} {
-			if got := call("repl", map[string]any{"input": "1", "session": name, "lang": one.lang}); !strings.Contains(got, one.reply) {
-				t.Errorf("%s: got %s", name, got)
+	t.Run("one that does not answer is listed and delays no other", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			h := &listOnlyBackend{remotes: []string{"here", "gpu", "dark", "hpc"}, fails: map[string]error{"dark": nil, "hpc": errors.New("no route\nto the host")}}
+			call := newToolCaller(t, h, "fake")
+			begun := time.Now()
+			got := call("repl_sessions", nil)
+			if took := time.Since(begun); took > 10*time.Second {
+				t.Errorf("it took %v", took)
 			}
-			h.wantAsked(t, one.asked...)
-		}
-		if got := call("repl_output", map[string]any{"session": "lab/main"}); !strings.Contains(got, `"lab" is not among the places`) {
-			t.Errorf("got %s", got)
-		}
-		if got := call("repl", map[string]any{"input": "1", "session": "gpu/new", "lang": "b"}); !strings.HasPrefix(got, "gpu/b-") {
-			t.Errorf("got %s", got)
-		}
+			lines := strings.Split(got, "\n")
+			if len(lines) != 5 || !strings.HasPrefix(lines[1], "main ") || !strings.HasPrefix(lines[2], "gpu/main ") ||
+				lines[3] != "[dark: context deadline exceeded]" || lines[4] != "[hpc: no route to the host]" {
+				t.Errorf("got %s", got)
+			}
+		})
 	})
-}
 
-func TestPlaces_WithoutAnyAllowedANameWithASlashIsRefused(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		h := &listOnlyBackend{remotes: []string{"gpu"}}
-		call := newToolCaller(t, h, "a", "b")
-		if got := call("repl", map[string]any{"input": "1", "session": "hpc/main"}); !strings.Contains(got, "the user allows no other places (repl mcp --places): use a name without a slash") {
-			t.Errorf("got %s", got)
-		}
-		h.wantAsked(t)
+	t.Run("the list fails when none answers", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			h := &listOnlyBackend{remotes: []string{"here", "gpu"}, fails: map[string]error{"here": errors.New("no daemon"), "gpu": errors.New("no route")}}
+			if got := newToolCaller(t, h, "fake")("repl_sessions", nil); got != "no daemon\nno route" {
+				t.Errorf("got %s", got)
+			}
+		})
 	})
-}
 
-func TestPlaces_TheModelIsToldInAFewWords(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		without := newToolCaller(t, &listOnlyBackend{remotes: []string{"here"}}, "fake")("", nil)
-		with := newToolCaller(t, &listOnlyBackend{remotes: []string{"here", "gpu", "hpc"}}, "fake")("", nil)
-		if !strings.Contains(with, `; \"gpu/main\" is one at a place: gpu, hpc; default: the main one`) || len(with)-len(without) > 60 {
-			t.Errorf("it is told %s", with)
-		}
-		var many []string
-		for i := range 50 {
-			many = append(many, fmt.Sprintf("machine%d", i))
-		}
-		if got := newToolCaller(t, &listOnlyBackend{remotes: append([]string{"here"}, many...)}, "fake")("", nil); !strings.Contains(got, "machine0, … (50)") {
-			t.Errorf("it is told %s", got)
-		}
+	t.Run("only the remote in the session's name is asked", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			h := &listOnlyBackend{remotes: []string{"here", "gpu", "hpc"}}
+			call := newToolCaller(t, h, "a", "b")
+			for name, one := range map[string]struct {
+				lang, reply string
+				asked       []string
+			}{
+				"gpu/main":  {"a", "gpu/main in a cannot", []string{"gpu/main"}},
+				"here/main": {"a", "main in a cannot", []string{"main"}}, // and not two views of one session
+				"main":      {"", `unknown session "main": there is main;`, []string{"main", "here"}},
+				"hpc/main":  {"", "hpc/main in a cannot", []string{"hpc/main"}}, // in the language that is here
+				"gpu/x":     {"", `unknown session "gpu/x": there is gpu/main;`, []string{"gpu/x", "gpu"}},
+				"lab/main":  {"a", `"lab" is not among the places that the user allows (repl mcp --places): gpu and hpc`, nil},
+				"/main":     {"a", `"" is not among the places`, nil},
+				"gpu/":      {"a", `session "gpu/" has no name behind its place: use "gpu/main"`, nil},
+			} {
+				if got := call("repl", map[string]any{"input": "1", "session": name, "lang": one.lang}); !strings.Contains(got, one.reply) {
+					t.Errorf("%s: got %s", name, got)
+				}
+				h.wantAsked(t, one.asked...)
+			}
+			if got := call("repl_output", map[string]any{"session": "lab/main"}); !strings.Contains(got, `"lab" is not among the places`) {
+				t.Errorf("got %s", got)
+			}
+			if got := call("repl", map[string]any{"input": "1", "session": "gpu/new", "lang": "b"}); !strings.HasPrefix(got, "gpu/b-") {
+				t.Errorf("got %s", got)
+			}
+		})
+	})
+
+	t.Run("a name with a slash is rejected when none is allowed", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			h := &listOnlyBackend{remotes: []string{"gpu"}}
+			call := newToolCaller(t, h, "a", "b")
+			if got := call("repl", map[string]any{"input": "1", "session": "hpc/main"}); !strings.Contains(got, "the user allows no other places (repl mcp --places): use a name without a slash") {
+				t.Errorf("got %s", got)
+			}
+			h.wantAsked(t)
+		})
+	})
+
+	t.Run("the description is short", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			without := newToolCaller(t, &listOnlyBackend{remotes: []string{"here"}}, "fake")("", nil)
+			with := newToolCaller(t, &listOnlyBackend{remotes: []string{"here", "gpu", "hpc"}}, "fake")("", nil)
+			if !strings.Contains(with, `; \"gpu/main\" is one at a place: gpu, hpc; default: the main one`) || len(with)-len(without) > 60 {
+				t.Errorf("it is told %s", with)
+			}
+			var many []string
+			for i := range 50 {
+				many = append(many, fmt.Sprintf("machine%d", i))
+			}
+			if got := newToolCaller(t, &listOnlyBackend{remotes: append([]string{"here"}, many...)}, "fake")("", nil); !strings.Contains(got, "machine0, … (50)") {
+				t.Errorf("it is told %s", got)
+			}
+		})
 	})
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-func TestTools_OfServersCostAModelLittle(t *testing.T) {
+func TestToolsDescriptionSize(t *testing.T) {
 	t.Parallel()
 	many := make([]string, 100)
 	for i := range many {
@@ -25,7 +25,7 @@ func TestTools_OfServersCostAModelLittle(t *testing.T) {
 	}
 }
 
-func TestPermission_AToolIsOfferedWithTheOthersOfItsServer(t *testing.T) {
+func TestPermissionChoices(t *testing.T) {
 	t.Parallel()
 	p := &session.PermissionRequest{Grant: session.Grant{Call: "a.b"}, Wider: &session.Grant{Call: "a.*"}}
 	if want := []string{choiceAllowSession, "allow all of a.* that are not destructive, in this session", choiceAllowAlways, choiceDeny}; !slices.Equal(permissionChoices(p), want) {

@@ -11,7 +11,7 @@ import (
 )
 
 // The last output of a failed start-up explains the failure best.
-func TestRepl_TheLastWordsOfAStartUpAreShown(t *testing.T) {
+func TestFailedStartShowsOutput(t *testing.T) {
 	t.Parallel()
 	talks := func(dir string) workers.Spec {
 		spec := fakeSpec(nil)(dir)
@@ -24,7 +24,7 @@ func TestRepl_TheLastWordsOfAStartUpAreShown(t *testing.T) {
 
 // A checkout that is removed and made anew has the same name, and sessions start in it without a new
 // server.
-func TestDirectoryMadeAnew(t *testing.T) {
+func TestRecreatedDirectory(t *testing.T) {
 	project, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

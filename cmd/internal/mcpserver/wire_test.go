@@ -26,112 +26,157 @@ func (c *client) sendRaw(id, method string, params map[string]any) {
 	c.sendLine(`{"jsonrpc":"2.0","id":` + id + `,"method":"` + method + `","params":` + string(text) + `}`)
 }
 
-func TestWire_IDsComeBackAsSent(t *testing.T) {
+func TestStdio(t *testing.T) {
 	t.Parallel()
-	runEachProtocolVersion(t, func(t *testing.T, c *client) {
-		ids := []string{`7`, `"7"`, `0`, `""`, `-1`, `9007199254740993`, `1.5`, `"a\u0062\n"`}
-		for _, id := range ids {
-			c.sendRaw(id, "tools/list", map[string]any{})
-			if a := c.waitAnswer(id); a.Error != nil {
-				t.Errorf("%s: got %s", id, a.Line)
+
+	t.Run("ids come back as they were sent", func(t *testing.T) {
+		t.Parallel()
+		runEachProtocolVersion(t, func(t *testing.T, c *client) {
+			ids := []string{`7`, `"7"`, `0`, `""`, `-1`, `9007199254740993`, `1.5`, `"a\u0062\n"`}
+			for _, id := range ids {
+				c.sendRaw(id, "tools/list", map[string]any{})
+				if a := c.waitAnswer(id); a.Error != nil {
+					t.Errorf("%s: got %s", id, a.Line)
+				}
 			}
-		}
-	})
-}
-
-func TestWire_IDsOfDifferentTypeAreDifferentCalls(t *testing.T) {
-	t.Parallel()
-	runEachProtocolVersion(t, func(t *testing.T, c *client) {
-		start := func(id, session string) {
-			c.sendRaw(id, "tools/call", map[string]any{"name": "repl", "arguments": sessionInput(session, "sleep")})
-		}
-		start(`-500`, "number")
-		start(`"-500"`, "string")
-		for _, session := range []string{"number", "string"} {
-			c.waitPart("repl_output", map[string]any{"session": session, "wait_ms": 0}, "running")
-		}
-		c.cancel(`"-500"`)
-		wantPart(t, c.call("repl_output", map[string]any{"session": "string"}).text(), "Interrupted")
-		wantPart(t, c.call("repl_output", map[string]any{"session": "number", "wait_ms": 0}).text(), "running")
-		c.call("repl_interrupt", map[string]any{"session": "number"})
-		c.waitAnswer(`-500`)
-		c.wantNoAnswer(`"-500"`)
-	})
-}
-
-func TestWire_IDInUseIsRefusedAndTheFirstCallIsAnswered(t *testing.T) {
-	t.Parallel()
-	c := newInitializedClient(t, nil)
-	first := c.startCall("repl", map[string]any{"input": "sleep"})
-	c.waitState("running")
-	c.sendLine(`{"jsonrpc":"2.0","id":` + first + `,"method":"ping"}`)
-	wantPart(t, c.waitAnswer("null").Error.Message, "in use")
-	c.call("repl_interrupt", nil)
-	c.waitResult(first)
-}
-
-func TestWire_WhatIsNotAMessageCostsAnErrorAndNotTheConnection(t *testing.T) {
-	t.Parallel()
-	for name, bad := range map[string]struct {
-		line string
-		code int
-	}{
-		"no JSON":         {`{"jsonrpc":`, -32700},
-		"plain text":      {`hello`, -32700},
-		"a number":        {`5`, -32600},
-		"no version":      {`{"id":1,"method":"ping"}`, -32600},
-		"null id":         {`{"jsonrpc":"2.0","id":null,"method":"ping"}`, -32600},
-		"object id":       {`{"jsonrpc":"2.0","id":{},"method":"ping"}`, -32600},
-		"id not text":     {"{\"jsonrpc\":\"2.0\",\"id\":\"\xff\",\"method\":\"ping\"}", -32600},
-		"method a number": {`{"jsonrpc":"2.0","id":1,"method":5}`, -32600},
-		"empty batch":     {`[]`, -32600},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := newInitializedClient(t, nil)
-			c.sendLine(bad.line)
-			a := c.waitMessage("an error", func(a answer) bool { return a.Error != nil })
-			if a.Error.Code != bad.code {
-				t.Errorf("got %d (%.200s), want %d", a.Error.Code, a.Error.Message, bad.code)
-			}
-			wantText(t, c.runRepl("print 2"), "2")
 		})
-	}
-}
+	})
 
-// The id of a message that is too long is in its first bytes, or in its last.
-func TestWire_AMessageThatIsTooLongIsAnsweredByItsID(t *testing.T) {
-	t.Parallel()
-	long := strings.Repeat("x", 161<<20)
-	c := newInitializedClient(t, nil)
-	c.sendLine(`{"jsonrpc":"2.0","id":41,"method":"tools/call","params":{"id":1,"long":"` + long + `"}}`)
-	c.sendLine(`{"method":"tools/call","params":{"id":1,"long":"` + long + `"},"jsonrpc":"2.0","id":"a\"b" }`)
-	c.sendLine(`{"method":"tools/call","id":[1],"long":"` + long + `","params":{"id":43}}`)
-	for _, id := range []string{`41`, `"a\"b"`, `null`} {
-		if a := c.waitAnswer(id); a.Error == nil || a.Error.Code != -32600 {
-			t.Errorf("%s: got %.300s", id, a.Line)
+	t.Run("ids of different types are different calls", func(t *testing.T) {
+		t.Parallel()
+		runEachProtocolVersion(t, func(t *testing.T, c *client) {
+			start := func(id, session string) {
+				c.sendRaw(id, "tools/call", map[string]any{"name": "repl", "arguments": sessionInput(session, "sleep")})
+			}
+			start(`-500`, "number")
+			start(`"-500"`, "string")
+			for _, session := range []string{"number", "string"} {
+				c.waitPart("repl_output", map[string]any{"session": session, "wait_ms": 0}, "running")
+			}
+			c.cancel(`"-500"`)
+			wantPart(t, c.call("repl_output", map[string]any{"session": "string"}).text(), "Interrupted")
+			wantPart(t, c.call("repl_output", map[string]any{"session": "number", "wait_ms": 0}).text(), "running")
+			c.call("repl_interrupt", map[string]any{"session": "number"})
+			c.waitAnswer(`-500`)
+			c.wantNoAnswer(`"-500"`)
+		})
+	})
+
+	t.Run("an id in use is rejected, and its call is answered", func(t *testing.T) {
+		t.Parallel()
+		c := newInitializedClient(t, nil)
+		first := c.startCall("repl", map[string]any{"input": "sleep"})
+		c.waitState("running")
+		c.sendLine(`{"jsonrpc":"2.0","id":` + first + `,"method":"ping"}`)
+		wantPart(t, c.waitAnswer("null").Error.Message, "in use")
+		c.call("repl_interrupt", nil)
+		c.waitResult(first)
+	})
+
+	t.Run("a malformed line costs an error, not the connection", func(t *testing.T) {
+		t.Parallel()
+		for name, bad := range map[string]struct {
+			line string
+			code int
+		}{
+			"no JSON":         {`{"jsonrpc":`, -32700},
+			"plain text":      {`hello`, -32700},
+			"a number":        {`5`, -32600},
+			"no version":      {`{"id":1,"method":"ping"}`, -32600},
+			"null id":         {`{"jsonrpc":"2.0","id":null,"method":"ping"}`, -32600},
+			"object id":       {`{"jsonrpc":"2.0","id":{},"method":"ping"}`, -32600},
+			"id not text":     {"{\"jsonrpc\":\"2.0\",\"id\":\"\xff\",\"method\":\"ping\"}", -32600},
+			"method a number": {`{"jsonrpc":"2.0","id":1,"method":5}`, -32600},
+			"empty batch":     {`[]`, -32600},
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				c := newInitializedClient(t, nil)
+				c.sendLine(bad.line)
+				a := c.waitMessage("an error", func(a answer) bool { return a.Error != nil })
+				if a.Error.Code != bad.code {
+					t.Errorf("got %d (%.200s), want %d", a.Error.Code, a.Error.Message, bad.code)
+				}
+				wantText(t, c.runRepl("print 2"), "2")
+			})
 		}
-	}
-	wantText(t, c.runRepl("print 2"), "2")
-}
+	})
 
-func TestWire_ParametersOfTheWrongTypeAreNamedAsTheClientKnowsThem(t *testing.T) {
-	t.Parallel()
-	for params, want := range map[string]string{
-		`{"protocolVersion":5,"capabilities":{},"clientInfo":{"name":"a","version":"1"}}`:                                         `initialize: "protocolVersion" must be a string, not number`,
-		`{"protocolVersion":"2025-06-18","capabilities":[1],"clientInfo":{"name":"a","version":"1"}}`:                             `initialize: "capabilities" must be an object, not array`,
-		`{"protocolVersion":"2025-06-18","capabilities":{"roots":{},"elicitation":true},"clientInfo":{"name":"a","version":"1"}}`: `initialize: "capabilities.elicitation" must be an object, not bool`,
-		`{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":[1],"version":"1"}}`:                              `initialize: "clientInfo.name" must be a string, not array`,
-		`{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"a","version":"1","icons":{}}}`:                   `initialize: "clientInfo.icons" must be an array, not object`,
-		`[1]`: `initialize: "params" must be an object, not array`,
-	} {
+	// The id of a message that is too long is in its first bytes, or in its last.
+	t.Run("a message that is too long is answered by its id", func(t *testing.T) {
+		t.Parallel()
+		long := strings.Repeat("x", 161<<20)
+		c := newInitializedClient(t, nil)
+		c.sendLine(`{"jsonrpc":"2.0","id":41,"method":"tools/call","params":{"id":1,"long":"` + long + `"}}`)
+		c.sendLine(`{"method":"tools/call","params":{"id":1,"long":"` + long + `"},"jsonrpc":"2.0","id":"a\"b" }`)
+		c.sendLine(`{"method":"tools/call","id":[1],"long":"` + long + `","params":{"id":43}}`)
+		for _, id := range []string{`41`, `"a\"b"`, `null`} {
+			if a := c.waitAnswer(id); a.Error == nil || a.Error.Code != -32600 {
+				t.Errorf("%s: got %.300s", id, a.Line)
+			}
+		}
+		wantText(t, c.runRepl("print 2"), "2")
+	})
+
+	t.Run("parameters of the wrong type are named", func(t *testing.T) {
+		t.Parallel()
+		for params, want := range map[string]string{
+			`{"protocolVersion":5,"capabilities":{},"clientInfo":{"name":"a","version":"1"}}`:                                         `initialize: "protocolVersion" must be a string, not number`,
+			`{"protocolVersion":"2025-06-18","capabilities":[1],"clientInfo":{"name":"a","version":"1"}}`:                             `initialize: "capabilities" must be an object, not array`,
+			`{"protocolVersion":"2025-06-18","capabilities":{"roots":{},"elicitation":true},"clientInfo":{"name":"a","version":"1"}}`: `initialize: "capabilities.elicitation" must be an object, not bool`,
+			`{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":[1],"version":"1"}}`:                              `initialize: "clientInfo.name" must be a string, not array`,
+			`{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"a","version":"1","icons":{}}}`:                   `initialize: "clientInfo.icons" must be an array, not object`,
+			`[1]`: `initialize: "params" must be an object, not array`,
+		} {
+			c := newClient(t, nil)
+			c.sendLine(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":` + params + `}`)
+			if a := c.waitAnswer("1"); a.Error == nil || a.Error.Code != -32602 || a.Error.Message != want {
+				t.Errorf("%s: got %s, want %s", params, a.Line, want)
+			}
+			c.initialize("2025-06-18")
+		}
+	})
+
+	t.Run("an unknown method is an error", func(t *testing.T) {
+		t.Parallel()
+		c := newInitializedClient(t, nil)
+		if a := c.request("no/such", nil); a.Error == nil || a.Error.Code != -32601 {
+			t.Errorf("got %s", a.Line)
+		}
+		c.sendLine(`{"jsonrpc":"2.0","method":"notifications/nobody"}`)
+		c.sendLine(`{"jsonrpc":"2.0","id":99,"result":{}}`) // an answer to nothing
+		c.sendLine("")
+		wantText(t, c.runRepl("print 2"), "2")
+	})
+
+	t.Run("a byte order mark is skipped", func(t *testing.T) {
+		t.Parallel()
 		c := newClient(t, nil)
-		c.sendLine(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":` + params + `}`)
-		if a := c.waitAnswer("1"); a.Error == nil || a.Error.Code != -32602 || a.Error.Message != want {
-			t.Errorf("%s: got %s, want %s", params, a.Line, want)
+		c.sendLine("\ufeff" + `{"jsonrpc":"2.0","id":"m","method":"ping"}`)
+		if a := c.waitAnswer(`"m"`); a.Error != nil {
+			t.Errorf("got %s", a.Line)
 		}
-		c.initialize("2025-06-18")
-	}
+	})
+
+	t.Run("a batch is answered in one line", func(t *testing.T) {
+		t.Parallel()
+		c := newClient(t, nil)
+		c.initialize("2025-03-26")
+		call := func(id, input string) string {
+			return fmt.Sprintf(`{"jsonrpc":"2.0","id":%q,"method":"tools/call","params":{"name":"repl","arguments":{"input":%q,"session":%[1]q}}}`, id, input)
+		}
+		c.sendLine("[" + call("a", "print 1") + "," + call("b", "sleep") + `,{"jsonrpc":"2.0","method":"notifications/initialized"},{"id":5}]`)
+		c.waitState("running")
+		c.cancel(`"b"`)
+		a := c.waitMessage("the batch", func(a answer) bool { return strings.HasPrefix(a.Line, "[") })
+		var answers []answer
+		if err := json.Unmarshal([]byte(a.Line), &answers); err != nil {
+			t.Fatal(err)
+		}
+		if len(answers) != 2 || string(answers[0].ID) != "null" || string(answers[1].ID) != `"a"` {
+			t.Errorf("got %s", a.Line)
+		}
+	})
 }
 
 // The SDK names its own types.
@@ -199,50 +244,9 @@ func TestEmptyLists(t *testing.T) {
 	})
 }
 
-func TestWire_UnknownMethodIsAnError(t *testing.T) {
-	t.Parallel()
-	c := newInitializedClient(t, nil)
-	if a := c.request("no/such", nil); a.Error == nil || a.Error.Code != -32601 {
-		t.Errorf("got %s", a.Line)
-	}
-	c.sendLine(`{"jsonrpc":"2.0","method":"notifications/nobody"}`)
-	c.sendLine(`{"jsonrpc":"2.0","id":99,"result":{}}`) // an answer to nothing
-	c.sendLine("")
-	wantText(t, c.runRepl("print 2"), "2")
-}
-
-func TestWire_AByteOrderMarkIsNoPartOfAMessage(t *testing.T) {
-	t.Parallel()
-	c := newClient(t, nil)
-	c.sendLine("\ufeff" + `{"jsonrpc":"2.0","id":"m","method":"ping"}`)
-	if a := c.waitAnswer(`"m"`); a.Error != nil {
-		t.Errorf("got %s", a.Line)
-	}
-}
-
-func TestWire_BatchIsAnsweredInOneLine(t *testing.T) {
-	t.Parallel()
-	c := newClient(t, nil)
-	c.initialize("2025-03-26")
-	call := func(id, input string) string {
-		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%q,"method":"tools/call","params":{"name":"repl","arguments":{"input":%q,"session":%[1]q}}}`, id, input)
-	}
-	c.sendLine("[" + call("a", "print 1") + "," + call("b", "sleep") + `,{"jsonrpc":"2.0","method":"notifications/initialized"},{"id":5}]`)
-	c.waitState("running")
-	c.cancel(`"b"`)
-	a := c.waitMessage("the batch", func(a answer) bool { return strings.HasPrefix(a.Line, "[") })
-	var answers []answer
-	if err := json.Unmarshal([]byte(a.Line), &answers); err != nil {
-		t.Fatal(err)
-	}
-	if len(answers) != 2 || string(answers[0].ID) != "null" || string(answers[1].ID) != `"a"` {
-		t.Errorf("got %s", a.Line)
-	}
-}
-
 // A client may cancel what it never called, by mistake or by malice.
 // It looks at the memory of the whole process, so nothing runs beside it.
-func TestWire_UnknownCancelsLeaveNoTrace(t *testing.T) {
+func TestStdioUnknownCancels(t *testing.T) {
 	t.Run("handshake", func(t *testing.T) { runUnknownCancels(t, newInitializedClient(t, nil)) })
 	t.Run("modern", func(t *testing.T) {
 		c := newClient(t, nil)

@@ -25,7 +25,7 @@ import (
 	"github.com/turnstone-repl/turnstone/tests/programs"
 )
 
-// patience bounds every wait for a process.
+// testTimeout bounds every wait for a process.
 const testTimeout = 60 * time.Second
 
 func findProgram(t *testing.T, name string) string {
@@ -198,53 +198,128 @@ func (l testLanguage) runCommand(t *testing.T, env []string) string {
 	return strings.TrimSpace(string(out))
 }
 
-func TestMake_APackageIsThereForTwoAtOnceAndTheSecondTimeAtOnce(t *testing.T) {
-	for name, make := range testLanguages() {
-		t.Run(name, func(t *testing.T) {
-			l := make(t)
-			if got := l.runCommand(t, nil); got == "42" {
-				t.Fatal("it is there without us")
-			}
-			l.request.Packages = []string{"tiny"}
-			envs, reports := [2][]string{}, [2][]packages.Progress{}
-			var wg sync.WaitGroup
-			for i := range envs {
-				wg.Go(func() {
-					var err error
-					envs[i], err = l.tool.Make(t.Context(), l.request, func(p packages.Progress) { reports[i] = append(reports[i], p) })
-					if err != nil {
-						t.Error(err)
-					}
-				})
-			}
-			wg.Wait()
-			if got := l.runCommand(t, envs[0]); got != "42" || !slices.Equal(envs[0], envs[1]) {
-				t.Errorf("with %q: got %q", envs, got)
-			}
-			wantEmptyDir(t, l.request.Dir)
-			for _, reports := range reports {
-				for i := 1; i < len(reports); i++ {
-					if reports[i].Done < reports[i-1].Done {
-						t.Errorf("it went back: %+v", reports)
+func TestMake(t *testing.T) {
+	t.Run("builds once for two callers and reuses the result", func(t *testing.T) {
+		for name, make := range testLanguages() {
+			t.Run(name, func(t *testing.T) {
+				l := make(t)
+				if got := l.runCommand(t, nil); got == "42" {
+					t.Fatal("it is there without us")
+				}
+				l.request.Packages = []string{"tiny"}
+				envs, reports := [2][]string{}, [2][]packages.Progress{}
+				var wg sync.WaitGroup
+				for i := range envs {
+					wg.Go(func() {
+						var err error
+						envs[i], err = l.tool.Make(t.Context(), l.request, func(p packages.Progress) { reports[i] = append(reports[i], p) })
+						if err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				wg.Wait()
+				if got := l.runCommand(t, envs[0]); got != "42" || !slices.Equal(envs[0], envs[1]) {
+					t.Errorf("with %q: got %q", envs, got)
+				}
+				wantEmptyDir(t, l.request.Dir)
+				for _, reports := range reports {
+					for i := 1; i < len(reports); i++ {
+						if reports[i].Done < reports[i-1].Done {
+							t.Errorf("it went back: %+v", reports)
+						}
 					}
 				}
-			}
-			if max(len(reports[0]), len(reports[1])) < 2 {
-				t.Errorf("only the reports %+v", reports)
-			}
-			again, more, err := l.makePackages(t, "tiny", "tiny ")
-			if err != nil || !slices.Equal(again, envs[0]) || len(more) != 0 {
-				t.Errorf("the second time: %q, %+v, %v", again, more, err)
-			}
-		})
-	}
+				if max(len(reports[0]), len(reports[1])) < 2 {
+					t.Errorf("only the reports %+v", reports)
+				}
+				again, more, err := l.makePackages(t, "tiny", "tiny ")
+				if err != nil || !slices.Equal(again, envs[0]) || len(more) != 0 {
+					t.Errorf("the second time: %q, %+v, %v", again, more, err)
+				}
+			})
+		}
+	})
+
+	t.Run("quotes the tool when a package does not exist", func(t *testing.T) {
+		for name, make := range testLanguages() {
+			t.Run(name, func(t *testing.T) {
+				l := make(t)
+				_, _, err := l.makePackages(t, "nosuchpackage")
+				var e *packages.Error
+				if !errors.As(err, &e) || !strings.Contains(e.Output, "nosuchpackage") || !strings.HasPrefix(err.Error(), "nosuchpackage cannot be prepared: ") {
+					t.Errorf("got %v", err)
+				}
+				wantEmptyDir(t, l.request.Dir)
+			})
+		}
+	})
 }
 
-// Code in a sandbox may have written what is there, and packages are made outside of it.
-func TestMake_RunsNothingOfADirectoryThatIsKeptApart(t *testing.T) {
-	for _, name := range []string{"python with pip", "python with uv"} {
-		t.Run(name, func(t *testing.T) { checkNoForeignCode(t, testLanguages()[name](t)) })
-	}
+func TestMakeUntrusted(t *testing.T) {
+	// Code in a sandbox may have written what is there, and packages are made outside of it.
+	t.Run("runs no code from directories of the session", func(t *testing.T) {
+		for _, name := range []string{"python with pip", "python with uv"} {
+			t.Run(name, func(t *testing.T) { checkNoForeignCode(t, testLanguages()[name](t)) })
+		}
+	})
+
+	// R reads them before its own packages, and again in each R that installs a package.
+	t.Run("runs no code that the user's R files point to", func(t *testing.T) {
+		l := testLanguages()["r"](t)
+		p := newProject(t)
+		code := fmt.Sprintf("file.create(%q)\n", p.ran)
+		source := p.writeFile(t, "evil/DESCRIPTION", "Package: evil\nVersion: 1.0\nTitle: A Test\nDescription: A test.\nAuthor: Nobody\nMaintainer: Nobody <n@example.org>\nLicense: GPL-2\n")
+		p.writeFile(t, "evil/NAMESPACE", "")
+		p.writeFile(t, "evil/R/load.R", ".onLoad <- function(...) "+code)
+		p.writeFile(t, "code.R", code)
+		p.writeFile(t, "bin/sh", p.script)
+		library := filepath.Join(p.dir, "lib")
+		if err := os.Mkdir(library, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := exec.CommandContext(t.Context(), l.request.Executable, "CMD", "INSTALL", "--no-test-load", "--library="+library, filepath.Dir(source)).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		repos := fmt.Sprintf("local({ r <- getOption('repos'); r['CRAN'] <- %q; options(repos = r) })\n", buildRepository(t))
+		for what, files := range map[string]map[string]string{
+			"a library of .Renviron": {".Renviron": "R_LIBS=" + library + "\nR_DEFAULT_PACKAGES=utils,evil\n", ".Rprofile": repos},
+			"programs of .Renviron":  {".Renviron": "PATH=" + p.dir + "/bin:${PATH}\n", ".Rprofile": repos},
+			"code of .Renviron":      {".Renviron": "R_PROFILE=" + p.dir + "/code.R\nR_TESTS=" + p.dir + "/code.R\n", ".Rprofile": repos},
+			"a library of .Rprofile": {".Rprofile": fmt.Sprintf(".libPaths(%q)\noptions(defaultPackages = c('utils', 'evil'))\n%s", library, repos)},
+			"code of .Rprofile": {".Rprofile": fmt.Sprintf(".libPaths(%q)\nlibrary(evil)\nsource('%s/code.R')\nbase::source('%s/code.R')\nevil::none\nbase::.libPaths(%q)\nloadNamespace('evil')\n%s",
+				library, p.dir, p.dir, library, repos)},
+			"a profile of .Renviron": {".Rprofile": repos, ".Renviron": "R_PROFILE_USER=" + p.dir + "/code.R\n"},
+		} {
+			t.Run(what, func(t *testing.T) {
+				l := l
+				home := t.TempDir()
+				for name, text := range files {
+					if err := os.WriteFile(filepath.Join(home, name), []byte(text), 0o600); err != nil {
+						t.Fatal(err)
+					}
+				}
+				l.request.Env = append(os.Environ(), "HOME="+home)
+				l.request.SessionDirs, l.request.Dir = []string{p.dir}, t.TempDir()
+				env, _, err := l.makePackages(t, "tiny")
+				if err != nil || len(env) != 1 {
+					t.Errorf("got %q, %v", env, err)
+				}
+				p.wantNotRun(t)
+			})
+		}
+	})
+
+	t.Run("rejects a directory that others can write to", func(t *testing.T) {
+		r := fakePython(t, "exit 0\n")
+		if err := os.Chmod(r.Dir, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		_, err := packages.Python().Make(t.Context(), r, func(packages.Progress) {})
+		if err == nil || !strings.Contains(err.Error(), "can be written by others") {
+			t.Errorf("got %v", err)
+		}
+	})
 }
 
 func checkNoForeignCode(t *testing.T, l testLanguage) {
@@ -363,66 +438,6 @@ func (p testProject) wantNotRun(t *testing.T) {
 	}
 }
 
-// R reads them before its own packages, and again in each R that installs a package.
-func TestMake_RunsNothingToWhichTheUsersFilesOfRLead(t *testing.T) {
-	l := testLanguages()["r"](t)
-	p := newProject(t)
-	code := fmt.Sprintf("file.create(%q)\n", p.ran)
-	source := p.writeFile(t, "evil/DESCRIPTION", "Package: evil\nVersion: 1.0\nTitle: A Test\nDescription: A test.\nAuthor: Nobody\nMaintainer: Nobody <n@example.org>\nLicense: GPL-2\n")
-	p.writeFile(t, "evil/NAMESPACE", "")
-	p.writeFile(t, "evil/R/load.R", ".onLoad <- function(...) "+code)
-	p.writeFile(t, "code.R", code)
-	p.writeFile(t, "bin/sh", p.script)
-	library := filepath.Join(p.dir, "lib")
-	if err := os.Mkdir(library, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.CommandContext(t.Context(), l.request.Executable, "CMD", "INSTALL", "--no-test-load", "--library="+library, filepath.Dir(source)).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	repos := fmt.Sprintf("local({ r <- getOption('repos'); r['CRAN'] <- %q; options(repos = r) })\n", buildRepository(t))
-	for what, files := range map[string]map[string]string{
-		"a library of .Renviron": {".Renviron": "R_LIBS=" + library + "\nR_DEFAULT_PACKAGES=utils,evil\n", ".Rprofile": repos},
-		"programs of .Renviron":  {".Renviron": "PATH=" + p.dir + "/bin:${PATH}\n", ".Rprofile": repos},
-		"code of .Renviron":      {".Renviron": "R_PROFILE=" + p.dir + "/code.R\nR_TESTS=" + p.dir + "/code.R\n", ".Rprofile": repos},
-		"a library of .Rprofile": {".Rprofile": fmt.Sprintf(".libPaths(%q)\noptions(defaultPackages = c('utils', 'evil'))\n%s", library, repos)},
-		"code of .Rprofile": {".Rprofile": fmt.Sprintf(".libPaths(%q)\nlibrary(evil)\nsource('%s/code.R')\nbase::source('%s/code.R')\nevil::none\nbase::.libPaths(%q)\nloadNamespace('evil')\n%s",
-			library, p.dir, p.dir, library, repos)},
-		"a profile of .Renviron": {".Rprofile": repos, ".Renviron": "R_PROFILE_USER=" + p.dir + "/code.R\n"},
-	} {
-		t.Run(what, func(t *testing.T) {
-			l := l
-			home := t.TempDir()
-			for name, text := range files {
-				if err := os.WriteFile(filepath.Join(home, name), []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			l.request.Env = append(os.Environ(), "HOME="+home)
-			l.request.SessionDirs, l.request.Dir = []string{p.dir}, t.TempDir()
-			env, _, err := l.makePackages(t, "tiny")
-			if err != nil || len(env) != 1 {
-				t.Errorf("got %q, %v", env, err)
-			}
-			p.wantNotRun(t)
-		})
-	}
-}
-
-func TestMake_WhatThereIsNotIsSaidInTheToolsOwnWords(t *testing.T) {
-	for name, make := range testLanguages() {
-		t.Run(name, func(t *testing.T) {
-			l := make(t)
-			_, _, err := l.makePackages(t, "nosuchpackage")
-			var e *packages.Error
-			if !errors.As(err, &e) || !strings.Contains(e.Output, "nosuchpackage") || !strings.HasPrefix(err.Error(), "nosuchpackage cannot be prepared: ") {
-				t.Errorf("got %v", err)
-			}
-			wantEmptyDir(t, l.request.Dir)
-		})
-	}
-}
-
 // wantEmptyDir fails when something is left that a failure had begun.
 func wantEmptyDir(t *testing.T, dir string) {
 	t.Helper()
@@ -449,88 +464,79 @@ func fakePython(t *testing.T, script string) packages.Request {
 	return packages.Request{Executable: path, Packages: []string{"tiny"}, Dir: t.TempDir()}
 }
 
-func TestMake_ACancelKillsTheWholeTree(t *testing.T) {
-	r := fakePython(t, "sleep 600 & echo $!; sleep 600\n")
-	ctx, cancel := context.WithCancel(t.Context())
-	child := 0
-	_, err := packages.Python().Make(ctx, r, func(p packages.Progress) {
-		child, _ = strconv.Atoi(p.Message)
-		cancel()
+func TestMakeLimits(t *testing.T) {
+	t.Run("kills the whole process tree on cancel", func(t *testing.T) {
+		r := fakePython(t, "sleep 600 & echo $!; sleep 600\n")
+		ctx, cancel := context.WithCancel(t.Context())
+		child := 0
+		_, err := packages.Python().Make(ctx, r, func(p packages.Progress) {
+			child, _ = strconv.Atoi(p.Message)
+			cancel()
+		})
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+		if child == 0 {
+			t.Fatal("the tool did not start a child")
+		}
+		late := time.After(testTimeout)
+		for programs.IsAlive(child) {
+			select {
+			case <-late:
+				t.Fatal("the child of the tool lives on")
+			case <-time.After(time.Millisecond):
+			}
+		}
+		wantEmptyDir(t, r.Dir)
 	})
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
-	}
-	if child == 0 {
-		t.Fatal("the tool did not start a child")
-	}
-	late := time.After(testTimeout)
-	for programs.IsAlive(child) {
-		select {
-		case <-late:
-			t.Fatal("the child of the tool lives on")
-		case <-time.After(time.Millisecond):
+
+	t.Run("bounds time and output of the tool", func(t *testing.T) {
+		slow := fakePython(t, "echo begun; exec sleep 600\n")
+		slow.Timeout = 3 * time.Second // a busy machine needs a while to begin
+		_, err := packages.Python().Make(t.Context(), slow, func(packages.Progress) {})
+		if err == nil || !strings.Contains(err.Error(), "it was not done after 3s\nbegun") {
+			t.Errorf("got %v", err)
 		}
-	}
-	wantEmptyDir(t, r.Dir)
-}
-
-func TestMake_ItsTimeAndItsOutputAreBounded(t *testing.T) {
-	slow := fakePython(t, "echo begun; exec sleep 600\n")
-	slow.Timeout = 3 * time.Second // a busy machine needs a while to begin
-	_, err := packages.Python().Make(t.Context(), slow, func(packages.Progress) {})
-	if err == nil || !strings.Contains(err.Error(), "it was not done after 3s\nbegun") {
-		t.Errorf("got %v", err)
-	}
-	loud := fakePython(t, "exec yes\n")
-	_, err = packages.Python().Make(t.Context(), loud, func(packages.Progress) {})
-	var e *packages.Error
-	if !errors.As(err, &e) || !strings.Contains(e.Reason, "printed more than") || len(e.Output) > 4096 {
-		t.Errorf("got %v", err)
-	}
-}
-
-func TestMake_WhatIsSaidCannotActOnATerminal(t *testing.T) {
-	r := fakePython(t, `printf '\033[31mred\033[0m\033]0;title\007\rnext\b\n'; exit 1`)
-	var said []string
-	_, err := packages.Python().Make(t.Context(), r, func(p packages.Progress) { said = append(said, p.Message) })
-	if !slices.Contains(said, "next") || strings.ContainsAny(strings.Join(said, ""), "\x1b\a\b\r") || strings.ContainsAny(err.Error(), "\x1b\a\b\r") {
-		t.Errorf("got %q, %q", said, err)
-	}
-}
-
-func TestMake_ADirectoryThatOthersCanWriteToIsRefused(t *testing.T) {
-	r := fakePython(t, "exit 0\n")
-	if err := os.Chmod(r.Dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	_, err := packages.Python().Make(t.Context(), r, func(packages.Progress) {})
-	if err == nil || !strings.Contains(err.Error(), "can be written by others") {
-		t.Errorf("got %v", err)
-	}
-}
-
-func TestMake_ForgetsWhatIsLongUnused(t *testing.T) {
-	r := fakePython(t, "exit 0\n")
-	old := filepath.Join(r.Dir, "python", "0123")
-	unfinished := filepath.Join(r.Dir, "python", ".new-1")
-	for dir, age := range map[string]time.Duration{old: 91 * 24 * time.Hour, unfinished: 24 * time.Hour} {
-		then := time.Now().Add(-age)
-		if err := errors.Join(os.MkdirAll(dir, 0o700), os.Chtimes(dir, then, then)); err != nil {
-			t.Fatal(err)
+		loud := fakePython(t, "exec yes\n")
+		_, err = packages.Python().Make(t.Context(), loud, func(packages.Progress) {})
+		var e *packages.Error
+		if !errors.As(err, &e) || !strings.Contains(e.Reason, "printed more than") || len(e.Output) > 4096 {
+			t.Errorf("got %v", err)
 		}
-	}
-	env, err := packages.Python().Make(t.Context(), r, func(packages.Progress) {})
-	if err != nil || len(env) != 1 {
-		t.Fatalf("got %q, %v", env, err)
-	}
-	for _, dir := range []string{old, unfinished} {
-		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%s is still there: %v", dir, err)
+	})
+
+	t.Run("removes control characters from progress messages", func(t *testing.T) {
+		r := fakePython(t, `printf '\033[31mred\033[0m\033]0;title\007\rnext\b\n'; exit 1`)
+		var said []string
+		_, err := packages.Python().Make(t.Context(), r, func(p packages.Progress) { said = append(said, p.Message) })
+		if !slices.Contains(said, "next") || strings.ContainsAny(strings.Join(said, ""), "\x1b\a\b\r") || strings.ContainsAny(err.Error(), "\x1b\a\b\r") {
+			t.Errorf("got %q, %q", said, err)
 		}
-	}
+	})
+
+	t.Run("removes packages unused for a long time", func(t *testing.T) {
+		r := fakePython(t, "exit 0\n")
+		old := filepath.Join(r.Dir, "python", "0123")
+		unfinished := filepath.Join(r.Dir, "python", ".new-1")
+		for dir, age := range map[string]time.Duration{old: 91 * 24 * time.Hour, unfinished: 24 * time.Hour} {
+			then := time.Now().Add(-age)
+			if err := errors.Join(os.MkdirAll(dir, 0o700), os.Chtimes(dir, then, then)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		env, err := packages.Python().Make(t.Context(), r, func(packages.Progress) {})
+		if err != nil || len(env) != 1 {
+			t.Fatalf("got %q, %v", env, err)
+		}
+		for _, dir := range []string{old, unfinished} {
+			if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("%s is still there: %v", dir, err)
+			}
+		}
+	})
 }
 
-func TestCanonical_EqualWishesBecomeEqual(t *testing.T) {
+func TestCanonical(t *testing.T) {
 	got, err := packages.Python().Canonical([]string{"Num_Py  >= 2", "b", "num.py >= 2", "b"})
 	if err != nil || !slices.Equal(got, []string{"b", "num-py>= 2"}) {
 		t.Errorf("got %q, %v", got, err)

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-func TestConnection_EndsWhenTheBrowserDoesNotRead(t *testing.T) {
+func TestConn_SlowBrowser(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		server, browser := net.Pipe()
@@ -31,7 +31,7 @@ func TestConnection_EndsWhenTheBrowserDoesNotRead(t *testing.T) {
 	})
 }
 
-func TestHost_IsAsBrowsersNameIt(t *testing.T) {
+func TestFormatHost(t *testing.T) {
 	t.Parallel()
 	for port, want := range map[int]string{80: "x.localhost", 8080: "x.localhost:8080"} {
 		if got := formatHost("x.localhost", port); got != want {

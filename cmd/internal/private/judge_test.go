@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestOthers_AreAllButTheUserAndWhoRunsTheMachine(t *testing.T) {
+func TestOtherAccounts(t *testing.T) {
 	const (
 		me    = "S-1-5-21-1-2-3-1001"
 		her   = "S-1-5-21-1-2-3-1002"

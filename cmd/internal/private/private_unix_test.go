@@ -29,7 +29,7 @@ func makeInsecure(t *testing.T, path string, dir bool) {
 	}
 }
 
-func TestCheck_FollowsNoLink(t *testing.T) {
+func TestCheck_Symlink(t *testing.T) {
 	link := filepath.Join(t.TempDir(), "link")
 	if err := os.Symlink("/etc/hostname", link); err != nil {
 		t.Fatal(err)

@@ -47,7 +47,7 @@ func makeInsecure(t *testing.T, path string, dir bool) {
 	}
 }
 
-func TestCheck_NamesWhoHasRights(t *testing.T) {
+func TestCheck_AccountName(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	makeInsecure(t, path, false)
 	sid, err := windows.StringToSid(everyoneSID)

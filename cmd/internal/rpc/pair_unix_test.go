@@ -26,7 +26,7 @@ func newConnPair(t testing.TB) (client, server net.Conn) {
 }
 
 // A pipe of Windows cannot be closed in one direction.
-func TestServer_WhoHasSaidEverythingIsStillAnswered(t *testing.T) {
+func TestServer_HalfClosed(t *testing.T) {
 	for range 50 {
 		p := newTestClient(t, &Server{Methods: map[string]Handler{"echo": handleEcho}})
 		p.send(`{"jsonrpc":"2.0","id":1,"method":"echo"}`)

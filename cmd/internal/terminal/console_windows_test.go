@@ -7,7 +7,7 @@ import (
 	"unicode/utf16"
 )
 
-func TestConsole_ReadsWhatIsTyped(t *testing.T) {
+func TestConsoleReader(t *testing.T) {
 	smile := utf16.Encode([]rune("😀"))
 	for name, test := range map[string]struct {
 		reads [][]uint16

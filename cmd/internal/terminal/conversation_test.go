@@ -24,7 +24,7 @@ func (s *slowParser) Parse(context.Context, string) (session.ParseStatus, error)
 	return session.ParseIncomplete, nil
 }
 
-func TestConversation_HalfAnInputIsNotRunOnABusyMachine(t *testing.T) {
+func TestIncompleteInput(t *testing.T) {
 	for silent, whole := range map[int]bool{0: false, 1: false, 3: false, 4: true} {
 		c := conversation{session: &slowParser{silentCalls: silent}}
 		if got := c.isCompleteInput(t.Context(), "def f():"); got != whole {
@@ -33,7 +33,7 @@ func TestConversation_HalfAnInputIsNotRunOnABusyMachine(t *testing.T) {
 	}
 }
 
-func TestHint_IsTheSignatureAndTheFirstLineOfTheText(t *testing.T) {
+func TestSignatureHint(t *testing.T) {
 	for description, want := range map[string]string{
 		"Signature: f(x, y=1)\nType: function\n\nAdds two numbers.\n\nMore.\n": "f(x, y=1)\nAdds two numbers.",
 		"Signature: f()\nType: function\n":                                     "f()",

@@ -18,7 +18,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-func TestDetectGraphics_GoesByTheEnvironment(t *testing.T) {
+func TestDetectImageProtocol(t *testing.T) {
 	tests := []struct {
 		name string
 		env  map[string]string
@@ -61,83 +61,85 @@ func encodePNG(t *testing.T, p image.Image) []byte {
 	return b.Bytes()
 }
 
-func TestGraphics_KittyGetsAllOfThePictureInChunks(t *testing.T) {
-	data := encodePNG(t, noiseImage(64, 64))
-	text := KittyImages.encodeInline("image/png", data)
-	chunks := regexp.MustCompile(`\x1b_G(?:f=100,a=T,)?m=([01]);([^\x1b]*)\x1b\\`).FindAllStringSubmatch(text, -1)
-	var all string
-	for i, c := range chunks {
-		if last := i == len(chunks)-1; len(c[2]) > 4096 || (c[1] == "0") != last {
-			t.Errorf("chunk %d of %d has %d characters and m=%s", i, len(chunks), len(c[2]), c[1])
+func TestEncodeInline(t *testing.T) {
+	t.Run("sends kitty the whole image in chunks", func(t *testing.T) {
+		data := encodePNG(t, noiseImage(64, 64))
+		text := KittyImages.encodeInline("image/png", data)
+		chunks := regexp.MustCompile(`\x1b_G(?:f=100,a=T,)?m=([01]);([^\x1b]*)\x1b\\`).FindAllStringSubmatch(text, -1)
+		var all string
+		for i, c := range chunks {
+			if last := i == len(chunks)-1; len(c[2]) > 4096 || (c[1] == "0") != last {
+				t.Errorf("chunk %d of %d has %d characters and m=%s", i, len(chunks), len(c[2]), c[1])
+			}
+			all += c[2]
 		}
-		all += c[2]
-	}
-	if got, err := base64.StdEncoding.DecodeString(all); err != nil || !bytes.Equal(got, data) {
-		t.Errorf("the chunks are not the picture: %d bytes, %v, want %d", len(got), err, len(data))
-	}
-}
-
-func TestGraphics_KittyGetsJPEGAsPNG(t *testing.T) {
-	var b bytes.Buffer
-	if err := jpeg.Encode(&b, noiseImage(4, 4), nil); err != nil {
-		t.Fatal(err)
-	}
-	if text := KittyImages.encodeInline("image/jpeg", b.Bytes()); !strings.Contains(text, base64.StdEncoding.EncodeToString([]byte("\x89PNG\r\n"))[:8]) {
-		t.Errorf("got %.60q, want PNG data", text)
-	}
-}
-
-func TestGraphics_BrokenPictureShowsNothing(t *testing.T) {
-	for _, g := range []ImageProtocol{KittyImages, SixelImages} {
-		if got := g.encodeInline("image/jpeg", []byte("no picture")); got != "" {
-			t.Errorf("graphics %d: got %q, want nothing", g, got)
+		if got, err := base64.StdEncoding.DecodeString(all); err != nil || !bytes.Equal(got, data) {
+			t.Errorf("the chunks are not the picture: %d bytes, %v, want %d", len(got), err, len(data))
 		}
-	}
-}
+	})
 
-// A GIF of 35 bytes asks for four gigabytes.
-func TestGraphics_APictureOfTooManyPixelsIsNotDecoded(t *testing.T) {
-	bomb := []byte("GIF89a\xff\xff\xff\xff\x80\x00\x00\x00\x00\x00\xff\xff\xff,\x00\x00\x00\x00\xff\xff\xff\xff\x00\x02\x01\x00\x00;")
-	wide := encodePNG(t, noiseImage(4, 4))
-	binary.BigEndian.PutUint32(wide[16:], 60000)
-	binary.BigEndian.PutUint32(wide[20:], 60000)
-	binary.BigEndian.PutUint32(wide[29:], crc32.ChecksumIEEE(wide[12:29]))
-	for _, g := range []ImageProtocol{KittyImages, ITermImages, SixelImages} {
-		for mime, data := range map[string][]byte{"image/gif": bomb, "image/png": wide} {
-			var before, after runtime.MemStats
-			runtime.ReadMemStats(&before)
-			got := g.encodeInline(mime, data)
-			runtime.ReadMemStats(&after)
-			if took := after.TotalAlloc - before.TotalAlloc; got != "" || took > 64<<20 {
-				t.Errorf("graphics %d, %s: got %d bytes, and it took %d MiB", g, mime, len(got), took>>20)
+	t.Run("converts JPEG to PNG for kitty", func(t *testing.T) {
+		var b bytes.Buffer
+		if err := jpeg.Encode(&b, noiseImage(4, 4), nil); err != nil {
+			t.Fatal(err)
+		}
+		if text := KittyImages.encodeInline("image/jpeg", b.Bytes()); !strings.Contains(text, base64.StdEncoding.EncodeToString([]byte("\x89PNG\r\n"))[:8]) {
+			t.Errorf("got %.60q, want PNG data", text)
+		}
+	})
+
+	t.Run("shows nothing for a broken image", func(t *testing.T) {
+		for _, g := range []ImageProtocol{KittyImages, SixelImages} {
+			if got := g.encodeInline("image/jpeg", []byte("no picture")); got != "" {
+				t.Errorf("graphics %d: got %q, want nothing", g, got)
 			}
 		}
-	}
-}
+	})
 
-// The encoding is read back by the rules of the format.
-func TestGraphics_SixelsAreThePicture(t *testing.T) {
-	red, white := color.RGBA{255, 0, 0, 255}, color.RGBA{255, 255, 255, 255}
-	p := image.NewRGBA(image.Rect(0, 0, 9, 8)) // two bands; the second one is not full
-	for y := range 8 {
-		for x := range 9 {
-			if (x+y)%3 == 0 || y == 7 {
-				p.Set(x, y, red)
-			} // else transparent, which is shown on white
-		}
-	}
-	got := decodeSixel(t, SixelImages.encodeInline("image/png", encodePNG(t, p)))
-	for y := range 8 {
-		for x := range 9 {
-			want := white
-			if (x+y)%3 == 0 || y == 7 {
-				want = red
-			}
-			if got[image.Pt(x, y)] != want {
-				t.Errorf("pixel %d,%d is %v, want %v", x, y, got[image.Pt(x, y)], want)
+	// A GIF of 35 bytes asks for four gigabytes.
+	t.Run("does not decode an image with too many pixels", func(t *testing.T) {
+		bomb := []byte("GIF89a\xff\xff\xff\xff\x80\x00\x00\x00\x00\x00\xff\xff\xff,\x00\x00\x00\x00\xff\xff\xff\xff\x00\x02\x01\x00\x00;")
+		wide := encodePNG(t, noiseImage(4, 4))
+		binary.BigEndian.PutUint32(wide[16:], 60000)
+		binary.BigEndian.PutUint32(wide[20:], 60000)
+		binary.BigEndian.PutUint32(wide[29:], crc32.ChecksumIEEE(wide[12:29]))
+		for _, g := range []ImageProtocol{KittyImages, ITermImages, SixelImages} {
+			for mime, data := range map[string][]byte{"image/gif": bomb, "image/png": wide} {
+				var before, after runtime.MemStats
+				runtime.ReadMemStats(&before)
+				got := g.encodeInline(mime, data)
+				runtime.ReadMemStats(&after)
+				if took := after.TotalAlloc - before.TotalAlloc; got != "" || took > 64<<20 {
+					t.Errorf("graphics %d, %s: got %d bytes, and it took %d MiB", g, mime, len(got), took>>20)
+				}
 			}
 		}
-	}
+	})
+
+	// The encoding is read back by the rules of the format.
+	t.Run("encodes sixels that decode to the same image", func(t *testing.T) {
+		red, white := color.RGBA{255, 0, 0, 255}, color.RGBA{255, 255, 255, 255}
+		p := image.NewRGBA(image.Rect(0, 0, 9, 8)) // two bands; the second one is not full
+		for y := range 8 {
+			for x := range 9 {
+				if (x+y)%3 == 0 || y == 7 {
+					p.Set(x, y, red)
+				} // else transparent, which is shown on white
+			}
+		}
+		got := decodeSixel(t, SixelImages.encodeInline("image/png", encodePNG(t, p)))
+		for y := range 8 {
+			for x := range 9 {
+				want := white
+				if (x+y)%3 == 0 || y == 7 {
+					want = red
+				}
+				if got[image.Pt(x, y)] != want {
+					t.Errorf("pixel %d,%d is %v, want %v", x, y, got[image.Pt(x, y)], want)
+				}
+			}
+		}
+	})
 }
 
 func decodeSixel(t *testing.T, text string) map[image.Point]color.RGBA {
@@ -196,7 +198,7 @@ func leadingNumbers(s string) (numbers []int, rest string) {
 	return numbers, s
 }
 
-func TestAlbum_UpdateReplacesThePictureItUpdates(t *testing.T) {
+func TestImageDir_Update(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	a := &imageDir{}
 	first := timeline.NewImageDisplay("image/png", []byte("one"), "figure 1", "")

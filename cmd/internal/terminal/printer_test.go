@@ -9,7 +9,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-func TestPrinter_ShowsWhatAPersonMustKnow(t *testing.T) {
+func TestPrinter_Show(t *testing.T) {
 	tests := []struct {
 		name     string
 		body     timeline.Body
@@ -42,7 +42,7 @@ func TestPrinter_ShowsWhatAPersonMustKnow(t *testing.T) {
 	}
 }
 
-func TestPrinter(t *testing.T) {
+func TestPrinter_Display(t *testing.T) {
 	t.Run("tells no orderly end that a turn has asked for", func(t *testing.T) {
 		var err strings.Builder
 		p := &printer{err: &err, startNewLine: func() {}, requestOpened: func(timeline.Seq) {}}
@@ -55,42 +55,44 @@ func TestPrinter(t *testing.T) {
 	})
 }
 
-func TestPrinter_TellsWhenAWaitIsOver(t *testing.T) {
-	var over timeline.Seq
-	p := &printer{requestClosed: func(wait timeline.Seq) { over = wait }}
-	p.printEvent(timeline.Event{Seq: 9, Body: timeline.InputRequestEnded{Request: 7}})
-	if over != 7 {
-		t.Errorf("got wait %d, want 7", over)
-	}
-}
+func TestPrinter_State(t *testing.T) {
+	t.Run("reports when an input request is over", func(t *testing.T) {
+		var over timeline.Seq
+		p := &printer{requestClosed: func(wait timeline.Seq) { over = wait }}
+		p.printEvent(timeline.Event{Seq: 9, Body: timeline.InputRequestEnded{Request: 7}})
+		if over != 7 {
+			t.Errorf("got wait %d, want 7", over)
+		}
+	})
 
-func TestPrinter_CaughtUpWaitsForTheEventOrTheGapOverIt(t *testing.T) {
-	for name, e := range map[string]timeline.Event{
-		"the event": {Seq: 5, Body: timeline.Notice{}},
-		"a gap":     {Seq: 3, Body: timeline.Gap{From: 3, To: 6}},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			p := &printer{changed: make(chan struct{})}
-			p.markShown(timeline.Event{Seq: 2, Body: timeline.Notice{}})
-			done := make(chan bool, 1)
-			go func() { done <- p.waitUntilShown(t.Context(), 5) }()
-			synctest.Wait()
-			if len(done) > 0 {
-				t.Errorf("%s: it did not wait", name)
-			}
-			p.markShown(e)
-			if !<-done {
-				t.Errorf("%s: it gave up", name)
-			}
-		})
-	}
-}
+	t.Run("waits for an event or for the gap that covers it", func(t *testing.T) {
+		for name, e := range map[string]timeline.Event{
+			"the event": {Seq: 5, Body: timeline.Notice{}},
+			"a gap":     {Seq: 3, Body: timeline.Gap{From: 3, To: 6}},
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				p := &printer{changed: make(chan struct{})}
+				p.markShown(timeline.Event{Seq: 2, Body: timeline.Notice{}})
+				done := make(chan bool, 1)
+				go func() { done <- p.waitUntilShown(t.Context(), 5) }()
+				synctest.Wait()
+				if len(done) > 0 {
+					t.Errorf("%s: it did not wait", name)
+				}
+				p.markShown(e)
+				if !<-done {
+					t.Errorf("%s: it gave up", name)
+				}
+			})
+		}
+	})
 
-func TestPrinter_CaughtUpGivesUpWithItsContext(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	p := &printer{changed: make(chan struct{})}
-	if p.waitUntilShown(ctx, 1) {
-		t.Error("it says that what never came is on the screen")
-	}
+	t.Run("stops waiting when its context ends", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		p := &printer{changed: make(chan struct{})}
+		if p.waitUntilShown(ctx, 1) {
+			t.Error("it says that what never came is on the screen")
+		}
+	})
 }

@@ -136,100 +136,104 @@ func (w *webServer) serverConfig(name, token string, sse bool) ServerConfig {
 	return ServerConfig{Name: name, Group: name, URL: "http://" + w.address + "/mcp", SSE: sse, Headers: map[string]string{"Authorization": token}}
 }
 
-func TestHTTP_AServerAtAnAddressIsLikeAnyOther(t *testing.T) {
+func TestHTTPServer(t *testing.T) {
 	t.Parallel()
-	for name, way := range map[string]struct{ sse, older bool }{"streamable": {false, false}, "streamable_older": {false, true}, "sse": {true, true}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWebServer(t, way.sse, way.older)
-			s := NewServerSet(Options{Allow: []string{"*"}, Servers: []ServerConfig{w.serverConfig("web", "Bearer t0", way.sse), w.serverConfig("barred", "Bearer x", way.sse)}})
-			t.Cleanup(s.Close)
-			r := newSessionWith(t, s)
-			wantOutput(t, r, "from turnstone.tools import web; print([web.hello() for _ in range(3)])", `['"hello"', '"hello"', '"hello"']`)
-			wantOutput(t, r, "from turnstone.tools import barred", "ConnectionError: the server barred did not start: ", "Unauthorized")
 
-			turn := submitCode(t, r, "print(web.ask())")
-			sendFormAnswer(t, r, waitForm(t, r, turn), session.FormAnswer{Action: session.FormAccept, Content: map[string]any{"name": "Ada"}})
-			if res := r.WaitTurnEnd(t, turn); !strings.Contains(res.OutputText(), `"name":"Ada"`) {
-				t.Errorf("the form: %s", res.OutputText())
-			}
+	t.Run("works like a local one", func(t *testing.T) {
+		t.Parallel()
+		for name, way := range map[string]struct{ sse, older bool }{"streamable": {false, false}, "streamable_older": {false, true}, "sse": {true, true}} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				w := newWebServer(t, way.sse, way.older)
+				s := NewServerSet(Options{Allow: []string{"*"}, Servers: []ServerConfig{w.serverConfig("web", "Bearer t0", way.sse), w.serverConfig("barred", "Bearer x", way.sse)}})
+				t.Cleanup(s.Close)
+				r := newSessionWith(t, s)
+				wantOutput(t, r, "from turnstone.tools import web; print([web.hello() for _ in range(3)])", `['"hello"', '"hello"', '"hello"']`)
+				wantOutput(t, r, "from turnstone.tools import barred", "ConnectionError: the server barred did not start: ", "Unauthorized")
 
-			s.servers[0].mu.Lock()
-			before := s.servers[0].callCount
-			s.servers[0].mu.Unlock()
-			turn = submitCode(t, r, "web.hang()")
-			for calls := before; calls == before; { // until it waits
-				s.servers[0].mu.Lock()
-				calls = s.servers[0].callCount
-				s.servers[0].mu.Unlock()
-			}
-			w.stop()
-			if res := r.WaitTurnEnd(t, turn); !strings.Contains(res.OutputText(), "Error") || !strings.Contains(res.OutputText(), "web") {
-				t.Errorf("the server went away: %s", res.OutputText())
-			}
-			wantOutput(t, r, "web.hello()", "ConnectionError", "web")
-			w.replaceServer(way.sse, way.older) // the sessions of before are unknown now
-			w.restart()
-			wantOutput(t, r, "import time, turnstone\nfor _ in range(100):\n    try: print(web.hello()); break\n    except ConnectionError as e: time.sleep(.1)\nelse: print(e)", `"hello"`)
-
-			w.replaceServer(way.sse, way.older) // it has lost its sessions, and its connections stand
-			wantOutput(t, r, "for _ in range(100):\n    try: print('again', web.hello()); break\n    except ConnectionError as e: time.sleep(.1)\nelse: print(e)", `again "hello"`)
-			for _, h := range w.headers {
-				if h != "Bearer t0" && h != "Bearer x" {
-					t.Errorf("a request came without its header: %q", h)
+				turn := submitCode(t, r, "print(web.ask())")
+				sendFormAnswer(t, r, waitForm(t, r, turn), session.FormAnswer{Action: session.FormAccept, Content: map[string]any{"name": "Ada"}})
+				if res := r.WaitTurnEnd(t, turn); !strings.Contains(res.OutputText(), `"name":"Ada"`) {
+					t.Errorf("the form: %s", res.OutputText())
 				}
-			}
-		})
-	}
-}
 
-// A server that was started anew, or has ended an idle session, refuses the next call before it begins,
-// most of them with an error for it.
-func TestHTTP_ASessionThatTheServerForgot(t *testing.T) {
-	t.Parallel()
-	for name, answer := range map[string]sessionLossAnswer{
-		"of the Python SDK":           {404, `{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Session not found"}}`},
-		"of the TypeScript SDK":       {404, `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}`},
-		"of the TypeScript reference": {400, `{"jsonrpc":"2.0","id":7,"error":{"code":-32000,"message":"Bad Request: No valid session ID provided"}}`},
-		"of others":                   {404, `gone`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWebServer(t, false, true)
-			w.sessionLoss = answer
-			s := NewServerSet(Options{Allow: []string{"*"}, Servers: []ServerConfig{w.serverConfig("web", "Bearer t0", false)}})
-			t.Cleanup(s.Close)
-			r := newSessionWith(t, s)
-			wantOutput(t, r, "from turnstone.tools import web; web.hello()", `"hello"`)
-			for range 2 {
-				w.replaceServer(false, true)
-				wantOutput(t, r, "print([web.hello() for _ in range(2)])", `['"hello"', '"hello"']`)
-			}
-		})
-	}
-}
+				s.servers[0].mu.Lock()
+				before := s.servers[0].callCount
+				s.servers[0].mu.Unlock()
+				turn = submitCode(t, r, "web.hang()")
+				for calls := before; calls == before; { // until it waits
+					s.servers[0].mu.Lock()
+					calls = s.servers[0].callCount
+					s.servers[0].mu.Unlock()
+				}
+				w.stop()
+				if res := r.WaitTurnEnd(t, turn); !strings.Contains(res.OutputText(), "Error") || !strings.Contains(res.OutputText(), "web") {
+					t.Errorf("the server went away: %s", res.OutputText())
+				}
+				wantOutput(t, r, "web.hello()", "ConnectionError", "web")
+				w.replaceServer(way.sse, way.older) // the sessions of before are unknown now
+				w.restart()
+				wantOutput(t, r, "import time, turnstone\nfor _ in range(100):\n    try: print(web.hello()); break\n    except ConnectionError as e: time.sleep(.1)\nelse: print(e)", `"hello"`)
 
-// Headers are for the configured address, also where that leads elsewhere.
-func TestHTTP_ARedirectElsewhereGetsNoHeaders(t *testing.T) {
-	t.Parallel()
-	other := newWebServer(t, false, true)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	lure := &http.Server{Handler: http.RedirectHandler("http://"+other.address+"/mcp", http.StatusTemporaryRedirect)}
-	go func() { _ = lure.Serve(listener) }()
-	t.Cleanup(func() { _ = lure.Close() })
-	c := other.serverConfig("web", "Bearer t0", false)
-	c.URL = "http://" + listener.Addr().String() + "/mcp"
-	s := NewServerSet(Options{Servers: []ServerConfig{c}})
-	t.Cleanup(s.Close)
-	wantOutput(t, newSessionWith(t, s), "from turnstone.tools import web", "ConnectionError: the server web did not start: ")
-	other.mu.Lock()
-	defer other.mu.Unlock()
-	for _, h := range other.headers {
-		if h != "" {
-			t.Errorf("it was sent on: %q", h)
+				w.replaceServer(way.sse, way.older) // it has lost its sessions, and its connections stand
+				wantOutput(t, r, "for _ in range(100):\n    try: print('again', web.hello()); break\n    except ConnectionError as e: time.sleep(.1)\nelse: print(e)", `again "hello"`)
+				for _, h := range w.headers {
+					if h != "Bearer t0" && h != "Bearer x" {
+						t.Errorf("a request came without its header: %q", h)
+					}
+				}
+			})
 		}
-	}
+	})
+
+	// A server that was started anew, or has ended an idle session, refuses the next call before it begins,
+	// most of them with an error for it.
+	t.Run("is called again after it has lost the session", func(t *testing.T) {
+		t.Parallel()
+		for name, answer := range map[string]sessionLossAnswer{
+			"of the Python SDK":           {404, `{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Session not found"}}`},
+			"of the TypeScript SDK":       {404, `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}`},
+			"of the TypeScript reference": {400, `{"jsonrpc":"2.0","id":7,"error":{"code":-32000,"message":"Bad Request: No valid session ID provided"}}`},
+			"of others":                   {404, `gone`},
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				w := newWebServer(t, false, true)
+				w.sessionLoss = answer
+				s := NewServerSet(Options{Allow: []string{"*"}, Servers: []ServerConfig{w.serverConfig("web", "Bearer t0", false)}})
+				t.Cleanup(s.Close)
+				r := newSessionWith(t, s)
+				wantOutput(t, r, "from turnstone.tools import web; web.hello()", `"hello"`)
+				for range 2 {
+					w.replaceServer(false, true)
+					wantOutput(t, r, "print([web.hello() for _ in range(2)])", `['"hello"', '"hello"']`)
+				}
+			})
+		}
+	})
+
+	// Headers are for the configured address, also where that leads elsewhere.
+	t.Run("a redirect elsewhere gets no headers", func(t *testing.T) {
+		t.Parallel()
+		other := newWebServer(t, false, true)
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		lure := &http.Server{Handler: http.RedirectHandler("http://"+other.address+"/mcp", http.StatusTemporaryRedirect)}
+		go func() { _ = lure.Serve(listener) }()
+		t.Cleanup(func() { _ = lure.Close() })
+		c := other.serverConfig("web", "Bearer t0", false)
+		c.URL = "http://" + listener.Addr().String() + "/mcp"
+		s := NewServerSet(Options{Servers: []ServerConfig{c}})
+		t.Cleanup(s.Close)
+		wantOutput(t, newSessionWith(t, s), "from turnstone.tools import web", "ConnectionError: the server web did not start: ")
+		other.mu.Lock()
+		defer other.mu.Unlock()
+		for _, h := range other.headers {
+			if h != "" {
+				t.Errorf("it was sent on: %q", h)
+			}
+		}
+	})
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // Tools of the reference servers, by what somebody asks who does not know their names.
-func TestScore_FindsWordsInOtherForms(t *testing.T) {
+func TestMatchScore(t *testing.T) {
 	t.Parallel()
 	tools := []*mcp.Tool{
 		{Name: "get-sum", Description: "Returns the sum of two numbers"},

@@ -53,124 +53,128 @@ func wantOutput(t *testing.T, r *drive.TestSession, code string, wants ...string
 	return res
 }
 
-func TestTools_AreFunctionsWithTheirValues(t *testing.T) {
+func TestTools(t *testing.T) {
 	t.Parallel()
-	r := newSessionWith(t, newRudeSet(t, Options{Allow: []string{"*"}}, "fine"))
-	wantOutput(t, r, "import turnstone; dir(turnstone)", "['CallError', 'ToolError', 'search', 'tools']")
-	for _, e := range wantOutput(t, r, "from turnstone.tools import fine", "").Events {
-		if c, ok := e.Body.(timeline.Call); ok {
-			t.Errorf("what opens the group is recorded as %s", c)
+
+	t.Run("are functions that return values", func(t *testing.T) {
+		t.Parallel()
+		r := newSessionWith(t, newRudeSet(t, Options{Allow: []string{"*"}}, "fine"))
+		wantOutput(t, r, "import turnstone; dir(turnstone)", "['CallError', 'ToolError', 'search', 'tools']")
+		for _, e := range wantOutput(t, r, "from turnstone.tools import fine", "").Events {
+			if c, ok := e.Body.(timeline.Call); ok {
+				t.Errorf("what opens the group is recorded as %s", c)
+			}
 		}
-	}
-	wantOutput(t, r, "fine.echo('a')", `{"zeta":"a"}`)
-	wantOutput(t, r, "fine.echo(zeta='a', alpha=2)", `{"alpha":2,"zeta":"a"}`)
-	wantOutput(t, r, "fine.big('')", "{'n': 9007199254740993, 'x': 1.5, 'none': None}")
-	wantOutput(t, r, "fine.import_('a'), fine['import']('a')", "('ran import', 'ran import')")
-	wantOutput(t, r, "fine.from_a('a'), fine.from_a_('a'), fine['from-a']('a')", "('ran from_a', 'ran from-a', 'ran from-a')")
-	wantOutput(t, r, "fine.echo(zeta=1, alpha='x', beta=2)", "TypeError: fine.echo: wrong arguments: alpha is a string, not integer; unknown beta; zeta is an integer, not string")
-	wantOutput(t, r, "fine.echo('a', alpha=None)", "alpha is null, not integer")
-	wantOutput(t, r, "try: fine.fail('a')\nexcept turnstone.ToolError as e: print('caught', e)", "caught no such bird")
-	wantOutput(t, r, "fine.nothing", "AttributeError: fine has no function nothing: it has ask, big")
-	wantOutput(t, r, "from turnstone.tools import coarse", "cannot import name 'coarse'")
-	wantOutput(t, r, "fine.picture('a').kind, len(fine.picture('a'))", "('image/png', 8)")
-	wantOutput(t, r, "fine.sample('a')", "asked")
-	wantOutput(t, r, "help(fine.echo)", "echo(zeta: str, *, alpha: int = ...)", "does echo", "Tool echo of fine.")
-	wantOutput(t, r, "import asyncio; asyncio.run(fine.echo.async_('x'))", `{"zeta":"x"}`)
-	wantOutput(t, r, "for s in turnstone.search('does progress', limit=2): print(s)", "fine.progress(zeta: string, alpha?: integer): does progress", "more")
-	res := wantOutput(t, r, "fine.progress('a')", "laid")
-	seen := false
-	for _, e := range res.Events {
-		p, ok := e.Body.(timeline.Progress)
-		seen = seen || ok && p == timeline.Progress{Progress: 3, Total: 7, Message: "third egg"}
-	}
-	if !seen {
-		t.Errorf("the progress of the call is not in the turn: %v", res.Events)
-	}
-}
+		wantOutput(t, r, "fine.echo('a')", `{"zeta":"a"}`)
+		wantOutput(t, r, "fine.echo(zeta='a', alpha=2)", `{"alpha":2,"zeta":"a"}`)
+		wantOutput(t, r, "fine.big('')", "{'n': 9007199254740993, 'x': 1.5, 'none': None}")
+		wantOutput(t, r, "fine.import_('a'), fine['import']('a')", "('ran import', 'ran import')")
+		wantOutput(t, r, "fine.from_a('a'), fine.from_a_('a'), fine['from-a']('a')", "('ran from_a', 'ran from-a', 'ran from-a')")
+		wantOutput(t, r, "fine.echo(zeta=1, alpha='x', beta=2)", "TypeError: fine.echo: wrong arguments: alpha is a string, not integer; unknown beta; zeta is an integer, not string")
+		wantOutput(t, r, "fine.echo('a', alpha=None)", "alpha is null, not integer")
+		wantOutput(t, r, "try: fine.fail('a')\nexcept turnstone.ToolError as e: print('caught', e)", "caught no such bird")
+		wantOutput(t, r, "fine.nothing", "AttributeError: fine has no function nothing: it has ask, big")
+		wantOutput(t, r, "from turnstone.tools import coarse", "cannot import name 'coarse'")
+		wantOutput(t, r, "fine.picture('a').kind, len(fine.picture('a'))", "('image/png', 8)")
+		wantOutput(t, r, "fine.sample('a')", "asked")
+		wantOutput(t, r, "help(fine.echo)", "echo(zeta: str, *, alpha: int = ...)", "does echo", "Tool echo of fine.")
+		wantOutput(t, r, "import asyncio; asyncio.run(fine.echo.async_('x'))", `{"zeta":"x"}`)
+		wantOutput(t, r, "for s in turnstone.search('does progress', limit=2): print(s)", "fine.progress(zeta: string, alpha?: integer): does progress", "more")
+		res := wantOutput(t, r, "fine.progress('a')", "laid")
+		seen := false
+		for _, e := range res.Events {
+			p, ok := e.Body.(timeline.Progress)
+			seen = seen || ok && p == timeline.Progress{Progress: 3, Total: 7, Message: "third egg"}
+		}
+		if !seen {
+			t.Errorf("the progress of the call is not in the turn: %v", res.Events)
+		}
+	})
 
-func TestTools_BadMannersAreErrorsOfTheirCall(t *testing.T) {
-	t.Parallel()
-	r := newSessionWith(t, newRudeSet(t, Options{Allow: []string{"*"}}, "junk"))
-	wantOutput(t, r, "import turnstone; from turnstone.tools import junk", "")
-	for range 2 { // the connection lives on
-		wantOutput(t, r, "junk.huge('')", "ToolError: the server's answer is longer than 16 MiB")
-		wantOutput(t, r, "junk.invalid('')", "ToolError: the server's answer is no valid JSON")
-		wantOutput(t, r, "junk.unknown_id('')", "ok")
-		wantOutput(t, r, "junk.flood('')", "after the flood")
-		wantOutput(t, r, "junk.echo('a')", `{"zeta":"a"}`)
-	}
-}
+	t.Run("malformed answers are errors of their call", func(t *testing.T) {
+		t.Parallel()
+		r := newSessionWith(t, newRudeSet(t, Options{Allow: []string{"*"}}, "junk"))
+		wantOutput(t, r, "import turnstone; from turnstone.tools import junk", "")
+		for range 2 { // the connection lives on
+			wantOutput(t, r, "junk.huge('')", "ToolError: the server's answer is longer than 16 MiB")
+			wantOutput(t, r, "junk.invalid('')", "ToolError: the server's answer is no valid JSON")
+			wantOutput(t, r, "junk.unknown_id('')", "ok")
+			wantOutput(t, r, "junk.flood('')", "after the flood")
+			wantOutput(t, r, "junk.echo('a')", `{"zeta":"a"}`)
+		}
+	})
 
-func TestTools_AServerThatDiesIsAnErrorAndIsStartedAgain(t *testing.T) {
-	t.Parallel()
-	r := newSessionWith(t, newRudeSet(t, Options{Allow: []string{"*"}}, "mortal"))
-	wantOutput(t, r, "from turnstone.tools import mortal", "")
-	for range 3 {
-		wantOutput(t, r, "mortal.die('')", "ConnectionError: the connection to the server mortal ended during die, which may have been done:", "it ended with status 7: out of cheese")
-		wantOutput(t, r, "mortal.echo('again')", `{"zeta":"again"}`)
-	}
-}
+	t.Run("a server that dies is an error and is restarted", func(t *testing.T) {
+		t.Parallel()
+		r := newSessionWith(t, newRudeSet(t, Options{Allow: []string{"*"}}, "mortal"))
+		wantOutput(t, r, "from turnstone.tools import mortal", "")
+		for range 3 {
+			wantOutput(t, r, "mortal.die('')", "ConnectionError: the connection to the server mortal ended during die, which may have been done:", "it ended with status 7: out of cheese")
+			wantOutput(t, r, "mortal.echo('again')", `{"zeta":"again"}`)
+		}
+	})
 
-func TestTools_AServerThatDoesNotStartSaysWhy(t *testing.T) {
-	t.Parallel()
-	s := newRudeSet(t, Options{Allow: []string{"*"}}, "dies", "deaf", "late", "fine")
-	s.timeouts = timeouts{start: time.Minute, discover: 100 * time.Millisecond, write: writeTimeout}
-	r := newSessionWith(t, s)
-	wantOutput(t, r, "from turnstone.tools import dies", "ConnectionError: the server dies did not start:", "it ended with status 3: no licence found")
-	wantOutput(t, r, "from turnstone.tools import dies", "no licence found (it is tried again in")
-	wantOutput(t, r, "from turnstone.tools import deaf; deaf.echo('a')", `{"zeta":"a"}`)
-	wantOutput(t, r, "from turnstone.tools import late; late.echo('a')", `{"zeta":"a"}`)
-	wantOutput(t, r, "import turnstone; turnstone.search('echo')", "deaf.echo(", "fine.echo(", "the server dies did not start")
-}
+	t.Run("a server that does not start says why", func(t *testing.T) {
+		t.Parallel()
+		s := newRudeSet(t, Options{Allow: []string{"*"}}, "dies", "deaf", "late", "fine")
+		s.timeouts = timeouts{start: time.Minute, discover: 100 * time.Millisecond, write: writeTimeout}
+		r := newSessionWith(t, s)
+		wantOutput(t, r, "from turnstone.tools import dies", "ConnectionError: the server dies did not start:", "it ended with status 3: no licence found")
+		wantOutput(t, r, "from turnstone.tools import dies", "no licence found (it is tried again in")
+		wantOutput(t, r, "from turnstone.tools import deaf; deaf.echo('a')", `{"zeta":"a"}`)
+		wantOutput(t, r, "from turnstone.tools import late; late.echo('a')", `{"zeta":"a"}`)
+		wantOutput(t, r, "import turnstone; turnstone.search('echo')", "deaf.echo(", "fine.echo(", "the server dies did not start")
+	})
 
-func TestTools_AServerThatSaysNothingIsGivenUp(t *testing.T) {
-	t.Parallel()
-	s := newRudeSet(t, Options{Allow: []string{"*"}}, "silent")
-	s.timeouts = timeouts{start: time.Second, discover: 100 * time.Millisecond, write: writeTimeout}
-	r := newSessionWith(t, s)
-	wantOutput(t, r, "from turnstone.tools import silent", "the server silent did not start: it did not answer within 1s")
-	wantOutput(t, r, "import turnstone; turnstone.search('echo')", "the server silent did not start")
-}
+	t.Run("a server that never answers is ended", func(t *testing.T) {
+		t.Parallel()
+		s := newRudeSet(t, Options{Allow: []string{"*"}}, "silent")
+		s.timeouts = timeouts{start: time.Second, discover: 100 * time.Millisecond, write: writeTimeout}
+		r := newSessionWith(t, s)
+		wantOutput(t, r, "from turnstone.tools import silent", "the server silent did not start: it did not answer within 1s")
+		wantOutput(t, r, "import turnstone; turnstone.search('echo')", "the server silent did not start")
+	})
 
-func TestTools_AnInterruptEndsACall(t *testing.T) {
-	t.Parallel()
-	s := newRudeSet(t, Options{Allow: []string{"*"}}, "slow")
-	r := newSessionWith(t, s)
-	wantOutput(t, r, "from turnstone.tools import slow", "")
-	turn := submitCode(t, r, "slow.hang('')")
-	for open := 0; open == 0; { // until it waits
-		s.servers[0].mu.Lock()
-		open = len(s.servers[0].openCalls)
-		s.servers[0].mu.Unlock()
-	}
-	r.InterruptTurn(t, turn)
-	r.WaitTurnEnd(t, turn)
-	wantOutput(t, r, "slow.echo('a')", `{"zeta":"a"}`)
-}
+	t.Run("an interrupt ends a call", func(t *testing.T) {
+		t.Parallel()
+		s := newRudeSet(t, Options{Allow: []string{"*"}}, "slow")
+		r := newSessionWith(t, s)
+		wantOutput(t, r, "from turnstone.tools import slow", "")
+		turn := submitCode(t, r, "slow.hang('')")
+		for open := 0; open == 0; { // until it waits
+			s.servers[0].mu.Lock()
+			open = len(s.servers[0].openCalls)
+			s.servers[0].mu.Unlock()
+		}
+		r.InterruptTurn(t, turn)
+		r.WaitTurnEnd(t, turn)
+		wantOutput(t, r, "slow.echo('a')", `{"zeta":"a"}`)
+	})
 
-func TestTools_AServersChildrenEndWithIt(t *testing.T) {
-	t.Parallel()
-	s := newRudeSet(t, Options{Allow: []string{"*"}}, "parent")
-	r := newSessionWith(t, s)
-	res := wantOutput(t, r, "from turnstone.tools import parent; print('pid', parent.child(''))", "pid ")
-	var pid int
-	if _, err := fmt.Sscanf(res.OutputText(), "pid %d", &pid); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); err != nil {
-		t.Fatal("the child is not there: ", err)
-	}
-	s.Close()
-	if _, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); err == nil {
-		t.Errorf("the server's child %d is still there", pid)
-	}
-}
+	t.Run("child processes end with their server", func(t *testing.T) {
+		t.Parallel()
+		s := newRudeSet(t, Options{Allow: []string{"*"}}, "parent")
+		r := newSessionWith(t, s)
+		res := wantOutput(t, r, "from turnstone.tools import parent; print('pid', parent.child(''))", "pid ")
+		var pid int
+		if _, err := fmt.Sscanf(res.OutputText(), "pid %d", &pid); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); err != nil {
+			t.Fatal("the child is not there: ", err)
+		}
+		s.Close()
+		if _, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); err == nil {
+			t.Errorf("the server's child %d is still there", pid)
+		}
+	})
 
-func TestTools_ThoseThatChangeAreReplaced(t *testing.T) {
-	t.Parallel()
-	r := newSessionWith(t, newRudeSet(t, Options{Allow: []string{"*", "moody.wipe"}}, "moody"))
-	wantOutput(t, r, "from turnstone.tools import moody; hasattr(moody, 'added')", "False")
-	wantOutput(t, r, "moody.wipe(zeta='')\nwhile not hasattr(moody, 'added'): pass\nmoody.added('')", "ran added")
+	t.Run("are replaced when they change", func(t *testing.T) {
+		t.Parallel()
+		r := newSessionWith(t, newRudeSet(t, Options{Allow: []string{"*", "moody.wipe"}}, "moody"))
+		wantOutput(t, r, "from turnstone.tools import moody; hasattr(moody, 'added')", "False")
+		wantOutput(t, r, "moody.wipe(zeta='')\nwhile not hasattr(moody, 'added'): pass\nmoody.added('')", "ran added")
+	})
 }
 
 func submitCode(t *testing.T, r *drive.TestSession, code string) uint64 {
@@ -195,62 +199,66 @@ func waitPermission(t *testing.T, r *drive.TestSession, turn uint64) session.Per
 	return *reply.InputRequest.Permission
 }
 
-func TestPermission_IsAskedOfAPersonOnce(t *testing.T) {
+func TestPermission(t *testing.T) {
 	t.Parallel()
-	r := newSessionWith(t, newRudeSet(t, Options{Deny: []string{"shy.big"}}, "shy"))
-	wantOutput(t, r, "from turnstone.tools import shy; hasattr(shy, 'big')", "False")
-	turn := submitCode(t, r, "[shy.echo(str(i)) for i in range(50)][-1]")
-	p := waitPermission(t, r, turn)
-	if want := `code wants to call shy.echo(zeta="0"). Allow it?`; p.Question() != want {
-		t.Errorf("got %q, want %q", p.Question(), want)
-	}
-	if p.Wider == nil || p.Wider.Call != "shy.*" {
-		t.Fatalf("got the wider right %v", p.Wider)
-	}
-	if _, err := r.Answer(t.Context(), 0, session.Input{Data: []byte("y\n")}); err == nil {
-		t.Error("an input answers the question")
-	}
-	if err := r.Allow(t.Context(), *p.Wider); err != nil {
-		t.Fatal(err)
-	}
-	r.WaitTurnEnd(t, turn)
-	wantOutput(t, r, "shy.fail('')", "no such bird")
-	wantOutput(t, r, "from threading import Thread\nts = [Thread(target=shy.echo, args=('',)) for _ in range(20)]\n[t.start() for t in ts]; [t.join() for t in ts]; 'all'", "all")
-	turn = submitCode(t, r, "shy.wipe(zeta='')")
-	p = waitPermission(t, r, turn)
-	if !p.Destructive || p.Wider != nil || !strings.Contains(p.Question(), "marks as destructive") {
-		t.Errorf("a destructive tool is asked for as %+v", p)
-	}
-	if err := r.AnswerPermission(t.Context(), p.ID, false); err != nil {
-		t.Fatal(err)
-	}
-	res := r.WaitTurnEnd(t, turn)
-	if !strings.Contains(res.OutputText(), "PermissionError: shy.wipe is not allowed") || !strings.Contains(res.OutputText(), "with --allow shy.wipe at") {
-		t.Errorf("got %s", res.OutputText())
-	}
-	wantOutput(t, r, "shy.wipe(zeta='')", "PermissionError") // it is not asked again
+
+	t.Run("the user is asked once", func(t *testing.T) {
+		t.Parallel()
+		r := newSessionWith(t, newRudeSet(t, Options{Deny: []string{"shy.big"}}, "shy"))
+		wantOutput(t, r, "from turnstone.tools import shy; hasattr(shy, 'big')", "False")
+		turn := submitCode(t, r, "[shy.echo(str(i)) for i in range(50)][-1]")
+		p := waitPermission(t, r, turn)
+		if want := `code wants to call shy.echo(zeta="0"). Allow it?`; p.Question() != want {
+			t.Errorf("got %q, want %q", p.Question(), want)
+		}
+		if p.Wider == nil || p.Wider.Call != "shy.*" {
+			t.Fatalf("got the wider right %v", p.Wider)
+		}
+		if _, err := r.Answer(t.Context(), 0, session.Input{Data: []byte("y\n")}); err == nil {
+			t.Error("an input answers the question")
+		}
+		if err := r.Allow(t.Context(), *p.Wider); err != nil {
+			t.Fatal(err)
+		}
+		r.WaitTurnEnd(t, turn)
+		wantOutput(t, r, "shy.fail('')", "no such bird")
+		wantOutput(t, r, "from threading import Thread\nts = [Thread(target=shy.echo, args=('',)) for _ in range(20)]\n[t.start() for t in ts]; [t.join() for t in ts]; 'all'", "all")
+		turn = submitCode(t, r, "shy.wipe(zeta='')")
+		p = waitPermission(t, r, turn)
+		if !p.Destructive || p.Wider != nil || !strings.Contains(p.Question(), "marks as destructive") {
+			t.Errorf("a destructive tool is asked for as %+v", p)
+		}
+		if err := r.AnswerPermission(t.Context(), p.ID, false); err != nil {
+			t.Fatal(err)
+		}
+		res := r.WaitTurnEnd(t, turn)
+		if !strings.Contains(res.OutputText(), "PermissionError: shy.wipe is not allowed") || !strings.Contains(res.OutputText(), "with --allow shy.wipe at") {
+			t.Errorf("got %s", res.OutputText())
+		}
+		wantOutput(t, r, "shy.wipe(zeta='')", "PermissionError") // it is not asked again
+	})
+
+	t.Run("threads share a question that an interrupt ends", func(t *testing.T) {
+		t.Parallel()
+		r := newSessionWith(t, newRudeSet(t, Options{}, "shy"))
+		wantOutput(t, r, "from turnstone.tools import shy\nfrom threading import Thread", "")
+		turn := submitCode(t, r, "shy.echo('')")
+		waitPermission(t, r, turn)
+		r.InterruptTurn(t, turn)
+		r.WaitTurnEnd(t, turn)
+		turn = submitCode(t, r, "ts = [Thread(target=shy.echo, args=('',)) for _ in range(30)]\n[t.start() for t in ts]; [t.join() for t in ts]; 'all'")
+		p := waitPermission(t, r, turn)
+		if err := r.AnswerPermission(t.Context(), p.ID, true); err != nil {
+			t.Fatal(err)
+		}
+		res := r.WaitTurnEnd(t, turn)
+		if !strings.Contains(res.OutputText(), "all") || strings.Contains(res.OutputText(), "Error") {
+			t.Errorf("got %s", res.OutputText())
+		}
+	})
 }
 
-func TestPermission_ThreadsShareAQuestionAndAnInterruptEndsIt(t *testing.T) {
-	t.Parallel()
-	r := newSessionWith(t, newRudeSet(t, Options{}, "shy"))
-	wantOutput(t, r, "from turnstone.tools import shy\nfrom threading import Thread", "")
-	turn := submitCode(t, r, "shy.echo('')")
-	waitPermission(t, r, turn)
-	r.InterruptTurn(t, turn)
-	r.WaitTurnEnd(t, turn)
-	turn = submitCode(t, r, "ts = [Thread(target=shy.echo, args=('',)) for _ in range(30)]\n[t.start() for t in ts]; [t.join() for t in ts]; 'all'")
-	p := waitPermission(t, r, turn)
-	if err := r.AnswerPermission(t.Context(), p.ID, true); err != nil {
-		t.Fatal(err)
-	}
-	res := r.WaitTurnEnd(t, turn)
-	if !strings.Contains(res.OutputText(), "all") || strings.Contains(res.OutputText(), "Error") {
-		t.Errorf("got %s", res.OutputText())
-	}
-}
-
-func TestFrom_ReadsWhatClientsWrite(t *testing.T) {
+func TestLoadServers(t *testing.T) {
 	t.Parallel()
 	home, project := t.TempDir(), t.TempDir()
 	write := func(path, text string) {
@@ -331,7 +339,7 @@ func TestFrom_ReadsWhatClientsWrite(t *testing.T) {
 }
 
 // A person reads the arguments before they allow the call.
-func TestInShort_HidesNothing(t *testing.T) {
+func TestFormatArguments(t *testing.T) {
 	t.Parallel()
 	for want, args := range map[string]map[string]any{
 		`a=1, b="x y"`:                  {"a": 1, "b": "x y"},

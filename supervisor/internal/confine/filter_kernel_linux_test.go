@@ -11,7 +11,7 @@ import (
 
 // The kernel of this machine answers as the lists say, whatever its architecture is. Each call has
 // arguments that no kernel would take.
-func TestFilter_TheKernelAnswersAsTheListsSay(t *testing.T) {
+func TestFilter_Kernel(t *testing.T) {
 	t.Parallel()
 	if err := supportedFilter(); err != nil {
 		t.Skip(err)

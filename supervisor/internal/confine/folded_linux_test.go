@@ -7,7 +7,7 @@ import (
 
 // Each of these names is that of a protected file on some filesystem: those that ignore case and what cannot
 // be seen (ext4, f2fs and tmpfs with casefold, ZFS, HFS+), or dots and spaces at the end (FAT, exFAT, SMB).
-func TestFolded_IsTheSameForNamesThatAFilesystemTakesForTheSame(t *testing.T) {
+func TestFoldPath(t *testing.T) {
 	t.Parallel()
 	for name, others := range map[string][]string{
 		"/w/.git/config": {"/W/.GIT/Config", "/w/.g\u200dit/config", "/w/.git/con\ufb01g", "/w/.git./config ", "/w/.git /config. .", "/w/.git/\ufeffconfig", "/w/.git/conﬁg", "/w/.ｇit/config"},
@@ -28,43 +28,47 @@ func TestFolded_IsTheSameForNamesThatAFilesystemTakesForTheSame(t *testing.T) {
 	}
 }
 
-// The guard asks by that form, in a repository and next to one.
-func TestGuard_NamesThatAFilesystemTakesForProtectedOnes(t *testing.T) {
+func TestGuardFolding(t *testing.T) {
 	t.Parallel()
-	b, work := newGuardedSandbox(t)
-	makeTestDir(t, work+"/sub/.git/objects")
-	writeText(t, work+"/sub/.git/HEAD", "")
-	for _, name := range []string{
-		".envrc.", ".v\u017fcode/x", "sub/.envrc ", "sub/.g\u200dit/config", "sub/.git./hooks./x", "sub/.git/hoo\u212as/x", "sub/.git/con\ufb01g",
-	} {
-		if !b.isRestricted(work + "/" + name) {
-			t.Errorf("%q may be made", name)
-		}
-	}
-	for _, name := range []string{"a.", "sub/é", "sub/x~1", "sub/backup~1.txt"} {
-		writeText(t, work+"/"+name, "")
-		if b.isRestricted(work + "/" + name) {
-			t.Errorf("%q may not be made", name)
-		}
-	}
-}
 
-// A second name leads to a file, and is not listed.
-func TestGuard_SecondNamesOfFilesAreHeld(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	writeText(t, dir+"/GIT~1", "")
-	for name, want := range map[string]bool{"GIT~1": false, "NONE~1": false} {
-		if got := isShortName(dir, name); got != want {
-			t.Errorf("%s: got %v", name, got)
+	// The guard asks by that form, in a repository and next to one.
+	t.Run("protects names a filesystem takes for protected ones", func(t *testing.T) {
+		t.Parallel()
+		b, work := newGuardedSandbox(t)
+		makeTestDir(t, work+"/sub/.git/objects")
+		writeText(t, work+"/sub/.git/HEAD", "")
+		for _, name := range []string{
+			".envrc.", ".v\u017fcode/x", "sub/.envrc ", "sub/.g\u200dit/config", "sub/.git./hooks./x", "sub/.git/hoo\u212as/x", "sub/.git/con\ufb01g",
+		} {
+			if !b.isRestricted(work + "/" + name) {
+				t.Errorf("%q may be made", name)
+			}
 		}
-	}
-	if long := dir + "/" + strings.Repeat("a", 256); !isShortName(long, "GIT~1") {
-		t.Error("what cannot be listed counts as listed")
-	}
-	for name, want := range map[string]bool{"GIT~1": true, "VSCODE~1": true, "MCP~1.JSO": true, "GI1A2B~1": true, "a~b": false, "file.txt~1": false, "x~": false, "HEAD~10": true} {
-		if got := shortNamePattern.MatchString(name); got != want {
-			t.Errorf("%s: got %v", name, got)
+		for _, name := range []string{"a.", "sub/é", "sub/x~1", "sub/backup~1.txt"} {
+			writeText(t, work+"/"+name, "")
+			if b.isRestricted(work + "/" + name) {
+				t.Errorf("%q may not be made", name)
+			}
 		}
-	}
+	})
+
+	// A second name leads to a file, and is not listed.
+	t.Run("protects short names such as GIT~1", func(t *testing.T) {
+		t.Parallel()
+		dir := t.TempDir()
+		writeText(t, dir+"/GIT~1", "")
+		for name, want := range map[string]bool{"GIT~1": false, "NONE~1": false} {
+			if got := isShortName(dir, name); got != want {
+				t.Errorf("%s: got %v", name, got)
+			}
+		}
+		if long := dir + "/" + strings.Repeat("a", 256); !isShortName(long, "GIT~1") {
+			t.Error("what cannot be listed counts as listed")
+		}
+		for name, want := range map[string]bool{"GIT~1": true, "VSCODE~1": true, "MCP~1.JSO": true, "GI1A2B~1": true, "a~b": false, "file.txt~1": false, "x~": false, "HEAD~10": true} {
+			if got := shortNamePattern.MatchString(name); got != want {
+				t.Errorf("%s: got %v", name, got)
+			}
+		}
+	})
 }

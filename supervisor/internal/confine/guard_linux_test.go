@@ -17,7 +17,7 @@ func newGuardedSandbox(t *testing.T) (b *Sandbox, work string) {
 }
 
 // An error of the filesystem that a session can bring about does not say that nothing is there.
-func TestPresence_OnlyNothingIsMissing(t *testing.T) {
+func TestPresence(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	writeText(t, dir+"/file", "")
@@ -36,60 +36,64 @@ func TestPresence_OnlyNothingIsMissing(t *testing.T) {
 	}
 }
 
-// A directory that the stage cannot look into counts as somebody else's repository.
-func TestGuard_WhatItCannotAskIsProtected(t *testing.T) {
+func TestGuardUnknown(t *testing.T) {
 	t.Parallel()
-	b, work := newGuardedSandbox(t)
-	long := work + "/" + strings.Repeat("a", 256)
-	for _, name := range []string{".git", "HEAD", "config", "hooks/x", ".envrc", ".hg/hgrc", ".github/hooks/x"} {
-		if !b.isRestricted(long + "/" + name) {
-			t.Errorf("%s: got that it may be made", name)
-		}
-	}
-	if b.isRestricted(long + "/plain") {
-		t.Error("a plain name may not be made")
-	}
-	for name, may := range map[string]bool{"objects": false, "HEAD": false, "plain": true} {
-		if got := !b.isRepositoryPart(long + "/" + name); got != may {
-			t.Errorf("%s: got %v that it may be removed", name, got)
-		}
-	}
-}
 
-// A directory with more names than are looked at counts as one with a repository.
-func TestGuard_WhatItHasNotLookedAtMayBeARepository(t *testing.T) {
-	t.Parallel()
-	b, work := newGuardedSandbox(t)
-	for i := range 20 {
-		writeText(t, work+"/big/"+strconv.Itoa(i)+"/file", "")
-		writeText(t, work+"/big/node_modules/"+strconv.Itoa(i)+"/file", "")
-	}
-	for most, want := range map[int]bool{30: true, 50: false} {
-		if got := b.hasForeignRepo(work+"/big", most); got != want {
-			t.Errorf("with %d names: got %v, want %v", most, got, want)
+	// A directory that the stage cannot look into counts as somebody else's repository.
+	t.Run("protects what it cannot look into", func(t *testing.T) {
+		t.Parallel()
+		b, work := newGuardedSandbox(t)
+		long := work + "/" + strings.Repeat("a", 256)
+		for _, name := range []string{".git", "HEAD", "config", "hooks/x", ".envrc", ".hg/hgrc", ".github/hooks/x"} {
+			if !b.isRestricted(long + "/" + name) {
+				t.Errorf("%s: got that it may be made", name)
+			}
 		}
-	}
-	makeTestDir(t, work+"/big/7/x/.git")
-	if !b.hasForeignRepo(work+"/big", 100) {
-		t.Error("a repository is not found")
-	}
-}
+		if b.isRestricted(long + "/plain") {
+			t.Error("a plain name may not be made")
+		}
+		for name, may := range map[string]bool{"objects": false, "HEAD": false, "plain": true} {
+			if got := !b.isRepositoryPart(long + "/" + name); got != may {
+				t.Errorf("%s: got %v that it may be removed", name, got)
+			}
+		}
+	})
 
-// A directory that only another user can read has no repository of this one, but root reads it.
-func TestGuard_ADirectoryOfAnotherUserIsPassed(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	user := os.Getuid()
-	for _, c := range []struct {
-		mode   os.FileMode
-		user   int
-		closed bool
-	}{{0o700, user + 1, true}, {0, user + 1, true}, {0o750, user + 1, false}, {0o701, user + 1, false}, {0o700, user, false}, {0o700, 0, false}} {
-		if err := os.Chmod(dir, c.mode); err != nil {
-			t.Fatal(err)
+	// A directory with more names than are looked at counts as one with a repository.
+	t.Run("takes an unsearched directory for a repository", func(t *testing.T) {
+		t.Parallel()
+		b, work := newGuardedSandbox(t)
+		for i := range 20 {
+			writeText(t, work+"/big/"+strconv.Itoa(i)+"/file", "")
+			writeText(t, work+"/big/node_modules/"+strconv.Itoa(i)+"/file", "")
 		}
-		if got := isInaccessible(c.user, dir); got != c.closed {
-			t.Errorf("mode %o, user %d: got %v", c.mode, c.user-user, got)
+		for most, want := range map[int]bool{30: true, 50: false} {
+			if got := b.hasForeignRepo(work+"/big", most); got != want {
+				t.Errorf("with %d names: got %v, want %v", most, got, want)
+			}
 		}
-	}
+		makeTestDir(t, work+"/big/7/x/.git")
+		if !b.hasForeignRepo(work+"/big", 100) {
+			t.Error("a repository is not found")
+		}
+	})
+
+	// A directory that only another user can read has no repository of this one, but root reads it.
+	t.Run("ignores a directory only another user can read", func(t *testing.T) {
+		t.Parallel()
+		dir := t.TempDir()
+		user := os.Getuid()
+		for _, c := range []struct {
+			mode   os.FileMode
+			user   int
+			closed bool
+		}{{0o700, user + 1, true}, {0, user + 1, true}, {0o750, user + 1, false}, {0o701, user + 1, false}, {0o700, user, false}, {0o700, 0, false}} {
+			if err := os.Chmod(dir, c.mode); err != nil {
+				t.Fatal(err)
+			}
+			if got := isInaccessible(c.user, dir); got != c.closed {
+				t.Errorf("mode %o, user %d: got %v", c.mode, c.user-user, got)
+			}
+		}
+	})
 }

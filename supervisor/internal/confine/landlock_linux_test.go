@@ -9,7 +9,7 @@ import (
 )
 
 // Docker's filter, for one, forbids the call without which no stage could connect for a session.
-func TestMayConnect_SaysWhichCallIsForbidden(t *testing.T) {
+func TestCheckConnect_ForbiddenCall(t *testing.T) {
 	t.Parallel()
 	if err := CheckConnect(); err != nil {
 		t.Fatal(err)

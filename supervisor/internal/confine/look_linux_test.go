@@ -10,7 +10,7 @@ import (
 )
 
 // The kernel gives up a path with ".." while anything on the machine is renamed.
-func TestLook_RenamesElsewhereDoNotFailAPath(t *testing.T) {
+func TestOpenPath_ConcurrentRenames(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	if err := os.Mkdir(filepath.Join(root, "dir"), 0o700); err != nil {

@@ -69,382 +69,718 @@ func workspaceSandbox() *workers.Sandbox {
 	return &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone}
 }
 
-func TestNewPlan_WritesTheWorkspaceAndBuildsTheHomeDirectory(t *testing.T) {
+func TestNewPlan(t *testing.T) {
 	t.Parallel()
-	w := newHomeFixture(t)
-	makeTestDir(t, w.home+"/.cache/ruff")
-	makeTestDir(t, w.home+"/data")
-	kinds, notices := w.wantPlan(t, workspaceSandbox())
-	for path, want := range map[string]MountKind{
-		w.work: writableBind, w.home: readOnlyParent, w.home + "/data": grantableBind, w.home + "/.config": writableParent, w.home + "/.cache": writableParent, w.home + "/.cache/ruff": overlayMount,
-		w.home + "/.ssh": "", w.home + "/.config/gh": "", w.sessions: readOnlyParent, w.tmp: emptyDir,
-	} {
-		if got := kinds[path]; got != want {
-			t.Errorf("%s: got %q, want %q", path, got, want)
-		}
-	}
-	if len(notices) != 0 {
-		t.Errorf("got the notices %q, want none", notices)
-	}
-}
 
-func TestNewPlan_ShowsAProgramAmongTemporaryFilesAndNoNeighbor(t *testing.T) {
-	t.Parallel()
-	w := newHomeFixture(t)
-	writeText(t, w.tmp+"/repl", "")
-	writeText(t, w.tmp+"/env/bin/python", "")
-	for program, shown := range map[string]string{"/repl": "/repl", "/env/bin/python": "/env"} {
-		o := w.planInput()
-		o.Program = w.tmp + program
-		p, _, err := NewPlan(workspaceSandbox(), o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var got []string
-		for _, place := range p.Mounts {
-			if strings.HasPrefix(string(place.Path), w.tmp+"/") {
-				got = append(got, string(place.Path)+" "+string(place.Kind))
+	t.Run("writes the workspace and builds the home directory", func(t *testing.T) {
+		t.Parallel()
+		w := newHomeFixture(t)
+		makeTestDir(t, w.home+"/.cache/ruff")
+		makeTestDir(t, w.home+"/data")
+		kinds, notices := w.wantPlan(t, workspaceSandbox())
+		for path, want := range map[string]MountKind{
+			w.work: writableBind, w.home: readOnlyParent, w.home + "/data": grantableBind, w.home + "/.config": writableParent, w.home + "/.cache": writableParent, w.home + "/.cache/ruff": overlayMount,
+			w.home + "/.ssh": "", w.home + "/.config/gh": "", w.sessions: readOnlyParent, w.tmp: emptyDir,
+		} {
+			if got := kinds[path]; got != want {
+				t.Errorf("%s: got %q, want %q", path, got, want)
 			}
 		}
-		if want := []string{w.tmp + shown + " protected"}; !slices.Equal(got, want) {
-			t.Errorf("%s: got %q, want %q", program, got, want)
+		if len(notices) != 0 {
+			t.Errorf("got the notices %q, want none", notices)
 		}
-	}
-}
+	})
 
-// Where nothing can be mounted, a directory of the session's own would end the start.
-func TestNewPlan_BuildsADirectoryWhereThereCanBeOne(t *testing.T) {
-	t.Parallel()
-	w := newHomeFixture(t)
-	elsewhere := real(t.TempDir())
-	writeText(t, elsewhere+"/file", "")
-	makeTestDir(t, elsewhere+"/there")
-	if err := os.Symlink("nothing", elsewhere+"/link"); err != nil {
-		t.Fatal(err)
-	}
-	writeText(t, w.tmp+"/program/bin/python", "")
-	for _, c := range []struct {
-		what, dir string
-		want      MountKind
-	}{
-		{"missing in the home directory", w.home + "/a/b", writableParent},
-		{"missing among temporary files", w.tmp + "/a/b", writableParent},
-		{"missing next to a program among temporary files", w.tmp + "/program/cache", ""},
-		{"missing in the workspace", w.work + "/a", ""},
-		{"there, outside", elsewhere + "/there", writableParent},
-		{"missing outside", elsewhere + "/a/b", ""},
-		{"a link to nothing", elsewhere + "/link", ""},
-		{"a file outside", elsewhere + "/file", ""},
-		{"below a file outside", elsewhere + "/file/a", ""},
-		{"a device", "/dev/null", ""},
-	} {
-		o := w.planInput()
-		o.Program = w.tmp + "/program/bin/python"
-		o.Directories = map[string]string{".cache": c.dir}
-		p, _, err := NewPlan(workspaceSandbox(), o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := MountKind("")
-		for _, place := range p.Mounts {
-			if string(place.Path) == c.dir {
-				got = place.Kind
+	t.Run("shows a program among temporary files, not its neighbors", func(t *testing.T) {
+		t.Parallel()
+		w := newHomeFixture(t)
+		writeText(t, w.tmp+"/repl", "")
+		writeText(t, w.tmp+"/env/bin/python", "")
+		for program, shown := range map[string]string{"/repl": "/repl", "/env/bin/python": "/env"} {
+			o := w.planInput()
+			o.Program = w.tmp + program
+			p, _, err := NewPlan(workspaceSandbox(), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, place := range p.Mounts {
+				if strings.HasPrefix(string(place.Path), w.tmp+"/") {
+					got = append(got, string(place.Path)+" "+string(place.Kind))
+				}
+			}
+			if want := []string{w.tmp + shown + " protected"}; !slices.Equal(got, want) {
+				t.Errorf("%s: got %q, want %q", program, got, want)
 			}
 		}
-		if got != c.want {
-			t.Errorf("%s: got %q, want %q", c.what, got, c.want)
+	})
+
+	// Where nothing can be mounted, a directory of the session's own would end the start.
+	t.Run("builds a directory only where one can be mounted", func(t *testing.T) {
+		t.Parallel()
+		w := newHomeFixture(t)
+		elsewhere := real(t.TempDir())
+		writeText(t, elsewhere+"/file", "")
+		makeTestDir(t, elsewhere+"/there")
+		if err := os.Symlink("nothing", elsewhere+"/link"); err != nil {
+			t.Fatal(err)
 		}
-	}
-}
+		writeText(t, w.tmp+"/program/bin/python", "")
+		for _, c := range []struct {
+			what, dir string
+			want      MountKind
+		}{
+			{"missing in the home directory", w.home + "/a/b", writableParent},
+			{"missing among temporary files", w.tmp + "/a/b", writableParent},
+			{"missing next to a program among temporary files", w.tmp + "/program/cache", ""},
+			{"missing in the workspace", w.work + "/a", ""},
+			{"there, outside", elsewhere + "/there", writableParent},
+			{"missing outside", elsewhere + "/a/b", ""},
+			{"a link to nothing", elsewhere + "/link", ""},
+			{"a file outside", elsewhere + "/file", ""},
+			{"below a file outside", elsewhere + "/file/a", ""},
+			{"a device", "/dev/null", ""},
+		} {
+			o := w.planInput()
+			o.Program = w.tmp + "/program/bin/python"
+			o.Directories = map[string]string{".cache": c.dir}
+			p, _, err := NewPlan(workspaceSandbox(), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := MountKind("")
+			for _, place := range p.Mounts {
+				if string(place.Path) == c.dir {
+					got = place.Kind
+				}
+			}
+			if got != c.want {
+				t.Errorf("%s: got %q, want %q", c.what, got, c.want)
+			}
+		}
+	})
 
-func TestNewPlan_ReadOnlyHasNoWorkspace(t *testing.T) {
-	t.Parallel()
-	w := newHomeFixture(t)
-	kinds, _ := w.wantPlan(t, &workers.Sandbox{Level: workers.ReadOnly, Network: workers.NetworkNone, Workspace: w.work})
-	if got := kinds[w.work]; got == writableBind {
-		t.Errorf("got %q for the workspace", got)
-	}
-}
+	t.Run("has no workspace at the read-only level", func(t *testing.T) {
+		t.Parallel()
+		w := newHomeFixture(t)
+		kinds, _ := w.wantPlan(t, &workers.Sandbox{Level: workers.ReadOnly, Network: workers.NetworkNone, Workspace: w.work})
+		if got := kinds[w.work]; got == writableBind {
+			t.Errorf("got %q for the workspace", got)
+		}
+	})
 
-func TestNewPlan_KeepsWhatTheSandboxNames(t *testing.T) {
-	t.Parallel()
-	w := newHomeFixture(t)
-	writeText(t, w.work+"/a/lock", "")
-	s := workspaceSandbox()
-	s.Protected = []string{w.work + "/a/lock", w.work + "/b", w.home + "/elsewhere"}
-	p, _, err := NewPlan(s, w.planInput())
-	if err != nil {
-		t.Fatal(err)
-	}
-	kinds, _ := w.wantPlan(t, s)
-	if kinds[w.work+"/a/lock"] != readOnlyBind || kinds[w.work+"/a"] != pinnedBind {
-		t.Errorf("got %q in %q, want it protected in a fixed directory", kinds[w.work+"/a/lock"], kinds[w.work+"/a"])
-	}
-	if !slices.Contains(p.Absent, Path(w.work+"/b")) || slices.Contains(p.Absent, Path(w.home+"/elsewhere")) {
-		t.Errorf("got %q as names that must not be made, want %s/b and nothing that cannot be written", p.Absent, w.work)
-	}
-}
-
-func TestNewPlan_NoWorkspaceIsTheHomeDirectoryOrAboveIt(t *testing.T) {
-	t.Parallel()
-	w := newHomeFixture(t)
-	if err := os.Symlink(w.home, w.work+"/link"); err != nil {
-		t.Fatal(err)
-	}
-	for _, dir := range []string{"/", w.home, filepath.Dir(w.home), w.work + "/link", w.tmp} {
+	t.Run("protects what the sandbox names", func(t *testing.T) {
+		t.Parallel()
+		w := newHomeFixture(t)
+		writeText(t, w.work+"/a/lock", "")
 		s := workspaceSandbox()
-		s.Workspace = dir
-		kinds, notices := w.wantPlan(t, s)
-		if kinds[dir] == writableBind || kinds[real(dir)] == writableBind {
-			t.Errorf("%s is writable", dir)
-		}
-		if len(notices) != 1 || !strings.Contains(notices[0], "this session only reads") {
-			t.Errorf("%s: got the notices %q, want one that says so", dir, notices)
-		}
-		s = workspaceSandbox()
-		s.Writable = []string{dir}
-		if _, _, err := NewPlan(s, w.planInput()); err == nil || !strings.Contains(err.Error(), "name a directory in it") {
-			t.Errorf("to write %s: got %v, want a refusal", dir, err)
-		}
-	}
-}
-
-func TestNewPlan_WhatIsHiddenIsNotWritten(t *testing.T) {
-	t.Parallel()
-	w := newHomeFixture(t)
-	makeTestDir(t, w.home+"/.ssh/below")
-	for _, dir := range []string{w.home + "/.ssh", w.home + "/.ssh/below"} {
-		s := workspaceSandbox()
-		s.Writable = []string{dir}
-		if _, _, err := NewPlan(s, w.planInput()); err == nil || !strings.Contains(err.Error(), "is hidden") {
-			t.Errorf("%s: got %v, want a refusal", dir, err)
-		}
-	}
-	s := workspaceSandbox()
-	s.Writable = []string{w.home + "/there-is-none"}
-	if _, _, err := NewPlan(s, w.planInput()); err == nil || !strings.Contains(err.Error(), "cannot make") {
-		t.Errorf("got %v for a directory that is not there", err)
-	}
-}
-
-// Agents make work trees next to their own settings and logins.
-func TestNewPlan_AWorkTreeOfAnAgentIsWrittenAndNothingAroundIt(t *testing.T) {
-	t.Parallel()
-	w := newHomeFixture(t)
-	for _, c := range []struct {
-		dir, hidden string
-		refused     bool
-	}{
-		{".cursor/worktrees/p/x", "", false}, {".codex/worktrees/1a2b/p", "", false}, {".claude/projects/p/worktrees/x", "", false},
-		{".cursor/worktrees", "", true}, {".cursor/rules", "", true}, {".ssh", "", true}, {".ssh/below", "", true}, {".gemini/worktrees/p/x", ".gemini", true},
-	} {
-		s := workspaceSandbox()
-		s.Workspace = filepath.Join(w.home, c.dir)
-		writeText(t, filepath.Join(s.Workspace, "file"), "")
-		if c.hidden != "" {
-			s.Hidden = []string{filepath.Join(w.home, c.hidden)}
-		}
-		top, _, _ := strings.Cut(c.dir, "/")
-		token := filepath.Join(w.home, top, "auth.json")
-		writeText(t, token, "")
+		s.Protected = []string{w.work + "/a/lock", w.work + "/b", w.home + "/elsewhere"}
 		p, _, err := NewPlan(s, w.planInput())
-		if (err != nil) != c.refused {
-			t.Errorf("%s: got %v", c.dir, err)
-		}
 		if err != nil {
-			continue
+			t.Fatal(err)
+		}
+		kinds, _ := w.wantPlan(t, s)
+		if kinds[w.work+"/a/lock"] != readOnlyBind || kinds[w.work+"/a"] != pinnedBind {
+			t.Errorf("got %q in %q, want it protected in a fixed directory", kinds[w.work+"/a/lock"], kinds[w.work+"/a"])
+		}
+		if !slices.Contains(p.Absent, Path(w.work+"/b")) || slices.Contains(p.Absent, Path(w.home+"/elsewhere")) {
+			t.Errorf("got %q as names that must not be made, want %s/b and nothing that cannot be written", p.Absent, w.work)
+		}
+	})
+
+	t.Run("refuses the home directory as a workspace", func(t *testing.T) {
+		t.Parallel()
+		w := newHomeFixture(t)
+		if err := os.Symlink(w.home, w.work+"/link"); err != nil {
+			t.Fatal(err)
+		}
+		for _, dir := range []string{"/", w.home, filepath.Dir(w.home), w.work + "/link", w.tmp} {
+			s := workspaceSandbox()
+			s.Workspace = dir
+			kinds, notices := w.wantPlan(t, s)
+			if kinds[dir] == writableBind || kinds[real(dir)] == writableBind {
+				t.Errorf("%s is writable", dir)
+			}
+			if len(notices) != 1 || !strings.Contains(notices[0], "this session only reads") {
+				t.Errorf("%s: got the notices %q, want one that says so", dir, notices)
+			}
+			s = workspaceSandbox()
+			s.Writable = []string{dir}
+			if _, _, err := NewPlan(s, w.planInput()); err == nil || !strings.Contains(err.Error(), "name a directory in it") {
+				t.Errorf("to write %s: got %v, want a refusal", dir, err)
+			}
+		}
+	})
+
+	t.Run("does not write what is hidden", func(t *testing.T) {
+		t.Parallel()
+		w := newHomeFixture(t)
+		makeTestDir(t, w.home+"/.ssh/below")
+		for _, dir := range []string{w.home + "/.ssh", w.home + "/.ssh/below"} {
+			s := workspaceSandbox()
+			s.Writable = []string{dir}
+			if _, _, err := NewPlan(s, w.planInput()); err == nil || !strings.Contains(err.Error(), "is hidden") {
+				t.Errorf("%s: got %v, want a refusal", dir, err)
+			}
+		}
+		s := workspaceSandbox()
+		s.Writable = []string{w.home + "/there-is-none"}
+		if _, _, err := NewPlan(s, w.planInput()); err == nil || !strings.Contains(err.Error(), "cannot make") {
+			t.Errorf("got %v for a directory that is not there", err)
+		}
+	})
+}
+
+func TestNewPlanRepositories(t *testing.T) {
+	t.Parallel()
+
+	// Agents make work trees next to their own settings and logins.
+	t.Run("writes an agent's work tree and nothing around it", func(t *testing.T) {
+		t.Parallel()
+		w := newHomeFixture(t)
+		for _, c := range []struct {
+			dir, hidden string
+			refused     bool
+		}{
+			{".cursor/worktrees/p/x", "", false}, {".codex/worktrees/1a2b/p", "", false}, {".claude/projects/p/worktrees/x", "", false},
+			{".cursor/worktrees", "", true}, {".cursor/rules", "", true}, {".ssh", "", true}, {".ssh/below", "", true}, {".gemini/worktrees/p/x", ".gemini", true},
+		} {
+			s := workspaceSandbox()
+			s.Workspace = filepath.Join(w.home, c.dir)
+			writeText(t, filepath.Join(s.Workspace, "file"), "")
+			if c.hidden != "" {
+				s.Hidden = []string{filepath.Join(w.home, c.hidden)}
+			}
+			top, _, _ := strings.Cut(c.dir, "/")
+			token := filepath.Join(w.home, top, "auth.json")
+			writeText(t, token, "")
+			p, _, err := NewPlan(s, w.planInput())
+			if (err != nil) != c.refused {
+				t.Errorf("%s: got %v", c.dir, err)
+			}
+			if err != nil {
+				continue
+			}
+			for _, place := range p.Mounts {
+				if path := string(place.Path); inside(path, filepath.Join(w.home, top)) && !inside(path, s.Workspace) || path == s.Workspace && place.Kind != writableBind {
+					t.Errorf("%s: %s is %s", c.dir, path, place.Kind)
+				}
+			}
+			if len(p.Unreadable) > 0 {
+				t.Errorf("%s: opens to read of %q are decided, want none", c.dir, p.Unreadable)
+			}
+			if hidden := p.HiddenPaths(); !slices.Contains(hidden, token) || slices.ContainsFunc(hidden, func(path string) bool { return inside(s.Workspace, path) }) {
+				t.Errorf("%s: hidden: got %q, want %s in it and nothing around the workspace", c.dir, hidden, token)
+			}
+		}
+		s := workspaceSandbox()
+		s.Writable = []string{w.home + "/.cursor/worktrees/p/x"}
+		if _, _, err := NewPlan(s, w.planInput()); err == nil {
+			t.Error("it was given besides the workspace")
+		}
+	})
+
+	t.Run("protects every repository", func(t *testing.T) {
+		t.Parallel()
+		w := newHomeFixture(t)
+		repository := func(dir string) {
+			for _, n := range []string{"HEAD", "config", "hooks/post-commit", "info/attributes", "objects/x"} {
+				writeText(t, filepath.Join(dir, n), "")
+			}
+		}
+		repository(w.work + "/.git")
+		repository(w.work + "/vendor/deep/lib/.git")
+		repository(w.work + "/bare.git")
+		repository(w.work + "/.git/modules/a")
+		repository(w.work + "/.git/modules/b/c")
+		repository(w.work + "/.git/modules/a/modules/inner")
+		writeText(t, w.work+"/a/.git", "gitdir: ../.git/modules/a\n")
+		writeText(t, w.work+"/.git/config", "[user]\nname = x\n[core]\n\tHooksPath = .husky/_ \n[include]\npath = ../.gitconfig\n")
+		writeText(t, w.work+"/.gitconfig", "[includeIf \"gitdir:x\"]\n\tpath = "+w.work+"/settings/more\n")
+		writeText(t, w.work+"/settings/more", "[include]\npath = more\n[core]\nhooksPath=\"settings/hooks\"\n") // includes itself
+		writeText(t, w.work+"/settings/hooks/pre-push", "")
+		writeText(t, w.work+"/.husky/_/pre-commit", "")
+		writeText(t, w.work+"/vendor/deep/lib/.git/config", "[filter \"x\"] clean = \"sh ./bin/clean\" %f\n[remote \"o\"]\n\turl = ../other\n[core]fsmonitor=bin/watch\n")
+		writeText(t, w.work+"/vendor/deep/lib/.git/config.worktree", "[core] hooksPath = mine\n")
+		writeText(t, w.work+"/vendor/deep/lib/mine/pre-push", "")
+		for _, n := range []string{"bin/clean", "bin/watch", "lefthook.yml"} {
+			writeText(t, w.work+"/vendor/deep/lib/"+n, "")
+		}
+		writeText(t, w.work+"/.vscode/tasks.json", "")
+		writeText(t, w.work+"/vendor/deep/lib/.envrc", "")
+		kinds, notices := w.wantPlan(t, workspaceSandbox())
+		for _, path := range []string{
+			".git/config", ".git/hooks", ".git/info/attributes", "vendor/deep/lib/.git/hooks", "vendor/deep/lib/.git/config", "vendor/deep/lib/.envrc",
+			"bare.git/hooks", "bare.git/config", ".git/modules/a/hooks", ".git/modules/b/c/hooks", ".git/modules/b/c/config", ".git/modules/a/modules/inner/hooks",
+			"a/.git", ".husky", ".gitconfig", "settings/more", "settings/hooks", ".vscode",
+			"vendor/deep/lib/bin/clean", "vendor/deep/lib/bin/watch", "vendor/deep/lib/mine", "vendor/deep/lib/lefthook.yml",
+		} {
+			if got := kinds[w.work+"/"+path]; got != readOnlyBind && (got != guardedFile || filepath.Base(path) != "config") {
+				t.Errorf("%s: got %q, want it protected", path, got)
+			}
+		}
+		for _, path := range []string{".git", ".git/info", ".git/modules", ".git/modules/b", ".git/modules/b/c", "vendor", "vendor/deep", "vendor/deep/lib", "vendor/deep/lib/.git", "vendor/deep/lib/bin", "a"} {
+			if got := kinds[w.work+"/"+path]; got != pinnedBind {
+				t.Errorf("%s: got %q, want it fixed, so that it is not renamed", path, got)
+			}
+		}
+		if len(notices) != 0 {
+			t.Errorf("got the notices %q, want none", notices)
+		}
+	})
+
+	t.Run("reports that the search stopped", func(t *testing.T) {
+		t.Parallel()
+		w := newHomeFixture(t)
+		for _, dir := range []string{"a", "b", "c"} {
+			writeText(t, filepath.Join(w.work, dir, "repository/.git/config"), "")
+		}
+		for entries, told := range map[int]int{5: 1, 50: 0} {
+			p := &planner{mounts: map[string]Mount{}}
+			p.protectDirs([]string{w.work}, entries)
+			if len(p.notices) != told {
+				t.Errorf("of %d entries: got the notices %q, want %d", entries, p.notices, told)
+			}
+		}
+	})
+
+	// A linked work tree commits into the repository that it belongs to. A file in the
+	// workspace, which a session may have written, leads nowhere by itself.
+	t.Run("writes the repository of a work tree that it lists", func(t *testing.T) {
+		t.Parallel()
+		w := newHomeFixture(t)
+		common := w.home + "/main/.git"
+		for _, n := range []string{"HEAD", "config", "hooks/x", "objects/x"} {
+			writeText(t, filepath.Join(common, n), "")
+		}
+		writeText(t, common+"/worktrees/tree/HEAD", "")
+		writeText(t, common+"/worktrees/tree/commondir", "../..\n")
+		writeText(t, w.work+"/.git", "gitdir: "+common+"/worktrees/tree\n")
+		if kinds, _ := w.wantPlan(t, workspaceSandbox()); kinds[common] != "" {
+			t.Errorf("got %q for a repository that does not know the work tree, want nothing", kinds[common])
+		}
+		writeText(t, common+"/worktrees/tree/gitdir", w.work+"/.git\n")
+		kinds, _ := w.wantPlan(t, workspaceSandbox())
+		for path, want := range map[string]MountKind{common: writableBind, common + "/hooks": readOnlyBind, common + "/config": guardedFile, common + "/worktrees/tree/gitdir": readOnlyBind, w.work + "/.git": readOnlyBind} {
+			if got := kinds[path]; got != want {
+				t.Errorf("%s: got %q, want %q", path, got, want)
+			}
+		}
+	})
+
+	// A session may make whatever it likes in its workspace. The next one is planned all the same.
+	t.Run("does not read settings that never end", func(t *testing.T) {
+		t.Parallel()
+		w := newHomeFixture(t)
+		for _, dir := range []string{"pipe/.git", "link/.git", "as-file"} {
+			makeTestDir(t, filepath.Join(w.work, dir))
+		}
+		writeText(t, w.work+"/many/.git/config", strings.Repeat("[include]\npath = config\npath = ../../pipe/.git/config\n", 10_000))
+		for _, err := range []error{
+			syscall.Mkfifo(w.work+"/pipe/.git/config", 0o600),
+			syscall.Mkfifo(w.work+"/as-file/.git", 0o600),
+			os.Symlink("/dev/zero", w.work+"/link/.git/config"),
+		} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		kinds, _ := w.wantPlan(t, workspaceSandbox())
+		for _, path := range []string{"pipe/.git/config", "as-file/.git", "many/.git/config"} {
+			if got := kinds[filepath.Join(w.work, path)]; got != readOnlyBind && got != guardedFile {
+				t.Errorf("%s is %q, want it protected", path, got)
+			}
+		}
+	})
+}
+
+func TestNewPlanHidden(t *testing.T) {
+	t.Parallel()
+
+	// Hidden names next to files of the machine are decided by name, also those that come later. In a directory of
+	// the session's own they are not there.
+	t.Run("hides by name where a mount could end", func(t *testing.T) {
+		t.Parallel()
+		w := newHomeFixture(t)
+		base := filepath.Dir(w.home)
+		writeText(t, w.home+"/dotfiles/netrc", "")
+		writeText(t, w.work+"/real/env", "")
+		for link, to := range map[string]string{w.home + "/.netrc": "dotfiles/netrc", w.work + "/.env": "real/env"} {
+			if err := os.Symlink(to, link); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s := workspaceSandbox()
+		s.Hidden = []string{w.work + "/.env", w.work + "/later", base + "/srv/keys", w.home + "/papers", w.tmp + "/x"}
+		p, _, err := NewPlan(s, w.planInput())
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []Path{Path(w.work + "/.env"), Path(w.work + "/real/env"), Path(w.work + "/later"), Path(base + "/srv/keys")}
+		if !slices.Equal(p.Unreadable, want) {
+			t.Errorf("got %q, want %q", p.Unreadable, want)
+		}
+		if p, _, err = NewPlan(workspaceSandbox(), w.planInput()); err != nil || len(p.Unreadable) > 0 {
+			t.Errorf("got %q, %v, want opens to read to cost nothing where nothing is hidden", p.Unreadable, err)
+		}
+	})
+
+	t.Run("never shows what is hidden or contains it", func(t *testing.T) {
+		t.Parallel()
+		w := newHomeFixture(t)
+		writeText(t, w.home+"/.ssh/id", "")
+		makeTestDir(t, w.home+"/.local/share/x")
+		writeText(t, w.home+"/mine/private", "")
+		if err := syscall.Mkfifo(w.home+"/.pipe", 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for link, to := range map[string]string{w.home + "/.keys": w.home + "/.ssh", w.work + "/results": w.home + "/.local/share/x"} {
+			if err := os.Symlink(to, link); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for path, want := range map[string]string{
+			"/": "is the whole machine", w.home: "is the home directory", filepath.Dir(w.home): "holds the home directory", w.tmp: "is for temporary files",
+			w.home + "/.ssh": "is hidden from sessions", w.home + "/.ssh/id": "is hidden", w.home + "/.keys": "is hidden", w.home + "/.config/gh": "is hidden",
+			w.home + "/.config": "/.config/turnstone in it is hidden", w.home + "/.local/share": "in it is hidden", w.home + "/mine": "is hidden",
+			w.sessions: "is hidden", w.sessions + "/s": "is hidden", w.home + "/.pipe": "neither a directory nor a regular file", w.home + "/none": "no such file",
+			w.work + "/results": "it leads to " + w.home + "/.local/share/x", w.home + "/.local/share/x": "",
+		} {
+			s := workspaceSandbox()
+			s.Hidden, s.Readable = []string{w.home + "/mine"}, []string{path}
+			if _, err := w.planMounts(s); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: got %v, want %q", path, err, want)
+			}
+		}
+	})
+
+	// HOME may name another directory than that of the account, as under sudo -E.
+	t.Run("hides logins of the account if HOME is another", func(t *testing.T) {
+		t.Parallel()
+		w := newHomeFixture(t)
+		account := filepath.Dir(w.home) + "/account"
+		writeText(t, account+"/.ssh/id_rsa", "")
+		writeText(t, account+"/.pyenv/version", "")
+		o := w.planInput()
+		o.Account = account
+		p, _, err := NewPlan(workspaceSandbox(), o)
+		if err != nil {
+			t.Fatal(err)
 		}
 		for _, place := range p.Mounts {
-			if path := string(place.Path); inside(path, filepath.Join(w.home, top)) && !inside(path, s.Workspace) || path == s.Workspace && place.Kind != writableBind {
-				t.Errorf("%s: %s is %s", c.dir, path, place.Kind)
+			if path := string(place.Path); inside(path, account) != (path == account+"/.ssh" && place.Kind == maskedPath) {
+				t.Errorf("%s is %s", path, place.Kind)
 			}
 		}
 		if len(p.Unreadable) > 0 {
-			t.Errorf("%s: opens to read of %q are decided, want none", c.dir, p.Unreadable)
+			t.Errorf("opens to read of %q are decided, want none", p.Unreadable)
 		}
-		if hidden := p.HiddenPaths(); !slices.Contains(hidden, token) || slices.ContainsFunc(hidden, func(path string) bool { return inside(s.Workspace, path) }) {
-			t.Errorf("%s: hidden: got %q, want %s in it and nothing around the workspace", c.dir, hidden, token)
-		}
-	}
-	s := workspaceSandbox()
-	s.Writable = []string{w.home + "/.cursor/worktrees/p/x"}
-	if _, _, err := NewPlan(s, w.planInput()); err == nil {
-		t.Error("it was given besides the workspace")
-	}
-}
+	})
 
-// Hidden names next to files of the machine are decided by name, also those that come later. In a directory of
-// the session's own they are not there.
-func TestNewPlan_DecidesByNameWhereAMountCouldEnd(t *testing.T) {
-	t.Parallel()
-	w := newHomeFixture(t)
-	base := filepath.Dir(w.home)
-	writeText(t, w.home+"/dotfiles/netrc", "")
-	writeText(t, w.work+"/real/env", "")
-	for link, to := range map[string]string{w.home + "/.netrc": "dotfiles/netrc", w.work + "/.env": "real/env"} {
-		if err := os.Symlink(to, link); err != nil {
-			t.Fatal(err)
+	// HOME may name no home directory, or one that contains that of the account. Tools ask the account then.
+	t.Run("hides logins of the account whatever HOME says", func(t *testing.T) {
+		t.Parallel()
+		w := newHomeFixture(t)
+		account := filepath.Dir(w.home) + "/users/me"
+		writeText(t, account+"/.ssh/id_rsa", "")
+		writeText(t, account+"/.unlisted", "")
+		work := real(t.TempDir())
+		for _, c := range []struct {
+			what, home string
+			isBuilt    bool // the account's home directory is
+		}{
+			{"empty", "", true},
+			{"relative", "users", true},
+			{"the root directory", "/", true},
+			{"above it", filepath.Dir(account), false},
+		} {
+			o := w.planInput()
+			o.Home, o.Account, o.Dir = c.home, account, work
+			p, _, err := NewPlan(workspaceSandbox(), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen := planner{mounts: map[string]Mount{}}
+			for _, place := range p.Mounts {
+				seen.mounts[string(place.Path)] = place
+			}
+			for path, want := range map[string]bool{account + "/.ssh/id_rsa": false, account + "/.unlisted": !c.isBuilt} {
+				k := seen.nearestKind(path + "/.")
+				if isOpen := k == "" || k == grantableBind; isOpen != want {
+					t.Errorf("HOME is %s: %s is open: %v, want %v", c.what, path, isOpen, want)
+				}
+			}
+			if CheckShow(workspaceSandbox(), o, account+"/.ssh") == nil {
+				t.Errorf("HOME is %s: a user may show logins", c.what)
+			}
+			if _, err := CheckGive(workspaceSandbox(), o, account+"/.ssh"); err == nil {
+				t.Errorf("HOME is %s: a user may give logins", c.what)
+			}
 		}
-	}
-	s := workspaceSandbox()
-	s.Hidden = []string{w.work + "/.env", w.work + "/later", base + "/srv/keys", w.home + "/papers", w.tmp + "/x"}
-	p, _, err := NewPlan(s, w.planInput())
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []Path{Path(w.work + "/.env"), Path(w.work + "/real/env"), Path(w.work + "/later"), Path(base + "/srv/keys")}
-	if !slices.Equal(p.Unreadable, want) {
-		t.Errorf("got %q, want %q", p.Unreadable, want)
-	}
-	if p, _, err = NewPlan(workspaceSandbox(), w.planInput()); err != nil || len(p.Unreadable) > 0 {
-		t.Errorf("got %q, %v, want opens to read to cost nothing where nothing is hidden", p.Unreadable, err)
-	}
-}
+	})
 
-func TestNewPlan_ProtectsEveryRepository(t *testing.T) {
-	t.Parallel()
-	w := newHomeFixture(t)
-	repository := func(dir string) {
-		for _, n := range []string{"HEAD", "config", "hooks/post-commit", "info/attributes", "objects/x"} {
-			writeText(t, filepath.Join(dir, n), "")
+	// Programs' own data under names without a dot, and keys that were saved in the home directory, are not
+	// documents. A person can show them.
+	t.Run("does not take keys and mail for documents", func(t *testing.T) {
+		t.Parallel()
+		w := newHomeFixture(t)
+		windows := filepath.Dir(w.home) + "/c/Users/Ada"
+		keys := []string{
+			"id_rsa", "id_ed25519.pub", "Server.PEM", "client_secret_1234.apps.json", "credentials.json", "new_user_credentials.csv", "ada_accessKeys.csv", "rootkey.csv", "service-account-prod.json", "project-firebase-adminsdk-x.json", "Vault.kdbx",
+			"work.ovpn", "AuthKey_ABC.p8", "wallet.dat", "kubeconfig", "prod-kubeconfig.yaml", "Chrome Passwords.csv", "bitwarden_export_1.json", "github-recovery-codes.txt", "ada.publishsettings", "terraform.tfstate.backup",
+			"Mail/inbox", "Maildir/new/1", "mail/sent", "mbox", "dead.letter", "airflow/airflow.cfg", "Zotero/zotero.sqlite", "Monero/wallets/x", "Postman/files/x", "snap/x",
 		}
-	}
-	repository(w.work + "/.git")
-	repository(w.work + "/vendor/deep/lib/.git")
-	repository(w.work + "/bare.git")
-	repository(w.work + "/.git/modules/a")
-	repository(w.work + "/.git/modules/b/c")
-	repository(w.work + "/.git/modules/a/modules/inner")
-	writeText(t, w.work+"/a/.git", "gitdir: ../.git/modules/a\n")
-	writeText(t, w.work+"/.git/config", "[user]\nname = x\n[core]\n\tHooksPath = .husky/_ \n[include]\npath = ../.gitconfig\n")
-	writeText(t, w.work+"/.gitconfig", "[includeIf \"gitdir:x\"]\n\tpath = "+w.work+"/settings/more\n")
-	writeText(t, w.work+"/settings/more", "[include]\npath = more\n[core]\nhooksPath=\"settings/hooks\"\n") // includes itself
-	writeText(t, w.work+"/settings/hooks/pre-push", "")
-	writeText(t, w.work+"/.husky/_/pre-commit", "")
-	writeText(t, w.work+"/vendor/deep/lib/.git/config", "[filter \"x\"] clean = \"sh ./bin/clean\" %f\n[remote \"o\"]\n\turl = ../other\n[core]fsmonitor=bin/watch\n")
-	writeText(t, w.work+"/vendor/deep/lib/.git/config.worktree", "[core] hooksPath = mine\n")
-	writeText(t, w.work+"/vendor/deep/lib/mine/pre-push", "")
-	for _, n := range []string{"bin/clean", "bin/watch", "lefthook.yml"} {
-		writeText(t, w.work+"/vendor/deep/lib/"+n, "")
-	}
-	writeText(t, w.work+"/.vscode/tasks.json", "")
-	writeText(t, w.work+"/vendor/deep/lib/.envrc", "")
-	kinds, notices := w.wantPlan(t, workspaceSandbox())
-	for _, path := range []string{
-		".git/config", ".git/hooks", ".git/info/attributes", "vendor/deep/lib/.git/hooks", "vendor/deep/lib/.git/config", "vendor/deep/lib/.envrc",
-		"bare.git/hooks", "bare.git/config", ".git/modules/a/hooks", ".git/modules/b/c/hooks", ".git/modules/b/c/config", ".git/modules/a/modules/inner/hooks",
-		"a/.git", ".husky", ".gitconfig", "settings/more", "settings/hooks", ".vscode",
-		"vendor/deep/lib/bin/clean", "vendor/deep/lib/bin/watch", "vendor/deep/lib/mine", "vendor/deep/lib/lefthook.yml",
-	} {
-		if got := kinds[w.work+"/"+path]; got != readOnlyBind && (got != guardedFile || filepath.Base(path) != "config") {
-			t.Errorf("%s: got %q, want it protected", path, got)
+		documents := []string{"thesis.tex", "data.csv", "keynotes.md", "mailing.txt", "airflow-dags/dag.py", "credentials/readme", "pem.py", "passwordless/login.go"}
+		for _, name := range slices.Concat(keys, documents) {
+			writeText(t, filepath.Join(w.home, name), "")
+			writeText(t, filepath.Join(windows, name), "")
 		}
-	}
-	for _, path := range []string{".git", ".git/info", ".git/modules", ".git/modules/b", ".git/modules/b/c", "vendor", "vendor/deep", "vendor/deep/lib", "vendor/deep/lib/.git", "vendor/deep/lib/bin", "a"} {
-		if got := kinds[w.work+"/"+path]; got != pinnedBind {
-			t.Errorf("%s: got %q, want it fixed, so that it is not renamed", path, got)
-		}
-	}
-	if len(notices) != 0 {
-		t.Errorf("got the notices %q, want none", notices)
-	}
-}
-
-func TestNewPlan_SaysWhenItStoppedLooking(t *testing.T) {
-	t.Parallel()
-	w := newHomeFixture(t)
-	for _, dir := range []string{"a", "b", "c"} {
-		writeText(t, filepath.Join(w.work, dir, "repository/.git/config"), "")
-	}
-	for entries, told := range map[int]int{5: 1, 50: 0} {
-		p := &planner{mounts: map[string]Mount{}}
-		p.protectDirs([]string{w.work}, entries)
-		if len(p.notices) != told {
-			t.Errorf("of %d entries: got the notices %q, want %d", entries, p.notices, told)
-		}
-	}
-}
-
-// A linked work tree commits into the repository that it belongs to. A file in the
-// workspace, which a session may have written, leads nowhere by itself.
-func TestNewPlan_AWorkTreeWritesItsRepositoryIfThatKnowsIt(t *testing.T) {
-	t.Parallel()
-	w := newHomeFixture(t)
-	common := w.home + "/main/.git"
-	for _, n := range []string{"HEAD", "config", "hooks/x", "objects/x"} {
-		writeText(t, filepath.Join(common, n), "")
-	}
-	writeText(t, common+"/worktrees/tree/HEAD", "")
-	writeText(t, common+"/worktrees/tree/commondir", "../..\n")
-	writeText(t, w.work+"/.git", "gitdir: "+common+"/worktrees/tree\n")
-	if kinds, _ := w.wantPlan(t, workspaceSandbox()); kinds[common] != "" {
-		t.Errorf("got %q for a repository that does not know the work tree, want nothing", kinds[common])
-	}
-	writeText(t, common+"/worktrees/tree/gitdir", w.work+"/.git\n")
-	kinds, _ := w.wantPlan(t, workspaceSandbox())
-	for path, want := range map[string]MountKind{common: writableBind, common + "/hooks": readOnlyBind, common + "/config": guardedFile, common + "/worktrees/tree/gitdir": readOnlyBind, w.work + "/.git": readOnlyBind} {
-		if got := kinds[path]; got != want {
-			t.Errorf("%s: got %q, want %q", path, got, want)
-		}
-	}
-}
-
-func TestPlan_TravelsAsJSONWithAnyName(t *testing.T) {
-	t.Parallel()
-	sent, got := &Plan{State: "/s\xff", Mounts: []Mount{{Path: "/\xfe", Kind: overlayMount, Source: "/"}}, Network: true}, &Plan{}
-	text, err := json.Marshal(sent)
-	if err == nil {
-		err = json.Unmarshal(text, got)
-	}
-	if err != nil || got.State != sent.State || len(got.Mounts) != 1 || got.Mounts[0] != sent.Mounts[0] || !got.Network {
-		t.Errorf("got %+v, %v, want %+v", got, err, sent)
-	}
-}
-
-// A session may make whatever it likes in its workspace. The next one is planned all the same.
-func TestNewPlan_SettingsThatNeverEndAreNotRead(t *testing.T) {
-	t.Parallel()
-	w := newHomeFixture(t)
-	for _, dir := range []string{"pipe/.git", "link/.git", "as-file"} {
-		makeTestDir(t, filepath.Join(w.work, dir))
-	}
-	writeText(t, w.work+"/many/.git/config", strings.Repeat("[include]\npath = config\npath = ../../pipe/.git/config\n", 10_000))
-	for _, err := range []error{
-		syscall.Mkfifo(w.work+"/pipe/.git/config", 0o600),
-		syscall.Mkfifo(w.work+"/as-file/.git", 0o600),
-		os.Symlink("/dev/zero", w.work+"/link/.git/config"),
-	} {
+		writeText(t, windows+"/AppData/Roaming/x", "")
+		writeText(t, windows+"/.ssh/id_rsa", "")
+		writeText(t, windows+"/NTUSER.DAT", "")
+		o := w.planInput()
+		o.OtherHomes = []string{windows, filepath.Dir(windows) + "/Public"}
+		s := workspaceSandbox()
+		s.Readable = []string{w.home + "/id_rsa"}
+		p, _, err := NewPlan(s, o)
 		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	kinds, _ := w.wantPlan(t, workspaceSandbox())
-	for _, path := range []string{"pipe/.git/config", "as-file/.git", "many/.git/config"} {
-		if got := kinds[filepath.Join(w.work, path)]; got != readOnlyBind && got != guardedFile {
-			t.Errorf("%s is %q, want it protected", path, got)
+		shown := map[string]bool{}
+		for _, place := range p.Mounts {
+			shown[string(place.Path)] = place.Kind == grantableBind
 		}
-	}
+		first := func(name string) string { top, _, _ := strings.Cut(name, "/"); return top }
+		for _, home := range []string{w.home, windows} {
+			for _, name := range append(keys, "AppData", ".ssh", "NTUSER.DAT") {
+				if path := filepath.Join(home, first(name)); shown[path] != (path == s.Readable[0]) {
+					t.Errorf("%s: shown %t", path, shown[path])
+				}
+			}
+			for _, name := range documents {
+				if path := filepath.Join(home, first(name)); !shown[path] {
+					t.Errorf("%s is not shown", path)
+				}
+			}
+		}
+	})
 }
 
-// A session can make a link in its workspace, and the next one be given what it leads to.
-func TestNewPlan_FollowsNoLinkThatASessionMayHaveMade(t *testing.T) {
+func TestPlan(t *testing.T) {
 	t.Parallel()
-	w := newHomeFixture(t)
-	programs := filepath.Dir(w.home) + "/programs/deep"
-	makeTestDir(t, programs)
-	for link, to := range map[string]string{w.work + "/results": filepath.Dir(programs), filepath.Dir(w.home) + "/linked": filepath.Dir(programs)} {
-		if err := os.Symlink(to, link); err != nil {
+
+	t.Run("survives JSON with any file name", func(t *testing.T) {
+		t.Parallel()
+		sent, got := &Plan{State: "/s\xff", Mounts: []Mount{{Path: "/\xfe", Kind: overlayMount, Source: "/"}}, Network: true}, &Plan{}
+		text, err := json.Marshal(sent)
+		if err == nil {
+			err = json.Unmarshal(text, got)
+		}
+		if err != nil || got.State != sent.State || len(got.Mounts) != 1 || got.Mounts[0] != sent.Mounts[0] || !got.Network {
+			t.Errorf("got %+v, %v, want %+v", got, err, sent)
+		}
+	})
+
+	t.Run("separates what can be shown from what is hidden", func(t *testing.T) {
+		t.Parallel()
+		w := newHomeFixture(t)
+		writeText(t, w.home+"/.data/x", "")
+		writeText(t, w.home+"/.local/share/tool/x", "")
+		writeText(t, w.home+"/.netrc", "")
+		p, _, err := NewPlan(workspaceSandbox(), w.planInput())
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	for dir, refused := range map[string]bool{w.work + "/results": true, w.work + "/results/deep": true, filepath.Dir(w.home) + "/linked/deep": false, programs: false} {
-		s := workspaceSandbox()
-		s.Writable = []string{dir}
-		_, _, err := NewPlan(s, w.planInput())
-		if (err != nil) != refused || refused && !strings.Contains(err.Error(), "it leads to "+real(dir)) {
-			t.Errorf("%s: got %v", dir, err)
+		if got, want := p.UnshownPaths(), []string{w.home + "/.data", w.home + "/.local/share/tool"}; !slices.Equal(got, want) {
+			t.Errorf("could be shown: got %q, want %q", got, want)
 		}
-	}
+		for _, path := range []string{w.home + "/.ssh", w.home + "/.netrc", w.home + "/.config/gh"} {
+			if !slices.Contains(p.HiddenPaths(), path) {
+				t.Errorf("hidden: got %q, want %s in it", p.HiddenPaths(), path)
+			}
+		}
+	})
+
+	t.Run("grants what the home directory lacks", func(t *testing.T) {
+		t.Parallel()
+		w := newHomeFixture(t)
+		writeText(t, w.home+"/.data/file", "")
+		writeText(t, w.home+"/.config/tool/file", "")
+		writeText(t, w.home+"/.ssh/id", "")
+		makeTestDir(t, w.home+"/data")
+		p, _, err := NewPlan(workspaceSandbox(), w.planInput())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []struct {
+			path string
+			read bool
+			want *Grant // without Places
+			err  string
+		}{
+			{w.home + "/.data", true, &Grant{ParentDir: Path(w.home)}, ""},
+			{w.home + "/.data/file", true, &Grant{ParentDir: Path(w.home)}, ""},
+			{w.home + "/.data/file", false, &Grant{ParentDir: Path(w.home)}, ""},
+			{w.home + "/.config/tool", true, &Grant{ParentDir: Path(w.home + "/.config")}, ""},
+			{w.home + "/data", true, nil, ""}, // it is there
+			{w.home + "/data", false, &Grant{}, ""},
+			{w.work, true, nil, ""},
+			{"/etc", true, nil, ""},
+			{w.home + "/.ssh/id", true, nil, "is hidden from sessions"},
+			{w.home + "/.ssh/id", false, nil, "is hidden from sessions"},
+			{w.home, true, nil, "is the home directory"},
+			{w.sessions, false, nil, "is hidden from sessions"},
+		} {
+			got, err := p.NewGrant(c.path, c.read, "")
+			switch {
+			case c.err != "":
+				if err == nil || !strings.Contains(err.Error(), c.err) {
+					t.Errorf("%s: got %v, want %q", c.path, err, c.err)
+				}
+			case err != nil || (got == nil) != (c.want == nil):
+				t.Errorf("%s: got %+v, %v", c.path, got, err)
+			case got != nil && (got.Path != Path(c.path) || got.ParentDir != c.want.ParentDir || got.ReadOnly != c.read):
+				t.Errorf("%s: got %+v", c.path, got)
+			}
+		}
+		if err := os.Symlink(w.home+"/.data", w.work+"/swapped"); err != nil {
+			t.Fatal(err)
+		}
+		for _, read := range []bool{true, false} {
+			if g, err := p.NewGrant(w.work+"/swapped", read, ""); err == nil || !strings.Contains(err.Error(), "it leads to "+w.home+"/.data") {
+				t.Errorf("a link that came after the question: got %+v, %v", g, err)
+			}
+		}
+		g, err := p.NewGrant(w.home+"/.data", true, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.RecordGrant(g)
+		if again, err := p.NewGrant(w.home+"/.data/file", true, ""); again != nil || err != nil {
+			t.Errorf("what a granted directory has: got %+v, %v", again, err)
+		}
+		if more, err := p.NewGrant(w.home+"/.data/file", false, ""); err != nil || more == nil || more.ParentDir != "" {
+			t.Errorf("to write in what is shown: got %+v, %v", more, err)
+		}
+		if _, shown := p.Home(); !slices.ContainsFunc(shown, func(place Mount) bool { return string(place.Path) == w.home+"/.data" && place.Reason == ReasonNamed }) {
+			t.Errorf("got %+v", shown)
+		}
+	})
+}
+
+func TestNewPlanLinks(t *testing.T) {
+	t.Parallel()
+
+	// A session can make a link in its workspace, and the next one be given what it leads to.
+	t.Run("follows no link that a session may have made", func(t *testing.T) {
+		t.Parallel()
+		w := newHomeFixture(t)
+		programs := filepath.Dir(w.home) + "/programs/deep"
+		makeTestDir(t, programs)
+		for link, to := range map[string]string{w.work + "/results": filepath.Dir(programs), filepath.Dir(w.home) + "/linked": filepath.Dir(programs)} {
+			if err := os.Symlink(to, link); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for dir, refused := range map[string]bool{w.work + "/results": true, w.work + "/results/deep": true, filepath.Dir(w.home) + "/linked/deep": false, programs: false} {
+			s := workspaceSandbox()
+			s.Writable = []string{dir}
+			_, _, err := NewPlan(s, w.planInput())
+			if (err != nil) != refused || refused && !strings.Contains(err.Error(), "it leads to "+real(dir)) {
+				t.Errorf("%s: got %v", dir, err)
+			}
+		}
+	})
+
+	// A directory on the PATH may be reached by links, in the home directory or out of it.
+	t.Run("shows links on the way to programs", func(t *testing.T) {
+		t.Parallel()
+		w := newHomeFixture(t)
+		store := filepath.Dir(w.home) + "/store/hash-profile"
+		writeText(t, store+"/bin/tool", "")
+		writeText(t, w.home+"/.opt/tool-2/bin/tool", "")
+		profiles := w.home + "/.local/state/nix/profiles"
+		makeTestDir(t, profiles)
+		links := map[string]string{w.home + "/.nix-profile": ".local/state/nix/profiles/profile", profiles + "/profile": "profile-1-link", profiles + "/profile-1-link": store, w.home + "/.current": ".opt/tool-2"}
+		for link, to := range links {
+			if err := os.Symlink(to, link); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.Symlink(w.home+"/.ssh", w.work+"/linked"); err != nil {
+			t.Fatal(err)
+		}
+		o := w.planInput()
+		o.Path = strings.Join([]string{w.home + "/.nix-profile/bin", w.home + "/.current/bin", w.work + "/linked"}, ":")
+		p, _, err := NewPlan(workspaceSandbox(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		places := map[string]Mount{}
+		for _, place := range p.Mounts {
+			places[string(place.Path)] = place
+		}
+		for link, to := range links {
+			if place := places[link]; place.Kind != symbolicLink || string(place.Source) != to {
+				t.Errorf("%s: got %v, want a link to %s", link, place, to)
+			}
+		}
+		if k := places[w.home+"/.opt/tool-2/bin"].Kind; k != grantableBind {
+			t.Errorf("got %q for the directory that a link leads to", k)
+		}
+		if k := places[w.home+"/.ssh"].Kind; k != "" {
+			t.Errorf("got %q for what a link of the workspace leads to", k)
+		}
+	})
+
+	// A cache, settings or libraries may have been moved to another disk, with a link in their place. The session sees
+	// the link, and of what it leads to what the lists have.
+	t.Run("shows links on the way to listed names", func(t *testing.T) {
+		t.Parallel()
+		w := newHomeFixture(t)
+		top := filepath.Dir(w.home)
+		for _, file := range []string{
+			top + "/data/hf/hub/model", top + "/data/hf/stored_tokens", top + "/data/share/uv/python/3.14/bin/python3", top + "/data/share/tool/token", top + "/data/share/foreign/bin/tool",
+			w.home + "/dotfiles/pip/pip.conf", w.home + "/dotfiles/pip/token", w.home + "/dotfiles/vimrc", w.work + "/uv/uv.toml",
+		} {
+			writeText(t, file, "")
+		}
+		writeText(t, w.home+"/dotfiles/pip/pip.conf", "[global]\nindex-url = https://me:s3@pypi.example.org/\n")
+		makeTestDir(t, w.home+"/.local")
+		links := map[string]string{
+			w.home + "/.cache/huggingface": top + "/alias", top + "/alias": "data/hf", w.home + "/.local/share": top + "/data/share", w.home + "/.config/pip": "../dotfiles/pip",
+			w.home + "/.config/uv": w.work + "/uv", w.home + "/.cache/R": "/usr/share",
+		}
+		for link, to := range links {
+			if err := os.Symlink(to, link); err != nil {
+				t.Fatal(err)
+			}
+		}
+		o := w.planInput()
+		o.Path, o.Settings = w.home+"/.local/share/foreign/bin", top+"/settings"
+		p, _, err := NewPlan(workspaceSandbox(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		places := map[string]Mount{}
+		for _, place := range p.Mounts {
+			places[string(place.Path)] = place
+		}
+		for path, want := range map[string]MountKind{
+			w.home + "/.cache/huggingface": symbolicLink, w.home + "/.local/share": symbolicLink, w.home + "/.config/pip": symbolicLink, w.home + "/.config/uv": "", w.home + "/.cache/R": symbolicLink, "/usr/share": "",
+			top + "/data/hf": readOnlyParent, top + "/data/hf/hub": overlayMount, top + "/data/hf/stored_tokens": "", top + "/data": "",
+			top + "/data/share": readOnlyParent, top + "/data/share/uv/python": overlayMount, top + "/data/share/tool": "", top + "/data/share/foreign/bin": grantableBind,
+			w.home + "/dotfiles": readOnlyParent, w.home + "/dotfiles/vimrc": grantableBind, w.home + "/dotfiles/pip": readOnlyParent, w.home + "/dotfiles/pip/pip.conf": replacedFile, w.home + "/dotfiles/pip/token": "",
+			w.work: writableBind, w.work + "/uv": "",
+		} {
+			if got := places[path].Kind; got != want {
+				t.Errorf("%s: got %q, want %q", path, got, want)
+			}
+		}
+		if from := places[w.home+"/.config/pip"].Source; from != "../dotfiles/pip" {
+			t.Errorf("the link says %q", from)
+		}
+	})
 }
 
 // planMounts are the places of a plan for a sandbox, and the error.
@@ -459,429 +795,117 @@ func (w homeFixture) planMounts(s *workers.Sandbox) (map[string]Mount, error) {
 	return places, err
 }
 
-func TestNewPlan_ShowsWhatTheUserNames(t *testing.T) {
+func TestNewPlanPaths(t *testing.T) {
 	t.Parallel()
-	w := newHomeFixture(t)
-	writeText(t, w.home+"/.data/deep/table", "")
-	writeText(t, w.home+"/.notes", "")
-	writeText(t, w.tmp+"/mine", "")
-	writeText(t, w.home+"/document", "")
-	s := workspaceSandbox()
-	s.Readable = []string{w.home + "/.data/deep", w.home + "/.notes", w.tmp + "/mine", w.home + "/document", "/etc"}
-	places, err := w.planMounts(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for path, want := range map[string]Mount{
-		w.home + "/.data/deep": {Kind: grantableBind, Reason: ReasonNamed}, w.home + "/.notes": {Kind: grantableBind, Reason: ReasonNamed}, w.tmp + "/mine": {Kind: grantableBind, Reason: ReasonNamed},
-		w.home + "/document": {Kind: grantableBind, Reason: ReasonDocument}, w.home + "/.data": {}, "/etc": {}, w.work: {Kind: writableBind, Reason: ReasonWorkspace},
-	} {
-		if got := places[path]; got.Kind != want.Kind || got.Reason != want.Reason {
-			t.Errorf("%s: got %q because it is %q, want %q, %q", path, got.Kind, got.Reason, want.Kind, want.Reason)
-		}
-	}
-}
 
-func TestNewPlan_NeverShowsWhatIsHiddenOrHoldsThat(t *testing.T) {
-	t.Parallel()
-	w := newHomeFixture(t)
-	writeText(t, w.home+"/.ssh/id", "")
-	makeTestDir(t, w.home+"/.local/share/x")
-	writeText(t, w.home+"/mine/private", "")
-	if err := syscall.Mkfifo(w.home+"/.pipe", 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for link, to := range map[string]string{w.home + "/.keys": w.home + "/.ssh", w.work + "/results": w.home + "/.local/share/x"} {
-		if err := os.Symlink(to, link); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for path, want := range map[string]string{
-		"/": "is the whole machine", w.home: "is the home directory", filepath.Dir(w.home): "holds the home directory", w.tmp: "is for temporary files",
-		w.home + "/.ssh": "is hidden from sessions", w.home + "/.ssh/id": "is hidden", w.home + "/.keys": "is hidden", w.home + "/.config/gh": "is hidden",
-		w.home + "/.config": "/.config/turnstone in it is hidden", w.home + "/.local/share": "in it is hidden", w.home + "/mine": "is hidden",
-		w.sessions: "is hidden", w.sessions + "/s": "is hidden", w.home + "/.pipe": "neither a directory nor a regular file", w.home + "/none": "no such file",
-		w.work + "/results": "it leads to " + w.home + "/.local/share/x", w.home + "/.local/share/x": "",
-	} {
+	t.Run("shows what the user names", func(t *testing.T) {
+		t.Parallel()
+		w := newHomeFixture(t)
+		writeText(t, w.home+"/.data/deep/table", "")
+		writeText(t, w.home+"/.notes", "")
+		writeText(t, w.tmp+"/mine", "")
+		writeText(t, w.home+"/document", "")
 		s := workspaceSandbox()
-		s.Hidden, s.Readable = []string{w.home + "/mine"}, []string{path}
-		if _, err := w.planMounts(s); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got %v, want %q", path, err, want)
-		}
-	}
-}
-
-func TestNewPlan_OfToolsHasNoDocuments(t *testing.T) {
-	t.Parallel()
-	w := newHomeFixture(t)
-	makeTestDir(t, w.home+"/data")
-	makeTestDir(t, w.home+"/.cache/ruff")
-	s := workspaceSandbox()
-	s.Home = workers.HomeTools
-	places, err := w.planMounts(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := places[w.home+"/data"].Kind; got != "" {
-		t.Errorf("a document is %q", got)
-	}
-	if places[w.work].Kind != writableBind || places[w.home+"/.cache/ruff"].Reason != ReasonCache {
-		t.Errorf("got %+v", places)
-	}
-	s.Readable = []string{w.home + "/data"}
-	if places, err = w.planMounts(s); err != nil || places[w.home+"/data"].Kind != grantableBind {
-		t.Errorf("named: got %+v, %v", places[w.home+"/data"], err)
-	}
-}
-
-// HOME may name another directory than that of the account, as under sudo -E.
-func TestNewPlan_LoginsOfTheAccountAreHiddenWhereHomeIsAnother(t *testing.T) {
-	t.Parallel()
-	w := newHomeFixture(t)
-	account := filepath.Dir(w.home) + "/account"
-	writeText(t, account+"/.ssh/id_rsa", "")
-	writeText(t, account+"/.pyenv/version", "")
-	o := w.planInput()
-	o.Account = account
-	p, _, err := NewPlan(workspaceSandbox(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, place := range p.Mounts {
-		if path := string(place.Path); inside(path, account) != (path == account+"/.ssh" && place.Kind == maskedPath) {
-			t.Errorf("%s is %s", path, place.Kind)
-		}
-	}
-	if len(p.Unreadable) > 0 {
-		t.Errorf("opens to read of %q are decided, want none", p.Unreadable)
-	}
-}
-
-// HOME may name no home directory, or one that contains that of the account. Tools ask the account then.
-func TestNewPlan_LoginsOfTheAccountAreHiddenWhateverHomeSays(t *testing.T) {
-	t.Parallel()
-	w := newHomeFixture(t)
-	account := filepath.Dir(w.home) + "/users/me"
-	writeText(t, account+"/.ssh/id_rsa", "")
-	writeText(t, account+"/.unlisted", "")
-	work := real(t.TempDir())
-	for _, c := range []struct {
-		what, home string
-		isBuilt    bool // the account's home directory is
-	}{
-		{"empty", "", true},
-		{"relative", "users", true},
-		{"the root directory", "/", true},
-		{"above it", filepath.Dir(account), false},
-	} {
-		o := w.planInput()
-		o.Home, o.Account, o.Dir = c.home, account, work
-		p, _, err := NewPlan(workspaceSandbox(), o)
+		s.Readable = []string{w.home + "/.data/deep", w.home + "/.notes", w.tmp + "/mine", w.home + "/document", "/etc"}
+		places, err := w.planMounts(s)
 		if err != nil {
 			t.Fatal(err)
 		}
-		seen := planner{mounts: map[string]Mount{}}
-		for _, place := range p.Mounts {
-			seen.mounts[string(place.Path)] = place
-		}
-		for path, want := range map[string]bool{account + "/.ssh/id_rsa": false, account + "/.unlisted": !c.isBuilt} {
-			k := seen.nearestKind(path + "/.")
-			if isOpen := k == "" || k == grantableBind; isOpen != want {
-				t.Errorf("HOME is %s: %s is open: %v, want %v", c.what, path, isOpen, want)
+		for path, want := range map[string]Mount{
+			w.home + "/.data/deep": {Kind: grantableBind, Reason: ReasonNamed}, w.home + "/.notes": {Kind: grantableBind, Reason: ReasonNamed}, w.tmp + "/mine": {Kind: grantableBind, Reason: ReasonNamed},
+			w.home + "/document": {Kind: grantableBind, Reason: ReasonDocument}, w.home + "/.data": {}, "/etc": {}, w.work: {Kind: writableBind, Reason: ReasonWorkspace},
+		} {
+			if got := places[path]; got.Kind != want.Kind || got.Reason != want.Reason {
+				t.Errorf("%s: got %q because it is %q, want %q, %q", path, got.Kind, got.Reason, want.Kind, want.Reason)
 			}
 		}
-		if CheckShow(workspaceSandbox(), o, account+"/.ssh") == nil {
-			t.Errorf("HOME is %s: a user may show logins", c.what)
-		}
-		if _, err := CheckGive(workspaceSandbox(), o, account+"/.ssh"); err == nil {
-			t.Errorf("HOME is %s: a user may give logins", c.what)
-		}
-	}
-}
+	})
 
-// Programs' own data under names without a dot, and keys that were saved in the home directory, are not
-// documents. A person can show them.
-func TestNewPlan_KeysAndLettersAreNotDocuments(t *testing.T) {
-	t.Parallel()
-	w := newHomeFixture(t)
-	windows := filepath.Dir(w.home) + "/c/Users/Ada"
-	keys := []string{
-		"id_rsa", "id_ed25519.pub", "Server.PEM", "client_secret_1234.apps.json", "credentials.json", "new_user_credentials.csv", "ada_accessKeys.csv", "rootkey.csv", "service-account-prod.json", "project-firebase-adminsdk-x.json", "Vault.kdbx",
-		"work.ovpn", "AuthKey_ABC.p8", "wallet.dat", "kubeconfig", "prod-kubeconfig.yaml", "Chrome Passwords.csv", "bitwarden_export_1.json", "github-recovery-codes.txt", "ada.publishsettings", "terraform.tfstate.backup",
-		"Mail/inbox", "Maildir/new/1", "mail/sent", "mbox", "dead.letter", "airflow/airflow.cfg", "Zotero/zotero.sqlite", "Monero/wallets/x", "Postman/files/x", "snap/x",
-	}
-	documents := []string{"thesis.tex", "data.csv", "keynotes.md", "mailing.txt", "airflow-dags/dag.py", "credentials/readme", "pem.py", "passwordless/login.go"}
-	for _, name := range slices.Concat(keys, documents) {
-		writeText(t, filepath.Join(w.home, name), "")
-		writeText(t, filepath.Join(windows, name), "")
-	}
-	writeText(t, windows+"/AppData/Roaming/x", "")
-	writeText(t, windows+"/.ssh/id_rsa", "")
-	writeText(t, windows+"/NTUSER.DAT", "")
-	o := w.planInput()
-	o.OtherHomes = []string{windows, filepath.Dir(windows) + "/Public"}
-	s := workspaceSandbox()
-	s.Readable = []string{w.home + "/id_rsa"}
-	p, _, err := NewPlan(s, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	shown := map[string]bool{}
-	for _, place := range p.Mounts {
-		shown[string(place.Path)] = place.Kind == grantableBind
-	}
-	first := func(name string) string { top, _, _ := strings.Cut(name, "/"); return top }
-	for _, home := range []string{w.home, windows} {
-		for _, name := range append(keys, "AppData", ".ssh", "NTUSER.DAT") {
-			if path := filepath.Join(home, first(name)); shown[path] != (path == s.Readable[0]) {
-				t.Errorf("%s: shown %t", path, shown[path])
-			}
-		}
-		for _, name := range documents {
-			if path := filepath.Join(home, first(name)); !shown[path] {
-				t.Errorf("%s is not shown", path)
-			}
-		}
-	}
-}
-
-// A directory on the PATH may be reached by links, in the home directory or out of it.
-func TestNewPlan_ShowsTheLinksOnTheWayToPrograms(t *testing.T) {
-	t.Parallel()
-	w := newHomeFixture(t)
-	store := filepath.Dir(w.home) + "/store/hash-profile"
-	writeText(t, store+"/bin/tool", "")
-	writeText(t, w.home+"/.opt/tool-2/bin/tool", "")
-	profiles := w.home + "/.local/state/nix/profiles"
-	makeTestDir(t, profiles)
-	links := map[string]string{w.home + "/.nix-profile": ".local/state/nix/profiles/profile", profiles + "/profile": "profile-1-link", profiles + "/profile-1-link": store, w.home + "/.current": ".opt/tool-2"}
-	for link, to := range links {
-		if err := os.Symlink(to, link); err != nil {
+	t.Run("shows no documents if the home is of tools only", func(t *testing.T) {
+		t.Parallel()
+		w := newHomeFixture(t)
+		makeTestDir(t, w.home+"/data")
+		makeTestDir(t, w.home+"/.cache/ruff")
+		s := workspaceSandbox()
+		s.Home = workers.HomeTools
+		places, err := w.planMounts(s)
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	if err := os.Symlink(w.home+"/.ssh", w.work+"/linked"); err != nil {
-		t.Fatal(err)
-	}
-	o := w.planInput()
-	o.Path = strings.Join([]string{w.home + "/.nix-profile/bin", w.home + "/.current/bin", w.work + "/linked"}, ":")
-	p, _, err := NewPlan(workspaceSandbox(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	places := map[string]Mount{}
-	for _, place := range p.Mounts {
-		places[string(place.Path)] = place
-	}
-	for link, to := range links {
-		if place := places[link]; place.Kind != symbolicLink || string(place.Source) != to {
-			t.Errorf("%s: got %v, want a link to %s", link, place, to)
+		if got := places[w.home+"/data"].Kind; got != "" {
+			t.Errorf("a document is %q", got)
 		}
-	}
-	if k := places[w.home+"/.opt/tool-2/bin"].Kind; k != grantableBind {
-		t.Errorf("got %q for the directory that a link leads to", k)
-	}
-	if k := places[w.home+"/.ssh"].Kind; k != "" {
-		t.Errorf("got %q for what a link of the workspace leads to", k)
-	}
-}
+		if places[w.work].Kind != writableBind || places[w.home+"/.cache/ruff"].Reason != ReasonCache {
+			t.Errorf("got %+v", places)
+		}
+		s.Readable = []string{w.home + "/data"}
+		if places, err = w.planMounts(s); err != nil || places[w.home+"/data"].Kind != grantableBind {
+			t.Errorf("named: got %+v, %v", places[w.home+"/data"], err)
+		}
+	})
 
-// A cache, settings or libraries may have been moved to another disk, with a link in their place. The session sees
-// the link, and of what it leads to what the lists have.
-func TestNewPlan_ShowsTheLinksOnTheWayToListedNames(t *testing.T) {
-	t.Parallel()
-	w := newHomeFixture(t)
-	top := filepath.Dir(w.home)
-	for _, file := range []string{
-		top + "/data/hf/hub/model", top + "/data/hf/stored_tokens", top + "/data/share/uv/python/3.14/bin/python3", top + "/data/share/tool/token", top + "/data/share/foreign/bin/tool",
-		w.home + "/dotfiles/pip/pip.conf", w.home + "/dotfiles/pip/token", w.home + "/dotfiles/vimrc", w.work + "/uv/uv.toml",
-	} {
-		writeText(t, file, "")
-	}
-	writeText(t, w.home+"/dotfiles/pip/pip.conf", "[global]\nindex-url = https://me:s3@pypi.example.org/\n")
-	makeTestDir(t, w.home+"/.local")
-	links := map[string]string{
-		w.home + "/.cache/huggingface": top + "/alias", top + "/alias": "data/hf", w.home + "/.local/share": top + "/data/share", w.home + "/.config/pip": "../dotfiles/pip",
-		w.home + "/.config/uv": w.work + "/uv", w.home + "/.cache/R": "/usr/share",
-	}
-	for link, to := range links {
-		if err := os.Symlink(to, link); err != nil {
+	t.Run("writes a single file", func(t *testing.T) {
+		t.Parallel()
+		w := newHomeFixture(t)
+		writeText(t, w.home+"/notes", "")
+		s := workspaceSandbox()
+		s.Writable = []string{w.home + "/notes"}
+		p, _, err := NewPlan(s, w.planInput())
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	o := w.planInput()
-	o.Path, o.Settings = w.home+"/.local/share/foreign/bin", top+"/settings"
-	p, _, err := NewPlan(workspaceSandbox(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	places := map[string]Mount{}
-	for _, place := range p.Mounts {
-		places[string(place.Path)] = place
-	}
-	for path, want := range map[string]MountKind{
-		w.home + "/.cache/huggingface": symbolicLink, w.home + "/.local/share": symbolicLink, w.home + "/.config/pip": symbolicLink, w.home + "/.config/uv": "", w.home + "/.cache/R": symbolicLink, "/usr/share": "",
-		top + "/data/hf": readOnlyParent, top + "/data/hf/hub": overlayMount, top + "/data/hf/stored_tokens": "", top + "/data": "",
-		top + "/data/share": readOnlyParent, top + "/data/share/uv/python": overlayMount, top + "/data/share/tool": "", top + "/data/share/foreign/bin": grantableBind,
-		w.home + "/dotfiles": readOnlyParent, w.home + "/dotfiles/vimrc": grantableBind, w.home + "/dotfiles/pip": readOnlyParent, w.home + "/dotfiles/pip/pip.conf": replacedFile, w.home + "/dotfiles/pip/token": "",
-		w.work: writableBind, w.work + "/uv": "",
-	} {
-		if got := places[path].Kind; got != want {
-			t.Errorf("%s: got %q, want %q", path, got, want)
+		if i := slices.IndexFunc(p.Mounts, func(place Mount) bool { return string(place.Path) == w.home+"/notes" }); i < 0 || p.Mounts[i].Kind != writableBind {
+			t.Errorf("got %+v", p.Mounts)
 		}
-	}
-	if from := places[w.home+"/.config/pip"].Source; from != "../dotfiles/pip" {
-		t.Errorf("the link says %q", from)
-	}
-}
-
-func TestNewPlan_WritesASingleFile(t *testing.T) {
-	t.Parallel()
-	w := newHomeFixture(t)
-	writeText(t, w.home+"/notes", "")
-	s := workspaceSandbox()
-	s.Writable = []string{w.home + "/notes"}
-	p, _, err := NewPlan(s, w.planInput())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if i := slices.IndexFunc(p.Mounts, func(place Mount) bool { return string(place.Path) == w.home+"/notes" }); i < 0 || p.Mounts[i].Kind != writableBind {
-		t.Errorf("got %+v", p.Mounts)
-	}
-	for _, path := range p.Absent {
-		if strings.HasPrefix(string(path), w.home+"/notes/") {
-			t.Errorf("%s is protected, and cannot be made", path)
-		}
-	}
-}
-
-func TestPlan_TellsWhatCouldBeShownFromWhatIsHidden(t *testing.T) {
-	t.Parallel()
-	w := newHomeFixture(t)
-	writeText(t, w.home+"/.data/x", "")
-	writeText(t, w.home+"/.local/share/tool/x", "")
-	writeText(t, w.home+"/.netrc", "")
-	p, _, err := NewPlan(workspaceSandbox(), w.planInput())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, want := p.UnshownPaths(), []string{w.home + "/.data", w.home + "/.local/share/tool"}; !slices.Equal(got, want) {
-		t.Errorf("could be shown: got %q, want %q", got, want)
-	}
-	for _, path := range []string{w.home + "/.ssh", w.home + "/.netrc", w.home + "/.config/gh"} {
-		if !slices.Contains(p.HiddenPaths(), path) {
-			t.Errorf("hidden: got %q, want %s in it", p.HiddenPaths(), path)
-		}
-	}
-}
-
-func TestPlan_GrantsWhatTheHomeDirectoryLacks(t *testing.T) {
-	t.Parallel()
-	w := newHomeFixture(t)
-	writeText(t, w.home+"/.data/file", "")
-	writeText(t, w.home+"/.config/tool/file", "")
-	writeText(t, w.home+"/.ssh/id", "")
-	makeTestDir(t, w.home+"/data")
-	p, _, err := NewPlan(workspaceSandbox(), w.planInput())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		path string
-		read bool
-		want *Grant // without Places
-		err  string
-	}{
-		{w.home + "/.data", true, &Grant{ParentDir: Path(w.home)}, ""},
-		{w.home + "/.data/file", true, &Grant{ParentDir: Path(w.home)}, ""},
-		{w.home + "/.data/file", false, &Grant{ParentDir: Path(w.home)}, ""},
-		{w.home + "/.config/tool", true, &Grant{ParentDir: Path(w.home + "/.config")}, ""},
-		{w.home + "/data", true, nil, ""}, // it is there
-		{w.home + "/data", false, &Grant{}, ""},
-		{w.work, true, nil, ""},
-		{"/etc", true, nil, ""},
-		{w.home + "/.ssh/id", true, nil, "is hidden from sessions"},
-		{w.home + "/.ssh/id", false, nil, "is hidden from sessions"},
-		{w.home, true, nil, "is the home directory"},
-		{w.sessions, false, nil, "is hidden from sessions"},
-	} {
-		got, err := p.NewGrant(c.path, c.read, "")
-		switch {
-		case c.err != "":
-			if err == nil || !strings.Contains(err.Error(), c.err) {
-				t.Errorf("%s: got %v, want %q", c.path, err, c.err)
-			}
-		case err != nil || (got == nil) != (c.want == nil):
-			t.Errorf("%s: got %+v, %v", c.path, got, err)
-		case got != nil && (got.Path != Path(c.path) || got.ParentDir != c.want.ParentDir || got.ReadOnly != c.read):
-			t.Errorf("%s: got %+v", c.path, got)
-		}
-	}
-	if err := os.Symlink(w.home+"/.data", w.work+"/swapped"); err != nil {
-		t.Fatal(err)
-	}
-	for _, read := range []bool{true, false} {
-		if g, err := p.NewGrant(w.work+"/swapped", read, ""); err == nil || !strings.Contains(err.Error(), "it leads to "+w.home+"/.data") {
-			t.Errorf("a link that came after the question: got %+v, %v", g, err)
-		}
-	}
-	g, err := p.NewGrant(w.home+"/.data", true, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.RecordGrant(g)
-	if again, err := p.NewGrant(w.home+"/.data/file", true, ""); again != nil || err != nil {
-		t.Errorf("what a granted directory has: got %+v, %v", again, err)
-	}
-	if more, err := p.NewGrant(w.home+"/.data/file", false, ""); err != nil || more == nil || more.ParentDir != "" {
-		t.Errorf("to write in what is shown: got %+v, %v", more, err)
-	}
-	if _, shown := p.Home(); !slices.ContainsFunc(shown, func(place Mount) bool { return string(place.Path) == w.home+"/.data" && place.Reason == ReasonNamed }) {
-		t.Errorf("got %+v", shown)
-	}
-}
-
-// A place that programs outside run or read is writable only if it is named twice, without links.
-func TestNewPlan_PlacesOfProgramsAreNamedTwice(t *testing.T) {
-	t.Parallel()
-	w := newHomeFixture(t)
-	top := filepath.Dir(w.home)
-	for _, dir := range []string{top + "/commands/deep", top + "/env/lib", top + "/mods/node_modules/x", top + "/data", top + "/lib/pkg/Meta", w.home + "/.vim", w.home + "/bin", w.home + "/.cache/own", w.home + "/R/lib", w.home + "/.cache/pre-commit", top + "/p/.vscode", w.work + "/bin", w.work + "/.config"} {
-		makeTestDir(t, dir)
-	}
-	for _, file := range []string{top + "/env/pyvenv.cfg", top + "/lib/pkg/Meta/package.rds", w.home + "/.profile"} {
-		writeText(t, file, "")
-	}
-	makeTestDir(t, top+"/nvm")
-	if err := errors.Join(os.Symlink(top+"/commands", top+"/linked"), os.Symlink(top+"/nvm", w.home+"/.nvm")); err != nil {
-		t.Fatal(err)
-	}
-	o := w.planInput()
-	o.Path = top + "/commands:relative:" + w.work + "/bin"
-	for path, why := range map[string]string{
-		top + "/commands": "PATH", top + "/commands/deep": "PATH", top + "/linked": "PATH", top + "/env": "packages", top + "/env/lib": "packages", top + "/mods/node_modules/x": "packages", top + "/lib/pkg": "packages",
-		w.home + "/.vim": "run and read", w.home + "/bin": "run and read", w.home + "/.profile": "run and read", w.home + "/R/lib": "packages", top + "/nvm": "packages", w.home + "/.cache/pre-commit": "packages", w.home + "/.cache": "packages", top + "/p/.vscode": "run or believe",
-		"/etc": "whole machine", "/usr/lib": "whole machine", "/var": "whole machine",
-		top + "/data": "", w.home + "/.cache/own": "", w.work + "/bin": "", w.work + "/.config": "",
-	} {
-		for accept, want := range map[string]string{"": why, path + "/": why, real(path): ""} {
-			if accept == path+"/" && real(path) == path {
-				continue
-			}
-			s := workspaceSandbox()
-			s.Writable = []string{path}
-			if accept != "" {
-				s.AcceptPaths = []string{accept}
-			}
-			_, _, err := NewPlan(s, o)
-			if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "--accept "+real(path))) {
-				t.Errorf("%s, with %q: got %v, want %q", path, accept, err, want)
+		for _, path := range p.Absent {
+			if strings.HasPrefix(string(path), w.home+"/notes/") {
+				t.Errorf("%s is protected, and cannot be made", path)
 			}
 		}
-	}
-	never := workspaceSandbox()
-	never.Writable, never.AcceptPaths = []string{w.home}, []string{w.home, "/"}
-	if _, _, err := NewPlan(never, o); err == nil {
-		t.Error("the home directory was given")
-	}
+	})
+
+	// A place that programs outside run or read is writable only if it is named twice, without links.
+	t.Run("writes directories of programs only if accepted", func(t *testing.T) {
+		t.Parallel()
+		w := newHomeFixture(t)
+		top := filepath.Dir(w.home)
+		for _, dir := range []string{top + "/commands/deep", top + "/env/lib", top + "/mods/node_modules/x", top + "/data", top + "/lib/pkg/Meta", w.home + "/.vim", w.home + "/bin", w.home + "/.cache/own", w.home + "/R/lib", w.home + "/.cache/pre-commit", top + "/p/.vscode", w.work + "/bin", w.work + "/.config"} {
+			makeTestDir(t, dir)
+		}
+		for _, file := range []string{top + "/env/pyvenv.cfg", top + "/lib/pkg/Meta/package.rds", w.home + "/.profile"} {
+			writeText(t, file, "")
+		}
+		makeTestDir(t, top+"/nvm")
+		if err := errors.Join(os.Symlink(top+"/commands", top+"/linked"), os.Symlink(top+"/nvm", w.home+"/.nvm")); err != nil {
+			t.Fatal(err)
+		}
+		o := w.planInput()
+		o.Path = top + "/commands:relative:" + w.work + "/bin"
+		for path, why := range map[string]string{
+			top + "/commands": "PATH", top + "/commands/deep": "PATH", top + "/linked": "PATH", top + "/env": "packages", top + "/env/lib": "packages", top + "/mods/node_modules/x": "packages", top + "/lib/pkg": "packages",
+			w.home + "/.vim": "run and read", w.home + "/bin": "run and read", w.home + "/.profile": "run and read", w.home + "/R/lib": "packages", top + "/nvm": "packages", w.home + "/.cache/pre-commit": "packages", w.home + "/.cache": "packages", top + "/p/.vscode": "run or believe",
+			"/etc": "whole machine", "/usr/lib": "whole machine", "/var": "whole machine",
+			top + "/data": "", w.home + "/.cache/own": "", w.work + "/bin": "", w.work + "/.config": "",
+		} {
+			for accept, want := range map[string]string{"": why, path + "/": why, real(path): ""} {
+				if accept == path+"/" && real(path) == path {
+					continue
+				}
+				s := workspaceSandbox()
+				s.Writable = []string{path}
+				if accept != "" {
+					s.AcceptPaths = []string{accept}
+				}
+				_, _, err := NewPlan(s, o)
+				if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "--accept "+real(path))) {
+					t.Errorf("%s, with %q: got %v, want %q", path, accept, err, want)
+				}
+			}
+		}
+		never := workspaceSandbox()
+		never.Writable, never.AcceptPaths = []string{w.home}, []string{w.home, "/"}
+		if _, _, err := NewPlan(never, o); err == nil {
+			t.Error("the home directory was given")
+		}
+	})
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // Git runs what a setting names by a shell, so a program can stand there in many ways.
-func TestPrograms_InEveryFormOfASetting(t *testing.T) {
+func TestProgramsIn(t *testing.T) {
 	t.Parallel()
 	work := t.TempDir()
 	for _, name := range []string{"t/x", "a b/x", "conv", "x.py", "lib/Clean.pm", "clean/data", "Makefile"} {

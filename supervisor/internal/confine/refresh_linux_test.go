@@ -39,102 +39,227 @@ func (w homeFixture) describeChanges(p *Plan) (what []string) {
 	return append(what, notices...)
 }
 
-// A turn takes in what has changed in the home directory, once.
-func TestChanged_NamesWhatIsAnother(t *testing.T) {
+func TestTakeChanges(t *testing.T) {
 	t.Parallel()
-	w := newHomeFixture(t)
-	for _, name := range []string{"note", "data/file", ".cache/ruff/x", ".gitconfig", ".condarc"} {
-		writeText(t, w.home+"/"+name, "old")
-	}
-	if err := os.Symlink("data", w.home+"/link"); err != nil {
-		t.Fatal(err)
-	}
-	o := w.planInput()
-	o.Settings = filepath.Join(w.state, "settings")
-	p := w.newPlan(t, o)
-	move := func(from, to string) {
-		t.Helper()
-		if err := os.Rename(w.home+"/"+from, w.home+"/"+to); err != nil {
+
+	// A turn takes in what has changed in the home directory, once.
+	t.Run("names what was replaced, once", func(t *testing.T) {
+		t.Parallel()
+		w := newHomeFixture(t)
+		for _, name := range []string{"note", "data/file", ".cache/ruff/x", ".gitconfig", ".condarc"} {
+			writeText(t, w.home+"/"+name, "old")
+		}
+		if err := os.Symlink("data", w.home+"/link"); err != nil {
 			t.Fatal(err)
 		}
-	}
-	remove := func(name string) {
-		t.Helper()
-		if err := os.RemoveAll(w.home + "/" + name); err != nil {
+		o := w.planInput()
+		o.Settings = filepath.Join(w.state, "settings")
+		p := w.newPlan(t, o)
+		move := func(from, to string) {
+			t.Helper()
+			if err := os.Rename(w.home+"/"+from, w.home+"/"+to); err != nil {
+				t.Fatal(err)
+			}
+		}
+		remove := func(name string) {
+			t.Helper()
+			if err := os.RemoveAll(w.home + "/" + name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, c := range []struct {
+			what string
+			do   func()
+			want []string
+		}{
+			{"nothing", func() {}, nil},
+			{"a name that is not listed", func() { writeText(t, w.home+"/.new", ""); writeText(t, w.home+"/new", "") }, nil},
+			{"text in a file", func() { writeText(t, w.home+"/note", "new") }, nil},
+			{"a file", func() { writeText(t, w.home+"/.n", ""); move(".n", "note") }, []string{"readable note"}},
+			{"a removal", func() { remove("note") }, []string{"gone note"}},
+			{"a directory there", func() { makeTestDir(t, w.home+"/note") }, []string{"readable note"}},
+			{"a directory", func() { move("data", "d"); makeTestDir(t, w.home+"/data") }, []string{"readable data"}},
+			{"a cache", func() { move(".cache/ruff", ".cache/p"); makeTestDir(t, w.home+"/.cache/ruff") }, []string{"layer .cache/ruff"}},
+			{"the directory around a cache", func() { move(".cache", ".c"); makeTestDir(t, w.home+"/.cache/ruff") }, []string{"layer .cache/ruff"}},
+			{"a cache that comes", func() { makeTestDir(t, w.home+"/.cache/uv") }, []string{"layer .cache/uv"}},
+			{"a toolchain that comes", func() { makeTestDir(t, w.home+"/.ghcup/bin") }, []string{"built .ghcup", "layer .ghcup/bin"}},
+			{"a link", func() { remove("link"); _ = os.Symlink("note", w.home+"/link") }, []string{"linked link"}},
+			{"settings", func() { writeText(t, w.home+"/.condarc", "more: https://me:pw@host/") }, []string{"replaced .condarc"}},
+			{"settings that say the same", func() { writeText(t, w.home+"/.condarc", "more: https://you:pw@host/") }, nil},
+			{"settings that go", func() { remove(".condarc") }, []string{"gone .condarc"}},
+			{"the workspace", func() { move("work", "w"); makeTestDir(t, w.work) }, []string{w.work + " was replaced outside: this session keeps writing to the old one until you reset it"}},
+		} {
+			c.do()
+			if got := w.describeChanges(p); !slices.Equal(got, c.want) {
+				t.Errorf("%s: got %q, want %q", c.what, got, c.want)
+			}
+			if got := w.describeChanges(p); len(got) > 0 {
+				t.Errorf("after %s: got %q again", c.what, got)
+			}
+		}
+		if text, err := os.ReadFile(w.home + "/.gitconfig"); err != nil || string(text) != "old" {
+			t.Errorf("a source was changed: %q, %v", text, err)
+		}
+	})
+
+	// A login may be written to a file of a tool while the session runs, however many tools there are.
+	t.Run("follows the files of many tools", func(t *testing.T) {
+		t.Parallel()
+		w := newHomeFixture(t)
+		for i := range 100 {
+			makeTestDir(t, fmt.Sprintf("%s/.pyenv/plugins/%d", w.home, i))
+		}
+		file := w.home + "/.conda/envs/e/conda-meta/state"
+		writeText(t, file, "{}")
+		o := w.planInput()
+		o.Settings = filepath.Join(w.state, "settings")
+		p := w.newPlan(t, o)
+		writeText(t, file, `{"env_vars":{"API_KEY":"secret"}}`)
+		if got, want := w.describeChanges(p), []string{"replaced .conda/envs/e/conda-meta/state"}; !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		for p.watch.isStale() { // a file is looked at again for a moment after it has changed
+			w.describeChanges(p)
+		}
+		writeText(t, w.home+"/.conda/envs/later/pip.conf", "index-url = https://me:secret@host/") // next to the first
+		if got, want := w.describeChanges(p), []string{"replaced .conda/envs/later/pip.conf"}; !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		for want, all := range []int{100, maxToolFiles / 3} { // each has at least three
+			for i := range all {
+				makeTestDir(t, fmt.Sprintf("%s/.virtualenvs/%d", w.home, i))
+			}
+			_, notices, err := NewPlan(workspaceSandbox(), o)
+			if told := strings.Count(strings.Join(notices, "\n"), "files that may get a login"); err != nil || told != want {
+				t.Errorf("%d environments: got the notices %q, %v", all, notices, err)
+			}
+		}
+	})
+
+	// A directory that a variable or a link names outside of the home directory holds logins there, too, when a
+	// program makes it later, or puts another in its place.
+	t.Run("never shows the machine's directory elsewhere", func(t *testing.T) {
+		t.Parallel()
+		w := newHomeFixture(t)
+		data := real(t.TempDir())
+		o := w.planInput()
+		if err := os.RemoveAll(w.home + "/.cache"); err != nil {
 			t.Fatal(err)
 		}
-	}
-	for _, c := range []struct {
-		what string
-		do   func()
-		want []string
-	}{
-		{"nothing", func() {}, nil},
-		{"a name that is not listed", func() { writeText(t, w.home+"/.new", ""); writeText(t, w.home+"/new", "") }, nil},
-		{"text in a file", func() { writeText(t, w.home+"/note", "new") }, nil},
-		{"a file", func() { writeText(t, w.home+"/.n", ""); move(".n", "note") }, []string{"readable note"}},
-		{"a removal", func() { remove("note") }, []string{"gone note"}},
-		{"a directory there", func() { makeTestDir(t, w.home+"/note") }, []string{"readable note"}},
-		{"a directory", func() { move("data", "d"); makeTestDir(t, w.home+"/data") }, []string{"readable data"}},
-		{"a cache", func() { move(".cache/ruff", ".cache/p"); makeTestDir(t, w.home+"/.cache/ruff") }, []string{"layer .cache/ruff"}},
-		{"the directory around a cache", func() { move(".cache", ".c"); makeTestDir(t, w.home+"/.cache/ruff") }, []string{"layer .cache/ruff"}},
-		{"a cache that comes", func() { makeTestDir(t, w.home+"/.cache/uv") }, []string{"layer .cache/uv"}},
-		{"a toolchain that comes", func() { makeTestDir(t, w.home+"/.ghcup/bin") }, []string{"built .ghcup", "layer .ghcup/bin"}},
-		{"a link", func() { remove("link"); _ = os.Symlink("note", w.home+"/link") }, []string{"linked link"}},
-		{"settings", func() { writeText(t, w.home+"/.condarc", "more: https://me:pw@host/") }, []string{"replaced .condarc"}},
-		{"settings that say the same", func() { writeText(t, w.home+"/.condarc", "more: https://you:pw@host/") }, nil},
-		{"settings that go", func() { remove(".condarc") }, []string{"gone .condarc"}},
-		{"the workspace", func() { move("work", "w"); makeTestDir(t, w.work) }, []string{w.work + " was replaced outside: this session keeps writing to the old one until you reset it"}},
-	} {
-		c.do()
-		if got := w.describeChanges(p); !slices.Equal(got, c.want) {
-			t.Errorf("%s: got %q, want %q", c.what, got, c.want)
+		if err := os.Symlink(data+"/later/cache", w.home+"/.cache"); err != nil {
+			t.Fatal(err)
+		}
+		makeTestDir(t, data+"/state")
+		o.Directories = map[string]string{".config": data + "/conf", ".local/state": data + "/state"}
+		p, _, err := NewPlan(workspaceSandbox(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range []string{data + "/conf", data + "/later/cache"} {
+			if !slices.Contains(p.Unreadable, Path(path)) {
+				t.Errorf("got %q, want opens in %s to be decided: it is not there yet", p.Unreadable, path)
+			}
+		}
+		writeText(t, data+"/conf/fontconfig/x", "")
+		writeText(t, data+"/conf/unlisted/token", "")
+		if err := os.Rename(data+"/state", data+"/old"); err != nil {
+			t.Fatal(err)
+		}
+		makeTestDir(t, data+"/state")
+		g, _ := p.TakeChanges()
+		if g == nil {
+			t.Fatal("nothing has changed, want places")
+		}
+		want := []Mount{{Path: Path(data + "/conf"), Kind: maskedPath}, {Path: Path(data + "/state"), Kind: writableParent}}
+		if !slices.Equal(g.Mounts, want) || len(g.Removed) > 0 {
+			t.Errorf("got %v, gone %q, want %v", g.Mounts, g.Removed, want)
+		}
+		if g, notices := p.TakeChanges(); g != nil || len(notices) > 0 {
+			t.Errorf("got %v, %q, want nothing a second time", g, notices)
+		}
+	})
+
+	// A turn takes in what has changed of the files and directories that a user has shown the session, at its
+	// start or later, wherever they are.
+	t.Run("names changes of what the user has shown", func(t *testing.T) {
+		t.Parallel()
+		w := newHomeFixture(t)
+		for _, name := range []string{".first/x", ".notes", ".data/x", ".ipython/profile_default/startup/x", ".ipython/y", ".jupyter/a", ".gitconfig"} {
+			writeText(t, w.home+"/"+name, "old")
+		}
+		writeText(t, w.tmp+"/table", "old")
+		writeText(t, w.tmp+"/first", "old")
+		s := workspaceSandbox()
+		s.Readable = []string{w.home + "/.first", w.tmp + "/first"}
+		o := w.planInput()
+		o.Settings = filepath.Join(w.state, "settings")
+		p, _, err := NewPlan(s, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range []string{w.home + "/.notes", w.home + "/.data", w.home + "/.ipython", w.home + "/.jupyter", w.home + "/.gitconfig", w.tmp + "/table"} {
+			g, err := p.NewGrant(path, true, "")
+			if err != nil || g == nil {
+				t.Fatalf("%s: got %+v, %v", path, g, err)
+			}
+			p.RecordGrant(g)
 		}
 		if got := w.describeChanges(p); len(got) > 0 {
-			t.Errorf("after %s: got %q again", c.what, got)
+			t.Errorf("before anything has changed: got %q", got)
 		}
-	}
-	if text, err := os.ReadFile(w.home + "/.gitconfig"); err != nil || string(text) != "old" {
-		t.Errorf("a source was changed: %q, %v", text, err)
-	}
-}
-
-// A login may be written to a file of a tool while the session runs, however many tools there are.
-func TestChanged_FollowsTheFilesOfManyTools(t *testing.T) {
-	t.Parallel()
-	w := newHomeFixture(t)
-	for i := range 100 {
-		makeTestDir(t, fmt.Sprintf("%s/.pyenv/plugins/%d", w.home, i))
-	}
-	file := w.home + "/.conda/envs/e/conda-meta/state"
-	writeText(t, file, "{}")
-	o := w.planInput()
-	o.Settings = filepath.Join(w.state, "settings")
-	p := w.newPlan(t, o)
-	writeText(t, file, `{"env_vars":{"API_KEY":"secret"}}`)
-	if got, want := w.describeChanges(p), []string{"replaced .conda/envs/e/conda-meta/state"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	for p.watch.isStale() { // a file is looked at again for a moment after it has changed
-		w.describeChanges(p)
-	}
-	writeText(t, w.home+"/.conda/envs/later/pip.conf", "index-url = https://me:secret@host/") // next to the first
-	if got, want := w.describeChanges(p), []string{"replaced .conda/envs/later/pip.conf"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	for want, all := range []int{100, maxToolFiles / 3} { // each has at least three
-		for i := range all {
-			makeTestDir(t, fmt.Sprintf("%s/.virtualenvs/%d", w.home, i))
+		replace := func(path string) func() {
+			return func() {
+				t.Helper()
+				next := path + ".next"
+				if isDir(path) {
+					makeTestDir(t, next)
+				} else {
+					writeText(t, next, "new")
+				}
+				if err := os.Rename(path, path+".old"); err != nil {
+					t.Error(err)
+				}
+				if err := os.Rename(next, path); err != nil {
+					t.Error(err)
+				}
+			}
 		}
-		_, notices, err := NewPlan(workspaceSandbox(), o)
-		if told := strings.Count(strings.Join(notices, "\n"), "files that may get a login"); err != nil || told != want {
-			t.Errorf("%d environments: got the notices %q, %v", all, notices, err)
+		for _, c := range []struct {
+			what string
+			do   func()
+			want []string
+		}{
+			{"a name of the lists", func() { makeTestDir(t, w.home+"/.cache/uv") }, []string{"layer .cache/uv"}},
+			{"a directory that was named", replace(w.home + "/.first"), []string{"readable .first"}},
+			{"a file that was named elsewhere", replace(w.tmp + "/first"), []string{"readable " + w.tmp + "/first"}},
+			{"a file", replace(w.home + "/.notes"), []string{"readable .notes"}},
+			{"a directory", replace(w.home + "/.data"), []string{"readable .data"}},
+			{"a file elsewhere", replace(w.tmp + "/table"), []string{"readable " + w.tmp + "/table"}},
+			{"a layer in a directory", replace(w.home + "/.ipython/profile_default/startup"), []string{"layer .ipython/profile_default/startup"}},
+			{"a directory that was built for the session", replace(w.home + "/.jupyter"), []string{"readable .jupyter"}},
+			{"settings that a user has shown as they are", replace(w.home + "/.gitconfig"), []string{"readable .gitconfig"}},
+			{"a removal", func() { _ = os.Remove(w.home + "/.notes") }, []string{"gone .notes"}},
+			{"what comes again", func() { writeText(t, w.home+"/.notes", "") }, []string{"readable .notes"}},
+		} {
+			c.do()
+			if got := w.describeChanges(p); !slices.Equal(got, c.want) {
+				t.Errorf("%s: got %q, want %q", c.what, got, c.want)
+			}
+			if got := w.describeChanges(p); len(got) > 0 {
+				t.Errorf("after %s: got %q again", c.what, got)
+			}
 		}
-	}
+		_, shown := p.Home()
+		for _, name := range []string{".first", ".notes", ".data", ".ipython", ".jupyter", ".cache/uv"} {
+			if !slices.ContainsFunc(shown, func(place Mount) bool { return string(place.Path) == w.home+"/"+name }) {
+				t.Errorf("%s is not listed", name)
+			}
+		}
+	})
 }
 
 // A link that the session has made in the place of its settings is not followed.
-func TestSettings_FollowNoLink(t *testing.T) {
+func TestSettingsWriter_FollowsNoLink(t *testing.T) {
 	t.Parallel()
 	w := newHomeFixture(t)
 	writeText(t, w.home+"/.condarc", "one")
@@ -162,240 +287,205 @@ func TestSettings_FollowNoLink(t *testing.T) {
 	}
 }
 
-// A directory that a variable or a link names outside of the home directory holds logins there, too, when a
-// program makes it later, or puts another in its place.
-func TestChanged_ADirectoryElsewhereIsNeverTheMachines(t *testing.T) {
+func TestNewPlanLookups(t *testing.T) {
 	t.Parallel()
-	w := newHomeFixture(t)
-	data := real(t.TempDir())
-	o := w.planInput()
-	if err := os.RemoveAll(w.home + "/.cache"); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(data+"/later/cache", w.home+"/.cache"); err != nil {
-		t.Fatal(err)
-	}
-	makeTestDir(t, data+"/state")
-	o.Directories = map[string]string{".config": data + "/conf", ".local/state": data + "/state"}
-	p, _, err := NewPlan(workspaceSandbox(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range []string{data + "/conf", data + "/later/cache"} {
-		if !slices.Contains(p.Unreadable, Path(path)) {
-			t.Errorf("got %q, want opens in %s to be decided: it is not there yet", p.Unreadable, path)
-		}
-	}
-	writeText(t, data+"/conf/fontconfig/x", "")
-	writeText(t, data+"/conf/unlisted/token", "")
-	if err := os.Rename(data+"/state", data+"/old"); err != nil {
-		t.Fatal(err)
-	}
-	makeTestDir(t, data+"/state")
-	g, _ := p.TakeChanges()
-	if g == nil {
-		t.Fatal("nothing has changed, want places")
-	}
-	want := []Mount{{Path: Path(data + "/conf"), Kind: maskedPath}, {Path: Path(data + "/state"), Kind: writableParent}}
-	if !slices.Equal(g.Mounts, want) || len(g.Removed) > 0 {
-		t.Errorf("got %v, gone %q, want %v", g.Mounts, g.Removed, want)
-	}
-	if g, notices := p.TakeChanges(); g != nil || len(notices) > 0 {
-		t.Errorf("got %v, %q, want nothing a second time", g, notices)
-	}
-}
 
-// A directory of another machine that does not answer holds up neither a start nor a turn.
-func TestNewPlan_WaitsForNoFilesystem(t *testing.T) {
-	t.Parallel()
-	w := newHomeFixture(t)
-	remote := w.home + "/remote"
-	makeTestDir(t, remote)
-	dead, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
-	if err != nil {
-		t.Skip("no filesystem that never answers can be made here")
-	}
-	var kinds []MountKind
-	mounted, done := false, make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread() // and never unlocked: it has mounts of its own
-		options := fmt.Sprintf("fd=%d,rootmode=40000,user_id=%d,group_id=%d", dead.Fd(), os.Getuid(), os.Getgid())
-		if unix.Unshare(unix.CLONE_NEWNS|unix.CLONE_FS) != nil || unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "") != nil || unix.Mount("dead", remote, "fuse", 0, options) != nil {
-			return
-		}
-		mounted = true
-		p, _, err := NewPlan(workspaceSandbox(), w.planInput())
+	// A directory of another machine that does not answer holds up neither a start nor a turn.
+	t.Run("does not wait for a filesystem", func(t *testing.T) {
+		t.Parallel()
+		w := newHomeFixture(t)
+		remote := w.home + "/remote"
+		makeTestDir(t, remote)
+		dead, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
 		if err != nil {
-			t.Error(err)
-			return
+			t.Skip("no filesystem that never answers can be made here")
 		}
-		writeText(t, w.home+"/new", "") // so that names are looked at
-		if g, notices := p.TakeChanges(); g != nil || len(notices) > 0 {
-			t.Errorf("got %v, %q, want no change", g, notices)
+		var kinds []MountKind
+		mounted, done := false, make(chan struct{})
+		go func() {
+			defer close(done)
+			runtime.LockOSThread() // and never unlocked: it has mounts of its own
+			options := fmt.Sprintf("fd=%d,rootmode=40000,user_id=%d,group_id=%d", dead.Fd(), os.Getuid(), os.Getgid())
+			if unix.Unshare(unix.CLONE_NEWNS|unix.CLONE_FS) != nil || unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "") != nil || unix.Mount("dead", remote, "fuse", 0, options) != nil {
+				return
+			}
+			mounted = true
+			p, _, err := NewPlan(workspaceSandbox(), w.planInput())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			writeText(t, w.home+"/new", "") // so that names are looked at
+			if g, notices := p.TakeChanges(); g != nil || len(notices) > 0 {
+				t.Errorf("got %v, %q, want no change", g, notices)
+			}
+			for _, place := range p.Mounts {
+				if inside(string(place.Path), remote) {
+					kinds = append(kinds, place.Kind)
+				}
+			}
+		}()
+		select {
+		case <-done:
+		case <-time.After(time.Minute):
+			t.Error("it waits for the filesystem")
 		}
-		for _, place := range p.Mounts {
-			if inside(string(place.Path), remote) {
-				kinds = append(kinds, place.Kind)
+		dead.Close() // now all that waits has an error
+		<-done
+		if !mounted {
+			t.Skip("no filesystem that never answers can be made here")
+		}
+		if !slices.Equal(kinds, []MountKind{grantableBind}) {
+			t.Errorf("got %q, want the directory to be shown", kinds)
+		}
+	})
+
+	// Each directory that a session writes has its own share of the repositories that a turn looks at.
+	t.Run("looks at repositories of each directory", func(t *testing.T) {
+		t.Parallel()
+		w := newHomeFixture(t)
+		more := filepath.Dir(w.home) + "/more"
+		for i := range maxViewsPerDir + 4 {
+			writeText(t, fmt.Sprintf("%s/r%d/.git/HEAD", w.work, i), "ref: refs/heads/main\n")
+			for _, name := range []string{"objects", "refs"} {
+				makeTestDir(t, fmt.Sprintf("%s/r%d/.git/%s", w.work, i, name))
 			}
 		}
-	}()
-	select {
-	case <-done:
-	case <-time.After(time.Minute):
-		t.Error("it waits for the filesystem")
-	}
-	dead.Close() // now all that waits has an error
-	<-done
-	if !mounted {
-		t.Skip("no filesystem that never answers can be made here")
-	}
-	if !slices.Equal(kinds, []MountKind{grantableBind}) {
-		t.Errorf("got %q, want the directory to be shown", kinds)
-	}
-}
-
-func TestSeconds_FindsADirectoryUnderOtherNames(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		what, list string
-		want       []mountAlias
-	}{
-		{"one filesystem", "1 0 8:1 / / rw - ext4 /dev/a rw\n2 1 0:5 / /proc rw - proc proc rw\n", nil},
-		{"a bind mount of it", "1 0 8:1 / / rw - ext4 a rw\n2 1 8:1 /users/me /mnt/a\\040b rw - ext4 a rw\n", []mountAlias{{"/mnt/a b", "/mnt/a b"}}},
-		{"of one above it", "1 0 8:1 / / rw - ext4 a rw\n2 1 8:1 / /mnt rw - ext4 a rw\n", []mountAlias{{"/mnt/users/me", "/mnt"}}},
-		{"of one below it", "1 0 8:1 / / rw - ext4 a rw\n2 1 8:1 /users/me/data /data rw - ext4 a rw\n", nil},
-		{"the top of btrfs", "1 0 0:30 /@ / rw - btrfs a rw\n2 1 0:30 /@home /users rw - btrfs a rw\n3 1 0:30 / /mnt/top rw - btrfs a rw\n", []mountAlias{{"/mnt/top/@home/me", "/mnt/top"}}},
-		{"a disk with all of it", "1 0 8:1 / / rw - ext4 a rw\n2 1 8:2 / /disk rw - ext4 b rw\n3 1 8:2 /users /users rw - ext4 b rw\n", []mountAlias{{"/disk/users/me", "/disk"}}},
-		{"mounted over itself", "1 0 8:1 / / rw - ext4 a rw\n2 1 8:1 /users/me /users/me rw - ext4 a rw\n", nil},
-		{"another of that name", "1 0 8:1 / / rw - ext4 a rw\n2 1 8:2 / /users rw - ext4 b rw\n3 1 8:1 / /mnt rw - ext4 a rw\n", nil},
-	} {
-		if got := mountAliases(parseMountInfo(c.list), "/users/me"); !slices.Equal(got, c.want) {
-			t.Errorf("%s: got %v, want %v", c.what, got, c.want)
-		}
-	}
-}
-
-// /etc/wsl.conf may say that drives are mounted elsewhere than below /mnt.
-func TestWindowsHomes_AreFoundOnEveryDrive(t *testing.T) {
-	t.Parallel()
-	drive := real(t.TempDir())
-	makeTestDir(t, drive+"/Users/me")
-	for _, c := range []struct {
-		what, mount string
-		want        bool
-	}{
-		{"WSL 2", drive + ` rw,noatime shared:1 - 9p C:\134 rw,aname=drvfs;path=C:\134`, true},
-		{"WSL 1", drive + ` rw - drvfs D: rw`, true},
-		{"a directory of another machine", drive + ` rw - nfs h:/srv rw`, false},
-		{"without a source", drive + ` rw - tmpfs`, false},
-	} {
-		got := windowsHomes(parseMountInfo("2 1 0:50 / " + c.mount + "\n"))
-		if slices.Contains(got, drive+"/Users/me") != c.want {
-			t.Errorf("%s: got %q", c.what, got)
-		}
-	}
-}
-
-func TestParts_FindsWhatIsInADirectoryUnderOtherNames(t *testing.T) {
-	t.Parallel()
-	const root = "1 0 8:1 / / rw - ext4 a rw\n"
-	for _, c := range []struct {
-		what, list string
-		want       map[string]string
-	}{
-		{"one filesystem", root, nil},
-		{"one in it", root + "2 1 8:1 /users/me/.ssh/old /mnt/k rw - ext4 a rw\n", map[string]string{"/mnt/k": "/users/me/.ssh/old"}},
-		{"one of a disk that is mounted there", root + "2 1 8:2 /keys /users/me/.ssh rw - ext4 b rw\n3 1 8:2 /keys/id /mnt/id rw - ext4 b rw\n", map[string]string{"/mnt/id": "/users/me/.ssh/id"}},
-		{"one mounted in it again", root + "2 1 8:1 /users/me/.ssh/old /users/me/.ssh/new rw - ext4 a rw\n", nil},
-		{"all of it", root + "2 1 8:1 /users/me/.ssh /mnt/k rw - ext4 a rw\n", nil},
-		{"another disk", root + "2 1 8:2 /users/me/.ssh/old /mnt/k rw - ext4 b rw\n", nil},
-	} {
-		if got := mountsInside(parseMountInfo(c.list), "/users/me/.ssh"); !maps.Equal(got, c.want) {
-			t.Errorf("%s: got %v, want %v", c.what, got, c.want)
-		}
-	}
-}
-
-// Each directory that a session writes has its own share of the repositories that a turn looks at.
-func TestNewPlan_LooksAtRepositoriesOfEachDirectory(t *testing.T) {
-	t.Parallel()
-	w := newHomeFixture(t)
-	more := filepath.Dir(w.home) + "/more"
-	for i := range maxViewsPerDir + 4 {
-		writeText(t, fmt.Sprintf("%s/r%d/.git/HEAD", w.work, i), "ref: refs/heads/main\n")
 		for _, name := range []string{"objects", "refs"} {
-			makeTestDir(t, fmt.Sprintf("%s/r%d/.git/%s", w.work, i, name))
+			makeTestDir(t, more+"/.git/"+name)
 		}
-	}
-	for _, name := range []string{"objects", "refs"} {
-		makeTestDir(t, more+"/.git/"+name)
-	}
-	writeText(t, more+"/.git/HEAD", "ref: refs/heads/main\n")
-	for _, dir := range []string{w.work + "/r0", more} {
-		writeText(t, dir+"/.git/config", "[core]\n\trepositoryformatversion = 0\n")
-	}
-	s := workspaceSandbox()
-	s.Writable = []string{more}
-	p, _, err := NewPlan(s, w.planInput())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(p.watch.gitViews) == 0 {
-		t.Skip("git is not installed")
-	}
-	if !slices.ContainsFunc(p.watch.gitViews, func(v *gitView) bool { return v.work == more }) {
-		t.Errorf("%s is not among the %d that are looked at", more, len(p.watch.gitViews))
-	}
-}
-
-// A session sees what variables and files outside of its reach name.
-func TestNewPlan_ShowsWhatInterpretersName(t *testing.T) {
-	t.Parallel()
-	w := newHomeFixture(t)
-	for _, name := range []string{".python/a", ".rlibs/site", ".rlibs/user/4.5", ".rlibs/profile", ".tools", ".config/x"} {
-		makeTestDir(t, w.home+"/"+name)
-	}
-	writeText(t, w.home+"/.Renviron", "R_LIBS_USER='~/.rlibs/user/%v'\nR_HISTFILE=~/.hidden\n")
-	writeText(t, w.home+"/.Rprofile", ".libPaths(c(\"~/.rlibs/profile\", .libPaths()))\n")
-	o := w.planInput()
-	o.Env = []string{"PYTHONPATH=" + w.home + "/.python/a:relative:" + w.home + "/.config:" + w.home, "R_LIBS_SITE=" + w.home + "/.rlibs/site"}
-	p := w.newPlan(t, o)
-	var got []string
-	for _, place := range p.Mounts {
-		if rest, ok := strings.CutPrefix(string(place.Path), w.home+"/."); ok && place.Kind == grantableBind {
-			got = append(got, rest)
+		writeText(t, more+"/.git/HEAD", "ref: refs/heads/main\n")
+		for _, dir := range []string{w.work + "/r0", more} {
+			writeText(t, dir+"/.git/config", "[core]\n\trepositoryformatversion = 0\n")
 		}
-	}
-	if want := []string{"python/a", "rlibs/profile", "rlibs/site", "rlibs/user/4.5"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
-// Directories of programs and caches that variables put into the workspace lead a session nowhere else.
-func TestNewPlan_LinksInTheWorkspaceShowNothing(t *testing.T) {
-	t.Parallel()
-	w := newHomeFixture(t)
-	makeTestDir(t, w.home+"/.secrets/bin")
-	o := w.planInput()
-	o.Path = w.work + "/.venv/bin"
-	o.Directories = map[string]string{".cache": w.work + "/.cache", ".config": w.work + "/.config"}
-	for link, to := range map[string]string{".venv": ".secrets", ".cache": ".secrets", ".config": ".secrets"} {
-		if err := os.Symlink("../"+to, w.work+"/"+link); err != nil {
+		s := workspaceSandbox()
+		s.Writable = []string{more}
+		p, _, err := NewPlan(s, w.planInput())
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	s := workspaceSandbox()
-	s.Layered = []string{w.work + "/.venv"}
-	p, _, err := NewPlan(s, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, place := range p.Mounts {
-		if inside(string(place.Path), w.home+"/.secrets") {
-			t.Errorf("%s is %s", place.Path, place.Kind)
+		if len(p.watch.gitViews) == 0 {
+			t.Skip("git is not installed")
 		}
-	}
+		if !slices.ContainsFunc(p.watch.gitViews, func(v *gitView) bool { return v.work == more }) {
+			t.Errorf("%s is not among the %d that are looked at", more, len(p.watch.gitViews))
+		}
+	})
+
+	// A session sees what variables and files outside of its reach name.
+	t.Run("shows what interpreters name", func(t *testing.T) {
+		t.Parallel()
+		w := newHomeFixture(t)
+		for _, name := range []string{".python/a", ".rlibs/site", ".rlibs/user/4.5", ".rlibs/profile", ".tools", ".config/x"} {
+			makeTestDir(t, w.home+"/"+name)
+		}
+		writeText(t, w.home+"/.Renviron", "R_LIBS_USER='~/.rlibs/user/%v'\nR_HISTFILE=~/.hidden\n")
+		writeText(t, w.home+"/.Rprofile", ".libPaths(c(\"~/.rlibs/profile\", .libPaths()))\n")
+		o := w.planInput()
+		o.Env = []string{"PYTHONPATH=" + w.home + "/.python/a:relative:" + w.home + "/.config:" + w.home, "R_LIBS_SITE=" + w.home + "/.rlibs/site"}
+		p := w.newPlan(t, o)
+		var got []string
+		for _, place := range p.Mounts {
+			if rest, ok := strings.CutPrefix(string(place.Path), w.home+"/."); ok && place.Kind == grantableBind {
+				got = append(got, rest)
+			}
+		}
+		if want := []string{"python/a", "rlibs/profile", "rlibs/site", "rlibs/user/4.5"}; !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
+
+	// Directories of programs and caches that variables put into the workspace lead a session nowhere else.
+	t.Run("shows nothing through links in the workspace", func(t *testing.T) {
+		t.Parallel()
+		w := newHomeFixture(t)
+		makeTestDir(t, w.home+"/.secrets/bin")
+		o := w.planInput()
+		o.Path = w.work + "/.venv/bin"
+		o.Directories = map[string]string{".cache": w.work + "/.cache", ".config": w.work + "/.config"}
+		for link, to := range map[string]string{".venv": ".secrets", ".cache": ".secrets", ".config": ".secrets"} {
+			if err := os.Symlink("../"+to, w.work+"/"+link); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s := workspaceSandbox()
+		s.Layered = []string{w.work + "/.venv"}
+		p, _, err := NewPlan(s, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, place := range p.Mounts {
+			if inside(string(place.Path), w.home+"/.secrets") {
+				t.Errorf("%s is %s", place.Path, place.Kind)
+			}
+		}
+	})
+}
+
+func TestMountAliases(t *testing.T) {
+	t.Parallel()
+
+	t.Run("finds a directory under other names", func(t *testing.T) {
+		t.Parallel()
+		for _, c := range []struct {
+			what, list string
+			want       []mountAlias
+		}{
+			{"one filesystem", "1 0 8:1 / / rw - ext4 /dev/a rw\n2 1 0:5 / /proc rw - proc proc rw\n", nil},
+			{"a bind mount of it", "1 0 8:1 / / rw - ext4 a rw\n2 1 8:1 /users/me /mnt/a\\040b rw - ext4 a rw\n", []mountAlias{{"/mnt/a b", "/mnt/a b"}}},
+			{"of one above it", "1 0 8:1 / / rw - ext4 a rw\n2 1 8:1 / /mnt rw - ext4 a rw\n", []mountAlias{{"/mnt/users/me", "/mnt"}}},
+			{"of one below it", "1 0 8:1 / / rw - ext4 a rw\n2 1 8:1 /users/me/data /data rw - ext4 a rw\n", nil},
+			{"the top of btrfs", "1 0 0:30 /@ / rw - btrfs a rw\n2 1 0:30 /@home /users rw - btrfs a rw\n3 1 0:30 / /mnt/top rw - btrfs a rw\n", []mountAlias{{"/mnt/top/@home/me", "/mnt/top"}}},
+			{"a disk with all of it", "1 0 8:1 / / rw - ext4 a rw\n2 1 8:2 / /disk rw - ext4 b rw\n3 1 8:2 /users /users rw - ext4 b rw\n", []mountAlias{{"/disk/users/me", "/disk"}}},
+			{"mounted over itself", "1 0 8:1 / / rw - ext4 a rw\n2 1 8:1 /users/me /users/me rw - ext4 a rw\n", nil},
+			{"another of that name", "1 0 8:1 / / rw - ext4 a rw\n2 1 8:2 / /users rw - ext4 b rw\n3 1 8:1 / /mnt rw - ext4 a rw\n", nil},
+		} {
+			if got := mountAliases(parseMountInfo(c.list), "/users/me"); !slices.Equal(got, c.want) {
+				t.Errorf("%s: got %v, want %v", c.what, got, c.want)
+			}
+		}
+	})
+
+	// /etc/wsl.conf may say that drives are mounted elsewhere than below /mnt.
+	t.Run("finds Windows homes on every drive", func(t *testing.T) {
+		t.Parallel()
+		drive := real(t.TempDir())
+		makeTestDir(t, drive+"/Users/me")
+		for _, c := range []struct {
+			what, mount string
+			want        bool
+		}{
+			{"WSL 2", drive + ` rw,noatime shared:1 - 9p C:\134 rw,aname=drvfs;path=C:\134`, true},
+			{"WSL 1", drive + ` rw - drvfs D: rw`, true},
+			{"a directory of another machine", drive + ` rw - nfs h:/srv rw`, false},
+			{"without a source", drive + ` rw - tmpfs`, false},
+		} {
+			got := windowsHomes(parseMountInfo("2 1 0:50 / " + c.mount + "\n"))
+			if slices.Contains(got, drive+"/Users/me") != c.want {
+				t.Errorf("%s: got %q", c.what, got)
+			}
+		}
+	})
+
+	t.Run("finds parts of a directory under other names", func(t *testing.T) {
+		t.Parallel()
+		const root = "1 0 8:1 / / rw - ext4 a rw\n"
+		for _, c := range []struct {
+			what, list string
+			want       map[string]string
+		}{
+			{"one filesystem", root, nil},
+			{"one in it", root + "2 1 8:1 /users/me/.ssh/old /mnt/k rw - ext4 a rw\n", map[string]string{"/mnt/k": "/users/me/.ssh/old"}},
+			{"one of a disk that is mounted there", root + "2 1 8:2 /keys /users/me/.ssh rw - ext4 b rw\n3 1 8:2 /keys/id /mnt/id rw - ext4 b rw\n", map[string]string{"/mnt/id": "/users/me/.ssh/id"}},
+			{"one mounted in it again", root + "2 1 8:1 /users/me/.ssh/old /users/me/.ssh/new rw - ext4 a rw\n", nil},
+			{"all of it", root + "2 1 8:1 /users/me/.ssh /mnt/k rw - ext4 a rw\n", nil},
+			{"another disk", root + "2 1 8:2 /users/me/.ssh/old /mnt/k rw - ext4 b rw\n", nil},
+		} {
+			if got := mountsInside(parseMountInfo(c.list), "/users/me/.ssh"); !maps.Equal(got, c.want) {
+				t.Errorf("%s: got %v, want %v", c.what, got, c.want)
+			}
+		}
+	})
 }
 
 // BenchmarkChanged is what the beginning of a turn costs in the supervisor, with 300 names in the home
@@ -450,86 +540,8 @@ func BenchmarkChanged(b *testing.B) {
 	}
 }
 
-// A turn takes in what has changed of the files and directories that a user has shown the session, at its
-// start or later, wherever they are.
-func TestChanged_NamesWhatAUserHasShown(t *testing.T) {
-	t.Parallel()
-	w := newHomeFixture(t)
-	for _, name := range []string{".first/x", ".notes", ".data/x", ".ipython/profile_default/startup/x", ".ipython/y", ".jupyter/a", ".gitconfig"} {
-		writeText(t, w.home+"/"+name, "old")
-	}
-	writeText(t, w.tmp+"/table", "old")
-	writeText(t, w.tmp+"/first", "old")
-	s := workspaceSandbox()
-	s.Readable = []string{w.home + "/.first", w.tmp + "/first"}
-	o := w.planInput()
-	o.Settings = filepath.Join(w.state, "settings")
-	p, _, err := NewPlan(s, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range []string{w.home + "/.notes", w.home + "/.data", w.home + "/.ipython", w.home + "/.jupyter", w.home + "/.gitconfig", w.tmp + "/table"} {
-		g, err := p.NewGrant(path, true, "")
-		if err != nil || g == nil {
-			t.Fatalf("%s: got %+v, %v", path, g, err)
-		}
-		p.RecordGrant(g)
-	}
-	if got := w.describeChanges(p); len(got) > 0 {
-		t.Errorf("before anything has changed: got %q", got)
-	}
-	replace := func(path string) func() {
-		return func() {
-			t.Helper()
-			next := path + ".next"
-			if isDir(path) {
-				makeTestDir(t, next)
-			} else {
-				writeText(t, next, "new")
-			}
-			if err := os.Rename(path, path+".old"); err != nil {
-				t.Error(err)
-			}
-			if err := os.Rename(next, path); err != nil {
-				t.Error(err)
-			}
-		}
-	}
-	for _, c := range []struct {
-		what string
-		do   func()
-		want []string
-	}{
-		{"a name of the lists", func() { makeTestDir(t, w.home+"/.cache/uv") }, []string{"layer .cache/uv"}},
-		{"a directory that was named", replace(w.home + "/.first"), []string{"readable .first"}},
-		{"a file that was named elsewhere", replace(w.tmp + "/first"), []string{"readable " + w.tmp + "/first"}},
-		{"a file", replace(w.home + "/.notes"), []string{"readable .notes"}},
-		{"a directory", replace(w.home + "/.data"), []string{"readable .data"}},
-		{"a file elsewhere", replace(w.tmp + "/table"), []string{"readable " + w.tmp + "/table"}},
-		{"a layer in a directory", replace(w.home + "/.ipython/profile_default/startup"), []string{"layer .ipython/profile_default/startup"}},
-		{"a directory that was built for the session", replace(w.home + "/.jupyter"), []string{"readable .jupyter"}},
-		{"settings that a user has shown as they are", replace(w.home + "/.gitconfig"), []string{"readable .gitconfig"}},
-		{"a removal", func() { _ = os.Remove(w.home + "/.notes") }, []string{"gone .notes"}},
-		{"what comes again", func() { writeText(t, w.home+"/.notes", "") }, []string{"readable .notes"}},
-	} {
-		c.do()
-		if got := w.describeChanges(p); !slices.Equal(got, c.want) {
-			t.Errorf("%s: got %q, want %q", c.what, got, c.want)
-		}
-		if got := w.describeChanges(p); len(got) > 0 {
-			t.Errorf("after %s: got %q again", c.what, got)
-		}
-	}
-	_, shown := p.Home()
-	for _, name := range []string{".first", ".notes", ".data", ".ipython", ".jupyter", ".cache/uv"} {
-		if !slices.ContainsFunc(shown, func(place Mount) bool { return string(place.Path) == w.home+"/"+name }) {
-			t.Errorf("%s is not listed", name)
-		}
-	}
-}
-
 // A session may set the times of a file that it may not write.
-func TestRecords_AnEditIsSeenWhoseTimeWasSetBack(t *testing.T) {
+func TestRecords_TimeSetBack(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "config")
 	writeText(t, file, "one")

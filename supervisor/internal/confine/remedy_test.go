@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestRemedy_NamesWhatAnAdministratorChanges(t *testing.T) {
+func TestHint(t *testing.T) {
 	t.Parallel()
 	for path, row := range map[string][2]string{
 		"/proc/sys/user/max_user_namespaces":                       {"0", "user.max_user_namespaces"},

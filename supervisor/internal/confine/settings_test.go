@@ -10,7 +10,7 @@ import (
 )
 
 // Each line is of R, so what is left must be R, too: the expressions around it run in the session.
-func TestPlainProfile_EmptiesSecretsAlone(t *testing.T) {
+func TestRedactProfile(t *testing.T) {
 	t.Parallel()
 	const token = "ghp_0123456789abcdefghijABCDEFGHIJ"
 	for text, want := range map[string]string{
@@ -80,7 +80,7 @@ func TestPlainProfile_EmptiesSecretsAlone(t *testing.T) {
 }
 
 // A session gets of a file all that its program reads there, without a login.
-func TestPlainSettings_HaveNoLoginInAnyForm(t *testing.T) {
+func TestRedactSettings(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		plain      func([]byte) []byte
@@ -126,7 +126,7 @@ func TestPlainSettings_HaveNoLoginInAnyForm(t *testing.T) {
 }
 
 // The tools and caches that a session sees have no logins: a file with one is there without it, or not at all.
-func TestNewPlan_LoginsInToolsAndCachesAreLeftOut(t *testing.T) {
+func TestNewPlan_RedactsToolsAndCaches(t *testing.T) {
 	t.Parallel()
 	const secret = "s3cretpassword"
 	url, npm := "url = https://me:"+secret+"@example.org/x\n", "fund=false\n//registry.example.org/:_authToken="+secret+"\nregistry=https://me:"+secret+"@example.org/\n"

@@ -18,7 +18,7 @@ func makeSymlink(t *testing.T, to, name string) {
 }
 
 // The kernel takes a link before the two dots behind it.
-func TestWayTo_NamesAllLinksAndWhereTheyLead(t *testing.T) {
+func TestLinkChain(t *testing.T) {
 	t.Parallel()
 	dir := real(t.TempDir())
 	makeTestDir(t, dir+"/a/deep")
@@ -45,7 +45,7 @@ func TestWayTo_NamesAllLinksAndWhereTheyLead(t *testing.T) {
 
 // A session may write what says where packages come from, if that is in its workspace, or may have at another
 // level.
-func TestOwnText_IsNotThatOfASession(t *testing.T) {
+func TestReadUserSettings(t *testing.T) {
 	t.Parallel()
 	w := newHomeFixture(t)
 	makeTestDir(t, w.home+"/dotfiles")
@@ -75,7 +75,7 @@ func TestOwnText_IsNotThatOfASession(t *testing.T) {
 }
 
 // A session can make its workspace a directory in which the user makes no names.
-func TestIsBelowOwn_WhateverTheModeOfTheDirectory(t *testing.T) {
+func TestIsBelowUserDir(t *testing.T) {
 	t.Parallel()
 	dir := real(t.TempDir()) + "/shut"
 	makeTestDir(t, dir)

@@ -69,59 +69,63 @@ func askName(t testing.TB, p *Policy, name string, kind dnsmessage.Type) (dnsmes
 	return m.RCode, "?"
 }
 
-func TestAnswer_EachNameHasAnAddressOfItsOwn(t *testing.T) {
+func TestAnswerQuestion(t *testing.T) {
 	t.Parallel()
-	p := newTestPolicy(t)
-	long := strings.Repeat(strings.Repeat("a", 63)+".", 3) + strings.Repeat("b", 61) + "."
-	for _, row := range []struct {
-		name string
-		kind dnsmessage.Type
-		code dnsmessage.RCode
-		want string
-	}{
-		{"example.org.", dnsmessage.TypeA, 0, "198.18.0.2"},
-		{"EXAMPLE.org.", dnsmessage.TypeA, 0, "198.18.0.2"},
-		{"other.org.", dnsmessage.TypeA, 0, "198.18.0.3"},
-		{"example.org.", dnsmessage.TypeAAAA, 0, ""},
-		{"example.org.", dnsmessage.TypeMX, 0, ""},
-		{"localhost.", dnsmessage.TypeA, 0, "127.0.0.1"},
-		{"x.localhost.", dnsmessage.TypeAAAA, 0, "::1"},
-		{"box.", dnsmessage.TypeA, 0, "127.0.0.1"},
-		{"box.", dnsmessage.TypeAAAA, 0, ""},
-		{"3.0.18.198.in-addr.arpa.", dnsmessage.TypePTR, 0, "other.org."},
-		{"9.0.18.198.in-addr.arpa.", dnsmessage.TypePTR, dnsmessage.RCodeNameError, ""},
-		{"1.0.0.127.in-addr.arpa.", dnsmessage.TypePTR, dnsmessage.RCodeNameError, ""},
-		{"not a name.", dnsmessage.TypeA, dnsmessage.RCodeNameError, ""},
-		{"8.8.8.8.", dnsmessage.TypeA, dnsmessage.RCodeNameError, ""},
-		{".", dnsmessage.TypeA, dnsmessage.RCodeNameError, ""},
-		{long, dnsmessage.TypeA, 0, "198.18.0.4"},
-	} {
-		if code, got := askName(t, p, row.name, row.kind); code != row.code || got != row.want {
-			t.Errorf("%.20s %v: got %v %q, want %v %q", row.name, row.kind, code, got, row.code, row.want)
+
+	t.Run("gives each name its own address", func(t *testing.T) {
+		t.Parallel()
+		p := newTestPolicy(t)
+		long := strings.Repeat(strings.Repeat("a", 63)+".", 3) + strings.Repeat("b", 61) + "."
+		for _, row := range []struct {
+			name string
+			kind dnsmessage.Type
+			code dnsmessage.RCode
+			want string
+		}{
+			{"example.org.", dnsmessage.TypeA, 0, "198.18.0.2"},
+			{"EXAMPLE.org.", dnsmessage.TypeA, 0, "198.18.0.2"},
+			{"other.org.", dnsmessage.TypeA, 0, "198.18.0.3"},
+			{"example.org.", dnsmessage.TypeAAAA, 0, ""},
+			{"example.org.", dnsmessage.TypeMX, 0, ""},
+			{"localhost.", dnsmessage.TypeA, 0, "127.0.0.1"},
+			{"x.localhost.", dnsmessage.TypeAAAA, 0, "::1"},
+			{"box.", dnsmessage.TypeA, 0, "127.0.0.1"},
+			{"box.", dnsmessage.TypeAAAA, 0, ""},
+			{"3.0.18.198.in-addr.arpa.", dnsmessage.TypePTR, 0, "other.org."},
+			{"9.0.18.198.in-addr.arpa.", dnsmessage.TypePTR, dnsmessage.RCodeNameError, ""},
+			{"1.0.0.127.in-addr.arpa.", dnsmessage.TypePTR, dnsmessage.RCodeNameError, ""},
+			{"not a name.", dnsmessage.TypeA, dnsmessage.RCodeNameError, ""},
+			{"8.8.8.8.", dnsmessage.TypeA, dnsmessage.RCodeNameError, ""},
+			{".", dnsmessage.TypeA, dnsmessage.RCodeNameError, ""},
+			{long, dnsmessage.TypeA, 0, "198.18.0.4"},
+		} {
+			if code, got := askName(t, p, row.name, row.kind); code != row.code || got != row.want {
+				t.Errorf("%.20s %v: got %v %q, want %v %q", row.name, row.kind, code, got, row.code, row.want)
+			}
 		}
-	}
+	})
+
+	t.Run("ignores answers and rejects malformed questions", func(t *testing.T) {
+		t.Parallel()
+		p := newTestPolicy(t)
+		answer := newQuestion(t, "example.org.", dnsmessage.TypeA)
+		answer[2] |= 0x80
+		if got := p.answerQuestion(answer); got != nil {
+			t.Errorf("an answer was answered: %x", got)
+		}
+		two := newQuestion(t, "example.org.", dnsmessage.TypeA)
+		two[5] = 2
+		var m dnsmessage.Message
+		if err := m.Unpack(p.answerQuestion(two)); err != nil || m.RCode != dnsmessage.RCodeFormatError {
+			t.Errorf("got %v, %v", m.RCode, err)
+		}
+		if got := p.answerQuestion([]byte{1, 2, 3}); got != nil {
+			t.Errorf("got %x", got)
+		}
+	})
 }
 
-func TestAnswer_StrangeMessagesHarmNobody(t *testing.T) {
-	t.Parallel()
-	p := newTestPolicy(t)
-	answer := newQuestion(t, "example.org.", dnsmessage.TypeA)
-	answer[2] |= 0x80
-	if got := p.answerQuestion(answer); got != nil {
-		t.Errorf("an answer was answered: %x", got)
-	}
-	two := newQuestion(t, "example.org.", dnsmessage.TypeA)
-	two[5] = 2
-	var m dnsmessage.Message
-	if err := m.Unpack(p.answerQuestion(two)); err != nil || m.RCode != dnsmessage.RCodeFormatError {
-		t.Errorf("got %v, %v", m.RCode, err)
-	}
-	if got := p.answerQuestion([]byte{1, 2, 3}); got != nil {
-		t.Errorf("got %x", got)
-	}
-}
-
-func TestNames_AreBoundedAndNoAddressIsUsedTwice(t *testing.T) {
+func TestNameTableLimit(t *testing.T) {
 	t.Parallel()
 	var told []string
 	p := newTestPolicy(t)
@@ -148,7 +152,7 @@ func TestNames_AreBoundedAndNoAddressIsUsedTwice(t *testing.T) {
 	}
 }
 
-func TestKindOf_ListsAddressesThatNobodyElseHas(t *testing.T) {
+func TestAddressKind(t *testing.T) {
 	t.Parallel()
 	for _, a := range []string{
 		"127.0.0.1", "127.255.1.2", "0.0.0.0", "0.1.2.3", "10.0.0.1", "172.16.0.1", "172.31.255.255", "192.168.1.1", "169.254.169.254", "100.64.0.1", "100.100.100.200",
@@ -168,7 +172,7 @@ func TestKindOf_ListsAddressesThatNobodyElseHas(t *testing.T) {
 }
 
 // The name is on the list, but what it leads to is looked at when it is dialled.
-func TestDial_ChecksTheAddressThatItReaches(t *testing.T) {
+func TestDialChecksAddress(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -199,7 +203,7 @@ func TestDial_ChecksTheAddressThatItReaches(t *testing.T) {
 	_ = c.Close()
 }
 
-func TestPolicy_ANameIsNotItsAddress(t *testing.T) {
+func TestMayConnect(t *testing.T) {
 	t.Parallel()
 	p := newTestPolicy(t, "example.org:443", "*.cdn.net", "192.0.2.7:80")
 	for _, row := range []struct {
@@ -223,7 +227,7 @@ func TestPolicy_ANameIsNotItsAddress(t *testing.T) {
 	}
 }
 
-func TestReached_IsBounded(t *testing.T) {
+func TestDestinationsLimit(t *testing.T) {
 	t.Parallel()
 	p := newTestPolicy(t)
 	for i := range maxDestinations + 50 {
@@ -236,7 +240,7 @@ func TestReached_IsBounded(t *testing.T) {
 	}
 }
 
-func TestExpand_FindsTheRegistriesOfTheUser(t *testing.T) {
+func TestExpandHosts(t *testing.T) {
 	t.Parallel()
 	root, home := t.TempDir(), t.TempDir()
 	public := []string{"pypi.org:443", "files.pythonhosted.org:443", "registry.npmjs.org:443", "cloud.r-project.org:443", "cran.r-project.org:443", "cran.rstudio.com:443"}

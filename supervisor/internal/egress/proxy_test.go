@@ -47,47 +47,131 @@ func newTestProxy(t testing.TB, p *Policy, headLimit time.Duration) *proxy {
 	return &s.proxy
 }
 
-// A connection that says nothing, or never ends what it says, is closed.
-func TestProxy_WaitsForNobody(t *testing.T) {
+func TestProxy(t *testing.T) {
 	t.Parallel()
-	for name, text := range map[string]string{
-		"nothing": "", "half a request": "CONNECT example.org:443 HTT", "half a head": "GET http://example.org/ HTTP/1.1\r\nA: b\r\n",
-		"half a greeting": "\x05\x02\x00", "no request": "\x05\x01\x00", "half a request of SOCKS": "\x05\x01\x00\x05\x01\x00\x03\x09examp",
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := newTestProxy(t, newTestPolicy(t, "example.org"), 50*time.Millisecond)
-			client, end := newConnPair(t)
-			if _, err := io.WriteString(client, text); err != nil {
-				t.Fatal(err)
-			}
-			p.serveConn(newProxyConn(end)) // returns when it is closed
-			if got := p.server.policy.Destinations(); len(got) > 0 {
-				t.Errorf("it reached %+v", got)
-			}
-		})
-	}
-}
 
-// The end of the stage ends everybody.
-func TestProxy_EndsWithItsStage(t *testing.T) {
-	t.Parallel()
-	ctx, stop := context.WithCancel(t.Context())
-	s := &server{policy: newTestPolicy(t), ctx: ctx, connections: make(map[uint64]*connection)}
-	s.proxy = newProxy(s, time.Hour)
-	asked := make(chan bool)
-	s.policy.options.OnRefused = func(ctx context.Context, _, _ string) bool { asked <- true; <-ctx.Done(); return false }
-	var serving sync.WaitGroup
-	for _, text := range []string{"", "CONNECT example.org:443 HTTP/1.1\r\n\r\n", "\x05\x01\x00\x05\x01\x00\x01\x01\x02\x03\x04\x00\x50"} {
-		client, end := newConnPair(t)
-		_, _ = io.WriteString(client, text)
-		serving.Go(func() { s.proxy.serveConn(newProxyConn(end)) })
-	}
-	<-asked
-	<-asked
-	stop()
-	serving.Wait()
-	s.wg.Wait()
+	// A connection that says nothing, or never ends what it says, is closed.
+	t.Run("closes a connection that sends no whole request", func(t *testing.T) {
+		t.Parallel()
+		for name, text := range map[string]string{
+			"nothing": "", "half a request": "CONNECT example.org:443 HTT", "half a head": "GET http://example.org/ HTTP/1.1\r\nA: b\r\n",
+			"half a greeting": "\x05\x02\x00", "no request": "\x05\x01\x00", "half a request of SOCKS": "\x05\x01\x00\x05\x01\x00\x03\x09examp",
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				p := newTestProxy(t, newTestPolicy(t, "example.org"), 50*time.Millisecond)
+				client, end := newConnPair(t)
+				if _, err := io.WriteString(client, text); err != nil {
+					t.Fatal(err)
+				}
+				p.serveConn(newProxyConn(end)) // returns when it is closed
+				if got := p.server.policy.Destinations(); len(got) > 0 {
+					t.Errorf("it reached %+v", got)
+				}
+			})
+		}
+	})
+
+	// The end of the stage ends everybody.
+	t.Run("closes its connections when the monitor ends", func(t *testing.T) {
+		t.Parallel()
+		ctx, stop := context.WithCancel(t.Context())
+		s := &server{policy: newTestPolicy(t), ctx: ctx, connections: make(map[uint64]*connection)}
+		s.proxy = newProxy(s, time.Hour)
+		asked := make(chan bool)
+		s.policy.options.OnRefused = func(ctx context.Context, _, _ string) bool { asked <- true; <-ctx.Done(); return false }
+		var serving sync.WaitGroup
+		for _, text := range []string{"", "CONNECT example.org:443 HTTP/1.1\r\n\r\n", "\x05\x01\x00\x05\x01\x00\x01\x01\x02\x03\x04\x00\x50"} {
+			client, end := newConnPair(t)
+			_, _ = io.WriteString(client, text)
+			serving.Go(func() { s.proxy.serveConn(newProxyConn(end)) })
+		}
+		<-asked
+		<-asked
+		stop()
+		serving.Wait()
+		s.wg.Wait()
+	})
+
+	// The host's answer may come while the proxy looks whether there is more of the request.
+	t.Run("forwards a whole response after the last request byte", func(t *testing.T) {
+		t.Parallel()
+		client, address := newProxyClient(t, func(w http.ResponseWriter, r *http.Request) {
+			all, _ := io.ReadAll(r.Body)
+			_, _ = w.Write(all)
+		})
+		text := strings.Repeat("x", 100_000)
+		var clients sync.WaitGroup
+		for range 8 {
+			clients.Go(func() {
+				for range 100 {
+					r, err := client.Post(address, "text/plain", strings.NewReader(text))
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					all, err := io.ReadAll(r.Body)
+					_ = r.Body.Close()
+					if err != nil || string(all) != text {
+						t.Errorf("got %d bytes, %v", len(all), err)
+						return
+					}
+				}
+			})
+		}
+		clients.Wait()
+	})
+
+	t.Run("forwards a response that begins before its request ends", func(t *testing.T) {
+		t.Parallel()
+		client, address := newProxyClient(t, func(w http.ResponseWriter, r *http.Request) {
+			c := http.NewResponseController(w)
+			_ = c.EnableFullDuplex()
+			_, _ = io.CopyN(w, r.Body, 5)
+			_ = c.Flush()
+			_, _ = io.Copy(w, r.Body)
+		})
+		body, more := io.Pipe()
+		go func() { _, _ = io.WriteString(more, "begun") }()
+		r, err := client.Post(address, "text/plain", body)
+		if err != nil {
+			t.Fatalf("no answer to the first half of a request: %v", err)
+		}
+		defer r.Body.Close()
+		go func() {
+			_, _ = io.WriteString(more, strings.Repeat("x", 300_000))
+			_ = more.Close()
+		}()
+		if all, err := io.ReadAll(r.Body); err != nil || len(all) != 300_005 || !strings.HasPrefix(string(all), "begunx") {
+			t.Errorf("got %d bytes, %v", len(all), err)
+		}
+	})
+
+	// Nobody is asked any more for one who has hung up.
+	t.Run("cancels a permission question when its client hangs up", func(t *testing.T) {
+		t.Parallel()
+		for name, text := range map[string]string{
+			"CONNECT": "CONNECT example.org:443 HTTP/1.1\r\n\r\n", "http": "GET http://example.org/ HTTP/1.1\r\nHost: example.org\r\n\r\n",
+			"SOCKS": "\x05\x01\x00\x05\x01\x00\x01\x01\x02\x03\x04\x00\x50",
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				p := newTestProxy(t, newTestPolicy(t), time.Hour)
+				asked, over := make(chan bool), make(chan bool)
+				p.server.policy.options.OnRefused = func(ctx context.Context, _, _ string) bool { asked <- true; <-ctx.Done(); close(over); return false }
+				client, end := newConnPair(t)
+				_, _ = io.WriteString(client, text)
+				go p.serveConn(newProxyConn(end))
+				<-asked
+				_ = client.Close()
+				select {
+				case <-over:
+				case <-time.After(10 * time.Second):
+					t.Error("the question is still open")
+				}
+			})
+		}
+	})
 }
 
 // newProxyClient returns a client of the proxy, and the address of a host behind it.
@@ -108,87 +192,7 @@ func newProxyClient(t *testing.T, host http.HandlerFunc) (*http.Client, string) 
 	return &http.Client{Transport: transport, Timeout: time.Minute}, server.URL
 }
 
-// The host's answer may come while the proxy looks whether there is more of the request.
-func TestProxy_AnAnswerBehindTheLastByteOfItsRequestComesWhole(t *testing.T) {
-	t.Parallel()
-	client, address := newProxyClient(t, func(w http.ResponseWriter, r *http.Request) {
-		all, _ := io.ReadAll(r.Body)
-		_, _ = w.Write(all)
-	})
-	text := strings.Repeat("x", 100_000)
-	var clients sync.WaitGroup
-	for range 8 {
-		clients.Go(func() {
-			for range 100 {
-				r, err := client.Post(address, "text/plain", strings.NewReader(text))
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				all, err := io.ReadAll(r.Body)
-				_ = r.Body.Close()
-				if err != nil || string(all) != text {
-					t.Errorf("got %d bytes, %v", len(all), err)
-					return
-				}
-			}
-		})
-	}
-	clients.Wait()
-}
-
-func TestProxy_AnAnswerMayBeginBeforeItsRequestEnds(t *testing.T) {
-	t.Parallel()
-	client, address := newProxyClient(t, func(w http.ResponseWriter, r *http.Request) {
-		c := http.NewResponseController(w)
-		_ = c.EnableFullDuplex()
-		_, _ = io.CopyN(w, r.Body, 5)
-		_ = c.Flush()
-		_, _ = io.Copy(w, r.Body)
-	})
-	body, more := io.Pipe()
-	go func() { _, _ = io.WriteString(more, "begun") }()
-	r, err := client.Post(address, "text/plain", body)
-	if err != nil {
-		t.Fatalf("no answer to the first half of a request: %v", err)
-	}
-	defer r.Body.Close()
-	go func() {
-		_, _ = io.WriteString(more, strings.Repeat("x", 300_000))
-		_ = more.Close()
-	}()
-	if all, err := io.ReadAll(r.Body); err != nil || len(all) != 300_005 || !strings.HasPrefix(string(all), "begunx") {
-		t.Errorf("got %d bytes, %v", len(all), err)
-	}
-}
-
-// Nobody is asked any more for one who has hung up.
-func TestProxy_AQuestionEndsWithItsConnection(t *testing.T) {
-	t.Parallel()
-	for name, text := range map[string]string{
-		"CONNECT": "CONNECT example.org:443 HTTP/1.1\r\n\r\n", "http": "GET http://example.org/ HTTP/1.1\r\nHost: example.org\r\n\r\n",
-		"SOCKS": "\x05\x01\x00\x05\x01\x00\x01\x01\x02\x03\x04\x00\x50",
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := newTestProxy(t, newTestPolicy(t), time.Hour)
-			asked, over := make(chan bool), make(chan bool)
-			p.server.policy.options.OnRefused = func(ctx context.Context, _, _ string) bool { asked <- true; <-ctx.Done(); close(over); return false }
-			client, end := newConnPair(t)
-			_, _ = io.WriteString(client, text)
-			go p.serveConn(newProxyConn(end))
-			<-asked
-			_ = client.Close()
-			select {
-			case <-over:
-			case <-time.After(10 * time.Second):
-				t.Error("the question is still open")
-			}
-		})
-	}
-}
-
-func TestReadSOCKS_ReadsPlacesAndAnswersTheRest(t *testing.T) {
+func TestReadSOCKS(t *testing.T) {
 	t.Parallel()
 	hello := "\x05\x02\x01\x00"
 	for _, row := range []struct{ text, place, written string }{

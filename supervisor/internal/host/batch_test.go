@@ -2,7 +2,7 @@ package host
 
 import "testing"
 
-func TestBatchLine_KeepsWhatCmdWouldTakeForItself(t *testing.T) {
+func TestBatchLine(t *testing.T) {
 	for arg, want := range map[string]string{
 		"a":               `"a"`,
 		"":                `""`,

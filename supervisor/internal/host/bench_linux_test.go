@@ -85,8 +85,8 @@ func BenchmarkSignal(b *testing.B) {
 	}
 }
 
-// TestStage_IdleThenItIsSmall holds the stage to its budget.
-func TestStage_IdleThenItIsSmall(t *testing.T) {
+// TestMonitorMemory holds the stage to its budget.
+func TestMonitorMemory(t *testing.T) {
 	t.Parallel()
 	w := startProgram(t, "sleep", "1000")
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", monitorPID(t, w)))

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestChildWatch_OnlyThoseAskedLastKeepTheirFilesOpen(t *testing.T) {
+func TestChildWatchLimit(t *testing.T) {
 	t.Parallel()
 	worker := exec.Command("sleep", "3600")
 	if err := worker.Start(); err != nil {
@@ -51,7 +51,7 @@ func TestChildWatch_OnlyThoseAskedLastKeepTheirFilesOpen(t *testing.T) {
 	}
 }
 
-func TestChild_IsNotKilledAfterItWasReaped(t *testing.T) {
+func TestChildKillAfterReap(t *testing.T) {
 	t.Parallel()
 	program, err := exec.LookPath("true")
 	if err != nil {

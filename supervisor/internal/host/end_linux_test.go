@@ -98,52 +98,107 @@ func wantAllEnded(t testing.TB, since time.Time, pids map[string]int) {
 	}
 }
 
-func TestTree_EveryRelativeEndsWithTheWorker(t *testing.T) {
+func TestTreeEnd(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]func(t *testing.T, w testWorker){
-		"close": func(t *testing.T, w testWorker) { w.Close() },
-		"kill":  func(t *testing.T, w testWorker) { w.Kill() },
-		"SIGKILL for the worker": func(t *testing.T, w testWorker) {
-			w.Signal(host.Kill, host.Worker)
-		},
-		"the worker exits": func(t *testing.T, w testWorker) {
-			w.Signal(host.Terminate, host.Worker)
-		},
-		"the stage is killed": func(t *testing.T, w testWorker) {
-			syscall.Kill(parentPID(t, w.PID()), syscall.SIGKILL)
-		},
-		"the stage is stopped, then kill": func(t *testing.T, w testWorker) {
-			// Kill gives a stopped stage some time.
-			stage := parentPID(t, w.PID())
-			syscall.Kill(stage, syscall.SIGSTOP)
-			// Until all its threads stand still it may yet obey the kill.
-			waitFor(t, "stop of the stage", func() bool { return isStopped(t, stage) })
-			w.Kill()
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := startPython(t, descendantsScript)
-			pids := parseDescendants(t, w.waitLine(t, "family "))
-			pids["worker"] = w.PID()
-			since := time.Now()
-			if strings.Contains(name, "the stage") {
-				// Without a stage only session, ancestry and environment tell.
-				// This one has none of them any more, and is not found.
-				syscall.Kill(pids["bare"], syscall.SIGKILL)
+
+	t.Run("ends every descendant with the worker", func(t *testing.T) {
+		t.Parallel()
+		for name, end := range map[string]func(t *testing.T, w testWorker){
+			"close": func(t *testing.T, w testWorker) { w.Close() },
+			"kill":  func(t *testing.T, w testWorker) { w.Kill() },
+			"SIGKILL for the worker": func(t *testing.T, w testWorker) {
+				w.Signal(host.Kill, host.Worker)
+			},
+			"the worker exits": func(t *testing.T, w testWorker) {
+				w.Signal(host.Terminate, host.Worker)
+			},
+			"the stage is killed": func(t *testing.T, w testWorker) {
+				syscall.Kill(parentPID(t, w.PID()), syscall.SIGKILL)
+			},
+			"the stage is stopped, then kill": func(t *testing.T, w testWorker) {
+				// Kill gives a stopped stage some time.
+				stage := parentPID(t, w.PID())
+				syscall.Kill(stage, syscall.SIGSTOP)
+				// Until all its threads stand still it may yet obey the kill.
+				waitFor(t, "stop of the stage", func() bool { return isStopped(t, stage) })
+				w.Kill()
+			},
+		} {
+			t.Run(name, func(t *testing.T) {
+				w := startPython(t, descendantsScript)
+				pids := parseDescendants(t, w.waitLine(t, "family "))
+				pids["worker"] = w.PID()
+				since := time.Now()
+				if strings.Contains(name, "the stage") {
+					// Without a stage only session, ancestry and environment tell.
+					// This one has none of them any more, and is not found.
+					syscall.Kill(pids["bare"], syscall.SIGKILL)
+				}
+				end(t, w)
+				waitClosed(t, "exit", w.Exited())
+				waitClosed(t, "end of everything", w.Done())
+				wantAllEnded(t, since, pids)
+				if r := w.Survivors(); len(r) > 0 {
+					t.Errorf("got %v, want nothing left", r)
+				}
+				wantLost := strings.Contains(name, "the stage")
+				if e := w.Exit(); e.MonitorKilled != wantLost || e.Signal == "" {
+					t.Errorf("got %+v, want lost %t", e, wantLost)
+				}
+			})
+		}
+	})
+
+	t.Run("ends every descendant with the supervisor", func(t *testing.T) {
+		t.Parallel()
+		for name, end := range map[string]func(s *supervisorProcess){
+			"exit":    func(s *supervisorProcess) { s.in.Close() },
+			"SIGKILL": func(s *supervisorProcess) { s.Process.Kill() },
+			"SIGKILL of its group": func(s *supervisorProcess) {
+				syscall.Kill(-s.Process.Pid, syscall.SIGKILL)
+			},
+			"SIGHUP of its group": func(s *supervisorProcess) {
+				syscall.Kill(-s.Process.Pid, syscall.SIGHUP)
+			},
+		} {
+			t.Run(name, func(t *testing.T) {
+				// Under nohup SIGHUP would be ignored.
+				cmd := exec.Command(findProgram(t, "env"), "--default-signal=HUP", testBinary(t), findProgram(t, "python3"), "-c", descendantsScript)
+				cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+				s := runSupervisor(t, cmd, "supervise")
+				line, err := s.out.ReadString('\n')
+				if err != nil {
+					t.Fatal(err)
+				}
+				pids := parseDescendants(t, strings.TrimPrefix(line, "family "))
+				pids["worker"] = s.worker
+				pids["stage"] = parentPID(t, s.worker)
+				since := time.Now()
+				end(s)
+				wantAllEnded(t, since, pids)
+			})
+		}
+	})
+
+	t.Run("Close ends what it can find without a monitor", func(t *testing.T) {
+		t.Parallel()
+		s := runSupervisor(t, exec.Command(testBinary(t), findProgram(t, "python3"), "-c", descendantsScript), "direct")
+		line, err := s.out.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		pids := parseDescendants(t, strings.TrimPrefix(line, "family "))
+		pids["worker"] = s.worker
+		syscall.Kill(pids["bare"], syscall.SIGKILL) // has neither session nor tag nor parent
+		since := time.Now()
+		fmt.Fprintln(s.in, "close")
+		wantAllEnded(t, since, pids)
+		for _, want := range []string{"ended: killed by SIGKILL\n", "closed: <nil> []\n"} {
+			if line, _ := s.out.ReadString('\n'); line != want {
+				t.Errorf("got %q, want %q", line, want)
 			}
-			end(t, w)
-			waitClosed(t, "exit", w.Exited())
-			waitClosed(t, "end of everything", w.Done())
-			wantAllEnded(t, since, pids)
-			if r := w.Survivors(); len(r) > 0 {
-				t.Errorf("got %v, want nothing left", r)
-			}
-			wantLost := strings.Contains(name, "the stage")
-			if e := w.Exit(); e.MonitorKilled != wantLost || e.Signal == "" {
-				t.Errorf("got %+v, want lost %t", e, wantLost)
-			}
-		})
-	}
+		}
+	})
 }
 
 // isStopped tells whether a signal has stopped every thread of a process.
@@ -182,58 +237,7 @@ func parentPID(t *testing.T, pid int) int {
 	return parent
 }
 
-func TestTree_SupervisorEndsThenEveryRelativeEnds(t *testing.T) {
-	t.Parallel()
-	for name, end := range map[string]func(s *supervisorProcess){
-		"exit":    func(s *supervisorProcess) { s.in.Close() },
-		"SIGKILL": func(s *supervisorProcess) { s.Process.Kill() },
-		"SIGKILL of its group": func(s *supervisorProcess) {
-			syscall.Kill(-s.Process.Pid, syscall.SIGKILL)
-		},
-		"SIGHUP of its group": func(s *supervisorProcess) {
-			syscall.Kill(-s.Process.Pid, syscall.SIGHUP)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			// Under nohup SIGHUP would be ignored.
-			cmd := exec.Command(findProgram(t, "env"), "--default-signal=HUP", testBinary(t), findProgram(t, "python3"), "-c", descendantsScript)
-			cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-			s := runSupervisor(t, cmd, "supervise")
-			line, err := s.out.ReadString('\n')
-			if err != nil {
-				t.Fatal(err)
-			}
-			pids := parseDescendants(t, strings.TrimPrefix(line, "family "))
-			pids["worker"] = s.worker
-			pids["stage"] = parentPID(t, s.worker)
-			since := time.Now()
-			end(s)
-			wantAllEnded(t, since, pids)
-		})
-	}
-}
-
-func TestTree_WithoutAStageThenCloseEndsWhatCanBeFound(t *testing.T) {
-	t.Parallel()
-	s := runSupervisor(t, exec.Command(testBinary(t), findProgram(t, "python3"), "-c", descendantsScript), "direct")
-	line, err := s.out.ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	pids := parseDescendants(t, strings.TrimPrefix(line, "family "))
-	pids["worker"] = s.worker
-	syscall.Kill(pids["bare"], syscall.SIGKILL) // has neither session nor tag nor parent
-	since := time.Now()
-	fmt.Fprintln(s.in, "close")
-	wantAllEnded(t, since, pids)
-	for _, want := range []string{"ended: killed by SIGKILL\n", "closed: <nil> []\n"} {
-		if line, _ := s.out.ReadString('\n'); line != want {
-			t.Errorf("got %q, want %q", line, want)
-		}
-	}
-}
-
-func TestTree_ProcessesThatOnlyForkThenTheyEndToo(t *testing.T) {
+func TestTreeEndForkBomb(t *testing.T) {
 	// Lines of processes that fork and end as fast as they can: each pid is
 	// stale as soon as it is read. They end by themselves after two minutes, so that a
 	// failure of this test does not outlive it.
@@ -262,7 +266,7 @@ os.read(0, 1)`)
 	}
 }
 
-func TestExited_ChildHoldsTheTerminalThenItDelaysNothing(t *testing.T) {
+func TestExitedWithOpenTerminal(t *testing.T) {
 	t.Parallel()
 	w := startBash(t, "trap '' HUP TERM; setsid sleep 1000 & echo started; exit 7")
 	w.waitLine(t, "started")
@@ -278,33 +282,40 @@ func TestExited_ChildHoldsTheTerminalThenItDelaysNothing(t *testing.T) {
 	}
 }
 
-func TestNotices_WorkerStopsItselfThenItIsContinuedAndSaid(t *testing.T) {
+func TestNotices(t *testing.T) {
 	t.Parallel()
-	for signal, name := range map[string]string{"STOP": "SIGSTOP", "TSTP": "SIGTSTP"} {
-		w := startBash(t, "kill -"+signal+" $$; echo continued")
-		w.waitLine(t, "continued")
-		select {
-		case got := <-w.Notices():
-			if want := "the worker was stopped (" + name + ") and continued"; got != want {
-				t.Errorf("got %q, want %q", got, want)
+
+	t.Run("report a stopped worker that was continued", func(t *testing.T) {
+		t.Parallel()
+		for signal, name := range map[string]string{"STOP": "SIGSTOP", "TSTP": "SIGTSTP"} {
+			w := startBash(t, "kill -"+signal+" $$; echo continued")
+			w.waitLine(t, "continued")
+			select {
+			case got := <-w.Notices():
+				if want := "the worker was stopped (" + name + ") and continued"; got != want {
+					t.Errorf("got %q, want %q", got, want)
+				}
+			case <-time.After(testTimeout):
+				t.Errorf("%s: got no notice", name)
 			}
-		case <-time.After(testTimeout):
-			t.Errorf("%s: got no notice", name)
 		}
-	}
+	})
+
+	t.Run("a worker that stops repeatedly still finishes", func(t *testing.T) {
+		t.Parallel()
+		w := startBash(t, "for i in 1 2 3 4 5 6; do kill -STOP $$; done; echo through")
+		w.waitLine(t, "through")
+	})
 }
 
-func TestNotices_WorkerStopsAgainAndAgainThenItStillGetsOn(t *testing.T) {
+func TestBackgroundRead(t *testing.T) {
 	t.Parallel()
-	w := startBash(t, "for i in 1 2 3 4 5 6; do kill -STOP $$; done; echo through")
-	w.waitLine(t, "through")
-}
 
-func TestTerminal_WorkerReadsFromTheBackgroundThenItGetsTheTerminal(t *testing.T) {
-	t.Parallel()
-	// As in a start in which the worker is faster than the stage: it is
-	// stopped by SIGTTIN.
-	w := startPython(t, `
+	t.Run("a worker in the background gets the terminal", func(t *testing.T) {
+		t.Parallel()
+		// As in a start in which the worker is faster than the stage: it is
+		// stopped by SIGTTIN.
+		w := startPython(t, `
 import os, signal, time
 r, wr = os.pipe()
 if os.fork() == 0:
@@ -317,34 +328,35 @@ os.close(wr)
 while os.tcgetpgrp(0) == os.getpgrp(): pass
 os.write(1, b"reading\n")
 os.write(1, b"got " + os.read(0, 100))`)
-	w.waitLine(t, "reading")
-	select {
-	case got := <-w.Notices():
-		if !strings.Contains(got, "SIGTTIN") {
-			t.Errorf("got %q, want SIGTTIN", got)
+		w.waitLine(t, "reading")
+		select {
+		case got := <-w.Notices():
+			if !strings.Contains(got, "SIGTTIN") {
+				t.Errorf("got %q, want SIGTTIN", got)
+			}
+		case <-time.After(testTimeout):
+			t.Fatal("got no notice")
 		}
-	case <-time.After(testTimeout):
-		t.Fatal("got no notice")
-	}
-	if err := w.Terminal().WriteInput([]byte("text\n"), false); err != nil {
-		t.Fatal(err)
-	}
-	if got := w.waitLine(t, "got "); got != "text" {
-		t.Errorf("got %q, want text", got)
-	}
-}
-
-func TestTerminal_WorkerReadsAtOnceThenNothingIsNoticed(t *testing.T) {
-	t.Parallel()
-	for range 20 {
-		w := startProgram(t, "head", "-n1")
-		if err := w.Terminal().WriteInput([]byte("first\n"), false); err != nil {
+		if err := w.Terminal().WriteInput([]byte("text\n"), false); err != nil {
 			t.Fatal(err)
 		}
-		w.waitLine(t, "first")
-		waitClosed(t, "end", w.Done())
-		if got, open := <-w.Notices(); open {
-			t.Errorf("got notice %q, want none", got)
+		if got := w.waitLine(t, "got "); got != "text" {
+			t.Errorf("got %q, want text", got)
 		}
-	}
+	})
+
+	t.Run("a read right after the start causes no notice", func(t *testing.T) {
+		t.Parallel()
+		for range 20 {
+			w := startProgram(t, "head", "-n1")
+			if err := w.Terminal().WriteInput([]byte("first\n"), false); err != nil {
+				t.Fatal(err)
+			}
+			w.waitLine(t, "first")
+			waitClosed(t, "end", w.Done())
+			if got, open := <-w.Notices(); open {
+				t.Errorf("got notice %q, want none", got)
+			}
+		}
+	})
 }

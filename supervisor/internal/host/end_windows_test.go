@@ -67,42 +67,76 @@ func (g *processWatch) waitEnded(t *testing.T, limit uint32) {
 	}
 }
 
-func TestClose_WholeFamilyIsGone(t *testing.T) {
-	p, err := host.Start(newRoleCommand("family"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	g := newProcessWatch(t, waitDescendants(t, collectOutput(terminalReader{p})))
-	if err := p.Close(); err != nil || len(p.Survivors()) > 0 {
-		t.Errorf("got %v, remaining %v, want a clean end", err, p.Survivors())
-	}
-	g.waitEnded(t, 0) // already
-	if got := p.Exit(); got.Signal != "SIGKILL" || got.MonitorKilled {
-		t.Errorf("got %+v, want one that we ended", got)
-	}
-}
+func TestTreeEnd_Windows(t *testing.T) {
+	t.Run("Close ends every descendant", func(t *testing.T) {
+		p, err := host.Start(newRoleCommand("family"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := newProcessWatch(t, waitDescendants(t, collectOutput(terminalReader{p})))
+		if err := p.Close(); err != nil || len(p.Survivors()) > 0 {
+			t.Errorf("got %v, remaining %v, want a clean end", err, p.Survivors())
+		}
+		g.waitEnded(t, 0) // already
+		if got := p.Exit(); got.Signal != "SIGKILL" || got.MonitorKilled {
+			t.Errorf("got %+v, want one that we ended", got)
+		}
+	})
 
-func TestWorkerEnds_WhatItLeftBehindIsGone(t *testing.T) {
-	w := startRole(t, "family")
-	g := newProcessWatch(t, waitDescendants(t, w.workerOutput))
-	if err := w.Signal(host.Kill, host.Worker); err != nil {
-		t.Fatal(err)
-	}
-	waitClosed(t, "end of the family", w.Done())
-	g.waitEnded(t, 0)
-}
+	t.Run("ends every descendant with the worker", func(t *testing.T) {
+		w := startRole(t, "family")
+		g := newProcessWatch(t, waitDescendants(t, w.workerOutput))
+		if err := w.Signal(host.Kill, host.Worker); err != nil {
+			t.Fatal(err)
+		}
+		waitClosed(t, "end of the family", w.Done())
+		g.waitEnded(t, 0)
+	})
 
-func TestStageIsKilled_WorkerIsGoneAndSaidToBeLost(t *testing.T) {
-	w := startRole(t, "family")
-	g := newProcessWatch(t, waitDescendants(t, w.workerOutput))
-	if err := exec.Command("taskkill", "/f", "/pid", fmt.Sprint(host.MonitorPID(w.Process))).Run(); err != nil {
-		t.Fatal(err)
-	}
-	waitClosed(t, "end of the family", w.Done())
-	g.waitEnded(t, 0)
-	if got := w.Exit(); !got.MonitorKilled {
-		t.Errorf("got %+v, want one that is lost", got)
-	}
+	t.Run("a killed monitor ends the tree and is reported", func(t *testing.T) {
+		w := startRole(t, "family")
+		g := newProcessWatch(t, waitDescendants(t, w.workerOutput))
+		if err := exec.Command("taskkill", "/f", "/pid", fmt.Sprint(host.MonitorPID(w.Process))).Run(); err != nil {
+			t.Fatal(err)
+		}
+		waitClosed(t, "end of the family", w.Done())
+		g.waitEnded(t, 0)
+		if got := w.Exit(); !got.MonitorKilled {
+			t.Errorf("got %+v, want one that is lost", got)
+		}
+	})
+
+	t.Run("ends every descendant when the supervisor exits", func(t *testing.T) {
+		runSupervisorEnd(t, func(_ *exec.Cmd, stdin interface{ Close() error }) error { return stdin.Close() })
+	})
+
+	t.Run("ends every descendant when the supervisor is terminated", func(t *testing.T) {
+		runSupervisorEnd(t, func(cmd *exec.Cmd, _ interface{ Close() error }) error { return cmd.Process.Kill() })
+	})
+
+	t.Run("a supervisor terminated during a start leaves nothing behind", func(t *testing.T) {
+		name := fmt.Sprintf("dying-%d.exe", os.Getpid()) // another run of this test may be there
+		program := copyTestBinary(t, name)
+		seen := exec.Command(program)
+		seen.Env = append(os.Environ(), roleEnv+"=forever")
+		if err := seen.Start(); err != nil {
+			t.Fatal(err)
+		}
+		got := countProcesses(t, name)
+		seen.Process.Kill()
+		seen.Wait()
+		if got != 1 {
+			t.Fatalf("got %d processes, want to see the one that there is", got)
+		}
+		for n := range host.CountStartSteps(newRoleCommand("forever")) {
+			cmd := exec.Command(program, fmt.Sprint(n))
+			cmd.Env = append(os.Environ(), roleEnv+"=dying")
+			if out, err := cmd.CombinedOutput(); len(out) > 0 || cmd.ProcessState.ExitCode() != 1 {
+				t.Fatalf("step %d: got %q, %v, want a death without a word", n, out, err)
+			}
+			waitFor(t, fmt.Sprintf("end of what step %d had started", n), func() bool { return countProcesses(t, name) == 0 })
+		}
+	})
 }
 
 // A supervisor that ends gives back its only handle of the job, however it ends.
@@ -132,38 +166,6 @@ func runSupervisorEnd(t *testing.T, end func(cmd *exec.Cmd, stdin interface{ Clo
 	waitClosed(t, "end of the supervisor's output", out.ended)
 	cmd.Wait()
 	g.waitEnded(t, uint32(testTimeout.Milliseconds()))
-}
-
-func TestSupervisorExits_WholeFamilyIsGone(t *testing.T) {
-	runSupervisorEnd(t, func(_ *exec.Cmd, stdin interface{ Close() error }) error { return stdin.Close() })
-}
-
-func TestSupervisorIsTerminated_WholeFamilyIsGone(t *testing.T) {
-	runSupervisorEnd(t, func(cmd *exec.Cmd, _ interface{ Close() error }) error { return cmd.Process.Kill() })
-}
-
-func TestSupervisorIsTerminated_InTheMiddleOfAStart_NothingIsLeft(t *testing.T) {
-	name := fmt.Sprintf("dying-%d.exe", os.Getpid()) // another run of this test may be there
-	program := copyTestBinary(t, name)
-	seen := exec.Command(program)
-	seen.Env = append(os.Environ(), roleEnv+"=forever")
-	if err := seen.Start(); err != nil {
-		t.Fatal(err)
-	}
-	got := countProcesses(t, name)
-	seen.Process.Kill()
-	seen.Wait()
-	if got != 1 {
-		t.Fatalf("got %d processes, want to see the one that there is", got)
-	}
-	for n := range host.CountStartSteps(newRoleCommand("forever")) {
-		cmd := exec.Command(program, fmt.Sprint(n))
-		cmd.Env = append(os.Environ(), roleEnv+"=dying")
-		if out, err := cmd.CombinedOutput(); len(out) > 0 || cmd.ProcessState.ExitCode() != 1 {
-			t.Fatalf("step %d: got %q, %v, want a death without a word", n, out, err)
-		}
-		waitFor(t, fmt.Sprintf("end of what step %d had started", n), func() bool { return countProcesses(t, name) == 0 })
-	}
 }
 
 // countProcesses is how many of that name there are.

@@ -7,7 +7,7 @@ import (
 
 // A command that is built with -cover counts what its stages run, and nothing else of
 // the worker's environment reaches a stage.
-func TestStageEnv_HasTheCoverageDirectoryAndNoOtherVariable(t *testing.T) {
+func TestMonitorEnv(t *testing.T) {
 	plain := monitorEnv([]string{"HOME=/root", "GODEBUG=x=1"})
 	covered := monitorEnv([]string{"HOME=/root", "GOCOVERDIR=/tmp/c", "GODEBUG=x=1"})
 	if want := append(slices.Clone(plain), "GOCOVERDIR=/tmp/c"); !slices.Equal(covered, want) {

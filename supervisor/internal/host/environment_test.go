@@ -30,7 +30,7 @@ func TestWindowsEnvironment(t *testing.T) {
 	}
 }
 
-func TestWindowsEnvironment_ZeroByteThenErrorNamesTheVariable(t *testing.T) {
+func TestWindowsEnvironmentZeroByte(t *testing.T) {
 	if env, err := windowsEnvironment([]string{"A=x\x00B=y"}, ""); err == nil || !slices.Equal(env, nil) {
 		t.Errorf("got %q, %v, want an error", env, err)
 	}

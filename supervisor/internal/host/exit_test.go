@@ -6,7 +6,7 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
 )
 
-func TestExit_MemoryLimitIsNamedWhereItCanBeTheCause(t *testing.T) {
+func TestExitMemoryLimit(t *testing.T) {
 	for _, c := range []struct {
 		exit host.Exit
 		want string

@@ -8,7 +8,7 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
 )
 
-func TestStart_ItsContextHasEndedThenItIsGivenUp(t *testing.T) {
+func TestStartCanceled(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -10,7 +10,7 @@ import (
 )
 
 // A session that is given up does not wait for a manager that hangs.
-func TestScope_WaitsForNoManagerOnceTheStartIsGivenUp(t *testing.T) {
+func TestStartScopeCanceled(t *testing.T) {
 	services := t.TempDir()
 	bus, err := net.Listen("unix", filepath.Join(services, "bus"))
 	if err != nil {

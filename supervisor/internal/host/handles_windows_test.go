@@ -47,7 +47,7 @@ func wantNoLeaks(t *testing.T, cycle func(t *testing.T)) {
 	}
 }
 
-func TestHandles_AreGivenBack(t *testing.T) {
+func TestHandleLeaks(t *testing.T) {
 	start := func(t *testing.T, role string, args ...string) testWorker {
 		t.Helper()
 		p, err := host.Start(newRoleCommand(role, args...))
@@ -116,7 +116,7 @@ func TestHandles_AreGivenBack(t *testing.T) {
 	}
 }
 
-func TestStart_AnyStepFailsThenItIsNamedAndNothingIsLeft(t *testing.T) {
+func TestStartFailure_Windows(t *testing.T) {
 	for n := range host.CountStartSteps(newRoleCommand("forever")) {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			wantNoLeaks(t, func(t *testing.T) {
@@ -142,7 +142,7 @@ func TestStart_AnyStepFailsThenItIsNamedAndNothingIsLeft(t *testing.T) {
 	}
 }
 
-func TestChannel_ClosedBeforeTheEndThenTheEndTouchesNobodyElses(t *testing.T) {
+func TestChannelClosedBeforeEnd(t *testing.T) {
 	w := startRole(t, "forever")
 	if err := w.Channel().Close(); err != nil {
 		t.Fatal(err)
@@ -165,43 +165,45 @@ func TestChannel_ClosedBeforeTheEndThenTheEndTouchesNobodyElses(t *testing.T) {
 	}
 }
 
-func TestTerminal_UsedAfterTheEndThenAnError(t *testing.T) {
-	w := startRole(t, "exit", "0")
-	waitClosed(t, "end of its tree", w.Done())
-	if err := w.Terminal().Resize(host.Size{Rows: 20, Cols: 100}); !errors.Is(err, host.ErrEnded) {
-		t.Errorf("resize: got %v, want ErrEnded", err)
-	}
-	if err := w.Terminal().WriteInput([]byte("x"), false); !errors.Is(err, os.ErrClosed) {
-		t.Errorf("feed: got %v, want that it is closed", err)
-	}
-	if _, err := w.Terminal().TryRead(make([]byte, 1)); err != nil && err != io.EOF {
-		t.Errorf("read: got %v", err)
-	}
-}
+func TestTerminalEnd_Windows(t *testing.T) {
+	t.Run("calls after the end return errors", func(t *testing.T) {
+		w := startRole(t, "exit", "0")
+		waitClosed(t, "end of its tree", w.Done())
+		if err := w.Terminal().Resize(host.Size{Rows: 20, Cols: 100}); !errors.Is(err, host.ErrEnded) {
+			t.Errorf("resize: got %v, want ErrEnded", err)
+		}
+		if err := w.Terminal().WriteInput([]byte("x"), false); !errors.Is(err, os.ErrClosed) {
+			t.Errorf("feed: got %v, want that it is closed", err)
+		}
+		if _, err := w.Terminal().TryRead(make([]byte, 1)); err != nil && err != io.EOF {
+			t.Errorf("read: got %v", err)
+		}
+	})
 
-func TestTerminal_NothingIsWrittenThenThatIsNoEnd(t *testing.T) {
-	var r, w windows.Handle
-	if err := windows.CreatePipe(&r, &w, nil, 0); err != nil {
-		t.Fatal(err)
-	}
-	out := os.NewFile(uintptr(r), "out")
-	defer out.Close()
-	for _, text := range []string{"", "x"} {
-		var n uint32
-		if err := windows.WriteFile(w, []byte(text), &n, nil); err != nil {
+	t.Run("an empty write is not the end of the output", func(t *testing.T) {
+		var r, w windows.Handle
+		if err := windows.CreatePipe(&r, &w, nil, 0); err != nil {
 			t.Fatal(err)
 		}
-	}
-	windows.CloseHandle(w)
-	var got string
-	b := make([]byte, 10)
-	for {
-		n, err := host.ReadConsole(out, b)
-		if got += string(b[:n]); err != nil {
-			break
+		out := os.NewFile(uintptr(r), "out")
+		defer out.Close()
+		for _, text := range []string{"", "x"} {
+			var n uint32
+			if err := windows.WriteFile(w, []byte(text), &n, nil); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	if got != "x" {
-		t.Errorf("got %q, want what came behind it", got)
-	}
+		windows.CloseHandle(w)
+		var got string
+		b := make([]byte, 10)
+		for {
+			n, err := host.ReadConsole(out, b)
+			if got += string(b[:n]); err != nil {
+				break
+			}
+		}
+		if got != "x" {
+			t.Errorf("got %q, want what came behind it", got)
+		}
+	})
 }

@@ -20,79 +20,112 @@ import (
 	"github.com/turnstone-repl/turnstone/tests/programs"
 )
 
-func TestWorker_InheritsTheTerminalAndTheChannelOnly(t *testing.T) {
+func TestWorker(t *testing.T) {
 	t.Parallel()
-	// A descriptor that somebody forgot to mark close-on-exec.
-	r, wr, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	defer wr.Close()
-	leak, err := syscall.Dup(int(wr.Fd())) // without the mark
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer syscall.Close(leak)
 
-	w := startProgram(t, "cat")
-	waitReader(t, w) // the loader has closed its own files
-	dir := fmt.Sprintf("/proc/%d/fd", w.PID())
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, e := range entries {
-		target, _ := os.Readlink(filepath.Join(dir, e.Name()))
-		got = append(got, e.Name()+" "+strings.TrimRight(target, "0123456789[]:"))
-	}
-	slices.Sort(got)
-	want := []string{"0 /dev/pts/", "1 /dev/pts/", "2 /dev/pts/", "3 pipe", "4 pipe"}
-	if !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
-func TestWorker_EnvironmentIsTheCommandsByteForByte(t *testing.T) {
-	t.Parallel()
-	env := []string{"A=1", "GOGC=77", "GODEBUG=x=1", "BYTES=\xff\xfe\x01", "EMPTY=", "REPL_IPC=9,9,stale", "REPL_TAG=stale"}
-	w := startCommand(t, &host.Command{Path: findProgram(t, "cat"), Env: env})
-	waitReader(t, w) // in its exec a process has no environment
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", w.PID()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
-	if len(got) != 7 || !slices.Equal(got[:5], env[:5]) ||
-		got[5] != "REPL_IPC=3,4,"+w.Nonce() || !strings.HasPrefix(got[6], "REPL_TAG=") || got[6] == "REPL_TAG=stale" {
-		t.Errorf("got %q, want %q, then our two", got, env[:5])
-	}
-}
-
-func TestWorker_RunsInItsDirectoryWithItsArguments(t *testing.T) {
-	t.Parallel()
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := startCommand(t, &host.Command{Path: findProgram(t, "bash"), Args: []string{"-c", `pwd; echo "$0 $1"`, "a b", "c\xff"}, Dir: dir})
-	if got, want := w.waitAll(t), dir+"\na b c\xff\n"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
-func TestWorker_HasTheSizeOfTheCommand(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		size host.Size
-		want string
-	}{{host.Size{}, "40 120"}, {host.Size{Rows: 7, Cols: 33}, "7 33"}} {
-		w := startCommand(t, &host.Command{Path: findProgram(t, "stty"), Args: []string{"size"}, Size: c.size})
-		if got := strings.TrimSpace(w.waitAll(t)); got != c.want {
-			t.Errorf("got %q, want %q", got, c.want)
+	t.Run("inherits only the terminal and the channel", func(t *testing.T) {
+		t.Parallel()
+		// A descriptor that somebody forgot to mark close-on-exec.
+		r, wr, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
+		defer r.Close()
+		defer wr.Close()
+		leak, err := syscall.Dup(int(wr.Fd())) // without the mark
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer syscall.Close(leak)
+
+		w := startProgram(t, "cat")
+		waitReader(t, w) // the loader has closed its own files
+		dir := fmt.Sprintf("/proc/%d/fd", w.PID())
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, e := range entries {
+			target, _ := os.Readlink(filepath.Join(dir, e.Name()))
+			got = append(got, e.Name()+" "+strings.TrimRight(target, "0123456789[]:"))
+		}
+		slices.Sort(got)
+		want := []string{"0 /dev/pts/", "1 /dev/pts/", "2 /dev/pts/", "3 pipe", "4 pipe"}
+		if !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
+
+	t.Run("gets the environment of the command unchanged", func(t *testing.T) {
+		t.Parallel()
+		env := []string{"A=1", "GOGC=77", "GODEBUG=x=1", "BYTES=\xff\xfe\x01", "EMPTY=", "REPL_IPC=9,9,stale", "REPL_TAG=stale"}
+		w := startCommand(t, &host.Command{Path: findProgram(t, "cat"), Env: env})
+		waitReader(t, w) // in its exec a process has no environment
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", w.PID()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
+		if len(got) != 7 || !slices.Equal(got[:5], env[:5]) ||
+			got[5] != "REPL_IPC=3,4,"+w.Nonce() || !strings.HasPrefix(got[6], "REPL_TAG=") || got[6] == "REPL_TAG=stale" {
+			t.Errorf("got %q, want %q, then our two", got, env[:5])
+		}
+	})
+
+	t.Run("runs in its directory with its arguments", func(t *testing.T) {
+		t.Parallel()
+		dir, err := filepath.EvalSymlinks(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := startCommand(t, &host.Command{Path: findProgram(t, "bash"), Args: []string{"-c", `pwd; echo "$0 $1"`, "a b", "c\xff"}, Dir: dir})
+		if got, want := w.waitAll(t), dir+"\na b c\xff\n"; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
+
+	t.Run("gets the terminal size of the command", func(t *testing.T) {
+		t.Parallel()
+		for _, c := range []struct {
+			size host.Size
+			want string
+		}{{host.Size{}, "40 120"}, {host.Size{Rows: 7, Cols: 33}, "7 33"}} {
+			w := startCommand(t, &host.Command{Path: findProgram(t, "stty"), Args: []string{"size"}, Size: c.size})
+			if got := strings.TrimSpace(w.waitAll(t)); got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		}
+	})
+
+	t.Run("starts without ignored or blocked signals", func(t *testing.T) {
+		t.Parallel()
+		// A shell's background job or nohup ignores signals, a careless parent
+		// blocks them; both outlive exec.
+		cmd := exec.Command(findProgram(t, "python3"), "-c", `
+import os, signal, sys
+for s in signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM, signal.SIGPIPE, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU, signal.SIGCHLD, signal.SIGUSR1, signal.SIGWINCH, signal.SIGRTMAX:
+    signal.signal(s, signal.SIG_IGN)
+signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+os.execv(sys.argv[1], sys.argv[1:])`, testBinary(t), findProgram(t, "cat"), "/proc/self/status")
+		s := runSupervisor(t, cmd, "supervise")
+		for range 100 {
+			line, err := s.out.ReadString('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			name, value, _ := strings.Cut(line, ":")
+			if name == "SigBlk" || name == "SigIgn" {
+				if got := strings.TrimSpace(value); got != "0000000000000000" {
+					t.Errorf("%s: got %s, want none", name, got)
+				}
+			}
+			if name == "SigCgt" {
+				return
+			}
+		}
+		t.Error("got no end of the signals in /proc/self/status")
+	})
 }
 
 // supervisorProcess is another process of this test binary that holds a worker.
@@ -145,36 +178,7 @@ func testBinary(t *testing.T) string {
 	return self
 }
 
-func TestWorker_ParentIgnoredAndBlockedSignalsThenItHasNeither(t *testing.T) {
-	t.Parallel()
-	// A shell's background job or nohup ignores signals, a careless parent
-	// blocks them; both outlive exec.
-	cmd := exec.Command(findProgram(t, "python3"), "-c", `
-import os, signal, sys
-for s in signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM, signal.SIGPIPE, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU, signal.SIGCHLD, signal.SIGUSR1, signal.SIGWINCH, signal.SIGRTMAX:
-    signal.signal(s, signal.SIG_IGN)
-signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-os.execv(sys.argv[1], sys.argv[1:])`, testBinary(t), findProgram(t, "cat"), "/proc/self/status")
-	s := runSupervisor(t, cmd, "supervise")
-	for range 100 {
-		line, err := s.out.ReadString('\n')
-		if err != nil {
-			t.Fatal(err)
-		}
-		name, value, _ := strings.Cut(line, ":")
-		if name == "SigBlk" || name == "SigIgn" {
-			if got := strings.TrimSpace(value); got != "0000000000000000" {
-				t.Errorf("%s: got %s, want none", name, got)
-			}
-		}
-		if name == "SigCgt" {
-			return
-		}
-	}
-	t.Error("got no end of the signals in /proc/self/status")
-}
-
-func TestStart_ExecutableWasDeletedThenItStillWorks(t *testing.T) {
+func TestStartDeletedExecutable(t *testing.T) {
 	b, err := os.ReadFile(testBinary(t))
 	if err != nil {
 		t.Fatal(err)
@@ -192,7 +196,7 @@ func TestStart_ExecutableWasDeletedThenItStillWorks(t *testing.T) {
 	}
 }
 
-func TestStart_WithoutStageMainThenTheWorkerRunsWithoutAStage(t *testing.T) {
+func TestStartUnmonitored(t *testing.T) {
 	t.Parallel()
 	s := runSupervisor(t, exec.Command(testBinary(t), findProgram(t, "bash"), "-c", "echo $PPID; read x; echo got $x; ls /proc/self/fd | wc -w"), "direct")
 	line, _ := s.out.ReadString('\n')
@@ -217,7 +221,7 @@ func countResources(t testing.TB) (descriptors, goroutines int, children string)
 	return len(entries), runtime.NumGoroutine(), strings.TrimSpace(strings.Join(kids, " "))
 }
 
-func TestProcess_ManyStartsAndEndsThenNothingIsLeft(t *testing.T) {
+func TestProcessLeaks(t *testing.T) {
 	script := findProgram(t, "bash")
 	cycle := func(c *host.Command) {
 		if p, err := host.Start(c); err == nil {

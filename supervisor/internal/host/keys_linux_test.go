@@ -20,9 +20,12 @@ func waitRawMode(t *testing.T, w testWorker, want bool) {
 	waitFor(t, fmt.Sprintf("screen %t", want), func() bool { return w.Terminal().IsRawMode() == want })
 }
 
-func TestScreen_IsThatOfAProgramThatReadsEachKey(t *testing.T) {
+func TestIsRawMode(t *testing.T) {
 	t.Parallel()
-	w := startInteractive(t, `
+
+	t.Run("is true while a program reads single keys", func(t *testing.T) {
+		t.Parallel()
+		w := startInteractive(t, `
 import os, termios, tty
 before = termios.tcgetattr(0)
 for change in tty.setraw, tty.setcbreak:
@@ -35,32 +38,33 @@ quiet[3] &= ~termios.ECHO
 termios.tcsetattr(0, termios.TCSANOW, quiet)
 os.write(1, b"secret\n")
 os.read(0, 2)`)
-	for range 2 {
+		for range 2 {
+			waitRawMode(t, w, true)
+			if err := w.Terminal().TypeKeys([]byte("k")); err != nil {
+				t.Fatal(err)
+			}
+			waitRawMode(t, w, false)
+			writeAnswer(t, w, inputStep{text: "x\n"})
+		}
+		w.waitLine(t, "secret")
+		if w.Terminal().IsRawMode() {
+			t.Error("a line that is not shown is no screen")
+		}
+	})
+
+	t.Run("is false after Restore", func(t *testing.T) {
+		t.Parallel()
+		w := startInteractive(t, "import os, time, tty; tty.setraw(0); time.sleep(1000)")
 		waitRawMode(t, w, true)
-		if err := w.Terminal().TypeKeys([]byte("k")); err != nil {
+		if err := w.Terminal().Restore(); err != nil {
 			t.Fatal(err)
 		}
 		waitRawMode(t, w, false)
-		writeAnswer(t, w, inputStep{text: "x\n"})
-	}
-	w.waitLine(t, "secret")
-	if w.Terminal().IsRawMode() {
-		t.Error("a line that is not shown is no screen")
-	}
-}
-
-func TestScreen_WhatAProgramLeftBehindEndsWithRestore(t *testing.T) {
-	t.Parallel()
-	w := startInteractive(t, "import os, time, tty; tty.setraw(0); time.sleep(1000)")
-	waitRawMode(t, w, true)
-	if err := w.Terminal().Restore(); err != nil {
-		t.Fatal(err)
-	}
-	waitRawMode(t, w, false)
+	})
 }
 
 // A person's terminal ends its lines as any terminal does, since programs that draw rely on it.
-func TestPerson_LinesEndAsAtAnyTerminal(t *testing.T) {
+func TestInteractiveNewlines(t *testing.T) {
 	t.Parallel()
 	for person, want := range map[bool]string{true: "a\r\nb\r\n", false: "a\nb\n"} {
 		w := startCommand(t, &host.Command{Path: findProgram(t, "bash"), Args: []string{"-c", "echo a; echo b"}, Interactive: person})
@@ -70,7 +74,7 @@ func TestPerson_LinesEndAsAtAnyTerminal(t *testing.T) {
 	}
 }
 
-func TestKeys_AreWhatTheModesOfTheProgramMakeOfThem(t *testing.T) {
+func TestTypeKeys(t *testing.T) {
 	t.Parallel()
 	const typed = "a\r\x03\x1c\x1a\x00\xffq"
 	for name, test := range map[string]struct{ change, want string }{
@@ -104,7 +108,7 @@ print("got", got, sorted(struck) or "", "\r", flush=True)`)
 	}
 }
 
-func TestLent_WhileAJobOfAShellIsInTheForeground(t *testing.T) {
+func TestHasForegroundJob(t *testing.T) {
 	t.Parallel()
 	w := startInteractive(t, `
 import os, signal, subprocess

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestOOMFiles_EachKindOfMountThenTheGroupsOwnFileComesFirst(t *testing.T) {
+func TestOOMCounterFiles(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name, groups, mounts string

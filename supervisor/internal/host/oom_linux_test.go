@@ -42,7 +42,7 @@ func newMemoryCgroup(t *testing.T, limit int) (procs string) {
 	return ""
 }
 
-func TestExit_KernelRanOutOfMemoryThenItSaysSo(t *testing.T) {
+func TestExitOutOfMemory(t *testing.T) {
 	procs := newMemoryCgroup(t, 128<<20)
 	cmd := exec.Command("/bin/sh", "-c", `echo $$ > "$0"; exec "$@"`, procs, testBinary(t),
 		findProgram(t, "python3"), "-c", "import os; os.read(int(os.environ['REPL_IPC'].split(',')[0]), 0); x = b'x' * (512 << 20)")

@@ -16,7 +16,7 @@ import (
 )
 
 // A user with many pipes gets small ones from Linux (pipe-user-pages-soft).
-func TestOrder(t *testing.T) {
+func TestSendCommand(t *testing.T) {
 	t.Parallel()
 	large := monitorCommand{Kind: commandGrant, Grant: &confine.Grant{}}
 	for i := range 400 {

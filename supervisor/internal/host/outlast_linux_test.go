@@ -8,7 +8,7 @@ import (
 )
 
 // A process that was killed and is about to go does not count as one that remains.
-func TestOutlast_WaitsForWhatDiesAndNamesTheRest(t *testing.T) {
+func TestAwaitProcessEnd(t *testing.T) {
 	t.Parallel()
 	dies, stays, zombie := exec.Command("sleep", "3600"), exec.Command("sleep", "3600"), exec.Command("true")
 	for _, c := range []*exec.Cmd{dies, stays, zombie} {

@@ -16,7 +16,7 @@ import (
 
 // Another session that writes the same workspace could otherwise choose what becomes
 // writable, or visible, in this one.
-func TestStart_DirectoryOfASandboxBecameALinkThenItIsRefused(t *testing.T) {
+func TestStartSandboxSymlink(t *testing.T) {
 	t.Parallel()
 	base, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -58,7 +58,7 @@ func TestStart_DirectoryOfASandboxBecameALinkThenItIsRefused(t *testing.T) {
 
 // The plan is made while the stage starts, so the stage must not stay behind. It is found among
 // all stages of this process, so the test is not parallel.
-func TestStart_PlanOfASandboxFailsThenNothingIsLeft(t *testing.T) {
+func TestStartSandboxPlanError(t *testing.T) {
 	failed := errors.New("no such workspace")
 	var stage int
 	_, err := host.Start(&host.Command{Path: "/bin/true", Sandbox: &host.Sandbox{Plan: func() (*confine.Plan, error) {

@@ -19,7 +19,7 @@ import (
 )
 
 // A program may be refused something before its stage has said that it runs.
-func TestStart_ARefusalBeforeTheReportOfTheStartIsKept(t *testing.T) {
+func TestStartEarlyDenial(t *testing.T) {
 	t.Parallel()
 	down, orders, reportsIn, err := openChannel()
 	if err != nil {
@@ -59,7 +59,7 @@ func TestStart_ARefusalBeforeTheReportOfTheStartIsKept(t *testing.T) {
 }
 
 // An interrupt is sent, and then the calls that it finds held are refused.
-func TestStage_SendsASignalBeforeItObeysForTheSandbox(t *testing.T) {
+func TestMonitorCommandOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told bytes.Buffer
 		s := &monitor{eventEncoder: json.NewEncoder(&told), sandbox: &confine.Sandbox{}}
@@ -94,7 +94,7 @@ func TestStage_SendsASignalBeforeItObeysForTheSandbox(t *testing.T) {
 }
 
 // The stage may be held up by a filesystem. The session writes a directory that it gives then, so that is watched.
-func TestGrant_AnAnswerThatComesLateIsTakenIn(t *testing.T) {
+func TestGrantLateAnswer(t *testing.T) {
 	t.Parallel()
 	base, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {

@@ -15,97 +15,105 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
 )
 
-func TestStart_FailingStepThenErrorNamesItAndWhatToDo(t *testing.T) {
+func TestStart(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	write := func(name, text string, mode fs.FileMode) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), mode); err != nil {
-			t.Fatal(err)
+
+	t.Run("a failed step is named, with advice", func(t *testing.T) {
+		t.Parallel()
+		dir := t.TempDir()
+		write := func(name, text string, mode fs.FileMode) string {
+			path := filepath.Join(dir, name)
+			if err := os.WriteFile(path, []byte(text), mode); err != nil {
+				t.Fatal(err)
+			}
+			return path
 		}
-		return path
-	}
-	plain := write("plain", "x", 0o644)
-	garbage := write("garbage", "\x01\x02\x03 no program\n", 0o755)
-	script := write("script", "#!/no/such/interpreter\n", 0o755)
-	missing := filepath.Join(dir, "missing")
-	huge := "HUGE=" + strings.Repeat("x", 4<<20)
-	for _, c := range []struct {
-		name    string
-		command host.Command
-		step    string
-		path    string
-		cause   error
-		advice  string
-	}{
-		{"missing directory", host.Command{Path: "/bin/sh", Dir: missing}, "chdir", missing, fs.ErrNotExist, "create the directory"},
-		{"directory that is a file", host.Command{Path: "/bin/sh", Dir: plain}, "chdir", plain, syscall.ENOTDIR, "create the directory"},
-		{"missing program", host.Command{Path: missing}, "exec", missing, fs.ErrNotExist, "install it"},
-		{"file without the right to execute", host.Command{Path: plain}, "exec", plain, fs.ErrPermission, "make it executable"},
-		{"directory as program", host.Command{Path: dir}, "exec", dir, fs.ErrPermission, "correct the path"},
-		{"script whose interpreter is missing", host.Command{Path: script}, "exec", script, fs.ErrNotExist, "interpreter that its first line names"},
-		{"file in no known format", host.Command{Path: garbage}, "exec", garbage, syscall.ENOEXEC, "#! line"},
-		{"environment beyond the system's limit", host.Command{Path: "/bin/sh", Env: []string{huge}}, "exec", "/bin/sh", syscall.E2BIG, "shorten"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			p, err := host.Start(&c.command)
-			if err == nil {
-				p.Close()
-				t.Fatal("got a process, want an error")
-			}
-			e, ok := errors.AsType[*host.StartError](err)
-			if !ok || e.Step != c.step || e.Path != c.path || !errors.Is(err, c.cause) {
-				t.Errorf("got %#v, want step %q, path %q, cause %v", err, c.step, c.path, c.cause)
-			}
-			for _, want := range []string{"host: start: " + c.step, c.path, c.advice} {
-				if !strings.Contains(err.Error(), want) {
-					t.Errorf("got %q, want %q in it", err, want)
+		plain := write("plain", "x", 0o644)
+		garbage := write("garbage", "\x01\x02\x03 no program\n", 0o755)
+		script := write("script", "#!/no/such/interpreter\n", 0o755)
+		missing := filepath.Join(dir, "missing")
+		huge := "HUGE=" + strings.Repeat("x", 4<<20)
+		for _, c := range []struct {
+			name    string
+			command host.Command
+			step    string
+			path    string
+			cause   error
+			advice  string
+		}{
+			{"missing directory", host.Command{Path: "/bin/sh", Dir: missing}, "chdir", missing, fs.ErrNotExist, "create the directory"},
+			{"directory that is a file", host.Command{Path: "/bin/sh", Dir: plain}, "chdir", plain, syscall.ENOTDIR, "create the directory"},
+			{"missing program", host.Command{Path: missing}, "exec", missing, fs.ErrNotExist, "install it"},
+			{"file without the right to execute", host.Command{Path: plain}, "exec", plain, fs.ErrPermission, "make it executable"},
+			{"directory as program", host.Command{Path: dir}, "exec", dir, fs.ErrPermission, "correct the path"},
+			{"script whose interpreter is missing", host.Command{Path: script}, "exec", script, fs.ErrNotExist, "interpreter that its first line names"},
+			{"file in no known format", host.Command{Path: garbage}, "exec", garbage, syscall.ENOEXEC, "#! line"},
+			{"environment beyond the system's limit", host.Command{Path: "/bin/sh", Env: []string{huge}}, "exec", "/bin/sh", syscall.E2BIG, "shorten"},
+		} {
+			t.Run(c.name, func(t *testing.T) {
+				p, err := host.Start(&c.command)
+				if err == nil {
+					p.Close()
+					t.Fatal("got a process, want an error")
 				}
-			}
-		})
-	}
-}
+				e, ok := errors.AsType[*host.StartError](err)
+				if !ok || e.Step != c.step || e.Path != c.path || !errors.Is(err, c.cause) {
+					t.Errorf("got %#v, want step %q, path %q, cause %v", err, c.step, c.path, c.cause)
+				}
+				for _, want := range []string{"host: start: " + c.step, c.path, c.advice} {
+					if !strings.Contains(err.Error(), want) {
+						t.Errorf("got %q, want %q in it", err, want)
+					}
+				}
+			})
+		}
+	})
 
-func TestStart_WorkerEndsAtOnceThenItsStatusIsReported(t *testing.T) {
-	t.Parallel()
-	w := startProgram(t, "true")
-	waitClosed(t, "exit", w.Exited())
-	if got := w.Exit().String(); got != "exit status 0" {
-		t.Errorf("got %q, want exit status 0", got)
-	}
-}
-
-func TestExit_NamesStatusOrSignal(t *testing.T) {
-	t.Parallel()
-	for script, want := range map[string]string{
-		"exit 0":        "exit status 0",
-		"exit 3":        "exit status 3",
-		"exit 255":      "exit status 255",
-		"kill -9 $$":    "killed by SIGKILL",
-		"kill -TERM $$": "killed by SIGTERM",
-		"kill -SEGV $$": "killed by SIGSEGV",
-	} {
-		w := startBash(t, script)
+	t.Run("a worker that ends at once has its status reported", func(t *testing.T) {
+		t.Parallel()
+		w := startProgram(t, "true")
 		waitClosed(t, "exit", w.Exited())
-		if got := w.Exit().String(); got != want {
-			t.Errorf("%s: got %q, want %q", script, got, want)
+		if got := w.Exit().String(); got != "exit status 0" {
+			t.Errorf("got %q, want exit status 0", got)
 		}
-		if w.Exit().PeakRSS < 100<<10 {
-			t.Errorf("%s: got a peak of %d bytes, want a shell's", script, w.Exit().PeakRSS)
-		}
-	}
+	})
 }
 
-func TestExit_WorkerThatBurnsTimeThenItsTimeIsReported(t *testing.T) {
+func TestExit(t *testing.T) {
 	t.Parallel()
-	w := startPython(t, "import time\nwhile time.process_time() < 0.2: pass")
-	waitClosed(t, "exit", w.Exited())
-	if e := w.Exit(); e.UserCPU+e.SystemCPU < 200e6 {
-		t.Errorf("got %s user and %s system, want 200ms together", e.UserCPU, e.SystemCPU)
-	}
+
+	t.Run("names the status or the signal", func(t *testing.T) {
+		t.Parallel()
+		for script, want := range map[string]string{
+			"exit 0":        "exit status 0",
+			"exit 3":        "exit status 3",
+			"exit 255":      "exit status 255",
+			"kill -9 $$":    "killed by SIGKILL",
+			"kill -TERM $$": "killed by SIGTERM",
+			"kill -SEGV $$": "killed by SIGSEGV",
+		} {
+			w := startBash(t, script)
+			waitClosed(t, "exit", w.Exited())
+			if got := w.Exit().String(); got != want {
+				t.Errorf("%s: got %q, want %q", script, got, want)
+			}
+			if w.Exit().PeakRSS < 100<<10 {
+				t.Errorf("%s: got a peak of %d bytes, want a shell's", script, w.Exit().PeakRSS)
+			}
+		}
+	})
+
+	t.Run("reports the CPU time", func(t *testing.T) {
+		t.Parallel()
+		w := startPython(t, "import time\nwhile time.process_time() < 0.2: pass")
+		waitClosed(t, "exit", w.Exited())
+		if e := w.Exit(); e.UserCPU+e.SystemCPU < 200e6 {
+			t.Errorf("got %s user and %s system, want 200ms together", e.UserCPU, e.SystemCPU)
+		}
+	})
 }
 
-func TestWorker_OutputBeforeItsEndThenAllOfItIsRead(t *testing.T) {
+func TestOutputBeforeExit(t *testing.T) {
 	t.Parallel()
 	w := startBash(t, "for i in {1..20000}; do echo line $i; done")
 	text := w.waitAll(t)
@@ -114,21 +122,24 @@ func TestWorker_OutputBeforeItsEndThenAllOfItIsRead(t *testing.T) {
 	}
 }
 
-func TestSignal_AfterTheEndThenErrEnded(t *testing.T) {
+func TestSignal(t *testing.T) {
 	t.Parallel()
-	w := startBash(t, "exit 0")
-	waitClosed(t, "exit", w.Exited())
-	for _, to := range []host.Target{host.Worker, host.Group, host.Foreground} {
-		if err := w.Signal(host.Kill, to); !errors.Is(err, host.ErrEnded) {
-			t.Errorf("%s: got %v, want ErrEnded", to, err)
-		}
-	}
-}
 
-// Frames that come after the last signal find the processes there.
-func TestSignal_NotUnderWayThenItIsPendingBeforeWhatIsReadNext(t *testing.T) {
-	t.Parallel()
-	w := startPython(t, `
+	t.Run("returns ErrEnded after the end", func(t *testing.T) {
+		t.Parallel()
+		w := startBash(t, "exit 0")
+		waitClosed(t, "exit", w.Exited())
+		for _, to := range []host.Target{host.Worker, host.Group, host.Foreground} {
+			if err := w.Signal(host.Kill, to); !errors.Is(err, host.ErrEnded) {
+				t.Errorf("%s: got %v, want ErrEnded", to, err)
+			}
+		}
+	})
+
+	// Frames that come after the last signal find the processes there.
+	t.Run("is pending before anything sent later is read", func(t *testing.T) {
+		t.Parallel()
+		w := startPython(t, `
 import os, signal
 got = []
 signal.signal(signal.SIGINT, lambda *a: got.append(1))
@@ -137,63 +148,63 @@ while os.read(3, 1):
     n = len(got)
     del got[:n]
     os.write(4, b"%d" % n)`)
-	w.waitLine(t, "ready")
-	for range 200 {
-		if err := w.Signal(host.Interrupt, host.Group); err != nil {
-			t.Fatal(err)
+		w.waitLine(t, "ready")
+		for range 200 {
+			if err := w.Signal(host.Interrupt, host.Group); err != nil {
+				t.Fatal(err)
+			}
+			if sent := w.SignalsSent(); sent != nil {
+				waitClosed(t, "answer", sent)
+			}
+			got := make([]byte, 1)
+			if _, err := w.Channel().Write([]byte("x")); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.ReadFull(w.Channel(), got); err != nil || got[0] != '1' {
+				t.Fatalf("the worker has got %q signals, %v", got, err)
+			}
 		}
-		if sent := w.SignalsSent(); sent != nil {
-			waitClosed(t, "answer", sent)
-		}
-		got := make([]byte, 1)
-		if _, err := w.Channel().Write([]byte("x")); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.ReadFull(w.Channel(), got); err != nil || got[0] != '1' {
-			t.Fatalf("the worker has got %q signals, %v", got, err)
-		}
-	}
-}
+	})
 
-func TestSignal_EachOneReachesTheWorker(t *testing.T) {
-	t.Parallel()
-	w := startBash(t, "trap 'echo got INT' INT; trap 'echo got HUP' HUP; trap 'echo got TERM' TERM; echo ready; while :; do read -t 1000 </dev/null; sleep 0.01; done")
-	w.waitLine(t, "ready")
-	for s, want := range map[host.Signal]string{host.Interrupt: "got INT", host.Hangup: "got HUP", host.Terminate: "got TERM"} {
-		if err := w.Signal(s, host.Worker); err != nil {
+	t.Run("delivers each signal to the worker", func(t *testing.T) {
+		t.Parallel()
+		w := startBash(t, "trap 'echo got INT' INT; trap 'echo got HUP' HUP; trap 'echo got TERM' TERM; echo ready; while :; do read -t 1000 </dev/null; sleep 0.01; done")
+		w.waitLine(t, "ready")
+		for s, want := range map[host.Signal]string{host.Interrupt: "got INT", host.Hangup: "got HUP", host.Terminate: "got TERM"} {
+			if err := w.Signal(s, host.Worker); err != nil {
+				t.Fatal(err)
+			}
+			w.waitLine(t, want)
+		}
+		if err := w.Signal(host.Kill, host.Worker); err != nil {
 			t.Fatal(err)
 		}
-		w.waitLine(t, want)
-	}
-	if err := w.Signal(host.Kill, host.Worker); err != nil {
-		t.Fatal(err)
-	}
-	waitClosed(t, "exit", w.Exited())
-	if got := w.Exit().String(); got != "killed by SIGKILL" {
-		t.Errorf("got %q, want killed by SIGKILL", got)
-	}
-}
+		waitClosed(t, "exit", w.Exited())
+		if got := w.Exit().String(); got != "killed by SIGKILL" {
+			t.Errorf("got %q, want killed by SIGKILL", got)
+		}
+	})
 
-func TestSignal_ToTheGroupThenChildrenGetIt(t *testing.T) {
-	t.Parallel()
-	w := startPython(t, `
+	t.Run("a signal to the group reaches the children", func(t *testing.T) {
+		t.Parallel()
+		w := startPython(t, `
 import os, signal
 child = os.fork() == 0
 signal.signal(signal.SIGINT, lambda *a: os.write(1, b"child\n" if child else b"worker\n"))
 os.write(1, b"child ready\n" if child else b"worker ready\n")
 while 1: signal.pause()`)
-	w.waitLine(t, "child ready")
-	w.waitLine(t, "worker ready")
-	if err := w.Signal(host.Interrupt, host.Group); err != nil {
-		t.Fatal(err)
-	}
-	w.waitLine(t, "worker\n")
-	w.waitLine(t, "child\n")
-}
+		w.waitLine(t, "child ready")
+		w.waitLine(t, "worker ready")
+		if err := w.Signal(host.Interrupt, host.Group); err != nil {
+			t.Fatal(err)
+		}
+		w.waitLine(t, "worker\n")
+		w.waitLine(t, "child\n")
+	})
 
-func TestSignal_ToTheForegroundThenOnlyAGroupInFrontGetsIt(t *testing.T) {
-	t.Parallel()
-	w := startPython(t, `
+	t.Run("a signal to the foreground spares the worker", func(t *testing.T) {
+		t.Parallel()
+		w := startPython(t, `
 import os, signal, sys, time
 signal.signal(signal.SIGINT, lambda *a: os.write(1, b"worker\n"))
 signal.signal(signal.SIGTTOU, signal.SIG_IGN)
@@ -206,65 +217,70 @@ if pid == 0:
     os.write(1, b"ready\n")
     while 1: time.sleep(1)
 while 1: signal.pause()`)
-	// Nobody is in front of the worker: this is for nobody.
-	if err := w.Signal(host.Interrupt, host.Foreground); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Terminal().WriteInput([]byte("go\n"), false); err != nil {
-		t.Fatal(err)
-	}
-	w.waitLine(t, "ready")
-	if err := w.Signal(host.Interrupt, host.Foreground); err != nil {
-		t.Fatal(err)
-	}
-	w.waitLine(t, "front")
-	if text, _ := w.snapshot(); strings.Contains(text, "worker") {
-		t.Errorf("got %q, want no signal for the worker", text)
-	}
+		// Nobody is in front of the worker: this is for nobody.
+		if err := w.Signal(host.Interrupt, host.Foreground); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Terminal().WriteInput([]byte("go\n"), false); err != nil {
+			t.Fatal(err)
+		}
+		w.waitLine(t, "ready")
+		if err := w.Signal(host.Interrupt, host.Foreground); err != nil {
+			t.Fatal(err)
+		}
+		w.waitLine(t, "front")
+		if text, _ := w.snapshot(); strings.Contains(text, "worker") {
+			t.Errorf("got %q, want no signal for the worker", text)
+		}
+	})
 }
 
-func TestChannel_WorkerAnswersOverIt(t *testing.T) {
+func TestChannel(t *testing.T) {
 	t.Parallel()
-	w := startPython(t, `
+
+	t.Run("carries data in both directions", func(t *testing.T) {
+		t.Parallel()
+		w := startPython(t, `
 import os
 i, o, nonce = os.environ["REPL_IPC"].split(",")
 os.write(int(o), nonce.encode() + os.read(int(i), 100))`)
-	if _, err := w.Channel().Write([]byte(" hello")); err != nil {
-		t.Fatal(err)
-	}
-	b := make([]byte, 100)
-	n, err := w.Channel().Read(b)
-	if got, want := string(b[:n]), w.Nonce()+" hello"; err != nil || got != want {
-		t.Errorf("got %q, %v, want %q", got, err, want)
-	}
-	if len(w.Nonce()) != 16 {
-		t.Errorf("got nonce %q, want 16 digits", w.Nonce())
-	}
+		if _, err := w.Channel().Write([]byte(" hello")); err != nil {
+			t.Fatal(err)
+		}
+		b := make([]byte, 100)
+		n, err := w.Channel().Read(b)
+		if got, want := string(b[:n]), w.Nonce()+" hello"; err != nil || got != want {
+			t.Errorf("got %q, %v, want %q", got, err, want)
+		}
+		if len(w.Nonce()) != 16 {
+			t.Errorf("got nonce %q, want 16 digits", w.Nonce())
+		}
+	})
+
+	t.Run("TryWrite writes what fits and returns", func(t *testing.T) {
+		t.Parallel()
+		w := startProgram(t, "sleep", "1000")
+		ch := w.Channel().(*host.Channel)
+		b := make([]byte, 100<<10)
+		first, err := ch.TryWrite(b)
+		if err != nil || first == 0 || first == len(b) {
+			t.Fatalf("got %d, %v, want a part of %d", first, err, len(b))
+		}
+		if n, err := ch.TryWrite(b); n != 0 || err != nil {
+			t.Errorf("got %d, %v, want 0 in a full pipe", n, err)
+		}
+	})
+
+	t.Run("reads end of file after the worker has ended", func(t *testing.T) {
+		t.Parallel()
+		w := startBash(t, "exit 0")
+		if n, err := w.Channel().Read(make([]byte, 1)); n != 0 || err == nil {
+			t.Errorf("got %d, %v, want end of file", n, err)
+		}
+	})
 }
 
-func TestChannel_NobodyReadsThenTryWriteTakesWhatFitsAndReturns(t *testing.T) {
-	t.Parallel()
-	w := startProgram(t, "sleep", "1000")
-	ch := w.Channel().(*host.Channel)
-	b := make([]byte, 100<<10)
-	first, err := ch.TryWrite(b)
-	if err != nil || first == 0 || first == len(b) {
-		t.Fatalf("got %d, %v, want a part of %d", first, err, len(b))
-	}
-	if n, err := ch.TryWrite(b); n != 0 || err != nil {
-		t.Errorf("got %d, %v, want 0 in a full pipe", n, err)
-	}
-}
-
-func TestChannel_WorkerHasEndedThenReadsEndOfFile(t *testing.T) {
-	t.Parallel()
-	w := startBash(t, "exit 0")
-	if n, err := w.Channel().Read(make([]byte, 1)); n != 0 || err == nil {
-		t.Errorf("got %d, %v, want end of file", n, err)
-	}
-}
-
-func TestClose_WhileReadingThenReadsEnd(t *testing.T) {
+func TestCloseDuringRead(t *testing.T) {
 	t.Parallel()
 	p, err := host.Start(&host.Command{Path: findProgram(t, "sleep"), Args: []string{"1000"}})
 	if err != nil {

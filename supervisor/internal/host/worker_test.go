@@ -24,7 +24,7 @@ func (r terminalReader) Read(b []byte) (n int, err error) {
 	return n, err
 }
 
-// patience is the one deadline of these tests: no fact takes this long.
+// testTimeout is the one deadline of these tests: no fact takes this long.
 const testTimeout = 60 * time.Second
 
 // waitFor waits for a fact that nothing announces.

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestWrite_ReplacesOursAndNothingElse(t *testing.T) {
+func TestWrite(t *testing.T) {
 	t.Parallel()
 	kernels := PrefixDir(t.TempDir())
 	f := File{Argv: []string{"repl", "jupyter", "kernel", "-f", "{connection_file}"}, Display: "P", Language: "python", Interrupt: "message", Metadata: Metadata{Turnstone: &OwnerMark{Session: "s"}}}

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestAConnectionFileIsItsOwnersAlone(t *testing.T) {
+func TestConnectionFile_Mode(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "k.json")
 	c := Connection{Transport: "ipc", IP: "k", Shell: 1, IOPub: 2, Stdin: 3, Control: 4, Heartbeat: 5}
 	if err := c.WriteFile(path); err != nil {

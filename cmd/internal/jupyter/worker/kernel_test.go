@@ -7,7 +7,7 @@ import (
 )
 
 // Two kernels that start at the same time do not get the same port, though neither listens yet.
-func TestFreePorts_AreHeldUntilTheKernelListens(t *testing.T) {
+func TestFreePorts(t *testing.T) {
 	first := 20000 + os.Getpid()%1000*11 // other programs may run the same test
 	last := first + 10
 	one, held, err := freePorts(5, first, last)

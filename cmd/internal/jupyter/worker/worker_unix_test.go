@@ -142,150 +142,173 @@ func (r testSession) wantRestart() {
 	r.wantTurn("print=new", "new\n", timeline.OutcomeOK)
 }
 
-func TestTurn_IsOverWithReplyAndIdleInEitherOrder(t *testing.T) {
+func TestTurn(t *testing.T) {
 	t.Parallel()
-	r := openFakeKernel(t)
-	for range 20 {
-		r.wantTurn("print=one", "one\n", timeline.OutcomeOK)
-		r.wantTurn("idle-first print=two", "two\n", timeline.OutcomeOK)
-	}
-	r.wantTurn("print=a others print=b", "a\nof another parent\nb\n", timeline.OutcomeOK)
-	r.wantTurn("fail", "[traceback]where\nFailure: no\n", timeline.OutcomeError)
-	r.wantTurn("result", "[result]42\n[display false true <b>42</b>]", timeline.OutcomeOK)
-	r.wantTurn("page", "a page\n", timeline.OutcomeOK)
-}
 
-func TestStartUp_NoiseBelongsToTurnZero(t *testing.T) {
-	t.Parallel()
-	r := openFakeKernel(t)
-	if got := describeEvents(r.Log().EventsSince(0)); !strings.Contains(got, "noise of the start\n") {
-		t.Errorf("got %q", got)
-	}
-	r.wantTurn("print=one", "one\n", timeline.OutcomeOK)
-	info, err := r.Info(t.Context())
-	if err != nil || info.RuntimeVersion != "Fake 1.2" && info.RuntimeVersion != "1.2" {
-		t.Errorf("%+v, %v", info, err)
-	}
-}
-
-func TestForgedMessage_IsNotShown(t *testing.T) {
-	t.Parallel()
-	openFakeKernel(t).wantTurn("forged print=ours", "ours\n", timeline.OutcomeOK)
-}
-
-func TestUpdates_AllArrive(t *testing.T) {
-	t.Parallel()
-	r := openFakeKernel(t)
-	_, reply := r.runInput("updates=10000 print=done")
-	updates := 0
-	for _, e := range r.Log().EventsSince(0) {
-		if d, ok := e.Body.(timeline.Display); ok && d.Update {
-			updates++
+	t.Run("ends after reply and idle in either order", func(t *testing.T) {
+		t.Parallel()
+		r := openFakeKernel(t)
+		for range 20 {
+			r.wantTurn("print=one", "one\n", timeline.OutcomeOK)
+			r.wantTurn("idle-first print=two", "two\n", timeline.OutcomeOK)
 		}
-	}
-	if reply.Outcome != timeline.OutcomeOK || updates != 9999 {
-		t.Errorf("%d updates, %s", updates, reply.Outcome)
-	}
-}
+		r.wantTurn("print=a others print=b", "a\nof another parent\nb\n", timeline.OutcomeOK)
+		r.wantTurn("fail", "[traceback]where\nFailure: no\n", timeline.OutcomeError)
+		r.wantTurn("result", "[result]42\n[display false true <b>42</b>]", timeline.OutcomeOK)
+		r.wantTurn("page", "a page\n", timeline.OutcomeOK)
+	})
 
-func TestQuestion_IsAWait(t *testing.T) {
-	t.Parallel()
-	r := openFakeKernel(t)
-	_, reply := r.runInput("ask=name")
-	if reply.InputRequest == nil || reply.InputRequest.Prompt != "name?" || reply.InputRequest.Kind == timeline.InputKindSecret {
-		t.Fatalf("%+v", reply)
-	}
-	turn, err := r.Answer(t.Context(), reply.InputRequest.ID, session.Input{Data: []byte("Ada é\n")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, reply := r.describeRest(turn, reply.Next); got != "got \"Ada é\"\n" || reply.Outcome != timeline.OutcomeOK {
-		t.Errorf("%q, %s", got, reply.Outcome)
-	}
-	if _, reply = r.runInput("secret=pass"); reply.InputRequest == nil || reply.InputRequest.Kind != timeline.InputKindSecret {
-		t.Fatalf("%+v", reply.InputRequest)
-	}
-	if turn, err = r.Answer(t.Context(), reply.InputRequest.ID, session.Input{EOF: true}); err != nil {
-		t.Fatal(err)
-	}
-	if got, _ := r.describeRest(turn, reply.Next); got != "got \"\\x04\"\n" {
-		t.Errorf("end of file is %q", got)
-	}
-}
+	t.Run("attributes startup output to turn 0", func(t *testing.T) {
+		t.Parallel()
+		r := openFakeKernel(t)
+		if got := describeEvents(r.Log().EventsSince(0)); !strings.Contains(got, "noise of the start\n") {
+			t.Errorf("got %q", got)
+		}
+		r.wantTurn("print=one", "one\n", timeline.OutcomeOK)
+		info, err := r.Info(t.Context())
+		if err != nil || info.RuntimeVersion != "Fake 1.2" && info.RuntimeVersion != "1.2" {
+			t.Errorf("%+v, %v", info, err)
+		}
+	})
 
-func TestInterrupt_EndsALoopAndAQuestion(t *testing.T) {
-	t.Parallel()
-	r := openFakeKernel(t)
-	for _, code := range []string{"loop", "ask=name"} {
-		turn, err := r.Submit(t.Context(), code)
+	t.Run("ignores a message with a wrong signature", func(t *testing.T) {
+		t.Parallel()
+		openFakeKernel(t).wantTurn("forged print=ours", "ours\n", timeline.OutcomeOK)
+	})
+
+	t.Run("delivers every display update", func(t *testing.T) {
+		t.Parallel()
+		r := openFakeKernel(t)
+		_, reply := r.runInput("updates=10000 print=done")
+		updates := 0
+		for _, e := range r.Log().EventsSince(0) {
+			if d, ok := e.Body.(timeline.Display); ok && d.Update {
+				updates++
+			}
+		}
+		if reply.Outcome != timeline.OutcomeOK || updates != 9999 {
+			t.Errorf("%d updates, %s", updates, reply.Outcome)
+		}
+	})
+
+	t.Run("turns a kernel question into an input request", func(t *testing.T) {
+		t.Parallel()
+		r := openFakeKernel(t)
+		_, reply := r.runInput("ask=name")
+		if reply.InputRequest == nil || reply.InputRequest.Prompt != "name?" || reply.InputRequest.Kind == timeline.InputKindSecret {
+			t.Fatalf("%+v", reply)
+		}
+		turn, err := r.Answer(t.Context(), reply.InputRequest.ID, session.Input{Data: []byte("Ada é\n")})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if result, err := r.Interrupt(t.Context(), turn); err != nil || result != session.InterruptIdle {
-			t.Fatalf("%s: %s, %v", code, result, err)
+		if got, reply := r.describeRest(turn, reply.Next); got != "got \"Ada é\"\n" || reply.Outcome != timeline.OutcomeOK {
+			t.Errorf("%q, %s", got, reply.Outcome)
 		}
-	}
-	r.wantTurn("print=on", "on\n", timeline.OutcomeOK)
+		if _, reply = r.runInput("secret=pass"); reply.InputRequest == nil || reply.InputRequest.Kind != timeline.InputKindSecret {
+			t.Fatalf("%+v", reply.InputRequest)
+		}
+		if turn, err = r.Answer(t.Context(), reply.InputRequest.ID, session.Input{EOF: true}); err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := r.describeRest(turn, reply.Next); got != "got \"\\x04\"\n" {
+			t.Errorf("end of file is %q", got)
+		}
+	})
 }
 
-func TestInterrupt_ThatIsIgnoredLeavesTheReset(t *testing.T) {
+func TestInterrupt(t *testing.T) {
 	t.Parallel()
-	r := openFakeKernel(t)
-	turn, err := r.Submit(t.Context(), "stubborn")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if result, err := r.Interrupt(t.Context(), turn); err != nil || result == session.InterruptIdle {
-		t.Fatalf("%s, %v", result, err)
-	}
-	r.wantRestart()
-}
 
-func TestIdle_ThatNeverComesLeavesTheReset(t *testing.T) {
-	t.Parallel()
-	r := openFakeKernel(t)
-	turn, err := r.Submit(t.Context(), "print=one no-idle")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if result, err := r.Interrupt(t.Context(), turn); err != nil || result == session.InterruptIdle {
-		t.Fatalf("%s, %v", result, err)
-	}
-	r.wantRestart()
-}
-
-func TestDeath_IsToldAndTheNextInputStartsAnew(t *testing.T) {
-	t.Parallel()
-	for code, want := range map[string][]string{
-		"print=before exit=3": {"before\n", "last words", "[ended 3", "exit status 3"},
-		"killed":              {"the kernel's process died: killed"},
-		"ask-and-die":         {"[ended 9"},
-		"print=x hang-up":     {"closed a connection"},
-	} {
-		t.Run(code, func(t *testing.T) {
-			t.Parallel()
-			r := openFakeKernel(t)
+	t.Run("ends a loop and a question", func(t *testing.T) {
+		t.Parallel()
+		r := openFakeKernel(t)
+		for _, code := range []string{"loop", "ask=name"} {
 			turn, err := r.Submit(t.Context(), code)
 			if err != nil {
 				t.Fatal(err)
 			}
-			reply, err := r.Wait(t.Context(), turn, nil)
-			if err == nil && reply.InputRequest != nil { // one that asks may be seen to wait before it dies
-				_, _ = r.Answer(t.Context(), reply.InputRequest.ID, session.Input{Data: []byte("x\n")})
-				_, err = r.Wait(t.Context(), turn, nil)
+			if result, err := r.Interrupt(t.Context(), turn); err != nil || result != session.InterruptIdle {
+				t.Fatalf("%s: %s, %v", code, result, err)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := describeEvents(r.Log().EventsSince(0))
-			for _, part := range want {
-				if !strings.Contains(got, part) {
-					t.Errorf("got %q, want %q in it", got, part)
+		}
+		r.wantTurn("print=on", "on\n", timeline.OutcomeOK)
+	})
+
+	t.Run("allows a reset when the kernel ignores it", func(t *testing.T) {
+		t.Parallel()
+		r := openFakeKernel(t)
+		turn, err := r.Submit(t.Context(), "stubborn")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if result, err := r.Interrupt(t.Context(), turn); err != nil || result == session.InterruptIdle {
+			t.Fatalf("%s, %v", result, err)
+		}
+		r.wantRestart()
+	})
+
+	t.Run("allows a reset when the kernel never turns idle", func(t *testing.T) {
+		t.Parallel()
+		r := openFakeKernel(t)
+		turn, err := r.Submit(t.Context(), "print=one no-idle")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if result, err := r.Interrupt(t.Context(), turn); err != nil || result == session.InterruptIdle {
+			t.Fatalf("%s, %v", result, err)
+		}
+		r.wantRestart()
+	})
+}
+
+func TestKernelExit(t *testing.T) {
+	t.Parallel()
+
+	t.Run("is reported and the next input starts a new kernel", func(t *testing.T) {
+		t.Parallel()
+		for code, want := range map[string][]string{
+			"print=before exit=3": {"before\n", "last words", "[ended 3", "exit status 3"},
+			"killed":              {"the kernel's process died: killed"},
+			"ask-and-die":         {"[ended 9"},
+			"print=x hang-up":     {"closed a connection"},
+		} {
+			t.Run(code, func(t *testing.T) {
+				t.Parallel()
+				r := openFakeKernel(t)
+				turn, err := r.Submit(t.Context(), code)
+				if err != nil {
+					t.Fatal(err)
 				}
+				reply, err := r.Wait(t.Context(), turn, nil)
+				if err == nil && reply.InputRequest != nil { // one that asks may be seen to wait before it dies
+					_, _ = r.Answer(t.Context(), reply.InputRequest.ID, session.Input{Data: []byte("x\n")})
+					_, err = r.Wait(t.Context(), turn, nil)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := describeEvents(r.Log().EventsSince(0))
+				for _, part := range want {
+					if !strings.Contains(got, part) {
+						t.Errorf("got %q, want %q in it", got, part)
+					}
+				}
+				r.wantTurn("print=new", "noise of the start\nnew\n", timeline.OutcomeOK)
+			})
+		}
+	})
+
+	t.Run("quotes the kernel when it exits during startup", func(t *testing.T) {
+		t.Parallel()
+		r := openFakeKernel(t, "dies")
+		got := describeEvents(r.Log().EventsSince(0))
+		for _, part := range []string{"no language today\n", "ended while it started (exit status 7)", "[ended 7"} {
+			if !strings.Contains(got, part) {
+				t.Errorf("got %q, want %q in it", got, part)
 			}
-			r.wantTurn("print=new", "noise of the start\nnew\n", timeline.OutcomeOK)
-		})
-	}
+		}
+	})
 }
 
 func TestExit(t *testing.T) {
@@ -314,18 +337,7 @@ func TestExit(t *testing.T) {
 	})
 }
 
-func TestDeath_InTheStartUpSaysWhatTheKernelSaid(t *testing.T) {
-	t.Parallel()
-	r := openFakeKernel(t, "dies")
-	got := describeEvents(r.Log().EventsSince(0))
-	for _, part := range []string{"no language today\n", "ended while it started (exit status 7)", "[ended 7"} {
-		if !strings.Contains(got, part) {
-			t.Errorf("got %q, want %q in it", got, part)
-		}
-	}
-}
-
-func TestQueries_AreTheKernels(t *testing.T) {
+func TestQueries(t *testing.T) {
 	t.Parallel()
 	r := openFakeKernel(t)
 	r.wantTurn("print=on", "on\n", timeline.OutcomeOK)
