@@ -40,7 +40,7 @@ const (
 	maxCorruptions   = 3
 	corruptionWindow = time.Minute
 
-	// signs is how often a client says something in [Command.KeepAlive].
+	// pingsPerKeepAlive is how often a client says something in [Command.KeepAlive].
 	pingsPerKeepAlive = 10
 
 	// stderrTimeout bounds the wait for what a command says when its output has ended.
@@ -57,18 +57,18 @@ type Command struct {
 	Socket      string   // the daemon's socket there; "" is the user's usual one
 	StartDaemon bool     // a daemon that is not there is started
 
-	// Login has the daemon that is started get the environment of a login.
+	// LoginEnv has the daemon that is started get the environment of a login.
 	LoginEnv bool
 
-	// Wait bounds the time until repl dial says something; 0 is 20 s. It is at least 2 min where
+	// GreetingTimeout bounds the time until repl dial says something; 0 is 20 s. It is at least 2 min where
 	// a person at Terminal may be asked something.
 	GreetingTimeout time.Duration
 
-	// Comes is until when the way is tried again after an error, once a second: a job that was
+	// RetryUntil is until when the way is tried again after an error, once a second: a job that was
 	// started just now waits, and then its daemon starts. It is zero for a place that is there.
 	RetryUntil time.Time
 
-	// Alive has repl dial end when nothing comes for this long; 0 never. It is at least a second.
+	// KeepAlive has repl dial end when nothing comes for this long; 0 never. It is at least a second.
 	// A [Client] says something ten times as often, idle or not; without one that is left to who
 	// dials.
 	KeepAlive time.Duration
@@ -82,14 +82,14 @@ type Command struct {
 	// is nobody.
 	Stderr io.Writer
 
-	// After says what became of the place, when it cannot be reached; nil is nobody.
+	// DescribeFailure says what became of the place, when it cannot be reached; nil is nobody.
 	DescribeFailure func(context.Context) string
 
-	// Bring is called when the program is not there. It brings it and says where it is then; nil
+	// InstallProgram is called when the program is not there. It brings it and says where it is then; nil
 	// is nobody.
 	InstallProgram func(context.Context) (program string, err error)
 
-	// Asked says when the command has last asked a person something, which is now while it waits
+	// LastPrompt says when the command has last asked a person something, which is now while it waits
 	// for the answer: the wait begins anew then. nil: it asks nobody.
 	LastPrompt func() time.Time
 

@@ -14,7 +14,7 @@ import (
 // KindUnknownMethod is the kind of the error of a daemon that does not know a method, because it is older.
 const KindUnknownMethod session.Kind = "unknown_method"
 
-// An daemonInstance is one run of a daemon.
+// A daemonInstance is one run of a daemon.
 type daemonInstance struct {
 	pid     int
 	started time.Time

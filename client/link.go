@@ -14,7 +14,7 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// retries are the pauses before the daemon is dialled again. On this machine there are no more
+// retryDelays are the pauses before the daemon is dialled again. On this machine there are no more
 // than the first three: about a second in all. To a place where it was before there is no end of
 // them while a call waits; the last one repeats.
 var retryDelays = []time.Duration{50 * time.Millisecond, 200 * time.Millisecond, 750 * time.Millisecond, 2 * time.Second, 5 * time.Second}

@@ -462,7 +462,7 @@ type ChangeNotice struct {
 	Change       session.Tick `json:"tick"`
 }
 
-// An SubscriptionEnd says that a subscription is over, and why: its session was closed, or its
+// A SubscriptionEnd says that a subscription is over, and why: its session was closed, or its
 // connection is ended by somebody else.
 type SubscriptionEnd struct {
 	Subscription string `json:"subscription"`

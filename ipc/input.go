@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// An payloadReader reads one payload, value by value. It accepts only what the protocol allows: a
+// A payloadReader reads one payload, value by value. It accepts only what the protocol allows: a
 // value of another kind, a length beyond the payload, and deep nesting are errors. ADR 50
 // says why no library does this.
 type payloadReader struct {
@@ -48,7 +48,7 @@ type valueHeader struct {
 	n uint64
 }
 
-// codes are the kinds of the first bytes from 0xc0 to 0xdf, and how many bytes of n
+// formatCodes are the kinds of the first bytes from 0xc0 to 0xdf, and how many bytes of n
 // follow.
 var formatCodes = [32]struct {
 	kind  valueKind

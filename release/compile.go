@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 )
 
-// maxBytes bounds the program for linux/amd64. A larger one is a decision, and this number
+// maxProgramBytes bounds the program for linux/amd64. A larger one is a decision, and this number
 // says so.
 const maxProgramBytes = 20 << 20
 
@@ -30,7 +30,7 @@ func (t buildTarget) programName() string {
 	return "repl"
 }
 
-// targets are all that are released. The program is static, so one wheel fits glibc and musl.
+// buildTargets are all that are released. The program is static, so one wheel fits glibc and musl.
 // macOS 12 is the oldest of Go 1.26 (https://go.dev/doc/go1.25#darwin).
 var buildTargets = []buildTarget{
 	{"linux", "amd64", "manylinux2014_x86_64.manylinux_2_17_x86_64.musllinux_1_1_x86_64", "linux", "x64", "amd64", "x86_64"},

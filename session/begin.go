@@ -23,7 +23,7 @@ type PendingTurn interface {
 // A TurnStarter is a Session that can start or answer a turn and wait for it in one step. Over a
 // network that is one trip instead of two.
 type TurnStarter interface {
-	// Begin returns the start of a turn. Nothing happens before its Wait. begun is called once
+	// StartTurn returns the start of a turn. Nothing happens before its Wait. begun is called once
 	// when the turn is started, perhaps in another goroutine while Wait still waits. It must not
 	// wait. nil tells nobody.
 	StartTurn(code string, begun func(turn uint64)) PendingTurn

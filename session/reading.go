@@ -27,7 +27,7 @@ const (
 	DefaultInlineBytes, MaxInlineBytes = 4 << 10, 1 << 20
 )
 
-// A EventPage is a window of a session's events, in order. Lost ones are a timeline.Gap. The page
+// An EventPage is a window of a session's events, in order. Lost ones are a timeline.Gap. The page
 // after it is behind Last, and the one before it before First.
 type EventPage struct {
 	Events     []timeline.Event `json:"events"`
@@ -64,7 +64,7 @@ func ReadBlob(ctx context.Context, s Session, b timeline.Blob) ([]byte, error) {
 	return whole, nil
 }
 
-// An TurnSummariesQuery asks for summaries of turns: of those that have events behind the cursor After
+// A TurnSummariesQuery asks for summaries of turns: of those that have events behind the cursor After
 // and before the event Before, and whose number is From or more; a zero field leaves it open. Of
 // these an outline has the oldest, or with Backward, or with Before and no After, the newest.
 type TurnSummariesQuery struct {
@@ -75,10 +75,10 @@ type TurnSummariesQuery struct {
 	Limit    int          `json:"limit,omitempty"` // at most MaxSummaries; 0 means DefaultSummaries
 }
 
-// Bounds of an TurnSummariesQuery.
+// Bounds of a TurnSummariesQuery.
 const DefaultSummaries, MaxSummaries = 500, 5000
 
-// An TurnSummaries lists turns, and the start-ups of workers, in order. To learn what is new, ask for
+// A TurnSummaries lists turns, and the start-ups of workers, in order. To learn what is new, ask for
 // what is behind the cursor End: the turn that ran then is in the answer again.
 type TurnSummaries struct {
 	Turns      []timeline.TurnSummary `json:"turns"`

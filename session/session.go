@@ -60,7 +60,7 @@ type Session interface {
 	// itself, or because a model wants it.
 	Allow(ctx context.Context, g Grant) error
 
-	// Permit answers one permission. A yes allows its Grant. A no is remembered: the session
+	// AnswerPermission answers one permission. A yes allows its Grant. A no is remembered: the session
 	// does not ask for the same again. ErrStale means that it is not asked for any more. The
 	// rule of Allow holds here as well.
 	AnswerPermission(ctx context.Context, id uint64, ok bool) error
@@ -97,7 +97,7 @@ type Session interface {
 	// there is no such turn.
 	Read(ctx context.Context, q ReadQuery) (EventPage, error)
 
-	// Outline says of each turn in short what it was. It reads no events, but for turns that
+	// TurnSummaries says of each turn in short what it was. It reads no events, but for turns that
 	// came thousands of turns ago.
 	TurnSummaries(ctx context.Context, q TurnSummariesQuery) (TurnSummaries, error)
 
@@ -132,12 +132,12 @@ type Session interface {
 	Variables(ctx context.Context) (Variables, error)
 	Inspect(ctx context.Context, text string, cursor int) (Inspection, error)
 
-	// Reached lists the places in the network with which a session with a sandbox of its list of
+	// Destinations lists the places in the network with which a session with a sandbox of its list of
 	// hosts has had to do, the last first. It is for the user of the session; without such a
 	// sandbox the list is empty.
 	Destinations(ctx context.Context) ([]Destination, error)
 
-	// Shown lists what a session with a sandbox sees of the home directory, and which variables it
+	// Visibility lists what a session with a sandbox sees of the home directory, and which variables it
 	// does not have. It is for the user of the session; without a sandbox, or a worker, it is empty.
 	Visibility(ctx context.Context) (Visibility, error)
 

@@ -7,7 +7,7 @@ type Visibility struct {
 	Paths     []VisiblePath `json:"places"`         // sorted, at most MaxVisiblePaths
 	MorePaths int           `json:"more,omitempty"` // how many there are besides
 
-	// Withheld are the names of variables, sorted, at most MaxVisiblePaths; "the login in NAME" for those
+	// WithheldVariables are the names of variables, sorted, at most MaxVisiblePaths; "the login in NAME" for those
 	// of which only that was cut out.
 	WithheldVariables []string `json:"withheld"`
 	MoreWithheld      int      `json:"more_withheld,omitempty"`

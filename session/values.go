@@ -78,7 +78,7 @@ func (i *Info) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// A InputRequest says that the active turn asks for standard input, or of a person: for a permission, or
+// An InputRequest says that the active turn asks for standard input, or of a person: for a permission, or
 // with the form of a server of tools.
 type InputRequest struct {
 	ID       timeline.Seq       `json:"id"`
@@ -96,7 +96,7 @@ type InputRequest struct {
 // NeedsUser reports whether only a person may decide about the wait.
 func (w *InputRequest) NeedsUser() bool { return w.Permission != nil || w.Form != nil }
 
-// A AccessDenied is what is refused to code, by its sandbox or because nobody has allowed a call.
+// An AccessDenied is what is refused to code, by its sandbox or because nobody has allowed a call.
 type AccessDenied = timeline.AccessDenied
 
 // A PermissionRequest is asked for what the sandbox refuses to a program, or for a function of the host
@@ -148,7 +148,7 @@ type Input struct {
 
 // WaitOptions bound a Wait and its reply.
 type WaitOptions struct {
-	// Until bounds the wait; 0 means that only ctx does.
+	// Timeout bounds the wait; 0 means that only ctx does.
 	Timeout time.Duration
 
 	// Poll makes Wait return at once.

@@ -215,7 +215,7 @@ func (p *fakeProcess) DrainDenials()                     {}
 func (p *fakeProcess) ForgetDenials() error              { return nil }
 func (p *fakeProcess) RefreshSandbox() ([]string, error) { return nil, nil }
 
-// A answeredCall is the answer to a held call.
+// An answeredCall is the answer to a held call.
 type answeredCall struct {
 	call uint64
 	ok   bool

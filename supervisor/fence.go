@@ -48,12 +48,12 @@ type streamMerger struct {
 	onText       func(timeline.Stream, timeline.TextKind, []byte)
 	onFrame      func(ipc.Message)
 
-	// screen reports whether a program has taken the terminal's keys; onScreenChange is told of each
+	// isScreenOn reports whether a program has taken the terminal's keys; onScreenChange is told of each
 	// change, in its place among the text. nil: it is no person's terminal.
 	isScreenOn     func() bool
 	onScreenChange func(on bool)
 
-	// order serialises reading the terminal and delivery, so it is held while the
+	// mu serialises reading the terminal and delivery, so it is held while the
 	// callbacks run. Only the worker's two readers ever wait for it.
 	mu        sync.Mutex
 	buf       []byte

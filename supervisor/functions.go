@@ -242,7 +242,7 @@ func comparableName(name string) string {
 	return name[:min(len(name), maxFunctionName)]
 }
 
-// opener is the function that opens a group when code looks for it. Code does not call it, so it is
+// openGroupFunction is the function that opens a group when code looks for it. Code does not call it, so it is
 // not recorded.
 const openGroupFunction = "_open"
 
@@ -359,7 +359,7 @@ type workerCalls struct {
 	refusedCalls  int // of the open ones: they run nothing
 }
 
-// A openCall is one that has no result yet.
+// An openCall is one that has no result yet.
 type openCall struct {
 	ipc.Call
 	cancel        context.CancelFunc

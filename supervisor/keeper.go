@@ -58,7 +58,7 @@ type limitEnforcer struct {
 	limitedWorkers []*limitedWorker // guarded by mu
 }
 
-// An resourceAmount is what sessions use or may use.
+// A resourceAmount is what sessions use or may use.
 type resourceAmount struct {
 	memory int64 // bytes
 	tasks  int   // processes with their threads

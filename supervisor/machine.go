@@ -26,7 +26,7 @@ const (
 	// exit has ended it. A runtime may have much memory to free.
 	endGrace = 10 * time.Second
 
-	// earlyInput is how long we wait for worker_ready when a worker seems to read the terminal
+	// earlyInputTimeout is how long we wait for worker_ready when a worker seems to read the terminal
 	// before it. Some workers must not do so.
 	earlyInputTimeout = 2 * time.Second
 
@@ -93,7 +93,7 @@ type workerReport struct {
 	exitEvent         timeline.WorkerExited // how it has ended, for the turn that ends with it
 }
 
-// An machineEffect is one action that the session takes for its machine, while it holds its lock.
+// A machineEffect is one action that the session takes for its machine, while it holds its lock.
 type machineEffect struct {
 	kind    effectKind
 	message ipc.Message        // for send, interrupt, repeat and reply

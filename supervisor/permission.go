@@ -51,9 +51,9 @@ type sandboxControl interface {
 // A GrantStore keeps rights that persons gave for all sessions of a workspace, which is the
 // real path of a directory.
 type GrantStore interface {
-	// Kept returns the rights of a workspace. Their order means nothing.
+	// List returns the rights of a workspace. Their order means nothing.
 	List(workspace string) ([]session.Grant, error)
-	// Keep adds one.
+	// Add adds one.
 	Add(workspace string, g session.Grant) error
 }
 

@@ -82,7 +82,7 @@ type Options struct {
 	// typed the secret.
 	ShowSecrets bool
 
-	// Recover is a command such as "repl recover", with which a user gets the transcript of a
+	// RecoverCommand is a command such as "repl recover", with which a user gets the transcript of a
 	// lost session. A session is lost when its program is killed. With Recover, the transcript
 	// is kept for a day. Without it, the next New removes the transcript. The next session of
 	// the same name and directory begins with a notice that names the command. With
@@ -103,11 +103,11 @@ type Options struct {
 	// Session.SetFunctions replaces them.
 	Functions []Function
 
-	// Remedy returns the command with which a person can give a session a right, for the line
+	// GrantHint returns the command with which a person can give a session a right, for the line
 	// about a denial. nil names none.
 	GrantHint func(session, workspace string, g session.Grant) string
 
-	// Leave is called with directories that a session with a sandbox is about to write, before it can: a
+	// BeforeWrite is called with directories that a session with a sandbox is about to write, before it can: a
 	// program moves out of them what no session may touch, such as its socket. It returns the paths of
 	// such files, which stay as they are wherever the session writes. ended is called once when the session
 	// does not write these directories, or does no more. nil does nothing.

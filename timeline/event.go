@@ -201,7 +201,7 @@ type (
 		Detail      string `json:"with,omitempty"`        // its arguments, in short; for "set" the name of the setting
 		Destructive bool   `json:"destructive,omitempty"` // only a right that names Call in full lets it go on
 
-		// Remedy is the command with which a person allows it; "" if nothing does.
+		// Hint is the command with which a person allows it; "" if nothing does.
 		Hint string `json:"remedy,omitempty"`
 	}
 
@@ -240,7 +240,7 @@ type (
 		Message  string // what the runtime said about it, may be empty
 		// Clean is true when the runtime ended itself or was asked to.
 		Clean bool
-		// Unready is true when it ended by itself before it could take an input.
+		// NeverReady is true when it ended by itself before it could take an input.
 		NeverReady   bool
 		LastLine     string // last line of the input that was running; may be empty
 		PeakRSSBytes int64  // bytes; 0 when unknown
@@ -337,7 +337,7 @@ func EscapeInvisible(text string) string {
 	return b.String()
 }
 
-// blank are characters that look like spaces, and are symbols, letters or marks for Unicode.
+// blankRunes are characters that look like spaces, and are symbols, letters or marks for Unicode.
 const blankRunes = "\u2800\ufffc\U00013441\U00013442\U00016fe4\U0001d159"
 
 func isVisible(r rune) bool {

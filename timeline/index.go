@@ -2,7 +2,7 @@ package timeline
 
 import "sort"
 
-// A eventPosition is the position of an event: among all events, in the printed text, and in the
+// An eventPosition is the position of an event: among all events, in the printed text, and in the
 // files. The place after the last event is the place of the next one.
 type eventPosition struct {
 	seq         Seq

@@ -65,7 +65,7 @@ const (
 	maxCodeBytes = 160
 )
 
-// An turnIndex has a summary of each turn, in order: the newest in memory, and of the others
+// A turnIndex has a summary of each turn, in order: the newest in memory, and of the others
 // the places where they begin.
 type turnIndex struct {
 	summaries       []TurnSummary

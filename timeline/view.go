@@ -171,7 +171,7 @@ func (v *logSnapshot) gapEntry(seq Seq, next eventPosition, missed int64) entry 
 	return g
 }
 
-// nowhere is behind every event.
+// afterAllEvents is behind every event.
 const afterAllEvents = ^Seq(0)
 
 // readEvents yields the events on disk from a place on, each with the place after it. Those before

@@ -87,7 +87,7 @@ func (t Text) sliceText(from, to int) Text {
 	return t
 }
 
-// A eventOffset is a position in a list of events: before byte n of the text of list[i].
+// An eventOffset is a position in a list of events: before byte n of the text of list[i].
 // If i is len(list), it is after the last event.
 type eventOffset struct {
 	list    []entry

@@ -79,7 +79,7 @@ func (l Limits) String() string {
 	return strings.Join(words, ", ")
 }
 
-// shorten leaves out the zeros with which Go ends a time: "1h0m0s".
+// trimZeroUnits leaves out the zeros with which Go ends a time: "1h0m0s".
 var trimZeroUnits = strings.NewReplacer("h0m0s ", "h", "m0s ", "m", " ", "")
 
 // FormatBytes writes a size as people do: "512 MiB", "1.5 GiB".

@@ -14,13 +14,13 @@ type Preparation struct {
 	// Key is equal for all specs that need the same work.
 	Key string
 
-	// What names the result for a person: "numpy, pandas". "" means a part of the worker.
+	// Name names the result for a person: "numpy, pandas". "" means a part of the worker.
 	Name string
 
-	// Limit is how long it may take; 0 means as long as the start of a worker.
+	// Timeout is how long it may take; 0 means as long as the start of a worker.
 	Timeout time.Duration
 
-	// Make makes it, and gives up when ctx ends. It must be quick when its work was
+	// Run makes it, and gives up when ctx ends. It must be quick when its work was
 	// done before, and calls report from one goroutine at a time. Its error is shown to
 	// those who use the session, and may have several lines.
 	Run func(ctx context.Context, report func(Progress)) (PreparationResult, error)

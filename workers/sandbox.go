@@ -49,15 +49,15 @@ type Sandbox struct {
 	// Network is what the session may reach.
 	Network NetworkAccess
 
-	// Ask holds a call that a person could allow until somebody has decided. Without it the
+	// AskUser holds a call that a person could allow until somebody has decided. Without it the
 	// call is refused at once.
 	AskUser bool
 
-	// Quiet leaves out the notice with which a confined session begins: what holds. It is for
+	// NoNotice leaves out the notice with which a confined session begins: what holds. It is for
 	// programs that show Info.Sandbox themselves. Other notices of the sandbox still come.
 	NoNotice bool
 
-	// Accept is what the user takes where namespaces cannot be had; "" is nothing, so that
+	// AcceptMechanism is what the user takes where namespaces cannot be had; "" is nothing, so that
 	// such a session does not start.
 	AcceptMechanism SandboxMechanism
 

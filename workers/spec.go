@@ -37,7 +37,7 @@ type Spec struct {
 	// Dir is the working directory; "" means the supervisor's.
 	Dir string
 
-	// Person makes the worker's terminal that of the person in front of the supervisor's
+	// UserTerminal makes the worker's terminal that of the person in front of the supervisor's
 	// program. Programs find the TERM and the PAGER of its environment, and may take the keys:
 	// the front end must then pass them on, see timeline.FullScreenChanged. Otherwise the terminal is for
 	// programs: TERM is dumb, and pages are shown whole.
@@ -60,11 +60,11 @@ type Spec struct {
 	// mode 0600 into the worker's private directory before the start.
 	Files map[string][]byte
 
-	// Prepare is the work that must be done before the first start, in this order. A
+	// Preparations is the work that must be done before the first start, in this order. A
 	// session keeps the results for all its workers.
 	Preparations []Preparation
 
-	// Compile has what a worker compiles while it starts compiled for later workers. A worker
+	// Compilation has what a worker compiles while it starts compiled for later workers. A worker
 	// without a sandbox keeps its code itself; one with a sandbox must not. nil keeps nothing.
 	Compilation *Compilation
 
@@ -80,7 +80,7 @@ type Spec struct {
 	// NotOutOfMemoryWords are words of errors that look like those of OutOfMemoryWords and have another cause.
 	NotOutOfMemoryWords []string
 
-	// Why says in one line how Path was chosen, for a person ("active VIRTUAL_ENV").
+	// PathSource says in one line how Path was chosen, for a person ("active VIRTUAL_ENV").
 	PathSource string
 
 	// Notice is one line that the user of the session should know from the beginning,
@@ -119,10 +119,10 @@ type Compilation struct {
 	// Key is equal for all specs that need the same code.
 	Key string
 
-	// Kept reports whether there is such code already.
+	// HasResult reports whether there is such code already.
 	HasResult func() bool
 
-	// Keep stores the file. Its content may be anything, since a session may be able to write
+	// SaveResult stores the file. Its content may be anything, since a session may be able to write
 	// the executable: only workers that are started with that executable may use it.
 	SaveResult func(name string, content []byte) error
 }

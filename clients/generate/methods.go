@@ -4,7 +4,7 @@ package main
 // object without fields.
 type rpcMethod struct{ name, params, result string }
 
-// methods has each method of package client, by the constant that names it.
+// rpcMethods has each method of package client, by the constant that names it.
 var rpcMethods = []rpcMethod{
 	{"MethodInfo", "", "client.Info"},
 	{"MethodPing", "", ""},
@@ -46,7 +46,7 @@ var rpcMethods = []rpcMethod{
 	{"MethodUnsubscribe", "client.SubscriptionParams", ""},
 }
 
-// notifications are sent by the daemon.
+// rpcNotifications are sent by the daemon.
 var rpcNotifications = []rpcMethod{
 	{"MethodSnapshot", "client.Snapshot", ""},
 	{"MethodEvent", "client.LiveEvent", ""},
@@ -56,7 +56,7 @@ var rpcNotifications = []rpcMethod{
 	{"MethodTurnAccepted", "client.TurnAccepted", ""},
 }
 
-// renamed are the types whose JSON is written by another one.
+// renamedTypes are the types whose JSON is written by another one.
 var renamedTypes = map[string]string{
 	"session.Info":         "session.infoJSON",
 	"session.Reply":        "session.replyJSON",
@@ -64,7 +64,7 @@ var renamedTypes = map[string]string{
 	"timeline.TurnSummary": "timeline.summaryJSON",
 }
 
-// names are those of types in the schema and in other languages, where their Go name alone would
+// typeNames are those of types in the schema and in other languages, where their Go name alone would
 // not tell enough, or is taken.
 var typeNames = map[string]string{
 	"client.Info":           "Daemon",

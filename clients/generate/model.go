@@ -33,7 +33,7 @@ type typeForm struct {
 	object string    // the name of an object in the schema
 }
 
-// A objectField is one of an object.
+// An objectField is one of an object.
 type objectField struct {
 	name     string
 	doc      string
@@ -41,7 +41,7 @@ type objectField struct {
 	kind     typeForm
 }
 
-// An wireObject is a type with fields.
+// A wireObject is a type with fields.
 type wireObject struct {
 	name   string
 	doc    string

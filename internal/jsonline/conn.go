@@ -71,17 +71,17 @@ type Options struct {
 	KeepAlive         string
 	KeepAliveInterval time.Duration
 
-	// Sign is a method that the other side answers at once. The Conn calls it when it has sent
+	// Heartbeat is a method that the other side answers at once. The Conn calls it when it has sent
 	// nothing for HeartbeatInterval, wanted or not and whatever comes: it is for ways whose other side ends
 	// when it hears nothing. "" means none.
 	Heartbeat         string
 	HeartbeatInterval time.Duration
 
-	// Message handles requests and notifications, in order. It must not wait. It answers a
+	// OnMessage handles requests and notifications, in order. It must not wait. It answers a
 	// request with Answer, now or later. nil means that there are no methods.
 	OnMessage func(m *Message)
 
-	// Malformed handles a line that is not a message. line is empty if it was too long. nil
+	// OnMalformed handles a line that is not a message. line is empty if it was too long. nil
 	// drops the connection.
 	OnMalformed func(line []byte, p *Problem)
 }

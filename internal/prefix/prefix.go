@@ -157,7 +157,7 @@ func (p *Process) LineReader() *bufio.Reader { return p.reader }
 // more than a second after the command has ended.
 func (p *Process) Read(b []byte) (int, error) { return p.reader.Read(b) }
 
-// An commandOutput is that of a command.
+// A commandOutput is that of a command.
 type commandOutput struct{ p *Process }
 
 func (o commandOutput) Read(b []byte) (int, error) {

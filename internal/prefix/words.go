@@ -58,7 +58,7 @@ func specialCharacter(command string) (string, bool) {
 	return "", false
 }
 
-// plain are the characters of a word that means the same to every shell, and to none.
+// plainCharacters are the characters of a word that means the same to every shell, and to none.
 const plainCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./=-"
 
 // IsPlainWord reports whether a word may go to the far side: some commands hand their words to a

@@ -26,7 +26,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// patience bounds each wait for a real process.
+// waitTimeout bounds each wait for a real process.
 const waitTimeout = 60 * time.Second
 
 // Run runs the suite. open makes a session of its own for each test, of a worker

@@ -50,7 +50,7 @@ type modelRequest struct {
 	results []toolResult               // of all calls so far, in order
 }
 
-// A apiDialect is how an agent speaks with its model.
+// An apiDialect is how an agent speaks with its model.
 type apiDialect interface {
 	// readRequest reads a request. ok is false when it is not for an answer.
 	readRequest(path string, body []byte) (r modelRequest, ok bool, err error)

@@ -20,7 +20,7 @@ const (
 	escape = "\x1b"
 )
 
-// A agentTerminal is where an agent runs as a person runs it.
+// An agentTerminal is where an agent runs as a person runs it.
 type agentTerminal struct {
 	t    *testing.T
 	cmd  *exec.Cmd

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// Nobody is a user without any files; root becomes this user.
+// UnprivilegedUID is a user without any files; root becomes this user.
 const UnprivilegedUID = 61_234
 
 // setUnprivileged makes a command end with this process, and gives it and its directory to

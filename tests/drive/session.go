@@ -24,7 +24,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// Patience bounds every wait on a real process. A test that gets near it has failed.
+// Timeout bounds every wait on a real process. A test that gets near it has failed.
 const Timeout = 60 * time.Second
 
 // EndOfFile is an answer: the end of the file.

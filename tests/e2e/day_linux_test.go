@@ -136,7 +136,7 @@ func newSourcePackage(t *testing.T) []byte {
 	return b.Bytes()
 }
 
-// A agentTask is one thing that an agent does, and the end of the reply to it.
+// An agentTask is one thing that an agent does, and the end of the reply to it.
 type agentTask struct {
 	name, lang, code, want string
 	registry               bool   // or needed by what asks one

@@ -26,7 +26,7 @@ import (
 // internetEnv says that this process is in a network of its own.
 const internetEnv = "ESCAPES_INTERNET"
 
-// An testInternet is two networks without a way out of this machine: that of this process, which
+// A testInternet is two networks without a way out of this machine: that of this process, which
 // stands for the user's, and another one behind a wire, in which all servers are.
 type testInternet struct {
 	*machine

@@ -139,7 +139,7 @@ func NewSpec(self string, o *Options) workers.Spec {
 // IsRequested reports whether this process was started by a [Spec].
 func IsRequested() bool { return os.Getenv(roleEnv) != "" }
 
-// lingers is the value of roleEnv for a process that does nothing, for ever.
+// lingerArgument is the value of roleEnv for a process that does nothing, for ever.
 const lingerArgument = "lingers"
 
 // Main is the worker. It never returns.

@@ -18,7 +18,7 @@ import (
 	"github.com/turnstone-repl/turnstone/tests/programs"
 )
 
-// pixel is a PNG picture of one pixel.
+// pixelPNG is a PNG picture of one pixel.
 const pixelPNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 // interruptedError is the error of a turn that was.

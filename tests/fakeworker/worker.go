@@ -56,7 +56,7 @@ type workerTurn struct {
 	answered      map[uint64]bool // interrupts by seq that were acted on
 }
 
-// A inputRequest is one question.
+// An inputRequest is one question.
 type inputRequest struct {
 	turn, id uint64
 	question ipc.StdinWait

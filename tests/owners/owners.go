@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// another is a user whom no system that runs these tests has.
+// otherUID is a user whom no system that runs these tests has.
 const otherUID = 42_420
 
 // GiveAway makes a file or directory another user's. Where this process has no right to do that, which

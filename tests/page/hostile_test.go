@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// An httpListener hears every request that a result makes to somewhere else, and every connection.
+// A httpListener hears every request that a result makes to somewhere else, and every connection.
 type httpListener struct {
 	*httptest.Server
 	mu       sync.Mutex

@@ -147,7 +147,7 @@ func TestLostConnection(t *testing.T) {
 	})
 }
 
-// A eventReader reads the events of a session over as many connections as it takes.
+// An eventReader reads the events of a session over as many connections as it takes.
 type eventReader struct {
 	t      testing.TB
 	s      *client.Session

@@ -61,7 +61,7 @@ func (e *testEngine) awaitDaemon() error {
 	return nil
 }
 
-// A engineError is a daemon that did not come, with its log.
+// An engineError is a daemon that did not come, with its log.
 type engineError struct {
 	error
 	log string

@@ -19,7 +19,7 @@ import (
 // testTimeout bounds every wait for a fact. A test that gets near it has failed.
 const testTimeout = 2 * time.Minute
 
-// An testEngine runs commands on a far side, behind a prefix of words. Its files are under dir, which
+// A testEngine runs commands on a far side, behind a prefix of words. Its files are under dir, which
 // has the same path on both sides.
 type testEngine struct {
 	name          string

@@ -12,7 +12,7 @@ import (
 	"syscall"
 )
 
-// An testAccount is a way to log in at sshd: a shell of its own, as root has one shell only.
+// A testAccount is a way to log in at sshd: a shell of its own, as root has one shell only.
 type testAccount struct{ name, shell string }
 
 // testAccounts are the hosts of the near side's ssh config. The words of a command travel through a shell.

@@ -16,7 +16,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
-// A interruptCase of code that an interrupt must end at any time, without help.
+// An interruptCase of code that an interrupt must end at any time, without help.
 type interruptCase struct {
 	name, code  string
 	maxDelay    time.Duration // of the turn's start, the interrupt comes

@@ -18,7 +18,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
-// A inputCase is one way in which code may read its input.
+// An inputCase is one way in which code may read its input.
 type inputCase struct {
 	name, code string
 	answers    []string

@@ -27,7 +27,7 @@ import (
 // Nonce is that of every worker's fence.
 const Nonce = "0123456789abcdef"
 
-// Patience is how long a worker may take for anything before a test fails.
+// Timeout is how long a worker may take for anything before a test fails.
 const Timeout = 60 * time.Second
 
 // Text is what the terminal carried, or an output frame.

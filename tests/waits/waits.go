@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// each is how many parallel tests there are for each processor.
+// testsPerCPU is how many parallel tests there are for each processor.
 const testsPerCPU = 2
 
 // AllowParallel lets more tests run at the same time than there are processors, unless the

@@ -37,7 +37,7 @@ type dialectFile struct {
 	Variable string `json:"variable"`
 }
 
-// literals are the ways in which languages write a text, by the name in a dialect file.
+// literalQuotes are the ways in which languages write a text, by the name in a dialect file.
 var literalQuotes = map[string]func(string) string{
 	"json": func(s string) string {
 		var b bytes.Buffer

@@ -41,11 +41,11 @@ type Interpreter struct {
 	// the interpreter; "" when unknown.
 	Version string
 
-	// Why says in one line how it was found, and which earlier candidates could not be
+	// PathSource says in one line how it was found, and which earlier candidates could not be
 	// used.
 	PathSource string
 
-	// Missed names in one line the candidates that were asked for, such as a project's
+	// Mismatch names in one line the candidates that were asked for, such as a project's
 	// .venv, but could not be used, with the reasons, or says that the project requires another
 	// version; "" when there is nothing to say.
 	Mismatch string

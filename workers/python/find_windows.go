@@ -77,7 +77,7 @@ func matchRank(c Candidate, want discovery.Version) int {
 	return 0
 }
 
-// registers are the keys where installers write. 32-bit installers for the whole machine
+// registryRoots are the keys where installers write. 32-bit installers for the whole machine
 // have a key of their own.
 var registryRoots = []struct {
 	key  registry.Key

@@ -21,7 +21,7 @@ import (
 //go:embed src/boot.py src/turnstone_worker/*.py
 var sourceFS embed.FS
 
-// program is the name with which a worker's program is written. Warnings are not attributed to a
+// programFile is the name with which a worker's program is written. Warnings are not attributed to a
 // file whose name has the words "importlib" and "_bootstrap", and it is below all code of a user.
 const programFile = "boot.importlib_bootstrap.py"
 
@@ -41,7 +41,7 @@ type Options struct {
 	// does. The default is only the last one, as in notebooks.
 	ShowAll bool
 
-	// Program is for a session that runs one program and no more: it has no prompts
+	// SingleProgram is for a session that runs one program and no more: it has no prompts
 	// (sys.ps1), as with python FILE.
 	SingleProgram bool
 
@@ -131,7 +131,7 @@ func activationEnv(interpreter string, env map[string]string) []string {
 	return []string{"VIRTUAL_ENV=" + root, "PATH=" + path}
 }
 
-// modules returns the worker's source by file name. All sessions share it: a copy would
+// moduleSources returns the worker's source by file name. All sessions share it: a copy would
 // be most of the memory of a session.
 var moduleSources = sync.OnceValues(func() (map[string][]byte, error) {
 	names, err := fs.Glob(sourceFS, "src/turnstone_worker/*.py")

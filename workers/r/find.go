@@ -36,7 +36,7 @@ type Installation struct {
 	Path    string // the front end, absolute
 	Version string // from the files of the installation ("4.3.2"); "" when unknown
 
-	// Why says in one line how it was found, and which earlier candidates could not be
+	// PathSource says in one line how it was found, and which earlier candidates could not be
 	// used.
 	PathSource string
 }

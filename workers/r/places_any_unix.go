@@ -9,7 +9,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/internal/discovery"
 )
 
-// oldest is the oldest R that the worker runs on.
+// minVersion is the oldest R that the worker runs on.
 var minVersion = discovery.Version{4, 0}
 
 // consoleArgs keep R from its own history, which has no lines here: q("yes") and savehistory() would
@@ -20,7 +20,7 @@ var consoleArgs = []string{"--no-readline"}
 // macOS.
 var frontEnds = []string{"bin/R", "Resources/bin/R", "lib/R/bin/R", "lib64/R/bin/R"}
 
-// commands are R's names on PATH.
+// commandNames are R's names on PATH.
 var commandNames = []string{"R"}
 
 // frontEnd returns the front end for a program of R.

@@ -18,7 +18,7 @@ const (
 	howToInstall = "https://cran.r-project.org/bin/windows/base, or winget install RProject.R"
 )
 
-// oldest is the oldest R whose character set is UTF-8.
+// minVersion is the oldest R whose character set is UTF-8.
 var minVersion = discovery.Version{4, 2}
 
 // consoleArgs make R interactive in any environment, and make it read only its given input.
@@ -28,7 +28,7 @@ var consoleArgs = []string{"--ess"}
 // are for an R for ARM.
 var frontEnds = []string{`bin\x64\Rterm.exe`, `lib\R\bin\x64\Rterm.exe`, `bin\Rterm.exe`, `lib\R\bin\Rterm.exe`}
 
-// commands are R's names on PATH.
+// commandNames are R's names on PATH.
 var commandNames = []string{"Rterm", "R", "Rscript"}
 
 // frontEnd returns the Rterm beside a program of R. Other programs start Rterm, or open a
@@ -88,7 +88,7 @@ func joinIfSet(root, below string) string {
 	return filepath.Join(root, below)
 }
 
-// registered is the key of R's installer.
+// registryKey is the key of R's installer.
 const registryKey = `Software\R-core\R`
 
 // readRegistryHomes lists the homes of R below one root, the current one first.

@@ -51,7 +51,7 @@ type Options struct {
 	// default the rest is not run.
 	KeepGoing bool
 
-	// Program means that an input is a whole program: readline() and menu() in it ask, and take no
+	// SingleProgram means that an input is a whole program: readline() and menu() in it ask, and take no
 	// line of it for their answer, as stdin() and scan() do.
 	SingleProgram bool
 
@@ -170,7 +170,7 @@ func (o *Options) workerSettings() (string, error) {
 	return strings.Join(words, " "), nil
 }
 
-// scripts returns the worker's R code by file name. All sessions share it.
+// scriptSources returns the worker's R code by file name. All sessions share it.
 var scriptSources = sync.OnceValues(func() (map[string][]byte, error) {
 	names, err := fs.Glob(sourceFS, "src/*.R")
 	if err != nil {

@@ -304,7 +304,7 @@ class _EventPage(TypedDict):
 
 
 class EventPage(_EventPage, total=False):
-    """A EventPage is a window of a session's events, in order. Lost ones are a timeline.Gap. The page after it is behind Last, and the one before it before First."""
+    """An EventPage is a window of a session's events, in order. Lost ones are a timeline.Gap. The page after it is behind Last, and the one before it before First."""
 
     earlier: bool  # what was asked for has events before First
     later: bool  # and behind Last
@@ -461,7 +461,7 @@ class _InputRequest(TypedDict):
 
 
 class InputRequest(_InputRequest, total=False):
-    """A InputRequest says that the active turn asks for standard input, or of a person: for a permission, or with the form of a server of tools."""
+    """An InputRequest says that the active turn asks for standard input, or of a person: for a permission, or with the form of a server of tools."""
 
     secret: bool  # the answer must not be shown or logged
     terminal: bool  # a program reads the terminal; the runtime did not ask
@@ -624,7 +624,7 @@ class PermissionRequest(_PermissionRequest, total=False):
     call: str  # the function of the host, "github.search_issues"
     # with: str  # its arguments, in short; for "set" the name of the setting (a word of Python: read it by its name in brackets)
     destructive: bool  # only a right that names Call in full lets it go on
-    remedy: str  # Remedy is the command with which a person allows it; "" if nothing does.
+    remedy: str  # Hint is the command with which a person allows it; "" if nothing does.
     wider: "Grant"  # Wider would, too, and other calls with it. It is nil if there is no such right.
 
 
@@ -866,7 +866,7 @@ class _SubscriptionEnd(TypedDict):
 
 
 class SubscriptionEnd(_SubscriptionEnd, total=False):
-    """An SubscriptionEnd says that a subscription is over, and why: its session was closed, or its connection is ended by somebody else."""
+    """A SubscriptionEnd says that a subscription is over, and why: its session was closed, or its connection is ended by somebody else."""
 
     detached: bool
 
@@ -948,7 +948,7 @@ class _TurnSummaries(TypedDict):
 
 
 class TurnSummaries(_TurnSummaries, total=False):
-    """An TurnSummaries lists turns, and the start-ups of workers, in order. To learn what is new, ask for what is behind the cursor End: the turn that ran then is in the answer again."""
+    """A TurnSummaries lists turns, and the start-ups of workers, in order. To learn what is new, ask for what is behind the cursor End: the turn that ran then is in the answer again."""
 
     earlier: bool  # what was asked for has turns before the first
     later: bool  # and after the last
@@ -979,7 +979,7 @@ class Variables(_Variables, total=False):
 
 class _Visibility(TypedDict):
     places: List["VisiblePath"]  # sorted, at most MaxVisiblePaths
-    withheld: List[str]  # Withheld are the names of variables, sorted, at most MaxVisiblePaths; "the login in NAME" for those of which only that was cut out.
+    withheld: List[str]  # WithheldVariables are the names of variables, sorted, at most MaxVisiblePaths; "the login in NAME" for those of which only that was cut out.
 
 
 class Visibility(_Visibility, total=False):

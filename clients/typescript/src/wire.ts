@@ -262,7 +262,7 @@ export interface Event {
   end_line?: number;
 }
 
-/** A EventPage is a window of a session's events, in order. Lost ones are a timeline.Gap. The page after it is behind Last, and the one before it before First. */
+/** An EventPage is a window of a session's events, in order. Lost ones are a timeline.Gap. The page after it is behind Last, and the one before it before First. */
 export interface EventPage {
   events: Event[];
   /** of the events, also those of a gap; 0 without any */
@@ -406,7 +406,7 @@ export interface InputParams {
   request?: string;
 }
 
-/** A InputRequest says that the active turn asks for standard input, or of a person: for a permission, or with the form of a server of tools. */
+/** An InputRequest says that the active turn asks for standard input, or of a person: for a permission, or with the form of a server of tools. */
 export interface InputRequest {
   id: number;
   turn: number;
@@ -537,7 +537,7 @@ export interface PermissionRequest {
   with?: string;
   /** only a right that names Call in full lets it go on */
   destructive?: boolean;
-  /** Remedy is the command with which a person allows it; "" if nothing does. */
+  /** Hint is the command with which a person allows it; "" if nothing does. */
   remedy?: string;
   /** Grant would let the call go on. */
   grant: Grant;
@@ -760,7 +760,7 @@ export interface SubscribeReply {
   wait?: InputRequest;
 }
 
-/** An SubscriptionEnd says that a subscription is over, and why: its session was closed, or its connection is ended by somebody else. */
+/** A SubscriptionEnd says that a subscription is over, and why: its session was closed, or its connection is ended by somebody else. */
 export interface SubscriptionEnd {
   subscription: string;
   session: string;
@@ -830,7 +830,7 @@ export interface TurnAccepted {
   turn: number;
 }
 
-/** An TurnSummaries lists turns, and the start-ups of workers, in order. To learn what is new, ask for what is behind the cursor End: the turn that ran then is in the answer again. */
+/** A TurnSummaries lists turns, and the start-ups of workers, in order. To learn what is new, ask for what is behind the cursor End: the turn that ran then is in the answer again. */
 export interface TurnSummaries {
   turns: Summary[];
   /** what was asked for has turns before the first */
@@ -867,7 +867,7 @@ export interface Visibility {
   places: VisiblePath[];
   /** how many there are besides */
   more?: number;
-  /** Withheld are the names of variables, sorted, at most MaxVisiblePaths; "the login in NAME" for those of which only that was cut out. */
+  /** WithheldVariables are the names of variables, sorted, at most MaxVisiblePaths; "the login in NAME" for those of which only that was cut out. */
   withheld: string[];
   more_withheld?: number;
 }

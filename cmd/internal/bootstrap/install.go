@@ -30,15 +30,15 @@ const (
 	// program is taken.
 	stepTimeout = time.Minute
 
-	// looks is how often the script looks whether the program has grown, before it ends, and
+	// maxDialectLooks is how often the script looks whether the program has grown, before it ends, and
 	// lookInterval the seconds between two: together a while longer than stepTimeout, after which this
 	// side has given up.
 	maxDialectLooks, lookInterval = 15, 5
 
-	// chunk is how many bytes of the program are sent at once.
+	// chunkSize is how many bytes of the program are sent at once.
 	chunkSize = 32 << 10
 
-	// swallowed are lines for a start file that reads its input: it has them in place of
+	// swallowedNewlines are lines for a start file that reads its input: it has them in place of
 	// the script.
 	swallowedNewlines = "\n\n\n\n"
 )
@@ -60,7 +60,7 @@ type Options struct {
 
 	stallTimeout time.Duration // of tests: how long no byte may be taken; 0 is stepTimeout
 
-	// Sending is called before the program is sent, with its size on the way in bytes; nil is
+	// OnSend is called before the program is sent, with its size on the way in bytes; nil is
 	// nobody.
 	OnSend func(bytes int, dir string)
 }

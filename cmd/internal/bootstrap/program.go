@@ -135,7 +135,7 @@ func readProgram(from io.Reader, path string, linked bool) (*Program, error) {
 	return &Program{Linked: linked, path: path, data: data, sum: sha256.Sum256(data)}, nil
 }
 
-// machines are the beginnings of programs: what the format says of the machine.
+// elfMachines are the beginnings of programs: what the format says of the machine.
 var elfMachines = map[string]struct {
 	magic   string
 	at      int

@@ -40,11 +40,11 @@ const (
 	hostKeyAccept = "Yes, this is its key: connect"
 	hostKeyReject = "No"
 
-	// seen is the button below news.
+	// closeLabel is the button below news.
 	closeLabel = "Close"
 )
 
-// A askpassRequest goes from the process that ssh starts to the one that knows the person.
+// An askpassRequest goes from the process that ssh starts to the one that knows the person.
 type askpassRequest struct {
 	Prompt string `json:"prompt"`
 	Kind   string `json:"kind,omitempty"` // SSH_ASKPASS_PROMPT: "confirm", promptKindNone or nothing

@@ -139,7 +139,7 @@ func parseFlags(f *flag.FlagSet, args []string) error {
 	return usageErrorf("%s (see repl help%s)", rewordFlagError(f, err), strings.TrimSuffix(" "+command, " "))
 }
 
-// habits are options of python and R that people type out of habit, with their equivalent.
+// interpreterFlagHints are options of python and R that people type out of habit, with their equivalent.
 var interpreterFlagHints = map[string]string{
 	"v": "repl version says which this is",
 	"f": "a file is given by its name alone",

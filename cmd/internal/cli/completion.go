@@ -54,7 +54,7 @@ func newCompletionCommand(f *flag.FlagSet) action {
 	}
 }
 
-// An completionItem is a completion of a word. The words :files and :dirs stand for all those that
+// A completionItem is a completion of a word. The words :files and :dirs stand for all those that
 // the shell finds.
 type completionItem struct{ word, description string }
 

@@ -47,7 +47,7 @@ func (h remoteTestBackend) Sessions(ctx context.Context, _ string) ([]session.In
 	return h.link.ListSessions(ctx)
 }
 
-// An mcpTestClient is a client of an MCP server whose sessions are elsewhere.
+// A mcpTestClient is a client of an MCP server whose sessions are elsewhere.
 type mcpTestClient struct {
 	t     *testing.T
 	in    io.Writer

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// magics are commands of IPython with the plain way to the same.
+// ipythonCommands are commands of IPython with the plain way to the same.
 var ipythonCommands = map[string]string{
 	"timeit":     "import timeit; timeit.timeit(lambda: …, number=1000)",
 	"time":       "import time; t = time.perf_counter(); …; time.perf_counter() - t",

@@ -32,26 +32,26 @@ type languageInfo struct {
 	continuation string   // the prompt for the further lines of an input
 	syntax       *edit.Syntax
 
-	// spec finds the runtime. executable and dir are the user's choices, or "".
+	// newSpec finds the runtime. executable and dir are the user's choices, or "".
 	newSpec func(executable, dir string, more runtimeSettings) workers.Spec
 
-	// file is an input that runs a file, absolute or standardInput, as a program of its own.
+	// fileInput is an input that runs a file, absolute or standardInput, as a program of its own.
 	// It may change how the runtime starts. name is the path as it was given.
 	fileInput func(s *workers.Spec, path, name string, args []string) (input string, err error)
 
-	// called is an input that does what the language's own command does with an option, -c and
+	// optionInput is an input that does what the language's own command does with an option, -c and
 	// code or -m and a module. nil means that it has no such options.
 	optionInput func(option, text string, args []string) string
 
-	// process is what the runtime itself is told to run a program as a process of its own: option is
+	// processArgs is what the runtime itself is told to run a program as a process of its own: option is
 	// -c or -m, or "" for a file. nil means that a worker runs all code.
 	processArgs func(option, text string, args []string) []string
 
-	// habits turns what people type at other prompts into code of the language; an error says
+	// translateInput turns what people type at other prompts into code of the language; an error says
 	// what to type. nil changes nothing. It is for a person's input only.
 	translateInput func(code string) (string, error)
 
-	// quit is an input that ends the runtime the way it ends at the end of a program.
+	// quitInput is an input that ends the runtime the way it ends at the end of a program.
 	quitInput string
 
 	// candidates returns the places where spec looked.

@@ -148,7 +148,7 @@ func expandHome(word string) string {
 // own.
 type workerFlag []userWorker
 
-// An userWorker is a command under the name of its language.
+// A userWorker is a command under the name of its language.
 type userWorker struct {
 	name    string
 	command []string

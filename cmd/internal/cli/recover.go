@@ -24,7 +24,7 @@ import (
 // recoverCommand is the command that recovers a lost session.
 const recoverCommand = "repl recover"
 
-// recovers says what that command does where no file can be named.
+// recoverHint says what that command does where no file can be named.
 const recoverHint = "writes what was run in it, and with --to text its output"
 
 // crashNoticeRewriter returns how an event of a session at a place is told here. The notice that the session
@@ -42,7 +42,7 @@ func crashNoticeRewriter(now session.Info, again string) func(timeline.Event) ti
 type crashedSession struct {
 	client.CrashedSession
 
-	// events has read use what was recorded, which is there until read returns.
+	// readEvents has read use what was recorded, which is there until read returns.
 	readEvents func(read func(iter.Seq[timeline.Event]) error) error
 }
 

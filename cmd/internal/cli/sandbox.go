@@ -289,7 +289,7 @@ func newSandboxCommand(f *flag.FlagSet) action {
 	}
 }
 
-// An permissionReport is what a session may do, and what became of it.
+// A permissionReport is what a session may do, and what became of it.
 type permissionReport struct {
 	Session    string                 `json:"session"`
 	Sandbox    string                 `json:"sandbox"` // full without one

@@ -4,5 +4,5 @@ import "github.com/turnstone-repl/turnstone/workers"
 
 const defaultAgentLevel = workers.Workspace
 
-// acceptable is what a user may take where a sandbox cannot be had.
+// weakerMechanism is what a user may take where a sandbox cannot be had.
 const weakerMechanism = workers.Landlock

@@ -25,11 +25,11 @@ type command struct {
 	details string // more than the flags say; may be ""
 	group   string
 
-	// define adds the flags with their descriptions, and returns the action to run after
+	// newAction adds the flags with their descriptions, and returns the action to run after
 	// they are parsed. It has no other effect.
 	newAction func(f *flag.FlagSet) action
 
-	// words are the values of CLIENT or TOPIC.
+	// argValues are the values of CLIENT or TOPIC.
 	argValues func() []string
 }
 

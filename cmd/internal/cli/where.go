@@ -50,10 +50,10 @@ type daemonTarget struct {
 
 	remoteDir string // of the place, where sessions start; "" is the daemon's own. dialer sets it.
 
-	// attended says that a person watches the command and may be asked at the terminal.
+	// isAttended says that a person watches the command and may be asked at the terminal.
 	isAttended bool
 
-	// starts says that a daemon at a place is started if none is there.
+	// startsDaemon says that a daemon at a place is started if none is there.
 	startsDaemon bool
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/peer"
 )
 
-// A addressProver is a listener that can prove whose daemon it belongs to.
+// An addressProver is a listener that can prove whose daemon it belongs to.
 type addressProver interface {
 	Prove(conn io.ReadWriteCloser, nonce string) (peer.Proof, error)
 }

@@ -60,7 +60,7 @@ type Options struct {
 	Languages   func() []string
 	HasLanguage func(name string) bool
 
-	// Spec finds the runtime for a new session, and says what has to be prepared for it. It
+	// FindSpec finds the runtime for a new session, and says what has to be prepared for it. It
 	// may search the disk. An error without a kind counts as session.KindSpec, and as
 	// session.KindStart if it is a workers.MissingError.
 	FindSpec func(p client.CreateParams) (workers.Spec, error)
@@ -74,13 +74,13 @@ type Options struct {
 	// connected reader. 0 means for ever.
 	SessionIdleTimeout time.Duration
 
-	// Warm are the sessions that are kept ready, one entry for a language. They count as
+	// WarmPools are the sessions that are kept ready, one entry for a language. They count as
 	// sessions of Supervisor until a client needs the room. WarmMemory bounds what those of one
 	// language use together, in bytes; 0 is no bound.
 	WarmPools  []WarmPoolOptions
 	WarmMemory int64
 
-	// Stamp describes the files that a start depends on, such as the executable. A session that
+	// StartStamp describes the files that a start depends on, such as the executable. A session that
 	// began with another stamp is not given to a client. nil means that none change.
 	StartStamp func(*workers.Spec) string
 
@@ -93,7 +93,7 @@ type Options struct {
 	clock *idlenessClock // nil is the machine's
 }
 
-// A idlenessClock says what time it is for idleness, and when to look whether it is over.
+// An idlenessClock says what time it is for idleness, and when to look whether it is over.
 type idlenessClock struct {
 	now    func() time.Time
 	checks <-chan time.Time

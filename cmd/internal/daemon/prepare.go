@@ -53,7 +53,7 @@ func (d *Daemon) newProgressReporter(conn *rpc.Conn, token []byte) (*progressRep
 	return in, nil
 }
 
-// An progressReporter sends a client the progress of a session's preparation, under one token. In its
+// A progressReporter sends a client the progress of a session's preparation, under one token. In its
 // last frame the progress equals the total, and in no other frame.
 type progressReporter struct {
 	client       *clientState

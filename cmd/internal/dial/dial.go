@@ -30,7 +30,7 @@ import (
 // infoTimeout bounds the daemon's answer before the greeting.
 const infoTimeout = 10 * time.Second
 
-// pauses are those between tries of a daemon that somebody else has started just now.
+// retryDelays are those between tries of a daemon that somebody else has started just now.
 var retryDelays = []time.Duration{50 * time.Millisecond, 200 * time.Millisecond, 750 * time.Millisecond, 2 * time.Second}
 
 // ErrSilentClient means that the near side has sent nothing for longer than it had promised.

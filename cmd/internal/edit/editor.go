@@ -27,7 +27,7 @@ type Options struct {
 	Secret       bool // nothing is shown
 	Vi           bool
 
-	// Whole reports whether Enter ends the text. nil means that it always does.
+	// IsComplete reports whether Enter ends the text. nil means that it always does.
 	IsComplete func(text string) bool
 
 	// Complete is asked by the Tab key. cursor is in bytes. nil completes nothing.
@@ -299,7 +299,7 @@ func (e *Editor) insertPaste(text string) {
 	e.replaceRange(e.cursor, e.cursor, text)
 }
 
-// quotes is the prefix of a key that is taken as the character that it sends.
+// quoteKey is the prefix of a key that is taken as the character that it sends.
 const quoteKey = "C-v "
 
 // insertQuotedKey inserts the character of a key that has another meaning.

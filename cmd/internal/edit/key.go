@@ -31,11 +31,11 @@ type KeyBurst struct {
 // and PasteEnd, has no other control characters but tabs and newlines, and is ended; PasteEndCut ends
 // one of which there is only the beginning.
 type KeySource interface {
-	// Rune returns the next character. If patience is not 0 and none comes in this time, it
+	// NextRune returns the next character. If patience is not 0 and none comes in this time, it
 	// returns ErrQuiet.
 	NextRune(patience time.Duration) (rune, error)
 
-	// Burst says how the last character came.
+	// LastBurst says how the last character came.
 	LastBurst() KeyBurst
 }
 

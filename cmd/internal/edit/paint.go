@@ -143,7 +143,7 @@ func (p *Painter) Resized() {
 	p.Draw(p.frame)
 }
 
-// An rowExtent is what the width of a terminal changes of a row.
+// A rowExtent is what the width of a terminal changes of a row.
 type rowExtent struct {
 	width int
 	wraps bool

@@ -192,7 +192,7 @@ func (t *fakeTerminal) resize(cols, height int) {
 	*t = *now
 }
 
-// A editorTest is a person at a terminal with an editor.
+// An editorTest is a person at a terminal with an editor.
 type editorTest struct {
 	*testing.T
 	tty     *fakeTerminal

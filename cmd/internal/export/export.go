@@ -22,7 +22,7 @@ type Session struct {
 	Runtime  string // the version of its language; may be ""
 	Language Language
 
-	// Whole reads data that its events name only, when the file comes to it. It returns nil for
+	// FetchBlob reads data that its events name only, when the file comes to it. It returns nil for
 	// data that is not kept any more. A nil Whole is for events that have all data.
 	FetchBlob func(timeline.Blob) ([]byte, error)
 }
@@ -126,7 +126,7 @@ func (w *errWriter) setError(err error) {
 	}
 }
 
-// A exportedTurn is one input with its result.
+// An exportedTurn is one input with its result.
 type exportedTurn struct {
 	number uint64
 	author string

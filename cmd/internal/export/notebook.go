@@ -29,7 +29,7 @@ type notebookCell struct {
 	Count *int `json:"execution_count,omitempty"`
 }
 
-// An notebookOutput is text, or a display.
+// A notebookOutput is text, or a display.
 type notebookOutput struct {
 	Type string `json:"output_type"`
 

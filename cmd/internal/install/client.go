@@ -29,11 +29,11 @@ type Client struct {
 	approvalSetting string                              // the setting that lets tools run unasked; "" when it has none
 	reloadHint      string                              // how to make it read the file again
 
-	// home is a directory that shows that the client is installed; nil means the
+	// markerDir is a directory that shows that the client is installed; nil means the
 	// directory of its file.
 	markerDir func(ConfigDirs) string
 
-	// env is the setting that passes variables of its environment on; nil when there is
+	// envPassthrough is the setting that passes variables of its environment on; nil when there is
 	// none.
 	envPassthrough *envPassthrough
 	timeoutUnit    float64 // the unit of its setting "timeout", in seconds; 0 means milliseconds
@@ -248,7 +248,7 @@ func geminiSettings(s Server) []configSetting {
 	return list
 }
 
-// A envPassthrough is a setting that passes variables of the client's environment on.
+// An envPassthrough is a setting that passes variables of the client's environment on.
 type envPassthrough struct {
 	key       string
 	valueForm string // of a value in a table by name; "" when the setting is a list of names

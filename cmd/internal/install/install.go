@@ -52,7 +52,7 @@ const maxName = 64
 // ValidName reports whether all clients accept a name.
 func ValidName(name string) bool { return len(name) <= maxName && nameShape.MatchString(name) }
 
-// tries bounds how often a file is read again because another program has changed it.
+// maxInstallAttempts bounds how often a file is read again because another program has changed it.
 const maxInstallAttempts = 10
 
 // Install makes a client start a server. In an existing entry it changes only the started

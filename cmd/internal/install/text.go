@@ -8,19 +8,19 @@ import (
 	"unicode/utf8"
 )
 
-// An configFormat changes one entry in the text of a file, and nothing else. at is the path to the
+// A configFormat changes one entry in the text of a file, and nothing else. at is the path to the
 // entry: the keys from the top, its own name last.
 type configFormat interface {
 	// parse returns what the text means, or an error with the position.
 	parse(text []byte) (map[string]any, error)
 
-	// put adds the entry. In an existing one it changes only the given settings.
+	// putEntry adds the entry. In an existing one it changes only the given settings.
 	putEntry(text []byte, at []string, settings []configSetting) ([]byte, error)
 
-	// remove removes the entry.
+	// removeEntry removes the entry.
 	removeEntry(text []byte, at []string) ([]byte, error)
 
-	// decoded is a setting's value as parse returns it.
+	// decodeValue is a setting's value as parse returns it.
 	decodeValue(value any) any
 }
 
@@ -29,12 +29,12 @@ type configSetting struct {
 	key   string
 	value any
 
-	// fixed settings define the program that starts. All others are written to a new entry
+	// mustMatch settings define the program that starts. All others are written to a new entry
 	// only, and belong to the user from then on.
 	mustMatch bool
 }
 
-// An formatError error names the place in a file that its client cannot read.
+// A formatError error names the place in a file that its client cannot read.
 type formatError struct{ problem string }
 
 func (e *formatError) Error() string { return e.problem }

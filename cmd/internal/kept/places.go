@@ -37,7 +37,7 @@ type Remote struct {
 	// have {repl} and {socket}.
 	Start string `toml:"start"`
 
-	// After is a command here that says what became of the place when it cannot be reached. It may
+	// Cleanup is a command here that says what became of the place when it cannot be reached. It may
 	// have {job}.
 	Cleanup string `toml:"after"`
 

@@ -168,7 +168,7 @@ type openQuestion struct {
 	outcome   questionOutcome // set before done is closed
 }
 
-// An questionOutcome is what became of a question. A zero one means that the answer was applied.
+// A questionOutcome is what became of a question. A zero one means that the answer was applied.
 type questionOutcome struct {
 	err     error
 	result  *mcp.CallToolResult // of the call that waits; nil if that can go on

@@ -10,7 +10,7 @@ const (
 	firstBeatDelay = time.Second
 	beatInterval   = 5 * time.Second
 
-	// quiet is the least time between the last progress of a call and its answer. When
+	// minAnswerDelay is the least time between the last progress of a call and its answer. When
 	// both come at once, some clients read the answer first, and then do not know the
 	// call of the progress.
 	minAnswerDelay = 100 * time.Millisecond

@@ -15,7 +15,7 @@ import (
 // maxQueued bounds the inputs that are held for one session: a further one is refused.
 const maxQueued = 16
 
-// An turnOwner is the call that owns a session's turn. Its ownership begins before its input is
+// A turnOwner is the call that owns a session's turn. Its ownership begins before its input is
 // submitted, and ends when it is certain whether the client gets the answer.
 type turnOwner struct {
 	call          *mcpwire.Call

@@ -12,7 +12,7 @@ import (
 
 // A Backend has sessions that outlive the server, and that others may use, too.
 type Backend interface {
-	// Places names the places of the sessions. The first is the usual one; it may be "". A session
+	// Remotes names the places of the sessions. The first is the usual one; it may be "". A session
 	// at another has the name of the place and a slash before its own, as in "gpu/main".
 	Remotes() []string
 
@@ -28,14 +28,14 @@ type Backend interface {
 	Sessions(ctx context.Context, place string) ([]session.Info, error)
 }
 
-// An SessionHandle is a session for this client: one of the server's own, or one of a Host.
+// A SessionHandle is a session for this client: one of the server's own, or one of a Host.
 type SessionHandle struct {
 	session.Session // with the client as its author
 
 	// OutputPath is the rendered transcript; "" when there is none.
 	OutputPath func() string
 
-	// Away says that the session's files are on another machine than the client's. Then
+	// IsRemote says that the session's files are on another machine than the client's. Then
 	// OutputPath is not told, and pictures are kept in Pictures, a directory of this machine
 	// that is made when it is needed; "" keeps none.
 	IsRemote bool
@@ -44,7 +44,7 @@ type SessionHandle struct {
 	// FetchCommand is the command that brings a file of the session; "" unless Away.
 	FetchCommand string
 
-	// Told is how an event of the session is told here; nil unless Away.
+	// RewriteEvent is how an event of the session is told here; nil unless Away.
 	RewriteEvent func(timeline.Event) timeline.Event
 
 	// Leave ends this client's use of the session. It closes a session of the server's own.
@@ -69,7 +69,7 @@ type SessionHandle struct {
 	// Link is the way to a session of a Host; nil if it cannot break.
 	Link BackendLink
 
-	// Mark stores that the client knows everything up to seq, for its next visit. Answers
+	// SaveCursor stores that the client knows everything up to seq, for its next visit. Answers
 	// do not wait long for it. It may be nil.
 	SaveCursor func(seq timeline.Seq)
 }

@@ -237,7 +237,7 @@ func encodeImage(picture image.Image, format string) (*timeline.Image, error) {
 	return &timeline.Image{MIME: "image/" + format, Data: b.Bytes()}, err
 }
 
-// A imageStore keeps pictures in files of a session, which are removed with it.
+// An imageStore keeps pictures in files of a session, which are removed with it.
 type imageStore struct {
 	dir        string // "" keeps nothing
 	createsDir bool   // the directory, when it is missing

@@ -19,18 +19,18 @@ const defaultReplyChars = 10_000
 type clientProfile struct {
 	namePrefix string // the beginning of its name, in lower case
 
-	// cut is the length at which it cuts the text of a result, without our line that says
+	// cutLimit is the length at which it cuts the text of a result, without our line that says
 	// where the rest is. A reply stays a tenth below. 0 means that it cuts nothing.
 	cutLimit textBudget
 
-	// waits is how long it waits for a call; 0 means Options.CallWait.
+	// callTimeout is how long it waits for a call; 0 means Options.CallWait.
 	callTimeout time.Duration
 
-	// raw means that it shows its model the whole result as JSON, including the parts for
+	// showsRawResult means that it shows its model the whole result as JSON, including the parts for
 	// programs, and pictures as letters. showsRawErrors means that it does so for errors only.
 	showsRawResult, showsRawErrors bool
 
-	// holds bounds how long an input is held for it; 0 means as long as the call waits. If
+	// queueTimeout bounds how long an input is held for it; 0 means as long as the call waits. If
 	// a client gives up calls silently, holding its inputs longer is useless.
 	queueTimeout time.Duration
 }
@@ -39,7 +39,7 @@ type clientProfile struct {
 // TypeScript SDK give up a call after 60 s, and cancel it then, which would interrupt the code.
 const DefaultCallWait = 50 * time.Second
 
-// manners lists the known clients. The figures were measured on Codex 0.169, Gemini
+// clientProfiles lists the known clients. The figures were measured on Codex 0.169, Gemini
 // CLI 0.61, Claude Code 2.1.329, OpenCode 1.18, Cline 3.0 and Continue 1.5.
 var clientProfiles = []clientProfile{
 	{namePrefix: "codex-mcp-client", cutLimit: textBudget{bytes: 12_000}, callTimeout: 280 * time.Second},                                                           // keeps head and tail, which its user can change; gives up after 300 s

@@ -22,7 +22,7 @@ type Options struct {
 	// Supervisor opens the sessions. The server closes those that it opened.
 	Supervisor *supervisor.Supervisor
 
-	// Host has the sessions instead; they stay when the server ends. Then only the names
+	// Backend has the sessions instead; they stay when the server ends. Then only the names
 	// of languages in Specs are used.
 	Backend Backend
 
@@ -34,7 +34,7 @@ type Options struct {
 	// Sandbox is that of the specs, and of a host's sessions.
 	Sandbox *workers.Sandbox
 
-	// Narrows says that sessions can be confined on this system, as a client may ask.
+	// CanConfine says that sessions can be confined on this system, as a client may ask.
 	CanConfine bool
 
 	// With names what the specs prepare, for the model.

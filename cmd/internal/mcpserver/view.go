@@ -35,7 +35,7 @@ type callerSession struct {
 
 	images imageStore // of a session that is open
 
-	// reporting holds one token. A call takes it before it makes a reply with the news. It
+	// reportToken holds one token. A call takes it before it makes a reply with the news. It
 	// gives the token back when it is certain whether the client gets that reply. So the
 	// client gets no news twice, and news of a lost reply come with the next one.
 	reportToken chan struct{}
@@ -45,10 +45,10 @@ type callerSession struct {
 
 	question *openQuestion // guarded by mu; nil when none is out
 
-	// lane is the queue of calls about the session that have not begun.
+	// callQueue is the queue of calls about the session that have not begun.
 	callQueue mcpwire.Queue
 
-	// answering makes an answer and its record one step. It is held while the answer is
+	// answerMu makes an answer and its record one step. It is held while the answer is
 	// handed over; only beginAnswer takes it.
 	answerMu     sync.Mutex
 	lastAnswered timeline.Seq // guarded by answering; the wait that a call answered last
@@ -366,7 +366,7 @@ func (v *callerSession) endReport() { <-v.reportToken }
 // errAlreadyAnswered says that an earlier call of the same caller has answered the wait.
 var errAlreadyAnswered = errors.New("an earlier call has answered the wait")
 
-// A answerInProgress is the answer of one call to a wait. While it is under way no other call answers.
+// An answerInProgress is the answer of one call to a wait. While it is under way no other call answers.
 type answerInProgress struct {
 	caller    *callerSession
 	call      *mcpwire.Call

@@ -175,7 +175,7 @@ func (c *webClient) notify(method string, params map[string]any) {
 	}
 }
 
-// An webRequest is a request whose response is coming in.
+// A webRequest is a request whose response is coming in.
 type webRequest struct {
 	c      *webClient
 	id     string

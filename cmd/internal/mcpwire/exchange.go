@@ -36,10 +36,10 @@ type exchange struct {
 	keepAliveTimer *time.Timer // guarded by mu; runs while the response is a stream; nil before
 	finished       bool        // guarded by mu; the request is served
 
-	// single says that the client takes no stream of events: it gets the answer alone.
+	// isSingleMessage says that the client takes no stream of events: it gets the answer alone.
 	isSingleMessage bool
 
-	// alone says that the answer can reach the client only through this exchange. Otherwise
+	// isOnlyReader says that the answer can reach the client only through this exchange. Otherwise
 	// the replay knows whether the client gets it.
 	isOnlyReader bool
 }

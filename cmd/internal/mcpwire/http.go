@@ -45,7 +45,7 @@ type HTTPOptions struct {
 	// browser connect here.
 	Hosts []string
 
-	// Idle is how long a client stays without a connection before it is ended. Shared sessions
+	// IdleTimeout is how long a client stays without a connection before it is ended. Shared sessions
 	// end after the same time without a call. 0 means DefaultIdleTimeout.
 	IdleTimeout time.Duration
 }

@@ -20,7 +20,7 @@ type Tools interface {
 	// OpenAhead begins to open the things that a first call is likely to need.
 	OpenAhead()
 
-	// Used reports whether a call has used anything yet.
+	// IsUsed reports whether a call has used anything yet.
 	IsUsed() bool
 
 	// Close ends everything that belongs to the client, and waits for that.
@@ -45,7 +45,7 @@ type Client struct {
 // Calls gives tools their calls. It learns of a cancel before the NewSDKServer does, and knows whether
 // the client gets an answer. The tools learn both from the Call.
 type Calls interface {
-	// Call returns the call that the NewSDKServer hands to a tool. ok is false when the client has
+	// FindCall returns the call that the NewSDKServer hands to a tool. ok is false when the client has
 	// already given it up.
 	FindCall(ctx context.Context, req *mcp.CallToolRequest) (c *Call, ok bool)
 }

@@ -54,7 +54,7 @@ type stdioConn struct {
 
 	logger *slog.Logger
 
-	// writing holds one token. A goroutine takes it to write a line.
+	// writeToken holds one token. A goroutine takes it to write a line.
 	writeToken chan struct{}
 
 	arrivals Queue // the queue of calls of tools
@@ -81,7 +81,7 @@ type stdioConn struct {
 	queuedBytes      int                    // guarded by mu; the bytes of aside
 }
 
-// A openRequest is an open request of the client, for a tool or not.
+// An openRequest is an open request of the client, for a tool or not.
 type openRequest struct {
 	Call
 	number int64

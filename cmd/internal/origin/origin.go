@@ -17,7 +17,7 @@ import (
 // Package is the name of the program at PyPI and npm, and of the Debian and RPM packages.
 const Package = "turnstone-repl"
 
-// An Source is one way by which a program comes to a machine.
+// A Source is one way by which a program comes to a machine.
 type Source struct {
 	Name    string   // "pip", "a Debian package"
 	Upgrade string   // the command, or the place, that brings a newer one
@@ -114,7 +114,7 @@ func goSource(exe string, _ []string) (Source, bool) {
 	return Source{}, false
 }
 
-// untagged matches the end of a version that the go command makes for a commit without a tag.
+// pseudoVersion matches the end of a version that the go command makes for a commit without a tag.
 var pseudoVersion = regexp.MustCompile(`[-.]\d{14}-[0-9a-f]{12}$`)
 
 // isReleased reports whether a version is that of a tag.

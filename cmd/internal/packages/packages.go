@@ -24,7 +24,7 @@ const (
 	// maxUnusedAge bounds how long a directory is kept without use.
 	maxUnusedAge = 90 * 24 * time.Hour
 
-	// unfinished marks a directory that is being made.
+	// unfinishedPrefix marks a directory that is being made.
 	unfinishedPrefix = ".new-"
 
 	// libDir holds the packages within a directory, and listFile lists them for a person.
@@ -46,7 +46,7 @@ type Request struct {
 	// Packages are as Tool.Canonical returns them.
 	Packages []string
 
-	// Apart are directories of which nothing is run, neither the runtime nor a tool: code that is in a
+	// SessionDirs are directories of which nothing is run, neither the runtime nor a tool: code that is in a
 	// sandbox may have written them. Of a virtual environment there, the Python from which it was made is taken.
 	SessionDirs []string
 
@@ -57,7 +57,7 @@ type Request struct {
 	// Env is the environment for the tools; nil means that of this process.
 	Env []string
 
-	// Limit bounds the time; 0 means DefaultTimeout.
+	// Timeout bounds the time; 0 means DefaultTimeout.
 	Timeout time.Duration
 }
 
@@ -78,7 +78,7 @@ type Tool struct {
 	// canonical checks one name and returns its standard form.
 	canonical func(name string) (string, error)
 
-	// examine looks at the runtime.
+	// probe looks at the runtime.
 	probe func(ctx context.Context, r *Request, dir string) (runtimeProbe, error)
 
 	// install fills lib.

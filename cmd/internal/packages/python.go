@@ -40,7 +40,7 @@ print(sys.implementation.cache_tag, sys.version.split()[0], sysconfig.get_platfo
 print(sysconfig.get_path("purelib"), sys.base_prefix + "/lib/python3/dist-packages", sep="\n")
 `
 
-// isolated keeps an interpreter from all code but the standard library: a .pth file of an environment, and what
+// isolatedFlags keeps an interpreter from all code but the standard library: a .pth file of an environment, and what
 // it finds, such as a sitecustomize.py, may lead to code of a session.
 var isolatedFlags = []string{"-I", "-S"}
 

@@ -21,7 +21,7 @@ type Server struct {
 	// Methods are what can be called, each call in a goroutine of its own.
 	Methods map[string]Handler
 
-	// Quick are methods that the reader itself runs, in the order of the requests:
+	// InlineMethods are methods that the reader itself runs, in the order of the requests:
 	// they must not wait for anything.
 	InlineMethods map[string]Handler
 
@@ -29,7 +29,7 @@ type Server struct {
 	// so it only queues commands. nil answers that there is no control plane.
 	Control func(c *Conn, kind string, line json.RawMessage) ControlReply
 
-	// Opened is called for each connection before its first line is read. The function that it
+	// OnConnect is called for each connection before its first line is read. The function that it
 	// returns is called after the last line, perhaps while calls still run. nil calls nothing.
 	OnConnect func(c *Conn) (over func())
 

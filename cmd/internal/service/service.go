@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// marker is in every file that we write. A file without it is not touched.
+// ownerMarker is in every file that we write. A file without it is not touched.
 const ownerMarker = "Written by repl service install; repl service uninstall removes it."
 
 // commandTimeout bounds one command of the manager's.

@@ -27,7 +27,7 @@ var (
 // maxDebuggerHistory bounds the answers to a debugger that are remembered.
 const maxDebuggerHistory = 200
 
-// An lineEditor lets the person edit one text at a time. All output goes through its Write. If
+// A lineEditor lets the person edit one text at a time. All output goes through its Write. If
 // a text is being edited, it is then drawn again below. code and answer are for one goroutine;
 // any goroutine may call the rest.
 type lineEditor struct {

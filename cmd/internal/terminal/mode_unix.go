@@ -122,7 +122,7 @@ func (m *tty) pauseReading() (resume func(), err error) {
 // defaultEditor is there on most systems.
 const defaultEditor = "vi"
 
-// suspends says whether Ctrl-Z gives the terminal back to the shell.
+// ctrlZSuspends says whether Ctrl-Z gives the terminal back to the shell.
 const ctrlZSuspends = true
 
 // canSuspend reports whether a shell could continue this program, as POSIX defines it: there is a

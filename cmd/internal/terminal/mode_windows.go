@@ -14,7 +14,7 @@ import (
 // defaultEditor is there on all systems.
 const defaultEditor = "notepad"
 
-// suspends says whether Ctrl-Z gives the terminal back to the shell. On Windows it means
+// ctrlZSuspends says whether Ctrl-Z gives the terminal back to the shell. On Windows it means
 // the end of input.
 const ctrlZSuspends = false
 

@@ -11,7 +11,7 @@ import (
 // maxLine bounds the remembered part of the cursor's line, in bytes.
 const maxLine = 4096
 
-// A outputTracker writes output to the terminal. It knows the cursor's column, and what programs have
+// An outputTracker writes output to the terminal. It knows the cursor's column, and what programs have
 // switched on and not off. The editor draws past it, and leaves the cursor where it was or in
 // the first column.
 type outputTracker struct {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// modes are the private modes of a terminal that a program may leave behind, with their state
+// modeDefaults are the private modes of a terminal that a program may leave behind, with their state
 // before: the keys of the cursor, the cursor itself, the mouse, the alternate screen, pastes.
 var modeDefaults = map[int]bool{
 	1: false, 7: true, 9: false, 25: true, 47: false, 1000: false, 1002: false, 1003: false, 1004: false, 1005: false,

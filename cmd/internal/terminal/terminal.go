@@ -32,26 +32,26 @@ type Options struct {
 	// Syntax is that of the language; nil if it has none that is known.
 	Syntax *edit.Syntax
 
-	// Habits turns what people type at other prompts into code; an error says what to type. nil
+	// TranslateAlias turns what people type at other prompts into code; an error says what to type. nil
 	// changes nothing.
 	TranslateAlias func(code string) (string, error)
 
 	// Colour allows colours of ours.
 	Colour bool
 
-	// Vi selects the keys of vi, not those of Emacs.
+	// ViKeys selects the keys of vi, not those of Emacs.
 	ViKeys bool
 
-	// Editor is the command of a program that edits a file; "" is none.
+	// EditorCommand is the command of a program that edits a file; "" is none.
 	EditorCommand string
 
-	// Graphics says how to show pictures. They are always kept as files, too.
+	// ImageProtocol says how to show pictures. They are always kept as files, too.
 	ImageProtocol ImageProtocol
 
 	// Plain means a terminal that knows no control sequences.
 	Plain bool
 
-	// Self is the author of input at this terminal, and Replay the last event before it.
+	// Author is the author of input at this terminal, and Replay the last event before it.
 	// Inputs of others, and all inputs up to Replay, are shown with their authors.
 	Author      string
 	ReplayUntil timeline.Seq
@@ -60,7 +60,7 @@ type Options struct {
 	// alone.
 	SessionStays bool
 
-	// Quit is an input that ends the runtime in its own way, so that its exit handlers run and are
+	// QuitInput is an input that ends the runtime in its own way, so that its exit handlers run and are
 	// waited for. With "", or when the session goes on, Ctrl-D only ends Run.
 	QuitInput string
 

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// An CheckResult says whether a server works.
+// A CheckResult says whether a server works.
 type CheckResult struct {
 	Name   string
 	Err    error  // why it does not start, with its last words

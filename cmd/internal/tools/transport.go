@@ -28,10 +28,10 @@ const (
 // byteOrderMark is what some servers begin with.
 var byteOrderMark = []byte("\ufeff")
 
-// elicitation is the question to a person.
+// elicitationMethod is the question to a person.
 const elicitationMethod = "elicitation/create"
 
-// discover is the question that servers of older versions may leave without an answer.
+// discoverMethod is the question that servers of older versions may leave without an answer.
 const discoverMethod = "server/discover"
 
 // rawContentKey is the field of a result's _meta that has its structured content as the server wrote it:

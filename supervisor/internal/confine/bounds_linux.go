@@ -9,7 +9,7 @@ import (
 // maxTerminals bounds the pseudo-terminals of a session, of which a machine has some thousands.
 const maxTerminals = "256"
 
-// shares are the parts of a user's inotify that a session may have: a quarter of the instances and half of the
+// inotifyShares are the parts of a user's inotify that a session may have: a quarter of the instances and half of the
 // watches. The kernel counts them for all programs of the user, and editors and servers outside need some.
 var inotifyShares = map[string]int{"instances": 4, "watches": 2}
 

@@ -22,7 +22,7 @@ const (
 	addFDFlagSend   = 2          // SECCOMP_ADDFD_FLAG_SEND
 )
 
-// An notifAddFD is struct seccomp_notif_addfd.
+// A notifAddFD is struct seccomp_notif_addfd.
 type notifAddFD struct {
 	ID       uint64
 	Flags    uint32

@@ -7,7 +7,7 @@ type Denial struct {
 	// its former ID.
 	ID uint64
 
-	// Over means that the held call ID waits no longer: its program ended, or a signal
+	// Resolved means that the held call ID waits no longer: its program ended, or a signal
 	// ended the call. The other fields are empty.
 	Resolved bool
 
@@ -18,7 +18,7 @@ type Denial struct {
 
 	Setting string // of git, where Op is "set" and Path a file of those; "core.pager"
 
-	// Kept means that Path is kept from the session whatever a person allows it.
+	// Protected means that Path is kept from the session whatever a person allows it.
 	Protected bool
 }
 

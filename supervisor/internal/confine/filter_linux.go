@@ -16,7 +16,7 @@ type architecture struct {
 }
 
 var (
-	// forbidden are calls that could change what a session sees, or reach parts of the kernel
+	// forbiddenCalls are calls that could change what a session sees, or reach parts of the kernel
 	// that it does not need.
 	forbiddenCalls = []string{
 		"mount", "umount2", "pivot_root", "chroot", "setns", "open_tree", "open_tree_attr", "move_mount", "fsopen", "fsconfig", "fsmount", "fspick", "mount_setattr",
@@ -24,7 +24,7 @@ var (
 		"swapon", "swapoff", "reboot", "acct", "quotactl", "quotactl_fd", "settimeofday", "clock_settime", "clock_adjtime", "adjtimex",
 		"syslog", "open_by_handle_at", "fanotify_init", "vhangup", "iopl", "ioperm", "lookup_dcookie", "nfsservctl", "lsm_set_self_attr",
 	}
-	// absent are calls that programs can do without. clone3, openat2 and the calls for attributes by a
+	// unsupportedCalls are calls that programs can do without. clone3, openat2 and the calls for attributes by a
 	// directory have arguments in memory, which a filter cannot read; requests of io_setup count against a
 	// number that all programs of the machine share. Libraries fall back to clone, openat and others.
 	unsupportedCalls = []string{
@@ -33,7 +33,7 @@ var (
 	}
 )
 
-// shared are the calls for what all programs of a machine share by number or name. A session in
+// sharedObjectCalls are the calls for what all programs of a machine share by number or name. A session in
 // namespaces has its own.
 var sharedObjectCalls = []string{
 	"shmget", "shmat", "shmctl", "shmdt", "semget", "semop", "semctl", "semtimedop", "msgget", "msgsnd", "msgrcv", "msgctl", "mq_open", "mq_unlink",
@@ -45,10 +45,10 @@ var otherProcessCalls = map[string]uint32{
 	"prlimit64": 0, "setpriority": 1, "ioprio_set": 1, "sched_setaffinity": 0, "sched_setscheduler": 0, "sched_setparam": 0, "sched_setattr": 0,
 }
 
-// sends are the calls that send, with the argument that has their flags.
+// sendCalls are the calls that send, with the argument that has their flags.
 var sendCalls = map[string]uint32{"sendto": 3, "sendmsg": 2, "sendmmsg": 3}
 
-// reported are the calls that the kernel reports to the stage, beside opening to write.
+// notifiedCalls are the calls that the kernel reports to the stage, beside opening to write.
 var notifiedCalls = []string{
 	"connect", "creat", "mkdir", "mkdirat", "mknod", "mknodat", "unlink", "unlinkat", "rmdir",
 	"rename", "renameat", "renameat2", "link", "linkat", "symlink", "symlinkat", "truncate", "bind",
@@ -193,7 +193,7 @@ func noNamespaceFilterFor(a architecture, plan *Plan) bpfProgram {
 	return p
 }
 
-// modes are the calls that give a file a mode, with the argument that has it.
+// modeArguments are the calls that give a file a mode, with the argument that has it.
 var modeArguments = map[string]uint32{"chmod": 1, "fchmod": 1, "fchmodat": 2, "creat": 1, "mknod": 1, "mknodat": 2}
 
 // forbidSetuid forbids programs that other users run with the rights of the session's user.

@@ -43,7 +43,7 @@ func CheckGive(s *workers.Sandbox, o PlanInput, dir string) (programs string, er
 	return p.runReason(dir, o), nil
 }
 
-// trusted says what is in a place with one of the protected names.
+// trustedReason says what is in a place with one of the protected names.
 const trustedReason = "holds what programs outside the session run or believe"
 
 func hasTrustedName(path string) bool {

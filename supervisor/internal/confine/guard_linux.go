@@ -194,7 +194,7 @@ func (b *Sandbox) accessInGitDir(git, below string) pathAccess {
 	return accessRemove
 }
 
-// database are the directories of a repository with names of any kind in them.
+// gitDatabaseDirs are the directories of a repository with names of any kind in them.
 var gitDatabaseDirs = []string{"objects", "refs", "logs"}
 
 // isProtectedInGit judges a path in the directory of a repository.

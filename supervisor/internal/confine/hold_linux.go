@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// lookAgain is how often a question looks whether its programs still wait. Nothing else tells
+// pendingCheckInterval is how often a question looks whether its programs still wait. Nothing else tells
 // that one was killed.
 const pendingCheckInterval = time.Second
 

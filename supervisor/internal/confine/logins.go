@@ -28,7 +28,7 @@ func hasSecret(text string) bool {
 	})
 }
 
-// beginning is as much of a value as the forms need that are its beginning. A word that is a key by its letters alone
+// secretPrefixLen is as much of a value as the forms need that are its beginning. A word that is a key by its letters alone
 // is longer than half of it.
 const secretPrefixLen = 32
 
@@ -156,7 +156,7 @@ func redactScript(text []byte) []byte {
 	return redactLines(text, plain, func(value, _ string) bool { return openQuotePattern.MatchString(value) })
 }
 
-// isOpen matches lines of a shell script that go on in the next one.
+// openQuotePattern matches lines of a shell script that go on in the next one.
 var openQuotePattern = regexp.MustCompile(`^(?:[^"'\\]|\\[^\n]|"(?:[^"\\]|\\(?s:.))*"|'[^']*')*(?:\\\n|"(?:[^"\\]|\\(?s:.))*|'[^']*)$`)
 
 // redactIndexes leaves out the lines of settings that have a secret, and the tokens in the paths of addresses.

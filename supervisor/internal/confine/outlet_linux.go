@@ -19,7 +19,7 @@ var sessionAddress = netip.AddrFrom4([4]byte{198, 18, 0, 1})
 
 const sessionPrefixBits = 15
 
-// A egressClient asks the supervisor for each connection that leaves the session.
+// An egressClient asks the supervisor for each connection that leaves the session.
 type egressClient struct {
 	socket          *outlet.Conn
 	networkNS       int                // the session's network namespace; -1 if it has none of its own
@@ -32,7 +32,7 @@ type egressClient struct {
 	pendingByThread map[uint32]*pendingConnect // by those of their threads, of the last of each
 }
 
-// An pendingConnect is a connect that waits for the supervisor's answer.
+// A pendingConnect is a connect that waits for the supervisor's answer.
 type pendingConnect struct {
 	id     uint64
 	call   uint64 // the kernel's number of it

@@ -25,7 +25,7 @@ type Plan struct {
 	// Objects bounds what programs share by number (System V), in bytes; 0 leaves that to the kernel.
 	Objects int64
 
-	// By is what confines the worker; "" for namespaces. Landlock has Rules in place of mounts.
+	// Mechanism is what confines the worker; "" for namespaces. Landlock has Rules in place of mounts.
 	Mechanism workers.SandboxMechanism
 	Rules     []Rule
 
@@ -105,7 +105,7 @@ func (p *Path) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// An PlanInput has the facts that a plan needs besides the sandbox itself.
+// A PlanInput has the facts that a plan needs besides the sandbox itself.
 type PlanInput struct {
 	Home     string   // the user's home; one that cannot be built counts as Account
 	Path     string   // the user's PATH

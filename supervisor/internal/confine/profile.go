@@ -298,7 +298,7 @@ func (p *rProfile) isSecret(i, end int) bool {
 
 var wholeName = regexp.MustCompile(`^[\w.-]+$`)
 
-// constants are values that are no secrets.
+// rConstants are values that are no secrets.
 var rConstants = []string{"TRUE", "FALSE", "NULL", "NA", "T", "F"}
 
 // emptyExpression puts an empty text in the place of an expression. A function stays one.

@@ -54,13 +54,13 @@ var toolFiles = slices.Concat(
 	filesIn([]string{".cache/uv/git-v*/checkouts/*/*/.git", ".cargo/git/checkouts/*/*/.git"}, redactRepository, "modules/*/config", "modules/*/*/config"), // they come from a repository next to them
 )
 
-// environments are where an interpreter and its packages were installed.
+// environmentDirs are where an interpreter and its packages were installed.
 var environmentDirs = []string{
 	".asdf/installs/python/*", ".cache/pypoetry/virtualenvs/*", ".conda/envs/*", ".julia/conda/*", ".julia/conda/*/*", ".local/pipx/shared", ".local/share/mise/installs/python/*", ".local/share/pipx/shared", ".local/share/r-miniconda", ".local/share/r-miniconda/envs/*",
 	".local/share/uv/python/*", ".local/share/virtualenvs/*", ".pixi/envs/*", ".pyenv/versions/*", ".pyenv/versions/*/envs/*", ".virtualenvs/*", "*conda*", "*conda*/envs/*", "*forge*", "*forge*/envs/*",
 }
 
-// repositories are where programs have cloned some. pip does into src, Bundler into the gems of a Ruby.
+// repositoryDirs are where programs have cloned some. pip does into src, Bundler into the gems of a Ruby.
 var repositoryDirs = slices.Concat(
 	namesBelow(environmentDirs, "src/*/.git"),
 	namesBelow([]string{".asdf/installs/ruby/*/lib/ruby/gems/*", ".gem/ruby/*", ".local/share/mise/installs/ruby/*/lib/ruby/gems/*", ".rbenv/versions/*/lib/ruby/gems/*"}, "bundler/gems/*/.git", "cache/bundler/git/*"),
@@ -257,7 +257,7 @@ func redactCondaState(text []byte) []byte {
 	return plain
 }
 
-// plainGit are the settings of git's that name no programs, addresses or further files, by section and
+// plainGitSettings are the settings of git's that name no programs, addresses or further files, by section and
 // name. Without those of LFS git would commit the content of files in the place of their pointers.
 var plainGitSettings = map[string][]string{
 	"user": {"name", "email"}, "init": {"defaultbranch"}, "pull": {"rebase", "ff"}, "push": {"default", "autosetupremote"}, "safe": {"directory"},

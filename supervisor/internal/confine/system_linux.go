@@ -24,7 +24,7 @@ func CheckSupported(workers.SandboxMechanism) error {
 	return supportedFilter()
 }
 
-// Trial is a program that does nothing, to be confined.
+// TrialProgram is a program that does nothing, to be confined.
 const TrialProgram = "/bin/true"
 
 // stampOf returns what tells whether a file has changed; nothing for one that is not there.

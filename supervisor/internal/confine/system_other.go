@@ -10,7 +10,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// Trial is a program that does nothing, to be confined.
+// TrialProgram is a program that does nothing, to be confined.
 const TrialProgram = ""
 
 // stampOf returns what tells whether a file has changed; nothing for one that is not there.

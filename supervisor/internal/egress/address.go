@@ -11,7 +11,7 @@ type reservedRange struct {
 	description string
 }
 
-// specials are refused, unless a person names the very address. The kinds that net/netip knows
+// reservedRanges are refused, unless a person names the very address. The kinds that net/netip knows
 // are not in it.
 var reservedRanges = []reservedRange{
 	{netip.MustParsePrefix("0.0.0.0/8"), "of this machine"},

@@ -40,12 +40,12 @@ type Options struct {
 	Machine string // the name of this machine
 	Hosts   []string
 
-	// Refused is called for each place that the policy refuses, and reports whether somebody has
+	// OnRefused is called for each place that the policy refuses, and reports whether somebody has
 	// allowed it meanwhile. It may wait until the context ends; nil refuses at once. The text
 	// says why.
 	OnRefused func(ctx context.Context, place, why string) bool
 
-	// Tell gets sentences for the user of the session, each once.
+	// Notify gets sentences for the user of the session, each once.
 	Notify func(string)
 }
 

@@ -15,7 +15,7 @@ import (
 type ConfigSource struct {
 	Env  []string
 	Root string // before each absolute path that is not the user's; "" but in tests
-	// Read reads a file; it returns nil for one that a session may have made, or to which it may have led.
+	// ReadFile reads a file; it returns nil for one that a session may have made, or to which it may have led.
 	ReadFile func(path string) []byte
 }
 

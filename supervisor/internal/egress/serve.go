@@ -22,7 +22,7 @@ const (
 	// halfOpenTimeout bounds how long one direction lives on when the other has ended.
 	halfOpenTimeout = time.Hour
 
-	// chunk is after how many bytes a list of connections is brought up to date.
+	// copyChunkBytes is after how many bytes a list of connections is brought up to date.
 	copyChunkBytes = 1 << 20
 )
 

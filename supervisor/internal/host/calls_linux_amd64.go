@@ -2,7 +2,7 @@ package host
 
 import "golang.org/x/sys/unix"
 
-// calls has the numbers of the calls that wait for input.
+// inputCalls has the numbers of the calls that wait for input.
 var inputCalls = map[int]callKind{
 	unix.SYS_READ:         callRead,
 	unix.SYS_READV:        callRead,

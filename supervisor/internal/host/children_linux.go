@@ -206,10 +206,10 @@ func (c *childWatch) closeFiles() {
 // case: of those that were asked last. To open them takes some tens of microseconds.
 const maxOpenWatches = 64
 
-// watches are the childWatches with open files. The bound is one of the process, and so is this.
+// openWatches are the childWatches with open files. The bound is one of the process, and so is this.
 var openWatches openWatchList
 
-// A openWatchList has what was used last at its end.
+// An openWatchList has what was used last at its end.
 type openWatchList struct {
 	mu   sync.Mutex
 	list []*childWatch // guarded by mu

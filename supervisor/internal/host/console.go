@@ -22,7 +22,7 @@ type noiseFilter struct {
 	prelude, toggles *regexp.Regexp
 }
 
-// answers has what a pseudo console asks a terminal when it begins, with the answers of a simple one.
+// consoleQueries has what a pseudo console asks a terminal when it begins, with the answers of a simple one.
 // Some versions let no program write before they are answered, or before 3 s are over (pull
 // requests 18681 and 20536 in microsoft/terminal).
 var consoleQueries = []struct{ question, answer string }{

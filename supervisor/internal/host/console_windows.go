@@ -63,7 +63,7 @@ type console struct {
 	changed         chan struct{}   // replaced, and the old one closed, when any of these changes; guarded by mu
 }
 
-// A outputSource is a stream of output.
+// An outputSource is a stream of output.
 type outputSource struct {
 	filter      *markerFilter // pump only
 	shownMarker uint64        // the highest mark that was shown; guarded by console.mu

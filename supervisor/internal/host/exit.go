@@ -10,7 +10,7 @@ type Exit struct {
 	Code   int    // exit status; -1 when a signal ended it
 	Signal string // "SIGKILL"; "" when it exited
 	OOM    bool   // the kernel's out-of-memory killer ended it
-	// Lost means that the stage was killed, and the kernel then killed the worker.
+	// MonitorKilled means that the stage was killed, and the kernel then killed the worker.
 	// Code, Signal and usage are inferred, not reported.
 	MonitorKilled      bool
 	MemoryLimit        int64 // bytes; Limits.Memory if it was reached, otherwise 0

@@ -261,7 +261,7 @@ func awaitCgroup(ctx context.Context, pid, unit string) (dir string, err error) 
 	}
 }
 
-// An cgroupSwitch is the way of a stage into the group of its worker, and back. Its files are opened before
+// A cgroupSwitch is the way of a stage into the group of its worker, and back. Its files are opened before
 // the stage is confined. The zero entry leads nowhere.
 type cgroupSwitch struct{ workerFD, monitorFD int }
 

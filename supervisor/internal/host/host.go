@@ -33,10 +33,10 @@ type Command struct {
 	Dir  string   // the working directory; "" means the caller's
 	Size Size     // of the terminal
 
-	// Person makes the terminal a person's: programs may take its keys, see Terminal.IsRawMode.
+	// Interactive makes the terminal a person's: programs may take its keys, see Terminal.IsRawMode.
 	Interactive bool
 
-	// Piped makes the channel the process's standard input and output. Only its standard error
+	// ChannelOnStdio makes the channel the process's standard input and output. Only its standard error
 	// is the terminal, and it gets no REPL_IPC: it is no worker, and knows nothing of one.
 	ChannelOnStdio bool
 
@@ -49,7 +49,7 @@ type Command struct {
 	// system does not have ends the start at the step "limits".
 	Limits Limits
 
-	// Services is the directory in which the services of the user listen (XDG_RUNTIME_DIR): their
+	// RuntimeDir is the directory in which the services of the user listen (XDG_RUNTIME_DIR): their
 	// manager is asked for a control group where a limit needs one. "" asks nobody.
 	RuntimeDir string
 
@@ -61,7 +61,7 @@ type Command struct {
 	// caller's rights. It needs the stage.
 	Sandbox *Sandbox
 
-	// Denied is told what the sandbox refuses. If the denial has an ID, its call waits until
+	// OnDenial is told what the sandbox refuses. If the denial has an ID, its call waits until
 	// Process.Permit answers it. Denied must return soon: the stage's other reports wait.
 	OnDenial func(Denial)
 

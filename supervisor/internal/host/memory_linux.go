@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Together says whether this system bounds what all sessions use together.
+// HasSharedLimits says whether this system bounds what all sessions use together.
 const HasSharedLimits = true
 
 // MachineMemory is the memory that this program and what it starts can have, in bytes: that

@@ -2,7 +2,7 @@
 
 package host
 
-// Together says whether this system bounds what all sessions use together.
+// HasSharedLimits says whether this system bounds what all sessions use together.
 const HasSharedLimits = false
 
 // PickCPUs chooses none: only Linux puts a worker on some processors.

@@ -10,7 +10,7 @@ import (
 // The supervisor and the stage speak JSON lines over two pipes. Each system uses only
 // the messages that it needs.
 
-// An monitorCommand goes to the stage. End of file on that pipe is an order, too: the supervisor
+// A monitorCommand goes to the stage. End of file on that pipe is an order, too: the supervisor
 // is gone, so end everything.
 type monitorCommand struct {
 	Kind   string         // one of the constants below

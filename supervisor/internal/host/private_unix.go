@@ -11,7 +11,7 @@ import (
 // CaseInsensitiveEnv says whether names of environment variables ignore case.
 const CaseInsensitiveEnv = false
 
-// Pager makes programs show text whole, without waiting for keys.
+// PagerEnv makes programs show text whole, without waiting for keys.
 const PagerEnv = "PAGER=cat"
 
 // Causes of a failed start.

@@ -10,7 +10,7 @@ import (
 // without case.
 const CaseInsensitiveEnv = true
 
-// Pager removes a pager: here is no cat, and programs show text whole where TERM is dumb.
+// PagerEnv removes a pager: here is no cat, and programs show text whole where TERM is dumb.
 const PagerEnv = "PAGER"
 
 // Causes of a failed start.

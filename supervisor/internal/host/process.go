@@ -43,13 +43,13 @@ type backend interface {
 	sendSignal(Signal, Target) error
 	// signalsSent is closed when every signal ordered so far was sent; nil when that is so.
 	signalsSent() <-chan struct{}
-	// kill begins to end the whole tree and returns; it may be repeated.
+	// killTree begins to end the whole tree and returns; it may be repeated.
 	killTree()
 	// run serves the worker until nothing of it is left, within closeTimeout of
 	// its end or of kill, plus dyingTimeout for processes that die slowly. It calls
 	// ended once, and returns the pids that are still there.
 	run(ended func(Exit), notice func(string)) (remains []int)
-	// readers is nil where they cannot be seen.
+	// findReaders is nil where they cannot be seen.
 	findReaders() []TerminalReader
 	canSeeReaders() bool
 	memoryBytes() int64
@@ -62,13 +62,13 @@ type backend interface {
 
 // sandboxBackend is a backend's part that serves a sandbox.
 type sandboxBackend interface {
-	// permit answers a held call.
+	// permitCall answers a held call.
 	permitCall(id uint64, ok bool) error
-	// grant gives the sandbox a directory, and waits until it has it.
+	// grantAccess gives the sandbox a directory, and waits until it has it.
 	grantAccess(path string, read bool, id string, late func()) error
-	// forget makes the stage tell denials again.
+	// forgetDenials makes the stage tell denials again.
 	forgetDenials() error
-	// refresh shows the sandbox what programs outside have replaced.
+	// refreshSandbox shows the sandbox what programs outside have replaced.
 	refreshSandbox() (notices []string, err error)
 	// drainEvents takes in the reports that the stage has sent so far.
 	drainEvents()

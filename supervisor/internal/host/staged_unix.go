@@ -58,7 +58,7 @@ type monitorClient struct {
 // report follows within milliseconds.
 const maxEarlyDenials = 10_000
 
-// A exitFacts has the facts that a worker's last reports tell. reports.mu guards it.
+// An exitFacts has the facts that a worker's last reports tell. reports.mu guards it.
 type exitFacts struct {
 	onExit             func(Exit) // nil until run
 	onNotice           func(string)

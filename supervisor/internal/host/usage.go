@@ -21,7 +21,7 @@ type LimitUpdate struct {
 	RemainingBytes  int64 // bytes that it may still use
 	MaxProcessBytes int64 // bytes that one process may ask for, used or not; 0: memory is not bounded
 
-	// Spare bytes are allowed to each process even where nothing is left, so that a runtime
+	// SpareBytes bytes are allowed to each process even where nothing is left, so that a runtime
 	// can say so and take an order to free something.
 	SpareBytes int64
 

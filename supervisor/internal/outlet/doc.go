@@ -41,7 +41,7 @@ const (
 	ProxySocket      MessageKind = "proxied"   // its descriptor is the other end of a connection to Proxy
 )
 
-// Proxy is where a session without namespaces finds its proxy. Nobody listens there: the stage
+// ProxyAddr is where a session without namespaces finds its proxy. Nobody listens there: the stage
 // connects whoever connects there to the supervisor.
 var ProxyAddr = netip.MustParseAddrPort("198.18.0.1:1080")
 

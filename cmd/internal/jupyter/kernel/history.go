@@ -18,7 +18,7 @@ const (
 	maxHistoryOutput = 64 << 10 // bytes of the value of one
 )
 
-// A executionHistory is what was run in the session, also before this kernel. It is read when it is asked
+// An executionHistory is what was run in the session, also before this kernel. It is read when it is asked
 // for the first time, and from there on what came since.
 type executionHistory struct {
 	mu       sync.Mutex
@@ -27,7 +27,7 @@ type executionHistory struct {
 	inputs   []historyInput
 }
 
-// An historyInput is one turn in the history. Its session is the generation of the worker: each has
+// A historyInput is one turn in the history. Its session is the generation of the worker: each has
 // variables of its own.
 type historyInput struct {
 	session   uint64

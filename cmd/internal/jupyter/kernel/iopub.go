@@ -30,7 +30,7 @@ func (s *subscribers) initKernel(k *kernel) {
 	s.kernel, s.peers, s.sent = k, make(map[*subscriber]struct{}), make(chan struct{})
 }
 
-// A iopubMessage is a message that is in no timeline.
+// An iopubMessage is a message that is in no timeline.
 type iopubMessage struct {
 	parent  *wire.Header
 	kind    string

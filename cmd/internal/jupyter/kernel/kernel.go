@@ -24,7 +24,7 @@ type Language struct {
 	Mode        string `json:"codemirror_mode"`
 	NBConverter string `json:"nbconvert_exporter"`
 
-	// Show is code that shows the value of an expression, which stands for %s. "" means that the
+	// DisplayName is code that shows the value of an expression, which stands for %s. "" means that the
 	// expression alone does.
 	DisplayName string `json:"-"`
 }

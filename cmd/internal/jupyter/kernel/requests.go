@@ -18,7 +18,7 @@ const readyTimeout = 10 * time.Second
 // queryTimeout bounds one query of the session, such as a completion.
 const queryTimeout = 10 * time.Second
 
-// patience is how long a query is repeated that the worker did not answer in time, such as the
+// queryRetryTimeout is how long a query is repeated that the worker did not answer in time, such as the
 // first completion, for which a runtime loads a lot.
 const queryRetryTimeout = 2 * time.Second
 

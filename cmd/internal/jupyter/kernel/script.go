@@ -360,7 +360,7 @@ func (s *turnWriter) sendMessage(kind string, content any) error {
 	return s.peer.sendMessage(iopubMessage{parent: &parent, kind: kind, content: raw})
 }
 
-// A errorContent is the content of an error message.
+// An errorContent is the content of an error message.
 type errorContent struct {
 	Name      string   `json:"ename"`
 	Value     string   `json:"evalue"`

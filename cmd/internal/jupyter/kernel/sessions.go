@@ -117,7 +117,7 @@ func countInputs(ctx context.Context, there session.Session, info session.Info) 
 	return count
 }
 
-// A attachedSession is one session from the moment when it was opened until it ends.
+// An attachedSession is one session from the moment when it was opened until it ends.
 type attachedSession struct {
 	kernel  *kernel
 	number  int // of the life: 1, 2, …

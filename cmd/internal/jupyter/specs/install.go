@@ -25,7 +25,7 @@ type Metadata struct {
 	Debugger  bool       `json:"debugger"`
 }
 
-// A OwnerMark says what our kernelspec is for.
+// An OwnerMark says what our kernelspec is for.
 type OwnerMark struct {
 	Session string `json:"session,omitempty"` // a session that lives; "" for one of the notebook's own
 }

@@ -238,7 +238,7 @@ func (k *kernelProcess) lastLines() string {
 	return k.output.String()
 }
 
-// A outputTail keeps the end of what is written to it.
+// An outputTail keeps the end of what is written to it.
 type outputTail struct {
 	drained chan struct{} // closed when nothing more comes
 	mu      sync.Mutex

@@ -83,7 +83,7 @@ type connectResult struct {
 	err     error
 }
 
-// A activeTurn is one execute_request.
+// An activeTurn is one execute_request.
 type activeTurn struct {
 	id               uint64
 	noExit           bool            // an exit is an error, and the kernel stays
@@ -99,7 +99,7 @@ type activeTurn struct {
 	probeID          string          // msg_id of the question that follows an interrupt
 }
 
-// A openInputRequest is the kernel's question for a line.
+// An openInputRequest is the kernel's question for a line.
 type openInputRequest struct {
 	number  uint64
 	request wire.Header // of the input_request

@@ -25,7 +25,7 @@ import (
 	utilexec "k8s.io/utils/exec"
 )
 
-// idle and creation bound a connection of a command, as the kubelet's defaults do.
+// idleTimeout and creation bound a connection of a command, as the kubelet's defaults do.
 const (
 	idleTimeout     = 4 * time.Hour
 	creationTimeout = 30 * time.Second
