@@ -46,9 +46,9 @@ const (
 	messageOverhead = 512
 )
 
-// A Client is a connection to a daemon, or the connections of a [Link]. It is safe for concurrent
+// A Conn is a connection to a daemon, or the connections of a [Link]. It is safe for concurrent
 // use.
-type Client struct {
+type Conn struct {
 	client *Link // whose calls these are; then only done of the others is used
 	conn   *jsonline.Conn
 	done   chan struct{} // closed when the connection has ended
@@ -70,7 +70,7 @@ type Client struct {
 // Dial connects to a daemon, makes sure within 5 s that it speaks this package's [Protocol],
 // and never starts one. A nil d is the way to the user's own, as [Usual] of os.Getenv. An error is
 // of [KindUnreachable], or of [KindProtocol] when the daemon is of another version.
-func Dial(ctx context.Context, d Dialer) (*Client, error) {
+func Dial(ctx context.Context, d Dialer) (*Conn, error) {
 	if d == nil {
 		d = DefaultDialer(nil)
 	}
@@ -80,7 +80,7 @@ func Dial(ctx context.Context, d Dialer) (*Client, error) {
 	}
 	ctx, stop := context.WithTimeout(ctx, dialTimeout)
 	defer stop()
-	c := New(conn)
+	c := NewConn(conn)
 	if err := c.checkDaemon(ctx, d); err != nil {
 		_ = c.Close()
 		return nil, err
@@ -90,7 +90,7 @@ func Dial(ctx context.Context, d Dialer) (*Client, error) {
 
 // checkDaemon checks that the other end is a daemon of this protocol. A greeting says so; otherwise
 // the daemon is asked.
-func (c *Client) checkDaemon(ctx context.Context, d Dialer) error {
+func (c *Conn) checkDaemon(ctx context.Context, d Dialer) error {
 	if over, ok := c.conn.Stream().(interface{ Greeting() Greeting }); ok {
 		g := over.Greeting()
 		return checkProtocol(g.Version, g.Protocol, d)
@@ -116,12 +116,12 @@ func checkProtocol(version string, protocol int, d Dialer) error {
 		"the daemon at %s is version %s and speaks protocol %d; this program speaks %d: end it with repl ctl drain, and start the one that belongs to this program", d, version, protocol, Protocol)}
 }
 
-// New returns a client of the daemon at the other end of a connection.
-func New(conn net.Conn) *Client { return newConn(conn, false) }
+// NewConn returns a client of the daemon at the other end of a connection.
+func NewConn(conn net.Conn) *Conn { return newConn(conn, false) }
 
 // newConn is New. A connection that leads elsewhere is looked after while it is wanted.
-func newConn(conn net.Conn, far bool) *Client {
-	c := &Client{
+func newConn(conn net.Conn, far bool) *Conn {
+	c := &Conn{
 		done:          make(chan struct{}),
 		helloDone:     make(chan struct{}),
 		receivers:     make(map[string]streamReceiver),
@@ -146,7 +146,7 @@ func newConn(conn net.Conn, far bool) *Client {
 
 // handleMalformed ends the connection, unless what is no message came from a command that leads there
 // and is not part of one.
-func (c *Client) handleMalformed(line []byte, p *jsonline.Problem) {
+func (c *Conn) handleMalformed(line []byte, p *jsonline.Problem) {
 	if over, ok := c.conn.Stream().(*commandConn); ok && over.canSkip(line) {
 		return
 	}
@@ -155,7 +155,7 @@ func (c *Client) handleMalformed(line []byte, p *jsonline.Problem) {
 
 // Close ends the connection, and the command that leads to the daemon if there is one. The
 // sessions live on.
-func (c *Client) Close() error {
+func (c *Conn) Close() error {
 	if c.client != nil {
 		c.client.Close()
 		return nil
@@ -169,11 +169,11 @@ func (c *Client) Close() error {
 }
 
 // Done is closed when the connection has ended, whichever side ended it.
-func (c *Client) Done() <-chan struct{} { return c.done }
+func (c *Conn) Done() <-chan struct{} { return c.done }
 
 // LogTo logs the connection's end, and at debug each line in both directions: its method, id and
 // size, never its contents. nil logs nothing.
-func (c *Client) LogTo(l *slog.Logger) {
+func (c *Conn) LogTo(l *slog.Logger) {
 	if c.client != nil {
 		return // its Link has a log of its own
 	}
@@ -184,7 +184,7 @@ func (c *Client) LogTo(l *slog.Logger) {
 // OnProgress makes the client call f for each notification of a preparation's progress, one
 // after the other. f runs in the goroutine that reads answers, so it must not wait for an
 // answer. nil ends it.
-func (c *Client) OnProgress(f func(PreparationProgress)) {
+func (c *Conn) OnProgress(f func(PreparationProgress)) {
 	if c.client != nil {
 		c.client.OnProgress(f)
 		return
@@ -197,7 +197,7 @@ func (c *Client) OnProgress(f func(PreparationProgress)) {
 // Call calls a method. When ctx ends, the daemon cancels the call, and interrupts or gives up
 // its work as the method defines. If a stuck daemon does not confirm that, Call returns 3 s after
 // ctx ended. If a daemon is stuck and ctx does not end, Call drops the connection within 30 s.
-func (c *Client) Call(ctx context.Context, method string, params, result any) error {
+func (c *Conn) Call(ctx context.Context, method string, params, result any) error {
 	if c.client != nil {
 		return c.client.callWithRetry(ctx, method, params, result)
 	}
@@ -234,7 +234,7 @@ func connectionEndedError(why error) error {
 }
 
 // read reads from the daemon until the connection ends.
-func (c *Client) read() {
+func (c *Conn) read() {
 	defer close(c.done)
 	why := c.conn.Read()
 	c.conn.Drop(why)
@@ -251,7 +251,7 @@ func (c *Client) read() {
 }
 
 // handleNotification handles a notification. It never calls a function of the caller with the lock held.
-func (c *Client) handleNotification(m *jsonline.Message) {
+func (c *Conn) handleNotification(m *jsonline.Message) {
 	switch m.Method {
 	case MethodSnapshot, MethodEvent, MethodChange, MethodEnded:
 		var p struct {
@@ -290,7 +290,7 @@ func (c *Client) handleNotification(m *jsonline.Message) {
 const maxEarlySubscriptions = 64
 
 // bufferEarlyLocked holds a notification of a subscription whose answer is not read yet.
-func (c *Client) bufferEarlyLocked(id string, m *jsonline.Message) {
+func (c *Conn) bufferEarlyLocked(id string, m *jsonline.Message) {
 	b := c.earlyBacklogs[id]
 	switch {
 	case b == nil && len(c.earlyBacklogs) >= maxEarlySubscriptions:
@@ -308,19 +308,19 @@ func (c *Client) bufferEarlyLocked(id string, m *jsonline.Message) {
 // ---- the methods
 
 // DaemonInfo describes the daemon.
-func (c *Client) DaemonInfo(ctx context.Context) (i Info, err error) {
+func (c *Conn) DaemonInfo(ctx context.Context) (i Info, err error) {
 	err = c.Call(ctx, MethodInfo, struct{}{}, &i)
 	return i, err
 }
 
 // CreateSession opens a session.
-func (c *Client) CreateSession(ctx context.Context, p CreateParams) (s session.Info, err error) {
+func (c *Conn) CreateSession(ctx context.Context, p CreateParams) (s session.Info, err error) {
 	err = c.Call(ctx, MethodCreate, p, &s)
 	return s, err
 }
 
 // ListSessions describes all sessions, by name.
-func (c *Client) ListSessions(ctx context.Context) ([]session.Info, error) {
+func (c *Conn) ListSessions(ctx context.Context) ([]session.Info, error) {
 	var r struct {
 		Sessions []session.Info `json:"sessions"`
 	}
@@ -329,42 +329,42 @@ func (c *Client) ListSessions(ctx context.Context) ([]session.Info, error) {
 }
 
 // GetSession describes a session.
-func (c *Client) GetSession(ctx context.Context, name string) (s session.Info, err error) {
+func (c *Conn) GetSession(ctx context.Context, name string) (s session.Info, err error) {
 	err = c.Call(ctx, MethodGet, NameParams{name}, &s)
 	return s, err
 }
 
 // ResizeTerminal sets the size of a session's terminal.
-func (c *Client) ResizeTerminal(ctx context.Context, p ResizeParams) error {
+func (c *Conn) ResizeTerminal(ctx context.Context, p ResizeParams) error {
 	return c.Call(ctx, MethodResize, p, nil)
 }
 
 // ResetSession ends a session's worker, even a busy one, and starts a new one.
-func (c *Client) ResetSession(ctx context.Context, name string) (s session.Info, err error) {
+func (c *Conn) ResetSession(ctx context.Context, name string) (s session.Info, err error) {
 	err = c.Call(ctx, MethodReset, EndParams{Session: name}, &s)
 	return s, err
 }
 
 // ListClients lists the connected clients; only those of a session, if name is not "".
-func (c *Client) ListClients(ctx context.Context, name string) ([]ConnectedClient, error) {
+func (c *Conn) ListClients(ctx context.Context, name string) ([]ConnectedClient, error) {
 	var all ClientList
 	err := c.Call(ctx, MethodClients, NameParams{name}, &all)
 	return all.Clients, err
 }
 
 // DetachClient ends another connection. Its turns go on, and its keyboard is given back.
-func (c *Client) DetachClient(ctx context.Context, p DetachParams) error {
+func (c *Conn) DetachClient(ctx context.Context, p DetachParams) error {
 	return c.Call(ctx, MethodDetach, p, nil)
 }
 
 // CloseSession ends a session for good.
-func (c *Client) CloseSession(ctx context.Context, name string) error {
+func (c *Conn) CloseSession(ctx context.Context, name string) error {
 	return c.Call(ctx, MethodClose, EndParams{Session: name}, nil)
 }
 
 // StartTurn runs code, and waits for it if p.WaitMS says so. If ctx ends before it is
 // over, the turn is interrupted.
-func (c *Client) StartTurn(ctx context.Context, p StartParams) (r session.Reply, err error) {
+func (c *Conn) StartTurn(ctx context.Context, p StartParams) (r session.Reply, err error) {
 	if len(p.Input) > session.MaxInputBytes {
 		return r, session.NewTooLargeError(len(p.Input))
 	}
@@ -373,7 +373,7 @@ func (c *Client) StartTurn(ctx context.Context, p StartParams) (r session.Reply,
 }
 
 // SendInput answers a wait, and waits for what follows if p.WaitMS says so.
-func (c *Client) SendInput(ctx context.Context, p InputParams) (r session.Reply, err error) {
+func (c *Conn) SendInput(ctx context.Context, p InputParams) (r session.Reply, err error) {
 	if len(p.Input) > session.MaxInputBytes {
 		return r, session.NewTooLargeError(len(p.Input))
 	}
@@ -383,127 +383,127 @@ func (c *Client) SendInput(ctx context.Context, p InputParams) (r session.Reply,
 
 // WaitTurn waits until the active turn ends or asks for input. If ctx ends, the turn
 // goes on.
-func (c *Client) WaitTurn(ctx context.Context, p WaitParams) (r session.Reply, err error) {
+func (c *Conn) WaitTurn(ctx context.Context, p WaitParams) (r session.Reply, err error) {
 	err = c.Call(ctx, MethodWait, p, &r)
 	return r, err
 }
 
 // InterruptTurn interrupts a turn, if it is still that one.
-func (c *Client) InterruptTurn(ctx context.Context, p InterruptParams) (r InterruptReply, err error) {
+func (c *Conn) InterruptTurn(ctx context.Context, p InterruptParams) (r InterruptReply, err error) {
 	err = c.Call(ctx, MethodInterrupt, p, &r)
 	return r, err
 }
 
 // GrantAccess gives a session a right. Only a person may decide that.
-func (c *Client) GrantAccess(ctx context.Context, p GrantParams) error {
+func (c *Conn) GrantAccess(ctx context.Context, p GrantParams) error {
 	return c.Call(ctx, MethodGrant, p, nil)
 }
 
 // AnswerPermission answers a permission. Only a person may decide that.
-func (c *Client) AnswerPermission(ctx context.Context, p AnswerPermissionParams) error {
+func (c *Conn) AnswerPermission(ctx context.Context, p AnswerPermissionParams) error {
 	return c.Call(ctx, MethodAnswerPermission, p, nil)
 }
 
 // CompleteText asks how text could go on.
-func (c *Client) CompleteText(ctx context.Context, p QueryParams) (r session.Completion, err error) {
+func (c *Conn) CompleteText(ctx context.Context, p QueryParams) (r session.Completion, err error) {
 	err = c.Call(ctx, MethodComplete, p, &r)
 	return r, err
 }
 
 // ParseText asks whether text is a complete input.
-func (c *Client) ParseText(ctx context.Context, p QueryParams) (r ParseReply, err error) {
+func (c *Conn) ParseText(ctx context.Context, p QueryParams) (r ParseReply, err error) {
 	err = c.Call(ctx, MethodParse, p, &r)
 	return r, err
 }
 
 // InspectText asks what the thing at the cursor is.
-func (c *Client) InspectText(ctx context.Context, p QueryParams) (r session.Inspection, err error) {
+func (c *Conn) InspectText(ctx context.Context, p QueryParams) (r session.Inspection, err error) {
 	err = c.Call(ctx, MethodInspect, p, &r)
 	return r, err
 }
 
 // ListDestinations lists what a session with a sandbox has reached in the network.
-func (c *Client) ListDestinations(ctx context.Context, name string) (r Destinations, err error) {
+func (c *Conn) ListDestinations(ctx context.Context, name string) (r Destinations, err error) {
 	err = c.Call(ctx, MethodDestinations, NameParams{Session: name}, &r)
 	return r, err
 }
 
 // VisibleHome lists what a session with a sandbox sees of the home directory.
-func (c *Client) VisibleHome(ctx context.Context, name string) (r session.Visibility, err error) {
+func (c *Conn) VisibleHome(ctx context.Context, name string) (r session.Visibility, err error) {
 	err = c.Call(ctx, MethodVisibleHome, NameParams{Session: name}, &r)
 	return r, err
 }
 
 // ListVariables lists what user code has made, while the session is idle.
-func (c *Client) ListVariables(ctx context.Context, name string) (r session.Variables, err error) {
+func (c *Conn) ListVariables(ctx context.Context, name string) (r session.Variables, err error) {
 	err = c.Call(ctx, MethodVariables, NameParams{Session: name}, &r)
 	return r, err
 }
 
 // ReadEvents reads a window of a session's events.
-func (c *Client) ReadEvents(ctx context.Context, p ReadParams) (r session.EventPage, err error) {
+func (c *Conn) ReadEvents(ctx context.Context, p ReadParams) (r session.EventPage, err error) {
 	err = c.Call(ctx, MethodRead, p, &r)
 	return r, err
 }
 
 // ReadOutline says of each turn in short what it was.
-func (c *Client) ReadOutline(ctx context.Context, p OutlineParams) (r session.TurnSummaries, err error) {
+func (c *Conn) ReadOutline(ctx context.Context, p OutlineParams) (r session.TurnSummaries, err error) {
 	err = c.Call(ctx, MethodOutline, p, &r)
 	return r, err
 }
 
 // ReadBlob reads data that an event has, by its digest.
-func (c *Client) ReadBlob(ctx context.Context, p BlobParams) (r session.BlobPart, err error) {
+func (c *Conn) ReadBlob(ctx context.Context, p BlobParams) (r session.BlobPart, err error) {
 	err = c.Call(ctx, MethodBlob, p, &r)
 	return r, err
 }
 
 // ListFiles lists the plain files in the own directory of a session, open or lost.
-func (c *Client) ListFiles(ctx context.Context, p FilesParams) ([]session.File, error) {
+func (c *Conn) ListFiles(ctx context.Context, p FilesParams) ([]session.File, error) {
 	var r FileList
 	err := c.Call(ctx, MethodFiles, p, &r)
 	return r.Files, err
 }
 
 // ReadFile reads a part of one of them.
-func (c *Client) ReadFile(ctx context.Context, p FileParams) (r session.FilePart, err error) {
+func (c *Conn) ReadFile(ctx context.Context, p FileParams) (r session.FilePart, err error) {
 	err = c.Call(ctx, MethodFile, p, &r)
 	return r, err
 }
 
 // ListCrashed lists the sessions that were lost in the last day, the newest first.
-func (c *Client) ListCrashed(ctx context.Context) ([]CrashedSession, error) {
+func (c *Conn) ListCrashed(ctx context.Context) ([]CrashedSession, error) {
 	var r CrashedSessions
 	err := c.Call(ctx, MethodListCrashed, nil, &r)
 	return r.Sessions, err
 }
 
 // SearchLines finds lines of the output and of inputs.
-func (c *Client) SearchLines(ctx context.Context, p SearchParams) (r session.SearchResult, err error) {
+func (c *Conn) SearchLines(ctx context.Context, p SearchParams) (r session.SearchResult, err error) {
 	err = c.Call(ctx, MethodSearch, p, &r)
 	return r, err
 }
 
 // ReadOutput reads lines of the rendered output.
-func (c *Client) ReadOutput(ctx context.Context, p OutputParams) (r session.Output, err error) {
+func (c *Conn) ReadOutput(ctx context.Context, p OutputParams) (r session.Output, err error) {
 	err = c.Call(ctx, MethodOutput, p, &r)
 	return r, err
 }
 
 // SaveReadCursor stores how far a reader has read, or asks for it.
-func (c *Client) SaveReadCursor(ctx context.Context, p ReadCursorParams) (r ReadCursor, err error) {
+func (c *Conn) SaveReadCursor(ctx context.Context, p ReadCursorParams) (r ReadCursor, err error) {
 	err = c.Call(ctx, MethodReadCursor, p, &r)
 	return r, err
 }
 
 // TakeWriteLock takes a session's keyboard: only this client may write until Release, or until this
 // connection ends. With long, it is announced in the session.
-func (c *Client) TakeWriteLock(ctx context.Context, name, author string, long bool) error {
+func (c *Conn) TakeWriteLock(ctx context.Context, name, author string, long bool) error {
 	return c.Call(ctx, MethodTakeWriteLock, WriteLockParams{Session: name, Author: author, Long: long}, nil)
 }
 
 // ReleaseWriteLock gives the keyboard back.
-func (c *Client) ReleaseWriteLock(ctx context.Context, name, author string) error {
+func (c *Conn) ReleaseWriteLock(ctx context.Context, name, author string) error {
 	return c.Call(ctx, MethodReleaseWriteLock, WriteLockParams{Session: name, Author: author}, nil)
 }
 
@@ -575,19 +575,19 @@ const (
 
 // A streamPosition is where a subscription is.
 type streamPosition struct {
-	conn    *Client
+	conn    *Conn
 	id      string
 	release func() // ends looking after the connection
 }
 
 // A disconnect is the end of a connection under a subscription.
 type disconnect struct {
-	conn *Client // the connection; nil if there was none
+	conn *Conn // the connection; nil if there was none
 	err  error
 }
 
 // Subscribe watches a session from a cursor; 0 is its beginning.
-func (c *Client) Subscribe(ctx context.Context, p SubscribeParams) (*Subscription, error) {
+func (c *Conn) Subscribe(ctx context.Context, p SubscribeParams) (*Subscription, error) {
 	w := &Subscription{client: c.client, params: p, lastSeq: p.After, wake: make(chan struct{}, 1), flowLock: make(chan struct{}, 1)}
 	seq, err := c.subscribeReceiver(ctx, disconnect{}, p, w, w.setPosition)
 	w.Seq = seq
@@ -597,9 +597,9 @@ func (c *Client) Subscribe(ctx context.Context, p SubscribeParams) (*Subscriptio
 // subscribeReceiver subscribes for w, over the connection of now or, for a Link, one that it makes.
 // before is how w lost the one before. move learns the place before anything comes, and reports whether
 // w is still wanted.
-func (c *Client) subscribeReceiver(ctx context.Context, before disconnect, p SubscribeParams, w streamReceiver, move func(streamPosition) bool) (timeline.Seq, error) {
+func (c *Conn) subscribeReceiver(ctx context.Context, before disconnect, p SubscribeParams, w streamReceiver, move func(streamPosition) bool) (timeline.Seq, error) {
 	var r SubscribeReply
-	do := func(c *Client) error {
+	do := func(c *Conn) error {
 		if err := c.Call(ctx, MethodSubscribe, p, &r); err != nil {
 			return err
 		}
@@ -660,7 +660,7 @@ func (w *Subscription) resubscribe(ctx context.Context, why error) error {
 
 // addReceiver hands the notifications of a subscription to w, also those that came before its
 // answer was read.
-func (c *Client) addReceiver(id string, w streamReceiver) {
+func (c *Conn) addReceiver(id string, w streamReceiver) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.receivers[id] = w

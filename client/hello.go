@@ -27,7 +27,7 @@ func (i daemonInstance) equals(o daemonInstance) bool {
 }
 
 // openConn connects once, and says who this client is.
-func (l *Link) openConn(ctx context.Context) (*Client, error) {
+func (l *Link) openConn(ctx context.Context) (*Conn, error) {
 	conn, err := l.dialer.Dial(ctx)
 	if err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func (l *Link) openConn(ctx context.Context) (*Client, error) {
 }
 
 // dialGreeting is what the far side has said of the daemon, if it has said which one it is.
-func (c *Client) dialGreeting() (g Greeting, ok bool) {
+func (c *Conn) dialGreeting() (g Greeting, ok bool) {
 	over, ok := c.conn.Stream().(interface{ Greeting() Greeting })
 	if ok {
 		g = over.Greeting()
@@ -70,7 +70,7 @@ func (c *Client) dialGreeting() (g Greeting, ok bool) {
 // awaitHelloLater awaits the answer to a hello while calls behind it are on their way already: the
 // daemon takes them in order. Where one was refused, the next attempt waits for its answer, and
 // fails with it.
-func (l *Link) awaitHelloLater(c *Client, hello *jsonline.PendingCall) {
+func (l *Link) awaitHelloLater(c *Conn, hello *jsonline.PendingCall) {
 	defer close(c.helloDone)
 	there, err := c.awaitHello(context.Background(), l.dialer, hello)
 	if err == nil && !there.equals(c.daemon) {
@@ -90,7 +90,7 @@ func (l *Link) awaitHelloLater(c *Client, hello *jsonline.PendingCall) {
 }
 
 // hasHelloAnswer reports whether the daemon has answered the hello.
-func (c *Client) hasHelloAnswer() bool {
+func (c *Conn) hasHelloAnswer() bool {
 	select {
 	case <-c.helloDone:
 		return true
@@ -107,7 +107,7 @@ func (l *Link) isHelloFirst() bool {
 
 // awaitHello awaits the answer to a hello, and makes sure that the other end is a daemon of this
 // protocol.
-func (c *Client) awaitHello(ctx context.Context, d Dialer, hello *jsonline.PendingCall) (i daemonInstance, err error) {
+func (c *Conn) awaitHello(ctx context.Context, d Dialer, hello *jsonline.PendingCall) (i daemonInstance, err error) {
 	ctx, stop := context.WithTimeout(ctx, dialTimeout)
 	defer stop()
 	defer context.AfterFunc(ctx, func() { c.conn.Drop(context.Cause(ctx)) })() // one that is silent has no last word
@@ -136,11 +136,11 @@ func notDaemonError(ctx context.Context, d Dialer, err error) error {
 }
 
 // isOpen reports whether the connection has not ended, as far as one can know.
-func (c *Client) isOpen() bool { return c.conn.Context().Err() == nil }
+func (c *Conn) isOpen() bool { return c.conn.Context().Err() == nil }
 
 // checkSameDaemon returns an error if a connection leads to another run of the daemon than the one
 // before, where a call with this method cannot go on.
-func (c *Client) checkSameDaemon(before *Client, method string) error {
+func (c *Conn) checkSameDaemon(before *Conn, method string) error {
 	switch method {
 	case MethodInfo, MethodPing, MethodList, MethodClients:
 		return nil
@@ -155,7 +155,7 @@ func (c *Client) checkSameDaemon(before *Client, method string) error {
 // checkRemembered returns an error if a call whose effect must come once cannot be repeated: too
 // many other clients have come to the daemon since it was made. It waits for the answer to the
 // hello, which has a bound.
-func (c *Client) checkRemembered(method string) error {
+func (c *Conn) checkRemembered(method string) error {
 	<-c.helloDone
 	if c.knownToDaemon {
 		return nil
@@ -164,7 +164,7 @@ func (c *Client) checkRemembered(method string) error {
 }
 
 // newOutage is that which the end of the connection begins.
-func (c *Client) newOutage() Outage {
+func (c *Conn) newOutage() Outage {
 	why := c.conn.CloseCause()
 	o := Outage{From: time.Now(), Cause: why}
 	if _, silent := errors.AsType[*jsonline.TimeoutError](why); silent {

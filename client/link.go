@@ -37,7 +37,7 @@ type Link struct {
 	remote      bool                            // the way leads elsewhere: it may break while the daemon lives
 	id          string                          // of this client
 	log         *slog.Logger                    // set before use
-	facade      *Client                         // whose calls go over this link
+	facade      *Conn                           // whose calls go over this link
 	ctx         context.Context                 // ends with Close
 	stop        context.CancelFunc
 
@@ -45,7 +45,7 @@ type Link struct {
 	reconnectTimeout atomic.Int64  // see Patience
 
 	mu            sync.Mutex
-	conn          *Client                   // guarded by mu; nil before the first connection, and after one was lost
+	conn          *Conn                     // guarded by mu; nil before the first connection, and after one was lost
 	epoch         uint64                    // guarded by mu; counts the connections
 	attempt       *attempt                  // guarded by mu; nil when nobody dials
 	failures      int                       // guarded by mu; attempts since the connection was lost
@@ -75,7 +75,7 @@ const maxOutages = 32
 type attempt struct {
 	done         chan struct{} // closed when the others are set
 	startsDaemon bool          // it starts a daemon if there is none
-	conn         *Client
+	conn         *Conn
 	err          error
 }
 
@@ -91,7 +91,7 @@ func NewLink(d Dialer, start func(ctx context.Context) error) *Link {
 		log: slog.New(slog.DiscardHandler), turnCallbacks: make(map[string]func(uint64)),
 	}
 	l.ctx, l.stop = context.WithCancel(context.Background())
-	l.facade = &Client{client: l, done: make(chan struct{})}
+	l.facade = &Conn{client: l, done: make(chan struct{})}
 	return l
 }
 
@@ -146,7 +146,7 @@ func (l *Link) LogTo(log *slog.Logger) {
 
 // Conn is a client whose calls go over the link: a connection is there as far as one can know,
 // and is made again when it is lost.
-func (l *Link) Conn(ctx context.Context) (*Client, error) {
+func (l *Link) Conn(ctx context.Context) (*Conn, error) {
 	if _, err := l.acquireConn(ctx, true); err != nil {
 		return nil, err
 	}
@@ -200,7 +200,7 @@ func (l *Link) Downtime(since time.Time) (down time.Duration) {
 
 // acquireConn returns a connection. While there is none, it dials until one is there, the failure is
 // final, or ctx ends. starts lets a daemon be started.
-func (l *Link) acquireConn(ctx context.Context, starts bool) (*Client, error) {
+func (l *Link) acquireConn(ctx context.Context, starts bool) (*Conn, error) {
 	for {
 		c, a, err := l.currentConn(starts)
 		if c != nil || err != nil {
@@ -261,7 +261,7 @@ func (l *Link) unreachableError(ctx context.Context) error {
 }
 
 // currentConn returns the connection, unless it is known to be lost; else the attempt to make one.
-func (l *Link) currentConn(starts bool) (*Client, *attempt, error) {
+func (l *Link) currentConn(starts bool) (*Conn, *attempt, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -295,7 +295,7 @@ func (l *Link) runAttempt(a *attempt, noted <-chan struct{}) {
 		}
 	}
 	l.mu.Unlock()
-	var c *Client
+	var c *Conn
 	err := sleepContext(l.ctx, pause)
 	if err == nil {
 		c, err = l.dialDaemon(l.ctx, a.startsDaemon)
@@ -346,7 +346,7 @@ func (l *Link) endOutageLocked() Outage {
 }
 
 // watchConn notes the end of a connection.
-func (l *Link) watchConn(c *Client, noted chan<- struct{}) {
+func (l *Link) watchConn(c *Conn, noted chan<- struct{}) {
 	defer close(noted)
 	<-c.conn.Context().Done()
 	o := c.newOutage()
@@ -368,7 +368,7 @@ func (l *Link) watchConn(c *Client, noted chan<- struct{}) {
 
 // dialDaemon connects. A daemon on this machine that is not there, or not yet, is dialled again, and
 // started before that if starts is set.
-func (l *Link) dialDaemon(ctx context.Context, starts bool) (*Client, error) {
+func (l *Link) dialDaemon(ctx context.Context, starts bool) (*Conn, error) {
 	begun := time.Now()
 	c, err := l.openConn(ctx)
 	if l.remote && !starts {
@@ -445,7 +445,7 @@ func (l *Link) callWithRetry(ctx context.Context, method string, params, result 
 	if r, ok := params.(retryableParams); ok {
 		t.params = r.withRequestID(l.newRequestID())
 	}
-	err := t.runWithRetry(ctx, func(c *Client) error { return t.callOnce(ctx, c, result) })
+	err := t.runWithRetry(ctx, func(c *Conn) error { return t.callOnce(ctx, c, result) })
 	if errors.Is(err, context.DeadlineExceeded) && session.KindOf(err) == "" {
 		err = fmt.Errorf("the daemon does not answer: %w", err)
 	}
@@ -453,7 +453,7 @@ func (l *Link) callWithRetry(ctx context.Context, method string, params, result 
 }
 
 // runWithRetry calls do with a connection, and again with the next one while that is of use.
-func (t *retryState) runWithRetry(ctx context.Context, do func(*Client) error) error {
+func (t *retryState) runWithRetry(ctx context.Context, do func(*Conn) error) error {
 	for {
 		c, err := t.acquireConn(ctx)
 		if err != nil && t.lossErr != nil && !t.client.remote && session.KindOf(err) == KindUnreachable {
@@ -514,8 +514,8 @@ type retryState struct {
 	method    string
 	params    any
 	startTime time.Time
-	lastConn  *Client // the connection over which it was last sent
-	lossErr   error   // why it got no answer there
+	lastConn  *Conn // the connection over which it was last sent
+	lossErr   error // why it got no answer there
 	losses    lossCounter
 }
 
@@ -529,7 +529,7 @@ func (t *retryState) timeLeft() (left time.Duration, bounded bool) {
 }
 
 // acquireConn returns a connection on which the call can be made.
-func (t *retryState) acquireConn(ctx context.Context) (*Client, error) {
+func (t *retryState) acquireConn(ctx context.Context) (*Conn, error) {
 	if left, bounded := t.timeLeft(); bounded {
 		var stop context.CancelFunc
 		ctx, stop = context.WithTimeout(ctx, max(left, 0))
@@ -547,7 +547,7 @@ func (t *retryState) acquireConn(ctx context.Context) (*Client, error) {
 }
 
 // callOnce makes the call once.
-func (t *retryState) callOnce(ctx context.Context, c *Client, result any) error {
+func (t *retryState) callOnce(ctx context.Context, c *Conn, result any) error {
 	params := t.params
 	if p, ok := params.(waitingParams); ok && p.waitTime() > 0 {
 		left, _ := t.timeLeft()
@@ -572,7 +572,7 @@ var errLateAnswer = errors.New("the answer is late")
 
 // withLateDeadline ends ctx when the answer to a call that waits for so long is late. While anything comes,
 // it may be the answer, which can be long.
-func (c *Client) withLateDeadline(ctx context.Context, wait time.Duration) (context.Context, context.CancelFunc) {
+func (c *Conn) withLateDeadline(ctx context.Context, wait time.Duration) (context.Context, context.CancelFunc) {
 	ctx, end := context.WithCancelCause(ctx)
 	var look func()
 	look = func() {
@@ -601,7 +601,7 @@ func hasEnded(err error) bool {
 }
 
 // awaitEnd waits until the end of the connection is known.
-func (c *Client) awaitEnd(ctx context.Context) {
+func (c *Conn) awaitEnd(ctx context.Context) {
 	late := time.NewTimer(connEndTimeout)
 	defer late.Stop()
 	select {
@@ -618,7 +618,7 @@ func (l *Link) isConnected() bool {
 }
 
 // canRetry reports whether a call is made again.
-func (t *retryState) canRetry(ctx context.Context, c *Client, err error) bool {
+func (t *retryState) canRetry(ctx context.Context, c *Conn, err error) bool {
 	if err != nil {
 		select {
 		case <-c.helloDone: // the hello before it may have been refused for the same reason

@@ -26,7 +26,7 @@ func TestOlderDaemon_UnknownMethod(t *testing.T) {
 			fmt.Fprintf(far, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"there is no method %s","data":{"kind":"unknown_method"}}}`+"\n", m.ID, m.Method)
 		}
 	}()
-	c := client.New(near)
+	c := client.NewConn(near)
 	defer c.Close()
 	_, err := c.Session("main").Read(t.Context(), session.ReadQuery{})
 	if err == nil || !strings.Contains(err.Error(), "there is no method timeline/read: the daemon is older than this program") {

@@ -15,7 +15,7 @@ func TestOnProgress(t *testing.T) {
 	t.Run("the callback may use the client", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ours, theirs := net.Pipe()
-			c := New(ours)
+			c := NewConn(ours)
 			told := make(chan PreparationProgress, 1)
 			c.OnProgress(func(h PreparationProgress) {
 				c.OnProgress(nil)
@@ -41,7 +41,7 @@ func TestOnProgress(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ours, theirs := net.Pipe()
 			l := NewLink(Socket(""), nil)
-			l.conn = New(ours)
+			l.conn = NewConn(ours)
 			defer l.Close()
 			told := make(chan PreparationProgress, 1)
 			l.OnProgress(func(h PreparationProgress) { told <- h })

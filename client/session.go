@@ -25,7 +25,7 @@ const (
 // A Session is one of a daemon's. It has no state of its own but its name and its
 // author's. An error is of KindUnreachable when the daemon is gone.
 type Session struct {
-	conn          *Client
+	conn          *Conn
 	name          string
 	author        string
 	pendingCursor *pendingReadCursor
@@ -40,12 +40,12 @@ var (
 
 // Session is the session of that name, over this connection. Nothing is asked before
 // a method of it is called.
-func (c *Client) Session(name string) *Session {
+func (c *Conn) Session(name string) *Session {
 	return &Session{conn: c, name: name, pendingCursor: &pendingReadCursor{}}
 }
 
 // callSession calls do, and says what a call means that took too long.
-func callSession[R any](s *Session, do func(*Client) (R, error)) (R, error) {
+func callSession[R any](s *Session, do func(*Conn) (R, error)) (R, error) {
 	r, err := do(s.conn)
 	if errors.Is(err, context.DeadlineExceeded) && s.conn.client == nil {
 		err = fmt.Errorf("the daemon does not answer: %w", err)
@@ -75,7 +75,7 @@ func (s *Session) WithWriteLock() *Session {
 
 // Info is session.Session's.
 func (s *Session) Info(ctx context.Context) (session.Info, error) {
-	return callSession(s, func(c *Client) (session.Info, error) { return c.GetSession(ctx, s.name) })
+	return callSession(s, func(c *Conn) (session.Info, error) { return c.GetSession(ctx, s.name) })
 }
 
 // Submit is session.Session's.
@@ -95,13 +95,13 @@ func (s *Session) SubmitMayExit(ctx context.Context, code string) (uint64, error
 
 func (s *Session) startTurn(ctx context.Context, p StartParams) (uint64, error) {
 	p.Session, p.Author = s.name, s.author
-	r, err := callSession(s, func(c *Client) (session.Reply, error) { return c.StartTurn(ctx, p) })
+	r, err := callSession(s, func(c *Conn) (session.Reply, error) { return c.StartTurn(ctx, p) })
 	return r.Turn, err
 }
 
 // Answer is session.Session's.
 func (s *Session) Answer(ctx context.Context, wait timeline.Seq, in session.Input) (uint64, error) {
-	r, err := callSession(s, func(c *Client) (session.Reply, error) {
+	r, err := callSession(s, func(c *Conn) (session.Reply, error) {
 		return c.SendInput(ctx, InputParams{Session: s.name, InputRequest: wait, Input: string(in.Data), EOF: in.EOF, Author: s.author})
 	})
 	return r.Turn, err
@@ -123,7 +123,7 @@ func (s *Session) Wait(ctx context.Context, turn uint64, o *session.WaitOptions)
 			pause = min(pause, max(time.Until(deadline), 1)) // not a poll
 		}
 		asked := time.Now()
-		reply, err := callSession(s, func(c *Client) (session.Reply, error) {
+		reply, err := callSession(s, func(c *Conn) (session.Reply, error) {
 			return c.WaitTurn(ctx, WaitParams{Session: s.name, Turn: turn, WaitMS: toMillis(pause), After: opts.After})
 		})
 		if err != nil {
@@ -148,7 +148,7 @@ func (s *Session) Wait(ctx context.Context, turn uint64, o *session.WaitOptions)
 
 // Interrupt is session.Session's.
 func (s *Session) Interrupt(ctx context.Context, turn uint64) (session.InterruptResult, error) {
-	r, err := callSession(s, func(c *Client) (InterruptReply, error) {
+	r, err := callSession(s, func(c *Conn) (InterruptReply, error) {
 		return c.InterruptTurn(ctx, InterruptParams{Session: s.name, Turn: turn, Active: turn == 0, Author: s.author})
 	})
 	return r.Result, err
@@ -156,7 +156,7 @@ func (s *Session) Interrupt(ctx context.Context, turn uint64) (session.Interrupt
 
 // Allow is session.Session's.
 func (s *Session) Allow(ctx context.Context, g session.Grant) error {
-	_, err := callSession(s, func(c *Client) (struct{}, error) {
+	_, err := callSession(s, func(c *Conn) (struct{}, error) {
 		return struct{}{}, c.GrantAccess(ctx, GrantParams{Session: s.name, Grant: g, Author: s.author})
 	})
 	return err
@@ -164,7 +164,7 @@ func (s *Session) Allow(ctx context.Context, g session.Grant) error {
 
 // AnswerPermission is session.Session's.
 func (s *Session) AnswerPermission(ctx context.Context, id uint64, ok bool) error {
-	_, err := callSession(s, func(c *Client) (struct{}, error) {
+	_, err := callSession(s, func(c *Conn) (struct{}, error) {
 		return struct{}{}, c.AnswerPermission(ctx, AnswerPermissionParams{Session: s.name, Permission: id, OK: ok, Author: s.author})
 	})
 	return err
@@ -172,20 +172,20 @@ func (s *Session) AnswerPermission(ctx context.Context, id uint64, ok bool) erro
 
 // Reset is session.Session's.
 func (s *Session) Reset(ctx context.Context) error {
-	_, err := callSession(s, func(c *Client) (session.Info, error) { return c.ResetSession(ctx, s.name) })
+	_, err := callSession(s, func(c *Conn) (session.Info, error) { return c.ResetSession(ctx, s.name) })
 	return err
 }
 
 // Close implements session.Session. It ends the session for all clients.
 func (s *Session) Close(ctx context.Context) error {
-	_, err := callSession(s, func(c *Client) (struct{}, error) { return struct{}{}, c.CloseSession(ctx, s.name) })
+	_, err := callSession(s, func(c *Conn) (struct{}, error) { return struct{}{}, c.CloseSession(ctx, s.name) })
 	return err
 }
 
 // Events is session.Session's. It also ends when the daemon is gone.
 func (s *Session) Events(ctx context.Context, after timeline.Seq) iter.Seq2[timeline.Event, error] {
 	return func(yield func(timeline.Event, error) bool) {
-		w, err := callSession(s, func(c *Client) (*Subscription, error) {
+		w, err := callSession(s, func(c *Conn) (*Subscription, error) {
 			return c.Subscribe(ctx, SubscribeParams{Session: s.name, After: after, Author: s.author})
 		})
 		if err != nil {
@@ -208,70 +208,70 @@ func (s *Session) Events(ctx context.Context, after timeline.Seq) iter.Seq2[time
 
 // Read is session.Session's.
 func (s *Session) Read(ctx context.Context, q session.ReadQuery) (session.EventPage, error) {
-	return callSession(s, func(c *Client) (session.EventPage, error) {
+	return callSession(s, func(c *Conn) (session.EventPage, error) {
 		return c.ReadEvents(ctx, ReadParams{Session: s.name, ReadQuery: q})
 	})
 }
 
 // TurnSummaries is session.Session's.
 func (s *Session) TurnSummaries(ctx context.Context, q session.TurnSummariesQuery) (session.TurnSummaries, error) {
-	return callSession(s, func(c *Client) (session.TurnSummaries, error) {
+	return callSession(s, func(c *Conn) (session.TurnSummaries, error) {
 		return c.ReadOutline(ctx, OutlineParams{Session: s.name, TurnSummariesQuery: q})
 	})
 }
 
 // Blob is session.Session's.
 func (s *Session) Blob(ctx context.Context, digest string, offset int64, limit int) (session.BlobPart, error) {
-	return callSession(s, func(c *Client) (session.BlobPart, error) {
+	return callSession(s, func(c *Conn) (session.BlobPart, error) {
 		return c.ReadBlob(ctx, BlobParams{Session: s.name, Digest: digest, Offset: offset, Limit: limit})
 	})
 }
 
 // Files is session.Session's.
 func (s *Session) Files(ctx context.Context) ([]session.File, error) {
-	return callSession(s, func(c *Client) ([]session.File, error) {
+	return callSession(s, func(c *Conn) ([]session.File, error) {
 		return c.ListFiles(ctx, FilesParams{Session: s.name})
 	})
 }
 
 // File is session.Session's.
 func (s *Session) File(ctx context.Context, path string, offset int64, limit int) (session.FilePart, error) {
-	return callSession(s, func(c *Client) (session.FilePart, error) {
+	return callSession(s, func(c *Conn) (session.FilePart, error) {
 		return c.ReadFile(ctx, FileParams{FilesParams: FilesParams{Session: s.name}, Path: path, Offset: offset, Limit: limit})
 	})
 }
 
 // Search is session.Session's.
 func (s *Session) Search(ctx context.Context, q session.SearchQuery) (session.SearchResult, error) {
-	return callSession(s, func(c *Client) (session.SearchResult, error) {
+	return callSession(s, func(c *Conn) (session.SearchResult, error) {
 		return c.SearchLines(ctx, SearchParams{Session: s.name, SearchQuery: q})
 	})
 }
 
 // Output is session.Session's.
 func (s *Session) Output(ctx context.Context, q session.OutputQuery) (session.Output, error) {
-	return callSession(s, func(c *Client) (session.Output, error) {
+	return callSession(s, func(c *Conn) (session.Output, error) {
 		return c.ReadOutput(ctx, OutputParams{Session: s.name, OutputQuery: q})
 	})
 }
 
 // Complete implements session.Session.
 func (s *Session) Complete(ctx context.Context, text string, cursor int) (session.Completion, error) {
-	return callSession(s, func(c *Client) (session.Completion, error) {
+	return callSession(s, func(c *Conn) (session.Completion, error) {
 		return c.CompleteText(ctx, QueryParams{Session: s.name, Text: text, Cursor: cursor})
 	})
 }
 
 // Inspect implements session.Session.
 func (s *Session) Inspect(ctx context.Context, text string, cursor int) (session.Inspection, error) {
-	return callSession(s, func(c *Client) (session.Inspection, error) {
+	return callSession(s, func(c *Conn) (session.Inspection, error) {
 		return c.InspectText(ctx, QueryParams{Session: s.name, Text: text, Cursor: cursor})
 	})
 }
 
 // Parse is session.Session's.
 func (s *Session) Parse(ctx context.Context, text string) (session.ParseStatus, error) {
-	p, err := callSession(s, func(c *Client) (ParseReply, error) {
+	p, err := callSession(s, func(c *Conn) (ParseReply, error) {
 		return c.ParseText(ctx, QueryParams{Session: s.name, Text: text})
 	})
 	return p.Status, err
@@ -279,23 +279,23 @@ func (s *Session) Parse(ctx context.Context, text string) (session.ParseStatus, 
 
 // Destinations is session.Session's.
 func (s *Session) Destinations(ctx context.Context) ([]session.Destination, error) {
-	r, err := callSession(s, func(c *Client) (Destinations, error) { return c.ListDestinations(ctx, s.name) })
+	r, err := callSession(s, func(c *Conn) (Destinations, error) { return c.ListDestinations(ctx, s.name) })
 	return r.Destinations, err
 }
 
 // Visibility is session.Session's.
 func (s *Session) Visibility(ctx context.Context) (session.Visibility, error) {
-	return callSession(s, func(c *Client) (session.Visibility, error) { return c.VisibleHome(ctx, s.name) })
+	return callSession(s, func(c *Conn) (session.Visibility, error) { return c.VisibleHome(ctx, s.name) })
 }
 
 // Variables is session.Session's.
 func (s *Session) Variables(ctx context.Context) (session.Variables, error) {
-	return callSession(s, func(c *Client) (session.Variables, error) { return c.ListVariables(ctx, s.name) })
+	return callSession(s, func(c *Conn) (session.Variables, error) { return c.ListVariables(ctx, s.name) })
 }
 
 // Resize is session.Session's. Of several clients the size of the latest holds.
 func (s *Session) Resize(ctx context.Context, size session.Size) error {
-	_, err := callSession(s, func(c *Client) (struct{}, error) {
+	_, err := callSession(s, func(c *Conn) (struct{}, error) {
 		return struct{}{}, c.ResizeTerminal(ctx, ResizeParams{Session: s.name, Rows: int(size.Rows), Cols: int(size.Cols)})
 	})
 	return err
@@ -305,7 +305,7 @@ func (s *Session) Resize(ctx context.Context, size session.Size) error {
 // name if a connected client has that one. It waits for a session that is being prepared. The
 // session that it returns writes under the same name. read is how far the reader had read.
 func (s *Session) ReadAs(ctx context.Context, reader string) (as *Session, read timeline.Seq, err error) {
-	m, err := callSession(s, func(c *Client) (ReadCursor, error) {
+	m, err := callSession(s, func(c *Conn) (ReadCursor, error) {
 		return c.SaveReadCursor(ctx, ReadCursorParams{Session: s.name, Reader: reader, Own: true})
 	})
 	if err != nil {
@@ -316,7 +316,7 @@ func (s *Session) ReadAs(ctx context.Context, reader string) (as *Session, read 
 
 // SaveReadCursor remembers how far the author has read; 0 only asks. It returns how far.
 func (s *Session) SaveReadCursor(ctx context.Context, seq timeline.Seq) (timeline.Seq, error) {
-	m, err := callSession(s, func(c *Client) (ReadCursor, error) {
+	m, err := callSession(s, func(c *Conn) (ReadCursor, error) {
 		return c.SaveReadCursor(ctx, ReadCursorParams{Session: s.name, Reader: s.author, Seq: seq})
 	})
 	return m.Seq, err
@@ -324,7 +324,7 @@ func (s *Session) SaveReadCursor(ctx context.Context, seq timeline.Seq) (timelin
 
 // TakeWriteLock takes the keyboard, see Client.TakeWriteLockWriteLock.
 func (s *Session) TakeWriteLock(ctx context.Context, long bool) error {
-	_, err := callSession(s, func(c *Client) (struct{}, error) {
+	_, err := callSession(s, func(c *Conn) (struct{}, error) {
 		return struct{}{}, c.TakeWriteLock(ctx, s.name, s.author, long)
 	})
 	return err
@@ -332,7 +332,7 @@ func (s *Session) TakeWriteLock(ctx context.Context, long bool) error {
 
 // ReleaseWriteLock gives the keyboard back, if this process has it.
 func (s *Session) ReleaseWriteLock(ctx context.Context) error {
-	_, err := callSession(s, func(c *Client) (struct{}, error) {
+	_, err := callSession(s, func(c *Conn) (struct{}, error) {
 		return struct{}{}, c.ReleaseWriteLock(ctx, s.name, s.author)
 	})
 	return err

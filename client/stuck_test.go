@@ -13,10 +13,10 @@ import (
 )
 
 // newSilentConn is a client of a daemon that reads and never says a word.
-func newSilentConn(t *testing.T) *Client {
+func newSilentConn(t *testing.T) *Conn {
 	ours, theirs := net.Pipe()
 	go func() { _, _ = io.Copy(io.Discard, theirs) }()
-	c := New(ours)
+	c := NewConn(ours)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
@@ -52,7 +52,7 @@ func TestStuckDaemon(t *testing.T) {
 	t.Run("a call waits while its probes are answered", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ours, theirs := net.Pipe()
-			c := New(ours)
+			c := NewConn(ours)
 			defer c.Close()
 			go func() { // it answers the first call after an hour, and signs of life at once
 				b := make([]byte, 1<<10)

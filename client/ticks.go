@@ -32,7 +32,7 @@ type ChangeStream struct {
 // SubscribeChanges subscribes to the ticks of a session, or of all sessions for the name "". The first says
 // how each is now. Then they come when something has changed, at most ten a second for each
 // session. The last tick of a session that all are watched for is Closed.
-func (c *Client) SubscribeChanges(ctx context.Context, name string) (*ChangeStream, error) {
+func (c *Conn) SubscribeChanges(ctx context.Context, name string) (*ChangeStream, error) {
 	t := &ChangeStream{client: c.client, params: SubscribeParams{Session: name, ChangesOnly: true}, wake: make(chan struct{}, 1), openSessions: make(map[string]bool)}
 	if _, err := c.subscribeReceiver(ctx, disconnect{}, t.params, t, t.setPosition); err != nil {
 		return nil, err

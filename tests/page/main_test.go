@@ -159,7 +159,7 @@ func (s *testDaemon) envValue(name string) string {
 }
 
 // dialDaemon is a connection to the daemon.
-func (s *testDaemon) dialDaemon() *client.Client {
+func (s *testDaemon) dialDaemon() *client.Conn {
 	s.t.Helper()
 	c, err := client.Dial(s.t.Context(), client.DefaultDialer(s.envValue))
 	if err != nil {

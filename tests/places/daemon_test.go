@@ -70,7 +70,7 @@ type engineError struct {
 func (b *engineError) Error() string { return b.error.Error() + "\n" + b.log }
 
 // directClient is a connection to the engine's daemon that goes around the engine.
-func (e *testEngine) directClient(t *testing.T) *client.Client {
+func (e *testEngine) directClient(t *testing.T) *client.Conn {
 	t.Helper()
 	c, err := client.Dial(t.Context(), directDialer(e.socketPath()))
 	if err != nil {

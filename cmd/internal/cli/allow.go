@@ -65,7 +65,7 @@ func newAllowCommand(f *flag.FlagSet) action {
 		if given, err = r.parseArgs(args, "SESSION"); err != nil {
 			return statusUsage, err
 		}
-		return r.runWithClient(func(ctx context.Context, c *client.Client) (int, error) {
+		return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
 			return a.applyTo(ctx, s, c.Session(given[0]).WithAuthor(currentAuthor()))
 		})
 	}

@@ -39,7 +39,7 @@ func newAttachCommand(f *flag.FlagSet) action {
 			return statusUsage, usageErrorf("--as %q: use a name of up to %d bytes, without control or invisible characters", *self, client.MaxAuthorBytes)
 		}
 		if *watch {
-			return r.runWithClient(func(ctx context.Context, c *client.Client) (int, error) {
+			return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
 				return r.followEvents(ctx, s, c, given[0], 0, true, newEventPrinter())
 			})
 		}
@@ -49,7 +49,7 @@ func newAttachCommand(f *flag.FlagSet) action {
 		if err := r.log.keepOffTerminal(f); err != nil {
 			return statusUsage, err
 		}
-		return r.runWithClient(func(ctx context.Context, c *client.Client) (int, error) {
+		return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
 			now, err := c.GetSession(ctx, given[0])
 			if err != nil {
 				return statusFailed, err

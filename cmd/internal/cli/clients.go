@@ -26,7 +26,7 @@ func newClientsCommand(f *flag.FlagSet) action {
 			return statusUsage, usageErrorf("repl clients takes one argument at most, not %q", given[1])
 		}
 		session := strings.Join(given, "")
-		return r.runWithClient(func(ctx context.Context, c *client.Client) (int, error) {
+		return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
 			all, err := c.ListClients(ctx, session)
 			if err != nil {
 				return statusFailed, err
@@ -91,7 +91,7 @@ func newDetachCommand(f *flag.FlagSet) action {
 		if len(given) != 1 && *keyboard == "" || len(given) > 0 && *keyboard != "" {
 			return statusUsage, usageErrorf("repl detach needs one CLIENT from the list of repl clients, or --keyboard NAME for the client that has that session's keyboard")
 		}
-		return r.runWithClient(func(ctx context.Context, c *client.Client) (int, error) {
+		return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
 			id := strings.Join(given, "")
 			if *keyboard != "" {
 				all, err := c.ListClients(ctx, *keyboard)
@@ -130,7 +130,7 @@ func newWaitCommand(f *flag.FlagSet) action {
 		if *limit < 0 {
 			return statusUsage, usageErrorf("--timeout %s: use a positive time, or 0 for no limit", *limit)
 		}
-		return r.runWithClient(func(ctx context.Context, c *client.Client) (int, error) {
+		return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
 			now, err := c.GetSession(ctx, given[0])
 			if err != nil {
 				return statusFailed, err

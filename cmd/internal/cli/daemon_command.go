@@ -58,7 +58,7 @@ func (r *daemonCommand) parseArgs(args []string, names ...string) ([]string, err
 }
 
 // runWithClient connects and calls do with a context that ends with a signal.
-func (r *daemonCommand) runWithClient(do func(ctx context.Context, c *client.Client) (int, error)) (int, error) {
+func (r *daemonCommand) runWithClient(do func(ctx context.Context, c *client.Conn) (int, error)) (int, error) {
 	var err error
 	if r.logger, err = r.log.openLogger(nil); err != nil {
 		return statusUsage, err

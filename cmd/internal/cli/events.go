@@ -25,7 +25,7 @@ func newEventsCommand(f *flag.FlagSet) action {
 		if err != nil {
 			return statusUsage, err
 		}
-		return r.runWithClient(func(ctx context.Context, c *client.Client) (int, error) {
+		return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
 			show := newEventPrinter()
 			if r.json {
 				show = func(w io.Writer, e timeline.Event) error { return json.NewEncoder(w).Encode(e) }
@@ -103,7 +103,7 @@ func printEvent(w io.Writer, e timeline.Event) error {
 }
 
 // followEvents shows a session's events after a cursor: past ones, and with live also new ones.
-func (r *daemonCommand) followEvents(ctx context.Context, s streams, c *client.Client, name string, after timeline.Seq, live bool, show eventPrinter) (int, error) {
+func (r *daemonCommand) followEvents(ctx context.Context, s streams, c *client.Conn, name string, after timeline.Seq, live bool, show eventPrinter) (int, error) {
 	if live && isTerminal(s.out) {
 		now, err := c.GetSession(ctx, name)
 		if err == nil {

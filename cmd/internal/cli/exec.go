@@ -87,7 +87,7 @@ func newExecCommand(f *flag.FlagSet) action {
 		if !utf8.ValidString(code.String()) {
 			return statusUsage, errNotUTF8
 		}
-		return r.runWithClient(func(ctx context.Context, conn *client.Client) (int, error) {
+		return r.runWithClient(func(ctx context.Context, conn *client.Conn) (int, error) {
 			view := r.newTurnView(s, conn, *wait)
 			p := client.StartParams{Session: given[0], Input: code.String(), Author: commandAuthor("exec"), WaitMS: view.firstWaitMS()}
 			if sandbox != nil || limits.Limits != (workers.Limits{}) { // before any code runs in a session with weaker ones
@@ -212,7 +212,7 @@ func newInputCommand(f *flag.FlagSet) action {
 		if text != "" || isFlagSet(r.flags, "e") || !*eof {
 			text += "\n"
 		}
-		return r.runWithClient(func(ctx context.Context, c *client.Client) (int, error) {
+		return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
 			now, err := c.GetSession(ctx, given[0])
 			if err != nil {
 				return statusFailed, err

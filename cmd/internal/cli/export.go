@@ -26,7 +26,7 @@ func newExportCommand(f *flag.FlagSet) action {
 		if err != nil {
 			return statusUsage, err
 		}
-		return r.runWithClient(func(ctx context.Context, c *client.Client) (int, error) {
+		return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
 			now, err := c.GetSession(ctx, given[0])
 			if err != nil {
 				return statusFailed, err
@@ -42,7 +42,7 @@ func newExportCommand(f *flag.FlagSet) action {
 }
 
 // writeSession writes a session of the daemon in a format; "" is the first of its language.
-func writeSession(ctx context.Context, c *client.Client, w io.Writer, now session.Info, format string) error {
+func writeSession(ctx context.Context, c *client.Conn, w io.Writer, now session.Info, format string) error {
 	l := sessionLanguage(now.Language)
 	if format == "" {
 		format = l.export.Formats()[0]

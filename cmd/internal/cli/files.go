@@ -39,7 +39,7 @@ func newFilesCommand(f *flag.FlagSet) action {
 		case len(given) == 2 && *path == "" && !strings.HasSuffix(given[1], timeline.OutputName) && isTerminal(s.out):
 			return statusUsage, usageErrorf("%s may be no text: write it to a file with -o FILE", given[1])
 		}
-		return r.runWithClient(func(ctx context.Context, c *client.Client) (int, error) {
+		return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
 			there := c.Session(given[0])
 			if len(given) == 1 {
 				return r.listFiles(ctx, s, there)

@@ -19,7 +19,7 @@ func newInterruptCommand(f *flag.FlagSet) action {
 		if err != nil {
 			return statusUsage, err
 		}
-		return r.runWithClient(func(ctx context.Context, c *client.Client) (int, error) {
+		return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
 			result, err := c.Session(given[0]).As(currentAuthor()).Interrupt(ctx, *turn)
 			switch {
 			case err != nil:
@@ -37,7 +37,7 @@ func newInterruptCommand(f *flag.FlagSet) action {
 
 // newResetCommand restarts a session's runtime.
 func newResetCommand(f *flag.FlagSet) action {
-	return newSessionCommand(f, func(ctx context.Context, c *client.Client, name string) error {
+	return newSessionCommand(f, func(ctx context.Context, c *client.Conn, name string) error {
 		_, err := c.ResetSession(ctx, name)
 		return err
 	})
@@ -45,19 +45,19 @@ func newResetCommand(f *flag.FlagSet) action {
 
 // newCloseCommand ends a session.
 func newCloseCommand(f *flag.FlagSet) action {
-	return newSessionCommand(f, func(ctx context.Context, c *client.Client, name string) error {
+	return newSessionCommand(f, func(ctx context.Context, c *client.Conn, name string) error {
 		return c.CloseSession(ctx, name)
 	})
 }
 
-func newSessionCommand(f *flag.FlagSet, do func(context.Context, *client.Client, string) error) action {
+func newSessionCommand(f *flag.FlagSet, do func(context.Context, *client.Conn, string) error) action {
 	r := newDaemonCommand(f)
 	return func(_ streams, args []string) (int, error) {
 		given, err := r.parseArgs(args, "SESSION")
 		if err != nil {
 			return statusUsage, err
 		}
-		return r.runWithClient(func(ctx context.Context, c *client.Client) (int, error) {
+		return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
 			if err := do(ctx, c, given[0]); err != nil {
 				return statusFailed, err
 			}

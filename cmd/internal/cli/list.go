@@ -18,7 +18,7 @@ func newListCommand(f *flag.FlagSet) action {
 		if _, err := r.parseArgs(args); err != nil {
 			return statusUsage, err
 		}
-		return r.runWithClient(func(ctx context.Context, c *client.Client) (int, error) {
+		return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
 			sessions, err := c.ListSessions(ctx)
 			if err != nil {
 				return statusFailed, err

@@ -78,7 +78,7 @@ func startTestDaemon(t *testing.T) *testDaemon {
 }
 
 // onlySession is the session of the daemon.
-func (r *testDaemon) onlySession(c *client.Client) session.Info {
+func (r *testDaemon) onlySession(c *client.Conn) session.Info {
 	r.t.Helper()
 	all, err := c.ListSessions(r.t.Context())
 	if err != nil || len(all) != 1 {

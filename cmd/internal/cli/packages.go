@@ -133,7 +133,7 @@ func (w packageList) canonicalNames(offered []languageInfo) ([]string, error) {
 // createSession opens a session of the daemon's, says that it is a new one, and shows how far
 // its preparation is until that is over. A session that is there already must have its
 // packages.
-func createSession(ctx context.Context, s streams, w daemonTarget, c *client.Client, p client.CreateParams) error {
+func createSession(ctx context.Context, s streams, w daemonTarget, c *client.Conn, p client.CreateParams) error {
 	now, err := c.CreateSession(ctx, p)
 	if err == nil { // a user of an older session with this name must learn that this is another one
 		fmt.Fprintf(s.err, "repl: %s is a new session\n", p.Name)

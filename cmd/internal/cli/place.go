@@ -190,13 +190,13 @@ func (c *remoteCheck) dialDaemon(ctx context.Context, way *client.Command, w *da
 		return c.printFailure(serves, fmt.Errorf("it is version %s and speaks protocol %d; this program speaks %d", g.Version, g.Protocol, client.Protocol),
 			"repl ctl drain"+w.sameTargetFlags()+" with the older program, then start the one that belongs to this")
 	}
-	there := client.New(conn)
+	there := client.NewConn(conn)
 	defer there.Close()
 	return c.measureRoundTrip(ctx, there, g)
 }
 
 // measureRoundTrip asks the daemon some times what it is.
-func (c *remoteCheck) measureRoundTrip(ctx context.Context, there *client.Client, g client.Greeting) (int, error) {
+func (c *remoteCheck) measureRoundTrip(ctx context.Context, there *client.Conn, g client.Greeting) (int, error) {
 	c.stepStart = time.Now()
 	var took []time.Duration
 	var i client.Info

@@ -77,7 +77,7 @@ func newRecoverCommand(f *flag.FlagSet) action {
 		case asks && *dir != "":
 			return statusUsage, usageErrorf("--session-dir is for files of this machine: the daemon that --via, --place or --socket lead to knows its own")
 		case asks:
-			return r.runWithClient(func(ctx context.Context, c *client.Client) (int, error) {
+			return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
 				lost, err := remoteCrashedSessions(ctx, c)
 				if err != nil {
 					return statusFailed, err
@@ -125,7 +125,7 @@ func localCrashedSessions(dir string) (found []crashedSession, err error) {
 }
 
 // remoteCrashedSessions asks a daemon for those of its machine. Their events come as a file.
-func remoteCrashedSessions(ctx context.Context, c *client.Client) (found []crashedSession, err error) {
+func remoteCrashedSessions(ctx context.Context, c *client.Conn) (found []crashedSession, err error) {
 	all, err := c.ListCrashed(ctx)
 	for _, l := range all {
 		found = append(found, crashedSession{l, func(read func(iter.Seq[timeline.Event]) error) error {

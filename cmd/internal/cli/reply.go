@@ -27,7 +27,7 @@ const quickTurnTimeout = 250 * time.Millisecond
 type turnView struct {
 	cmd        *daemonCommand
 	streams    streams
-	client     *client.Client
+	client     *client.Conn
 	showAll    bool      // all output is shown, as it comes; else a reply, which may leave out the middle
 	deadline   time.Time // for so long the command waits
 	started    bool      // an event of the turn has come
@@ -39,7 +39,7 @@ type turnView struct {
 
 // newTurnView is a view for a command that waits for so long. A person reads the beginning and the end of
 // much output; a file or a program gets all of it.
-func (r *daemonCommand) newTurnView(s streams, c *client.Client, wait time.Duration) *turnView {
+func (r *daemonCommand) newTurnView(s streams, c *client.Conn, wait time.Duration) *turnView {
 	return &turnView{cmd: r, streams: s, client: c, deadline: time.Now().Add(wait), showAll: !r.json && !isTerminal(s.out)}
 }
 

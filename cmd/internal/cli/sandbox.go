@@ -275,7 +275,7 @@ func newSandboxCommand(f *flag.FlagSet) action {
 		if _, err := r.parseArgs(args, "SESSION"); err != nil {
 			return statusUsage, err
 		}
-		return r.runWithClient(func(ctx context.Context, c *client.Client) (int, error) {
+		return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
 			account, err := newPermissionReport(ctx, c, given[0])
 			if err != nil {
 				return statusFailed, err
@@ -305,7 +305,7 @@ type permissionReport struct {
 // maxShownDenials bounds the denials that are listed.
 const maxShownDenials = 100
 
-func newPermissionReport(ctx context.Context, c *client.Client, name string) (permissionReport, error) {
+func newPermissionReport(ctx context.Context, c *client.Conn, name string) (permissionReport, error) {
 	now, err := c.GetSession(ctx, name)
 	if err != nil {
 		return permissionReport{}, err

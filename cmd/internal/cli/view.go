@@ -47,7 +47,7 @@ func newViewCommand(f *flag.FlagSet) action {
 		if len(given) == 1 {
 			name = given[0]
 		}
-		return r.runWithClient(func(ctx context.Context, c *client.Client) (int, error) {
+		return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
 			if name != "" {
 				if _, err := c.GetSession(ctx, name); err != nil {
 					return statusFailed, err

@@ -17,7 +17,7 @@ import (
 const testIdentity = "0123456789abcdef-caller"
 
 // connectAs connects as the client with an identity.
-func (r *testDaemon) connectAs(epoch uint64) *client.Client {
+func (r *testDaemon) connectAs(epoch uint64) *client.Conn {
 	r.t.Helper()
 	c := r.dialWithoutHello()
 	if err := c.Call(r.t.Context(), client.MethodHello, client.HelloParams{ID: testIdentity, Epoch: epoch}, nil); err != nil {
@@ -27,18 +27,18 @@ func (r *testDaemon) connectAs(epoch uint64) *client.Client {
 }
 
 // dialWithoutHello connects and says nothing.
-func (r *testDaemon) dialWithoutHello() *client.Client {
+func (r *testDaemon) dialWithoutHello() *client.Conn {
 	r.t.Helper()
 	conn, err := client.Socket(r.socket).Dial(r.t.Context())
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	c := client.New(conn)
+	c := client.NewConn(conn)
 	r.t.Cleanup(func() { _ = c.Close() })
 	return c
 }
 
-func (r *testDaemon) writeLockHolder(c *client.Client) string {
+func (r *testDaemon) writeLockHolder(c *client.Conn) string {
 	r.t.Helper()
 	now, err := c.GetSession(r.t.Context(), "main")
 	if err != nil {
@@ -47,7 +47,7 @@ func (r *testDaemon) writeLockHolder(c *client.Client) string {
 	return now.WriteLockHolder
 }
 
-func saveReadCursor(t *testing.T, c *client.Client, p client.ReadCursorParams) client.ReadCursor {
+func saveReadCursor(t *testing.T, c *client.Conn, p client.ReadCursorParams) client.ReadCursor {
 	t.Helper()
 	p.Session = "main"
 	m, err := c.SaveReadCursor(t.Context(), p)
@@ -116,7 +116,7 @@ func TestHello(t *testing.T) {
 		r := startDaemon(t, nil)
 		other := r.dial()
 		r.newSession(other)
-		for i, leave := range []func(*client.Client){func(*client.Client) {}, func(c *client.Client) { _ = c.Close() }} {
+		for i, leave := range []func(*client.Conn){func(*client.Conn) {}, func(c *client.Conn) { _ = c.Close() }} {
 			first := r.connectAs(uint64(2*i + 1))
 			reply, err := first.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "wait go? ", Author: "agent", WriteLock: true, WaitMS: processTimeout.Milliseconds()})
 			if err != nil || reply.InputRequest == nil {
@@ -142,7 +142,7 @@ func TestHello(t *testing.T) {
 		other := r.dial()
 		r.newSession(other)
 		epoch := uint64(0)
-		take := func() *client.Client {
+		take := func() *client.Conn {
 			epoch++
 			c := r.connectAs(epoch)
 			if err := c.TakeWriteLock(t.Context(), "main", "agent", true); err != nil {
@@ -203,7 +203,7 @@ func TestHello(t *testing.T) {
 		saveReadCursor(t, used, client.ReadCursorParams{Reader: "me", Own: true})
 		now := r.connectAs(5)
 		for _, bad := range []struct {
-			conn *client.Client
+			conn *client.Conn
 			p    client.HelloParams
 			says string
 		}{
@@ -343,7 +343,7 @@ func TestRequest(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, bad := range []struct {
-			conn *client.Client
+			conn *client.Conn
 			p    client.StartParams
 			says string
 		}{

@@ -30,7 +30,7 @@ func newLink(t testing.TB, w *ways.Dialer) *client.Link {
 	return l
 }
 
-func newConnOver(t testing.TB, l *client.Link) *client.Client {
+func newConnOver(t testing.TB, l *client.Link) *client.Conn {
 	t.Helper()
 	c, err := l.Conn(t.Context())
 	if err != nil {

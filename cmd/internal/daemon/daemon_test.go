@@ -95,7 +95,7 @@ func startDaemon(t testing.TB, change func(*daemon.Options)) *testDaemon {
 	return r
 }
 
-func (r *testDaemon) dial() *client.Client {
+func (r *testDaemon) dial() *client.Conn {
 	r.t.Helper()
 	c, err := client.Dial(r.t.Context(), client.Socket(r.socket))
 	if err != nil {
@@ -106,7 +106,7 @@ func (r *testDaemon) dial() *client.Client {
 }
 
 // newSession makes a session "main" and waits until it is idle.
-func (r *testDaemon) newSession(c *client.Client) {
+func (r *testDaemon) newSession(c *client.Conn) {
 	r.t.Helper()
 	if _, err := c.CreateSession(r.t.Context(), client.CreateParams{Name: "main"}); err != nil {
 		r.t.Fatal(err)
@@ -114,7 +114,7 @@ func (r *testDaemon) newSession(c *client.Client) {
 	r.runCode(c, "print ready", "ready\n")
 }
 
-func (r *testDaemon) runCode(c *client.Client, code, want string) session.Reply {
+func (r *testDaemon) runCode(c *client.Conn, code, want string) session.Reply {
 	r.t.Helper()
 	reply, err := c.StartTurn(r.t.Context(), client.StartParams{Session: "main", Input: code, WaitMS: processTimeout.Milliseconds()})
 	if err != nil {

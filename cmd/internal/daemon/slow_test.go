@@ -28,20 +28,20 @@ func (m *countingConn) Read(b []byte) (int, error) {
 }
 
 // dialCounting is another client of the daemon, and what has come to it.
-func (r *testDaemon) dialCounting() (*client.Client, *countingConn) {
+func (r *testDaemon) dialCounting() (*client.Conn, *countingConn) {
 	r.t.Helper()
 	conn, err := client.Socket(r.socket).Dial(r.t.Context())
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	m := &countingConn{Conn: conn}
-	c := client.New(m)
+	c := client.NewConn(m)
 	r.t.Cleanup(func() { _ = c.Close() })
 	return c, m
 }
 
 // waitUntilStill makes calls until nothing comes any more but their answers.
-func (m *countingConn) waitUntilStill(t *testing.T, c *client.Client) {
+func (m *countingConn) waitUntilStill(t *testing.T, c *client.Conn) {
 	t.Helper()
 	for still, before := 0, int64(-1); still < 50; still++ {
 		if err := c.Call(t.Context(), client.MethodPing, struct{}{}, nil); err != nil {
@@ -63,7 +63,7 @@ func (r *testDaemon) newBulkySession() uint64 {
 	return r.writeBulk(c)
 }
 
-func (r *testDaemon) writeBulk(c *client.Client) (last uint64) {
+func (r *testDaemon) writeBulk(c *client.Conn) (last uint64) {
 	r.t.Helper()
 	for range 3 * maxAhead / 2 >> 20 {
 		reply, err := c.StartTurn(r.t.Context(), client.StartParams{Session: "main", Input: "bulk 1048576", WaitMS: processTimeout.Milliseconds()})

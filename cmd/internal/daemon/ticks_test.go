@@ -13,7 +13,7 @@ import (
 	"github.com/turnstone-repl/turnstone/tests/ways"
 )
 
-func (r *testDaemon) newChangeStream(c *client.Client, name string) *client.ChangeStream {
+func (r *testDaemon) newChangeStream(c *client.Conn, name string) *client.ChangeStream {
 	r.t.Helper()
 	w, err := c.SubscribeChanges(r.t.Context(), name)
 	if err != nil {

@@ -35,7 +35,7 @@ func newWarmDaemon(t testing.TB, change func(*daemon.Options)) *testDaemon {
 }
 
 // waitForPool waits until the pool is as wanted.
-func (r *testDaemon) waitForPool(c *client.Client, what string, want func(client.WarmPool) bool) client.WarmPool {
+func (r *testDaemon) waitForPool(c *client.Conn, what string, want func(client.WarmPool) bool) client.WarmPool {
 	r.t.Helper()
 	var now client.WarmPool
 	r.waitUntil(what, func() bool {
@@ -50,7 +50,7 @@ func (r *testDaemon) waitForPool(c *client.Client, what string, want func(client
 }
 
 // wantResult wantResult code in a session.
-func (r *testDaemon) wantResult(c *client.Client, name, code, want string) {
+func (r *testDaemon) wantResult(c *client.Conn, name, code, want string) {
 	r.t.Helper()
 	reply, err := c.StartTurn(r.t.Context(), client.StartParams{Session: name, Input: code, WaitMS: processTimeout.Milliseconds()})
 	if err != nil {
