@@ -51,7 +51,7 @@ func (s *Session) newPendingTurn(begun func(uint64)) *pendingTurn {
 // A pendingTurn is a turn that is being started, or goes on with an answer.
 type pendingTurn struct {
 	session *Session
-	request string // "" without a Link
+	request string // "" without a Client
 	onStart func(uint64)
 
 	startOnly    func(context.Context) (turn uint64, err error)            // begins it, and does not wait
@@ -87,7 +87,7 @@ func (t *pendingTurn) Wait(ctx context.Context, o *session.WaitOptions) (session
 }
 
 // callAndWait begins the turn, or finds it begun, and waits for it.
-func (t *pendingTurn) callAndWait(ctx context.Context, l *Link, o session.WaitOptions) (session.Reply, error) {
+func (t *pendingTurn) callAndWait(ctx context.Context, l *Client, o session.WaitOptions) (session.Reply, error) {
 	l.mu.Lock()
 	l.turnCallbacks[t.request] = t.markStarted
 	l.mu.Unlock()

@@ -46,19 +46,19 @@ const (
 	messageOverhead = 512
 )
 
-// A Conn is a connection to a daemon, or the connections of a [Link]. It is safe for concurrent
+// A Conn is a connection to a daemon, or the connections of a [Client]. It is safe for concurrent
 // use.
 type Conn struct {
-	client *Link // whose calls these are; then only done of the others is used
+	client *Client // whose calls these are; then only done of the others is used
 	conn   *jsonline.Conn
 	done   chan struct{} // closed when the connection has ended
 	log    atomic.Pointer[slog.Logger]
 
-	helloDone chan struct{} // of a Link: closed when the hello is answered, or the connection has ended
+	helloDone chan struct{} // of a Client: closed when the hello is answered, or the connection has ended
 
-	daemon         daemonInstance     // of a Link: set before use
-	knownToDaemon  bool               // of a Link: set when introduced; the daemon remembers what it has asked for before
-	onTurnAccepted func(TurnAccepted) // of a Link: set before use
+	daemon         daemonInstance     // of a Client: set before use
+	knownToDaemon  bool               // of a Client: set when introduced; the daemon remembers what it has asked for before
+	onTurnAccepted func(TurnAccepted) // of a Client: set before use
 
 	mu            sync.Mutex
 	receivers     map[string]streamReceiver // guarded by mu
@@ -68,7 +68,7 @@ type Conn struct {
 }
 
 // Dial connects to a daemon, makes sure within 5 s that it speaks this package's [Protocol],
-// and never starts one. A nil d is the way to the user's own, as [Usual] of os.Getenv. An error is
+// and never starts one. A nil d is the way to the user's own, as [DefaultDialer] of os.Getenv. An error is
 // of [KindUnreachable], or of [KindProtocol] when the daemon is of another version.
 func Dial(ctx context.Context, d Dialer) (*Conn, error) {
 	if d == nil {
@@ -175,7 +175,7 @@ func (c *Conn) Done() <-chan struct{} { return c.done }
 // size, never its contents. nil logs nothing.
 func (c *Conn) LogTo(l *slog.Logger) {
 	if c.client != nil {
-		return // its Link has a log of its own
+		return // its Client has a log of its own
 	}
 	c.log.Store(l)
 	c.conn.LogTo(l)
@@ -540,12 +540,12 @@ func (b *backlog) popOldest() *jsonline.Message {
 }
 
 // A Subscription reads a session's timeline. The daemon sends no more than a few megabytes ahead
-// of its reader. One of a [Link] survives the end of its connection: nothing is missing then, and
+// of its reader. One of a [Client] survives the end of its connection: nothing is missing then, and
 // nothing comes twice. Next is for one goroutine, the rest for any.
 type Subscription struct {
 	Seq timeline.Seq // the snapshot reaches up to it
 
-	client    *Link // nil without one
+	client    *Client // nil without one
 	params    SubscribeParams
 	wake      chan struct{}
 	buffered  []timeline.Event // of the goroutine that calls Next
@@ -594,7 +594,7 @@ func (c *Conn) Subscribe(ctx context.Context, p SubscribeParams) (*Subscription,
 	return w, err
 }
 
-// subscribeReceiver subscribes for w, over the connection of now or, for a Link, one that it makes.
+// subscribeReceiver subscribes for w, over the connection of now or, for a Client, one that it makes.
 // before is how w lost the one before. move learns the place before anything comes, and reports whether
 // w is still wanted.
 func (c *Conn) subscribeReceiver(ctx context.Context, before disconnect, p SubscribeParams, w streamReceiver, move func(streamPosition) bool) (timeline.Seq, error) {

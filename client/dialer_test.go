@@ -28,7 +28,7 @@ func TestIsRemote(t *testing.T) {
 		way  Dialer
 		want bool
 	}{{Socket("/x"), false}, {DefaultDialer(nothing), false}, {&Command{Prefix: []string{"ssh", "gpu1"}}, true}} {
-		l := NewLink(c.way, nil)
+		l := New(c.way, nil)
 		if got := l.IsRemote(); got != c.want {
 			t.Errorf("%T: got %v", c.way, got)
 		}
@@ -55,7 +55,7 @@ func TestNilArguments(t *testing.T) {
 	t.Run("ends what a link tells", func(t *testing.T) {
 		t.Parallel()
 		_, socket := listenAsDaemon(t)
-		l := NewLink(Socket(socket+"none"), nil)
+		l := New(Socket(socket+"none"), nil)
 		defer l.Close()
 		l.LogTo(nil)
 		l.OnProgress(nil)
@@ -63,6 +63,6 @@ func TestNilArguments(t *testing.T) {
 		if _, err := l.Conn(t.Context()); session.KindOf(err) != KindUnreachable {
 			t.Errorf("got %v", err)
 		}
-		NewLink(nil, nil).Close()
+		New(nil, nil).Close()
 	})
 }

@@ -16,8 +16,8 @@
 //	name    started by  ends when            owns
 //	reader  Dial        the connection ends  answers and notifications
 //	writer  Dial        the connection ends  what is sent
-//	dialler a Link      it has connected, or cannot      one attempt to connect
-//	watcher a Link      its connection ends              noting that
+//	dialler a Client    it has connected, or cannot      one attempt to connect
+//	watcher a Client    its connection ends              noting that
 //
 // Close waits for the first three. A subscription has no goroutine of its own.
 package client

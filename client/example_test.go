@@ -14,7 +14,7 @@ import (
 // A program that uses the user's daemon makes a session, or finds it as it was left.
 func Example() {
 	ctx := context.Background()
-	link := client.NewLink(client.Socket(client.DefaultSocket(os.Getenv)), nil)
+	link := client.New(client.Socket(client.DefaultSocket(os.Getenv)), nil)
 	defer link.Close()
 	s, now, made, err := link.OpenSession(ctx, client.CreateParams{Name: "main", Language: "python"})
 	if err != nil {

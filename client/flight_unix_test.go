@@ -91,7 +91,7 @@ func TestHello(t *testing.T) {
 			_, _ = fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":{"sessions":[{"name":"main","state":"idle"}]}}`+"\n", list)
 			in.Scan()
 		}}
-		l := NewLink(way, nil)
+		l := New(way, nil)
 		defer l.Close()
 		all, err := l.ListSessions(t.Context())
 		if err != nil || len(all) != 1 || all[0].Name != "main" {
@@ -113,7 +113,7 @@ func TestHello(t *testing.T) {
 				_, _ = fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"too many clients","data":{"kind":"invalid"}}}`+"\n", id)
 			}
 		}}
-		l := NewLink(way, nil)
+		l := New(way, nil)
 		defer l.Close()
 		_, err := l.facade.CreateSession(t.Context(), CreateParams{Name: "main", Language: "python"})
 		if err == nil || !strings.Contains(err.Error(), "too many clients") {
@@ -158,7 +158,7 @@ func TestHello(t *testing.T) {
 					_, _ = fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":{"name":"main","state":"idle"}}`+"\n", id)
 					in.Scan()
 				}}
-				l := NewLink(way, nil)
+				l := New(way, nil)
 				defer l.Close()
 				_, err := l.facade.CreateSession(t.Context(), CreateParams{Name: "main", Language: "python"})
 				if known && err != nil || !known && session.KindOf(err) != KindOutcomeUnknown {
@@ -196,7 +196,7 @@ func TestResubscribe(t *testing.T) {
 				_, _ = fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":{}}`+"\n", id)
 			}
 		}}
-		l := NewLink(way, nil)
+		l := New(way, nil)
 		defer l.Close()
 		w, err := l.facade.Subscribe(t.Context(), SubscribeParams{Session: "main"})
 		if err != nil {
@@ -240,7 +240,7 @@ func TestResubscribe(t *testing.T) {
 				}
 			}
 		}}
-		l := NewLink(way, nil)
+		l := New(way, nil)
 		defer l.Close()
 		ticks, err := l.facade.SubscribeChanges(t.Context(), "")
 		if err != nil {

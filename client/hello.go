@@ -27,7 +27,7 @@ func (i daemonInstance) equals(o daemonInstance) bool {
 }
 
 // openConn connects once, and says who this client is.
-func (l *Link) openConn(ctx context.Context) (*Conn, error) {
+func (l *Client) openConn(ctx context.Context) (*Conn, error) {
 	conn, err := l.dialer.Dial(ctx)
 	if err != nil {
 		return nil, err
@@ -70,7 +70,7 @@ func (c *Conn) dialGreeting() (g Greeting, ok bool) {
 // awaitHelloLater awaits the answer to a hello while calls behind it are on their way already: the
 // daemon takes them in order. Where one was refused, the next attempt waits for its answer, and
 // fails with it.
-func (l *Link) awaitHelloLater(c *Conn, hello *jsonline.PendingCall) {
+func (l *Client) awaitHelloLater(c *Conn, hello *jsonline.PendingCall) {
 	defer close(c.helloDone)
 	there, err := c.awaitHello(context.Background(), l.dialer, hello)
 	if err == nil && !there.equals(c.daemon) {
@@ -99,7 +99,7 @@ func (c *Conn) hasHelloAnswer() bool {
 	}
 }
 
-func (l *Link) isHelloFirst() bool {
+func (l *Client) isHelloFirst() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.helloFirst
@@ -174,7 +174,7 @@ func (c *Conn) newOutage() Outage {
 }
 
 // reportTurnAccepted tells who has made a call which turn it has begun.
-func (l *Link) reportTurnAccepted(b TurnAccepted) {
+func (l *Client) reportTurnAccepted(b TurnAccepted) {
 	l.mu.Lock()
 	f := l.turnCallbacks[b.Request]
 	delete(l.turnCallbacks, b.Request)

@@ -60,7 +60,7 @@ func TestLateAnswer_StillArriving(t *testing.T) {
 	t.Parallel()
 	for parts, want := range map[int]session.Kind{100: "", 10: client.KindUnreachable} {
 		synctest.Test(t, func(t *testing.T) {
-			l := client.NewLink(slowDialer{parts}, nil)
+			l := client.New(slowDialer{parts}, nil)
 			defer l.Close()
 			c, err := l.Conn(t.Context())
 			if err != nil {

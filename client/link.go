@@ -28,10 +28,10 @@ const stuckTimeout = 4 * time.Second
 // lateAnswerGrace is how much longer than it was told to wait a daemon may be silent before its answer.
 const lateAnswerGrace = 3 * time.Second
 
-// A Link is the connection that a client keeps to one daemon. It connects when a caller needs it,
+// A Client is the connection that a client keeps to one daemon. It connects when a caller needs it,
 // and again after the connection was lost: then calls go on, and are carried out once, and
 // subscriptions go on where they were. It is safe for concurrent use.
-type Link struct {
+type Client struct {
 	dialer      Dialer
 	startDaemon func(ctx context.Context) error // starts a daemon; nil: nobody does
 	remote      bool                            // the way leads elsewhere: it may break while the daemon lives
@@ -79,14 +79,14 @@ type attempt struct {
 	err          error
 }
 
-// NewLink makes a Link to a daemon; a nil d is the way to the user's own, as [Usual] of os.Getenv.
+// New makes a Client of a daemon; a nil d is the way to the user's own, as [DefaultDialer] of os.Getenv.
 // It calls start when there is no daemon. Without start, a daemon that was never there is an error
 // at once.
-func NewLink(d Dialer, start func(ctx context.Context) error) *Link {
+func New(d Dialer, start func(ctx context.Context) error) *Client {
 	if d == nil {
 		d = DefaultDialer(nil)
 	}
-	l := &Link{
+	l := &Client{
 		dialer: d, startDaemon: start, remote: !isLocal(d), id: rand.Text(),
 		log: slog.New(slog.DiscardHandler), turnCallbacks: make(map[string]func(uint64)),
 	}
@@ -96,7 +96,7 @@ func NewLink(d Dialer, start func(ctx context.Context) error) *Link {
 }
 
 // Close ends the connection, and no other is made. The sessions live on.
-func (l *Link) Close() {
+func (l *Client) Close() {
 	l.mu.Lock()
 	c, a, first := l.conn, l.attempt, !l.closed
 	l.conn, l.closed = nil, true
@@ -114,7 +114,7 @@ func (l *Link) Close() {
 }
 
 // OnProgress has f called for the progress of preparations, as [Client.OnProgress]. nil ends it.
-func (l *Link) OnProgress(f func(PreparationProgress)) {
+func (l *Client) OnProgress(f func(PreparationProgress)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.onProgress = f
@@ -125,7 +125,7 @@ func (l *Link) OnProgress(f func(PreparationProgress)) {
 
 // OnOutage has f called when the link is lost, and when it is there again. f must not wait. nil
 // ends it.
-func (l *Link) OnOutage(f func(Outage)) {
+func (l *Client) OnOutage(f func(Outage)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.onOutage = f
@@ -133,11 +133,11 @@ func (l *Link) OnOutage(f func(Outage)) {
 
 // SetReconnectTimeout bounds how long a call waits for a link that is down, if it is not told itself for how
 // long to wait; 0 is until its context ends.
-func (l *Link) SetReconnectTimeout(d time.Duration) { l.reconnectTimeout.Store(int64(d)) }
+func (l *Client) SetReconnectTimeout(d time.Duration) { l.reconnectTimeout.Store(int64(d)) }
 
 // LogTo logs connections, and everything that [Client.LogTo] would log; nil logs nothing. Call it
 // before anything else.
-func (l *Link) LogTo(log *slog.Logger) {
+func (l *Client) LogTo(log *slog.Logger) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
@@ -146,7 +146,7 @@ func (l *Link) LogTo(log *slog.Logger) {
 
 // Conn is a client whose calls go over the link: a connection is there as far as one can know,
 // and is made again when it is lost.
-func (l *Link) Conn(ctx context.Context) (*Conn, error) {
+func (l *Client) Conn(ctx context.Context) (*Conn, error) {
 	if _, err := l.acquireConn(ctx, true); err != nil {
 		return nil, err
 	}
@@ -154,7 +154,7 @@ func (l *Link) Conn(ctx context.Context) (*Conn, error) {
 }
 
 // RemoteName names the daemon for people, as in "the link to gpu".
-func (l *Link) RemoteName() string { return displayName(l.dialer) }
+func (l *Client) RemoteName() string { return displayName(l.dialer) }
 
 func displayName(d Dialer) string {
 	if named, ok := d.(interface{ Place() string }); ok {
@@ -164,18 +164,18 @@ func displayName(d Dialer) string {
 }
 
 // DownSince returns since when the link is down.
-func (l *Link) DownSince() (since time.Time, down bool) {
+func (l *Client) DownSince() (since time.Time, down bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.outage.From, !l.outage.From.IsZero()
 }
 
 // IsRemote reports whether the daemon is elsewhere, so that each trip costs time.
-func (l *Link) IsRemote() bool { return l.remote }
+func (l *Client) IsRemote() bool { return l.remote }
 
 // Downtime is for how long the link was down since a moment. An outage that had begun before
 // counts only if it lasted for a second since.
-func (l *Link) Downtime(since time.Time) (down time.Duration) {
+func (l *Client) Downtime(since time.Time) (down time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, o := range append(l.pastOutages[:len(l.pastOutages):len(l.pastOutages)], l.outage) {
@@ -200,7 +200,7 @@ func (l *Link) Downtime(since time.Time) (down time.Duration) {
 
 // acquireConn returns a connection. While there is none, it dials until one is there, the failure is
 // final, or ctx ends. starts lets a daemon be started.
-func (l *Link) acquireConn(ctx context.Context, starts bool) (*Conn, error) {
+func (l *Client) acquireConn(ctx context.Context, starts bool) (*Conn, error) {
 	for {
 		c, a, err := l.currentConn(starts)
 		if c != nil || err != nil {
@@ -223,7 +223,7 @@ func (l *Link) acquireConn(ctx context.Context, starts bool) (*Conn, error) {
 
 // isTransient reports whether a place that could not be reached may be there again later. One that
 // was reached and has no daemon is final.
-func (l *Link) isTransient(err error) bool {
+func (l *Client) isTransient(err error) bool {
 	if _, refused := errors.AsType[*RefusedError](err); refused {
 		return false
 	}
@@ -233,7 +233,7 @@ func (l *Link) isTransient(err error) bool {
 }
 
 // unreachableError is the error of a call that waits no longer for a connection.
-func (l *Link) unreachableError(ctx context.Context) error {
+func (l *Client) unreachableError(ctx context.Context) error {
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return ctx.Err()
 	}
@@ -261,7 +261,7 @@ func (l *Link) unreachableError(ctx context.Context) error {
 }
 
 // currentConn returns the connection, unless it is known to be lost; else the attempt to make one.
-func (l *Link) currentConn(starts bool) (*Conn, *attempt, error) {
+func (l *Client) currentConn(starts bool) (*Conn, *attempt, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -282,7 +282,7 @@ func (l *Link) currentConn(starts bool) (*Conn, *attempt, error) {
 
 // runAttempt makes one attempt. It begins when the end of the connection before is noted, and after a
 // pause.
-func (l *Link) runAttempt(a *attempt, noted <-chan struct{}) {
+func (l *Client) runAttempt(a *attempt, noted <-chan struct{}) {
 	if noted != nil {
 		<-noted
 	}
@@ -334,7 +334,7 @@ func (l *Link) runAttempt(a *attempt, noted <-chan struct{}) {
 }
 
 // endOutageLocked ends an outage, if there was one. The caller holds l.mu.
-func (l *Link) endOutageLocked() Outage {
+func (l *Client) endOutageLocked() Outage {
 	over := l.outage
 	if over.From.IsZero() {
 		return over
@@ -346,7 +346,7 @@ func (l *Link) endOutageLocked() Outage {
 }
 
 // watchConn notes the end of a connection.
-func (l *Link) watchConn(c *Conn, noted chan<- struct{}) {
+func (l *Client) watchConn(c *Conn, noted chan<- struct{}) {
 	defer close(noted)
 	<-c.conn.Context().Done()
 	o := c.newOutage()
@@ -368,7 +368,7 @@ func (l *Link) watchConn(c *Conn, noted chan<- struct{}) {
 
 // dialDaemon connects. A daemon on this machine that is not there, or not yet, is dialled again, and
 // started before that if starts is set.
-func (l *Link) dialDaemon(ctx context.Context, starts bool) (*Conn, error) {
+func (l *Client) dialDaemon(ctx context.Context, starts bool) (*Conn, error) {
 	begun := time.Now()
 	c, err := l.openConn(ctx)
 	if l.remote && !starts {
@@ -394,7 +394,7 @@ func (l *Link) dialDaemon(ctx context.Context, starts bool) (*Conn, error) {
 }
 
 // wasReached reports whether a daemon was there before.
-func (l *Link) wasReached() bool {
+func (l *Client) wasReached() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.reached
@@ -436,11 +436,11 @@ type waitingParams interface {
 }
 
 // newRequestID returns a name for a call and its repetitions.
-func (l *Link) newRequestID() string { return strconv.FormatUint(l.lastRequest.Add(1), 36) }
+func (l *Client) newRequestID() string { return strconv.FormatUint(l.lastRequest.Add(1), 36) }
 
 // callWithRetry makes a call, and makes it again when its connection is lost before it is answered: until
 // its context ends, or the time for which it waits is over. Its effect comes once.
-func (l *Link) callWithRetry(ctx context.Context, method string, params, result any) error {
+func (l *Client) callWithRetry(ctx context.Context, method string, params, result any) error {
 	t := &retryState{client: l, params: params, startTime: time.Now(), method: method}
 	if r, ok := params.(retryableParams); ok {
 		t.params = r.withRequestID(l.newRequestID())
@@ -510,7 +510,7 @@ func (l *lossCounter) recordLoss(ctx context.Context, method string, lost error)
 
 // A retryState is a call with its repetitions.
 type retryState struct {
-	client    *Link
+	client    *Client
 	method    string
 	params    any
 	startTime time.Time
@@ -611,7 +611,7 @@ func (c *Conn) awaitEnd(ctx context.Context) {
 	}
 }
 
-func (l *Link) isConnected() bool {
+func (l *Client) isConnected() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.conn != nil
@@ -637,13 +637,13 @@ func (t *retryState) canRetry(ctx context.Context, c *Conn, err error) bool {
 // ---- sessions
 
 // ListSessions describes all sessions, by name.
-func (l *Link) ListSessions(ctx context.Context) ([]session.Info, error) {
+func (l *Client) ListSessions(ctx context.Context) ([]session.Info, error) {
 	return l.facade.ListSessions(ctx)
 }
 
 // OpenSession is the session of that name. It is made with p when it is not there and p
 // says in which language, and made says whether it was.
-func (l *Link) OpenSession(ctx context.Context, p CreateParams) (s *Session, now session.Info, made bool, err error) {
+func (l *Client) OpenSession(ctx context.Context, p CreateParams) (s *Session, now session.Info, made bool, err error) {
 	s = l.Session(p.Name)
 	before := l.isConnected()
 	now, err = s.Info(ctx)
@@ -662,4 +662,4 @@ func (l *Link) OpenSession(ctx context.Context, p CreateParams) (s *Session, now
 }
 
 // Session is the session of that name. Nothing is asked before a method of it is called.
-func (l *Link) Session(name string) *Session { return l.facade.Session(name) }
+func (l *Client) Session(name string) *Session { return l.facade.Session(name) }

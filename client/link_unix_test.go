@@ -54,7 +54,7 @@ func TestLocalDaemon(t *testing.T) {
 			t.Run(fmt.Sprintf("last word %.7q", last), func(t *testing.T) {
 				t.Parallel()
 				l, socket := listenAsDaemon(t)
-				link := NewLink(Socket(socket), nil)
+				link := New(Socket(socket), nil)
 				var served sync.WaitGroup
 				defer served.Wait()
 				defer l.Close()
@@ -77,7 +77,7 @@ func TestLocalDaemon(t *testing.T) {
 		t.Parallel()
 		l, socket := listenAsDaemon(t)
 		_ = l.Close()
-		link := NewLink(Socket(socket), func(context.Context) error {
+		link := New(Socket(socket), func(context.Context) error {
 			<-time.After(stuckTimeout)
 			l, err := listenAtSocket(socket)
 			if err != nil {

@@ -29,7 +29,7 @@ func TestRetryLimit(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		serve func(n int, in *bufio.Scanner, out io.Writer)
-		use   func(context.Context, *Link) error
+		use   func(context.Context, *Client) error
 	}{
 		{
 			"a turn",
@@ -37,7 +37,7 @@ func TestRetryLimit(t *testing.T) {
 				hello(n, in, out)
 				readCall(in)
 			},
-			func(ctx context.Context, l *Link) error {
+			func(ctx context.Context, l *Client) error {
 				_, err := l.facade.StartTurn(ctx, StartParams{Session: "main", Input: "1", WaitMS: 24 * 60 * 60 * 1000})
 				return err
 			},
@@ -45,7 +45,7 @@ func TestRetryLimit(t *testing.T) {
 		{
 			"a subscription",
 			func(n int, in *bufio.Scanner, out io.Writer) { subscribed(n, in, out, "") },
-			func(ctx context.Context, l *Link) error {
+			func(ctx context.Context, l *Client) error {
 				w, err := l.facade.Subscribe(ctx, SubscribeParams{Session: "main"})
 				if err == nil {
 					_, err = w.Next(ctx)
@@ -58,7 +58,7 @@ func TestRetryLimit(t *testing.T) {
 			func(n int, in *bufio.Scanner, out io.Writer) {
 				subscribed(n, in, out, fmt.Sprintf(`{"jsonrpc":"2.0","method":"stream/tick","params":{"subscription":"watch-%d","tick":{"session":"main"}}}`+"\n", n))
 			},
-			func(ctx context.Context, l *Link) error {
+			func(ctx context.Context, l *Client) error {
 				ticks, err := l.facade.SubscribeChanges(ctx, "main")
 				for err == nil {
 					_, err = ticks.Next(ctx)
@@ -71,7 +71,7 @@ func TestRetryLimit(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, far %t", test.name, far), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					way := &greetingDialer{serve: test.serve}
-					l := NewLink(way, nil)
+					l := New(way, nil)
 					l.remote = far
 					defer l.Close()
 					err := test.use(t.Context(), l)
@@ -91,7 +91,7 @@ func TestRetryLimit(t *testing.T) {
 func TestMaxInput_FailsWithoutDial(t *testing.T) {
 	t.Parallel()
 	way := &greetingDialer{}
-	l := NewLink(way, nil)
+	l := New(way, nil)
 	defer l.Close()
 	text := strings.Repeat("x", session.MaxInputBytes+1)
 	_, start := l.facade.StartTurn(t.Context(), StartParams{Session: "main", Input: text})

@@ -40,7 +40,7 @@ func TestOnProgress(t *testing.T) {
 	t.Run("reaches a connection that exists already", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ours, theirs := net.Pipe()
-			l := NewLink(Socket(""), nil)
+			l := New(Socket(""), nil)
 			l.conn = NewConn(ours)
 			defer l.Close()
 			told := make(chan PreparationProgress, 1)

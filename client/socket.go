@@ -10,7 +10,7 @@ import (
 // would: REPL_SOCKET, or the socket that a live daemon has noted in the user's state
 // directory (on Linux), or turnstone/daemon.sock in XDG_RUNTIME_DIR, or in
 // /run/user/UID, or in a directory of the user's own among the temporary files. A
-// daemon may move, see [Usual]. On Windows, where it is a named pipe, it is
+// daemon may move, see [DefaultDialer]. On Windows, where it is a named pipe, it is
 // REPL_SOCKET, or \\.\pipe\turnstone- and the user's SID. A nil getenv is os.Getenv.
 func DefaultSocket(getenv func(string) string) string {
 	getenv = getenvOrDefault(getenv)

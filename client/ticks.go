@@ -11,10 +11,10 @@ import (
 )
 
 // ChangeStream say whenever a session, or any session, has changed. A reader that is slow gets the
-// newest tick of each session. Those of a [Link] survive the end of its connection. Next is for one
+// newest tick of each session. Those of a [Client] survive the end of its connection. Next is for one
 // goroutine, the rest for any.
 type ChangeStream struct {
-	client *Link // nil without one
+	client *Client // nil without one
 	params SubscribeParams
 	wake   chan struct{}
 

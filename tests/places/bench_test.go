@@ -19,7 +19,7 @@ func BenchmarkTurn(b *testing.B) {
 	w := startEngine(b, "ssh").newRemote(b)
 	beside := *w.newDialer()
 	beside.Prefix = append([]string{"env", remoteMarkEnv + "=" + w.mark}, w.engine.environment()...)
-	links := []*client.Link{newLink(b, client.DefaultDialer(w.engine.envValue)), newLink(b, &beside), w.newLink(b)}
+	links := []*client.Client{newLink(b, client.DefaultDialer(w.engine.envValue)), newLink(b, &beside), w.newLink(b)}
 	name := w.openSession(b, links[0]).Name()
 	took := make([][]time.Duration, len(links))
 	for i := range links { // the first turn makes the connection
@@ -60,7 +60,7 @@ func BenchmarkTurn_FarAway(b *testing.B) {
 func BenchmarkOutput(b *testing.B) {
 	const turns, size = 25, 2_000_000
 	w := startEngine(b, "ssh").newRemote(b)
-	links := []*client.Link{newLink(b, client.DefaultDialer(w.engine.envValue)), w.newLink(b)}
+	links := []*client.Client{newLink(b, client.DefaultDialer(w.engine.envValue)), w.newLink(b)}
 	name := w.openSession(b, links[0]).Name()
 	var took [2][]time.Duration
 	for b.Loop() {
@@ -92,8 +92,8 @@ func readPrinted(b *testing.B, s *client.Session, size int) {
 	}
 }
 
-func newLink(b *testing.B, d client.Dialer) *client.Link {
-	l := client.NewLink(d, nil)
+func newLink(b *testing.B, d client.Dialer) *client.Client {
+	l := client.New(d, nil)
 	b.Cleanup(l.Close)
 	return l
 }

@@ -37,7 +37,7 @@ func cutCount(t *testing.T) int {
 }
 
 // openSession makes a session in the engine's daemon, and closes it after the test.
-func (w *testRemote) openSession(t testing.TB, l *client.Link) *client.Session {
+func (w *testRemote) openSession(t testing.TB, l *client.Client) *client.Session {
 	t.Helper()
 	name := "s" + strings.ToLower(w.mark[:8])
 	s, _, _, err := l.OpenSession(t.Context(), client.CreateParams{Name: name, Language: "python"})

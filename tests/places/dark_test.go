@@ -64,7 +64,7 @@ func TestSilentConnection_Idle(t *testing.T) {
 	w := startEngine(t, "ssh").newRemote(t)
 	d := w.newDialer()
 	d.KeepAlive = 5 * time.Minute // as for commands
-	l := client.NewLink(d, nil)
+	l := client.New(d, nil)
 	t.Cleanup(l.Close)
 	s := w.openSession(t, l)
 	s, _, err := s.ReadAs(t.Context(), "agent")

@@ -57,9 +57,9 @@ func (w *testRemote) prefix() []string {
 }
 
 // newLink is the way for a program.
-func (w *testRemote) newLink(t testing.TB) *client.Link {
+func (w *testRemote) newLink(t testing.TB) *client.Client {
 	t.Helper()
-	l := client.NewLink(w.newDialer(), nil)
+	l := client.New(w.newDialer(), nil)
 	t.Cleanup(l.Close)
 	return l
 }

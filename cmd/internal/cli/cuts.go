@@ -14,7 +14,7 @@ import (
 const maxOutages = 8
 
 // outagesOf returns the news of a link that leads elsewhere: each time that it is down, or there again.
-func outagesOf(link *client.Link) <-chan client.Outage {
+func outagesOf(link *client.Client) <-chan client.Outage {
 	if !link.IsRemote() {
 		return nil
 	}

@@ -26,7 +26,7 @@ const socketUsage = "`PATH` where the daemon listens; default REPL_SOCKET, or wh
 type daemonCommand struct {
 	flags *flag.FlagSet
 	daemonTarget
-	link   *client.Link // set by use
+	link   *client.Client // set by use
 	json   bool
 	log    logFlags     // of commands that define it
 	logger *slog.Logger // set by use
@@ -72,7 +72,7 @@ func (r *daemonCommand) runWithClient(do func(ctx context.Context, c *client.Con
 	if err != nil {
 		return statusFailed, err
 	}
-	r.link = client.NewLink(way, nil)
+	r.link = client.New(way, nil)
 	r.link.LogTo(r.logger)
 	defer r.link.Close()
 	c, err := r.link.Conn(ctx)
@@ -100,7 +100,7 @@ func (r *daemonCommand) runWithClient(do func(ctx context.Context, c *client.Con
 // detachableContext returns the context for what a command does in a session. It ends with ctx. After a
 // hangup the link is closed first, so no call is cancelled and what runs goes on: sessions outlive
 // a terminal and a login.
-func detachableContext(ctx context.Context, link *client.Link) (work context.Context, stop func()) {
+func detachableContext(ctx context.Context, link *client.Client) (work context.Context, stop func()) {
 	work, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	unwatched := context.AfterFunc(ctx, func() {
 		if status, _ := signalStatus(ctx); status == 128+int(syscall.SIGHUP) {

@@ -23,7 +23,7 @@ import (
 )
 
 // A remoteTestBackend has the sessions of a daemon elsewhere, as the command does.
-type remoteTestBackend struct{ link *client.Link }
+type remoteTestBackend struct{ link *client.Client }
 
 func (h remoteTestBackend) Open(ctx context.Context, name, _, _ string, _ func(*workers.Sandbox) *workers.Sandbox, _ func(string)) (*mcpserver.SessionHandle, error) {
 	there, now, made, err := h.link.OpenSession(ctx, client.CreateParams{Name: name, Language: "fake"})
@@ -55,7 +55,7 @@ type mcpTestClient struct {
 	calls int
 }
 
-func newMCPTestClient(t *testing.T, l *client.Link) *mcpTestClient {
+func newMCPTestClient(t *testing.T, l *client.Client) *mcpTestClient {
 	t.Helper()
 	l.SetReconnectTimeout(linkTimeout)
 	in, ours := io.Pipe()

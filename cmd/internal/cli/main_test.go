@@ -102,8 +102,8 @@ func (r *testDaemon) waitUntil(what string, holds func() bool) {
 	}
 }
 
-func newTestLink(t *testing.T, w *ways.Dialer) *client.Link {
-	l := client.NewLink(w, nil)
+func newTestLink(t *testing.T, w *ways.Dialer) *client.Client {
+	l := client.New(w, nil)
 	t.Cleanup(l.Close)
 	return l
 }

@@ -47,7 +47,7 @@ const (
 // daemonBackend keeps the sessions of an MCP server in a daemon, so that the server finds them
 // again when it is started again.
 type daemonBackend struct {
-	link        *client.Link
+	link        *client.Client
 	targetFlags string // of repl attach: which daemon, unless it is the usual one
 	isRemote    bool   // the daemon is not on this machine, and directories of this one mean nothing there
 	baseName    string // the name of the client's main session; others of its own begin with it
@@ -138,7 +138,7 @@ func (d *daemonFlags) newBackend(ctx context.Context, o *mcpserver.Options, c ru
 	}
 	c.dir = cmp.Or(c.dir, d.remoteDir)
 	h := &daemonBackend{
-		link: client.NewLink(way, starter), targetFlags: d.sameTargetFlags(), isRemote: d.isRemote(),
+		link: client.New(way, starter), targetFlags: d.sameTargetFlags(), isRemote: d.isRemote(),
 		baseName: cmp.Or(d.sessionPrefix, mcpClientName()+"-"+directoryName(c.dir)), runtime: c, packages: o.With,
 	}
 	h.link.LogTo(o.Logger)

@@ -340,17 +340,17 @@ func (j *jupyterFlags) runKernel(s streams) (int, error) {
 
 // openLinks are the two of a kernel: a daemon that somebody ended is started again only when a cell
 // needs it. At a place they are the same, since each is a command of its own.
-func (j *jupyterFlags) openLinks(ctx context.Context, s streams) (starter, there *client.Link, err error) {
+func (j *jupyterFlags) openLinks(ctx context.Context, s streams) (starter, there *client.Client, err error) {
 	j.target.startsDaemon = true
 	way, err := j.target.dialer(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	there = client.NewLink(way, nil)
+	there = client.New(way, nil)
 	if j.target.isRemote() {
 		return there, there, nil
 	}
-	return client.NewLink(way, func(ctx context.Context) error { return ensureDaemon(ctx, j.target.localSocket(), s.err) }), there, nil
+	return client.New(way, func(ctx context.Context) error { return ensureDaemon(ctx, j.target.localSocket(), s.err) }), there, nil
 }
 
 // createParams describe the session of this kernel.

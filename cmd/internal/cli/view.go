@@ -138,7 +138,7 @@ func openBrowser(ctx context.Context, link string) (remove func(), err error) {
 }
 
 // exportSession writes a session as a file, over a link that may be new.
-func exportSession(ctx context.Context, link *client.Link, w io.Writer, name, format string) error {
+func exportSession(ctx context.Context, link *client.Client, w io.Writer, name, format string) error {
 	c, err := link.Conn(ctx)
 	if err != nil {
 		return err

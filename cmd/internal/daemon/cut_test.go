@@ -24,13 +24,13 @@ import (
 // cutCount is how often a way is cut: go test -run Cut -args -cuts 500
 var cutCount = flag.Int("cuts", 60, "how often the way to a daemon is cut at random")
 
-func newLink(t testing.TB, w *ways.Dialer) *client.Link {
-	l := client.NewLink(w, nil)
+func newLink(t testing.TB, w *ways.Dialer) *client.Client {
+	l := client.New(w, nil)
 	t.Cleanup(l.Close)
 	return l
 }
 
-func newConnOver(t testing.TB, l *client.Link) *client.Conn {
+func newConnOver(t testing.TB, l *client.Client) *client.Conn {
 	t.Helper()
 	c, err := l.Conn(t.Context())
 	if err != nil {

@@ -718,7 +718,7 @@ func TestCreate_ConcurrentSameName(t *testing.T) {
 // words of a session.
 func TestDaemon_MaxInput(t *testing.T) {
 	r := startDaemon(t, nil)
-	c := newConnOver(t, client.NewLink(client.Socket(r.socket), nil))
+	c := newConnOver(t, client.New(client.Socket(r.socket), nil))
 	r.newSession(c)
 	input := "print whole" + strings.Repeat("\n", session.MaxInputBytes-len("print whole"))
 	reply, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: input, WaitMS: processTimeout.Milliseconds()})

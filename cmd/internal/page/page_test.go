@@ -28,7 +28,7 @@ type testServer struct {
 
 func newTestServer(t *testing.T) *testServer {
 	t.Helper()
-	link := client.NewLink(client.Socket(filepath.Join(t.TempDir(), "none")), nil)
+	link := client.New(client.Socket(filepath.Join(t.TempDir(), "none")), nil)
 	t.Cleanup(link.Close)
 	s, err := page.Listen(t.Context(), &page.Options{Link: link, Author: "ada"})
 	if err != nil {
@@ -240,7 +240,7 @@ func TestServer(t *testing.T) {
 		port := d.server.Origin()[strings.LastIndex(d.server.Origin(), ":")+1:]
 		var n int
 		fmt.Sscan(port, &n)
-		link := client.NewLink(client.Socket("none"), nil)
+		link := client.New(client.Socket("none"), nil)
 		defer link.Close()
 		if _, err := page.Listen(t.Context(), &page.Options{Link: link, Author: "ada", Port: n}); err == nil {
 			t.Errorf("port %d is listened at twice", n)

@@ -140,7 +140,7 @@ func (g *listSnapshot) takePending() map[string]bool {
 }
 
 // refresh asks the daemon for what has changed. A session that is new or gone is a change of all.
-func (g *listSnapshot) refresh(ctx context.Context, link *client.Link) error {
+func (g *listSnapshot) refresh(ctx context.Context, link *client.Client) error {
 	names := g.takePending()
 	for name := range names {
 		at := slices.IndexFunc(g.sessions, func(i session.Info) bool { return i.Name == name })
@@ -156,7 +156,7 @@ func (g *listSnapshot) refresh(ctx context.Context, link *client.Link) error {
 	return nil
 }
 
-func (g *listSnapshot) refreshAll(ctx context.Context, link *client.Link) (err error) {
+func (g *listSnapshot) refreshAll(ctx context.Context, link *client.Client) (err error) {
 	g.sessions, err = link.ListSessions(ctx)
 	return err
 }

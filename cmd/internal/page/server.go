@@ -40,7 +40,7 @@ const (
 
 // Options say which sessions a page shows. Link and Author are required.
 type Options struct {
-	Link   *client.Link
+	Link   *client.Client
 	Author string // of everything that the person does on the page
 
 	// Port is the port to listen at; 0 lets the system choose.
