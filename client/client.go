@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/turnstone-repl/turnstone/internal/jsonline"
+	"github.com/turnstone-repl/turnstone/internal/jsonrpc2"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -50,7 +50,7 @@ const (
 // use.
 type Conn struct {
 	client *Client // whose calls these are; then only done of the others is used
-	conn   *jsonline.Conn
+	conn   *jsonrpc2.Conn
 	done   chan struct{} // closed when the connection has ended
 	log    atomic.Pointer[slog.Logger]
 
@@ -127,8 +127,8 @@ func newConn(conn net.Conn, far bool) *Conn {
 		receivers:     make(map[string]streamReceiver),
 		earlyBacklogs: make(map[string]*backlog),
 	}
-	o := jsonline.Options{
-		MaxLine: maxLineBytes, MaxSend: jsonline.MaxRequestBytes, StallTimeout: stallTimeout, CancelTimeout: cancelTimeout,
+	o := jsonrpc2.Options{
+		MaxLine: maxLineBytes, MaxSend: jsonrpc2.MaxRequestBytes, StallTimeout: stallTimeout, CancelTimeout: cancelTimeout,
 		OnMessage: c.handleNotification, OnMalformed: c.handleMalformed,
 	}
 	if over, ok := conn.(*commandConn); ok && over.command.KeepAlive > 0 {
@@ -139,14 +139,14 @@ func newConn(conn net.Conn, far bool) *Conn {
 	} else {
 		o.Probe, o.ProbeInterval = MethodInfo, probeInterval
 	}
-	c.conn = jsonline.New(conn, &o)
+	c.conn = jsonrpc2.New(conn, &o)
 	go c.read()
 	return c
 }
 
 // handleMalformed ends the connection, unless what is no message came from a command that leads there
 // and is not part of one.
-func (c *Conn) handleMalformed(line []byte, p *jsonline.Problem) {
+func (c *Conn) handleMalformed(line []byte, p *jsonrpc2.Problem) {
 	if over, ok := c.conn.Stream().(*commandConn); ok && over.canSkip(line) {
 		return
 	}
@@ -160,7 +160,7 @@ func (c *Conn) Close() error {
 		c.client.Close()
 		return nil
 	}
-	c.conn.Drop(jsonline.ErrClosed)
+	c.conn.Drop(jsonrpc2.ErrClosed)
 	<-c.done
 	if over, ok := c.conn.Stream().(*commandConn); ok {
 		over.End()
@@ -210,7 +210,7 @@ func (c *Conn) Call(ctx context.Context, method string, params, result any) erro
 
 // callError is the error of a call for who made it.
 func callError(err error) error {
-	if refused, ok := errors.AsType[*jsonline.Error](err); ok {
+	if refused, ok := errors.AsType[*jsonrpc2.Error](err); ok {
 		var e session.Error
 		_ = json.Unmarshal(refused.Data, &e) // the message says it, whatever the kind
 		e.Message = refused.Message
@@ -219,10 +219,10 @@ func callError(err error) error {
 		}
 		return &e
 	}
-	if ended, ok := errors.AsType[*jsonline.EndedError](err); ok {
+	if ended, ok := errors.AsType[*jsonrpc2.EndedError](err); ok {
 		return connectionEndedError(ended.Cause)
 	}
-	if long, ok := errors.AsType[*jsonline.SizeError](err); ok {
+	if long, ok := errors.AsType[*jsonrpc2.SizeError](err); ok {
 		return &session.Error{Kind: session.KindTooLarge, Message: long.Error(), Cause: err}
 	}
 	return err
@@ -239,7 +239,7 @@ func (c *Conn) read() {
 	why := c.conn.Read()
 	c.conn.Drop(why)
 	_ = c.conn.FinishWriting() // which says why again
-	if l := c.log.Load(); l != nil && !errors.Is(why, jsonline.ErrClosed) {
+	if l := c.log.Load(); l != nil && !errors.Is(why, jsonrpc2.ErrClosed) {
 		l.Info("the connection to the daemon ended", "error", why)
 	}
 	c.mu.Lock()
@@ -251,7 +251,7 @@ func (c *Conn) read() {
 }
 
 // handleNotification handles a notification. It never calls a function of the caller with the lock held.
-func (c *Conn) handleNotification(m *jsonline.Message) {
+func (c *Conn) handleNotification(m *jsonrpc2.Message) {
 	switch m.Method {
 	case MethodSnapshot, MethodEvent, MethodChange, MethodEnded:
 		var p struct {
@@ -290,7 +290,7 @@ func (c *Conn) handleNotification(m *jsonline.Message) {
 const maxEarlySubscriptions = 64
 
 // bufferEarlyLocked holds a notification of a subscription whose answer is not read yet.
-func (c *Conn) bufferEarlyLocked(id string, m *jsonline.Message) {
+func (c *Conn) bufferEarlyLocked(id string, m *jsonrpc2.Message) {
 	b := c.earlyBacklogs[id]
 	switch {
 	case b == nil && len(c.earlyBacklogs) >= maxEarlySubscriptions:
@@ -511,24 +511,24 @@ func (c *Conn) ReleaseWriteLock(ctx context.Context, name, author string) error 
 
 // A streamReceiver takes the notifications of a subscription. It must not wait.
 type streamReceiver interface {
-	enqueue(m *jsonline.Message)
+	enqueue(m *jsonrpc2.Message)
 	closeWithError(err error)
 }
 
 // A backlog is notifications that wait, in order.
 type backlog struct {
-	messages   []*jsonline.Message
+	messages   []*jsonrpc2.Message
 	bytes      int
 	overflowed bool // some that came after these were dropped
 }
 
-func (b *backlog) add(m *jsonline.Message) {
+func (b *backlog) add(m *jsonrpc2.Message) {
 	b.messages = append(b.messages, m)
 	b.bytes += len(m.Params) + messageOverhead
 }
 
 // popOldest removes the oldest; nil if there is none.
-func (b *backlog) popOldest() *jsonline.Message {
+func (b *backlog) popOldest() *jsonrpc2.Message {
 	if len(b.messages) == 0 {
 		return nil
 	}
@@ -738,7 +738,7 @@ func (w *Subscription) Next(ctx context.Context) (timeline.Event, error) {
 }
 
 // endReason returns why a subscription has ended.
-func endReason(m *jsonline.Message) error {
+func endReason(m *jsonrpc2.Message) error {
 	var e SubscriptionEnd
 	if json.Unmarshal(m.Params, &e) == nil && e.Detached {
 		return &session.Error{Kind: KindDetached, Message: e.Reason}
@@ -746,7 +746,7 @@ func endReason(m *jsonline.Message) error {
 	return session.ErrClosed
 }
 
-func (w *Subscription) nextMessage(ctx context.Context) (*jsonline.Message, error) {
+func (w *Subscription) nextMessage(ctx context.Context) (*jsonrpc2.Message, error) {
 	for {
 		w.mu.Lock()
 		if m := w.backlog.popOldest(); m != nil {
@@ -771,7 +771,7 @@ func (w *Subscription) nextMessage(ctx context.Context) (*jsonline.Message, erro
 }
 
 // enqueue holds a notification for Next.
-func (w *Subscription) enqueue(m *jsonline.Message) {
+func (w *Subscription) enqueue(m *jsonrpc2.Message) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.err != nil {

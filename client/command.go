@@ -15,7 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/turnstone-repl/turnstone/internal/prefix"
+	"github.com/turnstone-repl/turnstone/internal/transportcmd"
 	"github.com/turnstone-repl/turnstone/session"
 )
 
@@ -121,7 +121,7 @@ func (e *RefusedError) Error() string { return e.Greeting.Error }
 
 // String implements Dialer.
 func (c *Command) String() string {
-	words := prefix.JoinWords(c.Prefix)
+	words := transportcmd.JoinWords(c.Prefix)
 	if c.Name == "" {
 		return words
 	}
@@ -133,7 +133,7 @@ func (c *Command) Place() string {
 	if c.Name != "" {
 		return c.Name
 	}
-	return prefix.JoinWords(c.Prefix)
+	return transportcmd.JoinWords(c.Prefix)
 }
 
 // Dial implements Dialer. The connection has a method Greeting. Where the program is not there,
@@ -193,7 +193,7 @@ func (c *Command) dialOnce(ctx context.Context) (net.Conn, error) {
 	if terminal != nil {
 		wait = max(wait, minPromptTimeout)
 	}
-	p, err := prefix.Command{Words: words, Env: c.Env, Terminal: terminal, Stderr: stderr}.Start()
+	p, err := transportcmd.Command{Words: words, Env: c.Env, Terminal: terminal, Stderr: stderr}.Start()
 	if err != nil {
 		return nil, c.finalError(c.startError(err))
 	}
@@ -280,7 +280,7 @@ func (c *Command) commandLine() (words []string, nonce string, err error) {
 		ours = append(ours, "--alive", c.KeepAlive.String())
 	}
 	for _, w := range ours {
-		if !prefix.IsPlainWord(w) {
+		if !transportcmd.IsPlainWord(w) {
 			return nil, "", fmt.Errorf("%q cannot be said to the far side: some shells there would change it; use letters, digits and _ . / = - only", w)
 		}
 	}
@@ -321,7 +321,7 @@ func (c *Command) startError(err error) error {
 }
 
 // explainFailure says in words why there was no greeting. It ends the command.
-func (c *Command) explainFailure(p *prefix.Process, heard *preamble, why error) error {
+func (c *Command) explainFailure(p *transportcmd.Process, heard *preamble, why error) error {
 	if errors.Is(why, io.EOF) { // then it is about to end, and knows more
 		select {
 		case <-p.Done():
@@ -338,9 +338,9 @@ func (c *Command) explainFailure(p *prefix.Process, heard *preamble, why error) 
 		}
 		return fmt.Errorf("%w%s", why, said)
 	}
-	e := &CommandError{Status: status.ExitCode(), NoProgram: prefix.IsNotFound(status.ExitCode(), p.Stderr(), c.programName())}
+	e := &CommandError{Status: status.ExitCode(), NoProgram: transportcmd.IsNotFound(status.ExitCode(), p.Stderr(), c.programName())}
 	e.text = fmt.Sprintf("the command ended with %s%s%s", exitDescription(status), c.statusMeaning(e.Status), said)
-	if advice := prefix.FailureHint(c.Prefix, p.Stderr()); advice != "" {
+	if advice := transportcmd.FailureHint(c.Prefix, p.Stderr()); advice != "" {
 		e.text += "; " + advice
 	}
 	return e
@@ -463,7 +463,7 @@ func (c *Command) checkCorruptions(now time.Time) error {
 
 // A commandConn is a connection over the streams of a command.
 type commandConn struct {
-	*prefix.Process
+	*transportcmd.Process
 	command      *Command
 	greeting     Greeting
 	skippedBytes int  // bytes between the daemon's lines

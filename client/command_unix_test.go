@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 	"github.com/turnstone-repl/turnstone/session"
-	"github.com/turnstone-repl/turnstone/tests/programs"
 )
 
 // printGreeting is what repl dial prints, for the scripts that stand for a far side.
@@ -68,7 +68,7 @@ func newPIDFile(t *testing.T) (path string, gone func()) {
 		tick := time.NewTicker(10 * time.Millisecond)
 		defer tick.Stop()
 		for range 6000 {
-			if !programs.IsAlive(n) {
+			if !testexec.IsAlive(n) {
 				return
 			}
 			<-tick.C

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/turnstone-repl/turnstone/internal/jsonline"
+	"github.com/turnstone-repl/turnstone/internal/jsonrpc2"
 	"github.com/turnstone-repl/turnstone/session"
 )
 
@@ -70,7 +70,7 @@ func (c *Conn) dialGreeting() (g Greeting, ok bool) {
 // awaitHelloLater awaits the answer to a hello while calls behind it are on their way already: the
 // daemon takes them in order. Where one was refused, the next attempt waits for its answer, and
 // fails with it.
-func (l *Client) awaitHelloLater(c *Conn, hello *jsonline.PendingCall) {
+func (l *Client) awaitHelloLater(c *Conn, hello *jsonrpc2.PendingCall) {
 	defer close(c.helloDone)
 	there, err := c.awaitHello(context.Background(), l.dialer, hello)
 	if err == nil && !there.equals(c.daemon) {
@@ -107,7 +107,7 @@ func (l *Client) isHelloFirst() bool {
 
 // awaitHello awaits the answer to a hello, and makes sure that the other end is a daemon of this
 // protocol.
-func (c *Conn) awaitHello(ctx context.Context, d Dialer, hello *jsonline.PendingCall) (i daemonInstance, err error) {
+func (c *Conn) awaitHello(ctx context.Context, d Dialer, hello *jsonrpc2.PendingCall) (i daemonInstance, err error) {
 	ctx, stop := context.WithTimeout(ctx, dialTimeout)
 	defer stop()
 	defer context.AfterFunc(ctx, func() { c.conn.Drop(context.Cause(ctx)) })() // one that is silent has no last word
@@ -167,7 +167,7 @@ func (c *Conn) checkRemembered(method string) error {
 func (c *Conn) newOutage() Outage {
 	why := c.conn.CloseCause()
 	o := Outage{From: time.Now(), Cause: why}
-	if _, silent := errors.AsType[*jsonline.TimeoutError](why); silent {
+	if _, silent := errors.AsType[*jsonrpc2.TimeoutError](why); silent {
 		o.From = c.conn.LastActivity()
 	}
 	return o

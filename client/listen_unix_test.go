@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/internal/daemonlock"
 	"github.com/turnstone-repl/turnstone/internal/peer"
-	"github.com/turnstone-repl/turnstone/internal/registry"
 )
 
 // listenAsDaemon listens where a daemon could, and proves that it is this user's.
@@ -37,7 +37,7 @@ type provingListener struct {
 func (p provingListener) Accept() (net.Conn, error) {
 	for {
 		conn, err := p.Listener.Accept()
-		if err != nil || peer.AnswerQuestion(conn, p.address, registry.UserKeys(os.Getenv, os.Geteuid())) == nil {
+		if err != nil || peer.AnswerQuestion(conn, p.address, daemonlock.UserKeys(os.Getenv, os.Geteuid())) == nil {
 			return conn, err
 		}
 		_ = conn.Close()

@@ -7,14 +7,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/internal/pipe"
+	"github.com/turnstone-repl/turnstone/internal/namedpipe"
 )
 
 // listenAsDaemon listens where a daemon could.
 func listenAsDaemon(t *testing.T) (l net.Listener, socket string) {
 	t.Helper()
 	socket = fmt.Sprintf(`\\.\pipe\turnstone-test-%d`, os.Getpid())
-	l, err := pipe.Listen(socket)
+	l, err := namedpipe.Listen(socket)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,11 +4,11 @@ import (
 	"os"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/parallel"
 	"github.com/turnstone-repl/turnstone/tests/states"
-	"github.com/turnstone-repl/turnstone/tests/waits"
 )
 
 func TestMain(m *testing.M) {
-	waits.AllowParallel()
+	parallel.AllowParallel()
 	os.Exit(states.RunIsolated(m.Run))
 }

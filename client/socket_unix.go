@@ -11,8 +11,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/internal/daemonlock"
 	"github.com/turnstone-repl/turnstone/internal/peer"
-	"github.com/turnstone-repl/turnstone/internal/registry"
 	"github.com/turnstone-repl/turnstone/session"
 )
 
@@ -23,12 +23,12 @@ const (
 	socketPollInterval = 20 * time.Millisecond
 )
 
-func defaultSocket(getenv func(string) string) string { return registry.FindSocket(getenv) }
+func defaultSocket(getenv func(string) string) string { return daemonlock.FindSocket(getenv) }
 
 // connectSocket connects to a socket, and makes sure that a daemon of its user listens there.
 func connectSocket(ctx context.Context, getenv func(string) string, socket string) (net.Conn, error) {
 	user := os.Geteuid()
-	if err := cmp.Or(registry.CheckPath(socket), registry.CheckOwner(socket, user)); err != nil {
+	if err := cmp.Or(daemonlock.CheckPath(socket), daemonlock.CheckOwner(socket, user)); err != nil {
 		return nil, &session.Error{Kind: KindUnreachable, Message: err.Error()}
 	}
 	address := peer.CanonicalAddress(socket)
@@ -38,9 +38,9 @@ func connectSocket(ctx context.Context, getenv func(string) string, socket strin
 		return nil, err
 	}
 	if user == 0 { // root may use the daemon of any user
-		user = cmp.Or(registry.SocketOwner(socket), user)
+		user = cmp.Or(daemonlock.SocketOwner(socket), user)
 	}
-	err = peer.RequestProof(ctx, conn, address, registry.UserKeys(getenv, user))
+	err = peer.RequestProof(ctx, conn, address, daemonlock.UserKeys(getenv, user))
 	if err == nil {
 		return conn, nil
 	}
@@ -54,10 +54,10 @@ func connectSocket(ctx context.Context, getenv func(string) string, socket strin
 // dialDefault connects to the daemon of this user, wherever it is. A listener that does not prove that it
 // is that daemon is skipped. A daemon that lives and is not at its socket is asked to make it again.
 func dialDefault(ctx context.Context, getenv func(string) string) (net.Conn, error) {
-	first := registry.FindSocket(getenv)
+	first := daemonlock.FindSocket(getenv)
 	conn, err := dialAt(ctx, getenv, first)
 	if _, unproven := errors.AsType[*peer.UnprovenError](err); unproven {
-		for _, other := range registry.SocketPaths(getenv) {
+		for _, other := range daemonlock.SocketPaths(getenv) {
 			if other == first {
 				continue
 			}
@@ -75,7 +75,7 @@ func dialDefault(ctx context.Context, getenv func(string) string) (net.Conn, err
 // askForSocket asks the daemon of this user, if it lives, to make its socket again. failed is
 // why it was not reached.
 func askForSocket(ctx context.Context, getenv func(string) string, failed error) (net.Conn, error) {
-	if !registry.RequestRenewal(getenv) {
+	if !daemonlock.RequestRenewal(getenv) {
 		return nil, failed
 	}
 	ctx, stop := context.WithTimeout(ctx, socketRenewTimeout)
@@ -83,7 +83,7 @@ func askForSocket(ctx context.Context, getenv func(string) string, failed error)
 	again := time.NewTicker(socketPollInterval)
 	defer again.Stop()
 	for {
-		e, lives := registry.ReadEntry(getenv)
+		e, lives := daemonlock.ReadEntry(getenv)
 		if !lives {
 			return nil, failed
 		}

@@ -4,16 +4,16 @@ import (
 	"context"
 	"net"
 
-	"github.com/turnstone-repl/turnstone/internal/pipe"
+	"github.com/turnstone-repl/turnstone/internal/namedpipe"
 )
 
-func defaultSocket(func(string) string) string { return pipe.DefaultName() }
+func defaultSocket(func(string) string) string { return namedpipe.DefaultName() }
 
 // connectSocket connects to a pipe, if it and the process that listens belong to this user.
 func connectSocket(ctx context.Context, _ func(string) string, socket string) (net.Conn, error) {
-	return pipe.Dial(ctx, socket)
+	return namedpipe.Dial(ctx, socket)
 }
 
 func dialDefault(ctx context.Context, getenv func(string) string) (net.Conn, error) {
-	return dialAt(ctx, getenv, pipe.DefaultName())
+	return dialAt(ctx, getenv, namedpipe.DefaultName())
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/turnstone-repl/turnstone/internal/jsonline"
+	"github.com/turnstone-repl/turnstone/internal/jsonrpc2"
 	"github.com/turnstone-repl/turnstone/session"
 )
 
@@ -126,7 +126,7 @@ func (t *ChangeStream) Cancel(ctx context.Context) error {
 	return at.unsubscribe(ctx, t)
 }
 
-func (t *ChangeStream) enqueue(m *jsonline.Message) {
+func (t *ChangeStream) enqueue(m *jsonrpc2.Message) {
 	if m.Method == MethodEnded {
 		t.closeWithError(endReason(m))
 		return

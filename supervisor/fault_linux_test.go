@@ -13,10 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/fakeworker"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
-	"github.com/turnstone-repl/turnstone/tests/fakeworker"
-	"github.com/turnstone-repl/turnstone/tests/programs"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
@@ -357,7 +357,7 @@ func waitUntilGone(t *testing.T, pids ...int) {
 	t.Helper()
 	start := time.Now()
 	for _, pid := range pids {
-		for programs.IsAlive(pid) {
+		for testexec.IsAlive(pid) {
 			if time.Since(start) > testTimeout {
 				t.Fatalf("process %d is still there", pid)
 			}

@@ -15,7 +15,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/turnstone-repl/turnstone/internal/spelling"
+	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/ipc"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -226,7 +226,7 @@ func (f *functionRegistry) findFunction(name string) (*checkedFunction, error) {
 		return nil, &CallError{"NameError", fmt.Sprintf("there is no function %s: the host offers none", name)}
 	}
 	names := slices.Sorted(maps.Keys(f.byName))
-	apart := func(other string) int { return spelling.Distance(comparableName(name), comparableName(other)) }
+	apart := func(other string) int { return text.Distance(comparableName(name), comparableName(other)) }
 	slices.SortStableFunc(names, func(a, b string) int { return apart(a) - apart(b) })
 	more := ""
 	if len(names) > maxListedNames {

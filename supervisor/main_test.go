@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/fakeworker"
+	"github.com/turnstone-repl/turnstone/internal/testkit/parallel"
+	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
-	"github.com/turnstone-repl/turnstone/tests/confined"
-	"github.com/turnstone-repl/turnstone/tests/fakeworker"
-	"github.com/turnstone-repl/turnstone/tests/waits"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -29,8 +29,8 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(hostEnv); dir != "" {
 		runHost(dir)
 	}
-	waits.AllowParallel()
-	os.Exit(confined.RunTests(m))
+	parallel.AllowParallel()
+	os.Exit(sandboxcheck.RunTests(m))
 }
 
 // hostEnv makes the test binary a program that embeds a supervisor and then

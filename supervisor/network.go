@@ -9,8 +9,8 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/egress"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/egressipc"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
-	"github.com/turnstone-repl/turnstone/supervisor/internal/outlet"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -105,7 +105,7 @@ func (s *Session) Destinations(context.Context) ([]session.Destination, error) {
 func proxyEnv() []string {
 	var list []string
 	for _, name := range []string{"http_proxy", "https_proxy", "all_proxy"} {
-		value := "=http://" + outlet.ProxyAddr.String()
+		value := "=http://" + egressipc.ProxyAddr.String()
 		list = append(list, name+value, strings.ToUpper(name)+value)
 	}
 	return append(list, "no_proxy", "NO_PROXY") // what the user excepts leads nowhere here

@@ -12,10 +12,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
 	"github.com/turnstone-repl/turnstone/ipc"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
-	"github.com/turnstone-repl/turnstone/tests/confined"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -52,7 +52,7 @@ type sandboxFixture struct {
 // runInSandbox runs a test in fake time, with a turn of a session that has a sandbox.
 func runInSandbox(t *testing.T, test func(*testing.T, *sandboxFixture)) {
 	t.Helper()
-	dir, err := filepath.EvalSymlinks(confined.TempDir(t))
+	dir, err := filepath.EvalSymlinks(sandboxcheck.TempDir(t))
 	if err != nil {
 		t.Fatal(err)
 	}

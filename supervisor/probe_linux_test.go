@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/turnstone-repl/turnstone/tests/fakeworker"
+	"github.com/turnstone-repl/turnstone/internal/testkit/fakeworker"
 )
 
 // After a turn was silent for an hour, new output is seen at once. A reader without output is

@@ -3,8 +3,8 @@ package supervisor
 import (
 	"io"
 
+	"github.com/turnstone-repl/turnstone/supervisor/internal/egressipc"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
-	"github.com/turnstone-repl/turnstone/supervisor/internal/outlet"
 )
 
 // A launcher starts a worker's process and returns once it exists.
@@ -18,10 +18,10 @@ type launchResult struct {
 	readers       readerFinder   // nil where readers of the terminal cannot be seen
 	control       sandboxControl // nil where nothing can be asked for or given while the worker runs
 	pid           int
-	nonce         string       // of the markers in the terminal
-	monitored     bool         // started by the stage: nothing outlives the session
-	egressConn    *outlet.Conn // connections of a sandbox; nil without workers.NetworkList
-	uncountedNote string       // which memory its limit leaves out, in a sentence; "" if none
+	nonce         string          // of the markers in the terminal
+	monitored     bool            // started by the stage: nothing outlives the session
+	egressConn    *egressipc.Conn // connections of a sandbox; nil without workers.NetworkList
+	uncountedNote string          // which memory its limit leaves out, in a sentence; "" if none
 }
 
 // A process is a worker's process with everything that it started, wherever it

@@ -5,7 +5,7 @@
 //		sessiontest.Run(t, func(t *testing.T, prepare ...workers.Preparation) session.Session { … })
 //	}
 //
-// Sessions run the worker of tests/fakeworker, whose commands stand in the tests.
+// Sessions run the worker of internal/testkit/fakeworker, whose commands stand in the tests.
 //
 // It has no goroutines but those of a test.
 package sessiontest

@@ -198,3 +198,8 @@ func (c *checker) violation(name, format string, args ...any) {
 	}
 	c.t.Errorf(format+" (as an exception: %q)", append(args, name)...)
 }
+
+// isTestCode reports whether a package serves tests alone: a suite or a test kit.
+func isTestCode(name string) bool {
+	return strings.HasPrefix(name, "tests/") || strings.HasPrefix(name, "internal/testkit/")
+}

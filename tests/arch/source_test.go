@@ -47,7 +47,7 @@ func TestSource_HasNoInitFunctions(t *testing.T) {
 func TestSource_AsksForTheSystemOnlyInHost(t *testing.T) {
 	t.Parallel()
 	tr := load(t)
-	c := check(t, exceptions{"cmd/internal/dial/dial.go": "the greeting names the system; nothing differs by it"})
+	c := check(t, exceptions{"cmd/internal/remote/bridge/dial.go": "the greeting names the system; nothing differs by it"})
 	for _, p := range tr.pkgs {
 		if p.name == "supervisor/internal/host" {
 			continue
@@ -74,7 +74,7 @@ func TestSource_ReadsTheProcessOnlyInCommands(t *testing.T) {
 		"supervisor/internal/host Chdir":     "the stage is a program of its own",
 	})
 	for _, p := range tr.pkgs {
-		if p.name == "release" || p.name == "clients/generate" || strings.HasPrefix(p.name, "cmd/") || strings.HasPrefix(p.name, "tests/") || strings.HasPrefix(p.name, "examples/") {
+		if p.name == "release" || p.name == "clients/generate" || strings.HasPrefix(p.name, "cmd/") || isTestCode(p.name) || strings.HasPrefix(p.name, "examples/") {
 			continue
 		}
 		for _, f := range p.files {
@@ -97,12 +97,12 @@ func TestTests_DoNotSleep(t *testing.T) {
 	t.Parallel()
 	tr := load(t)
 	c := check(t, exceptions{
-		"tests/programs BlockForever": "a program that never answers",
-		"supervisor advanceTime":      "a fakeProcess is in a bubble, or its test fails",
+		"supervisor advanceTime":                 "a fakeProcess is in a bubble, or its test fails",
+		"internal/testkit/testexec BlockForever": "a program that never answers",
 	})
 	for _, p := range tr.pkgs {
 		for _, f := range p.files {
-			if !f.test && !strings.HasPrefix(p.name, "tests/") {
+			if !f.test && !isTestCode(p.name) {
 				continue
 			}
 			for _, d := range f.ast.Decls {

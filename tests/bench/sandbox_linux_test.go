@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
-	"github.com/turnstone-repl/turnstone/tests/confined"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/python"
@@ -170,7 +170,7 @@ print(opens(os.O_WRONLY), opens(os.O_WRONLY | os.O_CREAT), opens(os.O_RDONLY))
 // newSupervisor makes a supervisor and a workspace. The home directory has what a sandbox makes layers
 // over and hides.
 func newSupervisor(b *testing.B) (_ *supervisor.Supervisor, work string) {
-	base := confined.TempDir(b) // not among temporary files, of which a session has its own
+	base := sandboxcheck.TempDir(b) // not among temporary files, of which a session has its own
 	home := filepath.Join(base, "home")
 	work = filepath.Join(home, "work")
 	for _, dir := range []string{".cache", ".config/gh", ".local/bin", ".ssh", ".aws", "R", "go", "work/.git/hooks", "work/src"} {

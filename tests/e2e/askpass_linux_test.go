@@ -15,7 +15,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/tests/programs"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 )
 
 // A sshServer is a real sshd on the loopback interface, one process for each connection.
@@ -117,7 +117,7 @@ func (h *home) withBrowser(t *testing.T) (opened string) {
 	bin := t.TempDir()
 	opened = filepath.Join(bin, "opened")
 	script := "#!/bin/sh\naddress=$(sed -n 's/.*location.replace(\"\\([^\"]*\\)\").*/\\1/p' \"$1\") && echo $address >> " + opened + "\n"
-	if err := programs.WriteExecutable(filepath.Join(bin, "xdg-open"), []byte(script)); err != nil {
+	if err := testexec.WriteExecutable(filepath.Join(bin, "xdg-open"), []byte(script)); err != nil {
 		t.Fatal(err)
 	}
 	h.env = append(h.env, "PATH="+bin+":"+h.envValue("PATH"), "DISPLAY=:7", "SSH_CONNECTION=", "SSH_AUTH_SOCK=")

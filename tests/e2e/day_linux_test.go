@@ -25,7 +25,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/turnstone-repl/turnstone/tests/confined"
+	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
 	"github.com/turnstone-repl/turnstone/tests/networks"
 )
 
@@ -37,7 +37,7 @@ const ownNetworkEnv = "E2E_ALONE"
 func runInOwnNetwork(t *testing.T, names ...string) bool {
 	t.Helper()
 	t.Parallel()
-	if !confined.RerunInNamespaces(t, ownNetworkEnv+"=1", unix.CLONE_NEWNET|unix.CLONE_NEWNS, unix.CAP_NET_ADMIN, unix.CAP_SYS_ADMIN, unix.CAP_NET_BIND_SERVICE) {
+	if !sandboxcheck.RerunInNamespaces(t, ownNetworkEnv+"=1", unix.CLONE_NEWNET|unix.CLONE_NEWNS, unix.CAP_NET_ADMIN, unix.CAP_SYS_ADMIN, unix.CAP_NET_BIND_SERVICE) {
 		return false
 	}
 	hosts := filepath.Join(t.TempDir(), "hosts")
@@ -188,7 +188,7 @@ func TestWorkday_AsksForRegistries(t *testing.T) {
 			t.Skipf("%s is not installed", program)
 		}
 	}
-	base := confined.TempDir(t)
+	base := sandboxcheck.TempDir(t)
 	authority := startRegistry(t, base)
 	uv := filepath.Join(os.Getenv("HOME"), ".cache", "turnstone", "uv", "bin", "uv")
 	if found, err := exec.LookPath("uv"); err == nil {

@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/turnstone-repl/turnstone/tests/confined"
-	"github.com/turnstone-repl/turnstone/tests/programs"
+	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 )
 
 func TestDoctorSandbox(t *testing.T) {
@@ -22,7 +22,7 @@ func TestDoctorSandbox(t *testing.T) {
 	// A directory may be a stranger's, so what runs of it is in a sandbox in which it writes nothing.
 	t.Run("tries the runtime of a directory without trusting it", func(t *testing.T) {
 		t.Parallel()
-		confined.RequireNamespaces(t)
+		sandboxcheck.RequireNamespaces(t)
 		weaker := "ok      the runtime starts"
 		if _, _, missing := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, 1); missing != 0 { // 1 asks for its version
 			weaker = "there is no sandbox here to try it in"
@@ -52,7 +52,7 @@ func TestDoctorSandbox(t *testing.T) {
 				if err := os.MkdirAll(filepath.Join(project, ".venv/bin"), 0o755); err != nil {
 					t.Fatal(err)
 				}
-				if err := programs.WriteExecutable(filepath.Join(project, ".venv/bin/python"), []byte("#!/bin/sh\n(>"+filepath.Join(project, "ran")+") 2>/dev/null\nexec python3 \"$@\"\n")); err != nil {
+				if err := testexec.WriteExecutable(filepath.Join(project, ".venv/bin/python"), []byte("#!/bin/sh\n(>"+filepath.Join(project, "ran")+") 2>/dev/null\nexec python3 \"$@\"\n")); err != nil {
 					t.Fatal(err)
 				}
 				if err := os.WriteFile(filepath.Join(project, ".venv/pyvenv.cfg"), []byte("home = /usr/bin\n"), 0o600); err != nil {
@@ -90,7 +90,7 @@ func TestDoctorSandbox(t *testing.T) {
 
 	t.Run("ends at Ctrl-C", func(t *testing.T) {
 		t.Parallel()
-		confined.RequireNamespaces(t)
+		sandboxcheck.RequireNamespaces(t)
 		newHomeWithoutClients(t).wantDoctorEndsAtCtrlC(t, "workspace")
 	})
 }

@@ -13,8 +13,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/tests/confined"
-	"github.com/turnstone-repl/turnstone/tests/programs"
+	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 )
 
 // A doctorReport is what doctor --json says, as a script would read it.
@@ -76,7 +76,7 @@ func TestDoctor(t *testing.T) {
 
 	t.Run("says what is used and that it works", func(t *testing.T) {
 		t.Parallel()
-		confined.RequireNamespaces(t) // or doctor finds fault
+		sandboxcheck.RequireNamespaces(t) // or doctor finds fault
 		got := newHomeWithoutClients(t).runRepl(t, "", "doctor")
 		if got.status != 0 || got.stderr != "" {
 			t.Fatalf("got %v", got)
@@ -111,7 +111,7 @@ func TestDoctor(t *testing.T) {
 		h := newHomeWithoutClients(t)
 		path := t.TempDir()
 		script := "#!/bin/sh\necho 'error while loading shared libraries: libpython3.12.so' >&2\nexit 127\n"
-		if err := programs.WriteExecutable(filepath.Join(path, "python3"), []byte(script)); err != nil {
+		if err := testexec.WriteExecutable(filepath.Join(path, "python3"), []byte(script)); err != nil {
 			t.Fatal(err)
 		}
 		h.env = append(h.env, "PATH="+path+":/usr/bin:/bin")
@@ -169,7 +169,7 @@ func TestDoctor(t *testing.T) {
 
 	t.Run("finds a client whose command does not exist", func(t *testing.T) {
 		t.Parallel()
-		confined.RequireNamespaces(t) // or doctor finds fault
+		sandboxcheck.RequireNamespaces(t) // or doctor finds fault
 		h := newHomeWithoutClients(t)
 		if got := h.runRepl(t, "", "install", "cursor", "gemini"); got.status != 0 {
 			t.Fatalf("got %v", got)
@@ -205,7 +205,7 @@ func TestDoctor(t *testing.T) {
 		t.Parallel()
 		h := newHomeWithoutClients(t)
 		evil := filepath.Join(h.dir, "repl")
-		if err := programs.WriteExecutable(evil, []byte("#!/bin/sh\ntouch "+filepath.Join(h.dir, "ran")+"\n")); err != nil {
+		if err := testexec.WriteExecutable(evil, []byte("#!/bin/sh\ntouch "+filepath.Join(h.dir, "ran")+"\n")); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.WriteFile(filepath.Join(h.dir, ".mcp.json"), []byte(`{"mcpServers": {"turnstone": {"command": "./repl", "args": ["mcp"]}}}`), 0o600); err != nil {
@@ -237,7 +237,7 @@ if [ -e ` + works + ` ]; then rm ` + works + `; exec python3 "$@"; fi
 touch ` + started + `
 exec sleep 60 # never ready
 `
-	if err := programs.WriteExecutable(fake, []byte(script)); err != nil {
+	if err := testexec.WriteExecutable(fake, []byte(script)); err != nil {
 		t.Fatal(err)
 	}
 	for _, firstWorks := range []bool{false, true} {

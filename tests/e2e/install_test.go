@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/tests/confined"
+	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
 )
 
 func TestInstall(t *testing.T) {
@@ -87,7 +87,7 @@ func TestInstall(t *testing.T) {
 			t.Errorf("the server ended badly: %v", err)
 		}
 		again := h.runRepl(t, "", "install", "cursor", "--lang", "python", "--dir", "bin")
-		if confined.WhyNoNamespaces() != "" { // that is said as well
+		if sandboxcheck.WhyNoNamespaces() != "" { // that is said as well
 			again.stdout, _, _ = strings.Cut(again.stdout, "NOTE: sessions will be refused here")
 		}
 		wantResult(t, again, result{"Cursor: \"turnstone\" is already in " + filepath.Join(h.homeDir(), ".cursor", "mcp.json") + "\n", "", 0})

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/turnstone-repl/turnstone/tests/confined"
+	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
 )
 
 // testTimeout bounds every wait for a fact. A test that gets near it has failed.
@@ -112,7 +112,7 @@ func (h home) mcpCommand(t *testing.T, args ...string) *exec.Cmd {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !h.wantsSandbox && !slices.Contains(args, "--sandbox") && (confined.WhyNoNamespaces() != "" || confined.WhyNoLayers(home) != "") {
+	if !h.wantsSandbox && !slices.Contains(args, "--sandbox") && (sandboxcheck.WhyNoNamespaces() != "" || sandboxcheck.WhyNoLayers(home) != "") {
 		args = append([]string{"--sandbox", "full"}, args...)
 	}
 	return h.command(t, append([]string{"mcp", "--lang", "python"}, args...)...)

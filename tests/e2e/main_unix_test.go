@@ -13,8 +13,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/tests/programs"
-	"github.com/turnstone-repl/turnstone/tests/waits"
+	"github.com/turnstone-repl/turnstone/internal/testkit/parallel"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 )
 
 // binary is the built command, and cache the workers' compiled code: both are
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 		runBirdServer()
 		return
 	}
-	waits.AllowParallel()
+	parallel.AllowParallel()
 	os.Exit(buildAndRun(m))
 }
 
@@ -147,4 +147,4 @@ var stopMethods = map[string]func(cmd *exec.Cmd) error{
 	"SIGINT":  func(cmd *exec.Cmd) error { return cmd.Process.Signal(syscall.SIGINT) },
 }
 
-func isAlive(pid int) bool { return programs.IsAlive(pid) }
+func isAlive(pid int) bool { return testexec.IsAlive(pid) }

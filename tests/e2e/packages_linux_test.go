@@ -6,20 +6,20 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/tests/confined"
-	"github.com/turnstone-repl/turnstone/tests/programs"
+	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 )
 
 // Packages are made outside of the sandbox, with the session's Python: not with one that it can write.
 func TestWith_Sandbox(t *testing.T) {
 	t.Parallel()
-	confined.RequireNamespaces(t)
+	sandboxcheck.RequireNamespaces(t)
 	h := withTinyPackage(t, newHome(t))
 	ran := filepath.Join(h.tmp, "ran")
 	if err := os.MkdirAll(filepath.Join(h.dir, ".venv/bin"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := programs.WriteExecutable(filepath.Join(h.dir, ".venv/bin/python"), []byte("#!/bin/sh\n(>"+ran+") 2>/dev/null\nexec python3 \"$@\"\n")); err != nil {
+	if err := testexec.WriteExecutable(filepath.Join(h.dir, ".venv/bin/python"), []byte("#!/bin/sh\n(>"+ran+") 2>/dev/null\nexec python3 \"$@\"\n")); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(h.dir, ".venv/pyvenv.cfg"), []byte("home = /usr/bin\n"), 0o600); err != nil {

@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/tests/programs"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 )
 
 // withTinyPackage is a home whose pip knows one package, tiny, and reaches nothing else.
@@ -81,7 +81,7 @@ func TestWith(t *testing.T) {
 				h := withTinyPackage(t, newHome(t))
 				bin := t.TempDir()
 				uv := filepath.Join(bin, "uv")
-				if err := programs.WriteExecutable(uv, []byte("#!/bin/sh\necho $$ > "+uv+".pid\nexec sleep 600\n")); err != nil {
+				if err := testexec.WriteExecutable(uv, []byte("#!/bin/sh\necho $$ > "+uv+".pid\nexec sleep 600\n")); err != nil {
 					t.Fatal(err)
 				}
 				h.env = append(h.env, "PATH="+bin+":"+os.Getenv("PATH"))
@@ -249,7 +249,7 @@ while [ "$1" != --target ]; do shift; done
 [ "$word" = fine ] || { echo "error: no version of tiny is right"; exit 1; }
 echo "answer = 42" > "$2/tiny.py"
 `
-	if err := programs.WriteExecutable(filepath.Join(tool.dir, "uv"), []byte(script)); err != nil {
+	if err := testexec.WriteExecutable(filepath.Join(tool.dir, "uv"), []byte(script)); err != nil {
 		t.Fatal(err)
 	}
 	h.env = slices.Insert(h.env, len(h.env)-1, // the last is the socket

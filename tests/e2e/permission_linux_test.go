@@ -11,7 +11,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/turnstone-repl/turnstone/tests/confined"
+	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
@@ -20,8 +20,8 @@ import (
 // name them.
 func (h *home) withOutsideDirs(t *testing.T, names ...string) (relative, absolute []string) {
 	t.Helper()
-	confined.RequireNamespaces(t)
-	base := confined.TempDir(t)
+	sandboxcheck.RequireNamespaces(t)
+	base := sandboxcheck.TempDir(t)
 	h.wantsSandbox = true
 	h.dir = filepath.Join(base, "project")
 	if err := os.Mkdir(h.dir, 0o755); err != nil {

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 	"github.com/turnstone-repl/turnstone/session"
-	"github.com/turnstone-repl/turnstone/tests/programs"
 )
 
 // newRemoteCommand is a command that leads to the daemon of another home. It stands for ssh to a noisy
@@ -26,7 +26,7 @@ func newRemoteCommand(t *testing.T, there home, first ...string) string {
 	script := filepath.Join(t.TempDir(), "far side")
 	text := "#!/bin/sh\nPATH=" + filepath.Dir(replBinary()) + ":$PATH\nREPL_SOCKET=" + there.socket() + "\nXDG_STATE_HOME='" + there.envValue("XDG_STATE_HOME") + "'\nexport PATH REPL_SOCKET XDG_STATE_HOME\n" +
 		"echo welcome to far; printf 'a prompt> '\necho a banner >&2\n" + strings.Join(first, "\n") + "\nexec \"$@\"\n"
-	if err := programs.WriteExecutable(script, []byte(text)); err != nil {
+	if err := testexec.WriteExecutable(script, []byte(text)); err != nil {
 		t.Fatal(err)
 	}
 	return "'" + script + "'"
@@ -177,7 +177,7 @@ func TestRemote(t *testing.T) {
 		h := newDaemonHome(t)
 		h.startDaemon(t)
 		wrapper := filepath.Join(t.TempDir(), "tty")
-		if err := programs.WriteExecutable(wrapper, []byte("#!/bin/sh\nexec script -qec \"$*\" /dev/null\n")); err != nil {
+		if err := testexec.WriteExecutable(wrapper, []byte("#!/bin/sh\nexec script -qec \"$*\" /dev/null\n")); err != nil {
 			t.Fatal(err)
 		}
 		r := h.runRepl(t, "", "list", "--via", wrapper+" env PATH="+filepath.Dir(replBinary()))

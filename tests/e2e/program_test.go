@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/tests/programs"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 )
 
 func TestProgram(t *testing.T) {
@@ -188,7 +188,7 @@ func TestMCP_InitFile(t *testing.T) {
 func (h home) writeBrokenPython(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(h.dir, "python3")
-	if err := programs.WriteExecutable(path, []byte("#!/bin/sh\necho no >&2\nexit 3\n")); err != nil {
+	if err := testexec.WriteExecutable(path, []byte("#!/bin/sh\necho no >&2\nexit 3\n")); err != nil {
 		t.Fatal(err)
 	}
 	return path

@@ -16,8 +16,8 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
 	"github.com/turnstone-repl/turnstone/session"
-	"github.com/turnstone-repl/turnstone/tests/confined"
 )
 
 // An impostor listens in the place of a daemon, and notes what it is sent.
@@ -282,7 +282,7 @@ func TestImpostor(t *testing.T) {
 	// Code in a sandbox cannot reach the key, the socket, or what is above them, wherever they are.
 	t.Run("a session cannot take the place of a daemon", func(t *testing.T) {
 		t.Parallel()
-		confined.RequireNamespaces(t)
+		sandboxcheck.RequireNamespaces(t)
 		for name, set := range map[string]func(t *testing.T, h home, work string) home{
 			"TMPDIR in its workspace": func(t *testing.T, h home, work string) home {
 				return h.withLogin(newBlockedLoginDir(t), "TMPDIR="+filepath.Join(work, "t"))
@@ -324,11 +324,11 @@ func TestImpostor(t *testing.T) {
 	// The socket goes where the session does not write, before it can.
 	t.Run("a daemon moves out of what a session can write", func(t *testing.T) {
 		t.Parallel()
-		confined.RequireNamespaces(t)
+		sandboxcheck.RequireNamespaces(t)
 		for name, grant := range map[string]bool{"its workspace": false, "what it is given while it runs": true} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				work := confined.TempDir(t) // of temporary files a session has its own
+				work := sandboxcheck.TempDir(t) // of temporary files a session has its own
 				state, _ := newLoginDir(t)
 				h := newFindHome(t).withLogin(newBlockedLoginDir(t), "TMPDIR="+filepath.Join(work, "t"), "XDG_STATE_HOME="+state)
 				if err := os.Mkdir(filepath.Join(work, "t"), 0o700); err != nil {
@@ -504,7 +504,7 @@ func TestServe_OneOfManyStarts(t *testing.T) {
 // Its processes have other numbers there.
 func TestDaemonKey_Container(t *testing.T) {
 	t.Parallel()
-	confined.RequireNamespaces(t)
+	sandboxcheck.RequireNamespaces(t)
 	h := newDaemonHome(t)
 	h.startDaemon(t)
 	cmd := h.command(t, "list")

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/tests/programs"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 	"github.com/turnstone-repl/turnstone/workers/r"
 )
 
@@ -32,7 +32,7 @@ func (h home) writeFile(t *testing.T, name, text string) string {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := programs.WriteExecutable(path, []byte(text)); err != nil {
+	if err := testexec.WriteExecutable(path, []byte(text)); err != nil {
 		t.Fatal(err)
 	}
 	return path

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/internal/shellword"
-	"github.com/turnstone-repl/turnstone/tests/confined"
+	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
@@ -29,7 +29,7 @@ print(write("mine"), write(sys.argv[1] if len(sys.argv) > 1 else os.environ["E2E
 
 func newSandboxHome(t *testing.T) (h home, outside string) {
 	t.Helper()
-	confined.RequireNamespaces(t)
+	sandboxcheck.RequireNamespaces(t)
 	h = newDaemonHome(t)
 	h.wantsSandbox = true
 	outside = t.TempDir()
@@ -45,8 +45,8 @@ func skipWithoutCacheCopies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	confined.RequireNamespaces(t)
-	confined.RequireLayers(t, home)
+	sandboxcheck.RequireNamespaces(t)
+	sandboxcheck.RequireLayers(t, home)
 }
 
 func fileExists(path string) bool { _, err := os.Stat(path); return err == nil }

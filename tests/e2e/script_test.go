@@ -14,7 +14,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/turnstone-repl/turnstone/tests/confined"
+	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
 )
 
 // Each file of testdata/script is a part of the command line as a script sees it. Beside the
@@ -45,7 +45,7 @@ func TestScript(t *testing.T) {
 					if name != "sandbox" {
 						return false, fmt.Errorf("there is no condition %s", name)
 					}
-					return confined.WhyNoNamespaces() == "", nil
+					return sandboxcheck.WhyNoNamespaces() == "", nil
 				},
 				Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 					"status": wantStatus,

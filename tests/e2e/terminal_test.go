@@ -17,7 +17,7 @@ import (
 	"github.com/creack/pty"
 	"golang.org/x/term"
 
-	"github.com/turnstone-repl/turnstone/tests/programs"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 )
 
 // A terminalUser sits at a terminal with repl running in it. Each search removes the text that they
@@ -418,7 +418,7 @@ func TestTerminalEditing(t *testing.T) {
 		t.Parallel()
 		h := newHome(t)
 		program := filepath.Join(h.dir, "editor")
-		if err := programs.WriteExecutable(program, []byte("#!/bin/sh\necho which\nread name\necho \"$name = '${1##*/}'\" >> \"$1\"\n")); err != nil {
+		if err := testexec.WriteExecutable(program, []byte("#!/bin/sh\necho which\nread name\necho \"$name = '${1##*/}'\" >> \"$1\"\n")); err != nil {
 			t.Fatal(err)
 		}
 		h.env = append(h.env, "VISUAL="+program)

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
 	"github.com/turnstone-repl/turnstone/session"
-	"github.com/turnstone-repl/turnstone/tests/drive"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
@@ -105,11 +105,11 @@ func TestOutsidePrograms(t *testing.T) {
 						t.Errorf("%s: the files are %q, were %q", when, after, before)
 					}
 				}
-				for _, s := range []*drive.TestSession{r, other} {
+				for _, s := range []*sessionkit.TestSession{r, other} {
 					s.RunCode(t, attackAllCode(m))
 				}
 				const try = "print(all_tries())"
-				run := func(s *drive.TestSession) string {
+				run := func(s *sessionkit.TestSession) string {
 					return s.RunCode(t, try).OutputText(timeline.Stdout, timeline.Stderr)
 				}
 				m.saveFiles(t, save.script)
@@ -118,7 +118,7 @@ func TestOutsidePrograms(t *testing.T) {
 
 				m.outsideDoes(t, m.work, "mkfifo go")
 				turn := r.StartTurn(t, "print('ready'); open(W + '/go').read()\n"+try)
-				r.WaitEvent(t, "ready", drive.IsText("ready"))
+				r.WaitEvent(t, "ready", sessionkit.IsText("ready"))
 				m.saveFiles(t, save.script)
 				m.outsideDoes(t, m.work, "echo > go")
 				wants("in a turn", strings.TrimPrefix(r.FinishTurn(t, turn).OutputText(timeline.Stdout, timeline.Stderr), "ready\n"))
@@ -164,7 +164,7 @@ def attack():
         opened.update(all_tries()); rounds += 1
 thread = threading.Thread(target=attack); thread.start()
 `)
-		for range drive.RandomRounds(1) {
+		for range sessionkit.RandomRounds(1) {
 			for _, chore := range userChores {
 				m.outsideDoes(t, m.work, "export GIT_AUTHOR_NAME=T GIT_AUTHOR_EMAIL=t@example.org GIT_COMMITTER_NAME=T GIT_COMMITTER_EMAIL=t@example.org; "+chore)
 				wantOutput(t, r, "print(sorted(opened), all_tries())", "[] []")
@@ -204,7 +204,7 @@ def removes(top): os.rename(top + '/HEAD', 'gone'); open(top + '/HEAD', 'w').wri
 threads = [threading.Thread(target=attack, args=(f,)) for f in (makes, moves, adds, removes)]
 for thread in threads: thread.start()
 `)
-		for range drive.RandomRounds(1) {
+		for range sessionkit.RandomRounds(1) {
 			m.outsideDoes(t, m.work, `i=0; while [ $i -lt 150 ]; do i=$((i+1)); mv lib lib.away; mv tree/.git tree/.bak; mv tree/.bak tree/.git; mv lib.away lib; done`)
 		}
 		wantOutput(t, r, "stop = True\nfor thread in threads: thread.join()\nprint(tries > 100)", "True")

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
 	"github.com/turnstone-repl/turnstone/session"
-	"github.com/turnstone-repl/turnstone/tests/drive"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
@@ -34,13 +34,13 @@ def datagram(host, port, family=socket.AF_INET):
         return s.recv(100)
 `
 
-func (n *testInternet) runCode(t *testing.T, r *drive.TestSession, code string) string {
+func (n *testInternet) runCode(t *testing.T, r *sessionkit.TestSession, code string) string {
 	t.Helper()
 	return strings.TrimSpace(r.RunCode(t, code).OutputText(timeline.Stdout, timeline.Stderr))
 }
 
 // wantOutput runs each line of code in the session, and compares with what it must print.
-func (n *testInternet) wantOutput(t *testing.T, r *drive.TestSession, rows ...[2]string) {
+func (n *testInternet) wantOutput(t *testing.T, r *sessionkit.TestSession, rows ...[2]string) {
 	t.Helper()
 	for _, row := range rows {
 		if got := n.runCode(t, r, "print("+row[0]+")"); got != row[1] {
@@ -294,7 +294,7 @@ func TestNetwork_HalfClose(t *testing.T) {
 		if got != "late" {
 			t.Errorf("got %q", got)
 		}
-	case <-time.After(drive.Timeout):
+	case <-time.After(sessionkit.Timeout):
 		t.Error("the server did not hear the other half")
 	}
 	n.wantOutput(t, r, [2]string{"tries(get, 'example.org', 9)", "ECONNRESET"})
@@ -472,7 +472,7 @@ os.kill(child, signal.SIGKILL)
 os.waitpid(child, 0)
 time.sleep(1000)
 `)
-	asked := r.WaitEvent(t, "the question", drive.IsInputRequest).Seq
+	asked := r.WaitEvent(t, "the question", sessionkit.IsInputRequest).Seq
 	writeFile(t, filepath.Join(n.work, "asked"), "")
 	r.WaitEvent(t, "the end of the question", func(e timeline.Event) bool {
 		ended, ok := e.Body.(timeline.InputRequestEnded)

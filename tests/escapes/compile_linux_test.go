@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
 	"github.com/turnstone-repl/turnstone/supervisor"
-	"github.com/turnstone-repl/turnstone/tests/drive"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
@@ -23,7 +23,7 @@ func readCompiled(t *testing.T, m *machine, path string) (code []byte, file stri
 	cache := filepath.Join(m.base, "cache")
 	spec = python.Spec(python.Options{Path: path, CacheDir: cache})
 	spec.Dir, spec.Sandbox = m.work, newSandbox(m)
-	r := drive.LaunchSessionWith(t, &supervisor.Options{Dir: m.sessions, Env: m.env, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))}, spec)
+	r := sessionkit.LaunchSessionWith(t, &supervisor.Options{Dir: m.sessions, Env: m.env, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))}, spec)
 	pattern := filepath.Join(cache, "worker-*"+spec.Args[2])
 	for begun := time.Now(); ; {
 		r.RunCode(t, "1")

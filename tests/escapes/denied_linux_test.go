@@ -5,12 +5,12 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/tests/drive"
+	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
 // readDenials returns the denials and notices of a turn.
-func readDenials(res drive.TurnResult) (all []timeline.Body) {
+func readDenials(res sessionkit.TurnResult) (all []timeline.Body) {
 	for _, e := range res.Events {
 		switch e.Body.(type) {
 		case timeline.AccessDenied, timeline.Notice:
@@ -20,7 +20,7 @@ func readDenials(res drive.TurnResult) (all []timeline.Body) {
 	return all
 }
 
-func wantDenials(t *testing.T, res drive.TurnResult, want ...timeline.Body) {
+func wantDenials(t *testing.T, res sessionkit.TurnResult, want ...timeline.Body) {
 	t.Helper()
 	got := readDenials(res)
 	for i := range max(len(got), len(want)) {

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
+	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
-	"github.com/turnstone-repl/turnstone/tests/confined"
-	"github.com/turnstone-repl/turnstone/tests/drive"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/python"
@@ -34,11 +34,11 @@ func newHint(name, _ string, g session.Grant) string {
 }
 
 // openSession starts a session of Python on a machine, and defines what runs one probe in it.
-func openSession(t testing.TB, m *machine, sandbox *workers.Sandbox) *drive.TestSession {
+func openSession(t testing.TB, m *machine, sandbox *workers.Sandbox) *sessionkit.TestSession {
 	t.Helper()
 	spec := python.Spec(python.Options{Path: interpreter})
 	spec.Dir, spec.Sandbox = m.work, sandbox
-	r := drive.LaunchSessionWith(t, &supervisor.Options{Dir: m.sessions, Env: m.env, GrantHint: newHint}, spec)
+	r := sessionkit.LaunchSessionWith(t, &supervisor.Options{Dir: m.sessions, Env: m.env, GrantHint: newHint}, spec)
 	r.WaitUntilReady(t)
 	r.RunCode(t, `
 import json, subprocess, sys
@@ -183,7 +183,7 @@ print(tries(lambda: open(C + '/mine', 'w')),
 	t.Run("writes nothing at the read-only level", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
-		confined.RequireLayers(t, m.base) // it writes a cache
+		sandboxcheck.RequireLayers(t, m.base) // it writes a cache
 		r := openSession(t, m, &workers.Sandbox{Level: workers.ReadOnly, Network: workers.NetworkNone})
 		before := m.readState(t)
 		for _, name := range []string{"write_workspace", "git_commit", "write_named_directory"} {
@@ -240,7 +240,7 @@ func (m *machine) missingTool(need string) string {
 		if os.Getenv(noNamespacesEnv) != "" {
 			return "" // Landlock has none, and needs none
 		}
-		return confined.WhyNoLayers(m.base)
+		return sandboxcheck.WhyNoLayers(m.base)
 	}
 	if module, ok := strings.CutPrefix(need, "python:"); ok {
 		if exec.Command(interpreter, "-c", "import "+module).Run() != nil {

@@ -9,15 +9,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
-	"github.com/turnstone-repl/turnstone/tests/drive"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers/r"
 )
 
 // wantOutput runs code and fails the test unless it prints this.
-func wantOutput(t *testing.T, r *drive.TestSession, code, want string) {
+func wantOutput(t *testing.T, r *sessionkit.TestSession, code, want string) {
 	t.Helper()
 	if got := strings.TrimSpace(r.RunCode(t, code).OutputText(timeline.Stdout, timeline.Stderr)); got != want {
 		t.Errorf("%s: got %q, want %q", code, got, want)
@@ -179,14 +179,14 @@ except OSError as e: print(e.strerror)
 	// and its next turn says so. After a reset it has the new one, unless that is not a file.
 	t.Run("gives one file and not its replacement", func(t *testing.T) {
 		t.Parallel()
-		for name, give := range map[string]func(t *testing.T, r *drive.TestSession, path string){
-			"outside/given": func(t *testing.T, r *drive.TestSession, path string) {
+		for name, give := range map[string]func(t *testing.T, r *sessionkit.TestSession, path string){
+			"outside/given": func(t *testing.T, r *sessionkit.TestSession, path string) {
 				wantGrant(t, r, session.Grant{Write: path}, "")
 			},
-			"home/.data/given": func(t *testing.T, r *drive.TestSession, path string) {
+			"home/.data/given": func(t *testing.T, r *sessionkit.TestSession, path string) {
 				wantGrant(t, r, session.Grant{Write: path, Accept: path}, "")
 			},
-			"home/asked": func(t *testing.T, r *drive.TestSession, path string) {
+			"home/asked": func(t *testing.T, r *sessionkit.TestSession, path string) {
 				turn := r.StartTurn(t, "puts('"+path+"')")
 				p := waitPermission(t, r, turn)
 				if p.Grant != (session.Grant{Write: path}) {
@@ -230,7 +230,7 @@ except OSError as e: print(e.strerror)
 
 				m.outsideDoes(t, m.work, "mkfifo go")
 				turn := r.StartTurn(t, "print('ready'); open('go').read()\nputs('"+path+"')")
-				r.WaitEvent(t, "ready", drive.IsText("ready"))
+				r.WaitEvent(t, "ready", sessionkit.IsText("ready"))
 				m.outsideDoes(t, m.work, "printf new > "+path+".new && mv "+path+".new "+path+" && echo > go")
 				r.FinishTurn(t, turn)
 				outside("replaced in a turn", "new")
@@ -350,7 +350,7 @@ func TestPendingCall(t *testing.T) {
 				if err := r.Session.AnswerPermission(t.Context(), p.ID, true); err == nil {
 					t.Error("it was given")
 				}
-				if now := drive.SessionInfo(r); now.InputRequest != nil && now.InputRequest.Permission != nil { // it can still be refused
+				if now := sessionkit.SessionInfo(r); now.InputRequest != nil && now.InputRequest.Permission != nil { // it can still be refused
 					if err := r.Session.AnswerPermission(t.Context(), p.ID, false); err != nil {
 						t.Fatal(err)
 					}
@@ -365,9 +365,9 @@ func TestPendingCall(t *testing.T) {
 }
 
 // waitPermission waits until a turn asks for a permission.
-func waitPermission(t *testing.T, r *drive.TestSession, turn uint64) session.PermissionRequest {
+func waitPermission(t *testing.T, r *sessionkit.TestSession, turn uint64) session.PermissionRequest {
 	t.Helper()
-	reply, err := r.Session.Wait(t.Context(), turn, session.WaitAtMost(drive.Timeout))
+	reply, err := r.Session.Wait(t.Context(), turn, session.WaitAtMost(sessionkit.Timeout))
 	if err != nil || reply.InputRequest == nil || reply.InputRequest.Permission == nil {
 		t.Fatalf("got %+v, %v; want a question", reply, err)
 	}
@@ -375,7 +375,7 @@ func waitPermission(t *testing.T, r *drive.TestSession, turn uint64) session.Per
 }
 
 // waitTurnEnd waits for the end of a turn.
-func waitTurnEnd(t *testing.T, r *drive.TestSession, turn uint64, want string) {
+func waitTurnEnd(t *testing.T, r *sessionkit.TestSession, turn uint64, want string) {
 	t.Helper()
 	if got := r.WaitTurnEnd(t, turn).OutputText(timeline.Stdout, timeline.Stderr); !strings.Contains(got, want) {
 		t.Errorf("got %q, want %q", got, want)
@@ -418,7 +418,7 @@ func TestExplanation(t *testing.T) {
 		m := newMachine(t)
 		spec := r.Spec(r.Options{Env: append(m.env, "LANGUAGE=de")})
 		spec.Dir, spec.Sandbox = m.work, newSandbox(m)
-		repl := drive.LaunchSessionWith(t, &supervisor.Options{Dir: m.sessions, Env: append(m.env, "LANGUAGE=de"), GrantHint: newHint}, spec)
+		repl := sessionkit.LaunchSessionWith(t, &supervisor.Options{Dir: m.sessions, Env: append(m.env, "LANGUAGE=de"), GrantHint: newHint}, spec)
 		hides := `[notice "the sandbox hides ` + m.home + `/.ssh from every session, and nobody can allow it"]`
 		file := m.home + "/.ssh/id_ed25519"
 		for code, want := range map[string]int{

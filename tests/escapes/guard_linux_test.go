@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
 	"github.com/turnstone-repl/turnstone/session"
-	"github.com/turnstone-repl/turnstone/tests/drive"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
@@ -245,7 +245,7 @@ print('wrote' if wrote else 'never wrote')
 		m := newMachine(t)
 		box := newSandbox(m)
 		one, other := openSession(t, m, box), openSession(t, m, box)
-		for _, r := range []*drive.TestSession{one, other} {
+		for _, r := range []*sessionkit.TestSession{one, other} {
 			r.RunCode(t, tryToChangeCode)
 		}
 		wantOutput(t, one, "print(subprocess.run('git init -q mine && git -C mine remote add there x', shell=True).returncode)", "0")

@@ -14,10 +14,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
+	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 	"github.com/turnstone-repl/turnstone/supervisor"
-	"github.com/turnstone-repl/turnstone/tests/confined"
-	"github.com/turnstone-repl/turnstone/tests/drive"
-	"github.com/turnstone-repl/turnstone/tests/programs"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/python"
@@ -210,7 +210,7 @@ func runHeldSession() error {
 		return fmt.Errorf("got %+v, %v; want a question", reply, err)
 	}
 	fmt.Println("held")
-	programs.BlockForever()
+	testexec.BlockForever()
 	return nil
 }
 
@@ -234,7 +234,7 @@ func TestSandboxMounts(t *testing.T) {
 	t.Run("holds if home and workspace are links", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
-		confined.RequireLayers(t, m.base)
+		sandboxcheck.RequireLayers(t, m.base)
 		home, work := filepath.Join(m.base, "linked-home"), filepath.Join(m.base, "linked-work")
 		for link, to := range map[string]string{home: m.home, work: filepath.Join(home, "project")} {
 			if err := os.Symlink(to, link); err != nil {
@@ -243,7 +243,7 @@ func TestSandboxMounts(t *testing.T) {
 		}
 		spec := python.Spec(python.Options{Path: interpreter})
 		spec.Dir, spec.Sandbox = work, &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, NoNotice: true}
-		r := drive.LaunchSessionWith(t, &supervisor.Options{Dir: m.sessions, Env: append(slices.Clone(m.env), "HOME="+home)}, spec)
+		r := sessionkit.LaunchSessionWith(t, &supervisor.Options{Dir: m.sessions, Env: append(slices.Clone(m.env), "HOME="+home)}, spec)
 		r.WaitUntilReady(t)
 		r.RunCode(t, writeCode+`
 def gets(path):

@@ -14,10 +14,10 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 	"golang.org/x/sys/unix"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
+	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
-	"github.com/turnstone-repl/turnstone/tests/confined"
-	"github.com/turnstone-repl/turnstone/tests/drive"
 	"github.com/turnstone-repl/turnstone/tests/networks"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/python"
@@ -55,7 +55,7 @@ const (
 func newInternet(t *testing.T) *testInternet {
 	t.Helper()
 	t.Parallel()
-	if !confined.RerunInNamespaces(t, internetEnv+"=1", unix.CLONE_NEWNET|unix.CLONE_NEWNS,
+	if !sandboxcheck.RerunInNamespaces(t, internetEnv+"=1", unix.CLONE_NEWNET|unix.CLONE_NEWNS,
 		unix.CAP_NET_ADMIN, unix.CAP_SYS_ADMIN, unix.CAP_NET_BIND_SERVICE, unix.CAP_SYS_RESOURCE) {
 		return nil
 	}
@@ -205,13 +205,13 @@ func (n *testInternet) answerQuery(m dnsmessage.Message) ([]byte, error) {
 }
 
 // openSession opens a session of Python that may reach these hosts.
-func (n *testInternet) openSession(t *testing.T, hosts ...string) *drive.TestSession {
+func (n *testInternet) openSession(t *testing.T, hosts ...string) *sessionkit.TestSession {
 	t.Helper()
 	return n.openWith(t, false, hosts)
 }
 
 // openAskingSession opens one that asks for each host.
-func (n *testInternet) openAskingSession(t *testing.T) *drive.TestSession {
+func (n *testInternet) openAskingSession(t *testing.T) *sessionkit.TestSession {
 	t.Helper()
 	return n.openWith(t, true, nil)
 }
@@ -224,11 +224,11 @@ func (n *testInternet) Add(_ string, g session.Grant) error {
 	return nil
 }
 
-func (n *testInternet) openWith(t *testing.T, ask bool, hosts []string) *drive.TestSession {
+func (n *testInternet) openWith(t *testing.T, ask bool, hosts []string) *sessionkit.TestSession {
 	t.Helper()
 	spec := python.Spec(python.Options{Path: interpreter})
 	spec.Dir, spec.Sandbox = n.work, n.newSandbox(ask, hosts)
-	r := drive.LaunchSessionWith(t, &supervisor.Options{Dir: n.sessions, Env: n.env, Grants: n}, spec)
+	r := sessionkit.LaunchSessionWith(t, &supervisor.Options{Dir: n.sessions, Env: n.env, Grants: n}, spec)
 	r.WaitUntilReady(t)
 	r.RunCode(t, clientCode)
 	return r

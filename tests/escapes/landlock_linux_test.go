@@ -10,10 +10,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
+	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
-	"github.com/turnstone-repl/turnstone/tests/confined"
-	"github.com/turnstone-repl/turnstone/tests/drive"
 	"github.com/turnstone-repl/turnstone/tests/networks"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -48,7 +48,7 @@ func forbidNamespaces() error {
 // It reports whether this is that run.
 func runWithoutNamespaces(t *testing.T) bool {
 	t.Helper()
-	return confined.RerunInNamespaces(t, noNamespacesEnv+"=prepare", unix.CLONE_NEWNET, unix.CAP_SYS_RESOURCE, unix.CAP_NET_ADMIN)
+	return sandboxcheck.RerunInNamespaces(t, noNamespacesEnv+"=prepare", unix.CLONE_NEWNET, unix.CAP_SYS_RESOURCE, unix.CAP_NET_ADMIN)
 }
 
 func newLandlockSandbox(m *machine) *workers.Sandbox {
@@ -201,7 +201,7 @@ func TestLandlock_OnlyIfAccepted(t *testing.T) {
 		t.Errorf("with a secret in the workspace: got %v, want a refusal", err)
 	}
 	r := openSession(t, m, newLandlockSandbox(m))
-	if got := drive.SessionInfo(r); got.AcceptedMechanism != "landlock" || !strings.HasSuffix(got.Confinement(), "(held by landlock only)") {
+	if got := sessionkit.SessionInfo(r); got.AcceptedMechanism != "landlock" || !strings.HasSuffix(got.Confinement(), "(held by landlock only)") {
 		t.Errorf("got %q, %q", got.AcceptedMechanism, got.Confinement())
 	}
 	if err := r.Session.Allow(t.Context(), session.Grant{Write: m.outside}); session.KindOf(err) != session.KindUnsupported {
@@ -214,7 +214,7 @@ func TestLandlock_PrefersNamespaces(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	r := openSession(t, m, newLandlockSandbox(m))
-	if got := drive.SessionInfo(r); got.AcceptedMechanism != "" || got.Sandbox == "" {
+	if got := sessionkit.SessionInfo(r); got.AcceptedMechanism != "" || got.Sandbox == "" {
 		t.Errorf("got %+v", got)
 	}
 	if said := r.RunCode(t, "probe('write_git_hook')").OutputText(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "held: ") {

@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/turnstone-repl/turnstone/tests/confined"
+	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
 )
 
 // secret is in everything that a session must not see.
@@ -42,9 +42,9 @@ func newMachine(t testing.TB) *machine {
 		}
 	}
 	if os.Getenv(noNamespacesEnv) == "" {
-		confined.RequireNamespaces(t)
+		sandboxcheck.RequireNamespaces(t)
 	}
-	base, err := os.MkdirTemp(confined.RerunDir(), "machine-")
+	base, err := os.MkdirTemp(sandboxcheck.RerunDir(), "machine-")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/parallel"
+	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
 	"github.com/turnstone-repl/turnstone/supervisor"
-	"github.com/turnstone-repl/turnstone/tests/confined"
-	"github.com/turnstone-repl/turnstone/tests/waits"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -52,6 +52,6 @@ func TestMain(m *testing.M) {
 		fmt.Println(runHeldSession())
 		os.Exit(1)
 	}
-	waits.AllowParallel()
-	os.Exit(confined.RunUnprivileged(m))
+	parallel.AllowParallel()
+	os.Exit(sandboxcheck.RunUnprivileged(m))
 }

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
 	"github.com/turnstone-repl/turnstone/session"
-	"github.com/turnstone-repl/turnstone/tests/confined"
 )
 
 // The page about the sandbox says all of this, and no other test holds it.
@@ -19,7 +19,7 @@ func TestDocumented(t *testing.T) {
 	t.Run("copies belong to one session and go with it", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
-		confined.RequireLayers(t, m.base)
+		sandboxcheck.RequireLayers(t, m.base)
 		one, other := openSession(t, m, newSandbox(m)), openSession(t, m, newSandbox(m))
 		one.RunCode(t, atHomeCode)
 		other.RunCode(t, atHomeCode)

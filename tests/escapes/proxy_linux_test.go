@@ -24,9 +24,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
-	"github.com/turnstone-repl/turnstone/tests/drive"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/r"
@@ -162,7 +162,7 @@ func TestProxy_ListedHost(t *testing.T) {
 	n.newServer(t, hostAddress+":1080", newGreeter("not the proxy"))
 	wantReachable(t, hostAddress+":1080")
 	r := n.openSession(t, "example.org")
-	if got := drive.SessionInfo(r).AcceptedMechanism; got != "landlock" {
+	if got := sessionkit.SessionInfo(r).AcceptedMechanism; got != "landlock" {
 		t.Fatalf("held by %q", got)
 	}
 	r.RunCode(t, proxyCode)
@@ -258,7 +258,7 @@ func TestProxy_RSessions(t *testing.T) {
 	ca := n.newHTTPServer(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello\n") }), "example.org")
 	spec := r.Spec(r.Options{Env: append(n.env, "CURL_CA_BUNDLE="+ca)})
 	spec.Dir, spec.Sandbox = n.work, n.newSandbox(false, []string{"example.org"})
-	repl := drive.LaunchSessionWith(t, &supervisor.Options{Dir: n.sessions, Env: append(n.env, "CURL_CA_BUNDLE="+ca)}, spec)
+	repl := sessionkit.LaunchSessionWith(t, &supervisor.Options{Dir: n.sessions, Env: append(n.env, "CURL_CA_BUNDLE="+ca)}, spec)
 	for code, want := range map[string]string{
 		"cat(readLines('http://example.org/'))":                                             "hello",
 		"download.file('https://example.org/', 'got', quiet = TRUE); cat(readLines('got'))": "hello",
@@ -369,7 +369,7 @@ for _ in range(300):
     n += said(b'GET http://example.org/ HTTP/1.1\r\nHost: example.org\r\nConnection: close\r\n\r\n') == b'HTTP/1.1 200 OK\r\n'
 print(n)
 `)
-	done := make(chan drive.TurnResult, 1)
+	done := make(chan sessionkit.TurnResult, 1)
 	go func() { done <- r.FinishTurn(t, turn) }()
 	met := 0
 	for over := false; !over; {

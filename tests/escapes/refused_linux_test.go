@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/tests/confined"
+	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
@@ -73,7 +73,7 @@ func TestTrySandbox(t *testing.T) {
 	t.Run("reports a directory that takes no overlay", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
-		confined.RequireLayers(t, m.base) // to make a filesystem that takes none
+		sandboxcheck.RequireLayers(t, m.base) // to make a filesystem that takes none
 		attributes := rootAttributes()
 		attributes.Cloneflags |= syscall.CLONE_NEWNS
 		got := m.runTry(t, `mkdir -p "$HOME/o/u" "$HOME/o/w" "$HOME/o/m" &&

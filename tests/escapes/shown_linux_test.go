@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
 	"github.com/turnstone-repl/turnstone/session"
-	"github.com/turnstone-repl/turnstone/tests/drive"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -334,7 +334,7 @@ open('other', 'w').close()
 }
 
 // wantGrant gives a session a right, which fails with an error that has a text.
-func wantGrant(t *testing.T, r *drive.TestSession, g session.Grant, want string) {
+func wantGrant(t *testing.T, r *sessionkit.TestSession, g session.Grant, want string) {
 	t.Helper()
 	err := r.Session.Allow(t.Context(), g)
 	if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {

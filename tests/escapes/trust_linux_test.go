@@ -5,20 +5,20 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
+	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
 	"github.com/turnstone-repl/turnstone/supervisor"
-	"github.com/turnstone-repl/turnstone/tests/confined"
-	"github.com/turnstone-repl/turnstone/tests/drive"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
 // openProgram openProgram a session in a directory of the home directory, with a Python of its own.
-func (m *machine) openProgram(t *testing.T, dir, program string, box *workers.Sandbox) *drive.TestSession {
+func (m *machine) openProgram(t *testing.T, dir, program string, box *workers.Sandbox) *sessionkit.TestSession {
 	t.Helper()
 	spec := python.Spec(python.Options{Path: program})
 	spec.Dir, spec.Sandbox = filepath.Join(m.home, dir), box
-	r := drive.LaunchSessionWith(t, &supervisor.Options{Dir: m.sessions, Env: m.env, GrantHint: newHint}, spec)
+	r := sessionkit.LaunchSessionWith(t, &supervisor.Options{Dir: m.sessions, Env: m.env, GrantHint: newHint}, spec)
 	r.WaitUntilReady(t)
 	r.RunCode(t, atHomeCode)
 	return r
@@ -29,7 +29,7 @@ func newSandboxAt(level workers.SandboxLevel) *workers.Sandbox {
 }
 
 // wantNoSecret fails if a session can read the secret at a path below the home directory.
-func wantNoSecret(t *testing.T, r *drive.TestSession, paths ...string) {
+func wantNoSecret(t *testing.T, r *sessionkit.TestSession, paths ...string) {
 	t.Helper()
 	for _, path := range paths {
 		said := r.RunCode(t, "print(readable("+quoteShell(path)+"))").OutputText(timeline.Stdout, timeline.Stderr)
@@ -45,7 +45,7 @@ func TestTrust(t *testing.T) {
 	// The settings of many users are links into a directory of theirs, which may be a workspace.
 	t.Run("reads settings through no link of a session", func(t *testing.T) {
 		t.Parallel()
-		confined.RequireNamespaces(t)
+		sandboxcheck.RequireNamespaces(t)
 		for _, c := range []struct{ what, outside, inside, path, before string }{
 			{"a link is made another", "echo '1 + 1' > dotfiles/Rprofile && ln -sf dotfiles/Rprofile .Rprofile", "os.remove('dotfiles/Rprofile'); os.symlink(H + '/.token', 'dotfiles/Rprofile')", ".Rprofile", "open: 1 + 1"},
 			{"a link to what is hidden", "echo '[global]' > dotfiles/condarc && ln -s dotfiles/condarc .condarc", "os.remove('dotfiles/condarc'); os.symlink('../.netrc', 'dotfiles/condarc')", ".condarc", "open: [global]"},
@@ -94,7 +94,7 @@ mkdir other`)
 	// An earlier session had a directory for its workspace that a later one only reads, or does not start in.
 	t.Run("shows nothing through what an earlier session made", func(t *testing.T) {
 		t.Parallel()
-		confined.RequireNamespaces(t)
+		sandboxcheck.RequireNamespaces(t)
 		const site = ".venv/lib/python3.99/site-packages"
 		for _, c := range []struct {
 			what, outside, inside string

@@ -11,10 +11,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
+	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
-	"github.com/turnstone-repl/turnstone/tests/confined"
-	"github.com/turnstone-repl/turnstone/tests/drive"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/python"
@@ -37,7 +37,7 @@ before = mounts()
 `
 
 // runSteps runs the steps one after the other.
-func (m *machine) runSteps(t *testing.T, r *drive.TestSession, steps []turnStep) {
+func (m *machine) runSteps(t *testing.T, r *sessionkit.TestSession, steps []turnStep) {
 	t.Helper()
 	for _, s := range steps {
 		t.Run(s.what, func(t *testing.T) {
@@ -51,7 +51,7 @@ func (m *machine) runSteps(t *testing.T, r *drive.TestSession, steps []turnStep)
 }
 
 // resetSession resets a session, and defines what its code needs.
-func resetSession(t *testing.T, r *drive.TestSession) {
+func resetSession(t *testing.T, r *sessionkit.TestSession) {
 	t.Helper()
 	if err := r.Reset(t.Context()); err != nil {
 		t.Fatal(err)
@@ -130,7 +130,7 @@ func TestTurn(t *testing.T) {
 		r := openSession(t, m, newSandbox(m))
 		r.RunCode(t, atHomeCode)
 		turn := r.StartTurn(t, "print('began', flush=True)\nwhile not os.path.exists('project/go'): pass\nprint(readable('note.txt'))")
-		r.WaitEvent(t, "the turn to begin", drive.IsText("began"))
+		r.WaitEvent(t, "the turn to begin", sessionkit.IsText("began"))
 		m.outsideDoes(t, m.home, `printf '%s' "$SECRET" > n && mv n note.txt && mv .ssh note && touch project/go`)
 		if said := r.FinishTurn(t, turn).OutputText(timeline.Stdout, timeline.Stderr); said != "open: a note\n" {
 			t.Errorf("got %q", said)
@@ -301,7 +301,7 @@ def sees(*names): return [readable(n)[:15] for n in names]
 		r.RunCode(t, atHomeCode)
 		spec := python.Spec(python.Options{Path: interpreter})
 		spec.Dir, spec.Sandbox = filepath.Join(m.home, "other"), &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone}
-		another := drive.LaunchSessionWith(t, &supervisor.Options{Dir: m.sessions, Env: m.env, GrantHint: newHint}, spec)
+		another := sessionkit.LaunchSessionWith(t, &supervisor.Options{Dir: m.sessions, Env: m.env, GrantHint: newHint}, spec)
 		another.WaitUntilReady(t)
 		another.RunCode(t, atHomeCode)
 		wantOutput(t, another, "puts('other/n'); os.rename('other/n', 'other/file')\ntry: os.rename('other', 'else')\nexcept OSError as e: print(e.strerror)", "Read-only file system")
@@ -349,7 +349,7 @@ func TestTurnCopies(t *testing.T) {
 	t.Run("are of the directory that is there now", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
-		confined.RequireLayers(t, m.base)
+		sandboxcheck.RequireLayers(t, m.base)
 		r := openSession(t, m, newSandbox(m))
 		r.RunCode(t, atHomeCode+"print(puts('.cache/ruff/before'))")
 		m.runSteps(t, r, []turnStep{
@@ -399,10 +399,10 @@ func TestTurnCopies(t *testing.T) {
 	t.Run("stay within the disk limit", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
-		confined.RequireLayers(t, m.base)
+		sandboxcheck.RequireLayers(t, m.base)
 		spec := python.Spec(python.Options{Path: interpreter})
 		spec.Dir, spec.Sandbox, spec.Limits.Disk = m.work, newSandbox(m), 32<<20
-		r := drive.LaunchSessionWith(t, &supervisor.Options{Dir: m.sessions, Env: m.env, GrantHint: newHint}, spec)
+		r := sessionkit.LaunchSessionWith(t, &supervisor.Options{Dir: m.sessions, Env: m.env, GrantHint: newHint}, spec)
 		r.WaitUntilReady(t)
 		r.RunCode(t, atHomeCode+"print(puts('.cache/ruff/before'))")
 		m.runSteps(t, r, []turnStep{
@@ -493,7 +493,7 @@ while os.getppid() == `+strconv.Itoa(os.Getpid())+`:
 	// A home directory is a door for nobody, whatever it is.
 	t.Run("succeeds with any home directory", func(t *testing.T) {
 		t.Parallel()
-		confined.RequireNamespaces(t)
+		sandboxcheck.RequireNamespaces(t)
 		keys := "mkdir -p \"$H/.ssh\" \"$H/.config/tool\" && printf '%s' \"$SECRET\" > \"$H/.ssh/key\" && printf '%s' \"$SECRET\" > \"$H/.config/tool/token\" && printf '%s' \"$SECRET\" > \"$H/.token\""
 		for _, c := range []struct{ what, before, home, dir, after string }{
 			{"a link", "mkdir real && ln -s real linked", "linked", "project", "echo > real/n && mv real/n real/.token2"},
@@ -515,7 +515,7 @@ while os.getppid() == `+strconv.Itoa(os.Getpid())+`:
 				}
 				spec := python.Spec(python.Options{Path: interpreter})
 				spec.Dir, spec.Sandbox = filepath.Join(m.base, c.dir), &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone}
-				r := drive.LaunchSessionWith(t, &supervisor.Options{Dir: m.sessions, Env: m.env, GrantHint: newHint}, spec)
+				r := sessionkit.LaunchSessionWith(t, &supervisor.Options{Dir: m.sessions, Env: m.env, GrantHint: newHint}, spec)
 				r.WaitUntilReady(t)
 				r.RunCode(t, tryToReadCode+"import os")
 				look := "print([n for d in (os.environ['HOME'], os.path.realpath(os.environ['HOME'])) for n in ('.ssh/key', '.config/tool/token', '.token', '.token2', '.other') if 'open' in readable(d + '/' + n)])"
@@ -638,11 +638,11 @@ fi`)
 // Caches are read-only where the filesystem takes no layer, as the files of a container, and are there all
 // the same.
 func TestTurn_CachesWithoutOverlays(t *testing.T) {
-	if !confined.RerunInNamespaces(t, "ESCAPES_WITHOUT_LAYERS=1", unix.CLONE_NEWNS, unix.CAP_SYS_ADMIN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_CHOWN) {
+	if !sandboxcheck.RerunInNamespaces(t, "ESCAPES_WITHOUT_LAYERS=1", unix.CLONE_NEWNS, unix.CAP_SYS_ADMIN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_CHOWN) {
 		return
 	}
 	m := newMachine(t)
-	if confined.WhyNoLayers(m.base) == "" {
+	if sandboxcheck.WhyNoLayers(m.base) == "" {
 		m.outsideDoes(t, m.base, "mkdir upper work")
 		if err := unix.Mount("overlay", m.sessions, "overlay", 0, "userxattr,lowerdir="+m.sessions+",upperdir="+m.base+"/upper,workdir="+m.base+"/work"); err != nil {
 			t.Skip("no overlay can be mounted here: " + err.Error())
@@ -666,7 +666,7 @@ func TestOtherMounts(t *testing.T) {
 	// A bind mount of the home directory, or of one above it, shows it under another name.
 	t.Run("of the home directory are hidden", func(t *testing.T) {
 		t.Parallel()
-		confined.RequireNamespaces(t)
+		sandboxcheck.RequireNamespaces(t)
 		for what, c := range map[string]struct {
 			prepare, hidden string
 		}{
@@ -694,7 +694,7 @@ func TestOtherMounts(t *testing.T) {
 	// A mount shows a hidden place, or something in one, under another name.
 	t.Run("of hidden files are hidden", func(t *testing.T) {
 		t.Parallel()
-		confined.RequireNamespaces(t)
+		sandboxcheck.RequireNamespaces(t)
 		for what, c := range map[string]struct {
 			prepare string
 			hidden  string // its name, "" for none

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/tests/drive"
+	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
@@ -14,7 +14,7 @@ import (
 type changeAttempt struct{ what, outside, inside, path string }
 
 // wantDenied wants each change held, and its path as it was.
-func wantDenied(t *testing.T, m *machine, r *drive.TestSession, changes []changeAttempt) {
+func wantDenied(t *testing.T, m *machine, r *sessionkit.TestSession, changes []changeAttempt) {
 	for _, c := range changes {
 		t.Run(c.what, func(t *testing.T) {
 			m.outsideDoes(t, m.work, c.outside)

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/turnstone-repl/turnstone/tests/waits"
+	"github.com/turnstone-repl/turnstone/internal/testkit/parallel"
 )
 
 const (
@@ -30,7 +30,7 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	waits.AllowParallel()
+	parallel.AllowParallel()
 	os.Exit(buildAndRun(m))
 }
 

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
 	"github.com/turnstone-repl/turnstone/supervisor"
-	"github.com/turnstone-repl/turnstone/tests/confined"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
@@ -38,8 +38,8 @@ func TestDiskLimit(t *testing.T) {
 	// the language is all that happens.
 	t.Run("bounds all files of a session together", func(t *testing.T) {
 		t.Parallel()
-		box, cache := newSandbox(), confined.TempDir(t)
-		confined.RequireLayers(t, cache)
+		box, cache := newSandbox(), sandboxcheck.TempDir(t)
+		sandboxcheck.RequireLayers(t, cache)
 		box.Layered = []string{cache}
 		s := openPython(t, box, workers.Limits{Disk: diskLimit})
 		s.RunCode(t, fillCode+"x = 41").WantTranscript(t, "")

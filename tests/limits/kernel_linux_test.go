@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/turnstone-repl/turnstone/tests/drive"
+	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -67,7 +67,7 @@ func TestProcessLimit(t *testing.T) {
 
 	t.Run("keeps the session usable after a fork bomb", func(t *testing.T) {
 		withAndWithoutSandbox(t, func(t *testing.T, box *workers.Sandbox) {
-			s := openPython(t, box, workers.Limits{Processes: 40, Turn: drive.Timeout})
+			s := openPython(t, box, workers.Limits{Processes: 40, Turn: sessionkit.Timeout})
 			bomb := "import os, time\nend = time.time() + 0.7\nme = os.getpid()\n" +
 				"while time.time() < end:\n  try: os.fork()\n  except OSError: time.sleep(0.01)\n" +
 				"if os.getpid() != me: os._exit(0)"
@@ -83,7 +83,7 @@ func TestProcessLimit(t *testing.T) {
 
 // wantOutput runs code in a turn in which the line about the limit may stand yet: what looks at the
 // processes is not in step with turns.
-func wantOutput(t *testing.T, s *drive.TestSession, code, want string) {
+func wantOutput(t *testing.T, s *sessionkit.TestSession, code, want string) {
 	t.Helper()
 	if got := s.RunCode(t, code).OutputText(timeline.Stdout, timeline.Stderr); got != want {
 		t.Errorf("%s: got %q, want %q", code, got, want)

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
+	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
 	"github.com/turnstone-repl/turnstone/supervisor"
-	"github.com/turnstone-repl/turnstone/tests/confined"
-	"github.com/turnstone-repl/turnstone/tests/drive"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/python"
 	"github.com/turnstone-repl/turnstone/workers/r"
@@ -17,7 +17,7 @@ import (
 // No kernel limits the processes of root.
 func TestMain(m *testing.M) {
 	supervisor.MonitorMain()
-	os.Exit(confined.RunUnprivileged(m))
+	os.Exit(sandboxcheck.RunUnprivileged(m))
 }
 
 // withAndWithoutSandbox runs a test without a sandbox and with one.
@@ -30,13 +30,13 @@ func withAndWithoutSandbox(t *testing.T, test func(t *testing.T, box *workers.Sa
 }
 
 // openSession opens a session with limits, and waits until it is ready.
-func openSession(t *testing.T, spec workers.Spec, box *workers.Sandbox, l workers.Limits) *drive.TestSession {
+func openSession(t *testing.T, spec workers.Spec, box *workers.Sandbox, l workers.Limits) *sessionkit.TestSession {
 	t.Helper()
 	if box != nil {
-		confined.RequireNamespaces(t)
+		sandboxcheck.RequireNamespaces(t)
 	}
 	spec.Sandbox, spec.Limits, spec.Dir = box, l, t.TempDir()
-	return drive.OpenSession(t, spec)
+	return sessionkit.OpenSession(t, spec)
 }
 
 // requireForkLimit skips a test where the kernel refuses this user no process: root outside of a user
@@ -53,12 +53,12 @@ func requireForkLimit(t *testing.T, box *workers.Sandbox) {
 	}
 }
 
-func openPython(t *testing.T, box *workers.Sandbox, l workers.Limits) *drive.TestSession {
+func openPython(t *testing.T, box *workers.Sandbox, l workers.Limits) *sessionkit.TestSession {
 	t.Helper()
 	return openSession(t, python.Spec(python.Options{Path: os.Getenv("TURNSTONE_TEST_MATPLOTLIB")}), box, l)
 }
 
-func openR(t *testing.T, box *workers.Sandbox, l workers.Limits) *drive.TestSession {
+func openR(t *testing.T, box *workers.Sandbox, l workers.Limits) *sessionkit.TestSession {
 	t.Helper()
 	spec := r.Spec(r.Options{})
 	if spec.Err != nil {

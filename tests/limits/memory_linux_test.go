@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/tests/drive"
+	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -61,7 +61,7 @@ var rHogs = []memoryHog{
 }
 
 // runHog runs a hog, and wants the reply and the session to be right behind it.
-func runHog(t *testing.T, s *drive.TestSession, h memoryHog, lives, frees string) {
+func runHog(t *testing.T, s *sessionkit.TestSession, h memoryHog, lives, frees string) {
 	t.Helper()
 	s.RunCode(t, "x = 41").WantTranscript(t, "")
 	r := s.RunCode(t, h.code)
@@ -85,7 +85,7 @@ func runHog(t *testing.T, s *drive.TestSession, h memoryHog, lives, frees string
 	if r := s.RunCode(t, lives); r.Outcome != "ok" {
 		t.Errorf("after it was freed: %q %q", r.Outcome, r.Transcript())
 	}
-	if used := drive.SessionInfo(s).MemoryBytes; used > memoryLimit+32<<20 { // with the files of its programs
+	if used := sessionkit.SessionInfo(s).MemoryBytes; used > memoryLimit+32<<20 { // with the files of its programs
 		t.Errorf("%d MiB are still used", used>>20)
 	}
 }

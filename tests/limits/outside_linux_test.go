@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/tests/confined"
-	"github.com/turnstone-repl/turnstone/tests/drive"
+	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
+	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
@@ -14,7 +14,7 @@ import (
 // Memory that no process has mapped counts.
 
 // wantLimitError runs code that uses much more than the limit, and wants the reply to name that.
-func wantLimitError(t *testing.T, s *drive.TestSession, code string) {
+func wantLimitError(t *testing.T, s *sessionkit.TestSession, code string) {
 	t.Helper()
 	r := s.RunCode(t, code)
 	if r.Outcome != "ended" || r.WorkerExit == nil || !strings.Contains(r.WorkerExit.Reason, "limit") || !strings.Contains(r.WorkerExit.Reason, "192 MiB") {
@@ -60,14 +60,14 @@ func TestMemoryAccounting(t *testing.T) {
 	// The number of files bounds what cannot be counted, and the first reply names it.
 	t.Run("reports in the first reply what is not counted", func(t *testing.T) {
 		withAndWithoutSandbox(t, func(t *testing.T, box *workers.Sandbox) {
-			said := func(l workers.Limits) (*drive.TestSession, string) {
+			said := func(l workers.Limits) (*sessionkit.TestSession, string) {
 				if box != nil {
-					confined.RequireNamespaces(t)
+					sandboxcheck.RequireNamespaces(t)
 				}
 				spec := python.Spec(python.Options{Path: os.Getenv("TURNSTONE_TEST_MATPLOTLIB")})
 				spec.Sandbox, spec.Limits, spec.Dir = box, l, t.TempDir()
-				s := drive.LaunchSession(t, spec)
-				reply, err := s.Wait(drive.TimeoutContext(t), 0, nil)
+				s := sessionkit.LaunchSession(t, spec)
+				reply, err := s.Wait(sessionkit.TimeoutContext(t), 0, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -133,7 +133,7 @@ IPC_CREAT, PRIVATE = 0o1000, 0
 const groupCode = "any('/worker-' in line for line in open('/proc/self/cgroup'))"
 
 // requireGroup skips a test where there are none.
-func requireGroup(t *testing.T, s *drive.TestSession) {
+func requireGroup(t *testing.T, s *sessionkit.TestSession) {
 	t.Helper()
 	if s.RunCode(t, groupCode).OutputText() != "True\n" {
 		t.Skip("no right to make a memory cgroup of version 2")

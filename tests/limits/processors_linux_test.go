@@ -7,7 +7,7 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/tests/drive"
+	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/python"
 	"github.com/turnstone-repl/turnstone/workers/r"
@@ -35,7 +35,7 @@ int sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set) {
 `
 
 // openWithManyProcessors opens a session on a machine that seems to have 16 processors.
-func openWithManyProcessors(t *testing.T, spec workers.Spec) *drive.TestSession {
+func openWithManyProcessors(t *testing.T, spec workers.Spec) *sessionkit.TestSession {
 	t.Helper()
 	if runtime.NumCPU() == 1 {
 		t.Skip("this machine has one processor, and nothing to divide")

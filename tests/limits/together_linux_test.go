@@ -6,18 +6,18 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
+	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
 	"github.com/turnstone-repl/turnstone/supervisor"
-	"github.com/turnstone-repl/turnstone/tests/confined"
-	"github.com/turnstone-repl/turnstone/tests/drive"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
 // openSessions opens sessions of one supervisor.
-func openSessions(t *testing.T, o *supervisor.Options, box *workers.Sandbox, limits ...workers.Limits) (all []*drive.TestSession) {
+func openSessions(t *testing.T, o *supervisor.Options, box *workers.Sandbox, limits ...workers.Limits) (all []*sessionkit.TestSession) {
 	t.Helper()
 	if box != nil {
-		confined.RequireNamespaces(t)
+		sandboxcheck.RequireNamespaces(t)
 	}
 	o.Dir = t.TempDir()
 	sup, err := supervisor.New(o)
@@ -36,7 +36,7 @@ func openSessions(t *testing.T, o *supervisor.Options, box *workers.Sandbox, lim
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := &drive.TestSession{Session: s}
+		r := &sessionkit.TestSession{Session: s}
 		r.WaitUntilReady(t)
 		all = append(all, r)
 	}

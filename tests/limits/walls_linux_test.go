@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/tests/drive"
+	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -61,7 +61,7 @@ func TestProcessBounds(t *testing.T) {
 		requireForkLimit(t, nil)
 		before := countUserTasks(t)
 		s := openPython(t, nil, workers.Limits{Processes: 60})
-		pipe := filepath.Join(drive.SessionInfo(s).Dir, "count")
+		pipe := filepath.Join(sessionkit.SessionInfo(s).Dir, "count")
 		if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +83,7 @@ with open('count', 'w') as f: f.write(str(n))`, before+2*minTasksBeyondUser)
 		var text string
 		select {
 		case text = <-count:
-		case <-drive.TimeoutContext(t).Done():
+		case <-sessionkit.TimeoutContext(t).Done():
 		}
 		if n, err := strconv.Atoi(text); err != nil || n < 20 || n > minTasksBeyondUser+minTasksBeyondUser/4 {
 			t.Errorf("%q threads were started, %v", text, err)

@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/tests/drive"
+	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
@@ -53,7 +53,7 @@ func TestEnd(t *testing.T) {
 					if got := r.RunCode(t, "'kept' in globals()"); got.OutputText() != "False\n" {
 						t.Errorf("the next turn got %q, outcome %q", got.Transcript(), got.Outcome)
 					}
-					if got, want := drive.SessionInfo(r).Generation, uint64(i+2); got != want {
+					if got, want := sessionkit.SessionInfo(r).Generation, uint64(i+2); got != want {
 						t.Errorf("generation %d, want %d", got, want)
 					}
 				})
@@ -66,8 +66,8 @@ func TestEnd(t *testing.T) {
 		eachPython(t, func(t *testing.T, o python.Options) {
 			r := openSession(t, o)
 			turn := r.StartTurn(t, "import time; print('up', flush=True)\ntime.sleep(100)")
-			r.WaitEvent(t, "up", drive.IsText("up"))
-			if err := syscall.Kill(drive.SessionInfo(r).PID, syscall.SIGKILL); err != nil {
+			r.WaitEvent(t, "up", sessionkit.IsText("up"))
+			if err := syscall.Kill(sessionkit.SessionInfo(r).PID, syscall.SIGKILL); err != nil {
 				t.Fatal(err)
 			}
 			res := r.WaitTurnEnd(t, turn)
@@ -76,7 +76,7 @@ func TestEnd(t *testing.T) {
 			}
 			r.RunCode(t, "1").WantTranscript(t, "1\n")
 
-			if err := syscall.Kill(drive.SessionInfo(r).PID, syscall.SIGKILL); err != nil { // while idle
+			if err := syscall.Kill(sessionkit.SessionInfo(r).PID, syscall.SIGKILL); err != nil { // while idle
 				t.Fatal(err)
 			}
 			end := r.WaitEvent(t, "the end", func(e timeline.Event) bool {
@@ -125,7 +125,7 @@ func TestOutput_LateThread(t *testing.T) {
 		wait, goOn := newGate(t)
 		r.RunCode(t, "import threading\ndef late():\n    "+wait+"\n    print('late')\nthreading.Thread(target=late, daemon=True).start()").WantTranscript(t, "")
 		goOn()
-		e := r.WaitEvent(t, "the thread's text", drive.IsText("late\n"))
+		e := r.WaitEvent(t, "the thread's text", sessionkit.IsText("late\n"))
 		if !e.BetweenTurns || e.Turn != 1 {
 			t.Errorf("got %+v, want it between turns, after turn 1", e)
 		}

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
 	"github.com/turnstone-repl/turnstone/session"
-	"github.com/turnstone-repl/turnstone/tests/drive"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
@@ -26,7 +26,7 @@ func TestEnvironment(t *testing.T) {
 		}
 		r := openSession(t, python.Options{Env: []string{"VIRTUAL_ENV=" + dir}})
 		r.RunCode(t, "import sys; print(sys.prefix, sys.prefix != sys.base_prefix)").WantTranscript(t, dir+" True\n")
-		if why := drive.SessionInfo(r).ExecutableSource; !strings.Contains(why, "VIRTUAL_ENV") {
+		if why := sessionkit.SessionInfo(r).ExecutableSource; !strings.Contains(why, "VIRTUAL_ENV") {
 			t.Errorf("it was chosen because of %q", why)
 		}
 	})
@@ -105,8 +105,8 @@ func TestStartup(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				eachPython(t, func(t *testing.T, o python.Options) {
-					r := drive.LaunchSession(t, python.Spec(file(t, o, "print('hello from the start')\n")))
-					e := r.WaitEvent(t, "the greeting", drive.IsText("hello from the start\n"))
+					r := sessionkit.LaunchSession(t, python.Spec(file(t, o, "print('hello from the start')\n")))
+					e := r.WaitEvent(t, "the greeting", sessionkit.IsText("hello from the start\n"))
 					if e.Turn != 0 || e.BetweenTurns {
 						t.Errorf("got %+v, want it in turn 0", e)
 					}
@@ -123,8 +123,8 @@ func TestStartup(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				eachPython(t, func(t *testing.T, o python.Options) {
-					r := drive.LaunchSession(t, python.Spec(file(t, o, "import builtins\nbuiltins.name = input('who? ')\n")))
-					reply, err := r.Wait(drive.TimeoutContext(t), 0, nil)
+					r := sessionkit.LaunchSession(t, python.Spec(file(t, o, "import builtins\nbuiltins.name = input('who? ')\n")))
+					reply, err := r.Wait(sessionkit.TimeoutContext(t), 0, nil)
 					if err != nil || reply.State != session.StateWaiting || reply.InputRequest.Prompt != "who? " || reply.InputRequest.Turn != 0 {
 						t.Fatalf("got %s, wait %+v, %q, %v", reply.State, reply.InputRequest, reply.Text(), err)
 					}
@@ -144,10 +144,10 @@ func TestStartup(t *testing.T) {
 		for name, file := range startupFiles() {
 			t.Run(name, func(t *testing.T) {
 				wait, goOn := newGate(t)
-				r := drive.LaunchSession(t, python.Spec(file(t, python.Options{}, wait+"\nimport builtins\nbuiltins.name = input('who? ')\n")))
+				r := sessionkit.LaunchSession(t, python.Spec(file(t, python.Options{}, wait+"\nimport builtins\nbuiltins.name = input('who? ')\n")))
 				turn := r.StartTurn(t, "Ada")
 				goOn()
-				if _, err := r.Wait(drive.TimeoutContext(t), turn, nil); err != nil {
+				if _, err := r.Wait(sessionkit.TimeoutContext(t), turn, nil); err != nil {
 					t.Fatal(err)
 				}
 				r.WaitUntilReady(t)
@@ -161,7 +161,7 @@ func TestStartup(t *testing.T) {
 		t.Parallel()
 		for name, file := range startupFiles() {
 			t.Run(name, func(t *testing.T) {
-				r := drive.LaunchSession(t, python.Spec(file(t, python.Options{}, "import time; time.sleep(0.5)\nimport builtins; builtins.slow = 42\n")))
+				r := sessionkit.LaunchSession(t, python.Spec(file(t, python.Options{}, "import time; time.sleep(0.5)\nimport builtins; builtins.slow = 42\n")))
 				r.RunCode(t, "slow").WantTranscript(t, "42\n")
 			})
 		}
@@ -173,8 +173,8 @@ func TestStartup(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				eachPython(t, func(t *testing.T, o python.Options) {
-					r := drive.LaunchSession(t, python.Spec(file(t, o, "raise RuntimeError('the start-up is broken')\n")))
-					r.WaitEvent(t, "the error", drive.IsText("the start-up is broken"))
+					r := sessionkit.LaunchSession(t, python.Spec(file(t, o, "raise RuntimeError('the start-up is broken')\n")))
+					r.WaitEvent(t, "the error", sessionkit.IsText("the start-up is broken"))
 					r.WaitUntilReady(t)
 					wantCleanTurn(t, r)
 				})

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/turnstone-repl/turnstone/tests/drive"
+	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
@@ -15,7 +15,7 @@ import (
 // the call that it interrupted goes on. The test is not parallel: it counts what happens within seconds.
 func TestFunction_InSignalHandler(t *testing.T) {
 	eachPython(t, func(t *testing.T, o python.Options) {
-		r := drive.OpenWithHost(t, drive.NewTestHost(), python.Spec(o))
+		r := sessionkit.OpenWithHost(t, sessionkit.NewTestHost(), python.Spec(o))
 		wantOutput(t, r, `
 import signal, time
 from turnstone import add, CallError
@@ -68,8 +68,8 @@ func TestFunctionLinux(t *testing.T) {
 	t.Run("ten thousand calls in a turn leak no memory", func(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, o python.Options) {
-			h := drive.NewTestHost()
-			r := drive.OpenWithHost(t, h, python.Spec(o))
+			h := sessionkit.NewTestHost()
+			r := sessionkit.OpenWithHost(t, h, python.Spec(o))
 			wantOutput(t, r, `
 from turnstone import echo
 import resource
@@ -88,8 +88,8 @@ print(grown if grown > 1024 else "flat")
 	t.Run("a call in a forked child is an error", func(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, o python.Options) {
-			h := drive.NewTestHost()
-			r := drive.OpenWithHost(t, h, python.Spec(o))
+			h := sessionkit.NewTestHost()
+			r := sessionkit.OpenWithHost(t, h, python.Spec(o))
 			wantOutput(t, r, `
 import os, threading, turnstone, warnings
 warnings.simplefilter("ignore") # from 3.12 on, Python warns of a fork beside threads
@@ -112,8 +112,8 @@ turnstone.add(5)
 	t.Run("works or fails clearly in pools, pickles and children", func(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, o python.Options) {
-			h := drive.NewTestHost()
-			r := drive.OpenWithHost(t, h, python.Spec(o))
+			h := sessionkit.NewTestHost()
+			r := sessionkit.OpenWithHost(t, h, python.Spec(o))
 			const forked = "add: a forked child cannot call functions of the host: call in the parent, and pass the result on\n"
 			wantOutput(t, r, `
 from turnstone import add, echo, CallError
@@ -151,7 +151,7 @@ print(made.returncode, made.stderr.decode().strip().splitlines()[-1])
 		if exec.Command(path, "-c", "import numpy").Run() != nil {
 			t.Skip("needs " + path + " with numpy")
 		}
-		r := drive.OpenWithHost(t, drive.NewTestHost(), python.Spec(python.Options{Path: path}))
+		r := sessionkit.OpenWithHost(t, sessionkit.NewTestHost(), python.Spec(python.Options{Path: path}))
 		r.RunCode(t, "import numpy as np")
 		wantOutput(t, r, `
 from turnstone import echo
@@ -180,8 +180,8 @@ echo: argument value: a value of type Series cannot be sent: use to_list()
 	t.Run("raises an interrupt once while another thread reads", func(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, o python.Options) {
-			h := drive.NewTestHost()
-			r := drive.OpenWithHost(t, h, python.Spec(o))
+			h := sessionkit.NewTestHost()
+			r := sessionkit.OpenWithHost(t, h, python.Spec(o))
 			r.RunCode(t, `
 import sys, threading
 from turnstone import block, echo
@@ -215,10 +215,10 @@ def quiet(f, *args):
     try: f(*args)
     except Exception: pass
 `)
-			for i := range drive.RandomRounds(12) {
+			for i := range sessionkit.RandomRounds(12) {
 				turn := r.StartTurn(t, "print('strikes:', strikes())")
-				r.WaitEvent(t, "the loop", drive.IsText("begun"))
-				if _, err := r.Interrupt(drive.TimeoutContext(t), turn); err != nil {
+				r.WaitEvent(t, "the loop", sessionkit.IsText("begun"))
+				if _, err := r.Interrupt(sessionkit.TimeoutContext(t), turn); err != nil {
 					t.Fatal(err)
 				}
 				if res := r.FinishTurn(t, turn); !strings.Contains(res.OutputText(), "strikes: 1\n") {
@@ -231,8 +231,8 @@ def quiet(f, *args):
 
 func TestFunction_ThousandOpenCalls(t *testing.T) {
 	eachPython(t, func(t *testing.T, o python.Options) {
-		h := drive.NewTestHost()
-		r := drive.OpenWithHost(t, h, python.Spec(o))
+		h := sessionkit.NewTestHost()
+		r := sessionkit.OpenWithHost(t, h, python.Spec(o))
 		before := runtime.NumGoroutine()
 		for _, how := range []string{"reset", "kill"} {
 			r.RunCode(t, `
@@ -254,7 +254,7 @@ for i in range(1024): threading.Thread(target=turnstone.block, args=("x",), daem
 			h.WaitAllEnded(t)
 			wantOutput(t, r, "import turnstone; turnstone.add(1)", "1\n")
 		}
-		for deadline := time.Now().Add(drive.Timeout); runtime.NumGoroutine() > before+4; runtime.Gosched() {
+		for deadline := time.Now().Add(sessionkit.Timeout); runtime.NumGoroutine() > before+4; runtime.Gosched() {
 			if time.Now().After(deadline) {
 				t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
 			}

@@ -9,15 +9,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
-	"github.com/turnstone-repl/turnstone/tests/drive"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
 // wantOutput runs a turn and compares what it prints.
-func wantOutput(t *testing.T, r *drive.TestSession, code, want string) {
+func wantOutput(t *testing.T, r *sessionkit.TestSession, code, want string) {
 	t.Helper()
 	res := r.RunCode(t, code)
 	var text strings.Builder
@@ -37,7 +37,7 @@ func TestFunction(t *testing.T) {
 	t.Run("is called like a Python function", func(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, o python.Options) {
-			r := drive.OpenWithHost(t, drive.NewTestHost(), python.Spec(o))
+			r := sessionkit.OpenWithHost(t, sessionkit.NewTestHost(), python.Spec(o))
 			wantOutput(t, r, "import turnstone\nturnstone.add(2, b=3)", "5\n")
 			wantOutput(t, r, "from turnstone import add, echo\nadd(40, b=2, at={'x': 1})", "43\n")
 			wantOutput(t, r, "sum(add(i) for i in range(1000))", "499500\n")
@@ -56,7 +56,7 @@ func TestFunction(t *testing.T) {
 	t.Run("a failure is an exception with the message of the host", func(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, o python.Options) {
-			r := drive.OpenWithHost(t, drive.NewTestHost(), python.Spec(o))
+			r := sessionkit.OpenWithHost(t, sessionkit.NewTestHost(), python.Spec(o))
 			r.RunCode(t, "import turnstone; from turnstone import *")
 			for _, c := range []struct{ code, want string }{
 				{"raise_error('', message='no such table')", "CallError: no such table"},
@@ -97,8 +97,8 @@ ExceptionGroup ExceptionGroup wrapped: m False False
 	t.Run("can be awaited", func(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, o python.Options) {
-			h := drive.NewTestHost()
-			r := drive.OpenWithHost(t, h, python.Spec(o))
+			h := sessionkit.NewTestHost()
+			r := sessionkit.OpenWithHost(t, h, python.Spec(o))
 			wantOutput(t, r, `
 import asyncio, time
 from turnstone import add, sleep, block
@@ -124,7 +124,7 @@ print(asyncio.run(main()))
 	t.Run("does not shadow a module of the user", func(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, o python.Options) {
-			r := drive.OpenWithHost(t, drive.NewTestHost(), python.Spec(o))
+			r := sessionkit.OpenWithHost(t, sessionkit.NewTestHost(), python.Spec(o))
 			wantOutput(t, r, `
 import os, sys, tempfile
 d = tempfile.mkdtemp(); os.chdir(d)
@@ -144,7 +144,7 @@ print(turnstone.mine, turnstone_host.add(2), turnstone_host.add.__module__)
 	t.Run("records each call in one line", func(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, o python.Options) {
-			r := drive.OpenWithHost(t, drive.NewTestHost(), python.Spec(o))
+			r := sessionkit.OpenWithHost(t, sessionkit.NewTestHost(), python.Spec(o))
 			res := r.RunCode(t, `
 from turnstone import *
 for i in range(40):
@@ -160,7 +160,7 @@ print("done")
 				t.Errorf("got %q, want %q", got, want)
 			}
 			r.RunCode(t, "sleep(1200)")
-			reply, err := r.Wait(drive.TimeoutContext(t), 0, nil)
+			reply, err := r.Wait(sessionkit.TimeoutContext(t), 0, nil)
 			if err != nil || !strings.Contains(reply.Text(), "[called sleep, ") {
 				t.Errorf("the reply says %q, %v", reply.Text(), err)
 			}
@@ -171,7 +171,7 @@ print("done")
 func TestFunction_Values(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
-		r := drive.OpenWithHost(t, drive.NewTestHost(), python.Spec(o))
+		r := sessionkit.OpenWithHost(t, sessionkit.NewTestHost(), python.Spec(o))
 		wantOutput(t, r, `
 from turnstone import echo
 from datetime import datetime, timezone, timedelta
@@ -213,8 +213,8 @@ print(echo(deep) == deep)
 func TestFunction_Threads(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
-		h := drive.NewTestHost()
-		r := drive.OpenWithHost(t, h, python.Spec(o))
+		h := sessionkit.NewTestHost()
+		r := sessionkit.OpenWithHost(t, h, python.Spec(o))
 		wantOutput(t, r, `
 from turnstone import add, sleep
 import sys, threading, time
@@ -246,9 +246,9 @@ func TestFunctionInterrupt(t *testing.T) {
 	t.Run("ends the call and cancels its context", func(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, o python.Options) {
-			h := drive.NewTestHost()
-			r := drive.OpenWithHost(t, h, python.Spec(o))
-			for range drive.RandomRounds(20) {
+			h := sessionkit.NewTestHost()
+			r := sessionkit.OpenWithHost(t, h, python.Spec(o))
+			for range sessionkit.RandomRounds(20) {
 				turn := r.StartTurn(t, "from turnstone import block; block('x')")
 				<-h.BlockStarted
 				if got := r.InterruptTurn(t, turn); got != session.InterruptIdle {
@@ -268,8 +268,8 @@ func TestFunctionInterrupt(t *testing.T) {
 	t.Run("loses nothing and reaches no other turn", func(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, o python.Options) {
-			h := drive.NewTestHost()
-			r := drive.OpenWithHost(t, h, python.Spec(o))
+			h := sessionkit.NewTestHost()
+			r := sessionkit.OpenWithHost(t, h, python.Spec(o))
 			r.RunCode(t, "from turnstone import *; n = 0; import threading")
 			codes := []string{
 				"while True:\n    n += 1\n    if add(n) != n: print('!' * 5)",
@@ -278,7 +278,7 @@ func TestFunctionInterrupt(t *testing.T) {
 				"def run():\n    for i in range(200):\n        if echo(i) != i: print('!' * 5)\nwhile True:\n    ts = [threading.Thread(target=run) for _ in range(3)]\n    [x.start() for x in ts]; add(1); [x.join() for x in ts]",
 			}
 			random := rand.New(rand.NewPCG(1, 2))
-			for i := range drive.RandomRounds(60) {
+			for i := range sessionkit.RandomRounds(60) {
 				turn := r.StartTurn(t, codes[i%len(codes)])
 				<-time.After(time.Duration(random.IntN(6000)) * time.Microsecond) // the moment is the point
 				if got := r.InterruptTurn(t, turn); got != session.InterruptIdle {
@@ -303,8 +303,8 @@ func TestFunctionList(t *testing.T) {
 	t.Run("may change at any time", func(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, o python.Options) {
-			h := drive.NewTestHost()
-			r := drive.OpenWithHost(t, h, python.Spec(o))
+			h := sessionkit.NewTestHost()
+			r := sessionkit.OpenWithHost(t, h, python.Spec(o))
 			wantOutput(t, r, "import turnstone\nhasattr(turnstone, 'block')", "True\n")
 			functions := h.HostFunctions()
 			renamed := functions[1]
@@ -320,7 +320,7 @@ func TestFunctionList(t *testing.T) {
 			if err := r.SetFunctions(functions...); err != nil {
 				t.Fatal(err)
 			}
-			if err := r.Reset(drive.TimeoutContext(t)); err != nil {
+			if err := r.Reset(sessionkit.TimeoutContext(t)); err != nil {
 				t.Fatal(err)
 			}
 			r.WaitUntilReady(t)
@@ -342,8 +342,8 @@ func TestFunctionList(t *testing.T) {
 	t.Run("loses no call while it changes", func(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, o python.Options) {
-			h := drive.NewTestHost()
-			r := drive.OpenWithHost(t, h, python.Spec(o))
+			h := sessionkit.NewTestHost()
+			r := sessionkit.OpenWithHost(t, h, python.Spec(o))
 			functions := h.HostFunctions()
 			turn := r.StartTurn(t, `
 import threading, turnstone
@@ -359,7 +359,7 @@ threads = [threading.Thread(target=many) for _ in range(8)]
 for x in threads: x.start()
 for x in threads: x.join()
 print(wrong[:3])`)
-			for i := range drive.RandomRounds(200) {
+			for i := range sessionkit.RandomRounds(200) {
 				list := functions
 				if i%2 == 0 {
 					list = functions[:2] // echo and add stay

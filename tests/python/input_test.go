@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
 	"github.com/turnstone-repl/turnstone/supervisor"
-	"github.com/turnstone-repl/turnstone/tests/drive"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
@@ -44,7 +44,7 @@ func TestInput(t *testing.T) {
 				t.Errorf("got %.300q", res.Transcript())
 			}
 			lines := strings.Repeat("0123456\n", 400_000)
-			if res := r.RunCode(t, "import sys; print(len(sys.stdin.read()))", lines, drive.EndOfFile); res.OutputText() != "3200001\n" {
+			if res := r.RunCode(t, "import sys; print(len(sys.stdin.read()))", lines, sessionkit.EndOfFile); res.OutputText() != "3200001\n" {
 				t.Errorf("got %.300q", res.Transcript())
 			}
 			wantCleanTurn(t, r)
@@ -124,7 +124,7 @@ func TestOutput(t *testing.T) {
 		eachPython(t, func(t *testing.T, o python.Options) {
 			r := openSession(t, o)
 			turn := r.StartTurn(t, "for i in range(0, 101, 10): print('\\r%3d %%' % i, end='', flush=True)\nprint('\\ndone')")
-			reply, err := r.Wait(drive.TimeoutContext(t), turn, nil)
+			reply, err := r.Wait(sessionkit.TimeoutContext(t), turn, nil)
 			if err != nil || reply.Outcome != "ok" {
 				t.Fatalf("got %q, outcome %q, %v", reply.Text(), reply.Outcome, err)
 			}

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
 	"github.com/turnstone-repl/turnstone/session"
-	"github.com/turnstone-repl/turnstone/tests/drive"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
@@ -80,7 +80,7 @@ func TestInterrupt_ReachesOnlyItsTurn(t *testing.T) {
 			turn := r.StartTurn(t, k.code)
 			busyWait(time.Duration(random.Int64N(int64(k.maxDelay))))
 			result, err := r.Interrupt(t.Context(), turn)
-			if reply, _ := r.Wait(t.Context(), turn, session.WaitAtMost(drive.Timeout)); err != nil || reply.Outcome == "" {
+			if reply, _ := r.Wait(t.Context(), turn, session.WaitAtMost(sessionkit.Timeout)); err != nil || reply.Outcome == "" {
 				t.Fatalf("round %d, %s: the interrupt led to %q, %v, and the turn goes on: %.500q", i, k.name, result, err, reply.Text())
 			}
 			res := r.WaitTurnEnd(t, turn)
@@ -113,7 +113,7 @@ func TestInterrupt_BlockedSignal(t *testing.T) {
 		r.RunCode(t, "import os, signal").WantTranscript(t, "")
 		for range 5 {
 			turn := r.StartTurn(t, "_ = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT]); input('? ')")
-			r.WaitEvent(t, "a wait", drive.IsInputRequest)
+			r.WaitEvent(t, "a wait", sessionkit.IsInputRequest)
 			wantInterrupt(t, r, turn, session.InterruptIdle)
 			r.WaitTurnEnd(t, turn)
 			res := r.RunCode(t, `got = signal.sigpending()

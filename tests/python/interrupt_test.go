@@ -10,14 +10,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
 	"github.com/turnstone-repl/turnstone/session"
-	"github.com/turnstone-repl/turnstone/tests/drive"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
 // wantInterrupt fails the test unless the interrupt leads to want.
-func wantInterrupt(t *testing.T, r *drive.TestSession, turn uint64, want session.InterruptResult) {
+func wantInterrupt(t *testing.T, r *sessionkit.TestSession, turn uint64, want session.InterruptResult) {
 	t.Helper()
 	if got := r.InterruptTurn(t, turn); got != want {
 		t.Errorf("the interrupt led to %q, want %q", got, want)
@@ -65,7 +65,7 @@ asyncio.run(main())`, "interrupted", "KeyboardInterrupt\n"},
 						t.Skip(why)
 					}
 					turn := r.StartTurn(t, c.code)
-					r.WaitEvent(t, "up", drive.IsText("up"))
+					r.WaitEvent(t, "up", sessionkit.IsText("up"))
 					wantInterrupt(t, r, turn, session.InterruptIdle)
 					res := r.WaitTurnEnd(t, turn)
 					if res.Outcome != c.outcome || !strings.HasSuffix(res.OutputText(timeline.Stderr), c.last) || strings.Contains(res.OutputText(timeline.Stderr), "turnstone") {
@@ -91,7 +91,7 @@ asyncio.run(main())`, "interrupted", "KeyboardInterrupt\n"},
 			r.RunCode(t, "import signal, time\nn = 0\ndef mine(*a):\n    global n; n += 1\nold = signal.signal(signal.SIGINT, mine)").WantTranscript(t, "")
 			for want := 1; want <= 2; want++ { // in the turn after the next as well
 				turn := r.StartTurn(t, "was = n\nprint('up', flush=True)\nwhile n == was: time.sleep(0.01)\ntime.sleep(0.3); print('called', n)")
-				r.WaitEvent(t, "up", drive.IsText("up"))
+				r.WaitEvent(t, "up", sessionkit.IsText("up"))
 				wantInterrupt(t, r, turn, session.InterruptIdle)
 				res := r.FinishTurn(t, turn)
 				if got, want := res.OutputText(), "called "+string(rune('0'+want))+"\n"; !strings.HasSuffix(got, want) || res.Outcome != "ok" {
@@ -100,7 +100,7 @@ asyncio.run(main())`, "interrupted", "KeyboardInterrupt\n"},
 			}
 			r.RunCode(t, "signal.signal(signal.SIGINT, old) is mine").WantTranscript(t, "True\n")
 			turn := r.StartTurn(t, "print('up', flush=True); time.sleep(100)")
-			r.WaitEvent(t, "up", drive.IsText("up"))
+			r.WaitEvent(t, "up", sessionkit.IsText("up"))
 			wantInterrupt(t, r, turn, session.InterruptIdle)
 			if res := r.FinishTurn(t, turn); res.Outcome != "interrupted" {
 				t.Errorf("got %q, outcome %q", res.Transcript(), res.Outcome)
@@ -113,11 +113,11 @@ asyncio.run(main())`, "interrupted", "KeyboardInterrupt\n"},
 		eachPython(t, func(t *testing.T, o python.Options) {
 			r := openSession(t, o)
 			turn := r.StartTurn(t, "import time\nwhile True:\n    try:\n        print('up', flush=True)\n        time.sleep(100)\n    except KeyboardInterrupt: print('no', flush=True)")
-			r.WaitEvent(t, "up", drive.IsText("up"))
+			r.WaitEvent(t, "up", sessionkit.IsText("up"))
 			if got, err := r.Interrupt(t.Context(), turn); got != session.InterruptPending || err != nil {
 				t.Errorf("the first interrupt led to %q, %v", got, err)
 			}
-			r.WaitEvent(t, "no", drive.IsText("no\n")) // a busy machine may take longer than the interrupt waits
+			r.WaitEvent(t, "no", sessionkit.IsText("no\n")) // a busy machine may take longer than the interrupt waits
 			wantInterrupt(t, r, turn, session.InterruptIdle)
 			res := r.FinishTurn(t, turn)
 			if res.Outcome != "interrupted" || strings.Contains(res.OutputText(), "no\n") {
@@ -141,7 +141,7 @@ try:
     `+waitForDone+`
 except KeyboardInterrupt: print('swallowed')
 `+waitForDone+`; print(got)`)
-			old := r.WaitEvent(t, "a wait", drive.IsInputRequest)
+			old := r.WaitEvent(t, "a wait", sessionkit.IsInputRequest)
 			wantInterrupt(t, r, turn, session.InterruptWaiting)
 			if _, err := r.Answer(t.Context(), old.Seq, session.Input{Data: []byte("late\n")}); !errors.Is(err, session.ErrStale) {
 				t.Errorf("the old wait took an answer: %v", err)
@@ -161,7 +161,7 @@ except KeyboardInterrupt: print('swallowed')
 		eachPython(t, func(t *testing.T, o python.Options) {
 			r := openSession(t, o)
 			turn := r.StartTurn(t, "import threading\ngot = []; done = threading.Event()\ndef ask(): got.append(input('t? ')); done.set()\nthreading.Thread(target=ask).start(); "+waitForDone)
-			r.WaitEvent(t, "a wait", drive.IsInputRequest)
+			r.WaitEvent(t, "a wait", sessionkit.IsInputRequest)
 			result, err := r.Interrupt(t.Context(), turn)
 			// The thread may ask once more before the main one has ended the turn.
 			if err != nil || result != session.InterruptIdle && result != session.InterruptWaiting {
@@ -196,9 +196,9 @@ func TestInterruptRace(t *testing.T) {
 		cells := []string{"1+1", "x = 1", "print('x' * 5000)", "1/0", "import time; time.sleep(0.0001)", "for i in range(2000): pass"}
 		eachPython(t, func(t *testing.T, o python.Options) {
 			r := openSession(t, o)
-			pid := drive.SessionInfo(r).PID
+			pid := sessionkit.SessionInfo(r).PID
 			seen := make(map[string]int)
-			for i := range drive.RandomRounds(180) {
+			for i := range sessionkit.RandomRounds(180) {
 				turn := r.StartTurn(t, cells[i%len(cells)])
 				busyWait(time.Duration(rand.IntN(700)) * time.Microsecond)
 				if result := r.InterruptTurn(t, turn); result == session.InterruptPending || result == session.InterruptWaiting {
@@ -228,7 +228,7 @@ func TestInterruptRace(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, o python.Options) {
 			r := openSession(t, o)
-			for i := range drive.RandomRounds(90) {
+			for i := range sessionkit.RandomRounds(90) {
 				turn := r.StartTurn(t, "import time; time.sleep(100)")
 				busyWait(time.Duration(rand.IntN(300)) * time.Microsecond)
 				wantInterrupt(t, r, turn, session.InterruptIdle)
@@ -256,9 +256,9 @@ func TestInterruptRace(t *testing.T) {
 					if why := uninterruptible[c.name]; why != "" {
 						t.Skip(why)
 					}
-					for i := range drive.RandomRounds(30) {
+					for i := range sessionkit.RandomRounds(30) {
 						turn := r.StartTurn(t, c.code)
-						r.WaitEvent(t, "up", drive.IsText("up"))
+						r.WaitEvent(t, "up", sessionkit.IsText("up"))
 						busyWait(time.Duration(rand.IntN(1000)) * time.Microsecond)
 						result, err := r.Interrupt(t.Context(), turn)
 						late := result == session.InterruptPending // or the machine is busy: its end is awaited below
@@ -283,9 +283,9 @@ func TestInterruptRace(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, o python.Options) {
 			r := openSession(t, o)
-			for i := range drive.RandomRounds(90) {
+			for i := range sessionkit.RandomRounds(90) {
 				turn := r.StartTurn(t, "x = input()")
-				w := r.WaitEvent(t, "a wait", drive.IsInputRequest)
+				w := r.WaitEvent(t, "a wait", sessionkit.IsInputRequest)
 				var both sync.WaitGroup
 				both.Go(func() {
 					busyWait(time.Duration(rand.IntN(200)) * time.Microsecond)

@@ -8,28 +8,28 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/interpreters"
+	"github.com/turnstone-repl/turnstone/internal/testkit/parallel"
+	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
+	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
 	"github.com/turnstone-repl/turnstone/supervisor"
-	"github.com/turnstone-repl/turnstone/tests/confined"
-	"github.com/turnstone-repl/turnstone/tests/drive"
-	"github.com/turnstone-repl/turnstone/tests/pythons"
-	"github.com/turnstone-repl/turnstone/tests/waits"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
 func TestMain(m *testing.M) {
 	supervisor.MonitorMain()
-	waits.AllowParallel()
-	os.Exit(confined.RunTests(m))
+	parallel.AllowParallel()
+	os.Exit(sandboxcheck.RunTests(m))
 }
 
 // eachPython runs a test over the Python that the search finds and, if asked
 // for, over all that pyenv has.
 func eachPython(t *testing.T, test func(t *testing.T, o python.Options)) {
 	t.Run("default", func(t *testing.T) { test(t, python.Options{}) })
-	if !pythons.TestsAll() {
+	if !interpreters.TestsAll() {
 		return
 	}
-	installed, err := pythons.Installed()
+	installed, err := interpreters.Installed()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,9 +40,9 @@ func eachPython(t *testing.T, test func(t *testing.T, o python.Options)) {
 
 // openSession opens a session and waits for its start-up, which must not ask. Compiled code
 // is cached for the whole machine, as it is for users.
-func openSession(t *testing.T, o python.Options) *drive.TestSession {
+func openSession(t *testing.T, o python.Options) *sessionkit.TestSession {
 	t.Helper()
-	return drive.OpenSession(t, python.Spec(o))
+	return sessionkit.OpenSession(t, python.Spec(o))
 }
 
 // newGate is a line of code that waits until goOn is called.
@@ -59,7 +59,7 @@ func newGate(t *testing.T) (wait string, goOn func()) {
 
 // wantCleanTurn runs a turn that prints and reads, and fails unless nothing of what
 // came before shows in it.
-func wantCleanTurn(t *testing.T, r *drive.TestSession) {
+func wantCleanTurn(t *testing.T, r *sessionkit.TestSession) {
 	t.Helper()
 	res := r.RunCode(t, "print(input('next? '), 6 * 7)", "fresh")
 	const want = `next? [wait "next? "][line "fresh"]fresh 42` + "\n"

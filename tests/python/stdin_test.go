@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
 	"github.com/turnstone-repl/turnstone/session"
-	"github.com/turnstone-repl/turnstone/tests/drive"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
@@ -35,15 +35,15 @@ func runtimeInputCases() []inputCase {
 			want: `n? [wait "n? "][line "Ada"]got Ada` + "\n"},
 		{name: "input of an empty line", code: "print(repr(input()))", answers: []string{""},
 			want: `[wait ""][line ""]''` + "\n"},
-		{name: "end of file", code: "try: input('? ')\nexcept EOFError: print('EOF')", answers: []string{drive.EndOfFile},
+		{name: "end of file", code: "try: input('? ')\nexcept EOFError: print('EOF')", answers: []string{sessionkit.EndOfFile},
 			want: `? [wait "? "]EOF` + "\n"},
-		{name: "sys.stdin.read", code: "import sys; print(repr(sys.stdin.read()))", answers: []string{"a", "b", drive.EndOfFile},
+		{name: "sys.stdin.read", code: "import sys; print(repr(sys.stdin.read()))", answers: []string{"a", "b", sessionkit.EndOfFile},
 			want: `[wait ""][line "a"][wait ""][line "b"][wait ""]'a\nb\n'` + "\n"},
 		{name: "sys.stdin.readline", code: "import sys; print(repr(sys.stdin.readline()))", answers: []string{"a"},
 			want: `[wait ""][line "a"]'a\n'` + "\n"},
-		{name: "sys.stdin.readlines", code: "import sys; print(sys.stdin.readlines())", answers: []string{"a\nb", drive.EndOfFile},
+		{name: "sys.stdin.readlines", code: "import sys; print(sys.stdin.readlines())", answers: []string{"a\nb", sessionkit.EndOfFile},
 			want: `[wait ""][line "a"][line "b"][wait ""]['a\n', 'b\n']` + "\n"},
-		{name: "iteration", code: "import sys\nfor l in sys.stdin: print(repr(l))", answers: []string{"a", "b", drive.EndOfFile},
+		{name: "iteration", code: "import sys\nfor l in sys.stdin: print(repr(l))", answers: []string{"a", "b", sessionkit.EndOfFile},
 			want: `[wait ""][line "a"]'a\n'` + "\n" + `[wait ""][line "b"]'b\n'` + "\n" + `[wait ""]`},
 		{name: "buffer.read", code: "import sys; print(sys.stdin.buffer.read(5))", answers: []string{"hello world"},
 			want: `[wait ""][line "hello world"]b'hello'` + "\n"},
@@ -51,13 +51,13 @@ func runtimeInputCases() []inputCase {
 			want: `[wait ""][line "xy"]3 bytearray(b'xy\n')` + "\n"},
 		{name: "raw.read", code: "import sys; print(sys.stdin.buffer.raw.read(10))", answers: []string{"xy"},
 			want: `[wait ""][line "xy"]b'xy\n'` + "\n"},
-		{name: "fileinput", code: "import fileinput\nfor l in fileinput.input('-'): print(repr(l))", answers: []string{"a", drive.EndOfFile},
+		{name: "fileinput", code: "import fileinput\nfor l in fileinput.input('-'): print(repr(l))", answers: []string{"a", sessionkit.EndOfFile},
 			want: `[wait ""][line "a"]'a\n'` + "\n" + `[wait ""]`},
 		{name: "pdb", code: "import pdb\nx = 5\npdb.set_trace()\ny = 6", answers: []string{"p x + 37", "c"},
 			wantParts: []string{`(Pdb) [debugger wait "(Pdb) "][line "p x + 37"]42` + "\n", `[line "c"]`}},
 		{name: "breakpoint", code: "z = 5\nbreakpoint()\nw = 6", answers: []string{"p z + 37", "c"},
 			wantParts: []string{`(Pdb) [debugger wait "(Pdb) "][line "p z + 37"]42` + "\n", `[line "c"]`}},
-		{name: "code.interact", code: "import code\ncode.interact(banner='', exitmsg='', local={})", answers: []string{"6 * 7", "if 1:", "  print('in')", "", drive.EndOfFile},
+		{name: "code.interact", code: "import code\ncode.interact(banner='', exitmsg='', local={})", answers: []string{"6 * 7", "if 1:", "  print('in')", "", sessionkit.EndOfFile},
 			wantParts: []string{`>>> [wait ">>> "][line "6 * 7"]42` + "\n", `[continue wait "... "]`, "in\n"}},
 		{name: "help", code: "help()", answers: []string{"len", "quit"},
 			wantParts: []string{`help> [wait "help> "][line "len"]`, "Return the number of items in a container"}},
@@ -100,7 +100,7 @@ func terminalInputCases(dir string) []inputCase {
 			want: `[python wait ""][line "ab"]b'ab\n'` + "\n"},
 		{name: "pty.spawn", code: "import pty; pty.spawn(['sh', '-c', 'read x; echo got $x']); None", answers: []string{"ab"},
 			wantParts: []string{`[python `, `[line "ab"]`, "got ab"}, mayPoll: true},
-		{name: "a child", code: "import subprocess; subprocess.run(['cat']); print('after')", answers: []string{"ab", "cd", drive.EndOfFile},
+		{name: "a child", code: "import subprocess; subprocess.run(['cat']); print('after')", answers: []string{"ab", "cd", sessionkit.EndOfFile},
 			want: `[cat wait ""][line "ab"]ab` + "\n" + `[cat wait ""][line "cd"]cd` + "\n" + `[cat wait ""][line ""]after` + "\n"},
 		{name: "a child, then input", code: "import subprocess; subprocess.run(['head', '-n', '1']); print('py', input('? '))", answers: []string{"one", "two"},
 			want: `[head wait ""][line "one"]one` + "\n" + `? [wait "? "][line "two"]py two` + "\n"},
@@ -211,7 +211,7 @@ func TestStdin(t *testing.T) {
 		eachPython(t, func(t *testing.T, o python.Options) {
 			r := openSession(t, o)
 			turn := r.StartTurn(t, "import os, tty\ntty.setcbreak(0)\nprint(os.read(0, 1))")
-			w := r.WaitEvent(t, "a wait", drive.IsInputRequest)
+			w := r.WaitEvent(t, "a wait", sessionkit.IsInputRequest)
 			if _, err := r.Answer(t.Context(), w.Seq, session.Input{Data: []byte("k")}); err != nil {
 				t.Fatal(err)
 			}
@@ -252,7 +252,7 @@ func TestStdin(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, o python.Options) {
 			r := openSession(t, o)
-			for i := range drive.RandomRounds(90) {
+			for i := range sessionkit.RandomRounds(90) {
 				res := r.RunCode(t, `import subprocess; subprocess.run(['bash', '-c', 'read -p "pw: " x; echo got $x']); None`, "a")
 				if got, want := res.Transcript(), `pw: [bash wait "pw: "][line "a"]got a`+"\n"; got != want || res.Outcome != "ok" {
 					t.Fatalf("round %d: got %q, outcome %q; want %q", i, got, res.Outcome, want)
@@ -293,14 +293,14 @@ func TestStdin(t *testing.T) {
 		t.Parallel()
 		r := openSession(t, python.Options{})
 		turn := r.StartTurn(t, "input('a? ')")
-		old := r.WaitEvent(t, "a wait", drive.IsInputRequest)
+		old := r.WaitEvent(t, "a wait", sessionkit.IsInputRequest)
 		wantInterrupt(t, r, turn, session.InterruptIdle)
 		in := session.Input{Data: []byte("late\n")}
 		if _, err := r.Answer(t.Context(), old.Seq, in); !errors.Is(err, session.ErrStale) {
 			t.Errorf("got %v, want ErrStale", err)
 		}
 		next := r.StartTurn(t, "print(input('b? '))")
-		w := r.WaitEvent(t, "a wait", func(e timeline.Event) bool { return drive.IsInputRequest(e) && e.Turn == next })
+		w := r.WaitEvent(t, "a wait", func(e timeline.Event) bool { return sessionkit.IsInputRequest(e) && e.Turn == next })
 		if _, err := r.Answer(t.Context(), old.Seq, in); !errors.Is(err, session.ErrStale) {
 			t.Errorf("got %v, want ErrStale", err)
 		}
@@ -316,7 +316,7 @@ func TestStdin(t *testing.T) {
 		eachPython(t, func(t *testing.T, o python.Options) {
 			r := openSession(t, o)
 			lines := strings.Repeat("0123456\n", 300)
-			if res := r.RunCode(t, "import subprocess; print(len(subprocess.check_output(['cat'])))", lines, drive.EndOfFile); res.OutputText() != "2401\n" {
+			if res := r.RunCode(t, "import subprocess; print(len(subprocess.check_output(['cat'])))", lines, sessionkit.EndOfFile); res.OutputText() != "2401\n" {
 				t.Errorf("got %.300q, outcome %q", res.OutputText(), res.Outcome)
 				r.RestartWorker(t)
 			}
@@ -327,7 +327,7 @@ func TestStdin(t *testing.T) {
 
 // hostPID returns the pid, as this process sees it, of a process in the session: a sandbox
 // counts its processes anew.
-func hostPID(t *testing.T, r *drive.TestSession, pid int) int {
+func hostPID(t *testing.T, r *sessionkit.TestSession, pid int) int {
 	t.Helper()
 	info, err := r.Info(t.Context())
 	if err != nil {
@@ -358,7 +358,7 @@ func hostPID(t *testing.T, r *drive.TestSession, pid int) int {
 // waitForRead waits until a process is blocked in read of descriptor 0.
 func waitForRead(t *testing.T, pid int) {
 	t.Helper()
-	ctx := drive.TimeoutContext(t)
+	ctx := sessionkit.TimeoutContext(t)
 	for ctx.Err() == nil {
 		call, err := os.ReadFile(fmt.Sprintf("/proc/%d/syscall", pid))
 		if err != nil && !errors.Is(err, os.ErrNotExist) {

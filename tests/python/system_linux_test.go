@@ -5,7 +5,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/tests/drive"
+	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
@@ -39,7 +39,7 @@ func TestInterrupt_StoppedTerminal(t *testing.T) {
 			t.Parallel()
 			r := openSession(t, python.Options{})
 			turn := r.StartTurn(t, code)
-			r.WaitEvent(t, "the code runs", drive.IsText("on"))
+			r.WaitEvent(t, "the code runs", sessionkit.IsText("on"))
 			r.InterruptTurn(t, turn)
 			if res := r.WaitTurnEnd(t, turn); !strings.Contains(res.OutputText(), "KeyboardInterrupt") {
 				t.Errorf("got %.200q", res.OutputText())
@@ -61,7 +61,7 @@ func TestNoFileDescriptors(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 		turn := r.StartTurn(t, "print('on', flush=True); time.sleep(600)")
-		r.WaitEvent(t, "the code runs", drive.IsText("on"))
+		r.WaitEvent(t, "the code runs", sessionkit.IsText("on"))
 		r.InterruptTurn(t, turn)
 		r.WaitTurnEnd(t, turn)
 		if got := r.RunCode(t, "print(kept)").OutputText(); got != "41\n" {

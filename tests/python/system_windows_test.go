@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
 	"github.com/turnstone-repl/turnstone/session"
-	"github.com/turnstone-repl/turnstone/tests/drive"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
@@ -50,7 +50,7 @@ func TestInterrupt_UnreachedChild(t *testing.T) {
 		turn := r.StartTurn(t, `import subprocess, sys
 subprocess.run([sys.executable, '-c', 'import time; print("up", flush=True); time.sleep(100)'],
     creationflags=subprocess.CREATE_NEW_PROCESS_GROUP)`)
-		r.WaitEvent(t, "up", drive.IsText("up"))
+		r.WaitEvent(t, "up", sessionkit.IsText("up"))
 		// subprocess.run gives the child a quarter of a second, and then ends it: a busy
 		// machine may take longer for all of that than Interrupt waits.
 		if result, err := r.Interrupt(t.Context(), turn); result != session.InterruptIdle && result != session.InterruptPending {
@@ -82,7 +82,7 @@ def strike():
 except KeyboardInterrupt:
     threading.Thread(target=strike).start()
     raise`)
-		r.WaitEvent(t, "up", drive.IsText("up"))
+		r.WaitEvent(t, "up", sessionkit.IsText("up"))
 		wantInterrupt(t, r, turn, session.InterruptIdle)
 		if res := r.FinishTurn(t, turn); res.Outcome != "interrupted" {
 			t.Fatalf("got %q, outcome %q", res.Transcript(), res.Outcome)

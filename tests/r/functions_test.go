@@ -6,14 +6,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
 	"github.com/turnstone-repl/turnstone/session"
-	"github.com/turnstone-repl/turnstone/tests/drive"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers/r"
 )
 
 // wantOutput runs a turn and compares what it prints.
-func wantOutput(t *testing.T, s *drive.TestSession, code, want string) {
+func wantOutput(t *testing.T, s *sessionkit.TestSession, code, want string) {
 	t.Helper()
 	res := s.RunCode(t, code)
 	var text strings.Builder
@@ -32,7 +32,7 @@ func TestFunction(t *testing.T) {
 
 	t.Run("is called like an R function", func(t *testing.T) {
 		t.Parallel()
-		s := drive.OpenWithHost(t, drive.NewTestHost(), newSpec(t, r.Options{}))
+		s := sessionkit.OpenWithHost(t, sessionkit.NewTestHost(), newSpec(t, r.Options{}))
 		wantOutput(t, s, "turnstone$add(2, b = 3)", "[1] 5\n")
 		wantOutput(t, s, "turnstone$add(b = 1, a = 1L, at = list(x = 40))", "[1] 42\n")
 		wantOutput(t, s, "sum(vapply(1:300, function(i) turnstone$add(i), 0L))", "[1] 45150\n")
@@ -43,7 +43,7 @@ func TestFunction(t *testing.T) {
 
 	t.Run("converts values to those of R", func(t *testing.T) {
 		t.Parallel()
-		s := drive.OpenWithHost(t, drive.NewTestHost(), newSpec(t, r.Options{}))
+		s := sessionkit.OpenWithHost(t, sessionkit.NewTestHost(), newSpec(t, r.Options{}))
 		wantOutput(t, s, `same <- function(x) { y <- turnstone$echo(x); if (!identical(x, y)) { str(x); str(y) } }
 for (x in list(NULL, TRUE, 1L, -2147483647L, 1.5, 2, NaN, Inf, "na\u00efve", as.raw(0:255), c(1, 2.5), 1:20, c("a", NA, ""), c(TRUE, NA), c(1.5, NA),
   list(a = 1, b = list(c = "x")), list(1, "a"), data.frame(x = 1:3, y = c("a", "b", "c")), list(a = NULL, b = list()))) same(x)
@@ -72,9 +72,9 @@ max(abs(as.numeric(turnstone$echo(x)) - as.numeric(x))) < 1e-5; length(turnstone
 
 	t.Run("an interrupt ends the call and cancels its context", func(t *testing.T) {
 		t.Parallel()
-		h := drive.NewTestHost()
-		s := drive.OpenWithHost(t, h, newSpec(t, r.Options{}))
-		for i := range drive.RandomRounds(20) {
+		h := sessionkit.NewTestHost()
+		s := sessionkit.OpenWithHost(t, h, newSpec(t, r.Options{}))
+		for i := range sessionkit.RandomRounds(20) {
 			code := "turnstone$block('x')"
 			if i%2 == 1 {
 				code = "tryCatch(turnstone$block('x'), interrupt = function(e) cat('felt'))"
@@ -96,8 +96,8 @@ max(abs(as.numeric(turnstone$echo(x)) - as.numeric(x))) < 1e-5; length(turnstone
 
 	t.Run("the list may change at any time", func(t *testing.T) {
 		t.Parallel()
-		h := drive.NewTestHost()
-		s := drive.OpenWithHost(t, h, newSpec(t, r.Options{}))
+		h := sessionkit.NewTestHost()
+		s := sessionkit.OpenWithHost(t, h, newSpec(t, r.Options{}))
 		f := h.HostFunctions()[1]
 		f.Name = "plus"
 		if err := s.SetFunctions(f); err != nil {
@@ -112,7 +112,7 @@ max(abs(as.numeric(turnstone$echo(x)) - as.numeric(x))) < 1e-5; length(turnstone
 
 	t.Run("keeps the types of R values", func(t *testing.T) {
 		t.Parallel()
-		s := drive.OpenWithHost(t, drive.NewTestHost(), newSpec(t, r.Options{}))
+		s := sessionkit.OpenWithHost(t, sessionkit.NewTestHost(), newSpec(t, r.Options{}))
 		wantOutput(t, s, `x <- turnstone$echo; f <- factor(c("b", NA, "a")); d <- as.Date(c("2026-01-02", NA, "1899-12-31", "2000-02-29"))
 identical(x(f), as.character(f)); identical(x(d), as.character(d)); identical(x(as.Date(1e5, "1970-01-01")), "2243-10-17")
 identical(x(Sys.Date() + 0:400), as.character(Sys.Date() + 0:400)); identical(x(as.Date(-354000:-353000, "1970-01-01")), format(as.Date(-354000:-353000, "1970-01-01")))
@@ -150,7 +150,7 @@ identical(x(structure(list(), names = character())), structure(list(), names = c
 	// Long vectors are read and written at once.
 	t.Run("passes a million values at once", func(t *testing.T) {
 		t.Parallel()
-		s := drive.OpenWithHost(t, drive.NewTestHost(), newSpec(t, r.Options{}))
+		s := sessionkit.OpenWithHost(t, sessionkit.NewTestHost(), newSpec(t, r.Options{}))
 		wantOutput(t, s, "for (x in list(as.double(1:1e6), 1:1e6, as.character(1:3e5))) print(identical(turnstone$echo(x), x))", strings.Repeat("[1] TRUE\n", 3))
 	})
 }

@@ -7,24 +7,24 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/parallel"
+	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
+	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
 	"github.com/turnstone-repl/turnstone/supervisor"
-	"github.com/turnstone-repl/turnstone/tests/confined"
-	"github.com/turnstone-repl/turnstone/tests/drive"
-	"github.com/turnstone-repl/turnstone/tests/waits"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/r"
 )
 
 func TestMain(m *testing.M) {
 	supervisor.MonitorMain()
-	waits.AllowParallel()
-	os.Exit(confined.RunTests(m))
+	parallel.AllowParallel()
+	os.Exit(sandboxcheck.RunTests(m))
 }
 
 // openSession opens a session and waits for its start-up, which must not ask.
-func openSession(t *testing.T, o r.Options) *drive.TestSession {
+func openSession(t *testing.T, o r.Options) *sessionkit.TestSession {
 	t.Helper()
-	return drive.OpenSession(t, newSpec(t, o))
+	return sessionkit.OpenSession(t, newSpec(t, o))
 }
 
 // newSpec is for an R that sees no profile of the person who runs the test.
@@ -39,7 +39,7 @@ func newSpec(t *testing.T, o r.Options) workers.Spec {
 
 // wantCleanTurn runs a turn that prints and reads, and fails unless nothing of what came
 // before shows in it.
-func wantCleanTurn(t *testing.T, s *drive.TestSession) {
+func wantCleanTurn(t *testing.T, s *sessionkit.TestSession) {
 	t.Helper()
 	res := s.RunCode(t, "cat(readline('next? '), 6 * 7, '\\n')", "fresh")
 	const want = `[wait "next? "][line "fresh"]fresh 42 ` + "\n"

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
 	"github.com/turnstone-repl/turnstone/session"
-	"github.com/turnstone-repl/turnstone/tests/drive"
 	"github.com/turnstone-repl/turnstone/workers/r"
 )
 
@@ -23,7 +23,7 @@ func TestStdin(t *testing.T) {
 	for _, c := range append([]inputCase{
 		{"readline", "x <- readline('n? ')", []string{"Ada"}, `[wait "n? "][line "Ada"]`},
 		{"readLines", "readLines(stdin(), 2)", []string{"a\nb"}, `[wait ""][line "a"][line "b"][1] "a" "b"` + "\n"},
-		{"end of file", "readLines(stdin())", []string{"a", drive.EndOfFile}, `[wait ""][line "a"][wait ""][1] "a"` + "\n"},
+		{"end of file", "readLines(stdin())", []string{"a", sessionkit.EndOfFile}, `[wait ""][line "a"][wait ""][1] "a"` + "\n"},
 		{"scan", "scan(quiet = TRUE)", []string{"1 2", ""}, `[wait "1: "][line "1 2"][wait "3: "][line ""][1] 1 2` + "\n"},
 		{"the debugger", "browser()", []string{"6 * 7", "c"}, "Called from: top level \n" + `[debugger wait "Browse[1]> "][line "6 * 7"][1] 42` + "\n" + `[debugger wait "Browse[1]> "][line "c"]`},
 	}, systemInputCases...) {
@@ -60,7 +60,7 @@ func TestInterrupt(t *testing.T) {
 		for name, code := range systemInterrupts {
 			t.Run(name, func(t *testing.T) {
 				turn := s.StartTurn(t, code)
-				s.WaitEvent(t, "up", drive.IsText("up"))
+				s.WaitEvent(t, "up", sessionkit.IsText("up"))
 				got := s.InterruptTurn(t, turn)
 				if got != session.InterruptIdle && got != allowedResults[name] {
 					t.Errorf("the interrupt led to %q", got)
@@ -80,7 +80,7 @@ func TestInterrupt(t *testing.T) {
 		cells := []string{"1+1", "x <- 1", "cat(strrep('x', 5000), '\\n')", "stop('e')", "Sys.sleep(0.0001)", "for (i in 1:2000) i"}
 		s := openSession(t, r.Options{})
 		seen := make(map[string]int)
-		for i := range drive.RandomRounds(300) {
+		for i := range sessionkit.RandomRounds(300) {
 			turn := s.StartTurn(t, cells[i%len(cells)])
 			for begun, d := time.Now(), time.Duration(rand.IntN(3000))*time.Microsecond; time.Since(begun) < d; {
 			}
@@ -128,7 +128,7 @@ func TestEnd(t *testing.T) {
 			})
 		}
 		// However a worker ended, its temporary files are gone with the session at the latest.
-		if err := s.Close(drive.TimeoutContext(t)); err != nil {
+		if err := s.Close(sessionkit.TimeoutContext(t)); err != nil {
 			t.Error(err)
 		}
 		for dir := range temporary {
@@ -142,8 +142,8 @@ func TestEnd(t *testing.T) {
 		t.Parallel()
 		s := openSession(t, r.Options{})
 		turn := s.StartTurn(t, "cat('up\\n'); Sys.sleep(100)")
-		s.WaitEvent(t, "up", drive.IsText("up"))
-		worker, err := os.FindProcess(drive.SessionInfo(s).PID)
+		s.WaitEvent(t, "up", sessionkit.IsText("up"))
+		worker, err := os.FindProcess(sessionkit.SessionInfo(s).PID)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -163,8 +163,8 @@ func TestProfileInput(t *testing.T) {
 	if err := os.WriteFile(profile, []byte("message('hello'); who <- readline('who? ')\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := drive.LaunchSession(t, newSpec(t, r.Options{Env: []string{"R_PROFILE_USER=" + profile}}))
-	reply, err := s.Wait(drive.TimeoutContext(t), 0, nil)
+	s := sessionkit.LaunchSession(t, newSpec(t, r.Options{Env: []string{"R_PROFILE_USER=" + profile}}))
+	reply, err := s.Wait(sessionkit.TimeoutContext(t), 0, nil)
 	if err != nil || reply.State != session.StateWaiting || reply.InputRequest.Prompt != "who? " || reply.InputRequest.Turn != 0 {
 		t.Fatalf("got %s, %+v, %q, %v", reply.State, reply.InputRequest, reply.Text(), err)
 	}
@@ -195,8 +195,8 @@ func TestSoak(t *testing.T) {
 		"for (i in 1:1000) message(i)", "x <- readline('? ')", "browser()", "repeat {}", "m <- matrix(runif(1e4), 100); for (i in 1:50) solve(m)",
 		"plot(1:10)", "summary(lm(mpg ~ wt, mtcars))", "scan(quiet = TRUE)", "1 +", "invisible(gc())",
 	}, systemSoakTurns...)
-	pid := drive.SessionInfo(s).PID
-	for begun := time.Now(); time.Since(begun) < time.Duration(drive.RandomRounds(3))*time.Second; {
+	pid := sessionkit.SessionInfo(s).PID
+	for begun := time.Now(); time.Since(begun) < time.Duration(sessionkit.RandomRounds(3))*time.Second; {
 		code := cells[rand.IntN(len(cells))]
 		turn := s.StartTurn(t, code)
 		for begun, d := time.Now(), time.Duration(rand.ExpFloat64()*2e6); time.Since(begun) < d; {
@@ -218,7 +218,7 @@ func TestSoak(t *testing.T) {
 			t.Fatalf("after %s: got %.1000q, outcome %q", code, res.Transcript(), res.Outcome)
 		}
 	}
-	if drive.SessionInfo(s).PID != pid {
-		t.Errorf("the worker is another: %d, was %d", drive.SessionInfo(s).PID, pid)
+	if sessionkit.SessionInfo(s).PID != pid {
+		t.Errorf("the worker is another: %d, was %d", sessionkit.SessionInfo(s).PID, pid)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
 	"github.com/turnstone-repl/turnstone/session"
-	"github.com/turnstone-repl/turnstone/tests/drive"
 	"github.com/turnstone-repl/turnstone/workers/r"
 )
 
@@ -54,12 +54,12 @@ var systemSoakTurns = []string{"system('echo child')", "parallel::mclapply(1:2, 
 func TestOutputOrder(t *testing.T) {
 	t.Parallel()
 	s := openSession(t, r.Options{})
-	for i := range drive.RandomRounds(1000) {
+	for i := range sessionkit.RandomRounds(1000) {
 		if res := s.RunCode(t, "cat('A\\n'); system('echo B'); cat('C\\n')"); res.Transcript() != "A\nB\nC\n" || res.Outcome != "ok" {
 			t.Fatalf("round %d: got %q %s", i, res.Transcript(), res.Outcome)
 		}
 	}
-	for i := range drive.RandomRounds(50) {
+	for i := range sessionkit.RandomRounds(50) {
 		res := s.RunCode(t, "cat('a'); message('b'); system('echo c'); x <- parallel::mclapply(1:2, function(i) if (i == 1) cat('d\\n')); cat('e')")
 		if res.Transcript() != "a<err>b\n</err>c\nd\ne" || res.Outcome != "ok" {
 			t.Fatalf("round %d: got %q %s", i, res.Transcript(), res.Outcome)
@@ -71,7 +71,7 @@ func TestReset_TemporaryFiles(t *testing.T) {
 	t.Parallel()
 	s := openSession(t, r.Options{})
 	dir := s.RunCode(t, "cat(tempdir()); writeLines('x', tempfile()); invisible(dir.create(d <- tempfile())); invisible(file.create(file.path(d, 'f'))); Sys.chmod(d, '500')").OutputText()
-	if err := syscall.Kill(drive.SessionInfo(s).PID, syscall.SIGSTOP); err != nil { // it will have to be killed
+	if err := syscall.Kill(sessionkit.SessionInfo(s).PID, syscall.SIGSTOP); err != nil { // it will have to be killed
 		t.Fatal(err)
 	}
 	s.RestartWorker(t)
@@ -86,7 +86,7 @@ func TestIdle_CPUTime(t *testing.T) {
 	s := openSession(t, r.Options{})
 	s.RunCode(t, "1").WantTranscript(t, "[1] 1\n")
 	ticks := func() string {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", drive.SessionInfo(s).PID))
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", sessionkit.SessionInfo(s).PID))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,7 +95,7 @@ func TestIdle_CPUTime(t *testing.T) {
 	}
 	switches := func() string {
 		var all strings.Builder
-		tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", drive.SessionInfo(s).PID))
+		tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", sessionkit.SessionInfo(s).PID))
 		for _, task := range tasks {
 			status, _ := os.ReadFile(task)
 			for line := range strings.Lines(string(status)) {

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
 	"github.com/turnstone-repl/turnstone/session"
-	"github.com/turnstone-repl/turnstone/tests/drive"
 	"github.com/turnstone-repl/turnstone/workers/r"
 )
 
@@ -122,7 +122,7 @@ func TestWindows(t *testing.T) {
 	t.Run("resets a busy worker", func(t *testing.T) {
 		s := openSession(t, r.Options{})
 		s.StartTurn(t, "cat('up\\n'); system('ping -n 100 127.0.0.1', show.output.on.console = FALSE)")
-		s.WaitEvent(t, "up", drive.IsText("up"))
+		s.WaitEvent(t, "up", sessionkit.IsText("up"))
 		s.RestartWorker(t)
 		s.RunCode(t, "1").WantTranscript(t, "[1] 1\n")
 	})

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/parallel"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
-	"github.com/turnstone-repl/turnstone/tests/waits"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/conformance"
@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) {
 	supervisor.MonitorMain()
-	waits.AllowParallel()
+	parallel.AllowParallel()
 	os.Exit(m.Run())
 }
 

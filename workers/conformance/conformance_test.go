@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/fakeworker"
+	"github.com/turnstone-repl/turnstone/internal/testkit/parallel"
 	"github.com/turnstone-repl/turnstone/ipc"
-	"github.com/turnstone-repl/turnstone/tests/fakeworker"
-	"github.com/turnstone-repl/turnstone/tests/waits"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/conformance"
 )
@@ -19,7 +19,7 @@ func TestMain(m *testing.M) {
 	if fakeworker.IsRequested() {
 		fakeworker.Main()
 	}
-	waits.AllowParallel()
+	parallel.AllowParallel()
 	os.Exit(m.Run())
 }
 

@@ -5,7 +5,7 @@ package python_test
 import (
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/tests/rawworker"
+	"github.com/turnstone-repl/turnstone/internal/testkit/rawworker"
 	"github.com/turnstone-repl/turnstone/workers/conformance"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/rawworker"
 	"github.com/turnstone-repl/turnstone/ipc"
-	"github.com/turnstone-repl/turnstone/tests/rawworker"
 )
 
 func TestDisplay(t *testing.T) {

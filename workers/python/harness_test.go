@@ -9,10 +9,10 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/interpreters"
+	"github.com/turnstone-repl/turnstone/internal/testkit/parallel"
+	"github.com/turnstone-repl/turnstone/internal/testkit/rawworker"
 	"github.com/turnstone-repl/turnstone/ipc"
-	"github.com/turnstone-repl/turnstone/tests/pythons"
-	"github.com/turnstone-repl/turnstone/tests/rawworker"
-	"github.com/turnstone-repl/turnstone/tests/waits"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
@@ -38,7 +38,7 @@ var cacheDir string
 
 // testedPythons is what eachPython tests on, and a line about what it leaves out.
 var testedPythons struct {
-	interpreters []pythons.Interpreter
+	interpreters []interpreters.Interpreter
 	others       string
 }
 
@@ -47,8 +47,8 @@ func TestMain(m *testing.M) {
 	if cacheDir, err = os.MkdirTemp("", "python-cache-"); err != nil {
 		panic(err)
 	}
-	waits.AllowParallel()
-	if testedPythons.interpreters, testedPythons.others, err = pythons.Selected(); err != nil {
+	parallel.AllowParallel()
+	if testedPythons.interpreters, testedPythons.others, err = interpreters.Selected(); err != nil {
 		panic(err)
 	}
 	status := m.Run()

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/rawworker"
 	"github.com/turnstone-repl/turnstone/ipc"
-	"github.com/turnstone-repl/turnstone/tests/rawworker"
 )
 
 // The signal of a late frame strikes while the worker answers that frame.

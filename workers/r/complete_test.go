@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/rawworker"
 	"github.com/turnstone-repl/turnstone/ipc"
-	"github.com/turnstone-repl/turnstone/tests/rawworker"
 )
 
 // queryCompletions asks what may stand at the | in text, and returns the text that the

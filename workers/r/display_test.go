@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/rawworker"
 	"github.com/turnstone-repl/turnstone/ipc"
-	"github.com/turnstone-repl/turnstone/tests/rawworker"
 )
 
 // kindsAndText is the text of a turn with what it is.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/tests/programs"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 	"github.com/turnstone-repl/turnstone/workers/internal/discovery"
 )
 
@@ -38,7 +38,7 @@ func (l *findFixture) writeFile(path, text string) string {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		l.t.Fatal(err)
 	}
-	if err := programs.WriteExecutable(path, []byte(text)); err != nil {
+	if err := testexec.WriteExecutable(path, []byte(text)); err != nil {
 		l.t.Fatal(err)
 	}
 	return path

@@ -11,14 +11,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/tests/rawworker"
-	"github.com/turnstone-repl/turnstone/tests/waits"
+	"github.com/turnstone-repl/turnstone/internal/testkit/parallel"
+	"github.com/turnstone-repl/turnstone/internal/testkit/rawworker"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/r"
 )
 
 func TestMain(m *testing.M) {
-	waits.AllowParallel()
+	parallel.AllowParallel()
 	os.Exit(m.Run())
 }
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/tests/rawworker"
+	"github.com/turnstone-repl/turnstone/internal/testkit/rawworker"
 )
 
 // wantContains fails the test unless the turn is over, without a wait, and has printed all of these.

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/rawworker"
 	"github.com/turnstone-repl/turnstone/ipc"
-	"github.com/turnstone-repl/turnstone/tests/rawworker"
 )
 
 // compileNative compiles C code, and returns what loads it: a statement of R.

@@ -5,7 +5,7 @@ package r_test
 import (
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/tests/rawworker"
+	"github.com/turnstone-repl/turnstone/internal/testkit/rawworker"
 )
 
 // One R has Python with matplotlib within it, which takes long to start.

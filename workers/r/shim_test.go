@@ -18,7 +18,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/tests/programs"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 )
 
 // readManifest reads prebuilt/MANIFEST: the rest of each line, by its first word.
@@ -209,7 +209,7 @@ func useFastCompiler(t *testing.T) {
 	t.Helper()
 	requireCompiler(t)
 	bin := t.TempDir()
-	if err := programs.WriteExecutable(filepath.Join(bin, "cc"), []byte("#!/bin/sh\nexec '"+findCompiler()+"' \"$@\" -O0\n")); err != nil {
+	if err := testexec.WriteExecutable(filepath.Join(bin, "cc"), []byte("#!/bin/sh\nexec '"+findCompiler()+"' \"$@\" -O0\n")); err != nil {
 		t.Fatal(err)
 	}
 	setCompilerDirs(t, false, bin)
@@ -313,7 +313,7 @@ func TestLoadShim(t *testing.T) {
 		}
 		bin := t.TempDir()
 		script := "#!/bin/sh\necho 'shim.h:20:10: fatal error: pthread.h: No such file or directory' >&2\nexit 1\n"
-		if err := programs.WriteExecutable(filepath.Join(bin, "cc"), []byte(script)); err != nil {
+		if err := testexec.WriteExecutable(filepath.Join(bin, "cc"), []byte(script)); err != nil {
 			t.Fatal(err)
 		}
 		setCompilerDirs(t, true, bin)
@@ -322,7 +322,7 @@ func TestLoadShim(t *testing.T) {
 			t.Errorf("without headers: got %v", err)
 		}
 		script = "#!/bin/sh\necho 'shim.c:1:1: warning: odd' >&2\necho 'shim.c:7:9: error: unknown type name' >&2\nexit 1\n"
-		if err := programs.WriteExecutable(filepath.Join(bin, "cc"), []byte(script)); err != nil {
+		if err := testexec.WriteExecutable(filepath.Join(bin, "cc"), []byte(script)); err != nil {
 			t.Fatal(err)
 		}
 		_, _, err = loadShim(t.Context(), "-", func(string) {})
@@ -334,7 +334,7 @@ func TestLoadShim(t *testing.T) {
 	t.Run("stops when the context is canceled", func(t *testing.T) {
 		requireCompiler(t)
 		bin := t.TempDir()
-		if err := programs.WriteExecutable(filepath.Join(bin, "cc"), []byte("#!/bin/sh\nexec sleep 3600\n")); err != nil {
+		if err := testexec.WriteExecutable(filepath.Join(bin, "cc"), []byte("#!/bin/sh\nexec sleep 3600\n")); err != nil {
 			t.Fatal(err)
 		}
 		setCompilerDirs(t, false, bin)
@@ -350,7 +350,7 @@ func TestLoadShim(t *testing.T) {
 		requireCompiler(t)
 		project, ran := t.TempDir(), filepath.Join(t.TempDir(), "ran")
 		for _, name := range []string{"cc", "gcc", "clang", "as", "ld", "cc1", "collect2", "xcrun"} {
-			if err := programs.WriteExecutable(filepath.Join(project, name), []byte("#!/bin/sh\n>'"+ran+"'\nexit 1\n")); err != nil {
+			if err := testexec.WriteExecutable(filepath.Join(project, name), []byte("#!/bin/sh\n>'"+ran+"'\nexit 1\n")); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/turnstone-repl/turnstone/client"
-	"github.com/turnstone-repl/turnstone/cmd/internal/terminal"
+	"github.com/turnstone-repl/turnstone/cmd/internal/console"
 	"github.com/turnstone-repl/turnstone/internal/shellword"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
@@ -239,23 +239,23 @@ func (a *grantFlags) answerRequest(ctx context.Context, s streams, there session
 		return statusFailed, fmt.Errorf("%s asks for no permission: it is %s; --write PATH gives it a directory or file", there.Name(), now.State)
 	}
 	p := *now.InputRequest.Permission
-	decision := terminal.Refuse
+	decision := console.Refuse
 	switch {
 	case a.refuse:
 	case a.always:
-		decision = terminal.AllowAlways
+		decision = console.AllowAlways
 	default:
-		fmt.Fprintf(s.err, "%s\n%s", p.Question(), terminal.PermissionPrompt(p))
+		fmt.Fprintf(s.err, "%s\n%s", p.Question(), console.PermissionPrompt(p))
 		line, err := bufio.NewReader(s.in).ReadString('\n')
 		if err != nil && (!errors.Is(err, io.EOF) || line == "") {
 			return statusFailed, fmt.Errorf("cannot read the answer: %w", err)
 		}
 		var ok bool
-		if decision, ok = terminal.ParsePermissionChoice(p, line); !ok {
+		if decision, ok = console.ParsePermissionChoice(p, line); !ok {
 			return statusUsage, usageErrorf("%q is no answer: nothing was decided", strings.TrimSpace(line))
 		}
 	}
-	if err := terminal.ApplyPermissionChoice(ctx, there, p, decision); err != nil {
+	if err := console.ApplyPermissionChoice(ctx, there, p, decision); err != nil {
 		return statusFailed, err
 	}
 	return statusDone, nil

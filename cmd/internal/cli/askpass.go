@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
-	"github.com/turnstone-repl/turnstone/cmd/internal/askpage"
+	"github.com/turnstone-repl/turnstone/cmd/internal/browserprompt"
 )
 
 // askpassEnv has the path of a socket. ssh starts this program, with it and with the question as
@@ -116,7 +116,7 @@ type askpassServer struct {
 	listener net.Listener
 	log      *slog.Logger
 	open     func(ctx context.Context, address string) (remove func(), err error)
-	pages    askpage.Pages
+	pages    browserprompt.Pages
 	ctx      context.Context
 	stop     context.CancelFunc
 	running  sync.WaitGroup
@@ -131,7 +131,7 @@ type askpassServer struct {
 // browser. Elsewhere nobody is asked, and the command ends with its own words. The result ends it.
 func startAskpass(way *client.Command, log *slog.Logger) (end func()) {
 	way.Env = append(withoutVars(os.Environ(), "SSH_ASKPASS", "SSH_ASKPASS_REQUIRE", askpassEnv), "SSH_ASKPASS_REQUIRE=never")
-	if !askpage.HasBrowser() {
+	if !browserprompt.HasBrowser() {
 		return func() {}
 	}
 	a, err := newAskpassServer(way, log)
@@ -289,8 +289,8 @@ func (a *askpassServer) askOnPage(q askpassRequest, gone <-chan struct{}) (askpa
 }
 
 // questionPage is the page of a question.
-func (a *askpassServer) questionPage(q askpassRequest, answers chan<- askpassResponse) *askpage.Page {
-	p := &askpage.Page{
+func (a *askpassServer) questionPage(q askpassRequest, answers chan<- askpassResponse) *browserprompt.Page {
+	p := &browserprompt.Page{
 		Title:  fmt.Sprintf("%s, which leads to the place %s, asks you. The answer goes to %s, not into the conversation", a.program, a.remote, a.program),
 		Prompt: q.Prompt, Secret: true,
 		Decline: func() { answers <- askpassResponse{} },

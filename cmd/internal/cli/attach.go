@@ -9,7 +9,7 @@ import (
 	"strconv"
 
 	"github.com/turnstone-repl/turnstone/client"
-	"github.com/turnstone-repl/turnstone/cmd/internal/terminal"
+	"github.com/turnstone-repl/turnstone/cmd/internal/console"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -43,7 +43,7 @@ func newAttachCommand(f *flag.FlagSet) action {
 				return r.followEvents(ctx, s, c, given[0], 0, true, newEventPrinter())
 			})
 		}
-		if !terminal.IsUsable() {
+		if !console.IsUsable() {
 			return statusUsage, usageErrorf("attach needs a terminal; --watch shows the session without one")
 		}
 		if err := r.log.keepOffTerminal(f); err != nil {
@@ -69,7 +69,7 @@ func newAttachCommand(f *flag.FlagSet) action {
 			lang := sessionLanguage(now.Language)
 			o := person.terminalOptions(lang, now.Dir)
 			o.Author, o.ReplayUntil, o.SessionStays = *self, now.LastSeq, true
-			status, err := terminal.Run(ctx, r.newAttachedSession(ctx, mine.WithWriteLock(), now), o)
+			status, err := console.Run(ctx, r.newAttachedSession(ctx, mine.WithWriteLock(), now), o)
 			if err != nil {
 				return statusFailed, err
 			}
@@ -107,7 +107,7 @@ func (r *daemonCommand) newAttachedSession(ctx context.Context, s *client.Sessio
 	if r.isRemote() {
 		a.rewriteEvent = crashNoticeRewriter(now, r.sameTargetFlags())
 	}
-	if a.startAt = lastScreen(ctx, s, terminal.WindowSize()); a.startAt.after > 0 {
+	if a.startAt = lastScreen(ctx, s, console.WindowSize()); a.startAt.after > 0 {
 		a.skippedNotice = fmt.Sprintf("what came before is not shown: repl events %s%s has all of it", now.Name, r.sameTargetFlags())
 	}
 	return a

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/turnstone-repl/turnstone/internal/spelling"
+	"github.com/turnstone-repl/turnstone/internal/text"
 )
 
 // Exit statuses of the command itself.
@@ -200,7 +200,7 @@ func requireNoArgs(f *flag.FlagSet) error {
 func nearestName(name string, names []string) string {
 	best, least := "", 3 // more than two slips are another word
 	for _, n := range names {
-		d := spelling.Distance(name, n)
+		d := text.Distance(name, n)
 		if d < least || d == least && best != "" && len(n) == len(name) && len(best) != len(name) {
 			best, least = n, d
 		}

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
-	"github.com/turnstone-repl/turnstone/cmd/internal/kept"
+	"github.com/turnstone-repl/turnstone/cmd/internal/userconfig"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -191,8 +191,8 @@ func (l *completionLine) placeholderValues(placeholder string) []completionItem 
 	case "PLACES":
 		found = append(l.placeholderValues("PLACE"), completionItem{word: allRemotes})
 	case "PLACE":
-		if all, err := kept.ReadRemotes(remotesFile()); err == nil {
-			for _, name := range append(slices.Sorted(maps.Keys(all)), kept.LocalRemote) {
+		if all, err := userconfig.ReadRemotes(remotesFile()); err == nil {
+			for _, name := range append(slices.Sorted(maps.Keys(all)), userconfig.LocalRemote) {
 				found = append(found, completionItem{name, all[name].Command})
 			}
 		}

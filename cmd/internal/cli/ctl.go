@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
-	"github.com/turnstone-repl/turnstone/internal/registry"
+	"github.com/turnstone-repl/turnstone/internal/daemonlock"
 )
 
 // stopTimeout bounds the wait for a daemon that was told to stop. All its sessions end at
@@ -30,7 +30,7 @@ func unansweredError(err error) error {
 		return fmt.Errorf("the daemon did not answer: %w", err)
 	}
 	text := fmt.Sprintf("the daemon has not answered for %s: it is stopped or stuck", answerTimeout)
-	if e, ok := registry.ReadEntry(os.Getenv); ok {
+	if e, ok := daemonlock.ReadEntry(os.Getenv); ok {
 		text += fmt.Sprintf("; the one on this host is process %d", e.PID)
 	}
 	return errors.New(text)

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/turnstone-repl/turnstone/client"
-	"github.com/turnstone-repl/turnstone/cmd/internal/dial"
+	"github.com/turnstone-repl/turnstone/cmd/internal/remote/bridge"
 	"github.com/turnstone-repl/turnstone/session"
 )
 
@@ -47,7 +47,7 @@ func newDialCommand(f *flag.FlagSet) action {
 		case term.IsTerminal(int(s.in.Fd())) || term.IsTerminal(int(os.Stdout.Fd())):
 			return statusUsage, errors.New("dial is for the program at the other end, and has a terminal here: the command that leads here must not allocate one (ssh -T, docker exec -i without -t, kubectl exec -i without -t)")
 		}
-		o := dial.Options{Dialer: client.Socket(*socket), SocketPath: func() string { return *socket }, Nonce: *nonce, SilenceTimeout: *alive}
+		o := bridge.Options{Dialer: client.Socket(*socket), SocketPath: func() string { return *socket }, Nonce: *nonce, SilenceTimeout: *alive}
 		if *socket == "" {
 			o.Dialer, o.SocketPath = client.DefaultDialer(os.Getenv), func() string { return client.DefaultSocket(os.Getenv) }
 		}
@@ -64,7 +64,7 @@ func newDialCommand(f *flag.FlagSet) action {
 		}
 		ctx, stop := catchSignals(os.Interrupt)
 		defer stop()
-		err := dial.Run(ctx, o, s.in, s.out)
+		err := bridge.Run(ctx, o, s.in, s.out)
 		switch {
 		case err == nil:
 			return statusDone, nil

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/turnstone-repl/turnstone/internal/registry"
+	"github.com/turnstone-repl/turnstone/internal/daemonlock"
 )
 
 // persistentSocket is where a daemon listens that a login starts which may be about to end: in no
@@ -17,7 +17,7 @@ func persistentSocket(getenv func(string) string) string {
 	if named := getenv("REPL_SOCKET"); named != "" {
 		return named
 	}
-	return registry.PersistentSocketPaths(getenv)[0]
+	return daemonlock.PersistentSocketPaths(getenv)[0]
 }
 
 // restartInLoginShell begins this command anew in a login shell, so that the daemon which it starts has

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/turnstone-repl/turnstone/internal/jsonline"
+	"github.com/turnstone-repl/turnstone/internal/jsonrpc2"
 )
 
 // examineMCP starts our server as a client does, once for each era of the protocol, and runs
@@ -54,7 +54,7 @@ func examineMCP(ctx context.Context, careful probePolicy, lang, code string, giv
 
 // An mcpProbe is a client of one server.
 type mcpProbe struct {
-	conn *jsonline.Conn
+	conn *jsonrpc2.Conn
 	ctx  context.Context // of the whole probe
 	meta map[string]any
 }
@@ -101,7 +101,7 @@ func probeMCP(ctx context.Context, dir string, args, env []string, code string, 
 	if err := server.Start(); err != nil {
 		return "", err
 	}
-	conn := jsonline.New(stdioConn{out, in}, &jsonline.Options{MaxLine: maxMCPLineBytes, StallTimeout: probeTimeout})
+	conn := jsonrpc2.New(stdioConn{out, in}, &jsonrpc2.Options{MaxLine: maxMCPLineBytes, StallTimeout: probeTimeout})
 	over := make(chan struct{})
 	go func() {
 		defer close(over)

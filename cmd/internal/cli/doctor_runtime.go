@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/turnstone-repl/turnstone/cmd/internal/terminal"
+	"github.com/turnstone-repl/turnstone/cmd/internal/console"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -180,7 +180,7 @@ func (p checkedSession) waitReady(ctx context.Context, began time.Time) (string,
 // exitDescription returns how the runtime ended, with its last output: a loader, for instance,
 // names the library that is missing.
 func exitDescription(reply session.Reply) string {
-	end := terminal.LastWorkerExit(reply)
+	end := console.LastWorkerExit(reply)
 	said := ""
 	for _, e := range reply.Events {
 		if text, ok := e.Body.(timeline.Text); ok {

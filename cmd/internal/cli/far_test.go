@@ -17,8 +17,8 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver"
+	"github.com/turnstone-repl/turnstone/internal/testkit/faultdial"
 	"github.com/turnstone-repl/turnstone/session"
-	"github.com/turnstone-repl/turnstone/tests/ways"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -151,7 +151,7 @@ func TestRemoteAgent(t *testing.T) {
 	t.Run("a call takes one round trip", func(t *testing.T) {
 		t.Parallel()
 		r := startTestDaemon(t)
-		w := ways.NewDialer(r.socket)
+		w := faultdial.NewDialer(r.socket)
 		l := newTestLink(t, w)
 		a := newMCPTestClient(t, l)
 		a.callRepl("print warm")
@@ -192,7 +192,7 @@ func TestRemoteAgent(t *testing.T) {
 	t.Run("an answer takes one round trip", func(t *testing.T) {
 		t.Parallel()
 		r := startTestDaemon(t)
-		w := ways.NewDialer(r.socket)
+		w := faultdial.NewDialer(r.socket)
 		a := newMCPTestClient(t, newTestLink(t, w))
 		const asked = "wait a? \nwait b? \nprint over"
 		if text := a.callRepl(asked); text != `[waiting for input: "a? "]` {
@@ -232,7 +232,7 @@ func TestRemoteAgent(t *testing.T) {
 	t.Run("an answer is used once when the link breaks", func(t *testing.T) {
 		t.Parallel()
 		r := startTestDaemon(t)
-		w := ways.NewDialer(r.socket)
+		w := faultdial.NewDialer(r.socket)
 		a := newMCPTestClient(t, newTestLink(t, w))
 		const turns = 12
 		for i := range turns {
@@ -260,7 +260,7 @@ func TestRemoteAgent(t *testing.T) {
 	t.Run("a call survives an outage and reports it", func(t *testing.T) {
 		t.Parallel()
 		r := startTestDaemon(t)
-		w := ways.NewDialer(r.socket)
+		w := faultdial.NewDialer(r.socket)
 		l := newTestLink(t, w)
 		a := newMCPTestClient(t, l)
 		a.callRepl("print warm")
@@ -285,7 +285,7 @@ func TestRemoteAgent(t *testing.T) {
 	t.Run("a call that times out in an outage names the running turn", func(t *testing.T) {
 		t.Parallel()
 		r := startTestDaemon(t)
-		w := ways.NewDialer(r.socket)
+		w := faultdial.NewDialer(r.socket)
 		l := newTestLink(t, w)
 		a := newMCPTestClient(t, l)
 		a.callRepl("print warm")

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/turnstone-repl/turnstone/cmd/internal/terminal"
+	"github.com/turnstone-repl/turnstone/cmd/internal/console"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -65,7 +65,7 @@ func (g *programFlags) parseArgs(f *flag.FlagSet, args []string) error {
 		return usageErrorf("use either -e or the file %q, not both", g.fileArgs[0])
 	case g.hasE && g.hasC:
 		return usageErrorf("use either -e, or -c or -m, not both")
-	case g.interactive && !terminal.IsUsable():
+	case g.interactive && !console.IsUsable():
 		return usageErrorf("-i needs a terminal")
 	case g.interactive && len(g.fileArgs) > 0 && g.fileArgs[0] == standardInput:
 		return usageErrorf("-i and %s both read standard input", standardInput)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver"
-	"github.com/turnstone-repl/turnstone/cmd/internal/mcpwire"
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcptransport"
 	"github.com/turnstone-repl/turnstone/supervisor"
 )
 
@@ -90,7 +90,7 @@ func TestHelp(t *testing.T) {
 		}
 		for topic, figures := range map[string][]string{
 			"mcp": {
-				"it ends after " + hours(daemonIdleTimeout) + " without use", "at least " + hours(mcpserver.MinIdleTimeout), "default " + hours(mcpwire.DefaultIdleTimeout),
+				"it ends after " + hours(daemonIdleTimeout) + " without use", "at least " + hours(mcpserver.MinIdleTimeout), "default " + hours(mcptransport.DefaultIdleTimeout),
 				fmt.Sprintf("0 is never; default %d", mcpserver.DefaultImageSide),
 			},
 			"serve":    {fmt.Sprintf("at most %d; default %d", daemon.MaxSessions, supervisor.DefaultMaxSessions)},

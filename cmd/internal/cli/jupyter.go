@@ -14,9 +14,9 @@ import (
 	"github.com/kballard/go-shellquote"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/export"
-	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/specs"
-	jupyter "github.com/turnstone-repl/turnstone/cmd/internal/jupyter/worker"
-	"github.com/turnstone-repl/turnstone/cmd/internal/packages"
+	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/kernelspec"
+	jupyter "github.com/turnstone-repl/turnstone/cmd/internal/jupyter/kernelworker"
+	"github.com/turnstone-repl/turnstone/cmd/internal/pkginstall"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/conformance"
 )
@@ -33,12 +33,12 @@ func cutKernelPrefix(name string) (kernel string, ok bool) {
 }
 
 // installedKernels returns the kernels that are installed here.
-func installedKernels() []specs.Spec { return specs.List(os.Getenv) }
+func installedKernels() []kernelspec.Spec { return kernelspec.List(os.Getenv) }
 
 // findKernel returns the language of an installed kernel.
 func findKernel(kernel string) (languageInfo, error) {
-	found, err := specs.Find(os.Getenv, kernel)
-	var missing *specs.NotFoundError
+	found, err := kernelspec.Find(os.Getenv, kernel)
+	var missing *kernelspec.NotFoundError
 	if errors.As(err, &missing) {
 		if n := nearestName(kernel, missing.Installed); n != "" {
 			return languageInfo{}, usageErrorf("there is no Jupyter kernel %q; did you mean %s%s?", kernel, jupyterPrefix, n)
@@ -52,7 +52,7 @@ func findKernel(kernel string) (languageInfo, error) {
 
 // kernelLanguage is the language of a kernel. found needs no more than its name for a session that
 // is there already.
-func kernelLanguage(found specs.Spec) languageInfo {
+func kernelLanguage(found kernelspec.Spec) languageInfo {
 	name, display := jupyterPrefix+found.Name, cmp.Or(found.Display, found.Name)
 	more := defaultsByLanguage()[strings.ToLower(found.Language)]
 	return languageInfo{
@@ -70,7 +70,7 @@ func kernelLanguage(found specs.Spec) languageInfo {
 			Display: display, Extension: cmp.Or(more.extension, "txt"), Comment: cmp.Or(more.comment, "#"),
 			Kernel: found.Name, JupyterName: cmp.Or(found.Language, found.Name),
 		},
-		packages: packages.UnsupportedTool(display),
+		packages: pkginstall.UnsupportedTool(display),
 		dialect:  func() (conformance.Dialect, error) { return more.dialect, nil },
 	}
 }
@@ -79,7 +79,7 @@ func kernelLanguage(found specs.Spec) languageInfo {
 func kernelSpec(kernel, dir string, more runtimeSettings) workers.Spec {
 	s := workers.Spec{Name: jupyterPrefix + kernel, Env: more.env, Dir: dir}
 	getenv := func(name string) string { value, _ := more.lookupEnv(name); return value }
-	found, err := specs.Find(getenv, kernel)
+	found, err := kernelspec.Find(getenv, kernel)
 	if err != nil {
 		s.Err = err
 		return s
@@ -106,12 +106,12 @@ func newKernelWorkerCommand(f *flag.FlagSet) action {
 		if f.NArg() < 1 || f.NArg() > 2 {
 			return statusUsage, usageErrorf("%s needs the name of a Jupyter kernel, or the directory of its kernelspec", kernelWorker)
 		}
-		var found specs.Spec
+		var found kernelspec.Spec
 		var err error
 		if name := f.Arg(0); strings.ContainsAny(name, `/\`) {
-			found, err = specs.Read(name)
+			found, err = kernelspec.Read(name)
 		} else {
-			found, err = specs.Find(os.Getenv, name)
+			found, err = kernelspec.Find(os.Getenv, name)
 		}
 		if err != nil {
 			return statusUsage, usageErrorf("%v", err)

@@ -12,11 +12,11 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/turnstone-repl/turnstone/cmd/internal/edit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/export"
-	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/specs"
-	"github.com/turnstone-repl/turnstone/cmd/internal/kept"
-	"github.com/turnstone-repl/turnstone/cmd/internal/packages"
+	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/kernelspec"
+	"github.com/turnstone-repl/turnstone/cmd/internal/lineedit"
+	"github.com/turnstone-repl/turnstone/cmd/internal/pkginstall"
+	"github.com/turnstone-repl/turnstone/cmd/internal/userconfig"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/conformance"
@@ -30,7 +30,7 @@ type languageInfo struct {
 	aliases      []string // other names that people use
 	display      string   // for a person
 	continuation string   // the prompt for the further lines of an input
-	syntax       *edit.Syntax
+	syntax       *lineedit.Syntax
 
 	// newSpec finds the runtime. executable and dir are the user's choices, or "".
 	newSpec func(executable, dir string, more runtimeSettings) workers.Spec
@@ -60,7 +60,7 @@ type languageInfo struct {
 	export export.Language
 
 	// packages makes more packages available.
-	packages *packages.Tool
+	packages *pkginstall.Tool
 
 	// dialect returns the code with which a worker is checked; its zero value checks less. It
 	// may read a file.
@@ -100,7 +100,7 @@ func builtinLanguages() []languageInfo {
 		aliases:      []string{"py", "python3"},
 		display:      "Python",
 		continuation: "... ",
-		syntax:       edit.Python,
+		syntax:       lineedit.Python,
 		newSpec: func(executable, dir string, more runtimeSettings) workers.Spec {
 			if more.asProcess {
 				return python.InterpreterSpec(python.Options{Path: executable, Dir: dir, Env: more.env})
@@ -118,14 +118,14 @@ func builtinLanguages() []languageInfo {
 			return looked
 		},
 		export:   export.Language{Display: "Python", Extension: "py", Comment: "#", Kernel: "python3", JupyterName: "python"},
-		packages: packages.Python(),
+		packages: pkginstall.Python(),
 		dialect:  func() (conformance.Dialect, error) { return conformance.PythonDialect(), nil },
 	}, {
 		name:         "r",
 		aliases:      []string{"rlang"},
 		display:      "R",
 		continuation: "+ ",
-		syntax:       edit.R,
+		syntax:       lineedit.R,
 		newSpec: func(executable, dir string, more runtimeSettings) workers.Spec {
 			if more.asProcess {
 				return r.InterpreterSpec(r.Options{Path: executable, Dir: dir, Env: more.env})
@@ -141,7 +141,7 @@ func builtinLanguages() []languageInfo {
 			return looked
 		},
 		export:   export.Language{Display: "R", Extension: "R", Comment: "#", Kernel: "ir", JupyterName: "R"},
-		packages: packages.R(),
+		packages: pkginstall.R(),
 		dialect:  func() (conformance.Dialect, error) { return conformance.RDialect(), nil },
 	}}
 }
@@ -412,10 +412,10 @@ func findLanguage(name string) (languageInfo, error) {
 func sessionLanguage(name string) languageInfo {
 	l, err := findLanguage(name)
 	if kernel, ok := cutKernelPrefix(name); ok && err != nil {
-		return kernelLanguage(specs.Spec{Name: kernel})
+		return kernelLanguage(kernelspec.Spec{Name: kernel})
 	}
 	if err != nil || name == "" {
-		return newWorkerLanguage(cmp.Or(name, "session"), kept.Worker{}, "")
+		return newWorkerLanguage(cmp.Or(name, "session"), userconfig.Worker{}, "")
 	}
 	return l
 }

@@ -8,12 +8,12 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
+	"github.com/turnstone-repl/turnstone/internal/testkit/fakeworker"
+	"github.com/turnstone-repl/turnstone/internal/testkit/faultdial"
+	"github.com/turnstone-repl/turnstone/internal/testkit/parallel"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
-	"github.com/turnstone-repl/turnstone/tests/fakeworker"
 	"github.com/turnstone-repl/turnstone/tests/states"
-	"github.com/turnstone-repl/turnstone/tests/waits"
-	"github.com/turnstone-repl/turnstone/tests/ways"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	if fakeworker.IsRequested() {
 		fakeworker.Main()
 	}
-	waits.AllowParallel()
+	parallel.AllowParallel()
 	os.Exit(states.RunIsolated(m.Run))
 }
 
@@ -102,7 +102,7 @@ func (r *testDaemon) waitUntil(what string, holds func() bool) {
 	}
 }
 
-func newTestLink(t *testing.T, w *ways.Dialer) *client.Client {
+func newTestLink(t *testing.T, w *faultdial.Dialer) *client.Client {
 	l := client.New(w, nil)
 	t.Cleanup(l.Close)
 	return l

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver"
-	"github.com/turnstone-repl/turnstone/cmd/internal/mcpwire"
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcptransport"
 )
 
 // A httpFlags has the user's choices for serving over HTTP.
@@ -37,7 +37,7 @@ func (w *httpFlags) addFlags(f *flag.FlagSet) {
 	f.StringVar(&w.address, "http", "", "`ADDRESS:PORT` serve any number of clients over HTTP instead; they need the token in the file")
 	f.StringVar(&w.tokenFile, "token-file", "", "`FILE` the file of the token; it is made once")
 	f.Var(&w.hosts, "http-host", "`NAME` another name by which clients call this host; it also allows an address of the network")
-	f.DurationVar(&w.idleTimeout, "idle", mcpwire.DefaultIdleTimeout, "`DURATION` end sessions after this time without use; at least "+hours(mcpserver.MinIdleTimeout))
+	f.DurationVar(&w.idleTimeout, "idle", mcptransport.DefaultIdleTimeout, "`DURATION` end sessions after this time without use; at least "+hours(mcpserver.MinIdleTimeout))
 }
 
 // validateHTTP checks the choice, as far as that needs no network.
@@ -89,8 +89,8 @@ func (w *httpFlags) serve(ctx context.Context, options *mcpserver.Options, stder
 	if err != nil {
 		return fmt.Errorf("--http: %w", err)
 	}
-	fmt.Fprintf(stderr, "repl: serving http://%s%s\nrepl: the token is in %s\n", w.publicAddress(listener.Addr()), mcpwire.Path, path)
-	return mcpserver.RunHTTP(ctx, options, &mcpwire.HTTPOptions{
+	fmt.Fprintf(stderr, "repl: serving http://%s%s\nrepl: the token is in %s\n", w.publicAddress(listener.Addr()), mcptransport.Path, path)
+	return mcpserver.RunHTTP(ctx, options, &mcptransport.HTTPOptions{
 		Listener:    listener,
 		Token:       secret,
 		Hosts:       w.hosts,

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/turnstone-repl/turnstone/cmd/internal/kept"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver"
+	"github.com/turnstone-repl/turnstone/cmd/internal/userconfig"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -40,11 +40,11 @@ func (p *remotesFlag) Set(text string) error {
 func (p *remotesFlag) resolveNames(usual *daemonTarget) error {
 	var names []string
 	for _, name := range *p {
-		if name == kept.LocalRemote && usual.isRemote() {
+		if name == userconfig.LocalRemote && usual.isRemote() {
 			return usageErrorf("--places here: the sessions of --place and --via have the names without a place; leave those out, and add the place to --places")
 		}
 		if name == allRemotes {
-			all, err := kept.ReadRemotes(remotesFile())
+			all, err := userconfig.ReadRemotes(remotesFile())
 			if err != nil {
 				return usageErrorf("--places all: %v", err)
 			}
@@ -54,7 +54,7 @@ func (p *remotesFlag) resolveNames(usual *daemonTarget) error {
 			names = append(names, slices.Sorted(maps.Keys(all))...)
 			continue
 		}
-		if _, err := findRemote(name); err != nil && name != kept.LocalRemote {
+		if _, err := findRemote(name); err != nil && name != userconfig.LocalRemote {
 			return err
 		}
 		names = append(names, name)
@@ -74,7 +74,7 @@ func (w *daemonTarget) defaultRemote() string {
 	if w.isRemote() {
 		return w.remote
 	}
-	return kept.LocalRemote
+	return userconfig.LocalRemote
 }
 
 // forRemotes is the choice for other places than the usual one. Directories and programs that were
@@ -157,7 +157,7 @@ func isJobMissing(place string) (bool, error) {
 	if err != nil || !p.NeedsJob() {
 		return false, err
 	}
-	known, err := kept.ReadRemoteState(stateDir(), place)
+	known, err := userconfig.ReadRemoteState(stateDir(), place)
 	return known.Job == "", err
 }
 

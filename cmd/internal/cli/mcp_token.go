@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/turnstone-repl/turnstone/cmd/internal/private"
+	"github.com/turnstone-repl/turnstone/internal/securefile"
 )
 
 const (
@@ -33,7 +33,7 @@ func tokenPath() string {
 // they may have read it.
 func loadToken(path string) (string, error) {
 	dir := filepath.Dir(path)
-	if err := private.MakeDir(dir); err != nil {
+	if err := securefile.MakeDir(dir); err != nil {
 		return "", fmt.Errorf("cannot find a place for the token: %w", err)
 	}
 	if err := checkPrivateFile(dir); err != nil {
@@ -52,7 +52,7 @@ func loadToken(path string) (string, error) {
 // createToken makes the file completely or not at all. It does not replace a file that another
 // process has made meanwhile.
 func createToken(path string) error {
-	f, err := private.CreateTemp(filepath.Dir(path), filepath.Base(path)+"-")
+	f, err := securefile.CreateTemp(filepath.Dir(path), filepath.Base(path)+"-")
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func createToken(path string) error {
 		err = e
 	}
 	if err == nil {
-		err = private.Rename(f.Name(), path)
+		err = securefile.Rename(f.Name(), path)
 	}
 	if errors.Is(err, fs.ErrExist) {
 		return nil
@@ -74,7 +74,7 @@ func readToken(path string) (string, error) {
 	if err := checkPrivateFile(path); err != nil {
 		return "", err
 	}
-	f, err := private.Open(path)
+	f, err := securefile.Open(path)
 	if err != nil {
 		return "", err
 	}
@@ -95,7 +95,7 @@ func readToken(path string) (string, error) {
 
 // checkPrivateFile refuses a file to which others have rights.
 func checkPrivateFile(path string) error {
-	if err := private.Check(path); err != nil {
+	if err := securefile.Check(path); err != nil {
 		return fmt.Errorf("%w; or name another file for the token with --token-file", err)
 	}
 	return nil

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/cmd/internal/private"
+	"github.com/turnstone-repl/turnstone/internal/securefile"
 )
 
 func TestLoadToken(t *testing.T) {
@@ -29,7 +29,7 @@ func TestLoadToken(t *testing.T) {
 			}
 		}
 		for _, made := range []string{path, filepath.Dir(path)} {
-			if err := private.Check(made); err != nil {
+			if err := securefile.Check(made); err != nil {
 				t.Error(err)
 			}
 		}
@@ -63,10 +63,10 @@ func TestLoadToken(t *testing.T) {
 func writeTokenFile(t *testing.T, text string) (path string) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "private")
-	if err := private.MakeDir(dir); err != nil {
+	if err := securefile.MakeDir(dir); err != nil {
 		t.Fatal(err)
 	}
-	f, err := private.CreateTemp(dir, "token-")
+	f, err := securefile.CreateTemp(dir, "token-")
 	if err != nil {
 		t.Fatal(err)
 	}

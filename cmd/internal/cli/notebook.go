@@ -19,7 +19,7 @@ import (
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/install"
 	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/kernel"
-	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/specs"
+	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/kernelspec"
 	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/wire"
 	"github.com/turnstone-repl/turnstone/session"
 )
@@ -127,7 +127,7 @@ func (j *jupyterFlags) validateArgs(words []string) error {
 		return usageErrorf("use either --user or --prefix, not both")
 	case j.session != "" && !session.IsValidName(j.session):
 		return usageErrorf("--session %s: use up to 64 letters, digits, dots, underscores and hyphens", j.session)
-	case j.name != "" && !specs.IsKernelName(j.name):
+	case j.name != "" && !kernelspec.IsKernelName(j.name):
 		return usageErrorf("--name %s: use lower case letters, digits, dots, underscores and hyphens", j.name)
 	}
 	return nil
@@ -137,9 +137,9 @@ func (j *jupyterFlags) validateArgs(words []string) error {
 func (j *jupyterFlags) kernelsDir() (string, error) {
 	if j.prefix != "" {
 		prefix, err := filepath.Abs(j.prefix)
-		return specs.PrefixDir(prefix), err
+		return kernelspec.PrefixDir(prefix), err
 	}
-	return specs.UserDir(os.Getenv)
+	return kernelspec.UserDir(os.Getenv)
 }
 
 // installKernels writes a kernelspec for each language that was chosen, or for a session.
@@ -161,7 +161,7 @@ func (j *jupyterFlags) installKernels(s streams) (int, error) {
 	}
 	for _, l := range chosen {
 		name, file := j.newKernelspec(l, start)
-		path, err := specs.Write(dir, name, file)
+		path, err := kernelspec.Write(dir, name, file)
 		if err != nil {
 			return statusFailed, err
 		}
@@ -211,7 +211,7 @@ func (j *jupyterFlags) languageOfSession() languageInfo {
 }
 
 // newKernelspec is the kernelspec for a language.
-func (j *jupyterFlags) newKernelspec(l languageInfo, start []string) (name string, f specs.File) {
+func (j *jupyterFlags) newKernelspec(l languageInfo, start []string) (name string, f kernelspec.File) {
 	argv := append(slices.Clone(start), "jupyter", "kernel", "-f", "{connection_file}")
 	name, display := "turnstone-"+l.name, l.display+" (Turnstone)"
 	if j.session != "" {
@@ -237,27 +237,27 @@ func (j *jupyterFlags) newKernelspec(l languageInfo, start []string) (name strin
 		argv = append(argv, "--restart-keeps")
 	}
 	argv = append(argv, j.target.targetArgs()...)
-	return cmp.Or(j.name, name), specs.File{
+	return cmp.Or(j.name, name), kernelspec.File{
 		Argv: argv, Display: cmp.Or(j.display, display), Language: jupyterLanguage(l.name).Name, Interrupt: "message",
-		Metadata: specs.Metadata{Turnstone: &specs.OwnerMark{Session: j.session}},
+		Metadata: kernelspec.Metadata{Turnstone: &kernelspec.OwnerMark{Session: j.session}},
 	}
 }
 
 // ownKernelspecs returns the kernelspecs that we wrote.
-func (j *jupyterFlags) ownKernelspecs() []specs.Spec {
-	var all []specs.Spec
+func (j *jupyterFlags) ownKernelspecs() []kernelspec.Spec {
+	var all []kernelspec.Spec
 	if j.prefix == "" {
-		all = specs.List(os.Getenv)
+		all = kernelspec.List(os.Getenv)
 	} else if dir, err := j.kernelsDir(); err == nil {
 		entries, _ := os.ReadDir(dir)
 		for _, e := range entries {
-			if s, err := specs.Read(filepath.Join(dir, e.Name())); err == nil {
+			if s, err := kernelspec.Read(filepath.Join(dir, e.Name())); err == nil {
 				all = append(all, s)
 			}
 		}
 	}
-	return slices.DeleteFunc(all, func(s specs.Spec) bool {
-		_, ours := specs.ReadOwnerMark(s.Dir)
+	return slices.DeleteFunc(all, func(s kernelspec.Spec) bool {
+		_, ours := kernelspec.ReadOwnerMark(s.Dir)
 		return !ours
 	})
 }
@@ -277,11 +277,11 @@ func (j *jupyterFlags) listKernels(s streams) (int, error) {
 func (j *jupyterFlags) removeKernels(s streams, names []string) (int, error) {
 	all := j.ownKernelspecs()
 	for _, name := range names {
-		i := slices.IndexFunc(all, func(k specs.Spec) bool { return k.Name == strings.ToLower(name) })
+		i := slices.IndexFunc(all, func(k kernelspec.Spec) bool { return k.Name == strings.ToLower(name) })
 		if i < 0 {
 			return statusFailed, fmt.Errorf("no kernel of repl's has the name %s; repl jupyter list shows them", name)
 		}
-		if err := specs.Remove(all[i].Dir); err != nil {
+		if err := kernelspec.Remove(all[i].Dir); err != nil {
 			return statusFailed, err
 		}
 		fmt.Fprintf(s.out, "removed %s\n", all[i].Dir)

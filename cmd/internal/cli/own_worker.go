@@ -12,20 +12,20 @@ import (
 	"github.com/kballard/go-shellquote"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/export"
-	"github.com/turnstone-repl/turnstone/cmd/internal/kept"
-	"github.com/turnstone-repl/turnstone/cmd/internal/packages"
+	"github.com/turnstone-repl/turnstone/cmd/internal/pkginstall"
+	"github.com/turnstone-repl/turnstone/cmd/internal/userconfig"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/conformance"
 )
 
 // workersFile is the user's file of workers of their own.
-func workersFile() string { return kept.WorkersFile(os.Getenv) }
+func workersFile() string { return userconfig.WorkersFile(os.Getenv) }
 
 // userLanguages returns the languages of the user's file, by name. With an error there are none:
 // commands that need none of them still work.
 func userLanguages() ([]languageInfo, error) {
 	file := workersFile()
-	all, err := kept.ReadWorkers(file)
+	all, err := userconfig.ReadWorkers(file)
 	if err != nil {
 		return nil, usageErrorf("%v", err)
 	}
@@ -50,7 +50,7 @@ func userLanguages() ([]languageInfo, error) {
 
 // newWorkerLanguage is the language of a worker that speaks the protocol, and that we know no more
 // about. why says who chose it.
-func newWorkerLanguage(name string, w kept.Worker, why string) languageInfo {
+func newWorkerLanguage(name string, w userconfig.Worker, why string) languageInfo {
 	display := w.Display
 	if display == "" {
 		display = strings.ToUpper(name[:1]) + name[1:]
@@ -72,7 +72,7 @@ func newWorkerLanguage(name string, w kept.Worker, why string) languageInfo {
 		quitInput:  w.Quit,
 		candidates: func(string, string) []workers.Candidate { return nil },
 		export:     export.Language{Display: display, Extension: w.Extension, Comment: w.Comment, Kernel: name, JupyterName: name},
-		packages:   packages.UnsupportedTool(display),
+		packages:   pkginstall.UnsupportedTool(display),
 		dialect:    func() (conformance.Dialect, error) { return readDialect(expandHome(w.Dialect)) },
 	}
 	if l.continuation == "" {
@@ -155,7 +155,7 @@ type userWorker struct {
 }
 
 func (o userWorker) toLanguage() languageInfo {
-	return newWorkerLanguage(o.name, kept.Worker{Command: o.command}, "--worker")
+	return newWorkerLanguage(o.name, userconfig.Worker{Command: o.command}, "--worker")
 }
 
 // String returns the values in a form that Set takes, one in a line.
@@ -174,7 +174,7 @@ func (w *workerFlag) flagValues() []string {
 // session.
 func (w *workerFlag) Set(text string) error {
 	name, command, named := strings.Cut(text, "=")
-	if !named || !kept.IsWorkerName(name) {
+	if !named || !userconfig.IsWorkerName(name) {
 		name, command = "", text
 	}
 	words, err := shellquote.Split(command)
@@ -196,7 +196,7 @@ func (w *workerFlag) Set(text string) error {
 	}
 	if name == "" {
 		base, _, _ := strings.Cut(filepath.Base(words[0]), ".")
-		if name = strings.ToLower(base); !kept.IsWorkerName(name) {
+		if name = strings.ToLower(base); !userconfig.IsWorkerName(name) {
 			return fmt.Errorf("%q is no name of a language: write NAME=COMMAND", base)
 		}
 	}

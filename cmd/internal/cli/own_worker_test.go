@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/cmd/internal/private"
+	"github.com/turnstone-repl/turnstone/internal/securefile"
 )
 
 // writeWorkersFile makes the user's file of workers.
@@ -17,16 +17,16 @@ func writeWorkersFile(t *testing.T, text string) {
 	dir := t.TempDir()
 	t.Setenv("XDG_CONFIG_HOME", dir)
 	dir = filepath.Join(dir, "turnstone")
-	err := private.MakeDir(dir)
+	err := securefile.MakeDir(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := private.CreateTemp(dir, "new-")
+	f, err := securefile.CreateTemp(dir, "new-")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = f.WriteString(text)
-	if err := errors.Join(err, f.Close(), private.Rename(f.Name(), filepath.Join(dir, "workers.toml"))); err != nil {
+	if err := errors.Join(err, f.Close(), securefile.Rename(f.Name(), filepath.Join(dir, "workers.toml"))); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
-	"github.com/turnstone-repl/turnstone/cmd/internal/packages"
+	"github.com/turnstone-repl/turnstone/cmd/internal/pkginstall"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -31,7 +31,7 @@ func (w *packageList) Set(name string) error {
 
 // packageTimeout is a little longer than packages may take. So the tool itself can say best what
 // it did not finish.
-const packageTimeout = packages.DefaultTimeout + time.Minute
+const packageTimeout = pkginstall.DefaultTimeout + time.Minute
 
 // withPreparation returns the spec for sessions that have these packages, whose names are
 // canonical. The sandbox of the spec is that of the sessions.
@@ -49,8 +49,8 @@ func (l languageInfo) withPreparation(spec workers.Spec, names []string) workers
 		Name:    strings.Join(names, ", "),
 		Timeout: packageTimeout,
 		Run: func(ctx context.Context, report func(workers.Progress)) (workers.PreparationResult, error) {
-			wanted := packages.Request{Executable: spec.Path, Packages: names, SessionDirs: apart, Env: withoutSecrets(os.Environ())}
-			env, err := l.packages.Make(ctx, wanted, func(p packages.Progress) { report(workers.Progress(p)) })
+			wanted := pkginstall.Request{Executable: spec.Path, Packages: names, SessionDirs: apart, Env: withoutSecrets(os.Environ())}
+			env, err := l.packages.Make(ctx, wanted, func(p pkginstall.Progress) { report(workers.Progress(p)) })
 			return workers.PreparationResult{Env: env}, err
 		},
 	})

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/cmd/internal/kept"
+	"github.com/turnstone-repl/turnstone/cmd/internal/userconfig"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -29,7 +29,7 @@ func TestSessionWritableDirs_UserConfig(t *testing.T) {
 	}
 	env, data := filepath.Join(config, "env"), filepath.Join(config, "data")
 	for _, g := range []session.Grant{{Write: env}, {Read: data}} {
-		if err := kept.DefaultSandboxFile(os.Getenv).Add(real, g); err != nil {
+		if err := userconfig.DefaultSandboxFile(os.Getenv).Add(real, g); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/turnstone-repl/turnstone/cmd/internal/terminal"
+	"github.com/turnstone-repl/turnstone/cmd/internal/console"
 )
 
 // Where the inputs that are typed at a terminal are remembered.
@@ -35,7 +35,7 @@ func (a *terminalFlags) validateHistory() error {
 
 // terminalOptions returns the options for a terminal that all commands share. dir is the directory of
 // the session; "" means the current one.
-func (a *terminalFlags) terminalOptions(lang languageInfo, dir string) *terminal.Options {
+func (a *terminalFlags) terminalOptions(lang languageInfo, dir string) *console.Options {
 	dumb := isDumbTerminal()
 	syntax := lang.syntax
 	if dumb && syntax != nil { // it could not show that an indentation goes again
@@ -43,17 +43,17 @@ func (a *terminalFlags) terminalOptions(lang languageInfo, dir string) *terminal
 		plain.IndentWidth = 0
 		syntax = &plain
 	}
-	return &terminal.Options{
+	return &console.Options{
 		Continuation:   lang.continuation,
 		HistoryPath:    a.historyPath(lang.name, dir),
-		ImageProtocol:  terminal.DetectImageProtocol(os.Getenv),
+		ImageProtocol:  console.DetectImageProtocol(os.Getenv),
 		Plain:          dumb,
 		Syntax:         syntax,
 		TranslateAlias: lang.translateInput,
 		QuitInput:      lang.quitInput,
 		Colour:         !dumb && os.Getenv("NO_COLOR") == "",
-		ViKeys:         terminal.ReadViMode(os.Getenv),
-		EditorCommand:  terminal.FindEditor(os.Getenv),
+		ViKeys:         console.ReadViMode(os.Getenv),
+		EditorCommand:  console.FindEditor(os.Getenv),
 		ExitStatus:     exitStatus,
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/turnstone-repl/turnstone/cmd/internal/private"
+	"github.com/turnstone-repl/turnstone/internal/securefile"
 )
 
 // Pictures of sessions elsewhere are kept here for a day, those of 32 sessions at most.
@@ -26,7 +26,7 @@ func sessionImageDir(place, session string) string {
 		return ""
 	}
 	all := filepath.Join(state, "pictures")
-	if private.MakeDir(all) != nil {
+	if securefile.MakeDir(all) != nil {
 		return ""
 	}
 	sum := sha256.Sum256([]byte(place + "\x00" + session))

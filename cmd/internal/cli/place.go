@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
-	"github.com/turnstone-repl/turnstone/cmd/internal/kept"
-	"github.com/turnstone-repl/turnstone/internal/prefix"
+	"github.com/turnstone-repl/turnstone/cmd/internal/userconfig"
+	"github.com/turnstone-repl/turnstone/internal/transportcmd"
 )
 
 // The words of repl place.
@@ -65,17 +65,17 @@ func newRemoteCommand(f *flag.FlagSet) action {
 type remoteEntry struct {
 	Name string `json:"name"`
 	Via  string `json:"via"`
-	kept.RemoteState
+	userconfig.RemoteState
 }
 
 func listRemotes(s streams, asJSON bool) (int, error) {
-	all, err := kept.ReadRemotes(remotesFile())
+	all, err := userconfig.ReadRemotes(remotesFile())
 	if err != nil {
 		return statusFailed, err
 	}
 	entries := []remoteEntry{}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		known, err := kept.ReadRemoteState(stateDir(), name)
+		known, err := userconfig.ReadRemoteState(stateDir(), name)
 		if err != nil {
 			return statusFailed, err
 		}
@@ -98,13 +98,13 @@ func listRemotes(s streams, asJSON bool) (int, error) {
 
 // forgetRemote removes what the program remembers of a place. The file of places stays.
 func forgetRemote(s streams, w *daemonTarget) (int, error) {
-	if w.remote != "" && !kept.IsRemoteName(w.remote) {
+	if w.remote != "" && !userconfig.IsRemoteName(w.remote) {
 		return statusUsage, usageErrorf("%q is no name of a place", w.remote)
 	}
-	if _, err := prefix.SplitWords(w.via); w.via != "" && err != nil {
+	if _, err := transportcmd.SplitWords(w.via); w.via != "" && err != nil {
 		return statusUsage, usageErrorf("--via %v", err)
 	}
-	was, err := kept.RemoveRemoteState(stateDir(), w.remoteKey())
+	was, err := userconfig.RemoveRemoteState(stateDir(), w.remoteKey())
 	if err == nil && !was {
 		fmt.Fprintf(s.err, "repl: nothing is remembered of %s\n", cmp.Or(w.remote, w.via))
 	}
@@ -150,7 +150,7 @@ func checkRemote(s streams, w *daemonTarget) (int, error) {
 			return c.printFailure("place", err, "")
 		}
 		c.printStep("place", w.remote+" in "+remotesFile())
-		if known, err := kept.ReadRemoteState(stateDir(), w.remote); err != nil {
+		if known, err := userconfig.ReadRemoteState(stateDir(), w.remote); err != nil {
 			return c.printFailure("job", err, "repl place forget "+w.remote)
 		} else if p.NeedsJob() && known.Job == "" {
 			c.printNote("job", "none is started; the first command for this place starts one by "+p.Start)
@@ -173,7 +173,7 @@ func (c *remoteCheck) dialDaemon(ctx context.Context, way *client.Command, w *da
 	const get, far, serves = "command", "far side", "daemon"
 	conn, err := way.Dial(ctx)
 	if refused, ok := errors.AsType[*client.RefusedError](err); ok {
-		c.printStep(get, prefix.JoinWords(way.Prefix)+" got through")
+		c.printStep(get, transportcmd.JoinWords(way.Prefix)+" got through")
 		c.printNote(far, describeRemoteEnd(refused.Greeting))
 		c.printNote(serves, refused.Greeting.Error)
 		c.printNote(serves, "repl exec SESSION"+w.sameTargetFlags()+" starts one")
@@ -184,7 +184,7 @@ func (c *remoteCheck) dialDaemon(ctx context.Context, way *client.Command, w *da
 	}
 	defer closeAndWait(conn)
 	g := conn.(interface{ Greeting() client.Greeting }).Greeting()
-	c.printStep(get, prefix.JoinWords(way.Prefix)+" got through")
+	c.printStep(get, transportcmd.JoinWords(way.Prefix)+" got through")
 	c.printNote(far, describeRemoteEnd(g))
 	if g.Protocol != client.Protocol {
 		return c.printFailure(serves, fmt.Errorf("it is version %s and speaks protocol %d; this program speaks %d", g.Version, g.Protocol, client.Protocol),
@@ -226,13 +226,13 @@ func hintFor(way *client.Command, err error, w *daemonTarget) string {
 	case ok && ended.NoProgram:
 		return "repl place install" + w.remoteArg() + " brings it there; or name one that is there, repl = \"/path/of/repl\" in " + remotesFile()
 	case ok && ended.Status == 255 && ssh:
-		return "run " + prefix.JoinWords(way.Prefix) + " true once at a terminal: it shows what ssh asks or refuses"
+		return "run " + transportcmd.JoinWords(way.Prefix) + " true once at a terminal: it shows what ssh asks or refuses"
 	case ok && ended.Status == 0:
-		return "have the command run the words that follow it: try " + prefix.JoinWords(way.Prefix) + " echo hello"
+		return "have the command run the words that follow it: try " + transportcmd.JoinWords(way.Prefix) + " echo hello"
 	case errors.Is(err, client.ErrTerminal):
 		return "take the option for a terminal out of the command"
 	case !ok && ssh:
-		return "try " + prefix.JoinWords(way.Prefix) + " true; a shared connection that hangs is ended by ssh -O exit " + way.Prefix[len(way.Prefix)-1]
+		return "try " + transportcmd.JoinWords(way.Prefix) + " true; a shared connection that hangs is ended by ssh -O exit " + way.Prefix[len(way.Prefix)-1]
 	}
 	return ""
 }

@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
-	"github.com/turnstone-repl/turnstone/cmd/internal/bootstrap"
-	"github.com/turnstone-repl/turnstone/cmd/internal/kept"
-	"github.com/turnstone-repl/turnstone/internal/prefix"
+	"github.com/turnstone-repl/turnstone/cmd/internal/remote/install"
+	"github.com/turnstone-repl/turnstone/cmd/internal/userconfig"
 	"github.com/turnstone-repl/turnstone/internal/shellword"
+	"github.com/turnstone-repl/turnstone/internal/transportcmd"
 )
 
 // minPromptTimeout is the least time in which the far side has to speak where a person at the terminal
@@ -24,17 +24,17 @@ const minPromptTimeout = 2 * time.Minute
 // viaKey is the name under which a place without one is remembered. No place's own name has a
 // plus sign.
 func viaKey(words []string) string {
-	return fmt.Sprintf("+%x", sha256.Sum256([]byte(prefix.JoinWords(words))))[:17]
+	return fmt.Sprintf("+%x", sha256.Sum256([]byte(transportcmd.JoinWords(words))))[:17]
 }
 
 // sendablePrograms are those that can be sent to a far side: this one, and what lies beside it or in the
 // cache for other systems.
-func sendablePrograms() (bootstrap.Programs, error) {
+func sendablePrograms() (install.Programs, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return bootstrap.Programs{}, fmt.Errorf("cannot tell where this program is: %w", err)
+		return install.Programs{}, fmt.Errorf("cannot tell where this program is: %w", err)
 	}
-	p := bootstrap.Programs{Self: self, Dirs: []string{filepath.Dir(self)}}
+	p := install.Programs{Self: self, Dirs: []string{filepath.Dir(self)}}
 	if cache, err := os.UserCacheDir(); err == nil {
 		p.Dirs = append(p.Dirs, filepath.Join(cache, "turnstone", "programs"))
 	}
@@ -52,19 +52,19 @@ type remoteInstall struct {
 }
 
 // installProgram installs the program at the place, and remembers where.
-func (d remoteInstall) installProgram(ctx context.Context) (bootstrap.InstalledProgram, error) {
+func (d remoteInstall) installProgram(ctx context.Context) (install.InstalledProgram, error) {
 	from, err := sendablePrograms()
 	if err != nil {
-		return bootstrap.InstalledProgram{}, err
+		return install.InstalledProgram{}, err
 	}
-	known, err := kept.ReadRemoteState(stateDir(), d.remoteKey)
+	known, err := userconfig.ReadRemoteState(stateDir(), d.remoteKey)
 	if err != nil {
-		return bootstrap.InstalledProgram{}, err
+		return install.InstalledProgram{}, err
 	}
 	if d.dir != "" {
 		known.Dir = d.dir
 	}
-	o := bootstrap.Options{
+	o := install.Options{
 		Prefix: d.command.Prefix, Env: d.command.Env, LastAsked: d.command.LastPrompt, Terminal: d.terminal, Dir: known.Dir, Programs: from, Timeout: d.command.GreetingTimeout,
 		OnSend: func(bytes int, dir string) {
 			fmt.Fprintf(d.notes, "repl: %s gets repl: %.1f MB go to %s there\n", d.command.Place(), float64(bytes)/1e6, dir)
@@ -74,12 +74,12 @@ func (d remoteInstall) installProgram(ctx context.Context) (bootstrap.InstalledP
 		o.Timeout = max(o.Timeout, minPromptTimeout)
 		o.Stderr = d.notes
 	}
-	there, err := bootstrap.Install(ctx, o)
+	there, err := install.Install(ctx, o)
 	if err != nil {
 		return there, err
 	}
 	known.Program = there.Path
-	if err := kept.WriteRemoteState(stateDir(), d.remoteKey, known); err != nil {
+	if err := userconfig.WriteRemoteState(stateDir(), d.remoteKey, known); err != nil {
 		return there, fmt.Errorf("repl is at %s there now, but that cannot be remembered: %w", there.Path, err)
 	}
 	return there, nil
@@ -87,7 +87,7 @@ func (d remoteInstall) installProgram(ctx context.Context) (bootstrap.InstalledP
 
 // setInstaller has a way bring the program where it is not there: to a place that says so or had it
 // once, and for a person who watches. Nobody else finds programs of ours at a place.
-func (w *daemonTarget) setInstaller(way *client.Command, p kept.Remote, key string, known kept.RemoteState) {
+func (w *daemonTarget) setInstaller(way *client.Command, p userconfig.Remote, key string, known userconfig.RemoteState) {
 	watched := way.Terminal != nil && way.Stderr != nil
 	d := remoteInstall{command: way, remoteKey: key, terminal: way.Terminal, notes: os.Stderr}
 	install := "repl place install" + w.remoteArg()
@@ -162,7 +162,7 @@ func (w *daemonTarget) remoteKey() string {
 	if w.remote != "" {
 		return w.remote
 	}
-	words, _ := prefix.SplitWords(w.via) // dialer has split it before
+	words, _ := transportcmd.SplitWords(w.via) // dialer has split it before
 	return viaKey(words)
 }
 

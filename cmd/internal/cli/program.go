@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/turnstone-repl/turnstone/cmd/internal/terminal"
+	"github.com/turnstone-repl/turnstone/cmd/internal/console"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -114,7 +114,7 @@ func (r *programRun) runInputs(ctx context.Context, lang languageInfo, code stri
 	}
 	if reply.State == session.StateEnded {
 		i, _ := r.session.Info(ctx)
-		return statusFailed, fmt.Errorf("%s ended before it was ready: %s", i.Executable, terminal.LastWorkerExit(reply).Reason)
+		return statusFailed, fmt.Errorf("%s ended before it was ready: %s", i.Executable, console.LastWorkerExit(reply).Reason)
 	}
 	var outcome timeline.Outcome
 	inputs := []string{code}
@@ -144,7 +144,7 @@ func (r *programRun) runInputs(ctx context.Context, lang languageInfo, code stri
 	if reply.State != session.StateEnded {
 		return statusDone, nil
 	}
-	return exitStatus(terminal.LastWorkerExit(reply)), nil
+	return exitStatus(console.LastWorkerExit(reply)), nil
 }
 
 // answerUntilIdle answers the waits of the code until nothing runs.

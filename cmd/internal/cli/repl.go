@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/turnstone-repl/turnstone/cmd/internal/terminal"
+	"github.com/turnstone-repl/turnstone/cmd/internal/console"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/python"
@@ -234,7 +234,7 @@ func newReplCommand(f *flag.FlagSet) action {
 		if err := person.validateHistory(); err != nil {
 			return statusUsage, err
 		}
-		if (!g.hasProgram || g.interactive) && terminal.IsUsable() {
+		if (!g.hasProgram || g.interactive) && console.IsUsable() {
 			if err := notes.keepOffTerminal(f); err != nil {
 				return statusUsage, err
 			}
@@ -255,7 +255,7 @@ func newReplCommand(f *flag.FlagSet) action {
 		if c.sandbox, err = c.sandboxFlags.buildSandbox(f); err != nil {
 			return statusUsage, err
 		}
-		c.isProgram = g.hasProgram || !terminal.IsUsable()
+		c.isProgram = g.hasProgram || !console.IsUsable()
 		c.asProcess = g.hasProgram && !g.hasE && !g.interactive && len(servers.sources) == 0 && !c.needsSession()
 		if g.isFile() && c.hasNoLanguage() {
 			c.lang = languageOfFile(g.fileArgs[0])
@@ -282,7 +282,7 @@ func newReplCommand(f *flag.FlagSet) action {
 			}
 		}
 		switch {
-		case g.interactive, !g.hasProgram && terminal.IsUsable():
+		case g.interactive, !g.hasProgram && console.IsUsable():
 			return runInteractive(s, lang, spec, more, person, first)
 		case g.hasProgram:
 			return runProgram(s, lang, spec, more, oneShotProgram{code: first, stdin: s.in})
@@ -344,7 +344,7 @@ func runInteractive(s streams, lang languageInfo, spec workers.Spec, more localS
 		if spec.UserTerminal {
 			o.Programs = session
 		}
-		return terminal.Run(ctx, session, o)
+		return console.Run(ctx, session, o)
 	})
 }
 

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
-	"github.com/turnstone-repl/turnstone/cmd/internal/private"
-	"github.com/turnstone-repl/turnstone/cmd/internal/terminal"
+	"github.com/turnstone-repl/turnstone/cmd/internal/console"
+	"github.com/turnstone-repl/turnstone/internal/securefile"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -288,7 +288,7 @@ func (v *turnView) imageFile(mime string) (string, error) {
 	if dir == "" {
 		return "", errors.New("there is no directory of the user's for it")
 	}
-	return filepath.Join(dir, fmt.Sprintf("turn-%d-%d.%s", v.lastReply.Turn, v.imageCount, terminal.ImageExtension(mime))), private.MakeDir(dir)
+	return filepath.Join(dir, fmt.Sprintf("turn-%d-%d.%s", v.lastReply.Turn, v.imageCount, console.ImageExtension(mime))), securefile.MakeDir(dir)
 }
 
 // outputLocation says where a session keeps its output, or how to get it from elsewhere.

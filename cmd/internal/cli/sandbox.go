@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/turnstone-repl/turnstone/client"
-	"github.com/turnstone-repl/turnstone/cmd/internal/kept"
+	"github.com/turnstone-repl/turnstone/cmd/internal/userconfig"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -60,7 +60,7 @@ func (c *sandboxFlags) useAgentDefaults(f *flag.FlagSet) {
 
 // buildSandbox checks the options. It returns nil without a sandbox.
 func (c *sandboxFlags) buildSandbox(f *flag.FlagSet) (*workers.Sandbox, error) {
-	var settings kept.Settings // those of the file are about this machine
+	var settings userconfig.Settings // those of the file are about this machine
 	if !c.isRemote {
 		var err error
 		if settings, err = userConfigFile().Read(); err != nil {
@@ -155,7 +155,7 @@ func (c sandboxFlags) remoteSandbox(f *flag.FlagSet) (*workers.Sandbox, error) {
 const askYes, askNo = "yes", "no"
 
 // setDefaults takes what the user's file says in place of flags that were not given.
-func (c *sandboxFlags) setDefaults(f *flag.FlagSet, s kept.Settings) {
+func (c *sandboxFlags) setDefaults(f *flag.FlagSet, s userconfig.Settings) {
 	for name, to := range map[string]struct {
 		value *string
 		kept  string
@@ -178,18 +178,18 @@ func (c *sandboxFlags) valueOrigin(f *flag.FlagSet, name string) string {
 const settingsEnv, noSettings = "TURNSTONE_SANDBOX_SETTINGS", "none"
 
 // userConfigFile is the user's file about sandboxes; "" where it is not heeded.
-func userConfigFile() kept.SandboxFile {
+func userConfigFile() userconfig.SandboxFile {
 	if os.Getenv(settingsEnv) == noSettings {
 		return ""
 	}
-	return kept.DefaultSandboxFile(os.Getenv)
+	return userconfig.DefaultSandboxFile(os.Getenv)
 }
 
 // hideUserConfig hides the directory of the user's file, which says what later sessions may do, where
 // it is not at its usual place, which all sandboxes hide.
 func hideUserConfig(s *workers.Sandbox) {
 	home, _ := os.UserHomeDir()
-	file := kept.DefaultSandboxFile(os.Getenv)
+	file := userconfig.DefaultSandboxFile(os.Getenv)
 	dir := filepath.Dir(string(file))
 	if file != "" && !slices.Contains(workers.DefaultHidden(home), dir) && !slices.Contains(s.Hidden, dir) {
 		s.Hidden = append(s.Hidden, dir)

@@ -17,7 +17,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
-	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/specs"
+	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/kernelspec"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -277,7 +277,7 @@ func cacheNames(list func() []string) func() []string {
 // that is asked for.
 func hasLanguage(name string) bool {
 	if kernel, ok := strings.CutPrefix(name, jupyterPrefix); ok {
-		return slices.ContainsFunc(installedKernels(), func(k specs.Spec) bool { return k.Name == kernel })
+		return slices.ContainsFunc(installedKernels(), func(k kernelspec.Spec) bool { return k.Name == kernel })
 	}
 	return slices.ContainsFunc(availableLanguages(), func(l languageInfo) bool { return l.name == name })
 }

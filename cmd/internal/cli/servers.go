@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/install"
-	"github.com/turnstone-repl/turnstone/cmd/internal/tools"
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpclient"
 )
 
 // A commaList is the value of a flag that may be given several times, or once with commas.
@@ -36,7 +36,7 @@ func (l *sourceList) String() string { return strings.Join(*l, ",") }
 
 func (l *sourceList) Set(value string) error {
 	parts := strings.Split(value, ",")
-	if !slices.ContainsFunc(parts, func(one string) bool { return !slices.Contains(tools.ClientNames(), one) }) {
+	if !slices.ContainsFunc(parts, func(one string) bool { return !slices.Contains(mcpclient.ClientNames(), one) }) {
 		*l = append(*l, parts...)
 	} else {
 		*l = append(*l, value)
@@ -68,9 +68,9 @@ func (c *mcpServerFlags) resolveSources() error {
 	}
 	for i, source := range c.sources {
 		if source == "" {
-			return usageErrorf("--servers needs a FILE, or one of %s", strings.Join(tools.ClientNames(), ", "))
+			return usageErrorf("--servers needs a FILE, or one of %s", strings.Join(mcpclient.ClientNames(), ", "))
 		}
-		if slices.Contains(tools.ClientNames(), source) {
+		if slices.Contains(mcpclient.ClientNames(), source) {
 			continue
 		}
 		whole, err := filepath.Abs(source)
@@ -83,17 +83,17 @@ func (c *mcpServerFlags) resolveSources() error {
 }
 
 // newToolSet returns the servers; see [tools.Options] for callerOf. Nothing is started. Each that is left out is a line for a person.
-func (c *mcpServerFlags) newToolSet(notes io.Writer, logger *slog.Logger, callerOf func(string) string) (*tools.ServerSet, error) {
-	o := tools.Options{CallerOf: callerOf, Allow: c.allow, Deny: c.deny, Version: programVersion(), Logger: logger}
+func (c *mcpServerFlags) newToolSet(notes io.Writer, logger *slog.Logger, callerOf func(string) string) (*mcpclient.ServerSet, error) {
+	o := mcpclient.Options{CallerOf: callerOf, Allow: c.allow, Deny: c.deny, Version: programVersion(), Logger: logger}
 	if len(c.sources) == 0 {
-		return tools.NewServerSet(o), nil
+		return mcpclient.NewServerSet(o), nil
 	}
 	places, err := install.FindConfigDirs()
 	if err != nil {
 		return nil, err
 	}
 	for _, source := range c.sources {
-		list, left, err := tools.LoadServers(source, places)
+		list, left, err := mcpclient.LoadServers(source, places)
 		if err != nil {
 			return nil, usageErrorf("%v", err)
 		}
@@ -109,5 +109,5 @@ func (c *mcpServerFlags) newToolSet(notes io.Writer, logger *slog.Logger, caller
 		}
 		names = append(names, one.Group)
 	}
-	return tools.NewServerSet(o), nil
+	return mcpclient.NewServerSet(o), nil
 }

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/install"
-	"github.com/turnstone-repl/turnstone/cmd/internal/origin"
-	"github.com/turnstone-repl/turnstone/cmd/internal/service"
+	"github.com/turnstone-repl/turnstone/cmd/internal/installsource"
+	"github.com/turnstone-repl/turnstone/cmd/internal/osservice"
 )
 
 // serviceIdleTimeout is the time without use after which a daemon that its clients start ends.
@@ -40,7 +40,7 @@ func newServiceCommand(f *flag.FlagSet) action {
 		if *idleExit < 0 || *idleExit > 0 && *idleExit < time.Second {
 			return statusUsage, usageErrorf("--idle-exit %s: use at least 1s, or 0 for never", *idleExit)
 		}
-		o := service.Options{IdleTimeout: *idleExit, Path: os.Getenv("PATH")}
+		o := osservice.Options{IdleTimeout: *idleExit, Path: os.Getenv("PATH")}
 		if state := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(state) {
 			o.State = state
 		}
@@ -54,27 +54,27 @@ func newServiceCommand(f *flag.FlagSet) action {
 			return statusFailed, err
 		}
 		if o.Executable = start[0]; len(start) > 1 && words[0] == "install" {
-			return statusFailed, fmt.Errorf("this program lies in the cache of %s, where it does not stay: install it (uv tool install %[2]s, or npm install -g %[2]s), and run service install from there", start[0], origin.Package)
+			return statusFailed, fmt.Errorf("this program lies in the cache of %s, where it does not stay: install it (uv tool install %[2]s, or npm install -g %[2]s), and run service install from there", start[0], installsource.Package)
 		}
 		home, err := os.UserHomeDir()
 		if err != nil {
 			return statusFailed, err
 		}
-		places := service.UserDirs{Home: home, UID: os.Getuid()}
+		places := osservice.UserDirs{Home: home, UID: os.Getuid()}
 		if config := os.Getenv("XDG_CONFIG_HOME"); filepath.IsAbs(config) {
 			places.Config = config
 		}
 		if len(words) == 2 {
 			return printService(s, words[1], places, o)
 		}
-		manager, err := service.FindManager()
+		manager, err := osservice.FindManager()
 		if err != nil {
 			return statusFailed, err
 		}
 		if words[0] == "print" {
 			return printService(s, manager.Name, places, o)
 		}
-		var steps []service.Step
+		var steps []osservice.Step
 		if words[0] == "install" {
 			steps, err = manager.Install(places, o)
 		} else {
@@ -101,7 +101,7 @@ func newServiceCommand(f *flag.FlagSet) action {
 // runSteps does the steps, or only prints them. After a failed command it runs no other
 // command, but still writes and removes files, which helps if the manager is only out of
 // reach here.
-func runSteps(s streams, steps []service.Step, dryRun bool) (int, error) {
+func runSteps(s streams, steps []osservice.Step, dryRun bool) (int, error) {
 	ctx, stop := catchSignals(os.Interrupt)
 	defer stop()
 	var failures []error
@@ -131,9 +131,9 @@ func runSteps(s streams, steps []service.Step, dryRun bool) (int, error) {
 }
 
 // printService prints the files of a manager.
-func printService(s streams, name string, p service.UserDirs, o service.Options) (int, error) {
+func printService(s streams, name string, p osservice.UserDirs, o osservice.Options) (int, error) {
 	var names []string
-	for _, m := range service.Managers() {
+	for _, m := range osservice.Managers() {
 		if m.Name != name {
 			names = append(names, m.Name)
 			continue

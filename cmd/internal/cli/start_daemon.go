@@ -13,7 +13,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
-	"github.com/turnstone-repl/turnstone/internal/registry"
+	"github.com/turnstone-repl/turnstone/internal/daemonlock"
 	"github.com/turnstone-repl/turnstone/session"
 )
 
@@ -117,7 +117,7 @@ func detachedLogPath(notes io.Writer) string {
 
 // actualSocket is where a daemon listens that was to have a socket: another user may have that name.
 func actualSocket(pid int, socket string) string {
-	if e, ok := registry.ReadEntry(os.Getenv); ok && e.PID == pid {
+	if e, ok := daemonlock.ReadEntry(os.Getenv); ok && e.PID == pid {
 		return e.Socket
 	}
 	return socket

@@ -6,7 +6,7 @@ import (
 	"os"
 	"runtime/debug"
 
-	"github.com/turnstone-repl/turnstone/cmd/internal/origin"
+	"github.com/turnstone-repl/turnstone/cmd/internal/installsource"
 )
 
 // newVersionCommand prints the version, for reports: of the tag, the commit, and the way by which the
@@ -47,12 +47,12 @@ func newUpgradeCommand(f *flag.FlagSet) action {
 }
 
 // ownOrigin returns how this program came here.
-func ownOrigin() (origin.Source, error) {
+func ownOrigin() (installsource.Source, error) {
 	exe, err := os.Executable()
 	if err != nil {
-		return origin.Source{}, fmt.Errorf("cannot tell where this program is: %w", err)
+		return installsource.Source{}, fmt.Errorf("cannot tell where this program is: %w", err)
 	}
-	return origin.Find(exe), nil
+	return installsource.Find(exe), nil
 }
 
 // versionLine is the first line that repl version prints.

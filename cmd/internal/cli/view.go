@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
-	"github.com/turnstone-repl/turnstone/cmd/internal/askpage"
-	"github.com/turnstone-repl/turnstone/cmd/internal/gate"
-	webpage "github.com/turnstone-repl/turnstone/cmd/internal/page"
-	"github.com/turnstone-repl/turnstone/cmd/internal/private"
+	"github.com/turnstone-repl/turnstone/cmd/internal/browserprompt"
+	"github.com/turnstone-repl/turnstone/cmd/internal/httpauth"
+	webpage "github.com/turnstone-repl/turnstone/cmd/internal/webui"
+	"github.com/turnstone-repl/turnstone/internal/securefile"
 	"golang.org/x/term"
 )
 
@@ -63,7 +63,7 @@ func newViewCommand(f *flag.FlagSet) action {
 			if err != nil {
 				return statusFailed, fmt.Errorf("the page cannot be served: %w", err)
 			}
-			return statusDone, serveView(ctx, s, served, name, !*stay && askpage.HasBrowser())
+			return statusDone, serveView(ctx, s, served, name, !*stay && browserprompt.HasBrowser())
 		})
 	}
 }
@@ -72,7 +72,7 @@ func newViewCommand(f *flag.FlagSet) action {
 func serveView(ctx context.Context, s streams, served *webpage.Server, name string, open bool) error {
 	print := func() {
 		fmt.Fprintf(s.out, "%s\n", served.NewLoginLink(name))
-		fmt.Fprintf(s.err, "repl: this link lets one browser in, once, within %d seconds\n", int(gate.LoginLinkTimeout.Seconds()))
+		fmt.Fprintf(s.err, "repl: this link lets one browser in, once, within %d seconds\n", int(httpauth.LoginLinkTimeout.Seconds()))
 	}
 	print()
 	hint := "Ctrl-C ends the page; the sessions go on"
@@ -103,10 +103,10 @@ func openBrowser(ctx context.Context, link string) (remove func(), err error) {
 	if dir == "" {
 		return remove, errors.New("there is no home directory for the file that leads it to the page")
 	}
-	if err := private.MakeDir(dir); err != nil {
+	if err := securefile.MakeDir(dir); err != nil {
 		return remove, err
 	}
-	f, err := private.CreateTemp(dir, "view-")
+	f, err := securefile.CreateTemp(dir, "view-")
 	if err != nil {
 		return remove, err
 	}
@@ -116,7 +116,7 @@ func openBrowser(ctx context.Context, link string) (remove func(), err error) {
 		_ = os.Remove(f.Name())
 		return remove, err
 	}
-	gone := time.AfterFunc(gate.LoginLinkTimeout, func() { _ = os.Remove(path) })
+	gone := time.AfterFunc(httpauth.LoginLinkTimeout, func() { _ = os.Remove(path) })
 	remove = func() {
 		gone.Stop()
 		_ = os.Remove(path)

@@ -15,9 +15,9 @@ import (
 	"golang.org/x/term"
 
 	"github.com/turnstone-repl/turnstone/client"
-	"github.com/turnstone-repl/turnstone/cmd/internal/kept"
-	"github.com/turnstone-repl/turnstone/internal/prefix"
+	"github.com/turnstone-repl/turnstone/cmd/internal/userconfig"
 	"github.com/turnstone-repl/turnstone/internal/shellword"
+	"github.com/turnstone-repl/turnstone/internal/transportcmd"
 )
 
 const (
@@ -74,7 +74,7 @@ func (w *daemonTarget) resolveTarget() error {
 			return usageErrorf("REPL_VIA and REPL_PLACE are both set: use one of them")
 		}
 	}
-	if w.remote == kept.LocalRemote {
+	if w.remote == userconfig.LocalRemote {
 		w.remote = ""
 	}
 	if w.socket != "" && !w.isRemote() {
@@ -121,16 +121,16 @@ func (w *daemonTarget) dialer(ctx context.Context) (client.Dialer, error) {
 		}
 		return w.remoteDialer(ctx, w.remote, p)
 	case w.via != "":
-		words, err := prefix.SplitWords(w.via)
+		words, err := transportcmd.SplitWords(w.via)
 		if err != nil {
 			return nil, usageErrorf("--via %v", err)
 		}
-		known, err := kept.ReadRemoteState(stateDir(), viaKey(words))
+		known, err := userconfig.ReadRemoteState(stateDir(), viaKey(words))
 		if err != nil {
 			return nil, err
 		}
 		way := w.completeCommand(&client.Command{Prefix: words, Program: known.Program, Socket: w.socket})
-		w.setInstaller(way, kept.Remote{}, viaKey(words), known)
+		w.setInstaller(way, userconfig.Remote{}, viaKey(words), known)
 		return way, nil
 	}
 	if w.socket == "" {
@@ -153,13 +153,13 @@ func (w *daemonTarget) completeCommand(c *client.Command) *client.Command {
 }
 
 // remotesFile is the user's file of places.
-func remotesFile() string { return kept.RemotesFile(os.Getenv) }
+func remotesFile() string { return userconfig.RemotesFile(os.Getenv) }
 
 // findRemote finds a place.
-func findRemote(name string) (kept.Remote, error) {
-	all, err := kept.ReadRemotes(remotesFile())
+func findRemote(name string) (userconfig.Remote, error) {
+	all, err := userconfig.ReadRemotes(remotesFile())
 	if err != nil {
-		return kept.Remote{}, usageErrorf("%v", err)
+		return userconfig.Remote{}, usageErrorf("%v", err)
 	}
 	p, ok := all[name]
 	if ok {
@@ -176,8 +176,8 @@ func findRemote(name string) (kept.Remote, error) {
 }
 
 // remoteDialer is the way to a named place. It starts the job of a place that is one.
-func (w *daemonTarget) remoteDialer(ctx context.Context, name string, p kept.Remote) (client.Dialer, error) {
-	known, err := kept.ReadRemoteState(stateDir(), name)
+func (w *daemonTarget) remoteDialer(ctx context.Context, name string, p userconfig.Remote) (client.Dialer, error) {
+	known, err := userconfig.ReadRemoteState(stateDir(), name)
 	if err != nil {
 		return nil, err
 	}
@@ -186,7 +186,7 @@ func (w *daemonTarget) remoteDialer(ctx context.Context, name string, p kept.Rem
 			return nil, err
 		}
 		known.Started = time.Now()
-		if err := kept.WriteRemoteState(stateDir(), name, known); err != nil {
+		if err := userconfig.WriteRemoteState(stateDir(), name, known); err != nil {
 			return nil, fmt.Errorf("job %s of %s is started, but cannot be remembered: %w", known.Job, name, err)
 		}
 	}
@@ -215,7 +215,7 @@ func (w *daemonTarget) remoteDialer(ctx context.Context, name string, p kept.Rem
 }
 
 // startJob runs the command that starts the job of a place, and returns the job's name.
-func startJob(ctx context.Context, name string, p kept.Remote) (string, error) {
+func startJob(ctx context.Context, name string, p userconfig.Remote) (string, error) {
 	ctx, stop := context.WithTimeout(ctx, jobStartTimeout)
 	defer stop()
 	said, err := commandOutput(ctx, p.FillWords(p.StartWords, ""))
@@ -226,7 +226,7 @@ func startJob(ctx context.Context, name string, p kept.Remote) (string, error) {
 		return "", fmt.Errorf("start of %s: %w", name, err)
 	}
 	job, _, _ := strings.Cut(said, ";") // sbatch --parsable adds the cluster
-	if !prefix.IsPlainWord(job) {
+	if !transportcmd.IsPlainWord(job) {
 		return "", fmt.Errorf("start of %s printed %q, which is no job's name: it has to print that and nothing else, as sbatch --parsable does", name, said)
 	}
 	return job, nil
@@ -235,7 +235,7 @@ func startJob(ctx context.Context, name string, p kept.Remote) (string, error) {
 // commandOutput runs a command here, and returns what it printed on standard output. With an error it
 // is what it said on standard error.
 func commandOutput(ctx context.Context, words []string) (string, error) {
-	p, err := prefix.Command{Words: words}.Start()
+	p, err := transportcmd.Command{Words: words}.Start()
 	if err != nil {
 		return "", err
 	}

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/turnstone-repl/turnstone/client"
-	"github.com/turnstone-repl/turnstone/cmd/internal/rpc"
+	"github.com/turnstone-repl/turnstone/cmd/internal/rpcserver"
 	"github.com/turnstone-repl/turnstone/session"
 )
 
@@ -23,8 +23,8 @@ const (
 // A clientState is a client, to which names of readers, keyboards, tokens and requests belong. A
 // client with an identity keeps them when it connects again; any other one is one connection.
 type clientState struct {
-	id   string                   // "" without an identity
-	conn atomic.Pointer[rpc.Conn] // its connection; one that has ended, or nil, while it has none
+	id   string                         // "" without an identity
+	conn atomic.Pointer[rpcserver.Conn] // its connection; one that has ended, or nil, while it has none
 
 	epoch             uint64                  // guarded by Daemon.mu; of its last connection
 	disconnectOrder   uint64                  // guarded by Daemon.mu; numbers the ends of connections; 0 while it is connected
@@ -35,7 +35,7 @@ type clientState struct {
 	requests          requestLog              // guarded by Daemon.mu
 }
 
-func newClientState(id string, conn *rpc.Conn) *clientState {
+func newClientState(id string, conn *rpcserver.Conn) *clientState {
 	c := &clientState{
 		id: id, writeLocks: make(map[*writeLock]bool),
 		wantedLocks: make(map[*openSession]string), tokens: make(map[string]bool),
@@ -61,7 +61,7 @@ func (c *clientState) disconnected() <-chan struct{} {
 }
 
 // clientOf returns the client at a connection. One that was hung up meanwhile has nothing.
-func (d *Daemon) clientOf(conn *rpc.Conn) *clientState {
+func (d *Daemon) clientOf(conn *rpcserver.Conn) *clientState {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if l := d.connections[conn]; l != nil {
@@ -72,15 +72,15 @@ func (d *Daemon) clientOf(conn *rpc.Conn) *clientState {
 
 // handleHello gives a connection to the client that says it is its own. The connection that the
 // client had before ends at once, and the calls on it are cancelled; their turns go on.
-func (d *Daemon) handleHello(_ context.Context, r *rpc.Request, p client.HelloParams) (client.HelloReply, error) {
+func (d *Daemon) handleHello(_ context.Context, r *rpcserver.Request, p client.HelloParams) (client.HelloReply, error) {
 	if !isIdentity(p.ID) {
-		return client.HelloReply{}, rpc.InvalidParams("id: use %d to %d random letters, digits, hyphens and underscores", minIdentityBytes, maxIdentityBytes)
+		return client.HelloReply{}, rpcserver.InvalidParams("id: use %d to %d random letters, digits, hyphens and underscores", minIdentityBytes, maxIdentityBytes)
 	}
 	if p.Epoch == 0 {
-		return client.HelloReply{}, rpc.InvalidParams("epoch is required: 1 for the first connection of a client, and one more for each that follows")
+		return client.HelloReply{}, rpcserver.InvalidParams("epoch is required: 1 for the first connection of a client, and one more for each that follows")
 	}
 	if !r.First {
-		return client.HelloReply{}, rpc.InvalidParams("client/hello is the first call of a connection")
+		return client.HelloReply{}, rpcserver.InvalidParams("client/hello is the first call of a connection")
 	}
 	c, known, before, err := d.attachClient(r.Conn, p)
 	if err != nil {
@@ -97,7 +97,7 @@ func (d *Daemon) handleHello(_ context.Context, r *rpc.Request, p client.HelloPa
 }
 
 // errReplaced ends a connection whose client has made another one.
-var errReplaced = rpc.Errorf(rpc.CodeFailed, string(client.KindUnreachable), "the client has connected again")
+var errReplaced = rpcserver.Errorf(rpcserver.CodeFailed, string(client.KindUnreachable), "the client has connected again")
 
 func isIdentity(id string) bool {
 	odd := func(r rune) bool {
@@ -108,7 +108,7 @@ func isIdentity(id string) bool {
 
 // attachClient makes a connection that of the client with an identity. before is the one that it had,
 // if that has not ended.
-func (d *Daemon) attachClient(conn *rpc.Conn, p client.HelloParams) (c *clientState, known bool, before *rpc.Conn, err error) {
+func (d *Daemon) attachClient(conn *rpcserver.Conn, p client.HelloParams) (c *clientState, known bool, before *rpcserver.Conn, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	l := d.connections[conn]
@@ -118,7 +118,7 @@ func (d *Daemon) attachClient(conn *rpc.Conn, p client.HelloParams) (c *clientSt
 	c = d.knownClients[p.ID]
 	switch {
 	case c != nil && p.Epoch <= c.epoch:
-		return nil, false, nil, rpc.InvalidParams("epoch %d of this client is over: it has connected with %d since", p.Epoch, c.epoch)
+		return nil, false, nil, rpcserver.InvalidParams("epoch %d of this client is over: it has connected with %d since", p.Epoch, c.epoch)
 	case c != nil:
 		known = true
 		if c.isConnected() {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
-	"github.com/turnstone-repl/turnstone/cmd/internal/rpc"
+	"github.com/turnstone-repl/turnstone/cmd/internal/rpcserver"
 )
 
 // A connState is what the daemon knows of one connection.
@@ -25,7 +25,7 @@ type connState struct {
 }
 
 // addConn notes a new connection.
-func (d *Daemon) addConn(conn *rpc.Conn) (over func()) {
+func (d *Daemon) addConn(conn *rpcserver.Conn) (over func()) {
 	l := &connState{
 		pid: peerPID(conn.Stream()), since: time.Now(), client: newClientState("", conn),
 		subscriptions: make(map[string]*subscription), waitingCalls: make(map[*openSession]int),
@@ -45,7 +45,7 @@ func (d *Daemon) addConn(conn *rpc.Conn) (over func()) {
 
 // removeConn ends everything that belongs to a connection. If its client has no other one, others
 // can take its keyboards.
-func (d *Daemon) removeConn(conn *rpc.Conn) {
+func (d *Daemon) removeConn(conn *rpcserver.Conn) {
 	d.mu.Lock()
 	l := d.connections[conn]
 	delete(d.connections, conn)
@@ -72,7 +72,7 @@ func (d *Daemon) removeConn(conn *rpc.Conn) {
 }
 
 // setAuthor notes the name that a client gives.
-func (d *Daemon) setAuthor(conn *rpc.Conn, author string) {
+func (d *Daemon) setAuthor(conn *rpcserver.Conn, author string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if l := d.connections[conn]; l != nil && author != "" {
@@ -81,7 +81,7 @@ func (d *Daemon) setAuthor(conn *rpc.Conn, author string) {
 }
 
 // trackCall notes a call that waits for a session. The caller calls over when the call ends.
-func (d *Daemon) trackCall(conn *rpc.Conn, e *openSession) (over func()) {
+func (d *Daemon) trackCall(conn *rpcserver.Conn, e *openSession) (over func()) {
 	count := func(n int) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -96,7 +96,7 @@ func (d *Daemon) trackCall(conn *rpc.Conn, e *openSession) (over func()) {
 }
 
 // clientLabel returns the log's name for a connection.
-func (d *Daemon) clientLabel(conn *rpc.Conn) string {
+func (d *Daemon) clientLabel(conn *rpcserver.Conn) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	l := d.connections[conn]
@@ -107,7 +107,7 @@ func (d *Daemon) clientLabel(conn *rpc.Conn) string {
 }
 
 // handleClients lists the clients. Calling it does not count as use.
-func (d *Daemon) handleClients(_ context.Context, r *rpc.Request, p client.NameParams) (client.ClientList, error) {
+func (d *Daemon) handleClients(_ context.Context, r *rpcserver.Request, p client.NameParams) (client.ClientList, error) {
 	if p.Session != "" {
 		if _, err := d.findSession(p.Session); err != nil {
 			return client.ClientList{}, err
@@ -144,7 +144,7 @@ func (d *Daemon) handleClients(_ context.Context, r *rpc.Request, p client.NameP
 }
 
 // handleDetach ends another connection. Its turns go on, and others can take its keyboards.
-func (d *Daemon) handleDetach(_ context.Context, r *rpc.Request, p client.DetachParams) (emptyResult, error) {
+func (d *Daemon) handleDetach(_ context.Context, r *rpcserver.Request, p client.DetachParams) (emptyResult, error) {
 	d.noteUse()
 	if err := checkAuthor(p.Author); err != nil {
 		return emptyResult{}, err
@@ -152,7 +152,7 @@ func (d *Daemon) handleDetach(_ context.Context, r *rpc.Request, p client.Detach
 	d.setAuthor(r.Conn, p.Author)
 	by := d.clientLabel(r.Conn)
 	d.mu.Lock()
-	var conn *rpc.Conn
+	var conn *rpcserver.Conn
 	var watches []*subscription
 	for c, l := range d.connections {
 		if l.id == p.Client {
@@ -162,7 +162,7 @@ func (d *Daemon) handleDetach(_ context.Context, r *rpc.Request, p client.Detach
 	}
 	d.mu.Unlock()
 	if conn == nil {
-		return emptyResult{}, rpc.InvalidParams("client: there is no client %q now; connection/list names them", p.Client)
+		return emptyResult{}, rpcserver.InvalidParams("client: there is no client %q now; connection/list names them", p.Client)
 	}
 	d.log.Info("a client is detached", "client", d.clientLabel(conn), "by", by)
 	for _, w := range watches {

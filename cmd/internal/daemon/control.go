@@ -5,7 +5,7 @@ import (
 	"io"
 	"slices"
 
-	"github.com/turnstone-repl/turnstone/cmd/internal/rpc"
+	"github.com/turnstone-repl/turnstone/cmd/internal/rpcserver"
 	"github.com/turnstone-repl/turnstone/internal/peer"
 )
 
@@ -16,7 +16,7 @@ type addressProver interface {
 
 // handleControl answers a control line. It only queues commands for the owner, so a client cannot
 // hold up the daemon.
-func (d *Daemon) handleControl(conn *rpc.Conn, kind string, line json.RawMessage) rpc.ControlReply {
+func (d *Daemon) handleControl(conn *rpcserver.Conn, kind string, line json.RawMessage) rpcserver.ControlReply {
 	switch kind {
 	case "status":
 		return d.statusReply()
@@ -25,51 +25,51 @@ func (d *Daemon) handleControl(conn *rpc.Conn, kind string, line json.RawMessage
 	}
 	c := controlCommand(kind)
 	if !slices.Contains([]controlCommand{commandPause, commandResume, commandDrain, commandStop}, c) {
-		return rpc.ControlReply{Reason: "unknown_message_type", Error: "there are prove, status, pause, resume, drain and stop"}
+		return rpcserver.ControlReply{Reason: "unknown_message_type", Error: "there are prove, status, pause, resume, drain and stop"}
 	}
 	select {
 	case d.commands <- c:
-		return rpc.ControlReply{OK: true, Data: map[string]any{"queued": kind}}
+		return rpcserver.ControlReply{OK: true, Data: map[string]any{"queued": kind}}
 	default:
-		return rpc.ControlReply{Reason: "busy", Error: "the daemon has not carried out earlier commands yet"}
+		return rpcserver.ControlReply{Reason: "busy", Error: "the daemon has not carried out earlier commands yet"}
 	}
 }
 
 // handleProve proves to a client that this is the daemon of its user at this address. It does not count as
 // use.
-func (d *Daemon) handleProve(conn *rpc.Conn, line json.RawMessage) rpc.ControlReply {
+func (d *Daemon) handleProve(conn *rpcserver.Conn, line json.RawMessage) rpcserver.ControlReply {
 	var q struct {
 		Nonce string `json:"nonce"`
 	}
 	if err := json.Unmarshal(line, &q); err != nil {
-		return rpc.ControlReply{Reason: "invalid", Error: err.Error()}
+		return rpcserver.ControlReply{Reason: "invalid", Error: err.Error()}
 	}
 	d.mu.Lock()
 	l, ok := d.listener.(addressProver)
 	d.mu.Unlock()
 	if !ok {
-		return rpc.ControlReply{Reason: "unsupported", Error: "here the owner of the pipe says whose daemon it is"}
+		return rpcserver.ControlReply{Reason: "unsupported", Error: "here the owner of the pipe says whose daemon it is"}
 	}
 	p, err := l.Prove(conn.Stream(), q.Nonce)
 	if err != nil {
 		conn.Logger.Warn("no proof is given", "error", err)
-		return rpc.ControlReply{Reason: "unproven", Error: err.Error()}
+		return rpcserver.ControlReply{Reason: "unproven", Error: err.Error()}
 	}
-	return rpc.ControlReply{OK: true, Data: p.Fields()}
+	return rpcserver.ControlReply{OK: true, Data: p.Fields()}
 }
 
 // statusReply describes the daemon. Calling it does not count as use.
-func (d *Daemon) statusReply() rpc.ControlReply {
+func (d *Daemon) statusReply() rpcserver.ControlReply {
 	var fields map[string]any
 	b, err := json.Marshal(d.daemonInfo())
 	if err == nil {
 		err = json.Unmarshal(b, &fields)
 	}
 	if err != nil {
-		return rpc.ControlReply{Reason: "control_plane_error", Error: err.Error()}
+		return rpcserver.ControlReply{Reason: "control_plane_error", Error: err.Error()}
 	}
 	a := d.rpc.Activity()
 	fields["calls"] = a.Calls
 	fields["idle_ms"] = d.idleFor(d.currentTime()).Milliseconds()
-	return rpc.ControlReply{OK: true, Data: fields}
+	return rpcserver.ControlReply{OK: true, Data: fields}
 }

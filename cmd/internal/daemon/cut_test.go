@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/internal/testkit/faultdial"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/session/sessiontest"
-	"github.com/turnstone-repl/turnstone/tests/ways"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 
@@ -24,7 +24,7 @@ import (
 // cutCount is how often a way is cut: go test -run Cut -args -cuts 500
 var cutCount = flag.Int("cuts", 60, "how often the way to a daemon is cut at random")
 
-func newLink(t testing.TB, w *ways.Dialer) *client.Client {
+func newLink(t testing.TB, w *faultdial.Dialer) *client.Client {
 	l := client.New(w, nil)
 	t.Cleanup(l.Close)
 	return l
@@ -46,7 +46,7 @@ func TestCut(t *testing.T) {
 		t.Parallel()
 		r := startDaemon(t, nil)
 		r.newSession(r.dial())
-		w := ways.NewDialer(r.socket)
+		w := faultdial.NewDialer(r.socket)
 		c := newConnOver(t, newLink(t, w))
 		calls := 0
 		for ; w.CutCount() < *cutCount; calls++ {
@@ -72,7 +72,7 @@ func TestCut(t *testing.T) {
 		t.Parallel()
 		r := startDaemon(t, nil)
 		r.newSession(r.dial())
-		w := ways.NewDialer(r.socket)
+		w := faultdial.NewDialer(r.socket)
 		c := newConnOver(t, newLink(t, w))
 		for i := 0; w.CutCount() < *cutCount; i++ {
 			begun, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "wait a? \nwait b? ", WaitMS: processTimeout.Milliseconds()})
@@ -102,7 +102,7 @@ func TestCut(t *testing.T) {
 		r := startDaemon(t, nil)
 		plain := r.dial()
 		r.newSession(plain)
-		w := ways.NewDialer(r.socket)
+		w := faultdial.NewDialer(r.socket)
 		l := newLink(t, w)
 		newConnOver(t, l) // the first way to the daemon is not tried again
 		after := timeline.Seq(0)
@@ -153,7 +153,7 @@ func TestCut(t *testing.T) {
 		sessiontest.Run(t, func(t *testing.T, prepare ...workers.Preparation) session.Session {
 			made++ // sessions are made one after the other, before their tests run
 			needs = prepare
-			w := ways.NewDialer(r.socket)
+			w := faultdial.NewDialer(r.socket)
 			c := newConnOver(t, newLink(t, w))
 			name := fmt.Sprintf("s%d", made)
 			if _, err := c.CreateSession(t.Context(), client.CreateParams{Name: name}); err != nil {
@@ -212,7 +212,7 @@ func TestReconnect(t *testing.T) {
 		r := startDaemon(t, nil)
 		other := r.dial()
 		r.newSession(other)
-		w := ways.NewDialer(r.socket)
+		w := faultdial.NewDialer(r.socket)
 		l := newLink(t, w)
 		s, _, err := l.Session("main").ReadAs(t.Context(), "agent")
 		if err != nil {
@@ -284,7 +284,7 @@ func TestReconnect(t *testing.T) {
 		t.Parallel()
 		r := startDaemon(t, nil)
 		r.newSession(r.dial())
-		w := ways.NewDialer(r.socket)
+		w := faultdial.NewDialer(r.socket)
 		l := newLink(t, w)
 		c := newConnOver(t, l)
 		var told []client.Outage
@@ -327,7 +327,7 @@ func TestReconnect(t *testing.T) {
 
 	t.Run("a remote that was never reached fails at once", func(t *testing.T) {
 		t.Parallel()
-		w := ways.NewDialer("/nowhere")
+		w := faultdial.NewDialer("/nowhere")
 		w.SetBroken(true)
 		if _, err := newLink(t, w).Conn(t.Context()); session.KindOf(err) != client.KindUnreachable || !strings.Contains(err.Error(), "no route") {
 			t.Errorf("got %v", err)
@@ -341,7 +341,7 @@ func TestReconnect(t *testing.T) {
 		r, after := startDaemon(t, nil), startDaemon(t, nil)
 		r.newSession(r.dial())
 		after.newSession(after.dial())
-		w := ways.NewDialer(r.socket)
+		w := faultdial.NewDialer(r.socket)
 		c := newConnOver(t, newLink(t, w))
 		watch, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
 		if err != nil {
@@ -382,7 +382,7 @@ func TestReconnect(t *testing.T) {
 		r := startDaemon(t, nil)
 		plain := r.dial()
 		r.newSession(plain)
-		w := ways.NewDialer(r.socket)
+		w := faultdial.NewDialer(r.socket)
 		c := newConnOver(t, newLink(t, w))
 		under := make(chan error, 1)
 		go func() {
@@ -417,7 +417,7 @@ func TestReconnect(t *testing.T) {
 		r := startDaemon(t, nil)
 		plain := r.dial()
 		r.newSession(plain)
-		w := ways.NewDialer(r.socket)
+		w := faultdial.NewDialer(r.socket)
 		watch, err := newConnOver(t, newLink(t, w)).Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
 		if err != nil {
 			t.Fatal(err)
@@ -444,7 +444,7 @@ func TestReconnect(t *testing.T) {
 		t.Parallel()
 		r := startDaemon(t, nil)
 		r.newSession(r.dial())
-		w := ways.NewDialer(r.socket)
+		w := faultdial.NewDialer(r.socket)
 		l := newLink(t, w)
 		c := newConnOver(t, l)
 		w.SetBroken(true)

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
-	"github.com/turnstone-repl/turnstone/cmd/internal/rpc"
+	"github.com/turnstone-repl/turnstone/cmd/internal/rpcserver"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -103,7 +103,7 @@ type idlenessClock struct {
 type Daemon struct {
 	options Options
 	log     *slog.Logger
-	rpc     *rpc.Server
+	rpc     *rpcserver.Server
 	started time.Time
 
 	commands  chan controlCommand
@@ -111,21 +111,21 @@ type Daemon struct {
 	wg        sync.WaitGroup       // counts the goroutines of clients, subscriptions, openings, indicators and a drain
 
 	mu            sync.Mutex
-	ctx           context.Context          // guarded by mu; ends everything; nil before Serve
-	listener      net.Listener             // guarded by mu; nil before Serve
-	openSessions  map[string]*openSession  // guarded by mu; the sessions
-	opening       map[string]chan struct{} // guarded by mu; by the name of a session that is being opened, closed when that is over
-	subscriptions map[string]*subscription // guarded by mu; subscriptions by name
-	counter       uint64                   // guarded by mu; makes names for sessions and subscriptions
-	warmCounter   uint64                   // guarded by mu; makes names for warm sessions
-	draining      bool                     // guarded by mu
-	paused        bool                     // guarded by mu
-	writeLocks    map[string]*writeLock    // guarded by mu; who holds the keyboard of which session
-	connections   map[*rpc.Conn]*connState // guarded by mu; what belongs to each connection
-	knownClients  map[string]*clientState  // guarded by mu; the clients that have said client/hello, by id
-	streams       map[chan struct{}]bool   // guarded by mu; running subscriptions, each closed at its end
-	sessionAdded  chan struct{}            // guarded by mu; closed when a session is opened; nil if nobody waits for it
-	lastUse       time.Time                // guarded by mu; when a client last used the daemon
+	ctx           context.Context                // guarded by mu; ends everything; nil before Serve
+	listener      net.Listener                   // guarded by mu; nil before Serve
+	openSessions  map[string]*openSession        // guarded by mu; the sessions
+	opening       map[string]chan struct{}       // guarded by mu; by the name of a session that is being opened, closed when that is over
+	subscriptions map[string]*subscription       // guarded by mu; subscriptions by name
+	counter       uint64                         // guarded by mu; makes names for sessions and subscriptions
+	warmCounter   uint64                         // guarded by mu; makes names for warm sessions
+	draining      bool                           // guarded by mu
+	paused        bool                           // guarded by mu
+	writeLocks    map[string]*writeLock          // guarded by mu; who holds the keyboard of which session
+	connections   map[*rpcserver.Conn]*connState // guarded by mu; what belongs to each connection
+	knownClients  map[string]*clientState        // guarded by mu; the clients that have said client/hello, by id
+	streams       map[chan struct{}]bool         // guarded by mu; running subscriptions, each closed at its end
+	sessionAdded  chan struct{}                  // guarded by mu; closed when a session is opened; nil if nobody waits for it
+	lastUse       time.Time                      // guarded by mu; when a client last used the daemon
 }
 
 // A controlCommand is a control line that waits for the owner.
@@ -150,7 +150,7 @@ func New(o *Options) (*Daemon, error) {
 		opening:       make(map[string]chan struct{}),
 		subscriptions: make(map[string]*subscription),
 		writeLocks:    make(map[string]*writeLock),
-		connections:   make(map[*rpc.Conn]*connState),
+		connections:   make(map[*rpcserver.Conn]*connState),
 		knownClients:  make(map[string]*clientState),
 	}
 	d.streams = make(map[chan struct{}]bool)
@@ -159,7 +159,7 @@ func New(o *Options) (*Daemon, error) {
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}
-	d.rpc = &rpc.Server{Methods: d.methodHandlers(), InlineMethods: d.quickHandlers(), Control: d.handleControl, Logger: d.log, OnConnect: d.addConn}
+	d.rpc = &rpcserver.Server{Methods: d.methodHandlers(), InlineMethods: d.quickHandlers(), Control: d.handleControl, Logger: d.log, OnConnect: d.addConn}
 	return d, nil
 }
 

@@ -15,12 +15,12 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
+	"github.com/turnstone-repl/turnstone/internal/testkit/fakeworker"
+	"github.com/turnstone-repl/turnstone/internal/testkit/parallel"
+	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
-	"github.com/turnstone-repl/turnstone/tests/confined"
-	"github.com/turnstone-repl/turnstone/tests/fakeworker"
 	"github.com/turnstone-repl/turnstone/tests/states"
-	"github.com/turnstone-repl/turnstone/tests/waits"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -33,8 +33,8 @@ func TestMain(m *testing.M) {
 	if socket := os.Getenv(chaosEnv); socket != "" {
 		runChaosClient(socket)
 	}
-	waits.AllowParallel()
-	os.Exit(states.RunIsolated(func() int { return confined.RunTests(m) }))
+	parallel.AllowParallel()
+	os.Exit(states.RunIsolated(func() int { return sandboxcheck.RunTests(m) }))
 }
 
 // processTimeout bounds every wait for a process.

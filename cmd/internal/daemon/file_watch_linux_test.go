@@ -7,8 +7,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/internal/registry"
-	"github.com/turnstone-repl/turnstone/tests/confined"
+	"github.com/turnstone-repl/turnstone/internal/daemonlock"
+	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
 	"golang.org/x/sys/unix"
 )
 
@@ -19,7 +19,7 @@ const noWatchesEnv = "DAEMON_TEST_WATCHLESS"
 func TestDaemon_NoInotifyWatches(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(noWatchesEnv) == "" {
-		confined.RequireNamespaces(t)
+		sandboxcheck.RequireNamespaces(t)
 		again := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
 		again.Env = append(os.Environ(), noWatchesEnv+"=1")
 		again.SysProcAttr = &syscall.SysProcAttr{
@@ -41,6 +41,6 @@ func TestDaemon_NoInotifyWatches(t *testing.T) {
 	if err := os.RemoveAll(filepath.Dir(r.socket)); err != nil {
 		t.Fatal(err)
 	}
-	r.waitUntil("the socket is there again", func() bool { return registry.IsServed(os.Getenv, r.socket) })
+	r.waitUntil("the socket is there again", func() bool { return daemonlock.IsServed(os.Getenv, r.socket) })
 	r.runCode(r.dial(), "print still", "still\n")
 }

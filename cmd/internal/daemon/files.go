@@ -5,20 +5,20 @@ import (
 	"slices"
 
 	"github.com/turnstone-repl/turnstone/client"
-	"github.com/turnstone-repl/turnstone/cmd/internal/rpc"
+	"github.com/turnstone-repl/turnstone/cmd/internal/rpcserver"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 )
 
 // handleFiles lists the files of a session, for those who are on another machine.
-func (d *Daemon) handleFiles(ctx context.Context, _ *rpc.Request, p client.FilesParams) (r client.FileList, err error) {
+func (d *Daemon) handleFiles(ctx context.Context, _ *rpcserver.Request, p client.FilesParams) (r client.FileList, err error) {
 	d.noteUse()
 	r.Files, err = withFileSession(d, p, func(e *openSession) ([]session.File, error) { return e.session.Files(ctx) }, supervisor.CrashedSession.Files)
 	return r, err
 }
 
 // handleFile reads a part of one.
-func (d *Daemon) handleFile(ctx context.Context, _ *rpc.Request, p client.FileParams) (session.FilePart, error) {
+func (d *Daemon) handleFile(ctx context.Context, _ *rpcserver.Request, p client.FileParams) (session.FilePart, error) {
 	d.noteUse()
 	return withFileSession(d, p.FilesParams, func(e *openSession) (session.FilePart, error) {
 		return e.session.File(ctx, p.Path, p.Offset, p.Limit)
@@ -31,7 +31,7 @@ func (d *Daemon) handleFile(ctx context.Context, _ *rpc.Request, p client.FilePa
 func withFileSession[R any](d *Daemon, p client.FilesParams, open func(*openSession) (R, error), lost func(supervisor.CrashedSession) (R, error)) (r R, err error) {
 	switch {
 	case (p.Session == "") == (p.Crashed == ""):
-		return r, rpc.InvalidParams("give one of session and lost")
+		return r, rpcserver.InvalidParams("give one of session and lost")
 	case p.Session != "":
 		e, err := d.readableSession(p.Session)
 		if err != nil {
@@ -48,7 +48,7 @@ func withFileSession[R any](d *Daemon, p client.FilesParams, open func(*openSess
 }
 
 // handleListCrashed lists the sessions that were lost in the last day. Calling it does not count as use.
-func (d *Daemon) handleListCrashed(context.Context, *rpc.Request, emptyResult) (client.CrashedSessions, error) {
+func (d *Daemon) handleListCrashed(context.Context, *rpcserver.Request, emptyResult) (client.CrashedSessions, error) {
 	r := client.CrashedSessions{Sessions: []client.CrashedSession{}}
 	for _, l := range d.options.Supervisor.CrashedSessions() {
 		r.Sessions = append(r.Sessions, client.CrashedSession{

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
-	"github.com/turnstone-repl/turnstone/cmd/internal/rpc"
+	"github.com/turnstone-repl/turnstone/cmd/internal/rpcserver"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -27,8 +27,8 @@ const (
 )
 
 // newHandler makes a handler from a function with typed params.
-func newHandler[P, R any](f func(ctx context.Context, r *rpc.Request, p P) (R, error)) rpc.Handler {
-	return func(ctx context.Context, r *rpc.Request) (any, error) {
+func newHandler[P, R any](f func(ctx context.Context, r *rpcserver.Request, p P) (R, error)) rpcserver.Handler {
+	return func(ctx context.Context, r *rpcserver.Request) (any, error) {
 		var p P
 		if err := r.Decode(&p); err != nil {
 			return nil, err
@@ -50,8 +50,8 @@ const (
 
 // withDurationProgress makes a call report its duration in seconds as progress, if its caller asked for
 // progress.
-func (d *Daemon) withDurationProgress(h rpc.Handler) rpc.Handler {
-	return func(ctx context.Context, r *rpc.Request) (any, error) {
+func (d *Daemon) withDurationProgress(h rpcserver.Handler) rpcserver.Handler {
+	return func(ctx context.Context, r *rpcserver.Request) (any, error) {
 		if r.ProgressToken() != nil {
 			ctx, stop := context.WithCancel(ctx)
 			defer stop()
@@ -61,7 +61,7 @@ func (d *Daemon) withDurationProgress(h rpc.Handler) rpc.Handler {
 	}
 }
 
-func (d *Daemon) reportDuration(ctx context.Context, r *rpc.Request) {
+func (d *Daemon) reportDuration(ctx context.Context, r *rpcserver.Request) {
 	var p client.NameParams
 	_ = json.Unmarshal(r.Params, &p) // the method itself will report the error
 	begun := time.Now()
@@ -89,8 +89,8 @@ func (d *Daemon) reportDuration(ctx context.Context, r *rpc.Request) {
 // emptyResult is an empty result.
 type emptyResult struct{}
 
-func (d *Daemon) methodHandlers() map[string]rpc.Handler {
-	return map[string]rpc.Handler{
+func (d *Daemon) methodHandlers() map[string]rpcserver.Handler {
+	return map[string]rpcserver.Handler{
 		client.MethodInfo:             newHandler(d.handleInfo),
 		client.MethodPing:             newHandler(d.handlePing),
 		client.MethodCreate:           newHandler(d.handleCreate),
@@ -126,17 +126,17 @@ func (d *Daemon) methodHandlers() map[string]rpc.Handler {
 }
 
 // handleInfo describes the daemon. Calling it does not count as use.
-func (d *Daemon) handleInfo(context.Context, *rpc.Request, emptyResult) (client.Info, error) {
+func (d *Daemon) handleInfo(context.Context, *rpcserver.Request, emptyResult) (client.Info, error) {
 	return d.daemonInfo(), nil
 }
 
 // handlePing answers, so that a client knows that the daemon can be reached. Calling it does not
 // count as use.
-func (d *Daemon) handlePing(context.Context, *rpc.Request, emptyResult) (emptyResult, error) {
+func (d *Daemon) handlePing(context.Context, *rpcserver.Request, emptyResult) (emptyResult, error) {
 	return emptyResult{}, nil
 }
 
-func (d *Daemon) handleCreate(ctx context.Context, r *rpc.Request, p client.CreateParams) (session.Info, error) {
+func (d *Daemon) handleCreate(ctx context.Context, r *rpcserver.Request, p client.CreateParams) (session.Info, error) {
 	d.noteUse()
 	what, err := json.Marshal(p)
 	if err != nil {
@@ -160,7 +160,7 @@ func (d *Daemon) handleCreate(ctx context.Context, r *rpc.Request, p client.Crea
 }
 
 // handleList lists the sessions. Calling it does not count as use.
-func (d *Daemon) handleList(context.Context, *rpc.Request, emptyResult) (struct {
+func (d *Daemon) handleList(context.Context, *rpcserver.Request, emptyResult) (struct {
 	Sessions []session.Info `json:"sessions"`
 }, error) {
 	var result struct {
@@ -173,7 +173,7 @@ func (d *Daemon) handleList(context.Context, *rpc.Request, emptyResult) (struct 
 	return result, nil
 }
 
-func (d *Daemon) handleGet(_ context.Context, _ *rpc.Request, p client.NameParams) (session.Info, error) {
+func (d *Daemon) handleGet(_ context.Context, _ *rpcserver.Request, p client.NameParams) (session.Info, error) {
 	e, err := d.findSession(p.Session)
 	if err != nil {
 		return session.Info{}, err
@@ -181,7 +181,7 @@ func (d *Daemon) handleGet(_ context.Context, _ *rpc.Request, p client.NameParam
 	return d.describeSession(e), nil
 }
 
-func (d *Daemon) handleReset(ctx context.Context, r *rpc.Request, p client.EndParams) (session.Info, error) {
+func (d *Daemon) handleReset(ctx context.Context, r *rpcserver.Request, p client.EndParams) (session.Info, error) {
 	d.noteUse()
 	c := d.clientOf(r.Conn) // the connection may be another one when it is carried out
 	return runOnce(ctx, d, r, retryableCall{p.Request, p.Session, nil}, func(ctx context.Context) (session.Info, error) {
@@ -200,7 +200,7 @@ func (d *Daemon) handleReset(ctx context.Context, r *rpc.Request, p client.EndPa
 	})
 }
 
-func (d *Daemon) handleClose(ctx context.Context, r *rpc.Request, p client.EndParams) (emptyResult, error) {
+func (d *Daemon) handleClose(ctx context.Context, r *rpcserver.Request, p client.EndParams) (emptyResult, error) {
 	d.noteUse()
 	c := d.clientOf(r.Conn) // the connection may be another one when it is carried out
 	return runOnce(ctx, d, r, retryableCall{p.Request, p.Session, nil}, func(ctx context.Context) (emptyResult, error) {
@@ -218,22 +218,22 @@ func (d *Daemon) handleClose(ctx context.Context, r *rpc.Request, p client.EndPa
 
 func checkAuthor(name string) error {
 	if !client.IsAuthor(name) {
-		return rpc.InvalidParams("author: use up to %d bytes of text, without control or invisible characters", client.MaxAuthorBytes)
+		return rpcserver.InvalidParams("author: use up to %d bytes of text, without control or invisible characters", client.MaxAuthorBytes)
 	}
 	return nil
 }
 
-func (d *Daemon) handleStart(ctx context.Context, r *rpc.Request, p client.StartParams) (session.Reply, error) {
+func (d *Daemon) handleStart(ctx context.Context, r *rpcserver.Request, p client.StartParams) (session.Reply, error) {
 	d.noteUse()
 	o, err := waitOptions(p.WaitMS, p.After)
 	if err == nil {
 		err = checkAuthor(p.Author)
 	}
 	if err == nil && p.Silent && p.MayExit {
-		err = rpc.InvalidParams("use either silent or may_exit, not both")
+		err = rpcserver.InvalidParams("use either silent or may_exit, not both")
 	}
 	if err == nil && p.WriteLock && p.Author == "" {
-		err = rpc.InvalidParams("author is required with keyboard: others see who has it")
+		err = rpcserver.InvalidParams("author is required with keyboard: others see who has it")
 	}
 	if err != nil {
 		return session.Reply{}, err
@@ -279,14 +279,14 @@ func (d *Daemon) startTurn(ctx context.Context, c *clientState, p client.StartPa
 	return newTurnHandle(e, turn), nil
 }
 
-func (d *Daemon) handleInput(ctx context.Context, r *rpc.Request, p client.InputParams) (session.Reply, error) {
+func (d *Daemon) handleInput(ctx context.Context, r *rpcserver.Request, p client.InputParams) (session.Reply, error) {
 	d.noteUse()
 	o, err := waitOptions(p.WaitMS, p.After)
 	if err == nil {
 		err = checkAuthor(p.Author)
 	}
 	if err == nil && p.InputRequest == 0 {
-		err = rpc.InvalidParams("wait is required: the id of the wait that is answered")
+		err = rpcserver.InvalidParams("wait is required: the id of the wait that is answered")
 	}
 	if err != nil {
 		return session.Reply{}, err
@@ -330,9 +330,9 @@ func (d *Daemon) saveReadCursor(e *openSession, c *clientState, author string, r
 	case read == 0:
 		return nil
 	case author == "":
-		return rpc.InvalidParams("author is required with read: it is the name of the reader")
+		return rpcserver.InvalidParams("author is required with read: it is the name of the reader")
 	case read > last:
-		return rpc.InvalidParams("read is %d, and the last event is %d", read, last)
+		return rpcserver.InvalidParams("read is %d, and the last event is %d", read, last)
 	}
 	if err := e.checkReaderLimit(author, c); err != nil {
 		return err
@@ -345,7 +345,7 @@ func (d *Daemon) saveReadCursor(e *openSession, c *clientState, author string, r
 // waitForTurn waits for a turn that a call has started or answered. If the client cancels the call,
 // waitForTurn interrupts the turn, unless the client wants it to go on. If the client only
 // disconnects, the turn goes on.
-func (d *Daemon) waitForTurn(ctx context.Context, r *rpc.Request, begun turnHandle, request string, goesOn bool, o *session.WaitOptions) (session.Reply, error) {
+func (d *Daemon) waitForTurn(ctx context.Context, r *rpcserver.Request, begun turnHandle, request string, goesOn bool, o *session.WaitOptions) (session.Reply, error) {
 	e, err := d.sessionOfTurn(begun)
 	if err != nil {
 		return session.Reply{}, err
@@ -367,7 +367,7 @@ func (d *Daemon) waitForTurn(ctx context.Context, r *rpc.Request, begun turnHand
 	return trimReply(reply), nil
 }
 
-func (d *Daemon) handleWait(ctx context.Context, r *rpc.Request, p client.WaitParams) (session.Reply, error) {
+func (d *Daemon) handleWait(ctx context.Context, r *rpcserver.Request, p client.WaitParams) (session.Reply, error) {
 	d.noteUse()
 	o, err := waitOptions(p.WaitMS, p.After)
 	if err != nil {
@@ -379,7 +379,7 @@ func (d *Daemon) handleWait(ctx context.Context, r *rpc.Request, p client.WaitPa
 	}
 	defer d.trackCall(r.Conn, e)()
 	if last := e.session.Log().LastSeq(); p.After > last {
-		return session.Reply{}, rpc.InvalidParams("after is %d, and the last event is %d", p.After, last)
+		return session.Reply{}, rpcserver.InvalidParams("after is %d, and the last event is %d", p.After, last)
 	}
 	reply, err := e.session.Wait(ctx, p.Turn, o)
 	if err == nil && reply.State == session.StateEnded {
@@ -393,16 +393,16 @@ func (d *Daemon) handleWait(ctx context.Context, r *rpc.Request, p client.WaitPa
 
 // handleReadCursor stores how far a reader has read. It does not count as use, because the reading
 // did.
-func (d *Daemon) handleReadCursor(ctx context.Context, r *rpc.Request, p client.ReadCursorParams) (client.ReadCursor, error) {
+func (d *Daemon) handleReadCursor(ctx context.Context, r *rpcserver.Request, p client.ReadCursorParams) (client.ReadCursor, error) {
 	if p.Reader == "" || len(p.Reader) > 256 {
-		return client.ReadCursor{}, rpc.InvalidParams("reader is required, and at most 256 bytes long")
+		return client.ReadCursor{}, rpcserver.InvalidParams("reader is required, and at most 256 bytes long")
 	}
 	e, err := d.awaitSession(ctx, p.Session)
 	if err != nil {
 		return client.ReadCursor{}, err
 	}
 	if last := e.session.Log().LastSeq(); p.Seq > last {
-		return client.ReadCursor{}, rpc.InvalidParams("seq is %d, and the last event is %d", p.Seq, last)
+		return client.ReadCursor{}, rpcserver.InvalidParams("seq is %d, and the last event is %d", p.Seq, last)
 	}
 	c := d.clientOf(r.Conn)
 	if p.Own || p.Seq > 0 {
@@ -423,15 +423,15 @@ func (d *Daemon) handleReadCursor(ctx context.Context, r *rpc.Request, p client.
 func waitOptions(ms int64, after timeline.Seq) (*session.WaitOptions, error) {
 	wait := time.Duration(ms) * time.Millisecond
 	if ms < 0 || wait > maxWaitTime {
-		return nil, rpc.InvalidParams("wait_ms is %d: use 0 to %d", ms, maxWaitTime.Milliseconds())
+		return nil, rpcserver.InvalidParams("wait_ms is %d: use 0 to %d", ms, maxWaitTime.Milliseconds())
 	}
 	return &session.WaitOptions{Timeout: wait, Poll: ms == 0, After: after}, nil
 }
 
-func (d *Daemon) handleInterrupt(ctx context.Context, r *rpc.Request, p client.InterruptParams) (client.InterruptReply, error) {
+func (d *Daemon) handleInterrupt(ctx context.Context, r *rpcserver.Request, p client.InterruptParams) (client.InterruptReply, error) {
 	d.noteUse()
 	if p.Active == (p.Turn != 0) {
-		return client.InterruptReply{}, rpc.InvalidParams("give turn, so that a late interrupt does not hit the next one, or active: true for whatever runs now")
+		return client.InterruptReply{}, rpcserver.InvalidParams("give turn, so that a late interrupt does not hit the next one, or active: true for whatever runs now")
 	}
 	if err := checkAuthor(p.Author); err != nil {
 		return client.InterruptReply{}, err
@@ -449,7 +449,7 @@ func (d *Daemon) handleInterrupt(ctx context.Context, r *rpc.Request, p client.I
 
 // handleGrant gives a session a right. The keyboard does not matter here: the rights are
 // those of the user, to whom all connections belong.
-func (d *Daemon) handleGrant(ctx context.Context, r *rpc.Request, p client.GrantParams) (emptyResult, error) {
+func (d *Daemon) handleGrant(ctx context.Context, r *rpcserver.Request, p client.GrantParams) (emptyResult, error) {
 	s, err := d.sessionForUser(ctx, r, p.Session, p.Author)
 	if err != nil {
 		return emptyResult{}, err
@@ -458,9 +458,9 @@ func (d *Daemon) handleGrant(ctx context.Context, r *rpc.Request, p client.Grant
 	return emptyResult{}, s.Allow(ctx, p.Grant)
 }
 
-func (d *Daemon) handleAnswerPermission(ctx context.Context, r *rpc.Request, p client.AnswerPermissionParams) (emptyResult, error) {
+func (d *Daemon) handleAnswerPermission(ctx context.Context, r *rpcserver.Request, p client.AnswerPermissionParams) (emptyResult, error) {
 	if p.Permission == 0 {
-		return emptyResult{}, rpc.InvalidParams("permission is required: the number of the one that is answered")
+		return emptyResult{}, rpcserver.InvalidParams("permission is required: the number of the one that is answered")
 	}
 	s, err := d.sessionForUser(ctx, r, p.Session, p.Author)
 	if err != nil {
@@ -471,7 +471,7 @@ func (d *Daemon) handleAnswerPermission(ctx context.Context, r *rpc.Request, p c
 }
 
 // sessionForUser returns a session for what a person decides.
-func (d *Daemon) sessionForUser(ctx context.Context, r *rpc.Request, name, author string) (session.Session, error) {
+func (d *Daemon) sessionForUser(ctx context.Context, r *rpcserver.Request, name, author string) (session.Session, error) {
 	d.noteUse()
 	e, err := d.awaitSession(ctx, name)
 	if err == nil {
@@ -484,7 +484,7 @@ func (d *Daemon) sessionForUser(ctx context.Context, r *rpc.Request, name, autho
 	return e.session.As(author), nil
 }
 
-func (d *Daemon) handleComplete(ctx context.Context, _ *rpc.Request, p client.QueryParams) (session.Completion, error) {
+func (d *Daemon) handleComplete(ctx context.Context, _ *rpcserver.Request, p client.QueryParams) (session.Completion, error) {
 	e, err := d.awaitSession(ctx, p.Session)
 	if err != nil {
 		return session.Completion{}, err
@@ -496,7 +496,7 @@ func (d *Daemon) handleComplete(ctx context.Context, _ *rpc.Request, p client.Qu
 	return c, err
 }
 
-func (d *Daemon) handleInspect(ctx context.Context, _ *rpc.Request, p client.QueryParams) (session.Inspection, error) {
+func (d *Daemon) handleInspect(ctx context.Context, _ *rpcserver.Request, p client.QueryParams) (session.Inspection, error) {
 	e, err := d.awaitSession(ctx, p.Session)
 	if err != nil {
 		return session.Inspection{}, err
@@ -504,7 +504,7 @@ func (d *Daemon) handleInspect(ctx context.Context, _ *rpc.Request, p client.Que
 	return e.session.Inspect(ctx, p.Text, p.Cursor)
 }
 
-func (d *Daemon) handleParse(ctx context.Context, _ *rpc.Request, p client.QueryParams) (client.ParseReply, error) {
+func (d *Daemon) handleParse(ctx context.Context, _ *rpcserver.Request, p client.QueryParams) (client.ParseReply, error) {
 	e, err := d.awaitSession(ctx, p.Session)
 	if err != nil {
 		return client.ParseReply{}, err
@@ -513,7 +513,7 @@ func (d *Daemon) handleParse(ctx context.Context, _ *rpc.Request, p client.Query
 	return client.ParseReply{Status: status}, err
 }
 
-func (d *Daemon) handleVariables(ctx context.Context, _ *rpc.Request, p client.NameParams) (session.Variables, error) {
+func (d *Daemon) handleVariables(ctx context.Context, _ *rpcserver.Request, p client.NameParams) (session.Variables, error) {
 	e, err := d.awaitSession(ctx, p.Session)
 	if err != nil {
 		return session.Variables{}, err
@@ -525,7 +525,7 @@ func (d *Daemon) handleVariables(ctx context.Context, _ *rpc.Request, p client.N
 	return v, err
 }
 
-func (d *Daemon) handleOutput(ctx context.Context, _ *rpc.Request, p client.OutputParams) (session.Output, error) {
+func (d *Daemon) handleOutput(ctx context.Context, _ *rpcserver.Request, p client.OutputParams) (session.Output, error) {
 	e, err := d.awaitSession(ctx, p.Session)
 	if err != nil {
 		return session.Output{}, err
@@ -534,9 +534,9 @@ func (d *Daemon) handleOutput(ctx context.Context, _ *rpc.Request, p client.Outp
 }
 
 // handleResize sets the size of a terminal. A viewer does so by coming, so it does not count as use.
-func (d *Daemon) handleResize(ctx context.Context, _ *rpc.Request, p client.ResizeParams) (emptyResult, error) {
+func (d *Daemon) handleResize(ctx context.Context, _ *rpcserver.Request, p client.ResizeParams) (emptyResult, error) {
 	if min(p.Rows, p.Cols) < 1 || max(p.Rows, p.Cols) > math.MaxUint16 {
-		return emptyResult{}, rpc.InvalidParams("rows and cols must be from 1 to %d", math.MaxUint16)
+		return emptyResult{}, rpcserver.InvalidParams("rows and cols must be from 1 to %d", math.MaxUint16)
 	}
 	e, err := d.findSession(p.Session)
 	if err != nil {
@@ -545,7 +545,7 @@ func (d *Daemon) handleResize(ctx context.Context, _ *rpc.Request, p client.Resi
 	return emptyResult{}, e.session.Resize(ctx, session.Size{Rows: uint16(p.Rows), Cols: uint16(p.Cols)})
 }
 
-func (d *Daemon) handleDestinations(ctx context.Context, _ *rpc.Request, p client.NameParams) (client.Destinations, error) {
+func (d *Daemon) handleDestinations(ctx context.Context, _ *rpcserver.Request, p client.NameParams) (client.Destinations, error) {
 	e, err := d.findSession(p.Session)
 	if err != nil {
 		return client.Destinations{}, err
@@ -554,7 +554,7 @@ func (d *Daemon) handleDestinations(ctx context.Context, _ *rpc.Request, p clien
 	return client.Destinations{Destinations: places}, err
 }
 
-func (d *Daemon) handleVisibleHome(ctx context.Context, _ *rpc.Request, p client.NameParams) (session.Visibility, error) {
+func (d *Daemon) handleVisibleHome(ctx context.Context, _ *rpcserver.Request, p client.NameParams) (session.Visibility, error) {
 	e, err := d.findSession(p.Session)
 	if err != nil {
 		return session.Visibility{}, err

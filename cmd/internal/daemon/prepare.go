@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
-	"github.com/turnstone-repl/turnstone/cmd/internal/rpc"
-	"github.com/turnstone-repl/turnstone/internal/jsonline"
+	"github.com/turnstone-repl/turnstone/cmd/internal/rpcserver"
+	"github.com/turnstone-repl/turnstone/internal/jsonrpc2"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -21,11 +21,11 @@ const (
 )
 
 // progressToken returns the token for which the caller wants progress, or nil.
-func progressToken(r *rpc.Request, p client.CreateParams) []byte {
+func progressToken(r *rpcserver.Request, p client.CreateParams) []byte {
 	if len(p.Token) == 0 {
 		return r.ProgressToken()
 	}
-	if jsonline.IsID(p.Token) {
+	if jsonrpc2.IsID(p.Token) {
 		return p.Token
 	}
 	return nil
@@ -33,12 +33,12 @@ func progressToken(r *rpc.Request, p client.CreateParams) []byte {
 
 // newProgressReporter reserves a token of a client for a preparation. If two sessions shared a token, the
 // client could not tell their frames apart.
-func (d *Daemon) newProgressReporter(conn *rpc.Conn, token []byte) (*progressReporter, error) {
+func (d *Daemon) newProgressReporter(conn *rpcserver.Conn, token []byte) (*progressReporter, error) {
 	c := d.clientOf(conn)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if c.tokens[string(token)] {
-		return nil, rpc.InvalidParams("progressToken %s: another session of this connection is being prepared with it", token)
+		return nil, rpcserver.InvalidParams("progressToken %s: another session of this connection is being prepared with it", token)
 	}
 	c.tokens[string(token)] = true
 	in := &progressReporter{client: c, token: token, done: make(chan struct{}), ctx: d.ctx}
@@ -136,5 +136,5 @@ func (d *Daemon) sessionError(e *openSession, err error) error {
 		return err
 	}
 	_ = d.removeSession(context.Background(), e)
-	return &rpc.Error{Code: rpc.CodeFailed, Kind: string(session.KindStart), Message: failure.Error(), Data: map[string]any{"with": e.packages}}
+	return &rpcserver.Error{Code: rpcserver.CodeFailed, Kind: string(session.KindStart), Message: failure.Error(), Data: map[string]any{"with": e.packages}}
 }

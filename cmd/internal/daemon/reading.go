@@ -4,12 +4,12 @@ import (
 	"context"
 
 	"github.com/turnstone-repl/turnstone/client"
-	"github.com/turnstone-repl/turnstone/cmd/internal/rpc"
+	"github.com/turnstone-repl/turnstone/cmd/internal/rpcserver"
 	"github.com/turnstone-repl/turnstone/session"
 )
 
 // handleRead reads a window of events, also while the session is being prepared.
-func (d *Daemon) handleRead(ctx context.Context, _ *rpc.Request, p client.ReadParams) (session.EventPage, error) {
+func (d *Daemon) handleRead(ctx context.Context, _ *rpcserver.Request, p client.ReadParams) (session.EventPage, error) {
 	d.noteUse()
 	e, err := d.readableSession(p.Session)
 	if err != nil {
@@ -18,7 +18,7 @@ func (d *Daemon) handleRead(ctx context.Context, _ *rpc.Request, p client.ReadPa
 	return e.session.Read(ctx, p.ReadQuery)
 }
 
-func (d *Daemon) handleOutline(ctx context.Context, _ *rpc.Request, p client.OutlineParams) (session.TurnSummaries, error) {
+func (d *Daemon) handleOutline(ctx context.Context, _ *rpcserver.Request, p client.OutlineParams) (session.TurnSummaries, error) {
 	d.noteUse()
 	e, err := d.readableSession(p.Session)
 	if err != nil {
@@ -27,7 +27,7 @@ func (d *Daemon) handleOutline(ctx context.Context, _ *rpc.Request, p client.Out
 	return e.session.TurnSummaries(ctx, p.TurnSummariesQuery)
 }
 
-func (d *Daemon) handleSearch(ctx context.Context, _ *rpc.Request, p client.SearchParams) (session.SearchResult, error) {
+func (d *Daemon) handleSearch(ctx context.Context, _ *rpcserver.Request, p client.SearchParams) (session.SearchResult, error) {
 	d.noteUse()
 	e, err := d.readableSession(p.Session)
 	if err != nil {
@@ -36,7 +36,7 @@ func (d *Daemon) handleSearch(ctx context.Context, _ *rpc.Request, p client.Sear
 	return e.session.Search(ctx, p.SearchQuery)
 }
 
-func (d *Daemon) handleBlob(ctx context.Context, _ *rpc.Request, p client.BlobParams) (session.BlobPart, error) {
+func (d *Daemon) handleBlob(ctx context.Context, _ *rpcserver.Request, p client.BlobParams) (session.BlobPart, error) {
 	d.noteUse()
 	e, err := d.readableSession(p.Session)
 	if err != nil {

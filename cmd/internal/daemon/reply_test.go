@@ -9,7 +9,7 @@ import (
 	"encoding/json"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/cmd/internal/rpc"
+	"github.com/turnstone-repl/turnstone/cmd/internal/rpcserver"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -26,7 +26,7 @@ func TestFitEvents(t *testing.T) {
 	for name, events := range map[string][]timeline.Event{"pictures": pictures, "lines": lines} {
 		wire := fitEvents(events)
 		b, err := json.Marshal(session.Reply{Events: wire})
-		if err != nil || len(b) > rpc.MaxLine-1<<20 {
+		if err != nil || len(b) > rpcserver.MaxLine-1<<20 {
 			t.Errorf("%s: %d bytes, %v", name, len(b), err)
 		}
 		if last := wire[len(wire)-1]; last.Seq != events[len(events)-1].Seq {

@@ -11,7 +11,7 @@ import (
 	"weak"
 
 	"github.com/turnstone-repl/turnstone/client"
-	"github.com/turnstone-repl/turnstone/cmd/internal/rpc"
+	"github.com/turnstone-repl/turnstone/cmd/internal/rpcserver"
 	"github.com/turnstone-repl/turnstone/session"
 )
 
@@ -54,7 +54,7 @@ type retryableCall struct {
 // runOnce carries out a call, or returns the effect of the same call that was made before; it waits
 // for one that is under way. A call with a name goes on when its connection ends, because its
 // client may make it again; when its client cancels it, its context ends.
-func runOnce[R any](ctx context.Context, d *Daemon, r *rpc.Request, t retryableCall, do func(context.Context) (R, error)) (R, error) {
+func runOnce[R any](ctx context.Context, d *Daemon, r *rpcserver.Request, t retryableCall, do func(context.Context) (R, error)) (R, error) {
 	effect, forget, err := startOnce(ctx, d, r, t, do)
 	forget()
 	return effect, err
@@ -62,7 +62,7 @@ func runOnce[R any](ctx context.Context, d *Daemon, r *rpc.Request, t retryableC
 
 // startOnce is once for a call that goes on behind its effect. Before forget, which the call
 // makes at its end, the daemon remembers it however many others come.
-func startOnce[R any](ctx context.Context, d *Daemon, r *rpc.Request, t retryableCall, do func(context.Context) (R, error)) (effect R, forget func(), err error) {
+func startOnce[R any](ctx context.Context, d *Daemon, r *rpcserver.Request, t retryableCall, do func(context.Context) (R, error)) (effect R, forget func(), err error) {
 	forget = func() {}
 	if t.requestID == "" {
 		effect, err = do(ctx)
@@ -83,10 +83,10 @@ func startOnce[R any](ctx context.Context, d *Daemon, r *rpc.Request, t retryabl
 	select {
 	case <-q.done:
 	case <-ctx.Done():
-		if !errors.Is(context.Cause(ctx), rpc.ErrCancelled) {
+		if !errors.Is(context.Cause(ctx), rpcserver.ErrCancelled) {
 			return effect, forget, ctx.Err()
 		}
-		q.cancel(rpc.ErrCancelled)
+		q.cancel(rpcserver.ErrCancelled)
 		<-q.done // which its context ends, and what it began is the caller's to interrupt
 	}
 	if q.err != nil {
@@ -101,28 +101,28 @@ func runRecovered(d *Daemon, method string, do func() (any, error)) (effect any,
 	defer func() {
 		if p := recover(); p != nil {
 			d.log.Error("a handler panicked", "method", method, "panic", p, "stack", string(debug.Stack()))
-			err = rpc.Errorf(rpc.CodeFailed, rpc.KindInternal, "%s failed: %v", method, p)
+			err = rpcserver.Errorf(rpcserver.CodeFailed, rpcserver.KindInternal, "%s failed: %v", method, p)
 		}
 	}()
 	effect, err = do()
-	if e, ok := errors.AsType[*rpc.Error](clientError(err)); ok && len(e.Message) > maxErrorBytes {
-		err = &rpc.Error{Code: e.Code, Kind: e.Kind, Data: e.Data, Message: strings.ToValidUTF8(e.Message[:maxErrorBytes], "") + "…"}
+	if e, ok := errors.AsType[*rpcserver.Error](clientError(err)); ok && len(e.Message) > maxErrorBytes {
+		err = &rpcserver.Error{Code: e.Code, Kind: e.Kind, Data: e.Data, Message: strings.ToValidUTF8(e.Message[:maxErrorBytes], "") + "…"}
 	}
 	return effect, err
 }
 
 // findRequest finds the request of a call. If there is none, it makes one and returns the context
 // with which it begins.
-func (d *Daemon) findRequest(r *rpc.Request, t retryableCall) (q *namedRequest, begin context.Context, err error) {
+func (d *Daemon) findRequest(r *rpcserver.Request, t retryableCall) (q *namedRequest, begin context.Context, err error) {
 	if len(t.requestID) > client.MaxRequestIDBytes {
-		return nil, nil, rpc.InvalidParams("request: use at most %d bytes", client.MaxRequestIDBytes)
+		return nil, nil, rpcserver.InvalidParams("request: use at most %d bytes", client.MaxRequestIDBytes)
 	}
 	what := sha256.Sum256(fmt.Appendf(nil, "%s %q %s", r.Method, t.session, t.params))
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	l := d.connections[r.Conn]
 	if l == nil || l.client.id == "" {
-		return nil, nil, rpc.InvalidParams("request: say client/hello before; requests are remembered for a client, not for a connection")
+		return nil, nil, rpcserver.InvalidParams("request: say client/hello before; requests are remembered for a client, not for a connection")
 	}
 	if l.client.conn.Load() != r.Conn {
 		return nil, nil, errReplaced // its client makes this call again
@@ -130,13 +130,13 @@ func (d *Daemon) findRequest(r *rpc.Request, t retryableCall) (q *namedRequest, 
 	all := &l.client.requests
 	if q := all.byName[t.requestID]; q != nil {
 		if q.fingerprint != what {
-			return nil, nil, rpc.InvalidParams("request %q was another call: give each call a name of its own, and only its repetitions the same", t.requestID)
+			return nil, nil, rpcserver.InvalidParams("request %q was another call: give each call a name of its own, and only its repetitions the same", t.requestID)
 		}
 		q.calls++
 		return q, nil, nil
 	}
 	if !all.evictOldest() {
-		return nil, nil, session.Errorf(rpc.KindOverloaded, "%d requests of this client are under way", maxRequests)
+		return nil, nil, session.Errorf(rpcserver.KindOverloaded, "%d requests of this client are under way", maxRequests)
 	}
 	begin, cancel := context.WithCancelCause(d.ctx)
 	q = &namedRequest{client: l.client, name: t.requestID, fingerprint: what, calls: 1, cancel: cancel, done: make(chan struct{})}

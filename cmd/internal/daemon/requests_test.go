@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/cmd/internal/rpc"
+	"github.com/turnstone-repl/turnstone/cmd/internal/rpcserver"
 	"github.com/turnstone-repl/turnstone/session"
 )
 
@@ -17,7 +17,7 @@ func TestRunRecovered_LongError(t *testing.T) {
 	_, err := runRecovered(d, "session/close", func() (any, error) {
 		return nil, session.Errorf(session.KindClosed, "there is no session %s", strings.Repeat("x", 1<<20))
 	})
-	e, ok := errors.AsType[*rpc.Error](err)
+	e, ok := errors.AsType[*rpcserver.Error](err)
 	if !ok || e.Kind != string(session.KindClosed) || !strings.HasPrefix(e.Message, "there is no session x") || len(e.Message) > 2*maxErrorBytes {
 		t.Errorf("got %.100v", err)
 	}

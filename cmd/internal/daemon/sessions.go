@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
-	"github.com/turnstone-repl/turnstone/cmd/internal/rpc"
+	"github.com/turnstone-repl/turnstone/cmd/internal/rpcserver"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -159,16 +159,16 @@ func (e *openSession) claimReader(name string, c *clientState) *clientState {
 
 // createSession opens a session. It returns at once when something has to be prepared first. call is the
 // context of the call, which ends when it is answered.
-func (d *Daemon) createSession(ctx, call context.Context, r *rpc.Request, p client.CreateParams) (*openSession, error) {
+func (d *Daemon) createSession(ctx, call context.Context, r *rpcserver.Request, p client.CreateParams) (*openSession, error) {
 	if p.Name != "" && !session.IsValidName(p.Name) {
-		return nil, rpc.InvalidParams("name %q: use up to 64 letters, digits, dots, underscores and hyphens", p.Name)
+		return nil, rpcserver.InvalidParams("name %q: use up to 64 letters, digits, dots, underscores and hyphens", p.Name)
 	}
 	if p.Dir != "" && !filepath.IsAbs(p.Dir) {
-		return nil, rpc.InvalidParams("dir %q: give an absolute path, the daemon works elsewhere", p.Dir)
+		return nil, rpcserver.InvalidParams("dir %q: give an absolute path, the daemon works elsewhere", p.Dir)
 	}
 	for name, value := range p.Env {
 		if name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(value, 0) {
-			return nil, rpc.InvalidParams("env: %q cannot be a variable of an environment", name)
+			return nil, rpcserver.InvalidParams("env: %q cannot be a variable of an environment", name)
 		}
 	}
 	if p.Language == "" {
@@ -177,10 +177,10 @@ func (d *Daemon) createSession(ctx, call context.Context, r *rpc.Request, p clie
 	switch {
 	case len(p.Command) > 0:
 		if d.options.HasLanguage(p.Language) {
-			return nil, rpc.InvalidParams("command: %s is a language of this daemon, which has its own", p.Language)
+			return nil, rpcserver.InvalidParams("command: %s is a language of this daemon, which has its own", p.Language)
 		}
 		if !filepath.IsAbs(p.Command[0]) {
-			return nil, rpc.InvalidParams("command %q: give an absolute path, the daemon works elsewhere", p.Command[0])
+			return nil, rpcserver.InvalidParams("command %q: give an absolute path, the daemon works elsewhere", p.Command[0])
 		}
 	case !d.options.HasLanguage(p.Language):
 		return nil, session.Errorf(client.KindUnknownLanguage, "there is no language %q: there is %s", p.Language, strings.Join(d.options.Languages(), ", "))
@@ -383,7 +383,7 @@ func (d *Daemon) useSession(name string) (*openSession, error) {
 // findSession finds a session.
 func (d *Daemon) findSession(name string) (*openSession, error) {
 	if name == "" {
-		return nil, rpc.InvalidParams("session is required")
+		return nil, rpcserver.InvalidParams("session is required")
 	}
 	d.mu.Lock()
 	e := d.openSessions[name]
@@ -579,9 +579,9 @@ func clientError(err error) error {
 	if !ok {
 		return err
 	}
-	code := rpc.CodeFailed
+	code := rpcserver.CodeFailed
 	if e.Kind == session.KindInvalid || e.Kind == session.KindSpec || e.Kind == client.KindUnknownLanguage {
-		code = rpc.CodeInvalidParams
+		code = rpcserver.CodeInvalidParams
 	}
-	return &rpc.Error{Code: code, Kind: string(e.Kind), Message: err.Error(), Data: e.Data()}
+	return &rpcserver.Error{Code: code, Kind: string(e.Kind), Message: err.Error(), Data: e.Data()}
 }

@@ -20,8 +20,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/turnstone-repl/turnstone/internal/daemonlock"
 	"github.com/turnstone-repl/turnstone/internal/peer"
-	"github.com/turnstone-repl/turnstone/internal/registry"
 )
 
 const (
@@ -49,7 +49,7 @@ type Listener struct {
 	listener    *net.UnixListener // guarded by mu
 	socket      os.FileInfo       // guarded by mu; our socket's file
 	lock        *os.File          // guarded by mu; the lock that we hold while the socket is ours
-	userLock    *registry.Lock    // guarded by mu; shows that this is the daemon of the user on this host
+	userLock    *daemonlock.Lock  // guarded by mu; shows that this is the daemon of the user on this host
 	entryPath   string            // guarded by mu; the file that says where we are; "" for none
 	warning     string            // guarded by mu; why others may not find the daemon
 	crashedPID  int               // guarded by mu; the process that a free lock file named
@@ -70,7 +70,7 @@ func Listen(path string) (*Listener, error) {
 		return nil, err
 	}
 	if l == nil {
-		if err := registry.CheckPath(path); err != nil {
+		if err := daemonlock.CheckPath(path); err != nil {
 			return nil, err
 		}
 		l = &Listener{path: path}
@@ -79,12 +79,12 @@ func Listen(path string) (*Listener, error) {
 	}
 	l.addresses = &sync.Map{}
 	l.addresses.Store(path, peer.CanonicalAddress(path))
-	l.keys = registry.UserKeys(os.Getenv, os.Geteuid())
+	l.keys = daemonlock.UserKeys(os.Getenv, os.Geteuid())
 	if _, err := l.keys.LoadOrCreate(); err != nil {
 		_ = l.discardUnserved()
 		return nil, err
 	}
-	sockets := registry.SocketPaths(os.Getenv)
+	sockets := daemonlock.SocketPaths(os.Getenv)
 	if l.isDefault = slices.Contains(sockets, path); l.isDefault {
 		l.fallbackPaths = slices.DeleteFunc(sockets, func(other string) bool { return other == path })
 		if err := l.acquireUserLock(); err != nil {
@@ -105,19 +105,19 @@ func (l *Listener) acquireUserLock() error {
 	if err := checkServedElsewhere(); err != nil {
 		return err
 	}
-	held, err := registry.AcquireLock(os.Getenv)
+	held, err := daemonlock.AcquireLock(os.Getenv)
 	l.userLock = held
 	if err := checkServedElsewhere(); err != nil { // it has started in the meantime
 		return err
 	}
-	if other, ok := errors.AsType[*registry.LockedError](err); ok && other.Proven {
+	if other, ok := errors.AsType[*daemonlock.LockedError](err); ok && other.Proven {
 		return fmt.Errorf("%w: %w", ErrServed, other)
 	}
 	if err != nil {
 		l.warning = "a second daemon may start beside this one: " + err.Error()
 	}
 	for _, other := range l.fallbackPaths { // one that could hold no lock
-		if registry.IsServed(os.Getenv, other) {
+		if daemonlock.IsServed(os.Getenv, other) {
 			return fmt.Errorf("%w: %s", ErrServed, other)
 		}
 	}
@@ -126,7 +126,7 @@ func (l *Listener) acquireUserLock() error {
 
 // checkServedElsewhere returns an error if a daemon of this user has noted that it runs.
 func checkServedElsewhere() error {
-	if there, known := registry.ReadEntry(os.Getenv); known && there.PID != os.Getpid() {
+	if there, known := daemonlock.ReadEntry(os.Getenv); known && there.PID != os.Getpid() {
 		return fmt.Errorf("%w: by the process %d, at %s", ErrServed, there.PID, there.Socket)
 	}
 	return nil
@@ -176,7 +176,7 @@ func (l *Listener) writeEntryLocked() error {
 	if !l.isDefault {
 		return nil
 	}
-	entry, err := registry.WriteEntry(os.Getenv, l.listener.Addr().String())
+	entry, err := daemonlock.WriteEntry(os.Getenv, l.listener.Addr().String())
 	if err != nil {
 		l.warning = err.Error()
 		return nil
@@ -352,7 +352,7 @@ func (l *Listener) classifyInUse(other *inUseError) error {
 		limit = probeTimeout // others wait for the owner
 	}
 	for end := time.Now().Add(limit); ; time.Sleep(probeInterval) {
-		err := registry.VerifyDaemon(context.Background(), os.Getenv, l.path, time.Until(end))
+		err := daemonlock.VerifyDaemon(context.Background(), os.Getenv, l.path, time.Until(end))
 		if err == nil {
 			return fmt.Errorf("%w%s: %s", ErrServed, other.by, other.path)
 		}
@@ -469,7 +469,7 @@ func (l *Listener) Close() error {
 		_ = os.Remove(l.path)
 	}
 	if l.entryPath != "" {
-		registry.RemoveEntry(l.entryPath)
+		daemonlock.RemoveEntry(l.entryPath)
 	}
 	l.userLock.Release()
 	err := l.listener.Close()

@@ -17,8 +17,8 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
+	"github.com/turnstone-repl/turnstone/internal/daemonlock"
 	proof "github.com/turnstone-repl/turnstone/internal/peer"
-	"github.com/turnstone-repl/turnstone/internal/registry"
 )
 
 // newSocketDir is a short directory of mode 0700.
@@ -233,7 +233,7 @@ func serveProofs(l net.Listener, path string) {
 				return
 			}
 			go func() {
-				_ = proof.AnswerQuestion(conn, proof.CanonicalAddress(path), registry.UserKeys(os.Getenv, os.Geteuid()))
+				_ = proof.AnswerQuestion(conn, proof.CanonicalAddress(path), daemonlock.UserKeys(os.Getenv, os.Geteuid()))
 				_ = conn.Close()
 			}()
 		}
@@ -369,7 +369,7 @@ func TestListener(t *testing.T) {
 				if _, err := l.Renew(); err != nil {
 					t.Errorf("it does not come back: %v", err)
 				}
-				if !registry.IsServed(os.Getenv, path) {
+				if !daemonlock.IsServed(os.Getenv, path) {
 					t.Error("it does not prove that it is there again")
 				}
 			})
@@ -453,7 +453,7 @@ func TestListener_ReturnsAfterSessions(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", login)
 	t.Setenv("TMPDIR", tmp)
 	t.Setenv("XDG_STATE_HOME", state)
-	path := registry.SocketPaths(os.Getenv)[0]
+	path := daemonlock.SocketPaths(os.Getenv)[0]
 	l, err := daemon.Listen(path)
 	if err != nil {
 		t.Fatal(err)

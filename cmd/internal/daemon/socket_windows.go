@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/windows"
 
-	"github.com/turnstone-repl/turnstone/internal/pipe"
+	"github.com/turnstone-repl/turnstone/internal/namedpipe"
 )
 
 // A Listener accepts clients at a named pipe.
@@ -16,8 +16,8 @@ type Listener struct{ net.Listener }
 // Listen makes a pipe of that name for this user alone. ErrServed means that another daemon
 // has the name.
 func Listen(name string) (*Listener, error) {
-	l, err := pipe.Listen(name)
-	if served, ok := errors.AsType[*pipe.ServedError](err); ok {
+	l, err := namedpipe.Listen(name)
+	if served, ok := errors.AsType[*namedpipe.ServedError](err); ok {
 		if served.PID == 0 {
 			return nil, fmt.Errorf("%w: %w", ErrInUse, err)
 		}

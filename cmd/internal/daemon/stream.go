@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/turnstone-repl/turnstone/client"
-	"github.com/turnstone-repl/turnstone/cmd/internal/rpc"
+	"github.com/turnstone-repl/turnstone/cmd/internal/rpcserver"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -28,7 +28,7 @@ type subscription struct {
 	entry       *openSession // nil: all sessions
 	changesOnly bool
 	blobRefs    bool // large data is named only
-	conn        *rpc.Conn
+	conn        *rpcserver.Conn
 
 	sentUpTo atomic.Uint64 // a timeline.Seq: everything up to it was sent
 
@@ -48,8 +48,8 @@ func (w *subscription) sessionName() string {
 func (w *subscription) sentSeq() timeline.Seq { return timeline.Seq(w.sentUpTo.Load()) }
 
 // quickHandlers returns the methods that run in the order of their requests.
-func (d *Daemon) quickHandlers() map[string]rpc.Handler {
-	return map[string]rpc.Handler{
+func (d *Daemon) quickHandlers() map[string]rpcserver.Handler {
+	return map[string]rpcserver.Handler{
 		client.MethodHello:            newHandler(d.handleHello),
 		client.MethodSubscribe:        newHandler(d.handleSubscribe),
 		client.MethodPause:            newHandler(d.handlePause),
@@ -60,12 +60,12 @@ func (d *Daemon) quickHandlers() map[string]rpc.Handler {
 	}
 }
 
-func (d *Daemon) handleSubscribe(_ context.Context, r *rpc.Request, p client.SubscribeParams) (client.SubscribeReply, error) {
+func (d *Daemon) handleSubscribe(_ context.Context, r *rpcserver.Request, p client.SubscribeParams) (client.SubscribeReply, error) {
 	if err := checkAuthor(p.Author); err != nil {
 		return client.SubscribeReply{}, err
 	}
 	if p.Blobs != "" && p.Blobs != client.BlobsRef {
-		return client.SubscribeReply{}, rpc.InvalidParams("blobs is %q: use %q or leave it out", p.Blobs, client.BlobsRef)
+		return client.SubscribeReply{}, rpcserver.InvalidParams("blobs is %q: use %q or leave it out", p.Blobs, client.BlobsRef)
 	}
 	w := &subscription{changesOnly: p.ChangesOnly, blobRefs: p.Blobs != "", conn: r.Conn}
 	var last timeline.Seq
@@ -78,10 +78,10 @@ func (d *Daemon) handleSubscribe(_ context.Context, r *rpc.Request, p client.Sub
 		w.entry, last = e, e.session.Log().LastSeq()
 	}
 	if p.ChangesOnly && p.After > 0 {
-		return client.SubscribeReply{}, rpc.InvalidParams("after is %d: ticks have no cursor", p.After)
+		return client.SubscribeReply{}, rpcserver.InvalidParams("after is %d: ticks have no cursor", p.After)
 	}
 	if p.After > last {
-		return client.SubscribeReply{}, rpc.InvalidParams("after is %d, and the last event is %d", p.After, last)
+		return client.SubscribeReply{}, rpcserver.InvalidParams("after is %d, and the last event is %d", p.After, last)
 	}
 	d.setAuthor(r.Conn, p.Author)
 	w.sentUpTo.Store(uint64(p.After))
@@ -130,7 +130,7 @@ func (d *Daemon) isSessionClosedLocked(w *subscription) bool {
 }
 
 // connSubscription returns a watch of this connection.
-func (d *Daemon) connSubscription(conn *rpc.Conn, id string) (*subscription, error) {
+func (d *Daemon) connSubscription(conn *rpcserver.Conn, id string) (*subscription, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if l := d.connections[conn]; l != nil && l.subscriptions[id] != nil {
@@ -139,7 +139,7 @@ func (d *Daemon) connSubscription(conn *rpc.Conn, id string) (*subscription, err
 	return nil, session.Errorf(client.KindUnknownSubscription, "this connection has no subscription %q", id)
 }
 
-func (d *Daemon) handlePause(_ context.Context, r *rpc.Request, p client.SubscriptionParams) (client.SubscribeReply, error) {
+func (d *Daemon) handlePause(_ context.Context, r *rpcserver.Request, p client.SubscriptionParams) (client.SubscribeReply, error) {
 	w, err := d.connSubscription(r.Conn, p.Subscription)
 	if err != nil {
 		return client.SubscribeReply{}, err
@@ -148,7 +148,7 @@ func (d *Daemon) handlePause(_ context.Context, r *rpc.Request, p client.Subscri
 	return client.SubscribeReply{Subscription: w.id, Seq: w.sentSeq()}, nil
 }
 
-func (d *Daemon) handleResume(ctx context.Context, r *rpc.Request, p client.SubscriptionParams) (client.SubscribeReply, error) {
+func (d *Daemon) handleResume(ctx context.Context, r *rpcserver.Request, p client.SubscriptionParams) (client.SubscribeReply, error) {
 	d.noteUse()
 	w, err := d.connSubscription(r.Conn, p.Subscription)
 	if err != nil {
@@ -165,7 +165,7 @@ func (d *Daemon) handleResume(ctx context.Context, r *rpc.Request, p client.Subs
 	return resumed, nil
 }
 
-func (d *Daemon) handleUnsubscribe(_ context.Context, r *rpc.Request, p client.SubscriptionParams) (emptyResult, error) {
+func (d *Daemon) handleUnsubscribe(_ context.Context, r *rpcserver.Request, p client.SubscriptionParams) (emptyResult, error) {
 	w, err := d.connSubscription(r.Conn, p.Subscription)
 	if err != nil {
 		return emptyResult{}, err

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/tests/programs"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 )
 
 // newSocketName is a socket for one daemon. A test's own directory has too long a name.
@@ -24,7 +24,7 @@ func newSocketName(t testing.TB) string {
 // floodBytes is what a watcher that does not read is flooded with.
 const floodBytes = 100 << 20
 
-func isAlive(pid int) bool { return programs.IsAlive(pid) }
+func isAlive(pid int) bool { return testexec.IsAlive(pid) }
 
 // openFiles counts the descriptors of this process; 0 where that cannot be done.
 func openFiles() int {

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/internal/testkit/faultdial"
 	"github.com/turnstone-repl/turnstone/session"
-	"github.com/turnstone-repl/turnstone/tests/ways"
 )
 
 func (r *testDaemon) newChangeStream(c *client.Conn, name string) *client.ChangeStream {
@@ -191,7 +191,7 @@ func TestChangeStream(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		w := ways.NewDialer(r.socket)
+		w := faultdial.NewDialer(r.socket)
 		ticks, err := newConnOver(t, newLink(t, w)).SubscribeChanges(t.Context(), "")
 		if err != nil {
 			t.Fatal(err)

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/turnstone-repl/turnstone/client"
-	"github.com/turnstone-repl/turnstone/cmd/internal/rpc"
+	"github.com/turnstone-repl/turnstone/cmd/internal/rpcserver"
 )
 
 // A writeLock gives one client the sole right to write to a session. A hold for one
@@ -36,8 +36,8 @@ func (d *Daemon) checkWriteAccessLocked(e *openSession, c *clientState) error {
 	if b == nil || b.client == c {
 		return nil
 	}
-	return &rpc.Error{
-		Code: rpc.CodeFailed, Kind: string(client.KindLocked),
+	return &rpcserver.Error{
+		Code: rpcserver.CodeFailed, Kind: string(client.KindLocked),
 		Message: b.author + " has the keyboard of this session: wait until it is given back, or have repl detach take it away",
 		Data:    map[string]any{"writer": b.author},
 	}
@@ -112,10 +112,10 @@ func (d *Daemon) checkAnswerAccess(ctx context.Context, e *openSession, c *clien
 	return d.checkWriteAccess(e, c)
 }
 
-func (d *Daemon) handleTakeWriteLock(_ context.Context, r *rpc.Request, p client.WriteLockParams) (emptyResult, error) {
+func (d *Daemon) handleTakeWriteLock(_ context.Context, r *rpcserver.Request, p client.WriteLockParams) (emptyResult, error) {
 	d.noteUse()
 	if p.Author == "" {
-		return emptyResult{}, rpc.InvalidParams("author is required: others see who has the keyboard")
+		return emptyResult{}, rpcserver.InvalidParams("author is required: others see who has the keyboard")
 	}
 	if err := checkAuthor(p.Author); err != nil {
 		return emptyResult{}, err
@@ -156,7 +156,7 @@ func (d *Daemon) takeWriteLock(e *openSession, c *clientState, p client.WriteLoc
 	return false, nil
 }
 
-func (d *Daemon) handleReleaseWriteLock(_ context.Context, r *rpc.Request, p client.WriteLockParams) (emptyResult, error) {
+func (d *Daemon) handleReleaseWriteLock(_ context.Context, r *rpcserver.Request, p client.WriteLockParams) (emptyResult, error) {
 	c := d.clientOf(r.Conn)
 	d.mu.Lock()
 	b := d.writeLocks[p.Session]

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/turnstone-repl/turnstone/cmd/internal/origin"
+	"github.com/turnstone-repl/turnstone/cmd/internal/installsource"
 )
 
 // SelfCommand returns the words with which clients should start this program, which stay valid after
@@ -23,7 +23,7 @@ func SelfCommand(argv0 string) ([]string, error) {
 }
 
 func commandWords(exe, argv0 string, path []string) ([]string, error) {
-	if runner := origin.Find(exe).Runner; runner != nil {
+	if runner := installsource.Find(exe).Runner; runner != nil {
 		return runner, nil
 	}
 	command, err := stablePath(exe, argv0, path)

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/turnstone-repl/turnstone/cmd/internal/origin"
+	"github.com/turnstone-repl/turnstone/cmd/internal/installsource"
 )
 
 // A Client is a program that starts MCP servers.
@@ -457,7 +457,7 @@ func (e Entry) UsesRunner() bool {
 // isPackage reports whether a word names this program for uvx or npx: its name, or that and a version.
 func isPackage(word string) bool {
 	name, _, _ := strings.Cut(word, "@")
-	return name == origin.Package
+	return name == installsource.Package
 }
 
 // TimeoutSeconds returns a setting as a time: for Codex and Cline in seconds, elsewhere in

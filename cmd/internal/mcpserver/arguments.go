@@ -14,7 +14,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/turnstone-repl/turnstone/internal/jsonline"
+	"github.com/turnstone-repl/turnstone/internal/jsonrpc2"
 )
 
 const (
@@ -77,7 +77,7 @@ func decodeArguments[T any](r *toolRequest, arguments json.RawMessage) (args T, 
 			arguments = json.RawMessage(encoded)
 		}
 	}
-	if spoiled := jsonline.InvalidCharacter(arguments); spoiled != "" {
+	if spoiled := jsonrpc2.InvalidCharacter(arguments); spoiled != "" {
 		return args, fmt.Errorf("the arguments have %s and cannot be passed on: send the whole character in UTF-8, or have the code make it", spoiled)
 	}
 	err = json.Unmarshal(arguments, &args)

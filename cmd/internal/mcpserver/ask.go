@@ -13,8 +13,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-	"github.com/turnstone-repl/turnstone/cmd/internal/askpage"
-	"github.com/turnstone-repl/turnstone/cmd/internal/mcpwire"
+	"github.com/turnstone-repl/turnstone/cmd/internal/browserprompt"
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcptransport"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -45,7 +45,7 @@ func (r *toolRequest) questionKind(w *session.InputRequest) questionKind {
 	}
 	page := can.Elicitation.URL != nil
 	form := can.Elicitation.Form != nil || !page // a client that names no mode predates modes, and has forms
-	if form && !(page && w.Secret && askpage.HasBrowser()) {
+	if form && !(page && w.Secret && browserprompt.HasBrowser()) {
 		return questionForm
 	}
 	return questionPage
@@ -87,7 +87,7 @@ func (a *sessionCall) askUserOnce(ctx context.Context, wait waitFunc, w *session
 	if out := a.caller.openQuestionFor(w.ID); out != nil {
 		return a.awaitUser(ctx, wait, w, beat, func() *openQuestion { return out })
 	}
-	if a.call.sdk.ProtocolVersion() >= mcpwire.StatelessVersion {
+	if a.call.sdk.ProtocolVersion() >= mcptransport.StatelessVersion {
 		return a.returnQuestion(w)
 	}
 	q, err := a.newQuestion(w)
@@ -435,10 +435,10 @@ func (a *sessionCall) newQuestion(w *session.InputRequest) (*userQuestion, error
 	}
 	if a.call.questionKind(w) == questionPage {
 		user := a.asUser()
-		return a.newPageQuestion(message, &askpage.Page{Title: about, Prompt: prompt, Secret: w.Secret, Answer: func(ctx context.Context, text string) error {
+		return a.newPageQuestion(message, &browserprompt.Page{Title: about, Prompt: prompt, Secret: w.Secret, Answer: func(ctx context.Context, text string) error {
 			err := answerAs(ctx, user, w, userInput(text))
 			if errors.Is(err, session.ErrStale) {
-				return askpage.ErrQuestionClosed
+				return browserprompt.ErrQuestionClosed
 			}
 			return err
 		}})
@@ -458,7 +458,7 @@ func (a *sessionCall) newQuestion(w *session.InputRequest) (*userQuestion, error
 }
 
 // newPageQuestion returns a question that the user answers on a page of ours.
-func (a *sessionCall) newPageQuestion(message string, p *askpage.Page) (*userQuestion, error) {
+func (a *sessionCall) newPageQuestion(message string, p *browserprompt.Page) (*userQuestion, error) {
 	address, remove, err := a.pages.Add(p)
 	if err != nil {
 		return nil, fmt.Errorf("the page for the user's answer cannot be opened: %w", err)

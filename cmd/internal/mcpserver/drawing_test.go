@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/internal/systempath"
-	"github.com/turnstone-repl/turnstone/tests/programs"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
@@ -103,7 +103,7 @@ func TestRasterizeDrawings(t *testing.T) {
 	t.Run("runs no program from PATH", func(t *testing.T) {
 		dir := t.TempDir()
 		for _, name := range []string{svgConverter, "sh"} {
-			if err := programs.WriteExecutable(filepath.Join(dir, name), []byte("#!/bin/sh\n>"+dir+"/ran\n")); err != nil {
+			if err := testexec.WriteExecutable(filepath.Join(dir, name), []byte("#!/bin/sh\n>"+dir+"/ran\n")); err != nil {
 				t.Fatal(err)
 			}
 		}

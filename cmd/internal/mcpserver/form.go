@@ -9,7 +9,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/turnstone-repl/turnstone/cmd/internal/askpage"
+	"github.com/turnstone-repl/turnstone/cmd/internal/browserprompt"
 	"github.com/turnstone-repl/turnstone/session"
 )
 
@@ -25,10 +25,10 @@ func (a *sessionCall) newFormQuestion(w *session.InputRequest) (*userQuestion, e
 	}
 	if a.call.questionKind(w) == questionPage {
 		user := a.asUser()
-		return a.newPageQuestion(message, &askpage.Page{Title: fmt.Sprintf("A question in the REPL session %q", a.caller.name), Prompt: w.Form.Question(), Form: w.Form, Answer: func(ctx context.Context, text string) error {
+		return a.newPageQuestion(message, &browserprompt.Page{Title: fmt.Sprintf("A question in the REPL session %q", a.caller.name), Prompt: w.Form.Question(), Form: w.Form, Answer: func(ctx context.Context, text string) error {
 			err := answerAs(ctx, user, w, session.Input{Data: []byte(text)})
 			if errors.Is(err, session.ErrStale) {
-				return askpage.ErrQuestionClosed
+				return browserprompt.ErrQuestionClosed
 			}
 			return err
 		}})

@@ -19,10 +19,10 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver"
+	"github.com/turnstone-repl/turnstone/internal/testkit/fakeworker"
+	"github.com/turnstone-repl/turnstone/internal/testkit/parallel"
+	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
 	"github.com/turnstone-repl/turnstone/supervisor"
-	"github.com/turnstone-repl/turnstone/tests/confined"
-	"github.com/turnstone-repl/turnstone/tests/fakeworker"
-	"github.com/turnstone-repl/turnstone/tests/waits"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
@@ -47,8 +47,8 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	waits.AllowParallel()
-	os.Exit(confined.RunTests(m))
+	parallel.AllowParallel()
+	os.Exit(sandboxcheck.RunTests(m))
 }
 
 func serveStdio(lang string) error {
@@ -105,7 +105,7 @@ type setup struct {
 // confinedPython starts Python, with its compiled code in a directory; see [python.Options].
 func confinedPython(cache string) workers.Spec {
 	spec := python.Spec(python.Options{CacheDir: cache})
-	spec.Sandbox = confined.Sandbox()
+	spec.Sandbox = sandboxcheck.Sandbox()
 	return spec
 }
 

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-	"github.com/turnstone-repl/turnstone/cmd/internal/mcpwire"
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcptransport"
 )
 
 // A call is answered before its client gives it up.
@@ -19,7 +19,7 @@ func TestClientProfile_CallTimeout(t *testing.T) {
 		"":                      50 * time.Second,
 	} {
 		r := &toolRequest{sdk: &mcp.CallToolRequest{Params: &mcp.CallToolParamsRaw{Meta: mcp.Meta{
-			"io.modelcontextprotocol/protocolVersion": mcpwire.StatelessVersion,
+			"io.modelcontextprotocol/protocolVersion": mcptransport.StatelessVersion,
 			"io.modelcontextprotocol/clientInfo":      map[string]any{"name": name, "version": "1"},
 		}}}}
 		asked := 600_000.0

@@ -9,7 +9,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/turnstone-repl/turnstone/cmd/internal/askpage"
+	"github.com/turnstone-repl/turnstone/cmd/internal/browserprompt"
 	"github.com/turnstone-repl/turnstone/session"
 )
 
@@ -82,10 +82,10 @@ func (a *sessionCall) newPermissionQuestion(w *session.InputRequest) (*userQuest
 	choices := permissionChoices(w.Permission)
 	if a.call.questionKind(w) == questionPage {
 		user := a.asUser()
-		return a.newPageQuestion(about, &askpage.Page{Title: fmt.Sprintf("A question about the REPL session %q", a.caller.name), Prompt: about, Choices: choices, Answer: func(ctx context.Context, text string) error {
+		return a.newPageQuestion(about, &browserprompt.Page{Title: fmt.Sprintf("A question about the REPL session %q", a.caller.name), Prompt: about, Choices: choices, Answer: func(ctx context.Context, text string) error {
 			err := applyChoice(ctx, user, *w.Permission, text)
 			if errors.Is(err, session.ErrStale) {
-				return askpage.ErrQuestionClosed
+				return browserprompt.ErrQuestionClosed
 			}
 			return err
 		}})

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
 	"github.com/turnstone-repl/turnstone/session"
-	"github.com/turnstone-repl/turnstone/tests/confined"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -25,8 +25,8 @@ func (b *memoryGrants) Add(_ string, g session.Grant) error  { b.saved = append(
 // newConfinedSetup has sessions with a sandbox, which may not write outside.
 func newConfinedSetup(t *testing.T) (s setup, outside string, kept *memoryGrants) {
 	t.Helper()
-	confined.RequireNamespaces(t)
-	dir := confined.TempDir(t)
+	sandboxcheck.RequireNamespaces(t)
+	dir := sandboxcheck.TempDir(t)
 	work, outside := filepath.Join(dir, "work"), filepath.Join(dir, "outside")
 	for _, d := range []string{work, outside} {
 		if err := os.Mkdir(d, 0o700); err != nil {

@@ -5,12 +5,12 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-	"github.com/turnstone-repl/turnstone/cmd/internal/mcpwire"
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcptransport"
 )
 
 // A toolRequest is a call of a tool, with facts about its client.
 type toolRequest struct {
-	*mcpwire.Call
+	*mcptransport.Call
 	sdk  *mcp.CallToolRequest
 	beat *heartbeat // of the whole call
 
@@ -18,8 +18,8 @@ type toolRequest struct {
 
 	defaultCallWait time.Duration // Options.CallWait
 
-	unknownNames  []string             // arguments that the tool does not have
-	sessionTicket *mcpwire.QueueTicket // among the calls about the same session, until this one has begun; nil when it is about none
+	unknownNames  []string                  // arguments that the tool does not have
+	sessionTicket *mcptransport.QueueTicket // among the calls about the same session, until this one has begun; nil when it is about none
 }
 
 // joinSession finds the session that a call is about, and the call's place in that session's queue.

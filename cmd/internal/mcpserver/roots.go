@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/turnstone-repl/turnstone/cmd/internal/mcpwire"
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcptransport"
 )
 
 // rootsTimeout bounds how long a first call waits for the client to name its directories. A client that
@@ -24,7 +24,7 @@ type clientRoots struct {
 func (d *clientRoots) projectDir(ctx context.Context, s *server, r *toolRequest) string {
 	can := r.sdk.ClientCapabilities()
 	//lint:ignore SA1019 clients of the versions that have roots offer them for as long as there are such clients
-	if can == nil || can.RootsV2 == nil || !r.CanAskClient() || r.sdk.ProtocolVersion() >= mcpwire.StatelessVersion || !s.sessions.isOutsideProject() {
+	if can == nil || can.RootsV2 == nil || !r.CanAskClient() || r.sdk.ProtocolVersion() >= mcptransport.StatelessVersion || !s.sessions.isOutsideProject() {
 		return ""
 	}
 	d.mu.Lock()

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-	"github.com/turnstone-repl/turnstone/cmd/internal/askpage"
-	"github.com/turnstone-repl/turnstone/cmd/internal/mcpwire"
+	"github.com/turnstone-repl/turnstone/cmd/internal/browserprompt"
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcptransport"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -82,12 +82,12 @@ const defaultAuthor = "mcp"
 // A server serves one client: tools for the client's own sessions.
 type server struct {
 	options   *Options
-	calls     mcpwire.Calls
+	calls     mcptransport.Calls
 	sessions  *sessions
 	stdin     StdinPolicy
 	imageSide int
 	servers   []string
-	pages     askpage.Pages
+	pages     browserprompt.Pages
 	roots     clientRoots
 
 	mu            sync.Mutex
@@ -97,7 +97,7 @@ type server struct {
 }
 
 // newServer returns the server of one client. The options must be complete.
-func newServer(o *Options, c mcpwire.Client) *server {
+func newServer(o *Options, c mcptransport.Client) *server {
 	return &server{options: o, calls: c.Calls, sessions: newSessions(o, c), stdin: o.Stdin, imageSide: o.ImageSide, servers: o.Servers, pending: make(map[string]*pendingQuestion)}
 }
 
@@ -113,7 +113,7 @@ func Run(ctx context.Context, opts *Options) error {
 	case o.In == nil || o.Out == nil:
 		return errors.New("mcpserver: In and Out are required")
 	}
-	return mcpwire.Serve(ctx, o.In, o.Out, o.Logger, o.newTools)
+	return mcptransport.Serve(ctx, o.In, o.Out, o.Logger, o.newTools)
 }
 
 // MinIdleTimeout is the least mcpwire.HTTPOptions.IdleTimeout that users may choose. It is longer than any
@@ -125,7 +125,7 @@ const MinIdleTimeout = maxTimeout + 5*time.Minute
 // session, and its sessions are its own. From 2026-07-28 on, each call stands alone. All such
 // calls share their sessions, and must name them. At the end, RunHTTP closes the sessions that
 // it opened, even busy ones, and waits: about supervisor.Options.StopGrace.
-func RunHTTP(ctx context.Context, opts *Options, h *mcpwire.HTTPOptions) error {
+func RunHTTP(ctx context.Context, opts *Options, h *mcptransport.HTTPOptions) error {
 	o, err := opts.withDefaults()
 	switch {
 	case err != nil:
@@ -133,11 +133,11 @@ func RunHTTP(ctx context.Context, opts *Options, h *mcpwire.HTTPOptions) error {
 	case o.Supervisor == nil:
 		return errors.New("mcpserver: over HTTP sessions are the server's own: a Supervisor is required")
 	}
-	return mcpwire.ServeHTTP(ctx, h, o.Logger, o.newTools)
+	return mcptransport.ServeHTTP(ctx, h, o.Logger, o.newTools)
 }
 
 // newTools returns newServer for mcpwire.
-func (o *Options) newTools(c mcpwire.Client) mcpwire.Tools { return newServer(o, c) }
+func (o *Options) newTools(c mcptransport.Client) mcptransport.Tools { return newServer(o, c) }
 
 // OpenAhead implements mcpwire.Tools.
 func (s *server) OpenAhead() { s.sessions.openAhead() }

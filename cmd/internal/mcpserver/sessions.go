@@ -15,7 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/turnstone-repl/turnstone/cmd/internal/mcpwire"
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcptransport"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -61,7 +61,7 @@ type sessions struct {
 // learns that its session is new instead of ended.
 const maxEndedNames = 256
 
-func newSessions(o *Options, c mcpwire.Client) *sessions {
+func newSessions(o *Options, c mcptransport.Client) *sessions {
 	s := &sessions{
 		supervisor:  o.Supervisor,
 		backend:     o.Backend,

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/fakeworker"
+	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
 	"github.com/turnstone-repl/turnstone/supervisor"
-	"github.com/turnstone-repl/turnstone/tests/confined"
-	"github.com/turnstone-repl/turnstone/tests/fakeworker"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -93,7 +93,7 @@ func TestSessions(t *testing.T) {
 			t.Fatalf("got %q", lines)
 		}
 		wantPart(t, lines[0], "NAME", "LANGUAGE", "STATE", "GENERATION", "AGE", "MEMORY", "PID", "SANDBOX")
-		wantPart(t, lines[1], "main", "fake", "idle", map[bool]string{true: "workspace", false: "full"}[confined.Sandbox().Confines()])
+		wantPart(t, lines[1], "main", "fake", "idle", map[bool]string{true: "workspace", false: "full"}[sandboxcheck.Sandbox().Confines()])
 		wantPart(t, lines[2], "work", "fake", "waiting")
 	})
 

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/turnstone-repl/turnstone/supervisor/internal/outlet"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/egressipc"
 )
 
 // sessionAddress is the session's own in the network in which addresses stand for names. With it
@@ -21,7 +21,7 @@ const sessionPrefixBits = 15
 
 // An egressClient asks the supervisor for each connection that leaves the session.
 type egressClient struct {
-	socket          *outlet.Conn
+	socket          *egressipc.Conn
 	networkNS       int                // the session's network namespace; -1 if it has none of its own
 	ownAddr         netip.Addr         // where listeners are that have no better address
 	startOnce       sync.Once          // of the thread that makes sockets there
@@ -73,13 +73,13 @@ func (b *Sandbox) OpenEgress(end *os.File) error {
 	if b.egress == nil {
 		return nil
 	}
-	socket, err := outlet.NewConn(end)
+	socket, err := egressipc.NewConn(end)
 	if err != nil {
 		return err
 	}
 	b.egress.socket = socket
 	if b.dnsSocket >= 0 {
-		err = socket.Send(outlet.Message{Do: outlet.NameSocket}, b.dnsSocket)
+		err = socket.Send(egressipc.Message{Do: egressipc.NameSocket}, b.dnsSocket)
 		unix.Close(b.dnsSocket)
 	}
 	go b.egress.receiveAnswers()
@@ -120,7 +120,7 @@ func (w *egressClient) deliverAnswer(id uint64, no unix.Errno) {
 func (b *Sandbox) askSupervisor(n *seccompNotif, to netip.AddrPort, wait bool) (uint64, error) {
 	w := b.egress
 	id, answer, again := b.expectAnswer(n, to, wait)
-	if !again && w.socket.Send(outlet.Message{Do: outlet.ConnectRequest, ID: id, To: to, Wait: wait}, -1) != nil {
+	if !again && w.socket.Send(egressipc.Message{Do: egressipc.ConnectRequest, ID: id, To: to, Wait: wait}, -1) != nil {
 		w.mu.Lock()
 		w.deliverAnswer(id, unix.EACCES)
 		w.mu.Unlock()
@@ -155,7 +155,7 @@ func (w *egressClient) abandonCall(id, call uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if a := w.pendingByID[id]; a != nil && a.call == call {
-		_ = w.socket.Send(outlet.Message{Do: outlet.ConnectCanceled, ID: id}, -1)
+		_ = w.socket.Send(egressipc.Message{Do: egressipc.ConnectCanceled, ID: id}, -1)
 		w.deliverAnswer(id, unix.EINTR)
 	}
 }
@@ -215,8 +215,8 @@ func parseSockaddr(b []byte) (netip.AddrPort, bool) {
 // socket that waits for its connections learns how the dial went. Another one learns it by a
 // reset: an event loop must not wait in this call.
 func (b *Sandbox) connectEgress(n *seccompNotif, socket int, to netip.AddrPort) error {
-	if to == outlet.ProxyAddr && b.egress.networkNS < 0 {
-		return b.connectRelay(socket, to, outlet.Message{Do: outlet.ProxySocket})
+	if to == egressipc.ProxyAddr && b.egress.networkNS < 0 {
+		return b.connectRelay(socket, to, egressipc.Message{Do: egressipc.ProxySocket})
 	}
 	flags, err := unix.FcntlInt(uintptr(socket), unix.F_GETFL, 0)
 	if err != nil {
@@ -228,18 +228,18 @@ func (b *Sandbox) connectEgress(n *seccompNotif, socket int, to netip.AddrPort) 
 		return err
 	}
 	if err := callIoctl(b.notifyFD, ioctlNotifIDValid, unsafe.Pointer(&n.ID)); err != nil {
-		_ = b.egress.socket.Send(outlet.Message{Do: outlet.ConnectCanceled, ID: id}, -1)
+		_ = b.egress.socket.Send(egressipc.Message{Do: egressipc.ConnectCanceled, ID: id}, -1)
 		return err
 	}
-	return b.connectRelay(socket, to, outlet.Message{Do: outlet.ConnectionSocket, ID: id})
+	return b.connectRelay(socket, to, egressipc.Message{Do: egressipc.ConnectionSocket, ID: id})
 }
 
 // connectRelay connects a socket, and sends its other end with a message.
-func (b *Sandbox) connectRelay(socket int, to netip.AddrPort, m outlet.Message) error {
+func (b *Sandbox) connectRelay(socket int, to netip.AddrPort, m egressipc.Message) error {
 	peer, err := b.egress.connectPair(socket, to)
 	if peer < 0 {
 		if m.ID != 0 {
-			_ = b.egress.socket.Send(outlet.Message{Do: outlet.ConnectCanceled, ID: m.ID}, -1)
+			_ = b.egress.socket.Send(egressipc.Message{Do: egressipc.ConnectCanceled, ID: m.ID}, -1)
 		}
 		return err
 	}

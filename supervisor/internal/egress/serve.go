@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/turnstone-repl/turnstone/supervisor/internal/outlet"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/egressipc"
 )
 
 const (
@@ -29,7 +29,7 @@ const (
 // A server serves one worker.
 type server struct {
 	policy *Policy
-	conn   *outlet.Conn
+	conn   *egressipc.Conn
 	ctx    context.Context // ends with the stage
 	wg     sync.WaitGroup
 
@@ -52,7 +52,7 @@ type connection struct {
 
 // Serve serves one worker until its stage is gone, and ends its connections. It closes the
 // outlet.
-func (p *Policy) Serve(o *outlet.Conn) {
+func (p *Policy) Serve(o *egressipc.Conn) {
 	ctx, stop := context.WithCancel(context.Background())
 	s := &server{policy: p, conn: o, ctx: ctx, connections: make(map[uint64]*connection), pendingRequests: make(map[uint64]context.CancelFunc)}
 	s.proxy = newProxy(s, headTimeout)
@@ -74,19 +74,19 @@ func (p *Policy) Serve(o *outlet.Conn) {
 }
 
 // handleMessage acts on one message, and owns its file.
-func (s *server) handleMessage(m outlet.Message, file *os.File) {
+func (s *server) handleMessage(m egressipc.Message, file *os.File) {
 	if file != nil {
 		defer file.Close()
 	}
 	switch m.Do {
-	case outlet.NameSocket:
+	case egressipc.NameSocket:
 		if socket, err := net.FilePacketConn(file); err == nil {
 			context.AfterFunc(s.ctx, func() { _ = socket.Close() })
 			s.wg.Go(func() { s.policy.serveNames(socket) })
 		}
-	case outlet.ConnectRequest:
+	case egressipc.ConnectRequest:
 		s.wg.Go(func() { s.answerRequest(m) })
-	case outlet.ConnectionSocket:
+	case egressipc.ConnectionSocket:
 		inside, err := net.FileConn(file)
 		c := s.findConnection(m.ID)
 		switch socket, ok := inside.(*net.TCPConn); {
@@ -96,9 +96,9 @@ func (s *server) handleMessage(m outlet.Message, file *os.File) {
 			_ = inside.Close()
 			s.dropConnection(m.ID)
 		}
-	case outlet.ConnectCanceled:
+	case egressipc.ConnectCanceled:
 		s.dropConnection(m.ID)
-	case outlet.ProxySocket:
+	case egressipc.ProxySocket:
 		inside, err := net.FileConn(file)
 		socket, ok := inside.(*net.TCPConn)
 		if err != nil || !ok {
@@ -150,12 +150,12 @@ func (s *server) findConnection(id uint64) *connection {
 }
 
 // answerRequest answers whether the session may connect, and begins to dial.
-func (s *server) answerRequest(m outlet.Message) {
+func (s *server) answerRequest(m egressipc.Message) {
 	errno := s.startDial(m)
-	_ = s.conn.Send(outlet.Message{Do: outlet.ConnectAnswer, ID: m.ID, Errno: int(errno)}, -1) // fails if the stage is gone
+	_ = s.conn.Send(egressipc.Message{Do: egressipc.ConnectAnswer, ID: m.ID, Errno: int(errno)}, -1) // fails if the stage is gone
 }
 
-func (s *server) startDial(m outlet.Message) syscall.Errno {
+func (s *server) startDial(m egressipc.Message) syscall.Errno {
 	l := s.policy.destinationAt(netip.AddrPortFrom(m.To.Addr(), m.To.Port()))
 	if !s.policy.mayConnect(l) && !s.isAllowed(m.ID, l) {
 		return syscall.EACCES

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
-	"github.com/turnstone-repl/turnstone/tests/programs"
 )
 
 // descendantsScript is a worker that starts every kind of relative which is known
@@ -70,7 +70,7 @@ func parseDescendants(t testing.TB, line string) map[string]int {
 	for f := range strings.FieldsSeq(line) {
 		name, pid, _ := strings.Cut(f, "=")
 		n, err := strconv.Atoi(pid)
-		if err != nil || !programs.IsAlive(n) {
+		if err != nil || !testexec.IsAlive(n) {
 			t.Fatalf("got %q, want a living process", f)
 		}
 		pids[name] = n
@@ -89,7 +89,7 @@ const treeEndTimeout = testTimeout
 func wantAllEnded(t testing.TB, since time.Time, pids map[string]int) {
 	t.Helper()
 	for name, pid := range pids {
-		waitFor(t, "end of "+name, func() bool { return !programs.IsAlive(pid) })
+		waitFor(t, "end of "+name, func() bool { return !testexec.IsAlive(pid) })
 	}
 	took := time.Since(since)
 	t.Logf("%d processes ended within %s", len(pids), took.Round(10*time.Microsecond))

@@ -16,8 +16,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
-	"github.com/turnstone-repl/turnstone/tests/programs"
 )
 
 func TestWorker(t *testing.T) {
@@ -184,7 +184,7 @@ func TestStartDeletedExecutable(t *testing.T) {
 		t.Fatal(err)
 	}
 	copied := filepath.Join(t.TempDir(), "upgraded")
-	if err := programs.WriteExecutable(copied, b); err != nil {
+	if err := testexec.WriteExecutable(copied, b); err != nil {
 		t.Fatal(err)
 	}
 	s := runSupervisor(t, exec.Command(copied, "delete-me", copied, findProgram(t, "bash"), "-c", "echo hello; exec cat"), "supervise")

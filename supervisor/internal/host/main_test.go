@@ -12,8 +12,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/parallel"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
-	"github.com/turnstone-repl/turnstone/tests/waits"
 )
 
 // roleEnv names what a re-executed test binary plays instead of the tests.
@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	}
 	switch role {
 	case "":
-		waits.AllowParallel()
+		parallel.AllowParallel()
 		os.Exit(m.Run())
 	case "supervise", "direct":
 		runSupervisorRole()

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/turnstone-repl/turnstone/supervisor/internal/outlet"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/egressipc"
 )
 
 // ErrEnded is returned by Signal when the worker has ended.
@@ -25,8 +25,8 @@ type Process struct {
 	channel         *Channel
 	term            *Terminal
 	childWatch      childWatch
-	egressConn      *outlet.Conn // nil when no connection may leave a sandbox
-	uncountedMemory string       // as Uncounted returns it
+	egressConn      *egressipc.Conn // nil when no connection may leave a sandbox
+	uncountedMemory string          // as Uncounted returns it
 
 	exited    chan struct{} // closed once exit is set
 	exit      Exit          // written once, before exited closes
@@ -204,7 +204,7 @@ func (p *Process) DrainDenials() { p.backend.drainEvents() }
 
 // EgressConn returns the socket over which connections leave the worker's sandbox; nil without
 // workers.NetworkList.
-func (p *Process) EgressConn() *outlet.Conn { return p.egressConn }
+func (p *Process) EgressConn() *egressipc.Conn { return p.egressConn }
 
 // UncountedMemory is a sentence that says which memory the limit of this process leaves out; "" if there is none.
 func (p *Process) UncountedMemory() string { return p.uncountedMemory }

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
-	"github.com/turnstone-repl/turnstone/tests/programs"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -81,7 +81,7 @@ func TestStartSandboxPlanError(t *testing.T) {
 	}
 	if stage == 0 {
 		t.Error("there was no stage yet")
-	} else if programs.IsAlive(stage) {
+	} else if testexec.IsAlive(stage) {
 		t.Errorf("stage %d is still there", stage)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
-	"github.com/turnstone-repl/turnstone/supervisor/internal/outlet"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/egressipc"
 )
 
 // monitorEndTimeout bounds the time that a stage may take to end a tree, a little more than the
@@ -105,7 +105,7 @@ func (l *startAttempt) startMonitor() (_ *monitorClient, err error) {
 		prepareSandbox(attr)
 	}
 	if l.command.Sandbox != nil && l.command.Sandbox.Egress {
-		ours, theirs, err := outlet.NewPair()
+		ours, theirs, err := egressipc.NewPair()
 		if err != nil {
 			down.Close()
 			return fail(err)

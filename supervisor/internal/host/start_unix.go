@@ -6,7 +6,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/turnstone-repl/turnstone/supervisor/internal/outlet"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/egressipc"
 )
 
 // A startAttempt holds what a start needs, with or without a stage.
@@ -16,10 +16,10 @@ type startAttempt struct {
 	tag, nonce          string
 	pty                 *ptyMaster
 	channel             *Channel
-	egressConn          *outlet.Conn // of a sandbox, if it has one
-	uncountedMemory     string       // what the limit of memory leaves out
-	slave               *os.File     // the worker's ends,
-	workerIn, workerOut *os.File     // closed here once it has them
+	egressConn          *egressipc.Conn // of a sandbox, if it has one
+	uncountedMemory     string          // what the limit of memory leaves out
+	slave               *os.File        // the worker's ends,
+	workerIn, workerOut *os.File        // closed here once it has them
 }
 
 func start(c *Command) (*Process, error) {

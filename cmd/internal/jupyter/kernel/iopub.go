@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/wire"
-	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/zsock"
+	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/zmtp"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
@@ -45,7 +45,7 @@ type iopubMessage struct {
 // A subscriber is one peer on the iopub channel.
 type subscriber struct {
 	kernel *kernel
-	conn   *zsock.Conn
+	conn   *zmtp.Conn
 
 	mu      sync.Mutex
 	topics  map[string]struct{}
@@ -57,7 +57,7 @@ type subscriber struct {
 }
 
 // servePeer sends to a peer, and reads its subscriptions meanwhile. It begins with the first one.
-func (s *subscribers) servePeer(conn *zsock.Conn) {
+func (s *subscribers) servePeer(conn *zmtp.Conn) {
 	p := &subscriber{kernel: s.kernel, conn: conn, topics: make(map[string]struct{}), ready: make(chan struct{}, 1)}
 	if !p.readSubscription() {
 		return

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/wire"
-	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/zsock"
+	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/zmtp"
 	"github.com/turnstone-repl/turnstone/session"
 )
 
@@ -113,21 +113,21 @@ func Run(ctx context.Context, o Options) error {
 }
 
 // listenSockets opens the five sockets.
-func (k *kernel) listenSockets() (listeners []*zsock.Listener, err error) {
+func (k *kernel) listenSockets() (listeners []*zmtp.Listener, err error) {
 	c := &k.options.Connection
 	for _, socket := range []struct {
 		name  string
 		port  int
-		kind  zsock.Kind
-		serve func(*zsock.Conn)
+		kind  zmtp.Kind
+		serve func(*zmtp.Conn)
 	}{
-		{"shell", c.Shell, zsock.Router, func(conn *zsock.Conn) { k.servePeer(conn, k.handleShellRequest) }},
-		{"control", c.Control, zsock.Router, func(conn *zsock.Conn) { k.servePeer(conn, k.handleControlRequest) }},
-		{"stdin", c.Stdin, zsock.Router, k.inputs.servePeer},
-		{"iopub", c.IOPub, zsock.XPub, k.subs.servePeer},
-		{"heartbeat", c.Heartbeat, zsock.Router, serveHeartbeat},
+		{"shell", c.Shell, zmtp.Router, func(conn *zmtp.Conn) { k.servePeer(conn, k.handleShellRequest) }},
+		{"control", c.Control, zmtp.Router, func(conn *zmtp.Conn) { k.servePeer(conn, k.handleControlRequest) }},
+		{"stdin", c.Stdin, zmtp.Router, k.inputs.servePeer},
+		{"iopub", c.IOPub, zmtp.XPub, k.subs.servePeer},
+		{"heartbeat", c.Heartbeat, zmtp.Router, serveHeartbeat},
 	} {
-		l, err := zsock.Listen(c.Endpoint(socket.port), socket.kind, socket.serve)
+		l, err := zmtp.Listen(c.Endpoint(socket.port), socket.kind, socket.serve)
 		if err != nil {
 			return listeners, fmt.Errorf("the %s socket: %w", socket.name, err)
 		}
@@ -137,7 +137,7 @@ func (k *kernel) listenSockets() (listeners []*zsock.Listener, err error) {
 }
 
 // serveHeartbeat is the heartbeat.
-func serveHeartbeat(conn *zsock.Conn) {
+func serveHeartbeat(conn *zmtp.Conn) {
 	for {
 		frames, err := conn.Receive()
 		if err != nil || conn.Enqueue(frames...) != nil {
@@ -149,11 +149,11 @@ func serveHeartbeat(conn *zsock.Conn) {
 // A peerRequest is a message with the connection that it came on.
 type peerRequest struct {
 	wire.Message
-	conn *zsock.Conn
+	conn *zmtp.Conn
 }
 
 // servePeer hands each request of a peer on, and leaves the peer when one is refused for good.
-func (k *kernel) servePeer(conn *zsock.Conn, handle func(*peerRequest) error) {
+func (k *kernel) servePeer(conn *zmtp.Conn, handle func(*peerRequest) error) {
 	for {
 		frames, err := conn.Receive()
 		if err != nil {
@@ -203,7 +203,7 @@ func (k *kernel) sendReply(r *peerRequest, kind string, content any, metadata []
 	if err == nil {
 		err = r.conn.Enqueue(frames...)
 	}
-	if errors.Is(err, zsock.ErrSlowPeer) {
+	if errors.Is(err, zmtp.ErrSlowPeer) {
 		k.printNotice("%v", err)
 	}
 }

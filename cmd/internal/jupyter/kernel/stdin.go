@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/wire"
-	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/zsock"
+	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/zmtp"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -18,8 +18,8 @@ type stdinChannel struct {
 	kernel *kernel
 
 	mu    sync.Mutex
-	peers map[string]*zsock.Conn // by identity
-	open  *stdinQuestion         // nil when nothing is asked
+	peers map[string]*zmtp.Conn // by identity
+	open  *stdinQuestion        // nil when nothing is asked
 }
 
 // A stdinQuestion is an input request without a reply. No message withdraws one: the reply to another
@@ -30,10 +30,10 @@ type stdinQuestion struct {
 	requestID timeline.Seq
 }
 
-func (s *stdinChannel) initKernel(k *kernel) { s.kernel, s.peers = k, make(map[string]*zsock.Conn) }
+func (s *stdinChannel) initKernel(k *kernel) { s.kernel, s.peers = k, make(map[string]*zmtp.Conn) }
 
 // servePeer takes the replies of a peer.
-func (s *stdinChannel) servePeer(conn *zsock.Conn) {
+func (s *stdinChannel) servePeer(conn *zmtp.Conn) {
 	s.mu.Lock()
 	s.peers[conn.Identity()] = conn
 	s.mu.Unlock()

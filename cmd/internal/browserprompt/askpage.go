@@ -1,0 +1,266 @@
+// Package askpage asks the user of this machine for an answer on a page in their browser,
+// bypassing the program that asked. That is the only way to a secret that neither a model nor
+// its client must have.
+//
+//	var pages askpage.Pages
+//	defer pages.Close()
+//	address, remove, err := pages.Add(&askpage.Page{About: "…", Prompt: "Password:", Secret: true, Answer: take})
+//
+// # Goroutines
+//
+// From the first page on, one accepts connections and each connection has one. They
+// end with Close, which waits for the first; a connection has 10 s for a request.
+package browserprompt
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"html"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/session"
+)
+
+const (
+	// maxAnswerBytes bounds an answer, in bytes.
+	maxAnswerBytes = 64 << 10
+
+	// maxPages bounds the open pages; beyond it the oldest is closed.
+	maxPages = 64
+
+	// requestTimeout bounds one request to a page.
+	requestTimeout = 10 * time.Second
+)
+
+// ErrQuestionClosed is returned by Page.Answer when the answer is no longer wanted.
+var ErrQuestionClosed = errors.New("askpage: the question is over")
+
+var errClosed = errors.New("askpage: closed")
+
+// HasBrowser reports whether the user probably has a browser on this machine. Then a secret
+// can be typed into our page, and the client never gets it.
+func HasBrowser() bool {
+	return os.Getenv("SSH_CONNECTION") == "" && hasScreen()
+}
+
+// A Page asks a person for one answer.
+type Page struct {
+	Title  string // the program and its question, without a full stop
+	Prompt string
+	Secret bool // not shown while it is typed
+
+	// Choices are the only answers, each with a button. Without them a person types a text.
+	Choices []string
+
+	// Form, if there is one, is filled in. The answer is a session.FormAnswer as JSON, which fits.
+	Form *session.Form
+
+	// Answer takes the answer, 64 KiB at most, in a goroutine of the page's. It is
+	// called once. The person sees its error.
+	Answer func(ctx context.Context, text string) error
+
+	// Decline, if it is there, is called in place of Answer by a button for who does not want to
+	// answer.
+	Decline func()
+}
+
+// Pages serves pages on the loopback interface, each at an address that cannot be guessed and
+// is valid for one answer. The zero value listens when the first page is opened. It is safe
+// for concurrent use.
+type Pages struct {
+	serving sync.WaitGroup
+
+	mu     sync.Mutex
+	server *http.Server     // guarded by mu; nil until the first page
+	host   string           // guarded by mu; of the address
+	open   map[string]*Page // guarded by mu
+	tokens []string         // guarded by mu; of open, oldest first
+	closed bool             // guarded by mu
+}
+
+// Add opens a page and returns its address and a function that closes it. At most 64 are open;
+// beyond that the oldest is closed.
+func (p *Pages) Add(about *Page) (address string, remove func(), err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return "", nil, errClosed
+	}
+	if p.server == nil {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return "", nil, err
+		}
+		p.host = listener.Addr().String()
+		p.open = make(map[string]*Page)
+		mux := http.NewServeMux()
+		mux.HandleFunc("GET /ask/{token}", p.servePage)
+		mux.HandleFunc("POST /ask/{token}", p.serveAnswer)
+		server := &http.Server{
+			Handler:     http.NewCrossOriginProtection().Handler(p.guardRequests(p.host, mux)),
+			ReadTimeout: requestTimeout, WriteTimeout: requestTimeout, IdleTimeout: requestTimeout,
+			MaxHeaderBytes: 16 << 10,
+		}
+		p.server = server
+		p.serving.Go(func() { _ = server.Serve(listener) })
+	}
+	if len(p.tokens) == maxPages {
+		delete(p.open, p.tokens[0])
+		p.tokens = p.tokens[1:]
+	}
+	token := rand.Text()
+	p.open[token] = about
+	p.tokens = append(p.tokens, token)
+	return "http://" + p.host + "/ask/" + token, func() { p.removePage(token) }, nil
+}
+
+// removePage removes a page, once.
+func (p *Pages) removePage(token string) (*Page, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	about, ok := p.open[token]
+	delete(p.open, token)
+	p.tokens = slices.DeleteFunc(p.tokens, func(t string) bool { return t == token })
+	return about, ok
+}
+
+// Close ends all pages. None is opened afterwards.
+func (p *Pages) Close() {
+	p.mu.Lock()
+	p.closed = true
+	if p.server != nil {
+		_ = p.server.Close()
+	}
+	p.mu.Unlock()
+	p.serving.Wait()
+}
+
+// guardRequests refuses requests for another host, as a foreign page sends whose name was made to point
+// here, and tells browsers to store nothing.
+func (p *Pages) guardRequests(host string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Host != host {
+			http.Error(w, "wrong host", http.StatusForbidden)
+			return
+		}
+		h := w.Header()
+		h.Set("Cache-Control", "no-store")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'")
+		r.Body = http.MaxBytesReader(w, r.Body, maxAnswerBytes)
+		next.ServeHTTP(w, r)
+	})
+}
+
+const (
+	pageHead = `<!doctype html>
+<html lang="en"><meta charset="utf-8"><title>Turnstone</title>
+<style>body{font:1rem/1.5 sans-serif;max-width:34rem;margin:4rem auto;padding:0 1rem}input:not([type=checkbox]),select{font:inherit;width:100%;box-sizing:border-box;padding:.4rem}pre{white-space:pre-wrap}</style>
+`
+	thanksPage = pageHead + "<p>Thank you. The answer has been handed over; this page can be closed.\n"
+)
+
+// renderPage returns the page that asks. It is written without html/template, which makes the
+// program 2 MB larger.
+func (p *Page) renderPage() string { return p.renderAgain(nil, nil) }
+
+// renderAgain returns the page with what was typed into its form, and what was wrong with that.
+func (p *Page) renderAgain(typed url.Values, wrong map[string]string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, `%s<p>%s.</p><form method="post">`, pageHead, html.EscapeString(p.Title))
+	prompt := html.EscapeString(p.Prompt)
+	if p.Form != nil {
+		fmt.Fprintf(&b, "<pre>%s</pre>", prompt)
+		writeForm(&b, *p.Form, typed, wrong)
+	} else if len(p.Choices) > 0 {
+		fmt.Fprintf(&b, "<pre>%s</pre>", prompt)
+		for _, choice := range p.Choices {
+			choice = html.EscapeString(choice)
+			fmt.Fprintf(&b, `<p><button name="answer" value="%s">%s</button></p>`, choice, choice)
+		}
+	} else {
+		kind := "text"
+		if p.Secret {
+			kind = "password"
+		}
+		fmt.Fprintf(&b, `<label><pre>%s</pre><input name="answer" autofocus autocomplete="off" type="%s"></label><p><button>Answer</button>`, prompt, kind)
+	}
+	if p.Decline != nil {
+		b.WriteString(` <button name="decline" value="yes">No</button>`)
+	}
+	b.WriteString("</form>\n")
+	return b.String()
+}
+
+// openPage returns an open page; nil if there is none of that token.
+func (p *Pages) openPage(token string) *Page {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.open[token]
+}
+
+func (p *Pages) servePage(w http.ResponseWriter, r *http.Request) {
+	about := p.openPage(r.PathValue("token"))
+	if about == nil {
+		http.Error(w, closedText, http.StatusGone)
+		return
+	}
+	writePage(w, about.renderPage())
+}
+
+const closedText = "This question is over: it was answered, or nothing waits for it any more."
+
+func (p *Pages) serveAnswer(w http.ResponseWriter, r *http.Request) {
+	if err := r.ParseForm(); err != nil {
+		http.Error(w, "the answer cannot be read: it may have 64 KiB", http.StatusBadRequest)
+		return
+	}
+	answer := r.PostForm.Get("answer")
+	if about := p.openPage(r.PathValue("token")); about != nil && about.Form != nil {
+		filled, wrong := parseAnswer(*about.Form, r.PostForm)
+		if len(wrong) > 0 {
+			writePage(w, about.renderAgain(r.PostForm, wrong))
+			return
+		}
+		answer = filled
+	}
+	about, ok := p.removePage(r.PathValue("token"))
+	if !ok {
+		http.Error(w, closedText, http.StatusGone)
+		return
+	}
+	if about.Decline != nil && r.PostForm.Get("decline") != "" {
+		about.Decline()
+		writePage(w, thanksPage)
+		return
+	}
+	if len(about.Choices) > 0 && !slices.Contains(about.Choices, answer) {
+		http.Error(w, "the answer was not taken: it is none of those offered", http.StatusBadRequest)
+		return
+	}
+	switch err := about.Answer(r.Context(), answer); {
+	case errors.Is(err, ErrQuestionClosed):
+		http.Error(w, closedText, http.StatusGone)
+	case err != nil:
+		http.Error(w, "the answer was not taken: "+err.Error(), http.StatusInternalServerError)
+	default:
+		writePage(w, thanksPage)
+	}
+}
+
+// writePage answers with a page. The browser may have gone.
+func writePage(w http.ResponseWriter, page string) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = io.WriteString(w, page)
+}

@@ -1,0 +1,10 @@
+//go:build unix && !darwin
+
+package browserprompt
+
+import "os"
+
+// hasScreen reports whether the user of this machine sits at a screen.
+func hasScreen() bool {
+	return os.Getenv("DISPLAY") != "" || os.Getenv("WAYLAND_DISPLAY") != ""
+}

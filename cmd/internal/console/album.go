@@ -1,0 +1,71 @@
+package console
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// An imageDir keeps the pictures of a session as files, in a private directory that is
+// removed with it, and shows them if the terminal can. It is for one goroutine.
+type imageDir struct {
+	protocol    ImageProtocol
+	dir         string // "" until the first picture
+	count       int
+	byDisplayID map[string]string // files by the ID of their display
+}
+
+// addImage keeps a picture and returns the text that shows it.
+func (a *imageDir) addImage(d timeline.Display) string {
+	mime, data, _ := d.ImageData()
+	path, err := a.saveImage(d)
+	if err != nil {
+		return fmt.Sprintf("[a picture could not be kept: %v]\n", err)
+	}
+	return a.protocol.encodeInline(mime, data) + fmt.Sprintf("[picture: %s, until this session ends]\n", path)
+}
+
+// saveImage writes a picture to a new file, or to the file of the picture that it updates.
+func (a *imageDir) saveImage(d timeline.Display) (string, error) {
+	mime, data, _ := d.ImageData()
+	if a.dir == "" {
+		dir, err := os.MkdirTemp("", "turnstone-pictures-") // mode 0700
+		if err != nil {
+			return "", err
+		}
+		a.dir, a.byDisplayID = dir, make(map[string]string)
+	}
+	path := a.byDisplayID[d.ID]
+	if path == "" || !d.Update {
+		a.count++
+		path = filepath.Join(a.dir, fmt.Sprintf("%d.%s", a.count, ImageExtension(mime)))
+	}
+	if d.ID != "" {
+		a.byDisplayID[d.ID] = path
+	}
+	return path, os.WriteFile(path, data, 0o600)
+}
+
+// close removes the files.
+func (a *imageDir) close() {
+	if a.dir != "" {
+		_ = os.RemoveAll(a.dir)
+	}
+}
+
+// ImageExtension returns the usual file extension for a type of picture.
+func ImageExtension(mime string) string {
+	_, kind, _ := strings.Cut(mime, "/")
+	switch kind {
+	case "png", "gif", "webp":
+		return kind
+	case "jpeg":
+		return "jpg"
+	case "svg+xml":
+		return "svg"
+	}
+	return "picture"
+}

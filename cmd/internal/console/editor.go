@@ -1,0 +1,432 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"sync"
+
+	"golang.org/x/term"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/lineedit"
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// Errors that end the editing of a text. io.EOF is Ctrl-D with nothing typed, or the end of
+// the terminal.
+var (
+	errInterrupted = errors.New("terminal: Ctrl-C")
+	errCancelled   = errors.New("terminal: nobody waits for the text any more")
+)
+
+// maxDebuggerHistory bounds the answers to a debugger that are remembered.
+const maxDebuggerHistory = 200
+
+// A lineEditor lets the person edit one text at a time. All output goes through its Write. If
+// a text is being edited, it is then drawn again below. code and answer are for one goroutine;
+// any goroutine may call the rest.
+type lineEditor struct {
+	keys            *keyReader
+	tty             *tty
+	isPlain         bool     // the terminal knows no control sequences
+	editorCommand   string   // edits a text on Ctrl-X Ctrl-E; "" is none
+	programs        Programs // may take the keys; nil: none can
+	repaint         func()   // lets a program draw its screen anew; mu is held
+	historyFile     historyFile
+	history         *lineedit.History // of code
+	debuggerHistory *lineedit.History // of answers to one
+	options         lineedit.Options  // that all texts share
+
+	mu             sync.Mutex
+	output         *outputTracker
+	painter        *lineedit.Painter // guarded by mu
+	frame          lineedit.Frame    // guarded by mu: what is drawn
+	editing        bool              // guarded by mu
+	request        timeline.Seq      // guarded by mu: the wait that is being answered; 0 when none is
+	requestDropped bool              // guarded by mu: that wait is over
+	closedRequests []timeline.Seq    // guarded by mu: the last maxClosedRequests waits that are over
+	openRequest    timeline.Seq      // guarded by mu: the wait that has no answer yet; 0 when there is none
+	editingCode    bool              // guarded by mu: code is being edited
+	keysGiven      bool              // guarded by mu: a program has the keys
+	keysRefused    bool              // guarded by mu: the person has taken them back, until the next prompt
+
+	// The rest belongs to the goroutine that edits.
+	line         lineedit.Editor
+	lastNotEmpty bool // the last text was not empty
+
+	outputArrived chan struct{} // has an element when there was output
+	closed        chan struct{}
+	wg            sync.WaitGroup
+}
+
+// newLineEditor prepares editing until ctx ends, which also ends a text that is
+// being edited. The caller closes it.
+//
+// The terminal is in raw mode until then, also between the texts. So text that is typed
+// while code runs is not shown before something reads it, such as a password that was
+// typed too early. interrupt is called for a Ctrl-C while nothing is edited, and quit for
+// Ctrl-\; neither may block.
+func newLineEditor(ctx context.Context, o *Options, interrupt, quit func()) (*lineEditor, error) {
+	mode, err := openTTY()
+	if err != nil {
+		return nil, fmt.Errorf("terminal: standard input is none: %w", err)
+	}
+	e := &lineEditor{
+		tty:             mode,
+		isPlain:         o.Plain,
+		editorCommand:   o.EditorCommand,
+		programs:        o.Programs,
+		repaint:         func() {},
+		historyFile:     historyFile{o.HistoryPath},
+		debuggerHistory: lineedit.NewHistory(maxDebuggerHistory),
+		options:         lineedit.Options{Colour: o.Colour, Vi: o.ViKeys, Syntax: o.Syntax},
+		output:          &outputTracker{out: os.Stdout},
+		outputArrived:   make(chan struct{}, 1),
+		closed:          make(chan struct{}),
+	}
+	e.painter = &lineedit.Painter{Out: os.Stdout, Dumb: o.Plain, Size: func() (cols, rows int) {
+		s := WindowSize()
+		return int(s.Cols), int(s.Rows)
+	}}
+	texts, _ := e.historyFile.loadTexts() // the editor also works without its history
+	e.history = lineedit.NewHistory(maxHistoryTexts, texts...)
+	e.keys = newKeyReader(interrupt, quit, nil)
+	e.keys.reclaim = func() {
+		e.takeKeys(true)
+		interrupt()
+	}
+	if ctrlZSuspends {
+		e.keys.suspend = e.suspendToShell
+	}
+	if err := e.takeTerminal(); err != nil {
+		return nil, err
+	}
+	go e.keys.pumpInput(e.tty.inputReader())
+	e.wg.Go(func() {
+		select {
+		case <-ctx.Done():
+			e.keys.fail(io.EOF)
+		case <-e.closed:
+		}
+	})
+	return e, nil
+}
+
+// takeTerminal puts the terminal into the mode for editing.
+func (e *lineEditor) takeTerminal() error {
+	if !e.isPlain {
+		_, _ = io.WriteString(os.Stdout, bracketOn)
+	}
+	return e.tty.setRaw()
+}
+
+// giveTerminal restores the mode in which the terminal was found.
+func (e *lineEditor) giveTerminal() error {
+	if !e.isPlain {
+		_, _ = io.WriteString(os.Stdout, bracketOff)
+	}
+	return e.tty.restoreMode()
+}
+
+// suspendToShell gives the terminal to the shell until that brings this program to the
+// foreground again. The code of the session may go on.
+func (e *lineEditor) suspendToShell() {
+	if canSuspend() {
+		e.lendTerminal(suspendProcessGroup)
+	}
+}
+
+// resumeTerminal takes the terminal again after a stop that another program has caused.
+func (e *lineEditor) resumeTerminal() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.tty.isInRawMode(): // sleep has done it
+	case e.keysGiven:
+		_ = e.giveScreen()
+		e.repaint()
+	default:
+		_ = e.takeTerminal()
+		if e.editing {
+			e.output.markLineStart()
+			e.painter.Begin(e.frame, 0)
+		}
+	}
+}
+
+// lendTerminal gives the terminal to another program while use runs. A text that is being edited is
+// then drawn anew.
+func (e *lineEditor) lendTerminal(use func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.editing {
+		e.painter.Finish("")
+	}
+	again := e.output.disableModes()
+	_ = e.giveTerminal()
+	use()
+	_ = e.takeTerminal()
+	if e.keysGiven {
+		e.output.enableModes(again)
+		_ = e.giveScreen()
+		e.repaint()
+	}
+	if e.editing {
+		e.output.markLineStart()
+		e.painter.Begin(e.frame, 0)
+	}
+}
+
+// close restores the terminal to its state before newLineEditor.
+func (e *lineEditor) close() {
+	close(e.closed)
+	e.wg.Wait()
+	e.keys.fail(io.EOF)
+	e.output.resetModes(true)
+	_ = e.giveTerminal()
+}
+
+// Write implements io.Writer. A text that is being edited is drawn again below.
+func (e *lineEditor) Write(b []byte) (int, error) {
+	select {
+	case e.outputArrived <- struct{}{}:
+	default:
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.editing {
+		return e.output.Write(b)
+	}
+	e.painter.Erase()
+	n, err := e.output.Write(b)
+	e.painter.Begin(e.frame, e.output.cursorColumn())
+	return n, err
+}
+
+// startNewLine puts the cursor into the first column.
+func (e *lineEditor) startNewLine() {
+	if e.output.cursorColumn() > 0 {
+		_, _ = e.Write([]byte("\n"))
+	}
+}
+
+// handleResize draws a text that is being edited for the new size of the window.
+func (e *lineEditor) handleResize() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.painter.Resized()
+}
+
+// editCode edits code until whole says that it is. Empty code is cancelled when another author's
+// editCode asks for input.
+func (e *lineEditor) editCode(o lineedit.Options) (string, error) {
+	e.output.resetModes(false) // a program may have left it as it needed it
+	if !e.isPlain {
+		_, _ = io.WriteString(os.Stdout, bracketOn)
+	}
+	e.mu.Lock()
+	e.editingCode, e.keysRefused = true, false
+	if e.openRequest > 0 {
+		e.keys.wakeReader()
+	}
+	e.mu.Unlock()
+	o.Colour, o.Vi, o.Syntax = e.options.Colour, e.options.Vi, e.options.Syntax
+	text, err := e.editText(o, e.history)
+	e.mu.Lock()
+	e.editingCode = false
+	e.mu.Unlock()
+	if err == nil {
+		e.history.Add(text)
+		_ = e.historyFile.appendText(text) // a full disk must not end the session
+	}
+	return text, err
+}
+
+// editAnswer edits the answer to a wait, after the text that is on the screen already and
+// prompt. An answer never gets into the file of the history; a secret one is not shown either.
+func (e *lineEditor) editAnswer(w session.InputRequest, prompt string) (string, error) {
+	e.mu.Lock()
+	isOver := slices.Contains(e.closedRequests, w.ID) // since it was found
+	e.request, e.requestDropped = w.ID, false
+	e.mu.Unlock()
+	defer func() {
+		e.mu.Lock()
+		e.request = 0
+		e.mu.Unlock()
+	}()
+	if isOver {
+		return "", errCancelled
+	}
+	o := lineedit.Options{Vi: e.options.Vi, Prompt: prompt, Secret: w.Secret}
+	if w.Kind != timeline.InputKindDebugger {
+		return e.editText(o, nil)
+	}
+	text, err := e.editText(o, e.debuggerHistory)
+	if err == nil {
+		e.debuggerHistory.Add(text)
+	}
+	return text, err
+}
+
+// setOpenRequest notes that wait has begun; 0 means that none is open.
+func (e *lineEditor) setOpenRequest(wait timeline.Seq) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.openRequest = wait
+	if e.editingCode && wait > 0 {
+		e.keys.wakeReader()
+	}
+}
+
+// maxClosedRequests bounds the waits that are known to be over. Few end between a look at the session and its answer.
+const maxClosedRequests = 8
+
+// cancelRequest ends the editing of the answer to wait, which is over.
+func (e *lineEditor) cancelRequest(wait timeline.Seq) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.closedRequests = append(e.closedRequests[max(len(e.closedRequests)+1-maxClosedRequests, 0):], wait)
+	if e.openRequest == wait {
+		e.openRequest = 0
+	}
+	if e.request == wait {
+		e.requestDropped = true
+		e.keys.wakeReader()
+	}
+}
+
+// editText edits a text until a key ends it.
+func (e *lineEditor) editText(o lineedit.Options, h *lineedit.History) (string, error) {
+	e.line.Begin(o, h)
+	e.showText()
+	e.keys.setEditing(true)
+	defer e.keys.setEditing(false)
+	for {
+		poked, err := e.keys.awaitKey()
+		if poked {
+			if e.isRequestClosed() {
+				return "", errCancelled
+			}
+			continue
+		}
+		var key lineedit.Key
+		if err == nil {
+			key, err = lineedit.ReadKey(e.keys, e.line.WantsEscape())
+		}
+		if err != nil {
+			e.finishText("")
+			return "", io.EOF
+		}
+		out := e.line.Press(key)
+		if e.line.TakeBell() && !e.keys.hasUnreadKeys() {
+			_, _ = io.WriteString(os.Stdout, "\a")
+		}
+		if text, err, over := e.handleOutcome(out); over {
+			return text, err
+		}
+	}
+}
+
+// handleOutcome handles the outcome of a key. over means that the text is not edited any more.
+func (e *lineEditor) handleOutcome(out lineedit.Outcome) (text string, err error, over bool) {
+	text = e.line.Text()
+	e.lastNotEmpty = text != ""
+	switch out {
+	case lineedit.OutcomeAccept:
+		e.finishText("")
+		return text, nil, true
+	case lineedit.OutcomeInterrupt:
+		e.finishText("^C")
+		return "", errInterrupted, true
+	case lineedit.OutcomeEOF:
+		e.discardText()
+		return "", io.EOF, true
+	case lineedit.OutcomeClearScreen:
+		e.mu.Lock()
+		e.output.markLineStart()
+		e.painter.Clear()
+		e.mu.Unlock()
+	case lineedit.OutcomeEditExternally:
+		e.editExternally(text)
+	}
+	if !e.keys.hasUnreadKeys() { // what was typed ahead is drawn once
+		e.drawFrame()
+	}
+	return "", nil, false
+}
+
+// showText shows the text behind what is on the screen.
+func (e *lineEditor) showText() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.editing = true
+	e.frame = e.line.Frame()
+	e.painter.Begin(e.frame, e.output.cursorColumn())
+}
+
+func (e *lineEditor) drawFrame() {
+	v := e.line.Frame()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.frame = v
+	e.painter.Draw(v)
+}
+
+// finishText leaves the text and then mark on the screen.
+func (e *lineEditor) finishText(mark string) {
+	e.drawFrame()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.editing = false
+	e.painter.Finish(mark)
+	e.output.markLineStart()
+}
+
+// discardText ends a text in which nothing was typed, and removes a prompt of ours.
+func (e *lineEditor) discardText() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.editing = false
+	if e.editingCode {
+		e.painter.Finish("")
+		e.output.markLineStart()
+		return
+	}
+	e.painter.Erase()
+	if e.output.cursorColumn() > 0 {
+		_, _ = e.output.Write([]byte("\n"))
+	}
+}
+
+// isRequestClosed reports whether nobody waits for the text any more, and ends it then.
+func (e *lineEditor) isRequestClosed() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.lastNotEmpty = e.line.Text() != ""
+	asked := e.editingCode && e.openRequest > 0 && !e.lastNotEmpty
+	switch {
+	case asked: // the answer is typed after the question
+		e.painter.Erase()
+	case e.requestDropped && e.request > 0:
+		e.painter.Finish("")
+		e.output.markLineStart()
+	default:
+		return false
+	}
+	e.editing = false
+	return true
+}
+
+// WindowSize returns the size of the terminal, or the usual one if it is unknown.
+func WindowSize() session.Size {
+	cols, rows, err := term.GetSize(int(os.Stdout.Fd()))
+	if err != nil || cols <= 0 || rows <= 0 {
+		return session.Size{Rows: 24, Cols: 80}
+	}
+	return session.Size{Rows: uint16(min(rows, math.MaxUint16)), Cols: uint16(min(cols, math.MaxUint16))}
+}

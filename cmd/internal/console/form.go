@@ -1,0 +1,103 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/turnstone-repl/turnstone/session"
+)
+
+// answerForm asks the person for what a form needs, field by field. The end of input puts it away.
+func (c *conversation) answerForm(ctx context.Context, w session.InputRequest) error {
+	c.printQuestion(w.Form.Question())
+	fields, err := w.Form.Fields()
+	answer := session.FormAnswer{Action: session.FormCancel}
+	if err == nil {
+		var given bool
+		if answer, given, err = c.readFormFields(ctx, w, fields); err != nil || !given {
+			return err
+		}
+	}
+	if _, err = c.session.Answer(ctx, w.ID, answer.Input()); errors.Is(err, session.ErrStale) {
+		return nil // its wait ended by itself at the same moment
+	}
+	return err
+}
+
+// readFormFields reads an answer. given is false if the wait ended before.
+func (c *conversation) readFormFields(ctx context.Context, w session.InputRequest, fields []session.Field) (answer session.FormAnswer, given bool, err error) {
+	err = c.readAnswer(ctx, w, FormChoices(*w.Form), func(line string, end bool) (bool, error) {
+		answer.Action, given = formAction(line, end)
+		return given, nil
+	})
+	if err != nil || !given || answer.Action != session.FormAccept {
+		return answer, given, err
+	}
+	answer.Content = map[string]any{}
+	for _, f := range fields {
+		given = false
+		err = c.readAnswer(ctx, w, FieldPrompt(f), func(line string, end bool) (bool, error) {
+			if end {
+				answer, given = session.FormAnswer{Action: session.FormCancel}, true
+				return true, nil
+			}
+			value, err := f.Parse(line)
+			if err != nil {
+				c.printer.printNotice(f.Title + ": " + err.Error())
+				return false, nil
+			}
+			if given = true; value != nil {
+				answer.Content[f.Name] = value
+			}
+			return true, nil
+		})
+		if err != nil || !given || answer.Action != session.FormAccept {
+			break
+		}
+	}
+	return answer, given, err
+}
+
+// FormChoices is the prompt for what to do with a form.
+func FormChoices(f session.Form) string {
+	if f.URL != "" {
+		return "y (you agree to open it) or n: "
+	}
+	return "y (answer it) or n: "
+}
+
+// formAction reads what to do with a form. ok is false if the line does not say it.
+func formAction(line string, end bool) (a session.FormAction, ok bool) {
+	if end {
+		return session.FormCancel, true
+	}
+	switch strings.ToLower(strings.TrimSpace(line)) {
+	case "y", "yes":
+		return session.FormAccept, true
+	case "n", "no":
+		return session.FormDecline, true
+	}
+	return "", false
+}
+
+// FieldPrompt asks for a field: "Colour (one of red, blue; default red): ".
+func FieldPrompt(f session.Field) string {
+	var about []string
+	for _, one := range []string{f.Description, f.Hint()} {
+		if one != "" {
+			about = append(about, one)
+		}
+	}
+	switch {
+	case f.Default != nil:
+		about = append(about, fmt.Sprintf("default %v", f.Default))
+	case !f.Required:
+		about = append(about, "may be empty")
+	}
+	if len(about) == 0 {
+		return f.Title + ": "
+	}
+	return f.Title + " (" + strings.Join(about, "; ") + "): "
+}

@@ -1,0 +1,148 @@
+package console
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+const (
+	// maxHistoryTexts bounds the texts that are remembered. The file is cut back to it
+	// when it has grown to twice as many.
+	maxHistoryTexts = 2000
+
+	// maxHistoryText bounds one remembered text, in bytes.
+	maxHistoryText = 64 << 10
+
+	// continuationMark begins each further line of a text in the file. No text has it: it is no key.
+	continuationMark = "\x1f"
+)
+
+// A historyFile keeps the texts that were typed, oldest first, in a file of the user. Several
+// programs may append to it at the same time. A text of one line is a line of the file.
+type historyFile struct {
+	path string // "" remembers nothing beyond this run
+}
+
+// loadTexts returns the last maxHistoryTexts texts. A file that is not there is empty.
+func (h historyFile) loadTexts() ([]string, error) {
+	if h.path == "" {
+		return nil, nil
+	}
+	f, err := os.Open(h.path)
+	if os.IsNotExist(err) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var texts []string
+	total := 0
+	in := bufio.NewReaderSize(f, maxHistoryText+2)
+	for {
+		line, err := readLine(in)
+		if errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return nil, err
+		}
+		if more, ok := strings.CutPrefix(line, continuationMark); ok && len(texts) > 0 {
+			texts[len(texts)-1] += "\n" + more
+			continue
+		}
+		total++
+		if texts = append(texts, line); len(texts) > 2*maxHistoryTexts {
+			texts = append(texts[:0], texts[maxHistoryTexts:]...)
+		}
+	}
+	texts = slices.DeleteFunc(texts, func(t string) bool { return !isWorthSaving(t) })
+	texts = texts[max(0, len(texts)-maxHistoryTexts):]
+	_ = f.Close() // Windows cannot replace an open file
+	if total >= 2*maxHistoryTexts {
+		return texts, h.rewriteFile(texts)
+	}
+	return texts, nil
+}
+
+// readLine returns a line. The end of one that is longer than any text of ours is a sign that no text
+// has.
+func readLine(in *bufio.Reader) (string, error) {
+	line, long, err := in.ReadLine()
+	text := strings.ToValidUTF8(string(line), "\ufffd") // the editor compares what it has found
+	for long && err == nil {
+		text = text[:1] + continuationMark
+		_, long, err = in.ReadLine()
+	}
+	return text, err
+}
+
+// encodeEntry returns a text as it is in the file.
+func encodeEntry(text string) string {
+	return strings.ReplaceAll(text, "\n", "\n"+continuationMark) + "\n"
+}
+
+// rewriteFile replaces the file, whole or not at all.
+func (h historyFile) rewriteFile(texts []string) error {
+	path, err := filepath.EvalSymlinks(h.path) // a link stays one
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+"-") // mode 0600
+	if err != nil {
+		return err
+	}
+	var all strings.Builder
+	for _, text := range texts {
+		all.WriteString(encodeEntry(text))
+	}
+	_, err = f.WriteString(all.String())
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
+}
+
+// appendText appends one text.
+func (h historyFile) appendText(text string) error {
+	if h.path == "" || !isWorthSaving(text) {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(h.path), 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(h.path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(lineEnd(f) + encodeEntry(text))
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	return err
+}
+
+// lineEnd returns the end of a line if a file has none at its own end, such as after a full disk.
+func lineEnd(f *os.File) string {
+	last := make([]byte, 1)
+	if i, err := f.Stat(); err == nil && i.Size() > 0 {
+		if _, err := f.ReadAt(last, i.Size()-1); err == nil && last[0] != '\n' {
+			return "\n"
+		}
+	}
+	return ""
+}
+
+// isWorthSaving reports whether a text is worth remembering in the file.
+func isWorthSaving(text string) bool {
+	return strings.TrimSpace(text) != "" && len(text) <= maxHistoryText && !strings.Contains(text, continuationMark)
+}

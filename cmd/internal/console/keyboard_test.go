@@ -1,0 +1,298 @@
+package console
+
+import (
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/lineedit"
+)
+
+// scriptReader is a terminal that delivers one string at a time, and then an error.
+type scriptReader struct {
+	parts []string
+	err   error
+}
+
+func (s *scriptReader) Read(p []byte) (int, error) {
+	if len(s.parts) == 0 {
+		return 0, s.err
+	}
+	n := copy(p, s.parts[0])
+	s.parts = s.parts[1:]
+	return n, nil
+}
+
+// readRest returns what was not read.
+func readRest(k *keyReader) string {
+	var b strings.Builder
+	for {
+		r, err := k.NextRune(0)
+		if err != nil {
+			return b.String()
+		}
+		b.WriteRune(r)
+	}
+}
+
+// decodeKeys returns the keys that an editor gets.
+func decodeKeys(t *testing.T, parts ...string) []lineedit.Key {
+	t.Helper()
+	k := newKeyReader(func() { t.Error("an interrupt") }, func() { t.Error("a quit") }, func() { t.Error("a suspension") })
+	k.setEditing(true)
+	k.pumpInput(&scriptReader{parts, io.ErrUnexpectedEOF})
+	var keys []lineedit.Key
+	for {
+		key, err := lineedit.ReadKey(k, false)
+		if err == io.ErrUnexpectedEOF {
+			return keys
+		} else if err != nil {
+			t.Fatalf("got error %v, want that of the terminal", err)
+		}
+		keys = append(keys, key)
+	}
+}
+
+func TestKeyReaderPaste(t *testing.T) {
+	t.Run("reads a paste as one key", func(t *testing.T) {
+		tests := []struct{ name, typed, want string }{
+			{"a word", "\x1b[200~word\x1b[201~", "word"},
+			{"lines", "\x1b[200~a\nb\nc\x1b[201~", "a\nb\nc"},
+			{"a line end at the end is no Enter", "\x1b[200~a\rb\r\x1b[201~", "a\nb\n"},
+			{"Windows line ends", "\x1b[200~a\r\n\r\nb\r\n\x1b[201~", "a\n\nb\n"},
+			{"a tab is text", "\x1b[200~\tx\x1b[201~", "\tx"},
+			{"keys are not pressed", "\x1b[200~a\x03\x04\x1c\x1b[A\x7fb\x1b[201~", "a[Ab"},
+			{"the beginning of an end", "\x1b[200~a\x1b[20\x1b[201~", "a[20"},
+			{"characters of several bytes", "\x1b[200~äöü\n中\x1b[201~", "äöü\n中"},
+		}
+		for _, test := range tests {
+			var single []string
+			for i := range len(test.typed) {
+				single = append(single, test.typed[i:i+1])
+			}
+			for name, parts := range map[string][]string{"": {test.typed}, ", byte by byte": single} {
+				t.Run(test.name+name, func(t *testing.T) {
+					got := decodeKeys(t, append(parts, "x")...)
+					if len(got) != 2 || got[0].Name != "Paste" || got[0].Text != test.want || got[0].Cut || got[1].Text != "x" {
+						t.Errorf("got %+v, want the paste %q and then an x", got, test.want)
+					}
+				})
+			}
+		}
+	})
+
+	// The line ends of a paste whose beginning was lost would be Enter keys.
+	t.Run("drops a paste whole if its start does not fit", func(t *testing.T) {
+		k := newKeyReader(nil, nil, nil)
+		k.decodeInput([]byte(strings.Repeat("x", maxTypeAhead-2) + lineedit.PasteStart))
+		for range maxTypeAhead {
+			if _, err := k.NextRune(0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		k.decodeInput([]byte("import os\n" + lineedit.PasteEnd + "y"))
+		k.fail(io.EOF)
+		if got := readRest(k); got != "y" {
+			t.Errorf("got %q, want what was typed after the paste", got)
+		}
+		k = newKeyReader(nil, nil, nil)
+		k.decodeInput([]byte(lineedit.PasteStart + strings.Repeat("x", maxTypeAhead)))
+		k.setEditing(true) // what comes from now on has room
+		k.decodeInput([]byte("y" + lineedit.PasteEnd))
+		k.fail(io.EOF)
+		if key, err := lineedit.ReadKey(k, false); err != nil || key.Name != "Paste" || len(key.Text) != maxTypeAhead-len(lineedit.PasteStart) {
+			t.Errorf("got %q with %d bytes, %v, want the paste as far as there was room", key.Name, len(key.Text), err)
+		}
+	})
+
+	// An editor that is slower than the terminal must not lose a part of a paste from its middle.
+	t.Run("keeps a paste whole when the editor is slow", func(t *testing.T) {
+		k := newKeyReader(nil, nil, nil)
+		k.setEditing(true)
+		text := strings.Repeat("import os\n", maxTypeAhead/5)
+		k.decodeInput([]byte(lineedit.PasteStart + text + lineedit.PasteEnd))
+		if key, err := lineedit.ReadKey(k, false); err != nil || key.Text != text {
+			t.Errorf("got %d bytes, %v, want %d", len(key.Text), err, len(text))
+		}
+	})
+
+	// No other key is one in a paste. A terminal that died in one never sends its end.
+	t.Run("ends an unfinished paste on Ctrl-C and silence", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			interrupts := 0
+			k := newKeyReader(func() { interrupts++ }, nil, nil)
+			for _, editing := range []bool{true, false} {
+				k.setEditing(editing)
+				for _, sent := range []string{"\x1b[200~a", "\x03", "b\x1b[20", "\x03"} {
+					k.decodeInput([]byte(sent))
+				}
+				time.Sleep(2 * pasteEndDelay)
+				k.decodeInput([]byte("x"))
+				if !editing {
+					break
+				}
+				for _, want := range []lineedit.Key{{Name: "Paste", Text: "ab[20"}, {Name: "C-c"}, {Text: "x"}} {
+					if key, err := lineedit.ReadKey(k, false); err != nil || key.Name != want.Name || key.Text != want.Text {
+						t.Errorf("got %+v, %v, want %+v", key, err, want)
+					}
+				}
+			}
+			k.fail(io.EOF)
+			if got := readRest(k); interrupts != 1 || got != "x" {
+				t.Errorf("while code runs: got %d interrupts and %q", interrupts, got)
+			}
+		})
+	})
+
+	t.Run("marks a paste that was cut", func(t *testing.T) {
+		k := newKeyReader(nil, nil, nil)
+		k.decodeInput([]byte(lineedit.PasteStart + strings.Repeat("x", maxTypeAhead) + lineedit.PasteEnd))
+		if key, err := lineedit.ReadKey(k, false); err != nil || !key.Cut {
+			t.Errorf("got a paste of %d bytes, cut %v, %v", len(key.Text), key.Cut, err)
+		}
+	})
+}
+
+func TestKeyReaderControl(t *testing.T) {
+	t.Run("interrupts on Ctrl-C and drops what was typed ahead", func(t *testing.T) {
+		interrupts := 0
+		k := newKeyReader(func() { interrupts++ }, func() { t.Error("a quit") }, nil)
+		k.pumpInput(&scriptReader{[]string{"ahead", "\x03more"}, io.ErrUnexpectedEOF})
+		if got := readRest(k); interrupts != 1 || got != "more" {
+			t.Errorf("got %d interrupts and %q, want 1 and what was typed after it", interrupts, got)
+		}
+	})
+
+	// A program that has switched on other keys and was killed leaves the terminal so.
+	t.Run("recognizes Ctrl-C in every encoding", func(t *testing.T) {
+		for _, sent := range []string{"\x1b[99;5u", "\x1b[99;5:1u", "\x1b[99;133u", "\x1b[27;5;99~"} {
+			interrupts := 0
+			k := newKeyReader(func() { interrupts++ }, func() { t.Error("a quit") }, nil)
+			k.decodeInput([]byte("ahead" + sent + "more"))
+			for i := range len(sent) { // a link may take it apart
+				k.decodeInput([]byte(sent[i : i+1]))
+			}
+			k.decodeInput([]byte("more"))
+			k.setEditing(true)
+			k.decodeInput([]byte(sent))
+			k.fail(io.EOF)
+			if got := readRest(k); interrupts != 2 || got != "more\x03" {
+				t.Errorf("%q: got %d interrupts and %q", sent, interrupts, got)
+			}
+		}
+		for _, sent := range []string{"\x1b[99;1u", "\x1b[99;5:3u", "\x1b[99;7u", "\x1b[3;5~", "\x1b[99;5"} {
+			k := newKeyReader(func() { t.Errorf("%q: an interrupt", sent) }, nil, nil)
+			k.decodeInput([]byte(sent))
+		}
+	})
+
+	t.Run("suspends on Ctrl-Z at once", func(t *testing.T) {
+		for _, editing := range []bool{true, false} {
+			suspensions := 0
+			k := newKeyReader(nil, nil, func() { suspensions++ })
+			k.setEditing(editing)
+			k.pumpInput(&scriptReader{[]string{"a\x1ab"}, io.EOF})
+			if got := readRest(k); suspensions != 1 || got != "ab" {
+				t.Errorf("editing %v: got %d suspensions and the keys %q", editing, suspensions, got)
+			}
+		}
+		k := newKeyReader(nil, nil, nil) // where no program can be suspended, it is the end of input
+		k.pumpInput(&scriptReader{[]string{"\x1a"}, io.EOF})
+		if got := readRest(k); got != "\x04" {
+			t.Errorf("got %q, want Ctrl-D", got)
+		}
+	})
+
+	t.Run("quits on Ctrl-backslash except inside a paste", func(t *testing.T) {
+		for _, editing := range []bool{true, false} {
+			quits := 0
+			k := newKeyReader(func() { t.Error("an interrupt") }, func() { quits++ }, nil)
+			k.setEditing(editing)
+			k.pumpInput(&scriptReader{[]string{"\x1b[200~a\x1c\x03b\x1b[201~"}, io.ErrUnexpectedEOF})
+			if quits != 0 {
+				t.Errorf("editing %v: a paste has quit", editing)
+			}
+			k.pumpInput(&scriptReader{[]string{"\x1c"}, io.ErrUnexpectedEOF})
+			if quits != 1 {
+				t.Errorf("editing %v: got %d quits, want 1", editing, quits)
+			}
+		}
+	})
+}
+
+func TestKeyReader(t *testing.T) {
+	t.Run("bounds what is typed ahead", func(t *testing.T) {
+		k := newKeyReader(nil, nil, nil)
+		k.pumpInput(strings.NewReader(strings.Repeat("x", maxTypeAhead) + "y"))
+		if got := readRest(k); len(got) != maxTypeAhead || strings.Contains(got, "y") {
+			t.Errorf("got %d bytes, want the first %d", len(got), maxTypeAhead)
+		}
+	})
+
+	t.Run("returns without a key when woken", func(t *testing.T) {
+		k := newKeyReader(nil, nil, nil)
+		go k.wakeReader() // nobody types
+		if poked, err := k.awaitKey(); !poked || err != nil {
+			t.Errorf("got %v, %v", poked, err)
+		}
+		k.decodeInput([]byte("later"))
+		k.wakeReader()
+		if poked, _ := k.awaitKey(); !poked {
+			t.Error("a key came before the poke")
+		}
+		if poked, err := k.awaitKey(); poked || err != nil {
+			t.Errorf("got %v, %v, want the key", poked, err)
+		}
+	})
+
+	t.Run("recognizes a lone Escape by the silence after it", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			k := newKeyReader(nil, nil, nil)
+			k.setEditing(true)
+			k.decodeInput([]byte("\x1b"))
+			if key, err := lineedit.ReadKey(k, true); err != nil || key.Name != "Esc" {
+				t.Errorf("got %+v, %v, want Esc", key, err)
+			}
+			k.decodeInput([]byte("\x1b[A"))
+			if key, err := lineedit.ReadKey(k, true); err != nil || key.Name != "Up" {
+				t.Errorf("got %+v, %v, want Up", key, err)
+			}
+			if _, err := k.NextRune(1); !errors.Is(err, lineedit.ErrQuiet) {
+				t.Errorf("got %v, want silence", err)
+			}
+		})
+	})
+
+	t.Run("reports what arrived in one read as a burst", func(t *testing.T) {
+		k := newKeyReader(nil, nil, nil)
+		k.setEditing(true)
+		for _, sent := range []string{"a", "\x1b[A", "\tb", "c\rd", "e", "f\r\r"} {
+			k.decodeInput([]byte(sent))
+		}
+		k.fail(io.EOF)
+		var got []lineedit.KeyBurst
+		for {
+			key, err := lineedit.ReadKey(k, false)
+			if err != nil {
+				break
+			}
+			got = append(got, key.KeyBurst)
+		}
+		alone, followed := lineedit.KeyBurst{}, lineedit.KeyBurst{HasMore: true}
+		want := []lineedit.KeyBurst{
+			alone,
+			alone,
+			followed, alone,
+			{HasMore: true, LineEndFollows: true, AfterLines: true}, {HasMore: true, AfterLines: true}, {AfterLines: true},
+			alone,
+			{HasMore: true, LineEndFollows: true}, {HasMore: true, LineEndFollows: true}, alone,
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+	})
+}

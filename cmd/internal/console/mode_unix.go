@@ -1,0 +1,165 @@
+//go:build unix
+
+package console
+
+import (
+	"errors"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A tty is the mode of the terminal at standard input.
+type tty struct {
+	fd           int
+	savedTermios *unix.Termios
+
+	wakePipe [2]*os.File   // a pipe that ends a wait for keys
+	paused   chan struct{} // Read sends: it waits for resume
+	resume   chan struct{}
+	closed   chan struct{} // closed: there are no more keys
+}
+
+// openTTY notes the mode that the terminal has now.
+func openTTY() (*tty, error) {
+	fd := int(os.Stdin.Fd())
+	normal, err := unix.IoctlGetTermios(fd, getTermios)
+	if err != nil {
+		return nil, err
+	}
+	m := &tty{fd: fd, savedTermios: normal, paused: make(chan struct{}), resume: make(chan struct{}), closed: make(chan struct{})}
+	m.wakePipe[0], m.wakePipe[1], err = os.Pipe()
+	return m, err
+}
+
+// setRaw delivers each key as it is pressed. Output stays as it was.
+func (m *tty) setRaw() error {
+	raw := *m.savedTermios
+	raw.Iflag &^= unix.IGNBRK | unix.BRKINT | unix.PARMRK | unix.ISTRIP | unix.INLCR | unix.IGNCR | unix.ICRNL | unix.IXON
+	raw.Lflag &^= unix.ECHO | unix.ECHONL | unix.ICANON | unix.ISIG | unix.IEXTEN
+	raw.Cflag &^= unix.CSIZE | unix.PARENB
+	raw.Cflag |= unix.CS8
+	raw.Cc[unix.VMIN], raw.Cc[unix.VTIME] = 1, 0
+	return unix.IoctlSetTermios(m.fd, setTermios, &raw)
+}
+
+// setFullyRaw is like raw, but output is left as programs write it, too.
+func (m *tty) setFullyRaw() error {
+	if err := m.setRaw(); err != nil {
+		return err
+	}
+	modes, err := unix.IoctlGetTermios(m.fd, getTermios)
+	if err != nil {
+		return err
+	}
+	modes.Oflag &^= unix.OPOST
+	return unix.IoctlSetTermios(m.fd, setTermios, modes)
+}
+
+// restoreMode brings back the mode that openTTY has noted.
+func (m *tty) restoreMode() error { return unix.IoctlSetTermios(m.fd, setTermios, m.savedTermios) }
+
+// isInRawMode reports whether the terminal is in a mode of ours. A shell that stopped this program has set
+// its own.
+func (m *tty) isInRawMode() bool {
+	now, err := unix.IoctlGetTermios(m.fd, getTermios)
+	return err != nil || now.Lflag&unix.ICANON == 0
+}
+
+// notifyContinued has c told when this program goes on after a stop.
+func notifyContinued(c chan<- os.Signal) { signal.Notify(c, syscall.SIGCONT) }
+
+// inputReader returns a reader of the keys typed at the terminal.
+func (m *tty) inputReader() io.Reader { return m }
+
+// Read implements io.Reader, for one goroutine and up to its first error. It leaves keys that
+// come during a pause to others.
+func (m *tty) Read(p []byte) (n int, err error) {
+	defer func() {
+		if err != nil {
+			close(m.closed)
+		}
+	}()
+	wake := int(m.wakePipe[0].Fd())
+	for {
+		var readable unix.FdSet
+		readable.Set(m.fd)
+		readable.Set(wake)
+		_, err := unix.Select(max(m.fd, wake)+1, &readable, nil, nil, nil)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return 0, err
+		case readable.IsSet(wake):
+			if _, err := m.wakePipe[0].Read(make([]byte, 1)); err != nil {
+				return 0, err
+			}
+			m.paused <- struct{}{}
+			<-m.resume
+		default:
+			return os.Stdin.Read(p)
+		}
+	}
+}
+
+// pauseReading leaves the terminal to another program until resume is called.
+func (m *tty) pauseReading() (resume func(), err error) {
+	if _, err := m.wakePipe[1].Write([]byte{0}); err != nil {
+		return nil, err
+	}
+	select {
+	case <-m.paused:
+		return func() { m.resume <- struct{}{} }, nil
+	case <-m.closed:
+		return nil, io.EOF
+	}
+}
+
+// defaultEditor is there on most systems.
+const defaultEditor = "vi"
+
+// ctrlZSuspends says whether Ctrl-Z gives the terminal back to the shell.
+const ctrlZSuspends = true
+
+// canSuspend reports whether a shell could continue this program, as POSIX defines it: there is a
+// process of the same session outside of the group whose child belongs to the group. Without one
+// the system would not stop the group.
+func canSuspend() bool {
+	group := unix.Getpgrp()
+	session, err := unix.Getsid(0)
+	if err != nil {
+		return false
+	}
+	for pid := os.Getppid(); pid > 0; pid = parentOf(pid) {
+		if s, err := unix.Getsid(pid); err != nil || s != session {
+			return false
+		}
+		if g, err := unix.Getpgid(pid); err != nil || g != group {
+			return err == nil
+		}
+	}
+	return false
+}
+
+// stopTimeout bounds the wait for the system to stop this program.
+const stopTimeout = time.Second
+
+// suspendProcessGroup stops the whole group, as the key would outside of raw mode: a program that has started
+// this one, such as a script, waits for us and not for the terminal. It returns when the group is
+// continued.
+func suspendProcessGroup() {
+	continued := make(chan os.Signal, 1)
+	signal.Notify(continued, syscall.SIGCONT)
+	defer signal.Stop(continued)
+	if syscall.Kill(0, syscall.SIGTSTP) != nil {
+		return
+	}
+	select {
+	case <-continued:
+	case <-time.After(stopTimeout):
+	}
+}

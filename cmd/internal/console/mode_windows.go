@@ -1,0 +1,109 @@
+package console
+
+import (
+	"errors"
+	"io"
+	"os"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"golang.org/x/sys/windows"
+	"golang.org/x/term"
+)
+
+// defaultEditor is there on all systems.
+const defaultEditor = "notepad"
+
+// ctrlZSuspends says whether Ctrl-Z gives the terminal back to the shell. On Windows it means
+// the end of input.
+const ctrlZSuspends = false
+
+func (m *tty) isInRawMode() bool { return true }
+
+func notifyContinued(chan<- os.Signal) {}
+
+func canSuspend() bool { return false }
+
+func suspendProcessGroup() {}
+
+// A tty is the mode of the console at standard input and output.
+type tty struct {
+	inputState *term.State
+	outputMode uint32
+}
+
+// openTTY notes the mode that the console has now.
+func openTTY() (*tty, error) {
+	input, err := term.GetState(int(os.Stdin.Fd()))
+	if err != nil {
+		return nil, err
+	}
+	m := &tty{inputState: input}
+	return m, windows.GetConsoleMode(windows.Handle(os.Stdout.Fd()), &m.outputMode)
+}
+
+// setRaw delivers each key as it is pressed, and lets output have control sequences.
+func (m *tty) setRaw() error {
+	if _, err := term.MakeRaw(int(os.Stdin.Fd())); err != nil {
+		return err
+	}
+	_ = windows.SetConsoleMode(windows.Handle(os.Stdout.Fd()), m.outputMode|windows.ENABLE_PROCESSED_OUTPUT|windows.ENABLE_VIRTUAL_TERMINAL_PROCESSING) // an old console shows them
+	return nil
+}
+
+// setFullyRaw is raw: here no program takes the keys.
+func (m *tty) setFullyRaw() error { return m.setRaw() }
+
+// restoreMode brings back the mode that openTTY has noted.
+func (m *tty) restoreMode() error {
+	_ = windows.SetConsoleMode(windows.Handle(os.Stdout.Fd()), m.outputMode)
+	return term.Restore(int(os.Stdin.Fd()), m.inputState)
+}
+
+// pauseReading would leave the console to another program. A read of it cannot be given up.
+func (m *tty) pauseReading() (resume func(), err error) {
+	return nil, errors.New("not on Windows")
+}
+
+// inputReader returns a reader of the keys typed at the console. Standard input itself would take
+// a Ctrl-Z, and a read that Ctrl-C ends, for its end.
+func (m *tty) inputReader() io.Reader {
+	return &consoleReader{read: func(units []uint16) (int, error) {
+		var n uint32
+		err := windows.ReadConsole(windows.Handle(os.Stdin.Fd()), &units[0], uint32(len(units)), &n, nil)
+		return int(n), err
+	}}
+}
+
+// A consoleReader reads typed text as UTF-8.
+type consoleReader struct {
+	read          func([]uint16) (int, error)
+	highSurrogate uint16 // the first of two units, until the second comes
+}
+
+// Read implements io.Reader, for one goroutine. p must have room for a few
+// characters.
+func (c *consoleReader) Read(p []byte) (int, error) {
+	units := make([]uint16, 1+len(p)/utf8.UTFMax)
+	units[0] = c.highSurrogate
+	n, err := c.read(units[1:])
+	switch {
+	case err != nil:
+		return 0, err
+	case n == 0: // some consoles report a Ctrl-C this way
+		return copy(p, []byte{ctrlC}), nil
+	}
+	units = units[:1+n]
+	if c.highSurrogate == 0 {
+		units = units[1:]
+	}
+	c.highSurrogate = 0
+	if last := units[len(units)-1]; utf16.IsSurrogate(rune(last)) && last < 0xdc00 {
+		units, c.highSurrogate = units[:len(units)-1], last
+	}
+	b := p[:0]
+	for _, r := range utf16.Decode(units) {
+		b = utf8.AppendRune(b, r)
+	}
+	return len(b), nil
+}

@@ -1,0 +1,70 @@
+package console
+
+import (
+	"bytes"
+	"errors"
+)
+
+// errNoProgram is the error of a program that does not take keys any more.
+var errNoProgram = errors.New("terminal: no program takes keys")
+
+// setProgram gives the keys to a program, beginning with those that nobody has read; nil takes them back.
+func (k *keyReader) setProgram(program func([]byte) error) {
+	k.passMu.Lock()
+	defer k.passMu.Unlock()
+	k.program, k.quitPresses = program, 0
+	if program == nil {
+		return
+	}
+	k.mu.Lock()
+	early := k.takeTyped()
+	k.mu.Unlock()
+	if len(early) > 0 {
+		_ = program(early)
+	}
+}
+
+// passKeys gives b to the program that has the keys, and returns what is left for us. Two keys stay
+// ours: Ctrl-Z suspends, and Ctrl-\ takes the keys back when it is pressed a second time in a
+// row.
+func (k *keyReader) passKeys(b []byte) (rest []byte) {
+	for len(b) > 0 {
+		n := bytes.IndexAny(b, string([]byte{ctrlZ, ctrlBackslash}))
+		if n < 0 {
+			n = len(b)
+		}
+		if !k.sendKeys(b[:max(n, 1)]) {
+			return b
+		}
+		b = b[max(n, 1):]
+	}
+	return nil
+}
+
+// sendKeys passes on one of the two keys, or any number of others. It reports false if no program
+// takes them.
+func (k *keyReader) sendKeys(b []byte) bool {
+	k.passMu.Lock()
+	if k.program == nil {
+		k.passMu.Unlock()
+		return false
+	}
+	quits := 0
+	if b[0] == ctrlBackslash {
+		quits = k.quitPresses + 1
+	}
+	k.quitPresses = quits
+	then := func() {}
+	var err error
+	switch {
+	case b[0] == ctrlZ && k.suspend != nil:
+		then = k.suspend
+	case quits == 2:
+		k.program, then = nil, k.reclaim
+	default:
+		err = k.program(b)
+	}
+	k.passMu.Unlock()
+	then()
+	return !errors.Is(err, errNoProgram)
+}

@@ -1,0 +1,188 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// A printer shows the timeline as it happens: text as raw bytes, pictures, and messages for
+// the person.
+type printer struct {
+	out, err      io.Writer          // err is out when both are the same terminal
+	startNewLine  func()             // puts the cursor into the first column
+	images        *imageDir          // shows and keeps pictures
+	setScreen     func(taken bool)   // called when a program takes the keys, or gives them back
+	requestOpened func(timeline.Seq) // called for each wait that begins, and with 0 when none can be open
+	requestClosed func(timeline.Seq) // called for each wait that is over
+	ownAuthor     string             // the author whose inputs are on the screen already,
+	replayUntil   timeline.Seq       // if they came after this event
+	turnCrashed   bool               // a turn has ended with its runtime, whose own end comes next
+	exiting       atomic.Bool        // the person has asked for the end: no input follows
+
+	mu      sync.Mutex
+	shown   timeline.Seq  // guarded by mu: everything up to here is on the screen
+	changed chan struct{} // guarded by mu: closed when shown grows
+}
+
+// run shows events until ctx ends, the session is closed, or it cannot be reached. It
+// returns that error.
+func (p *printer) run(ctx context.Context, s session.Session) error {
+	for e, err := range s.Events(ctx, 0) {
+		if err != nil {
+			return err
+		}
+		p.printEvent(e)
+		p.markShown(e)
+	}
+	return nil
+}
+
+func (p *printer) printEvent(e timeline.Event) {
+	if e.IsUnseen() {
+		return
+	}
+	switch b := e.Body.(type) {
+	case timeline.Text:
+		if b.Stream == timeline.Stderr {
+			_, _ = p.err.Write(b.Data)
+		} else {
+			_, _ = p.out.Write(b.Data)
+		}
+	case timeline.Display:
+		p.printDisplay(b)
+	case timeline.TurnStarted:
+		p.printInput(e.Seq, b.Author, "> ", string(b.Input))
+	case timeline.InputLine:
+		text := b.Text
+		if b.Secret {
+			text = "(a secret)"
+		}
+		p.printInput(e.Seq, b.Author, ": ", text)
+	case timeline.Interrupt:
+		if b.Author != "" && !p.isOwnInput(b.Author, e.Seq) {
+			p.printNotice("interrupted by " + b.Author)
+		}
+	case timeline.FullScreenChanged:
+		p.setScreen(b.On)
+	case timeline.InputRequested:
+		p.requestOpened(e.Seq)
+	case timeline.InputRequestEnded:
+		p.requestClosed(b.Request)
+	case timeline.TurnEnded:
+		p.requestOpened(0)
+		p.turnCrashed = b.Outcome == timeline.OutcomeEnded
+	case timeline.Notice:
+		p.printNotice(b.Message)
+	case timeline.Limit:
+		p.printNotice(b.String())
+	case timeline.AccessDenied:
+		p.printNotice("the sandbox refused: " + b.String())
+	case timeline.AccessGranted:
+		p.printNotice("allowed: " + b.String())
+	case timeline.Gap:
+		p.printNotice(fmt.Sprintf("%d bytes of output came too fast and are not shown", b.Bytes))
+	case timeline.WorkerExited:
+		p.requestOpened(0)
+		if p.isExitReported(b) {
+			p.printNotice(exitMessage(b, p.exiting.Load()))
+		}
+		p.turnCrashed = false
+	}
+}
+
+// printDisplay shows a picture, or else the text that stands for it.
+func (p *printer) printDisplay(d timeline.Display) {
+	if _, _, ok := d.ImageData(); ok {
+		p.startNewLine()
+		_, _ = io.WriteString(p.out, p.images.addImage(d))
+	} else if text := d.Text(); text != "" {
+		p.startNewLine()
+		_, _ = io.WriteString(p.out, text+"\n")
+	}
+}
+
+// isOwnInput reports whether an event was caused at this terminal, in this Run.
+func (p *printer) isOwnInput(author string, seq timeline.Seq) bool {
+	return author == p.ownAuthor && seq > p.replayUntil
+}
+
+// printInput shows another author's input.
+func (p *printer) printInput(seq timeline.Seq, author, mark, text string) {
+	if author == "" || p.isOwnInput(author, seq) {
+		return
+	}
+	p.startNewLine()
+	for line := range strings.Lines(strings.TrimRight(text, "\n") + "\n") {
+		_, _ = io.WriteString(p.out, author+mark+line)
+	}
+}
+
+// printNotice prints a message of our own.
+func (p *printer) printNotice(message string) {
+	p.startNewLine()
+	_, _ = fmt.Fprintf(p.err, "[%s]\n", message)
+}
+
+// isExitReported reports whether the person must be told of the end of a runtime. The end of one that never
+// was ready ends Run, and so does an orderly end in a turn, which the code has asked for. A session
+// that is closed has no next input.
+func (p *printer) isExitReported(end timeline.WorkerExited) bool {
+	cut := p.exiting.Load() && end.Signal == "SIGINT" // by the person, who sees ^C
+	return !end.NeverReady && !cut && end.Reason != "closed" && !(end.Clean && p.turnCrashed)
+}
+
+// exitMessage says why a worker ended, and what follows from that. last means that no input follows.
+func exitMessage(b timeline.WorkerExited, last bool) string {
+	var s strings.Builder
+	s.WriteString(b.Reason)
+	if b.Message != "" && b.Message != b.Reason {
+		fmt.Fprintf(&s, ": %s", b.Message)
+	}
+	if last {
+		return s.String()
+	}
+	if b.LastLine != "" {
+		fmt.Fprintf(&s, "; its last line was: %s", b.LastLine)
+	}
+	if b.PeakRSSBytes > 0 {
+		fmt.Fprintf(&s, "; it used up to %d MB", b.PeakRSSBytes>>20)
+	}
+	s.WriteString("; its state is lost, and the next input starts anew")
+	return s.String()
+}
+
+func (p *printer) markShown(e timeline.Event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if gap, ok := e.Body.(timeline.Gap); ok {
+		p.shown = max(p.shown, gap.To)
+	}
+	p.shown = max(p.shown, e.Seq)
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+// waitUntilShown waits until everything up to seq is on the screen. It reports false
+// when ctx ended first.
+func (p *printer) waitUntilShown(ctx context.Context, seq timeline.Seq) bool {
+	for {
+		p.mu.Lock()
+		shown, changed := p.shown, p.changed
+		p.mu.Unlock()
+		if shown >= seq {
+			return true
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}

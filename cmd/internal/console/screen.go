@@ -1,0 +1,128 @@
+package console
+
+import (
+	"bytes"
+	"io"
+	"sync"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/lineedit"
+)
+
+// maxLine bounds the remembered part of the cursor's line, in bytes.
+const maxLine = 4096
+
+// An outputTracker writes output to the terminal. It knows the cursor's column, and what programs have
+// switched on and not off. The editor draws past it, and leaves the cursor where it was or in
+// the first column.
+type outputTracker struct {
+	out io.Writer
+
+	mu        sync.Mutex
+	line      []byte        // guarded by mu; text written since the cursor was in the first column
+	modes     terminalModes // guarded by mu
+	savedLine []byte        // guarded by mu: line, while a program has the keys
+}
+
+// markLineStart notes that the cursor is in the first column.
+func (s *outputTracker) markLineStart() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.line = s.line[:0]
+}
+
+// saveLine remembers the cursor's line while a program has the keys.
+func (s *outputTracker) saveLine() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.savedLine, s.modes.sawAlternateScreen = bytes.Clone(s.line), false
+}
+
+// restoreLine takes up the line again if the program has drawn on an alternate screen, whose end
+// brings the cursor back.
+func (s *outputTracker) restoreLine() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.modes.sawAlternateScreen {
+		s.line = s.savedLine
+	}
+}
+
+// disableModes switches off what programs have switched on; enter switches it on again.
+func (s *outputTracker) disableModes() (again string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	again = s.modes.enableSequence()
+	_, _ = io.WriteString(s.out, s.modes.resetSequence(true))
+	return again
+}
+
+func (s *outputTracker) enableModes(again string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.modes.scanOutput([]byte(again))
+	_, _ = io.WriteString(s.out, again)
+}
+
+// resetModes switches off what programs have left on. all is for the end, when colours of output are
+// ended, too.
+func (s *outputTracker) resetModes(all bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, _ = io.WriteString(s.out, s.modes.resetSequence(all))
+}
+
+// lastLineEnd appends b to line and returns the part after the last line break.
+func lastLine(line, b []byte) []byte {
+	if i := bytes.LastIndexAny(b, "\r\n"); i >= 0 {
+		line = append(line[:0], b[i+1:]...)
+	} else {
+		line = append(line, b...)
+	}
+	return line[max(0, len(line)-maxLine):]
+}
+
+// Write implements io.Writer.
+func (s *outputTracker) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.line = lastLine(s.line, b)
+	s.modes.scanOutput(b)
+	return s.out.Write(b)
+}
+
+// cursorColumn returns the cells from where the cursor was in the first column. They may be more
+// than there are columns.
+func (s *outputTracker) cursorColumn() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return columnAfter(s.line)
+}
+
+// endsWith reports whether the cursor is right after text.
+func (s *outputTracker) endsWith(text string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return bytes.HasSuffix(s.line, []byte(text[bytes.LastIndexAny([]byte(text), "\r\n")+1:]))
+}
+
+// columnAfter returns the cursor's column after line, from 0, if the line never wrapped.
+func columnAfter(line []byte) int {
+	column := 0
+	for len(line) > 0 {
+		if n := lineedit.EscapeLength(line); n > 0 {
+			line = line[n:]
+			continue
+		}
+		n, cells := lineedit.FirstCluster(line)
+		switch line[0] {
+		case '\b':
+			column = max(0, column-1)
+		case '\t':
+			column = (column/8 + 1) * 8
+		default:
+			column += cells
+		}
+		line = line[n:]
+	}
+	return column
+}

@@ -1,0 +1,153 @@
+package console
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// modeDefaults are the private modes of a terminal that a program may leave behind, with their state
+// before: the keys of the cursor, the cursor itself, the mouse, the alternate screen, pastes.
+var modeDefaults = map[int]bool{
+	1: false, 7: true, 9: false, 25: true, 47: false, 1000: false, 1002: false, 1003: false, 1004: false, 1005: false,
+	1006: false, 1015: false, 1047: false, 1049: false, 2026: false,
+}
+
+// maxPartialSequence bounds the part of a control sequence that is kept until its rest comes.
+const maxPartialSequence = 64
+
+// maxKeyboardFlags bounds how many pushed flags of the keyboard are counted. Terminals keep fewer.
+const maxKeyboardFlags = 16
+
+// terminalModes know what programs have switched on in a terminal. Only that may be switched off: the
+// end of an alternate screen that was never begun, for instance, moves the cursor.
+type terminalModes struct {
+	changed         map[int]bool // modes that are not as before
+	keypad          bool         // the keypad sends sequences
+	hasStyle        bool         // text has a colour
+	modifyOtherKeys bool         // keys are told from each other in xterm's way (modifyOtherKeys)
+	keyboardFlags   int          // how often a program has pushed flags of the keyboard, as kitty has them
+
+	sawAlternateScreen bool   // an alternate screen was seen; its owner sets it back
+	partial            []byte // the beginning of a control sequence
+}
+
+// scanOutput looks for control sequences in output.
+func (s *terminalModes) scanOutput(b []byte) {
+	if len(s.partial) > 0 {
+		b = append(s.partial, b...)
+		s.partial = nil
+	}
+	for {
+		i := bytes.IndexByte(b, '\x1b')
+		if i < 0 {
+			return
+		}
+		b = b[i+1:]
+		end := 0
+		switch {
+		case len(b) == 0:
+		case b[0] == '=' || b[0] == '>':
+			s.keypad = b[0] == '='
+			continue
+		case b[0] != '[':
+			continue
+		default:
+			end = bytes.IndexFunc(b[1:], func(r rune) bool { return r < ' ' || r >= '@' }) + 1
+		}
+		if end <= 0 || end >= len(b) {
+			if len(b) < maxPartialSequence {
+				s.partial = append([]byte{'\x1b'}, b...)
+			}
+			return
+		}
+		s.applySequence(string(b[1:end]), b[end])
+		b = b[end+1:]
+	}
+}
+
+// applySequence notes one control sequence by its parameters and its last byte.
+func (s *terminalModes) applySequence(parameters string, final byte) {
+	if final == 'm' && !strings.ContainsAny(parameters, "<>?") {
+		s.hasStyle = strings.Trim(parameters, "0;") != ""
+		return
+	}
+	switch {
+	case final == 'm' && strings.HasPrefix(parameters, ">4"):
+		s.modifyOtherKeys = parameters != ">4" && parameters != ">4;" && parameters != ">4;0"
+	case final == 'u' && strings.HasPrefix(parameters, ">"):
+		s.keyboardFlags = min(s.keyboardFlags+1, maxKeyboardFlags)
+	case final == 'u' && strings.HasPrefix(parameters, "<"):
+		n, _ := strconv.Atoi(parameters[1:])
+		s.keyboardFlags = max(0, s.keyboardFlags-max(n, 1))
+	}
+	list, private := strings.CutPrefix(parameters, "?")
+	if !private || final != 'h' && final != 'l' {
+		return
+	}
+	for number := range strings.SplitSeq(list, ";") {
+		mode, err := strconv.Atoi(number)
+		before, known := modeDefaults[mode]
+		if err != nil || !known {
+			continue
+		}
+		s.sawAlternateScreen = s.sawAlternateScreen || mode == 47 || mode == 1047 || mode == 1049
+		if s.changed == nil {
+			s.changed = make(map[int]bool)
+		}
+		if s.changed[mode] = (final == 'h') != before; !s.changed[mode] {
+			delete(s.changed, mode)
+		}
+	}
+}
+
+// enableSequence returns what switches on what reset would switch off, but for colours.
+func (s *terminalModes) enableSequence() string {
+	var b strings.Builder
+	for _, mode := range slices.Sorted(maps.Keys(s.changed)) {
+		final := 'h'
+		if modeDefaults[mode] {
+			final = 'l'
+		}
+		fmt.Fprintf(&b, "\x1b[?%d%c", mode, final)
+	}
+	if s.keypad {
+		b.WriteString("\x1b=")
+	}
+	if s.modifyOtherKeys {
+		b.WriteString("\x1b[>4;2m")
+	}
+	return b.String()
+}
+
+// resetSequence returns what puts the terminal back, without its colours unless all is set.
+func (s *terminalModes) resetSequence(all bool) string {
+	var b strings.Builder
+	left := slices.Sorted(maps.Keys(s.changed))
+	slices.Reverse(left) // the alternate screen has a cursor of its own
+	for _, mode := range left {
+		final := 'l'
+		if modeDefaults[mode] {
+			final = 'h'
+		}
+		fmt.Fprintf(&b, "\x1b[?%d%c", mode, final)
+	}
+	if s.keypad {
+		b.WriteString("\x1b>")
+	}
+	if s.modifyOtherKeys {
+		b.WriteString("\x1b[>4;0m")
+	}
+	if s.keyboardFlags > 0 {
+		fmt.Fprintf(&b, "\x1b[<%du", s.keyboardFlags)
+	}
+	if s.hasStyle && all {
+		b.WriteString("\x1b[0m")
+		s.hasStyle = false
+	}
+	s.changed, s.keypad, s.modifyOtherKeys, s.keyboardFlags = nil, false, false, 0
+	return b.String()
+}

@@ -1,0 +1,101 @@
+// Package gate tells the requests that a server on this machine may answer from those that a
+// foreign web page made a browser send. It reads only the header of a request.
+//
+// Facts about browsers are from the Fetch standard (Origin, Sec-Fetch-Site) and RFC 6265
+// (cookies, which know no ports).
+//
+// It has no goroutines.
+package httpauth
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+)
+
+// A TokenHash is a text that a client must know, hashed, so that comparing does not reveal its
+// length.
+type TokenHash [sha256.Size]byte
+
+// NewTokenHash returns the secret for a text.
+func NewTokenHash(text string) TokenHash { return sha256.Sum256([]byte(text)) }
+
+// Matches reports whether text is the secret's. It takes the same time for every text of a length.
+func (s TokenHash) Matches(text string) bool {
+	given := NewTokenHash(text)
+	return subtle.ConstantTimeCompare(given[:], s[:]) == 1
+}
+
+// IsLoopback reports whether a host name without a port means this machine, and no DNS server
+// can say otherwise.
+func IsLoopback(name string) bool {
+	return name == "localhost" || net.ParseIP(name).IsLoopback()
+}
+
+// HasOwnOrigin reports whether a request comes from a program, or from a page of the host that
+// it was sent to.
+func HasOwnOrigin(r *http.Request) bool {
+	origins := r.Header.Values("Origin")
+	if len(origins) == 0 {
+		return true
+	}
+	u, err := url.Parse(origins[0])
+	return err == nil && len(origins) == 1 && u.Host != "" && strings.EqualFold(u.Host, r.Host)
+}
+
+// HasOwnSite reports whether a request was not made by a page of another origin, as far as the
+// browser tells. "same-site" is one: a page at another port of this host.
+func HasOwnSite(r *http.Request) bool {
+	sites := r.Header.Values("Sec-Fetch-Site")
+	return len(sites) == 0 || len(sites) == 1 && (sites[0] == "same-origin" || sites[0] == "none")
+}
+
+// A LimitedListener has a bounded number of open connections. It is made by Limit.
+type LimitedListener struct {
+	net.Listener
+	slots   chan struct{} // holds one token for each open connection
+	closing sync.Once
+	closed  chan struct{}
+}
+
+// LimitListener bounds the connections of a listener that are open at a time.
+func LimitListener(l net.Listener, most int) *LimitedListener {
+	return &LimitedListener{Listener: l, slots: make(chan struct{}, most), closed: make(chan struct{})}
+}
+
+// Accept implements net.Listener. It waits while too many connections are open.
+func (l *LimitedListener) Accept() (net.Conn, error) {
+	select {
+	case l.slots <- struct{}{}:
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		<-l.slots
+		return nil, err
+	}
+	return &countedConn{Conn: conn, release: sync.OnceFunc(func() { <-l.slots })}, nil
+}
+
+// Close implements net.Listener. Open connections stay open.
+func (l *LimitedListener) Close() error {
+	l.closing.Do(func() { close(l.closed) })
+	return l.Listener.Close()
+}
+
+// A countedConn connection counts toward the limit of its listener.
+type countedConn struct {
+	net.Conn
+	release func()
+}
+
+// Close implements net.Conn.
+func (c *countedConn) Close() error {
+	defer c.release()
+	return c.Conn.Close()
+}

@@ -1,0 +1,123 @@
+// Package origin tells how this program came to the machine. The place of its file shows that.
+//
+// It has no goroutines.
+package installsource
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"github.com/turnstone-repl/turnstone/internal/toolenv"
+)
+
+// Package is the name of the program at PyPI and npm, and of the Debian and RPM packages.
+const Package = "turnstone-repl"
+
+// A Source is one way by which a program comes to a machine.
+type Source struct {
+	Name    string   // "pip", "a Debian package"
+	Upgrade string   // the command, or the place, that brings a newer one
+	Runner  []string // the words that start the program where its own file does not stay
+}
+
+// Find returns the origin of a program file. If the file is a symbolic link, its target counts.
+func Find(exe string) Source {
+	if real, err := filepath.EvalSymlinks(exe); err == nil {
+		exe = real
+	}
+	for _, look := range []func(path string, parts []string) (Source, bool){nodeSource, pythonSource, systemSource, goSource} {
+		if o, ok := look(exe, strings.Split(filepath.ToSlash(exe), "/")); ok {
+			return o
+		}
+	}
+	return Source{Name: "an archive", Upgrade: "take the newest archive from https://github.com/turnstone-repl/turnstone/releases and put its repl in the place of " + exe}
+}
+
+// nodeSource knows npm by the directories that it makes. npx keeps packages in its cache, _npx.
+func nodeSource(_ string, parts []string) (Source, bool) {
+	i := slices.Index(parts, "node_modules")
+	switch {
+	case i < 0 || !slices.Contains(parts[i:], "@"+Package):
+		return Source{}, false
+	case slices.Contains(parts, "_npx"):
+		return Source{Name: "npx", Upgrade: "npx -y " + Package + "@latest", Runner: []string{"npx", "-y", Package}}, true
+	case i > 0 && (parts[i-1] == "lib" || parts[i-1] == "npm"): // the global directory, elsewhere and on Windows
+		return Source{Name: "npm", Upgrade: "npm install -g " + Package + "@latest"}, true
+	}
+	return Source{Name: "npm", Upgrade: "npm install " + Package + "@latest"}, true
+}
+
+// pythonSource knows environments by pyvenv.cfg, and those that were made for one program.
+func pythonSource(exe string, _ []string) (Source, bool) {
+	root := filepath.Dir(filepath.Dir(exe))
+	switch maker := toolenv.InstallerName(root); {
+	case maker == "uvx":
+		return Source{Name: maker, Upgrade: "uvx " + Package + "@latest", Runner: []string{"uvx", Package}}, true
+	case maker != "":
+		return Source{Name: maker, Upgrade: maker + " upgrade " + Package}, true
+	case pathExists(filepath.Join(root, "pyvenv.cfg")) || hasDistribution(root):
+		python := filepath.Join(filepath.Dir(exe), "python")
+		return Source{Name: "pip", Upgrade: python + " -m pip install --upgrade " + Package}, true
+	}
+	return Source{}, false
+}
+
+func pathExists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// hasDistribution reports whether pip has put the package below root, the prefix of a Python.
+func hasDistribution(root string) bool {
+	for _, lib := range []string{"lib/python3*", "local/lib/python3*", "Lib"} {
+		found, err := filepath.Glob(filepath.Join(root, lib, "*-packages", strings.ReplaceAll(Package, "-", "_")+"-*.dist-info"))
+		if err == nil && len(found) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// systemSource knows the managers of packages of a system.
+func systemSource(exe string, parts []string) (Source, bool) {
+	switch {
+	case slices.Contains(parts, "Cellar"):
+		return Source{Name: "Homebrew", Upgrade: "brew upgrade " + Package}, true
+	case slices.Contains(parts, "scoop"):
+		return Source{Name: "Scoop", Upgrade: "scoop update " + Package}, true
+	case slices.Contains(parts, "WinGet"):
+		return Source{Name: "winget", Upgrade: "winget upgrade turnstone.repl"}, true
+	case exe == "/usr/bin/repl" && pathExists("/var/lib/dpkg/info/"+Package+".list"):
+		return Source{Name: "a Debian package", Upgrade: "sudo apt-get install ./" + Package + "_VERSION_ARCH.deb, the newest from https://github.com/turnstone-repl/turnstone/releases"}, true
+	case exe == "/usr/bin/repl" && (pathExists("/usr/lib/sysimage/rpm") || pathExists("/var/lib/rpm")):
+		return Source{Name: "an RPM package", Upgrade: "sudo rpm -U " + Package + "-VERSION.ARCH.rpm, the newest from https://github.com/turnstone-repl/turnstone/releases"}, true
+	}
+	return Source{}, false
+}
+
+// goSource knows by the build information what go install has built from a module, and what
+// go build has from a clone.
+func goSource(exe string, _ []string) (Source, bool) {
+	info, ok := debug.ReadBuildInfo()
+	switch {
+	case !ok:
+		return Source{}, false
+	case info.Main.Sum != "": // go build in a clone has no checksum of the module
+		return Source{Name: "go install", Upgrade: "go install " + info.Main.Path + "/cmd/repl@latest"}, true
+	case !isReleased(info.Main.Version):
+		return Source{Name: "go build", Upgrade: "git pull && go build -o " + exe + " ./cmd/repl, in the clone"}, true
+	}
+	return Source{}, false
+}
+
+// pseudoVersion matches the end of a version that the go command makes for a commit without a tag.
+var pseudoVersion = regexp.MustCompile(`[-.]\d{14}-[0-9a-f]{12}$`)
+
+// isReleased reports whether a version is that of a tag.
+func isReleased(version string) bool {
+	return strings.HasPrefix(version, "v") && !strings.Contains(version, "+dirty") && !pseudoVersion.MatchString(version)
+}

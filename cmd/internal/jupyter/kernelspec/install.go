@@ -1,0 +1,91 @@
+package kernelspec
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// A File is the content of a kernel.json that we write.
+type File struct {
+	Argv      []string          `json:"argv"` // with {connection_file} in it
+	Display   string            `json:"display_name"`
+	Language  string            `json:"language"`
+	Interrupt string            `json:"interrupt_mode"`
+	Env       map[string]string `json:"env,omitempty"`
+	Metadata  Metadata          `json:"metadata"`
+}
+
+// Metadata of a kernelspec says that it is ours: only such are replaced or removed.
+type Metadata struct {
+	Turnstone *OwnerMark `json:"turnstone,omitempty"`
+	Debugger  bool       `json:"debugger"`
+}
+
+// An OwnerMark says what our kernelspec is for.
+type OwnerMark struct {
+	Session string `json:"session,omitempty"` // a session that lives; "" for one of the notebook's own
+}
+
+// UserDir is the directory of the user's own kernelspecs.
+func UserDir(getenv func(string) string) (string, error) {
+	data := getenv("JUPYTER_DATA_DIR")
+	if data == "" {
+		data = userDataDir(getenv)
+	}
+	if data == "" {
+		return "", errors.New("there is no home directory for the user's kernelspecs: use --prefix")
+	}
+	return filepath.Join(data, "kernels"), nil
+}
+
+// PrefixDir is the directory of the kernelspecs of an installation, such as /usr/local or a
+// virtual environment.
+func PrefixDir(prefix string) string { return filepath.Join(prefix, "share", "jupyter", "kernels") }
+
+// IsKernelName reports whether Jupyter takes this for the name of a kernel.
+func IsKernelName(name string) bool { return kernelName.MatchString(name) }
+
+// ReadOwnerMark says what a kernelspec in a directory is for, if we wrote it.
+func ReadOwnerMark(dir string) (OwnerMark, bool) {
+	text, err := os.ReadFile(filepath.Join(dir, "kernel.json"))
+	var f File
+	if err != nil || len(text) > maxFileBytes || json.Unmarshal(text, &f) != nil || f.Metadata.Turnstone == nil {
+		return OwnerMark{}, false
+	}
+	return *f.Metadata.Turnstone, true
+}
+
+// Write writes a kernelspec into a directory below kernels and returns its path. It replaces one
+// of ours, and no other.
+func Write(kernels, name string, f File) (string, error) {
+	dir := filepath.Join(kernels, name)
+	if _, err := os.Stat(dir); err == nil {
+		if _, ours := ReadOwnerMark(dir); !ours {
+			return "", fmt.Errorf("%s is there already and is not ours: use another --name, or remove it yourself", dir)
+		}
+	}
+	text, err := json.MarshalIndent(f, "", "  ")
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "kernel.json")
+	if err := os.WriteFile(path+".new", append(text, '\n'), 0o644); err != nil {
+		return "", err
+	}
+	return path, os.Rename(path+".new", path)
+}
+
+// Remove removes a kernelspec of ours.
+func Remove(dir string) error {
+	if _, ours := ReadOwnerMark(dir); !ours {
+		return fmt.Errorf("%s is not a kernelspec of ours: remove it with jupyter kernelspec remove %s", dir, strings.ToLower(filepath.Base(dir)))
+	}
+	return os.RemoveAll(dir)
+}

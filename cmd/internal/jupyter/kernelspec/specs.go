@@ -1,0 +1,187 @@
+package kernelspec
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Bounds of what is read. A kernelspec beyond them is broken; kernels beyond them are not listed.
+const (
+	maxFileBytes = 1 << 20 // bytes of a kernel.json
+	maxKernels   = 512
+)
+
+// A Spec is one installed kernel.
+type Spec struct {
+	Name string // in lower case
+	Dir  string // its directory, absolute
+	Err  error  // why it cannot be used; then only Name and Dir are set
+
+	Display  string
+	Language string // as the kernel's author writes it: "python", "R", "bash"
+
+	// InterruptByMessage means that the kernel is interrupted by a message instead of SIGINT.
+	InterruptByMessage bool
+
+	argv []string
+	env  map[string]string
+}
+
+var kernelName = regexp.MustCompile(`^[a-z0-9._-]+$`)
+
+// List returns all installed kernels by name. Of kernels with the same name, the first in the order
+// of the directories counts. getenv is the environment of the session.
+func List(getenv func(string) string) []Spec {
+	found := make(map[string]Spec)
+	for _, place := range kernelDirs(getenv) {
+		entries, err := os.ReadDir(place)
+		if err != nil {
+			continue // Jupyter passes over them, too: most are not there
+		}
+		for _, e := range entries {
+			name := strings.ToLower(e.Name())
+			if _, taken := found[name]; taken || !kernelName.MatchString(name) || len(found) == maxKernels {
+				continue
+			}
+			s, err := Read(filepath.Join(place, e.Name()))
+			if errors.Is(err, fs.ErrNotExist) {
+				continue // a directory without a kernel.json is none
+			}
+			found[name] = s
+		}
+	}
+	return slices.SortedFunc(maps.Values(found), func(a, b Spec) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// A NotFoundError means that no kernel has that name.
+type NotFoundError struct {
+	Name         string
+	Installed    []string // all usable names, sorted
+	SearchedDirs []string // the directories
+}
+
+func (e *NotFoundError) Error() string {
+	if len(e.Installed) == 0 {
+		return fmt.Sprintf("there is no Jupyter kernel %s: none is installed in %s", e.Name, strings.Join(e.SearchedDirs, ", "))
+	}
+	return fmt.Sprintf("there is no Jupyter kernel %s (have %s)", e.Name, strings.Join(e.Installed, ", "))
+}
+
+// Find returns the kernel with a name, in upper or lower case. The error is a *NotFoundError, or says
+// why its kernelspec cannot be used.
+func Find(getenv func(string) string, name string) (Spec, error) {
+	missing := &NotFoundError{Name: name, SearchedDirs: kernelDirs(getenv)}
+	for _, s := range List(getenv) {
+		if s.Name == strings.ToLower(name) {
+			return s, s.Err
+		}
+		if s.Err == nil {
+			missing.Installed = append(missing.Installed, s.Name)
+		}
+	}
+	return Spec{}, missing
+}
+
+// Read reads the kernelspec in a directory. The error is also in the Spec.
+func Read(dir string) (Spec, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return Spec{}, err
+	}
+	path := filepath.Join(dir, "kernel.json")
+	s := Spec{Name: strings.ToLower(filepath.Base(dir)), Dir: dir}
+	if err := s.parseFile(path); err != nil {
+		s = Spec{Name: s.Name, Dir: dir, Err: fmt.Errorf("the kernelspec %s: %w", path, err)}
+	}
+	return s, s.Err
+}
+
+func (s *Spec) parseFile(path string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, maxFileBytes+1))
+	switch {
+	case err != nil:
+		return err
+	case len(text) > maxFileBytes:
+		return fmt.Errorf("it is larger than %d bytes", maxFileBytes)
+	}
+	var written struct {
+		Argv      []string          `json:"argv"`
+		Display   string            `json:"display_name"`
+		Language  string            `json:"language"`
+		Interrupt string            `json:"interrupt_mode"`
+		Env       map[string]string `json:"env"`
+	}
+	if err := json.Unmarshal(text, &written); err != nil {
+		return fmt.Errorf("it is not the JSON of a kernelspec: %w", err)
+	}
+	switch {
+	case len(written.Argv) == 0 || written.Argv[0] == "":
+		return errors.New("its argv names no program")
+	case !slices.ContainsFunc(written.Argv, func(a string) bool { return strings.Contains(a, "{connection_file}") }):
+		return errors.New("its argv has no {connection_file}")
+	case written.Interrupt != "" && written.Interrupt != "signal" && written.Interrupt != "message":
+		return fmt.Errorf("its interrupt_mode is %q, not signal or message", written.Interrupt)
+	}
+	s.argv, s.env, s.InterruptByMessage = written.Argv, written.Env, written.Interrupt == "message"
+	s.Display, s.Language = cmp.Or(written.Display, s.Name), written.Language
+	return nil
+}
+
+var pythonName = regexp.MustCompile(`^python(3(\.\d+)?)?(\.exe)?$`)
+
+// Command returns the words of the command that starts the kernel. If the first is "python" or
+// "python3", it is the interpreter of the environment that the kernelspec was found in.
+func (s *Spec) Command(connectionFile string) []string {
+	prefix, python := pythonEnvironment(s.Dir, strings.TrimSuffix(s.argv[0], ".exe"))
+	fill := strings.NewReplacer("{connection_file}", connectionFile, "{resource_dir}", s.Dir, "{prefix}", prefix)
+	words := make([]string, len(s.argv))
+	for i, word := range s.argv {
+		words[i] = fill.Replace(word)
+	}
+	if pythonName.MatchString(s.argv[0]) && python != "" {
+		words[0] = python
+	}
+	return words
+}
+
+// PythonModule returns the Python module that the kernel is started by; "" if it is none.
+func (s *Spec) PythonModule() string {
+	if i := slices.Index(s.argv, "-m"); i >= 0 && i+1 < len(s.argv) {
+		return s.argv[i+1]
+	}
+	return ""
+}
+
+// Env returns the environment of the kernelspec as "K=V". A ${NAME} in a value is that variable of
+// the environment.
+func (s *Spec) Env(getenv func(string) string) []string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(s.env)) {
+		all = append(all, name+"="+substituteVariables(s.env[name], getenv))
+	}
+	return all
+}
+
+var variableRef = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
+
+// substituteVariables leaves what is not set as it is, as Jupyter does.
+func substituteVariables(value string, getenv func(string) string) string {
+	return variableRef.ReplaceAllStringFunc(value, func(use string) string {
+		return cmp.Or(getenv(use[2:len(use)-1]), use)
+	})
+}

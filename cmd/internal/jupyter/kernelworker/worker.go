@@ -1,0 +1,845 @@
+package kernelworker
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/kernelspec"
+	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/wire"
+	"github.com/turnstone-repl/turnstone/ipc"
+)
+
+const (
+	// exitGracePeriod is how long a kernel may take to end when its own code has asked for it.
+	exitGracePeriod = 2 * time.Second
+
+	// drainTimeout is how long the messages of a dead kernel are read. A child that it left may hold
+	// its sockets open.
+	drainTimeout = time.Second
+
+	// interruptDelay is how long an interrupt waits behind the word that it is busy of a kernel that does
+	// not ignore interrupts before it runs code.
+	interruptDelay = 250 * time.Millisecond
+
+	// interruptPollInterval is the pause before the next look whether an interrupt can be sent.
+	interruptPollInterval = 5 * time.Millisecond
+
+	// infoRetryInterval is the pause between two questions for the kernel's information, until it has
+	// answered one and been heard on iopub: what it published before our subscription is lost.
+	infoRetryInterval = 200 * time.Millisecond
+)
+
+// Options of Run.
+type Options struct {
+	Spec    kernelspec.Spec
+	Dir     string // private, or "" for one of our own
+	Version string // of this program
+}
+
+// A worker is the loop's state.
+type worker struct {
+	Options
+	conn     *ipc.Conn
+	terminal terminalWriter
+	kernel   *kernelProcess
+
+	frames                       chan receivedFrame
+	shell, iopub, stdin, control chan wire.Message // closed when the socket is
+	connected                    chan connectResult
+
+	kernelInfo       *infoReply  // nil until the kernel has said what it is
+	sawIOPub         bool        // something came on iopub
+	isReady          bool        // idle of turn 0 was sent
+	ignoresWhileIdle bool        // it ignores SIGINT while it runs no code, as far as the system tells
+	turn             *activeTurn // nil when there is none
+	queries          map[string]ipc.Query
+	inputRequest     *openInputRequest // nil when the kernel asks for nothing
+	lastRequest      uint64
+	exitMode         *exitMode        // nil until the kernel is asked to end
+	exitDeadline     <-chan time.Time // when leaving is over
+	closeDeadline    <-chan time.Time // when a kernel without a socket must have ended
+	terminated       bool             // it had to be ended, because it closed a socket
+	interruptPoll    <-chan time.Time // when to look whether held interrupts can be sent
+}
+
+// receivedFrame is what the channel gave.
+type receivedFrame struct {
+	message ipc.Message
+	err     error
+}
+
+// connectResult is what an attempt to connect gave.
+type connectResult struct {
+	sockets *kernelSockets
+	err     error
+}
+
+// An activeTurn is one execute_request.
+type activeTurn struct {
+	id               uint64
+	noExit           bool            // an exit is an error, and the kernel stays
+	request          string          // its msg_id
+	reply            *executeReply   // nil until it is there
+	sawIdle          bool            // the status idle came
+	kernelStarted    bool            // the kernel is at it
+	codeEchoed       bool            // the kernel has repeated the code, which it does in the handler of the request
+	started          time.Time       // when it began
+	queuedInterrupts []ipc.Interrupt // interrupts that wait until it can take them, not acknowledged yet
+	lastInterrupt    uint64          // the last interrupt
+	interrupted      bool            // the kernel was interrupted in it
+	probeID          string          // msg_id of the question that follows an interrupt
+}
+
+// An openInputRequest is the kernel's question for a line.
+type openInputRequest struct {
+	number  uint64
+	request wire.Header // of the input_request
+	prompt  string
+	secret  bool
+}
+
+// exitMode says how the session ends once the kernel has.
+type exitMode struct {
+	reason ipc.EndReason
+}
+
+// Run runs a kernel as the worker of a session, on the process's streams, and returns the process's
+// exit status.
+func Run(o Options) int {
+	channel, nonce, err := openChannel()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "repl: kernel-worker: %v\n", err)
+		return 2
+	}
+	if o.Dir == "" {
+		if o.Dir, err = os.MkdirTemp("", "turnstone-kernel-"); err == nil {
+			defer os.RemoveAll(o.Dir)
+		}
+	}
+	w := &worker{
+		Options:  o,
+		conn:     ipc.NewConn(channel, ipc.FromSupervisor),
+		terminal: terminalWriter{out: os.Stdout, nonce: nonce},
+		frames:   make(chan receivedFrame), connected: make(chan connectResult, 1),
+		shell: make(chan wire.Message), iopub: make(chan wire.Message), stdin: make(chan wire.Message), control: make(chan wire.Message),
+		queries: make(map[string]ipc.Query),
+	}
+	catchInterrupts()
+	if err == nil {
+		w.kernel, err = launchKernel(&o.Spec, o.Dir)
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "The kernel %s cannot be started: %v\n", o.Spec.Name, err)
+		return 1
+	}
+	status := w.runLoop()
+	killProcess(w.kernel.cmd)
+	_ = w.conn.Close() // writes the last frame; if it cannot be written, there is nobody to tell
+	return status
+}
+
+// catchInterrupts lets the signals pass that are meant for the kernel. It gets them with their
+// default, because a handler is not inherited.
+func catchInterrupts() {
+	ignored := make(chan os.Signal, 1)
+	signal.Notify(ignored, stopSignal)
+}
+
+// runLoop handles what comes until the worker is over, and returns the exit status.
+func (w *worker) runLoop() int {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go w.receiveFrames()
+	go func() {
+		all, err := w.kernel.connectSockets(ctx)
+		w.connected <- connectResult{all, err}
+	}()
+	ask := time.NewTicker(infoRetryInterval)
+	defer ask.Stop()
+	for {
+		var err error
+		select {
+		case f := <-w.frames:
+			if f.err != nil {
+				return w.channelClosed(f.err)
+			}
+			err = w.handleFrame(f.message)
+		case c := <-w.connected:
+			if err = c.err; err == nil {
+				w.startReaders(c.sockets)
+				err = w.requestInfo()
+			}
+		case <-ask.C:
+			err = w.requestInfo()
+			if w.isReady {
+				ask.Stop()
+			}
+		case m, ok := <-w.iopub:
+			err = w.handleIOPub(m, ok)
+		case m, ok := <-w.shell:
+			err = w.handleShellReply(m, ok)
+		case m, ok := <-w.stdin:
+			err = w.handleInputRequest(m, ok)
+		case _, ok := <-w.control:
+			if !ok {
+				w.control = nil
+			}
+		case <-w.kernel.exited:
+			return w.handleKernelExit()
+		case <-w.interruptPoll:
+			err = w.sendQueuedInterrupts()
+		case <-w.exitDeadline:
+			killProcess(w.kernel.cmd)
+		case <-w.closeDeadline:
+			w.terminated = true
+			killProcess(w.kernel.cmd)
+		}
+		if err != nil && !errors.Is(err, errUnreachable) {
+			fmt.Fprintf(os.Stderr, "repl: the worker of the kernel %s: %v\n", w.Spec.Name, err)
+			return 1
+		}
+	}
+}
+
+func (w *worker) receiveFrames() {
+	for {
+		m, err := w.conn.Receive()
+		w.frames <- receivedFrame{m, err}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// startReaders begins to read the kernel's sockets.
+func (w *worker) startReaders(to *kernelSockets) {
+	k := w.kernel
+	k.kernelSockets = to
+	go k.receiveMessages(k.iopub, w.iopub)
+	go k.receiveMessages(k.shell, w.shell)
+	go k.receiveMessages(k.stdin, w.stdin)
+	go k.receiveMessages(k.control, w.control)
+}
+
+// sendRequest sends a message on the shell channel and returns its id.
+func (w *worker) sendRequest(kind string, content any) (string, error) {
+	return w.kernel.sendMessage(w.kernel.shell, kind, content, nil)
+}
+
+// requestInfo asks the kernel what it is, as long as that is not known or nothing was heard on iopub.
+func (w *worker) requestInfo() error {
+	if w.isReady || w.kernel.kernelSockets == nil {
+		return nil
+	}
+	_, err := w.sendRequest("kernel_info_request", struct{}{})
+	return err
+}
+
+// sendMarked sends a frame that has a place among the text.
+func (w *worker) sendMarked(make func(mark uint64) ipc.Message) error {
+	mark, err := w.terminal.writeFrameMarker()
+	if err != nil {
+		return err
+	}
+	return w.conn.SendWithRoom(make(mark))
+}
+
+// handleFrame handles a frame of the supervisor.
+func (w *worker) handleFrame(m ipc.Message) error {
+	switch m := m.(type) {
+	case ipc.TurnStart:
+		return w.startTurn(m)
+	case ipc.TurnInput:
+		return w.answerKernel(m)
+	case ipc.Interrupt:
+		return w.handleInterrupt(m)
+	case ipc.Query:
+		return w.forwardQuery(m)
+	case ipc.Shutdown:
+		return w.shutdownKernel(time.Duration(m.GraceMS) * time.Millisecond)
+	}
+	return nil // what we did not offer to take
+}
+
+// channelClosed ends the worker when the channel has.
+func (w *worker) channelClosed(err error) int {
+	var wrong *ipc.ProtocolError
+	if errors.As(err, &wrong) {
+		w.sendSessionEnd(ipc.EndProtocolError, nil, wrong.Error())
+		return 1
+	}
+	return 0
+}
+
+// sendSessionEnd sends the last frame.
+func (w *worker) sendSessionEnd(reason ipc.EndReason, code *int64, message string) {
+	// If it cannot be sent, there is nobody to tell.
+	_ = w.sendMarked(func(mark uint64) ipc.Message {
+		return ipc.SessionEnd{Reason: reason, Code: code, Message: clipText(message), Mark: mark}
+	})
+}
+
+// startTurn runs an input.
+func (w *worker) startTurn(m ipc.TurnStart) error {
+	if w.exitMode != nil {
+		return nil
+	}
+	w.turn = &activeTurn{id: m.Turn, noExit: m.NoExit}
+	id, err := w.sendRequest("execute_request", executeRequest{
+		Code: strings.ToValidUTF8(string(m.Input), "\uFFFD"), Silent: m.Silent, Store: !m.Silent,
+		Expressions: map[string]string{}, Stdin: true,
+	})
+	w.turn.request = id
+	return err
+}
+
+// handleShellReply handles a reply on the shell channel.
+func (w *worker) handleShellReply(m wire.Message, open bool) error {
+	if !open {
+		w.shell, w.closeDeadline = nil, time.After(drainTimeout)
+		return nil
+	}
+	if q, ok := w.queries[m.Parent.ID]; ok {
+		delete(w.queries, m.Parent.ID)
+		return w.answerQuery(q, m)
+	}
+	switch m.Header.Type {
+	case "kernel_info_reply":
+		if t := w.turn; t != nil && m.Parent.ID == t.probeID {
+			return w.endSkippedTurn()
+		}
+		if w.kernelInfo == nil {
+			w.kernelInfo = new(infoReply)
+			_ = json.Unmarshal(m.Content, w.kernelInfo) // what is missing is unknown
+		}
+		return w.sendReadyOnce()
+	case "execute_reply":
+		if t := w.turn; t != nil && m.Parent.ID == t.request && t.reply == nil {
+			t.reply = new(executeReply)
+			if err := json.Unmarshal(m.Content, t.reply); err != nil {
+				t.reply.Status, t.reply.Name, t.reply.Value = "error", "KernelError", "the kernel's reply cannot be read: "+err.Error()
+			}
+			return w.endTurnIfOver()
+		}
+	}
+	return nil
+}
+
+// sendReadyOnce tells the supervisor that the kernel is ready, once it has answered and was heard.
+func (w *worker) sendReadyOnce() error {
+	if w.isReady || w.kernelInfo == nil || !w.sawIOPub {
+		return nil
+	}
+	w.isReady, w.ignoresWhileIdle = true, ignoresInterrupts(w.kernel.cmd.Process.Pid)
+	err := w.conn.Send(ipc.WorkerReady{
+		Protocol: ipc.Protocol{Name: ipc.ProtocolName, Version: ipc.ProtocolVersion},
+		Worker: ipc.Worker{
+			Name: clipText("jupyter:" + w.Spec.Name), Version: w.Version,
+			Language:       clipText(cmp.Or(w.kernelInfo.Language.Name, w.Spec.Language)),
+			RuntimeVersion: clipText(w.kernelInfo.Language.Version),
+			Executable:     clipText(w.kernel.cmd.Path), PID: uint64(w.kernel.cmd.Process.Pid),
+		},
+		Capabilities: ipc.Capabilities{Images: true, Fence: true, Query: true, Display: true, Interrupt: ipc.InterruptBySelf},
+	})
+	if err != nil {
+		return err
+	}
+	return w.sendIdle(0, ipc.OutcomeOK, nil)
+}
+
+func (w *worker) sendIdle(turn uint64, outcome ipc.Outcome, failure *ipc.RuntimeError) error {
+	return w.sendMarked(func(mark uint64) ipc.Message {
+		return ipc.Idle{Turn: turn, Prompt: "> ", Outcome: outcome, Error: failure, Mark: mark}
+	})
+}
+
+// endTurnIfOver ends the turn if both its reply and its idle are there.
+func (w *worker) endTurnIfOver() error {
+	t := w.turn
+	if t == nil || t.reply == nil || !t.sawIdle {
+		return nil
+	}
+	for _, p := range t.reply.Payload {
+		switch {
+		case p.Source == "ask_exit" && !p.Keep && !t.noExit:
+			return w.exitKernel()
+		case p.Source == "ask_exit" && !p.Keep:
+			t.reply.Status, t.reply.Name = "error", "SystemExit"
+			if err := w.terminal.writeText("SystemExit\n[an exit ends the input, not the session: all variables are there]\n", tracebackText); err != nil {
+				return err
+			}
+		case p.Source == "page":
+			if err := w.terminal.writeText(withNewline(p.Data[plainType]), plainText); err != nil {
+				return err
+			}
+		case p.Source == "set_next_input":
+			if err := w.terminal.writeText(withNewline("[The kernel suggests as the next input:]\n"+p.Text), plainText); err != nil {
+				return err
+			}
+		}
+	}
+	w.turn, w.inputRequest = nil, nil
+	for _, m := range t.queuedInterrupts {
+		if err := w.acknowledgeInterrupt(m, ipc.InterruptStale); err != nil {
+			return err
+		}
+	}
+	outcome, failure := t.turnOutcome()
+	return w.sendIdle(t.id, outcome, failure)
+}
+
+// turnOutcome says how a turn ended. Kernels call an interrupted one "error", "abort" or "aborted".
+func (t *activeTurn) turnOutcome() (ipc.Outcome, *ipc.RuntimeError) {
+	if t.reply.Status == "ok" {
+		return ipc.OutcomeOK, nil
+	}
+	failure := &ipc.RuntimeError{Name: clipText(t.reply.Name), Message: clipText(t.reply.Value)}
+	if t.interrupted {
+		return ipc.OutcomeInterrupted, failure
+	}
+	if failure.Name == "" {
+		failure.Name = clipText(cmp.Or(t.reply.Status, "error"))
+	}
+	return ipc.OutcomeError, failure
+}
+
+// handleIOPub handles a message of the iopub channel.
+func (w *worker) handleIOPub(m wire.Message, open bool) error {
+	if !open {
+		w.iopub, w.closeDeadline = nil, time.After(drainTimeout)
+		return nil
+	}
+	if !w.sawIOPub {
+		w.sawIOPub = true
+		if err := w.sendReadyOnce(); err != nil {
+			return err
+		}
+	}
+	switch m.Header.Type {
+	case "status":
+		return w.handleStatus(m)
+	case "execute_input":
+		if w.markStarted(m.Parent.ID); w.turn != nil && w.turn.request == m.Parent.ID {
+			w.turn.codeEchoed = true
+		}
+		return nil
+	case "stream":
+		var c streamContent
+		if json.Unmarshal(m.Content, &c) != nil {
+			return nil
+		}
+		return w.terminal.writeText(c.Text, map[bool]string{true: errorText, false: plainText}[c.Name == "stderr"])
+	case "error":
+		var c errorContent
+		if json.Unmarshal(m.Content, &c) != nil {
+			return nil
+		}
+		return w.terminal.writeText(c.tracebackText(), tracebackText)
+	case "display_data", "update_display_data", "execute_result":
+		var c displayContent
+		if json.Unmarshal(m.Content, &c) != nil {
+			return nil
+		}
+		kind := ipc.DisplayShown
+		if m.Header.Type == "execute_result" {
+			kind = ipc.DisplayResult
+		}
+		return w.showDisplay(&c, kind, m.Header.Type == "update_display_data")
+	case "clear_output":
+		var c clearContent
+		_ = json.Unmarshal(m.Content, &c)
+		return w.sendMarked(func(mark uint64) ipc.Message { return ipc.Clear{Wait: c.Wait, Mark: mark} })
+	}
+	return nil // comms, and what we do not know
+}
+
+// handleStatus takes in what the kernel says of itself. Only what it says of the turn's request counts.
+func (w *worker) handleStatus(m wire.Message) error {
+	t := w.turn
+	if t == nil || m.Parent.ID != t.request {
+		return nil
+	}
+	var c statusContent
+	if json.Unmarshal(m.Content, &c) != nil {
+		return nil
+	}
+	switch c.State {
+	case "busy":
+		w.markStarted(t.request)
+	case "idle":
+		t.sawIdle = true
+		return w.endTurnIfOver()
+	}
+	return nil
+}
+
+// markStarted takes in that the kernel is at a request.
+func (w *worker) markStarted(request string) {
+	if t := w.turn; t != nil && t.request == request && !t.kernelStarted {
+		t.kernelStarted, t.started = true, time.Now()
+	}
+}
+
+// handleInputRequest handles a question of the kernel for a line.
+func (w *worker) handleInputRequest(m wire.Message, open bool) error {
+	if !open {
+		w.stdin = nil
+		return nil
+	}
+	var c inputRequest
+	if m.Header.Type != "input_request" || json.Unmarshal(m.Content, &c) != nil {
+		return nil
+	}
+	w.inputRequest = &openInputRequest{request: m.Header, prompt: c.Prompt, secret: c.Password}
+	if w.turn == nil {
+		return w.sendInputReply("", true) // there is nobody to ask
+	}
+	return w.sendInputRequest()
+}
+
+// sendInputRequest tells the supervisor that the kernel waits.
+func (w *worker) sendInputRequest() error {
+	w.lastRequest++
+	w.inputRequest.number = w.lastRequest
+	kind := ipc.WaitLine
+	if w.inputRequest.secret {
+		kind = ipc.WaitSecret
+	}
+	return w.sendMarked(func(mark uint64) ipc.Message {
+		return ipc.StdinWait{Turn: w.turn.id, Wait: w.lastRequest, Prompt: clipText(w.inputRequest.prompt), Kind: kind, Want: ipc.WantLine, Mark: mark}
+	})
+}
+
+// answerKernel hands a line to the kernel.
+func (w *worker) answerKernel(m ipc.TurnInput) error {
+	if w.inputRequest == nil || w.turn == nil || len(w.turn.queuedInterrupts) > 0 || m.Turn != w.turn.id || m.Wait != w.inputRequest.number {
+		return nil // it has crossed the end of the wait, or an interrupt
+	}
+	text := strings.TrimSuffix(strings.TrimSuffix(string(m.Input), "\n"), "\r")
+	asked := *w.inputRequest
+	if err := w.sendInputReply(text, m.EOF && len(m.Input) == 0); err != nil {
+		return err
+	}
+	if asked.secret {
+		text = ""
+	}
+	return w.sendMarked(func(mark uint64) ipc.Message {
+		return ipc.InputLine{Turn: m.Turn, Prompt: clipText(asked.prompt), Text: strings.ToValidUTF8(text, "\uFFFD"), Secret: asked.secret, Mark: mark}
+	})
+}
+
+// endOfFile is what kernels on ipykernel take for the end of file: Ctrl-D. Jupyter has no other.
+const endOfFile = "\x04"
+
+// sendInputReply answers the kernel's question, which is over then.
+func (w *worker) sendInputReply(text string, eof bool) error {
+	request := w.inputRequest.request
+	w.inputRequest = nil
+	if eof {
+		text = endOfFile
+	}
+	_, err := w.kernel.sendMessage(w.kernel.stdin, "input_reply", map[string]string{"status": "ok", "value": text}, &request)
+	return err
+}
+
+// handleInterrupt acts on an interrupt of the active turn. It waits until the kernel runs the code of the
+// turn: one that is still at a query before it would swallow the signal, or die of it. The next
+// handleInterrupt waits for nothing.
+func (w *worker) handleInterrupt(m ipc.Interrupt) error {
+	t := w.turn
+	switch {
+	case m.Turn == 0 && !w.isReady:
+		return errors.Join(w.acknowledgeInterrupt(m, ipc.InterruptRaised), interruptGroup())
+	case m.Turn == 0:
+		return errors.Join(w.acknowledgeInterrupt(m, ipc.InterruptRaised), w.dropQueries())
+	case t == nil || m.Turn != t.id:
+		return w.acknowledgeInterrupt(m, ipc.InterruptStale)
+	case t.reply != nil: // what is missing is the kernel's word that it is idle
+		return w.acknowledgeInterrupt(m, ipc.InterruptPending)
+	case m.Seq <= t.lastInterrupt:
+		return w.acknowledgeInterrupt(m, ipc.InterruptRaised)
+	}
+	again := len(t.queuedInterrupts) > 0 && t.queuedInterrupts[0].Seq != m.Seq
+	t.queuedInterrupts = append(t.queuedInterrupts, m)
+	if again || w.canInterruptKernel() {
+		return w.interruptForQueued()
+	}
+	w.interruptPoll = time.After(interruptPollInterval)
+	return nil
+}
+
+func (w *worker) acknowledgeInterrupt(m ipc.Interrupt, result ipc.InterruptResult) error {
+	return w.conn.Send(ipc.InterruptAck{Turn: m.Turn, Seq: m.Seq, Result: result})
+}
+
+// canInterruptKernel reports whether the kernel runs the code of the turn. Kernels say that they are busy some
+// moments before they can be interrupted. IRkernel dies of an interrupt in them. ipykernel ignores it,
+// but for the last of them, between its last word to the system and its handler: there it dies, too.
+func (w *worker) canInterruptKernel() bool {
+	t := w.turn
+	switch pid := w.kernel.cmd.Process.Pid; {
+	case w.inputRequest != nil: // it asks, so it is at it
+		return true
+	case !t.kernelStarted || w.Spec.InterruptByMessage:
+		return t.kernelStarted
+	case w.ignoresWhileIdle && ignoresInterrupts(pid):
+		return false
+	}
+	return w.ignoresWhileIdle && t.codeEchoed || time.Since(t.started) >= interruptDelay
+}
+
+// sendQueuedInterrupts sends the interrupts that were held, if the kernel can take them now.
+func (w *worker) sendQueuedInterrupts() error {
+	w.interruptPoll = nil
+	switch {
+	case w.turn == nil || len(w.turn.queuedInterrupts) == 0:
+		return nil
+	case w.canInterruptKernel():
+		return w.interruptForQueued()
+	}
+	w.interruptPoll = time.After(interruptPollInterval)
+	return nil
+}
+
+// interruptForQueued interrupts the kernel for all interrupts that were held. It answers the kernel's question
+// with an empty line, because some kernels feel an interrupt only then; kernels on ipykernel drop it.
+func (w *worker) interruptForQueued() error {
+	t := w.turn
+	err := w.interruptKernel()
+	for _, m := range t.queuedInterrupts {
+		t.lastInterrupt = m.Seq
+		err = errors.Join(err, w.acknowledgeInterrupt(m, ipc.InterruptRaised))
+	}
+	t.queuedInterrupts = nil
+	if err == nil && w.ignoresWhileIdle {
+		t.probeID, err = w.sendRequest("kernel_info_request", struct{}{})
+	}
+	if err == nil && w.inputRequest != nil {
+		err = w.sendInputReply("", false)
+	}
+	return err
+}
+
+// endSkippedTurn takes in that the kernel has answered what it was asked after the interrupt of a turn. An
+// ipykernel that feels an interrupt between two steps of its own drops the request, and never answers it.
+// It answers in order, so a turn without a reply is over.
+func (w *worker) endSkippedTurn() error {
+	t := w.turn
+	if t.reply != nil {
+		return nil
+	}
+	t.reply, t.sawIdle = &executeReply{Status: "error", Name: "KeyboardInterrupt", Value: "the kernel was interrupted before it ran the code"}, true
+	return w.endTurnIfOver()
+}
+
+// interruptKernel interrupts what the kernel runs.
+func (w *worker) interruptKernel() error {
+	w.turn.interrupted = true
+	if w.Spec.InterruptByMessage {
+		_, err := w.kernel.sendMessage(w.kernel.control, "interrupt_request", struct{}{}, nil)
+		return err
+	}
+	return interruptGroup()
+}
+
+// forwardQuery passes a query on. The kernel answers when it can.
+func (w *worker) forwardQuery(m ipc.Query) error {
+	cursor := utf8.RuneCountInString(m.Text[:min(m.Cursor, uint64(len(m.Text)))])
+	var id string
+	var err error
+	switch m.Kind {
+	case ipc.QueryComplete:
+		id, err = w.sendRequest("complete_request", map[string]any{"code": m.Text, "cursor_pos": cursor})
+	case ipc.QueryParse:
+		id, err = w.sendRequest("is_complete_request", map[string]any{"code": m.Text})
+	case ipc.QueryInspect:
+		id, err = w.sendRequest("inspect_request", map[string]any{"code": m.Text, "cursor_pos": cursor, "detail_level": 0})
+	}
+	if err != nil || id == "" {
+		return errors.Join(err, w.conn.Send(ipc.QueryResult{ID: m.ID, Status: ipc.StatusTimeout}))
+	}
+	w.queries[id] = m
+	return nil
+}
+
+// dropQueries answers what the supervisor does not wait for any more. The kernel is left alone: its
+// first completion may load for seconds, and would never be done if it were interrupted.
+func (w *worker) dropQueries() error {
+	var err error
+	for id, q := range w.queries {
+		delete(w.queries, id)
+		err = errors.Join(err, w.conn.Send(ipc.QueryResult{ID: q.ID, Status: ipc.StatusTimeout}))
+	}
+	return err
+}
+
+// answerQuery passes the kernel's answer on.
+func (w *worker) answerQuery(q ipc.Query, m wire.Message) error {
+	result := ipc.QueryResult{ID: q.ID, Status: ipc.StatusOK}
+	switch q.Kind {
+	case ipc.QueryComplete:
+		var c completeReply
+		_ = json.Unmarshal(m.Content, &c)
+		result.Start, result.Matches = c.queryMatches(q)
+	case ipc.QueryParse:
+		var c isCompleteReply
+		_ = json.Unmarshal(m.Content, &c)
+		switch c.Status {
+		case "incomplete":
+			result.Status = ipc.StatusIncomplete
+		case "invalid":
+			result.Status = ipc.StatusInvalid
+		default: // also "unknown": then the kernel decides when it runs it
+			result.Status = ipc.StatusComplete
+		}
+	case ipc.QueryInspect:
+		var c struct {
+			Found bool                       `json:"found"`
+			Data  map[string]json.RawMessage `json:"data"`
+		}
+		_ = json.Unmarshal(m.Content, &c)
+		if c.Found {
+			result.Data, _ = decodeBundle(c.Data)
+		}
+	}
+	return w.conn.Send(result)
+}
+
+// queryMatches turns the kernel's answer, whose cursors count characters, into that of a query, whose
+// queryMatches replace what is before the cursor.
+func (c *completeReply) queryMatches(q ipc.Query) (start uint64, matches []string) {
+	from := byteAt(q.Text, c.Start)
+	if from > int(q.Cursor) || c.Status != "ok" {
+		return q.Cursor, nil
+	}
+	behind := ""
+	if end := byteAt(q.Text, c.End); end > int(q.Cursor) {
+		behind = q.Text[q.Cursor:end]
+	}
+	for _, m := range c.Matches {
+		if len(matches) < ipc.MaxMatches && len(m) <= ipc.MaxTextBytes {
+			matches = append(matches, strings.ToValidUTF8(strings.TrimSuffix(m, behind), "\uFFFD"))
+		}
+	}
+	return uint64(from), matches
+}
+
+// byteAt returns where the character with a number begins, in bytes.
+func byteAt(text string, character int) int {
+	for at := range text {
+		if character <= 0 {
+			return at
+		}
+		character--
+	}
+	return len(text)
+}
+
+// exitKernel lets the kernel end, because its code has asked for it.
+func (w *worker) exitKernel() error {
+	w.exitMode = &exitMode{ipc.EndExit}
+	return w.requestShutdown(exitGracePeriod)
+}
+
+// shutdownKernel lets the kernel end, because the supervisor has asked for it, and interrupts its turn.
+func (w *worker) shutdownKernel(grace time.Duration) error {
+	if w.exitMode != nil {
+		return nil
+	}
+	w.exitMode = &exitMode{ipc.EndShutdown}
+	if w.turn != nil && w.turn.reply == nil {
+		if err := w.interruptKernel(); err != nil && !errors.Is(err, errUnreachable) {
+			return err
+		}
+	}
+	if w.inputRequest != nil {
+		_ = w.sendInputReply("", true) // a kernel that is gone needs no answer
+	}
+	return w.requestShutdown(min(grace/2, exitGracePeriod))
+}
+
+func (w *worker) requestShutdown(grace time.Duration) error {
+	w.exitDeadline = time.After(grace)
+	if w.kernel.kernelSockets == nil {
+		killProcess(w.kernel.cmd)
+		return nil
+	}
+	if _, err := w.kernel.sendMessage(w.kernel.control, "shutdown_request", map[string]bool{"restart": false}, nil); err != nil {
+		killProcess(w.kernel.cmd) // it has no socket that could be told
+	}
+	return nil
+}
+
+// handleKernelExit takes in that the kernel's process has ended, shows what it had sent, and tells why.
+func (w *worker) handleKernelExit() int {
+	w.drainIOPub()
+	code, killed := exitStatus(w.kernel.cmd.ProcessState)
+	status := int64(code)
+	switch {
+	case w.exitMode != nil && w.exitMode.reason == ipc.EndShutdown:
+		w.sendSessionEnd(ipc.EndShutdown, nil, "")
+		return 0
+	case w.exitMode != nil && killed != "":
+		status, code = 0, 0 // it did not end by itself in time
+		fallthrough
+	case w.exitMode != nil:
+		w.sendSessionEnd(ipc.EndExit, &status, "")
+		return code
+	}
+	// Nobody will read what is written to the terminal if that fails.
+	_ = w.terminal.writeText(withNewline(w.kernel.lastLines()), errorText)
+	if !w.isReady {
+		fmt.Fprintf(os.Stderr, "The kernel %s ended while it started (%s).\n", w.Spec.Name, cmp.Or(killed, fmt.Sprintf("exit status %d", code)))
+		return max(code, 1)
+	}
+	if w.terminated {
+		w.sendSessionEnd(ipc.EndCrash, nil, "the kernel closed a connection, or sent what no kernel may, and was ended")
+		return 1
+	}
+	if killed != "" {
+		w.sendSessionEnd(ipc.EndCrash, nil, "the kernel's process died: "+killed)
+		return code
+	}
+	w.sendSessionEnd(ipc.EndExit, &status, fmt.Sprintf("the kernel's process ended by itself, with exit status %d", code))
+	return code
+}
+
+// drainIOPub handles what the dead kernel had published.
+func (w *worker) drainIOPub() {
+	over := time.After(drainTimeout)
+	for w.kernel.kernelSockets != nil && w.iopub != nil {
+		select {
+		case m, ok := <-w.iopub:
+			if m.Header.Type == "status" {
+				continue
+			}
+			if err := w.handleIOPub(m, ok); err != nil {
+				return
+			}
+		case <-w.shell:
+		case <-w.stdin:
+		case <-w.control:
+		case <-over:
+			return
+		}
+	}
+}
+
+// clipText makes a text of the kernel one that a frame may have.
+func clipText(text string) string {
+	if len(text) > ipc.MaxTextBytes {
+		text = text[:ipc.MaxTextBytes]
+	}
+	return strings.ToValidUTF8(text, "")
+}
+
+var _ io.Writer = (*outputTail)(nil)

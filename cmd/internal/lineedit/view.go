@@ -1,0 +1,262 @@
+package lineedit
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// A Frame is what there is to draw of an editor. It never changes.
+type Frame struct {
+	prompt, continuation string
+	text                 []rune
+	styles               []Style // of text; nil without colours
+	cursor               int
+	colour               bool
+	matches              []string
+	chosen               int
+	noteLines            []string // lines below the text
+}
+
+// Frame returns what there is to draw now.
+func (e *Editor) Frame() Frame {
+	v := Frame{prompt: e.options.Prompt, continuation: e.options.Continuation, cursor: e.cursor, colour: e.options.Colour, chosen: -1}
+	if e.options.Secret {
+		v.cursor = 0
+		return v
+	}
+	v.text = slices.Clone(e.text)
+	if e.options.Colour && e.options.Syntax != nil {
+		v.styles = e.options.Syntax.styleText(v.text)
+	}
+	switch {
+	case e.search != nil:
+		v.noteLines = []string{e.search.statusLine()}
+	case e.hint != "":
+		v.noteLines = strings.Split(e.hint, "\n")
+	}
+	if e.menu != nil {
+		v.matches, v.chosen = e.menu.matches, e.menu.chosen
+	}
+	return v
+}
+
+// finalFrame returns the view without what only helps to edit it, and its cursor at the end.
+func (v Frame) finalFrame() Frame {
+	v.cursor, v.matches, v.noteLines = len(v.text), nil, nil
+	return v
+}
+
+// A screenCell is one character on the screen, or several that share their cells.
+type screenCell struct {
+	text  string
+	style Style
+	width int
+}
+
+// isDisputed reports whether terminals differ in how many cells it takes: some count the parts of a
+// cluster, and others the whole.
+func (c screenCell) isDisputed() bool {
+	return c.text != "" && c.text[0] >= utf8.RuneSelf && (c.width == 0 || utf8.RuneCountInString(c.text) > 1)
+}
+
+// A screenRow is one row of the screen. The first one begins behind what is there already.
+type screenRow struct {
+	start int // its first column
+	cells []screenCell
+	wraps bool // the terminal itself went on to it from the row before
+}
+
+// endColumn returns the column behind the row's last character.
+func (r screenRow) endColumn() int {
+	at := r.start
+	for _, c := range r.cells {
+		at += c.width
+	}
+	return at
+}
+
+// A rowLayout places text in rows.
+type rowLayout struct {
+	cols int
+	rows []screenRow
+	x    int
+}
+
+// putCell appends a cell, and goes on to the next row where the terminal does so.
+func (l *rowLayout) putCell(c screenCell) {
+	if l.x+c.width > l.cols && l.x > 0 {
+		l.rows = append(l.rows, screenRow{wraps: true})
+		l.x = 0
+	}
+	last := &l.rows[len(l.rows)-1]
+	last.cells = append(last.cells, c)
+	l.x += c.width
+}
+
+func (l *rowLayout) newRow() {
+	l.rows = append(l.rows, screenRow{})
+	l.x = 0
+}
+
+// putPrompt puts a prompt, which may have colours of its own.
+func (l *rowLayout) putPrompt(text string) {
+	for text != "" {
+		n := EscapeLength([]byte(text))
+		if n > 0 {
+			l.putCell(screenCell{text: text[:n]})
+			text = text[n:]
+			continue
+		}
+		n, cells := FirstCluster([]byte(text))
+		switch r, _ := utf8.DecodeRuneInString(text); {
+		case r == '\n':
+			l.newRow()
+		case !isControl(r):
+			l.putCell(screenCell{text: text[:n], width: cells})
+		}
+		text = text[n:]
+	}
+}
+
+// displayedAt returns the end of the cluster that begins at i, and the cells that it takes at a column of
+// its line.
+func displayedAt(text []rune, i, column int) (end, cells int) {
+	end, cells = clusterAt(text, i)
+	switch r := text[i]; {
+	case r == '\t':
+		cells = 8 - column%8
+	case isControl(r):
+		cells = 2
+	}
+	return end, cells
+}
+
+// displayForm returns the form in which a cluster is shown.
+func displayForm(cluster []rune) string {
+	switch r := cluster[0]; {
+	case r < ' ':
+		return "^" + string('@'+r)
+	case isControl(r):
+		return "^?"
+	}
+	return string(cluster)
+}
+
+// layoutRows lays the view out on a screen of cols columns, behind start columns that are taken.
+// The cursor is in row y and column x.
+func (v Frame) layoutRows(cols, start int) (rows []screenRow, y, x int) {
+	l := rowLayout{cols: cols, rows: []screenRow{{start: start}}, x: start}
+	l.putPrompt(v.prompt)
+	place := func() {
+		if l.x >= cols { // behind the last column there is no cursor
+			l.rows = append(l.rows, screenRow{wraps: true})
+			l.x = 0
+		}
+		y, x = len(l.rows)-1, l.x
+	}
+	column := 0
+	for i, end := 0, 0; i < len(v.text); i = end {
+		var n int
+		r := v.text[i]
+		end, n = displayedAt(v.text, i, column)
+		if i <= v.cursor && v.cursor < end {
+			if r == '\n' {
+				place()
+			} else {
+				y, x = len(l.rows)-1, l.x
+				if l.x+n > cols {
+					y, x = y+1, 0
+				}
+			}
+		}
+		if r == '\n' {
+			l.newRow()
+			l.putPrompt(v.continuation)
+			column = 0
+			continue
+		}
+		style := Plain
+		if v.styles != nil {
+			style = v.styles[i]
+		}
+		if r == '\t' {
+			for range n { // each blank can be the last of a row
+				l.putCell(screenCell{" ", Plain, 1})
+			}
+		} else {
+			l.putCell(screenCell{displayForm(v.text[i:end]), style, n})
+		}
+		column += n
+	}
+	if len(v.text) == v.cursor {
+		place()
+	}
+	return l.rows, y, x
+}
+
+// layoutBelow lays out the lines under the text, in at most height rows.
+func (v Frame) layoutBelow(cols, height int) []screenRow {
+	var rows []screenRow
+	for _, note := range v.noteLines {
+		if len(rows) < height {
+			rows = append(rows, clippedRow(note, cols, Faint))
+		}
+	}
+	if len(v.matches) == 0 || len(rows) >= height {
+		return rows
+	}
+	return append(rows, v.layoutCompletions(cols, height-len(rows))...)
+}
+
+// clippedRow returns as much of a text as one row has room for.
+func clippedRow(text string, cols int, style Style) screenRow {
+	var r screenRow
+	for b := []byte(text); len(b) > 0; {
+		n, cells := FirstCluster(b)
+		one := string(b[:n])
+		if c, _ := utf8.DecodeRune(b); isControl(c) {
+			one, cells = " ", 1
+		}
+		if r.endColumn()+cells >= cols {
+			break
+		}
+		r.cells = append(r.cells, screenCell{one, style, cells})
+		b = b[n:]
+	}
+	return r
+}
+
+// layoutCompletions lays out the completions in columns. The chosen one is among those that are shown.
+func (v Frame) layoutCompletions(cols, height int) []screenRow {
+	widest := 1
+	for _, m := range v.matches {
+		widest = max(widest, min(displayWidth([]rune(m)), cols-3))
+	}
+	widest += 2
+	perRow := max(1, (cols-1)/widest)
+	need := (len(v.matches) + perRow - 1) / perRow
+	top := 0
+	if need > height { // the last row says that there are more
+		top = max(0, v.chosen/perRow-max(1, height-1)+1)
+	}
+	var rows []screenRow
+	for i := top; i < need && len(rows) < height; i++ {
+		if len(rows) == height-1 && need-top > height && height > 1 {
+			rest := len(v.matches) - i*perRow
+			return append(rows, clippedRow(moreLabel(rest), cols, Faint))
+		}
+		var r screenRow
+		for j := i * perRow; j < min(len(v.matches), (i+1)*perRow); j++ {
+			style := Plain
+			if j == v.chosen {
+				style = Selected
+			}
+			one := clippedRow(v.matches[j], widest, style)
+			r.cells = append(r.cells, one.cells...)
+			r.cells = append(r.cells, screenCell{strings.Repeat(" ", widest-one.endColumn()), Plain, widest - one.endColumn()})
+		}
+		rows = append(rows, r)
+	}
+	return rows
+}

@@ -1,0 +1,59 @@
+package lineedit
+
+import (
+	"unicode/utf8"
+
+	"github.com/rivo/uniseg"
+)
+
+// maxCluster bounds the characters that are one for a reader.
+const maxCluster = 64
+
+// FirstCluster returns the length in bytes of what a reader takes for the first character of line, and the
+// cells of a terminal that it takes: a letter with its accents, a syllable, a flag, or emoji that are
+// joined. A control character takes none.
+func FirstCluster(line []byte) (length, cells int) {
+	if len(line) > 1 && line[0] < utf8.RuneSelf && line[1] < utf8.RuneSelf || len(line) == 1 {
+		if isControl(rune(line[0])) {
+			return 1, 0
+		}
+		return 1, 1
+	}
+	cluster, _, cells, _ := uniseg.FirstGraphemeCluster(line, -1)
+	return len(cluster), cells
+}
+
+// clusterAt returns the end of the cluster that begins at i, and its cells.
+func clusterAt(text []rune, i int) (end, cells int) {
+	if i+1 >= len(text) || text[i] < utf8.RuneSelf && text[i+1] < utf8.RuneSelf {
+		_, cells = FirstCluster([]byte(string(text[i:min(i+1, len(text))])))
+		return min(i+1, len(text)), cells
+	}
+	line := []byte(string(text[i:min(len(text), i+maxCluster)]))
+	length, cells := FirstCluster(line)
+	return i + utf8.RuneCount(line[:length]), cells
+}
+
+// clusterEnd returns the end of the cluster that begins at i.
+func clusterEnd(text []rune, i int) int {
+	end, _ := clusterAt(text, i)
+	return end
+}
+
+// clusterBegin returns the beginning of the cluster before i.
+func clusterBegin(text []rune, i int) int {
+	at := i - 1
+	for at > 0 && text[at] >= utf8.RuneSelf {
+		at-- // before ASCII there is always an end
+	}
+	for at = max(0, at); at < i; {
+		end := clusterEnd(text, at)
+		if end >= i {
+			return at
+		}
+		at = end
+	}
+	return max(0, i-1)
+}
+
+func isControl(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 }

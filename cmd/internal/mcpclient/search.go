@@ -1,0 +1,214 @@
+package mcpclient
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"unicode"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/turnstone-repl/turnstone/supervisor"
+)
+
+const (
+	defaultResults    = 10
+	maxResults        = 20
+	maxSummaryChars   = 100 // characters of a description in a result
+	maxSignatureBytes = 300
+)
+
+// searchTools returns the signatures of tools, the best match first. It starts all servers.
+func (s *ServerSet) searchTools(ctx context.Context, words string, limit int) ([]string, error) {
+	failed := s.connectAll(ctx)
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := s.setFunctionsOf(supervisor.CallerOf(ctx).Session); err != nil {
+		return nil, err
+	}
+	type match struct {
+		text  string
+		score int
+	}
+	var found []match
+	wanted := splitWords(words)
+	for _, one := range s.servers {
+		one.mu.Lock()
+		for _, t := range one.tools {
+			if n := matchScore(one.Group, t, wanted); n > 0 || len(wanted) == 0 {
+				found = append(found, match{one.toolSignature(t), n})
+			}
+		}
+		if len(one.omitted) > 0 {
+			failed = append(failed, one.Group+": left out are "+withoutInvisible(strings.Join(one.omitted[:min(len(one.omitted), maxShownOmitted)], ", ")))
+		}
+		one.mu.Unlock()
+	}
+	slices.SortStableFunc(found, func(a, b match) int { return cmp.Compare(b.score, a.score) })
+	list := []string{}
+	for _, m := range found[:min(len(found), limit)] {
+		list = append(list, m.text)
+	}
+	if more := len(found) - limit; more > 0 {
+		list = append(list, fmt.Sprintf("and %d more: use other words, or limit=%d at most", more, maxResults))
+	}
+	if len(found) == 0 {
+		list = append(list, `no tool has these words; search("") lists them`)
+	}
+	return append(list, failed...), nil
+}
+
+// connectAll starts all servers side by side, and returns a line for each that does not start.
+func (s *ServerSet) connectAll(ctx context.Context) (failed []string) {
+	var all sync.WaitGroup
+	lines := make([]string, len(s.servers))
+	for i, one := range s.servers {
+		all.Go(func() {
+			if _, err := one.ensureConnected(ctx); err != nil {
+				lines[i] = err.Error()
+			}
+		})
+	}
+	all.Wait()
+	return slices.DeleteFunc(lines, func(line string) bool { return line == "" })
+}
+
+// splitWords returns the words of a text, in lower case.
+func splitWords(text string) []string {
+	return strings.FieldsFunc(strings.ToLower(text), func(c rune) bool { return !unicode.IsLetter(c) && !unicode.IsDigit(c) })
+}
+
+// matchScore says how well a tool matches words. A word of the name counts more than one of the
+// description, and a whole word more than the beginning of one.
+func matchScore(group string, t *mcp.Tool, wanted []string) (n int) {
+	name, about := splitWords(group+" "+splitCamelCase(t.Name)), splitWords(t.Description)
+	for _, w := range wanted {
+		n += max(3*wordMatch(name, w), wordMatch(about, w))
+	}
+	return n
+}
+
+// wordMatch says how like w the likest word is.
+func wordMatch(words []string, w string) (most int) {
+	const long = 3 // letters, from which a word stands for those that begin with it
+	w = stemWord(w)
+	for _, word := range words {
+		word = stemWord(word)
+		switch {
+		case word == w:
+			return 2
+		case len(w) >= long && strings.HasPrefix(word, w), len(word) >= long && strings.HasPrefix(w, word):
+			most = 1
+		}
+	}
+	return most
+}
+
+// stemWord returns a word of English without the ending that its other forms do not have.
+func stemWord(word string) string {
+	const left = 3 // letters at least, so that "thing" stays
+	for _, ending := range []struct{ of, instead string }{{"ies", "y"}, {"sses", "ss"}, {"ss", "ss"}, {"ing", ""}, {"ed", ""}, {"es", ""}, {"s", ""}, {"e", ""}} {
+		if begin, ok := strings.CutSuffix(word, ending.of); ok && len(begin) >= left {
+			return begin + ending.instead
+		}
+	}
+	return word
+}
+
+// splitCamelCase parts the words of a name such as searchIssues.
+func splitCamelCase(name string) string {
+	var b strings.Builder
+	for i, c := range name {
+		if i > 0 && unicode.IsUpper(c) {
+			b.WriteByte(' ')
+		}
+		b.WriteRune(c)
+	}
+	return b.String()
+}
+
+// toolSignature shows a tool in one line: "github.search_issues(q: string, page?: integer): finds …".
+func (s *server) toolSignature(t *mcp.Tool) string {
+	schema, _ := t.InputSchema.(map[string]any)
+	properties, _ := schema["properties"].(map[string]any)
+	required := stringItems(schema["required"])
+	var parameters []string
+	for _, name := range append(required, optionalProperties(properties, required)...) {
+		p, known := properties[name].(map[string]any)
+		if !known {
+			continue
+		}
+		mark := ""
+		if !slices.Contains(required, name) {
+			mark = "?"
+		}
+		parameters = append(parameters, name+mark+": "+parameterType(p))
+	}
+	line := strings.ReplaceAll(withoutInvisible(fmt.Sprintf("%s.%s(%s)", s.Group, codeName(t.Name), strings.Join(parameters, ", "))), "\n", " ")
+	if len(line) > maxSignatureBytes {
+		line = strings.ToValidUTF8(line[:maxSignatureBytes], "") + "…)"
+	}
+	about, _, _ := strings.Cut(strings.TrimSpace(withoutInvisible(t.Description)), "\n")
+	if runes := []rune(about); len(runes) > maxSummaryChars {
+		about = string(runes[:maxSummaryChars]) + "…"
+	}
+	if about != "" {
+		line += ": " + about
+	}
+	return line
+}
+
+// withoutInvisible drops what is not to be seen from a server's text, but for newlines.
+func withoutInvisible(text string) string {
+	return strings.Map(func(c rune) rune {
+		if c != '\n' && !unicode.IsGraphic(c) {
+			return -1
+		}
+		return c
+	}, text)
+}
+
+// optionalProperties returns the properties that are not required.
+func optionalProperties(properties map[string]any, required []string) (names []string) {
+	for name := range properties {
+		if !slices.Contains(required, name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// parameterType shows the type of a parameter.
+func parameterType(p map[string]any) string {
+	const most = 5
+	if choices := stringItems(p["enum"]); len(choices) > 0 && len(choices) <= most {
+		return `"` + strings.Join(choices, `"|"`) + `"`
+	}
+	name, _ := p["type"].(string)
+	if items, ok := p["items"].(map[string]any); ok && name == "array" {
+		return parameterType(items) + "[]"
+	}
+	return cmp.Or(name, "any")
+}
+
+// codeName is what code calls a tool of this name.
+func codeName(name string) string {
+	name = strings.Map(func(c rune) rune {
+		if c == '_' || unicode.IsLetter(c) || unicode.IsDigit(c) {
+			return c
+		}
+		return '_'
+	}, name)
+	if slices.Contains(pythonKeywords(), name) {
+		return name + "_"
+	}
+	if name != "" && unicode.IsDigit(rune(name[0])) {
+		return "_" + name
+	}
+	return name
+}

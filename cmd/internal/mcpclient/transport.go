@@ -1,0 +1,383 @@
+package mcpclient
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+const (
+	maxMessageBytes   = 16 << 20         // bytes of one message
+	savedLineEndBytes = 4 << 10          // of a line that is too long, for the id in it
+	discoverTimeout   = 10 * time.Second // for the answer to server/discover
+	writeTimeout      = 30 * time.Second // for a server to read a message
+	maxJunkBytes      = 200              // bytes of the first line of junk that are kept
+)
+
+// byteOrderMark is what some servers begin with.
+var byteOrderMark = []byte("\ufeff")
+
+// elicitationMethod is the question to a person.
+const elicitationMethod = "elicitation/create"
+
+// discoverMethod is the question that servers of older versions may leave without an answer.
+const discoverMethod = "server/discover"
+
+// rawContentKey is the field of a result's _meta that has its structured content as the server wrote it:
+// the SDK makes floating-point numbers of its integers. schemaKey is likewise that of a question's,
+// which has the schema of its form: the SDK forgets the order of the fields.
+const rawContentKey, schemaKey = "turnstone.structured", "turnstone.schema"
+
+// stdioTransport carries MCP messages over the pipes of a process. It survives what is no message.
+type stdioTransport struct {
+	pipe             io.ReadWriteCloser
+	progress         func(*mcp.ProgressNotificationParams) // is told of progress in the order of the messages
+	timeouts         timeouts
+	reader           *bufio.Reader
+	syntheticAnswers chan jsonrpc.Message // answers that stand for those of the server
+
+	writeMu sync.Mutex
+
+	mu               sync.Mutex
+	discoverID       jsonrpc.ID // of server/discover, while it has no answer
+	lateDiscoverID   jsonrpc.ID // of one whose answer is not waited for any more
+	discoverCameLate bool       // it came
+	isStalled        bool       // it did not read a message in time
+	firstJunk        string     // the first line that was none
+	received         chan readResult
+	closed           chan struct{}
+	closing          sync.Once
+}
+
+// readResult is a message that came, or the end of them.
+type readResult struct {
+	message jsonrpc.Message
+	err     error
+}
+
+func newStdioTransport(pipe io.ReadWriteCloser, bounds timeouts) *stdioTransport {
+	return &stdioTransport{
+		pipe: pipe, timeouts: bounds, reader: bufio.NewReaderSize(pipe, 64<<10),
+		syntheticAnswers: make(chan jsonrpc.Message, 1), received: make(chan readResult), closed: make(chan struct{}),
+	}
+}
+
+// Connect implements mcp.Transport.
+func (l *stdioTransport) Connect(context.Context) (mcp.Connection, error) {
+	go l.readMessages() // ends with the pipe, or with Close
+	return l, nil
+}
+
+// SessionID implements mcp.Connection.
+func (l *stdioTransport) SessionID() string { return "" }
+
+// Read implements mcp.Connection.
+func (l *stdioTransport) Read(ctx context.Context) (jsonrpc.Message, error) {
+	select {
+	case r := <-l.received:
+		return r.message, r.err
+	case m := <-l.syntheticAnswers:
+		return m, nil
+	case <-l.closed:
+		return nil, io.EOF
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Write implements mcp.Connection.
+func (l *stdioTransport) Write(_ context.Context, m jsonrpc.Message) error {
+	text, err := jsonrpc.EncodeMessage(m)
+	if err != nil {
+		return err
+	}
+	if r, ok := m.(*jsonrpc.Request); ok && r.Method == discoverMethod {
+		l.mu.Lock()
+		l.discoverID = r.ID
+		l.mu.Unlock()
+		time.AfterFunc(l.timeouts.discover, l.giveUpDiscover)
+	}
+	l.writeMu.Lock()
+	defer l.writeMu.Unlock()
+	defer time.AfterFunc(l.timeouts.write, l.giveUpWriting).Stop()
+	_, err = l.pipe.Write(append(text, '\n'))
+	return err
+}
+
+// giveUpWriting ends a server that has not read a message in time: all later ones would wait, too.
+func (l *stdioTransport) giveUpWriting() {
+	l.mu.Lock()
+	l.isStalled = true
+	l.mu.Unlock()
+	_ = l.pipe.Close()
+}
+
+// hasStoppedReading reports whether the server was given up because it does not read.
+func (l *stdioTransport) hasStoppedReading() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.isStalled
+}
+
+// giveUpDiscover answers server/discover as a server does that does not know it.
+func (l *stdioTransport) giveUpDiscover() {
+	l.mu.Lock()
+	id := l.discoverID
+	l.discoverID, l.lateDiscoverID = jsonrpc.ID{}, id
+	l.mu.Unlock()
+	if id.IsValid() {
+		l.syntheticAnswers <- errorResponse(id, jsonrpc.CodeMethodNotFound, "no answer in time")
+	}
+}
+
+func errorResponse(id jsonrpc.ID, code int64, words string) *jsonrpc.Response {
+	return &jsonrpc.Response{ID: id, Error: &jsonrpc.Error{Code: code, Message: words}}
+}
+
+// Close implements mcp.Connection. The owner of the pipe closes that.
+func (l *stdioTransport) Close() error {
+	l.closing.Do(func() { close(l.closed) })
+	return nil
+}
+
+// FirstJunk returns the first line that was no message; "" if there was none.
+func (l *stdioTransport) FirstJunk() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.firstJunk
+}
+
+// readMessages reads lines until the pipe ends.
+func (l *stdioTransport) readMessages() {
+	for {
+		m, err := l.nextMessage()
+		if err == nil && m == nil {
+			continue
+		}
+		select {
+		case l.received <- readResult{m, err}:
+		case <-l.closed:
+			return
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// nextMessage returns the next message; nil for a line that is none.
+func (l *stdioTransport) nextMessage() (jsonrpc.Message, error) {
+	line, whole, err := l.readLine()
+	if err != nil {
+		return nil, err
+	}
+	if !whole {
+		return errorForLine(line, fmt.Sprintf("the server's answer is longer than %d MiB", maxMessageBytes>>20)), nil
+	}
+	line = bytes.TrimSpace(bytes.TrimPrefix(line, byteOrderMark))
+	if len(line) == 0 {
+		return nil, nil
+	}
+	m, err := jsonrpc.DecodeMessage(line)
+	if err != nil || line[0] != '{' {
+		l.noteJunk(line)
+		return errorForLine(line, "the server's answer is no valid JSON"), nil
+	}
+	if q, ok := m.(*jsonrpc.Request); ok && !q.ID.IsValid() && l.handleNotification(q) {
+		return nil, nil
+	}
+	if r, ok := m.(*jsonrpc.Response); ok {
+		r.ID = numericID(r.ID)
+		if !l.isExpected(r.ID) {
+			return nil, nil
+		}
+		r.Result = withQuestionSchemas(withRawField(r.Result, "structuredContent", rawContentKey))
+	}
+	if q, ok := m.(*jsonrpc.Request); ok && q.Method == elicitationMethod {
+		q.Params = withRawField(q.Params, "requestedSchema", schemaKey)
+	}
+	return m, nil
+}
+
+// numericID returns the id of an answer as the SDK asks, which is a number. Some servers make a text of it.
+func numericID(id jsonrpc.ID) jsonrpc.ID {
+	text, _ := id.Raw().(string)
+	n, err := strconv.ParseInt(text, 10, 32)
+	if err != nil {
+		return id
+	}
+	number, err := jsonrpc.MakeID(float64(n))
+	if err != nil {
+		return id
+	}
+	return number
+}
+
+// handleNotification takes what a server only tells, so that a flood of it costs little: progress, and the log,
+// which nobody reads.
+func (l *stdioTransport) handleNotification(q *jsonrpc.Request) bool {
+	switch q.Method {
+	case "notifications/message":
+		return true
+	case "notifications/progress":
+		var p mcp.ProgressNotificationParams
+		if json.Unmarshal(q.Params, &p) == nil {
+			l.progress(&p)
+		}
+		return true
+	}
+	return false
+}
+
+// isExpected reports whether an answer is waited for, and takes note of that of server/discover.
+func (l *stdioTransport) isExpected(id jsonrpc.ID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if id.IsValid() && id == l.discoverID {
+		l.discoverID = jsonrpc.ID{}
+	}
+	if id.IsValid() && id == l.lateDiscoverID {
+		l.discoverCameLate = true
+		return false
+	}
+	return true
+}
+
+// hasAnsweredLate reports whether the answer to server/discover came when it was not waited for.
+func (l *stdioTransport) hasAnsweredLate() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.discoverCameLate
+}
+
+// readLine returns the next line. Of one that is too long it returns the start and the end.
+func (l *stdioTransport) readLine() (line []byte, whole bool, err error) {
+	for {
+		part, err := l.reader.ReadSlice('\n')
+		if len(line)+len(part) > maxMessageBytes {
+			return l.skipLongLine(append(line[:min(len(line), savedLineEndBytes)], '\n'), part, err)
+		}
+		line = append(line, part...)
+		switch {
+		case err == nil:
+			return line, true, nil
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return nil, false, err
+		}
+	}
+}
+
+// skipLongLine reads the rest of a line that is too long, and returns its start with its end.
+func (l *stdioTransport) skipLongLine(start, part []byte, err error) ([]byte, bool, error) {
+	end := bytes.Clone(part)
+	for errors.Is(err, bufio.ErrBufferFull) {
+		part, err = l.reader.ReadSlice('\n')
+		end = append(end, part...)
+		end = append(end[:0], end[max(0, len(end)-savedLineEndBytes):]...)
+	}
+	return append(start, end...), false, err
+}
+
+func (l *stdioTransport) noteJunk(line []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.firstJunk == "" {
+		l.firstJunk = string(line[:min(len(line), maxJunkBytes)])
+	}
+}
+
+// errorForLine returns an error for the call that a line seems to answer; nil if it names none.
+func errorForLine(line []byte, words string) jsonrpc.Message {
+	for _, expression := range []*regexp.Regexp{idAtEnd(), idAtStart()} {
+		found := expression.FindSubmatch(line)
+		if found == nil {
+			continue
+		}
+		var value any
+		if json.Unmarshal(found[1], &value) != nil {
+			continue
+		}
+		if id, err := jsonrpc.MakeID(value); err == nil && id.IsValid() {
+			return errorResponse(id, jsonrpc.CodeParseError, words)
+		}
+	}
+	return nil
+}
+
+func idAtEnd() *regexp.Regexp {
+	return regexp.MustCompile(`"id"\s*:\s*(\d{1,15}|"[^"\\]{1,100}")\s*(?:,\s*"jsonrpc"\s*:\s*"2.0"\s*)?}?\s*$`)
+}
+
+func idAtStart() *regexp.Regexp {
+	return regexp.MustCompile(`^\s*{\s*(?:"jsonrpc"\s*:\s*"2.0"\s*,\s*)?"id"\s*:\s*(\d{1,15}|"[^"\\]{1,100}")\s*,`)
+}
+
+// withQuestionSchemas does for the questions in a result what withRawField does for one.
+func withQuestionSchemas(result json.RawMessage) json.RawMessage {
+	if !bytes.Contains(result, []byte(`"inputRequests"`)) {
+		return result
+	}
+	var fields, questions map[string]json.RawMessage
+	if json.Unmarshal(result, &fields) != nil || json.Unmarshal(fields["inputRequests"], &questions) != nil {
+		return result
+	}
+	for id, question := range questions {
+		var parts map[string]json.RawMessage
+		if json.Unmarshal(question, &parts) != nil || parts["params"] == nil {
+			continue
+		}
+		parts["params"] = withRawField(parts["params"], "requestedSchema", schemaKey)
+		if changed, err := json.Marshal(parts); err == nil {
+			questions[id] = changed
+		}
+	}
+	var err error
+	if fields["inputRequests"], err = json.Marshal(questions); err != nil {
+		return result
+	}
+	changed, err := json.Marshal(fields)
+	if err != nil {
+		return result
+	}
+	return changed
+}
+
+// withRawField returns an object one of whose fields, if it is there, is also in its _meta, as it came.
+func withRawField(result json.RawMessage, field, key string) json.RawMessage {
+	if !bytes.Contains(result, []byte(`"`+field+`"`)) {
+		return result
+	}
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(result, &fields) != nil || fields[field] == nil {
+		return result
+	}
+	meta := map[string]json.RawMessage{}
+	_ = json.Unmarshal(fields["_meta"], &meta) // none, or one that is wrong, which is dropped
+	text, err := json.Marshal(string(fields[field]))
+	if err != nil {
+		return result
+	}
+	if meta == nil { // it was null
+		meta = map[string]json.RawMessage{}
+	}
+	meta[key] = text
+	if fields["_meta"], err = json.Marshal(meta); err != nil {
+		return result
+	}
+	changed, err := json.Marshal(fields)
+	if err != nil {
+		return result
+	}
+	return changed
+}

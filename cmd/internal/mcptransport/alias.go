@@ -1,0 +1,82 @@
+package mcptransport
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+
+	"github.com/turnstone-repl/turnstone/internal/jsonrpc2"
+)
+
+// An idAlias takes the place of an id that the NewSDKServer would change: of numbers it keeps only those that are
+// whole and have 53 bits. On standard input the wire numbers all requests instead.
+type idAlias struct{ id, name json.RawMessage }
+
+// maxIntegerBits bounds the numbers that the NewSDKServer keeps.
+const maxIntegerBits = 53
+
+// newIDAlias returns the alias of an id; one without a name if it needs none.
+func newIDAlias(id json.RawMessage) idAlias {
+	if len(id) == 0 || id[0] == '"' {
+		return idAlias{}
+	}
+	if n, err := strconv.ParseInt(string(id), 10, 64); err == nil && n >= -1<<maxIntegerBits && n <= 1<<maxIntegerBits {
+		return idAlias{}
+	}
+	return idAlias{id, strconv.AppendQuote(nil, "number "+string(id))}
+}
+
+// restoreID puts the id back into a message of the NewSDKServer, or an event with one.
+func (a idAlias) restoreID(text []byte) []byte {
+	if a.name == nil {
+		return text
+	}
+	const key = `"id":`
+	return bytes.Replace(text, append([]byte(key), a.name...), append([]byte(key), a.id...), 1)
+}
+
+// originalID returns the id that the client has sent.
+func (a idAlias) originalID(id json.RawMessage) json.RawMessage {
+	if a.name == nil {
+		return id
+	}
+	return a.id
+}
+
+// decodeMessage returns the message of a body, in which aliases have taken the place of ids, or why it
+// holds none.
+func (x *exchange) decodeMessage(body []byte) (*jsonrpc2.Message, []byte, *jsonrpc2.Problem) {
+	m, problem := decodeBody(body)
+	if params := fixEmptyLists(m.Params); !bytes.Equal(params, m.Params) {
+		body = setField(body, "params", params)
+		m.Params = params
+	}
+	cancelled := idAlias{}
+	if m.Method == jsonrpc2.MethodCancelled && m.ID == nil {
+		cancelled = newIDAlias(json.RawMessage(jsonrpc2.CancelledKey(m.Params)))
+	}
+	switch x.alias = newIDAlias(m.ID); {
+	case x.alias.name != nil:
+		body = setField(body, "id", x.alias.name)
+	case cancelled.name != nil:
+		body = setField(body, "params", setField(m.Params, "requestId", cancelled.name))
+	default:
+		return m, body, problem
+	}
+	m, problem = decodeBody(body)
+	return m, body, problem
+}
+
+// setField returns an object with another value of a field.
+func setField(object []byte, name string, value json.RawMessage) []byte {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(object, &fields) != nil {
+		return object
+	}
+	fields[name] = value
+	changed, err := json.Marshal(fields)
+	if err != nil {
+		return object
+	}
+	return changed
+}

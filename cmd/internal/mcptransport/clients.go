@@ -1,0 +1,223 @@
+package mcptransport
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/turnstone-repl/turnstone/internal/jsonrpc2"
+)
+
+// A httpClient is one MCP session over HTTP. It sees only its own sessions.
+type httpClient struct {
+	front *httpFront
+	id    string // of the MCP session
+	tools Tools
+	sdk   *mcp.Server
+
+	arrivals Queue // the queue of its calls
+
+	openRequests int              // guarded by front.mu; how many requests are being served
+	idleSince    time.Time        // guarded by front.mu; when the last request ended
+	idleTimer    *time.Timer      // guarded by front.mu; runs between requests, and ends the client
+	eventReader  *exchange        // guarded by front.mu; the last request that reads the stream of no call
+	callNumbers  map[string]int64 // guarded by front.mu; open calls by the keys of their ids
+	ended        bool             // guarded by front.mu
+	drained      chan struct{}    // closed when the client has ended and no call is left to answer
+}
+
+// newClient makes a client for a request. The request releases it later.
+func (f *httpFront) newClient() (*httpClient, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return nil, errShuttingDown
+	}
+	if len(f.clients) >= maxClients && !f.evictIdleLocked() {
+		return nil, fmt.Errorf("too many clients (%d); disconnect one", maxClients)
+	}
+	f.clientCount++
+	c := &httpClient{front: f, id: rand.Text(), openRequests: 1, callNumbers: make(map[string]int64), drained: make(chan struct{})}
+	c.tools = f.newTools(Client{Calls: f, Number: f.clientCount})
+	c.sdk = c.tools.NewSDKServer(func() string { return c.id })
+	c.idleTimer = time.AfterFunc(f.idleTimeout, func() { f.endIfIdle(c) })
+	c.idleTimer.Stop()
+	f.clients[c.id] = c
+	return c, nil
+}
+
+// evictIdleLocked ends the client that has been away for longest. It returns false if no client
+// is away.
+func (f *httpFront) evictIdleLocked() bool {
+	var oldest *httpClient
+	for _, c := range f.clients {
+		if c.openRequests == 0 && (oldest == nil || c.idleSince.Before(oldest.idleSince)) {
+			oldest = c
+		}
+	}
+	if oldest == nil {
+		return false
+	}
+	f.logger.Warn("a client without a connection was ended, to make room for another", "bound", maxClients)
+	f.endClientLocked(oldest)
+	return true
+}
+
+// findClient returns the client of an MCP session, or nil. The request releases it later.
+func (f *httpFront) findClient(id string) *httpClient {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c := f.clients[id]
+	if c != nil {
+		c.openRequests++
+		c.idleTimer.Stop()
+	}
+	return c
+}
+
+// releaseRequest ends a request of the client.
+func (c *httpClient) releaseRequest() {
+	f := c.front
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c.openRequests--
+	if c.openRequests == 0 && !c.ended {
+		c.idleSince = time.Now()
+		c.idleTimer.Reset(f.idleTimeout)
+	}
+}
+
+// finishInitialize runs after the request that began the MCP session.
+func (c *httpClient) finishInitialize() {
+	for range c.sdk.Sessions() {
+		if c.front.claimSpare(c) {
+			c.tools.OpenAhead()
+		}
+		return
+	}
+	c.front.endClient(c) // the NewSDKServer has refused it
+}
+
+// claimSpare reports whether to open the tools of a new client ahead. Many clients connect and
+// never call, so at most one client has unused tools.
+func (f *httpFront) claimSpare(c *httpClient) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.spareClient != nil && !f.spareClient.ended && !f.spareClient.tools.IsUsed() {
+		return false
+	}
+	f.spareClient = c
+	return true
+}
+
+func (f *httpFront) endIfIdle(c *httpClient) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if c.openRequests == 0 {
+		f.endClientLocked(c)
+	}
+}
+
+// endClient ends a client. It does not wait.
+func (f *httpFront) endClient(c *httpClient) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.endClientLocked(c)
+}
+
+func (f *httpFront) endClientLocked(c *httpClient) {
+	if c.ended {
+		return
+	}
+	c.ended = true
+	c.idleTimer.Stop()
+	delete(f.clients, c.id)
+	c.checkDrainedLocked()
+	f.endingClients.Go(c.close)
+}
+
+// close closes the client's tools, which ends its calls. It waits until those are answered,
+// but not for a connection that takes no answer.
+func (c *httpClient) close() {
+	c.tools.Close()
+	timeout := time.NewTimer(lastWritesTimeout)
+	defer timeout.Stop()
+	select {
+	case <-c.drained:
+	case <-timeout.C:
+		for _, call := range c.openCalls() { // a tool may wait to learn this
+			call.Deliver(false)
+		}
+	}
+	for session := range c.sdk.Sessions() {
+		_ = session.Close() // it has no stream of ours, so it cannot fail
+	}
+}
+
+// openCalls returns the calls without an answer.
+func (c *httpClient) openCalls() []*Call {
+	c.front.mu.Lock()
+	defer c.front.mu.Unlock()
+	var open []*Call
+	for _, number := range c.callNumbers {
+		open = append(open, c.front.calls[number])
+	}
+	return open
+}
+
+func (c *httpClient) checkDrainedLocked() {
+	if c.ended && len(c.callNumbers) == 0 {
+		close(c.drained)
+	}
+}
+
+var (
+	errShuttingDown = errors.New("the server is ending")
+	errIDInUse      = errors.New("the id is in use by a call that is not answered yet")
+)
+
+// registerCall registers a call of the client.
+func (c *httpClient) registerCall(x *exchange, m *jsonrpc2.Message) (number int64, err error) {
+	f := c.front
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	id := jsonrpc2.IDKey(m.ID)
+	if _, taken := c.callNumbers[id]; taken {
+		return 0, errIDInUse
+	}
+	if len(c.callNumbers) >= maxOpenCalls {
+		return 0, fmt.Errorf("%d calls of this client are not answered yet: wait for one", maxOpenCalls)
+	}
+	if c.ended {
+		return 0, errShuttingDown
+	}
+	x.call = &Call{token: jsonrpc2.ProgressToken(m.Params), onSeen: x.startKeepAlive, isSingleMessage: x.isSingleMessage}
+	number, err = f.numberCallLocked(x.call)
+	if err != nil {
+		return 0, err
+	}
+	x.call.Arrival = c.arrivals.Join()
+	c.callNumbers[id] = number
+	x.onAnswered = func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.calls, number)
+		delete(c.callNumbers, id)
+		c.checkDrainedLocked()
+	}
+	return number, nil
+}
+
+// cancelCall marks a call that the client has given up. It ignores a cancel that names no open
+// call.
+func (c *httpClient) cancelCall(params json.RawMessage) {
+	c.front.mu.Lock()
+	call := c.front.calls[c.callNumbers[jsonrpc2.CancelledKey(params)]]
+	c.front.mu.Unlock()
+	if call != nil {
+		call.Cancel()
+	}
+}

@@ -1,0 +1,120 @@
+package mcptransport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/httpauth"
+)
+
+const (
+	// Path is the URL path that ServeHTTP serves, also with a slash behind it.
+	Path = "/mcp"
+
+	// DefaultIdleTimeout replaces an HTTPOptions.IdleTimeout of 0.
+	DefaultIdleTimeout = time.Hour
+
+	// maxConnections bounds the open connections, and so the requests at one time. More
+	// connections wait in the kernel.
+	maxConnections = 128
+
+	// maxBodyBytes bounds one message of a client, in bytes.
+	maxBodyBytes = 4 << 20
+
+	headerTimeout    = 10 * time.Second // for a request's header
+	bodyTimeout      = 30 * time.Second // for a request's body
+	writeTimeout     = 30 * time.Second // for each write to a client that does not read
+	keepAliveTimeout = 2 * time.Minute  // for a connection between two requests
+)
+
+// HTTPOptions say where ServeHTTP serves, and whom. Listener and Token are required.
+type HTTPOptions struct {
+	// Listener takes the connections. ServeHTTP closes it.
+	Listener net.Listener
+
+	// Token is the token that every request must carry.
+	Token string
+
+	// Hosts are names by which clients may call the server, besides those of the loopback
+	// interface. The server refuses every other name: an attacker may have forged it to make a
+	// browser connect here.
+	Hosts []string
+
+	// IdleTimeout is how long a client stays without a connection before it is ended. Shared sessions
+	// end after the same time without a call. 0 means DefaultIdleTimeout.
+	IdleTimeout time.Duration
+}
+
+// ServeHTTP serves any number of clients over streamable HTTP until ctx ends, or the listener
+// fails. A client of the versions up to 2025-11-25 has an MCP session, and tools of its own.
+// From StatelessVersion on, all calls share the same tools. At the end, ServeHTTP closes the
+// tools, answers the calls that this ends, and waits. If clients do not read the answers, it
+// waits half a second more.
+func ServeHTTP(ctx context.Context, h *HTTPOptions, logger *slog.Logger, newTools func(Client) Tools) (err error) {
+	switch {
+	case h.Listener == nil || h.Token == "":
+		return errors.New("mcpwire: Listener and Token are required")
+	case h.IdleTimeout < 0:
+		return errors.New("mcpwire: Idle is negative")
+	}
+	idle := h.IdleTimeout
+	if idle == 0 {
+		idle = DefaultIdleTimeout
+	}
+	f := newHTTPFront(idle, logger, newTools)
+	web := &http.Server{
+		Handler:           logRefusals(logger, newRequestGuard(h.Token, h.Hosts, f)),
+		ReadHeaderTimeout: headerTimeout,
+		IdleTimeout:       keepAliveTimeout,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
+	}
+	connections := httpauth.LimitListener(h.Listener, maxConnections)
+	served := make(chan error, 1)
+	go func() { served <- web.Serve(connections) }()
+	select {
+	case <-ctx.Done():
+		_ = connections.Close()
+		<-served
+		err = ctx.Err()
+	case err = <-served:
+		err = fmt.Errorf("mcpwire: %w", err)
+	}
+	f.closeTools()
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWritesTimeout)
+	defer cancel()
+	f.endClients(bounded)
+	_ = web.Shutdown(bounded)
+	_ = web.Close() // the connections that Shutdown gave up
+	return err
+}
+
+// logRefusals logs requests that a handler refuses.
+func logRefusals(log *slog.Logger, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(&refusalLogger{ResponseWriter: w, log: log, from: r.RemoteAddr}, r)
+	})
+}
+
+// A refusalLogger is a response that logs a refusal.
+type refusalLogger struct {
+	http.ResponseWriter
+	log  *slog.Logger
+	from string
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *refusalLogger) WriteHeader(status int) {
+	if status >= http.StatusBadRequest {
+		w.log.Info("refused", "status", status, "from", w.from)
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap implements what http.ResponseController looks for.
+func (w *refusalLogger) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -1,0 +1,103 @@
+package pkginstall
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// rejectShared takes out of a request what leads into its directories that are kept apart.
+func (r *Request) rejectShared() error {
+	if len(r.SessionDirs) == 0 {
+		return nil
+	}
+	if r.isInApartDir(r.Executable) {
+		real, err := filepath.EvalSymlinks(r.Executable)
+		if err == nil && r.isInApartDir(real) {
+			err = rejectSessionProgram(r.Executable)
+		}
+		if err != nil {
+			return err
+		}
+		r.Executable = real
+	}
+	var env []string
+	for _, kv := range r.Env {
+		name, value, _ := strings.Cut(kv, "=")
+		parts := filepath.SplitList(value)
+		whole := len(parts)
+		parts = slices.DeleteFunc(parts, r.isInApartDir)
+		switch {
+		case len(parts) == whole:
+			env = append(env, kv)
+		case len(parts) > 0:
+			env = append(env, name+"="+strings.Join(parts, string(os.PathListSeparator)))
+		}
+	}
+	r.Env = env
+	return nil
+}
+
+func rejectSessionProgram(program string) error {
+	return fmt.Errorf("%s is in a directory of the session, whose code may have put another program there, and this runs outside of its sandbox: name one that is elsewhere, or install into the environment itself", program)
+}
+
+// venvHome matches the directory of the Python from which a virtual environment was made.
+var venvHome = regexp.MustCompile(`(?m)^\s*home\s*=\s*(.*?)\s*$`)
+
+// basePython returns the request's Python, or that from which its virtual environment was made.
+func (r *Request) basePython() (string, error) {
+	python := r.Executable
+	for range 4 { // an environment may name another, or have a copy of the program
+		python = resolveLinks(python)
+		if r.isInApartDir(python) {
+			return "", rejectSessionProgram(python)
+		}
+		bin := filepath.Dir(python)
+		beside, _ := os.ReadFile(filepath.Join(bin, "pyvenv.cfg"))
+		above, _ := os.ReadFile(filepath.Join(bin, "..", "pyvenv.cfg"))
+		home := venvHome.FindSubmatch(slices.Concat(beside, []byte("\n"), above))
+		if home == nil {
+			return python, nil
+		}
+		python = filepath.Join(string(home[1]), "python3")
+	}
+	return "", fmt.Errorf("%s is of a virtual environment that was made from no Python", r.Executable)
+}
+
+// isInApartDir reports whether a path, or where it leads, is in a directory that is kept apart.
+func (r *Request) isInApartDir(path string) bool {
+	return slices.ContainsFunc(r.SessionDirs, func(dir string) bool {
+		return isWithin(path, dir) || isWithin(resolveLinks(path), resolveLinks(dir))
+	})
+}
+
+func isWithin(path, dir string) bool {
+	below, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsAbs(path) && filepath.IsLocal(below)
+}
+
+// resolveLinks is a path without links, or the path where nothing is there.
+func resolveLinks(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	return path
+}
+
+// lookPath is exec.LookPath without the directories that are kept apart.
+func (r *Request) lookPath(name string) (string, error) {
+	if len(r.SessionDirs) == 0 {
+		return exec.LookPath(name)
+	}
+	for _, dir := range filepath.SplitList(r.envValue("PATH")) {
+		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil && filepath.IsAbs(path) && !r.isInApartDir(path) {
+			return path, nil
+		}
+	}
+	return "", exec.ErrNotFound
+}

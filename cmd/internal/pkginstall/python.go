@@ -1,0 +1,232 @@
+package pkginstall
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// pythonName matches the beginning of a requirement: the name of a project, so that it is
+// never taken for an option. The installer checks the rest.
+var pythonName = regexp.MustCompile(`^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?`)
+
+var pythonSeparators = regexp.MustCompile(`[-_.]+`)
+
+// probeScript prints the properties on which compiled packages depend, and pip's version.
+const probeScript = `
+import sys, sysconfig
+try:
+    from pip import __version__ as pip
+except ImportError:
+    pip = "none"
+print()
+print(sys.implementation.cache_tag, sys.version.split()[0], sysconfig.get_platform(), sys.base_prefix)
+print(pip)
+`
+
+// noPip stands for the version of a pip that is not there.
+const noPip = "none"
+
+// apartProbeScript prints the same without site, and the directories where an interpreter may have its pip.
+const apartProbeScript = `
+import sys, sysconfig
+print(sys.implementation.cache_tag, sys.version.split()[0], sysconfig.get_platform(), sys.base_prefix)
+print(sysconfig.get_path("purelib"), sys.base_prefix + "/lib/python3/dist-packages", sep="\n")
+`
+
+// isolatedFlags keeps an interpreter from all code but the standard library: a .pth file of an environment, and what
+// it finds, such as a sitecustomize.py, may lead to code of a session.
+var isolatedFlags = []string{"-I", "-S"}
+
+var pipVersion = regexp.MustCompile(`(?m)^__version__ = "(.+)"`)
+
+// Python makes Python packages, with uv if it is on PATH, otherwise with the interpreter's own
+// pip, otherwise with the pip of a virtual environment.
+func Python() *Tool {
+	return &Tool{
+		language: "Python",
+		path:     "PYTHONPATH",
+		canonical: func(name string) (string, error) {
+			project := pythonName.FindString(name)
+			if project == "" {
+				return "", fmt.Errorf("%q is no package of Python's: write it as for pip, such as numpy or 'numpy>=2'", name)
+			}
+			// PEP 503: all spellings of a project's name are equal.
+			canonical := strings.ToLower(pythonSeparators.ReplaceAllString(project, "-"))
+			return canonical + strings.TrimSpace(name[len(project):]), nil
+		},
+		probe:   probePython,
+		install: installPython,
+	}
+}
+
+func probePython(ctx context.Context, r *Request, dir string) (runtimeProbe, error) {
+	if len(r.SessionDirs) > 0 {
+		return probeForeignPython(ctx, r, dir)
+	}
+	f := runtimeProbe{missing: r.Packages}
+	said, err := r.runTool(ctx, dir, nil, nil, r.Executable, "-c", probeScript)
+	if err != nil {
+		return f, err
+	}
+	lines := strings.Split(said, "\n")
+	if len(lines) < 2 {
+		return f, fmt.Errorf("%s does not say which Python it is", r.Executable)
+	}
+	f.facts = []string{"python " + lines[len(lines)-2]} // a startup hook may print before
+	f.installer = lines[len(lines)-1]
+	return f, nil
+}
+
+// probeForeignPython is probePython without code of an environment. It replaces the request's interpreter by that from which
+// the environment was made.
+func probeForeignPython(ctx context.Context, r *Request, dir string) (runtimeProbe, error) {
+	f := runtimeProbe{missing: r.Packages, installer: noPip}
+	var err error
+	if r.Executable, err = r.basePython(); err != nil {
+		return f, err
+	}
+	said, err := r.runTool(ctx, dir, nil, nil, r.Executable, append(slices.Clone(isolatedFlags), "-c", apartProbeScript)...)
+	if err != nil {
+		return f, err
+	}
+	lines := strings.Split(said, "\n")
+	if len(lines) < 3 {
+		return f, fmt.Errorf("%s does not say which Python it is", r.Executable)
+	}
+	f.facts = []string{"python " + lines[len(lines)-3]}
+	for _, dir := range lines[len(lines)-2:] {
+		pip := filepath.Join(dir, "pip")
+		if r.isInApartDir(pip) {
+			continue
+		}
+		code, err := os.ReadFile(filepath.Join(pip, "__init__.py"))
+		if version := pipVersion.FindSubmatch(code); err == nil && version != nil {
+			f.pipDir, f.installer = pip, string(version[1])
+			break
+		}
+	}
+	return f, nil
+}
+
+func installPython(ctx context.Context, r *Request, f runtimeProbe, lib string, report func(Progress)) error {
+	uv, err := r.lookPath("uv")
+	hasUv := err == nil
+	needsPip := !hasUv && f.installer == noPip
+	if needsPip {
+		report(Progress{Message: "making a pip, which " + r.Executable + " has not"})
+		f.installer = "0"
+	}
+	python := r.Executable
+	var env []string
+	if len(r.SessionDirs) > 0 {
+		env = []string{"PYTHONPATH=", "PYTHONHOME="} // modules of the user's may lead further
+	}
+	if needsPip || len(r.SessionDirs) > 0 {
+		own := filepath.Join(filepath.Dir(lib), "own")
+		defer os.RemoveAll(own)
+		if python, err = r.privatePython(ctx, own, env, f.pipDir, needsPip); err != nil {
+			return err
+		}
+	}
+	if hasUv {
+		args := []string{"pip", "install", "--no-progress", "--python", python, "--target", lib}
+		_, err = r.runTool(ctx, filepath.Dir(lib), env, countSteps(report), uv, append(args, r.Packages...)...)
+		return err
+	}
+	return r.runPip(ctx, python, env, f.installer, lib, report)
+}
+
+func (r *Request) runPip(ctx context.Context, python string, env []string, version, lib string, report func(Progress)) error {
+	args := []string{"-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--no-warn-script-location", "--target", lib}
+	take := countSteps(report)
+	if hasRawProgress(version) {
+		args, take = append(args, "--progress-bar", "raw"), countDownloads(report)
+	} else {
+		args = append(args, "--progress-bar", "off")
+	}
+	// A user's pip settings for other environments conflict with --target.
+	env = append(env, "PIP_USER=0", "PIP_REQUIRE_VIRTUALENV=0", "PIP_ROOT_USER_ACTION=ignore")
+	_, err := r.runTool(ctx, filepath.Dir(lib), env, take, python, append(args, r.Packages...)...)
+	return err
+}
+
+// privatePython makes a virtual environment that has no package but pip, and returns its interpreter. It gets the pip of
+// a directory, or with needsPip one of its own.
+func (r *Request) privatePython(ctx context.Context, own string, env []string, pip string, needsPip bool) (string, error) {
+	var args []string
+	if len(r.SessionDirs) > 0 {
+		args = slices.Clone(isolatedFlags)
+	}
+	args = append(args, "-m", "venv")
+	if !needsPip {
+		args = append(args, "--without-pip")
+	}
+	if _, err := r.runTool(ctx, filepath.Dir(own), env, nil, r.Executable, append(args, own)...); err != nil {
+		if e, ok := errors.AsType[*Error](err); ok && needsPip {
+			e.Reason += "; there is no pip either: install uv, or pip for " + r.Executable
+		}
+		return "", err
+	}
+	python := filepath.Join(own, venvPython)
+	if pip == "" {
+		return python, nil
+	}
+	libraries, err := filepath.Glob(filepath.Join(own, "lib", "*", "site-packages"))
+	if err == nil && len(libraries) != 1 {
+		err = fmt.Errorf("%s makes virtual environments without site-packages", r.Executable)
+	}
+	if err == nil {
+		err = os.Symlink(pip, filepath.Join(libraries[0], "pip"))
+	}
+	return python, err
+}
+
+// countSteps counts the lines that a tool prints.
+func countSteps(report func(Progress)) func(string) {
+	var p Progress
+	return func(line string) {
+		p.Done++
+		p.Message = shortMessage(line)
+		report(p)
+	}
+}
+
+// hasRawProgress reports whether this version of pip can say how many bytes there are.
+func hasRawProgress(version string) bool {
+	major, rest, _ := strings.Cut(version, ".")
+	minor, _, _ := strings.Cut(rest, ".")
+	a, err := strconv.Atoi(major)
+	b, _ := strconv.Atoi(minor)
+	return err == nil && (a > 24 || a == 24 && b >= 1)
+}
+
+// countDownloads counts the bytes that pip downloads. The total is unknown before the last file.
+func countDownloads(report func(Progress)) func(string) {
+	var p Progress
+	var file int64 // bytes of it that are counted
+	what := ""
+	return func(line string) {
+		var done, total int64
+		if n, _ := fmt.Sscanf(line, "Progress %d of %d", &done, &total); n == 2 {
+			if done < file {
+				file = 0 // another one
+			}
+			if done > file {
+				p.Done += done - file
+				file = done
+			}
+			p.Message = shortMessage(fmt.Sprintf("%s: %.1f of %.1f MB", what, float64(done)/1e6, float64(total)/1e6))
+		} else {
+			file, what = 0, line
+			p.Message = shortMessage(line)
+		}
+		report(p)
+	}
+}

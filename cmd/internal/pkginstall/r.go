@@ -1,0 +1,129 @@
+package pkginstall
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// rName is a package's name as R's manual has it.
+var rName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9.]*[A-Za-z0-9]$`)
+
+//go:embed examine.R
+var probeScriptR string
+
+//go:embed install.R
+var installScriptR string
+
+//go:embed apart.R
+var apartScriptR string
+
+// rLinePrefix begins the lines that our code in R prints for us.
+const rLinePrefix = "turnstone: "
+
+// R makes R packages with install.packages, from the repositories of the user's own R. It
+// does not make packages that R already finds.
+func R() *Tool {
+	return &Tool{
+		language: "R",
+		path:     "R_LIBS",
+		canonical: func(name string) (string, error) {
+			if !rName.MatchString(name) {
+				return "", fmt.Errorf("%q is no package of R's: give a name such as jsonlite", name)
+			}
+			return name, nil
+		},
+		probe: func(ctx context.Context, r *Request, dir string) (f runtimeProbe, err error) {
+			err = r.runR(ctx, dir, probeScriptR, func(kind, text string) {
+				switch kind {
+				case "fact":
+					f.facts = append(f.facts, text)
+				case "missing":
+					f.missing = append(f.missing, text)
+				}
+			}, r.Packages...)
+			if err == nil && len(f.facts) == 0 {
+				err = fmt.Errorf("%s does not say which R it is", r.Executable)
+			}
+			return f, err
+		},
+		install: func(ctx context.Context, r *Request, f runtimeProbe, lib string, report func(Progress)) error {
+			var p Progress
+			return r.runR(ctx, filepath.Dir(lib), installScriptR, func(kind, text string) {
+				switch kind {
+				case "total": // each is fetched, and installed
+					n, _ := strconv.ParseInt(text, 10, 64)
+					p.Total = 2 * n
+				case "step":
+					p.Done++
+					fallthrough
+				default:
+					p.Message = shortMessage(text)
+				}
+				report(p)
+			}, append([]string{lib}, f.missing...)...)
+		},
+	}
+}
+
+// runR runs code and passes the lines that it prints for us to take. Other lines have no kind,
+// unless they mark a step.
+func (r *Request) runR(ctx context.Context, dir, code string, take func(kind, text string), args ...string) error {
+	script, err := os.CreateTemp(dir, unfinishedPrefix+"*.R") // R's own front end does not keep the lines of a long -e
+	if err != nil {
+		return err
+	}
+	defer os.Remove(script.Name())
+	env := []string{"LANGUAGE=en"} // the code looks for words of R's English messages
+	if len(r.SessionDirs) > 0 {
+		env, code = append(env, r.startupArgs()...), apartScriptR+code
+	}
+	_, err = script.WriteString(code)
+	if e := script.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		return err
+	}
+	args = append([]string{"--no-echo", "--no-save", "--no-restore", "--file=" + script.Name(), "--args"}, args...)
+	_, err = r.runTool(ctx, dir, env, func(line string) {
+		ours, ok := strings.CutPrefix(line, rLinePrefix)
+		kind, text, _ := strings.Cut(ours, " ")
+		switch {
+		case ok:
+			take(kind, text)
+		case strings.HasPrefix(line, "trying URL ") || strings.HasPrefix(line, "* DONE (") || strings.Contains(line, "successfully unpacked"):
+			take("step", line)
+		default:
+			take("", line)
+		}
+	}, r.Executable, args...)
+	return err
+}
+
+// startupArgs keeps R, and what it starts, from the user's files, and has apart.R read them. At its start, R itself
+// loads base alone.
+func (r *Request) startupArgs() []string {
+	apart := slices.Clone(r.SessionDirs)
+	for _, dir := range r.SessionDirs {
+		apart = append(apart, resolveLinks(dir))
+	}
+	file := func(variable, name string) string {
+		path := cmp.Or(r.envValue(variable), filepath.Join(r.envValue("HOME"), name))
+		if _, err := os.Stat(path); err != nil || r.isInApartDir(path) {
+			return ""
+		}
+		return path
+	}
+	return []string{
+		"R_DEFAULT_PACKAGES=NULL", "R_ENVIRON_USER=", "R_PROFILE_USER=", "TURNSTONE_APART=" + strings.Join(apart, "\n"),
+		"TURNSTONE_ENVIRON=" + file("R_ENVIRON_USER", ".Renviron"), "TURNSTONE_PROFILE=" + file("R_PROFILE_USER", ".Rprofile"),
+	}
+}

@@ -1,0 +1,127 @@
+package pkginstall
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+)
+
+const (
+	maxOutputBytes  = 64 << 20 // bytes that a tool may print in all
+	maxLineBytes    = 4 << 10  // bytes of a line that are examined
+	maxMessageBytes = 200      // bytes of a line that are shown
+	maxErrorLines   = 12       // the last lines, for an error
+)
+
+// runTool runs a tool in a directory, with additions to its environment, and returns the last lines
+// of its output. It passes each line to take, cleaned of everything that acts on a terminal.
+// The tool's input is empty. When ctx ends, it is killed with all its children.
+func (r *Request) runTool(ctx context.Context, dir string, env []string, take func(line string), command string, args ...string) (string, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	said := &toolOutput{onLine: take, onOverflow: func() { cancel(fmt.Errorf("it printed more than %d bytes", maxOutputBytes)) }}
+	cmd := exec.CommandContext(ctx, command, args...)
+	cmd.Dir, cmd.Env = dir, append(r.Env[:len(r.Env):len(r.Env)], env...)
+	cmd.Stdout, cmd.Stderr = said, said // one writer: os/exec copies with one goroutine
+	cmd.WaitDelay = 2 * time.Second     // for processes that hold the pipe and cannot be killed
+	setProcessGroup(cmd)
+	err := cmd.Run()
+	said.endLine()
+	tail := strings.Join(said.lastLines, "\n")
+	name := filepath.Base(command)
+	if i := slices.Index(args, "-m"); i >= 0 && i+1 < len(args) {
+		name = args[i+1] // python is not what failed
+	}
+	var exit *exec.ExitError
+	switch {
+	case ctx.Err() != nil:
+		return tail, &Error{Reason: fmt.Sprintf("%s was stopped: %v", name, context.Cause(ctx)), Output: tail, cause: context.Cause(ctx)}
+	case errors.As(err, &exit):
+		return tail, &Error{Reason: fmt.Sprintf("%s failed (%v)", name, err), Output: tail, cause: err}
+	case err != nil:
+		return tail, &Error{Reason: fmt.Sprintf("%s cannot be run (%v)", name, err), cause: err}
+	}
+	return tail, nil
+}
+
+// toolOutput collects the output of a tool.
+type toolOutput struct {
+	onLine     func(string) // may be nil
+	onOverflow func()
+
+	total     int
+	line      []byte
+	lastLines []string
+}
+
+func (s *toolOutput) Write(b []byte) (int, error) {
+	n := len(b)
+	if s.total += n; s.total > maxOutputBytes {
+		s.onOverflow()
+		return n, nil
+	}
+	for len(b) > 0 {
+		i := bytes.IndexAny(b, "\r\n")
+		part := b
+		if i >= 0 {
+			part = b[:i]
+		}
+		s.line = append(s.line, part[:min(len(part), maxLineBytes-len(s.line))]...)
+		if i < 0 {
+			break
+		}
+		s.endLine()
+		b = b[i+1:]
+	}
+	return n, nil
+}
+
+// endLine ends the line.
+func (s *toolOutput) endLine() {
+	line := printableLine(string(s.line))
+	s.line = s.line[:0]
+	if line == "" {
+		return
+	}
+	if len(s.lastLines) == maxErrorLines {
+		s.lastLines = append(s.lastLines[:0], s.lastLines[1:]...)
+	}
+	s.lastLines = append(s.lastLines, line)
+	if s.onLine != nil {
+		s.onLine(line)
+	}
+}
+
+// printableLine returns a line without colours and other control characters.
+func printableLine(line string) string {
+	var b strings.Builder
+	escape := false
+	for _, r := range strings.ToValidUTF8(line, "\uFFFD") {
+		switch {
+		case r == 0x1b:
+			escape = true
+		case escape: // until the letter that ends it
+			escape = r == '[' || r >= '0' && r <= '?'
+		case r == '\t':
+			b.WriteByte(' ')
+		case unicode.IsPrint(r):
+			b.WriteRune(r)
+		}
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// shortMessage cuts a line for a message.
+func shortMessage(line string) string {
+	if len(line) <= maxMessageBytes {
+		return line
+	}
+	return strings.ToValidUTF8(line[:maxMessageBytes], "") + "…"
+}

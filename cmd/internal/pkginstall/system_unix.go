@@ -1,0 +1,34 @@
+//go:build unix
+
+package pkginstall
+
+import (
+	"io/fs"
+	"os"
+	"os/exec"
+	"syscall"
+)
+
+// setProcessGroup makes killing cmd also kill all its children.
+func setProcessGroup(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+}
+
+// whyUntrusted says why another user could have put files into a directory; "" means that only
+// the user can.
+func whyUntrusted(info fs.FileInfo) string {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	switch {
+	case !info.IsDir():
+		return "is not a directory"
+	case !ok || int(stat.Uid) != os.Geteuid():
+		return "belongs to somebody else"
+	case info.Mode().Perm()&0o022 != 0:
+		return "can be written by others (chmod go-w it)"
+	}
+	return ""
+}
+
+// venvPython is the interpreter of a virtual environment, within it.
+const venvPython = "bin/python"

@@ -1,0 +1,21 @@
+package pkginstall
+
+import (
+	"io/fs"
+	"os/exec"
+)
+
+// setProcessGroup keeps the default: the command is killed, its children are not.
+func setProcessGroup(*exec.Cmd) {}
+
+// whyUntrusted says why another user could have put files into a directory; "" means that only
+// the user can, as in the user's profile.
+func whyUntrusted(info fs.FileInfo) string {
+	if !info.IsDir() {
+		return "is not a directory"
+	}
+	return ""
+}
+
+// venvPython is the path of the interpreter inside a virtual environment.
+const venvPython = `Scripts\python.exe`

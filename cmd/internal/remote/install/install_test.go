@@ -1,0 +1,624 @@
+//go:build linux
+
+package install
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
+	"github.com/turnstone-repl/turnstone/internal/transportcmd"
+	"github.com/turnstone-repl/turnstone/tests/owners"
+)
+
+// testTimeout bounds what a far side of these tests may take on a busy machine.
+const testTimeout = 2 * time.Minute
+
+// A testRemote is a far side of its own on this machine: a home, and a shell of one kind.
+type testRemote struct {
+	home    string
+	prefix  []string // the prefix
+	program string   // that is brought: "echo", which says "version", or "false"
+}
+
+// testShells are those that run the script.
+var testShells = []string{"dash", "bash", "busybox"}
+
+// newTestRemote makes a far side with a shell. More words of the environment may follow.
+func newTestRemote(t *testing.T, shell string, env ...string) testRemote {
+	t.Helper()
+	binary, err := exec.LookPath(shell)
+	if err != nil {
+		t.Skipf("no %s here: scripts/setup-dev installs it", shell)
+	}
+	home, bin := t.TempDir(), t.TempDir()
+	if shell == "busybox" { // all its programs, as where nothing else is there
+		if out, err := exec.Command(binary, "--install", "-s", bin).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	} else if err := os.Symlink(binary, filepath.Join(bin, "sh")); err != nil {
+		t.Fatal(err)
+	}
+	words := []string{"env", "-i", "HOME=" + home, "TMPDIR=" + home + "/tmp", "PATH=" + bin + ":/usr/bin:/bin"}
+	return testRemote{home: home, prefix: append(words, env...), program: "echo"}
+}
+
+// programPadding makes the program larger than what a pipe holds.
+const programPadding = 400 << 10
+
+// installOptions bring a small real program to a far side.
+func (f testRemote) installOptions(t *testing.T) Options {
+	t.Helper()
+	from, err := exec.LookPath(cmp.Or(f.program, "echo"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	more := make([]byte, programPadding)
+	_, _ = rand.Read(more)
+	self := filepath.Join(t.TempDir(), "repl")
+	if err := testexec.WriteExecutable(self, append(data, more...)); err != nil {
+		t.Fatal(err)
+	}
+	return Options{Prefix: f.prefix, Programs: Programs{Self: self, Build: map[string]string{"GOOS": "linux", "GOARCH": runtime.GOARCH, "CGO_ENABLED": "0"}}, Timeout: testTimeout}
+}
+
+// listFiles are all that is below the home of a far side.
+func (f testRemote) listFiles(t *testing.T) (names []string) {
+	t.Helper()
+	err := filepath.WalkDir(f.home, func(path string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			names = append(names, strings.TrimPrefix(path, f.home+"/"))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// wantRefused checks that an installation fails with these words, and leaves nothing.
+func (f testRemote) wantRefused(t *testing.T, o Options, words ...string) {
+	t.Helper()
+	wantError(t, o, words...)
+	if left := f.listFiles(t); len(left) > 0 {
+		t.Errorf("left behind: %q", left)
+	}
+}
+
+// wantError checks that an installation fails with these words. One that is ended by force may leave
+// a part, which a later one removes.
+func wantError(t *testing.T, o Options, words ...string) {
+	t.Helper()
+	there, err := Install(t.Context(), o)
+	if err == nil {
+		t.Fatalf("got %+v, want an error with %q", there, words)
+	}
+	for _, w := range words {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("got %q, which lacks %q", err, w)
+		}
+	}
+	t.Log(err)
+}
+
+func TestInstall(t *testing.T) {
+	t.Parallel()
+
+	t.Run("sends the program once through each shell", func(t *testing.T) {
+		t.Parallel()
+		for _, shell := range testShells {
+			t.Run(shell, func(t *testing.T) {
+				t.Parallel()
+				f := newTestRemote(t, shell)
+				o := f.installOptions(t)
+				first, err := Install(t.Context(), o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !strings.HasPrefix(first.Path, f.home+"/.cache/turnstone/bin/repl-") || first.Version != "version" || first.Sent == 0 || first.System != "linux/"+runtime.GOARCH {
+					t.Errorf("got %+v", first)
+				}
+				want, err := os.ReadFile(o.Programs.Self)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got, err := os.ReadFile(first.Path); err != nil || !bytes.Equal(got, want) {
+					t.Errorf("got %d bytes and %v, want %d", len(got), err, len(want))
+				}
+				if left := f.listFiles(t); len(left) != 1 {
+					t.Errorf("there is %q", left)
+				}
+				second, err := Install(t.Context(), o)
+				if err != nil || second.Sent != 0 || second.Path != first.Path {
+					t.Errorf("the second time: got %+v, %v", second, err)
+				}
+				if err := os.Truncate(first.Path, 1000); err != nil { // as after a loss of power
+					t.Fatal(err)
+				}
+				third, err := Install(t.Context(), o)
+				if err != nil || third.Sent == 0 {
+					t.Errorf("a damaged program is not replaced: got %+v, %v", third, err)
+				}
+			})
+		}
+	})
+
+	t.Run("sends the program uncompressed without gzip", func(t *testing.T) {
+		t.Parallel()
+		f := newTestRemote(t, "bash")
+		f.addMounts(t, "mount --bind /dev/null /usr/bin/gzip") // /bin is the same directory, or has another
+		f.prefix = append(f.prefix, "PATH=/usr/bin")
+		there, err := Install(t.Context(), f.installOptions(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i, err := os.Stat(there.Path); err != nil || int(i.Size()) != there.Sent {
+			t.Errorf("got %+v, %v", there, err)
+		}
+	})
+
+	t.Run("picks the program of the remote's architecture", func(t *testing.T) {
+		t.Parallel()
+		for _, shell := range testShells {
+			t.Run(shell, func(t *testing.T) {
+				t.Parallel()
+				f := newTestRemote(t, shell)
+				lies := t.TempDir()
+				machine := map[string]string{"arm64": "aarch64", "amd64": "x86_64"}[foreignArch()]
+				if err := testexec.WriteExecutable(filepath.Join(lies, "uname"), []byte("#!/bin/sh\n[ $1 = -s ] && echo Linux || echo "+machine+"\n")); err != nil {
+					t.Fatal(err)
+				}
+				f.prefix = append(f.prefix, "env", "PATH="+lies+":"+strings.TrimPrefix(f.prefix[4], "PATH="))
+				o := f.installOptions(t)
+				kept := t.TempDir()
+				o.Programs.Dirs = []string{kept}
+				f.wantRefused(t, o, "the far side is linux/"+foreignArch(), "put a program for it in "+kept, "GOARCH="+foreignArch())
+				o.Programs.Build["version"] = "v1.2.3"
+				f.wantRefused(t, o, "put turnstone-repl_1.2.3_linux_"+foreignArch()+".tar.gz and SHA256SUMS of the release in "+kept)
+
+				path := filepath.Join(kept, "repl-linux-"+foreignArch())
+				if err := testexec.WriteExecutable(path, []byte("#!/bin/sh\nexit 0\n")); err != nil {
+					t.Fatal(err)
+				}
+				f.wantRefused(t, o, path+" is no program for linux/"+foreignArch())
+				patchArchitecture(t, path)
+				f.wantRefused(t, o, "it does not run there", path)
+			})
+		}
+	})
+
+	t.Run("names a system that has no program", func(t *testing.T) {
+		t.Parallel()
+		for said, want := range map[string]string{
+			"Linux armv7l":                 "the far side is Linux on armv7l",
+			"FreeBSD amd64":                "the far side is FreeBSD on amd64",
+			"MINGW64_NT-10.0-19045 x86_64": "the far side is Windows",
+		} {
+			kernel, machine, _ := strings.Cut(said, " ")
+			f := newTestRemote(t, "dash")
+			lies := t.TempDir()
+			if err := testexec.WriteExecutable(filepath.Join(lies, "uname"), []byte("#!/bin/sh\n[ $1 = -s ] && echo "+kernel+" || echo "+machine+"\n")); err != nil {
+				t.Fatal(err)
+			}
+			f.prefix = append(f.prefix, "env", "PATH="+lies+":/usr/bin:/bin")
+			f.wantRefused(t, f.installOptions(t), want)
+		}
+	})
+
+	t.Run("works for several callers at once", func(t *testing.T) {
+		t.Parallel()
+		for _, shell := range testShells {
+			t.Run(shell, func(t *testing.T) {
+				t.Parallel()
+				f := newTestRemote(t, shell)
+				o := f.installOptions(t)
+				var both sync.WaitGroup
+				for range 4 {
+					both.Go(func() {
+						there, err := Install(t.Context(), o)
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						if out, err := exec.Command(there.Path, "version").Output(); err != nil || !strings.HasPrefix(string(out), "version") {
+							t.Errorf("it runs with %q, %v", out, err)
+						}
+					})
+				}
+				both.Wait()
+				if left := f.listFiles(t); len(left) != 1 {
+					t.Errorf("there is %q", left)
+				}
+			})
+		}
+	})
+}
+
+// addMounts runs the far side with mounts of its own.
+func (f *testRemote) addMounts(t *testing.T, mounts string) {
+	t.Helper()
+	if out, err := exec.Command("unshare", "-Urm", "true").CombinedOutput(); err != nil {
+		t.Skipf("no user namespaces here: %s", out)
+	}
+	f.prefix = slices.Concat([]string{"unshare", "-Urm", "/bin/sh", "-c", mounts + ` && exec "$@"`, "x"}, f.prefix)
+}
+
+// otherTempDirs are the directories outside of the home that are tried.
+const otherTempDirs = "/var/tmp /dev/shm"
+
+func TestInstallDir(t *testing.T) {
+	t.Parallel()
+
+	t.Run("avoids a directory that forbids execution", func(t *testing.T) {
+		t.Parallel()
+		f := newTestRemote(t, "dash")
+		f.addMounts(t, "mkdir "+f.home+"/.cache && mount -t tmpfs -o noexec none "+f.home+"/.cache")
+		there, err := Install(t.Context(), f.installOptions(t))
+		if err != nil || !strings.HasPrefix(there.Path, f.home+"/tmp/turnstone-bin-") {
+			t.Errorf("got %+v, %v", there, err)
+		}
+	})
+
+	t.Run("names the directories when none allows execution", func(t *testing.T) {
+		t.Parallel()
+		for _, shell := range testShells {
+			t.Run(shell, func(t *testing.T) {
+				t.Parallel()
+				f := newTestRemote(t, shell)
+				f.addMounts(t, "for d in "+f.home+" "+otherTempDirs+"; do mount -t tmpfs -o noexec none $d || exit; done")
+				f.wantRefused(t, f.installOptions(t), "there is no directory for it: "+f.home+"/.cache/turnstone/bin does not let programs run (noexec)", "/var/tmp/turnstone-bin-0", "/dev/shm/turnstone-bin-0")
+				o := f.installOptions(t)
+				o.Dir = t.TempDir()
+				if there, err := Install(t.Context(), o); err != nil || !strings.HasPrefix(there.Path, o.Dir+"/turnstone/bin/repl-") {
+					t.Errorf("in a directory that a person names: got %+v, %v", there, err)
+				}
+			})
+		}
+	})
+
+	t.Run("reports a full disk and leaves nothing behind", func(t *testing.T) {
+		t.Parallel()
+		for _, shell := range testShells {
+			t.Run(shell, func(t *testing.T) {
+				t.Parallel()
+				f := newTestRemote(t, shell)
+				f.addMounts(t, "for d in "+f.home+" "+otherTempDirs+"; do mount -t tmpfs -o size=1m none $d || exit; done")
+				f.wantRefused(t, f.installOptions(t), f.home+"/.cache/turnstone/bin has", "KiB left and", "are needed")
+			})
+		}
+	})
+
+	t.Run("reports a disk that fills up during the upload", func(t *testing.T) {
+		t.Parallel()
+		for _, shell := range []string{"dash", "bash"} { // busybox has its df in itself
+			t.Run(shell, func(t *testing.T) {
+				t.Parallel()
+				f := newTestRemote(t, shell)
+				f.addMounts(t, "for d in "+f.home+" "+otherTempDirs+"; do mount -t tmpfs -o size=100k none $d || exit; done; mount --bind /dev/null /usr/bin/df")
+				f.wantRefused(t, f.installOptions(t), "cannot be written to "+f.home+"/.cache/turnstone/bin", "No space left on device")
+			})
+		}
+	})
+
+	t.Run("rejects a directory that a shell could change", func(t *testing.T) {
+		t.Parallel()
+		for _, dir := range []string{"/tmp/a b", "relative", "/tmp/$HOME", "/tmp/'; reboot;'"} {
+			f := testRemote{home: t.TempDir()}
+			o := f.installOptions(t)
+			o.Prefix, o.Dir = []string{"/bin/false"}, dir
+			f.wantRefused(t, o, "use an absolute path")
+		}
+	})
+
+	t.Run("avoids a home directory that a shell could change", func(t *testing.T) {
+		t.Parallel()
+		f := newTestRemote(t, "dash")
+		odd := filepath.Join(f.home, "Ada Lovelace")
+		if err := os.Mkdir(odd, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		f.prefix = append(f.prefix, "HOME="+odd)
+		there, err := Install(t.Context(), f.installOptions(t))
+		if err != nil || !strings.HasPrefix(there.Path, f.home+"/tmp/turnstone-bin-") {
+			t.Errorf("got %+v, %v", there, err)
+		}
+	})
+
+	t.Run("avoids a directory of another user", func(t *testing.T) {
+		t.Parallel()
+		for _, dir := range []string{".cache/turnstone/bin", ".cache/turnstone"} { // who has the second can replace the first
+			f := newTestRemote(t, "dash")
+			if err := os.MkdirAll(filepath.Join(f.home, ".cache/turnstone/bin"), 0o777); err != nil {
+				t.Fatal(err)
+			}
+			owners.GiveAway(t, filepath.Join(f.home, dir))
+			there, err := Install(t.Context(), f.installOptions(t))
+			if err != nil || !strings.HasPrefix(there.Path, f.home+"/tmp/turnstone-bin-0/") {
+				t.Errorf("%s: got %+v, %v", dir, there, err)
+			}
+		}
+	})
+
+	t.Run("keeps four programs and removes old partial files", func(t *testing.T) {
+		t.Parallel()
+		f := newTestRemote(t, "dash")
+		dir := filepath.Join(f.home, ".cache/turnstone/bin")
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		old := time.Now().Add(-48 * time.Hour)
+		for _, name := range []string{"repl-01", "repl-02", "repl-03", "repl-04", "repl-05", "repl-06.part.1.x", "other"} {
+			path := filepath.Join(dir, name)
+			if err := os.WriteFile(path, nil, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			old = old.Add(time.Hour)
+			if err := os.Chtimes(path, old, old); err != nil {
+				t.Fatal(err)
+			}
+		}
+		there, err := Install(t.Context(), f.installOptions(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []string{"other", "repl-03", "repl-04", "repl-05", filepath.Base(there.Path)}
+		slices.Sort(want)
+		var got []string
+		for _, name := range f.listFiles(t) {
+			got = append(got, filepath.Base(name))
+		}
+		if slices.Sort(got); !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
+}
+
+func TestInstallDamage(t *testing.T) {
+	t.Parallel()
+
+	t.Run("discards a program damaged in transit", func(t *testing.T) {
+		t.Parallel()
+		self, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, shell := range testShells {
+			for how, words := range map[string]string{"cuts": "it did not arrive whole", "changes": "it "} {
+				t.Run(shell+" "+how, func(t *testing.T) {
+					t.Parallel()
+					f := newTestRemote(t, shell)
+					o := f.installOptions(t)
+					o.Prefix = slices.Concat([]string{self, "relay", how}, f.prefix)
+					f.wantRefused(t, o, "the far side does not take the program: "+words)
+				})
+			}
+		}
+	})
+
+	t.Run("reports a wrong hash", func(t *testing.T) {
+		t.Parallel()
+		f := newTestRemote(t, "dash")
+		wrong := t.TempDir() // a program that says another hash of the second file that it sees
+		if err := testexec.WriteExecutable(filepath.Join(wrong, "sha256sum"), []byte("#!/bin/sh\necho 0123 -\n")); err != nil {
+			t.Fatal(err)
+		}
+		f.prefix = append(f.prefix, "env", "PATH="+wrong+":/usr/bin:/bin")
+		f.wantRefused(t, f.installOptions(t), "it was damaged on the way: its hash is 0123 and not")
+	})
+
+	t.Run("discards a program that does not run", func(t *testing.T) {
+		t.Parallel()
+		for _, shell := range testShells {
+			t.Run(shell, func(t *testing.T) {
+				t.Parallel()
+				f := newTestRemote(t, shell)
+				f.program = "false"
+				f.wantRefused(t, f.installOptions(t), "it does not run there: status 1")
+				o := f.installOptions(t)
+				o.Programs.Build["CGO_ENABLED"] = "1"
+				f.wantRefused(t, o, "it does not run there", "linked with the C library of this machine", "CGO_ENABLED=0 GOOS=linux GOARCH="+runtime.GOARCH+" go build")
+			})
+		}
+	})
+}
+
+func TestInstallTimeout(t *testing.T) {
+	t.Parallel()
+
+	t.Run("gives up on a remote that stops reading", func(t *testing.T) {
+		t.Parallel()
+		self, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := newTestRemote(t, "bash")
+		o := f.installOptions(t)
+		o.Prefix = slices.Concat([]string{self, "relay", "freezes"}, f.prefix)
+		o.stallTimeout = 2 * time.Second
+		wantError(t, o, "the far side takes no more of the program for 2s")
+	})
+
+	// The near side here is gone, and nothing says so to the far side: its input stays open.
+	t.Run("ends the remote script when no more data comes", func(t *testing.T) {
+		t.Parallel()
+		for _, shell := range testShells {
+			for _, said := range []string{"", "0123456789abcdef0123456789abcdef 1000000\n500000\nhalf of it"} {
+				t.Run(fmt.Sprintf("%s after %d bytes", shell, len(said)), func(t *testing.T) {
+					t.Parallel()
+					f := newTestRemote(t, shell)
+					p, err := transportcmd.Command{Words: append(slices.Clone(f.prefix), "sh")}.Start()
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer p.End()
+					if _, err := io.WriteString(p, formatScript("nonce", "", 1, 1)); err != nil {
+						t.Fatal(err)
+					}
+					lines := p.LineReader()
+					for _, word := range []string{"here", "send"} {
+						if word == "send" && said == "" {
+							break
+						}
+						for {
+							line, err := lines.ReadString('\n')
+							if err != nil {
+								t.Fatalf("%s did not come: %v, %s", word, err, p.Stderr())
+							}
+							if strings.HasPrefix(line, "nonce "+word) {
+								break
+							}
+						}
+						if word == "here" {
+							if _, err := io.WriteString(p, said); err != nil {
+								t.Fatal(err)
+							}
+						}
+					}
+					select {
+					case <-p.Done():
+					case <-time.After(testTimeout):
+						t.Error("it does not end")
+					}
+					if left := f.listFiles(t); len(left) > 0 {
+						t.Errorf("left behind: %q", left)
+					}
+				})
+			}
+		}
+	})
+
+	// A watch that misses its end sleeps for longer than this test may take.
+	t.Run("stops the watch of the script however early it ends", func(t *testing.T) {
+		t.Parallel()
+		text := formatScript("nonce", "", 1, 1000)
+		text = text[strings.Index(text, "stops() {"):strings.Index(text, "# ours succeeds")]
+		text += "i=0; while [ $i -lt 300 ]; do begin /dev/null; [ $((i % 2)) = 0 ] || sleep 0; unwatch; i=$((i + 1)); done; echo over"
+		for _, shell := range testShells {
+			t.Run(shell, func(t *testing.T) {
+				t.Parallel()
+				ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
+				defer cancel()
+				words := append(newTestRemote(t, shell).prefix, "sh", "-c", text)
+				cmd := exec.CommandContext(ctx, words[0], words[1:]...)
+				cmd.WaitDelay = time.Second
+				if out, err := cmd.CombinedOutput(); err != nil || string(out) != "over\n" {
+					t.Errorf("%v: %s", err, out)
+				}
+			})
+		}
+	})
+
+	t.Run("gives up on a remote that says nothing", func(t *testing.T) {
+		t.Parallel()
+		f := testRemote{home: t.TempDir()}
+		o := f.installOptions(t)
+		o.Prefix = []string{"/bin/sh", "-c", "exec sleep 1000", "x"}
+		o.Timeout = time.Second
+		f.wantRefused(t, o, "the far side says nothing for 1s")
+	})
+
+	t.Run("stops when its context is canceled", func(t *testing.T) {
+		t.Parallel()
+		ctx, cancel := context.WithCancel(t.Context())
+		f := newTestRemote(t, "dash")
+		o := f.installOptions(t)
+		o.OnSend = func(int, string) { cancel() }
+		if _, err := Install(ctx, o); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// patchArchitecture makes a program for another architecture out of the one of this test.
+func patchArchitecture(t *testing.T, path string) {
+	t.Helper()
+	echo, err := exec.LookPath("echo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(echo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copy(data[18:], elfMachines["linux/"+foreignArch()].machine)
+	if err := testexec.WriteExecutable(path, data); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func foreignArch() string {
+	return map[string]string{"amd64": "arm64", "arm64": "amd64"}[runtime.GOARCH]
+}
+
+func TestInstallTransport(t *testing.T) {
+	t.Parallel()
+
+	t.Run("ignores what the login scripts print", func(t *testing.T) {
+		t.Parallel()
+		for _, shell := range testShells {
+			t.Run(shell, func(t *testing.T) {
+				t.Parallel()
+				f := newTestRemote(t, shell)
+				// It reads a line, prints, ends without a newline, and has a child that prints later.
+				f.prefix = slices.Concat([]string{"/bin/bash", "-c", `read -t 60 eaten; echo Welcome; stty -echo; (for i in 1 2 3 4 5; do sleep 0.05; echo late; done) & printf 'no newline'; exec "$@"`, "x"}, f.prefix)
+				if there, err := Install(t.Context(), f.installOptions(t)); err != nil || there.Version != "version" {
+					t.Errorf("got %+v, %v", there, err)
+				}
+			})
+		}
+	})
+
+	t.Run("quotes the transport command in the error", func(t *testing.T) {
+		t.Parallel()
+		for _, c := range []struct {
+			name   string
+			prefix []string
+			want   string
+		}{
+			{"a command that fails", []string{"/bin/sh", "-c", "echo no route >&2; exit 255", "x"}, "ended with exit status 255 before the program was there; it said: no route"},
+			{"a command that says nothing", []string{"/bin/true"}, "ended with exit status 0 before the program was there"},
+			{"no command", []string{"/nonexistent/ssh"}, "/nonexistent/ssh cannot be started"},
+			{"no words", nil, "no command that leads there"},
+			{"no shell", []string{"/usr/bin/env", "-i", "PATH=/nonexistent"}, "the far side has no sh"},
+			{"PowerShell", []string{"/bin/sh", "-c", "echo \"The term 'sh' is not recognized as the name of a cmdlet\" >&2; exit 1", "x"}, "the far side is Windows"},
+			{"a flood", []string{"/bin/sh", "-c", "yes", "x"}, "prints more than 64 KiB that are not for us"},
+		} {
+			t.Run(c.name, func(t *testing.T) {
+				t.Parallel()
+				f := testRemote{home: t.TempDir()}
+				o := f.installOptions(t)
+				o.Prefix = c.prefix
+				f.wantRefused(t, o, c.want)
+			})
+		}
+	})
+
+	t.Run("detects a terminal in the transport command", func(t *testing.T) {
+		t.Parallel()
+		if _, err := exec.LookPath("script"); err != nil {
+			t.Skip("no script here: bsdutils has it")
+		}
+		f := newTestRemote(t, "dash")
+		f.prefix = []string{"/bin/sh", "-c", `exec script -qec "$1" /dev/null`, "x"}
+		f.wantRefused(t, f.installOptions(t), "ssh -T")
+	})
+}

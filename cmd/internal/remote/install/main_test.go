@@ -1,0 +1,56 @@
+package install
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/internal/testkit/parallel"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
+)
+
+// TestMain makes of this binary what damages the program on its way.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 3 && os.Args[1] == "relay" {
+		os.Exit(relayCommand(os.Args[2], os.Args[3:]))
+	}
+	parallel.AllowParallel()
+	os.Exit(m.Run())
+}
+
+// relayedBytes is how many bytes come through before a relay does its harm: more than the script has.
+const relayedBytes = 50_000
+
+// relayCommand runs a command and changes its input behind the first bytes.
+func relayCommand(how string, words []string) int {
+	cmd := exec.Command(words[0], words[1:]...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	in, err := cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	_, _ = io.CopyN(in, os.Stdin, relayedBytes)
+	switch how {
+	case "cuts":
+		_ = in.Close()
+	case "changes":
+		rest, _ := io.ReadAll(io.LimitReader(os.Stdin, 1000))
+		for i := range rest {
+			rest[i] ^= 0x55
+		}
+		_, _ = in.Write(rest)
+		_, _ = io.Copy(in, os.Stdin)
+	case "freezes":
+		testexec.BlockForever() // it reads no more
+	}
+	if err := cmd.Wait(); err != nil {
+		return 1
+	}
+	return 0
+}

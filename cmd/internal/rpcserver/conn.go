@@ -1,0 +1,244 @@
+package rpcserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"runtime/debug"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/internal/jsonrpc2"
+)
+
+const (
+	// MaxLine bounds a line of the server's, in bytes. A longer answer becomes an error.
+	MaxLine = 16 << 20
+
+	// maxCalls bounds the calls that one connection has under way.
+	maxCalls = 256
+
+	stallTimeout = 30 * time.Second
+)
+
+// ErrCancelled is the cause of a call's context when its caller has cancelled it.
+var ErrCancelled = errors.New("rpc: the caller cancelled the request")
+
+// A Conn is one client's connection, with its calls. It is safe for concurrent use.
+type Conn struct {
+	*jsonrpc2.Conn
+
+	// Logger is where the connection is noted; [Server.OnConnect] may give another.
+	Logger *slog.Logger
+
+	server     *Server
+	wg         sync.WaitGroup // of calls
+	hasRequest bool           // of the goroutine of Read: a request has come
+
+	mu    sync.Mutex
+	calls map[string]*Request // guarded by mu: under way, by key
+}
+
+func newConn(s *Server, stream io.ReadWriteCloser) *Conn {
+	c := &Conn{Logger: s.loggerOrDiscard(), server: s, calls: make(map[string]*Request)}
+	o := &jsonrpc2.Options{MaxLine: jsonrpc2.MaxRequestBytes, MaxSend: MaxLine, StallTimeout: s.StallTimeout, OnMessage: c.handleMessage, OnMalformed: c.handleMalformed}
+	if o.StallTimeout == 0 {
+		o.StallTimeout = stallTimeout
+	}
+	c.Conn = jsonrpc2.New(stream, o)
+	return c
+}
+
+// HangUp ends the connection as if its client had closed its side: queued lines are still
+// written.
+func (c *Conn) HangUp() { c.StopReading(jsonrpc2.ErrClosed) }
+
+func (c *Conn) serveCalls(ctx context.Context) error {
+	over := func() {}
+	if c.server.OnConnect != nil {
+		over = c.server.OnConnect(c)
+	}
+	c.LogTo(c.Logger)
+	defer context.AfterFunc(ctx, func() { c.StopReading(context.Cause(ctx)) })()
+	err := c.Read()
+	over()
+	c.wg.Wait()
+	if dropped := c.FinishWriting(); dropped != nil {
+		err = dropped
+	}
+	if isClientGone(err) || ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// isClientGone reports whether err only means that the client is gone.
+func isClientGone(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) || errors.Is(err, net.ErrClosed) || errors.Is(err, os.ErrClosed) ||
+		errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
+}
+
+// handleMalformed handles a line that is not a message: one of the control plane, or one to refuse.
+func (c *Conn) handleMalformed(line []byte, p *jsonrpc2.Problem) {
+	var control struct {
+		Type json.RawMessage `json:"type"`
+	}
+	switch {
+	case p.NotJSONRPC && json.Unmarshal(line, &control) == nil && control.Type != nil:
+		c.handleControl(control.Type, line)
+	case line == nil: // it was too long
+		c.refuseMessage(p.ID, Errorf(CodeInvalidRequest, KindTooLarge, "%s", p.Text))
+	case p.Code == jsonrpc2.CodeParse:
+		c.refuseMessage(p.ID, Errorf(CodeParse, KindParse, "%s", p.Text))
+	default:
+		c.refuseMessage(p.ID, Errorf(CodeInvalidRequest, KindInvalidRequest, "%s", p.Text))
+	}
+}
+
+func (c *Conn) handleControl(rawKind json.RawMessage, line []byte) {
+	var kind string
+	if rawKind[0] != '"' || json.Unmarshal(rawKind, &kind) != nil {
+		c.refuseMessage(nil, Errorf(CodeInvalidRequest, KindInvalidRequest, "type must be a string"))
+		return
+	}
+	reply := ControlReply{Reason: "control_plane_unwired", Error: "this server has no control plane"}
+	if c.server.Control != nil {
+		reply = c.server.Control(c, kind, line)
+	}
+	reply.Error = clipText(reply.Error, 200)
+	_ = c.Send(mustMarshal(reply)) // a client that is gone needs no reply
+}
+
+// handleMessage handles a request or a notification.
+func (c *Conn) handleMessage(m *jsonrpc2.Message) {
+	switch {
+	case m.Params != nil && m.Params[0] != '{' && m.Params[0] != '[':
+		c.refuseMessage(m.ID, Errorf(CodeInvalidRequest, KindInvalidRequest, "params must be an object or an array"))
+	case m.IsRequest():
+		c.startCall(m)
+	case m.Method == jsonrpc2.MethodCancelled:
+		c.cancelCall(m.Params)
+	}
+}
+
+// cancelCall ends the context of the request that params name.
+func (c *Conn) cancelCall(params json.RawMessage) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r := c.calls[jsonrpc2.CancelledKey(params)]; r != nil && !r.committed {
+		r.cancel(ErrCancelled)
+	}
+}
+
+func (c *Conn) startCall(m *jsonrpc2.Message) {
+	handler, quick := c.server.InlineMethods[m.Method]
+	if !quick {
+		handler = c.server.Methods[m.Method]
+	}
+	if handler == nil {
+		c.refuseMessage(m.ID, Errorf(CodeMethodNotFound, KindUnknownMethod, "there is no method %q", clipText(m.Method, 100)))
+		return
+	}
+	if spoiled := jsonrpc2.InvalidCharacter(m.Params); spoiled != "" {
+		c.refuseMessage(m.ID, Errorf(CodeInvalidParams, KindInvalidParams, "the params have %s and cannot be passed on", spoiled))
+		return
+	}
+	r := &Request{Method: m.Method, Params: m.Params, Conn: c, First: !c.hasRequest, id: m.ID, token: jsonrpc2.ProgressToken(m.Params)}
+	c.hasRequest = true
+	r.ctx, r.cancel = context.WithCancelCause(c.Context())
+	key := jsonrpc2.IDKey(m.ID)
+	c.mu.Lock()
+	_, taken := c.calls[key]
+	full := len(c.calls) >= maxCalls
+	if !taken && !full {
+		c.calls[key] = r
+	}
+	c.mu.Unlock()
+	switch {
+	case taken:
+		c.refuseMessage(m.ID, Errorf(CodeInvalidRequest, KindInvalidRequest, "a request with the id %s is under way", clipText(string(m.ID), 100)))
+		return
+	case full:
+		c.refuseMessage(m.ID, Errorf(CodeFailed, KindOverloaded, "%d requests are under way on this connection; wait for one of them", maxCalls))
+		return
+	}
+	c.server.calls.Add(1)
+	c.server.noteWork()
+	if quick {
+		c.runCall(r, handler)
+	} else {
+		c.wg.Go(func() { c.runCall(r, handler) })
+	}
+}
+
+// runCall runs one handler, unless the call was cancelled before, and answers. A client that has
+// closed its side may still be reading.
+func (c *Conn) runCall(r *Request, handler Handler) {
+	begun := time.Now()
+	var result any
+	var err error
+	if r.ctx.Err() == nil || errors.Is(context.Cause(r.ctx), jsonrpc2.ErrClosed) {
+		result, err = c.callHandler(r, handler)
+	} else {
+		err = Errorf(CodeFailed, KindShuttingDown, "the server shuts down")
+	}
+	if r.Commit() {
+		err = Errorf(CodeCancelled, KindCancelled, "cancelled")
+	}
+	c.mu.Lock()
+	delete(c.calls, jsonrpc2.IDKey(r.id)) // before the answer, because its id may be used again then
+	c.mu.Unlock()
+	r.sendAnswer(result, err)
+	c.logCall(r, begun, err)
+	r.cancel(nil)
+	c.server.calls.Add(-1)
+	c.server.noteWork()
+}
+
+func (c *Conn) callHandler(r *Request, handler Handler) (result any, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			c.Logger.Error("a handler panicked", "method", r.Method, "panic", p, "stack", string(debug.Stack()))
+			err = Errorf(CodeFailed, KindInternal, "%s failed: %v", r.Method, p)
+		}
+	}()
+	return handler(r.ctx, r)
+}
+
+// sendResult answers a request with what its handler returned.
+func (c *Conn) sendResult(id json.RawMessage, result any, err error) {
+	if result == nil {
+		result = struct{}{}
+	}
+	if err == nil {
+		err = c.SendResult(id, result)
+	}
+	if err == nil {
+		return
+	}
+	e, ok := errors.AsType[*Error](err)
+	if !ok {
+		e = Errorf(CodeFailed, KindInternal, "%v", err)
+	}
+	c.sendError(id, e)
+}
+
+// sendError answers with an error. A nil id stands for an id that could not be read.
+func (c *Conn) sendError(id json.RawMessage, e *Error) {
+	if err := c.SendError(id, e); err != nil { // its data cannot be encoded
+		_ = c.SendError(id, Errorf(CodeFailed, KindInternal, "%v", err))
+	}
+}
+
+func mustMarshal(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // our own types encode
+	}
+	return b
+}

@@ -1,0 +1,493 @@
+package rpcserver
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/internal/jsonrpc2"
+)
+
+// A testClient is a raw client of a server in a test.
+type testClient struct {
+	t     testing.TB
+	conn  net.Conn
+	lines *bufio.Scanner
+	done  chan error
+}
+
+// newTestClient serves one client over what clients of this system come over.
+func newTestClient(t testing.TB, s *Server) *testClient {
+	t.Helper()
+	conn, served := newConnPair(t)
+	p := &testClient{t: t, conn: conn, lines: bufio.NewScanner(conn), done: make(chan error, 1)}
+	p.lines.Buffer(nil, MaxLine+100)
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() { p.done <- s.Serve(ctx, served) }()
+	t.Cleanup(func() {
+		_ = conn.Close()
+		cancel()
+		<-p.done
+	})
+	return p
+}
+
+func (p *testClient) send(lines ...string) {
+	p.t.Helper()
+	if _, err := io.WriteString(p.conn, strings.Join(lines, "\n")+"\n"); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *testClient) receive() string {
+	p.t.Helper()
+	_ = p.conn.SetReadDeadline(time.Now().Add(60 * time.Second))
+	if !p.lines.Scan() {
+		p.t.Fatalf("no answer: %v", p.lines.Err())
+	}
+	return p.lines.Text()
+}
+
+func (p *testClient) wantLine(want string) {
+	p.t.Helper()
+	if got := p.receive(); got != want {
+		p.t.Fatalf("got  %s\nwant %s", got, want)
+	}
+}
+
+func handleEcho(_ context.Context, r *Request) (any, error) {
+	if r.Params == nil {
+		return nil, nil
+	}
+	return r.Params, nil
+}
+
+func TestMessages(t *testing.T) {
+	t.Run("answers a malformed line and goes on", func(t *testing.T) {
+		p := newTestClient(t, &Server{Methods: map[string]Handler{"echo": handleEcho}})
+		for _, test := range []struct{ name, line, id, kind string }{
+			{"no JSON", `{`, `null`, KindParse},
+			{"not UTF-8", "{\"jsonrpc\":\"\xff\"}", `null`, KindParse},
+			{"a batch", `[{"jsonrpc":"2.0","id":1,"method":"echo"}]`, `null`, KindInvalidRequest},
+			{"a number", `7`, `null`, KindInvalidRequest},
+			{"null", `null`, `null`, KindInvalidRequest},
+			{"an empty object", `{}`, `null`, KindInvalidRequest},
+			{"another version", `{"jsonrpc":"1.0","id":3,"method":"echo"}`, `3`, KindInvalidRequest},
+			{"a version that is a number", `{"jsonrpc":2.0,"id":"x","method":"echo"}`, `"x"`, KindInvalidRequest},
+			{"no method", `{"jsonrpc":"2.0","id":4}`, `4`, KindInvalidRequest},
+			{"a method that is a list", `{"jsonrpc":"2.0","id":4,"method":[]}`, `4`, KindInvalidRequest},
+			{"id null", `{"jsonrpc":"2.0","id":null,"method":"echo"}`, `null`, KindInvalidRequest},
+			{"id an object", `{"jsonrpc":"2.0","id":{},"method":"echo"}`, `null`, KindInvalidRequest},
+			{"id a bool", `{"jsonrpc":"2.0","id":true,"method":"echo"}`, `null`, KindInvalidRequest},
+			{"params a number", `{"jsonrpc":"2.0","id":5,"method":"echo","params":5}`, `5`, KindInvalidRequest},
+			{"type a list", `{"type":[]}`, `null`, KindInvalidRequest},
+			{"type an object", `{"type":{}}`, `null`, KindInvalidRequest},
+			{"an unknown method", `{"jsonrpc":"2.0","id":6,"method":"nope"}`, `6`, KindUnknownMethod},
+		} {
+			p.send(test.line)
+			var got struct {
+				ID    json.RawMessage
+				Error *Error
+			}
+			if err := json.Unmarshal([]byte(p.receive()), &got); err != nil {
+				t.Fatal(err)
+			}
+			if string(got.ID) != test.id || got.Error == nil || got.Error.Kind != test.kind {
+				t.Errorf("%s: got id %s, %+v; want id %s, kind %s", test.name, got.ID, got.Error, test.id, test.kind)
+			}
+			p.send(`{"jsonrpc":"2.0","id":0,"method":"echo","params":{}}`)
+			p.wantLine(`{"jsonrpc":"2.0","id":0,"result":{}}`)
+		}
+	})
+
+	t.Run("skips a line over the limit", func(t *testing.T) {
+		p := newTestClient(t, &Server{Methods: map[string]Handler{"echo": handleEcho}})
+		go func() { // it is longer than what a socket holds
+			_, _ = io.WriteString(p.conn, `{"jsonrpc":"2.0","id":1,"method":"echo","params":["`+strings.Repeat("x", jsonrpc2.MaxRequestBytes)+"\"]}\n")
+			_, _ = io.WriteString(p.conn, `{"jsonrpc":"2.0","id":2,"method":"echo"}`+"\n")
+		}()
+		if got := p.receive(); !strings.Contains(got, "was skipped") || !strings.Contains(got, `"too_large"`) {
+			t.Errorf("got %.200s", got)
+		}
+		p.wantLine(`{"jsonrpc":"2.0","id":2,"result":{}}`)
+	})
+
+	t.Run("answers a line of several megabytes", func(t *testing.T) {
+		p := newTestClient(t, &Server{Methods: map[string]Handler{"echo": handleEcho}})
+		text := strings.Repeat("x", 15<<20)
+		go func() {
+			_, _ = io.WriteString(p.conn, `{"jsonrpc":"2.0","id":1,"method":"echo","params":["`+text+"\"]}\n")
+		}()
+		if got, want := p.receive(), `{"jsonrpc":"2.0","id":1,"result":["`+text+`"]}`; got != want {
+			t.Errorf("got %d bytes, want %d", len(got), len(want))
+		}
+	})
+
+	t.Run("returns ids unchanged", func(t *testing.T) {
+		p := newTestClient(t, &Server{Methods: map[string]Handler{"echo": handleEcho}})
+		for _, id := range []string{`1`, `"1"`, `""`, `0`, `-1`, `9007199254740993`, `1.50`, `1e3`, `"é\n"`} {
+			p.send(`{"jsonrpc":"2.0","id":` + id + `,"method":"echo"}`)
+			p.wantLine(`{"jsonrpc":"2.0","id":` + id + `,"result":{}}`)
+		}
+	})
+
+	t.Run("never answers a notification", func(t *testing.T) {
+		p := newTestClient(t, &Server{Methods: map[string]Handler{"echo": handleEcho}})
+		p.send(`{"jsonrpc":"2.0","method":"echo"}`,
+			`{"jsonrpc":"2.0","method":"nope","params":{}}`,
+			`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":{}}}`,
+			`{"jsonrpc":"2.0","id":1,"result":{}}`,
+			``, `   `,
+			`{"jsonrpc":"2.0","id":2,"method":"echo"}`)
+		p.wantLine(`{"jsonrpc":"2.0","id":2,"result":{}}`)
+	})
+
+	t.Run("rejects half of a surrogate pair", func(t *testing.T) {
+		p := newTestClient(t, &Server{Methods: map[string]Handler{"echo": handleEcho}})
+		p.send(`{"jsonrpc":"2.0","id":1,"method":"echo","params":{"x":"a\ud800"}}`)
+		p.wantLine(`{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"the params have \\ud800, which is half of a character and cannot be passed on","data":{"kind":"invalid_params"}}}`)
+		p.send(`{"jsonrpc":"2.0","id":2,"method":"echo","params":{"x":"\ud83d\ude00 \\ud800"}}`)
+		p.wantLine(`{"jsonrpc":"2.0","id":2,"result":{"x":"\ud83d\ude00 \\ud800"}}`)
+	})
+
+	t.Run("reports a missing control plane", func(t *testing.T) {
+		p := newTestClient(t, &Server{})
+		p.send(`{"type":"status"}`)
+		p.wantLine(`{"ok":false,"reason":"control_plane_unwired","error":"this server has no control plane"}`)
+	})
+}
+
+// blockingMethod is a method that runs until its context ends, or release is closed.
+type blockingMethod struct {
+	started chan *Request
+	release chan struct{}
+	ran     atomic.Int64
+}
+
+func newBlockingMethod() *blockingMethod {
+	return &blockingMethod{make(chan *Request, 100), make(chan struct{}), atomic.Int64{}}
+}
+
+func (b *blockingMethod) handle(ctx context.Context, r *Request) (any, error) {
+	b.ran.Add(1)
+	b.started <- r
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-b.release:
+		return map[string]bool{"done": true}, nil
+	}
+}
+
+func TestCancel(t *testing.T) {
+	t.Run("cancels one request while others run", func(t *testing.T) {
+		b := newBlockingMethod()
+		p := newTestClient(t, &Server{Methods: map[string]Handler{"block": b.handle, "echo": handleEcho}})
+		p.send(`{"jsonrpc":"2.0","id":1,"method":"block"}`, `{"jsonrpc":"2.0","id":"1","method":"block"}`)
+		<-b.started
+		<-b.started
+		p.send(`{"jsonrpc":"2.0","id":2,"method":"echo"}`)
+		p.wantLine(`{"jsonrpc":"2.0","id":2,"result":{}}`)
+		p.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"1"}}`)
+		p.wantLine(`{"jsonrpc":"2.0","id":"1","error":{"code":-32800,"message":"cancelled","data":{"kind":"cancelled"}}}`)
+		close(b.release)
+		p.wantLine(`{"jsonrpc":"2.0","id":1,"result":{"done":true}}`)
+	})
+
+	t.Run("ignores unknown ids without leaking memory", func(t *testing.T) {
+		p := newTestClient(t, &Server{Methods: map[string]Handler{"echo": handleEcho}})
+		memory := func() uint64 {
+			p.send(`{"jsonrpc":"2.0","id":"sync","method":"echo"}`)
+			p.wantLine(`{"jsonrpc":"2.0","id":"sync","result":{}}`)
+			runtime.GC()
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			return m.HeapAlloc
+		}
+		before := memory()
+		for i := range 1000 {
+			var lines []string
+			for j := range 100 {
+				lines = append(lines, fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, 100*i+j))
+			}
+			p.send(lines...)
+		}
+		if after := memory(); after > before+(1<<20) {
+			t.Errorf("the heap grew by %d bytes", after-before)
+		}
+	})
+
+	t.Run("a closed connection cancels its calls", func(t *testing.T) {
+		b := newBlockingMethod()
+		s := &Server{Methods: map[string]Handler{"block": b.handle}}
+		p := newTestClient(t, s)
+		p.send(`{"jsonrpc":"2.0","id":1,"method":"block"}`)
+		r := <-b.started
+		_ = p.conn.Close()
+		<-r.ctx.Done()
+		if err := <-p.done; err != nil {
+			t.Errorf("Serve returned %v", err)
+		}
+		p.done <- nil
+		if a := s.Activity(); a.Connections != 0 || a.Calls != 0 {
+			t.Errorf("left behind: %+v", a)
+		}
+	})
+
+	t.Run("matches a string id in any escaping", func(t *testing.T) {
+		running := make(chan struct{}, 1)
+		p := newTestClient(t, &Server{Methods: map[string]Handler{"held": newBlockingHandler(running)}})
+		p.send(`{"jsonrpc":"2.0","id":"é","method":"held"}`)
+		<-running
+		p.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"\u00e9"}}`)
+		p.wantLine(`{"jsonrpc":"2.0","id":"é","error":{"code":-32800,"message":"cancelled","data":{"kind":"cancelled"}}}`)
+	})
+
+	t.Run("has no effect after Commit", func(t *testing.T) {
+		committed, goOn := make(chan bool), make(chan struct{})
+		p := newTestClient(t, &Server{
+			Methods: map[string]Handler{"commit": func(_ context.Context, r *Request) (any, error) {
+				committed <- r.Commit()
+				<-goOn
+				return "done", nil
+			}},
+			InlineMethods: map[string]Handler{"go on": func(context.Context, *Request) (any, error) { close(goOn); return nil, nil }},
+		})
+		p.send(`{"jsonrpc":"2.0","id":1,"method":"commit"}`)
+		if <-committed {
+			t.Error("it is said to be cancelled")
+		}
+		p.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, `{"jsonrpc":"2.0","id":2,"method":"go on"}`)
+		got := p.receive() + p.receive()
+		if !strings.Contains(got, `{"jsonrpc":"2.0","id":1,"result":"done"}`) {
+			t.Errorf("got %s", got)
+		}
+	})
+}
+
+func TestServer(t *testing.T) {
+	t.Run("rejects an id that is in use", func(t *testing.T) {
+		b := newBlockingMethod()
+		p := newTestClient(t, &Server{Methods: map[string]Handler{"block": b.handle}})
+		p.send(`{"jsonrpc":"2.0","id":1,"method":"block"}`, `{"jsonrpc":"2.0","id":1,"method":"block"}`)
+		if got := p.receive(); !strings.Contains(got, "under way") {
+			t.Errorf("got %s", got)
+		}
+		close(b.release)
+		p.wantLine(`{"jsonrpc":"2.0","id":1,"result":{"done":true}}`)
+		p.send(`{"jsonrpc":"2.0","id":1,"method":"block"}`)
+		p.wantLine(`{"jsonrpc":"2.0","id":1,"result":{"done":true}}`)
+	})
+
+	t.Run("a panic fails only its call", func(t *testing.T) {
+		p := newTestClient(t, &Server{Methods: map[string]Handler{
+			"panic": func(context.Context, *Request) (any, error) { panic("oh") },
+			"fail":  func(context.Context, *Request) (any, error) { return nil, errors.New("no disk") },
+			"echo":  handleEcho,
+		}})
+		p.send(`{"jsonrpc":"2.0","id":1,"method":"panic"}`)
+		p.wantLine(`{"jsonrpc":"2.0","id":1,"error":{"code":-32001,"message":"panic failed: oh","data":{"kind":"internal"}}}`)
+		p.send(`{"jsonrpc":"2.0","id":2,"method":"fail"}`)
+		p.wantLine(`{"jsonrpc":"2.0","id":2,"error":{"code":-32001,"message":"no disk","data":{"kind":"internal"}}}`)
+		p.send(`{"jsonrpc":"2.0","id":3,"method":"echo"}`)
+		p.wantLine(`{"jsonrpc":"2.0","id":3,"result":{}}`)
+	})
+
+	t.Run("drops a client that does not read and serves others", func(t *testing.T) {
+		big := strings.Repeat("x", 1<<20)
+		s := &Server{StallTimeout: 200 * time.Millisecond, Methods: map[string]Handler{
+			"echo": handleEcho,
+			"big":  func(context.Context, *Request) (any, error) { return map[string]string{"x": big}, nil },
+		}}
+		slow, other := newTestClient(t, s), newTestClient(t, s)
+		for i := range 20 {
+			slow.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"big"}`, i))
+		}
+		other.send(`{"jsonrpc":"2.0","id":1,"method":"echo"}`)
+		other.wantLine(`{"jsonrpc":"2.0","id":1,"result":{}}`)
+		if err := <-slow.done; err == nil || !strings.Contains(err.Error(), "does not read") {
+			t.Errorf("the slow client's connection ended with %v", err)
+		}
+		slow.done <- nil
+		other.send(`{"jsonrpc":"2.0","id":2,"method":"echo"}`)
+		other.wantLine(`{"jsonrpc":"2.0","id":2,"result":{}}`)
+	})
+
+	t.Run("serves many clients with many calls", func(t *testing.T) {
+		s := &Server{Methods: map[string]Handler{"echo": handleEcho}}
+		done := make(chan struct{})
+		const clients, calls = 10, 200
+		for range clients {
+			p := newTestClient(t, s)
+			go func() {
+				defer func() { done <- struct{}{} }()
+				go func() {
+					for i := range calls {
+						_, _ = fmt.Fprintf(p.conn, `{"jsonrpc":"2.0","id":%d,"method":"echo","params":{"n":%d}}`+"\n", i, i)
+					}
+				}()
+				seen := make(map[int]bool)
+				for range calls {
+					if !p.lines.Scan() {
+						t.Error(p.lines.Err())
+						return
+					}
+					var a struct {
+						ID     int
+						Result struct{ N int }
+					}
+					if err := json.Unmarshal(p.lines.Bytes(), &a); err != nil || a.ID != a.Result.N || seen[a.ID] {
+						t.Errorf("got %s, %v", p.lines.Text(), err)
+					}
+					seen[a.ID] = true
+				}
+			}()
+		}
+		for range clients {
+			<-done
+		}
+	})
+
+	// Sixty-four streams wait for room at once, and each has more to say than there is.
+	t.Run("lets streams that wait for room send one by one", func(t *testing.T) {
+		text := strings.Repeat("x", 3<<20)
+		const streams = 64
+		p := newTestClient(t, &Server{Methods: map[string]Handler{"stream": func(ctx context.Context, r *Request) (any, error) {
+			return nil, r.Conn.NotifyWhenRoom(ctx, "text", text)
+		}}})
+		for i := range streams {
+			p.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"stream"}`, i))
+		}
+		for range 2 * streams { // an answer and a notification of each
+			if got := p.receive(); strings.Contains(got, "error") {
+				t.Fatal(got)
+			}
+		}
+	})
+}
+
+func TestProgress(t *testing.T) {
+	t.Run("grows, is paced and ends with the answer", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var kept *Request
+			s := &Server{Methods: map[string]Handler{"work": func(ctx context.Context, r *Request) (any, error) {
+				kept = r
+				for i, step := range []float64{1, 2, 2, 1, 3} { // every second one after the pause
+					if err := r.ReportProgress(step, 10, "step"); err != nil {
+						return nil, err
+					}
+					if i > 0 {
+						time.Sleep(time.Second)
+					}
+				}
+				return nil, nil
+			}}}
+			ours, theirs := net.Pipe()
+			go func() { _ = s.Serve(t.Context(), theirs) }()
+			go func() {
+				_, _ = io.WriteString(ours, `{"jsonrpc":"2.0","id":1,"method":"work","params":{"_meta":{"progressToken":9007199254740993}}}`+"\n")
+			}()
+			lines := bufio.NewScanner(ours)
+			for _, want := range []string{
+				`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":9007199254740993,"progress":1,"total":10,"message":"step"}}`,
+				`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":9007199254740993,"progress":2,"total":10,"message":"step"}}`,
+				`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":9007199254740993,"progress":3,"total":10,"message":"step"}}`,
+				`{"jsonrpc":"2.0","id":1,"result":{}}`,
+			} {
+				if !lines.Scan() || lines.Text() != want {
+					t.Fatalf("got  %s\nwant %s", lines.Text(), want)
+				}
+			}
+			if err := kept.ReportProgress(9, 10, "late"); err != nil {
+				t.Error(err)
+			}
+			go func() { _, _ = io.WriteString(ours, `{"jsonrpc":"2.0","id":2,"method":"none"}`+"\n") }()
+			if lines.Scan(); !strings.Contains(lines.Text(), `"id":2`) {
+				t.Errorf("after the answer came %s", lines.Text())
+			}
+			_ = ours.Close()
+		})
+	})
+
+	t.Run("is not sent without a valid token", func(t *testing.T) {
+		p := newTestClient(t, &Server{Methods: map[string]Handler{"work": func(_ context.Context, r *Request) (any, error) {
+			return nil, r.ReportProgress(1, 2, "")
+		}}})
+		for _, meta := range []string{``, `"_meta":{}`, `"_meta":{"progressToken":null}`, `"_meta":{"progressToken":[1]}`, `"_meta":{"progressToken":true}`} {
+			p.send(`{"jsonrpc":"2.0","id":1,"method":"work","params":{` + meta + `}}`)
+			p.wantLine(`{"jsonrpc":"2.0","id":1,"result":{}}`)
+		}
+	})
+}
+
+// With any input, a reader finds its lines, a server answers the next line, and a client's
+// call ends.
+func FuzzLines_OfEitherSide(f *testing.F) {
+	for _, text := range []string{
+		`{`, `[]`, `{"type":[]}`, "\xff", "\n\r\n", strings.Repeat("x", 300) + "\n7",
+		`{"jsonrpc":"2.0","id":1,"method":"echo","params":{"_meta":{"progressToken":1}}}`,
+		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":[]}`,
+		`{"jsonrpc":"2.0","id":1,"error":7}`, `{"jsonrpc":"2.0","id":"probe","result":{}}`,
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		wantReaderLines(t, text)
+
+		p := newTestClient(t, &Server{Methods: map[string]Handler{"echo": handleEcho}})
+		p.send(text, `{"jsonrpc":"2.0","id":"the last","method":"echo"}`)
+		for !strings.Contains(p.receive(), `"id":"the last","result":{}`) {
+		}
+
+		ours, theirs := net.Pipe()
+		c := jsonrpc2.New(ours, &jsonrpc2.Options{MaxLine: MaxLine, StallTimeout: time.Minute})
+		read := make(chan error, 1)
+		go func() { read <- c.Read() }()
+		go func() { _, _ = io.Copy(io.Discard, theirs) }()
+		go func() {
+			_, _ = io.WriteString(theirs, text+"\n"+`{"jsonrpc":"2.0","id":1,"result":{}}`+"\n")
+			_ = theirs.Close()
+		}()
+		_, _ = c.Call(t.Context(), "any", nil) // the text may be its answer, or the end
+		<-read
+		_ = c.FinishWriting()
+	})
+}
+
+// wantReaderLines compares a reader of short lines with what they are.
+func wantReaderLines(t *testing.T, text string) {
+	const most = 100
+	r := jsonrpc2.NewReader(strings.NewReader(text), most)
+	lines := strings.SplitAfter(text, "\n")
+	for _, want := range lines[:len(lines)-1] {
+		line, err := r.Next()
+		long := (*jsonrpc2.TooLongError)(nil)
+		switch {
+		case len(want) > most+1:
+			if !errors.As(err, &long) {
+				t.Fatalf("got %q, %v of %q", line, err, want)
+			}
+		case err != nil || string(line) != strings.TrimRight(want, "\r\n"):
+			t.Fatalf("got %q, %v, want %q", line, err, want)
+		}
+	}
+}
+
+// newBlockingHandler returns a handler that says that it runs, and returns when it is cancelled.
+func newBlockingHandler(running chan<- struct{}) Handler {
+	return func(ctx context.Context, _ *Request) (any, error) {
+		running <- struct{}{}
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+}

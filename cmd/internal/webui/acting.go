@@ -1,0 +1,100 @@
+package webui
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/console"
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// An actionRequest is a call that changes a session. Its fields are those of all actions together.
+type actionRequest struct {
+	Session string `json:"session"`
+
+	Code string `json:"code"` // of run, and complete
+
+	InputRequest timeline.Seq `json:"wait"` // of answer and permit
+	Text         string       `json:"text"` // of answer
+	EOF          bool         `json:"eof"`  // of answer
+
+	Permission uint64 `json:"permission"` // of permit
+	Choice     string `json:"choice"`     // of permit: "here", "always", "wider" or "refuse"
+
+	Turn   uint64 `json:"turn"`   // of interrupt
+	Cursor int    `json:"cursor"` // of complete, in bytes
+}
+
+// addActionRoutes adds the calls that change a session, each in the name of the page's author.
+func (s *Server) addActionRoutes(mux *http.ServeMux) {
+	for path, do := range map[string]func(context.Context, *client.Session, actionRequest) (any, error){
+		"/api/run":       startTurn,
+		"/api/answer":    answerRequest,
+		"/api/permit":    decidePermission,
+		"/api/interrupt": interruptTurn,
+		"/api/restart":   restartWorker,
+		"/api/complete":  completeCode,
+	} {
+		mux.HandleFunc("POST "+path, s.requireToken(func(w http.ResponseWriter, r *http.Request) {
+			var a actionRequest
+			if !readJSON(w, r, &a) {
+				return
+			}
+			result, err := do(r.Context(), s.options.Link.Session(a.Session).WithAuthor(s.options.Author).WithWriteLock(), a)
+			if err != nil {
+				s.writeCallError(w, err)
+				return
+			}
+			writeJSON(w, http.StatusOK, result)
+		}))
+	}
+}
+
+// startTurn starts a turn, as a person at a terminal does: nobody else answers its questions.
+func startTurn(ctx context.Context, on *client.Session, a actionRequest) (any, error) {
+	turn, err := on.Submit(ctx, a.Code)
+	return map[string]uint64{"turn": turn}, err
+}
+
+// answerRequest answers a wait with a line, or with the end of the input.
+func answerRequest(ctx context.Context, on *client.Session, a actionRequest) (any, error) {
+	in := session.Input{Data: []byte(a.Text + "\n")}
+	if a.EOF {
+		in = session.Input{Data: []byte(a.Text), EOF: true}
+	}
+	turn, err := on.Answer(ctx, a.InputRequest, in)
+	return map[string]uint64{"turn": turn}, err
+}
+
+// decidePermission carries out a person's decision. It is about the permission that the person has seen:
+// if another one is asked for by now, nothing is decided.
+func decidePermission(ctx context.Context, on *client.Session, a actionRequest) (any, error) {
+	choices := map[string]console.PermissionChoice{"here": console.AllowHere, "always": console.AllowAlways, "wider": console.AllowWider, "refuse": console.Refuse}
+	choice, ok := choices[a.Choice]
+	if !ok {
+		return nil, session.Errorf(session.KindInvalid, "choice must be here, always, wider or refuse, not %q", a.Choice)
+	}
+	now, err := on.Info(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if now.InputRequest == nil || now.InputRequest.Permission == nil || now.InputRequest.Permission.ID != a.Permission {
+		return nil, session.ErrStale
+	}
+	return struct{}{}, console.ApplyPermissionChoice(ctx, on, *now.InputRequest.Permission, choice)
+}
+
+func interruptTurn(ctx context.Context, on *client.Session, a actionRequest) (any, error) {
+	result, err := on.Interrupt(ctx, a.Turn)
+	return map[string]string{"result": string(result)}, err
+}
+
+func restartWorker(ctx context.Context, on *client.Session, _ actionRequest) (any, error) {
+	return struct{}{}, on.Reset(ctx)
+}
+
+func completeCode(ctx context.Context, on *client.Session, a actionRequest) (any, error) {
+	return on.Complete(ctx, a.Code, a.Cursor)
+}

@@ -1,0 +1,175 @@
+package webui
+
+import (
+	"embed"
+	"encoding/json"
+	"io"
+	"mime"
+	"net/http"
+	"path"
+	"strings"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/httpauth"
+)
+
+// tokenHeader carries the token of a visit.
+const tokenHeader = "X-Turnstone-Token"
+
+//go:embed static
+var staticFiles embed.FS
+
+// contentPolicy is the Content-Security-Policy of the page itself: nothing but our own files, no text
+// becomes a script, and frames are only our documents of results.
+func (s *Server) contentPolicy() string {
+	return "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; " +
+		"frame-src " + s.Origin() + "/frame/; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
+		"require-trusted-types-for 'script'; trusted-types 'none'"
+}
+
+// guardRequests refuses requests of others, and says to browsers what they may do with the answers.
+func (s *Server) guardRequests(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Cache-Control", "no-store")
+		h.Set("Content-Security-Policy", s.contentPolicy())
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Permissions-Policy", "camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-Frame-Options", "SAMEORIGIN") // older browsers; frame-ancestors says it exactly
+		switch {
+		case r.Host != s.hostPort:
+			s.rejectRequest(w, r, http.StatusMisdirectedRequest, "wrong_host", "this page has another host name: open the link that repl view printed")
+		case !httpauth.HasOwnOrigin(r):
+			s.rejectRequest(w, r, http.StatusForbidden, "origin", "requests from pages of another origin are not served")
+		case !httpauth.HasOwnSite(r) && !isLogin(r):
+			s.rejectRequest(w, r, http.StatusForbidden, "origin", "requests from pages of another site are not served")
+		default:
+			r.Body = http.MaxBytesReader(w, r.Body, maxBodyBytes)
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// isLogin reports whether a request shows the page that reads a link. Links may be anywhere,
+// and it has no data.
+func isLogin(r *http.Request) bool {
+	return r.Method == http.MethodGet && r.URL.Path == "/in" && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
+}
+
+// rejectRequest answers with an error, for programs.
+func (s *Server) rejectRequest(w http.ResponseWriter, r *http.Request, status int, kind, message string) {
+	s.log.Info("refused", "status", status, "from", r.RemoteAddr, "path", r.URL.Path)
+	writeError(w, status, kind, message)
+}
+
+type errorBody struct {
+	Kind    string `json:"kind"`
+	Message string `json:"message"`
+}
+
+func writeError(w http.ResponseWriter, status int, kind, message string) {
+	writeJSON(w, status, map[string]errorBody{"error": {kind, message}})
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v) // the browser may have gone
+}
+
+// requireSession serves only browsers that were let in.
+func (s *Server) requireSession(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if _, ok := s.logins.PageToken(r); ok {
+			next(w, r)
+			return
+		}
+		if strings.Contains(r.Header.Get("Accept"), "text/html") {
+			w.WriteHeader(http.StatusUnauthorized)
+			s.serveStatic("closed.html")(w, r)
+			return
+		}
+		s.rejectRequest(w, r, http.StatusUnauthorized, "no_visit", "this browser was not let in: open a link that repl view prints")
+	}
+}
+
+// requireToken serves only calls of our own page: with the token of the visit, and, when they
+// change something, with a body that no form can send.
+func (s *Server) requireToken(next http.HandlerFunc) http.HandlerFunc {
+	return s.requireSession(func(w http.ResponseWriter, r *http.Request) {
+		token, _ := s.logins.PageToken(r)
+		switch {
+		case !httpauth.NewTokenHash(token).Matches(r.Header.Get(tokenHeader)):
+			s.rejectRequest(w, r, http.StatusForbidden, "token", "the call has not the token of this visit: open a link that repl view prints")
+		case r.Method == http.MethodPost && !isJSON(r):
+			s.rejectRequest(w, r, http.StatusUnsupportedMediaType, "invalid_params", "send application/json")
+		default:
+			next(w, r)
+		}
+	})
+}
+
+func isJSON(r *http.Request) bool {
+	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	return err == nil && kind == "application/json"
+}
+
+// serveLogin lets a browser in for a link. Only the page that has sent the link gets the token: who has the
+// cookie alone cannot act.
+func (s *Server) serveLogin(w http.ResponseWriter, r *http.Request) {
+	if !isJSON(r) {
+		s.rejectRequest(w, r, http.StatusUnsupportedMediaType, "invalid_params", "send application/json")
+		return
+	}
+	var p struct {
+		Link string `json:"link"`
+	}
+	if !readJSON(w, r, &p) {
+		return
+	}
+	cookie, token, ok := s.logins.RedeemLink(p.Link)
+	if !ok {
+		s.rejectRequest(w, r, http.StatusForbidden, "link", "this link was used already, or is older than a minute")
+		return
+	}
+	http.SetCookie(w, cookie)
+	writeJSON(w, http.StatusOK, map[string]string{"token": token})
+}
+
+// serveHello tells our own page whose it is.
+func (s *Server) serveHello(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, map[string]string{"author": s.options.Author, "version": s.options.Version})
+}
+
+// readJSON reads a body, and answers when it cannot.
+func readJSON(w http.ResponseWriter, r *http.Request, v any) bool {
+	d := json.NewDecoder(r.Body)
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		writeError(w, http.StatusBadRequest, "invalid_params", "the body cannot be read: "+err.Error())
+		return false
+	}
+	return true
+}
+
+// serveStatic serves one of our own files.
+func (s *Server) serveStatic(name string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		f, err := staticFiles.Open(path.Join("static", path.Clean("/"+name)))
+		if err != nil {
+			writeError(w, http.StatusNotFound, "not_found", "there is nothing here")
+			return
+		}
+		defer f.Close()
+		types := map[string]string{".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+		kind, ok := types[path.Ext(name)]
+		if !ok {
+			writeError(w, http.StatusNotFound, "not_found", "there is nothing here")
+			return
+		}
+		w.Header().Set("Content-Type", kind+"; charset=utf-8")
+		_, _ = io.Copy(w, f) // the browser may have gone
+	}
+}

@@ -1,0 +1,309 @@
+package webui_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/webui"
+)
+
+// A testServer is a page without a daemon: enough for everything that is decided before it.
+type testServer struct {
+	t       *testing.T
+	server  *webui.Server
+	host    string // its name and port
+	address string // where it listens
+}
+
+func newTestServer(t *testing.T) *testServer {
+	t.Helper()
+	link := client.New(client.Socket(filepath.Join(t.TempDir(), "none")), nil)
+	t.Cleanup(link.Close)
+	s, err := webui.Listen(t.Context(), &webui.Options{Link: link, Author: "ada"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-served; err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+	})
+	host := strings.TrimPrefix(s.Origin(), "http://")
+	_, port, _ := net.SplitHostPort(host)
+	return &testServer{t, s, host, "127.0.0.1:" + port}
+}
+
+// sendRequest sends a request. Headers are names and values; Host is the request's.
+func (d *testServer) sendRequest(method, path, body string, headers ...string) (status int, answer http.Header, text string) {
+	d.t.Helper()
+	r, err := http.NewRequestWithContext(d.t.Context(), method, "http://"+d.address+path, strings.NewReader(body))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	r.Host = d.host
+	for i := 0; i < len(headers); i += 2 {
+		if headers[i] == "Host" {
+			r.Host = headers[i+1]
+			continue
+		}
+		r.Header.Add(headers[i], headers[i+1])
+	}
+	response, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(r)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	b, err := io.ReadAll(response.Body)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return response.StatusCode, response.Header, string(b)
+}
+
+// login lets a browser in and returns its cookie and its token.
+func (d *testServer) login() (cookie, token string) {
+	d.t.Helper()
+	_, secret, _ := strings.Cut(d.server.NewLoginLink(""), "#")
+	status, answer, text := d.sendRequest("POST", "/in", `{"link":"`+secret+`"}`, "Content-Type", "application/json", "Origin", "http://"+d.host, "Sec-Fetch-Site", "same-origin")
+	if status != http.StatusOK {
+		d.t.Fatalf("a link lets nobody in: %d %s", status, text)
+	}
+	cookie, _, _ = strings.Cut(answer.Get("Set-Cookie"), ";")
+	_, token, _ = strings.Cut(text, `"token":"`)
+	token, _, _ = strings.Cut(token, `"`)
+	return cookie, token
+}
+
+func TestServer(t *testing.T) {
+	t.Parallel()
+
+	t.Run("accepts only requests of its own page", func(t *testing.T) {
+		t.Parallel()
+		d := newTestServer(t)
+		cookie, token := d.login()
+		mine := []string{"Cookie", cookie, "X-Turnstone-Token", token, "Content-Type", "application/json"}
+		const run = `{"session":"main","code":"1"}`
+		for _, c := range []struct {
+			name   string
+			change []string
+			want   int
+		}{
+			{"nothing wrong", nil, http.StatusServiceUnavailable}, // there is no daemon: the call got through
+			{"its own origin", []string{"Origin", "http://" + d.host, "Sec-Fetch-Site", "same-origin"}, http.StatusServiceUnavailable},
+			{"rebinding", []string{"Host", "evil.example"}, http.StatusMisdirectedRequest},
+			{"the address as a host", []string{"Host", d.address}, http.StatusMisdirectedRequest},
+			{"localhost as a host", []string{"Host", "localhost" + d.host[strings.LastIndex(d.host, ":"):]}, http.StatusMisdirectedRequest},
+			{"a dot behind the host", []string{"Host", strings.Replace(d.host, ".localhost", ".localhost.", 1)}, http.StatusMisdirectedRequest},
+			{"a host without its port", []string{"Host", d.host[:strings.LastIndex(d.host, ":")]}, http.StatusMisdirectedRequest},
+			{"a host below ours", []string{"Host", "x." + d.host}, http.StatusMisdirectedRequest},
+			{"the origin null", []string{"Origin", "null"}, http.StatusForbidden},
+			{"the origin of another port", []string{"Origin", "http://" + d.host[:strings.LastIndex(d.host, ":")] + ":1"}, http.StatusForbidden},
+			{"a foreign origin", []string{"Origin", "https://evil.example"}, http.StatusForbidden},
+			{"a page of another port", []string{"Sec-Fetch-Site", "same-site"}, http.StatusForbidden},
+			{"a foreign page", []string{"Sec-Fetch-Site", "cross-site"}, http.StatusForbidden},
+			{"a foreign page that navigates", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document"}, http.StatusForbidden},
+		} {
+			status, _, text := d.sendRequest("POST", "/api/run", run, append(c.change, mine...)...)
+			if status != c.want {
+				t.Errorf("%s: %d %s, want %d", c.name, status, text, c.want)
+			}
+		}
+		for name, headers := range map[string][]string{
+			"no cookie":             {"X-Turnstone-Token", token, "Content-Type", "application/json"},
+			"a bad cookie":          {"Cookie", cookie[:len(cookie)-1] + "_", "X-Turnstone-Token", token, "Content-Type", "application/json"},
+			"two cookies":           {"Cookie", cookie + "; " + cookie, "X-Turnstone-Token", token, "Content-Type", "application/json"},
+			"no token":              {"Cookie", cookie, "Content-Type", "application/json"},
+			"a bad token":           {"Cookie", cookie, "X-Turnstone-Token", token[1:], "Content-Type", "application/json"},
+			"a form":                {"Cookie", cookie, "X-Turnstone-Token", token, "Content-Type", "application/x-www-form-urlencoded"},
+			"text that looks plain": {"Cookie", cookie, "X-Turnstone-Token", token, "Content-Type", "text/plain"},
+		} {
+			if status, _, _ := d.sendRequest("POST", "/api/run", run, headers...); status < 400 || status == http.StatusServiceUnavailable {
+				t.Errorf("%s: %d", name, status)
+			}
+		}
+		for _, path := range []string{"/", "/s/main", "/api/sessions", "/blob/main/1/0", "/frame/main/1/0", "/download/main?format=py"} {
+			if status, _, _ := d.sendRequest("GET", path, ""); status != http.StatusUnauthorized {
+				t.Errorf("GET %s without a visit: %d", path, status)
+			}
+		}
+		if status, _, _ := d.sendRequest("GET", "/api/run", run, mine...); status != http.StatusMethodNotAllowed && status != http.StatusNotFound {
+			t.Errorf("GET of a call that changes something: %d", status)
+		}
+	})
+
+	t.Run("rejects missing, double and foreign hosts", func(t *testing.T) {
+		t.Parallel()
+		d := newTestServer(t)
+		for name, head := range map[string]string{
+			"HTTP/1.0 without a host": "GET /in HTTP/1.0\r\n\r\n",
+			"two hosts":               "GET /in HTTP/1.1\r\nHost: " + d.host + "\r\nHost: " + d.host + "\r\n\r\n",
+			"a foreign whole address": "GET http://evil.example/in HTTP/1.1\r\nHost: " + d.host + "\r\n\r\n",
+		} {
+			conn, err := net.Dial("tcp", d.address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprint(conn, head)
+			line, _ := bufio.NewReader(conn).ReadString('\n')
+			_ = conn.Close()
+			if !strings.Contains(line, " 4") {
+				t.Errorf("%s: %q", name, line)
+			}
+		}
+	})
+
+	t.Run("accepts a login link once, by POST only", func(t *testing.T) {
+		t.Parallel()
+		d := newTestServer(t)
+		_, secret, _ := strings.Cut(d.server.NewLoginLink("main"), "#")
+		secret, session, _ := strings.Cut(secret, "/")
+		if session != "main" {
+			t.Errorf("the link leads to %q", session)
+		}
+		for range 3 { // previews, with the secret where a server would see it
+			if status, _, text := d.sendRequest("GET", "/in?"+secret, "", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document"); status != http.StatusOK || strings.Contains(text, secret) {
+				t.Errorf("the page that reads a link: %d", status)
+			}
+		}
+		post := func(link string) int {
+			status, _, _ := d.sendRequest("POST", "/in", `{"link":"`+link+`"}`, "Content-Type", "application/json")
+			return status
+		}
+		if post("") != http.StatusForbidden || post(secret[1:]) != http.StatusForbidden {
+			t.Error("a wrong link lets in")
+		}
+		if post(secret) != http.StatusOK {
+			t.Error("the link does not let in after previews and guesses")
+		}
+		if post(secret) != http.StatusForbidden {
+			t.Error("the link lets in twice")
+		}
+		other := newTestServer(t)
+		cookie, _ := d.login()
+		if status, _, _ := other.sendRequest("GET", "/api/hello", "", "Cookie", cookie); status != http.StatusUnauthorized {
+			t.Errorf("another page takes the cookie: %d", status)
+		}
+		for _, method := range []string{"GET", "POST"} {
+			if status, _, text := d.sendRequest(method, "/api/hello", "{}", "Cookie", cookie, "Content-Type", "application/json"); status < 400 {
+				t.Errorf("%s: the cookie alone, which other servers get, opens the API: %d %s", method, status, text)
+			}
+		}
+	})
+
+	t.Run("sends the security headers with every response", func(t *testing.T) {
+		t.Parallel()
+		d := newTestServer(t)
+		for _, path := range []string{"/in", "/", "/static/main.js", "/nothing", "/static/../page.go", "/static/vendor/prism-LICENSE.txt"} {
+			status, h, _ := d.sendRequest("GET", path, "")
+			for name, want := range map[string]string{
+				"Content-Security-Policy":      "default-src 'none'; script-src 'self'; style-src 'self'; ",
+				"Cross-Origin-Opener-Policy":   "same-origin",
+				"Cross-Origin-Resource-Policy": "same-origin",
+				"X-Content-Type-Options":       "nosniff",
+				"Referrer-Policy":              "no-referrer",
+				"Cache-Control":                "no-store",
+			} {
+				if !strings.HasPrefix(h.Get(name), want) {
+					t.Errorf("%s (%d): %s is %q", path, status, name, h.Get(name))
+				}
+			}
+			policy := h.Get("Content-Security-Policy")
+			for _, part := range []string{"require-trusted-types-for 'script'", "trusted-types 'none'", "frame-ancestors 'none'", "frame-src http://" + d.host + "/frame/;"} {
+				if !strings.Contains(policy, part) {
+					t.Errorf("%s: the policy lacks %s", path, part)
+				}
+			}
+		}
+	})
+
+	t.Run("needs a daemon connection and a free port", func(t *testing.T) {
+		t.Parallel()
+		if _, err := webui.Listen(t.Context(), &webui.Options{}); err == nil {
+			t.Error("a page without a link is served")
+		}
+		d := newTestServer(t)
+		port := d.server.Origin()[strings.LastIndex(d.server.Origin(), ":")+1:]
+		var n int
+		fmt.Sscan(port, &n)
+		link := client.New(client.Socket("none"), nil)
+		defer link.Close()
+		if _, err := webui.Listen(t.Context(), &webui.Options{Link: link, Author: "ada", Port: n}); err == nil {
+			t.Errorf("port %d is listened at twice", n)
+		}
+	})
+}
+
+func TestStaticFiles(t *testing.T) {
+	t.Parallel()
+
+	// Files of others are what their packages have: version, licence and contents.
+	t.Run("match the digests in SOURCES", func(t *testing.T) {
+		t.Parallel()
+		list, err := os.ReadFile(filepath.Join("static", "vendor", "SOURCES"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := map[string]string{}
+		for line := range strings.Lines(string(list)) {
+			if fields := strings.Fields(line); len(fields) == 5 && !strings.HasPrefix(line, "#") {
+				said[fields[0]] = fields[4]
+			}
+		}
+		files, err := os.ReadDir(filepath.Join("static", "vendor"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			if f.Name() == "SOURCES" {
+				continue
+			}
+			b, err := os.ReadFile(filepath.Join("static", "vendor", f.Name()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum := sha256.Sum256(b)
+			if got := hex.EncodeToString(sum[:]); got != said[f.Name()] {
+				t.Errorf("%s has the digest %s, and SOURCES says %q", f.Name(), got, said[f.Name()])
+			}
+			delete(said, f.Name())
+		}
+		for name := range said {
+			t.Errorf("SOURCES lists %s, which is not there", name)
+		}
+	})
+
+	// The page puts text into the document as text.
+	t.Run("never parse HTML from strings", func(t *testing.T) {
+		t.Parallel()
+		files, err := filepath.Glob(filepath.Join("static", "*.js"))
+		if err != nil || len(files) < 8 {
+			t.Fatalf("%v, %v", files, err)
+		}
+		for _, file := range files {
+			b, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, banned := range []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "srcdoc", "eval(", "new Function", "setTimeout(\"", "DOMParser", "createContextualFragment", "setHTML", "http://", "https://"} {
+				if strings.Contains(string(b), banned) {
+					t.Errorf("%s uses %s", file, banned)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,231 @@
+package daemonlock
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	// maxEntryBytes bounds the file of an entry, in bytes.
+	maxEntryBytes = 4 << 10
+
+	// maxEntryAge is how long the entry of an earlier boot stays: two hosts may have one name, so
+	// that it may be another host's.
+	maxEntryAge = 30 * 24 * time.Hour
+
+	// bootIDBytes is how much of the boot's name is in that of the entry, in bytes.
+	bootIDBytes = 8
+
+	entryPrefix, entrySuffix = "daemon-", ".json"
+)
+
+// hostName names this host and this boot of it, with the namespace of its processes: a
+// container may share the state directory and the name of its host.
+func hostName() string {
+	host, _ := os.Hostname()
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil || len(boot) < bootIDBytes {
+		return ""
+	}
+	space, _ := os.Readlink("/proc/self/ns/pid") // pid:[4026531836]
+	space = strings.Trim(strings.TrimPrefix(space, "pid:"), "[]")
+	return fileNameOf(host) + "-" + string(boot[:bootIDBytes]) + "-" + space
+}
+
+// fileNameOf returns the name of a host as a part of a file's name.
+func fileNameOf(host string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '.':
+			return r
+		}
+		return '_'
+	}, host[:min(len(host), 64)])
+}
+
+// entryPaths returns where the entry may be, the usual place first: a state directory may be full
+// or read-only.
+func entryPaths(getenv func(string) string) []string {
+	host := hostName()
+	if host == "" {
+		return nil
+	}
+	var paths []string
+	if dir := StateDir(getenv); dir != "" {
+		paths = append(paths, filepath.Join(dir, entryPrefix+host+entrySuffix))
+	}
+	for _, socket := range PersistentSocketPaths(getenv)[:1] {
+		paths = append(paths, filepath.Join(filepath.Dir(socket), entryPrefix+host+entrySuffix))
+	}
+	return paths
+}
+
+// ReadEntry returns the entry of a daemon that lives. No session writes the state directory. Elsewhere one could
+// have written the entry, so the daemon has to prove itself. getenv is os.Getenv.
+func ReadEntry(getenv func(string) string) (e Entry, ok bool) {
+	for _, path := range entryPaths(getenv) {
+		if e, err := loadEntry(path); err == nil && e.isAlive() && (isInState(getenv, path) || IsServed(getenv, e.Socket)) {
+			return e, true
+		}
+	}
+	return Entry{}, false
+}
+
+func isInState(getenv func(string) string, path string) bool {
+	return filepath.Dir(path) == StateDir(getenv)
+}
+
+// loadEntry reads an entry that nobody but this user can have written.
+func loadEntry(path string) (e Entry, err error) {
+	dir, err := os.Stat(filepath.Dir(path))
+	if err != nil {
+		return e, err
+	}
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0) // a pipe would wait
+	if err != nil {
+		return e, err
+	}
+	defer f.Close()
+	i, err := f.Stat()
+	if err != nil {
+		return e, err
+	}
+	if !i.Mode().IsRegular() || !isOwnFile(i) || i.Mode().Perm()&0o022 != 0 || !isOwnFile(dir) || dir.Mode().Perm()&0o022 != 0 {
+		return e, fmt.Errorf("%s, or its directory, could be another user's", path)
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxEntryBytes))
+	if err != nil {
+		return e, err
+	}
+	if err := json.Unmarshal(text, &e); err != nil {
+		return e, err
+	}
+	if !filepath.IsAbs(e.Socket) || e.PID <= 0 {
+		return e, fmt.Errorf("%s is no entry of a daemon", path)
+	}
+	return e, nil
+}
+
+// isAlive reports whether the process of an entry is the one that wrote it.
+func (e Entry) isAlive() bool {
+	begun, err := processStart(e.PID)
+	return err == nil && begun == e.StartTicks
+}
+
+// processStart returns when a process of this user began.
+func processStart(pid int) (uint64, error) {
+	dir := "/proc/" + strconv.Itoa(pid)
+	i, err := os.Stat(dir)
+	if err != nil {
+		return 0, err
+	}
+	text, err := os.ReadFile(dir + "/stat")
+	if err != nil {
+		return 0, err
+	}
+	// The name of the program is in brackets, and may have brackets and blanks. proc(5): the
+	// beginning is field 22, the state 3.
+	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	if len(fields) < 20 || !isOwnFile(i) || fields[0] == "Z" {
+		return 0, fmt.Errorf("the process %d is not a live one of this user", pid)
+	}
+	return strconv.ParseUint(fields[19], 10, 64)
+}
+
+// WriteEntry makes the entry of this process, which holds the lock, or replaces it. It returns the
+// path of the entry, also of one that is there already, as it should be.
+func WriteEntry(getenv func(string) string, socket string) (path string, err error) {
+	begun, err := processStart(os.Getpid())
+	if err != nil {
+		return "", err
+	}
+	e := Entry{PID: os.Getpid(), StartTicks: begun, Socket: socket, Since: time.Now()}
+	var failures []error
+	for _, path := range entryPaths(getenv) {
+		now, err := loadEntry(path)
+		if err == nil && now.PID == e.PID && now.StartTicks == e.StartTicks && now.Socket == e.Socket {
+			return path, nil
+		}
+		if err = e.writeFile(path); err == nil {
+			removeOldEntries(filepath.Dir(path))
+			return path, nil
+		}
+		failures = append(failures, err)
+	}
+	return "", fmt.Errorf("cannot note where the daemon is: %w", errors.Join(failures...))
+}
+
+// writeFile writes an entry as a whole.
+func (e Entry) writeFile(path string) error {
+	text, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	if !isOwnDir(dir) {
+		return fmt.Errorf("%s belongs to another user", dir)
+	}
+	f, err := os.CreateTemp(dir, entryPrefix+"*.new") // of mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(text, '\n'))
+	if err2 := f.Close(); err == nil {
+		err = err2
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
+}
+
+// removeOldEntries removes the entries that daemons left in earlier boots of this host.
+func removeOldEntries(dir string) {
+	host, _ := os.Hostname()
+	now := hostName()
+	entries, _ := os.ReadDir(dir)
+	for _, f := range entries {
+		name := f.Name()
+		if !strings.HasPrefix(name, entryPrefix+fileNameOf(host)+"-") || name == entryPrefix+now+entrySuffix {
+			continue
+		}
+		if i, err := f.Info(); err == nil && time.Since(i.ModTime()) > maxEntryAge {
+			_ = os.Remove(filepath.Join(dir, name))
+		}
+	}
+}
+
+// RemoveEntry removes the entry at a path that [Write] returned, if it is of this process still.
+func RemoveEntry(path string) {
+	if e, err := loadEntry(path); err == nil && e.PID == os.Getpid() && e.isAlive() {
+		_ = os.Remove(path)
+	}
+}
+
+// RequestRenewal asks a daemon that lives to look after its socket: it watches its entry. RequestRenewal reports
+// whether there is one. It believes no entry outside of the state directory: a daemon without a socket
+// cannot prove itself. getenv is os.Getenv.
+func RequestRenewal(getenv func(string) string) bool {
+	for _, path := range entryPaths(getenv) {
+		if e, err := loadEntry(path); err == nil && e.isAlive() && isInState(getenv, path) {
+			now := time.Now()
+			_ = os.Chtimes(path, now, now)
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,5 @@
+//go:build unix && !linux
+
+package daemonlock
+
+func hostName() string { return "" }

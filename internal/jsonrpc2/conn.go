@@ -1,0 +1,603 @@
+package jsonrpc2
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+)
+
+const (
+	// MaxQueuedBytes bounds the lines that wait to be written, in bytes, beside one of the largest.
+	// Above it the connection is dropped. From SoftMaxQueuedBytes on, what may wait does so: calls, and
+	// notifications such as those of a stream of events.
+	MaxQueuedBytes     = 64 << 20
+	SoftMaxQueuedBytes = 1 << 20
+
+	// MaxRequestBytes bounds a request that has an input, in bytes. The largest input fits, even escaped.
+	MaxRequestBytes = 160 << 20
+)
+
+// ErrClosed is the cause when one side has closed the connection.
+var ErrClosed = errors.New("the connection is closed")
+
+// An EndedError means that a call got no answer because the connection ended.
+type EndedError struct{ Cause error }
+
+func (e *EndedError) Error() string { return "the connection ended: " + e.Cause.Error() }
+func (e *EndedError) Unwrap() error { return e.Cause }
+
+// A SizeError means that a call was not sent because its line is too long for the other side.
+type SizeError struct{ Bytes, Max int }
+
+func (e *SizeError) Error() string {
+	return fmt.Sprintf("the request has %d bytes, and at most %d fit", e.Bytes, e.Max)
+}
+
+// Options configure a Conn. MaxLine and StallTimeout are required.
+type Options struct {
+	// MaxLine bounds a line of the other side, in bytes.
+	MaxLine int
+
+	// MaxSend bounds a line of ours, in bytes; 0 is MaxLine. Longer ones are not sent.
+	MaxSend int
+
+	// StallTimeout bounds how long the other side may leave a line unread before the
+	// connection is dropped.
+	StallTimeout time.Duration
+
+	// CancelTimeout bounds how long a cancelled call waits for its answer. 0 means that the other
+	// side does not answer cancelled calls.
+	CancelTimeout time.Duration
+
+	// Probe is a method that the other side answers at once. The Conn calls it when a call
+	// waits and nothing has come for ProbeInterval. If nothing comes for as long again, the Conn
+	// drops the connection. "" means no probe.
+	Probe         string
+	ProbeInterval time.Duration
+
+	// KeepAlive is a method that the other side answers at once. While a call waits, or Hold
+	// is in force, the Conn calls it when no byte has come for KeepAliveInterval, and drops the
+	// connection when none comes for as long again. It is for ways on which an end may go
+	// unnoticed, instead of Probe. "" means none.
+	KeepAlive         string
+	KeepAliveInterval time.Duration
+
+	// Heartbeat is a method that the other side answers at once. The Conn calls it when it has sent
+	// nothing for HeartbeatInterval, wanted or not and whatever comes: it is for ways whose other side ends
+	// when it hears nothing. "" means none.
+	Heartbeat         string
+	HeartbeatInterval time.Duration
+
+	// OnMessage handles requests and notifications, in order. It must not wait. It answers a
+	// request with Answer, now or later. nil means that there are no methods.
+	OnMessage func(m *Message)
+
+	// OnMalformed handles a line that is not a message. line is empty if it was too long. nil
+	// drops the connection.
+	OnMalformed func(line []byte, p *Problem)
+}
+
+// A Conn is one side of a connection. It is safe for concurrent use, except for Read.
+type Conn struct {
+	options Options
+	stream  io.ReadWriteCloser
+	ctx     context.Context
+	stop    context.CancelCauseFunc
+	created time.Time
+
+	wake    chan struct{} // holds one token when there is a line to write, or the Conn has ended
+	written chan struct{} // closed when the writer has ended
+
+	lastID       atomic.Uint64               // the last id
+	lastActivity atomic.Int64                // when bytes last moved, in nanoseconds since born
+	log          atomic.Pointer[slog.Logger] // nil logs nothing
+
+	mu             sync.Mutex
+	calls          map[string]chan answer // guarded by mu; our calls that wait for an answer
+	endedErr       *EndedError            // guarded by mu; why no more answers will come
+	probeSent      time.Time              // guarded by mu; when the probe was sent; zero once something has come
+	keepAliveHolds int                    // guarded by mu; what wants the connection besides calls
+	wantedSince    time.Time              // guarded by mu; since when something wants the connection; zero when nothing does
+	lastAsked      time.Time              // guarded by mu; when the other side was asked last whether it is there
+	aliveTimer     *time.Timer            // guarded by mu; looks whether the other side is there; nil before the first time
+	lastSent       time.Time              // guarded by mu; when a line was queued last
+	heartbeatTimer *time.Timer            // guarded by mu; sends signs; nil if there are none
+	queue          [][]byte               // guarded by mu; lines to be written
+	queued         int                    // guarded by mu; bytes in queue and in the current write
+	finished       bool                   // guarded by mu; no more lines are queued
+	dropCause      error                  // guarded by mu; why no more lines are written
+	roomFreed      chan struct{}          // guarded by mu; closed when there is room; nil when nobody waits
+}
+
+type answer struct {
+	result json.RawMessage
+	err    error
+}
+
+// New makes a Conn. It starts to write at once, and reads when Read is called.
+func New(stream io.ReadWriteCloser, o *Options) *Conn {
+	c := &Conn{
+		options: *o, stream: stream, created: time.Now(),
+		wake:    make(chan struct{}, 1),
+		written: make(chan struct{}),
+		calls:   make(map[string]chan answer),
+	}
+	if c.options.MaxSend == 0 {
+		c.options.MaxSend = c.options.MaxLine
+	}
+	c.ctx, c.stop = context.WithCancelCause(context.Background())
+	if c.options.Heartbeat != "" {
+		c.mu.Lock() // sign may run before this has returned
+		c.lastSent, c.heartbeatTimer = c.created, time.AfterFunc(c.options.HeartbeatInterval, c.sendHeartbeat)
+		c.mu.Unlock()
+	}
+	go c.write()
+	return c
+}
+
+// Context ends when reading ends. Its cause is ErrClosed, or the reason why the connection was
+// dropped.
+func (c *Conn) Context() context.Context { return c.ctx }
+
+// Stream returns the stream of the connection.
+func (c *Conn) Stream() io.ReadWriteCloser { return c.stream }
+
+// LogTo logs each line at debug, in both directions: its method, id and size, never its
+// contents.
+func (c *Conn) LogTo(l *slog.Logger) { c.log.Store(l) }
+
+// maxLoggedBytes bounds how much of the other side's own words a log gets, in bytes.
+const maxLoggedBytes = 64
+
+// LogLine logs a line at debug: its method, id and size, never its contents. A nil l logs nothing.
+func LogLine(l *slog.Logger, what string, line []byte) {
+	if l == nil || !l.Enabled(context.Background(), slog.LevelDebug) {
+		return
+	}
+	m, err := Decode(line)
+	if err != nil {
+		m = &Message{} // a control line, or a malformed one
+	}
+	l.Debug(what, "method", m.Method[:min(len(m.Method), maxLoggedBytes)], "id", string(m.ID[:min(len(m.ID), maxLoggedBytes)]), "bytes", len(bytes.TrimSuffix(line, []byte("\n"))))
+}
+
+// ---- reading
+
+// Read reads lines until the stream ends. Calls without an answer by then fail. Queued lines
+// are still written, until Finish.
+func (c *Conn) Read() error {
+	lines := NewReader(activityReader{c}, c.options.MaxLine)
+	for {
+		line, err := lines.Next()
+		switch long := (*TooLongError)(nil); {
+		case errors.As(err, &long):
+			c.handleMalformed(nil, &Problem{Code: CodeInvalidRequest, ID: long.ID, Text: long.Error()})
+		case err != nil:
+			return c.failCallsAtEnd(err)
+		case len(bytes.TrimSpace(line)) > 0:
+			c.handleLine(line)
+		}
+	}
+}
+
+// failCallsAtEnd ends all calls after reading has ended.
+func (c *Conn) failCallsAtEnd(why error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.dropCause != nil {
+		why = c.dropCause
+	}
+	c.stop(ErrClosed) // before the calls fail: who makes one again must not take this connection
+	c.failCallsLocked(why)
+	return why
+}
+
+// handleLine handles one line.
+func (c *Conn) handleLine(line []byte) {
+	LogLine(c.log.Load(), "line received", line)
+	m, err := Decode(line)
+	problem, _ := errors.AsType[*Problem](err)
+	if !utf8.Valid(line) {
+		problem = &Problem{Code: CodeParse, Text: "not JSON: it is not UTF-8"}
+	}
+	switch {
+	case problem != nil:
+		c.handleMalformed(line, problem)
+	case m.Method == "":
+		c.deliverAnswer(m)
+	case c.options.OnMessage != nil:
+		c.options.OnMessage(m)
+	case m.IsRequest():
+		_ = c.SendError(m.ID, &Error{Code: CodeMethodNotFound, Message: "there is no method " + strconv.Quote(m.Method)})
+	}
+}
+
+func (c *Conn) handleMalformed(line []byte, p *Problem) {
+	if c.options.OnMalformed == nil {
+		c.Drop(fmt.Errorf("what came is no message: %s (%.100q)", p.Text, line))
+		return
+	}
+	c.options.OnMalformed(line, p)
+}
+
+// deliverAnswer hands an answer to its call. It ignores an answer that belongs to no call.
+func (c *Conn) deliverAnswer(m *Message) {
+	a := answer{result: m.Result}
+	if m.Error != nil {
+		e := &Error{Code: CodeInternal, Message: string(m.Error)}
+		_ = json.Unmarshal(m.Error, e)
+		a.err = e
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if waiting := c.calls[string(m.ID)]; waiting != nil {
+		delete(c.calls, string(m.ID))
+		waiting <- a
+	}
+	c.updateWantedLocked()
+}
+
+// StopReading ends Read as if the other side had closed its direction. Queued lines are still
+// written, if the stream can be closed in one direction only.
+func (c *Conn) StopReading(cause error) {
+	c.stop(cause)
+	if half, ok := c.stream.(interface{ CloseRead() error }); ok {
+		_ = half.CloseRead()
+		return
+	}
+	if d, ok := c.stream.(interface{ SetReadDeadline(time.Time) error }); ok && d.SetReadDeadline(time.Now()) == nil {
+		return
+	}
+	_ = c.stream.Close()
+}
+
+// ---- calling
+
+// Call calls a method of the other side. The error is an *Error from the answer, an *EndedError,
+// or that of ctx. When ctx ends, the other side gets a cancel.
+func (c *Conn) Call(ctx context.Context, method string, params any) (json.RawMessage, error) {
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	p, line, err := c.newCall(method, params)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.lockWithRoom(ctx); err != nil {
+		return nil, ctx.Err()
+	}
+	err = c.startCallLocked(p, line)
+	c.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	return c.AwaitAnswer(ctx, p)
+}
+
+// A PendingCall is a call that is sent.
+type PendingCall struct {
+	id     string
+	answer chan answer
+}
+
+// AwaitAnswer waits for the answer to a call, as Call.
+func (c *Conn) AwaitAnswer(ctx context.Context, p *PendingCall) (json.RawMessage, error) {
+	id, answered := p.id, p.answer
+	if a, ok := c.waitForAnswer(ctx, answered); ok {
+		if ended := (*EndedError)(nil); errors.As(a.err, &ended) && ctx.Err() != nil {
+			return nil, ctx.Err() // if ctx ended, that may also have ended the connection
+		}
+		return a.result, a.err
+	}
+	_ = c.Notify(MethodCancelled, map[string]json.RawMessage{"requestId": json.RawMessage(id)})
+	last := time.NewTimer(c.options.CancelTimeout)
+	defer last.Stop()
+	// The other side answers either the cancel or, if it had finished already, the call
+	// itself.
+	select {
+	case a := <-answered:
+		if a.err == nil {
+			return a.result, nil
+		}
+	case <-last.C:
+		c.mu.Lock()
+		delete(c.calls, id)
+		c.updateWantedLocked()
+		c.mu.Unlock()
+	}
+	return nil, ctx.Err()
+}
+
+// StartCall sends a call, without waiting. The caller awaits its answer.
+func (c *Conn) StartCall(method string, params any) (*PendingCall, error) {
+	p, line, err := c.newCall(method, params)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return p, c.startCallLocked(p, line)
+}
+
+// newCall makes a call and its line.
+func (c *Conn) newCall(method string, params any) (*PendingCall, []byte, error) {
+	p := &PendingCall{id: strconv.FormatUint(c.lastID.Add(1), 10), answer: make(chan answer, 1)}
+	line, err := requestLine(p.id, method, params)
+	if err == nil && len(line) > c.options.MaxSend {
+		err = &SizeError{len(line), c.options.MaxSend}
+	}
+	return p, line, err
+}
+
+func (c *Conn) startCallLocked(p *PendingCall, line []byte) error {
+	if c.endedErr != nil {
+		return c.endedErr
+	}
+	c.calls[p.id] = p.answer
+	if err := c.sendLocked(line); err != nil {
+		delete(c.calls, p.id)
+		return &EndedError{err}
+	}
+	c.updateWantedLocked()
+	return nil
+}
+
+// waitForAnswer waits for the other side's answer, or the end of the connection. It returns false when
+// ctx ends.
+func (c *Conn) waitForAnswer(ctx context.Context, answered <-chan answer) (answer, bool) {
+	var tick <-chan time.Time
+	if c.options.Probe != "" {
+		ticker := time.NewTicker(c.options.ProbeInterval)
+		defer ticker.Stop()
+		tick = ticker.C
+	}
+	for {
+		select {
+		case a := <-answered:
+			return a, true
+		case <-ctx.Done():
+			return answer{}, false
+		case now := <-tick:
+			c.probePeer(now)
+		}
+	}
+}
+
+// probePeer sends a probe when nothing has come for long. It drops the connection if nothing has
+// come since the last probe.
+func (c *Conn) probePeer(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	heard := c.LastActivity()
+	switch {
+	case now.Sub(heard) < c.options.ProbeInterval:
+		c.probeSent = time.Time{}
+	case c.probeSent.IsZero() || !heard.Before(c.probeSent):
+		c.probeSent = now
+		line, err := requestLine(`"probe"`, c.options.Probe, nil)
+		if err == nil {
+			_ = c.sendLocked(line) // if the connection is broken, the call has failed already
+		}
+	case now.Sub(c.probeSent) >= c.options.ProbeInterval:
+		c.dropLocked(fmt.Errorf("it has not answered for %s", c.options.ProbeInterval))
+	}
+}
+
+func (c *Conn) failCallsLocked(why error) {
+	if c.endedErr != nil {
+		return
+	}
+	c.endedErr = &EndedError{why}
+	for id, answered := range c.calls {
+		delete(c.calls, id)
+		answered <- answer{err: c.endedErr}
+	}
+}
+
+// ---- writing
+
+// SendResult answers a request. It returns an error if it cannot encode the result: use Fail then.
+func (c *Conn) SendResult(id json.RawMessage, result any) error {
+	raw, err := json.Marshal(result)
+	if err != nil {
+		return err
+	}
+	line := ResultLine(id, raw)
+	if len(line) > c.options.MaxSend {
+		return fmt.Errorf("the answer of %d bytes is over the bound of %d", len(line), c.options.MaxSend)
+	}
+	_ = c.Send(line) // a broken connection takes no answer
+	return nil
+}
+
+// SendError answers a request with an error object. A nil id stands for a request whose id could
+// not be read.
+func (c *Conn) SendError(id json.RawMessage, failure any) error {
+	raw, err := json.Marshal(failure)
+	if err == nil {
+		_ = c.Send(ErrorLine(id, raw))
+	}
+	return err
+}
+
+// Notify sends a notification, without waiting. It fails when the connection is closed, or was
+// dropped because the other side does not read.
+func (c *Conn) Notify(method string, params any) error {
+	line, err := NotificationLine(method, params)
+	if err != nil {
+		return err
+	}
+	return c.Send(line)
+}
+
+// NotifyWhenRoom is Notify for notifications that may wait: it waits while SoftMaxQueuedBytes or more is
+// queued, until ctx ends.
+func (c *Conn) NotifyWhenRoom(ctx context.Context, method string, params any) error {
+	line, err := NotificationLine(method, params)
+	if err != nil {
+		return err
+	}
+	if err := c.lockWithRoom(ctx); err != nil {
+		return err
+	}
+	defer c.mu.Unlock() // waiters get in one by one
+	return c.sendLocked(line)
+}
+
+// lockWithRoom takes c.mu when there is room in the queue, or when no line is taken any more. It
+// fails, without the lock, when ctx ends.
+func (c *Conn) lockWithRoom(ctx context.Context) error {
+	for {
+		c.mu.Lock()
+		if c.queued < SoftMaxQueuedBytes || c.dropCause != nil || c.finished {
+			return nil
+		}
+		if c.roomFreed == nil {
+			c.roomFreed = make(chan struct{})
+		}
+		room := c.roomFreed
+		c.mu.Unlock()
+		select {
+		case <-room:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// Send queues a line of JSON, and keeps the slice.
+func (c *Conn) Send(line []byte) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.sendLocked(line)
+}
+
+func (c *Conn) sendLocked(line []byte) error {
+	switch {
+	case c.dropCause != nil:
+		return c.dropCause
+	case c.finished:
+		return ErrClosed
+	case c.queued+len(line) > MaxQueuedBytes+c.options.MaxSend:
+		c.dropLocked(fmt.Errorf("it does not read: %d bytes wait for it", c.queued))
+		return c.dropCause
+	}
+	if c.heartbeatTimer != nil {
+		c.lastSent = time.Now()
+	}
+	c.queue = append(c.queue, append(line, '\n'))
+	c.queued += len(line) + 1
+	c.wakeWriter()
+	return nil
+}
+
+// FinishWriting waits until all queued lines are written, and closes the stream. If the connection
+// was dropped, it returns the reason.
+func (c *Conn) FinishWriting() error {
+	c.mu.Lock()
+	c.finished = true
+	c.mu.Unlock()
+	c.wakeWriter()
+	<-c.written
+	_ = c.stream.Close()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.dropCause
+}
+
+// Drop ends the connection at once. Queued lines are lost, and calls fail.
+func (c *Conn) Drop(why error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.dropLocked(why)
+}
+
+func (c *Conn) dropLocked(why error) {
+	if c.dropCause != nil {
+		return
+	}
+	c.dropCause = why
+	for _, t := range []*time.Timer{c.aliveTimer, c.heartbeatTimer} {
+		if t != nil {
+			t.Stop()
+		}
+	}
+	c.queue, c.queued = nil, 0
+	c.stop(why)
+	c.failCallsLocked(why)
+	c.signalRoomLocked()
+	_ = c.stream.Close() // now Read and the writer fail
+	c.wakeWriter()
+}
+
+func (c *Conn) signalRoomLocked() {
+	if c.roomFreed != nil {
+		close(c.roomFreed)
+		c.roomFreed = nil
+	}
+}
+
+func (c *Conn) wakeWriter() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// write writes the queued lines, several at once if possible.
+func (c *Conn) write() {
+	defer close(c.written)
+	for range c.wake {
+		c.mu.Lock()
+		lines, over := c.queue, c.finished || c.dropCause != nil
+		c.queue = nil
+		c.mu.Unlock()
+		for _, line := range lines {
+			if err := c.writeLine(line); err != nil {
+				c.Drop(err)
+				return
+			}
+			c.mu.Lock()
+			c.queued -= len(line)
+			if c.queued < SoftMaxQueuedBytes {
+				c.signalRoomLocked()
+			}
+			c.mu.Unlock()
+		}
+		if over {
+			return
+		}
+	}
+}
+
+// maxWriteBytes bounds one write of a line, in bytes.
+const maxWriteBytes = 64 << 10
+
+// writeLine writes one line. It fails if the other side takes nothing more of the line within
+// the limit.
+func (c *Conn) writeLine(line []byte) error {
+	LogLine(c.log.Load(), "line sent", line)
+	watchdog := time.AfterFunc(c.options.StallTimeout, func() {
+		c.Drop(fmt.Errorf("it does not read: a line has waited for it for %s", c.options.StallTimeout))
+	})
+	defer watchdog.Stop()
+	for len(line) > maxWriteBytes {
+		if _, err := c.stream.Write(line[:maxWriteBytes]); err != nil {
+			return err
+		}
+		line = line[maxWriteBytes:]
+		c.noteActivity() // its answer waits behind the rest
+		watchdog.Reset(c.options.StallTimeout)
+	}
+	_, err := c.stream.Write(line)
+	return err
+}

@@ -1,0 +1,105 @@
+package jsonrpc2
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// A Reader reads lines of bounded length. Only one goroutine may use it.
+type Reader struct {
+	in  *bufio.Reader
+	max int
+}
+
+// NewReader reads lines of at most max bytes.
+func NewReader(in io.Reader, max int) *Reader {
+	return &Reader{in: bufio.NewReaderSize(in, 64<<10), max: max}
+}
+
+// A TooLongError reports a line over the bound. The Reader skipped it and can go on.
+type TooLongError struct {
+	Max int
+	ID  json.RawMessage // the message's id, if the first or last bytes show it
+}
+
+func (e *TooLongError) Error() string {
+	return fmt.Sprintf("a line may have %d bytes: a longer one was skipped", e.Max)
+}
+
+// Next returns the next line without its newline. If the stream ends without a newline, Next
+// returns the last text together with the error, such as io.EOF.
+func (r *Reader) Next() ([]byte, error) {
+	var line []byte
+	for {
+		part, err := r.in.ReadSlice('\n')
+		if len(line)+len(part) > r.max+1 { // with the newline
+			return nil, r.skipLine(line, part, err)
+		}
+		line = append(line, part...)
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return bytes.TrimRight(line, "\r\n"), err
+		}
+	}
+}
+
+// maxEndBytes bounds how many bytes at each end of a too long line are searched for its id.
+const maxEndBytes = 4 << 10
+
+// skipLine skips the rest of a line. begin and part are what was read of it.
+func (r *Reader) skipLine(begin, part []byte, err error) error {
+	head := bytes.Clone(begin[:min(len(begin), maxEndBytes)])
+	head = append(head, part[:min(len(part), maxEndBytes-len(head))]...)
+	tail := append(bytes.Clone(lastBytes(begin)), lastBytes(part)...)
+	for errors.Is(err, bufio.ErrBufferFull) {
+		part, err = r.in.ReadSlice('\n')
+		tail = append(tail, lastBytes(part)...)
+		tail = append(tail[:0], lastBytes(tail)...)
+	}
+	if err != nil {
+		return err
+	}
+	return &TooLongError{Max: r.max, ID: outerID(head, tail)}
+}
+
+func lastBytes(text []byte) []byte { return text[max(0, len(text)-maxEndBytes):] }
+
+// outerID returns the id of a message of which we have only the two ends, or nil.
+func outerID(head, tail []byte) json.RawMessage {
+	if id := leadingID(head); id != nil {
+		return id
+	}
+	// The last brace belongs to the message itself, so a key right before it is not inside a
+	// string.
+	tail = bytes.TrimSpace(tail)
+	var last struct {
+		ID json.RawMessage `json:"id"`
+	}
+	i := bytes.LastIndex(tail, []byte(`"id"`))
+	if i < 0 || json.Unmarshal(append([]byte{'{'}, tail[i:]...), &last) != nil || !IsID(last.ID) {
+		return nil
+	}
+	return last.ID
+}
+
+// leadingID returns an id at the beginning of a message, before any long value.
+func leadingID(head []byte) json.RawMessage {
+	d := json.NewDecoder(bytes.NewReader(head))
+	if begin, err := d.Token(); err != nil || begin != json.Delim('{') {
+		return nil
+	}
+	for d.More() {
+		key, err := d.Token()
+		var value json.RawMessage
+		if err != nil || d.Decode(&value) != nil {
+			return nil
+		}
+		if key == "id" && IsID(value) {
+			return value
+		}
+	}
+	return nil
+}

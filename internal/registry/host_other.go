@@ -1,5 +1,0 @@
-//go:build unix && !linux
-
-package registry
-
-func hostName() string { return "" }

@@ -1,0 +1,165 @@
+// Package fakeworker is a worker without a language, for tests: a real process
+// on a real terminal that speaks the worker protocol and whose turns are small
+// scripts, one command a line. It makes mistakes on command.
+//
+//	func TestMain(m *testing.M) {
+//		if fakeworker.IsRequested() {
+//			fakeworker.Main()
+//		}
+//		os.Exit(m.Run())
+//	}
+//
+//	self, _ := os.Executable()
+//	spec := fakeworker.NewSpec(self, nil)
+//
+// # Commands
+//
+//	print TEXT        writes TEXT and a newline to standard output
+//	err TEXT          the same to standard error
+//	bulk N            writes N bytes in lines, as output frames
+//	flood N           writes N bytes in lines, as print does
+//	raw TEXT          writes to the terminal behind the worker's back, as C code would
+//	image [SOURCE]    shows a picture; with SOURCE, it replaces the last one of SOURCE
+//	result TEXT       echoes a value and shows it as HTML, too
+//	trace TEXT        writes TEXT as a traceback
+//	display ID TEXT   shows TEXT, as HTML, too; +ID updates ID
+//	clear             takes back what was shown
+//	silent            prints whether the turn is silent
+//	noexit            prints whether an exit is an error of the turn
+//	wait PROMPT       asks for a line and prints it; "<eof>" at the end of file
+//	secret PROMPT     asks for a secret and prints how many bytes it has
+//	create PATH       makes an empty file and prints "made"; an error if that fails
+//	took N PROMPT     says that line N of the input has answered PROMPT
+//	shell PROMPT      asks for lines and prints them; only level 2 ends that
+//	all PROMPT        asks for all there is and prints it
+//	sleep [DURATION]  waits until interrupted, at most DURATION
+//	until PATH        waits until there is such a file, or until interrupted
+//	busy [TEXT]       the same, but level 1 does not help, once it has said TEXT, or "busy"
+//	stuck             the same, but nothing ends it, and it acknowledges nothing, once it has
+//	                  said "stuck"
+//	ignore            the same, and signals, shutdown and a closed channel do not help either,
+//	                  once it has said "ignoring"
+//	sigint OWNER      says who handles SIGINT; user code ("user") prints "caught"
+//	progress          reports 1, 2 and 3 of 3
+//	late TEXT         prints TEXT after the turn is over
+//	error NAME MSG    ends the turn with that error
+//	call NAME TEXT    calls a function of the host with the argument text, and prints the result
+//	rawcall N NAME    sends call N of NAME, and waits for no result
+//	uncall N          cancels call N
+//	child TEXT        has a child process write TEXT to the terminal
+//	sh COMMAND        has a shell run COMMAND on the terminal
+//	readtty           has a child process read a line from the terminal, and prints it
+//	fork              leaves a process behind, in a session of its own, that holds
+//	                  the terminal; prints its process id
+//	env NAME          prints a variable of the environment; "<unset>" if there is none
+//	pid               prints the worker's process id
+//	exit N            ends the session and exits with N
+//	die N             exits with N without a word
+//	crash SIGNAL      is killed by that signal ("SEGV")
+//	garbage           sends a frame that is no message
+//	oversize          sends a length field over the bound
+//	wrongtype         sends a message with a field of the wrong type
+//
+// An empty line does nothing; anything else is a SyntaxError. The lines behind an
+// error or an interrupt are not run, and idle counts them.
+package fakeworker
+
+import (
+	"os"
+	"os/signal"
+	"strings"
+
+	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
+	"github.com/turnstone-repl/turnstone/ipc"
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+// The variables that make a process a fake worker. It removes them.
+const (
+	roleEnv  = "FAKEWORKER"
+	startEnv = "FAKEWORKER_START"
+	offerEnv = "FAKEWORKER_OFFER"
+)
+
+// Options chooses how a fake worker starts and what it offers.
+type Options struct {
+	// Start is what happens in the start-up; "" means nothing.
+	//
+	//	print         prints "profile" after worker_ready
+	//	prompt        asks for a line and prints it
+	//	ttyprompt     has a child process read a line from the terminal
+	//	sleep         waits until interrupted
+	//	silent        worker_ready never comes
+	//	early         the terminal is read instead
+	//	garbage       a frame that is no message comes instead
+	//	wrongfirst    an idle comes instead
+	//	wrongversion  worker_ready names another version
+	//	exit N        exits with N instead
+	//	leak          lets child processes inherit the channel
+	Start string
+
+	NoMarkers bool              // text comes in frames, and no frame has a mark; always so on Windows
+	NoQuery   bool              // no queries
+	NoCalls   bool              // no functions of the host
+	Mode      ipc.InterruptMode // who signals on an interrupt; "" means ipc.InterruptBySignal
+}
+
+// NewSpec starts the program self, whose TestMain calls Main, as a fake worker.
+// o may be nil.
+func NewSpec(self string, o *Options) workers.Spec {
+	if o == nil {
+		o = &Options{}
+	}
+	var offer []string
+	if !o.NoMarkers && terminalKeepsMarkers {
+		offer = append(offer, "fence")
+	}
+	if !o.NoQuery {
+		offer = append(offer, "query")
+	}
+	if !o.NoCalls {
+		offer = append(offer, "functions")
+	}
+	if o.Mode == ipc.InterruptBySelf {
+		offer = append(offer, "self")
+	}
+	return workers.Spec{
+		Name: "fake",
+		Path: self,
+		Env: []string{
+			roleEnv + "=1",
+			startEnv + "=" + o.Start,
+			offerEnv + "=" + strings.Join(offer, ","),
+		},
+		Sandbox:    sandboxcheck.Sandbox(),
+		PathSource: "the program itself, for tests",
+	}
+}
+
+// IsRequested reports whether this process was started by a [Spec].
+func IsRequested() bool { return os.Getenv(roleEnv) != "" }
+
+// lingerArgument is the value of roleEnv for a process that does nothing, for ever.
+const lingerArgument = "lingers"
+
+// Main is the worker. It never returns.
+func Main() {
+	if os.Getenv(roleEnv) == lingerArgument {
+		never := make(chan os.Signal, 1)
+		signal.Notify(never)
+		for range never {
+		}
+	}
+	start := os.Getenv(startEnv)
+	offer := strings.Split(os.Getenv(offerEnv), ",")
+	channel := os.Getenv("REPL_IPC")
+	for _, name := range []string{roleEnv, startEnv, offerEnv, "REPL_IPC"} {
+		os.Unsetenv(name)
+	}
+	w, err := openWorker(channel, offer, start == "leak")
+	if err != nil {
+		os.Stderr.WriteString("fakeworker: " + err.Error() + "\n")
+		os.Exit(70)
+	}
+	os.Exit(w.runWorker(start))
+}

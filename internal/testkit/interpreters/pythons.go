@@ -1,0 +1,95 @@
+// Package pythons says on which interpreters the tests of the Python worker run. There are no
+// goroutines in it.
+package interpreters
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+const (
+	allEnv  = "TURNSTONE_ALL_PYTHONS"  // 1 tests on each interpreter
+	moreEnv = "TURNSTONE_TEST_PYTHONS" // PATH:PATH are interpreters besides python3 and pyenv's
+)
+
+// An Interpreter is a CPython that the worker supports.
+type Interpreter struct {
+	Path    string
+	Version string // "3.13.0", with a t behind it without the global lock
+
+	versionNumber [3]int
+}
+
+// TestsAll reports whether the tests are to run on each interpreter.
+func TestsAll() bool { return os.Getenv(allEnv) == "1" }
+
+// Selected returns the interpreters to test on, the oldest first: all that are installed if All
+// says so, and otherwise the oldest and the newest, with a line that names the others.
+func Selected() (test []Interpreter, others string, err error) {
+	test, err = Installed()
+	if TestsAll() || len(test) < 3 {
+		return test, "", err
+	}
+	last := len(test) - 1
+	var left []string
+	for _, i := range test[1:last] {
+		left = append(left, i.Version)
+	}
+	others = fmt.Sprintf("not tested here: Python %s; %s=1 tests all", strings.Join(left, ", "), allEnv)
+	return []Interpreter{test[0], test[last]}, others, nil
+}
+
+// Installed returns python3, the interpreters of pyenv and those that the environment lists,
+// each once and the oldest first. It starts each of them.
+func Installed() ([]Interpreter, error) {
+	var paths []string
+	if home, err := os.UserHomeDir(); err == nil {
+		paths, _ = filepath.Glob(filepath.Join(home, ".pyenv", "versions", "3.*", "bin", "python"))
+	}
+	paths = append(paths, filepath.SplitList(os.Getenv(moreEnv))...)
+	if _, err := exec.LookPath("python3"); err == nil {
+		paths = append(paths, "python3")
+	}
+	var found []Interpreter
+	seen := map[string]bool{}
+	for _, path := range paths {
+		i, file, err := queryInterpreter(path)
+		if err != nil {
+			return nil, err
+		}
+		if !seen[file] && slices.Compare(i.versionNumber[:], []int{3, 8}) >= 0 {
+			found = append(found, i)
+		}
+		seen[file] = true
+	}
+	slices.SortStableFunc(found, func(a, b Interpreter) int {
+		return cmp.Or(slices.Compare(a.versionNumber[:], b.versionNumber[:]), strings.Compare(a.Version, b.Version))
+	})
+	return found, nil
+}
+
+// queryInterpreter starts an interpreter. It returns the file that it is as well, behind all links.
+func queryInterpreter(path string) (i Interpreter, file string, err error) {
+	const question = "import os, sys; print(sys.executable, os.path.realpath(sys.executable), *sys.version_info[:3], getattr(sys, 'abiflags', ''), sep='\\n')"
+	out, err := exec.Command(path, "-c", question).Output()
+	if err != nil {
+		return i, "", fmt.Errorf("%s does not say its version: %w", path, err)
+	}
+	lines := strings.Split(strings.ReplaceAll(string(out), "\r", ""), "\n")
+	if len(lines) < 6 {
+		return i, "", fmt.Errorf("%s says %q of itself", path, out)
+	}
+	i.Path, i.Version = lines[0], strings.Join(lines[2:5], ".")
+	if _, err := fmt.Sscanf(i.Version, "%d.%d.%d", &i.versionNumber[0], &i.versionNumber[1], &i.versionNumber[2]); err != nil {
+		return i, "", fmt.Errorf("%s has the version %s: %w", path, i.Version, err)
+	}
+	if strings.Contains(lines[5], "t") {
+		i.Version += "t"
+	}
+	return i, lines[1], nil
+}

@@ -1,0 +1,140 @@
+// Package confined lets the tests of other packages run a second time, with a sandbox
+// around every worker: set TURNSTONE_TEST_SANDBOX to a level, such as "workspace". As root, the
+// tests then run as another user, for whom a sandbox is made in the same way as for people.
+package sandboxcheck
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/workers"
+	"io/fs"
+)
+
+const (
+	levelEnv = "TURNSTONE_TEST_SANDBOX"
+	// baseEnv names the directory that rerun has made.
+	baseEnv = "TURNSTONE_TEST_BASE"
+)
+
+// Sandbox returns the sandbox that this run of the tests is about, or nil. Its sessions write
+// the directory of temporary files, because tests leave files there for them. Replies do not
+// begin with what holds, because tests compare them.
+func Sandbox() *workers.Sandbox {
+	level := os.Getenv(levelEnv)
+	if level == "" {
+		return nil
+	}
+	return &workers.Sandbox{Level: workers.SandboxLevel(level), Network: workers.NetworkNone, Writable: []string{os.TempDir()}, AcceptPaths: []string{string(filepath.Separator)}, NoNotice: true}
+}
+
+// RunTests runs the tests of a package: as a user without rights if they are about a sandbox.
+func RunTests(m *testing.M) int {
+	if os.Getenv(levelEnv) == "" {
+		return m.Run()
+	}
+	return RunUnprivileged(m)
+}
+
+// RunUnprivileged runs the tests of a package as a user without rights.
+func RunUnprivileged(m *testing.M) int {
+	if RerunDir() != "" {
+		return m.Run()
+	}
+	code, err := rerunUnprivileged()
+	if errors.Is(err, fs.ErrPermission) { // a root that has no rights cannot become anybody
+		return m.Run()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}
+
+// RerunDir returns the directory of a rerun, or "" if this process is none.
+func RerunDir() string { return os.Getenv(baseEnv) }
+
+// TempDir makes a directory that is not among temporary files, of which a sandbox has its own.
+func TempDir(t testing.TB) string {
+	t.Helper()
+	parent, err := tempDirParent()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp(parent, "turnstone-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+// tempDirParent is where directories of tests are made.
+func tempDirParent() (string, error) {
+	if RerunDir() != "" {
+		return RerunDir(), nil
+	}
+	if os.Getuid() == 0 {
+		return "/var", nil
+	}
+	return os.UserHomeDir()
+}
+
+// RequireNamespaces skips a test where WhyNoNamespaces says why.
+func RequireNamespaces(t testing.TB) {
+	t.Helper()
+	if why := WhyNoNamespaces(); why != "" {
+		t.Skip(why)
+	}
+}
+
+// rerunUnprivileged runs this test program once more, as a user without rights, in a copy of its package's
+// directory. Home and temporary files are there as well, because a session does not see those in
+// /tmp. All of it is removed.
+func rerunUnprivileged() (code int, err error) {
+	parent, err := tempDirParent()
+	if err != nil {
+		return 1, err
+	}
+	base, err := os.MkdirTemp(parent, "turnstone-confined-")
+	if err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(base)) }()
+	work, program := filepath.Join(base, "package"), filepath.Join(base, "tests")
+	if err := os.CopyFS(work, os.DirFS(".")); err != nil {
+		return 1, err
+	}
+	self, err := os.ReadFile("/proc/self/exe")
+	if err == nil {
+		err = os.WriteFile(program, self, 0o755)
+	}
+	for _, dir := range []string{"home", "tmp"} {
+		err = errors.Join(err, os.Mkdir(filepath.Join(base, dir), 0o755))
+	}
+	if err != nil {
+		return 1, err
+	}
+	// This flag makes Go log the files that a test reads, for its test cache. The cache cannot
+	// know a kernel.
+	args := slices.DeleteFunc(slices.Clone(os.Args[1:]), func(a string) bool { return strings.HasPrefix(a, "-test.testlogfile") })
+	cmd := exec.Command(program, args...)
+	cmd.Dir = work
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Env = append(os.Environ(), baseEnv+"="+base, "HOME="+filepath.Join(base, "home"), "TMPDIR="+filepath.Join(base, "tmp"))
+	if err := setUnprivileged(cmd, base); err != nil {
+		return 1, err
+	}
+	err = cmd.Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return exit.ExitCode(), nil
+	}
+	return cmd.ProcessState.ExitCode(), err
+}

@@ -1,0 +1,2 @@
+// Package kernels tests real Jupyter kernels as languages, in sessions and by the checks for workers.
+package jupyterkernels

@@ -1,0 +1,168 @@
+//go:build linux
+
+package remote
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/session"
+)
+
+// A turn of `1` through the daemon's socket, through repl dial beside it, and through ssh, by turns.
+func BenchmarkTurn(b *testing.B) {
+	w := startEngine(b, "ssh").newRemote(b)
+	beside := *w.newDialer()
+	beside.Prefix = append([]string{"env", remoteMarkEnv + "=" + w.mark}, w.engine.environment()...)
+	links := []*client.Client{newLink(b, client.DefaultDialer(w.engine.envValue)), newLink(b, &beside), w.newLink(b)}
+	name := w.openSession(b, links[0]).Name()
+	took := make([][]time.Duration, len(links))
+	for i := range links { // the first turn makes the connection
+		timeTurn(b, links[i].Session(name))
+	}
+	for b.Loop() {
+		for i, l := range links {
+			took[i] = append(took[i], timeTurn(b, l.Session(name)))
+		}
+	}
+	direct, bridge, ssh := median(took[0]), median(took[1]), median(took[2])
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(milliseconds(direct), "ms-direct")
+	b.ReportMetric(milliseconds(bridge-direct), "ms-more-by-dial")
+	b.ReportMetric(milliseconds(ssh-direct), "ms-more-by-ssh")
+	b.ReportMetric(float64(ssh)/float64(direct), "x-by-ssh")
+}
+
+// A turn over ssh where every byte is late by 100 ms each way: a trip there and back is 200 ms.
+func BenchmarkTurn_FarAway(b *testing.B) {
+	e := startEngine(b, "ssh")
+	port, err := e.listenSSH(testAccount{"late", testAccounts[0].shell})
+	wantNoError(b, err)
+	w := e.newRemote(b)
+	way := *w.newDialer()
+	way.Prefix = append(w.prefix()[:len(w.prefix())-1:len(w.prefix())-1], "-p", strconv.Itoa(delayProxy(b, port, 100*time.Millisecond)), "plain")
+	s := w.openSession(b, newLink(b, &way))
+	timeTurn(b, s)
+	var took []time.Duration
+	for b.Loop() {
+		took = append(took, timeTurn(b, s))
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(milliseconds(median(took)), "ms")
+}
+
+// 50 MB of output, read as events. A turn has 2 MB, which the daemon keeps for a slow reader.
+func BenchmarkOutput(b *testing.B) {
+	const turns, size = 25, 2_000_000
+	w := startEngine(b, "ssh").newRemote(b)
+	links := []*client.Client{newLink(b, client.DefaultDialer(w.engine.envValue)), w.newLink(b)}
+	name := w.openSession(b, links[0]).Name()
+	var took [2][]time.Duration
+	for b.Loop() {
+		for i, l := range links {
+			began := time.Now()
+			for range turns {
+				readPrinted(b, l.Session(name), size)
+			}
+			took[i] = append(took[i], time.Since(began))
+		}
+	}
+	direct, ssh := median(took[0]), median(took[1])
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(turns*size/1e6/direct.Seconds(), "MB/s-direct")
+	b.ReportMetric(float64(direct)/float64(ssh), "x-by-ssh")
+}
+
+// readPrinted reads a turn that prints so many bytes.
+func readPrinted(b *testing.B, s *client.Session, size int) {
+	b.Helper()
+	now, err := s.Info(b.Context())
+	wantNoError(b, err)
+	turn, err := s.Submit(b.Context(), fmt.Sprintf("for _ in range(%d): print(('x' * 99 + '\\n') * 1000, end='')", size/100_000))
+	wantNoError(b, err)
+	read := &eventReader{t: b, s: s, turn: turn, after: now.LastSeq}
+	read.readUntil(func() bool { return read.ended })
+	if read.text.Len() != size {
+		b.Fatalf("%d bytes came", read.text.Len())
+	}
+}
+
+func newLink(b *testing.B, d client.Dialer) *client.Client {
+	l := client.New(d, nil)
+	b.Cleanup(l.Close)
+	return l
+}
+
+// timeTurn is how long a turn takes.
+func timeTurn(b *testing.B, s *client.Session) time.Duration {
+	b.Helper()
+	began := time.Now()
+	reply, err := s.StartTurn("1", func(uint64) {}).Wait(b.Context(), &session.WaitOptions{Timeout: testTimeout})
+	took := time.Since(began)
+	if err != nil || reply.Outcome == "" {
+		b.Fatalf("got %+v, %v", reply, err)
+	}
+	return took
+}
+
+func median(all []time.Duration) time.Duration {
+	slices.Sort(all)
+	return all[len(all)/2]
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// delayProxy is a port that leads to another, and holds every byte back for a while, each way.
+func delayProxy(b *testing.B, port int, by time.Duration) int {
+	b.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	wantNoError(b, err)
+	b.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			near, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			far, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+			if err != nil {
+				_ = near.Close()
+				continue
+			}
+			go copyDelayed(far, near, by)
+			go copyDelayed(near, far, by)
+		}
+	}()
+	return listener.Addr().(*net.TCPAddr).Port
+}
+
+// copyDelayed copies one way, late.
+func copyDelayed(to, from net.Conn, by time.Duration) {
+	type part struct {
+		data []byte
+		due  time.Time
+	}
+	parts := make(chan part, 1024)
+	go func() {
+		defer close(parts)
+		for {
+			data := make([]byte, 32<<10)
+			n, err := from.Read(data)
+			parts <- part{data[:n], time.Now().Add(by)}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	for p := range parts {
+		<-time.After(time.Until(p.due))
+		_, _ = to.Write(p.data)
+	}
+	_ = to.Close()
+	_ = from.Close()
+}

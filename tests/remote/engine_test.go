@@ -1,0 +1,187 @@
+//go:build linux
+
+package remote
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// testTimeout bounds every wait for a fact. A test that gets near it has failed.
+const testTimeout = 2 * time.Minute
+
+// A testEngine runs commands on a far side, behind a prefix of words. Its files are under dir, which
+// has the same path on both sides.
+type testEngine struct {
+	name          string
+	prefix        []string // the prefix
+	prefixProgram string   // what runs on the near side, as the system names it
+	dir           string
+	home          string   // the far account's home
+	cleanups      []func() // run in reverse
+	once          sync.Once
+	err           error // why it could not be started
+	start         func(e *testEngine) error
+}
+
+// testEngines are all that there are. Each starts when a test first wants it, and ends with the tests.
+var testEngines = []*testEngine{
+	{name: "ssh", prefixProgram: "ssh", start: beginSSH},
+	{name: "slurm", prefixProgram: "srun", start: beginSlurm},
+	{name: "podman", prefixProgram: "podman", start: beginPodman},
+	{name: "kubectl", prefixProgram: "kubectl", start: beginKube},
+}
+
+// onEachEngine runs a test on each engine, side by side.
+func onEachEngine(t *testing.T, test func(t *testing.T, e *testEngine)) {
+	t.Parallel()
+	for _, e := range testEngines {
+		t.Run(e.name, func(t *testing.T) {
+			t.Parallel()
+			test(t, e.ensureStarted(t))
+		})
+	}
+}
+
+// startEngine is one engine by its name.
+func startEngine(t testing.TB, name string) *testEngine {
+	t.Helper()
+	for _, e := range testEngines {
+		if e.name == name {
+			return e.ensureStarted(t)
+		}
+	}
+	t.Fatalf("there is no engine %s", name)
+	return nil
+}
+
+// ensureStarted is the engine, once it runs.
+func (e *testEngine) ensureStarted(t testing.TB) *testEngine {
+	t.Helper()
+	e.once.Do(func() {
+		e.dir = filepath.Join(workDir, e.name)
+		e.home = filepath.Join(e.dir, "home")
+		if e.err = os.MkdirAll(e.home, 0o700); e.err == nil {
+			e.err = e.start(e)
+		}
+	})
+	if e.err != nil {
+		t.Fatalf("%s does not start: %v", e.name, e.err)
+	}
+	return e
+}
+
+// stopEngines ends them, the last that was started within each first.
+func stopEngines() {
+	for _, e := range testEngines {
+		for i := len(e.cleanups) - 1; i >= 0; i-- {
+			e.cleanups[i]()
+		}
+	}
+}
+
+// environment is the environment of the far account. Nothing of the near side's is in it.
+func (e *testEngine) environment() []string {
+	return []string{
+		"HOME=" + e.home,
+		"PATH=" + filepath.Dir(binary) + ":/usr/bin:/bin:/usr/sbin:/sbin",
+		"TMPDIR=" + e.dir,
+		"XDG_CACHE_HOME=" + filepath.Join(workDir, "cache"), // compiled code of workers is made once
+	}
+}
+
+// writeFile writes a file of the engine's.
+func (e *testEngine) writeFile(name string, mode os.FileMode, text string) (string, error) {
+	path := filepath.Join(e.dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return "", err
+	}
+	return path, os.WriteFile(path, []byte(text), mode)
+}
+
+// startServer starts a part of the engine that stays, with its output in a file, and ends it with the engine.
+func (e *testEngine) startServer(words ...string) error {
+	log, err := os.Create(filepath.Join(e.dir, filepath.Base(words[0])+".log"))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd := exec.Command(words[0], words[1:]...)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	stdin, err := cmd.StdinPipe() // held open: some end with it
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	e.cleanups = append(e.cleanups, func() {
+		_ = stdin.Close()
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		late := time.AfterFunc(10*time.Second, func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
+		_ = cmd.Wait()
+		late.Stop()
+	})
+	return nil
+}
+
+// runOutput runs a program of the engine's to its end, and returns its output.
+func (e *testEngine) runOutput(words ...string) (string, error) {
+	var out, errs bytes.Buffer
+	cmd := exec.Command(words[0], words[1:]...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	cmd.WaitDelay = time.Second
+	late := time.AfterFunc(testTimeout, func() { _ = cmd.Process.Kill() })
+	defer late.Stop()
+	if err := cmd.Run(); err != nil {
+		return out.String(), fmt.Errorf("%s: %w\n%s%s", strings.Join(words, " "), err, out.String(), errs.String())
+	}
+	return strings.TrimSpace(out.String()), nil
+}
+
+// waitUntil waits for a fact that nobody announces.
+func waitUntil(what string, holds func() bool) error {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	late := time.After(testTimeout)
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-late:
+			return fmt.Errorf("it does not come true that %s", what)
+		}
+	}
+	return nil
+}
+
+// waitEventually is until for a test.
+func waitEventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	if err := waitUntil(what, holds); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// runPrefixed runs far words behind the prefix, with input, until they end.
+func (e *testEngine) runPrefixed(t *testing.T, input []byte, words ...string) (stdout, stderr []byte, status int) {
+	t.Helper()
+	all := append(append([]string(nil), e.prefix...), words...)
+	cmd := exec.CommandContext(t.Context(), all[0], all[1:]...)
+	var out, errs bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(input), &out, &errs
+	err := cmd.Run()
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+		t.Fatalf("%s: %v", strings.Join(all, " "), err)
+	}
+	return out.Bytes(), errs.Bytes(), cmd.ProcessState.ExitCode()
+}

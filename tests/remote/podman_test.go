@@ -1,0 +1,83 @@
+//go:build linux
+
+package remote
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// withoutLimitsScript hands runc a container's configuration without limits of resources: a machine
+// that is a container itself may have no right to raise them, and podman always asks.
+const withoutLimitsScript = `#!/usr/bin/python3 -IS
+import json, os, sys
+args = sys.argv[1:]
+for flag, name in (("--bundle", "config.json"), ("--process", "")):
+    if flag in args:
+        path = os.path.join(args[args.index(flag) + 1], name).rstrip("/")
+        with open(path) as file:
+            config = json.load(file)
+        config.get("process", config).pop("rlimits", None)
+        with open(path, "w") as file:
+            json.dump(config, file)
+os.execvp("runc", ["runc"] + args)
+`
+
+// beginPodman starts a container whose first process is the daemon. Its files are those of this
+// machine, so no image is needed.
+func beginPodman(e *testEngine) error {
+	podman, err := e.podmanCommand()
+	if err != nil {
+		return err
+	}
+	if err := e.startContainer(podman, "box", binary, "serve", "--socket", e.socketPath()); err != nil {
+		return err
+	}
+	e.prefix = append(podman, "exec", "-i", "box")
+	return e.awaitDaemon()
+}
+
+// podmanCommand are the words before each of its commands, with files of the engine's own.
+func (e *testEngine) podmanCommand() ([]string, error) {
+	runtime, err := e.writeFile("runc", 0o700, withoutLimitsScript)
+	if err != nil {
+		return nil, err
+	}
+	return []string{"podman", "--root", e.dir + "/storage", "--runroot", e.dir + "/run", "--tmpdir", e.dir + "/tmp",
+		"--storage-driver", "vfs", "--cgroup-manager", "cgroupfs", "--events-backend", "none", "--runtime", runtime}, nil
+}
+
+// startContainer starts one with words as its first process, and removes it with the engine.
+func (e *testEngine) startContainer(podman []string, name string, words ...string) error {
+	root := filepath.Join(e.dir, name+".root")
+	for _, dir := range []string{"proc", "sys", "dev", "tmp", "etc/alternatives", "usr", "root", "run", "var"} {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
+			return err
+		}
+	}
+	for _, link := range []string{"bin", "lib", "lib64", "sbin"} {
+		if err := os.Symlink("usr/"+link, filepath.Join(root, link)); err != nil {
+			return err
+		}
+	}
+	if err := os.WriteFile(filepath.Join(root, "etc/passwd"), []byte("root:x:0:0:root:/root:/bin/sh\n"), 0o644); err != nil {
+		return err
+	}
+	run := append(append([]string(nil), podman...), "run", "--detach", "--name", name, "--network", "none", "--init",
+		"--volume", "/usr:/usr:ro", "--volume", "/etc/alternatives:/etc/alternatives:ro", "--volume", workDir+":"+workDir)
+	for _, variable := range e.environment() {
+		run = append(run, "--env", variable)
+	}
+	run = append(append(run, "--rootfs", root), words...)
+	if _, err := e.runOutput(run...); err != nil {
+		return fmt.Errorf("the container %s: %w", name, err)
+	}
+	e.cleanups = append(e.cleanups, func() {
+		if _, err := e.runOutput(append(append([]string(nil), podman...), "rm", "--force", "--time", "0", name)...); err != nil && !strings.Contains(err.Error(), "no such container") {
+			fmt.Fprintln(os.Stderr, err)
+		}
+	})
+	return nil
+}

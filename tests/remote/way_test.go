@@ -1,0 +1,164 @@
+//go:build linux
+
+package remote
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/client"
+)
+
+// remoteMarkEnv marks the near processes of one way.
+const remoteMarkEnv = "PLACES_WAY"
+
+// A testRemote is how one test reaches an engine's daemon. Its processes can be told from those of other
+// tests: near ones by a mark in their environment, far ones by a name of the socket that is theirs.
+type testRemote struct {
+	engine       *testEngine
+	mark, socket string
+	home         string // the near side's
+}
+
+// newRemote makes one. At the end of the test nothing of it may run on either side.
+func (e *testEngine) newRemote(t testing.TB) *testRemote {
+	t.Helper()
+	w := &testRemote{engine: e, mark: rand.Text()}
+	w.home = filepath.Join(e.dir, "near"+w.mark[:8]) // where a container sees it, too
+	if err := os.Mkdir(w.home, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(e.dir, "w"+w.mark[:8])
+	w.socket = filepath.Join(dir, filepath.Base(e.socketPath()))
+	if err := os.Symlink(e.dir, dir); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := waitUntil("no process of the way is left", func() bool { return len(w.nearProcesses())+len(w.farProcesses()) == 0 }); err != nil {
+			t.Errorf("%v: near %q, far %q", err, commandLines(w.nearProcesses()), commandLines(w.farProcesses()))
+		}
+	})
+	return w
+}
+
+// prefix are the prefix.
+func (w *testRemote) prefix() []string {
+	return append([]string{"env", remoteMarkEnv + "=" + w.mark}, w.engine.prefix...)
+}
+
+// newLink is the way for a program.
+func (w *testRemote) newLink(t testing.TB) *client.Client {
+	t.Helper()
+	l := client.New(w.newDialer(), nil)
+	t.Cleanup(l.Close)
+	return l
+}
+
+func (w *testRemote) newDialer() *client.Command {
+	return &client.Command{Name: w.engine.name, Prefix: w.prefix(), Program: binary, Socket: w.socket, GreetingTimeout: testTimeout, KeepAlive: 30 * time.Second}
+}
+
+// environment is the near side's environment of a command.
+func (w *testRemote) environment() []string {
+	return append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "REPL_") }),
+		"HOME="+w.home, "XDG_CONFIG_HOME="+w.home+"/config", "XDG_STATE_HOME="+w.home+"/state", "XDG_CACHE_HOME="+w.home+"/cache",
+		"XDG_RUNTIME_DIR="+w.home, "TMPDIR="+w.home, "TERM=xterm", "PATH="+filepath.Dir(binary)+":"+os.Getenv("PATH"))
+}
+
+// replCommand is a command of ours that uses the far daemon.
+func (w *testRemote) replCommand(t *testing.T, command string, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(binary, append([]string{command, "--via", strings.Join(w.prefix(), " "), "--socket", w.socket}, args...)...)
+	cmd.Dir, cmd.Env = w.home, w.environment()
+	return cmd
+}
+
+// runRepl runs one to its end.
+func (w *testRemote) runRepl(t *testing.T, command string, args ...string) (out, errs string, status int) {
+	t.Helper()
+	return runToEnd(t, w.replCommand(t, command, args...))
+}
+
+// runToEnd runs a command to its end.
+func runToEnd(t *testing.T, cmd *exec.Cmd) (out, errs string, status int) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	late := time.AfterFunc(testTimeout, func() { _ = cmd.Process.Kill() })
+	defer late.Stop()
+	err := cmd.Run()
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()
+}
+
+// prefixGroups are the process groups of the prefix.
+func (w *testRemote) prefixGroups() []int {
+	return slices.DeleteFunc(w.nearProcesses(), func(pid int) bool {
+		name, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm")
+		group, err := syscall.Getpgid(pid)
+		return strings.TrimSpace(string(name)) != w.engine.prefixProgram || err != nil || group != pid
+	})
+}
+
+// signalPrefixes sends one to every prefix that runs, and returns to how many.
+func (w *testRemote) signalPrefixes(s syscall.Signal) int {
+	all := w.prefixGroups()
+	for _, pid := range all {
+		_ = syscall.Kill(-pid, s)
+	}
+	return len(all)
+}
+
+// nearProcesses are the processes of the prefix, and what they have started here. The environment goes along
+// with Slurm, so far ones may be among them.
+func (w *testRemote) nearProcesses() []int {
+	return findProcesses("environ", remoteMarkEnv+"="+w.mark)
+}
+
+// farProcesses are the ends of the way that are beside the daemon. The words of the prefix have the socket, too.
+func (w *testRemote) farProcesses() []int {
+	return slices.DeleteFunc(findProcesses("cmdline", w.socket+"\x00"), func(pid int) bool {
+		line, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
+		return !strings.HasPrefix(string(line), binary+"\x00dial\x00")
+	})
+}
+
+// findProcesses are those with a text in a file of theirs.
+func findProcesses(file, text string) []int {
+	entries, _ := os.ReadDir("/proc")
+	var all []int
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		if held, err := os.ReadFile(filepath.Join("/proc", entry.Name(), file)); err == nil && bytes.Contains(held, []byte(text)) {
+			all = append(all, pid)
+		}
+	}
+	return all
+}
+
+// commandLines are those of processes.
+func commandLines(pids []int) (all []string) {
+	for _, pid := range pids {
+		line, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
+		all = append(all, strconv.Itoa(pid)+" "+strings.ReplaceAll(string(line), "\x00", " "))
+	}
+	return all
+}
+
+// ownSession has a command without a terminal.
+func ownSession() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }

@@ -1,0 +1,185 @@
+//go:build unix
+
+package webui
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// A httpListener hears every request that a result makes to somewhere else, and every connection.
+type httpListener struct {
+	*httptest.Server
+	mu       sync.Mutex
+	requests []string
+}
+
+func newHTTPListener(t *testing.T) *httpListener {
+	e := &httpListener{}
+	note := func(what string) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.requests = append(e.requests, what)
+	}
+	e.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		note(r.URL.Path)
+		w.Header().Set("Access-Control-Allow-Origin", "*")
+	}))
+	e.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			note("a connection")
+		}
+	}
+	e.Start()
+	t.Cleanup(e.Close)
+	return e
+}
+
+func (e *httpListener) requestList() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return append([]string(nil), e.requests...)
+}
+
+// hostilePayloads are documents that try to run, to leave or to deceive. EAR is where they would be
+// heard, and each has a name of its own there.
+var hostilePayloads = map[string]string{
+	"script":     `<script>fetch("EAR/script");parent.ran=1</script>`,
+	"onerror":    `<img src=x onerror='fetch("EAR/onerror")'>`,
+	"image":      `<img src="EAR/image">`,
+	"svg":        `<svg onload='fetch("EAR/svg")'><image href="EAR/svgimage"/><use href="EAR/use#x"/></svg>`,
+	"onload":     `<body onload='fetch("EAR/onload")' onpageshow='fetch("EAR/onpageshow")'>`,
+	"srcdoc":     `<iframe srcdoc="<script>fetch('EAR/srcdoc')</script>"></iframe>`,
+	"frame":      `<iframe src="EAR/frame"></iframe><iframe src="javascript:fetch('EAR/js')"></iframe>`,
+	"form":       `<form id=f action="EAR/form" method=post><input name=a></form><script>f.submit()</script>`,
+	"refresh":    `<meta http-equiv=refresh content="0;url=EAR/refresh">`,
+	"base":       `<base href="EAR/"><img src=base>`,
+	"links":      `<link rel=stylesheet href="EAR/sheet"><link rel=prefetch href="EAR/prefetch"><link rel=preload as=image href="EAR/preload"><link rel=modulepreload href="EAR/module"><link rel=icon href="EAR/icon">`,
+	"connect":    `<link rel=preconnect href="EAR"><LINK rel=preconnect href="EAR/">`,
+	"connects":   `<iframe srcdoc="&#60;link rel=preconnect href='EAR'&#62;"></iframe>`,
+	"object":     `<object data="EAR/object"></object><embed src="EAR/embed">`,
+	"media":      `<video src="EAR/video" autoplay></video><audio src="EAR/audio" autoplay></audio>`,
+	"focus":      `<input autofocus onfocus='fetch("EAR/focus")'><details open ontoggle='fetch("EAR/toggle")'></details>`,
+	"mutation":   `<math><mtext><table><mglyph><style><img src=x onerror='fetch("EAR/mutation")'></style></mglyph></table></mtext></math>`,
+	"noscript":   `<noscript><p title="</noscript><img src=x onerror=fetch('EAR/noscript')>"></noscript>`,
+	"shadow":     `<div><template shadowrootmode=open><script>fetch("EAR/shadow")</script><img src="EAR/shadowimage"></template></div>`,
+	"import":     `<style>@import url("EAR/import");body{background:url("EAR/background")}@font-face{font-family:x;src:url("EAR/font")}p{font-family:x}</style><p>x`,
+	"top":        `<script>top.location="EAR/top";open("EAR/open")</script>`,
+	"beacon":     `<script>navigator.sendBeacon("EAR/beacon");new WebSocket("EAR/socket".replace("http","ws"));new EventSource("EAR/events")</script>`,
+	"webrtc":     `<script>let c=new RTCPeerConnection({iceServers:[{urls:"stun:127.0.0.1:1"}]});c.createDataChannel("x");c.createOffer().then(o=>c.setLocalDescription(o));fetch("EAR/webrtc")</script>`,
+	"plaintext":  `<plaintext><!-- <textarea><title>`,
+	"clobber":    `<form name=fetch></form><a id=app></a><a id=toasts></a>`,
+	"overlay":    `<div style="position:fixed;inset:0;z-index:99999;background:#fff">Password: <input type=password></div>`,
+	"ping":       `<a href="https://example.org" ping="EAR/ping">x</a>`,
+	"encoding":   `+ADw-script+AD4-fetch(EAR/utf7)+ADw-/script+AD4-<meta charset=utf-7>`,
+	"svgscript":  `<svg xmlns="http://www.w3.org/2000/svg"><script>fetch("EAR/svgscript")</script><foreignObject><body xmlns="http://www.w3.org/1999/xhtml"><img src="EAR/foreign"/></body></foreignObject></svg>`,
+	"javascript": `<a id=x href="javascript:fetch('EAR/href')">x</a><svg><a xlink:href="javascript:fetch('EAR/xlink')"><text>y</text></a></svg>`,
+}
+
+// Results of code are documents that can do nothing, and text is only text.
+func TestPage_HostileResults(t *testing.T) {
+	t.Parallel()
+	s := newTestDaemon(t)
+	b := openTab(t)
+	e := newHTTPListener(t)
+	s.openSession("main")
+	s.execCode("main", `class Hostile:
+    def __init__(self, kind, text): self.kind, self.text = kind, text
+    def __repr__(self): return "hostile"
+    def _repr_mimebundle_(self, include=None, exclude=None): return {self.kind: self.text, "text/plain": "hostile"}`)
+	n := 0
+	for name, text := range hostilePayloads {
+		text = strings.ReplaceAll(text, "EAR", e.URL)
+		for _, kind := range []string{"text/html", "image/svg+xml", "text/markdown", "text/latex", "image/png", "text/html;charset=utf-7", "application/json"} {
+			if kind != "text/html" && name != "svgscript" && name != "script" && name != "onerror" {
+				continue
+			}
+			n++
+			s.execCode("main", fmt.Sprintf("Hostile(%q, %q)", kind, text))
+		}
+		s.execCode("main", fmt.Sprintf("print(%q)", text))
+		s.execCode("main", fmt.Sprintf("# %q </code><script>fetch(%q)</script>", text, e.URL+"/code"))
+	}
+	s.execCode("main", `print("\x1b]0;title\x07\x1b]52;c;aGk=\x07\x1b]8;;javascript:alert(1)\x07link\x1b]8;;\x07 \u202egnp.exe\u202c \x1bPdcs\x1b\\ \x9b31m end")`)
+	s.execCode("main", `print("\x1b[31m" * 100000, "x" * 1000000, "e" + "\u0301" * 10000, "\x1b[" + "1;" * 100000 + "m", "done")`)
+	s.execCode("main", `print("a\u00adb\u3164c\U000e0041d, \u2764\ufe0f")`)
+	s.startPage("main")
+	b.openAddress(s.lastLink())
+	b.waitUntil("the session is shown", `document.querySelectorAll(".turn").length > 3`)
+	b.waitText("aU+00ADbU+3164cU+E0041d, \u2764\ufe0f")
+	rows := evalExpression[float64](b, `(async () => {
+		const scroll = document.querySelector(".scroll");
+		let frames = 0;
+		for (let y = scroll.scrollHeight; y > -600; y -= 500) {
+			scroll.scrollTop = y;
+			await new Promise((r) => setTimeout(r, 150));
+			frames = Math.max(frames, document.querySelectorAll("iframe").length);
+		}
+		return frames;
+	})()`)
+	if rows == 0 {
+		t.Error("no result came into a frame: the test shows nothing")
+	}
+	if evalExpression[bool](b, `Boolean(window.ran) || typeof fetch !== "function" || document.getElementById("app").tagName !== "DIV" || document.title !== "main – Turnstone"`) {
+		t.Error("a result has reached the page")
+	}
+	if bad := evalExpression[float64](b, `[...document.querySelectorAll("iframe")].filter((f) => f.getAttribute("sandbox") !== "" || !f.src.includes("/frame/")).length + document.querySelectorAll("#app script, #app style, #app object, #app form[action], [onerror], [onload]").length`); bad != 0 {
+		t.Errorf("%v elements of results are in the page itself", bad)
+	}
+	if heard := e.requestList(); len(heard) != 0 {
+		t.Errorf("results were heard: %v", heard)
+	}
+	control := openTab(t)
+	control.openAddress(e.URL + "/control")
+	evalExpression[bool](control, `fetch("/fetched").then(() => true)`)
+	if heard := e.requestList(); len(heard) < 3 {
+		t.Errorf("the listener hears nothing at all: %v", heard)
+	}
+	b.takeScreenshot("hostile")
+}
+
+// axe looks for what hinders people.
+func TestPage_Accessibility(t *testing.T) {
+	t.Parallel()
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	axe, err := os.ReadFile(filepath.Join(cache, "turnstone", "axe-core-4.14.1", "axe.min.js"))
+	if err != nil {
+		t.Skip("axe-core is not there: scripts/setup-dev brings it")
+	}
+	s := newTestDaemon(t)
+	b := openTab(t)
+	s.openSession("main")
+	s.execCode("main", storyCode)
+	s.execCode("main", "1 / 0")
+	s.execCode("main", "input('name? ')")
+	s.startPage()
+	b.openAddress(s.lastLink())
+	b.waitUntil("the list is shown", `document.querySelector(".sessions .asks")`)
+	check := func(name string) {
+		t.Helper()
+		evalExpression[bool](b, string(axe)+";true")
+		found := evalExpression[string](b, `axe.run(document, {resultTypes: ["violations"]}).then((r) => r.violations.filter((v) => ["serious", "critical"].includes(v.impact)).map((v) => v.id + ": " + v.nodes.slice(0, 4).map((n) => n.html.slice(0, 160) + " " + (n.any[0]?.message ?? "")).join(" | ")).join("\n"))`)
+		if found != "" {
+			t.Errorf("%s:\n%s", name, found)
+		}
+		b.takeScreenshot("axe-" + name)
+	}
+	check("list")
+	b.clickElement(".sessions a", "main")
+	b.waitUntil("the session is shown", `document.querySelector(".question input") && document.querySelector(".out.traceback, .out.stderr")`)
+	check("session")
+	b.setDark(true)
+	check("dark")
+	b.setSize(360, 740)
+	check("narrow")
+}

@@ -1,0 +1,371 @@
+//go:build unix
+
+package webui
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/internal/testkit/parallel"
+	"github.com/turnstone-repl/turnstone/session"
+)
+
+// testTimeout bounds every wait for a fact. A test that gets near it has failed.
+const testTimeout = 4 * time.Minute
+
+// binaryEnv names the built command. shotsEnv names a directory for pictures of the page, to be
+// looked at.
+const (
+	binaryEnv = "PAGE_BINARY"
+	shotsEnv  = "TURNSTONE_TEST_SHOTS"
+)
+
+func TestMain(m *testing.M) {
+	parallel.AllowParallel()
+	os.Exit(buildAndRun(m))
+}
+
+func buildAndRun(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "page-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	binary := filepath.Join(dir, "repl")
+	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", binary, "../../cmd/repl").CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "cannot build the command: %v\n%s", err, out)
+		return 1
+	}
+	os.Setenv(binaryEnv, binary)
+	defer stopBrowser()
+	return m.Run()
+}
+
+// chromium starts the browser of all tests once. Each test has a context of its own in it, with
+// its own cookies.
+var chromium = sync.OnceValues(func() (context.Context, error) {
+	path := ""
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"} {
+		if found, err := exec.LookPath(name); err == nil {
+			path = found
+			break
+		}
+	}
+	if path == "" {
+		return nil, fmt.Errorf("there is no Chromium: scripts/setup-dev installs it")
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.WindowSize(1100, 800))
+	if os.Getuid() == 0 {
+		options = append(options, chromedp.NoSandbox) // it refuses to run as root otherwise
+	}
+	ctx, _ := chromedp.NewExecAllocator(context.Background(), options...)
+	ctx, cancel := chromedp.NewContext(ctx)
+	if err := chromedp.Do(ctx, chromedp.Navigate("about:blank")); err != nil {
+		cancel()
+		return nil, fmt.Errorf("chromium does not start: %w", err)
+	}
+	return ctx, nil
+})
+
+func stopBrowser() {
+	if ctx, err := chromium(); err == nil {
+		_ = chromedp.Cancel(ctx)
+	}
+}
+
+// A testDaemon is a daemon with its sessions, and a page.
+type testDaemon struct {
+	t      *testing.T
+	dir    string
+	socket string
+	links  *bufio.Scanner
+	stop   func() // ends the daemon
+	origin string
+}
+
+func (s *testDaemon) newCommand(args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(s.t.Context(), os.Getenv(binaryEnv), args...)
+	cmd.Dir = s.dir
+	cmd.Env = append(os.Environ(), "REPL_SOCKET="+s.socket, "TMPDIR="+s.dir, "XDG_STATE_HOME="+filepath.Join(s.dir, "state"),
+		"XDG_CONFIG_HOME="+filepath.Join(s.dir, "config"), "VIRTUAL_ENV=", "CONDA_PREFIX=", "PYTHONSTARTUP=", "PYTHONPATH=", "DISPLAY=", "WAYLAND_DISPLAY=")
+	return cmd
+}
+
+// newTestDaemon starts a daemon. A test that needs no browser needs no Chromium.
+func newTestDaemon(t *testing.T) *testDaemon {
+	t.Helper()
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("python3 is not installed")
+	}
+	dir, err := os.MkdirTemp("", "p") // the path of a socket is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	s := &testDaemon{t: t, dir: dir, socket: filepath.Join(dir, "s")}
+	s.stop = s.startDaemon()
+	return s
+}
+
+// startDaemon starts the daemon, and returns what ends it.
+func (s *testDaemon) startDaemon() (stop func()) {
+	s.t.Helper()
+	cmd := s.newCommand("serve")
+	errs, err := cmd.StderrPipe()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	lines := bufio.NewScanner(errs)
+	for lines.Scan() && !strings.Contains(lines.Text(), "serving") {
+	}
+	go func() {
+		for lines.Scan() {
+		}
+	}()
+	stop = sync.OnceFunc(func() {
+		_ = s.newCommand("ctl", "stop").Run()
+		_ = cmd.Wait()
+	})
+	s.t.Cleanup(func() {
+		_ = cmd.Process.Signal(os.Interrupt)
+		stop()
+	})
+	return stop
+}
+
+// envValue is one of the daemon's environment by which clients find it and know it.
+func (s *testDaemon) envValue(name string) string {
+	return map[string]string{"REPL_SOCKET": s.socket, "XDG_STATE_HOME": filepath.Join(s.dir, "state")}[name]
+}
+
+// dialDaemon is a connection to the daemon.
+func (s *testDaemon) dialDaemon() *client.Conn {
+	s.t.Helper()
+	c, err := client.Dial(s.t.Context(), client.DefaultDialer(s.envValue))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// openSession makes a session in Python.
+func (s *testDaemon) openSession(name string) {
+	s.t.Helper()
+	if _, err := s.dialDaemon().CreateSession(s.t.Context(), client.CreateParams{Name: name}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// execCode runs code in a session in the name of an agent, until it is over or asks.
+func (s *testDaemon) execCode(name, code string) session.Reply {
+	s.t.Helper()
+	reply, err := s.dialDaemon().StartTurn(s.t.Context(), client.StartParams{Session: name, Input: code, Author: "claude", WaitMS: testTimeout.Milliseconds()})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return reply
+}
+
+// waitOver waits until no code of a session runs.
+func (s *testDaemon) waitOver(name string) {
+	s.t.Helper()
+	if _, err := s.dialDaemon().WaitTurn(s.t.Context(), client.WaitParams{Session: name, WaitMS: testTimeout.Milliseconds()}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// startPage starts the page.
+func (s *testDaemon) startPage(args ...string) {
+	s.t.Helper()
+	cmd := s.newCommand(append([]string{"view", "--no-open", "--as", "ada"}, args...)...)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	cmd.Stderr = &bytes.Buffer{}
+	if err := cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() {
+		_ = cmd.Process.Signal(os.Interrupt)
+		_ = cmd.Wait()
+	})
+	s.links = bufio.NewScanner(out)
+	if !s.links.Scan() {
+		s.t.Fatalf("repl view prints no link: %v", cmd.Stderr)
+	}
+	s.origin, _, _ = strings.Cut(s.links.Text(), "/in#")
+}
+
+// lastLink returns the link that was printed last.
+func (s *testDaemon) lastLink() string { return s.links.Text() }
+
+// A browserTab is one of the browser's.
+type browserTab struct {
+	t   *testing.T
+	ctx context.Context
+}
+
+// openTab opens a tab of its own, with its own cookies.
+func openTab(t *testing.T) *browserTab {
+	t.Helper()
+	all, err := chromium()
+	if err != nil {
+		t.Skip(err)
+	}
+	ctx, cancel := chromedp.NewContext(all, chromedp.WithNewBrowserContext())
+	t.Cleanup(cancel)
+	return &browserTab{t, ctx}
+}
+
+// openTabBeside opens one more tab with the same cookies.
+func (b *browserTab) openTabBeside() *browserTab {
+	ctx, cancel := chromedp.NewContext(b.ctx)
+	b.t.Cleanup(cancel)
+	return &browserTab{b.t, ctx}
+}
+
+func (b *browserTab) runSteps(steps ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, testTimeout)
+	defer cancel()
+	if err := chromedp.Do(ctx, steps...); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// openAddress loads an address. A tab begins with it: chromedp ends a tab with the context of its first call.
+func (b *browserTab) openAddress(address string) {
+	b.t.Helper()
+	if err := chromedp.Do(b.ctx, chromedp.Navigate(address)); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// evalExpression returns the value of an expression, which may be a promise.
+func evalExpression[T any](b *browserTab, expression string) T {
+	b.t.Helper()
+	v, err := tryEval[T](b, expression)
+	if err != nil {
+		b.t.Fatalf("%s: %v", expression, err)
+	}
+	return v
+}
+
+func tryEval[T any](b *browserTab, expression string) (T, error) {
+	ctx, cancel := context.WithTimeout(b.ctx, testTimeout)
+	defer cancel()
+	return chromedp.Run(ctx, chromedp.Evaluate[T](expression, func(p *runtime.EvaluateParams) { p.AwaitPromise = pointerTo(true) }))
+}
+
+func pointerTo[T any](v T) *T { return &v }
+
+// waitUntil waits until an expression is true.
+func (b *browserTab) waitUntil(what, expression string) {
+	b.t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	late := time.After(testTimeout)
+	for {
+		if ok, err := tryEval[bool](b, "Boolean("+expression+")"); err == nil && ok {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-late:
+			text, _ := tryEval[string](b, "document.body.innerText.slice(0, 3000)")
+			b.takeScreenshot("failed-" + strconv.FormatInt(time.Now().UnixNano(), 36))
+			b.t.Fatalf("it does not come true that %s (%s); the page says:\n%s", what, expression, text)
+		}
+	}
+}
+
+// waitText waits until a text is on the page.
+func (b *browserTab) waitText(text string) {
+	b.t.Helper()
+	b.waitUntil("the page shows "+strconv.Quote(text), "document.body.innerText.includes("+strconv.Quote(text)+")")
+}
+
+// pressKeys types keys.
+func (b *browserTab) pressKeys(keys string, options ...chromedp.KeyOption) {
+	b.t.Helper()
+	b.runSteps(chromedp.KeyEvent(keys, options...))
+}
+
+// clickElement clicks the first element that has this text.
+func (b *browserTab) clickElement(selector, text string) {
+	b.t.Helper()
+	find := fmt.Sprintf("[...document.querySelectorAll(%q)].find((e) => e.innerText.includes(%q) && e.checkVisibility())", selector, text)
+	b.waitUntil("there is "+text, find)
+	evalExpression[bool](b, "("+find+".click(), true)")
+}
+
+// typeInto sets the text of a field as a person would.
+func (b *browserTab) typeInto(selector, text string) {
+	b.t.Helper()
+	b.waitUntil("there is "+selector, fmt.Sprintf("document.querySelector(%q)", selector))
+	evalExpression[bool](b, fmt.Sprintf("(document.querySelector(%q).focus(), true)", selector))
+	b.insertText(text)
+}
+
+// insertText enters text where the focus is.
+func (b *browserTab) insertText(text string) {
+	b.t.Helper()
+	b.runSteps(func(ctx context.Context, t *chromedp.Target) (v chromedp.Void, err error) {
+		_, err = cdp.Call(ctx, t, input.InsertText, input.InsertTextParams{Text: text})
+		return v, err
+	})
+}
+
+// takeScreenshot keeps a picture of the page, if pictures are wanted.
+func (b *browserTab) takeScreenshot(name string) {
+	b.t.Helper()
+	dir := os.Getenv(shotsEnv)
+	if dir == "" {
+		return
+	}
+	picture, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, name+".png"), picture, 0o600)
+	}
+	if err != nil {
+		b.t.Error(err)
+	}
+}
+
+// setSize sets the size of the window.
+func (b *browserTab) setSize(width, height int64) {
+	b.t.Helper()
+	b.runSteps(chromedp.EmulateViewport(width, height))
+}
+
+// setDark sets whether the person wants dark colours.
+func (b *browserTab) setDark(dark bool) {
+	b.t.Helper()
+	scheme := map[bool]string{true: "dark", false: "light"}[dark]
+	b.runSteps(func(ctx context.Context, t *chromedp.Target) (v chromedp.Void, err error) {
+		_, err = cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
+		return v, err
+	})
+}

@@ -1,0 +1,52 @@
+//go:build unix
+
+package webui
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+)
+
+// maxRecordingBytes bounds the recording of the README, in bytes: a page loads it each time.
+const maxRecordingBytes = 400 << 10
+
+// GitHub shows it as an image, in which no script runs.
+func TestReadmeRecording(t *testing.T) {
+	t.Parallel()
+	path, err := filepath.Abs("../../docs/recording/story.svg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil || len(data) > maxRecordingBytes || bytes.Contains(data, []byte("<script")) {
+		t.Fatalf("got %d bytes, %v", len(data), err)
+	}
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil || !bytes.Contains(readme, []byte("](docs/recording/story.svg)")) {
+		t.Errorf("the README does not show it: %v", err)
+	}
+	page := filepath.Join(t.TempDir(), "page.html")
+	if err := os.WriteFile(page, []byte(`<img src="file://`+path+`">`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b := openTab(t)
+	b.openAddress("file://" + page)
+	b.waitUntil("it is shown", `document.querySelector("img").naturalWidth > 0`)
+	seen := make(map[string]bool)
+	for begun := time.Now(); len(seen) < 3; { // the prompt comes first, and then what is typed
+		if time.Since(begun) > testTimeout {
+			t.Fatalf("it shows %d pictures only", len(seen))
+		}
+		picture, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen[string(picture)] = true
+	}
+	b.takeScreenshot("recording")
+}
