@@ -1,0 +1,874 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/internal/jsonrpc2"
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+const (
+	// dialTimeout bounds connecting.
+	dialTimeout = 5 * time.Second
+
+	// maxLineBytes bounds what the daemon may send in one line, in bytes. It keeps to 16 MiB.
+	maxLineBytes = 20 << 20
+
+	// stallTimeout bounds writing one line to a daemon that does not read, and cancelTimeout
+	// how long a cancelled call waits for the daemon's last word on it. The daemon
+	// interrupts a turn within 2 s.
+	stallTimeout  = 10 * time.Second
+	cancelTimeout = 3 * time.Second
+
+	// probeInterval is how often a daemon that says nothing, while it is to answer, is
+	// asked whether it is there; and how long it has for that before it is given up.
+	probeInterval = 10 * time.Second
+
+	// keepAliveInterval is how long nothing may come from a daemon elsewhere, while it is wanted, before
+	// it is asked whether it is there; after as long again it is given up.
+	keepAliveInterval = 5 * time.Second
+
+	// maxQueuedBytes is how much may wait for the reader of a subscription before its stream is
+	// paused, which costs the daemon nothing. The stream goes on once half of that is read. Meanwhile
+	// there still comes the megabyte that the daemon has queued, and one notification.
+	maxQueuedBytes = 4 << 20
+
+	// messageOverhead is what a notification takes beside its text, about.
+	messageOverhead = 512
+)
+
+// A Conn is a connection to a daemon, or the connections of a [Client]. It is safe for concurrent
+// use.
+type Conn struct {
+	client *Client // whose calls these are; then only done of the others is used
+	conn   *jsonrpc2.Conn
+	done   chan struct{} // closed when the connection has ended
+	log    atomic.Pointer[slog.Logger]
+
+	helloDone chan struct{} // of a Client: closed when the hello is answered, or the connection has ended
+
+	daemon         daemonInstance     // of a Client: set before use
+	knownToDaemon  bool               // of a Client: set when introduced; the daemon remembers what it has asked for before
+	onTurnAccepted func(TurnAccepted) // of a Client: set before use
+
+	mu            sync.Mutex
+	receivers     map[string]streamReceiver // guarded by mu
+	earlyBacklogs map[string]*backlog       // guarded by mu: for subscriptions whose answer is not read yet
+	onProgress    func(PreparationProgress) // guarded by mu
+	err           error                     // guarded by mu: why the connection ended
+}
+
+// Dial connects to a daemon, makes sure within 5 s that it speaks this package's [Protocol],
+// and never starts one. A nil d is the way to the user's own, as [DefaultDialer] of os.Getenv. An error is
+// of [KindUnreachable], or of [KindProtocol] when the daemon is of another version.
+func Dial(ctx context.Context, d Dialer) (*Conn, error) {
+	if d == nil {
+		d = DefaultDialer(nil)
+	}
+	conn, err := d.Dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithTimeout(ctx, dialTimeout)
+	defer stop()
+	c := NewConn(conn)
+	if err := c.checkDaemon(ctx, d); err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// checkDaemon checks that the other end is a daemon of this protocol. A greeting says so; otherwise
+// the daemon is asked.
+func (c *Conn) checkDaemon(ctx context.Context, d Dialer) error {
+	if over, ok := c.conn.Stream().(interface{ Greeting() Greeting }); ok {
+		g := over.Greeting()
+		return checkProtocol(g.Version, g.Protocol, d)
+	}
+	defer context.AfterFunc(ctx, func() { c.conn.Drop(context.Cause(ctx)) })() // one that is silent has no last word
+	i, err := c.DaemonInfo(ctx)
+	switch {
+	case err == nil:
+		return checkProtocol(i.Version, i.Protocol, d)
+	case session.KindOf(err) == KindUnreachable:
+		return err
+	default:
+		return notDaemonError(ctx, d, err)
+	}
+}
+
+// checkProtocol refuses a daemon of another protocol.
+func checkProtocol(version string, protocol int, d Dialer) error {
+	if protocol == Protocol {
+		return nil
+	}
+	return &session.Error{Kind: KindProtocol, Message: fmt.Sprintf(
+		"the daemon at %s is version %s and speaks protocol %d; this program speaks %d: end it with repl ctl drain, and start the one that belongs to this program", d, version, protocol, Protocol)}
+}
+
+// NewConn returns a client of the daemon at the other end of a connection.
+func NewConn(conn net.Conn) *Conn { return newConn(conn, false) }
+
+// newConn is New. A connection that leads elsewhere is looked after while it is wanted.
+func newConn(conn net.Conn, far bool) *Conn {
+	c := &Conn{
+		done:          make(chan struct{}),
+		helloDone:     make(chan struct{}),
+		receivers:     make(map[string]streamReceiver),
+		earlyBacklogs: make(map[string]*backlog),
+	}
+	o := jsonrpc2.Options{
+		MaxLine: maxLineBytes, MaxSend: jsonrpc2.MaxRequestBytes, StallTimeout: stallTimeout, CancelTimeout: cancelTimeout,
+		OnMessage: c.handleNotification, OnMalformed: c.handleMalformed,
+	}
+	if over, ok := conn.(*commandConn); ok && over.command.KeepAlive > 0 {
+		o.Heartbeat, o.HeartbeatInterval = MethodPing, over.command.KeepAlive/pingsPerKeepAlive
+	}
+	if far {
+		o.KeepAlive, o.KeepAliveInterval = MethodPing, keepAliveInterval
+	} else {
+		o.Probe, o.ProbeInterval = MethodInfo, probeInterval
+	}
+	c.conn = jsonrpc2.New(conn, &o)
+	go c.read()
+	return c
+}
+
+// handleMalformed ends the connection, unless what is no message came from a command that leads there
+// and is not part of one.
+func (c *Conn) handleMalformed(line []byte, p *jsonrpc2.Problem) {
+	if over, ok := c.conn.Stream().(*commandConn); ok && over.canSkip(line) {
+		return
+	}
+	c.conn.Drop(fmt.Errorf("what came is no message: %s (%.100q)", p.Text, line))
+}
+
+// Close ends the connection, and the command that leads to the daemon if there is one. The
+// sessions live on.
+func (c *Conn) Close() error {
+	if c.client != nil {
+		c.client.Close()
+		return nil
+	}
+	c.conn.Drop(jsonrpc2.ErrClosed)
+	<-c.done
+	if over, ok := c.conn.Stream().(*commandConn); ok {
+		over.End()
+	}
+	return nil
+}
+
+// Done is closed when the connection has ended, whichever side ended it.
+func (c *Conn) Done() <-chan struct{} { return c.done }
+
+// LogTo logs the connection's end, and at debug each line in both directions: its method, id and
+// size, never its contents. nil logs nothing.
+func (c *Conn) LogTo(l *slog.Logger) {
+	if c.client != nil {
+		return // its Client has a log of its own
+	}
+	c.log.Store(l)
+	c.conn.LogTo(l)
+}
+
+// OnProgress makes the client call f for each notification of a preparation's progress, one
+// after the other. f runs in the goroutine that reads answers, so it must not wait for an
+// answer. nil ends it.
+func (c *Conn) OnProgress(f func(PreparationProgress)) {
+	if c.client != nil {
+		c.client.OnProgress(f)
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.onProgress = f
+}
+
+// Call calls a method. When ctx ends, the daemon cancels the call, and interrupts or gives up
+// its work as the method defines. If a stuck daemon does not confirm that, Call returns 3 s after
+// ctx ended. If a daemon is stuck and ctx does not end, Call drops the connection within 30 s.
+func (c *Conn) Call(ctx context.Context, method string, params, result any) error {
+	if c.client != nil {
+		return c.client.callWithRetry(ctx, method, params, result)
+	}
+	raw, err := c.conn.Call(ctx, method, params)
+	if err = callError(err); err != nil || result == nil {
+		return err
+	}
+	return json.Unmarshal(raw, result)
+}
+
+// callError is the error of a call for who made it.
+func callError(err error) error {
+	if refused, ok := errors.AsType[*jsonrpc2.Error](err); ok {
+		var e session.Error
+		_ = json.Unmarshal(refused.Data, &e) // the message says it, whatever the kind
+		e.Message = refused.Message
+		if e.Kind == KindUnknownMethod {
+			e.Message += ": the daemon is older than this program, and goes on until it is ended (repl ctl stop)"
+		}
+		return &e
+	}
+	if ended, ok := errors.AsType[*jsonrpc2.EndedError](err); ok {
+		return connectionEndedError(ended.Cause)
+	}
+	if long, ok := errors.AsType[*jsonrpc2.SizeError](err); ok {
+		return &session.Error{Kind: session.KindTooLarge, Message: long.Error(), Cause: err}
+	}
+	return err
+}
+
+// connectionEndedError is the error of a call on a connection that has ended.
+func connectionEndedError(why error) error {
+	return &session.Error{Kind: KindUnreachable, Message: fmt.Sprintf("the connection to the daemon ended: %v", why), Cause: why}
+}
+
+// read reads from the daemon until the connection ends.
+func (c *Conn) read() {
+	defer close(c.done)
+	why := c.conn.Read()
+	c.conn.Drop(why)
+	_ = c.conn.FinishWriting() // which says why again
+	if l := c.log.Load(); l != nil && !errors.Is(why, jsonrpc2.ErrClosed) {
+		l.Info("the connection to the daemon ended", "error", why)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.err = connectionEndedError(why)
+	for _, w := range c.receivers {
+		w.closeWithError(c.err)
+	}
+}
+
+// handleNotification handles a notification. It never calls a function of the caller with the lock held.
+func (c *Conn) handleNotification(m *jsonrpc2.Message) {
+	switch m.Method {
+	case MethodSnapshot, MethodEvent, MethodChange, MethodEnded:
+		var p struct {
+			Subscription string `json:"subscription"`
+		}
+		if json.Unmarshal(m.Params, &p) != nil {
+			return
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if w := c.receivers[p.Subscription]; w != nil {
+			w.enqueue(m)
+		} else {
+			c.bufferEarlyLocked(p.Subscription, m)
+		}
+	case MethodTurnAccepted:
+		var b TurnAccepted
+		if json.Unmarshal(m.Params, &b) == nil && c.onTurnAccepted != nil {
+			c.onTurnAccepted(b)
+		}
+	case MethodProgress:
+		var p PreparationProgress
+		if json.Unmarshal(m.Params, &p) != nil {
+			return
+		}
+		c.mu.Lock()
+		f := c.onProgress
+		c.mu.Unlock()
+		if f != nil {
+			f(p)
+		}
+	}
+}
+
+// maxEarlySubscriptions bounds the subscriptions for which something has come before their answer was read.
+const maxEarlySubscriptions = 64
+
+// bufferEarlyLocked holds a notification of a subscription whose answer is not read yet.
+func (c *Conn) bufferEarlyLocked(id string, m *jsonrpc2.Message) {
+	b := c.earlyBacklogs[id]
+	switch {
+	case b == nil && len(c.earlyBacklogs) >= maxEarlySubscriptions:
+	case b == nil:
+		b = &backlog{}
+		c.earlyBacklogs[id] = b
+		b.add(m)
+	case b.bytes > maxQueuedBytes:
+		b.overflowed = true
+	default:
+		b.add(m)
+	}
+}
+
+// ---- the methods
+
+// DaemonInfo describes the daemon.
+func (c *Conn) DaemonInfo(ctx context.Context) (i Info, err error) {
+	err = c.Call(ctx, MethodInfo, struct{}{}, &i)
+	return i, err
+}
+
+// CreateSession opens a session.
+func (c *Conn) CreateSession(ctx context.Context, p CreateParams) (s session.Info, err error) {
+	err = c.Call(ctx, MethodCreate, p, &s)
+	return s, err
+}
+
+// ListSessions describes all sessions, by name.
+func (c *Conn) ListSessions(ctx context.Context) ([]session.Info, error) {
+	var r struct {
+		Sessions []session.Info `json:"sessions"`
+	}
+	err := c.Call(ctx, MethodList, struct{}{}, &r)
+	return r.Sessions, err
+}
+
+// GetSession describes a session.
+func (c *Conn) GetSession(ctx context.Context, name string) (s session.Info, err error) {
+	err = c.Call(ctx, MethodGet, NameParams{name}, &s)
+	return s, err
+}
+
+// ResizeTerminal sets the size of a session's terminal.
+func (c *Conn) ResizeTerminal(ctx context.Context, p ResizeParams) error {
+	return c.Call(ctx, MethodResize, p, nil)
+}
+
+// ResetSession ends a session's worker, even a busy one, and starts a new one.
+func (c *Conn) ResetSession(ctx context.Context, name string) (s session.Info, err error) {
+	err = c.Call(ctx, MethodReset, EndParams{Session: name}, &s)
+	return s, err
+}
+
+// ListClients lists the connected clients; only those of a session, if name is not "".
+func (c *Conn) ListClients(ctx context.Context, name string) ([]ConnectedClient, error) {
+	var all ClientList
+	err := c.Call(ctx, MethodClients, NameParams{name}, &all)
+	return all.Clients, err
+}
+
+// DetachClient ends another connection. Its turns go on, and its keyboard is given back.
+func (c *Conn) DetachClient(ctx context.Context, p DetachParams) error {
+	return c.Call(ctx, MethodDetach, p, nil)
+}
+
+// CloseSession ends a session for good.
+func (c *Conn) CloseSession(ctx context.Context, name string) error {
+	return c.Call(ctx, MethodClose, EndParams{Session: name}, nil)
+}
+
+// StartTurn runs code, and waits for it if p.WaitMS says so. If ctx ends before it is
+// over, the turn is interrupted.
+func (c *Conn) StartTurn(ctx context.Context, p StartParams) (r session.Reply, err error) {
+	if len(p.Input) > session.MaxInputBytes {
+		return r, session.NewTooLargeError(len(p.Input))
+	}
+	err = c.Call(ctx, MethodStart, p, &r)
+	return r, err
+}
+
+// SendInput answers a wait, and waits for what follows if p.WaitMS says so.
+func (c *Conn) SendInput(ctx context.Context, p InputParams) (r session.Reply, err error) {
+	if len(p.Input) > session.MaxInputBytes {
+		return r, session.NewTooLargeError(len(p.Input))
+	}
+	err = c.Call(ctx, MethodInput, p, &r)
+	return r, err
+}
+
+// WaitTurn waits until the active turn ends or asks for input. If ctx ends, the turn
+// goes on.
+func (c *Conn) WaitTurn(ctx context.Context, p WaitParams) (r session.Reply, err error) {
+	err = c.Call(ctx, MethodWait, p, &r)
+	return r, err
+}
+
+// InterruptTurn interrupts a turn, if it is still that one.
+func (c *Conn) InterruptTurn(ctx context.Context, p InterruptParams) (r InterruptReply, err error) {
+	err = c.Call(ctx, MethodInterrupt, p, &r)
+	return r, err
+}
+
+// GrantAccess gives a session a right. Only a person may decide that.
+func (c *Conn) GrantAccess(ctx context.Context, p GrantParams) error {
+	return c.Call(ctx, MethodGrant, p, nil)
+}
+
+// AnswerPermission answers a permission. Only a person may decide that.
+func (c *Conn) AnswerPermission(ctx context.Context, p AnswerPermissionParams) error {
+	return c.Call(ctx, MethodAnswerPermission, p, nil)
+}
+
+// CompleteText asks how text could go on.
+func (c *Conn) CompleteText(ctx context.Context, p QueryParams) (r session.Completion, err error) {
+	err = c.Call(ctx, MethodComplete, p, &r)
+	return r, err
+}
+
+// ParseText asks whether text is a complete input.
+func (c *Conn) ParseText(ctx context.Context, p QueryParams) (r ParseReply, err error) {
+	err = c.Call(ctx, MethodParse, p, &r)
+	return r, err
+}
+
+// InspectText asks what the thing at the cursor is.
+func (c *Conn) InspectText(ctx context.Context, p QueryParams) (r session.Inspection, err error) {
+	err = c.Call(ctx, MethodInspect, p, &r)
+	return r, err
+}
+
+// ListDestinations lists what a session with a sandbox has reached in the network.
+func (c *Conn) ListDestinations(ctx context.Context, name string) (r Destinations, err error) {
+	err = c.Call(ctx, MethodDestinations, NameParams{Session: name}, &r)
+	return r, err
+}
+
+// VisibleHome lists what a session with a sandbox sees of the home directory.
+func (c *Conn) VisibleHome(ctx context.Context, name string) (r session.Visibility, err error) {
+	err = c.Call(ctx, MethodVisibleHome, NameParams{Session: name}, &r)
+	return r, err
+}
+
+// ListVariables lists what user code has made, while the session is idle.
+func (c *Conn) ListVariables(ctx context.Context, name string) (r session.Variables, err error) {
+	err = c.Call(ctx, MethodVariables, NameParams{Session: name}, &r)
+	return r, err
+}
+
+// ReadEvents reads a window of a session's events.
+func (c *Conn) ReadEvents(ctx context.Context, p ReadParams) (r session.EventPage, err error) {
+	err = c.Call(ctx, MethodRead, p, &r)
+	return r, err
+}
+
+// ReadOutline says of each turn in short what it was.
+func (c *Conn) ReadOutline(ctx context.Context, p OutlineParams) (r session.TurnSummaries, err error) {
+	err = c.Call(ctx, MethodOutline, p, &r)
+	return r, err
+}
+
+// ReadBlob reads data that an event has, by its digest.
+func (c *Conn) ReadBlob(ctx context.Context, p BlobParams) (r session.BlobPart, err error) {
+	err = c.Call(ctx, MethodBlob, p, &r)
+	return r, err
+}
+
+// ListFiles lists the plain files in the own directory of a session, open or lost.
+func (c *Conn) ListFiles(ctx context.Context, p FilesParams) ([]session.File, error) {
+	var r FileList
+	err := c.Call(ctx, MethodFiles, p, &r)
+	return r.Files, err
+}
+
+// ReadFile reads a part of one of them.
+func (c *Conn) ReadFile(ctx context.Context, p FileParams) (r session.FilePart, err error) {
+	err = c.Call(ctx, MethodFile, p, &r)
+	return r, err
+}
+
+// ListCrashed lists the sessions that were lost in the last day, the newest first.
+func (c *Conn) ListCrashed(ctx context.Context) ([]CrashedSession, error) {
+	var r CrashedSessions
+	err := c.Call(ctx, MethodListCrashed, nil, &r)
+	return r.Sessions, err
+}
+
+// SearchLines finds lines of the output and of inputs.
+func (c *Conn) SearchLines(ctx context.Context, p SearchParams) (r session.SearchResult, err error) {
+	err = c.Call(ctx, MethodSearch, p, &r)
+	return r, err
+}
+
+// ReadOutput reads lines of the rendered output.
+func (c *Conn) ReadOutput(ctx context.Context, p OutputParams) (r session.Output, err error) {
+	err = c.Call(ctx, MethodOutput, p, &r)
+	return r, err
+}
+
+// SaveReadCursor stores how far a reader has read, or asks for it.
+func (c *Conn) SaveReadCursor(ctx context.Context, p ReadCursorParams) (r ReadCursor, err error) {
+	err = c.Call(ctx, MethodReadCursor, p, &r)
+	return r, err
+}
+
+// TakeWriteLock takes a session's keyboard: only this client may write until Release, or until this
+// connection ends. With long, it is announced in the session.
+func (c *Conn) TakeWriteLock(ctx context.Context, name, author string, long bool) error {
+	return c.Call(ctx, MethodTakeWriteLock, WriteLockParams{Session: name, Author: author, Long: long}, nil)
+}
+
+// ReleaseWriteLock gives the keyboard back.
+func (c *Conn) ReleaseWriteLock(ctx context.Context, name, author string) error {
+	return c.Call(ctx, MethodReleaseWriteLock, WriteLockParams{Session: name, Author: author}, nil)
+}
+
+// ---- subscriptions
+
+// A streamReceiver takes the notifications of a subscription. It must not wait.
+type streamReceiver interface {
+	enqueue(m *jsonrpc2.Message)
+	closeWithError(err error)
+}
+
+// A backlog is notifications that wait, in order.
+type backlog struct {
+	messages   []*jsonrpc2.Message
+	bytes      int
+	overflowed bool // some that came after these were dropped
+}
+
+func (b *backlog) add(m *jsonrpc2.Message) {
+	b.messages = append(b.messages, m)
+	b.bytes += len(m.Params) + messageOverhead
+}
+
+// popOldest removes the oldest; nil if there is none.
+func (b *backlog) popOldest() *jsonrpc2.Message {
+	if len(b.messages) == 0 {
+		return nil
+	}
+	m := b.messages[0]
+	b.messages[0] = nil
+	b.messages = b.messages[1:]
+	b.bytes -= len(m.Params) + messageOverhead
+	return m
+}
+
+// A Subscription reads a session's timeline. The daemon sends no more than a few megabytes ahead
+// of its reader. One of a [Client] survives the end of its connection: nothing is missing then, and
+// nothing comes twice. Next is for one goroutine, the rest for any.
+type Subscription struct {
+	Seq timeline.Seq // the snapshot reaches up to it
+
+	client    *Client // nil without one
+	params    SubscribeParams
+	wake      chan struct{}
+	buffered  []timeline.Event // of the goroutine that calls Next
+	lastSeq   timeline.Seq     // of the goroutine that calls Next; all up to it has come
+	losses    lossCounter      // of the goroutine that calls Next
+	resumedAt timeline.Seq     // of the goroutine that calls Next; where it went on last
+
+	flowLock chan struct{} // holds one element while the daemon is told whether to send
+
+	mu         sync.Mutex
+	position   streamPosition // guarded by mu
+	backlog    backlog        // guarded by mu
+	err        error          // guarded by mu; why no more will come
+	paused     bool           // guarded by mu; by Pause
+	isFull     bool           // guarded by mu; much is held
+	daemonFlow flowState      // guarded by mu; what the daemon knows of it
+}
+
+// A flowState is what a daemon was told about a stream.
+type flowState int
+
+const (
+	flowSending flowState = iota
+	flowPaused
+	flowUnknown // a call about it failed
+)
+
+// A streamPosition is where a subscription is.
+type streamPosition struct {
+	conn    *Conn
+	id      string
+	release func() // ends looking after the connection
+}
+
+// A disconnect is the end of a connection under a subscription.
+type disconnect struct {
+	conn *Conn // the connection; nil if there was none
+	err  error
+}
+
+// Subscribe watches a session from a cursor; 0 is its beginning.
+func (c *Conn) Subscribe(ctx context.Context, p SubscribeParams) (*Subscription, error) {
+	w := &Subscription{client: c.client, params: p, lastSeq: p.After, wake: make(chan struct{}, 1), flowLock: make(chan struct{}, 1)}
+	seq, err := c.subscribeReceiver(ctx, disconnect{}, p, w, w.setPosition)
+	w.Seq = seq
+	return w, err
+}
+
+// subscribeReceiver subscribes for w, over the connection of now or, for a Client, one that it makes.
+// before is how w lost the one before. move learns the place before anything comes, and reports whether
+// w is still wanted.
+func (c *Conn) subscribeReceiver(ctx context.Context, before disconnect, p SubscribeParams, w streamReceiver, move func(streamPosition) bool) (timeline.Seq, error) {
+	var r SubscribeReply
+	do := func(c *Conn) error {
+		if err := c.Call(ctx, MethodSubscribe, p, &r); err != nil {
+			return err
+		}
+		to := streamPosition{c, r.Subscription, c.conn.AddKeepAlive()}
+		wanted := move(to)
+		c.addReceiver(r.Subscription, w)
+		if !wanted {
+			return to.unsubscribe(ctx, w)
+		}
+		return nil
+	}
+	var err error
+	if c.client != nil {
+		t := &retryState{client: c.client, method: MethodSubscribe, params: p, startTime: time.Now(), lastConn: before.conn, lossErr: before.err}
+		err = t.runWithRetry(ctx, do)
+	} else {
+		err = do(c)
+	}
+	return r.Seq, err
+}
+
+// ID names the subscription to the daemon. It changes with the connection.
+func (w *Subscription) ID() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.position.id
+}
+
+func (w *Subscription) setPosition(to streamPosition) (wanted bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.position, w.daemonFlow = to, flowSending
+	if isDisconnect(w.err) { // it may be cancelled meanwhile
+		w.err = nil
+	}
+	return w.err == nil
+}
+
+// resubscribe goes on over another connection.
+func (w *Subscription) resubscribe(ctx context.Context, why error) error {
+	w.mu.Lock()
+	before := w.position
+	w.mu.Unlock()
+	before.release()
+	if w.lastSeq > w.resumedAt { // it gets on
+		w.resumedAt, w.losses = w.lastSeq, lossCounter{}
+	}
+	if err := w.losses.recordLoss(ctx, MethodSubscribe, why); err != nil {
+		return err
+	}
+	p := w.params
+	p.After = w.lastSeq
+	if _, err := w.client.facade.subscribeReceiver(ctx, disconnect{before.conn, why}, p, w, w.setPosition); err != nil {
+		return err
+	}
+	return w.syncFlow(ctx)
+}
+
+// addReceiver hands the notifications of a subscription to w, also those that came before its
+// answer was read.
+func (c *Conn) addReceiver(id string, w streamReceiver) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.receivers[id] = w
+	if b := c.earlyBacklogs[id]; b != nil {
+		for _, m := range b.messages {
+			w.enqueue(m)
+		}
+		if b.overflowed {
+			w.closeWithError(errors.New("client: more came than could be held: subscribe again behind the last event that you have seen"))
+		}
+		delete(c.earlyBacklogs, id)
+	}
+	if c.err != nil {
+		w.closeWithError(c.err)
+	}
+}
+
+// unsubscribe ends a subscription.
+func (at streamPosition) unsubscribe(ctx context.Context, w streamReceiver) error {
+	w.closeWithError(session.ErrClosed)
+	err := at.conn.Call(ctx, MethodUnsubscribe, SubscriptionParams{at.id}, nil)
+	at.conn.mu.Lock()
+	delete(at.conn.receivers, at.id)
+	at.conn.mu.Unlock()
+	at.release()
+	return err
+}
+
+// isDisconnect reports whether a subscription has ended because its connection has.
+func isDisconnect(err error) bool { return session.KindOf(err) == KindUnreachable }
+
+// Next is the next event, once there is one. The error is ctx's, session.ErrClosed, or the
+// connection's.
+func (w *Subscription) Next(ctx context.Context) (timeline.Event, error) {
+	if err := ctx.Err(); err != nil {
+		return timeline.Event{}, err // also while more is there than anybody can read
+	}
+	for len(w.buffered) == 0 {
+		m, err := w.nextMessage(ctx)
+		if isDisconnect(err) && w.client != nil {
+			if err := w.resubscribe(ctx, err); err != nil {
+				return timeline.Event{}, err
+			}
+			continue
+		}
+		if err != nil {
+			return timeline.Event{}, err
+		}
+		switch m.Method {
+		case MethodSnapshot:
+			var s Snapshot
+			if err := json.Unmarshal(m.Params, &s); err != nil {
+				return timeline.Event{}, err
+			}
+			w.buffered = append(w.buffered, s.Events...)
+		case MethodEvent:
+			var l LiveEvent
+			if err := json.Unmarshal(m.Params, &l); err != nil {
+				return timeline.Event{}, err
+			}
+			w.lastSeq = l.Event.Seq
+			return l.Event, nil
+		case MethodEnded:
+			err := endReason(m)
+			w.mu.Lock()
+			w.err = err // also when the connection has ended meanwhile
+			w.mu.Unlock()
+			return timeline.Event{}, err
+		}
+	}
+	e := w.buffered[0]
+	w.buffered = w.buffered[1:]
+	w.lastSeq = e.Seq
+	return e, nil
+}
+
+// endReason returns why a subscription has ended.
+func endReason(m *jsonrpc2.Message) error {
+	var e SubscriptionEnd
+	if json.Unmarshal(m.Params, &e) == nil && e.Detached {
+		return &session.Error{Kind: KindDetached, Message: e.Reason}
+	}
+	return session.ErrClosed
+}
+
+func (w *Subscription) nextMessage(ctx context.Context) (*jsonrpc2.Message, error) {
+	for {
+		w.mu.Lock()
+		if m := w.backlog.popOldest(); m != nil {
+			if w.isFull && w.backlog.bytes <= maxQueuedBytes/2 {
+				w.isFull = false
+				go w.adjustFlow()
+			}
+			w.mu.Unlock()
+			return m, nil
+		}
+		err := w.err
+		w.mu.Unlock()
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case <-w.wake:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// enqueue holds a notification for Next.
+func (w *Subscription) enqueue(m *jsonrpc2.Message) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err != nil {
+		return
+	}
+	w.backlog.add(m)
+	if !w.isFull && w.backlog.bytes > maxQueuedBytes {
+		w.isFull = true
+		go w.adjustFlow()
+	}
+	w.wakeReader()
+}
+
+// adjustFlow calls tell for those who must not wait.
+func (w *Subscription) adjustFlow() {
+	err := w.syncFlow(context.Background())
+	switch {
+	case err == nil || isDisconnect(err): // the connection tells of its end
+	case session.KindOf(err) == KindUnknownSubscription: // the session was closed meanwhile
+		w.closeWithError(session.ErrClosed)
+	default:
+		w.closeWithError(err)
+	}
+}
+
+// syncFlow lets the daemon know whether to send, until it knows what is wanted.
+func (w *Subscription) syncFlow(ctx context.Context) error {
+	select {
+	case w.flowLock <- struct{}{}:
+		defer func() { <-w.flowLock }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	for {
+		method, wanted := MethodResume, flowSending
+		w.mu.Lock()
+		if w.paused || w.isFull {
+			method, wanted = MethodPause, flowPaused
+		}
+		at, told := w.position, w.daemonFlow
+		w.mu.Unlock()
+		if told == wanted {
+			return nil
+		}
+		err := at.conn.Call(ctx, method, SubscriptionParams{at.id}, nil)
+		w.mu.Lock()
+		if w.position.id == at.id && w.position.conn == at.conn {
+			w.daemonFlow = wanted
+			if err != nil {
+				w.daemonFlow = flowUnknown
+			}
+		}
+		w.mu.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (w *Subscription) closeWithError(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err == nil || isDisconnect(w.err) {
+		w.err = err
+	}
+	w.wakeReader()
+}
+
+func (w *Subscription) wakeReader() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Pause stops the stream. Events go on to be recorded.
+func (w *Subscription) Pause(ctx context.Context) error { return w.setPaused(ctx, true) }
+
+// Resume goes on where the stream was paused, once its reader has read most of what has come.
+func (w *Subscription) Resume(ctx context.Context) error { return w.setPaused(ctx, false) }
+
+// setPaused pauses the stream or resumes it. Over a connection that has ended nothing flows; the next
+// one knows it.
+func (w *Subscription) setPaused(ctx context.Context, paused bool) error {
+	w.mu.Lock()
+	w.paused = paused
+	w.mu.Unlock()
+	if err := w.syncFlow(ctx); w.client == nil || !isDisconnect(err) {
+		return err
+	}
+	return nil
+}
+
+// Cancel ends the subscription.
+func (w *Subscription) Cancel(ctx context.Context) error {
+	w.mu.Lock()
+	at := w.position
+	w.mu.Unlock()
+	return at.unsubscribe(ctx, w)
+}
