@@ -279,7 +279,7 @@ func TestTerminalReader(t *testing.T) {
 			for _, e := range r.Events {
 				kinds = append(kinds, fmt.Sprintf("%T", e.Body))
 			}
-			if want := []string{"timeline.TurnStarted", "timeline.InputLine", "timeline.Text", "timeline.Wait"}; !slices.Equal(kinds, want) {
+			if want := []string{"timeline.TurnStarted", "timeline.InputLine", "timeline.Text", "timeline.InputRequested"}; !slices.Equal(kinds, want) {
 				t.Errorf("got %q, want %q", kinds, want)
 			}
 		})

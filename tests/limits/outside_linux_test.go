@@ -81,7 +81,7 @@ func TestMemoryAccounting(t *testing.T) {
 			} else if !grouped {
 				s.RunCode(t, "import resource; resource.getrlimit(resource.RLIMIT_NOFILE)[1]").WantTranscript(t, "945\n")
 			}
-			if _, got := said(workers.Limits{Processes: 1000}); strings.Contains(got, "count") {
+			if _, got := said(workers.Limits{Processes: 1000}); strings.Contains(got, sentence) {
 				t.Errorf("without a limit of memory: got %q", got)
 			}
 		})
