@@ -53,8 +53,8 @@ const (
 	MethodFile        = "file/read"
 	MethodListCrashed = "lost/list"
 
-	MethodTakeWriteLock    = "writer/take"
-	MethodReleaseWriteLock = "writer/release"
+	MethodTakeWriteLock    = "write_lock/take"
+	MethodReleaseWriteLock = "write_lock/release"
 
 	MethodReadCursor = "reader/mark"
 
@@ -77,7 +77,7 @@ const (
 
 // The kinds of errors that a daemon, or the way to it, adds to those of a session.
 const (
-	KindLocked              session.Kind = "writer"        // somebody else has the keyboard
+	KindLocked              session.Kind = "locked"        // another client has the write lock
 	KindDraining            session.Kind = "draining"      // the daemon takes no new work
 	KindUnreachable         session.Kind = "unreachable"   // made by this package: the daemon is gone
 	KindShuttingDown        session.Kind = "shutting_down" // the daemon ended before the call did
@@ -199,14 +199,14 @@ type EndParams struct {
 	Request string `json:"request,omitempty"` // as StartParams has it
 }
 
-// StartParams run code. With WaitMS the answer is that of a wait. With Keyboard
-// nobody else may write until the turn is over. With Request, a name that the client gives to
+// StartParams run code. With WaitMS the answer is that of a wait. With WriteLock
+// no other client may write until the turn is over. With Request, a name that the client gives to
 // this call and to its repetitions, the code runs once however often the call is made: the
 // daemon remembers the last 256 of each client.
 type StartParams struct {
 	Session    string       `json:"session"`
 	Input      string       `json:"input"`
-	WriteLock  bool         `json:"keyboard,omitempty"`
+	WriteLock  bool         `json:"write_lock,omitempty"`
 	Silent     bool         `json:"silent,omitempty"`   // see session.Session.SubmitSilent
 	MayExit    bool         `json:"may_exit,omitempty"` // see session.Session.SubmitMayExit; not with Silent
 	Author     string       `json:"author,omitempty"`
@@ -358,8 +358,8 @@ type CrashedSession struct {
 	OutputPath string    `json:"output_path"`
 }
 
-// WriteLockParams take the keyboard, or give it back. One that is taken for long is
-// announced in the session, one that is taken for a turn is not.
+// WriteLockParams take or release the write lock of a session. A lock with Long is announced
+// in the session; a lock for one turn is not.
 type WriteLockParams struct {
 	Session string `json:"session"`
 	Author  string `json:"author"`
@@ -401,10 +401,10 @@ type ConnectedClient struct {
 type Attachment struct {
 	Session   string `json:"session"`
 	Watches   bool   `json:"watches,omitempty"`
-	Reads     string `json:"reads,omitempty"`    // under that name
-	WriteLock bool   `json:"keyboard,omitempty"` // nobody else may write
-	LongLock  bool   `json:"holds,omitempty"`    // until it is given back, not for a turn
-	Calls     int    `json:"calls,omitempty"`    // that wait for it
+	Reads     string `json:"reads,omitempty"`      // under that name
+	WriteLock bool   `json:"write_lock,omitempty"` // no other client may write
+	LongLock  bool   `json:"long_lock,omitempty"`  // until it is released, not for a turn
+	Calls     int    `json:"calls,omitempty"`      // that wait for it
 }
 
 // DetachParams end another connection.

@@ -36,8 +36,8 @@ type Info struct {
 	OutputPath        string        `json:"output_path,omitempty"` // the rendered transcript; "" when there is none
 	CrashedTranscript string        `json:"lost,omitempty"`        // the transcript of an earlier session of this name whose program was killed
 	LastSeq           timeline.Seq  `json:"last_seq"`
-	Watchers          int           `json:"watchers"`         // in a daemon
-	WriteLockHolder   string        `json:"writer,omitempty"` // the holder of the keyboard, in a daemon
+	Watchers          int           `json:"watchers"`                    // in a daemon
+	WriteLockHolder   string        `json:"write_lock_holder,omitempty"` // the author who holds the write lock, in a daemon
 
 	// Continuation is the prompt for the further lines of an input, where it is not the usual one of
 	// the language.

@@ -31,8 +31,8 @@ class Attachment(_Attachment, total=False):
 
     watches: bool
     reads: str  # under that name
-    keyboard: bool  # nobody else may write
-    holds: bool  # until it is given back, not for a turn
+    write_lock: bool  # no other client may write
+    long_lock: bool  # until it is released, not for a turn
     calls: int  # that wait for it
 
 
@@ -777,7 +777,7 @@ class Session(_Session, total=False):
     limits: str  # in words; "" when there are none
     output_path: str  # the rendered transcript; "" when there is none
     lost: str  # the transcript of an earlier session of this name whose program was killed
-    writer: str  # the holder of the keyboard, in a daemon
+    write_lock_holder: str  # the author who holds the write lock, in a daemon
     continuation: str  # Continuation is the prompt for the further lines of an input, where it is not the usual one of the language.
     running_ms: int
 
@@ -822,9 +822,9 @@ class _StartParams(TypedDict):
 
 
 class StartParams(_StartParams, total=False):
-    """StartParams run code. With WaitMS the answer is that of a wait. With Keyboard nobody else may write until the turn is over. With Request, a name that the client gives to this call and to its repetitions, the code runs once however often the call is made: the daemon remembers the last 256 of each client."""
+    """StartParams run code. With WaitMS the answer is that of a wait. With WriteLock no other client may write until the turn is over. With Request, a name that the client gives to this call and to its repetitions, the code runs once however often the call is made: the daemon remembers the last 256 of each client."""
 
-    keyboard: bool
+    write_lock: bool
     silent: bool  # see session.Session.SubmitSilent
     may_exit: bool  # see session.Session.SubmitMayExit; not with Silent
     author: str
@@ -1032,6 +1032,6 @@ class _WriteLockParams(TypedDict):
 
 
 class WriteLockParams(_WriteLockParams, total=False):
-    """WriteLockParams take the keyboard, or give it back. One that is taken for long is announced in the session, one that is taken for a turn is not."""
+    """WriteLockParams take or release the write lock of a session. A lock with Long is announced in the session; a lock for one turn is not."""
 
     long: bool

@@ -17,10 +17,10 @@ export interface Attachment {
   watches?: boolean;
   /** under that name */
   reads?: string;
-  /** nobody else may write */
-  keyboard?: boolean;
-  /** until it is given back, not for a turn */
-  holds?: boolean;
+  /** no other client may write */
+  write_lock?: boolean;
+  /** until it is released, not for a turn */
+  long_lock?: boolean;
   /** that wait for it */
   calls?: number;
 }
@@ -687,8 +687,8 @@ export interface Session {
   last_seq: number;
   /** in a daemon */
   watchers: number;
-  /** the holder of the keyboard, in a daemon */
-  writer?: string;
+  /** the author who holds the write lock, in a daemon */
+  write_lock_holder?: string;
   /** Continuation is the prompt for the further lines of an input, where it is not the usual one of the language. */
   continuation?: string;
   running_ms?: number;
@@ -723,11 +723,11 @@ export interface Snapshot {
   more?: boolean;
 }
 
-/** StartParams run code. With WaitMS the answer is that of a wait. With Keyboard nobody else may write until the turn is over. With Request, a name that the client gives to this call and to its repetitions, the code runs once however often the call is made: the daemon remembers the last 256 of each client. */
+/** StartParams run code. With WaitMS the answer is that of a wait. With WriteLock no other client may write until the turn is over. With Request, a name that the client gives to this call and to its repetitions, the code runs once however often the call is made: the daemon remembers the last 256 of each client. */
 export interface StartParams {
   session: string;
   input: string;
-  keyboard?: boolean;
+  write_lock?: boolean;
   /** see session.Session.SubmitSilent */
   silent?: boolean;
   /** see session.Session.SubmitMayExit; not with Silent */
@@ -899,7 +899,7 @@ export interface WarmPool {
   failure?: string;
 }
 
-/** WriteLockParams take the keyboard, or give it back. One that is taken for long is announced in the session, one that is taken for a turn is not. */
+/** WriteLockParams take or release the write lock of a session. A lock with Long is announced in the session; a lock for one turn is not. */
 export interface WriteLockParams {
   session: string;
   author: string;
@@ -937,8 +937,8 @@ export interface Methods {
   "file/list": { params: FilesParams; result: FileList };
   "file/read": { params: FileParams; result: FilePart };
   "lost/list": { params: Record<string, never>; result: CrashedSessions };
-  "writer/take": { params: WriteLockParams; result: Record<string, never> };
-  "writer/release": { params: WriteLockParams; result: Record<string, never> };
+  "write_lock/take": { params: WriteLockParams; result: Record<string, never> };
+  "write_lock/release": { params: WriteLockParams; result: Record<string, never> };
   "reader/mark": { params: ReadCursorParams; result: ReadCursor };
   "connection/list": { params: NameParams; result: ClientList };
   "connection/detach": { params: DetachParams; result: Record<string, never> };

@@ -233,7 +233,7 @@ func (d *Daemon) handleStart(ctx context.Context, r *rpcserver.Request, p client
 		err = rpcserver.InvalidParams("use either silent or may_exit, not both")
 	}
 	if err == nil && p.WriteLock && p.Author == "" {
-		err = rpcserver.InvalidParams("author is required with keyboard: others see who has it")
+		err = rpcserver.InvalidParams("author is required with write_lock: other clients see who has it")
 	}
 	if err != nil {
 		return session.Reply{}, err

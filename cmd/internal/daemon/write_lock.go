@@ -39,7 +39,7 @@ func (d *Daemon) checkWriteAccessLocked(e *openSession, c *clientState) error {
 	return &rpcserver.Error{
 		Code: rpcserver.CodeFailed, Kind: string(client.KindLocked),
 		Message: b.author + " has the keyboard of this session: wait until it is given back, or have repl detach take it away",
-		Data:    map[string]any{"writer": b.author},
+		Data:    map[string]any{"write_lock_holder": b.author},
 	}
 }
 
