@@ -224,10 +224,10 @@ type TurnAccepted struct {
 	Turn    uint64 `json:"turn"`
 }
 
-// InputParams answer a wait.
+// InputParams answer an input request.
 type InputParams struct {
 	Session      string       `json:"session"`
-	InputRequest timeline.Seq `json:"wait"`
+	InputRequest timeline.Seq `json:"input_request"`
 	Input        string       `json:"input"`
 	EOF          bool         `json:"eof,omitempty"`
 	Author       string       `json:"author,omitempty"`
@@ -431,7 +431,7 @@ const BlobsRef = "ref"
 type SubscribeReply struct {
 	Subscription string                `json:"subscription"`
 	Seq          timeline.Seq          `json:"seq"`
-	InputRequest *session.InputRequest `json:"wait,omitempty"`
+	InputRequest *session.InputRequest `json:"input_request,omitempty"`
 }
 
 // SubscriptionParams name a subscription.

@@ -36,11 +36,11 @@ type Error struct {
 	Kind    Kind   `json:"kind"`
 	Message string `json:"-"`
 
-	Turn         uint64        `json:"turn,omitempty"`  // KindBusy: the active turn; 0 while a worker starts
-	State        *State        `json:"state,omitempty"` // KindBusy
-	ActiveFor    time.Duration `json:"-"`               // KindBusy: how long it has been active
-	InputRequest *InputRequest `json:"wait,omitempty"`  // KindWaiting
-	Grant        *Grant        `json:"grant,omitempty"` // KindUnconfirmed: what is given once a person has confirmed it
+	Turn         uint64        `json:"turn,omitempty"`          // KindBusy: the active turn; 0 while a worker starts
+	State        *State        `json:"state,omitempty"`         // KindBusy
+	ActiveFor    time.Duration `json:"-"`                       // KindBusy: how long it has been active
+	InputRequest *InputRequest `json:"input_request,omitempty"` // KindWaiting
+	Grant        *Grant        `json:"grant,omitempty"`         // KindUnconfirmed: what is given once a person has confirmed it
 
 	Cause error `json:"-"` // the underlying error; may be nil
 }
@@ -66,7 +66,7 @@ func (e *Error) Data() map[string]any {
 		data["state"] = *e.State
 	}
 	if e.InputRequest != nil {
-		data["wait"] = e.InputRequest
+		data["input_request"] = e.InputRequest
 	}
 	if e.Grant != nil {
 		data["grant"] = e.Grant

@@ -112,9 +112,9 @@ type Tick struct {
 	LastSeq      timeline.Seq  `json:"last_seq"`
 	State        State         `json:"state"`
 	Generation   uint64        `json:"generation"`
-	Turn         uint64        `json:"turn"`             // the active turn, or the last one
-	InputRequest *InputRequest `json:"wait,omitempty"`   // set when State is StateWaiting
-	Closed       bool          `json:"closed,omitempty"` // for good; it is the last tick of the session
+	Turn         uint64        `json:"turn"`                    // the active turn, or the last one
+	InputRequest *InputRequest `json:"input_request,omitempty"` // set when State is StateWaiting
+	Closed       bool          `json:"closed,omitempty"`        // for good; it is the last tick of the session
 }
 
 // Equal reports whether two ticks say the same.

@@ -17,9 +17,9 @@ type Info struct {
 	PreparationError  string        `json:"failure,omitempty"` // why it could not be prepared
 	Packages          []string      `json:"with,omitempty"`    // packages that it was asked to have
 	Generation        uint64        `json:"generation"`
-	Turn              uint64        `json:"turn"`           // the active turn, or the last one
-	TurnElapsed       time.Duration `json:"-"`              // how long the active turn has run; 0 when none does. running_ms in JSON
-	InputRequest      *InputRequest `json:"wait,omitempty"` // set when State is StateWaiting
+	Turn              uint64        `json:"turn"`                    // the active turn, or the last one
+	TurnElapsed       time.Duration `json:"-"`                       // how long the active turn has run; 0 when none does. running_ms in JSON
+	InputRequest      *InputRequest `json:"input_request,omitempty"` // set when State is StateWaiting
 	Prompt            string        `json:"prompt,omitempty"`
 	OpenedAt          time.Time     `json:"opened"`
 	PID               int           `json:"pid,omitempty"` // of the worker; 0 when there is none
@@ -179,12 +179,12 @@ type Reply struct {
 	Generation   uint64           `json:"generation"`
 	Turn         uint64           `json:"turn"`
 	State        State            `json:"state"`
-	Outcome      timeline.Outcome `json:"outcome,omitempty"` // of Turn; "" while it runs
-	InputRequest *InputRequest    `json:"wait,omitempty"`    // set when State is StateWaiting
-	Prompt       string           `json:"prompt,omitempty"`  // the prompt that the runtime would show now
-	Elapsed      time.Duration    `json:"-"`                 // elapsed_ms in JSON
-	PendingCalls []PendingCall    `json:"calling,omitempty"` // functions of the host that run
-	OutputBytes  int64            `json:"output_bytes"`      // text that Turn has written so far
+	Outcome      timeline.Outcome `json:"outcome,omitempty"`       // of Turn; "" while it runs
+	InputRequest *InputRequest    `json:"input_request,omitempty"` // set when State is StateWaiting
+	Prompt       string           `json:"prompt,omitempty"`        // the prompt that the runtime would show now
+	Elapsed      time.Duration    `json:"-"`                       // elapsed_ms in JSON
+	PendingCalls []PendingCall    `json:"calling,omitempty"`       // functions of the host that run
+	OutputBytes  int64            `json:"output_bytes"`            // text that Turn has written so far
 	Events       []timeline.Event `json:"events"`
 	Next         timeline.Seq     `json:"next"` // the caller's new cursor
 }

@@ -33,12 +33,13 @@ type eventJSON struct {
 	Bytes  int64  `json:"bytes,omitempty"`
 	Author string `json:"author,omitempty"`
 
-	Prompt   string   `json:"prompt,omitempty"`
-	Kind     string   `json:"kind,omitempty"` // of a wait or of text
-	Secret   bool     `json:"secret,omitempty"`
-	Terminal bool     `json:"terminal,omitempty"`
-	Reader   string   `json:"reader,omitempty"`
-	Wait     waitJSON `json:"wait,omitzero"` // the id of a wait; of a clear, true
+	Prompt       string `json:"prompt,omitempty"`
+	Kind         string `json:"kind,omitempty"` // of an input request or of text
+	Secret       bool   `json:"secret,omitempty"`
+	Terminal     bool   `json:"terminal,omitempty"`
+	Reader       string `json:"reader,omitempty"`
+	Wait         bool   `json:"wait,omitempty"`
+	InputRequest Seq    `json:"input_request,omitempty"` // the id of one that has ended
 
 	On bool `json:"on,omitempty"`
 
@@ -154,7 +155,7 @@ func (e Event) toJSON() eventJSON {
 		}
 		w.Message = b.labelText() // a client that does not know the type shows it as a notice
 	case OutputCleared:
-		w.Type, w.Wait.flag = typeOutputCleared, b.Wait
+		w.Type, w.Wait = typeOutputCleared, b.Wait
 	case FullScreenChanged:
 		w.Type, w.On = typeFullScreenChanged, b.On
 	case InputLine:
@@ -169,7 +170,7 @@ func (e Event) toJSON() eventJSON {
 		w.PermissionID = b.PermissionID
 		w.setDenied(b.Denied)
 	case InputRequestEnded:
-		w.Type, w.Wait.seq = typeInputRequestEnded, b.Request
+		w.Type, w.InputRequest = typeInputRequestEnded, b.Request
 	case Interrupt:
 		w.Type, w.Level, w.Author = typeInterrupt, b.Level, b.Author
 	case Progress:
@@ -217,7 +218,7 @@ func (w eventJSON) toEvent() Event {
 	case typeDisplay:
 		e.Body = Display{Data: w.Data.types, Meta: w.Meta, ID: w.ID, Update: w.Update, Result: w.Result, Title: w.Title, Omitted: w.Omitted}
 	case typeOutputCleared:
-		e.Body = OutputCleared{Wait: w.Wait.flag}
+		e.Body = OutputCleared{Wait: w.Wait}
 	case typeFullScreenChanged:
 		e.Body = FullScreenChanged{On: w.On}
 	case typeInputLine:
@@ -229,7 +230,7 @@ func (w eventJSON) toEvent() Event {
 	case typeInputRequested:
 		e.Body = InputRequested{Prompt: w.Prompt, Kind: InputKind(w.Kind), Terminal: w.Terminal, Reader: w.Reader, PermissionID: w.PermissionID, Denied: w.toDenied()}
 	case typeInputRequestEnded:
-		e.Body = InputRequestEnded{Request: w.Wait.seq}
+		e.Body = InputRequestEnded{Request: w.InputRequest}
 	case typeInterrupt:
 		e.Body = Interrupt{Level: w.Level, Author: w.Author}
 	case typeProgress:
@@ -310,28 +311,6 @@ func (d *dataJSON) UnmarshalJSON(b []byte) error {
 		}
 	}
 	return nil
-}
-
-// waitJSON is the id of a wait, or whether a Clear waits.
-type waitJSON struct {
-	seq  Seq
-	flag bool
-}
-
-func (w waitJSON) IsZero() bool { return w == waitJSON{} }
-
-func (w waitJSON) MarshalJSON() ([]byte, error) {
-	if w.flag {
-		return json.Marshal(true)
-	}
-	return json.Marshal(w.seq)
-}
-
-func (w *waitJSON) UnmarshalJSON(b []byte) error {
-	if string(b) == "true" || string(b) == "false" {
-		return json.Unmarshal(b, &w.flag)
-	}
-	return json.Unmarshal(b, &w.seq)
 }
 
 func (w *eventJSON) setDenied(d AccessDenied) {

@@ -87,5 +87,4 @@ var handWrittenKinds = map[string]typeForm{
 	"time.Time":         {basic: text},
 	"json.RawMessage":   {basic: anyValue},
 	"timeline.dataJSON": {basic: anyValue},
-	"timeline.waitJSON": {basic: anyValue},
 }

@@ -83,11 +83,11 @@ class Promises(unittest.TestCase):
     async def test_code_that_asks_gets_its_answer(self, client, daemon):
         session = await client.create()
         reply = await session.run("print('hi ' + input('Who? '))")
-        self.assertEqual((reply["state"], reply["wait"]["prompt"]), ("waiting", "Who? "))
+        self.assertEqual((reply["state"], reply["input_request"]["prompt"]), ("waiting", "Who? "))
         with self.assertRaises(TurnstoneError) as refused:
             await session.run("1")
-        self.assertEqual((refused.exception.kind, refused.exception.data["wait"]["id"]), ("waiting", reply["wait"]["id"]))
-        reply = await session.answer(reply["wait"], "Ada\n")
+        self.assertEqual((refused.exception.kind, refused.exception.data["input_request"]["id"]), ("waiting", reply["input_request"]["id"]))
+        reply = await session.answer(reply["input_request"], "Ada\n")
         self.assertIn("hi Ada", text(reply["events"]))
 
     @with_daemon
@@ -109,7 +109,7 @@ class Promises(unittest.TestCase):
             self.assertEqual((await session.run("1"))["outcome"], "ok")
         asking = await session.run("input('? '); time.sleep(60)")
         with self.assertRaises(asyncio.TimeoutError):
-            await asyncio.wait_for(session.answer(asking["wait"], "x\n"), 0.2)
+            await asyncio.wait_for(session.answer(asking["input_request"], "x\n"), 0.2)
         self.assertEqual((await session.run("1"))["outcome"], "ok")
         # Code that does not obey is waited for, and not for ever.
         begun = time.monotonic()
@@ -130,7 +130,7 @@ class Promises(unittest.TestCase):
         turn = await session.start("for i in range(100000): print(i)")
         self.assertEqual(len(text((await session.wait(turn))["events"]).split()), 100000)
         asking = await session.run("input(); print('x' * 500000)")
-        reply = await session.answer(asking["wait"], "\n")
+        reply = await session.answer(asking["input_request"], "\n")
         self.assertEqual(text(reply["events"]).count("x"), 500000)
         # Pictures, of which some are larger than what a page of events has inline.
         picture = (
@@ -405,9 +405,9 @@ class Promises(unittest.TestCase):
         sent = [("Session", await session.info()), ("Daemon", await client.info())]
         sent.append(("Reply", await session.run("import sys; print(1); print(2, file=sys.stderr); 1 / 0")))
         reply = await session.run("input('? ')")
-        sent += [("Reply", reply), ("Wait", reply["wait"]), ("Reply", await session.answer(reply["wait"], "x\n"))]
-        sent += [("Variables", await self.answered(session.variables)), ("Page", await session.read()), ("Outline", await client.call("timeline/outline", {"session": "main"}))]
-        sent += [("Completion", await session.complete("sys.ver")), ("Output", await session.output(grep="1")), ("Clients", await client.call("connection/list"))]
+        sent += [("Reply", reply), ("InputRequest", reply["input_request"]), ("Reply", await session.answer(reply["input_request"], "x\n"))]
+        sent += [("Variables", await self.answered(session.variables)), ("EventPage", await session.read()), ("TurnSummaries", await client.call("timeline/outline", {"session": "main"}))]
+        sent += [("Completion", await session.complete("sys.ver")), ("Output", await session.output(grep="1")), ("ClientList", await client.call("connection/list"))]
         for name, value in sent:
             self.conforms(schema, {"$ref": "#/$defs/" + name}, value, name)
 

@@ -32,7 +32,7 @@ class TurnstoneError(Exception):
     """The daemon refused a call, or cannot be reached.
 
     kind is one of the kinds in docs/daemon.md, such as "busy" or "unreachable". data has what
-    belongs to it: the wait of "waiting", for instance.
+    belongs to it: the input_request of "waiting", for instance.
     """
 
     def __init__(self, kind: str, message: str, data: Optional[Dict[str, Any]] = None):
@@ -395,10 +395,10 @@ class Session:
         """
         return await self._whole(await self._call("turn/wait", {"turn": turn, "after": after, "wait_ms": _milliseconds(timeout)}, progress))
 
-    async def answer(self, wait: Union[int, wire.Wait], answer: str, *, eof: bool = False, timeout: Optional[float] = None) -> wire.Reply:
-        """Answer a wait, by its id, and wait on as run() does. A line needs a newline at its end."""
-        number = wait if isinstance(wait, int) else wait["id"]
-        params = {"wait": number, "input": answer, "wait_ms": _milliseconds(timeout), **self._author()}
+    async def answer(self, request: Union[int, wire.InputRequest], answer: str, *, eof: bool = False, timeout: Optional[float] = None) -> wire.Reply:
+        """Answer an input request, by its id, and wait on as run() does. A line needs a newline at its end."""
+        number = request if isinstance(request, int) else request["id"]
+        params = {"input_request": number, "input": answer, "wait_ms": _milliseconds(timeout), **self._author()}
         if eof:
             params["eof"] = True
         return await self._whole(await self._call("turn/input", params))
@@ -480,7 +480,7 @@ class Session:
         """Read lines of the rendered output: grep and max, or from_ and to."""
         return await self._call("output/query", {key.rstrip("_"): value for key, value in query.items()})
 
-    async def read(self, **query: Any) -> wire.Page:
+    async def read(self, **query: Any) -> wire.EventPage:
         """Read a window of the events; the params are those of timeline/read."""
         return await self._call("timeline/read", query)
 

@@ -246,11 +246,12 @@ class Event(_Event, total=False):
     bytes: int
     author: str
     prompt: str
-    kind: str  # of a wait or of text
+    kind: str  # of an input request or of text
     secret: bool
     terminal: bool
     reader: str
-    wait: Any  # the id of a wait; of a clear, true
+    wait: bool
+    input_request: int  # the id of one that has ended
     on: bool
     permission: int
     op: str
@@ -437,12 +438,12 @@ class HelloReply(_HelloReply, total=False):
 
 class _InputParams(TypedDict):
     session: str
-    wait: int
+    input_request: int
     input: str
 
 
 class InputParams(_InputParams, total=False):
-    """InputParams answer a wait."""
+    """InputParams answer an input request."""
 
     eof: bool
     author: str
@@ -705,7 +706,7 @@ class Reply(_Reply, total=False):
     """A Reply holds what happened between a caller's cursor and now."""
 
     outcome: Literal["ok", "error", "interrupted", "ended"]  # of Turn; "" while it runs
-    wait: "InputRequest"  # set when State is StateWaiting
+    input_request: "InputRequest"  # set when State is StateWaiting
     prompt: str  # the prompt that the runtime would show now
     calling: List["PendingCall"]  # functions of the host that run
 
@@ -762,7 +763,7 @@ class Session(_Session, total=False):
 
     failure: str  # why it could not be prepared
     # with: List[str]  # packages that it was asked to have (a word of Python: read it by its name in brackets)
-    wait: "InputRequest"  # set when State is StateWaiting
+    input_request: "InputRequest"  # set when State is StateWaiting
     prompt: str
     pid: int  # of the worker; 0 when there is none
     memory_bytes: int
@@ -856,7 +857,7 @@ class _SubscribeReply(TypedDict):
 class SubscribeReply(_SubscribeReply, total=False):
     """A SubscribeReply names a subscription. A snapshot of everything up to Seq follows. A resumed subscription has the current question again, because its client may have forgotten it."""
 
-    wait: "InputRequest"
+    input_request: "InputRequest"
 
 
 class _SubscriptionEnd(TypedDict):
@@ -915,7 +916,7 @@ class _Tick(TypedDict):
 class Tick(_Tick, total=False):
     """A Tick says how a session is now, in a few bytes: it tells a front end that there is something new to read."""
 
-    wait: "InputRequest"  # set when State is StateWaiting
+    input_request: "InputRequest"  # set when State is StateWaiting
     closed: bool  # for good; it is the last tick of the session
 
 

@@ -1,11 +1,11 @@
-import type { Wait } from "./wire.ts";
+import type { InputRequest } from "./wire.ts";
 
 /** The daemon refused a call, or cannot be reached. */
 export class TurnstoneError extends Error {
   /** One of the kinds in docs/daemon.md, such as "busy" or "unreachable". */
   readonly kind: string;
-  /** What belongs to the kind: the wait of "waiting", for instance. */
-  readonly data: { wait?: Wait; turn?: number; writer?: string; [name: string]: unknown };
+  /** What belongs to the kind: the input_request of "waiting", for instance. */
+  readonly data: { input_request?: InputRequest; turn?: number; write_lock_holder?: string; [name: string]: unknown };
 
   constructor(kind: string, message: string, data: Record<string, unknown> = {}) {
     super(message);

@@ -8,7 +8,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { StringDecoder } from "node:string_decoder";
 import { TurnstoneError } from "./error.ts";
 import { defaultSocket, faultOf } from "./usual.ts";
-import { protocol, type Blob, type Completion, type Event, type Methods, type Output, type OutputParams, type Page, type ReadParams, type Reply, type Session as Description, type Variables, type Wait } from "./wire.ts";
+import { protocol, type Blob, type Completion, type Event, type EventPage, type InputRequest, type Methods, type Output, type OutputParams, type ReadParams, type Reply, type Session as Description, type Variables } from "./wire.ts";
 
 export type * from "./wire.ts";
 export { TurnstoneError } from "./error.ts";
@@ -386,10 +386,10 @@ export class Session {
     return this.whole(await this.client.call("turn/wait", { session: this.name, turn, after: options.after ?? 0, wait_ms: milliseconds(options) }, options));
   }
 
-  /** Answers a wait, and waits on as run() does. A line needs a newline at its end. */
-  async answer(wait: number | Wait, answer: string, options: WaitOptions & { eof?: boolean } = {}): Promise<Reply> {
-    const id = typeof wait === "number" ? wait : wait.id;
-    return this.whole(await this.client.call("turn/input", { session: this.name, wait: id, input: answer, wait_ms: milliseconds(options), ...(options.eof ? { eof: true } : {}), ...this.client.signed() }, options));
+  /** Answers an input request, and waits on as run() does. A line needs a newline at its end. */
+  async answer(request: number | InputRequest, answer: string, options: WaitOptions & { eof?: boolean } = {}): Promise<Reply> {
+    const id = typeof request === "number" ? request : request.id;
+    return this.whole(await this.client.call("turn/input", { session: this.name, input_request: id, input: answer, wait_ms: milliseconds(options), ...(options.eof ? { eof: true } : {}), ...this.client.signed() }, options));
   }
 
   /** Puts into a reply what the daemon has left out of it, unless that is too much. */
@@ -476,7 +476,7 @@ export class Session {
   }
 
   /** Reads a window of the events. */
-  read(query: Omit<ReadParams, "session"> = {}): Promise<Page> {
+  read(query: Omit<ReadParams, "session"> = {}): Promise<EventPage> {
     return this.client.call("timeline/read", { session: this.name, ...query });
   }
 

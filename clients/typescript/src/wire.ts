@@ -210,13 +210,14 @@ export interface Event {
   bytes?: number;
   author?: string;
   prompt?: string;
-  /** of a wait or of text */
+  /** of an input request or of text */
   kind?: string;
   secret?: boolean;
   terminal?: boolean;
   reader?: string;
-  /** the id of a wait; of a clear, true */
-  wait?: unknown;
+  wait?: boolean;
+  /** the id of one that has ended */
+  input_request?: number;
   on?: boolean;
   permission?: number;
   op?: string;
@@ -391,10 +392,10 @@ export interface HelloReply {
   known?: boolean;
 }
 
-/** InputParams answer a wait. */
+/** InputParams answer an input request. */
 export interface InputParams {
   session: string;
-  wait: number;
+  input_request: number;
   input: string;
   eof?: boolean;
   author?: string;
@@ -601,7 +602,7 @@ export interface Reply {
   /** of Turn; "" while it runs */
   outcome?: "ok" | "error" | "interrupted" | "ended";
   /** set when State is StateWaiting */
-  wait?: InputRequest;
+  input_request?: InputRequest;
   /** the prompt that the runtime would show now */
   prompt?: string;
   /** functions of the host that run */
@@ -657,7 +658,7 @@ export interface Session {
   /** the active turn, or the last one */
   turn: number;
   /** set when State is StateWaiting */
-  wait?: InputRequest;
+  input_request?: InputRequest;
   prompt?: string;
   opened: string;
   /** of the worker; 0 when there is none */
@@ -757,7 +758,7 @@ export interface SubscribeParams {
 export interface SubscribeReply {
   subscription: string;
   seq: number;
-  wait?: InputRequest;
+  input_request?: InputRequest;
 }
 
 /** A SubscriptionEnd says that a subscription is over, and why: its session was closed, or its connection is ended by somebody else. */
@@ -812,7 +813,7 @@ export interface Tick {
   /** the active turn, or the last one */
   turn: number;
   /** set when State is StateWaiting */
-  wait?: InputRequest;
+  input_request?: InputRequest;
   /** for good; it is the last tick of the session */
   closed?: boolean;
 }

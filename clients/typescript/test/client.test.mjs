@@ -59,9 +59,9 @@ promise("a session keeps its variables", async (client) => {
 promise("code that asks gets its answer", async (client) => {
   const session = await client.create();
   let reply = await session.run("print('hi ' + input('Who? '))");
-  assert.deepEqual([reply.state, reply.wait.prompt], ["waiting", "Who? "]);
-  await assert.rejects(session.run("1"), (error) => error instanceof TurnstoneError && error.kind === "waiting" && error.data.wait.id === reply.wait.id);
-  reply = await session.answer(reply.wait, "Ada\n");
+  assert.deepEqual([reply.state, reply.input_request.prompt], ["waiting", "Who? "]);
+  await assert.rejects(session.run("1"), (error) => error instanceof TurnstoneError && error.kind === "waiting" && error.data.input_request.id === reply.input_request.id);
+  reply = await session.answer(reply.input_request, "Ada\n");
   assert.match(text(reply.events), /hi Ada/);
 });
 
@@ -80,7 +80,7 @@ promise("after an aborted call the next input is taken", async (client) => {
     assert.equal((await session.run("1")).outcome, "ok");
   }
   const asking = await session.run("input('? '); time.sleep(60)");
-  await assert.rejects(session.answer(asking.wait, "x\n", { signal: AbortSignal.timeout(200) }), { name: "TimeoutError" });
+  await assert.rejects(session.answer(asking.input_request, "x\n", { signal: AbortSignal.timeout(200) }), { name: "TimeoutError" });
   assert.equal((await session.run("1")).outcome, "ok");
   // Code that does not obey is waited for, and not for ever.
   const begun = performance.now();
@@ -170,7 +170,7 @@ promise("a reply is whole", async (client) => {
   reply = await session.run("for i in range(100000): print(i)");
   assert.deepEqual(text(reply.events).trim().split("\n").map(Number), [...Array(100000).keys()]);
   const asking = await session.run("input(); print('x' * 500000)");
-  reply = await session.answer(asking.wait, "\n");
+  reply = await session.answer(asking.input_request, "\n");
   assert.equal(text(reply.events).split("x").length - 1, 500000);
   // Pictures, of which one is larger than what a page of events has inline.
   const picture = "class P:\n  def __init__(self, n): self.n = n\n  def _repr_png_(self): return b'\\x89PNG\\r\\n\\x1a\\n' + bytes([self.n]) * (3_000_000 if self.n == 50 else 20_000)\n";

@@ -297,7 +297,7 @@ type permissionReport struct {
 	Given      []session.Grant        `json:"given"`
 	Reached    []session.Destination  `json:"reached"`
 	Shown      session.Visibility     `json:"shown"`
-	Request    *session.InputRequest  `json:"asks,omitempty"`
+	Request    *session.InputRequest  `json:"input_request,omitempty"`
 	Denied     []session.AccessDenied `json:"denied"` // each once, at most maxShownDenials
 	MoreDenied int                    `json:"more_denied,omitempty"`
 }

@@ -16,9 +16,9 @@ type actionRequest struct {
 
 	Code string `json:"code"` // of run, and complete
 
-	InputRequest timeline.Seq `json:"wait"` // of answer and permit
-	Text         string       `json:"text"` // of answer
-	EOF          bool         `json:"eof"`  // of answer
+	InputRequest timeline.Seq `json:"input_request"` // of answer and permit
+	Text         string       `json:"text"`          // of answer
+	EOF          bool         `json:"eof"`           // of answer
 
 	Permission uint64 `json:"permission"` // of permit
 	Choice     string `json:"choice"`     // of permit: "here", "always", "wider" or "refuse"

@@ -12,7 +12,7 @@ export class Composer {
   constructor(session) {
     this.session = session; // {name, language, history()}
     this.past = -1; // which former input is shown
-    this.asked = null; // the id of the wait that is shown
+    this.asked = null; // the id of the input request that is shown
     this.input = h("textarea", { rows: 1, spellcheck: false, autocapitalize: "off", autocomplete: "off", "aria-label": "code to run in " + session.name, placeholder: "Code to run", onkeydown: (e) => this.key(e), oninput: () => this.fit() });
     this.input.setAttribute("autocorrect", "off");
     this.runButton = h("button", { type: "submit", class: "main" }, "Run");
@@ -27,43 +27,43 @@ export class Composer {
   // show adapts to what the session does now.
   show(s) {
     this.runButton.disabled = !["idle", "ended", "starting", "preparing"].includes(s.state) || Boolean(s.failure);
-    const wait = s.wait ?? null;
-    const id = wait ? wait.id + "/" + (wait.permission?.id ?? "") : null;
+    const request = s.input_request ?? null;
+    const id = request ? request.id + "/" + (request.permission?.id ?? "") : null;
     if (id === this.asked) return;
     this.asked = id;
     const had = this.question.contains(document.activeElement);
     clear(this.question);
     this.question.hidden = this.form.inert = false;
-    if (!wait) {
+    if (!request) {
       this.question.hidden = true;
       this.form.hidden = false;
       if (had) this.input.focus();
       return;
     }
     this.form.hidden = true;
-    if (wait.permission) this.permission(wait);
-    else if (wait.form) this.fill(wait);
-    else this.answer(wait);
+    if (request.permission) this.permission(request);
+    else if (request.form) this.fill(request);
+    else this.answer(request);
   }
 
   // answer asks for a line. A secret is in the document only while it is typed, as dots.
-  answer(wait) {
-    const field = h("input", { type: wait.secret ? "password" : "text", id: "answer", autocomplete: "off", spellcheck: false, autocapitalize: "off" });
-    if (wait.secret) field.setAttribute("autocomplete", "new-password");
+  answer(request) {
+    const field = h("input", { type: request.secret ? "password" : "text", id: "answer", autocomplete: "off", spellcheck: false, autocapitalize: "off" });
+    if (request.secret) field.setAttribute("autocomplete", "new-password");
     const send = async (eof) => {
       const text = field.value;
       field.value = "";
       field.readOnly = true;
       try {
-        await post("answer", { session: this.session.name, wait: wait.id, text: eof ? "" : text, eof });
+        await post("answer", { session: this.session.name, input_request: request.id, text: eof ? "" : text, eof });
       } catch (e) {
         field.readOnly = false;
-        if (!wait.secret) field.value = text;
+        if (!request.secret) field.value = text;
         say(e.kind === "stale" ? "This question is over." : e.message, "bad");
       }
     };
-    const by = wait.terminal ? (wait.reader || "A program") + " reads the terminal" : wait.secret ? "The code asks for a secret" : "The code asks";
-    const prompt = (wait.prompt ?? "").trim();
+    const by = request.terminal ? (request.reader || "A program") + " reads the terminal" : request.secret ? "The code asks for a secret" : "The code asks";
+    const prompt = (request.prompt ?? "").trim();
     this.question.append(h("form", { onsubmit: (e) => { e.preventDefault(); send(false); } },
       h("label", { for: "answer" }, h("span", { class: "by" }, by), prompt ? h("span", { class: "prompt" }, visible(prompt.slice(-2000))) : null),
       field,
@@ -75,8 +75,8 @@ export class Composer {
   }
 
   // fill shows the form of a server of tools. The session checks what is given.
-  fill(wait) {
-    const form = wait.form, fields = Object.entries(form.schema?.properties ?? {});
+  fill(request) {
+    const form = request.form, fields = Object.entries(form.schema?.properties ?? {});
     const inputs = fields.map(([name, f]) => [name, f, fieldOf(f, (form.schema.required ?? []).includes(name))]);
     const send = async (action) => {
       const content = {};
@@ -85,7 +85,7 @@ export class Composer {
         if (value !== undefined) content[name] = value;
       }
       try {
-        await post("answer", { session: this.session.name, wait: wait.id, text: JSON.stringify(action === "accept" ? { action, content } : { action }) });
+        await post("answer", { session: this.session.name, input_request: request.id, text: JSON.stringify(action === "accept" ? { action, content } : { action }) });
       } catch (e) {
         say(e.kind === "stale" ? "This question is over." : e.message, "bad");
       }
@@ -101,8 +101,8 @@ export class Composer {
   }
 
   // permission asks for a decision. No key decides unless the person has gone there.
-  permission(wait) {
-    const p = wait.permission;
+  permission(request) {
+    const p = request.permission;
     const decide = async (choice) => {
       for (const b of this.question.querySelectorAll("button")) b.disabled = true;
       try {

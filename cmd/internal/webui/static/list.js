@@ -21,7 +21,7 @@ export class ListView {
     this.offset = offset;
     this.sessions = sessions;
     this.empty.hidden = sessions.length > 0;
-    const waiting = sessions.filter((s) => s.wait).length;
+    const waiting = sessions.filter((s) => s.input_request).length;
     this.summary.textContent = sessions.length === 0 ? "" : sessions.length + (sessions.length === 1 ? " session" : " sessions") + (waiting ? ", " + waiting + " waiting for somebody" : "");
     const focused = document.activeElement?.dataset?.session;
     clear(this.body).append(...sessions.map((s) => this.row(s)));
@@ -42,7 +42,7 @@ export class ListView {
     h("span", { class: "turns" }, s.turn ? s.turn.toLocaleString("en") + (s.turn === 1 ? " turn" : " turns") : "no turn yet"),
     h("span", { class: "memory" }, s.memory_bytes ? size(s.memory_bytes) : ""),
     h("span", { class: "age" }),
-    s.wait && h("span", { class: "asks" }, s.wait.permission ? "asks for a permission" : s.wait.form ? "a server of tools asks" : ["asks: ", ...visible((s.wait.prompt || "input").trim().slice(0, 200))]));
+    s.input_request && h("span", { class: "asks" }, s.input_request.permission ? "asks for a permission" : s.input_request.form ? "a server of tools asks" : ["asks: ", ...visible((s.input_request.prompt || "input").trim().slice(0, 200))]));
     const item = h("li", {}, link);
     item.session = s;
     return item;
@@ -58,14 +58,14 @@ export class ListView {
   }
 }
 
-export function stateClass(s) { return s.failure ? "failed" : s.wait ? "waiting" : s.state; }
+export function stateClass(s) { return s.failure ? "failed" : s.input_request ? "waiting" : s.state; }
 
 // stateWords says what a session does, and for how long it has if that matters.
 export function stateWords(s, now) {
   const since = duration(Math.max(1000, now - new Date(s.since)));
   if (s.failure) return "could not be prepared";
   if (s.state === "preparing") return "being prepared";
-  if (s.wait) return "waits " + since;
+  if (s.input_request) return "waits " + since;
   switch (s.state) {
     case "idle": return "idle " + since;
     case "running": return "running " + since;
