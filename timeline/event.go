@@ -192,17 +192,17 @@ type (
 	// AccessDenied says what was refused to code, by its sandbox or, for a Call, because no person
 	// has allowed it. One of Path, Host and Call is set.
 	AccessDenied struct {
-		Op           string `json:"op"`             // "write", "create", "remove", "rename", "change" (a mode), "set" (a setting of git), "read", "connect" or "call"
-		Path         string `json:"path,omitempty"` // the file
-		Host         string `json:"host,omitempty"` // "name:port"
-		ChildProgram string `json:"by,omitempty"`   // the program's name, if it was a child
+		Op           string `json:"op"`                      // "write", "create", "remove", "rename", "change" (a mode), "set" (a setting of git), "read", "connect" or "call"
+		Path         string `json:"path,omitempty"`          // the file
+		Host         string `json:"host,omitempty"`          // "name:port"
+		ChildProgram string `json:"child_program,omitempty"` // the program's name, if it was a child
 
 		Call        string `json:"call,omitempty"`        // the function of the host, "github.search_issues"
-		Detail      string `json:"with,omitempty"`        // its arguments, in short; for "set" the name of the setting
+		Detail      string `json:"detail,omitempty"`      // its arguments, in short; for "set" the name of the setting
 		Destructive bool   `json:"destructive,omitempty"` // only a right that names Call in full lets it go on
 
 		// Hint is the command with which a person allows it; "" if nothing does.
-		Hint string `json:"remedy,omitempty"`
+		Hint string `json:"hint,omitempty"`
 	}
 
 	// AccessGranted says that a person has given the session a right. One of Read, Write, Host and

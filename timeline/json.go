@@ -13,7 +13,7 @@ type eventJSON struct {
 	At           time.Time `json:"at,omitzero"`
 	Generation   uint64    `json:"generation,omitempty"`
 	Turn         uint64    `json:"turn"`
-	BetweenTurns bool      `json:"between,omitempty"`
+	BetweenTurns bool      `json:"between_turns,omitempty"`
 	Silent       bool      `json:"silent,omitempty"`
 	Line         int       `json:"line,omitempty"`
 	Type         string    `json:"type"`
@@ -27,14 +27,14 @@ type eventJSON struct {
 	Update  bool            `json:"update,omitempty"`
 	Result  bool            `json:"result,omitempty"`
 	Title   string          `json:"title,omitempty"`
-	Omitted map[string]Blob `json:"left_out,omitempty"`
+	Omitted map[string]Blob `json:"omitted,omitempty"`
 
 	Input  string `json:"input,omitempty"`
 	Bytes  int64  `json:"bytes,omitempty"`
 	Author string `json:"author,omitempty"`
 
 	Prompt       string `json:"prompt,omitempty"`
-	Kind         string `json:"kind,omitempty"` // of an input request or of text
+	Kind         string `json:"kind,omitempty"` // of an input request, of text, of a limit
 	Secret       bool   `json:"secret,omitempty"`
 	Terminal     bool   `json:"terminal,omitempty"`
 	Reader       string `json:"reader,omitempty"`
@@ -43,14 +43,14 @@ type eventJSON struct {
 
 	On bool `json:"on,omitempty"`
 
-	PermissionID uint64 `json:"permission,omitempty"`
+	PermissionID uint64 `json:"permission_id,omitempty"`
 	Op           string `json:"op,omitempty"`
 	Path         string `json:"path,omitempty"`
 	Host         string `json:"host,omitempty"`
-	ChildProgram string `json:"by,omitempty"`
-	Hint         string `json:"remedy,omitempty"`
+	ChildProgram string `json:"child_program,omitempty"`
+	Hint         string `json:"hint,omitempty"`
 	Call         string `json:"call,omitempty"`
-	Detail       string `json:"with,omitempty"`
+	Detail       string `json:"detail,omitempty"`
 	Destructive  bool   `json:"destructive,omitempty"`
 	Read         string `json:"read,omitempty"`
 	Write        string `json:"write,omitempty"`
@@ -61,11 +61,10 @@ type eventJSON struct {
 	Message   string  `json:"message,omitempty"`
 	ElapsedMS int64   `json:"elapsed_ms,omitempty"`
 
-	What        string    `json:"what,omitempty"`
 	Used        int64     `json:"used,omitempty"`
 	Max         int64     `json:"max,omitempty"`
-	AllSessions bool      `json:"all,omitempty"`
-	Step        LimitStep `json:"did,omitempty"`
+	AllSessions bool      `json:"all_sessions,omitempty"`
+	Step        LimitStep `json:"step,omitempty"`
 	Program     string    `json:"program,omitempty"`
 
 	Count     int   `json:"count,omitempty"`
@@ -80,12 +79,12 @@ type eventJSON struct {
 
 	Worker       string `json:"worker,omitempty"`
 	Reason       string `json:"reason,omitempty"`
-	ExitCode     int    `json:"code,omitempty"`
+	ExitCode     int    `json:"exit_code,omitempty"`
 	Signal       string `json:"signal,omitempty"`
 	Clean        bool   `json:"clean,omitempty"`
 	LastLine     string `json:"last_line,omitempty"`
-	NeverReady   bool   `json:"unready,omitempty"`
-	PeakRSSBytes int64  `json:"peak_rss,omitempty"`
+	NeverReady   bool   `json:"never_ready,omitempty"`
+	PeakRSSBytes int64  `json:"peak_rss_bytes,omitempty"`
 
 	From      Seq `json:"from,omitempty"`
 	To        Seq `json:"to,omitempty"`
@@ -97,25 +96,25 @@ type eventJSON struct {
 const (
 	typeText              = "text"
 	typeDisplay           = "display"
-	typeOutputCleared     = "clear"
-	typeFullScreenChanged = "screen"
+	typeOutputCleared     = "output_cleared"
+	typeFullScreenChanged = "full_screen_changed"
 	typeInputLine         = "input_line"
 	typeTurnStarted       = "turn_started"
 	typeTurnEnded         = "turn_ended"
-	typeInputRequested    = "wait"
-	typeInputRequestEnded = "wait_ended"
+	typeInputRequested    = "input_requested"
+	typeInputRequestEnded = "input_request_ended"
 	typeInterrupt         = "interrupt"
 	typeProgress          = "progress"
 	typePreparation       = "preparation"
 	typeCall              = "call"
 	typeNotice            = "notice"
-	typeAccessDenied      = "denied"
-	typeAccessGranted     = "granted"
+	typeAccessDenied      = "access_denied"
+	typeAccessGranted     = "access_granted"
 	typeLimit             = "limit"
-	typeWorkerStarted     = "generation_started"
-	typeWorkerExited      = "generation_ended"
-	typeGap               = "gap"    // lost events
-	typeOmitted           = "elided" // events that were left out and can be asked for
+	typeWorkerStarted     = "worker_started"
+	typeWorkerExited      = "worker_exited"
+	typeGap               = "gap"     // lost events
+	typeOmitted           = "omitted" // events that were left out and can be asked for
 )
 
 // Type returns the name of the event's kind, as JSON has it.
@@ -176,7 +175,7 @@ func (e Event) toJSON() eventJSON {
 	case Progress:
 		w.Type, w.Progress, w.Total, w.Message = typeProgress, b.Progress, b.Total, b.Message
 	case Preparation:
-		w.Type, w.What, w.Progress, w.Total, w.Message = typePreparation, b.Name, float64(b.Done), float64(b.Total), b.Message
+		w.Type, w.Name, w.Progress, w.Total, w.Message = typePreparation, b.Name, float64(b.Done), float64(b.Total), b.Message
 	case Call:
 		w.Type, w.Name, w.Count, w.Failed, w.Cancelled = typeCall, b.Name, b.Count, b.Failed, b.Cancelled
 		w.Sent, w.Received, w.ElapsedMS = b.Sent, b.Received, b.Elapsed.Milliseconds()
@@ -188,7 +187,7 @@ func (e Event) toJSON() eventJSON {
 	case AccessGranted:
 		w.Type, w.Read, w.Write, w.Host, w.Call, w.Always, w.Author = typeAccessGranted, b.Read, b.Write, b.Host, b.Call, b.Always, b.Author
 	case Limit:
-		w.Type, w.What, w.Used, w.Max, w.AllSessions, w.Step, w.Program = typeLimit, string(b.Kind), b.Used, b.Max, b.AllSessions, b.Step, b.Program
+		w.Type, w.Kind, w.Used, w.Max, w.AllSessions, w.Step, w.Program = typeLimit, string(b.Kind), b.Used, b.Max, b.AllSessions, b.Step, b.Program
 		w.Message = b.String() // a client that does not know the type shows it as a notice
 	case WorkerStarted:
 		w.Type, w.Worker = typeWorkerStarted, b.Worker
@@ -236,13 +235,13 @@ func (w eventJSON) toEvent() Event {
 	case typeProgress:
 		e.Body = Progress{Progress: w.Progress, Total: w.Total, Message: w.Message}
 	case typePreparation:
-		e.Body = Preparation{Name: w.What, Done: int64(w.Progress), Total: int64(w.Total), Message: w.Message}
+		e.Body = Preparation{Name: w.Name, Done: int64(w.Progress), Total: int64(w.Total), Message: w.Message}
 	case typeAccessDenied:
 		e.Body = w.toDenied()
 	case typeAccessGranted:
 		e.Body = AccessGranted{Read: w.Read, Write: w.Write, Host: w.Host, Call: w.Call, Always: w.Always, Author: w.Author}
 	case typeLimit:
-		e.Body = Limit{Kind: LimitKind(w.What), Used: w.Used, Max: w.Max, AllSessions: w.AllSessions, Step: w.Step, Program: w.Program}
+		e.Body = Limit{Kind: LimitKind(w.Kind), Used: w.Used, Max: w.Max, AllSessions: w.AllSessions, Step: w.Step, Program: w.Program}
 	case typeCall:
 		e.Body = Call{Name: w.Name, Count: w.Count, Failed: w.Failed, Cancelled: w.Cancelled, Sent: w.Sent, Received: w.Received, Elapsed: time.Duration(w.ElapsedMS) * time.Millisecond}
 	case typeWorkerStarted:

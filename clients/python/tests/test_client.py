@@ -141,7 +141,7 @@ class Promises(unittest.TestCase):
         reply = await session.run(picture + "for n in range(90): display(P(n))")
         shown = [event for event in reply["events"] if event["type"] == "display"]
         self.assertEqual([len(event["data"]["image/png"]["base64"]) for event in shown], [4_000_012 if n == 50 else 26680 for n in range(90)])
-        self.assertFalse([event for event in shown if "left_out" in event])
+        self.assertFalse([event for event in shown if "omitted" in event])
 
     @with_daemon
     async def test_what_is_missing_in_a_text_is_said(self, client, daemon):

@@ -57,7 +57,7 @@ def text(events: Iterable[wire.Event], *, missing: Optional[str] = None) -> str:
             stream = event.get("stream", "stdout")
             data = event["text"].encode() if "text" in event else base64.b64decode(event.get("data", ""))
             parts.append(decoders.setdefault(stream, codecs.getincrementaldecoder("utf-8")("replace")).decode(data))
-        elif event["type"] == "gap" or event["type"] == "elided" and event.get("bytes"):
+        elif event["type"] == "gap" or event["type"] == "omitted" and event.get("bytes"):
             if missing is None:
                 raise TurnstoneError("incomplete", _what_is_missing(event))
             parts.append(missing)
@@ -376,7 +376,7 @@ class Session:
 
         The turn goes on after a timeout: wait() returns the rest. If the task is cancelled, the
         turn is interrupted, and run() ends when it is, within 5 s. The reply has all events of the
-        turn, with up to 64 MiB of output; of more it has the beginning and the end, and an "elided"
+        turn, with up to 64 MiB of output; of more it has the beginning and the end, and an "omitted"
         that names the events between.
         """
         return await self._whole(await self._call("turn/start", {"input": _checked(code), "wait_ms": _milliseconds(timeout), **self._author()}, progress))
@@ -406,8 +406,8 @@ class Session:
     async def _whole(self, reply: wire.Reply) -> wire.Reply:
         """Put into a reply what the daemon has left out of it, unless that is too much."""
         events = reply["events"]
-        size = sum(event.get("bytes", 0) for event in events if event["type"] == "elided")
-        first = next((event for event in events if event["type"] == "elided"), None)
+        size = sum(event.get("bytes", 0) for event in events if event["type"] == "omitted")
+        first = next((event for event in events if event["type"] == "omitted"), None)
         if first is not None and size <= WHOLE:
             after, last = first["from"] - 1, reply["next"]
             events = [event for event in events[: events.index(first)] if event["seq"] <= after]  # one may be there in part
@@ -419,7 +419,7 @@ class Session:
                 after = page["last"]
             reply["events"] = events
         for event in events:
-            for mime, left in list(event.get("left_out", {}).items()):
+            for mime, left in list(event.get("omitted", {}).items()):
                 size += left["bytes"]
                 if size <= WHOLE and left.get("digest"):
                     await self._put_in(event, mime, left)
@@ -440,9 +440,9 @@ class Session:
             event.setdefault("data", {})[mime] = data.decode()
         except UnicodeDecodeError:
             event["data"][mime] = {"base64": base64.b64encode(data).decode()}
-        del event["left_out"][mime]
-        if not event["left_out"]:
-            del event["left_out"]
+        del event["omitted"][mime]
+        if not event["omitted"]:
+            del event["omitted"]
 
     async def interrupt(self, turn: int = 0) -> str:
         """Interrupt a turn, or with 0 whatever is active. Return what came of it."""

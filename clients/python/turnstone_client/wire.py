@@ -230,7 +230,7 @@ class Event(_Event, total=False):
 
     at: str
     generation: int
-    between: bool
+    between_turns: bool
     silent: bool
     line: int
     stream: str  # "stderr"; else it is stdout
@@ -241,26 +241,26 @@ class Event(_Event, total=False):
     update: bool
     result: bool
     title: str
-    left_out: Dict[str, "Blob"]
+    omitted: Dict[str, "Blob"]
     input: str
     bytes: int
     author: str
     prompt: str
-    kind: str  # of an input request or of text
+    kind: str  # of an input request, of text, of a limit
     secret: bool
     terminal: bool
     reader: str
     wait: bool
     input_request: int  # the id of one that has ended
     on: bool
-    permission: int
+    permission_id: int
     op: str
     path: str
     host: str
-    by: str
-    remedy: str
+    child_program: str
+    hint: str
     call: str
-    # with: str (a word of Python: read it by its name in brackets)
+    detail: str
     destructive: bool
     read: str
     write: str
@@ -269,11 +269,10 @@ class Event(_Event, total=False):
     name: str
     message: str
     elapsed_ms: int
-    what: str
     used: int
     max: int
-    all: bool
-    did: Literal["warned", "refused", "interrupted", "ended"]
+    all_sessions: bool
+    step: Literal["warned", "refused", "interrupted", "ended"]
     program: str
     count: int
     failed: int
@@ -285,12 +284,12 @@ class Event(_Event, total=False):
     total: float
     worker: str
     reason: str
-    code: int
+    exit_code: int
     signal: str
     clean: bool
     last_line: str
-    unready: bool
-    peak_rss: int
+    never_ready: bool
+    peak_rss_bytes: int
     # from: int (a word of Python: read it by its name in brackets)
     to: int
     first_line: int
@@ -621,11 +620,11 @@ class PermissionRequest(_PermissionRequest, total=False):
 
     path: str  # the file
     host: str  # "name:port"
-    by: str  # the program's name, if it was a child
+    child_program: str  # the program's name, if it was a child
     call: str  # the function of the host, "github.search_issues"
-    # with: str  # its arguments, in short; for "set" the name of the setting (a word of Python: read it by its name in brackets)
+    detail: str  # its arguments, in short; for "set" the name of the setting
     destructive: bool  # only a right that names Call in full lets it go on
-    remedy: str  # Hint is the command with which a person allows it; "" if nothing does.
+    hint: str  # Hint is the command with which a person allows it; "" if nothing does.
     wider: "Grant"  # Wider would, too, and other calls with it. It is nil if there is no such right.
 
 

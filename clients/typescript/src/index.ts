@@ -39,7 +39,7 @@ export function text(events: Iterable<Event>, options: { missing?: string } = {}
       const stream = event.stream ?? "stdout";
       if (!decoders.has(stream)) decoders.set(stream, new StringDecoder("utf8"));
       all += decoders.get(stream)!.write(event.text === undefined ? Buffer.from(String(event.data ?? ""), "base64") : Buffer.from(event.text));
-    } else if (event.type === "gap" || (event.type === "elided" && event.bytes)) {
+    } else if (event.type === "gap" || (event.type === "omitted" && event.bytes)) {
       if (options.missing === undefined) throw new TurnstoneError("incomplete", whatIsMissing(event));
       all += options.missing;
     }
@@ -369,7 +369,7 @@ export class Session {
 
   /**
    * Runs code, and returns when it is done or asks for input. The reply has all events of the turn,
-   * with up to 64 MiB of output; of more it has the beginning and the end, and an "elided" that names
+   * with up to 64 MiB of output; of more it has the beginning and the end, and an "omitted" that names
    * the events between.
    */
   async run(code: string, options: WaitOptions = {}): Promise<Reply> {
@@ -394,11 +394,11 @@ export class Session {
 
   /** Puts into a reply what the daemon has left out of it, unless that is too much. */
   private async whole(reply: Reply): Promise<Reply> {
-    const elided = reply.events.filter((event) => event.type === "elided");
-    let size = elided.reduce((sum, event) => sum + (event.bytes ?? 0), 0);
-    if (elided.length > 0 && size <= wholeReply) {
-      let after = elided[0]!.from! - 1;
-      const events = reply.events.slice(0, reply.events.indexOf(elided[0]!)).filter((event) => event.seq <= after); // one may be there in part
+    const omitted = reply.events.filter((event) => event.type === "omitted");
+    let size = omitted.reduce((sum, event) => sum + (event.bytes ?? 0), 0);
+    if (omitted.length > 0 && size <= wholeReply) {
+      let after = omitted[0]!.from! - 1;
+      const events = reply.events.slice(0, reply.events.indexOf(omitted[0]!)).filter((event) => event.seq <= after); // one may be there in part
       while (after < reply.next) {
         const page = await this.read({ after, ...pageBounds });
         if (page.events.length === 0) break;
@@ -408,7 +408,7 @@ export class Session {
       reply.events = events;
     }
     for (const event of reply.events) {
-      for (const [mime, left] of Object.entries(event.left_out ?? {})) {
+      for (const [mime, left] of Object.entries(event.omitted ?? {})) {
         if ((size += left.bytes) <= wholeReply && left.digest) await this.putIn(event, mime, left);
       }
     }
@@ -430,8 +430,8 @@ export class Session {
     const data = Buffer.concat(parts);
     const bundle = (event.data ??= {}) as Record<string, unknown>;
     bundle[mime] = isUtf8(data) ? data.toString() : { base64: data.toString("base64") };
-    delete event.left_out![mime];
-    if (Object.keys(event.left_out!).length === 0) delete event.left_out;
+    delete event.omitted![mime];
+    if (Object.keys(event.omitted!).length === 0) delete event.omitted;
   }
 
   /** Interrupts a turn, or with 0 whatever is active, and returns what came of it. */

@@ -190,7 +190,7 @@ export interface Event {
   at?: string;
   generation?: number;
   turn: number;
-  between?: boolean;
+  between_turns?: boolean;
   silent?: boolean;
   line?: number;
   type: string;
@@ -205,12 +205,12 @@ export interface Event {
   update?: boolean;
   result?: boolean;
   title?: string;
-  left_out?: Record<string, Blob>;
+  omitted?: Record<string, Blob>;
   input?: string;
   bytes?: number;
   author?: string;
   prompt?: string;
-  /** of an input request or of text */
+  /** of an input request, of text, of a limit */
   kind?: string;
   secret?: boolean;
   terminal?: boolean;
@@ -219,14 +219,14 @@ export interface Event {
   /** the id of one that has ended */
   input_request?: number;
   on?: boolean;
-  permission?: number;
+  permission_id?: number;
   op?: string;
   path?: string;
   host?: string;
-  by?: string;
-  remedy?: string;
+  child_program?: string;
+  hint?: string;
   call?: string;
-  with?: string;
+  detail?: string;
   destructive?: boolean;
   read?: string;
   write?: string;
@@ -235,11 +235,10 @@ export interface Event {
   name?: string;
   message?: string;
   elapsed_ms?: number;
-  what?: string;
   used?: number;
   max?: number;
-  all?: boolean;
-  did?: "warned" | "refused" | "interrupted" | "ended";
+  all_sessions?: boolean;
+  step?: "warned" | "refused" | "interrupted" | "ended";
   program?: string;
   count?: number;
   failed?: number;
@@ -251,12 +250,12 @@ export interface Event {
   total?: number;
   worker?: string;
   reason?: string;
-  code?: number;
+  exit_code?: number;
   signal?: string;
   clean?: boolean;
   last_line?: string;
-  unready?: boolean;
-  peak_rss?: number;
+  never_ready?: boolean;
+  peak_rss_bytes?: number;
   from?: number;
   to?: number;
   first_line?: number;
@@ -531,15 +530,15 @@ export interface PermissionRequest {
   /** "name:port" */
   host?: string;
   /** the program's name, if it was a child */
-  by?: string;
+  child_program?: string;
   /** the function of the host, "github.search_issues" */
   call?: string;
   /** its arguments, in short; for "set" the name of the setting */
-  with?: string;
+  detail?: string;
   /** only a right that names Call in full lets it go on */
   destructive?: boolean;
   /** Hint is the command with which a person allows it; "" if nothing does. */
-  remedy?: string;
+  hint?: string;
   /** Grant would let the call go on. */
   grant: Grant;
   /** Wider would, too, and other calls with it. It is nil if there is no such right. */

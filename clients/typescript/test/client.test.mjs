@@ -177,7 +177,7 @@ promise("a reply is whole", async (client) => {
   reply = await session.run(picture + "for n in range(90): display(P(n))");
   const shown = reply.events.filter((event) => event.type === "display");
   assert.deepEqual(shown.map((event) => event.data["image/png"].base64.length), Array.from({ length: 90 }, (_, n) => (n === 50 ? 4_000_012 : 26680)));
-  assert.ok(shown.every((event) => !event.left_out));
+  assert.ok(shown.every((event) => !event.omitted));
 });
 
 promise("what is missing in a text is said", async (client) => {

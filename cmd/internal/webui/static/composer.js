@@ -112,11 +112,11 @@ export class Composer {
         say(e.kind === "stale" ? "This permission is not asked for any more." : e.message, "bad");
       }
     };
-    const target = p.call ? p.call + "(" + (p.with ?? "") + ")" : p.path || p.host || "";
+    const target = p.call ? p.call + "(" + (p.detail ?? "") + ")" : p.path || p.host || "";
     const wide = p.grant.write ? "write in " + p.grant.write : p.grant.host ? "connect to " + p.grant.host : "call " + (p.grant.call ?? p.call);
     this.question.append(h("div", { class: "permit", role: "group", "aria-labelledby": "asks" },
       h("p", { id: "asks" }, h("span", { class: "by" }, p.call ? "Code wants to call a function" : "The sandbox holds a call"),
-        h("span", { class: "prompt" }, h("span", { class: "op" }, p.op + " "), h("code", {}, visible(target)), p.by ? [" by ", h("code", {}, visible(p.by))] : null)),
+        h("span", { class: "prompt" }, h("span", { class: "op" }, p.op + " "), h("code", {}, visible(target)), p.child_program ? [" by ", h("code", {}, visible(p.child_program))] : null)),
       p.destructive ? h("p", { class: "warn" }, "Its server marks it as destructive.") : null,
       h("p", { class: "means" }, "Allowed, this session may ", h("code", {}, visible(wide)), "."),
       h("div", { class: "choices" },

@@ -263,7 +263,7 @@ export class SessionView {
       this.cursor = seq;
       if (e.silent) continue;
       let row = this.rows.at(-1);
-      if (!row || (!e.between && (row.turn !== e.turn || (row.generation ?? 0) !== (e.generation ?? 0)))) {
+      if (!row || (!e.between_turns && (row.turn !== e.turn || (row.generation ?? 0) !== (e.generation ?? 0)))) {
         row = { turn: e.turn, generation: e.generation, first: e.seq, last: seq, at: e.at, lines: 0, bytes: 0, displays: 0, items: [] };
         if (this.rows.length > 0) this.settled(this.rows.at(-1));
         this.rows.push(row);

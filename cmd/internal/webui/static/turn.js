@@ -177,16 +177,16 @@ export class TurnView {
     this.block.typed(e.text ?? "", e.author, e.secret);
   }
 
-  on_wait(e) {
+  on_input_requested(e) {
     if (e.kind !== "permission") return;
     this.line("permission", h("strong", {}, "Asked: "), what(e));
   }
 
-  on_granted(e) { this.line("granted", h("strong", {}, (e.author || "A person") + " allowed: "), what(e), e.always ? " — always in this workspace" : ""); }
+  on_access_granted(e) { this.line("granted", h("strong", {}, (e.author || "A person") + " allowed: "), what(e), e.always ? " — always in this workspace" : ""); }
 
-  on_denied(e) {
+  on_access_denied(e) {
     this.line("denied", h("strong", {}, e.call ? "Not allowed: " : "The sandbox refused: "), what(e));
-    if (e.remedy) this.flow.lastChild.append(" ", h("code", {}, visible(e.remedy)));
+    if (e.hint) this.flow.lastChild.append(" ", h("code", {}, visible(e.hint)));
   }
 
   on_call(e) {
@@ -215,16 +215,16 @@ export class TurnView {
 
   on_preparation(e) {
     if (!this.preparing || this.flow.lastChild !== this.preparing) this.preparing = this.line("progress");
-    clear(this.preparing).append("preparing ", ...visible([e.what, e.message].filter(Boolean).join(": ") || "the worker"), e.total ? " (" + Math.floor(100 * (e.progress ?? 0) / e.total) + " %)" : "");
+    clear(this.preparing).append("preparing ", ...visible([e.name, e.message].filter(Boolean).join(": ") || "the worker"), e.total ? " (" + Math.floor(100 * (e.progress ?? 0) / e.total) + " %)" : "");
   }
 
-  on_generation_started(e) { this.line("began", h("strong", {}, e.generation > 1 ? "Started anew" : "Started"), " ", ...visible(e.worker ?? "")); }
+  on_worker_started(e) { this.line("began", h("strong", {}, e.generation > 1 ? "Started anew" : "Started"), " ", ...visible(e.worker ?? "")); }
 
-  on_generation_ended(e) {
+  on_worker_exited(e) {
     const died = this.line(e.clean ? "ended" : "ended died", h("strong", {}, e.clean ? "The runtime ended: " : "The runtime died: "), ...visible(e.reason ?? ""));
     if (e.message) died.append(h("br"), ...visible(e.message));
     if (!e.clean && e.last_line) died.append(h("br"), "at ", h("code", {}, visible(e.last_line)));
-    if (!e.clean && e.peak_rss) died.append(h("br"), "it had used up to " + size(e.peak_rss) + " of memory");
+    if (!e.clean && e.peak_rss_bytes) died.append(h("br"), "it had used up to " + size(e.peak_rss_bytes) + " of memory");
   }
 
   on_folded(e) {
@@ -271,7 +271,7 @@ export class TurnView {
     this.endText();
   }
 
-  on_clear(e) {
+  on_output_cleared(e) {
     if (e.wait) this.clearing = true;
     else this.takeBack();
   }
@@ -289,8 +289,8 @@ const kindOf = (e) => (e.kind === "traceback" ? "traceback" : e.kind === "result
 
 // what says what a permission is about.
 function what(e) {
-  const name = e.call ? e.call + "(" + (e.with ?? "") + ")" : e.path || e.host || e.read || e.write || "";
-  return h("span", {}, h("span", { class: "op" }, (e.op ?? (e.read ? "read" : e.write ? "write" : e.host ? "connect" : "call")) + " "), h("code", {}, visible(name)), e.by ? [" by ", h("code", {}, visible(e.by))] : null, e.destructive ? h("em", {}, " its server marks it as destructive") : null);
+  const name = e.call ? e.call + "(" + (e.detail ?? "") + ")" : e.path || e.host || e.read || e.write || "";
+  return h("span", {}, h("span", { class: "op" }, (e.op ?? (e.read ? "read" : e.write ? "write" : e.host ? "connect" : "call")) + " "), h("code", {}, visible(name)), e.child_program ? [" by ", h("code", {}, visible(e.child_program))] : null, e.destructive ? h("em", {}, " its server marks it as destructive") : null);
 }
 
 // shown returns an element for a result in the first form that can be shown, and whether that
