@@ -40,7 +40,7 @@ const (
 	MethodParse        = "query/parse"
 	MethodVariables    = "query/variables"
 	MethodInspect      = "query/inspect"
-	MethodDestinations = "query/reached"
+	MethodDestinations = "query/destinations"
 	MethodVisibleHome  = "query/shown"
 	MethodOutput       = "output/query"
 
@@ -165,9 +165,9 @@ type Limits struct {
 	TurnMS    int64 `json:"turn_ms,omitempty"`
 }
 
-// Destinations are the places in the network that a session has had to do with.
+// Destinations lists the hosts in the network that a session has connected to, or tried to.
 type Destinations struct {
-	Destinations []session.Destination `json:"places"`
+	Destinations []session.Destination `json:"destinations"`
 }
 
 // MaxAuthorBytes bounds the name of an author.

@@ -2,9 +2,9 @@ package session
 
 import "time"
 
-// Destination is what a session with a sandbox has had to do with one place in the network.
+// Destination counts the connections of a session with a sandbox to one host and port.
 type Destination struct {
-	Address     string    `json:"place"` // "example.org:443"
+	Address     string    `json:"address"` // "example.org:443"
 	Connections int       `json:"connections"`
 	Sent        int64     `json:"sent"` // bytes; those of a connection that lasts are counted by the megabyte
 	Received    int64     `json:"received"`

@@ -176,7 +176,7 @@ class Daemon(_Daemon, total=False):
 
 
 class _Destination(TypedDict):
-    place: str  # "example.org:443"
+    address: str  # "example.org:443"
     connections: int
     sent: int  # bytes; those of a connection that lasts are counted by the megabyte
     received: int
@@ -184,17 +184,17 @@ class _Destination(TypedDict):
 
 
 class Destination(_Destination, total=False):
-    """Destination is what a session with a sandbox has had to do with one place in the network."""
+    """Destination counts the connections of a session with a sandbox to one host and port."""
 
     refused: int  # how often it was not let through
 
 
 class _Destinations(TypedDict):
-    places: List["Destination"]
+    destinations: List["Destination"]
 
 
 class Destinations(_Destinations, total=False):
-    """Destinations are the places in the network that a session has had to do with."""
+    """Destinations lists the hosts in the network that a session has connected to, or tried to."""
 
     pass
 

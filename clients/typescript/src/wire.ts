@@ -152,10 +152,10 @@ export interface Daemon {
   warm?: WarmPool[];
 }
 
-/** Destination is what a session with a sandbox has had to do with one place in the network. */
+/** Destination counts the connections of a session with a sandbox to one host and port. */
 export interface Destination {
   /** "example.org:443" */
-  place: string;
+  address: string;
   connections: number;
   /** bytes; those of a connection that lasts are counted by the megabyte */
   sent: number;
@@ -165,9 +165,9 @@ export interface Destination {
   last: string;
 }
 
-/** Destinations are the places in the network that a session has had to do with. */
+/** Destinations lists the hosts in the network that a session has connected to, or tried to. */
 export interface Destinations {
-  places: Destination[];
+  destinations: Destination[];
 }
 
 /** DetachParams end another connection. */
@@ -927,7 +927,7 @@ export interface Methods {
   "query/parse": { params: QueryParams; result: ParseReply };
   "query/variables": { params: NameParams; result: Variables };
   "query/inspect": { params: QueryParams; result: Inspection };
-  "query/reached": { params: NameParams; result: Destinations };
+  "query/destinations": { params: NameParams; result: Destinations };
   "query/shown": { params: NameParams; result: Visibility };
   "output/query": { params: OutputParams; result: Output };
   "timeline/read": { params: ReadParams; result: EventPage };

@@ -291,15 +291,15 @@ func newSandboxCommand(f *flag.FlagSet) action {
 
 // A permissionReport is what a session may do, and what became of it.
 type permissionReport struct {
-	Session    string                 `json:"session"`
-	Sandbox    string                 `json:"sandbox"` // full without one
-	Dir        string                 `json:"dir"`     // its directory, which is the workspace
-	Given      []session.Grant        `json:"given"`
-	Reached    []session.Destination  `json:"reached"`
-	Shown      session.Visibility     `json:"shown"`
-	Request    *session.InputRequest  `json:"input_request,omitempty"`
-	Denied     []session.AccessDenied `json:"denied"` // each once, at most maxShownDenials
-	MoreDenied int                    `json:"more_denied,omitempty"`
+	Session      string                 `json:"session"`
+	Sandbox      string                 `json:"sandbox"` // full without one
+	Dir          string                 `json:"dir"`     // its directory, which is the workspace
+	Given        []session.Grant        `json:"given"`
+	Destinations []session.Destination  `json:"destinations"`
+	Shown        session.Visibility     `json:"shown"`
+	Request      *session.InputRequest  `json:"input_request,omitempty"`
+	Denied       []session.AccessDenied `json:"denied"` // each once, at most maxShownDenials
+	MoreDenied   int                    `json:"more_denied,omitempty"`
 }
 
 // maxShownDenials bounds the denials that are listed.
@@ -314,7 +314,7 @@ func newPermissionReport(ctx context.Context, c *client.Conn, name string) (perm
 	if a.Given == nil {
 		a.Given = []session.Grant{}
 	}
-	if a.Reached, err = c.Session(name).Destinations(ctx); err != nil {
+	if a.Destinations, err = c.Session(name).Destinations(ctx); err != nil {
 		return a, err
 	}
 	if a.Shown, err = c.Session(name).Visibility(ctx); err != nil {
@@ -351,7 +351,7 @@ func (a permissionReport) print(w io.Writer) {
 		fmt.Fprintf(w, "given: %s\n", timeline.AccessGranted{Read: g.Read, Write: g.Write, Host: g.Host, Call: g.Call})
 	}
 	printShown(w, a.Shown)
-	for _, r := range a.Reached {
+	for _, r := range a.Destinations {
 		if r.Connections > 0 {
 			fmt.Fprintf(w, "reached: %s (connections: %d, sent %s, received %s)\n", r.Address, r.Connections, timeline.FormatBytes(r.Sent), timeline.FormatBytes(r.Received))
 		}

@@ -15,14 +15,14 @@ import (
 // RemoteState is what the program itself knows of a place, a file of its state directory.
 type RemoteState struct {
 	Job     string    `json:"job,omitempty"`     // what start printed
-	Started time.Time `json:"begun,omitzero"`    // when start printed it
+	Started time.Time `json:"started,omitzero"`  // when start printed it
 	Program string    `json:"program,omitempty"` // where the program was installed there
 	Dir     string    `json:"dir,omitempty"`     // that a person has named for it
 }
 
 // remoteStatePath is the file for a place in the state directory.
 func remoteStatePath(state, place string) string {
-	return filepath.Join(state, "places", place+".json")
+	return filepath.Join(state, "remotes", place+".json")
 }
 
 // ReadRemoteState reads what is known of a place; nothing where there is no state directory.
@@ -56,7 +56,7 @@ func WriteRemoteState(state, place string, r RemoteState) error {
 	if err != nil {
 		return err
 	}
-	f, err := securefile.CreateTemp(filepath.Dir(file), "place-")
+	f, err := securefile.CreateTemp(filepath.Dir(file), "remote-")
 	if err != nil {
 		return err
 	}

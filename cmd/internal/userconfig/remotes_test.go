@@ -109,7 +109,7 @@ login = true
 				t.Errorf("got %+v, %v", r, err)
 			}
 		}
-		if files, err := os.ReadDir(filepath.Join(state, "places")); len(files) != 1 || err != nil {
+		if files, err := os.ReadDir(filepath.Join(state, "remotes")); len(files) != 1 || err != nil {
 			t.Errorf("there are %v, %v", files, err)
 		}
 		for _, want := range []bool{true, false} {
