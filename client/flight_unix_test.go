@@ -229,7 +229,7 @@ func TestResubscribe(t *testing.T) {
 			_, _ = io.WriteString(out, helloAnswer(hello, n > 1))
 			_, _ = fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":{"subscription":"watch-%d","seq":0}}`+"\n", subscribe, n)
 			if n == 1 {
-				_, _ = io.WriteString(out, `{"jsonrpc":"2.0","method":"stream/tick","params":{"subscription":"watch-1","tick":{"session":"main"}}}`+"\n")
+				_, _ = io.WriteString(out, `{"jsonrpc":"2.0","method":"stream/change","params":{"subscription":"watch-1","change":{"session":"main"}}}`+"\n")
 				return
 			}
 			readCall(in) // session/list

@@ -56,7 +56,7 @@ func TestRetryLimit(t *testing.T) {
 		{
 			"ticks",
 			func(n int, in *bufio.Scanner, out io.Writer) {
-				subscribed(n, in, out, fmt.Sprintf(`{"jsonrpc":"2.0","method":"stream/tick","params":{"subscription":"watch-%d","tick":{"session":"main"}}}`+"\n", n))
+				subscribed(n, in, out, fmt.Sprintf(`{"jsonrpc":"2.0","method":"stream/change","params":{"subscription":"watch-%d","change":{"session":"main"}}}`+"\n", n))
 			},
 			func(ctx context.Context, l *Client) error {
 				ticks, err := l.facade.SubscribeChanges(ctx, "main")

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 )
 
-const progressLine = `{"jsonrpc":"2.0","method":"root/progress","params":{"progressToken":1,"progress":1}}` + "\n"
+const progressLine = `{"jsonrpc":"2.0","method":"preparation/progress","params":{"progressToken":1,"progress":1}}` + "\n"
 
 func TestOnProgress(t *testing.T) {
 	// A function that OnProgress calls may use the client, as long as it waits for no answer.

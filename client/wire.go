@@ -33,7 +33,7 @@ const (
 	MethodWait      = "turn/wait"
 	MethodInterrupt = "turn/interrupt"
 
-	MethodGrant            = "permission/allow"
+	MethodGrant            = "permission/grant"
 	MethodAnswerPermission = "permission/answer"
 
 	MethodComplete     = "query/complete"
@@ -41,7 +41,7 @@ const (
 	MethodVariables    = "query/variables"
 	MethodInspect      = "query/inspect"
 	MethodDestinations = "query/destinations"
-	MethodVisibleHome  = "query/shown"
+	MethodVisibleHome  = "query/visible_home"
 	MethodOutput       = "output/query"
 
 	MethodRead    = "timeline/read"
@@ -51,12 +51,12 @@ const (
 
 	MethodFiles       = "file/list"
 	MethodFile        = "file/read"
-	MethodListCrashed = "lost/list"
+	MethodListCrashed = "session/list_crashed"
 
 	MethodTakeWriteLock    = "write_lock/take"
 	MethodReleaseWriteLock = "write_lock/release"
 
-	MethodReadCursor = "reader/mark"
+	MethodReadCursor = "reader/cursor"
 
 	MethodClients = "connection/list"
 	MethodDetach  = "connection/detach"
@@ -69,24 +69,24 @@ const (
 	// Notifications, from the daemon.
 	MethodSnapshot     = "stream/snapshot"
 	MethodEvent        = "stream/event"
-	MethodChange       = "stream/tick"
+	MethodChange       = "stream/change"
 	MethodEnded        = "stream/ended"
-	MethodProgress     = "root/progress"
-	MethodTurnAccepted = "turn/begun"
+	MethodProgress     = "preparation/progress"
+	MethodTurnAccepted = "turn/accepted"
 )
 
 // The kinds of errors that a daemon, or the way to it, adds to those of a session.
 const (
-	KindLocked              session.Kind = "locked"        // another client has the write lock
-	KindDraining            session.Kind = "draining"      // the daemon takes no new work
-	KindUnreachable         session.Kind = "unreachable"   // made by this package: the daemon is gone
-	KindShuttingDown        session.Kind = "shutting_down" // the daemon ended before the call did
-	KindProtocol            session.Kind = "protocol"      // made by this package: the daemon is of another version
-	KindCancelled           session.Kind = "cancelled"     // the call was
-	KindDetached            session.Kind = "detached"      // made by this package: somebody has ended the connection
-	KindOutcomeUnknown      session.Kind = "lost"          // made by this package: the daemon was started anew, and what came of a call is not known
-	KindUnknownLanguage     session.Kind = "unknown_lang"  // there is no such language
-	KindUnknownSubscription session.Kind = "no_such_watch" // there is no such subscription
+	KindLocked              session.Kind = "locked"               // another client has the write lock
+	KindDraining            session.Kind = "draining"             // the daemon takes no new work
+	KindUnreachable         session.Kind = "unreachable"          // made by this package: the daemon is gone
+	KindShuttingDown        session.Kind = "shutting_down"        // the daemon ended before the call did
+	KindProtocol            session.Kind = "protocol"             // made by this package: the daemon is of another version
+	KindCancelled           session.Kind = "cancelled"            // the call was
+	KindDetached            session.Kind = "detached"             // made by this package: somebody has ended the connection
+	KindOutcomeUnknown      session.Kind = "outcome_unknown"      // made by this package: the daemon was restarted, and whether a call was carried out is not known
+	KindUnknownLanguage     session.Kind = "unknown_language"     // there is no such language
+	KindUnknownSubscription session.Kind = "unknown_subscription" // there is no such subscription
 )
 
 // Info describes the daemon.
@@ -100,7 +100,7 @@ type Info struct {
 	Connections int64      `json:"connections"`
 	Draining    bool       `json:"draining,omitempty"`
 	Paused      bool       `json:"paused,omitempty"`
-	WarmPools   []WarmPool `json:"warm,omitempty"`
+	WarmPools   []WarmPool `json:"warm_pools,omitempty"`
 }
 
 // WarmPool are the sessions of one language that a daemon keeps ready for those who create one.
@@ -132,27 +132,27 @@ type HelloReply struct {
 // prepared first: its state is preparing then, input for it is held, and
 // progress goes to Token.
 type CreateParams struct {
-	Name          string            `json:"name,omitempty"`      // "" makes one up
-	Language      string            `json:"language,omitempty"`  // "" is the daemon's default
-	Command       []string          `json:"command,omitempty"`   // starts a worker of the caller's own, as a language that the daemon does not have; the first is an absolute path
-	Dir           string            `json:"dir,omitempty"`       // absolute; "" is the daemon's own
-	Runtime       string            `json:"runtime,omitempty"`   // which interpreter, as --python has it
-	Packages      []string          `json:"with,omitempty"`      // packages to prepare
-	Env           map[string]string `json:"env,omitempty"`       // variables of its environment, beside those of the daemon's
-	Sandbox       string            `json:"sandbox,omitempty"`   // read-only, workspace or full; "" is full
-	Home          string            `json:"home,omitempty"`      // what a sandbox shows of the home directory: documents or tools; "" is documents
-	Readable      []string          `json:"readable,omitempty"`  // more files and directories that a sandbox shows it, absolute
-	Writable      []string          `json:"writable,omitempty"`  // files and directories that it lets it write, absolute
-	Accepted      []string          `json:"accepted,omitempty"`  // real paths of those that programs outside run or read, once more
-	Protected     []string          `json:"protected,omitempty"` // paths in what it writes that stay as they are, absolute
-	Network       string            `json:"network,omitempty"`   // of a sandbox: none, list or full; "" is none
-	Hosts         []string          `json:"hosts,omitempty"`     // of the network list: patterns of hosts
-	Accept        string            `json:"accept,omitempty"`    // the weaker mechanism that a sandbox may have: landlock
-	AskUser       bool              `json:"ask,omitempty"`       // hold what a sandbox refuses and a person could allow
-	Limits        Limits            `json:"limits,omitzero"`
-	IdleTimeoutMS int64             `json:"cull_idle_ms,omitempty"` // unused for so long it is closed; 0 is as the daemon has it
-	Token         json.RawMessage   `json:"progressToken,omitempty"`
-	Request       string            `json:"request,omitempty"` // as StartParams has it
+	Name                 string            `json:"name,omitempty"`      // "" makes one up
+	Language             string            `json:"language,omitempty"`  // "" is the daemon's default
+	Command              []string          `json:"command,omitempty"`   // starts a worker of the caller's own, as a language that the daemon does not have; the first is an absolute path
+	Dir                  string            `json:"dir,omitempty"`       // absolute; "" is the daemon's own
+	Runtime              string            `json:"runtime,omitempty"`   // which interpreter, as --python has it
+	Packages             []string          `json:"packages,omitempty"`  // packages to prepare
+	Env                  map[string]string `json:"env,omitempty"`       // variables of its environment, beside those of the daemon's
+	Sandbox              string            `json:"sandbox,omitempty"`   // read-only, workspace or full; "" is full
+	Home                 string            `json:"home,omitempty"`      // what a sandbox shows of the home directory: documents or tools; "" is documents
+	Readable             []string          `json:"readable,omitempty"`  // more files and directories that a sandbox shows it, absolute
+	Writable             []string          `json:"writable,omitempty"`  // files and directories that it lets it write, absolute
+	Accepted             []string          `json:"accepted,omitempty"`  // real paths of those that programs outside run or read, once more
+	Protected            []string          `json:"protected,omitempty"` // paths in what it writes that stay as they are, absolute
+	Network              string            `json:"network,omitempty"`   // of a sandbox: none, list or full; "" is none
+	Hosts                []string          `json:"hosts,omitempty"`     // of the network list: patterns of hosts
+	Accept               string            `json:"accept,omitempty"`    // the weaker mechanism that a sandbox may have: landlock
+	AskUser              bool              `json:"ask_user,omitempty"`  // hold what a sandbox refuses and a person could allow
+	Limits               Limits            `json:"limits,omitzero"`
+	SessionIdleTimeoutMS int64             `json:"session_idle_timeout_ms,omitempty"` // unused for so long it is closed; 0 is as the daemon has it
+	Token                json.RawMessage   `json:"progressToken,omitempty"`
+	Request              string            `json:"request,omitempty"` // as StartParams has it
 }
 
 // Limits bound what a session uses; zero fields bound nothing.
@@ -212,12 +212,12 @@ type StartParams struct {
 	Author     string       `json:"author,omitempty"`
 	WaitMS     int64        `json:"wait_ms,omitempty"`
 	After      timeline.Seq `json:"after,omitempty"`
-	ReadCursor timeline.Seq `json:"read,omitempty"`    // how far Author had read before, as ReadCursorParams have it
-	Continues  bool         `json:"goes_on,omitempty"` // cancelling the call ends the waiting, not the turn
+	ReadCursor timeline.Seq `json:"read_cursor,omitempty"` // how far Author had read before, as ReadCursorParams have it
+	Continues  bool         `json:"continues,omitempty"`   // cancelling the call ends the waiting, not the turn
 	Request    string       `json:"request,omitempty"`
 }
 
-// A TurnAccepted says which turn a call with a Request has begun or answered, before it is over.
+// A TurnAccepted says which turn a call with a Request has started or answered, before it is over.
 type TurnAccepted struct {
 	Request string `json:"request"`
 	Session string `json:"session"`
@@ -233,9 +233,9 @@ type InputParams struct {
 	Author       string       `json:"author,omitempty"`
 	WaitMS       int64        `json:"wait_ms,omitempty"`
 	After        timeline.Seq `json:"after,omitempty"`
-	ReadCursor   timeline.Seq `json:"read,omitempty"`    // as StartParams has them
-	Continues    bool         `json:"goes_on,omitempty"` //
-	Request      string       `json:"request,omitempty"` //
+	ReadCursor   timeline.Seq `json:"read_cursor,omitempty"` // as StartParams has them
+	Continues    bool         `json:"continues,omitempty"`   //
+	Request      string       `json:"request,omitempty"`     //
 }
 
 // WaitParams wait until a turn ends or asks for input, for WaitMS at most; 0 does
@@ -323,10 +323,10 @@ type BlobParams struct {
 }
 
 // FilesParams name a session whose own directory has files: one that is open, or one that was
-// lost, by the ID that a Lost has.
+// crashed, by the ID of its CrashedSession.
 type FilesParams struct {
 	Session string `json:"session,omitempty"`
-	Crashed string `json:"lost,omitempty"`
+	Crashed string `json:"crashed,omitempty"`
 }
 
 // FileList are the plain files of a session's own directory, by name.
@@ -401,7 +401,7 @@ type ConnectedClient struct {
 type Attachment struct {
 	Session   string `json:"session"`
 	Watches   bool   `json:"watches,omitempty"`
-	Reads     string `json:"reads,omitempty"`      // under that name
+	Reader    string `json:"reader,omitempty"`     // under that name
 	WriteLock bool   `json:"write_lock,omitempty"` // no other client may write
 	LongLock  bool   `json:"long_lock,omitempty"`  // until it is released, not for a turn
 	Calls     int    `json:"calls,omitempty"`      // that wait for it
@@ -413,13 +413,13 @@ type DetachParams struct {
 	Author string `json:"author,omitempty"` // the author who ends it; the other client learns this
 }
 
-// SubscribeParams watch a session from a cursor; 0 is its beginning. With Ticks they watch only
+// SubscribeParams watch a session from a cursor; 0 is its beginning. With ChangesOnly they watch only
 // whether something changes, of one session, or of all with none.
 type SubscribeParams struct {
 	Session     string       `json:"session"`
 	After       timeline.Seq `json:"after,omitempty"`
 	Author      string       `json:"author,omitempty"` // who watches
-	ChangesOnly bool         `json:"ticks,omitempty"`
+	ChangesOnly bool         `json:"changes_only,omitempty"`
 	Blobs       string       `json:"blobs,omitempty"` // BlobsRef: data from 4 KiB on is left out and named by its digest
 }
 
@@ -459,7 +459,7 @@ type LiveEvent struct {
 // A ChangeNotice says that a session has changed.
 type ChangeNotice struct {
 	Subscription string       `json:"subscription"`
-	Change       session.Tick `json:"tick"`
+	Change       session.Tick `json:"change"`
 }
 
 // A SubscriptionEnd says that a subscription is over, and why: its session was closed, or its

@@ -22,7 +22,7 @@ import (
 // kind timeline.InputKindForm has it. Answer takes a FormAnswer as JSON. Only a person may give it: a
 // program must never fill in a form by itself, or because a model wants it.
 type Form struct {
-	Server  string `json:"from"`    // the server that asks
+	Server  string `json:"server"`  // the server that asks
 	Message string `json:"message"` // its question, without control characters but newlines
 
 	// Schema is a JSON Schema of an object whose properties are texts, numbers, truth values, and

@@ -15,9 +15,9 @@ type ReadQuery struct {
 	Before      timeline.Seq `json:"before,omitempty"`
 	Turn        uint64       `json:"turn,omitempty"`
 	Backward    bool         `json:"backward,omitempty"`
-	Limit       int          `json:"limit,omitempty"` // events, at most MaxReadEvents; 0 means DefaultReadEvents
-	Bytes       int64        `json:"bytes,omitempty"` // about the most of text and data, at most MaxReadBytes; 0 means that
-	InlineBytes int          `json:"blobs,omitempty"` // data with more bytes is left out and named by its digest; DefaultInlineBytes at least, MaxInlineBytes at most
+	Limit       int          `json:"limit,omitempty"`        // events, at most MaxReadEvents; 0 means DefaultReadEvents
+	Bytes       int64        `json:"bytes,omitempty"`        // about the most of text and data, at most MaxReadBytes; 0 means that
+	InlineBytes int          `json:"inline_bytes,omitempty"` // data with more bytes is left out and named by its digest; DefaultInlineBytes at least, MaxInlineBytes at most
 }
 
 // Bounds of a ReadQuery.
@@ -31,11 +31,11 @@ const (
 // after it is behind Last, and the one before it before First.
 type EventPage struct {
 	Events     []timeline.Event `json:"events"`
-	First      timeline.Seq     `json:"first"`             // of the events, also those of a gap; 0 without any
-	Last       timeline.Seq     `json:"last"`              //
-	HasEarlier bool             `json:"earlier,omitempty"` // what was asked for has events before First
-	HasLater   bool             `json:"later,omitempty"`   // and behind Last
-	End        timeline.Seq     `json:"end"`               // the newest event of the session
+	First      timeline.Seq     `json:"first"`                 // of the events, also those of a gap; 0 without any
+	Last       timeline.Seq     `json:"last"`                  //
+	HasEarlier bool             `json:"has_earlier,omitempty"` // what was asked for has events before First
+	HasLater   bool             `json:"has_later,omitempty"`   // and behind Last
+	End        timeline.Seq     `json:"end"`                   // the newest event of the session
 }
 
 // A BlobPart is a part of data that a page has left out and named by its digest.
@@ -82,9 +82,9 @@ const DefaultSummaries, MaxSummaries = 500, 5000
 // what is behind the cursor End: the turn that ran then is in the answer again.
 type TurnSummaries struct {
 	Turns      []timeline.TurnSummary `json:"turns"`
-	HasEarlier bool                   `json:"earlier,omitempty"` // what was asked for has turns before the first
-	HasLater   bool                   `json:"later,omitempty"`   // and after the last
-	End        timeline.Seq           `json:"end"`               // the newest event of the session
+	HasEarlier bool                   `json:"has_earlier,omitempty"` // what was asked for has turns before the first
+	HasLater   bool                   `json:"has_later,omitempty"`   // and after the last
+	End        timeline.Seq           `json:"end"`                   // the newest event of the session
 }
 
 // A SearchQuery looks for lines: of the rendered output, of inputs and of answers, but not of

@@ -13,28 +13,28 @@ type Info struct {
 	Name              string        `json:"name"`
 	Language          string        `json:"language"` // "" while it is not known
 	State             State         `json:"state"`
-	StateSince        time.Time     `json:"since"`             // when State was reached
-	PreparationError  string        `json:"failure,omitempty"` // why it could not be prepared
-	Packages          []string      `json:"with,omitempty"`    // packages that it was asked to have
+	StateSince        time.Time     `json:"state_since"`                 // when State was reached
+	PreparationError  string        `json:"preparation_error,omitempty"` // why it could not be prepared
+	Packages          []string      `json:"packages,omitempty"`          // packages that it was asked to have
 	Generation        uint64        `json:"generation"`
 	Turn              uint64        `json:"turn"`                    // the active turn, or the last one
 	TurnElapsed       time.Duration `json:"-"`                       // how long the active turn has run; 0 when none does. running_ms in JSON
 	InputRequest      *InputRequest `json:"input_request,omitempty"` // set when State is StateWaiting
 	Prompt            string        `json:"prompt,omitempty"`
-	OpenedAt          time.Time     `json:"opened"`
+	OpenedAt          time.Time     `json:"opened_at"`
 	PID               int           `json:"pid,omitempty"` // of the worker; 0 when there is none
 	MemoryBytes       int64         `json:"memory_bytes,omitempty"`
-	RuntimeVersion    string        `json:"runtime,omitempty"` // its version; "" until the worker is ready
+	RuntimeVersion    string        `json:"runtime_version,omitempty"` // its version; "" until the worker is ready
 	Executable        string        `json:"executable,omitempty"`
-	ExecutableSource  string        `json:"why,omitempty"`         // how Executable was chosen
-	Notice            string        `json:"notice,omitempty"`      // a warning about that choice; see workers.Spec
-	Dir               string        `json:"dir,omitempty"`         // the workers' directory
-	Sandbox           string        `json:"sandbox,omitempty"`     // what confines it; "" when nothing does
-	AcceptedMechanism string        `json:"held_by,omitempty"`     // the mechanism that its user accepted in place of namespaces, if its worker has that
-	Grants            []Grant       `json:"given,omitempty"`       // what persons gave it beside that; see Session.Allow
-	Limits            string        `json:"limits,omitempty"`      // in words; "" when there are none
-	OutputPath        string        `json:"output_path,omitempty"` // the rendered transcript; "" when there is none
-	CrashedTranscript string        `json:"lost,omitempty"`        // the transcript of an earlier session of this name whose program was killed
+	ExecutableSource  string        `json:"executable_source,omitempty"`  // how Executable was chosen
+	Notice            string        `json:"notice,omitempty"`             // a warning about that choice; see workers.Spec
+	Dir               string        `json:"dir,omitempty"`                // the workers' directory
+	Sandbox           string        `json:"sandbox,omitempty"`            // what confines it; "" when nothing does
+	AcceptedMechanism string        `json:"accepted_mechanism,omitempty"` // the mechanism that its user accepted in place of namespaces, if its worker has that
+	Grants            []Grant       `json:"granted,omitempty"`            // what persons gave it beside that; see Session.Allow
+	Limits            string        `json:"limits,omitempty"`             // in words; "" when there are none
+	OutputPath        string        `json:"output_path,omitempty"`        // the rendered transcript; "" when there is none
+	CrashedTranscript string        `json:"crashed_transcript,omitempty"` // the transcript of an earlier session of this name whose program was killed
 	LastSeq           timeline.Seq  `json:"last_seq"`
 	Watchers          int           `json:"watchers"`                    // in a daemon
 	WriteLockHolder   string        `json:"write_lock_holder,omitempty"` // the author who holds the write lock, in a daemon
@@ -183,7 +183,7 @@ type Reply struct {
 	InputRequest *InputRequest    `json:"input_request,omitempty"` // set when State is StateWaiting
 	Prompt       string           `json:"prompt,omitempty"`        // the prompt that the runtime would show now
 	Elapsed      time.Duration    `json:"-"`                       // elapsed_ms in JSON
-	PendingCalls []PendingCall    `json:"calling,omitempty"`       // functions of the host that run
+	PendingCalls []PendingCall    `json:"pending_calls,omitempty"` // functions of the host that run
 	OutputBytes  int64            `json:"output_bytes"`            // text that Turn has written so far
 	Events       []timeline.Event `json:"events"`
 	Next         timeline.Seq     `json:"next"` // the caller's new cursor
@@ -192,8 +192,8 @@ type Reply struct {
 // PendingCall is a function of the host that code in the session has called, and that runs.
 type PendingCall struct {
 	Name    string    `json:"name"`
-	Running int       `json:"open"`  // how many calls of it run
-	Since   time.Time `json:"since"` // since when at least one did
+	Running int       `json:"running"` // how many calls of it run
+	Since   time.Time `json:"since"`   // since when at least one did
 }
 
 type replyFields Reply

@@ -26,12 +26,12 @@ const (
 const (
 	// crashedSuffix ends the name of a lost session's directory. Its number is that of the
 	// format of the timeline's files.
-	crashedSuffix = ".lost-1"
+	crashedSuffix = ".crashed-1"
 
 	// A lost session's directory has a description of the session beside the timeline's files,
 	// and an empty file once a user was told of the loss.
-	infoFileName     = "about"
-	reportedFileName = "told"
+	infoFileName     = "info"
+	reportedFileName = "reported"
 )
 
 // lockFileInfo is in the lock file of a session whose transcript must be kept if its program is

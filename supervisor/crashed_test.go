@@ -195,7 +195,7 @@ func TestCrashedSession(t *testing.T) {
 				t.Fatal(err)
 			}
 			at := time.Now().Add(-time.Duration(i+1) * time.Minute)
-			if err := os.Chtimes(filepath.Join(to, "about"), at, at); err != nil {
+			if err := os.Chtimes(filepath.Join(to, "info"), at, at); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -203,7 +203,7 @@ func TestCrashedSession(t *testing.T) {
 			t.Errorf("%d are kept, the oldest %q", len(lost), lost[len(lost)-1].ID)
 		}
 		old := time.Now().Add(-25 * time.Hour)
-		if err := os.Chtimes(filepath.Join(from, "about"), old, old); err != nil {
+		if err := os.Chtimes(filepath.Join(from, "info"), old, old); err != nil {
 			t.Fatal(err)
 		}
 		if lost = readCrashedSessions(t, dir); len(lost) != 31 {

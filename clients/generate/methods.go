@@ -67,17 +67,15 @@ var renamedTypes = map[string]string{
 // typeNames are those of types in the schema and in other languages, where their Go name alone would
 // not tell enough, or is taken.
 var typeNames = map[string]string{
-	"client.Info":           "Daemon",
-	"client.ChangeNotice":   "TickNotice",
-	"client.Limits":         "SessionLimits",
-	"session.infoJSON":      "Session",
-	"session.replyJSON":     "Reply",
-	"timeline.summaryJSON":  "Summary",
-	"timeline.eventJSON":    "Event",
-	"session.Kind":          "ErrorKind",
-	"session.Variables":     "Variables",
-	"timeline.AccessDenied": "Denial",
-	"list":                  "SessionList",
+	"client.Info":          "Daemon",
+	"client.Limits":        "SessionLimits",
+	"session.infoJSON":     "Session",
+	"session.replyJSON":    "Reply",
+	"timeline.summaryJSON": "TurnSummary",
+	"timeline.eventJSON":   "Event",
+	"session.Kind":         "ErrorKind",
+	"session.Variables":    "Variables",
+	"list":                 "SessionList",
 }
 
 // handWrittenKinds are types whose JSON no struct describes.

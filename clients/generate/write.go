@@ -124,7 +124,7 @@ func pythonField(f objectField) string {
 }
 
 // pythonKeywords are names of fields that no class can have.
-var pythonKeywords = map[string]bool{"from": true, "with": true}
+var pythonKeywords = map[string]bool{"from": true}
 
 func (k typeForm) pythonType() string {
 	switch {

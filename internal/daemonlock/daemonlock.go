@@ -17,9 +17,9 @@ import (
 // An Entry says where a daemon listens.
 type Entry struct {
 	PID        int       `json:"pid"`
-	StartTicks uint64    `json:"begun"`  // when the process began, in clock ticks since the system did
-	Socket     string    `json:"socket"` // absolute
-	Since      time.Time `json:"since"`  // when it began to listen there
+	StartTicks uint64    `json:"start_ticks"` // when the process began, in clock ticks since the system did
+	Socket     string    `json:"socket"`      // absolute
+	Since      time.Time `json:"since"`       // when it began to listen there
 }
 
 // ErrLocked means that another process holds the lock.

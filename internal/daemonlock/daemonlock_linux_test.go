@@ -120,7 +120,7 @@ func TestReadEntry_Untrusted(t *testing.T) {
 		"empty":             "",
 		"half of it":        string(good[:len(good)/2]),
 		"a relative socket": strings.Replace(string(good), "/there/s", "there/s", 1),
-		"another beginning": strings.Replace(string(good), `"begun":`, `"begun":1`, 1),
+		"another beginning": strings.Replace(string(good), `"start_ticks":`, `"start_ticks":1`, 1),
 		"no JSON":           "\x00\xff",
 		"far too long":      `{"pid":` + strings.Repeat(" ", 1<<20) + string(good[7:]),
 	} {

@@ -109,7 +109,7 @@ func newTestHome(t testing.TB) testHome {
 			t.Errorf("the next server: %v\n%s", err, out)
 		}
 		left, err := filepath.Glob(filepath.Join(tmp, "turnstone-*", "*"))
-		left = slices.DeleteFunc(left, func(name string) bool { return strings.Contains(name, ".lost-") })
+		left = slices.DeleteFunc(left, func(name string) bool { return strings.Contains(name, ".crashed-") })
 		if err != nil || len(left) > 0 {
 			t.Errorf("left behind: %q, %v", left, err)
 		}

@@ -233,7 +233,7 @@ func TestSandbox(t *testing.T) {
 				t.Errorf("got %v, want %q in it", account, want)
 			}
 		}
-		if text := h.runRepl(t, "", "sandbox", "--json", "main").stdout; !strings.Contains(text, `"why":"named or allowed"`) && !strings.Contains(text, `"why": "named or allowed"`) {
+		if text := h.runRepl(t, "", "sandbox", "--json", "main").stdout; !strings.Contains(text, `"reason":"named or allowed"`) && !strings.Contains(text, `"reason": "named or allowed"`) {
 			t.Errorf("in JSON: got %s", text)
 		}
 	})

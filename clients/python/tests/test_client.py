@@ -392,7 +392,7 @@ class Promises(unittest.TestCase):
 
     @with_daemon
     async def test_params_that_are_words_of_python_have_an_underscore(self, client, daemon):
-        session = await client.create(language="python", with_=[])
+        session = await client.create(language="python", packages=[])
         await session.run("print('one')\nprint('two')")
         lines = (await session.output(from_=1, to=100))["lines"]
         self.assertTrue(any(line["text"] == "two" for line in lines), lines)
@@ -478,7 +478,7 @@ class Promises(unittest.TestCase):
         """Note that this process is the daemon."""
         path = os.path.join(directory, "daemon-%s.json" % usual._host_name())
         with open(path + ".new", "w") as file:
-            json.dump({"pid": os.getpid(), "begun": usual._begun(os.getpid()), "socket": socket}, file)
+            json.dump({"pid": os.getpid(), "start_ticks": usual._start_ticks(os.getpid()), "socket": socket}, file)
         os.chmod(path + ".new", 0o600)
         os.rename(path + ".new", path)
 

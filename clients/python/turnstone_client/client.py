@@ -286,13 +286,9 @@ class Client:
         return (await self.call("session/list"))["sessions"]
 
     async def create(self, name: str = "", **params: Any) -> "Session":
-        """Open a session; "" makes up a name. The params are those of session/create.
-
-        A param that is a word of Python has an underscore behind it: with_=["numpy"].
-        """
+        """Open a session; "" makes up a name. The params are those of session/create, such as packages=["numpy"]."""
         if name:
             params["name"] = name
-        params = {key.rstrip("_"): value for key, value in params.items()}
         return self.session((await self.call("session/create", params))["name"])
 
     async def open(self, name: str, **params: Any) -> "Session":
@@ -352,7 +348,7 @@ class _Stream:
         try:
             await self.client.call(method, {"subscription": self.subscription})
         except TurnstoneError as error:
-            if error.kind == "no_such_watch":  # the session was closed meanwhile
+            if error.kind == "unknown_subscription":  # the session was closed meanwhile
                 self.put(("stream/ended", {}))
             elif error.kind != "unreachable":  # the end of the connection is told by its reader
                 self.put(error)
@@ -412,7 +408,7 @@ class Session:
             after, last = first["from"] - 1, reply["next"]
             events = [event for event in events[: events.index(first)] if event["seq"] <= after]  # one may be there in part
             while after < last:
-                page = await self.read(after=after, limit=PAGE_EVENTS, blobs=PAGE_INLINE)
+                page = await self.read(after=after, limit=PAGE_EVENTS, inline_bytes=PAGE_INLINE)
                 if not page["events"]:
                     break
                 events.extend(event for event in page["events"] if event.get("from", event["seq"]) <= last)

@@ -99,15 +99,15 @@ def _notes() -> List[Tuple[str, bool]]:
                 if not _is_own(fd, stat.S_ISREG, private=True):
                     continue
                 note = json.loads(file.read(MAX_NOTE))
-            if _begun(note["pid"]) == note["begun"] and os.path.isabs(note["socket"]):
+            if _start_ticks(note["pid"]) == note["start_ticks"] and os.path.isabs(note["socket"]):
                 notes.append((str(note["socket"]), directory == state))
         except (OSError, ValueError, TypeError, KeyError, IndexError):
             continue
     return notes
 
 
-def _begun(pid: int) -> int:
-    """Return when a process of this user began, in clock ticks."""
+def _start_ticks(pid: int) -> int:
+    """Return when a process of this user started, in clock ticks since the boot."""
     directory = "/proc/%d" % pid
     with open(directory + "/stat", "rb") as file:
         fields = file.read().rpartition(b")")[2].split()  # the state is field 3, and this field 22

@@ -30,7 +30,7 @@ class Attachment(_Attachment, total=False):
     """An Attachment is what a connection has to do with a session."""
 
     watches: bool
-    reads: str  # under that name
+    reader: str  # under that name
     write_lock: bool  # no other client may write
     long_lock: bool  # until it is released, not for a turn
     calls: int  # that wait for it
@@ -66,6 +66,17 @@ class _BlobPart(TypedDict):
 
 class BlobPart(_BlobPart, total=False):
     """A BlobPart is a part of data that a page has left out and named by its digest."""
+
+    pass
+
+
+class _ChangeNotice(TypedDict):
+    subscription: str
+    change: "Tick"
+
+
+class ChangeNotice(_ChangeNotice, total=False):
+    """A ChangeNotice says that a session has changed."""
 
     pass
 
@@ -139,7 +150,7 @@ class CreateParams(TypedDict, total=False):
     command: List[str]  # starts a worker of the caller's own, as a language that the daemon does not have; the first is an absolute path
     dir: str  # absolute; "" is the daemon's own
     runtime: str  # which interpreter, as --python has it
-    # with: List[str]  # packages to prepare (a word of Python: read it by its name in brackets)
+    packages: List[str]  # packages to prepare
     env: Dict[str, str]  # variables of its environment, beside those of the daemon's
     sandbox: str  # read-only, workspace or full; "" is full
     home: str  # what a sandbox shows of the home directory: documents or tools; "" is documents
@@ -150,9 +161,9 @@ class CreateParams(TypedDict, total=False):
     network: str  # of a sandbox: none, list or full; "" is none
     hosts: List[str]  # of the network list: patterns of hosts
     accept: str  # the weaker mechanism that a sandbox may have: landlock
-    ask: bool  # hold what a sandbox refuses and a person could allow
+    ask_user: bool  # hold what a sandbox refuses and a person could allow
     limits: "SessionLimits"
-    cull_idle_ms: int  # unused for so long it is closed; 0 is as the daemon has it
+    session_idle_timeout_ms: int  # unused for so long it is closed; 0 is as the daemon has it
     progressToken: Any
     request: str  # as StartParams has it
 
@@ -172,7 +183,7 @@ class Daemon(_Daemon, total=False):
 
     draining: bool
     paused: bool
-    warm: List["WarmPool"]
+    warm_pools: List["WarmPool"]
 
 
 class _Destination(TypedDict):
@@ -306,8 +317,8 @@ class _EventPage(TypedDict):
 class EventPage(_EventPage, total=False):
     """An EventPage is a window of a session's events, in order. Lost ones are a timeline.Gap. The page after it is behind Last, and the one before it before First."""
 
-    earlier: bool  # what was asked for has events before First
-    later: bool  # and behind Last
+    has_earlier: bool  # what was asked for has events before First
+    has_later: bool  # and behind Last
 
 
 class _File(TypedDict):
@@ -340,7 +351,7 @@ class FileParams(_FileParams, total=False):
     """FileParams ask for a part of a file in a session's own directory."""
 
     session: str
-    lost: str
+    crashed: str
     offset: int
     limit: int  # bytes, at most session.MaxPartBytes, which 0 means
 
@@ -358,14 +369,14 @@ class FilePart(_FilePart, total=False):
 
 
 class FilesParams(TypedDict, total=False):
-    """FilesParams name a session whose own directory has files: one that is open, or one that was lost, by the ID that a Lost has."""
+    """FilesParams name a session whose own directory has files: one that is open, or one that was crashed, by the ID of its CrashedSession."""
 
     session: str
-    lost: str
+    crashed: str
 
 
 class _Form(TypedDict):
-    # from: str  # the server that asks (a word of Python: read it by its name in brackets)
+    server: str  # the server that asks
     message: str  # its question, without control characters but newlines
 
 
@@ -431,7 +442,7 @@ class HelloReply(_HelloReply, total=False):
 
     draining: bool
     paused: bool
-    warm: List["WarmPool"]
+    warm_pools: List["WarmPool"]
     known: bool  # the client was here before, and has again what it had
 
 
@@ -448,8 +459,8 @@ class InputParams(_InputParams, total=False):
     author: str
     wait_ms: int
     after: int
-    read: int  # as StartParams has them
-    goes_on: bool
+    read_cursor: int  # as StartParams has them
+    continues: bool
     request: str
 
 
@@ -599,7 +610,7 @@ class ParseReply(_ParseReply, total=False):
 
 class _PendingCall(TypedDict):
     name: str
-    open: int  # how many calls of it run
+    running: int  # how many calls of it run
     since: str  # since when at least one did
 
 
@@ -687,7 +698,7 @@ class ReadParams(_ReadParams, total=False):
     backward: bool
     limit: int  # events, at most MaxReadEvents; 0 means DefaultReadEvents
     bytes: int  # about the most of text and data, at most MaxReadBytes; 0 means that
-    blobs: int  # data with more bytes is left out and named by its digest; DefaultInlineBytes at least, MaxInlineBytes at most
+    inline_bytes: int  # data with more bytes is left out and named by its digest; DefaultInlineBytes at least, MaxInlineBytes at most
 
 
 class _Reply(TypedDict):
@@ -707,7 +718,7 @@ class Reply(_Reply, total=False):
     outcome: Literal["ok", "error", "interrupted", "ended"]  # of Turn; "" while it runs
     input_request: "InputRequest"  # set when State is StateWaiting
     prompt: str  # the prompt that the runtime would show now
-    calling: List["PendingCall"]  # functions of the host that run
+    pending_calls: List["PendingCall"]  # functions of the host that run
 
 
 class _ResizeParams(TypedDict):
@@ -749,10 +760,10 @@ class _Session(TypedDict):
     name: str
     language: str  # "" while it is not known
     state: Literal["preparing", "starting", "idle", "running", "waiting", "stopping", "ended"]
-    since: str  # when State was reached
+    state_since: str  # when State was reached
     generation: int
     turn: int  # the active turn, or the last one
-    opened: str
+    opened_at: str
     last_seq: int
     watchers: int  # in a daemon
 
@@ -760,23 +771,23 @@ class _Session(TypedDict):
 class Session(_Session, total=False):
     """Info describes a session at one moment."""
 
-    failure: str  # why it could not be prepared
-    # with: List[str]  # packages that it was asked to have (a word of Python: read it by its name in brackets)
+    preparation_error: str  # why it could not be prepared
+    packages: List[str]  # packages that it was asked to have
     input_request: "InputRequest"  # set when State is StateWaiting
     prompt: str
     pid: int  # of the worker; 0 when there is none
     memory_bytes: int
-    runtime: str  # its version; "" until the worker is ready
+    runtime_version: str  # its version; "" until the worker is ready
     executable: str
-    why: str  # how Executable was chosen
+    executable_source: str  # how Executable was chosen
     notice: str  # a warning about that choice; see workers.Spec
     dir: str  # the workers' directory
     sandbox: str  # what confines it; "" when nothing does
-    held_by: str  # the mechanism that its user accepted in place of namespaces, if its worker has that
-    given: List["Grant"]  # what persons gave it beside that; see Session.Allow
+    accepted_mechanism: str  # the mechanism that its user accepted in place of namespaces, if its worker has that
+    granted: List["Grant"]  # what persons gave it beside that; see Session.Allow
     limits: str  # in words; "" when there are none
     output_path: str  # the rendered transcript; "" when there is none
-    lost: str  # the transcript of an earlier session of this name whose program was killed
+    crashed_transcript: str  # the transcript of an earlier session of this name whose program was killed
     write_lock_holder: str  # the author who holds the write lock, in a daemon
     continuation: str  # Continuation is the prompt for the further lines of an input, where it is not the usual one of the language.
     running_ms: int
@@ -830,8 +841,8 @@ class StartParams(_StartParams, total=False):
     author: str
     wait_ms: int
     after: int
-    read: int  # how far Author had read before, as ReadCursorParams have it
-    goes_on: bool  # cancelling the call ends the waiting, not the turn
+    read_cursor: int  # how far Author had read before, as ReadCursorParams have it
+    continues: bool  # cancelling the call ends the waiting, not the turn
     request: str
 
 
@@ -840,11 +851,11 @@ class _SubscribeParams(TypedDict):
 
 
 class SubscribeParams(_SubscribeParams, total=False):
-    """SubscribeParams watch a session from a cursor; 0 is its beginning. With Ticks they watch only whether something changes, of one session, or of all with none."""
+    """SubscribeParams watch a session from a cursor; 0 is its beginning. With ChangesOnly they watch only whether something changes, of one session, or of all with none."""
 
     after: int
     author: str  # who watches
-    ticks: bool
+    changes_only: bool
     blobs: str  # BlobsRef: data from 4 KiB on is left out and named by its digest
 
 
@@ -881,29 +892,6 @@ class SubscriptionParams(_SubscriptionParams, total=False):
     pass
 
 
-class _Summary(TypedDict):
-    turn: int
-    first: int  # its first event
-    last: int  # its newest event
-    at: str  # of the first event
-
-
-class Summary(_Summary, total=False):
-    """A TurnSummary says in short what a turn was. The start-up of each generation has one, too, as turn 0. Events between two turns belong to the one before."""
-
-    generation: int
-    author: str
-    code: str  # the first line of its input that is not blank, at most 160 bytes
-    code_lines: int  # of its input, as far as TurnStarted has it
-    lines: int  # newlines in its text
-    bytes: int  # of text and pictures
-    displays: int  # pictures and other results that are shown; updates count once
-    silent: bool  # a tool asked for it, see Event.IsUnseen
-    outcome: Literal["ok", "error", "interrupted", "ended"]  # "" while it runs
-    error: str  # the name of the error that ended it
-    elapsed_ms: int
-
-
 class _Tick(TypedDict):
     session: str
     last_seq: int
@@ -919,17 +907,6 @@ class Tick(_Tick, total=False):
     closed: bool  # for good; it is the last tick of the session
 
 
-class _TickNotice(TypedDict):
-    subscription: str
-    tick: "Tick"
-
-
-class TickNotice(_TickNotice, total=False):
-    """A ChangeNotice says that a session has changed."""
-
-    pass
-
-
 class _TurnAccepted(TypedDict):
     request: str
     session: str
@@ -937,21 +914,44 @@ class _TurnAccepted(TypedDict):
 
 
 class TurnAccepted(_TurnAccepted, total=False):
-    """A TurnAccepted says which turn a call with a Request has begun or answered, before it is over."""
+    """A TurnAccepted says which turn a call with a Request has started or answered, before it is over."""
 
     pass
 
 
 class _TurnSummaries(TypedDict):
-    turns: List["Summary"]
+    turns: List["TurnSummary"]
     end: int  # the newest event of the session
 
 
 class TurnSummaries(_TurnSummaries, total=False):
     """A TurnSummaries lists turns, and the start-ups of workers, in order. To learn what is new, ask for what is behind the cursor End: the turn that ran then is in the answer again."""
 
-    earlier: bool  # what was asked for has turns before the first
-    later: bool  # and after the last
+    has_earlier: bool  # what was asked for has turns before the first
+    has_later: bool  # and after the last
+
+
+class _TurnSummary(TypedDict):
+    turn: int
+    first: int  # its first event
+    last: int  # its newest event
+    at: str  # of the first event
+
+
+class TurnSummary(_TurnSummary, total=False):
+    """A TurnSummary says in short what a turn was. The start-up of each generation has one, too, as turn 0. Events between two turns belong to the one before."""
+
+    generation: int
+    author: str
+    code: str  # the first line of its input that is not blank, at most 160 bytes
+    code_lines: int  # of its input, as far as TurnStarted has it
+    lines: int  # newlines in its text
+    bytes: int  # of text and pictures
+    displays: int  # pictures and other results that are shown; updates count once
+    silent: bool  # a tool asked for it, see Event.IsUnseen
+    outcome: Literal["ok", "error", "interrupted", "ended"]  # "" while it runs
+    error: str  # the name of the error that ended it
+    elapsed_ms: int
 
 
 class _Variable(TypedDict):
@@ -978,21 +978,21 @@ class Variables(_Variables, total=False):
 
 
 class _Visibility(TypedDict):
-    places: List["VisiblePath"]  # sorted, at most MaxVisiblePaths
-    withheld: List[str]  # WithheldVariables are the names of variables, sorted, at most MaxVisiblePaths; "the login in NAME" for those of which only that was cut out.
+    paths: List["VisiblePath"]  # sorted, at most MaxVisiblePaths
+    withheld_variables: List[str]  # WithheldVariables are the names of variables, sorted, at most MaxVisiblePaths; "the login in NAME" for those of which only that was cut out.
 
 
 class Visibility(_Visibility, total=False):
     """Visibility is what a session with a sandbox sees of the home directory, which is built for it, and what it does not have of the environment."""
 
     home: str  # "" if it is not built
-    more: int  # how many there are besides
+    more_paths: int  # how many there are besides
     more_withheld: int
 
 
 class _VisiblePath(TypedDict):
     path: str
-    why: str  # "document", "toolchain", "cache", "on PATH", …; see docs/sandbox-reference.md
+    reason: str  # "document", "toolchain", "cache", "on PATH", …; see docs/sandbox-reference.md
 
 
 class VisiblePath(_VisiblePath, total=False):

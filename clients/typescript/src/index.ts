@@ -23,7 +23,7 @@ const longWait = 24 * 60 * 60 * 1000; // the longest that the daemon takes
 const reconnectTime = 30_000; // how long events() tries to reach the daemon again
 const interruptTime = 5_000; // how long an aborted call waits for its interrupt, for which the daemon takes 2 s at most, or for a reset
 const wholeReply = 64 << 20; // what a reply has at most, in bytes: text and displays
-const pageBounds = { limit: 2000, blobs: 1 << 20 }; // the most that the daemon takes
+const pageBounds = { limit: 2000, inline_bytes: 1 << 20 }; // the most that the daemon takes
 const reconnectPauses = [50, 100, 200, 500, 1000, 2000];
 
 /**
@@ -132,7 +132,7 @@ class Stream {
     if (this.full === this.size > (this.full ? maxHeld / 2 : maxHeld)) return;
     this.full = !this.full;
     this.tell(this.full).catch((error) => {
-      if (error.kind === "no_such_watch") this.put({ method: "stream/ended", params: {} }); // the session was closed meanwhile
+      if (error.kind === "unknown_subscription") this.put({ method: "stream/ended", params: {} }); // the session was closed meanwhile
       else if (error.kind !== "unreachable") this.put(error); // the end of the connection is told by its reader
     });
   }

@@ -84,14 +84,14 @@ function noteAt(directory: string, name: string): string | undefined {
     if (!file.isFile() || !isPrivate(file)) return undefined;
     const text = Buffer.alloc(maxNote);
     const note = JSON.parse(text.toString("utf8", 0, readSync(fd, text, 0, maxNote, 0)));
-    return begun(note.pid) === note.begun && typeof note.socket === "string" && isAbsolute(note.socket) ? note.socket : undefined;
+    return startTicks(note.pid) === note.start_ticks && typeof note.socket === "string" && isAbsolute(note.socket) ? note.socket : undefined;
   } finally {
     closeSync(fd);
   }
 }
 
-/** When a live process of this user began, in clock ticks. */
-function begun(pid: number): number | undefined {
+/** When a live process of this user started, in clock ticks since the boot. */
+function startTicks(pid: number): number | undefined {
   const directory = `/proc/${Number(pid)}`;
   const stat = readFileSync(`${directory}/stat`, "latin1");
   const fields = stat.slice(stat.lastIndexOf(")") + 1).trim().split(" "); // the state is field 3, and this field 22

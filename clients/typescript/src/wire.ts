@@ -16,7 +16,7 @@ export interface Attachment {
   session: string;
   watches?: boolean;
   /** under that name */
-  reads?: string;
+  reader?: string;
   /** no other client may write */
   write_lock?: boolean;
   /** until it is released, not for a turn */
@@ -48,6 +48,12 @@ export interface BlobPart {
   offset: number;
   /** of the whole data */
   bytes: number;
+}
+
+/** A ChangeNotice says that a session has changed. */
+export interface ChangeNotice {
+  subscription: string;
+  change: Tick;
 }
 
 /** ClientList are those who are connected, by when they came. */
@@ -106,7 +112,7 @@ export interface CreateParams {
   /** which interpreter, as --python has it */
   runtime?: string;
   /** packages to prepare */
-  with?: string[];
+  packages?: string[];
   /** variables of its environment, beside those of the daemon's */
   env?: Record<string, string>;
   /** read-only, workspace or full; "" is full */
@@ -128,10 +134,10 @@ export interface CreateParams {
   /** the weaker mechanism that a sandbox may have: landlock */
   accept?: string;
   /** hold what a sandbox refuses and a person could allow */
-  ask?: boolean;
+  ask_user?: boolean;
   limits?: SessionLimits;
   /** unused for so long it is closed; 0 is as the daemon has it */
-  cull_idle_ms?: number;
+  session_idle_timeout_ms?: number;
   progressToken?: unknown;
   /** as StartParams has it */
   request?: string;
@@ -149,7 +155,7 @@ export interface Daemon {
   connections: number;
   draining?: boolean;
   paused?: boolean;
-  warm?: WarmPool[];
+  warm_pools?: WarmPool[];
 }
 
 /** Destination counts the connections of a session with a sandbox to one host and port. */
@@ -269,9 +275,9 @@ export interface EventPage {
   first: number;
   last: number;
   /** what was asked for has events before First */
-  earlier?: boolean;
+  has_earlier?: boolean;
   /** and behind Last */
-  later?: boolean;
+  has_later?: boolean;
   /** the newest event of the session */
   end: number;
 }
@@ -291,7 +297,7 @@ export interface FileList {
 /** FileParams ask for a part of a file in a session's own directory. */
 export interface FileParams {
   session?: string;
-  lost?: string;
+  crashed?: string;
   /** its name, or its whole path as the daemon tells it */
   path: string;
   offset?: number;
@@ -310,16 +316,16 @@ export interface FilePart {
   id?: string;
 }
 
-/** FilesParams name a session whose own directory has files: one that is open, or one that was lost, by the ID that a Lost has. */
+/** FilesParams name a session whose own directory has files: one that is open, or one that was crashed, by the ID of its CrashedSession. */
 export interface FilesParams {
   session?: string;
-  lost?: string;
+  crashed?: string;
 }
 
 /** A Form is what a server of tools asks of a person while code calls one of its tools. A wait of kind timeline.InputKindForm has it. Answer takes a FormAnswer as JSON. Only a person may give it: a program must never fill in a form by itself, or because a model wants it. */
 export interface Form {
   /** the server that asks */
-  from: string;
+  server: string;
   /** its question, without control characters but newlines */
   message: string;
   /** Schema is a JSON Schema of an object whose properties are texts, numbers, truth values, and lists of choices. See Fields. */
@@ -386,7 +392,7 @@ export interface HelloReply {
   connections: number;
   draining?: boolean;
   paused?: boolean;
-  warm?: WarmPool[];
+  warm_pools?: WarmPool[];
   /** the client was here before, and has again what it had */
   known?: boolean;
 }
@@ -401,8 +407,8 @@ export interface InputParams {
   wait_ms?: number;
   after?: number;
   /** as StartParams has them */
-  read?: number;
-  goes_on?: boolean;
+  read_cursor?: number;
+  continues?: boolean;
   request?: string;
 }
 
@@ -515,7 +521,7 @@ export interface ParseReply {
 export interface PendingCall {
   name: string;
   /** how many calls of it run */
-  open: number;
+  running: number;
   /** since when at least one did */
   since: string;
 }
@@ -589,7 +595,7 @@ export interface ReadParams {
   /** about the most of text and data, at most MaxReadBytes; 0 means that */
   bytes?: number;
   /** data with more bytes is left out and named by its digest; DefaultInlineBytes at least, MaxInlineBytes at most */
-  blobs?: number;
+  inline_bytes?: number;
 }
 
 /** A Reply holds what happened between a caller's cursor and now. */
@@ -605,7 +611,7 @@ export interface Reply {
   /** the prompt that the runtime would show now */
   prompt?: string;
   /** functions of the host that run */
-  calling?: PendingCall[];
+  pending_calls?: PendingCall[];
   /** text that Turn has written so far */
   output_bytes: number;
   events: Event[];
@@ -648,26 +654,26 @@ export interface Session {
   language: string;
   state: "preparing" | "starting" | "idle" | "running" | "waiting" | "stopping" | "ended";
   /** when State was reached */
-  since: string;
+  state_since: string;
   /** why it could not be prepared */
-  failure?: string;
+  preparation_error?: string;
   /** packages that it was asked to have */
-  with?: string[];
+  packages?: string[];
   generation: number;
   /** the active turn, or the last one */
   turn: number;
   /** set when State is StateWaiting */
   input_request?: InputRequest;
   prompt?: string;
-  opened: string;
+  opened_at: string;
   /** of the worker; 0 when there is none */
   pid?: number;
   memory_bytes?: number;
   /** its version; "" until the worker is ready */
-  runtime?: string;
+  runtime_version?: string;
   executable?: string;
   /** how Executable was chosen */
-  why?: string;
+  executable_source?: string;
   /** a warning about that choice; see workers.Spec */
   notice?: string;
   /** the workers' directory */
@@ -675,15 +681,15 @@ export interface Session {
   /** what confines it; "" when nothing does */
   sandbox?: string;
   /** the mechanism that its user accepted in place of namespaces, if its worker has that */
-  held_by?: string;
+  accepted_mechanism?: string;
   /** what persons gave it beside that; see Session.Allow */
-  given?: Grant[];
+  granted?: Grant[];
   /** in words; "" when there are none */
   limits?: string;
   /** the rendered transcript; "" when there is none */
   output_path?: string;
   /** the transcript of an earlier session of this name whose program was killed */
-  lost?: string;
+  crashed_transcript?: string;
   last_seq: number;
   /** in a daemon */
   watchers: number;
@@ -736,19 +742,19 @@ export interface StartParams {
   wait_ms?: number;
   after?: number;
   /** how far Author had read before, as ReadCursorParams have it */
-  read?: number;
+  read_cursor?: number;
   /** cancelling the call ends the waiting, not the turn */
-  goes_on?: boolean;
+  continues?: boolean;
   request?: string;
 }
 
-/** SubscribeParams watch a session from a cursor; 0 is its beginning. With Ticks they watch only whether something changes, of one session, or of all with none. */
+/** SubscribeParams watch a session from a cursor; 0 is its beginning. With ChangesOnly they watch only whether something changes, of one session, or of all with none. */
 export interface SubscribeParams {
   session: string;
   after?: number;
   /** who watches */
   author?: string;
-  ticks?: boolean;
+  changes_only?: boolean;
   /** BlobsRef: data from 4 KiB on is left out and named by its digest */
   blobs?: string;
 }
@@ -773,8 +779,40 @@ export interface SubscriptionParams {
   subscription: string;
 }
 
+/** A Tick says how a session is now, in a few bytes: it tells a front end that there is something new to read. */
+export interface Tick {
+  session: string;
+  last_seq: number;
+  state: "preparing" | "starting" | "idle" | "running" | "waiting" | "stopping" | "ended";
+  generation: number;
+  /** the active turn, or the last one */
+  turn: number;
+  /** set when State is StateWaiting */
+  input_request?: InputRequest;
+  /** for good; it is the last tick of the session */
+  closed?: boolean;
+}
+
+/** A TurnAccepted says which turn a call with a Request has started or answered, before it is over. */
+export interface TurnAccepted {
+  request: string;
+  session: string;
+  turn: number;
+}
+
+/** A TurnSummaries lists turns, and the start-ups of workers, in order. To learn what is new, ask for what is behind the cursor End: the turn that ran then is in the answer again. */
+export interface TurnSummaries {
+  turns: TurnSummary[];
+  /** what was asked for has turns before the first */
+  has_earlier?: boolean;
+  /** and after the last */
+  has_later?: boolean;
+  /** the newest event of the session */
+  end: number;
+}
+
 /** A TurnSummary says in short what a turn was. The start-up of each generation has one, too, as turn 0. Events between two turns belong to the one before. */
-export interface Summary {
+export interface TurnSummary {
   turn: number;
   generation?: number;
   /** its first event */
@@ -803,44 +841,6 @@ export interface Summary {
   elapsed_ms?: number;
 }
 
-/** A Tick says how a session is now, in a few bytes: it tells a front end that there is something new to read. */
-export interface Tick {
-  session: string;
-  last_seq: number;
-  state: "preparing" | "starting" | "idle" | "running" | "waiting" | "stopping" | "ended";
-  generation: number;
-  /** the active turn, or the last one */
-  turn: number;
-  /** set when State is StateWaiting */
-  input_request?: InputRequest;
-  /** for good; it is the last tick of the session */
-  closed?: boolean;
-}
-
-/** A ChangeNotice says that a session has changed. */
-export interface TickNotice {
-  subscription: string;
-  tick: Tick;
-}
-
-/** A TurnAccepted says which turn a call with a Request has begun or answered, before it is over. */
-export interface TurnAccepted {
-  request: string;
-  session: string;
-  turn: number;
-}
-
-/** A TurnSummaries lists turns, and the start-ups of workers, in order. To learn what is new, ask for what is behind the cursor End: the turn that ran then is in the answer again. */
-export interface TurnSummaries {
-  turns: Summary[];
-  /** what was asked for has turns before the first */
-  earlier?: boolean;
-  /** and after the last */
-  later?: boolean;
-  /** the newest event of the session */
-  end: number;
-}
-
 /** A Variable is a name with its value in short. */
 export interface Variable {
   name: string;
@@ -864,11 +864,11 @@ export interface Visibility {
   /** "" if it is not built */
   home?: string;
   /** sorted, at most MaxVisiblePaths */
-  places: VisiblePath[];
+  paths: VisiblePath[];
   /** how many there are besides */
-  more?: number;
+  more_paths?: number;
   /** WithheldVariables are the names of variables, sorted, at most MaxVisiblePaths; "the login in NAME" for those of which only that was cut out. */
-  withheld: string[];
+  withheld_variables: string[];
   more_withheld?: number;
 }
 
@@ -876,7 +876,7 @@ export interface Visibility {
 export interface VisiblePath {
   path: string;
   /** "document", "toolchain", "cache", "on PATH", …; see docs/sandbox-reference.md */
-  why: string;
+  reason: string;
 }
 
 /** WaitParams wait until a turn ends or asks for input, for WaitMS at most; 0 does not wait. Turn is one that was started or fed here, and not long ago; 0 is whatever is active. */
@@ -921,14 +921,14 @@ export interface Methods {
   "turn/input": { params: InputParams; result: Reply };
   "turn/wait": { params: WaitParams; result: Reply };
   "turn/interrupt": { params: InterruptParams; result: InterruptReply };
-  "permission/allow": { params: GrantParams; result: Record<string, never> };
+  "permission/grant": { params: GrantParams; result: Record<string, never> };
   "permission/answer": { params: AnswerPermissionParams; result: Record<string, never> };
   "query/complete": { params: QueryParams; result: Completion };
   "query/parse": { params: QueryParams; result: ParseReply };
   "query/variables": { params: NameParams; result: Variables };
   "query/inspect": { params: QueryParams; result: Inspection };
   "query/destinations": { params: NameParams; result: Destinations };
-  "query/shown": { params: NameParams; result: Visibility };
+  "query/visible_home": { params: NameParams; result: Visibility };
   "output/query": { params: OutputParams; result: Output };
   "timeline/read": { params: ReadParams; result: EventPage };
   "timeline/outline": { params: OutlineParams; result: TurnSummaries };
@@ -936,10 +936,10 @@ export interface Methods {
   "blob/get": { params: BlobParams; result: BlobPart };
   "file/list": { params: FilesParams; result: FileList };
   "file/read": { params: FileParams; result: FilePart };
-  "lost/list": { params: Record<string, never>; result: CrashedSessions };
+  "session/list_crashed": { params: Record<string, never>; result: CrashedSessions };
   "write_lock/take": { params: WriteLockParams; result: Record<string, never> };
   "write_lock/release": { params: WriteLockParams; result: Record<string, never> };
-  "reader/mark": { params: ReadCursorParams; result: ReadCursor };
+  "reader/cursor": { params: ReadCursorParams; result: ReadCursor };
   "connection/list": { params: NameParams; result: ClientList };
   "connection/detach": { params: DetachParams; result: Record<string, never> };
   "stream/subscribe": { params: SubscribeParams; result: SubscribeReply };
@@ -952,8 +952,8 @@ export interface Methods {
 export interface Notifications {
   "stream/snapshot": { params: Snapshot; result: Record<string, never> };
   "stream/event": { params: LiveEvent; result: Record<string, never> };
-  "stream/tick": { params: TickNotice; result: Record<string, never> };
+  "stream/change": { params: ChangeNotice; result: Record<string, never> };
   "stream/ended": { params: SubscriptionEnd; result: Record<string, never> };
-  "root/progress": { params: PreparationProgress; result: Record<string, never> };
-  "turn/begun": { params: TurnAccepted; result: Record<string, never> };
+  "preparation/progress": { params: PreparationProgress; result: Record<string, never> };
+  "turn/accepted": { params: TurnAccepted; result: Record<string, never> };
 }

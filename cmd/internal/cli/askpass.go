@@ -57,8 +57,8 @@ const promptKindNone = "none"
 // An askpassResponse comes back. Without one, the process fails, so that ssh ends: to a question about a
 // host's key, anything but yes and no makes ssh ask again without end.
 type askpassResponse struct {
-	Given bool   `json:"given"`
-	Text  string `json:"text,omitempty"`
+	Answered bool   `json:"answered"`
+	Text     string `json:"text,omitempty"`
 }
 
 // isAskpassCall reports whether the arguments are those of ssh: one, and no command of ours.
@@ -96,7 +96,7 @@ func requestAnswer(at string, q askpassRequest) (a askpassResponse, err error) {
 	if err := json.NewDecoder(io.LimitReader(conn, 2*maxQuestionBytes)).Decode(&a); err != nil {
 		return a, fmt.Errorf("nobody has answered: %w", err)
 	}
-	if !a.Given {
+	if !a.Answered {
 		return a, errors.New("the user has not answered, or declined")
 	}
 	return a, nil
@@ -236,7 +236,7 @@ func (a *askpassServer) askUser(q askpassRequest, gone <-chan struct{}) askpassR
 		return askpassResponse{}
 	}
 	got, err := a.askOnPage(q, gone)
-	a.finishQuestion(got.Given || err != nil || q.Kind == promptKindNone)
+	a.finishQuestion(got.Answered || err != nil || q.Kind == promptKindNone)
 	if err != nil {
 		a.log.Warn("the user cannot be asked", "place", a.remote, "error", err)
 	}
@@ -295,20 +295,20 @@ func (a *askpassServer) questionPage(q askpassRequest, answers chan<- askpassRes
 		Prompt: q.Prompt, Secret: true,
 		Decline: func() { answers <- askpassResponse{} },
 		Answer: func(_ context.Context, text string) error {
-			answers <- askpassResponse{Given: true, Text: text}
+			answers <- askpassResponse{Answered: true, Text: text}
 			return nil
 		},
 	}
 	if q.Kind == promptKindNone {
 		p.Decline, p.Choices = nil, []string{closeLabel}
 		p.Answer = func(context.Context, string) error {
-			answers <- askpassResponse{Given: true}
+			answers <- askpassResponse{Answered: true}
 			return nil
 		}
 	} else if strings.Contains(q.Prompt, "(yes/no") || q.Kind == "confirm" {
 		p.Decline, p.Choices = nil, []string{hostKeyAccept, hostKeyReject}
 		p.Answer = func(_ context.Context, text string) error {
-			answers <- askpassResponse{Given: text == hostKeyAccept, Text: "yes"}
+			answers <- askpassResponse{Answered: text == hostKeyAccept, Text: "yes"}
 			return nil
 		}
 	}

@@ -61,7 +61,7 @@ func TestAskpassServer(t *testing.T) {
 	t.Run("gives no answer without a browser", func(t *testing.T) {
 		t.Parallel()
 		a := newTestAskpassServer(t, func(context.Context, string) (func(), error) { return func() {}, errors.New("no xdg-open") })
-		if got := a.askUser(askpassRequest{Prompt: "Password:"}, nil); got.Given {
+		if got := a.askUser(askpassRequest{Prompt: "Password:"}, nil); got.Answered {
 			t.Errorf("got %+v", got)
 		}
 		if !a.startQuestion() {
@@ -76,7 +76,7 @@ func TestAskpassServer(t *testing.T) {
 			close(gone)
 			return func() {}, nil
 		})
-		if got := a.askUser(askpassRequest{Prompt: "Password:"}, gone); got.Given {
+		if got := a.askUser(askpassRequest{Prompt: "Password:"}, gone); got.Answered {
 			t.Errorf("got %+v", got)
 		}
 	})
@@ -96,7 +96,7 @@ func TestAskpassServer(t *testing.T) {
 			if wantChoices {
 				for text, given := range map[string]bool{hostKeyAccept: true, hostKeyReject: false} {
 					_ = p.Answer(t.Context(), text)
-					if got := <-answers; got.Given != given {
+					if got := <-answers; got.Answered != given {
 						t.Errorf("%s: got %+v", text, got)
 					}
 				}

@@ -62,8 +62,8 @@ func attachmentText(a client.ConnectedClient) string {
 		if one.Watches {
 			does = append(does, "watches")
 		}
-		if one.Reads != "" {
-			does = append(does, "reads as "+plainLine(one.Reads))
+		if one.Reader != "" {
+			does = append(does, "reads as "+plainLine(one.Reader))
 		}
 		switch {
 		case one.LongLock:

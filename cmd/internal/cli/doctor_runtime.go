@@ -35,9 +35,9 @@ type candidate struct {
 	Source    string `json:"source"`
 	Path      string `json:"path,omitempty"`
 	Version   string `json:"version,omitempty"`
-	Chosen    bool   `json:"taken"`
+	Chosen    bool   `json:"chosen"`
 	Note      string `json:"note,omitempty"` // why it was passed over
-	Requested bool   `json:"asked,omitempty"`
+	Requested bool   `json:"requested,omitempty"`
 }
 
 // newRuntimeCheck finds a language's runtime and examines it.

@@ -163,7 +163,7 @@ func TestRemoteAgent(t *testing.T) {
 			all := w.SentLines()[before:]
 			before += len(all)
 			sent, mark := withoutMarkCalls(all)
-			if len(sent) != 1 || !strings.Contains(sent[0], client.MethodStart) || !mark && !strings.Contains(sent[0], `"read":`) {
+			if len(sent) != 1 || !strings.Contains(sent[0], client.MethodStart) || !mark && !strings.Contains(sent[0], `"read_cursor":`) {
 				t.Errorf("the call sent %q", sent)
 			}
 		}
@@ -266,7 +266,7 @@ func TestRemoteAgent(t *testing.T) {
 		a.callRepl("print warm")
 		flag := filepath.Join(t.TempDir(), "go")
 		answer := a.startCall("print before\nuntil "+flag+"\nprint after", testTimeout)
-		r.waitUntil("the agent's side knows its turn", func() bool { return w.HasReceived(`"turn/begun"`) && w.HasReceived(`"turn":2`) })
+		r.waitUntil("the agent's side knows its turn", func() bool { return w.HasReceived(`"turn/accepted"`) && w.HasReceived(`"turn":2`) })
 		w.SetBroken(true)
 		r.waitUntil("the link is known to be down", func() bool { _, down := l.DownSince(); return down })
 		if err := os.WriteFile(flag, nil, 0o600); err != nil {
@@ -291,7 +291,7 @@ func TestRemoteAgent(t *testing.T) {
 		a.callRepl("print warm")
 		flag := filepath.Join(t.TempDir(), "go")
 		answer := a.startCall("print before\nuntil "+flag+"\nprint after", 10*time.Second)
-		r.waitUntil("the agent's side knows its turn", func() bool { return w.HasReceived(`"turn/begun"`) && w.HasReceived(`"turn":2`) })
+		r.waitUntil("the agent's side knows its turn", func() bool { return w.HasReceived(`"turn/accepted"`) && w.HasReceived(`"turn":2`) })
 		w.SetBroken(true)
 		text, failed := answer()
 		if failed || !regexp.MustCompile(`^\[gpu cannot be reached since \d\d:\d\d:\d\d; turn 2 goes on there\]$`).MatchString(text) {

@@ -359,7 +359,7 @@ func (j *jupyterFlags) createParams() (client.CreateParams, error) {
 	if p.Name == "" {
 		p.Name = notebookSessionName(os.Getenv("JPY_SESSION_NAME"), j.connectionFile)
 		if !j.keepSession {
-			p.IdleTimeoutMS = notebookIdleTimeout.Milliseconds()
+			p.SessionIdleTimeoutMS = notebookIdleTimeout.Milliseconds()
 		}
 		p.Language = cmp.Or(p.Language, availableLanguages()[0].name)
 		if !j.target.isRemote() {

@@ -294,9 +294,9 @@ type permissionReport struct {
 	Session      string                 `json:"session"`
 	Sandbox      string                 `json:"sandbox"` // full without one
 	Dir          string                 `json:"dir"`     // its directory, which is the workspace
-	Given        []session.Grant        `json:"given"`
+	Grants       []session.Grant        `json:"granted"`
 	Destinations []session.Destination  `json:"destinations"`
-	Shown        session.Visibility     `json:"shown"`
+	Visibility   session.Visibility     `json:"visibility"`
 	Request      *session.InputRequest  `json:"input_request,omitempty"`
 	Denied       []session.AccessDenied `json:"denied"` // each once, at most maxShownDenials
 	MoreDenied   int                    `json:"more_denied,omitempty"`
@@ -310,14 +310,14 @@ func newPermissionReport(ctx context.Context, c *client.Conn, name string) (perm
 	if err != nil {
 		return permissionReport{}, err
 	}
-	a := permissionReport{Session: now.Name, Sandbox: now.Confinement(), Dir: now.Dir, Given: now.Grants, Denied: []session.AccessDenied{}}
-	if a.Given == nil {
-		a.Given = []session.Grant{}
+	a := permissionReport{Session: now.Name, Sandbox: now.Confinement(), Dir: now.Dir, Grants: now.Grants, Denied: []session.AccessDenied{}}
+	if a.Grants == nil {
+		a.Grants = []session.Grant{}
 	}
 	if a.Destinations, err = c.Session(name).Destinations(ctx); err != nil {
 		return a, err
 	}
-	if a.Shown, err = c.Session(name).Visibility(ctx); err != nil {
+	if a.Visibility, err = c.Session(name).Visibility(ctx); err != nil {
 		return a, err
 	}
 	if now.InputRequest != nil && now.InputRequest.Permission != nil {
@@ -347,10 +347,10 @@ func newPermissionReport(ctx context.Context, c *client.Conn, name string) (perm
 
 func (a permissionReport) print(w io.Writer) {
 	fmt.Fprintf(w, "sandbox %s\ndirectory: %s\n", a.Sandbox, timeline.QuoteName(a.Dir))
-	for _, g := range a.Given {
+	for _, g := range a.Grants {
 		fmt.Fprintf(w, "given: %s\n", timeline.AccessGranted{Read: g.Read, Write: g.Write, Host: g.Host, Call: g.Call})
 	}
-	printShown(w, a.Shown)
+	printShown(w, a.Visibility)
 	for _, r := range a.Destinations {
 		if r.Connections > 0 {
 			fmt.Fprintf(w, "reached: %s (connections: %d, sent %s, received %s)\n", r.Address, r.Connections, timeline.FormatBytes(r.Sent), timeline.FormatBytes(r.Received))

@@ -47,7 +47,7 @@ func TestChangeStream(t *testing.T) {
 		c := r.dial()
 		r.newSession(c)
 		raw := r.dialRaw()
-		raw.send(`{"jsonrpc":"2.0","id":1,"method":"stream/subscribe","params":{"session":"main","ticks":true}}`)
+		raw.send(`{"jsonrpc":"2.0","id":1,"method":"stream/subscribe","params":{"session":"main","changes_only":true}}`)
 		begun, ticks := time.Now(), 0
 		next := func() session.Tick {
 			for {

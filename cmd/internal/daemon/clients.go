@@ -129,8 +129,8 @@ func (d *Daemon) handleClients(_ context.Context, r *rpcserver.Request, p client
 					s.WriteLock, s.LongLock = true, b.isLong
 				}
 			}
-			s.Reads = e.readerName(l.client)
-			some := s.Calls > 0 || s.Watches || s.WriteLock || s.Reads != ""
+			s.Reader = e.readerName(l.client)
+			some := s.Calls > 0 || s.Watches || s.WriteLock || s.Reader != ""
 			if some && (p.Session == "" || p.Session == e.name) {
 				a.Sessions = append(a.Sessions, s)
 			}

@@ -330,7 +330,7 @@ func TestSessionIdleTimeout_UnusedOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := c.CreateSession(t.Context(), client.CreateParams{Name: "kept", IdleTimeoutMS: processTimeout.Milliseconds() * 10}); err != nil {
+	if _, err := c.CreateSession(t.Context(), client.CreateParams{Name: "kept", SessionIdleTimeoutMS: processTimeout.Milliseconds() * 10}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "watched"}); err != nil {

@@ -136,5 +136,5 @@ func (d *Daemon) sessionError(e *openSession, err error) error {
 		return err
 	}
 	_ = d.removeSession(context.Background(), e)
-	return &rpcserver.Error{Code: rpcserver.CodeFailed, Kind: string(session.KindStart), Message: failure.Error(), Data: map[string]any{"with": e.packages}}
+	return &rpcserver.Error{Code: rpcserver.CodeFailed, Kind: string(session.KindStart), Message: failure.Error(), Data: map[string]any{"packages": e.packages}}
 }

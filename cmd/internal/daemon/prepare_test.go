@@ -180,7 +180,7 @@ func TestPrepareProgress(t *testing.T) {
 		tokens := []string{`7`, `"7"`, `9007199254740993`, `""`, `-1`}
 		for i, token := range tokens {
 			p := r.newPeer()
-			p.sendRequest("1", client.MethodCreate, fmt.Sprintf(`{"name":"s%d","with":["numpy"],"progressToken":%s}`, i, token))
+			p.sendRequest("1", client.MethodCreate, fmt.Sprintf(`{"name":"s%d","packages":["numpy"],"progressToken":%s}`, i, token))
 			if l := p.nextLine(); string(l.ID) != "1" || !strings.Contains(string(l.Result), `"state":"preparing"`) {
 				t.Fatalf("the answer does not come first: %s", l.raw)
 			}
@@ -214,15 +214,15 @@ func TestPrepareProgress(t *testing.T) {
 	t.Run("a token serves one session at a time", func(t *testing.T) {
 		r, w := newPreparingDaemon(t)
 		p := r.newPeer()
-		p.sendRequest("1", client.MethodCreate, `{"name":"a","with":["x"],"progressToken":5}`)
+		p.sendRequest("1", client.MethodCreate, `{"name":"a","packages":["x"],"progressToken":5}`)
 		p.readUntilAnswer("1")
 		p.waitForProgress("5")
-		p.sendRequest("2", client.MethodCreate, `{"name":"b","with":["x"],"progressToken":5}`)
+		p.sendRequest("2", client.MethodCreate, `{"name":"b","packages":["x"],"progressToken":5}`)
 		lines := p.readUntilAnswer("2")
 		if answer := lines[len(lines)-1]; answer.Error == nil || !strings.Contains(answer.Error.Message, "progressToken 5") {
 			t.Errorf("the second: %s", answer.raw)
 		}
-		p.sendRequest("3", client.MethodCreate, `{"name":"b","with":["x"],"progressToken":"5"}`)
+		p.sendRequest("3", client.MethodCreate, `{"name":"b","packages":["x"],"progressToken":"5"}`)
 		p.readUntilAnswer("3") // is another token
 		p.waitForProgress(`"5"`)
 		w.result <- nil
@@ -230,7 +230,7 @@ func TestPrepareProgress(t *testing.T) {
 			l := p.nextLine()
 			over = l.isLast() && string(l.Params.Token) == "5"
 		}
-		p.sendRequest("4", client.MethodCreate, `{"name":"c","with":["y"],"progressToken":5}`)
+		p.sendRequest("4", client.MethodCreate, `{"name":"c","packages":["y"],"progressToken":5}`)
 		for l := p.nextLine(); ; l = p.nextLine() {
 			if string(l.ID) == "4" {
 				if l.Error != nil {
@@ -245,12 +245,12 @@ func TestPrepareProgress(t *testing.T) {
 	t.Run("a late session starts at the current progress", func(t *testing.T) {
 		r, w := newPreparingDaemon(t)
 		first, late := r.newPeer(), r.newPeer()
-		first.sendRequest("1", client.MethodCreate, `{"name":"a","with":["x"],"progressToken":"a"}`)
+		first.sendRequest("1", client.MethodCreate, `{"name":"a","packages":["x"],"progressToken":"a"}`)
 		first.readUntilAnswer("1")
 		w.reports <- workers.Progress{Done: 60, Total: 100, Message: "on the way"}
 		for l := first.nextLine(); *l.Params.Progress != 60; l = first.nextLine() {
 		}
-		late.sendRequest("1", client.MethodCreate, `{"name":"b","with":["x"],"progressToken":"b"}`)
+		late.sendRequest("1", client.MethodCreate, `{"name":"b","packages":["x"],"progressToken":"b"}`)
 		late.readUntilAnswer("1")
 		if l := late.nextLine(); *l.Params.Progress != 60 || *l.Params.Total != 100 || l.Params.Message != "on the way" {
 			t.Errorf("got %s", l.raw)
@@ -283,7 +283,7 @@ func TestPrepareProgress(t *testing.T) {
 	t.Run("a failure ends the progress before the turn", func(t *testing.T) {
 		r, w := newPreparingDaemon(t)
 		p := r.newPeer()
-		p.sendRequest("1", client.MethodCreate, `{"name":"main","with":["x"],"progressToken":1}`)
+		p.sendRequest("1", client.MethodCreate, `{"name":"main","packages":["x"],"progressToken":1}`)
 		p.readUntilAnswer("1")
 		p.sendRequest("2", client.MethodStart, `{"session":"main","input":"print x"}`)
 		w.reports <- workers.Progress{Message: "looking"}
@@ -303,7 +303,7 @@ func TestPrepareProgress(t *testing.T) {
 	t.Run("limits the rate and always sends the latest state", func(t *testing.T) {
 		r, w := newPreparingDaemon(t)
 		p := r.newPeer()
-		p.sendRequest("1", client.MethodCreate, `{"name":"main","with":["x"],"progressToken":1}`)
+		p.sendRequest("1", client.MethodCreate, `{"name":"main","packages":["x"],"progressToken":1}`)
 		p.readUntilAnswer("1")
 		begun := time.Now()
 		const reports = 20_000
@@ -327,7 +327,7 @@ func TestPrepareProgress(t *testing.T) {
 		r, w := newPreparingDaemon(t)
 		for i, token := range []string{"", `,"progressToken":null`, `,"progressToken":{"a":1}`, `,"progressToken":[1]`, `,"progressToken":true`} {
 			p := r.newPeer()
-			p.sendRequest("1", client.MethodCreate, fmt.Sprintf(`{"name":"s%d","with":["x"]%s}`, i, token))
+			p.sendRequest("1", client.MethodCreate, fmt.Sprintf(`{"name":"s%d","packages":["x"]%s}`, i, token))
 			p.readUntilAnswer("1")
 			p.sendRequest("2", client.MethodStart, fmt.Sprintf(`{"session":"s%d","input":"print x","wait_ms":30000}`, i))
 			w.result <- nil
@@ -351,7 +351,7 @@ func TestPrepare(t *testing.T) {
 	t.Run("a queued start can be cancelled without stopping the job", func(t *testing.T) {
 		r, w := newPreparingDaemon(t)
 		p := r.newPeer()
-		p.sendRequest("1", client.MethodCreate, `{"name":"main","with":["x"]}`)
+		p.sendRequest("1", client.MethodCreate, `{"name":"main","packages":["x"]}`)
 		p.readUntilAnswer("1")
 		p.sendRequest("3", client.MethodStart, `{"session":"main","input":"print never","wait_ms":60000}`)
 		if _, err := fmt.Fprintln(p.conn, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}`); err != nil {
@@ -419,9 +419,9 @@ func TestPrepare(t *testing.T) {
 	t.Run("a job ends with the last session that needs it", func(t *testing.T) {
 		r, w := newPreparingDaemon(t)
 		a, b := r.newPeer(), r.newPeer()
-		a.sendRequest("1", client.MethodCreate, `{"name":"a","with":["x"],"progressToken":1}`)
+		a.sendRequest("1", client.MethodCreate, `{"name":"a","packages":["x"],"progressToken":1}`)
 		a.readUntilAnswer("1")
-		b.sendRequest("1", client.MethodCreate, `{"name":"b","with":["x"],"progressToken":2}`)
+		b.sendRequest("1", client.MethodCreate, `{"name":"b","packages":["x"],"progressToken":2}`)
 		b.readUntilAnswer("1")
 		w.reports <- workers.Progress{Done: 1} // it runs
 		a.sendRequest("2", client.MethodClose, `{"session":"a"}`)
@@ -535,7 +535,7 @@ func TestPrepare_KeepsDaemonAlive(t *testing.T) {
 	w := newFakeJob()
 	clock := startWithClock(t, func(o *daemon.Options) { withPreparation(o, w.run) })
 	p := clock.newPeer()
-	p.sendRequest("1", client.MethodCreate, `{"name":"main","with":["x"],"progressToken":1}`)
+	p.sendRequest("1", client.MethodCreate, `{"name":"main","packages":["x"],"progressToken":1}`)
 	p.readUntilAnswer("1")
 	clock.wantRunningAt(clock.now().Add(2 * idleTimeout))
 	select {

@@ -323,8 +323,8 @@ func (d *Daemon) registerSession(p client.CreateParams, spec workers.Spec, in *p
 		name: name, language: p.Language, packages: p.Packages, lastUse: time.Now(), idleTimeout: d.options.SessionIdleTimeout,
 		session: s, progress: in, startLock: make(chan struct{}, 1),
 	}
-	if p.IdleTimeoutMS > 0 {
-		e.idleTimeout = time.Duration(p.IdleTimeoutMS) * time.Millisecond
+	if p.SessionIdleTimeoutMS > 0 {
+		e.idleTimeout = time.Duration(p.SessionIdleTimeoutMS) * time.Millisecond
 	}
 	d.mu.Lock()
 	ended := d.ctx.Err() != nil // otherwise nobody would close it

@@ -46,15 +46,15 @@ type displayPart struct {
 	Bytes int64  `json:"bytes"`
 	URL   string `json:"url"` // of the data, as a file
 
-	Image    bool   `json:"picture,omitempty"` // URL is one that a browser shows
-	Width    int    `json:"width,omitempty"`   // pixels; 0 when not known
+	Image    bool   `json:"image,omitempty"` // URL is one that a browser shows
+	Width    int    `json:"width,omitempty"` // pixels; 0 when not known
 	Height   int    `json:"height,omitempty"`
-	TooLarge bool   `json:"huge,omitempty"`    // too many pixels to show
-	Frame    string `json:"frame,omitempty"`   // the address of a document for a frame
-	Rows     int    `json:"rows,omitempty"`    // of the tables in it, about
-	Scripts  bool   `json:"scripts,omitempty"` // it has scripts, or frames
-	Themed   bool   `json:"themed,omitempty"`  // it has no colours of its own
-	Text     string `json:"text,omitempty"`    // for what is shown as text
+	TooLarge bool   `json:"too_large,omitempty"` // too many pixels to show
+	Frame    string `json:"frame,omitempty"`     // the address of a document for a frame
+	Rows     int    `json:"rows,omitempty"`      // of the tables in it, about
+	Scripts  bool   `json:"scripts,omitempty"`   // it has scripts, or frames
+	Themed   bool   `json:"themed,omitempty"`    // it has no colours of its own
+	Text     string `json:"text,omitempty"`      // for what is shown as text
 }
 
 // newEventItem returns an event without the data of its results, but their addresses.

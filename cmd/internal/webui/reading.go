@@ -200,7 +200,7 @@ func (s *Server) nextTick(ctx context.Context, seen *listSnapshot) (string, erro
 		return "", ctx.Err()
 	case err != nil:
 		seen.sessions = nil // the next look is at all
-		said["lost"] = err.Error()
+		said["error"] = err.Error()
 	default:
 		all := slices.Clone(seen.sessions)
 		for i := range all {

@@ -26,7 +26,7 @@ export class Composer {
 
   // show adapts to what the session does now.
   show(s) {
-    this.runButton.disabled = !["idle", "ended", "starting", "preparing"].includes(s.state) || Boolean(s.failure);
+    this.runButton.disabled = !["idle", "ended", "starting", "preparing"].includes(s.state) || Boolean(s.preparation_error);
     const request = s.input_request ?? null;
     const id = request ? request.id + "/" + (request.permission?.id ?? "") : null;
     if (id === this.asked) return;
@@ -91,7 +91,7 @@ export class Composer {
       }
     };
     this.question.append(h("form", { class: "asked", onsubmit: (e) => { e.preventDefault(); send("accept"); } },
-      h("p", {}, h("span", { class: "by" }, visible(form.from ?? "A server"), " asks"), h("span", { class: "prompt" }, visible(form.message ?? ""))),
+      h("p", {}, h("span", { class: "by" }, visible(form.server ?? "A server"), " asks"), h("span", { class: "prompt" }, visible(form.message ?? ""))),
       form.url ? h("p", { class: "means" }, "It wants you to go to ", h("code", {}, visible(form.url)), " yourself.") : null,
       inputs.map(([name, f, input]) => h("label", {}, visible(f.title || name), f.description ? h("span", { class: "means" }, " ", visible(f.description)) : null, input)),
       h("div", { class: "choices" },

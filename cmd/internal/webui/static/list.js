@@ -37,7 +37,7 @@ export class ListView {
     } },
     h("span", { class: "dot " + stateClass(s), "aria-hidden": "true" }),
     h("span", { class: "name" }, s.name),
-    h("span", { class: "lang" }, [s.language, s.runtime].filter(Boolean).join(" ")),
+    h("span", { class: "lang" }, [s.language, s.runtime_version].filter(Boolean).join(" ")),
     h("span", { class: "state" }),
     h("span", { class: "turns" }, s.turn ? s.turn.toLocaleString("en") + (s.turn === 1 ? " turn" : " turns") : "no turn yet"),
     h("span", { class: "memory" }, s.memory_bytes ? size(s.memory_bytes) : ""),
@@ -53,17 +53,17 @@ export class ListView {
     for (const item of this.body.children) {
       const s = item.session;
       item.querySelector(".state").textContent = stateWords(s, now);
-      item.querySelector(".age").textContent = "opened " + duration(Math.max(1000, now - new Date(s.opened))) + " ago";
+      item.querySelector(".age").textContent = "opened " + duration(Math.max(1000, now - new Date(s.opened_at))) + " ago";
     }
   }
 }
 
-export function stateClass(s) { return s.failure ? "failed" : s.input_request ? "waiting" : s.state; }
+export function stateClass(s) { return s.preparation_error ? "failed" : s.input_request ? "waiting" : s.state; }
 
 // stateWords says what a session does, and for how long it has if that matters.
 export function stateWords(s, now) {
-  const since = duration(Math.max(1000, now - new Date(s.since)));
-  if (s.failure) return "could not be prepared";
+  const since = duration(Math.max(1000, now - new Date(s.state_since)));
+  if (s.preparation_error) return "could not be prepared";
   if (s.state === "preparing") return "being prepared";
   if (s.input_request) return "waits " + since;
   switch (s.state) {

@@ -24,8 +24,8 @@ function go(path) {
 }
 
 function tick(said) {
-  if (said.away || said.lost) {
-    banner.textContent = said.away ?? "The daemon does not answer: " + said.lost;
+  if (said.away || said.error) {
+    banner.textContent = said.away ?? "The daemon does not answer: " + said.error;
     banner.hidden = false;
     document.body.classList.add("away");
     return;

@@ -82,7 +82,7 @@ export class SessionView {
 
   async start() {
     try {
-      const { turns, end, earlier } = await get("outline", { session: this.name, backward: true, limit: firstRows });
+      const { turns, end, has_earlier: earlier } = await get("outline", { session: this.name, backward: true, limit: firstRows });
       this.setRows(turns, end);
       this.ready = true;
       this.followEnd();
@@ -106,7 +106,7 @@ export class SessionView {
   async older(before) {
     const read = this.reading = {}; // another one may begin
     while (!this.gone && this.reading === read && this.rows.length < maxRows) {
-      const { turns, earlier } = await get("outline", { session: this.name, before, backward: true, limit: moreRows });
+      const { turns, has_earlier: earlier } = await get("outline", { session: this.name, before, backward: true, limit: moreRows });
       if (turns.length === 0 || this.reading !== read) return;
       before = turns[0].first;
       this.keepPlace(() => {
@@ -137,7 +137,7 @@ export class SessionView {
   tick(info, offset) {
     this.offset = offset;
     if (!info) { if (this.info) this.closed(); return; }
-    const other = this.info && this.info.opened !== info.opened;
+    const other = this.info && this.info.opened_at !== info.opened_at;
     this.info = info;
     if (other || info.last_seq < this.cursor) return this.restarted();
     this.element.classList.remove("over");
@@ -162,7 +162,7 @@ export class SessionView {
 
   showInfo() {
     const i = this.info;
-    clear(this.facts).append([i.language, i.runtime].filter(Boolean).join(" "), i.generation > 1 ? " · runtime " + i.generation : "", i.memory_bytes ? " · " + size(i.memory_bytes) : "", i.sandbox ? " · " + i.sandbox + (i.held_by ? " (held by " + i.held_by + ")" : "") : "", ...(i.writer ? [" · ", ...visible(i.writer), " has the keyboard"] : []));
+    clear(this.facts).append([i.language, i.runtime_version].filter(Boolean).join(" "), i.generation > 1 ? " · runtime " + i.generation : "", i.memory_bytes ? " · " + size(i.memory_bytes) : "", i.sandbox ? " · " + i.sandbox + (i.held_by ? " (held by " + i.held_by + ")" : "") : "", ...(i.writer ? [" · ", ...visible(i.writer), " has the keyboard"] : []));
     this.facts.title = [i.executable, i.dir].filter(Boolean).join(" in ");
     this.stop.hidden = !["running", "waiting", "starting", "preparing"].includes(i.state);
     this.showState();
@@ -232,7 +232,7 @@ export class SessionView {
   // catchUp takes up far behind: the turns that are new, and the contents of none.
   async catchUp() {
     const last = this.rows.at(-1);
-    const { turns, end, earlier } = await get("outline", { session: this.name, after: Math.max(0, (last?.first ?? 1) - 1), backward: true, limit: moreRows });
+    const { turns, end, has_earlier: earlier } = await get("outline", { session: this.name, after: Math.max(0, (last?.first ?? 1) - 1), backward: true, limit: moreRows });
     const stuck = this.stuck;
     if (turns.length === 0) { this.cursor = this.known; return; }
     const rows = seen(turns);

@@ -297,7 +297,7 @@ function what(e) {
 // is better than its text.
 function shown(parts, e) {
   if (parts.length === 0) return [null, false];
-  const still = parts.find((p) => p.frame && !p.scripts), picture = parts.find((p) => p.picture);
+  const still = parts.find((p) => p.frame && !p.scripts), picture = parts.find((p) => p.image);
   const text = parts.find((p) => p.text), live = parts.find((p) => p.frame);
   const best = still ?? picture ?? text ?? live;
   let box;
@@ -307,7 +307,7 @@ function shown(parts, e) {
   else box = h("p", { class: "remark" }, "A result of a type that cannot be shown here.");
   const more = [];
   if (live && live !== best) more.push(asker(live));
-  for (const p of parts) if (p !== picture || p.huge) more.push(h("a", { href: p.url, download: "" }, visible(p.mime.slice(0, 60)), ", " + size(p.bytes)));
+  for (const p of parts) if (p !== picture || p.too_large) more.push(h("a", { href: p.url, download: "" }, visible(p.mime.slice(0, 60)), ", " + size(p.bytes)));
   if (parts.length === 1 && text) more.length = 0;
   if (more.length) box = h("div", {}, box, h("p", { class: "files" }, more));
   return [box, Boolean(still ?? picture ?? live) || (text && text.mime !== "text/plain")];
@@ -322,7 +322,7 @@ function written(p) {
 }
 
 function pictured(p, e) {
-  if (p.huge) return h("p", { class: "remark" }, `A picture of ${p.width} × ${p.height} pixels is too large to show.`);
+  if (p.too_large) return h("p", { class: "remark" }, `A picture of ${p.width} × ${p.height} pixels is too large to show.`);
   const image = h("img", { src: p.url, alt: e.title ? e.title : "a picture that the code made", decoding: "async" });
   if (p.width) { image.width = p.width; image.height = p.height; }
   image.addEventListener("error", () => image.replaceWith(h("span", { class: "remark" }, "This picture cannot be shown: it may be damaged, too large or too old.")));
