@@ -65,7 +65,7 @@ func TestDoctor_ToolServers(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := h.runRepl(t, "", "doctor", "--lang", "python", "--servers", file)
-	for _, want := range []string{"Servers of tools", "ok      birds: tools: 1, of which it marks 0 as destructive; started in ", "FAILED  broken: the server broken did not start: ", "it ended with status 3: no licence", "note: server off is left out: it is switched off"} {
+	for _, want := range []string{"Servers of tools", "ok      birds: tools: 1, of which it marks 0 as destructive; started in ", "FAILED  broken: the server broken did not start: ", "it ended with status 3: no licence", "note: server off is skipped: disabled"} {
 		if !strings.Contains(got.stdout, want) {
 			t.Errorf("doctor does not say %q: %v", want, got)
 		}

@@ -13,7 +13,8 @@ import (
 func TestCallers(t *testing.T) {
 	t.Parallel()
 
-	// Callers do not see what others have done to a server, and the servers of one that is gone end.
+	// A caller does not see what others have done to a server. The servers of a caller that has
+	// gone end.
 	t.Run("each one has its own connections", func(t *testing.T) {
 		t.Parallel()
 		s := newRudeSet(t, Options{Allow: []string{"*", "moody.wipe"}, CallerOf: func(name string) string {
@@ -63,7 +64,7 @@ func TestCallers(t *testing.T) {
 		ada("moody.echo('still')", `{"zeta":"still"}`)
 	})
 
-	// A server that has no tools for code ends with its caller, too.
+	// A server without tools for code also ends with its caller.
 	t.Run("a server without tools ends with its caller", func(t *testing.T) {
 		t.Parallel()
 		s := newRudeSet(t, Options{CallerOf: func(name string) string { return name }}, "toolless")
@@ -81,7 +82,7 @@ func TestCallers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if reply, err := one.Wait(t.Context(), turn, nil); err != nil || !strings.Contains(reply.Text(), "has no tools") {
+			if reply, err := one.Wait(t.Context(), turn, nil); err != nil || !strings.Contains(reply.Text(), "offers no tools") {
 				t.Errorf("got %v, %s", err, reply.Text())
 			}
 			if err := one.Close(t.Context()); err != nil {
@@ -91,7 +92,7 @@ func TestCallers(t *testing.T) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.callers["bob"] != nil {
-			t.Error("the server of a caller that is gone is still there")
+			t.Error("the server of a caller that has gone still exists")
 		}
 	})
 }

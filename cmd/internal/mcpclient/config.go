@@ -14,34 +14,36 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/install"
 )
 
-// depthVariable is in the environment of what is started here. A program that finds it in its own
-// is a server itself, and starts none: else two that name each other would never end.
+// depthVariable is set in the environment of the servers started here. A program that finds it in
+// its own environment is such a server, and starts none itself. Otherwise two servers that
+// configure each other would start each other forever.
 const depthVariable = "TURNSTONE_SERVERS_DEPTH"
 
 // maxServers bounds the servers of one program.
 const maxServers = 100
 
-// A ServerConfig says how to reach one server.
+// A ServerConfig describes how to start or reach one server.
 type ServerConfig struct {
-	Name    string // as the configuration calls it
-	Group   string // as code calls it
+	Name    string // in the configuration
+	Group   string // in code
 	Command string // absolute; "" when URL is set
 	Args    []string
-	Env     []string // all of it
+	Env     []string // the complete environment
 	Dir     string
 	URL     string
 	SSE     bool
 	Headers map[string]string
 }
 
-// ClientNames are the names for From that stand for what a person approved in a client.
+// ClientNames are the sources for LoadServers that stand for the servers a user approved in that
+// client.
 func ClientNames() []string { return []string{"claude", "codex", "vscode", "cursor"} }
 
-// LoadServers returns the servers that a file or a client's configuration names, and a line for each one
-// that is left out.
+// LoadServers returns the servers in a file or in a client's configuration, and a line for each
+// one that is left out.
 func LoadServers(source string, p install.ConfigDirs) (list []ServerConfig, left []string, err error) {
 	if p.Getenv(depthVariable) != "" {
-		return nil, []string{"--servers " + source + ": no servers, because this program is itself a server that repl started"}, nil
+		return nil, []string{"--servers " + source + ": no servers are started, because repl started this program as a server itself"}, nil
 	}
 	entries, left, vars, err := readEntries(source, p)
 	if err != nil {
@@ -54,7 +56,7 @@ func LoadServers(source string, p install.ConfigDirs) (list []ServerConfig, left
 	for _, name := range slices.Sorted(maps.Keys(entries)) {
 		c, why := vars.parseEntry(name, entries[name])
 		if why != nil {
-			left = append(left, fmt.Sprintf("server %s is left out: %v", name, why))
+			left = append(left, fmt.Sprintf("server %s is skipped: %v", name, why))
 			continue
 		}
 		if c.Group = groupName(name, taken); c.Group != name {
@@ -65,7 +67,7 @@ func LoadServers(source string, p install.ConfigDirs) (list []ServerConfig, left
 	return list, left, nil
 }
 
-// readEntries returns the entries of a source.
+// readEntries returns the server entries of a source.
 func readEntries(source string, p install.ConfigDirs) (entries map[string]any, left []string, v *variableExpander, err error) {
 	v = &variableExpander{places: p}
 	if !slices.Contains(ClientNames(), source) {
@@ -78,12 +80,12 @@ func readEntries(source string, p install.ConfigDirs) (entries map[string]any, l
 				return found, nil, v, nil
 			}
 		}
-		return nil, nil, nil, errors.New(`it has no object "mcpServers"`)
+		return nil, nil, nil, errors.New(`missing object "mcpServers"`)
 	}
 	client, _ := install.FindClient(source)
 	file, tree, err := client.ReadTree(p)
 	if err != nil {
-		return nil, nil, nil, fmt.Errorf("%w: it names no servers that were approved in %s", err, client.Title)
+		return nil, nil, nil, fmt.Errorf("%w: cannot read the servers approved in %s", err, client.Title)
 	}
 	entries = maps.Clone(client.ServersIn(tree))
 	if entries == nil {
@@ -94,13 +96,13 @@ func readEntries(source string, p install.ConfigDirs) (entries map[string]any, l
 		left = addClaudeProject(entries, client, tree, p)
 	}
 	if len(entries) == 0 {
-		left = append(left, file+" names no servers")
+		left = append(left, file+" lists no servers")
 	}
 	return entries, left, v, nil
 }
 
-// addClaudeProject adds the servers of the project: those that the person added for it, and of
-// its .mcp.json those that the person approved.
+// addClaudeProject adds the servers of the project: the user's own for this project, and the
+// approved ones of its .mcp.json.
 func addClaudeProject(entries map[string]any, client install.Client, tree map[string]any, p install.ConfigDirs) (left []string) {
 	projects, _ := tree["projects"].(map[string]any)
 	project, _ := projects[p.Project].(map[string]any)
@@ -111,7 +113,7 @@ func addClaudeProject(entries map[string]any, client install.Client, tree map[st
 			if decided.isApproved(name) {
 				entries[name] = entry
 			} else {
-				left = append(left, fmt.Sprintf("server %s of %s is left out: it was not approved in Claude Code", name, file))
+				left = append(left, fmt.Sprintf("server %s of %s is skipped: not approved in Claude Code", name, file))
 			}
 		}
 		slices.Sort(left)
@@ -124,13 +126,13 @@ func addClaudeProject(entries map[string]any, client install.Client, tree map[st
 	return left
 }
 
-// approvals are what a person decided about the servers of a project's .mcp.json.
+// approvals are a user's decisions about the servers of a project's .mcp.json.
 type approvals struct {
 	approvesAll       bool
 	approved, refused []string
 }
 
-// isApproved reports whether a server is approved. A no anywhere counts more than a yes.
+// isApproved reports whether a server is approved. A refusal anywhere overrides every approval.
 func (a approvals) isApproved(name string) bool {
 	return !slices.Contains(a.refused, name) && (a.approvesAll || slices.Contains(a.approved, name))
 }
@@ -143,9 +145,10 @@ func (a *approvals) addSettings(settings map[string]any, mayApprove bool) {
 	}
 }
 
-// readApprovals reads where Claude Code keeps them: its entry of the project, the person's settings,
-// and the project's own. A project cannot approve its servers itself: what is checked in only
-// refuses, and its local settings count once the person has trusted the project.
+// readApprovals reads the three places where Claude Code stores approvals: its entry of the
+// project, the user's settings, and the project's settings. A project cannot approve its own
+// servers. So its checked-in settings can only refuse, and its local settings count only once the
+// user trusts the project.
 func readApprovals(project map[string]any, p install.ConfigDirs) (a approvals) {
 	a.addSettings(project, true)
 	trusted := project["hasTrustDialogAccepted"] == true
@@ -153,27 +156,27 @@ func readApprovals(project map[string]any, p install.ConfigDirs) (a approvals) {
 		dir, name  string
 		mayApprove bool
 	}{{p.Home, "settings.json", true}, {p.Project, "settings.local.json", trusted}, {p.Project, "settings.json", false}} {
-		if settings, err := install.ReadJSON(filepath.Join(one.dir, ".claude", one.name)); err == nil { // mostly there is none
+		if settings, err := install.ReadJSON(filepath.Join(one.dir, ".claude", one.name)); err == nil { // most users have none
 			a.addSettings(settings, one.mayApprove)
 		}
 	}
 	return a
 }
 
-// variableExpander replaces variables in the settings of servers.
+// variableExpander replaces variables such as ${HOME} in the settings of servers.
 type variableExpander struct {
 	places    install.ConfigDirs
-	isLiteral bool // the client replaces none
+	isLiteral bool // the client expands no variables
 }
 
-// parseEntry reads one entry.
+// parseEntry parses the settings of one server.
 func (v *variableExpander) parseEntry(name string, entry any) (c ServerConfig, err error) {
 	settings, ok := entry.(map[string]any)
 	if !ok {
-		return c, errors.New("it is no object")
+		return c, errors.New("not an object")
 	}
 	if settings["enabled"] == false || settings["disabled"] == true {
-		return c, errors.New("it is switched off")
+		return c, errors.New("disabled")
 	}
 	c.Name, c.Dir = name, v.places.Project
 	if dir := v.expandText(settings["cwd"], &err); dir != "" {
@@ -194,23 +197,23 @@ func (v *variableExpander) parseEntry(name string, entry any) (c ServerConfig, e
 	}
 	c.Env = v.serverEnvironment(settings, &err)
 	if err == nil && command == "" {
-		err = errors.New(`it has neither "command" nor "url"`)
+		err = errors.New(`neither "command" nor "url" is set`)
 	}
 	if err == nil {
 		c.Command, err = findCommand(command, c.Dir)
 	}
 	if err == nil && isOwnCommand(c) {
-		err = errors.New("it is this program itself")
+		err = errors.New("the command is this program itself")
 	}
 	return c, err
 }
 
-// parseHeaders returns those of an address.
+// parseHeaders returns the HTTP headers for a remote server.
 func (v *variableExpander) parseHeaders(settings map[string]any, err *error) map[string]string {
 	all := map[string]string{}
 	for _, key := range []string{"headers", "http_headers"} {
-		given, _ := settings[key].(map[string]any)
-		for name, value := range given {
+		headers, _ := settings[key].(map[string]any)
+		for name, value := range headers {
 			all[name] = v.expandText(value, err)
 		}
 	}
@@ -224,7 +227,7 @@ func (v *variableExpander) parseHeaders(settings map[string]any, err *error) map
 	return all
 }
 
-// lookupNamed returns the variable that a setting names.
+// lookupNamed returns the value of the environment variable that a setting names.
 func (v *variableExpander) lookupNamed(variable any, err *error) string {
 	name, _ := variable.(string)
 	value := v.places.Getenv(name)
@@ -234,7 +237,7 @@ func (v *variableExpander) lookupNamed(variable any, err *error) string {
 	return value
 }
 
-// serverEnvironment returns a small safe one, with what the entry adds.
+// serverEnvironment returns safeVariables and the variables of the entry.
 func (v *variableExpander) serverEnvironment(settings map[string]any, err *error) (env []string) {
 	own, _ := settings["env"].(map[string]any)
 	for _, name := range append(safeVariables(), stringItems(settings["env_vars"])...) {
@@ -248,7 +251,8 @@ func (v *variableExpander) serverEnvironment(settings map[string]any, err *error
 	return append(env, depthVariable+"=1")
 }
 
-// expandText returns a setting with its variables replaced. It sets err if that cannot be done.
+// expandText returns a setting with its variables replaced. It sets err if a variable cannot be
+// replaced.
 func (v *variableExpander) expandText(setting any, err *error) string {
 	if setting == nil {
 		return ""
@@ -275,7 +279,7 @@ func (v *variableExpander) expandText(setting any, err *error) string {
 	}
 }
 
-// lookupValue returns what stands for ${name}.
+// lookupValue returns the value of ${name}.
 func (v *variableExpander) lookupValue(name string) (string, error) {
 	name, otherwise, hasDefault := strings.Cut(name, ":-")
 	switch {
@@ -284,7 +288,7 @@ func (v *variableExpander) lookupValue(name string) (string, error) {
 	case name == "userHome":
 		return v.places.Home, nil
 	case strings.HasPrefix(name, "input:"):
-		return "", fmt.Errorf("it needs ${%s}, which only its client can ask for", name)
+		return "", fmt.Errorf("${%s} is not supported: only an MCP client can prompt for it", name)
 	}
 	if value := v.places.Getenv(strings.TrimPrefix(name, "env:")); value != "" {
 		return value, nil
@@ -302,7 +306,7 @@ func findCommand(command, dir string) (string, error) {
 	}
 	path, err := exec.LookPath(command)
 	if err != nil {
-		return "", fmt.Errorf("its command %s is not there", command)
+		return "", fmt.Errorf("command not found: %s", command)
 	}
 	return filepath.Abs(path)
 }
@@ -323,7 +327,7 @@ func isOwnCommand(c ServerConfig) bool {
 	return (base == "repl" || base == "turnstone") && c.Args[0] == "mcp"
 }
 
-// groupName returns a name that code can use in any language, and that is not taken.
+// groupName returns an unused name that is an identifier in every language.
 func groupName(name string, taken map[string]bool) string {
 	group := strings.Map(func(c rune) rune {
 		if c == '_' || c < 0x80 && (c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z') {
@@ -344,22 +348,22 @@ func groupName(name string, taken map[string]bool) string {
 			taken[free] = true
 			return free
 		}
-		taken[free+" again"] = true // so that the next number is another
+		taken[free+" again"] = true // increases the next number
 	}
 }
 
-// pythonKeywords of Python.
+// pythonKeywords are the reserved words of Python.
 func pythonKeywords() []string {
 	return strings.Fields("False None True and as assert async await break class continue def del elif else except finally for from global " +
 		"if import in is lambda nonlocal not or pass raise return try while with yield")
 }
 
-// rKeywords are those that Python has not.
+// rKeywords are the reserved words of R that Python does not share.
 func rKeywords() []string {
 	return []string{"repeat", "function", "next", "TRUE", "FALSE", "NULL", "Inf", "NaN", "NA"}
 }
 
-// stringItems returns the texts of a list.
+// stringItems returns the strings in a JSON array.
 func stringItems(v any) (list []string) {
 	items, _ := v.([]any)
 	for _, item := range items {

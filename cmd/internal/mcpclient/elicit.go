@@ -13,11 +13,11 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor"
 )
 
-// handleElicitation passes a question of the server on to a person, who is asked in the turn of a call that
-// runs. The end of that call withdraws the question.
-func (s *server) handleElicitation(ctx context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+// handleElicitation passes a request for user input from the server on to the user. The user is
+// asked in the turn of an open call. When that call ends, the request is withdrawn.
+func (s *toolServer) handleElicitation(ctx context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 	one := s.askingCall(ctx)
-	if one == nil { // nobody has called it
+	if one == nil { // no call is open
 		return &mcp.ElicitResult{Action: string(session.FormDecline)}, nil
 	}
 	ctx, stop := context.WithCancel(ctx)
@@ -25,14 +25,14 @@ func (s *server) handleElicitation(ctx context.Context, r *mcp.ElicitRequest) (*
 	defer context.AfterFunc(one.ctx, stop)()
 	answer, err := s.askUser(ctx, one.Caller, r.Params)
 	if err != nil {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the question cannot be put to a person: " + err.Error()}
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "cannot ask the user: " + err.Error()}
 	}
 	return &mcp.ElicitResult{Action: string(answer.Action), Content: answer.Content}, nil
 }
 
-// askingCall returns the call because of which the server asks; nil if none runs. Versions before
-// 2026-07-28 do not say which it is: then it is the one that began last.
-func (s *server) askingCall(ctx context.Context) *openCall {
+// askingCall returns the call for which the server asks, or nil. Before version 2026-07-28,
+// requests do not name their call; then it is the newest open one.
+func (s *toolServer) askingCall(ctx context.Context) *openCall {
 	if caller := supervisor.CallerOf(ctx); caller.Session != nil {
 		return &openCall{Caller: caller, ctx: ctx}
 	}
@@ -47,12 +47,12 @@ func (s *server) askingCall(ctx context.Context) *openCall {
 	return last
 }
 
-// askUser asks a person. The error says why nobody can be asked that.
-func (s *server) askUser(ctx context.Context, caller supervisor.Caller, p *mcp.ElicitParams) (session.FormAnswer, error) {
+// askUser asks the user. The error says why that is not possible.
+func (s *toolServer) askUser(ctx context.Context, caller supervisor.Caller, p *mcp.ElicitParams) (session.FormAnswer, error) {
 	form := session.Form{Server: s.Name, Message: p.Message, URL: p.URL}
 	if p.URL != "" {
 		if to, err := url.Parse(p.URL); err != nil || to.Host == "" || to.Scheme != "https" && to.Scheme != "http" {
-			return session.FormAnswer{}, fmt.Errorf("%q is no address for a browser", p.URL)
+			return session.FormAnswer{}, fmt.Errorf("%q is not a web address", p.URL)
 		}
 		form.URL = p.URL
 	} else if text, ok := p.Meta[schemaKey].(string); ok {
@@ -63,13 +63,13 @@ func (s *server) askUser(ctx context.Context, caller supervisor.Caller, p *mcp.E
 	return caller.Ask(ctx, form)
 }
 
-// askToVisit asks a person to go to the addresses that a server wants visited before a call, and
-// returns the error of that call: when the person is done there, only they and the code know.
-func (s *server) askToVisit(ctx context.Context, caller supervisor.Caller, told *jsonrpc.Error) error {
+// askToVisit asks the user to open the URLs that a server requires before a call. It always
+// returns an error for that call, because the server does not report when the user is done.
+func (s *toolServer) askToVisit(ctx context.Context, caller supervisor.Caller, refusal *jsonrpc.Error) error {
 	var wanted struct {
 		Elicitations []*mcp.ElicitParams `json:"elicitations"`
 	}
-	_ = json.Unmarshal(told.Data, &wanted) // without any, the words of the server are all there is
+	_ = json.Unmarshal(refusal.Data, &wanted) // without URLs, the message must do
 	for _, one := range wanted.Elicitations {
 		if one == nil || one.URL == "" {
 			continue
@@ -79,10 +79,10 @@ func (s *server) askToVisit(ctx context.Context, caller supervisor.Caller, told 
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:
-			return &supervisor.CallError{Name: "ToolError", Message: fmt.Sprintf("%s (it cannot be put to a person: %v)", told.Message, err)}
+			return &supervisor.CallError{Name: "ToolError", Message: fmt.Sprintf("%s (cannot ask the user: %v)", refusal.Message, err)}
 		case answer.Action != session.FormAccept:
-			return &supervisor.CallError{Name: "ToolError", Message: told.Message + " (the person did not agree to that)"}
+			return &supervisor.CallError{Name: "ToolError", Message: refusal.Message + " (the user declined)"}
 		}
 	}
-	return &supervisor.CallError{Name: "ToolError", Message: told.Message + " (the person was asked to do that: call again when they have)"}
+	return &supervisor.CallError{Name: "ToolError", Message: refusal.Message + " (the user was asked to do this; call again when they have)"}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// waitForm waits until a server asks a person.
+// waitForm waits until a server asks the user.
 func waitForm(t *testing.T, r *sessionkit.TestSession, turn uint64) session.InputRequest {
 	t.Helper()
 	reply, err := r.Wait(t.Context(), turn, nil)
@@ -24,7 +24,7 @@ func waitForm(t *testing.T, r *sessionkit.TestSession, turn uint64) session.Inpu
 		t.Fatal(err)
 	}
 	if reply.InputRequest == nil || reply.InputRequest.Form == nil {
-		t.Fatalf("nobody is asked: %s, %+v", reply.Text(), reply.InputRequest)
+		t.Fatalf("no user is asked: %s, %+v", reply.Text(), reply.InputRequest)
 	}
 	return *reply.InputRequest
 }
@@ -36,15 +36,15 @@ func sendFormAnswer(t *testing.T, r *sessionkit.TestSession, w session.InputRequ
 	}
 }
 
-// runEachProtocolVersion runs a test with servers that ask in either way.
+// runEachProtocolVersion runs a test with a server of each protocol style for elicitation.
 func runEachProtocolVersion(t *testing.T, test func(t *testing.T, r *sessionkit.TestSession)) {
 	t.Helper()
 	t.Parallel()
-	for _, manner := range []string{"polite", "older"} {
-		t.Run(manner, func(t *testing.T) {
+	for _, style := range []string{"polite", "older"} {
+		t.Run(style, func(t *testing.T) {
 			t.Parallel()
-			r := newSessionWith(t, newRudeSet(t, Options{Allow: []string{"*"}}, manner))
-			wantOutput(t, r, "from turnstone.tools import "+manner+" as bird", "")
+			r := newSessionWith(t, newRudeSet(t, Options{Allow: []string{"*"}}, style))
+			wantOutput(t, r, "from turnstone.tools import "+style+" as bird", "")
 			test(t, r)
 		})
 	}
@@ -86,8 +86,8 @@ func TestElicitVersions(t *testing.T) {
 			}{
 				{"print(bird.visit())", `{"action":"accept"`, session.FormAccept},
 				{"print(bird.visit())", `{"action":"decline"`, session.FormDecline},
-				{"bird.first()", "the person was asked to do that: call again when they have", session.FormAccept},
-				{"bird.first()", "the person did not agree to that", session.FormDecline},
+				{"bird.first()", "the user was asked to do this; call again when they have", session.FormAccept},
+				{"bird.first()", "the user declined", session.FormDecline},
 			} {
 				turn := submitCode(t, r, one.code)
 				w := waitForm(t, r, turn)
@@ -99,7 +99,7 @@ func TestElicitVersions(t *testing.T) {
 					t.Errorf("%s, %s: got %s", one.code, one.action, res.OutputText())
 				}
 			}
-			wantOutput(t, r, "bird.lure()", "Error", "is no address for a browser")
+			wantOutput(t, r, "bird.lure()", "Error", "is not a web address")
 		})
 	})
 }
@@ -131,7 +131,7 @@ func TestElicit(t *testing.T) {
 		}
 	})
 
-	// An interrupt, the server itself and a reset withdraw a question.
+	// The request is withdrawn by an interrupt, by the server itself, and by a reset.
 	t.Run("withdraws a question that is over", func(t *testing.T) {
 		t.Parallel()
 		r := newSessionWith(t, newRudeSet(t, Options{Allow: []string{"*"}}, "older"))
@@ -142,23 +142,23 @@ func TestElicit(t *testing.T) {
 		if res := r.WaitTurnEnd(t, turn); !strings.Contains(res.OutputText(), "KeyboardInterrupt") {
 			t.Errorf("after an interrupt: %s", res.OutputText())
 		}
-		over := func(w session.InputRequest) {
+		wantWithdrawn := func(w session.InputRequest) {
 			t.Helper()
 			if _, err := r.Answer(t.Context(), w.ID, session.FormAnswer{Action: session.FormDecline}.Input()); err == nil {
-				t.Error("what is withdrawn can be answered")
+				t.Error("a withdrawn request accepts an answer")
 			}
 		}
-		over(w)
+		wantWithdrawn(w)
 		turn = submitCode(t, r, "print(older.patient())")
 		if res := r.WaitTurnEnd(t, turn); !strings.Contains(res.OutputText(), "gave up: ") || strings.Contains(res.OutputText(), "gave up: <nil>") {
-			t.Errorf("a server that does not wait: %s", res.OutputText())
+			t.Errorf("a server with a timeout: %s", res.OutputText())
 		}
 		turn = submitCode(t, r, "older.ask()")
 		w = waitForm(t, r, turn)
 		if err := r.Reset(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		over(w)
+		wantWithdrawn(w)
 		r.WaitUntilReady(t)
 		wantOutput(t, r, "from turnstone.tools import older; print(older.hello())", "hello")
 	})
@@ -166,9 +166,9 @@ func TestElicit(t *testing.T) {
 	t.Run("declines with a notice when no user can be asked", func(t *testing.T) {
 		t.Parallel()
 		r := newSessionWith(t, newRudeSet(t, Options{Allow: []string{"*"}}, "polite"))
-		said := strconv.Quote(filepath.Join(t.TempDir(), "said"))
+		file := strconv.Quote(filepath.Join(t.TempDir(), "answer"))
 		wantOutput(t, r, "from turnstone.tools import polite", "")
-		submitCode(t, r, "import threading, time\nt = threading.Thread(target=lambda: (time.sleep(.3), open("+said+", 'w').write(polite.ask()), print('wrote')))\nt.start()")
+		submitCode(t, r, "import threading, time\nt = threading.Thread(target=lambda: (time.sleep(.3), open("+file+", 'w').write(polite.ask()), print('wrote')))\nt.start()")
 		e := r.WaitEvent(t, "the decline", func(e timeline.Event) bool {
 			n, ok := e.Body.(timeline.Notice)
 			return ok && strings.Contains(n.Message, "the server polite asks, and nobody can be asked now, so it was declined: Which bird?")
@@ -176,17 +176,18 @@ func TestElicit(t *testing.T) {
 		if e.Turn == 0 && !e.BetweenTurns {
 			t.Errorf("got %+v", e)
 		}
-		wantOutput(t, r, "t.join(); print(open("+said+").read())", `"decline"`)
+		wantOutput(t, r, "t.join(); print(open("+file+").read())", `"decline"`)
 		turn := submitCode(t, r, "print([polite.ask() for _ in range(22)][-1])")
 		for range 20 {
 			sendFormAnswer(t, r, waitForm(t, r, turn), session.FormAnswer{Action: session.FormCancel})
 		}
 		if res := r.WaitTurnEnd(t, turn); !strings.Contains(res.OutputText(), `"decline"`) {
-			t.Errorf("beyond the bound: %s", res.OutputText())
+			t.Errorf("beyond the limit: %s", res.OutputText())
 		}
 	})
 
-	// Threads that are asked at once are asked one after the other, and each server gets its own answer.
+	// The questions of concurrent threads are put one after the other, and each thread gets its
+	// own answer.
 	t.Run("asks concurrent questions one after the other", func(t *testing.T) {
 		t.Parallel()
 		r := newSessionWith(t, newRudeSet(t, Options{Allow: []string{"*"}}, "polite"))
@@ -201,7 +202,7 @@ func TestElicit(t *testing.T) {
 		res := r.WaitTurnEnd(t, turn)
 		for _, one := range want {
 			if strings.Count(res.OutputText(), one) != 1 {
-				t.Errorf("there is not one %s in %s", one, res.OutputText())
+				t.Errorf("want %s once in %s", one, res.OutputText())
 			}
 		}
 	})

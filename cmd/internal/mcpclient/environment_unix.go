@@ -2,7 +2,7 @@
 
 package mcpclient
 
-// safeVariables are those of our own environment that every server gets. None of them has a
+// safeVariables are the environment variables that every server inherits. None of them holds a
 // secret.
 func safeVariables() []string {
 	return []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR"}

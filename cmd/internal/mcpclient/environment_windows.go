@@ -1,6 +1,6 @@
 package mcpclient
 
-// safeVariables are those of our own environment that every server gets. None of them has a
+// safeVariables are the environment variables that every server inherits. None of them holds a
 // secret.
 func safeVariables() []string {
 	return []string{"PATH", "PATHEXT", "SystemRoot", "SystemDrive", "windir", "ComSpec", "USERPROFILE", "HOMEDRIVE", "HOMEPATH",

@@ -8,24 +8,24 @@ import (
 	"time"
 )
 
-// A CheckResult says whether a server works.
+// A CheckResult says whether a server starts, and which tools it has.
 type CheckResult struct {
 	Name   string
-	Err    error  // why it does not start, with its last words
-	Detail string // its tools, and how long it took to start
+	Err    error  // why it did not start, with its last output
+	Detail string // the number of tools, and the start time
 }
 
-// CheckServers starts all servers side by side, and says what came of each, in their order.
+// CheckServers starts all servers concurrently, and returns a result for each, in order.
 func (s *ServerSet) CheckServers(ctx context.Context) []CheckResult {
 	list := make([]CheckResult, len(s.servers))
 	var all sync.WaitGroup
 	for i, one := range s.servers {
 		all.Go(func() {
-			begun := time.Now()
+			start := time.Now()
 			_, err := one.ensureConnected(ctx)
 			list[i] = CheckResult{Name: one.Name, Err: err}
 			if err == nil {
-				list[i].Detail = one.describeTools(time.Since(begun))
+				list[i].Detail = one.describeTools(time.Since(start))
 			}
 		})
 	}
@@ -33,8 +33,8 @@ func (s *ServerSet) CheckServers(ctx context.Context) []CheckResult {
 	return list
 }
 
-// describeTools counts the tools of a server that took some time to start.
-func (s *server) describeTools(took time.Duration) string {
+// describeTools describes the tools of a server, and how long it took to start.
+func (s *toolServer) describeTools(took time.Duration) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	destructive := 0
@@ -48,7 +48,7 @@ func (s *server) describeTools(took time.Duration) string {
 		text += "; called " + s.Group + " in code"
 	}
 	if len(s.omitted) > 0 {
-		text += "; left out: " + strings.Join(s.omitted[:min(len(s.omitted), maxShownOmitted)], ", ")
+		text += "; skipped: " + strings.Join(s.omitted[:min(len(s.omitted), maxShownOmitted)], ", ")
 	}
 	return text
 }

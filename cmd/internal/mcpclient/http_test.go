@@ -16,7 +16,8 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// A webServer is a server at an address of the loopback, which can go away and come back there.
+// A webServer is an MCP server on the loopback interface that can stop and restart at the same
+// address.
 type webServer struct {
 	t       *testing.T
 	address string
@@ -26,7 +27,7 @@ type webServer struct {
 	running *http.Server
 	headers []string // Authorization of each request
 
-	sessionLoss sessionLossAnswer // the answer to a request of an unknown session; the zero value for the SDK's
+	sessionLoss sessionLossAnswer // the answer to a request with an unknown session; zero for the SDK's answer
 }
 
 type sessionLossAnswer struct {
@@ -34,7 +35,7 @@ type sessionLossAnswer struct {
 	body   string
 }
 
-// newWebServer returns a server of these tools, reached in the older way if sse.
+// newWebServer returns a server with the polite tools. It uses the older SSE transport if sse.
 func newWebServer(t *testing.T, sse, older bool) *webServer {
 	t.Helper()
 	w := &webServer{t: t}
@@ -49,7 +50,7 @@ func newWebServer(t *testing.T, sse, older bool) *webServer {
 	return w
 }
 
-// replaceServer makes a server that knows nothing of the sessions before.
+// replaceServer replaces the server with one that knows none of the earlier sessions.
 func (w *webServer) replaceServer(sse, older bool) {
 	server := newPoliteServer(older)
 	server.AddTool(&mcp.Tool{Name: "hang", InputSchema: json.RawMessage(`{"type":"object"}`)}, func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
@@ -81,7 +82,7 @@ func (w *webServer) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	handler.ServeHTTP(out, r)
 }
 
-// sessionLossWriter is a response that is another one if its status is 404.
+// sessionLossWriter is a response writer that replaces a 404 with another answer.
 type sessionLossWriter struct {
 	http.ResponseWriter
 	answer sessionLossAnswer
@@ -122,7 +123,7 @@ func (w *webServer) stop() {
 	_ = w.running.Close()
 }
 
-// restart serves again at the same address.
+// restart listens again at the same address.
 func (w *webServer) restart() {
 	w.t.Helper()
 	listener, err := net.Listen("tcp", w.address)
@@ -161,40 +162,40 @@ func TestHTTPServer(t *testing.T) {
 				before := s.servers[0].callCount
 				s.servers[0].mu.Unlock()
 				turn = submitCode(t, r, "web.hang()")
-				for calls := before; calls == before; { // until it waits
+				for calls := before; calls == before; { // until the call is open
 					s.servers[0].mu.Lock()
 					calls = s.servers[0].callCount
 					s.servers[0].mu.Unlock()
 				}
 				w.stop()
 				if res := r.WaitTurnEnd(t, turn); !strings.Contains(res.OutputText(), "Error") || !strings.Contains(res.OutputText(), "web") {
-					t.Errorf("the server went away: %s", res.OutputText())
+					t.Errorf("after the server stopped: %s", res.OutputText())
 				}
 				wantOutput(t, r, "web.hello()", "ConnectionError", "web")
-				w.replaceServer(way.sse, way.older) // the sessions of before are unknown now
+				w.replaceServer(way.sse, way.older) // earlier sessions are unknown now
 				w.restart()
 				wantOutput(t, r, "import time, turnstone\nfor _ in range(100):\n    try: print(web.hello()); break\n    except ConnectionError as e: time.sleep(.1)\nelse: print(e)", `"hello"`)
 
-				w.replaceServer(way.sse, way.older) // it has lost its sessions, and its connections stand
+				w.replaceServer(way.sse, way.older) // sessions are lost, connections remain
 				wantOutput(t, r, "for _ in range(100):\n    try: print('again', web.hello()); break\n    except ConnectionError as e: time.sleep(.1)\nelse: print(e)", `again "hello"`)
 				for _, h := range w.headers {
 					if h != "Bearer t0" && h != "Bearer x" {
-						t.Errorf("a request came without its header: %q", h)
+						t.Errorf("a request lacks its header: %q", h)
 					}
 				}
 			})
 		}
 	})
 
-	// A server that was started anew, or has ended an idle session, refuses the next call before it begins,
-	// most of them with an error for it.
+	// A server that was restarted, or has ended an idle session, refuses the next call before
+	// executing it, usually with an error for that call.
 	t.Run("is called again after it has lost the session", func(t *testing.T) {
 		t.Parallel()
 		for name, answer := range map[string]sessionLossAnswer{
-			"of the Python SDK":           {404, `{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Session not found"}}`},
-			"of the TypeScript SDK":       {404, `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}`},
-			"of the TypeScript reference": {400, `{"jsonrpc":"2.0","id":7,"error":{"code":-32000,"message":"Bad Request: No valid session ID provided"}}`},
-			"of others":                   {404, `gone`},
+			"Python SDK":                  {404, `{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Session not found"}}`},
+			"TypeScript SDK":              {404, `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}`},
+			"TypeScript reference server": {400, `{"jsonrpc":"2.0","id":7,"error":{"code":-32000,"message":"Bad Request: No valid session ID provided"}}`},
+			"other server":                {404, `gone`},
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -212,7 +213,7 @@ func TestHTTPServer(t *testing.T) {
 		}
 	})
 
-	// Headers are for the configured address, also where that leads elsewhere.
+	// Headers are only for the configured address, even if it redirects elsewhere.
 	t.Run("a redirect elsewhere gets no headers", func(t *testing.T) {
 		t.Parallel()
 		other := newWebServer(t, false, true)
@@ -232,7 +233,7 @@ func TestHTTPServer(t *testing.T) {
 		defer other.mu.Unlock()
 		for _, h := range other.headers {
 			if h != "" {
-				t.Errorf("it was sent on: %q", h)
+				t.Errorf("the header was forwarded: %q", h)
 			}
 		}
 	})

@@ -10,7 +10,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 )
 
-// hostileToolList are tools whose names and schemas nobody would write who means well.
+// hostileToolList is a list of tools with malformed or malicious names and schemas.
 func hostileToolList() string {
 	big := strings.Repeat(`"p%d":{"type":"string","description":"`+strings.Repeat("x", 1000)+`"},`, 1)
 	var huge strings.Builder
@@ -49,13 +49,13 @@ func hostileToolList() string {
 	}, ",") + `]}`
 }
 
-// runOddServer is a server with a manner of its own.
-func runOddServer(manner string) {
+// runOddServer runs a server with the given misbehavior.
+func runOddServer(behavior string) {
 	r := &rudeServer{out: bufio.NewWriter(os.Stdout)}
-	if manner == "texts" {
+	if behavior == "texts" {
 		r.linePrefix, r.textIDs = "\ufeff", true
 	}
-	if manner == "hasty" { // it answers before it is asked
+	if behavior == "hasty" { // answers before the requests come
 		for i := range 20 {
 			r.writeResult(json.RawMessage(fmt.Sprint(i)), textContent("too early"))
 		}
@@ -76,15 +76,15 @@ func runOddServer(manner string) {
 			r.writeLine(`{"jsonrpc":"2.0","error":{"code":-32601,"message":"unknown"},"id":%s}`, q.ID)
 		case "initialize":
 			version := "2025-11-25"
-			if manner == "ancient" {
+			if behavior == "ancient" {
 				version = "1999-01-01"
 			}
 			r.writeResult(q.ID, `{"protocolVersion":"`+version+`","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"odd","version":"1"}}`)
 		case "tools/list":
-			if manner == "closing" {
-				os.Stdin.Close() // before the answer, after which a call could still be written
+			if behavior == "closing" {
+				os.Stdin.Close() // before the answer; after it, a call might still be written
 			}
-			switch manner {
+			switch behavior {
 			case "hostile":
 				r.writeResult(q.ID, hostileToolList())
 			case "endless":
@@ -96,19 +96,19 @@ func runOddServer(manner string) {
 				r.writeResult(q.ID, `{"tools":[{"name":"do","inputSchema":{"type":"object","properties":{"text":{"type":"string"}}}}]}`)
 			}
 		case "tools/call":
-			r.handleOddCall(manner, q)
+			r.handleOddCall(behavior, q)
 		}
 		switch {
-		case manner == "unread" && q.Method == "tools/list":
-			testexec.BlockForever() // and reads nothing any more
-		case manner == "closing" && q.Method == "tools/list":
+		case behavior == "unread" && q.Method == "tools/list":
+			testexec.BlockForever() // and stop reading
+		case behavior == "closing" && q.Method == "tools/list":
 			testexec.BlockForever()
 		}
 	}
 }
 
-func (r *rudeServer) handleOddCall(manner string, q request) {
-	switch manner + "/" + q.Params.Name {
+func (r *rudeServer) handleOddCall(behavior string, q request) {
+	switch behavior + "/" + q.Params.Name {
 	case "storm/do":
 		for i := range 5000 {
 			r.writeLine(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)

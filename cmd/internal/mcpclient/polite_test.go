@@ -11,7 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// birdForm is what the polite server asks for.
+// birdForm is the form of the polite server.
 var birdForm = &mcp.ElicitParams{Mode: "form", Message: "Which \x1b[31mbird?", RequestedSchema: json.RawMessage(`{
 	"type": "object", "required": ["name"], "properties": {
 		"tame": {"type": "boolean"},
@@ -20,8 +20,8 @@ var birdForm = &mcp.ElicitParams{Mode: "form", Message: "Which \x1b[31mbird?", R
 		"eggs": {"type": "integer", "default": 3}
 	}}`)}
 
-// newPoliteServer is a server of the SDK that asks. An older one does not know the version in which a
-// result has the question.
+// newPoliteServer returns a server that uses the SDK and asks for user input. An older one does
+// not support the protocol version in which a result contains the request.
 func newPoliteServer(older bool) *mcp.Server {
 	server := mcp.NewServer(&mcp.Implementation{Name: "polite", Version: "1"}, nil)
 	if older {
@@ -37,14 +37,14 @@ func newPoliteServer(older bool) *mcp.Server {
 	add := func(name string, call func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error)) {
 		server.AddTool(&mcp.Tool{Name: name, InputSchema: json.RawMessage(`{"type":"object","properties":{}}`)}, call)
 	}
-	said := func(what any) (*mcp.CallToolResult, error) {
-		text, err := json.Marshal(what)
+	jsonResult := func(v any) (*mcp.CallToolResult, error) {
+		text, err := json.Marshal(v)
 		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: string(text)}}}, err
 	}
 	asks := func(p *mcp.ElicitParams) func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		return func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			if answer, ok := r.Params.InputResponses["bird"].(*mcp.ElicitResult); ok {
-				return said(map[string]any{"action": answer.Action, "content": answer.Content})
+				return jsonResult(map[string]any{"action": answer.Action, "content": answer.Content})
 			}
 			return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"bird": p}, RequestState: "s"}, nil
 		}
@@ -55,13 +55,13 @@ func newPoliteServer(older bool) *mcp.Server {
 	add("first", func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		return nil, mcp.URLElicitationRequiredError([]*mcp.ElicitParams{{Mode: "url", Message: "Sign in first", URL: "https://example.org/first", ElicitationID: "v3"}})
 	})
-	add("patient", func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) { // of older ones only
+	add("patient", func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) { // older servers only
 		ctx, stop := context.WithTimeout(ctx, 200*time.Millisecond)
 		defer stop()
 		_, err := r.Session.Elicit(ctx, birdForm)
-		return said(fmt.Sprint("gave up: ", err))
+		return jsonResult(fmt.Sprint("gave up: ", err))
 	})
-	add("hello", func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) { return said("hello") })
+	add("hello", func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) { return jsonResult("hello") })
 	return server
 }
 

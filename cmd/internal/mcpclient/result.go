@@ -12,8 +12,8 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor"
 )
 
-// resultValue returns what a tool returned as a value for code: its structured content, or else its
-// texts, pictures and files, of which one alone is not in a list.
+// resultValue converts the result of a tool to a value for code: its structured content, or else
+// its texts, images and files. A single item is returned without a list.
 func resultValue(r *mcp.CallToolResult) (any, error) {
 	if r.IsError {
 		return nil, &supervisor.CallError{Name: "ToolError", Message: errorText(r.Content)}
@@ -25,7 +25,7 @@ func resultValue(r *mcp.CallToolResult) (any, error) {
 	}
 	for _, c := range r.Content {
 		if _, text := c.(*mcp.TextContent); text && has {
-			continue // the same, for models
+			continue // repeats the structured content for models
 		}
 		list = append(list, contentValue(c))
 	}
@@ -38,7 +38,8 @@ func resultValue(r *mcp.CallToolResult) (any, error) {
 	return list, nil
 }
 
-// structuredContent returns the structured content as the server wrote it, if that is known.
+// structuredContent returns the structured content, exactly as the server wrote it if the
+// transport saved that.
 func structuredContent(r *mcp.CallToolResult) (any, bool) {
 	if text, ok := r.Meta[rawContentKey].(string); ok {
 		return json.RawMessage(text), text != "null"
@@ -46,7 +47,7 @@ func structuredContent(r *mcp.CallToolResult) (any, bool) {
 	return r.StructuredContent, r.StructuredContent != nil
 }
 
-// contentValue returns one piece of content.
+// contentValue converts one content item to a value for code.
 func contentValue(c mcp.Content) any {
 	switch c := c.(type) {
 	case *mcp.TextContent:
@@ -69,10 +70,10 @@ func contentValue(c mcp.Content) any {
 		}
 		return found
 	}
-	return fmt.Sprintf("content of an unknown kind: %T", c)
+	return fmt.Sprintf("unknown content type: %T", c)
 }
 
-// errorText returns the words of a tool that failed.
+// errorText returns the text of a tool error.
 func errorText(content []mcp.Content) string {
 	var all []string
 	for _, c := range content {
@@ -81,22 +82,22 @@ func errorText(content []mcp.Content) string {
 		}
 	}
 	if len(all) == 0 {
-		return "the tool failed, and says nothing about it"
+		return "the tool failed without a message"
 	}
 	return strings.Join(all, "\n")
 }
 
-// unusableResult says why the SDK could not read what a tool returned; "" if err is about something else. Its
-// connection goes on. The SDK's own words name its types.
+// unusableResult explains why the SDK could not read the result of a tool, or returns "" for any
+// other error. The connection survives such an error. The SDK's own text would name Go types.
 func unusableResult(err error) string {
 	if _, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return "something in it has the wrong type"
+		return "a field has the wrong type"
 	}
 	if _, ok := errors.AsType[base64.CorruptInputError](err); ok {
-		return "its data is not base64"
+		return "the data is not base64"
 	}
 	if _, kind, ok := strings.Cut(err.Error(), "unrecognized content type "); ok {
-		return "it has content of the unknown type " + kind
+		return "unknown content type " + kind
 	}
 	return ""
 }

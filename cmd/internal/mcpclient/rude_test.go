@@ -15,14 +15,13 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor"
 )
 
-// rudeServerVariable makes this program a server of bad manners; its value says which it has at the
-// start.
+// rudeServerVariable makes this program a misbehaving server; its value selects the misbehavior.
 const rudeServerVariable = "TURNSTONE_RUDE"
 
 func TestMain(m *testing.M) {
 	supervisor.MonitorMain()
-	if manner, ok := os.LookupEnv(rudeServerVariable); ok {
-		runRudeServer(manner)
+	if behavior, ok := os.LookupEnv(rudeServerVariable); ok {
+		runRudeServer(behavior)
 		return
 	}
 	parallel.AllowParallel()
@@ -33,7 +32,7 @@ type request struct {
 	ID     json.RawMessage
 	Method string
 	Error  struct{ Message string } // of an answer
-	Result struct{ Action string }  // likewise
+	Result struct{ Action string }  // of an answer
 	Params struct {
 		Name      string
 		Arguments json.RawMessage
@@ -43,13 +42,13 @@ type request struct {
 	}
 }
 
-// A rudeServer speaks MCP in raw lines.
+// A rudeServer writes MCP as raw lines.
 type rudeServer struct {
 	out          *bufio.Writer
-	linePrefix   string // what comes before the first line
-	textIDs      bool   // the ids of answers are texts
+	linePrefix   string // precedes the first line
+	textIDs      bool   // the ids of answers are strings
 	changed      bool
-	askingCallID json.RawMessage // the call that waits for an answer to a question
+	askingCallID json.RawMessage // the call that waits for user input
 }
 
 func (r *rudeServer) writeLine(format string, args ...any) {
@@ -65,19 +64,19 @@ func (r *rudeServer) writeResult(id json.RawMessage, result string) {
 	r.writeLine(`{"jsonrpc":"2.0","result":%s,"id":%s}`, result, id)
 }
 
-func runRudeServer(manner string) {
+func runRudeServer(behavior string) {
 	r := &rudeServer{out: bufio.NewWriter(os.Stdout)}
-	switch manner {
+	switch behavior {
 	case "dies":
 		fmt.Fprintln(os.Stderr, "\x1b[31mno licence found\x1b[0m")
 		os.Exit(3)
 	case "silent":
 		testexec.BlockForever()
 	case "hostile", "storm", "hasty", "ancient", "endless", "toolless", "twisted", "closing", "unread", "texts":
-		runOddServer(manner)
+		runOddServer(behavior)
 		return
 	case "polite", "older":
-		runPoliteServer(manner == "older")
+		runPoliteServer(behavior == "older")
 		return
 	case "junk":
 		r.writeLine("Starting server...\n[1, 2]\n")
@@ -97,11 +96,11 @@ func runRudeServer(manner string) {
 				r.askingCallID = nil
 			}
 		case "server/discover":
-			if manner == "late" { // it speaks the newer way when it comes to it
+			if behavior == "late" { // chooses the newer handshake, after a delay
 				<-time.After(500 * time.Millisecond)
 				r.writeResult(q.ID, `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}`)
 				newer = true
-			} else if manner != "deaf" {
+			} else if behavior != "deaf" {
 				r.writeLine(`{"jsonrpc":"2.0","error":{"code":-32601,"message":"unknown"},"id":%s}`, q.ID)
 			}
 		case "initialize":
@@ -136,7 +135,7 @@ func (r *rudeServer) toolList() string {
 	return `{"tools":[` + text + `,` + `{"name":"echo","inputSchema":{"type":"object"}}]}`
 }
 
-// textContent answers with text.
+// textContent returns a tool result with one text.
 func textContent(text string) string {
 	b, _ := json.Marshal(text)
 	return `{"content":[{"type":"text","text":` + string(b) + `}]}`
@@ -153,7 +152,7 @@ func (r *rudeServer) handleCall(q request) {
 	case "invalid":
 		r.writeLine(`{"jsonrpc":"2.0","result":{"content":[}},"id":%s}`, q.ID)
 	case "unknown-id":
-		r.writeResult(json.RawMessage("987654"), textContent("nobody asked"))
+		r.writeResult(json.RawMessage("987654"), textContent("unsolicited"))
 		r.writeResult(q.ID, textContent("ok"))
 		r.writeResult(q.ID, textContent("twice"))
 	case "die":

@@ -21,7 +21,7 @@ const (
 	maxSignatureBytes = 300
 )
 
-// searchTools returns the signatures of tools, the best match first. It starts all servers.
+// searchTools returns the signatures of matching tools, best match first. It starts all servers.
 func (s *ServerSet) searchTools(ctx context.Context, words string, limit int) ([]string, error) {
 	failed := s.connectAll(ctx)
 	if err := ctx.Err(); err != nil {
@@ -44,7 +44,7 @@ func (s *ServerSet) searchTools(ctx context.Context, words string, limit int) ([
 			}
 		}
 		if len(one.omitted) > 0 {
-			failed = append(failed, one.Group+": left out are "+withoutInvisible(strings.Join(one.omitted[:min(len(one.omitted), maxShownOmitted)], ", ")))
+			failed = append(failed, one.Group+": skipped tools: "+withoutInvisible(strings.Join(one.omitted[:min(len(one.omitted), maxShownOmitted)], ", ")))
 		}
 		one.mu.Unlock()
 	}
@@ -54,15 +54,15 @@ func (s *ServerSet) searchTools(ctx context.Context, words string, limit int) ([
 		list = append(list, m.text)
 	}
 	if more := len(found) - limit; more > 0 {
-		list = append(list, fmt.Sprintf("and %d more: use other words, or limit=%d at most", more, maxResults))
+		list = append(list, fmt.Sprintf("and %d more: use more specific words, or a limit up to %d", more, maxResults))
 	}
 	if len(found) == 0 {
-		list = append(list, `no tool has these words; search("") lists them`)
+		list = append(list, `no tool matches; search("") lists all`)
 	}
 	return append(list, failed...), nil
 }
 
-// connectAll starts all servers side by side, and returns a line for each that does not start.
+// connectAll starts all servers concurrently, and returns a line for each failure.
 func (s *ServerSet) connectAll(ctx context.Context) (failed []string) {
 	var all sync.WaitGroup
 	lines := make([]string, len(s.servers))
@@ -82,8 +82,8 @@ func splitWords(text string) []string {
 	return strings.FieldsFunc(strings.ToLower(text), func(c rune) bool { return !unicode.IsLetter(c) && !unicode.IsDigit(c) })
 }
 
-// matchScore says how well a tool matches words. A word of the name counts more than one of the
-// description, and a whole word more than the beginning of one.
+// matchScore returns how well a tool matches the words. The name counts more than the
+// description, and a whole word more than a prefix.
 func matchScore(group string, t *mcp.Tool, wanted []string) (n int) {
 	name, about := splitWords(group+" "+splitCamelCase(t.Name)), splitWords(t.Description)
 	for _, w := range wanted {
@@ -92,34 +92,35 @@ func matchScore(group string, t *mcp.Tool, wanted []string) (n int) {
 	return n
 }
 
-// wordMatch says how like w the likest word is.
+// wordMatch returns 2 if w is one of the words, 1 if it is a prefix of one or the reverse, and 0
+// otherwise.
 func wordMatch(words []string, w string) (most int) {
-	const long = 3 // letters, from which a word stands for those that begin with it
+	const minPrefix = 3 // letters
 	w = stemWord(w)
 	for _, word := range words {
 		word = stemWord(word)
 		switch {
 		case word == w:
 			return 2
-		case len(w) >= long && strings.HasPrefix(word, w), len(word) >= long && strings.HasPrefix(w, word):
+		case len(w) >= minPrefix && strings.HasPrefix(word, w), len(word) >= minPrefix && strings.HasPrefix(w, word):
 			most = 1
 		}
 	}
 	return most
 }
 
-// stemWord returns a word of English without the ending that its other forms do not have.
+// stemWord returns an English word without its inflection.
 func stemWord(word string) string {
-	const left = 3 // letters at least, so that "thing" stays
+	const minStem = 3 // letters; "thing" stays
 	for _, ending := range []struct{ of, instead string }{{"ies", "y"}, {"sses", "ss"}, {"ss", "ss"}, {"ing", ""}, {"ed", ""}, {"es", ""}, {"s", ""}, {"e", ""}} {
-		if begin, ok := strings.CutSuffix(word, ending.of); ok && len(begin) >= left {
+		if begin, ok := strings.CutSuffix(word, ending.of); ok && len(begin) >= minStem {
 			return begin + ending.instead
 		}
 	}
 	return word
 }
 
-// splitCamelCase parts the words of a name such as searchIssues.
+// splitCamelCase inserts spaces into a name such as searchIssues.
 func splitCamelCase(name string) string {
 	var b strings.Builder
 	for i, c := range name {
@@ -131,8 +132,9 @@ func splitCamelCase(name string) string {
 	return b.String()
 }
 
-// toolSignature shows a tool in one line: "github.search_issues(q: string, page?: integer): finds …".
-func (s *server) toolSignature(t *mcp.Tool) string {
+// toolSignature describes a tool in one line: "github.search_issues(q: string, page?: integer):
+// finds …".
+func (s *toolServer) toolSignature(t *mcp.Tool) string {
 	schema, _ := t.InputSchema.(map[string]any)
 	properties, _ := schema["properties"].(map[string]any)
 	required := stringItems(schema["required"])
@@ -162,7 +164,7 @@ func (s *server) toolSignature(t *mcp.Tool) string {
 	return line
 }
 
-// withoutInvisible drops what is not to be seen from a server's text, but for newlines.
+// withoutInvisible removes invisible characters other than newlines from a server's text.
 func withoutInvisible(text string) string {
 	return strings.Map(func(c rune) rune {
 		if c != '\n' && !unicode.IsGraphic(c) {
@@ -183,7 +185,7 @@ func optionalProperties(properties map[string]any, required []string) (names []s
 	return names
 }
 
-// parameterType shows the type of a parameter.
+// parameterType returns the type of a parameter, for a signature.
 func parameterType(p map[string]any) string {
 	const most = 5
 	if choices := stringItems(p["enum"]); len(choices) > 0 && len(choices) <= most {
@@ -196,7 +198,7 @@ func parameterType(p map[string]any) string {
 	return cmp.Or(name, "any")
 }
 
-// codeName is what code calls a tool of this name.
+// codeName returns the name of a tool as an identifier in code.
 func codeName(name string) string {
 	name = strings.Map(func(c rune) rune {
 		if c == '_' || unicode.IsLetter(c) || unicode.IsDigit(c) {

@@ -6,7 +6,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Tools of the reference servers, by what somebody asks who does not know their names.
+// The tools of the reference servers are found by the words of someone who does not know their
+// names.
 func TestMatchScore(t *testing.T) {
 	t.Parallel()
 	tools := []*mcp.Tool{

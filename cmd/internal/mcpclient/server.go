@@ -21,59 +21,59 @@ import (
 )
 
 const (
-	startTimeout     = 2 * time.Minute  // of a server, with the list of its tools: npx and uvx may download it first
-	maxStartDelay    = 30 * time.Second // between starts that fail
+	startTimeout     = 2 * time.Minute  // of a server, including its list of tools; npx and uvx may have to download it
+	maxStartDelay    = 30 * time.Second // between failed starts
 	maxTools         = 1000             // of one server
-	maxPages         = 100              // of its list
-	maxToolBytes     = 256 << 10        // bytes of a tool's description and schemas,
-	maxAllToolsBytes = 1 << 20          // and of those of all tools of a server
-	closeTimeout     = 2 * time.Second  // for the good-bye of a server at an address
+	maxPages         = 100              // of the list of tools
+	maxToolBytes     = 256 << 10        // of a tool's description and schemas
+	maxAllToolsBytes = 1 << 20          // of all descriptions and schemas of a server
+	closeTimeout     = 2 * time.Second  // for ending the MCP session of a remote server
 )
 
-// A server is one of a Set.
-type server struct {
+// A toolServer is an MCP server of a ServerSet, with its connection and its tools.
+type toolServer struct {
 	ServerConfig
 	set *ServerSet
 
 	mu             sync.Mutex
 	current        *connection
-	starting       *startAttempt // while one is under way
+	starting       *serverStart // while a start is under way
 	tools          []*mcp.Tool
-	toolsKnown     bool // tools are known, if perhaps from an earlier connection
-	failedStarts   int  // starts that failed, in a row
+	toolsKnown     bool // tools is set, perhaps from an earlier connection
+	failedStarts   int  // consecutive failed starts
 	lastStartError error
-	retryAt        time.Time // before that no start is tried
-	isRefreshing   bool      // the tools are being listed anew,
-	toolsChanged   bool      // and have changed since that began
-	callCount      int       // that began
+	retryAt        time.Time // the earliest time of the next start
+	isRefreshing   bool      // the tools are being listed again
+	toolsChanged   bool      // the tools have changed since the listing started
+	callCount      int       // calls so far
 	openCalls      map[string]*openCall
-	omitted        []string // tools that code cannot have, and why
+	omitted        []string // tools that code cannot call, and why
 }
 
-// An openCall is a call of a tool that runs.
+// An openCall is a tool call that has no result yet.
 type openCall struct {
 	supervisor.Caller
 	ctx    context.Context // ends with the call
-	number int             // of the calls that began
+	number int             // in the order of the calls
 }
 
-// A startAttempt is one attempt, for all who wait for it.
-type startAttempt struct {
+// A serverStart is an attempt to start a server, shared by all calls that wait for it.
+type serverStart struct {
 	done chan struct{}
 	conn *connection
 	err  error
 }
 
-// A connection is one to a server that runs.
+// A connection is the MCP session with a running server, and its process.
 type connection struct {
 	session *mcp.ClientSession
-	program *supervisor.RunningProgram // nil for a server at an address
-	stdio   *stdioTransport            // likewise
-	ended   chan struct{}              // closed when nothing comes any more
+	program *supervisor.RunningProgram // nil for a remote server
+	stdio   *stdioTransport            // nil for a remote server
+	ended   chan struct{}              // closed when the connection has ended
 }
 
-// ensureConnected returns the connection, and starts the server if need be.
-func (s *server) ensureConnected(ctx context.Context) (*connection, error) {
+// ensureConnected returns the connection. It starts the server if necessary.
+func (s *toolServer) ensureConnected(ctx context.Context) (*connection, error) {
 	s.mu.Lock()
 	if c := s.current; c != nil && !c.isEnded() {
 		s.mu.Unlock()
@@ -82,9 +82,9 @@ func (s *server) ensureConnected(ctx context.Context) (*connection, error) {
 	if s.starting == nil {
 		if pause := time.Until(s.retryAt); pause > 0 {
 			s.mu.Unlock()
-			return nil, s.startError(fmt.Errorf("%w (it is tried again in %.0f s)", s.lastStartError, pause.Seconds()+1))
+			return nil, s.startError(fmt.Errorf("%w (next attempt in %.0f s)", s.lastStartError, pause.Seconds()+1))
 		}
-		s.starting = &startAttempt{done: make(chan struct{})}
+		s.starting = &serverStart{done: make(chan struct{})}
 		go s.runStart(s.starting) // ends within startTimeout
 	}
 	under := s.starting
@@ -100,8 +100,8 @@ func (s *server) ensureConnected(ctx context.Context) (*connection, error) {
 	}
 }
 
-// startError is the error for code that uses a server that does not run.
-func (s *server) startError(err error) error {
+// startError returns the error for code that uses a server that failed to start.
+func (s *toolServer) startError(err error) error {
 	return &supervisor.CallError{Name: "ConnectionError", Message: fmt.Sprintf("the server %s did not start: %v", s.Name, err)}
 }
 
@@ -114,8 +114,8 @@ func (c *connection) isEnded() bool {
 	}
 }
 
-// runStart makes a connection and lists the tools.
-func (s *server) runStart(under *startAttempt) {
+// runStart connects to the server and lists its tools.
+func (s *toolServer) runStart(under *serverStart) {
 	s.set.starts.Add(1)
 	defer s.set.starts.Done()
 	ctx, stop := context.WithCancel(s.set.ctx)
@@ -127,7 +127,7 @@ func (s *server) runStart(under *startAttempt) {
 	}
 	if err != nil {
 		if ctx.Err() != nil && s.set.ctx.Err() == nil {
-			err = fmt.Errorf("it did not answer within %s", s.set.timeouts.start)
+			err = fmt.Errorf("no answer within %s", s.set.timeouts.start)
 		}
 		err = c.explainError(err)
 		c.close()
@@ -149,20 +149,21 @@ func (s *server) runStart(under *startAttempt) {
 	close(under.done)
 }
 
-// watchConnection takes note of the end of a connection.
-func (s *server) watchConnection(c *connection, stop func()) {
+// watchConnection waits for the end of a connection and closes the rest of it.
+func (s *toolServer) watchConnection(c *connection, stop func()) {
 	defer stop()
 	_ = c.session.Wait()
 	close(c.ended)
 	if c.program != nil {
-		c.program.WaitStderr() // which its end would cut off, for the errors of its calls
+		c.program.WaitStderr() // errors quote it, and close would cut it off
 	}
 	c.close()
 }
 
-// connectWithRetry starts the server, or reaches it. A process that answered server/discover too late speaks
-// only the newer way then, so it is started once more, and waited for.
-func (s *server) connectWithRetry(ctx context.Context) (*connection, error) {
+// connectWithRetry starts a server process or connects to a remote server. A process that answers
+// server/discover too late has chosen the newer handshake. So it is started once more, with the
+// full start timeout for that answer.
+func (s *toolServer) connectWithRetry(ctx context.Context) (*connection, error) {
 	c, err := s.connectOnce(ctx, s.set.timeouts.discover)
 	if err != nil && ctx.Err() == nil && c.stdio != nil && c.stdio.hasAnsweredLate() {
 		c.close()
@@ -171,8 +172,8 @@ func (s *server) connectWithRetry(ctx context.Context) (*connection, error) {
 	return c, err
 }
 
-// connectOnce is one attempt, with patience for the answer to server/discover.
-func (s *server) connectOnce(ctx context.Context, patience time.Duration) (*connection, error) {
+// connectOnce connects once, and waits for the answer to server/discover for at most patience.
+func (s *toolServer) connectOnce(ctx context.Context, patience time.Duration) (*connection, error) {
 	c := &connection{ended: make(chan struct{})}
 	var transport mcp.Transport
 	if s.URL != "" {
@@ -192,9 +193,9 @@ func (s *server) connectOnce(ctx context.Context, patience time.Duration) (*conn
 	return c, err
 }
 
-// clientOptions are what the server can ask of us. Sampling is not offered: code that wants a model
-// asks one itself.
-func (s *server) clientOptions() *mcp.ClientOptions {
+// clientOptions are the requests that a server may send. Sampling is not offered: code that needs
+// a model can call one itself.
+func (s *toolServer) clientOptions() *mcp.ClientOptions {
 	return &mcp.ClientOptions{
 		Logger: s.set.options.Logger,
 		Capabilities: &mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapabilities{
@@ -210,8 +211,8 @@ func (s *server) clientOptions() *mcp.ClientOptions {
 	}
 }
 
-// newHTTPTransport returns the transport of a server at an address.
-func (s *server) newHTTPTransport() mcp.Transport {
+// newHTTPTransport returns the transport for a remote server.
+func (s *toolServer) newHTTPTransport() mcp.Transport {
 	client := &http.Client{Transport: &headerTransport{headers: s.Headers, address: s.URL, next: http.DefaultTransport}}
 	if s.SSE {
 		return &mcp.SSEClientTransport{Endpoint: s.URL, HTTPClient: client, MaxEventSize: maxMessageBytes}
@@ -219,7 +220,8 @@ func (s *server) newHTTPTransport() mcp.Transport {
 	return &mcp.StreamableClientTransport{Endpoint: s.URL, HTTPClient: client, MaxEventSize: maxMessageBytes}
 }
 
-// headerTransport adds headers to what goes to the configured address, and to no other.
+// headerTransport adds the configured headers to requests for the configured address, and to no
+// others.
 type headerTransport struct {
 	headers map[string]string
 	address string
@@ -240,16 +242,16 @@ func (t *headerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// isSessionUnknown reports whether an answer says that the server does not know our session. The protocol has
-// the status 404 for that; the reference server in TypeScript, and all that were made after it, answer
-// 400 with words about the session.
+// isSessionUnknown reports whether a response says that the server does not know our session. The
+// protocol uses status 404 for that. The TypeScript reference server and its descendants send
+// 400, with a text about the session.
 func isSessionUnknown(response *http.Response) bool {
-	const enough = 4 << 10 // bytes of words
+	const maxTextBytes = 4 << 10
 	switch response.StatusCode {
 	case http.StatusNotFound:
 		return true
 	case http.StatusBadRequest:
-		words, err := io.ReadAll(io.LimitReader(response.Body, enough))
+		words, err := io.ReadAll(io.LimitReader(response.Body, maxTextBytes))
 		rest := response.Body
 		response.Body = struct {
 			io.Reader
@@ -260,9 +262,9 @@ func isSessionUnknown(response *http.Response) bool {
 	return false
 }
 
-// markSessionUnknown leaves of an answer only that the server does not know our session any more: it was started
-// anew, or has ended the session. The SDK would take an error in it, which most servers send, for the
-// answer to the call, and would keep the session for ever. The call has not begun.
+// markSessionUnknown reduces a response to a bare 404, for a server that has ended our session or
+// was restarted. Most servers send an error in the body. The SDK would take it for the answer to
+// the call, and keep the session forever. The call was not executed.
 func markSessionUnknown(r *http.Request, response *http.Response) {
 	_ = response.Body.Close()
 	response.StatusCode, response.Body, response.ContentLength = http.StatusNotFound, http.NoBody, 0
@@ -271,16 +273,16 @@ func markSessionUnknown(r *http.Request, response *http.Response) {
 	}
 }
 
-// sessionUnknownKey is the context key of what forget sets for a call.
+// sessionUnknownKey is the context key of the flag that markSessionUnknown sets for a call.
 type sessionUnknownKey struct{}
 
-// listTools returns the tools of a server, as many as we take.
+// listTools returns at most maxTools tools of a server.
 func listTools(ctx context.Context, session *mcp.ClientSession) (all []*mcp.Tool, err error) {
 	cursor := ""
 	for range maxPages {
 		page, err := session.ListTools(ctx, &mcp.ListToolsParams{Cursor: cursor})
 		if err != nil {
-			return nil, fmt.Errorf("it does not list its tools: %w", err)
+			return nil, fmt.Errorf("cannot list its tools: %w", err)
 		}
 		all = append(all, page.Tools...)
 		if cursor = page.NextCursor; cursor == "" || len(all) >= maxTools {
@@ -290,13 +292,13 @@ func listTools(ctx context.Context, session *mcp.ClientSession) (all []*mcp.Tool
 	return all[:min(len(all), maxTools)], nil
 }
 
-// refreshTools lists the tools anew, because they have changed, and tells the sessions.
-func (s *server) refreshTools() {
+// refreshTools lists the tools again after a change, and updates the sessions.
+func (s *toolServer) refreshTools() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.toolsChanged = true
 	if s.isRefreshing || s.current == nil {
-		return // it is being done, or comes with the start
+		return // a refresh is under way, or the next start will list them
 	}
 	s.isRefreshing = true
 	go func() {
@@ -306,8 +308,8 @@ func (s *server) refreshTools() {
 	}()
 }
 
-// refreshOnce reports whether the tools have changed again meanwhile.
-func (s *server) refreshOnce() (again bool) {
+// refreshOnce lists the tools, and reports whether they have changed again in the meantime.
+func (s *toolServer) refreshOnce() (again bool) {
 	s.mu.Lock()
 	c := s.current
 	s.toolsChanged = false
@@ -324,14 +326,13 @@ func (s *server) refreshOnce() (again bool) {
 	return s.isRefreshing
 }
 
-// callTool calls a tool.
-func (s *server) callTool(ctx context.Context, caller supervisor.Caller, tool string, args map[string]any) (any, error) {
+func (s *toolServer) callTool(ctx context.Context, caller supervisor.Caller, tool string, args map[string]any) (any, error) {
 	text, err := json.Marshal(args) // never null
 	if err != nil {
 		return nil, &supervisor.CallError{Name: "TypeError", Message: fmt.Sprintf("%s: the arguments cannot be sent as JSON: %v", caller.Function, err)}
 	}
 	ctx, stop := context.WithCancel(ctx)
-	defer stop() // withdraws what the server asks
+	defer stop() // withdraws the server's requests for user input
 	token := s.registerCall(ctx, caller)
 	defer s.unregisterCall(token)
 	params := &mcp.CallToolParams{Name: tool, Arguments: json.RawMessage(text)}
@@ -345,26 +346,26 @@ func (s *server) callTool(ctx context.Context, caller supervisor.Caller, tool st
 	case c == nil:
 		return nil, err
 	}
-	if told, ok := errors.AsType[*jsonrpc.Error](err); ok && !errors.Is(err, mcp.ErrConnectionClosed) {
+	if rpcError, ok := errors.AsType[*jsonrpc.Error](err); ok && !errors.Is(err, mcp.ErrConnectionClosed) {
 		switch {
-		case told.Code == mcp.CodeURLElicitationRequired:
-			return nil, s.askToVisit(ctx, caller, told)
-		case told.Message == notSentText:
+		case rpcError.Code == mcp.CodeURLElicitationRequired:
+			return nil, s.askToVisit(ctx, caller, rpcError)
+		case rpcError.Message == notSentText:
 			return nil, &supervisor.CallError{Name: "ConnectionError", Message: fmt.Sprintf(
-				"the server %s was not reached for %s: %s", s.Name, tool, strings.ReplaceAll(err.Error(), notSentText+": ", ""))}
+				"cannot reach the server %s for %s: %s", s.Name, tool, strings.ReplaceAll(err.Error(), notSentText+": ", ""))}
 		}
-		return nil, &supervisor.CallError{Name: "ToolError", Message: told.Message}
+		return nil, &supervisor.CallError{Name: "ToolError", Message: rpcError.Message}
 	}
 	if wrong := unusableResult(err); wrong != "" {
-		return nil, &supervisor.CallError{Name: "ToolError", Message: fmt.Sprintf("the server %s did %s, but its answer cannot be used: %s", s.Name, tool, wrong)}
+		return nil, &supervisor.CallError{Name: "ToolError", Message: fmt.Sprintf("the server %s ran %s, but its result is unusable: %s", s.Name, tool, wrong)}
 	}
 	return nil, &supervisor.CallError{Name: "ConnectionError", Message: fmt.Sprintf(
-		"the connection to the server %s ended during %s, which may have been done: %v", s.Name, tool, c.explainError(err))}
+		"the connection to the server %s ended during %s, which may have run: %v", s.Name, tool, c.explainError(err))}
 }
 
-// sendCall sends a call, and once more if the server does not know our session any more. Without a connection
-// it returns a nil one.
-func (s *server) sendCall(ctx context.Context, params *mcp.CallToolParams) (c *connection, result *mcp.CallToolResult, err error) {
+// sendCall sends a call, and sends it again if the server no longer knows our session. It returns
+// a nil connection if the server cannot be reached.
+func (s *toolServer) sendCall(ctx context.Context, params *mcp.CallToolParams) (c *connection, result *mcp.CallToolResult, err error) {
 	for again := false; ; again = true {
 		if c, err = s.ensureConnected(ctx); err != nil {
 			return nil, nil, err
@@ -375,19 +376,19 @@ func (s *server) sendCall(ctx context.Context, params *mcp.CallToolParams) (c *c
 			return c, result, err
 		}
 		select {
-		case <-c.ended: // so the next one is new
+		case <-c.ended: // ensureConnected then makes a new connection
 		case <-ctx.Done():
 			return c, nil, err
 		}
 	}
 }
 
-// notSentText is in the SDK's error for a message to an address that did not go through, while the
-// connection stands.
+// notSentText is the text of the SDK's error for a message that could not be sent to a remote
+// server, while the connection remains usable.
 const notSentText = "rejected by transport"
 
-// registerCall notes a call that runs, for its progress and its questions.
-func (s *server) registerCall(ctx context.Context, caller supervisor.Caller) (token string) {
+// registerCall records an open call, for its progress and its requests for user input.
+func (s *toolServer) registerCall(ctx context.Context, caller supervisor.Caller) (token string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.callCount++
@@ -396,14 +397,14 @@ func (s *server) registerCall(ctx context.Context, caller supervisor.Caller) (to
 	return token
 }
 
-func (s *server) unregisterCall(token string) {
+func (s *toolServer) unregisterCall(token string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.openCalls, token)
 }
 
-// forwardProgress shows the progress of a call as that of its turn.
-func (s *server) forwardProgress(p *mcp.ProgressNotificationParams) {
+// forwardProgress reports the progress of a call as progress of its turn.
+func (s *toolServer) forwardProgress(p *mcp.ProgressNotificationParams) {
 	token, _ := p.ProgressToken.(string)
 	s.mu.Lock()
 	one, ok := s.openCalls[token]
@@ -413,7 +414,8 @@ func (s *server) forwardProgress(p *mcp.ProgressNotificationParams) {
 	}
 }
 
-// explainError adds what a process has said at its end, and on its standard output beside messages.
+// explainError adds the last output of a server process, and the first junk on its standard
+// output, to an error.
 func (c *connection) explainError(err error) error {
 	if c.program == nil {
 		return err
@@ -423,7 +425,7 @@ func (c *connection) explainError(err error) error {
 	}
 	words := []string{err.Error()}
 	if c.stdio.hasStoppedReading() {
-		words = append(words, "it does not read what it is sent")
+		words = append(words, "it stopped reading its input")
 	}
 	if said := c.program.StderrSummary(); said != "" {
 		words = append(words, said)
@@ -434,7 +436,7 @@ func (c *connection) explainError(err error) error {
 	return errors.New(strings.Join(words, ": "))
 }
 
-// close ends a connection and its process, with all that it started.
+// close ends a connection, and the server's process tree.
 func (c *connection) close() {
 	if c.program != nil {
 		_ = c.program.Close()
@@ -442,15 +444,15 @@ func (c *connection) close() {
 	if c.session == nil {
 		return
 	}
-	over := make(chan struct{})
-	go func() { // ends with the request that says good-bye to an address
-		defer close(over)
+	closed := make(chan struct{})
+	go func() { // ends with the request that ends the MCP session
+		defer close(closed)
 		_ = c.session.Close()
 	}()
 	timer := time.NewTimer(closeTimeout)
 	defer timer.Stop()
 	select {
-	case <-over:
+	case <-closed:
 	case <-timer.C:
 	}
 }

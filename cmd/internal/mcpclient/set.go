@@ -19,52 +19,53 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// Options are how servers are used.
+// Options configure a ServerSet: the servers, and which of their tools code may call.
 type Options struct {
 	Servers []ServerConfig
 
-	// Allow and Deny are patterns such as "github.*" and "github.search_issues". A tool that is
-	// allowed is called without a question, and one that is denied is not there. A pattern with
-	// a * allows no tool that its server marks as destructive.
+	// Allow and Deny are patterns such as "github.*" and "github.search_issues". An allowed tool
+	// is called without asking the user; a denied tool does not exist for code. A pattern with a
+	// * never allows a tool that its server marks as destructive.
 	Allow, Deny []string
 
-	// CallerOf tells whose a session is, by its name. Each caller has its own connection to each
-	// server, and with it the server's state. Without it, and for "", all sessions share one.
+	// CallerOf returns the caller that owns a session, by the session's name. Each caller has its
+	// own connection to each server, and so its own server state. If CallerOf is nil or returns
+	// "", sessions share one connection.
 	CallerOf func(session string) string
 
 	Version string
 	Logger  *slog.Logger
 }
 
-// A ServerSet is all servers of one program. Its methods may be used by any goroutine.
+// A ServerSet holds all servers of a program. Its methods may be called concurrently.
 type ServerSet struct {
 	options  Options
 	ctx      context.Context // of all connections
 	end      context.CancelFunc
-	servers  []*server
+	servers  []*toolServer
 	timeouts timeouts
 	starts   sync.WaitGroup
 
 	mu          sync.Mutex
-	sessions    map[*supervisor.Session]bool // that have looked at a server
-	callers     map[string]*ServerSet        // of each caller, if there are several
-	closingSets sync.WaitGroup               // those of callers that are gone
+	sessions    map[*supervisor.Session]bool // that have used a server
+	callers     map[string]*ServerSet        // by the key of the caller
+	closingSets sync.WaitGroup               // sets of callers that have gone
 }
 
-// timeouts bound what a server may take: at its start, and to read a message.
+// timeouts bound the start of a server, and its reading of a message.
 type timeouts struct{ start, discover, write time.Duration }
 
-// NewServerSet returns a Set. It starts nothing.
+// NewServerSet returns a ServerSet, without starting any server.
 func NewServerSet(o Options) *ServerSet {
 	s := &ServerSet{options: o, sessions: map[*supervisor.Session]bool{}, callers: map[string]*ServerSet{}, timeouts: timeouts{start: startTimeout, discover: discoverTimeout, write: writeTimeout}}
 	s.ctx, s.end = context.WithCancel(context.Background())
 	for _, c := range o.Servers {
-		s.servers = append(s.servers, &server{ServerConfig: c, set: s, openCalls: map[string]*openCall{}})
+		s.servers = append(s.servers, &toolServer{ServerConfig: c, set: s, openCalls: map[string]*openCall{}})
 	}
 	return s
 }
 
-// Close ends all servers, side by side.
+// Close ends all servers, concurrently.
 func (s *ServerSet) Close() {
 	s.end()
 	s.starts.Wait()
@@ -86,7 +87,8 @@ func (s *ServerSet) Close() {
 	s.closingSets.Wait()
 }
 
-// forSession returns the Set of the caller whose session it is. It ends those of callers that are gone.
+// forSession returns the ServerSet of the caller that owns a session. It closes the sets of
+// callers that have gone.
 func (s *ServerSet) forSession(one *supervisor.Session) *ServerSet {
 	if s.options.CallerOf == nil || one == nil {
 		return s
@@ -116,14 +118,14 @@ func (s *ServerSet) forSession(one *supervisor.Session) *ServerSet {
 	return found
 }
 
-// addSession notes a session before it looks at a server, which may take long or come to nothing.
+// addSession records a session before it uses a server, because that may take long or fail.
 func (s *ServerSet) addSession(one *supervisor.Session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sessions[one] = true
 }
 
-// isAbandoned reports whether all sessions that it has served are closed.
+// isAbandoned reports whether the set has served sessions, and all of them are closed.
 func (s *ServerSet) isAbandoned() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,7 +137,7 @@ func (s *ServerSet) isAbandoned() bool {
 	return len(s.sessions) > 0
 }
 
-// Groups are the names by which code knows the servers.
+// Groups returns the names of the servers in code.
 func (s *ServerSet) Groups() (names []string) {
 	for _, one := range s.servers {
 		names = append(names, one.Group)
@@ -143,8 +145,8 @@ func (s *ServerSet) Groups() (names []string) {
 	return names
 }
 
-// Functions are those that every session has from the beginning: one opens a server, and one
-// searches in all of them.
+// Functions returns the functions that every session has from the start: one opens a server, and
+// one searches the tools of all servers.
 func (s *ServerSet) Functions() []supervisor.Function {
 	if len(s.servers) == 0 {
 		return nil
@@ -153,7 +155,7 @@ func (s *ServerSet) Functions() []supervisor.Function {
 	names, _ := json.Marshal(groups)
 	return []supervisor.Function{{
 		Name:   "_open",
-		Doc:    "Starts a server of tools, if it does not run.",
+		Doc:    "Starts a tool server unless it is running.",
 		Params: json.RawMessage(`{"type":"object","properties":{"group":{"type":"string","enum":` + string(names) + `}},"required":["group"]}`),
 		Call: func(ctx context.Context, args map[string]any) (any, error) {
 			name, _ := args["group"].(string)
@@ -167,8 +169,8 @@ func (s *ServerSet) Functions() []supervisor.Function {
 		Returns: json.RawMessage(`{"type":"array","items":{"type":"string"}}`),
 		Call: func(ctx context.Context, args map[string]any) (any, error) {
 			words, _ := args["words"].(string)
-			limit, given := args["limit"].(int64)
-			if !given {
+			limit, ok := args["limit"].(int64)
+			if !ok {
 				limit = defaultResults
 			}
 			return s.forSession(supervisor.CallerOf(ctx).Session).searchTools(ctx, words, int(max(1, min(limit, maxResults))))
@@ -176,22 +178,22 @@ func (s *ServerSet) Functions() []supervisor.Function {
 	}}
 }
 
-// openServer starts a server and gives its tools to the session that calls.
+// openServer starts a server, and gives its tools to the calling session.
 func (s *ServerSet) openServer(ctx context.Context, group string) error {
-	at := slices.IndexFunc(s.servers, func(one *server) bool { return one.Group == group })
+	at := slices.IndexFunc(s.servers, func(one *toolServer) bool { return one.Group == group })
 	if at < 0 {
-		return &supervisor.CallError{Name: "NameError", Message: fmt.Sprintf("there is no server %q", group)}
+		return &supervisor.CallError{Name: "NameError", Message: fmt.Sprintf("unknown server %q", group)}
 	}
 	if _, err := s.servers[at].ensureConnected(ctx); err != nil {
 		return err
 	}
 	if s.servers[at].hasNoTools() {
-		return &supervisor.CallError{Name: "NameError", Message: fmt.Sprintf("the server %s has no tools that code may call%s", group, s.servers[at].omittedText())}
+		return &supervisor.CallError{Name: "NameError", Message: fmt.Sprintf("the server %s offers no tools that code may call%s", group, s.servers[at].omittedText())}
 	}
 	return s.setFunctionsOf(supervisor.CallerOf(ctx).Session)
 }
 
-// setFunctionsOf gives a session the tools that are known.
+// setFunctionsOf gives the known tools to a session.
 func (s *ServerSet) setFunctionsOf(to *supervisor.Session) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -204,7 +206,7 @@ func (s *ServerSet) setFunctionsOf(to *supervisor.Session) error {
 	return to.SetFunctions(s.allFunctions()...)
 }
 
-// refreshSessions gives all sessions the tools that are known, because they have changed.
+// refreshSessions gives the changed tools to all sessions.
 func (s *ServerSet) refreshSessions() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -215,7 +217,7 @@ func (s *ServerSet) refreshSessions() {
 			continue
 		}
 		if err := one.SetFunctions(functions...); err != nil {
-			one.Notify(fmt.Sprintf("the tools of a server have changed, and cannot be called: %v", err))
+			one.Notify(fmt.Sprintf("the tools of a server have changed and cannot be called: %v", err))
 		}
 	}
 }
@@ -229,8 +231,8 @@ func (s *ServerSet) allFunctions() []supervisor.Function {
 	return list
 }
 
-// setTools keeps the tools of a server; s.mu is held. Those that code cannot have are left out.
-func (s *server) setTools(tools []*mcp.Tool) {
+// setTools stores the tools of a server, except those that code cannot call. s.mu is held.
+func (s *toolServer) setTools(tools []*mcp.Tool) {
 	s.tools, s.omitted, s.toolsKnown = nil, nil, true
 	slices.SortStableFunc(tools, func(a, b *mcp.Tool) int { return strings.Compare(a.Name, b.Name) })
 	seen, all := map[string]bool{}, 0
@@ -240,11 +242,11 @@ func (s *server) setTools(tools []*mcp.Tool) {
 		size := len(f.Doc) + len(f.Params) + len(f.Returns)
 		switch {
 		case size > maxToolBytes:
-			err = fmt.Errorf("its description and schemas have %d bytes: at most %d fit", size, maxToolBytes)
+			err = fmt.Errorf("its description and schemas have %d bytes: at most %d are allowed", size, maxToolBytes)
 		case all+size > maxAllToolsBytes:
-			err = fmt.Errorf("with it, the descriptions and schemas of the server have more than %d bytes", maxAllToolsBytes)
+			err = fmt.Errorf("the descriptions and schemas of the server exceed %d bytes", maxAllToolsBytes)
 		case seen[t.Name]:
-			err = errors.New("there are two of that name")
+			err = errors.New("duplicate name")
 		case s.set.isDenied(s.Group + "." + t.Name):
 			err = errors.New("--deny")
 		}
@@ -257,27 +259,26 @@ func (s *server) setTools(tools []*mcp.Tool) {
 	}
 }
 
-// hasNoTools reports whether the server has no tools.
-func (s *server) hasNoTools() bool {
+func (s *toolServer) hasNoTools() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.tools) == 0
 }
 
-// maxShownOmitted bounds the tools that are named as left out.
+// maxShownOmitted bounds the skipped tools that a message names.
 const maxShownOmitted = 5
 
-// omittedText says which tools were left out.
-func (s *server) omittedText() string {
+// omittedText names the skipped tools, for the end of a message.
+func (s *toolServer) omittedText() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.omitted) == 0 {
 		return ""
 	}
-	return ": left out are " + strings.Join(s.omitted[:min(len(s.omitted), maxShownOmitted)], ", ")
+	return "; skipped: " + strings.Join(s.omitted[:min(len(s.omitted), maxShownOmitted)], ", ")
 }
 
-func (s *server) toolFunctions() (list []supervisor.Function) {
+func (s *toolServer) toolFunctions() (list []supervisor.Function) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, t := range s.tools {
@@ -286,10 +287,10 @@ func (s *server) toolFunctions() (list []supervisor.Function) {
 	return list
 }
 
-// toolFunction makes a function of a tool.
-func (s *server) toolFunction(t *mcp.Tool) supervisor.Function {
+// toolFunction returns the function that calls a tool.
+func (s *toolServer) toolFunction(t *mcp.Tool) supervisor.Function {
 	f := supervisor.Function{Group: s.Group, Name: t.Name, Doc: t.Description, Params: orderedSchema(t.InputSchema)}
-	if _, ok := t.OutputSchema.(map[string]any); ok { // one that is no schema is no reason to lose the tool
+	if _, ok := t.OutputSchema.(map[string]any); ok { // a malformed schema does not exclude the tool
 		f.Returns = orderedSchema(t.OutputSchema)
 	}
 	f.Call = func(ctx context.Context, args map[string]any) (any, error) {
@@ -307,8 +308,8 @@ func isDestructive(t *mcp.Tool) bool {
 	return t.Annotations != nil && !t.Annotations.ReadOnlyHint && t.Annotations.DestructiveHint != nil && *t.Annotations.DestructiveHint
 }
 
-// checkPermission returns an error if the call is not allowed: by the flags, by a right of the session, or
-// by a person who is asked.
+// checkPermission returns an error if the call is not allowed: by the flags, by a grant of the
+// session, or by the user when asked.
 func (s *ServerSet) checkPermission(ctx context.Context, caller supervisor.Caller, args map[string]any, destructive bool) error {
 	covers := func(pattern string) bool { return supervisor.MatchFunction(pattern, caller.Function, destructive) }
 	if slices.ContainsFunc(s.options.Allow, covers) || caller.AskPermission(ctx, formatArguments(args), destructive) {
@@ -318,7 +319,7 @@ func (s *ServerSet) checkPermission(ctx context.Context, caller supervisor.Calle
 		return ctx.Err()
 	}
 	return &supervisor.CallError{Name: "PermissionError", Message: fmt.Sprintf(
-		"%s is not allowed: a person refused it, or nobody could be asked. Only a person can allow it, such as with --allow %s at the start of repl", timeline.QuoteName(caller.Function), shellword.Quote(caller.Function))}
+		"%s is not allowed: the user refused it, or no user was available to answer. Only the user can allow it, such as with --allow %s when starting repl", timeline.QuoteName(caller.Function), shellword.Quote(caller.Function))}
 }
 
 // isDenied reports whether --deny names a tool.
@@ -326,7 +327,7 @@ func (s *ServerSet) isDenied(function string) bool {
 	return slices.ContainsFunc(s.options.Deny, func(pattern string) bool { return supervisor.MatchFunction(pattern, function, false) })
 }
 
-// formatArguments shows arguments to a person.
+// formatArguments formats arguments for the user.
 func formatArguments(args map[string]any) string {
 	const most = 80
 	var all []string
@@ -343,8 +344,8 @@ func formatArguments(args map[string]any) string {
 	return strings.Join(all, ", ")
 }
 
-// orderedSchema returns a schema as JSON whose properties begin with those that are required, in the
-// order in which the server requires them.
+// orderedSchema returns a schema as JSON. Required properties come first, in the order in which
+// the server lists them.
 func orderedSchema(schema any) json.RawMessage {
 	fields, _ := schema.(map[string]any)
 	properties, ok := fields["properties"].(map[string]any)

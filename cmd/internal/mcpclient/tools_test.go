@@ -18,22 +18,22 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
-// newRudeSet returns a Set of servers with these manners, each named after its own.
-func newRudeSet(t *testing.T, o Options, manners ...string) *ServerSet {
+// newRudeSet returns a ServerSet of servers with these behaviors, each named after its behavior.
+func newRudeSet(t *testing.T, o Options, behaviors ...string) *ServerSet {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, manner := range manners {
-		o.Servers = append(o.Servers, ServerConfig{Name: manner, Group: manner, Command: self, Env: []string{rudeServerVariable + "=" + manner, "PATH=" + os.Getenv("PATH")}})
+	for _, behavior := range behaviors {
+		o.Servers = append(o.Servers, ServerConfig{Name: behavior, Group: behavior, Command: self, Env: []string{rudeServerVariable + "=" + behavior, "PATH=" + os.Getenv("PATH")}})
 	}
 	s := NewServerSet(o)
 	t.Cleanup(s.Close)
 	return s
 }
 
-// newSessionWith opens a Python session that can call the tools of a Set.
+// newSessionWith opens a Python session that can call the tools of a ServerSet.
 func newSessionWith(t *testing.T, s *ServerSet) *sessionkit.TestSession {
 	t.Helper()
 	r := sessionkit.LaunchSessionWith(t, &supervisor.Options{Dir: t.TempDir(), Functions: s.Functions()}, python.Spec(python.Options{}))
@@ -41,7 +41,7 @@ func newSessionWith(t *testing.T, s *ServerSet) *sessionkit.TestSession {
 	return r
 }
 
-// wantOutput runs a turn and looks for texts in what it prints.
+// wantOutput runs a turn and expects texts in its output.
 func wantOutput(t *testing.T, r *sessionkit.TestSession, code string, wants ...string) sessionkit.TurnResult {
 	t.Helper()
 	res := r.RunCode(t, code)
@@ -62,7 +62,7 @@ func TestTools(t *testing.T) {
 		wantOutput(t, r, "import turnstone; dir(turnstone)", "['CallError', 'ToolError', 'search', 'tools']")
 		for _, e := range wantOutput(t, r, "from turnstone.tools import fine", "").Events {
 			if c, ok := e.Body.(timeline.Call); ok {
-				t.Errorf("what opens the group is recorded as %s", c)
+				t.Errorf("opening the group is recorded as %s", c)
 			}
 		}
 		wantOutput(t, r, "fine.echo('a')", `{"zeta":"a"}`)
@@ -87,7 +87,7 @@ func TestTools(t *testing.T) {
 			seen = seen || ok && p == timeline.Progress{Progress: 3, Total: 7, Message: "third egg"}
 		}
 		if !seen {
-			t.Errorf("the progress of the call is not in the turn: %v", res.Events)
+			t.Errorf("the turn has no progress of the call: %v", res.Events)
 		}
 	})
 
@@ -95,9 +95,9 @@ func TestTools(t *testing.T) {
 		t.Parallel()
 		r := newSessionWith(t, newRudeSet(t, Options{Allow: []string{"*"}}, "junk"))
 		wantOutput(t, r, "import turnstone; from turnstone.tools import junk", "")
-		for range 2 { // the connection lives on
+		for range 2 { // the connection survives
 			wantOutput(t, r, "junk.huge('')", "ToolError: the server's answer is longer than 16 MiB")
-			wantOutput(t, r, "junk.invalid('')", "ToolError: the server's answer is no valid JSON")
+			wantOutput(t, r, "junk.invalid('')", "ToolError: the server's answer is not valid JSON")
 			wantOutput(t, r, "junk.unknown_id('')", "ok")
 			wantOutput(t, r, "junk.flood('')", "after the flood")
 			wantOutput(t, r, "junk.echo('a')", `{"zeta":"a"}`)
@@ -109,7 +109,7 @@ func TestTools(t *testing.T) {
 		r := newSessionWith(t, newRudeSet(t, Options{Allow: []string{"*"}}, "mortal"))
 		wantOutput(t, r, "from turnstone.tools import mortal", "")
 		for range 3 {
-			wantOutput(t, r, "mortal.die('')", "ConnectionError: the connection to the server mortal ended during die, which may have been done:", "it ended with status 7: out of cheese")
+			wantOutput(t, r, "mortal.die('')", "ConnectionError: the connection to the server mortal ended during die, which may have run:", "it ended with status 7: out of cheese")
 			wantOutput(t, r, "mortal.echo('again')", `{"zeta":"again"}`)
 		}
 	})
@@ -120,7 +120,7 @@ func TestTools(t *testing.T) {
 		s.timeouts = timeouts{start: time.Minute, discover: 100 * time.Millisecond, write: writeTimeout}
 		r := newSessionWith(t, s)
 		wantOutput(t, r, "from turnstone.tools import dies", "ConnectionError: the server dies did not start:", "it ended with status 3: no licence found")
-		wantOutput(t, r, "from turnstone.tools import dies", "no licence found (it is tried again in")
+		wantOutput(t, r, "from turnstone.tools import dies", "no licence found (next attempt in")
 		wantOutput(t, r, "from turnstone.tools import deaf; deaf.echo('a')", `{"zeta":"a"}`)
 		wantOutput(t, r, "from turnstone.tools import late; late.echo('a')", `{"zeta":"a"}`)
 		wantOutput(t, r, "import turnstone; turnstone.search('echo')", "deaf.echo(", "fine.echo(", "the server dies did not start")
@@ -131,7 +131,7 @@ func TestTools(t *testing.T) {
 		s := newRudeSet(t, Options{Allow: []string{"*"}}, "silent")
 		s.timeouts = timeouts{start: time.Second, discover: 100 * time.Millisecond, write: writeTimeout}
 		r := newSessionWith(t, s)
-		wantOutput(t, r, "from turnstone.tools import silent", "the server silent did not start: it did not answer within 1s")
+		wantOutput(t, r, "from turnstone.tools import silent", "the server silent did not start: no answer within 1s")
 		wantOutput(t, r, "import turnstone; turnstone.search('echo')", "the server silent did not start")
 	})
 
@@ -141,7 +141,7 @@ func TestTools(t *testing.T) {
 		r := newSessionWith(t, s)
 		wantOutput(t, r, "from turnstone.tools import slow", "")
 		turn := submitCode(t, r, "slow.hang('')")
-		for open := 0; open == 0; { // until it waits
+		for open := 0; open == 0; { // until the call is open
 			s.servers[0].mu.Lock()
 			open = len(s.servers[0].openCalls)
 			s.servers[0].mu.Unlock()
@@ -161,11 +161,11 @@ func TestTools(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); err != nil {
-			t.Fatal("the child is not there: ", err)
+			t.Fatal("the child does not run: ", err)
 		}
 		s.Close()
 		if _, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); err == nil {
-			t.Errorf("the server's child %d is still there", pid)
+			t.Errorf("the server's child %d still runs", pid)
 		}
 	})
 
@@ -194,7 +194,7 @@ func waitPermission(t *testing.T, r *sessionkit.TestSession, turn uint64) sessio
 		t.Fatal(err)
 	}
 	if reply.InputRequest == nil || reply.InputRequest.Permission == nil {
-		t.Fatalf("it asks for no permission: %s", reply.Text())
+		t.Fatalf("no permission is requested: %s", reply.Text())
 	}
 	return *reply.InputRequest.Permission
 }
@@ -212,10 +212,10 @@ func TestPermission(t *testing.T) {
 			t.Errorf("got %q, want %q", p.Question(), want)
 		}
 		if p.Wider == nil || p.Wider.Call != "shy.*" {
-			t.Fatalf("got the wider right %v", p.Wider)
+			t.Fatalf("got the wider grant %v", p.Wider)
 		}
 		if _, err := r.Answer(t.Context(), 0, session.Input{Data: []byte("y\n")}); err == nil {
-			t.Error("an input answers the question")
+			t.Error("an input answered the permission request")
 		}
 		if err := r.Allow(t.Context(), *p.Wider); err != nil {
 			t.Fatal(err)
@@ -226,7 +226,7 @@ func TestPermission(t *testing.T) {
 		turn = submitCode(t, r, "shy.wipe(zeta='')")
 		p = waitPermission(t, r, turn)
 		if !p.Destructive || p.Wider != nil || !strings.Contains(p.Question(), "marks as destructive") {
-			t.Errorf("a destructive tool is asked for as %+v", p)
+			t.Errorf("the permission request for a destructive tool is %+v", p)
 		}
 		if err := r.AnswerPermission(t.Context(), p.ID, false); err != nil {
 			t.Fatal(err)
@@ -235,7 +235,7 @@ func TestPermission(t *testing.T) {
 		if !strings.Contains(res.OutputText(), "PermissionError: shy.wipe is not allowed") || !strings.Contains(res.OutputText(), "with --allow shy.wipe at") {
 			t.Errorf("got %s", res.OutputText())
 		}
-		wantOutput(t, r, "shy.wipe(zeta='')", "PermissionError") // it is not asked again
+		wantOutput(t, r, "shy.wipe(zeta='')", "PermissionError") // without a second request
 	})
 
 	t.Run("threads share a question that an interrupt ends", func(t *testing.T) {
@@ -286,15 +286,15 @@ func TestLoadServers(t *testing.T) {
 	text := fmt.Sprintf("%+v", list) + strings.Join(left, "\n")
 	for _, want := range []string{
 		"https://example.org/t0", "X:Bearer t0", "Group:git_hub ", "Group:git_hub_", "dflt " + home, "A=t0", filepath.Join(project, "sub"), "Group:class_ ", "SSE:true",
-		"unset is left out: the variable NOPE is not set", "prompt is left out: it needs ${input:key}", "off is left out: it is switched off", "gone is left out: its command /no/such is not there",
-		"self is left out",
+		"unset is skipped: the variable NOPE is not set", "prompt is skipped: ${input:key} is not supported", "off is skipped: disabled", "gone is skipped: command not found: /no/such",
+		"self is skipped",
 	} {
 		if !strings.Contains(text, want) {
-			t.Errorf("there is no %q in %s", want, text)
+			t.Errorf("missing %q in %s", want, text)
 		}
 	}
 	if strings.Contains(text, "never") {
-		t.Errorf("a variable that no server needs is handed on: %s", text)
+		t.Errorf("a variable that no server needs is passed on: %s", text)
 	}
 
 	write(filepath.Join(home, ".claude.json"), `{"mcpServers": {"a": {"command": "sh"}}, "projects": {"`+project+`": {"mcpServers": {"b": {"command": "sh"}}, "enabledMcpjsonServers": ["c"]}}}`)
@@ -317,7 +317,7 @@ func TestLoadServers(t *testing.T) {
 	write(filepath.Join(project, ".mcp.json"), `{"mcpServers": {"c": {"command": "sh"}, "d": {"command": "sh"}, "e": {"command": "sh"}, "f": {"command": "sh"}}}`)
 	write(filepath.Join(project, ".claude", "settings.json"), `{"enableAllProjectMcpServers": true, "enabledMcpjsonServers": ["d"], "disabledMcpjsonServers": ["f"]}`)
 	write(filepath.Join(project, ".claude", "settings.local.json"), `{"enabledMcpjsonServers": ["e", "f"]}`)
-	claude("a b c") // a project approves nothing of its own
+	claude("a b c") // a project cannot approve its own servers
 	write(filepath.Join(home, ".claude", "settings.json"), `{"enabledMcpjsonServers": ["d", "f"]}`)
 	claude("a b c d") // f is refused
 	write(filepath.Join(home, ".claude.json"), `{"mcpServers": {"a": {"command": "sh"}}, "projects": {"`+project+`": {"hasTrustDialogAccepted": true, "disabledMcpjsonServers": ["d"]}}}`)
@@ -334,11 +334,11 @@ func TestLoadServers(t *testing.T) {
 	}
 	set[depthVariable] = "1"
 	if list, left, err = LoadServers(file, p); err != nil || len(list) != 0 || len(left) != 1 {
-		t.Errorf("in a server: %v, %v, %v", list, left, err)
+		t.Errorf("inside a server: %v, %v, %v", list, left, err)
 	}
 }
 
-// A person reads the arguments before they allow the call.
+// The user reads the arguments before allowing the call.
 func TestFormatArguments(t *testing.T) {
 	t.Parallel()
 	for want, args := range map[string]map[string]any{

@@ -18,49 +18,51 @@ import (
 )
 
 const (
-	maxMessageBytes   = 16 << 20         // bytes of one message
-	savedLineEndBytes = 4 << 10          // of a line that is too long, for the id in it
+	maxMessageBytes   = 16 << 20         // of one message
+	savedLineEndBytes = 4 << 10          // saved from the start and end of an overlong line, for its id
 	discoverTimeout   = 10 * time.Second // for the answer to server/discover
 	writeTimeout      = 30 * time.Second // for a server to read a message
-	maxJunkBytes      = 200              // bytes of the first line of junk that are kept
+	maxJunkBytes      = 200              // saved from the first line of junk
 )
 
-// byteOrderMark is what some servers begin with.
+// byteOrderMark precedes the first message of some servers.
 var byteOrderMark = []byte("\ufeff")
 
-// elicitationMethod is the question to a person.
+// elicitationMethod is the method with which a server asks for user input.
 const elicitationMethod = "elicitation/create"
 
-// discoverMethod is the question that servers of older versions may leave without an answer.
+// discoverMethod is a method that servers of older protocol versions may leave unanswered.
 const discoverMethod = "server/discover"
 
-// rawContentKey is the field of a result's _meta that has its structured content as the server wrote it:
-// the SDK makes floating-point numbers of its integers. schemaKey is likewise that of a question's,
-// which has the schema of its form: the SDK forgets the order of the fields.
+// rawContentKey is the field in the _meta of a result that holds its structured content as the
+// server wrote it, because the SDK turns integers into floating-point numbers. schemaKey is the
+// field in the _meta of an elicitation that holds the form's schema, because the SDK loses the
+// order of its fields.
 const rawContentKey, schemaKey = "turnstone.structured", "turnstone.schema"
 
-// stdioTransport carries MCP messages over the pipes of a process. It survives what is no message.
+// stdioTransport carries MCP messages over the pipes of a process. It tolerates lines that are
+// not messages.
 type stdioTransport struct {
 	pipe             io.ReadWriteCloser
-	progress         func(*mcp.ProgressNotificationParams) // is told of progress in the order of the messages
+	progress         func(*mcp.ProgressNotificationParams) // receives progress in the order of the messages
 	timeouts         timeouts
 	reader           *bufio.Reader
-	syntheticAnswers chan jsonrpc.Message // answers that stand for those of the server
+	syntheticAnswers chan jsonrpc.Message // sent in place of missing answers of the server
 
 	writeMu sync.Mutex
 
 	mu               sync.Mutex
-	discoverID       jsonrpc.ID // of server/discover, while it has no answer
-	lateDiscoverID   jsonrpc.ID // of one whose answer is not waited for any more
-	discoverCameLate bool       // it came
-	isStalled        bool       // it did not read a message in time
-	firstJunk        string     // the first line that was none
+	discoverID       jsonrpc.ID // of server/discover, until it is answered
+	lateDiscoverID   jsonrpc.ID // of server/discover, after its timeout
+	discoverCameLate bool       // the answer came after the timeout
+	isStalled        bool       // the server did not read a message in time
+	firstJunk        string     // the first line that was not a message
 	received         chan readResult
 	closed           chan struct{}
 	closing          sync.Once
 }
 
-// readResult is a message that came, or the end of them.
+// readResult is a received message, or the error that ended reading.
 type readResult struct {
 	message jsonrpc.Message
 	err     error
@@ -115,7 +117,8 @@ func (l *stdioTransport) Write(_ context.Context, m jsonrpc.Message) error {
 	return err
 }
 
-// giveUpWriting ends a server that has not read a message in time: all later ones would wait, too.
+// giveUpWriting closes the pipe of a server that did not read a message in time, because all
+// later messages would block as well.
 func (l *stdioTransport) giveUpWriting() {
 	l.mu.Lock()
 	l.isStalled = true
@@ -123,14 +126,14 @@ func (l *stdioTransport) giveUpWriting() {
 	_ = l.pipe.Close()
 }
 
-// hasStoppedReading reports whether the server was given up because it does not read.
+// hasStoppedReading reports whether the server was ended because it did not read.
 func (l *stdioTransport) hasStoppedReading() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.isStalled
 }
 
-// giveUpDiscover answers server/discover as a server does that does not know it.
+// giveUpDiscover answers server/discover like a server that does not know it.
 func (l *stdioTransport) giveUpDiscover() {
 	l.mu.Lock()
 	id := l.discoverID
@@ -145,13 +148,13 @@ func errorResponse(id jsonrpc.ID, code int64, words string) *jsonrpc.Response {
 	return &jsonrpc.Response{ID: id, Error: &jsonrpc.Error{Code: code, Message: words}}
 }
 
-// Close implements mcp.Connection. The owner of the pipe closes that.
+// Close implements mcp.Connection. It leaves the pipe to its owner.
 func (l *stdioTransport) Close() error {
 	l.closing.Do(func() { close(l.closed) })
 	return nil
 }
 
-// FirstJunk returns the first line that was no message; "" if there was none.
+// FirstJunk returns the first line that was not a message, or "".
 func (l *stdioTransport) FirstJunk() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -176,7 +179,7 @@ func (l *stdioTransport) readMessages() {
 	}
 }
 
-// nextMessage returns the next message; nil for a line that is none.
+// nextMessage returns the next message, or nil for a line that is not one.
 func (l *stdioTransport) nextMessage() (jsonrpc.Message, error) {
 	line, whole, err := l.readLine()
 	if err != nil {
@@ -192,7 +195,7 @@ func (l *stdioTransport) nextMessage() (jsonrpc.Message, error) {
 	m, err := jsonrpc.DecodeMessage(line)
 	if err != nil || line[0] != '{' {
 		l.noteJunk(line)
-		return errorForLine(line, "the server's answer is no valid JSON"), nil
+		return errorForLine(line, "the server's answer is not valid JSON"), nil
 	}
 	if q, ok := m.(*jsonrpc.Request); ok && !q.ID.IsValid() && l.handleNotification(q) {
 		return nil, nil
@@ -210,7 +213,8 @@ func (l *stdioTransport) nextMessage() (jsonrpc.Message, error) {
 	return m, nil
 }
 
-// numericID returns the id of an answer as the SDK asks, which is a number. Some servers make a text of it.
+// numericID converts an id back to the number that the SDK sent. Some servers return it as a
+// string.
 func numericID(id jsonrpc.ID) jsonrpc.ID {
 	text, _ := id.Raw().(string)
 	n, err := strconv.ParseInt(text, 10, 32)
@@ -224,8 +228,8 @@ func numericID(id jsonrpc.ID) jsonrpc.ID {
 	return number
 }
 
-// handleNotification takes what a server only tells, so that a flood of it costs little: progress, and the log,
-// which nobody reads.
+// handleNotification handles progress and drops log messages, so that a flood of either costs
+// little.
 func (l *stdioTransport) handleNotification(q *jsonrpc.Request) bool {
 	switch q.Method {
 	case "notifications/message":
@@ -240,7 +244,8 @@ func (l *stdioTransport) handleNotification(q *jsonrpc.Request) bool {
 	return false
 }
 
-// isExpected reports whether an answer is waited for, and takes note of that of server/discover.
+// isExpected reports whether the SDK still waits for an answer, and records answers to
+// server/discover.
 func (l *stdioTransport) isExpected(id jsonrpc.ID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -254,14 +259,14 @@ func (l *stdioTransport) isExpected(id jsonrpc.ID) bool {
 	return true
 }
 
-// hasAnsweredLate reports whether the answer to server/discover came when it was not waited for.
+// hasAnsweredLate reports whether the answer to server/discover came after its timeout.
 func (l *stdioTransport) hasAnsweredLate() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.discoverCameLate
 }
 
-// readLine returns the next line. Of one that is too long it returns the start and the end.
+// readLine returns the next line. For an overlong line, it returns the start and the end.
 func (l *stdioTransport) readLine() (line []byte, whole bool, err error) {
 	for {
 		part, err := l.reader.ReadSlice('\n')
@@ -278,7 +283,7 @@ func (l *stdioTransport) readLine() (line []byte, whole bool, err error) {
 	}
 }
 
-// skipLongLine reads the rest of a line that is too long, and returns its start with its end.
+// skipLongLine reads the rest of an overlong line, and returns its start and end.
 func (l *stdioTransport) skipLongLine(start, part []byte, err error) ([]byte, bool, error) {
 	end := bytes.Clone(part)
 	for errors.Is(err, bufio.ErrBufferFull) {
@@ -297,7 +302,8 @@ func (l *stdioTransport) noteJunk(line []byte) {
 	}
 }
 
-// errorForLine returns an error for the call that a line seems to answer; nil if it names none.
+// errorForLine returns an error for the call that a broken line seems to answer, or nil if it
+// names none.
 func errorForLine(line []byte, words string) jsonrpc.Message {
 	for _, expression := range []*regexp.Regexp{idAtEnd(), idAtStart()} {
 		found := expression.FindSubmatch(line)
@@ -323,7 +329,7 @@ func idAtStart() *regexp.Regexp {
 	return regexp.MustCompile(`^\s*{\s*(?:"jsonrpc"\s*:\s*"2.0"\s*,\s*)?"id"\s*:\s*(\d{1,15}|"[^"\\]{1,100}")\s*,`)
 }
 
-// withQuestionSchemas does for the questions in a result what withRawField does for one.
+// withQuestionSchemas applies withRawField to the elicitations in a result.
 func withQuestionSchemas(result json.RawMessage) json.RawMessage {
 	if !bytes.Contains(result, []byte(`"inputRequests"`)) {
 		return result
@@ -353,7 +359,7 @@ func withQuestionSchemas(result json.RawMessage) json.RawMessage {
 	return changed
 }
 
-// withRawField returns an object one of whose fields, if it is there, is also in its _meta, as it came.
+// withRawField copies a field of an object into its _meta, exactly as it came.
 func withRawField(result json.RawMessage, field, key string) json.RawMessage {
 	if !bytes.Contains(result, []byte(`"`+field+`"`)) {
 		return result
@@ -363,7 +369,7 @@ func withRawField(result json.RawMessage, field, key string) json.RawMessage {
 		return result
 	}
 	meta := map[string]json.RawMessage{}
-	_ = json.Unmarshal(fields["_meta"], &meta) // none, or one that is wrong, which is dropped
+	_ = json.Unmarshal(fields["_meta"], &meta) // a missing or malformed _meta is replaced
 	text, err := json.Marshal(string(fields[field]))
 	if err != nil {
 		return result

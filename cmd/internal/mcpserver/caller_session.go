@@ -176,7 +176,7 @@ func (v *callerSession) cursorAndRequest() (cursor, shown timeline.Seq) {
 // requestAnsweredBy returns the wait that a call's input answers; 0 when it is code. early is the fate of an
 // earlier call for which the input is neither: it waits, and the call had come before its caller was
 // told of that; or it was cancelled, and may have been meant as the answer in this one's place.
-func (v *callerSession) requestAnsweredBy(c *mcptransport.Call) (wait timeline.Seq, early callOutcome) {
+func (v *callerSession) requestAnsweredBy(c *mcptransport.ToolCall) (wait timeline.Seq, early callOutcome) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	switch number := c.Number(); {
@@ -191,7 +191,7 @@ func (v *callerSession) requestAnsweredBy(c *mcptransport.Call) (wait timeline.S
 
 // noteCancelled notes that an input was cancelled. If the wait is still open that it may have been meant
 // for, an input that was sent behind it does not take its place.
-func (v *callerSession) noteCancelled(c *mcptransport.Call) {
+func (v *callerSession) noteCancelled(c *mcptransport.ToolCall) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if last := c.NewestOverlapping(); c.IsCancelled() && v.shownRequestID != 0 && last > v.staleUpTo {
@@ -219,14 +219,14 @@ func (v *callerSession) expectCode() {
 
 // acknowledgeReply moves the cursor behind a reply that the caller has read, as the answer to a call.
 // One that a later reply has overtaken moves nothing.
-func (v *callerSession) acknowledgeReply(c *mcptransport.Call, r session.Reply, fullScreen bool) {
+func (v *callerSession) acknowledgeReply(c *mcptransport.ToolCall, r session.Reply, fullScreen bool) {
 	if v.advanceCursor(c, r, fullScreen) && v.session.SaveCursor != nil {
 		v.session.SaveCursor(r.Next)
 	}
 }
 
 // advanceCursor returns acknowledge for this process. It returns false when nothing moved.
-func (v *callerSession) advanceCursor(c *mcptransport.Call, r session.Reply, fullScreen bool) bool {
+func (v *callerSession) advanceCursor(c *mcptransport.ToolCall, r session.Reply, fullScreen bool) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if r.Next < v.cursor {
@@ -369,7 +369,7 @@ var errAlreadyAnswered = errors.New("an earlier call has answered the wait")
 // An answerInProgress is the answer of one call to a wait. While it is under way no other call answers.
 type answerInProgress struct {
 	caller    *callerSession
-	call      *mcptransport.Call
+	call      *mcptransport.ToolCall
 	requestID timeline.Seq
 
 	mu    sync.Mutex
@@ -379,7 +379,7 @@ type answerInProgress struct {
 
 // beginAnswer begins the answer to a wait, unless an earlier call has answered it. The caller ends
 // it in any case.
-func (v *callerSession) beginAnswer(c *mcptransport.Call, wait timeline.Seq) (*answerInProgress, error) {
+func (v *callerSession) beginAnswer(c *mcptransport.ToolCall, wait timeline.Seq) (*answerInProgress, error) {
 	v.answerMu.Lock()
 	if v.lastAnswered == wait {
 		v.answerMu.Unlock()

@@ -13,7 +13,7 @@ func newQueuedCalls() (v *callerSession, arrivals *mcptransport.Queue, held []*q
 	v = newCallerSession("main", "fake", "", new(sync.Mutex))
 	arrivals = new(mcptransport.Queue)
 	for range 4 {
-		held = append(held, v.claimTurn(&mcptransport.Call{Arrival: arrivals.Join()}))
+		held = append(held, v.claimTurn(&mcptransport.ToolCall{Arrival: arrivals.Join()}))
 	}
 	return v, arrivals, held
 }
@@ -72,7 +72,7 @@ func TestClaimTurn(t *testing.T) {
 	t.Run("a failure spares calls that come after its answer", func(t *testing.T) {
 		v, arrivals, held := newQueuedCalls()
 		held[0].call.Deliver(true)
-		after := v.claimTurn(&mcptransport.Call{Arrival: arrivals.Join()})
+		after := v.claimTurn(&mcptransport.ToolCall{Arrival: arrivals.Join()})
 		v.releaseTurn(held[0].turnOwner, "failed")
 		why := "an earlier call, which was not answered yet, failed"
 		if got, want := readDecisions(held), [4]string{"runs", why, why, why}; got != want {
@@ -90,7 +90,7 @@ func TestAnswerInProgress(t *testing.T) {
 	t.Parallel()
 	v, arrivals, _ := newQueuedCalls()
 	v.owner, v.shownRequestID = nil, 7
-	late, err := v.beginAnswer(&mcptransport.Call{Arrival: arrivals.Join()}, 7)
+	late, err := v.beginAnswer(&mcptransport.ToolCall{Arrival: arrivals.Join()}, 7)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestAnswerInProgress(t *testing.T) {
 	if late.acceptedOwner() != nil || v.owner != nil {
 		t.Error("a call that has ended owns the turn")
 	}
-	h, err := v.beginAnswer(&mcptransport.Call{Arrival: arrivals.Join()}, 7)
+	h, err := v.beginAnswer(&mcptransport.ToolCall{Arrival: arrivals.Join()}, 7)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func TestAnswerInProgress(t *testing.T) {
 	if h.acceptedOwner() == nil || v.owner != h.acceptedOwner() || v.shownRequestID != 0 {
 		t.Error("the call that has answered does not own the turn")
 	}
-	if _, err := v.beginAnswer(&mcptransport.Call{Arrival: arrivals.Join()}, 7); !errors.Is(err, errAlreadyAnswered) {
+	if _, err := v.beginAnswer(&mcptransport.ToolCall{Arrival: arrivals.Join()}, 7); !errors.Is(err, errAlreadyAnswered) {
 		t.Errorf("a second answer to the wait: %v", err)
 	}
 }

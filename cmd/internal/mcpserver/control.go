@@ -25,7 +25,7 @@ func (s *server) handleInterrupt(ctx context.Context, r *toolRequest, arguments 
 	if a == nil {
 		return result
 	}
-	a.caller.rejectEarlierInputs(ctx, r.Call)
+	a.caller.rejectEarlierInputs(ctx, r.ToolCall)
 	if err := a.interruptNow(ctx); err != nil {
 		return errorResult(err)
 	}
@@ -51,7 +51,7 @@ func (s *server) handleReset(ctx context.Context, r *toolRequest, arguments json
 	if args.Close {
 		return a.closeSession(ctx)
 	}
-	a.caller.rejectEarlierInputs(ctx, r.Call)
+	a.caller.rejectEarlierInputs(ctx, r.ToolCall)
 	if err := a.session.Reset(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil

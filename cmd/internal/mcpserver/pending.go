@@ -88,7 +88,7 @@ func (s *server) resumeCall(ctx context.Context, r *toolRequest, deadline time.T
 	if now := opened.infoOrEnded(ctx); !now.State.IsActive() || now.Turn != p.turn {
 		return a.replyNow(ctx, a.currentReply)
 	}
-	a.owner = a.caller.takeOverTurn(r.Call)
+	a.owner = a.caller.takeOverTurn(r.ToolCall)
 	defer a.releaseTurn()
 	return a.waitForTurn(ctx, p.turn)
 }

@@ -18,7 +18,7 @@ const maxQueued = 16
 // A turnOwner is the call that owns a session's turn. Its ownership begins before its input is
 // submitted, and ends when it is certain whether the client gets the answer.
 type turnOwner struct {
-	call          *mcptransport.Call
+	call          *mcptransport.ToolCall
 	submitted     chan struct{} // closed when the input is submitted, or was refused
 	ended         chan struct{} // see end
 	endOnce       sync.Once     // closes over
@@ -26,7 +26,7 @@ type turnOwner struct {
 	sparedFrom    uint64        // guarded by view.mu; the owner's fate does not affect calls from this number on; 0: see release
 }
 
-func newTurnOwner(c *mcptransport.Call) *turnOwner {
+func newTurnOwner(c *mcptransport.ToolCall) *turnOwner {
 	return &turnOwner{call: c, submitted: make(chan struct{}), ended: make(chan struct{})}
 }
 
@@ -44,7 +44,7 @@ type queuedCall struct {
 // claimTurn makes a call the owner, or holds it. An input that a client sends before it has the
 // answer to an earlier call was meant to follow that call: it runs when the earlier one has
 // succeeded, and is refused otherwise.
-func (v *callerSession) claimTurn(c *mcptransport.Call) *queuedCall {
+func (v *callerSession) claimTurn(c *mcptransport.ToolCall) *queuedCall {
 	h := &queuedCall{
 		turnOwner: newTurnOwner(c),
 		decided:   make(chan struct{}),
@@ -73,7 +73,7 @@ func (h *queuedCall) setDecision(refusal string) {
 }
 
 // takeOverTurn makes a call the owner of a turn that it has answered, or goes on with.
-func (v *callerSession) takeOverTurn(c *mcptransport.Call) *turnOwner {
+func (v *callerSession) takeOverTurn(c *mcptransport.ToolCall) *turnOwner {
 	o := newTurnOwner(c)
 	close(o.submitted)
 	v.mu.Lock()
@@ -178,7 +178,7 @@ func (v *callerSession) dropQueued(h *queuedCall) (dropped bool) {
 // rejectEarlierInputs is called by a call that is about to end the running turn. It waits until an
 // input that is being submitted has been, and refuses those that are held: they came
 // before the call. Inputs behind the call are not affected.
-func (v *callerSession) rejectEarlierInputs(ctx context.Context, c *mcptransport.Call) {
+func (v *callerSession) rejectEarlierInputs(ctx context.Context, c *mcptransport.ToolCall) {
 	v.mu.Lock()
 	o, number := v.owner, c.Number()
 	if o != nil && number > 0 && (o.sparedFrom == 0 || number < o.sparedFrom) {
@@ -228,7 +228,7 @@ const reasonNotAnswered = "an earlier call is not answered yet"
 // takeTurn makes the call the owner of the session's next turn. When it returns false,
 // there is a result, which is nil when ctx ended.
 func (a *sessionCall) takeTurn(ctx context.Context) (bool, *mcp.CallToolResult) {
-	h := a.caller.claimTurn(a.call.Call)
+	h := a.caller.claimTurn(a.call.ToolCall)
 	select {
 	case <-h.decided:
 	default:

@@ -64,7 +64,7 @@ func (s *server) handleRepl(ctx context.Context, r *toolRequest, arguments json.
 	}
 	a := &sessionCall{server: s, call: r, caller: v, session: session, receivedAt: now, deadline: now.Add(timeout), replyDeadline: now.Add(r.maxCallTime()), notices: news}
 	defer a.releaseTurn()
-	defer v.noteCancelled(r.Call)
+	defer v.noteCancelled(r.ToolCall)
 	return a.handleInput(ctx, *args.Input, args.EOF)
 }
 
@@ -86,7 +86,7 @@ func (a *sessionCall) handleInput(ctx context.Context, input string, eof bool) *
 	case input == "" && !eof:
 		return a.pollTurn(ctx)
 	}
-	switch wait, early := a.caller.requestAnsweredBy(a.call.Call); {
+	switch wait, early := a.caller.requestAnsweredBy(a.call.ToolCall); {
 	case early != outcomeDone:
 		a.refuseInput(early.refusalReason())
 		return a.replyNow(ctx, a.currentReply)
@@ -142,7 +142,7 @@ func (a *sessionCall) addNotice(format string, args ...any) {
 // runControlKeys does what leading control characters ask for, and returns the rest.
 func (a *sessionCall) runControlKeys(ctx context.Context, input string) (rest string, err error) {
 	for input != "" && (input[0] == interruptKey || input[0] == resetKey) {
-		a.caller.rejectEarlierInputs(ctx, a.call.Call)
+		a.caller.rejectEarlierInputs(ctx, a.call.ToolCall)
 		if input[0] == interruptKey {
 			err = a.interruptNow(ctx)
 		} else {
@@ -223,7 +223,7 @@ func (a *sessionCall) submitAnswer(ctx context.Context, wait timeline.Seq, text 
 	if text != "" {
 		in.Data = []byte(withNewline(text))
 	}
-	h, err := a.caller.beginAnswer(a.call.Call, wait)
+	h, err := a.caller.beginAnswer(a.call.ToolCall, wait)
 	switch {
 	case err != nil && text != "": // so this is code
 		return a.submitCode(ctx, text, eof)
@@ -409,7 +409,7 @@ func (a *sessionCall) replyWith(ctx context.Context, wait waitFunc, r session.Re
 	})
 	a.call.OnDelivery(func(delivered bool) {
 		if delivered {
-			a.caller.acknowledgeReply(a.call.Call, r, a.fullScreen)
+			a.caller.acknowledgeReply(a.call.ToolCall, r, a.fullScreen)
 			a.caller.clearNotice(a.firstLine)
 		}
 		over()

@@ -10,7 +10,7 @@ import (
 
 // A toolRequest is a call of a tool, with facts about its client.
 type toolRequest struct {
-	*mcptransport.Call
+	*mcptransport.ToolCall
 	sdk  *mcp.CallToolRequest
 	beat *heartbeat // of the whole call
 

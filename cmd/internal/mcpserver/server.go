@@ -82,7 +82,7 @@ const defaultAuthor = "mcp"
 // A server serves one client: tools for the client's own sessions.
 type server struct {
 	options   *Options
-	calls     mcptransport.Calls
+	calls     mcptransport.CallFinder
 	sessions  *sessions
 	stdin     StdinPolicy
 	imageSide int
@@ -97,7 +97,7 @@ type server struct {
 }
 
 // newServer returns the server of one client. The options must be complete.
-func newServer(o *Options, c mcptransport.Client) *server {
+func newServer(o *Options, c mcptransport.ServedClient) *server {
 	return &server{options: o, calls: c.Calls, sessions: newSessions(o, c), stdin: o.Stdin, imageSide: o.ImageSide, servers: o.Servers, pending: make(map[string]*pendingQuestion)}
 }
 
@@ -137,7 +137,7 @@ func RunHTTP(ctx context.Context, opts *Options, h *mcptransport.HTTPOptions) er
 }
 
 // newTools returns newServer for mcpwire.
-func (o *Options) newTools(c mcptransport.Client) mcptransport.Tools { return newServer(o, c) }
+func (o *Options) newTools(c mcptransport.ServedClient) mcptransport.Tools { return newServer(o, c) }
 
 // OpenAhead implements mcpwire.Tools.
 func (s *server) OpenAhead() { s.sessions.openAhead() }

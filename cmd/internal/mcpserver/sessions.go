@@ -61,7 +61,7 @@ type sessions struct {
 // learns that its session is new instead of ended.
 const maxEndedNames = 256
 
-func newSessions(o *Options, c mcptransport.Client) *sessions {
+func newSessions(o *Options, c mcptransport.ServedClient) *sessions {
 	s := &sessions{
 		supervisor:  o.Supervisor,
 		backend:     o.Backend,

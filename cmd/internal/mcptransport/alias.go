@@ -8,14 +8,14 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/jsonrpc2"
 )
 
-// An idAlias takes the place of an id that the NewSDKServer would change: of numbers it keeps only those that are
-// whole and have 53 bits. On standard input the wire numbers all requests instead.
+// An idAlias replaces a request id that the SDK would change. The SDK preserves a number only if
+// it is an integer of at most 53 bits. On standard input, stdioConn numbers all requests instead.
 type idAlias struct{ id, name json.RawMessage }
 
-// maxIntegerBits bounds the numbers that the NewSDKServer keeps.
+// maxIntegerBits bounds the integers that the SDK preserves.
 const maxIntegerBits = 53
 
-// newIDAlias returns the alias of an id; one without a name if it needs none.
+// newIDAlias returns the alias of an id. The alias is empty if the id needs none.
 func newIDAlias(id json.RawMessage) idAlias {
 	if len(id) == 0 || id[0] == '"' {
 		return idAlias{}
@@ -26,7 +26,7 @@ func newIDAlias(id json.RawMessage) idAlias {
 	return idAlias{id, strconv.AppendQuote(nil, "number "+string(id))}
 }
 
-// restoreID puts the id back into a message of the NewSDKServer, or an event with one.
+// restoreID puts the client's id back into a message or an event of the SDK.
 func (a idAlias) restoreID(text []byte) []byte {
 	if a.name == nil {
 		return text
@@ -35,7 +35,7 @@ func (a idAlias) restoreID(text []byte) []byte {
 	return bytes.Replace(text, append([]byte(key), a.name...), append([]byte(key), a.id...), 1)
 }
 
-// originalID returns the id that the client has sent.
+// originalID returns the id that the client sent.
 func (a idAlias) originalID(id json.RawMessage) json.RawMessage {
 	if a.name == nil {
 		return id
@@ -43,8 +43,8 @@ func (a idAlias) originalID(id json.RawMessage) json.RawMessage {
 	return a.id
 }
 
-// decodeMessage returns the message of a body, in which aliases have taken the place of ids, or why it
-// holds none.
+// decodeMessage returns the message in a body, with aliases in place of ids. The problem says why
+// a body holds no message.
 func (x *exchange) decodeMessage(body []byte) (*jsonrpc2.Message, []byte, *jsonrpc2.Problem) {
 	m, problem := decodeBody(body)
 	if params := fixEmptyLists(m.Params); !bytes.Equal(params, m.Params) {
@@ -67,7 +67,7 @@ func (x *exchange) decodeMessage(body []byte) (*jsonrpc2.Message, []byte, *jsonr
 	return m, body, problem
 }
 
-// setField returns an object with another value of a field.
+// setField returns an object in which one field has a new value.
 func setField(object []byte, name string, value json.RawMessage) []byte {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(object, &fields) != nil {

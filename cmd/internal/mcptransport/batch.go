@@ -14,8 +14,8 @@ import (
 // lastBatchVersion is the last version of the protocol that allows several messages in one request.
 const lastBatchVersion = "2025-03-26"
 
-// splitBatch returns the messages of a body that holds several. It returns nil for one message, and
-// where the version does not allow several.
+// splitBatch returns the messages of a batch. It returns nil for a single message, and for a
+// version that does not allow batches.
 func splitBatch(body []byte, version string) []json.RawMessage {
 	var all []json.RawMessage
 	if version > lastBatchVersion || !bytes.HasPrefix(bytes.TrimSpace(body), []byte{'['}) || json.Unmarshal(body, &all) != nil {
@@ -24,13 +24,13 @@ func splitBatch(body []byte, version string) []json.RawMessage {
 	return all
 }
 
-// A sharedStream is one response to several messages. The server handles each message as if it
-// had come alone, and writes its events to the stream.
+// A sharedStream is the response to a batch, an event stream that its messages share. The server
+// handles each message as if it had come alone, and writes its events to the stream.
 type sharedStream struct {
 	w http.ResponseWriter
 
 	mu            sync.Mutex
-	headerWritten bool // guarded by mu; the header was written
+	headerWritten bool // guarded by mu
 }
 
 // writeEvent writes one event.
@@ -45,19 +45,19 @@ func (s *sharedStream) writeEvent(text []byte) (int, error) {
 	return s.w.Write(text)
 }
 
-// writeAnswer writes an answer that is not the NewSDKServer's.
+// writeAnswer writes an answer that does not come from the SDK.
 func (s *sharedStream) writeAnswer(message []byte) {
 	_, _ = s.writeEvent(fmt.Appendf(nil, "event: message\ndata: %s\n\n", message)) // the client may have gone
 }
 
-// finishStream writes a response when no message had an answer.
+// finishStream writes the response if no message had an answer.
 func (s *sharedStream) finishStream() {
 	if !s.headerWritten {
 		s.w.WriteHeader(http.StatusAccepted)
 	}
 }
 
-// A partWriter is the response to one of the messages.
+// A partWriter is the response to one message of a batch.
 type partWriter struct {
 	stream      *sharedStream
 	id          json.RawMessage // of the message; nil without one
@@ -66,7 +66,7 @@ type partWriter struct {
 	message     strings.Builder
 }
 
-// Header implements http.ResponseWriter. These headers are not sent.
+// Header implements http.ResponseWriter. The headers are never sent.
 func (p *partWriter) Header() http.Header { return p.header }
 
 // WriteHeader implements http.ResponseWriter.
@@ -84,17 +84,17 @@ func (p *partWriter) Write(text []byte) (int, error) {
 	return p.stream.writeEvent(text)
 }
 
-// FlushError implements what http.ResponseController looks for.
+// FlushError lets http.ResponseController flush the response.
 func (p *partWriter) FlushError() error {
 	p.stream.mu.Lock()
 	defer p.stream.mu.Unlock()
 	return http.NewResponseController(p.stream.w).Flush()
 }
 
-// Unwrap implements what http.ResponseController looks for.
+// Unwrap returns the underlying writer to http.ResponseController.
 func (p *partWriter) Unwrap() http.ResponseWriter { return p.stream.w }
 
-// finishPart turns an HTTP status that is an error into an answer.
+// finishPart turns an HTTP error status into a JSON-RPC error.
 func (p *partWriter) finishPart() {
 	if p.errorStatus == 0 || p.id == nil {
 		return

@@ -11,7 +11,8 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/jsonrpc2"
 )
 
-// A httpClient is one MCP session over HTTP. It sees only its own sessions.
+// A httpClient is a client over HTTP, known by its MCP session. It sees only its own REPL
+// sessions.
 type httpClient struct {
 	front *httpFront
 	id    string // of the MCP session
@@ -20,16 +21,16 @@ type httpClient struct {
 
 	arrivals Queue // the queue of its calls
 
-	openRequests int              // guarded by front.mu; how many requests are being served
+	openRequests int              // guarded by front.mu; requests being served
 	idleSince    time.Time        // guarded by front.mu; when the last request ended
 	idleTimer    *time.Timer      // guarded by front.mu; runs between requests, and ends the client
-	eventReader  *exchange        // guarded by front.mu; the last request that reads the stream of no call
+	eventReader  *exchange        // guarded by front.mu; the last request to read the stream that belongs to no call
 	callNumbers  map[string]int64 // guarded by front.mu; open calls by the keys of their ids
 	ended        bool             // guarded by front.mu
-	drained      chan struct{}    // closed when the client has ended and no call is left to answer
+	drained      chan struct{}    // closed when the client has ended and every call is answered
 }
 
-// newClient makes a client for a request. The request releases it later.
+// newClient creates a client for a request, which must release it.
 func (f *httpFront) newClient() (*httpClient, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -41,7 +42,7 @@ func (f *httpFront) newClient() (*httpClient, error) {
 	}
 	f.clientCount++
 	c := &httpClient{front: f, id: rand.Text(), openRequests: 1, callNumbers: make(map[string]int64), drained: make(chan struct{})}
-	c.tools = f.newTools(Client{Calls: f, Number: f.clientCount})
+	c.tools = f.newTools(ServedClient{Calls: f, Number: f.clientCount})
 	c.sdk = c.tools.NewSDKServer(func() string { return c.id })
 	c.idleTimer = time.AfterFunc(f.idleTimeout, func() { f.endIfIdle(c) })
 	c.idleTimer.Stop()
@@ -49,8 +50,8 @@ func (f *httpFront) newClient() (*httpClient, error) {
 	return c, nil
 }
 
-// evictIdleLocked ends the client that has been away for longest. It returns false if no client
-// is away.
+// evictIdleLocked ends the client that has been disconnected longest. It returns false if every
+// client is connected.
 func (f *httpFront) evictIdleLocked() bool {
 	var oldest *httpClient
 	for _, c := range f.clients {
@@ -61,12 +62,12 @@ func (f *httpFront) evictIdleLocked() bool {
 	if oldest == nil {
 		return false
 	}
-	f.logger.Warn("a client without a connection was ended, to make room for another", "bound", maxClients)
+	f.logger.Warn("idle client evicted", "bound", maxClients)
 	f.endClientLocked(oldest)
 	return true
 }
 
-// findClient returns the client of an MCP session, or nil. The request releases it later.
+// findClient returns the client of an MCP session, or nil. The request must release it.
 func (f *httpFront) findClient(id string) *httpClient {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -90,7 +91,7 @@ func (c *httpClient) releaseRequest() {
 	}
 }
 
-// finishInitialize runs after the request that began the MCP session.
+// finishInitialize runs after the initialize request of an MCP session.
 func (c *httpClient) finishInitialize() {
 	for range c.sdk.Sessions() {
 		if c.front.claimSpare(c) {
@@ -98,11 +99,11 @@ func (c *httpClient) finishInitialize() {
 		}
 		return
 	}
-	c.front.endClient(c) // the NewSDKServer has refused it
+	c.front.endClient(c) // the SDK has refused it
 }
 
-// claimSpare reports whether to open the tools of a new client ahead. Many clients connect and
-// never call, so at most one client has unused tools.
+// claimSpare reports whether to open sessions ahead for a new client. Many clients connect and
+// never call, so at most one client has unused sessions.
 func (f *httpFront) claimSpare(c *httpClient) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -121,7 +122,7 @@ func (f *httpFront) endIfIdle(c *httpClient) {
 	}
 }
 
-// endClient ends a client. It does not wait.
+// endClient ends a client, without waiting for its calls.
 func (f *httpFront) endClient(c *httpClient) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -139,8 +140,8 @@ func (f *httpFront) endClientLocked(c *httpClient) {
 	f.endingClients.Go(c.close)
 }
 
-// close closes the client's tools, which ends its calls. It waits until those are answered,
-// but not for a connection that takes no answer.
+// close closes the client's tools, which ends its calls. It waits for their answers, but not for
+// a connection that does not read them.
 func (c *httpClient) close() {
 	c.tools.Close()
 	timeout := time.NewTimer(lastWritesTimeout)
@@ -148,20 +149,20 @@ func (c *httpClient) close() {
 	select {
 	case <-c.drained:
 	case <-timeout.C:
-		for _, call := range c.openCalls() { // a tool may wait to learn this
+		for _, call := range c.openCalls() { // a tool may be waiting for the outcome
 			call.Deliver(false)
 		}
 	}
 	for session := range c.sdk.Sessions() {
-		_ = session.Close() // it has no stream of ours, so it cannot fail
+		_ = session.Close() // cannot fail: the session has no stream of this package
 	}
 }
 
-// openCalls returns the calls without an answer.
-func (c *httpClient) openCalls() []*Call {
+// openCalls returns the calls that are not answered yet.
+func (c *httpClient) openCalls() []*ToolCall {
 	c.front.mu.Lock()
 	defer c.front.mu.Unlock()
-	var open []*Call
+	var open []*ToolCall
 	for _, number := range c.callNumbers {
 		open = append(open, c.front.calls[number])
 	}
@@ -175,11 +176,11 @@ func (c *httpClient) checkDrainedLocked() {
 }
 
 var (
-	errShuttingDown = errors.New("the server is ending")
-	errIDInUse      = errors.New("the id is in use by a call that is not answered yet")
+	errShuttingDown = errors.New("the server is shutting down")
+	errIDInUse      = errors.New("the id belongs to a call that is not answered yet")
 )
 
-// registerCall registers a call of the client.
+// registerCall adds a call to the open calls of the client.
 func (c *httpClient) registerCall(x *exchange, m *jsonrpc2.Message) (number int64, err error) {
 	f := c.front
 	f.mu.Lock()
@@ -189,12 +190,12 @@ func (c *httpClient) registerCall(x *exchange, m *jsonrpc2.Message) (number int6
 		return 0, errIDInUse
 	}
 	if len(c.callNumbers) >= maxOpenCalls {
-		return 0, fmt.Errorf("%d calls of this client are not answered yet: wait for one", maxOpenCalls)
+		return 0, fmt.Errorf("too many open calls (%d); wait for an answer", maxOpenCalls)
 	}
 	if c.ended {
 		return 0, errShuttingDown
 	}
-	x.call = &Call{token: jsonrpc2.ProgressToken(m.Params), onSeen: x.startKeepAlive, isSingleMessage: x.isSingleMessage}
+	x.call = &ToolCall{token: jsonrpc2.ProgressToken(m.Params), onSeen: x.startKeepAlive, isSingleMessage: x.isSingleMessage}
 	number, err = f.numberCallLocked(x.call)
 	if err != nil {
 		return 0, err
@@ -211,8 +212,7 @@ func (c *httpClient) registerCall(x *exchange, m *jsonrpc2.Message) (number int6
 	return number, nil
 }
 
-// cancelCall marks a call that the client has given up. It ignores a cancel that names no open
-// call.
+// cancelCall cancels an open call of the client. It ignores unknown ids.
 func (c *httpClient) cancelCall(params json.RawMessage) {
 	c.front.mu.Lock()
 	call := c.front.calls[c.callNumbers[jsonrpc2.CancelledKey(params)]]

@@ -18,29 +18,28 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/jsonrpc2"
 )
 
-// An exchange is one HTTP request and its response, in front of the NewSDKServer. The NewSDKServer writes its
-// messages to the exchange. Once the client has cancelled, the exchange passes none of them
-// on.
+// An exchange is an HTTP request and its response, in front of the SDK. The SDK writes its
+// messages to the exchange, which drops them once the client has cancelled the call.
 type exchange struct {
 	http.ResponseWriter
-	logger        *slog.Logger  // nil for a part of a request: the whole logs it
+	logger        *slog.Logger  // nil for a message of a batch, which the whole request logs
 	sdk           *mcp.Server   // the server for the request
-	call          *Call         // the call whose messages are written here; nil for other requests
-	onAnswered    func()        // the replay calls it when it sees the answer of call
-	isInReplay    bool          // the replay knows of it
-	cancelRequest func()        // ends the request; nil for a part of one
+	call          *ToolCall     // the call that this response answers; nil for other requests
+	onAnswered    func()        // called by the replay when it sees the answer
+	isInReplay    bool          // the replay has opened its stream
+	cancelRequest func()        // ends the request; nil for a message of a batch
 	done          chan struct{} // closed when the request has ended
-	alias         idAlias       // of the id of the request whose messages are written here
+	alias         idAlias       // of the request's id
 
 	mu             sync.Mutex  // held over each write
-	keepAliveTimer *time.Timer // guarded by mu; runs while the response is a stream; nil before
-	finished       bool        // guarded by mu; the request is served
+	keepAliveTimer *time.Timer // guarded by mu; runs during a stream; nil before
+	finished       bool        // guarded by mu; the request has been served
 
-	// isSingleMessage says that the client takes no stream of events: it gets the answer alone.
+	// isSingleMessage means that the client accepts no event stream and gets the answer alone.
 	isSingleMessage bool
 
-	// isOnlyReader says that the answer can reach the client only through this exchange. Otherwise
-	// the replay knows whether the client gets it.
+	// isOnlyReader means that the answer can reach the client only through this exchange.
+	// Otherwise the replay knows whether the client gets it.
 	isOnlyReader bool
 }
 
@@ -52,7 +51,7 @@ func exchangeFromContext(ctx context.Context) *exchange {
 	return x
 }
 
-// Write implements http.ResponseWriter. The NewSDKServer writes each message with one Write.
+// Write implements http.ResponseWriter. The SDK writes each message with one Write.
 func (x *exchange) Write(message []byte) (int, error) {
 	text := x.alias.restoreID(message)
 	if x.call != nil {
@@ -77,8 +76,8 @@ func (x *exchange) Write(message []byte) (int, error) {
 	return len(message), err
 }
 
-// writeAnswer writes the message of an event if it is an answer. Others are not for a client that
-// takes one message.
+// writeAnswer writes the message of an event if it is an answer. A client that accepts a single
+// message gets no others.
 func (x *exchange) writeAnswer(event []byte) error {
 	message, _ := eventData(event)
 	if !isAnswer(message) {
@@ -92,13 +91,13 @@ func (x *exchange) writeAnswer(event []byte) error {
 // WriteHeader implements http.ResponseWriter.
 func (x *exchange) WriteHeader(status int) {
 	if x.isStream() && x.isSingleMessage {
-		return // it comes with the answer
+		return // writeAnswer sends the status
 	}
 	x.ResponseWriter.WriteHeader(status)
 }
 
-// isStream reports whether the response is a stream of events. If so, its header tells proxies, nginx
-// for one, to pass on each event at once.
+// isStream reports whether the response is an event stream. It sets a header that makes proxies
+// such as nginx pass on each event at once.
 func (x *exchange) isStream() bool {
 	h := x.Header()
 	if !strings.HasPrefix(h.Get("Content-Type"), eventStream) {
@@ -108,17 +107,18 @@ func (x *exchange) isStream() bool {
 	return true
 }
 
-// parseAccept notes what a client takes. The protocol wants it to take streams of events and single
-// messages, but many say less than they take, and some take no streams.
+// parseAccept records which response types a client accepts. The protocol requires both event
+// streams and single messages. Many clients list fewer types than they support, and some support
+// no streams.
 func (x *exchange) parseAccept(h http.Header) {
 	accept := strings.ToLower(strings.Join(h.Values("Accept"), ","))
 	x.isSingleMessage = strings.Contains(accept, "application/") && !strings.Contains(accept, eventStream) && !strings.Contains(accept, "*/*") && !strings.Contains(accept, "text/*")
 	h.Set("Accept", jsonType+", "+eventStream)
 }
 
-// decodeNameHeader decodes the name that the header repeats from the body. A client encodes one that is not
-// plain ASCII, or looks encoded, and may encode any. The NewSDKServer decodes only headers of arguments.
-// One that cannot be decoded stays as it is, so the NewSDKServer refuses it.
+// decodeNameHeader decodes the header that repeats the name in the body. A client must encode a
+// name that is not plain ASCII or looks encoded, and may encode any. The SDK decodes only the
+// headers of arguments. A name that cannot be decoded is not changed, so the SDK refuses it.
 func decodeNameHeader(h http.Header) {
 	encoded, begins := strings.CutPrefix(h.Get(nameHeader), "=?base64?")
 	encoded, ends := strings.CutSuffix(encoded, "?=")
@@ -127,21 +127,22 @@ func decodeNameHeader(h http.Header) {
 	}
 }
 
-// eventStream is the type of a response that is a stream of events, and jsonType that of one message.
+// eventStream is the media type of an event stream, and jsonType that of a single message.
 const (
 	eventStream = "text/event-stream"
 	jsonType    = "application/json"
 )
 
-// primeEventName is how the NewSDKServer names the event that a stream begins with, so that a client can come back
-// to it. The protocol gives it no name, and clients complain of one that they do not know.
+// primeEventName is the line with which the SDK names the first event of a stream, the one that
+// lets a client resume it. The protocol gives this event no name, and clients complain about
+// names that they do not know.
 var primeEventName = []byte("event: prime\n")
 
-// keepAliveInterval is the longest silence of a stream of events. Proxies and clients take one that is
-// silent for minutes for broken.
+// keepAliveInterval is the longest silence of an event stream. Proxies and clients treat a stream
+// that is silent for minutes as broken.
 const keepAliveInterval = 15 * time.Second
 
-// startStream begins the response as a stream of events, with a line that clients ignore.
+// startStream starts an event stream with a line that clients ignore.
 func (x *exchange) startStream() {
 	x.Header().Set("Content-Type", eventStream)
 	x.Header().Set("Cache-Control", "no-cache, no-transform")
@@ -149,14 +150,14 @@ func (x *exchange) startStream() {
 	_ = x.FlushError()
 }
 
-// startKeepAlive keeps the stream of a call alive from now on, before its first event.
+// startKeepAlive starts the keep-alive timer of a call's stream, even before its first event.
 func (x *exchange) startKeepAlive() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.resetKeepAliveLocked()
 }
 
-// resetKeepAliveLocked starts the time of silence, or starts it anew.
+// resetKeepAliveLocked starts or restarts the keep-alive timer.
 func (x *exchange) resetKeepAliveLocked() {
 	switch {
 	case x.finished, x.isSingleMessage:
@@ -167,7 +168,7 @@ func (x *exchange) resetKeepAliveLocked() {
 	}
 }
 
-// writeKeepAlive writes a line that clients ignore.
+// writeKeepAlive writes a comment line, which clients ignore.
 func (x *exchange) writeKeepAlive() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -175,15 +176,15 @@ func (x *exchange) writeKeepAlive() {
 		return
 	}
 	x.extendDeadline()
-	x.isStream() // the comment may be the first of it
+	x.isStream() // sets the header, since this may be the first write
 	if _, err := io.WriteString(x.ResponseWriter, ": keep-alive\n\n"); err != nil {
-		return // nobody is there
+		return // the client has gone
 	}
 	_ = http.NewResponseController(x.ResponseWriter).Flush()
 	x.resetKeepAliveLocked()
 }
 
-// finishResponse ends the response: nothing is written any more.
+// finishResponse ends the response; nothing is written to it afterwards.
 func (x *exchange) finishResponse() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -197,7 +198,7 @@ func (x *exchange) finishResponse() {
 	}
 }
 
-// logMessages logs each message of a body or of an event at debug.
+// logMessages logs each message of a body or an event at debug level.
 func (x *exchange) logMessages(what string, text []byte) {
 	if x.logger == nil || !x.logger.Enabled(context.Background(), slog.LevelDebug) {
 		return
@@ -214,7 +215,7 @@ func (x *exchange) logMessages(what string, text []byte) {
 	}
 }
 
-// eventData returns the message of an event, which may be empty, or the text if it is none.
+// eventData returns the message of an event, which may be empty. It returns other text unchanged.
 func eventData(text []byte) (message []byte, isEvent bool) {
 	for line := range bytes.Lines(text) {
 		if data, ok := bytes.CutPrefix(line, []byte("data:")); ok {
@@ -224,7 +225,7 @@ func eventData(text []byte) (message []byte, isEvent bool) {
 	return text, bytes.HasPrefix(text, []byte("event:")) || bytes.HasPrefix(text, []byte(":"))
 }
 
-// FlushError implements what http.ResponseController looks for.
+// FlushError lets http.ResponseController flush the response.
 func (x *exchange) FlushError() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -235,40 +236,40 @@ func (x *exchange) FlushError() error {
 	return http.NewResponseController(x.ResponseWriter).Flush()
 }
 
-// Unwrap implements what http.ResponseController looks for.
+// Unwrap returns the underlying writer to http.ResponseController.
 func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
 
-// extendDeadline bounds the next write to a client that may not read. It ignores an error,
-// since the write would fail, too.
+// extendDeadline bounds the next write, for clients that do not read. It ignores an error,
+// because the write itself would fail too.
 func (x *exchange) extendDeadline() {
 	_ = http.NewResponseController(x.ResponseWriter).SetWriteDeadline(time.Now().Add(writeTimeout))
 }
 
-// writeRefusal answers a request that is not for the NewSDKServer.
+// writeRefusal answers a request with an error instead of passing it to the SDK.
 func (x *exchange) writeRefusal(id json.RawMessage, code int, text string) {
 	x.writeMessage(http.StatusBadRequest, errorLine(id, &jsonrpc2.Error{Code: code, Message: text}))
 }
 
-// writeMessage writes one message.
+// writeMessage writes a single message as the response.
 func (x *exchange) writeMessage(status int, message []byte) {
 	x.Header().Set("Content-Type", jsonType)
 	x.WriteHeader(status)
 	_, _ = x.Write(message)
 }
 
-// readBody reads the body of a request, in bounded time. If it returns false, it has already
+// readBody reads the body of a request, within bodyTimeout. If it returns false, it has already
 // written the response.
 func (x *exchange) readBody(r *http.Request) (body []byte, ok bool) {
 	control := http.NewResponseController(x.ResponseWriter)
 	_ = control.SetReadDeadline(time.Now().Add(bodyTimeout))
 	body, err := io.ReadAll(http.MaxBytesReader(x.ResponseWriter, r.Body, maxBodyBytes))
-	_ = control.SetReadDeadline(time.Time{}) // otherwise the deadline would end the request later
+	_ = control.SetReadDeadline(time.Time{}) // a deadline left here would end the request later
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
 		http.Error(x, fmt.Sprintf("a message may have %d MiB", maxBodyBytes>>20), http.StatusRequestEntityTooLarge)
 	case err != nil:
-		http.Error(x, "the body did not come: "+err.Error(), http.StatusRequestTimeout)
+		http.Error(x, "cannot read the request body: "+err.Error(), http.StatusRequestTimeout)
 	}
 	body = bytes.TrimPrefix(body, byteOrderMark)
 	if err == nil {

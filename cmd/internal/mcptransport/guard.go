@@ -10,8 +10,8 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/httpauth"
 )
 
-// A requestGuard admits only requests with the token. It refuses requests that a foreign web page made
-// a browser send. It reads only the header of a request.
+// A requestGuard admits only requests that carry the token, and refuses those that a foreign web
+// page made a browser send. It reads only the header.
 type requestGuard struct {
 	token httpauth.TokenHash
 	hosts []string
@@ -26,22 +26,22 @@ func newRequestGuard(token string, hosts []string, next http.Handler) *requestGu
 func (g *requestGuard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case !g.isKnownHost(r.Host):
-		http.Error(w, fmt.Sprintf("the host %q is not this server's: call it by its address, or start it with --http-host", r.Host), http.StatusForbidden)
+		http.Error(w, fmt.Sprintf("the host %q is not a name of this server: use its address, or start it with --http-host", r.Host), http.StatusForbidden)
 	case !httpauth.HasOwnOrigin(r):
-		http.Error(w, fmt.Sprintf("requests from pages of %q are not served", r.Header.Get("Origin")), http.StatusForbidden)
+		http.Error(w, fmt.Sprintf("requests from web pages of %q are not allowed", r.Header.Get("Origin")), http.StatusForbidden)
 	case strings.TrimSuffix(r.URL.Path, "/") != Path:
-		http.Error(w, "there is nothing here: this server answers at "+Path, http.StatusNotFound)
+		http.Error(w, "not found: this server answers at "+Path, http.StatusNotFound)
 	case !g.isAuthorized(r.Header.Get("Authorization")):
 		w.Header().Set("WWW-Authenticate", authChallenge(r))
-		w.Header().Set("Connection", "close") // strangers keep no connection open
-		http.Error(w, "this server wants the header Authorization: Bearer TOKEN; it said when it started which file has the token", http.StatusUnauthorized)
+		w.Header().Set("Connection", "close") // clients without the token hold no connections
+		http.Error(w, "missing or wrong token: send the header Authorization: Bearer TOKEN; the server printed the path of its token file when it started", http.StatusUnauthorized)
 	default:
 		g.next.ServeHTTP(w, r)
 	}
 }
 
-// isKnownHost reports whether a Host header names this server. A stranger's DNS name that points
-// here is refused.
+// isKnownHost reports whether a Host header names this server. It refuses foreign DNS names that
+// point here, as in DNS rebinding.
 func (g *requestGuard) isKnownHost(host string) bool {
 	name := strings.ToLower((&url.URL{Host: host}).Hostname())
 	return httpauth.IsLoopback(name) || slices.ContainsFunc(g.hosts, func(h string) bool { return strings.EqualFold(h, name) })

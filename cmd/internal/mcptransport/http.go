@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	// Path is the URL path that ServeHTTP serves, also with a slash behind it.
+	// Path is the URL path of ServeHTTP, with or without a trailing slash.
 	Path = "/mcp"
 
 	// DefaultIdleTimeout replaces an HTTPOptions.IdleTimeout of 0.
 	DefaultIdleTimeout = time.Hour
 
-	// maxConnections bounds the open connections, and so the requests at one time. More
+	// maxConnections bounds the open connections, and with them the concurrent requests. Further
 	// connections wait in the kernel.
 	maxConnections = 128
 
@@ -32,35 +32,36 @@ const (
 	keepAliveTimeout = 2 * time.Minute  // for a connection between two requests
 )
 
-// HTTPOptions say where ServeHTTP serves, and whom. Listener and Token are required.
+// HTTPOptions configure the address and the access control of ServeHTTP. Listener and Token are
+// required.
 type HTTPOptions struct {
-	// Listener takes the connections. ServeHTTP closes it.
+	// Listener accepts the connections. ServeHTTP closes it.
 	Listener net.Listener
 
 	// Token is the token that every request must carry.
 	Token string
 
-	// Hosts are names by which clients may call the server, besides those of the loopback
-	// interface. The server refuses every other name: an attacker may have forged it to make a
-	// browser connect here.
+	// Hosts are the names that clients may use for the server, besides those of the loopback
+	// interface. The server refuses all others, because an attacker may have pointed one here to
+	// abuse a browser.
 	Hosts []string
 
-	// IdleTimeout is how long a client stays without a connection before it is ended. Shared sessions
-	// end after the same time without a call. 0 means DefaultIdleTimeout.
+	// IdleTimeout is how long a client may stay disconnected before its MCP session ends. Shared
+	// sessions end after the same time without a call. 0 means DefaultIdleTimeout.
 	IdleTimeout time.Duration
 }
 
-// ServeHTTP serves any number of clients over streamable HTTP until ctx ends, or the listener
-// fails. A client of the versions up to 2025-11-25 has an MCP session, and tools of its own.
+// ServeHTTP serves any number of clients over streamable HTTP, until ctx ends or the listener
+// fails. With a protocol version up to 2025-11-25, a client has an MCP session and its own tools.
 // From StatelessVersion on, all calls share the same tools. At the end, ServeHTTP closes the
-// tools, answers the calls that this ends, and waits. If clients do not read the answers, it
+// tools, which ends the open calls, and answers those. If clients do not read the answers, it
 // waits half a second more.
-func ServeHTTP(ctx context.Context, h *HTTPOptions, logger *slog.Logger, newTools func(Client) Tools) (err error) {
+func ServeHTTP(ctx context.Context, h *HTTPOptions, logger *slog.Logger, newTools func(ServedClient) Tools) (err error) {
 	switch {
 	case h.Listener == nil || h.Token == "":
-		return errors.New("mcpwire: Listener and Token are required")
+		return errors.New("mcptransport: Listener and Token are required")
 	case h.IdleTimeout < 0:
-		return errors.New("mcpwire: Idle is negative")
+		return errors.New("mcptransport: IdleTimeout is negative")
 	}
 	idle := h.IdleTimeout
 	if idle == 0 {
@@ -83,25 +84,25 @@ func ServeHTTP(ctx context.Context, h *HTTPOptions, logger *slog.Logger, newTool
 		<-served
 		err = ctx.Err()
 	case err = <-served:
-		err = fmt.Errorf("mcpwire: %w", err)
+		err = fmt.Errorf("mcptransport: %w", err)
 	}
 	f.closeTools()
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWritesTimeout)
 	defer cancel()
 	f.endClients(bounded)
 	_ = web.Shutdown(bounded)
-	_ = web.Close() // the connections that Shutdown gave up
+	_ = web.Close() // connections that Shutdown did not close
 	return err
 }
 
-// logRefusals logs requests that a handler refuses.
+// logRefusals logs every request that a handler refuses.
 func logRefusals(log *slog.Logger, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		next.ServeHTTP(&refusalLogger{ResponseWriter: w, log: log, from: r.RemoteAddr}, r)
 	})
 }
 
-// A refusalLogger is a response that logs a refusal.
+// A refusalLogger is a response writer that logs every error status.
 type refusalLogger struct {
 	http.ResponseWriter
 	log  *slog.Logger
@@ -111,10 +112,10 @@ type refusalLogger struct {
 // WriteHeader implements http.ResponseWriter.
 func (w *refusalLogger) WriteHeader(status int) {
 	if status >= http.StatusBadRequest {
-		w.log.Info("refused", "status", status, "from", w.from)
+		w.log.Info("request refused", "status", status, "from", w.from)
 	}
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// Unwrap implements what http.ResponseController looks for.
+// Unwrap returns the underlying writer to http.ResponseController.
 func (w *refusalLogger) Unwrap() http.ResponseWriter { return w.ResponseWriter }

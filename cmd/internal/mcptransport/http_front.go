@@ -27,28 +27,29 @@ const (
 
 	lastEventHeader = "Last-Event-ID"
 
-	// codeNoSession is the code with which the TypeScript NewSDKServer says that it does not know a session. With
-	// another body, Claude Code takes the status for that of a wrong address, and begins no new
-	// session. The id is null, as there: the Go NewSDKServer takes an error with an id for the answer to the call.
+	// codeNoSession is the code with which the TypeScript SDK reports an unknown session. With
+	// any other body, Claude Code takes the status for a wrong address and starts no new session.
+	// The id is null, as in that SDK: the Go SDK takes an error with an id for the answer to the
+	// call.
 	codeNoSession = -32001
 
-	// maxClients bounds the MCP sessions. For one more, the client that has been away for
-	// longest ends.
+	// maxClients bounds the MCP sessions. One more ends the client that has been disconnected
+	// longest.
 	maxClients = 32
 
 	// maxOpenCalls bounds the open calls of one MCP session.
 	maxOpenCalls = 64
 )
 
-// A httpFront is the HTTP side of the transport, in front of the NewSDKServer. It finds the protocol era
-// and the client of each request. It knows the calls, so a cancel counts from its arrival.
+// A httpFront receives the HTTP requests in front of the SDK. It finds the protocol era and the
+// client of each request. It also tracks the calls, so a cancel takes effect when it arrives.
 type httpFront struct {
-	newTools    func(Client) Tools
+	newTools    func(ServedClient) Tools
 	idleTimeout time.Duration
 	logger      *slog.Logger
 
-	sessionHandler   http.Handler // the NewSDKServer's handler, for the eras with MCP sessions
-	statelessHandler http.Handler // the NewSDKServer's handler, for the era without
+	sessionHandler   http.Handler // the SDK's handler for protocol versions with MCP sessions
+	statelessHandler http.Handler // the SDK's handler for stateless versions
 
 	replay *replayStore // of sessionHandler
 
@@ -61,27 +62,27 @@ type httpFront struct {
 
 	mu          sync.Mutex
 	lastCall    int64                  // guarded by mu; the number of the last call
-	calls       map[int64]*Call        // guarded by mu; open calls by number
-	clientCount int                    // guarded by mu; how many clients there have been
+	calls       map[int64]*ToolCall    // guarded by mu; open calls by number
+	clientCount int                    // guarded by mu; all clients so far
 	clients     map[string]*httpClient // guarded by mu; by the ids of their MCP sessions
-	spareClient *httpClient            // guarded by mu; the last client whose session was opened ahead; nil without one
+	spareClient *httpClient            // guarded by mu; the last client with a session opened ahead, or nil
 	closed      bool                   // guarded by mu
 }
 
-func newHTTPFront(idle time.Duration, logger *slog.Logger, newTools func(Client) Tools) *httpFront {
+func newHTTPFront(idle time.Duration, logger *slog.Logger, newTools func(ServedClient) Tools) *httpFront {
 	f := &httpFront{
 		newTools:    newTools,
 		idleTimeout: idle,
 		logger:      logger,
 		replay:      newReplayStore(),
-		calls:       make(map[int64]*Call),
+		calls:       make(map[int64]*ToolCall),
 		clients:     make(map[string]*httpClient),
 	}
-	f.sharedTools = newTools(Client{Calls: f, Shared: true, IdleTimeout: idle})
+	f.sharedTools = newTools(ServedClient{Calls: f, Shared: true, IdleTimeout: idle})
 	f.sharedSDK = f.sharedTools.NewSDKServer(nil)
 
 	serving := func(r *http.Request) *mcp.Server { return exchangeFromContext(r.Context()).sdk }
-	// The gate has checked the host, and receive has checked the size.
+	// The guard has checked the host, and readBody the size.
 	f.sessionHandler = mcp.NewStreamableHTTPHandler(serving, &mcp.StreamableHTTPOptions{
 		Logger:                     logger,
 		EventStore:                 f.replay,
@@ -117,7 +118,7 @@ func (f *httpFront) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.writeRefusal(problem.ID, problem.Code, problem.Text)
 		return
 	}
-	if m.Method == methodInitialize && requestVersion(m.Params) == "" { // it asks for a version, and a session, itself
+	if m.Method == methodInitialize && requestVersion(m.Params) == "" { // initialize asks for its own version and session
 		r.Header.Del(versionHeader)
 		r.Header.Del(sessionHeader)
 	}
@@ -135,7 +136,7 @@ func (f *httpFront) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case m.ID != nil && wrong != "":
 		x.writeRefusal(m.ID, jsonrpc2.CodeInvalidParams, wrong)
 	case odd && requestVersion(m.Params) == "":
-		x.writeRefusal(m.ID, jsonrpc2.CodeInvalidRequest, fmt.Sprintf("the header %s has %q, which is no version of the protocol that is spoken here: the newest is %s", versionHeader, firstBytes(version), StatelessVersion))
+		x.writeRefusal(m.ID, jsonrpc2.CodeInvalidRequest, fmt.Sprintf("the header %s has the unsupported protocol version %q; the newest is %s", versionHeader, firstBytes(version), StatelessVersion))
 	case m.Method != "" && m.ID == nil && !isKnownMethod(m.Method):
 		x.WriteHeader(http.StatusAccepted)
 	case odd || version >= StatelessVersion, r.Header.Get(sessionHeader) == "" && requestVersion(m.Params) >= StatelessVersion:
@@ -145,37 +146,38 @@ func (f *httpFront) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// isVersion reports whether a text has the form of the protocol's versions.
+// isVersion reports whether s has the form of a protocol version, which is a date.
 func isVersion(s string) bool {
 	_, err := time.Parse(time.DateOnly, s)
 	return err == nil
 }
 
-// requestVersion returns the version that a request names itself, as those of StatelessVersion do; "" if it names
-// none. The NewSDKServer compares it with the header, and answers with the versions that there are.
+// requestVersion returns the version that a request names itself, as requests from
+// StatelessVersion on do, or "". The SDK compares it with the header, and answers with the
+// supported versions.
 func requestVersion(params json.RawMessage) string {
 	var p struct {
 		Meta struct {
 			Version string `json:"io.modelcontextprotocol/protocolVersion"`
 		} `json:"_meta"`
 	}
-	_ = json.Unmarshal(params, &p) // an error leaves what there was
+	_ = json.Unmarshal(params, &p) // on an error, the version stays empty
 	return p.Meta.Version
 }
 
-// firstBytes returns a text that a client chose for a message, bounded.
+// firstBytes shortens text from the client for a message of ours.
 func firstBytes(s string) string { return strings.ToValidUTF8(s[:min(len(s), 100)], "") }
 
-// passToSDK passes a message to a handler of the NewSDKServer.
+// passToSDK passes a message to a handler of the SDK.
 func (x *exchange) passToSDK(to http.Handler, r *http.Request, body []byte) {
 	r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	to.ServeHTTP(x, r)
 }
 
-// decodeBody returns the message of a body. For a body that holds none it returns one without anything, and
-// why. The NewSDKServer gets none of these: it would read some in another way than the front, which has the
-// calls in order.
+// decodeBody returns the message in a body. If there is none, it returns an empty message and the
+// problem. The SDK never gets such a body, because it might read it differently from the front,
+// which orders the calls.
 func decodeBody(body []byte) (*jsonrpc2.Message, *jsonrpc2.Problem) {
 	m, err := jsonrpc2.Decode(body)
 	if problem, ok := errors.AsType[*jsonrpc2.Problem](err); ok {
@@ -184,10 +186,10 @@ func decodeBody(body []byte) (*jsonrpc2.Message, *jsonrpc2.Problem) {
 	return m, nil
 }
 
-// serveStateless serves a request without a session. When the request ends, so does the call.
+// serveStateless serves a request without an MCP session. The call ends with the request.
 func (f *httpFront) serveStateless(x *exchange, r *http.Request, m *jsonrpc2.Message, body []byte) {
 	x.isOnlyReader = true
-	x.call = &Call{token: jsonrpc2.ProgressToken(m.Params), onSeen: x.startKeepAlive}
+	x.call = &ToolCall{token: jsonrpc2.ProgressToken(m.Params), onSeen: x.startKeepAlive}
 	if m.Method == methodCallTool {
 		x.call.Arrival = f.arrivals.Join()
 	}
@@ -205,7 +207,7 @@ func (f *httpFront) serveStateless(x *exchange, r *http.Request, m *jsonrpc2.Mes
 	x.call.Deliver(false) // has no effect after an answer
 }
 
-// serveInSession serves a request of a client that has an MCP session, or wants one.
+// serveInSession serves a request of a client that has an MCP session or starts one.
 func (f *httpFront) serveInSession(x *exchange, r *http.Request, m *jsonrpc2.Message, body []byte) {
 	id := r.Header.Get(sessionHeader)
 	begins := id == "" && m.Method == methodInitialize
@@ -217,10 +219,10 @@ func (f *httpFront) serveInSession(x *exchange, r *http.Request, m *jsonrpc2.Mes
 	case id != "":
 		c = f.findClient(id)
 	case m.IsRequest():
-		x.writeRefusal(m.ID, jsonrpc2.CodeInvalidRequest, "there is no MCP session: initialize one, and send its "+sessionHeader+" with each request")
+		x.writeRefusal(m.ID, jsonrpc2.CodeInvalidRequest, "no MCP session: send initialize first, then its "+sessionHeader+" with each request")
 		return
 	default:
-		x.passToSDK(f.sessionHandler, r, body) // without a session, the NewSDKServer can do little for it
+		x.passToSDK(f.sessionHandler, r, body) // the SDK refuses or ignores it
 		return
 	}
 	switch {
@@ -228,7 +230,7 @@ func (f *httpFront) serveInSession(x *exchange, r *http.Request, m *jsonrpc2.Mes
 		http.Error(x, err.Error(), http.StatusServiceUnavailable)
 		return
 	case c == nil:
-		x.writeMessage(http.StatusNotFound, errorLine(nil, &jsonrpc2.Error{Code: codeNoSession, Message: "Session not found: it has ended, or was never there; initialize a new one"}))
+		x.writeMessage(http.StatusNotFound, errorLine(nil, &jsonrpc2.Error{Code: codeNoSession, Message: "Session not found: it has ended or never existed; initialize a new one"}))
 		return
 	}
 	defer c.releaseRequest()
@@ -257,8 +259,9 @@ func (f *httpFront) serveInSession(x *exchange, r *http.Request, m *jsonrpc2.Mes
 	}
 }
 
-// takeOverStream ends the request that reads the stream which this one wants, and waits for that. A client
-// that has lost a connection comes back before this end, or a proxy on the way, knows of the loss.
+// takeOverStream ends the request that reads the stream this request asks for, and waits until it
+// has ended. A client that lost a connection often reconnects before the server or a proxy
+// notices the loss.
 func (f *httpFront) takeOverStream(x *exchange, r *http.Request, c *httpClient) {
 	name, _, resumes := strings.Cut(r.Header.Get(lastEventHeader), "_")
 	var before *exchange
@@ -279,7 +282,7 @@ func (f *httpFront) takeOverStream(x *exchange, r *http.Request, c *httpClient) 
 	}
 }
 
-// serveBatch serves all messages of one request at the same time.
+// serveBatch serves the messages of a batch concurrently.
 func (f *httpFront) serveBatch(x *exchange, r *http.Request, c *httpClient, several []json.RawMessage) {
 	x.isSingleMessage = false // a batch has several answers
 	stream := &sharedStream{w: x}
@@ -307,15 +310,15 @@ func (f *httpFront) serveBatch(x *exchange, r *http.Request, c *httpClient, seve
 	}
 }
 
-// serveOne serves one message of a client, or its request for messages that it missed.
+// serveOne serves a single message, or a client's request for messages that it missed.
 func (f *httpFront) serveOne(x *exchange, r *http.Request, c *httpClient, m *jsonrpc2.Message, body []byte) {
 	if f.registerMessage(x, r, c, m) {
 		f.serveRegistered(x, r, body)
 	}
 }
 
-// registerMessage notes a message and its call, in the order of arrival. If it returns false, it has
-// already written the response.
+// registerMessage records a message and its call in the order of arrival. If it returns false, it
+// has already written the response.
 func (f *httpFront) registerMessage(x *exchange, r *http.Request, c *httpClient, m *jsonrpc2.Message) bool {
 	x.sdk = c.sdk
 	if m.Method == jsonrpc2.MethodCancelled && m.ID == nil {
@@ -336,23 +339,23 @@ func (f *httpFront) registerMessage(x *exchange, r *http.Request, c *httpClient,
 	return true
 }
 
-// serveRegistered hands a message to the NewSDKServer.
+// serveRegistered hands a message to the SDK.
 func (f *httpFront) serveRegistered(x *exchange, r *http.Request, body []byte) {
 	x.passToSDK(f.sessionHandler, r, body)
-	if x.onAnswered != nil && !x.isInReplay { // the NewSDKServer has refused the call
+	if x.onAnswered != nil && !x.isInReplay { // the SDK has refused the call
 		x.onAnswered()
 		x.call.Deliver(false)
 	}
 }
 
-// numberCall numbers a call.
-func (f *httpFront) numberCall(c *Call) (number int64, err error) {
+// numberCall assigns the next number to a call.
+func (f *httpFront) numberCall(c *ToolCall) (number int64, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.numberCallLocked(c)
 }
 
-func (f *httpFront) numberCallLocked(c *Call) (number int64, err error) {
+func (f *httpFront) numberCallLocked(c *ToolCall) (number int64, err error) {
 	if f.closed {
 		return 0, errShuttingDown
 	}
@@ -361,15 +364,15 @@ func (f *httpFront) numberCallLocked(c *Call) (number int64, err error) {
 	return f.lastCall, nil
 }
 
-// forgetCall forgets an answered call.
+// forgetCall removes an answered call.
 func (f *httpFront) forgetCall(number int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.calls, number)
 }
 
-// FindCall implements Calls.
-func (f *httpFront) FindCall(ctx context.Context, req *mcp.CallToolRequest) (c *Call, ok bool) {
+// FindCall implements CallFinder.
+func (f *httpFront) FindCall(ctx context.Context, req *mcp.CallToolRequest) (c *ToolCall, ok bool) {
 	number, _ := strconv.ParseInt(req.Extra.Header.Get(callNumberHeader), 10, 64)
 	f.mu.Lock()
 	c = f.calls[number]
@@ -388,7 +391,7 @@ func (f *httpFront) FindCall(ctx context.Context, req *mcp.CallToolRequest) (c *
 	return c, !c.IsCancelled()
 }
 
-// closeTools closes the tools of all clients at the same time, and waits.
+// closeTools closes the tools of all clients concurrently, and waits.
 func (f *httpFront) closeTools() {
 	f.mu.Lock()
 	f.closed = true
@@ -402,7 +405,7 @@ func (f *httpFront) closeTools() {
 	closing.Wait()
 }
 
-// endClients ends every MCP session, until ctx ends.
+// endClients ends every MCP session, and waits until ctx ends at most.
 func (f *httpFront) endClients(ctx context.Context) {
 	f.mu.Lock()
 	for _, c := range f.clients {

@@ -10,8 +10,8 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/jsonrpc2"
 )
 
-// isKnownMethod reports whether the NewSDKServer has a method. It refuses any other by an HTTP status, which clients
-// take for the end of the connection, and not by an answer.
+// isKnownMethod reports whether the SDK implements a method. It refuses others with an HTTP
+// status instead of an answer, which clients take for the end of the connection.
 func isKnownMethod(method string) bool {
 	switch method {
 	case methodInitialize, methodCallTool, "ping", "server/discover", "subscriptions/listen",
@@ -23,8 +23,8 @@ func isKnownMethod(method string) bool {
 	return false
 }
 
-// paramTypeError says which parameter of a request has a wrong type, or "". The NewSDKServer's own message
-// would name its Go types.
+// paramTypeError names the parameter of a request that has a wrong type, or returns "". The SDK's
+// own message would name Go types.
 func paramTypeError(m *jsonrpc2.Message) string {
 	var p any
 	switch m.Method {
@@ -79,8 +79,8 @@ func paramTypeError(m *jsonrpc2.Message) string {
 	return fmt.Sprintf("%s: %q must be %s, not %s", m.Method, field, kind, wrong.Value)
 }
 
-// fixEmptyLists returns params in which empty lists are empty objects where the protocol has objects. To
-// PHP both are the same, and clients in it send one for the other.
+// fixEmptyLists replaces empty arrays in params with empty objects where the protocol expects
+// objects. PHP does not distinguish the two, so clients written in it send either.
 func fixEmptyLists(params json.RawMessage) json.RawMessage {
 	return fixEmptyListsIn(params, "arguments", "_meta", "capabilities")
 }

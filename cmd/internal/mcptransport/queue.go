@@ -2,44 +2,45 @@ package mcptransport
 
 import "sync"
 
-// A Queue lets calls pass one at a time, in the order in which they joined it.
+// A Queue admits calls one at a time, in the order in which they joined.
 type Queue struct {
 	mu           sync.Mutex
 	lastPosition uint64         // guarded by mu; how many calls have joined
-	lost         uint64         // guarded by mu; the newest call when one before it was lost
-	tickets      []*QueueTicket // guarded by mu; the first one may pass
+	lost         uint64         // guarded by mu; the newest call at the time of the last loss
+	tickets      []*QueueTicket // guarded by mu; the first one may proceed
 }
 
-// A QueueTicket is a call's place in a queue, until it leaves. A nil QueueTicket belongs to no queue.
+// A QueueTicket is a call's position in a queue, until it leaves. A nil QueueTicket belongs to no
+// queue.
 type QueueTicket struct {
 	queue    *Queue
 	position uint64        // from 1, in the order of joining
-	ready    chan struct{} // closed when the call may pass
+	ready    chan struct{} // closed when the call may proceed
 }
 
-// Join returns the next place in the queue.
+// Join adds a call at the end of the queue.
 func (q *Queue) Join() *QueueTicket {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.lastPosition++
-	p := &QueueTicket{queue: q, position: q.lastPosition, ready: make(chan struct{})}
-	q.tickets = append(q.tickets, p)
+	t := &QueueTicket{queue: q, position: q.lastPosition, ready: make(chan struct{})}
+	q.tickets = append(q.tickets, t)
 	if len(q.tickets) == 1 {
-		close(p.ready)
+		close(t.ready)
 	}
-	return p
+	return t
 }
 
-// Leave lets the next call pass, if this one was the first. It is idempotent.
-func (p *QueueTicket) Leave() {
-	if p == nil {
+// Leave removes the call, and admits the next one if this one was first. It is idempotent.
+func (t *QueueTicket) Leave() {
+	if t == nil {
 		return
 	}
-	q := p.queue
+	q := t.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for i, other := range q.tickets {
-		if other != p {
+		if other != t {
 			continue
 		}
 		q.tickets = append(q.tickets[:i], q.tickets[i+1:]...)
@@ -50,12 +51,13 @@ func (p *QueueTicket) Leave() {
 	}
 }
 
-// Ready is closed when the call may pass. One that belongs to no queue may pass at once.
-func (p *QueueTicket) Ready() <-chan struct{} {
-	if p == nil {
+// Ready returns a channel that is closed when the call may proceed. Without a queue, it is closed
+// from the start.
+func (t *QueueTicket) Ready() <-chan struct{} {
+	if t == nil {
 		return closedChannel
 	}
-	return p.ready
+	return t.ready
 }
 
 var closedChannel = func() chan struct{} {
@@ -65,30 +67,30 @@ var closedChannel = func() chan struct{} {
 }()
 
 // newestPosition returns the number of the call that joined last.
-func (p *QueueTicket) newestPosition() uint64 {
-	if p == nil {
+func (t *QueueTicket) newestPosition() uint64 {
+	if t == nil {
 		return 0
 	}
-	p.queue.mu.Lock()
-	defer p.queue.mu.Unlock()
-	return p.queue.lastPosition
+	t.queue.mu.Lock()
+	defer t.queue.mu.Unlock()
+	return t.queue.lastPosition
 }
 
-// markLost notes that a call was lost when that number was the newest.
-func (p *QueueTicket) markLost(newest uint64) {
-	if p == nil {
+// markLost records that a call was lost while newest was the last to have joined.
+func (t *QueueTicket) markLost(newest uint64) {
+	if t == nil {
 		return
 	}
-	p.queue.mu.Lock()
-	defer p.queue.mu.Unlock()
-	p.queue.lost = max(p.queue.lost, newest)
+	t.queue.mu.Lock()
+	defer t.queue.mu.Unlock()
+	t.queue.lost = max(t.queue.lost, newest)
 }
 
-func (p *QueueTicket) followsLost() bool {
-	if p == nil {
+func (t *QueueTicket) followsLost() bool {
+	if t == nil {
 		return false
 	}
-	p.queue.mu.Lock()
-	defer p.queue.mu.Unlock()
-	return p.position <= p.queue.lost
+	t.queue.mu.Lock()
+	defer t.queue.mu.Unlock()
+	return t.position <= t.queue.lost
 }

@@ -13,46 +13,47 @@ import (
 )
 
 const (
-	// maxReplayBytes and maxReplayStreams bound the messages kept for clients that come back.
-	// The oldest messages go first. A client that asks for them learns that they are gone.
+	// maxReplayBytes and maxReplayStreams bound the messages stored for clients that reconnect.
+	// The oldest messages are dropped first; a client that asks for them learns that they are
+	// gone.
 	maxReplayBytes   = 16 << 20
 	maxReplayStreams = 256
 )
 
-// A replayStore keeps the messages of calls whose client may have lost its connection. The client
-// fetches them later with Last-Event-ID. The replay is the NewSDKServer's event store, so it alone
-// knows whether a client is there to read an answer.
+// A replayStore stores the messages of calls whose client may have lost its connection. The
+// client fetches them later with Last-Event-ID. The SDK uses the store as its event store, so
+// only the store knows whether a client is connected to read an answer.
 type replayStore struct {
 	mu      sync.Mutex
 	streams map[streamKey]*replayStream // guarded by mu
-	order   []streamKey                 // guarded by mu; streams with messages, now or later; oldest first
+	order   []streamKey                 // guarded by mu; streams that have or expect messages, oldest first
 	bytes   int                         // guarded by mu
 }
 
 type streamKey struct{ session, stream string }
 
-// A replayStream has the server's messages for one request of a client.
+// A replayStream stores the server's messages for one request of a client.
 type replayStream struct {
-	call       *Call   // nil when the request is no call
-	alias      idAlias // of the request's id
-	onAnswered func()  // called once the answer of call is there
+	call       *ToolCall // nil when the request is not a call
+	alias      idAlias   // of the request's id
+	onAnswered func()    // called once call is answered
 
-	readerContext context.Context // the context of the last request that reads the messages
-	exchange      *exchange       // that request
-	messages      [][]byte        // a nil message is not sent again
+	readerContext context.Context // of the last request to read the messages
+	exchange      *exchange       // the same request
+	messages      [][]byte        // a nil message is never resent
 	bytes         int
-	complete      bool // the answer is there
-	dropped       bool // messages are no longer kept
+	complete      bool // the answer has been written
+	dropped       bool // the messages are no longer stored
 }
 
 var _ mcp.EventStore = (*replayStore)(nil)
 
 func newReplayStore() *replayStore { return &replayStore{streams: make(map[streamKey]*replayStream)} }
 
-// Open implements mcp.EventStore. ctx is that of the request.
+// Open implements mcp.EventStore. ctx is the context of the request.
 func (r *replayStore) Open(ctx context.Context, session, name string) error {
 	x := exchangeFromContext(ctx)
-	if name == "" || x == nil { // the stream "" would have messages without a request, and there are none
+	if name == "" || x == nil { // the stream "" would hold messages outside of requests; there are none
 		return nil
 	}
 	r.mu.Lock()
@@ -64,7 +65,7 @@ func (r *replayStore) Open(ctx context.Context, session, name string) error {
 	return nil
 }
 
-// Append implements mcp.EventStore. The NewSDKServer calls it for each message, just before it writes
+// Append implements mcp.EventStore. The SDK calls it for each message, just before it writes
 // the message to a connected client.
 func (r *replayStore) Append(_ context.Context, session, name string, message []byte) error {
 	key := streamKey{session, name}
@@ -96,7 +97,7 @@ func (r *replayStore) Append(_ context.Context, session, name string, message []
 	return nil
 }
 
-// trimLocked drops the oldest messages while there are too many.
+// trimLocked drops the oldest messages beyond the bounds.
 func (r *replayStore) trimLocked() {
 	for len(r.order) > maxReplayStreams || r.bytes > maxReplayBytes {
 		key := r.order[0]
@@ -110,7 +111,8 @@ func (r *replayStore) trimLocked() {
 	}
 }
 
-// After implements mcp.EventStore. ctx belongs to the request of a client that has come back.
+// After implements mcp.EventStore. ctx is the context of the request of a client that has
+// reconnected.
 func (r *replayStore) After(ctx context.Context, session, name string, index int) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		if name == "" {
@@ -122,7 +124,7 @@ func (r *replayStore) After(ctx context.Context, session, name string, index int
 			return
 		}
 		if x := exchangeFromContext(ctx); x != nil {
-			x.startStream() // the NewSDKServer would begin it with the first message, which may be far off
+			x.startStream() // the SDK would wait for the first message, which may take long
 		}
 		for _, m := range messages {
 			if !yield(m, nil) {
@@ -132,7 +134,7 @@ func (r *replayStore) After(ctx context.Context, session, name string, index int
 	}
 }
 
-// readerExchange returns the request that reads a stream, or did so last; nil if there is none.
+// readerExchange returns the last request to read a stream, or nil.
 func (r *replayStore) readerExchange(key streamKey) *exchange {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -142,8 +144,8 @@ func (r *replayStore) readerExchange(key streamKey) *exchange {
 	return nil
 }
 
-// resumeStream returns the messages of a stream from an index on. Later messages go to the request
-// of ctx.
+// resumeStream returns the messages of a stream from an index on. Later messages go to the
+// request of ctx.
 func (r *replayStore) resumeStream(ctx context.Context, key streamKey, from int) ([][]byte, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -177,7 +179,7 @@ func (r *replayStore) SessionClosed(_ context.Context, session string) error {
 	return nil
 }
 
-// isAnswer reports whether a message is an answer, and not a notification or a question of the
+// isAnswer reports whether a message is an answer, rather than a notification or a request of the
 // server.
 func isAnswer(message []byte) bool {
 	d := json.NewDecoder(bytes.NewReader(message))

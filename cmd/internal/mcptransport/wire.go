@@ -18,25 +18,25 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/jsonrpc2"
 )
 
-// maxLineBytes bounds one message of the client, in bytes.
+// maxLineBytes bounds one message of the client.
 const maxLineBytes = jsonrpc2.MaxRequestBytes
 
-// maxOpenRequests bounds the open requests, and maxOpenBytes bounds their size. The wire refuses any
-// more, but goes on reading: it must see cancels, answers and the end of the input. So these
-// constants bound the cost of a client that writes and never reads.
+// maxOpenRequests bounds the open requests, and maxOpenBytes their size. Further requests are
+// refused, but reading continues, because cancels, answers and the end of the input must be seen.
+// So these constants bound the cost of a client that writes and never reads.
 const (
 	maxOpenRequests = 1024
 	maxOpenBytes    = 2 * maxLineBytes
 )
 
-// maxQueuedLines and maxQueuedBytes bound the lines, other than answers to calls, that wait for a
-// client that does not read. More lines are dropped.
+// maxQueuedLines and maxQueuedBytes bound the lines, other than answers to calls, that are queued
+// for a client that does not read. Further lines are dropped.
 const (
 	maxQueuedLines = 1024
 	maxQueuedBytes = 16 << 20
 )
 
-// byteOrderMark is what some clients begin with.
+// byteOrderMark precedes the first message of some clients.
 var byteOrderMark = []byte("\ufeff")
 
 const (
@@ -44,9 +44,9 @@ const (
 	methodCallTool   = "tools/call"
 )
 
-// A stdioConn is the connection to the client, with one JSON-RPC message on each line. It numbers
-// the client's calls for the NewSDKServer. So ids of any type and size stay distinct, and the client
-// gets them back as it sent them.
+// A stdioConn is the connection to a client on a pair of streams, with one JSON-RPC message per
+// line. It numbers the client's calls for the SDK. Ids of any type and size therefore stay
+// distinct, and come back as the client sent them.
 type stdioConn struct {
 	in    io.Reader
 	out   io.Writer
@@ -59,43 +59,43 @@ type stdioConn struct {
 
 	arrivals Queue // the queue of calls of tools
 
-	decodedMessages []jsonrpc.Message // decoded but not read yet; only the reader uses it
+	decodedMessages []jsonrpc.Message // decoded, not yet returned by Read; used only by the reader
 
 	closing    sync.Once
 	closed     chan struct{} // closed by Close
-	inputEnded chan struct{} // closed when the input has ended; Read waits for Close then
+	inputEnded chan struct{} // closed at the end of the input; Read then waits for Close
 
-	allAnswered chan struct{} // holds one token when no request waits for its answer any more
+	allAnswered chan struct{} // holds a token when every request is answered
 
-	queueWriters sync.WaitGroup // counts writeQueuedLines while it runs
+	queueWriters sync.WaitGroup // counts running writeQueuedLines
 
 	mu               sync.Mutex
-	initializeResult json.RawMessage        // guarded by mu; the result of initialize; nil before
+	initializeResult json.RawMessage        // guarded by mu; nil before initialize
 	lastNumber       int64                  // guarded by mu; the number of the last request
 	openRequests     map[int64]*openRequest // guarded by mu; open requests by number
-	unwrittenAnswers int                    // guarded by mu; requests whose answers are not written
+	unwrittenAnswers int                    // guarded by mu; requests without a written answer
 	lastRequestTime  time.Time              // guarded by mu; when the last request came
-	openBytes        int                    // guarded by mu; the bytes of their ids and parameters
+	openBytes        int                    // guarded by mu; the bytes of the ids and parameters of openRequests
 	requestNumbers   map[string]int64       // guarded by mu; numbers of open requests by the keys of their ids
-	queuedLines      [][]byte               // guarded by mu; at most maxQueuedLines; writeQueuedLines runs while there are lines
-	queuedBytes      int                    // guarded by mu; the bytes of aside
+	queuedLines      [][]byte               // guarded by mu; at most maxQueuedLines; writeQueuedLines runs while any are left
+	queuedBytes      int                    // guarded by mu; the bytes of queuedLines
 }
 
-// An openRequest is an open request of the client, for a tool or not.
+// An openRequest is a request of the client that is not answered yet, for a tool or not.
 type openRequest struct {
-	Call
+	ToolCall
 	number int64
 	id     json.RawMessage
 	method string
 	size   int    // of its id and parameters
-	batch  *batch // the batch that it came in; nil without one
+	batch  *batch // the batch that contained it, or nil
 }
 
-// A batch is several messages on one line, which protocol version 2025-03-26 allows. Its
-// answers share one line, too.
+// A batch holds the state of several messages on one line, which protocol version 2025-03-26
+// allows. Their answers also share one line.
 type batch struct {
-	open    int      // guarded by wire.mu; calls without an answer
-	answers [][]byte // guarded by wire.mu
+	open    int      // guarded by stdioConn.mu; messages without an answer
+	answers [][]byte // guarded by stdioConn.mu
 }
 
 type inputLine struct {
@@ -120,11 +120,11 @@ func newStdioConn(in io.Reader, out io.Writer, logger *slog.Logger) *stdioConn {
 
 // Connect implements mcp.Transport.
 func (w *stdioConn) Connect(context.Context) (mcp.Connection, error) {
-	go w.readLines() // it ends with the input: see the package comment
+	go w.readLines() // ends with the input: see the package comment
 	return w, nil
 }
 
-// SessionID implements mcp.Connection. A pair of streams has no session.
+// SessionID implements mcp.Connection. A pair of streams has no MCP session.
 func (w *stdioConn) SessionID() string { return "" }
 
 // Close ends Read. It is idempotent and does not wait.
@@ -143,7 +143,7 @@ func (w *stdioConn) readLines() {
 		}
 		_, isLong := errors.AsType[*jsonrpc2.TooLongError](err)
 		if isLong {
-			debug.FreeOSMemory() // hundreds of megabytes that are not needed any more
+			debug.FreeOSMemory() // the line may have taken hundreds of megabytes
 		}
 		if len(text) > 0 || err != nil {
 			select {
@@ -158,9 +158,9 @@ func (w *stdioConn) readLines() {
 	}
 }
 
-// Read implements mcp.Connection. The wire answers lines that are not for the NewSDKServer itself. It
-// does not wait for the client to read these answers, because it must see the end of the
-// input. After that end Read waits for Close, because the NewSDKServer would end the calls.
+// Read implements mcp.Connection. It answers lines that are not for the SDK itself, and does not
+// wait for the client to read these answers, because it must see the end of the input. After that
+// end it waits for Close, because the SDK would end the calls.
 func (w *stdioConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	for len(w.decodedMessages) == 0 {
 		select {
@@ -172,7 +172,7 @@ func (w *stdioConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 			case errors.Is(l.err, io.EOF):
 				close(w.inputEnded)
 			case l.err != nil:
-				_ = w.Close() // it never fails
+				_ = w.Close() // never fails
 				return nil, l.err
 			default:
 				w.acceptLine(l.text)
@@ -196,10 +196,10 @@ func (w *stdioConn) acceptLine(text []byte) {
 	}
 	var parts []json.RawMessage
 	if err := json.Unmarshal(text, &parts); err != nil || len(parts) == 0 {
-		w.refuseLine(nil, jsonrpc2.CodeInvalidRequest, "a batch is an array of messages, one at least")
+		w.refuseLine(nil, jsonrpc2.CodeInvalidRequest, "a batch must be an array of at least one message")
 		return
 	}
-	b := &batch{open: 1} // kept open until all its messages are in
+	b := &batch{open: 1} // 1 more than its messages, until all are accepted
 	for _, part := range parts {
 		w.acceptMessage(part, b)
 	}
@@ -214,7 +214,7 @@ func (w *stdioConn) acceptMessage(text []byte, b *batch) {
 		w.refuseLine(b, problem.Code, problem.Text)
 		return
 	}
-	if m.Method != "" { // an answer may be a secret, and even its length stays secret
+	if m.Method != "" { // an answer may be a secret, and its length would be a hint
 		jsonrpc2.LogLine(w.logger, "line received", text)
 	}
 	m.Params = fixEmptyLists(m.Params)
@@ -228,22 +228,22 @@ func (w *stdioConn) acceptMessage(text []byte, b *batch) {
 		w.decodedMessages = append(w.decodedMessages, &jsonrpc.Request{Method: m.Method, Params: m.Params})
 	case wrong != "":
 		w.refuseCall(m.ID, b, jsonrpc2.CodeInvalidParams, wrong)
-	case m.Method == methodInitialize && w.savedInitializeResult() != nil: // a gateway passes on that of each of its clients
+	case m.Method == methodInitialize && w.savedInitializeResult() != nil: // a gateway forwards one from each of its clients
 		w.queueAnswer(b, jsonrpc2.ResultLine(m.ID, w.savedInitializeResult()))
 	default:
 		w.startRequest(m, b)
 	}
 }
 
-// savedInitializeResult returns the result of initialize; nil before there is one.
+// savedInitializeResult returns the result of initialize, or nil before there is one.
 func (w *stdioConn) savedInitializeResult() json.RawMessage {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.initializeResult
 }
 
-// acceptAnswer passes on the answer to a question of the server. It ignores a malformed
-// answer, and one that no question waits for.
+// acceptAnswer passes on the answer to a request of the server. It ignores malformed and
+// unexpected answers.
 func (w *stdioConn) acceptAnswer(text []byte) {
 	if m, err := jsonrpc.DecodeMessage(text); err == nil {
 		if answer, ok := m.(*jsonrpc.Response); ok {
@@ -252,24 +252,24 @@ func (w *stdioConn) acceptAnswer(text []byte) {
 	}
 }
 
-// startRequest hands a call to the NewSDKServer.
+// startRequest hands a request to the SDK.
 func (w *stdioConn) startRequest(m *jsonrpc2.Message, b *batch) {
 	r := &openRequest{
-		Call:   Call{token: jsonrpc2.ProgressToken(m.Params), notify: w.writeProgress},
-		id:     m.ID,
-		method: m.Method,
-		size:   len(m.ID) + len(m.Params),
-		batch:  b,
+		ToolCall: ToolCall{token: jsonrpc2.ProgressToken(m.Params), notify: w.writeProgress},
+		id:       m.ID,
+		method:   m.Method,
+		size:     len(m.ID) + len(m.Params),
+		batch:    b,
 	}
 	w.mu.Lock()
 	if _, taken := w.requestNumbers[jsonrpc2.IDKey(r.id)]; taken {
 		w.mu.Unlock()
-		w.refuseLine(b, jsonrpc2.CodeInvalidRequest, fmt.Sprintf("id %s is in use by a call that is not answered yet", r.id))
+		w.refuseLine(b, jsonrpc2.CodeInvalidRequest, fmt.Sprintf("id %s belongs to a call that is not answered yet", r.id))
 		return
 	}
 	if open := len(w.openRequests); open >= maxOpenRequests || open > 0 && w.openBytes+r.size > maxOpenBytes {
 		w.mu.Unlock()
-		w.refuseCall(r.id, b, jsonrpc2.CodeInternal, fmt.Sprintf("%d requests are not answered yet: read the answers first", open))
+		w.refuseCall(r.id, b, jsonrpc2.CodeInternal, fmt.Sprintf("too many open requests (%d): read the answers first", open))
 		return
 	}
 	w.openBytes += r.size
@@ -294,7 +294,7 @@ func (w *stdioConn) startRequest(m *jsonrpc2.Message, b *batch) {
 	})
 }
 
-// idFromNumber makes an id from a number. It cannot fail.
+// idFromNumber converts a number to an id. It cannot fail.
 func idFromNumber(n int64) jsonrpc.ID {
 	id, err := jsonrpc.MakeID(float64(n))
 	if err != nil {
@@ -303,8 +303,8 @@ func idFromNumber(n int64) jsonrpc.ID {
 	return id
 }
 
-// cancelRequest marks a call that the client has given up. From now on the client gets nothing for
-// it. It ignores a cancel that names no open call.
+// cancelRequest cancels an open call of the client, which gets nothing more for it. It ignores
+// unknown ids.
 func (w *stdioConn) cancelRequest(params json.RawMessage) {
 	w.mu.Lock()
 	r := w.openRequests[w.requestNumbers[jsonrpc2.CancelledKey(params)]]
@@ -321,11 +321,11 @@ func (w *stdioConn) Write(ctx context.Context, m jsonrpc.Message) error {
 	answer, ok := m.(*jsonrpc.Response)
 	if !ok {
 		if ctx.Err() != nil {
-			return ctx.Err() // a question of a call that the client gave up
+			return ctx.Err() // a server request for a call that the client gave up
 		}
 		text, err := jsonrpc.EncodeMessage(m)
 		if err != nil {
-			return fmt.Errorf("mcpwire: %w", err)
+			return fmt.Errorf("mcptransport: %w", err)
 		}
 		return w.writeLine(text)
 	}
@@ -346,7 +346,7 @@ func (w *stdioConn) Write(ctx context.Context, m jsonrpc.Message) error {
 	w.mu.Unlock()
 
 	// A client that gets the answer may call again at once. So everything that goes with the
-	// answer must be done before it is written.
+	// answer must happen before it is written.
 	var text []byte
 	if r.Deliver(true) {
 		text = encodeResponse(r.id, answer)
@@ -360,7 +360,7 @@ func (w *stdioConn) Write(ctx context.Context, m jsonrpc.Message) error {
 	return w.writeLine(text)
 }
 
-// countAnswer counts an answer that is written, or dropped.
+// countAnswer counts an answer as written or dropped.
 func (w *stdioConn) countAnswer() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -373,14 +373,14 @@ func (w *stdioConn) countAnswer() {
 	}
 }
 
-// lastRequestAt returns when the last request came.
+// lastRequestAt returns the arrival time of the last request.
 func (w *stdioConn) lastRequestAt() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.lastRequestTime
 }
 
-// awaitAnswers waits until every request is answered, ctx ends, or the wire is closed.
+// awaitAnswers waits until every request is answered, ctx ends, or the connection is closed.
 func (w *stdioConn) awaitAnswers(ctx context.Context) {
 	for {
 		w.mu.Lock()
@@ -399,8 +399,8 @@ func (w *stdioConn) awaitAnswers(ctx context.Context) {
 	}
 }
 
-// finishPart counts one part of a batch as done, with its answer, if any. After the last part,
-// it returns the line with all answers, if any.
+// finishPart counts one message of a batch as done, with its answer, if any. After the last
+// message, it returns the line with all answers, if any.
 func (w *stdioConn) finishPart(b *batch, answer []byte) []byte {
 	w.mu.Lock()
 	if answer != nil {
@@ -419,13 +419,13 @@ func (w *stdioConn) finishPart(b *batch, answer []byte) []byte {
 // refuseLine answers a malformed line.
 func (w *stdioConn) refuseLine(b *batch, code int, text string) { w.refuseCall(nil, b, code, text) }
 
-// refuseCall answers a request that is not for the NewSDKServer.
+// refuseCall answers a request with an error instead of passing it to the SDK.
 func (w *stdioConn) refuseCall(id json.RawMessage, b *batch, code int, text string) {
-	w.logger.Info("refused", "code", code)
+	w.logger.Info("request refused", "code", code)
 	w.queueAnswer(b, errorLine(id, &jsonrpc2.Error{Code: code, Message: text}))
 }
 
-// queueAnswer answers a request that the NewSDKServer does not get.
+// queueAnswer answers a request that does not reach the SDK.
 func (w *stdioConn) queueAnswer(b *batch, answer []byte) {
 	if b != nil {
 		w.mu.Lock()
@@ -436,7 +436,7 @@ func (w *stdioConn) queueAnswer(b *batch, answer []byte) {
 	w.queueLine(answer)
 }
 
-// encodeResponse returns the line of a response. An error without a code is one of ours.
+// encodeResponse encodes a response as a line. An error without a code is one of ours.
 func encodeResponse(id json.RawMessage, r *jsonrpc.Response) []byte {
 	if r.Error == nil {
 		return jsonrpc2.ResultLine(id, r.Result)
@@ -448,18 +448,17 @@ func encodeResponse(id json.RawMessage, r *jsonrpc.Response) []byte {
 	return errorLine(id, e)
 }
 
-// errorLine returns the line of an error answer. A nil id stands for an id that could not be
-// read.
+// errorLine encodes an error answer as a line. A nil id stands for an id that could not be read.
 func errorLine(id json.RawMessage, e *jsonrpc2.Error) []byte {
 	body, err := json.Marshal(e)
 	if err != nil {
-		body = []byte(`{"code":-32603,"message":"the error cannot be shown"}`)
+		body = []byte(`{"code":-32603,"message":"the error cannot be encoded"}`)
 	}
 	return jsonrpc2.ErrorLine(id, body)
 }
 
-// queueLine queues one message to be written, and does not wait. It reports no error: if the
-// client has gone, the next read says so.
+// queueLine queues a message for writing, and does not wait. It reports no error, because the
+// next read fails if the client has gone.
 func (w *stdioConn) queueLine(text []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -501,8 +500,8 @@ func (w *stdioConn) writeLine(text []byte) error {
 	return nil
 }
 
-// FindCall implements Calls.
-func (w *stdioConn) FindCall(_ context.Context, req *mcp.CallToolRequest) (c *Call, ok bool) {
+// FindCall implements CallFinder.
+func (w *stdioConn) FindCall(_ context.Context, req *mcp.CallToolRequest) (c *ToolCall, ok bool) {
 	number, _ := strconv.ParseInt(req.Extra.Header.Get(callNumberHeader), 10, 64)
 	w.mu.Lock()
 	r := w.openRequests[number]
@@ -510,12 +509,12 @@ func (w *stdioConn) FindCall(_ context.Context, req *mcp.CallToolRequest) (c *Ca
 	if r == nil {
 		return nil, false
 	}
-	return &r.Call, !r.IsCancelled()
+	return &r.ToolCall, !r.IsCancelled()
 }
 
-// writeProgress writes a message about progress.
+// writeProgress sends a progress notification.
 func (w *stdioConn) writeProgress(p progressParams) {
 	if line, err := jsonrpc2.NotificationLine("notifications/progress", p); err == nil {
-		_ = w.writeLine(line) // the answer will meet the same error
+		_ = w.writeLine(line) // writing the answer will fail with the same error
 	}
 }
