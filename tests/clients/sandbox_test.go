@@ -27,7 +27,7 @@ func TestSandbox_Codex(t *testing.T) {
 				t.Errorf("%v\n%s", err, out)
 			}
 			got := m.waitResult(t, 0).text
-			if !strings.Contains(got, want.text) || strings.Contains(got, "Codex allows its own commands no more") == want.written {
+			if !strings.Contains(got, want.text) || strings.Contains(got, "the sandbox is limited to what Codex allows its own commands") == want.written {
 				t.Errorf("the model is told %q", got)
 			}
 			if got := p.projectFileExists("written"); got != want.written {

@@ -231,7 +231,7 @@ time.sleep(1000)`)
 		a.readLineWith("is not a session name")
 		_ = a.in.Close()
 		_ = a.cmd.Wait()
-		if !strings.Contains(log.String(), "a session did not open") {
+		if !strings.Contains(log.String(), "session open failed") {
 			t.Errorf("got %q on standard error", log.String())
 		}
 	})

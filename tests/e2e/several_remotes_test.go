@@ -121,7 +121,7 @@ func TestRemotes(t *testing.T) {
 		if got := a.callTool("repl_sessions", "hpc/main"); !strings.Contains(got, "where  str") {
 			t.Errorf("the variables are %q", got)
 		}
-		if got := a.callTool("repl", "lab/main", "input", "1"); !strings.Contains(got, `"lab" is not among the places that the user allows (repl mcp --places): gpu, hpc, gone and slurm`) {
+		if got := a.callTool("repl", "lab/main", "input", "1"); !strings.Contains(got, `"lab" is not among the remotes that the user allows (repl mcp --places): gpu, hpc, gone and slurm`) {
 			t.Errorf("got %q", got)
 		}
 		if got := a.callTool("repl", "gone/main", "input", "1"); !strings.HasPrefix(got, "gone ") || !strings.Contains(got, "cannot be reached") {
@@ -205,7 +205,7 @@ func TestRemotes(t *testing.T) {
 		if err := os.WriteFile(flag, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got := a.readAnswer(); !regexp.MustCompile(`^after\n\[the link to gpu was down for \d+(\.\d)? s\]$`).MatchString(got) {
+		if got := a.readAnswer(); !regexp.MustCompile(`^after\n\[the connection to gpu was down for \d+(\.\d)? s\]$`).MatchString(got) {
 			t.Errorf("got %q", got)
 		}
 		if got := a.callTool("repl", "hpc/main", "input", "6 * 7"); got != "42" {

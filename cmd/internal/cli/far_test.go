@@ -221,7 +221,7 @@ func TestRemoteAgent(t *testing.T) {
 		if _, err := c.SendInput(t.Context(), client.InputParams{Session: now.Name, InputRequest: now.InputRequest.ID, Input: "eve\n", WaitMS: testTimeout.Milliseconds()}); err != nil {
 			t.Fatal(err)
 		}
-		if text, failed := a.startCall("ada", testTimeout)(); !failed || !strings.Contains(text, "your input was NOT run: the wait that it was for is over") {
+		if text, failed := a.startCall("ada", testTimeout)(); !failed || !strings.Contains(text, "your input was NOT run: the code no longer waits for it") {
 			t.Errorf("an answer to a wait that somebody else has answered got %q", text)
 		}
 		if text := a.callRepl("bob"); text != "bob\nover" {
@@ -274,7 +274,7 @@ func TestRemoteAgent(t *testing.T) {
 		}
 		w.SetBroken(false)
 		text, failed := answer()
-		if failed || !regexp.MustCompile(`^before\nafter\n\[the link to gpu was down for \d+\.\d s\]$`).MatchString(text) {
+		if failed || !regexp.MustCompile(`^before\nafter\n\[the connection to gpu was down for \d+\.\d s\]$`).MatchString(text) {
 			t.Errorf("got %q", text)
 		}
 		if text := a.callRepl("print next"); text != "next" {
@@ -294,7 +294,7 @@ func TestRemoteAgent(t *testing.T) {
 		r.waitUntil("the agent's side knows its turn", func() bool { return w.HasReceived(`"turn/accepted"`) && w.HasReceived(`"turn":2`) })
 		w.SetBroken(true)
 		text, failed := answer()
-		if failed || !regexp.MustCompile(`^\[gpu cannot be reached since \d\d:\d\d:\d\d; turn 2 goes on there\]$`).MatchString(text) {
+		if failed || !regexp.MustCompile(`^\[gpu has been unreachable since \d\d:\d\d:\d\d; turn 2 continues there\]$`).MatchString(text) {
 			t.Errorf("got %q", text)
 		}
 		if err := os.WriteFile(flag, nil, 0o600); err != nil {

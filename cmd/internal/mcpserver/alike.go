@@ -7,18 +7,18 @@ import (
 )
 
 const (
-	// maxAlikeChars bounds a reply whose lines are alike, such as the rows of a table or the steps of a
-	// loop, in characters. Its beginning and its end say nearly all that the rest would.
+	// maxAlikeChars bounds a reply whose lines are alike, in characters; examples are the rows of
+	// a table and the steps of a loop. Its beginning and end say nearly everything.
 	maxAlikeChars = 4_000
 
-	// maxAlikeBytes bounds how much of a reply is looked at, and minAlikeLines is the least that can be called
-	// alike.
+	// maxAlikeBytes bounds the part of a reply that is examined. Fewer lines than minAlikeLines
+	// never count as alike.
 	maxAlikeBytes = 64 << 10
 	minAlikeLines = 50
 )
 
-// areLinesAlike reports whether nine tenths of the lines of text in a reply are alike, as far as they are
-// looked at.
+// areLinesAlike reports whether nine tenths of the text lines in a reply are alike, within the
+// first maxAlikeBytes.
 func areLinesAlike(events []timeline.Event) bool {
 	lines, alike, seen := 0, 0, 0
 	var before []byte
@@ -41,8 +41,8 @@ func areLinesAlike(events []timeline.Event) bool {
 	return lines >= minAlikeLines && alike*10 >= lines*9
 }
 
-// lineShape returns a line without what differs between the rows of a table: how long its words,
-// numbers and spaces are, and their signs.
+// lineShape returns a line without what varies between the rows of a table: the length of words,
+// numbers and spaces, and signs.
 func lineShape(line []byte) []byte {
 	shape := make([]byte, 0, 32)
 	for _, c := range line {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Lines that are alike cost a model little, and what is left out is said.
+// Alike lines cost a model little, and the reply says what it leaves out.
 func TestAlikeLines(t *testing.T) {
 	t.Parallel()
 	c := newPythonClient(t)
@@ -18,8 +18,8 @@ func TestAlikeLines(t *testing.T) {
 	}{
 		{"steps of a loop", "for i in range(2000): print(f'step {i} loss {random.random():.4f}')", 4200, 3000, "step 1999 loss"},
 		{"rows of a table", "print('          a         b         c')\nfor i in range(1000): print(f'{i:<4}{random.gauss(0,1):10.6f}{random.gauss(0,1):10.6f}{random.gauss(0,1):10.6f}')", 4200, 3000, "\n999 "},
-		{"lines that differ", "for i in range(2000): print(' '.join(random.choice(['a', '1', 'b;', '(c)']) for _ in range(9)))", 10_000, 8000, ""},
-		{"few lines that are alike", "for i in range(100): print(f'value {i} is {random.random():.6f}')", 4000, 1500, "value 50 is"},
+		{"different lines", "for i in range(2000): print(' '.join(random.choice(['a', '1', 'b;', '(c)']) for _ in range(9)))", 10_000, 8000, ""},
+		{"few alike lines", "for i in range(100): print(f'value {i} is {random.random():.6f}')", 4000, 1500, "value 50 is"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := c.runRepl(test.input)
@@ -28,7 +28,7 @@ func TestAlikeLines(t *testing.T) {
 			}
 			wantPart(t, got, test.part)
 			if n := strings.Count(got, "\n"); test.most == 4200 && !strings.Contains(got, "lines") {
-				t.Errorf("of 1000 lines or more %d are shown, and nothing says where the others are: %s", n, fmt.Sprint(got[1500:2500]))
+				t.Errorf("%d of at least 1000 lines are shown, without a hint where the others are: %s", n, fmt.Sprint(got[1500:2500]))
 			}
 		})
 	}

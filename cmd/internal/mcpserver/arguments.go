@@ -18,13 +18,13 @@ import (
 )
 
 const (
-	// defaultTimeout bounds how long a call waits for its turn. Every known client waits
-	// longer for a call.
+	// defaultTimeout bounds how long a call waits for its turn. Every known client waits longer
+	// for an answer.
 	defaultTimeout = 45 * time.Second
 	maxTimeout     = 600 * time.Second
 )
 
-// The arguments of the tools. The JSON names are the schema's.
+// The argument types of the tools, with the JSON names of their schemas.
 type (
 	replArgs struct {
 		Input     *string  `json:"input"`
@@ -37,7 +37,7 @@ type (
 	outputArgs struct {
 		Session string   `json:"session"`
 		WaitMS  *float64 `json:"wait_ms"`
-		After   *uint64  `json:"after"` // for programs: the numbers are in _meta only
+		After   *uint64  `json:"after"` // for programs: event numbers are only in _meta
 		Until   string   `json:"until"`
 		Grep    string   `json:"grep"`
 		Lines   string   `json:"lines"`
@@ -53,32 +53,33 @@ type (
 	}
 )
 
-// clientArguments are arguments that hosts add to every tool, and usually do not pass on.
-// wait_for_previous is from the Gemini CLI. It needs no handling: calls of one client begin
-// in the order in which they come.
+// clientArguments are arguments that clients add to every tool, and usually remove again.
+// wait_for_previous comes from the Gemini CLI. It needs no handling, because the calls of a
+// client start in order anyway.
 var clientArguments = []string{"wait_for_previous"}
 
-// timeoutNames are the names of the time to wait, which are one idea: each tool that has one of them
-// takes the other, too.
+// timeoutNames are the two argument names for a timeout. A tool that has one of them accepts the
+// other as well.
 var timeoutNames = [...]string{"timeout_ms", "wait_ms"}
 
-// decodeArguments reads the arguments of a tool. Its errors tell a model how to correct them. Unknown
-// arguments are only noted: hosts and models add some, and the call can run without them.
+// decodeArguments decodes the arguments of a tool. Its errors tell a model how to correct them.
+// Unknown arguments are only recorded: clients and models add some, and the call can run without
+// them.
 func decodeArguments[T any](r *toolRequest, arguments json.RawMessage) (args T, err error) {
 	if len(arguments) == 0 {
 		return args, nil
 	}
-	var encoded string // by hosts that encode the arguments twice
+	var encoded string // by clients that encode the arguments twice
 	if arguments[0] == '"' && json.Unmarshal(arguments, &encoded) == nil {
 		switch encoded = strings.TrimSpace(encoded); {
-		case encoded == "", encoded == "null": // as models write that there are none
+		case encoded == "", encoded == "null": // some models write this for no arguments
 			return args, nil
 		case encoded[0] == '{':
 			arguments = json.RawMessage(encoded)
 		}
 	}
-	if spoiled := jsonrpc2.InvalidCharacter(arguments); spoiled != "" {
-		return args, fmt.Errorf("the arguments have %s and cannot be passed on: send the whole character in UTF-8, or have the code make it", spoiled)
+	if invalid := jsonrpc2.InvalidCharacter(arguments); invalid != "" {
+		return args, fmt.Errorf("the arguments contain %s and cannot be passed on: send the whole character in UTF-8, or have the code create it", invalid)
 	}
 	err = json.Unmarshal(arguments, &args)
 	r.unknownNames = unknownArguments[T](arguments)
@@ -98,19 +99,19 @@ func decodeArguments[T any](r *toolRequest, arguments json.RawMessage) (args T, 
 	case errors.As(err, &wrong):
 		return args, fmt.Errorf("the arguments must be an object, not %s", withArticle(wrong.Value))
 	default:
-		return args, fmt.Errorf("the arguments cannot be read: %w", err)
+		return args, fmt.Errorf("cannot decode the arguments: %w", err)
 	}
 }
 
-// coerceArguments returns arguments as they can only be meant: the time to wait under the tool's own name,
-// and values of the types that the tool has. ok is false if nothing changes.
+// coerceArguments corrects arguments that can only mean one thing: a timeout under the other
+// name, and a value of another type. ok is false if nothing changes.
 func coerceArguments[T any](arguments json.RawMessage) (meant json.RawMessage, ok bool) {
-	var given map[string]json.RawMessage
-	if json.Unmarshal(arguments, &given) != nil {
+	var values map[string]json.RawMessage
+	if json.Unmarshal(arguments, &values) != nil {
 		return nil, false
 	}
 	nameOf := func(want string) (name string, found bool) {
-		for name := range given {
+		for name := range values {
 			if strings.EqualFold(name, want) {
 				return name, true
 			}
@@ -123,24 +124,25 @@ func coerceArguments[T any](arguments json.RawMessage) (meant json.RawMessage, o
 		name, found := nameOf(own)
 		if at := slices.Index(timeoutNames[:], own); !found && at >= 0 {
 			if name, found = nameOf(timeoutNames[1-at]); found {
-				given[own] = given[name]
-				delete(given, name)
+				values[own] = values[name]
+				delete(values, name)
 				name, ok = own, true
 			}
 		}
-		if value, changed := coerceValue(given[name], t.Field(i).Type); found && changed {
-			given[name], ok = value, true
+		if value, changed := coerceValue(values[name], t.Field(i).Type); found && changed {
+			values[name], ok = value, true
 		}
 	}
 	if !ok {
 		return nil, false
 	}
-	meant, err := json.Marshal(given)
+	meant, err := json.Marshal(values)
 	return meant, err == nil
 }
 
-// coerceValue returns a value of a type that stands for one of another: programs that read values from
-// a command line send 42 for the text "42", and models send "5000" for a number.
+// coerceValue converts a value to the type of its argument if it can only mean one thing.
+// Programs that read values from a command line send 42 for the string "42"; models send "5000"
+// for a number.
 func coerceValue(value json.RawMessage, to reflect.Type) (json.RawMessage, bool) {
 	if to.Kind() == reflect.Pointer {
 		to = to.Elem()
@@ -150,7 +152,7 @@ func coerceValue(value json.RawMessage, to reflect.Type) (json.RawMessage, bool)
 	}
 	if to.Kind() == reflect.String {
 		switch value[0] {
-		case '"', '{', '[', 'n': // as it should be, or nothing that a text stands for
+		case '"', '{', '[', 'n': // already a string, or nothing that has one
 			return nil, false
 		}
 		text, err := json.Marshal(string(value))
@@ -164,12 +166,13 @@ func coerceValue(value json.RawMessage, to reflect.Type) (json.RawMessage, bool)
 	return json.RawMessage(text), json.Valid([]byte(text)) && strings.ContainsAny(text[:1], "-0123456789tf")
 }
 
-// unknownArguments returns the arguments that the tool does not have, except those of hosts.
+// unknownArguments returns the names of arguments that the tool does not have, except
+// clientArguments.
 func unknownArguments[T any](arguments json.RawMessage) (names []string) {
-	var given map[string]json.RawMessage
-	_ = json.Unmarshal(arguments, &given) // decode has reported an error already
+	var values map[string]json.RawMessage
+	_ = json.Unmarshal(arguments, &values) // decodeArguments has reported the error
 	known := append(argumentNames[T](), clientArguments...)
-	for _, name := range slices.Sorted(maps.Keys(given)) {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if !slices.ContainsFunc(known, func(k string) bool { return strings.EqualFold(k, name) }) {
 			names = append(names, name)
 		}
@@ -177,8 +180,8 @@ func unknownArguments[T any](arguments json.RawMessage) (names []string) {
 	return names
 }
 
-// unknownArgumentError returns the error of a call that lacks something which it seems to give under
-// another name.
+// unknownArgumentError returns an error if the call has unknown arguments. It serves calls that
+// lack an argument, perhaps because it has another name.
 func unknownArgumentError[T any](r *toolRequest) error {
 	if len(r.unknownNames) == 0 {
 		return nil
@@ -186,10 +189,10 @@ func unknownArgumentError[T any](r *toolRequest) error {
 	return fmt.Errorf("unknown argument %q: this tool takes %s", r.unknownNames[0], joinNames(argumentNames[T](), "and", "no arguments"))
 }
 
-// maxIgnoredNames bounds the names of unknown arguments that were reported already.
+// maxIgnoredNames bounds the names of unknown arguments that are reported to a client.
 const maxIgnoredNames = 64
 
-// reportIgnored adds to a result, once for each name, which arguments were not used.
+// reportIgnored adds a line for each ignored argument to a result, once for each name.
 func (s *server) reportIgnored(r *toolRequest, result *mcp.CallToolResult) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -220,7 +223,7 @@ func kindName(t reflect.Type) string {
 	}
 }
 
-// withArticle puts encoding/json's name of a value into a sentence.
+// withArticle adds an article to encoding/json's name of a value.
 func withArticle(value string) string {
 	if strings.HasPrefix(value, "number ") { // the number follows
 		return value
@@ -235,7 +238,7 @@ func withArticle(value string) string {
 	}
 }
 
-// argumentNames returns the arguments of a tool.
+// argumentNames returns the names of a tool's arguments.
 func argumentNames[T any]() []string {
 	t := reflect.TypeFor[T]()
 	names := make([]string, t.NumField())
@@ -245,7 +248,7 @@ func argumentNames[T any]() []string {
 	return names
 }
 
-// joinNames joins names as a sentence does.
+// joinNames joins names with commas and a conjunction.
 func joinNames(names []string, and, none string) string {
 	switch n := len(names); n {
 	case 0:
@@ -257,7 +260,7 @@ func joinNames(names []string, and, none string) string {
 	}
 }
 
-// parseTimeout returns an optional time to wait, within bounds.
+// parseTimeout parses an optional timeout in milliseconds. It rejects values out of range.
 func parseTimeout(name string, ms *float64) (time.Duration, error) {
 	if ms == nil {
 		return defaultTimeout, nil
@@ -268,7 +271,7 @@ func parseTimeout(name string, ms *float64) (time.Duration, error) {
 	return time.Duration(*ms * float64(time.Millisecond)), nil
 }
 
-// parseLinePosition reads "LINE:CHARACTER", both from 1.
+// parseLinePosition parses "LINE:CHARACTER", both counted from 1.
 func parseLinePosition(s string) (line, character int, ok bool) {
 	a, b, ok := strings.Cut(strings.TrimSpace(s), ":")
 	line, lineErr := strconv.Atoi(a)
@@ -276,8 +279,8 @@ func parseLinePosition(s string) (line, character int, ok bool) {
 	return line, character, ok && lineErr == nil && characterErr == nil && line > 0 && character > 0
 }
 
-// parseLineRange reads "FROM-TO", "FROM-", "LINE" or "-COUNT" for lines that are
-// numbered 1 to total.
+// parseLineRange parses "FROM-TO", "FROM-", "LINE" or "-COUNT", for lines numbered from 1 to
+// total.
 func parseLineRange(s string, total int) (from, to int, err error) {
 	bad := fmt.Errorf(`lines must be like "120-180", "120-", "120" or "-50" for the last 50, not %q`, s)
 	a, b, isRange := strings.Cut(strings.TrimSpace(s), "-")
@@ -311,7 +314,7 @@ func parseLineRange(s string, total int) (from, to int, err error) {
 	case from < 1:
 		err = bad
 	case from > to && b != "":
-		err = fmt.Errorf("lines %q: the first is after the last", s)
+		err = fmt.Errorf("lines %q: the first line is after the last", s)
 	}
 	return from, to, err
 }

@@ -19,15 +19,15 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// userAnswerTimeout bounds how long a question stays with a person after the last call that has waited for
-// the answer began to. A call waits for it on top of its own timeout, but no longer than its client
-// waits for the call.
+// userAnswerTimeout bounds how long a question stays open after the last call started to wait for
+// its answer. A call waits for the answer on top of its own timeout, but no longer than its
+// client waits for the call.
 const userAnswerTimeout = 4 * time.Minute
 
-// answerKey names the one question of a result, and the field of its answer.
+// answerKey is the name of the only question in a result, and of the field with its answer.
 const answerKey = "answer"
 
-// A questionKind is how a client can put a question to its user.
+// A questionKind is a way in which a client can ask its user a question.
 type questionKind uint8
 
 const (
@@ -36,8 +36,8 @@ const (
 	questionPage              // the client sends the user to a page of ours
 )
 
-// questionKind returns how the client can ask its user for the answer to w. Secrets go to a
-// page, as the protocol demands, if the user can probably reach one.
+// questionKind returns how the client can ask its user for the answer to w. The protocol requires
+// a page for secrets, if the user can probably reach one.
 func (r *toolRequest) questionKind(w *session.InputRequest) questionKind {
 	can := r.sdk.ClientCapabilities()
 	if can == nil || can.Elicitation == nil || !r.CanAskClient() {
@@ -51,9 +51,9 @@ func (r *toolRequest) questionKind(w *session.InputRequest) questionKind {
 	return questionPage
 }
 
-// resolveInputRequest handles a wait that the model must not answer. It returns true when the wait is
-// over and the call can go on waiting for the turn. Otherwise there is a result, which is nil
-// when ctx ended.
+// resolveInputRequest handles an input request that the model must not answer. It returns true
+// when the request is over and the call can continue to wait for the turn. Otherwise there is a
+// result, which is nil if ctx ended.
 func (a *sessionCall) resolveInputRequest(ctx context.Context, wait waitFunc, w *session.InputRequest, beat *heartbeat) (bool, *mcp.CallToolResult) {
 	if w.NeedsUser() {
 		return a.resolveUserRequest(ctx, wait, w, beat)
@@ -73,7 +73,7 @@ func (a *sessionCall) resolveInputRequest(ctx context.Context, wait waitFunc, w 
 		a.deniedReads++
 		return a.answerRequest(ctx, w, a.session, session.Input{EOF: true})
 	case a.stdin != StdinDeny && asks == questionNone && shown == w.ID && a.session.AttachCommand != "" && time.Now().Before(a.deadline):
-		// The caller knows that the user must answer elsewhere, and waits for that.
+		// The caller knows that the user must answer elsewhere, and waits for that answer.
 		return a.awaitAnswerElsewhere(ctx, wait, w, beat)
 	case a.stdin == StdinDeny, asks == questionNone, !time.Now().Before(a.deadline):
 		return false, a.replyNow(ctx, wait)
@@ -81,11 +81,11 @@ func (a *sessionCall) resolveInputRequest(ctx context.Context, wait waitFunc, w 
 	return a.askUserOnce(ctx, wait, w, beat)
 }
 
-// askUserOnce puts the question for w to a person, unless one is out already. Its results are those of
-// resolveInputRequest.
+// askUserOnce asks the user the question for w, unless it is open already. Its results are those
+// of resolveInputRequest.
 func (a *sessionCall) askUserOnce(ctx context.Context, wait waitFunc, w *session.InputRequest, beat *heartbeat) (bool, *mcp.CallToolResult) {
-	if out := a.caller.openQuestionFor(w.ID); out != nil {
-		return a.awaitUser(ctx, wait, w, beat, func() *openQuestion { return out })
+	if open := a.caller.openQuestionFor(w.ID); open != nil {
+		return a.awaitUser(ctx, wait, w, beat, func() *openQuestion { return open })
 	}
 	if a.call.sdk.ProtocolVersion() >= mcptransport.StatelessVersion {
 		return a.returnQuestion(w)
@@ -97,87 +97,88 @@ func (a *sessionCall) askUserOnce(ctx context.Context, wait waitFunc, w *session
 	return a.askUser(ctx, wait, w, beat, q)
 }
 
-// askUser asks a person, or waits for a person who answers on a page, and applies the
-// answer. Its results are those of resolveInputRequest.
+// askUser asks the user, or waits for an answer on a page, and applies the answer. Its results
+// are those of resolveInputRequest.
 func (a *sessionCall) askUser(ctx context.Context, wait waitFunc, w *session.InputRequest, beat *heartbeat, q *userQuestion) (bool, *mcp.CallToolResult) {
 	defer q.dropUnasked()
 	return a.awaitUser(ctx, wait, w, beat, func() *openQuestion { return a.startQuestion(ctx, w, q) })
 }
 
-// awaitUser waits until a question is answered, or its wait is over otherwise. When the call may
-// not last any longer, it replies, and the question stays. Its results are those of resolveInputRequest.
-func (a *sessionCall) awaitUser(ctx context.Context, wait waitFunc, w *session.InputRequest, beat *heartbeat, out func() *openQuestion) (bool, *mcp.CallToolResult) {
+// awaitUser waits until a question is answered or its input request is over. When the call must
+// end, it replies and leaves the question open. Its results are those of resolveInputRequest.
+func (a *sessionCall) awaitUser(ctx context.Context, wait waitFunc, w *session.InputRequest, beat *heartbeat, open func() *openQuestion) (bool, *mcp.CallToolResult) {
 	select {
 	case a.caller.userWaitToken <- struct{}{}:
-	default: // another call asks
+	default: // another call waits for the user
 		return false, a.replyNow(ctx, wait)
 	}
 	asked := time.Now()
-	q := out()
-	became := a.awaitAnswer(ctx, beat, q)
+	q := open()
+	outcome := a.awaitAnswer(ctx, beat, q)
 	<-a.caller.userWaitToken
 	a.deadline = earlierTime(a.deadline.Add(time.Since(asked)), a.replyDeadline)
-	a.notices = append(a.notices, became.notices...)
+	a.notices = append(a.notices, outcome.notices...)
 	switch {
 	case ctx.Err() != nil:
 		return false, nil
-	case became.result != nil:
-		return false, became.result
-	case errors.Is(became.err, errNotAnsweredYet):
+	case outcome.result != nil:
+		return false, outcome.result
+	case errors.Is(outcome.err, errNotAnsweredYet):
 		return false, a.replyNow(ctx, wait)
-	case became.err != nil && !errors.Is(became.err, errRequestOver):
-		a.addNotice("%s", became.err)
+	case outcome.err != nil && !errors.Is(outcome.err, errRequestOver):
+		a.addNotice("%s", outcome.err)
 		return false, a.replyNow(ctx, wait)
 	}
 	return true, nil
 }
 
 var (
-	errRequestOver    = errors.New("the wait is over")
+	errRequestOver    = errors.New("the input request is over")
 	errNoAnswer       = errors.New("the user did not answer in time")
 	errDismissed      = errors.New("the question was dismissed")
 	errNotAnsweredYet = errors.New("the user has not answered yet")
 	errAnswerMismatch = errors.New("the answer does not fit the question")
-	errAnswerNotText  = errors.New("the client's answer holds no text")
+	errAnswerNotText  = errors.New("the client's answer contains no text")
 )
 
-// A userQuestion is a question for a person.
+// A userQuestion is a question for the user, as parameters for the client or as a page.
 type userQuestion struct {
 	params       *mcp.ElicitParams
 	pageAccepted bool   // the user has agreed to answer on a page
-	isServerPage bool   // the page is that of a server of tools: to agree is the answer
-	removePage   func() // closes the page, if there is one
-	isAsked      bool   // an openQuestion removes it
+	isServerPage bool   // the page belongs to a tool server: accepting it is the answer
+	removePage   func() // closes the page, if any
+	isAsked      bool   // an openQuestion removes the page
 }
 
-// dropUnasked removes a question that nobody was asked.
+// dropUnasked removes the page of a question that was never asked.
 func (q *userQuestion) dropUnasked() {
 	if !q.isAsked {
 		q.removePage()
 	}
 }
 
-// An openQuestion is a question that a person has, until it is answered, the wait that it is for is
-// over, or nobody has waited for the answer for userAnswerTimeout. It may outlive the call that asked.
+// An openQuestion is a question that the user has not answered yet. It ends with the answer, with
+// its input request, or after userAnswerTimeout without a waiting call. It may outlive the call
+// that asked.
 type openQuestion struct {
 	requestID timeline.Seq
-	expiry    *time.Timer   // nil if it does not end by itself
-	done      chan struct{} // closed when the question is over, and became is set
+	expiry    *time.Timer   // nil if it has no timeout
+	done      chan struct{} // closed when the question is over and outcome is set
 
-	isAwaited bool            // guarded by view.mu; a call waits, and takes what became of it
+	isAwaited bool            // guarded by callerSession.mu; a call waits for the outcome
 	outcome   questionOutcome // set before done is closed
 }
 
-// A questionOutcome is what became of a question. A zero one means that the answer was applied.
+// A questionOutcome says how a question ended. The zero value means that the answer was applied.
 type questionOutcome struct {
 	err     error
-	result  *mcp.CallToolResult // of the call that waits; nil if that can go on
+	result  *mcp.CallToolResult // of the waiting call; nil if it can continue
 	notices []string
 }
 
 // startQuestion asks the user through the client. An answer on a page ends w.
 func (a *sessionCall) startQuestion(ctx context.Context, w *session.InputRequest, q *userQuestion) *openQuestion {
-	ctx, end := context.WithCancel(context.WithoutCancel(ctx)) // with the stream of the call, to which the question belongs
+	ctx, end := context.WithCancel(context.WithoutCancel(ctx)) // keeps the stream of the call, which carries the question
 	forget := context.AfterFunc(a.sessions.ctx, end)
 	asking, withdraw := context.WithCancelCause(ctx)
 	o := &openQuestion{requestID: w.ID, done: make(chan struct{})}
@@ -192,28 +193,29 @@ func (a *sessionCall) startQuestion(ctx context.Context, w *session.InputRequest
 		defer end()
 		defer forget()
 		defer q.removePage()
-		became := a.runQuestion(ctx, asking, w, q)
+		outcome := a.runQuestion(ctx, asking, w, q)
 		o.expiry.Stop()
 		withdraw(nil)
-		a.caller.finishQuestion(o, became)
+		a.caller.finishQuestion(o, outcome)
 	}()
 	return o
 }
 
-// runQuestion waits for the answer to a question, which is withdrawn when asking ends, and applies it.
+// runQuestion asks a question, waits for the answer, and applies it. The question is withdrawn
+// when asking ends.
 func (a *sessionCall) runQuestion(ctx, asking context.Context, w *session.InputRequest, q *userQuestion) questionOutcome {
 	if !q.pageAccepted {
 		answer, err := a.call.sdk.Session.Elicit(asking, q.params)
 		switch {
 		case asking.Err() != nil:
 		case err != nil:
-			if _, said := errors.AsType[*jsonrpc.Error](err); !said && w.Form == nil {
-				err = errAnswerMismatch // the SDK's own words show the answer, which may be a secret
+			if _, fromClient := errors.AsType[*jsonrpc.Error](err); !fromClient && w.Form == nil {
+				err = errAnswerMismatch // the SDK's error quotes the answer, which may be a secret
 			}
 			return questionOutcome{err: fmt.Errorf("the client cannot ask the user: %w", err)}
 		case isAnsweredOnPage(q, answer):
 		case answer.Action == "cancel" && !a.caller.isUserAwaited():
-			// The client may have taken it away with the call. It is asked again.
+			// The client may have dismissed it together with the call. It is asked again.
 			return questionOutcome{err: errDismissed}
 		default:
 			by := &sessionCall{server: a.server, call: a.call, caller: a.caller, session: a.session}
@@ -225,7 +227,7 @@ func (a *sessionCall) runQuestion(ctx, asking context.Context, w *session.InputR
 	return questionOutcome{err: context.Cause(asking)}
 }
 
-// awaitAnswer waits until a question is over, or the call may not last any longer.
+// awaitAnswer waits until a question is over or the call must end.
 func (a *sessionCall) awaitAnswer(ctx context.Context, beat *heartbeat, o *openQuestion) questionOutcome {
 	limit := a.replyDeadline
 	if o.expiry == nil {
@@ -255,7 +257,7 @@ func (a *sessionCall) awaitAnswer(ctx context.Context, beat *heartbeat, o *openQ
 	}
 }
 
-// isDone reports whether it is known what became of the question.
+// isDone reports whether the question is over.
 func (o *openQuestion) isDone() bool {
 	select {
 	case <-o.done:
@@ -265,8 +267,8 @@ func (o *openQuestion) isDone() bool {
 	}
 }
 
-// awaitAnswerElsewhere waits for a user who answers without a question of ours. Its results are those of
-// resolveInputRequest.
+// awaitAnswerElsewhere waits for a user who answers without a question from this server. Its
+// results are those of resolveInputRequest.
 func (a *sessionCall) awaitAnswerElsewhere(ctx context.Context, wait waitFunc, w *session.InputRequest, beat *heartbeat) (bool, *mcp.CallToolResult) {
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
@@ -279,29 +281,29 @@ func (a *sessionCall) awaitAnswerElsewhere(ctx context.Context, wait waitFunc, w
 	return a.awaitUser(ctx, wait, w, beat, func() *openQuestion { return o })
 }
 
-// isAnsweredOnPage reports whether the user has chosen to answer on a page.
+// isAnsweredOnPage reports whether the user chose to answer on a page of this server.
 func isAnsweredOnPage(q *userQuestion, r *mcp.ElicitResult) bool {
 	return q.params.Mode == "url" && !q.isServerPage && r.Action == "accept" && r.Content == nil
 }
 
-// awaitRequestOver returns when a wait is over, or ctx.
-func (a *sessionCall) awaitRequestOver(ctx context.Context, wait timeline.Seq) {
-	for e := range a.session.Events(ctx, wait) { // the stream ends with an event without a body
+// awaitRequestOver waits until an input request is over, or ctx ends.
+func (a *sessionCall) awaitRequestOver(ctx context.Context, requestID timeline.Seq) {
+	for e := range a.session.Events(ctx, requestID) { // an event without a body ends the stream
 		switch b := e.Body.(type) {
 		case timeline.InputRequestEnded:
-			if b.Request == wait {
+			if b.Request == requestID {
 				return
 			}
-		case timeline.Gap: // the end of the wait may be in the gap
-			if now := a.session.infoOrEnded(ctx).InputRequest; now == nil || now.ID != wait {
+		case timeline.Gap: // the gap may contain the end
+			if now := a.session.infoOrEnded(ctx).InputRequest; now == nil || now.ID != requestID {
 				return
 			}
 		}
 	}
 }
 
-// applyDecision applies a person's decision about a wait: an answer goes to the code, and a
-// refusal interrupts the code, like Ctrl-C at a prompt. So code never goes on without a real
+// applyDecision applies the user's decision about an input request. An answer goes to the code; a
+// refusal interrupts the code, like Ctrl-C at a prompt. So code never continues without a real
 // answer.
 func (a *sessionCall) applyDecision(ctx context.Context, w *session.InputRequest, answer *mcp.ElicitResult) (bool, *mcp.CallToolResult) {
 	switch {
@@ -317,7 +319,7 @@ func (a *sessionCall) applyDecision(ctx context.Context, w *session.InputRequest
 		}
 		return a.answerRequest(ctx, w, a.asUser(), userInput(text))
 	}
-	if answer.Action == "decline" { // a user declined, or a client that does not ask
+	if answer.Action == "decline" { // by the user, or by a client that does not ask
 		a.addNotice("the question was declined")
 	} else {
 		a.addNotice("the question was dismissed")
@@ -331,27 +333,29 @@ func (a *sessionCall) applyDecision(ctx context.Context, w *session.InputRequest
 	return true, nil
 }
 
-// replyUnanswered replies that a client has accepted a question without an answer to it. The code still waits.
+// replyUnanswered replies that the client accepted a question without an answer. The code still
+// waits.
 func (a *sessionCall) replyUnanswered(ctx context.Context) *mcp.CallToolResult {
 	a.addNotice("%v", errAnswerNotText)
 	return a.replyNow(ctx, a.currentReply)
 }
 
-// answerText returns the text of an answer. Forms of some clients make numbers of what looks like one.
+// answerText returns the text of an answer. Forms of some clients turn texts that look like
+// numbers into numbers.
 func answerText(answer any) (text string, ok bool) {
-	const whole = 1 << 53 // beyond it, not all numbers are there
+	const maxExact = 1 << 53 // larger integers are not exact
 	switch v := answer.(type) {
 	case string:
 		return v, true
 	case bool:
 		return strconv.FormatBool(v), true
 	case float64:
-		return strconv.FormatFloat(v, 'f', -1, 64), math.Abs(v) <= whole
+		return strconv.FormatFloat(v, 'f', -1, 64), math.Abs(v) <= maxExact
 	}
 	return "", false
 }
 
-// convertAnswers makes texts of answers before the SDK looks whether they are.
+// convertAnswers converts answers to text before the SDK validates them.
 func convertAnswers(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		result, err := next(ctx, method, req)
@@ -362,7 +366,7 @@ func convertAnswers(next mcp.MethodHandler) mcp.MethodHandler {
 		}
 		if _, ours := asked.RequestedSchema.(map[string]any); ours {
 			if answer.Content == nil {
-				answer.Content = map[string]any{} // which the SDK finds to be no answer
+				answer.Content = map[string]any{} // the SDK rejects it as no answer
 			}
 			if text, ok := answerText(answer.Content[answerKey]); ok {
 				answer.Content[answerKey] = text
@@ -372,7 +376,7 @@ func convertAnswers(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// answerRequest answers w, unless it is over.
+// answerRequest answers w. An answer that comes too late is reported as a notice.
 func (a *sessionCall) answerRequest(ctx context.Context, w *session.InputRequest, as session.Session, in session.Input) (bool, *mcp.CallToolResult) {
 	switch err := answerAs(ctx, as, w, in); {
 	case err == nil:
@@ -389,21 +393,21 @@ func (a *sessionCall) answerRequest(ctx context.Context, w *session.InputRequest
 	}
 }
 
-// answerAs answers w as the author of s. The error is session.ErrStale when w is over.
+// answerAs answers w as the author of s. The error is session.ErrStale if w is over.
 func answerAs(ctx context.Context, s session.Session, w *session.InputRequest, in session.Input) error {
 	_, err := s.Answer(ctx, w.ID, in)
 	return err
 }
 
-// asUser returns the session with the answering person as its author.
+// asUser returns the session with the user as its author.
 func (a *sessionCall) asUser() session.Session { return a.session.As("user") }
 
-// userInput returns a person's answer as input.
+// userInput returns the user's answer as input.
 func userInput(text string) session.Input {
 	return session.Input{Data: []byte(withNewline(text))}
 }
 
-// withNewline adds the newline that a reader of lines needs.
+// withNewline appends the newline that line readers need.
 func withNewline(text string) string {
 	if text != "" && strings.HasSuffix(text, "\n") {
 		return text
@@ -411,8 +415,8 @@ func withNewline(text string) string {
 	return text + "\n"
 }
 
-// newQuestion returns the question for the answer to w. It names the asking program, because
-// the prompt itself may say anything.
+// newQuestion returns the question for the answer to w. It names the program that asks, because
+// the prompt itself may claim anything.
 func (a *sessionCall) newQuestion(w *session.InputRequest) (*userQuestion, error) {
 	switch {
 	case w.Permission != nil:
@@ -426,7 +430,7 @@ func (a *sessionCall) newQuestion(w *session.InputRequest) (*userQuestion, error
 	}
 	about, colon := about+" asks for input", ": "
 	if w.Secret {
-		about += " that is not to be seen. The answer goes to the code, not into the conversation. Where the code prints it as it is, the model sees [secret]"
+		about += " that must stay secret. The answer goes to the code, not into the conversation. If the code prints it unchanged, the model sees [secret]"
 		colon = ". The question is: "
 	}
 	message, prompt := about, oneLine(w.Prompt)
@@ -457,22 +461,22 @@ func (a *sessionCall) newQuestion(w *session.InputRequest) (*userQuestion, error
 	}, nil
 }
 
-// newPageQuestion returns a question that the user answers on a page of ours.
+// newPageQuestion returns a question that the user answers on a page of this server.
 func (a *sessionCall) newPageQuestion(message string, p *browserprompt.Page) (*userQuestion, error) {
 	address, remove, err := a.pages.Add(p)
 	if err != nil {
-		return nil, fmt.Errorf("the page for the user's answer cannot be opened: %w", err)
+		return nil, fmt.Errorf("cannot create the page for the user's answer: %w", err)
 	}
 	return &userQuestion{params: &mcp.ElicitParams{Mode: "url", Message: message, URL: address, ElicitationID: rand.Text()}, removePage: remove}, nil
 }
 
-// maxPromptChars bounds the end of a prompt that a question or a state line shows, in characters.
+// maxPromptChars bounds the end of a prompt that is shown in a question or a state line.
 const maxPromptChars = 300
 
-// oneLine returns the end of a prompt without control characters.
+// oneLine returns the end of a prompt as one line.
 func oneLine(prompt string) string { return lastRunes(withoutControls(prompt), maxPromptChars) }
 
-// withoutControls returns text as one line.
+// withoutControls returns text as one line, without control characters.
 func withoutControls(text string) string {
 	return strings.TrimSpace(strings.Map(func(c rune) rune {
 		if unicode.IsControl(c) {

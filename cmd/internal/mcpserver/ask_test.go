@@ -19,7 +19,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// A question is what the server asks the client's user, in either era.
+// A question is a request of the server for user input, in either protocol era.
 type question struct {
 	ID      json.RawMessage // the id of elicitation/create
 	State   string          // of an input_required result
@@ -32,17 +32,17 @@ type question struct {
 	} `json:"requestedSchema"`
 }
 
-// A testUser uses a client that can ask them, of either era.
+// A testUser is the user of a client that can ask for input, in either protocol era.
 type testUser struct {
 	*client
 	modern   bool
 	args     map[string]any  // of the last call
-	askedIDs map[string]bool // the ids of the questions so far, with a handshake
+	askedIDs map[string]bool // ids of the questions so far; only with a handshake
 }
 
 var formCapabilities = map[string]any{"elicitation": map[string]any{}}
 
-// runWithTestUser runs a test with a client of each era that has an elicitation capability.
+// runWithTestUser runs a test with a client of each protocol era that can ask its user.
 func runWithTestUser(t *testing.T, s setup, caps map[string]any, test func(t *testing.T, p *testUser)) {
 	for _, modern := range []bool{false, true} {
 		name := map[bool]string{false: "handshake", true: "modern"}[modern]
@@ -60,14 +60,14 @@ func runWithTestUser(t *testing.T, s setup, caps map[string]any, test func(t *te
 	}
 }
 
-// startRepl begins a call and returns its id.
+// startRepl starts a call and returns its id.
 func (p *testUser) startRepl(args map[string]any) string {
 	p.t.Helper()
 	p.args = args
 	return p.startCall("repl", args)
 }
 
-// waitQuestion waits for what the server asks because of a call.
+// waitQuestion waits for the question that a call leads to.
 func (p *testUser) waitQuestion(call string) (q question) {
 	p.t.Helper()
 	if p.modern {
@@ -105,8 +105,7 @@ func (p *testUser) waitQuestion(call string) (q question) {
 	return q
 }
 
-// sendAnswer has the client bring what the user decided, and returns the id of the
-// call that goes on.
+// sendAnswer sends the user's decision, and returns the id of the call that continues.
 func (p *testUser) sendAnswer(call string, q question, result map[string]any) string {
 	p.t.Helper()
 	if p.modern {
@@ -126,18 +125,18 @@ func acceptAnswer(text string) map[string]any {
 	return map[string]any{"action": "accept", "content": map[string]any{"answer": text}}
 }
 
-// wantNowhere fails if the server recorded or told a text.
+// wantNowhere fails if the server recorded or sent a text.
 func (p *testUser) wantNowhere(text string) {
 	p.t.Helper()
 	log := p.mainSession().Log()
 	log.Sync()
-	for _, name := range []string{"events", "output.txt"} { // text stands in them as it is
+	for _, name := range []string{"events", "output.txt"} { // they contain text unescaped
 		data, err := os.ReadFile(filepath.Join(filepath.Dir(log.OutputPath()), name))
 		if err != nil {
 			p.t.Error(err)
 		}
 		if strings.Contains(string(data), text) {
-			p.t.Errorf("%s has it", name)
+			p.t.Errorf("%s contains it", name)
 		}
 	}
 	for _, a := range p.allMessages() {
@@ -166,8 +165,8 @@ func TestSecret(t *testing.T) {
 		})
 	})
 
-	// A form of the client may make a number of an answer that looks like one, or something else. No reply
-	// shows it.
+	// A client's form may convert an answer that looks like a number or another type. No reply
+	// shows the answer.
 	t.Run("takes numbers and booleans as text, no other types", func(t *testing.T) {
 		t.Parallel()
 		for answer, want := range map[string]string{
@@ -184,7 +183,7 @@ func TestSecret(t *testing.T) {
 				call = p.sendAnswer(call, p.waitQuestion(call), map[string]any{"action": "accept", "content": map[string]any{"answer": json.RawMessage(answer)}})
 				got := p.waitResult(call).text()
 				switch {
-				case want == "" && !strings.Contains(got, "the answer does not fit the question") && !strings.Contains(got, "holds no text"):
+				case want == "" && !strings.Contains(got, "the answer does not fit the question") && !strings.Contains(got, "contains no text"):
 					t.Errorf("%s: got %q", answer, got)
 				case !strings.Contains(got, want):
 					t.Errorf("%s: got %q, want %s", answer, got, want)
@@ -194,8 +193,8 @@ func TestSecret(t *testing.T) {
 		}
 	})
 
-	// A client that accepts without an answer is told as one whose answer is empty: the code still waits, and the reply
-	// has its output.
+	// An accept without an answer counts as an empty one: the code still waits, and the reply has
+	// its output.
 	t.Run("still waits after an accept without an answer", func(t *testing.T) {
 		t.Parallel()
 		for _, answer := range []map[string]any{{"action": "accept"}, {"action": "accept", "content": map[string]any{}}} {
@@ -212,7 +211,7 @@ func TestSecret(t *testing.T) {
 		runWithTestUser(t, setup{}, formCapabilities, func(t *testing.T, p *testUser) {
 			call := p.startRepl(map[string]any{"input": "secret a? \nwait b? \nsecret c? \nprint end"})
 			call = p.sendAnswer(call, p.waitQuestion(call), acceptAnswer("the first"))
-			wantText(t, p.waitResult(call).text(), "[a secret typed by user]\n9 bytes\n[waiting for input: \"b? \"]") // the model's
+			wantText(t, p.waitResult(call).text(), "[a secret typed by user]\n9 bytes\n[waiting for input: \"b? \"]") // the model may answer this one
 			call = p.startRepl(map[string]any{"input": "two"})
 			call = p.sendAnswer(call, p.waitQuestion(call), acceptAnswer("the third"))
 			wantText(t, p.waitResult(call).text(), "two\n[a secret typed by user]\n9 bytes\nend")
@@ -244,10 +243,10 @@ func TestSecret(t *testing.T) {
 		runWithTestUser(t, setup{}, formCapabilities, func(t *testing.T, p *testUser) {
 			call := p.startRepl(map[string]any{"input": "secret pw: "})
 			q := p.waitQuestion(call)
-			if _, err := p.mainSession().Interrupt(t.Context(), 0); err != nil { // somebody else
+			if _, err := p.mainSession().Interrupt(t.Context(), 0); err != nil { // by another client
 				t.Fatal(err)
 			}
-			if !p.modern { // the question is withdrawn, and the answer to it goes nowhere
+			if !p.modern { // the question is withdrawn, and its answer is ignored
 				p.waitMessage("a withdrawal", func(a answer) bool {
 					return a.Method == "notifications/cancelled" && strings.Contains(string(a.Params), `"requestId":`+string(q.ID))
 				})
@@ -255,9 +254,9 @@ func TestSecret(t *testing.T) {
 			}
 			call = p.sendAnswer(call, q, acceptAnswer("hunter2"))
 			if p.modern {
-				wantPart(t, p.waitResult(call).text(), "Interrupted", "came too late, and was not used")
-				again := p.sendAnswer(call, q, acceptAnswer("hunter2")) // a question is answered once
-				if r := p.waitResult(again); !r.IsError || !strings.Contains(r.text(), "not open any more") {
+				wantPart(t, p.waitResult(call).text(), "Interrupted", "came too late and was not used")
+				again := p.sendAnswer(call, q, acceptAnswer("hunter2")) // a question can be answered once
+				if r := p.waitResult(again); !r.IsError || !strings.Contains(r.text(), "no longer open") {
 					t.Errorf("got %q", r.text())
 				}
 			}
@@ -271,7 +270,7 @@ func TestSecret(t *testing.T) {
 		runWithTestUser(t, setup{}, formCapabilities, func(t *testing.T, p *testUser) {
 			call := p.startRepl(map[string]any{"input": "secret pw: "})
 			q := p.waitQuestion(call)
-			if p.modern { // the call has its answer: what can be cancelled is the next one
+			if p.modern { // the call is answered already; only the next one can be cancelled
 				p.cancel(call)
 				call = p.sendAnswer(call, q, acceptAnswer("hunter2"))
 				wantText(t, p.waitResult(call).text(), "[a secret typed by user]\n7 bytes")
@@ -360,7 +359,7 @@ func TestSecretClients(t *testing.T) {
 		wantPart(t, p.waitResult(call).text(), "the client cannot ask the user", "no dialogs here", "repl_interrupt gives up")
 	})
 
-	// The SDK's own client asks its user by itself, in the newest era.
+	// The SDK's own client asks its user, in the newest protocol era.
 	t.Run("the SDK's own client asks its user", func(t *testing.T) {
 		t.Parallel()
 		sup, err := supervisor.New(&supervisor.Options{Dir: t.TempDir()})
@@ -406,18 +405,19 @@ func TestSecretClients(t *testing.T) {
 	})
 }
 
-// A person may take longer than the client waits for a call.
+// A user may take longer than the client waits for a call.
 func TestSlowUser(t *testing.T) {
 	t.Parallel()
 	const asked = `[waiting for a secret: "pw: ": the user is being asked; repl_output waits, repl_interrupt gives up]`
-	// ask has code ask for a secret, and returns when the call is answered and the question is not.
-	ask := func(t *testing.T, behind string) (*testUser, question) {
+	// ask runs code that asks for a secret, and returns once the call is answered but the
+	// question is not.
+	ask := func(t *testing.T, after string) (*testUser, question) {
 		t.Helper()
 		c := newClient(t, &setup{callWait: 3 * time.Second})
 		c.caps = formCapabilities
 		c.initialize("2025-11-25")
 		p := &testUser{client: c}
-		call := p.startRepl(map[string]any{"input": "secret pw: \n" + behind})
+		call := p.startRepl(map[string]any{"input": "secret pw: \n" + after})
 		q := p.waitQuestion(call)
 		wantText(t, p.waitResult(call).text(), asked)
 		return p, q
@@ -426,7 +426,7 @@ func TestSlowUser(t *testing.T) {
 	t.Run("answers a later call", func(t *testing.T) {
 		t.Parallel()
 		p, q := ask(t, "print after")
-		calls := []string{p.startCall("repl_output", nil), p.startCall("repl_output", nil)} // one of them waits
+		calls := []string{p.startCall("repl_output", nil), p.startCall("repl_output", nil)} // only one of them waits
 		other := p.waitMessage("the answer to the other", func(a answer) bool { return a.Method == "" && slices.Contains(calls, string(a.ID)) })
 		wantText(t, p.waitResult(string(other.ID)).text(), asked)
 		p.sendAnswer("", q, acceptAnswer("hunter2"))
@@ -437,7 +437,7 @@ func TestSlowUser(t *testing.T) {
 		wantText(t, p.waitResult(rest).text(), "[a secret typed by user]\n7 bytes\nafter")
 		for _, a := range p.allMessages() {
 			if a.Method == "notifications/cancelled" {
-				t.Errorf("the question was taken away: %s", a.Line)
+				t.Errorf("the question was withdrawn: %s", a.Line)
 			}
 		}
 		p.wantNowhere("hunter2")
@@ -485,13 +485,13 @@ func TestSlowUser(t *testing.T) {
 		c.caps = formCapabilities
 		c.initialize("2025-11-25")
 		p := &testUser{client: c}
-		begun := time.Now()
+		start := time.Now()
 		call := p.startRepl(map[string]any{"input": "secret pw: \nsleep"})
 		q := p.waitQuestion(call)
-		<-time.After(time.Second) // the person takes this long
+		<-time.After(time.Second) // the user takes this long
 		p.sendAnswer(call, q, acceptAnswer("hunter2"))
 		wantPart(t, p.waitResult(call).text(), "7 bytes\n[running ")
-		if took := time.Since(begun); took > 3900*time.Millisecond {
+		if took := time.Since(start); took > 3900*time.Millisecond {
 			t.Errorf("the call took %v", took)
 		}
 		p.call("repl_interrupt", nil)
@@ -548,7 +548,7 @@ func TestStdinPolicy(t *testing.T) {
 
 func TestPage_SecretBypassesClient(t *testing.T) {
 	t.Setenv("SSH_CONNECTION", "")
-	t.Setenv("DISPLAY", ":0") // where a browser can be expected
+	t.Setenv("DISPLAY", ":0") // a browser is likely
 	caps := map[string]any{"elicitation": map[string]any{"form": map[string]any{}, "url": map[string]any{}}}
 	runWithTestUser(t, setup{}, caps, func(t *testing.T, p *testUser) {
 		call := p.startRepl(map[string]any{"input": "secret pw: \nsleep 50ms\nprint after"})

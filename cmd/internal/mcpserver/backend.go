@@ -10,84 +10,85 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// A Backend has sessions that outlive the server, and that others may use, too.
+// A Backend provides sessions that outlive this server and that other clients may also use.
 type Backend interface {
-	// Remotes names the places of the sessions. The first is the usual one; it may be "". A session
-	// at another has the name of the place and a slash before its own, as in "gpu/main".
+	// Remotes returns the names of the daemons that have the sessions. The first is the default,
+	// and may be "". A session on another remote has the remote's name and a slash before its
+	// own, as in "gpu/main".
 	Remotes() []string
 
-	// Open returns the session of that name. It makes a missing one in this directory,
-	// or returns session.ErrClosed if lang is "". MainSession stands for the client's
-	// default session, which the host chooses. narrow makes the host's sandbox as narrow as
-	// the client's own; a session that is there already must not be wider. Open waits for
-	// preparation, reports its progress, and bounds everything else. Failed preparation is a
-	// *PrepareError.
+	// Open returns the session of that name. It creates a missing one in dir, or returns
+	// session.ErrClosed if lang is "". MainSession stands for the client's default session, which
+	// the backend chooses. narrow limits the backend's sandbox to the client's own; an existing
+	// session must not have a wider one. Open waits for preparation, reports its progress, and
+	// bounds everything else. Failed preparation is a *PrepareError.
 	Open(ctx context.Context, name, lang, dir string, narrow func(*workers.Sandbox) *workers.Sandbox, report func(line string)) (*SessionHandle, error)
 
-	// Sessions describes all sessions at a place, by the names that Open takes.
-	Sessions(ctx context.Context, place string) ([]session.Info, error)
+	// Sessions describes all sessions on a remote, by the names that Open takes.
+	Sessions(ctx context.Context, remote string) ([]session.Info, error)
 }
 
-// A SessionHandle is a session for this client: one of the server's own, or one of a Host.
+// A SessionHandle is this client's access to a session, either of this server or of a Backend.
 type SessionHandle struct {
 	session.Session // with the client as its author
 
-	// OutputPath is the rendered transcript; "" when there is none.
+	// OutputPath returns the path of the rendered transcript, or "".
 	OutputPath func() string
 
-	// IsRemote says that the session's files are on another machine than the client's. Then
-	// OutputPath is not told, and pictures are kept in Pictures, a directory of this machine
-	// that is made when it is needed; "" keeps none.
+	// IsRemote means that the session's files are on another machine than the client's. Replies
+	// then leave out OutputPath, and images are stored in ImageDir, a directory of this machine
+	// that is created on demand. If ImageDir is "", none are stored.
 	IsRemote bool
 	ImageDir string
 
-	// FetchCommand is the command that brings a file of the session; "" unless Away.
+	// FetchCommand is the command that fetches a file of the session; "" unless IsRemote.
 	FetchCommand string
 
-	// RewriteEvent is how an event of the session is told here; nil unless Away.
+	// RewriteEvent adapts an event of the session for this client; nil unless IsRemote.
 	RewriteEvent func(timeline.Event) timeline.Event
 
-	// Leave ends this client's use of the session. It closes a session of the server's own.
+	// Leave ends this client's use of the session. It closes a session that belongs to this
+	// server.
 	Leave func(context.Context) error
 
-	// AttachCommand is the command with which a person can take part in the session and answer
-	// questions that the model must not; "" when there is none.
+	// AttachCommand is the command with which a user can join the session and answer questions
+	// that the model must not. It may be "".
 	AttachCommand string
 
-	// AllowCommand returns the command with which a person gives the session a right; nil when
-	// AttachCommand is "".
+	// AllowCommand returns the command with which a user grants the session a permission. It is
+	// nil if AttachCommand is "".
 	AllowCommand func(session.Grant) string
 
-	// Sandbox is that with which it was opened.
+	// Sandbox is the sandbox with which the session was opened.
 	Sandbox *workers.Sandbox
 
-	InitialInfo     session.Info // its state at the time of opening
-	IsNew           bool         // this Open made it
-	MissingPackages []string     // preparations that an existing session lacks
-	LastSeen        timeline.Seq // how far the client had read when it left the session; 0 for a new client
+	InitialInfo     session.Info // its state when it was opened
+	IsNew           bool         // this Open created it
+	MissingPackages []string     // packages that an existing session lacks
+	LastSeen        timeline.Seq // the client's cursor when it left the session; 0 for a new client
 
-	// Link is the way to a session of a Host; nil if it cannot break.
+	// Link is the connection to a session of a Backend; nil if it cannot break.
 	Link BackendLink
 
-	// SaveCursor stores that the client knows everything up to seq, for its next visit. Answers
-	// do not wait long for it. It may be nil.
+	// SaveCursor stores that the client has read everything up to seq, for its next visit.
+	// Answers do not wait long for it. It may be nil.
 	SaveCursor func(seq timeline.Seq)
 }
 
-// A BackendLink is a way to sessions that may break and be there again.
+// A BackendLink is a connection to remote sessions, which may break and recover.
 type BackendLink interface {
-	RemoteName() string                      // where it leads
-	DownSince() (since time.Time, down bool) // whether it is broken now
-	Downtime(since time.Time) time.Duration  // for how long it was since a moment
+	RemoteName() string                      // the remote end
+	DownSince() (since time.Time, down bool) // whether it is down now
+	Downtime(since time.Time) time.Duration  // how long it was down since a time
 }
 
-// newLocalHandle returns a session of this server's own: it ends with the server.
+// newLocalHandle returns a session of this server, which ends with the server.
 func newLocalHandle(s *supervisor.Session, author string) *SessionHandle {
 	return &SessionHandle{Session: s.As(author), OutputPath: s.Log().OutputPath, Leave: s.Close, IsNew: true}
 }
 
-// outputName is how replies name the rendered transcript: a file that the client can read, or
-// the tool that reads it.
+// outputName returns how replies name the rendered transcript: a file that the client can read,
+// or the tool that reads it.
 func (o *SessionHandle) outputName() string {
 	if o.IsRemote {
 		return "repl_output"
@@ -95,7 +96,7 @@ func (o *SessionHandle) outputName() string {
 	return o.OutputPath()
 }
 
-// infoOrEnded describes the session. One that cannot be reached counts as ended.
+// infoOrEnded describes the session. An unreachable session counts as ended.
 func (o *SessionHandle) infoOrEnded(ctx context.Context) session.Info {
 	i, err := o.Info(ctx)
 	if err != nil {

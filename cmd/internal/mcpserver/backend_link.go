@@ -9,13 +9,14 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// isUnreachable reports whether err says that the session could not be reached in the time that the call
-// gave it, and may be reached later.
+// isUnreachable reports whether err means that the session was not reached within the call's
+// time, and may be reached later.
 func (a *sessionCall) isUnreachable(ctx context.Context, err error) bool {
 	return a.session.Link != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded)
 }
 
-// outageNotice says that the way to the session was broken while the call waited; "" if it was not.
+// outageNotice reports for how long the connection to the session was down during the call, or
+// returns "".
 func (a *sessionCall) outageNotice() string {
 	if a.session.Link == nil {
 		return ""
@@ -24,26 +25,27 @@ func (a *sessionCall) outageNotice() string {
 	if down == 0 {
 		return ""
 	}
-	return fmt.Sprintf("the link to %s was down for %s", a.session.Link.RemoteName(), shortly(down))
+	return fmt.Sprintf("the connection to %s was down for %s", a.session.Link.RemoteName(), formatSeconds(down))
 }
 
-// replyUnreachable says that the session cannot be reached, and what became of the input.
+// replyUnreachable replies that the session cannot be reached, and what is known about the input.
 func (a *sessionCall) replyUnreachable(err error) *mcp.CallToolResult {
-	text := err.Error() // it has not answered since then
+	text := err.Error() // says how long it has not answered
 	if since, down := a.session.Link.DownSince(); down {
-		text = fmt.Sprintf("%s cannot be reached since %s", a.session.Link.RemoteName(), since.Format(time.TimeOnly))
+		text = fmt.Sprintf("%s has been unreachable since %s", a.session.Link.RemoteName(), since.Format(time.TimeOnly))
 	}
 	switch {
 	case a.turnNumber() != 0:
-		text += fmt.Sprintf("; turn %d goes on there", a.turnNumber())
+		text += fmt.Sprintf("; turn %d continues there", a.turnNumber())
 	case a.starting != nil:
-		text += "; it is not known whether your input was run. The next call shows it"
+		text += "; it is not known whether your input was run: the next call will show it"
 	}
 	a.outcome = outcomeStillRuns
 	return textResult("[" + text + "]")
 }
 
-// turnNumber is the number of the turn that the call started or fed; 0 if it is not known.
+// turnNumber returns the number of the turn that the call started or continued, or 0 if it is not
+// known yet.
 func (a *sessionCall) turnNumber() uint64 {
 	if a.starting != nil {
 		return a.starting.Turn()
@@ -51,8 +53,8 @@ func (a *sessionCall) turnNumber() uint64 {
 	return a.resumedTurn
 }
 
-// shortly is a duration in seconds, with one decimal while that tells something.
-func shortly(d time.Duration) string {
+// formatSeconds formats a duration in seconds, with one decimal below 10 s.
+func formatSeconds(d time.Duration) string {
 	if d < 10*time.Second {
 		return fmt.Sprintf("%.1f s", d.Seconds())
 	}

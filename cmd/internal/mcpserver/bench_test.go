@@ -15,10 +15,10 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
-// noopRole is the value of serveRole for a server of the SDK alone.
+// noopRole is the value of serveRole for a bare SDK server.
 const noopRole = "noop"
 
-// serveNoop returns the least that a tool of the same SDK costs.
+// serveNoop serves the cheapest possible tool of the same SDK.
 func serveNoop() error {
 	s := mcp.NewServer(&mcp.Implementation{Name: "noop", Version: "1"}, nil)
 	type args struct {
@@ -30,8 +30,8 @@ func serveNoop() error {
 	return s.Run(context.Background(), &mcp.StdioTransport{})
 }
 
-// The second figure less the first is the cost of a call beyond the SDK. The rest of the third
-// is the turn.
+// The difference of the first two results is the cost of a call beyond the SDK. The rest of the
+// third is the turn.
 func BenchmarkStdio_NoopTool(b *testing.B) {
 	benchmarkStdio(b, noopRole, `{"name":"repl","arguments":{"input":"1+1"}}`)
 }
@@ -45,9 +45,8 @@ func BenchmarkStdio_OnePlusOneInPython(b *testing.B) {
 	benchmarkStdio(b, "python", `{"name":"repl","arguments":{"input":"1+1"}}`)
 }
 
-// A client waits twice when it starts. It waits for the tools, which need no interpreter. Then
-// it waits for the first result, which should need little more time than
-// BenchmarkStart_Session.
+// A client waits twice when it starts: for the list of tools, which needs no interpreter, and for
+// the first result. The latter should take little longer than BenchmarkStart_Session.
 func BenchmarkStart_ToolsList(b *testing.B) {
 	benchmarkStart(b, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
 }
@@ -91,7 +90,7 @@ func pythonSpec(b *testing.B) workers.Spec {
 	return spec
 }
 
-// benchmarkStart starts a server, shakes hands and asks once.
+// benchmarkStart starts a server, initializes it and sends one request.
 func benchmarkStart(b *testing.B, request string) {
 	pythonSpec(b)
 	for b.Loop() {
@@ -104,7 +103,7 @@ func benchmarkStart(b *testing.B, request string) {
 	}
 }
 
-// A stdioPeer is a server in a process of its own.
+// A stdioPeer is a server in a separate process.
 type stdioPeer struct {
 	b   *testing.B
 	cmd *exec.Cmd

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// A reply must stay below the cut of its client, which would take our line about
-// the rest away.
+// A reply must stay below the limit of its client, which would otherwise cut off our line about
+// the rest.
 func TestReplyBudget(t *testing.T) {
 	t.Parallel()
 	for _, client := range []struct {
@@ -16,8 +16,8 @@ func TestReplyBudget(t *testing.T) {
 	}{
 		{"test", 10_000, 0},
 		{"codex-mcp-client", 0, 12_000},
-		{"gemini-cli-mcp-client-repl", 10_000, 0}, // it cuts at 40,000
-		{"claude-code", 10_000, 0},                // and it at 50,000
+		{"gemini-cli-mcp-client-repl", 10_000, 0}, // the client cuts at 40,000
+		{"claude-code", 10_000, 0},                // the client cuts at 50,000
 		{"Cline", 7_100, 0},
 	} {
 		for _, modern := range []bool{false, true} {
@@ -43,11 +43,11 @@ func TestReplyBudget(t *testing.T) {
 					t.Errorf("%s, %s: got %d bytes, and it cuts at %d", client.name, what, len(text), client.bytes)
 				}
 				least := 5000
-				if what == "flood" { // whose lines are alike
+				if what == "flood" { // its lines are alike
 					least = 3500
 				}
 				if len(text) < least {
-					t.Errorf("%s, %s: got %d bytes only", client.name, what, len(text))
+					t.Errorf("%s, %s: got only %d bytes", client.name, what, len(text))
 				}
 			}
 			for _, args := range []map[string]any{{"lines": "1-400"}, {"grep": "0|語"}} {
@@ -68,7 +68,7 @@ func TestClientProfile_RawResult(t *testing.T) {
 		c.name = name
 		c.initialize("2025-06-18")
 		r := c.call("repl", map[string]any{"input": "image\nprint 2"})
-		wantPart(t, r.text(), "not shown: this client would show it as letters; whole in ", "2")
+		wantPart(t, r.text(), "not shown: this client would show it as text; original in ", "2")
 		if r.Meta != nil || strings.Contains(r.text(), "<image>") {
 			t.Errorf("%s: got _meta %v and %q", name, r.Meta, r.text())
 		}

@@ -14,69 +14,80 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// A callerSession is one session as its caller knows it.
+// A callerSession is the state that the server keeps for one caller about one session: how far
+// the caller has read, and which of its calls owns the turn.
 type callerSession struct {
 	name string
-	lang string // guarded by sessions.mu once a host has opened it; "" until the host says
-	dir  string // where it works, as chosen for it; may be ""
+	lang string // guarded by sessions.mu once a backend has opened it; "" until the backend reports it
+	dir  string // the chosen working directory; may be ""
 	used bool   // guarded by sessions.mu; a call has named it
 
 	codex *codexState // of the call for which it was opened; may be nil
 
-	lastCall time.Time   // guarded by sessions.mu; when the last call named it
-	expiry   *time.Timer // guarded by sessions.mu; nil when it may stay
+	lastCall time.Time   // guarded by sessions.mu; time of the last call that named it
+	expiry   *time.Timer // guarded by sessions.mu; nil without an idle timeout
 
 	preparing     preparation
-	cancelOpening context.CancelFunc // ends the opening
+	cancelOpening context.CancelFunc // stops opening the session
 
 	opened  chan struct{}  // closed when session or err is set
 	session *SessionHandle // nil if opening failed
 	err     error
 
-	images imageStore // of a session that is open
+	images imageStore // of an open session
 
-	// reportToken holds one token. A call takes it before it makes a reply with the news. It
-	// gives the token back when it is certain whether the client gets that reply. So the
-	// client gets no news twice, and news of a lost reply come with the next one.
+	// reportToken holds one token. A call takes it before it creates a reply with new events, and
+	// returns it once it is certain whether the client gets that reply. So the client gets no
+	// event twice, and events of a lost reply come with the next one.
 	reportToken chan struct{}
 
-	// userWaitToken holds one token. The call that waits for a person has it.
+	// userWaitToken holds one token, taken by the call that waits for the user.
 	userWaitToken chan struct{}
 
-	question *openQuestion // guarded by mu; nil when none is out
+	question *openQuestion // guarded by mu; nil when none is open
 
-	// callQueue is the queue of calls about the session that have not begun.
+	// callQueue holds the calls about the session that have not started.
 	callQueue mcptransport.Queue
 
-	// answerMu makes an answer and its record one step. It is held while the answer is
-	// handed over; only beginAnswer takes it.
+	// answerMu makes an answer and its record one step. It is held while the answer is submitted;
+	// only beginAnswer locks it.
 	answerMu     sync.Mutex
-	lastAnswered timeline.Seq // guarded by answering; the wait that a call answered last
+	lastAnswered timeline.Seq // guarded by answerMu; the last input request that a call answered
 
-	mu             *sync.Mutex          // that of the caller's sessions
-	cursor         timeline.Seq         // guarded by mu; the caller knows everything up to it
-	shownRequestID timeline.Seq         // guarded by mu; the last wait that the caller has seen; 0 when none
-	shownRequest   session.InputRequest // guarded by mu; that wait, which stays as it is; of no use while shown is 0
-	staleUpTo      uint64               // guarded by mu; the inputs of calls up to this number are no answers to it
-	staleReason    callOutcome          // guarded by mu; of an earlier call, which is why
-	owner          *turnOwner           // guarded by mu; nil when no call has the turn
-	queued         []*queuedCall        // guarded by mu; in order, at most maxQueued; nil when there is no owner
-	notice         string               // guarded by mu; the first sentence of the next reply; may be ""
+	mu     *sync.Mutex // the lock of the caller's sessions
+	notice string      // guarded by mu; the first line of the next reply; may be ""
+
+	readPosition
+	turnQueue
+}
+
+// A readPosition says what a caller has seen of a session: everything up to the cursor.
+type readPosition struct {
+	cursor         timeline.Seq         // guarded by mu; the caller knows all events up to it
+	shownRequestID timeline.Seq         // guarded by mu; the last input request that the caller was shown; 0 without one
+	shownRequest   session.InputRequest // guarded by mu; that request, which never changes; meaningless while shownRequestID is 0
+	staleUpTo      uint64               // guarded by mu; the inputs of calls up to this number do not answer that request
+	staleReason    callOutcome          // guarded by mu; the outcome of an earlier call that is the reason
 
 	fullScreen  bool // guarded by mu; at the cursor, the terminal is on its alternate screen
 	startFailed bool // guarded by mu; the last worker before the cursor did not start
+}
+
+// A turnQueue orders the calls of a caller that run code in a session.
+type turnQueue struct {
+	owner        *turnOwner    // guarded by mu; nil if no call owns the turn
+	queued       []*queuedCall // guarded by mu; in order, at most maxQueued; nil without an owner
+	rejectedUpTo uint64        // guarded by mu; the inputs of calls up to this number are refused
+	rejectReason string        // guarded by mu; why they are refused
 
 	ignoredInterruptsTurn uint64 // guarded by mu; the last turn that an interrupt had no effect on
 	ignoredInterrupts     int    // guarded by mu; the number of these interrupts
-
-	rejectedUpTo uint64 // guarded by mu; the inputs of calls up to this number are refused
-	rejectReason string // guarded by mu; why
 }
 
-// firstEvent is the start of a session's first worker. It is not news.
+// firstEvent is the start of a session's first worker, which is never reported.
 const firstEvent = 1
 
-// newCallerSession returns a view that is guarded by the lock of its caller's sessions.
+// newCallerSession returns the state for a session. mu is the lock of the caller's sessions.
 func newCallerSession(name, lang, dir string, mu *sync.Mutex) *callerSession {
 	return &callerSession{
 		mu:            mu,
@@ -86,11 +97,11 @@ func newCallerSession(name, lang, dir string, mu *sync.Mutex) *callerSession {
 		opened:        make(chan struct{}),
 		reportToken:   make(chan struct{}, 1),
 		userWaitToken: make(chan struct{}, 1),
-		cursor:        firstEvent,
+		readPosition:  readPosition{cursor: firstEvent},
 	}
 }
 
-// handleIfOpen returns the session if it has been opened.
+// handleIfOpen returns the session if it is open.
 func (v *callerSession) handleIfOpen() (*SessionHandle, bool) {
 	select {
 	case <-v.opened:
@@ -100,11 +111,11 @@ func (v *callerSession) handleIfOpen() (*SessionHandle, bool) {
 	}
 }
 
-// waitOpen waits for the session, until the deadline. ok is false when that passed,
-// or ctx ended.
+// waitOpen waits until the session is open or the deadline passes. ok is false if it passed or
+// ctx ended.
 func (v *callerSession) waitOpen(ctx context.Context, deadline time.Time) (s *SessionHandle, ok bool, err error) {
 	select {
-	case <-v.opened: // no timer when it is open
+	case <-v.opened: // needs no timer
 		return v.session, true, v.err
 	default:
 	}
@@ -120,8 +131,8 @@ func (v *callerSession) waitOpen(ctx context.Context, deadline time.Time) (s *Se
 	}
 }
 
-// imageStore keeps pictures of the session, which is open, beside its transcript, or on the client's
-// machine if that is another one.
+// imageStore returns the image store of an open session. It is next to the transcript, or on the
+// client's machine if the session is remote.
 func (v *callerSession) imageStore() *imageStore {
 	v.images.mu.Lock()
 	defer v.images.mu.Unlock()
@@ -133,7 +144,7 @@ func (v *callerSession) imageStore() *imageStore {
 	return &v.images
 }
 
-// close closes the session, or gives up opening it.
+// close closes the session, or stops opening it.
 func (v *callerSession) close(logger *slog.Logger) {
 	v.cancelOpening()
 	<-v.opened
@@ -141,14 +152,14 @@ func (v *callerSession) close(logger *slog.Logger) {
 		return
 	}
 	if err := v.session.Leave(context.Background()); err != nil {
-		logger.Error("a session did not close cleanly", "session", v.name, "error", err)
+		logger.Error("session close failed", "session", v.name, "error", err)
 		return
 	}
-	logger.Info("a caller left a session", "session", v.name)
+	logger.Info("caller left session", "session", v.name)
 }
 
-// discardUnused closes a session that was opened ahead and is not what the first call wants. A host would
-// keep it.
+// discardUnused closes a session that was opened ahead but does not fit the first call. A backend
+// would retain it.
 func (v *callerSession) discardUnused(logger *slog.Logger) {
 	v.cancelOpening()
 	<-v.opened
@@ -158,25 +169,26 @@ func (v *callerSession) discardUnused(logger *slog.Logger) {
 	v.close(logger)
 }
 
-// setCursor sets the caller's cursor, but not the open wait: this may be a new conversation, whose
-// first input is code.
+// setCursor sets the caller's cursor, but no shown input request. This may be a new conversation,
+// whose first input is code.
 func (v *callerSession) setCursor(known timeline.Seq) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.cursor = max(firstEvent, known)
 }
 
-// cursorAndRequest returns the caller's cursor, and the wait that it was last told of.
+// cursorAndRequest returns the caller's cursor, and the last input request that it was shown.
 func (v *callerSession) cursorAndRequest() (cursor, shown timeline.Seq) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.cursor, v.shownRequestID
 }
 
-// requestAnsweredBy returns the wait that a call's input answers; 0 when it is code. early is the fate of an
-// earlier call for which the input is neither: it waits, and the call had come before its caller was
-// told of that; or it was cancelled, and may have been meant as the answer in this one's place.
-func (v *callerSession) requestAnsweredBy(c *mcptransport.ToolCall) (wait timeline.Seq, early callOutcome) {
+// requestAnsweredBy returns the input request that a call's input answers, or 0 if the input is
+// code. early is set if the input is neither, and is the outcome of an earlier call. Either that
+// call waits for input, and this one was sent before its caller knew; or it was cancelled, and
+// may have been meant as the answer.
+func (v *callerSession) requestAnsweredBy(c *mcptransport.ToolCall) (requestID timeline.Seq, early callOutcome) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	switch number := c.Number(); {
@@ -189,8 +201,8 @@ func (v *callerSession) requestAnsweredBy(c *mcptransport.ToolCall) (wait timeli
 	return v.shownRequestID, early
 }
 
-// noteCancelled notes that an input was cancelled. If the wait is still open that it may have been meant
-// for, an input that was sent behind it does not take its place.
+// noteCancelled records that an input was cancelled. If the input request that it may have been
+// meant for is still open, an input sent after it does not take its place.
 func (v *callerSession) noteCancelled(c *mcptransport.ToolCall) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -199,33 +211,35 @@ func (v *callerSession) noteCancelled(c *mcptransport.ToolCall) {
 	}
 }
 
-// requestIfShown is a wait that the caller was told of; nil if it was told of another one since.
-func (v *callerSession) requestIfShown(wait timeline.Seq) *session.InputRequest {
+// requestIfShown returns an input request that the caller was shown, or nil if it has been shown
+// another one since.
+func (v *callerSession) requestIfShown(requestID timeline.Seq) *session.InputRequest {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.shownRequestID != wait {
+	if v.shownRequestID != requestID {
 		return nil
 	}
 	w := v.shownRequest
 	return &w
 }
 
-// expectCode makes the next input code: the wait that the caller knows is answered or given up.
+// expectCode makes the next input code, because the input request that the caller knows is
+// answered or given up.
 func (v *callerSession) expectCode() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.shownRequestID = 0
 }
 
-// acknowledgeReply moves the cursor behind a reply that the caller has read, as the answer to a call.
-// One that a later reply has overtaken moves nothing.
+// acknowledgeReply moves the cursor past a reply that the caller has received. A reply that a
+// later one has overtaken moves nothing.
 func (v *callerSession) acknowledgeReply(c *mcptransport.ToolCall, r session.Reply, fullScreen bool) {
 	if v.advanceCursor(c, r, fullScreen) && v.session.SaveCursor != nil {
 		v.session.SaveCursor(r.Next)
 	}
 }
 
-// advanceCursor returns acknowledge for this process. It returns false when nothing moved.
+// advanceCursor is acknowledgeReply without saving the cursor. It returns false if nothing moved.
 func (v *callerSession) advanceCursor(c *mcptransport.ToolCall, r session.Reply, fullScreen bool) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -246,7 +260,7 @@ func (v *callerSession) advanceCursor(c *mcptransport.ToolCall, r session.Reply,
 	return true
 }
 
-// countIgnoredInterrupt counts the interrupts of a turn that had no effect.
+// countIgnoredInterrupt counts and returns the interrupts of a turn that had no effect.
 func (v *callerSession) countIgnoredInterrupt(turn uint64) int {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -270,35 +284,35 @@ func (v *callerSession) hasFailedStart() bool {
 	return v.startFailed
 }
 
-// setQuestion notes a question that is put to a person.
+// setQuestion records a question that the user is being asked.
 func (v *callerSession) setQuestion(o *openQuestion) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.question = o
 }
 
-// openQuestionFor returns the question for a wait that a person has; nil if there is none.
-func (v *callerSession) openQuestionFor(wait timeline.Seq) *openQuestion {
+// openQuestionFor returns the open question for an input request, or nil.
+func (v *callerSession) openQuestionFor(requestID timeline.Seq) *openQuestion {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.question == nil || v.question.requestID != wait {
+	if v.question == nil || v.question.requestID != requestID {
 		return nil
 	}
 	return v.question
 }
 
-// finishQuestion notes what became of a question. If no call waits for that, the next reply says what
-// a call would have.
-func (v *callerSession) finishQuestion(o *openQuestion, became questionOutcome) {
+// finishQuestion records the outcome of a question. If no call waits for it, the next reply
+// reports it.
+func (v *callerSession) finishQuestion(o *openQuestion, outcome questionOutcome) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.question == o {
 		v.question = nil
 	}
 	if !o.isAwaited {
-		notes := became.notices
-		if became.result != nil {
-			notes = append(notes, resultText(became.result))
+		notes := outcome.notices
+		if outcome.result != nil {
+			notes = append(notes, resultText(outcome.result))
 		}
 		if len(notes) > 0 && v.notice != "" {
 			notes = append([]string{v.notice}, notes...)
@@ -307,42 +321,42 @@ func (v *callerSession) finishQuestion(o *openQuestion, became questionOutcome) 
 			v.notice = strings.Join(notes, "; ")
 		}
 	}
-	o.outcome = became
+	o.outcome = outcome
 	close(o.done)
 }
 
-// setQuestionAwaited says whether a call waits for a question's answer.
+// setQuestionAwaited records whether a call waits for a question's outcome.
 func (v *callerSession) setQuestionAwaited(o *openQuestion, waits bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	o.isAwaited = waits
 }
 
-// isUserAwaited reports whether a call waits for a person.
+// isUserAwaited reports whether a call waits for the user.
 func (v *callerSession) isUserAwaited() bool { return len(v.userWaitToken) > 0 }
 
-// isUserAsked reports whether a person has a question.
+// isUserAsked reports whether the user is being asked.
 func (v *callerSession) isUserAsked() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.isUserAwaited() || v.question != nil
 }
 
-// setNotice sets the first sentence of the next reply.
+// setNotice sets the first line of the next reply.
 func (v *callerSession) setNotice(text string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.notice = text
 }
 
-// pendingNotice returns the sentence that the next reply opens with.
+// pendingNotice returns the first line of the next reply.
 func (v *callerSession) pendingNotice() string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.notice
 }
 
-// clearNotice removes a sentence that the caller has got.
+// clearNotice removes a line that the caller has received.
 func (v *callerSession) clearNotice(text string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -351,7 +365,7 @@ func (v *callerSession) clearNotice(text string) {
 	}
 }
 
-// beginReport takes the token of reporting. It returns false when ctx ends.
+// beginReport takes the report token. It returns false if ctx ends.
 func (v *callerSession) beginReport(ctx context.Context) bool {
 	select {
 	case v.reportToken <- struct{}{}:
@@ -363,10 +377,12 @@ func (v *callerSession) beginReport(ctx context.Context) bool {
 
 func (v *callerSession) endReport() { <-v.reportToken }
 
-// errAlreadyAnswered says that an earlier call of the same caller has answered the wait.
-var errAlreadyAnswered = errors.New("an earlier call has answered the wait")
+// errAlreadyAnswered means that an earlier call of the same caller has answered the input
+// request.
+var errAlreadyAnswered = errors.New("an earlier call has answered the input request")
 
-// An answerInProgress is the answer of one call to a wait. While it is under way no other call answers.
+// An answerInProgress is an answer that a call is submitting to an input request. While it is in
+// progress, no other call answers.
 type answerInProgress struct {
 	caller    *callerSession
 	call      *mcptransport.ToolCall
@@ -374,23 +390,23 @@ type answerInProgress struct {
 
 	mu    sync.Mutex
 	ended bool       // guarded by mu
-	owner *turnOwner // guarded by mu; nil while the answer is not known to be taken
+	owner *turnOwner // guarded by mu; nil until the answer is known to be accepted
 }
 
-// beginAnswer begins the answer to a wait, unless an earlier call has answered it. The caller ends
-// it in any case.
-func (v *callerSession) beginAnswer(c *mcptransport.ToolCall, wait timeline.Seq) (*answerInProgress, error) {
+// beginAnswer starts the answer to an input request, unless an earlier call has answered it. The
+// caller must call finishAnswer.
+func (v *callerSession) beginAnswer(c *mcptransport.ToolCall, requestID timeline.Seq) (*answerInProgress, error) {
 	v.answerMu.Lock()
-	if v.lastAnswered == wait {
+	if v.lastAnswered == requestID {
 		v.answerMu.Unlock()
 		return nil, errAlreadyAnswered
 	}
-	return &answerInProgress{caller: v, call: c, requestID: wait}, nil
+	return &answerInProgress{caller: v, call: c, requestID: requestID}, nil
 }
 
-// markAccepted notes that the session has the answer. Then the next input is code again, and the call
-// owns the turn. News of that which come after the call has ended change nothing: who answers
-// again is told that the wait is over.
+// markAccepted records that the session has accepted the answer. From then on the next input is
+// code again, and the call owns the turn. After the end of the call it changes nothing: a client
+// that answers again learns that the request is over.
 func (h *answerInProgress) markAccepted() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -403,7 +419,8 @@ func (h *answerInProgress) markAccepted() {
 	h.caller.answerMu.Unlock()
 }
 
-// acceptedOwner returns the ownership of the turn; nil while the answer is not known to be taken.
+// acceptedOwner returns the ownership of the turn, or nil until the answer is known to be
+// accepted.
 func (h *answerInProgress) acceptedOwner() *turnOwner {
 	h.mu.Lock()
 	defer h.mu.Unlock()

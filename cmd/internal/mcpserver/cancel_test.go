@@ -12,7 +12,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// runEachProtocolVersion runs a test with a client of each kind.
+// runEachProtocolVersion runs a test with a client of each protocol era.
 func runEachProtocolVersion(t *testing.T, test func(t *testing.T, c *client)) {
 	t.Run("handshake", func(t *testing.T) {
 		t.Parallel()
@@ -26,8 +26,8 @@ func runEachProtocolVersion(t *testing.T, test func(t *testing.T, c *client)) {
 	})
 }
 
-// wantNoAnswer fails if anything was sent for a call. The server has answered
-// later calls by the time it is asked.
+// wantNoAnswer fails if the server sent anything for a call. Call it after the server has
+// answered a later call.
 func (c *client) wantNoAnswer(id string) {
 	c.t.Helper()
 	for _, a := range c.allMessages() {
@@ -46,11 +46,11 @@ func TestCancel(t *testing.T) {
 			id := c.startCall("repl", map[string]any{"input": "print begun\nsleep"})
 			c.waitState("running")
 			c.cancel(id)
-			c.waitState("idle") // its code would sleep for ever
-			// The news of the cancelled call opens the next reply.
+			c.waitState("idle") // its code would sleep forever
+			// The events of the cancelled call open the next reply.
 			got := c.runRepl("print 2")
 			wantPart(t, got, "its code interrupted]\nbegun\nInterrupted", "2")
-			if !strings.HasPrefix(got, "[the call before was cancelled after ") {
+			if !strings.HasPrefix(got, "[the previous call was cancelled after ") {
 				t.Errorf("got %q", got)
 			}
 			wantText(t, c.runRepl("print 3"), "3")
@@ -65,11 +65,11 @@ func TestCancel(t *testing.T) {
 			id := c.startCall("repl", map[string]any{"input": "print begun\nsleep"})
 			c.waitState("running")
 			c.cancel(id)
-			got := c.runRepl("print next") // it does not wait for the interrupt
+			got := c.runRepl("print next") // without waiting for the interrupt
 			if strings.Contains(got, "NOT run") {
 				t.Fatalf("got %q", got)
 			}
-			wantPart(t, got, "[the call before was cancelled after ", "begun\nInterrupted", "next")
+			wantPart(t, got, "[the previous call was cancelled after ", "begun\nInterrupted", "next")
 		}
 	})
 
@@ -80,7 +80,7 @@ func TestCancel(t *testing.T) {
 			id := c.startCall("repl", map[string]any{"input": "print begun\nsleep"})
 			c.waitState("running")
 			c.cancel(id)
-			if got := c.call("repl_output", nil).text(); !strings.HasPrefix(got, "[the call before was cancelled after ") {
+			if got := c.call("repl_output", nil).text(); !strings.HasPrefix(got, "[the previous call was cancelled after ") {
 				t.Fatalf("got %q", got)
 			}
 		}
@@ -115,7 +115,7 @@ func TestCancel(t *testing.T) {
 				c.call("repl", map[string]any{"input": wait + "print done", "timeout_ms": 0})
 				c.waitState("running")
 				id := c.startCall(poll.tool, poll.args)
-				c.waitState("running") // answered after the poll was taken in
+				c.waitState("running") // answered after the poll has arrived
 				c.cancel(id)
 				rest := c.startCall("repl_output", nil)
 				open()
@@ -129,14 +129,14 @@ func TestCancel(t *testing.T) {
 		t.Parallel()
 		c := newInitializedClient(t, &setup{specs: map[string]func(string) workers.Spec{"fake": fakeSpec(&fakeworker.Options{Start: "sleep"})}})
 		c.waitState("starting")
-		// The worker is not ready: the session takes one input, and no other.
-		held := c.sendAll(replCall("print ran"))[0]
+		// The worker is not ready, so the session accepts one input only.
+		queued := c.sendAll(replCall("print ran"))[0]
 		var refused string
-		for !strings.Contains(refused, "an earlier call is not answered yet") { // so it has begun
+		for !strings.Contains(refused, "an earlier call is not answered yet") { // until the first call has started
 			refused = c.call("repl", map[string]any{"input": "print ran", "timeout_ms": 0}).text()
 			wantPart(t, refused, "[your input was NOT run: an earlier call ", "; starting ")
 		}
-		c.cancel(held)
+		c.cancel(queued)
 		for event := range c.mainSession().Events(t.Context(), 0) {
 			if n, ok := event.Body.(timeline.Notice); ok && strings.Contains(n.Message, "interrupted before it ran") {
 				break
@@ -150,7 +150,7 @@ func TestCancel(t *testing.T) {
 		if got := c.runRepl("print 2"); strings.Contains(got, "ran\n") {
 			t.Errorf("got %q", got)
 		}
-		c.wantNoAnswer(held)
+		c.wantNoAnswer(queued)
 	})
 
 	t.Run("right behind its call does no harm", func(t *testing.T) {
@@ -181,32 +181,32 @@ func TestCancel(t *testing.T) {
 		}
 	})
 
-	// Each race between an answer and its cancel ends in one of two ways. No output is lost, or
+	// Each race between an answer and its cancel ends in one of two ways. No output is lost or
 	// reported twice.
 	t.Run("racing the answer loses and repeats no output", func(t *testing.T) {
 		t.Parallel()
 		c := newInitializedClient(t, nil)
-		var told strings.Builder
+		var output strings.Builder
 		const rounds = 200
 		raced := map[string]bool{}
 		for i := range rounds {
 			id := c.startCall("repl", map[string]any{"input": fmt.Sprintf("print <%d>", i)})
 			raced[id] = true
 			c.cancel(id)
-			told.WriteString(c.call("repl_output", nil).text())
+			output.WriteString(c.call("repl_output", nil).text())
 		}
-		// An answer may come after that of the poll behind it: the last poll is behind
-		// a turn of its own, and so behind all of them.
-		told.WriteString(c.runRepl("print last"))
-		told.WriteString(c.call("repl_output", nil).text())
+		// An answer may come after that of the next poll. The last poll follows a turn, and so
+		// all of them.
+		output.WriteString(c.runRepl("print last"))
+		output.WriteString(c.call("repl_output", nil).text())
 		for _, a := range c.allMessages() {
 			if raced[string(a.ID)] {
-				told.WriteString(c.decode(a).text())
+				output.WriteString(c.decode(a).text())
 			}
 		}
 		for i := range rounds {
-			if n := strings.Count(told.String(), fmt.Sprintf("<%d>", i)); n > 1 {
-				t.Errorf("output %d was told %d times", i, n)
+			if n := strings.Count(output.String(), fmt.Sprintf("<%d>", i)); n > 1 {
+				t.Errorf("output %d was reported %d times", i, n)
 			}
 		}
 		// Code that ran to its end, without an interrupt, was reported.
@@ -222,7 +222,7 @@ func TestCancel(t *testing.T) {
 		}
 		for i := range rounds {
 			line := fmt.Sprintf("<%d>", i)
-			if strings.Contains(printed.String(), line) && !strings.Contains(told.String(), line) {
+			if strings.Contains(printed.String(), line) && !strings.Contains(output.String(), line) {
 				t.Errorf("output %d was lost", i)
 			}
 		}
@@ -253,7 +253,7 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-// sendCallsAndCancel sends calls, and the cancel of an earlier one behind them, in one piece.
+// sendCallsAndCancel sends calls, followed by the cancel of an earlier call, in one write.
 func (c *client) sendCallsAndCancel(cancelled string, calls ...toolCall) (ids []string) {
 	c.t.Helper()
 	var lines strings.Builder
@@ -284,7 +284,7 @@ func TestCancelledCall(t *testing.T) {
 			id := c.startCall("repl", map[string]any{"input": "sleep"})
 			c.waitState("running")
 			ids := c.sendCallsAndCancel(id, replCall("print b"), replCall("print c"))
-			wantPart(t, c.waitResult(ids[0]).text(), "[the call before was cancelled after ", "its code interrupted", "\nb")
+			wantPart(t, c.waitResult(ids[0]).text(), "[the previous call was cancelled after ", "its code interrupted", "\nb")
 			wantText(t, c.waitResult(ids[1]).text(), "c")
 			c.wantNoAnswer(id)
 		}
@@ -296,12 +296,12 @@ func TestCancelledCall(t *testing.T) {
 		c.runRepl("print begun")
 		id := c.startCall("repl", map[string]any{"input": "busy"})
 		c.waitPart("repl_output", map[string]any{"grep": "busy"}, "busy")
-		held := c.sendCallsAndCancel(id, replCall("print b"))[0]
-		wantPart(t, c.call("repl_output", map[string]any{"wait_ms": 0}).text(), "its code does not react yet")
+		queued := c.sendCallsAndCancel(id, replCall("print b"))[0]
+		wantPart(t, c.call("repl_output", map[string]any{"wait_ms": 0}).text(), "its code has not reacted yet")
 		if _, err := c.mainSession().Interrupt(t.Context(), 0); err != nil {
 			t.Fatal(err)
 		}
-		wantPart(t, c.waitResult(held).text(), "Interrupted", "\nb")
+		wantPart(t, c.waitResult(queued).text(), "Interrupted", "\nb")
 	})
 
 	t.Run("has those refused that would run into a question", func(t *testing.T) {
@@ -310,8 +310,8 @@ func TestCancelledCall(t *testing.T) {
 		c.runRepl("import time")
 		id := c.startCall("repl", map[string]any{"input": "try:\n    print('begun')\n    time.sleep(600)\nexcept KeyboardInterrupt:\n    print('got', input('name? '))"})
 		c.waitPart("repl_output", map[string]any{"grep": "begun"}, "begun")
-		held := c.sendCallsAndCancel(id, replCall("7"), replCall("8"))
-		for _, id := range held {
+		queued := c.sendCallsAndCancel(id, replCall("7"), replCall("8"))
+		for _, id := range queued {
 			wantPart(t, c.waitResult(id).text(), "your input was NOT run: ", `waiting for input: "name? "`)
 		}
 		wantPart(t, c.runRepl("Ada"), "got Ada")
@@ -331,7 +331,7 @@ func TestCancelledCall(t *testing.T) {
 			}
 			if strings.Contains(got, "NOT run") {
 				wantPart(t, got, "your input was NOT run: an earlier call, which was not answered yet, was cancelled", `"a? "`)
-				wantPart(t, c.runRepl("y"), "y") // which it knows of now
+				wantPart(t, c.runRepl("y"), "y") // the model knows of the request now
 			}
 		}
 	})

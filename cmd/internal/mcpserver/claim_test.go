@@ -8,26 +8,28 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcptransport"
 )
 
-// newQueuedCalls has four calls claim the turn of a view. The first has it, the others are held.
-func newQueuedCalls() (v *callerSession, arrivals *mcptransport.Queue, held []*queuedCall) {
+// newQueuedCalls makes four calls claim the turn of a session. The first one gets it; the others
+// are queued.
+func newQueuedCalls() (v *callerSession, arrivals *mcptransport.Queue, calls []*queuedCall) {
 	v = newCallerSession("main", "fake", "", new(sync.Mutex))
 	arrivals = new(mcptransport.Queue)
 	for range 4 {
-		held = append(held, v.claimTurn(&mcptransport.ToolCall{Arrival: arrivals.Join()}))
+		calls = append(calls, v.claimTurn(&mcptransport.ToolCall{Arrival: arrivals.Join()}))
 	}
-	return v, arrivals, held
+	return v, arrivals, calls
 }
 
-// readDecisions returns the decision about each input: "held", "runs" or the reason of a refusal.
-func readDecisions(held []*queuedCall) (all [4]string) {
-	for i, h := range held {
+// readDecisions returns the decision about each input: "queued", "runs" or the reason for a
+// refusal.
+func readDecisions(calls []*queuedCall) (all [4]string) {
+	for i, h := range calls {
 		select {
 		case <-h.decided:
 			if all[i] = h.refusal; h.refusal == "" {
 				all[i] = "runs"
 			}
 		default:
-			all[i] = "held"
+			all[i] = "queued"
 		}
 	}
 	return all
@@ -35,47 +37,47 @@ func readDecisions(held []*queuedCall) (all [4]string) {
 
 func TestClaimTurn(t *testing.T) {
 	t.Run("each call runs when the one before is done", func(t *testing.T) {
-		v, _, held := newQueuedCalls()
-		for i := range held {
-			want := [4]string{"held", "held", "held", "held"}
+		v, _, calls := newQueuedCalls()
+		for i := range calls {
+			want := [4]string{"queued", "queued", "queued", "queued"}
 			for j := range i + 1 {
 				want[j] = "runs"
 			}
-			if got := readDecisions(held); got != want {
+			if got := readDecisions(calls); got != want {
 				t.Errorf("after %d: got %q, want %q", i, got, want)
 			}
-			v.releaseTurn(held[i].turnOwner, "")
+			v.releaseTurn(calls[i].turnOwner, "")
 		}
 	})
 
 	t.Run("a call that times out rejects those behind it", func(t *testing.T) {
-		v, _, held := newQueuedCalls()
-		if !v.dropQueued(held[2]) || v.dropQueued(held[2]) {
-			t.Error("it was not dropped once")
+		v, _, calls := newQueuedCalls()
+		if !v.dropQueued(calls[2]) || v.dropQueued(calls[2]) {
+			t.Error("the call was not dropped exactly once")
 		}
-		if got, want := readDecisions(held), [4]string{"runs", "held", "held", "the one before it was not run"}; got != want {
+		if got, want := readDecisions(calls), [4]string{"runs", "queued", "queued", "the one before it was not run"}; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	})
 
 	t.Run("a cancelled call leaves the others in the queue", func(t *testing.T) {
-		v, _, held := newQueuedCalls()
-		held[2].call.Cancel()
-		v.dropQueued(held[2])
-		v.releaseTurn(held[0].turnOwner, "")
-		v.releaseTurn(held[1].turnOwner, "")
-		if got, want := readDecisions(held), [4]string{"runs", "runs", "held", "runs"}; got != want {
+		v, _, calls := newQueuedCalls()
+		calls[2].call.Cancel()
+		v.dropQueued(calls[2])
+		v.releaseTurn(calls[0].turnOwner, "")
+		v.releaseTurn(calls[1].turnOwner, "")
+		if got, want := readDecisions(calls), [4]string{"runs", "runs", "queued", "runs"}; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	})
 
 	t.Run("a failure spares calls that come after its answer", func(t *testing.T) {
-		v, arrivals, held := newQueuedCalls()
-		held[0].call.Deliver(true)
+		v, arrivals, calls := newQueuedCalls()
+		calls[0].call.Deliver(true)
 		after := v.claimTurn(&mcptransport.ToolCall{Arrival: arrivals.Join()})
-		v.releaseTurn(held[0].turnOwner, "failed")
+		v.releaseTurn(calls[0].turnOwner, "failed")
 		why := "an earlier call, which was not answered yet, failed"
-		if got, want := readDecisions(held), [4]string{"runs", why, why, why}; got != want {
+		if got, want := readDecisions(calls), [4]string{"runs", why, why, why}; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 		<-after.decided
@@ -85,7 +87,7 @@ func TestClaimTurn(t *testing.T) {
 	})
 }
 
-// News from far away may come when the call that waited for them has given up.
+// Events from a remote session may arrive after the waiting call has ended.
 func TestAnswerInProgress(t *testing.T) {
 	t.Parallel()
 	v, arrivals, _ := newQueuedCalls()
@@ -109,6 +111,6 @@ func TestAnswerInProgress(t *testing.T) {
 		t.Error("the call that has answered does not own the turn")
 	}
 	if _, err := v.beginAnswer(&mcptransport.ToolCall{Arrival: arrivals.Join()}, 7); !errors.Is(err, errAlreadyAnswered) {
-		t.Errorf("a second answer to the wait: %v", err)
+		t.Errorf("a second answer to the request: %v", err)
 	}
 }

@@ -6,48 +6,49 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// A clientLimit is what a client lets its own commands do. No session for it may do more.
+// A clientLimit holds the limits that a client sets for its own commands. No session for it may
+// exceed them.
 type clientLimit struct {
-	sandbox *workers.Sandbox // nil: the client says nothing
-	dir     string           // where the session works
+	sandbox *workers.Sandbox // nil: the client sets no limit
+	dir     string           // the session's working directory
 	notices []string         // for the model, once
 }
 
-// clientLimitFor returns the bound for a session in dir, which may be "".
+// clientLimitFor returns the limit for a session in dir, which may be "".
 func (s *sessions) clientLimitFor(codex *codexState, dir string) clientLimit {
-	b := clientLimit{dir: realDir(cmp.Or(dir, s.processDir))}
-	var unheld []string
-	b.sandbox, unheld = codex.allowedSandbox(b.dir)
-	narrows := b.intersect(s.sandbox) != s.sandbox
+	l := clientLimit{dir: realDir(cmp.Or(dir, s.processDir))}
+	var unenforced []string
+	l.sandbox, unenforced = codex.allowedSandbox(l.dir)
+	narrows := l.intersect(s.sandbox) != s.sandbox
 	switch {
 	case narrows && !s.canConfine:
-		b.sandbox, b.notices = nil, []string{"Codex confines its own commands, and no session on this system can be confined"}
-		return b
+		l.sandbox, l.notices = nil, []string{"Codex confines its own commands, but sessions on this system cannot be confined"}
+		return l
 	case narrows:
-		b.notices = append(b.notices, "Codex allows its own commands no more")
+		l.notices = append(l.notices, "the sandbox is limited to what Codex allows its own commands")
 	}
-	for _, what := range unheld {
-		b.notices = append(b.notices, "not all that Codex asks for holds: "+what)
+	for _, rule := range unenforced {
+		l.notices = append(l.notices, "a rule of Codex is not enforced: "+rule)
 	}
-	return b
+	return l
 }
 
-// intersect returns a sandbox as far as the bound allows it, which is the same one if it allows all.
-func (b clientLimit) intersect(s *workers.Sandbox) *workers.Sandbox {
-	if b.sandbox == nil {
+// intersect narrows a sandbox to the limit. It returns s itself if the limit allows all of it.
+func (l clientLimit) intersect(s *workers.Sandbox) *workers.Sandbox {
+	if l.sandbox == nil {
 		return s
 	}
-	return s.Narrower(b.sandbox, b.dir)
+	return s.Narrower(l.sandbox, l.dir)
 }
 
-// clientLimitRefusal says why code must not run here now: the session may do more than the client
-// allows since it was opened. A running worker cannot be narrowed; "" if nothing is wrong.
+// clientLimitRefusal returns why code must not run here now, or "": the client has lowered its
+// limit since the session was opened. A running worker's sandbox cannot be narrowed.
 func (a *sessionCall) clientLimitRefusal() string {
-	b := a.sessions.clientLimitFor(a.call.codex, cmp.Or(a.session.InitialInfo.Dir, a.caller.dir))
-	now := b.intersect(a.session.Sandbox)
+	l := a.sessions.clientLimitFor(a.call.codex, cmp.Or(a.session.InitialInfo.Dir, a.caller.dir))
+	now := l.intersect(a.session.Sandbox)
 	if now == a.session.Sandbox {
 		return ""
 	}
 	return "this session has the sandbox " + a.session.Sandbox.String() + ", and Codex now allows " + now.String() +
-		`: session "new" makes one with that; repl_reset with close ends this one, and its variables are lost`
+		`: session "new" creates one with that; repl_reset with close ends this one, and its variables are lost`
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcptransport"
 )
 
-// A call is answered before its client gives it up.
+// A call is answered before its client gives up.
 func TestClientProfile_CallTimeout(t *testing.T) {
 	for name, want := range map[string]time.Duration{
 		"claude-code":           600 * time.Second,

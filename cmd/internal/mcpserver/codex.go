@@ -12,15 +12,15 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// codexSandboxCapability is a capability of Codex. A server that declares it gets, with each call, the
-// sandbox that the user chose and the user's directory.
+// codexSandboxCapability is a capability of Codex. A server that declares it receives, with each
+// call, the sandbox that the user chose and the user's directory.
 const codexSandboxCapability = "codex/sandbox-state-meta"
 
-// A codexState is what Codex says of a user's choice.
+// A codexState is the user's choice of sandbox, as Codex reports it with a call.
 type codexState struct {
 	Cwd     string           `json:"sandboxCwd"`
 	Profile *json.RawMessage `json:"permissionProfile"`
-	Policy  *codexPolicy     `json:"sandboxPolicy"` // of older versions, which have no profile
+	Policy  *codexPolicy     `json:"sandboxPolicy"` // from older versions, which have no profile
 }
 
 type codexProfile struct {
@@ -51,21 +51,21 @@ type codexPolicy struct {
 	Network  bool     `json:"network_access"`
 }
 
-// codexStateOf reads the state that came with a call; nil if none did. A state that is not
-// understood allows nothing.
+// codexStateOf decodes the state that came with a call, or returns nil. A state that cannot be
+// decoded allows nothing.
 func codexStateOf(meta map[string]any) *codexState {
-	value, said := meta[codexSandboxCapability]
-	if !said {
+	value, ok := meta[codexSandboxCapability]
+	if !ok {
 		return nil
 	}
 	var s codexState
 	if text, err := json.Marshal(value); err == nil {
-		_ = json.Unmarshal(text, &s) // fields that fit are filled in, and the others stay away
+		_ = json.Unmarshal(text, &s) // other fields stay empty
 	}
 	return &s
 }
 
-// workingDir returns the user's directory; "" if it is none.
+// workingDir returns the user's directory, or "".
 func (s *codexState) workingDir() string {
 	if s == nil {
 		return ""
@@ -73,13 +73,14 @@ func (s *codexState) workingDir() string {
 	return directoryFromURI(s.Cwd)
 }
 
-// directoryFromURI returns the directory that a file URL names, or that an absolute path is; "" if it is none.
+// directoryFromURI returns the directory in a file URL or an absolute path, or "" if there is
+// none.
 func directoryFromURI(address string) string {
 	var paths []string
 	if u, err := url.Parse(address); err == nil && u.Scheme == "file" && (u.Host == "" || strings.EqualFold(u.Host, "localhost")) {
 		paths = append(paths, u.Path)
 	}
-	paths = append(paths, strings.TrimPrefix(address, "file://")) // some clients escape nothing, or send a path
+	paths = append(paths, strings.TrimPrefix(address, "file://")) // some clients send an unescaped URL, or a path
 	for _, path := range paths {
 		dir := filepath.Clean(filepath.FromSlash(path))
 		if filepath.VolumeName(dir[1:]) != "" { // file:///C:/x has one slash before it
@@ -92,9 +93,10 @@ func directoryFromURI(address string) string {
 	return ""
 }
 
-// allowedSandbox returns what Codex lets its own commands do, for a session that works in dir, and what
-// of it no session of ours can hold, in words. nil means that Codex says nothing about it.
-func (s *codexState) allowedSandbox(dir string) (theirs *workers.Sandbox, unheld []string) {
+// allowedSandbox returns the sandbox of Codex's own commands, for a session that works in dir.
+// unenforced describes the rules that no session can enforce. A nil sandbox means that Codex sets
+// none.
+func (s *codexState) allowedSandbox(dir string) (theirs *workers.Sandbox, unenforced []string) {
 	switch {
 	case s == nil || s.Profile == nil && s.Policy == nil:
 		return nil, nil
@@ -116,20 +118,21 @@ func (s *codexState) allowedSandbox(dir string) (theirs *workers.Sandbox, unheld
 		theirs.Level = workers.Full
 		return theirs, nil
 	case p.Type != "managed" || p.Files.Type != "restricted":
-		return theirs, []string{"its sandbox is of a kind that is not known here, so this one is read-only"}
+		return theirs, []string{"its sandbox has an unknown type, so this one is read-only"}
 	}
-	unheld = p.addFileRules(theirs, s.workingDir())
+	unenforced = p.addFileRules(theirs, s.workingDir())
 	theirs.Writable = realDirs(theirs.Writable, dir)
-	return theirs, unheld
+	return theirs, unenforced
 }
 
-// addFileRules adds what the entries of a profile say of files to a sandbox, and returns what it cannot.
-func (p *codexProfile) addFileRules(theirs *workers.Sandbox, cwd string) (unheld []string) {
+// addFileRules adds the file entries of a profile to a sandbox. It describes the entries that no
+// session can enforce.
+func (p *codexProfile) addFileRules(theirs *workers.Sandbox, cwd string) (unenforced []string) {
 	reads := false
-	var kept []string
+	var readOnly []string
 	for _, e := range p.Files.Entries {
 		path, ok := e.resolvePath(cwd)
-		denies := e.Access != "read" && e.Access != "write" // or says what only a later version knows
+		denies := e.Access != "read" && e.Access != "write" // or is a value of a later version
 		switch {
 		case ok && e.Access == "write":
 			theirs.Writable = append(theirs.Writable, path)
@@ -138,26 +141,27 @@ func (p *codexProfile) addFileRules(theirs *workers.Sandbox, cwd string) (unheld
 		case ok && path == "/":
 			reads = true
 		case ok:
-			kept = append(kept, path)
+			readOnly = append(readOnly, path)
 		case e.Path.Pattern != "" && e.Access != "write":
-			unheld = append(unheld, fmt.Sprintf("it bounds files by the pattern %s, which a session does not", e.Path.Pattern))
+			unenforced = append(unenforced, fmt.Sprintf("it restricts files by the pattern %s", e.Path.Pattern))
 		}
 	}
-	for _, path := range kept {
+	for _, path := range readOnly {
 		ours := slices.Contains(theirs.Writable, filepath.Dir(path)) && slices.Contains(workers.ProtectedNames(), filepath.Base(path))
-		// Of a repository ours keeps what programs outside run, so that commits work.
+		// In a repository, our sandbox protects only the files that other programs execute, so
+		// that commits work.
 		if isInOne(path, theirs.Writable) && !ours && filepath.Base(path) != ".git" {
 			theirs.Protected = append(theirs.Protected, path)
 		}
 	}
 	if !reads && !slices.Contains(theirs.Writable, "/") {
-		unheld = append(unheld, "it lets commands read some places only, and a session reads all but secrets")
+		unenforced = append(unenforced, "it restricts reading to some directories; a session can read everything except secrets")
 	}
-	return unheld
+	return unenforced
 }
 
-// resolvePath returns the path of an entry. ok is false if it stands for none: sessions have a /tmp of
-// their own, and patterns are no paths.
+// resolvePath returns the path of an entry. ok is false for patterns, and for special paths that
+// a session replaces with its own.
 func (e codexEntry) resolvePath(cwd string) (path string, ok bool) {
 	switch {
 	case e.Path.Type == "path" && filepath.IsAbs(e.Path.Path):
@@ -178,8 +182,8 @@ func (e codexEntry) resolvePath(cwd string) (path string, ok bool) {
 	return "", false
 }
 
-// allowedSandbox returns what a policy of an older version allows.
-func (p *codexPolicy) allowedSandbox(cwd, dir string) (theirs *workers.Sandbox, unheld []string) {
+// allowedSandbox returns the sandbox that a policy of an older version allows.
+func (p *codexPolicy) allowedSandbox(cwd, dir string) (theirs *workers.Sandbox, unenforced []string) {
 	theirs = &workers.Sandbox{Level: workers.ReadOnly, Network: workers.NetworkNone}
 	if p.Network {
 		theirs.Network = workers.NetworkFull
@@ -193,13 +197,13 @@ func (p *codexPolicy) allowedSandbox(cwd, dir string) (theirs *workers.Sandbox, 
 		theirs.Writable = realDirs(append([]string{cwd, "/tmp", os.TempDir()}, p.Writable...), dir)
 	case "read-only":
 	default:
-		unheld = []string{"its sandbox is of a kind that is not known here, so this one is read-only"}
+		unenforced = []string{"its sandbox has an unknown type, so this one is read-only"}
 	}
-	return theirs, unheld
+	return theirs, unenforced
 }
 
-// realDirs returns the directories among dirs, without links. Those for temporary files stand
-// for nothing but a session that works there: each has its own.
+// realDirs returns the existing directories among dirs, with links resolved. Each session has its
+// own directories for temporary files, so the system's count only if the session works there.
 func realDirs(dirs []string, work string) (found []string) {
 	for _, dir := range dirs {
 		at, err := filepath.EvalSymlinks(dir)
@@ -214,14 +218,14 @@ func realDirs(dirs []string, work string) (found []string) {
 	return found
 }
 
-// isInOne reports whether path is one of dirs or below it.
+// isInOne reports whether path is one of dirs or below one.
 func isInOne(path string, dirs []string) bool {
 	return slices.ContainsFunc(dirs, func(dir string) bool {
 		return path == dir || dir == "/" || strings.HasPrefix(path, dir+"/")
 	})
 }
 
-// newRealDir returns a directory without links, or as it is.
+// realDir resolves links in dir. It returns dir unchanged if it does not exist.
 func realDir(dir string) string {
 	if at, err := filepath.EvalSymlinks(dir); err == nil {
 		return at

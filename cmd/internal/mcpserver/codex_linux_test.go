@@ -8,7 +8,8 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// codexCallWriting returns the params of a call by a Codex whose own commands write these directories.
+// codexCallWriting returns the params of a call by a Codex whose own commands may write these
+// directories.
 func codexCallWriting(args map[string]any, dirs ...string) map[string]any {
 	entries := []any{map[string]any{"access": "read", "path": map[string]any{"type": "special", "value": map[string]any{"kind": "root"}}}}
 	for _, dir := range dirs {
@@ -40,13 +41,13 @@ func TestCodexSandbox(t *testing.T) {
 		c := newInitializedClient(t, &s) // main is opened ahead, and may write its directory
 		got := c.callText(codexCallWriting(inputArgs("create " + inside)))
 		if fileExists(inside) {
-			t.Errorf("it was written where Codex allows nothing to be: %s", got)
+			t.Errorf("a file was written although Codex allows none: %s", got)
 		}
-		wantPart(t, got, "[sandbox read-only: ", "Codex allows its own commands no more", "read-only file system")
+		wantPart(t, got, "[sandbox read-only: ", "the sandbox is limited to what Codex allows its own commands", "read-only file system")
 		got = c.callText(codexCallWriting(sessionInput("new", "create "+inside), s.dir, outside))
 		wantPart(t, got, "[sandbox workspace: it writes "+s.dir+" and", "made")
 		if got := c.callText(codexCallWriting(sessionInput("new", "create "+filepath.Join(outside, "x")), s.dir, outside)); fileExists(filepath.Join(outside, "x")) {
-			t.Errorf("Codex has widened a session: %s", got)
+			t.Errorf("Codex widened a session: %s", got)
 		}
 	})
 
@@ -62,7 +63,7 @@ func TestCodexSandbox(t *testing.T) {
 		}
 	})
 
-	// A user may change the mind between two calls.
+	// A user may change the policy between two calls.
 	t.Run("a session that may do more than Codex runs nothing", func(t *testing.T) {
 		t.Parallel()
 		s, _, _ := newConfinedSetup(t)
@@ -72,10 +73,10 @@ func TestCodexSandbox(t *testing.T) {
 		got := c.callText(codexCallWriting(inputArgs("create " + file("two"))))
 		wantPart(t, got, "NOT run", "has the sandbox workspace, network none, and Codex now allows read-only, network none")
 		if fileExists(file("two")) {
-			t.Error("it was written")
+			t.Error("the file was written")
 		}
 		wantPart(t, c.callText(codexCallWriting(sessionInput("new", "create "+file("two")))), "[sandbox read-only: ", "read-only file system")
-		wantText(t, c.callText(codexCallWriting(inputArgs("create "+file("two")), s.dir)), "made") // the variables of main are there
+		wantText(t, c.callText(codexCallWriting(inputArgs("create "+file("two")), s.dir)), "made") // main still has its variables
 	})
 
 	t.Run("limits a session without a sandbox", func(t *testing.T) {
@@ -84,14 +85,14 @@ func TestCodexSandbox(t *testing.T) {
 		s.sandbox = nil
 		s.specs = map[string]func(string) workers.Spec{"fake": func(dir string) workers.Spec {
 			spec := fakeSpec(nil)(dir)
-			spec.Sandbox = nil // also where all tests have one
+			spec.Sandbox = nil // even if all tests run in one
 			return spec
 		}}
 		c := newInitializedClient(t, &s)
 		file := filepath.Join(s.dir, "x")
-		wantPart(t, c.callText(codexCallWriting(inputArgs("create "+file))), "[sandbox read-only: ", "Codex allows its own commands no more")
+		wantPart(t, c.callText(codexCallWriting(inputArgs("create "+file))), "[sandbox read-only: ", "the sandbox is limited to what Codex allows its own commands")
 		if fileExists(file) {
-			t.Error("it was written")
+			t.Error("the file was written")
 		}
 	})
 }

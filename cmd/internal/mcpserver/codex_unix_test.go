@@ -13,7 +13,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// newCodexMeta returns the state that Codex sends for a user in dir; each DIR in it is that.
+// newCodexMeta returns the state that Codex sends for a user in dir, which replaces each DIR.
 func newCodexMeta(t *testing.T, dir, state string) map[string]any {
 	t.Helper()
 	var meta map[string]any
@@ -23,7 +23,7 @@ func newCodexMeta(t *testing.T, dir, state string) map[string]any {
 	return meta
 }
 
-// These states are as Codex 0.169.0 sent them, for sandbox_mode workspace-write and read-only.
+// Codex 0.169.0 sent these states for sandbox_mode workspace-write and read-only.
 const (
 	codexWorkspace = `{"permissionProfile": {"type": "managed", "network": "restricted", "file_system": {"type": "restricted", "entries": [
 		{"access": "read", "path": {"type": "special", "value": {"kind": "root"}}},
@@ -62,9 +62,9 @@ func TestCodexState(t *testing.T) {
 	const root = `{"access": "read", "path": {"type": "special", "value": {"kind": "root"}}}`
 	const project = `{"access": "write", "path": {"type": "special", "value": {"kind": "project_roots"}}}`
 	for name, row := range map[string]struct {
-		state  string
-		want   *workers.Sandbox
-		unheld string
+		state      string
+		want       *workers.Sandbox
+		unenforced string
 	}{
 		"workspace":       {codexWorkspace, new(writes(nil)), ""},
 		"read-only":       {codexReadOnly, &reads, ""},
@@ -76,25 +76,25 @@ func TestCodexState(t *testing.T) {
 				s.Protected, s.Hidden = []string{dir + "/lock"}, []string{dir + "/key", dir + "/old"}
 			})), ""},
 		"a pattern":          {managed("restricted", root+","+project+`, {"access": "deny", "path": {"type": "glob_pattern", "pattern": "**/*.env"}}`), new(writes(nil)), "pattern **/*.env"},
-		"some reads":         {managed("restricted", project), new(writes(nil)), "read some places only"},
+		"some reads":         {managed("restricted", project), new(writes(nil)), "reading to some directories"},
 		"everything written": {managed("restricted", `{"access": "write", "path": {"type": "special", "value": {"kind": "root"}}}`), new(writes(func(s *workers.Sandbox) { s.Writable = []string{"/"} })), ""},
 		"confined elsewhere": {`{"permissionProfile": {"type": "external", "network": "restricted"}}`, &workers.Sandbox{Level: workers.Full, Network: workers.NetworkNone}, ""},
 		"unrestricted files": {`{"permissionProfile": {"type": "managed", "network": "enabled", "file_system": {"type": "unrestricted"}}}`, &workers.Sandbox{Level: workers.Full, Network: workers.NetworkFull}, ""},
-		"a later kind":       {`{"permissionProfile": {"type": "cloud"}}`, &reads, "not known here"},
-		"a later shape":      {`{"permissionProfile": "workspace-write"}`, &reads, "not known here"},
+		"a later kind":       {`{"permissionProfile": {"type": "cloud"}}`, &reads, "unknown type"},
+		"a later shape":      {`{"permissionProfile": "workspace-write"}`, &reads, "unknown type"},
 		"older workspace":    {`{"sandboxPolicy": {"type": "workspace-write", "writable_roots": ["DIR/more"], "network_access": true}, "sandboxCwd": "file://DIR"}`, new(writes(func(s *workers.Sandbox) { s.Writable, s.Network = []string{dir, more}, workers.NetworkFull })), ""},
 		"older read-only":    {`{"sandboxPolicy": {"type": "read-only"}}`, &reads, ""},
 		"older full":         {`{"sandboxPolicy": {"type": "danger-full-access"}}`, &workers.Sandbox{Level: workers.Full, Network: workers.NetworkFull}, ""},
 	} {
-		got, unheld := codexStateOf(newCodexMeta(t, dir, row.state)).allowedSandbox("/elsewhere")
+		got, unenforced := codexStateOf(newCodexMeta(t, dir, row.state)).allowedSandbox("/elsewhere")
 		if !reflect.DeepEqual(got, row.want) {
 			t.Errorf("%s: got %+v, want %+v", name, got, row.want)
 		}
-		if said := strings.Join(unheld, "; "); (row.unheld == "") != (said == "") || !strings.Contains(said, row.unheld) {
-			t.Errorf("%s: it says that this does not hold: %q, want %q", name, said, row.unheld)
+		if rules := strings.Join(unenforced, "; "); (row.unenforced == "") != (rules == "") || !strings.Contains(rules, row.unenforced) {
+			t.Errorf("%s: unenforced rules %q, want %q", name, rules, row.unenforced)
 		}
 	}
 	if got, _ := codexStateOf(nil).allowedSandbox(dir); got != nil {
-		t.Errorf("a client that says nothing: got %+v", got)
+		t.Errorf("a client without a policy: got %+v", got)
 	}
 }

@@ -67,7 +67,7 @@ func TestStreamHeader(t *testing.T) {
 	c := newWebServer(t, nil, 0).newSessionClient("2025-11-25")
 	body, _ := c.newRequestBody("tools/list")
 	if _, _, header := c.do("POST", body, nil); header.Get("X-Accel-Buffering") != "no" {
-		t.Errorf("got %v: nginx would keep events back", header)
+		t.Errorf("got %v: nginx would delay events", header)
 	}
 }
 
@@ -87,7 +87,7 @@ func TestPath(t *testing.T) {
 	c.url += "/"
 	body, _ := c.newRequestBody("tools/list")
 	if status, text, _ := c.do("POST", body, nil); status != http.StatusOK {
-		t.Errorf("got %d %s with a slash behind the path", status, text)
+		t.Errorf("got %d %s with a trailing slash", status, text)
 	}
 }
 
@@ -106,9 +106,9 @@ func TestUnknownMethod(t *testing.T) {
 	runEachHTTPVersion(t, func(t *testing.T, c *webClient) {
 		body, header := c.newRequestBody("no/such")
 		status, text, _ := c.do("POST", body, header)
-		wanted := http.StatusOK // a client takes another status for the end of the connection
+		wanted := http.StatusOK // clients take any other status for the end of the connection
 		if c.session == "" {
-			wanted = http.StatusNotFound // the protocol says so
+			wanted = http.StatusNotFound // as the protocol requires
 		}
 		if status != wanted || !strings.Contains(text, "-32601") || !strings.Contains(text, `"id":7`) {
 			t.Errorf("got %d %s, want %d and -32601", status, text, wanted)
@@ -119,7 +119,8 @@ func TestUnknownMethod(t *testing.T) {
 	})
 }
 
-// A client may encode the name that the header repeats, and must where it is not plain ASCII.
+// A client may encode the name that the header repeats from the body. It must do so if the name
+// is not plain ASCII.
 func TestEncodedName(t *testing.T) {
 	t.Parallel()
 	c := newWebServer(t, nil, 0).newStatelessClient()
@@ -144,7 +145,7 @@ func TestEncodedName(t *testing.T) {
 	}
 }
 
-// A body that is not one message is refused before anybody reads a call in it.
+// A body that is not exactly one message is refused before any call in it is decoded.
 func TestMalformedBody(t *testing.T) {
 	t.Parallel()
 	runEachHTTPVersion(t, func(t *testing.T, c *webClient) {
@@ -166,7 +167,7 @@ func TestMalformedBody(t *testing.T) {
 			}
 		}
 		both := strings.Replace(call, `"method":"tools/call"`, `"method":"ping","Method":"tools/call"`, 1)
-		_, _, _ = c.do("POST", both, header) // whichever counts
+		_, _, _ = c.do("POST", both, header) // either may count
 		wantPart(t, c.runRepl("print 2"), "2")
 	})
 	t.Run("in a batch", func(t *testing.T) {
@@ -245,14 +246,14 @@ func TestIDs(t *testing.T) {
 		a := c.openStream("POST", []byte(`{"jsonrpc":"2.0","id":2.5,"method":"tools/call","params":{"name":"repl","arguments":{"input":"print begun\nsleep"}}}`), nil, "2.5")
 		c.waitFirstOutput()
 		c.notify("notifications/cancelled", map[string]any{"requestId": 2.5})
-		c.waitState("idle") // its code would sleep for ever
+		c.waitState("idle") // its code would sleep forever
 		if all := a.waitEvents(); len(all) > 0 {
 			t.Errorf("got %s for a cancelled call", all[0].Line)
 		}
 	})
 }
 
-// A client that has lost its connection comes back before the server knows of the loss.
+// A client that lost its connection may reconnect before the server notices the loss.
 func TestStreamReader(t *testing.T) {
 	t.Parallel()
 
@@ -285,7 +286,7 @@ func TestStreamReader(t *testing.T) {
 	})
 }
 
-// A client that takes one message can be asked nothing before it.
+// A client that accepts only one message cannot be asked anything before it.
 func TestAccept_SingleMessage(t *testing.T) {
 	t.Parallel()
 	c := newWebServer(t, nil, 0).newWebClient("2025-06-18")

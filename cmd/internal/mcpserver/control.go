@@ -15,7 +15,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// handleInterrupt returns the tool repl_interrupt.
+// handleInterrupt implements the tool repl_interrupt.
 func (s *server) handleInterrupt(ctx context.Context, r *toolRequest, arguments json.RawMessage) *mcp.CallToolResult {
 	args, err := decodeArguments[sessionArgs](r, arguments)
 	if err != nil {
@@ -33,8 +33,8 @@ func (s *server) handleInterrupt(ctx context.Context, r *toolRequest, arguments 
 	return a.replyNow(ctx, a.currentReply)
 }
 
-// handleReset returns the tool repl_reset. It waits until the new interpreter is ready, or ends the
-// session for good.
+// handleReset implements the tool repl_reset. It waits until the new interpreter is ready, or
+// closes the session.
 func (s *server) handleReset(ctx context.Context, r *toolRequest, arguments json.RawMessage) *mcp.CallToolResult {
 	args, err := decodeArguments[resetArgs](r, arguments)
 	if err != nil {
@@ -72,8 +72,8 @@ func (a *sessionCall) closeSession(ctx context.Context) *mcp.CallToolResult {
 	return textResult(fmt.Sprintf("[session %q is closed, and its variables are lost]", a.caller.name))
 }
 
-// newSessionCall returns a call about an existing session, or the call's result. waits means that the
-// call also waits for preparation, and not only for the start of the session.
+// newSessionCall returns a call about an existing session, or the call's result. If waits is set,
+// the call waits for preparation, not only for the start of the session.
 func (s *server) newSessionCall(ctx context.Context, r *toolRequest, name string, deadline time.Time, waits bool) (*sessionCall, *mcp.CallToolResult) {
 	v, err := r.joinSession(ctx, func() (*callerSession, error) { return s.sessions.find(name, r.codex) })
 	switch {
@@ -84,20 +84,20 @@ func (s *server) newSessionCall(ctx context.Context, r *toolRequest, name string
 	}
 	until := deadline
 	if !waits && v.preparing.isUnderWay() {
-		until = time.Now() // preparation may take minutes, and there is nothing to act on
+		until = time.Now() // preparation may take minutes, and there is nothing to act on yet
 	}
 	session, result := s.waitOpened(ctx, r, v, until, "call repl_output to wait")
 	if session == nil {
 		return nil, result
 	}
 	a := &sessionCall{server: s, call: r, caller: v, session: session, receivedAt: time.Now(), deadline: deadline, replyDeadline: time.Now().Add(r.maxCallTime())}
-	if !a.awaitEarlierCalls(ctx) && ctx.Err() != nil { // when time is up it goes on: the code that it must stop may be in its way
+	if !a.awaitEarlierCalls(ctx) && ctx.Err() != nil { // after the deadline it continues: the code that it should stop may be what it waits for
 		return nil, nil
 	}
 	return a, nil
 }
 
-// handleSessions returns the tool repl_sessions.
+// handleSessions implements the tool repl_sessions.
 func (s *server) handleSessions(ctx context.Context, r *toolRequest, arguments json.RawMessage) *mcp.CallToolResult {
 	args, err := decodeArguments[sessionArgs](r, arguments)
 	if err != nil {
@@ -106,7 +106,7 @@ func (s *server) handleSessions(ctx context.Context, r *toolRequest, arguments j
 	if args.Session != "" {
 		return s.listVariables(ctx, r, args.Session)
 	}
-	r.leaveQueues() // it is about no session
+	r.leaveQueues() // the call is about no session
 	all, opening, unreached, err := s.sessions.describeSessions(ctx)
 	if err != nil {
 		return errorResult(err)
@@ -117,15 +117,15 @@ func (s *server) handleSessions(ctx context.Context, r *toolRequest, arguments j
 		fmt.Fprintf(&b, "[%s]\n", why)
 	}
 	if s.sessions.idleTimeout > 0 && len(all)+len(opening) > 0 {
-		fmt.Fprintf(&b, "[a session that no call names for %s is ended]", formatDuration(s.sessions.idleTimeout))
+		fmt.Fprintf(&b, "[sessions end after %s without a call]", formatDuration(s.sessions.idleTimeout))
 	}
 	return textResult(strings.TrimSuffix(b.String(), "\n"))
 }
 
-// writeSessionTable writes a line for each session.
+// writeSessionTable writes a table with a line for each session.
 func writeSessionTable(b *strings.Builder, all []session.Info, opening []*callerSession) {
 	if len(all)+len(opening) == 0 {
-		fmt.Fprintln(b, "no sessions: repl makes one")
+		fmt.Fprintln(b, "no sessions: repl creates one")
 		return
 	}
 	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
@@ -146,10 +146,10 @@ func writeSessionTable(b *strings.Builder, all []session.Info, opening []*caller
 		age := time.Since(i.OpenedAt).Round(time.Second)
 		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\n", i.Name, language, state, i.Generation, age, memory, pid, i.Confinement())
 	}
-	_ = table.Flush() // to memory
+	_ = table.Flush() // cannot fail
 }
 
-// listVariables lists the variables of a session.
+// listVariables returns the variables of a session as a table.
 func (s *server) listVariables(ctx context.Context, r *toolRequest, name string) *mcp.CallToolResult {
 	a, result := s.newSessionCall(ctx, r, name, time.Now().Add(defaultTimeout), false)
 	if a == nil {
@@ -158,9 +158,9 @@ func (s *server) listVariables(ctx context.Context, r *toolRequest, name string)
 	v, err := a.session.Variables(ctx)
 	switch {
 	case errors.Is(err, session.ErrBusy), errors.Is(err, session.ErrWaiting):
-		return textResult(fmt.Sprintf("[session %q is busy: its variables are listed when its code has ended]", a.caller.name))
+		return textResult(fmt.Sprintf("[session %q is busy: list its variables when its code has ended]", a.caller.name))
 	case errors.Is(err, session.ErrUnsupported):
-		return textResult("[this runtime does not list its variables]")
+		return textResult("[this runtime cannot list its variables]")
 	case err != nil:
 		return a.sessionErrorResult(ctx, err)
 	case len(v.List) == 0:
@@ -179,7 +179,7 @@ func (s *server) listVariables(ctx context.Context, r *toolRequest, name string)
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", tableCell(one.Name), tableCell(one.Type), shape, size)
 	}
-	_ = table.Flush() // to memory
+	_ = table.Flush() // cannot fail
 	lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
 	shown, most := len(lines), a.call.replyBudget()
 	for size := len(b.String()); size > most.chars-reservedStateChars && shown > 1; shown-- {
@@ -192,7 +192,7 @@ func (s *server) listVariables(ctx context.Context, r *toolRequest, name string)
 	return textResult(text)
 }
 
-// tableCell returns a text for a table: on one line, and not too long.
+// tableCell shortens a text to one line for a table.
 func tableCell(s string) string {
 	const most = 60 // characters
 	shown := []rune(strings.Join(strings.Fields(timeline.TerminalText(s)), " "))

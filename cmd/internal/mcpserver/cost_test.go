@@ -7,8 +7,8 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// docs/mcp.md says how many tokens the definitions of two languages cost a model. This test
-// counts characters instead. If it needs a higher limit, count the tokens again.
+// docs/mcp.md states how many tokens the tool definitions for two languages cost a model. This
+// test counts characters instead. Count the tokens again before raising the limit.
 func TestToolListSize(t *testing.T) {
 	t.Parallel()
 	const most = 2850
@@ -32,6 +32,6 @@ func TestToolListSize(t *testing.T) {
 		size += len([]rune(string(text)))
 	}
 	if len(listed.Tools) != 5 || size > most {
-		t.Errorf("%d tools have %d characters, at most %d are fine", len(listed.Tools), size, most)
+		t.Errorf("%d tools have %d characters, want at most %d", len(listed.Tools), size, most)
 	}
 }

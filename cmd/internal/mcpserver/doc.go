@@ -1,6 +1,6 @@
-// Package mcpserver offers REPL sessions to a model over the Model Context
-// Protocol: to one client on a pair of streams, the caller's standard input and
-// output (Run), or to any number over HTTP (RunHTTP). It is what a model sees.
+// Package mcpserver offers REPL sessions to models over the Model Context Protocol. Run serves
+// one client on a pair of streams, and RunHTTP any number of clients over HTTP. The package
+// defines everything that a model sees.
 //
 //	err := mcpserver.Run(ctx, &mcpserver.Options{
 //		Supervisor: sup,
@@ -9,35 +9,36 @@
 //		Out:        os.Stdout,
 //	})
 //
-// A client is one caller. It has one cursor for each session, and every reply begins with the
-// events since the last reply that it got. A reply has only content, text and images in order,
-// because clients show a model nothing else once there is structured content. At most one
-// bracketed line about the state follows; facts for programs are in the result's _meta under
+// A client is one caller. It has a read cursor in each session, and every reply starts with the
+// events since the last reply that it received. A reply consists only of content, text and images
+// in order. Clients show a model nothing else once there is structured content. At most one
+// bracketed line about the state follows. Facts for programs are in the result's _meta, under
 // turnstone/.
 //
-// A call outlives its timeout only while a person is asked, by userAnswerTimeout, and never the time that
-// its client waits; a turn and a question may. Calls about a session begin in the order in which they came. An input that comes
-// before an earlier call is answered is held until then, and so is the only thing that
-// waits behind a turn: once the caller knows that code runs, a second input is refused
-// at once, and says what to do.
+// A call outlives its timeout only while a user is being asked, by userAnswerTimeout at most, and
+// never longer than its client waits. A turn and a question may outlive the call. Calls about a
+// session start in the order of their arrival. An input that arrives before an earlier call is
+// answered is queued until then. No other input waits behind a turn: once the caller knows that
+// code runs, further inputs are refused at once, with advice.
 //
-// Questions that the model may not answer, secrets above all, are put to a person through
-// the client: within the call where the protocol lets a server ask, and else by a result
-// that makes the client call again, while the turn waits under a handle.
+// Questions that the model must not answer, above all for secrets, go to the user through the
+// client. Where the protocol lets a server ask, this happens within the call. Otherwise the
+// result makes the client call again, and the turn waits under a handle.
 //
-// Messages are carried by package mcpwire, which brings a call to its tool and says
-// whether the client is given the answer. Only an answer that is given moves the cursor.
+// Package mcptransport carries the messages. It hands each call to its tool, and reports whether
+// the client receives the answer. Only a delivered answer moves the cursor.
 //
-// Signals, flags, languages and the place of the token are left to cli.
+// Signals, flags, languages and the location of the token are left to package cli.
 //
 // # Goroutines
 //
-//	name  started by  ends when                           owns
-//	open  a call      the worker's process exists, 60 s   the start of one session, and
-//	                  after its preparation               that
-//	ask   a call      the answer, the end of the wait,    one question to the client
-//	                  userAnswerTimeout without a call
-//	over  a call      the wait or the question is over    nothing
+//	name             started by  ends when                          owns
+//	openLocked       a call      the worker process exists, 60 s    the start of one session, and
+//	                             after its preparation              its preparation
+//	startQuestion    a call      the answer, the end of its input   one question to the client
+//	                             request, userAnswerTimeout
+//	                             without a call
+//	pollUntilMatch   a call      the wait or the call is over       nothing
 //
-// Run and RunHTTP wait for open. Calls and connections are mcpwire's.
+// Run and RunHTTP wait for openLocked. Calls and connections belong to mcptransport.
 package mcpserver

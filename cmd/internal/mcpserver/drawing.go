@@ -17,20 +17,20 @@ import (
 const (
 	mimeSVG = "image/svg+xml"
 
-	// A drawing is made a picture by another program, within these bounds: SVG is a language
-	// in which a few bytes can ask for endless work.
+	// A drawing is rasterized by another program, within these bounds. A few bytes of SVG can ask
+	// for endless work.
 	drawingTimeout     = 5 * time.Second
-	allDrawingsTimeout = 10 * time.Second // of all in one reply
-	maxDrawingBytes    = 4 << 20          // bytes of SVG
+	allDrawingsTimeout = 10 * time.Second // for all drawings of one reply
+	maxDrawingBytes    = 4 << 20          // of SVG
 	maxRenderMemoryKB  = "262144"         // of address space
-	maxRenderedBytes   = 16 << 20         // bytes of the picture
+	maxRenderedBytes   = 16 << 20         // of the image
 
 	svgConverter = "rsvg-convert"
 )
 
-// rasterizeDrawings returns the events with a bitmap beside each drawing that has none, where the system
-// has the program rsvg-convert. Without it, and beyond the bounds, the drawing stays a line of
-// text. It keeps to maxImages drawings, the newest.
+// rasterizeDrawings adds a bitmap to each drawing that has none, if the program rsvg-convert is
+// installed. Otherwise, and beyond the bounds, the drawing stays a line of text. It handles the
+// newest maxImages drawings.
 func rasterizeDrawings(ctx context.Context, events []timeline.Event) []timeline.Event {
 	program, ulimit := "", ""
 	var out []timeline.Event
@@ -62,9 +62,9 @@ func rasterizeDrawings(ctx context.Context, events []timeline.Event) []timeline.
 	return out
 }
 
-// rasterizeSVG makes a PNG of a drawing. The program reads it from a pipe, so that nothing in it can
-// name a file: librsvg resolves names against the drawing's own place, which a pipe has not. It
-// knows no network.
+// rasterizeSVG converts a drawing to PNG. The program reads it from a pipe, so that the drawing
+// cannot refer to files: librsvg resolves names relative to the drawing's own path, which a pipe
+// does not have. It has no network access.
 func rasterizeSVG(ctx context.Context, shell, program string, svg []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, drawingTimeout)
 	defer cancel()
@@ -81,10 +81,10 @@ func rasterizeSVG(ctx context.Context, shell, program string, svg []byte) ([]byt
 	return png.b, nil
 }
 
-// A boundedBuffer refuses what is beyond maxRenderedBytes.
+// A boundedBuffer is a buffer that fails beyond maxRenderedBytes.
 type boundedBuffer struct{ b []byte }
 
-var errImageTooLarge = errors.New("the picture is too large")
+var errImageTooLarge = errors.New("the image is too large")
 
 func (b *boundedBuffer) Write(p []byte) (int, error) {
 	if len(b.b)+len(p) > maxRenderedBytes {

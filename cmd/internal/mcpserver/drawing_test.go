@@ -28,7 +28,7 @@ func TestRasterizeDrawings(t *testing.T) {
 		if systempath.Find(svgConverter) == "" {
 			t.Skip("rsvg-convert is not installed: install it with apt-get install librsvg2-bin")
 		}
-		// A file that no drawing may show.
+		// No drawing may show this file.
 		red := filepath.Join(t.TempDir(), "red.svg")
 		if err := os.WriteFile(red, []byte(svgHead+`<rect width="20" height="10" fill="#f00"/></svg>`), 0o600); err != nil {
 			t.Fatal(err)
@@ -70,7 +70,7 @@ func TestRasterizeDrawings(t *testing.T) {
 		}
 		for i := 2; i < len(given)-1; i++ {
 			if _, ok := at(i); ok {
-				t.Errorf("drawing %d is a picture", i)
+				t.Errorf("drawing %d was converted", i)
 			}
 		}
 		if _, _, ok := given[0].Body.(timeline.Display).ImageData(); ok {
@@ -78,7 +78,7 @@ func TestRasterizeDrawings(t *testing.T) {
 		}
 	})
 
-	// Of many drawings that take for ever, all together take as long as one reply may.
+	// Many endless drawings together take no longer than a reply may.
 	t.Run("leaves drawings that take too long as text", func(t *testing.T) {
 		if systempath.Find(svgConverter) == "" {
 			t.Skip("rsvg-convert is not installed: install it with apt-get install librsvg2-bin")
@@ -89,17 +89,17 @@ func TestRasterizeDrawings(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		begun := time.Now()
+		start := time.Now()
 		got := timeline.Render(rasterizeDrawings(ctx, given), nil).Text()
-		if took := time.Since(begun); took > time.Minute {
-			t.Errorf("it took %v", took)
+		if took := time.Since(start); took > time.Minute {
+			t.Errorf("got %v, want less", took)
 		}
 		if strings.Contains(got, "[image: ") || !strings.HasPrefix(got, "[image/svg+xml, ") || !strings.Contains(got, "these 2 lines 15 times in all") {
 			t.Errorf("got %q", got)
 		}
 	})
 
-	// A directory on PATH may be one that the code writes which made the drawing.
+	// The code that made the drawing may be able to write a directory on PATH.
 	t.Run("runs no program from PATH", func(t *testing.T) {
 		dir := t.TempDir()
 		for _, name := range []string{svgConverter, "sh"} {
@@ -110,7 +110,7 @@ func TestRasterizeDrawings(t *testing.T) {
 		t.Setenv("PATH", dir+string(filepath.ListSeparator)+os.Getenv("PATH"))
 		rasterizeDrawings(t.Context(), []timeline.Event{newDrawingEvent(svgHead + "</svg>")})
 		if _, err := os.Stat(dir + "/ran"); err == nil {
-			t.Error("it ran")
+			t.Error("a program on PATH ran")
 		}
 	})
 
@@ -124,7 +124,7 @@ func TestRasterizeDrawings(t *testing.T) {
 	})
 }
 
-// newNestedSVG draws 10^10 times something.
+// newNestedSVG returns a drawing with 10^10 elements.
 func newNestedSVG(element, use string) string {
 	svg := svgHead + "<" + element + ` id="a"><path d="M0 0h1"/></` + element + ">"
 	for c := 'b'; c < 'l'; c++ {

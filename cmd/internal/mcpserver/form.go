@@ -13,8 +13,8 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// newFormQuestion returns the question for the user in which a server of tools asks. The client gets
-// its form, or its address, as the server gave it. A client that has no forms gets a page of ours.
+// newFormQuestion returns the question of a tool server for the user. The client gets the
+// server's form or URL unchanged. A client without forms gets a page of this server.
 func (a *sessionCall) newFormQuestion(w *session.InputRequest) (*userQuestion, error) {
 	message := fmt.Sprintf("In the REPL session %q, %s", a.caller.name, w.Form.Question())
 	if w.Form.URL != "" && a.call.sdk.ClientCapabilities().Elicitation.URL != nil {
@@ -40,7 +40,7 @@ func (a *sessionCall) newFormQuestion(w *session.InputRequest) (*userQuestion, e
 	return &userQuestion{params: &mcp.ElicitParams{Mode: "form", Message: message, RequestedSchema: schema}, removePage: func() {}}, nil
 }
 
-// applyForm hands over what a person did with a form.
+// applyForm submits the user's answer to a form.
 func (a *sessionCall) applyForm(ctx context.Context, w *session.InputRequest, answer *mcp.ElicitResult) (bool, *mcp.CallToolResult) {
 	filled := session.FormAnswer{Action: session.FormAction(answer.Action), Content: answer.Content}
 	return a.answerRequest(ctx, w, a.asUser(), filled.Input())

@@ -12,7 +12,8 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
-// newFormSetup has Python sessions whose function ask asks a person, as a server of tools does.
+// newFormSetup returns a setup of Python sessions whose function ask asks the user, as a tool
+// server does.
 func newFormSetup(t *testing.T, f session.Form) setup {
 	t.Helper()
 	if spec := python.Spec(python.Options{}); spec.Err != nil {
@@ -74,7 +75,7 @@ func TestForm(t *testing.T) {
 		})
 	})
 
-	// A client that asks its user only by a page gets one of ours, which says what is wrong.
+	// A client that can only open pages gets one of this server, which reports invalid fields.
 	t.Run("the user fills it in on a page", func(t *testing.T) {
 		t.Parallel()
 		runWithTestUser(t, newFormSetup(t, birdForm), map[string]any{"elicitation": map[string]any{"url": map[string]any{}}}, func(t *testing.T, p *testUser) {
@@ -127,7 +128,7 @@ func TestForm(t *testing.T) {
 		s := newFormSetup(t, birdForm)
 		c := newInitializedClient(t, &s)
 		text := c.runRepl(askCode)
-		wantPart(t, text, "'decline'", "nobody can be asked here, so this was declined: the server birds asks: Which bird?")
+		wantPart(t, text, "'decline'", "no user is available to answer, so this was declined: the server birds asks: Which bird?")
 		if strings.Contains(text, "waiting") {
 			t.Errorf("got %s", text)
 		}

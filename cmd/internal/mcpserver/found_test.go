@@ -11,12 +11,12 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// splitWords returns those of a text, as a search by words has them.
+// splitWords returns the words of a text, in lower case, as a word search sees them.
 func splitWords(text string) []string {
 	return strings.FieldsFunc(strings.ToLower(text), func(c rune) bool { return !unicode.IsLetter(c) && !unicode.IsDigit(c) })
 }
 
-// rankByBM25 ranks texts for a query. Those that share no word with it are left out.
+// rankByBM25 ranks texts for a query. Texts without a word of the query are left out.
 func rankByBM25(query string, texts map[string]string) (names []string) {
 	const k, b = 1.2, 0.75
 	total, in := 0, map[string]int{}
@@ -55,12 +55,12 @@ func rankByBM25(query string, texts map[string]string) (names []string) {
 	return names
 }
 
-// Clients with many tools hide them, and a model finds them by one search. Where one is
-// found, all are: without repl_output, repl is of little use.
+// Clients with many tools hide them, and a model finds them by one search. It must find all of
+// ours, because repl is of little use without repl_output.
 func TestToolSearch(t *testing.T) {
 	t.Parallel()
 	c := newInitializedClient(t, &setup{specs: map[string]func(string) workers.Spec{"python": fakeSpec(nil), "r": fakeSpec(nil)}})
-	texts := map[string]string{ // of other servers
+	texts := map[string]string{ // tools of other servers
 		"browser_open":   "Open a page in the browser and return its text",
 		"create_issue":   "Create an issue in a repository",
 		"search_mail":    "Search mail by sender, subject or date",
@@ -83,7 +83,7 @@ func TestToolSearch(t *testing.T) {
 		"debugger breakpoint", "run code", "repl", "execute code",
 	} {
 		found := rankByBM25(query, texts)
-		found = found[:min(len(found), 8)] // as many as Codex asks for
+		found = found[:min(len(found), 8)] // as many as Codex requests
 		for name := range tools {
 			if !slices.Contains(found, name) {
 				t.Errorf("%q does not find %s: it finds %q", query, name, found)
@@ -92,8 +92,8 @@ func TestToolSearch(t *testing.T) {
 	}
 }
 
-// When tools are hidden, a model still learns what they are and when to use them. That takes
-// some sixty tokens at most, at four and a half bytes each.
+// Even if the tools are hidden, the instructions tell a model what they are and when to use them.
+// They take at most sixty tokens, at four and a half bytes each.
 func TestInstructions(t *testing.T) {
 	t.Parallel()
 	c := newClient(t, &setup{specs: map[string]func(string) workers.Spec{"python": fakeSpec(nil), "r": fakeSpec(nil)}})

@@ -7,13 +7,13 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// geminiEndMarker follows a text that the Gemini CLI would not take for one.
+// geminiEndMarker is appended to a text so that it is not valid JSON.
 const geminiEndMarker = "\n[end]"
 
 // protectText makes the Gemini CLI show its model the text of a result. If the first text is
-// JSON, the CLI takes it for structured content as well, and refuses a result that is not an
-// object: 2, [1, 2] or null, the usual replies of a REPL, become errors. Measured on 0.61; see
-// docs/clients.md.
+// valid JSON, the CLI also takes it for structured content, and rejects anything but an object.
+// Results such as 2, [1, 2] or null, which are usual in a REPL, become errors. This was measured
+// on 0.61; see docs/clients.md.
 func (r *toolRequest) protectText(result *mcp.CallToolResult) {
 	info := r.sdk.ClientInfo()
 	if info == nil || !strings.HasPrefix(info.Name, "gemini-cli-mcp-client") || len(result.Content) == 0 {

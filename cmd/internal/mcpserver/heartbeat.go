@@ -6,22 +6,22 @@ import (
 )
 
 const (
-	// The first progress of a call comes after a second, the others every five.
+	// The first progress of a call comes after one second, and later ones every five.
 	firstBeatDelay = time.Second
 	beatInterval   = 5 * time.Second
 
-	// minAnswerDelay is the least time between the last progress of a call and its answer. When
-	// both come at once, some clients read the answer first, and then do not know the
-	// call of the progress.
+	// minAnswerDelay is the least time between the last progress of a call and its answer. If
+	// both come at once, some clients read the answer first and then cannot assign the progress
+	// to a call.
 	minAnswerDelay = 100 * time.Millisecond
 )
 
-// A heartbeat says when a call should tell its client that it is alive.
+// A heartbeat tells a call when to send its client the next progress.
 type heartbeat struct {
 	enabled  bool
 	start    time.Time
 	lastBeat time.Time // zero before the first
-	nextBeat time.Time // of the next
+	nextBeat time.Time
 }
 
 func newHeartbeat(on bool) *heartbeat {
@@ -29,8 +29,8 @@ func newHeartbeat(on bool) *heartbeat {
 	return &heartbeat{enabled: on, start: now, nextBeat: now.Add(firstBeatDelay)}
 }
 
-// nextCheck returns when to look again: at the next beat, but not after the deadline. A
-// beat just before the deadline is left out.
+// nextCheck returns when to check again: at the next beat, but not after the deadline. A beat
+// just before the deadline is skipped.
 func (b *heartbeat) nextCheck(deadline time.Time) time.Time {
 	if b.enabled && b.nextBeat.Add(minAnswerDelay).Before(deadline) {
 		return b.nextBeat
@@ -38,8 +38,8 @@ func (b *heartbeat) nextCheck(deadline time.Time) time.Time {
 	return deadline
 }
 
-// beatIfDue reports whether a beat is due, and then how long the call has taken: more
-// at each beat.
+// beatIfDue reports whether a beat is due, and how long the call has taken, which grows with each
+// beat.
 func (b *heartbeat) beatIfDue() (elapsed time.Duration, due bool) {
 	now := time.Now()
 	if !b.enabled || now.Before(b.nextBeat) {
@@ -49,8 +49,8 @@ func (b *heartbeat) beatIfDue() (elapsed time.Duration, due bool) {
 	return now.Sub(b.start), true
 }
 
-// waitQuiet waits until an answer may follow the last beat. It returns false when ctx
-// ends. Without a beat it returns at once.
+// waitQuiet waits until an answer may follow the last beat. It returns false if ctx ends. Without
+// a beat it returns at once.
 func (b *heartbeat) waitQuiet(ctx context.Context) bool {
 	if ctx.Err() != nil {
 		return false

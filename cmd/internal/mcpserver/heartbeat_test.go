@@ -58,31 +58,31 @@ func TestHeartbeat(t *testing.T) {
 	t.Run("delays an answer only right after a beat", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := newHeartbeat(true)
-			held := func() time.Duration {
+			waited := func() time.Duration {
 				start := time.Now()
 				if !b.waitQuiet(t.Context()) {
-					t.Error("hold gave up")
+					t.Error("waitQuiet gave up")
 				}
 				return time.Since(start)
 			}
-			if got := held(); got != 0 {
-				t.Errorf("without a beat: held for %s", got)
+			if got := waited(); got != 0 {
+				t.Errorf("without a beat: waited for %s", got)
 			}
 			time.Sleep(time.Second)
 			b.beatIfDue()
 			time.Sleep(40 * time.Millisecond)
-			if got := held(); got != 60*time.Millisecond {
-				t.Errorf("40 ms after a beat: held for %s, want 60ms", got)
+			if got := waited(); got != 60*time.Millisecond {
+				t.Errorf("40 ms after a beat: waited for %s, want 60ms", got)
 			}
-			if got := held(); got != 0 {
-				t.Errorf("100 ms after a beat: held for %s", got)
+			if got := waited(); got != 0 {
+				t.Errorf("100 ms after a beat: waited for %s", got)
 			}
 			time.Sleep(5 * time.Second)
 			b.beatIfDue()
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
 			if b.waitQuiet(ctx) {
-				t.Error("hold ignores that the call was given up")
+				t.Error("waitQuiet ignores the end of the call")
 			}
 		})
 	})

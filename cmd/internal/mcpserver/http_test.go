@@ -92,7 +92,7 @@ func TestHTTP(t *testing.T) {
 		}
 		lost := w.newWebClient("2025-11-25")
 		lost.session = "unknown"
-		for _, method := range []string{"POST", "GET", "DELETE"} { // Claude Code looks for this body, too
+		for _, method := range []string{"POST", "GET", "DELETE"} { // Claude Code also checks this body
 			status, text, _ := lost.do(method, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, nil)
 			if status != http.StatusNotFound || !strings.HasPrefix(text, `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found: `) || !strings.Contains(text, "initialize") {
 				t.Errorf("%s of a lost session: got %d %s", method, status, text)
@@ -114,7 +114,7 @@ func TestHTTP(t *testing.T) {
 		c.runRepl("print 1")
 		a := c.openStream("POST", []byte("["+call("1000", "print one")+`,{"jsonrpc":"2.0","method":"notifications/initialized"},`+
 			call("1001", "print begun\nsleep")+`,{"jsonrpc":"2.0","id":1002,"method":"no/such"}]`), nil, "1000")
-		a.waitFor("the answers to all but the one that runs", func() bool { return len(a.events) == 2 })
+		a.waitFor("the answers to all calls but the running one", func() bool { return len(a.events) == 2 })
 		waitUntil(t, "the start of the other call", func() bool {
 			return strings.Contains(c.call("repl_output", map[string]any{"session": "s1001", "grep": "^begun$"}).text(), ": begun")
 		})
@@ -195,7 +195,7 @@ func TestHTTP(t *testing.T) {
 		}}, 0)
 		c := w.newStatelessClient()
 		r := c.call("repl", map[string]any{"input": "print 1", "session": "new"})
-		wantPart(t, r.text(), `[new broken session "broken-`) // the first language, when none is named
+		wantPart(t, r.text(), `[new broken session "broken-`) // the first language by default
 		r = c.call("repl", map[string]any{"input": "print 1", "session": "new", "lang": "other"})
 		wantPart(t, r.text(), `1`+"\n"+`[new session "other-`)
 	})
@@ -204,7 +204,7 @@ func TestHTTP(t *testing.T) {
 		t.Parallel()
 		w := newWebServer(t, nil, 0)
 		for body, want := range map[string]string{
-			`{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"repl","arguments":{"input":"print 1"}}}`: `"id":"a","error":{"code":-32600,"message":"there is no MCP session: `,
+			`{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"repl","arguments":{"input":"print 1"}}}`: `"id":"a","error":{"code":-32600,"message":"no MCP session: `,
 			`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":5}}`:                             `"id":1,"error":{"code":-32602,"message":"initialize: \"protocolVersion\" must be a string, not number"`,
 		} {
 			status, text, _ := w.newWebClient("2025-06-18").do("POST", body, nil)
@@ -221,17 +221,17 @@ func TestHTTPCancel(t *testing.T) {
 	t.Run("interrupts, and nothing is written after it", func(t *testing.T) {
 		t.Parallel()
 		runEachHTTPVersion(t, func(t *testing.T, c *webClient) {
-			c.runRepl("print 1") // a slow start would cause progress
-			begun := time.Now()
+			c.runRepl("print 1") // so that a slow start causes no progress
+			start := time.Now()
 			a := c.startCall("repl", map[string]any{"input": "print begun\nsleep"}, map[string]any{"progressToken": 1})
 			c.waitFirstOutput()
 			c.cancel(a)
-			c.waitState("idle") // its code would sleep for ever
-			over := time.Since(begun).Seconds()
+			c.waitState("idle") // its code would sleep forever
+			over := time.Since(start).Seconds()
 			wantPart(t, c.runRepl("print 2"), "begun\nInterrupted", "2")
 			wantText(t, c.runRepl("print 3"), "3")
 			for _, m := range a.waitEvents() {
-				var p progress // one of before the cancel may be read later, but says when it was sent
+				var p progress // earlier progress may be read later, but says when it was sent
 				if m.Method != "notifications/progress" || json.Unmarshal(m.Params, &p) != nil || p.Progress > over {
 					t.Errorf("got %s after the cancel, want nothing", m.Line)
 				}
@@ -246,7 +246,7 @@ func TestHTTPCancel(t *testing.T) {
 			a := c.startCall("repl", map[string]any{"input": "print begun\nsleep"}, nil)
 			c.waitFirstOutput()
 			c.cancel(a)
-			got := c.runRepl("print next") // no wait for the interrupt
+			got := c.runRepl("print next") // without waiting for the interrupt
 			if strings.Contains(got, "NOT run") {
 				t.Fatalf("got %q", got)
 			}
@@ -257,7 +257,7 @@ func TestHTTPCancel(t *testing.T) {
 		}
 	})
 
-	// The cancel is a request of its own, and may arrive behind the next call.
+	// The cancel is a separate request, and may arrive after the next call.
 	t.Run("may arrive behind the next call", func(t *testing.T) {
 		t.Parallel()
 		c := newWebServer(t, nil, 0).newSessionClient("2025-11-25")
@@ -273,8 +273,8 @@ func TestHTTPCancel(t *testing.T) {
 		}
 	})
 
-	// An answer and a cancel may meet in any order. The client gets each output once: with the
-	// answer, or with the next reply.
+	// An answer and a cancel may race. The client gets each output once: with the answer, or with
+	// the next reply.
 	t.Run("racing the answer loses and repeats no output", func(t *testing.T) {
 		t.Parallel()
 		c := newWebServer(t, nil, 0).newSessionClient("2025-06-18")
@@ -361,7 +361,7 @@ func TestVersionHeader(t *testing.T) {
 				t.Errorf("%s %s: got %d %s, want 400 and the header's name", method, version, status, text)
 			}
 		}
-		// A request that names the version itself gets the protocol's own answer.
+		// A request that names its version itself gets the protocol's own answer.
 		body := `{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"` + version + `","io.modelcontextprotocol/clientCapabilities":{}}}}`
 		status, text, _ := w.newWebClient(version).do("POST", body, map[string]string{"Mcp-Method": "tools/list"})
 		if status != http.StatusBadRequest || !strings.Contains(text, "supported") || !strings.Contains(text, "2025-11-25") {
@@ -385,7 +385,8 @@ func TestHTTPReconnect(t *testing.T) {
 	t.Run("a lost connection keeps the turn and its output", func(t *testing.T) {
 		t.Parallel()
 		c := newWebServer(t, nil, 0).newSessionClient("2025-11-25")
-		// The server needs a while to see that nobody is there: before, it writes an answer.
+		// The server needs a while to notice that the client is gone. Until then it writes an
+		// answer.
 		a := c.startCall("repl", map[string]any{"input": "print begun\nsleep 3s\nprint done"}, nil)
 		c.waitFirstOutput()
 		a.hangUp()
@@ -409,14 +410,14 @@ func TestHTTPReconnect(t *testing.T) {
 				a.waitEvents()
 				if late {
 					open()
-					// not by calls: what a client can come back to is bounded
+					// not by calls: they would fill the bounded replay
 					waitUntil(t, "the end of the turn", func() bool { return c.sup.Sessions()[0].State() == session.StateIdle })
 				}
-				if !late { // most likely while the client comes back, which waits for an event
+				if !late { // probably while the client reconnects, which waits for an event
 					time.AfterFunc(100*time.Millisecond, open)
 				}
 				wantText(t, c.reconnect(a).waitResult().text(), "begun\ndone")
-				wantText(t, c.runRepl("print next"), "next") // and nothing again
+				wantText(t, c.runRepl("print next"), "next") // nothing is repeated
 			})
 		}
 	})
@@ -446,7 +447,7 @@ func TestHTTPSessions(t *testing.T) {
 		if other == name {
 			t.Errorf("two new sessions have the name %q", name)
 		}
-		wantPart(t, c.call("repl_sessions", nil).text(), name, "no call names for 1h is ended")
+		wantPart(t, c.call("repl_sessions", nil).text(), name, "sessions end after 1h without a call")
 
 		list := c.send("tools/list", nil).waitAnswer()
 		if got := strings.Count(string(list.Result), `"required":["session"]`) + strings.Count(string(list.Result), `"required":["input","session"]`); got != 4 {
@@ -490,7 +491,7 @@ func TestHTTPSessions(t *testing.T) {
 		if !refused.IsError {
 			t.Errorf("got %q, want an error", refused.text())
 		}
-		wantPart(t, refused.text(), "too many sessions: all are of other clients")
+		wantPart(t, refused.text(), "too many sessions: all belong to other clients")
 		wantPart(t, a.call("repl", map[string]any{"input": "print 1", "session": "two"}).text(), "too many sessions: use one of main")
 		wantPart(t, a.call("repl", map[string]any{"input": "print 1", "session": "a b"}).text(), `"a b" is not a session name`)
 
@@ -501,7 +502,7 @@ func TestHTTPSessions(t *testing.T) {
 
 	t.Run("end when idle", func(t *testing.T) {
 		t.Parallel()
-		w := newWebServer(t, nil, 10*time.Second) // a busy machine needs a while for what keeps a client present
+		w := newWebServer(t, nil, 10*time.Second) // long enough for a busy machine to keep the other client connected
 		gone, c := w.newSessionClient("2025-11-25"), w.newStatelessClient()
 		gone.runRepl("print 1")
 		present := w.newSessionClient("2025-11-25")
@@ -512,9 +513,9 @@ func TestHTTPSessions(t *testing.T) {
 		waitUntil(t, "the end of all but one session", func() bool { return len(w.sup.Sessions()) == 1 })
 		wantPart(t, c.runRepl("print 2"), "2\n", `"main" was ended after 10s without a call; this is a new one, its state is lost`)
 		if status, _, _ := gone.do("POST", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, nil); status != http.StatusNotFound {
-			t.Errorf("got %d for a client that was gone, want 404", status)
+			t.Errorf("got %d for a client that had gone, want 404", status)
 		}
-		wantText(t, present.runRepl("print 2"), "2") // a stream is open: it is not gone
+		wantText(t, present.runRepl("print 2"), "2") // an open stream keeps the client
 	})
 }
 
@@ -540,10 +541,10 @@ func TestHTTPClients(t *testing.T) {
 		for range most - 1 {
 			w.newSessionClient("2025-11-25").runRepl("print 0")
 		}
-		wantText(t, first.runRepl("print 1"), "1") // the second is now gone for longest
+		wantText(t, first.runRepl("print 1"), "1") // the second client is now idle longest
 		w.newSessionClient("2025-11-25").runRepl("print 0")
 		wantText(t, first.runRepl("print 2"), "2")
-		waitUntil(t, "the end of the client that was gone for longest", func() bool { return len(w.sup.Sessions()) == most })
+		waitUntil(t, "the end of the longest idle client", func() bool { return len(w.sup.Sessions()) == most })
 	})
 
 	t.Run("clients that never call share one interpreter", func(t *testing.T) {
@@ -558,8 +559,8 @@ func TestHTTPClients(t *testing.T) {
 		for range 10 {
 			clients = append(clients, w.newSessionClient("2025-06-18"))
 		}
-		wantText(t, clients[9].runRepl("print 1"), "1") // it was none of them that was opened ahead
-		wantText(t, clients[0].runRepl("print 2"), "2") // it was this one
+		wantText(t, clients[9].runRepl("print 1"), "1") // its session was not opened ahead
+		wantText(t, clients[0].runRepl("print 2"), "2") // this one was opened ahead
 		if n := opened.Load(); n != 2 {
 			t.Errorf("%d interpreters were started for two clients that call", n)
 		}
@@ -578,13 +579,13 @@ func TestHTTPClients(t *testing.T) {
 		for range 64 {
 			a := c.startCall("repl_output", nil, nil)
 			a.waitFor("the call's first event", func() bool { return a.lastID != "" })
-			a.hangUp() // it keeps waiting: the client may come back
+			a.hangUp() // the call keeps waiting, because the client may reconnect
 			a.waitEvents()
 		}
 		status, text, _ := c.do("POST", `{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"repl_sessions"}}`, nil)
 		if status != http.StatusServiceUnavailable {
 			t.Errorf("got %d, want 503", status)
 		}
-		wantPart(t, text, "64 calls of this client are not answered")
+		wantPart(t, text, "too many open calls (64)")
 	})
 }

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"image"
 	"image/color"
-	_ "image/gif" // a format that pictures come in
+	_ "image/gif" // decodes GIF
 	"image/jpeg"
 	"image/png"
 	"os"
@@ -20,44 +20,43 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"golang.org/x/image/draw"
-	_ "golang.org/x/image/webp" // a format that pictures come in
+	_ "golang.org/x/image/webp" // decodes WebP
 )
 
 const (
-	// DefaultImageSide bounds the longest side of a picture in a reply, in pixels. Vision
-	// models shrink larger pictures themselves, and charge for them.
+	// DefaultImageSide bounds the longest side of an image in a reply, in pixels. Vision models
+	// shrink larger images themselves, and charge for them.
 	DefaultImageSide = 1568
 
-	// maxImages and maxImageBytes bound the pictures in one result; more are only named.
-	// In base64 they are 5 MB, which the interfaces of models accept.
+	// maxImages and maxImageBytes bound the images in one result; more are only named. In base64
+	// they are 5 MB, which the APIs of models accept.
 	maxImages     = 8
 	maxImageBytes = 3_750_000
 
-	// maxNamedImages bounds the pictures that are named without being shown; the others
-	// are counted.
+	// maxNamedImages bounds the images that are named without being shown; further ones are
+	// counted.
 	maxNamedImages = 8
 
-	// maxPixels bounds the pictures that are decoded, at up to four bytes for each pixel; with 16
-	// bits for each colour it is half of that. A larger one is only named.
+	// maxPixels bounds the images that are decoded, at up to four bytes a pixel. With 16 bits for
+	// each color, the bound is half as high. A larger image is only named.
 	maxPixels = 64 << 20
 
-	// imageTimeout bounds the reading of one picture, and allImagesTimeout that of all in one result. A
-	// JPEG of 400 KB can have thousands of passes over all of its pixels.
+	// imageTimeout bounds the decoding of one image, and allImagesTimeout that of all images in
+	// one result. A JPEG of 400 KB can have thousands of passes over all of its pixels.
 	imageTimeout     = 10 * time.Second
 	allImagesTimeout = 20 * time.Second
 
-	// maxStoredBytes bounds the picture files of one session, in bytes.
+	// maxStoredBytes bounds the image files of one session.
 	maxStoredBytes = 256 << 20
 )
 
-// imageExtensions are the kinds of pictures that models can see, with the extensions of their
-// files.
+// imageExtensions maps the image types that models can see to their file extensions.
 var imageExtensions = map[string]string{
 	"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp",
 }
 
-// addImage adds a line about a picture, and the picture itself within the bounds. A picture that
-// is changed or not shown is saved to a file.
+// addImage adds a line about an image, and within the bounds the image itself. An image that is
+// changed or not shown is saved to a file.
 func (c *content) addImage(i *timeline.Image, side int, files *imageStore) {
 	about := "image"
 	if i.Title != "" {
@@ -79,7 +78,7 @@ func (c *content) addImage(i *timeline.Image, side int, files *imageStore) {
 			extension = ".bin"
 		}
 		if file := files.saveImage(i.Data, extension); file != "" {
-			about += "; whole in " + file
+			about += "; original in " + file
 		}
 	}
 	if why != "" {
@@ -94,33 +93,34 @@ func (c *content) addImage(i *timeline.Image, side int, files *imageStore) {
 	c.blocks = append(c.blocks, &mcp.ImageContent{Data: shown.Data, MIMEType: shown.MIME})
 }
 
-// fitImage returns a picture in the form to be shown, and how it was changed; or why it is not shown.
+// fitImage returns an image in the form to be shown, and how it was changed, or why it is not
+// shown.
 func (c *content) fitImage(i *timeline.Image, side int) (shown *timeline.Image, how, why string) {
 	if c.noImages {
-		return nil, "", "this client would show it as letters"
+		return nil, "", "this client would show it as text"
 	}
 	if c.images >= maxImages {
-		return nil, "", fmt.Sprintf("a reply holds %d", maxImages)
+		return nil, "", fmt.Sprintf("a reply shows at most %d", maxImages)
 	}
 	if imageExtensions[i.MIME] == "" {
-		return nil, "", fmt.Sprintf("it is %s, and not PNG", i.MIME)
+		return nil, "", fmt.Sprintf("it is %s, not PNG", i.MIME)
 	}
-	mended := *i
-	mended.Data = timeline.RepairPNG(i.Data)
-	i = &mended
-	begun := time.Now()
+	repaired := *i
+	repaired.Data = timeline.RepairPNG(i.Data)
+	i = &repaired
+	start := time.Now()
 	picture, format, why := decodeImage(i, min(imageTimeout, allImagesTimeout-c.readingTime))
-	c.readingTime += time.Since(begun)
+	c.readingTime += time.Since(start)
 	if why != "" {
 		return nil, "", why
 	}
 	size := picture.Bounds().Size()
-	shown = &timeline.Image{MIME: "image/" + format, Data: i.Data} // named after its bytes, because APIs refuse a wrong name
+	shown = &timeline.Image{MIME: "image/" + format, Data: i.Data} // the actual format, because APIs reject a wrong type
 	var err error
 	if side > 0 && max(size.X, size.Y) > side {
 		picture, how = scaleDown(picture, side), "smaller"
 	}
-	if how != "" || format == "gif" { // models see only one frame of a GIF: the one that was read
+	if how != "" || format == "gif" { // models see only one frame of a GIF: the decoded one
 		if format != "jpeg" {
 			format = "png"
 		}
@@ -135,40 +135,40 @@ func (c *content) fitImage(i *timeline.Image, side int) (shown *timeline.Image, 
 	}
 	switch {
 	case err != nil:
-		return nil, "", "it cannot be made smaller: " + err.Error()
+		return nil, "", "it cannot be scaled down: " + err.Error()
 	case c.bytes+len(shown.Data) > maxImageBytes:
-		return nil, "", timeline.FormatBytes(int64(len(shown.Data))) + " are too much for this reply"
+		return nil, "", timeline.FormatBytes(int64(len(shown.Data))) + " exceed the limit of this reply"
 	}
 	return shown, how, ""
 }
 
-// A deadlineReader reader fails when its time is over, because a decoder cannot be stopped otherwise. It
-// gives little at a time: a few bytes can ask for much work.
+// A deadlineReader fails after its deadline, because a decoder cannot be stopped otherwise. It
+// returns little at a time, because a few bytes can ask for much work.
 type deadlineReader struct {
 	data     *bytes.Reader
 	deadline time.Time
 }
 
-var errReadTimeout = errors.New("it takes too long to read")
+var errReadTimeout = errors.New("decoding takes too long")
 
-func (h deadlineReader) Read(p []byte) (int, error) {
-	if h.isLate() {
+func (r deadlineReader) Read(p []byte) (int, error) {
+	if r.isLate() {
 		return 0, errReadTimeout
 	}
-	return h.data.Read(p[:min(len(p), 512)])
+	return r.data.Read(p[:min(len(p), 512)])
 }
 
-func (h deadlineReader) isLate() bool { return time.Now().After(h.deadline) }
+func (r deadlineReader) isLate() bool { return time.Now().After(r.deadline) }
 
-// decodeImage decodes a whole picture, within a time. A picture that a model cannot read would end
-// its conversation, because the client sends it again with every message.
+// decodeImage decodes a whole image, within a time limit. An image that a model cannot read would
+// end its conversation, because the client sends it again with every message.
 func decodeImage(i *timeline.Image, most time.Duration) (picture image.Image, format, why string) {
 	name := strings.ToUpper(strings.TrimPrefix(i.MIME, "image/"))
 	damaged := func(err error) string {
 		what := "is damaged"
 		_, otherPNG := errors.AsType[png.UnsupportedError](err)
 		_, otherJPEG := errors.AsType[jpeg.UnsupportedError](err)
-		if otherPNG || otherJPEG || name == "WEBP" { // which may be a kind that is not known here
+		if otherPNG || otherJPEG || name == "WEBP" { // perhaps a variant that is not supported here
 			what = "cannot be read"
 		}
 		return fmt.Sprintf("the %s %s (%v)", name, what, err)
@@ -182,7 +182,7 @@ func decodeImage(i *timeline.Image, most time.Duration) (picture image.Image, fo
 	case size.Width > maxPixels/size.Height:
 		return nil, "", fmt.Sprintf("more than %d million pixels", maxPixels>>20)
 	case isDeepColor(size.ColorModel) && size.Width > maxPixels/2/size.Height:
-		return nil, "", fmt.Sprintf("more than %d million pixels, with 16 bits for each colour", maxPixels/2>>20)
+		return nil, "", fmt.Sprintf("more than %d million pixels, with 16 bits for each color", maxPixels/2>>20)
 	}
 	from := deadlineReader{bytes.NewReader(i.Data), time.Now().Add(most)}
 	picture, format, err = image.Decode(from)
@@ -195,10 +195,10 @@ func decodeImage(i *timeline.Image, most time.Duration) (picture image.Image, fo
 	return picture, format, ""
 }
 
-// isDeepColor reports whether a pixel of a picture takes eight bytes.
+// isDeepColor reports whether a decoded pixel takes eight bytes.
 func isDeepColor(m color.Model) bool { return m == color.RGBA64Model || m == color.NRGBA64Model }
 
-// addUnnamedCount counts the pictures that were not even named.
+// addUnnamedCount adds the number of images that were not named.
 func (c *content) addUnnamedCount(files *imageStore) {
 	if c.namedImages <= maxNamedImages {
 		return
@@ -207,10 +207,10 @@ func (c *content) addUnnamedCount(files *imageStore) {
 	if files.dir != "" {
 		where = "; in " + filepath.Join(files.dir, "image-*")
 	}
-	c.addLine(fmt.Sprintf("[%d more pictures, not shown%s]", c.namedImages-maxNamedImages, where))
+	c.addLine(fmt.Sprintf("[%d more images, not shown%s]", c.namedImages-maxNamedImages, where))
 }
 
-// scaleDown returns a picture whose longest side is side.
+// scaleDown scales an image so that its longest side is side.
 func scaleDown(from image.Image, side int) image.Image {
 	size := from.Bounds().Size()
 	longest := max(size.X, size.Y)
@@ -219,7 +219,7 @@ func scaleDown(from image.Image, side int) image.Image {
 	return to
 }
 
-// encodeImage makes a PNG or a JPEG, with white behind transparent parts.
+// encodeImage encodes an image as PNG or JPEG. In a JPEG, transparent parts become white.
 func encodeImage(picture image.Image, format string) (*timeline.Image, error) {
 	var b bytes.Buffer
 	var err error
@@ -237,11 +237,11 @@ func encodeImage(picture image.Image, format string) (*timeline.Image, error) {
 	return &timeline.Image{MIME: "image/" + format, Data: b.Bytes()}, err
 }
 
-// An imageStore keeps pictures in files of a session, which are removed with it.
+// An imageStore stores images in files of a session, which are removed with it.
 type imageStore struct {
-	dir        string // "" keeps nothing
-	createsDir bool   // the directory, when it is missing
-	maxBytes   int    // bytes; 0 means maxStoredBytes
+	dir        string // "" stores nothing
+	createsDir bool   // creates dir if it is missing
+	maxBytes   int    // 0 means maxStoredBytes
 
 	mu    sync.Mutex
 	files []storedImage // guarded by mu; oldest first
@@ -253,8 +253,8 @@ type storedImage struct {
 	bytes int
 }
 
-// saveImage returns the file that holds a picture, or "" when it cannot be kept. The
-// same picture is kept once. To make room, the oldest are removed.
+// saveImage stores an image and returns the path of the file, or "" if it cannot be stored. Equal
+// images are stored once. The oldest files are removed to make room.
 func (g *imageStore) saveImage(data []byte, extension string) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -271,7 +271,7 @@ func (g *imageStore) saveImage(data []byte, extension string) string {
 		return path
 	}
 	for g.bytes+len(data) > most {
-		_ = os.Remove(g.files[0].path) // what stays goes with the session
+		_ = os.Remove(g.files[0].path) // if it fails, the file is removed with the session
 		g.bytes -= g.files[0].bytes
 		g.files = g.files[1:]
 	}

@@ -25,7 +25,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// newTestImage returns a picture of a size, dark on its left half.
+// newTestImage returns an image whose left half is dark.
 func newTestImage(t *testing.T, width, height int, mime string) *timeline.Image {
 	t.Helper()
 	m := image.NewGray(image.Rect(0, 0, width, height))
@@ -47,7 +47,7 @@ func newTestImage(t *testing.T, width, height int, mime string) *timeline.Image 
 	return &timeline.Image{MIME: mime, Data: b.Bytes(), Title: "wave"}
 }
 
-// readShownImage returns what one picture becomes: its line, and its block or nil.
+// readShownImage returns the line of an image, and its block or nil.
 func readShownImage(t *testing.T, c *content) (string, *mcp.ImageContent) {
 	t.Helper()
 	text := c.blocks[0].(*mcp.TextContent).Text
@@ -65,12 +65,12 @@ func TestImage(t *testing.T) {
 			dir := t.TempDir()
 			c.addImage(i, 1568, &imageStore{dir: dir})
 			text, block := readShownImage(t, &c)
-			before, path, ok := strings.Cut(strings.TrimSuffix(text, "]"), "; whole in ")
+			before, path, ok := strings.Cut(strings.TrimSuffix(text, "]"), "; original in ")
 			if before != `[image "wave", 3000 x 1500, shown smaller` || !ok {
 				t.Fatalf("got %q", text)
 			}
 			if data, err := os.ReadFile(path); err != nil || !bytes.Equal(data, i.Data) {
-				t.Errorf("the file is not the picture: %v", err)
+				t.Errorf("the file is not the image: %v", err)
 			}
 			m, format, err := image.Decode(bytes.NewReader(block.Data))
 			if err != nil {
@@ -80,7 +80,7 @@ func TestImage(t *testing.T) {
 				t.Errorf("got %v, %s, %s", m.Bounds(), format, block.MIMEType)
 			}
 			if left, right := grayAt(m, 100, 400), grayAt(m, 1400, 400); left > 10 || right < 245 {
-				t.Errorf("got %d and %d, want the picture", left, right)
+				t.Errorf("got %d and %d, want a dark and a light half", left, right)
 			}
 		}
 	})
@@ -108,20 +108,20 @@ func TestImage(t *testing.T) {
 
 	t.Run("is saved when it cannot be shown", func(t *testing.T) {
 		for want, i := range map[string]*timeline.Image{
-			"not shown: it is image/svg+xml, and not PNG": {MIME: "image/svg+xml", Data: []byte("<svg/>")},
-			"not shown: more than 64 million pixels":      newHugeImage(t),
+			"not shown: it is image/svg+xml, not PNG": {MIME: "image/svg+xml", Data: []byte("<svg/>")},
+			"not shown: more than 64 million pixels":  newHugeImage(t),
 		} {
 			var c content
 			dir := t.TempDir()
 			c.addImage(i, 1568, &imageStore{dir: dir})
 			text, block := readShownImage(t, &c)
-			if !strings.Contains(text, want) || !strings.Contains(text, "; whole in "+dir) || block != nil {
+			if !strings.Contains(text, want) || !strings.Contains(text, "; original in "+dir) || block != nil {
 				t.Errorf("got %q, want %q", text, want)
 			}
 		}
 	})
 
-	// The picture of the reference server of MCP has a colour profile with a wrong checksum.
+	// The image of the MCP reference server has a color profile with a wrong checksum.
 	t.Run("is shown despite an invalid color profile", func(t *testing.T) {
 		const head = 33 // bytes of the signature and the header
 		good := newTestImage(t, 100, 90, "image/png").Data
@@ -133,7 +133,7 @@ func TestImage(t *testing.T) {
 		}
 	})
 
-	// A client that sends a damaged picture to its model sends it again with every message.
+	// A client that sends a damaged image to its model sends it again with every message.
 	t.Run("is never shown when damaged", func(t *testing.T) {
 		var b bytes.Buffer
 		if err := gif.Encode(&b, image.NewGray(image.Rect(0, 0, 90, 90)), nil); err != nil {
@@ -153,7 +153,7 @@ func TestImage(t *testing.T) {
 			dir := t.TempDir()
 			c.addImage(i, 1568, &imageStore{dir: dir})
 			text, block := readShownImage(t, &c)
-			if !strings.Contains(text, "not shown: the "+want) || !strings.Contains(text, "; whole in "+dir) || block != nil {
+			if !strings.Contains(text, "not shown: the "+want) || !strings.Contains(text, "; original in "+dir) || block != nil {
 				t.Errorf("%s: got %q, %v", what, text, block != nil)
 			}
 		}
@@ -161,7 +161,7 @@ func TestImage(t *testing.T) {
 			var c content
 			c.addImage(i, 1568, &imageStore{})
 			if _, block := readShownImage(t, &c); block == nil {
-				t.Fatalf("%s: a whole one is not shown", i.MIME)
+				t.Fatalf("%s: an intact image is not shown", i.MIME)
 			}
 			name := strings.ToUpper(strings.TrimPrefix(i.MIME, "image/"))
 			for _, length := range []int{4, len(i.Data) / 3, len(i.Data) - len(i.Data)/4} {
@@ -170,7 +170,7 @@ func TestImage(t *testing.T) {
 		}
 		short := newTestImage(t, 100, 90, "image/png")
 		data := bytes.Clone(short.Data)
-		copy(data[20:24], []byte{0, 0, 1, 0}) // more lines than there are
+		copy(data[20:24], []byte{0, 0, 1, 0}) // more lines than the data has
 		binary.BigEndian.PutUint32(data[29:], crc32.ChecksumIEEE(data[12:29]))
 		try("a short IDAT", &timeline.Image{MIME: "image/png", Data: data}, "PNG is damaged (")
 		data = bytes.Clone(short.Data)
@@ -194,23 +194,23 @@ func TestImage(t *testing.T) {
 
 	t.Run("is shown as JPEG when too large", func(t *testing.T) {
 		m := image.NewRGBA(image.Rect(0, 0, 1200, 1200))
-		_, _ = rand.NewChaCha8([32]byte{}).Read(m.Pix) // nothing that PNG makes small
+		_, _ = rand.NewChaCha8([32]byte{}).Read(m.Pix) // PNG cannot compress this
 		for i := 3; i < len(m.Pix); i += 4 {
 			m.Pix[i] = 255
 		}
-		copy(m.Pix[:4], []byte{0, 0, 0, 0}) // can be seen through
+		copy(m.Pix[:4], []byte{0, 0, 0, 0}) // transparent
 		var b bytes.Buffer
 		if err := (&png.Encoder{CompressionLevel: png.NoCompression}).Encode(&b, m); err != nil {
 			t.Fatal(err)
 		}
 		if b.Len() < maxImageBytes {
-			t.Fatalf("the picture has only %d bytes", b.Len())
+			t.Fatalf("the image has only %d bytes", b.Len())
 		}
 		var c content
 		dir := t.TempDir()
 		c.addImage(&timeline.Image{MIME: "image/png", Data: b.Bytes()}, 1568, &imageStore{dir: dir})
 		text, block := readShownImage(t, &c)
-		if !strings.HasPrefix(text, "[image, 1200 x 1200, shown as JPEG; whole in "+dir) || block == nil || block.MIMEType != "image/jpeg" {
+		if !strings.HasPrefix(text, "[image, 1200 x 1200, shown as JPEG; original in "+dir) || block == nil || block.MIMEType != "image/jpeg" {
 			t.Fatalf("got %q", text)
 		}
 		shown, err := jpeg.Decode(bytes.NewReader(block.Data))
@@ -218,35 +218,35 @@ func TestImage(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := grayAt(shown, 0, 0); got < 100 {
-			t.Errorf("got %d where the picture can be seen through, want white", got)
+			t.Errorf("got %d where the image is transparent, want white", got)
 		}
 	})
 
 	t.Run("is not shown when reading it takes too long", func(t *testing.T) {
 		bomb := &timeline.Image{MIME: "image/jpeg", Data: newSlowJPEG(8000, 20_000)}
-		begun := time.Now()
+		start := time.Now()
 		_, _, why := decodeImage(bomb, 100*time.Millisecond)
-		if took := time.Since(begun); why != errReadTimeout.Error() || took > time.Minute {
+		if took := time.Since(start); why != errReadTimeout.Error() || took > time.Minute {
 			t.Errorf("got %q after %v", why, took)
 		}
 		small := &timeline.Image{MIME: "image/jpeg", Data: newSlowJPEG(64, 3)}
 		if _, _, why := decodeImage(small, time.Minute); why != "" {
-			t.Errorf("the same kind in small: %q", why)
+			t.Errorf("a small image of the same kind: %q", why)
 		}
-		c := content{readingTime: allImagesTimeout} // others have taken it all
+		c := content{readingTime: allImagesTimeout} // other images have used up the time
 		dir := t.TempDir()
 		c.addImage(bomb, 1568, &imageStore{dir: dir})
-		if text, block := readShownImage(t, &c); !strings.HasPrefix(text, "[image, 8000 x 8000, not shown: it takes too long to read; whole in "+dir) || block != nil {
+		if text, block := readShownImage(t, &c); !strings.HasPrefix(text, "[image, 8000 x 8000, not shown: decoding takes too long; original in "+dir) || block != nil {
 			t.Errorf("got %q, %v", text, block != nil)
 		}
 	})
 
-	// A small file may unpack to anything: what it says of its size is looked at first, and what is
-	// not of the picture is not unpacked.
+	// A small file may unpack to any size. So its declared size is checked first, and chunks that
+	// do not belong to the image are not unpacked.
 	t.Run("takes little memory even if it is a bomb", func(t *testing.T) {
 		good := newTestImage(t, 100, 90, "image/png").Data
 		bomb := newZlibBomb(t)
-		said := func(width, height uint32, depth, kind byte) []byte {
+		withHeader := func(width, height uint32, depth, kind byte) []byte {
 			data := bytes.Clone(good)
 			binary.BigEndian.PutUint32(data[16:], width)
 			binary.BigEndian.PutUint32(data[20:], height)
@@ -258,9 +258,9 @@ func TestImage(t *testing.T) {
 			mime, want string
 			data       []byte
 		}{
-			"60000 x 60000": {"image/png", "60000 x 60000, not shown: more than 64 million pixels", said(60000, 60000, 8, 0)},
-			"2^31 x 2^31":   {"image/png", "not shown: ", said(1<<31-1, 1<<31-1, 8, 0)},
-			"16 bits":       {"image/png", "8000 x 8000, not shown: more than 32 million pixels, with 16 bits for each colour", said(8000, 8000, 16, 6)},
+			"60000 x 60000": {"image/png", "60000 x 60000, not shown: more than 64 million pixels", withHeader(60000, 60000, 8, 0)},
+			"2^31 x 2^31":   {"image/png", "not shown: ", withHeader(1<<31-1, 1<<31-1, 8, 0)},
+			"16 bits":       {"image/png", "8000 x 8000, not shown: more than 32 million pixels, with 16 bits for each color", withHeader(8000, 8000, 16, 6)},
 			"zTXt":          {"image/png", "[image, 100 x 90]", withPNGChunks(good, "zTXta\x00\x00"+bomb)},
 			"iCCP":          {"image/png", "[image, 100 x 90]", withPNGChunks(good, "iCCPa\x00\x00"+bomb)},
 			"many chunks":   {"image/png", "[image, 100 x 90]", withPNGChunks(good, slices.Repeat([]string{"tEXta\x00b"}, 1000)...)},
@@ -286,8 +286,8 @@ func grayAt(m image.Image, x, y int) uint8 {
 	return g.Y
 }
 
-// newSlowJPEG is a JPEG of a few hundred thousand bytes with so many passes over all of its pixels that
-// reading it takes minutes.
+// newSlowJPEG returns a JPEG of a few hundred thousand bytes, with so many passes over all pixels
+// that decoding takes minutes.
 func newSlowJPEG(side, passes int) []byte {
 	b := bytes.NewBuffer([]byte{0xff, 0xd8})
 	segment := func(marker byte, data ...byte) {
@@ -295,7 +295,7 @@ func newSlowJPEG(side, passes int) []byte {
 		b.Write(data)
 	}
 	segment(0xdb, append([]byte{0}, bytes.Repeat([]byte{1}, 64)...)...)
-	segment(0xc2, 8, byte(side>>8), byte(side), byte(side>>8), byte(side), 1, 1, 0x11, 0) // progressive, grey
+	segment(0xc2, 8, byte(side>>8), byte(side), byte(side>>8), byte(side), 1, 1, 0x11, 0) // progressive, gray
 	oneCode := func(class, value byte) {
 		segment(0xc4, append(append([]byte{class, 1}, make([]byte, 15)...), value)...)
 	}
@@ -321,7 +321,7 @@ func newSlowJPEG(side, passes int) []byte {
 	return b.Bytes()
 }
 
-// withPNGChunks returns a PNG with more chunks behind its header.
+// withPNGChunks returns a PNG with more chunks after its header.
 func withPNGChunks(whole []byte, chunks ...string) []byte {
 	const head = 33 // bytes of the signature and the header
 	out := bytes.Clone(whole[:head])
@@ -333,7 +333,7 @@ func withPNGChunks(whole []byte, chunks ...string) []byte {
 	return append(out, whole[head:]...)
 }
 
-// newZlibBomb is 100 MiB of zeros in 100 KB, as zlib has it.
+// newZlibBomb returns 100 MiB of zeros, compressed by zlib to 100 KB.
 func newZlibBomb(t *testing.T) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -350,7 +350,7 @@ func newZlibBomb(t *testing.T) string {
 	return b.String()
 }
 
-// newHugeImage says that it has more pixels than are decoded.
+// newHugeImage returns an image whose header claims more pixels than are decoded.
 func newHugeImage(t *testing.T) *timeline.Image {
 	t.Helper()
 	i := newTestImage(t, 2000, 1, "image/png")
@@ -364,7 +364,7 @@ func TestImageStore(t *testing.T) {
 	data := func(fill byte) []byte { return bytes.Repeat([]byte{fill}, 500) }
 	first := g.saveImage(data(1), ".png")
 	if again := g.saveImage(data(1), ".png"); again != first || first == "" {
-		t.Errorf("got %q and %q for the same picture", first, again)
+		t.Errorf("got %q and %q for the same image", first, again)
 	}
 	g.saveImage(data(2), ".png")
 	g.saveImage([]byte("one more"), ".png")
@@ -373,10 +373,10 @@ func TestImageStore(t *testing.T) {
 		t.Errorf("got %d files, %v", len(files), err)
 	}
 	if _, err := os.Stat(first); !os.IsNotExist(err) {
-		t.Errorf("the oldest is still there: %v", err)
+		t.Errorf("the oldest file still exists: %v", err)
 	}
 	if got := g.saveImage(make([]byte, 1001), ".png"); got != "" {
-		t.Errorf("got %q for more than fits", got)
+		t.Errorf("got %q for an image beyond the limit", got)
 	}
 	if got := (&imageStore{}).saveImage([]byte("x"), ".png"); got != "" {
 		t.Errorf("got %q without a directory", got)

@@ -9,15 +9,15 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// logRequests logs each request of a client: its method, the tool, how long it took and how it
-// ended. It does not log arguments and results, which are the user's.
+// logRequests logs the method, tool, duration and success of each request. It does not log
+// arguments and results, which are the user's.
 func logRequests(log *slog.Logger) mcp.Middleware {
 	return func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, req mcp.Request) (result mcp.Result, err error) {
 			if !log.Enabled(ctx, slog.LevelInfo) {
 				return next(ctx, method, req)
 			}
-			begun, tool := time.Now(), ""
+			start, tool := time.Now(), ""
 			if p, ok := req.GetParams().(*mcp.CallToolParamsRaw); ok {
 				tool = p.Name[:min(len(p.Name), maxLoggedBytes)]
 			}
@@ -27,7 +27,7 @@ func logRequests(log *slog.Logger) mcp.Middleware {
 					panic(v)
 				}
 				call, ok := result.(*mcp.CallToolResult)
-				log.Info("request", "method", method, "tool", tool, "ms", time.Since(begun).Milliseconds(),
+				log.Info("request", "method", method, "tool", tool, "ms", time.Since(start).Milliseconds(),
 					"failed", err != nil || ok && call != nil && call.IsError)
 			}()
 			return next(ctx, method, req)
@@ -35,5 +35,5 @@ func logRequests(log *slog.Logger) mcp.Middleware {
 	}
 }
 
-// maxLoggedBytes bounds what the log has of a client's own words, in bytes.
+// maxLoggedBytes bounds a logged text that a client chose.
 const maxLoggedBytes = 64

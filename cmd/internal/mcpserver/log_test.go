@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The log has each request and how it ended. It has no arguments or results.
+// The log has the outcome of each request, but no arguments or results.
 func TestLog_OmitsContent(t *testing.T) {
 	t.Parallel()
 	file, err := os.Create(filepath.Join(t.TempDir(), "log"))
@@ -26,13 +26,13 @@ func TestLog_OmitsContent(t *testing.T) {
 	}
 	for _, want := range []string{
 		"msg=request method=tools/call tool=repl ms=", "failed=false", "failed=true",
-		"msg=refused code=-32700", `msg="a session is open" session=main language=fake`,
+		`msg="request refused" code=-32700`, `msg="session ready" session=main language=fake`,
 	} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("the log has no %s: %s", want, text)
 		}
 	}
 	if strings.Contains(string(text), "hunter2") {
-		t.Errorf("the log has what was said: %s", text)
+		t.Errorf("the log has contents of requests: %s", text)
 	}
 }

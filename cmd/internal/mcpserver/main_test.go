@@ -27,11 +27,11 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
-// deadline is the one generous bound of every wait on a real process.
+// deadline is the generous bound of every wait for a real process.
 const deadline = 60 * time.Second
 
-// serveRole makes the test binary an MCP server on its standard streams, for the
-// language that the variable names.
+// serveRole makes the test binary an MCP server on its standard streams, for the language in the
+// variable.
 const serveRole = "MCPSERVER_TEST_SERVE"
 
 func TestMain(m *testing.M) {
@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 		fakeworker.Main()
 	}
 	if lang := os.Getenv(serveRole); lang != "" {
-		_ = os.Unsetenv(serveRole) // a worker must not play the same part
+		_ = os.Unsetenv(serveRole) // workers must not inherit the role
 		if err := serveStdio(lang); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
@@ -85,7 +85,7 @@ func testBinary() string {
 	return path
 }
 
-// A setup is what a test wants of a server; the zero value is one fake language.
+// A setup configures the server of a test; the zero value has one fake language.
 type setup struct {
 	specs      map[string]func(string) workers.Spec
 	main       string
@@ -95,14 +95,15 @@ type setup struct {
 	callWait   time.Duration
 	neverReads bool // the client never reads
 	log        io.Writer
-	sandbox    *workers.Sandbox  // that of specs
+	sandbox    *workers.Sandbox  // of specs
 	backend    mcpserver.Backend // nil: the sessions are the server's own
 
-	prepare func(context.Context, func(workers.Progress)) (workers.PreparationResult, error) // what every session needs
+	prepare func(context.Context, func(workers.Progress)) (workers.PreparationResult, error) // prepares every session
 	with    []string
 }
 
-// confinedPython starts Python, with its compiled code in a directory; see [python.Options].
+// confinedPython returns a Python spec with its compiled code in a directory; see
+// [python.Options].
 func confinedPython(cache string) workers.Spec {
 	spec := python.Spec(python.Options{CacheDir: cache})
 	spec.Sandbox = sandboxcheck.Sandbox()
@@ -117,7 +118,7 @@ func fakeSpec(o *fakeworker.Options) func(string) workers.Spec {
 	}
 }
 
-// newGate returns a line of the fake worker's code, which waits until open is called.
+// newGate returns a line of code for the fake worker that waits until open is called.
 func newGate(t *testing.T) (line string, open func()) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "open")
@@ -129,7 +130,7 @@ func newGate(t *testing.T) (line string, open func()) {
 	}
 }
 
-// A client speaks raw JSON-RPC lines with a server.
+// A client exchanges raw JSON-RPC lines with a server.
 type client struct {
 	t      *testing.T
 	sup    *supervisor.Supervisor
@@ -137,13 +138,13 @@ type client struct {
 	ended  chan struct{}  // closed when Run has returned
 	runErr error          // of Run, once ended
 	stop   context.CancelFunc
-	meta   map[string]any // sent with every request; the modern era needs it
-	caps   map[string]any // of the client; set before it says so
+	meta   map[string]any // sent with every request; needed in the stateless era
+	caps   map[string]any // of the client; set before initialize
 	name   string         // of the client; "" means "test"
 	lastID int
 
 	mu      sync.Mutex
-	lines   []answer      // all that the server sent
+	lines   []answer      // everything from the server
 	changed chan struct{} // closed at the next line
 }
 
@@ -188,7 +189,7 @@ func (r toolResult) text() string {
 	return strings.Join(parts, "\n")
 }
 
-// newClient starts a server that no client has greeted.
+// newClient starts a server, without initializing it.
 func newClient(t *testing.T, s *setup) *client {
 	t.Helper()
 	if s == nil {
@@ -234,7 +235,7 @@ func newClient(t *testing.T, s *setup) *client {
 	return c
 }
 
-// newInitializedClient returns connect and the handshake of one of the initialize eras.
+// newInitializedClient is newClient followed by a handshake.
 func newInitializedClient(t *testing.T, s *setup) *client {
 	t.Helper()
 	c := newClient(t, s)
@@ -251,7 +252,8 @@ func (c *client) initialize(version string) answer {
 	return a
 }
 
-// useStateless makes the client one of 2026-07-28: no handshake, and a triple in every request.
+// useStateless makes the client use 2026-07-28: no handshake, and three fields in the _meta of
+// every request.
 func (c *client) useStateless() {
 	c.meta = map[string]any{
 		"io.modelcontextprotocol/protocolVersion":    "2026-07-28",
@@ -292,7 +294,7 @@ func (c *client) read(r io.Reader) {
 		}
 		a := answer{Line: line, At: time.Now()}
 		if err := json.Unmarshal([]byte(line), &a); err != nil && !strings.HasPrefix(line, "[") {
-			c.t.Errorf("the server wrote what is not JSON: %q", line)
+			c.t.Errorf("the server wrote invalid JSON: %q", line)
 		}
 		c.mu.Lock()
 		c.lines = append(c.lines, a)
@@ -323,7 +325,7 @@ func (c *client) waitMessage(what string, ok func(answer) bool) answer {
 	}
 }
 
-// allMessages returns what the server has sent so far.
+// allMessages returns all messages of the server so far.
 func (c *client) allMessages() []answer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -337,7 +339,7 @@ func (c *client) sendLine(line string) {
 	}
 }
 
-// clearMessages makes the messages so far answers to nothing, so that their ids can be used again.
+// clearMessages forgets the messages so far, so that their ids can be used again.
 func (c *client) clearMessages() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -383,7 +385,7 @@ func (c *client) request(method string, params map[string]any) answer {
 	return c.waitAnswer(c.send(method, params))
 }
 
-// startCall begins a call of a tool.
+// startCall starts a call of a tool.
 func (c *client) startCall(tool string, args map[string]any) string {
 	c.t.Helper()
 	return c.send("tools/call", map[string]any{"name": tool, "arguments": args})
@@ -414,7 +416,7 @@ func (c *client) call(tool string, args map[string]any) toolResult {
 	return c.waitResult(c.startCall(tool, args))
 }
 
-// runRepl returns the text of one call of repl.
+// runRepl calls repl and returns the text of the reply.
 func (c *client) runRepl(input string) string {
 	c.t.Helper()
 	return c.call("repl", map[string]any{"input": input}).text()
@@ -425,13 +427,13 @@ func (c *client) cancel(id string) {
 	c.sendLine(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `,"reason":"test"}}`)
 }
 
-// waitState waits until a session is in a state that repl_sessions shows.
+// waitState waits until repl_sessions shows a session in a state.
 func (c *client) waitState(state string) {
 	c.t.Helper()
 	c.waitPart("repl_sessions", nil, " "+state)
 }
 
-// waitPart calls a tool until its text has that part.
+// waitPart calls a tool until its text contains a part.
 func (c *client) waitPart(tool string, args map[string]any, part string) {
 	c.t.Helper()
 	timeout := time.After(deadline)
@@ -448,20 +450,20 @@ func (c *client) waitPart(tool string, args map[string]any, part string) {
 	}
 }
 
-// mainSession returns the main session, as somebody else sees it.
+// mainSession returns the main session, for another client.
 func (c *client) mainSession() *supervisor.Session {
 	c.t.Helper()
 	s, ok := c.sup.Session("main")
 	if !ok {
-		c.t.Fatal("there is no main session")
+		c.t.Fatal("no main session")
 	}
 	return s
 }
 
-// slowDone is how the reply to a silent turn says that it took a second or more.
+// slowDone matches the start of a reply to a silent turn that took a second or more.
 var slowDone = regexp.MustCompile(`^\[done after [0-9.]+ s,`)
 
-// wantText compares a reply, but not how long a silent turn took, which is the machine's affair.
+// wantText compares a reply, except for the duration of a silent turn.
 func wantText(t *testing.T, got, want string) {
 	t.Helper()
 	if got != want && slowDone.ReplaceAllString(got, "[done,") != want {
@@ -478,7 +480,8 @@ func wantPart(t *testing.T, got string, parts ...string) {
 	}
 }
 
-// specsWithPreparation is the specs with what every session needs. No two share it.
+// specsWithPreparation returns the specs with the preparation of every session. No two sessions
+// share it.
 func (s *setup) specsWithPreparation() map[string]func(string) workers.Spec {
 	if s.prepare == nil {
 		return s.specs

@@ -11,18 +11,18 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// openAhead opens the main session, so that the first call finds it ready.
+// openAhead opens the main session ahead, so that the first call finds it ready.
 func (s *sessions) openAhead() {
 	if s.defaultLang != "" {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if !s.closed && s.byName[MainSession] == nil { // a call may have been faster
+		if !s.closed && s.byName[MainSession] == nil { // unless a call was faster
 			s.openLocked(MainSession, s.defaultLang, s.dir, nil)
 		}
 	}
 }
 
-// countOpeningLocked returns how many sessions are not open yet.
+// countOpeningLocked returns the number of sessions that are not open yet.
 func (s *sessions) countOpeningLocked() (n int) {
 	for _, v := range s.byName {
 		if _, ok := v.handleIfOpen(); !ok {
@@ -51,13 +51,13 @@ func (s *sessions) openLocked(name, lang, dir string, codex *codexState) *caller
 		}
 		if v.err != nil {
 			level := slog.LevelError
-			if ctx.Err() != nil { // its caller has left, or wants another
+			if ctx.Err() != nil { // the caller has left, or wants another session
 				level = slog.LevelInfo
 			}
-			s.logger.Log(s.ctx, level, "a session did not open", "session", name, "language", lang, "error", v.err)
+			s.logger.Log(s.ctx, level, "session open failed", "session", name, "language", lang, "error", v.err)
 			s.removeSession(v) // the next call tries again
 		} else {
-			s.logger.Info("a session is open", "session", name, "language", lang)
+			s.logger.Info("session ready", "session", name, "language", lang)
 		}
 		close(v.opened)
 	})
@@ -65,9 +65,9 @@ func (s *sessions) openLocked(name, lang, dir string, codex *codexState) *caller
 }
 
 func (s *sessions) openLocal(ctx context.Context, v *callerSession, lang string) (*SessionHandle, error) {
-	spec := s.specs[lang](cmp.Or(v.dir, s.processDir)) // by its name: a directory may be removed and made anew
-	bound := s.clientLimitFor(v.codex, v.dir)
-	spec.Sandbox = bound.intersect(spec.Sandbox)
+	spec := s.specs[lang](cmp.Or(v.dir, s.processDir)) // by name, because a directory may be removed and recreated
+	limit := s.clientLimitFor(v.codex, v.dir)
+	spec.Sandbox = limit.intersect(spec.Sandbox)
 	opened, err := s.supervisor.Open(ctx, s.namePrefix+v.name, spec)
 	if errors.Is(err, session.ErrLimit) && s.makeRoom() {
 		opened, err = s.supervisor.Open(ctx, s.namePrefix+v.name, spec)
@@ -79,47 +79,48 @@ func (s *sessions) openLocal(ctx context.Context, v *callerSession, lang string)
 		_ = opened.Close(context.Background())
 		return nil, err
 	}
-	v.setNotice(s.newSessionNotice(spec.Notice, bound))
+	v.setNotice(s.newSessionNotice(spec.Notice, limit))
 	o := newLocalHandle(opened, s.author)
 	o.Sandbox = spec.Sandbox
 	return o, nil
 }
 
-// newSessionNotice tells the model, once, about a new session: which packages it has, that its runtime is
-// not the one that was asked for, and that the client bounds its sandbox.
-func (s *sessions) newSessionNotice(notice string, b clientLimit) string {
-	word := b.notices
-	if notice != "" {
-		word = append(word, notice)
+// newSessionNotice returns the notice about a new session: its packages, a runtime other than the
+// requested one, and the limits of the client on its sandbox.
+func (s *sessions) newSessionNotice(runtimeNotice string, l clientLimit) string {
+	notices := l.notices
+	if runtimeNotice != "" {
+		notices = append(notices, runtimeNotice)
 	}
 	if len(s.packages) > 0 {
-		word = append(word, s.packagesNotice())
+		notices = append(notices, s.packagesNotice())
 	}
-	return strings.Join(word, "; ")
+	return strings.Join(notices, "; ")
 }
 
-// packagesNotice tells the model, once in each session, which packages it can import.
+// packagesNotice returns the notice about packages that code can import.
 func (s *sessions) packagesNotice() string {
 	return joinNames(s.packages, "and", "") + " can be used in this session"
 }
 
-// withCallerName returns why a session was not opened, with its name as the caller knows it.
+// withCallerName rewords the error of a failed opening with the session's name as the caller
+// knows it.
 func withCallerName(name string, err error) error {
-	said, ok := errors.AsType[*session.Error](err)
+	reported, ok := errors.AsType[*session.Error](err)
 	switch {
-	case ok && (said.Kind == session.KindStart || said.Kind == session.KindSpec) && said.Cause != nil:
-		return &session.Error{Kind: said.Kind, Message: fmt.Sprintf("session %q did not start: %v", name, said.Cause), Cause: said.Cause}
-	case ok && said.Kind == session.KindName:
-		return &session.Error{Kind: said.Kind, Message: fmt.Sprintf("%q is not a session name: use 1 to 64 letters, digits, dots, dashes and underscores", name)}
+	case ok && (reported.Kind == session.KindStart || reported.Kind == session.KindSpec) && reported.Cause != nil:
+		return &session.Error{Kind: reported.Kind, Message: fmt.Sprintf("session %q did not start: %v", name, reported.Cause), Cause: reported.Cause}
+	case ok && reported.Kind == session.KindName:
+		return &session.Error{Kind: reported.Kind, Message: fmt.Sprintf("%q is not a session name: use 1 to 64 letters, digits, dots, dashes and underscores", name)}
 	}
 	return err
 }
 
-// openOnBackend opens the session of a view at the host, and goes on reading where this
-// client stopped when it was here before.
+// openOnBackend opens a session on the backend. If this client has used it before, reading
+// continues where the client stopped.
 func (s *sessions) openOnBackend(ctx context.Context, v *callerSession) (*SessionHandle, error) {
-	bound := s.clientLimitFor(v.codex, v.dir)
-	opened, err := s.backend.Open(ctx, v.name, v.lang, cmp.Or(v.dir, s.processDir), bound.intersect, v.preparing.setProgress)
+	limit := s.clientLimitFor(v.codex, v.dir)
+	opened, err := s.backend.Open(ctx, v.name, v.lang, cmp.Or(v.dir, s.processDir), limit.intersect, v.preparing.setProgress)
 	if errors.Is(err, session.ErrClosed) {
 		return nil, s.missingSessionError(ctx, v.name)
 	}
@@ -127,59 +128,60 @@ func (s *sessions) openOnBackend(ctx context.Context, v *callerSession) (*Sessio
 		return nil, err
 	}
 	info := opened.InitialInfo
-	var word []string
-	works := v.dir
+	var notices []string
+	dir := v.dir
 	if opened.IsNew {
 		if v.name != MainSession && v.name != v.lang {
-			word = append(word, fmt.Sprintf("new session %q", v.name))
+			notices = append(notices, fmt.Sprintf("new session %q", v.name))
 		}
-		if new := s.newSessionNotice(info.Notice, bound); new != "" {
-			word = append(word, new)
+		if notice := s.newSessionNotice(info.Notice, limit); notice != "" {
+			notices = append(notices, notice)
 		}
-		if works != s.dir { // a place has directories of its own
-			works = info.Dir
+		if dir != s.dir { // a remote has its own directories
+			dir = info.Dir
 		}
 	} else {
 		known := opened.LastSeen
 		if known == 0 {
-			word = append(word, fmt.Sprintf("this session was there before: %d turns were run in it", info.Turn))
+			notices = append(notices, fmt.Sprintf("this session existed before: %d turns were run in it", info.Turn))
 			known = info.LastSeq
 		} else {
-			word = append(word, "back in the session as it was left")
+			notices = append(notices, "back in the session as you left it")
 		}
 		if len(opened.MissingPackages) > 0 {
-			word = append(word, fmt.Sprintf("it was made without %s, which a new session has", joinNames(opened.MissingPackages, "and", "")))
+			notices = append(notices, fmt.Sprintf("it lacks %s, which a new session has", joinNames(opened.MissingPackages, "and", "")))
 		}
 		v.setCursor(known)
 		s.mu.Lock()
 		v.lang = info.Language
 		s.mu.Unlock()
-		works = info.Dir
+		dir = info.Dir
 	}
-	if works != "" && works != s.dir && works != s.processDir {
-		word = append(word, "it works in "+works)
+	if dir != "" && dir != s.dir && dir != s.processDir {
+		notices = append(notices, "it works in "+dir)
 	}
-	v.setNotice(strings.Join(word, "; "))
+	v.setNotice(strings.Join(notices, "; "))
 	return opened, nil
 }
 
-// missingSessionError returns the error about a missing session of the host when no language was named.
+// missingSessionError returns the error about a session that the backend does not have, for a
+// call that names no language.
 func (s *sessions) missingSessionError(ctx context.Context, name string) error {
-	there := "there is none yet: repl makes one"
+	existing := "no sessions yet: repl creates one"
 	if all, err := s.sessionsOnSameRemote(ctx, name); err == nil && len(all) > 0 {
 		var names []string
 		for _, one := range all {
 			names = append(names, one.Name)
 		}
-		there = "there is " + joinNames(names, "and", "")
+		existing = "existing sessions: " + joinNames(names, "and", "")
 	}
 	if len(s.languages) > 1 {
-		there += "; to make it, set lang to " + joinNames(s.languages, "or", "")
+		existing += "; to create it, set lang to " + joinNames(s.languages, "or", "")
 	}
-	return fmt.Errorf("unknown session %q: %s", name, there)
+	return fmt.Errorf("unknown session %q; %s", name, existing)
 }
 
-// makeRoom closes one session without a worker, which has nothing to lose.
+// makeRoom closes one session without a worker, whose state is already lost.
 func (s *sessions) makeRoom() bool {
 	for _, v := range s.allSessions() {
 		opened, ok := v.handleIfOpen()

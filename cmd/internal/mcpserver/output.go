@@ -18,15 +18,16 @@ import (
 )
 
 const (
-	// maxShownLines bounds what grep and lines show at once, beside the client's budget.
+	// maxShownLines bounds the lines that grep and lines show at once, in addition to the
+	// client's budget.
 	maxShownLines = 400
 
 	// maxLineChars bounds one shown line.
 	maxLineChars = 2_000
 )
 
-// handleOutput returns the tool repl_output: it waits for a turn, or reads old output without moving the
-// caller's cursor.
+// handleOutput implements the tool repl_output. It waits for a turn, or reads old output without
+// moving the caller's cursor.
 func (s *server) handleOutput(ctx context.Context, r *toolRequest, arguments json.RawMessage) *mcp.CallToolResult {
 	args, err := decodeArguments[outputArgs](r, arguments)
 	wait, waitErr := r.boundedTimeout("wait_ms", args.WaitMS)
@@ -36,14 +37,14 @@ func (s *server) handleOutput(ctx context.Context, r *toolRequest, arguments jso
 	if r.sdk.Params.RequestState != "" {
 		return s.resumeCall(ctx, r, time.Now().Add(wait))
 	}
-	ways := 0
-	for _, given := range []bool{args.Grep != "", args.Lines != "", args.After != nil, args.Until != ""} {
-		if given {
-			ways++
+	modes := 0
+	for _, isSet := range []bool{args.Grep != "", args.Lines != "", args.After != nil, args.Until != ""} {
+		if isSet {
+			modes++
 		}
 	}
-	if ways > 1 {
-		return errorResult(errors.New("until, grep, lines and after are four ways to look: use one"))
+	if modes > 1 {
+		return errorResult(errors.New("use only one of until, grep, lines and after"))
 	}
 	a, result := s.newSessionCall(ctx, r, args.Session, time.Now().Add(wait), true)
 	if a == nil {
@@ -62,7 +63,7 @@ func (s *server) handleOutput(ctx context.Context, r *toolRequest, arguments jso
 	return a.pollTurn(ctx)
 }
 
-// repeatOutput shows everything after an event, even if the caller has it already.
+// repeatOutput shows everything after an event, even what the caller has already received.
 func (a *sessionCall) repeatOutput(ctx context.Context, after timeline.Seq) *mcp.CallToolResult {
 	r, err := a.session.Wait(ctx, 0, &session.WaitOptions{Poll: true, After: after})
 	if err != nil {
@@ -71,7 +72,7 @@ func (a *sessionCall) repeatOutput(ctx context.Context, after timeline.Seq) *mcp
 	return a.renderReply(ctx, r)
 }
 
-// compilePattern returns an argument that is a regular expression.
+// compilePattern compiles an argument that is a regular expression.
 func compilePattern(name, pattern string) (*regexp.Regexp, error) {
 	re, err := regexp.Compile(pattern)
 	var bad *syntax.Error
@@ -81,8 +82,8 @@ func compilePattern(name, pattern string) (*regexp.Regexp, error) {
 	return re, err
 }
 
-// pollUntilMatch returns poll that also ends when a line matches, finished or not, that is new for the
-// caller.
+// pollUntilMatch is pollTurn that also ends at a matching line that is new for the caller. The
+// line may still be incomplete.
 func (a *sessionCall) pollUntilMatch(ctx context.Context, pattern string) *mcp.CallToolResult {
 	re, err := compilePattern("until", pattern)
 	if err != nil {
@@ -90,11 +91,11 @@ func (a *sessionCall) pollUntilMatch(ctx context.Context, pattern string) *mcp.C
 	}
 	a.call.sessionTicket.Leave()
 	after, _ := a.caller.cursorAndRequest()
-	looking, stop := context.WithCancel(ctx)
+	searching, stop := context.WithCancel(ctx)
 	found, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		if a.waitForMatch(looking, after, re) {
+		if a.waitForMatch(searching, after, re) {
 			close(found)
 		}
 	}()
@@ -102,9 +103,9 @@ func (a *sessionCall) pollUntilMatch(ctx context.Context, pattern string) *mcp.C
 	return a.awaitReply(ctx, func(ctx context.Context, o *session.WaitOptions) (session.Reply, error) {
 		waiting, stop := context.WithCancel(ctx)
 		defer stop()
-		over := make(chan struct{})
+		stopped := make(chan struct{})
 		go func() {
-			defer close(over)
+			defer close(stopped)
 			select {
 			case <-found:
 				stop()
@@ -113,7 +114,7 @@ func (a *sessionCall) pollUntilMatch(ctx context.Context, pattern string) *mcp.C
 		}()
 		r, err := a.session.Wait(waiting, 0, o)
 		stop()
-		<-over
+		<-stopped
 		select {
 		case <-found:
 			if ctx.Err() == nil { // the reply may lack the line
@@ -126,7 +127,7 @@ func (a *sessionCall) pollUntilMatch(ctx context.Context, pattern string) *mcp.C
 	})
 }
 
-// waitForMatch waits for a line after a cursor that matches. It returns false when ctx ends.
+// waitForMatch waits for a matching line after a cursor. It returns false if ctx ends.
 func (a *sessionCall) waitForMatch(ctx context.Context, after timeline.Seq, re *regexp.Regexp) bool {
 	var lines timeline.LineSplitter
 	for e := range a.session.Events(ctx, after) {
@@ -149,7 +150,7 @@ func (a *sessionCall) grepOutput(ctx context.Context, pattern string) *mcp.CallT
 	}
 	found := output.Lines
 	if len(found) == 0 {
-		return textResult(fmt.Sprintf("[no line of %d matches]", output.Total))
+		return textResult(fmt.Sprintf("[none of %d lines matches]", output.Total))
 	}
 	for i := range found {
 		found[i].Text = excerptAround(found[i].Text, re)
@@ -176,7 +177,7 @@ func (a *sessionCall) showLines(ctx context.Context, which string) *mcp.CallTool
 		return errorResult(err)
 	}
 	if from > total {
-		return textResult(fmt.Sprintf("[there are %d lines]", total))
+		return textResult(fmt.Sprintf("[the output has %d lines]", total))
 	}
 	to = min(to, total)
 	output, err := a.session.Output(ctx, session.OutputQuery{From: from, To: min(to, from+maxShownLines-1)})
@@ -185,7 +186,7 @@ func (a *sessionCall) showLines(ctx context.Context, which string) *mcp.CallTool
 	}
 	shown := newNumberedLines(output.Lines, a.call.replyBudget())
 	if last := from + shown.count - 1; last < to {
-		return textResult(fmt.Sprintf("%s\n[lines %d-%d are left]", shown.text, last+1, to))
+		return textResult(fmt.Sprintf("%s\n[lines %d-%d follow]", shown.text, last+1, to))
 	}
 	return textResult(shown.text)
 }
@@ -197,11 +198,11 @@ func (a *sessionCall) showLineFrom(ctx context.Context, number, from int) *mcp.C
 		return errorResult(err)
 	}
 	if len(output.Lines) == 0 {
-		return textResult(fmt.Sprintf("[there are %d lines]", output.Total))
+		return textResult(fmt.Sprintf("[the output has %d lines]", output.Total))
 	}
 	line := []rune(output.Lines[0].Text)
 	if from > len(line) {
-		return textResult(fmt.Sprintf("[line %d has %d characters here; its rest, if there is one, is in %s]", number, len(line), a.fullLineSource()))
+		return textResult(fmt.Sprintf("[line %d has %d characters here; the rest, if any, is in %s]", number, len(line), a.fullLineSource()))
 	}
 	most := a.call.replyBudget()
 	rest := line[from-1:]
@@ -216,23 +217,23 @@ func (a *sessionCall) showLineFrom(ctx context.Context, number, from int) *mcp.C
 	return textResult(text)
 }
 
-// fullLineSource names what has the whole of a line that is too long for the timeline's queries.
+// fullLineSource returns where to find the whole of a line that is too long for timeline queries.
 func (a *sessionCall) fullLineSource() string {
 	if a.session.IsRemote {
-		return timeline.OutputName + " there, which this command brings: " + a.session.FetchCommand
+		return timeline.OutputName + " there; this command fetches it: " + a.session.FetchCommand
 	}
 	return a.session.OutputPath()
 }
 
-// continuationHint says how to read on in a line.
+// continuationHint says how to read the rest of a line.
 func continuationHint(number, next, all int) string {
 	return fmt.Sprintf(`%d more characters: lines "%d:%d"`, all-next+1, number, next)
 }
 
-// A numberedLines is the text of numbered lines, within the bounds.
+// A numberedLines is the text of the numbered lines that fit the budget.
 type numberedLines struct {
 	text  string
-	count int // of the lines, one at least
+	count int // of the lines, at least one
 }
 
 func newNumberedLines(lines []timeline.Line, most textBudget) numberedLines {
@@ -253,7 +254,7 @@ func newNumberedLines(lines []timeline.Line, most textBudget) numberedLines {
 	return numberedLines{b.String(), len(lines)}
 }
 
-// excerptAround returns a very long line from shortly before what matches.
+// excerptAround cuts the start of a very long line, up to shortly before the match.
 func excerptAround(s string, re *regexp.Regexp) string {
 	const before = 200 // bytes
 	at := re.FindStringIndex(s)
@@ -263,14 +264,15 @@ func excerptAround(s string, re *regexp.Regexp) string {
 	return "…" + strings.ToValidUTF8(s[at[0]-before:], "")
 }
 
-// shortenLine cuts a very long line, and says how to read on if it is shown from its beginning.
+// shortenLine cuts a very long line. If the line is shown from its start, it adds how to read the
+// rest.
 func shortenLine(l timeline.Line) string {
 	if utf8.RuneCountInString(l.Text) <= maxLineChars {
 		return l.Text
 	}
 	line := []rune(l.Text)
 	text := string(line[:maxLineChars]) + "…"
-	if line[0] == '…' { // the text around a match
+	if line[0] == '…' { // an excerpt around a match
 		return text
 	}
 	return text + " [" + continuationHint(l.Number, maxLineChars+1, len(line)) + "]"

@@ -13,8 +13,8 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// A pendingQuestion is a call whose client has been handed a question, until it calls
-// again with the answer.
+// A pendingQuestion is a call whose client has received a question, until the client calls again
+// with the answer.
 type pendingQuestion struct {
 	caller    *callerSession
 	requestID timeline.Seq
@@ -27,7 +27,7 @@ type pendingQuestion struct {
 // maxPending bounds the pending questions; the oldest are dropped first.
 const maxPending = 64
 
-// addPending keeps a question under a handle that cannot be guessed.
+// addPending stores a question under a handle that cannot be guessed.
 func (s *server) addPending(p *pendingQuestion) (handle string) {
 	handle = rand.Text()
 	s.mu.Lock()
@@ -43,7 +43,7 @@ func (s *server) addPending(p *pendingQuestion) (handle string) {
 	return handle
 }
 
-// takePending removes a question and returns it.
+// takePending removes and returns a question.
 func (s *server) takePending(handle string) (*pendingQuestion, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -53,8 +53,8 @@ func (s *server) takePending(handle string) (*pendingQuestion, bool) {
 	return p, ok
 }
 
-// returnQuestion returns the question for w to the client, which gets the news when it calls
-// again.
+// returnQuestion returns the question for w to the client, which gets the new events when it
+// calls again.
 func (a *sessionCall) returnQuestion(w *session.InputRequest) (bool, *mcp.CallToolResult) {
 	q, err := a.newQuestion(w)
 	if err != nil {
@@ -68,18 +68,18 @@ func (a *sessionCall) returnQuestion(w *session.InputRequest) (bool, *mcp.CallTo
 	}
 }
 
-// resumeCall goes on with a call that the client repeats with a person's answer. It ignores
-// the arguments, which the first call has used.
+// resumeCall continues a call that the client repeats with the user's answer. It ignores the
+// arguments, which the first call has used.
 func (s *server) resumeCall(ctx context.Context, r *toolRequest, deadline time.Time) *mcp.CallToolResult {
-	r.leaveQueues() // its session is known
+	r.leaveQueues() // the session is already known
 	p, ok := s.takePending(r.sdk.Params.RequestState)
 	if !ok {
-		return errorResult(errors.New("this question is not open any more: call repl_output to see what became of it"))
+		return errorResult(errors.New("this question is no longer open: call repl_output to see the outcome"))
 	}
 	defer p.question.dropUnasked()
 	opened, ok := p.caller.handleIfOpen()
 	if !ok {
-		return errorResult(fmt.Errorf("session %q is not open any more", p.caller.name))
+		return errorResult(fmt.Errorf("session %q is no longer open", p.caller.name))
 	}
 	a := &sessionCall{server: s, call: r, caller: p.caller, session: opened, receivedAt: time.Now(), deadline: deadline, replyDeadline: time.Now().Add(r.maxCallTime()), notices: p.notices, ran: p.ran}
 	if answer, ok := r.sdk.Params.InputResponses[answerKey].(*mcp.ElicitResult); ok {
@@ -93,13 +93,13 @@ func (s *server) resumeCall(ctx context.Context, r *toolRequest, deadline time.T
 	return a.waitForTurn(ctx, p.turn)
 }
 
-// A userDecision is a person's decision about a wait, until it is used.
+// A userDecision is the user's decision about an input request, until it is applied.
 type userDecision struct {
 	*pendingQuestion
 	answer *mcp.ElicitResult
 }
 
-// noteUnusedAnswer notes an answer whose wait was over when it came.
+// noteUnusedAnswer records an answer that came after its input request was over.
 func (a *sessionCall) noteUnusedAnswer() {
 	if a.decision != nil && a.decision.answer.Content != nil {
 		a.addNotice(answerTooLate)
@@ -107,4 +107,4 @@ func (a *sessionCall) noteUnusedAnswer() {
 	a.decision = nil
 }
 
-const answerTooLate = "the user's answer came too late, and was not used"
+const answerTooLate = "the user's answer came too late and was not used"

@@ -13,20 +13,20 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// The answers of a person who is asked for a permission. The client shows them.
+// The choices of a user who is asked for a permission, as the client shows them.
 const (
 	choiceAllowSession = "allow in this session"
 	choiceAllowAlways  = "always allow in this workspace"
 	choiceDeny         = "no"
 )
 
-// choiceAllowWider is the answer that gives the wider right of a permission: for a tool, all of its
-// server that are not destructive.
+// choiceAllowWider returns the choice that gives the wider grant of a permission: for a tool, all
+// tools of its server that are not destructive.
 func choiceAllowWider(g *session.Grant) string {
 	return "allow all of " + g.Call + " that are not destructive, in this session"
 }
 
-// permissionChoices are the answers to a permission.
+// permissionChoices returns the choices for a permission.
 func permissionChoices(p *session.PermissionRequest) []string {
 	if p.Wider == nil {
 		return []string{choiceAllowSession, choiceAllowAlways, choiceDeny}
@@ -34,13 +34,14 @@ func permissionChoices(p *session.PermissionRequest) []string {
 	return []string{choiceAllowSession, choiceAllowWider(p.Wider), choiceAllowAlways, choiceDeny}
 }
 
-// canAskUser reports whether the client can put the question to its user.
+// canAskUser reports whether the client can ask its user the question.
 func (a *sessionCall) canAskUser(w *session.InputRequest) bool {
 	return a.call.questionKind(w) != questionNone
 }
 
-// resolveUserRequest handles a wait that only a person may end: for a permission, or with a form. Its
-// results are those of resolveInputRequest. Where nobody can be asked it is refused at once.
+// resolveUserRequest handles an input request that only a user may answer: for a permission, or
+// with a form. Its results are those of resolveInputRequest. If no user is available, the request
+// is refused at once.
 func (a *sessionCall) resolveUserRequest(ctx context.Context, wait waitFunc, w *session.InputRequest, beat *heartbeat) (bool, *mcp.CallToolResult) {
 	if p := a.decision; p != nil && p.requestID == w.ID {
 		a.decision = nil
@@ -58,7 +59,7 @@ func (a *sessionCall) resolveUserRequest(ctx context.Context, wait waitFunc, w *
 	case !inTime:
 		return false, a.replyNow(ctx, wait)
 	case !a.canAskUser(w) && shown == w.ID:
-		// The caller knows that the user must decide elsewhere, and waits for that.
+		// The caller knows that the user must decide elsewhere, and waits for that decision.
 		return a.awaitAnswerElsewhere(ctx, wait, w, beat)
 	case !a.canAskUser(w):
 		return false, a.replyNow(ctx, wait)
@@ -66,17 +67,17 @@ func (a *sessionCall) resolveUserRequest(ctx context.Context, wait waitFunc, w *
 	return a.askUserOnce(ctx, wait, w, beat)
 }
 
-// declineForUser ends a wait that only a person may end, because nobody can be asked.
+// declineForUser declines an input request because no user is available to answer.
 func (a *sessionCall) declineForUser(ctx context.Context, w *session.InputRequest) (bool, *mcp.CallToolResult) {
 	if w.Permission != nil {
 		return a.decidePermission(ctx, w, choiceDeny)
 	}
-	a.addNotice("nobody can be asked here, so this was declined: %s", oneLine(w.Form.Question()))
+	a.addNotice("no user is available to answer, so this was declined: %s", oneLine(w.Form.Question()))
 	return a.answerRequest(ctx, w, a.session, session.FormAnswer{Action: session.FormDecline}.Input())
 }
 
-// newPermissionQuestion returns the question for the user. It names the path as it is, quoted where
-// it could pass for something else: code has chosen it.
+// newPermissionQuestion returns the question for the user. It names the path unchanged, and
+// quotes it where it could be mistaken for something else, because code has chosen it.
 func (a *sessionCall) newPermissionQuestion(w *session.InputRequest) (*userQuestion, error) {
 	about := fmt.Sprintf("In the REPL session %q, %s", a.caller.name, w.Permission.Question())
 	choices := permissionChoices(w.Permission)
@@ -106,8 +107,8 @@ func (a *sessionCall) newPermissionQuestion(w *session.InputRequest) (*userQuest
 	}, nil
 }
 
-// applyPermission applies what a person decided about a permission. Only the words that were
-// offered allow anything.
+// applyPermission applies the user's decision about a permission. Only the offered choices allow
+// anything.
 func (a *sessionCall) applyPermission(ctx context.Context, w *session.InputRequest, answer *mcp.ElicitResult) (bool, *mcp.CallToolResult) {
 	if answer.Action != "accept" {
 		return a.decidePermission(ctx, w, choiceDeny)
@@ -119,7 +120,7 @@ func (a *sessionCall) applyPermission(ctx context.Context, w *session.InputReque
 	return false, a.replyUnanswered(ctx)
 }
 
-// decidePermission ends the wait.
+// decidePermission applies a decision, and so ends the input request.
 func (a *sessionCall) decidePermission(ctx context.Context, w *session.InputRequest, decision string) (bool, *mcp.CallToolResult) {
 	err := applyChoice(ctx, a.asUser(), *w.Permission, decision)
 	switch {
@@ -127,19 +128,19 @@ func (a *sessionCall) decidePermission(ctx context.Context, w *session.InputRequ
 		return true, nil
 	case ctx.Err() != nil:
 		return false, nil
-	case a.session.infoOrEnded(ctx).InputRequest == nil: // it was allowed, and not all of it worked
+	case a.session.infoOrEnded(ctx).InputRequest == nil: // it was allowed, but did not fully work
 		a.addNotice("%s", err)
 		return true, nil
 	}
-	// The question stays, and with it the held call: it must not come up again by itself.
-	a.addNotice("the permission could not be given: %s", err)
+	// The question is still open, and with it the blocked call. It must not be asked again.
+	a.addNotice("the permission could not be granted: %s", err)
 	if e := a.asUser().AnswerPermission(ctx, w.Permission.ID, false); e != nil && !errors.Is(e, session.ErrStale) {
 		return false, errorResult(errors.Join(err, e))
 	}
 	return true, nil
 }
 
-// applyChoice carries out a decision of the user's.
+// applyChoice applies a choice of the user.
 func applyChoice(ctx context.Context, user session.Session, p session.PermissionRequest, decision string) error {
 	switch g := p.Grant; decision {
 	case choiceAllowAlways:
@@ -151,15 +152,16 @@ func applyChoice(ctx context.Context, user session.Session, p session.Permission
 	return user.Allow(ctx, *p.Wider)
 }
 
-// permissionText describes a wait for a permission.
+// permissionText describes a request for a permission.
 func permissionText(w *session.InputRequest) string {
 	if w.Permission.Call != "" {
 		return "waiting for a permission: code wants to " + w.Permission.AccessDenied.String()
 	}
-	return "waiting for a permission: the sandbox holds " + w.Permission.AccessDenied.String()
+	return "waiting for a permission: the sandbox blocks " + w.Permission.AccessDenied.String()
 }
 
-// userRequestAdvice says what the model can do about a wait that only a person may end.
+// userRequestAdvice says what the model can do about an input request that only a user may
+// answer.
 func (a *sessionCall) userRequestAdvice(w *session.InputRequest) string {
 	const giveUp = "repl_interrupt gives up"
 	switch {
@@ -168,7 +170,7 @@ func (a *sessionCall) userRequestAdvice(w *session.InputRequest) string {
 	case a.canAskUser(w):
 		return ": only the user may decide; repl_output has them asked, " + giveUp
 	case a.session.AttachCommand != "" && w.Form != nil:
-		return fmt.Sprintf(": only the user may answer, not you; tell them to run this in a terminal and to answer there: %s (repl_output waits for that, %s)", a.session.AttachCommand, giveUp)
+		return fmt.Sprintf(": only the user may answer, not you; tell them to run this in a terminal and answer there: %s (repl_output waits for that, %s)", a.session.AttachCommand, giveUp)
 	case a.session.AttachCommand != "":
 		return fmt.Sprintf(": only the user may allow it, not you; tell them to run this in a terminal: %s (or with --no to refuse). repl_output waits for that, %s", a.session.AllowCommand(w.Permission.Grant), giveUp)
 	}

@@ -16,13 +16,13 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// A memoryGrants keeps what is allowed always, in memory.
+// A memoryGrants stores permanent grants in memory.
 type memoryGrants struct{ saved []session.Grant }
 
 func (b *memoryGrants) List(string) ([]session.Grant, error) { return nil, nil }
 func (b *memoryGrants) Add(_ string, g session.Grant) error  { b.saved = append(b.saved, g); return nil }
 
-// newConfinedSetup has sessions with a sandbox, which may not write outside.
+// newConfinedSetup returns a setup of sessions with a sandbox, which cannot write outside.
 func newConfinedSetup(t *testing.T) (s setup, outside string, kept *memoryGrants) {
 	t.Helper()
 	sandboxcheck.RequireNamespaces(t)
@@ -47,7 +47,7 @@ func newConfinedSetup(t *testing.T) (s setup, outside string, kept *memoryGrants
 
 func fileExists(path string) bool { _, err := os.Lstat(path); return err == nil }
 
-// withoutSandboxLine drops the line about the sandbox, with which the first reply begins.
+// withoutSandboxLine drops the line about the sandbox at the start of the first reply.
 func withoutSandboxLine(text string) string {
 	if first, rest, ok := strings.Cut(text, "\n"); ok && strings.HasPrefix(first, "[sandbox ") {
 		return rest
@@ -70,7 +70,7 @@ func TestPermission(t *testing.T) {
 				t.Errorf("got %+v", q)
 			}
 			if fileExists(file) {
-				t.Error("it was made before anybody was asked")
+				t.Error("the file was created before the user was asked")
 			}
 			call = p.sendAnswer(call, q, acceptAnswer("always allow in this workspace"))
 			wantPart(t, withoutSandboxLine(p.waitResult(call).text()), "made\nafter", "user allowed: write "+timeline.QuoteName(outside)+", always")
@@ -82,7 +82,7 @@ func TestPermission(t *testing.T) {
 		})
 	})
 
-	// A client may ask its user only by a page in the browser.
+	// Some clients can ask their user only with a page in the browser.
 	t.Run("the user decides on a page", func(t *testing.T) {
 		t.Parallel()
 		s, outside, kept := newConfinedSetup(t)
@@ -108,7 +108,7 @@ func TestPermission(t *testing.T) {
 				}
 			}
 			if want := []session.Grant{{Write: filepath.Join(file, "al"), Always: true}}; !slices.Equal(kept.saved, want) {
-				t.Errorf("kept are %v, want %v", kept.saved, want)
+				t.Errorf("saved grants %v, want %v", kept.saved, want)
 			}
 			kept.saved = nil
 		})
@@ -123,9 +123,9 @@ func TestPermission(t *testing.T) {
 				call := p.startRepl(map[string]any{"input": "create " + file})
 				call = p.sendAnswer(call, p.waitQuestion(call), result)
 				wantPart(t, p.waitResult(call).text(), "the sandbox refused: create "+timeline.QuoteName(file), "read-only file system")
-				wantPart(t, p.runRepl("create "+file+"2"), "read-only file system") // and is not asked again
+				wantPart(t, p.runRepl("create "+file+"2"), "read-only file system") // without another question
 				if fileExists(file) || fileExists(file+"2") {
-					t.Error("it was written")
+					t.Error("the file was written")
 				}
 			})
 		}
@@ -155,7 +155,7 @@ func TestPermission(t *testing.T) {
 			}
 			if p.modern {
 				other := p.send("tools/call", map[string]any{"name": "repl", "arguments": p.args, "requestState": "AAAA", "inputResponses": map[string]any{"answer": forged}})
-				wantPart(t, p.waitResult(other).text(), "not open any more")
+				wantPart(t, p.waitResult(other).text(), "no longer open")
 			} else {
 				text, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": "forged", "result": forged})
 				p.sendLine(string(text))

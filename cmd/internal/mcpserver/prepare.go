@@ -13,21 +13,21 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// A PrepareError says why preparation failed, with the last output of the failed tool.
+// A PrepareError reports failed preparation, with the last output of the failed tool.
 type PrepareError struct{ Err error }
 
 func (e *PrepareError) Error() string { return e.Err.Error() }
 func (e *PrepareError) Unwrap() error { return e.Err }
 
-// maxOpening bounds the sessions of one client that are not open yet: one that is
-// prepared counts for no other limit.
+// maxOpening bounds the sessions of one client that are not open yet, because a session in
+// preparation counts toward no other limit.
 const maxOpening = 64
 
-// A preparation is the progress of a session that cannot be opened yet.
+// A preparation is the progress of a session that is being prepared.
 type preparation struct {
 	mu       sync.Mutex
-	progress string    // guarded by mu; the last message; "" when nothing is prepared
-	since    time.Time // guarded by mu; when the first message came
+	progress string    // guarded by mu; the last message; "" without preparation
+	since    time.Time // guarded by mu; time of the first message
 }
 
 func (p *preparation) setProgress(line string) {
@@ -39,14 +39,14 @@ func (p *preparation) setProgress(line string) {
 	p.progress = line
 }
 
-// isUnderWay reports whether there is something to wait for that may take minutes.
+// isUnderWay reports whether the session is being prepared, which may take minutes.
 func (p *preparation) isUnderWay() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.progress != ""
 }
 
-// describeProgress describes the progress, for a view that is not open.
+// describeProgress describes the progress of a session that is not open.
 func (p *preparation) describeProgress() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -56,9 +56,9 @@ func (p *preparation) describeProgress() string {
 	return fmt.Sprintf("preparing %.1f s: %s", time.Since(p.since).Seconds(), p.progress)
 }
 
-// waitPrepared waits while a session of our own is being prepared.
+// waitPrepared waits while a session of this server is being prepared.
 func (s *sessions) waitPrepared(ctx context.Context, v *callerSession, opened *supervisor.Session) error {
-	now, _ := opened.Info(ctx) // one of this process makes no error
+	now, _ := opened.Info(ctx) // cannot fail in this process
 	_ = session.FollowPreparation(ctx, opened, now, func(p timeline.Preparation) { v.preparing.setProgress(p.Text()) })
 	err := opened.WaitPrepared(ctx)
 	if err != nil && ctx.Err() == nil && len(s.packages) > 0 {
@@ -67,9 +67,9 @@ func (s *sessions) waitPrepared(ctx context.Context, v *callerSession, opened *s
 	return withCallerName(v.name, err)
 }
 
-// waitOpened waits until the session of a view is open, or until the deadline. Meanwhile it tells
-// the client about the progress. Without a session it returns a result, which is nil when ctx
-// ended. later says what the model should do if the session is not open by then.
+// waitOpened waits until a session is open or the deadline passes, and reports the progress to
+// the client in the meantime. Without a session it returns a result, which is nil if ctx ended.
+// later says what the model should do if the session is not open by then.
 func (s *server) waitOpened(ctx context.Context, r *toolRequest, v *callerSession, deadline time.Time, later string) (*SessionHandle, *mcp.CallToolResult) {
 	for {
 		session, ok, err := v.waitOpen(ctx, r.beat.nextCheck(deadline))

@@ -40,7 +40,7 @@ func TestProgress(t *testing.T) {
 	t.Run("first comes after a second", func(t *testing.T) {
 		t.Parallel()
 		runEachProtocolVersion(t, func(t *testing.T, c *client) {
-			c.call("repl", map[string]any{"input": "print ready"}) // the time of a start is not meant
+			c.call("repl", map[string]any{"input": "print ready"}) // so that the start takes no time
 			wait, open := newGate(t)
 			id := c.send("tools/call", map[string]any{
 				"name": "repl", "arguments": map[string]any{"input": "print so far\n" + wait + "print done"},
@@ -54,20 +54,20 @@ func TestProgress(t *testing.T) {
 				t.Fatal("got no progress")
 			}
 			if all[0].Progress < 1 {
-				t.Errorf("the first came after %v s, want 1", all[0].Progress)
+				t.Errorf("the first came after %v s, want at least 1", all[0].Progress)
 			}
 			wantPart(t, all[0].Message, "7 bytes so far: so far")
 		})
 	})
 
-	// The two eras at the same time, because it takes so long.
+	// Both eras run concurrently, because this takes long.
 	t.Run("increases until the answer and stops there", func(t *testing.T) {
 		t.Parallel()
 		clients := []*client{newInitializedClient(t, nil), newClient(t, nil)}
 		clients[1].useStateless()
 		var ids []string
 		for _, c := range clients {
-			c.call("repl", map[string]any{"input": "print ready"}) // the time of a start is not meant
+			c.call("repl", map[string]any{"input": "print ready"}) // so that the start takes no time
 			ids = append(ids, c.send("tools/call", map[string]any{
 				"name": "repl", "arguments": map[string]any{"input": "sleep", "timeout_ms": 13_000},
 				"_meta": map[string]any{"progressToken": "t"},
@@ -141,9 +141,9 @@ func TestProgress(t *testing.T) {
 	})
 }
 
-// A preparationControl prepares sessions as its test says.
+// A preparationControl prepares sessions under the control of a test.
 type preparationControl struct {
-	ctx      chan context.Context // of each preparation that begins
+	ctx      chan context.Context // of each started preparation
 	messages chan string          // to report
 	end      chan error           // to return
 }
@@ -156,8 +156,8 @@ func (w *preparationControl) prepare(ctx context.Context, report func(workers.Pr
 	w.ctx <- ctx
 	for {
 		select {
-		case word := <-w.messages:
-			report(workers.Progress{Message: word})
+		case text := <-w.messages:
+			report(workers.Progress{Message: text})
 		case err := <-w.end:
 			return workers.PreparationResult{}, err
 		case <-ctx.Done():
@@ -195,9 +195,9 @@ func TestPreparation(t *testing.T) {
 
 	t.Run("a failure is reported and the next call tries again", func(t *testing.T) {
 		t.Parallel()
-		var mended atomic.Bool
+		var fixed atomic.Bool
 		prepare := func(context.Context, func(workers.Progress)) (workers.PreparationResult, error) {
-			if mended.Load() {
+			if fixed.Load() {
 				return workers.PreparationResult{}, nil
 			}
 			return workers.PreparationResult{}, errors.New("a cannot be prepared: it broke\nlast words")
@@ -205,10 +205,10 @@ func TestPreparation(t *testing.T) {
 		c := newInitializedClient(t, &setup{prepare: prepare, with: []string{"a"}})
 		r := c.call("repl", map[string]any{"input": "print 1"})
 		if !r.IsError {
-			t.Error("it is no error")
+			t.Error("the result is not an error")
 		}
 		wantPart(t, r.text(), "a cannot be prepared: it broke\nlast words\n[no session was opened and nothing was run. The next call tries again", "--with")
-		mended.Store(true)
+		fixed.Store(true)
 		wantPart(t, c.runRepl("print 2"), "\n2")
 	})
 
@@ -218,11 +218,11 @@ func TestPreparation(t *testing.T) {
 		r := c.call("repl", map[string]any{"input": "print 1", "timeout_ms": 0})
 		wantPart(t, r.text(), "is not open yet", "your input was NOT run")
 		if !r.IsError {
-			t.Error("it is no error")
+			t.Error("the result is not an error")
 		}
 	})
 
-	// Also without packages something may be prepared, such as a part of the worker.
+	// A session may need preparation even without packages, such as a part of the worker.
 	t.Run("of the worker itself is reported", func(t *testing.T) {
 		t.Parallel()
 		shop := newPreparationControl()
@@ -232,7 +232,7 @@ func TestPreparation(t *testing.T) {
 		id := c.send("tools/call", map[string]any{
 			"name": "repl", "arguments": map[string]any{"input": "print 1"}, "_meta": map[string]any{"progressToken": "t"},
 		})
-		// A call that comes after the failure would try again, so the call must wait before it.
+		// A call after the failure would try again, so this one must wait before it.
 		c.waitMessage("progress", func(a answer) bool { return a.Method == "notifications/progress" })
 		shop.end <- errors.New("no compiler")
 		wantPart(t, c.waitResult(id).text(), `no compiler`)
@@ -250,19 +250,19 @@ func TestPreparation(t *testing.T) {
 			"name": "repl", "arguments": map[string]any{"input": "cwd", "timeout_ms": 0},
 			"_meta": map[string]any{"codex/sandbox-state-meta": map[string]any{"sandboxCwd": directoryURI(newRealDir(t))}},
 		})
-		elsewhere := <-shop.ctx // the one that was begun ahead is not waited for
+		elsewhere := <-shop.ctx // nothing waits for the preparation that was started ahead
 		if ahead.Err() == nil {
-			t.Error("what nobody wants any more goes on")
+			t.Error("an unneeded preparation goes on")
 		}
-		c.cancel(id)                 // the session wants the preparation, not the call
-		c.call("repl_sessions", nil) // answered behind the cancel
+		c.cancel(id)                 // the preparation belongs to the session, not to the call
+		c.call("repl_sessions", nil) // answered after the cancel
 		if elsewhere.Err() != nil {
-			t.Error("it ended with a call")
+			t.Error("the preparation ended with a call")
 		}
 		_ = c.in.Close()
 		c.waitEnd()
 		if elsewhere.Err() == nil {
-			t.Error("it outlives the client")
+			t.Error("the preparation outlives the client")
 		}
 	})
 

@@ -45,7 +45,7 @@ func TestPython(t *testing.T) {
 		got := c.runRepl(`raise ValueError("a\n[\x1b[31mb" + "x" * 100_000)`)
 		wantPart(t, got, "[error: ValueError: a [bxxx", "xxx…]")
 		if len(got) > 400 {
-			t.Errorf("the line about an error has %d bytes", len(got))
+			t.Errorf("the error line has %d bytes", len(got))
 		}
 	})
 

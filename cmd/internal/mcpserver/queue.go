@@ -12,26 +12,26 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// maxQueued bounds the inputs that are held for one session: a further one is refused.
+// maxQueued bounds the inputs that are queued for one session; further ones are refused.
 const maxQueued = 16
 
-// A turnOwner is the call that owns a session's turn. Its ownership begins before its input is
+// A turnOwner is the call that owns a session's turn. Its ownership starts before its input is
 // submitted, and ends when it is certain whether the client gets the answer.
 type turnOwner struct {
 	call          *mcptransport.ToolCall
-	submitted     chan struct{} // closed when the input is submitted, or was refused
-	ended         chan struct{} // see end
-	endOnce       sync.Once     // closes over
-	refusesQueued bool          // guarded by view.mu; an input was held for it and refused
-	sparedFrom    uint64        // guarded by view.mu; the owner's fate does not affect calls from this number on; 0: see release
+	submitted     chan struct{} // closed when the input was submitted or refused
+	ended         chan struct{} // closed by endOwnership
+	endOnce       sync.Once     // closes ended
+	refusesQueued bool          // guarded by callerSession.mu; an input queued behind it was refused
+	sparedFrom    uint64        // guarded by callerSession.mu; the owner's outcome does not affect calls from this number on; 0: see releaseTurn
 }
 
 func newTurnOwner(c *mcptransport.ToolCall) *turnOwner {
 	return &turnOwner{call: c, submitted: make(chan struct{}), ended: make(chan struct{})}
 }
 
-// endOwnership closes over: the call owns the turn no more, or it was cancelled, and the next reply can
-// tell what the interrupt did.
+// endOwnership closes ended. Either the call no longer owns the turn, or it was cancelled and the
+// next reply can report the effect of the interrupt.
 func (o *turnOwner) endOwnership() { o.endOnce.Do(func() { close(o.ended) }) }
 
 // A queuedCall is an input that waits until the call before it is answered.
@@ -41,9 +41,9 @@ type queuedCall struct {
 	refusal string // set with the decision; "" means that the input may be submitted
 }
 
-// claimTurn makes a call the owner, or holds it. An input that a client sends before it has the
-// answer to an earlier call was meant to follow that call: it runs when the earlier one has
-// succeeded, and is refused otherwise.
+// claimTurn makes a call the owner, or queues it. A client that sends an input before the answer
+// to an earlier call means it to follow that call. So the input runs if the earlier call
+// succeeds, and is refused otherwise.
 func (v *callerSession) claimTurn(c *mcptransport.ToolCall) *queuedCall {
 	h := &queuedCall{
 		turnOwner: newTurnOwner(c),
@@ -60,7 +60,7 @@ func (v *callerSession) claimTurn(c *mcptransport.ToolCall) *queuedCall {
 	case v.owner.refusesQueued:
 		h.setDecision(reasonNotAnswered)
 	case len(v.queued) == maxQueued:
-		h.setDecision(fmt.Sprintf("%d others are held already", maxQueued))
+		h.setDecision(fmt.Sprintf("%d other inputs are queued already", maxQueued))
 	default:
 		v.queued = append(v.queued, h)
 	}
@@ -72,7 +72,7 @@ func (h *queuedCall) setDecision(refusal string) {
 	close(h.decided)
 }
 
-// takeOverTurn makes a call the owner of a turn that it has answered, or goes on with.
+// takeOverTurn makes a call the owner of a turn that it has answered or continues.
 func (v *callerSession) takeOverTurn(c *mcptransport.ToolCall) *turnOwner {
 	o := newTurnOwner(c)
 	close(o.submitted)
@@ -82,7 +82,7 @@ func (v *callerSession) takeOverTurn(c *mcptransport.ToolCall) *turnOwner {
 	return o
 }
 
-// A callOutcome is what became of a call.
+// A callOutcome says how a call ended, for the inputs queued behind it.
 type callOutcome string
 
 const (
@@ -98,15 +98,15 @@ const (
 	outcomeStillRuns     callOutcome = "still runs"
 )
 
-// refusalReason is the reason for refusing an input that came before the answer to the call.
-func (f callOutcome) refusalReason() string {
-	return "an earlier call, which was not answered yet, " + string(f)
+// refusalReason returns why an input is refused that came before the answer to the call.
+func (o callOutcome) refusalReason() string {
+	return "an earlier call, which was not answered yet, " + string(o)
 }
 
-// releaseTurn ends a call's ownership of the turn. Every fate refuses the inputs that came before the
-// call's answer, but for two: behind a call that is done they run as they were meant to, and a
-// client that cancels a call cancels every other that it does not want.
-func (v *callerSession) releaseTurn(o *turnOwner, became callOutcome) {
+// releaseTurn ends a call's ownership of the turn. Every outcome but two refuses the inputs that
+// came before the call's answer. Behind a call that is done, they run as intended. A client that
+// cancels one call also cancels the others that it does not want.
+func (v *callerSession) releaseTurn(o *turnOwner, outcome callOutcome) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	defer o.endOwnership()
@@ -114,12 +114,12 @@ func (v *callerSession) releaseTurn(o *turnOwner, became callOutcome) {
 		return
 	}
 	v.owner = nil
-	if became != outcomeDone && became != outcomeCancelled {
+	if outcome != outcomeDone && outcome != outcomeCancelled {
 		last := o.call.NewestOverlapping()
 		if o.sparedFrom > 0 {
 			last = min(last, o.sparedFrom-1)
 		}
-		v.rejectQueuedLocked(last, became.refusalReason())
+		v.rejectQueuedLocked(last, outcome.refusalReason())
 	}
 	v.startNextLocked()
 }
@@ -140,7 +140,7 @@ func (v *callerSession) rejectQueuedLocked(last uint64, why string) {
 	v.queued = left
 }
 
-// startNextLocked lets the first held input be submitted, if no call owns the turn.
+// startNextLocked makes the first queued input the owner, if no call owns the turn.
 func (v *callerSession) startNextLocked() {
 	if v.owner == nil && len(v.queued) > 0 {
 		h := v.queued[0]
@@ -150,8 +150,8 @@ func (v *callerSession) startNextLocked() {
 	}
 }
 
-// dropQueued removes a held call, if it is still held. If it was not cancelled, later inputs are
-// refused too, and their client is told what runs.
+// dropQueued removes a call from the queue, if it is still there. Unless the call was cancelled,
+// later inputs are also refused, and their client learns what runs.
 func (v *callerSession) dropQueued(h *queuedCall) (dropped bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -175,9 +175,9 @@ func (v *callerSession) dropQueued(h *queuedCall) (dropped bool) {
 	return false
 }
 
-// rejectEarlierInputs is called by a call that is about to end the running turn. It waits until an
-// input that is being submitted has been, and refuses those that are held: they came
-// before the call. Inputs behind the call are not affected.
+// rejectEarlierInputs prepares a call that is about to end the running turn. It waits for an
+// input that is being submitted, and refuses the queued inputs that came before the call. Later
+// inputs are not affected.
 func (v *callerSession) rejectEarlierInputs(ctx context.Context, c *mcptransport.ToolCall) {
 	v.mu.Lock()
 	o, number := v.owner, c.Number()
@@ -199,8 +199,8 @@ func (v *callerSession) rejectEarlierInputs(ctx context.Context, c *mcptransport
 	}
 }
 
-// awaitCancelled waits, for a bounded time, until the turn of a cancelled call is interrupted,
-// so that the next reply can say so. It returns false when ctx ends.
+// awaitCancelled waits, for a bounded time, until the turn of a cancelled call is interrupted, so
+// that the next reply can report it. It returns false if ctx ends.
 func (v *callerSession) awaitCancelled(ctx context.Context, mine *turnOwner) bool {
 	v.mu.Lock()
 	o := v.owner
@@ -216,17 +216,17 @@ func (v *callerSession) awaitCancelled(ctx context.Context, mine *turnOwner) boo
 	}
 }
 
-// awaitEarlierCalls waits until the calls about the same session that came before have begun. When
-// it returns false, ctx has ended or the deadline passed.
+// awaitEarlierCalls waits until the earlier calls about the same session have started. It returns
+// false if ctx ended or the deadline passed.
 func (a *sessionCall) awaitEarlierCalls(ctx context.Context) bool {
 	return a.awaitWithProgress(ctx, a.call.sessionTicket.Ready(), a.deadline)
 }
 
-// reasonNotAnswered is the reason for refusing an input that was held for too long.
+// reasonNotAnswered is the reason for refusing an input that was queued for too long.
 const reasonNotAnswered = "an earlier call is not answered yet"
 
-// takeTurn makes the call the owner of the session's next turn. When it returns false,
-// there is a result, which is nil when ctx ended.
+// takeTurn makes the call the owner of the session's next turn. If it returns false, there is a
+// result, which is nil if ctx ended.
 func (a *sessionCall) takeTurn(ctx context.Context) (bool, *mcp.CallToolResult) {
 	h := a.caller.claimTurn(a.call.ToolCall)
 	select {
@@ -234,8 +234,8 @@ func (a *sessionCall) takeTurn(ctx context.Context) (bool, *mcp.CallToolResult) 
 	default:
 		a.call.sessionTicket.Leave()
 		until := a.deadline
-		if holds := a.call.clientProfile().queueTimeout; holds > 0 {
-			until = earlierTime(until, time.Now().Add(holds))
+		if timeout := a.call.clientProfile().queueTimeout; timeout > 0 {
+			until = earlierTime(until, time.Now().Add(timeout))
 		}
 		if !a.awaitWithProgress(ctx, h.decided, until) && a.caller.dropQueued(h) {
 			if ctx.Err() != nil {
@@ -252,16 +252,17 @@ func (a *sessionCall) takeTurn(ctx context.Context) (bool, *mcp.CallToolResult) 
 	return true, nil
 }
 
-// replyRefused tells the caller that its input was not run, and why.
+// replyRefused replies that the input was not run, and why.
 func (a *sessionCall) replyRefused(ctx context.Context, why string) *mcp.CallToolResult {
 	a.refuseInput(why)
 	return a.replyNow(ctx, a.currentReply)
 }
 
-// awaitWithProgress waits until ready or the deadline, with progress for the client.
+// awaitWithProgress waits until ready is closed or the deadline passes, with progress for the
+// client.
 func (a *sessionCall) awaitWithProgress(ctx context.Context, ready <-chan struct{}, deadline time.Time) bool {
 	select {
-	case <-ready: // no timer when it is
+	case <-ready: // needs no timer
 		return true
 	default:
 	}
@@ -293,7 +294,7 @@ func earlierTime(a, b time.Time) time.Time {
 	return b
 }
 
-// releaseTurn ends the call's ownership of a turn, unless a reply does that when it is delivered.
+// releaseTurn ends the call's ownership of a turn, unless the delivery of a reply will end it.
 func (a *sessionCall) releaseTurn() {
 	if a.owner == nil || a.releasesOnDelivery {
 		return
@@ -304,7 +305,7 @@ func (a *sessionCall) releaseTurn() {
 	a.caller.releaseTurn(a.owner, a.outcomeNow())
 }
 
-// outcomeNow returns the call's fate so far.
+// outcomeNow returns the call's outcome so far.
 func (a *sessionCall) outcomeNow() callOutcome {
 	if a.call.IsCancelled() {
 		return outcomeCancelled
@@ -312,7 +313,7 @@ func (a *sessionCall) outcomeNow() callOutcome {
 	return a.outcome
 }
 
-// outcomeOf returns the fate of a call that gets this reply.
+// outcomeOf returns the outcome of a call that gets this reply.
 func outcomeOf(r session.Reply) callOutcome {
 	switch {
 	case r.InputRequest != nil:

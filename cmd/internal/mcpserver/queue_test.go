@@ -16,7 +16,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// A toolCall is one call of several that a client makes before it has any answer.
+// A toolCall is one of several calls that a client makes before it has any answer.
 type toolCall struct {
 	tool string
 	args map[string]any
@@ -24,8 +24,7 @@ type toolCall struct {
 
 func replCall(input string) toolCall { return toolCall{"repl", map[string]any{"input": input}} }
 
-// sendAll sends calls in one piece, as a client does that lets a model make several in
-// one turn.
+// sendAll sends calls in one write, like a client whose model makes several calls in one turn.
 func (c *client) sendAll(calls ...toolCall) (ids []string) {
 	c.t.Helper()
 	var lines strings.Builder
@@ -90,7 +89,7 @@ func TestQueuedInput(t *testing.T) {
 			return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"repl","arguments":{"input":%q}}}`, id, input)
 		}
 		_, text, _ := c.do("POST", "["+call(91, "sleep 5ms\nprint a")+","+call(92, "print b")+","+call(93, "print c")+"]", nil)
-		// The answers of calls that are over at nearly the same time come in any order.
+		// Calls that end at nearly the same time are answered in any order.
 		turns := make(map[string]string)
 		for _, found := range regexp.MustCompile(`"id":(\d+).*"turnstone/turn":(\d+)\}.*"text":"(\w)"`).FindAllStringSubmatch(text, -1) {
 			turns[found[1]] = found[2] + found[3]
@@ -104,7 +103,7 @@ func TestQueuedInput(t *testing.T) {
 		t.Parallel()
 		for _, test := range []struct {
 			first, why string
-			end        func(c *client) // nil for code that ends itself
+			end        func(c *client) // nil if the code ends
 		}{
 			{"error E no", "ended in an error", nil},
 			{"wait a? ", "waits for input", nil},
@@ -122,7 +121,7 @@ func TestQueuedInput(t *testing.T) {
 				c.runRepl("print begun")
 				wait, open := newGate(t)
 				ids := c.sendAll(replCall(wait+test.first), replCall("print b"), replCall("print c"), toolCall{"repl_sessions", nil})
-				c.waitResult(ids[3]) // all have come
+				c.waitResult(ids[3]) // all calls have arrived
 				if test.end != nil {
 					test.end(c)
 				} else {
@@ -132,12 +131,13 @@ func TestQueuedInput(t *testing.T) {
 				for _, id := range ids[1:3] {
 					wantPart(t, c.waitResult(id).text(), "your input was NOT run: an earlier call, which was not answered yet, "+test.why)
 				}
-				wantPart(t, c.runRepl("print d"), "d") // the answer to the wait, in that case
+				wantPart(t, c.runRepl("print d"), "d") // in one case the answer to the input request
 			})
 		}
 	})
 
-	// A call is about what its client knew when the call came, however late the server looks at it.
+	// A call refers to what its client knew when the call arrived, however late the server
+	// handles it.
 	t.Run("never answers a request that its client has not seen", func(t *testing.T) {
 		t.Parallel()
 		sup, err := supervisor.New(&supervisor.Options{Dir: t.TempDir()})
@@ -151,14 +151,14 @@ func TestQueuedInput(t *testing.T) {
 		wait, open := newGate(t)
 		ids := c.sendAll(replCall(wait+"wait a? "), toolCall{"repl_output", map[string]any{"after": 0}}, replCall("print b"), toolCall{"repl", map[string]any{"input": "", "eof": true}})
 		<-host.pollStarted
-		c.call("repl_sessions", nil) // all have come
+		c.call("repl_sessions", nil) // all calls have arrived
 		open()
 		wantPart(t, c.waitResult(ids[0]).text(), `[waiting for input: "a? "]`)
 		host.pollReleased <- struct{}{}
 		for _, id := range ids[2:] {
 			wantPart(t, c.waitResult(id).text(), "your input was NOT run: an earlier call, which was not answered yet, waits for input", `"a? "`)
 		}
-		// Now it knows, and nothing changes when another call tells of the wait again.
+		// Now the client knows of the request, and another call that shows it changes nothing.
 		ids = c.sendAll(toolCall{"repl_output", nil}, toolCall{"repl_output", map[string]any{"after": 0}}, replCall("print d"))
 		wantPart(t, c.waitResult(ids[0]).text(), `[waiting for input: "a? "]`)
 		<-host.pollStarted
@@ -182,7 +182,7 @@ func TestQueuedInput(t *testing.T) {
 		c := newInitializedClient(t, nil)
 		c.runRepl("print begun")
 		ids := c.sendAll(replCall("sleep"), toolCall{"repl", map[string]any{"input": "print b", "timeout_ms": 1}})
-		wantPart(t, c.waitResult(ids[1]).text(), "your input was NOT run: an earlier call ") // it is not answered yet, or has not begun
+		wantPart(t, c.waitResult(ids[1]).text(), "your input was NOT run: an earlier call ") // which is not answered yet, or has not started
 		c.call("repl_interrupt", nil)
 		wantPart(t, c.waitResult(ids[0]).text(), "interrupted after ")
 	})
@@ -192,15 +192,15 @@ func TestQueuedInput(t *testing.T) {
 		c := newInitializedClient(t, nil)
 		c.runRepl("print begun")
 		ids := c.sendAll(replCall("sleep"), replCall("print b"), toolCall{"repl_sessions", nil})
-		c.waitResult(ids[2]) // both have come
+		c.waitResult(ids[2]) // both calls have arrived
 		c.waitState("running")
 		c.cancel(ids[1])
 		c.cancel(ids[0])
 		got := c.runRepl("print c")
-		wantPart(t, got, "[the call before was cancelled after ", "Interrupted", "c")
+		wantPart(t, got, "[the previous call was cancelled after ", "Interrupted", "c")
 		wantText(t, c.runRepl("print d"), "d")
 		if strings.Contains(got, "\nb\n") {
-			t.Errorf("got %q: the dropped input ran", got)
+			t.Errorf("got %q, but the dropped input must not run", got)
 		}
 		c.wantNoAnswer(ids[1])
 	})
@@ -211,17 +211,17 @@ func TestQueuedInput(t *testing.T) {
 		c.runRepl("print begun")
 		calls := []toolCall{replCall("sleep")}
 		for range 17 {
-			calls = append(calls, replCall("print held"))
+			calls = append(calls, replCall("print queued"))
 		}
 		ids := c.sendAll(calls...)
-		wantPart(t, c.waitResult(ids[17]).text(), "your input was NOT run: 16 others are held already")
+		wantPart(t, c.waitResult(ids[17]).text(), "your input was NOT run: 16 other inputs are queued already")
 		c.call("repl_interrupt", nil)
 		for _, id := range ids[1:17] {
 			wantPart(t, c.waitResult(id).text(), "your input was NOT run")
 		}
 	})
 
-	// The order on the pipe is the order in which calls count.
+	// Calls count in their order on the pipe.
 	t.Run("an interrupt right behind a call reaches it", func(t *testing.T) {
 		t.Parallel()
 		c := newInitializedClient(t, nil)
@@ -254,7 +254,7 @@ func TestQueuedInput(t *testing.T) {
 		}
 	})
 
-	// Once the client knows that the earlier call has no answer yet, it gets later refusals at
+	// Once the client knows that the earlier call has no answer yet, later inputs are refused at
 	// once.
 	t.Run("a rejected call rejects later ones at once", func(t *testing.T) {
 		t.Parallel()
@@ -262,8 +262,8 @@ func TestQueuedInput(t *testing.T) {
 		c.runRepl("print begun")
 		ids := c.sendAll(replCall("print so far\nsleep"))
 		c.waitState("running")
-		told := c.sendAll(toolCall{"repl", map[string]any{"input": "print b", "timeout_ms": 50}})
-		wantPart(t, c.waitResult(told[0]).text(), "your input was NOT run: an earlier call is not answered yet; running ")
+		refused := c.sendAll(toolCall{"repl", map[string]any{"input": "print b", "timeout_ms": 50}})
+		wantPart(t, c.waitResult(refused[0]).text(), "your input was NOT run: an earlier call is not answered yet; running ")
 		wantPart(t, c.runRepl("print c"), "your input was NOT run: an earlier call is not answered yet; running ")
 		c.call("repl_interrupt", nil)
 		c.waitResult(ids[0])
@@ -271,12 +271,12 @@ func TestQueuedInput(t *testing.T) {
 	})
 }
 
-// A slowBackend has a session in which a look at all of its output takes as long as a test wants.
+// A slowBackend is a backend whose polls of all output take as long as a test wants.
 type slowBackend struct {
 	*listOnlyBackend
 	sup          *supervisor.Supervisor
-	pollStarted  chan struct{} // gets one when a look begins
-	pollReleased chan struct{} // ends a look
+	pollStarted  chan struct{} // receives a value when a poll starts
+	pollReleased chan struct{} // ends a poll
 }
 
 func (h *slowBackend) Open(ctx context.Context, name, _, _ string, _ func(*workers.Sandbox) *workers.Sandbox, _ func(string)) (*mcpserver.SessionHandle, error) {

@@ -14,84 +14,86 @@ import (
 )
 
 const (
-	// remoteSeparator is between a place and the name of a session there. No session's own name has it.
+	// remoteSeparator separates a remote from the name of a session on it. No session's own name
+	// contains it.
 	remoteSeparator = "/"
 
-	// listTimeout bounds asking a place of a host for its sessions.
+	// listTimeout bounds listing the sessions on one remote of a backend.
 	listTimeout = 10 * time.Second
 
-	// maxReasonChars bounds why a place cannot be asked, in characters.
+	// maxReasonChars bounds the reason why a remote cannot be listed.
 	maxReasonChars = 300
 )
 
-// splitRemote splits a session's name into the place with its slash and its own name. at is "" for the
-// usual place.
-func (s *sessions) splitRemote(name string) (at, own string, err error) {
-	place, own, found := strings.Cut(name, remoteSeparator)
+// splitRemote splits a session's name into the remote with its slash, and the session's own name.
+// prefix is "" for the default remote.
+func (s *sessions) splitRemote(name string) (prefix, own string, err error) {
+	remote, own, found := strings.Cut(name, remoteSeparator)
 	if !found || s.backend == nil {
 		return "", name, nil
 	}
-	places := s.backend.Remotes()
-	switch usual := place != "" && place == places[0]; {
-	case !usual && !slices.Contains(places[1:], place):
-		return "", "", fmt.Errorf("session %q: %s", name, remoteNotAllowed(place, places[1:]))
+	remotes := s.backend.Remotes()
+	switch isDefault := remote != "" && remote == remotes[0]; {
+	case !isDefault && !slices.Contains(remotes[1:], remote):
+		return "", "", fmt.Errorf("session %q: %s", name, remoteNotAllowed(remote, remotes[1:]))
 	case own == "":
-		return "", "", fmt.Errorf("session %q has no name behind its place: use %q", name, name+MainSession)
-	case usual:
+		return "", "", fmt.Errorf("session %q lacks a name after the remote: use %q", name, name+MainSession)
+	case isDefault:
 		return "", own, nil
 	}
-	return place + remoteSeparator, own, nil
+	return remote + remoteSeparator, own, nil
 }
 
-// remoteNotAllowed says that a place is not among those that the user allows.
-func remoteNotAllowed(place string, allowed []string) string {
+// remoteNotAllowed says that a remote is not among those that the user allows.
+func remoteNotAllowed(remote string, allowed []string) string {
 	if len(allowed) == 0 {
-		return "the user allows no other places (repl mcp --places): use a name without a slash"
+		return "the user allows no other remotes (repl mcp --places): use a name without a slash"
 	}
-	return fmt.Sprintf("%q is not among the places that the user allows (repl mcp --places): %s", place, joinNames(allowed, "and", ""))
+	return fmt.Sprintf("%q is not among the remotes that the user allows (repl mcp --places): %s", remote, joinNames(allowed, "and", ""))
 }
 
-// describeRemotes describes the sessions at all places of the host, which it asks at the same time.
-// unreached has a line for each place that cannot be asked. If none can, that is an error.
+// describeRemotes describes the sessions on all remotes of the backend, which it asks
+// concurrently. unreached has a line for each remote that does not answer. If none does, that is
+// an error.
 func (s *sessions) describeRemotes(ctx context.Context) (all []session.Info, unreached []string, err error) {
-	places := s.backend.Remotes()
-	of, failed := make([][]session.Info, len(places)), make([]error, len(places))
+	remotes := s.backend.Remotes()
+	found, failed := make([][]session.Info, len(remotes)), make([]error, len(remotes))
 	var asking sync.WaitGroup
-	for i, place := range places {
-		asking.Go(func() { of[i], failed[i] = s.sessionsOnRemote(ctx, place) })
+	for i, remote := range remotes {
+		asking.Go(func() { found[i], failed[i] = s.sessionsOnRemote(ctx, remote) })
 	}
 	asking.Wait()
-	for i, place := range places {
+	for i, remote := range remotes {
 		if failed[i] != nil {
-			unreached = append(unreached, remoteErrorLine(place, failed[i]))
+			unreached = append(unreached, remoteErrorLine(remote, failed[i]))
 		}
 	}
-	if len(unreached) == len(places) {
+	if len(unreached) == len(remotes) {
 		return nil, nil, errors.Join(failed...)
 	}
-	return slices.Concat(of...), unreached, nil
+	return slices.Concat(found...), unreached, nil
 }
 
-// sessionsOnSameRemote describes the sessions at the place of a session.
+// sessionsOnSameRemote describes the sessions on the remote of a session.
 func (s *sessions) sessionsOnSameRemote(ctx context.Context, name string) ([]session.Info, error) {
-	place, _, found := strings.Cut(name, remoteSeparator)
+	remote, _, found := strings.Cut(name, remoteSeparator)
 	if !found {
-		place = s.backend.Remotes()[0]
+		remote = s.backend.Remotes()[0]
 	}
-	return s.sessionsOnRemote(ctx, place)
+	return s.sessionsOnRemote(ctx, remote)
 }
 
-func (s *sessions) sessionsOnRemote(ctx context.Context, place string) ([]session.Info, error) {
+func (s *sessions) sessionsOnRemote(ctx context.Context, remote string) ([]session.Info, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	return s.backend.Sessions(ctx, place)
+	return s.backend.Sessions(ctx, remote)
 }
 
-// remoteErrorLine says in one line why a place cannot be asked.
-func remoteErrorLine(place string, why error) string {
+// remoteErrorLine says in one line why a remote cannot be listed.
+func remoteErrorLine(remote string, why error) string {
 	text := strings.Join(strings.Fields(timeline.TerminalText(why.Error())), " ")
-	if place != "" && !strings.HasPrefix(text, place) {
-		text = place + ": " + text
+	if remote != "" && !strings.HasPrefix(text, remote) {
+		text = remote + ": " + text
 	}
 	return firstRunes(text, maxReasonChars)
 }

@@ -19,13 +19,13 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// A listOnlyBackend has sessions at places that can only be listed. It notes what it is asked.
+// A listOnlyBackend has sessions on remotes that can only be listed. It records all requests.
 type listOnlyBackend struct {
 	remotes []string
-	fails   map[string]error // of places that cannot be asked; with nil one does not answer
+	fails   map[string]error // of failing remotes; with nil, a remote does not answer
 
 	mu    sync.Mutex
-	asked []string // guarded by mu: the names to open and the places to list
+	asked []string // guarded by mu: names to open and remotes to list
 }
 
 func (h *listOnlyBackend) recordAsked(what string) {
@@ -44,9 +44,9 @@ func (h *listOnlyBackend) Open(_ context.Context, name, lang, _ string, _ func(*
 	return nil, fmt.Errorf("%s in %s cannot be opened here", name, lang)
 }
 
-func (h *listOnlyBackend) Sessions(ctx context.Context, place string) ([]session.Info, error) {
-	h.recordAsked(place)
-	switch err, fails := h.fails[place]; {
+func (h *listOnlyBackend) Sessions(ctx context.Context, remote string) ([]session.Info, error) {
+	h.recordAsked(remote)
+	switch err, fails := h.fails[remote]; {
 	case fails && err == nil:
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -54,8 +54,8 @@ func (h *listOnlyBackend) Sessions(ctx context.Context, place string) ([]session
 		return nil, err
 	}
 	name := "main"
-	if place != h.remotes[0] {
-		name = place + "/main"
+	if remote != h.remotes[0] {
+		name = remote + "/main"
 	}
 	return []session.Info{{Name: name, Language: "fake", State: session.StateIdle, OpenedAt: time.Now()}}, nil
 }
@@ -66,13 +66,13 @@ func (h *listOnlyBackend) wantAsked(t *testing.T, want ...string) {
 	defer h.mu.Unlock()
 	slices.Sort(h.asked)
 	if slices.Sort(want); !slices.Equal(h.asked, want) {
-		t.Errorf("the host was asked for %q, want %q", h.asked, want)
+		t.Errorf("the backend was asked for %q, want %q", h.asked, want)
 	}
 	h.asked = nil
 }
 
-// newToolCaller serves an agent of a host with these languages, and returns how it calls a tool, or lists
-// the tools if that is "".
+// newToolCaller serves a client of a backend with these languages. It returns a function that
+// calls a tool, or lists the tools if tool is "".
 func newToolCaller(t *testing.T, h *listOnlyBackend, languages ...string) func(tool string, args map[string]any) string {
 	t.Helper()
 	in, ours := io.Pipe()
@@ -138,10 +138,10 @@ func TestRemotes(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			h := &listOnlyBackend{remotes: []string{"here", "gpu", "dark", "hpc"}, fails: map[string]error{"dark": nil, "hpc": errors.New("no route\nto the host")}}
 			call := newToolCaller(t, h, "fake")
-			begun := time.Now()
+			start := time.Now()
 			got := call("repl_sessions", nil)
-			if took := time.Since(begun); took > 10*time.Second {
-				t.Errorf("it took %v", took)
+			if took := time.Since(start); took > 10*time.Second {
+				t.Errorf("got %v, want less", took)
 			}
 			lines := strings.Split(got, "\n")
 			if len(lines) != 5 || !strings.HasPrefix(lines[1], "main ") || !strings.HasPrefix(lines[2], "gpu/main ") ||
@@ -171,20 +171,20 @@ func TestRemotes(t *testing.T) {
 				asked       []string
 			}{
 				"gpu/main":  {"a", "gpu/main in a cannot", []string{"gpu/main"}},
-				"here/main": {"a", "main in a cannot", []string{"main"}}, // and not two views of one session
-				"main":      {"", `unknown session "main": there is main;`, []string{"main", "here"}},
-				"hpc/main":  {"", "hpc/main in a cannot", []string{"hpc/main"}}, // in the language that is here
-				"gpu/x":     {"", `unknown session "gpu/x": there is gpu/main;`, []string{"gpu/x", "gpu"}},
-				"lab/main":  {"a", `"lab" is not among the places that the user allows (repl mcp --places): gpu and hpc`, nil},
-				"/main":     {"a", `"" is not among the places`, nil},
-				"gpu/":      {"a", `session "gpu/" has no name behind its place: use "gpu/main"`, nil},
+				"here/main": {"a", "main in a cannot", []string{"main"}}, // the same session as main
+				"main":      {"", `unknown session "main"; existing sessions: main;`, []string{"main", "here"}},
+				"hpc/main":  {"", "hpc/main in a cannot", []string{"hpc/main"}}, // in a language with a runtime here
+				"gpu/x":     {"", `unknown session "gpu/x"; existing sessions: gpu/main;`, []string{"gpu/x", "gpu"}},
+				"lab/main":  {"a", `"lab" is not among the remotes that the user allows (repl mcp --places): gpu and hpc`, nil},
+				"/main":     {"a", `"" is not among the remotes`, nil},
+				"gpu/":      {"a", `session "gpu/" lacks a name after the remote: use "gpu/main"`, nil},
 			} {
 				if got := call("repl", map[string]any{"input": "1", "session": name, "lang": one.lang}); !strings.Contains(got, one.reply) {
 					t.Errorf("%s: got %s", name, got)
 				}
 				h.wantAsked(t, one.asked...)
 			}
-			if got := call("repl_output", map[string]any{"session": "lab/main"}); !strings.Contains(got, `"lab" is not among the places`) {
+			if got := call("repl_output", map[string]any{"session": "lab/main"}); !strings.Contains(got, `"lab" is not among the remotes`) {
 				t.Errorf("got %s", got)
 			}
 			if got := call("repl", map[string]any{"input": "1", "session": "gpu/new", "lang": "b"}); !strings.HasPrefix(got, "gpu/b-") {
@@ -198,7 +198,7 @@ func TestRemotes(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			h := &listOnlyBackend{remotes: []string{"gpu"}}
 			call := newToolCaller(t, h, "a", "b")
-			if got := call("repl", map[string]any{"input": "1", "session": "hpc/main"}); !strings.Contains(got, "the user allows no other places (repl mcp --places): use a name without a slash") {
+			if got := call("repl", map[string]any{"input": "1", "session": "hpc/main"}); !strings.Contains(got, "the user allows no other remotes (repl mcp --places): use a name without a slash") {
 				t.Errorf("got %s", got)
 			}
 			h.wantAsked(t)
@@ -210,15 +210,15 @@ func TestRemotes(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			without := newToolCaller(t, &listOnlyBackend{remotes: []string{"here"}}, "fake")("", nil)
 			with := newToolCaller(t, &listOnlyBackend{remotes: []string{"here", "gpu", "hpc"}}, "fake")("", nil)
-			if !strings.Contains(with, `; \"gpu/main\" is one at a place: gpu, hpc; default: the main one`) || len(with)-len(without) > 60 {
-				t.Errorf("it is told %s", with)
+			if !strings.Contains(with, `; \"gpu/main\" is one on a remote: gpu, hpc; default: the main one`) || len(with)-len(without) > 60 {
+				t.Errorf("got %s", with)
 			}
 			var many []string
 			for i := range 50 {
 				many = append(many, fmt.Sprintf("machine%d", i))
 			}
 			if got := newToolCaller(t, &listOnlyBackend{remotes: append([]string{"here"}, many...)}, "fake")("", nil); !strings.Contains(got, "machine0, … (50)") {
-				t.Errorf("it is told %s", got)
+				t.Errorf("got %s", got)
 			}
 		})
 	})

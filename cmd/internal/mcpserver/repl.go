@@ -15,7 +15,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// Control characters that may begin an input, as if they were typed.
+// Control characters that may precede an input, as if they were typed.
 const (
 	interruptKey = '\x03'
 	resetKey     = '\x04'
@@ -24,19 +24,20 @@ const (
 // cancelTimeout bounds the interrupt of a cancelled call.
 const cancelTimeout = 2 * time.Second
 
-// unwindTimeout bounds how long inputs wait behind interrupted code that is still busy.
+// unwindTimeout bounds how long inputs wait for interrupted code that is still busy.
 const unwindTimeout = 5 * time.Second
 
-// minOpenTimeout is the least time that an input waits for its session, even if its own timeout is
-// shorter.
+// minOpenTimeout is the least time that an input waits for its session, even if its own timeout
+// is shorter.
 const minOpenTimeout = 15 * time.Second
 
-// handleRepl runs code, or answers a wait that the caller knows of.
+// handleRepl implements the tool repl. It runs code, or answers an input request that the caller
+// has been shown.
 func (s *server) handleRepl(ctx context.Context, r *toolRequest, arguments json.RawMessage) *mcp.CallToolResult {
 	args, err := decodeArguments[replArgs](r, arguments)
 	if err == nil && args.Input == nil {
 		if err = unknownArgumentError[replArgs](r); err == nil {
-			err = errors.New(`input is required: code, an answer, or "" to wait for news`)
+			err = errors.New(`input is required: code, an answer, or "" to wait for output`)
 		}
 	}
 	timeout, timeoutErr := r.boundedTimeout("timeout_ms", args.TimeoutMS)
@@ -47,9 +48,9 @@ func (s *server) handleRepl(ctx context.Context, r *toolRequest, arguments json.
 		return s.resumeCall(ctx, r, time.Now().Add(timeout))
 	}
 	now := time.Now()
-	var news []string
+	var notices []string
 	v, err := r.joinSession(ctx, func() (v *callerSession, err error) {
-		v, news, err = s.sessions.resolveAndOpen(args.Session, args.Lang, cmp.Or(r.codex.workingDir(), s.roots.projectDir(ctx, s, r)), r.codex)
+		v, notices, err = s.sessions.resolveAndOpen(args.Session, args.Lang, cmp.Or(r.codex.workingDir(), s.roots.projectDir(ctx, s, r)), r.codex)
 		return v, err
 	})
 	switch {
@@ -62,20 +63,20 @@ func (s *server) handleRepl(ctx context.Context, r *toolRequest, arguments json.
 	if session == nil {
 		return result
 	}
-	a := &sessionCall{server: s, call: r, caller: v, session: session, receivedAt: now, deadline: now.Add(timeout), replyDeadline: now.Add(r.maxCallTime()), notices: news}
+	a := &sessionCall{server: s, call: r, caller: v, session: session, receivedAt: now, deadline: now.Add(timeout), replyDeadline: now.Add(r.maxCallTime()), notices: notices}
 	defer a.releaseTurn()
 	defer v.noteCancelled(r.ToolCall)
 	return a.handleInput(ctx, *args.Input, args.EOF)
 }
 
-// handleInput waits until the earlier calls have begun, and then submits the input, or
-// answers with it.
+// handleInput waits until the earlier calls have started, and then runs the input as code or
+// submits it as an answer.
 func (a *sessionCall) handleInput(ctx context.Context, input string, eof bool) *mcp.CallToolResult {
 	if !a.awaitEarlierCalls(ctx) {
 		if ctx.Err() != nil {
 			return nil
 		}
-		return a.replyRefused(ctx, "an earlier call has not begun yet")
+		return a.replyRefused(ctx, "an earlier call has not started yet")
 	}
 	input, err := a.runControlKeys(ctx, input)
 	switch {
@@ -86,60 +87,60 @@ func (a *sessionCall) handleInput(ctx context.Context, input string, eof bool) *
 	case input == "" && !eof:
 		return a.pollTurn(ctx)
 	}
-	switch wait, early := a.caller.requestAnsweredBy(a.call.ToolCall); {
+	switch requestID, early := a.caller.requestAnsweredBy(a.call.ToolCall); {
 	case early != outcomeDone:
 		a.refuseInput(early.refusalReason())
 		return a.replyNow(ctx, a.currentReply)
-	case wait != 0:
-		return a.submitAnswer(ctx, wait, input, eof)
+	case requestID != 0:
+		return a.submitAnswer(ctx, requestID, input, eof)
 	case input == "":
-		a.addNotice("nothing waits for input: eof was not used")
+		a.addNotice("no code waits for input: eof was not used")
 		return a.pollTurn(ctx)
 	}
 	return a.submitCode(ctx, input, eof)
 }
 
-// A sessionCall is one call about one session.
+// A sessionCall is the state of one tool call about a session, from its arrival to its reply.
 type sessionCall struct {
 	*server
 	call          *toolRequest
 	caller        *callerSession
 	session       *SessionHandle
-	receivedAt    time.Time // when the call came
+	receivedAt    time.Time // arrival of the call
 	deadline      time.Time
-	replyDeadline time.Time           // when it is answered at the latest: its client waits no longer
+	replyDeadline time.Time           // when the call must be answered, because its client waits no longer
 	firstLine     string              // of the reply; may be ""
 	notices       []string            // for the state line
-	ran           bool                // the call started or fed a turn
-	started       bool                // it started it
-	starting      session.PendingTurn // the turn of its input, which is code or an answer; nil if it has none
-	resumedTurn   uint64              // the turn with which it goes on after a person's answer
-	decision      *userDecision       // nil when no answer of a person came with the call
-	deniedReads   int                 // number of reads that got end of file, because answers are not allowed
+	ran           bool                // the call started or continued a turn
+	started       bool                // the call started the turn
+	starting      session.PendingTurn // the turn of the call's input, code or an answer; nil without one
+	resumedTurn   uint64              // the turn that the call continues after the user's answer
+	decision      *userDecision       // nil if the call carries no answer of the user
+	deniedReads   int                 // reads that got end of file, because answers are not allowed
 
 	restarted  bool // the call has restarted the interpreter
-	foundMatch bool // the line that the call waits for has come
-	hasOutput  bool // there is output in the reply, be it a drawing that is not shown
-	fullScreen bool // the terminal is on its alternate screen where the reply begins, and then where it ends
+	foundMatch bool // the line that the call waits for has appeared
+	hasOutput  bool // the reply has output, even if it is not shown
+	fullScreen bool // the terminal is on its alternate screen at the start of the reply, later at its end
 
 	refused           bool   // the input was not used
 	refusal           string // why, if the state does not say it
-	ignoredInterrupts int    // interrupts of the turn that runs, when the last is this call's and had no effect
+	ignoredInterrupts int    // ineffective interrupts of the running turn, if the last is from this call
 
-	owner              *turnOwner  // of the turn, when it is this call
-	outcome            callOutcome // of the call, for the inputs that are held behind it
-	releasesOnDelivery bool        // the reply ends that this call is the owner
+	owner              *turnOwner  // of the turn, if it is this call
+	outcome            callOutcome // of the call, for the inputs queued behind it
+	releasesOnDelivery bool        // the delivery of the reply releases the turn
 }
 
-// refuseInput notes that the input of this call was not used. The state says why if reason
-// is "".
+// refuseInput records that the input was not used. If reason is "", the state of the session says
+// why.
 func (a *sessionCall) refuseInput(reason string) { a.refused, a.refusal = true, reason }
 
 func (a *sessionCall) addNotice(format string, args ...any) {
 	a.notices = append(a.notices, fmt.Sprintf(format, args...))
 }
 
-// runControlKeys does what leading control characters ask for, and returns the rest.
+// runControlKeys executes leading control characters, and returns the rest of the input.
 func (a *sessionCall) runControlKeys(ctx context.Context, input string) (rest string, err error) {
 	for input != "" && (input[0] == interruptKey || input[0] == resetKey) {
 		a.caller.rejectEarlierInputs(ctx, a.call.ToolCall)
@@ -152,12 +153,12 @@ func (a *sessionCall) runControlKeys(ctx context.Context, input string) (rest st
 			return "", err
 		}
 		a.caller.expectCode()
-		input = strings.TrimLeft(input[1:], " ") // or the code would be indented
+		input = strings.TrimLeft(input[1:], " ") // the rest must not be indented
 	}
 	return input, nil
 }
 
-// interruptNow interrupts the running code and notes the effect, unless the reply shows it
+// interruptNow interrupts the running code, and records the effect unless the reply shows it
 // anyway.
 func (a *sessionCall) interruptNow(ctx context.Context) error {
 	result, err := a.session.Interrupt(ctx, 0)
@@ -171,7 +172,7 @@ func (a *sessionCall) interruptNow(ctx context.Context) error {
 	return err
 }
 
-// submitCode runs code.
+// submitCode runs code, and waits for its turn.
 func (a *sessionCall) submitCode(ctx context.Context, code string, eof bool) *mcp.CallToolResult {
 	if why := a.clientLimitRefusal(); why != "" {
 		a.refuseInput(why)
@@ -195,26 +196,26 @@ func (a *sessionCall) submitCode(ctx context.Context, code string, eof bool) *mc
 		if a.starting.Turn() != 0 {
 			a.ran, a.started = true, true
 		} else if err != nil {
-			decided() // what the reply waits for may wait for this
+			decided() // the reply may wait for a call that waits for this
 		}
 		return r, err
 	})
 	return a.interruptIfCancelled(ctx, a.starting.Turn(), result)
 }
 
-// isRefusal reports whether err says that the session took no input because it does something
-// else.
+// isRefusal reports whether err means that the session refused an input because it is busy or
+// waits for input.
 func isRefusal(err error) bool {
 	return errors.Is(err, session.ErrWaiting) || errors.Is(err, session.ErrBusy)
 }
 
-// submitAnswer answers a wait that the caller knows of. When that is over, the input is
-// not taken for code: it was not meant to be. Where only a person may answer, the
-// model can still end the input. A wait that the model was told of and may answer is not
-// asked for again: elsewhere that would be a trip of its own, and no wait changes.
-func (a *sessionCall) submitAnswer(ctx context.Context, wait timeline.Seq, text string, eof bool) *mcp.CallToolResult {
-	if w := a.caller.requestIfShown(wait); w == nil || !a.stdin.allowsModel(w) {
-		if w := a.session.infoOrEnded(ctx).InputRequest; w != nil && w.ID == wait && !a.stdin.allowsModel(w) && (text != "" || w.NeedsUser()) {
+// submitAnswer answers an input request that the caller has been shown. When that request is
+// over, the input is not taken for code, which it was not meant to be. If only a user may answer,
+// the model can still end the input. A request that the model was shown and may answer is not
+// fetched again: that would be another round trip, and requests never change.
+func (a *sessionCall) submitAnswer(ctx context.Context, requestID timeline.Seq, text string, eof bool) *mcp.CallToolResult {
+	if w := a.caller.requestIfShown(requestID); w == nil || !a.stdin.allowsModel(w) {
+		if w := a.session.infoOrEnded(ctx).InputRequest; w != nil && w.ID == requestID && !a.stdin.allowsModel(w) && (text != "" || w.NeedsUser()) {
 			a.refuseInput("")
 			return a.replyNow(ctx, a.currentReply)
 		}
@@ -223,15 +224,15 @@ func (a *sessionCall) submitAnswer(ctx context.Context, wait timeline.Seq, text 
 	if text != "" {
 		in.Data = []byte(withNewline(text))
 	}
-	h, err := a.caller.beginAnswer(a.call.ToolCall, wait)
+	h, err := a.caller.beginAnswer(a.call.ToolCall, requestID)
 	switch {
-	case err != nil && text != "": // so this is code
+	case err != nil && text != "": // another call has answered, so this is code
 		return a.submitCode(ctx, text, eof)
 	case err != nil:
 		a.refuseInput(reasonRequestOver)
 		return a.replyNow(ctx, a.currentReply)
 	}
-	a.starting = session.StartAnswer(a.session.Session, wait, in, func(uint64) {
+	a.starting = session.StartAnswer(a.session.Session, requestID, in, func(uint64) {
 		h.markAccepted()
 		a.call.sessionTicket.Leave()
 	})
@@ -245,27 +246,27 @@ func (a *sessionCall) submitAnswer(ctx context.Context, wait timeline.Seq, text 
 	return a.interruptIfCancelled(ctx, a.starting.Turn(), result)
 }
 
-// takeOwnership takes the ownership of the turn once its answer is taken.
+// takeOwnership makes the call the owner of the turn once its answer is accepted.
 func (a *sessionCall) takeOwnership(h *answerInProgress) {
 	if a.owner = h.acceptedOwner(); a.owner != nil {
 		a.ran = true
 	}
 }
 
-// waitForTurn waits for a turn with which this call goes on. If the client cancels the call, the
-// turn is interrupted. If the client is gone, its sessions end anyway.
+// waitForTurn waits for a turn that this call continues. If the client cancels the call, the turn
+// is interrupted. If the client is gone, its sessions end anyway.
 func (a *sessionCall) waitForTurn(ctx context.Context, turn uint64) *mcp.CallToolResult {
 	a.call.sessionTicket.Leave()
 	a.ran, a.resumedTurn = true, turn
 	return a.interruptIfCancelled(ctx, turn, a.awaitReply(ctx, a.turnWaiter(turn)))
 }
 
-// reasonRequestOver says why an answer was not used.
-const reasonRequestOver = "the wait that it was for is over"
+// reasonRequestOver is why an answer was not used.
+const reasonRequestOver = "the code no longer waits for it"
 
 // interruptIfCancelled interrupts the turn of a call that has no result because it was cancelled.
-// The call owns the turn until that is over, within unwindTimeout, because an input behind it runs
-// then.
+// The call keeps the turn until the interrupt has taken effect, for unwindTimeout at most,
+// because the next queued input runs then.
 func (a *sessionCall) interruptIfCancelled(ctx context.Context, turn uint64, result *mcp.CallToolResult) *mcp.CallToolResult {
 	if result == nil && turn != 0 && errors.Is(context.Cause(ctx), context.Canceled) {
 		a.interruptCancelled(ctx, turn, time.Since(a.receivedAt))
@@ -277,22 +278,22 @@ func (a *sessionCall) interruptIfCancelled(ctx context.Context, turn uint64, res
 	return result
 }
 
-// interruptCancelled interrupts the turn of a call that was cancelled, and notes it for
-// the next reply: the client shows its model nothing of this call.
+// interruptCancelled interrupts the turn of a cancelled call, and sets a notice for the next
+// reply. The client shows its model nothing of this call.
 func (a *sessionCall) interruptCancelled(ctx context.Context, turn uint64, after time.Duration) {
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTimeout)
 	defer cancel()
 	result, err := a.session.Interrupt(bounded, turn)
-	word := "the call before was cancelled"
+	notice := "the previous call was cancelled"
 	switch {
 	case err != nil:
-		a.sessions.logger.Error("a cancelled call was not interrupted", "session", a.caller.name, "error", err)
+		a.sessions.logger.Error("interrupt of cancelled call failed", "session", a.caller.name, "error", err)
 	case result == session.InterruptPending:
-		word += fmt.Sprintf(" after %.1f s, and its code does not react yet", after.Seconds())
+		notice += fmt.Sprintf(" after %.1f s, and its code has not reacted yet", after.Seconds())
 	case result == session.InterruptIdle, result == session.InterruptWaiting:
-		word += fmt.Sprintf(" after %.1f s, and its code interrupted", after.Seconds())
+		notice += fmt.Sprintf(" after %.1f s, and its code interrupted", after.Seconds())
 	}
-	a.caller.setNotice(word)
+	a.caller.setNotice(notice)
 }
 
 // pollTurn waits for the active turn without owning it.
@@ -301,24 +302,24 @@ func (a *sessionCall) pollTurn(ctx context.Context) *mcp.CallToolResult {
 	return a.awaitReply(ctx, a.turnWaiter(0))
 }
 
-// A waitFunc is Session.Wait of one turn.
+// A waitFunc is Session.Wait bound to one turn.
 type waitFunc func(context.Context, *session.WaitOptions) (session.Reply, error)
 
-// turnWaiter waits for one turn; 0 means the active one.
+// turnWaiter returns a waitFunc for one turn; 0 means the active one.
 func (a *sessionCall) turnWaiter(turn uint64) waitFunc {
 	return func(ctx context.Context, o *session.WaitOptions) (session.Reply, error) {
 		return a.session.Wait(ctx, turn, o)
 	}
 }
 
-// currentReply returns a waiter that does not wait.
+// currentReply is a waitFunc that returns at once.
 func (a *sessionCall) currentReply(ctx context.Context, o *session.WaitOptions) (session.Reply, error) {
 	o.Poll = true
 	return a.session.Wait(ctx, 0, o)
 }
 
-// awaitReply waits until there is nothing to wait for or the deadline passes, with progress for the
-// client, and replies.
+// awaitReply waits until there is nothing to wait for or the deadline passes, with progress for
+// the client, and replies.
 func (a *sessionCall) awaitReply(ctx context.Context, wait waitFunc) *mcp.CallToolResult {
 	beat := a.call.beat
 	for {
@@ -344,7 +345,7 @@ func (a *sessionCall) awaitReply(ctx context.Context, wait waitFunc) *mcp.CallTo
 		case err != nil:
 			return a.sessionErrorResult(ctx, err)
 		case r.InputRequest != nil && !a.stdin.allowsModel(r.InputRequest):
-			if going, result := a.resolveInputRequest(ctx, wait, r.InputRequest, beat); !going {
+			if resolved, result := a.resolveInputRequest(ctx, wait, r.InputRequest, beat); !resolved {
 				if result != nil && !beat.waitQuiet(ctx) {
 					return nil
 				}
@@ -363,8 +364,8 @@ func (a *sessionCall) awaitReply(ctx context.Context, wait waitFunc) *mcp.CallTo
 	}
 }
 
-// isFinal reports whether there is nothing to wait for. The outcome of a turn of this call comes with the
-// end of its worker.
+// isFinal reports whether there is nothing to wait for. The outcome of a turn of this call may
+// come only with the end of the worker.
 func (a *sessionCall) isFinal(r session.Reply) bool {
 	ending := r.State == session.StateStopping && (a.starting != nil || a.resumedTurn != 0)
 	return r.Outcome != "" || r.InputRequest != nil || !r.State.IsActive() && !ending
@@ -380,8 +381,8 @@ func (a *sessionCall) replyNow(ctx context.Context, wait waitFunc) *mcp.CallTool
 	return a.replyWith(ctx, wait, r, after)
 }
 
-// replyWith makes a result of r, which has the events after a cursor. Another call may have moved
-// the cursor since. This call moves it when the client gets the result.
+// replyWith makes a result of r, which has the events after a cursor. If another call has moved
+// the cursor since, it fetches r again. The cursor moves when the client gets the result.
 func (a *sessionCall) replyWith(ctx context.Context, wait waitFunc, r session.Reply, after timeline.Seq) *mcp.CallToolResult {
 	if !a.caller.awaitCancelled(ctx, a.owner) || !a.caller.beginReport(ctx) {
 		return nil
@@ -401,7 +402,7 @@ func (a *sessionCall) replyWith(ctx context.Context, wait waitFunc, r session.Re
 		a.outcome = outcomeNotRun
 	}
 	a.releasesOnDelivery = true
-	over := sync.OnceFunc(func() {
+	finish := sync.OnceFunc(func() {
 		a.caller.endReport()
 		if a.owner != nil {
 			a.caller.releaseTurn(a.owner, a.outcomeNow())
@@ -412,7 +413,7 @@ func (a *sessionCall) replyWith(ctx context.Context, wait waitFunc, r session.Re
 			a.caller.acknowledgeReply(a.call.ToolCall, r, a.fullScreen)
 			a.caller.clearNotice(a.firstLine)
 		}
-		over()
+		finish()
 	})
 	return result
 }

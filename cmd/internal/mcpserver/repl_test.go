@@ -63,7 +63,7 @@ func TestRepl(t *testing.T) {
 		t.Parallel()
 		c := newInitializedClient(t, nil)
 		c.call("repl", map[string]any{"input": "wait name? "})
-		if _, err := c.mainSession().Interrupt(t.Context(), 0); err != nil { // somebody else
+		if _, err := c.mainSession().Interrupt(t.Context(), 0); err != nil { // by another client
 			t.Fatal(err)
 		}
 		wantPart(t, c.call("repl_output", nil).text(), "[interrupted after ")
@@ -82,7 +82,7 @@ func TestRepl(t *testing.T) {
 	t.Run("a timeout returns the output and keeps the turn", func(t *testing.T) {
 		t.Parallel()
 		c := newInitializedClient(t, nil)
-		c.runRepl("print ready") // the time of a call is also that of a start
+		c.runRepl("print ready") // so that the start takes no time
 		wait, open := newGate(t)
 		r := c.call("repl", map[string]any{"input": "print begun\n" + wait + "print done", "timeout_ms": 5000})
 		wantPart(t, r.text(), "begun\n[running ", "6 bytes so far: call repl_output to wait, repl_interrupt to stop]")
@@ -98,10 +98,10 @@ func TestRepl(t *testing.T) {
 		c := newInitializedClient(t, nil)
 		c.runRepl("print ready")
 		c.call("repl", map[string]any{"input": "sleep", "timeout_ms": 0})
-		r := c.call("repl", map[string]any{"input": "print 2", "timeout_ms": 600_000}) // longer than a test waits for an answer
+		r := c.call("repl", map[string]any{"input": "print 2", "timeout_ms": 600_000}) // longer than the test waits
 		wantPart(t, r.text(), "[your input was NOT run: the session is still running ", "repl_interrupt to stop]")
 		if !r.IsError {
-			t.Error("a refusal is no error")
+			t.Error("a refusal is not an error")
 		}
 		c.call("repl_interrupt", nil)
 		wantText(t, c.runRepl("print 2"), "2")
@@ -110,7 +110,7 @@ func TestRepl(t *testing.T) {
 	t.Run("leading control characters act first", func(t *testing.T) {
 		t.Parallel()
 		c := newInitializedClient(t, nil)
-		wantText(t, c.runRepl("print 0"), "0") // the start can be interrupted
+		wantText(t, c.runRepl("print 0"), "0") // the start could be interrupted
 		wantText(t, c.runRepl("\x03 print 1"), "1\n[nothing was running]")
 		c.call("repl", map[string]any{"input": "sleep", "timeout_ms": 0})
 		c.waitState("running")
@@ -119,7 +119,7 @@ func TestRepl(t *testing.T) {
 		wantPart(t, c.runRepl("\x03"), "nothing was running")
 
 		c.runRepl("wait a? ")
-		wantPart(t, c.runRepl("\x03print 3"), "3") // the wait is given up: this is code
+		wantPart(t, c.runRepl("\x03print 3"), "3") // the input request is given up, so this is code
 
 		c.runRepl("wait a? ")
 		r := c.call("repl", map[string]any{"input": "\x04print 4"})
@@ -132,10 +132,10 @@ func TestRepl(t *testing.T) {
 	t.Run("late output opens the next reply with a label", func(t *testing.T) {
 		t.Parallel()
 		c := newInitializedClient(t, nil)
-		got := c.runRepl("late boo\nprint now") // it may be late for this one, or just not
+		got := c.runRepl("late boo\nprint now") // the late output may still be in this reply
 		for event := range c.mainSession().Events(t.Context(), 0) {
 			if event.BetweenTurns {
-				break // now it is there
+				break // the late output has arrived
 			}
 		}
 		got += c.runRepl("print then")
@@ -204,7 +204,7 @@ func TestReplInputRequest(t *testing.T) {
 	t.Run("is not answered before it is shown", func(t *testing.T) {
 		t.Parallel()
 		c := newInitializedClient(t, nil)
-		// The caller believes that code runs; in the meantime it has begun to ask.
+		// The caller believes that code is running, but the code has started to ask for input.
 		wait, open := newGate(t)
 		wantPart(t, c.call("repl", map[string]any{"input": wait + "wait sure? ", "timeout_ms": 0}).text(), "call repl_output to wait")
 		open()
@@ -217,11 +217,11 @@ func TestReplInputRequest(t *testing.T) {
 		t.Parallel()
 		c := newInitializedClient(t, nil)
 		c.runRepl("wait sure? ")
-		if _, err := c.mainSession().Interrupt(t.Context(), 0); err != nil { // somebody else
+		if _, err := c.mainSession().Interrupt(t.Context(), 0); err != nil { // by another client
 			t.Fatal(err)
 		}
 		got := c.runRepl("print ran")
-		wantPart(t, got, "[your input was NOT run: the wait that it was for is over")
+		wantPart(t, got, "[your input was NOT run: the code no longer waits for it")
 		if strings.Contains(got, "ran\n") {
 			t.Errorf("the answer ran as code: %q", got)
 		}
@@ -247,7 +247,7 @@ func TestReplInputRequest(t *testing.T) {
 		wantText(t, eof("1\n2"), "1\n2")
 		c.runRepl("wait b? ")
 		wantText(t, eof(""), "<eof>")
-		wantText(t, eof(""), "[nothing waits for input: eof was not used]")
+		wantText(t, eof(""), "[no code waits for input: eof was not used]")
 		wantText(t, eof("print 2"), "2\n[eof was not used: it was code]")
 	})
 
@@ -256,7 +256,8 @@ func TestReplInputRequest(t *testing.T) {
 		c := newInitializedClient(t, nil)
 		c.call("repl", map[string]any{"input": "sleep", "timeout_ms": 0})
 		c.waitState("running")
-		// Code that follows the interrupt never answers a wait, whatever the interrupt leads to.
+		// Code after the interrupt never answers an input request, whatever the interrupt leads
+		// to.
 		got := c.runRepl("\x03wait b? ")
 		wantPart(t, got, `waiting for input: "b? "`)
 		wantText(t, c.runRepl("x"), "x")
@@ -292,9 +293,9 @@ func TestReplWorkerStart(t *testing.T) {
 			}
 			text := r.text()
 			if n := strings.Count(text, "did not start"); n != 1 {
-				t.Errorf("it is said %d times: %q", n, text)
+				t.Errorf("it is reported %d times: %q", n, text)
 			}
-			wantPart(t, text, "[session did not start: "+test.reason, "[your input was NOT run: there is no interpreter; the next input tries again; ", "repl doctor")
+			wantPart(t, text, "[session did not start: "+test.reason, "[your input was NOT run: no interpreter is available; the next input tries again; ", "repl doctor")
 			if strings.Contains(text, "session ended") || strings.Contains(text, "state lost") {
 				t.Errorf("got %q", text)
 			}
@@ -355,15 +356,15 @@ func TestReplOutput(t *testing.T) {
 				t.Errorf("the interrupt was answered %q and the call %q", taken, text)
 			}
 		}
-		// A poll beside the call that runs the code.
+		// A poll next to the call that runs the code.
 		id := c.startCall("repl", map[string]any{"input": "wait ? "})
 		c.waitState("waiting")
 		c.waitResult(id)
-		id = c.startCall("repl", map[string]any{"input": "a"}) // and not the one that started it
+		id = c.startCall("repl", map[string]any{"input": "a"}) // another call than the one that started the turn
 		wantText(t, c.waitResult(id).text(), "a")
 	})
 
-	// A full-screen drawing is left out, and is in no other reply.
+	// A full-screen drawing is left out, and appears in no other reply.
 	t.Run("a full-screen drawing counts as no output", func(t *testing.T) {
 		t.Parallel()
 		c := newInitializedClient(t, nil)
@@ -414,8 +415,8 @@ func TestReplImages(t *testing.T) {
 		if shown != 8 {
 			t.Errorf("got %d images, want 8", shown)
 		}
-		// Of the pictures of one source, the last is there.
-		named := regexp.MustCompile(`\[image "a pixel", 1 x 1, not shown: a reply holds 8; whole in (.*\.png)\]`).FindAllStringSubmatch(r.text(), -1)
+		// Only the last image of each source is stored.
+		named := regexp.MustCompile(`\[image "a pixel", 1 x 1, not shown: a reply shows at most 8; original in (.*\.png)\]`).FindAllStringSubmatch(r.text(), -1)
 		if len(named) != 2 {
 			t.Fatalf("got %d images that are only named, want 2: %q", len(named), r.text())
 		}
@@ -431,10 +432,10 @@ func TestReplImages(t *testing.T) {
 		t.Parallel()
 		c := newInitializedClient(t, nil)
 		got := c.call("repl", map[string]any{"input": strings.Repeat("image\n", 40) + "print last"}).text()
-		if n := strings.Count(got, "whole in "); n != 8 {
+		if n := strings.Count(got, "original in "); n != 8 {
 			t.Errorf("got %d that are named, want 8", n)
 		}
-		wantPart(t, got, "\nlast\n[24 more pictures, not shown; in ", "image-*]")
+		wantPart(t, got, "\nlast\n[24 more images, not shown; in ", "image-*]")
 	})
 
 	t.Run("fit one reply even by the thousand", func(t *testing.T) {
@@ -443,9 +444,9 @@ func TestReplImages(t *testing.T) {
 		var after any = 0
 		for what, test := range map[string]struct {
 			command string
-			most    int // pictures
+			most    int // images
 		}{
-			"pictures":       {"image", 8},
+			"images":         {"image", 8},
 			"one in updates": {"image fig", 1},
 		} {
 			r := c.call("repl", map[string]any{"input": "print first\n" + strings.Repeat(test.command+"\n", 10_000) + "print last"})
@@ -462,7 +463,7 @@ func TestReplImages(t *testing.T) {
 			if len(r.text()) > 10_500 {
 				t.Errorf("%s: got %d bytes of text", what, len(r.text()))
 			}
-			// A reply waits only for a moment until the lines of the file are known.
+			// A reply waits only briefly for the line numbers of the file.
 			c.mainSession().Log().Sync()
 			again := c.call("repl_output", map[string]any{"after": after}).text()
 			wantPart(t, again, "first\n", " elided: lines ", "output.txt …", "last")
@@ -520,14 +521,14 @@ func TestServersShareNothing(t *testing.T) {
 	a, b := newInitializedClient(t, nil), newInitializedClient(t, nil)
 	running := a.startCall("repl", map[string]any{"input": "sleep"})
 	a.waitState("running")
-	b.cancel(running) // the same id, in another connection
+	b.cancel(running) // the same id on another connection
 	wantText(t, b.runRepl("print 2"), "2")
 	wantPart(t, a.call("repl_sessions", nil).text(), "running")
 	a.cancel(running)
 	a.waitState("idle")
 }
 
-// A line about something else is no output of the code.
+// A line about the session is not output of the code.
 func TestSilentCode(t *testing.T) {
 	t.Parallel()
 

@@ -15,16 +15,16 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// renderReply makes a result of new events: text and pictures in order, then one bracketed line if
+// renderReply makes a result of new events: text and images in order, then one bracketed line if
 // the caller must know more.
 func (a *sessionCall) renderReply(ctx context.Context, r session.Reply) *mcp.CallToolResult {
 	if !a.call.clientProfile().showsRawResult {
 		r.Events = rasterizeDrawings(ctx, r.Events)
 	}
-	if told := a.session.RewriteEvent; told != nil {
+	if rewrite := a.session.RewriteEvent; rewrite != nil {
 		events := make([]timeline.Event, len(r.Events))
 		for i, e := range r.Events {
-			events[i] = told(e)
+			events[i] = rewrite(e)
 		}
 		r.Events = events
 	}
@@ -44,12 +44,12 @@ func (a *sessionCall) renderReply(ctx context.Context, r session.Reply) *mcp.Cal
 	}
 	c.addUnnamedCount(a.caller.imageStore())
 	if r.InputRequest != nil {
-		c.trimPrompt(timeline.TerminalText(r.InputRequest.Prompt)) // the state line has it
+		c.trimPrompt(timeline.TerminalText(r.InputRequest.Prompt)) // the state line shows it
 	}
 	failure := unseenError(r, rendering)
 	dead := r.State == session.StateEnded && hasFailedStart(r)
 	if dead && a.ran {
-		a.refuseInput("there is no interpreter")
+		a.refuseInput("no interpreter is available")
 	}
 	switch state := a.stateLine(r); {
 	case state != "":
@@ -61,8 +61,8 @@ func (a *sessionCall) renderReply(ctx context.Context, r session.Reply) *mcp.Cal
 	case len(c.blocks) > 0:
 	case a.ran, r.Outcome != "" && hasEvent[timeline.TurnEnded](r): // clients and models mishandle an empty result
 		c.addLine("[" + doneText(r) + ", no output]")
-	case a.restarted: // the call behind it was faster
-		c.addLine("[session restarted: state lost; the reply to another call tells it, too]")
+	case a.restarted: // a later call was faster
+		c.addLine("[session restarted: state lost; another reply also reports this]")
 	default:
 		c.addLine("[" + r.State.String() + ", nothing new]")
 	}
@@ -87,8 +87,8 @@ func (a *sessionCall) renderReply(ctx context.Context, r session.Reply) *mcp.Cal
 	return result
 }
 
-// isSilent reports whether the reply tells that a turn is done which has shown nothing. All else in
-// the reply is then about the session, or an earlier turn.
+// isSilent reports whether the reply ends a turn without output. Everything else in the reply is
+// then about the session, or an earlier turn.
 func (a *sessionCall) isSilent(r session.Reply) bool {
 	if r.Outcome != timeline.OutcomeOK || !a.ran && !hasEvent[timeline.TurnEnded](r) {
 		return false
@@ -102,14 +102,14 @@ func (a *sessionCall) isSilent(r session.Reply) bool {
 	})
 }
 
-// reservedStateChars and reservedImageChars are reserved in a budget, for the line about the state and for the
-// line about each picture.
+// reservedStateChars and reservedImageChars are reserved in a budget, for the state line and for
+// the line about each image.
 const (
 	reservedStateChars = 1000
 	reservedImageChars = 160
 )
 
-// renderText returns the text of a reply, within the client's budget.
+// renderText renders the text of a reply, within the client's budget.
 func (a *sessionCall) renderText(r session.Reply) timeline.Rendering {
 	most := a.call.replyBudget()
 	rest := reservedStateChars
@@ -133,7 +133,7 @@ func (a *sessionCall) renderText(r session.Reply) timeline.Rendering {
 		for _, p := range rendering.Parts {
 			size += len(p.Text)
 		}
-		// A character has up to four bytes, so a quarter of the bound always fits.
+		// A character has at most four bytes, so a quarter of the bound always fits.
 		if most.bytes == 0 || size <= most.bytes-rest || o.MaxChars < most.bytes/4 {
 			return rendering
 		}
@@ -142,7 +142,7 @@ func (a *sessionCall) renderText(r session.Reply) timeline.Rendering {
 }
 
 // unseenError returns an error of the turn that its output does not show, because user code has
-// closed or replaced the stream for it.
+// closed or replaced the stream.
 func unseenError(r session.Reply, seen timeline.Rendering) string {
 	if r.Outcome != timeline.OutcomeError {
 		return ""
@@ -152,7 +152,7 @@ func unseenError(r session.Reply, seen timeline.Rendering) string {
 		if !ok || e.Turn != r.Turn {
 			continue
 		}
-		short := end.Name[strings.LastIndexByte(end.Name, '.')+1:] // as tracebacks have it, without its module
+		short := end.Name[strings.LastIndexByte(end.Name, '.')+1:] // without its module, as in tracebacks
 		if end.Name == "" || strings.Contains(seen.Text(), short) {
 			return ""
 		}
@@ -162,19 +162,19 @@ func unseenError(r session.Reply, seen timeline.Rendering) string {
 	return ""
 }
 
-// content is the blocks of a result.
+// content collects the blocks of a result and counts its images.
 type content struct {
 	blocks      []mcp.Content
 	images      int
 	namedImages int // images that are not shown
-	bytes       int // of images that are
+	bytes       int // of the shown images
 
-	readingTime time.Duration // what reading images has taken
+	readingTime time.Duration // spent on decoding images
 
-	noImages bool // images must not be shown
+	noImages bool // no image may be shown
 }
 
-// addLine adds text that begins on a line of its own.
+// addLine adds text on a new line.
 func (c *content) addLine(text string) {
 	text = strings.TrimSuffix(text, "\n")
 	if n := len(c.blocks); n > 0 {
@@ -203,7 +203,7 @@ func (c *content) trimPrompt(prompt string) {
 	last.Text = strings.TrimSuffix(last.Text, "\n")
 }
 
-// doneText says that a turn is over, and how long it took if that was long.
+// doneText says how a turn ended, and how long it took if that was a second or more.
 func doneText(r session.Reply) string {
 	text := map[timeline.Outcome]string{
 		timeline.OutcomeOK: "done", timeline.OutcomeError: "an error ended it", timeline.OutcomeEnded: "the session ended",
@@ -214,15 +214,15 @@ func doneText(r session.Reply) string {
 	return text
 }
 
-// stateLine returns the bracketed line of a reply; it may be "". An input that was not used comes
-// first, because a model takes the rest for news of its own code.
+// stateLine returns the bracketed line of a reply; it may be "". A refused input comes first,
+// because otherwise a model would take the rest for the result of its own code.
 func (a *sessionCall) stateLine(r session.Reply) string {
 	state, advice := a.stateAndAdvice(r)
 	var facts []string
 	if a.refused {
 		reason := a.refusal
 		if reason == "" && state == "" {
-			reason = "other code ran, and has ended since: send it again"
+			reason = "other code was running, and has ended since: send it again"
 		}
 		if reason == "" {
 			reason, state = state, ""
@@ -233,8 +233,8 @@ func (a *sessionCall) stateLine(r session.Reply) string {
 		facts = append(facts, state)
 	}
 	facts = append(facts, a.notices...)
-	if word := a.outageNotice(); word != "" {
-		facts = append(facts, word)
+	if notice := a.outageNotice(); notice != "" {
+		facts = append(facts, notice)
 	}
 	if a.deniedReads > 0 {
 		facts = append(facts, "standard input is at its end: --stdin deny")
@@ -248,10 +248,10 @@ func (a *sessionCall) stateLine(r session.Reply) string {
 	return "[" + strings.Join(facts, "; ") + advice + "]"
 }
 
-// inputNotRun begins the line about an input that was not used.
+// inputNotRun starts the line about a refused input.
 const inputNotRun = "your input was NOT run"
 
-// stateAndAdvice describes the state of the session, and says what the model can do; both may be "".
+// stateAndAdvice describes the state of the session, and what the model can do; both may be "".
 func (a *sessionCall) stateAndAdvice(r session.Reply) (state, advice string) {
 	switch {
 	case r.InputRequest != nil:
@@ -268,7 +268,7 @@ func (a *sessionCall) stateAndAdvice(r session.Reply) (state, advice string) {
 	case r.Outcome == timeline.OutcomeInterrupted && (a.ran || hasEvent[timeline.TurnEnded](r)):
 		return fmt.Sprintf("interrupted after %.1f s", r.Elapsed.Seconds()) + a.outputElsewhere(r), ""
 	case r.Outcome != "":
-		// The turn is over. Its text shows how, if this reply has it.
+		// The text of the turn shows how it ended, if it is in this reply.
 		if where := a.outputElsewhere(r); where != "" {
 			return doneText(r) + where, ""
 		}
@@ -288,8 +288,8 @@ func (a *sessionCall) stateAndAdvice(r session.Reply) (state, advice string) {
 	return "", ""
 }
 
-// outputElsewhere reports which other call has received all output of the turn that this call
-// started: each piece is delivered once.
+// outputElsewhere reports that another call has received all output of the turn that this call
+// started. Each piece is delivered once.
 func (a *sessionCall) outputElsewhere(r session.Reply) string {
 	if !a.started || r.OutputBytes == 0 || a.hasOutput {
 		return ""
@@ -297,33 +297,34 @@ func (a *sessionCall) outputElsewhere(r session.Reply) string {
 	return "; its output is in the reply to another call"
 }
 
-// dropRepeatedStarts drops the events of a worker that did not start if the next one did not start either,
-// because they say the same, and the start of the next one, which is no restart: no state is lost.
-// before is true if the last worker before events did not start.
+// dropRepeatedStarts removes the events of a worker that did not start if the next one did not
+// start either, because they say the same. It also removes the start of that next worker: nothing
+// was restarted, and no state is lost. before is true if the last worker before events did not
+// start.
 func dropRepeatedStarts(events []timeline.Event, before bool) []timeline.Event {
-	unready := make(map[uint64]bool)
+	neverReady := make(map[uint64]bool)
 	for _, e := range events {
 		switch b := e.Body.(type) {
 		case timeline.WorkerStarted:
-			if _, known := unready[e.Generation-1]; !known && before {
-				unready[e.Generation-1] = true
+			if _, known := neverReady[e.Generation-1]; !known && before {
+				neverReady[e.Generation-1] = true
 			}
 		case timeline.WorkerExited:
-			unready[e.Generation] = b.NeverReady
+			neverReady[e.Generation] = b.NeverReady
 		}
 	}
-	if len(unready) == 0 {
+	if len(neverReady) == 0 {
 		return events
 	}
 	return slices.DeleteFunc(slices.Clone(events), func(e timeline.Event) bool {
-		if _, started := e.Body.(timeline.WorkerStarted); started && unready[e.Generation-1] {
+		if _, started := e.Body.(timeline.WorkerStarted); started && neverReady[e.Generation-1] {
 			return true
 		}
-		return unready[e.Generation] && unready[e.Generation+1]
+		return neverReady[e.Generation] && neverReady[e.Generation+1]
 	})
 }
 
-// hasFailedStart reports whether the last worker in r ended before it could take an input.
+// hasFailedStart reports whether the last worker in r ended before it was ready.
 func hasFailedStart(r session.Reply) bool {
 	for _, e := range slices.Backward(r.Events) {
 		if end, ok := e.Body.(timeline.WorkerExited); ok {
@@ -333,7 +334,7 @@ func hasFailedStart(r session.Reply) bool {
 	return false
 }
 
-// hasEvent reports whether an event of this kind is new in a reply.
+// hasEvent reports whether a reply has an event of this kind.
 func hasEvent[B timeline.Body](r session.Reply) bool {
 	return slices.ContainsFunc(r.Events, func(e timeline.Event) bool {
 		_, ok := e.Body.(B)
@@ -341,7 +342,8 @@ func hasEvent[B timeline.Body](r session.Reply) bool {
 	})
 }
 
-// inputRequestText describes a wait. The drawing of a full-screen program is not a prompt.
+// inputRequestText describes an input request. It leaves out the drawing of a full-screen
+// program, which is not a prompt.
 func inputRequestText(w *session.InputRequest, fullScreen bool) string {
 	switch {
 	case w.Permission != nil:
@@ -372,7 +374,7 @@ func inputRequestText(w *session.InputRequest, fullScreen bool) string {
 	return text
 }
 
-// lastRunes returns the end of s, at most this many characters.
+// lastRunes returns the last most characters of s.
 func lastRunes(s string, most int) string {
 	runes := []rune(s)
 	if len(runes) <= most {
@@ -381,16 +383,16 @@ func lastRunes(s string, most int) string {
 	return "…" + string(runes[len(runes)-most:])
 }
 
-// progressText says how far a turn is.
+// progressText describes the progress of a turn.
 func progressText(r session.Reply) string {
-	sofar := "no output so far"
+	output := "no output so far"
 	if r.OutputBytes > 0 {
-		sofar = timeline.FormatBytes(r.OutputBytes) + " so far"
+		output = timeline.FormatBytes(r.OutputBytes) + " so far"
 	}
-	return fmt.Sprintf("%.1f s, %s%s", r.Elapsed.Seconds(), sofar, openCallsText(r.PendingCalls))
+	return fmt.Sprintf("%.1f s, %s%s", r.Elapsed.Seconds(), output, openCallsText(r.PendingCalls))
 }
 
-// openCallsText says which functions of the host a turn waits for. One that returns quickly is no news.
+// openCallsText names the host functions that a turn waits for, except those that return quickly.
 func openCallsText(list []session.PendingCall) string {
 	const slow, most = 500 * time.Millisecond, 3
 	list = slices.DeleteFunc(slices.Clone(list), func(c session.PendingCall) bool { return time.Since(c.Since) < slow })
@@ -404,7 +406,7 @@ func openCallsText(list []session.PendingCall) string {
 		if c.Running > 1 {
 			text += fmt.Sprintf(" × %d", c.Running)
 		}
-		text += fmt.Sprintf(" since %.1f s", time.Since(c.Since).Seconds())
+		text += fmt.Sprintf(" for %.1f s", time.Since(c.Since).Seconds())
 	}
 	if len(list) > most {
 		text += fmt.Sprintf(" and %d more", len(list)-most)
@@ -412,16 +414,16 @@ func openCallsText(list []session.PendingCall) string {
 	return text
 }
 
-// lastOutputLine returns the last line of the turn's output, for a person: short, and without
+// lastOutputLine returns the last line of the turn's output for a user: short, and without
 // control characters.
 func lastOutputLine(r session.Reply) string {
-	const enough, most = 4 << 10, 120 // bytes that are looked at, and characters that are shown
+	const maxBytes, maxChars = 4 << 10, 120 // examined bytes, shown characters
 	var text []byte
 	for _, e := range slices.Backward(r.Events) {
 		if b, ok := e.Body.(timeline.Text); ok && e.Turn == r.Turn && !e.BetweenTurns {
-			text = slices.Concat(b.Data[max(0, len(b.Data)-enough):], text)
+			text = slices.Concat(b.Data[max(0, len(b.Data)-maxBytes):], text)
 		}
-		if len(text) >= enough {
+		if len(text) >= maxBytes {
 			_, text, _ = bytes.Cut(text, []byte("\n")) // the first line lacks its beginning
 			break
 		}
@@ -435,13 +437,13 @@ func lastOutputLine(r session.Reply) string {
 			return c
 		}, line))
 		if line != "" {
-			return ": " + firstRunes(line, most)
+			return ": " + firstRunes(line, maxChars)
 		}
 	}
 	return ""
 }
 
-// firstRunes returns the beginning of s, at most this many characters.
+// firstRunes returns the first most characters of s.
 func firstRunes(s string, most int) string {
 	runes := []rune(s)
 	if len(runes) <= most {
@@ -450,12 +452,12 @@ func firstRunes(s string, most int) string {
 	return string(runes[:most]) + "…"
 }
 
-// textResult returns a result of one text.
+// textResult returns a result with one text.
 func textResult(text string) *mcp.CallToolResult {
 	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}
 }
 
-// resultText returns the text of a result of one.
+// resultText returns the text of a result that starts with one.
 func resultText(r *mcp.CallToolResult) string {
 	if t, ok := r.Content[0].(*mcp.TextContent); ok {
 		return t.Text
@@ -463,10 +465,11 @@ func resultText(r *mcp.CallToolResult) string {
 	return ""
 }
 
-// maxErrorChars bounds the text of an error, which may quote an argument of any size, in characters.
+// maxErrorChars bounds the text of an error, which may quote an argument of any size.
 const maxErrorChars = 4000
 
-// errorResult returns an error of ours, or in the arguments, in a form that a model can act on.
+// errorResult returns an error of this server, or about the arguments, in a form that a model can
+// act on.
 func errorResult(err error) *mcp.CallToolResult {
 	text := firstRunes(err.Error(), maxErrorChars)
 	if kind := session.KindOf(err); kind == session.KindStart || kind == session.KindSpec {
@@ -477,26 +480,26 @@ func errorResult(err error) *mcp.CallToolResult {
 	return result
 }
 
-// sessionErrorResult returns the result for an error of the session; nil when ctx ended. It forgets a
-// session that no longer exists, so the next call makes another.
+// sessionErrorResult returns the result for an error of the session, or nil if ctx ended. It
+// forgets a session that no longer exists, so the next call creates another.
 func (a *sessionCall) sessionErrorResult(ctx context.Context, err error) *mcp.CallToolResult {
 	switch {
 	case ctx.Err() != nil:
 		return nil
 	case errors.Is(err, session.ErrClosed):
 		a.sessions.removeSession(a.caller)
-		return errorResult(errors.New("this session is not there any more, and its variables are lost: it was closed, or the daemon that had it ended; the next call starts a new one"))
+		return errorResult(errors.New("this session no longer exists, and its variables are lost: it was closed, or its daemon ended; the next call starts a new one"))
 	}
 	return errorResult(err)
 }
 
-// startAdvice says what the model can do without an interpreter.
-const startAdvice = "the next input tries again; if it fails, too, tell the user to run repl doctor at a terminal"
+// startAdvice tells the model what to do without an interpreter.
+const startAdvice = "the next input tries again; if that fails too, tell the user to run repl doctor in a terminal"
 
-// openErrorResult says why a session could not be opened.
+// openErrorResult returns why a session could not be opened.
 func (s *server) openErrorResult(err error) *mcp.CallToolResult {
-	if unready, ok := errors.AsType[*PrepareError](err); ok {
-		return errorResult(fmt.Errorf("%w\n[no session was opened and nothing was run. The next call tries again; if that fails, too, tell the user, who chose this when starting the server (--with)]", unready))
+	if failed, ok := errors.AsType[*PrepareError](err); ok {
+		return errorResult(fmt.Errorf("%w\n[no session was opened and nothing was run. The next call tries again; if that fails too, tell the user, who chose this when starting the server (--with)]", failed))
 	}
 	if !errors.Is(err, session.ErrLimit) {
 		return errorResult(err)
@@ -506,7 +509,7 @@ func (s *server) openErrorResult(err error) *mcp.CallToolResult {
 		names = append(names, v.name)
 	}
 	if len(names) == 0 {
-		return errorResult(errors.New("too many sessions: all are of other clients; call again when one of those has ended"))
+		return errorResult(errors.New("too many sessions: all belong to other clients; call again when one of them has ended"))
 	}
 	return errorResult(fmt.Errorf("too many sessions: use one of %s, or close one (repl_reset, close: true)", joinNames(names, "or", "")))
 }

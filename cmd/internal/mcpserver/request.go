@@ -19,11 +19,11 @@ type toolRequest struct {
 	defaultCallWait time.Duration // Options.CallWait
 
 	unknownNames  []string                  // arguments that the tool does not have
-	sessionTicket *mcptransport.QueueTicket // among the calls about the same session, until this one has begun; nil when it is about none
+	sessionTicket *mcptransport.QueueTicket // in the queue of its session, until the call has started; nil without a session
 }
 
-// joinSession finds the session that a call is about, and the call's place in that session's queue.
-// It does both in the order in which the calls came.
+// joinSession finds the session of a call and puts the call into that session's queue, in the
+// order in which calls arrive.
 func (r *toolRequest) joinSession(ctx context.Context, find func() (*callerSession, error)) (*callerSession, error) {
 	defer r.Arrival.Leave()
 	select {
@@ -39,7 +39,7 @@ func (r *toolRequest) joinSession(ctx context.Context, find func() (*callerSessi
 	return v, err
 }
 
-// leaveQueues lets the next call in the queue begin.
+// leaveQueues lets the next call in each queue start.
 func (r *toolRequest) leaveQueues() {
 	r.Arrival.Leave()
 	r.sessionTicket.Leave()

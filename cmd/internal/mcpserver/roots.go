@@ -8,22 +8,22 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcptransport"
 )
 
-// rootsTimeout bounds how long a first call waits for the client to name its directories. A client that
-// takes longer has sessions in the directory of this process.
+// rootsTimeout bounds how long a first call waits for the client to list its roots. The sessions
+// of a slower client work in the directory of this process.
 const rootsTimeout = 5 * time.Second
 
-// Roots are the directories of a client's project. They are asked for only by a server that was
-// started where no project is.
+// clientRoots are the directories of a client's project. Only a server that was started outside
+// of a project asks for them.
 type clientRoots struct {
-	mu    sync.Mutex // held while the client is asked: calls come one at a time until they have a session
+	mu    sync.Mutex // held while the client is asked, because calls come one at a time until they have a session
 	known bool       // guarded by mu
-	dir   string     // guarded by mu; the first of them that is here; ""
+	dir   string     // guarded by mu; the first one that exists here, or ""
 }
 
-// projectDir returns the client's first directory. It asks the client once, if that offers roots.
+// projectDir returns the client's first root. It asks the client once, if it offers roots.
 func (d *clientRoots) projectDir(ctx context.Context, s *server, r *toolRequest) string {
 	can := r.sdk.ClientCapabilities()
-	//lint:ignore SA1019 clients of the versions that have roots offer them for as long as there are such clients
+	//lint:ignore SA1019 clients of protocol versions with roots remain in use
 	if can == nil || can.RootsV2 == nil || !r.CanAskClient() || r.sdk.ProtocolVersion() >= mcptransport.StatelessVersion || !s.sessions.isOutsideProject() {
 		return ""
 	}
@@ -41,7 +41,7 @@ func (d *clientRoots) projectDir(ctx context.Context, s *server, r *toolRequest)
 	}
 	d.known, d.dir = true, ""
 	if err != nil {
-		s.sessions.logger.Warn("the client offers roots, and did not name them", "error", err)
+		s.sessions.logger.Warn("cannot list roots of client", "error", err)
 		return ""
 	}
 	for _, root := range list.Roots {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A server that was started in the home directory or above it works where its client has its project.
+// A server that was started in the home directory or above works in the project of its client.
 func TestRoots(t *testing.T) {
 	here, err := os.Getwd()
 	if err != nil {
@@ -28,11 +28,11 @@ func TestRoots(t *testing.T) {
 		c.initialize("2025-06-18")
 		return c
 	}
-	// named answers the question for roots that was asked as number n.
+	// named answers the server's request number n for roots.
 	named := func(c *client, n int, result string) {
 		c.t.Helper()
 		seen := make(map[string]bool)
-		a := c.waitMessage("a question for roots", func(a answer) bool {
+		a := c.waitMessage("a request for roots", func(a answer) bool {
 			if a.Method == "roots/list" {
 				seen[string(a.ID)] = true
 			}
@@ -65,7 +65,7 @@ func TestRoots(t *testing.T) {
 			named(c, 1, rootsAt(filepath.Join(project, "gone"), project, here))
 			got := c.waitResult(call).text()
 			wantPart(t, got, project+"\n", "it works in "+project)
-			wantText(t, c.runRepl("sh pwd"), project) // and is asked once
+			wantText(t, c.runRepl("sh pwd"), project) // the client is asked once
 			c.sendLine(`{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`)
 			call = c.startCall("repl", map[string]any{"input": "sh pwd", "session": "second"})
 			named(c, 2, rootsAt(filepath.Dir(project)))
@@ -104,7 +104,7 @@ func TestRoots(t *testing.T) {
 		for _, answer := range []string{`"error":{"code":-32603,"message":"no"}`, rootsAt(), rootsAt(filepath.Join(project, "gone")), ""} {
 			c := began(t, here, offers)
 			call := c.startCall("repl", map[string]any{"input": "sh pwd"})
-			if answer != "" { // else the client says nothing
+			if answer != "" { // otherwise the client does not answer
 				named(c, 1, answer)
 			}
 			if got := c.waitResult(call).text(); !strings.Contains(got, here) {

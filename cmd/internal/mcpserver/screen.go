@@ -7,20 +7,20 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// alternateScreen matches a terminal's mode for full-screen programs. On a real terminal, too,
-// their drawing disappears when they leave it.
+// alternateScreen matches the switches of a terminal's mode for full-screen programs. On a real
+// terminal, their drawing also disappears when they leave it.
 var alternateScreen = regexp.MustCompile(`\x1b\[\?(?:1049|1047|47)([hl])`)
 
-// withoutAlternateScreen returns events without the text on the alternate screen, and whether the
-// terminal is in that mode at their end; before is the mode at their beginning. If the mode was
-// set in text that events leave out, it is not seen, and the drawing is shown.
+// withoutAlternateScreen removes the text on the alternate screen from events, and returns
+// whether the terminal is in that mode at their end. before is the mode at their start. A switch
+// in omitted text is not seen, and then the drawing is shown.
 func withoutAlternateScreen(events []timeline.Event, before bool) (rest []timeline.Event, now bool) {
 	now = before
 	for i, e := range events {
 		text, ok := e.Body.(timeline.Text)
 		_, ended := e.Body.(timeline.TurnEnded)
 		switch {
-		case ended: // with whatever has drawn
+		case ended: // and so has the program that drew
 			now = false
 		case ok && (now || alternateScreen.Match(text.Data)):
 			if rest == nil {

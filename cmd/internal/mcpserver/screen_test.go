@@ -33,7 +33,7 @@ func TestAlternateScreen(t *testing.T) {
 				t.Errorf("%s: got %q, %v", test.name, got, now)
 			}
 			if _, now := withoutAlternateScreen(append(events, timeline.Event{Turn: 1, Body: timeline.TurnEnded{}}), test.before); now {
-				t.Errorf("%s: a screen outlives its turn", test.name)
+				t.Errorf("%s: the alternate screen outlives its turn", test.name)
 			}
 		}
 	})

@@ -73,13 +73,13 @@ func TestServer(t *testing.T) {
 		missing := func() workers.Spec { return workers.Spec{Name: "fake", Path: "/does/not/exist"} }
 		calls := 0
 		c := newInitializedClient(t, &setup{specs: map[string]func(string) workers.Spec{"fake": func(string) workers.Spec {
-			if calls++; calls < 3 { // one ahead, one for the first call
+			if calls++; calls < 3 { // opened ahead, and for the first call
 				return missing()
 			}
 			return fakeSpec(nil)("")
 		}}})
 		var r toolResult
-		for range 3 { // the first may still see the session that is opened ahead
+		for range 3 { // the first may still get the session that was opened ahead
 			if r = c.call("repl", map[string]any{"input": "print 2"}); !r.IsError {
 				break
 			}
@@ -88,7 +88,7 @@ func TestServer(t *testing.T) {
 		wantText(t, r.text(), "2")
 	})
 
-	// The SDK's own client: the newest era, progress and cancellation included.
+	// The SDK's own client uses the newest era, with progress and cancellation.
 	t.Run("serves the client of the SDK", func(t *testing.T) {
 		t.Parallel()
 		sup, err := supervisor.New(&supervisor.Options{Dir: t.TempDir()})
@@ -187,7 +187,7 @@ func listTools(c *client) map[string]listedTool {
 func TestServerTools(t *testing.T) {
 	t.Parallel()
 
-	// A model gets the list with every request, so its cost is a promise, too.
+	// A model gets the list with every request, so its cost is part of the contract.
 	t.Run("are small and have correct annotations", func(t *testing.T) {
 		t.Parallel()
 		c := newInitializedClient(t, nil)
@@ -197,7 +197,7 @@ func TestServerTools(t *testing.T) {
 		}
 		for name, tool := range tools {
 			if len(tool.Description) > 2000 {
-				t.Errorf("%s: the description has %d bytes; clients cut it at 2 KB", name, len(tool.Description))
+				t.Errorf("%s: the description has %d bytes; clients truncate it at 2 KB", name, len(tool.Description))
 			}
 			if tool.OutputSchema != nil {
 				t.Errorf("%s has an output schema: clients would drop its text", name)
@@ -214,14 +214,14 @@ func TestServerTools(t *testing.T) {
 				t.Errorf("%s: got no readOnlyHint", name)
 			}
 		}
-		// Clients run these without asking, so that a runaway can be stopped.
+		// Clients run this tool without asking, so that runaway code can be stopped.
 		if a := tools["repl_interrupt"].Annotations; a.ReadOnly || *a.Destructive || *a.OpenWorld {
 			t.Errorf("repl_interrupt: got %+v", a)
 		}
 		if a := tools["repl_reset"].Annotations; a.ReadOnly || a.Destructive != nil {
 			t.Errorf("repl_reset: got %+v", a)
 		}
-		// A token is about four bytes of it.
+		// A token has about four bytes.
 		if tokens := len(c.request("tools/list", map[string]any{}).Line) / 4; tokens > 1200 {
 			t.Errorf("the list of tools has about %d tokens", tokens)
 		} else {
@@ -251,7 +251,7 @@ func TestServerTools(t *testing.T) {
 		wantPart(t, a.Error.Message, `"eval"`, "repl, repl_output, repl_interrupt, repl_reset and repl_sessions")
 	})
 
-	// Some services for models refuse all tools if one of them has no properties.
+	// Some model services refuse all tools if one of them has no properties.
 	t.Run("have properties in every schema", func(t *testing.T) {
 		t.Parallel()
 		c := newInitializedClient(t, nil)
@@ -269,7 +269,7 @@ func TestServerTools(t *testing.T) {
 				t.Errorf("%s: got %v", tool.Name, tool.InputSchema)
 			}
 			if tool.InputSchema["additionalProperties"] == false {
-				t.Errorf("%s forbids what hosts add", tool.Name)
+				t.Errorf("%s forbids arguments that clients add", tool.Name)
 			}
 		}
 	})
@@ -299,11 +299,11 @@ func TestServerArguments(t *testing.T) {
 			{"repl", []any{}, "input is required"},
 			{"repl", "", "input is required"},
 			{"repl", "print 1", "the arguments must be an object, not a string"},
-			{"repl", "{print 1}", "the arguments cannot be read"},
-			{"repl_output", map[string]any{"session": "nope"}, `unknown session "nope": there is main`},
+			{"repl", "{print 1}", "cannot decode the arguments"},
+			{"repl_output", map[string]any{"session": "nope"}, `unknown session "nope"; existing sessions: main`},
 			{"repl_output", map[string]any{"after": -1}, "after must be a whole number from 0, not number -1"},
 			{"repl_output", map[string]any{"grep": "("}, "grep is not a regular expression"},
-			{"repl_output", map[string]any{"grep": "a", "lines": "1"}, "use one"},
+			{"repl_output", map[string]any{"grep": "a", "lines": "1"}, "use only one"},
 			{"repl_output", map[string]any{"lines": "ten"}, `lines must be like "120-180"`},
 			{"repl_interrupt", map[string]any{"session": "new"}, `unknown session "new"`},
 			{"repl_reset", map[string]any{"input": ""}, "unknown argument"},
@@ -323,8 +323,8 @@ func TestServerArguments(t *testing.T) {
 		wantText(t, c.runRepl("print 2"), "2")
 	})
 
-	// Hosts add arguments of their own to every tool, and models make some up. The call works if
-	// the needed ones are there.
+	// Clients add arguments to every tool, and models invent some. The call works if the required
+	// ones are present.
 	t.Run("unknown ones are ignored and reported once", func(t *testing.T) {
 		t.Parallel()
 		c := newInitializedClient(t, nil)
@@ -364,7 +364,7 @@ func TestArguments(t *testing.T) {
 			c.sendRaw("1", "tools/call", map[string]any{"name": "repl", "arguments": json.RawMessage(one.args)})
 			got := c.waitResult("1").text()
 			c.clearMessages()
-			if got != one.want && !strings.HasSuffix(got, "\n"+one.want) { // the first has a line about the sandbox
+			if got != one.want && !strings.HasSuffix(got, "\n"+one.want) { // the first reply has a line about the sandbox
 				t.Errorf("%s: got %q, want %q", one.args, got, one.want)
 			}
 		}
@@ -398,7 +398,7 @@ func TestArguments(t *testing.T) {
 		c.runRepl("print begun")
 		c.call("repl", map[string]any{"input": "sleep", "wait_ms": 0})
 		for _, args := range []map[string]any{{"timeout_ms": 0}, {"timeout_ms": "0"}, {"wait_ms": "0"}} {
-			got := c.call("repl_output", args).text() // and not after 45 s
+			got := c.call("repl_output", args).text() // not after 45 s
 			if !strings.HasPrefix(got, "[running ") {
 				t.Errorf("%v: got %q", args, got)
 			}
@@ -411,7 +411,7 @@ func TestArguments(t *testing.T) {
 func TestServerShutdown(t *testing.T) {
 	t.Parallel()
 
-	// Programs write all of their messages into a pipe, and close it.
+	// Some programs write all of their messages into a pipe, and close it.
 	t.Run("calls before the end of input are answered", func(t *testing.T) {
 		t.Parallel()
 		c := newClient(t, nil)

@@ -15,13 +15,13 @@ func TestToolsDescriptionSize(t *testing.T) {
 		many[i] = strings.Repeat("name", 15)
 	}
 	for _, names := range [][]string{{"github"}, {"everything", "filesystem", "memory", "git", "time"}, many} {
-		taught := (&server{servers: names}).toolsDescription()
-		if tokens := len(taught) / 4; tokens > 60 || !strings.Contains(taught, names[0][:3]) {
-			t.Errorf("%d tokens: %s", tokens, taught)
+		text := (&server{servers: names}).toolsDescription()
+		if tokens := len(text) / 4; tokens > 60 || !strings.Contains(text, names[0][:3]) {
+			t.Errorf("%d tokens: %s", tokens, text)
 		}
 	}
-	if taught := (&server{}).toolsDescription(); taught != "" {
-		t.Errorf("without servers: %s", taught)
+	if text := (&server{}).toolsDescription(); text != "" {
+		t.Errorf("without servers: %s", text)
 	}
 }
 
@@ -33,6 +33,6 @@ func TestPermissionChoices(t *testing.T) {
 	}
 	p.Wider = nil
 	if want := []string{choiceAllowSession, choiceAllowAlways, choiceDeny}; !slices.Equal(permissionChoices(p), want) {
-		t.Errorf("a destructive one: got %q", permissionChoices(p))
+		t.Errorf("a destructive tool: got %q", permissionChoices(p))
 	}
 }

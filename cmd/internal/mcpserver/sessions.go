@@ -22,43 +22,43 @@ import (
 )
 
 const (
-	// MainSession is the session of the default language, for calls that name none. The
-	// session of any other language has the language's name.
+	// MainSession is the session of the default language, for calls that name none. The session
+	// of any other language has the language's name.
 	MainSession = "main"
 
-	// newSession asks for a session with a name that is not taken.
+	// newSession asks for a session with an unused name.
 	newSession = "new"
 )
 
-// sessions are the sessions that this caller opened, by name.
+// sessions holds the sessions that one caller has opened, by name.
 type sessions struct {
 	supervisor  *supervisor.Supervisor
 	author      string
-	backend     Backend // where the sessions are; nil: they are our own
+	backend     Backend // provides the sessions; nil: this server opens them
 	specs       map[string]func(dir string) workers.Spec
 	sandbox     *workers.Sandbox // of each session, unless the client allows less
-	canConfine  bool             // sessions can be confined as a client asks
-	packages    []string         // packages that every spec prepares, as told to the model
-	dir         string           // where sessions work, whatever the client says; may be ""
+	canConfine  bool             // sessions can be confined as a client may ask
+	packages    []string         // packages that every spec prepares, as named to the model
+	dir         string           // working directory, whatever the client says; may be ""
 	processDir  string           // the directory of this process
 	languages   []string         // sorted
-	defaultLang string           // the language that is meant when none is named; "" when there are several
+	defaultLang string           // the language of calls that name none; "" if there are several
 	logger      *slog.Logger
-	namePrefix  string          // of the names that the supervisor knows them by
-	shared      bool            // by callers that cannot be told apart: each call names its session
-	idleTimeout time.Duration   // how long one lives without a call; 0 is for ever
-	opening     sync.WaitGroup  // every goroutine that opens a session, or ends an idle one
-	ctx         context.Context // of every opening
+	namePrefix  string          // of the sessions' names in the supervisor
+	shared      bool            // by callers that cannot be distinguished, so each call names its session
+	idleTimeout time.Duration   // how long a session lives without a call; 0 means forever
+	opening     sync.WaitGroup  // counts goroutines that open a session or end an idle one
+	ctx         context.Context // of opening sessions
 	stop        context.CancelFunc
 
 	mu         sync.Mutex
-	byName     map[string]*callerSession // guarded by mu; those that failed to open are gone
-	endedNames map[string]bool           // guarded by mu; names of idle ones that were ended, at most maxEndedNames
+	byName     map[string]*callerSession // guarded by mu; without sessions that failed to open
+	endedNames map[string]bool           // guarded by mu; names of ended idle sessions, at most maxEndedNames
 	closed     bool                      // guarded by mu
 }
 
-// maxEndedNames bounds the remembered names of sessions that were ended. A caller of a forgotten name
-// learns that its session is new instead of ended.
+// maxEndedNames bounds the remembered names of ended sessions. A caller that uses a forgotten
+// name learns that its session is new, but not that the old one ended.
 const maxEndedNames = 256
 
 func newSessions(o *Options, c mcptransport.ServedClient) *sessions {
@@ -80,7 +80,7 @@ func newSessions(o *Options, c mcptransport.ServedClient) *sessions {
 		endedNames:  make(map[string]bool),
 	}
 	if c.Number > 0 {
-		s.namePrefix = fmt.Sprintf("c%d%s", c.Number, clientSeparator) // all clients are in one supervisor
+		s.namePrefix = fmt.Sprintf("c%d%s", c.Number, clientSeparator) // one supervisor serves all clients
 	}
 	if len(s.languages) == 1 {
 		s.defaultLang = s.languages[0]
@@ -90,7 +90,7 @@ func newSessions(o *Options, c mcptransport.ServedClient) *sessions {
 	return s
 }
 
-var errNoSessionName = errors.New(`session is required, because nothing else tells your calls from others: pass "new" to make a session, then the name that the reply gives in every call`)
+var errNoSessionName = errors.New(`session is required, because nothing else distinguishes your calls from others: pass "new" to create a session, then pass the name in the reply with every call`)
 
 // hasUsedSession reports whether a call has named a session.
 func (s *sessions) hasUsedSession() bool {
@@ -104,97 +104,146 @@ func (s *sessions) hasUsedSession() bool {
 	return false
 }
 
-// resolveAndOpen returns the session of that name and language. It makes a missing one in dir, the client's
-// directory, which may be "". news has the facts about it that the caller does not expect.
-func (s *sessions) resolveAndOpen(name, lang, dir string, codex *codexState) (v *callerSession, news []string, err error) {
-	lang = s.canonicalLanguage(lang)
-	if lang != "" && s.specs[lang] == nil {
-		return nil, nil, fmt.Errorf("unknown language %q: use %s", lang, joinNames(s.languages, "or", ""))
-	}
-	named := name != ""
-	at, name, err := s.splitRemote(name)
+// A sessionTarget is the session that a repl call names, as far as it is resolved.
+type sessionTarget struct {
+	remote string // with its slash; "" for the default remote
+	name   string // with remote; "" while it is not resolved
+	lang   string // "" while it is not resolved
+	dir    string // working directory of a new session
+
+	isNamed        bool // the call names a session
+	isNew          bool // the call asks for a session with an unused name
+	isRemoteMain   bool // the main session of a remote, for calls that only choose the remote
+	isLangInferred bool // no call and no default chose the language
+}
+
+// resolveAndOpen returns the session of that name and language. It creates a missing one in dir, the
+// client's directory, which may be "". notices has facts about it that the caller does not expect.
+func (s *sessions) resolveAndOpen(name, lang, dir string, codex *codexState) (v *callerSession, notices []string, err error) {
+	t, err := s.parseTarget(name, lang, dir)
 	if err != nil {
 		return nil, nil, err
 	}
-	isNew, mainThere := name == newSession, at != "" && name == MainSession
-	name = at + name
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return nil, nil, session.ErrClosed
 	}
-	if s.shared && !named {
+	if s.shared && !t.isNamed {
 		return nil, nil, errNoSessionName
 	}
-	var guessed bool
-	switch {
-	case named:
-	case lang != "":
-		name = s.defaultName(lang)
-	default:
-		if name = s.defaultSessionLocked(); name == "" && len(s.defaultRemoteNamesLocked()) == 0 {
-			lang, guessed = s.assumedLanguage(s.workingDirFor(dir)), true
-			name = s.defaultName(lang)
-		}
+	s.resolveNameLocked(t)
+	if v := s.byName[t.name]; v != nil {
+		return s.reuseLocked(v, t, codex)
 	}
-	if v := s.byName[name]; v != nil {
-		if lang != "" && lang != v.lang {
-			return nil, nil, fmt.Errorf("session %q runs %s: leave lang out, or use another session for %s", name, v.lang, lang)
-		}
-		moved := s.workingDirFor(dir) != v.dir
-		if bound := s.clientLimitFor(codex, s.workingDirFor(dir)); !v.used && (moved || bound.intersect(s.sandbox) != s.sandbox) { // opened ahead, and in another way
-			v = s.openLocked(name, v.lang, s.workingDirFor(dir), codex)
-			if s.backend == nil && moved {
-				news = append(news, "it works in "+v.dir)
-			}
-		}
-		v.used = true
-		s.touchLocked(v)
-		return v, news, nil
-	}
-	if lang == "" {
-		lang = s.defaultLang
-	}
-	if lang == "" && mainThere { // the session for calls that care for the place alone
-		lang = s.assumedLanguage(s.workingDirFor(dir))
-	}
-	switch {
-	case lang != "", s.backend != nil && named && !isNew: // a host may have it already
-	case name == "":
-		return nil, nil, fmt.Errorf("which session? There is %s", joinNames(slices.Sorted(maps.Keys(s.byName)), "and", ""))
-	default:
-		lang, guessed = s.assumedLanguage(s.workingDirFor(dir)), true
+	if err := s.resolveLanguageLocked(t); err != nil {
+		return nil, nil, err
 	}
 	if s.countOpeningLocked() >= maxOpening {
 		return nil, nil, fmt.Errorf("%w: %d are not open yet", session.ErrLimit, maxOpening)
 	}
-	if isNew {
-		name = at + s.freeNameLocked(lang)
+	if t.isNew {
+		t.name = t.remote + s.freeNameLocked(t.lang)
 	}
-	v = s.openLocked(name, lang, s.workingDirFor(dir), codex)
+	v = s.openLocked(t.name, t.lang, t.dir, codex)
 	v.used = true
 	s.touchLocked(v)
-	if s.backend != nil {
-		return v, nil, nil // whether it is new is not known yet: see openOnBackend
-	}
-	switch {
-	case s.endedNames[name]:
-		delete(s.endedNames, name)
-		news = append(news, fmt.Sprintf("session %q was ended after %s without a call; this is a new one, its state is lost", name, formatDuration(s.idleTimeout)))
-	case named && guessed:
-		news = append(news, fmt.Sprintf("new %s session %q", lang, name))
-	case named:
-		news = append(news, fmt.Sprintf("new session %q", name))
-	case guessed:
-		news = append(news, fmt.Sprintf("new %s session", lang))
-	}
-	if v.dir != s.dir {
-		news = append(news, "it works in "+v.dir)
-	}
-	return v, news, nil
+	return v, s.newTargetNoticesLocked(t), nil
 }
 
-// canonicalLanguage returns the name of a language that is given in any case.
+// parseTarget checks the arguments of a call against the known languages and remotes.
+func (s *sessions) parseTarget(name, lang, dir string) (*sessionTarget, error) {
+	lang = s.canonicalLanguage(lang)
+	if lang != "" && s.specs[lang] == nil {
+		return nil, fmt.Errorf("unknown language %q: use %s", lang, joinNames(s.languages, "or", ""))
+	}
+	remote, own, err := s.splitRemote(name)
+	if err != nil {
+		return nil, err
+	}
+	return &sessionTarget{
+		remote: remote, name: remote + own, lang: lang, dir: s.workingDirFor(dir),
+		isNamed: name != "", isNew: own == newSession, isRemoteMain: remote != "" && own == MainSession,
+	}, nil
+}
+
+// resolveNameLocked chooses the session of a call that names none. The name stays "" if several
+// sessions are possible.
+func (s *sessions) resolveNameLocked(t *sessionTarget) {
+	switch {
+	case t.isNamed:
+	case t.lang != "":
+		t.name = s.defaultName(t.lang)
+	default:
+		if t.name = s.defaultSessionLocked(); t.name == "" && len(s.defaultRemoteNamesLocked()) == 0 {
+			t.lang, t.isLangInferred = s.assumedLanguage(t.dir), true
+			t.name = s.defaultName(t.lang)
+		}
+	}
+}
+
+// resolveLanguageLocked chooses the language of a session that this server does not have yet. It
+// stays "" if the backend may have the session.
+func (s *sessions) resolveLanguageLocked(t *sessionTarget) error {
+	if t.lang == "" {
+		t.lang = s.defaultLang
+	}
+	if t.lang == "" && t.isRemoteMain {
+		t.lang = s.assumedLanguage(t.dir)
+	}
+	switch {
+	case t.lang != "", s.backend != nil && t.isNamed && !t.isNew:
+	case t.name == "":
+		return fmt.Errorf("session is required; existing sessions: %s", joinNames(slices.Sorted(maps.Keys(s.byName)), "and", ""))
+	default:
+		t.lang, t.isLangInferred = s.assumedLanguage(t.dir), true
+	}
+	return nil
+}
+
+// reuseLocked returns an existing session for a call. It replaces a session that was opened ahead in
+// another directory, or with more rights than the client allows.
+func (s *sessions) reuseLocked(v *callerSession, t *sessionTarget, codex *codexState) (*callerSession, []string, error) {
+	if t.lang != "" && t.lang != v.lang {
+		return nil, nil, fmt.Errorf("session %q runs %s: leave lang out, or use another session for %s", t.name, v.lang, t.lang)
+	}
+	var notices []string
+	moved := t.dir != v.dir
+	if limit := s.clientLimitFor(codex, t.dir); !v.used && (moved || limit.intersect(s.sandbox) != s.sandbox) {
+		v = s.openLocked(t.name, v.lang, t.dir, codex)
+		if s.backend == nil && moved {
+			notices = append(notices, "it works in "+v.dir)
+		}
+	}
+	v.used = true
+	s.touchLocked(v)
+	return v, notices, nil
+}
+
+// newTargetNoticesLocked returns the notices about a session that was just opened. For a session of a
+// backend there are none: only openOnBackend learns whether it is new.
+func (s *sessions) newTargetNoticesLocked(t *sessionTarget) (notices []string) {
+	if s.backend != nil {
+		return nil
+	}
+	switch {
+	case s.endedNames[t.name]:
+		delete(s.endedNames, t.name)
+		notices = append(notices, fmt.Sprintf("session %q was ended after %s without a call; this is a new one, its state is lost", t.name, formatDuration(s.idleTimeout)))
+	case t.isNamed && t.isLangInferred:
+		notices = append(notices, fmt.Sprintf("new %s session %q", t.lang, t.name))
+	case t.isNamed:
+		notices = append(notices, fmt.Sprintf("new session %q", t.name))
+	case t.isLangInferred:
+		notices = append(notices, fmt.Sprintf("new %s session", t.lang))
+	}
+	if t.dir != s.dir {
+		notices = append(notices, "it works in "+t.dir)
+	}
+	return notices
+}
+
+// canonicalLanguage returns the known spelling of a language, ignoring case.
 func (s *sessions) canonicalLanguage(lang string) string {
 	for _, known := range s.languages {
 		if s.specs[lang] == nil && strings.EqualFold(strings.TrimSpace(lang), known) {
@@ -204,8 +253,8 @@ func (s *sessions) canonicalLanguage(lang string) string {
 	return lang
 }
 
-// isOutsideProject reports whether this process was started where nobody has a project: in the root, the
-// home directory or a parent of it. Clients with a window start servers there.
+// isOutsideProject reports whether this process was started outside of any project: in the root
+// directory, the home directory or a parent of it. Graphical clients start servers there.
 func (s *sessions) isOutsideProject() bool {
 	if s.dir != "" {
 		return false
@@ -217,8 +266,8 @@ func (s *sessions) isOutsideProject() bool {
 	return filepath.Dir(here) == here
 }
 
-// assumedLanguage returns the language of a new session when a call names none: the first whose runtime
-// is on this machine, otherwise the first.
+// assumedLanguage returns the language of a new session when a call names none: the first with a
+// runtime on this machine, or else the first.
 func (s *sessions) assumedLanguage(dir string) string {
 	for _, lang := range s.languages {
 		if s.specs[lang](dir).Err == nil {
@@ -228,8 +277,8 @@ func (s *sessions) assumedLanguage(dir string) string {
 	return s.languages[0]
 }
 
-// workingDirFor returns the directory of a new session for a client in dir. "" means the session's
-// default.
+// workingDirFor returns the directory of a new session for a client in dir. "" means the
+// session's default.
 func (s *sessions) workingDirFor(dir string) string {
 	if s.dir != "" || dir == s.processDir {
 		return s.dir
@@ -237,19 +286,19 @@ func (s *sessions) workingDirFor(dir string) string {
 	return dir
 }
 
-// defaultSessionLocked returns the session for a call that names none: the main one, otherwise the only
-// one at the usual place, otherwise "".
+// defaultSessionLocked returns the session for a call that names none: the main one, or else the
+// only one on the default remote, or else "".
 func (s *sessions) defaultSessionLocked() string {
 	if s.defaultLang != "" {
 		return MainSession
 	}
-	if usual := s.defaultRemoteNamesLocked(); len(usual) == 1 {
-		return usual[0]
+	if names := s.defaultRemoteNamesLocked(); len(names) == 1 {
+		return names[0]
 	}
 	return ""
 }
 
-// defaultRemoteNamesLocked returns the names of the sessions at the usual place.
+// defaultRemoteNamesLocked returns the names of the sessions on the default remote.
 func (s *sessions) defaultRemoteNamesLocked() (names []string) {
 	for name := range s.byName {
 		if !strings.Contains(name, remoteSeparator) {
@@ -266,12 +315,12 @@ func (s *sessions) defaultName(lang string) string {
 	return sessionName(lang)
 }
 
-// sessionName makes a session's name of a language's, such as "jupyter:ir".
+// sessionName converts a language such as "jupyter:ir" to a session's name.
 func sessionName(lang string) string { return strings.ReplaceAll(lang, ":", "-") }
 
 func (s *sessions) freeNameLocked(lang string) string {
 	lang = sessionName(lang)
-	if s.shared || s.backend != nil { // numbers would lead a caller to another's session
+	if s.shared || s.backend != nil { // a number could be the session of another caller
 		return lang + "-" + strings.ToLower(rand.Text()[:8])
 	}
 	for n := 2; ; n++ {
@@ -281,13 +330,13 @@ func (s *sessions) freeNameLocked(lang string) string {
 	}
 }
 
-// find returns the session of that name, or the default one, if it is there.
+// find returns the existing session of that name, or the default one.
 func (s *sessions) find(name string, codex *codexState) (*callerSession, error) {
-	at, name, err := s.splitRemote(name)
+	remote, name, err := s.splitRemote(name)
 	if err != nil {
 		return nil, err
 	}
-	name = at + name
+	name = remote + name
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.shared && name == "" {
@@ -300,19 +349,19 @@ func (s *sessions) find(name string, codex *codexState) (*callerSession, error) 
 		s.touchLocked(v)
 		return v, nil
 	}
-	if s.backend != nil && name != "" && !s.closed { // it may have it
+	if s.backend != nil && name != "" && !s.closed { // the backend may have it
 		v := s.openLocked(name, "", s.workingDirFor(codex.workingDir()), codex)
 		v.used = true
 		return v, nil
 	}
-	there := "there is none yet: repl makes one"
+	existing := "no sessions yet: repl creates one"
 	if names := slices.Sorted(maps.Keys(s.byName)); len(names) > 0 {
-		there = "there is " + joinNames(names, "and", "")
+		existing = "existing sessions: " + joinNames(names, "and", "")
 	}
 	if name == "" {
-		return nil, fmt.Errorf("which session? %s", there)
+		return nil, fmt.Errorf("session is required; %s", existing)
 	}
-	return nil, fmt.Errorf("unknown session %q: %s", name, there)
+	return nil, fmt.Errorf("unknown session %q; %s", name, existing)
 }
 
 // allSessions returns every session, by name.
@@ -326,9 +375,9 @@ func (s *sessions) allSessions() []*callerSession {
 	return all
 }
 
-// describeSessions describes every session, by name, and returns those that are not open yet. A host
-// describes all its sessions, including those of others; unreached says which of its places it
-// cannot ask. An error means that it can ask none.
+// describeSessions describes every session, by name, and returns those that are not open yet. A
+// backend describes all its sessions, including those of others; unreached names the remotes that
+// do not answer. An error means that none does.
 func (s *sessions) describeSessions(ctx context.Context) (all []session.Info, opening []*callerSession, unreached []string, err error) {
 	if s.backend != nil {
 		if all, unreached, err = s.describeRemotes(ctx); err != nil {
@@ -342,14 +391,14 @@ func (s *sessions) describeSessions(ctx context.Context) (all []session.Info, op
 			opening = append(opening, v)
 		case ok && s.backend == nil:
 			i := opened.infoOrEnded(ctx)
-			i.Name, i.Language = v.name, v.lang // as the caller knows it, and before its worker is ready
+			i.Name, i.Language = v.name, v.lang // the caller's name; the language is known before the worker is ready
 			all = append(all, i)
 		}
 	}
 	return all, opening, unreached, nil
 }
 
-// formatDuration formats a duration for people, without zero parts.
+// formatDuration formats a duration without zero parts.
 func formatDuration(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
@@ -361,7 +410,7 @@ func formatDuration(d time.Duration) string {
 	return text
 }
 
-// touchLocked restarts the idle time of a session.
+// touchLocked restarts the idle timeout of a session.
 func (s *sessions) touchLocked(v *callerSession) {
 	if s.idleTimeout == 0 {
 		return
@@ -374,12 +423,12 @@ func (s *sessions) touchLocked(v *callerSession) {
 	}
 }
 
-// expireIdle ends a session that no call has named for the idle time, even a busy one.
+// expireIdle ends a session that no call has named for the idle timeout, even a busy one.
 func (s *sessions) expireIdle(v *callerSession) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed || s.byName[v.name] != v || time.Since(v.lastCall) < s.idleTimeout {
-		return // a call has just restarted the time
+		return // a call has just restarted the timeout
 	}
 	delete(s.byName, v.name)
 	if len(s.endedNames) >= maxEndedNames {
@@ -397,7 +446,7 @@ func (s *sessions) removeSession(v *callerSession) {
 	}
 }
 
-// close closes every session, at the same time.
+// close closes every session, concurrently.
 func (s *sessions) close() {
 	s.mu.Lock()
 	s.closed = true
@@ -411,11 +460,11 @@ func (s *sessions) close() {
 	closing.Wait()
 }
 
-// clientSeparator is behind the number of a client in the names of its sessions.
+// clientSeparator follows the number of a client in the names of its sessions.
 const clientSeparator = "-"
 
-// ClientOfSession returns the client whose session the supervisor knows by a name; "" if it is shared, or
-// if there is one client only.
+// ClientOfSession returns the client that owns a session, by the session's name in the
+// supervisor. It returns "" if the session is shared or there is only one client.
 func ClientOfSession(name string) string {
 	client, _, found := strings.Cut(name, clientSeparator)
 	digits := strings.TrimPrefix(client, "c")

@@ -55,10 +55,10 @@ func TestSessions(t *testing.T) {
 			t.Errorf("got session %v", r.Meta["turnstone/session"])
 		}
 		wantPart(t, c.call("repl", map[string]any{"input": "1", "session": "mock", "lang": "fake"}).text(), `session "mock" runs mock`)
-		wantText(t, c.runRepl("print 2"), "2") // the call can only mean the one session
+		wantText(t, c.runRepl("print 2"), "2") // only one session exists
 		wantPart(t, c.call("repl_output", nil).text(), "nothing new")
 		c.call("repl", map[string]any{"input": "print 1", "lang": "fake"})
-		wantPart(t, c.call("repl_output", nil).text(), "which session? there is fake and mock")
+		wantPart(t, c.call("repl_output", nil).text(), "session is required; existing sessions: fake and mock")
 
 		c = newInitializedClient(t, &setup{specs: twoLanguages(), main: "mock"})
 		if r := c.call("repl", map[string]any{"input": "print 1"}); r.Meta["turnstone/session"] != "main" {
@@ -77,7 +77,7 @@ func TestSessions(t *testing.T) {
 			t.Errorf("got %q, want a refusal", r.text())
 		}
 		wantPart(t, r.text(), "too many sessions: use one of a or main")
-		// A session without a worker has nothing to lose: it makes room.
+		// A session without a worker has no state to lose, so it makes room.
 		c.call("repl", sessionInput("a", "exit 0"))
 		wantPart(t, c.call("repl", sessionInput("b", "print 2")).text(), "2\n")
 		wantPart(t, c.call("repl_output", map[string]any{"session": "a"}).text(), `unknown session "a"`)
@@ -102,8 +102,8 @@ func TestSessions(t *testing.T) {
 		c := newInitializedClient(t, nil)
 		dir := newRealDir(t)
 		where := map[string]any{"input": "cwd"}
-		wantText(t, c.callFromCodex(directoryURI(dir), where).text(), dir+"\n[it works in "+dir+"]") // and not where main was opened ahead
-		wantText(t, c.callFromCodex(directoryURI(newRealDir(t)), where).text(), dir)                 // it has been used
+		wantText(t, c.callFromCodex(directoryURI(dir), where).text(), dir+"\n[it works in "+dir+"]") // not in the directory where main was opened ahead
+		wantText(t, c.callFromCodex(directoryURI(newRealDir(t)), where).text(), dir)                 // main is in use by now
 		wantText(t, c.callFromCodex(directoryURI(dir), sessionInput("new", "cwd")).text(), dir+"\n[new session \"fake-2\"; it works in "+dir+"]")
 		here, err := os.Getwd()
 		if err != nil {
@@ -129,7 +129,7 @@ func TestSessions(t *testing.T) {
 		wantText(t, list(), "NAME    TYPE    SHAPE  SIZE\nanswer  number  1      8 bytes\n[1 more]")
 		c.call("repl", map[string]any{"input": "sleep", "timeout_ms": 0})
 		c.waitState("running")
-		wantText(t, list(), `[session "main" is busy: its variables are listed when its code has ended]`)
+		wantText(t, list(), `[session "main" is busy: list its variables when its code has ended]`)
 		c.call("repl_interrupt", nil)
 		r := c.call("repl_sessions", map[string]any{"session": "nope"})
 		if !r.IsError {
@@ -138,7 +138,7 @@ func TestSessions(t *testing.T) {
 
 		c = newInitializedClient(t, &setup{specs: map[string]func(string) workers.Spec{"fake": fakeSpec(&fakeworker.Options{NoQuery: true})}})
 		c.runRepl("print ready")
-		wantText(t, list(), "[this runtime does not list its variables]")
+		wantText(t, list(), "[this runtime cannot list its variables]")
 	})
 }
 
@@ -150,7 +150,7 @@ func TestOutput(t *testing.T) {
 		c := newInitializedClient(t, nil)
 		c.call("repl", map[string]any{"input": "print a1\nprint b2\nprint a3\nsleep", "timeout_ms": 0})
 		c.waitState("running")
-		until := func(args map[string]any, want string) { // the timeout may have passed before the output
+		until := func(args map[string]any, want string) { // the first call may time out before the output
 			t.Helper()
 			c.waitPart("repl_output", args, want)
 			wantText(t, c.call("repl_output", args).text(), want)
@@ -160,9 +160,9 @@ func TestOutput(t *testing.T) {
 		until(map[string]any{"lines": "2"}, "2: b2")
 		until(map[string]any{"lines": "3-"}, "3: a3")
 		until(map[string]any{"lines": "-1"}, "3: a3")
-		until(map[string]any{"lines": "9"}, "[there are 3 lines]")
-		until(map[string]any{"lines": "3-2"}, `lines "3-2": the first is after the last`)
-		until(map[string]any{"grep": "zebra"}, "[no line of 3 matches]")
+		until(map[string]any{"lines": "9"}, "[the output has 3 lines]")
+		until(map[string]any{"lines": "3-2"}, `lines "3-2": the first line is after the last`)
+		until(map[string]any{"grep": "zebra"}, "[none of 3 lines matches]")
 		c.call("repl_interrupt", nil)
 	})
 
@@ -171,7 +171,7 @@ func TestOutput(t *testing.T) {
 		c := newInitializedClient(t, nil)
 		c.runRepl("flood 100000")
 		got := c.call("repl_output", map[string]any{"lines": "1-1000"}).text()
-		wantPart(t, got, "1: 0000", "are left]")
+		wantPart(t, got, "1: 0000", "follow]")
 		if len(got) > 21_000 {
 			t.Errorf("got %d bytes", len(got))
 		}
@@ -245,7 +245,7 @@ func TestOutput(t *testing.T) {
 		until := func(pattern string) toolResult {
 			return c.call("repl_output", map[string]any{"until": pattern})
 		}
-		// lateCode begins code that prints only when somebody waits for it.
+		// lateCode starts code that prints only once a call waits for the output.
 		lateCode := func(code, pattern string) string {
 			wait, open := newGate(t)
 			c.call("repl", map[string]any{"input": wait + code, "timeout_ms": 0})
@@ -259,10 +259,10 @@ func TestOutput(t *testing.T) {
 		}
 		wantPart(t, r.text(), "until is not a regular expression: ", "RE2")
 
-		// The turn does not end: only the match can.
+		// The turn does not end, so only the match ends the call.
 		wantPart(t, lateCode("print one\nprint two words\nsleep", "^two w"), "one\ntwo words\n[running ")
-		id := c.startCall("repl_output", map[string]any{"until": "^one", "wait_ms": 600_000}) // the model has seen it already
-		c.call("repl_interrupt", nil)                                                         // does not wait for the call before it
+		id := c.startCall("repl_output", map[string]any{"until": "^one", "wait_ms": 600_000}) // the model has already seen it
+		c.call("repl_interrupt", nil)                                                         // does not wait for the earlier call
 		if got := c.waitResult(id).text(); strings.Contains(got, "one") {
 			t.Errorf("got %q", got)
 		}
@@ -273,7 +273,7 @@ func TestOutput(t *testing.T) {
 	})
 }
 
-// callFromCodex returns a call as Codex makes it, which works in dir.
+// callFromCodex calls repl like a Codex that works in dir.
 func (c *client) callFromCodex(dir string, args map[string]any) toolResult {
 	c.t.Helper()
 	return c.waitResult(c.send("tools/call", map[string]any{
@@ -282,10 +282,10 @@ func (c *client) callFromCodex(dir string, args map[string]any) toolResult {
 	}))
 }
 
-// directoryURI returns how a client names a directory.
+// directoryURI returns the file URL of a directory.
 func directoryURI(dir string) string { return fileURI + filepath.ToSlash(dir) }
 
-// newRealDir returns a new directory, by the name that it has for the system.
+// newRealDir returns a new directory with links resolved.
 func newRealDir(t *testing.T) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -298,7 +298,7 @@ func newRealDir(t *testing.T) string {
 func TestReset(t *testing.T) {
 	t.Parallel()
 
-	// One of the replies has the news, and each says how its call went.
+	// One of the replies has the events, and each says how its call went.
 	t.Run("is reported even when another call has the events", func(t *testing.T) {
 		t.Parallel()
 		c := newInitializedClient(t, nil)

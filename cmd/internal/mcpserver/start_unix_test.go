@@ -10,7 +10,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// The last output of a failed start-up explains the failure best.
+// The last output of a failed start explains the failure best.
 func TestFailedStartShowsOutput(t *testing.T) {
 	t.Parallel()
 	talks := func(dir string) workers.Spec {
@@ -22,7 +22,7 @@ func TestFailedStartShowsOutput(t *testing.T) {
 	wantPart(t, c.runRepl("print 1"), "no module named encodings\n[session did not start: exit status 1", "]\n[your input was NOT run")
 }
 
-// A checkout that is removed and made anew has the same name, and sessions start in it without a new
+// Sessions start in a checkout that was removed and recreated under the same name, without a new
 // server.
 func TestRecreatedDirectory(t *testing.T) {
 	project, err := filepath.EvalSymlinks(t.TempDir())
@@ -42,7 +42,7 @@ func TestRecreatedDirectory(t *testing.T) {
 	got := c.call("repl_reset", nil)
 	wantPart(t, got.text(), "did not start", project)
 	if !got.IsError {
-		t.Error("an interpreter started in a directory that is gone")
+		t.Error("an interpreter started in a removed directory")
 	}
 	if err := os.Mkdir(project, 0o700); err != nil {
 		t.Fatal(err)

@@ -10,10 +10,10 @@ import (
 type StdinPolicy string
 
 const (
-	StdinAuto  StdinPolicy = "auto"  // the model, but a person where the input is secret
-	StdinModel StdinPolicy = "model" // the model, secrets too
-	StdinAsk   StdinPolicy = "ask"   // a person
-	StdinDeny  StdinPolicy = "deny"  // nobody: every read gets the end of file
+	StdinAuto  StdinPolicy = "auto"  // the model; the user if the input is secret
+	StdinModel StdinPolicy = "model" // the model, even for secrets
+	StdinAsk   StdinPolicy = "ask"   // the user
+	StdinDeny  StdinPolicy = "deny"  // every read gets end of file
 )
 
 // StdinPolicies returns all policies.
@@ -21,7 +21,8 @@ func StdinPolicies() []StdinPolicy {
 	return []StdinPolicy{StdinAuto, StdinModel, StdinAsk, StdinDeny}
 }
 
-// allowsModel reports whether the model may answer w. A permission it may never give, nor a form fill in.
+// allowsModel reports whether the model may answer w. It may never give a permission or fill in a
+// form.
 func (p StdinPolicy) allowsModel(w *session.InputRequest) bool {
 	if w.NeedsUser() {
 		return false
@@ -29,7 +30,7 @@ func (p StdinPolicy) allowsModel(w *session.InputRequest) bool {
 	return p == StdinModel || p == StdinAuto && !w.Secret
 }
 
-// toolDescription returns the sentence about reads in the description of repl.
+// toolDescription returns the sentence about input in the description of repl.
 func (p StdinPolicy) toolDescription() string {
 	const wait = "When the code asks for input (a prompt, a debugger, a program that reads the terminal), "
 	const answer = wait + `the reply ends with [waiting for input: …]: the next call's input is the answer, "\n" an empty one.`
@@ -41,15 +42,15 @@ func (p StdinPolicy) toolDescription() string {
 	case StdinDeny:
 		return wait + "it gets end of file."
 	default:
-		return answer + " The user is asked for passwords, and you are not."
+		return answer + " The user, not you, is asked for passwords."
 	}
 }
 
-// maxDeniedReads bounds the reads of one call that get end of file. Code that goes on reading after
-// that would read for ever.
+// maxDeniedReads bounds the reads of one call that get end of file. Code that continues to read
+// after that would read forever.
 const maxDeniedReads = 100
 
-// requestAdvice says what the model can do about a wait that it may not answer.
+// requestAdvice says what the model can do about an input request that it must not answer.
 func (a *sessionCall) requestAdvice(w *session.InputRequest) string {
 	const giveUp = "repl_interrupt gives up"
 	switch {
@@ -58,13 +59,13 @@ func (a *sessionCall) requestAdvice(w *session.InputRequest) string {
 	case a.stdin == StdinDeny && a.deniedReads >= maxDeniedReads:
 		return fmt.Sprintf(": it has read the end of file %d times; %s", a.deniedReads, giveUp)
 	case a.stdin == StdinDeny:
-		return ": nobody may answer; repl_output gives it end of file, " + giveUp
+		return ": no answer is allowed; repl_output gives it end of file, " + giveUp
 	case a.caller.isUserAsked():
 		return ": the user is being asked; repl_output waits, " + giveUp
 	case a.call.questionKind(w) != questionNone:
 		return ": only the user may answer; repl_output has them asked, " + giveUp
 	case a.session.AttachCommand != "":
-		return fmt.Sprintf(": only the user may answer; tell them to run this in a terminal and to type it there: %s (repl_output waits for that, %s)", a.session.AttachCommand, giveUp)
+		return fmt.Sprintf(": only the user may answer; tell them to run this in a terminal and type the answer there: %s (repl_output waits for that, %s)", a.session.AttachCommand, giveUp)
 	case w.Secret:
 		return "; only the user may type it, and this client cannot ask. repl_interrupt, then use an environment variable or a file, or ask the user to run this in a terminal"
 	default:

@@ -6,12 +6,13 @@ import "testing"
 
 const (
 	fileURI      = "file://"           // before a path
-	hasFileModes = true                // the mode of a file says who may read it
+	hasFileModes = true                // file modes control access
 	afterKill    = "killed by SIGKILL" // how a worker ends after os.kill(os.getpid(), 9)
 )
 
-// rawOutputOrders is where text may be that was printed behind what bypasses the runtime.
+// rawOutputOrders are the possible orders of raw output and later output of the runtime.
 var rawOutputOrders = []string{"raw managed"}
 
-// skipWithoutTerminalReaders skips where nobody can tell who reads the terminal.
+// skipWithoutTerminalReaders skips a test on systems that do not show which process reads the
+// terminal.
 func skipWithoutTerminalReaders(*testing.T) {}

@@ -12,13 +12,12 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// maxResultChars is the size up to which clients should let results through, if they would
-// otherwise keep large ones from the model. Text stays well below it; pictures do not count as
-// text.
+// maxResultChars is the size up to which clients should show results to the model, if they would
+// otherwise withhold large ones. Text stays well below it; images do not count as text.
 const maxResultChars = 100_000
 
-// A toolHandler answers a call of one tool. It returns nil when ctx ended, because then no answer is
-// needed.
+// A toolHandler answers a call of one tool. It returns nil if ctx ended, because then no answer
+// is needed.
 type toolHandler func(ctx context.Context, r *toolRequest, arguments json.RawMessage) *mcp.CallToolResult
 
 // addTools declares the tools. A model reads their descriptions on every request, so they only
@@ -52,15 +51,15 @@ func (s *server) addTools(to *mcp.Server) {
 					return result, nil
 				}
 			}
-			return nil, errors.New("the call was given up") // the SDK tells nobody
+			return nil, errors.New("the call was given up") // the SDK sends it to no client
 		})
 	}
 
 	about := s.descriptionPrefix()
 	add("repl", "Run code", s.replDescription(), nil, s.replSchema(), s.handleRepl)
 	add("repl_output", "Read output", about+outputDescription, reads, s.outputSchema(), s.handleOutput)
-	add("repl_interrupt", "Interrupt", about+"Interrupt what runs, like Ctrl-C. Variables stay.", stops, s.sessionSchema(), s.handleInterrupt)
-	add("repl_reset", "Restart", about+"Restart the interpreter, whatever it does. Variables are lost.", resets, s.resetSchema(), s.handleReset)
+	add("repl_interrupt", "Interrupt", about+"Interrupt running code, like Ctrl-C. Variables stay.", stops, s.sessionSchema(), s.handleInterrupt)
+	add("repl_reset", "Restart", about+"Restart the interpreter, even if it is busy. Variables are lost.", resets, s.resetSchema(), s.handleReset)
 	add("repl_sessions", "List sessions", about+"List sessions: language, state, memory. Or the variables of one: type, shape, size.", reads, objectSchema(map[string]schema{"session": {Type: "string", Description: "list its variables"}}), s.handleSessions)
 
 	to.AddReceivingMiddleware(rejectUnknownTools(names))
@@ -81,8 +80,8 @@ func rejectUnknownTools(names []string) mcp.Middleware {
 	}
 }
 
-// descriptionPrefix begins the description of each tool with words for searches: clients with many tools hide
-// them and search for them by words. One search must find all of ours.
+// descriptionPrefix starts the description of each tool with search words. Clients with many
+// tools hide them, and search for them by words. One search must find all of ours.
 func (s *server) descriptionPrefix() string {
 	return s.languageNames() + " REPL: code interpreter, Jupyter, data, statistics, debugger. "
 }
@@ -91,37 +90,37 @@ func (s *server) replDescription() string {
 	return s.descriptionPrefix() + "Run code; variables, imports and definitions stay for later calls. " +
 		"Returns what it printed, the value of its last expression, and plots as images.\n" +
 		s.stdin.toolDescription() + "\n" +
-		"Code that takes longer than timeout_ms goes on, and the reply ends with [running …]: " +
-		"then repl_output waits for it, repl_interrupt stops it, and no other input is taken.\n" +
-		`Input "" waits for news.` + s.toolsDescription()
+		"Code that takes longer than timeout_ms continues, and the reply ends with [running …]: " +
+		"then repl_output waits for it, repl_interrupt stops it, and no other input is accepted.\n" +
+		`Input "" waits for new output.` + s.toolsDescription()
 }
 
-// toolsDescription says how code finds the tools of servers; "" when there are none. Models pay for it
-// on every request.
+// toolsDescription says how code finds the tools of servers, or returns "" without servers.
+// Models pay for it on every request.
 func (s *server) toolsDescription() string {
-	const named = 40 // characters of names
+	const maxChars = 40 // of the names
 	if len(s.servers) == 0 {
 		return ""
 	}
-	return "\nCode can call tools of " + joinFirstNames(s.servers, named) + `: import turnstone; turnstone.search("words") finds them; from turnstone.tools import ` +
-		s.servers[0][:min(len(s.servers[0]), named)] + ". R: turnstone$search."
+	return "\nCode can call tools of " + joinFirstNames(s.servers, maxChars) + `: import turnstone; turnstone.search("words") finds them; from turnstone.tools import ` +
+		s.servers[0][:min(len(s.servers[0]), maxChars)] + ". R: turnstone$search."
 }
 
 const outputDescription = "Wait for running code, and return its new output. " +
-	"Or look into output that a reply left out: grep for a regular expression, or lines by number."
+	"Or read output that a reply left out: grep for a regular expression, or lines by number."
 
-// serverInstructions returns the text that a model sees if the tools are hidden: the purpose of the
-// server, and when to use it.
+// serverInstructions returns the text that a model sees even if the tools are hidden: what the
+// server does, and when to use it.
 func (s *server) serverInstructions() string {
 	text := "A live " + s.languageNames() + " interpreter (REPL, like a Jupyter kernel) with the user's own packages. " +
 		"Use it instead of one-off scripts to compute, explore data, plot (images come back), debug, or run long jobs: variables stay between calls."
 	if s.sessions.shared {
-		text += " Every call names its session: begin with \"new\", and go on with the name that the reply gives."
+		text += " Every call names its session: start with \"new\", then use the name that the reply gives."
 	}
 	return text
 }
 
-// languageNames returns the languages as a person writes them.
+// languageNames returns the languages, capitalized and joined.
 func (s *server) languageNames() string {
 	var names []string
 	for _, lang := range s.sessions.languages {
@@ -130,17 +129,18 @@ func (s *server) languageNames() string {
 	return joinNames(names, "or", "code")
 }
 
-// remotesDescription says how sessions at other places than the usual one are named; "" when there are
+// remotesDescription says how sessions on other remotes are named, or returns "" if there are
 // none.
 func (s *server) remotesDescription() string {
 	if s.options.Backend == nil || len(s.options.Backend.Remotes()) < 2 {
 		return ""
 	}
-	places := s.options.Backend.Remotes()[1:]
-	return fmt.Sprintf("; %q is one at a place: %s", places[0]+remoteSeparator+MainSession, joinFirstNames(places, 100))
+	remotes := s.options.Backend.Remotes()[1:]
+	return fmt.Sprintf("; %q is one on a remote: %s", remotes[0]+remoteSeparator+MainSession, joinFirstNames(remotes, 100))
 }
 
-// joinFirstNames joins names up to so many characters; of more there is the first, and their number.
+// joinFirstNames joins names of at most most characters in total. Otherwise it returns the first
+// name and the number of names.
 func joinFirstNames(names []string, most int) string {
 	if all := strings.Join(names, ", "); len(all) <= most {
 		return all
@@ -148,8 +148,7 @@ func joinFirstNames(names []string, most int) string {
 	return fmt.Sprintf("%s, … (%d)", names[0][:min(len(names[0]), most)], len(names))
 }
 
-// A schema is the part of JSON Schema that the tools need. Properties keep their
-// order of names.
+// A schema is the part of JSON Schema that the tools need. Properties are sorted by name.
 type schema struct {
 	Type        string            `json:"type,omitempty"`
 	Description string            `json:"description,omitempty"`
@@ -159,9 +158,9 @@ type schema struct {
 	Maximum     *int64            `json:"maximum,omitempty"`
 }
 
-// objectSchema returns the arguments of a tool. It always has properties, even none, because some
-// services for models refuse all tools without them. It allows additional ones, because hosts
-// add their own.
+// objectSchema returns the schema of a tool's arguments. It always has properties, even if empty,
+// because some model services otherwise refuse all tools. It allows additional ones, because
+// clients add their own.
 func objectSchema(properties map[string]schema, required ...string) schema {
 	if properties == nil {
 		properties = map[string]schema{}
@@ -171,7 +170,7 @@ func objectSchema(properties map[string]schema, required ...string) schema {
 
 func (s *server) replSchema() schema {
 	properties := map[string]schema{
-		"input":      {Type: "string", Description: "code, or the answer to a wait"},
+		"input":      {Type: "string", Description: "code, or the answer to an input request"},
 		"timeout_ms": timeSchema("how long to wait for the code; default 45000"),
 		"eof":        {Type: "boolean", Description: "end of file after this answer"},
 	}
@@ -198,8 +197,8 @@ func (s *server) sessionSchema() schema {
 	return s.withSession("", map[string]schema{})
 }
 
-// withSession returns the arguments of a tool about a session. Only one tool describes the
-// argument session, because models pay for each description.
+// withSession adds the argument session to the arguments of a tool. Only one tool describes it,
+// because models pay for each description.
 func (s *server) withSession(description string, properties map[string]schema, required ...string) schema {
 	if s.sessions.shared {
 		required = append(required, "session")

@@ -32,7 +32,7 @@ type webServer struct {
 	runErr error         // of RunHTTP, once ended
 }
 
-// newWebServer starts a server that ends sessions after this idle time; 0 is the default.
+// newWebServer starts a server with an idle timeout; 0 is the default.
 func newWebServer(t *testing.T, s *setup, idle time.Duration) *webServer {
 	t.Helper()
 	if s == nil {
@@ -69,7 +69,7 @@ func newWebServer(t *testing.T, s *setup, idle time.Duration) *webServer {
 	return w
 }
 
-// stopAndWait ends the server and waits for that.
+// stopAndWait stops the server and waits for its end.
 func (w *webServer) stopAndWait() {
 	w.t.Helper()
 	w.stop()
@@ -80,11 +80,11 @@ func (w *webServer) stopAndWait() {
 	}
 }
 
-// A webClient speaks raw HTTP with a server.
+// A webClient exchanges raw HTTP with a server.
 type webClient struct {
 	*webServer
 	version string // of the protocol
-	session string // Mcp-Session-Id; "" in the era without
+	session string // Mcp-Session-Id; "" in the stateless era
 	http    *http.Client
 	lastID  int
 }
@@ -95,10 +95,10 @@ func (w *webServer) newWebClient(version string) *webClient {
 	return c
 }
 
-// newStatelessClient returns a caller of the era in which each request stands for itself.
+// newStatelessClient returns a client of the stateless era.
 func (w *webServer) newStatelessClient() *webClient { return w.newWebClient("2026-07-28") }
 
-// newSessionClient returns a caller of the eras with MCP sessions, and has one.
+// newSessionClient returns a client with an MCP session.
 func (w *webServer) newSessionClient(version string) *webClient {
 	w.t.Helper()
 	c := w.newWebClient(version)
@@ -109,13 +109,13 @@ func (w *webServer) newSessionClient(version string) *webClient {
 		w.t.Fatal(got.Error.Message)
 	}
 	if c.session = a.header.Get("Mcp-Session-Id"); c.session == "" {
-		w.t.Fatal("there is no Mcp-Session-Id")
+		w.t.Fatal("no Mcp-Session-Id")
 	}
 	c.notify("notifications/initialized", nil)
 	return c
 }
 
-// runEachHTTPVersion runs a test with a caller of each era.
+// runEachHTTPVersion runs a test with a client of each protocol version.
 func runEachHTTPVersion(t *testing.T, test func(t *testing.T, c *webClient)) {
 	for _, version := range []string{"2025-03-26", "2025-06-18", "2025-11-25"} {
 		t.Run(version, func(t *testing.T) {
@@ -129,7 +129,7 @@ func runEachHTTPVersion(t *testing.T, test func(t *testing.T, c *webClient)) {
 	})
 }
 
-// newRequest has everything that one needs, or what header says instead.
+// newRequest returns a complete request, in which header replaces fields.
 func (c *webClient) newRequest(ctx context.Context, method string, body []byte, header map[string]string) *http.Request {
 	r, err := http.NewRequestWithContext(ctx, method, c.url, bytes.NewReader(body))
 	if err != nil {
@@ -152,7 +152,7 @@ func (c *webClient) newRequest(ctx context.Context, method string, body []byte, 
 	return r
 }
 
-// do sends a request and returns the response when all of it is there.
+// do sends a request and returns the complete response.
 func (c *webClient) do(method, body string, header map[string]string) (status int, text string, got http.Header) {
 	c.t.Helper()
 	response, err := c.http.Do(c.newRequest(c.t.Context(), method, []byte(body), header))
@@ -175,7 +175,7 @@ func (c *webClient) notify(method string, params map[string]any) {
 	}
 }
 
-// A webRequest is a request whose response is coming in.
+// A webRequest is a request with its response, as far as it has arrived.
 type webRequest struct {
 	c      *webClient
 	id     string
@@ -184,12 +184,12 @@ type webRequest struct {
 	mu         sync.Mutex
 	status     int
 	header     http.Header
-	events     []answer      // all that came
+	events     []answer      // everything that came
 	lastID     string        // of the last event
-	keepAlives int           // comments that say that the stream is
-	names      []string      // of the events that have one
+	keepAlives int           // keep-alive comments
+	names      []string      // of events with a name
 	err        error         // of the connection
-	over       bool          // the response is
+	over       bool          // the response has ended
 	changed    chan struct{} // closed at the next change
 }
 
@@ -222,7 +222,7 @@ func (c *webClient) send(method string, params map[string]any) *webRequest {
 	return c.openStream("POST", body, header, fmt.Sprint(c.lastID))
 }
 
-// openStream sends a request whose response is a stream, and reads that as it comes.
+// openStream sends a request and reads its response as a stream.
 func (c *webClient) openStream(method string, body []byte, header map[string]string, id string) *webRequest {
 	ctx, hangUp := context.WithCancel(context.Background())
 	a := &webRequest{c: c, id: id, hangUp: hangUp, changed: make(chan struct{})}
@@ -247,7 +247,7 @@ func (a *webRequest) update(f func()) {
 	a.changed = make(chan struct{})
 }
 
-// read reads events. If the body is no event stream, it returns the body as one event.
+// read reads events. If the body is not an event stream, it counts as one event.
 func (a *webRequest) read(body io.Reader) error {
 	lines := bufio.NewReader(body)
 	for {
@@ -266,7 +266,7 @@ func (a *webRequest) read(body io.Reader) error {
 		if strings.HasPrefix(line, "{") {
 			m := answer{Line: line, At: time.Now()}
 			if err := json.Unmarshal([]byte(line), &m); err != nil {
-				a.c.t.Errorf("the server wrote what is not JSON: %q", line)
+				a.c.t.Errorf("the server wrote invalid JSON: %q", line)
 			}
 			a.update(func() { a.events = append(a.events, m) })
 		}
@@ -279,7 +279,7 @@ func (a *webRequest) read(body io.Reader) error {
 	}
 }
 
-// waitFor waits for something to be so.
+// waitFor waits until ok returns true.
 func (a *webRequest) waitFor(what string, ok func() bool) {
 	a.c.t.Helper()
 	timeout := time.After(deadline)
@@ -293,7 +293,7 @@ func (a *webRequest) waitFor(what string, ok func() bool) {
 		select {
 		case <-changed:
 		case <-timeout:
-			a.c.t.Fatalf("%s: %s did not come to be", a.id, what)
+			a.c.t.Fatalf("%s: %s did not happen", a.id, what)
 		}
 	}
 }
@@ -334,7 +334,7 @@ func (a *webRequest) waitResult() toolResult {
 	return r
 }
 
-// startCall begins a call of a tool. The session of a test is "main".
+// startCall starts a call of a tool. The session of a test is "main".
 func (c *webClient) startCall(tool string, args, meta map[string]any) *webRequest {
 	c.t.Helper()
 	if args == nil {
@@ -355,13 +355,13 @@ func (c *webClient) call(tool string, args map[string]any) toolResult {
 	return c.startCall(tool, args, nil).waitResult()
 }
 
-// runRepl returns the text of one call of repl.
+// runRepl calls repl and returns the text of the reply.
 func (c *webClient) runRepl(input string) string {
 	c.t.Helper()
 	return c.call("repl", map[string]any{"input": input}).text()
 }
 
-// waitState waits until a session is in a state that repl_sessions shows.
+// waitState waits until repl_sessions shows a session in a state.
 func (c *webClient) waitState(state string) {
 	c.t.Helper()
 	waitUntil(c.t, "a session that is "+state, func() bool {
@@ -369,7 +369,7 @@ func (c *webClient) waitState(state string) {
 	})
 }
 
-// waitFirstOutput waits until the main session has printed "begun". It moves no cursor.
+// waitFirstOutput waits until the main session has printed "begun". It does not move the cursor.
 func (c *webClient) waitFirstOutput() {
 	c.t.Helper()
 	waitUntil(c.t, "the first output", func() bool {
@@ -378,8 +378,8 @@ func (c *webClient) waitFirstOutput() {
 	c.waitState("running")
 }
 
-// reconnect asks for the rest of what a has not got. The server may not know yet
-// that its connection is lost, and then refuses, as the SDK does.
+// reconnect requests the rest of a response. While the server has not noticed the lost
+// connection, it refuses, as the SDK does; then reconnect tries again.
 func (c *webClient) reconnect(a *webRequest) *webRequest {
 	c.t.Helper()
 	for {
@@ -391,7 +391,7 @@ func (c *webClient) reconnect(a *webRequest) *webRequest {
 	}
 }
 
-// waitUntil waits for something to be so.
+// waitUntil waits until ok returns true.
 func waitUntil(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	timeout := time.After(deadline)
@@ -399,12 +399,12 @@ func waitUntil(t *testing.T, what string, ok func() bool) {
 		select {
 		case <-time.After(time.Millisecond):
 		case <-timeout:
-			t.Fatalf("%s did not come to be", what)
+			t.Fatalf("%s did not happen", what)
 		}
 	}
 }
 
-// cancel gives a call up, as its era does.
+// cancel cancels a call, in the way of its protocol era.
 func (c *webClient) cancel(a *webRequest) {
 	c.t.Helper()
 	if c.session == "" {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// sendRaw sends a request with an id as it stands.
+// sendRaw sends a request with an id exactly as given.
 func (c *client) sendRaw(id, method string, params map[string]any) {
 	c.t.Helper()
 	if c.meta != nil {
@@ -102,7 +102,7 @@ func TestStdio(t *testing.T) {
 		}
 	})
 
-	// The id of a message that is too long is in its first bytes, or in its last.
+	// The id of an overlong message is in its first or last bytes.
 	t.Run("a message that is too long is answered by its id", func(t *testing.T) {
 		t.Parallel()
 		long := strings.Repeat("x", 161<<20)
@@ -179,7 +179,7 @@ func TestStdio(t *testing.T) {
 	})
 }
 
-// The SDK names its own types.
+// The error of the SDK would name Go types.
 func TestWrongParams(t *testing.T) {
 	t.Parallel()
 	for method, test := range map[string]struct{ params, want string }{
@@ -208,7 +208,7 @@ func TestWrongParams(t *testing.T) {
 	}
 }
 
-// To a client in PHP an empty list and an empty object are the same.
+// Clients in PHP do not distinguish an empty list from an empty object.
 func TestEmptyLists(t *testing.T) {
 	t.Parallel()
 	calls := map[string]string{
@@ -244,8 +244,8 @@ func TestEmptyLists(t *testing.T) {
 	})
 }
 
-// A client may cancel what it never called, by mistake or by malice.
-// It looks at the memory of the whole process, so nothing runs beside it.
+// A client may cancel unknown calls, by mistake or malice. This test measures the memory of the
+// whole process, so it runs alone.
 func TestStdioUnknownCancels(t *testing.T) {
 	t.Run("handshake", func(t *testing.T) { runUnknownCancels(t, newInitializedClient(t, nil)) })
 	t.Run("modern", func(t *testing.T) {

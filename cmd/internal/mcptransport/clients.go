@@ -177,7 +177,7 @@ func (c *httpClient) checkDrainedLocked() {
 
 var (
 	errShuttingDown = errors.New("the server is shutting down")
-	errIDInUse      = errors.New("the id belongs to a call that is not answered yet")
+	errIDInUse      = errors.New("the id is in use by a call that is not answered yet")
 )
 
 // registerCall adds a call to the open calls of the client.

@@ -264,7 +264,7 @@ func (w *stdioConn) startRequest(m *jsonrpc2.Message, b *batch) {
 	w.mu.Lock()
 	if _, taken := w.requestNumbers[jsonrpc2.IDKey(r.id)]; taken {
 		w.mu.Unlock()
-		w.refuseLine(b, jsonrpc2.CodeInvalidRequest, fmt.Sprintf("id %s belongs to a call that is not answered yet", r.id))
+		w.refuseLine(b, jsonrpc2.CodeInvalidRequest, fmt.Sprintf("id %s is in use by a call that is not answered yet", r.id))
 		return
 	}
 	if open := len(w.openRequests); open >= maxOpenRequests || open > 0 && w.openBytes+r.size > maxOpenBytes {
