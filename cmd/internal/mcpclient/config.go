@@ -69,7 +69,7 @@ func LoadServers(source string, p install.ConfigDirs) (list []ServerConfig, left
 
 // readEntries returns the server entries of a source.
 func readEntries(source string, p install.ConfigDirs) (entries map[string]any, left []string, v *variableExpander, err error) {
-	v = &variableExpander{places: p}
+	v = &variableExpander{dirs: p}
 	if !slices.Contains(ClientNames(), source) {
 		tree, err := install.ReadJSON(source)
 		if err != nil {
@@ -165,7 +165,7 @@ func readApprovals(project map[string]any, p install.ConfigDirs) (a approvals) {
 
 // variableExpander replaces variables such as ${HOME} in the settings of servers.
 type variableExpander struct {
-	places    install.ConfigDirs
+	dirs      install.ConfigDirs
 	isLiteral bool // the client expands no variables
 }
 
@@ -178,11 +178,11 @@ func (v *variableExpander) parseEntry(name string, entry any) (c ServerConfig, e
 	if settings["enabled"] == false || settings["disabled"] == true {
 		return c, errors.New("disabled")
 	}
-	c.Name, c.Dir = name, v.places.Project
+	c.Name, c.Dir = name, v.dirs.Project
 	if dir := v.expandText(settings["cwd"], &err); dir != "" {
 		c.Dir = dir
 		if !filepath.IsAbs(dir) {
-			c.Dir = filepath.Join(v.places.Project, dir)
+			c.Dir = filepath.Join(v.dirs.Project, dir)
 		}
 	}
 	kind, _ := settings["type"].(string)
@@ -230,7 +230,7 @@ func (v *variableExpander) parseHeaders(settings map[string]any, err *error) map
 // lookupNamed returns the value of the environment variable that a setting names.
 func (v *variableExpander) lookupNamed(variable any, err *error) string {
 	name, _ := variable.(string)
-	value := v.places.Getenv(name)
+	value := v.dirs.Getenv(name)
 	if value == "" && *err == nil {
 		*err = fmt.Errorf("the variable %s is not set", name)
 	}
@@ -241,7 +241,7 @@ func (v *variableExpander) lookupNamed(variable any, err *error) string {
 func (v *variableExpander) serverEnvironment(settings map[string]any, err *error) (env []string) {
 	own, _ := settings["env"].(map[string]any)
 	for _, name := range append(safeVariables(), stringItems(settings["env_vars"])...) {
-		if value := v.places.Getenv(name); value != "" && own[name] == nil {
+		if value := v.dirs.Getenv(name); value != "" && own[name] == nil {
 			env = append(env, name+"="+value)
 		}
 	}
@@ -284,13 +284,13 @@ func (v *variableExpander) lookupValue(name string) (string, error) {
 	name, otherwise, hasDefault := strings.Cut(name, ":-")
 	switch {
 	case name == "workspaceFolder":
-		return v.places.Project, nil
+		return v.dirs.Project, nil
 	case name == "userHome":
-		return v.places.Home, nil
+		return v.dirs.Home, nil
 	case strings.HasPrefix(name, "input:"):
 		return "", fmt.Errorf("${%s} is not supported: only an MCP client can prompt for it", name)
 	}
-	if value := v.places.Getenv(strings.TrimPrefix(name, "env:")); value != "" {
+	if value := v.dirs.Getenv(strings.TrimPrefix(name, "env:")); value != "" {
 		return value, nil
 	}
 	if hasDefault {

@@ -132,7 +132,7 @@ func TestElicit(t *testing.T) {
 	})
 
 	// The request is withdrawn by an interrupt, by the server itself, and by a reset.
-	t.Run("withdraws a question that is over", func(t *testing.T) {
+	t.Run("withdraws obsolete questions", func(t *testing.T) {
 		t.Parallel()
 		r := newSessionWith(t, newRudeSet(t, Options{Allow: []string{"*"}}, "older"))
 		wantOutput(t, r, "from turnstone.tools import older", "")

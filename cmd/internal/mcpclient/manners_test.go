@@ -11,7 +11,7 @@ import (
 func TestOddServers(t *testing.T) {
 	t.Parallel()
 
-	t.Run("hostile tools are called or left out", func(t *testing.T) {
+	t.Run("hostile tools are called or skipped", func(t *testing.T) {
 		t.Parallel()
 		r := newSessionWith(t, newRudeSet(t, Options{Allow: []string{"*"}}, "hostile"))
 		wantOutput(t, r, "import turnstone; from turnstone.tools import hostile; print(6 * 7)", "42")

@@ -113,8 +113,8 @@ func wordMatch(words []string, w string) (most int) {
 func stemWord(word string) string {
 	const minStem = 3 // letters; "thing" stays
 	for _, ending := range []struct{ of, instead string }{{"ies", "y"}, {"sses", "ss"}, {"ss", "ss"}, {"ing", ""}, {"ed", ""}, {"es", ""}, {"s", ""}, {"e", ""}} {
-		if begin, ok := strings.CutSuffix(word, ending.of); ok && len(begin) >= minStem {
-			return begin + ending.instead
+		if stem, ok := strings.CutSuffix(word, ending.of); ok && len(stem) >= minStem {
+			return stem + ending.instead
 		}
 	}
 	return word

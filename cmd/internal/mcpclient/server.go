@@ -427,8 +427,8 @@ func (c *connection) explainError(err error) error {
 	if c.stdio.hasStoppedReading() {
 		words = append(words, "it stopped reading its input")
 	}
-	if said := c.program.StderrSummary(); said != "" {
-		words = append(words, said)
+	if summary := c.program.StderrSummary(); summary != "" {
+		words = append(words, summary)
 	}
 	if junk := c.stdio.FirstJunk(); junk != "" {
 		words = append(words, fmt.Sprintf("it wrote to its standard output: %q", junk))

@@ -231,7 +231,8 @@ func (s *ServerSet) allFunctions() []supervisor.Function {
 	return list
 }
 
-// setTools stores the tools of a server, except those that code cannot call. s.mu is held.
+// setTools stores the tools of a server, without the ones that code cannot call. The caller holds
+// s.mu.
 func (s *toolServer) setTools(tools []*mcp.Tool) {
 	s.tools, s.omitted, s.toolsKnown = nil, nil, true
 	slices.SortStableFunc(tools, func(a, b *mcp.Tool) int { return strings.Compare(a.Name, b.Name) })

@@ -331,7 +331,7 @@ func TestSecretClients(t *testing.T) {
 		}
 	})
 
-	t.Run("a client that cannot ask is told what to do", func(t *testing.T) {
+	t.Run("a client that cannot ask gets advice", func(t *testing.T) {
 		t.Parallel()
 		runEachProtocolVersion(t, func(t *testing.T, c *client) {
 			want := `[waiting for a secret: "pw: "; only the user may type it, and this client cannot ask. ` +
@@ -459,7 +459,7 @@ func TestSlowUser(t *testing.T) {
 		wantPart(t, p.call("repl_output", nil).text(), "[the question was declined]\nInterrupted")
 	})
 
-	t.Run("is asked again when the question went with the call", func(t *testing.T) {
+	t.Run("is asked again when the question ended with the call", func(t *testing.T) {
 		t.Parallel()
 		p, q := ask(t, "print after")
 		p.sendAnswer("", q, map[string]any{"action": "cancel"})
@@ -469,7 +469,7 @@ func TestSlowUser(t *testing.T) {
 		wantText(t, p.waitResult(rest).text(), "[a secret typed by user]\n7 bytes\nafter")
 	})
 
-	t.Run("is not asked any more when the code ends", func(t *testing.T) {
+	t.Run("is no longer asked when the code ends", func(t *testing.T) {
 		t.Parallel()
 		p, q := ask(t, "")
 		p.call("repl_interrupt", nil)
@@ -479,7 +479,7 @@ func TestSlowUser(t *testing.T) {
 		wantText(t, p.runRepl("print 2"), "2")
 	})
 
-	t.Run("leaves the code what is left of the call", func(t *testing.T) {
+	t.Run("leaves the code the rest of the timeout", func(t *testing.T) {
 		t.Parallel()
 		c := newClient(t, &setup{callWait: 3 * time.Second})
 		c.caps = formCapabilities
@@ -497,7 +497,7 @@ func TestSlowUser(t *testing.T) {
 		p.call("repl_interrupt", nil)
 	})
 
-	t.Run("keeps the page", func(t *testing.T) {
+	t.Run("can still use the page", func(t *testing.T) {
 		runWithTestUser(t, setup{callWait: 3 * time.Second}, map[string]any{"elicitation": map[string]any{"url": map[string]any{}}}, func(t *testing.T, p *testUser) {
 			call := p.startRepl(map[string]any{"input": "secret pw: \nprint after"})
 			q := p.waitQuestion(call)

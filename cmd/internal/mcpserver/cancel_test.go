@@ -153,7 +153,7 @@ func TestCancel(t *testing.T) {
 		c.wantNoAnswer(queued)
 	})
 
-	t.Run("right behind its call does no harm", func(t *testing.T) {
+	t.Run("right after its call does no harm", func(t *testing.T) {
 		t.Parallel()
 		c := newInitializedClient(t, nil)
 		c.runRepl("print 1")
@@ -276,7 +276,7 @@ func (c *client) sendCallsAndCancel(cancelled string, calls ...toolCall) (ids []
 func TestCancelledCall(t *testing.T) {
 	t.Parallel()
 
-	t.Run("lets inputs behind it run once it is interrupted", func(t *testing.T) {
+	t.Run("lets queued inputs run once it is interrupted", func(t *testing.T) {
 		t.Parallel()
 		c := newInitializedClient(t, nil)
 		c.runRepl("print begun")
@@ -290,7 +290,7 @@ func TestCancelledCall(t *testing.T) {
 		}
 	})
 
-	t.Run("lets them wait while its code still ends", func(t *testing.T) {
+	t.Run("makes them wait until its code has ended", func(t *testing.T) {
 		t.Parallel()
 		c := newInitializedClient(t, nil)
 		c.runRepl("print begun")
@@ -304,7 +304,7 @@ func TestCancelledCall(t *testing.T) {
 		wantPart(t, c.waitResult(queued).text(), "Interrupted", "\nb")
 	})
 
-	t.Run("has those refused that would run into a question", func(t *testing.T) {
+	t.Run("rejects inputs that would run into an input request", func(t *testing.T) {
 		t.Parallel()
 		c := newPythonClient(t)
 		c.runRepl("import time")
@@ -317,7 +317,7 @@ func TestCancelledCall(t *testing.T) {
 		wantPart(t, c.runRepl("Ada"), "got Ada")
 	})
 
-	t.Run("has no input typed where it may have been the answer", func(t *testing.T) {
+	t.Run("types no input in place of its own answer", func(t *testing.T) {
 		t.Parallel()
 		c := newInitializedClient(t, nil)
 		for range 100 {

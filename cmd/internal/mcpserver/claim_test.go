@@ -50,7 +50,7 @@ func TestClaimTurn(t *testing.T) {
 		}
 	})
 
-	t.Run("a call that times out rejects those behind it", func(t *testing.T) {
+	t.Run("a call that times out rejects later ones", func(t *testing.T) {
 		v, _, calls := newQueuedCalls()
 		if !v.dropQueued(calls[2]) || v.dropQueued(calls[2]) {
 			t.Error("the call was not dropped exactly once")

@@ -45,7 +45,7 @@ func TestAccept(t *testing.T) {
 		})
 	}
 
-	t.Run("of a client without streams has the answer of a long call", func(t *testing.T) {
+	t.Run("of a client without streams still gets the answer of a long call", func(t *testing.T) {
 		t.Parallel()
 		c := newWebServer(t, nil, 0).newSessionClient("2025-11-25")
 		wait, open := newGate(t)
@@ -185,7 +185,7 @@ func TestInitialize(t *testing.T) {
 
 	const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`
 
-	t.Run("begins a session for a client with that of a server before", func(t *testing.T) {
+	t.Run("starts a session for a client with the session id of an earlier server", func(t *testing.T) {
 		t.Parallel()
 		c := newWebServer(t, nil, 0).newWebClient("2025-06-18")
 		c.session = "of-a-server-before"
@@ -196,7 +196,7 @@ func TestInitialize(t *testing.T) {
 		wantText(t, c.runRepl("print 1"), "1")
 	})
 
-	t.Run("begins another session in a session", func(t *testing.T) {
+	t.Run("starts another session within a session", func(t *testing.T) {
 		t.Parallel()
 		c := newWebServer(t, nil, 0).newSessionClient("2025-06-18")
 		first := c.session
@@ -207,7 +207,7 @@ func TestInitialize(t *testing.T) {
 		wantText(t, c.runRepl("print 1"), "1")
 	})
 
-	t.Run("agrees on a version, whatever its header says", func(t *testing.T) {
+	t.Run("negotiates a version regardless of the header", func(t *testing.T) {
 		t.Parallel()
 		w := newWebServer(t, nil, 0)
 		for _, version := range []string{"2026-07-28", "2099-01-01", "draft"} {
@@ -217,7 +217,7 @@ func TestInitialize(t *testing.T) {
 		}
 	})
 
-	t.Run("has the same answer again on standard input, for gateways", func(t *testing.T) {
+	t.Run("repeats its answer on standard input, for gateways", func(t *testing.T) {
 		t.Parallel()
 		c := newClient(t, nil)
 		first := c.initialize("2025-06-18")
@@ -240,7 +240,7 @@ func TestIDs(t *testing.T) {
 		}
 	})
 
-	t.Run("that are odd can be cancelled", func(t *testing.T) {
+	t.Run("that are not integers can be cancelled", func(t *testing.T) {
 		t.Parallel()
 		c := newWebServer(t, nil, 0).newSessionClient("2025-11-25")
 		a := c.openStream("POST", []byte(`{"jsonrpc":"2.0","id":2.5,"method":"tools/call","params":{"name":"repl","arguments":{"input":"print begun\nsleep"}}}`), nil, "2.5")
@@ -257,7 +257,7 @@ func TestIDs(t *testing.T) {
 func TestStreamReader(t *testing.T) {
 	t.Parallel()
 
-	t.Run("takes the place of the one before", func(t *testing.T) {
+	t.Run("replaces an earlier reader", func(t *testing.T) {
 		t.Parallel()
 		c := newWebServer(t, nil, 0).newSessionClient("2025-11-25")
 		before := c.openStream("GET", nil, nil, "")
@@ -270,7 +270,7 @@ func TestStreamReader(t *testing.T) {
 		before.waitFor("its end", func() bool { return before.over })
 	})
 
-	t.Run("that comes back gets the answer of a call whose reader is still there", func(t *testing.T) {
+	t.Run("that reconnects gets the answer of a call with an earlier reader", func(t *testing.T) {
 		t.Parallel()
 		c := newWebServer(t, nil, 0).newSessionClient("2025-11-25")
 		wait, open := newGate(t)

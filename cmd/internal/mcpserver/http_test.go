@@ -105,7 +105,7 @@ func TestHTTP(t *testing.T) {
 		}
 	})
 
-	t.Run("takes batches in the oldest version only", func(t *testing.T) {
+	t.Run("accepts batches in the oldest version only", func(t *testing.T) {
 		t.Parallel()
 		c := newWebServer(t, nil, 0).newSessionClient("2025-03-26")
 		call := func(id, input string) string {
@@ -258,7 +258,7 @@ func TestHTTPCancel(t *testing.T) {
 	})
 
 	// The cancel is a separate request, and may arrive after the next call.
-	t.Run("may arrive behind the next call", func(t *testing.T) {
+	t.Run("may arrive after the next call", func(t *testing.T) {
 		t.Parallel()
 		c := newWebServer(t, nil, 0).newSessionClient("2025-11-25")
 		c.runRepl("print begun")
@@ -324,7 +324,7 @@ func TestHTTPCancel(t *testing.T) {
 func TestStream(t *testing.T) {
 	t.Parallel()
 
-	t.Run("says that it lives while nothing happens", func(t *testing.T) {
+	t.Run("sends keep-alives while nothing happens", func(t *testing.T) {
 		t.Parallel()
 		runEachHTTPVersion(t, func(t *testing.T, c *webClient) {
 			wait, open := newGate(t)
@@ -340,7 +340,7 @@ func TestStream(t *testing.T) {
 		})
 	})
 
-	t.Run("begins with an event without a name", func(t *testing.T) {
+	t.Run("starts with an unnamed event", func(t *testing.T) {
 		t.Parallel()
 		c := newWebServer(t, nil, 0).newSessionClient("2025-11-25")
 		a := c.startCall("repl", map[string]any{"input": "print 1"}, nil)

@@ -109,26 +109,26 @@ func (c *content) fitImage(i *timeline.Image, side int) (shown *timeline.Image, 
 	repaired.Data = timeline.RepairPNG(i.Data)
 	i = &repaired
 	start := time.Now()
-	picture, format, why := decodeImage(i, min(imageTimeout, allImagesTimeout-c.readingTime))
+	decoded, format, why := decodeImage(i, min(imageTimeout, allImagesTimeout-c.readingTime))
 	c.readingTime += time.Since(start)
 	if why != "" {
 		return nil, "", why
 	}
-	size := picture.Bounds().Size()
+	size := decoded.Bounds().Size()
 	shown = &timeline.Image{MIME: "image/" + format, Data: i.Data} // the actual format, because APIs reject a wrong type
 	var err error
 	if side > 0 && max(size.X, size.Y) > side {
-		picture, how = scaleDown(picture, side), "smaller"
+		decoded, how = scaleDown(decoded, side), "smaller"
 	}
 	if how != "" || format == "gif" { // models see only one frame of a GIF: the decoded one
 		if format != "jpeg" {
 			format = "png"
 		}
-		shown, err = encodeImage(picture, format)
+		shown, err = encodeImage(decoded, format)
 	}
 	if err == nil && c.bytes+len(shown.Data) > maxImageBytes && format != "jpeg" {
 		format = "jpeg"
-		shown, err = encodeImage(picture, format)
+		shown, err = encodeImage(decoded, format)
 	}
 	if how == "" && shown.MIME != i.MIME {
 		how = "as " + strings.ToUpper(format)
@@ -162,7 +162,7 @@ func (r deadlineReader) isLate() bool { return time.Now().After(r.deadline) }
 
 // decodeImage decodes a whole image, within a time limit. An image that a model cannot read would
 // end its conversation, because the client sends it again with every message.
-func decodeImage(i *timeline.Image, most time.Duration) (picture image.Image, format, why string) {
+func decodeImage(i *timeline.Image, most time.Duration) (decoded image.Image, format, why string) {
 	name := strings.ToUpper(strings.TrimPrefix(i.MIME, "image/"))
 	damaged := func(err error) string {
 		what := "is damaged"
@@ -185,14 +185,14 @@ func decodeImage(i *timeline.Image, most time.Duration) (picture image.Image, fo
 		return nil, "", fmt.Sprintf("more than %d million pixels, with 16 bits for each color", maxPixels/2>>20)
 	}
 	from := deadlineReader{bytes.NewReader(i.Data), time.Now().Add(most)}
-	picture, format, err = image.Decode(from)
+	decoded, format, err = image.Decode(from)
 	switch {
 	case err != nil && from.isLate(): // some decoders hide the reader's error
 		return nil, "", errReadTimeout.Error()
 	case err != nil:
 		return nil, "", damaged(err)
 	}
-	return picture, format, ""
+	return decoded, format, ""
 }
 
 // isDeepColor reports whether a decoded pixel takes eight bytes.
@@ -220,19 +220,19 @@ func scaleDown(from image.Image, side int) image.Image {
 }
 
 // encodeImage encodes an image as PNG or JPEG. In a JPEG, transparent parts become white.
-func encodeImage(picture image.Image, format string) (*timeline.Image, error) {
+func encodeImage(m image.Image, format string) (*timeline.Image, error) {
 	var b bytes.Buffer
 	var err error
 	if format == "jpeg" {
-		if o, ok := picture.(interface{ Opaque() bool }); ok && !o.Opaque() {
-			flat := image.NewRGBA(picture.Bounds())
+		if o, ok := m.(interface{ Opaque() bool }); ok && !o.Opaque() {
+			flat := image.NewRGBA(m.Bounds())
 			draw.Draw(flat, flat.Bounds(), image.White, image.Point{}, draw.Src)
-			draw.Draw(flat, flat.Bounds(), picture, picture.Bounds().Min, draw.Over)
-			picture = flat
+			draw.Draw(flat, flat.Bounds(), m, m.Bounds().Min, draw.Over)
+			m = flat
 		}
-		err = jpeg.Encode(&b, picture, &jpeg.Options{Quality: 90})
+		err = jpeg.Encode(&b, m, &jpeg.Options{Quality: 90})
 	} else {
-		err = png.Encode(&b, picture)
+		err = png.Encode(&b, m)
 	}
 	return &timeline.Image{MIME: "image/" + format, Data: b.Bytes()}, err
 }

@@ -243,7 +243,7 @@ func TestImage(t *testing.T) {
 
 	// A small file may unpack to any size. So its declared size is checked first, and chunks that
 	// do not belong to the image are not unpacked.
-	t.Run("takes little memory even if it is a bomb", func(t *testing.T) {
+	t.Run("takes little memory even for a decompression bomb", func(t *testing.T) {
 		good := newTestImage(t, 100, 90, "image/png").Data
 		bomb := newZlibBomb(t)
 		withHeader := func(width, height uint32, depth, kind byte) []byte {

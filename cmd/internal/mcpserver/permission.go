@@ -174,5 +174,5 @@ func (a *sessionCall) userRequestAdvice(w *session.InputRequest) string {
 	case a.session.AttachCommand != "":
 		return fmt.Sprintf(": only the user may allow it, not you; tell them to run this in a terminal: %s (or with --no to refuse). repl_output waits for that, %s", a.session.AllowCommand(w.Permission.Grant), giveUp)
 	}
-	return ": repl_output goes on"
+	return ": repl_output continues"
 }

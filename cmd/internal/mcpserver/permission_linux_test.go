@@ -23,7 +23,7 @@ func (b *memoryGrants) List(string) ([]session.Grant, error) { return nil, nil }
 func (b *memoryGrants) Add(_ string, g session.Grant) error  { b.saved = append(b.saved, g); return nil }
 
 // newConfinedSetup returns a setup of sessions with a sandbox, which cannot write outside.
-func newConfinedSetup(t *testing.T) (s setup, outside string, kept *memoryGrants) {
+func newConfinedSetup(t *testing.T) (s setup, outside string, grants *memoryGrants) {
 	t.Helper()
 	sandboxcheck.RequireNamespaces(t)
 	dir := sandboxcheck.TempDir(t)
@@ -33,16 +33,16 @@ func newConfinedSetup(t *testing.T) (s setup, outside string, kept *memoryGrants
 			t.Fatal(err)
 		}
 	}
-	kept = &memoryGrants{}
+	grants = &memoryGrants{}
 	s.dir = work
 	s.sandbox = &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, AskUser: true}
-	s.sup.Grants = kept
+	s.sup.Grants = grants
 	s.specs = map[string]func(string) workers.Spec{"fake": func(dir string) workers.Spec {
 		spec := fakeSpec(nil)(dir)
 		spec.Sandbox = s.sandbox
 		return spec
 	}}
-	return s, outside, kept
+	return s, outside, grants
 }
 
 func fileExists(path string) bool { _, err := os.Lstat(path); return err == nil }
@@ -60,7 +60,7 @@ func TestPermission(t *testing.T) {
 
 	t.Run("the user is asked and the call goes on", func(t *testing.T) {
 		t.Parallel()
-		s, outside, kept := newConfinedSetup(t)
+		s, outside, grants := newConfinedSetup(t)
 		runWithTestUser(t, s, formCapabilities, func(t *testing.T, p *testUser) {
 			file := filepath.Join(outside, p.t.Name()[strings.LastIndexByte(p.t.Name(), '/')+1:])
 			call := p.startRepl(map[string]any{"input": "create " + file + "\nprint after"})
@@ -74,10 +74,10 @@ func TestPermission(t *testing.T) {
 			}
 			call = p.sendAnswer(call, q, acceptAnswer("always allow in this workspace"))
 			wantPart(t, withoutSandboxLine(p.waitResult(call).text()), "made\nafter", "user allowed: write "+timeline.QuoteName(outside)+", always")
-			if want := []session.Grant{{Write: outside, Always: true}}; !fileExists(file) || !slices.Equal(kept.saved, want) {
-				t.Errorf("got %v, %v", fileExists(file), kept.saved)
+			if want := []session.Grant{{Write: outside, Always: true}}; !fileExists(file) || !slices.Equal(grants.saved, want) {
+				t.Errorf("got %v, %v", fileExists(file), grants.saved)
 			}
-			kept.saved = nil
+			grants.saved = nil
 			wantText(t, p.runRepl("create "+file+"2"), "made")
 		})
 	})
@@ -85,7 +85,7 @@ func TestPermission(t *testing.T) {
 	// Some clients can ask their user only with a page in the browser.
 	t.Run("the user decides on a page", func(t *testing.T) {
 		t.Parallel()
-		s, outside, kept := newConfinedSetup(t)
+		s, outside, grants := newConfinedSetup(t)
 		runWithTestUser(t, s, map[string]any{"elicitation": map[string]any{"url": map[string]any{}}}, func(t *testing.T, p *testUser) {
 			file := filepath.Join(outside, p.t.Name()[strings.LastIndexByte(p.t.Name(), '/')+1:])
 			for i, answer := range []string{"no", "always allow in this workspace"} {
@@ -107,10 +107,10 @@ func TestPermission(t *testing.T) {
 					t.Errorf("%s: got %s", answer, got)
 				}
 			}
-			if want := []session.Grant{{Write: filepath.Join(file, "al"), Always: true}}; !slices.Equal(kept.saved, want) {
-				t.Errorf("saved grants %v, want %v", kept.saved, want)
+			if want := []session.Grant{{Write: filepath.Join(file, "al"), Always: true}}; !slices.Equal(grants.saved, want) {
+				t.Errorf("saved grants %v, want %v", grants.saved, want)
 			}
-			kept.saved = nil
+			grants.saved = nil
 		})
 	})
 

@@ -252,7 +252,7 @@ func TestPreparation(t *testing.T) {
 		})
 		elsewhere := <-shop.ctx // nothing waits for the preparation that was started ahead
 		if ahead.Err() == nil {
-			t.Error("an unneeded preparation goes on")
+			t.Error("an unneeded preparation continues")
 		}
 		c.cancel(id)                 // the preparation belongs to the session, not to the call
 		c.call("repl_sessions", nil) // answered after the cancel

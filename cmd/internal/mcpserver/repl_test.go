@@ -532,7 +532,7 @@ func TestServersShareNothing(t *testing.T) {
 func TestSilentCode(t *testing.T) {
 	t.Parallel()
 
-	t.Run("says so behind the first line of a session", func(t *testing.T) {
+	t.Run("says so after the first line of a session", func(t *testing.T) {
 		t.Parallel()
 		noted := func(dir string) workers.Spec {
 			spec := fakeSpec(nil)(dir)
@@ -554,7 +554,7 @@ func TestSilentCode(t *testing.T) {
 		}
 	})
 
-	t.Run("says so behind the output of a cancelled call", func(t *testing.T) {
+	t.Run("says so after the output of a cancelled call", func(t *testing.T) {
 		t.Parallel()
 		c := newInitializedClient(t, nil)
 		id := c.startCall("repl", map[string]any{"input": "print begun\nsleep"})

@@ -58,7 +58,7 @@ func TestRoots(t *testing.T) {
 		}
 	}
 
-	t.Run("are where sessions work", func(t *testing.T) {
+	t.Run("are the directories of sessions", func(t *testing.T) {
 		for _, home := range []string{here, filepath.Join(here, "below")} {
 			c := began(t, home, offers)
 			call := c.startCall("repl", map[string]any{"input": "sh pwd"})
@@ -96,11 +96,11 @@ func TestRoots(t *testing.T) {
 		unasked(t, began(t, filepath.Join(filepath.Dir(here), "elsewhere"), offers))
 	})
 
-	t.Run("are not asked for where the client has none", func(t *testing.T) {
+	t.Run("are not asked for if the client offers none", func(t *testing.T) {
 		unasked(t, began(t, here, nil))
 	})
 
-	t.Run("that cannot be had leave sessions where they are", func(t *testing.T) {
+	t.Run("that cannot be listed change no directory", func(t *testing.T) {
 		for _, answer := range []string{`"error":{"code":-32603,"message":"no"}`, rootsAt(), rootsAt(filepath.Join(project, "gone")), ""} {
 			c := began(t, here, offers)
 			call := c.startCall("repl", map[string]any{"input": "sh pwd"})

@@ -341,7 +341,7 @@ func TestServerArguments(t *testing.T) {
 func TestArguments(t *testing.T) {
 	t.Parallel()
 
-	t.Run("that mean one thing only are taken", func(t *testing.T) {
+	t.Run("that can mean only one thing are accepted", func(t *testing.T) {
 		t.Parallel()
 		c := newPythonClient(t)
 		c.clearMessages()
@@ -370,7 +370,7 @@ func TestArguments(t *testing.T) {
 		}
 	})
 
-	t.Run("with what is no character are refused", func(t *testing.T) {
+	t.Run("with invalid characters are refused", func(t *testing.T) {
 		t.Parallel()
 		c := newInitializedClient(t, nil)
 		c.clearMessages()
@@ -392,7 +392,7 @@ func TestArguments(t *testing.T) {
 		}
 	})
 
-	t.Run("have one time to wait in both tools", func(t *testing.T) {
+	t.Run("accept either timeout name in both tools", func(t *testing.T) {
 		t.Parallel()
 		c := newInitializedClient(t, nil)
 		c.runRepl("print begun")

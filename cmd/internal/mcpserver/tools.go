@@ -59,7 +59,7 @@ func (s *server) addTools(to *mcp.Server) {
 	add("repl", "Run code", s.replDescription(), nil, s.replSchema(), s.handleRepl)
 	add("repl_output", "Read output", about+outputDescription, reads, s.outputSchema(), s.handleOutput)
 	add("repl_interrupt", "Interrupt", about+"Interrupt running code, like Ctrl-C. Variables stay.", stops, s.sessionSchema(), s.handleInterrupt)
-	add("repl_reset", "Restart", about+"Restart the interpreter, even if it is busy. Variables are lost.", resets, s.resetSchema(), s.handleReset)
+	add("repl_reset", "Restart", about+"Restart the interpreter, even when busy. Variables are lost.", resets, s.resetSchema(), s.handleReset)
 	add("repl_sessions", "List sessions", about+"List sessions: language, state, memory. Or the variables of one: type, shape, size.", reads, objectSchema(map[string]schema{"session": {Type: "string", Description: "list its variables"}}), s.handleSessions)
 
 	to.AddReceivingMiddleware(rejectUnknownTools(names))

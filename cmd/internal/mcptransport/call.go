@@ -9,8 +9,8 @@ import (
 // because each transport overwrites it.
 const callNumberHeader = "Turnstone-Call"
 
-// A ToolCall is one tools/call request. It lasts from its arrival until it is certain whether the
-// client gets the answer.
+// A ToolCall is the state of a tools/call request. It lasts from its arrival until it is certain
+// whether the client gets the answer.
 type ToolCall struct {
 	token json.RawMessage // for progress; nil when the client did not ask
 

@@ -133,8 +133,8 @@ const (
 	jsonType    = "application/json"
 )
 
-// primeEventName is the line with which the SDK names the first event of a stream, the one that
-// lets a client resume it. The protocol gives this event no name, and clients complain about
+// primeEventName is the line with which the SDK names the first event of a stream, to which a
+// client can later return. The protocol gives this event no name, and clients complain about
 // names that they do not know.
 var primeEventName = []byte("event: prime\n")
 

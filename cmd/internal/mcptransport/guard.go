@@ -10,8 +10,8 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/httpauth"
 )
 
-// A requestGuard admits only requests that carry the token, and refuses those that a foreign web
-// page made a browser send. It reads only the header.
+// A requestGuard admits only requests that carry the token, and refuses requests that a foreign
+// web page made a browser send. It reads only the header.
 type requestGuard struct {
 	token httpauth.TokenHash
 	hosts []string
