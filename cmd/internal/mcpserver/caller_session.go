@@ -169,8 +169,8 @@ func (v *callerSession) discardUnused(logger *slog.Logger) {
 	v.close(logger)
 }
 
-// setCursor sets the caller's cursor, but no shown input request. This may be a new conversation,
-// whose first input is code.
+// setCursor sets the caller's cursor. It sets no shown input request, because this may be a new
+// conversation, whose first input is code.
 func (v *callerSession) setCursor(known timeline.Seq) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
