@@ -44,7 +44,7 @@ func (s *sessions) splitRemote(name string) (prefix, own string, err error) {
 	return remote + remoteSeparator, own, nil
 }
 
-// remoteNotAllowed says that a remote is not among those that the user allows.
+// remoteNotAllowed says that the user does not allow a remote, and which ones they allow.
 func remoteNotAllowed(remote string, allowed []string) string {
 	if len(allowed) == 0 {
 		return "the user allows no other remotes (repl mcp --places): use a name without a slash"

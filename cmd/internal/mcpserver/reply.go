@@ -392,7 +392,8 @@ func progressText(r session.Reply) string {
 	return fmt.Sprintf("%.1f s, %s%s", r.Elapsed.Seconds(), output, openCallsText(r.PendingCalls))
 }
 
-// openCallsText names the host functions that a turn waits for, except those that return quickly.
+// openCallsText names the host functions that a turn waits for. It skips functions that return
+// quickly.
 func openCallsText(list []session.PendingCall) string {
 	const slow, most = 500 * time.Millisecond, 3
 	list = slices.DeleteFunc(slices.Clone(list), func(c session.PendingCall) bool { return time.Since(c.Since) < slow })

@@ -104,17 +104,17 @@ func (s *sessions) hasUsedSession() bool {
 	return false
 }
 
-// A sessionTarget is the session that a repl call names, as far as it is resolved.
+// A sessionTarget is the session that a repl call asks for, resolved step by step.
 type sessionTarget struct {
 	remote string // with its slash; "" for the default remote
-	name   string // with remote; "" while it is not resolved
-	lang   string // "" while it is not resolved
+	name   string // with the remote; "" until it is resolved
+	lang   string // "" until it is resolved
 	dir    string // working directory of a new session
 
 	isNamed        bool // the call names a session
 	isNew          bool // the call asks for a session with an unused name
 	isRemoteMain   bool // the main session of a remote, for calls that only choose the remote
-	isLangInferred bool // no call and no default chose the language
+	isLangInferred bool // neither the call nor a default chose the language
 }
 
 // resolveAndOpen returns the session of that name and language. It creates a missing one in dir, the
@@ -375,9 +375,9 @@ func (s *sessions) allSessions() []*callerSession {
 	return all
 }
 
-// describeSessions describes every session, by name, and returns those that are not open yet. A
-// backend describes all its sessions, including those of others; unreached names the remotes that
-// do not answer. An error means that none does.
+// describeSessions describes every session, by name, and returns the sessions that are not open
+// yet. A backend describes all its sessions, including those of other clients; unreached names
+// the remotes that do not answer. An error means that no remote answers.
 func (s *sessions) describeSessions(ctx context.Context) (all []session.Info, opening []*callerSession, unreached []string, err error) {
 	if s.backend != nil {
 		if all, unreached, err = s.describeRemotes(ctx); err != nil {
