@@ -372,7 +372,7 @@ func TestMCPDaemon(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 		b := h.newMCPClient(t, "--daemon", "--name", "bot")
-		if got := b.callRepl("2 + 1"); !strings.Contains(got, "was there before") || !strings.HasSuffix(got, "3") {
+		if got := b.callRepl("2 + 1"); !strings.Contains(got, "existed before") || !strings.HasSuffix(got, "3") {
 			t.Errorf("the second: %q", got)
 		}
 		known("bot#2")
@@ -412,7 +412,7 @@ func TestMCPDaemon(t *testing.T) {
 			t.Errorf("after its end: %q", got)
 		}
 		h.startDaemon(t)
-		if got := a.callRepl("1+1"); !strings.Contains(got, "not there any more") && !strings.HasPrefix(got, "2") {
+		if got := a.callRepl("1+1"); !strings.Contains(got, "no longer exists") && !strings.HasPrefix(got, "2") {
 			t.Errorf("with another one: %q", got)
 		}
 		if got := a.callRepl("1+1"); !strings.HasPrefix(got, "2") {
@@ -472,7 +472,7 @@ func TestMCPDaemon(t *testing.T) {
 		if got := a.callTool("repl_sessions", nil); !strings.Contains(got, "\nhers ") || !strings.Contains(got, "\nmain ") {
 			t.Errorf("the sessions: %q", got)
 		}
-		if got := a.callTool("repl_output", map[string]any{"session": "hers"}); !strings.Contains(got, "was there before") {
+		if got := a.callTool("repl_output", map[string]any{"session": "hers"}); !strings.Contains(got, "existed before") {
 			t.Errorf("the output of another's session: %q", got)
 		}
 		if got := a.callRepl("x + 1", "session", "hers"); !strings.HasSuffix(got, "42") {
@@ -491,7 +491,7 @@ func TestMCPDaemon(t *testing.T) {
 		h := newDaemonHome(t)
 		h.startDaemon(t)
 		a := h.newMCPClient(t, "--daemon", "--name", "bot")
-		if got := a.callRepl("import getpass; p = getpass.getpass('pw: ')"); !strings.Contains(got, `to type it there: repl attach bot (`) {
+		if got := a.callRepl("import getpass; p = getpass.getpass('pw: ')"); !strings.Contains(got, `type the answer there: repl attach bot (`) {
 			t.Errorf("who is to answer: %q", got)
 		}
 		got := make(chan string, 1)
@@ -515,7 +515,7 @@ func TestMCPDaemon(t *testing.T) {
 				t.Fatal(err)
 			}
 			a := h.newMCPClient(t, "--daemon", "--dir", dir)
-			if got := a.callRepl("import os; print(os.getcwd())"); !strings.Contains(got, dir) || strings.Contains(got, "was there before") {
+			if got := a.callRepl("import os; print(os.getcwd())"); !strings.Contains(got, dir) || strings.Contains(got, "existed before") {
 				t.Errorf("in %s: %q", dir, got)
 			}
 		}

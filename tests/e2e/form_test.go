@@ -133,7 +133,7 @@ func TestForm(t *testing.T) {
 		h.startDaemon(t, h.writeBirdServerConfig(t)...)
 		a := h.newMCPClient(t, "--daemon", "--name", "bot")
 		got := a.callRepl(pickBirdCode)
-		if !strings.Contains(got, "waiting for the user: the server birds asks: Which bird?") || !strings.Contains(got, `to answer there: repl attach bot (`) {
+		if !strings.Contains(got, "waiting for the user: the server birds asks: Which bird?") || !strings.Contains(got, `answer there: repl attach bot (`) {
 			t.Fatalf("got %q", got)
 		}
 		for command, want := range map[string]string{"input": "asks a person: answer at repl attach bot", "allow": "needs a person at a terminal"} {
