@@ -111,7 +111,7 @@ func TestRemoteFiles(t *testing.T) {
 			t.Errorf("much output: %q", got)
 		}
 		got := a.callRepl(wideImageCode)
-		found := regexp.MustCompile(`3000 x 4, shown smaller; whole in (\S+)\]`).FindStringSubmatch(got)
+		found := regexp.MustCompile(`3000 x 4, shown smaller; original in (\S+)\]`).FindStringSubmatch(got)
 		if found == nil {
 			t.Fatalf("a picture: %q", got)
 		}

@@ -36,7 +36,7 @@ func TestRemotes_ImagesAndPermissions(t *testing.T) {
 	kept := map[string]string{}
 	for _, place := range []string{"gpu", "hpc"} {
 		got := a.callTool("repl", place+"/main", "input", wideImageCode)
-		found := regexp.MustCompile(`3000 x 4, shown smaller; whole in (\S+)\]`).FindStringSubmatch(got)
+		found := regexp.MustCompile(`3000 x 4, shown smaller; original in (\S+)\]`).FindStringSubmatch(got)
 		if found == nil {
 			t.Fatalf("a picture at %s: %q", place, got)
 		}
