@@ -109,7 +109,7 @@ func exitStatusOf(t *testing.T, cmd *exec.Cmd) int {
 // wantNothingLeft checks that no session and no picture of the home's is left.
 func (h home) wantNothingLeft(t *testing.T) {
 	t.Helper()
-	for _, pattern := range []string{"turnstone-*/*", "turnstone-pictures-*"} {
+	for _, pattern := range []string{"turnstone-*/*", "turnstone-images-*"} {
 		if left, err := filepath.Glob(filepath.Join(h.tmp, pattern)); err != nil || len(left) > 0 {
 			t.Errorf("left behind: %q, %v", left, err)
 		}

@@ -56,7 +56,7 @@ func TestR_EndsWhileIdle(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.waitText("[exit status 2;")
-		p.waitText("its state is lost, and the next input starts anew]")
+		p.waitText("its state is lost, and the next input starts a new one]")
 		p.enterLine("exists('x')")
 		p.waitText("[1] ")
 		p.typeKeys(ctrlD)

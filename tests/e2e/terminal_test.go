@@ -289,7 +289,7 @@ func TestTerminal(t *testing.T) {
 		h := newHome(t)
 		p := h.startAtPrompt(t)
 		p.typeKeys("\x1b[200~import base64\nclass P:\n  def _repr_png_(self): return base64.b64decode('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==')\nP()\x1b[201~\r")
-		p.waitText("[picture: ")
+		p.waitText("[image: ")
 		path := p.waitText(", until this session ends]")
 		if data, err := os.ReadFile(strings.NewReplacer("\r", "", "\n", "").Replace(path)); err != nil || !bytes.HasPrefix(data, []byte("\x89PNG")) {
 			t.Errorf("%q: %v, want the picture", path, err)

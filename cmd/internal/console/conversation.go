@@ -18,7 +18,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// A conversation runs the dialogue between the person and the session.
+// A conversation runs the dialogue between the user and one session.
 type conversation struct {
 	session    session.Session
 	options    Options
@@ -28,15 +28,15 @@ type conversation struct {
 
 	greeted bool
 	cursor  timeline.Seq // everything up to it is on the screen
-	prompt  string       // the runtime's last one
+	prompt  string       // the last prompt of the runtime
 }
 
-// run alternates between waiting for the session and asking the person.
+// run alternates between waiting for the session and asking the user.
 func (c *conversation) run(ctx context.Context) (status int, err error) {
 	for {
 		reply, err := c.session.Wait(ctx, 0, &session.WaitOptions{After: c.cursor, HeadBytes: 1, TailBytes: 1})
 		if err != nil || reply.State == session.StateStopping || !c.printer.waitUntilShown(ctx, reply.Next) {
-			return 0, nil // another client ends the session
+			return 0, nil // another client has ended the session
 		}
 		c.cursor = reply.Next
 		if reply.State == session.StateEnded {
@@ -52,7 +52,7 @@ func (c *conversation) run(ctx context.Context) (status int, err error) {
 		}
 		c.printGreeting(ctx)
 		switch {
-		case c.printer.exiting.Load() && reply.State != session.StateWaiting: // the runtime refuses to end by itself
+		case c.printer.exiting.Load() && reply.State != session.StateWaiting: // the runtime refuses to exit
 			return 0, nil
 		case reply.State != session.StateWaiting:
 			err = c.submitInput(ctx, reply.Prompt)
@@ -81,7 +81,7 @@ func (c *conversation) run(ctx context.Context) (status int, err error) {
 	}
 }
 
-// crashedInTurn reports whether a turn in the reply ended with its runtime.
+// crashedInTurn reports whether a turn in the reply ended because its runtime did.
 func crashedInTurn(reply session.Reply) bool {
 	return slices.ContainsFunc(reply.Events, func(e timeline.Event) bool {
 		end, ok := e.Body.(timeline.TurnEnded)
@@ -89,7 +89,7 @@ func crashedInTurn(reply session.Reply) bool {
 	})
 }
 
-// LastWorkerExit returns the last end of a runtime in the reply; zero if there is none.
+// LastWorkerExit returns the last worker exit in the reply, or the zero value.
 func LastWorkerExit(reply session.Reply) timeline.WorkerExited {
 	for _, e := range slices.Backward(reply.Events) {
 		if end, ok := e.Body.(timeline.WorkerExited); ok {
@@ -99,7 +99,6 @@ func LastWorkerExit(reply session.Reply) timeline.WorkerExited {
 	return timeline.WorkerExited{}
 }
 
-// printGreeting prints the greeting.
 func (c *conversation) printGreeting(ctx context.Context) {
 	if c.greeted {
 		return
@@ -114,12 +113,12 @@ func (c *conversation) printGreeting(ctx context.Context) {
 		c.printer.printNotice(i.Notice)
 	}
 	c.editor.startNewLine()
-	why := strings.TrimSuffix(i.ExecutableSource, " "+i.Executable) // "named" by its path, which is there already
+	why := strings.TrimSuffix(i.ExecutableSource, " "+i.Executable) // "named" needs no path: the line prints it already
 	_, _ = fmt.Fprintf(c.editor, "%s, %s (%s)\nTab completes, Ctrl-C interrupts, Ctrl-D %s.\n",
 		strings.TrimSpace(languageTitle(i.Language)+" "+i.RuntimeVersion), i.Executable, why, end)
 }
 
-// sessionInfo describes the session. One that cannot be reached counts as ended.
+// sessionInfo describes the session. An unreachable session counts as ended.
 func (c *conversation) sessionInfo(ctx context.Context) session.Info {
 	i, err := c.session.Info(ctx)
 	if err != nil {
@@ -134,13 +133,13 @@ func languageTitle(name string) string {
 	return string(unicode.ToUpper(first)) + name[size:]
 }
 
-// fallbackPrompt is that of a session whose runtime has ended before anybody came.
+// fallbackPrompt is shown if the runtime ended before any client attached.
 const fallbackPrompt = "> "
 
-// submitInput reads one complete input and submits it. io.EOF means that the person wants to end.
+// submitInput reads one complete input and submits it. io.EOF means that the user wants to quit.
 func (c *conversation) submitInput(ctx context.Context, prompt string) error {
 	if prompt != "" {
-		c.prompt = prompt // an ended runtime has none
+		c.prompt = prompt // an ended runtime has no prompt
 	}
 	c.prompt = cmp.Or(c.prompt, fallbackPrompt)
 	code, err := c.readInput(ctx)
@@ -159,14 +158,13 @@ func (c *conversation) submitInput(ctx context.Context, prompt string) error {
 	return err
 }
 
-// isOtherAuthorRunning reports whether another author's code runs while the person edits.
+// isOtherAuthorRunning reports whether another author's code runs while the user edits.
 func (c *conversation) isOtherAuthorRunning(ctx context.Context) bool {
 	state := c.sessionInfo(ctx).State
 	return state == session.StateRunning || state == session.StateWaiting
 }
 
-// readInput reads one complete input. errCancelled means that another author's code asks for
-// readInput.
+// readInput reads one complete input. errCancelled means that another author's code requests input.
 func (c *conversation) readInput(ctx context.Context) (string, error) {
 	for {
 		c.editor.startNewLine()
@@ -190,12 +188,12 @@ func (c *conversation) readInput(ctx context.Context) (string, error) {
 	}
 }
 
-// maxParseAttempts bounds how often the runtime is asked. Each try gives up after a fraction of
-// a second.
+// maxParseAttempts bounds how often the runtime is asked. Each attempt times out after a fraction
+// of a second.
 const maxParseAttempts = 4
 
-// isCompleteInput asks the runtime whether code is a complete input. If the runtime has ended, a new
-// one is started.
+// isCompleteInput asks the runtime whether code is a complete input. It starts a new runtime if the
+// last one has ended.
 func (c *conversation) isCompleteInput(ctx context.Context, code string) bool {
 	if c.sessionInfo(ctx).State == session.StateEnded {
 		if c.session.Reset(ctx) != nil {
@@ -204,7 +202,7 @@ func (c *conversation) isCompleteInput(ctx context.Context, code string) bool {
 		_, _ = c.session.Wait(ctx, 0, &session.WaitOptions{After: c.cursor})
 	}
 	status, err := c.session.Parse(ctx, code)
-	// A busy machine may not answer in time, and half an input must not be run.
+	// A busy machine may not answer in time, and an incomplete input must not be run.
 	for range maxParseAttempts - 1 {
 		if err != nil || status != session.ParseUnknown {
 			break
@@ -214,11 +212,10 @@ func (c *conversation) isCompleteInput(ctx context.Context, code string) bool {
 	return err != nil || status != session.ParseIncomplete
 }
 
-// completeText asks the runtime how the text can go on at the cursor, and in a call for its
-// parameters.
+// completeText asks the runtime for completions at the cursor, and for the signature inside a call.
 func (c *conversation) completeText(ctx context.Context, text string, cursor int) lineedit.Completion {
 	found, err := c.session.Complete(ctx, text, cursor)
-	if err != nil && session.KindOf(err) != session.KindNoAnswer { // there may be a hint all the same
+	if err != nil && session.KindOf(err) != session.KindNoAnswer { // a hint may still be available
 		return lineedit.Completion{}
 	}
 	completion := lineedit.Completion{Start: found.Start, Matches: found.Matches}
@@ -230,7 +227,7 @@ func (c *conversation) completeText(ctx context.Context, text string, cursor int
 	return completion
 }
 
-// signatureHint returns the signature in a description of a function, and the first line of its text.
+// signatureHint returns the signature and the first line of text from a function's description.
 func signatureHint(description string) string {
 	facts, doc, _ := strings.Cut(description, "\n\n")
 	for fact := range strings.Lines(facts) {
@@ -242,8 +239,8 @@ func signatureHint(description string) string {
 	return ""
 }
 
-// answerRequest reads the answer to a wait, after the question, which is output and already on
-// the screen.
+// answerRequest reads the answer to an input request. The question is output and already on the
+// screen.
 func (c *conversation) answerRequest(ctx context.Context, w session.InputRequest) error {
 	prompt := w.Prompt
 	if c.editor.output.endsWith(prompt) {
@@ -259,8 +256,8 @@ func (c *conversation) answerRequest(ctx context.Context, w session.InputRequest
 	})
 }
 
-// readAnswer reads lines for a wait until take says that one was enough. end means that the person typed
-// the end of input. Ctrl-C interrupts the turn instead.
+// readAnswer reads lines for an input request until take reports that it has enough. end means that
+// the user typed the end of input. Ctrl-C interrupts the turn instead.
 func (c *conversation) readAnswer(ctx context.Context, w session.InputRequest, prompt string, take func(line string, end bool) (enough bool, err error)) error {
 	for {
 		line, err := c.editor.editAnswer(w, prompt)
@@ -278,7 +275,7 @@ func (c *conversation) readAnswer(ctx context.Context, w session.InputRequest, p
 		}
 		switch enough, err := take(line, end); {
 		case errors.Is(err, session.ErrStale):
-			return nil // its wait ended by itself at the same moment
+			return nil // the request ended at the same moment
 		case enough || err != nil:
 			return err
 		}
@@ -289,7 +286,7 @@ func (c *conversation) readAnswer(ctx context.Context, w session.InputRequest, p
 // handleSignals interrupts running code on Ctrl-C, and follows the size of the window.
 func (c *conversation) handleSignals(ctx context.Context) {
 	sent, window := make(chan os.Signal, 1), make(chan os.Signal, 1)
-	signal.Notify(sent, os.Interrupt) // from another process: the keyboard sends none
+	signal.Notify(sent, os.Interrupt) // from another process: in raw mode the terminal sends none
 	defer signal.Stop(sent)
 	signal.Notify(window, windowChanged)
 	defer signal.Stop(window)
@@ -316,7 +313,7 @@ func (c *conversation) handleSignals(ctx context.Context) {
 	}
 }
 
-// interruptJob interrupts the job of a shell, if there is one: what runs the shell goes on.
+// interruptJob interrupts the job of a shell, if one is running. The shell itself continues.
 func (c *conversation) interruptJob() bool {
 	return c.options.Programs != nil && c.options.Programs.InterruptJob()
 }

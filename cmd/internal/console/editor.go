@@ -17,45 +17,42 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// Errors that end the editing of a text. io.EOF is Ctrl-D with nothing typed, or the end of
-// the terminal.
+// Errors that end the editing of a text. io.EOF means Ctrl-D on an empty line, or the end of the
+// terminal.
 var (
-	errInterrupted = errors.New("terminal: Ctrl-C")
-	errCancelled   = errors.New("terminal: nobody waits for the text any more")
+	errInterrupted = errors.New("console: Ctrl-C")
+	errCancelled   = errors.New("console: the text is no longer needed")
 )
 
-// maxDebuggerHistory bounds the answers to a debugger that are remembered.
+// maxDebuggerHistory bounds the remembered answers to a debugger.
 const maxDebuggerHistory = 200
 
-// A lineEditor lets the person edit one text at a time. All output goes through its Write. If
-// a text is being edited, it is then drawn again below. code and answer are for one goroutine;
-// any goroutine may call the rest.
+// A lineEditor lets the user edit one text at a time. All output goes through its Write, which
+// redraws the edited text below it. editCode and editAnswer are for one goroutine; any goroutine
+// may call the rest.
 type lineEditor struct {
 	keys            *keyReader
 	tty             *tty
 	isPlain         bool     // the terminal knows no control sequences
-	editorCommand   string   // edits a text on Ctrl-X Ctrl-E; "" is none
-	programs        Programs // may take the keys; nil: none can
-	repaint         func()   // lets a program draw its screen anew; mu is held
+	editorCommand   string   // edits a text on Ctrl-X Ctrl-E; "" disables it
+	programs        Programs // may take the keys; nil if no program can
+	repaint         func()   // lets a program redraw its screen; called with mu locked
 	historyFile     historyFile
 	history         *lineedit.History // of code
-	debuggerHistory *lineedit.History // of answers to one
-	options         lineedit.Options  // that all texts share
+	debuggerHistory *lineedit.History // of answers to a debugger
+	options         lineedit.Options  // shared by all texts
 
-	mu             sync.Mutex
-	output         *outputTracker
-	painter        *lineedit.Painter // guarded by mu
-	frame          lineedit.Frame    // guarded by mu: what is drawn
-	editing        bool              // guarded by mu
-	request        timeline.Seq      // guarded by mu: the wait that is being answered; 0 when none is
-	requestDropped bool              // guarded by mu: that wait is over
-	closedRequests []timeline.Seq    // guarded by mu: the last maxClosedRequests waits that are over
-	openRequest    timeline.Seq      // guarded by mu: the wait that has no answer yet; 0 when there is none
-	editingCode    bool              // guarded by mu: code is being edited
-	keysGiven      bool              // guarded by mu: a program has the keys
-	keysRefused    bool              // guarded by mu: the person has taken them back, until the next prompt
+	mu          sync.Mutex
+	output      *outputTracker
+	painter     *lineedit.Painter // guarded by mu
+	frame       lineedit.Frame    // guarded by mu: what is drawn
+	editing     bool              // guarded by mu
+	requests    requestState      // guarded by mu
+	editingCode bool              // guarded by mu: code is being edited
+	keysGiven   bool              // guarded by mu: a program has the keys
+	keysRefused bool              // guarded by mu: the user has taken them back, until the next prompt
 
-	// The rest belongs to the goroutine that edits.
+	// The rest belongs to the editing goroutine.
 	line         lineedit.Editor
 	lastNotEmpty bool // the last text was not empty
 
@@ -64,17 +61,24 @@ type lineEditor struct {
 	wg            sync.WaitGroup
 }
 
-// newLineEditor prepares editing until ctx ends, which also ends a text that is
-// being edited. The caller closes it.
+// A requestState records which input requests are open, answered and closed.
+type requestState struct {
+	open      timeline.Seq   // has no answer yet; 0 if none
+	answering timeline.Seq   // its answer is being edited; 0 if none
+	dropped   bool           // the request being answered is over
+	closed    []timeline.Seq // the last maxClosedRequests requests that are over
+}
+
+// newLineEditor prepares editing until ctx ends, which also ends a text that is being edited. The
+// caller closes it.
 //
-// The terminal is in raw mode until then, also between the texts. So text that is typed
-// while code runs is not shown before something reads it, such as a password that was
-// typed too early. interrupt is called for a Ctrl-C while nothing is edited, and quit for
-// Ctrl-\; neither may block.
+// The terminal is in raw mode until then, also between the texts. Text typed while code runs is
+// therefore not shown before something reads it, such as a password typed too early. interrupt is
+// called for a Ctrl-C while no text is edited, and quit for Ctrl-\; neither may block.
 func newLineEditor(ctx context.Context, o *Options, interrupt, quit func()) (*lineEditor, error) {
 	mode, err := openTTY()
 	if err != nil {
-		return nil, fmt.Errorf("terminal: standard input is none: %w", err)
+		return nil, fmt.Errorf("standard input is not a terminal: %w", err)
 	}
 	e := &lineEditor{
 		tty:             mode,
@@ -125,7 +129,7 @@ func (e *lineEditor) takeTerminal() error {
 	return e.tty.setRaw()
 }
 
-// giveTerminal restores the mode in which the terminal was found.
+// giveTerminal restores the mode that the terminal had before.
 func (e *lineEditor) giveTerminal() error {
 	if !e.isPlain {
 		_, _ = io.WriteString(os.Stdout, bracketOff)
@@ -133,20 +137,20 @@ func (e *lineEditor) giveTerminal() error {
 	return e.tty.restoreMode()
 }
 
-// suspendToShell gives the terminal to the shell until that brings this program to the
-// foreground again. The code of the session may go on.
+// suspendToShell gives the terminal to the shell until the shell continues this program. The
+// session's code may keep running.
 func (e *lineEditor) suspendToShell() {
 	if canSuspend() {
 		e.lendTerminal(suspendProcessGroup)
 	}
 }
 
-// resumeTerminal takes the terminal again after a stop that another program has caused.
+// resumeTerminal takes the terminal again after another program has stopped this one.
 func (e *lineEditor) resumeTerminal() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
-	case e.tty.isInRawMode(): // sleep has done it
+	case e.tty.isInRawMode(): // suspendToShell has done it
 	case e.keysGiven:
 		_ = e.giveScreen()
 		e.repaint()
@@ -159,8 +163,8 @@ func (e *lineEditor) resumeTerminal() {
 	}
 }
 
-// lendTerminal gives the terminal to another program while use runs. A text that is being edited is
-// then drawn anew.
+// lendTerminal gives the terminal to another program while use runs. Afterwards it redraws a text
+// that is being edited.
 func (e *lineEditor) lendTerminal(use func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -191,7 +195,7 @@ func (e *lineEditor) close() {
 	_ = e.giveTerminal()
 }
 
-// Write implements io.Writer. A text that is being edited is drawn again below.
+// Write implements io.Writer. It redraws a text that is being edited below the output.
 func (e *lineEditor) Write(b []byte) (int, error) {
 	select {
 	case e.outputArrived <- struct{}{}:
@@ -208,30 +212,30 @@ func (e *lineEditor) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// startNewLine puts the cursor into the first column.
+// startNewLine moves the cursor to the first column.
 func (e *lineEditor) startNewLine() {
 	if e.output.cursorColumn() > 0 {
 		_, _ = e.Write([]byte("\n"))
 	}
 }
 
-// handleResize draws a text that is being edited for the new size of the window.
+// handleResize redraws a text that is being edited for the new size of the window.
 func (e *lineEditor) handleResize() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.painter.Resized()
 }
 
-// editCode edits code until whole says that it is. Empty code is cancelled when another author's
-// editCode asks for input.
+// editCode edits code until the options say that it is complete. Empty code is cancelled when
+// another author's code requests input.
 func (e *lineEditor) editCode(o lineedit.Options) (string, error) {
-	e.output.resetModes(false) // a program may have left it as it needed it
+	e.output.resetModes(false) // a program may have left modes on
 	if !e.isPlain {
 		_, _ = io.WriteString(os.Stdout, bracketOn)
 	}
 	e.mu.Lock()
 	e.editingCode, e.keysRefused = true, false
-	if e.openRequest > 0 {
+	if e.requests.open > 0 {
 		e.keys.wakeReader()
 	}
 	e.mu.Unlock()
@@ -247,16 +251,16 @@ func (e *lineEditor) editCode(o lineedit.Options) (string, error) {
 	return text, err
 }
 
-// editAnswer edits the answer to a wait, after the text that is on the screen already and
-// prompt. An answer never gets into the file of the history; a secret one is not shown either.
+// editAnswer edits the answer to an input request, after the text on the screen and the prompt.
+// Answers are never saved in the history file; secret answers are not shown either.
 func (e *lineEditor) editAnswer(w session.InputRequest, prompt string) (string, error) {
 	e.mu.Lock()
-	isOver := slices.Contains(e.closedRequests, w.ID) // since it was found
-	e.request, e.requestDropped = w.ID, false
+	isOver := slices.Contains(e.requests.closed, w.ID) // since the caller found it
+	e.requests.answering, e.requests.dropped = w.ID, false
 	e.mu.Unlock()
 	defer func() {
 		e.mu.Lock()
-		e.request = 0
+		e.requests.answering = 0
 		e.mu.Unlock()
 	}()
 	if isOver {
@@ -273,29 +277,30 @@ func (e *lineEditor) editAnswer(w session.InputRequest, prompt string) (string, 
 	return text, err
 }
 
-// setOpenRequest notes that wait has begun; 0 means that none is open.
-func (e *lineEditor) setOpenRequest(wait timeline.Seq) {
+// setOpenRequest notes that an input request has started; 0 means that none is open.
+func (e *lineEditor) setOpenRequest(id timeline.Seq) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.openRequest = wait
-	if e.editingCode && wait > 0 {
+	e.requests.open = id
+	if e.editingCode && id > 0 {
 		e.keys.wakeReader()
 	}
 }
 
-// maxClosedRequests bounds the waits that are known to be over. Few end between a look at the session and its answer.
+// maxClosedRequests bounds the remembered closed requests. Few end between a look at the session
+// and its answer.
 const maxClosedRequests = 8
 
-// cancelRequest ends the editing of the answer to wait, which is over.
-func (e *lineEditor) cancelRequest(wait timeline.Seq) {
+// cancelRequest ends the editing of the answer to a request that is over.
+func (e *lineEditor) cancelRequest(id timeline.Seq) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.closedRequests = append(e.closedRequests[max(len(e.closedRequests)+1-maxClosedRequests, 0):], wait)
-	if e.openRequest == wait {
-		e.openRequest = 0
+	e.requests.closed = append(e.requests.closed[max(len(e.requests.closed)+1-maxClosedRequests, 0):], id)
+	if e.requests.open == id {
+		e.requests.open = 0
 	}
-	if e.request == wait {
-		e.requestDropped = true
+	if e.requests.answering == id {
+		e.requests.dropped = true
 		e.keys.wakeReader()
 	}
 }
@@ -332,7 +337,7 @@ func (e *lineEditor) editText(o lineedit.Options, h *lineedit.History) (string, 
 	}
 }
 
-// handleOutcome handles the outcome of a key. over means that the text is not edited any more.
+// handleOutcome handles the outcome of a key. over means that editing has ended.
 func (e *lineEditor) handleOutcome(out lineedit.Outcome) (text string, err error, over bool) {
 	text = e.line.Text()
 	e.lastNotEmpty = text != ""
@@ -354,13 +359,13 @@ func (e *lineEditor) handleOutcome(out lineedit.Outcome) (text string, err error
 	case lineedit.OutcomeEditExternally:
 		e.editExternally(text)
 	}
-	if !e.keys.hasUnreadKeys() { // what was typed ahead is drawn once
+	if !e.keys.hasUnreadKeys() { // keys typed ahead are drawn once
 		e.drawFrame()
 	}
 	return "", nil, false
 }
 
-// showText shows the text behind what is on the screen.
+// showText draws the edited text after the output on the screen.
 func (e *lineEditor) showText() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -377,7 +382,7 @@ func (e *lineEditor) drawFrame() {
 	e.painter.Draw(v)
 }
 
-// finishText leaves the text and then mark on the screen.
+// finishText leaves the text followed by mark on the screen.
 func (e *lineEditor) finishText(mark string) {
 	e.drawFrame()
 	e.mu.Lock()
@@ -387,7 +392,7 @@ func (e *lineEditor) finishText(mark string) {
 	e.output.markLineStart()
 }
 
-// discardText ends a text in which nothing was typed, and removes a prompt of ours.
+// discardText ends a text in which nothing was typed, and removes our prompt.
 func (e *lineEditor) discardText() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -403,16 +408,16 @@ func (e *lineEditor) discardText() {
 	}
 }
 
-// isRequestClosed reports whether nobody waits for the text any more, and ends it then.
+// isRequestClosed reports whether the text is no longer needed, and ends it then.
 func (e *lineEditor) isRequestClosed() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.lastNotEmpty = e.line.Text() != ""
-	asked := e.editingCode && e.openRequest > 0 && !e.lastNotEmpty
+	asked := e.editingCode && e.requests.open > 0 && !e.lastNotEmpty
 	switch {
 	case asked: // the answer is typed after the question
 		e.painter.Erase()
-	case e.requestDropped && e.request > 0:
+	case e.requests.dropped && e.requests.answering > 0:
 		e.painter.Finish("")
 		e.output.markLineStart()
 	default:
@@ -422,7 +427,7 @@ func (e *lineEditor) isRequestClosed() bool {
 	return true
 }
 
-// WindowSize returns the size of the terminal, or the usual one if it is unknown.
+// WindowSize returns the size of the terminal, or the default if it is unknown.
 func WindowSize() session.Size {
 	cols, rows, err := term.GetSize(int(os.Stdout.Fd()))
 	if err != nil || cols <= 0 || rows <= 0 {

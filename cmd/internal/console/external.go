@@ -14,7 +14,7 @@ func FindEditor(getenv func(string) string) string {
 	return cmp.Or(getenv("VISUAL"), getenv("EDITOR"), defaultEditor)
 }
 
-// editExternally lets the person's own editor edit the text. It does not run what comes back.
+// editExternally lets the user's own editor edit the text. It does not run the result.
 func (e *lineEditor) editExternally(text string) {
 	changed, err := e.runEditor(text)
 	if err != nil {
@@ -24,7 +24,7 @@ func (e *lineEditor) editExternally(text string) {
 	e.line.SetText(strings.TrimRight(changed, "\n"))
 }
 
-// runEditor runs the editor on a file with text, and returns what is then in the file.
+// runEditor runs the editor on a file with text, and returns the file's content afterwards.
 func (e *lineEditor) runEditor(text string) (string, error) {
 	words := strings.Fields(e.editorCommand) // as git does it, but without a shell
 	if len(words) == 0 {

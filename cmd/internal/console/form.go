@@ -9,7 +9,8 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// answerForm asks the person for what a form needs, field by field. The end of input puts it away.
+// answerForm asks the user for the fields of a form, one by one. The end of input dismisses the
+// form.
 func (c *conversation) answerForm(ctx context.Context, w session.InputRequest) error {
 	c.printQuestion(w.Form.Question())
 	fields, err := w.Form.Fields()
@@ -21,12 +22,12 @@ func (c *conversation) answerForm(ctx context.Context, w session.InputRequest) e
 		}
 	}
 	if _, err = c.session.Answer(ctx, w.ID, answer.Input()); errors.Is(err, session.ErrStale) {
-		return nil // its wait ended by itself at the same moment
+		return nil // the request ended at the same moment
 	}
 	return err
 }
 
-// readFormFields reads an answer. given is false if the wait ended before.
+// readFormFields reads an answer. given is false if the request ended before.
 func (c *conversation) readFormFields(ctx context.Context, w session.InputRequest, fields []session.Field) (answer session.FormAnswer, given bool, err error) {
 	err = c.readAnswer(ctx, w, FormChoices(*w.Form), func(line string, end bool) (bool, error) {
 		answer.Action, given = formAction(line, end)
@@ -60,7 +61,7 @@ func (c *conversation) readFormFields(ctx context.Context, w session.InputReques
 	return answer, given, err
 }
 
-// FormChoices is the prompt for what to do with a form.
+// FormChoices returns the prompt that asks whether to answer a form.
 func FormChoices(f session.Form) string {
 	if f.URL != "" {
 		return "y (you agree to open it) or n: "
@@ -68,7 +69,7 @@ func FormChoices(f session.Form) string {
 	return "y (answer it) or n: "
 }
 
-// formAction reads what to do with a form. ok is false if the line does not say it.
+// formAction parses the answer to FormChoices. ok is false if the line is not a valid choice.
 func formAction(line string, end bool) (a session.FormAction, ok bool) {
 	if end {
 		return session.FormCancel, true
@@ -82,7 +83,7 @@ func formAction(line string, end bool) (a session.FormAction, ok bool) {
 	return "", false
 }
 
-// FieldPrompt asks for a field: "Colour (one of red, blue; default red): ".
+// FieldPrompt returns the prompt for a field, such as "Colour (one of red, blue; default red): ".
 func FieldPrompt(f session.Field) string {
 	var about []string
 	for _, one := range []string{f.Description, f.Hint()} {

@@ -15,7 +15,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// ImageProtocol is a way to show pictures in a terminal.
+// ImageProtocol is a terminal's protocol for showing images.
 type ImageProtocol uint8
 
 const (
@@ -25,15 +25,15 @@ const (
 	SixelImages               // foot, mlterm, contour
 )
 
-// maxInlinePixels bounds the pictures that are shown: few bytes can ask for any number of pixels,
+// maxInlinePixels bounds the images that are shown: a few bytes can ask for any number of pixels,
 // here and in the terminal.
 const maxInlinePixels = 40_000_000
 
-// maxSixelPixels bounds the pictures that are worth encoding as sixels, in pixels.
+// maxSixelPixels bounds the images that are worth encoding as sixels.
 const maxSixelPixels = 4 << 20
 
-// DetectImageProtocol finds out from the environment what the terminal can show. A multiplexer
-// hides the terminal and does not pass on pictures.
+// DetectImageProtocol derives from the environment which images the terminal can show. A
+// multiplexer hides the terminal and does not pass images on.
 func DetectImageProtocol(getenv func(string) string) ImageProtocol {
 	name, program := getenv("TERM"), getenv("TERM_PROGRAM")
 	switch {
@@ -49,7 +49,7 @@ func DetectImageProtocol(getenv func(string) string) ImageProtocol {
 	return NoImages
 }
 
-// encodeInline returns the bytes that show a picture; "" when that is not possible.
+// encodeInline returns the bytes that show an image, or "" if that is not possible.
 func (g ImageProtocol) encodeInline(mime string, data []byte) string {
 	if size, _, err := image.DecodeConfig(bytes.NewReader(data)); err == nil && size.Width > maxInlinePixels/max(1, size.Height) {
 		return ""
@@ -66,15 +66,15 @@ func (g ImageProtocol) encodeInline(mime string, data []byte) string {
 	return ""
 }
 
-// encodeKitty takes PNG, in chunks of at most 4096 characters.
+// encodeKitty encodes an image as PNG, in chunks of at most 4096 characters.
 func encodeKitty(mime string, data []byte) string {
 	if mime != "image/png" {
-		picture, _, err := image.Decode(bytes.NewReader(data))
+		decoded, _, err := image.Decode(bytes.NewReader(data))
 		if err != nil {
 			return ""
 		}
 		var b bytes.Buffer
-		if err := png.Encode(&b, picture); err != nil {
+		if err := png.Encode(&b, decoded); err != nil {
 			return ""
 		}
 		data = b.Bytes()
@@ -91,8 +91,7 @@ func encodeKitty(mime string, data []byte) string {
 	return s.String()
 }
 
-// encodeSixel draws bands of six rows, one colour after the other, with the 216
-// colours that are safe for anything.
+// encodeSixel draws bands of six rows, one colour after the other, in the 216 web-safe colours.
 func encodeSixel(data []byte) string {
 	config, _, err := image.DecodeConfig(bytes.NewReader(data))
 	if err != nil || config.Width*config.Height > maxSixelPixels {
@@ -153,7 +152,7 @@ func paletteColors(p *image.Paletted, top int) []uint8 {
 	return colours
 }
 
-// writeRuns writes a band with its repetitions shortened.
+// writeRuns writes a band in run-length encoding.
 func writeRuns(s *strings.Builder, band []byte) {
 	for i := 0; i < len(band); {
 		n := 1

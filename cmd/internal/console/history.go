@@ -11,24 +11,25 @@ import (
 )
 
 const (
-	// maxHistoryTexts bounds the texts that are remembered. The file is cut back to it
-	// when it has grown to twice as many.
+	// maxHistoryTexts bounds the remembered texts. The file is trimmed to it when it has grown to
+	// twice as many.
 	maxHistoryTexts = 2000
 
 	// maxHistoryText bounds one remembered text, in bytes.
 	maxHistoryText = 64 << 10
 
-	// continuationMark begins each further line of a text in the file. No text has it: it is no key.
+	// continuationMark begins each further line of a text in the file. No text contains it, because
+	// no key produces it.
 	continuationMark = "\x1f"
 )
 
-// A historyFile keeps the texts that were typed, oldest first, in a file of the user. Several
+// A historyFile stores the texts that were typed, oldest first, in a file of the user. Several
 // programs may append to it at the same time. A text of one line is a line of the file.
 type historyFile struct {
-	path string // "" remembers nothing beyond this run
+	path string // "" remembers nothing after this run
 }
 
-// loadTexts returns the last maxHistoryTexts texts. A file that is not there is empty.
+// loadTexts returns the last maxHistoryTexts texts. A missing file counts as empty.
 func (h historyFile) loadTexts() ([]string, error) {
 	if h.path == "" {
 		return nil, nil
@@ -68,8 +69,8 @@ func (h historyFile) loadTexts() ([]string, error) {
 	return texts, nil
 }
 
-// readLine returns a line. The end of one that is longer than any text of ours is a sign that no text
-// has.
+// readLine returns a line. A line longer than any of our texts gets a mark that no text has, so it
+// is ignored.
 func readLine(in *bufio.Reader) (string, error) {
 	line, long, err := in.ReadLine()
 	text := strings.ToValidUTF8(string(line), "\ufffd") // the editor compares what it has found
@@ -80,14 +81,14 @@ func readLine(in *bufio.Reader) (string, error) {
 	return text, err
 }
 
-// encodeEntry returns a text as it is in the file.
+// encodeEntry returns the form of a text in the file.
 func encodeEntry(text string) string {
 	return strings.ReplaceAll(text, "\n", "\n"+continuationMark) + "\n"
 }
 
-// rewriteFile replaces the file, whole or not at all.
+// rewriteFile replaces the file atomically.
 func (h historyFile) rewriteFile(texts []string) error {
-	path, err := filepath.EvalSymlinks(h.path) // a link stays one
+	path, err := filepath.EvalSymlinks(h.path) // a symbolic link stays a link
 	if err != nil {
 		return err
 	}
@@ -131,7 +132,7 @@ func (h historyFile) appendText(text string) error {
 	return err
 }
 
-// lineEnd returns the end of a line if a file has none at its own end, such as after a full disk.
+// lineEnd returns "\n" if the file does not end in one, as after a full disk.
 func lineEnd(f *os.File) string {
 	last := make([]byte, 1)
 	if i, err := f.Stat(); err == nil && i.Size() > 0 {

@@ -9,30 +9,30 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// An imageDir keeps the pictures of a session as files, in a private directory that is
-// removed with it, and shows them if the terminal can. It is for one goroutine.
+// An imageDir saves the images of a session as files, in a private directory that is removed with
+// it. It also shows them if the terminal can. It is for one goroutine.
 type imageDir struct {
 	protocol    ImageProtocol
-	dir         string // "" until the first picture
+	dir         string // "" until the first image
 	count       int
 	byDisplayID map[string]string // files by the ID of their display
 }
 
-// addImage keeps a picture and returns the text that shows it.
+// addImage saves an image and returns the text that shows it.
 func (a *imageDir) addImage(d timeline.Display) string {
 	mime, data, _ := d.ImageData()
 	path, err := a.saveImage(d)
 	if err != nil {
-		return fmt.Sprintf("[a picture could not be kept: %v]\n", err)
+		return fmt.Sprintf("[the image was not saved: %v]\n", err)
 	}
-	return a.protocol.encodeInline(mime, data) + fmt.Sprintf("[picture: %s, until this session ends]\n", path)
+	return a.protocol.encodeInline(mime, data) + fmt.Sprintf("[image: %s, until this session ends]\n", path)
 }
 
-// saveImage writes a picture to a new file, or to the file of the picture that it updates.
+// saveImage writes an image to a new file, or to the file of the image that it updates.
 func (a *imageDir) saveImage(d timeline.Display) (string, error) {
 	mime, data, _ := d.ImageData()
 	if a.dir == "" {
-		dir, err := os.MkdirTemp("", "turnstone-pictures-") // mode 0700
+		dir, err := os.MkdirTemp("", "turnstone-images-") // mode 0700
 		if err != nil {
 			return "", err
 		}
@@ -56,7 +56,7 @@ func (a *imageDir) close() {
 	}
 }
 
-// ImageExtension returns the usual file extension for a type of picture.
+// ImageExtension returns the common file extension for an image type.
 func ImageExtension(mime string) string {
 	_, kind, _ := strings.Cut(mime, "/")
 	switch kind {

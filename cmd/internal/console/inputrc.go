@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// ReadViMode reports whether the user's inputrc selects the keys of vi, as readline's programs do.
-// Of parts that are for some programs or terminals only, it reads none.
+// ReadViMode reports whether the user's inputrc selects the keys of vi, as programs with readline
+// do. It skips the parts for specific programs or terminals.
 func ReadViMode(getenv func(string) string) bool {
 	path := getenv("INPUTRC")
 	if path == "" {

@@ -12,8 +12,8 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/lineedit"
 )
 
-// The switches of bracketed paste: a terminal then sends edit.PasteStart and edit.PasteEnd
-// around a paste.
+// Control sequences that switch bracketed paste on and off. With it on, a terminal sends
+// lineedit.PasteStart and lineedit.PasteEnd around a paste.
 const (
 	bracketOn  = "\x1b[?2004h"
 	bracketOff = "\x1b[?2004l"
@@ -26,8 +26,8 @@ const (
 	ctrlBackslash = '\x1c'
 )
 
-// maxTypeAhead bounds the unread input, in bytes, and maxEditedText that of a text that is edited, whose
-// editor may be slower than a paste, and each paste. More is dropped.
+// maxTypeAhead bounds the unread input, in bytes. maxEditedText bounds an edited text, whose editor
+// may be slower than a paste, and each paste. More is dropped.
 const (
 	maxTypeAhead  = 1 << 20
 	maxEditedText = 64 << 20
@@ -39,51 +39,56 @@ const maxControlSequence = 24
 // pasteEndDelay is longer than any pause within a paste.
 const pasteEndDelay = 250 * time.Millisecond
 
-// A keyReader is the terminal's input, with pastes recognised. It is read all the time:
-// early input is kept, and Ctrl-C is noticed while code runs. It implements edit.KeySource for one
+// A keyReader reads the terminal's input and recognises pastes. It reads all the time, so early
+// input is stored, and Ctrl-C works while code runs. It implements lineedit.KeySource for one
 // goroutine.
 type keyReader struct {
-	interrupt func()        // Ctrl-C was pressed while nothing is edited
-	suspend   func()        // Ctrl-Z was; nil if it is the end of input here
-	quit      func()        // Ctrl-\ was pressed
-	reclaim   func()        // Ctrl-\ was pressed twice in a row, while a program has the keys
-	arrived   chan struct{} // one token: there is something to read
+	interrupt func()        // called on Ctrl-C while no text is edited
+	suspend   func()        // called on Ctrl-Z; nil if that is the end of input here
+	quit      func()        // called on Ctrl-\
+	reclaim   func()        // called on the second Ctrl-\ in a row, while a program has the keys
+	arrived   chan struct{} // one token: input is available
 
 	mu        sync.Mutex
-	editing   bool    // guarded by mu: Ctrl-C belongs to the text that is edited
-	woken     bool    // guarded by mu: await returns at once
+	editing   bool    // guarded by mu: Ctrl-C belongs to the edited text
+	woken     bool    // guarded by mu: awaitKey returns at once
 	typed     []byte  // guarded by mu: decoded and not read
 	readCount int     // guarded by mu: how many bytes were read before typed
 	bursts    []burst // guarded by mu: of typed, in order
 	err       error   // guarded by mu: the terminal's end
 
-	passMu      sync.Mutex         // held while keys are passed on, so that they stay in order
-	program     func([]byte) error // guarded by passing: takes the keys; nil while they are ours
-	quitPresses int                // guarded by passing: how often Ctrl-\ was pressed in a row
+	passMu      sync.Mutex         // locked while keys are passed on, so that they stay in order
+	program     func([]byte) error // guarded by passMu: takes the keys; nil while they are ours
+	quitPresses int                // guarded by passMu: how often Ctrl-\ was pressed in a row
 
-	decodeMu      sync.Mutex  // guards the rest
-	pasteTimer    *time.Timer // ends a paste in which Ctrl-C was pressed; nil if it was not
-	pasting       bool
-	matched       int    // bytes of what may be the next marker of a paste
-	markerDropped bool   // there was no room for that marker, and so there is none for the paste
-	pasteCut      bool   // there was no room for a part of the paste, and so there is none for the rest
-	lastPasteByte byte   // of the paste
-	pasteBytes    int    // its bytes
-	recentBytes   []byte // the last bytes outside of a paste
-	decoded       []byte // decoded from what was sent at a time,
-	lastLineEnd   int    // behind its last end of a line
-	hasLines      bool   // there is text behind an end of a line
+	decodeMu    sync.Mutex // guards the rest
+	paste       pasteState
+	recentBytes []byte // the last bytes outside a paste
+	decoded     []byte // decoded from one read of the terminal,
+	lastLineEnd int    // the position after its last line end
+	hasLines    bool   // text follows a line end
 }
 
-// A burst is what a terminal sent at a time, if that was more than one byte.
+// A pasteState tracks the markers and the content of a bracketed paste.
+type pasteState struct {
+	active        bool
+	timer         *time.Timer // ends a paste in which Ctrl-C was pressed; nil if it was not
+	matched       int         // matched bytes of a possible marker
+	markerDropped bool        // there was no room for the start marker, so the paste is dropped
+	cut           bool        // there was no room for a part of the paste, so the rest is dropped
+	lastByte      byte
+	size          int // in bytes
+}
+
+// A burst records the bytes of one read of the terminal, if there was more than one.
 type burst struct {
-	from, end   int  // its bytes, counted as keyReader.readCount
-	lastLineEnd int  // behind its last end of a line
-	hasLines    bool // there is text behind an end of a line
+	from, end   int  // its bytes, counted like keyReader.readCount
+	lastLineEnd int  // the position after its last line end
+	hasLines    bool // text follows a line end
 }
 
-// newKeyReader returns a keyboard; the caller must start pump. Neither interrupt nor quit
-// may block. suspend blocks while this program is stopped.
+// newKeyReader returns a keyReader; the caller must start pumpInput. Neither interrupt nor quit may
+// block. suspend blocks while this program is stopped.
 func newKeyReader(interrupt, quit, suspend func()) *keyReader {
 	return &keyReader{interrupt: interrupt, quit: quit, suspend: suspend, arrived: make(chan struct{}, 1)}
 }
@@ -101,7 +106,7 @@ func (k *keyReader) pumpInput(in io.Reader) {
 	}
 }
 
-// LastBurst implements edit.KeySource.
+// LastBurst implements lineedit.KeySource.
 func (k *keyReader) LastBurst() lineedit.KeyBurst {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -115,7 +120,7 @@ func (k *keyReader) LastBurst() lineedit.KeyBurst {
 	return lineedit.KeyBurst{HasMore: k.readCount < b.end, LineEndFollows: k.readCount < b.lastLineEnd, AfterLines: b.hasLines}
 }
 
-// fail lets Rune fail once everything is read. The first error counts.
+// fail makes NextRune return err once everything is read. The first error counts.
 func (k *keyReader) fail(err error) {
 	k.mu.Lock()
 	if k.err == nil {
@@ -139,7 +144,7 @@ func (k *keyReader) setEditing(on bool) {
 	k.editing = on
 }
 
-// wakeReader lets await return, although no key was pressed.
+// wakeReader lets awaitKey return, although no key was pressed.
 func (k *keyReader) wakeReader() {
 	k.mu.Lock()
 	k.woken = true
@@ -147,16 +152,16 @@ func (k *keyReader) wakeReader() {
 	k.signalArrival()
 }
 
-// awaitKey waits for a key, and reports whether it was poked instead.
-func (k *keyReader) awaitKey() (poked bool, err error) {
+// awaitKey waits for a key, and reports whether wakeReader was called instead.
+func (k *keyReader) awaitKey() (woken bool, err error) {
 	for {
 		k.mu.Lock()
-		poked, ready, err := k.woken, len(k.typed) > 0, k.err
+		woken, ready, err := k.woken, len(k.typed) > 0, k.err
 		k.woken = false
 		k.mu.Unlock()
 		switch {
-		case poked, ready:
-			return poked, nil
+		case woken, ready:
+			return woken, nil
 		case err != nil:
 			return false, err
 		}
@@ -164,21 +169,21 @@ func (k *keyReader) awaitKey() (poked bool, err error) {
 	}
 }
 
-// hasUnreadKeys reports whether there are keys that were not read.
+// hasUnreadKeys reports whether unread keys are available.
 func (k *keyReader) hasUnreadKeys() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return len(k.typed) > 0
 }
 
-// discardTyped drops what was typed and not read.
+// discardTyped drops the unread input.
 func (k *keyReader) discardTyped() {
 	k.mu.Lock()
 	k.takeTyped()
 	k.mu.Unlock()
 }
 
-// takeTyped returns what was typed and not read, and drops it; mu is held.
+// takeTyped returns the unread input and drops it. The caller holds mu.
 func (k *keyReader) takeTyped() []byte {
 	dropped := k.typed
 	k.readCount += len(k.typed)
@@ -186,7 +191,7 @@ func (k *keyReader) takeTyped() []byte {
 	return dropped
 }
 
-// NextRune implements edit.KeySource.
+// NextRune implements lineedit.KeySource.
 func (k *keyReader) NextRune(patience time.Duration) (rune, error) {
 	var late <-chan time.Time
 	for {
@@ -214,45 +219,45 @@ func (k *keyReader) NextRune(patience time.Duration) (rune, error) {
 	}
 }
 
-// decodeInput takes apart what the terminal sent at a time. A marker of a paste may be split over any
-// number of reads.
+// decodeInput decodes one read of the terminal. A paste marker may be split over any number of
+// reads.
 func (k *keyReader) decodeInput(b []byte) {
 	if len(b) == 0 {
 		return
 	}
 	k.decodeMu.Lock()
 	defer k.decodeMu.Unlock()
-	if k.pasteTimer != nil {
-		k.pasteTimer.Stop()
-		k.pasteTimer = nil
+	if k.paste.timer != nil {
+		k.paste.timer.Stop()
+		k.paste.timer = nil
 	}
 	for _, c := range b {
 		k.decodeByte(c)
 	}
 	k.deliverDecoded()
-	if k.pasting && b[len(b)-1] == ctrlC {
+	if k.paste.active && b[len(b)-1] == ctrlC {
 		k.awaitPasteEnd()
 	}
 }
 
-// awaitPasteEnd ends a paste if Ctrl-C was the last that came, and nothing follows: then a person has pressed
-// it, because the terminal does not send the end.
+// awaitPasteEnd ends a paste if Ctrl-C was its last byte and nothing follows. Then the user has
+// pressed it, because the terminal did not send the end.
 func (k *keyReader) awaitPasteEnd() {
 	var timer *time.Timer
 	timer = time.AfterFunc(pasteEndDelay, func() {
 		k.decodeMu.Lock()
 		defer k.decodeMu.Unlock()
-		if k.pasteTimer == timer {
-			k.pasteTimer = nil
+		if k.paste.timer == timer {
+			k.paste.timer = nil
 			k.endPaste()
 			k.decodeByte(ctrlC)
 			k.deliverDecoded()
 		}
 	})
-	k.pasteTimer = timer
+	k.paste.timer = timer
 }
 
-// deliverDecoded lets what was decoded be read.
+// deliverDecoded makes the decoded bytes readable.
 func (k *keyReader) deliverDecoded() {
 	k.mu.Lock()
 	from := k.readCount + len(k.typed)
@@ -265,13 +270,12 @@ func (k *keyReader) deliverDecoded() {
 	k.signalArrival()
 }
 
-// decodeByte handles one byte.
 func (k *keyReader) decodeByte(c byte) {
-	if k.pasting {
+	if k.paste.active {
 		k.decodePasteByte(c)
 		return
 	}
-	lost := !k.handleKey(c)
+	dropped := !k.handleKey(c)
 	k.recentBytes = append(k.recentBytes[max(0, len(k.recentBytes)-maxControlSequence):], c)
 	if n, control := findControl(k.recentBytes, c); n > 0 && k.removeLast(n) {
 		k.handleKey(control)
@@ -282,31 +286,32 @@ func (k *keyReader) decodeByte(c byte) {
 		k.hasLines = k.hasLines || k.lastLineEnd > 0
 	}
 	switch {
-	case c == lineedit.PasteStart[k.matched]:
-		k.matched++
+	case c == lineedit.PasteStart[k.paste.matched]:
+		k.paste.matched++
 	case c == lineedit.PasteStart[0]:
-		k.matched, k.markerDropped = 1, false
+		k.paste.matched, k.paste.markerDropped = 1, false
 	default:
-		k.matched = 0
+		k.paste.matched = 0
 	}
-	k.markerDropped = k.matched > 0 && (k.markerDropped || lost)
-	if k.matched == len(lineedit.PasteStart) {
-		k.matched, k.pasting, k.pasteCut, k.lastPasteByte, k.pasteBytes = 0, true, false, 0, 0
+	k.paste.markerDropped = k.paste.matched > 0 && (k.paste.markerDropped || dropped)
+	if k.paste.matched == len(lineedit.PasteStart) {
+		k.paste.matched, k.paste.active, k.paste.cut, k.paste.lastByte, k.paste.size = 0, true, false, 0, 0
 	}
 }
 
-// findControl finds, at the end of what was sent, Ctrl-C, Ctrl-Z or Ctrl-\ as a sequence of length bytes. A
-// terminal sends them so if a program has switched on kitty's keys or xterm's modifyOtherKeys, and is gone.
+// findControl finds Ctrl-C, Ctrl-Z or Ctrl-\ as a control sequence at the end of what was sent, and
+// returns its length in bytes. A terminal sends them so if a program enabled kitty's keyboard
+// protocol or xterm's modifyOtherKeys and then died.
 func findControl(sent []byte, final byte) (length int, control byte) {
 	const ctrl, locks = 4, 64 | 128
 	if final != 'u' && final != '~' || len(sent) == 0 {
 		return 0, 0
 	}
-	begin := bytes.LastIndex(sent, []byte("\x1b["))
-	if begin < 0 || sent[len(sent)-1] != final || begin+2 == len(sent) {
+	start := bytes.LastIndex(sent, []byte("\x1b["))
+	if start < 0 || sent[len(sent)-1] != final || start+2 == len(sent) {
 		return 0, 0
 	}
-	parts := strings.Split(string(sent[begin+2:len(sent)-1]), ";")
+	parts := strings.Split(string(sent[start+2:len(sent)-1]), ";")
 	if final == '~' && len(parts) == 3 && parts[0] == "27" {
 		parts = []string{parts[2], parts[1]}
 	} else if final == '~' {
@@ -319,10 +324,10 @@ func findControl(sent []byte, final byte) (length int, control byte) {
 	if modifiers, err := strconv.Atoi(strings.TrimSuffix(parts[1], ":1")); err != nil || (modifiers-1)&^locks != ctrl {
 		return 0, 0
 	}
-	return len(sent) - begin, control
+	return len(sent) - start, control
 }
 
-// removeLast removes the last n bytes of the input, and reports false if they are read already.
+// removeLast removes the last n bytes of the input, and reports false if they are already read.
 func (k *keyReader) removeLast(n int) bool {
 	fresh := min(n, len(k.decoded))
 	k.mu.Lock()
@@ -335,33 +340,32 @@ func (k *keyReader) removeLast(n int) bool {
 	return true
 }
 
-// endPaste ends a paste.
 func (k *keyReader) endPaste() {
 	switch {
-	case k.markerDropped:
-	case k.pasteCut:
+	case k.paste.markerDropped:
+	case k.paste.cut:
 		k.appendInput(lineedit.PasteEndCut, true)
 	default:
 		k.appendInput(lineedit.PasteEnd, true)
 	}
-	k.pasting, k.matched, k.markerDropped = false, 0, false
+	k.paste.active, k.paste.matched, k.paste.markerDropped = false, 0, false
 }
 
-// decodePasteByte looks for the end of a paste. An escape is no part of one.
+// decodePasteByte looks for the end of a paste. An escape is not part of a paste.
 func (k *keyReader) decodePasteByte(c byte) {
 	switch {
-	case c == lineedit.PasteEnd[k.matched]:
-		if k.matched++; k.matched < len(lineedit.PasteEnd) {
+	case c == lineedit.PasteEnd[k.paste.matched]:
+		if k.paste.matched++; k.paste.matched < len(lineedit.PasteEnd) {
 			return
 		}
 		k.endPaste()
 		return
-	case k.matched > 0:
-		for _, held := range []byte(lineedit.PasteEnd[:k.matched]) {
-			k.addPasteByte(held)
+	case k.paste.matched > 0:
+		for _, b := range []byte(lineedit.PasteEnd[:k.paste.matched]) {
+			k.addPasteByte(b)
 		}
-		if k.matched = 0; c == lineedit.PasteEnd[0] {
-			k.matched = 1
+		if k.paste.matched = 0; c == lineedit.PasteEnd[0] {
+			k.paste.matched = 1
 			return
 		}
 	}
@@ -396,23 +400,23 @@ func (k *keyReader) handleKey(c byte) bool {
 
 // addPasteByte handles a byte of a paste, which is never a key.
 func (k *keyReader) addPasteByte(c byte) {
-	pair := c == '\n' && k.lastPasteByte == '\r'
-	k.lastPasteByte = c
-	k.pasteBytes++
+	pair := c == '\n' && k.paste.lastByte == '\r'
+	k.paste.lastByte = c
+	k.paste.size++
 	switch {
-	case k.markerDropped, k.pasteCut, pair: // two bytes are one line end
-	case k.pasteBytes == maxEditedText:
-		k.pasteCut = true
+	case k.paste.markerDropped, k.paste.cut, pair: // "\r\n" is one line end
+	case k.paste.size == maxEditedText:
+		k.paste.cut = true
 	case c == '\r' || c == '\n':
-		k.pasteCut = !k.appendInput("\n", false)
+		k.paste.cut = !k.appendInput("\n", false)
 	case c < ' ' && c != '\t' || c == '\x7f':
 	default:
-		k.pasteCut = !k.appendInput(string([]byte{c}), false)
+		k.paste.cut = !k.appendInput(string([]byte{c}), false)
 	}
 }
 
-// appendInput adds to the input, and reports false if there was no room. always
-// is for the end of a paste, without which the next keys would belong to it.
+// appendInput adds to the input, and reports false if there was no room. always is for the end of a
+// paste, without which the next keys would belong to it.
 func (k *keyReader) appendInput(s string, always bool) bool {
 	k.mu.Lock()
 	limit := maxTypeAhead

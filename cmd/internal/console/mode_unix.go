@@ -13,18 +13,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A tty is the mode of the terminal at standard input.
+// A tty switches the modes of the terminal at standard input.
 type tty struct {
 	fd           int
 	savedTermios *unix.Termios
 
-	wakePipe [2]*os.File   // a pipe that ends a wait for keys
-	paused   chan struct{} // Read sends: it waits for resume
+	wakePipe [2]*os.File   // interrupts a wait for keys
+	paused   chan struct{} // Read sends before it waits for resume
 	resume   chan struct{}
-	closed   chan struct{} // closed: there are no more keys
+	closed   chan struct{} // closed when no more keys come
 }
 
-// openTTY notes the mode that the terminal has now.
+// openTTY records the current mode of the terminal.
 func openTTY() (*tty, error) {
 	fd := int(os.Stdin.Fd())
 	normal, err := unix.IoctlGetTermios(fd, getTermios)
@@ -36,7 +36,7 @@ func openTTY() (*tty, error) {
 	return m, err
 }
 
-// setRaw delivers each key as it is pressed. Output stays as it was.
+// setRaw delivers each key as it is pressed. The output mode does not change.
 func (m *tty) setRaw() error {
 	raw := *m.savedTermios
 	raw.Iflag &^= unix.IGNBRK | unix.BRKINT | unix.PARMRK | unix.ISTRIP | unix.INLCR | unix.IGNCR | unix.ICRNL | unix.IXON
@@ -47,7 +47,7 @@ func (m *tty) setRaw() error {
 	return unix.IoctlSetTermios(m.fd, setTermios, &raw)
 }
 
-// setFullyRaw is like raw, but output is left as programs write it, too.
+// setFullyRaw is like setRaw, but it also passes output through unprocessed.
 func (m *tty) setFullyRaw() error {
 	if err := m.setRaw(); err != nil {
 		return err
@@ -60,24 +60,23 @@ func (m *tty) setFullyRaw() error {
 	return unix.IoctlSetTermios(m.fd, setTermios, modes)
 }
 
-// restoreMode brings back the mode that openTTY has noted.
+// restoreMode restores the mode that openTTY recorded.
 func (m *tty) restoreMode() error { return unix.IoctlSetTermios(m.fd, setTermios, m.savedTermios) }
 
-// isInRawMode reports whether the terminal is in a mode of ours. A shell that stopped this program has set
-// its own.
+// isInRawMode reports whether the terminal is in one of our modes. A shell that stopped this
+// program has set its own.
 func (m *tty) isInRawMode() bool {
 	now, err := unix.IoctlGetTermios(m.fd, getTermios)
 	return err != nil || now.Lflag&unix.ICANON == 0
 }
 
-// notifyContinued has c told when this program goes on after a stop.
+// notifyContinued sends to c when this program continues after a stop.
 func notifyContinued(c chan<- os.Signal) { signal.Notify(c, syscall.SIGCONT) }
 
-// inputReader returns a reader of the keys typed at the terminal.
 func (m *tty) inputReader() io.Reader { return m }
 
-// Read implements io.Reader, for one goroutine and up to its first error. It leaves keys that
-// come during a pause to others.
+// Read implements io.Reader, for one goroutine and up to its first error. During a pause it leaves
+// the keys to other programs.
 func (m *tty) Read(p []byte) (n int, err error) {
 	defer func() {
 		if err != nil {
@@ -119,15 +118,15 @@ func (m *tty) pauseReading() (resume func(), err error) {
 	}
 }
 
-// defaultEditor is there on most systems.
+// defaultEditor exists on most systems.
 const defaultEditor = "vi"
 
 // ctrlZSuspends says whether Ctrl-Z gives the terminal back to the shell.
 const ctrlZSuspends = true
 
-// canSuspend reports whether a shell could continue this program, as POSIX defines it: there is a
-// process of the same session outside of the group whose child belongs to the group. Without one
-// the system would not stop the group.
+// canSuspend reports whether a shell could continue this program, as POSIX defines it. The group
+// needs a member whose parent is in the same session and in another group. Without one, the system
+// would not stop the group.
 func canSuspend() bool {
 	group := unix.Getpgrp()
 	session, err := unix.Getsid(0)
@@ -148,9 +147,9 @@ func canSuspend() bool {
 // stopTimeout bounds the wait for the system to stop this program.
 const stopTimeout = time.Second
 
-// suspendProcessGroup stops the whole group, as the key would outside of raw mode: a program that has started
-// this one, such as a script, waits for us and not for the terminal. It returns when the group is
-// continued.
+// suspendProcessGroup stops the whole group, as the key does outside raw mode. A program that
+// started this one, such as a script, waits for us and not for the terminal. It returns when the
+// group is continued.
 func suspendProcessGroup() {
 	continued := make(chan os.Signal, 1)
 	signal.Notify(continued, syscall.SIGCONT)

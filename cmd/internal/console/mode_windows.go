@@ -11,11 +11,11 @@ import (
 	"golang.org/x/term"
 )
 
-// defaultEditor is there on all systems.
+// defaultEditor exists on all systems.
 const defaultEditor = "notepad"
 
-// ctrlZSuspends says whether Ctrl-Z gives the terminal back to the shell. On Windows it means
-// the end of input.
+// ctrlZSuspends says whether Ctrl-Z gives the terminal back to the shell. On Windows it means the
+// end of input.
 const ctrlZSuspends = false
 
 func (m *tty) isInRawMode() bool { return true }
@@ -26,13 +26,13 @@ func canSuspend() bool { return false }
 
 func suspendProcessGroup() {}
 
-// A tty is the mode of the console at standard input and output.
+// A tty switches the modes of the console at standard input and output.
 type tty struct {
 	inputState *term.State
 	outputMode uint32
 }
 
-// openTTY notes the mode that the console has now.
+// openTTY records the current mode of the console.
 func openTTY() (*tty, error) {
 	input, err := term.GetState(int(os.Stdin.Fd()))
 	if err != nil {
@@ -42,31 +42,31 @@ func openTTY() (*tty, error) {
 	return m, windows.GetConsoleMode(windows.Handle(os.Stdout.Fd()), &m.outputMode)
 }
 
-// setRaw delivers each key as it is pressed, and lets output have control sequences.
+// setRaw delivers each key as it is pressed, and enables control sequences in output.
 func (m *tty) setRaw() error {
 	if _, err := term.MakeRaw(int(os.Stdin.Fd())); err != nil {
 		return err
 	}
-	_ = windows.SetConsoleMode(windows.Handle(os.Stdout.Fd()), m.outputMode|windows.ENABLE_PROCESSED_OUTPUT|windows.ENABLE_VIRTUAL_TERMINAL_PROCESSING) // an old console shows them
+	_ = windows.SetConsoleMode(windows.Handle(os.Stdout.Fd()), m.outputMode|windows.ENABLE_PROCESSED_OUTPUT|windows.ENABLE_VIRTUAL_TERMINAL_PROCESSING) // an old console prints them
 	return nil
 }
 
-// setFullyRaw is raw: here no program takes the keys.
+// setFullyRaw is setRaw: on Windows no program takes the keys.
 func (m *tty) setFullyRaw() error { return m.setRaw() }
 
-// restoreMode brings back the mode that openTTY has noted.
+// restoreMode restores the mode that openTTY recorded.
 func (m *tty) restoreMode() error {
 	_ = windows.SetConsoleMode(windows.Handle(os.Stdout.Fd()), m.outputMode)
 	return term.Restore(int(os.Stdin.Fd()), m.inputState)
 }
 
-// pauseReading would leave the console to another program. A read of it cannot be given up.
+// pauseReading always fails, because a read of a console cannot be cancelled.
 func (m *tty) pauseReading() (resume func(), err error) {
-	return nil, errors.New("not on Windows")
+	return nil, errors.New("not supported on Windows")
 }
 
-// inputReader returns a reader of the keys typed at the console. Standard input itself would take
-// a Ctrl-Z, and a read that Ctrl-C ends, for its end.
+// inputReader returns a reader of the keys typed at the console. Standard input itself would report
+// its end at a Ctrl-Z, and at a read that Ctrl-C ends.
 func (m *tty) inputReader() io.Reader {
 	return &consoleReader{read: func(units []uint16) (int, error) {
 		var n uint32
@@ -78,11 +78,10 @@ func (m *tty) inputReader() io.Reader {
 // A consoleReader reads typed text as UTF-8.
 type consoleReader struct {
 	read          func([]uint16) (int, error)
-	highSurrogate uint16 // the first of two units, until the second comes
+	highSurrogate uint16 // the first of two units, until the second arrives
 }
 
-// Read implements io.Reader, for one goroutine. p must have room for a few
-// characters.
+// Read implements io.Reader, for one goroutine. p must have room for a few characters.
 func (c *consoleReader) Read(p []byte) (int, error) {
 	units := make([]uint16, 1+len(p)/utf8.UTFMax)
 	units[0] = c.highSurrogate
@@ -90,7 +89,7 @@ func (c *consoleReader) Read(p []byte) (int, error) {
 	switch {
 	case err != nil:
 		return 0, err
-	case n == 0: // some consoles report a Ctrl-C this way
+	case n == 0: // some consoles report Ctrl-C this way
 		return copy(p, []byte{ctrlC}), nil
 	}
 	units = units[:1+n]

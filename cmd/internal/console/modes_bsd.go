@@ -4,7 +4,7 @@ package console
 
 import "golang.org/x/sys/unix"
 
-// The requests for the modes of a terminal.
+// ioctl requests for the modes of a terminal.
 const (
 	getTermios = unix.TIOCGETA
 	setTermios = unix.TIOCSETA

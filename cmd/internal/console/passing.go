@@ -5,10 +5,10 @@ import (
 	"errors"
 )
 
-// errNoProgram is the error of a program that does not take keys any more.
-var errNoProgram = errors.New("terminal: no program takes keys")
+// errNoProgram means that the program no longer takes keys.
+var errNoProgram = errors.New("console: no program takes keys")
 
-// setProgram gives the keys to a program, beginning with those that nobody has read; nil takes them back.
+// setProgram gives the keys to a program, starting with the unread ones; nil takes them back.
 func (k *keyReader) setProgram(program func([]byte) error) {
 	k.passMu.Lock()
 	defer k.passMu.Unlock()
@@ -24,9 +24,8 @@ func (k *keyReader) setProgram(program func([]byte) error) {
 	}
 }
 
-// passKeys gives b to the program that has the keys, and returns what is left for us. Two keys stay
-// ours: Ctrl-Z suspends, and Ctrl-\ takes the keys back when it is pressed a second time in a
-// row.
+// passKeys gives b to the program that has the keys, and returns the rest for us. Two keys stay
+// ours: Ctrl-Z suspends, and a second Ctrl-\ in a row takes the keys back.
 func (k *keyReader) passKeys(b []byte) (rest []byte) {
 	for len(b) > 0 {
 		n := bytes.IndexAny(b, string([]byte{ctrlZ, ctrlBackslash}))

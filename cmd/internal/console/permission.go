@@ -8,17 +8,17 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// A PermissionChoice is a person's decision about a permission.
+// A PermissionChoice is the user's decision about a permission request.
 type PermissionChoice uint8
 
 const (
 	Refuse PermissionChoice = iota
 	AllowHere
 	AllowAlways
-	AllowWider // where there is a wider right
+	AllowWider // if a wider right exists
 )
 
-// PermissionPrompt is the prompt for a decision.
+// PermissionPrompt returns the prompt for a decision.
 func PermissionPrompt(p session.PermissionRequest) string {
 	if p.Wider == nil {
 		return "y (in this session), a (always in this workspace) or n: "
@@ -26,7 +26,7 @@ func PermissionPrompt(p session.PermissionRequest) string {
 	return "y (this one, in this session), s (all of " + p.Wider.Call + " that are not destructive, in this session), a (this one, always in this workspace) or n: "
 }
 
-// ParsePermissionChoice reads a decision. ok is false if the line is none.
+// ParsePermissionChoice reads a decision. ok is false if the line is not a valid choice.
 func ParsePermissionChoice(p session.PermissionRequest, line string) (c PermissionChoice, ok bool) {
 	switch strings.ToLower(strings.TrimSpace(line)) {
 	case "y", "yes":
@@ -43,7 +43,7 @@ func ParsePermissionChoice(p session.PermissionRequest, line string) (c Permissi
 	return Refuse, false
 }
 
-// ApplyPermissionChoice carries out a person's decision about a permission.
+// ApplyPermissionChoice carries out the user's decision about a permission.
 func ApplyPermissionChoice(ctx context.Context, s session.Session, p session.PermissionRequest, c PermissionChoice) error {
 	if c == AllowAlways {
 		g := p.Grant
@@ -56,20 +56,20 @@ func ApplyPermissionChoice(ctx context.Context, s session.Session, p session.Per
 	return s.AnswerPermission(ctx, p.ID, c == AllowHere)
 }
 
-// resetStyle ends colours that code may have left, with which a question could not be read.
+// resetStyle ends colours left on by code, which could make a question unreadable.
 const resetStyle = "\x1b[0m"
 
-// printQuestion puts a question that only a person may answer.
+// printQuestion prints a question that only the user may answer.
 func (c *conversation) printQuestion(question string) {
 	if !c.options.Plain {
 		_, _ = io.WriteString(c.editor, resetStyle)
 	}
 	c.printer.printNotice(question)
-	c.editor.keys.discardTyped() // what was typed before was not meant for this
+	c.editor.keys.discardTyped() // earlier input was not meant for this
 	c.editor.startNewLine()
 }
 
-// askPermission asks the person for a permission.
+// askPermission asks the user for a permission.
 func (c *conversation) askPermission(ctx context.Context, w session.InputRequest) error {
 	c.printQuestion(w.Permission.Question())
 	return c.readAnswer(ctx, w, PermissionPrompt(*w.Permission), func(line string, end bool) (bool, error) {

@@ -12,27 +12,26 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// A printer shows the timeline as it happens: text as raw bytes, pictures, and messages for
-// the person.
+// A printer shows the timeline as it happens: text as raw bytes, images, and notices for the user.
 type printer struct {
 	out, err      io.Writer          // err is out when both are the same terminal
-	startNewLine  func()             // puts the cursor into the first column
-	images        *imageDir          // shows and keeps pictures
+	startNewLine  func()             // moves the cursor to the first column
+	images        *imageDir          // shows and saves images
 	setScreen     func(taken bool)   // called when a program takes the keys, or gives them back
-	requestOpened func(timeline.Seq) // called for each wait that begins, and with 0 when none can be open
-	requestClosed func(timeline.Seq) // called for each wait that is over
-	ownAuthor     string             // the author whose inputs are on the screen already,
+	requestOpened func(timeline.Seq) // called for each new input request, and with 0 when none can be open
+	requestClosed func(timeline.Seq) // called for each closed input request
+	ownAuthor     string             // the author whose inputs are already on the screen,
 	replayUntil   timeline.Seq       // if they came after this event
-	turnCrashed   bool               // a turn has ended with its runtime, whose own end comes next
-	exiting       atomic.Bool        // the person has asked for the end: no input follows
+	turnCrashed   bool               // a turn has ended because its runtime did; WorkerExited follows
+	exiting       atomic.Bool        // the user wants to quit: no input follows
 
 	mu      sync.Mutex
 	shown   timeline.Seq  // guarded by mu: everything up to here is on the screen
 	changed chan struct{} // guarded by mu: closed when shown grows
 }
 
-// run shows events until ctx ends, the session is closed, or it cannot be reached. It
-// returns that error.
+// run shows events until ctx ends, the session is closed, or it cannot be reached. It returns that
+// error.
 func (p *printer) run(ctx context.Context, s session.Session) error {
 	for e, err := range s.Events(ctx, 0) {
 		if err != nil {
@@ -97,7 +96,7 @@ func (p *printer) printEvent(e timeline.Event) {
 	}
 }
 
-// printDisplay shows a picture, or else the text that stands for it.
+// printDisplay shows an image, or else its alternative text.
 func (p *printer) printDisplay(d timeline.Display) {
 	if _, _, ok := d.ImageData(); ok {
 		p.startNewLine()
@@ -130,15 +129,15 @@ func (p *printer) printNotice(message string) {
 	_, _ = fmt.Fprintf(p.err, "[%s]\n", message)
 }
 
-// isExitReported reports whether the person must be told of the end of a runtime. The end of one that never
-// was ready ends Run, and so does an orderly end in a turn, which the code has asked for. A session
-// that is closed has no next input.
+// isExitReported reports whether to tell the user that a worker exited. A worker that was never
+// ready ends Run. So does a clean exit in a turn, because the code asked for it. A closed session
+// has no next input.
 func (p *printer) isExitReported(end timeline.WorkerExited) bool {
-	cut := p.exiting.Load() && end.Signal == "SIGINT" // by the person, who sees ^C
+	cut := p.exiting.Load() && end.Signal == "SIGINT" // by the user, who sees ^C
 	return !end.NeverReady && !cut && end.Reason != "closed" && !(end.Clean && p.turnCrashed)
 }
 
-// exitMessage says why a worker ended, and what follows from that. last means that no input follows.
+// exitMessage says why a worker exited, and what follows. last means that no input follows.
 func exitMessage(b timeline.WorkerExited, last bool) string {
 	var s strings.Builder
 	s.WriteString(b.Reason)
@@ -154,7 +153,7 @@ func exitMessage(b timeline.WorkerExited, last bool) string {
 	if b.PeakRSSBytes > 0 {
 		fmt.Fprintf(&s, "; it used up to %d MB", b.PeakRSSBytes>>20)
 	}
-	s.WriteString("; its state is lost, and the next input starts anew")
+	s.WriteString("; its state is lost, and the next input starts a new one")
 	return s.String()
 }
 
@@ -169,8 +168,8 @@ func (p *printer) markShown(e timeline.Event) {
 	p.changed = make(chan struct{})
 }
 
-// waitUntilShown waits until everything up to seq is on the screen. It reports false
-// when ctx ended first.
+// waitUntilShown waits until everything up to seq is on the screen. It reports false if ctx ended
+// first.
 func (p *printer) waitUntilShown(ctx context.Context, seq timeline.Seq) bool {
 	for {
 		p.mu.Lock()

@@ -11,16 +11,16 @@ import (
 // maxLine bounds the remembered part of the cursor's line, in bytes.
 const maxLine = 4096
 
-// An outputTracker writes output to the terminal. It knows the cursor's column, and what programs have
-// switched on and not off. The editor draws past it, and leaves the cursor where it was or in
-// the first column.
+// An outputTracker writes output to the terminal. It tracks the cursor's column and the modes that
+// programs have left on. The editor bypasses it, and leaves the cursor where it was or in the first
+// column.
 type outputTracker struct {
 	out io.Writer
 
 	mu        sync.Mutex
 	line      []byte        // guarded by mu; text written since the cursor was in the first column
 	modes     terminalModes // guarded by mu
-	savedLine []byte        // guarded by mu: line, while a program has the keys
+	savedLine []byte        // guarded by mu: saved line while a program has the keys
 }
 
 // markLineStart notes that the cursor is in the first column.
@@ -37,8 +37,8 @@ func (s *outputTracker) saveLine() {
 	s.savedLine, s.modes.sawAlternateScreen = bytes.Clone(s.line), false
 }
 
-// restoreLine takes up the line again if the program has drawn on an alternate screen, whose end
-// brings the cursor back.
+// restoreLine restores the line if the program used an alternate screen, whose end brings the
+// cursor back.
 func (s *outputTracker) restoreLine() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -47,7 +47,8 @@ func (s *outputTracker) restoreLine() {
 	}
 }
 
-// disableModes switches off what programs have switched on; enter switches it on again.
+// disableModes switches off the modes that programs have switched on. enableModes switches them on
+// again.
 func (s *outputTracker) disableModes() (again string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,15 +64,15 @@ func (s *outputTracker) enableModes(again string) {
 	_, _ = io.WriteString(s.out, again)
 }
 
-// resetModes switches off what programs have left on. all is for the end, when colours of output are
-// ended, too.
+// resetModes switches off the modes that programs have left on. all also ends the colours of
+// output, which happens only at the end.
 func (s *outputTracker) resetModes(all bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, _ = io.WriteString(s.out, s.modes.resetSequence(all))
 }
 
-// lastLineEnd appends b to line and returns the part after the last line break.
+// lastLine appends b to line and returns the part after the last line break.
 func lastLine(line, b []byte) []byte {
 	if i := bytes.LastIndexAny(b, "\r\n"); i >= 0 {
 		line = append(line[:0], b[i+1:]...)
@@ -90,8 +91,8 @@ func (s *outputTracker) Write(b []byte) (int, error) {
 	return s.out.Write(b)
 }
 
-// cursorColumn returns the cells from where the cursor was in the first column. They may be more
-// than there are columns.
+// cursorColumn returns the cells between the first column and the cursor. On a wrapped line they
+// can exceed the terminal's width.
 func (s *outputTracker) cursorColumn() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// setScreen gives the terminal to a program that has taken the keys, or takes it back. It is
-// called by the printer, so in order with what the program writes.
+// setScreen gives the terminal to a program that has taken the keys, or takes it back. The printer
+// calls it, so it is in order with the program's output.
 func (e *lineEditor) setScreen(taken bool) {
 	switch {
 	case e.programs == nil:
@@ -27,7 +27,7 @@ func (e *lineEditor) giveKeys() {
 		e.mu.Unlock()
 		return
 	}
-	if e.editing { // what is being answered comes back after the program
+	if e.editing { // the answer is edited again after the program
 		e.painter.Erase()
 	}
 	e.keysGiven = true
@@ -49,7 +49,7 @@ func (e *lineEditor) takeKeys(refused bool) {
 	e.keysGiven, e.keysRefused = false, refused
 	e.output.restoreLine()
 	if refused {
-		e.output.resetModes(true) // it would still draw
+		e.output.resetModes(true) // the program would still draw
 	}
 	_ = e.takeTerminal()
 	if e.editing {
@@ -57,7 +57,7 @@ func (e *lineEditor) takeKeys(refused bool) {
 	}
 }
 
-// giveScreen makes the terminal one for a program that draws on all of it; mu is held.
+// giveScreen prepares the terminal for a full-screen program. The caller holds mu.
 func (e *lineEditor) giveScreen() error {
 	if !e.isPlain {
 		_, _ = io.WriteString(os.Stdout, bracketOff)
@@ -71,21 +71,21 @@ func (e *lineEditor) sendToProgram(b []byte) error {
 		return errNoProgram
 	}
 	if err != nil {
-		_, _ = io.WriteString(os.Stdout, "\a") // it does not read
+		_, _ = io.WriteString(os.Stdout, "\a") // the program does not read
 	}
 	return nil
 }
 
 const (
-	// repaintDelay is for how long a program has another size at least, and repaintTimeout at
-	// most.
+	// repaintDelay is the minimum time that a program has another size, and repaintTimeout the
+	// maximum.
 	repaintDelay   = 50 * time.Millisecond
 	repaintTimeout = time.Second
 )
 
-// repaintPrograms makes programs draw anew what they have on the screen. They do so when it gets another
-// size. Those that use curses look at the size when they come to it, and draw nothing if it is
-// the one that they know: so the other size stays until they have written something.
+// repaintPrograms makes programs redraw their screen by giving it another size for a moment.
+// Programs with curses compare sizes only when they next look, and draw nothing if it is the known
+// one. Therefore the other size stays until they have written something.
 func repaintPrograms(ctx context.Context, s session.Session, wrote <-chan struct{}) {
 	ctx, cancel := context.WithTimeout(ctx, repaintTimeout)
 	defer cancel()

@@ -14,78 +14,78 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// windowChanged is SIGWINCH, by its number on Linux and macOS, because package syscall does
-// not name it everywhere. On systems without the signal, none comes.
+// windowChanged is SIGWINCH by its number on Linux and macOS, because package syscall does not name
+// it everywhere. On systems without that signal it never arrives.
 const windowChanged = syscall.Signal(28)
 
-// quitStatus is the exit status after Ctrl-\: as if by SIGQUIT.
+// quitStatus is the exit status after Ctrl-\: that of SIGQUIT.
 const quitStatus = 128 + 3
 
-// Options adapt Run to its terminal. The zero value is for a plain one.
+// Options configure how Run uses the terminal and the session. The zero value suits a plain
+// terminal.
 type Options struct {
-	// Continuation is the usual prompt for the further lines of an input. "" means "... ".
+	// Continuation is the default prompt for the further lines of an input. "" means "... ".
 	Continuation string
 
-	// HistoryPath is a file for typed inputs, of mode 0600. "" means no history beyond Run.
+	// HistoryPath is a file for typed inputs, of mode 0600. "" means that no history outlives Run.
 	HistoryPath string
 
-	// Syntax is that of the language; nil if it has none that is known.
+	// Syntax is that of the language; nil if the language has none.
 	Syntax *lineedit.Syntax
 
-	// TranslateAlias turns what people type at other prompts into code; an error says what to type. nil
-	// changes nothing.
+	// TranslateAlias turns input that people know from other prompts into code. An error says what
+	// to type instead. nil changes nothing.
 	TranslateAlias func(code string) (string, error)
 
-	// Colour allows colours of ours.
+	// Colour allows our own output to be coloured.
 	Colour bool
 
 	// ViKeys selects the keys of vi, not those of Emacs.
 	ViKeys bool
 
-	// EditorCommand is the command of a program that edits a file; "" is none.
+	// EditorCommand is the command of a program that edits a file; "" disables it.
 	EditorCommand string
 
-	// ImageProtocol says how to show pictures. They are always kept as files, too.
+	// ImageProtocol says how to show images. They are always saved as files, too.
 	ImageProtocol ImageProtocol
 
 	// Plain means a terminal that knows no control sequences.
 	Plain bool
 
-	// Author is the author of input at this terminal, and Replay the last event before it.
-	// Inputs of others, and all inputs up to Replay, are shown with their authors.
+	// Author is the author of input at this terminal, and Replay the last event before it. Inputs
+	// of others, and all inputs up to Replay, are shown with their authors.
 	Author      string
 	ReplayUntil timeline.Seq
 
-	// SessionStays means that the session goes on after Run, because it is not this terminal's
-	// alone.
+	// SessionStays means that the session continues after Run, because other clients share it.
 	SessionStays bool
 
-	// QuitInput is an input that ends the runtime in its own way, so that its exit handlers run and are
-	// waited for. With "", or when the session goes on, Ctrl-D only ends Run.
+	// QuitInput is an input that makes the runtime exit, so that its exit handlers run before Run
+	// returns. With "", or if the session continues, Ctrl-D only ends Run.
 	QuitInput string
 
-	// Programs reaches the programs of a session whose terminal is this person's; nil if it is
-	// not.
+	// Programs reaches the programs in the session's terminal; nil if this user does not own that
+	// terminal.
 	Programs Programs
 
-	// ExitStatus turns a worker's end into an exit status for Run to return. nil
-	// means 0 for all.
+	// ExitStatus maps a worker's exit to the exit status that Run returns. nil means 0 for all.
 	ExitStatus func(timeline.WorkerExited) int
 }
 
-// Programs are those that a person uses through the terminal of a session.
+// Programs sends the user's keys to programs in the terminal of a session.
 type Programs interface {
-	// Keys types for the program that has taken the keys, see timeline.FullScreenChanged. An error of
-	// session.KindStale means that there is none.
+	// Keys sends input to the program that has taken the keys, see timeline.FullScreenChanged. An
+	// error of session.KindStale means that no program has.
 	Keys(b []byte) error
 
-	// InterruptJob interrupts the foreground job of a shell, and reports whether there is one.
+	// InterruptJob interrupts the foreground job of a shell, and reports whether one was running.
 	InterruptJob() bool
 }
 
-// Run lets the person at the terminal use s. Standard input and output must be a terminal.
-// It returns when the person presses Ctrl-D at a prompt or Ctrl-\ at any time, when the runtime ends itself in a turn (with
-// its status), or when ctx ends. It restores the terminal. It does not close s.
+// Run lets the user at the terminal use s. Standard input and output must be a terminal. It returns
+// when the user presses Ctrl-D at a prompt or Ctrl-\ at any time. It also returns when the runtime
+// exits in a turn, with that status, or when ctx ends. It restores the terminal. It does not close
+// s.
 func Run(ctx context.Context, s session.Session, opts *Options) (status int, err error) {
 	var o Options
 	if opts != nil {
@@ -114,13 +114,13 @@ func Run(ctx context.Context, s session.Session, opts *Options) (status int, err
 		return 0, err
 	}
 	defer ed.close()
-	pictures := &imageDir{protocol: o.ImageProtocol}
-	defer pictures.close()
+	images := &imageDir{protocol: o.ImageProtocol}
+	defer images.close()
 	p := &printer{
 		out:           ed,
 		err:           os.Stderr,
 		startNewLine:  ed.startNewLine,
-		images:        pictures,
+		images:        images,
 		ownAuthor:     o.Author,
 		replayUntil:   o.ReplayUntil,
 		setScreen:     ed.setScreen,
@@ -136,10 +136,10 @@ func Run(ctx context.Context, s session.Session, opts *Options) (status int, err
 	ed.repaint = func() { repaintPrograms(ctx, s, ed.outputArrived) }
 
 	var wg sync.WaitGroup
-	var lost error // why the session can no longer be reached; wg guards it
+	var sessionErr error // why the session can no longer be reached; guarded by wg
 	wg.Go(func() {
 		if err := p.run(ctx, s); ctx.Err() == nil {
-			lost = err
+			sessionErr = err
 		}
 		stop()
 	})
@@ -151,12 +151,12 @@ func Run(ctx context.Context, s session.Session, opts *Options) (status int, err
 		status = quitStatus
 	}
 	if err == nil {
-		err = lost
+		err = sessionErr
 	}
 	return status, err
 }
 
-// IsUsable reports whether Run can work here.
+// IsUsable reports whether Run can work on the standard streams.
 func IsUsable() bool {
 	return term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd()))
 }

@@ -9,30 +9,30 @@ import (
 	"strings"
 )
 
-// modeDefaults are the private modes of a terminal that a program may leave behind, with their state
-// before: the keys of the cursor, the cursor itself, the mouse, the alternate screen, pastes.
+// modeDefaults are the private modes of a terminal that a program may leave on, with their initial
+// state. They are cursor keys, the cursor itself, the mouse, the alternate screen and pastes.
 var modeDefaults = map[int]bool{
 	1: false, 7: true, 9: false, 25: true, 47: false, 1000: false, 1002: false, 1003: false, 1004: false, 1005: false,
 	1006: false, 1015: false, 1047: false, 1049: false, 2026: false,
 }
 
-// maxPartialSequence bounds the part of a control sequence that is kept until its rest comes.
+// maxPartialSequence bounds the stored start of a control sequence whose rest has not arrived.
 const maxPartialSequence = 64
 
-// maxKeyboardFlags bounds how many pushed flags of the keyboard are counted. Terminals keep fewer.
+// maxKeyboardFlags bounds the count of pushed keyboard flags. Terminals store fewer.
 const maxKeyboardFlags = 16
 
-// terminalModes know what programs have switched on in a terminal. Only that may be switched off: the
-// end of an alternate screen that was never begun, for instance, moves the cursor.
+// terminalModes tracks what programs have switched on in a terminal. Only those modes may be
+// switched off: ending an alternate screen that never started, for instance, moves the cursor.
 type terminalModes struct {
-	changed         map[int]bool // modes that are not as before
+	changed         map[int]bool // modes that differ from their default
 	keypad          bool         // the keypad sends sequences
-	hasStyle        bool         // text has a colour
-	modifyOtherKeys bool         // keys are told from each other in xterm's way (modifyOtherKeys)
-	keyboardFlags   int          // how often a program has pushed flags of the keyboard, as kitty has them
+	hasStyle        bool         // text has a colour or another style
+	modifyOtherKeys bool         // xterm's modifyOtherKeys is on
+	keyboardFlags   int          // how often a program has pushed kitty's keyboard flags
 
-	sawAlternateScreen bool   // an alternate screen was seen; its owner sets it back
-	partial            []byte // the beginning of a control sequence
+	sawAlternateScreen bool   // an alternate screen was seen; its owner resets it
+	partial            []byte // the start of a control sequence
 }
 
 // scanOutput looks for control sequences in output.
@@ -69,7 +69,7 @@ func (s *terminalModes) scanOutput(b []byte) {
 	}
 }
 
-// applySequence notes one control sequence by its parameters and its last byte.
+// applySequence records one control sequence by its parameters and its last byte.
 func (s *terminalModes) applySequence(parameters string, final byte) {
 	if final == 'm' && !strings.ContainsAny(parameters, "<>?") {
 		s.hasStyle = strings.Trim(parameters, "0;") != ""
@@ -104,7 +104,7 @@ func (s *terminalModes) applySequence(parameters string, final byte) {
 	}
 }
 
-// enableSequence returns what switches on what reset would switch off, but for colours.
+// enableSequence returns what switches on again what resetSequence switches off, except colours.
 func (s *terminalModes) enableSequence() string {
 	var b strings.Builder
 	for _, mode := range slices.Sorted(maps.Keys(s.changed)) {
@@ -123,11 +123,11 @@ func (s *terminalModes) enableSequence() string {
 	return b.String()
 }
 
-// resetSequence returns what puts the terminal back, without its colours unless all is set.
+// resetSequence returns the sequence that resets the terminal, without colours unless all is set.
 func (s *terminalModes) resetSequence(all bool) string {
 	var b strings.Builder
 	left := slices.Sorted(maps.Keys(s.changed))
-	slices.Reverse(left) // the alternate screen has a cursor of its own
+	slices.Reverse(left) // the alternate screen has its own cursor
 	for _, mode := range left {
 		final := 'l'
 		if modeDefaults[mode] {
