@@ -10,14 +10,14 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/installsource"
 )
 
-// SelfCommand returns the words with which clients should start this program, which stay valid after
-// an upgrade. That is the name on PATH, often a symbolic link, otherwise the path by which it
-// was started, otherwise the file itself. If that lies in the cache of uvx or npx, it is their
-// command. argv0 is os.Args[0].
+// SelfCommand returns the command with which clients should start this program, so that it survives
+// an upgrade. It prefers the name on PATH, often a symbolic link, then the path by which this
+// program was started, then the file itself. If the file is in the cache of uvx or npx, it returns
+// their command. argv0 is os.Args[0].
 func SelfCommand(argv0 string) ([]string, error) {
 	exe, err := os.Executable()
 	if err != nil {
-		return nil, fmt.Errorf("cannot tell where this program is: %w", err)
+		return nil, fmt.Errorf("cannot find the file of this program: %w", err)
 	}
 	return commandWords(exe, argv0, filepath.SplitList(os.Getenv("PATH")))
 }
@@ -33,16 +33,16 @@ func commandWords(exe, argv0 string, path []string) ([]string, error) {
 func stablePath(exe, argv0 string, path []string) (string, error) {
 	for _, part := range strings.Split(filepath.ToSlash(exe), "/") {
 		if strings.HasPrefix(part, "go-build") {
-			return "", errors.New("this program was built by go run, and its file does not stay: build or install it first (go install ./cmd/repl), and run install from there")
+			return "", errors.New("this program was built by go run, which deletes it at its end; build or install it first (go install ./cmd/repl), and run install from there")
 		}
 	}
 	self, err := os.Stat(exe)
 	if err != nil {
-		return "", fmt.Errorf("the file of this program is gone, so it was upgraded or removed meanwhile: run install from the new one (%w)", err)
+		return "", fmt.Errorf("the file of this program no longer exists, because it was upgraded or removed; run install from the new one (%w)", err)
 	}
 	var candidates []string
 	for _, dir := range path {
-		if filepath.IsAbs(dir) { // another directory would be another program
+		if filepath.IsAbs(dir) { // a relative directory would depend on where the client starts
 			candidates = append(candidates, filepath.Join(dir, filepath.Base(argv0)), filepath.Join(dir, filepath.Base(exe)))
 		}
 	}

@@ -13,57 +13,57 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/installsource"
 )
 
-// A Client is a program that starts MCP servers.
+// A Client is an MCP client: a program that starts MCP servers from a configuration file.
 type Client struct {
-	Name  string // as people type it: "claude-desktop"
+	Name  string // the argument on the command line: "claude-desktop"
 	Title string // its official name
 
 	programs        []string // its commands
 	file            func(ConfigDirs) string
-	project         string // its file below a project; "" when it has none
+	project         string // its file below a project; "" if it has none
 	format          configFormat
 	servers         func(tree map[string]any) []string // the keys of the table of servers
 	settings        func(Server) []configSetting
-	ownCommands     func(*configChange) []clientCommand // its own command, where that works better
-	rewritesFile    bool                                // it often writes its file itself
-	approvalSetting string                              // the setting that lets tools run unasked; "" when it has none
+	ownCommands     func(*configChange) []clientCommand // its own configuration command, where that works better
+	rewritesFile    bool                                // it often rewrites its file itself
+	approvalSetting string                              // the setting that lets tools run without asking; "" if it has none
 	reloadHint      string                              // how to make it read the file again
 
-	// markerDir is a directory that shows that the client is installed; nil means the
+	// markerDir is a directory whose existence shows that the client is installed. nil means the
 	// directory of its file.
 	markerDir func(ConfigDirs) string
 
-	// envPassthrough is the setting that passes variables of its environment on; nil when there is
+	// envPassthrough is the setting that passes on variables of its environment; nil if it has
 	// none.
 	envPassthrough *envPassthrough
 	timeoutUnit    float64 // the unit of its setting "timeout", in seconds; 0 means milliseconds
 }
 
-// A Server describes the server that a client must start.
+// A Server describes an MCP server for a client to start.
 type Server struct {
-	Name        string // the entry's name
+	Name        string // the name of its entry
 	Command     string
 	Args        []string
-	AutoApprove bool // the client need not ask before a tool runs
+	AutoApprove bool // the client may run tools without asking
 
-	// Env are the names of variables of the client's environment that the server gets.
+	// Env lists the variables of the client's environment that the server gets.
 	Env []string
 }
 
-// ConfigDirs are the directories of clients' files.
+// ConfigDirs are the directories with the clients' configuration files.
 type ConfigDirs struct {
-	Home    string // of the person
+	Home    string // of the user
 	Config  string // for applications: ~/.config, ~/Library/Application Support, %AppData%
-	XDG     string // for those that use ~/.config everywhere
+	XDG     string // for programs that use ~/.config everywhere
 	Project string // the directory for project files
 	Getenv  func(string) string
 }
 
-// FindConfigDirs returns the places of this person's clients.
+// FindConfigDirs returns the directories of this user's clients.
 func FindConfigDirs() (ConfigDirs, error) {
 	home, err := os.UserHomeDir()
 	if err != nil {
-		return ConfigDirs{}, fmt.Errorf("cannot tell where clients keep their configuration: %w", err)
+		return ConfigDirs{}, fmt.Errorf("cannot find the directory of the clients' configuration: %w", err)
 	}
 	p := ConfigDirs{Home: home, Getenv: os.Getenv, XDG: os.Getenv("XDG_CONFIG_HOME")}
 	if !filepath.IsAbs(p.XDG) {
@@ -193,7 +193,7 @@ func Clients() []Client {
 	}}
 }
 
-// CanAutoApprove reports whether the client can be told to let tools run unasked.
+// CanAutoApprove reports whether the client has a setting to run tools without asking.
 func (c Client) CanAutoApprove() bool { return c.approvalSetting != "" }
 
 // HasProject reports whether the client has a file for a project.
@@ -202,7 +202,7 @@ func (c Client) HasProject() bool { return c.project != "" }
 // ReloadHint says how to make the client read its file again.
 func (c Client) ReloadHint() string { return c.reloadHint }
 
-// FindClient finds a client by its name.
+// FindClient returns the client with the given name.
 func FindClient(name string) (Client, bool) {
 	all := Clients()
 	i := slices.IndexFunc(all, func(c Client) bool { return c.Name == name })
@@ -213,7 +213,7 @@ func FindClient(name string) (Client, bool) {
 }
 
 // callTimeoutSeconds bounds a client's wait for an answer, in seconds. The server never needs more,
-// because a call returns the output so far when its own time is over.
+// because a call returns the output so far when its own timeout ends.
 const callTimeoutSeconds = 630
 
 func plainSettings(s Server) []configSetting {
@@ -224,8 +224,8 @@ func typedSettings(kind string, s Server) []configSetting {
 	return append([]configSetting{{"type", kind, true}}, plainSettings(s)...)
 }
 
-// codexSettings also name the variables that decide which interpreter is found:
-// Codex starts servers with a bare environment.
+// codexSettings also lists the variables that decide which interpreter is found, because Codex
+// starts servers with a bare environment.
 func codexSettings(s Server) []configSetting {
 	list := append(plainSettings(s),
 		configSetting{key: "env_vars", value: []string{
@@ -239,7 +239,7 @@ func codexSettings(s Server) []configSetting {
 	return list
 }
 
-// geminiSettings are also those of Qwen Code, which is made from it.
+// geminiSettings also apply to Qwen Code, which is a fork of it.
 func geminiSettings(s Server) []configSetting {
 	list := append(plainSettings(s), configSetting{key: "timeout", value: callTimeoutSeconds * 1000})
 	if s.AutoApprove {
@@ -248,10 +248,10 @@ func geminiSettings(s Server) []configSetting {
 	return list
 }
 
-// An envPassthrough is a setting that passes variables of the client's environment on.
+// An envPassthrough is a setting that passes on variables of the client's environment.
 type envPassthrough struct {
 	key       string
-	valueForm string // of a value in a table by name; "" when the setting is a list of names
+	valueForm string // of a value in a table by name; "" if the setting is a list of names
 }
 
 // PassesEnv reports whether the client can be told which variables the server gets.
@@ -281,8 +281,8 @@ func (h *envPassthrough) variableNames(has any, all []configSetting) (names []st
 	return names
 }
 
-// settingsWith returns the settings of a server. Its variables are added to those that all
-// servers get and those that the entry has already.
+// settingsWith returns the settings of a server. Its variables are added to those that all servers
+// get and those already in the entry.
 func (c Client) settingsWith(s Server, entry map[string]any) []configSetting {
 	list := c.settings(s)
 	if c.envPassthrough == nil || c.envPassthrough.valueForm != "" || len(s.Env) == 0 {
@@ -306,8 +306,8 @@ func (c Client) settingsWith(s Server, entry map[string]any) []configSetting {
 	return list
 }
 
-// envSettings returns the settings that an entry lacks in the client's table of variables; nil
-// when the client has no such table.
+// envSettings returns the settings that an entry lacks in the client's table of variables; nil if
+// the client has no such table.
 func (c Client) envSettings(s Server, entry map[string]any) (list []configSetting) {
 	if c.envPassthrough == nil || c.envPassthrough.valueForm == "" {
 		return nil
@@ -321,8 +321,8 @@ func (c Client) envSettings(s Server, entry map[string]any) (list []configSettin
 	return list
 }
 
-// openCodeServers: version 2 has servers of its own below mcp, and still reads the
-// form of version 1. A file is kept in the form that it has.
+// openCodeServers returns the table of servers. Version 2 has them in their own table below mcp,
+// and still reads the form of version 1. A file keeps its form.
 func openCodeServers(tree map[string]any) []string {
 	v, _ := lookupKeys(tree, []string{"mcp", "servers"})
 	if servers, ok := v.(map[string]any); ok && servers["type"] == nil && servers["enabled"] == nil && servers["command"] == nil {
@@ -331,7 +331,7 @@ func openCodeServers(tree map[string]any) []string {
 	return []string{"mcp"}
 }
 
-// FindInstalled names the sign that the client is installed; "" without one. looked lists the places
+// FindInstalled returns the evidence that the client is installed, or "". looked lists the paths
 // that it checked.
 func (c Client) FindInstalled(p ConfigDirs) (by string, looked []string) {
 	for _, name := range c.programs {
@@ -344,7 +344,7 @@ func (c Client) FindInstalled(p ConfigDirs) (by string, looked []string) {
 	if pathExists(file) {
 		return file, looked
 	}
-	// A home directory proves nothing, nor does the directory of all applications.
+	// A home directory proves nothing, nor does the shared directory of all applications.
 	dir := filepath.Dir(file)
 	if c.markerDir != nil {
 		dir = c.markerDir(p)
@@ -364,7 +364,7 @@ func pathExists(path string) bool {
 	return err == nil
 }
 
-// An Entry is one of our servers in a client's file.
+// An Entry describes one entry in a client's file that starts this program or has its name.
 type Entry struct {
 	Name        string
 	Command     string
@@ -373,7 +373,7 @@ type Entry struct {
 	timeoutUnit float64        // see Client
 }
 
-// configFile returns the file that a scope names.
+// configFile returns the file of a scope.
 func (c Client) configFile(p ConfigDirs, project bool) (string, error) {
 	if !project {
 		return c.file(p), nil
@@ -384,8 +384,8 @@ func (c Client) configFile(p ConfigDirs, project bool) (string, error) {
 	return filepath.Join(p.Project, c.project), nil
 }
 
-// FindEntries returns the file of a client, and its entries that start this program or have its name.
-// A missing file is no error.
+// FindEntries returns the file of a client, and its entries that start this program or have its
+// name. A missing file is not an error.
 func (c Client) FindEntries(p ConfigDirs, project bool) (file string, entries []Entry, err error) {
 	file, err = c.configFile(p, project)
 	if err != nil {
@@ -448,20 +448,21 @@ func (e Entry) isOurs(command string) bool {
 	return base == "repl" || base == "turnstone" || command != "" && base == strings.TrimSuffix(filepath.Base(command), ".exe")
 }
 
-// UsesRunner reports whether the entry starts this program by uvx or npx, which find it by its name.
+// UsesRunner reports whether the entry starts this program through uvx or npx, which find it by its
+// name.
 func (e Entry) UsesRunner() bool {
 	base := strings.TrimSuffix(strings.TrimSuffix(filepath.Base(e.Command), ".exe"), ".cmd")
 	return (base == "uvx" || base == "npx") && slices.ContainsFunc(e.Args, isPackage)
 }
 
-// isPackage reports whether a word names this program for uvx or npx: its name, or that and a version.
+// isPackage reports whether a word names this program for uvx or npx, with or without a version.
 func isPackage(word string) bool {
 	name, _, _ := strings.Cut(word, "@")
 	return name == installsource.Package
 }
 
-// TimeoutSeconds returns a setting as a time: for Codex and Cline in seconds, elsewhere in
-// milliseconds.
+// TimeoutSeconds returns the timeout setting of an entry. Codex and Cline have it in seconds,
+// others in milliseconds.
 func (e Entry) TimeoutSeconds() (seconds float64, set bool) {
 	timeout := 1000.0
 	if e.timeoutUnit != 0 {
@@ -481,10 +482,10 @@ func (e Entry) TimeoutSeconds() (seconds float64, set bool) {
 	return 0, false
 }
 
-// fileError names the file of an error.
+// fileError adds the name of the unchanged file to an error.
 func fileError(file string, err error) error {
 	if _, ok := errors.AsType[*formatError](err); ok {
-		return fmt.Errorf("%s is left as it is. %w. Correct it, and try again", file, err)
+		return fmt.Errorf("%s was not changed: %w; correct it, and try again", file, err)
 	}
-	return fmt.Errorf("%s is left as it is: %w", file, err)
+	return fmt.Errorf("%s was not changed: %w", file, err)
 }

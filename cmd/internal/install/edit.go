@@ -6,13 +6,13 @@ import (
 	"slices"
 )
 
-// maxEditAttempts bounds how often EditList begins anew because another program has changed the
+// maxEditAttempts bounds how often EditList starts again because another program has changed the
 // file.
 const maxEditAttempts = 100
 
-// EditList changes one list of texts in a table of a TOML file, and nothing else. The file
-// appears if it is not there, for the user alone. at has the table's keys. Two programs that
-// edit at the same time both succeed.
+// EditList changes one list of strings in a table of a TOML file, and nothing else. It creates a
+// missing file, readable only by the user. at has the table's keys. Two programs that edit at the
+// same time both succeed.
 func EditList(path string, at []string, key string, change func(list []string) []string) error {
 	for range maxEditAttempts {
 		err := editOnce(path, at, key, change)
@@ -39,12 +39,12 @@ func editOnce(path string, at []string, key string, change func([]string) []stri
 	if old, ok := lookupKeys(tree, append(slices.Clone(at), key)); ok {
 		items, ok := old.([]any)
 		if !ok {
-			return formatErrorf("%s.%s is no list", tomlKey(at), key)
+			return formatErrorf("%s.%s is not a list", tomlKey(at), key)
 		}
 		for _, item := range items {
 			text, ok := item.(string)
 			if !ok {
-				return formatErrorf("%s.%s is no list of texts", tomlKey(at), key)
+				return formatErrorf("%s.%s is not a list of strings", tomlKey(at), key)
 			}
 			list = append(list, text)
 		}

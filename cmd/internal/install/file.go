@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A fileSnapshot is a file as it was read.
+// A fileSnapshot holds the content and metadata of a file as it was read.
 type fileSnapshot struct {
 	target string // the file itself, with symbolic links resolved
 	exists bool
@@ -19,7 +19,7 @@ type fileSnapshot struct {
 	info   fs.FileInfo
 }
 
-// readFile reads a configuration. A missing one is empty.
+// readFile reads a configuration. A missing file counts as empty.
 func readFile(path string) (fileSnapshot, error) {
 	s := fileSnapshot{target: path}
 	target, err := filepath.EvalSymlinks(path)
@@ -30,7 +30,7 @@ func readFile(path string) (fileSnapshot, error) {
 		return s, err
 	default:
 		if to, err := os.Readlink(path); err == nil {
-			return s, fmt.Errorf("%s is a symbolic link to %s, which is not there", path, to)
+			return s, fmt.Errorf("%s is a symbolic link to %s, which does not exist", path, to)
 		}
 		return s, nil
 	}
@@ -38,7 +38,7 @@ func readFile(path string) (fileSnapshot, error) {
 		return s, err
 	}
 	if !s.info.Mode().IsRegular() { // opening a pipe would wait for its writer
-		return s, fmt.Errorf("%s is no regular file", s.target)
+		return s, fmt.Errorf("%s is not a regular file", s.target)
 	}
 	var f *os.File
 	err = retryWhileInUse(func() error {
@@ -52,20 +52,20 @@ func readFile(path string) (fileSnapshot, error) {
 	s.exists = true
 	s.text, err = io.ReadAll(io.LimitReader(f, maxFileBytes+1))
 	if err == nil && len(s.text) > maxFileBytes {
-		err = fmt.Errorf("%s is larger than %d MiB, which no configuration is", s.target, maxFileBytes>>20)
+		err = fmt.Errorf("%s is larger than %d MiB, too large for a configuration", s.target, maxFileBytes>>20)
 	}
 	return s, err
 }
 
-// errChanged reports that another program changed the file at the same time.
-var errChanged = errors.New("another program changes it at this moment: try again")
+// errChanged means that another program changed the file at the same time.
+var errChanged = errors.New("another program is changing it; try again")
 
-// replaceFile replaces the file that was read by text, completely or not at all. A change by
-// another program in the microseconds between the last check and the rename would be lost,
-// because no rename is conditional on the contents. Another repl install waits.
+// replaceFile replaces the file that was read by text, atomically. A change by another program in
+// the microseconds between the last check and the rename would be lost, because no rename is
+// conditional on the contents. Another repl install waits.
 func (s fileSnapshot) replaceFile(text []byte) error {
 	if s.exists && s.info.Mode()&0o200 == 0 {
-		return fmt.Errorf("%s is read-only and was left alone; another program may manage it", s.target)
+		return fmt.Errorf("%s is read-only and was not changed; another program may manage it", s.target)
 	}
 	if err := os.MkdirAll(filepath.Dir(s.target), 0o755); err != nil {
 		return err
@@ -81,8 +81,8 @@ func (s fileSnapshot) removeFile() error {
 	return os.Remove(s.target)
 }
 
-// removeEmptyDirs removes the empty directories of a removed file, which would suggest that a client is
-// installed. Directories that all programs share stay.
+// removeEmptyDirs removes the directories that a removed file leaves empty, which would suggest
+// that a client is installed. Directories shared by all programs stay.
 func (p ConfigDirs) removeEmptyDirs(file string) {
 	for dir := filepath.Dir(file); ; dir = filepath.Dir(dir) {
 		info, err := os.Stat(dir)
@@ -108,19 +108,19 @@ func (s fileSnapshot) checkUnchanged() error {
 	return nil
 }
 
-// backupPath returns the name of the one backup beside a file.
+// backupPath returns the name of the only backup, which is next to the file.
 func backupPath(path string) string { return path + ".before-turnstone" }
 
-// backUp keeps a copy of a file that is about to be replaced, equally private.
+// backUp copies a file that is about to be replaced, with the same permissions.
 func (s fileSnapshot) backUp(path string) error {
 	if err := writeFile(backupPath(path), s.text, s, nil); err != nil {
-		return fmt.Errorf("no backup can be written, so nothing is changed: %w", err)
+		return fmt.Errorf("cannot write a backup, so nothing was changed: %w", err)
 	}
 	return nil
 }
 
-// writeFile writes a file completely or not at all, with the mode, the owner and the rights
-// of like, if that exists. check may refuse just before the file appears.
+// writeFile writes a file atomically, with the mode, owner and permissions of like, if that exists.
+// check may fail just before the file appears.
 func writeFile(path string, text []byte, like fileSnapshot, check func() error) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.tmp")
 	if err != nil {
@@ -149,7 +149,7 @@ func writeFile(path string, text []byte, like fileSnapshot, check func() error) 
 // inUseTimeout bounds the wait for another program that has a lock or a file.
 const inUseTimeout = 5 * time.Second
 
-// replacePath replaces a file by another. check may refuse before each try.
+// replacePath replaces a file by another. check may fail before each attempt.
 func replacePath(from, to string, check func() error) error {
 	return retryWhileInUse(func() error {
 		if check != nil {
@@ -161,8 +161,8 @@ func replacePath(from, to string, check func() error) error {
 	})
 }
 
-// retryWhileInUse repeats try for a while if it fails because another program has the file open,
-// as can happen on Windows.
+// retryWhileInUse repeats try for a while if it fails because another program has the file open, as
+// can happen on Windows.
 func retryWhileInUse(try func() error) error {
 	late := time.NewTimer(inUseTimeout)
 	defer late.Stop()
@@ -176,7 +176,7 @@ func retryWhileInUse(try func() error) error {
 		select {
 		case <-again.C:
 		case <-late.C:
-			return fmt.Errorf("another program has it open: %w", err)
+			return fmt.Errorf("it is in use by another program: %w", err)
 		}
 	}
 }

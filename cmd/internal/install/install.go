@@ -15,10 +15,10 @@ import (
 	"time"
 )
 
-// Options say how to install or to uninstall.
+// Options configure how to install or uninstall an entry.
 type Options struct {
-	Project bool // the project's file instead of the person's
-	DryRun  bool // find out, and change nothing
+	Project bool // change the project's file, not the user's
+	DryRun  bool // report the changes without making them
 }
 
 // A Report describes the changes that were made, or would be made.
@@ -26,8 +26,8 @@ type Report struct {
 	Client   Client
 	Outcome  Outcome
 	File     string
-	Backup   string     // the copy of the old File; "" when nothing was replaced
-	Diff     string     // the lines of File that changed
+	Backup   string     // the copy of the old File; "" if nothing was replaced
+	Diff     string     // the changed lines of File
 	Commands [][]string // the client's own commands
 	Note     string     // a further fact; may be ""
 }
@@ -35,16 +35,16 @@ type Report struct {
 // An Outcome says what happened to an entry.
 type Outcome string
 
-// The outcomes.
+// Outcomes of Install and Uninstall.
 const (
 	Added         Outcome = "added"
 	Updated       Outcome = "updated"
-	Unchanged     Outcome = "already there"
+	Unchanged     Outcome = "already configured"
 	Removed       Outcome = "removed"
-	NotConfigured Outcome = "not there"
+	NotConfigured Outcome = "not configured"
 )
 
-// nameShape matches the names of servers that every client accepts, of maxName bytes at most.
+// nameShape matches server names that every client accepts, up to maxName bytes.
 var nameShape = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
 const maxName = 64
@@ -55,15 +55,15 @@ func ValidName(name string) bool { return len(name) <= maxName && nameShape.Matc
 // maxInstallAttempts bounds how often a file is read again because another program has changed it.
 const maxInstallAttempts = 10
 
-// Install makes a client start a server. In an existing entry it changes only the started
-// program; other settings belong to the user. It refuses to change an entry of the same name
-// that starts something else.
+// Install adds a server to the client's configuration. In an existing entry it changes only the
+// command; other settings belong to the user. It refuses to change an entry of the same name that
+// starts another program.
 func (c Client) Install(ctx context.Context, p ConfigDirs, s Server, o Options) (Report, error) {
 	return c.applyPlan(ctx, p, s, o, (*configChange).planInstall)
 }
 
-// Uninstall removes the entry. If nothing else has changed the file since Install, its old
-// bytes are restored; a file that Install made is removed.
+// Uninstall removes the entry. If nothing else has changed the file since Install, its old content
+// is restored; a file that Install created is removed.
 func (c Client) Uninstall(ctx context.Context, p ConfigDirs, s Server, o Options) (Report, error) {
 	return c.applyPlan(ctx, p, s, o, (*configChange).planUninstall)
 }
@@ -76,12 +76,12 @@ type configChange struct {
 	file       string
 	oldFile    fileSnapshot
 	tree       map[string]any
-	entry      map[string]any // nil when there is none
+	entry      map[string]any // nil if there is none
 	outcome    Outcome
 	newText    []byte // the new contents
 	removeFile bool   // the file must be removed
 
-	// A backup of the file from before our entry is kept, and removed when it is restored.
+	// A backup of the file from before our entry is made, and removed when it is restored.
 	keepBackup, dropBackup bool
 }
 
@@ -127,7 +127,7 @@ func (c Client) attemptPlan(ctx context.Context, ch *configChange, o Options, pl
 	}
 	switch r.Diff = changedLines(ch.oldFile.text, ch.newText); {
 	case ch.removeFile:
-		r.Note = "the file held nothing else, and is removed"
+		r.Note = "the file had no other content and is removed"
 	case c.rewritesFile && !o.Project:
 		r.Note = why + ", so its file was edited directly: quit any " + c.Title + " that is running first, or it may overwrite the change"
 	}
@@ -166,10 +166,10 @@ func (ch *configChange) checkOwnership() error {
 	if url, ok := ch.entry["url"].(string); ok {
 		what = url
 	}
-	return fmt.Errorf("its server %q is another one (%.80s); choose a name with --name", e.Name, what)
+	return fmt.Errorf("its server %q is a different one (%.80s); choose a name with --name", e.Name, what)
 }
 
-// missingSettings returns the fixed settings that are wrong or missing in an entry.
+// missingSettings returns the mandatory settings that are wrong or missing in an entry.
 func (ch *configChange) missingSettings() (list []configSetting) {
 	for _, s := range ch.client.settingsWith(ch.server, ch.entry) {
 		if s.mustMatch && !reflect.DeepEqual(ch.entry[s.key], ch.client.format.decodeValue(s.value)) {
@@ -214,8 +214,8 @@ func (ch *configChange) planUninstall() (err error) {
 	return err
 }
 
-// fileBefore returns the file from before our entry: the backup, or no file, if adding the entry
-// to that gives the present file.
+// fileBefore returns the file from before our entry: the backup, or no file. It is found if adding
+// the entry to it gives the present file.
 func (ch *configChange) fileBefore() (before fileSnapshot, found bool) {
 	before, err := readFile(backupPath(ch.file))
 	if err != nil {
@@ -237,7 +237,7 @@ func (ch *configChange) fileBefore() (before fileSnapshot, found bool) {
 	return before, err == nil && bytes.Equal(text, ch.oldFile.text)
 }
 
-// writeFile puts the change into the file.
+// writeFile writes the change to the file.
 func (ch *configChange) writeFile(r Report) (Report, error) {
 	if ch.oldFile.exists && !ch.keepBackup {
 		if err := ch.oldFile.backUp(ch.file); err != nil {
@@ -258,19 +258,19 @@ func (ch *configChange) writeFile(r Report) (Report, error) {
 	}
 	if ch.dropBackup {
 		if err := os.Remove(backupPath(ch.file)); err == nil {
-			r.Note = "it is as it was before, so the backup is removed"
+			r.Note = "the original content is restored, so the backup is removed"
 		}
 	}
 	return r, nil
 }
 
-// A clientCommand is one command of a client's own.
+// A clientCommand is a command line of the client itself, such as "claude mcp add-json".
 type clientCommand []string
 
-// stepTimeout bounds a step.
+// stepTimeout bounds one command of the client.
 const stepTimeout = 30 * time.Second
 
-// runSteps lets the client change its file, and checks that it did.
+// runSteps runs the client's own commands, and checks that they changed its file.
 func (ch *configChange) runSteps(ctx context.Context, r Report, steps []clientCommand, dry bool) (Report, error) {
 	for i, s := range steps {
 		r.Commands = append(r.Commands, s)
@@ -279,7 +279,7 @@ func (ch *configChange) runSteps(ctx context.Context, r Report, steps []clientCo
 		}
 		if err := s.runCommand(ctx); err != nil {
 			if i > 0 {
-				err = fmt.Errorf("%w (the entry is removed, but not added again)", err)
+				err = fmt.Errorf("%w (the entry was removed, but not added again)", err)
 			}
 			return r, err
 		}
@@ -298,7 +298,7 @@ func (ch *configChange) runSteps(ctx context.Context, r Report, steps []clientCo
 		return r, fileError(ch.file, err)
 	}
 	if there := ch.entry != nil && len(ch.missingSettings()) == 0; there == (r.Outcome == Removed) {
-		return r, fmt.Errorf("%s ended well, but %s does not show it; look with the client itself", steps[len(steps)-1][0], ch.file)
+		return r, fmt.Errorf("%s succeeded, but %s does not show the change; check with the client itself", steps[len(steps)-1][0], ch.file)
 	}
 	return r, nil
 }
@@ -307,7 +307,7 @@ func (s clientCommand) runCommand(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
 	command := exec.CommandContext(ctx, s[0], s[1:]...)
-	command.WaitDelay = time.Second // for children that keep our pipe open
+	command.WaitDelay = time.Second // for children that hold our pipe open
 	out, err := command.CombinedOutput()
 	switch {
 	case ctx.Err() != nil:
@@ -318,8 +318,8 @@ func (s clientCommand) runCommand(ctx context.Context) error {
 	return nil
 }
 
-// planClaudeCommands uses Claude Code's own command, because a running Claude Code often writes
-// the user's file.
+// planClaudeCommands uses Claude Code's own command, because a running Claude Code often writes the
+// user's file.
 func planClaudeCommands(ch *configChange) []clientCommand {
 	program, err := exec.LookPath("claude")
 	if err != nil {
@@ -335,7 +335,7 @@ func planClaudeCommands(ch *configChange) []clientCommand {
 	case Added:
 		return []clientCommand{add(inlineTable(ch.client.settings(ch.server)))}
 	}
-	merged := make(map[string]any) // with the person's own settings
+	merged := make(map[string]any) // with the user's own settings
 	for k, v := range ch.entry {
 		merged[k] = v
 	}
@@ -349,7 +349,7 @@ func planClaudeCommands(ch *configChange) []clientCommand {
 	return []clientCommand{remove, add(object)}
 }
 
-// planCodeCommands uses Code's own command only if there is no file yet, because Code knows best
+// planCodeCommands uses Code's own command only if no file exists yet, because Code knows best
 // where to put it. The command would rewrite an existing file without its comments.
 func planCodeCommands(ch *configChange) []clientCommand {
 	program, err := exec.LookPath("code")
@@ -359,8 +359,7 @@ func planCodeCommands(ch *configChange) []clientCommand {
 	return []clientCommand{{program, "--add-mcp", string(inlineTable(append([]configSetting{{"name", ch.server.Name, true}}, ch.client.settings(ch.server)...)))}}
 }
 
-// cannotUse says why the client's own command, of that name, cannot be used; ""
-// when it can.
+// cannotUse says why the client's own command cannot be used, or returns "".
 func cannotUse(name string, steps []clientCommand) string {
 	if len(steps) == 0 {
 		return name + " is not on PATH"

@@ -10,8 +10,8 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// jsonFormat edits JSON, with comments and trailing commas where a file has them. It
-// adds neither: not every client reads them.
+// jsonFormat edits JSON, and preserves comments and trailing commas. It adds neither, because not
+// every client reads them.
 type jsonFormat struct{}
 
 func (jsonFormat) parse(text []byte) (map[string]any, error) {
@@ -47,7 +47,7 @@ func jsonRoot(text []byte) (rest []byte, root hujson.Value, err error) {
 	if err != nil {
 		return nil, root, err
 	}
-	if len(bytes.TrimSpace(rest)) == 0 { // clients take an empty file for {}
+	if len(bytes.TrimSpace(rest)) == 0 { // clients read an empty file as {}
 		rest = []byte("{}\n")
 	}
 	root, err = hujson.Parse(rest)
@@ -55,7 +55,7 @@ func jsonRoot(text []byte) (rest []byte, root hujson.Value, err error) {
 		return nil, root, formatErrorf("%s", strings.TrimPrefix(err.Error(), "hujson: "))
 	}
 	if _, ok := root.Value.(*hujson.Object); !ok {
-		return nil, root, formatErrorf("%s: it must be an object, {…}", lineColumn(rest, root.StartOffset))
+		return nil, root, formatErrorf("%s: the file must be an object, {…}", lineColumn(rest, root.StartOffset))
 	}
 	return rest, root, nil
 }
@@ -142,7 +142,7 @@ func (jsonFormat) removeEntry(text []byte, at []string) ([]byte, error) {
 	default:
 		splices = []textEdit{{begin, end, ""}}
 	}
-	// A line comment before it still needs an end of line.
+	// A line comment before the member still needs a line end.
 	last := &splices[len(splices)-1]
 	after := bytes.TrimLeft(rest[last.to:], " \t")
 	if len(bytes.TrimSpace(member.Name.BeforeExtra)) > 0 && !bytes.HasPrefix(after, []byte("\n")) && !bytes.HasPrefix(after, []byte("\r\n")) {
@@ -159,12 +159,12 @@ func commaAfter(end int, v hujson.Value) textEdit {
 
 func memberName(m hujson.ObjectMember) string { return m.Name.Value.(hujson.Literal).String() }
 
-// findMember finds a member; nil when there is none. A duplicate is an error, because clients
-// differ in which one counts.
+// findMember finds a member; nil if it is missing. A duplicate is an error, because clients differ
+// in which one counts.
 func findMember(text []byte, object hujson.Value, name string) (*hujson.ObjectMember, error) {
 	o, ok := object.Value.(*hujson.Object)
 	if !ok {
-		return nil, formatErrorf("%s: an object was expected, {…}", lineColumn(text, object.StartOffset))
+		return nil, formatErrorf("%s: expected an object, {…}", lineColumn(text, object.StartOffset))
 	}
 	var found *hujson.ObjectMember
 	for i := range o.Members {
@@ -172,7 +172,7 @@ func findMember(text []byte, object hujson.Value, name string) (*hujson.ObjectMe
 			continue
 		}
 		if found != nil {
-			return nil, formatErrorf("%q is there twice, at %s and %s: keep one", name,
+			return nil, formatErrorf("%q appears twice, at %s and %s: keep one", name,
 				lineColumn(text, found.Name.StartOffset), lineColumn(text, o.Members[i].Name.StartOffset))
 		}
 		found = &o.Members[i]
@@ -180,16 +180,16 @@ func findMember(text []byte, object hujson.Value, name string) (*hujson.ObjectMe
 	return found, nil
 }
 
-// trailingSpace returns the length of the white space at the end of an extra, without
-// the end of a line comment.
+// trailingSpace returns the length of the white space at the end of an extra, without the end of a
+// line comment.
 func trailingSpace(extra []byte) int {
 	return len(extra) - len(bytes.TrimRight(extra, " \t\r\n"))
 }
 
-// A jsonLayout describes the formatting of a file.
+// A jsonLayout describes the formatting of a JSON file.
 type jsonLayout struct {
 	newline, unit string
-	oneLine       bool // there are members, and no line ends between them
+	oneLine       bool // all members are on one line
 }
 
 func layoutOf(text []byte, root hujson.Value) jsonLayout {
@@ -205,7 +205,7 @@ func layoutOf(text []byte, root hujson.Value) jsonLayout {
 	return l
 }
 
-// indentOf returns the white space between the last end of line and what follows.
+// indentOf returns the white space between the last line end and the following token.
 func indentOf(extra []byte) (indent string, ok bool) {
 	i := bytes.LastIndexByte(extra, '\n')
 	if i < 0 {
@@ -228,7 +228,6 @@ func (l jsonLayout) memberIndent(text []byte, object hujson.Value) (indent strin
 	return string(own) + l.unit, len(o.Members) > 0 || l.oneLine
 }
 
-// addMembers appends members to an object.
 func (l jsonLayout) addMembers(text []byte, object hujson.Value, members []configSetting) []byte {
 	o := object.Value.(*hujson.Object)
 	indent, inline := l.memberIndent(text, object)
@@ -237,7 +236,7 @@ func (l jsonLayout) addMembers(text []byte, object hujson.Value, members []confi
 		body = append(body, quotedJSON(m.key)+": "+l.renderValue(m.value, indent, inline))
 	}
 	separator, closing := ","+l.newline+indent, l.newline+strings.TrimSuffix(indent, l.unit)
-	if inline && !bytes.Contains(o.AfterExtra, []byte("//")) { // such a comment ends its line
+	if inline && !bytes.Contains(o.AfterExtra, []byte("//")) { // a line comment ends its line
 		separator, closing = ", ", ""
 	}
 	added := strings.Join(body, separator)
@@ -250,7 +249,7 @@ func (l jsonLayout) addMembers(text []byte, object hujson.Value, members []confi
 		return applyEdits(text, textEdit{space, end, l.newline + indent + added + closing})
 	}
 	last := o.Members[len(o.Members)-1].Value
-	if last.AfterExtra != nil { // it has a trailing comma, so ours has
+	if last.AfterExtra != nil { // the list has a trailing comma, so ours gets one
 		return applyEdits(text, textEdit{space, space, separator[1:] + added + ","})
 	}
 	return applyEdits(text, textEdit{last.EndOffset, last.EndOffset, ","}, textEdit{space, space, separator[1:] + added})
@@ -289,7 +288,7 @@ func (l jsonLayout) renderValue(value any, indent string, inline bool) string {
 	}
 }
 
-// quotedJSON returns a string without the escapes that only HTML needs.
+// quotedJSON returns a JSON string without the escapes that only HTML needs.
 func quotedJSON(s string) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

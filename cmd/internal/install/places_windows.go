@@ -2,11 +2,11 @@ package install
 
 import "path/filepath"
 
-// zedDir returns Zed's directory for settings.
+// zedDir returns Zed's settings directory.
 func zedDir(p ConfigDirs) string { return filepath.Join(p.Config, "Zed") }
 
-// claudeDir returns Claude Desktop's directory for settings. If it was installed as a
-// package, as offered since 2026, it has a private one instead of the usual one.
+// claudeDir returns Claude Desktop's settings directory. If it was installed as a package, as
+// offered since 2026, its directory is private instead of the default one.
 func claudeDir(p ConfigDirs) string {
 	packages, _ := filepath.Glob(filepath.Join(p.dirFromEnv("LOCALAPPDATA", filepath.Join(p.Home, `AppData\Local`)), "Packages", "Claude_*"))
 	for i, dir := range packages {
@@ -15,7 +15,7 @@ func claudeDir(p ConfigDirs) string {
 			return packages[i]
 		}
 	}
-	if len(packages) > 0 { // it was never started
+	if len(packages) > 0 { // the app has never been started
 		return packages[0]
 	}
 	return filepath.Join(p.Config, "Claude")

@@ -5,15 +5,15 @@ import (
 	"path/filepath"
 )
 
-// ReadTree returns a client's own file for the person as it was parsed, and its name. A file that is
-// not there is an error.
+// ReadTree returns the name and the parsed content of a client's file for the user. A missing file
+// is an error.
 func (c Client) ReadTree(p ConfigDirs) (file string, tree map[string]any, err error) {
 	file = c.file(p)
 	tree, err = c.parseFile(file)
 	return file, tree, err
 }
 
-// ReadProjectTree is Tree for the client's file below a project.
+// ReadProjectTree is ReadTree for the client's file below a project.
 func (c Client) ReadProjectTree(p ConfigDirs) (file string, tree map[string]any, err error) {
 	file = filepath.Join(p.Project, c.project)
 	tree, err = c.parseFile(file)
@@ -26,7 +26,7 @@ func (c Client) parseFile(file string) (map[string]any, error) {
 		return nil, err
 	}
 	if !s.exists {
-		return nil, fmt.Errorf("%s is not there", file)
+		return nil, fmt.Errorf("%s does not exist", file)
 	}
 	tree, err := c.format.parse(s.text)
 	if err != nil {

@@ -18,14 +18,14 @@ func copyAccess(f *os.File, old fileSnapshot) error {
 	return f.Chown(int(s.Uid), int(s.Gid))
 }
 
-// wouldGarble reports whether a program would get a word changed. On Unix none does.
+// wouldGarble reports whether a program would receive a changed word. On Unix none does.
 func wouldGarble(program, word string) bool { return false }
 
-// isInUse reports whether an error is that another program has the file open.
+// isInUse reports whether an error means that another program has the file open.
 func isInUse(error) bool { return false }
 
-// lockDir keeps our other processes from replacing files in a directory, until unlock is called
-// or this process ends. It does nothing on a file system without locks.
+// lockDir keeps our other processes from replacing files in a directory, until unlock is called or
+// this process ends. It does nothing on a file system without locks.
 func lockDir(dir string) (unlock func(), err error) {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// copyAccess gives a new file the rights of the old one, which may be stricter than those it
-// inherits from its directory.
+// copyAccess gives a new file the permissions of the old one, which may be stricter than those
+// inherited from its directory.
 func copyAccess(f *os.File, old fileSnapshot) error {
 	const rights = windows.DACL_SECURITY_INFORMATION
 	d, err := windows.GetNamedSecurityInfo(old.target, windows.SE_FILE_OBJECT, rights)
@@ -19,7 +19,7 @@ func copyAccess(f *os.File, old fileSnapshot) error {
 		return err
 	}
 	if acl, _, err := d.DACL(); err != nil || acl == nil {
-		return nil // a file system without rights
+		return nil // a file system without permissions
 	}
 	name, err := windows.UTF16PtrFromString(f.Name())
 	if err != nil {
@@ -35,7 +35,7 @@ func copyAccess(f *os.File, old fileSnapshot) error {
 	return windows.SetKernelObjectSecurity(h, rights, d)
 }
 
-// wouldGarble reports whether a program would get a word changed: cmd.exe runs batch files and
+// wouldGarble reports whether a program would receive a changed word: cmd.exe runs batch files and
 // interprets these characters anywhere.
 func wouldGarble(program, word string) bool {
 	ext := strings.ToLower(filepath.Ext(program))

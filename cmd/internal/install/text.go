@@ -11,30 +11,30 @@ import (
 // A configFormat changes one entry in the text of a file, and nothing else. at is the path to the
 // entry: the keys from the top, its own name last.
 type configFormat interface {
-	// parse returns what the text means, or an error with the position.
+	// parse returns the content of the text, or an error with the position.
 	parse(text []byte) (map[string]any, error)
 
-	// putEntry adds the entry. In an existing one it changes only the given settings.
+	// putEntry adds the entry. In an existing entry it changes only the given settings.
 	putEntry(text []byte, at []string, settings []configSetting) ([]byte, error)
 
-	// removeEntry removes the entry.
 	removeEntry(text []byte, at []string) ([]byte, error)
 
-	// decodeValue is a setting's value as parse returns it.
+	// decodeValue converts a setting's value to the form that parse returns.
 	decodeValue(value any) any
 }
 
-// A configSetting is one key of an entry: a string, a list of strings, a bool or an int.
+// A configSetting is a key of an entry with its value: a string, a list of strings, a bool or an
+// int.
 type configSetting struct {
 	key   string
 	value any
 
-	// mustMatch settings define the program that starts. All others are written to a new entry
-	// only, and belong to the user from then on.
+	// mustMatch marks the settings that determine which program starts. All others are written only
+	// to a new entry, and belong to the user from then on.
 	mustMatch bool
 }
 
-// A formatError error names the place in a file that its client cannot read.
+// A formatError names the position in a file that its client cannot read.
 type formatError struct{ problem string }
 
 func (e *formatError) Error() string { return e.problem }
@@ -51,11 +51,11 @@ const (
 
 const byteOrderMark = "\xef\xbb\xbf"
 
-// cutByteOrderMark splits off a byte order mark and refuses bytes that are not text. The mark is
-// kept, because clients differ about it.
+// cutByteOrderMark splits off a byte order mark and rejects bytes that are not text. The mark is
+// preserved, because clients differ about it.
 func cutByteOrderMark(text []byte) (mark, rest []byte, err error) {
 	if bytes.HasPrefix(text, []byte("\xff\xfe")) || bytes.HasPrefix(text, []byte("\xfe\xff")) {
-		return nil, nil, formatErrorf("it is UTF-16: save it as UTF-8")
+		return nil, nil, formatErrorf("the file is UTF-16; save it as UTF-8")
 	}
 	rest, found := bytes.CutPrefix(text, []byte(byteOrderMark))
 	if found {
@@ -72,16 +72,16 @@ func cutByteOrderMark(text []byte) (mark, rest []byte, err error) {
 			return nil, nil, formatErrorf("%s: a NUL byte", lineColumn(rest, i))
 		}
 		if depth > maxDepth {
-			return nil, nil, formatErrorf("%s: it is nested deeper than %d", lineColumn(rest, i), maxDepth)
+			return nil, nil, formatErrorf("%s: nested deeper than %d", lineColumn(rest, i), maxDepth)
 		}
 	}
 	if !utf8.Valid(rest) {
-		return nil, nil, formatErrorf("it is not UTF-8")
+		return nil, nil, formatErrorf("the file is not UTF-8")
 	}
 	return mark, rest, nil
 }
 
-// lineColumn returns an offset as line and column.
+// lineColumn formats an offset as line and column.
 func lineColumn(text []byte, offset int) string {
 	before := text[:offset]
 	return fmt.Sprintf("line %d, column %d", 1+bytes.Count(before, []byte("\n")), offset-bytes.LastIndexByte(before, '\n'))
@@ -95,13 +95,13 @@ func lineEnding(text []byte) string {
 	return "\n"
 }
 
-// A textEdit replaces text[from:to].
+// A textEdit replaces the bytes text[from:to] by a new text.
 type textEdit struct {
 	from, to int
 	text     string
 }
 
-// applyEdits applies splices, which are in order and do not overlap.
+// applyEdits applies edits, which are in order and do not overlap.
 func applyEdits(text []byte, splices ...textEdit) []byte {
 	var out []byte
 	last := 0
@@ -112,7 +112,7 @@ func applyEdits(text []byte, splices ...textEdit) []byte {
 	return append(out, text[last:]...)
 }
 
-// lookupKeys follows keys.
+// lookupKeys follows keys from the top of a tree.
 func lookupKeys(tree map[string]any, keys []string) (any, bool) {
 	var v any = tree
 	for _, k := range keys {
@@ -127,7 +127,7 @@ func lookupKeys(tree map[string]any, keys []string) (any, bool) {
 	return v, true
 }
 
-// entryAt returns the entry in a tree; nil when there is none.
+// entryAt returns the entry in a tree, or nil.
 func entryAt(tree map[string]any, at []string) (map[string]any, error) {
 	for i := range at {
 		v, ok := lookupKeys(tree, at[:i+1])
@@ -135,15 +135,15 @@ func entryAt(tree map[string]any, at []string) (map[string]any, error) {
 			return nil, nil
 		}
 		if _, ok := v.(map[string]any); !ok {
-			return nil, formatErrorf("%q is no table of settings: correct that first", strings.Join(at[:i+1], "."))
+			return nil, formatErrorf("%q is not a table of settings; correct that first", strings.Join(at[:i+1], "."))
 		}
 	}
 	v, _ := lookupKeys(tree, at)
 	return v.(map[string]any), nil
 }
 
-// editVerified applies an edit and checks its effect: the new tree must equal a copy of the old one
-// that want has changed.
+// editVerified applies an edit and verifies its effect: the new tree must equal a copy of the old
+// one that want has changed.
 func editVerified(e configFormat, text []byte, at []string, edit func() ([]byte, error), want func(tree map[string]any)) ([]byte, error) {
 	tree, err := e.parse(text)
 	if err != nil {
@@ -194,7 +194,7 @@ func removeVerified(e configFormat, text []byte, at []string) ([]byte, error) {
 	})
 }
 
-// pruneEmpty removes empty tables on the way to an entry, because they have no meaning.
+// pruneEmpty removes empty tables on the path to an entry, because they have no meaning.
 func pruneEmpty(tree map[string]any, at []string) {
 	below, ok := tree[at[0]].(map[string]any)
 	if !ok || len(at) == 1 {
@@ -205,8 +205,8 @@ func pruneEmpty(tree map[string]any, at []string) {
 	}
 }
 
-// changedLines returns the difference of two texts: the removed and the added lines, with the
-// number of the first. It shows no other lines, because a configuration holds secrets.
+// changedLines returns the diff of two texts: the removed and the added lines, with the number of
+// the first. It shows no other lines, because a configuration contains secrets.
 func changedLines(before, after []byte) string {
 	a, b := splitLines(before), splitLines(after)
 	first := 0

@@ -13,7 +13,7 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// tomlFormat edits TOML: an entry is a table of its own, [a.b], at the end of the file.
+// tomlFormat edits TOML: an entry is a separate table, [a.b], at the end of the file.
 type tomlFormat struct{}
 
 func (tomlFormat) parse(text []byte) (map[string]any, error) {
@@ -46,14 +46,14 @@ func (tomlFormat) decodeValue(value any) any {
 	return value
 }
 
-// A tomlTable is one [header] and the lines up to the next one.
+// A tomlTable is the range of a [header] and the lines up to the next one.
 type tomlTable struct {
 	keys       []string
 	begin, end int // of its lines, without the blank lines and comments after them
 	values     []tomlValue
 }
 
-// A tomlValue is one key with its value.
+// A tomlValue is the range of a key and its value.
 type tomlValue struct {
 	keys       []string
 	begin, end int
@@ -144,7 +144,7 @@ func (t tomlFormat) putEntry(text []byte, at []string, settings []configSetting)
 	}
 	slices.SortFunc(splices, func(a, b textEdit) int { return a.from - b.from })
 	if lines := added.String(); lines != "" {
-		if !bytes.HasSuffix(rest[:table.end], []byte("\n")) { // it ends with the file
+		if !bytes.HasSuffix(rest[:table.end], []byte("\n")) { // the table ends with the file
 			lines = nl + strings.TrimSuffix(lines, nl)
 		}
 		splices = append(splices, textEdit{table.end, table.end, lines})
@@ -180,7 +180,7 @@ func (t tomlFormat) removeEntry(text []byte, at []string) ([]byte, error) {
 	return append(slices.Clone(mark), applyEdits(rest, splices...)...), nil
 }
 
-// blankBefore and blankAfter are the length of one empty line at an offset.
+// blankBefore and blankAfter return the length of one empty line at an offset.
 func blankBefore(text []byte, at int) int {
 	for _, blank := range []string{"\n\r\n", "\n\n"} {
 		if bytes.HasSuffix(text[:at], []byte(blank)) {
@@ -199,7 +199,7 @@ func blankAfter(text []byte, at int) int {
 	return 0
 }
 
-// tomlEntry returns the table of an entry, if it has a table of its own.
+// tomlEntry returns the table of an entry, if it is written as [a.b].
 func tomlEntry(text []byte, at []string) (tomlTable, error) {
 	tables, err := tomlTables(text)
 	if err != nil {
@@ -212,8 +212,8 @@ func tomlEntry(text []byte, at []string) (tomlTable, error) {
 	return tables[i], nil
 }
 
-// checkExtensible refuses a table that is written as a value ("x = {…}"): TOML allows no additions
-// to it elsewhere in the file.
+// checkExtensible rejects a table that is written as a value ("x = {…}"), because TOML allows no
+// additions to it elsewhere in the file.
 func checkExtensible(text []byte, at []string) error {
 	tables, err := tomlTables(text)
 	if err != nil {
@@ -222,7 +222,7 @@ func checkExtensible(text []byte, at []string) error {
 	for _, t := range tables {
 		for _, v := range t.values {
 			if slices.Equal(slices.Concat(t.keys, v.keys), at) {
-				return formatErrorf("%s: %s is one inline table, which takes no more: write each server as a table, [%[2]s.NAME]", lineColumn(text, v.begin), tomlKey(at))
+				return formatErrorf("%s: %s is an inline table and cannot be extended; write each server as a table, [%[2]s.NAME]", lineColumn(text, v.begin), tomlKey(at))
 			}
 		}
 	}
@@ -230,7 +230,7 @@ func checkExtensible(text []byte, at []string) error {
 }
 
 func inlineTableError(at []string) error {
-	return formatErrorf("%s is there, but not as a table [%[1]s]: change it by hand", tomlKey(at))
+	return formatErrorf("%s exists, but not as a table [%[1]s]; change it by hand", tomlKey(at))
 }
 
 func tomlLine(s configSetting) string {
@@ -265,6 +265,6 @@ func tomlKey(at []string) string {
 
 var bareKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
-// tomlString returns a basic string. All of JSON's escapes are valid in TOML, but JSON does
-// not escape one control character.
+// tomlString returns a basic string. All of JSON's escapes are valid in TOML, but JSON does not
+// escape one control character.
 func tomlString(s string) string { return strings.ReplaceAll(quotedJSON(s), "\x7f", `\u007f`) }

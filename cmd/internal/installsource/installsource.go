@@ -1,4 +1,4 @@
-// Package origin tells how this program came to the machine. The place of its file shows that.
+// Package installsource detects how this program was installed, from the path of its file.
 //
 // It has no goroutines.
 package installsource
@@ -17,14 +17,14 @@ import (
 // Package is the name of the program at PyPI and npm, and of the Debian and RPM packages.
 const Package = "turnstone-repl"
 
-// A Source is one way by which a program comes to a machine.
+// A Source describes an installation method, such as pip or a Debian package.
 type Source struct {
 	Name    string   // "pip", "a Debian package"
-	Upgrade string   // the command, or the place, that brings a newer one
-	Runner  []string // the words that start the program where its own file does not stay
+	Upgrade string   // the command, or the address, for a newer version
+	Runner  []string // the command that starts the program where its own file is temporary
 }
 
-// Find returns the origin of a program file. If the file is a symbolic link, its target counts.
+// Find returns the source of a program file. If the file is a symbolic link, its target counts.
 func Find(exe string) Source {
 	if real, err := filepath.EvalSymlinks(exe); err == nil {
 		exe = real
@@ -34,10 +34,11 @@ func Find(exe string) Source {
 			return o
 		}
 	}
-	return Source{Name: "an archive", Upgrade: "take the newest archive from https://github.com/turnstone-repl/turnstone/releases and put its repl in the place of " + exe}
+	return Source{Name: "an archive", Upgrade: "take the newest archive from https://github.com/turnstone-repl/turnstone/releases and replace " + exe + " by its repl"}
 }
 
-// nodeSource knows npm by the directories that it makes. npx keeps packages in its cache, _npx.
+// nodeSource recognises npm by the directories that it makes. npx stores packages in its cache,
+// _npx.
 func nodeSource(_ string, parts []string) (Source, bool) {
 	i := slices.Index(parts, "node_modules")
 	switch {
@@ -45,13 +46,13 @@ func nodeSource(_ string, parts []string) (Source, bool) {
 		return Source{}, false
 	case slices.Contains(parts, "_npx"):
 		return Source{Name: "npx", Upgrade: "npx -y " + Package + "@latest", Runner: []string{"npx", "-y", Package}}, true
-	case i > 0 && (parts[i-1] == "lib" || parts[i-1] == "npm"): // the global directory, elsewhere and on Windows
+	case i > 0 && (parts[i-1] == "lib" || parts[i-1] == "npm"): // the global directory, on Unix and on Windows
 		return Source{Name: "npm", Upgrade: "npm install -g " + Package + "@latest"}, true
 	}
 	return Source{Name: "npm", Upgrade: "npm install " + Package + "@latest"}, true
 }
 
-// pythonSource knows environments by pyvenv.cfg, and those that were made for one program.
+// pythonSource recognises environments by pyvenv.cfg, including those made for a single program.
 func pythonSource(exe string, _ []string) (Source, bool) {
 	root := filepath.Dir(filepath.Dir(exe))
 	switch maker := toolenv.InstallerName(root); {
@@ -71,7 +72,7 @@ func pathExists(path string) bool {
 	return err == nil
 }
 
-// hasDistribution reports whether pip has put the package below root, the prefix of a Python.
+// hasDistribution reports whether pip has installed the package below root, the prefix of a Python.
 func hasDistribution(root string) bool {
 	for _, lib := range []string{"lib/python3*", "local/lib/python3*", "Lib"} {
 		found, err := filepath.Glob(filepath.Join(root, lib, "*-packages", strings.ReplaceAll(Package, "-", "_")+"-*.dist-info"))
@@ -82,7 +83,7 @@ func hasDistribution(root string) bool {
 	return false
 }
 
-// systemSource knows the managers of packages of a system.
+// systemSource recognises the package managers of a system.
 func systemSource(exe string, parts []string) (Source, bool) {
 	switch {
 	case slices.Contains(parts, "Cellar"):
@@ -99,8 +100,8 @@ func systemSource(exe string, parts []string) (Source, bool) {
 	return Source{}, false
 }
 
-// goSource knows by the build information what go install has built from a module, and what
-// go build has from a clone.
+// goSource recognises from the build information what go install built from a module, and what go
+// build built from a clone.
 func goSource(exe string, _ []string) (Source, bool) {
 	info, ok := debug.ReadBuildInfo()
 	switch {
@@ -114,7 +115,7 @@ func goSource(exe string, _ []string) (Source, bool) {
 	return Source{}, false
 }
 
-// pseudoVersion matches the end of a version that the go command makes for a commit without a tag.
+// pseudoVersion matches the end of a version that the go command generates for an untagged commit.
 var pseudoVersion = regexp.MustCompile(`[-.]\d{14}-[0-9a-f]{12}$`)
 
 // isReleased reports whether a version is that of a tag.

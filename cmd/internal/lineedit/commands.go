@@ -6,8 +6,8 @@ import (
 	"unicode"
 )
 
-// emacsCommands returns the commands of the keys, by readline's Emacs mode. Vi's insert mode has
-// them, too.
+// emacsCommands maps keys to commands, following readline's Emacs mode. Vi's insert mode uses them,
+// too.
 func emacsCommands() map[string]func(*Editor) Outcome {
 	return map[string]func(*Editor) Outcome{
 		"Enter":   (*Editor).acceptOrNewLine,
@@ -99,7 +99,7 @@ func wordEndAfter(text []rune, i int) int {
 	return i
 }
 
-// blankStartBefore returns the beginning of the word before the cursor, as blanks separate words.
+// blankStartBefore returns the start of the blank-separated word before the cursor.
 func (e *Editor) blankStartBefore() int {
 	i := e.cursor
 	for i > 0 && unicode.IsSpace(e.text[i-1]) {
@@ -111,7 +111,8 @@ func (e *Editor) blankStartBefore() int {
 	return i
 }
 
-// endOrNext returns the end of the cursor's line, or the next line if it is there already.
+// endOrNext returns the end of the cursor's line, or the start of the next line if the cursor is at
+// that end.
 func (e *Editor) endOrNext() int {
 	if end := lineEnd(e.text, e.cursor); end > e.cursor || end == len(e.text) {
 		return end
@@ -151,7 +152,7 @@ func (e *Editor) moveToLineEnd() Outcome {
 	return OutcomeContinue
 }
 
-// moveUp goes to the line above, or to an older text.
+// moveUp moves to the line above, or to an older text from the first line.
 func (e *Editor) moveUp() Outcome {
 	begin := lineBegin(e.text, e.cursor)
 	if begin == 0 {
@@ -161,7 +162,7 @@ func (e *Editor) moveUp() Outcome {
 	return OutcomeContinue
 }
 
-// moveDown goes to the line below, or to a newer text.
+// moveDown moves to the line below, or to a newer text from the last line.
 func (e *Editor) moveDown() Outcome {
 	end := lineEnd(e.text, e.cursor)
 	if end == len(e.text) {
@@ -171,7 +172,7 @@ func (e *Editor) moveDown() Outcome {
 	return OutcomeContinue
 }
 
-// moveToColumn goes to the line that begins at begin, to the cells of the cursor.
+// moveToColumn moves to the line that starts at begin, and keeps the cursor's column.
 func (e *Editor) moveToColumn(begin int) {
 	if e.goalColumn < 0 {
 		e.goalColumn = displayWidth(e.text[lineBegin(e.text, e.cursor):e.cursor])
@@ -188,7 +189,7 @@ func (e *Editor) moveToColumn(begin int) {
 	e.ownIndent = ""
 }
 
-// displayWidth returns the cells of a part of a line.
+// displayWidth returns the width of a part of a line, in cells.
 func displayWidth(text []rune) int {
 	column := 0
 	for i := 0; i < len(text); {
@@ -211,7 +212,7 @@ func (e *Editor) deleteForward() Outcome {
 	return OutcomeContinue
 }
 
-// deleteBackward removes the character before the cursor, and of an indentation one step.
+// deleteBackward removes the character before the cursor, or one step of an indentation.
 func (e *Editor) deleteBackward() Outcome {
 	if e.cursor == 0 {
 		return OutcomeContinue
@@ -227,7 +228,7 @@ func (e *Editor) deleteBackward() Outcome {
 	return OutcomeContinue
 }
 
-// outdentLine takes one step from the indentation of the cursor's line.
+// outdentLine removes one step of the indentation of the cursor's line.
 func (e *Editor) outdentLine() Outcome {
 	if e.options.Syntax == nil || e.options.Syntax.IndentWidth == 0 {
 		return OutcomeContinue
@@ -255,7 +256,7 @@ func (e *Editor) yankText() Outcome {
 	return OutcomeContinue
 }
 
-// yankOlder puts an older text in the place of the one that was just yanked.
+// yankOlder replaces the text that was just yanked by an older one.
 func (e *Editor) yankOlder() Outcome {
 	if e.lastYankLength == 0 {
 		return OutcomeContinue
@@ -268,8 +269,8 @@ func (e *Editor) yankOlder() Outcome {
 	return OutcomeContinue
 }
 
-// insertLastWord puts in the last word of the text before, as blanks separate words, and in the place of
-// that the one of an older text.
+// insertLastWord inserts the last blank-separated word of the previous text. Repeated, it replaces
+// that word by the last word of an older text.
 func (e *Editor) insertLastWord() Outcome {
 	if e.history == nil {
 		e.bell = true
@@ -294,7 +295,7 @@ func (e *Editor) insertLastWord() Outcome {
 	return OutcomeContinue
 }
 
-// transposeChars exchanges the characters around the cursor.
+// transposeChars swaps the characters around the cursor.
 func (e *Editor) transposeChars() Outcome {
 	at := e.cursor
 	if at == lineEnd(e.text, at) && at > 0 {

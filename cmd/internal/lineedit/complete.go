@@ -4,16 +4,16 @@ import (
 	"strings"
 )
 
-// A completionMenu is the open list of completions.
+// A completionMenu is the open list of completions below the text.
 type completionMenu struct {
 	matches []string
-	chosen  int // -1: none
-	from    int // where the match begins, in characters
+	chosen  int // -1 if none is chosen
+	from    int // where the match starts, in characters
 	before  textState
 }
 
-// completeOrIndent completes the text before the cursor, or indents a line that has none. That of a program is
-// the character.
+// completeOrIndent completes the text before the cursor, or indents a blank line. In a text sent by
+// a program, Tab is a plain character.
 func (e *Editor) completeOrIndent() Outcome {
 	begin := lineBegin(e.text, e.cursor)
 	ours := e.ownIndent
@@ -47,7 +47,7 @@ func (e *Editor) completeOrIndent() Outcome {
 	return OutcomeContinue
 }
 
-// offerCompletions inserts what all matches share, and opens a list if that is nothing.
+// offerCompletions inserts the common prefix of all matches, or opens a list if they share none.
 func (e *Editor) offerCompletions(found Completion, before string) {
 	prefix := before[found.Start:]
 	var matches []string
@@ -70,7 +70,7 @@ func (e *Editor) offerCompletions(found Completion, before string) {
 	}
 }
 
-// sharedPrefix returns what all texts begin with.
+// sharedPrefix returns the common prefix of all texts.
 func sharedPrefix(texts []string) string {
 	if len(texts) == 0 {
 		return ""
@@ -89,8 +89,8 @@ func sharedPrefix(texts []string) string {
 	return string(shared)
 }
 
-// handleMenuKey handles a key while the list is open, and reports false when the key closes it and has
-// its own effect.
+// handleMenuKey handles a key while the list is open. It reports false if the key closes the list
+// and still has its own effect.
 func (e *Editor) handleMenuKey(k Key) bool {
 	m := e.menu
 	switch k.Name {

@@ -1,20 +1,21 @@
-// Package edit is an editor of texts of several lines at a terminal, such as the inputs
-// of a REPL. It reads keys from a Source and draws with a Painter; it opens and reads
-// nothing itself, so its caller decides who has the terminal.
+// Package lineedit edits texts of several lines at a terminal, such as the inputs of a REPL. It
+// reads keys from a KeySource and draws with a Painter. It opens and reads nothing itself, so its
+// caller decides who has the terminal.
 //
-//	e := edit.New(edit.Options{Whole: isWhole, Complete: complete}, history)
+//	var e lineedit.Editor
+//	e.Begin(lineedit.Options{IsComplete: isComplete, Complete: complete}, history)
 //	for {
-//		key, err := edit.ReadKey(source, e.WantsEscape())
+//		key, err := lineedit.ReadKey(source, e.WantsEscape())
 //		…
-//		if e.Press(key) == edit.OutcomeAccept {
+//		if e.Press(key) == lineedit.OutcomeAccept {
 //			return e.Text()
 //		}
-//		painter.Draw(e.View())
+//		painter.Draw(e.Frame())
 //	}
 //
-// The keys are those of readline in its Emacs mode, or in its vi mode. A history has whole
-// texts, and not lines.
+// The keys are those of readline in its Emacs mode or its vi mode. A history holds whole texts, not
+// lines.
 //
-// No type is for several goroutines at a time. A View never changes, so another goroutine
+// No type may be used by several goroutines at a time. A Frame never changes, so another goroutine
 // may draw it. The package starts no goroutines.
 package lineedit

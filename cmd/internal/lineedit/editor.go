@@ -6,43 +6,43 @@ import (
 	"unicode"
 )
 
-// An Outcome is the result of a key for the text.
+// An Outcome tells the caller what to do after a key.
 type Outcome int
 
 const (
 	OutcomeContinue       Outcome = iota
-	OutcomeAccept                 // Text is to be used
-	OutcomeInterrupt              // Ctrl-C: Text is given up
-	OutcomeEOF                    // Ctrl-D with nothing typed
-	OutcomeClearScreen            // the screen is to be cleared
-	OutcomeEditExternally         // Text is to be edited by another program, see SetText
+	OutcomeAccept                 // Text is complete
+	OutcomeInterrupt              // Ctrl-C: Text is discarded
+	OutcomeEOF                    // Ctrl-D on an empty text
+	OutcomeClearScreen            // the caller must clear the screen
+	OutcomeEditExternally         // another program must edit Text, see SetText
 )
 
-// Options say what is edited. The zero value is one line without any help.
+// Options configure the editing of one text. The zero value is a single line without any help.
 type Options struct {
 	Prompt       string
 	Continuation string // before the further lines
 	Syntax       *Syntax
 	Colour       bool
-	Secret       bool // nothing is shown
+	Secret       bool // the text is not shown
 	Vi           bool
 
 	// IsComplete reports whether Enter ends the text. nil means that it always does.
 	IsComplete func(text string) bool
 
-	// Complete is asked by the Tab key. cursor is in bytes. nil completes nothing.
+	// Complete is called for the Tab key. cursor is in bytes. nil completes nothing.
 	Complete func(text string, cursor int) Completion
 }
 
-// A Completion lists what may replace the text from Start to the cursor.
+// A Completion lists the possible replacements for the text from Start to the cursor.
 type Completion struct {
-	Start   int // bytes
+	Start   int // in bytes
 	Matches []string
 	Hint    string // about the call at the cursor, in a few lines; may be ""
 }
 
-// maxUndo bounds the states that are kept to come back to, and maxUndoRunes their size. The last one is
-// always kept.
+// maxUndo bounds the stored states for undo, and maxUndoRunes their size. The last state is always
+// stored.
 const (
 	maxUndo      = 200
 	maxUndoRunes = 1 << 20
@@ -51,37 +51,37 @@ const (
 // maxKills bounds the killed texts that can be yanked.
 const maxKills = 30
 
-// An Editor edits one text after the other, each from Begin to an Outcome that ends it. Killed
-// text stays for the next one.
+// An Editor edits one text after another, each from Begin to the Outcome that ends it. Killed text
+// stays available for the next one.
 type Editor struct {
 	options  Options
 	history  *History // nil for a text that is not remembered
 	commands map[string]func(*Editor) Outcome
 
 	text       []rune
-	cursor     int // the cursor
-	goalColumn int // the column to which Up and Down go back; -1 when they begin anew
+	cursor     int
+	goalColumn int // the column to which Up and Down return; -1 when they start again
 
 	undo         []textState
-	lastWasTyped bool // the last command only inserted a character, so undo goes on with it
+	lastWasTyped bool // the last command only inserted a character, so undo groups the next one with it
 
-	kills          []string // the newest is the last
-	lastWasKill    bool     // the last command killed, so the next one adds to it
-	lastYankLength int      // how much the last command has yanked; 0 when it has not
-	yankIndex      int      // of kills, counted from the last: what was yanked
-	wasKill        bool     // this command kills,
-	wasYank        bool     // or yanks
+	kills          []string // the newest last
+	lastWasKill    bool     // the last command killed, so the next one appends to it
+	lastYankLength int      // the length of the last command's yank; 0 if it did not yank
+	yankIndex      int      // the index in kills of the yanked text, counted from the last
+	wasKill        bool     // this command kills
+	wasYank        bool     // this command yanks
 
-	keyPrefix string   // keys of which the next one is a part, such as "C-x"
-	ownIndent string   // the indentation of the cursor's line as we made it, and it is untouched
+	keyPrefix string   // pending prefix of a key sequence, such as "C-x "
+	ownIndent string   // the indentation that we gave the cursor's line, while it is untouched
 	burst     KeyBurst // of this key
 
-	lastWordIndex  int // how many texts ago the last command found the word that it put in; 0 when it did not
+	lastWordIndex  int // how many texts ago insertLastWord found its word; 0 if the last command was another one
 	lastWordLength int // of that word
 
 	historyWalk historyWalk
-	search      *historySearch  // nil when none goes on
-	menu        *completionMenu // nil when none is open
+	search      *historySearch  // nil if no search is active
+	menu        *completionMenu // nil if no menu is open
 	hint        string
 	bell        bool
 	vi          viState
@@ -101,7 +101,7 @@ func (e *Editor) Begin(o Options, history *History) {
 	e.vi.insert, e.vi.keys = true, []Key{{Text: "i"}} // as if by that command
 }
 
-// Text returns the text.
+// Text returns the edited text.
 func (e *Editor) Text() string { return string(e.text) }
 
 // SetText replaces the text, with the cursor at its end.
@@ -111,7 +111,7 @@ func (e *Editor) SetText(text string) {
 	e.cursor, e.menu, e.search, e.hint = len(e.text), nil, nil, ""
 }
 
-// WantsEscape reports whether the Escape key has a meaning of its own now. See ReadKey.
+// WantsEscape reports whether the Escape key has its own meaning now. See ReadKey.
 func (e *Editor) WantsEscape() bool {
 	return e.options.Vi || e.menu != nil || e.search != nil || e.hint != ""
 }
@@ -142,7 +142,7 @@ func (e *Editor) Press(k Key) Outcome {
 	hint := e.hint
 	e.hint = ""
 	if hint != "" && (k.Name == "Esc" || k.Name == "C-g") {
-		return OutcomeContinue // it closes the hint
+		return OutcomeContinue // the key closes the hint
 	}
 	if e.options.Vi {
 		if out, done := e.handleViKey(k); done {
@@ -170,7 +170,7 @@ func (e *Editor) Press(k Key) Outcome {
 	return out
 }
 
-// runCommand runs the command of a key and keeps what the next one depends on.
+// runCommand runs the command of a key and records what the next command depends on.
 func (e *Editor) runCommand(name, text string) Outcome {
 	e.wasKill, e.wasYank = false, false
 	if name != "" && name != "Paste" && name != "Tab" {
@@ -204,7 +204,7 @@ func (e *Editor) runCommand(name, text string) Outcome {
 	return out
 }
 
-// saveUndo lets undo come back to the text as it is now.
+// saveUndo stores the current text for undo.
 func (e *Editor) saveUndo() {
 	e.lastWasTyped = false
 	if n := len(e.undo); n > 0 && slices.Equal(e.undo[n-1].text, e.text) {
@@ -220,7 +220,7 @@ func (e *Editor) saveUndo() {
 	}
 }
 
-// replaceRange puts text in the place of the characters from from to to, and the cursor behind it.
+// replaceRange replaces the characters in [from, to) by text, and puts the cursor after it.
 func (e *Editor) replaceRange(from, to int, text string) {
 	r := []rune(text)
 	e.text = slices.Replace(e.text, from, to, r...)
@@ -228,13 +228,13 @@ func (e *Editor) replaceRange(from, to int, text string) {
 	e.ownIndent = ""
 }
 
-// insertText puts text at the cursor.
+// insertText inserts text at the cursor.
 func (e *Editor) insertText(text string) {
 	e.saveUndo()
 	e.replaceRange(e.cursor, e.cursor, text)
 }
 
-// insertTyped inserts a character that was typed.
+// insertTyped inserts a typed character.
 func (e *Editor) insertTyped(text string) {
 	r := []rune(text)[0]
 	if !e.lastWasTyped || unicode.IsSpace(r) {
@@ -242,7 +242,7 @@ func (e *Editor) insertTyped(text string) {
 	}
 	ours := e.ownIndent
 	before := string(e.text[lineBegin(e.text, e.cursor):e.cursor])
-	switch { // a program's lines have their own indentation, and so has who types a second blank
+	switch { // a program's lines are already indented, as are those of a user who types a second blank
 	case ours != "" && e.burst.AfterLines && before == ours:
 		e.dropIndent()
 		ours = ""
@@ -258,10 +258,10 @@ func (e *Editor) insertTyped(text string) {
 	}
 }
 
-// dropIndent removes what is before the cursor in its line.
+// dropIndent removes the part of the line before the cursor.
 func (e *Editor) dropIndent() { e.replaceRange(lineBegin(e.text, e.cursor), e.cursor, "") }
 
-// dedentBlockEnd takes back one step of the cursor's line, if it now has what closes a block.
+// dedentBlockEnd removes one step of the line's indentation if it now closes a block.
 func (e *Editor) dedentBlockEnd(typed rune) {
 	s := e.options.Syntax
 	begin := lineBegin(e.text, e.cursor)
@@ -282,7 +282,7 @@ func (e *Editor) dedentBlockEnd(typed rune) {
 	e.ownIndent = ""
 }
 
-// insertPaste inserts a paste. Its last line end would be in the way of a single line.
+// insertPaste inserts a paste. A line end after its only line is dropped.
 func (e *Editor) insertPaste(text string) {
 	if len(e.text) == 0 && e.options.Syntax != nil {
 		text = e.options.Syntax.flush(text)
@@ -294,15 +294,15 @@ func (e *Editor) insertPaste(text string) {
 	e.saveUndo()
 	switch {
 	case ours != "" && strings.TrimLeft(text, " \t") != text, ours != "" && strings.Contains(text, "\n"):
-		e.dropIndent() // it has its own indentation
+		e.dropIndent() // the paste has its own indentation
 	}
 	e.replaceRange(e.cursor, e.cursor, text)
 }
 
-// quoteKey is the prefix of a key that is taken as the character that it sends.
+// quoteKey is the prefix of a key that is inserted as a character.
 const quoteKey = "C-v "
 
-// insertQuotedKey inserts the character of a key that has another meaning.
+// insertQuotedKey inserts the character of a key that usually runs a command.
 func (e *Editor) insertQuotedKey(k Key) Outcome {
 	switch {
 	case k.Name == "Tab":
@@ -317,7 +317,7 @@ func (e *Editor) insertQuotedKey(k Key) Outcome {
 	return OutcomeContinue
 }
 
-// acceptOrNewLine ends the text, or begins another line.
+// acceptOrNewLine ends the text, or starts another line.
 func (e *Editor) acceptOrNewLine() Outcome {
 	if e.options.IsComplete == nil {
 		return OutcomeAccept
@@ -325,7 +325,7 @@ func (e *Editor) acceptOrNewLine() Outcome {
 	text := strings.TrimRight(string(e.text), " \t")
 	judged := text
 	if strings.TrimSpace(string(e.text[e.cursor:])) != "" {
-		judged += "\n" // nobody goes on at its end
+		judged += "\n" // no line continues there
 	}
 	if strings.TrimSpace(text) == "" || e.options.IsComplete(judged) {
 		e.saveUndo()
@@ -336,10 +336,10 @@ func (e *Editor) acceptOrNewLine() Outcome {
 	return e.newLine()
 }
 
-// newLine begins another line at the cursor.
+// newLine starts another line at the cursor.
 func (e *Editor) newLine() Outcome {
 	indent := ""
-	if !e.burst.HasMore { // a program's lines have their own
+	if !e.burst.HasMore { // a program's lines are already indented
 		indent = e.options.Syntax.indentAfter(e.text[:e.cursor])
 	}
 	e.insertText("\n" + indent)
@@ -347,8 +347,8 @@ func (e *Editor) newLine() Outcome {
 	return OutcomeContinue
 }
 
-// addKill keeps text for yank, unless it is a secret. forward says on which side it was of what the
-// last command killed.
+// addKill stores text for yank, unless it is secret. forward tells on which side of the last
+// command's kill it was.
 func (e *Editor) addKill(text string, forward bool) {
 	if text == "" || e.options.Secret {
 		return
@@ -365,7 +365,8 @@ func (e *Editor) addKill(text string, forward bool) {
 	}
 }
 
-// editExternally asks for another program, which would have the text in a file: a secret stays here.
+// editExternally asks for another program to edit the text. A secret stays here, because that
+// program would have it in a file.
 func (e *Editor) editExternally() Outcome {
 	if e.options.Secret {
 		e.bell = true
@@ -374,7 +375,7 @@ func (e *Editor) editExternally() Outcome {
 	return OutcomeEditExternally
 }
 
-// killUntil removes the text between the cursor and to, for yank.
+// killUntil removes the text between the cursor and to, and stores it for yank.
 func (e *Editor) killUntil(to int) Outcome {
 	e.saveUndo()
 	from, end := min(e.cursor, to), max(e.cursor, to)

@@ -2,8 +2,7 @@ package lineedit
 
 import "fmt"
 
-// EscapeLength returns the length of the control sequence at the beginning of line; 0 if there
-// is none.
+// EscapeLength returns the length of the control sequence at the start of line, or 0.
 func EscapeLength(line []byte) int {
 	if len(line) < 2 || line[0] != '\x1b' {
 		return 0

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// A Frame is what there is to draw of an editor. It never changes.
+// A Frame holds everything that a Painter draws of an editor. It never changes.
 type Frame struct {
 	prompt, continuation string
 	text                 []rune
@@ -18,7 +18,7 @@ type Frame struct {
 	noteLines            []string // lines below the text
 }
 
-// Frame returns what there is to draw now.
+// Frame returns the editor's current frame.
 func (e *Editor) Frame() Frame {
 	v := Frame{prompt: e.options.Prompt, continuation: e.options.Continuation, cursor: e.cursor, colour: e.options.Colour, chosen: -1}
 	if e.options.Secret {
@@ -41,33 +41,34 @@ func (e *Editor) Frame() Frame {
 	return v
 }
 
-// finalFrame returns the view without what only helps to edit it, and its cursor at the end.
+// finalFrame returns the frame without editing aids, with the cursor at its end.
 func (v Frame) finalFrame() Frame {
 	v.cursor, v.matches, v.noteLines = len(v.text), nil, nil
 	return v
 }
 
-// A screenCell is one character on the screen, or several that share their cells.
+// A screenCell holds one character on the screen, or several that share their cells.
 type screenCell struct {
 	text  string
 	style Style
 	width int
 }
 
-// isDisputed reports whether terminals differ in how many cells it takes: some count the parts of a
-// cluster, and others the whole.
+// isDisputed reports whether terminals differ in the width of the cell. Some count the parts of a
+// cluster, others the whole.
 func (c screenCell) isDisputed() bool {
 	return c.text != "" && c.text[0] >= utf8.RuneSelf && (c.width == 0 || utf8.RuneCountInString(c.text) > 1)
 }
 
-// A screenRow is one row of the screen. The first one begins behind what is there already.
+// A screenRow holds the cells of one row of the screen. The first row starts after the text already
+// there.
 type screenRow struct {
 	start int // its first column
 	cells []screenCell
-	wraps bool // the terminal itself went on to it from the row before
+	wraps bool // the terminal itself wrapped to it from the row before
 }
 
-// endColumn returns the column behind the row's last character.
+// endColumn returns the column after the row's last character.
 func (r screenRow) endColumn() int {
 	at := r.start
 	for _, c := range r.cells {
@@ -76,14 +77,14 @@ func (r screenRow) endColumn() int {
 	return at
 }
 
-// A rowLayout places text in rows.
+// A rowLayout breaks text into the rows of a screen.
 type rowLayout struct {
 	cols int
 	rows []screenRow
 	x    int
 }
 
-// putCell appends a cell, and goes on to the next row where the terminal does so.
+// putCell appends a cell, and wraps to the next row where the terminal does.
 func (l *rowLayout) putCell(c screenCell) {
 	if l.x+c.width > l.cols && l.x > 0 {
 		l.rows = append(l.rows, screenRow{wraps: true})
@@ -99,7 +100,7 @@ func (l *rowLayout) newRow() {
 	l.x = 0
 }
 
-// putPrompt puts a prompt, which may have colours of its own.
+// putPrompt appends a prompt, which may contain colour sequences.
 func (l *rowLayout) putPrompt(text string) {
 	for text != "" {
 		n := EscapeLength([]byte(text))
@@ -119,8 +120,8 @@ func (l *rowLayout) putPrompt(text string) {
 	}
 }
 
-// displayedAt returns the end of the cluster that begins at i, and the cells that it takes at a column of
-// its line.
+// displayedAt returns the end of the cluster that starts at i, and its width at a column of its
+// line.
 func displayedAt(text []rune, i, column int) (end, cells int) {
 	end, cells = clusterAt(text, i)
 	switch r := text[i]; {
@@ -143,13 +144,13 @@ func displayForm(cluster []rune) string {
 	return string(cluster)
 }
 
-// layoutRows lays the view out on a screen of cols columns, behind start columns that are taken.
-// The cursor is in row y and column x.
+// layoutRows lays the frame out on a screen of cols columns, of which the first start columns are
+// taken. The cursor is in row y and column x.
 func (v Frame) layoutRows(cols, start int) (rows []screenRow, y, x int) {
 	l := rowLayout{cols: cols, rows: []screenRow{{start: start}}, x: start}
 	l.putPrompt(v.prompt)
 	place := func() {
-		if l.x >= cols { // behind the last column there is no cursor
+		if l.x >= cols { // the cursor cannot be after the last column
 			l.rows = append(l.rows, screenRow{wraps: true})
 			l.x = 0
 		}
@@ -209,7 +210,7 @@ func (v Frame) layoutBelow(cols, height int) []screenRow {
 	return append(rows, v.layoutCompletions(cols, height-len(rows))...)
 }
 
-// clippedRow returns as much of a text as one row has room for.
+// clippedRow returns the part of a text that fits into one row.
 func clippedRow(text string, cols int, style Style) screenRow {
 	var r screenRow
 	for b := []byte(text); len(b) > 0; {
@@ -227,7 +228,7 @@ func clippedRow(text string, cols int, style Style) screenRow {
 	return r
 }
 
-// layoutCompletions lays out the completions in columns. The chosen one is among those that are shown.
+// layoutCompletions lays out the completions in columns. The chosen one is always visible.
 func (v Frame) layoutCompletions(cols, height int) []screenRow {
 	widest := 1
 	for _, m := range v.matches {
@@ -237,7 +238,7 @@ func (v Frame) layoutCompletions(cols, height int) []screenRow {
 	perRow := max(1, (cols-1)/widest)
 	need := (len(v.matches) + perRow - 1) / perRow
 	top := 0
-	if need > height { // the last row says that there are more
+	if need > height { // the last row says that more follow
 		top = max(0, v.chosen/perRow-max(1, height-1)+1)
 	}
 	var rows []screenRow

@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// maxHistory bounds a history, in bytes. The newest text is always kept.
+// maxHistory bounds a history, in bytes. The newest text is always stored.
 const maxHistory = 32 << 20
 
-// A History has texts, the oldest first, each once.
+// A History is a list of distinct texts, the oldest first.
 type History struct {
 	texts    []string
 	maxTexts int
 }
 
-// NewHistory returns a history of the last limit of texts. Of equal ones it keeps the newest.
+// NewHistory returns a history of the last limit texts. It stores only the newest of equal texts.
 func NewHistory(limit int, texts ...string) *History {
 	h := &History{maxTexts: limit}
 	seen := make(map[string]bool, len(texts))
@@ -48,19 +48,19 @@ func (h *History) Add(text string) {
 // Texts returns all texts, the oldest first.
 func (h *History) Texts() []string { return slices.Clone(h.texts) }
 
-// A historyWalk is a walk through the history. It goes on as long as the text is what it found.
+// A historyWalk is a position in the history. It stays valid while the text is unchanged.
 type historyWalk struct {
 	active bool
 	found  string
 	index  int
 	prefix string // of all texts that it finds
-	draft  string // what was typed before
+	draft  string // the typed text before the walk
 }
 
-// olderText puts the last text into the editor that begins with what was typed.
+// olderText shows the next older text that starts with what was typed.
 func (e *Editor) olderText() Outcome { return e.walkHistory(-1) }
 
-// newerText goes back, at last to what was typed.
+// newerText shows the next newer text, and finally what was typed.
 func (e *Editor) newerText() Outcome { return e.walkHistory(1) }
 
 func (e *Editor) walkHistory(step int) Outcome {
@@ -94,7 +94,7 @@ func (e *Editor) walkHistory(step int) Outcome {
 	return OutcomeContinue
 }
 
-// A historySearch looks for a text of the history that has what is typed.
+// A historySearch searches the history for a text that contains the query.
 type historySearch struct {
 	query   string
 	index   int
@@ -102,7 +102,7 @@ type historySearch struct {
 	before  textState
 }
 
-// startSearch begins a search.
+// startSearch starts a search.
 func (e *Editor) startSearch() Outcome {
 	if e.history == nil {
 		e.bell = true
@@ -112,8 +112,8 @@ func (e *Editor) startSearch() Outcome {
 	return OutcomeContinue
 }
 
-// handleSearchKey handles a key during a search, and reports false when the key ends it and has
-// its own effect.
+// handleSearchKey handles a key during a search. It reports false if the key ends the search and
+// still has its own effect.
 func (e *Editor) handleSearchKey(k Key) bool {
 	s := e.search
 	switch {
@@ -140,7 +140,7 @@ func (e *Editor) handleSearchKey(k Key) bool {
 	return true
 }
 
-// findText looks for the query from index on. In a query without capitals they do not matter.
+// findText searches for the query from index on. A query without capitals ignores case.
 func (e *Editor) findText(index, step int) {
 	s := e.search
 	fold := func(t string) string { return t }
@@ -156,7 +156,7 @@ func (e *Editor) findText(index, step int) {
 		e.saveUndo()
 		e.text = []rune(text)
 		e.cursor = len([]rune(text[:at]))
-		e.historyWalk = historyWalk{active: true, index: i, found: text, draft: string(s.before.text)} // goes on from here
+		e.historyWalk = historyWalk{active: true, index: i, found: text, draft: string(s.before.text)} // Up and Down continue from here
 		s.index, s.noMatch = i, false
 		return
 	}

@@ -9,48 +9,48 @@ import (
 	"unicode/utf8"
 )
 
-// A Key is one press of a key, or one paste.
+// A Key is a single key press or a paste.
 type Key struct {
-	// Name is "" for a character. "C-", "M-" and "S-" stand for Ctrl, Alt and Shift, in
-	// this order: "C-a", "M-b", "Up", "C-Left". "Paste" is text from the clipboard.
+	// Name is "" for a character. "C-", "M-" and "S-" stand for Ctrl, Alt and Shift, in this order:
+	// "C-a", "M-b", "Up", "C-Left". "Paste" is text from the clipboard.
 	Name string
-	Text string // the character, or all of the paste
-	Cut  bool   // the paste had no room, and Text is its beginning
+	Text string // the character, or the whole paste
+	Cut  bool   // the paste was too large, and Text is its beginning
 	KeyBurst
 }
 
-// A KeyBurst says how a key came. A program that types, or a paste without markers, sends many
-// characters at a time, a person one.
+// A KeyBurst describes the bytes that arrived together with a key. A program that types, or a paste
+// without markers, sends many characters at a time, a user one.
 type KeyBurst struct {
-	HasMore        bool // others came with it, behind it,
-	LineEndFollows bool // and the end of a line is among those
-	AfterLines     bool // it came with text and the end of a line before that
+	HasMore        bool // more characters follow in the burst,
+	LineEndFollows bool // and a line end is among them
+	AfterLines     bool // the burst had text and a line end before the key
 }
 
-// A KeySource delivers the characters that a terminal sends. A paste stands between PasteStart
-// and PasteEnd, has no other control characters but tabs and newlines, and is ended; PasteEndCut ends
-// one of which there is only the beginning.
+// A KeySource delivers the characters that a terminal sends. A paste is enclosed in PasteStart and
+// PasteEnd, and its only control characters are tabs and newlines. PasteEndCut ends a paste whose
+// rest was dropped.
 type KeySource interface {
-	// NextRune returns the next character. If patience is not 0 and none comes in this time, it
+	// NextRune returns the next character. If patience is not 0 and none arrives in this time, it
 	// returns ErrQuiet.
 	NextRune(patience time.Duration) (rune, error)
 
-	// LastBurst says how the last character came.
+	// LastBurst describes the burst of the last character.
 	LastBurst() KeyBurst
 }
 
 // ErrQuiet means that no key was pressed for some time.
-var ErrQuiet = errors.New("edit: no key was pressed")
+var ErrQuiet = errors.New("lineedit: no key was pressed")
 
-// The markers of a terminal around a paste.
+// Markers that a terminal sends around a paste.
 const (
 	PasteStart  = "\x1b[200~"
 	PasteEnd    = "\x1b[201~"
 	PasteEndCut = "\x1b[202~"
 )
 
-// escapeTimeout is the longest time between the bytes of one key. It tells the Escape key from
-// others that begin with the same byte.
+// escapeTimeout is the longest time between the bytes of one key. It distinguishes the Escape key
+// from keys that start with the same byte.
 const escapeTimeout = 50 * time.Millisecond
 
 // replyTimeout is the longest pause within a reply of the terminal.
@@ -59,8 +59,8 @@ const replyTimeout = time.Second
 // maxSequence bounds the bytes of one key.
 const maxSequence = 32
 
-// ReadKey reads the next key. alone says that the Escape key itself has a meaning now;
-// otherwise it is Alt for the key after it, which readline calls Meta.
+// ReadKey reads the next key. alone says that the Escape key has its own meaning now; otherwise it
+// is Alt for the next key, which readline calls Meta.
 func ReadKey(s KeySource, alone bool) (Key, error) {
 	k, err := readKey(s, alone)
 	k.KeyBurst = s.LastBurst()
@@ -96,7 +96,7 @@ func readKey(s KeySource, alone bool) (Key, error) {
 	}
 	k := plainKey(r)
 	switch k.Name {
-	case "C-c": // gives up whatever was begun
+	case "C-c": // cancels any pending key sequence
 		return k, nil
 	case "":
 		return Key{Name: "M-" + k.Text}, nil
@@ -104,9 +104,9 @@ func readKey(s KeySource, alone bool) (Key, error) {
 	return Key{Name: withModifiers(k.Name, 2)}, nil
 }
 
-// readReply reads what a terminal answers to a question of a program that is gone, such as its
-// colours: a string up to BEL or ESC \. Nothing of it is kept. It is over at a control character,
-// which no reply has, and at a pause. introducer alone is a key with Alt.
+// readReply skips a terminal's reply to a program that has exited, such as its colours: a string up
+// to BEL or ESC \. The reply ends at a control character, which no reply contains, and at a pause.
+// introducer alone is a key with Alt.
 func readReply(s KeySource, introducer rune) (Key, error) {
 	for patience, escaped := escapeTimeout, false; ; patience = replyTimeout {
 		r, err := s.NextRune(patience)
@@ -124,7 +124,7 @@ func readReply(s KeySource, introducer rune) (Key, error) {
 	}
 }
 
-// plainKey returns the key of one character.
+// plainKey returns the key of a single character.
 func plainKey(r rune) Key {
 	switch {
 	case r == '\r' || r == '\n':
@@ -145,9 +145,8 @@ func plainKey(r rune) Key {
 	return Key{Text: string(r)}
 }
 
-// finalKeys are the keys by the last character of their sequence, numberedKeys those by the
-// number before a "~", as xterm and the terminals like it send them. rxvt has small letters for
-// Shift and Ctrl.
+// finalKeys maps the last character of a sequence to a key, and numberedKeys the number before a
+// "~", as xterm and similar terminals send them. rxvt uses small letters for Shift and Ctrl.
 var (
 	finalKeys = map[rune]string{
 		'A': "Up", 'B': "Down", 'C': "Right", 'D': "Left", 'H': "Home", 'F': "End", 'Z': "S-Tab",
@@ -159,11 +158,11 @@ var (
 	rxvtModifiers = map[rune]int{'$': 1, '^': 4, '@': 5}
 )
 
-// keypadKeys are the characters of a keypad that sends sequences, from ESC O j on.
+// keypadKeys are the characters of an application keypad, from ESC O j on.
 const keypadKeys = "*+,-./0123456789"
 
-// readSequence reads the rest of a key that began with ESC [ or ESC O. Its name is "?" if it is
-// unknown, or no key but a reply or a report of the terminal.
+// readSequence reads the rest of a key that started with ESC [ or ESC O. Its name is "?" for an
+// unknown sequence, and for a reply or report of the terminal.
 func readSequence(s KeySource, introducer rune) (Key, error) {
 	var parameters strings.Builder
 	for range maxSequence {
@@ -175,7 +174,7 @@ func readSequence(s KeySource, introducer rune) (Key, error) {
 			return plainKey(r), nil
 		}
 		text := parameters.String()
-		own := strings.Trim(text, "0123456789:;") != "" // a private sequence is no key
+		own := strings.Trim(text, "0123456789:;") != "" // a private sequence is not a key
 		if (r < '@' || r > '~') && (r != '$' || own || text == "") {
 			parameters.WriteRune(r)
 			continue
@@ -200,7 +199,7 @@ func readSequence(s KeySource, introducer rune) (Key, error) {
 	return Key{Name: "?"}, nil
 }
 
-// skipMouse reads what an old report of the mouse has behind its sequence.
+// skipMouse skips the bytes after the sequence of an old mouse report.
 func skipMouse(s KeySource) error {
 	for range 3 {
 		if _, err := s.NextRune(escapeTimeout); err != nil && !errors.Is(err, ErrQuiet) {
@@ -223,7 +222,7 @@ func parseParameters(parameters string) [3][3]int {
 	return numbers
 }
 
-// keypadKey returns the key of ESC O and then r.
+// keypadKey returns the key for ESC O followed by r.
 func keypadKey(r rune, numbers [3][3]int) Key {
 	modifiers := max(numbers[1][0], numbers[0][0]) - 1 // old terminals send one number
 	switch i := r - 'j'; {
@@ -239,7 +238,7 @@ func keypadKey(r rune, numbers [3][3]int) Key {
 	return Key{Name: withModifiers(finalKeys[r], modifiers)}
 }
 
-// sequenceKey returns the key of ESC [, numbers and then r.
+// sequenceKey returns the key for ESC [ followed by numbers and r.
 func sequenceKey(r rune, numbers [3][3]int) Key {
 	const released = 3
 	modifiers := numbers[1][0] - 1
@@ -248,7 +247,7 @@ func sequenceKey(r rune, numbers [3][3]int) Key {
 		return Key{Name: "?"}
 	case r == '~' && numbers[0][0] == 27: // xterm's modifyOtherKeys
 		return characterKey(numbers[2][0], 0, modifiers)
-	case r == 'u': // the same, as kitty sends it
+	case r == 'u': // kitty's form of the same
 		return characterKey(numbers[0][0], numbers[0][1], modifiers)
 	case r == '~':
 		return Key{Name: withModifiers(numberedKeys[numbers[0][0]], modifiers)}
@@ -258,7 +257,8 @@ func sequenceKey(r rune, numbers [3][3]int) Key {
 	return Key{Name: withModifiers(finalKeys[r], modifiers)}
 }
 
-// characterKey returns the key of a character by its number; shifted is that with Shift, or 0.
+// characterKey returns the key of a character by its code point; shifted is the code point with
+// Shift, or 0.
 func characterKey(n, shifted, modifiers int) Key {
 	const shift, alt, ctrl = 1, 2, 4
 	r := rune(n)

@@ -7,40 +7,40 @@ import (
 	"strings"
 )
 
-// A Painter draws views on a terminal, one in the place of the other. Between Begin and
-// Finish or Erase the terminal must show nothing else, and the cursor must not be moved.
-// Errors of writing are ignored: a terminal that is gone ends the keys, too.
+// A Painter draws frames on a terminal, each in place of the last. Between Begin and Finish or
+// Erase no other output may reach the terminal, and the cursor must not be moved. Write errors are
+// ignored, because a closed terminal ends the keys, too.
 type Painter struct {
 	Out  io.Writer
 	Size func() (cols, rows int) // of the terminal
-	Dumb bool                    // it knows no control sequences: text is only added, or taken back
+	Dumb bool                    // the terminal knows no control sequences: text is only appended, or erased by backspaces
 
 	frame        Frame
 	drawn        bool
-	start        int         // the column at which the first row begins
+	start        int         // the column at which the first row starts
 	rows         []screenRow // on the screen
-	y, x         int         // the cursor, from the first of them
-	top          int         // how many rows of the view are above the first of them
-	scrolled     []rowExtent // older rows above them, that have left the screen when it became smaller
+	y, x         int         // the cursor, relative to the first row
+	top          int         // how many rows of the frame are above the first row
+	scrolled     []rowExtent // older rows, which left the screen when it shrank
 	cols         int
 	height       int
 	b            strings.Builder
 	currentStyle Style
 }
 
-// Begin draws a view at the cursor, which is in column start.
+// Begin draws a frame at the cursor, which is in column start.
 func (p *Painter) Begin(v Frame, start int) {
 	cols, height := p.Size()
 	p.cols, p.height, p.start, p.drawn, p.top, p.scrolled = max(1, cols), height, start, true, 0, nil
 	p.start %= p.cols
 	p.rows, p.y, p.x = []screenRow{{start: p.start}}, 0, p.start
 	if start > 0 && p.start == 0 {
-		p.b.WriteString(" \b") // lets the terminal go on to the next row
+		p.b.WriteString(" \b") // lets the terminal wrap to the next row
 	}
 	p.Draw(v)
 }
 
-// Draw shows a view in the place of the last one.
+// Draw shows a frame in place of the last one.
 func (p *Painter) Draw(v Frame) {
 	if !p.drawn {
 		return
@@ -69,7 +69,7 @@ func (p *Painter) Draw(v Frame) {
 	p.flushOutput()
 }
 
-// Erase removes the view, and leaves the cursor where Begin found it.
+// Erase removes the frame, and leaves the cursor where Begin found it.
 func (p *Painter) Erase() {
 	if !p.drawn {
 		return
@@ -83,7 +83,7 @@ func (p *Painter) Erase() {
 	p.drawn = false
 }
 
-// Finish shows the whole view and then mark, with the cursor at the beginning of the row below.
+// Finish shows the whole frame and then mark, with the cursor at the start of the row below.
 func (p *Painter) Finish(mark string) {
 	if !p.drawn {
 		return
@@ -105,8 +105,8 @@ func (p *Painter) Finish(mark string) {
 	p.drawn = false
 }
 
-// Resized draws the view anew, after the terminal has got another size and has moved the
-// rows that it had wrapped itself, as most do.
+// Resized redraws the frame after the terminal's size has changed. It expects that the terminal has
+// rewrapped its own rows, as most do.
 func (p *Painter) Resized() {
 	if !p.drawn {
 		return
@@ -125,11 +125,11 @@ func (p *Painter) Resized() {
 	rows = rows[:len(p.scrolled)+p.y+1]
 	rows[len(rows)-1].width = p.x
 	rows = rewrapRows(rows, cols)
-	room := height - 1 // for what is above the cursor
+	room := height - 1 // for the rows above the cursor
 	if height >= p.height {
-		room -= all - len(rows) // a smaller screen loses what is below it
+		room -= all - len(rows) // a smaller screen loses the rows below it
 	}
-	above := min(len(rows)-1, max(0, room)) // a larger one may bring back what it had lost
+	above := min(len(rows)-1, max(0, room)) // a larger screen may bring lost rows back
 	p.scrolled = rows[:len(rows)-1-above]
 	if above > 0 {
 		fmt.Fprintf(&p.b, "\x1b[%dA", above)
@@ -143,14 +143,14 @@ func (p *Painter) Resized() {
 	p.Draw(p.frame)
 }
 
-// A rowExtent is what the width of a terminal changes of a row.
+// A rowExtent holds the properties of a row that rewrapping depends on.
 type rowExtent struct {
 	width int
 	wraps bool
 }
 
-// rewrapRows returns the rows that the terminal makes of rows in another width. The cursor is behind the
-// last one, and goes on to the next row where that is full.
+// rewrapRows returns the rows into which the terminal wraps the given ones at another width. The
+// cursor is after the last row, and wraps to the next row where that is full.
 func rewrapRows(rows []rowExtent, cols int) []rowExtent {
 	var all []rowExtent
 	for i := 0; i < len(rows); {
@@ -168,9 +168,9 @@ func rewrapRows(rows []rowExtent, cols int) []rowExtent {
 	return all
 }
 
-// eraseBelow erases what is behind the cursor. more says that there are further rows. tmux keeps a
-// screen in its history that is erased from its first cell on, and shows it again in a larger window:
-// so the row of the cursor is erased apart.
+// eraseBelow erases everything after the cursor. more says that further rows follow. tmux moves a
+// screen that is erased from its first cell into its history, and shows it again in a larger
+// window. Therefore the row of the cursor is erased separately.
 func (p *Painter) eraseBelow(more bool) {
 	if p.Dumb {
 		return
@@ -181,7 +181,7 @@ func (p *Painter) eraseBelow(more bool) {
 	}
 }
 
-// Clear draws the view at the top of an empty screen.
+// Clear draws the frame at the top of an empty screen.
 func (p *Painter) Clear() {
 	if p.Dumb {
 		p.b.WriteString("\r\n")
@@ -206,11 +206,11 @@ func (p *Painter) updateRows(rows []screenRow, colour bool) {
 		return
 	}
 	if j > 0 && j < len(p.rows[i].cells) && p.rows[i].cells[j].width == 0 {
-		j-- // what has no cell of its own is in the one before
+		j-- // a cluster without its own cell is in the cell before
 	}
 	at := screenRow{rows[i].start, rows[i].cells[:j], false}.endColumn()
 	p.moveCursor(i, min(at, p.cols-1))
-	if at >= p.cols { // behind the last column: write that again, to be there
+	if at >= p.cols { // after the last column: rewrite that cell to get there
 		for j > 0 && at >= p.cols {
 			j--
 			at -= rows[i].cells[j].width
@@ -225,8 +225,8 @@ func (p *Painter) updateRows(rows []screenRow, colour bool) {
 	p.y, p.x = len(rows)-1, rows[len(rows)-1].endColumn()
 }
 
-// appendRows is change for a dumb terminal. Its cursor is always behind the last cell. Rows that end stay there;
-// where more than the last row is another one, all of it is written again, below.
+// appendRows is updateRows for a dumb terminal. Its cursor is always after the last cell. Rows
+// above the last stay as they are. If one of them changes, all rows are written again below.
 func (p *Painter) appendRows(rows []screenRow, i, j int) {
 	last := len(p.rows) - 1
 	switch old := p.rows[i]; {
@@ -275,7 +275,7 @@ func (p *Painter) writeRows(rows []screenRow, i, j int, colour bool) {
 	p.setStyle(Plain)
 }
 
-// setStyle sets the style of what is written next.
+// setStyle sets the style of the following output.
 func (p *Painter) setStyle(s Style) {
 	if s == p.currentStyle || p.Dumb {
 		return
@@ -289,11 +289,11 @@ func (p *Painter) setStyle(s Style) {
 	p.currentStyle = s
 }
 
-// firstDifference returns the row and cell at which two screens begin to differ; -1 if they do not.
+// firstDifference returns the row and cell at which two screens start to differ, or -1.
 func firstDifference(a, b []screenRow) (i, j int) {
 	for i := range b {
 		if i > 0 && (i >= len(a) || a[i].wraps != b[i].wraps) {
-			return i - 1, len(b[i-1].cells) // the end of a row says how the next one begins
+			return i - 1, len(b[i-1].cells) // the end of a row determines how the next one starts
 		}
 		for j := range b[i].cells {
 			if j >= len(a[i].cells) || a[i].cells[j] != b[i].cells[j] {
@@ -310,7 +310,7 @@ func firstDifference(a, b []screenRow) (i, j int) {
 	return -1, 0
 }
 
-// moveCursor puts the cursor into a row and column of the view.
+// moveCursor moves the cursor to a row and column of the frame.
 func (p *Painter) moveCursor(y, x int) {
 	switch {
 	case p.Dumb:

@@ -6,29 +6,29 @@ import (
 	"unicode"
 )
 
-// A Syntax has what the editor knows of a language: enough for colours and indentation, and
-// not enough to judge a text. The zero value is for a language without either.
+// A Syntax describes as much of a language as colours and indentation need. It is not enough to
+// validate a text. The zero value is for a language without either.
 type Syntax struct {
 	Keywords wordList
 	Builtins wordList
 
-	Comment   rune   // begins one that goes on to the end of its line
-	Triple    bool   // strings between three quotes go on over lines, and others do not
+	Comment   rune   // starts a comment that runs to the end of its line
+	Triple    bool   // triple-quoted strings span lines, others do not
 	Raw       bool   // R's raw strings: r"(…)"
-	NameChars string // what a name may have beside letters, digits and _
+	NameChars string // characters in names besides letters, digits and _
 
-	IndentWidth        int      // the columns of one step; 0 means that lines are not indented
-	BlockOpener        rune     // a line that ends in it opens a block, beside the brackets
-	BlockEnders        []string // a line that begins with one is the last of its block
-	DedentWords        []string // a line that begins with one goes back a step,
-	DedentAfter        []string // unless the line above has the same indentation, and begins with one of these
-	BracketBlocks      bool     // a block is between brackets, so it goes on until its bracket is closed
+	IndentWidth        int      // the columns of one step; 0 disables indentation
+	BlockOpener        rune     // a line that ends in it opens a block, as the brackets do
+	BlockEnders        []string // a line that starts with one is the last of its block
+	DedentWords        []string // a line that starts with one goes back a step,
+	DedentAfter        []string // unless the line above has the same indentation, and starts with one of these
+	BracketBlocks      bool     // blocks are enclosed in brackets
 	Prompt             string   // of the language's own REPL,
 	ContinuationPrompt string   // and before further lines
 	Filename           string   // of a text in another editor, such as "input.py"
 }
 
-// A Style is how a character is shown.
+// A Style is a kind of highlighting for a character.
 type Style byte
 
 const (
@@ -38,15 +38,15 @@ const (
 	String
 	Number
 	Comment
-	Faint    // our own words
+	Faint    // our own messages
 	Selected // the chosen completion
 )
 
-// sgr are the styles by the terminal's own colours, which follow its theme.
+// sgr holds the styles as the terminal's own colours, which follow its theme.
 var sgr = [...]string{"", "1;34", "36", "32", "33", "31", "2", "7"}
 
-// wordList is a set of words, with blanks between them. A map would be made at the start of each
-// program that has this package, and of every stage.
+// wordList is a set of words, separated by blanks. A map would be built at the start of each
+// program that imports this package, and of every monitor.
 type wordList string
 
 func (w wordList) contains(word string) bool {
@@ -93,7 +93,7 @@ var R = &Syntax{
 	Filename:           "input.R",
 }
 
-// styleText returns the style of each character. A string that is open at the end goes on to it.
+// styleText returns the style of each character. A string that is open at the end extends to it.
 func (s *Syntax) styleText(text []rune) []Style {
 	all := make([]Style, len(text))
 	s.scanTokens(text, func(from, to int, style Style) {
@@ -104,8 +104,8 @@ func (s *Syntax) styleText(text []rune) []Style {
 	return all
 }
 
-// scanTokens calls each for the parts of a text that have a style of their own, in order. It
-// returns the brackets that are open at the end, and whether the end is inside of a string.
+// scanTokens calls each for the highlighted parts of a text, in order. It returns the brackets that
+// are open at the end, and whether the end is inside a string.
 func (s *Syntax) scanTokens(text []rune, each func(from, to int, style Style)) (open []int, inString bool) {
 	for i := 0; i < len(text); {
 		r, from := text[i], i
@@ -159,7 +159,7 @@ func (s *Syntax) isPrefix(name string) bool {
 	return s.Triple && len(name) <= 2 && strings.Trim(strings.ToLower(name), "rbuft") == ""
 }
 
-// stringEnd returns the end of the string whose quote is at i, and whether it is not closed.
+// stringEnd returns the end of the string whose quote is at i, and whether it is still open.
 func (s *Syntax) stringEnd(text []rune, i int, raw bool) (end int, open bool) {
 	quote := text[i]
 	if s.Raw && raw {
@@ -209,13 +209,13 @@ func isHex(number []rune) bool {
 	return len(number) > 1 && number[0] == '0' && (number[1] == 'x' || number[1] == 'X')
 }
 
-// indentAfter returns the indentation of the line after text. It goes on with the tabs and blanks of
-// the line before: Python refuses a block that mixes them.
+// indentAfter returns the indentation of the line after text. It continues the tabs and blanks of
+// the line before, because Python rejects a block that mixes them.
 func (s *Syntax) indentAfter(text []rune) string {
 	if s == nil || s.IndentWidth == 0 {
 		return ""
 	}
-	comment := len(text) // where the one at the end begins
+	comment := len(text) // where a comment at the end starts
 	var quoted [][2]int  // strings over several lines
 	open, inString := s.scanTokens(text, func(from, to int, style Style) {
 		switch {
@@ -249,9 +249,10 @@ func (s *Syntax) indentAfter(text []rune) string {
 // maxContinued bounds how often continued looks for a line further up.
 const maxContinued = 100
 
-// continued returns where the line begins that the one at begin goes on with: one ends a bracket or
-// a string of the other, or the one above ends in a backslash. open are the brackets that are open
-// at the end of text, and quoted its strings over several lines.
+// continued returns the start of the logical line that the line at begin continues. A line
+// continues another one if it ends a bracket or string opened there, or if the line above ends in a
+// backslash. open lists the brackets that are open at the end of text, and quoted its strings over
+// several lines.
 func (s *Syntax) continued(text []rune, begin int, open []int, quoted [][2]int) int {
 	for range maxContinued {
 		i := slices.IndexFunc(quoted, func(q [2]int) bool { return q[0] < begin && begin < q[1] })
@@ -291,7 +292,7 @@ func beginsWithWord(line string, list []string) bool {
 	return false
 }
 
-// lineBegin and moveToLineEnd return where the line of text that has i begins and ends.
+// lineBegin and lineEnd return the start and end of the line of text that contains i.
 func lineBegin(text []rune, i int) int {
 	for i > 0 && text[i-1] != '\n' {
 		i--
@@ -306,8 +307,8 @@ func lineEnd(text []rune, i int) int {
 	return i
 }
 
-// flush returns a text as it would be typed at a prompt: without prompts and what stands between
-// them, and without the indentation that all of it has.
+// flush returns a text as it would be typed at a prompt: without prompts and the output between
+// them, and without a common indentation.
 func (s *Syntax) flush(text string) string {
 	text = s.withoutPrompts(text)
 	if s.IndentWidth == 0 || s.BracketBlocks { // indentation means nothing
@@ -327,7 +328,7 @@ func (s *Syntax) flush(text string) string {
 		cut, ok := strings.CutPrefix(line, indent)
 		bare := strings.TrimSpace(line)
 		switch {
-		case inside(begin): // it is the string's own
+		case inside(begin): // the indentation belongs to the string
 			cut = line
 		case ok:
 		case bare == "" || strings.HasPrefix(bare, string(s.Comment)):
@@ -340,8 +341,8 @@ func (s *Syntax) flush(text string) string {
 	return flushed.String()
 }
 
-// insideStrings returns a function that reports whether a byte of text is within a string, and not
-// its first one. It is asked from the beginning to the end.
+// insideStrings returns a function that reports whether a byte of text is within a string, after
+// its first byte. It must be called with increasing positions.
 func (s *Syntax) insideStrings(text string) func(at int) bool {
 	type part struct{ from, to int }
 	var parts []part
@@ -365,11 +366,11 @@ func (s *Syntax) insideStrings(text string) func(at int) bool {
 	}
 }
 
-// withoutPrompts returns the inputs in a text from a REPL or a docstring. One that does not begin with a
-// prompt is returned as it is.
+// withoutPrompts returns the inputs in a text from a REPL or a docstring. A text that does not
+// start with a prompt is returned unchanged.
 func (s *Syntax) withoutPrompts(text string) string {
 	var inputs []string
-	goesOn := false // an input, and no output
+	goesOn := false // the last line was input, not output
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
 		input, first, ok := s.cutPrompt(line)
@@ -387,7 +388,7 @@ func (s *Syntax) withoutPrompts(text string) string {
 }
 
 // cutPrompt removes the prompt of a line: the language's own, or IPython's. first means that it is
-// one before an input.
+// a primary prompt.
 func (s *Syntax) cutPrompt(line string) (input string, first, ok bool) {
 	bare := strings.TrimLeft(line, " \t")
 	prompt := func(mark string) bool {

@@ -6,17 +6,17 @@ import (
 	"unicode"
 )
 
-// viState is the state of the vi mode. Its insert mode has the other commands, too.
+// viState is the state of the vi mode. Its insert mode also has the Emacs commands.
 type viState struct {
 	insert        bool
-	count         int  // typed before a command; 0 is none
+	count         int  // typed before a command; 0 if none was
 	operatorCount int  // the count before the operator
-	operator      rune // d, c, y, < or >, that waits for a motion
-	object        rune // i or a, that waits for what it is the inside or all of
-	charCommand   rune // f, t, F, T or r, that waits for a character
+	operator      rune // d, c, y, < or >, waiting for a motion
+	object        rune // i or a, waiting for the name of a text object
+	charCommand   rune // f, t, F, T or r, waiting for a character
 	lastFind      Key  // of f, t, F, T: the command, and its character as Text
 	register      string
-	linewise      bool // register is of whole lines
+	linewise      bool // register holds whole lines
 
 	keys      []Key  // of this command
 	before    []rune // the text before it
@@ -24,12 +24,12 @@ type viState struct {
 	repeating bool
 }
 
-// repeatable are the commands that "." does again.
+// repeatable lists the commands that "." repeats.
 const repeatable = "xXdDcCsSrpPaAiIoOJ~<>"
 
-// handleViKey handles a key of the vi mode, and reports false when it is one of the others.
+// handleViKey handles a key of the vi mode, and reports false for all other keys.
 func (e *Editor) handleViKey(k Key) (Outcome, bool) {
-	if name := []rune(k.Name); len(name) == 3 && strings.HasPrefix(k.Name, "M-") { // Escape, and a key at once
+	if name := []rune(k.Name); len(name) == 3 && strings.HasPrefix(k.Name, "M-") { // Escape, followed at once by a key
 		_, _ = e.handleViKey(Key{Name: "Esc"})
 		return e.handleViKey(Key{Text: string(name[2])})
 	}
@@ -43,7 +43,7 @@ func (e *Editor) handleViKey(k Key) (Outcome, bool) {
 	v.keys = append(v.keys, k)
 	out, done := e.viKey(k)
 	if end := lineEnd(e.text, e.cursor); done && !v.insert && v.operator == 0 && e.cursor == end && end > lineBegin(e.text, e.cursor) {
-		e.cursor = clusterBegin(e.text, end) // there is no place behind the last character
+		e.cursor = clusterBegin(e.text, end) // the cursor cannot be after the last character
 	}
 	if !v.insert && !v.isPending() && !slices.Equal(v.before, e.text) && v.commandKey() != "u" {
 		e.mergeUndo(v.before)
@@ -54,12 +54,12 @@ func (e *Editor) handleViKey(k Key) (Outcome, bool) {
 	return out, done
 }
 
-// isPending reports whether a command goes on with the next key.
+// isPending reports whether the command continues with the next key.
 func (v *viState) isPending() bool {
 	return v.count > 0 || v.operator != 0 || v.object != 0 || v.charCommand != 0
 }
 
-// commandKey returns the first key that is not of a count.
+// commandKey returns the first key that is not part of a count.
 func (v *viState) commandKey() string {
 	for _, k := range v.keys {
 		if k.Name != "" || k.Text < "0" || k.Text > "9" {
@@ -69,7 +69,7 @@ func (v *viState) commandKey() string {
 	return ""
 }
 
-// viRepeat does the last change again.
+// viRepeat repeats the last change.
 func (e *Editor) viRepeat() {
 	e.vi.repeating = true
 	for _, k := range e.vi.change {
@@ -78,7 +78,7 @@ func (e *Editor) viRepeat() {
 	e.vi.repeating = false
 }
 
-// mergeUndo makes one step, to take back, of all since the text was before.
+// mergeUndo merges all changes since the text was before into one undo step.
 func (e *Editor) mergeUndo(before []rune) {
 	for i, s := range slices.Backward(e.undo) {
 		if slices.Equal(s.text, before) {
@@ -134,7 +134,6 @@ func (e *Editor) viKey(k Key) (Outcome, bool) {
 	return OutcomeContinue, true
 }
 
-// viCommand runs a command of normal mode.
 func (e *Editor) viCommand(r rune) {
 	v := &e.vi
 	if strings.ContainsRune("fFtTr", r) {
@@ -203,7 +202,7 @@ func (e *Editor) viCommand(r rune) {
 	}
 }
 
-// viInsert goes to insert mode.
+// viInsert enters insert mode.
 func (e *Editor) viInsert(r rune, count int) {
 	switch r {
 	case 'a':
@@ -230,7 +229,7 @@ func (e *Editor) viInsert(r rune, count int) {
 	e.lastWasTyped = false
 }
 
-// viFirstNonBlank returns the first character of the line that is no blank.
+// viFirstNonBlank returns the first character of the line that is not a blank.
 func (e *Editor) viFirstNonBlank() int {
 	i := lineBegin(e.text, e.cursor)
 	for end := lineEnd(e.text, i); i < end && unicode.IsSpace(e.text[i]); {
@@ -239,7 +238,7 @@ func (e *Editor) viFirstNonBlank() int {
 	return i
 }
 
-// viMotion returns the target of a motion, and whether an operator takes the character there, too.
+// viMotion returns the target of a motion, and whether an operator includes the character there.
 func (e *Editor) viMotion(r rune, count int) (to int, inclusive, ok bool) {
 	to = e.cursor
 	begin, end := lineBegin(e.text, e.cursor), lineEnd(e.text, e.cursor)
@@ -289,7 +288,7 @@ func (e *Editor) viMotion(r rune, count int) (to int, inclusive, ok bool) {
 	return to, inclusive, true
 }
 
-// charClass tells the characters of words from other signs and from blanks.
+// charClass distinguishes the characters of words from other signs and from blanks.
 func charClass(r rune, big bool) int {
 	switch {
 	case unicode.IsSpace(r):
@@ -339,7 +338,7 @@ func (e *Editor) viWordEnd(i int, big bool) int {
 	return i
 }
 
-// viFind returns the next place of a character in the line, as f, t, F and T go there.
+// viFind returns the next position of a character in the line, as f, t, F and T find it.
 func (e *Editor) viFind(command rune, text string) int {
 	c := []rune(text)[0]
 	begin, end := lineBegin(e.text, e.cursor), lineEnd(e.text, e.cursor)
@@ -366,7 +365,7 @@ func (e *Editor) viFind(command rune, text string) int {
 	return e.cursor
 }
 
-// viCharacter ends a command that waited for a character.
+// viCharacter completes a command that waited for a character.
 func (e *Editor) viCharacter(command rune, text string) {
 	if command == 'r' {
 		if e.cursor < lineEnd(e.text, e.cursor) {
@@ -388,7 +387,7 @@ func (e *Editor) viCharacter(command rune, text string) {
 	e.viApply(min(e.cursor, to), max(e.cursor, to), false)
 }
 
-// viOperate ends an operator with its motion.
+// viOperate completes an operator with its motion.
 func (e *Editor) viOperate(r rune) {
 	v := &e.vi
 	if r == 'i' || r == 'a' {
@@ -419,8 +418,8 @@ func (e *Editor) viOperate(r rune) {
 	e.viApply(from, end, false)
 }
 
-// viOnLines runs the operator on whole lines: count of them from the cursor's on, as dd does, or those
-// to which a motion goes.
+// viOnLines runs the operator on whole lines. These are count lines from the cursor's on, as with
+// dd, or the lines up to the target of a motion.
 func (e *Editor) viOnLines(r rune, count int) {
 	from, to := e.cursor, e.cursor
 	switch r {
@@ -467,7 +466,7 @@ func (e *Editor) viApply(from, to int, lines bool) {
 	}
 }
 
-// viRemove removes a part of the text, to be put elsewhere.
+// viRemove removes a part of the text into the register.
 func (e *Editor) viRemove(from, to int, lines bool) {
 	if to > from || lines {
 		e.saveUndo()

@@ -5,7 +5,7 @@ import (
 	"unicode"
 )
 
-// viPairs are the brackets of vi's objects and of %, by each of their names.
+// viPairs maps each name of a bracket object to its brackets, for text objects and %.
 var viPairs = map[rune][2]rune{
 	'(': {'(', ')'}, ')': {'(', ')'}, 'b': {'(', ')'},
 	'[': {'[', ']'}, ']': {'[', ']'},
@@ -13,7 +13,7 @@ var viPairs = map[rune][2]rune{
 	'<': {'<', '>'}, '>': {'<', '>'},
 }
 
-// viOnObject runs the operator on the object around the cursor: all of it, or its inside.
+// viOnObject runs the operator on the text object around the cursor: all of it, or its inside.
 func (e *Editor) viOnObject(name rune, around bool) {
 	from, to, ok := e.viObject(name, around)
 	if !ok {
@@ -46,7 +46,7 @@ func (e *Editor) viObject(name rune, around bool) (from, to int, ok bool) {
 	return from, to, ok
 }
 
-// viBrackets returns the innermost pair around the cursor, which may be on one of the two.
+// viBrackets returns the innermost pair around the cursor, which may be on either bracket.
 func (e *Editor) viBrackets(pair [2]rune) (from, to int, ok bool) {
 	if from, ok = e.viPartner(e.cursor, -1, pair[1], pair[0]); !ok {
 		return 0, 0, false
@@ -55,8 +55,8 @@ func (e *Editor) viBrackets(pair [2]rune) (from, to int, ok bool) {
 	return from, to + 1, ok
 }
 
-// viPartner goes from a place on to the bracket that closes what is open there. One at the place
-// itself, if it opens another pair, counts as the cursor and not as that.
+// viPartner searches from a position for the bracket that closes what is open there. A bracket
+// under the cursor that opens another pair does not count.
 func (e *Editor) viPartner(at, step int, opens, closes rune) (int, bool) {
 	for i, depth := at, 0; i >= 0 && i < len(e.text); i += step {
 		switch {
@@ -71,7 +71,7 @@ func (e *Editor) viPartner(at, step int, opens, closes rune) (int, bool) {
 	return 0, false
 }
 
-// viQuotes returns the text between quotes in the cursor's line that is around the cursor, or the next one.
+// viQuotes returns the quoted text around the cursor in its line, or the next one.
 func (e *Editor) viQuotes(quote rune) (from, to int, ok bool) {
 	open := -1
 	for i := lineBegin(e.text, e.cursor); i < lineEnd(e.text, e.cursor); i++ {
@@ -90,7 +90,7 @@ func (e *Editor) viQuotes(quote rune) (from, to int, ok bool) {
 	return 0, 0, false
 }
 
-// viWordAround returns the word, or the blanks, that the cursor is on.
+// viWordAround returns the word, or the blanks, under the cursor.
 func (e *Editor) viWordAround(big bool) (from, to int, ok bool) {
 	begin, end := lineBegin(e.text, e.cursor), lineEnd(e.text, e.cursor)
 	if e.cursor >= end {
@@ -107,7 +107,7 @@ func (e *Editor) viWordAround(big bool) (from, to int, ok bool) {
 	return from, to, true
 }
 
-// viWithBlanks adds the blanks behind a part of a line, or those before it if there are none.
+// viWithBlanks adds the blanks after a part of a line, or else those before it.
 func (e *Editor) viWithBlanks(from, to int) (int, int) {
 	blank := func(i int) bool { return e.text[i] != '\n' && unicode.IsSpace(e.text[i]) }
 	end := to
@@ -137,7 +137,7 @@ func (e *Editor) viMatch() (at int, ok bool) {
 	return 0, false
 }
 
-// viShift indents lines by a step, or takes one back.
+// viShift indents lines by a step, or removes one.
 func (e *Editor) viShift(from, to int, more bool) {
 	step := "    "
 	if s := e.options.Syntax; s != nil && s.IndentWidth > 0 {
