@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// An archiveEntry is one file in an archive.
+// An archiveEntry is a file to pack into an archive.
 type archiveEntry struct {
 	name       string // with slashes
 	data       []byte
@@ -29,21 +29,21 @@ func (e archiveEntry) fileMode() int64 {
 	return 0o644
 }
 
-// A releaseFile is one that was made, in the directory of the release.
+// A releaseFile records a file of the release directory.
 type releaseFile struct {
 	name   string
 	sha256 string
 }
 
-// An extraFile is a file beside the program.
+// An extraFile is a file that is packed along with the program.
 type extraFile struct {
 	name        string // in an archive
-	installPath string // where a package of a Linux system puts it
+	installPath string // where a Linux package installs it
 	data        []byte
 }
 
-// collectExtras reads the texts of the source, and has the program print its manual page and the
-// completion of shells.
+// collectExtras reads the texts of the source, and lets the program print its manual page and shell
+// completions.
 func (r *release) collectExtras(ctx context.Context) error {
 	for _, name := range []string{"LICENSE", "README.md", "CHANGELOG.md"} {
 		data, err := r.source.readFile(name)
@@ -52,7 +52,7 @@ func (r *release) collectExtras(ctx context.Context) error {
 		}
 		r.extras = append(r.extras, extraFile{name, "/usr/share/doc/" + packageName + "/" + name, data})
 	}
-	// The program for this machine prints them: what is built may be for another one.
+	// A program built for this machine prints them, because the targets may be other machines.
 	printer := filepath.Join(r.source.dir, ".git", "printer")
 	if _, err := runCommand(ctx, r.source.dir, []string{"CGO_ENABLED=0"}, "go", "build", "-trimpath", "-buildvcs=true", "-o", printer, "./cmd/repl"); err != nil {
 		return err
@@ -76,7 +76,7 @@ func (r *release) collectExtras(ctx context.Context) error {
 	return nil
 }
 
-// writeArchives makes one archive for each target: a zip for Windows, else a tar.gz.
+// writeArchives builds one archive for each target: a zip for Windows, otherwise a tar.gz.
 func (r *release) writeArchives() error {
 	for _, p := range r.programs {
 		base := fmt.Sprintf("%s_%s_%s_%s", packageName, r.version, p.os, p.arch)
@@ -103,7 +103,7 @@ func (r *release) writeArchives() error {
 	return nil
 }
 
-// writeFile keeps a file of the release.
+// writeFile writes and records a file of the release.
 func (r *release) writeFile(name string, data []byte) error {
 	path := filepath.Join(r.out, filepath.FromSlash(name))
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -114,7 +114,7 @@ func (r *release) writeFile(name string, data []byte) error {
 	return os.WriteFile(path, data, 0o644)
 }
 
-// findFile returns the file of that name.
+// findFile returns the file with the given name.
 func (r *release) findFile(name string) (releaseFile, bool) {
 	for _, f := range r.files {
 		if f.name == name {

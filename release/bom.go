@@ -11,7 +11,7 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// writeBOM lists the modules in the programs, as CycloneDX.
+// writeBOM lists the modules in the programs, in the format of CycloneDX.
 func (r *release) writeBOM() error {
 	modules := make(map[string]*debug.Module)
 	goVersion := ""

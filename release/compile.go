@@ -7,22 +7,21 @@ import (
 	"path/filepath"
 )
 
-// maxProgramBytes bounds the program for linux/amd64. A larger one is a decision, and this number
-// says so.
+// maxProgramBytes bounds the program for linux/amd64. Raising it is a deliberate decision.
 const maxProgramBytes = 20 << 20
 
-// A buildTarget is a system for which the program is built, by the names of Go and of others.
+// A buildTarget is a system for which the program is built, with its names in Go and in package
+// formats.
 type buildTarget struct {
 	os, arch string
-	wheel    string // the tags of platforms of a wheel, as PyPI wants them
+	wheel    string // the platform tags of a wheel, as PyPI requires them
 	nodeOS   string // process.platform
 	nodeCPU  string // process.arch
-	deb, rpm string // the architecture; "" elsewhere than on Linux
+	deb, rpm string // the architecture; "" except on Linux
 }
 
 func (t buildTarget) String() string { return t.os + "/" + t.arch }
 
-// programName is the name of the program.
 func (t buildTarget) programName() string {
 	if t.os == "windows" {
 		return "repl.exe"
@@ -30,8 +29,8 @@ func (t buildTarget) programName() string {
 	return "repl"
 }
 
-// buildTargets are all that are released. The program is static, so one wheel fits glibc and musl.
-// macOS 12 is the oldest of Go 1.26 (https://go.dev/doc/go1.25#darwin).
+// buildTargets lists all released targets. The program is static, so one wheel fits glibc and musl.
+// macOS 12 is the oldest version that Go 1.26 supports (https://go.dev/doc/go1.25#darwin).
 var buildTargets = []buildTarget{
 	{"linux", "amd64", "manylinux2014_x86_64.manylinux_2_17_x86_64.musllinux_1_1_x86_64", "linux", "x64", "amd64", "x86_64"},
 	{"linux", "arm64", "manylinux2014_aarch64.manylinux_2_17_aarch64.musllinux_1_1_aarch64", "linux", "arm64", "arm64", "aarch64"},
@@ -47,18 +46,18 @@ type release struct {
 	source   *sourceTree
 	out      string
 	programs []builtProgram
-	extras   []extraFile   // files beside the program in archives and packages
-	files    []releaseFile // made so far
+	extras   []extraFile   // files packed along with the program
+	files    []releaseFile // built so far
 }
 
-// A builtProgram is repl for one target.
+// A builtProgram is the executable of repl for one target.
 type builtProgram struct {
 	buildTarget
 	path  string
 	bytes []byte
 }
 
-// compilePrograms builds the program for each target, and what it prints about itself.
+// compilePrograms builds the program for each target, and collects the extra files.
 func (r *release) compilePrograms(ctx context.Context, chosen []buildTarget) error {
 	for _, t := range chosen {
 		p := builtProgram{buildTarget: t, path: filepath.Join(r.source.dir, ".git", "built-"+t.os+"-"+t.arch, t.programName())}
@@ -71,7 +70,7 @@ func (r *release) compilePrograms(ctx context.Context, chosen []buildTarget) err
 			return err
 		}
 		if t.String() == "linux/amd64" && len(p.bytes) > maxProgramBytes {
-			return fmt.Errorf("the program for %s has %d bytes, and its bound is %d: see what has grown, or raise maxBytes", t, len(p.bytes), maxProgramBytes)
+			return fmt.Errorf("the program for %s has %d bytes, over its limit of %d; find out what has grown, or raise maxProgramBytes", t, len(p.bytes), maxProgramBytes)
 		}
 		r.programs = append(r.programs, p)
 	}

@@ -1,9 +1,9 @@
-// Command release builds everything that a version of repl is published as, from one commit:
+// Command release builds all published files of a version of repl, from one commit:
 //
 //	go run -C release . --version v1.2.3 --out dist
 //
-// It publishes nothing. The same commit and the same Go make the same bytes, in any
-// directory: every time is that of the commit, and every list is in order.
+// It publishes nothing. The same commit and the same Go version produce the same bytes, in any
+// directory: every time is that of the commit, and every list is sorted.
 package main
 
 import (
@@ -29,15 +29,15 @@ func main() {
 
 func runRelease(ctx context.Context, args []string) error {
 	f := flag.NewFlagSet("release", flag.ContinueOnError)
-	version := f.String("version", "", "`VERSION` the tag: v1.2.3 or v1.2.3-rc.1")
-	commit := f.String("commit", "HEAD", "`COMMIT` that is built; what is not committed is left out")
-	out := f.String("out", "dist", "`DIR` that is made, and must not be there yet")
-	only := f.String("only", "", "`SYSTEM/ARCH,…` a part of the targets, for a try")
+	version := f.String("version", "", "`VERSION` of the tag: v1.2.3 or v1.2.3-rc.1")
+	commit := f.String("commit", "HEAD", "`COMMIT` to build; uncommitted changes are left out")
+	out := f.String("out", "dist", "`DIR` to create; it must not exist yet")
+	only := f.String("only", "", "`SYSTEM/ARCH,…` to build only these targets, for a test")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
 	if f.NArg() > 0 {
-		return fmt.Errorf("there is no argument %q", f.Arg(0))
+		return fmt.Errorf("unexpected argument %q", f.Arg(0))
 	}
 	if !versionPattern.MatchString(*version) {
 		return fmt.Errorf("--version %q: use v1.2.3 or v1.2.3-rc.1, the two forms that every package index can express", *version)
@@ -47,14 +47,14 @@ func runRelease(ctx context.Context, args []string) error {
 		return err
 	}
 	if err := os.Mkdir(*out, 0o755); err != nil {
-		return fmt.Errorf("--out: %w; name a directory that can be made", err)
+		return fmt.Errorf("--out: %w; name a directory that can be created", err)
 	}
 	return buildRelease(ctx, *version, *commit, *out, chosen)
 }
 
 var versionPattern = regexp.MustCompile(`^v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-rc\.[1-9]\d*)?$`)
 
-// parseTargets returns the targets that a list names, or all.
+// parseTargets returns the targets in a list, or all.
 func parseTargets(list string) ([]buildTarget, error) {
 	if list == "" {
 		return buildTargets, nil
@@ -63,14 +63,14 @@ func parseTargets(list string) ([]buildTarget, error) {
 	for name := range strings.SplitSeq(list, ",") {
 		i := slices.IndexFunc(buildTargets, func(t buildTarget) bool { return t.String() == name })
 		if i < 0 {
-			return nil, fmt.Errorf("--only %q: there are %v", name, buildTargets)
+			return nil, fmt.Errorf("--only: unknown target %q; choose from %v", name, buildTargets)
 		}
 		chosen = append(chosen, buildTargets[i])
 	}
 	return chosen, nil
 }
 
-// buildRelease makes all files of a version in the directory out.
+// buildRelease builds all files of a version in the directory out.
 func buildRelease(ctx context.Context, version, commit, out string, chosen []buildTarget) error {
 	source, err := checkOut(ctx, version, commit)
 	if err != nil {

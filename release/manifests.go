@@ -7,13 +7,13 @@ import (
 	"text/template"
 )
 
-// The manifests of Homebrew, Scoop and winget, and a recipe for a container image.
+// Manifests of Homebrew, Scoop and winget, and a recipe for a container image.
 //
 //go:embed manifests
 var manifestTexts embed.FS
 
-// writeManifests writes what other managers of packages want to read about the archives. One whose
-// archives were not built is left out.
+// writeManifests writes the files in which package managers describe the archives. A manifest is
+// left out if its archives were not built.
 func (r *release) writeManifests() error {
 	for _, m := range []struct {
 		text, name string
@@ -41,7 +41,7 @@ func (r *release) writeManifests() error {
 	return nil
 }
 
-// An archiveInfo is what a manifest says about one.
+// An archiveInfo holds the facts about an archive that a manifest contains.
 type archiveInfo struct{ URL, SHA256, Dir string }
 
 // findArchives returns the archives by "OS_ARCH".

@@ -2,7 +2,7 @@ package main
 
 import "strings"
 
-// The names under which the program is published.
+// Names under which the program is published.
 const (
 	packageName  = "turnstone-repl"
 	moduleName   = "turnstone_repl" // of its Python package
@@ -19,7 +19,7 @@ func (r *release) downloadURL(name string) string {
 	return homepage + "/releases/download/v" + r.version + "/" + name
 }
 
-// pythonVersion is the version as PEP 440 writes it: 1.2.3-rc.1 is 1.2.3rc1.
+// pythonVersion is the version in the form of PEP 440: 1.2.3-rc.1 is 1.2.3rc1.
 func (r *release) pythonVersion() string {
 	return strings.ReplaceAll(r.version, "-rc.", "rc")
 }

@@ -10,7 +10,7 @@ import (
 //go:embed node/cli.js
 var nodeCommand []byte
 
-// A nodePackage is the part of package.json that is used.
+// A nodePackage holds the fields of package.json that we use.
 type nodePackage struct {
 	Name         string            `json:"name"`
 	Version      string            `json:"version"`
@@ -28,8 +28,8 @@ type nodePackage struct {
 	PreferUnplugged bool `json:"preferUnplugged,omitempty"` // Yarn: a program must be a real file
 }
 
-// writeNPMPackages makes one package for each target, and one that takes the one for the machine as an
-// optional dependency and has the command.
+// writeNPMPackages builds one package for each target, and a main package. That has the command,
+// and the package for the machine as an optional dependency.
 func (r *release) writeNPMPackages() error {
 	top := r.newNodePackage(packageName)
 	top.Bin = map[string]string{"repl": "cli.js", packageName: "cli.js"}

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// writeProvenance writes a statement of how the files were built, after https://slsa.dev/spec/v1.0.
-// It is not signed: the forge that runs this program signs its own.
+// writeProvenance writes a statement of how the files were built, following
+// https://slsa.dev/spec/v1.0. It is not signed: the forge that runs this program signs its own.
 func (r *release) writeProvenance() error {
 	type digest map[string]string
 	type subject struct {

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// A sourceTree is a clone of the repository at the commit of a release, with its tag. The go command
-// takes the version of the program from the tag.
+// A sourceTree is a clone of the repository at the commit of a release, with its tag. The go
+// command derives the version of the program from the tag.
 type sourceTree struct {
 	dir    string
 	commit string // in full
@@ -20,7 +20,7 @@ type sourceTree struct {
 	time   time.Time // of the commit, to the second
 }
 
-// checkOut clones the repository in which this module lies.
+// checkOut clones the repository of this module.
 func checkOut(ctx context.Context, tag, commit string) (*sourceTree, error) {
 	root, err := runGit(ctx, ".", "rev-parse", "--show-toplevel")
 	if err != nil {
@@ -52,7 +52,7 @@ func (s *sourceTree) checkOutInto(ctx context.Context, root, commit string) (err
 			return err
 		}
 		if at != s.commit {
-			return fmt.Errorf("the tag %s is at commit %s, and this builds %s: check out the tag, or choose another version", s.tag, at, s.commit)
+			return fmt.Errorf("tag %s is at commit %s, but this builds %s; check out the tag, or choose another version", s.tag, at, s.commit)
 		}
 	}
 	if _, err = runGit(ctx, root, "clone", "--quiet", "--shared", "--no-checkout", root, s.dir); err != nil {
@@ -61,7 +61,7 @@ func (s *sourceTree) checkOutInto(ctx context.Context, root, commit string) (err
 	if _, err = runGit(ctx, s.dir, "checkout", "--quiet", "--detach", s.commit); err != nil {
 		return err
 	}
-	// Another tag at the commit would be as good a version to the go command.
+	// The go command could equally take its version from another tag at the commit.
 	others, err := runGit(ctx, s.dir, "tag", "--list")
 	if err != nil {
 		return err
@@ -88,13 +88,13 @@ func (s *sourceTree) readFile(name string) ([]byte, error) {
 	return os.ReadFile(filepath.Join(s.dir, filepath.FromSlash(name)))
 }
 
-// runGit runs a command of git and returns what it prints.
+// runGit runs git and returns its output.
 func runGit(ctx context.Context, dir string, args ...string) (string, error) {
 	return runCommand(ctx, dir, nil, "git", args...)
 }
 
-// runCommand runs a program with some variables more and returns what it prints, without the last
-// end of line.
+// runCommand runs a program with additional variables and returns its output, without the last line
+// end.
 func runCommand(ctx context.Context, dir string, env []string, name string, args ...string) (string, error) {
 	var said strings.Builder
 	c := exec.CommandContext(ctx, name, args...)

@@ -12,8 +12,8 @@ import (
 	"github.com/goreleaser/nfpm/v2/rpm"
 )
 
-// writeSystemPackages makes a Debian and an RPM package for each architecture of Linux. They need no
-// other package: the program is static, and runs without Python or R.
+// writeSystemPackages builds a Debian and an RPM package for each Linux architecture. They depend
+// on no other package, because the program is static and runs without Python or R.
 func (r *release) writeSystemPackages() error {
 	for _, p := range r.programs {
 		if p.deb == "" {
@@ -37,7 +37,7 @@ func (r *release) writeSystemPackage(p builtProgram, kind nfpm.Packager, arch st
 		return err
 	}
 	defer os.RemoveAll(dir)
-	info := nfpm.WithDefaults(&nfpm.Info{ // which splits the version, so that 1.2.3~rc.1 comes before 1.2.3
+	info := nfpm.WithDefaults(&nfpm.Info{ // which splits the version, so that 1.2.3~rc.1 sorts before 1.2.3
 		Name: packageName, Arch: arch, Platform: "linux", Version: r.version, Release: "1",
 		Section: "interpreters", Priority: "optional",
 		Maintainer: maintainer, Vendor: "Turnstone", Description: summary + ".",
@@ -48,7 +48,7 @@ func (r *release) writeSystemPackage(p builtProgram, kind nfpm.Packager, arch st
 		},
 	})
 	add := func(data []byte, to string, mode os.FileMode) error {
-		from := filepath.Join(dir, strings.ReplaceAll(to, "/", "_")) // two may have one base name
+		from := filepath.Join(dir, strings.ReplaceAll(to, "/", "_")) // two files may have the same base name
 		info.Contents = append(info.Contents, &files.Content{
 			Source: from, Destination: to,
 			FileInfo: &files.ContentFileInfo{Owner: "root", Group: "root", Mode: mode, MTime: r.source.time},

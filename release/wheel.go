@@ -17,7 +17,7 @@ var pythonPackage []byte
 //go:embed python/__main__.py
 var pythonMain []byte
 
-// writeWheels makes one wheel for each target, after
+// writeWheels builds one wheel for each target, following
 // https://packaging.python.org/en/latest/specifications/binary-distribution-format/.
 func (r *release) writeWheels() error {
 	for _, p := range r.programs {
@@ -70,7 +70,7 @@ func (r *release) wheelMetadata() string {
 	}, "\n")
 }
 
-// wheelTags has a line for each platform.
+// wheelTags returns the WHEEL file, with a line for each platform.
 func wheelTags(platforms string) string {
 	var b strings.Builder
 	b.WriteString("Wheel-Version: 1.0\nGenerator: turnstone-release\nRoot-Is-Purelib: false\n")
@@ -80,7 +80,7 @@ func wheelTags(platforms string) string {
 	return b.String()
 }
 
-// wheelRecord lists the files of a wheel with their digests, and itself without.
+// wheelRecord lists the files of a wheel with their digests, and itself without one.
 func wheelRecord(list []archiveEntry, self string) string {
 	var b strings.Builder
 	for _, e := range list {

@@ -1,9 +1,9 @@
-// Command generate writes, from the Go types of the daemon's methods, the schema of the wire and
-// the types of the clients in other languages:
+// Command generate writes the schema of the daemon's protocol, and the types of the clients in
+// other languages. Both come from the Go types of the daemon's methods:
 //
 //	go run ./clients/generate
 //
-// A test compares the files with what it would write.
+// A test compares the files with its output.
 package main
 
 import (

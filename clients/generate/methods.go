@@ -1,10 +1,10 @@
 package main
 
-// A rpcMethod is one of the daemon, with the Go types of its params and its result. "" is an
-// object without fields.
+// An rpcMethod names a method of the daemon, with the Go types of its params and its result. "" is
+// an object without fields.
 type rpcMethod struct{ name, params, result string }
 
-// rpcMethods has each method of package client, by the constant that names it.
+// rpcMethods lists the methods of package client, by the constant that names each.
 var rpcMethods = []rpcMethod{
 	{"MethodInfo", "", "client.Info"},
 	{"MethodPing", "", ""},
@@ -56,7 +56,7 @@ var rpcNotifications = []rpcMethod{
 	{"MethodTurnAccepted", "client.TurnAccepted", ""},
 }
 
-// renamedTypes are the types whose JSON is written by another one.
+// renamedTypes maps types to the type that writes their JSON.
 var renamedTypes = map[string]string{
 	"session.Info":         "session.infoJSON",
 	"session.Reply":        "session.replyJSON",
@@ -64,8 +64,8 @@ var renamedTypes = map[string]string{
 	"timeline.TurnSummary": "timeline.summaryJSON",
 }
 
-// typeNames are those of types in the schema and in other languages, where their Go name alone would
-// not tell enough, or is taken.
+// typeNames has the names of types in the schema and in other languages, where the Go name alone is
+// unclear or taken.
 var typeNames = map[string]string{
 	"client.Info":          "Daemon",
 	"client.Limits":        "SessionLimits",
@@ -78,7 +78,7 @@ var typeNames = map[string]string{
 	"list":                 "SessionList",
 }
 
-// handWrittenKinds are types whose JSON no struct describes.
+// handWrittenKinds has types whose JSON is not described by a struct.
 var handWrittenKinds = map[string]typeForm{
 	"session.State":     {enum: []string{"preparing", "starting", "idle", "running", "waiting", "stopping", "ended"}},
 	"timeline.Seq":      {basic: integer},

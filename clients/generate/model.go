@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// The basicKind kinds of JSON.
+// A basicKind is the name of a scalar type in JSON Schema.
 type basicKind string
 
 const (
@@ -24,16 +24,16 @@ const (
 	anyValue basicKind = "any"
 )
 
-// A typeForm is the form of one value. One of its fields is set.
+// A typeForm describes the JSON of a value. Exactly one of its fields is set.
 type typeForm struct {
 	basic  basicKind
 	enum   []string
 	list   *typeForm
-	values *typeForm // of an object with any names
+	values *typeForm // of an object with arbitrary names
 	object string    // the name of an object in the schema
 }
 
-// An objectField is one of an object.
+// An objectField describes a field of an object.
 type objectField struct {
 	name     string
 	doc      string
@@ -41,21 +41,21 @@ type objectField struct {
 	kind     typeForm
 }
 
-// A wireObject is a type with fields.
+// A wireObject describes a JSON object with its fields.
 type wireObject struct {
 	name   string
 	doc    string
 	fields []objectField
 }
 
-// A wireModel is all that goes over the socket of a daemon.
+// A wireModel holds all types and methods of the daemon's protocol.
 type wireModel struct {
 	protocol   string
 	names      map[string]string // of methods, by their constants
 	objects    map[string]*wireObject
 	packages   map[string]map[string]*ast.TypeSpec // by package and name
 	docs       map[*ast.TypeSpec]string
-	constants  map[string][]string // the values of a type of texts
+	constants  map[string][]string // the values of a string type
 	customJSON map[string]bool     // the types that write their JSON themselves
 }
 
@@ -74,7 +74,7 @@ func readModel(root string) (*wireModel, error) {
 	known := make(map[string]bool)
 	for _, m := range slices.Concat(rpcMethods, rpcNotifications) {
 		if w.names[m.name] == "" {
-			return nil, fmt.Errorf("package client has no constant %s", m.name)
+			return nil, fmt.Errorf("package client lacks the constant %s", m.name)
 		}
 		known[m.name] = true
 		for _, t := range []string{m.params, m.result} {
@@ -138,7 +138,7 @@ func (w *wireModel) addTypes(pkg string, g *ast.GenDecl) {
 	}
 }
 
-// addConstant keeps the name of a method, or one value of a type of texts.
+// addConstant records the name of a method, or a value of a string type.
 func (w *wireModel) addConstant(pkg string, spec *ast.ValueSpec) {
 	for i, name := range spec.Names {
 		if i >= len(spec.Values) {
@@ -162,7 +162,7 @@ func (w *wireModel) addConstant(pkg string, spec *ast.ValueSpec) {
 	}
 }
 
-// qualifiedName names a type as "package.Name".
+// qualifiedName returns a type's name as "package.Name".
 func (w *wireModel) qualifiedName(pkg string, t ast.Expr) string {
 	switch t := t.(type) {
 	case *ast.Ident:
@@ -186,10 +186,10 @@ func (w *wireModel) formOfName(name string) (typeForm, error) {
 	pkg, short, _ := strings.Cut(name, ".")
 	spec := w.packages[pkg][short]
 	if spec == nil {
-		return typeForm{}, fmt.Errorf("there is no type %s", name)
+		return typeForm{}, fmt.Errorf("unknown type %s", name)
 	}
 	if w.customJSON[name] {
-		return typeForm{}, fmt.Errorf("%s writes its JSON itself: say in clients/generate/methods.go how", name)
+		return typeForm{}, fmt.Errorf("%s writes its JSON itself; describe it in clients/generate/methods.go", name)
 	}
 	if values := w.constants[name]; values != nil {
 		return typeForm{enum: values}, nil
@@ -206,7 +206,7 @@ func (w *wireModel) formOfName(name string) (typeForm, error) {
 		return typeForm{object: as}, nil
 	}
 	o := &wireObject{name: as, doc: w.docs[spec]}
-	w.objects[as] = o // before its fields, which may hold one of its own kind
+	w.objects[as] = o // before its fields, which may refer to it
 	fields, err := w.structFields(pkg, s)
 	o.fields = fields
 	for of, by := range renamedTypes {
@@ -255,14 +255,14 @@ func (w *wireModel) structFields(pkg string, s *ast.StructType) (list []objectFi
 	return list, nil
 }
 
-// embeddedFields returns the fields of a struct within another one, also through a name for it.
+// embeddedFields returns the fields of an embedded struct, also through an alias.
 func (w *wireModel) embeddedFields(pkg string, t ast.Expr) ([]objectField, error) {
 	for {
 		name := w.qualifiedName(pkg, t)
 		from, short, _ := strings.Cut(name, ".")
 		spec := w.packages[from][short]
 		if spec == nil {
-			return nil, fmt.Errorf("there is no type %s", name)
+			return nil, fmt.Errorf("unknown type %s", name)
 		}
 		if s, ok := spec.Type.(*ast.StructType); ok {
 			return w.structFields(from, s)
@@ -302,7 +302,7 @@ func (w *wireModel) formOf(pkg string, t ast.Expr) (typeForm, error) {
 	case *ast.SelectorExpr:
 		return w.formOfName(w.qualifiedName(pkg, t))
 	}
-	return typeForm{}, fmt.Errorf("a %T has no form in JSON here", t)
+	return typeForm{}, fmt.Errorf("unsupported type expression %T", t)
 }
 
 // sortedObjects returns the objects by name.
@@ -314,7 +314,7 @@ func (w *wireModel) sortedObjects() []*wireObject {
 	return list
 }
 
-// objectName is the name of a type of the table in the schema; "" without one.
+// objectName returns the schema's name of a type in the table, or "".
 func (w *wireModel) objectName(t string) string {
 	if t == "" {
 		return ""
@@ -329,5 +329,5 @@ func (w *wireModel) objectName(t string) string {
 	return k.object
 }
 
-// oneLine makes one line of a comment.
+// oneLine joins the lines of a comment.
 func oneLine(doc string) string { return strings.Join(strings.Fields(doc), " ") }

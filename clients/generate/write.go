@@ -9,7 +9,7 @@ import (
 
 const generatedNotice = "Written by go run ./clients/generate from the Go types of package client. Do not edit."
 
-// writeSchema writes JSON Schema, with the methods beside the types.
+// writeSchema writes the JSON Schema, with the methods next to the types.
 func (w *wireModel) writeSchema() ([]byte, error) {
 	types := make(map[string]any)
 	for _, o := range w.sortedObjects() {
@@ -71,11 +71,11 @@ func (k typeForm) schemaOf() map[string]any {
 	return map[string]any{"type": k.basic}
 }
 
-// writePython writes a TypedDict for each object. Names of fields that are no names of Python, and
-// optional ones, need the form with two classes.
+// writePython writes a TypedDict for each object. Optional fields, and fields whose names are
+// Python keywords, need the form with two classes.
 func (w *wireModel) writePython() []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "\"\"\"The types of what goes over the socket of a daemon.\n\n%s\n\"\"\"\n\nfrom __future__ import annotations\n\nfrom typing import Any, Dict, List, Literal, TypedDict, Union\n\nPROTOCOL = %s\n", generatedNotice, w.protocol)
+	fmt.Fprintf(&b, "\"\"\"Types of the daemon's protocol.\n\n%s\n\"\"\"\n\nfrom __future__ import annotations\n\nfrom typing import Any, Dict, List, Literal, TypedDict, Union\n\nPROTOCOL = %s\n", generatedNotice, w.protocol)
 	for _, o := range w.sortedObjects() {
 		base := "TypedDict"
 		if required := o.writeClass(&b, "_"+o.name, base, false); required {
@@ -86,7 +86,7 @@ func (w *wireModel) writePython() []byte {
 	return b.Bytes()
 }
 
-// writeClass writes the class of the required fields, if there are any, or that of all.
+// writeClass writes the class of the required fields, if there are any, or that of all fields.
 func (o *wireObject) writeClass(b *bytes.Buffer, name, base string, optional bool) bool {
 	var lines []string
 	for _, f := range o.fields {
@@ -118,12 +118,12 @@ func pythonField(f objectField) string {
 		line += "  # " + f.doc
 	}
 	if pythonKeywords[f.name] {
-		line = "    # " + strings.TrimSpace(line) + " (a word of Python: read it by its name in brackets)"
+		line = "    # " + strings.TrimSpace(line) + " (a Python keyword: read it by its name in brackets)"
 	}
 	return line + "\n"
 }
 
-// pythonKeywords are names of fields that no class can have.
+// pythonKeywords are field names that a class cannot have.
 var pythonKeywords = map[string]bool{"from": true}
 
 func (k typeForm) pythonType() string {
@@ -151,7 +151,7 @@ func quoteList(list []string, between string) string {
 // writeTypeScript writes an interface for each object, and the types of each method.
 func (w *wireModel) writeTypeScript() []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "// The types of what goes over the socket of a daemon.\n// %s\n\nexport const protocol = %s;\n", generatedNotice, w.protocol)
+	fmt.Fprintf(&b, "// Types of the daemon's protocol.\n// %s\n\nexport const protocol = %s;\n", generatedNotice, w.protocol)
 	for _, o := range w.sortedObjects() {
 		b.WriteString("\n")
 		if o.doc != "" {
@@ -170,8 +170,8 @@ func (w *wireModel) writeTypeScript() []byte {
 		}
 		b.WriteString("}\n")
 	}
-	w.typescriptTable(&b, "Methods", "The methods, with their params and results.", rpcMethods)
-	w.typescriptTable(&b, "Notifications", "What the daemon sends by itself.", rpcNotifications)
+	w.typescriptTable(&b, "Methods", "Methods with their params and results.", rpcMethods)
+	w.typescriptTable(&b, "Notifications", "Notifications that the daemon sends.", rpcNotifications)
 	return b.Bytes()
 }
 

@@ -69,7 +69,7 @@ func TestWith(t *testing.T) {
 			}
 		}
 		wantResult(t, h.runRepl(t, "", "--with", "-r x", "-e", "1"),
-			result{"", "repl: --with: \"-r x\" is no package of Python's: write it as for pip, such as numpy or 'numpy>=2'\n", 2})
+			result{"", "repl: --with: \"-r x\" is not a Python requirement; write it as for pip, such as numpy or 'numpy>=2'\n", 2})
 		h.wantNothingLeft(t)
 	})
 
@@ -190,7 +190,7 @@ func TestWith(t *testing.T) {
 		wantResult(t, h.runRepl(t, "", "mcp", "--with", "numpy"),
 			result{"", "repl: --with numpy: name the language of the packages with --lang\n", 2})
 		wantResult(t, h.runRepl(t, "", "mcp", "--lang", "python", "--with", "-x"),
-			result{"", "repl: --with: \"-x\" is no package of Python's: write it as for pip, such as numpy or 'numpy>=2'\n", 2})
+			result{"", "repl: --with: \"-x\" is not a Python requirement; write it as for pip, such as numpy or 'numpy>=2'\n", 2})
 	})
 
 	t.Run("a session of a daemon has the packages", func(t *testing.T) {

@@ -430,7 +430,7 @@ func TestSandboxConfig(t *testing.T) {
 		h, _ := newSandboxHome(t)
 		path := h.writeSandboxSettings(t, "")
 		for text, want := range map[string]string{
-			"sandbox = \"workspace\"\nwriteable = []\n": path + ", line 2: there is no setting",
+			"sandbox = \"workspace\"\nwriteable = []\n": path + ", line 2: unknown setting",
 			"sandbox = \"workspace\n":                   path + ", line 1: ",
 			"sandbox = \"strict\"\n":                    "sandbox in " + path + ": no such sandbox",
 		} {

@@ -1,4 +1,4 @@
-"""The types of what goes over the socket of a daemon.
+"""Types of the daemon's protocol.
 
 Written by go run ./clients/generate from the Go types of package client. Do not edit.
 """
@@ -301,7 +301,7 @@ class Event(_Event, total=False):
     last_line: str
     never_ready: bool
     peak_rss_bytes: int
-    # from: int (a word of Python: read it by its name in brackets)
+    # from: int (a Python keyword: read it by its name in brackets)
     to: int
     first_line: int
     end_line: int
@@ -569,7 +569,7 @@ class OutlineParams(_OutlineParams, total=False):
 
     after: int
     before: int
-    # from: int (a word of Python: read it by its name in brackets)
+    # from: int (a Python keyword: read it by its name in brackets)
     backward: bool
     limit: int  # at most MaxSummaries; 0 means DefaultSummaries
 
@@ -594,7 +594,7 @@ class OutputParams(_OutputParams, total=False):
 
     grep: str
     max: int  # matches, at most MaxMatches; 0 means DefaultMatches
-    # from: int (a word of Python: read it by its name in brackets)
+    # from: int (a Python keyword: read it by its name in brackets)
     to: int
 
 
@@ -742,7 +742,7 @@ class SearchParams(_SearchParams, total=False):
 
     text: str  # found in upper and lower case
     regexp: str  # of package regexp
-    # from: str  # Next of the search before; "" is the beginning (a word of Python: read it by its name in brackets)
+    # from: str  # Next of the search before; "" is the beginning (a Python keyword: read it by its name in brackets)
     limit: int  # matches, at most MaxSearchMatches; 0 means DefaultSearchMatches
 
 

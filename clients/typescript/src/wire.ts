@@ -1,4 +1,4 @@
-// The types of what goes over the socket of a daemon.
+// Types of the daemon's protocol.
 // Written by go run ./clients/generate from the Go types of package client. Do not edit.
 
 export const protocol = 1;
@@ -906,7 +906,7 @@ export interface WriteLockParams {
   long?: boolean;
 }
 
-/** The methods, with their params and results. */
+/** Methods with their params and results. */
 export interface Methods {
   "server/info": { params: Record<string, never>; result: Daemon };
   "server/ping": { params: Record<string, never>; result: Record<string, never> };
@@ -948,7 +948,7 @@ export interface Methods {
   "stream/unsubscribe": { params: SubscriptionParams; result: Record<string, never> };
 }
 
-/** What the daemon sends by itself. */
+/** Notifications that the daemon sends. */
 export interface Notifications {
   "stream/snapshot": { params: Snapshot; result: Record<string, never> };
   "stream/event": { params: LiveEvent; result: Record<string, never> };

@@ -1,15 +1,15 @@
-// Package askpage asks the user of this machine for an answer on a page in their browser,
-// bypassing the program that asked. That is the only way to a secret that neither a model nor
-// its client must have.
+// Package browserprompt asks the user of this machine for an answer on a page in their browser,
+// bypassing the program that asked. A secret entered this way reaches neither a model nor its
+// client.
 //
-//	var pages askpage.Pages
+//	var pages browserprompt.Pages
 //	defer pages.Close()
-//	address, remove, err := pages.Add(&askpage.Page{About: "…", Prompt: "Password:", Secret: true, Answer: take})
+//	address, remove, err := pages.Add(&browserprompt.Page{Title: "…", Prompt: "Password:", Secret: true, Answer: take})
 //
 // # Goroutines
 //
-// From the first page on, one accepts connections and each connection has one. They
-// end with Close, which waits for the first; a connection has 10 s for a request.
+// From the first page on, one accepts connections and each connection has one. They end with Close,
+// which waits for the first; a connection has 10 s for a request.
 package browserprompt
 
 import (
@@ -35,48 +35,47 @@ const (
 	// maxAnswerBytes bounds an answer, in bytes.
 	maxAnswerBytes = 64 << 10
 
-	// maxPages bounds the open pages; beyond it the oldest is closed.
+	// maxPages bounds the open pages; beyond that the oldest is closed.
 	maxPages = 64
 
 	// requestTimeout bounds one request to a page.
 	requestTimeout = 10 * time.Second
 )
 
-// ErrQuestionClosed is returned by Page.Answer when the answer is no longer wanted.
-var ErrQuestionClosed = errors.New("askpage: the question is over")
+// ErrQuestionClosed is returned by Page.Answer if the answer is no longer wanted.
+var ErrQuestionClosed = errors.New("browserprompt: the question is closed")
 
-var errClosed = errors.New("askpage: closed")
+var errClosed = errors.New("browserprompt: closed")
 
-// HasBrowser reports whether the user probably has a browser on this machine. Then a secret
-// can be typed into our page, and the client never gets it.
+// HasBrowser reports whether the user probably has a browser on this machine. If so, a secret can
+// be typed into our page, and the client never gets it.
 func HasBrowser() bool {
 	return os.Getenv("SSH_CONNECTION") == "" && hasScreen()
 }
 
-// A Page asks a person for one answer.
+// A Page asks the user for one answer.
 type Page struct {
 	Title  string // the program and its question, without a full stop
 	Prompt string
 	Secret bool // not shown while it is typed
 
-	// Choices are the only answers, each with a button. Without them a person types a text.
+	// Choices are the only answers, each with a button. Without them the user types a text.
 	Choices []string
 
-	// Form, if there is one, is filled in. The answer is a session.FormAnswer as JSON, which fits.
+	// Form is filled in if it is not nil. The answer is then a valid session.FormAnswer as JSON.
 	Form *session.Form
 
-	// Answer takes the answer, 64 KiB at most, in a goroutine of the page's. It is
-	// called once. The person sees its error.
+	// Answer receives the answer, 64 KiB at most, in a goroutine of the page. It is called once.
+	// The user sees its error.
 	Answer func(ctx context.Context, text string) error
 
-	// Decline, if it is there, is called in place of Answer by a button for who does not want to
-	// answer.
+	// Decline, if not nil, adds a button that calls it instead of Answer.
 	Decline func()
 }
 
-// Pages serves pages on the loopback interface, each at an address that cannot be guessed and
-// is valid for one answer. The zero value listens when the first page is opened. It is safe
-// for concurrent use.
+// Pages serves pages on the loopback interface. Each has an unguessable address that is valid for
+// one answer. The zero value starts to listen when the first page is opened. It is safe for
+// concurrent use.
 type Pages struct {
 	serving sync.WaitGroup
 
@@ -134,7 +133,7 @@ func (p *Pages) removePage(token string) (*Page, bool) {
 	return about, ok
 }
 
-// Close ends all pages. None is opened afterwards.
+// Close closes all pages. No page can be opened afterwards.
 func (p *Pages) Close() {
 	p.mu.Lock()
 	p.closed = true
@@ -145,8 +144,8 @@ func (p *Pages) Close() {
 	p.serving.Wait()
 }
 
-// guardRequests refuses requests for another host, as a foreign page sends whose name was made to point
-// here, and tells browsers to store nothing.
+// guardRequests rejects requests for another host, which a foreign page sends if its name was made
+// to resolve to this machine. It also tells browsers to store nothing.
 func (p *Pages) guardRequests(host string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Host != host {
@@ -171,11 +170,11 @@ const (
 	thanksPage = pageHead + "<p>Thank you. The answer has been handed over; this page can be closed.\n"
 )
 
-// renderPage returns the page that asks. It is written without html/template, which makes the
-// program 2 MB larger.
+// renderPage returns the page with the question. It does not use html/template, which would make
+// the program 2 MB larger.
 func (p *Page) renderPage() string { return p.renderAgain(nil, nil) }
 
-// renderAgain returns the page with what was typed into its form, and what was wrong with that.
+// renderAgain returns the page with the typed values of its form and their errors.
 func (p *Page) renderAgain(typed url.Values, wrong map[string]string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `%s<p>%s.</p><form method="post">`, pageHead, html.EscapeString(p.Title))
@@ -203,7 +202,7 @@ func (p *Page) renderAgain(typed url.Values, wrong map[string]string) string {
 	return b.String()
 }
 
-// openPage returns an open page; nil if there is none of that token.
+// openPage returns the open page for a token, or nil.
 func (p *Pages) openPage(token string) *Page {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -219,11 +218,11 @@ func (p *Pages) servePage(w http.ResponseWriter, r *http.Request) {
 	writePage(w, about.renderPage())
 }
 
-const closedText = "This question is over: it was answered, or nothing waits for it any more."
+const closedText = "This question is closed: it was answered, or the answer is no longer needed."
 
 func (p *Pages) serveAnswer(w http.ResponseWriter, r *http.Request) {
 	if err := r.ParseForm(); err != nil {
-		http.Error(w, "the answer cannot be read: it may have 64 KiB", http.StatusBadRequest)
+		http.Error(w, "the answer cannot be read; it may have at most 64 KiB", http.StatusBadRequest)
 		return
 	}
 	answer := r.PostForm.Get("answer")
@@ -246,20 +245,20 @@ func (p *Pages) serveAnswer(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if len(about.Choices) > 0 && !slices.Contains(about.Choices, answer) {
-		http.Error(w, "the answer was not taken: it is none of those offered", http.StatusBadRequest)
+		http.Error(w, "the answer was not accepted: it is not one of the choices", http.StatusBadRequest)
 		return
 	}
 	switch err := about.Answer(r.Context(), answer); {
 	case errors.Is(err, ErrQuestionClosed):
 		http.Error(w, closedText, http.StatusGone)
 	case err != nil:
-		http.Error(w, "the answer was not taken: "+err.Error(), http.StatusInternalServerError)
+		http.Error(w, "the answer was not accepted: "+err.Error(), http.StatusInternalServerError)
 	default:
 		writePage(w, thanksPage)
 	}
 }
 
-// writePage answers with a page. The browser may have gone.
+// writePage sends a page. The browser may already have disconnected.
 func writePage(w http.ResponseWriter, page string) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	_, _ = io.WriteString(w, page)

@@ -10,10 +10,10 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// fieldKey is the name of a field among those that are posted.
+// fieldKey is the name of a form field in the posted values.
 func fieldKey(name string) string { return "field-" + name }
 
-// writeForm writes the fields of a form with what was typed, or else with their defaults, and the
+// writeForm writes the fields of a form with the typed values, or else their defaults, and the
 // buttons.
 func writeForm(b *strings.Builder, f session.Form, typed url.Values, wrong map[string]string) {
 	yes := "Answer"
@@ -23,7 +23,7 @@ func writeForm(b *strings.Builder, f session.Form, typed url.Values, wrong map[s
 			fmt.Fprintf(b, `<p><a href="%s" target="_blank" rel="noreferrer noopener">%s</a></p>`, to, to)
 		}
 	}
-	fields, _ := f.Fields() // only forms that have them are shown
+	fields, _ := f.Fields() // only forms with fields are shown
 	for _, one := range fields {
 		given := typed[fieldKey(one.Name)]
 		if typed == nil {
@@ -45,7 +45,7 @@ func writeForm(b *strings.Builder, f session.Form, typed url.Values, wrong map[s
 	fmt.Fprintf(b, `<p><button name="action" value="accept">%s</button> <button name="action" value="decline">No</button></p>`, yes)
 }
 
-// writeField writes what a person types into or chooses from, and the end of its label.
+// writeField writes the input elements of a field, and the end of its label.
 func writeField(b *strings.Builder, f session.Field, given []string) {
 	key := html.EscapeString(fieldKey(f.Name))
 	option := func(format string, c session.Choice, chosen string) {
@@ -75,7 +75,7 @@ func writeField(b *strings.Builder, f session.Field, given []string) {
 	b.WriteString("</select></label>")
 }
 
-// defaultTexts returns a default as what would be typed.
+// defaultTexts returns a default in the form in which it would be typed.
 func defaultTexts(v any) (list []string) {
 	switch v := v.(type) {
 	case nil:
@@ -91,13 +91,13 @@ func defaultTexts(v any) (list []string) {
 	return list
 }
 
-// parseAnswer reads what was posted, and returns the answer, or what is wrong with its fields.
+// parseAnswer parses the posted values, and returns the answer, or the errors of its fields.
 func parseAnswer(f session.Form, posted url.Values) (answer string, wrong map[string]string) {
 	a := session.FormAnswer{Action: session.FormDecline}
 	if posted.Get("action") == string(session.FormAccept) {
 		a = session.FormAnswer{Action: session.FormAccept, Content: map[string]any{}}
 		wrong = map[string]string{}
-		fields, _ := f.Fields() // only forms that have them are shown
+		fields, _ := f.Fields() // only forms with fields are shown
 		for _, one := range fields {
 			value, err := parseField(one, posted[fieldKey(one.Name)])
 			if err != nil {
@@ -110,7 +110,7 @@ func parseAnswer(f session.Form, posted url.Values) (answer string, wrong map[st
 	return string(a.Input().Data), wrong
 }
 
-// parseField reads one field. Defaults were shown, so that nothing means nothing.
+// parseField parses one field. The defaults were shown, so an empty value means no value.
 func parseField(f session.Field, given []string) (any, error) {
 	if f.Type == "array" && len(given) > 0 {
 		list := make([]any, len(given))

@@ -2,5 +2,5 @@
 
 package browserprompt
 
-// hasScreen reports whether the user of this machine sits at a screen.
+// hasScreen reports whether the user of this machine has a graphical screen.
 func hasScreen() bool { return true }

@@ -59,7 +59,7 @@ extension = "tcl"
 		if s := l.newSpec("", "", runtimeSettings{initFile: "/file"}); s.Err == nil {
 			t.Error("--init was ignored in silence")
 		}
-		if _, err := l.packages.Canonical([]string{"numpy"}); err == nil || !strings.Contains(err.Error(), "packages of Tcl are not made here") {
+		if _, err := l.packages.Canonical([]string{"numpy"}); err == nil || !strings.Contains(err.Error(), "packages of Tcl cannot be installed here") {
 			t.Errorf("got %v", err)
 		}
 		names := slices.DeleteFunc(languageNames(), func(name string) bool { return strings.HasPrefix(name, jupyterPrefix) })
@@ -70,8 +70,8 @@ extension = "tcl"
 
 	t.Run("names the mistake and leaves Python usable", func(t *testing.T) {
 		for text, want := range map[string]string{
-			"[workers.tcl]\ncommnd = [\"tclsh\"]\n":                     `line 2: there is no setting "workers.tcl.commnd"`,
-			"# mine\n[workers.tcl]\ndisplay = \"Tcl\"\n":                "line 2: tcl has no command",
+			"[workers.tcl]\ncommnd = [\"tclsh\"]\n":                     `line 2: unknown setting "workers.tcl.commnd"`,
+			"# mine\n[workers.tcl]\ndisplay = \"Tcl\"\n":                "line 2: tcl lacks a command",
 			"[workers.tcl]\ncommand = [\"tclsh\"]\naliases = [\"R\"]\n": `line 1: "R": a worker's name`,
 			"[workers.tcl]\ncommand = [\"tclsh\"]\naliases = [\"r\"]\n": "r cannot be a name of tcl: it is one of r",
 			"[workers.python]\ncommand = [\"pypy\"]\n":                  "python cannot be a name of python",

@@ -12,22 +12,22 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// maxTurnBytes bounds the text and the pictures of one turn that are kept, in bytes. The file says
-// how much was left out.
+// maxTurnBytes bounds the stored text and images of one turn, in bytes. The file says how much was
+// left out.
 const maxTurnBytes = 16 << 20
 
-// A Session has the facts about a session beside its events.
+// A Session holds the facts about a session that its events do not contain.
 type Session struct {
 	Name     string
 	Runtime  string // the version of its language; may be ""
 	Language Language
 
-	// FetchBlob reads data that its events name only, when the file comes to it. It returns nil for
-	// data that is not kept any more. A nil Whole is for events that have all data.
+	// FetchBlob reads data that its events only reference, when the file reaches it. It returns nil
+	// for data that is no longer stored. A nil FetchBlob is for events that contain all data.
 	FetchBlob func(timeline.Blob) ([]byte, error)
 }
 
-// completeDisplay returns a display with the data that was left out of it, as far as that is kept.
+// completeDisplay adds the referenced data to a display, as far as it is still stored.
 func (s Session) completeDisplay(d timeline.Display) (timeline.Display, error) {
 	data, left := make(map[string][]byte, len(d.Data)), make(map[string]timeline.Blob)
 	maps.Copy(data, d.Data)
@@ -50,18 +50,18 @@ func (s Session) completeDisplay(d timeline.Display) (timeline.Display, error) {
 	return d, nil
 }
 
-// A Language has the facts that files of one language need.
+// A Language holds the properties of a language that its files need.
 type Language struct {
 	Display   string // "Python"
 	Extension string // of a script, and the name of that format: "py"
-	Comment   string // what begins one: "#"
+	Comment   string // starts a comment: "#"
 
-	// Kernel is the name of its usual Jupyter kernel, and JupyterName the name of the
-	// language there.
+	// Kernel is the name of its default Jupyter kernel, and JupyterName the name of the language in
+	// Jupyter.
 	Kernel, JupyterName string
 }
 
-// The formats that every language has. That of a script is named by its extension.
+// Formats that every language has. The script format is named by its extension.
 const (
 	Notebook   = "ipynb"
 	Transcript = "txt"
@@ -70,12 +70,12 @@ const (
 // Formats returns the formats for a session of the language; the first is the default.
 func (l Language) Formats() []string { return []string{l.Extension, Notebook, Transcript} }
 
-// Write writes a session in a format. The error is that of w, or says that the format is
+// Write writes a session in a format. It returns the error of w, or an error if the format is
 // unknown.
 func Write(w io.Writer, format string, s Session, events iter.Seq[timeline.Event]) error {
 	at := slices.IndexFunc(s.Language.Formats(), func(f string) bool { return strings.EqualFold(f, format) })
 	if at < 0 {
-		return fmt.Errorf("a session in %s is written as %s, not as %q", s.Language.Display, strings.Join(s.Language.Formats(), ", "), format)
+		return fmt.Errorf("unknown format %[3]q for a session in %[1]s; use one of: %[2]s", s.Language.Display, strings.Join(s.Language.Formats(), ", "), format)
 	}
 	var p formatWriter
 	out := &errWriter{w: w}
@@ -100,11 +100,11 @@ func Write(w io.Writer, format string, s Session, events iter.Seq[timeline.Event
 	return out.err
 }
 
-// A formatWriter is a file that is written from its beginning to its end.
+// A formatWriter writes a file of one format from start to end.
 type formatWriter interface {
 	beginDocument()
 	writeTurn(t *exportedTurn)
-	writeNote(text string) // an event outside of turns
+	writeNote(text string) // an event outside turns
 	endDocument()
 }
 
@@ -126,27 +126,27 @@ func (w *errWriter) setError(err error) {
 	}
 }
 
-// An exportedTurn is one input with its result.
+// An exportedTurn holds an input with its result and output.
 type exportedTurn struct {
 	number uint64
 	author string
 	input  string
-	bytes  int // of the whole input, of which input may be the beginning
+	bytes  int // of the whole input, of which input may be the start
 
-	ended        *timeline.TurnEnded // nil while it runs
+	ended        *timeline.TurnEnded // nil while the turn runs
 	answers      []timeline.InputLine
 	events       []timeline.Event // its output
 	eventBytes   int64            // bytes in events
-	droppedBytes int64            // bytes that were too much
+	droppedBytes int64            // bytes beyond maxTurnBytes
 }
 
-// failureNote says why the input must not be run again; "" when it may.
+// failureNote says why the input must not be run again, or returns "".
 func (t *exportedTurn) failureNote() string {
 	switch {
 	case t.bytes > len(t.input):
-		return fmt.Sprintf("is %d bytes long, of which only the beginning was kept", t.bytes)
+		return fmt.Sprintf("is %d bytes long; only the beginning was stored", t.bytes)
 	case t.ended == nil:
-		return "was not over"
+		return "was still running"
 	case t.ended.Outcome == timeline.OutcomeOK:
 		return ""
 	case t.ended.Outcome == timeline.OutcomeError:
@@ -161,10 +161,10 @@ func (t *exportedTurn) failureNote() string {
 	case t.ended.Outcome == timeline.OutcomeInterrupted:
 		return "was interrupted"
 	}
-	return "was ended with the runtime"
+	return "ended with the runtime"
 }
 
-// turnTitle names the turn.
+// turnTitle returns the turn's number and author.
 func (t *exportedTurn) turnTitle() string {
 	text := "turn " + strconv.FormatUint(t.number, 10)
 	if t.author != "" {
@@ -173,7 +173,7 @@ func (t *exportedTurn) turnTitle() string {
 	return text
 }
 
-// answerLines returns the lines of input that the turn has read.
+// answerLines describes the lines of input that the turn has read.
 func (t *exportedTurn) answerLines() (lines []string) {
 	for _, a := range t.answers {
 		given := strconv.Quote(a.Text)
@@ -185,10 +185,10 @@ func (t *exportedTurn) answerLines() (lines []string) {
 	return lines
 }
 
-// A turnCollector groups events into turns.
+// A turnCollector groups the events of a session into turns.
 type turnCollector struct {
 	writer  formatWriter
-	current *exportedTurn // the last turn, to which more may be added
+	current *exportedTurn // the last turn, which may get more events
 }
 
 func (c *turnCollector) addEvent(e timeline.Event) {
@@ -222,17 +222,17 @@ func (c *turnCollector) addEvent(e timeline.Event) {
 		}
 		c.keepEvent(e, size)
 	case timeline.Gap:
-		c.writeNote(fmt.Sprintf("events %d to %d are lost, with %d bytes of output: what happened there is not in this file", b.From, b.To, b.Bytes))
+		c.writeNote(fmt.Sprintf("events %d to %d were lost with %d bytes of output and are missing from this file", b.From, b.To, b.Bytes))
 	case timeline.WorkerExited:
 		c.writeNote("the runtime ended: " + b.Reason)
 	case timeline.WorkerStarted:
 		if e.Generation > 1 {
-			c.writeNote("the runtime was started anew, without what it had in memory")
+			c.writeNote("the runtime was restarted and its state was lost")
 		}
 	}
 }
 
-// keepEvent keeps an event of the turn, as long as there is room.
+// keepEvent stores an event of the turn, as long as there is room.
 func (c *turnCollector) keepEvent(e timeline.Event, size int64) {
 	if c.current == nil {
 		c.current = &exportedTurn{} // for output of a start
@@ -257,10 +257,10 @@ func (c *turnCollector) flushTurn() {
 	c.current = nil
 }
 
-// omissionNote says which part of a turn is missing; "" when none is.
+// omissionNote says which part of a turn is missing, or returns "".
 func (t *exportedTurn) omissionNote() string {
 	if t.droppedBytes == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d bytes of output more are left out", t.droppedBytes)
+	return fmt.Sprintf("%d more bytes of output are left out", t.droppedBytes)
 }

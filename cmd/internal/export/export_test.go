@@ -61,7 +61,7 @@ func allEventKinds() []timeline.Event {
 
 func TestExportText(t *testing.T) {
 	t.Run("comments out failed inputs in a script", func(t *testing.T) {
-		const want = `# main: what was run in a session of repl, Python 3.11.7.
+		const want = `# main: inputs of a repl session, Python 3.11.7.
 # Inputs that did not succeed are comments.
 
 # turn 1 by ada
@@ -82,18 +82,18 @@ getpass()
 # turn 5 by ada was interrupted
 # loop()
 
-# turn 6 is 70000 bytes long, of which only the beginning was kept
+# turn 6 is 70000 bytes long; only the beginning was stored
 # very
 
-# events 50 to 60 are lost, with 9 bytes of output: what happened there is not in this file
+# events 50 to 60 were lost with 9 bytes of output and are missing from this file
 
 # the input of turn 7 is lost
 
 # the runtime ended: killed by SIGKILL
 
-# the runtime was started anew, without what it had in memory
+# the runtime was restarted and its state was lost
 
-# turn 8 by ada was not over
+# turn 8 by ada was still running
 # last
 `
 		if got := writeExport(t, "py", allEventKinds()); got != want {
@@ -123,15 +123,15 @@ loop()
 [was interrupted]
 [turn 6]
 very
-[is 70000 bytes long, of which only the beginning was kept]
-[events 50 to 60 are lost, with 9 bytes of output: what happened there is not in this file]
+[is 70000 bytes long; only the beginning was stored]
+[events 50 to 60 were lost with 9 bytes of output and are missing from this file]
 [the input of turn 7 is lost]
 [the runtime ended: killed by SIGKILL]
-[the runtime was started anew, without what it had in memory]
+[the runtime was restarted and its state was lost]
 [turn 8 by ada]
 last
 over
-[was not over]
+[was still running]
 `
 		if got := writeExport(t, "TXT", allEventKinds()); got != want {
 			t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -207,7 +207,7 @@ func TestExportNotebook(t *testing.T) {
 		got := fmt.Sprint(f.Cells[0].Outputs)
 		for _, want := range []string{
 			"[map[name:stdout output_type:stream text:[aü\n]] map[name:stderr output_type:stream text:[warned\n]] ",
-			"image/png:c2Vjb25k", "image/png:b3RoZXI=", "image/svg+xml:[<svg/>]", "a display, of which not all was kept",
+			"image/png:c2Vjb25k", "image/png:b3RoZXI=", "image/svg+xml:[<svg/>]", "a display, only partly stored",
 		} {
 			if !strings.Contains(got, want) {
 				t.Errorf("%q is not in %s", want, got)
@@ -247,7 +247,7 @@ func TestExportNotebook(t *testing.T) {
 			`{"data":{"application/vnd.x+json":{"deep":[1]},"text/html":["\u003cb\u003e\n","\u003c/b\u003e"],"text/plain":["a\n","b"]},"execution_count":1,"metadata":{"text/html":{"isolated":true}},"output_type":"execute_result"},` +
 			`{"data":{"text/plain":["2"]},"metadata":{},"output_type":"display_data"},` +
 			`{"data":{"text/plain":["3"]},"metadata":{},"output_type":"display_data"},` +
-			`{"data":{"application/json":["{broken"],"image/png":"iVBORw==","text/plain":["a picture"]},"metadata":{},"output_type":"display_data"},` +
+			`{"data":{"application/json":["{broken"],"image/png":"iVBORw==","text/plain":["an image"]},"metadata":{},"output_type":"display_data"},` +
 			`{"data":{"text/plain":["7"]},"execution_count":1,"metadata":{},"output_type":"execute_result"}]`
 		if string(got) != want {
 			t.Errorf("got  %s\nwant %s", got, want)
@@ -271,7 +271,7 @@ func TestExportLimits(t *testing.T) {
 		}
 		for _, format := range []string{"ipynb", "txt"} {
 			got := writeExport(t, format, turnEvents(1, "loud", "ok", shown...))
-			if !strings.Contains(got, "4194304 bytes of output more are left out") || len(got) > 18<<20 {
+			if !strings.Contains(got, "4194304 more bytes of output are left out") || len(got) > 18<<20 {
 				t.Errorf("%s: %d bytes", format, len(got))
 			}
 		}
@@ -330,7 +330,7 @@ func TestExportLimits(t *testing.T) {
 		}
 		huge := timeline.Display{Omitted: map[string]timeline.Blob{"text/html": {Bytes: 17 << 20, Digest: "huge"}}}
 		read = nil
-		if got, err := to("ipynb", huge); err != nil || len(read) > 0 || !strings.Contains(got, "17825792 bytes of output more are left out") {
+		if got, err := to("ipynb", huge); err != nil || len(read) > 0 || !strings.Contains(got, "17825792 more bytes of output are left out") {
 			t.Errorf("more than a turn may have: %v, %q were read: %.300s", err, read, got)
 		}
 	})

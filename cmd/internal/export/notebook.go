@@ -10,26 +10,26 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// A notebookWriter is a Jupyter notebook, format 4.5: a cell of code with its output for each input
-// that succeeded, and text for everything else.
+// A notebookWriter writes a Jupyter notebook, format 4.5. Each input that succeeded is a code cell
+// with its output, and everything else is text.
 type notebookWriter struct {
 	out     *errWriter
 	session Session
 	cells   int
 }
 
-// A notebookCell is a cell of a notebook.
+// A notebookCell is a cell in the JSON of a notebook.
 type notebookCell struct {
 	Type     string         `json:"cell_type"`
 	ID       string         `json:"id"`
 	Metadata map[string]any `json:"metadata"`
 	Source   []string       `json:"source"`
 
-	// Only in cells of code, which have a list of outputs as well.
+	// Only code cells have this field. They have a list of outputs as well.
 	Count *int `json:"execution_count,omitempty"`
 }
 
-// A notebookOutput is text, or a display.
+// A notebookOutput is a text or a display in the output of a code cell.
 type notebookOutput struct {
 	Type string `json:"output_type"`
 
@@ -40,9 +40,9 @@ type notebookOutput struct {
 	Metadata json.RawMessage `json:"metadata,omitempty"`
 	Count    *int            `json:"execution_count,omitempty"` // of a result
 
-	display *timeline.Display // whose data is read when it is written
+	display *timeline.Display // read when it is written
 	id      string            // of a display, which an update replaces
-	stream  *[]byte           // of text, until it is complete: characters may be split
+	stream  *[]byte           // of text that is still incomplete, as characters may be split
 }
 
 func (n *notebookWriter) beginDocument() {
@@ -62,7 +62,8 @@ func (n *notebookWriter) encode(v any) string {
 	return string(b)
 }
 
-// writeCell writes a cell, and of one with code its outputs, one after the other: each may be large.
+// writeCell writes a cell. The outputs of a code cell are written one by one, because each may be
+// large.
 func (n *notebookWriter) writeCell(c notebookCell, outputs ...notebookOutput) {
 	if n.cells > 0 {
 		n.out.print(",")
@@ -99,12 +100,12 @@ func (n *notebookWriter) writeTurn(t *exportedTurn) {
 	}
 	input := strings.TrimRight(t.input, "\r\n")
 	if why := t.failureNote(); why != "" {
-		fence := "```"
-		for strings.Contains(input, fence) {
-			fence += "`"
+		marker := "```"
+		for strings.Contains(input, marker) {
+			marker += "`"
 		}
 		title := strings.ToUpper(t.turnTitle()[:1]) + t.turnTitle()[1:]
-		n.writeCell(notebookCell{Type: "markdown", Source: splitLines(title + " " + why + ":\n\n" + fence + "\n" + input + "\n" + fence)})
+		n.writeCell(notebookCell{Type: "markdown", Source: splitLines(title + " " + why + ":\n\n" + marker + "\n" + input + "\n" + marker)})
 		return
 	}
 	count := int(t.number)
@@ -114,7 +115,7 @@ func (n *notebookWriter) writeTurn(t *exportedTurn) {
 	}
 }
 
-// turnOutputs returns the output of a turn. An update of a display replaces the first one.
+// turnOutputs returns the outputs of a turn. An update of a display replaces the first one.
 func turnOutputs(t *exportedTurn) []notebookOutput {
 	all := []notebookOutput{}
 	for _, e := range t.events {
@@ -146,7 +147,8 @@ func turnOutputs(t *exportedTurn) []notebookOutput {
 
 func (o *notebookOutput) streamText() string { return strings.ToValidUTF8(string(*o.stream), "\uFFFD") }
 
-// addText adds text to the last output, or as a new one. The echo of a value is a result of its own.
+// addText adds text to the last output, or as a new output. The echo of a value is a separate
+// result.
 func addText(all []notebookOutput, t timeline.Text) []notebookOutput {
 	if len(t.Data) == 0 {
 		return all
@@ -167,7 +169,7 @@ func addText(all []notebookOutput, t timeline.Text) []notebookOutput {
 	return all
 }
 
-// addDisplay adds a display in place of the one that it updates, and a result in place of its echo.
+// addDisplay adds a display, replacing the display that it updates; a result replaces its echo.
 func addDisplay(all []notebookOutput, d timeline.Display) []notebookOutput {
 	o := displayOutput(d)
 	if d.Update && d.ID != "" {
@@ -196,8 +198,8 @@ func displayOutput(d timeline.Display) notebookOutput {
 	return o
 }
 
-// fillData gives an output its bundle as notebooks have it: texts as lists of lines, JSON as it is,
-// the rest in base64. Its text so far is for a bundle without one.
+// fillData fills an output with its bundle in the form of notebooks: texts as lists of lines, JSON
+// verbatim, the rest in base64. The text so far is used if the bundle has none.
 func (o *notebookOutput) fillData(d timeline.Display) {
 	o.Data = make(map[string]any, len(d.Data)+1)
 	for mime, data := range d.Data {
@@ -218,17 +220,17 @@ func (o *notebookOutput) fillData(d timeline.Display) {
 	o.Text = nil
 }
 
-// displayName is the text of a display that has none.
+// displayName is the text for a display without one.
 func displayName(d timeline.Display) string {
 	title := d.Title
 	if _, _, ok := d.ImageData(); title == "" && ok {
-		title = "a picture"
+		title = "an image"
 	}
 	if title == "" {
 		title = "a display"
 	}
 	if len(d.Omitted) > 0 {
-		title += ", of which not all was kept"
+		title += ", only partly stored"
 	}
 	return title
 }
@@ -237,7 +239,7 @@ func isBitmap(mime string) bool {
 	return strings.HasPrefix(mime, "image/") && !strings.HasSuffix(mime, "+xml")
 }
 
-// orEmpty returns metadata, which every display of a notebook has.
+// orEmpty returns metadata, which every display in a notebook must have.
 func orEmpty(meta json.RawMessage) json.RawMessage {
 	var object map[string]json.RawMessage
 	if json.Unmarshal(meta, &object) != nil || object == nil {
@@ -246,7 +248,7 @@ func orEmpty(meta json.RawMessage) json.RawMessage {
 	return meta
 }
 
-// splitLines splits text into lines as notebooks have them, each with its newline.
+// splitLines splits text into lines, each with its newline, as notebooks store it.
 func splitLines(text string) []string {
 	all := []string{}
 	for line := range strings.Lines(text) {

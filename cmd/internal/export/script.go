@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// A scriptWriter has the inputs that succeeded, in order. The others are comments, so that a reader
-// sees them and they are not run.
+// A scriptWriter writes the inputs that succeeded, in order. The others become comments, so that
+// they are visible but not run.
 type scriptWriter struct {
 	out     *errWriter
 	session Session
@@ -15,7 +15,7 @@ type scriptWriter struct {
 func (s *scriptWriter) beginDocument() {
 	l := s.session.Language
 	runtime := strings.TrimSpace(l.Display + " " + s.session.Runtime)
-	s.writeComment(fmt.Sprintf("%s: what was run in a session of repl, %s.", s.session.Name, runtime))
+	s.writeComment(fmt.Sprintf("%s: inputs of a repl session, %s.", s.session.Name, runtime))
 	s.writeComment("Inputs that did not succeed are comments.")
 }
 

@@ -6,7 +6,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// A transcriptWriter has everything that was typed and shown, as text.
+// A transcriptWriter writes everything that was typed and shown, as plain text.
 type transcriptWriter struct {
 	out     *errWriter
 	session Session
@@ -35,7 +35,7 @@ func (p *transcriptWriter) writeTurn(t *exportedTurn) {
 	}
 	for _, e := range t.events {
 		switch b := e.Body.(type) {
-		case timeline.InputLine: // typed after its prompt, which is the text before it
+		case timeline.InputLine: // typed after its prompt, which is the preceding text
 			typed := b.Text
 			if b.Secret {
 				typed = "(a secret)"

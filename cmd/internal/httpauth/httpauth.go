@@ -1,8 +1,8 @@
-// Package gate tells the requests that a server on this machine may answer from those that a
+// Package httpauth distinguishes the requests that a local server may answer from requests that a
 // foreign web page made a browser send. It reads only the header of a request.
 //
-// Facts about browsers are from the Fetch standard (Origin, Sec-Fetch-Site) and RFC 6265
-// (cookies, which know no ports).
+// Facts about browsers are from the Fetch standard (Origin, Sec-Fetch-Site) and RFC 6265 (cookies,
+// which ignore ports).
 //
 // It has no goroutines.
 package httpauth
@@ -17,27 +17,27 @@ import (
 	"sync"
 )
 
-// A TokenHash is a text that a client must know, hashed, so that comparing does not reveal its
-// length.
+// A TokenHash is the hash of a token that a client must know. Comparing hashes does not reveal the
+// token's length.
 type TokenHash [sha256.Size]byte
 
-// NewTokenHash returns the secret for a text.
+// NewTokenHash returns the hash of a token.
 func NewTokenHash(text string) TokenHash { return sha256.Sum256([]byte(text)) }
 
-// Matches reports whether text is the secret's. It takes the same time for every text of a length.
+// Matches reports whether text is the token. It takes the same time for every text of a length.
 func (s TokenHash) Matches(text string) bool {
 	given := NewTokenHash(text)
 	return subtle.ConstantTimeCompare(given[:], s[:]) == 1
 }
 
-// IsLoopback reports whether a host name without a port means this machine, and no DNS server
-// can say otherwise.
+// IsLoopback reports whether a host name without a port means this machine, and no DNS server can
+// say otherwise.
 func IsLoopback(name string) bool {
 	return name == "localhost" || net.ParseIP(name).IsLoopback()
 }
 
-// HasOwnOrigin reports whether a request comes from a program, or from a page of the host that
-// it was sent to.
+// HasOwnOrigin reports whether a request comes from a program, or from a page of the host that it
+// was sent to.
 func HasOwnOrigin(r *http.Request) bool {
 	origins := r.Header.Values("Origin")
 	if len(origins) == 0 {
@@ -48,13 +48,13 @@ func HasOwnOrigin(r *http.Request) bool {
 }
 
 // HasOwnSite reports whether a request was not made by a page of another origin, as far as the
-// browser tells. "same-site" is one: a page at another port of this host.
+// browser tells. "same-site" is another origin: a page at another port of this host.
 func HasOwnSite(r *http.Request) bool {
 	sites := r.Header.Values("Sec-Fetch-Site")
 	return len(sites) == 0 || len(sites) == 1 && (sites[0] == "same-origin" || sites[0] == "none")
 }
 
-// A LimitedListener has a bounded number of open connections. It is made by Limit.
+// A LimitedListener bounds the number of open connections. It is created by LimitListener.
 type LimitedListener struct {
 	net.Listener
 	slots   chan struct{} // holds one token for each open connection
@@ -88,7 +88,7 @@ func (l *LimitedListener) Close() error {
 	return l.Listener.Close()
 }
 
-// A countedConn connection counts toward the limit of its listener.
+// A countedConn counts toward the connection limit of its listener.
 type countedConn struct {
 	net.Conn
 	release func()

@@ -12,15 +12,15 @@ const (
 	// LoginLinkTimeout is how long a link can be used.
 	LoginLinkTimeout = time.Minute
 
-	// BrowserSessionTimeout is how long a visit lasts without a request.
+	// BrowserSessionTimeout is how long a browser session lasts without a request.
 	BrowserSessionTimeout = 24 * time.Hour
 
-	// maxLinks and maxSessions bound those at a time; beyond them the oldest is over.
+	// maxLinks and maxSessions bound the open links and sessions; beyond that the oldest is closed.
 	maxLinks    = 16
 	maxSessions = 32
 )
 
-// A LoginLinks lets a person's browser in: a link that can be used once becomes a cookie. It is safe
+// LoginLinks lets the user's browser log in: a link that works once becomes a cookie. It is safe
 // for concurrent use.
 type LoginLinks struct {
 	cookie string
@@ -35,18 +35,18 @@ type loginLink struct {
 	created time.Time
 }
 
-// A browserSession is a browser that was let in.
+// A browserSession is the login of a browser.
 type browserSession struct {
 	cookie   TokenHash
-	token    string // of its pages
+	token    string // sent by its pages
 	lastUsed time.Time
 }
 
-// NewLoginLinks returns a door. The name of its cookie should have the port, because cookies of one
-// host know no ports.
+// NewLoginLinks returns an empty set of links. The cookie's name should contain the port, because
+// cookies of a host ignore ports.
 func NewLoginLinks(cookie string) *LoginLinks { return &LoginLinks{cookie: cookie} }
 
-// NewLink returns the secret of a new link. It is good for one Enter within LoginLinkTimeout.
+// NewLink returns the secret of a new link. RedeemLink accepts it once within LoginLinkTimeout.
 func (d *LoginLinks) NewLink() string {
 	text := rand.Text() + rand.Text() // 260 bits
 	d.mu.Lock()
@@ -58,8 +58,8 @@ func (d *LoginLinks) NewLink() string {
 	return text
 }
 
-// RedeemLink uses up a link and returns the cookie for the browser, and the token for its pages: see Token. ok
-// is false when the link was used, is too old, or never was.
+// RedeemLink uses up a link and returns the cookie for the browser, and the token for its pages:
+// see PageToken. ok is false if the link was used, is too old, or never existed.
 func (d *LoginLinks) RedeemLink(text string) (c *http.Cookie, token string, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -80,10 +80,9 @@ func (d *LoginLinks) RedeemLink(text string) (c *http.Cookie, token string, ok b
 	return &http.Cookie{Name: d.cookie, Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode}, token, true
 }
 
-// PageToken returns the token that pages of a request's visit put into the header of each call: a
-// cookie alone would also come with requests that no page of ours has made, and other servers of the
-// host get it. ok is false when
-// the request belongs to no visit.
+// PageToken returns the token that pages of a request's browser session must send in the header of
+// each call. A cookie alone would also come with requests by foreign pages, and other servers of
+// the host receive it. ok is false if the request belongs to no browser session.
 func (d *LoginLinks) PageToken(r *http.Request) (token string, ok bool) {
 	cookies := r.CookiesNamed(d.cookie)
 	if len(cookies) != 1 {

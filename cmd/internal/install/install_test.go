@@ -359,7 +359,7 @@ func TestInstallPreserves(t *testing.T) {
 		if err := os.Remove(real); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.Install(t.Context(), p, testServer, Options{}); err == nil || !strings.Contains(err.Error(), "which is not there") {
+		if _, err := c.Install(t.Context(), p, testServer, Options{}); err == nil || !strings.Contains(err.Error(), "which does not exist") {
 			t.Errorf("a link that leads nowhere: got %v", err)
 		}
 	})
@@ -388,18 +388,18 @@ func TestInstallErrors(t *testing.T) {
 			{"cursor", "{\n  \"a\": 1\n  \"b\": 2\n}", "line 3, column 3"},
 			{"cursor", "{\"a\": 1", "unexpected EOF"},
 			{"cursor", "[1]", "must be an object"},
-			{"cursor", "{\"mcpServers\": []}", `"mcpServers" is no table`},
-			{"cursor", "{\"mcpServers\": {\"turnstone\": 1}}", `"mcpServers.turnstone" is no table`},
-			{"cursor", "{\n\"mcpServers\": {},\n\"mcpServers\": {}}", `"mcpServers" is there twice, at line 2, column 1 and line 3, column 1`},
+			{"cursor", "{\"mcpServers\": []}", `"mcpServers" is not a table`},
+			{"cursor", "{\"mcpServers\": {\"turnstone\": 1}}", `"mcpServers.turnstone" is not a table`},
+			{"cursor", "{\n\"mcpServers\": {},\n\"mcpServers\": {}}", `"mcpServers" appears twice, at line 2, column 1 and line 3, column 1`},
 			{"cursor", "\xff\xfe{\x00}\x00", "UTF-16"},
 			{"cursor", "{\"a\": \"\xff\"}", "not UTF-8"},
 			{"cursor", "{\"a\": \x00}", "NUL"},
 			{"cursor", strings.Repeat(`{"a":`, 20_000), "nested deeper"},
 			{"cursor", `{"mcpServers": {"turnstone": {"command": "npx", "args": ["other"]}}}`, "--name"},
-			{"cursor", `{"mcpServers": {"turnstone": {"url": "https://x"}}}`, "another one (https://x)"},
+			{"cursor", `{"mcpServers": {"turnstone": {"url": "https://x"}}}`, "a different one (https://x)"},
 			{"codex", "a = 1\nb 2\n", "line 2, column 3"},
-			{"codex", "mcp_servers = { other = { command = 'x' } }\n", "line 1, column 1: mcp_servers is one inline table"},
-			{"codex", "[[mcp_servers]]\n", `"mcp_servers" is no table`},
+			{"codex", "mcp_servers = { other = { command = 'x' } }\n", "line 1, column 1: mcp_servers is an inline table"},
+			{"codex", "[[mcp_servers]]\n", `"mcp_servers" is not a table`},
 			{"codex", "[mcp_servers]\nturnstone = { command = '/x/repl', args = ['mcp'] }\n", "change it by hand"},
 			{"codex", "a = " + strings.Repeat("[", 20_000), "nested deeper"},
 		} {
@@ -423,7 +423,7 @@ func TestInstallErrors(t *testing.T) {
 		if err := os.MkdirAll(c.file(p), 0o755); err != nil { // a directory instead of a file
 			t.Fatal(err)
 		}
-		if _, err := c.Install(t.Context(), p, testServer, Options{}); err == nil || !strings.Contains(err.Error(), "no regular file") {
+		if _, err := c.Install(t.Context(), p, testServer, Options{}); err == nil || !strings.Contains(err.Error(), "not a regular file") {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -469,7 +469,7 @@ func TestInstallClaude(t *testing.T) {
 		}
 
 		installFakeClient(t, p, "claude", fakeClient{DoesNothing: true})
-		if _, err := c.Install(t.Context(), p, testServer, Options{}); err == nil || !strings.Contains(err.Error(), "does not show it") {
+		if _, err := c.Install(t.Context(), p, testServer, Options{}); err == nil || !strings.Contains(err.Error(), "does not show the change") {
 			t.Errorf("got %v", err)
 		}
 		installFakeClient(t, p, "claude", fakeClient{Failure: "no"})

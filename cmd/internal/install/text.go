@@ -135,7 +135,7 @@ func entryAt(tree map[string]any, at []string) (map[string]any, error) {
 			return nil, nil
 		}
 		if _, ok := v.(map[string]any); !ok {
-			return nil, formatErrorf("%q is not a table of settings; correct that first", strings.Join(at[:i+1], "."))
+			return nil, formatErrorf("%q is not a table of settings", strings.Join(at[:i+1], "."))
 		}
 	}
 	v, _ := lookupKeys(tree, at)

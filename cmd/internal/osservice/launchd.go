@@ -10,15 +10,15 @@ import (
 
 const launchdLabel = "com.github.turnstone-repl.turnstone"
 
-// newLaunchd has one agent, which starts with the login and is not started again when it ends.
-// newLaunchd could also pass a socket, but only by a call of its own C library, so the daemon
-// makes its socket itself.
+// newLaunchd installs one agent, which starts with the login and is not restarted when it exits.
+// launchd could also pass a socket, but only through a call of its C library, so the daemon creates
+// its socket itself.
 func newLaunchd() Manager {
 	domain := func(p UserDirs) string { return "gui/" + strconv.Itoa(p.UID) }
 	return Manager{
 		Name:    "launchd",
 		command: "launchctl",
-		Note:    "launchd starts it at the login, not with its first client: it has no idle exit",
+		Note:    "launchd starts the daemon at login, not with its first client; it never exits when idle",
 		files: func(p UserDirs, o *Options) []UnitFile {
 			serve := []string{o.Executable, "serve", "--quiet"}
 			if o.Socket != "" {
@@ -62,5 +62,5 @@ func newLaunchd() Manager {
 	}
 }
 
-// escapeXML escapes what both XML and HTML escape, and in the same way.
+// escapeXML escapes the characters that XML and HTML escape alike.
 func escapeXML(s string) string { return html.EscapeString(s) }

@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// ownerMarker is in every file that we write. A file without it is not touched.
+// ownerMarker is in every file that we write. Files without it are never changed.
 const ownerMarker = "Written by repl service install; repl service uninstall removes it."
 
-// commandTimeout bounds one command of the manager's.
+// commandTimeout bounds one command of the manager.
 const commandTimeout = 30 * time.Second
 
-// Options say how the service runs.
+// Options configure how the service runs the daemon.
 type Options struct {
 	Executable  string        // repl, absolute
 	Socket      string        // absolute; "" means the default
@@ -28,7 +28,7 @@ type Options struct {
 	State       string        // XDG_STATE_HOME, where clients find the daemon's key; "" means the manager's
 }
 
-// environment are those of the daemon's environment that the service sets, as names and values.
+// environment returns the variables that the service sets, as names and values.
 func (o *Options) environment() (set [][2]string) {
 	for _, v := range [][2]string{{"PATH", o.Path}, {"XDG_STATE_HOME", o.State}} {
 		if v[1] != "" {
@@ -41,31 +41,31 @@ func (o *Options) environment() (set [][2]string) {
 func (o *Options) validate() error {
 	for _, s := range []string{o.Executable, o.Socket, o.Path, o.State} {
 		if strings.ContainsAny(s, "\n\r\x00") {
-			return fmt.Errorf("%q cannot stand in a service's file", s)
+			return fmt.Errorf("%q cannot be written to a service file", s)
 		}
 	}
 	if !filepath.IsAbs(o.Executable) || o.Socket != "" && !filepath.IsAbs(o.Socket) {
-		return fmt.Errorf("the paths of a service are absolute: %q, %q", o.Executable, o.Socket)
+		return fmt.Errorf("the paths of a service must be absolute: %q, %q", o.Executable, o.Socket)
 	}
 	return nil
 }
 
-// UserDirs are the directories of one person.
+// UserDirs are the directories of one user.
 type UserDirs struct {
 	Home   string
 	Config string // XDG_CONFIG_HOME; "" is .config in Home
 	UID    int
 }
 
-// A UnitFile is one that a manager reads.
+// A UnitFile is a unit file for systemd or a property list for launchd.
 type UnitFile struct {
 	Path, Content string
 }
 
-// A Manager starts services.
+// A Manager installs services with systemd or launchd.
 type Manager struct {
 	Name    string // "systemd", "launchd"
-	command string // its own
+	command string // the manager's own
 
 	files  func(p UserDirs, o *Options) []UnitFile
 	start  func(p UserDirs, files []UnitFile) [][]string
@@ -86,7 +86,7 @@ func FindManager() (Manager, error) {
 		}
 		commands = append(commands, m.command)
 	}
-	return Manager{}, fmt.Errorf("no service manager that is known here: neither %s is on PATH; start repl serve with your session instead", strings.Join(commands, " nor "))
+	return Manager{}, fmt.Errorf("no supported service manager: neither %s is on PATH; start repl serve with your session instead", strings.Join(commands, " nor "))
 }
 
 // Files returns the files for the manager.
@@ -97,15 +97,15 @@ func (m Manager) Files(p UserDirs, o Options) ([]UnitFile, error) {
 	return m.files(p, &o), nil
 }
 
-// A Step is one action: exactly one of its fields is set.
+// A Step is a single action of an installation: exactly one of its fields is set.
 type Step struct {
 	Write  *UnitFile
 	Remove string
 	Run    []string
 }
 
-// Install returns the steps that register the service and start it. An existing file that is
-// not ours is an error.
+// Install returns the steps that register the service and start it. An existing file that is not
+// ours is an error.
 func (m Manager) Install(p UserDirs, o Options) ([]Step, error) {
 	files, err := m.Files(p, o)
 	if err != nil {
@@ -121,8 +121,7 @@ func (m Manager) Install(p UserDirs, o Options) ([]Step, error) {
 	return append(steps, commandSteps(m.start(p, files))...), nil
 }
 
-// Uninstall returns the steps that stop the service and forget it; none when it is not
-// installed.
+// Uninstall returns the steps that stop and remove the service, or none if it is not installed.
 func (m Manager) Uninstall(p UserDirs) ([]Step, error) {
 	files := m.files(p, &Options{})
 	var removals []Step
@@ -158,12 +157,12 @@ func isOurs(path string) (bool, error) {
 	case err != nil:
 		return false, err
 	case !bytes.Contains(content, []byte(ownerMarker)):
-		return false, fmt.Errorf("%s was not written by repl service install, and is left alone: move it away first", path)
+		return false, fmt.Errorf("%s was not written by repl service install and was not changed; move it away first", path)
 	}
 	return true, nil
 }
 
-// String returns the step as a person would write it.
+// String returns the step as the user would write it.
 func (s Step) String() string {
 	switch {
 	case s.Write != nil:
@@ -174,7 +173,7 @@ func (s Step) String() string {
 	return "run " + strings.Join(s.Run, " ")
 }
 
-// Execute does the step. A command takes half a minute at most; its output is part of its error.
+// Execute carries out the step. A command has half a minute; its output is part of its error.
 func (s Step) Execute(ctx context.Context) error {
 	switch {
 	case s.Write != nil:

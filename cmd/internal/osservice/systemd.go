@@ -8,10 +8,9 @@ import (
 
 const unitName = "turnstone"
 
-// newSystemd has two units. The socket exists from the login on. The first client starts the
-// service; after it has ended because nothing used it, the next client starts it again.
-// Status 3 means another daemon at the socket, and 2 a wrong command line: starting it again
-// would not help.
+// newSystemd installs two units. The socket exists from the login on. The first client starts the
+// service; after it has exited because it was idle, the next client starts it again. Exit status 3
+// means that another daemon uses the socket, and 2 a wrong command line: a restart would not help.
 func newSystemd() Manager {
 	return Manager{
 		Name:    "systemd",
@@ -36,7 +35,7 @@ func newSystemd() Manager {
 				environment += "Environment=" + quoteUnit(v[0]+"="+v[1]) + "\n"
 			}
 			for i, word := range serve {
-				if i > 0 { // in its arguments the manager puts variables
+				if i > 0 { // the manager expands variables in arguments
 					word = strings.ReplaceAll(word, "$", "$$")
 				}
 				serve[i] = quoteUnit(word)
@@ -61,7 +60,7 @@ After=%[2]s.socket
 
 [Service]
 %sExecStart=%s
-# 143 is the end by SIGTERM. With 0 it ended for want of use: the next client starts it.
+# 143 means SIGTERM. 0 means that it was idle: the next client starts it.
 SuccessExitStatus=143
 Restart=on-failure
 # 2: a wrong command line. 3: another daemon serves the socket.
@@ -80,7 +79,7 @@ TimeoutStopSec=30
 	}
 }
 
-// quoteUnit makes one word of s, as systemd.syntax(7) has it.
+// quoteUnit quotes s as one word, following systemd.syntax(7).
 func quoteUnit(s string) string {
 	s = strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(escapeSpecifiers(s))
 	if strings.ContainsAny(s, " \t\"'\\;=") || s == "" {

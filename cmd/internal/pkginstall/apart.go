@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// rejectShared takes out of a request what leads into its directories that are kept apart.
+// rejectShared removes from a request everything that leads into its session directories.
 func (r *Request) rejectShared() error {
 	if len(r.SessionDirs) == 0 {
 		return nil
@@ -43,13 +43,14 @@ func (r *Request) rejectShared() error {
 }
 
 func rejectSessionProgram(program string) error {
-	return fmt.Errorf("%s is in a directory of the session, whose code may have put another program there, and this runs outside of its sandbox: name one that is elsewhere, or install into the environment itself", program)
+	return fmt.Errorf("%s is in a directory of the session, whose code may have replaced it, and it would run outside the sandbox; name one elsewhere, or install into the environment itself", program)
 }
 
 // venvHome matches the directory of the Python from which a virtual environment was made.
 var venvHome = regexp.MustCompile(`(?m)^\s*home\s*=\s*(.*?)\s*$`)
 
-// basePython returns the request's Python, or that from which its virtual environment was made.
+// basePython returns the request's Python, or the Python from which its virtual environment was
+// made.
 func (r *Request) basePython() (string, error) {
 	python := r.Executable
 	for range 4 { // an environment may name another, or have a copy of the program
@@ -66,10 +67,10 @@ func (r *Request) basePython() (string, error) {
 		}
 		python = filepath.Join(string(home[1]), "python3")
 	}
-	return "", fmt.Errorf("%s is of a virtual environment that was made from no Python", r.Executable)
+	return "", fmt.Errorf("%s belongs to a virtual environment whose base Python cannot be found", r.Executable)
 }
 
-// isInApartDir reports whether a path, or where it leads, is in a directory that is kept apart.
+// isInApartDir reports whether a path, or its target, is in a session directory.
 func (r *Request) isInApartDir(path string) bool {
 	return slices.ContainsFunc(r.SessionDirs, func(dir string) bool {
 		return isWithin(path, dir) || isWithin(resolveLinks(path), resolveLinks(dir))
@@ -81,7 +82,7 @@ func isWithin(path, dir string) bool {
 	return err == nil && filepath.IsAbs(path) && filepath.IsLocal(below)
 }
 
-// resolveLinks is a path without links, or the path where nothing is there.
+// resolveLinks returns a path without links, or the path itself if it does not exist.
 func resolveLinks(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		return real
@@ -89,7 +90,7 @@ func resolveLinks(path string) string {
 	return path
 }
 
-// lookPath is exec.LookPath without the directories that are kept apart.
+// lookPath is exec.LookPath without the session directories.
 func (r *Request) lookPath(name string) (string, error) {
 	if len(r.SessionDirs) == 0 {
 		return exec.LookPath(name)

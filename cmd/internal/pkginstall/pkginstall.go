@@ -15,23 +15,23 @@ import (
 )
 
 const (
-	// DefaultTimeout bounds the time for making a directory.
+	// DefaultTimeout bounds the time for building a directory.
 	DefaultTimeout = 10 * time.Minute
 
 	// maxPackages bounds the number of names in a request, and maxNameLength the bytes of each.
 	maxPackages, maxNameLength = 100, 500
 
-	// maxUnusedAge bounds how long a directory is kept without use.
+	// maxUnusedAge bounds how long an unused directory is stored.
 	maxUnusedAge = 90 * 24 * time.Hour
 
-	// unfinishedPrefix marks a directory that is being made.
+	// unfinishedPrefix marks a directory that is still being built.
 	unfinishedPrefix = ".new-"
 
-	// libDir holds the packages within a directory, and listFile lists them for a person.
+	// libDir holds the packages within a directory, and listFile lists them for the user.
 	libDir, listFile = "lib", "made-of"
 )
 
-// A Progress describes the progress of the work. Done never shrinks; the tool chooses its
+// A Progress describes the progress of an installation. Done never shrinks; the tool chooses its
 // unit.
 type Progress struct {
 	Done, Total int64  // Total is 0 while it is unknown
@@ -46,12 +46,13 @@ type Request struct {
 	// Packages are as Tool.Canonical returns them.
 	Packages []string
 
-	// SessionDirs are directories of which nothing is run, neither the runtime nor a tool: code that is in a
-	// sandbox may have written them. Of a virtual environment there, the Python from which it was made is taken.
+	// SessionDirs are directories from which nothing is run, neither the runtime nor a tool,
+	// because sandboxed code may have written them. For a virtual environment there, the Python
+	// from which it was made is used.
 	SessionDirs []string
 
-	// Dir is the cache, made with mode 0700 when it is missing, and refused when
-	// others could write to it. "" means turnstone/packages in the user's cache directory.
+	// Dir is the cache. It is created with mode 0700 if it is missing, and rejected if other users
+	// could write to it. "" means turnstone/packages in the user's cache directory.
 	Dir string
 
 	// Env is the environment for the tools; nil means that of this process.
@@ -71,42 +72,42 @@ func (r *Request) envValue(name string) string {
 	return value
 }
 
-// A Tool makes packages for one language: see [Python] and [R].
+// A Tool installs packages for one language: see [Python] and [R].
 type Tool struct {
 	language string
 
 	// canonical checks one name and returns its standard form.
 	canonical func(name string) (string, error)
 
-	// probe looks at the runtime.
+	// probe examines the runtime.
 	probe func(ctx context.Context, r *Request, dir string) (runtimeProbe, error)
 
 	// install fills lib.
 	install func(ctx context.Context, r *Request, f runtimeProbe, lib string, report func(Progress)) error
 
-	// path is the variable with the runtime's directories of packages.
+	// path is the variable with the runtime's package directories.
 	path string
 }
 
-// UnsupportedTool is the Tool of a language whose packages nobody makes here.
+// UnsupportedTool is the Tool of a language whose packages cannot be installed here.
 func UnsupportedTool(language string) *Tool {
 	return &Tool{language: language, canonical: func(string) (string, error) {
-		return "", fmt.Errorf("packages of %s are not made here: install them with its own tools", language)
+		return "", fmt.Errorf("packages of %s cannot be installed here; use the language's own tools", language)
 	}}
 }
 
-// A runtimeProbe is the result of examine.
+// A runtimeProbe is the result of a tool's probe.
 type runtimeProbe struct {
-	// facts are the properties of a runtime on which its packages depend, so that another
-	// runtime never gets them.
+	// facts are the properties of a runtime on which its packages depend, so that another runtime
+	// never gets them.
 	facts []string
 
-	missing   []string // the packages that the runtime does not have yet
+	missing   []string // the packages that the runtime lacks
 	installer string   // private to the tool
-	pipDir    string   // the directory of a pip that the interpreter does not find by itself; may be ""
+	pipDir    string   // the directory of a pip that the interpreter does not find; may be ""
 }
 
-// An Error means that packages could not be made. Output is the last output of the tool, a few
+// An Error means that packages could not be installed. Output is the last output of the tool, a few
 // KiB at most.
 type Error struct {
 	Wanted []string
@@ -125,17 +126,17 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.cause }
 
-// Canonical checks names, and sorts them without repetitions, so that equal requests compare
-// equal. An error is a mistake of the user.
+// Canonical checks, sorts and deduplicates names, so that equal requests compare equal. An error is
+// a mistake of the user.
 func (t *Tool) Canonical(names []string) ([]string, error) {
 	if len(names) > maxPackages {
-		return nil, fmt.Errorf("%d packages are wanted at once: %d are the most", len(names), maxPackages)
+		return nil, fmt.Errorf("%d packages requested; at most %d are allowed", len(names), maxPackages)
 	}
 	var all []string
 	for _, n := range names {
 		n = strings.Join(strings.Fields(n), " ")
 		if n == "" || len(n) > maxNameLength || strings.ContainsFunc(n, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-			return nil, fmt.Errorf("%.100q is no package of %s's", n, t.language)
+			return nil, fmt.Errorf("%.100q is not a package name for %s", n, t.language)
 		}
 		c, err := t.canonical(n)
 		if err != nil {
@@ -147,10 +148,10 @@ func (t *Tool) Canonical(names []string) ([]string, error) {
 	return slices.Compact(all), nil
 }
 
-// Make makes the packages available and returns the necessary changes of the runtime's
-// environment: "K=V", as in workers.Spec. If they were made before, it only checks that and
-// reports nothing. report is called by this goroutine and one other, never by both at once.
-// An error is an *Error, or that of ctx.
+// Make makes the packages available and returns the changes of the runtime's environment: "K=V", as
+// in workers.Spec. If they were installed before, it only checks that and reports nothing. report
+// is called by this goroutine and one other, never by both at once. The error is an *Error, or that
+// of ctx.
 func (t *Tool) Make(ctx context.Context, r Request, report func(Progress)) (env []string, err error) {
 	if r.Env == nil {
 		r.Env = os.Environ()
@@ -161,7 +162,7 @@ func (t *Tool) Make(ctx context.Context, r Request, report func(Progress)) (env 
 	if err := r.rejectShared(); err != nil {
 		return nil, &Error{Wanted: r.Packages, Reason: err.Error(), cause: err}
 	}
-	late := fmt.Errorf("it was not done after %s", r.Timeout)
+	late := fmt.Errorf("not finished after %s", r.Timeout)
 	bounded, cancel := context.WithTimeoutCause(ctx, r.Timeout, late)
 	defer cancel()
 	env, err = t.makeLocked(bounded, &r, report)
@@ -200,7 +201,7 @@ func (t *Tool) makeLocked(ctx context.Context, r *Request, report func(Progress)
 		}
 	}
 	now := time.Now()
-	if err := os.Chtimes(dir, now, now); err != nil { // tidy uses it
+	if err := os.Chtimes(dir, now, now); err != nil { // removeUnused reads it
 		return nil, err
 	}
 	path := filepath.Join(dir, libDir)
@@ -210,7 +211,7 @@ func (t *Tool) makeLocked(ctx context.Context, r *Request, report func(Progress)
 	return []string{t.path + "=" + path}, nil
 }
 
-// buildDir makes dir, completely or not at all.
+// buildDir builds dir atomically.
 func (t *Tool) buildDir(ctx context.Context, r *Request, found runtimeProbe, dir, list string, report func(Progress)) error {
 	temp, err := os.MkdirTemp(filepath.Dir(dir), unfinishedPrefix)
 	if err != nil {
@@ -238,16 +239,16 @@ func isDir(path string) bool {
 	return err == nil && i.IsDir()
 }
 
-// openCache makes the directory for all packages of one language.
+// openCache creates the directory for all packages of one language.
 func openCache(dir, language string) (string, error) {
 	if dir == "" {
 		root, err := os.UserCacheDir()
 		if err != nil {
-			return "", fmt.Errorf("there is no place to keep packages: %w", err)
+			return "", fmt.Errorf("cannot find a cache directory for packages: %w", err)
 		}
 		dir = filepath.Join(root, "turnstone", "packages")
 	}
-	dir, err := filepath.Abs(dir) // the tools run elsewhere
+	dir, err := filepath.Abs(dir) // the tools run in other directories
 	if err != nil {
 		return "", err
 	}
@@ -261,14 +262,14 @@ func openCache(dir, language string) (string, error) {
 			return "", err
 		}
 		if why := whyUntrusted(info); why != "" {
-			return "", fmt.Errorf("packages cannot be kept: %s %s", d, why)
+			return "", fmt.Errorf("cannot cache packages: %s %s", d, why)
 		}
 	}
 	return own, nil
 }
 
 // removeUnused removes directories that have not been used for long, and unfinished ones of killed
-// processes. It ignores those that cannot be removed.
+// processes. It ignores errors.
 func removeUnused(root string, limit time.Duration) {
 	entries, err := os.ReadDir(root)
 	if err != nil {

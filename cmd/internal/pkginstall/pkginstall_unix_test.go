@@ -494,7 +494,7 @@ func TestMakeLimits(t *testing.T) {
 		slow := fakePython(t, "echo begun; exec sleep 600\n")
 		slow.Timeout = 3 * time.Second // a busy machine needs a while to begin
 		_, err := pkginstall.Python().Make(t.Context(), slow, func(pkginstall.Progress) {})
-		if err == nil || !strings.Contains(err.Error(), "it was not done after 3s\nbegun") {
+		if err == nil || !strings.Contains(err.Error(), "not finished after 3s\nbegun") {
 			t.Errorf("got %v", err)
 		}
 		loud := fakePython(t, "exec yes\n")

@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// pythonName matches the beginning of a requirement: the name of a project, so that it is
-// never taken for an option. The installer checks the rest.
+// pythonName matches the start of a requirement: the name of a project, which cannot be an option.
+// The installer checks the rest.
 var pythonName = regexp.MustCompile(`^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?`)
 
 var pythonSeparators = regexp.MustCompile(`[-_.]+`)
@@ -30,24 +30,25 @@ print(sys.implementation.cache_tag, sys.version.split()[0], sysconfig.get_platfo
 print(pip)
 `
 
-// noPip stands for the version of a pip that is not there.
+// noPip is the version that probeScript prints for a missing pip.
 const noPip = "none"
 
-// apartProbeScript prints the same without site, and the directories where an interpreter may have its pip.
+// apartProbeScript prints the same without site, and the directories where an interpreter may have
+// its pip.
 const apartProbeScript = `
 import sys, sysconfig
 print(sys.implementation.cache_tag, sys.version.split()[0], sysconfig.get_platform(), sys.base_prefix)
 print(sysconfig.get_path("purelib"), sys.base_prefix + "/lib/python3/dist-packages", sep="\n")
 `
 
-// isolatedFlags keeps an interpreter from all code but the standard library: a .pth file of an environment, and what
-// it finds, such as a sitecustomize.py, may lead to code of a session.
+// isolatedFlags restricts an interpreter to the standard library. The .pth files of an environment
+// and a sitecustomize.py may lead to code of a session.
 var isolatedFlags = []string{"-I", "-S"}
 
 var pipVersion = regexp.MustCompile(`(?m)^__version__ = "(.+)"`)
 
-// Python makes Python packages, with uv if it is on PATH, otherwise with the interpreter's own
-// pip, otherwise with the pip of a virtual environment.
+// Python installs Python packages. It uses uv if it is on PATH, otherwise the interpreter's own
+// pip, otherwise the pip of a virtual environment.
 func Python() *Tool {
 	return &Tool{
 		language: "Python",
@@ -55,7 +56,7 @@ func Python() *Tool {
 		canonical: func(name string) (string, error) {
 			project := pythonName.FindString(name)
 			if project == "" {
-				return "", fmt.Errorf("%q is no package of Python's: write it as for pip, such as numpy or 'numpy>=2'", name)
+				return "", fmt.Errorf("%q is not a Python requirement; write it as for pip, such as numpy or 'numpy>=2'", name)
 			}
 			// PEP 503: all spellings of a project's name are equal.
 			canonical := strings.ToLower(pythonSeparators.ReplaceAllString(project, "-"))
@@ -77,15 +78,15 @@ func probePython(ctx context.Context, r *Request, dir string) (runtimeProbe, err
 	}
 	lines := strings.Split(said, "\n")
 	if len(lines) < 2 {
-		return f, fmt.Errorf("%s does not say which Python it is", r.Executable)
+		return f, fmt.Errorf("%s does not report its Python version", r.Executable)
 	}
 	f.facts = []string{"python " + lines[len(lines)-2]} // a startup hook may print before
 	f.installer = lines[len(lines)-1]
 	return f, nil
 }
 
-// probeForeignPython is probePython without code of an environment. It replaces the request's interpreter by that from which
-// the environment was made.
+// probeForeignPython is probePython without code from the environment. It replaces the request's
+// interpreter by the Python from which the environment was made.
 func probeForeignPython(ctx context.Context, r *Request, dir string) (runtimeProbe, error) {
 	f := runtimeProbe{missing: r.Packages, installer: noPip}
 	var err error
@@ -98,7 +99,7 @@ func probeForeignPython(ctx context.Context, r *Request, dir string) (runtimePro
 	}
 	lines := strings.Split(said, "\n")
 	if len(lines) < 3 {
-		return f, fmt.Errorf("%s does not say which Python it is", r.Executable)
+		return f, fmt.Errorf("%s does not report its Python version", r.Executable)
 	}
 	f.facts = []string{"python " + lines[len(lines)-3]}
 	for _, dir := range lines[len(lines)-2:] {
@@ -120,13 +121,13 @@ func installPython(ctx context.Context, r *Request, f runtimeProbe, lib string, 
 	hasUv := err == nil
 	needsPip := !hasUv && f.installer == noPip
 	if needsPip {
-		report(Progress{Message: "making a pip, which " + r.Executable + " has not"})
+		report(Progress{Message: "creating a virtual environment with pip, which " + r.Executable + " lacks"})
 		f.installer = "0"
 	}
 	python := r.Executable
 	var env []string
 	if len(r.SessionDirs) > 0 {
-		env = []string{"PYTHONPATH=", "PYTHONHOME="} // modules of the user's may lead further
+		env = []string{"PYTHONPATH=", "PYTHONHOME="} // the user's modules may lead further
 	}
 	if needsPip || len(r.SessionDirs) > 0 {
 		own := filepath.Join(filepath.Dir(lib), "own")
@@ -157,8 +158,8 @@ func (r *Request) runPip(ctx context.Context, python string, env []string, versi
 	return err
 }
 
-// privatePython makes a virtual environment that has no package but pip, and returns its interpreter. It gets the pip of
-// a directory, or with needsPip one of its own.
+// privatePython creates a virtual environment without packages except pip, and returns its
+// interpreter. It uses the pip of a directory, or installs one if needsPip is set.
 func (r *Request) privatePython(ctx context.Context, own string, env []string, pip string, needsPip bool) (string, error) {
 	var args []string
 	if len(r.SessionDirs) > 0 {
@@ -170,7 +171,7 @@ func (r *Request) privatePython(ctx context.Context, own string, env []string, p
 	}
 	if _, err := r.runTool(ctx, filepath.Dir(own), env, nil, r.Executable, append(args, own)...); err != nil {
 		if e, ok := errors.AsType[*Error](err); ok && needsPip {
-			e.Reason += "; there is no pip either: install uv, or pip for " + r.Executable
+			e.Reason += "; pip is missing, too; install uv, or pip for " + r.Executable
 		}
 		return "", err
 	}
@@ -180,7 +181,7 @@ func (r *Request) privatePython(ctx context.Context, own string, env []string, p
 	}
 	libraries, err := filepath.Glob(filepath.Join(own, "lib", "*", "site-packages"))
 	if err == nil && len(libraries) != 1 {
-		err = fmt.Errorf("%s makes virtual environments without site-packages", r.Executable)
+		err = fmt.Errorf("%s creates virtual environments without site-packages", r.Executable)
 	}
 	if err == nil {
 		err = os.Symlink(pip, filepath.Join(libraries[0], "pip"))
@@ -198,7 +199,7 @@ func countSteps(report func(Progress)) func(string) {
 	}
 }
 
-// hasRawProgress reports whether this version of pip can say how many bytes there are.
+// hasRawProgress reports whether this version of pip can print its progress in bytes.
 func hasRawProgress(version string) bool {
 	major, rest, _ := strings.Cut(version, ".")
 	minor, _, _ := strings.Cut(rest, ".")
@@ -210,13 +211,13 @@ func hasRawProgress(version string) bool {
 // countDownloads counts the bytes that pip downloads. The total is unknown before the last file.
 func countDownloads(report func(Progress)) func(string) {
 	var p Progress
-	var file int64 // bytes of it that are counted
+	var file int64 // counted bytes of the current file
 	what := ""
 	return func(line string) {
 		var done, total int64
 		if n, _ := fmt.Sscanf(line, "Progress %d of %d", &done, &total); n == 2 {
 			if done < file {
-				file = 0 // another one
+				file = 0 // the next file
 			}
 			if done > file {
 				p.Done += done - file

@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// rName is a package's name as R's manual has it.
+// rName matches a package's name as defined in R's manual.
 var rName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9.]*[A-Za-z0-9]$`)
 
 //go:embed examine.R
@@ -25,18 +25,18 @@ var installScriptR string
 //go:embed apart.R
 var apartScriptR string
 
-// rLinePrefix begins the lines that our code in R prints for us.
+// rLinePrefix starts the lines that our R code prints for us.
 const rLinePrefix = "turnstone: "
 
-// R makes R packages with install.packages, from the repositories of the user's own R. It
-// does not make packages that R already finds.
+// R installs R packages with install.packages, from the repositories of the user's own R. It skips
+// packages that R already finds.
 func R() *Tool {
 	return &Tool{
 		language: "R",
 		path:     "R_LIBS",
 		canonical: func(name string) (string, error) {
 			if !rName.MatchString(name) {
-				return "", fmt.Errorf("%q is no package of R's: give a name such as jsonlite", name)
+				return "", fmt.Errorf("%q is not the name of an R package; use a name such as jsonlite", name)
 			}
 			return name, nil
 		},
@@ -50,7 +50,7 @@ func R() *Tool {
 				}
 			}, r.Packages...)
 			if err == nil && len(f.facts) == 0 {
-				err = fmt.Errorf("%s does not say which R it is", r.Executable)
+				err = fmt.Errorf("%s does not report its R version", r.Executable)
 			}
 			return f, err
 		},
@@ -58,7 +58,7 @@ func R() *Tool {
 			var p Progress
 			return r.runR(ctx, filepath.Dir(lib), installScriptR, func(kind, text string) {
 				switch kind {
-				case "total": // each is fetched, and installed
+				case "total": // each is downloaded and installed
 					n, _ := strconv.ParseInt(text, 10, 64)
 					p.Total = 2 * n
 				case "step":
@@ -76,12 +76,12 @@ func R() *Tool {
 // runR runs code and passes the lines that it prints for us to take. Other lines have no kind,
 // unless they mark a step.
 func (r *Request) runR(ctx context.Context, dir, code string, take func(kind, text string), args ...string) error {
-	script, err := os.CreateTemp(dir, unfinishedPrefix+"*.R") // R's own front end does not keep the lines of a long -e
+	script, err := os.CreateTemp(dir, unfinishedPrefix+"*.R") // R's front end does not preserve the lines of a long -e
 	if err != nil {
 		return err
 	}
 	defer os.Remove(script.Name())
-	env := []string{"LANGUAGE=en"} // the code looks for words of R's English messages
+	env := []string{"LANGUAGE=en"} // the code looks for R's English messages
 	if len(r.SessionDirs) > 0 {
 		env, code = append(env, r.startupArgs()...), apartScriptR+code
 	}
@@ -108,8 +108,8 @@ func (r *Request) runR(ctx context.Context, dir, code string, take func(kind, te
 	return err
 }
 
-// startupArgs keeps R, and what it starts, from the user's files, and has apart.R read them. At its start, R itself
-// loads base alone.
+// startupArgs keeps R and its children away from the user's files; apart.R reads these instead. At
+// its start, R itself loads base alone.
 func (r *Request) startupArgs() []string {
 	apart := slices.Clone(r.SessionDirs)
 	for _, dir := range r.SessionDirs {

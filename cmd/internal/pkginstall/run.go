@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	maxOutputBytes  = 64 << 20 // bytes that a tool may print in all
+	maxOutputBytes  = 64 << 20 // total bytes that a tool may print
 	maxLineBytes    = 4 << 10  // bytes of a line that are examined
 	maxMessageBytes = 200      // bytes of a line that are shown
 	maxErrorLines   = 12       // the last lines, for an error
 )
 
 // runTool runs a tool in a directory, with additions to its environment, and returns the last lines
-// of its output. It passes each line to take, cleaned of everything that acts on a terminal.
-// The tool's input is empty. When ctx ends, it is killed with all its children.
+// of its output. It passes each line to take, without control characters. The tool's input is
+// empty. When ctx ends, it is killed with all its children.
 func (r *Request) runTool(ctx context.Context, dir string, env []string, take func(line string), command string, args ...string) (string, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -37,7 +37,7 @@ func (r *Request) runTool(ctx context.Context, dir string, env []string, take fu
 	tail := strings.Join(said.lastLines, "\n")
 	name := filepath.Base(command)
 	if i := slices.Index(args, "-m"); i >= 0 && i+1 < len(args) {
-		name = args[i+1] // python is not what failed
+		name = args[i+1] // the failure is the module's, not python's
 	}
 	var exit *exec.ExitError
 	switch {
@@ -51,7 +51,7 @@ func (r *Request) runTool(ctx context.Context, dir string, env []string, take fu
 	return tail, nil
 }
 
-// toolOutput collects the output of a tool.
+// toolOutput collects the last lines of a tool's output.
 type toolOutput struct {
 	onLine     func(string) // may be nil
 	onOverflow func()
@@ -83,7 +83,6 @@ func (s *toolOutput) Write(b []byte) (int, error) {
 	return n, nil
 }
 
-// endLine ends the line.
 func (s *toolOutput) endLine() {
 	line := printableLine(string(s.line))
 	s.line = s.line[:0]
@@ -118,7 +117,7 @@ func printableLine(line string) string {
 	return strings.TrimSpace(b.String())
 }
 
-// shortMessage cuts a line for a message.
+// shortMessage truncates a line for a message.
 func shortMessage(line string) string {
 	if len(line) <= maxMessageBytes {
 		return line

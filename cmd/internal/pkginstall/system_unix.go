@@ -15,20 +15,20 @@ func setProcessGroup(cmd *exec.Cmd) {
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 }
 
-// whyUntrusted says why another user could have put files into a directory; "" means that only
-// the user can.
+// whyUntrusted says why another user could have put files into a directory. "" means that only the
+// user can.
 func whyUntrusted(info fs.FileInfo) string {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	switch {
 	case !info.IsDir():
 		return "is not a directory"
 	case !ok || int(stat.Uid) != os.Geteuid():
-		return "belongs to somebody else"
+		return "belongs to another user"
 	case info.Mode().Perm()&0o022 != 0:
-		return "can be written by others (chmod go-w it)"
+		return "is writable by other users; run chmod go-w on it"
 	}
 	return ""
 }
 
-// venvPython is the interpreter of a virtual environment, within it.
+// venvPython is the path of the interpreter inside a virtual environment.
 const venvPython = "bin/python"

@@ -11,7 +11,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/securefile"
 )
 
-// configPath is a file beside sandbox.toml; "" when there is no home directory.
+// configPath returns a file next to sandbox.toml, or "" without a home directory.
 func configPath(getenv func(string) string, name string) string {
 	beside := DefaultSandboxFile(getenv)
 	if beside == "" {
@@ -20,14 +20,14 @@ func configPath(getenv func(string) string, name string) string {
 	return filepath.Join(filepath.Dir(string(beside)), name)
 }
 
-// readPrivateFile reads a file that must be the user's alone, since it has commands and permissions; nil
-// when it is not there.
+// readPrivateFile reads a file that only the user may be able to write, because it has commands and
+// permissions. It returns nil if the file does not exist.
 func readPrivateFile(path string) ([]byte, error) {
 	if path == "" {
 		return nil, nil
 	}
 	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) { // /dev/null in place of a directory means no settings
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) { // /dev/null instead of a directory means no settings
 		return nil, nil
 	}
 	if err != nil {

@@ -12,25 +12,25 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/securefile"
 )
 
-// RemoteState is what the program itself knows of a place, a file of its state directory.
+// RemoteState holds what the program has recorded about a remote, in a file of its state directory.
 type RemoteState struct {
-	Job     string    `json:"job,omitempty"`     // what start printed
+	Job     string    `json:"job,omitempty"`     // the output of start
 	Started time.Time `json:"started,omitzero"`  // when start printed it
 	Program string    `json:"program,omitempty"` // where the program was installed there
-	Dir     string    `json:"dir,omitempty"`     // that a person has named for it
+	Dir     string    `json:"dir,omitempty"`     // chosen by the user for the program
 }
 
-// remoteStatePath is the file for a place in the state directory.
-func remoteStatePath(state, place string) string {
-	return filepath.Join(state, "remotes", place+".json")
+// remoteStatePath returns the file of a remote in the state directory.
+func remoteStatePath(state, remote string) string {
+	return filepath.Join(state, "remotes", remote+".json")
 }
 
-// ReadRemoteState reads what is known of a place; nothing where there is no state directory.
-func ReadRemoteState(state, place string) (r RemoteState, err error) {
+// ReadRemoteState reads the state of a remote, which is empty without a state directory.
+func ReadRemoteState(state, remote string) (r RemoteState, err error) {
 	if state == "" {
 		return r, nil
 	}
-	text, err := os.ReadFile(remoteStatePath(state, place))
+	text, err := os.ReadFile(remoteStatePath(state, remote))
 	if errors.Is(err, fs.ErrNotExist) {
 		return r, nil
 	}
@@ -38,17 +38,17 @@ func ReadRemoteState(state, place string) (r RemoteState, err error) {
 		err = json.Unmarshal(text, &r)
 	}
 	if err != nil {
-		err = fmt.Errorf("%s: %w", remoteStatePath(state, place), err)
+		err = fmt.Errorf("%s: %w", remoteStatePath(state, remote), err)
 	}
 	return r, err
 }
 
-// WriteRemoteState writes what is known of a place, in place of what was. The file is whole at any time.
-func WriteRemoteState(state, place string, r RemoteState) error {
+// WriteRemoteState replaces the state of a remote atomically.
+func WriteRemoteState(state, remote string, r RemoteState) error {
 	if state == "" {
-		return errors.New("there is no home directory to keep it in")
+		return errors.New("no home directory to store it in")
 	}
-	file := remoteStatePath(state, place)
+	file := remoteStatePath(state, remote)
 	if err := securefile.MakeDir(filepath.Dir(file)); err != nil {
 		return err
 	}
@@ -70,12 +70,12 @@ func WriteRemoteState(state, place string, r RemoteState) error {
 	return err
 }
 
-// RemoveRemoteState removes what is known of a place, and reports whether anything was.
-func RemoveRemoteState(state, place string) (bool, error) {
+// RemoveRemoteState removes the state of a remote, and reports whether it existed.
+func RemoveRemoteState(state, remote string) (bool, error) {
 	if state == "" {
 		return false, nil
 	}
-	err := os.Remove(remoteStatePath(state, place))
+	err := os.Remove(remoteStatePath(state, remote))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}

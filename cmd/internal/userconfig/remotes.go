@@ -17,56 +17,57 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/transportcmd"
 )
 
-// LocalRemote is the name of this machine among places. No entry of the file may have it.
+// LocalRemote is the name of this machine among remotes. No entry of the file may have it.
 const LocalRemote = "here"
 
-// A Remote is where a daemon is, reached by a command.
+// A Remote describes a daemon elsewhere and the command that reaches it.
 type Remote struct {
-	Command        string `toml:"via"`    // the command, as a shell would split it; it may have {job}
-	Program        string `toml:"repl"`   // the program there; "" is repl on PATH, or the one that was installed
-	Socket         string `toml:"socket"` // the daemon's socket there; "" is the user's usual one
+	Command        string `toml:"via"`    // the transport command, as a shell would split it; it may contain {job}
+	Program        string `toml:"repl"`   // the program there; "" is repl on PATH, or the installed one
+	Socket         string `toml:"socket"` // the daemon's socket there; "" is the user's default
 	Dir            string `toml:"dir"`    // where sessions start there; "" is the daemon's own directory
-	ConnectTimeout string `toml:"wait"`   // for the command to get through; "" is 20 s
-	Login          bool   `toml:"login"`  // a daemon that is started gets the environment of a login
+	ConnectTimeout string `toml:"wait"`   // for the command to connect; "" is 20 s
+	Login          bool   `toml:"login"`  // a started daemon gets the environment of a login
 
-	// Install allows everybody who goes there, an agent also, to bring the program there if it is
-	// not there.
+	// Install allows every client of the remote, including agents, to install the program there if
+	// it is missing.
 	Install bool `toml:"install"`
 
-	// Start is a command here that prints the name of the job which {job} in Via stands for. It may
-	// have {repl} and {socket}.
+	// Start is a local command that prints the name of the job for {job} in Command. It may contain
+	// {repl} and {socket}.
 	Start string `toml:"start"`
 
-	// Cleanup is a command here that says what became of the place when it cannot be reached. It may
-	// have {job}.
+	// Cleanup is a local command that says what became of the remote when it cannot be reached. It
+	// may contain {job}.
 	Cleanup string `toml:"after"`
 
-	// Prefix, StartWords and CleanupWords are the words of Via, Start and After, Patience is Wait.
+	// Prefix, StartWords and CleanupWords are the words of Command, Start and Cleanup, and Timeout
+	// is the parsed ConnectTimeout.
 	Prefix, StartWords, CleanupWords []string      `toml:"-"`
 	Timeout                          time.Duration `toml:"-"`
 }
 
-// These stand for the job, the program and the socket in commands of a place.
+// Placeholders for the job, the program and the socket in commands of a remote.
 const (
 	JobPlaceholder     = "{job}"
 	programPlaceholder = "{repl}"
 	socketPlaceholder  = "{socket}"
 )
 
-// RemotesFile is the user's file of places, places.toml beside sandbox.toml, by its path; "" when
-// there is no home directory.
+// RemotesFile returns the path of the user's file of remotes, places.toml next to sandbox.toml, or
+// "" without a home directory.
 func RemotesFile(getenv func(string) string) string {
 	return configPath(getenv, "places.toml")
 }
 
-// remoteName is a word that means the same to every shell, and that a session's name can follow.
+// remoteName matches words that mean the same to every shell, and that a session's name can follow.
 var remoteName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,31}$`)
 
-// IsRemoteName reports whether a place may have that name.
+// IsRemoteName reports whether a remote may have that name.
 func IsRemoteName(name string) bool { return remoteName.MatchString(name) }
 
-// ReadRemotes reads the file. One that is not there has none. An error names the line. A prefix is a
-// command, so the file must be the user's alone.
+// ReadRemotes reads the file. A missing file is empty. An error names the line. The file contains
+// commands, so only the user may be able to write it.
 func ReadRemotes(path string) (map[string]Remote, error) {
 	text, err := readPrivateFile(path)
 	if text == nil || err != nil {
@@ -88,7 +89,7 @@ func ReadRemotes(path string) (map[string]Remote, error) {
 	return file.Places, nil
 }
 
-// suggestSetting suggests the setting that an unknown one may have been meant for.
+// suggestSetting suggests the known setting closest to an unknown one.
 func suggestSetting(err error) string {
 	missing, ok := errors.AsType[*toml.StrictMissingError](err)
 	if !ok {
@@ -102,12 +103,12 @@ func suggestSetting(err error) string {
 		}
 	}
 	if best == "" {
-		return "; a place has " + strings.Join(remoteSettings(), ", ")
+		return "; a remote has " + strings.Join(remoteSettings(), ", ")
 	}
 	return fmt.Sprintf("; did you mean %q?", best)
 }
 
-// remoteSettings are the settings of a place.
+// remoteSettings returns the names of a remote's settings.
 func remoteSettings() []string {
 	var all []string
 	for f := range reflect.TypeFor[Remote]().Fields() {
@@ -121,17 +122,17 @@ func remoteSettings() []string {
 func (p *Remote) parse(name string) (err error) {
 	switch {
 	case !IsRemoteName(name):
-		return fmt.Errorf("%q: a place's name has up to 32 letters, digits, dots, underscores and hyphens", name)
+		return fmt.Errorf("invalid remote name %q: use up to 32 letters, digits, dots, underscores and hyphens", name)
 	case name == LocalRemote:
-		return fmt.Errorf("%q is the name of this machine", name)
+		return fmt.Errorf("%q is reserved for this machine", name)
 	case p.Command == "":
-		return fmt.Errorf("%s has no via, the command that leads there", name)
+		return fmt.Errorf("%s lacks via, the command that connects to it", name)
 	case p.Program != "" && !transportcmd.IsPlainWord(p.Program):
 		return fmt.Errorf("repl of %s: %q: use letters, digits and _ . / = - only", name, p.Program)
 	case p.Socket != "" && !transportcmd.IsPlainWord(p.Socket):
 		return fmt.Errorf("socket of %s: %q: use letters, digits and _ . / = - only", name, p.Socket)
 	case p.Dir != "" && !strings.HasPrefix(p.Dir, "/") && !filepath.IsAbs(p.Dir):
-		return fmt.Errorf("dir of %s: %q: give an absolute path of the place", name, p.Dir)
+		return fmt.Errorf("dir of %s: %q: use an absolute path on the remote", name, p.Dir)
 	case p.ConnectTimeout != "":
 		if p.Timeout, err = time.ParseDuration(p.ConnectTimeout); err != nil || p.Timeout < time.Second || p.Timeout > 24*time.Hour {
 			return fmt.Errorf("wait of %s: %q: use a time from 1s to 24h, such as 10m", name, p.ConnectTimeout)
@@ -153,29 +154,29 @@ func (p *Remote) parse(name string) (err error) {
 			return fmt.Errorf("%s of %s: %w", c.setting, name, err)
 		}
 		if mark := misplacedPlaceholder(*c.words, c.marks); mark != "" {
-			return fmt.Errorf("%s of %s: %s stands for nothing here: it may have %s", c.setting, name, mark, strings.Join(c.marks, " and "))
+			return fmt.Errorf("%s of %s: %s has no meaning here; use %s", c.setting, name, mark, strings.Join(c.marks, " and "))
 		}
 	}
 	return p.parseJob(name)
 }
 
-// parseJob refuses commands for a job that are not complete.
+// parseJob rejects incomplete commands for a job.
 func (p *Remote) parseJob(name string) error {
 	switch {
 	case p.NeedsJob() && p.Start == "":
-		return fmt.Errorf("via of %s has %s: give start, the command that prints it", name, JobPlaceholder)
+		return fmt.Errorf("via of %s has %s; add start, the command that prints it", name, JobPlaceholder)
 	case !p.NeedsJob() && p.Start != "":
-		return fmt.Errorf("start of %s prints the name of a job: put %s where it belongs in via", name, JobPlaceholder)
+		return fmt.Errorf("start of %s prints the name of a job; put %s where it belongs in via", name, JobPlaceholder)
 	case strings.Contains(p.Start, socketPlaceholder) && p.Socket == "":
-		return fmt.Errorf("start of %s has {socket}: give socket, a path there", name)
+		return fmt.Errorf("start of %s has {socket}; add socket, a path on the remote", name)
 	}
 	return nil
 }
 
-// NeedsJob reports whether the place is reached by way of a job.
+// NeedsJob reports whether the remote is reached through a job.
 func (p *Remote) NeedsJob() bool { return strings.Contains(p.Command, JobPlaceholder) }
 
-// misplacedPlaceholder returns what stands for something in other commands than this one.
+// misplacedPlaceholder returns a placeholder that this command may not contain.
 func misplacedPlaceholder(words, known []string) string {
 	for _, mark := range []string{JobPlaceholder, programPlaceholder, socketPlaceholder} {
 		if !slices.Contains(known, mark) && strings.Contains(strings.Join(words, " "), mark) {
@@ -185,7 +186,8 @@ func misplacedPlaceholder(words, known []string) string {
 	return ""
 }
 
-// FillWords are the words of a command with the job, the program and the socket in their places.
+// FillWords replaces the placeholders in the words of a command by the job, the program and the
+// socket.
 func (p *Remote) FillWords(words []string, job string) []string {
 	program := p.Program
 	if program == "" {

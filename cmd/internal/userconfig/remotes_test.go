@@ -72,21 +72,21 @@ login = true
 	t.Run("names the line of an error and suggests a setting", func(t *testing.T) {
 		t.Parallel()
 		for text, want := range map[string]string{
-			"[places.a]\nvia = \"ssh a\"\nscoket = \"/x\"":            `line 3: there is no setting "places.a.scoket"; did you mean "socket"?`,
-			"[places.a]\nvia = \"ssh a\"\ncolour = 1":                 "a place has via, repl, socket",
-			"\n[places.a]\nrepl = \"x\"":                              "line 2: a has no via",
+			"[places.a]\nvia = \"ssh a\"\nscoket = \"/x\"":            `line 3: unknown setting "places.a.scoket"; did you mean "socket"?`,
+			"[places.a]\nvia = \"ssh a\"\ncolour = 1":                 "a remote has via, repl, socket",
+			"\n[places.a]\nrepl = \"x\"":                              "line 2: a lacks via",
 			"[places.a]\nvia = \"ssh $HOST\"":                         "no shell reads this",
 			"[places.a]\nvia = \"ssh 'a\"":                            "a quote is not closed",
 			"[places.a]\nvia = \"ssh a\"\nrepl = \"/a b\"":            "letters, digits and _ . / = -",
 			"[places.a]\nvia = \"ssh a\"\nsocket = \"$HOME/x\"":       "letters, digits and _ . / = -",
 			"[places.a]\nvia = \"ssh a\"\nwait = \"long\"":            "use a time from 1s to 24h",
 			"[places.a]\nvia = \"ssh a\"\ndir = \"work\"":             "absolute path",
-			"[places.a]\nvia = \"ssh {job}\"":                         "give start, the command that prints it",
+			"[places.a]\nvia = \"ssh {job}\"":                         "add start, the command that prints it",
 			"[places.a]\nvia = \"ssh a\"\nstart = \"x\"":              "put {job} where it belongs",
-			"[places.a]\nvia = \"ssh {job}\"\nstart = \"x {job}\"":    "{job} stands for nothing here",
-			"[places.a]\nvia = \"ssh {job}\"\nstart = \"x {socket}\"": "give socket",
-			"[places.here]\nvia = \"ssh a\"":                          "the name of this machine",
-			"[places.\"a b\"]\nvia = \"ssh a\"":                       "a place's name has",
+			"[places.a]\nvia = \"ssh {job}\"\nstart = \"x {job}\"":    "{job} has no meaning here",
+			"[places.a]\nvia = \"ssh {job}\"\nstart = \"x {socket}\"": "add socket",
+			"[places.here]\nvia = \"ssh a\"":                          "reserved for this machine",
+			"[places.\"a b\"]\nvia = \"ssh a\"":                       "invalid remote name",
 			"[places.a]\nvia = 3":                                     "line 2",
 		} {
 			if _, err := userconfig.ReadRemotes(writeRemotesFile(t, text)); err == nil || !strings.Contains(err.Error(), want) {

@@ -1,6 +1,6 @@
-// Package kept is the user's file about sandboxes: the defaults of the flags, and what was
-// allowed always in a workspace. The file is the user's own and lies outside of every
-// workspace.
+// Package userconfig reads and edits the user's configuration files: remotes, custom workers and
+// sandboxes. The sandbox file has the defaults of the flags, and the grants saved for each
+// workspace. It belongs to the user and lies outside every workspace.
 //
 // It has no goroutines.
 package userconfig
@@ -21,15 +21,15 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// maxFileBytes bounds the file.
+// maxFileBytes bounds the size of a configuration file.
 const maxFileBytes = 1 << 20
 
-// A SandboxFile is the file, by its path. Its methods read it each time, so they may be used by any
-// goroutine and any number of programs.
+// A SandboxFile is the path of the sandbox file. Its methods read the file each time, so any
+// goroutine and any number of programs may use them.
 type SandboxFile string
 
-// DefaultSandboxFile is the file of the user, sandbox.toml in the directory turnstone of
-// XDG_CONFIG_HOME, or else of .config in the home directory.
+// DefaultSandboxFile returns the user's file: turnstone/sandbox.toml in XDG_CONFIG_HOME, or else in
+// .config of the home directory.
 func DefaultSandboxFile(getenv func(string) string) SandboxFile {
 	dir := getenv("XDG_CONFIG_HOME")
 	if !filepath.IsAbs(dir) {
@@ -42,7 +42,7 @@ func DefaultSandboxFile(getenv func(string) string) SandboxFile {
 	return SandboxFile(filepath.Join(dir, "turnstone", "sandbox.toml"))
 }
 
-// Settings are what the file says.
+// Settings holds the parsed content of a sandbox file.
 type Settings struct {
 	// Defaults of the flags with these names.
 	Sandbox   string   `toml:"sandbox"`
@@ -56,20 +56,20 @@ type Settings struct {
 
 	AcceptPaths []string `toml:"accept"`
 
-	// Workspace has what is allowed in each workspace, by its real path.
+	// Workspace maps the real path of a workspace to its saved grants.
 	Workspace map[string]WorkspaceGrants `toml:"workspace"`
 }
 
-// A WorkspaceGrants is what is allowed in one.
+// A WorkspaceGrants holds the saved grants of a workspace.
 type WorkspaceGrants struct {
 	Writable  []string `toml:"writable"`
-	Accept    []string `toml:"accept"` // those of Writable that programs outside run or read, once more
+	Accept    []string `toml:"accept"` // paths of Writable that programs outside the sandbox run or read, listed again
 	Readable  []string `toml:"readable"`
 	AllowHost []string `toml:"allow-host"`
 	AllowCall []string `toml:"allow-call"`
 }
 
-// Read reads the file. One that is not there says nothing. An error names the line.
+// Read reads the file. A missing file has no settings. An error names the line.
 func (f SandboxFile) Read() (Settings, error) {
 	var s Settings
 	text, err := readPrivateFile(string(f))
@@ -92,11 +92,11 @@ func (f SandboxFile) Read() (Settings, error) {
 	return s, nil
 }
 
-// errorPosition says where the file is wrong, and how.
+// errorPosition describes the position and the cause of a parse error.
 func errorPosition(err error) string {
 	if missing, ok := errors.AsType[*toml.StrictMissingError](err); ok {
 		row, _ := missing.Errors[0].Position()
-		return fmt.Sprintf("line %d: there is no setting %q", row, strings.Join(missing.Errors[0].Key(), "."))
+		return fmt.Sprintf("line %d: unknown setting %q", row, strings.Join(missing.Errors[0].Key(), "."))
 	}
 	if wrong, ok := errors.AsType[*toml.DecodeError](err); ok {
 		row, _ := wrong.Position()
@@ -105,7 +105,7 @@ func errorPosition(err error) string {
 	return strings.TrimPrefix(err.Error(), "toml: ")
 }
 
-// findLine returns the first line that has a text, from 1; 0 if it is not there as it is.
+// findLine returns the first line that contains a text, from 1, or 0.
 func findLine(text []byte, what string) int {
 	before, _, found := bytes.Cut(text, []byte(what))
 	if !found {
@@ -140,12 +140,12 @@ func (f SandboxFile) List(workspace string) (all []session.Grant, err error) {
 	return all, nil
 }
 
-// Add implements supervisor.GrantStore. It leaves the rest of the file as it is.
+// Add implements supervisor.GrantStore. It does not change the rest of the file.
 func (f SandboxFile) Add(workspace string, g session.Grant) error {
 	if f == "" {
-		return errors.New("there is no home directory to keep it in")
+		return errors.New("no home directory to store it in")
 	}
-	if _, err := f.Read(); err != nil { // never edit what is not understood
+	if _, err := f.Read(); err != nil { // never edit a file that cannot be parsed
 		return err
 	}
 	if err := securefile.MakeDir(filepath.Dir(string(f))); err != nil {
@@ -169,7 +169,7 @@ func (f SandboxFile) Add(workspace string, g session.Grant) error {
 	return f.addToList(workspace, key, value)
 }
 
-// addToList adds to a list of a workspace.
+// addToList adds a value to a list of a workspace.
 func (f SandboxFile) addToList(workspace, key, value string) error {
 	return install.EditList(string(f), []string{"workspace", workspace}, key, func(list []string) []string {
 		if slices.Contains(list, value) {

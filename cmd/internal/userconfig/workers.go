@@ -9,35 +9,36 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-// A Worker is a worker of the user's own: a program that speaks the worker protocol.
+// A Worker is an entry of the user for a program that speaks the worker protocol.
 type Worker struct {
-	// Command starts it. The first word is an absolute path or a name on PATH; "~/" at the
-	// beginning of a word is the home directory.
+	// Command starts it. The first word is an absolute path or a name on PATH; "~/" at the start of
+	// a word is the home directory.
 	Command []string `toml:"command"`
 
-	Display      string   `toml:"display"`      // its language for a person; "" means the name
-	Aliases      []string `toml:"aliases"`      // other names that --lang takes
+	Display      string   `toml:"display"`      // the displayed language; "" means the name
+	Aliases      []string `toml:"aliases"`      // other names that --lang accepts
 	Continuation string   `toml:"continuation"` // the prompt for further lines of an input
-	Quit         string   `toml:"quit"`         // an input that ends the runtime in its own way; "" asks the worker to shut down
+	Quit         string   `toml:"quit"`         // an input that makes the runtime exit; "" asks the worker to shut down
 	Env          []string `toml:"env"`          // NAME=VALUE
 	Extension    string   `toml:"extension"`    // of an exported script, without the dot
-	Comment      string   `toml:"comment"`      // begins a comment in such a script
+	Comment      string   `toml:"comment"`      // starts a comment in such a script
 	Dialect      string   `toml:"dialect"`      // the file for repl worker check and repl doctor; see conformance.ParseDialect
 }
 
-// WorkersFile is the user's file of workers of their own, workers.toml beside sandbox.toml, by
-// its path; "" when there is no home directory.
+// WorkersFile returns the path of the user's file of custom workers, workers.toml next to
+// sandbox.toml, or "" without a home directory.
 func WorkersFile(getenv func(string) string) string {
 	return configPath(getenv, "workers.toml")
 }
 
-// workerName is a name that a file of a history may have, and that no option looks like.
+// workerName matches names that work as the name of a history file and cannot be mistaken for an
+// option.
 var workerName = regexp.MustCompile(`^[a-z][a-z0-9_+-]{0,31}$`)
 
 // IsWorkerName reports whether a worker may have that name.
 func IsWorkerName(name string) bool { return workerName.MatchString(name) }
 
-// ReadWorkers reads the file. One that is not there has none. An error names the line.
+// ReadWorkers reads the file. A missing file is empty. An error names the line.
 func ReadWorkers(path string) (map[string]Worker, error) {
 	text, err := readPrivateFile(path)
 	if text == nil || err != nil {
@@ -61,11 +62,11 @@ func ReadWorkers(path string) (map[string]Worker, error) {
 func (w *Worker) validate(name string) error {
 	for _, n := range append([]string{name}, w.Aliases...) {
 		if !IsWorkerName(n) {
-			return fmt.Errorf("%q: a worker's name has up to 32 lower-case letters, digits, _, + and -, and begins with a letter", n)
+			return fmt.Errorf("invalid worker name %q: use up to 32 lower-case letters, digits, _, + and -, and start with a letter", n)
 		}
 	}
 	if len(w.Command) == 0 || w.Command[0] == "" {
-		return fmt.Errorf("%s has no command", name)
+		return fmt.Errorf("%s lacks a command", name)
 	}
 	for _, kv := range w.Env {
 		if before, _, ok := strings.Cut(kv, "="); !ok || before == "" {
@@ -73,7 +74,7 @@ func (w *Worker) validate(name string) error {
 		}
 	}
 	if strings.ContainsAny(w.Extension, `./\`) {
-		return fmt.Errorf("extension of %s: %q is more than the letters behind the dot", name, w.Extension)
+		return fmt.Errorf("extension of %s: %q must be only the letters after the dot", name, w.Extension)
 	}
 	return nil
 }

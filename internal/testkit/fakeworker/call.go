@@ -22,7 +22,7 @@ func runCall(w *fakeWorker, t *workerTurn, argument string) *ipc.RuntimeError {
 	return turnError(0, err)
 }
 
-// runCallGroup calls a function of a group, which it opens first if it is not there.
+// runCallGroup calls a function of a group, which it opens first if it is closed.
 func runCallGroup(w *fakeWorker, t *workerTurn, argument string) *ipc.RuntimeError {
 	group, member, _ := strings.Cut(argument, " ")
 	w.mu.Lock()
@@ -39,7 +39,7 @@ func runCallGroup(w *fakeWorker, t *workerTurn, argument string) *ipc.RuntimeErr
 	return runCall(w, t, group+"."+member)
 }
 
-// addFunctions takes note of the groups of a list of functions.
+// addFunctions records the groups in a list of functions.
 func (w *fakeWorker) addFunctions(m ipc.Functions) {
 	v, _ := ipc.DecodeValue(m.List)
 	list, _ := v.([]any)
@@ -54,7 +54,8 @@ func (w *fakeWorker) addFunctions(m ipc.Functions) {
 	}
 }
 
-// callAndWait calls a function and waits for its result, which is nil if an interrupt ended that.
+// callAndWait calls a function and waits for its result, which is nil if an interrupt ended the
+// wait.
 func (w *fakeWorker) callAndWait(t *workerTurn, name string, arguments map[string]any) (value any, failed *ipc.RuntimeError, err error) {
 	w.mu.Lock()
 	w.calls++
@@ -94,7 +95,7 @@ func (w *fakeWorker) callAndWait(t *workerTurn, name string, arguments map[strin
 	}
 }
 
-// runRawCall sends calls as they are, and waits for no result.
+// runRawCall sends calls verbatim, and waits for no result.
 func runRawCall(w *fakeWorker, t *workerTurn, argument string) *ipc.RuntimeError {
 	number, name, _ := strings.Cut(argument, " ")
 	id, err := strconv.ParseUint(number, 10, 64)
@@ -112,7 +113,7 @@ func runCancelCall(w *fakeWorker, _ *workerTurn, argument string) *ipc.RuntimeEr
 	return turnError(0, err)
 }
 
-// deliverResult gives a result to its call, or drops it.
+// deliverResult passes a result to its call, or drops it.
 func (w *fakeWorker) deliverResult(m ipc.CallResult) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

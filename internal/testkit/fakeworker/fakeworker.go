@@ -19,22 +19,22 @@
 //	bulk N            writes N bytes in lines, as output frames
 //	flood N           writes N bytes in lines, as print does
 //	raw TEXT          writes to the terminal behind the worker's back, as C code would
-//	image [SOURCE]    shows a picture; with SOURCE, it replaces the last one of SOURCE
+//	image [SOURCE]    shows an image; with SOURCE, it replaces the last one of SOURCE
 //	result TEXT       echoes a value and shows it as HTML, too
 //	trace TEXT        writes TEXT as a traceback
 //	display ID TEXT   shows TEXT, as HTML, too; +ID updates ID
-//	clear             takes back what was shown
+//	clear             clears the displayed output
 //	silent            prints whether the turn is silent
 //	noexit            prints whether an exit is an error of the turn
 //	wait PROMPT       asks for a line and prints it; "<eof>" at the end of file
 //	secret PROMPT     asks for a secret and prints how many bytes it has
 //	create PATH       makes an empty file and prints "made"; an error if that fails
-//	took N PROMPT     says that line N of the input has answered PROMPT
+//	took N PROMPT     reports that line N of the input answered PROMPT
 //	shell PROMPT      asks for lines and prints them; only level 2 ends that
-//	all PROMPT        asks for all there is and prints it
+//	all PROMPT        asks for all input and prints it
 //	sleep [DURATION]  waits until interrupted, at most DURATION
-//	until PATH        waits until there is such a file, or until interrupted
-//	busy [TEXT]       the same, but level 1 does not help, once it has said TEXT, or "busy"
+//	until PATH        waits until the file exists, or until interrupted
+//	busy [TEXT]       the same, but level 1 has no effect once it has printed TEXT, or "busy"
 //	stuck             the same, but nothing ends it, and it acknowledges nothing, once it has
 //	                  said "stuck"
 //	ignore            the same, and signals, shutdown and a closed channel do not help either,
@@ -46,21 +46,21 @@
 //	call NAME TEXT    calls a function of the host with the argument text, and prints the result
 //	rawcall N NAME    sends call N of NAME, and waits for no result
 //	uncall N          cancels call N
-//	child TEXT        has a child process write TEXT to the terminal
-//	sh COMMAND        has a shell run COMMAND on the terminal
-//	readtty           has a child process read a line from the terminal, and prints it
-//	fork              leaves a process behind, in a session of its own, that holds
+//	child TEXT        lets a child process write TEXT to the terminal
+//	sh COMMAND        lets a shell run COMMAND on the terminal
+//	readtty           lets a child process read a line from the terminal, and prints it
+//	fork              leaves a process behind, in a new session, that holds
 //	                  the terminal; prints its process id
-//	env NAME          prints a variable of the environment; "<unset>" if there is none
+//	env NAME          prints a variable of the environment; "<unset>" if it is not set
 //	pid               prints the worker's process id
 //	exit N            ends the session and exits with N
-//	die N             exits with N without a word
+//	die N             exits with N without a last frame
 //	crash SIGNAL      is killed by that signal ("SEGV")
-//	garbage           sends a frame that is no message
-//	oversize          sends a length field over the bound
+//	garbage           sends a frame that is not a message
+//	oversize          sends a length field over the limit
 //	wrongtype         sends a message with a field of the wrong type
 //
-// An empty line does nothing; anything else is a SyntaxError. The lines behind an
+// An empty line does nothing; anything else is a SyntaxError. The lines after an
 // error or an interrupt are not run, and idle counts them.
 package fakeworker
 
@@ -74,25 +74,25 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// The variables that make a process a fake worker. It removes them.
+// Environment variables that make a process a fake worker. It removes them.
 const (
 	roleEnv  = "FAKEWORKER"
 	startEnv = "FAKEWORKER_START"
 	offerEnv = "FAKEWORKER_OFFER"
 )
 
-// Options chooses how a fake worker starts and what it offers.
+// Options configures how a fake worker starts and what it offers.
 type Options struct {
-	// Start is what happens in the start-up; "" means nothing.
+	// Start selects the action of the start-up; "" means none.
 	//
 	//	print         prints "profile" after worker_ready
 	//	prompt        asks for a line and prints it
-	//	ttyprompt     has a child process read a line from the terminal
+	//	ttyprompt     lets a child process read a line from the terminal
 	//	sleep         waits until interrupted
-	//	silent        worker_ready never comes
+	//	silent        never sends worker_ready
 	//	early         the terminal is read instead
-	//	garbage       a frame that is no message comes instead
-	//	wrongfirst    an idle comes instead
+	//	garbage       sends a frame that is not a message instead
+	//	wrongfirst    sends idle instead
 	//	wrongversion  worker_ready names another version
 	//	exit N        exits with N instead
 	//	leak          lets child processes inherit the channel
@@ -104,8 +104,8 @@ type Options struct {
 	Mode      ipc.InterruptMode // who signals on an interrupt; "" means ipc.InterruptBySignal
 }
 
-// NewSpec starts the program self, whose TestMain calls Main, as a fake worker.
-// o may be nil.
+// NewSpec returns the spec of a fake worker: the program self, whose TestMain calls Main. o may be
+// nil.
 func NewSpec(self string, o *Options) workers.Spec {
 	if o == nil {
 		o = &Options{}
@@ -139,10 +139,10 @@ func NewSpec(self string, o *Options) workers.Spec {
 // IsRequested reports whether this process was started by a [Spec].
 func IsRequested() bool { return os.Getenv(roleEnv) != "" }
 
-// lingerArgument is the value of roleEnv for a process that does nothing, for ever.
+// lingerArgument is the value of roleEnv for a process that does nothing, forever.
 const lingerArgument = "lingers"
 
-// Main is the worker. It never returns.
+// Main runs the worker. It never returns.
 func Main() {
 	if os.Getenv(roleEnv) == lingerArgument {
 		never := make(chan os.Signal, 1)

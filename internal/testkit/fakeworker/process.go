@@ -8,13 +8,13 @@ import (
 	"github.com/turnstone-repl/turnstone/ipc"
 )
 
-// childInterruptTimeout bounds the wait for the frame of an interrupt whose signal has
-// already ended a child.
+// childInterruptTimeout bounds the wait for the frame of an interrupt whose signal has already
+// ended a child.
 const childInterruptTimeout = time.Minute
 
-// runChild runs a program on the terminal and waits for it. How it ends is its own
-// affair: what a test looks at is what it wrote. Only when SIGINT ended it the
-// turn goes no further than the interrupt, whose frame is on its way.
+// runChild runs a program on the terminal and waits for it. It ignores the exit status, because
+// tests check only the output. If SIGINT ended the program, the turn waits for the interrupt, whose
+// frame is on its way.
 func (w *fakeWorker) runChild(t *workerTurn, name string, args ...string) *ipc.RuntimeError {
 	cmd := exec.Command(name, args...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr

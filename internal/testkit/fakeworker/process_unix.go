@@ -14,12 +14,12 @@ import (
 	"github.com/turnstone-repl/turnstone/ipc"
 )
 
-// terminalKeepsMarkers says whether what is written to the terminal arrives as it
-// was written. A pseudo console of Windows draws it anew.
+// terminalKeepsMarkers says whether the terminal passes on bytes unchanged. A pseudo console of
+// Windows redraws them.
 const terminalKeepsMarkers = true
 
-// openChannelEnd takes over an inherited end of the channel, which children must not
-// inherit in their turn, unless leak is set.
+// openChannelEnd takes over an inherited end of the channel. Children do not inherit it, unless
+// leak is set.
 func openChannelEnd(number string, _ int, leak bool) (*os.File, error) {
 	fd, err := strconv.Atoi(number)
 	if err != nil {
@@ -31,8 +31,7 @@ func openChannelEnd(number string, _ int, leak bool) (*os.File, error) {
 	return os.NewFile(uintptr(fd), "channel"), nil
 }
 
-// privateTerminal is a duplicate of the terminal that user code cannot close or
-// redirect.
+// privateTerminal duplicates the terminal, so that user code cannot close or redirect it.
 func privateTerminal() (*os.File, error) {
 	fd, err := unix.FcntlInt(1, unix.F_DUPFD_CLOEXEC, 10)
 	if err != nil {
@@ -44,8 +43,8 @@ func privateTerminal() (*os.File, error) {
 // signalGroup interrupts the worker's process group, children included.
 func signalGroup() { syscall.Kill(0, syscall.SIGINT) }
 
-// dieBy makes the process die by a signal. It becomes a shell first, because the
-// Go runtime turns most fatal signals into an exit.
+// dieBy makes the process die by a signal. It becomes a shell first, because the Go runtime turns
+// most fatal signals into an exit.
 func dieBy(name string) error {
 	shell, err := exec.LookPath("sh")
 	if err != nil {
@@ -54,8 +53,8 @@ func dieBy(name string) error {
 	return syscall.Exec(shell, []string{"sh", "-c", "ulimit -c 0; kill -" + name + " $$"}, os.Environ())
 }
 
-// leaveProcess starts a program in a session of its own, with the terminal as its
-// standard streams, and leaves it alone.
+// leaveProcess starts a detached program in a new session, with the terminal as its standard
+// streams.
 func leaveProcess() (pid int, err error) {
 	cmd := exec.Command("sleep", "3600")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
@@ -72,10 +71,10 @@ func diedOfInterrupt(state *os.ProcessState) bool {
 	return ok && status.Signaled() && status.Signal() == syscall.SIGINT
 }
 
-// echoFromChild has a child process write a line to the terminal.
+// echoFromChild lets a child process write a line to the terminal.
 func (w *fakeWorker) echoFromChild(t *workerTurn, text string) *ipc.RuntimeError {
 	return w.runChild(t, "echo", text)
 }
 
-// listenConsole does nothing: an interrupt is a signal, which comes by itself.
+// listenConsole does nothing, because on Unix an interrupt is a signal.
 func listenConsole(string, chan<- os.Signal) {}

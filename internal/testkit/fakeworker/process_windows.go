@@ -11,8 +11,8 @@ import (
 	"github.com/turnstone-repl/turnstone/ipc"
 )
 
-// terminalKeepsMarkers says whether what is written to the terminal arrives as it
-// was written. A pseudo console of Windows draws it anew.
+// terminalKeepsMarkers says whether the terminal passes on bytes unchanged. A pseudo console of
+// Windows redraws them.
 const terminalKeepsMarkers = false
 
 // openChannelEnd opens an end of the channel, a named pipe.
@@ -20,16 +20,15 @@ func openChannelEnd(name string, flag int, _ bool) (*os.File, error) {
 	return os.OpenFile(name, flag, 0)
 }
 
-// privateTerminal is the console; nothing private about it is needed without a
-// fence.
+// privateTerminal returns the console itself: without markers it need not be private.
 func privateTerminal() (*os.File, error) { return os.Stdout, nil }
 
-// signalGroup does nothing: there are no process groups to signal here.
+// signalGroup does nothing: Windows has no process groups to signal.
 func signalGroup() {}
 
-func dieBy(string) error { return errors.New("there are no signals to die by") }
+func dieBy(string) error { return errors.New("no signals on Windows") }
 
-// leaveProcess starts this program away from the console, and leaves it alone.
+// leaveProcess starts this program detached from the console.
 func leaveProcess() (pid int, err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -50,13 +49,13 @@ func diedOfInterrupt(state *os.ProcessState) bool {
 	return uint32(state.ExitCode()) == controlCExit
 }
 
-// echoFromChild has a child process write a line to the console.
+// echoFromChild lets a child process write a line to the console.
 func (w *fakeWorker) echoFromChild(t *workerTurn, text string) *ipc.RuntimeError {
 	return w.runChild(t, "cmd", "/c", "echo "+text)
 }
 
-// listenConsole passes on the event by which the supervisor interrupts this process alone.
-// Its goroutine ends with the process.
+// listenConsole forwards the event by which the supervisor interrupts only this process. Its
+// goroutine ends with the process.
 func listenConsole(nonce string, signals chan<- os.Signal) {
 	name, err := windows.UTF16PtrFromString(`Local\turnstone-interrupt-` + nonce)
 	if err != nil {

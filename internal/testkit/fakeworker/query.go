@@ -7,9 +7,9 @@ import (
 	"github.com/turnstone-repl/turnstone/ipc"
 )
 
-// answerQuery answers a query: the names of commands complete a word; a script is
-// incomplete while its last line ends in a backslash, and beyond help with a
-// "?" in it. There is one variable to list, and one more. "hang" takes until it is interrupted.
+// answerQuery answers a query. The names of commands complete a word. A script is incomplete while
+// its last line ends in a backslash, and invalid if it contains "?". It lists one variable, and
+// reports one more. "hang" blocks until it is interrupted.
 func (w *fakeWorker) answerQuery(m ipc.Query) {
 	if m.Text == "hang" {
 		w.mu.Lock()

@@ -18,16 +18,16 @@ import (
 	"github.com/turnstone-repl/turnstone/ipc"
 )
 
-// pixelPNG is a PNG picture of one pixel.
+// pixelPNG is a PNG image of one pixel.
 const pixelPNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
-// interruptedError is the error of a turn that was.
+// interruptedError returns the error of an interrupted turn.
 func interruptedError() *ipc.RuntimeError {
 	return &ipc.RuntimeError{Name: "Interrupted", Message: ""}
 }
 
-// runScript runs the commands of text, until one fails or the turn is interrupted.
-// unrun counts the lines behind that one.
+// runScript runs the commands of text until one fails or the turn is interrupted. unrun counts the
+// remaining lines.
 func (w *fakeWorker) runScript(t *workerTurn, text string) (failure *ipc.RuntimeError, unrun int) {
 	lines := slices.Collect(strings.Lines(text))
 	for i, line := range lines {
@@ -58,7 +58,7 @@ type scriptCommand func(w *fakeWorker, t *workerTurn, argument string) *ipc.Runt
 
 func commandNames() []string { return slices.Collect(maps.Keys(scriptCommands())) }
 
-// scriptCommands is what a script can say; the package comment says what each does.
+// scriptCommands returns the commands of a script, which the package comment describes.
 func scriptCommands() map[string]scriptCommand {
 	return map[string]scriptCommand{
 		"print": func(w *fakeWorker, _ *workerTurn, a string) *ipc.RuntimeError {
@@ -144,7 +144,7 @@ func parseNumber(text string) int {
 	return n
 }
 
-// numberedLines is n bytes of numbered lines.
+// numberedLines returns n bytes of numbered lines.
 func numberedLines(n int) []byte {
 	var b bytes.Buffer
 	for i := 0; b.Len() < n; i++ {
@@ -173,7 +173,7 @@ func printFlood(w *fakeWorker, t *workerTurn, argument string) *ipc.RuntimeError
 	return nil
 }
 
-// printWide prints so many numbered lines of 200 characters that take three bytes each.
+// printWide prints numbered lines of 200 characters of three bytes each.
 func printWide(w *fakeWorker, _ *workerTurn, argument string) *ipc.RuntimeError {
 	text := strings.Repeat("語", 200)
 	for i := range parseNumber(argument) {
@@ -302,8 +302,8 @@ func ignoreAll(w *fakeWorker, _ *workerTurn, _ string) *ipc.RuntimeError {
 	return w.reportStuck("ignoring")
 }
 
-// reportStuck says the word only when no frame has an effect any more: a test that has seen it may
-// send one.
+// reportStuck prints the word only when frames no longer have an effect, so a test that has seen it
+// may send one.
 func (w *fakeWorker) reportStuck(word string) *ipc.RuntimeError {
 	w.mu.Lock()
 	w.stuck = true

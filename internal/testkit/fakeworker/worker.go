@@ -14,8 +14,8 @@ import (
 	"github.com/turnstone-repl/turnstone/ipc"
 )
 
-// A fakeWorker is the process. The main goroutine runs turns; another one takes the
-// frames that come in.
+// A fakeWorker is the state of a fake worker's process. The main goroutine runs turns; another one
+// receives frames.
 type fakeWorker struct {
 	in             *ipc.Conn // for receiving
 	nonce          string
@@ -23,11 +23,11 @@ type fakeWorker struct {
 	query          bool
 	functions      bool
 	interruptsSelf bool
-	starts         chan ipc.TurnStart // closed when no turn can come any more
+	starts         chan ipc.TurnStart // closed when no more turns can come
 	shutdown       chan struct{}      // closed by a shutdown
 
-	// sending is held over a frame and its marker, or a piece of text. The order
-	// of the two streams is what it guards, so I/O under it is the point.
+	// sending is locked while a frame and its marker, or a piece of text, is written. It guards the
+	// order of the two streams, so I/O under it is intended.
 	sending sync.Mutex
 	out     *os.File // frames
 	tty     *os.File // text and markers: a private duplicate of the terminal
@@ -36,27 +36,27 @@ type fakeWorker struct {
 
 	mu          sync.Mutex
 	active      *workerTurn                    // guarded by mu; nil when idle
-	openRequest *inputRequest                  // guarded by mu; nil when nothing is asked
+	openRequest *inputRequest                  // guarded by mu; nil when no input is requested
 	lastRequest uint64                         // guarded by mu; the last one
 	calls       uint64                         // guarded by mu; the last one
 	results     map[uint64]chan ipc.CallResult // guarded by mu; of open calls
-	groups      []string                       // guarded by mu; that have functions
+	groups      []string                       // guarded by mu; groups with functions
 	owner       ipc.SigintOwner                // guarded by mu
-	stuck       bool                           // guarded by mu; nothing that comes in has an effect
-	lateTexts   []string                       // main goroutine only: to print after idle
+	stuck       bool                           // guarded by mu; received frames have no effect
+	lateTexts   []string                       // main goroutine only: printed after idle
 }
 
-// A workerTurn is what an interrupt can hit: a turn, the start-up, or a query.
+// A workerTurn is interruptible work: a turn, the start-up, or a query.
 type workerTurn struct {
 	id            uint64
 	silent        bool
 	noExit        bool
-	ignoresLevel1 bool            // level 1 does not help
-	stop          chan struct{}   // closed when it is interrupted
-	answered      map[uint64]bool // interrupts by seq that were acted on
+	ignoresLevel1 bool            // level 1 has no effect
+	stop          chan struct{}   // closed by an interrupt
+	answered      map[uint64]bool // handled interrupts by seq
 }
 
-// An inputRequest is one question.
+// An inputRequest is a request of the code for input, with a channel for its answer.
 type inputRequest struct {
 	turn, id uint64
 	question ipc.StdinWait
@@ -67,7 +67,7 @@ func newWorkerTurn(id uint64) *workerTurn {
 	return &workerTurn{id: id, stop: make(chan struct{}), answered: map[uint64]bool{}}
 }
 
-// interruptLocked ends the turn, unless it has ended; the worker's mu is held.
+// interruptLocked ends the turn, unless it has ended. The caller holds the worker's mu.
 func (t *workerTurn) interruptLocked() {
 	select {
 	case <-t.stop:
@@ -85,8 +85,7 @@ func (t *workerTurn) isInterrupted() bool {
 	}
 }
 
-// openWorker takes over the channel that REPL_IPC names, and lets children have it only
-// if leak is set.
+// openWorker takes over the channel that REPL_IPC names. Children inherit it only if leak is set.
 func openWorker(channel string, offer []string, leak bool) (*fakeWorker, error) {
 	parts := strings.Split(channel, ",")
 	if len(parts) != 3 {
@@ -119,13 +118,13 @@ func openWorker(channel string, offer []string, leak bool) (*fakeWorker, error) 
 	}, nil
 }
 
-// receiveOnly is the reading end; a worker writes frames itself, so that each is
-// on the channel before the next thing happens.
+// receiveOnly is the reading end. The worker writes frames itself, so that each is on the channel
+// before its next action.
 type receiveOnly struct{ *os.File }
 
 func (receiveOnly) Write([]byte) (int, error) { return 0, os.ErrInvalid }
 
-// runWorker is the life of the worker; it returns the exit status.
+// runWorker runs the worker and returns its exit status.
 func (w *fakeWorker) runWorker(start string) int {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, os.Interrupt)
@@ -160,7 +159,7 @@ func (w *fakeWorker) runWorker(start string) int {
 	}
 }
 
-// sendReady sends the first frame, or does what comes instead of it.
+// sendReady sends the first frame, or whatever the start option sends instead.
 func (w *fakeWorker) sendReady(start string) (status int, ended bool) {
 	version := uint64(ipc.ProtocolVersion)
 	name, argument, _ := strings.Cut(start, " ")
@@ -211,7 +210,7 @@ func startScript(start string) string {
 	return ""
 }
 
-// finishTurn ends a turn by idle, and only then prints what was to be late.
+// finishTurn ends a turn by idle, and then prints the late texts.
 func (w *fakeWorker) finishTurn(t *workerTurn, failure *ipc.RuntimeError, unrun int) {
 	m := ipc.Idle{Turn: t.id, Prompt: "fake> ", Outcome: ipc.OutcomeOK, Error: failure, Unrun: uint64(unrun)}
 	w.mu.Lock()
@@ -230,7 +229,7 @@ func (w *fakeWorker) finishTurn(t *workerTurn, failure *ipc.RuntimeError, unrun 
 	w.lateTexts = nil
 }
 
-// sendSessionEnd says the last word.
+// sendSessionEnd sends the last frame.
 func (w *fakeWorker) sendSessionEnd(reason ipc.EndReason, code *int64) int {
 	w.sendFrame(ipc.SessionEnd{Reason: reason, Code: code})
 	if code != nil {
@@ -239,7 +238,7 @@ func (w *fakeWorker) sendSessionEnd(reason ipc.EndReason, code *int64) int {
 	return 0
 }
 
-// readFrames takes frames until the channel closes.
+// readFrames handles frames until the channel closes.
 func (w *fakeWorker) readFrames() {
 	defer close(w.starts)
 	for {
@@ -251,7 +250,7 @@ func (w *fakeWorker) readFrames() {
 		case err != nil && stuck:
 			testexec.BlockForever()
 		case err != nil && busy:
-			return // whoever closed the channel ends a worker that is busy
+			return // the process that closed the channel ends a busy worker
 		case err == io.EOF:
 			os.Exit(0)
 		case err != nil:
@@ -288,7 +287,7 @@ func (w *fakeWorker) readFrames() {
 	}
 }
 
-// deliverInput gives input to the wait that it is for; to any other it is late.
+// deliverInput passes input to the input request that it answers. Other input is late.
 func (w *fakeWorker) deliverInput(m ipc.TurnInput) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -320,14 +319,14 @@ func (w *fakeWorker) handleInterrupt(m ipc.Interrupt) {
 	w.mu.Unlock()
 
 	if w.interruptsSelf && t != nil && !again {
-		signalGroup() // before the acknowledgement: after it, a child that still reads counts as one that goes on
+		signalGroup() // before the acknowledgement: after it, a child that still reads counts as unaffected
 	}
 	w.sendFrame(ipc.InterruptAck{Turn: m.Turn, Seq: m.Seq, Result: result})
 	if t == nil || again {
 		return
 	}
 	if asking != nil && t.ignoresLevel1 && m.Level < 2 {
-		w.sendFrame(asking.question) // it has outlived the interrupt
+		w.sendFrame(asking.question) // the request has outlived the interrupt
 	}
 	if result == ipc.InterruptRaised {
 		w.mu.Lock()
@@ -336,7 +335,7 @@ func (w *fakeWorker) handleInterrupt(m ipc.Interrupt) {
 	}
 }
 
-// stopTurn ends an active turn, for a shutdown: a reader gets the end of the file.
+// stopTurn ends an active turn for a shutdown: a reader gets the end of the file.
 func (w *fakeWorker) stopTurn() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -351,7 +350,7 @@ func (w *fakeWorker) stopTurn() {
 	}
 }
 
-// isStopping reports whether a shutdown was asked for. The script goes no further.
+// isStopping reports whether a shutdown was requested. The script stops there.
 func (w *fakeWorker) isStopping() bool {
 	select {
 	case <-w.shutdown:
@@ -361,7 +360,7 @@ func (w *fakeWorker) isStopping() bool {
 	}
 }
 
-// handleSigint is user code's handler of SIGINT, when there is one.
+// handleSigint is user code's handler of SIGINT, if user code owns the signal.
 func (w *fakeWorker) handleSigint(signals <-chan os.Signal) {
 	for range signals {
 		w.mu.Lock()
@@ -373,8 +372,8 @@ func (w *fakeWorker) handleSigint(signals <-chan os.Signal) {
 	}
 }
 
-// requestInput is how the runtime reads standard input. nil means the end of the file;
-// false that it was interrupted.
+// requestInput reads standard input for the runtime. nil means the end of the file; false means
+// that it was interrupted.
 func (w *fakeWorker) requestInput(t *workerTurn, prompt string, kind ipc.WaitKind, want ipc.InputAmount) ([]byte, bool) {
 	w.mu.Lock()
 	if t.isInterrupted() {
@@ -408,10 +407,10 @@ func (w *fakeWorker) requestInput(t *workerTurn, prompt string, kind ipc.WaitKin
 	}
 }
 
-// printText writes text as the runtime would: into the terminal, or in frames.
+// printText writes text as the runtime would: to the terminal, or in frames.
 func (w *fakeWorker) printText(stream ipc.Stream, text string) { w.printAs(stream, "", text) }
 
-// printAs is print for text that is more than output.
+// printAs is printText for text that is more than output.
 func (w *fakeWorker) printAs(stream ipc.Stream, kind ipc.TextKind, text string) {
 	w.sending.Lock()
 	defer w.sending.Unlock()
@@ -419,17 +418,17 @@ func (w *fakeWorker) printAs(stream ipc.Stream, kind ipc.TextKind, text string) 
 		w.writeOutputLocked(stream, kind, []byte(text))
 		return
 	}
-	begin := map[ipc.TextKind]string{ipc.TextResult: "R", ipc.TextTraceback: "T"}[kind]
-	if begin == "" && stream == ipc.Stderr {
-		begin = "E"
+	code := map[ipc.TextKind]string{ipc.TextResult: "R", ipc.TextTraceback: "T"}[kind]
+	if code == "" && stream == ipc.Stderr {
+		code = "E"
 	}
-	if begin != "" {
-		text = w.formatMarker(begin) + text + w.formatMarker("O")
+	if code != "" {
+		text = w.formatMarker(code) + text + w.formatMarker("O")
 	}
 	w.tty.WriteString(text)
 }
 
-// writeOutput writes text in frames, whatever is offered.
+// writeOutput writes text in frames, whatever the worker offers.
 func (w *fakeWorker) writeOutput(stream ipc.Stream, text []byte) {
 	w.sending.Lock()
 	defer w.sending.Unlock()
@@ -448,7 +447,7 @@ func (w *fakeWorker) sendFrame(m ipc.Message) {
 	w.sendLocked(m)
 }
 
-// sendLocked writes a frame, and its marker behind it; sending is held.
+// sendLocked writes a frame, and its marker after it. The caller holds sending.
 func (w *fakeWorker) sendLocked(m ipc.Message) {
 	if w.ended {
 		return
@@ -462,14 +461,14 @@ func (w *fakeWorker) sendLocked(m ipc.Message) {
 	if err != nil {
 		panic(err)
 	}
-	w.out.Write(frame) // when nobody reads any more, the next Receive says so
+	w.out.Write(frame) // if no process reads any more, the next Receive reports it
 	if w.mergesText && hasMark(m) {
 		w.mark++
 		w.tty.WriteString(w.formatMarker("#" + strconv.FormatUint(w.mark, 10)))
 	}
 }
 
-// writeRaw sends bytes that may be anything.
+// writeRaw sends arbitrary bytes.
 func (w *fakeWorker) writeRaw(b []byte) {
 	w.sending.Lock()
 	defer w.sending.Unlock()
@@ -519,7 +518,7 @@ func hasMark(m ipc.Message) bool {
 	return false
 }
 
-// encodeFrame is payload with its length.
+// encodeFrame prefixes a payload with its length.
 func encodeFrame(payload string) []byte {
 	n := len(payload)
 	return append([]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)}, payload...)

@@ -1,5 +1,5 @@
-// Package ways has a way to a daemon that breaks when a test wants it to: as ssh does when a cable
-// is pulled, and without a network.
+// Package faultdial connects to a daemon through a dialer whose connections break when a test wants
+// it, as ssh does when a cable is pulled, but without a network.
 //
 // A connection has two goroutines, one for each direction. They end with it.
 package faultdial
@@ -16,7 +16,7 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// A Dialer leads to a daemon as the command of a place does, and breaks when it is told to.
+// A Dialer connects to a daemon like the command of a remote, and breaks on demand.
 type Dialer struct {
 	socket string
 
@@ -24,16 +24,16 @@ type Dialer struct {
 	bytesUp     int // bytes to the daemon until the next cut; negative: none
 	bytesDown   int // bytes from the daemon, likewise
 	connections []*proxiedConn
-	broken      bool   // nothing can be dialled
-	cuts        int    // of cuts
-	sent        []byte // all that was said to the daemon
-	received    []byte // all that reached the client
+	broken      bool   // every Dial fails
+	cuts        int    // number of cuts
+	sent        []byte // everything sent to the daemon
+	received    []byte // everything that reached the client
 }
 
-// A proxiedConn is one connection over a way.
+// A proxiedConn joins one connection of a client with one to the daemon.
 type proxiedConn struct {
 	clientConn, daemonConn net.Conn
-	paused                 chan struct{} // guarded by Way.mu; nil, or closed when it carries again
+	paused                 chan struct{} // guarded by Dialer.mu; nil, or closed when traffic continues
 }
 
 func (l *proxiedConn) closeBoth() {
@@ -41,10 +41,10 @@ func (l *proxiedConn) closeBoth() {
 	_ = l.daemonConn.Close()
 }
 
-// NewDialer returns a way to the daemon at a socket.
+// NewDialer returns a Dialer to the daemon at a socket.
 func NewDialer(socket string) *Dialer { return &Dialer{socket: socket, bytesUp: -1, bytesDown: -1} }
 
-// SetSocket has the way lead to another socket from now on.
+// SetSocket directs later connections to another socket.
 func (w *Dialer) SetSocket(socket string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -52,9 +52,9 @@ func (w *Dialer) SetSocket(socket string) {
 }
 
 // String implements client.Dialer.
-func (w *Dialer) String() string { return "gpu (a way that breaks)" }
+func (w *Dialer) String() string { return "gpu (a faulty dialer)" }
 
-// Place names the far side.
+// Place names the remote.
 func (w *Dialer) Place() string { return "gpu" }
 
 // Dial implements client.Dialer.
@@ -79,14 +79,14 @@ func (w *Dialer) Dial(ctx context.Context) (net.Conn, error) {
 	return near, nil
 }
 
-// copyBytes copies one direction, and cuts both when as many bytes as are left have passed.
+// copyBytes copies one direction, and cuts both after the number of bytes in left.
 func (w *Dialer) copyBytes(l *proxiedConn, to io.Writer, from io.Reader, left *int) {
 	defer l.closeBoth()
 	b := make([]byte, 4<<10)
 	for {
 		n, err := from.Read(b)
 		w.mu.Lock()
-		dark := l.paused
+		paused := l.paused
 		if left == &w.bytesUp {
 			w.sent = append(w.sent, b[:n]...)
 		}
@@ -98,8 +98,8 @@ func (w *Dialer) copyBytes(l *proxiedConn, to io.Writer, from io.Reader, left *i
 			*left -= n
 		}
 		w.mu.Unlock()
-		if dark != nil {
-			<-dark
+		if paused != nil {
+			<-paused
 		}
 		_, writeErr := to.Write(b[:n])
 		if writeErr == nil && left == &w.bytesDown {
@@ -113,7 +113,7 @@ func (w *Dialer) copyBytes(l *proxiedConn, to io.Writer, from io.Reader, left *i
 	}
 }
 
-// CutAfter cuts the way once, after so many bytes in a direction.
+// CutAfter cuts the connections once, after the given number of bytes in a direction.
 func (w *Dialer) CutAfter(up, down int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -127,26 +127,26 @@ func (w *Dialer) SentLines() []string {
 	return strings.Split(strings.TrimSuffix(string(w.sent), "\n"), "\n")
 }
 
-// HasReceived reports whether the client was told something with this text.
+// HasReceived reports whether the client received this text.
 func (w *Dialer) HasReceived(text string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return strings.Contains(string(w.received), text)
 }
 
-// PauseTraffic has the connections that are there carry nothing more, and leaves them open. New ones
-// are not concerned.
-func (w *Dialer) PauseTraffic() (light func()) {
+// PauseTraffic stops all traffic on the present connections and leaves them open. It does not
+// affect new ones.
+func (w *Dialer) PauseTraffic() (resume func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	dark := make(chan struct{})
+	paused := make(chan struct{})
 	for _, l := range w.connections {
-		l.paused = dark
+		l.paused = paused
 	}
-	return sync.OnceFunc(func() { close(dark) })
+	return sync.OnceFunc(func() { close(paused) })
 }
 
-// SetBroken cuts all connections, and has none made, until it is called with false.
+// SetBroken(true) cuts all connections and makes every Dial fail, until SetBroken(false).
 func (w *Dialer) SetBroken(broken bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -159,14 +159,14 @@ func (w *Dialer) SetBroken(broken bool) {
 	}
 }
 
-// CutCount returns how often the way was cut.
+// CutCount returns how often the connections were cut.
 func (w *Dialer) CutCount() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.cuts
 }
 
-// CutAgain cuts the way after so many bytes from the daemon, if no cut is to come already.
+// CutAgain cuts the connections after so many bytes from the daemon, if no cut is pending.
 func (w *Dialer) CutAgain(down int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package pythons says on which interpreters the tests of the Python worker run. There are no
-// goroutines in it.
+// Package interpreters selects the Python interpreters for the tests of the Python worker. It
+// starts no goroutines.
 package interpreters
 
 import (
@@ -17,19 +17,20 @@ const (
 	moreEnv = "TURNSTONE_TEST_PYTHONS" // PATH:PATH are interpreters besides python3 and pyenv's
 )
 
-// An Interpreter is a CPython that the worker supports.
+// An Interpreter is an installed CPython that the worker supports.
 type Interpreter struct {
 	Path    string
-	Version string // "3.13.0", with a t behind it without the global lock
+	Version string // "3.13.0", followed by a t for a free-threaded build
 
 	versionNumber [3]int
 }
 
-// TestsAll reports whether the tests are to run on each interpreter.
+// TestsAll reports whether the tests run on each interpreter.
 func TestsAll() bool { return os.Getenv(allEnv) == "1" }
 
-// Selected returns the interpreters to test on, the oldest first: all that are installed if All
-// says so, and otherwise the oldest and the newest, with a line that names the others.
+// Selected returns the interpreters to test on, the oldest first. If TestsAll is true, these are
+// all installed ones. Otherwise they are the oldest and the newest, with a line that names the
+// others.
 func Selected() (test []Interpreter, others string, err error) {
 	test, err = Installed()
 	if TestsAll() || len(test) < 3 {
@@ -44,8 +45,8 @@ func Selected() (test []Interpreter, others string, err error) {
 	return []Interpreter{test[0], test[last]}, others, nil
 }
 
-// Installed returns python3, the interpreters of pyenv and those that the environment lists,
-// each once and the oldest first. It starts each of them.
+// Installed returns python3, the interpreters of pyenv and those listed in the environment, each
+// once and the oldest first. It starts each of them.
 func Installed() ([]Interpreter, error) {
 	var paths []string
 	if home, err := os.UserHomeDir(); err == nil {
@@ -73,16 +74,16 @@ func Installed() ([]Interpreter, error) {
 	return found, nil
 }
 
-// queryInterpreter starts an interpreter. It returns the file that it is as well, behind all links.
+// queryInterpreter starts an interpreter. It also returns its file, with all links resolved.
 func queryInterpreter(path string) (i Interpreter, file string, err error) {
 	const question = "import os, sys; print(sys.executable, os.path.realpath(sys.executable), *sys.version_info[:3], getattr(sys, 'abiflags', ''), sep='\\n')"
 	out, err := exec.Command(path, "-c", question).Output()
 	if err != nil {
-		return i, "", fmt.Errorf("%s does not say its version: %w", path, err)
+		return i, "", fmt.Errorf("%s does not report its version: %w", path, err)
 	}
 	lines := strings.Split(strings.ReplaceAll(string(out), "\r", ""), "\n")
 	if len(lines) < 6 {
-		return i, "", fmt.Errorf("%s says %q of itself", path, out)
+		return i, "", fmt.Errorf("%s reports %q as its version", path, out)
 	}
 	i.Path, i.Version = lines[0], strings.Join(lines[2:5], ".")
 	if _, err := fmt.Sscanf(i.Version, "%d.%d.%d", &i.versionNumber[0], &i.versionNumber[1], &i.versionNumber[2]); err != nil {

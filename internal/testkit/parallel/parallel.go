@@ -1,4 +1,4 @@
-// Package waits is for tests that mostly wait for processes, and use little of a processor.
+// Package parallel is for tests that mostly wait for processes and use little CPU time.
 package parallel
 
 import (
@@ -10,16 +10,16 @@ import (
 	"syscall"
 )
 
-// testsPerCPU is how many parallel tests there are for each processor.
+// testsPerCPU is the number of parallel tests for each processor.
 const testsPerCPU = 2
 
-// AllowParallel lets more tests run at the same time than there are processors, unless the
-// flag -parallel says how many. Signals end what the tests start also where go test ignores
-// them, because nohup started it or it is in the background. TestMain calls it.
+// AllowParallel allows more parallel tests than processors, unless the flag -parallel is set. It
+// also makes signals end the processes that tests start. go test ignores signals if it was started
+// by nohup or in the background, and children would inherit that. TestMain calls it.
 func AllowParallel() {
 	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP} {
 		if signal.Ignored(s) {
-			signal.Notify(make(chan os.Signal, 1), s) // exec ignores what was ignored, not what was caught
+			signal.Notify(make(chan os.Signal, 1), s) // exec passes on ignored signals, but not caught ones
 		}
 	}
 	flag.Parse()

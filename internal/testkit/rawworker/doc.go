@@ -1,10 +1,10 @@
-// Package rawworker drives a worker by raw frames on a real terminal, without a
-// supervisor: for the tests of what a worker itself promises. It puts frames and
-// text into their true order by the markers of the fence, and judges nothing.
+// Package rawworker drives a worker by raw frames on a real terminal, without a supervisor. Tests
+// use it to check what a worker itself guarantees. It merges frames and text into their true order
+// by the sync markers, and checks nothing else.
 //
 //	w := rawworker.StartWorker(t, spec, rawworker.WorkerOptions{})
-//	w.Run("1+1").Wants(t, "2\n")
+//	w.RunCode("1+1").WantOutput(t, "2\n")
 //
-// Two goroutines of each Worker read its channel and its terminal, and hand over
-// bytes; they end with the test. All else is the test's goroutine's.
+// Two goroutines of each Worker read its channel and its terminal, and pass on the bytes; they end
+// with the test. Everything else happens in the test's goroutine.
 package rawworker

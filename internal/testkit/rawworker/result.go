@@ -12,17 +12,17 @@ import (
 	"github.com/turnstone-repl/turnstone/ipc"
 )
 
-// A TurnResult is what one turn has brought, in order.
+// A TurnResult holds the events of one turn, in order.
 type TurnResult struct {
 	Events []any
 	Idle   *ipc.Idle
 	End    *ipc.SessionEnd
 }
 
-// OutputText is all text of the turn.
+// OutputText returns all text of the turn.
 func (r TurnResult) OutputText() string { return r.streamText(ipc.Stdout, ipc.Stderr) }
 
-// ErrText is what came as standard error.
+// ErrText returns the text of standard error.
 func (r TurnResult) ErrText() string { return r.streamText(ipc.Stderr) }
 
 func (r TurnResult) streamText(of ...ipc.Stream) string {
@@ -35,8 +35,8 @@ func (r TurnResult) streamText(of ...ipc.Stream) string {
 	return b.String()
 }
 
-// Transcript is the turn in words: text as it is, <err> around standard error, and
-// [image], [wait …], [line …] where those were.
+// Transcript returns the turn as text: output verbatim, <err> around standard error, and [image],
+// [wait …], [line …] for these events.
 func (r TurnResult) Transcript() string {
 	var b strings.Builder
 	stream := ipc.Stdout
@@ -76,7 +76,7 @@ func (r TurnResult) Transcript() string {
 	return b.String()
 }
 
-// WantOutput fails the test unless the turn ended well and printed want.
+// WantOutput fails the test unless the turn succeeded and printed want.
 func (r TurnResult) WantOutput(t *testing.T, want string) {
 	t.Helper()
 	if got := r.OutputText(); got != want || r.Idle == nil || r.Idle.Outcome != ipc.OutcomeOK {
@@ -84,7 +84,7 @@ func (r TurnResult) WantOutput(t *testing.T, want string) {
 	}
 }
 
-// describeDisplay is a display in words: an image, or its kind, its id and its types.
+// describeDisplay describes a display: an image, or its kind, its ID and its types.
 func describeDisplay(d ipc.Display) string {
 	types := slices.Sorted(maps.Keys(d.Data))
 	if len(types) == 1 && strings.HasPrefix(types[0], "image/") {
@@ -99,7 +99,7 @@ func describeDisplay(d ipc.Display) string {
 	}
 	text := d.Data["text/plain"]
 	if d.Kind == ipc.DisplayResult {
-		text = nil // it is in the echo
+		text = nil // the echo has the text
 	}
 	return strings.TrimSpace(fmt.Sprintf("[%s: %s] %s", what, strings.Join(types, " "), text)) + "\n"
 }

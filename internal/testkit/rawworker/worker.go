@@ -24,13 +24,13 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// Nonce is that of every worker's fence.
+// Nonce is the nonce of every worker's sync markers.
 const Nonce = "0123456789abcdef"
 
-// Timeout is how long a worker may take for anything before a test fails.
+// Timeout bounds each wait for the worker before a test fails.
 const Timeout = 60 * time.Second
 
-// Text is what the terminal carried, or an output frame.
+// Text is text from the terminal or from an output frame.
 type Text struct {
 	Stream ipc.Stream
 	Data   string
@@ -40,34 +40,33 @@ type Text struct {
 // WorkerEnded says that the worker's channel and its terminal are at their end.
 type WorkerEnded struct{}
 
-// A Worker is a real worker on a terminal. Its methods are for the test's
-// goroutine, and fail the test when the worker breaks the protocol or its silence
-// lasts for Patience.
+// A Worker is a real worker on a terminal. Its methods are for the test's goroutine. They fail the
+// test if the worker breaks the protocol or is silent for Timeout.
 type Worker struct {
 	Cmd      *exec.Cmd
 	Terminal *os.File // the master
 	Channel  *os.File // where the worker reads
-	Turn     uint64   // the last one that Begin began
+	Turn     uint64   // the last turn that StartTurn started
 
-	// OnInputRequest takes a wait over when it returns true.
+	// OnInputRequest handles an input request if it returns true.
 	OnInputRequest func(ipc.StdinWait) bool
 
 	t    testing.TB
-	raw  chan any // []byte of the terminal, ipc.Message, error, Ended
+	raw  chan any // []byte of the terminal, ipc.Message, error, WorkerEnded
 	stop chan struct{}
 
-	endCount     int    // of the channel and the terminal that have come
+	endCount     int    // of the ends of channel and terminal so far
 	tail         []byte // terminal bytes not merged yet
 	stream       ipc.Stream
 	kind         ipc.TextKind
-	placedFrames map[uint64]ipc.Message // placed frames whose marker has not come
-	merged       []any                  // Text, ipc.Message and Ended, in order
+	placedFrames map[uint64]ipc.Message // placed frames whose marker has not arrived
+	merged       []any                  // Text, ipc.Message and WorkerEnded, in order
 }
 
-// A WorkerOptions says how to start a worker beyond its Spec.
+// A WorkerOptions configures the start of a worker beyond its Spec.
 type WorkerOptions struct {
 	Base    []string // the environment before the Spec's changes; nil means os.Environ
-	Env     []string // applied behind the Spec's, in the same way
+	Env     []string // applied after the Spec's changes, in the same way
 	Dir     string   // "" means the Spec's
 	NoTurn0 bool     // return before idle(0)
 }
@@ -98,8 +97,7 @@ func StartWorker(t testing.TB, spec workers.Spec, s WorkerOptions) *Worker {
 	return w
 }
 
-// SpawnProcess starts a worker on a terminal of its own and returns our ends, which the
-// caller closes.
+// SpawnProcess starts a worker on a new terminal and returns our ends, which the caller closes.
 func SpawnProcess(t testing.TB, spec workers.Spec, s WorkerOptions) (cmd *exec.Cmd, master, toWorker, fromWorker *os.File) {
 	t.Helper()
 	if err := spec.Validate(); err != nil {
@@ -113,7 +111,7 @@ func SpawnProcess(t testing.TB, spec workers.Spec, s WorkerOptions) (cmd *exec.C
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.RemoveAll(files) }) // no error: what a child of a killed worker is about to write
+	t.Cleanup(func() { os.RemoveAll(files) }) // no error: a child of a killed worker may still write there
 	for name, data := range spec.Files {
 		if err := os.WriteFile(filepath.Join(files, name), data, 0o600); err != nil {
 			t.Fatal(err)
@@ -159,7 +157,7 @@ func SpawnProcess(t testing.TB, spec workers.Spec, s WorkerOptions) (cmd *exec.C
 	return cmd, master, toWorker, fromWorker
 }
 
-// applyChanges applies changes as workers.Spec.Env says.
+// applyChanges applies changes in the way of workers.Spec.Env.
 func applyChanges(base, changes []string, files string) []string {
 	env := slices.Clone(base)
 	for _, change := range changes {
@@ -181,14 +179,14 @@ func prepareTerminal(t testing.TB, slave *os.File) {
 	}
 	mode.Oflag &^= unix.OPOST
 	mode.Iflag &^= unix.IXON
-	mode.Lflag |= unix.EXTPROC | unix.ECHO // as a supervisor has it
+	mode.Lflag |= unix.EXTPROC | unix.ECHO // as a supervisor sets it
 	if err := unix.IoctlSetTermios(fd, setTermios, mode); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// TakeReady takes worker_ready, the first frame. Text of the start-up may overtake it:
-// the two are on different ways.
+// TakeReady receives worker_ready, the first frame. Text of the start-up may overtake it on its
+// separate stream.
 func (w *Worker) TakeReady() ipc.WorkerReady {
 	w.t.Helper()
 	var before []any
@@ -200,7 +198,7 @@ func (w *Worker) TakeReady() ipc.WorkerReady {
 		case Text:
 			before = append(before, e)
 		default:
-			w.t.Fatalf("first came %+v after %v; want worker_ready", e, before)
+			w.t.Fatalf("got %+v after %v, want worker_ready", e, before)
 		}
 	}
 }
@@ -251,17 +249,17 @@ func (w *Worker) readChannel(r io.Reader) {
 	}
 }
 
-// NextEvent is the next event in the true order: Text, a message, or Ended.
+// NextEvent returns the next event in the true order: Text, a message, or WorkerEnded.
 func (w *Worker) NextEvent() any {
 	w.t.Helper()
 	e, ok := w.NextEventWithin(Timeout)
 	if !ok {
-		w.t.Fatalf("nothing came within %v; unmerged %q, held %v", Timeout, w.tail, w.placedFrames)
+		w.t.Fatalf("no event within %v; unmerged %q, placed frames %v", Timeout, w.tail, w.placedFrames)
 	}
 	return e
 }
 
-// NextEventWithin is Next, unless nothing comes for d.
+// NextEventWithin is NextEvent with a limit d instead of Timeout.
 func (w *Worker) NextEventWithin(d time.Duration) (any, bool) {
 	w.t.Helper()
 	var deadline <-chan time.Time
@@ -304,7 +302,7 @@ func (w *Worker) addRaw(v any) {
 	w.mergeStreams()
 }
 
-// mergeStreams moves terminal bytes to merged, up to a marker whose frame has not come.
+// mergeStreams moves terminal bytes to merged, up to a marker whose frame has not arrived.
 func (w *Worker) mergeStreams() {
 	prefix := []byte("\x1b_" + Nonce + ";")
 	for len(w.tail) > 0 {
@@ -371,14 +369,14 @@ func (w *Worker) SendMessage(m ipc.Message) {
 		w.t.Fatal(err)
 	}
 	if _, err := w.Channel.Write(frame); err != nil {
-		var r TurnResult // what the worker said last
+		var r TurnResult // the worker's last output
 		for e, ok := w.NextEventWithin(Timeout); ok; e, ok = w.NextEventWithin(Timeout) {
 			r.Events = append(r.Events, e)
 			if _, over := e.(WorkerEnded); over {
-				w.t.Fatalf("%v: the worker's end is %x, after %.2000s", err, w.ExitStatus(), r.Transcript())
+				w.t.Fatalf("%v: the worker exited with %x after %.2000s", err, w.ExitStatus(), r.Transcript())
 			}
 		}
-		w.t.Fatalf("%v: the worker does not end, after %.2000s", err, r.Transcript())
+		w.t.Fatalf("%v: the worker does not exit after %.2000s", err, r.Transcript())
 	}
 }
 
@@ -389,14 +387,14 @@ func (w *Worker) StartTurn(code string) {
 	w.SendMessage(ipc.TurnStart{Turn: w.Turn, Input: []byte(code)})
 }
 
-// RunCode runs one turn, answering its waits with answers: a line each, "" for end of file.
+// RunCode runs one turn and answers its input requests, a line each; "" is the end of the file.
 func (w *Worker) RunCode(code string, answers ...string) TurnResult {
 	w.t.Helper()
 	w.StartTurn(code)
 	return w.FinishTurn(answers...)
 }
 
-// FinishTurn collects events up to the turn's idle, or the worker's end.
+// FinishTurn collects events up to the turn's idle, or the worker's exit.
 func (w *Worker) FinishTurn(answers ...string) TurnResult {
 	w.t.Helper()
 	var r TurnResult
@@ -409,7 +407,7 @@ func (w *Worker) FinishTurn(answers ...string) TurnResult {
 				continue
 			}
 			if len(answers) == 0 {
-				w.t.Fatalf("an unexpected wait %+v after %s", e, r.Transcript())
+				w.t.Fatalf("unexpected input request %+v after %s", e, r.Transcript())
 			}
 			w.AnswerRequest(e, answers[0])
 			answers = answers[1:]
@@ -427,10 +425,10 @@ func (w *Worker) FinishTurn(answers ...string) TurnResult {
 	}
 }
 
-// InterruptUntilAcked interrupts as the supervisor does: again after 30, 60, 120 ms until the worker
-// acknowledges, since a runtime may miss a signal on its way into a system call. It
-// returns what came until done says that an event is the effect, or the turn is over.
-// After each frame comes signal, which knows whether it is a retry; nil sends none.
+// InterruptUntilAcked interrupts like the supervisor: again after 30, 60, 120 ms until the worker
+// acknowledges, because a runtime may miss a signal on its way into a system call. It returns the
+// events until done recognises the effect, or the turn is over. It calls signal after each frame,
+// and tells it about a retry; nil sends none.
 func (w *Worker) InterruptUntilAcked(seq uint64, level uint8, signal func(retry bool), done func(any) bool) TurnResult {
 	w.t.Helper()
 	ask := func(retry bool) {
@@ -442,8 +440,8 @@ func (w *Worker) InterruptUntilAcked(seq uint64, level uint8, signal func(retry 
 	ask(false)
 	var r TurnResult
 	acked := false
-	begun := time.Now()
-	for wait := 30 * time.Millisecond; time.Since(begun) < Timeout; wait = min(2*wait, time.Second) {
+	start := time.Now()
+	for wait := 30 * time.Millisecond; time.Since(start) < Timeout; wait = min(2*wait, time.Second) {
 		for e, ok := w.NextEventWithin(wait); ok; e, ok = w.NextEventWithin(wait) {
 			r.Events = append(r.Events, e)
 			if done != nil && done(e) {
@@ -465,11 +463,11 @@ func (w *Worker) InterruptUntilAcked(seq uint64, level uint8, signal func(retry 
 			ask(true)
 		}
 	}
-	w.t.Fatalf("turn %d is not interrupted after %v (acknowledged: %v): %.1000q", w.Turn, time.Since(begun), acked, r.Transcript())
+	w.t.Fatalf("turn %d was not interrupted after %v (acknowledged: %v): %.1000q", w.Turn, time.Since(start), acked, r.Transcript())
 	return r
 }
 
-// WaitInputRequest returns the turn's next wait.
+// WaitInputRequest returns the turn's next input request.
 func (w *Worker) WaitInputRequest() ipc.StdinWait {
 	w.t.Helper()
 	for {
@@ -477,22 +475,22 @@ func (w *Worker) WaitInputRequest() ipc.StdinWait {
 		case ipc.StdinWait:
 			return e
 		case ipc.Idle, WorkerEnded:
-			w.t.Fatalf("%+v came before a wait", e)
+			w.t.Fatalf("got %+v, want an input request", e)
 		}
 	}
 }
 
-// AnswerRequest answers a wait with a line, or with "" for end of file.
-func (w *Worker) AnswerRequest(wait ipc.StdinWait, answer string) {
+// AnswerRequest answers an input request with a line, or with "" for the end of the file.
+func (w *Worker) AnswerRequest(request ipc.StdinWait, answer string) {
 	w.t.Helper()
-	in := ipc.TurnInput{Turn: wait.Turn, Wait: wait.Wait, Input: []byte(answer), EOF: answer == ""}
+	in := ipc.TurnInput{Turn: request.Turn, Wait: request.Wait, Input: []byte(answer), EOF: answer == ""}
 	if answer != "" && !strings.HasSuffix(answer, "\n") {
 		in.Input = append(in.Input, '\n')
 	}
 	w.SendMessage(in)
 }
 
-// WaitOutput returns once the turn has printed s.
+// WaitOutput waits until the turn has printed s.
 func (w *Worker) WaitOutput(s string) {
 	w.t.Helper()
 	var seen string
@@ -501,12 +499,12 @@ func (w *Worker) WaitOutput(s string) {
 		case Text:
 			seen += e.Data
 		case ipc.Idle, WorkerEnded:
-			w.t.Fatalf("%+v came before %q: %.2000q", e, s, seen)
+			w.t.Fatalf("got %+v before %q: %.2000q", e, s, seen)
 		}
 	}
 }
 
-// RaceRounds returns how often a race is run: few times, or TURNSTONE_TEST_ROUNDS.
+// RaceRounds returns how often to run a race: few times, or TURNSTONE_TEST_ROUNDS.
 func RaceRounds(few int) int {
 	if n, err := strconv.Atoi(os.Getenv("TURNSTONE_TEST_ROUNDS")); err == nil {
 		return n
@@ -514,13 +512,13 @@ func RaceRounds(few int) int {
 	return few
 }
 
-// BusyWait passes a time too short for a timer.
+// BusyWait waits for a time too short for a timer.
 func BusyWait(d time.Duration) {
 	for begin := time.Now(); time.Since(begin) < d; {
 	}
 }
 
-// ExitStatus waits for the worker's process.
+// ExitStatus waits for the worker's process to exit.
 func (w *Worker) ExitStatus() syscall.WaitStatus {
 	w.t.Helper()
 	w.Cmd.Wait()

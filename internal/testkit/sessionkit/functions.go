@@ -13,22 +13,22 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// A TestHost is functions for code in tests, and counts what they did.
+// A TestHost provides host functions for code in tests, and counts their calls.
 type TestHost struct {
 	Started, Ended, Cancelled atomic.Int64
-	BlockStarted              chan string // of the capacity 1024: a call of block has begun
+	BlockStarted              chan string // of capacity 1024: receives a name when a call of block has started
 }
 
-// NewTestHost returns a Host.
+// NewTestHost returns a TestHost.
 func NewTestHost() *TestHost { return &TestHost{BlockStarted: make(chan string, 1024)} }
 
-// A Point is a parameter with fields.
+// A Point is a parameter with fields, for the tests.
 type Point struct {
 	X float64 `json:"x"`
 	Y float64 `json:"y,omitempty"`
 }
 
-// HostFunctions are those of the host: echo, add, raise, panics, leaves, block, sleep, make.
+// HostFunctions returns the functions: echo, add, raise_error, panics, leaves, block, sleep, make.
 func (h *TestHost) HostFunctions() []supervisor.Function {
 	type number struct {
 		N int `json:"n"`
@@ -103,7 +103,7 @@ func (h *TestHost) WaitAllEnded(t *testing.T) {
 	t.Helper()
 	for deadline := time.Now().Add(Timeout); h.Started.Load() != h.Ended.Load(); runtime.Gosched() {
 		if time.Now().After(deadline) {
-			t.Fatalf("%d calls have begun, %d have ended", h.Started.Load(), h.Ended.Load())
+			t.Fatalf("%d calls started, %d ended", h.Started.Load(), h.Ended.Load())
 		}
 	}
 }

@@ -9,16 +9,16 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// A TurnResult is the visible part of a turn.
+// A TurnResult holds the visible part of a turn.
 type TurnResult struct {
 	Events        []timeline.Event
-	Outcome       string // "" when it did not end in time
+	Outcome       string // "" if it did not end in time
 	Failure       string // the language's name of its error
 	InputRequests int
 	WorkerExit    *timeline.WorkerExited
 }
 
-// OutputText returns the text of some streams. Without an argument it returns the text of all.
+// OutputText returns the text of some streams, or of all without an argument.
 func (res TurnResult) OutputText(of ...timeline.Stream) string {
 	var b strings.Builder
 	for _, e := range res.Events {
@@ -29,9 +29,9 @@ func (res TurnResult) OutputText(of ...timeline.Stream) string {
 	return b.String()
 }
 
-// Transcript is the turn in words: text as it is, <err> around standard error, and in
-// brackets images, waits and lines of input. A wait names the program if it reads
-// the terminal; every Python is called python.
+// Transcript returns the turn as text: output verbatim, <err> around standard error, and in
+// brackets images, input requests and lines of input. A request names the program if it reads the
+// terminal; every Python is called python.
 func (res TurnResult) Transcript() string {
 	var b strings.Builder
 	stream := timeline.Stdout
@@ -77,7 +77,7 @@ func (res TurnResult) Transcript() string {
 				fmt.Fprintf(&b, "[line %q]", x.Text)
 			}
 		case timeline.Call:
-			x.Elapsed = 0 // differs from run to run
+			x.Elapsed = 0 // differs between runs
 			fmt.Fprintf(&b, "[%v]", x)
 		case timeline.Gap:
 			fmt.Fprintf(&b, "[gap of %d bytes]", x.Bytes)
@@ -94,7 +94,7 @@ func (res TurnResult) Transcript() string {
 	return b.String()
 }
 
-// WantTranscript fails the test unless the turn ended well and looked like this.
+// WantTranscript fails the test unless the turn succeeded with this transcript.
 func (res TurnResult) WantTranscript(t *testing.T, want string) {
 	t.Helper()
 	if got := res.Transcript(); got != want || res.Outcome != "ok" {

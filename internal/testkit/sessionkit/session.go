@@ -1,11 +1,11 @@
-// Package drive drives sessions of a real runtime in tests, turn by turn: for the
-// tests of what a program that embeds the supervisor may rely on. Everything goes
-// through the public API, and nothing is judged here but that it comes in time.
+// Package sessionkit drives sessions of a real runtime in tests, turn by turn. Tests use it to
+// check the guarantees for programs that embed the supervisor. Everything goes through the public
+// API. The package itself checks only that events arrive in time.
 //
-//	r := drive.OpenSession(t, spec)
-//	r.Run(t, "input('a? ')", "b").Wants(t, `a? [wait "a? "][line "b"]'b'`+"\n")
+//	r := sessionkit.OpenSession(t, spec)
+//	r.RunCode(t, "input('a? ')", "b").WantTranscript(t, `a? [wait "a? "][line "b"]'b'`+"\n")
 //
-// It starts no goroutine; all is the test's goroutine's.
+// It starts no goroutines; everything happens in the test's goroutine.
 package sessionkit
 
 import (
@@ -24,14 +24,13 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// Timeout bounds every wait on a real process. A test that gets near it has failed.
+// Timeout bounds every wait on a real process. A test that comes near it has failed.
 const Timeout = 60 * time.Second
 
-// EndOfFile is an answer: the end of the file.
+// EndOfFile is an answer that means the end of the file.
 const EndOfFile = "\x04 end of file"
 
-// RandomRounds is how often something random is tried: n times, or TURNSTONE_ROUNDS as
-// often.
+// RandomRounds returns how often to try something random: n times, or n times TURNSTONE_ROUNDS.
 func RandomRounds(n int) int {
 	if times, err := strconv.Atoi(os.Getenv("TURNSTONE_ROUNDS")); err == nil {
 		return n * times
@@ -39,7 +38,7 @@ func RandomRounds(n int) int {
 	return n
 }
 
-// TimeoutContext is a context that ends with Patience, or with the test.
+// TimeoutContext returns a context that ends after Timeout, or with the test.
 func TimeoutContext(t testing.TB) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Timeout)
@@ -47,14 +46,14 @@ func TimeoutContext(t testing.TB) context.Context {
 	return ctx
 }
 
-// A TestSession is a session, and how far its events have been read.
+// A TestSession is a session together with the position up to which its events were read.
 type TestSession struct {
 	*supervisor.Session
 	lastSeen timeline.Seq
 }
 
-// OpenSession opens a session "main" and waits for its start-up, which must not ask. It is
-// closed with the test.
+// OpenSession opens a session "main" and waits for its start-up, which must not request input. It
+// is closed with the test.
 func OpenSession(t testing.TB, spec workers.Spec) *TestSession {
 	t.Helper()
 	r := LaunchSession(t, spec)
@@ -62,13 +61,13 @@ func OpenSession(t testing.TB, spec workers.Spec) *TestSession {
 	return r
 }
 
-// LaunchSession is Open without waiting.
+// LaunchSession is OpenSession without waiting.
 func LaunchSession(t testing.TB, spec workers.Spec) *TestSession {
 	t.Helper()
 	return LaunchSessionWith(t, &supervisor.Options{Dir: t.TempDir()}, spec)
 }
 
-// LaunchSessionWith is Launch with a supervisor of the test's own making.
+// LaunchSessionWith is LaunchSession with options for the supervisor.
 func LaunchSessionWith(t testing.TB, o *supervisor.Options, spec workers.Spec) *TestSession {
 	t.Helper()
 	if spec.Sandbox == nil {
@@ -100,7 +99,7 @@ func (r *TestSession) WaitUntilReady(t testing.TB) {
 	r.lastSeen = reply.Next
 }
 
-// RestartWorker gives later tests a worker that works.
+// RestartWorker gives later tests a working worker.
 func (r *TestSession) RestartWorker(t testing.TB) {
 	t.Helper()
 	if err := r.Reset(TimeoutContext(t)); err != nil {
@@ -109,14 +108,14 @@ func (r *TestSession) RestartWorker(t testing.TB) {
 	r.WaitUntilReady(t)
 }
 
-// RunCode runs code; each wait gets the next of the answers, as a line. The result has
-// no outcome if the turn does not end in time, or asks for more.
+// RunCode runs code; each input request gets the next answer, as a line. The result has no outcome
+// if the turn does not end in time, or requests more input.
 func (r *TestSession) RunCode(t testing.TB, code string, answers ...string) TurnResult {
 	t.Helper()
 	return r.FinishTurn(t, r.StartTurn(t, code), answers...)
 }
 
-// RunCodeThatMayExit is Run for code that may end the worker by an exit.
+// RunCodeThatMayExit is RunCode for code that may exit the worker.
 func (r *TestSession) RunCodeThatMayExit(t testing.TB, code string) TurnResult {
 	t.Helper()
 	turn, err := r.SubmitMayExit(t.Context(), code)
@@ -136,20 +135,20 @@ func (r *TestSession) StartTurn(t testing.TB, code string) uint64 {
 	return turn
 }
 
-// FinishTurn is Run for a turn that was begun.
+// FinishTurn is RunCode for a turn that was already started.
 func (r *TestSession) FinishTurn(t testing.TB, turn uint64, answers ...string) TurnResult {
 	t.Helper()
 	return r.followTurn(t, turn, answers, false)
 }
 
-// WaitTurnEnd is Finish for a turn that something else ends while it waits for input.
+// WaitTurnEnd is FinishTurn for a turn that ends otherwise while it waits for input.
 func (r *TestSession) WaitTurnEnd(t testing.TB, turn uint64, answers ...string) TurnResult {
 	t.Helper()
 	return r.followTurn(t, turn, answers, true)
 }
 
-// followTurn reads events until the turn has ended. Without wait, a wait without an answer is the
-// end, too.
+// followTurn reads events until the turn has ended. Unless wait is set, an input request without an
+// answer also ends it.
 func (r *TestSession) followTurn(t testing.TB, turn uint64, answers []string, wait bool) TurnResult {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Timeout)
@@ -172,7 +171,7 @@ func (r *TestSession) followTurn(t testing.TB, turn uint64, answers []string, wa
 				in = session.Input{EOF: true}
 			}
 			switch _, err := r.Answer(ctx, e.Seq, in); {
-			case errors.Is(err, session.ErrStale): // an interrupt has ended it meanwhile
+			case errors.Is(err, session.ErrStale): // an interrupt has ended it in the meantime
 			case err != nil:
 				t.Errorf("answer: %v", err)
 			default:
@@ -196,11 +195,11 @@ func (r *TestSession) followTurn(t testing.TB, turn uint64, answers []string, wa
 
 // SessionInfo describes the session.
 func SessionInfo(r *TestSession) session.Info {
-	i, _ := r.Session.Info(context.Background()) // one of this process makes no error
+	i, _ := r.Session.Info(context.Background()) // a session in this process returns no error
 	return i
 }
 
-// WaitEvent reads events until one satisfies ok; nothing is answered meanwhile.
+// WaitEvent reads events until one satisfies ok. It answers no input requests.
 func (r *TestSession) WaitEvent(t testing.TB, what string, ok func(timeline.Event) bool) timeline.Event {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Timeout)
@@ -213,12 +212,12 @@ func (r *TestSession) WaitEvent(t testing.TB, what string, ok func(timeline.Even
 			return e
 		}
 	}
-	t.Fatalf("%s did not come: %s, %.2000q", what, r.State(), res.Transcript())
+	t.Fatalf("no event %s: state %s, %.2000q", what, r.State(), res.Transcript())
 	return timeline.Event{}
 }
 
-// InterruptTurn interrupts a turn and says what that led to, also when that takes a
-// busy machine longer than Interrupt waits. It reads no events.
+// InterruptTurn interrupts a turn and returns the result, even if that takes a busy machine longer
+// than Interrupt waits. It reads no events.
 func (r *TestSession) InterruptTurn(t testing.TB, turn uint64) session.InterruptResult {
 	t.Helper()
 	got, err := r.Interrupt(t.Context(), turn)
@@ -241,7 +240,7 @@ func (r *TestSession) InterruptTurn(t testing.TB, turn uint64) session.Interrupt
 	return got
 }
 
-// IsText is for Until: this text, whole.
+// IsText returns a condition for WaitEvent: exactly this text.
 func IsText(want string) func(timeline.Event) bool {
 	var got strings.Builder
 	return func(e timeline.Event) bool {
@@ -252,7 +251,7 @@ func IsText(want string) func(timeline.Event) bool {
 	}
 }
 
-// IsInputRequest is for Until: a wait.
+// IsInputRequest is a condition for WaitEvent: an input request.
 func IsInputRequest(e timeline.Event) bool {
 	_, ok := e.Body.(timeline.InputRequested)
 	return ok

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// IsAlive reports whether a process has not ended. One that nobody has reaped has.
+// IsAlive reports whether a process is still running. A zombie is not.
 func IsAlive(pid int) bool {
 	state, _ := exec.Command("ps", "-o", "stat=", "-p", strconv.Itoa(pid)).Output()
 	s := strings.TrimSpace(string(state))

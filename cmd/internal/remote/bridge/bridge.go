@@ -1,5 +1,5 @@
-// Package dial is the far side of a place: it bridges standard input and output to the daemon's
-// socket, after a greeting.
+// Package bridge is the remote end of a connection to a daemon. It bridges standard input and
+// output to the daemon's socket, after a greeting.
 //
 // # Goroutines
 //
@@ -30,24 +30,25 @@ import (
 // infoTimeout bounds the daemon's answer before the greeting.
 const infoTimeout = 10 * time.Second
 
-// retryDelays are those between tries of a daemon that somebody else has started just now.
+// retryDelays are the pauses between attempts to connect to a daemon that another process has just
+// started.
 var retryDelays = []time.Duration{50 * time.Millisecond, 200 * time.Millisecond, 750 * time.Millisecond, 2 * time.Second}
 
-// ErrSilentClient means that the near side has sent nothing for longer than it had promised.
-var ErrSilentClient = errors.New("nothing came from the near side")
+// ErrSilentClient means that the client has sent nothing for longer than it had promised.
+var ErrSilentClient = errors.New("nothing received from the client")
 
-// Options are what the near side asks for.
+// Options are the requests of the client about the connection.
 type Options struct {
 	Dialer         client.Dialer
-	StartDaemon    func(context.Context) error // starts a daemon if none answers; nil: nobody does
-	Nonce          string                      // of the greeting; "" is none
-	SilenceTimeout time.Duration               // end when nothing comes for so long; 0 never
-	SocketPath     func() string               // for the greeting: where the daemon is by then
+	StartDaemon    func(context.Context) error // starts a daemon if none answers; may be nil
+	Nonce          string                      // of the greeting; may be ""
+	SilenceTimeout time.Duration               // ends the bridge if nothing arrives for so long; 0 means never
+	SocketPath     func() string               // for the greeting: the daemon's path by then
 }
 
-// Run greets, and bridges until the daemon ends the connection. The end of in is passed on to it,
-// and ends nothing by itself. Nothing but the greeting and the daemon's
-// own bytes goes to out; a daemon that cannot be reached is part of the greeting and an error.
+// Run sends the greeting, and bridges until the daemon closes the connection. It passes the end of
+// in on to the daemon, which alone ends nothing. Only the greeting and the daemon's own bytes go to
+// out. A daemon that cannot be reached is reported in the greeting and as an error.
 func Run(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
 	conn, i, err := o.connectDaemon(ctx)
 	if err != nil {
@@ -62,7 +63,7 @@ func Run(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
 	return o.copyStreams(ctx, conn, in, out)
 }
 
-// copyStreams copies both ways.
+// copyStreams copies in both directions.
 func (o Options) copyStreams(ctx context.Context, conn net.Conn, in io.Reader, out io.Writer) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -91,8 +92,8 @@ func (o Options) copyStreams(ctx context.Context, conn net.Conn, in io.Reader, o
 	}
 }
 
-// connectDaemon asks the daemon what it is and connects for the near side, whose first call has to be the
-// first of its connection.
+// connectDaemon asks the daemon for its information and connects for the client, whose first call
+// must be the first of its connection.
 func (o Options) connectDaemon(ctx context.Context) (net.Conn, client.Info, error) {
 	conn, err := o.dialOrStart(ctx)
 	if err != nil {
@@ -101,13 +102,13 @@ func (o Options) connectDaemon(ctx context.Context) (net.Conn, client.Info, erro
 	i, err := requestInfo(conn)
 	_ = conn.Close()
 	if err != nil {
-		return nil, i, fmt.Errorf("the program that listens at %s does not answer as a daemon does: %w", o.SocketPath(), err)
+		return nil, i, fmt.Errorf("the program at %s does not answer like a daemon: %w", o.SocketPath(), err)
 	}
 	conn, err = o.Dialer.Dial(ctx)
 	return conn, i, err
 }
 
-// dialOrStart reaches the daemon, or starts one.
+// dialOrStart connects to the daemon, or starts one.
 func (o Options) dialOrStart(ctx context.Context) (net.Conn, error) {
 	conn, err := o.Dialer.Dial(ctx)
 	if err == nil || o.StartDaemon == nil || session.KindOf(err) != client.KindUnreachable {
@@ -131,14 +132,14 @@ func (o Options) dialOrStart(ctx context.Context) (net.Conn, error) {
 	return conn, err
 }
 
-// greetWithError greets without a daemon.
+// greetWithError sends a greeting without a daemon.
 func (o Options) greetWithError(out io.Writer, why error) error {
 	g := localGreeting()
 	g.Socket, g.Error, g.Kind = o.SocketPath(), why.Error(), session.KindOf(why)
 	return client.WriteGreeting(out, o.Nonce, g)
 }
 
-// requestInfo asks the daemon what it is.
+// requestInfo asks the daemon for its information.
 func requestInfo(conn net.Conn) (i client.Info, err error) {
 	if err := conn.SetDeadline(time.Now().Add(infoTimeout)); err != nil {
 		return i, err
@@ -165,7 +166,7 @@ func requestInfo(conn net.Conn) (i client.Info, err error) {
 	return answer.Result, nil
 }
 
-// localGreeting describes this side.
+// localGreeting describes this machine and process.
 func localGreeting() client.Greeting {
 	host, _ := os.Hostname()
 	g := client.Greeting{Host: host, User: userName(), OS: runtime.GOOS, Arch: runtime.GOARCH}
@@ -185,8 +186,8 @@ func userName() string {
 	return "uid " + strconv.Itoa(os.Getuid())
 }
 
-// copyInput copies what the near side sends, and passes on its end. It calls heard for each part. When
-// it cannot, the daemon has ended the connection, and the other direction ends as well.
+// copyInput copies the client's input, and passes on its end. It calls heard for each part. If it
+// fails, the daemon has closed the connection, and the other direction ends as well.
 func copyInput(conn net.Conn, in io.Reader, heard func()) {
 	part := make([]byte, 64<<10)
 	for {

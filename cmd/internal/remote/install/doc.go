@@ -1,10 +1,11 @@
-// Package bootstrap brings the program to the far side of a place, and the questions of the
-// command that leads there to the person.
+// Package install installs the program at the remote end of a remote, and passes the questions of
+// its transport command to the user.
 //
-// [Install] runs one shell there, by the place's own command and "sh". It finds the program that
-// an earlier one has left, or is sent it, and is done when the program has run there once.
+// [Install] runs one shell there, by the remote's own command and "sh". It finds the program of an
+// earlier installation, or uploads it, and ends when the program has run there once.
 //
 // # Goroutines
 //
-// A conversation with a far side has those of its command (package prefix). They end with Install.
+// A dialogue with a remote end has those of its command (package transportcmd). They end with
+// Install.
 package install

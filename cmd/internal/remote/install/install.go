@@ -23,63 +23,63 @@ import (
 var installScript string
 
 const (
-	// DefaultTimeout bounds the time until the shell of the far side speaks.
+	// DefaultTimeout bounds the time until the remote shell answers.
 	DefaultTimeout = 20 * time.Second
 
-	// stepTimeout bounds each later step of the far side, and the time in which no byte of the
-	// program is taken.
+	// stepTimeout bounds each later step of the remote end, and the time in which it accepts no
+	// byte of the program.
 	stepTimeout = time.Minute
 
-	// maxDialectLooks is how often the script looks whether the program has grown, before it ends, and
-	// lookInterval the seconds between two: together a while longer than stepTimeout, after which this
-	// side has given up.
+	// maxDialectLooks bounds how often the script checks whether the program has grown, and
+	// lookInterval is the seconds between two checks. Together they take a little longer than
+	// stepTimeout, after which this side has given up.
 	maxDialectLooks, lookInterval = 15, 5
 
-	// chunkSize is how many bytes of the program are sent at once.
+	// chunkSize is the size of the program's chunks, in bytes.
 	chunkSize = 32 << 10
 
-	// swallowedNewlines are lines for a start file that reads its input: it has them in place of
+	// swallowedNewlines are lines for a startup file that reads its input: it reads them instead of
 	// the script.
 	swallowedNewlines = "\n\n\n\n"
 )
 
-// Options say where the program goes.
+// Options configure where and how to install the program.
 type Options struct {
-	Prefix []string // the words of the command that leads there
+	Prefix []string // the words of the transport command
 	Env    []string // its environment; nil is that of this process
 
-	Terminal  *os.File         // the person's, if the command may ask there; nil is none
-	Stderr    io.Writer        // also gets what the command says until the far side speaks; nil is nobody
-	LastAsked func() time.Time // when the command last asked a person elsewhere; nil is never
+	Terminal  *os.File         // the user's, if the command may ask there; else nil
+	Stderr    io.Writer        // also gets the command's messages until the remote end answers; may be nil
+	LastAsked func() time.Time // when the command last asked the user elsewhere; may be nil
 
-	// Dir is a directory of the far side that is tried before the usual ones; "" is none.
+	// Dir is a remote directory that is tried before the default ones; may be "".
 	Dir string
 
 	Programs Programs
-	Timeout  time.Duration // until the far side speaks; 0 is DefaultTimeout
+	Timeout  time.Duration // until the remote end answers; 0 is DefaultTimeout
 
-	stallTimeout time.Duration // of tests: how long no byte may be taken; 0 is stepTimeout
+	stallTimeout time.Duration // for tests: how long no byte may be accepted; 0 is stepTimeout
 
-	// OnSend is called before the program is sent, with its size on the way in bytes; nil is
-	// nobody.
+	// OnSend is called before the program is sent, with the number of bytes to transfer; may be
+	// nil.
 	OnSend func(bytes int, dir string)
 }
 
-// An InstalledProgram is the program on the far side.
+// An InstalledProgram describes the program at the remote end.
 type InstalledProgram struct {
 	Path    string // absolute; plain characters only
-	Version string // what repl version prints there first
+	Version string // the first line that repl version prints there
 	System  string // "linux/amd64"
-	Sent    int    // bytes that were sent; 0 if it was there
+	Sent    int    // bytes that were sent; 0 if it was already installed
 	Linked  bool   // the program needs the C library of the machine where it was built
 }
 
-// Install brings the program to the far side, unless it is there, and says where it is. An
-// error says what was wrong and what to do. It is safe for concurrent use, also by several
-// processes: each writes a file of its own, and the last step is a rename.
+// Install installs the program at the remote end, unless it is there already, and returns its
+// location. An error says what was wrong and what to do. It is safe for concurrent use, also by
+// several processes: each writes a separate file, and the last step is a rename.
 func Install(ctx context.Context, o Options) (InstalledProgram, error) {
 	if o.Dir != "" && (!transportcmd.IsPlainWord(o.Dir) || !path.IsAbs(o.Dir)) {
-		return InstalledProgram{}, fmt.Errorf("the directory %q of the far side: use an absolute path of letters, digits and _ . / = -", o.Dir)
+		return InstalledProgram{}, fmt.Errorf("remote directory %q: use an absolute path of letters, digits and _ . / = -", o.Dir)
 	}
 	if o.Timeout == 0 {
 		o.Timeout = DefaultTimeout
@@ -104,12 +104,12 @@ func Install(ctx context.Context, o Options) (InstalledProgram, error) {
 	return there, nil
 }
 
-// formatScript is the script for one far side.
+// formatScript fills in the script for one remote end.
 func formatScript(nonce, dir string, looks, pause int) string {
 	return strings.NewReplacer("@NONCE@", nonce, "@DIR@", dir, "@LOOKS@", strconv.Itoa(looks), "@PAUSE@", strconv.Itoa(pause)).Replace(installScript)
 }
 
-// runDialogue has the script find the program, or gives it that.
+// runDialogue lets the script find the program, or sends it.
 func (o Options) runDialogue(t *shellDialogue) (InstalledProgram, error) {
 	said, err := t.readReply("here", 3)
 	if err != nil {
@@ -143,15 +143,15 @@ func (o Options) runDialogue(t *shellDialogue) (InstalledProgram, error) {
 	}
 	there.Path, there.Version = answer[0], strings.Join(answer[1:], " ")
 	if !transportcmd.IsPlainWord(there.Path) || !path.IsAbs(there.Path) {
-		return there, fmt.Errorf("the far side says that the program is at %q, which is no path", there.Path)
+		return there, fmt.Errorf("the remote end reports the program at %q, which is not a valid path", there.Path)
 	}
 	return there, nil
 }
 
-// sendProgram sends the program, packed if the far side can unpack it, and returns how many
-// bytes went.
+// sendProgram sends the program, compressed if the remote end can decompress it, and returns the
+// number of bytes sent.
 func (o Options) sendProgram(t *shellDialogue, p *Program, packed bool, dir string) (int, error) {
-	t.timer.Stop() // packing is our part
+	t.timer.Stop() // compressing is our own work
 	data := p.data
 	if packed {
 		var b bytes.Buffer
@@ -167,7 +167,7 @@ func (o Options) sendProgram(t *shellDialogue, p *Program, packed bool, dir stri
 	if o.OnSend != nil {
 		o.OnSend(len(data), dir)
 	}
-	t.limitStep(o.stallTimeout, "takes no more of the program")
+	t.limitStep(o.stallTimeout, "accepts no more of the program")
 	if err := t.sendData(fmt.Appendf(nil, "%d\n", len(data))); err != nil {
 		return 0, err
 	}
@@ -177,25 +177,25 @@ func (o Options) sendProgram(t *shellDialogue, p *Program, packed bool, dir stri
 			return 0, err
 		}
 		rest = rest[n:]
-		t.limitStep(o.stallTimeout, "takes no more of the program")
+		t.limitStep(o.stallTimeout, "accepts no more of the program")
 	}
-	t.limitStep(stepTimeout, "does not end with checking the program")
+	t.limitStep(stepTimeout, "does not finish checking the program")
 	return len(data), nil
 }
 
-// explainRefusal adds to a refusal of the far side what would help.
+// explainRefusal adds a hint to a refusal of the remote end.
 func (o Options) explainRefusal(err error, p *Program, system string) error {
 	var no *refusalError
 	if !errors.As(err, &no) || !strings.HasPrefix(no.reason, "it does not run") {
 		return err
 	}
 	if p.Linked {
-		return fmt.Errorf("%w. The program that was sent, %s, is linked with the C library of this machine, which may not be there: %s", err, p.path, o.Programs.missingHint(system))
+		return fmt.Errorf("%w; the program, %s, is linked with the C library of this machine, which may be missing there; %s", err, p.path, o.Programs.missingHint(system))
 	}
-	return fmt.Errorf("%w. The program that was sent is %s, for %s", err, p.path, system)
+	return fmt.Errorf("%w; the program was %s, for %s", err, p.path, system)
 }
 
-// systemName returns the system, in the words of Go, that uname -s and uname -m name.
+// systemName returns the Go name of a system with the given uname -s and uname -m.
 func systemName(kernel, machine string) (string, error) {
 	if k := strings.ToUpper(kernel); strings.HasPrefix(k, "MINGW") || strings.HasPrefix(k, "MSYS") || strings.HasPrefix(k, "CYGWIN") {
 		return "", errors.New(windowsHint)
@@ -203,9 +203,9 @@ func systemName(kernel, machine string) (string, error) {
 	os := map[string]string{"Linux": "linux", "Darwin": "darwin"}[kernel]
 	arch := map[string]string{"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64"}[machine]
 	if os == "" || arch == "" {
-		return "", fmt.Errorf("the far side is %s on %s, and repl is built for Linux and macOS on x86_64 and arm64 only", kernel, machine)
+		return "", fmt.Errorf("the remote end is %s on %s, but repl is built only for Linux and macOS on x86_64 and arm64", kernel, machine)
 	}
 	return os + "/" + arch, nil
 }
 
-const windowsHint = "the far side is Windows, where repl cannot be brought this way: install it there by hand (docs/install.md), and name it in the place: repl = \"C:/…/repl.exe\""
+const windowsHint = "the remote end is Windows, where repl cannot be installed this way; install it there by hand (docs/install.md), and name it in the remote: repl = \"C:/…/repl.exe\""

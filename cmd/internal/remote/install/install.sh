@@ -19,11 +19,11 @@ sum() {
 	else openssl dgst -sha256 -r <"$1"
 	fi | { read -r s rest; echo "$s"; }
 }
-# A near side may be gone without an end of this input: a step of Slurm whose srun was killed keeps
+# A client may be gone without closing this input: a step of Slurm whose srun was killed keeps
 # it open. So all of this ends when the file $1 has not grown for @LOOKS@ looks of @PAUSE@ seconds.
 #
 # In dash and busybox a signal that a child gets before it has traps of its own, or has become another
-# program, meets those of its parent, and is lost. So a watch begins without them, and its sleep is killed.
+# program, meets those of its parent, and is lost. So a watch starts without them, and its sleep is killed.
 watch() {
 	trap - 0 1 2 13
 	none=$! left=@LOOKS@ was=
@@ -44,13 +44,13 @@ begin() {
 	stops
 }
 unwatch() { { kill "$watcher" && wait "$watcher"; } 2>/dev/null; watcher=; }
-# ours succeeds for a directory that nobody else can change, or replace by another.
+# ours succeeds for a directory that no other user can change or replace.
 ours() {
 	case $1 in */turnstone/bin) own "${1%/bin}" go-w || return 1 ;; esac
 	own "$1" 700
 }
 own() { [ -d "$1" ] && [ ! -L "$1" ] && [ -O "$1" ] && chmod "$2" "$1" 2>/dev/null; }
-# fits succeeds when a program of $size bytes can be kept in the directory $1, and run.
+# fits succeeds if a program of $size bytes can be stored in the directory $1, and run.
 fits() {
 	case $1 in [!/]* | *[!A-Za-z0-9_./=-]*) note "$1 has a character that a shell on the way could change"; return 1 ;; esac
 	mkdir -p "$1" 2>/dev/null || { note "$1 cannot be made"; return 1; }
@@ -113,7 +113,7 @@ v=$("$part" version 2>&1 </dev/null) || refuse "it does not run there: status $?
 mv -f "$part" "$at/$name" || refuse "it cannot be given its name in $at"
 part=
 find "$at" -name 'repl-*.part.*' -mtime +0 -exec rm -f {} \; 2>/dev/null
-# A program that runs on Linux needs its file no more.
+# A program that runs on Linux no longer needs its file.
 [ "$(uname -s)" != Linux ] || ls -t "$at" | grep '^repl-[0-9a-f]*$' | tail -n +5 | while read -r old; do rm -f "$at/$old"; done
 say 'done' "$at/$name" $v
 exit 0

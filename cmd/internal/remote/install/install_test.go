@@ -191,7 +191,7 @@ func TestInstall(t *testing.T) {
 				o := f.installOptions(t)
 				kept := t.TempDir()
 				o.Programs.Dirs = []string{kept}
-				f.wantRefused(t, o, "the far side is linux/"+foreignArch(), "put a program for it in "+kept, "GOARCH="+foreignArch())
+				f.wantRefused(t, o, "the remote end is linux/"+foreignArch(), "put a program for it in "+kept, "GOARCH="+foreignArch())
 				o.Programs.Build["version"] = "v1.2.3"
 				f.wantRefused(t, o, "put turnstone-repl_1.2.3_linux_"+foreignArch()+".tar.gz and SHA256SUMS of the release in "+kept)
 
@@ -199,7 +199,7 @@ func TestInstall(t *testing.T) {
 				if err := testexec.WriteExecutable(path, []byte("#!/bin/sh\nexit 0\n")); err != nil {
 					t.Fatal(err)
 				}
-				f.wantRefused(t, o, path+" is no program for linux/"+foreignArch())
+				f.wantRefused(t, o, path+" is not a program for linux/"+foreignArch())
 				patchArchitecture(t, path)
 				f.wantRefused(t, o, "it does not run there", path)
 			})
@@ -209,9 +209,9 @@ func TestInstall(t *testing.T) {
 	t.Run("names a system that has no program", func(t *testing.T) {
 		t.Parallel()
 		for said, want := range map[string]string{
-			"Linux armv7l":                 "the far side is Linux on armv7l",
-			"FreeBSD amd64":                "the far side is FreeBSD on amd64",
-			"MINGW64_NT-10.0-19045 x86_64": "the far side is Windows",
+			"Linux armv7l":                 "the remote end is Linux on armv7l",
+			"FreeBSD amd64":                "the remote end is FreeBSD on amd64",
+			"MINGW64_NT-10.0-19045 x86_64": "the remote end is Windows",
 		} {
 			kernel, machine, _ := strings.Cut(said, " ")
 			f := newTestRemote(t, "dash")
@@ -408,7 +408,7 @@ func TestInstallDamage(t *testing.T) {
 					f := newTestRemote(t, shell)
 					o := f.installOptions(t)
 					o.Prefix = slices.Concat([]string{self, "relay", how}, f.prefix)
-					f.wantRefused(t, o, "the far side does not take the program: "+words)
+					f.wantRefused(t, o, "the remote end does not accept the program: "+words)
 				})
 			}
 		}
@@ -454,7 +454,7 @@ func TestInstallTimeout(t *testing.T) {
 		o := f.installOptions(t)
 		o.Prefix = slices.Concat([]string{self, "relay", "freezes"}, f.prefix)
 		o.stallTimeout = 2 * time.Second
-		wantError(t, o, "the far side takes no more of the program for 2s")
+		wantError(t, o, "the remote end accepts no more of the program for 2s")
 	})
 
 	// The near side here is gone, and nothing says so to the far side: its input stays open.
@@ -533,7 +533,7 @@ func TestInstallTimeout(t *testing.T) {
 		o := f.installOptions(t)
 		o.Prefix = []string{"/bin/sh", "-c", "exec sleep 1000", "x"}
 		o.Timeout = time.Second
-		f.wantRefused(t, o, "the far side says nothing for 1s")
+		f.wantRefused(t, o, "the remote end says nothing for 1s")
 	})
 
 	t.Run("stops when its context is canceled", func(t *testing.T) {
@@ -594,13 +594,13 @@ func TestInstallTransport(t *testing.T) {
 			prefix []string
 			want   string
 		}{
-			{"a command that fails", []string{"/bin/sh", "-c", "echo no route >&2; exit 255", "x"}, "ended with exit status 255 before the program was there; it said: no route"},
-			{"a command that says nothing", []string{"/bin/true"}, "ended with exit status 0 before the program was there"},
-			{"no command", []string{"/nonexistent/ssh"}, "/nonexistent/ssh cannot be started"},
-			{"no words", nil, "no command that leads there"},
-			{"no shell", []string{"/usr/bin/env", "-i", "PATH=/nonexistent"}, "the far side has no sh"},
-			{"PowerShell", []string{"/bin/sh", "-c", "echo \"The term 'sh' is not recognized as the name of a cmdlet\" >&2; exit 1", "x"}, "the far side is Windows"},
-			{"a flood", []string{"/bin/sh", "-c", "yes", "x"}, "prints more than 64 KiB that are not for us"},
+			{"a command that fails", []string{"/bin/sh", "-c", "echo no route >&2; exit 255", "x"}, "ended with exit status 255 before the program was installed; it said: no route"},
+			{"a command that says nothing", []string{"/bin/true"}, "ended with exit status 0 before the program was installed"},
+			{"no command", []string{"/nonexistent/ssh"}, "cannot start /nonexistent/ssh"},
+			{"no words", nil, "no command that connects to it"},
+			{"no shell", []string{"/usr/bin/env", "-i", "PATH=/nonexistent"}, "the remote end has no sh"},
+			{"PowerShell", []string{"/bin/sh", "-c", "echo \"The term 'sh' is not recognized as the name of a cmdlet\" >&2; exit 1", "x"}, "the remote end is Windows"},
+			{"a flood", []string{"/bin/sh", "-c", "yes", "x"}, "prints more than 64 KiB of foreign output"},
 		} {
 			t.Run(c.name, func(t *testing.T) {
 				t.Parallel()

@@ -20,18 +20,18 @@ import (
 // maxProgram bounds the program that is sent, in bytes.
 const maxProgram = 128 << 20
 
-// Programs finds the program for the system of a far side. It is this one, or a file beside it
-// or in the cache: repl-linux-arm64, or the archive of the release with its SHA256SUMS.
+// Programs finds the program for the system of a remote end. It is this program, or a file next to
+// it or in the cache: repl-linux-arm64, or the archive of the release with its SHA256SUMS.
 type Programs struct {
 	Self string   // the path of this program
-	Dirs []string // where programs for other systems are, in order
+	Dirs []string // directories with programs for other systems, in order
 
-	// Build says how this program was built: GOOS, GOARCH, CGO_ENABLED and version. nil is as
-	// the go command recorded it.
+	// Build is the build information of this program: GOOS, GOARCH, CGO_ENABLED and version. nil
+	// means as recorded by the go command.
 	Build map[string]string
 }
 
-// A Program is one that can be sent.
+// A Program is the executable of repl for one system, ready to be sent.
 type Program struct {
 	// Linked says that it needs the C library of the machine where it was built.
 	Linked bool
@@ -41,8 +41,8 @@ type Program struct {
 	sum  [sha256.Size]byte
 }
 
-// FindProgram returns the program for a system, such as "linux/arm64". Without one, the error names the
-// file that is wanted.
+// FindProgram returns the program for a system, such as "linux/arm64". If it is missing, the error
+// names the required file.
 func (p Programs) FindProgram(system string) (*Program, error) {
 	found, err := p.loadProgram(system)
 	if err == nil {
@@ -70,14 +70,14 @@ func (p Programs) loadProgram(system string) (*Program, error) {
 	if own {
 		return loadFile(p.Self, true)
 	}
-	return nil, fmt.Errorf("the far side is %s, and this program is for %s/%s: %s", system, b["GOOS"], b["GOARCH"], p.missingHint(system))
+	return nil, fmt.Errorf("the remote end is %s, but this program is for %s/%s; %s", system, b["GOOS"], b["GOARCH"], p.missingHint(system))
 }
 
-// programFile is the name of the program for a system, where it is a file by itself.
+// programFile is the name of the program for a system, as a separate file.
 func programFile(system string) string { return "repl-" + strings.ReplaceAll(system, "/", "-") }
 
-// archiveName returns the name of the release's archive for a system; "" if this program is of no
-// release.
+// archiveName returns the name of the release's archive for a system, or "" if this program is not
+// a release.
 func (p Programs) archiveName(system string) string {
 	version := strings.TrimPrefix(p.buildSettings()["version"], "v")
 	if version == "" || strings.ContainsAny(version, "()+/") {
@@ -86,9 +86,9 @@ func (p Programs) archiveName(system string) string {
 	return "turnstone-repl_" + version + "_" + strings.ReplaceAll(system, "/", "_") + ".tar.gz"
 }
 
-// missingHint says which file would help, and where it has to be.
+// missingHint says which file would help, and where to put it.
 func (p Programs) missingHint(system string) string {
-	dir := "beside it"
+	dir := "next to it"
 	if len(p.Dirs) > 0 {
 		dir = "in " + p.Dirs[len(p.Dirs)-1]
 	}
@@ -99,7 +99,7 @@ func (p Programs) missingHint(system string) string {
 	return fmt.Sprintf("put a program for it %s, built by CGO_ENABLED=0 GOOS=%s GOARCH=%s go build -o %s ./cmd/repl", dir, os, arch, programFile(system))
 }
 
-// buildSettings returns how this program was built.
+// buildSettings returns the build information of this program.
 func (p Programs) buildSettings() map[string]string {
 	if p.Build != nil {
 		return p.Build
@@ -114,7 +114,6 @@ func (p Programs) buildSettings() map[string]string {
 	return b
 }
 
-// loadFile reads a program.
 func loadFile(path string, linked bool) (*Program, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -130,12 +129,12 @@ func readProgram(from io.Reader, path string, linked bool) (*Program, error) {
 		return nil, fmt.Errorf("%s cannot be read: %w", path, err)
 	}
 	if len(data) == 0 || len(data) > maxProgram {
-		return nil, fmt.Errorf("%s has %d bytes, and a program that is sent has 1 to %d", path, len(data), maxProgram)
+		return nil, fmt.Errorf("%s has %d bytes; a program must have 1 to %d", path, len(data), maxProgram)
 	}
 	return &Program{Linked: linked, path: path, data: data, sum: sha256.Sum256(data)}, nil
 }
 
-// elfMachines are the beginnings of programs: what the format says of the machine.
+// elfMachines holds the header bytes of programs: the magic number, and the machine at an offset.
 var elfMachines = map[string]struct {
 	magic   string
 	at      int
@@ -147,17 +146,18 @@ var elfMachines = map[string]struct {
 	"darwin/arm64": {"\xcf\xfa\xed\xfe", 4, "\x0c\x00\x00\x01"},
 }
 
-// checkSystem refuses what is no program for the system. A shell would try to read it as a script.
+// checkSystem rejects files that are not a program for the system. A shell would try to read them
+// as a script.
 func (p *Program) checkSystem(system string) error {
 	m := elfMachines[system]
 	if bytes.HasPrefix(p.data, []byte(m.magic)) && len(p.data) > m.at && bytes.HasPrefix(p.data[m.at:], []byte(m.machine)) {
 		return nil
 	}
-	return fmt.Errorf("%s is no program for %s", p.path, system)
+	return fmt.Errorf("%s is not a program for %s", p.path, system)
 }
 
-// loadFromArchive takes the program out of the archive of a release, whose hash must be in the
-// SHA256SUMS beside it.
+// loadFromArchive extracts the program from the archive of a release, after comparing its hash with
+// SHA256SUMS in the same directory.
 func loadFromArchive(dir, name string) (*Program, error) {
 	if name == "" {
 		return nil, fs.ErrNotExist
@@ -169,10 +169,10 @@ func loadFromArchive(dir, name string) (*Program, error) {
 	}
 	sums, err := os.ReadFile(filepath.Join(dir, "SHA256SUMS"))
 	if err != nil {
-		return nil, fmt.Errorf("%s is there, and cannot be checked without SHA256SUMS of the same release beside it", path)
+		return nil, fmt.Errorf("%s cannot be checked; put SHA256SUMS of the same release next to it", path)
 	}
 	if want := findChecksum(sums, name); want != hex.EncodeToString(packed.sum[:]) {
-		return nil, fmt.Errorf("%s is damaged, or of another release: SHA256SUMS beside it says %q for its hash, and it is %x", path, want, packed.sum)
+		return nil, fmt.Errorf("%s is damaged or of another release: SHA256SUMS has the hash %q, but its hash is %x", path, want, packed.sum)
 	}
 	z, err := gzip.NewReader(bytes.NewReader(packed.data))
 	if err != nil {
@@ -181,7 +181,7 @@ func loadFromArchive(dir, name string) (*Program, error) {
 	for files := tar.NewReader(z); ; {
 		h, err := files.Next()
 		if err != nil {
-			return nil, fmt.Errorf("%s has no repl in it: %w", path, errors.Join(err))
+			return nil, fmt.Errorf("%s does not contain repl: %w", path, errors.Join(err))
 		}
 		if filepath.Base(h.Name) == "repl" {
 			return readProgram(files, path, false)
@@ -189,7 +189,7 @@ func loadFromArchive(dir, name string) (*Program, error) {
 	}
 }
 
-// findChecksum returns the hash that a list of sha256sum has for a file; "" if none.
+// findChecksum returns the hash of a file in a list of sha256sum, or "".
 func findChecksum(list []byte, name string) string {
 	for lines := bufio.NewScanner(bytes.NewReader(list)); lines.Scan(); {
 		if fields := strings.Fields(lines.Text()); len(fields) == 2 && strings.TrimPrefix(fields[1], "*") == name {

@@ -62,13 +62,13 @@ func TestFindProgram(t *testing.T) {
 
 		sums := filepath.Join(dir, "SHA256SUMS")
 		writeTestFile(t, sums, []byte(strings.Repeat("0", 64)+"  "+filepath.Base(archive)+"\n"))
-		if _, err := p.FindProgram("linux/arm64"); err == nil || !strings.Contains(err.Error(), archive+" is damaged, or of another release") {
+		if _, err := p.FindProgram("linux/arm64"); err == nil || !strings.Contains(err.Error(), archive+" is damaged or of another release") {
 			t.Errorf("a wrong hash: got %v", err)
 		}
 		if err := os.Remove(sums); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := p.FindProgram("linux/arm64"); err == nil || !strings.Contains(err.Error(), "cannot be checked without SHA256SUMS") {
+		if _, err := p.FindProgram("linux/arm64"); err == nil || !strings.Contains(err.Error(), "cannot be checked; put SHA256SUMS") {
 			t.Errorf("no list of hashes: got %v", err)
 		}
 	})

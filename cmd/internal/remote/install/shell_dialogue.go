@@ -17,23 +17,23 @@ import (
 )
 
 const (
-	// maxNoiseBytes bounds what a far side may print that is not for us, in bytes, and shownNoiseBytes how
-	// much of it is kept for errors.
+	// maxNoiseBytes bounds the foreign output of a remote end, in bytes, and shownNoiseBytes the
+	// part of it in errors.
 	maxNoiseBytes   = 64 << 10
 	shownNoiseBytes = 1 << 10
 
-	// exitTimeout is how long the script of the far side has to end by itself.
+	// exitTimeout is how long the remote script has to exit.
 	exitTimeout = 5 * time.Second
 )
 
-// A shellDialogue is a conversation with the shell of a far side, over the streams of a command.
+// A shellDialogue is a conversation with a remote shell, over the streams of a command.
 type shellDialogue struct {
 	*transportcmd.Process
 	words      []string
 	nonce      string
-	noise      []byte // the last of what was not for us
+	noise      []byte // the last foreign output
 	noiseBytes int    // bytes of noise
-	lastWord   string // the last that was for us
+	lastWord   string // the last reply
 
 	ctx       context.Context
 	cancel    context.CancelCauseFunc
@@ -41,18 +41,18 @@ type shellDialogue struct {
 	timer     *time.Timer
 
 	mu          sync.Mutex
-	currentStep string        // guarded by mu: what it does when the timer ends
+	currentStep string        // guarded by mu: named when the timer ends
 	stepLimit   time.Duration // guarded by mu
 }
 
-// startDialogue starts the command with a shell behind it.
+// startDialogue starts the command with a remote shell.
 func startDialogue(ctx context.Context, o Options, nonce string) (*shellDialogue, error) {
 	if len(o.Prefix) == 0 {
-		return nil, errors.New("the place has no command that leads there")
+		return nil, errors.New("the remote has no command that connects to it")
 	}
 	p, err := transportcmd.Command{Words: append(slices.Clone(o.Prefix), "sh"), Env: o.Env, Terminal: o.Terminal, Stderr: o.Stderr}.Start()
 	if err != nil {
-		return nil, fmt.Errorf("%s cannot be started: %w", transportcmd.JoinWords(o.Prefix), err)
+		return nil, fmt.Errorf("cannot start %s: %w", transportcmd.JoinWords(o.Prefix), err)
 	}
 	t := &shellDialogue{Process: p, words: o.Prefix, nonce: nonce, lastAsked: o.LastAsked}
 	t.ctx, t.cancel = context.WithCancelCause(ctx)
@@ -61,7 +61,7 @@ func startDialogue(ctx context.Context, o Options, nonce string) (*shellDialogue
 	return t, nil
 }
 
-// limitStep gives the far side d for what it has to do next, in place of the former bound.
+// limitStep gives the remote end d for its next step, in place of the last limit.
 func (t *shellDialogue) limitStep(d time.Duration, doing string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -78,11 +78,11 @@ func (t *shellDialogue) stepExpired() {
 			return
 		}
 	}
-	t.cancel(fmt.Errorf("the far side %s for %s", t.currentStep, t.stepLimit))
+	t.cancel(fmt.Errorf("the remote end %s for %s", t.currentStep, t.stepLimit))
 }
 
-// endCommand ends the command and everything that it started, once the script of the far side had the
-// time to end by itself and to clean up.
+// endCommand ends the command and everything that it started, after the remote script had time to
+// exit and clean up.
 func (t *shellDialogue) endCommand() {
 	t.timer.Stop()
 	_ = t.CloseWrite()
@@ -91,7 +91,7 @@ func (t *shellDialogue) endCommand() {
 	t.End()
 }
 
-// hasExited waits a moment for the end of the command.
+// hasExited waits a moment for the command to exit.
 func (t *shellDialogue) hasExited() bool {
 	timer := time.NewTimer(exitTimeout)
 	defer timer.Stop()
@@ -105,8 +105,8 @@ func (t *shellDialogue) hasExited() bool {
 	}
 }
 
-// errRemoteClosed means that the far side reads no more.
-var errRemoteClosed = errors.New("the far side reads no more")
+// errRemoteClosed means that the remote end reads no more.
+var errRemoteClosed = errors.New("the remote end reads no more")
 
 func (t *shellDialogue) sendData(data []byte) error {
 	if _, err := t.Write(data); err != nil {
@@ -115,15 +115,17 @@ func (t *shellDialogue) sendData(data []byte) error {
 	return nil
 }
 
-// A refusalError is the far side's own word why it does not take the program.
+// A refusalError holds the remote end's reason for refusing the program.
 type refusalError struct{ reason string }
 
-func (r *refusalError) Error() string { return "the far side does not take the program: " + r.reason }
+func (r *refusalError) Error() string {
+	return "the remote end does not accept the program: " + r.reason
+}
 
-var errTerminal = errors.New("the command gives the far side a terminal, which changes what goes through it: use ssh -T, docker exec without -t")
+var errTerminal = errors.New("the command gives the remote end a terminal, which changes the data; use ssh -T, or docker exec without -t")
 
-// readReply waits for a line that is for us and begins with one of the words, separated by |, and
-// returns the fields behind it, at least so many.
+// readReply waits for a reply that starts with one of the words, separated by |. It returns the
+// fields after the word, at least the given number.
 func (t *shellDialogue) readReply(words string, fields int) ([]string, error) {
 	for {
 		text, err := t.LineReader().ReadSlice('\n')
@@ -132,7 +134,7 @@ func (t *shellDialogue) readReply(words string, fields int) ([]string, error) {
 			t.noise = append(t.noise, text...)
 			t.noise = t.noise[max(0, len(t.noise)-shownNoiseBytes):]
 			if t.noiseBytes += len(text); t.noiseBytes > maxNoiseBytes {
-				return nil, fmt.Errorf("the far side prints more than %d KiB that are not for us: look at the start files of its shell", maxNoiseBytes>>10)
+				return nil, fmt.Errorf("the remote end prints more than %d KiB of foreign output; check the startup files of its shell", maxNoiseBytes>>10)
 			}
 		}
 		switch {
@@ -151,21 +153,21 @@ func (t *shellDialogue) readReply(words string, fields int) ([]string, error) {
 		}
 		got := strings.Fields(rest)
 		if !strings.Contains("|"+words+"|", "|"+word+"|") || len(got) < fields {
-			return nil, fmt.Errorf("the far side says %q, which nobody asked for", word+" "+rest)
+			return nil, fmt.Errorf("unexpected reply %q from the remote end", word+" "+rest)
 		}
 		t.lastWord = word
 		return got, nil
 	}
 }
 
-// describeFailure makes an error of what went wrong: the bound that was exceeded, or what the command
-// said when it ended.
+// describeFailure explains an error: by the limit that was exceeded, or by the command's output
+// when it ended.
 func (t *shellDialogue) describeFailure(err error) error {
 	var no *refusalError
 	if errors.As(err, &no) && t.ctx.Err() == nil {
 		return err
 	}
-	// A write fails before the far side's reason was read.
+	// A write may fail before the remote end's reason was read.
 	if t.ctx.Err() == nil && errors.Is(err, errRemoteClosed) {
 		if _, said := t.readReply("", 0); errors.As(said, &no) {
 			return said
@@ -180,21 +182,21 @@ func (t *shellDialogue) describeFailure(err error) error {
 	}
 	_ = t.CloseWrite()
 	if !t.hasExited() {
-		return t.quoteOutput(errors.New("the far side has closed its output"))
+		return t.quoteOutput(errors.New("the remote end has closed its output"))
 	}
 	said, status := t.Stderr(), t.ExitState()
 	switch {
 	case strings.Contains(said, "is not recognized"):
 		err = errors.New(windowsHint)
 	case transportcmd.IsNotFound(status.ExitCode(), said, "sh"):
-		err = errors.New("the far side has no sh, so repl has to be copied there by hand, and named in the place: repl = \"PATH\"")
+		err = errors.New("the remote end has no sh; copy repl there by hand and name it in the remote: repl = \"PATH\"")
 	default:
-		err = fmt.Errorf("%s ended with %s before the program was there", transportcmd.JoinWords(t.words), status)
+		err = fmt.Errorf("%s ended with %s before the program was installed", transportcmd.JoinWords(t.words), status)
 	}
 	return t.quoteOutput(err)
 }
 
-// quoteOutput adds what the command and the far side have printed.
+// quoteOutput appends the output of the command and the remote end.
 func (t *shellDialogue) quoteOutput(err error) error {
 	for _, w := range []struct{ from, text string }{{"it said", t.Stderr()}, {"it printed", string(t.noise)}} {
 		if text := strings.Join(strings.Fields(printableText(w.text)), " "); text != "" {
@@ -207,7 +209,7 @@ func (t *shellDialogue) quoteOutput(err error) error {
 	return err
 }
 
-// printableText takes out what could move a cursor.
+// printableText removes everything that could move a cursor.
 func printableText(text string) string {
 	return strings.Map(func(c rune) rune {
 		if unicode.IsControl(c) {
