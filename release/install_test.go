@@ -18,7 +18,7 @@ func findTool(t *testing.T, name string) string {
 				return path
 			}
 		}
-		t.Skipf("%s is not there: scripts/setup-dev installs it", name)
+		t.Skipf("%s is not installed: scripts/setup-dev installs it", name)
 	}
 	return path
 }
@@ -28,7 +28,7 @@ func pathExists(path string) bool {
 	return err == nil
 }
 
-// runInstalled runs a program with nothing but a home directory, and a PATH, and returns what it prints.
+// runInstalled runs a program with only a home directory and a PATH, and returns its output.
 func runInstalled(t *testing.T, path string, words ...string) string {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), words[0], words[1:]...)
@@ -43,7 +43,7 @@ func runInstalled(t *testing.T, path string, words ...string) string {
 
 const systemPath = "/usr/bin:/bin"
 
-// checkInstalled starts what was installed, and checks its version, its origin and a session.
+// checkInstalled starts the installed program, and checks its version, its source and a session.
 func checkInstalled(t *testing.T, from string, words ...string) {
 	t.Helper()
 	version := runInstalled(t, "/nonexistent", append(words, "version")...)
@@ -70,13 +70,13 @@ func TestPackages(t *testing.T) {
 		checkInstalled(t, "pip", filepath.Join(dir, "bin", "repl"))
 		checkInstalled(t, "pip", filepath.Join(dir, "bin", "turnstone-repl"))
 		checkInstalled(t, "pip", filepath.Join(dir, "bin", "python"), "-m", "turnstone_repl")
-		// A session of the environment has the environment's Python.
+		// A session started in the environment uses its Python.
 		if said := runInstalled(t, filepath.Join(dir, "bin")+":"+systemPath, filepath.Join(dir, "bin", "repl"), "-e", "import sys; print(sys.prefix)"); said != dir+"\n" {
 			t.Errorf("the session ran in %s", said)
 		}
 		runInstalled(t, systemPath, filepath.Join(dir, "bin", "pip"), "uninstall", "--quiet", "--yes", packageName)
 		if pathExists(filepath.Join(dir, "bin", "repl")) {
-			t.Error("pip uninstall leaves the program behind")
+			t.Error("pip uninstall left the program behind")
 		}
 	})
 
@@ -162,7 +162,7 @@ func TestPackages(t *testing.T) {
 		runInstalled(t, systemPath, dpkg, "--compare-versions", version, "lt", strings.TrimPrefix(testVersion[:strings.Index(testVersion, "-")], "v")+"-1")
 		runInstalled(t, "/usr/sbin:/sbin:"+systemPath, append(at, "--remove", packageName)...)
 		if pathExists(repl) {
-			t.Error("dpkg --remove leaves the program behind")
+			t.Error("dpkg --remove left the program behind")
 		}
 	})
 

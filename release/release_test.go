@@ -26,7 +26,7 @@ const (
 	testNumber  = "0.9.1-rc.2"
 )
 
-// buildOnce is a release of the commit that is checked out, for two systems of Linux. It is made once.
+// buildOnce builds a release of the current commit once, for two Linux systems.
 var buildOnce = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "turnstone-dist-*")
 	if err != nil {
@@ -50,7 +50,7 @@ func TestMain(m *testing.M) {
 func releaseDir(t *testing.T) string {
 	t.Helper()
 	if runtime.GOARCH != "amd64" || !pathExists("/proc") {
-		t.Skip("releases are made and tested on linux/amd64")
+		t.Skip("releases are built and tested on linux/amd64")
 	}
 	out, err := buildOnce()
 	if err != nil {
@@ -217,7 +217,7 @@ func TestRelease(t *testing.T) {
 }
 
 func TestManifests(t *testing.T) {
-	// TestManifests fills each with made-up archives of all targets.
+	// TestManifests fills each manifest with made-up archives of all targets.
 	t.Run("name archives that are built", func(t *testing.T) {
 		r := &release{version: testNumber, source: &sourceTree{tag: testVersion}, out: t.TempDir()}
 		for _, target := range buildTargets {
@@ -242,7 +242,7 @@ func TestManifests(t *testing.T) {
 			for _, found := range address.FindAllSubmatch(text, -1) {
 				named, ok := r.findFile(string(found[1]))
 				if !ok || !strings.Contains(strings.ToLower(string(text)), named.sha256) {
-					t.Errorf("%s names %s, which is not made or has another checksum", f.name, found[1])
+					t.Errorf("%s names %s, which does not exist or has another checksum", f.name, found[1])
 				}
 			}
 			if strings.HasSuffix(f.name, ".json") && !json.Valid(text) {
@@ -258,6 +258,6 @@ func TestManifests(t *testing.T) {
 		if found, err := filepath.Glob(filepath.Join(releaseDir(t), "winget", "*")); err != nil || len(found) > 0 {
 			t.Errorf("%q, %v", found, err)
 		}
-		findOne(t, "container/Containerfile") // its two are there
+		findOne(t, "container/Containerfile") // its two archives exist
 	})
 }

@@ -21,7 +21,7 @@ func TestGenerate(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got = bytes.ReplaceAll(got, []byte("\r\n"), []byte("\n")); !bytes.Equal(got, want) {
-				t.Errorf("%s is not what the types of Go give: go run ./clients/generate", name)
+				t.Errorf("%s is out of date; run go run ./clients/generate", name)
 			}
 		}
 	})

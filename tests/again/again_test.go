@@ -1,5 +1,5 @@
-// Package again proves scripts/again, which tells flaky tests from broken ones, on a module of
-// tests that fail in each way.
+// Package again tests scripts/again, which distinguishes flaky from broken tests. It runs the
+// script on a module with tests that fail in each way.
 package again
 
 import (
@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// runOnceScript is part of each package: a test fails the first time that it asks, and never again.
+// runOnceScript is part of each package: a test fails only the first time that it calls once.
 const runOnceScript = `
 import (
 	"os"
@@ -35,15 +35,16 @@ func once(t *testing.T) {
 }
 `
 
-// A testModule is a module with tests that fail, and what one run of CI keeps of it.
+// A testModule is a module with failing tests, and the state of a CI run.
 type testModule struct {
 	dir       string // the module, with the script
 	testState string // what its tests remember
-	ciRun     string // what the run of CI has looked at
+	ciRun     string // what the CI run has examined
 	cache     string
 }
 
-// newTestModule makes one whose .ci/flaky is as given, with a package for each of these files.
+// newTestModule creates a module with this content of .ci/flaky, and a package for each of these
+// files.
 func newTestModule(t *testing.T, listed string, files map[string]string) *testModule {
 	t.Helper()
 	for _, tool := range []string{"bash", "flock", "timeout"} {
@@ -104,13 +105,13 @@ func goCache(t *testing.T) string {
 	return strings.TrimSpace(string(out))
 }
 
-// runJudge runs the tests, which fail, and returns what the script says of that.
+// runJudge runs the tests, which fail, and returns the script's output about them.
 func (j *testModule) runJudge(t *testing.T, args ...string) (said string, status int) {
 	t.Helper()
 	args = append([]string{"-vet=off"}, args...)
 	out, status := j.runCommand(t, "go", append([]string{"test", "-v=test2json"}, args...)...)
 	if status == 0 {
-		t.Fatalf("no test has failed:\n%s", out)
+		t.Fatalf("no test failed:\n%s", out)
 	}
 	log := filepath.Join(t.TempDir(), "log")
 	if err := os.WriteFile(log, []byte(out), 0o600); err != nil {
@@ -118,14 +119,14 @@ func (j *testModule) runJudge(t *testing.T, args ...string) (said string, status
 	}
 	said, status = j.runCommand(t, filepath.Join(j.dir, "scripts", "again"), append([]string{log}, args...)...)
 	t.Cleanup(func() {
-		if t.Failed() { // in a log of CI, verdicts about no test of its own would mislead
+		if t.Failed() { // in a CI log, verdicts about no test of its own would mislead
 			t.Logf("exit status %d\n%s", status, said)
 		}
 	})
 	return said, status
 }
 
-// resetRun makes the tests fail again, in another run of CI.
+// resetRun makes the tests fail again, in another CI run.
 func (j *testModule) resetRun(t *testing.T) {
 	t.Helper()
 	for _, d := range []string{j.testState, j.ciRun} {
@@ -135,7 +136,7 @@ func (j *testModule) resetRun(t *testing.T) {
 	}
 }
 
-// verdictLines are the lines that begin with FLAKY or BROKEN, in order.
+// verdictLines returns the lines that start with FLAKY or BROKEN, in order.
 func verdictLines(said string) []string {
 	lines := regexp.MustCompile(`(?m)^(FLAKY|BROKEN): .*`).FindAllString(said, -1)
 	slices.Sort(lines)
@@ -144,7 +145,7 @@ func verdictLines(said string) []string {
 
 const flakyMessage = ": it failed, and then passed 3 times alone and once among the tests of its package"
 
-// Every way to fail, in one run: no package is taken for another.
+// All kinds of failures occur in one run, and no package is mistaken for another.
 func TestVerdict(t *testing.T) {
 	t.Parallel()
 	j := newTestModule(t, "", map[string]string{
@@ -158,7 +159,7 @@ func TestVerdict(t *testing.T) {
 		"late":     "import (\"sync\"; \"testing\")\nfunc TestHangs(t *testing.T) { once(t); if t.Failed() { var l sync.Mutex; l.Lock(); l.Lock() } }\n",
 		"skips":    "import \"testing\"\nfunc TestSkips(t *testing.T) { once(t); if !t.Failed() { t.Skip(\"not now\") } }\n",
 		"together": "import \"testing\"\nvar first bool\nfunc TestA(t *testing.T) { first = true }\nfunc TestB(t *testing.T) { if first { t.Error(2) } }\n",
-		// Its prints look like the ends of other packages.
+		// Its output looks like the results of other packages.
 		"talks": `
 import (
 	"fmt"
@@ -202,10 +203,10 @@ func TestTalks(t *testing.T) {
 	if status != 1 {
 		t.Errorf("got exit status %d, want 1", status)
 	}
-	kept, err := os.ReadFile(filepath.Join(j.ciRun, "failures"))
+	saved, err := os.ReadFile(filepath.Join(j.ciRun, "failures"))
 	lines = slices.DeleteFunc(lines, func(l string) bool { return strings.HasPrefix(l, "FLAKY") })
-	if got := verdictLines(string(kept)); err != nil || !slices.Equal(got, lines) || !strings.Contains(string(kept), ": the first time\n") {
-		t.Errorf("it keeps %q, error %v; want the verdicts, and what the tests said", kept, err)
+	if got := verdictLines(string(saved)); err != nil || !slices.Equal(got, lines) || !strings.Contains(string(saved), ": the first time\n") {
+		t.Errorf("saved %q, error %v; want the verdicts and the tests' output", saved, err)
 	}
 }
 
@@ -220,7 +221,7 @@ func TestFlaky(t *testing.T) {
 	const a = "example.org/judged/p TestA"
 	one := []string{"-run=^TestA$", "./..."}
 
-	t.Run("is put off, and not the second time", func(t *testing.T) {
+	t.Run("is tolerated once, but not twice", func(t *testing.T) {
 		t.Parallel()
 		j := newTestModule(t, "", map[string]string{"p": flakyTests})
 		said, status := j.runJudge(t, one...)
@@ -228,7 +229,7 @@ func TestFlaky(t *testing.T) {
 		for _, want := range []string{"FLAKY: " + a + flakyMessage, ": the first time\n", "Add to .ci/flaky: " + line,
 			"Beside two busy loops, " + a + " failed 0 of "} {
 			if !strings.Contains(said, want) {
-				t.Errorf("it does not say %q", want)
+				t.Errorf("the output lacks %q", want)
 			}
 		}
 		if status != 0 {
@@ -238,34 +239,34 @@ func TestFlaky(t *testing.T) {
 		j.resetRun(t)
 		said, status = j.runJudge(t, one...)
 		if status != 1 || !strings.Contains(said, "It was flaky before, so mend it: "+line) {
-			t.Errorf("got exit status %d, want 1, and the line of before", status)
+			t.Errorf("got exit status %d, want 1 and the earlier line", status)
 		}
 
 		// A line of more than two weeks ago is forgotten.
-		kept := filepath.Join(j.cache, "turnstone", "flaky")
+		saved := filepath.Join(j.cache, "turnstone", "flaky")
 		old := a + " " + time.Now().AddDate(0, 0, -15).Format(time.DateOnly) + " somebody\n"
-		if err := os.WriteFile(kept, []byte(old), 0o600); err != nil {
+		if err := os.WriteFile(saved, []byte(old), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		j.resetRun(t)
 		if _, status = j.runJudge(t, one...); status != 0 {
 			t.Errorf("got exit status %d, want 0", status)
 		}
-		if now, err := os.ReadFile(kept); err != nil || !strings.HasPrefix(string(now), line) || strings.Count(string(now), "\n") != 1 {
-			t.Errorf("got %q and %v in the cache, want one line, of today", now, err)
+		if now, err := os.ReadFile(saved); err != nil || !strings.HasPrefix(string(now), line) || strings.Count(string(now), "\n") != 1 {
+			t.Errorf("got %q and %v in the cache, want one line of today", now, err)
 		}
 	})
 
-	t.Run("fails with a line in the tree", func(t *testing.T) {
+	t.Run("fails if the tree lists the test", func(t *testing.T) {
 		t.Parallel()
 		j := newTestModule(t, "# "+a+"\n"+a+" 2020-01-01 somebody else\n", map[string]string{"p": flakyTests})
 		said, status := j.runJudge(t, one...)
 		if status != 1 || !strings.Contains(said, "It was flaky before, so mend it: "+a+" 2020-01-01 somebody else\n") {
-			t.Errorf("got exit status %d, want 1, and the line of the tree", status)
+			t.Errorf("got exit status %d, want 1, and the line in the tree", status)
 		}
 	})
 
-	t.Run("fails where three are, over all steps", func(t *testing.T) {
+	t.Run("fails after three flaky tests in all steps", func(t *testing.T) {
 		t.Parallel()
 		j := newTestModule(t, "", map[string]string{"p": flakyTests})
 		said, status := j.runJudge(t, "-run=^Test[AB]$", "./...")
@@ -278,7 +279,7 @@ func TestFlaky(t *testing.T) {
 		}
 	})
 
-	t.Run("is not known where no time is left", func(t *testing.T) {
+	t.Run("is undecided if no time is left", func(t *testing.T) {
 		t.Parallel()
 		j := newTestModule(t, "", map[string]string{"p": flakyTests})
 		if err := os.WriteFile(filepath.Join(j.ciRun, "seconds"), []byte("360\n"), 0o600); err != nil {
@@ -290,7 +291,7 @@ func TestFlaky(t *testing.T) {
 		}
 	})
 
-	t.Run("is run again as it was", func(t *testing.T) {
+	t.Run("is run again with the same flags", func(t *testing.T) {
 		t.Parallel()
 		j := newTestModule(t, "", map[string]string{"p": `import ("os"; "testing")
 func TestA(t *testing.T) { once(t); if os.Getenv("JUDGED_EXEC") != "yes" { t.Error("no -exec") } }

@@ -1,5 +1,7 @@
-// Package bench measures what a user waits for, each figure as a ratio to a
-// floor of the same run: machines differ, ratios hardly do.
+// Package bench measures latencies that users notice. Each result is a ratio to a baseline of the
+// same run, because machines differ, but ratios hardly do.
+//
+//	go test -bench . -benchtime 2000x ./tests/bench
 //
 //	go test -bench . -benchtime 2000x ./tests/bench
 package bench
@@ -31,7 +33,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// pythonPath is the Python that every arm of every benchmark uses.
+// pythonPath is the Python that every variant of every benchmark uses.
 func pythonPath(b *testing.B) string {
 	spec := python.Spec(python.Options{})
 	if spec.Err != nil {
@@ -89,8 +91,8 @@ func durationPercentile(d []time.Duration, p float64) time.Duration {
 
 func microseconds(d time.Duration) float64 { return float64(d) / 1e3 }
 
-// echoProcess is a bare frame echo: a Python that reads frames from one pipe and writes
-// them to another, as large as those of a turn of 1+1, on Go's poller.
+// echoProcess is a plain frame echo: a Python that copies frames from one pipe to another. Their
+// size is that of a turn of 1+1, and Go reads them through its poller.
 type echoProcess struct {
 	in  io.Writer
 	out io.Reader
@@ -144,8 +146,8 @@ func (e *echoProcess) roundTrip(b *testing.B) {
 	}
 }
 
-// BenchmarkTurn is a whole turn through the Go API against the bare echo. The
-// target is 3 for 1+1.
+// BenchmarkTurn compares a whole turn through the Go API with the plain echo. The target is 3 for
+// 1+1.
 func BenchmarkTurn(b *testing.B) {
 	for name, code := range map[string]string{"empty": "", "1+1": "1+1", "print": "print('x')"} {
 		b.Run(name, func(b *testing.B) {
@@ -157,7 +159,7 @@ func BenchmarkTurn(b *testing.B) {
 				runCode(b, s, code)
 			}
 			for b.Loop() {
-				// In bursts, so that neither arm always follows the other's sleep.
+				// They alternate in bursts, so that neither always follows the other's sleep.
 				for range 20 {
 					start := time.Now()
 					e.roundTrip(b)
@@ -177,8 +179,8 @@ func BenchmarkTurn(b *testing.B) {
 	}
 }
 
-// BenchmarkReady is from Open to idle, stage included, against an interpreter
-// that does nothing. The target is 2.
+// BenchmarkReady measures the time from Open to idle, monitor included, against an interpreter that
+// does nothing. The target is 2.
 func BenchmarkReady(b *testing.B) {
 	path := pythonPath(b)
 	sup, err := supervisor.New(&supervisor.Options{Dir: b.TempDir()})
@@ -212,7 +214,7 @@ func BenchmarkReady(b *testing.B) {
 	b.ReportMetric(float64(medianDuration(ready))/float64(medianDuration(bare)), "x-python")
 }
 
-// BenchmarkInterrupt is from Interrupt to idle. The target is a median below 5 ms.
+// BenchmarkInterrupt measures the time from Interrupt to idle. The target is a median below 5 ms.
 func BenchmarkInterrupt(b *testing.B) {
 	for name, code := range map[string]string{
 		"sleep": "import time; print('up', flush=True); time.sleep(1e6)",
@@ -246,9 +248,9 @@ func BenchmarkInterrupt(b *testing.B) {
 
 const outputBytes = 100 << 20
 
-// BenchmarkOutput is 100 MB through a session: as lines against cat of the same
-// bytes through a bare PTY, and as bulk against a pipe. The target is 0.5 of
-// either's speed, with memory flat.
+// BenchmarkOutput sends 100 MB through a session. Lines are compared with cat of the same bytes
+// through a plain PTY, and bulk output with a pipe. The target is 0.5 of either speed, at constant
+// memory.
 func BenchmarkOutput(b *testing.B) {
 	b.Run("lines", func(b *testing.B) {
 		line := strings.Repeat("x", 99) + "\n"
@@ -265,7 +267,7 @@ func BenchmarkOutput(b *testing.B) {
 	})
 }
 
-// benchmarkOutput reports floor/ours: 1 is as fast as the floor.
+// benchmarkOutput reports baseline/ours: 1 is as fast as the baseline.
 func benchmarkOutput(b *testing.B, code string, floor func() time.Duration, unit string) {
 	s := openReady(b)
 	var ours, bare []time.Duration
@@ -288,7 +290,7 @@ func benchmarkOutput(b *testing.B, code string, floor func() time.Duration, unit
 	b.ReportMetric(float64(int64(after.HeapAlloc)-int64(before.HeapAlloc))/(1<<20), "MB-heap-grown")
 }
 
-// timeCatPTY is cat of outputBytes of lines through a bare PTY, read by one goroutine.
+// timeCatPTY times cat of outputBytes of lines through a plain PTY, read by one goroutine.
 func timeCatPTY(b *testing.B, line string) time.Duration {
 	f, err := os.CreateTemp(b.TempDir(), "lines")
 	if err != nil {
@@ -320,7 +322,7 @@ func timePTY(b *testing.B, cmd *exec.Cmd) time.Duration {
 	return time.Since(start)
 }
 
-// timePipe is outputBytes from a Python through a pipe.
+// timePipe times outputBytes from a Python through a pipe.
 func timePipe(b *testing.B) time.Duration {
 	start := time.Now()
 	cmd := exec.Command(pythonPath(b), "-c", fmt.Sprintf("for _ in range(100): print('x' * %d)", 1<<20-1))
@@ -336,7 +338,7 @@ func timePipe(b *testing.B) time.Duration {
 	return time.Since(start)
 }
 
-// BenchmarkIdle holds sessions open and reports what an idle one costs.
+// BenchmarkIdle holds sessions open and reports the cost of an idle one.
 func BenchmarkIdle(b *testing.B) {
 	path := pythonPath(b)
 	sup, err := supervisor.New(&supervisor.Options{Dir: b.TempDir()})
@@ -357,7 +359,7 @@ func BenchmarkIdle(b *testing.B) {
 		runCode(b, s, "1+1")
 	}
 	runtime.GC()
-	runtime.GC() // what pools keep goes with the second
+	runtime.GC() // the second one frees what pools hold
 	runtime.ReadMemStats(&after)
 	heap := int64(after.HeapAlloc+after.StackInuse) - int64(before.HeapAlloc+before.StackInuse)
 	for b.Loop() {

@@ -12,8 +12,8 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
-// openWithCalls opens a session whose code can call functions of this program: one that returns at
-// once, and one that returns n bytes.
+// openWithCalls opens a session whose code can call two functions of this program. One returns at
+// once, and one returns n bytes.
 func openWithCalls(b *testing.B, spec workers.Spec) *supervisor.Session {
 	b.Helper()
 	type number struct {
@@ -32,7 +32,7 @@ func openWithCalls(b *testing.B, spec workers.Spec) *supervisor.Session {
 	)
 }
 
-// timeCode runs code that prints how many seconds it measured.
+// timeCode runs code that prints its own measurement in seconds.
 func timeCode(b *testing.B, s *supervisor.Session, code string) time.Duration {
 	b.Helper()
 	r := runCode(b, s, code)
@@ -49,9 +49,9 @@ func timeCode(b *testing.B, s *supervisor.Session, code string) time.Duration {
 	return d
 }
 
-// compareCalls alternates loops of calls with as many echoes of a frame. The target is 2.
+// compareCalls alternates loops of calls with as many frame echoes. The target is 2.
 func compareCalls(b *testing.B, s *supervisor.Session, loop string) {
-	const calls = 500 // of a loop
+	const calls = 500 // in a loop
 	e := newEchoProcess(b)
 	var ours, echoes []time.Duration
 	for warm := true; warm || b.Loop(); warm = false {
@@ -70,7 +70,7 @@ func compareCalls(b *testing.B, s *supervisor.Session, loop string) {
 	b.ReportMetric(float64(medianDuration(ours))/float64(medianDuration(echoes)), "x-echo")
 }
 
-// BenchmarkCall is a call from Python of a function that returns at once.
+// BenchmarkCall calls a function that returns at once from Python.
 func BenchmarkCall(b *testing.B) {
 	s := openWithCalls(b, python.Spec(python.Options{Path: pythonPath(b)}))
 	runCode(b, s, `
@@ -95,7 +95,7 @@ def at_once(n=64):
 	})
 }
 
-// BenchmarkRCall is a call from R of a function that returns at once.
+// BenchmarkRCall calls a function that returns at once from R.
 func BenchmarkRCall(b *testing.B) {
 	s := openWithCalls(b, specForR(b))
 	runCode(b, s, `timed <- function(code) cat(system.time(code)[["elapsed"]])
@@ -103,7 +103,7 @@ clock <- function() as.numeric(Sys.time())`)
 	compareCalls(b, s, "local({ begun <- clock(); for (i in 1:500) turnstone$same(i); cat(clock() - begun) })")
 }
 
-// BenchmarkCallResult is a result of 10 MB, against a pipe from another process. The target is
+// BenchmarkCallResult compares a result of 10 MB with a pipe from another process. The target is
 // 0.5 of its speed.
 func BenchmarkCallResult(b *testing.B) {
 	for name, spec := range map[string]workers.Spec{"Python": python.Spec(python.Options{Path: pythonPath(b)}), "R": specForR(b)} {
@@ -139,7 +139,7 @@ def piped(): return len(source.stdout.read(10_000_000))
 	}
 }
 
-// BenchmarkCallValues is a result of 100 000 integers.
+// BenchmarkCallValues returns a result of 100 000 integers.
 func BenchmarkCallValues(b *testing.B) {
 	for name, spec := range map[string]workers.Spec{"Python": python.Spec(python.Options{Path: pythonPath(b)}), "R": specForR(b)} {
 		b.Run(name, func(b *testing.B) {

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// BenchmarkToolsList is from the start of "repl mcp" to its answer to tools/list,
-// against a start of the same program that does nothing. The target is 50 ms: no
-// interpreter is waited for.
+// BenchmarkToolsList measures the time from the start of "repl mcp" to its answer to tools/list,
+// against a start of the same program that does nothing. The target is 50 ms, because it waits for
+// no interpreter.
 func BenchmarkToolsList(b *testing.B) {
 	binary := filepath.Join(b.TempDir(), "repl")
 	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", binary, "../../cmd/repl").CombinedOutput(); err != nil {
@@ -34,7 +34,7 @@ func BenchmarkToolsList(b *testing.B) {
 	b.ReportMetric(0, "ns/op") // two programs
 }
 
-// toolsList starts a server, asks it for its tools, and ends it.
+// toolsList starts a server, requests its tools, and ends it.
 func toolsList(b *testing.B, binary string) time.Duration {
 	began := time.Now()
 	cmd := exec.Command(binary, "mcp")

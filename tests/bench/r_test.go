@@ -29,8 +29,8 @@ func openR(b *testing.B) *supervisor.Session {
 	return openWithFunctions(b, specForR(b))
 }
 
-// BenchmarkRTurn is a whole turn of 1+1 through the Go API against the bare echo.
-// The target is 3.
+// BenchmarkRTurn compares a whole turn of 1+1 through the Go API with the plain echo. The target is
+// 3.
 func BenchmarkRTurn(b *testing.B) {
 	s, e := openR(b), newEchoProcess(b)
 	var turns, echoes []time.Duration
@@ -56,8 +56,8 @@ func BenchmarkRTurn(b *testing.B) {
 	b.ReportMetric(float64(medianDuration(turns))/float64(medianDuration(echoes)), "x-echo")
 }
 
-// BenchmarkRPrint prints a million numbers, 16 MB, and compares with R that prints them into a
-// pipe. The target is 1.5.
+// BenchmarkRPrint prints a million numbers, 16 MB, against R that prints them into a pipe. The
+// target is 1.5.
 func BenchmarkRPrint(b *testing.B) {
 	s := openR(b)
 	runCode(b, s, "options(max.print = 1e7); x <- rnorm(1e6)")
@@ -96,8 +96,8 @@ func BenchmarkRPrint(b *testing.B) {
 	b.ReportMetric(float64(medianDuration(ours))/float64(medianDuration(theirs)), "x-R-pipe")
 }
 
-// BenchmarkRReady is from Open to idle, stage included, against the user's R to its
-// first prompt on a terminal. The target is 1.15.
+// BenchmarkRReady measures the time from Open to idle, monitor included, against the user's R up to
+// its first prompt on a terminal. The target is 1.15.
 func BenchmarkRReady(b *testing.B) {
 	spec := specForR(b)
 	sup, err := supervisor.New(&supervisor.Options{Dir: b.TempDir()})

@@ -16,8 +16,8 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
-// BenchmarkStart_InASandbox starts Python alternately without and with a sandbox, each time
-// up to the first answer: what a sandbox adds is the difference of the medians, over-ms.
+// BenchmarkStart_InASandbox starts Python alternately without and with a sandbox, up to the first
+// answer. The cost of the sandbox is the difference of the medians, over-ms.
 func BenchmarkStart_InASandbox(b *testing.B) {
 	path := pythonPath(b)
 	sup, work := newSupervisor(b)
@@ -51,8 +51,8 @@ func BenchmarkStart_InASandbox(b *testing.B) {
 	b.ReportMetric(microseconds(slices.Min(with)-slices.Min(without))/1e3, "over-best-ms")
 }
 
-// BenchmarkGrant gives a running session one directory after the other, each with a repository:
-// until it has the directory.
+// BenchmarkGrant grants a running session one directory after the other, each with a repository,
+// and measures the time until the session has it.
 func BenchmarkGrant(b *testing.B) {
 	path := pythonPath(b)
 	sup, work := newSupervisor(b)
@@ -85,8 +85,8 @@ func BenchmarkGrant(b *testing.B) {
 	b.ReportMetric(float64(medianDuration(grants))/float64(medianDuration(turns)), "x-turn")
 }
 
-// BenchmarkTurn_InASandbox is a turn of 1+1 in a session without anything, in one with a sandbox
-// and in one with limits. The targets are 1.05 times the first.
+// BenchmarkTurn_InASandbox compares turns of 1+1 in a plain session, in one with a sandbox and in
+// one with limits. The targets are 1.05 times the first.
 func BenchmarkTurn_InASandbox(b *testing.B) {
 	path := pythonPath(b)
 	sup, work := newSupervisor(b)
@@ -115,7 +115,7 @@ func BenchmarkTurn_InASandbox(b *testing.B) {
 		arms[i].session = s
 	}
 	for b.Loop() {
-		for i := range arms { // in bursts, so that no arm always follows another's sleep
+		for i := range arms { // in bursts, so that no variant always follows another's sleep
 			for range 20 {
 				began := time.Now()
 				runCode(b, arms[i].session, "1+1")
@@ -130,8 +130,8 @@ func BenchmarkTurn_InASandbox(b *testing.B) {
 	}
 }
 
-// BenchmarkOpenToWrite_InASandbox opens a file to write it from a Python without and with a
-// sandbox. The target is 30 us.
+// BenchmarkOpenToWrite_InASandbox opens a file for writing from Python without and with a sandbox.
+// The target is 30 us.
 func BenchmarkOpenToWrite_InASandbox(b *testing.B) {
 	path := pythonPath(b)
 	sup, work := newSupervisor(b)
@@ -167,10 +167,10 @@ print(opens(os.O_WRONLY), opens(os.O_WRONLY | os.O_CREAT), opens(os.O_RDONLY))
 	b.ReportMetric(0, "ns/op")
 }
 
-// newSupervisor makes a supervisor and a workspace. The home directory has what a sandbox makes layers
-// over and hides.
+// newSupervisor creates a supervisor and a workspace. The home directory has the files that a
+// sandbox overlays and hides.
 func newSupervisor(b *testing.B) (_ *supervisor.Supervisor, work string) {
-	base := sandboxcheck.TempDir(b) // not among temporary files, of which a session has its own
+	base := sandboxcheck.TempDir(b) // not below the temporary directory, which a session replaces
 	home := filepath.Join(base, "home")
 	work = filepath.Join(home, "work")
 	for _, dir := range []string{".cache", ".config/gh", ".local/bin", ".ssh", ".aws", "R", "go", "work/.git/hooks", "work/src"} {

@@ -11,24 +11,24 @@ import (
 	"testing"
 )
 
-// An agentProgram is a program that lets a model call tools.
+// An agentProgram is a coding agent under test, with its configuration.
 type agentProgram struct {
 	name     string
 	dialect  apiDialect
-	toolName func(name string) string // how the model is to call a tool of ours
+	toolName func(name string) string // the model's name for one of our tools
 
-	// configure writes what the agent needs to know, and returns the command of
-	// one prompt without a terminal, and that of a session in one.
+	// configure writes the agent's configuration. It returns the command for one prompt without a
+	// terminal, and the command for a session in a terminal.
 	configure func(t testing.TB, p testHome, m *fakeModel, o agentOptions) (once, session *exec.Cmd)
 }
 
-// agentOptions are what a test changes in an agent's configuration.
+// agentOptions are the settings of an agent that a test changes.
 type agentOptions struct {
-	model          string   // by this name; "" is one that no agent knows
+	model          string   // by this name; "" is a name that no agent knows
 	timeoutSeconds int      // for one tool call; 0 is the agent's default
-	url            string   // of a server that runs already; "" has the agent start one
+	url            string   // of a running server; "" lets the agent start one
 	server         []string // more arguments of the server that it starts
-	otherServer    []string // the command line of another server in its place
+	otherServer    []string // the command line of another server instead
 }
 
 // serverCommand is the command line of the server that the agent starts.
@@ -43,10 +43,11 @@ const testPrompt = "go"
 
 var mainAgents = []agentProgram{claudeCode, codexCLI, geminiCLI}
 
-// parallelAgents are these agents, and others that only try several calls in one turn.
+// parallelAgents are the main agents, and others that are tested only with several calls in one
+// turn.
 var parallelAgents = append([]agentProgram{openCode, qwenCode}, mainAgents...)
 
-// claudeSearch is Claude Code's tool with which its model finds tools of servers.
+// claudeSearch is Claude Code's tool for finding tools of servers.
 const claudeSearch = "ToolSearch"
 
 var claudeCode = agentProgram{
@@ -109,7 +110,7 @@ var codexCLI = agentProgram{
 		} else {
 			fmt.Fprintf(&b, "command = '%s'\nargs = %s\n", o.serverCommand()[0], encodeJSON(o.serverCommand()[1:]))
 			fmt.Fprintf(&b, "[mcp_servers.repl.env]\n")
-			for _, v := range p.sharedEnv { // it hands on nothing else
+			for _, v := range p.sharedEnv { // it passes on nothing else
 				name, value, _ := strings.Cut(v, "=")
 				fmt.Fprintf(&b, "%s = '%s'\n", name, value)
 			}
@@ -133,7 +134,7 @@ var geminiCLI = agentProgram{
 			server["timeout"] = o.timeoutSeconds * 1000
 		}
 		env := jsonObject{}
-		for _, v := range p.sharedEnv { // it hides what looks like a secret, and decides what does
+		for _, v := range p.sharedEnv { // it hides variables that look like secrets
 			name, value, _ := strings.Cut(v, "=")
 			env[name] = value
 		}
@@ -166,7 +167,7 @@ var openCode = agentProgram{
 			"share":      "disabled",
 			"model":      "stub/stub",
 			"provider": jsonObject{"stub": jsonObject{
-				"npm":     "@ai-sdk/anthropic", // which it has
+				"npm":     "@ai-sdk/anthropic", // which is installed with it
 				"options": jsonObject{"baseURL": m.url, "apiKey": "stub"},
 				"models":  jsonObject{"stub": jsonObject{"name": "stub", "tool_call": true, "limit": jsonObject{"context": 200_000, "output": 8_000}}},
 			}},
@@ -198,13 +199,13 @@ var qwenCode = agentProgram{
 	},
 }
 
-// runAgent gives an agent one prompt without a terminal and waits for its end.
+// runAgent gives an agent one prompt without a terminal and waits until it exits.
 func (a agentProgram) runAgent(t testing.TB, o agentOptions, steps ...toolCall) *fakeModel {
 	t.Helper()
 	return a.runAgentIn(t, newTestHome(t), o, steps...)
 }
 
-// runAgentIn does so in a place that the test has made.
+// runAgentIn is runAgent in a home that the test has created.
 func (a agentProgram) runAgentIn(t testing.TB, p testHome, o agentOptions, steps ...toolCall) *fakeModel {
 	t.Helper()
 	m := newFakeModel(t, a.dialect, a.toolName, steps...)

@@ -23,7 +23,7 @@ func startHTTPServer(t *testing.T) (address *url.URL, token string) {
 	t.Helper()
 	p := newTestHome(t)
 	tokenFile := p.writeFile(t, "private/token", "")
-	if err := os.Remove(tokenFile); err != nil { // the server makes it
+	if err := os.Remove(tokenFile); err != nil { // the server creates it
 		t.Fatal(err)
 	}
 	cmd := p.newCommand(append(replCommand(), "--http", "127.0.0.1:0", "--token-file", tokenFile))
@@ -40,7 +40,7 @@ func startHTTPServer(t *testing.T) (address *url.URL, token string) {
 	t.Cleanup(func() {
 		end := syscall.SIGTERM
 		if t.Failed() {
-			end = syscall.SIGABRT // the runtime says where everything stands
+			end = syscall.SIGABRT // the runtime prints all stacks
 		}
 		_ = cmd.Process.Signal(end)
 		<-read
@@ -71,13 +71,13 @@ func startHTTPServer(t *testing.T) (address *url.URL, token string) {
 		return address, strings.TrimSpace(string(secret))
 	}
 	close(read)
-	t.Fatal("the server does not say where it serves")
+	t.Fatal("the server does not print its address")
 	return nil, ""
 }
 
-// withToken is an address that needs no token: the suite cannot send one. All
-// else is handed on as it comes, also a host that is not ours; a request is read
-// whole before, or a busy machine now and then loses one between the two.
+// withToken returns an address that needs no token, because the suite cannot send one. It forwards
+// everything else unchanged, also a foreign host. It reads a request completely first; otherwise a
+// busy machine sometimes loses one in between.
 func withToken(t *testing.T, address *url.URL, token string) string {
 	t.Helper()
 	proxy := &httputil.ReverseProxy{
@@ -91,7 +91,7 @@ func withToken(t *testing.T, address *url.URL, token string) string {
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
-			return // the suite has given up
+			return // the suite has closed the connection
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		proxy.ServeHTTP(w, r)
@@ -100,7 +100,7 @@ func withToken(t *testing.T, address *url.URL, token string) string {
 	return front.URL + address.Path
 }
 
-// fixtureChecks are those of server-stateless that cannot pass here, and why.
+// fixtureChecks maps checks of server-stateless that cannot pass here to the reason.
 var fixtureChecks = map[string]string{
 	"sep-2575-server-declares-prompts-in-discover":           "the SDK answers prompts/list, with nothing, also when no prompts are declared",
 	"sep-2575-server-rejects-undeclared-capability":          "wants the tool test_missing_capability",
@@ -109,8 +109,8 @@ var fixtureChecks = map[string]string{
 	"sep-2575-server-no-log-without-loglevel":                "wants the tool test_logging_tool",
 }
 
-// The official suite runs, with the requirements of each revision. The lists name the tests
-// that fail: they need tools that only the suite's own example server has.
+// The official suite runs with the requirements of each revision. The lists name the tests that
+// fail, because they need tools of the suite's own example server.
 func TestConformance(t *testing.T) {
 	for _, revision := range []string{"2026-07-28", "2025-11-25"} {
 		t.Run(revision, func(t *testing.T) {
@@ -139,7 +139,7 @@ func TestConformance(t *testing.T) {
 // A scenarioCheck is one line of a scenario's result.
 type scenarioCheck struct{ ID, Status, ErrorMessage string }
 
-// failedChecks are the checks that failed in a scenario, if it was run.
+// failedChecks returns the checks that failed in a scenario, if it was run.
 func failedChecks(t *testing.T, pattern string) []scenarioCheck {
 	t.Helper()
 	found, err := filepath.Glob(pattern)

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// The model of an agent learns the right things about calls that follow each other.
+// The model of an agent gets the right replies in a series of calls.
 func TestAgents_Conversation(t *testing.T) {
 	const draw = `
 import matplotlib.pyplot as plt
@@ -41,14 +41,14 @@ plt.show()`
 			for i, s := range steps {
 				t.Logf("%q: %q", s.input, got[i].text)
 				if !strings.Contains(got[i].text, s.want) {
-					t.Errorf("%q: the model is told %q, want %q", s.input, got[i].text, s.want)
+					t.Errorf("%q: the model received %q, want %q", s.input, got[i].text, s.want)
 				}
 				if s.image != (len(got[i].images) == 1) {
-					t.Errorf("%q: the model is shown %d images", s.input, len(got[i].images))
+					t.Errorf("%q: the model received %d images", s.input, len(got[i].images))
 				}
 				for _, data := range got[i].images {
 					if _, kind, err := image.DecodeConfig(bytes.NewReader(data)); kind != "png" {
-						t.Errorf("%q: the image is %q: %v", s.input, kind, err)
+						t.Errorf("%q: got an image of type %q: %v", s.input, kind, err)
 					}
 				}
 			}

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// Esc in Claude Code and Codex cancels the call, which interrupts the code.
-// Gemini's tells the server nothing, so the code goes on; the next call is held for the
-// one before, and says so after 5 s, and further ones at once.
+// Esc in Claude Code and Codex cancels the call, which interrupts the code. Gemini does not inform
+// the server, so the code continues. The next call is queued behind it and reports that after 5 s,
+// further calls at once.
 func TestAgents_Escape(t *testing.T) {
 	wants := map[string][]string{
 		"claude": {"so far", "KeyboardInterrupt", "x is 42"},
@@ -42,5 +42,5 @@ func TestAgents_Escape(t *testing.T) {
 	}
 }
 
-// interruptedTexts is what an agent shows after Esc.
+// interruptedTexts is the text that an agent shows after Esc.
 var interruptedTexts = map[string]string{"claude": "Interrupted", "codex": "interrupted", "gemini": "cancelled"}

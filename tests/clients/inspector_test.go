@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// These are the exit statuses of the Inspector.
+// Exit statuses of the Inspector.
 const (
 	inspectorPassed    = 0
 	inspectorToolError = 5
@@ -47,7 +47,7 @@ func TestInspector(t *testing.T) {
 			out = runInspector(t, inspectorToolError, "--protocol-era", era,
 				"--method", "tools/call", "--tool-name", "repl", "--tool-args-json", `{"code": "1 + 1"}`)
 			if !strings.Contains(out, "input is required") && !strings.Contains(out, "code") {
-				t.Errorf("bad arguments are answered by %s", out)
+				t.Errorf("invalid arguments: got %s", out)
 			}
 		})
 	}

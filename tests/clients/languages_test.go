@@ -18,12 +18,12 @@ func TestClientLibraries(t *testing.T) {
 		runScript(t, "../../clients/python", nil, "/usr/bin/python3", "-m", "unittest", "-v", "tests/test_client.py")
 	})
 
-	// TestClientLibraries compiles it, and runs its tests against the built command.
+	// The script compiles the client, and runs its tests against the built command.
 	t.Run("the TypeScript client passes its own tests", func(t *testing.T) {
 		t.Parallel()
 		out := t.TempDir()
 		modules := filepath.Join(os.Getenv(clientsEnv), "node_modules")
-		// The compiler looks for the types of Node.js beside the sources.
+		// The compiler looks for the types of Node.js next to the sources.
 		copied := filepath.Join(out, "client")
 		if err := os.CopyFS(copied, os.DirFS("../../clients/typescript")); err != nil {
 			t.Fatal(err)

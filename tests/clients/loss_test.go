@@ -7,20 +7,20 @@ import (
 	"testing"
 )
 
-// slowCode is code that prints and does not end.
+// slowCode is code that prints and then blocks.
 const slowCode = "import time\nprint('so far', flush=True)\nopen('started', 'w').close()\ntime.sleep(600)"
 
-// A client that has waited long enough cancels the call. Its model gets the output with the
-// next call, and the session goes on.
+// A client whose timeout ends cancels the call. Its model gets the output with the next call, and
+// the session continues.
 func TestAgents_Timeout(t *testing.T) {
 	for _, a := range mainAgents {
 		t.Run(a.name, func(t *testing.T) {
 			got := a.runAgent(t, agentOptions{timeoutSeconds: 2}, replCall("x = 42"), replCall(slowCode), replCall("print('x is', x)")).seenResults()
 			t.Logf("%q", resultTexts(got))
 			if !strings.Contains(got[1].text, "timed out") && !strings.Contains(got[1].text, "imeout") {
-				t.Errorf("the call ended otherwise: %q", got[1].text)
+				t.Errorf("the call did not time out: %q", got[1].text)
 			}
-			// A client may make the next call before it has said that it gave the last one up.
+			// A client may make the next call before it has cancelled the last one.
 			for _, want := range []string{"so far", "KeyboardInterrupt", "x is 42"} {
 				if !strings.Contains(got[2].text, want) {
 					t.Errorf("the next reply is %q, want %q in it", got[2].text, want)
@@ -30,7 +30,7 @@ func TestAgents_Timeout(t *testing.T) {
 	}
 }
 
-// killServer is code that kills the server that it runs under, which a sandbox would not let it do.
+// killServer is code that kills its own server, which a sandbox would prevent.
 const killServer = `
 import os, time
 stage = os.getppid()
@@ -38,8 +38,8 @@ server = int(open(f'/proc/{stage}/stat').read().rsplit(')', 1)[1].split()[1])
 os.kill(server, 9)
 time.sleep(600)`
 
-// A server that dies takes everything with it, and its client says so. Only Claude
-// Code starts another one, in which nothing is left.
+// A server that dies takes its sessions with it, and its client says so. Only Claude Code starts
+// another server, which has no state.
 func TestAgents_ServerCrash(t *testing.T) {
 	wants := map[string][2]string{
 		"claude": {"Connection closed", "x is gone: True"},
@@ -52,7 +52,7 @@ func TestAgents_ServerCrash(t *testing.T) {
 			t.Logf("%q", resultTexts(got))
 			for i, want := range wants[a.name] {
 				if !strings.Contains(got[1+i].text, want) {
-					t.Errorf("the model is told %q, want %q in it", got[1+i].text, want)
+					t.Errorf("the model received %q, want %q in it", got[1+i].text, want)
 				}
 			}
 		})

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// clientsEnv names the directory of the installed clients; run sets it.
+	// clientsEnv names the directory of the installed clients; the script run sets it.
 	clientsEnv = "TURNSTONE_TEST_CLIENTS"
 
 	// binaryEnv names the built command; TestMain sets it.
@@ -26,11 +26,11 @@ const (
 	// markEnv marks every process of one test.
 	markEnv = "CLIENTS_TEST"
 
-	// testTimeout bounds every wait for a fact. A test that gets near it has failed.
+	// testTimeout bounds every wait for a condition. A test that comes near it has failed.
 	testTimeout = 60 * time.Second
 
-	// programTimeout bounds a whole program: the conformance suite opens dozens of
-	// sessions, and each starts an interpreter.
+	// programTimeout bounds a whole program: the conformance suite opens dozens of sessions, and
+	// each starts an interpreter.
 	programTimeout = 3 * time.Minute
 )
 
@@ -64,11 +64,11 @@ func buildAndRun(m *testing.M) int {
 
 // replCommand is the command line of the server under test.
 func replCommand(more ...string) []string {
-	// The system's Python has what scripts/setup-dev installs.
+	// The system's Python has the packages that scripts/setup-dev installs.
 	return append([]string{os.Getenv(binaryEnv), "mcp", "--lang", "python", "--python", "/usr/bin/python3"}, more...)
 }
 
-// installedFile is the one file below the clients' node_modules that matches.
+// installedFile returns the only matching file below the clients' node_modules.
 func installedFile(t testing.TB, pattern string) string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(os.Getenv(clientsEnv), "node_modules", pattern))
@@ -78,21 +78,21 @@ func installedFile(t testing.TB, pattern string) string {
 	return found[0]
 }
 
-// nodeCommand runs a program of the clients' in the Node that came with them.
+// nodeCommand returns the command for a client's program in the bundled Node.
 func nodeCommand(t testing.TB, program string, args ...string) []string {
 	return append([]string{installedFile(t, "node-linux-*/bin/node"), program}, args...)
 }
 
-// A testHome is where a client works: its own home, project and environment, so that
-// nothing of this machine's user counts.
+// A testHome is a client's environment: a home and a project directory, isolated from the user of
+// this machine.
 type testHome struct {
 	home, project string
-	sharedEnv     []string // what the server is to have, also if the client hands on nothing
+	sharedEnv     []string // variables for the server, even if the client passes nothing on
 }
 
-// newTestHome makes a place. At the end of the test nothing may run in it. A client that kills
-// its server leaves a session's directory. The next server must remove it, except for the
-// parts of a lost session.
+// newTestHome creates a home. At the end of the test no process may be left in it. A client that
+// kills its server leaves a session's directory. The next server must remove it, except for the
+// saved parts of a crashed session.
 func newTestHome(t testing.TB) testHome {
 	t.Helper()
 	p := testHome{home: t.TempDir(), project: t.TempDir()}
@@ -105,7 +105,7 @@ func newTestHome(t testing.TB) testHome {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 		waitEventually(t, "no session is locked", func() bool { return !anyLocked(tmp) })
-		if out, err := runToEnd(t, p.newCommand(replCommand())); err != nil { // it ends with its input, which is empty
+		if out, err := runToEnd(t, p.newCommand(replCommand())); err != nil { // it exits at the end of its input, which is empty
 			t.Errorf("the next server: %v\n%s", err, out)
 		}
 		left, err := filepath.Glob(filepath.Join(tmp, "turnstone-*", "*"))
@@ -117,7 +117,7 @@ func newTestHome(t testing.TB) testHome {
 	return p
 }
 
-// newCommand is a program that works here.
+// newCommand returns a command that runs in this home.
 func (p testHome) newCommand(argv []string, env ...string) *exec.Cmd {
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Dir = p.project
@@ -126,7 +126,7 @@ func (p testHome) newCommand(argv []string, env ...string) *exec.Cmd {
 	return cmd
 }
 
-// writeFile writes a file of the home's.
+// writeFile writes a file in the home directory.
 func (p testHome) writeFile(t testing.TB, name, text string) string {
 	t.Helper()
 	path := filepath.Join(p.home, name)
@@ -139,13 +139,13 @@ func (p testHome) writeFile(t testing.TB, name, text string) string {
 	return path
 }
 
-// projectFileExists reports whether code has made a file in the project.
+// projectFileExists reports whether code has created a file in the project.
 func (p testHome) projectFileExists(name string) bool {
 	_, err := os.Stat(filepath.Join(p.project, name))
 	return err == nil
 }
 
-// findProcesses are those of the test whose command line holds text.
+// findProcesses returns the test's processes whose command line contains text.
 func (p testHome) findProcesses(t testing.TB, text string) []int {
 	t.Helper()
 	entries, err := os.ReadDir("/proc")
@@ -159,7 +159,7 @@ func (p testHome) findProcesses(t testing.TB, text string) []int {
 			continue
 		}
 		env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
-		if err != nil { // not ours, or gone
+		if err != nil { // another user's process, or gone
 			continue
 		}
 		if bytes.Contains(env, []byte(p.sharedEnv[0]+"\x00")) && strings.Contains(commandLine(pid), text) {
@@ -169,8 +169,8 @@ func (p testHome) findProcesses(t testing.TB, text string) []int {
 	return pids
 }
 
-// anyLocked reports whether a server still locks a session: one that ends has lost its environment, and is no
-// longer found by it.
+// anyLocked reports whether a server still locks a session. A process that is exiting has lost its
+// environment and is no longer found through it.
 func anyLocked(tmp string) bool {
 	locks, _ := filepath.Glob(filepath.Join(tmp, "turnstone-*", "*", "lock"))
 	return slices.ContainsFunc(locks, func(path string) bool {
@@ -188,7 +188,7 @@ func commandLine(pid int) string {
 	return strings.ReplaceAll(string(text), "\x00", " ")
 }
 
-// waitUntil waits, at most for the given time, for a fact that nobody announces.
+// waitUntil polls a condition for at most the given time.
 func waitUntil(within time.Duration, fact func() bool) bool {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -203,20 +203,20 @@ func waitUntil(within time.Duration, fact func() bool) bool {
 	return true
 }
 
-// waitEventually waits for a fact that nobody announces.
+// waitEventually polls a condition and fails the test after testTimeout.
 func waitEventually(t testing.TB, what string, fact func() bool) {
 	t.Helper()
 	if !waitUntil(testTimeout, fact) {
-		t.Errorf("it does not come true that %s", what)
+		t.Errorf("timeout: %s", what)
 	}
 }
 
-// runToEnd runs a command to its end, which must come soon enough.
+// runToEnd runs a command until it exits, with a timeout.
 func runToEnd(t testing.TB, cmd *exec.Cmd) (output string, err error) {
 	t.Helper()
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	cmd.WaitDelay = testTimeout // for processes that keep its output open
+	cmd.WaitDelay = testTimeout // for processes that hold its output open
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

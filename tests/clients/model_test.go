@@ -18,14 +18,14 @@ import (
 	"testing"
 )
 
-// A toolCall is what the model wants of a tool of ours, or of the agent's own.
+// A toolCall is a call that the model makes to one of our tools, or to the agent's own.
 type toolCall struct {
 	tool      string
 	arguments map[string]any
-	joined    bool // made in one turn of the model with the call before
+	joined    bool // made in the same turn of the model as the call before
 }
 
-// replCall is a call of the tool repl.
+// replCall returns a call of the tool repl.
 func replCall(input string) toolCall {
 	return toolCall{tool: "repl", arguments: map[string]any{"input": input}}
 }
@@ -38,29 +38,28 @@ func joinCalls(calls ...toolCall) []toolCall {
 	return calls
 }
 
-// A toolResult is what an agent tells the model of a call.
+// A toolResult is the result of a call that an agent sends to the model.
 type toolResult struct {
 	text   string
 	images [][]byte
 }
 
-// A modelRequest is what an agent sends to the model.
+// A modelRequest is a parsed request from an agent to the model.
 type modelRequest struct {
 	tools   map[string]json.RawMessage // by the agent's own names
 	results []toolResult               // of all calls so far, in order
 }
 
-// An apiDialect is how an agent speaks with its model.
+// An apiDialect is the API between an agent and its model.
 type apiDialect interface {
-	// readRequest reads a request. ok is false when it is not for an answer.
+	// readRequest parses a request. ok is false if it does not ask for an answer.
 	readRequest(path string, body []byte) (r modelRequest, ok bool, err error)
 
-	// writeAnswer calls tools, by the agent's names, or says done if there are none.
+	// writeAnswer calls tools, by the agent's names, or answers "done" without calls.
 	writeAnswer(w http.ResponseWriter, r *http.Request, calls []toolCall)
 }
 
-// A fakeModel answers each request with the next call that it was told to make, and those
-// joined to it.
+// A fakeModel answers each request with the next call of its script, and the calls joined to it.
 type fakeModel struct {
 	t        testing.TB
 	dialect  apiDialect
@@ -71,9 +70,9 @@ type fakeModel struct {
 	calls     []toolCall // still to make
 	wanted    string     // the tool of the next call, or of the last one
 	askCount  int        // requests that offered it
-	readBytes int        // bytes of these
+	readBytes int        // total size of these requests
 	latest    modelRequest
-	requests  []string // unchanged, for a person who looks why a test failed
+	requests  []string // unchanged, for debugging a failed test
 }
 
 // newFakeModel serves a model on the loopback until the test ends.
@@ -98,7 +97,7 @@ func newFakeModel(t testing.TB, d apiDialect, named func(string) string, steps .
 func (m *fakeModel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return // the agent has given up
+		return // the agent has closed the connection
 	}
 	req, ok, err := m.dialect.readRequest(r.URL.Path, body)
 	if err != nil {
@@ -133,28 +132,28 @@ func (m *fakeModel) logRequest(format string, args ...any) {
 	m.requests = append(m.requests, fmt.Sprintf("%.4000s", fmt.Sprintf(format, args...)))
 }
 
-// addCall has the model make one more call.
+// addCall lets the model make one more call.
 func (m *fakeModel) addCall(c toolCall) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.calls = append(m.calls, c)
 }
 
-// countAsks counts the requests that offered the tool that was wanted.
+// countAsks returns the number of requests that offered the wanted tool.
 func (m *fakeModel) countAsks() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.askCount
 }
 
-// seenResults are the results that the model has been told of.
+// seenResults returns the results that the model has received.
 func (m *fakeModel) seenResults() []toolResult {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.latest.results
 }
 
-// toolDefinition is the definition of a tool as the model gets it.
+// toolDefinition returns the definition of a tool as the model receives it.
 func (m *fakeModel) toolDefinition(tool string) json.RawMessage {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -165,7 +164,7 @@ func (m *fakeModel) toolDefinition(tool string) json.RawMessage {
 func (m *fakeModel) waitResult(t testing.TB, n int) toolResult {
 	t.Helper()
 	if !waitUntil(testTimeout, func() bool { return len(m.seenResults()) > n }) {
-		t.Fatalf("the model was not told of call %d; it knows %q", n, resultTexts(m.seenResults()))
+		t.Fatalf("the model received no result of call %d; it has %q", n, resultTexts(m.seenResults()))
 	}
 	return m.seenResults()[n]
 }
@@ -194,16 +193,16 @@ func writeEvents(w http.ResponseWriter, named bool, values ...map[string]any) {
 func encodeJSON(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // of values written in this package
+		panic(err) // impossible for the values of this package
 	}
 	return string(text)
 }
 
-// newID is an identifier as the services make them.
+// newID returns an identifier in the form of the services.
 func newID(kind string) string { return kind + "_" + rand.Text() }
 
 func decodeBase64(text string) []byte {
-	data, _ := base64.StdEncoding.DecodeString(text) // a test that looks at it will notice
+	data, _ := base64.StdEncoding.DecodeString(text) // a test that checks it will notice
 	return data
 }
 
@@ -404,11 +403,10 @@ func (geminiDialect) writeAnswer(w http.ResponseWriter, r *http.Request, calls [
 	_, _ = io.WriteString(w, encodeJSON(answer))
 }
 
-// bridgedDialect is the dialect of an agent whose model has to call some tools through
-// another one.
+// bridgedDialect is the dialect of an agent whose model must call some tools through another one.
 type bridgedDialect struct{ apiDialect }
 
-// bridgeTool is that tool.
+// bridgeTool is the name of that tool.
 const bridgeTool = "tool_call"
 
 func (b bridgedDialect) readRequest(path string, body []byte) (r modelRequest, ok bool, err error) {
@@ -428,7 +426,7 @@ func (b bridgedDialect) writeAnswer(w http.ResponseWriter, r *http.Request, call
 	b.apiDialect.writeAnswer(w, r, calls)
 }
 
-// A contentPart is a block of content in any of the dialects that has a type.
+// A contentPart is a typed block of content in any of the dialects.
 type contentPart struct {
 	Type     string
 	Text     string
@@ -437,7 +435,7 @@ type contentPart struct {
 	ImageURL string `json:"image_url"`
 }
 
-// contentParts are the blocks of a content, which may also be a mere string.
+// contentParts returns the blocks of a content, which may also be a plain string.
 func contentParts(content json.RawMessage) []contentPart {
 	var text string
 	if json.Unmarshal(content, &text) == nil {
@@ -448,13 +446,13 @@ func contentParts(content json.RawMessage) []contentPart {
 	return blocks
 }
 
-// searchTool is the service's tool with which a model finds others.
+// searchTool is the service's tool with which a model finds other tools.
 const searchTool = "tool_search"
 
 // namespaceEnd separates a tool's name from that of its group.
 const namespaceEnd = "/"
 
-// toolsByName finds tools by name, those in a group by both names.
+// toolsByName maps names to tools; a tool in a group has both names.
 func toolsByName(tools []json.RawMessage) (map[string]json.RawMessage, error) {
 	found := make(map[string]json.RawMessage)
 	for _, text := range tools {
@@ -467,7 +465,7 @@ func toolsByName(tools []json.RawMessage) (map[string]json.RawMessage, error) {
 			return nil, err
 		}
 		if t.Type != "namespace" {
-			if t.Name == "" { // a tool of the service's own
+			if t.Name == "" { // a built-in tool of the service
 				t.Name = t.Type
 			}
 			found[t.Name] = text

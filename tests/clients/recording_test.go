@@ -16,7 +16,7 @@ import (
 	"github.com/creack/pty"
 )
 
-// recordingEnv names the file that the story of the README is recorded in, as asciinema has it.
+// recordingEnv names the file for the recording of the README, in the format of asciinema.
 const recordingEnv = "TURNSTONE_RECORDING"
 
 const (
@@ -24,8 +24,8 @@ const (
 	recordedColumns = 124
 )
 
-// The story of the README: an agent runs code that asks a question, and the person attaches to the
-// session and answers. With recordingEnv the keys come as slowly as a person's.
+// The story of the README: an agent runs code that requests input, and the user attaches to the
+// session and answers. With recordingEnv the keys come at a user's speed.
 func TestReadmeRecording(t *testing.T) {
 	t.Parallel()
 	p := newTestHome(t)
@@ -34,9 +34,9 @@ func TestReadmeRecording(t *testing.T) {
 		t.Fatal(err)
 	}
 	person := p.sharedEnv
-	if os.Getenv(recordingEnv) != "" { // its paths are looked at
+	if os.Getenv(recordingEnv) != "" { // its paths appear in the recording
 		if p.project = "/tmp/people"; os.Mkdir(p.project, 0o700) != nil {
-			t.Fatalf("cannot make %s: remove it", p.project)
+			t.Fatalf("cannot create %s; remove it", p.project)
 		}
 		t.Cleanup(func() { _ = os.RemoveAll(p.project) })
 		person = append(slices.Clone(p.sharedEnv), "TMPDIR=/tmp")
@@ -76,14 +76,14 @@ func TestReadmeRecording(t *testing.T) {
 	m.addCall(toolCall{tool: "repl_output", arguments: map[string]any{"wait_ms": 1000}})
 	s.typePrompt(m, "I told it", 3)
 	if got := m.seenResults()[2]; !strings.Contains(got.text, "age: mean") || len(got.images) != 1 {
-		t.Errorf("the agent got %q and %d pictures, want the mean and the plot", got.text, len(got.images))
+		t.Errorf("the agent got %q and %d images, want the mean and the plot", got.text, len(got.images))
 	}
 	s.waitText("age: mean")
 	s.pauseFor(6 * time.Second)
 	s.runTmux("kill-server")
 }
 
-// addProgram puts a program with an environment on the PATH of the place.
+// addProgram puts a program with an environment on the PATH of the home.
 func (p testHome) addProgram(t testing.TB, name string, argv, env []string) {
 	t.Helper()
 	var b strings.Builder
@@ -97,7 +97,7 @@ func (p testHome) addProgram(t testing.TB, name string, argv, env []string) {
 	}
 }
 
-// A recordedShell terminal is tmux in one of a person, whose bytes are kept with their times.
+// A recordedShell is tmux in a user's terminal, whose output is recorded with its times.
 type recordedShell struct {
 	*agentTerminal
 	socket string
@@ -131,7 +131,7 @@ func startRecording(t *testing.T, p testHome) *recordedShell {
 	return s
 }
 
-// newCast returns a function that keeps output in a file; without a file it keeps nothing.
+// newCast returns a function that appends output to a file; without a file it does nothing.
 func newCast(t *testing.T, name string) func([]byte) {
 	if name == "" {
 		return func([]byte) {}
@@ -148,7 +148,7 @@ func newCast(t *testing.T, name string) func([]byte) {
 	}
 }
 
-// runTmux gives an order to tmux.
+// runTmux runs a tmux command.
 func (s *recordedShell) runTmux(args ...string) {
 	s.t.Helper()
 	if out, err := s.home.newCommand(append([]string{"tmux", "-S", s.socket}, args...), s.env...).CombinedOutput(); err != nil {
@@ -156,12 +156,12 @@ func (s *recordedShell) runTmux(args ...string) {
 	}
 }
 
-// typeLine types text as a person does.
+// typeLine types text at a user's speed.
 func (s *recordedShell) typeLine(text string) {
 	s.t.Helper()
 	for _, key := range text {
 		if key == '\r' {
-			<-time.After(keyDelay) // agents take what comes faster for a paste
+			<-time.After(keyDelay) // agents treat faster input as a paste
 			s.pauseFor(600 * time.Millisecond)
 		}
 		s.typeKeys(string(key))
@@ -169,8 +169,8 @@ func (s *recordedShell) typeLine(text string) {
 	}
 }
 
-// typePrompt types a prompt, and waits until that many calls of the agent have been answered. An agent
-// takes no return soon after text, and may ask before it has our tools.
+// typePrompt types a prompt, and waits until the agent has had the given number of calls answered.
+// An agent ignores a return soon after text, and may ask the model before it has our tools.
 func (s *recordedShell) typePrompt(m *fakeModel, prompt string, calls int) {
 	s.t.Helper()
 	s.typeLine(prompt)
@@ -184,7 +184,7 @@ func (s *recordedShell) typePrompt(m *fakeModel, prompt string, calls int) {
 	waitEventually(s.t, fmt.Sprintf("%d calls are answered", calls), func() bool { return len(m.seenResults()) == calls })
 }
 
-// pauseFor gives who watches the recording time to read.
+// pauseFor gives the viewers of the recording time to read.
 func (s *recordedShell) pauseFor(d time.Duration) {
 	if s.slow {
 		<-time.After(d)

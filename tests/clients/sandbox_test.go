@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The user of Codex chooses in it what its commands may do. Our sessions may do no more.
+// The user of Codex chooses the permissions of its commands. Our sessions must not have more.
 func TestSandbox_Codex(t *testing.T) {
 	const writes = `open("written", "w").close()`
 	for mode, want := range map[string]struct {
@@ -28,7 +28,7 @@ func TestSandbox_Codex(t *testing.T) {
 			}
 			got := m.waitResult(t, 0).text
 			if !strings.Contains(got, want.text) || strings.Contains(got, "the sandbox is limited to what Codex allows its own commands") == want.written {
-				t.Errorf("the model is told %q", got)
+				t.Errorf("the model received %q", got)
 			}
 			if got := p.projectFileExists("written"); got != want.written {
 				t.Errorf("written: %v, want %v", got, want.written)

@@ -14,8 +14,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// issuesArgument makes this program a server of issues; the next argument says how many tools it
-// has.
+// issuesArgument makes this program a server of issues; the next argument is its number of tools.
 const issuesArgument = "issues-server"
 
 type issue struct {
@@ -77,7 +76,7 @@ func serveIssues(tools string) {
 	}
 }
 
-// savingsTests are tasks over the server's tools, by calls of the model and by code.
+// savingsTests are tasks with the server's tools, by calls of the model and by code.
 var savingsTests = []struct {
 	name   string
 	agent  agentProgram
@@ -85,7 +84,7 @@ var savingsTests = []struct {
 	direct []toolCall
 	code   []string
 	wants  string // of the code
-	wins   bool   // the code does, by far
+	wins   bool   // the code uses far fewer tokens
 }{
 	{"5 pages of 100, 50 tools", codexCLI, 50, issuePages(), countByLabel, countedByLabel, true},
 	{"5 pages of 100, 50 tools", claudeCode, 50, append([]toolCall{{tool: claudeSearch, arguments: jsonObject{"query": "select:mcp__repl__list_issues", "max_results": 3}}}, issuePages()...), countByLabel, countedByLabel, true},
@@ -113,8 +112,8 @@ const countedByLabel = "Counter({'question': 84, 'idea': 83, 'docs': 83, 'bug': 
 
 var showOne = []string{"import turnstone\nturnstone.search('get issue', limit=3)", "from turnstone.tools import issues\nissues.get_issue(number=7)"}
 
-// All that a model reads for a task is counted, once with the server in the agent's configuration
-// and once behind repl mcp.
+// The test counts everything that a model reads for a task, once with the server in the agent's
+// configuration and once behind repl mcp.
 func TestTokens_ToolsByCode(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -124,7 +123,7 @@ func TestTokens_ToolsByCode(t *testing.T) {
 	t.Run("tasks", func(t *testing.T) {
 		for i, s := range savingsTests {
 			t.Run(strings.ReplaceAll(s.agent.name+" "+s.name, ",", ""), func(t *testing.T) {
-				t.Parallel() // they mostly start
+				t.Parallel() // starting takes most of the time
 				server := []string{self, issuesArgument, strconv.Itoa(s.tools)}
 				p := newTestHome(t)
 				file := p.writeFile(t, "tools.json", encodeJSON(jsonObject{"mcpServers": jsonObject{"issues": jsonObject{"command": server[0], "args": server[1:]}}}))
@@ -135,7 +134,7 @@ func TestTokens_ToolsByCode(t *testing.T) {
 				ours := s.agent.runAgentIn(t, p, agentOptions{timeoutSeconds: 100, server: []string{"--servers", file, "--allow", "issues.*"}}, calls...)
 				direct := s.agent.runAgent(t, agentOptions{otherServer: server}, s.direct...)
 				if last := ours.seenResults()[len(calls)-1].text; !strings.Contains(last, s.wants) {
-					t.Errorf("the code says %q, want %q", last, s.wants)
+					t.Errorf("the code printed %q, want %q", last, s.wants)
 				}
 				if s.wins && ours.readBytes >= direct.readBytes {
 					t.Errorf("by code the model reads %d bytes, by direct calls %d", ours.readBytes, direct.readBytes)
@@ -147,7 +146,7 @@ func TestTokens_ToolsByCode(t *testing.T) {
 	t.Logf("requests, approximate tokens of results, and of all that the model reads, direct and by code\n%s", strings.Join(rows, "\n"))
 }
 
-// resultTokens are the tokens of the results of all calls.
+// resultTokens returns the tokens of the results of all calls.
 func resultTokens(m *fakeModel) (all int) {
 	for _, r := range m.seenResults() {
 		all += countTokens(r.text)

@@ -12,15 +12,15 @@ import (
 	"time"
 )
 
-// An sdkClient is a client made with one of the TypeScript SDKs; see sdk.mjs.
+// An sdkClient is a client built with one of the TypeScript SDKs; see sdk.mjs.
 type sdkClient struct {
 	t      testing.TB
 	in     io.Writer
-	events chan sdkEvent // closed when it has ended
+	events chan sdkEvent // closed when the client has ended
 	calls  int
 }
 
-// An sdkEvent is one message of the SDK client.
+// An sdkEvent is one message from the SDK client.
 type sdkEvent struct {
 	Connected      *string
 	Progress       *int
@@ -100,7 +100,7 @@ func (c *sdkClient) sendOrder(o jsonObject) {
 	}
 }
 
-// waitEvent waits for an event. An error of the SDK is never one.
+// waitEvent waits for an event. It reports errors of the SDK.
 func (c *sdkClient) waitEvent(what string, is func(sdkEvent) bool) sdkEvent {
 	c.t.Helper()
 	late := time.After(testTimeout)
@@ -111,18 +111,17 @@ func (c *sdkClient) waitEvent(what string, is func(sdkEvent) bool) sdkEvent {
 				c.t.Fatalf("the client ended before %s", what)
 			}
 			if e.OnError != "" {
-				c.t.Errorf("the SDK complains: %s", e.OnError)
+				c.t.Errorf("the SDK reported an error: %s", e.OnError)
 			}
 			if is(e) {
 				return e
 			}
 		case <-late:
-			c.t.Fatalf("it does not come true that %s", what)
+			c.t.Fatalf("timeout: %s", what)
 		}
 	}
 }
 
-// startCall starts a call.
 func (c *sdkClient) startCall(k toolCall, options jsonObject) int {
 	c.calls++
 	c.sendOrder(jsonObject{"call": c.calls, "tool": k.tool, "arguments": k.arguments, "options": options, "progress": true})
@@ -137,7 +136,7 @@ func (c *sdkClient) waitCall(id int) sdkEvent {
 	})
 }
 
-// runCode runs code to its result.
+// runCode runs code and returns its result.
 func (c *sdkClient) runCode(code string) sdkResult {
 	c.t.Helper()
 	e := c.waitCall(c.startCall(replCall(code), nil))
@@ -157,7 +156,7 @@ func (c *sdkClient) wantReply(code, want string) {
 func eachSDK(t *testing.T, f func(t *testing.T, c *sdkClient)) {
 	for _, version := range []string{"v1", "v2"} {
 		t.Run(version, func(t *testing.T) {
-			t.Parallel() // they mostly wait
+			t.Parallel() // waiting takes most of the time
 			f(t, connectSDK(t, version))
 		})
 	}
@@ -167,12 +166,12 @@ func TestSDK(t *testing.T) {
 	t.Run("keeps state and answers input requests", func(t *testing.T) {
 		eachSDK(t, func(t *testing.T, c *sdkClient) {
 			if got := c.runCode("x = 6 * 7").joinText(); !strings.HasPrefix(got, "[sandbox workspace: it writes ") {
-				t.Errorf("the first reply is %q, want what holds", got)
+				t.Errorf("the first reply is %q, want the session's sandbox", got)
 			}
 			c.wantReply("x", "42")
 			c.wantReply("name = input('name? ')", `[waiting for input: "name? "]`)
 			if got := c.runCode("Ada").joinText(); !strings.HasPrefix(got, "[done") || !strings.HasSuffix(got, ", no output]") {
-				t.Errorf("got %q, want it to be done", got)
+				t.Errorf("got %q, want a completed call", got)
 			}
 			c.wantReply("name", "'Ada'")
 		})
@@ -256,10 +255,10 @@ func TestSDK(t *testing.T) {
 	})
 }
 
-// sevenSecondsCode is code that takes so long that there is progress, and then ends.
+// sevenSecondsCode is code that runs long enough for progress reports, and then ends.
 const sevenSecondsCode = "import time\nfor i in range(14):\n    print(i, flush=True)\n    time.sleep(0.5)"
 
-// waitStarted waits until slow, or code like it, has printed: progress says so.
+// waitStarted waits for progress, which shows that slow code has printed.
 func (c *sdkClient) waitStarted(id int) {
 	c.t.Helper()
 	c.waitEvent("the code has printed", func(e sdkEvent) bool {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Claude Code and Codex ask their user for a secret, past the model. Gemini cannot,
-// and its model learns what its user can do.
+// Claude Code and Codex ask their user for a secret, bypassing the model. Gemini cannot, so its
+// model is told what its user can do.
 func TestAgents_Secret(t *testing.T) {
 	const secret = "hunter2"
 	for _, test := range []struct {
@@ -17,11 +17,11 @@ func TestAgents_Secret(t *testing.T) {
 		args  []string
 		ready string
 		form  string // shown when the user is asked
-		want  string // among the texts that the model gets
+		want  string // in the texts that the model gets
 	}{
 		{claudeCode, nil, "auto mode on", "Type something", "7"},
 		{codexCLI, []string{"-c", "approval_policy='on-request'"}, "stub default", "enter to submit", "7"},
-		{codexCLI, nil, "stub default", "", "the question was declined"}, // for a user whom nobody may ask
+		{codexCLI, nil, "stub default", "", "the question was declined"}, // for a user who must not be asked
 		{geminiCLI, nil, "Type your message", "", "this client cannot ask"},
 	} {
 		t.Run(test.agent.name, func(t *testing.T) {
@@ -37,7 +37,7 @@ func TestAgents_Secret(t *testing.T) {
 				s.waitText(test.form)
 				s.typeKeys(secret)
 				s.waitText(secret)
-				// Claude Code does not take a return soon after it has drawn the button.
+				// Claude Code ignores a return soon after it has drawn the button.
 				for range 10 {
 					<-time.After(keyDelay)
 					s.typeKeys("\r")
@@ -49,10 +49,10 @@ func TestAgents_Secret(t *testing.T) {
 			got := m.waitResult(t, 0).text
 			t.Logf("%q", got)
 			if !strings.Contains(got, test.want) {
-				t.Errorf("the model is told %q, want %q in it", got, test.want)
+				t.Errorf("the model received %q, want %q in it", got, test.want)
 			}
 			if strings.Contains(got, secret) {
-				t.Errorf("the model is told the secret: %q", got)
+				t.Errorf("the model received the secret: %q", got)
 			}
 		})
 	}

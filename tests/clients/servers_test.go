@@ -12,14 +12,14 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// referenceServers writes the file of the reference servers, with the project as what they may
-// touch, and returns the arguments for repl mcp.
+// referenceServers writes the configuration of the reference servers, limited to the project, and
+// returns the arguments for repl mcp.
 func referenceServers(t testing.TB, p testHome) []string {
 	t.Helper()
 	if out, err := exec.Command("git", "init", "--quiet", p.project).CombinedOutput(); err != nil {
 		t.Fatalf("git init: %v: %s", err, out)
 	}
-	mark := func(more jsonObject) jsonObject { // so that the test sees what they leave behind
+	mark := func(more jsonObject) jsonObject { // to find their remaining processes
 		name, value, _ := strings.Cut(p.sharedEnv[0], "=")
 		more[name] = value
 		return more
@@ -41,7 +41,8 @@ func referenceServers(t testing.TB, p testHome) []string {
 	return []string{"--servers", file, "--allow", "*", "--allow", "filesystem.write_file"}
 }
 
-// A serverStep is code, and what its reply has to say. PROJECT stands for the project's directory.
+// A serverStep is code with the expected parts of its reply. PROJECT stands for the project's
+// directory.
 type serverStep struct {
 	code string
 	want []string
@@ -70,24 +71,24 @@ var stepsInR = []serverStep{
 	{"turnstone$tools$memory$delete_entities(entityNames = list(\"Ada\"))", []string{"memory.delete_entities is not allowed"}},
 }
 
-// callIn is the call of a step in a project. Servers may take longer to start than a call waits by
-// itself.
+// callIn returns the call of a step in a project. Servers may take longer to start than a call's
+// default timeout.
 func (s serverStep) callIn(p testHome) toolCall {
 	return toolCall{tool: "repl", arguments: jsonObject{"input": strings.ReplaceAll(s.code, "PROJECT", p.project), "timeout_ms": testTimeout.Milliseconds()}}
 }
 
-// checkReply looks for what the reply has to say.
+// checkReply checks that the reply has the expected parts.
 func (s serverStep) checkReply(t testing.TB, reply string) {
 	t.Helper()
 	for _, want := range s.want {
 		if !strings.Contains(reply, want) {
-			t.Errorf("%s\ndoes not say %q: %.2000s", s.code, want, reply)
+			t.Errorf("%s\nlacks %q in the reply: %.2000s", s.code, want, reply)
 		}
 	}
 }
 
 func TestServers(t *testing.T) {
-	// Code calls the tools of the reference servers, and none of these stays behind.
+	// Code calls the tools of the reference servers, and none of the servers is left running.
 	t.Run("are functions in Python and R", func(t *testing.T) {
 		for name, test := range map[string]struct {
 			command []string
@@ -122,7 +123,7 @@ func TestServers(t *testing.T) {
 		}
 	})
 
-	// The model of an agent pays for what the code prints, and sees nothing of the calls but a line.
+	// An agent's model pays only for what the code prints, and sees one line about the calls.
 	t.Run("can be called through agents", func(t *testing.T) {
 		steps := []serverStep{
 			{"import turnstone\nturnstone.search('sum of numbers', limit=1)", []string{"everything.get_sum(a: number, b: number)"}},
@@ -141,7 +142,7 @@ func TestServers(t *testing.T) {
 					s.checkReply(t, m.seenResults()[i].text)
 				}
 				if offered := string(m.toolDefinition("repl")); strings.Contains(offered, "get-sum") || !strings.Contains(offered, "everything") {
-					t.Errorf("the model is offered %s", offered)
+					t.Errorf("the model got the definition %s", offered)
 				}
 			})
 		}

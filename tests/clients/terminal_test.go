@@ -14,13 +14,13 @@ import (
 	"github.com/creack/pty"
 )
 
-// Keys.
+// Keys and their control characters.
 const (
 	ctrlC  = "\x03"
 	escape = "\x1b"
 )
 
-// An agentTerminal is where an agent runs as a person runs it.
+// An agentTerminal runs an agent interactively, as a user does.
 type agentTerminal struct {
 	t    *testing.T
 	cmd  *exec.Cmd
@@ -49,7 +49,7 @@ func openTerminal(t *testing.T, cmd *exec.Cmd) *agentTerminal {
 			}
 		}
 		if !s.hasEnded() {
-			t.Errorf("the agent does not end: its terminal shows %.6000q", s.screenText())
+			t.Errorf("the agent does not exit; its terminal shows %.6000q", s.screenText())
 			_ = cmd.Process.Kill()
 		}
 		_ = cmd.Wait()
@@ -76,12 +76,12 @@ func (s *agentTerminal) readOutput() {
 	}
 }
 
-// answerQueries answers what an agent asks of its terminal before it starts.
+// answerQueries answers the queries that an agent sends to its terminal before it starts.
 func (s *agentTerminal) answerQueries(shown string) {
-	if strings.Contains(shown, "\x1b[6n") { // where is the cursor?
+	if strings.Contains(shown, "\x1b[6n") { // cursor position
 		_, _ = s.tty.WriteString("\x1b[1;1R")
 	}
-	if strings.Contains(shown, "\x1b[c") { // what are you?
+	if strings.Contains(shown, "\x1b[c") { // device attributes
 		_, _ = s.tty.WriteString("\x1b[?62;c")
 	}
 }
@@ -100,7 +100,7 @@ var (
 	blanks           = regexp.MustCompile(`\s+`)
 )
 
-// screenText is the text shown since the last key, without blanks: agents draw them
+// screenText returns the text shown since the last key, without blanks, because agents draw these
 // by moving the cursor.
 func (s *agentTerminal) screenText() string {
 	s.mu.Lock()
@@ -108,7 +108,7 @@ func (s *agentTerminal) screenText() string {
 	return blanks.ReplaceAllString(controlSequences.ReplaceAllString(s.shown, " "), "")
 }
 
-// waitText waits until the terminal shows text, blanks aside.
+// waitText waits until the terminal shows text, ignoring blanks.
 func (s *agentTerminal) waitText(text string) {
 	s.t.Helper()
 	text = blanks.ReplaceAllString(text, "")
@@ -117,7 +117,6 @@ func (s *agentTerminal) waitText(text string) {
 	}
 }
 
-// typeKeys presses keys.
 func (s *agentTerminal) typeKeys(keys string) {
 	s.t.Helper()
 	s.mu.Lock()
@@ -128,8 +127,8 @@ func (s *agentTerminal) typeKeys(keys string) {
 	}
 }
 
-// keyDelay is between keys of a person. Agents take for pasted text what comes
-// faster, and a return in it for the start of a line.
+// keyDelay is the pause between a user's keys. Agents treat faster input as a paste, and a return
+// in it as a new line.
 const keyDelay = 100 * time.Millisecond
 
 // typePrompt types a prompt until the agent asks the model with our tools. An agent may ask before

@@ -9,17 +9,17 @@ import (
 	"unicode/utf8"
 )
 
-// countTokens approximates what a text costs a model: four bytes are one. Codex counts
-// so when it cuts the output of its own tools.
+// countTokens estimates the tokens of a text as four bytes each. Codex does the same when it
+// truncates the output of its own tools.
 func countTokens(text string) int { return (len(text) + 3) / 4 }
 
-// tokenTasks are what agents do over and over, as code in Python.
+// tokenTasks are frequent tasks of agents, as Python code.
 var tokenTasks = []struct {
 	name   string
 	code   string
-	atMost int // tokens of our reply; a change that costs more has to say why
+	atMost int // tokens of our reply; a change that raises it must justify that
 }{
-	{"first expression", "1 + 1", 70}, // with what the sandbox holds
+	{"first expression", "1 + 1", 70}, // including the line about the sandbox
 	{"expression", "1 + 1", 20},
 	{"help page", "help(str)", 2700},
 	{"traceback", "def f(n):\n    return 1 / n if n == 0 else f(n - 1)\nf(20)", 300},
@@ -27,8 +27,8 @@ var tokenTasks = []struct {
 	{"1 MB of lines", "for i in range(20000):\n    print(f'line {i:6d} of what nobody reads, in {20000:6d}')", 2700},
 }
 
-// The same code runs in Codex through our tool and through its own for commands, to compare
-// the costs.
+// The same code runs in Codex through our tool and through its own command tool, to compare the
+// costs.
 func TestTokens_CodexReplies(t *testing.T) {
 	var ours, own []toolCall
 	for _, task := range tokenTasks {
@@ -43,7 +43,7 @@ func TestTokens_CodexReplies(t *testing.T) {
 		a, b := mine.seenResults()[i].text, theirs.seenResults()[i].text
 		fmt.Fprintf(&table, "%-14s %8d %8d\n", task.name, countTokens(a), countTokens(b))
 		if countTokens(a) > task.atMost {
-			t.Errorf("%s costs %d tokens, at most %d are fine: %.300q", task.name, countTokens(a), task.atMost, a)
+			t.Errorf("%s costs %d tokens, want at most %d: %.300q", task.name, countTokens(a), task.atMost, a)
 		}
 		if !utf8.ValidString(a) {
 			t.Errorf("%s is not text: %.300q", task.name, a)
@@ -54,13 +54,13 @@ func TestTokens_CodexReplies(t *testing.T) {
 		definitions += countTokens(string(mine.toolDefinition(tool)))
 	}
 	fmt.Fprintf(&table, "%-14s %8d %8d\n", "definitions", definitions, countTokens(string(mine.toolDefinition(execTool))))
-	t.Logf("approximate tokens that Codex's model gets\n%s", table.String())
+	t.Logf("approximate tokens received by Codex's model\n%s", table.String())
 }
 
 // execTool is Codex's tool for commands.
 const execTool = "exec_command"
 
-// printedCode is code that prints the value of its last line, as a REPL would.
+// printedCode returns code that prints the value of its last line, as a REPL would.
 func printedCode(code string) string {
 	if strings.ContainsAny(code, "\n(") {
 		return code

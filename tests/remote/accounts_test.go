@@ -22,7 +22,7 @@ func TestAccounts(t *testing.T) {
 				if status != 0 || out != "aaa 42\n" {
 					t.Errorf("status %d, output %q, errors %q", status, out, errs)
 				}
-				// Words that come later may fall into a connection that is used.
+				// Late output of a login script may fall into an active connection.
 				out, errs, status = w.runRepl(t, "exec", w.sessionName(), "-e", "import time\nfor i in range(20): print(i); time.sleep(0.05)")
 				if status != 0 || strings.Count(out, "\n") != 20 {
 					t.Errorf("status %d, output %q, errors %q", status, out, errs)
@@ -48,7 +48,7 @@ func TestAccounts(t *testing.T) {
 		cmd := w.replCommand(t, "list")
 		cmd.SysProcAttr = ownSession() // a terminal of the one who runs the tests would be asked
 		out, errs, status := runToEnd(t, cmd)
-		if status == 0 || out != "" || !strings.Contains(errs, "Host key verification failed") {
+		if status == 0 || out != "" || !strings.Contains(errs, "Host key verification failed") { // otherwise ssh would ask on the terminal that runs the tests
 			t.Errorf("status %d, output %q, errors %q", status, out, errs)
 		}
 	})

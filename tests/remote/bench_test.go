@@ -14,7 +14,8 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// A turn of `1` through the daemon's socket, through repl dial beside it, and through ssh, by turns.
+// BenchmarkTurn alternates turns of `1` through the daemon's socket, through a local repl dial, and
+// through ssh.
 func BenchmarkTurn(b *testing.B) {
 	w := startEngine(b, "ssh").newRemote(b)
 	beside := *w.newDialer()
@@ -22,7 +23,7 @@ func BenchmarkTurn(b *testing.B) {
 	links := []*client.Client{newLink(b, client.DefaultDialer(w.engine.envValue)), newLink(b, &beside), w.newLink(b)}
 	name := w.openSession(b, links[0]).Name()
 	took := make([][]time.Duration, len(links))
-	for i := range links { // the first turn makes the connection
+	for i := range links { // the first turn opens the connection
 		timeTurn(b, links[i].Session(name))
 	}
 	for b.Loop() {
@@ -38,7 +39,8 @@ func BenchmarkTurn(b *testing.B) {
 	b.ReportMetric(float64(ssh)/float64(direct), "x-by-ssh")
 }
 
-// A turn over ssh where every byte is late by 100 ms each way: a trip there and back is 200 ms.
+// BenchmarkTurn_FarAway runs a turn over ssh with a delay of 100 ms in each direction, so a round
+// trip takes 200 ms.
 func BenchmarkTurn_FarAway(b *testing.B) {
 	e := startEngine(b, "ssh")
 	port, err := e.listenSSH(testAccount{"late", testAccounts[0].shell})
@@ -56,7 +58,8 @@ func BenchmarkTurn_FarAway(b *testing.B) {
 	b.ReportMetric(milliseconds(median(took)), "ms")
 }
 
-// 50 MB of output, read as events. A turn has 2 MB, which the daemon keeps for a slow reader.
+// BenchmarkOutput reads 50 MB of output as events. A turn has 2 MB, which the daemon holds for a
+// slow reader.
 func BenchmarkOutput(b *testing.B) {
 	const turns, size = 25, 2_000_000
 	w := startEngine(b, "ssh").newRemote(b)
@@ -78,7 +81,7 @@ func BenchmarkOutput(b *testing.B) {
 	b.ReportMetric(float64(direct)/float64(ssh), "x-by-ssh")
 }
 
-// readPrinted reads a turn that prints so many bytes.
+// readPrinted reads a turn that prints the given number of bytes.
 func readPrinted(b *testing.B, s *client.Session, size int) {
 	b.Helper()
 	now, err := s.Info(b.Context())
@@ -98,7 +101,7 @@ func newLink(b *testing.B, d client.Dialer) *client.Client {
 	return l
 }
 
-// timeTurn is how long a turn takes.
+// timeTurn returns the duration of a turn.
 func timeTurn(b *testing.B, s *client.Session) time.Duration {
 	b.Helper()
 	began := time.Now()
@@ -117,7 +120,7 @@ func median(all []time.Duration) time.Duration {
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// delayProxy is a port that leads to another, and holds every byte back for a while, each way.
+// delayProxy forwards a port to another, and delays every byte in both directions.
 func delayProxy(b *testing.B, port int, by time.Duration) int {
 	b.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -141,7 +144,7 @@ func delayProxy(b *testing.B, port int, by time.Duration) int {
 	return listener.Addr().(*net.TCPAddr).Port
 }
 
-// copyDelayed copies one way, late.
+// copyDelayed copies one direction with a delay.
 func copyDelayed(to, from net.Conn, by time.Duration) {
 	type part struct {
 		data []byte

@@ -20,10 +20,10 @@ import (
 	"github.com/turnstone-repl/turnstone/client"
 )
 
-// sessionName is a session's that only this way uses.
+// sessionName is a session name that only this remote uses.
 func (w *testRemote) sessionName() string { return "n" + strings.ToLower(w.mark[:8]) }
 
-// closeAfter ends the session of that name after the test.
+// closeAfter closes the session of that name after the test.
 func (w *testRemote) closeAfter(t *testing.T) {
 	t.Cleanup(func() {
 		c, err := client.Dial(context.Background(), directDialer(w.engine.socketPath()))
@@ -93,7 +93,7 @@ func TestCommands(t *testing.T) {
 			wantNoError(t, runCode(t, s, "print('the first')"))
 			sees("the first")
 			if w.signalPrefixes(syscall.SIGKILL) == 0 {
-				t.Fatal("nothing was cut")
+				t.Fatal("no connection was cut")
 			}
 			wantNoError(t, runCode(t, s, "print('the second')"))
 			sees("the second")
@@ -122,17 +122,17 @@ func TestCommands(t *testing.T) {
 			shown.wantText("'much'")
 			shown.wantText(">>> ")
 			shown.typeText("\x04")
-			go io.Copy(io.Discard, terminal) // a terminal that nobody reads holds up who writes
+			go io.Copy(io.Discard, terminal) // an unread terminal blocks its writer
 			ended := make(chan error, 1)
 			go func() { ended <- cmd.Wait() }()
 			select {
 			case err := <-ended:
 				if err != nil {
-					t.Errorf("attach ends with %v", err)
+					t.Errorf("attach failed: %v", err)
 				}
 			case <-time.After(testTimeout):
 				_ = cmd.Process.Kill()
-				t.Errorf("attach does not end; it shows %q", shown.all)
+				t.Errorf("attach does not exit; it shows %q", shown.all)
 			}
 			_ = terminal.Close()
 		})
@@ -159,7 +159,7 @@ func TestCommands(t *testing.T) {
 	})
 }
 
-// A terminalScreen is a terminal's other end.
+// A terminalScreen is the other end of a terminal, with the text shown so far.
 type terminalScreen struct {
 	t         *testing.T
 	tty       *os.File
@@ -167,7 +167,7 @@ type terminalScreen struct {
 	seenBytes int
 }
 
-// wantText reads until a text is shown behind what was seen last.
+// wantText reads until the terminal shows text after what was seen last.
 func (s *terminalScreen) wantText(text string) {
 	s.t.Helper()
 	late := time.AfterFunc(testTimeout, func() { _ = s.tty.Close() })
@@ -181,7 +181,7 @@ func (s *terminalScreen) wantText(text string) {
 		n, err := s.tty.Read(buf)
 		s.all = append(s.all, buf[:n]...)
 		if err != nil {
-			s.t.Fatalf("%q is not shown behind %q, but %v", text, s.all[s.seenBytes:], err)
+			s.t.Fatalf("%q is not shown after %q: %v", text, s.all[s.seenBytes:], err)
 		}
 	}
 }
@@ -193,10 +193,10 @@ func (s *terminalScreen) typeText(text string) {
 	}
 }
 
-// newAgent is a client of "repl mcp" behind an engine.
+// newAgent returns a client of "repl mcp" on an engine.
 func (w *testRemote) newAgent(t *testing.T) *mcp.ClientSession {
 	t.Helper()
-	cmd := w.replCommand(t, "mcp", "--sandbox", "full") // the test's files are none of the session's
+	cmd := w.replCommand(t, "mcp", "--sandbox", "full") // a sandbox would hide the test's files
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
 	client := mcp.NewClient(&mcp.Implementation{Name: "places", Version: "1"}, nil)

@@ -19,10 +19,10 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// cutCountEnv says how often each way is cut in all; four tests share them.
+// cutCountEnv sets the total number of cuts for each engine; four tests share them.
 const cutCountEnv = "PLACES_CUTS"
 
-// cutCount is how often one test cuts one engine.
+// cutCount is the number of cuts of one engine in one test.
 func cutCount(t *testing.T) int {
 	t.Helper()
 	text := os.Getenv(cutCountEnv)
@@ -36,7 +36,7 @@ func cutCount(t *testing.T) int {
 	return n / 4
 }
 
-// openSession makes a session in the engine's daemon, and closes it after the test.
+// openSession opens a session in the engine's daemon, and closes it after the test.
 func (w *testRemote) openSession(t testing.TB, l *client.Client) *client.Session {
 	t.Helper()
 	name := "s" + strings.ToLower(w.mark[:8])
@@ -55,7 +55,7 @@ func (w *testRemote) openSession(t testing.TB, l *client.Client) *client.Session
 	return s
 }
 
-// A prefixKiller kills the prefix of a way, up to some time after it has been asked to.
+// A prefixKiller kills the prefix commands of a remote, within some time after a request.
 type prefixKiller struct {
 	remote *testRemote
 	kills  atomic.Int64
@@ -119,7 +119,7 @@ func TestLostConnection(t *testing.T) {
 					return fmt.Errorf("wait: %w", err)
 				}
 				if reply.InputRequest == nil {
-					return fmt.Errorf("the turn does not ask: %+v", reply)
+					return fmt.Errorf("the turn requests no input: %+v", reply)
 				}
 				_, err = s.Answer(t.Context(), reply.InputRequest.ID, session.Input{Data: fmt.Appendln(nil, i)})
 				return err
@@ -147,7 +147,7 @@ func TestLostConnection(t *testing.T) {
 	})
 }
 
-// An eventReader reads the events of a session over as many connections as it takes.
+// An eventReader reads the events of a session over any number of connections.
 type eventReader struct {
 	t      testing.TB
 	s      *client.Session
@@ -158,13 +158,13 @@ type eventReader struct {
 	ended  bool
 }
 
-// readUntil reads on, from where it stopped, until a new event has come and enough is true.
+// readUntil reads from where it stopped, until a new event has come and enough returns true.
 func (r *eventReader) readUntil(enough func() bool) {
 	r.t.Helper()
 	for began := time.Now(); time.Since(began) < testTimeout; {
 		for event, err := range r.s.Events(r.t.Context(), r.after) {
 			if err != nil {
-				break // the connection was cut: the next one goes on
+				break // the connection was cut: the next one continues
 			}
 			if event.Seq != r.after+1 && r.after != 0 {
 				r.t.Errorf("event %d comes after %d", event.Seq, r.after)
@@ -176,10 +176,10 @@ func (r *eventReader) readUntil(enough func() bool) {
 			}
 		}
 	}
-	r.t.Error("the events do not come")
+	r.t.Error("timeout: no more events")
 }
 
-// addEvent takes one event.
+// addEvent records one event.
 func (r *eventReader) addEvent(event timeline.Event) {
 	r.after = event.Seq
 	r.events++
@@ -196,7 +196,7 @@ func (r *eventReader) addEvent(event timeline.Event) {
 	}
 }
 
-// checkText looks at every byte of the turn.
+// checkText checks every byte of the turn.
 func (r *eventReader) checkText() {
 	r.t.Helper()
 	lines := strings.Split(strings.TrimSuffix(r.text.String(), "\n"), "\n")
@@ -210,8 +210,8 @@ func (r *eventReader) checkText() {
 	}
 }
 
-// countEffects has calls made, and the prefix killed around each, until there were enough cuts. Each call
-// writes its number to the file of effects, where it must stand once.
+// countEffects makes calls and kills the prefix around each, until there were enough cuts. Each
+// call writes its number to the file of effects, which must contain it once.
 func countEffects(t *testing.T, w *testRemote, c *prefixKiller, call func(i int) error, prepare func()) int {
 	t.Helper()
 	prepare()

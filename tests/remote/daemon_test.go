@@ -12,7 +12,7 @@ import (
 	"github.com/turnstone-repl/turnstone/client"
 )
 
-// socketPath is where the engine's daemon listens. Its path has to be short.
+// socketPath is the socket of the engine's daemon. The path must be short.
 func (e *testEngine) socketPath() string { return filepath.Join(e.dir, "s") }
 
 // startDaemon starts the engine's daemon as a process of the tests, and waits for it.
@@ -23,7 +23,8 @@ func (e *testEngine) startDaemon(words ...string) error {
 	return e.awaitDaemon()
 }
 
-// startDetached starts the engine's daemon through the engine itself, by a line that ends at once.
+// startDetached starts the engine's daemon through the engine itself, by a command that exits at
+// once.
 func (e *testEngine) startDetached(line string) error {
 	if _, err := e.runOutput(append(append([]string(nil), e.prefix...), line)...); err != nil {
 		return err
@@ -34,8 +35,8 @@ func (e *testEngine) startDetached(line string) error {
 	return e.awaitDaemon()
 }
 
-// A directDialer is the way around an engine. It asks for no proof, which a daemon in a container could not
-// give: it does not see the processes here.
+// A directDialer bypasses an engine. It requires no proof, which a daemon in a container could not
+// give, because it does not see the processes here.
 type directDialer string
 
 func (d directDialer) String() string { return "the socket " + string(d) }
@@ -45,7 +46,7 @@ func (d directDialer) Dial(ctx context.Context) (net.Conn, error) {
 	return dialer.DialContext(ctx, "unix", string(d))
 }
 
-// awaitDaemon waits until the engine's daemon does.
+// awaitDaemon waits until the engine's daemon answers.
 func (e *testEngine) awaitDaemon() error {
 	err := waitUntil("the daemon behind "+e.name+" answers", func() bool {
 		c, err := client.Dial(context.Background(), directDialer(e.socketPath()))
@@ -61,7 +62,7 @@ func (e *testEngine) awaitDaemon() error {
 	return nil
 }
 
-// An engineError is a daemon that did not come, with its log.
+// An engineError is the failed start of a daemon, with its log.
 type engineError struct {
 	error
 	log string
@@ -69,7 +70,7 @@ type engineError struct {
 
 func (b *engineError) Error() string { return b.error.Error() + "\n" + b.log }
 
-// directClient is a connection to the engine's daemon that goes around the engine.
+// directClient connects to the engine's daemon, bypassing the engine.
 func (e *testEngine) directClient(t *testing.T) *client.Conn {
 	t.Helper()
 	c, err := client.Dial(t.Context(), directDialer(e.socketPath()))
@@ -80,7 +81,7 @@ func (e *testEngine) directClient(t *testing.T) *client.Conn {
 	return c
 }
 
-// envValue is one of the environment of the far account, in which the socket is the engine's.
+// envValue returns a variable of the remote account's environment, with the engine's socket.
 func (e *testEngine) envValue(name string) string {
 	return map[string]string{"REPL_SOCKET": e.socketPath(), "HOME": e.home}[name]
 }

@@ -13,7 +13,8 @@ import (
 )
 
 func TestSilentConnection(t *testing.T) {
-	// A stopped prefix is a pulled cable, or a laptop that sleeps: nothing comes, and nothing ends.
+	// A stopped prefix simulates a pulled cable or a sleeping laptop: no data arrives, and the
+	// connection stays open.
 	t.Run("gives the client its position and write lock back", func(t *testing.T) {
 		onEachEngine(t, func(t *testing.T, e *testEngine) {
 			w := e.newRemote(t)
@@ -31,18 +32,18 @@ func TestSilentConnection(t *testing.T) {
 			}
 			other := w.engine.directClient(t).Session(s.Name())
 			if err := runCode(t, other, "x = 0"); session.KindOf(err) == "" {
-				t.Error("somebody else writes while the keyboard is held over a dark link")
+				t.Error("another client has written while the silent client held the write lock")
 			}
 			wantNoError(t, runCode(t, s, "assert x == 41"))
 			_, read, err := s.ReadAs(t.Context(), "agent")
 			wantNoError(t, err)
 			if read < now.LastSeq {
-				t.Errorf("it has read up to %d, and was at %d", read, now.LastSeq)
+				t.Errorf("got position %d, want %d", read, now.LastSeq)
 			}
 		})
 	})
 
-	// The connections that were made are those that have ended, but for the one that is used.
+	// Every connection except the one in use has ended.
 	t.Run("leaves no dead connection at the daemon", func(t *testing.T) {
 		onEachEngine(t, func(t *testing.T, e *testEngine) {
 			w := e.newRemote(t)
@@ -57,8 +58,8 @@ func TestSilentConnection(t *testing.T) {
 	})
 }
 
-// Nothing is wanted here, so nobody connects again: the connection itself outlives the minute, on
-// both sides.
+// No call is made here, so the client does not reconnect. The connection itself survives the
+// minute, on both sides.
 func TestSilentConnection_Idle(t *testing.T) {
 	t.Parallel()
 	w := startEngine(t, "ssh").newRemote(t)
@@ -79,22 +80,22 @@ func TestSilentConnection_Idle(t *testing.T) {
 	if w.signalPrefixes(syscall.SIGSTOP) != 1 {
 		t.Fatalf("of one connection there are the processes %v", before)
 	}
-	<-time.After(time.Minute) // that is what it is about
+	<-time.After(time.Minute) // the silence under test
 	other := w.engine.directClient(t).Session(s.Name())
 	if err := runCode(t, other, "x = 0"); session.KindOf(err) == "" {
-		t.Error("somebody else writes while the keyboard is held over a dark link")
+		t.Error("another client has written while the silent client held the write lock")
 	}
 	w.signalPrefixes(syscall.SIGCONT)
 	wantNoError(t, runCode(t, s, "assert x == 41"))
 	_, read, err := s.ReadAs(t.Context(), "agent")
 	wantNoError(t, err)
 	if read < now.LastSeq {
-		t.Errorf("it has read up to %d, and was at %d", read, now.LastSeq)
+		t.Errorf("got position %d, want %d", read, now.LastSeq)
 	}
 	if after := w.prefixGroups(); !slices.Equal(before, after) {
-		t.Errorf("it has connected again: %v, and %v before", after, before)
+		t.Errorf("it has reconnected: processes %v, %v before", after, before)
 	}
 	if err := runCode(t, other, "x = 0"); session.KindOf(err) == "" {
-		t.Error("the keyboard is lost")
+		t.Error("the write lock was lost")
 	}
 }

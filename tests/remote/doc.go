@@ -1,4 +1,4 @@
-// Package places holds the tests of far places by the engines that people have: sshd, Slurm,
-// podman and kubectl with the kubelet's own server of commands. Run them with tests/remote/run.
-// Everything is on this machine: far is what a command prefix leads to.
+// Package remote tests remotes through the transports that people use: sshd, Slurm, podman, and
+// kubectl with the kubelet's own command server. Run the tests with tests/remote/run. Everything
+// runs on this machine, behind command prefixes.
 package remote

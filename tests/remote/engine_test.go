@@ -16,24 +16,24 @@ import (
 	"time"
 )
 
-// testTimeout bounds every wait for a fact. A test that gets near it has failed.
+// testTimeout bounds every wait for a condition. A test that comes near it has failed.
 const testTimeout = 2 * time.Minute
 
-// A testEngine runs commands on a far side, behind a prefix of words. Its files are under dir, which
-// has the same path on both sides.
+// A testEngine runs commands at a remote end, through a prefix of words. Its files are under dir,
+// which has the same path on both sides.
 type testEngine struct {
 	name          string
-	prefix        []string // the prefix
-	prefixProgram string   // what runs on the near side, as the system names it
+	prefix        []string // the command prefix
+	prefixProgram string   // the local program, by its name in the process list
 	dir           string
-	home          string   // the far account's home
+	home          string   // the remote account's home
 	cleanups      []func() // run in reverse
 	once          sync.Once
 	err           error // why it could not be started
 	start         func(e *testEngine) error
 }
 
-// testEngines are all that there are. Each starts when a test first wants it, and ends with the tests.
+// testEngines lists all engines. Each starts when a test first needs it, and ends with the tests.
 var testEngines = []*testEngine{
 	{name: "ssh", prefixProgram: "ssh", start: beginSSH},
 	{name: "slurm", prefixProgram: "srun", start: beginSlurm},
@@ -41,7 +41,7 @@ var testEngines = []*testEngine{
 	{name: "kubectl", prefixProgram: "kubectl", start: beginKube},
 }
 
-// onEachEngine runs a test on each engine, side by side.
+// onEachEngine runs a test on each engine in parallel.
 func onEachEngine(t *testing.T, test func(t *testing.T, e *testEngine)) {
 	t.Parallel()
 	for _, e := range testEngines {
@@ -52,7 +52,7 @@ func onEachEngine(t *testing.T, test func(t *testing.T, e *testEngine)) {
 	}
 }
 
-// startEngine is one engine by its name.
+// startEngine returns an engine by its name.
 func startEngine(t testing.TB, name string) *testEngine {
 	t.Helper()
 	for _, e := range testEngines {
@@ -60,11 +60,11 @@ func startEngine(t testing.TB, name string) *testEngine {
 			return e.ensureStarted(t)
 		}
 	}
-	t.Fatalf("there is no engine %s", name)
+	t.Fatalf("unknown engine %s", name)
 	return nil
 }
 
-// ensureStarted is the engine, once it runs.
+// ensureStarted returns the engine once it runs.
 func (e *testEngine) ensureStarted(t testing.TB) *testEngine {
 	t.Helper()
 	e.once.Do(func() {
@@ -80,7 +80,7 @@ func (e *testEngine) ensureStarted(t testing.TB) *testEngine {
 	return e
 }
 
-// stopEngines ends them, the last that was started within each first.
+// stopEngines stops the engines, and the parts of each in reverse order.
 func stopEngines() {
 	for _, e := range testEngines {
 		for i := len(e.cleanups) - 1; i >= 0; i-- {
@@ -89,17 +89,17 @@ func stopEngines() {
 	}
 }
 
-// environment is the environment of the far account. Nothing of the near side's is in it.
+// environment returns the environment of the remote account, without local variables.
 func (e *testEngine) environment() []string {
 	return []string{
 		"HOME=" + e.home,
 		"PATH=" + filepath.Dir(binary) + ":/usr/bin:/bin:/usr/sbin:/sbin",
 		"TMPDIR=" + e.dir,
-		"XDG_CACHE_HOME=" + filepath.Join(workDir, "cache"), // compiled code of workers is made once
+		"XDG_CACHE_HOME=" + filepath.Join(workDir, "cache"), // so the compiled code of workers is shared
 	}
 }
 
-// writeFile writes a file of the engine's.
+// writeFile writes a file of the engine.
 func (e *testEngine) writeFile(name string, mode os.FileMode, text string) (string, error) {
 	path := filepath.Join(e.dir, name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -108,7 +108,8 @@ func (e *testEngine) writeFile(name string, mode os.FileMode, text string) (stri
 	return path, os.WriteFile(path, []byte(text), mode)
 }
 
-// startServer starts a part of the engine that stays, with its output in a file, and ends it with the engine.
+// startServer starts a long-running part of the engine, with its output in a file, and ends it with
+// the engine.
 func (e *testEngine) startServer(words ...string) error {
 	log, err := os.Create(filepath.Join(e.dir, filepath.Base(words[0])+".log"))
 	if err != nil {
@@ -118,7 +119,7 @@ func (e *testEngine) startServer(words ...string) error {
 	cmd := exec.Command(words[0], words[1:]...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
-	stdin, err := cmd.StdinPipe() // held open: some end with it
+	stdin, err := cmd.StdinPipe() // held open, because some programs exit with it
 	if err != nil {
 		return err
 	}
@@ -135,7 +136,7 @@ func (e *testEngine) startServer(words ...string) error {
 	return nil
 }
 
-// runOutput runs a program of the engine's to its end, and returns its output.
+// runOutput runs a program of the engine until it exits, and returns its output.
 func (e *testEngine) runOutput(words ...string) (string, error) {
 	var out, errs bytes.Buffer
 	cmd := exec.Command(words[0], words[1:]...)
@@ -149,7 +150,7 @@ func (e *testEngine) runOutput(words ...string) (string, error) {
 	return strings.TrimSpace(out.String()), nil
 }
 
-// waitUntil waits for a fact that nobody announces.
+// waitUntil polls a condition until it holds.
 func waitUntil(what string, holds func() bool) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -158,13 +159,13 @@ func waitUntil(what string, holds func() bool) error {
 		select {
 		case <-tick.C:
 		case <-late:
-			return fmt.Errorf("it does not come true that %s", what)
+			return fmt.Errorf("timeout: %s", what)
 		}
 	}
 	return nil
 }
 
-// waitEventually is until for a test.
+// waitEventually is waitUntil for a test.
 func waitEventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	if err := waitUntil(what, holds); err != nil {
@@ -172,7 +173,7 @@ func waitEventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// runPrefixed runs far words behind the prefix, with input, until they end.
+// runPrefixed runs remote words through the prefix, with input, until they exit.
 func (e *testEngine) runPrefixed(t *testing.T, input []byte, words ...string) (stdout, stderr []byte, status int) {
 	t.Helper()
 	all := append(append([]string(nil), e.prefix...), words...)

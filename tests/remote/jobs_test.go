@@ -12,13 +12,13 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 )
 
-// A testCluster is Slurm as a place of places.toml: the job is started by the first command.
+// A testCluster is Slurm as a remote of places.toml: the first command starts the job.
 type testCluster struct {
 	t      *testing.T
 	remote *testRemote
 }
 
-// cluster writes places.toml with a place hpc, whose job has these flags of sbatch.
+// newCluster writes places.toml with a remote hpc, whose job has these flags of sbatch.
 func newCluster(t *testing.T, wait string, flags ...string) testCluster {
 	t.Helper()
 	e := startEngine(t, "slurm")
@@ -42,7 +42,7 @@ func newCluster(t *testing.T, wait string, flags ...string) testCluster {
 	return c
 }
 
-// runRepl runs a command for the place.
+// runRepl runs a command for the remote.
 func (c testCluster) runRepl(words ...string) (out, errs string, status int) {
 	c.t.Helper()
 	cmd := c.remote.replCommand(c.t, words[0])
@@ -53,7 +53,7 @@ func (c testCluster) runRepl(words ...string) (out, errs string, status int) {
 	return runToEnd(c.t, cmd)
 }
 
-// savedJob is the one that the place remembers.
+// savedJob returns the job that the remote's state records.
 func (c testCluster) savedJob() string {
 	c.t.Helper()
 	out, _, _ := c.runRepl("place", "list")
@@ -65,7 +65,7 @@ func (c testCluster) savedJob() string {
 	return ""
 }
 
-// execCode runs code in the session main there.
+// execCode runs code in the session main on the remote.
 func (c testCluster) execCode(code string) (out, errs string, status int) {
 	c.t.Helper()
 	return c.runRepl("exec", "main", "--wait", "60s", "-e", code)
@@ -88,7 +88,7 @@ func TestJobs(t *testing.T) {
 		wantNoError(t, err)
 		_, errs, status := c.execCode("x + 1")
 		if status == 0 || !strings.Contains(errs, "JobState=CANCELLED") {
-			t.Errorf("a cancelled job: status %d, errors %q", status, errs)
+			t.Errorf("cancelled job: status %d, errors %q", status, errs)
 		}
 		if _, errs, status := c.runRepl("place", "forget", "hpc"); status != 0 {
 			t.Errorf("forget: status %d, %s", status, errs)
@@ -112,15 +112,15 @@ func TestJobs(t *testing.T) {
 
 	t.Run("quotes Slurm when a job waits for resources", func(t *testing.T) {
 		t.Parallel()
-		c := newCluster(t, "5s", "--mem=100000") // the node has no more than a part of it
+		c := newCluster(t, "5s", "--mem=100000") // the node has only a part of it
 		_, errs, status := c.execCode("1")
 		if status == 0 || !strings.Contains(errs, "memory") && !strings.Contains(errs, "Requested node configuration") {
-			t.Errorf("an impossible job: status %d, errors %q", status, errs)
+			t.Errorf("impossible job: status %d, errors %q", status, errs)
 		}
 		c = newCluster(t, "5s", "--mem=100", "--begin=now+1hour")
 		_, errs, status = c.execCode("1")
 		if status == 0 || !strings.Contains(errs, "JobState=PENDING") {
-			t.Errorf("a job that waits: status %d, errors %q", status, errs)
+			t.Errorf("queued job: status %d, errors %q", status, errs)
 		}
 	})
 
@@ -153,7 +153,7 @@ func TestJobs(t *testing.T) {
 			t.Fatalf("status %d, output %q, errors %q", status, out, errs)
 		}
 		job := c.savedJob()
-		_, err := c.remote.engine.runSlurm("scontrol", "update", "JobId="+job, "EndTime=now+1") // its limit is a minute at least
+		_, err := c.remote.engine.runSlurm("scontrol", "update", "JobId="+job, "EndTime=now+1") // the minimum of its limit is a minute
 		wantNoError(t, err)
 		waitEventually(t, "the time of the job is over", func() bool {
 			out, _ := c.remote.engine.runSlurm("scontrol", "show", "job", job)
@@ -164,7 +164,7 @@ func TestJobs(t *testing.T) {
 		}
 	})
 
-	// The node is never free for this job alone, and it stands behind all others.
+	// The node is never free for this job, which is behind all others in the queue.
 	t.Run("reports a full queue without starting the job again", func(t *testing.T) {
 		t.Parallel()
 		c := newCluster(t, "2s", "--exclusive", "--nice=100000", "--mem=100")

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 )
 
-// beginKube starts a cluster of one pod, where commands run by the kubelet's own server of commands.
+// beginKube starts a cluster of one pod, where the kubelet's own command server runs commands.
 func beginKube(e *testEngine) error {
 	tools := os.Getenv(remoteTestsEnv)
 	config := filepath.Join(e.dir, "kubeconfig")

@@ -12,7 +12,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/testkit/parallel"
 )
 
-// remoteTestsEnv names the directory of kubectl and of the cluster; run sets it.
+// remoteTestsEnv names the directory of kubectl and of the cluster; the script run sets it.
 const remoteTestsEnv = "TURNSTONE_TEST_PLACES"
 
 // workDir is the directory of all engines, and binary the built command in it.
@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(buildAndRun(m))
 }
 
-// buildAndRun makes what all engines share, and ends the engines that tests have started.
+// buildAndRun builds the shared programs, and stops the engines that tests have started.
 func buildAndRun(m *testing.M) int {
 	var err error
 	if workDir, err = os.MkdirTemp("", "places"); err != nil {

@@ -9,8 +9,9 @@ import (
 	"strings"
 )
 
-// withoutLimitsScript hands runc a container's configuration without limits of resources: a machine
-// that is a container itself may have no right to raise them, and podman always asks.
+// withoutLimitsScript removes resource limits from a container's configuration before it runs runc.
+// A machine that is itself a container may lack the privilege to raise them, and podman always
+// requests it.
 const withoutLimitsScript = `#!/usr/bin/python3 -IS
 import json, os, sys
 args = sys.argv[1:]
@@ -25,8 +26,8 @@ for flag, name in (("--bundle", "config.json"), ("--process", "")):
 os.execvp("runc", ["runc"] + args)
 `
 
-// beginPodman starts a container whose first process is the daemon. Its files are those of this
-// machine, so no image is needed.
+// beginPodman starts a container whose first process is the daemon. It uses the files of this
+// machine, so it needs no image.
 func beginPodman(e *testEngine) error {
 	podman, err := e.podmanCommand()
 	if err != nil {
@@ -39,7 +40,7 @@ func beginPodman(e *testEngine) error {
 	return e.awaitDaemon()
 }
 
-// podmanCommand are the words before each of its commands, with files of the engine's own.
+// podmanCommand returns the words that start each podman command, with the engine's own files.
 func (e *testEngine) podmanCommand() ([]string, error) {
 	runtime, err := e.writeFile("runc", 0o700, withoutLimitsScript)
 	if err != nil {
@@ -49,7 +50,8 @@ func (e *testEngine) podmanCommand() ([]string, error) {
 		"--storage-driver", "vfs", "--cgroup-manager", "cgroupfs", "--events-backend", "none", "--runtime", runtime}, nil
 }
 
-// startContainer starts one with words as its first process, and removes it with the engine.
+// startContainer starts a container with words as its first process, and removes it with the
+// engine.
 func (e *testEngine) startContainer(podman []string, name string, words ...string) error {
 	root := filepath.Join(e.dir, name+".root")
 	for _, dir := range []string{"proc", "sys", "dev", "tmp", "etc/alternatives", "usr", "root", "run", "var"} {

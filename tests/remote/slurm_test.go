@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// slurmConf is a cluster of one node, for all of whose resources the node's own daemon decides.
+// slurmConf is a cluster of one node, whose own daemon manages all its resources.
 const slurmConf = `ClusterName=test
 SlurmctldHost=%[1]s(127.0.0.1)
 SlurmUser=root
@@ -83,12 +83,12 @@ func beginSlurm(e *testEngine) error {
 	return e.awaitDaemon()
 }
 
-// stepCommand are the words that run a command beside a job.
+// stepCommand returns the words that run a command within a job.
 func (e *testEngine) stepCommand(job string) []string {
 	return append([]string{"env", "SLURM_CONF=" + e.dir + "/slurm.conf", "srun", "--overlap", "--jobid=" + job, "--mem=0", "-n1", "env", "-u", "XDG_STATE_HOME"}, e.environment()...) // srun takes the near side's environment along
 }
 
-// runSlurm runs one of its programs.
+// runSlurm runs one of Slurm's programs.
 func (e *testEngine) runSlurm(words ...string) (string, error) {
 	return e.runOutput(append([]string{"env", "SLURM_CONF=" + e.dir + "/slurm.conf"}, words...)...)
 }
@@ -100,8 +100,8 @@ func (e *testEngine) submitBatch(name string, args ...string) (string, error) {
 	return e.runOutput(append(words, args...)...)
 }
 
-// freePort is one on which nobody listens. It is none of those that the system gives away by
-// itself: such a one would be another's before Slurm has opened it.
+// freePort returns an unused port. It is outside the range of ephemeral ports, which another
+// program could get before Slurm has opened it.
 func freePort() (int, error) {
 	for range 1000 {
 		port := 20000 + rand.N(10000)
@@ -129,7 +129,7 @@ func (e *testEngine) writeSlurm() (string, error) {
 	return e.writeFile("slurm.conf", 0o600, fmt.Sprintf(slurmConf, host, e.dir, ports[0], ports[1]))
 }
 
-// readLogs are those of the engine's parts.
+// readLogs returns the logs of the engine's parts.
 func (e *testEngine) readLogs() string {
 	var all strings.Builder
 	names, _ := filepath.Glob(filepath.Join(e.dir, "*.log"))

@@ -12,10 +12,11 @@ import (
 	"syscall"
 )
 
-// A testAccount is a way to log in at sshd: a shell of its own, as root has one shell only.
+// A testAccount is an account at sshd with one shell, as root has only one.
 type testAccount struct{ name, shell string }
 
-// testAccounts are the hosts of the near side's ssh config. The words of a command travel through a shell.
+// testAccounts are the hosts of the local ssh config. A command's words pass through the account's
+// shell.
 var testAccounts = []testAccount{
 	{"plain", `exec bash -c "$SSH_ORIGINAL_COMMAND"`},
 	{"noisy", `BASH_ENV=%s/noisy.bashrc exec bash -c "$SSH_ORIGINAL_COMMAND"`},
@@ -26,21 +27,21 @@ var testAccounts = []testAccount{
 	{"broken", `echo 'the disk of this account is gone'; exit 7`},
 }
 
-// noisyProfile is a start file that writes before us, without a newline, and after us.
+// noisyProfile is a startup file that prints before us, without a newline, and after us.
 const noisyProfile = `echo 'Welcome to far. Have a lot of fun.'
 stty erase x
 (sleep 0.5; echo 'a job in the background says hello') &
 printf 'no newline at the end'
 `
 
-// greedyProfile is a start file that asks, and would eat what is sent too early.
+// greedyProfile is a startup file that reads input, and would consume anything sent too early.
 const greedyProfile = `read -r -t 0.3 answer && echo "answered: $answer"
 `
 
-// beginSSH starts a real sshd for each connection, as inetd does: the listener is ours, so no
-// port is taken twice.
+// beginSSH starts a real sshd for each connection, as inetd does: the listener is ours, so no port
+// is taken twice.
 func beginSSH(e *testEngine) error {
-	if err := os.MkdirAll("/run/sshd", 0o755); err != nil { // sshd wants it, for the separation of privileges
+	if err := os.MkdirAll("/run/sshd", 0o755); err != nil { // sshd needs it for privilege separation
 		return err
 	}
 	for _, key := range []string{"host", "key"} {
@@ -74,12 +75,12 @@ func beginSSH(e *testEngine) error {
 	return e.startDetached("setsid " + binary + " serve --socket " + e.socketPath() + " >" + e.dir + "/daemon.log 2>&1 </dev/null &")
 }
 
-// withAccount is the engine with another account.
+// withAccount returns the engine with another account.
 func (e *testEngine) withAccount(account string) *testEngine {
 	return &testEngine{name: e.name, prefixProgram: e.prefixProgram, dir: e.dir, home: e.home, prefix: []string{"ssh", "-F", filepath.Join(e.dir, "config"), account}}
 }
 
-// listenSSH gives each connection of an account an sshd of its own.
+// listenSSH gives each connection of an account its own sshd.
 func (e *testEngine) listenSSH(a testAccount) (port int, err error) {
 	shell := strings.ReplaceAll(a.shell, "%s", e.dir)
 	if shell, err = e.writeFile(a.name+".shell", 0o700, "#!/bin/sh\n"+shell+"\n"); err != nil {
@@ -108,7 +109,7 @@ func (e *testEngine) listenSSH(a testAccount) (port int, err error) {
 	return listener.Addr().(*net.TCPAddr).Port, nil
 }
 
-// serveLogin hands a connection to an sshd.
+// serveLogin passes a connection to an sshd.
 func (e *testEngine) serveLogin(conn *net.TCPConn, config string) {
 	file, err := conn.File()
 	_ = conn.Close()

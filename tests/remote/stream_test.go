@@ -13,7 +13,7 @@ func TestTransport(t *testing.T) {
 		onEachEngine(t, func(t *testing.T, e *testEngine) {
 			sent := make([]byte, 3<<20)
 			_, _ = rand.NewChaCha8([32]byte{1}).Read(sent)
-			copy(sent, "\x00\r\n\x04\x03\x1a\xff~.\n\x11\x13") // what a terminal would take
+			copy(sent, "\x00\r\n\x04\x03\x1a\xff~.\n\x11\x13") // bytes that a terminal would interpret
 			got, errs, status := e.runPrefixed(t, sent, "cat")
 			if status != 0 || !bytes.Equal(got, sent) {
 				t.Errorf("status %d, %d bytes of %d the same, %s", status, commonPrefix(got, sent), len(sent), errs)
@@ -31,7 +31,7 @@ func TestTransport(t *testing.T) {
 	})
 }
 
-// commonPrefix is how many bytes two texts begin alike with.
+// commonPrefix returns the length of the common prefix of two texts.
 func commonPrefix(a, b []byte) int {
 	n := 0
 	for n < min(len(a), len(b)) && a[n] == b[n] {

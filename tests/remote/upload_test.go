@@ -14,11 +14,11 @@ import (
 	"testing"
 )
 
-// uploadBytes is about what repl place install sends: the program, packed.
+// uploadBytes is approximately the size of what repl place install sends: the compressed program.
 const uploadBytes = 13 << 20
 
-// prefixDyingAfter is the prefix of a way that dies, with all its processes, after so many bytes of what is
-// sent. head keeps no part of them back.
+// prefixDyingAfter returns a prefix that kills all its processes after sending so many bytes. head
+// holds back no part of them.
 func (w *testRemote) prefixDyingAfter(bytes int) string {
 	return `sh -c '{ stdbuf -o0 head -c ` + strconv.Itoa(bytes) + `; kill -KILL -$$; } | "$@"' sh ` + strings.Join(w.prefix(), " ")
 }
@@ -35,7 +35,7 @@ func TestInstall_CutUpload(t *testing.T) {
 			cmd.Args = []string{binary, "place", "install", "--via", via, "--dir", w.home}
 			return runToEnd(t, cmd)
 		}
-		// programs checks everything that has the name of a program.
+		// programs checks every file that has the name of a program, and counts them.
 		programs := func() int {
 			t.Helper()
 			names, err := filepath.Glob(filepath.Join(w.home, "turnstone", "bin", "repl-"+strings.Repeat("[0-9a-f]", 16)))
@@ -44,12 +44,12 @@ func TestInstall_CutUpload(t *testing.T) {
 				got, err := os.ReadFile(name)
 				wantNoError(t, err)
 				if !bytes.Equal(got, whole) {
-					t.Errorf("%s has %d bytes of %d, or others", name, len(got), len(whole))
+					t.Errorf("%s has %d bytes, want %d, or its content differs", name, len(got), len(whole))
 				}
 			}
 			return len(names)
 		}
-		cut, tries := 0, max(2, cutCount(t)/4) // each packs the program anew
+		cut, tries := 0, max(2, cutCount(t)/4) // each compresses the program again
 		for range tries {
 			after := rand.IntN(uploadBytes)
 			_, errs, status := install(w.prefixDyingAfter(after))
@@ -65,12 +65,12 @@ func TestInstall_CutUpload(t *testing.T) {
 		}
 		via := strings.Join(w.prefix(), " ")
 		if out, errs, status := install(via); status != 0 || !strings.Contains(out, "repl-"+hash[:16]) || programs() != 1 {
-			t.Errorf("the next try: status %d, output %q, errors %q", status, out, errs)
+			t.Errorf("the next attempt: status %d, output %q, errors %q", status, out, errs)
 		}
 		cmd := w.replCommand(t, "list")
 		cmd.Args = []string{binary, "list", "--via", via, "--socket", w.socket}
 		if out, errs, status := runToEnd(t, cmd); status != 0 {
-			t.Errorf("with the program that was brought: status %d, output %q, errors %q", status, out, errs)
+			t.Errorf("with the installed program: status %d, output %q, errors %q", status, out, errs)
 		}
 		t.Logf("%d of %d uploads were cut", cut, tries)
 	})

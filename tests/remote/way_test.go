@@ -19,18 +19,20 @@ import (
 	"github.com/turnstone-repl/turnstone/client"
 )
 
-// remoteMarkEnv marks the near processes of one way.
+// remoteMarkEnv marks the local processes of one remote.
 const remoteMarkEnv = "PLACES_WAY"
 
-// A testRemote is how one test reaches an engine's daemon. Its processes can be told from those of other
-// tests: near ones by a mark in their environment, far ones by a name of the socket that is theirs.
+// A testRemote is the access of one test to an engine's daemon. Its processes are distinguishable
+// from those of other tests. Local ones have a mark in their environment, and remote ones a unique
+// name of the socket.
 type testRemote struct {
 	engine       *testEngine
 	mark, socket string
-	home         string // the near side's
+	home         string // the local one
 }
 
-// newRemote makes one. At the end of the test nothing of it may run on either side.
+// newRemote creates a testRemote. At the end of the test none of its processes may run on either
+// side.
 func (e *testEngine) newRemote(t testing.TB) *testRemote {
 	t.Helper()
 	w := &testRemote{engine: e, mark: rand.Text()}
@@ -44,19 +46,19 @@ func (e *testEngine) newRemote(t testing.TB) *testRemote {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := waitUntil("no process of the way is left", func() bool { return len(w.nearProcesses())+len(w.farProcesses()) == 0 }); err != nil {
+		if err := waitUntil("no process of the remote is left", func() bool { return len(w.nearProcesses())+len(w.farProcesses()) == 0 }); err != nil {
 			t.Errorf("%v: near %q, far %q", err, commandLines(w.nearProcesses()), commandLines(w.farProcesses()))
 		}
 	})
 	return w
 }
 
-// prefix are the prefix.
+// prefix returns the command prefix.
 func (w *testRemote) prefix() []string {
 	return append([]string{"env", remoteMarkEnv + "=" + w.mark}, w.engine.prefix...)
 }
 
-// newLink is the way for a program.
+// newLink returns a reconnecting client.
 func (w *testRemote) newLink(t testing.TB) *client.Client {
 	t.Helper()
 	l := client.New(w.newDialer(), nil)
@@ -68,14 +70,14 @@ func (w *testRemote) newDialer() *client.Command {
 	return &client.Command{Name: w.engine.name, Prefix: w.prefix(), Program: binary, Socket: w.socket, GreetingTimeout: testTimeout, KeepAlive: 30 * time.Second}
 }
 
-// environment is the near side's environment of a command.
+// environment is the local environment of a command.
 func (w *testRemote) environment() []string {
 	return append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "REPL_") }),
 		"HOME="+w.home, "XDG_CONFIG_HOME="+w.home+"/config", "XDG_STATE_HOME="+w.home+"/state", "XDG_CACHE_HOME="+w.home+"/cache",
 		"XDG_RUNTIME_DIR="+w.home, "TMPDIR="+w.home, "TERM=xterm", "PATH="+filepath.Dir(binary)+":"+os.Getenv("PATH"))
 }
 
-// replCommand is a command of ours that uses the far daemon.
+// replCommand returns a repl command that uses the remote daemon.
 func (w *testRemote) replCommand(t *testing.T, command string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(binary, append([]string{command, "--via", strings.Join(w.prefix(), " "), "--socket", w.socket}, args...)...)
@@ -83,13 +85,13 @@ func (w *testRemote) replCommand(t *testing.T, command string, args ...string) *
 	return cmd
 }
 
-// runRepl runs one to its end.
+// runRepl runs a repl command until it exits.
 func (w *testRemote) runRepl(t *testing.T, command string, args ...string) (out, errs string, status int) {
 	t.Helper()
 	return runToEnd(t, w.replCommand(t, command, args...))
 }
 
-// runToEnd runs a command to its end.
+// runToEnd runs a command until it exits.
 func runToEnd(t *testing.T, cmd *exec.Cmd) (out, errs string, status int) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -103,7 +105,7 @@ func runToEnd(t *testing.T, cmd *exec.Cmd) (out, errs string, status int) {
 	return stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()
 }
 
-// prefixGroups are the process groups of the prefix.
+// prefixGroups returns the process groups of the prefix commands.
 func (w *testRemote) prefixGroups() []int {
 	return slices.DeleteFunc(w.nearProcesses(), func(pid int) bool {
 		name, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm")
@@ -112,7 +114,7 @@ func (w *testRemote) prefixGroups() []int {
 	})
 }
 
-// signalPrefixes sends one to every prefix that runs, and returns to how many.
+// signalPrefixes sends a signal to every running prefix, and returns their number.
 func (w *testRemote) signalPrefixes(s syscall.Signal) int {
 	all := w.prefixGroups()
 	for _, pid := range all {
@@ -121,13 +123,14 @@ func (w *testRemote) signalPrefixes(s syscall.Signal) int {
 	return len(all)
 }
 
-// nearProcesses are the processes of the prefix, and what they have started here. The environment goes along
-// with Slurm, so far ones may be among them.
+// nearProcesses returns the processes of the prefix, and the local ones that they have started.
+// Slurm passes the environment on, so remote processes may be among them.
 func (w *testRemote) nearProcesses() []int {
 	return findProcesses("environ", remoteMarkEnv+"="+w.mark)
 }
 
-// farProcesses are the ends of the way that are beside the daemon. The words of the prefix have the socket, too.
+// farProcesses returns the bridge processes next to the daemon. The words of the prefix contain the
+// socket, too.
 func (w *testRemote) farProcesses() []int {
 	return slices.DeleteFunc(findProcesses("cmdline", w.socket+"\x00"), func(pid int) bool {
 		line, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
@@ -135,7 +138,7 @@ func (w *testRemote) farProcesses() []int {
 	})
 }
 
-// findProcesses are those with a text in a file of theirs.
+// findProcesses returns the processes whose given file contains a text.
 func findProcesses(file, text string) []int {
 	entries, _ := os.ReadDir("/proc")
 	var all []int
@@ -151,7 +154,7 @@ func findProcesses(file, text string) []int {
 	return all
 }
 
-// commandLines are those of processes.
+// commandLines returns the command lines of processes.
 func commandLines(pids []int) (all []string) {
 	for _, pid := range pids {
 		line, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
@@ -160,5 +163,5 @@ func commandLines(pids []int) (all []string) {
 	return all
 }
 
-// ownSession has a command without a terminal.
+// ownSession starts a command without a terminal.
 func ownSession() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }

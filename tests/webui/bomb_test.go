@@ -9,9 +9,9 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// bombScript ask a browser for more than it has: in a drawing, 10^10 uses of a shape, markers in
-// markers and a filter; in pictures, more pixels than memory, one small enough to come with its
-// event and one that is not.
+// bombScript requests more than a browser has. Its drawing has 10^10 uses of a shape, nested
+// markers and a filter. Its images have more pixels than memory, one small enough to come with its
+// event and one not.
 const bombScript = `import zlib, struct
 head = '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" width="400" height="200">'
 def nested(element, use):
@@ -44,10 +44,10 @@ func TestHugeOutput(t *testing.T) {
 		s.execCode("main", bombScript)
 		s.startPage("main")
 		b.openAddress(s.lastLink())
-		b.waitUntil("the drawings have places", `document.querySelectorAll(".framed").length === 5`)
+		b.waitUntil("the drawings have placeholders", `document.querySelectorAll(".framed").length === 5`)
 		for i := range 5 {
 			evalExpression[bool](b, fmt.Sprintf(`(document.querySelectorAll(".framed")[%d].scrollIntoView(), true)`, i))
-			b.waitUntil("a drawing that is seen is in a frame", fmt.Sprintf(`document.querySelectorAll(".framed")[%d].querySelector("iframe")`, i))
+			b.waitUntil("a visible drawing is in a frame", fmt.Sprintf(`document.querySelectorAll(".framed")[%d].querySelector("iframe")`, i))
 		}
 		b.waitText("A picture of 7000 × 7000 pixels is too large to show.")
 		b.waitText("This picture cannot be shown")
@@ -70,19 +70,19 @@ print('shown')`)
 		b.waitText("shown")
 		b.waitUntil("the last ones are in frames", `document.querySelector("iframe")`)
 		if n := evalExpression[float64](b, `document.querySelectorAll("iframe").length`); n > 100 {
-			t.Errorf("%v results are in frames; each costs as much as a page, and few can be seen", n)
+			t.Errorf("%v results are in frames, although few are visible and each costs as much as a page", n)
 		}
 		s.execCode("main", `bar = display('step 0', display_id='bar')
 for i in range(10000): bar.update({'text/markdown': f'step {i + 1}'}, raw=True)
 print('updated')`)
 		b.waitText("updated")
-		b.waitUntil("an update is in the place of all before it", `document.querySelectorAll('[data-display="bar"]').length === 1 && document.querySelector('[data-display="bar"]').innerText.includes("step 10000")`)
+		b.waitUntil("an update has replaced all earlier ones", `document.querySelectorAll('[data-display="bar"]').length === 1 && document.querySelector('[data-display="bar"]').innerText.includes("step 10000")`)
 		if n := evalExpression[float64](b, `document.querySelectorAll("*").length`); n > 20_000 {
-			t.Errorf("%v elements are in the document", n)
+			t.Errorf("the document has %v elements", n)
 		}
 		evalExpression[bool](b, `(location.reload(), true)`)
 		b.waitText("updated")
-		b.waitUntil("the same after it was read anew", `document.querySelector('[data-display="bar"]')?.innerText.includes("step 10000")`)
+		b.waitUntil("the same after a reload", `document.querySelector('[data-display="bar"]')?.innerText.includes("step 10000")`)
 		s.execCode("main", "print('and on')")
 		b.waitText("and on")
 		b.takeScreenshot("storms")

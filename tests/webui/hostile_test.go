@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// A httpListener hears every request that a result makes to somewhere else, and every connection.
+// An httpListener records every request of a result to another server, and every connection.
 type httpListener struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -48,8 +48,8 @@ func (e *httpListener) requestList() []string {
 	return append([]string(nil), e.requests...)
 }
 
-// hostilePayloads are documents that try to run, to leave or to deceive. EAR is where they would be
-// heard, and each has a name of its own there.
+// hostilePayloads are documents that try to run code, to connect or to deceive. EAR stands for the
+// listener's address, where each payload has its own name.
 var hostilePayloads = map[string]string{
 	"script":     `<script>fetch("EAR/script");parent.ran=1</script>`,
 	"onerror":    `<img src=x onerror='fetch("EAR/onerror")'>`,
@@ -83,7 +83,7 @@ var hostilePayloads = map[string]string{
 	"javascript": `<a id=x href="javascript:fetch('EAR/href')">x</a><svg><a xlink:href="javascript:fetch('EAR/xlink')"><text>y</text></a></svg>`,
 }
 
-// Results of code are documents that can do nothing, and text is only text.
+// Results of code are documents without permissions, and text is only text.
 func TestPage_HostileResults(t *testing.T) {
 	t.Parallel()
 	s := newTestDaemon(t)
@@ -125,27 +125,27 @@ func TestPage_HostileResults(t *testing.T) {
 		return frames;
 	})()`)
 	if rows == 0 {
-		t.Error("no result came into a frame: the test shows nothing")
+		t.Error("no result is in a frame, so the test checks nothing")
 	}
 	if evalExpression[bool](b, `Boolean(window.ran) || typeof fetch !== "function" || document.getElementById("app").tagName !== "DIV" || document.title !== "main – Turnstone"`) {
-		t.Error("a result has reached the page")
+		t.Error("a result has accessed the page")
 	}
 	if bad := evalExpression[float64](b, `[...document.querySelectorAll("iframe")].filter((f) => f.getAttribute("sandbox") !== "" || !f.src.includes("/frame/")).length + document.querySelectorAll("#app script, #app style, #app object, #app form[action], [onerror], [onload]").length`); bad != 0 {
 		t.Errorf("%v elements of results are in the page itself", bad)
 	}
 	if heard := e.requestList(); len(heard) != 0 {
-		t.Errorf("results were heard: %v", heard)
+		t.Errorf("the listener received requests of results: %v", heard)
 	}
 	control := openTab(t)
 	control.openAddress(e.URL + "/control")
 	evalExpression[bool](control, `fetch("/fetched").then(() => true)`)
 	if heard := e.requestList(); len(heard) < 3 {
-		t.Errorf("the listener hears nothing at all: %v", heard)
+		t.Errorf("the listener received no request: %v", heard)
 	}
 	b.takeScreenshot("hostile")
 }
 
-// axe looks for what hinders people.
+// axe-core checks the accessibility.
 func TestPage_Accessibility(t *testing.T) {
 	t.Parallel()
 	cache, err := os.UserCacheDir()
@@ -154,7 +154,7 @@ func TestPage_Accessibility(t *testing.T) {
 	}
 	axe, err := os.ReadFile(filepath.Join(cache, "turnstone", "axe-core-4.14.1", "axe.min.js"))
 	if err != nil {
-		t.Skip("axe-core is not there: scripts/setup-dev brings it")
+		t.Skip("axe-core is not installed: scripts/setup-dev installs it")
 	}
 	s := newTestDaemon(t)
 	b := openTab(t)

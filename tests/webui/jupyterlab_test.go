@@ -21,16 +21,16 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// A jupyterLab is JupyterLab with our kernels, whose sessions are those of a stage.
+// A jupyterLab is JupyterLab with our kernels, connected to the sessions of a testDaemon.
 type jupyterLab struct {
 	*testDaemon
 	address string // with its port
 }
 
-// labToken is given by the test, so that nothing has to be read from a log.
+// labToken is set by the test, so that it need not be read from a log.
 const labToken = "for-this-test"
 
-// startJupyterLab starts JupyterLab. It looks for nothing on the network.
+// startJupyterLab starts JupyterLab without network access.
 func startJupyterLab(t *testing.T, kernels ...string) *jupyterLab {
 	t.Helper()
 	cache, err := os.UserCacheDir()
@@ -80,29 +80,29 @@ func startJupyterLab(t *testing.T, kernels ...string) *jupyterLab {
 		}
 	}()
 	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM) // an interrupt has it ask
+		_ = cmd.Process.Signal(syscall.SIGTERM) // an interrupt would ask for confirmation
 		<-said
 		_ = cmd.Wait()
 		if t.Failed() {
-			t.Logf("JupyterLab said:\n%s", log.String())
+			t.Logf("JupyterLab's log:\n%s", log.String())
 		}
 	})
 	return l
 }
 
-// setDirs has a command keep what is Jupyter's in the directory of the test.
+// setDirs directs Jupyter's files into the directory of the test.
 func (l *jupyterLab) setDirs(cmd *exec.Cmd) *exec.Cmd {
 	cmd.Env = append(cmd.Env, "HOME="+l.dir, "XDG_DATA_HOME="+filepath.Join(l.dir, "data"), "XDG_RUNTIME_DIR=", "MPLCONFIGDIR="+filepath.Join(l.dir, "mpl"),
 		"JUPYTER_RUNTIME_DIR="+filepath.Join(l.dir, "r"), "JUPYTER_CONFIG_DIR="+filepath.Join(l.dir, "jupyter"))
 	return cmd
 }
 
-// openNotebook makes a new notebook of a kernel, as a person does in the launcher.
+// openNotebook creates a notebook for a kernel through the launcher, as a user does.
 func (l *jupyterLab) openNotebook(b *browserTab, title string) {
 	l.t.Helper()
-	b.openAddress(l.address + "/lab?reset&token=" + labToken) // another tab has its notebook for itself
+	b.openAddress(l.address + "/lab?reset&token=" + labToken) // a separate workspace for each tab
 	b.setSize(1100, 900)
-	b.runSteps(func(ctx context.Context, t *chromedp.Target) (v chromedp.Void, err error) { // or tabs would take the focus from each other
+	b.runSteps(func(ctx context.Context, t *chromedp.Target) (v chromedp.Void, err error) { // otherwise tabs would take the focus from each other
 		_, err = cdp.Call(ctx, t, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
 		return v, err
 	})
@@ -112,9 +112,9 @@ func (l *jupyterLab) openNotebook(b *browserTab, title string) {
 	b.waitUntil("the notebook has its kernel", `((w) => w.context.isReady && w.sessionContext.isReady && !w.sessionContext.pendingInput && w.sessionContext.session.kernel.connectionStatus === "connected" && w.sessionContext.session.kernel.status === "idle")(jupyterapp.shell.currentWidget)`)
 }
 
-// runCell puts code into the last cell, and runs it by the keys. It is not typed: on a busy machine
-// JupyterLab's editor may take one Enter for two. The cell may have a line already: the character
-// of the key that ran the one before.
+// runCell puts code into the last cell, and runs it by keys. The code is not typed, because on a
+// busy machine JupyterLab's editor may count one Enter as two. The cell may already contain a line:
+// the character of the key that ran the one before.
 func (b *browserTab) runCell(code string) {
 	b.t.Helper()
 	const cell = "((n) => (n.activeCellIndex = n.widgets.length - 1, n.activeCell))(jupyterapp.shell.currentWidget.content)"
@@ -132,7 +132,7 @@ func (b *browserTab) waitOutput(what, condition string) {
 // waitAnswered waits until no cell waits for its reply.
 func (b *browserTab) waitAnswered() {
 	b.t.Helper()
-	b.waitUntil("none waits any more", `jupyterapp.shell.currentWidget.sessionContext.session.kernel.status === "idle" &&
+	b.waitUntil("no cell waits", `jupyterapp.shell.currentWidget.sessionContext.session.kernel.status === "idle" &&
 		jupyterapp.shell.currentWidget.content.widgets.every((cell) => !cell.promptNode?.innerText.includes("*") && cell.model.executionState !== "running")`)
 }
 
@@ -156,23 +156,23 @@ func TestJupyterLab(t *testing.T) {
 		b.runCell("import matplotlib.pyplot as plt\nplt.plot([1, 3, 2])\nplt.show()")
 		b.waitOutput("there is a plot", `out.querySelector("img")?.naturalWidth > 100`)
 		b.runCell("name = input('name? ')\nprint('hello', name)")
-		b.waitUntil("it asks", `document.querySelector(".jp-Stdin-input")`)
+		b.waitUntil("the cell requests input", `document.querySelector(".jp-Stdin-input")`)
 		evalExpression[bool](b, `(document.querySelector(".jp-Stdin-input").focus(), true)`)
 		b.insertText("Ada")
 		b.pressKeys("\r")
 		b.waitOutput("the answer came", `out.innerText.includes("hello Ada")`)
 		b.runCell("import time\nprint('begun')\nwhile True: time.sleep(0.01)")
 		b.waitOutput("it runs", `out.innerText.includes("begun")`)
-		b.pressKeys("\x1b") // the keys are commands then
+		b.pressKeys("\x1b") // then keys are commands
 		b.pressKeys("ii")
 		b.waitOutput("it was interrupted", `out.innerText.includes("KeyboardInterrupt")`)
-		b.waitAnswered() // what is run before that is given up with the cell
+		b.waitAnswered() // an earlier run would be aborted with the cell
 		b.runCell("print(6 * 7, name)")
 		b.waitOutput("it goes on", `out.innerText.trim() === "42 Ada"`)
 		b.takeScreenshot("jupyterlab-python")
 		sessions, err := l.dialDaemon().ListSessions(t.Context())
 		if err != nil || len(sessions) != 1 || sessions[0].Turn < 4 {
-			t.Errorf("the cells ran in no session: %+v, %v", sessions, err)
+			t.Errorf("the cells did not run in a session: %+v, %v", sessions, err)
 		}
 
 		if noR != nil {
@@ -186,7 +186,7 @@ func TestJupyterLab(t *testing.T) {
 		b.takeScreenshot("jupyterlab-r")
 	})
 
-	// "Run All" sends all cells at once, and the kernel is quicker than the browser.
+	// "Run All" sends all cells at once, and the kernel is faster than the browser.
 	t.Run("stops all cells after the first error", func(t *testing.T) {
 		t.Parallel()
 		b := openTab(t)
@@ -199,7 +199,7 @@ func TestJupyterLab(t *testing.T) {
 		b.waitOutput("the first one has failed", `out.innerText.includes("ZeroDivisionError")`)
 		b.waitAnswered()
 		if ran := evalExpression[int](b, `jupyterapp.shell.currentWidget.content.widgets.filter((cell) => cell.model.type === "code" && cell.model.executionCount !== null).length`); ran != 1 {
-			t.Errorf("%d cells ran, want the one that failed", ran)
+			t.Errorf("%d cells ran, want only the failed one", ran)
 		}
 	})
 }

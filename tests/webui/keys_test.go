@@ -15,15 +15,15 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// Keys, as browsers name them to chromedp.
+// Keys, by chromedp's names.
 const (
 	arrowUp   = "\u0304"
 	arrowDown = "\u0301"
 	escape    = "\x1b"
 )
 
-// tapKey presses a key with its text in one event, as a keyboard does: a page that takes the key then
-// keeps the text out of a field.
+// tapKey presses a key with its text in one event, as a keyboard does. A page that handles the key
+// then keeps the text out of a field.
 func (b *browserTab) tapKey(key string) {
 	b.t.Helper()
 	texts := map[string]string{"Enter": "\r"}
@@ -62,7 +62,7 @@ func TestPage_Keys(t *testing.T) {
 	b.waitUntil("the last turn is shown", isThere(25))
 
 	b.tapKey("g")
-	b.waitUntil("g goes to the beginning", isThere(1)+" && !("+isThere(25)+")")
+	b.waitUntil("g goes to the start", isThere(1)+" && !("+isThere(25)+")")
 	b.tapKey("G")
 	b.waitUntil("G goes to the end", isThere(25))
 	b.tapKey("k")
@@ -109,7 +109,7 @@ func TestPage_Keys(t *testing.T) {
 	b.insertText("if True:")
 	evalExpression[bool](b, `(window.go(), true)`)
 	b.waitText("4001")
-	b.waitUntil("what was typed meanwhile stays", field("if True:"))
+	b.waitUntil("text typed in the meantime stays", field("if True:"))
 	b.tapKey("Enter")
 	b.waitUntil("Enter is a new line, and it is indented", field("if True:\n    "))
 	evalExpression[bool](b, `(document.querySelector("textarea").setSelectionRange(0, 0), true)`)

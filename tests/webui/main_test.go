@@ -26,11 +26,10 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// testTimeout bounds every wait for a fact. A test that gets near it has failed.
+// testTimeout bounds every wait for a condition. A test that comes near it has failed.
 const testTimeout = 4 * time.Minute
 
-// binaryEnv names the built command. shotsEnv names a directory for pictures of the page, to be
-// looked at.
+// binaryEnv names the built command, and shotsEnv a directory for screenshots.
 const (
 	binaryEnv = "PAGE_BINARY"
 	shotsEnv  = "TURNSTONE_TEST_SHOTS"
@@ -58,8 +57,8 @@ func buildAndRun(m *testing.M) int {
 	return m.Run()
 }
 
-// chromium starts the browser of all tests once. Each test has a context of its own in it, with
-// its own cookies.
+// chromium starts the browser of all tests once. Each test has its own browser context with its own
+// cookies.
 var chromium = sync.OnceValues(func() (context.Context, error) {
 	path := ""
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"} {
@@ -69,11 +68,11 @@ var chromium = sync.OnceValues(func() (context.Context, error) {
 		}
 	}
 	if path == "" {
-		return nil, fmt.Errorf("there is no Chromium: scripts/setup-dev installs it")
+		return nil, fmt.Errorf("Chromium is not installed: scripts/setup-dev installs it")
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.WindowSize(1100, 800))
 	if os.Getuid() == 0 {
-		options = append(options, chromedp.NoSandbox) // it refuses to run as root otherwise
+		options = append(options, chromedp.NoSandbox) // otherwise it refuses to run as root
 	}
 	ctx, _ := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, cancel := chromedp.NewContext(ctx)
@@ -90,7 +89,7 @@ func stopBrowser() {
 	}
 }
 
-// A testDaemon is a daemon with its sessions, and a page.
+// A testDaemon is a daemon with its sessions, and a web UI.
 type testDaemon struct {
 	t      *testing.T
 	dir    string
@@ -108,13 +107,13 @@ func (s *testDaemon) newCommand(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// newTestDaemon starts a daemon. A test that needs no browser needs no Chromium.
+// newTestDaemon starts a daemon. It does not require Chromium.
 func newTestDaemon(t *testing.T) *testDaemon {
 	t.Helper()
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("python3 is not installed")
 	}
-	dir, err := os.MkdirTemp("", "p") // the path of a socket is short
+	dir, err := os.MkdirTemp("", "p") // the path of a socket must be short
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +123,7 @@ func newTestDaemon(t *testing.T) *testDaemon {
 	return s
 }
 
-// startDaemon starts the daemon, and returns what ends it.
+// startDaemon starts the daemon, and returns a function that stops it.
 func (s *testDaemon) startDaemon() (stop func()) {
 	s.t.Helper()
 	cmd := s.newCommand("serve")
@@ -153,12 +152,12 @@ func (s *testDaemon) startDaemon() (stop func()) {
 	return stop
 }
 
-// envValue is one of the daemon's environment by which clients find it and know it.
+// envValue returns a variable of the daemon's environment, which clients use to find and verify it.
 func (s *testDaemon) envValue(name string) string {
 	return map[string]string{"REPL_SOCKET": s.socket, "XDG_STATE_HOME": filepath.Join(s.dir, "state")}[name]
 }
 
-// dialDaemon is a connection to the daemon.
+// dialDaemon connects to the daemon.
 func (s *testDaemon) dialDaemon() *client.Conn {
 	s.t.Helper()
 	c, err := client.Dial(s.t.Context(), client.DefaultDialer(s.envValue))
@@ -169,7 +168,7 @@ func (s *testDaemon) dialDaemon() *client.Conn {
 	return c
 }
 
-// openSession makes a session in Python.
+// openSession opens a Python session.
 func (s *testDaemon) openSession(name string) {
 	s.t.Helper()
 	if _, err := s.dialDaemon().CreateSession(s.t.Context(), client.CreateParams{Name: name}); err != nil {
@@ -177,7 +176,7 @@ func (s *testDaemon) openSession(name string) {
 	}
 }
 
-// execCode runs code in a session in the name of an agent, until it is over or asks.
+// execCode runs code in a session on behalf of an agent, until it ends or requests input.
 func (s *testDaemon) execCode(name, code string) session.Reply {
 	s.t.Helper()
 	reply, err := s.dialDaemon().StartTurn(s.t.Context(), client.StartParams{Session: name, Input: code, Author: "claude", WaitMS: testTimeout.Milliseconds()})
@@ -195,7 +194,7 @@ func (s *testDaemon) waitOver(name string) {
 	}
 }
 
-// startPage starts the page.
+// startPage starts the web UI.
 func (s *testDaemon) startPage(args ...string) {
 	s.t.Helper()
 	cmd := s.newCommand(append([]string{"view", "--no-open", "--as", "ada"}, args...)...)
@@ -218,16 +217,16 @@ func (s *testDaemon) startPage(args ...string) {
 	s.origin, _, _ = strings.Cut(s.links.Text(), "/in#")
 }
 
-// lastLink returns the link that was printed last.
+// lastLink returns the last printed link.
 func (s *testDaemon) lastLink() string { return s.links.Text() }
 
-// A browserTab is one of the browser's.
+// A browserTab is a tab of the test's browser.
 type browserTab struct {
 	t   *testing.T
 	ctx context.Context
 }
 
-// openTab opens a tab of its own, with its own cookies.
+// openTab opens a tab with its own cookies.
 func openTab(t *testing.T) *browserTab {
 	t.Helper()
 	all, err := chromium()
@@ -239,7 +238,7 @@ func openTab(t *testing.T) *browserTab {
 	return &browserTab{t, ctx}
 }
 
-// openTabBeside opens one more tab with the same cookies.
+// openTabBeside opens another tab with the same cookies.
 func (b *browserTab) openTabBeside() *browserTab {
 	ctx, cancel := chromedp.NewContext(b.ctx)
 	b.t.Cleanup(cancel)
@@ -255,7 +254,8 @@ func (b *browserTab) runSteps(steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// openAddress loads an address. A tab begins with it: chromedp ends a tab with the context of its first call.
+// openAddress loads an address. A tab starts with it, because chromedp closes a tab with the
+// context of its first call.
 func (b *browserTab) openAddress(address string) {
 	b.t.Helper()
 	if err := chromedp.Do(b.ctx, chromedp.Navigate(address)); err != nil {
@@ -296,12 +296,12 @@ func (b *browserTab) waitUntil(what, expression string) {
 		case <-late:
 			text, _ := tryEval[string](b, "document.body.innerText.slice(0, 3000)")
 			b.takeScreenshot("failed-" + strconv.FormatInt(time.Now().UnixNano(), 36))
-			b.t.Fatalf("it does not come true that %s (%s); the page says:\n%s", what, expression, text)
+			b.t.Fatalf("timeout: %s (%s); the page shows:\n%s", what, expression, text)
 		}
 	}
 }
 
-// waitText waits until a text is on the page.
+// waitText waits until the page contains a text.
 func (b *browserTab) waitText(text string) {
 	b.t.Helper()
 	b.waitUntil("the page shows "+strconv.Quote(text), "document.body.innerText.includes("+strconv.Quote(text)+")")
@@ -317,19 +317,19 @@ func (b *browserTab) pressKeys(keys string, options ...chromedp.KeyOption) {
 func (b *browserTab) clickElement(selector, text string) {
 	b.t.Helper()
 	find := fmt.Sprintf("[...document.querySelectorAll(%q)].find((e) => e.innerText.includes(%q) && e.checkVisibility())", selector, text)
-	b.waitUntil("there is "+text, find)
+	b.waitUntil("the page has "+text, find)
 	evalExpression[bool](b, "("+find+".click(), true)")
 }
 
-// typeInto sets the text of a field as a person would.
+// typeInto sets the text of a field like a user.
 func (b *browserTab) typeInto(selector, text string) {
 	b.t.Helper()
-	b.waitUntil("there is "+selector, fmt.Sprintf("document.querySelector(%q)", selector))
+	b.waitUntil("the page has "+selector, fmt.Sprintf("document.querySelector(%q)", selector))
 	evalExpression[bool](b, fmt.Sprintf("(document.querySelector(%q).focus(), true)", selector))
 	b.insertText(text)
 }
 
-// insertText enters text where the focus is.
+// insertText inserts text at the focus.
 func (b *browserTab) insertText(text string) {
 	b.t.Helper()
 	b.runSteps(func(ctx context.Context, t *chromedp.Target) (v chromedp.Void, err error) {
@@ -338,7 +338,7 @@ func (b *browserTab) insertText(text string) {
 	})
 }
 
-// takeScreenshot keeps a picture of the page, if pictures are wanted.
+// takeScreenshot saves a screenshot of the page, if screenshots are requested.
 func (b *browserTab) takeScreenshot(name string) {
 	b.t.Helper()
 	dir := os.Getenv(shotsEnv)
@@ -360,7 +360,7 @@ func (b *browserTab) setSize(width, height int64) {
 	b.runSteps(chromedp.EmulateViewport(width, height))
 }
 
-// setDark sets whether the person wants dark colours.
+// setDark sets whether the user prefers dark colours.
 func (b *browserTab) setDark(dark bool) {
 	b.t.Helper()
 	scheme := map[bool]string{true: "dark", false: "light"}[dark]

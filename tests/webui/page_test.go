@@ -59,7 +59,7 @@ func TestPage(t *testing.T) {
 		b.waitUntil("the turn is shown as ada's", `[...document.querySelectorAll(".turn")].some((t) => t.innerText.includes("ada") && t.innerText.includes("42"))`)
 	})
 
-	// The link of repl view NAME leads to a session before anything is known of it.
+	// The link of repl view NAME leads to a session before the page knows anything about it.
 	t.Run("highlights every turn after a link to the session", func(t *testing.T) {
 		t.Parallel()
 		s := newTestDaemon(t)
@@ -115,7 +115,7 @@ func TestPage(t *testing.T) {
 		b.waitText("ada interrupted")
 		b.waitUntil("it is idle", `document.querySelector(".dot.idle")`)
 		evalExpression[bool](b, `(window.confirm = () => true, true)`)
-		b.waitUntil("there is a menu", `document.querySelector(".menu .items button")`)
+		b.waitUntil("the menu is open", `document.querySelector(".menu .items button")`)
 		evalExpression[bool](b, `([...document.querySelectorAll(".menu .items button")].find((e) => e.textContent.includes("Restart")).click(), true)`)
 		b.waitText("Started anew")
 		b.waitText("The runtime ended")
@@ -144,7 +144,7 @@ func TestPage(t *testing.T) {
 		b.takeScreenshot("search")
 	})
 
-	// It logs how long that takes, and asserts nothing about time.
+	// It logs the duration, and asserts nothing about it.
 	t.Run("opens a long session with few elements", func(t *testing.T) {
 		t.Parallel()
 		s := newTestDaemon(t)
@@ -173,9 +173,9 @@ func TestPage(t *testing.T) {
 		return times.sort((a, b) => a - b)[Math.floor(times.length * 0.95)];
 	})`
 		jumping := evalExpression[float64](b, frames+`(document.querySelector(".scroll"))`)
-		b.waitUntil("the place that was jumped to has its contents", `[...document.querySelectorAll(".turn")].every((turn) => turn.querySelector(".out"))`)
+		b.waitUntil("the target of the jump has its contents", `[...document.querySelectorAll(".turn")].every((turn) => turn.querySelector(".out"))`)
 		if n := evalExpression[float64](b, `document.querySelectorAll("*").length`); n > 3000 {
-			t.Errorf("%v elements are in the document", n)
+			t.Errorf("the document has %v elements", n)
 		}
 		empty := evalExpression[float64](b, `((page, box, tall) => {
 		box.style.cssText = "position: fixed; inset: 0; overflow: auto; background: white";
@@ -193,12 +193,12 @@ func TestPage(t *testing.T) {
 		b := openTab(t)
 		work, one, two := sandboxcheck.TempDir(t), sandboxcheck.TempDir(t), sandboxcheck.TempDir(t)
 		if _, err := s.dialDaemon().CreateSession(t.Context(), client.CreateParams{Name: "held", Dir: work, Sandbox: "workspace", AskUser: true}); err != nil {
-			t.Skip("there is no sandbox here: ", err)
+			t.Skip("no sandbox available: ", err)
 		}
 		write := func(dir string) string { return "open('" + filepath.Join(dir, "file") + "', 'w').write('x')" }
 		reply := s.execCode("held", write(one))
 		if reply.InputRequest == nil || reply.InputRequest.Permission == nil {
-			t.Fatalf("nothing is asked for: %s", reply.Text())
+			t.Fatalf("no permission is requested: %s", reply.Text())
 		}
 		s.startPage("held")
 		b.openAddress(s.lastLink())
@@ -209,13 +209,13 @@ func TestPage(t *testing.T) {
 		b.clickElement(".permit button", "Refuse")
 		b.waitText("OSError")
 		if evalExpression[bool](b, `document.body.innerText.includes("[object")`) {
-			t.Error("something is not shown as text")
+			t.Error("the result is not shown as text")
 		}
-		s.waitOver("held")             // the text of an error is shown before its turn is over
+		s.waitOver("held")             // the text of an error is shown before its turn ends
 		s.execCode("held", write(one)) // a no is remembered
 		reply = s.execCode("held", write(two))
 		if reply.InputRequest == nil {
-			t.Fatalf("nothing is asked for: %s", reply.Text())
+			t.Fatalf("no permission is requested: %s", reply.Text())
 		}
 		b.waitUntil("it asks again", `document.querySelector(".permit")?.innerText.includes("file")`)
 		b.clickElement(".permit button", "Allow in this session")
@@ -239,12 +239,12 @@ func TestPage(t *testing.T) {
 		other.openAddress(s.origin + "/")
 		other.waitUntil("the other tab has the list", `document.querySelectorAll(".sessions li").length === 1`)
 		s.stop()
-		b.waitUntil("the page says that there is no daemon", `!document.querySelector(".banner").hidden`)
+		b.waitUntil("the page reports the missing daemon", `!document.querySelector(".banner").hidden`)
 		s.stop = s.startDaemon()
 		s.openSession("main")
 		s.execCode("main", "print('after')")
 		b.waitText("after")
-		b.waitUntil("the page is whole again", `document.querySelector(".banner").hidden && !document.body.innerText.includes("before")`)
+		b.waitUntil("the page is complete again", `document.querySelector(".banner").hidden && !document.body.innerText.includes("before")`)
 		other.waitUntil("the other tab as well", `document.querySelectorAll(".sessions li").length === 1 && document.querySelector(".banner").hidden`)
 		again := openTab(t)
 		again.openAddress(s.lastLink())

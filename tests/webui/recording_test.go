@@ -12,10 +12,11 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// maxRecordingBytes bounds the recording of the README, in bytes: a page loads it each time.
+// maxRecordingBytes bounds the recording of the README, in bytes, because each view of the page
+// loads it.
 const maxRecordingBytes = 400 << 10
 
-// GitHub shows it as an image, in which no script runs.
+// GitHub shows the recording as an image, in which no script runs.
 func TestReadmeRecording(t *testing.T) {
 	t.Parallel()
 	path, err := filepath.Abs("../../docs/recording/story.svg")
@@ -28,7 +29,7 @@ func TestReadmeRecording(t *testing.T) {
 	}
 	readme, err := os.ReadFile("../../README.md")
 	if err != nil || !bytes.Contains(readme, []byte("](docs/recording/story.svg)")) {
-		t.Errorf("the README does not show it: %v", err)
+		t.Errorf("the README does not contain it: %v", err)
 	}
 	page := filepath.Join(t.TempDir(), "page.html")
 	if err := os.WriteFile(page, []byte(`<img src="file://`+path+`">`), 0o600); err != nil {
@@ -38,9 +39,9 @@ func TestReadmeRecording(t *testing.T) {
 	b.openAddress("file://" + page)
 	b.waitUntil("it is shown", `document.querySelector("img").naturalWidth > 0`)
 	seen := make(map[string]bool)
-	for begun := time.Now(); len(seen) < 3; { // the prompt comes first, and then what is typed
+	for begun := time.Now(); len(seen) < 3; { // the prompt comes first, followed by the typed text
 		if time.Since(begun) > testTimeout {
-			t.Fatalf("it shows %d pictures only", len(seen))
+			t.Fatalf("it shows only %d images", len(seen))
 		}
 		picture, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
 		if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// setFrozen has the browser freeze a tab, as it does with one that nobody has looked at for long, or wake it.
+// setFrozen freezes or wakes a tab, as a browser does with tabs that were hidden for long.
 func (b *browserTab) setFrozen(frozen bool) {
 	b.t.Helper()
 	state := map[bool]string{true: "frozen", false: "active"}[frozen]
@@ -21,8 +21,8 @@ func (b *browserTab) setFrozen(frozen bool) {
 	})
 }
 
-// A browser has six connections for all tabs of a host. The first tab holds the stream of ticks for all,
-// and sleeps here.
+// A browser has six connections for all tabs of a host. The first tab holds the stream of changes
+// for all, and is frozen here.
 func TestPage_FrozenTab(t *testing.T) {
 	t.Parallel()
 	s := newTestDaemon(t)

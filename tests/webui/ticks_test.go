@@ -17,14 +17,14 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/peer"
 )
 
-// A callRecorder stands between the page and the daemon, and notes the calls of the page.
+// A callRecorder is a proxy between the web UI and the daemon that records the calls of the web UI.
 type callRecorder struct {
 	socket string
 	mu     sync.Mutex
 	calls  []string
 }
 
-// recordCalls begins to listen in front of a daemon.
+// recordCalls starts to listen in front of a daemon.
 func recordCalls(t *testing.T, s *testDaemon) *callRecorder {
 	t.Helper()
 	w := &callRecorder{socket: filepath.Join(s.dir, "t")}
@@ -45,7 +45,8 @@ func recordCalls(t *testing.T, s *testDaemon) *callRecorder {
 	return w
 }
 
-// copyLines hands lines on, in both directions. It has the key of the daemon, whose proof would not do here.
+// copyLines forwards lines in both directions. It has the daemon's key, because the daemon's own
+// proof would not fit here.
 func (w *callRecorder) copyLines(page net.Conn, s *testDaemon) {
 	defer page.Close()
 	if peer.AnswerQuestion(page, peer.CanonicalAddress(w.socket), daemonlock.UserKeys(s.envValue, os.Geteuid())) != nil {
@@ -71,7 +72,7 @@ func (w *callRecorder) copyLines(page net.Conn, s *testDaemon) {
 	}
 }
 
-// countCalls says how many calls have all of the words.
+// countCalls returns the number of calls that contain all of the words.
 func (w *callRecorder) countCalls(words ...string) (n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -87,7 +88,7 @@ func (w *callRecorder) countCalls(words ...string) (n int) {
 	return n
 }
 
-// A change of one session has the daemon asked for that one.
+// After a change of one session, the web UI requests only that session.
 func TestPage_Polling(t *testing.T) {
 	t.Parallel()
 	s := newTestDaemon(t)
@@ -105,9 +106,9 @@ func TestPage_Polling(t *testing.T) {
 		b.waitUntil("the list shows the turn", fmt.Sprintf(`[...document.querySelectorAll(".sessions li .turns")].some((e) => /^%d turns?$/.test(e.textContent))`, n))
 	}
 	if n := w.countCalls(`"session/get"`, `"busy"`); n < 3 {
-		t.Errorf("the session that has changed ten times was asked for %d times", n)
+		t.Errorf("the session that changed ten times was requested %d times", n)
 	}
-	if n := w.countCalls(`"session/get"`, `"quiet"`); n > 2 { // its first tick, and that of its start
-		t.Errorf("the session that has not changed was asked for %d times", n)
+	if n := w.countCalls(`"session/get"`, `"quiet"`); n > 2 { // for its first change, and for that of its start
+		t.Errorf("the unchanged session was requested %d times", n)
 	}
 }

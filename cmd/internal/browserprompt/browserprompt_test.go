@@ -58,12 +58,12 @@ func TestPage(t *testing.T) {
 		}
 	})
 
-	t.Run("can be declined where that is offered", func(t *testing.T) {
+	t.Run("can be declined if the page offers it", func(t *testing.T) {
 		var pages browserprompt.Pages
 		defer pages.Close()
 		declined := 0
 		address, _, err := pages.Add(&browserprompt.Page{Title: "A test asks", Prompt: "Password:", Secret: true, Decline: func() { declined++ }, Answer: func(context.Context, string) error {
-			t.Error("it is an answer")
+			t.Error("Answer was called")
 			return nil
 		}})
 		if err != nil {
@@ -76,7 +76,7 @@ func TestPage(t *testing.T) {
 			}
 			_ = r.Body.Close()
 			if r.StatusCode != want || declined != 1 {
-				t.Errorf("got %d, and it was declined %d times", r.StatusCode, declined)
+				t.Errorf("got status %d and %d declines", r.StatusCode, declined)
 			}
 		}
 	})

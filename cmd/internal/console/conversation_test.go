@@ -7,7 +7,7 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// slowParser does not say in time, for some times.
+// slowParser is a session that fails to answer in time for its first queries.
 type slowParser struct {
 	session.Session
 	silentCalls int
@@ -28,7 +28,7 @@ func TestIncompleteInput(t *testing.T) {
 	for silent, whole := range map[int]bool{0: false, 1: false, 3: false, 4: true} {
 		c := conversation{session: &slowParser{silentCalls: silent}}
 		if got := c.isCompleteInput(t.Context(), "def f():"); got != whole {
-			t.Errorf("silent %d times: whole is %t", silent, got)
+			t.Errorf("silent %d times: complete is %t", silent, got)
 		}
 	}
 }

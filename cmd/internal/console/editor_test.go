@@ -10,7 +10,7 @@ import (
 
 func TestAnswer(t *testing.T) {
 	t.Parallel()
-	t.Run("a question that is over before it is answered asks for nothing", func(t *testing.T) {
+	t.Run("a request that ends before its answer asks for nothing", func(t *testing.T) {
 		t.Parallel()
 		for _, ended := range [][]timeline.Seq{{7}, {7, 8}, {6, 7}, {1, 2, 3, 4, 5, 6, 7, 8, 9}} {
 			e := &lineEditor{}
@@ -18,7 +18,7 @@ func TestAnswer(t *testing.T) {
 				e.cancelRequest(wait)
 			}
 			if _, err := e.editAnswer(session.InputRequest{ID: 7}, "quick? "); !errors.Is(err, errCancelled) {
-				t.Errorf("%v are over: got %v, want %v", ended, err, errCancelled)
+				t.Errorf("%v have ended: got %v, want %v", ended, err, errCancelled)
 			}
 		}
 	})

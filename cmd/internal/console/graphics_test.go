@@ -41,7 +41,7 @@ func TestDetectImageProtocol(t *testing.T) {
 	}
 }
 
-// noiseImage returns noise, so that it does not compress.
+// noiseImage returns a noise image, which does not compress.
 func noiseImage(width, height int) image.Image {
 	p := image.NewNRGBA(image.Rect(0, 0, width, height))
 	seed := uint32(1)
@@ -74,7 +74,7 @@ func TestEncodeInline(t *testing.T) {
 			all += c[2]
 		}
 		if got, err := base64.StdEncoding.DecodeString(all); err != nil || !bytes.Equal(got, data) {
-			t.Errorf("the chunks are not the picture: %d bytes, %v, want %d", len(got), err, len(data))
+			t.Errorf("the chunks are not the image: %d bytes, %v, want %d", len(got), err, len(data))
 		}
 	})
 
@@ -90,13 +90,13 @@ func TestEncodeInline(t *testing.T) {
 
 	t.Run("shows nothing for a broken image", func(t *testing.T) {
 		for _, g := range []ImageProtocol{KittyImages, SixelImages} {
-			if got := g.encodeInline("image/jpeg", []byte("no picture")); got != "" {
+			if got := g.encodeInline("image/jpeg", []byte("not an image")); got != "" {
 				t.Errorf("graphics %d: got %q, want nothing", g, got)
 			}
 		}
 	})
 
-	// A GIF of 35 bytes asks for four gigabytes.
+	// The GIF of 35 bytes declares four gigabytes of pixels.
 	t.Run("does not decode an image with too many pixels", func(t *testing.T) {
 		bomb := []byte("GIF89a\xff\xff\xff\xff\x80\x00\x00\x00\x00\x00\xff\xff\xff,\x00\x00\x00\x00\xff\xff\xff\xff\x00\x02\x01\x00\x00;")
 		wide := encodePNG(t, noiseImage(4, 4))
@@ -110,13 +110,13 @@ func TestEncodeInline(t *testing.T) {
 				got := g.encodeInline(mime, data)
 				runtime.ReadMemStats(&after)
 				if took := after.TotalAlloc - before.TotalAlloc; got != "" || took > 64<<20 {
-					t.Errorf("graphics %d, %s: got %d bytes, and it took %d MiB", g, mime, len(got), took>>20)
+					t.Errorf("graphics %d, %s: got %d bytes and used %d MiB", g, mime, len(got), took>>20)
 				}
 			}
 		}
 	})
 
-	// The encoding is read back by the rules of the format.
+	// The test decodes the result by the rules of the format.
 	t.Run("encodes sixels that decode to the same image", func(t *testing.T) {
 		red, white := color.RGBA{255, 0, 0, 255}, color.RGBA{255, 255, 255, 255}
 		p := image.NewRGBA(image.Rect(0, 0, 9, 8)) // two bands; the second one is not full
@@ -223,6 +223,6 @@ func TestImageDir_Update(t *testing.T) {
 	wantFileMode(t, a.dir, 0o700)
 	a.close()
 	if _, err := os.Stat(a.dir); !os.IsNotExist(err) {
-		t.Errorf("the directory is left behind: %v", err)
+		t.Errorf("the directory was left behind: %v", err)
 	}
 }

@@ -27,7 +27,7 @@ func TestHistoryFile(t *testing.T) {
 		}
 	})
 
-	// Before inputs of several lines were remembered whole, a line of the file was a line of an input.
+	// Older versions stored each line of an input as a separate entry.
 	t.Run("reads an old file that has one text a line", func(t *testing.T) {
 		h := historyFile{filepath.Join(t.TempDir(), "history")}
 		if err := os.WriteFile(h.path, []byte("def f(x):\n    return x\nprint(\"a\\nb\")\n"), 0o600); err != nil {
@@ -48,7 +48,7 @@ func TestHistoryFile(t *testing.T) {
 		if err := h.rewriteFile([]string{"x"}); err != nil {
 			t.Fatal(err)
 		}
-		wantFileMode(t, h.path, 0o600) // also of the one that takes its place
+		wantFileMode(t, h.path, 0o600) // also of the file that replaces it
 	})
 
 	t.Run("drops the oldest texts and shrinks the file", func(t *testing.T) {
@@ -123,7 +123,7 @@ func TestHistoryFile(t *testing.T) {
 			err = e
 		}
 		if err != nil {
-			t.Skipf("Windows wants a right for a symbolic link, and Wine cannot follow one: %v", err)
+			t.Skipf("symbolic links need a privilege on Windows, and Wine cannot follow them: %v", err)
 		}
 		if err := h.rewriteFile([]string{"y"}); err != nil {
 			t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/lineedit"
 )
 
-// scriptReader is a terminal that delivers one string at a time, and then an error.
+// scriptReader is a terminal that delivers one string at a time, followed by an error.
 type scriptReader struct {
 	parts []string
 	err   error
@@ -27,7 +27,7 @@ func (s *scriptReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// readRest returns what was not read.
+// readRest returns the unread input.
 func readRest(k *keyReader) string {
 	var b strings.Builder
 	for {
@@ -39,7 +39,7 @@ func readRest(k *keyReader) string {
 	}
 }
 
-// decodeKeys returns the keys that an editor gets.
+// decodeKeys returns the keys that an editor receives.
 func decodeKeys(t *testing.T, parts ...string) []lineedit.Key {
 	t.Helper()
 	k := newKeyReader(func() { t.Error("an interrupt") }, func() { t.Error("a quit") }, func() { t.Error("a suspension") })
@@ -62,11 +62,11 @@ func TestKeyReaderPaste(t *testing.T) {
 		tests := []struct{ name, typed, want string }{
 			{"a word", "\x1b[200~word\x1b[201~", "word"},
 			{"lines", "\x1b[200~a\nb\nc\x1b[201~", "a\nb\nc"},
-			{"a line end at the end is no Enter", "\x1b[200~a\rb\r\x1b[201~", "a\nb\n"},
+			{"a final line end is not Enter", "\x1b[200~a\rb\r\x1b[201~", "a\nb\n"},
 			{"Windows line ends", "\x1b[200~a\r\n\r\nb\r\n\x1b[201~", "a\n\nb\n"},
 			{"a tab is text", "\x1b[200~\tx\x1b[201~", "\tx"},
 			{"keys are not pressed", "\x1b[200~a\x03\x04\x1c\x1b[A\x7fb\x1b[201~", "a[Ab"},
-			{"the beginning of an end", "\x1b[200~a\x1b[20\x1b[201~", "a[20"},
+			{"the start of an end marker", "\x1b[200~a\x1b[20\x1b[201~", "a[20"},
 			{"characters of several bytes", "\x1b[200~äöü\n中\x1b[201~", "äöü\n中"},
 		}
 		for _, test := range tests {
@@ -85,7 +85,7 @@ func TestKeyReaderPaste(t *testing.T) {
 		}
 	})
 
-	// The line ends of a paste whose beginning was lost would be Enter keys.
+	// The line ends of a paste whose start was dropped would act as Enter keys.
 	t.Run("drops a paste whole if its start does not fit", func(t *testing.T) {
 		k := newKeyReader(nil, nil, nil)
 		k.decodeInput([]byte(strings.Repeat("x", maxTypeAhead-2) + lineedit.PasteStart))
@@ -101,7 +101,7 @@ func TestKeyReaderPaste(t *testing.T) {
 		}
 		k = newKeyReader(nil, nil, nil)
 		k.decodeInput([]byte(lineedit.PasteStart + strings.Repeat("x", maxTypeAhead)))
-		k.setEditing(true) // what comes from now on has room
+		k.setEditing(true) // later input has room
 		k.decodeInput([]byte("y" + lineedit.PasteEnd))
 		k.fail(io.EOF)
 		if key, err := lineedit.ReadKey(k, false); err != nil || key.Name != "Paste" || len(key.Text) != maxTypeAhead-len(lineedit.PasteStart) {
@@ -109,7 +109,7 @@ func TestKeyReaderPaste(t *testing.T) {
 		}
 	})
 
-	// An editor that is slower than the terminal must not lose a part of a paste from its middle.
+	// An editor slower than the terminal must not lose the middle of a paste.
 	t.Run("keeps a paste whole when the editor is slow", func(t *testing.T) {
 		k := newKeyReader(nil, nil, nil)
 		k.setEditing(true)
@@ -120,7 +120,8 @@ func TestKeyReaderPaste(t *testing.T) {
 		}
 	})
 
-	// No other key is one in a paste. A terminal that died in one never sends its end.
+	// In a paste, no other key acts as a key. A terminal that died during a paste never sends its
+	// end.
 	t.Run("ends an unfinished paste on Ctrl-C and silence", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			interrupts := 0
@@ -167,13 +168,13 @@ func TestKeyReaderControl(t *testing.T) {
 		}
 	})
 
-	// A program that has switched on other keys and was killed leaves the terminal so.
+	// A killed program may leave another keyboard encoding switched on.
 	t.Run("recognizes Ctrl-C in every encoding", func(t *testing.T) {
 		for _, sent := range []string{"\x1b[99;5u", "\x1b[99;5:1u", "\x1b[99;133u", "\x1b[27;5;99~"} {
 			interrupts := 0
 			k := newKeyReader(func() { interrupts++ }, func() { t.Error("a quit") }, nil)
 			k.decodeInput([]byte("ahead" + sent + "more"))
-			for i := range len(sent) { // a link may take it apart
+			for i := range len(sent) { // a connection may split it
 				k.decodeInput([]byte(sent[i : i+1]))
 			}
 			k.decodeInput([]byte("more"))
@@ -200,7 +201,7 @@ func TestKeyReaderControl(t *testing.T) {
 				t.Errorf("editing %v: got %d suspensions and the keys %q", editing, suspensions, got)
 			}
 		}
-		k := newKeyReader(nil, nil, nil) // where no program can be suspended, it is the end of input
+		k := newKeyReader(nil, nil, nil) // where programs cannot be suspended, it is the end of input
 		k.pumpInput(&scriptReader{[]string{"\x1a"}, io.EOF})
 		if got := readRest(k); got != "\x04" {
 			t.Errorf("got %q, want Ctrl-D", got)
@@ -214,7 +215,7 @@ func TestKeyReaderControl(t *testing.T) {
 			k.setEditing(editing)
 			k.pumpInput(&scriptReader{[]string{"\x1b[200~a\x1c\x03b\x1b[201~"}, io.ErrUnexpectedEOF})
 			if quits != 0 {
-				t.Errorf("editing %v: a paste has quit", editing)
+				t.Errorf("editing %v: a paste caused a quit", editing)
 			}
 			k.pumpInput(&scriptReader{[]string{"\x1c"}, io.ErrUnexpectedEOF})
 			if quits != 1 {
@@ -235,17 +236,17 @@ func TestKeyReader(t *testing.T) {
 
 	t.Run("returns without a key when woken", func(t *testing.T) {
 		k := newKeyReader(nil, nil, nil)
-		go k.wakeReader() // nobody types
-		if poked, err := k.awaitKey(); !poked || err != nil {
-			t.Errorf("got %v, %v", poked, err)
+		go k.wakeReader() // without any input
+		if woken, err := k.awaitKey(); !woken || err != nil {
+			t.Errorf("got %v, %v", woken, err)
 		}
 		k.decodeInput([]byte("later"))
 		k.wakeReader()
-		if poked, _ := k.awaitKey(); !poked {
-			t.Error("a key came before the poke")
+		if woken, _ := k.awaitKey(); !woken {
+			t.Error("a key arrived before the wake-up")
 		}
-		if poked, err := k.awaitKey(); poked || err != nil {
-			t.Errorf("got %v, %v, want the key", poked, err)
+		if woken, err := k.awaitKey(); woken || err != nil {
+			t.Errorf("got %v, %v, want the key", woken, err)
 		}
 	})
 

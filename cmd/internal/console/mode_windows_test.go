@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// wantFileMode wants the file only: a mode says nothing there, and who may read what lies
-// in the user's profile is what the profile hands down.
+// wantFileMode only checks that the file exists: Windows has no modes, and files in the user's
+// profile inherit its permissions.
 func wantFileMode(t *testing.T, path string, _ os.FileMode) {
 	t.Helper()
 	if _, err := os.Stat(path); err != nil {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A fakeProgram is a program that has the keys.
+// A fakeProgram is a program that takes the keys and records them.
 type fakeProgram struct {
 	got   []string
 	ended bool
@@ -67,7 +67,7 @@ func TestPassKeys(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 		k = newKeyReader(nil, nil, nil)
-		k.setProgram(func([]byte) error { return errors.New("it does not read") })
+		k.setProgram(func([]byte) error { return errors.New("the program does not read") })
 		k.pumpInput(&scriptReader{[]string{"lost"}, io.EOF})
 		if got := readRest(k); got != "" {
 			t.Errorf("got %q, want nothing: the keys were meant for the program", got)

@@ -10,7 +10,7 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// decisionSession is a session that notes what a person decides.
+// decisionSession is a session that records the user's decisions.
 type decisionSession struct {
 	session.Session
 	got []any
@@ -52,7 +52,7 @@ func TestPermissionChoice(t *testing.T) {
 			AllowHere:   {uint64(7), true},
 			AllowAlways: {session.Grant{Write: "/data", Always: true}},
 		} {
-			s := &decisionSession{err: errors.New("as it is")}
+			s := &decisionSession{err: errors.New("store failed")}
 			if err := ApplyPermissionChoice(t.Context(), s, p, choice); !errors.Is(err, s.err) || !slices.Equal(s.got, want) {
 				t.Errorf("%v: got %v, %v", choice, s.got, err)
 			}

@@ -19,11 +19,11 @@ func TestPrinter_Show(t *testing.T) {
 		{"errors", timeline.Text{Stream: timeline.Stderr, Data: []byte("e\n")}, "", "e\n"},
 		{"a notice", timeline.Notice{Message: "so it is"}, "", "[so it is]\n"},
 		{"a gap", timeline.Gap{From: 1, To: 2, Bytes: 5}, "", "[5 bytes of output came too fast and are not shown]\n"},
-		{"a death", timeline.WorkerExited{Reason: "killed by SIGKILL (out of memory)", LastLine: "x = [0] * n", PeakRSSBytes: 3 << 30}, "",
+		{"a crash", timeline.WorkerExited{Reason: "killed by SIGKILL (out of memory)", LastLine: "x = [0] * n", PeakRSSBytes: 3 << 30}, "",
 			"[killed by SIGKILL (out of memory); its last line was: x = [0] * n; it used up to 3072 MB; its state is lost, and the next input starts a new one]\n"},
-		{"an orderly end between turns", timeline.WorkerExited{Reason: "exit status 3", ExitCode: 3, Clean: true}, "",
+		{"a clean exit between turns", timeline.WorkerExited{Reason: "exit status 3", ExitCode: 3, Clean: true}, "",
 			"[exit status 3; its state is lost, and the next input starts a new one]\n"},
-		{"an end that somebody else wanted", timeline.WorkerExited{Reason: "reset", Clean: true}, "",
+		{"a reset by another client", timeline.WorkerExited{Reason: "reset", Clean: true}, "",
 			"[reset; its state is lost, and the next input starts a new one]\n"},
 		{"the end of the session", timeline.WorkerExited{Reason: "closed", Clean: true}, "", ""},
 		{"a start that failed", timeline.WorkerExited{Reason: "exit status 1", ExitCode: 1, NeverReady: true}, "", ""},
@@ -43,7 +43,7 @@ func TestPrinter_Show(t *testing.T) {
 }
 
 func TestPrinter_Display(t *testing.T) {
-	t.Run("tells no orderly end that a turn has asked for", func(t *testing.T) {
+	t.Run("hides a clean exit that a turn asked for", func(t *testing.T) {
 		var err strings.Builder
 		p := &printer{err: &err, startNewLine: func() {}, requestOpened: func(timeline.Seq) {}}
 		for _, body := range []timeline.Body{timeline.TurnEnded{Outcome: timeline.OutcomeEnded}, timeline.WorkerExited{Reason: "exit status 3", Clean: true}} {
@@ -56,12 +56,12 @@ func TestPrinter_Display(t *testing.T) {
 }
 
 func TestPrinter_State(t *testing.T) {
-	t.Run("reports when an input request is over", func(t *testing.T) {
-		var over timeline.Seq
-		p := &printer{requestClosed: func(wait timeline.Seq) { over = wait }}
+	t.Run("reports when an input request is closed", func(t *testing.T) {
+		var closed timeline.Seq
+		p := &printer{requestClosed: func(id timeline.Seq) { closed = id }}
 		p.printEvent(timeline.Event{Seq: 9, Body: timeline.InputRequestEnded{Request: 7}})
-		if over != 7 {
-			t.Errorf("got wait %d, want 7", over)
+		if closed != 7 {
+			t.Errorf("got request %d, want 7", closed)
 		}
 	})
 
@@ -77,11 +77,11 @@ func TestPrinter_State(t *testing.T) {
 				go func() { done <- p.waitUntilShown(t.Context(), 5) }()
 				synctest.Wait()
 				if len(done) > 0 {
-					t.Errorf("%s: it did not wait", name)
+					t.Errorf("%s: returned before the event", name)
 				}
 				p.markShown(e)
 				if !<-done {
-					t.Errorf("%s: it gave up", name)
+					t.Errorf("%s: still waits", name)
 				}
 			})
 		}
@@ -92,7 +92,7 @@ func TestPrinter_State(t *testing.T) {
 		cancel()
 		p := &printer{changed: make(chan struct{})}
 		if p.waitUntilShown(ctx, 1) {
-			t.Error("it says that what never came is on the screen")
+			t.Error("reports an event that never came as shown")
 		}
 	})
 }

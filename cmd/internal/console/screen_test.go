@@ -21,10 +21,10 @@ func TestOutputTracker(t *testing.T) {
 			{"colours", "\x1b[1;31mab\x1b[0m", 2},
 			{"title", "\x1b]0;title\ax", 1},
 			{"a string ended by ESC \\", "\x1b_Gdata\x1b\\x", 1},
-			{"accents as characters of their own", "e\u0301x", 2},
+			{"combining accents", "e\u0301x", 2},
 			{"wide characters", "中文", 4},
 			{"emoji", "🐍", 2},
-			{"emoji outside of the blocks of emoji", "✅⚡⌚🟢🫠", 10},
+			{"emoji outside the emoji blocks", "✅⚡⌚🟢🫠", 10},
 			{"over the margin", strings.Repeat("x", 145), 145},
 			{"invalid UTF-8", "\xff\xfe", 2},
 		}
@@ -44,7 +44,7 @@ func TestOutputTracker(t *testing.T) {
 		s.Write([]byte("before\nname? "))
 		for prompt, want := range map[string]bool{"name? ": true, "first line\nname? ": true, "": true, "other? ": false} {
 			if got := s.endsWith(prompt); got != want {
-				t.Errorf("shows(%q) is %v, want %v", prompt, got, want)
+				t.Errorf("endsWith(%q) is %v, want %v", prompt, got, want)
 			}
 		}
 	})
@@ -52,19 +52,19 @@ func TestOutputTracker(t *testing.T) {
 	t.Run("switches off modes that programs left on", func(t *testing.T) {
 		tests := []struct{ name, written, want, atEnd string }{
 			{"text", "abc\n", "", ""},
-			{"a program that ends as it should", "\x1b[?1049h\x1b[?1h\x1b=\x1b[?25lx\x1b[?25h\x1b[?1l\x1b>\x1b[?1049l", "", ""},
-			{"one that was killed", "\x1b[?1049h\x1b[?1;25l\x1b[?1006;1000hx", "\x1b[?1049l\x1b[?1006l\x1b[?1000l\x1b[?25h", ""},
+			{"a program that cleans up", "\x1b[?1049h\x1b[?1h\x1b=\x1b[?25lx\x1b[?25h\x1b[?1l\x1b>\x1b[?1049l", "", ""},
+			{"a killed program", "\x1b[?1049h\x1b[?1;25l\x1b[?1006;1000hx", "\x1b[?1049l\x1b[?1006l\x1b[?1000l\x1b[?25h", ""},
 			{"a hidden cursor", "\x1b[?25l", "\x1b[?25h", ""},
 			{"wrapping", "\x1b[?7l", "\x1b[?7h", ""},
-			{"keys of the keypad", "\x1b=", "\x1b>", ""},
+			{"keypad mode", "\x1b=", "\x1b>", ""},
 			{"a colour", "\x1b[31mred", "", "\x1b[0m"},
-			{"a colour that is over", "\x1b[31mred\x1b[0m", "", ""},
-			{"keys told from each other are no colour", "\x1b[>4;1m", "\x1b[>4;0m", ""},
-			{"keys that are as before", "\x1b[>4;2m\x1b[>4;0m\x1b[>4;2m\x1b[>4m", "", ""},
-			{"pushed flags of the keyboard", "\x1b[>1u\x1b[>5u\x1b[<u\x1b[>1u", "\x1b[<2u", ""},
-			{"flags that are as before", "\x1b[>1u\x1b[>5u\x1b[<2u\x1b[<u", "", ""},
+			{"a colour that was reset", "\x1b[31mred\x1b[0m", "", ""},
+			{"modifyOtherKeys is not a colour", "\x1b[>4;1m", "\x1b[>4;0m", ""},
+			{"modifyOtherKeys that was reset", "\x1b[>4;2m\x1b[>4;0m\x1b[>4;2m\x1b[>4m", "", ""},
+			{"pushed keyboard flags", "\x1b[>1u\x1b[>5u\x1b[<u\x1b[>1u", "\x1b[<2u", ""},
+			{"popped keyboard flags", "\x1b[>1u\x1b[>5u\x1b[<2u\x1b[<u", "", ""},
 			{"an unknown mode", "\x1b[?777h", "", ""},
-			{"what only looks like one", "\x1b]0;[?25l\a[?25l", "", ""},
+			{"text that looks like a mode", "\x1b]0;[?25l\a[?25l", "", ""},
 		}
 		for _, test := range tests {
 			for name, size := range map[string]int{"": len(test.written), ", byte by byte": 1} {
@@ -80,7 +80,7 @@ func TestOutputTracker(t *testing.T) {
 					}{{false, test.want}, {true, test.atEnd}, {true, ""}} {
 						shown.Reset()
 						if s.resetModes(step.all); shown.String() != step.want {
-							t.Errorf("after %q it writes %q, want %q", test.written, shown.String(), step.want)
+							t.Errorf("after %q resetModes writes %q, want %q", test.written, shown.String(), step.want)
 						}
 					}
 				})

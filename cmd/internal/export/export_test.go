@@ -17,7 +17,7 @@ var testSession = export.Session{Name: "main", Runtime: "3.11.7", Language: expo
 	Display: "Python", Extension: "py", Comment: "#", Kernel: "python3", JupyterName: "python",
 }}
 
-// turnEvents returns the events of one turn, with its output between them.
+// turnEvents returns the events of one turn, including its output.
 func turnEvents(n uint64, input, outcome string, shown ...timeline.Body) []timeline.Event {
 	all := []timeline.Event{{Turn: n, Body: timeline.TurnStarted{Input: []byte(input), InputBytes: len(input), Author: "ada"}}}
 	for _, b := range shown {
@@ -41,7 +41,7 @@ func writeExport(t *testing.T, format string, events ...[]timeline.Event) string
 	return b.String()
 }
 
-// allEventKinds has one of everything.
+// allEventKinds returns one event of every kind.
 func allEventKinds() []timeline.Event {
 	clipped := turnEvents(6, "very long", "ok")
 	clipped[0].Body = timeline.TurnStarted{Input: []byte("very"), InputBytes: 70000}
@@ -139,7 +139,7 @@ over
 	})
 }
 
-// A notebookFile is what the format demands of a notebook, as far as these tests go.
+// A notebookFile is a notebook as far as these tests check its format.
 type notebookFile struct {
 	Format   int `json:"nbformat"`
 	Minor    int `json:"nbformat_minor"`
@@ -191,18 +191,18 @@ func TestExportNotebook(t *testing.T) {
 		if want := []string{"x = 1\nx", "input('n? ')", "getpass()"}; !slices.Equal(code, want) {
 			t.Errorf("got %q, want %q", code, want)
 		}
-		readNotebook(t) // of a session where nothing happened
+		readNotebook(t) // of an empty session
 	})
 
 	t.Run("writes text and images as outputs", func(t *testing.T) {
-		picture := func(source, data string, update bool) timeline.Body {
+		image := func(source, data string, update bool) timeline.Body {
 			d := timeline.NewImageDisplay("image/png", []byte(data), source, "")
 			d.Update = update
 			return d
 		}
 		f := readNotebook(t, turnEvents(1, "plot", "ok",
 			textBody("a\xc3"), textBody("\xbc\n"), timeline.Text{Stream: timeline.Stderr, Data: []byte("warned\n")},
-			picture("1", "first", false), picture("2", "other", false), picture("1", "second", true),
+			image("1", "first", false), image("2", "other", false), image("1", "second", true),
 			timeline.NewImageDisplay("image/svg+xml", []byte("<svg/>"), "", ""), timeline.Display{Omitted: map[string]timeline.Blob{"image/png": {Bytes: 9}}}))
 		got := fmt.Sprint(f.Cells[0].Outputs)
 		for _, want := range []string{
@@ -214,7 +214,7 @@ func TestExportNotebook(t *testing.T) {
 			}
 		}
 		if strings.Index(got, "c2Vjb25k") > strings.Index(got, "b3RoZXI=") || len(f.Cells[0].Outputs) != 6 {
-			t.Errorf("the update does not stand where the first was: %s", got)
+			t.Errorf("the update is not in place of the first display: %s", got)
 		}
 	})
 
@@ -237,7 +237,7 @@ func TestExportNotebook(t *testing.T) {
 			bundle(timeline.Display{ID: "never", Update: true}, "text/plain", "3"), timeline.OutputCleared{},
 			bundle(timeline.Display{}, "application/json", "{broken", "image/png", "\x89PNG"), echo("7\n")), silent)
 		if len(f.Cells) != 1 {
-			t.Fatalf("got %d cells: the silent turn is one", len(f.Cells))
+			t.Fatalf("got %d cells, including the silent turn", len(f.Cells))
 		}
 		got, err := json.Marshal(f.Cells[0].Outputs)
 		if err != nil {
@@ -264,7 +264,7 @@ func TestExportNotebook(t *testing.T) {
 
 func TestExportLimits(t *testing.T) {
 	t.Run("bounds the output of a turn and says so", func(t *testing.T) {
-		long := strings.Repeat(strings.Repeat("x", 1023)+"\n", 1<<10) // a megabyte
+		long := strings.Repeat(strings.Repeat("x", 1023)+"\n", 1<<10) // one megabyte
 		var shown []timeline.Body
 		for range 20 {
 			shown = append(shown, textBody(long))
@@ -316,11 +316,11 @@ func TestExportLimits(t *testing.T) {
 			t.Errorf("%v: %.300s", err, got)
 		}
 		if slices.Sort(read); !slices.Equal(read, []string{"gone", "kept"}) {
-			t.Errorf("read were %q", read)
+			t.Errorf("read %q", read)
 		}
 		read = nil
 		if got, err := to("py", shown); err != nil || len(read) > 0 || !strings.Contains(got, "\ntable\n") {
-			t.Errorf("a script: %v, %q were read: %s", err, read, got)
+			t.Errorf("script: %v, read %q: %s", err, read, got)
 		}
 		shown.Omitted["text/html"] = timeline.Blob{Bytes: 1, Digest: "unreachable"}
 		for _, format := range []string{"ipynb", "txt"} {
@@ -331,7 +331,7 @@ func TestExportLimits(t *testing.T) {
 		huge := timeline.Display{Omitted: map[string]timeline.Blob{"text/html": {Bytes: 17 << 20, Digest: "huge"}}}
 		read = nil
 		if got, err := to("ipynb", huge); err != nil || len(read) > 0 || !strings.Contains(got, "17825792 more bytes of output are left out") {
-			t.Errorf("more than a turn may have: %v, %q were read: %.300s", err, read, got)
+			t.Errorf("output beyond the limit: %v, read %q: %.300s", err, read, got)
 		}
 	})
 }

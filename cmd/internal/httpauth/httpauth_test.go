@@ -57,30 +57,30 @@ func TestLoginLinks(t *testing.T) {
 		link := d.NewLink()
 		for _, wrong := range []string{"", link[:len(link)-1], link + "A", "x"} {
 			if _, _, ok := d.RedeemLink(wrong); ok {
-				t.Errorf("the door opened for %q", wrong)
+				t.Errorf("accepted %q", wrong)
 			}
 		}
 		cookie, _, ok := d.RedeemLink(link)
 		if !ok || !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode {
-			t.Fatalf("the link gave %v, %v", cookie, ok)
+			t.Fatalf("redeeming the link: got %v, %v", cookie, ok)
 		}
 		if _, _, ok := d.RedeemLink(link); ok {
-			t.Error("a link was good twice")
+			t.Error("the link was accepted twice")
 		}
 		r := newRequest()
 		r.AddCookie(cookie)
 		if token, ok := d.PageToken(r); !ok || token == "" {
-			t.Error("the cookie is not known")
+			t.Error("the cookie was rejected")
 		}
 		r.AddCookie(cookie)
 		if _, ok := d.PageToken(r); ok {
-			t.Error("a request with two cookies was taken")
+			t.Error("a request with two cookies was accepted")
 		}
 		if _, ok := d.PageToken(newRequest("Cookie", "c=x")); ok {
-			t.Error("a bad cookie was taken")
+			t.Error("an invalid cookie was accepted")
 		}
 		if _, ok := httpauth.NewLoginLinks("c").PageToken(r); ok {
-			t.Error("the cookie of another door was taken")
+			t.Error("the cookie of another LoginLinks was accepted")
 		}
 	})
 
@@ -91,26 +91,26 @@ func TestLoginLinks(t *testing.T) {
 			old, good := d.NewLink(), ""
 			time.Sleep(httpauth.LoginLinkTimeout + time.Second)
 			if _, _, ok := d.RedeemLink(old); ok {
-				t.Error("a link was good after its time")
+				t.Error("an expired link was accepted")
 			}
 			good = d.NewLink()
 			cookie, _, ok := d.RedeemLink(good)
 			if !ok {
-				t.Fatal("a new link is not good")
+				t.Fatal("a new link was rejected")
 			}
 			r := newRequest()
 			r.AddCookie(cookie)
 			time.Sleep(httpauth.BrowserSessionTimeout - time.Second)
 			if _, ok := d.PageToken(r); !ok {
-				t.Error("the visit ended early")
+				t.Error("the browser session expired early")
 			}
 			time.Sleep(httpauth.BrowserSessionTimeout - time.Second)
 			if _, ok := d.PageToken(r); !ok {
-				t.Error("use does not prolong a visit")
+				t.Error("use does not extend the browser session")
 			}
 			time.Sleep(httpauth.BrowserSessionTimeout + time.Second)
 			if _, ok := d.PageToken(r); ok {
-				t.Error("the visit did not end")
+				t.Error("the browser session did not expire")
 			}
 		})
 	})
@@ -123,7 +123,7 @@ func TestLoginLinks(t *testing.T) {
 			d.NewLink()
 		}
 		if _, _, ok := d.RedeemLink(first); ok {
-			t.Error("the oldest of 17 links is good")
+			t.Error("the oldest of 17 links was accepted")
 		}
 		cookie, _, _ := d.RedeemLink(d.NewLink())
 		for range 32 {
@@ -132,7 +132,7 @@ func TestLoginLinks(t *testing.T) {
 		r := newRequest()
 		r.AddCookie(cookie)
 		if _, ok := d.PageToken(r); ok {
-			t.Error("the oldest of 33 visits goes on")
+			t.Error("the oldest of 33 browser sessions was accepted")
 		}
 	})
 }

@@ -90,6 +90,11 @@ func keysAt(keys ...string) func(map[string]any) []string {
 
 // Clients returns the clients that can be configured, in the order of the help.
 func Clients() []Client {
+	return slices.Concat(terminalAgents(), editors(), []Client{openCodeClient(), claudeDesktopClient()})
+}
+
+// terminalAgents returns the clients that are coding agents in a terminal, except OpenCode.
+func terminalAgents() []Client {
 	return []Client{{
 		Name: "claude", Title: "Claude Code", programs: []string{"claude"},
 		file: func(p ConfigDirs) string {
@@ -147,7 +152,12 @@ func Clients() []Client {
 		markerDir: func(p ConfigDirs) string { return filepath.Join(p.Home, ".continue") },
 		project:   filepath.Join(".continue", "mcpServers", "turnstone.json"), format: jsonFormat{}, servers: keysAt("mcpServers"),
 		settings: plainSettings, reloadHint: "a reload of its configuration",
-	}, {
+	}}
+}
+
+// editors returns the clients that are code editors.
+func editors() []Client {
+	return []Client{{
 		Name: "cursor", Title: "Cursor", programs: []string{"cursor", "cursor-agent"},
 		file:    func(p ConfigDirs) string { return filepath.Join(p.Home, ".cursor", "mcp.json") },
 		project: filepath.Join(".cursor", "mcp.json"), format: jsonFormat{}, servers: keysAt("mcpServers"),
@@ -169,7 +179,11 @@ func Clients() []Client {
 		Name: "windsurf", Title: "Windsurf", programs: []string{"windsurf"},
 		file:   func(p ConfigDirs) string { return filepath.Join(p.Home, ".codeium", "windsurf", "mcp_config.json") },
 		format: jsonFormat{}, servers: keysAt("mcpServers"), settings: plainSettings, reloadHint: "a restart, or Refresh in its MCP settings",
-	}, {
+	}}
+}
+
+func openCodeClient() Client {
+	return Client{
 		Name: "opencode", Title: "OpenCode", programs: []string{"opencode"},
 		file: func(p ConfigDirs) string {
 			dir := filepath.Join(p.XDG, "opencode")
@@ -186,11 +200,15 @@ func Clients() []Client {
 			}
 		},
 		reloadHint: "a restart",
-	}, {
+	}
+}
+
+func claudeDesktopClient() Client {
+	return Client{
 		Name: "claude-desktop", Title: "Claude Desktop",
 		file:   func(p ConfigDirs) string { return filepath.Join(claudeDir(p), "claude_desktop_config.json") },
 		format: jsonFormat{}, servers: keysAt("mcpServers"), settings: plainSettings, reloadHint: "a restart",
-	}}
+	}
 }
 
 // CanAutoApprove reports whether the client has a setting to run tools without asking.

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// newTestHome returns a home directory without any client and a PATH without any command.
+// newTestHome returns a home directory without clients and a PATH without commands.
 func newTestHome(t *testing.T) ConfigDirs {
 	t.Helper()
 	home := t.TempDir()
@@ -67,7 +67,7 @@ func wantOutcome(t *testing.T, want Outcome, apply func(context.Context, ConfigD
 }
 
 func TestInstall(t *testing.T) {
-	// These are the files that each client reads, as its documentation shows them.
+	// The files are those that each client's documentation shows.
 	t.Run("writes the file that each client reads", func(t *testing.T) {
 		for name, want := range map[string]string{
 			"claude":         `{"mcpServers":{"turnstone":{"type":"stdio","command":"/opt/bin/repl","args":["mcp","--lang","python"],"alwaysLoad":true}}}`,
@@ -94,10 +94,10 @@ func TestInstall(t *testing.T) {
 				wantOutcome(t, Unchanged, c.Install, p, testServer)
 				wantOutcome(t, Removed, c.Uninstall, p, testServer)
 				if pathExists(r.File) {
-					t.Errorf("%s is left, and held nothing but ours", r.File)
+					t.Errorf("%s was left, although it had only our entry", r.File)
 				}
 				if by, _ := c.FindInstalled(p); by != "" {
-					t.Errorf("%s is left, which says that the client is there", by)
+					t.Errorf("%s was left, so the client looks installed", by)
 				}
 				wantOutcome(t, NotConfigured, c.Uninstall, p, testServer)
 			})
@@ -111,7 +111,7 @@ func TestInstall(t *testing.T) {
 		wantOutcome(t, Added, c.Install, p, testServer)
 		wantOutcome(t, Removed, c.Uninstall, p, testServer)
 		if !pathExists(mine) || pathExists(filepath.Join(p.Home, ".cline", "data")) {
-			t.Error("the directory of ours is left, or that of the person is gone")
+			t.Error("our directory was left, or the user's was removed")
 		}
 	})
 
@@ -122,11 +122,11 @@ func TestInstall(t *testing.T) {
 			t.Errorf("got %+v, %v", r, err)
 		}
 		if left, _ := os.ReadDir(p.Home); len(left) > 0 {
-			t.Errorf("it left %v", left)
+			t.Errorf("the dry run created %v", left)
 		}
 	})
 
-	// The difference must not show the secrets of other servers.
+	// The diff must not show the secrets of other servers.
 	t.Run("shows only the lines that change", func(t *testing.T) {
 		p, c := newTestHome(t), findClient(t, "cursor")
 		writeTestFile(t, c.file(p), "{\n  \"mcpServers\": {\n    \"a\": {\n      \"env\": {\"TOKEN\": \"secret\"}\n    }\n  }\n}\n", 0o600)
@@ -142,7 +142,7 @@ func TestInstall(t *testing.T) {
 			r, err := c.Install(t.Context(), p, testServer, Options{Project: true})
 			if !c.HasProject() {
 				if err == nil {
-					t.Errorf("%s: has no project file", c.Name)
+					t.Errorf("%s has no project file", c.Name)
 				}
 				continue
 			}
@@ -169,16 +169,16 @@ func TestInstallEnv(t *testing.T) {
 					t.Errorf("got %s\nwant %s", got, want)
 				}
 				wantOutcome(t, Unchanged, c.Install, p, s)
-				wantOutcome(t, Unchanged, c.Install, p, testServer) // which names none, and takes none away
+				wantOutcome(t, Unchanged, c.Install, p, testServer) // it names no variables, and removes none
 				wantOutcome(t, Removed, c.Uninstall, p, testServer)
 				if pathExists(r.File) {
-					t.Errorf("%s is left:\n%s", r.File, readTestFile(t, r.File))
+					t.Errorf("%s was left:\n%s", r.File, readTestFile(t, r.File))
 				}
 			})
 		}
 	})
 
-	// Entries that a person made stay.
+	// Entries made by the user stay.
 	t.Run("adds a variable to the existing ones", func(t *testing.T) {
 		p, c := newTestHome(t), findClient(t, "cursor")
 		writeTestFile(t, c.file(p), `{"mcpServers": {"turnstone": {"type": "stdio", "command": "/opt/bin/repl", "args": ["mcp", "--lang", "python"], "env": {"MINE": "1"}}}}`, 0o600)
@@ -201,7 +201,7 @@ func TestInstallPreserves(t *testing.T) {
 					"\t\t\t\"args\": [\n\t\t\t\t\"mcp\",\n\t\t\t\t\"--lang\",\n\t\t\t\t\"python\"\n\t\t\t]\n\t\t}\n\t},\n\t\"a\": [1,  2]\n}\n",
 			},
 			{
-				"one line stays one line",
+				"a single line stays a single line",
 				`{"a":1}`,
 				`{"a":1, "mcpServers": {"turnstone": {"command": "/opt/bin/repl", "args": ["mcp", "--lang", "python"]}}}`,
 			},
@@ -237,10 +237,10 @@ func TestInstallPreserves(t *testing.T) {
 					t.Fatalf("got\n%q\nwant\n%q", got, test.after)
 				}
 				if info, err := os.Stat(file); err != nil || info.Mode() != before.Mode() {
-					t.Errorf("the mode is %v (%v), want %v", info.Mode(), err, before.Mode())
+					t.Errorf("got mode %v (%v), want %v", info.Mode(), err, before.Mode())
 				}
 				if got := readTestFile(t, r.Backup); got != test.before {
-					t.Errorf("the backup is %q", got)
+					t.Errorf("got backup %q", got)
 				}
 				wantOutcome(t, Unchanged, c.Install, p, testServer)
 				moved := testServer
@@ -251,7 +251,7 @@ func TestInstallPreserves(t *testing.T) {
 					t.Errorf("after uninstall it is %q, want %q", got, test.before)
 				}
 				if pathExists(backupPath(file)) {
-					t.Error("a backup of what the file is now is left")
+					t.Error("the backup was left, although it equals the file")
 				}
 			})
 		}
@@ -275,17 +275,17 @@ func TestInstallPreserves(t *testing.T) {
 				wantOutcome(t, Added, c.Install, p, testServer)
 				added := readTestFile(t, file)
 				if !strings.HasPrefix(added, before) {
-					t.Errorf("what was there has changed:\n%s", added)
+					t.Errorf("the existing text has changed:\n%s", added)
 				}
 				if strings.Count(added, "\r\n") > 0 && strings.Count(added, "\n") != strings.Count(added, "\r\n") {
-					t.Errorf("the line ends are mixed: %q", added)
+					t.Errorf("got mixed line ends: %q", added)
 				}
 				wantOutcome(t, Unchanged, c.Install, p, testServer)
 				approving := testServer
 				approving.AutoApprove, approving.Args = true, []string{"mcp", "--dir", `C:\x "y" ` + "\x7f\n"}
 				wantOutcome(t, Updated, c.Install, p, approving)
 				if got := readTestFile(t, file); !strings.Contains(got, `default_tools_approval_mode = "approve"`) {
-					t.Errorf("approval was asked for:\n%s", got)
+					t.Errorf("got an approval setting:\n%s", got)
 				}
 				wantOutcome(t, Unchanged, c.Install, p, defaultedServer(approving))
 				wantOutcome(t, Removed, c.Uninstall, p, testServer)
@@ -311,7 +311,7 @@ func TestInstallPreserves(t *testing.T) {
 		}
 		wantOutcome(t, Removed, c.Uninstall, p, testServer)
 		if got := readTestFile(t, file); got != "[tui]\nb = 1\n" {
-			t.Errorf("got %q, want the other table alone", got)
+			t.Errorf("got %q, want only the other table", got)
 		}
 	})
 
@@ -335,7 +335,7 @@ func TestInstallPreserves(t *testing.T) {
 				t.Errorf("from %q\ngot  %q\nwant %q", test.before, got, test.after)
 			}
 			if got := readTestFile(t, r.Backup); got != test.before {
-				t.Errorf("the backup is %q", got)
+				t.Errorf("got backup %q", got)
 			}
 		}
 	})
@@ -351,16 +351,16 @@ func TestInstallPreserves(t *testing.T) {
 		makeSymlink(t, real, file)
 		wantOutcome(t, Added, c.Install, p, testServer)
 		if to, err := os.Readlink(file); err != nil || to != real {
-			t.Errorf("the link leads to %q (%v)", to, err)
+			t.Errorf("the link points to %q (%v)", to, err)
 		}
 		if !strings.Contains(readTestFile(t, real), "turnstone") {
-			t.Error("the file behind the link has not changed")
+			t.Error("the target of the link has not changed")
 		}
 		if err := os.Remove(real); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := c.Install(t.Context(), p, testServer, Options{}); err == nil || !strings.Contains(err.Error(), "which does not exist") {
-			t.Errorf("a link that leads nowhere: got %v", err)
+			t.Errorf("dangling link: got %v", err)
 		}
 	})
 
@@ -376,7 +376,7 @@ func TestInstallPreserves(t *testing.T) {
 	})
 }
 
-// defaultedServer returns a server without what only an explicit wish sets.
+// defaultedServer returns a server without the options that must be set explicitly.
 func defaultedServer(s Server) Server {
 	s.AutoApprove = false
 	return s
@@ -413,7 +413,7 @@ func TestInstallErrors(t *testing.T) {
 				t.Errorf("%.60q: the file has changed: %.200q", test.text, got)
 			}
 			if left, err := filepath.Glob(filepath.Join(filepath.Dir(c.file(p)), "*")); err != nil || len(left) != 1 {
-				t.Errorf("files are left behind: %v", left)
+				t.Errorf("files were left behind: %v", left)
 			}
 		}
 	})
@@ -461,7 +461,7 @@ func TestInstallClaude(t *testing.T) {
 		moved.Command = "/new/repl"
 		wantOutcome(t, Updated, c.Install, p, moved)
 		if got := readTestFile(t, file); !strings.Contains(got, `"env":{"A":"1"}`) || !strings.Contains(got, "/new/repl") {
-			t.Errorf("the person's settings are lost: %s", got)
+			t.Errorf("the user's settings were lost: %s", got)
 		}
 		wantOutcome(t, Removed, c.Uninstall, p, testServer)
 		if got := strings.Count(readTestFile(t, calls), "\n"); got != 4 {
@@ -495,7 +495,7 @@ func TestInstallConcurrent(t *testing.T) {
 			t.Errorf("got %v, want errChanged", err)
 		}
 		if got := readTestFile(t, file); got != `{"theirs": 1}` {
-			t.Errorf("their change is lost: %s", got)
+			t.Errorf("their change was lost: %s", got)
 		}
 	})
 
@@ -538,13 +538,13 @@ func TestInstallConcurrent(t *testing.T) {
 			}
 		}
 		if got := strings.Count(readTestFile(t, c.file(p)), `"command"`); got != many {
-			t.Errorf("%d of %d entries are there", got, many)
+			t.Errorf("got %d of %d entries", got, many)
 		}
 	})
 }
 
-// makeSymlink makes a symbolic link, where that is possible: Windows wants a right for it,
-// and Wine makes one that nobody can read.
+// makeSymlink makes a symbolic link or skips the test: Windows requires a privilege, and Wine makes
+// unreadable links.
 func makeSymlink(t *testing.T, to, link string) {
 	t.Helper()
 	err := os.Symlink(to, link)
@@ -552,16 +552,16 @@ func makeSymlink(t *testing.T, to, link string) {
 		_, err = os.Readlink(link)
 	}
 	if err != nil {
-		t.Skipf("Windows wants a right for a symbolic link, and Wine cannot read one: %v", err)
+		t.Skipf("symbolic links need a privilege on Windows, and Wine cannot read them: %v", err)
 	}
 }
 
-// A fakeClient is the command of a client, played by the test binary.
+// A fakeClient configures the test binary as a client's command.
 type fakeClient struct {
 	File        string // the configuration that it writes
-	Calls       string // a file that has a line for each call
+	Calls       string // gets a line for each call
 	Failure     string // its message before it fails; "" if it succeeds
-	DoesNothing bool   // it does nothing, and says so to nobody
+	DoesNothing bool   // it does nothing and reports success
 }
 
 const fakeVariable = "TURNSTONE_TEST_FAKE"
@@ -606,7 +606,7 @@ func (f fakeClient) runFake(args []string) int {
 	return 0
 }
 
-// installFakeClient puts a command on PATH, in the form in which npm installs them.
+// installFakeClient puts a command on PATH, in the form that npm uses.
 func installFakeClient(t *testing.T, p ConfigDirs, name string, f fakeClient) {
 	t.Helper()
 	self, err := os.Executable()
@@ -635,10 +635,10 @@ func TestInstallVSCode(t *testing.T) {
 	}
 	wantOutcome(t, Unchanged, c.Install, p, testServer)
 	if r := wantOutcome(t, Removed, c.Uninstall, p, testServer); len(r.Commands) != 0 {
-		t.Errorf("code has no command for this: %v", r.Commands)
+		t.Errorf("code has no command to remove an entry: %v", r.Commands)
 	}
 	if r := wantOutcome(t, Added, c.Install, p, testServer); len(r.Commands) != 0 || r.Backup == "" {
-		t.Errorf("code would write the file anew: %+v", r)
+		t.Errorf("code would rewrite the file: %+v", r)
 	}
 }
 
@@ -647,7 +647,7 @@ func TestFindClients(t *testing.T) {
 		p := newTestHome(t)
 		for _, c := range Clients() {
 			if by, looked := c.FindInstalled(p); by != "" || len(looked) == 0 {
-				t.Errorf("%s: found by %q on an empty machine", c.Name, by)
+				t.Errorf("%s: found by %q in an empty home", c.Name, by)
 			}
 		}
 		writeTestFile(t, filepath.Join(p.Home, ".cursor", "x"), "", 0o600)
@@ -679,14 +679,14 @@ func TestFindClients(t *testing.T) {
 			t.Fatalf("%+v, %v", entries, err)
 		}
 		if r, err := c.Install(t.Context(), p, testServer, Options{}); err != nil || r.Outcome != Updated {
-			t.Errorf("a lasting installation after it: %v, %v", r.Outcome, err)
+			t.Errorf("permanent installation afterwards: %v, %v", r.Outcome, err)
 		}
 		if r, err := c.Uninstall(t.Context(), p, byRunner, Options{}); err != nil || r.Outcome != Removed {
 			t.Errorf("removed: %v, %v", r.Outcome, err)
 		}
 		for _, foreign := range [][]string{{"other", "mcp"}, {"turnstone-repl-other", "mcp"}, {"turnstone-repl", "serve"}, {"turnstone-repl"}} {
 			if (Entry{Command: "uvx", Args: foreign}).isOurs("") {
-				t.Errorf("uvx %q is taken for ours", foreign)
+				t.Errorf("uvx %q counts as ours", foreign)
 			}
 		}
 	})
@@ -732,7 +732,7 @@ func TestSelfCommand(t *testing.T) {
 		}
 	})
 
-	t.Run("rejects a path that will not stay", func(t *testing.T) {
+	t.Run("rejects a temporary path", func(t *testing.T) {
 		dir := t.TempDir()
 		for path, says := range map[string]string{
 			filepath.Join(dir, "go-build123", "b001", "exe", "repl"): "go run",
@@ -759,9 +759,9 @@ func FuzzTOML_InstallAndUninstallAreTheIdentity(f *testing.F) {
 	f.Fuzz(func(t *testing.T, before string) { checkRoundTrip(t, findClient(t, "codex"), before) })
 }
 
-// checkRoundTrip: a file that cannot be edited is refused. A file that can be edited keeps its
-// meaning (put and remove prove it). Installing twice equals installing once. Removing the
-// entry leaves the other bytes, and all of them when there is a backup.
+// checkRoundTrip checks that Install either rejects a file or can edit it. An edited file keeps its
+// meaning, which put and remove verify. Installing twice equals installing once. Removing the entry
+// leaves the other bytes, and all of them if there is a backup.
 func checkRoundTrip(t *testing.T, c Client, before string) {
 	p := ConfigDirs{Home: t.TempDir(), Getenv: func(string) string { return "" }}
 	file := c.file(p)
@@ -769,7 +769,7 @@ func checkRoundTrip(t *testing.T, c Client, before string) {
 	r, err := c.Install(t.Context(), p, testServer, Options{})
 	if err != nil {
 		if got := readTestFile(t, file); got != before {
-			t.Fatalf("refused (%v) and changed: %q", err, got)
+			t.Fatalf("rejected (%v), but changed: %q", err, got)
 		}
 		return
 	}
@@ -785,7 +785,7 @@ func checkRoundTrip(t *testing.T, c Client, before string) {
 		t.Fatal(err)
 	}
 	if _, err := removeVerified(c.format, []byte(added), c.entryKeys(tree, "turnstone")); err != nil {
-		t.Fatalf("it cannot be taken out: %v\n%q", err, added)
+		t.Fatalf("uninstall failed: %v\n%q", err, added)
 	}
 	if _, err := c.Uninstall(t.Context(), p, testServer, Options{}); err != nil {
 		t.Fatal(err)
@@ -794,6 +794,6 @@ func checkRoundTrip(t *testing.T, c Client, before string) {
 		t.Fatalf("after uninstall it is %q, want %q", got, before)
 	}
 	if left, _ := os.ReadDir(filepath.Dir(file)); !slices.ContainsFunc(left, func(e fs.DirEntry) bool { return e.Name() == filepath.Base(file) }) || len(left) != 1 {
-		t.Fatalf("files are left: %v", left)
+		t.Fatalf("files were left: %v", left)
 	}
 }

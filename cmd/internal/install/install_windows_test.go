@@ -14,7 +14,7 @@ import (
 var windowsServer = Server{Name: "turnstone", Command: `C:\Program Files\Ada & Co\repl.exe`, Args: []string{"mcp", "--dir", `D:\größer`}}
 
 func TestConfigDirsWindows(t *testing.T) {
-	// Where each client documents its file, below the profile of the user.
+	// The paths are those that each client documents, below the user's profile.
 	t.Run("finds the files below the user profile", func(t *testing.T) {
 		for variable, dir := range map[string]string{"USERPROFILE": `C:\Users\Ada`, "AppData": `C:\Users\Ada\AppData\Roaming`, "LOCALAPPDATA": `C:\Users\Ada\AppData\Local`} {
 			t.Setenv(variable, dir)
@@ -68,7 +68,7 @@ func TestConfigDirsWindows(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := c.file(p); got != used {
-			t.Errorf("of two: got %s, want the one that is used, %s", got, used)
+			t.Errorf("two packages: got %s, want the used one, %s", got, used)
 		}
 	})
 }
@@ -91,18 +91,18 @@ func TestInstallWindows(t *testing.T) {
 		}
 	})
 
-	// Batch files get their words by way of cmd.exe.
+	// Batch files receive their arguments through cmd.exe.
 	t.Run("rejects words that a batch file would change", func(t *testing.T) {
 		p, c := newTestHome(t), findClient(t, "claude")
 		installFakeClient(t, p, "claude", fakeClient{File: c.file(p), Calls: filepath.Join(p.Home, "calls")})
 		plain := windowsServer
 		plain.Command = `C:\Program Files\Ada\repl.exe`
 		if r := wantOutcome(t, Added, c.Install, p, plain); len(r.Commands) != 1 {
-			t.Errorf("claude itself was not asked: %+v", r)
+			t.Errorf("claude was not called: %+v", r)
 		}
 		_, entries, err := c.FindEntries(p, false)
 		if err != nil || len(entries) != 1 || entries[0].Command != plain.Command || entries[0].Args[2] != plain.Args[2] {
-			t.Errorf("it was told %+v (%v)", entries, err)
+			t.Errorf("claude received %+v (%v)", entries, err)
 		}
 		for i, odd := range []string{`C:\a & b\repl.exe`, `C:\100%\repl.exe`, `C:\Program Files (x86)\repl.exe`} {
 			s := windowsServer
@@ -145,7 +145,7 @@ func TestInstallWindows(t *testing.T) {
 					t.Fatal(err)
 				}
 				if got := fileRights(t, file); got != before {
-					t.Errorf("%s: the rights are %s, want %s", r.Outcome, got, before)
+					t.Errorf("%s: got permissions %s, want %s", r.Outcome, got, before)
 				}
 			}
 		}
@@ -168,7 +168,7 @@ func TestInstallWindows(t *testing.T) {
 			return nil
 		})
 		if got := readTestFile(t, to); err != nil || got != "new" || looks != 3 {
-			t.Errorf("got %v, %q after %d looks, want it replaced after 3", err, got, looks)
+			t.Errorf("got %v, %q after %d checks, want it replaced after 3", err, got, looks)
 		}
 	})
 }

@@ -47,7 +47,7 @@ func TestFind(t *testing.T) {
 		createFile(t, exe)
 		link := filepath.Join(dir, "repl")
 		if err := os.Symlink(exe, link); err != nil {
-			t.Skip("no right to make a symbolic link: ", err)
+			t.Skip("cannot make a symbolic link: ", err)
 		}
 		if o := Find(link); o.Name != "Homebrew" {
 			t.Errorf("%+v", o)
@@ -72,7 +72,7 @@ func TestIsReleased(t *testing.T) {
 		"v1.2.4-0.20261123053000-0123456789ab+dirty": false,
 	} {
 		if isReleased(version) != want {
-			t.Errorf("released(%q) = %v", version, !want)
+			t.Errorf("isReleased(%q) = %v", version, !want)
 		}
 	}
 }

@@ -15,7 +15,7 @@ func (s scriptedSource) LastBurst() KeyBurst {
 	return KeyBurst{s.allAtOnce && len(s.runes) > 0, s.allAtOnce && slices.Contains(s.runes, '\r'), s.severalLines}
 }
 
-// isCompletePython judges the few texts of these tests as Python does.
+// isCompletePython implements Python's check for the few texts of these tests.
 func isCompletePython(text string) bool {
 	open, inString := Python.scanTokens([]rune(text), func(int, int, Style) {})
 	last := text[strings.LastIndex(text, "\n")+1:]
@@ -23,7 +23,7 @@ func isCompletePython(text string) bool {
 	return len(open) == 0 && !inString && (!block || strings.TrimSpace(last) == "" && strings.Count(text, "\n") > 1)
 }
 
-// completeNames completes names, and knows a call.
+// completeNames completes names, and shows a hint for one call.
 func completeNames(text string, cursor int) Completion {
 	before := text[:cursor]
 	start := len(strings.TrimRightFunc(before, isWord))
@@ -48,32 +48,32 @@ const (
 
 func pasteSequence(text string) string { return PasteStart + text + PasteEnd }
 
-// The scripts say in peers what CPython's PyREPL 3.13 (P), IPython 9 (I) and radian 0.7 (R) do with
-// the same keys, as their documents have it. The tests run ours alone.
+// The field peers says how CPython's PyREPL 3.13 (P), IPython 9 (I) and radian 0.7 (R) handle the
+// same keys, according to their documentation. The tests run only our editor.
 var editScripts = []struct {
 	name, peers string
 	keys        string
-	text        string // what is in the editor, or was accepted
+	text        string // the text in the editor, or the accepted one
 	outcome     Outcome
 }{
 	{"a line", "P I R: the same", "1+1\r", "1+1", OutcomeAccept},
-	{"a block goes on by itself and is indented", "P I R: the same", "def f():\rreturn 1\r", "def f():\n    return 1\n", OutcomeContinue},
+	{"a block continues and is indented", "P I R: the same", "def f():\rreturn 1\r", "def f():\n    return 1\n", OutcomeContinue},
 	{"an empty line ends a block", "P: the same; I: two of them; R: brackets", "def f():\rreturn 1\r\r", "def f():\n    return 1", OutcomeAccept},
 	{"a block within a block", "P I: the same", "def f():\rif x:\rpass\r", "def f():\n    if x:\n        pass\n    ", OutcomeContinue},
 	{"return ends its block", "P: keeps the indentation; I: goes back", "if x:\rif y:\rreturn\r", "if x:\n    if y:\n        return\n    ", OutcomeContinue},
-	{"else goes back by its colon", "P I: by hand", "if x:\rpass\relse:\r", "if x:\n    pass\nelse:\n    ", OutcomeContinue},
+	{"the colon of else dedents it", "P I: by hand", "if x:\rpass\relse:\r", "if x:\n    pass\nelse:\n    ", OutcomeContinue},
 	{"except belongs to the line above", "P I: by hand", "while x:\rtry: a\rexcept b: c\r", "while x:\n    try: a\n    except b: c\n    ", OutcomeContinue},
-	{"else of the block above one line", "P I: by hand", "if x:\ra = b\relse: c\r", "if x:\n    a = b\nelse: c\n", OutcomeContinue},
+	{"else after a block on one line", "P I: by hand", "if x:\ra = b\relse: c\r", "if x:\n    a = b\nelse: c\n", OutcomeContinue},
 	{"else with Backspace, as in the peers", "P I: the same", "if x:\rx\r\x7felse:\r", "if x:\n    x\nelse:\n    ", OutcomeContinue},
-	{"lines that a program types keep their own indentation", "P I: twice indented", "if x:\r    a\r    b\r", "if x:\n    a\n    b\n    ", OutcomeContinue},
+	{"lines typed by a program keep their indentation", "P I: twice indented", "if x:\r    a\r    b\r", "if x:\n    a\n    b\n    ", OutcomeContinue},
 	{"brackets indent", "I: the same", "f(\r1,\r", "f(\n    1,\n    ", OutcomeContinue},
-	{"a closing bracket goes back", "I: the same", "f(\r1\r)", "f(\n    1\n)", OutcomeContinue},
-	{"the line behind a bracket that closes is indented as its statement", "P I: as the line before", "def f():\rx = [1,\r2]\r", "def f():\n    x = [1,\n        2]\n    ", OutcomeContinue},
+	{"a closing bracket dedents", "I: the same", "f(\r1\r)", "f(\n    1\n)", OutcomeContinue},
+	{"the line after a closing bracket is indented like its statement", "P I: as the line before", "def f():\rx = [1,\r2]\r", "def f():\n    x = [1,\n        2]\n    ", OutcomeContinue},
 	{"a block whose head has several lines", "I: the same", "def f(\ra,\rb):\r", "def f(\n    a,\n    b):\n    ", OutcomeContinue},
 	{"return over several lines ends its block", "P I: as the line before", "if x:\rreturn f(1,\r2)\r", "if x:\n    return f(1,\n        2)\n", OutcomeContinue},
 	{"an element over several lines", "P I: as the line before", "[\rf(1,\r2),\r", "[\n    f(1,\n        2),\n    ", OutcomeContinue},
-	{"the line behind a string over several lines", "P I: as the line before", "if x:\ra = \"\"\"b\rc\"\"\"\r", "if x:\n    a = \"\"\"b\nc\"\"\"\n    ", OutcomeContinue},
-	{"the line behind a line that goes on", "P I: as the line before", "if x:\ra = 1 + \\\r\t2\r", "if x:\n    a = 1 + \\\n        2\n    ", OutcomeContinue},
+	{"the line after a string over several lines", "P I: as the line before", "if x:\ra = \"\"\"b\rc\"\"\"\r", "if x:\n    a = \"\"\"b\nc\"\"\"\n    ", OutcomeContinue},
+	{"the line after a continued line", "P I: as the line before", "if x:\ra = 1 + \\\r\t2\r", "if x:\n    a = 1 + \\\n        2\n    ", OutcomeContinue},
 	{"a string over lines is not indented", "I: the same", "'''\r  a\rb", "'''\n  a\nb", OutcomeContinue},
 	{"Up in a block goes to the line above", "P I R: the same", "if x:\rab\r" + kUp + kUp + kEnd + "y", "if x:y\n    ab\n    ", OutcomeContinue},
 	{"Enter in the middle of a whole block runs it", "P R: the same; I: another line", "if x:\ra\r" + kUp + kUp + "\r", "if x:\n    a", OutcomeAccept},
@@ -82,7 +82,7 @@ var editScripts = []struct {
 	{"Backspace in an indentation", "P I: the same", "        \x7fx", "    x", OutcomeContinue},
 	{"Shift-Tab takes a step back", "I: the same", "\t\tx" + kBackTab, "    x", OutcomeContinue},
 	{"a paste waits for Enter", "P I R: the same", pasteSequence("a = 1\nb = 2\n"), "a = 1\nb = 2\n", OutcomeContinue},
-	{"one line that is pasted with its end", "P I: keep the end", pasteSequence("a = 1\n"), "a = 1", OutcomeContinue},
+	{"a pasted line with its line end", "P I: keep the end", pasteSequence("a = 1\n"), "a = 1", OutcomeContinue},
 	{"a paste keeps its indentation", "P I R: the same", pasteSequence("if x:\n\ty\n\n\tz\n") + "\r", "if x:\n\ty\n\n\tz", OutcomeAccept},
 	{"a paste in an indented line", "I: the same", "if x:\r" + pasteSequence("    a\n    b") + "\r", "if x:\n    a\n    b\n    ", OutcomeContinue},
 	{"Ctrl-C gives up the text", "P I R: the same", "abc\x03", "abc", OutcomeInterrupt},
@@ -93,7 +93,7 @@ var editScripts = []struct {
 	{"Up recalls a whole block", "P I R: the same", kUp, "def f(x):\n    return x", OutcomeContinue},
 	{"Up with a prefix finds what begins with it", "P: any; I: the same; R: any", "imp" + kUp, "import os", OutcomeContinue},
 	{"Down comes back to what was typed", "P I R: the same", "imp" + kUp + kUp + kDown + kDown, "imp", OutcomeContinue},
-	{"a recalled block is edited in its middle", "P I R: the same", kUp + kUp + kEnd + " #\r", "def f(x): #\n    return x", OutcomeAccept},
+	{"a recalled block is edited in the middle", "P I R: the same", kUp + kUp + kEnd + " #\r", "def f(x): #\n    return x", OutcomeAccept},
 	{"Page Up goes over blocks", "P: the same", "\x1b[5~\x1b[5~", "import os", OutcomeContinue},
 	{"Ctrl-R searches in any line", "P I: the same", "\x12turn", "def f(x):\n    return x", OutcomeContinue},
 	{"Ctrl-R again goes on", "P I: the same", "\x12i\x12\x12\x07", "", OutcomeContinue},
@@ -103,9 +103,9 @@ var editScripts = []struct {
 	{"Page Up goes on from what a search found", "I: the same", "\x12os" + kRight + "\x1b[5~", "import sys", OutcomeContinue},
 	{"Backspace in a search", "P I: the same", "\x12syz\x7f" + kEnd, "import sys", OutcomeContinue},
 	{"Tab completes as far as it is sure", "P I R: the same", "al\t", "alpha", OutcomeContinue},
-	{"the list is walked with Tab", "I: the same; P: more of it", "al\t\t\t\t\r", "alphabet", OutcomeContinue},
+	{"Tab walks through the list", "I: the same; P: more of it", "al\t\t\t\t\r", "alphabet", OutcomeContinue},
 	{"Escape closes the list", "I: the same", "al\t\t\t\x1b", "alpha", OutcomeContinue},
-	{"a key after the list goes on", "P I R: the same", "al\t\t\t\tx", "alphabetx", OutcomeContinue},
+	{"a key after the list is inserted", "P I R: the same", "al\t\t\t\tx", "alphabetx", OutcomeContinue},
 	{"Ctrl-A, Ctrl-K, Ctrl-Y", "P I R: the same", "abc def\x01\x0b\x19\x19", "abc defabc def", OutcomeContinue},
 	{"Ctrl-W twice is one kill", "P: the same", "a bc de\x17\x17\x19", "a bc de", OutcomeContinue},
 	{"Ctrl-U kills to the beginning of the line", "P: the same; I R: the same", "a\x1b\rbc\x15", "a\n", OutcomeContinue},
@@ -113,7 +113,7 @@ var editScripts = []struct {
 	{"words", "P I R: the same", "foo.bar baz\x1bb\x1bb\x1bdX", "foo.X baz", OutcomeContinue},
 	{"Ctrl-T", "P I: the same", "ab\x14", "ba", OutcomeContinue},
 	{"Ctrl-_ takes back", "P I: the same", "abc \x17\x1f", "abc ", OutcomeContinue},
-	{"cases of words", "P I: the same", "one two three\x01\x1bu\x1bc\x1bl", "ONE Two three", OutcomeContinue},
+	{"upper and lower case words", "P I: the same", "one two three\x01\x1bu\x1bc\x1bl", "ONE Two three", OutcomeContinue},
 	{"an accent is one character", "I: the same", "ae\u0301\x7f", "a", OutcomeContinue},
 	{"a flag is one character", "I: two", "a🇩🇪\x7f", "a", OutcomeContinue},
 	{"joined emoji are one character", "I: several", "👩‍💻b" + kLeft + "\x7f", "b", OutcomeContinue},
@@ -123,34 +123,34 @@ var editScripts = []struct {
 	{"Enter at the end of a block's last line goes on", "P I: the same", "if x:\rab\r", "if x:\n    ab\n    ", OutcomeContinue},
 	{"Ctrl-R and Enter in the last line of a block runs it", "I: the same", "\x12turn\r", "def f(x):\n    return x", OutcomeAccept},
 	{"a comment keeps the indentation", "P I: the same", "def f():\r# a\r", "def f():\n    # a\n    ", OutcomeContinue},
-	{"a comment behind a colon", "P I: the same", "if x:\rif y: # a\r", "if x:\n    if y: # a\n        ", OutcomeContinue},
+	{"a comment after a colon", "P I: the same", "if x:\rif y: # a\r", "if x:\n    if y: # a\n        ", OutcomeContinue},
 	{"an empty line in brackets keeps the indentation", "I: the same", "f(\r\r1", "f(\n    \n    1", OutcomeContinue},
-	{"a block of tabs goes on with tabs", "P: a mixture", pasteSequence("if x:\n\tif y:") + "\r", "if x:\n\tif y:\n\t\t", OutcomeContinue},
-	{"a blank more than the indentation", "P I: the same", "if x:\r a", "if x:\n     a", OutcomeContinue},
+	{"a block of tabs continues with tabs", "P: a mixture", pasteSequence("if x:\n\tif y:") + "\r", "if x:\n\tif y:\n\t\t", OutcomeContinue},
+	{"one blank more than the indentation", "P I: the same", "if x:\r a", "if x:\n     a", OutcomeContinue},
 	{"Tab on an indented line", "P I: the same", "if x:\r\ta", "if x:\n        a", OutcomeContinue},
-	{"a word that is pasted into an indented line", "P I: the same", "if x:\r" + pasteSequence("a"), "if x:\n    a", OutcomeContinue},
-	{"a pasted block that is indented", "I: the same; P: an error", pasteSequence("    a = 1\n    if a:\n        b\n"), "a = 1\nif a:\n    b\n", OutcomeContinue},
+	{"a word pasted into an indented line", "P I: the same", "if x:\r" + pasteSequence("a"), "if x:\n    a", OutcomeContinue},
+	{"an indented pasted block", "I: the same; P: an error", pasteSequence("    a = 1\n    if a:\n        b\n"), "a = 1\nif a:\n    b\n", OutcomeContinue},
 	{"the lines of a string keep their indentation", "I: dedented", pasteSequence("  a = '''x\n  y\n'''\n  b\n"), "a = '''x\n  y\n'''\nb\n", OutcomeContinue},
-	{"a paste that is no block stays as it is", "P: the same", pasteSequence("    a\nb\n"), "    a\nb\n", OutcomeContinue},
+	{"a paste that is not a block is unchanged", "P: the same", pasteSequence("    a\nb\n"), "    a\nb\n", OutcomeContinue},
 	{"a comment at the margin of an indented paste", "I: the same", pasteSequence("    a\n# c\n\n    b\n"), "a\n# c\n\nb\n", OutcomeContinue},
 	{"a paste with prompts", "I: the same; P: an error", pasteSequence(">>> a = 1\n>>> if a:\n...     b\n...\n"), "a = 1\nif a:\n    b\n\n", OutcomeContinue},
 	{"a paste with prompts and output", "I: an error", pasteSequence("    >>> 1 + 1\n    2\n    ...\n    >>> x\n"), "1 + 1\nx\n", OutcomeContinue},
 	{"a paste of IPython's prompts", "I: the same", pasteSequence("In [1]: a = 1\n\nIn [2]: if a:\n   ...:     b\n   ...: \nOut[2]: 3\n"), "a = 1\nif a:\n    b\n\n", OutcomeContinue},
-	{"one line with its prompt", "I: the same", pasteSequence(">>> a\n"), "a", OutcomeContinue},
-	{"prompts within a text are its own", "I: the same", pasteSequence("x = '''\n>>> a\n'''"), "x = '''\n>>> a\n'''", OutcomeContinue},
+	{"a line with its prompt", "I: the same", pasteSequence(">>> a\n"), "a", OutcomeContinue},
+	{"prompts within a text stay", "I: the same", pasteSequence("x = '''\n>>> a\n'''"), "x = '''\n>>> a\n'''", OutcomeContinue},
 	{"Alt-. puts in the last word of the last text", "P I R: the same", "x \x1b.", "x x", OutcomeContinue},
 	{"Alt-. again goes further back", "P I R: the same", "\x1b.\x1b.\x1b.\x1b.", "sys", OutcomeContinue},
 	{"Ctrl-V takes the next key as its character", "P I: the same", "a\x16\tb\x16\rc\x16\x01", "a\tb\nc\x01", OutcomeContinue},
-	{"a reply about colours is no text", "P: text", "a\x1b]11;rgb:0000/0000/0000\x1b\\b\x1b]4;1;rgb:ff\ac", "abc", OutcomeContinue},
-	{"replies to other questions are no text", "P: text", "a\x1bP>|XTerm(390)\x1b\\b\x1bP1+r544e=78\x1b\\\x1b_Gi=1;OK\x1b\\c\x1b[?62;22c\x1b[5;10R\x1b[?1u\x1b[?2026;2$y", "abc", OutcomeContinue},
-	{"a reply that is cut off ends at the next control character", "", "a\x1b]11;rgb\r", "a", OutcomeAccept},
-	{"reports of the mouse and of the focus are no keys", "P I: text", "a\x1b[<0;1;1M\x1b[<0;1;1m\x1b[M !!\x1b[I\x1b[Ob", "ab", OutcomeContinue},
+	{"a reply about colours is not text", "P: text", "a\x1b]11;rgb:0000/0000/0000\x1b\\b\x1b]4;1;rgb:ff\ac", "abc", OutcomeContinue},
+	{"replies to other queries are not text", "P: text", "a\x1bP>|XTerm(390)\x1b\\b\x1bP1+r544e=78\x1b\\\x1b_Gi=1;OK\x1b\\c\x1b[?62;22c\x1b[5;10R\x1b[?1u\x1b[?2026;2$y", "abc", OutcomeContinue},
+	{"an incomplete reply ends at the next control character", "", "a\x1b]11;rgb\r", "a", OutcomeAccept},
+	{"mouse and focus reports are not keys", "P I: text", "a\x1b[<0;1;1M\x1b[<0;1;1m\x1b[M !!\x1b[I\x1b[Ob", "ab", OutcomeContinue},
 	{"function keys of the Linux console", "P I: the same", "a\x1b[[Ab", "ab", OutcomeContinue},
 	{"Alt and an arrow as Escape and the arrow", "I: the same", "ab cd\x1b\x1b[DX", "ab Xcd", OutcomeContinue},
-	{"an arrow with Ctrl by a keypad", "I: the same", "ab cd\x1bO5DX\x1bOdY\x1bOcZ", "ab YXcdZ", OutcomeContinue},
+	{"an arrow with Ctrl on a keypad", "I: the same", "ab cd\x1bO5DX\x1bOdY\x1bOcZ", "ab YXcdZ", OutcomeContinue},
 	{"a keypad that sends sequences", "I: the same", "\x1bOq\x1bOk\x1bOy\x1bOM", "1+9", OutcomeAccept},
 	{"rxvt's keys with modifiers", "", "ab cd\x1b[7$\x1b[8^X", "ab cdX", OutcomeContinue},
-	{"characters as kitty sends them", "", "\x1b[97u\x1b[97;2u\x1b[97:65;2u\x1b[98;1:3u\x1b[57441;2u\x1b[57400u\x1b[104;5u", "aAA", OutcomeContinue},
+	{"characters in kitty's encoding", "", "\x1b[97u\x1b[97;2u\x1b[97:65;2u\x1b[98;1:3u\x1b[57441;2u\x1b[57400u\x1b[104;5u", "aAA", OutcomeContinue},
 	{"Ctrl-D as kitty sends it", "", "\x1b[100;5u", "", OutcomeEOF},
 	{"Backspace and Ctrl-Backspace as kitty sends them", "", "ab cd ef\x1b[127;5u\x1b[127u\x1b[127u", "ab c", OutcomeContinue},
 	{"Option and an arrow as iTerm2 and kitty send it", "P: text", "ab cd\x1b[1;9DX", "ab Xcd", OutcomeContinue},
@@ -158,15 +158,15 @@ var editScripts = []struct {
 	{"Up goes on from a text of the history with the cursor moved", "P: the same", "\x1b[5~\x1b[5~" + kHome + kUp, "import sys", OutcomeContinue},
 	{"Right after Up in a block goes to the next character", "P I R: the same", kUp + kUp + kRight + "X", "def f(x):\nX    return x", OutcomeContinue},
 	{"Tab ends a search and completes", "I: the same", "\x12sys\x05\t", "import sys", OutcomeContinue},
-	{"two comments at the beginning of a block", "I: the same; P: indented more", "for i in x:\r# a\r# b\rc", "for i in x:\n    # a\n    # b\n    c", OutcomeContinue},
-	{"blanks at the end of a block are no line", "P I: the same", "if x:\ra\r   \r", "if x:\n    a", OutcomeAccept},
+	{"two comments at the start of a block", "I: the same; P: indented more", "for i in x:\r# a\r# b\rc", "for i in x:\n    # a\n    # b\n    c", OutcomeContinue},
+	{"blanks at the end of a block are not a line", "P I: the same", "if x:\ra\r   \r", "if x:\n    a", OutcomeAccept},
 	{"tabs within a paste stay", "P: drawn wrongly", pasteSequence("from m import (\n\ta\t\t,\n\t\tb\t,\n)\n"), "from m import (\n\ta\t\t,\n\t\tb\t,\n)\n", OutcomeContinue},
-	{"a report of the focus ends no search", "I: the same", "\x12im\x1b[Ip\r", "import os", OutcomeAccept},
+	{"a focus report does not end a search", "I: the same", "\x12im\x1b[Ip\r", "import os", OutcomeAccept},
 	{"Ctrl-C as kitty sends it", "", "a\x1b[99;5u", "a", OutcomeInterrupt},
 }
 
-// burstScripts are sent at once, by a program or by a terminal that does not mark pastes. The text is theirs
-// in the end, without the help that a person gets.
+// burstScripts are sent at once, by a program or by a terminal that does not mark pastes. The text
+// is inserted unchanged, without the help that a user gets.
 var burstScripts = []struct {
 	name, keys, text string
 	outcome          Outcome
@@ -192,12 +192,12 @@ func TestEditor_ProgramInput(t *testing.T) {
 		})
 	}
 	for _, test := range []struct{ name, first, then, text string }{
-		{"cut behind a line", "for i in x:\r    a\r", "b\rc", "for i in x:\n    a\nb\nc"},
-		{"cut behind a tab", "if x:\r\t", "a\r\tb", "if x:\n\ta\n\tb"},
-		{"cut within an indentation", "if x:\r", "    a\r    b", "if x:\n    a\n    b"},
-		{"one line of a block that a person has begun", "if x:\r", "a", "if x:\n    a"},
-		{"one line with a tab", "if x:\r", "\ta\r", "if x:\n\ta\n\t"},
-		{"the last line of a block that a person has begun", "if x:\r", "a\r\r", "if x:\n    a"},
+		{"split after a line", "for i in x:\r    a\r", "b\rc", "for i in x:\n    a\nb\nc"},
+		{"split after a tab", "if x:\r\t", "a\r\tb", "if x:\n\ta\n\tb"},
+		{"split within an indentation", "if x:\r", "    a\r    b", "if x:\n    a\n    b"},
+		{"a line of a block that a user started", "if x:\r", "a", "if x:\n    a"},
+		{"a line with a tab", "if x:\r", "\ta\r", "if x:\n\ta\n\t"},
+		{"the last line of a block that a user started", "if x:\r", "a\r\r", "if x:\n    a"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := newEditorTest(t, pythonOptions())
@@ -308,7 +308,7 @@ func TestEditor_Limits(t *testing.T) {
 		e.SetText(strings.Repeat("x", maxUndoRunes) + " alpha")
 		e.Press(Key{Name: "Tab"})
 		if e.menu == nil {
-			t.Fatal("there is no list")
+			t.Fatal("no list is open")
 		}
 		e.Press(Key{Name: "Tab"})
 		e.Press(Key{Name: "Esc"})
@@ -325,17 +325,17 @@ func TestEditor_Limits(t *testing.T) {
 			e.Press(Key{Name: "Paste", Text: "hunter2"})
 			e.Press(Key{Name: "C-x"})
 			if e.Press(Key{Name: "C-e"}) != OutcomeContinue {
-				t.Error("another program gets a secret")
+				t.Error("a secret is passed to another program")
 			}
 			e.Press(Key{Name: kills})
 			e.Begin(Options{}, nil)
 			if e.Press(Key{Name: "C-y"}); e.Text() != "" {
-				t.Errorf("%s: the next text has %q", kills, e.Text())
+				t.Errorf("%s: the next text got %q", kills, e.Text())
 			}
 		}
 	})
 
-	// The file of the history bounds a text; a session recalls all.
+	// The history file bounds the size of a text; a session recalls texts of any size.
 	t.Run("bounds the history and keeps the newest text", func(t *testing.T) {
 		t.Parallel()
 		h := NewHistory(3, "old")

@@ -98,11 +98,11 @@ func TestPainter(t *testing.T) {
 				want += "\n" + whole[40:]
 			}
 			if got := tty.screenText(); got != want {
-				t.Errorf("behind %d cells the screen is\n%s\nwant\n%s", len(before), got, want)
+				t.Errorf("after %d cells the screen is\n%s\nwant\n%s", len(before), got, want)
 			}
 			p.Erase()
 			if got, want := tty.screenText(), strings.TrimSpace("above\n"+before[:min(40, len(before))]+"\n"+before[min(40, len(before)):]); got != want {
-				t.Errorf("erased, the screen is\n%s\nwant\n%s", got, want)
+				t.Errorf("after Erase the screen is\n%s\nwant\n%s", got, want)
 			}
 		}
 	})
@@ -129,7 +129,7 @@ func TestPainter(t *testing.T) {
 			e.Press(Key{Name: "Paste", Text: "def f(): return 'x' # no"})
 			p.Draw(e.Frame())
 			if got := strings.Contains(b.String(), "m"); got != colour {
-				t.Errorf("colours %v: it writes %q", colour, b.String())
+				t.Errorf("colours %v: got %q", colour, b.String())
 			}
 		}
 	})
@@ -163,14 +163,14 @@ func TestPainterWidth(t *testing.T) {
 		s.wantScreen(">>> '" + strings.Repeat("中", 16) + "x中\n文e\u0301👩‍💻✅")
 	})
 
-	// Terminals differ in the cells of joined characters: some count the whole, and others its parts. The
-	// text behind them stands where the cursor is in both.
+	// Terminals differ in the width of joined characters: some count the whole, others the parts.
+	// The text after them must be at the cursor in both.
 	t.Run("places the cursor after a cluster of characters", func(t *testing.T) {
 		for _, cluster := range []struct {
 			name, text string
 			cells      int
 		}{
-			{"a flag that is joined", "🏳️‍🌈", 2},
+			{"a joined flag", "🏳️‍🌈", 2},
 			{"a family", "👨‍👩‍👧", 2},
 			{"a skin colour", "👍🏽", 2},
 			{"a flag of a country", "🇩🇪", 2},
@@ -178,7 +178,7 @@ func TestPainterWidth(t *testing.T) {
 			{"accents", "e\u0301\u0323", 1},
 			{"Devanagari", "न\u093f", 2},
 			{"a zero-width space", "\u200b", 0},
-			{"text instead of a picture", "❤\ufe0e", 1},
+			{"text presentation of an emoji", "❤\ufe0e", 1},
 		} {
 			for _, sums := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s, counts parts %v", cluster.name, sums), func(t *testing.T) {
@@ -190,7 +190,7 @@ func TestPainterWidth(t *testing.T) {
 					row := s.tty.grid[s.tty.y]
 					at := len(">>> f='") + cluster.cells
 					if got := strings.Join(row[at:at+3], ""); got != "Qx'" || s.tty.x != at+1 {
-						t.Errorf("behind it is %q, the cursor in column %d, want Qx' and %d", got, s.tty.x, at+1)
+						t.Errorf("after it is %q, the cursor is in column %d, want Qx' and %d", got, s.tty.x, at+1)
 					}
 					s.typeKeys(kLeft + "\x7f")
 					if got := s.editor.Text(); got != "f='Qx'" {
@@ -211,11 +211,11 @@ func TestPainterSize(t *testing.T) {
 		s := newEditorTest(t, pythonOptions())
 		s.typeKeys(pasteSequence(strings.Join(lines, "\n")))
 		if !strings.HasSuffix(s.tty.screenText(), "... line104 = 104\n... line105 = 105") {
-			t.Errorf("the end of a paste is not shown:\n%s", s.tty.screenText())
+			t.Errorf("the end of the paste is not shown:\n%s", s.tty.screenText())
 		}
 		s.typeKeys("\x1b<")
 		if !strings.HasPrefix(s.tty.screenText(), ">>> line0 = 0\n... line1 = 1\n") {
-			t.Errorf("its beginning is not shown:\n%s", s.tty.screenText())
+			t.Errorf("its start is not shown:\n%s", s.tty.screenText())
 		}
 		s.typeKeys(strings.Repeat(kDown, 50) + "X")
 		if !strings.Contains(s.tty.screenText(), "... Xline50 = 50") {
@@ -223,7 +223,7 @@ func TestPainterSize(t *testing.T) {
 		}
 		s.typeKeys("\r")
 		if !strings.HasSuffix(s.tty.screenText(), "... line105 = 105") || s.tty.x != 0 {
-			t.Errorf("in the end it is not shown whole:\n%s", s.tty.screenText())
+			t.Errorf("after Finish it is not shown completely:\n%s", s.tty.screenText())
 		}
 	})
 
@@ -265,7 +265,7 @@ func TestPainterSize(t *testing.T) {
 		}
 	})
 
-	// A list of completions may not push the text out of sight.
+	// A list of completions must not push the text out of sight.
 	t.Run("leaves room for the text above a long list", func(t *testing.T) {
 		var names []string
 		for i := range 200 {

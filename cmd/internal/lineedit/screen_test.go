@@ -7,15 +7,15 @@ import (
 	"unicode/utf8"
 )
 
-// A fakeTerminal shows what is written to it, as much as the editor uses of one.
+// A fakeTerminal emulates the parts of a terminal that the editor uses.
 type fakeTerminal struct {
 	cols, height   int
 	grid           [][]string
-	wrappedRows    []bool // of rows: the terminal itself went on to it
+	wrappedRows    []bool // of rows: the terminal itself wrapped to it
 	history        [][]string
 	wrappedHistory []bool
-	y, x           int  // x is cols when the next character begins another row
-	sumsCells      bool // it counts the cells of each character, and knows no clusters
+	y, x           int  // x is cols when the next character starts another row
+	sumsCells      bool // it adds up the width of each code point, and ignores clusters
 }
 
 func newFakeTerminal(cols, height int) *fakeTerminal {
@@ -53,7 +53,7 @@ func (t *fakeTerminal) newRow(soft bool) {
 	t.wrappedRows[t.y] = soft
 }
 
-// scrollRow moves the first row into the history.
+// scrollRow moves the first row into the scrollback.
 func (t *fakeTerminal) scrollRow() {
 	t.history, t.wrappedHistory = append(t.history, t.grid[0]), append(t.wrappedHistory, t.wrappedRows[0])
 	t.grid, t.wrappedRows = append(t.grid[1:], make([]string, t.cols)), append(t.wrappedRows[1:], false)
@@ -130,7 +130,7 @@ func (t *fakeTerminal) applySequence(s string) {
 	}
 }
 
-// rows returns the screen up to the last row that shows something.
+// screenText returns the screen up to the last row that is not empty.
 func (t *fakeTerminal) screenText() string {
 	var rows []string
 	for _, cells := range t.grid {
@@ -149,8 +149,8 @@ func (t *fakeTerminal) screenText() string {
 	return strings.TrimRight(strings.Join(rows, "\n"), "\n")
 }
 
-// resize gives the terminal another size, as tmux does: rows that it has wrapped itself are joined, what
-// has no room any more goes into the history, and comes back from there.
+// resize changes the size of the terminal, as tmux does. It rejoins the rows that it wrapped
+// itself. Rows without room move into the scrollback, and come back from there.
 func (t *fakeTerminal) resize(cols, height int) {
 	rows, soft := append(t.history, t.grid...), append(t.wrappedHistory, t.wrappedRows...)
 	y := len(t.history) + t.y
@@ -180,7 +180,7 @@ func (t *fakeTerminal) resize(cols, height int) {
 		}
 	}
 	gone := max(0, len(now.grid)-height)
-	if height < t.height { // what is below the cursor goes first
+	if height < t.height { // the rows below the cursor go first
 		gone = min(gone, max(0, now.y+1-height))
 	}
 	now.history, now.wrappedHistory = now.grid[:gone], now.wrappedRows[:gone]
@@ -192,7 +192,7 @@ func (t *fakeTerminal) resize(cols, height int) {
 	*t = *now
 }
 
-// An editorTest is a person at a terminal with an editor.
+// An editorTest simulates a user at a terminal with an editor.
 type editorTest struct {
 	*testing.T
 	tty     *fakeTerminal
@@ -211,15 +211,15 @@ func newEditorTest(t *testing.T, o Options, texts ...string) *editorTest {
 	return s
 }
 
-// runeSource delivers the keys of a script, and is then silent.
+// runeSource delivers the keys of a script, followed by silence.
 type runeSource struct {
 	runes        []rune
 	goesQuiet    bool
-	allAtOnce    bool // all keys of a script came at once,
-	severalLines bool // and they are of several lines
+	allAtOnce    bool // all keys of a script arrive at once,
+	severalLines bool // and have several lines
 }
 
-// escapeRune stands for the Escape key, and the silence after it.
+// escapeRune stands for the Escape key, followed by silence.
 const escapeRune = '⎋'
 
 func (s *runeSource) next() (rune, error) {
@@ -236,14 +236,13 @@ func (s *runeSource) next() (rune, error) {
 	return r, nil
 }
 
-// typeKeys presses keys. After each the screen is compared with one on which everything is drawn
-// anew.
+// typeKeys presses keys. After each it compares the screen with a complete redraw.
 func (s *editorTest) typeKeys(keys string) {
 	s.Helper()
 	s.pressKeys(scriptedSource{&runeSource{runes: []rune(keys)}})
 }
 
-// sendKeys types as a program does, all at once.
+// sendKeys types all keys at once, like a program.
 func (s *editorTest) sendKeys(keys string) {
 	s.Helper()
 	s.pressKeys(scriptedSource{&runeSource{runes: []rune(keys), allAtOnce: true}})

@@ -27,7 +27,7 @@ func findManager(t *testing.T, name string) osservice.Manager {
 			return m
 		}
 	}
-	t.Fatalf("there is no %s", name)
+	t.Fatalf("no service manager %s", name)
 	return osservice.Manager{}
 }
 
@@ -124,8 +124,8 @@ func TestFiles(t *testing.T) {
 	})
 }
 
-// installFakeManager makes a systemctl that records its arguments.
-func installFakeManager(t *testing.T, script string) (told func() string) {
+// installFakeManager installs a systemctl that records its arguments.
+func installFakeManager(t *testing.T, script string) (calls func() string) {
 	t.Helper()
 	dir := t.TempDir()
 	log := filepath.Join(dir, "log")
@@ -142,13 +142,13 @@ func installFakeManager(t *testing.T, script string) (told func() string) {
 
 func TestInstall(t *testing.T) {
 	t.Run("leaves nothing after uninstall", func(t *testing.T) {
-		told := installFakeManager(t, "")
+		calls := installFakeManager(t, "")
 		m, err := osservice.FindManager()
 		if err != nil || m.Name != "systemd" {
 			t.Fatalf("got %+v, %v", m, err)
 		}
 		p := osservice.UserDirs{Config: t.TempDir()}
-		for range 2 { // a second time is no error
+		for range 2 { // a second time is not an error
 			steps, err := m.Install(p, testOptions)
 			if err != nil {
 				t.Fatal(err)
@@ -170,8 +170,8 @@ func TestInstall(t *testing.T) {
 			t.Errorf("a second time: %v, %v", steps, err)
 		}
 		const start = "--user daemon-reload\n--user enable --now turnstone.socket\n"
-		if want := start + start + "--user disable --now turnstone.socket turnstone.service\n--user daemon-reload\n"; told() != want {
-			t.Errorf("systemctl was told %q", told())
+		if want := start + start + "--user disable --now turnstone.socket turnstone.service\n--user daemon-reload\n"; calls() != want {
+			t.Errorf("systemctl was called with %q", calls())
 		}
 	})
 
@@ -186,10 +186,10 @@ func TestInstall(t *testing.T) {
 			t.Errorf("install: %v", err)
 		}
 		if _, err := m.Uninstall(p); err == nil {
-			t.Error("uninstall would remove it")
+			t.Error("uninstall would remove the foreign file")
 		}
 		if _, err := os.Stat(filepath.Join(filepath.Dir(path), "turnstone.socket")); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("half of it was written: %v", err)
+			t.Errorf("a part of the files was written: %v", err)
 		}
 	})
 

@@ -37,8 +37,8 @@ func findProgram(t *testing.T, name string) string {
 	return path
 }
 
-// requireUv puts uv at the end of PATH where it is not yet on it: scripts/setup-dev keeps
-// one in the user's cache.
+// requireUv appends uv to PATH if it is missing: scripts/setup-dev installs it into the user's
+// cache.
 func requireUv(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("uv"); err == nil {
@@ -50,11 +50,11 @@ func requireUv(t *testing.T) {
 	}
 	t.Setenv("PATH", os.Getenv("PATH")+string(os.PathListSeparator)+filepath.Join(cache, "turnstone", "uv", "bin"))
 	if _, err := exec.LookPath("uv"); err != nil {
-		t.Skip("uv is not installed: scripts/setup-dev brings it")
+		t.Skip("uv is not installed: scripts/setup-dev installs it")
 	}
 }
 
-// buildWheel makes a package "tiny" of Python's in a directory of its own.
+// buildWheel builds a Python package "tiny" in a new directory.
 func buildWheel(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -84,7 +84,7 @@ func buildWheel(t *testing.T) (dir string) {
 	return dir
 }
 
-// buildRepository makes one of R's that has "tiny", which needs "tinier".
+// buildRepository builds an R repository with "tiny", which needs "tinier".
 func buildRepository(t *testing.T) (url string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -122,7 +122,7 @@ func buildRepository(t *testing.T) (url string) {
 	return "file://" + dir
 }
 
-// A testLanguage is one that is tested, with a package "tiny" to be had.
+// A testLanguage is a language under test, with an available package "tiny".
 type testLanguage struct {
 	tool    *pkginstall.Tool
 	request pkginstall.Request
@@ -160,7 +160,7 @@ func testLanguages() map[string]func(t *testing.T) testLanguage {
 	}
 }
 
-// pathWithout returns PATH without the directories of a program.
+// pathWithout returns PATH without the directories that contain a program.
 func pathWithout(t *testing.T, name string) string {
 	t.Helper()
 	var dirs []string
@@ -204,7 +204,7 @@ func TestMake(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				l := make(t)
 				if got := l.runCommand(t, nil); got == "42" {
-					t.Fatal("it is there without us")
+					t.Fatal("tiny is installed already")
 				}
 				l.request.Packages = []string{"tiny"}
 				envs, reports := [2][]string{}, [2][]pkginstall.Progress{}
@@ -226,12 +226,12 @@ func TestMake(t *testing.T) {
 				for _, reports := range reports {
 					for i := 1; i < len(reports); i++ {
 						if reports[i].Done < reports[i-1].Done {
-							t.Errorf("it went back: %+v", reports)
+							t.Errorf("progress went back: %+v", reports)
 						}
 					}
 				}
 				if max(len(reports[0]), len(reports[1])) < 2 {
-					t.Errorf("only the reports %+v", reports)
+					t.Errorf("got only the reports %+v", reports)
 				}
 				again, more, err := l.makePackages(t, "tiny", "tiny ")
 				if err != nil || !slices.Equal(again, envs[0]) || len(more) != 0 {
@@ -257,14 +257,15 @@ func TestMake(t *testing.T) {
 }
 
 func TestMakeUntrusted(t *testing.T) {
-	// Code in a sandbox may have written what is there, and packages are made outside of it.
+	// Sandboxed code may have written these directories, and packages are installed outside the
+	// sandbox.
 	t.Run("runs no code from directories of the session", func(t *testing.T) {
 		for _, name := range []string{"python with pip", "python with uv"} {
 			t.Run(name, func(t *testing.T) { checkNoForeignCode(t, testLanguages()[name](t)) })
 		}
 	})
 
-	// R reads them before its own packages, and again in each R that installs a package.
+	// R reads these files before its own packages, and again in each R that installs a package.
 	t.Run("runs no code that the user's R files point to", func(t *testing.T) {
 		l := testLanguages()["r"](t)
 		p := newProject(t)
@@ -368,13 +369,13 @@ func checkNoForeignCode(t *testing.T, l testLanguage) {
 				if got := l.runCommand(t, append(env, "PATH="+path)); got != "42" {
 					t.Errorf("got %q", got)
 				}
-				_ = os.Remove(p.ran) // that was as in a session
+				_ = os.Remove(p.ran) // which ran as in a session
 			}
 		})
 	}
 }
 
-// A testProject is a directory that a session writes.
+// A testProject is a directory that a session can write to.
 type testProject struct{ dir, ran, script, code string }
 
 func newProject(t *testing.T) testProject {
@@ -393,8 +394,8 @@ func (p testProject) writeFile(t *testing.T, name, text string) string {
 	return path
 }
 
-// newVenv makes a virtual environment elsewhere with the project in development, as poetry installs it, and returns
-// its Python.
+// newVenv creates a virtual environment elsewhere with the project installed in development mode,
+// as poetry does, and returns its Python.
 func (p testProject) newVenv(t *testing.T, python string, args ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -409,7 +410,7 @@ func (p testProject) newVenv(t *testing.T, python string, args ...string) string
 	return filepath.Join(dir, "bin", "python")
 }
 
-// newUserBase is a directory for PYTHONUSERBASE with the project in development.
+// newUserBase creates a directory for PYTHONUSERBASE with the project in development mode.
 func (p testProject) newUserBase(t *testing.T, python string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), python, "-c", "import site; print(site.getusersitepackages())")
@@ -434,11 +435,11 @@ func (p testProject) addEditable(t *testing.T, library string) {
 func (p testProject) wantNotRun(t *testing.T) {
 	t.Helper()
 	if err := os.Remove(p.ran); err == nil {
-		t.Error("something of it ran")
+		t.Error("code of the project ran")
 	}
 }
 
-// wantEmptyDir fails when something is left that a failure had begun.
+// wantEmptyDir fails if a failed installation has left files.
 func wantEmptyDir(t *testing.T, dir string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
@@ -452,7 +453,7 @@ func wantEmptyDir(t *testing.T, dir string) {
 	}
 }
 
-// fakePython answers the question for facts, and then runs a script.
+// fakePython is a Python that answers the probe, and then runs a script.
 func fakePython(t *testing.T, script string) pkginstall.Request {
 	t.Helper()
 	pathWithout(t, "uv")
@@ -483,7 +484,7 @@ func TestMakeLimits(t *testing.T) {
 		for testexec.IsAlive(child) {
 			select {
 			case <-late:
-				t.Fatal("the child of the tool lives on")
+				t.Fatal("the child of the tool survived")
 			case <-time.After(time.Millisecond):
 			}
 		}
@@ -492,7 +493,7 @@ func TestMakeLimits(t *testing.T) {
 
 	t.Run("bounds time and output of the tool", func(t *testing.T) {
 		slow := fakePython(t, "echo begun; exec sleep 600\n")
-		slow.Timeout = 3 * time.Second // a busy machine needs a while to begin
+		slow.Timeout = 3 * time.Second // a busy machine needs a while to start
 		_, err := pkginstall.Python().Make(t.Context(), slow, func(pkginstall.Progress) {})
 		if err == nil || !strings.Contains(err.Error(), "not finished after 3s\nbegun") {
 			t.Errorf("got %v", err)
@@ -552,6 +553,6 @@ func TestCanonical(t *testing.T) {
 		}
 	}
 	if _, err := pkginstall.R().Canonical(make([]string, 101)); err == nil {
-		t.Error("101 at once")
+		t.Error("101 packages were accepted")
 	}
 }

@@ -27,7 +27,7 @@ func writeSandboxFile(t *testing.T, text string) userconfig.SandboxFile {
 	return userconfig.SandboxFile(path)
 }
 
-// absPath returns an absolute path of this system.
+// absPath returns an absolute path on this system.
 func absPath(name string) string {
 	root, err := filepath.Abs(string(filepath.Separator))
 	if err != nil {
@@ -123,7 +123,7 @@ func TestSandboxFile(t *testing.T) {
 			n += len(all)
 		}
 		if n != 20 {
-			t.Errorf("%d of 20 are kept", n)
+			t.Errorf("%d of 20 were saved", n)
 		}
 	})
 }

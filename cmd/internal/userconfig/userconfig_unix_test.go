@@ -27,11 +27,11 @@ func TestSandboxFileUnix(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := f.Read(); err == nil || !strings.Contains(err.Error(), string(f)) {
-			t.Errorf("others may write it: got %v", err)
+			t.Errorf("writable by others: got %v", err)
 		}
 	})
 
-	// XDG_CONFIG_HOME=/dev/null is how scripts turn settings off.
+	// Scripts set XDG_CONFIG_HOME=/dev/null to turn settings off.
 	t.Run("treats a path below a device as missing", func(t *testing.T) {
 		if s, err := userconfig.SandboxFile("/dev/null/turnstone/sandbox.toml").Read(); err != nil || s.Sandbox != "" {
 			t.Errorf("got %+v, %v", s, err)

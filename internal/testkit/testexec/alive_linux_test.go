@@ -12,13 +12,13 @@ import (
 
 func TestAlive(t *testing.T) {
 	t.Parallel()
-	t.Run("a process that runs is alive", func(t *testing.T) {
+	t.Run("a running process is alive", func(t *testing.T) {
 		t.Parallel()
 		if !testexec.IsAlive(os.Getpid()) {
-			t.Error("this process is not")
+			t.Error("this process is reported as ended")
 		}
 	})
-	t.Run("one that nobody has reaped has ended, whatever its name", func(t *testing.T) {
+	t.Run("a zombie has ended, whatever its name", func(t *testing.T) {
 		t.Parallel()
 		cmd := exec.Command("/bin/sh", "-c", `printf ') R' > /proc/self/comm; read x`)
 		in, err := cmd.StdinPipe()
@@ -29,18 +29,18 @@ func TestAlive(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !testexec.IsAlive(cmd.Process.Pid) {
-			t.Error("it is not alive before its end")
+			t.Error("reported as ended before its end")
 		}
 		_ = in.Close()
 		if err := unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
 			t.Fatal(err)
 		}
 		if testexec.IsAlive(cmd.Process.Pid) {
-			t.Error("it is alive, and waits to be reaped")
+			t.Error("a zombie is reported as alive")
 		}
 		_ = cmd.Wait()
 		if testexec.IsAlive(cmd.Process.Pid) {
-			t.Error("it is alive, and was reaped")
+			t.Error("a reaped process is reported as alive")
 		}
 	})
 }

@@ -25,20 +25,20 @@ import (
 	"github.com/turnstone-repl/turnstone/tests/owners"
 )
 
-// testTimeout bounds what a far side of these tests may take on a busy machine.
+// testTimeout bounds the time of a remote end on a busy machine.
 const testTimeout = 2 * time.Minute
 
-// A testRemote is a far side of its own on this machine: a home, and a shell of one kind.
+// A testRemote is a simulated remote end on this machine: a home directory, and one kind of shell.
 type testRemote struct {
 	home    string
-	prefix  []string // the prefix
-	program string   // that is brought: "echo", which says "version", or "false"
+	prefix  []string // the command prefix
+	program string   // to be installed: "echo", which prints "version", or "false"
 }
 
-// testShells are those that run the script.
+// testShells are the shells that run the script.
 var testShells = []string{"dash", "bash", "busybox"}
 
-// newTestRemote makes a far side with a shell. More words of the environment may follow.
+// newTestRemote creates a remote end with a shell, and additional environment variables.
 func newTestRemote(t *testing.T, shell string, env ...string) testRemote {
 	t.Helper()
 	binary, err := exec.LookPath(shell)
@@ -46,7 +46,7 @@ func newTestRemote(t *testing.T, shell string, env ...string) testRemote {
 		t.Skipf("no %s here: scripts/setup-dev installs it", shell)
 	}
 	home, bin := t.TempDir(), t.TempDir()
-	if shell == "busybox" { // all its programs, as where nothing else is there
+	if shell == "busybox" { // with all its programs, as on a machine without others
 		if out, err := exec.Command(binary, "--install", "-s", bin).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
@@ -57,10 +57,10 @@ func newTestRemote(t *testing.T, shell string, env ...string) testRemote {
 	return testRemote{home: home, prefix: append(words, env...), program: "echo"}
 }
 
-// programPadding makes the program larger than what a pipe holds.
+// programPadding makes the program larger than the buffer of a pipe.
 const programPadding = 400 << 10
 
-// installOptions bring a small real program to a far side.
+// installOptions installs a small real program at a remote end.
 func (f testRemote) installOptions(t *testing.T) Options {
 	t.Helper()
 	from, err := exec.LookPath(cmp.Or(f.program, "echo"))
@@ -80,7 +80,7 @@ func (f testRemote) installOptions(t *testing.T) Options {
 	return Options{Prefix: f.prefix, Programs: Programs{Self: self, Build: map[string]string{"GOOS": "linux", "GOARCH": runtime.GOARCH, "CGO_ENABLED": "0"}}, Timeout: testTimeout}
 }
 
-// listFiles are all that is below the home of a far side.
+// listFiles returns all files below the home of a remote end.
 func (f testRemote) listFiles(t *testing.T) (names []string) {
 	t.Helper()
 	err := filepath.WalkDir(f.home, func(path string, d os.DirEntry, err error) error {
@@ -95,7 +95,7 @@ func (f testRemote) listFiles(t *testing.T) (names []string) {
 	return names
 }
 
-// wantRefused checks that an installation fails with these words, and leaves nothing.
+// wantRefused checks that an installation fails with these words, and leaves no files.
 func (f testRemote) wantRefused(t *testing.T, o Options, words ...string) {
 	t.Helper()
 	wantError(t, o, words...)
@@ -104,8 +104,8 @@ func (f testRemote) wantRefused(t *testing.T, o Options, words ...string) {
 	}
 }
 
-// wantError checks that an installation fails with these words. One that is ended by force may leave
-// a part, which a later one removes.
+// wantError checks that an installation fails with these words. A killed installation may leave a
+// part, which a later one removes.
 func wantError(t *testing.T, o Options, words ...string) {
 	t.Helper()
 	there, err := Install(t.Context(), o)
@@ -145,7 +145,7 @@ func TestInstall(t *testing.T) {
 					t.Errorf("got %d bytes and %v, want %d", len(got), err, len(want))
 				}
 				if left := f.listFiles(t); len(left) != 1 {
-					t.Errorf("there is %q", left)
+					t.Errorf("found files %q", left)
 				}
 				second, err := Install(t.Context(), o)
 				if err != nil || second.Sent != 0 || second.Path != first.Path {
@@ -156,7 +156,7 @@ func TestInstall(t *testing.T) {
 				}
 				third, err := Install(t.Context(), o)
 				if err != nil || third.Sent == 0 {
-					t.Errorf("a damaged program is not replaced: got %+v, %v", third, err)
+					t.Errorf("the damaged program was not replaced: got %+v, %v", third, err)
 				}
 			})
 		}
@@ -246,14 +246,14 @@ func TestInstall(t *testing.T) {
 				}
 				both.Wait()
 				if left := f.listFiles(t); len(left) != 1 {
-					t.Errorf("there is %q", left)
+					t.Errorf("found files %q", left)
 				}
 			})
 		}
 	})
 }
 
-// addMounts runs the far side with mounts of its own.
+// addMounts runs the remote end in a mount namespace with its own mounts.
 func (f *testRemote) addMounts(t *testing.T, mounts string) {
 	t.Helper()
 	if out, err := exec.Command("unshare", "-Urm", "true").CombinedOutput(); err != nil {
@@ -262,7 +262,7 @@ func (f *testRemote) addMounts(t *testing.T, mounts string) {
 	f.prefix = slices.Concat([]string{"unshare", "-Urm", "/bin/sh", "-c", mounts + ` && exec "$@"`, "x"}, f.prefix)
 }
 
-// otherTempDirs are the directories outside of the home that are tried.
+// otherTempDirs are the directories outside the home that the script tries.
 const otherTempDirs = "/var/tmp /dev/shm"
 
 func TestInstallDir(t *testing.T) {
@@ -289,7 +289,7 @@ func TestInstallDir(t *testing.T) {
 				o := f.installOptions(t)
 				o.Dir = t.TempDir()
 				if there, err := Install(t.Context(), o); err != nil || !strings.HasPrefix(there.Path, o.Dir+"/turnstone/bin/repl-") {
-					t.Errorf("in a directory that a person names: got %+v, %v", there, err)
+					t.Errorf("in a directory that the user names: got %+v, %v", there, err)
 				}
 			})
 		}
@@ -309,7 +309,7 @@ func TestInstallDir(t *testing.T) {
 
 	t.Run("reports a disk that fills up during the upload", func(t *testing.T) {
 		t.Parallel()
-		for _, shell := range []string{"dash", "bash"} { // busybox has its df in itself
+		for _, shell := range []string{"dash", "bash"} { // busybox has its df built in
 			t.Run(shell, func(t *testing.T) {
 				t.Parallel()
 				f := newTestRemote(t, shell)
@@ -345,7 +345,7 @@ func TestInstallDir(t *testing.T) {
 
 	t.Run("avoids a directory of another user", func(t *testing.T) {
 		t.Parallel()
-		for _, dir := range []string{".cache/turnstone/bin", ".cache/turnstone"} { // who has the second can replace the first
+		for _, dir := range []string{".cache/turnstone/bin", ".cache/turnstone"} { // the owner of the second can replace the first
 			f := newTestRemote(t, "dash")
 			if err := os.MkdirAll(filepath.Join(f.home, ".cache/turnstone/bin"), 0o777); err != nil {
 				t.Fatal(err)
@@ -417,7 +417,7 @@ func TestInstallDamage(t *testing.T) {
 	t.Run("reports a wrong hash", func(t *testing.T) {
 		t.Parallel()
 		f := newTestRemote(t, "dash")
-		wrong := t.TempDir() // a program that says another hash of the second file that it sees
+		wrong := t.TempDir() // prints another hash for the second file that it sees
 		if err := testexec.WriteExecutable(filepath.Join(wrong, "sha256sum"), []byte("#!/bin/sh\necho 0123 -\n")); err != nil {
 			t.Fatal(err)
 		}
@@ -457,7 +457,7 @@ func TestInstallTimeout(t *testing.T) {
 		wantError(t, o, "the remote end accepts no more of the program for 2s")
 	})
 
-	// The near side here is gone, and nothing says so to the far side: its input stays open.
+	// The client is gone, but the remote end is not informed: its input stays open.
 	t.Run("ends the remote script when no more data comes", func(t *testing.T) {
 		t.Parallel()
 		for _, shell := range testShells {
@@ -481,7 +481,7 @@ func TestInstallTimeout(t *testing.T) {
 						for {
 							line, err := lines.ReadString('\n')
 							if err != nil {
-								t.Fatalf("%s did not come: %v, %s", word, err, p.Stderr())
+								t.Fatalf("no reply %s: %v, %s", word, err, p.Stderr())
 							}
 							if strings.HasPrefix(line, "nonce "+word) {
 								break
@@ -496,7 +496,7 @@ func TestInstallTimeout(t *testing.T) {
 					select {
 					case <-p.Done():
 					case <-time.After(testTimeout):
-						t.Error("it does not end")
+						t.Error("the script does not end")
 					}
 					if left := f.listFiles(t); len(left) > 0 {
 						t.Errorf("left behind: %q", left)
@@ -548,7 +548,7 @@ func TestInstallTimeout(t *testing.T) {
 	})
 }
 
-// patchArchitecture makes a program for another architecture out of the one of this test.
+// patchArchitecture turns the program of this test into one for another architecture.
 func patchArchitecture(t *testing.T, path string) {
 	t.Helper()
 	echo, err := exec.LookPath("echo")
@@ -578,7 +578,8 @@ func TestInstallTransport(t *testing.T) {
 			t.Run(shell, func(t *testing.T) {
 				t.Parallel()
 				f := newTestRemote(t, shell)
-				// It reads a line, prints, ends without a newline, and has a child that prints later.
+				// It reads a line, prints, ends without a newline, and has a child that prints
+				// later.
 				f.prefix = slices.Concat([]string{"/bin/bash", "-c", `read -t 60 eaten; echo Welcome; stty -echo; (for i in 1 2 3 4 5; do sleep 0.05; echo late; done) & printf 'no newline'; exec "$@"`, "x"}, f.prefix)
 				if there, err := Install(t.Context(), f.installOptions(t)); err != nil || there.Version != "version" {
 					t.Errorf("got %+v, %v", there, err)
@@ -615,7 +616,7 @@ func TestInstallTransport(t *testing.T) {
 	t.Run("detects a terminal in the transport command", func(t *testing.T) {
 		t.Parallel()
 		if _, err := exec.LookPath("script"); err != nil {
-			t.Skip("no script here: bsdutils has it")
+			t.Skip("script is not installed: bsdutils provides it")
 		}
 		f := newTestRemote(t, "dash")
 		f.prefix = []string{"/bin/sh", "-c", `exec script -qec "$1" /dev/null`, "x"}

@@ -11,7 +11,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 )
 
-// TestMain makes of this binary what damages the program on its way.
+// TestMain runs this binary as a relay that damages the program in transit, if requested.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 3 && os.Args[1] == "relay" {
 		os.Exit(relayCommand(os.Args[2], os.Args[3:]))
@@ -20,10 +20,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// relayedBytes is how many bytes come through before a relay does its harm: more than the script has.
+// relayedBytes is the number of bytes before a relay does damage: more than the size of the script.
 const relayedBytes = 50_000
 
-// relayCommand runs a command and changes its input behind the first bytes.
+// relayCommand runs a command and damages its input after the first bytes.
 func relayCommand(how string, words []string) int {
 	cmd := exec.Command(words[0], words[1:]...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr

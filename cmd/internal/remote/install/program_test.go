@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// writeRelease writes the archive of a release with a program for linux/arm64, and its SHA256SUMS.
+// writeRelease writes a release archive with a program for linux/arm64, and its SHA256SUMS.
 func writeRelease(t *testing.T, dir string, program []byte) (archive string) {
 	t.Helper()
 	var b bytes.Buffer
@@ -63,13 +63,13 @@ func TestFindProgram(t *testing.T) {
 		sums := filepath.Join(dir, "SHA256SUMS")
 		writeTestFile(t, sums, []byte(strings.Repeat("0", 64)+"  "+filepath.Base(archive)+"\n"))
 		if _, err := p.FindProgram("linux/arm64"); err == nil || !strings.Contains(err.Error(), archive+" is damaged or of another release") {
-			t.Errorf("a wrong hash: got %v", err)
+			t.Errorf("wrong hash: got %v", err)
 		}
 		if err := os.Remove(sums); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := p.FindProgram("linux/arm64"); err == nil || !strings.Contains(err.Error(), "cannot be checked; put SHA256SUMS") {
-			t.Errorf("no list of hashes: got %v", err)
+			t.Errorf("missing SHA256SUMS: got %v", err)
 		}
 	})
 
@@ -82,15 +82,15 @@ func TestFindProgram(t *testing.T) {
 		writeTestFile(t, self, binary)
 		p := Programs{Self: self, Dirs: []string{dir}, Build: map[string]string{"GOOS": "linux", "GOARCH": "amd64", "CGO_ENABLED": "1"}}
 		if got, err := p.FindProgram("linux/amd64"); err != nil || !got.Linked || got.path != self {
-			t.Errorf("the only one there is: got %+v, %v", got, err)
+			t.Errorf("only this program: got %+v, %v", got, err)
 		}
 		writeTestFile(t, better, binary)
 		if got, err := p.FindProgram("linux/amd64"); err != nil || got.Linked || got.path != better {
-			t.Errorf("one without libraries beside it: got %+v, %v", got, err)
+			t.Errorf("with a static program next to it: got %+v, %v", got, err)
 		}
 		p.Build["CGO_ENABLED"] = "0"
 		if got, err := p.FindProgram("linux/amd64"); err != nil || got.Linked || got.path != self {
-			t.Errorf("itself: got %+v, %v", got, err)
+			t.Errorf("static itself: got %+v, %v", got, err)
 		}
 		if _, err := p.FindProgram("darwin/arm64"); err == nil || !strings.Contains(err.Error(), "repl-darwin-arm64") {
 			t.Errorf("another system: got %v", err)

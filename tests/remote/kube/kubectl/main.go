@@ -1,4 +1,5 @@
-// Command kubectl is the real one: its module, built, since no package of Debian brings a recent one.
+// Command kubectl is the real kubectl, built from its module, because no Debian package has a
+// recent one.
 package main
 
 import (

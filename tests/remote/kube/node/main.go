@@ -1,10 +1,11 @@
-// Command node is a cluster of one pod for tests: the few answers of an API server that kubectl asks
-// for before it runs a command, and the kubelet's own server of commands behind them.
+// Command node is a cluster of one pod for tests. It gives the few answers of an API server that
+// kubectl requests before it runs a command, and has the kubelet's own command server.
 //
 //	node KUBECONFIG PREFIX...
 //
-// It writes KUBECONFIG when it listens, and runs each command behind PREFIX, which may be empty: a
-// container runtime's "exec", or the words that enter namespaces. It ends at the end of its input.
+// It writes KUBECONFIG when it listens, and runs each command behind PREFIX, which may be empty.
+// PREFIX is a container runtime's "exec", or the words that enter namespaces. It exits at the end
+// of its input.
 package main
 
 import (
@@ -25,7 +26,7 @@ import (
 	utilexec "k8s.io/utils/exec"
 )
 
-// idleTimeout and creation bound a connection of a command, as the kubelet's defaults do.
+// idleTimeout and creation bound a connection of a command, with the kubelet's defaults.
 const (
 	idleTimeout     = 4 * time.Hour
 	creationTimeout = 30 * time.Second
@@ -55,7 +56,7 @@ func runNode(kubeconfig string, prefix []string) error {
 	return http.Serve(listener, newAPIServer(localPod(prefix)))
 }
 
-// writeConfig writes the file whole, so that whoever waits for it reads all of it.
+// writeConfig writes the file atomically, so that a program waiting for it reads all of it.
 func writeConfig(path, address string) error {
 	const form = `apiVersion: v1
 kind: Config
@@ -70,7 +71,7 @@ current-context: test
 	return os.Rename(path+".new", path)
 }
 
-// newAPIServer answers what kubectl asks: which kinds there are, which pod is meant, and the command.
+// newAPIServer answers kubectl's requests: the available kinds, the pod, and the command.
 func newAPIServer(p localPod) http.Handler {
 	mux := http.NewServeMux()
 	say := func(path, answer string) {
@@ -93,11 +94,11 @@ func newAPIServer(p localPod) http.Handler {
 	return mux
 }
 
-// A localPod runs commands behind a prefix.
+// A localPod is the prefix that runs commands in the pod.
 type localPod []string
 
-// serveExec hands a command to the kubelet's server. That one speaks the fourth version of the wire only,
-// as does a kubelet's: a real API server translates what newer clients begin with.
+// serveExec passes a command to the kubelet's server. That server supports only the fourth version
+// of the protocol, like a kubelet: a real API server translates for newer clients.
 func (p localPod) serveExec(w http.ResponseWriter, r *http.Request) {
 	asked := r.URL.Query()
 	wire := map[string]bool{}
@@ -108,8 +109,8 @@ func (p localPod) serveExec(w http.ResponseWriter, r *http.Request) {
 	remotecommand.ServeExec(w, r, p, r.PathValue("pod"), "", "main", asked["command"], opts, idleTimeout, creationTimeout, []string{"v4.channel.k8s.io"})
 }
 
-// ExecInContainer runs a command until it ends, as the runtime below a kubelet does: the end of the
-// stream ends the command's input, and nothing else of it.
+// ExecInContainer runs a command until it exits, as the runtime below a kubelet does. The end of
+// the stream only ends the command's input.
 func (p localPod) ExecInContainer(_ context.Context, _ string, _ types.UID, _ string, words []string, in io.Reader, out, errs io.WriteCloser,
 	_ bool, _ <-chan client.TerminalSize, _ time.Duration) error {
 	words = append(append([]string(nil), p...), words...)
