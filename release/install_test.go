@@ -13,8 +13,8 @@ func findTool(t *testing.T, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
 	if err != nil {
-		if kept, err := os.UserCacheDir(); err == nil && name == "uv" {
-			if path := filepath.Join(kept, "turnstone", "uv", "bin", "uv"); pathExists(path) {
+		if last, err := os.UserCacheDir(); err == nil && name == "uv" {
+			if path := filepath.Join(last, "turnstone", "uv", "bin", "uv"); pathExists(path) {
 				return path
 			}
 		}
@@ -50,8 +50,8 @@ func checkInstalled(t *testing.T, from string, words ...string) {
 	if !strings.HasPrefix(version, "repl "+testVersion+" (commit ") || !strings.Contains(version, "from "+from) {
 		t.Errorf("repl version: %s; want %s, from %s", version, testVersion, from)
 	}
-	if said := runInstalled(t, systemPath, append(words, "--lang", "python", "-e", "print(6 * 7)")...); said != "42\n" {
-		t.Errorf("6 * 7: %q", said)
+	if output := runInstalled(t, systemPath, append(words, "--lang", "python", "-e", "print(6 * 7)")...); output != "42\n" {
+		t.Errorf("6 * 7: %q", output)
 	}
 }
 
@@ -71,8 +71,8 @@ func TestPackages(t *testing.T) {
 		checkInstalled(t, "pip", filepath.Join(dir, "bin", "turnstone-repl"))
 		checkInstalled(t, "pip", filepath.Join(dir, "bin", "python"), "-m", "turnstone_repl")
 		// A session started in the environment uses its Python.
-		if said := runInstalled(t, filepath.Join(dir, "bin")+":"+systemPath, filepath.Join(dir, "bin", "repl"), "-e", "import sys; print(sys.prefix)"); said != dir+"\n" {
-			t.Errorf("the session ran in %s", said)
+		if output := runInstalled(t, filepath.Join(dir, "bin")+":"+systemPath, filepath.Join(dir, "bin", "repl"), "-e", "import sys; print(sys.prefix)"); output != dir+"\n" {
+			t.Errorf("the session ran in %s", output)
 		}
 		runInstalled(t, systemPath, filepath.Join(dir, "bin", "pip"), "uninstall", "--quiet", "--yes", packageName)
 		if pathExists(filepath.Join(dir, "bin", "repl")) {
@@ -83,17 +83,17 @@ func TestPackages(t *testing.T) {
 	t.Run("wheel uses the user's Python when started by uvx", func(t *testing.T) {
 		uv, wheel := findTool(t, "uv"), findOne(t, "*x86_64*.whl")
 		uvx := []string{uv, "tool", "run", "--python", "/usr/bin/python3", "--from", wheel}
-		if said := runInstalled(t, systemPath, append(uvx, "turnstone-repl", "version")...); !strings.Contains(said, "from uvx") {
-			t.Errorf("%s", said)
+		if output := runInstalled(t, systemPath, append(uvx, "turnstone-repl", "version")...); !strings.Contains(output, "from uvx") {
+			t.Errorf("%s", output)
 		}
 		for _, name := range []string{"repl", "turnstone-repl"} {
-			said := runInstalled(t, systemPath, append(uvx, name, "-e", "import sys; print(sys.executable)")...)
-			if last := lastLine(said); last != "/usr/bin/python3" {
+			output := runInstalled(t, systemPath, append(uvx, name, "-e", "import sys; print(sys.executable)")...)
+			if last := lastLine(output); last != "/usr/bin/python3" {
 				t.Errorf("%s: the session ran in %s", name, last)
 			}
 		}
-		if said := runInstalled(t, systemPath, append(uvx, "repl", "install", "cursor", "--dry-run")...); !strings.Contains(said, `"uvx"`) || strings.Contains(said, "archive-v0") {
-			t.Errorf("install: %s", said)
+		if output := runInstalled(t, systemPath, append(uvx, "repl", "install", "cursor", "--dry-run")...); !strings.Contains(output, `"uvx"`) || strings.Contains(output, "archive-v0") {
+			t.Errorf("install: %s", output)
 		}
 	})
 
@@ -118,8 +118,8 @@ func TestPackages(t *testing.T) {
 		if !strings.Contains(version, testVersion) || !strings.Contains(version, "from npm") {
 			t.Errorf("%s", version)
 		}
-		if said := runInstalled(t, path, repl, "-e", "print(6 * 7)"); said != "42\n" {
-			t.Errorf("%q", said)
+		if output := runInstalled(t, path, repl, "-e", "print(6 * 7)"); output != "42\n" {
+			t.Errorf("%q", output)
 		}
 		for code, want := range map[string]int{"raise SystemExit(7)": 7, "import os, signal; os.kill(os.getpid(), signal.SIGKILL)": 1} {
 			c := exec.CommandContext(t.Context(), repl, "-e", code)
@@ -150,8 +150,8 @@ func TestPackages(t *testing.T) {
 		if version := runInstalled(t, "/nonexistent", repl, "version"); !strings.Contains(version, testVersion) {
 			t.Errorf("%s", version)
 		}
-		if said := runInstalled(t, systemPath, repl, "-e", "print(6 * 7)"); said != "42\n" {
-			t.Errorf("%q", said)
+		if output := runInstalled(t, systemPath, repl, "-e", "print(6 * 7)"); output != "42\n" {
+			t.Errorf("%q", output)
 		}
 		for _, name := range []string{"usr/share/man/man1/repl.1", "usr/share/bash-completion/completions/repl", "usr/share/doc/turnstone-repl/LICENSE"} {
 			if !pathExists(filepath.Join(root, name)) {

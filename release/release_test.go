@@ -94,13 +94,13 @@ func TestRun(t *testing.T) {
 func TestRelease(t *testing.T) {
 	t.Run("has the checksum of every file", func(t *testing.T) {
 		out := releaseDir(t)
-		said, err := exec.Command("sh", "-c", "cd '"+out+"' && sha256sum --check --strict SHA256SUMS").CombinedOutput()
+		output, err := exec.Command("sh", "-c", "cd '"+out+"' && sha256sum --check --strict SHA256SUMS").CombinedOutput()
 		if err != nil {
-			t.Fatalf("%v\n%s", err, said)
+			t.Fatalf("%v\n%s", err, output)
 		}
 		err = filepath.WalkDir(out, func(path string, d fs.DirEntry, err error) error {
 			name, _ := filepath.Rel(out, path)
-			if err == nil && !d.IsDir() && name != "SHA256SUMS" && !strings.Contains(string(said), name+": OK") {
+			if err == nil && !d.IsDir() && name != "SHA256SUMS" && !strings.Contains(string(output), name+": OK") {
 				t.Errorf("%s has no checksum", name)
 			}
 			return err

@@ -96,13 +96,13 @@ func runGit(ctx context.Context, dir string, args ...string) (string, error) {
 // runCommand runs a program with additional variables and returns its output, without the last line
 // end.
 func runCommand(ctx context.Context, dir string, env []string, name string, args ...string) (string, error) {
-	var said strings.Builder
+	var stderr strings.Builder
 	c := exec.CommandContext(ctx, name, args...)
-	c.Dir, c.Stderr = dir, &said
+	c.Dir, c.Stderr = dir, &stderr
 	c.Env = append(os.Environ(), env...)
 	out, err := c.Output()
 	if err != nil {
-		return "", fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, said.String())
+		return "", fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, stderr.String())
 	}
 	return strings.TrimSuffix(string(out), "\n"), nil
 }

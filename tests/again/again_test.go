@@ -106,7 +106,7 @@ func goCache(t *testing.T) string {
 }
 
 // runJudge runs the tests, which fail, and returns the script's output about them.
-func (j *testModule) runJudge(t *testing.T, args ...string) (said string, status int) {
+func (j *testModule) runJudge(t *testing.T, args ...string) (output string, status int) {
 	t.Helper()
 	args = append([]string{"-vet=off"}, args...)
 	out, status := j.runCommand(t, "go", append([]string{"test", "-v=test2json"}, args...)...)
@@ -117,13 +117,13 @@ func (j *testModule) runJudge(t *testing.T, args ...string) (said string, status
 	if err := os.WriteFile(log, []byte(out), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	said, status = j.runCommand(t, filepath.Join(j.dir, "scripts", "again"), append([]string{log}, args...)...)
+	output, status = j.runCommand(t, filepath.Join(j.dir, "scripts", "again"), append([]string{log}, args...)...)
 	t.Cleanup(func() {
 		if t.Failed() { // in a CI log, verdicts about no test of its own would mislead
-			t.Logf("exit status %d\n%s", status, said)
+			t.Logf("exit status %d\n%s", status, output)
 		}
 	})
-	return said, status
+	return output, status
 }
 
 // resetRun makes the tests fail again, in another CI run.
@@ -137,8 +137,8 @@ func (j *testModule) resetRun(t *testing.T) {
 }
 
 // verdictLines returns the lines that start with FLAKY or BROKEN, in order.
-func verdictLines(said string) []string {
-	lines := regexp.MustCompile(`(?m)^(FLAKY|BROKEN): .*`).FindAllString(said, -1)
+func verdictLines(output string) []string {
+	lines := regexp.MustCompile(`(?m)^(FLAKY|BROKEN): .*`).FindAllString(output, -1)
 	slices.Sort(lines)
 	return lines
 }
@@ -177,7 +177,7 @@ func TestTalks(t *testing.T) {
 }
 `,
 	})
-	said, status := j.runJudge(t, "-p=2", "-timeout=5s", "./...")
+	output, status := j.runJudge(t, "-p=2", "-timeout=5s", "./...")
 	want := map[string]string{
 		"alone TestAlways": "it failed again alone",
 		"alone TestOnce":   "it passed alone, and its package has another that is broken",
@@ -197,7 +197,7 @@ func TestTalks(t *testing.T) {
 		lines = append(lines, "BROKEN: example.org/judged/"+what+": "+why)
 	}
 	slices.Sort(lines)
-	if got := verdictLines(said); !slices.Equal(got, lines) {
+	if got := verdictLines(output); !slices.Equal(got, lines) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(lines, "\n"))
 	}
 	if status != 1 {
@@ -224,11 +224,11 @@ func TestFlaky(t *testing.T) {
 	t.Run("is tolerated once, but not twice", func(t *testing.T) {
 		t.Parallel()
 		j := newTestModule(t, "", map[string]string{"p": flakyTests})
-		said, status := j.runJudge(t, one...)
+		output, status := j.runJudge(t, one...)
 		line := a + " " + time.Now().Format(time.DateOnly) + " "
 		for _, want := range []string{"FLAKY: " + a + flakyMessage, ": the first time\n", "Add to .ci/flaky: " + line,
 			"Beside two busy loops, " + a + " failed 0 of "} {
-			if !strings.Contains(said, want) {
+			if !strings.Contains(output, want) {
 				t.Errorf("the output lacks %q", want)
 			}
 		}
@@ -237,8 +237,8 @@ func TestFlaky(t *testing.T) {
 		}
 
 		j.resetRun(t)
-		said, status = j.runJudge(t, one...)
-		if status != 1 || !strings.Contains(said, "It was flaky before, so mend it: "+line) {
+		output, status = j.runJudge(t, one...)
+		if status != 1 || !strings.Contains(output, "It was flaky before, so mend it: "+line) {
 			t.Errorf("got exit status %d, want 1 and the earlier line", status)
 		}
 
@@ -260,8 +260,8 @@ func TestFlaky(t *testing.T) {
 	t.Run("fails if the tree lists the test", func(t *testing.T) {
 		t.Parallel()
 		j := newTestModule(t, "# "+a+"\n"+a+" 2020-01-01 somebody else\n", map[string]string{"p": flakyTests})
-		said, status := j.runJudge(t, one...)
-		if status != 1 || !strings.Contains(said, "It was flaky before, so mend it: "+a+" 2020-01-01 somebody else\n") {
+		output, status := j.runJudge(t, one...)
+		if status != 1 || !strings.Contains(output, "It was flaky before, so mend it: "+a+" 2020-01-01 somebody else\n") {
 			t.Errorf("got exit status %d, want 1, and the line in the tree", status)
 		}
 	})
@@ -269,12 +269,12 @@ func TestFlaky(t *testing.T) {
 	t.Run("fails after three flaky tests in all steps", func(t *testing.T) {
 		t.Parallel()
 		j := newTestModule(t, "", map[string]string{"p": flakyTests})
-		said, status := j.runJudge(t, "-run=^Test[AB]$", "./...")
-		if len(verdictLines(said)) != 2 || status != 0 {
+		output, status := j.runJudge(t, "-run=^Test[AB]$", "./...")
+		if len(verdictLines(output)) != 2 || status != 0 {
 			t.Errorf("got exit status %d, want 0, and two", status)
 		}
-		said, status = j.runJudge(t, "-run=^TestC$", "./...")
-		if want := "3 tests of this run are flaky, and more than 2 are too many\n"; status != 1 || !strings.Contains(said, want) {
+		output, status = j.runJudge(t, "-run=^TestC$", "./...")
+		if want := "3 tests of this run are flaky, and more than 2 are too many\n"; status != 1 || !strings.Contains(output, want) {
 			t.Errorf("got exit status %d, want 1, and %q", status, want)
 		}
 	})
@@ -285,8 +285,8 @@ func TestFlaky(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(j.ciRun, "seconds"), []byte("360\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		said, status := j.runJudge(t, one...)
-		if want := []string{"BROKEN: " + a + ": there were no more than 360 s to look again"}; status != 1 || !slices.Equal(verdictLines(said), want) {
+		output, status := j.runJudge(t, one...)
+		if want := []string{"BROKEN: " + a + ": there were no more than 360 s to look again"}; status != 1 || !slices.Equal(verdictLines(output), want) {
 			t.Errorf("got exit status %d, want 1, and %q", status, want)
 		}
 	})
@@ -297,8 +297,8 @@ func TestFlaky(t *testing.T) {
 func TestA(t *testing.T) { once(t); if os.Getenv("JUDGED_EXEC") != "yes" { t.Error("no -exec") } }
 func TestB(t *testing.T) { t.Error("this one is left out") }
 `})
-		said, status := j.runJudge(t, "-exec", "env JUDGED_EXEC=yes", "-skip", "^TestB$", "-p", "1", "-parallel", "1", "-count=1", "-timeout", "1m", "./p", "example.org/judged/...")
-		if want := []string{"FLAKY: " + a + flakyMessage}; status != 0 || !slices.Equal(verdictLines(said), want) {
+		output, status := j.runJudge(t, "-exec", "env JUDGED_EXEC=yes", "-skip", "^TestB$", "-p", "1", "-parallel", "1", "-count=1", "-timeout", "1m", "./p", "example.org/judged/...")
+		if want := []string{"FLAKY: " + a + flakyMessage}; status != 0 || !slices.Equal(verdictLines(output), want) {
 			t.Errorf("got exit status %d, want 0, and %q", status, want)
 		}
 	})
@@ -322,9 +322,9 @@ func TestRaces(t *testing.T) {
 	if out, err := exec.Command("go", "env", "CGO_ENABLED").Output(); err != nil || strings.TrimSpace(string(out)) != "1" {
 		t.Skip("the race detector needs cgo")
 	}
-	said, status := j.runJudge(t, "-race", "-run=^Test(A|Races)$", "./...")
+	output, status := j.runJudge(t, "-race", "-run=^Test(A|Races)$", "./...")
 	want := []string{"BROKEN: example.org/judged/races: a data race is proof, and is not run again", "FLAKY: example.org/judged/plain TestA" + flakyMessage}
-	if got := verdictLines(said); status != 1 || !slices.Equal(got, want) {
+	if got := verdictLines(output); status != 1 || !slices.Equal(got, want) {
 		t.Errorf("got exit status %d and %q, want 1 and %q", status, got, want)
 	}
 }

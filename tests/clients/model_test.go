@@ -243,11 +243,11 @@ func (anthropicDialect) readRequest(path string, body []byte) (r modelRequest, o
 }
 
 func (anthropicDialect) writeAnswer(w http.ResponseWriter, _ *http.Request, calls []toolCall) {
-	said := []jsonObject{{"type": "message_start", "message": jsonObject{
+	events := []jsonObject{{"type": "message_start", "message": jsonObject{
 		"id": newID("msg"), "type": "message", "role": "assistant", "model": "stub", "content": []any{},
 		"stop_reason": nil, "stop_sequence": nil, "usage": jsonObject{"input_tokens": 1, "output_tokens": 1}}}}
 	say := func(i int, block, delta jsonObject) {
-		said = append(said,
+		events = append(events,
 			jsonObject{"type": "content_block_start", "index": i, "content_block": block},
 			jsonObject{"type": "content_block_delta", "index": i, "delta": delta},
 			jsonObject{"type": "content_block_stop", "index": i})
@@ -261,7 +261,7 @@ func (anthropicDialect) writeAnswer(w http.ResponseWriter, _ *http.Request, call
 		stop = "end_turn"
 		say(0, jsonObject{"type": "text", "text": ""}, jsonObject{"type": "text_delta", "text": "done"})
 	}
-	writeEvents(w, true, append(said,
+	writeEvents(w, true, append(events,
 		jsonObject{"type": "message_delta", "delta": jsonObject{"stop_reason": stop, "stop_sequence": nil}, "usage": jsonObject{"output_tokens": 1}},
 		jsonObject{"type": "message_stop"})...)
 }
@@ -326,11 +326,11 @@ func (openaiDialect) writeAnswer(w http.ResponseWriter, _ *http.Request, calls [
 	if len(calls) == 0 {
 		items = append(items, jsonObject{"type": "message", "role": "assistant", "id": newID("msg"), "content": []jsonObject{{"type": "output_text", "text": "done"}}})
 	}
-	said := []jsonObject{{"type": "response.created", "response": jsonObject{"id": id}}}
+	events := []jsonObject{{"type": "response.created", "response": jsonObject{"id": id}}}
 	for i, item := range items {
-		said = append(said, jsonObject{"type": "response.output_item.done", "output_index": i, "item": item})
+		events = append(events, jsonObject{"type": "response.output_item.done", "output_index": i, "item": item})
 	}
-	writeEvents(w, true, append(said, jsonObject{"type": "response.completed", "response": jsonObject{"id": id, "usage": jsonObject{
+	writeEvents(w, true, append(events, jsonObject{"type": "response.completed", "response": jsonObject{"id": id, "usage": jsonObject{
 		"input_tokens": 1, "input_tokens_details": nil, "output_tokens": 1, "output_tokens_details": nil, "total_tokens": 2}}})...)
 }
 

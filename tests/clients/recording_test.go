@@ -33,13 +33,13 @@ func TestReadmeRecording(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(p.home, "run"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	person := p.sharedEnv
+	user := p.sharedEnv
 	if os.Getenv(recordingEnv) != "" { // its paths appear in the recording
 		if p.project = "/tmp/people"; os.Mkdir(p.project, 0o700) != nil {
 			t.Fatalf("cannot create %s; remove it", p.project)
 		}
 		t.Cleanup(func() { _ = os.RemoveAll(p.project) })
-		person = append(slices.Clone(p.sharedEnv), "TMPDIR=/tmp")
+		user = append(slices.Clone(p.sharedEnv), "TMPDIR=/tmp")
 	}
 	var rows strings.Builder
 	rows.WriteString("name,age,visits\n")
@@ -54,7 +54,7 @@ func TestReadmeRecording(t *testing.T) {
 		replCall("import matplotlib.pyplot as plt\ncolumn = input('Which column shall I plot? ')\nvalues = [float(r[column]) for r in rows]\nplt.hist(values); plt.title(column); plt.show()\nprint(f'{column}: mean {sum(values) / len(values):.1f}')"))
 	_, agent := codexCLI.configure(t, p, m, agentOptions{server: []string{"--daemon=auto", "--name", "people"}})
 	p.addProgram(t, "codex", agent.Args, agent.Env)
-	p.addProgram(t, "repl", []string{os.Getenv(binaryEnv)}, person)
+	p.addProgram(t, "repl", []string{os.Getenv(binaryEnv)}, user)
 
 	s := startRecording(t, p)
 	s.waitText("$")
@@ -142,9 +142,9 @@ func newCast(t *testing.T, name string) func([]byte) {
 	}
 	t.Cleanup(func() { _ = f.Close() })
 	_ = json.NewEncoder(f).Encode(jsonObject{"version": 2, "width": recordedColumns, "height": recordedRows})
-	begun := time.Now()
+	start := time.Now()
 	return func(b []byte) {
-		_ = json.NewEncoder(f).Encode([]any{time.Since(begun).Seconds(), "o", string(b)})
+		_ = json.NewEncoder(f).Encode([]any{time.Since(start).Seconds(), "o", string(b)})
 	}
 }
 

@@ -30,17 +30,17 @@ var tokenTasks = []struct {
 // The same code runs in Codex through our tool and through its own command tool, to compare the
 // costs.
 func TestTokens_CodexReplies(t *testing.T) {
-	var ours, own []toolCall
+	var replCalls, execCalls []toolCall
 	for _, task := range tokenTasks {
-		ours = append(ours, replCall(task.code))
-		own = append(own, toolCall{tool: execTool, arguments: map[string]any{"cmd": "python3 - <<'END'\n" + printedCode(task.code) + "\nEND"}})
+		replCalls = append(replCalls, replCall(task.code))
+		execCalls = append(execCalls, toolCall{tool: execTool, arguments: map[string]any{"cmd": "python3 - <<'END'\n" + printedCode(task.code) + "\nEND"}})
 	}
-	mine := codexCLI.runAgent(t, agentOptions{}, ours...)
-	theirs := codexCLI.runAgent(t, agentOptions{}, own...)
+	replModel := codexCLI.runAgent(t, agentOptions{}, replCalls...)
+	execModel := codexCLI.runAgent(t, agentOptions{}, execCalls...)
 	var table strings.Builder
 	fmt.Fprintf(&table, "%-14s %8s %8s\n", "", "repl", execTool)
 	for i, task := range tokenTasks {
-		a, b := mine.seenResults()[i].text, theirs.seenResults()[i].text
+		a, b := replModel.seenResults()[i].text, execModel.seenResults()[i].text
 		fmt.Fprintf(&table, "%-14s %8d %8d\n", task.name, countTokens(a), countTokens(b))
 		if countTokens(a) > task.atMost {
 			t.Errorf("%s costs %d tokens, want at most %d: %.300q", task.name, countTokens(a), task.atMost, a)
@@ -51,9 +51,9 @@ func TestTokens_CodexReplies(t *testing.T) {
 	}
 	definitions := 0
 	for _, tool := range []string{"repl", "repl_output", "repl_interrupt", "repl_reset", "repl_sessions"} {
-		definitions += countTokens(string(mine.toolDefinition(tool)))
+		definitions += countTokens(string(replModel.toolDefinition(tool)))
 	}
-	fmt.Fprintf(&table, "%-14s %8d %8d\n", "definitions", definitions, countTokens(string(mine.toolDefinition(execTool))))
+	fmt.Fprintf(&table, "%-14s %8d %8d\n", "definitions", definitions, countTokens(string(replModel.toolDefinition(execTool))))
 	t.Logf("approximate tokens received by Codex's model\n%s", table.String())
 }
 

@@ -18,9 +18,9 @@ import (
 // through ssh.
 func BenchmarkTurn(b *testing.B) {
 	w := startEngine(b, "ssh").newRemote(b)
-	beside := *w.newDialer()
-	beside.Prefix = append([]string{"env", remoteMarkEnv + "=" + w.mark}, w.engine.environment()...)
-	links := []*client.Client{newLink(b, client.DefaultDialer(w.engine.envValue)), newLink(b, &beside), w.newLink(b)}
+	bridged := *w.newDialer()
+	bridged.Prefix = append([]string{"env", remoteMarkEnv + "=" + w.mark}, w.engine.environment()...)
+	links := []*client.Client{newLink(b, client.DefaultDialer(w.engine.envValue)), newLink(b, &bridged), w.newLink(b)}
 	name := w.openSession(b, links[0]).Name()
 	took := make([][]time.Duration, len(links))
 	for i := range links { // the first turn opens the connection
@@ -46,9 +46,9 @@ func BenchmarkTurn_FarAway(b *testing.B) {
 	port, err := e.listenSSH(testAccount{"late", testAccounts[0].shell})
 	wantNoError(b, err)
 	w := e.newRemote(b)
-	way := *w.newDialer()
-	way.Prefix = append(w.prefix()[:len(w.prefix())-1:len(w.prefix())-1], "-p", strconv.Itoa(delayProxy(b, port, 100*time.Millisecond)), "plain")
-	s := w.openSession(b, newLink(b, &way))
+	delayed := *w.newDialer()
+	delayed.Prefix = append(w.prefix()[:len(w.prefix())-1:len(w.prefix())-1], "-p", strconv.Itoa(delayProxy(b, port, 100*time.Millisecond)), "plain")
+	s := w.openSession(b, newLink(b, &delayed))
 	timeTurn(b, s)
 	var took []time.Duration
 	for b.Loop() {
@@ -128,17 +128,17 @@ func delayProxy(b *testing.B, port int, by time.Duration) int {
 	b.Cleanup(func() { _ = listener.Close() })
 	go func() {
 		for {
-			near, err := listener.Accept()
+			in, err := listener.Accept()
 			if err != nil {
 				return
 			}
-			far, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+			out, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 			if err != nil {
-				_ = near.Close()
+				_ = in.Close()
 				continue
 			}
-			go copyDelayed(far, near, by)
-			go copyDelayed(near, far, by)
+			go copyDelayed(out, in, by)
+			go copyDelayed(in, out, by)
 		}
 	}()
 	return listener.Addr().(*net.TCPAddr).Port

@@ -19,7 +19,7 @@ type testCluster struct {
 }
 
 // newCluster writes places.toml with a remote hpc, whose job has these flags of sbatch.
-func newCluster(t *testing.T, wait string, flags ...string) testCluster {
+func newCluster(t *testing.T, timeout string, flags ...string) testCluster {
 	t.Helper()
 	e := startEngine(t, "slurm")
 	w := e.newRemote(t)
@@ -29,7 +29,7 @@ func newCluster(t *testing.T, wait string, flags ...string) testCluster {
 	toml := fmt.Sprintf("[places.hpc]\nvia = %q\nstart = %q\nafter = %q\nrepl = %q\nsocket = %q\nwait = %q\n",
 		"env "+remoteMarkEnv+"="+w.mark+" "+slurm+"srun --overlap --jobid={job} --mem=0 -n1",
 		slurm+"sbatch --parsable --output="+w.home+"/out "+strings.Join(flags, " ")+" "+script,
-		slurm+"scontrol show job {job}", binary, w.home+"/s", wait)
+		slurm+"scontrol show job {job}", binary, w.home+"/s", timeout)
 	dir := filepath.Join(w.home, "config", "turnstone")
 	wantNoError(t, os.MkdirAll(dir, 0o700))
 	wantNoError(t, os.WriteFile(filepath.Join(dir, "places.toml"), []byte(toml), 0o600))

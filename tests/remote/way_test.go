@@ -147,7 +147,7 @@ func findProcesses(file, text string) []int {
 		if err != nil || pid == os.Getpid() {
 			continue
 		}
-		if held, err := os.ReadFile(filepath.Join("/proc", entry.Name(), file)); err == nil && bytes.Contains(held, []byte(text)) {
+		if content, err := os.ReadFile(filepath.Join("/proc", entry.Name(), file)); err == nil && bytes.Contains(content, []byte(text)) {
 			all = append(all, pid)
 		}
 	}

@@ -133,14 +133,14 @@ func TestPage_HostileResults(t *testing.T) {
 	if bad := evalExpression[float64](b, `[...document.querySelectorAll("iframe")].filter((f) => f.getAttribute("sandbox") !== "" || !f.src.includes("/frame/")).length + document.querySelectorAll("#app script, #app style, #app object, #app form[action], [onerror], [onload]").length`); bad != 0 {
 		t.Errorf("%v elements of results are in the page itself", bad)
 	}
-	if heard := e.requestList(); len(heard) != 0 {
-		t.Errorf("the listener received requests of results: %v", heard)
+	if requests := e.requestList(); len(requests) != 0 {
+		t.Errorf("the listener received requests of results: %v", requests)
 	}
 	control := openTab(t)
 	control.openAddress(e.URL + "/control")
 	evalExpression[bool](control, `fetch("/fetched").then(() => true)`)
-	if heard := e.requestList(); len(heard) < 3 {
-		t.Errorf("the listener received no request: %v", heard)
+	if requests := e.requestList(); len(requests) < 3 {
+		t.Errorf("the listener received no request: %v", requests)
 	}
 	b.takeScreenshot("hostile")
 }

@@ -345,9 +345,9 @@ func (b *browserTab) takeScreenshot(name string) {
 	if dir == "" {
 		return
 	}
-	picture, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
+	screenshot, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
 	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, name+".png"), picture, 0o600)
+		err = os.WriteFile(filepath.Join(dir, name+".png"), screenshot, 0o600)
 	}
 	if err != nil {
 		b.t.Error(err)

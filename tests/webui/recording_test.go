@@ -39,15 +39,15 @@ func TestReadmeRecording(t *testing.T) {
 	b.openAddress("file://" + page)
 	b.waitUntil("it is shown", `document.querySelector("img").naturalWidth > 0`)
 	seen := make(map[string]bool)
-	for begun := time.Now(); len(seen) < 3; { // the prompt comes first, followed by the typed text
-		if time.Since(begun) > testTimeout {
+	for start := time.Now(); len(seen) < 3; { // the prompt comes first, followed by the typed text
+		if time.Since(start) > testTimeout {
 			t.Fatalf("it shows only %d images", len(seen))
 		}
-		picture, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
+		screenshot, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
 		if err != nil {
 			t.Fatal(err)
 		}
-		seen[string(picture)] = true
+		seen[string(screenshot)] = true
 	}
 	b.takeScreenshot("recording")
 }

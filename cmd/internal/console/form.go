@@ -16,8 +16,8 @@ func (c *conversation) answerForm(ctx context.Context, w session.InputRequest) e
 	fields, err := w.Form.Fields()
 	answer := session.FormAnswer{Action: session.FormCancel}
 	if err == nil {
-		var given bool
-		if answer, given, err = c.readFormFields(ctx, w, fields); err != nil || !given {
+		var answered bool
+		if answer, answered, err = c.readFormFields(ctx, w, fields); err != nil || !answered {
 			return err
 		}
 	}
@@ -28,20 +28,20 @@ func (c *conversation) answerForm(ctx context.Context, w session.InputRequest) e
 }
 
 // readFormFields reads an answer. given is false if the request ended before.
-func (c *conversation) readFormFields(ctx context.Context, w session.InputRequest, fields []session.Field) (answer session.FormAnswer, given bool, err error) {
+func (c *conversation) readFormFields(ctx context.Context, w session.InputRequest, fields []session.Field) (answer session.FormAnswer, answered bool, err error) {
 	err = c.readAnswer(ctx, w, FormChoices(*w.Form), func(line string, end bool) (bool, error) {
-		answer.Action, given = formAction(line, end)
-		return given, nil
+		answer.Action, answered = formAction(line, end)
+		return answered, nil
 	})
-	if err != nil || !given || answer.Action != session.FormAccept {
-		return answer, given, err
+	if err != nil || !answered || answer.Action != session.FormAccept {
+		return answer, answered, err
 	}
 	answer.Content = map[string]any{}
 	for _, f := range fields {
-		given = false
+		answered = false
 		err = c.readAnswer(ctx, w, FieldPrompt(f), func(line string, end bool) (bool, error) {
 			if end {
-				answer, given = session.FormAnswer{Action: session.FormCancel}, true
+				answer, answered = session.FormAnswer{Action: session.FormCancel}, true
 				return true, nil
 			}
 			value, err := f.Parse(line)
@@ -49,16 +49,16 @@ func (c *conversation) readFormFields(ctx context.Context, w session.InputReques
 				c.printer.printNotice(f.Title + ": " + err.Error())
 				return false, nil
 			}
-			if given = true; value != nil {
+			if answered = true; value != nil {
 				answer.Content[f.Name] = value
 			}
 			return true, nil
 		})
-		if err != nil || !given || answer.Action != session.FormAccept {
+		if err != nil || !answered || answer.Action != session.FormAccept {
 			break
 		}
 	}
-	return answer, given, err
+	return answer, answered, err
 }
 
 // FormChoices returns the prompt that asks whether to answer a form.

@@ -36,14 +36,14 @@ func (s Session) completeDisplay(d timeline.Display) (timeline.Display, error) {
 			left[mime] = b
 			continue
 		}
-		whole, err := s.FetchBlob(b)
+		complete, err := s.FetchBlob(b)
 		switch {
 		case err != nil:
 			return d, err
-		case whole == nil:
+		case complete == nil:
 			left[mime] = timeline.Blob{Bytes: b.Bytes}
 		default:
-			data[mime] = whole
+			data[mime] = complete
 		}
 	}
 	d.Data, d.Omitted = data, left
@@ -176,11 +176,11 @@ func (t *exportedTurn) turnTitle() string {
 // answerLines describes the lines of input that the turn has read.
 func (t *exportedTurn) answerLines() (lines []string) {
 	for _, a := range t.answers {
-		given := strconv.Quote(a.Text)
+		answer := strconv.Quote(a.Text)
 		if a.Secret {
-			given = "a secret"
+			answer = "a secret"
 		}
-		lines = append(lines, fmt.Sprintf("it asked %q and was given %s", a.Prompt, given))
+		lines = append(lines, fmt.Sprintf("it asked %q and was given %s", a.Prompt, answer))
 	}
 	return lines
 }

@@ -63,8 +63,8 @@ type LimitedListener struct {
 }
 
 // LimitListener bounds the connections of a listener that are open at a time.
-func LimitListener(l net.Listener, most int) *LimitedListener {
-	return &LimitedListener{Listener: l, slots: make(chan struct{}, most), closed: make(chan struct{})}
+func LimitListener(l net.Listener, maxOpen int) *LimitedListener {
+	return &LimitedListener{Listener: l, slots: make(chan struct{}, maxOpen), closed: make(chan struct{})}
 }
 
 // Accept implements net.Listener. It waits while too many connections are open.

@@ -351,16 +351,16 @@ func openCodeServers(tree map[string]any) []string {
 
 // FindInstalled returns the evidence that the client is installed, or "". looked lists the paths
 // that it checked.
-func (c Client) FindInstalled(p ConfigDirs) (by string, looked []string) {
+func (c Client) FindInstalled(p ConfigDirs) (by string, checked []string) {
 	for _, name := range c.programs {
-		looked = append(looked, name)
+		checked = append(checked, name)
 		if path, err := exec.LookPath(name); err == nil {
-			return path, looked
+			return path, checked
 		}
 	}
 	file := c.file(p)
 	if pathExists(file) {
-		return file, looked
+		return file, checked
 	}
 	// A home directory proves nothing, nor does the shared directory of all applications.
 	dir := filepath.Dir(file)
@@ -368,13 +368,13 @@ func (c Client) FindInstalled(p ConfigDirs) (by string, looked []string) {
 		dir = c.markerDir(p)
 	}
 	if dir != p.Home {
-		looked = append(looked, dir)
+		checked = append(checked, dir)
 		if pathExists(dir) {
-			return dir, looked
+			return dir, checked
 		}
-		return "", looked
+		return "", checked
 	}
-	return "", append(looked, file)
+	return "", append(checked, file)
 }
 
 func pathExists(path string) bool {

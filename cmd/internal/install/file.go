@@ -89,8 +89,8 @@ func (p ConfigDirs) removeEmptyDirs(file string) {
 		if err != nil || dir == filepath.Dir(dir) {
 			return
 		}
-		for _, place := range []string{p.Home, p.Config, p.XDG, p.Project} {
-			if i, err := os.Stat(place); err == nil && os.SameFile(i, info) {
+		for _, shared := range []string{p.Home, p.Config, p.XDG, p.Project} {
+			if i, err := os.Stat(shared); err == nil && os.SameFile(i, info) {
 				return
 			}
 		}

@@ -205,7 +205,7 @@ func (ch *configChange) planUninstall() (err error) {
 		return err
 	}
 	ch.outcome = Removed
-	if before, there := ch.fileBefore(); there {
+	if before, present := ch.fileBefore(); present {
 		ch.newText, ch.removeFile, ch.dropBackup = before.text, !before.exists, before.exists
 		ch.keepBackup = true
 		return nil
@@ -297,7 +297,7 @@ func (ch *configChange) runSteps(ctx context.Context, r Report, steps []clientCo
 	if err != nil {
 		return r, fileError(ch.file, err)
 	}
-	if there := ch.entry != nil && len(ch.missingSettings()) == 0; there == (r.Outcome == Removed) {
+	if present := ch.entry != nil && len(ch.missingSettings()) == 0; present == (r.Outcome == Removed) {
 		return r, fmt.Errorf("%s succeeded, but %s does not show the change; check with the client itself", steps[len(steps)-1][0], ch.file)
 	}
 	return r, nil

@@ -104,11 +104,11 @@ func TestInstallWindows(t *testing.T) {
 		if err != nil || len(entries) != 1 || entries[0].Command != plain.Command || entries[0].Args[2] != plain.Args[2] {
 			t.Errorf("claude received %+v (%v)", entries, err)
 		}
-		for i, odd := range []string{`C:\a & b\repl.exe`, `C:\100%\repl.exe`, `C:\Program Files (x86)\repl.exe`} {
+		for i, special := range []string{`C:\a & b\repl.exe`, `C:\100%\repl.exe`, `C:\Program Files (x86)\repl.exe`} {
 			s := windowsServer
-			s.Name, s.Command = fmt.Sprintf("odd%d", i), odd
+			s.Name, s.Command = fmt.Sprintf("odd%d", i), special
 			if r := wantOutcome(t, Added, c.Install, p, s); len(r.Commands) != 0 || !strings.Contains(r.Note, "batch file") {
-				t.Errorf("%s: got %q, note %q, want its file to be edited", odd, r.Commands, r.Note)
+				t.Errorf("%s: got %q, note %q, want its file to be edited", special, r.Commands, r.Note)
 			}
 		}
 	})
@@ -160,15 +160,15 @@ func TestInstallWindows(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		looks := 0
+		attempts := 0
 		err = replacePath(from, to, func() error {
-			if looks++; looks == 3 {
+			if attempts++; attempts == 3 {
 				return f.Close()
 			}
 			return nil
 		})
-		if got := readTestFile(t, to); err != nil || got != "new" || looks != 3 {
-			t.Errorf("got %v, %q after %d checks, want it replaced after 3", err, got, looks)
+		if got := readTestFile(t, to); err != nil || got != "new" || attempts != 3 {
+			t.Errorf("got %v, %q after %d checks, want it replaced after 3", err, got, attempts)
 		}
 	})
 }

@@ -323,11 +323,11 @@ func (e *Editor) acceptOrNewLine() Outcome {
 		return OutcomeAccept
 	}
 	text := strings.TrimRight(string(e.text), " \t")
-	judged := text
+	checked := text
 	if strings.TrimSpace(string(e.text[e.cursor:])) != "" {
-		judged += "\n" // no line continues there
+		checked += "\n" // no line continues there
 	}
-	if strings.TrimSpace(text) == "" || e.options.IsComplete(judged) {
+	if strings.TrimSpace(text) == "" || e.options.IsComplete(checked) {
 		e.saveUndo()
 		e.text = []rune(strings.TrimRight(text, " \t\n"))
 		e.cursor = len(e.text)

@@ -149,7 +149,7 @@ func displayForm(cluster []rune) string {
 func (v Frame) layoutRows(cols, start int) (rows []screenRow, y, x int) {
 	l := rowLayout{cols: cols, rows: []screenRow{{start: start}}, x: start}
 	l.putPrompt(v.prompt)
-	place := func() {
+	setCursor := func() {
 		if l.x >= cols { // the cursor cannot be after the last column
 			l.rows = append(l.rows, screenRow{wraps: true})
 			l.x = 0
@@ -163,7 +163,7 @@ func (v Frame) layoutRows(cols, start int) (rows []screenRow, y, x int) {
 		end, n = displayedAt(v.text, i, column)
 		if i <= v.cursor && v.cursor < end {
 			if r == '\n' {
-				place()
+				setCursor()
 			} else {
 				y, x = len(l.rows)-1, l.x
 				if l.x+n > cols {
@@ -191,7 +191,7 @@ func (v Frame) layoutRows(cols, start int) (rows []screenRow, y, x int) {
 		column += n
 	}
 	if len(v.text) == v.cursor {
-		place()
+		setCursor()
 	}
 	return l.rows, y, x
 }

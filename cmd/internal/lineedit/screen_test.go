@@ -274,11 +274,11 @@ func (s *editorTest) pressKeys(source scriptedSource) {
 
 func (s *editorTest) compareScreens(key Key) {
 	s.Helper()
-	anew := newFakeTerminal(s.tty.cols, s.tty.height)
-	anew.sumsCells = s.tty.sumsCells
-	p := &Painter{Out: anew, Size: s.painter.Size, top: s.painter.top}
+	fresh := newFakeTerminal(s.tty.cols, s.tty.height)
+	fresh.sumsCells = s.tty.sumsCells
+	p := &Painter{Out: fresh, Size: s.painter.Size, top: s.painter.top}
 	p.Begin(s.editor.Frame(), s.painter.start)
-	if anew.screenText() != s.tty.screenText() && s.painter.top == 0 || anew.y != s.tty.y && s.painter.top == 0 || anew.x%anew.cols != s.tty.x%s.tty.cols {
-		s.Fatalf("after %q the screen is\n%s\n(%d, %d), and drawn anew\n%s\n(%d, %d)", key.Name+key.Text, s.tty.screenText(), s.tty.y, s.tty.x, anew.screenText(), anew.y, anew.x)
+	if fresh.screenText() != s.tty.screenText() && s.painter.top == 0 || fresh.y != s.tty.y && s.painter.top == 0 || fresh.x%fresh.cols != s.tty.x%s.tty.cols {
+		s.Fatalf("after %q the screen is\n%s\n(%d, %d), and drawn anew\n%s\n(%d, %d)", key.Name+key.Text, s.tty.screenText(), s.tty.y, s.tty.x, fresh.screenText(), fresh.y, fresh.x)
 	}
 }

@@ -370,14 +370,14 @@ func (s *Syntax) insideStrings(text string) func(at int) bool {
 // start with a prompt is returned unchanged.
 func (s *Syntax) withoutPrompts(text string) string {
 	var inputs []string
-	goesOn := false // the last line was input, not output
+	isInput := false // the last line was input, not output
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
 		input, first, ok := s.cutPrompt(line)
 		if !first && len(inputs) == 0 && strings.TrimSpace(line) != "" {
 			return text
 		}
-		if goesOn = ok && (first || goesOn); goesOn {
+		if isInput = ok && (first || isInput); isInput {
 			inputs = append(inputs, input)
 		}
 	}

@@ -126,11 +126,11 @@ func (m Manager) Uninstall(p UserDirs) ([]Step, error) {
 	files := m.files(p, &Options{})
 	var removals []Step
 	for _, f := range files {
-		there, err := isOurs(f.Path)
+		installed, err := isOurs(f.Path)
 		if err != nil {
 			return nil, err
 		}
-		if there {
+		if installed {
 			removals = append(removals, Step{Remove: f.Path})
 		}
 	}
@@ -188,9 +188,9 @@ func (s Step) Execute(ctx context.Context) error {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, s.Run[0], s.Run[1:]...)
 	cmd.WaitDelay = time.Second
-	said, err := cmd.CombinedOutput()
+	output, err := cmd.CombinedOutput()
 	if err != nil {
-		text := strings.TrimSpace(string(said))
+		text := strings.TrimSpace(string(output))
 		if text == "" {
 			text = err.Error()
 		}

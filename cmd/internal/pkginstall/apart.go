@@ -59,9 +59,9 @@ func (r *Request) basePython() (string, error) {
 			return "", rejectSessionProgram(python)
 		}
 		bin := filepath.Dir(python)
-		beside, _ := os.ReadFile(filepath.Join(bin, "pyvenv.cfg"))
+		config, _ := os.ReadFile(filepath.Join(bin, "pyvenv.cfg"))
 		above, _ := os.ReadFile(filepath.Join(bin, "..", "pyvenv.cfg"))
-		home := venvHome.FindSubmatch(slices.Concat(beside, []byte("\n"), above))
+		home := venvHome.FindSubmatch(slices.Concat(config, []byte("\n"), above))
 		if home == nil {
 			return python, nil
 		}

@@ -72,11 +72,11 @@ func probePython(ctx context.Context, r *Request, dir string) (runtimeProbe, err
 		return probeForeignPython(ctx, r, dir)
 	}
 	f := runtimeProbe{missing: r.Packages}
-	said, err := r.runTool(ctx, dir, nil, nil, r.Executable, "-c", probeScript)
+	output, err := r.runTool(ctx, dir, nil, nil, r.Executable, "-c", probeScript)
 	if err != nil {
 		return f, err
 	}
-	lines := strings.Split(said, "\n")
+	lines := strings.Split(output, "\n")
 	if len(lines) < 2 {
 		return f, fmt.Errorf("%s does not report its Python version", r.Executable)
 	}
@@ -93,11 +93,11 @@ func probeForeignPython(ctx context.Context, r *Request, dir string) (runtimePro
 	if r.Executable, err = r.basePython(); err != nil {
 		return f, err
 	}
-	said, err := r.runTool(ctx, dir, nil, nil, r.Executable, append(slices.Clone(isolatedFlags), "-c", apartProbeScript)...)
+	output, err := r.runTool(ctx, dir, nil, nil, r.Executable, append(slices.Clone(isolatedFlags), "-c", apartProbeScript)...)
 	if err != nil {
 		return f, err
 	}
-	lines := strings.Split(said, "\n")
+	lines := strings.Split(output, "\n")
 	if len(lines) < 3 {
 		return f, fmt.Errorf("%s does not report its Python version", r.Executable)
 	}

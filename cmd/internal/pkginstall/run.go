@@ -26,15 +26,15 @@ const (
 func (r *Request) runTool(ctx context.Context, dir string, env []string, take func(line string), command string, args ...string) (string, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	said := &toolOutput{onLine: take, onOverflow: func() { cancel(fmt.Errorf("it printed more than %d bytes", maxOutputBytes)) }}
+	output := &toolOutput{onLine: take, onOverflow: func() { cancel(fmt.Errorf("it printed more than %d bytes", maxOutputBytes)) }}
 	cmd := exec.CommandContext(ctx, command, args...)
 	cmd.Dir, cmd.Env = dir, append(r.Env[:len(r.Env):len(r.Env)], env...)
-	cmd.Stdout, cmd.Stderr = said, said // one writer: os/exec copies with one goroutine
-	cmd.WaitDelay = 2 * time.Second     // for processes that hold the pipe and cannot be killed
+	cmd.Stdout, cmd.Stderr = output, output // one writer: os/exec copies with one goroutine
+	cmd.WaitDelay = 2 * time.Second         // for processes that hold the pipe and cannot be killed
 	setProcessGroup(cmd)
 	err := cmd.Run()
-	said.endLine()
-	tail := strings.Join(said.lastLines, "\n")
+	output.endLine()
+	tail := strings.Join(output.lastLines, "\n")
 	name := filepath.Base(command)
 	if i := slices.Index(args, "-m"); i >= 0 && i+1 < len(args) {
 		name = args[i+1] // the failure is the module's, not python's

@@ -13,11 +13,11 @@ import (
 
 // configPath returns a file next to sandbox.toml, or "" without a home directory.
 func configPath(getenv func(string) string, name string) string {
-	beside := DefaultSandboxFile(getenv)
-	if beside == "" {
+	sandboxFile := DefaultSandboxFile(getenv)
+	if sandboxFile == "" {
 		return ""
 	}
-	return filepath.Join(filepath.Dir(string(beside)), name)
+	return filepath.Join(filepath.Dir(string(sandboxFile)), name)
 }
 
 // readPrivateFile reads a file that only the user may be able to write, because it has commands and

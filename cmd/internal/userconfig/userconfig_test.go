@@ -42,19 +42,19 @@ func TestSandboxFile(t *testing.T) {
 		if all, err := f.List(absPath("work")); err != nil || len(all) > 0 {
 			t.Fatalf("got %v, %v", all, err)
 		}
-		odd := absPath(`wo"rk ]\tü#.x`)
+		special := absPath(`wo"rk ]\tü#.x`)
 		want := []session.Grant{{Write: absPath("a b"), Always: true}, {Write: absPath(`q"]`), Always: true}, {Host: "*.example.org:443", Always: true}}
 		want = slices.Insert(want, 2, session.Grant{Write: absPath("bin"), Accept: absPath("bin"), Always: true})
 		want = slices.Insert(want, 3, session.Grant{Read: absPath(".data"), Always: true})
 		for _, g := range append(want, want[0]) {
-			if err := f.Add(odd, g); err != nil {
+			if err := f.Add(special, g); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if err := f.Add(absPath("other"), session.Grant{Write: absPath("c")}); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := f.List(odd); err != nil || !slices.Equal(got, want) {
+		if got, err := f.List(special); err != nil || !slices.Equal(got, want) {
 			t.Errorf("got %v, %v; want %v", got, err, want)
 		}
 	})

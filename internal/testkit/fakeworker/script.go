@@ -254,17 +254,17 @@ func requestSecret(w *fakeWorker, t *workerTurn, prompt string) *ipc.RuntimeErro
 }
 
 func sleepInterruptibly(_ *fakeWorker, t *workerTurn, argument string) *ipc.RuntimeError {
-	var over <-chan time.Time
+	var timeout <-chan time.Time
 	if argument != "" {
 		d, err := time.ParseDuration(argument)
 		if err != nil {
 			return &ipc.RuntimeError{Name: "ValueError", Message: err.Error()}
 		}
-		over = time.After(d)
+		timeout = time.After(d)
 	}
 	select {
 	case <-t.stop:
-	case <-over:
+	case <-timeout:
 	}
 	return nil
 }

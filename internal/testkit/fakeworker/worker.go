@@ -315,7 +315,7 @@ func (w *fakeWorker) handleInterrupt(m ipc.Interrupt) {
 	if t != nil {
 		t.answered[m.Seq] = true
 	}
-	asking := w.openRequest
+	request := w.openRequest
 	w.mu.Unlock()
 
 	if w.interruptsSelf && t != nil && !again {
@@ -325,8 +325,8 @@ func (w *fakeWorker) handleInterrupt(m ipc.Interrupt) {
 	if t == nil || again {
 		return
 	}
-	if asking != nil && t.ignoresLevel1 && m.Level < 2 {
-		w.sendFrame(asking.question) // the request has outlived the interrupt
+	if request != nil && t.ignoresLevel1 && m.Level < 2 {
+		w.sendFrame(request.question) // the request has outlived the interrupt
 	}
 	if result == ipc.InterruptRaised {
 		w.mu.Lock()

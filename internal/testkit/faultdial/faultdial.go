@@ -67,16 +67,16 @@ func (w *Dialer) Dial(ctx context.Context) (net.Conn, error) {
 	if w.broken {
 		return nil, failed(errors.New("no route to host"))
 	}
-	far, err := client.Socket(w.socket).Dial(ctx)
+	daemonEnd, err := client.Socket(w.socket).Dial(ctx)
 	if err != nil {
 		return nil, failed(err)
 	}
-	near, ours := net.Pipe()
-	l := &proxiedConn{clientConn: ours, daemonConn: far}
+	clientEnd, ours := net.Pipe()
+	l := &proxiedConn{clientConn: ours, daemonConn: daemonEnd}
 	w.connections = append(w.connections, l)
-	go w.copyBytes(l, far, ours, &w.bytesUp)
-	go w.copyBytes(l, ours, far, &w.bytesDown)
-	return near, nil
+	go w.copyBytes(l, daemonEnd, ours, &w.bytesUp)
+	go w.copyBytes(l, ours, daemonEnd, &w.bytesDown)
+	return clientEnd, nil
 }
 
 // copyBytes copies one direction, and cuts both after the number of bytes in left.

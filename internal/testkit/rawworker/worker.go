@@ -441,8 +441,8 @@ func (w *Worker) InterruptUntilAcked(seq uint64, level uint8, signal func(retry 
 	var r TurnResult
 	acked := false
 	start := time.Now()
-	for wait := 30 * time.Millisecond; time.Since(start) < Timeout; wait = min(2*wait, time.Second) {
-		for e, ok := w.NextEventWithin(wait); ok; e, ok = w.NextEventWithin(wait) {
+	for pause := 30 * time.Millisecond; time.Since(start) < Timeout; pause = min(2*pause, time.Second) {
+		for e, ok := w.NextEventWithin(pause); ok; e, ok = w.NextEventWithin(pause) {
 			r.Events = append(r.Events, e)
 			if done != nil && done(e) {
 				return r

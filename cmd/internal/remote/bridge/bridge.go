@@ -188,12 +188,12 @@ func userName() string {
 
 // copyInput copies the client's input, and passes on its end. It calls heard for each part. If it
 // fails, the daemon has closed the connection, and the other direction ends as well.
-func copyInput(conn net.Conn, in io.Reader, heard func()) {
+func copyInput(conn net.Conn, in io.Reader, onInput func()) {
 	part := make([]byte, 64<<10)
 	for {
 		n, err := in.Read(part)
 		if n > 0 {
-			heard()
+			onInput()
 			if _, err := conn.Write(part[:n]); err != nil {
 				return
 			}

@@ -97,26 +97,26 @@ func Install(ctx context.Context, o Options) (InstalledProgram, error) {
 	if err := t.sendData([]byte(swallowedNewlines + formatScript(nonce, o.Dir, maxDialectLooks, lookInterval))); err != nil {
 		return InstalledProgram{}, t.describeFailure(err)
 	}
-	there, err := o.runDialogue(t)
+	installed, err := o.runDialogue(t)
 	if err != nil {
 		return InstalledProgram{}, t.describeFailure(err)
 	}
-	return there, nil
+	return installed, nil
 }
 
 // formatScript fills in the script for one remote end.
-func formatScript(nonce, dir string, looks, pause int) string {
-	return strings.NewReplacer("@NONCE@", nonce, "@DIR@", dir, "@LOOKS@", strconv.Itoa(looks), "@PAUSE@", strconv.Itoa(pause)).Replace(installScript)
+func formatScript(nonce, dir string, checks, pause int) string {
+	return strings.NewReplacer("@NONCE@", nonce, "@DIR@", dir, "@LOOKS@", strconv.Itoa(checks), "@PAUSE@", strconv.Itoa(pause)).Replace(installScript)
 }
 
 // runDialogue lets the script find the program, or sends it.
 func (o Options) runDialogue(t *shellDialogue) (InstalledProgram, error) {
-	said, err := t.readReply("here", 3)
+	reply, err := t.readReply("here", 3)
 	if err != nil {
 		return InstalledProgram{}, err
 	}
 	t.MarkReady()
-	system, err := systemName(said[0], said[1])
+	system, err := systemName(reply[0], reply[1])
 	if err != nil {
 		return InstalledProgram{}, err
 	}
@@ -124,28 +124,28 @@ func (o Options) runDialogue(t *shellDialogue) (InstalledProgram, error) {
 	if err != nil {
 		return InstalledProgram{}, err
 	}
-	there := InstalledProgram{System: system, Linked: program.Linked}
+	installed := InstalledProgram{System: system, Linked: program.Linked}
 	t.limitStep(stepTimeout, "looks for the program")
 	if err := t.sendData(fmt.Appendf(nil, "%s %d\n", hex.EncodeToString(program.sum[:]), len(program.data))); err != nil {
-		return there, err
+		return installed, err
 	}
 	answer, err := t.readReply("have|send", 1)
 	if err != nil {
-		return there, o.explainRefusal(err, program, system)
+		return installed, o.explainRefusal(err, program, system)
 	}
 	if t.lastWord == "send" {
-		if there.Sent, err = o.sendProgram(t, program, said[2] == "gzip", answer[0]); err != nil {
-			return there, o.explainRefusal(err, program, system)
+		if installed.Sent, err = o.sendProgram(t, program, reply[2] == "gzip", answer[0]); err != nil {
+			return installed, o.explainRefusal(err, program, system)
 		}
 		if answer, err = t.readReply("done", 1); err != nil {
-			return there, o.explainRefusal(err, program, system)
+			return installed, o.explainRefusal(err, program, system)
 		}
 	}
-	there.Path, there.Version = answer[0], strings.Join(answer[1:], " ")
-	if !transportcmd.IsPlainWord(there.Path) || !path.IsAbs(there.Path) {
-		return there, fmt.Errorf("the remote end reports the program at %q, which is not a valid path", there.Path)
+	installed.Path, installed.Version = answer[0], strings.Join(answer[1:], " ")
+	if !transportcmd.IsPlainWord(installed.Path) || !path.IsAbs(installed.Path) {
+		return installed, fmt.Errorf("the remote end reports the program at %q, which is not a valid path", installed.Path)
 	}
-	return there, nil
+	return installed, nil
 }
 
 // sendProgram sends the program, compressed if the remote end can decompress it, and returns the

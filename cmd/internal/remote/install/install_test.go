@@ -108,9 +108,9 @@ func (f testRemote) wantRefused(t *testing.T, o Options, words ...string) {
 // part, which a later one removes.
 func wantError(t *testing.T, o Options, words ...string) {
 	t.Helper()
-	there, err := Install(t.Context(), o)
+	installed, err := Install(t.Context(), o)
 	if err == nil {
-		t.Fatalf("got %+v, want an error with %q", there, words)
+		t.Fatalf("got %+v, want an error with %q", installed, words)
 	}
 	for _, w := range words {
 		if !strings.Contains(err.Error(), w) {
@@ -167,12 +167,12 @@ func TestInstall(t *testing.T) {
 		f := newTestRemote(t, "bash")
 		f.addMounts(t, "mount --bind /dev/null /usr/bin/gzip") // /bin is the same directory, or has another
 		f.prefix = append(f.prefix, "PATH=/usr/bin")
-		there, err := Install(t.Context(), f.installOptions(t))
+		installed, err := Install(t.Context(), f.installOptions(t))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if i, err := os.Stat(there.Path); err != nil || int(i.Size()) != there.Sent {
-			t.Errorf("got %+v, %v", there, err)
+		if i, err := os.Stat(installed.Path); err != nil || int(i.Size()) != installed.Sent {
+			t.Errorf("got %+v, %v", installed, err)
 		}
 	})
 
@@ -182,20 +182,20 @@ func TestInstall(t *testing.T) {
 			t.Run(shell, func(t *testing.T) {
 				t.Parallel()
 				f := newTestRemote(t, shell)
-				lies := t.TempDir()
+				fakeDir := t.TempDir()
 				machine := map[string]string{"arm64": "aarch64", "amd64": "x86_64"}[foreignArch()]
-				if err := testexec.WriteExecutable(filepath.Join(lies, "uname"), []byte("#!/bin/sh\n[ $1 = -s ] && echo Linux || echo "+machine+"\n")); err != nil {
+				if err := testexec.WriteExecutable(filepath.Join(fakeDir, "uname"), []byte("#!/bin/sh\n[ $1 = -s ] && echo Linux || echo "+machine+"\n")); err != nil {
 					t.Fatal(err)
 				}
-				f.prefix = append(f.prefix, "env", "PATH="+lies+":"+strings.TrimPrefix(f.prefix[4], "PATH="))
+				f.prefix = append(f.prefix, "env", "PATH="+fakeDir+":"+strings.TrimPrefix(f.prefix[4], "PATH="))
 				o := f.installOptions(t)
-				kept := t.TempDir()
-				o.Programs.Dirs = []string{kept}
-				f.wantRefused(t, o, "the remote end is linux/"+foreignArch(), "put a program for it in "+kept, "GOARCH="+foreignArch())
+				cache := t.TempDir()
+				o.Programs.Dirs = []string{cache}
+				f.wantRefused(t, o, "the remote end is linux/"+foreignArch(), "put a program for it in "+cache, "GOARCH="+foreignArch())
 				o.Programs.Build["version"] = "v1.2.3"
-				f.wantRefused(t, o, "put turnstone-repl_1.2.3_linux_"+foreignArch()+".tar.gz and SHA256SUMS of the release in "+kept)
+				f.wantRefused(t, o, "put turnstone-repl_1.2.3_linux_"+foreignArch()+".tar.gz and SHA256SUMS of the release in "+cache)
 
-				path := filepath.Join(kept, "repl-linux-"+foreignArch())
+				path := filepath.Join(cache, "repl-linux-"+foreignArch())
 				if err := testexec.WriteExecutable(path, []byte("#!/bin/sh\nexit 0\n")); err != nil {
 					t.Fatal(err)
 				}
@@ -208,18 +208,18 @@ func TestInstall(t *testing.T) {
 
 	t.Run("names a system that has no program", func(t *testing.T) {
 		t.Parallel()
-		for said, want := range map[string]string{
+		for reply, want := range map[string]string{
 			"Linux armv7l":                 "the remote end is Linux on armv7l",
 			"FreeBSD amd64":                "the remote end is FreeBSD on amd64",
 			"MINGW64_NT-10.0-19045 x86_64": "the remote end is Windows",
 		} {
-			kernel, machine, _ := strings.Cut(said, " ")
+			kernel, machine, _ := strings.Cut(reply, " ")
 			f := newTestRemote(t, "dash")
-			lies := t.TempDir()
-			if err := testexec.WriteExecutable(filepath.Join(lies, "uname"), []byte("#!/bin/sh\n[ $1 = -s ] && echo "+kernel+" || echo "+machine+"\n")); err != nil {
+			fakeDir := t.TempDir()
+			if err := testexec.WriteExecutable(filepath.Join(fakeDir, "uname"), []byte("#!/bin/sh\n[ $1 = -s ] && echo "+kernel+" || echo "+machine+"\n")); err != nil {
 				t.Fatal(err)
 			}
-			f.prefix = append(f.prefix, "env", "PATH="+lies+":/usr/bin:/bin")
+			f.prefix = append(f.prefix, "env", "PATH="+fakeDir+":/usr/bin:/bin")
 			f.wantRefused(t, f.installOptions(t), want)
 		}
 	})
@@ -234,12 +234,12 @@ func TestInstall(t *testing.T) {
 				var both sync.WaitGroup
 				for range 4 {
 					both.Go(func() {
-						there, err := Install(t.Context(), o)
+						installed, err := Install(t.Context(), o)
 						if err != nil {
 							t.Error(err)
 							return
 						}
-						if out, err := exec.Command(there.Path, "version").Output(); err != nil || !strings.HasPrefix(string(out), "version") {
+						if out, err := exec.Command(installed.Path, "version").Output(); err != nil || !strings.HasPrefix(string(out), "version") {
 							t.Errorf("it runs with %q, %v", out, err)
 						}
 					})
@@ -272,9 +272,9 @@ func TestInstallDir(t *testing.T) {
 		t.Parallel()
 		f := newTestRemote(t, "dash")
 		f.addMounts(t, "mkdir "+f.home+"/.cache && mount -t tmpfs -o noexec none "+f.home+"/.cache")
-		there, err := Install(t.Context(), f.installOptions(t))
-		if err != nil || !strings.HasPrefix(there.Path, f.home+"/tmp/turnstone-bin-") {
-			t.Errorf("got %+v, %v", there, err)
+		installed, err := Install(t.Context(), f.installOptions(t))
+		if err != nil || !strings.HasPrefix(installed.Path, f.home+"/tmp/turnstone-bin-") {
+			t.Errorf("got %+v, %v", installed, err)
 		}
 	})
 
@@ -288,8 +288,8 @@ func TestInstallDir(t *testing.T) {
 				f.wantRefused(t, f.installOptions(t), "there is no directory for it: "+f.home+"/.cache/turnstone/bin does not let programs run (noexec)", "/var/tmp/turnstone-bin-0", "/dev/shm/turnstone-bin-0")
 				o := f.installOptions(t)
 				o.Dir = t.TempDir()
-				if there, err := Install(t.Context(), o); err != nil || !strings.HasPrefix(there.Path, o.Dir+"/turnstone/bin/repl-") {
-					t.Errorf("in a directory that the user names: got %+v, %v", there, err)
+				if installed, err := Install(t.Context(), o); err != nil || !strings.HasPrefix(installed.Path, o.Dir+"/turnstone/bin/repl-") {
+					t.Errorf("in a directory that the user names: got %+v, %v", installed, err)
 				}
 			})
 		}
@@ -332,14 +332,14 @@ func TestInstallDir(t *testing.T) {
 	t.Run("avoids a home directory that a shell could change", func(t *testing.T) {
 		t.Parallel()
 		f := newTestRemote(t, "dash")
-		odd := filepath.Join(f.home, "Ada Lovelace")
-		if err := os.Mkdir(odd, 0o700); err != nil {
+		special := filepath.Join(f.home, "Ada Lovelace")
+		if err := os.Mkdir(special, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		f.prefix = append(f.prefix, "HOME="+odd)
-		there, err := Install(t.Context(), f.installOptions(t))
-		if err != nil || !strings.HasPrefix(there.Path, f.home+"/tmp/turnstone-bin-") {
-			t.Errorf("got %+v, %v", there, err)
+		f.prefix = append(f.prefix, "HOME="+special)
+		installed, err := Install(t.Context(), f.installOptions(t))
+		if err != nil || !strings.HasPrefix(installed.Path, f.home+"/tmp/turnstone-bin-") {
+			t.Errorf("got %+v, %v", installed, err)
 		}
 	})
 
@@ -351,9 +351,9 @@ func TestInstallDir(t *testing.T) {
 				t.Fatal(err)
 			}
 			owners.GiveAway(t, filepath.Join(f.home, dir))
-			there, err := Install(t.Context(), f.installOptions(t))
-			if err != nil || !strings.HasPrefix(there.Path, f.home+"/tmp/turnstone-bin-0/") {
-				t.Errorf("%s: got %+v, %v", dir, there, err)
+			installed, err := Install(t.Context(), f.installOptions(t))
+			if err != nil || !strings.HasPrefix(installed.Path, f.home+"/tmp/turnstone-bin-0/") {
+				t.Errorf("%s: got %+v, %v", dir, installed, err)
 			}
 		}
 	})
@@ -376,11 +376,11 @@ func TestInstallDir(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		there, err := Install(t.Context(), f.installOptions(t))
+		installed, err := Install(t.Context(), f.installOptions(t))
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := []string{"other", "repl-03", "repl-04", "repl-05", filepath.Base(there.Path)}
+		want := []string{"other", "repl-03", "repl-04", "repl-05", filepath.Base(installed.Path)}
 		slices.Sort(want)
 		var got []string
 		for _, name := range f.listFiles(t) {
@@ -461,8 +461,8 @@ func TestInstallTimeout(t *testing.T) {
 	t.Run("ends the remote script when no more data comes", func(t *testing.T) {
 		t.Parallel()
 		for _, shell := range testShells {
-			for _, said := range []string{"", "0123456789abcdef0123456789abcdef 1000000\n500000\nhalf of it"} {
-				t.Run(fmt.Sprintf("%s after %d bytes", shell, len(said)), func(t *testing.T) {
+			for _, reply := range []string{"", "0123456789abcdef0123456789abcdef 1000000\n500000\nhalf of it"} {
+				t.Run(fmt.Sprintf("%s after %d bytes", shell, len(reply)), func(t *testing.T) {
 					t.Parallel()
 					f := newTestRemote(t, shell)
 					p, err := transportcmd.Command{Words: append(slices.Clone(f.prefix), "sh")}.Start()
@@ -475,7 +475,7 @@ func TestInstallTimeout(t *testing.T) {
 					}
 					lines := p.LineReader()
 					for _, word := range []string{"here", "send"} {
-						if word == "send" && said == "" {
+						if word == "send" && reply == "" {
 							break
 						}
 						for {
@@ -488,7 +488,7 @@ func TestInstallTimeout(t *testing.T) {
 							}
 						}
 						if word == "here" {
-							if _, err := io.WriteString(p, said); err != nil {
+							if _, err := io.WriteString(p, reply); err != nil {
 								t.Fatal(err)
 							}
 						}
@@ -581,8 +581,8 @@ func TestInstallTransport(t *testing.T) {
 				// It reads a line, prints, ends without a newline, and has a child that prints
 				// later.
 				f.prefix = slices.Concat([]string{"/bin/bash", "-c", `read -t 60 eaten; echo Welcome; stty -echo; (for i in 1 2 3 4 5; do sleep 0.05; echo late; done) & printf 'no newline'; exec "$@"`, "x"}, f.prefix)
-				if there, err := Install(t.Context(), f.installOptions(t)); err != nil || there.Version != "version" {
-					t.Errorf("got %+v, %v", there, err)
+				if installed, err := Install(t.Context(), f.installOptions(t)); err != nil || installed.Version != "version" {
+					t.Errorf("got %+v, %v", installed, err)
 				}
 			})
 		}

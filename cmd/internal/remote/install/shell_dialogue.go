@@ -169,8 +169,8 @@ func (t *shellDialogue) describeFailure(err error) error {
 	}
 	// A write may fail before the remote end's reason was read.
 	if t.ctx.Err() == nil && errors.Is(err, errRemoteClosed) {
-		if _, said := t.readReply("", 0); errors.As(said, &no) {
-			return said
+		if _, output := t.readReply("", 0); errors.As(output, &no) {
+			return output
 		}
 	}
 	if cause := context.Cause(t.ctx); cause != nil {
@@ -184,11 +184,11 @@ func (t *shellDialogue) describeFailure(err error) error {
 	if !t.hasExited() {
 		return t.quoteOutput(errors.New("the remote end has closed its output"))
 	}
-	said, status := t.Stderr(), t.ExitState()
+	output, status := t.Stderr(), t.ExitState()
 	switch {
-	case strings.Contains(said, "is not recognized"):
+	case strings.Contains(output, "is not recognized"):
 		err = errors.New(windowsHint)
-	case transportcmd.IsNotFound(status.ExitCode(), said, "sh"):
+	case transportcmd.IsNotFound(status.ExitCode(), output, "sh"):
 		err = errors.New("the remote end has no sh; copy repl there by hand and name it in the remote: repl = \"PATH\"")
 	default:
 		err = fmt.Errorf("%s ended with %s before the program was installed", transportcmd.JoinWords(t.words), status)

@@ -100,13 +100,13 @@ type localPod []string
 // serveExec passes a command to the kubelet's server. That server supports only the fourth version
 // of the protocol, like a kubelet: a real API server translates for newer clients.
 func (p localPod) serveExec(w http.ResponseWriter, r *http.Request) {
-	asked := r.URL.Query()
+	query := r.URL.Query()
 	wire := map[string]bool{}
 	for _, name := range []string{"stdin", "stdout", "stderr", "tty"} {
-		wire[name] = asked.Get(name) == "true"
+		wire[name] = query.Get(name) == "true"
 	}
 	opts := &remotecommand.Options{Stdin: wire["stdin"], Stdout: wire["stdout"], Stderr: wire["stderr"] && !wire["tty"], TTY: wire["tty"]}
-	remotecommand.ServeExec(w, r, p, r.PathValue("pod"), "", "main", asked["command"], opts, idleTimeout, creationTimeout, []string{"v4.channel.k8s.io"})
+	remotecommand.ServeExec(w, r, p, r.PathValue("pod"), "", "main", query["command"], opts, idleTimeout, creationTimeout, []string{"v4.channel.k8s.io"})
 }
 
 // ExecInContainer runs a command until it exits, as the runtime below a kubelet does. The end of
