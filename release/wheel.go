@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// The Python package: it starts the program, which pip has put beside the interpreter. It is
-// there for uvx, which wants a command of the distribution's own name.
+// The Python package starts the program, which pip has installed next to the interpreter. It
+// exists for uvx, which needs a command named like the distribution.
 //
 //go:embed python/__init__.py
 var pythonPackage []byte

@@ -22,7 +22,7 @@ def program():
         path = os.path.join(place, name)
         if os.path.isfile(path):
             return path
-    sys.exit("turnstone-repl: the program %s is in none of these: %s; install the package anew" % (name, ", ".join(places)))
+    sys.exit("turnstone-repl: the program %s is in none of these: %s; reinstall the package" % (name, ", ".join(places)))
 
 
 def main():

@@ -79,7 +79,7 @@ from turnstone import same, data
 def loop(n=500):
     for i in range(n): same(i)
 def timed(f, *args):
-    begun = time.perf_counter(); f(*args); print(time.perf_counter() - begun)
+    start = time.perf_counter(); f(*args); print(time.perf_counter() - start)
 def at_once(n=64):
     threads = [threading.Thread(target=loop, args=(100,)) for _ in range(n)]
     for t in threads: t.start()
@@ -100,7 +100,7 @@ func BenchmarkRCall(b *testing.B) {
 	s := openWithCalls(b, specForR(b))
 	runCode(b, s, `timed <- function(code) cat(system.time(code)[["elapsed"]])
 clock <- function() as.numeric(Sys.time())`)
-	compareCalls(b, s, "local({ begun <- clock(); for (i in 1:500) turnstone$same(i); cat(clock() - begun) })")
+	compareCalls(b, s, "local({ start <- clock(); for (i in 1:500) turnstone$same(i); cat(clock() - start) })")
 }
 
 // BenchmarkCallResult compares a result of 10 MB with a pipe from another process. The target is
@@ -111,8 +111,8 @@ func BenchmarkCallResult(b *testing.B) {
 			code, pipe := `timed(lambda: len(data(10_000_000)))`, `timed(piped)`
 			s := openWithCalls(b, spec)
 			if name == "R" {
-				code = "cat({ begun <- clock(); length(turnstone$data(1e7)); clock() - begun })"
-				pipe = "cat({ begun <- clock(); length(readBin(source, 'raw', 1e7)); clock() - begun })"
+				code = "cat({ start <- clock(); length(turnstone$data(1e7)); clock() - start })"
+				pipe = "cat({ start <- clock(); length(readBin(source, 'raw', 1e7)); clock() - start })"
 				runCode(b, s, `clock <- function() as.numeric(Sys.time())
 source <- pipe("head -c 1000000000 /dev/zero", "rb")`)
 			} else {
@@ -121,7 +121,7 @@ import time, subprocess
 from turnstone import data
 source = subprocess.Popen(["head", "-c", "1000000000", "/dev/zero"], stdout=subprocess.PIPE)
 def timed(f):
-    begun = time.perf_counter(); f(); print(time.perf_counter() - begun)
+    start = time.perf_counter(); f(); print(time.perf_counter() - start)
 def piped(): return len(source.stdout.read(10_000_000))
 `)
 			}
@@ -143,9 +143,9 @@ def piped(): return len(source.stdout.read(10_000_000))
 func BenchmarkCallValues(b *testing.B) {
 	for name, spec := range map[string]workers.Spec{"Python": python.Spec(python.Options{Path: pythonPath(b)}), "R": specForR(b)} {
 		b.Run(name, func(b *testing.B) {
-			code := "import time, turnstone\nbegun = time.perf_counter(); x = turnstone.numbers(100_000); print(time.perf_counter() - begun)"
+			code := "import time, turnstone\nbegun = time.perf_counter(); x = turnstone.numbers(100_000); print(time.perf_counter() - start)"
 			if name == "R" {
-				code = "cat({ begun <- as.numeric(Sys.time()); x <- turnstone$numbers(1e5); as.numeric(Sys.time()) - begun })"
+				code = "cat({ start <- as.numeric(Sys.time()); x <- turnstone$numbers(1e5); as.numeric(Sys.time()) - start })"
 			}
 			s := openWithCalls(b, spec)
 			var all []time.Duration

@@ -24,7 +24,7 @@ var tokenTasks = []struct {
 	{"help page", "help(str)", 2700},
 	{"traceback", "def f(n):\n    return 1 / n if n == 0 else f(n - 1)\nf(20)", 300},
 	{"progress bar", "import sys, time\nfor i in range(1, 2001):\n    sys.stderr.write(f'\\r{i * 100 // 2000:3d}%|{\"#\" * (i * 40 // 2000):40}| {i}/2000')\n    sys.stderr.flush()\n_ = sys.stderr.write('\\n')", 120},
-	{"1 MB of lines", "for i in range(20000):\n    print(f'line {i:6d} of what nobody reads, in {20000:6d}')", 2700},
+	{"1 MB of lines", "for i in range(20000):\n    print(f'line {i:6d} that no user reads, in {20000:6d}')", 2700},
 }
 
 // The same code runs in Codex through our tool and through its own command tool, to compare the

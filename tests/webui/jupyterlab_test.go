@@ -161,8 +161,8 @@ func TestJupyterLab(t *testing.T) {
 		b.insertText("Ada")
 		b.pressKeys("\r")
 		b.waitOutput("the answer came", `out.innerText.includes("hello Ada")`)
-		b.runCell("import time\nprint('begun')\nwhile True: time.sleep(0.01)")
-		b.waitOutput("it runs", `out.innerText.includes("begun")`)
+		b.runCell("import time\nprint('started')\nwhile True: time.sleep(0.01)")
+		b.waitOutput("it runs", `out.innerText.includes("started")`)
 		b.pressKeys("\x1b") // then keys are commands
 		b.pressKeys("ii")
 		b.waitOutput("it was interrupted", `out.innerText.includes("KeyboardInterrupt")`)

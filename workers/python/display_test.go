@@ -222,7 +222,7 @@ func TestText(t *testing.T) {
 			kinds := func(code string) (all []string) {
 				t.Helper()
 				for _, e := range w.RunCode(code).Events {
-					x, ok := e.(rawworker.Text)
+					x, ok := e.(rawworker.MergedText)
 					if last := len(all) - 1; ok && last >= 0 && strings.HasPrefix(all[last], string(x.Kind)+":") {
 						all[last] += x.Data
 					} else if ok {
@@ -263,7 +263,7 @@ func TestText(t *testing.T) {
 			var text string
 			for {
 				switch e := w.NextEvent().(type) {
-				case rawworker.Text:
+				case rawworker.MergedText:
 					text += e.Data
 					continue
 				case ipc.Idle:

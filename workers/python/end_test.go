@@ -84,7 +84,7 @@ func TestExit(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, s workerSetup) {
 			w := startWorker(t, s)
-			run := func(code string) rawworker.TurnResult {
+			run := func(code string) rawworker.RawResult {
 				w.Turn++
 				w.SendMessage(ipc.TurnStart{Turn: w.Turn, Input: []byte(code), NoExit: true})
 				return w.FinishTurn()

@@ -17,11 +17,11 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
-type result = rawworker.TurnResult
+type result = rawworker.RawResult
 
 // A worker is a real Python worker on a terminal, driven by raw frames.
 type worker struct {
-	*rawworker.Worker
+	*rawworker.RawWorker
 	t testing.TB
 }
 
@@ -38,7 +38,7 @@ var cacheDir string
 
 // testedPythons is what eachPython tests on, and a line about what it leaves out.
 var testedPythons struct {
-	interpreters []interpreters.Interpreter
+	interpreters []interpreters.InstalledPython
 	others       string
 }
 

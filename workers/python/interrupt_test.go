@@ -141,7 +141,7 @@ func TestInterrupt(t *testing.T) {
 
 func printsText(s string) func(any) bool {
 	return func(e any) bool {
-		t, ok := e.(rawworker.Text)
+		t, ok := e.(rawworker.MergedText)
 		return ok && strings.Contains(t.Data, s)
 	}
 }

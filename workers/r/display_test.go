@@ -16,7 +16,7 @@ import (
 // kindsAndText is the text of a turn with what it is.
 func kindsAndText(r result) (all []string) {
 	for _, e := range r.Events {
-		x, ok := e.(rawworker.Text)
+		x, ok := e.(rawworker.MergedText)
 		if last := len(all) - 1; ok && last >= 0 && strings.HasPrefix(all[last], string(x.Kind)+":") {
 			all[last] += x.Data
 		} else if ok {

@@ -23,8 +23,8 @@ func TestMain(m *testing.M) {
 }
 
 type (
-	worker = rawworker.Worker
-	result = rawworker.TurnResult
+	worker = rawworker.RawWorker
+	result = rawworker.RawResult
 )
 
 // A workerSetup is how an R is started.

@@ -121,7 +121,7 @@ func TestInterrupt(t *testing.T) {
 		t.Parallel()
 		w := startWorker(t, workerSetup{})
 		swallow := func(e any) bool {
-			x, ok := e.(rawworker.Text)
+			x, ok := e.(rawworker.MergedText)
 			return ok && strings.Contains(x.Data, "no\n")
 		}
 		for _, code := range []string{
@@ -285,7 +285,7 @@ func TestInterruptStale(t *testing.T) {
 		w := startWorker(t, workerSetup{})
 		w.StartTurn("tryCatch({ cat('up\\n'); Sys.sleep(100) }, interrupt = function(e) cat('once\\n')); Sys.sleep(0.1); cat('end\\n')")
 		w.WaitOutput("up")
-		w.InterruptUntilAcked(1, 1, nil, func(e any) bool { x, ok := e.(rawworker.Text); return ok && strings.Contains(x.Data, "once") })
+		w.InterruptUntilAcked(1, 1, nil, func(e any) bool { x, ok := e.(rawworker.MergedText); return ok && strings.Contains(x.Data, "once") })
 		for range 5 {
 			w.SendMessage(ipc.Interrupt{Turn: w.Turn, Seq: 1, Level: 1})
 		}

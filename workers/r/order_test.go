@@ -168,7 +168,7 @@ func TestOutput(t *testing.T) {
 		if err := os.WriteFile(over, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if e, ok := w.NextEvent().(rawworker.Text); !ok || e.Data != "late\n" {
+		if e, ok := w.NextEvent().(rawworker.MergedText); !ok || e.Data != "late\n" {
 			t.Fatalf("got %+v", e)
 		}
 		w.RunCode("mccollect(p)[[1]]").WantOutput(t, "[1] 5\n")

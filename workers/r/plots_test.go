@@ -25,7 +25,7 @@ func describeTurn(t *testing.T, r result) string {
 	var b strings.Builder
 	for _, e := range r.Events {
 		switch e := e.(type) {
-		case rawworker.Text:
+		case rawworker.MergedText:
 			b.WriteString(e.Data)
 		case ipc.StdinWait:
 			fmt.Fprintf(&b, "[wait %s]", e.Kind)

@@ -50,7 +50,7 @@ func userLanguages() ([]languageInfo, error) {
 
 // newWorkerLanguage is the language of a worker that speaks the protocol, and that we know no more
 // about. why says who chose it.
-func newWorkerLanguage(name string, w userconfig.Worker, why string) languageInfo {
+func newWorkerLanguage(name string, w userconfig.CustomWorker, why string) languageInfo {
 	display := w.Display
 	if display == "" {
 		display = strings.ToUpper(name[:1]) + name[1:]
@@ -155,7 +155,7 @@ type userWorker struct {
 }
 
 func (o userWorker) toLanguage() languageInfo {
-	return newWorkerLanguage(o.name, userconfig.Worker{Command: o.command}, "--worker")
+	return newWorkerLanguage(o.name, userconfig.CustomWorker{Command: o.command}, "--worker")
 }
 
 // String returns the values in a form that Set takes, one in a line.

@@ -415,7 +415,7 @@ func sessionLanguage(name string) languageInfo {
 		return kernelLanguage(kernelspec.Spec{Name: kernel})
 	}
 	if err != nil || name == "" {
-		return newWorkerLanguage(cmp.Or(name, "session"), userconfig.Worker{}, "")
+		return newWorkerLanguage(cmp.Or(name, "session"), userconfig.CustomWorker{}, "")
 	}
 	return l
 }

@@ -102,7 +102,7 @@ func (r *testDaemon) waitUntil(what string, holds func() bool) {
 	}
 }
 
-func newTestLink(t *testing.T, w *faultdial.Dialer) *client.Client {
+func newTestLink(t *testing.T, w *faultdial.FaultyDialer) *client.Client {
 	l := client.New(w, nil)
 	t.Cleanup(l.Close)
 	return l

@@ -29,12 +29,12 @@ func viaKey(words []string) string {
 
 // sendablePrograms are those that can be sent to a far side: this one, and what lies beside it or in the
 // cache for other systems.
-func sendablePrograms() (install.Programs, error) {
+func sendablePrograms() (install.ProgramFinder, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return install.Programs{}, fmt.Errorf("cannot tell where this program is: %w", err)
+		return install.ProgramFinder{}, fmt.Errorf("cannot tell where this program is: %w", err)
 	}
-	p := install.Programs{Self: self, Dirs: []string{filepath.Dir(self)}}
+	p := install.ProgramFinder{Self: self, Dirs: []string{filepath.Dir(self)}}
 	if cache, err := os.UserCacheDir(); err == nil {
 		p.Dirs = append(p.Dirs, filepath.Join(cache, "turnstone", "programs"))
 	}

@@ -33,10 +33,10 @@ const maxDebuggerHistory = 200
 type lineEditor struct {
 	keys            *keyReader
 	tty             *tty
-	isPlain         bool     // the terminal knows no control sequences
-	editorCommand   string   // edits a text on Ctrl-X Ctrl-E; "" disables it
-	programs        Programs // may take the keys; nil if no program can
-	repaint         func()   // lets a program redraw its screen; called with mu locked
+	isPlain         bool             // the terminal knows no control sequences
+	editorCommand   string           // edits a text on Ctrl-X Ctrl-E; "" disables it
+	programs        TerminalPrograms // may take the keys; nil if no program can
+	repaint         func()           // lets a program redraw its screen; called with mu locked
 	historyFile     historyFile
 	history         *lineedit.History // of code
 	debuggerHistory *lineedit.History // of answers to a debugger

@@ -66,14 +66,14 @@ type Options struct {
 
 	// Programs reaches the programs in the session's terminal; nil if this user does not own that
 	// terminal.
-	Programs Programs
+	Programs TerminalPrograms
 
 	// ExitStatus maps a worker's exit to the exit status that Run returns. nil means 0 for all.
 	ExitStatus func(timeline.WorkerExited) int
 }
 
-// Programs sends the user's keys to programs in the terminal of a session.
-type Programs interface {
+// TerminalPrograms sends the user's keys to programs in the terminal of a session.
+type TerminalPrograms interface {
 	// Keys sends input to the program that has taken the keys, see timeline.FullScreenChanged. An
 	// error of session.KindStale means that no program has.
 	Keys(b []byte) error

@@ -24,7 +24,7 @@ import (
 // cutCount is how often a way is cut: go test -run Cut -args -cuts 500
 var cutCount = flag.Int("cuts", 60, "how often the way to a daemon is cut at random")
 
-func newLink(t testing.TB, w *faultdial.Dialer) *client.Client {
+func newLink(t testing.TB, w *faultdial.FaultyDialer) *client.Client {
 	l := client.New(w, nil)
 	t.Cleanup(l.Close)
 	return l

@@ -90,7 +90,7 @@ func keysAt(keys ...string) func(map[string]any) []string {
 
 // Clients returns the clients that can be configured, in the order of the help.
 func Clients() []Client {
-	return slices.Concat(terminalAgents(), editors(), []Client{openCodeClient(), claudeDesktopClient()})
+	return slices.Concat(terminalAgents(), codeEditors(), []Client{openCodeClient(), claudeDesktopClient()})
 }
 
 // terminalAgents returns the clients that are coding agents in a terminal, except OpenCode.
@@ -155,8 +155,8 @@ func terminalAgents() []Client {
 	}}
 }
 
-// editors returns the clients that are code editors.
-func editors() []Client {
+// codeEditors returns the clients that are code editors.
+func codeEditors() []Client {
 	return []Client{{
 		Name: "cursor", Title: "Cursor", programs: []string{"cursor", "cursor-agent"},
 		file:    func(p ConfigDirs) string { return filepath.Join(p.Home, ".cursor", "mcp.json") },
@@ -299,7 +299,7 @@ func (h *envPassthrough) variableNames(has any, all []configSetting) (names []st
 	return names
 }
 
-// settingsWith returns the settings of a server. Its variables are added to those that all servers
+// settingsWith returns the settings of a server. Its variables extend the ones that all servers
 // get and those already in the entry.
 func (c Client) settingsWith(s Server, entry map[string]any) []configSetting {
 	list := c.settings(s)

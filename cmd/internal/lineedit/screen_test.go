@@ -279,6 +279,6 @@ func (s *editorTest) compareScreens(key Key) {
 	p := &Painter{Out: fresh, Size: s.painter.Size, top: s.painter.top}
 	p.Begin(s.editor.Frame(), s.painter.start)
 	if fresh.screenText() != s.tty.screenText() && s.painter.top == 0 || fresh.y != s.tty.y && s.painter.top == 0 || fresh.x%fresh.cols != s.tty.x%s.tty.cols {
-		s.Fatalf("after %q the screen is\n%s\n(%d, %d), and drawn anew\n%s\n(%d, %d)", key.Name+key.Text, s.tty.screenText(), s.tty.y, s.tty.x, fresh.screenText(), fresh.y, fresh.x)
+		s.Fatalf("after %q the screen is\n%s\n(%d, %d), and drawn again\n%s\n(%d, %d)", key.Name+key.Text, s.tty.screenText(), s.tty.y, s.tty.x, fresh.screenText(), fresh.y, fresh.x)
 	}
 }

@@ -492,10 +492,10 @@ func TestMakeLimits(t *testing.T) {
 	})
 
 	t.Run("bounds time and output of the tool", func(t *testing.T) {
-		slow := fakePython(t, "echo begun; exec sleep 600\n")
+		slow := fakePython(t, "echo started; exec sleep 600\n")
 		slow.Timeout = 3 * time.Second // a busy machine needs a while to start
 		_, err := pkginstall.Python().Make(t.Context(), slow, func(pkginstall.Progress) {})
-		if err == nil || !strings.Contains(err.Error(), "not finished after 3s\nbegun") {
+		if err == nil || !strings.Contains(err.Error(), "not finished after 3s\nstarted") {
 			t.Errorf("got %v", err)
 		}
 		loud := fakePython(t, "exec yes\n")

@@ -9,8 +9,8 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-// A Worker is an entry of the user for a program that speaks the worker protocol.
-type Worker struct {
+// A CustomWorker is an entry of the user for a program that speaks the worker protocol.
+type CustomWorker struct {
 	// Command starts it. The first word is an absolute path or a name on PATH; "~/" at the start of
 	// a word is the home directory.
 	Command []string `toml:"command"`
@@ -39,13 +39,13 @@ var workerName = regexp.MustCompile(`^[a-z][a-z0-9_+-]{0,31}$`)
 func IsWorkerName(name string) bool { return workerName.MatchString(name) }
 
 // ReadWorkers reads the file. A missing file is empty. An error names the line.
-func ReadWorkers(path string) (map[string]Worker, error) {
+func ReadWorkers(path string) (map[string]CustomWorker, error) {
 	text, err := readPrivateFile(path)
 	if text == nil || err != nil {
 		return nil, err
 	}
 	var file struct {
-		Workers map[string]Worker `toml:"workers"`
+		Workers map[string]CustomWorker `toml:"workers"`
 	}
 	d := toml.NewDecoder(bytes.NewReader(text)).DisallowUnknownFields()
 	if err := d.Decode(&file); err != nil {
@@ -59,7 +59,7 @@ func ReadWorkers(path string) (map[string]Worker, error) {
 	return file.Workers, nil
 }
 
-func (w *Worker) validate(name string) error {
+func (w *CustomWorker) validate(name string) error {
 	for _, n := range append([]string{name}, w.Aliases...) {
 		if !IsWorkerName(n) {
 			return fmt.Errorf("invalid worker name %q: use up to 32 lower-case letters, digits, _, + and -, and start with a letter", n)

@@ -36,7 +36,7 @@ type fakeWorker struct {
 
 	mu          sync.Mutex
 	active      *workerTurn                    // guarded by mu; nil when idle
-	openRequest *inputRequest                  // guarded by mu; nil when no input is requested
+	openRequest *pendingRequest                // guarded by mu; nil when no input is requested
 	lastRequest uint64                         // guarded by mu; the last one
 	calls       uint64                         // guarded by mu; the last one
 	results     map[uint64]chan ipc.CallResult // guarded by mu; of open calls
@@ -56,8 +56,8 @@ type workerTurn struct {
 	answered      map[uint64]bool // handled interrupts by seq
 }
 
-// An inputRequest is a request of the code for input, with a channel for its answer.
-type inputRequest struct {
+// An pendingRequest is a request of the code for input, with a channel for its answer.
+type pendingRequest struct {
 	turn, id uint64
 	question ipc.StdinWait
 	answer   chan ipc.TurnInput // of capacity 1
@@ -118,7 +118,7 @@ func openWorker(channel string, offer []string, leak bool) (*fakeWorker, error) 
 	}, nil
 }
 
-// receiveOnly is the reading end. The worker writes frames itself, so that each is on the channel
+// receiveOnly restricts the channel of the worker to reading. The worker writes frames itself, so that each is on the channel
 // before its next action.
 type receiveOnly struct{ *os.File }
 
@@ -381,7 +381,7 @@ func (w *fakeWorker) requestInput(t *workerTurn, prompt string, kind ipc.WaitKin
 		return nil, false
 	}
 	w.lastRequest++
-	a := &inputRequest{turn: t.id, id: w.lastRequest, answer: make(chan ipc.TurnInput, 1)}
+	a := &pendingRequest{turn: t.id, id: w.lastRequest, answer: make(chan ipc.TurnInput, 1)}
 	a.question = ipc.StdinWait{Turn: a.turn, Wait: a.id, Prompt: prompt, Kind: kind, Want: want}
 	w.openRequest = a
 	w.mu.Unlock()

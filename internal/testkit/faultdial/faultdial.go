@@ -16,8 +16,8 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// A Dialer connects to a daemon like the command of a remote, and breaks on demand.
-type Dialer struct {
+// A FaultyDialer connects to a daemon like the command of a remote, and breaks on demand.
+type FaultyDialer struct {
 	socket string
 
 	mu          sync.Mutex
@@ -42,23 +42,25 @@ func (l *proxiedConn) closeBoth() {
 }
 
 // NewDialer returns a Dialer to the daemon at a socket.
-func NewDialer(socket string) *Dialer { return &Dialer{socket: socket, bytesUp: -1, bytesDown: -1} }
+func NewDialer(socket string) *FaultyDialer {
+	return &FaultyDialer{socket: socket, bytesUp: -1, bytesDown: -1}
+}
 
 // SetSocket directs later connections to another socket.
-func (w *Dialer) SetSocket(socket string) {
+func (w *FaultyDialer) SetSocket(socket string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.socket = socket
 }
 
 // String implements client.Dialer.
-func (w *Dialer) String() string { return "gpu (a faulty dialer)" }
+func (w *FaultyDialer) String() string { return "gpu (a faulty dialer)" }
 
 // Place names the remote.
-func (w *Dialer) Place() string { return "gpu" }
+func (w *FaultyDialer) Place() string { return "gpu" }
 
 // Dial implements client.Dialer.
-func (w *Dialer) Dial(ctx context.Context) (net.Conn, error) {
+func (w *FaultyDialer) Dial(ctx context.Context) (net.Conn, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	failed := func(err error) error {
@@ -80,7 +82,7 @@ func (w *Dialer) Dial(ctx context.Context) (net.Conn, error) {
 }
 
 // copyBytes copies one direction, and cuts both after the number of bytes in left.
-func (w *Dialer) copyBytes(l *proxiedConn, to io.Writer, from io.Reader, left *int) {
+func (w *FaultyDialer) copyBytes(l *proxiedConn, to io.Writer, from io.Reader, left *int) {
 	defer l.closeBoth()
 	b := make([]byte, 4<<10)
 	for {
@@ -114,21 +116,21 @@ func (w *Dialer) copyBytes(l *proxiedConn, to io.Writer, from io.Reader, left *i
 }
 
 // CutAfter cuts the connections once, after the given number of bytes in a direction.
-func (w *Dialer) CutAfter(up, down int) {
+func (w *FaultyDialer) CutAfter(up, down int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.bytesUp, w.bytesDown = up, down
 }
 
 // SentLines returns the lines that were sent to the daemon.
-func (w *Dialer) SentLines() []string {
+func (w *FaultyDialer) SentLines() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return strings.Split(strings.TrimSuffix(string(w.sent), "\n"), "\n")
 }
 
 // HasReceived reports whether the client received this text.
-func (w *Dialer) HasReceived(text string) bool {
+func (w *FaultyDialer) HasReceived(text string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return strings.Contains(string(w.received), text)
@@ -136,7 +138,7 @@ func (w *Dialer) HasReceived(text string) bool {
 
 // PauseTraffic stops all traffic on the present connections and leaves them open. It does not
 // affect new ones.
-func (w *Dialer) PauseTraffic() (resume func()) {
+func (w *FaultyDialer) PauseTraffic() (resume func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	paused := make(chan struct{})
@@ -147,7 +149,7 @@ func (w *Dialer) PauseTraffic() (resume func()) {
 }
 
 // SetBroken(true) cuts all connections and makes every Dial fail, until SetBroken(false).
-func (w *Dialer) SetBroken(broken bool) {
+func (w *FaultyDialer) SetBroken(broken bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.broken = broken
@@ -160,14 +162,14 @@ func (w *Dialer) SetBroken(broken bool) {
 }
 
 // CutCount returns how often the connections were cut.
-func (w *Dialer) CutCount() int {
+func (w *FaultyDialer) CutCount() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.cuts
 }
 
 // CutAgain cuts the connections after so many bytes from the daemon, if no cut is pending.
-func (w *Dialer) CutAgain(down int) {
+func (w *FaultyDialer) CutAgain(down int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.bytesDown < 0 {

@@ -17,8 +17,8 @@ const (
 	moreEnv = "TURNSTONE_TEST_PYTHONS" // PATH:PATH are interpreters besides python3 and pyenv's
 )
 
-// An Interpreter is an installed CPython that the worker supports.
-type Interpreter struct {
+// An InstalledPython is an installed CPython that the worker supports.
+type InstalledPython struct {
 	Path    string
 	Version string // "3.13.0", followed by a t for a free-threaded build
 
@@ -31,7 +31,7 @@ func TestsAll() bool { return os.Getenv(allEnv) == "1" }
 // Selected returns the interpreters to test on, the oldest first. If TestsAll is true, these are
 // all installed ones. Otherwise they are the oldest and the newest, with a line that names the
 // others.
-func Selected() (test []Interpreter, others string, err error) {
+func Selected() (test []InstalledPython, others string, err error) {
 	test, err = Installed()
 	if TestsAll() || len(test) < 3 {
 		return test, "", err
@@ -42,12 +42,12 @@ func Selected() (test []Interpreter, others string, err error) {
 		left = append(left, i.Version)
 	}
 	others = fmt.Sprintf("not tested here: Python %s; %s=1 tests all", strings.Join(left, ", "), allEnv)
-	return []Interpreter{test[0], test[last]}, others, nil
+	return []InstalledPython{test[0], test[last]}, others, nil
 }
 
 // Installed returns python3, the interpreters of pyenv and those listed in the environment, each
 // once and the oldest first. It starts each of them.
-func Installed() ([]Interpreter, error) {
+func Installed() ([]InstalledPython, error) {
 	var paths []string
 	if home, err := os.UserHomeDir(); err == nil {
 		paths, _ = filepath.Glob(filepath.Join(home, ".pyenv", "versions", "3.*", "bin", "python"))
@@ -56,7 +56,7 @@ func Installed() ([]Interpreter, error) {
 	if _, err := exec.LookPath("python3"); err == nil {
 		paths = append(paths, "python3")
 	}
-	var found []Interpreter
+	var found []InstalledPython
 	seen := map[string]bool{}
 	for _, path := range paths {
 		i, file, err := queryInterpreter(path)
@@ -68,14 +68,14 @@ func Installed() ([]Interpreter, error) {
 		}
 		seen[file] = true
 	}
-	slices.SortStableFunc(found, func(a, b Interpreter) int {
+	slices.SortStableFunc(found, func(a, b InstalledPython) int {
 		return cmp.Or(slices.Compare(a.versionNumber[:], b.versionNumber[:]), strings.Compare(a.Version, b.Version))
 	})
 	return found, nil
 }
 
 // queryInterpreter starts an interpreter. It also returns its file, with all links resolved.
-func queryInterpreter(path string) (i Interpreter, file string, err error) {
+func queryInterpreter(path string) (i InstalledPython, file string, err error) {
 	const question = "import os, sys; print(sys.executable, os.path.realpath(sys.executable), *sys.version_info[:3], getattr(sys, 'abiflags', ''), sep='\\n')"
 	out, err := exec.Command(path, "-c", question).Output()
 	if err != nil {

@@ -12,23 +12,23 @@ import (
 	"github.com/turnstone-repl/turnstone/ipc"
 )
 
-// A TurnResult holds the events of one turn, in order.
-type TurnResult struct {
+// A RawResult holds the events of one turn, in order.
+type RawResult struct {
 	Events []any
 	Idle   *ipc.Idle
 	End    *ipc.SessionEnd
 }
 
 // OutputText returns all text of the turn.
-func (r TurnResult) OutputText() string { return r.streamText(ipc.Stdout, ipc.Stderr) }
+func (r RawResult) OutputText() string { return r.streamText(ipc.Stdout, ipc.Stderr) }
 
 // ErrText returns the text of standard error.
-func (r TurnResult) ErrText() string { return r.streamText(ipc.Stderr) }
+func (r RawResult) ErrText() string { return r.streamText(ipc.Stderr) }
 
-func (r TurnResult) streamText(of ...ipc.Stream) string {
+func (r RawResult) streamText(of ...ipc.Stream) string {
 	var b strings.Builder
 	for _, e := range r.Events {
-		if t, ok := e.(Text); ok && (t.Stream == of[0] || t.Stream == of[len(of)-1]) {
+		if t, ok := e.(MergedText); ok && (t.Stream == of[0] || t.Stream == of[len(of)-1]) {
 			b.WriteString(t.Data)
 		}
 	}
@@ -37,7 +37,7 @@ func (r TurnResult) streamText(of ...ipc.Stream) string {
 
 // Transcript returns the turn as text: output verbatim, <err> around standard error, and [image],
 // [wait …], [line …] for these events.
-func (r TurnResult) Transcript() string {
+func (r RawResult) Transcript() string {
 	var b strings.Builder
 	stream := ipc.Stdout
 	turnTo := func(s ipc.Stream) {
@@ -47,7 +47,7 @@ func (r TurnResult) Transcript() string {
 		}
 	}
 	for _, e := range r.Events {
-		if t, ok := e.(Text); ok {
+		if t, ok := e.(MergedText); ok {
 			turnTo(t.Stream)
 			b.WriteString(t.Data)
 			continue
@@ -77,7 +77,7 @@ func (r TurnResult) Transcript() string {
 }
 
 // WantOutput fails the test unless the turn succeeded and printed want.
-func (r TurnResult) WantOutput(t *testing.T, want string) {
+func (r RawResult) WantOutput(t *testing.T, want string) {
 	t.Helper()
 	if got := r.OutputText(); got != want || r.Idle == nil || r.Idle.Outcome != ipc.OutcomeOK {
 		t.Fatalf("got %q, idle %+v; want %q and ok", r.Transcript(), r.Idle, want)

@@ -30,8 +30,8 @@ const Nonce = "0123456789abcdef"
 // Timeout bounds each wait for the worker before a test fails.
 const Timeout = 60 * time.Second
 
-// Text is text from the terminal or from an output frame.
-type Text struct {
+// MergedText is text from the terminal or from an output frame.
+type MergedText struct {
 	Stream ipc.Stream
 	Data   string
 	Kind   ipc.TextKind
@@ -40,9 +40,9 @@ type Text struct {
 // WorkerEnded says that the worker's channel and its terminal are at their end.
 type WorkerEnded struct{}
 
-// A Worker is a real worker on a terminal. Its methods are for the test's goroutine. They fail the
+// A RawWorker is a real worker on a terminal. Its methods are for the test's goroutine. They fail the
 // test if the worker breaks the protocol or is silent for Timeout.
-type Worker struct {
+type RawWorker struct {
 	Cmd      *exec.Cmd
 	Terminal *os.File // the master
 	Channel  *os.File // where the worker reads
@@ -72,10 +72,10 @@ type WorkerOptions struct {
 }
 
 // StartWorker starts a worker and waits for its first idle.
-func StartWorker(t testing.TB, spec workers.Spec, s WorkerOptions) *Worker {
+func StartWorker(t testing.TB, spec workers.Spec, s WorkerOptions) *RawWorker {
 	t.Helper()
 	cmd, master, toWorker, fromWorker := SpawnProcess(t, spec, s)
-	w := &Worker{
+	w := &RawWorker{
 		t: t, Cmd: cmd, Terminal: master, Channel: toWorker,
 		raw: make(chan any, 64), stop: make(chan struct{}),
 		stream: ipc.Stdout, placedFrames: map[uint64]ipc.Message{},
@@ -187,7 +187,7 @@ func prepareTerminal(t testing.TB, slave *os.File) {
 
 // TakeReady receives worker_ready, the first frame. Text of the start-up may overtake it on its
 // separate stream.
-func (w *Worker) TakeReady() ipc.WorkerReady {
+func (w *RawWorker) TakeReady() ipc.WorkerReady {
 	w.t.Helper()
 	var before []any
 	for {
@@ -195,7 +195,7 @@ func (w *Worker) TakeReady() ipc.WorkerReady {
 		case ipc.WorkerReady:
 			w.merged = append(before, w.merged...)
 			return e
-		case Text:
+		case MergedText:
 			before = append(before, e)
 		default:
 			w.t.Fatalf("got %+v after %v, want worker_ready", e, before)
@@ -203,7 +203,7 @@ func (w *Worker) TakeReady() ipc.WorkerReady {
 	}
 }
 
-func (w *Worker) deliver(v any) bool {
+func (w *RawWorker) deliver(v any) bool {
 	select {
 	case w.raw <- v:
 		return true
@@ -212,7 +212,7 @@ func (w *Worker) deliver(v any) bool {
 	}
 }
 
-func (w *Worker) readTerminal() {
+func (w *RawWorker) readTerminal() {
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := w.Terminal.Read(buf)
@@ -226,7 +226,7 @@ func (w *Worker) readTerminal() {
 	}
 }
 
-func (w *Worker) readChannel(r io.Reader) {
+func (w *RawWorker) readChannel(r io.Reader) {
 	for {
 		var head [4]byte
 		if _, err := io.ReadFull(r, head[:]); err != nil {
@@ -250,7 +250,7 @@ func (w *Worker) readChannel(r io.Reader) {
 }
 
 // NextEvent returns the next event in the true order: Text, a message, or WorkerEnded.
-func (w *Worker) NextEvent() any {
+func (w *RawWorker) NextEvent() any {
 	w.t.Helper()
 	e, ok := w.NextEventWithin(Timeout)
 	if !ok {
@@ -260,7 +260,7 @@ func (w *Worker) NextEvent() any {
 }
 
 // NextEventWithin is NextEvent with a limit d instead of Timeout.
-func (w *Worker) NextEventWithin(d time.Duration) (any, bool) {
+func (w *RawWorker) NextEventWithin(d time.Duration) (any, bool) {
 	w.t.Helper()
 	var deadline <-chan time.Time
 	for len(w.merged) == 0 {
@@ -281,7 +281,7 @@ func (w *Worker) NextEventWithin(d time.Duration) (any, bool) {
 	return e, true
 }
 
-func (w *Worker) addRaw(v any) {
+func (w *RawWorker) addRaw(v any) {
 	w.t.Helper()
 	switch v := v.(type) {
 	case error:
@@ -303,7 +303,7 @@ func (w *Worker) addRaw(v any) {
 }
 
 // mergeStreams moves terminal bytes to merged, up to a marker whose frame has not arrived.
-func (w *Worker) mergeStreams() {
+func (w *RawWorker) mergeStreams() {
 	prefix := []byte("\x1b_" + Nonce + ";")
 	for len(w.tail) > 0 {
 		i := bytes.Index(w.tail, prefix)
@@ -346,7 +346,7 @@ func (w *Worker) mergeStreams() {
 			}
 			delete(w.placedFrames, n)
 			if o, ok := m.(ipc.Output); ok {
-				w.merged = append(w.merged, Text{o.Stream, string(o.Data), o.Kind})
+				w.merged = append(w.merged, MergedText{o.Stream, string(o.Data), o.Kind})
 			} else {
 				w.merged = append(w.merged, m)
 			}
@@ -355,21 +355,21 @@ func (w *Worker) mergeStreams() {
 	}
 }
 
-func (w *Worker) addText(data []byte) {
+func (w *RawWorker) addText(data []byte) {
 	if len(data) > 0 {
-		w.merged = append(w.merged, Text{w.stream, string(data), w.kind})
+		w.merged = append(w.merged, MergedText{w.stream, string(data), w.kind})
 	}
 }
 
 // SendMessage sends a message.
-func (w *Worker) SendMessage(m ipc.Message) {
+func (w *RawWorker) SendMessage(m ipc.Message) {
 	w.t.Helper()
 	frame, err := ipc.AppendFrame(nil, m)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	if _, err := w.Channel.Write(frame); err != nil {
-		var r TurnResult // the worker's last output
+		var r RawResult // the worker's last output
 		for e, ok := w.NextEventWithin(Timeout); ok; e, ok = w.NextEventWithin(Timeout) {
 			r.Events = append(r.Events, e)
 			if _, over := e.(WorkerEnded); over {
@@ -381,23 +381,23 @@ func (w *Worker) SendMessage(m ipc.Message) {
 }
 
 // StartTurn starts a turn.
-func (w *Worker) StartTurn(code string) {
+func (w *RawWorker) StartTurn(code string) {
 	w.t.Helper()
 	w.Turn++
 	w.SendMessage(ipc.TurnStart{Turn: w.Turn, Input: []byte(code)})
 }
 
 // RunCode runs one turn and answers its input requests, a line each; "" is the end of the file.
-func (w *Worker) RunCode(code string, answers ...string) TurnResult {
+func (w *RawWorker) RunCode(code string, answers ...string) RawResult {
 	w.t.Helper()
 	w.StartTurn(code)
 	return w.FinishTurn(answers...)
 }
 
 // FinishTurn collects events up to the turn's idle, or the worker's exit.
-func (w *Worker) FinishTurn(answers ...string) TurnResult {
+func (w *RawWorker) FinishTurn(answers ...string) RawResult {
 	w.t.Helper()
-	var r TurnResult
+	var r RawResult
 	for {
 		e := w.NextEvent()
 		r.Events = append(r.Events, e)
@@ -429,7 +429,7 @@ func (w *Worker) FinishTurn(answers ...string) TurnResult {
 // acknowledges, because a runtime may miss a signal on its way into a system call. It returns the
 // events until done recognises the effect, or the turn is over. It calls signal after each frame,
 // and tells it about a retry; nil sends none.
-func (w *Worker) InterruptUntilAcked(seq uint64, level uint8, signal func(retry bool), done func(any) bool) TurnResult {
+func (w *RawWorker) InterruptUntilAcked(seq uint64, level uint8, signal func(retry bool), done func(any) bool) RawResult {
 	w.t.Helper()
 	ask := func(retry bool) {
 		w.SendMessage(ipc.Interrupt{Turn: w.Turn, Seq: seq, Level: level})
@@ -438,7 +438,7 @@ func (w *Worker) InterruptUntilAcked(seq uint64, level uint8, signal func(retry 
 		}
 	}
 	ask(false)
-	var r TurnResult
+	var r RawResult
 	acked := false
 	start := time.Now()
 	for pause := 30 * time.Millisecond; time.Since(start) < Timeout; pause = min(2*pause, time.Second) {
@@ -468,7 +468,7 @@ func (w *Worker) InterruptUntilAcked(seq uint64, level uint8, signal func(retry 
 }
 
 // WaitInputRequest returns the turn's next input request.
-func (w *Worker) WaitInputRequest() ipc.StdinWait {
+func (w *RawWorker) WaitInputRequest() ipc.StdinWait {
 	w.t.Helper()
 	for {
 		switch e := w.NextEvent().(type) {
@@ -481,7 +481,7 @@ func (w *Worker) WaitInputRequest() ipc.StdinWait {
 }
 
 // AnswerRequest answers an input request with a line, or with "" for the end of the file.
-func (w *Worker) AnswerRequest(request ipc.StdinWait, answer string) {
+func (w *RawWorker) AnswerRequest(request ipc.StdinWait, answer string) {
 	w.t.Helper()
 	in := ipc.TurnInput{Turn: request.Turn, Wait: request.Wait, Input: []byte(answer), EOF: answer == ""}
 	if answer != "" && !strings.HasSuffix(answer, "\n") {
@@ -491,12 +491,12 @@ func (w *Worker) AnswerRequest(request ipc.StdinWait, answer string) {
 }
 
 // WaitOutput waits until the turn has printed s.
-func (w *Worker) WaitOutput(s string) {
+func (w *RawWorker) WaitOutput(s string) {
 	w.t.Helper()
 	var seen string
 	for !strings.Contains(seen, s) {
 		switch e := w.NextEvent().(type) {
-		case Text:
+		case MergedText:
 			seen += e.Data
 		case ipc.Idle, WorkerEnded:
 			w.t.Fatalf("got %+v before %q: %.2000q", e, s, seen)
@@ -519,7 +519,7 @@ func BusyWait(d time.Duration) {
 }
 
 // ExitStatus waits for the worker's process to exit.
-func (w *Worker) ExitStatus() syscall.WaitStatus {
+func (w *RawWorker) ExitStatus() syscall.WaitStatus {
 	w.t.Helper()
 	w.Cmd.Wait()
 	return w.Cmd.ProcessState.Sys().(syscall.WaitStatus)

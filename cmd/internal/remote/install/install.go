@@ -55,7 +55,7 @@ type Options struct {
 	// Dir is a remote directory that is tried before the default ones; may be "".
 	Dir string
 
-	Programs Programs
+	Programs ProgramFinder
 	Timeout  time.Duration // until the remote end answers; 0 is DefaultTimeout
 
 	stallTimeout time.Duration // for tests: how long no byte may be accepted; 0 is stepTimeout
@@ -150,7 +150,7 @@ func (o Options) runDialogue(t *shellDialogue) (InstalledProgram, error) {
 
 // sendProgram sends the program, compressed if the remote end can decompress it, and returns the
 // number of bytes sent.
-func (o Options) sendProgram(t *shellDialogue, p *Program, packed bool, dir string) (int, error) {
+func (o Options) sendProgram(t *shellDialogue, p *ProgramFile, packed bool, dir string) (int, error) {
 	t.timer.Stop() // compressing is our own work
 	data := p.data
 	if packed {
@@ -184,7 +184,7 @@ func (o Options) sendProgram(t *shellDialogue, p *Program, packed bool, dir stri
 }
 
 // explainRefusal adds a hint to a refusal of the remote end.
-func (o Options) explainRefusal(err error, p *Program, system string) error {
+func (o Options) explainRefusal(err error, p *ProgramFile, system string) error {
 	var no *refusalError
 	if !errors.As(err, &no) || !strings.HasPrefix(no.reason, "it does not run") {
 		return err

@@ -77,7 +77,7 @@ func (f testRemote) installOptions(t *testing.T) Options {
 	if err := testexec.WriteExecutable(self, append(data, more...)); err != nil {
 		t.Fatal(err)
 	}
-	return Options{Prefix: f.prefix, Programs: Programs{Self: self, Build: map[string]string{"GOOS": "linux", "GOARCH": runtime.GOARCH, "CGO_ENABLED": "0"}}, Timeout: testTimeout}
+	return Options{Prefix: f.prefix, Programs: ProgramFinder{Self: self, Build: map[string]string{"GOOS": "linux", "GOARCH": runtime.GOARCH, "CGO_ENABLED": "0"}}, Timeout: testTimeout}
 }
 
 // listFiles returns all files below the home of a remote end.

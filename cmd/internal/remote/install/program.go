@@ -20,9 +20,9 @@ import (
 // maxProgram bounds the program that is sent, in bytes.
 const maxProgram = 128 << 20
 
-// Programs finds the program for the system of a remote end. It is this program, or a file next to
+// ProgramFinder finds the program for the system of a remote end. It is this program, or a file next to
 // it or in the cache: repl-linux-arm64, or the archive of the release with its SHA256SUMS.
-type Programs struct {
+type ProgramFinder struct {
 	Self string   // the path of this program
 	Dirs []string // directories with programs for other systems, in order
 
@@ -31,8 +31,8 @@ type Programs struct {
 	Build map[string]string
 }
 
-// A Program is the executable of repl for one system, ready to be sent.
-type Program struct {
+// A ProgramFile is the executable of repl for one system, ready to be sent.
+type ProgramFile struct {
 	// Linked says that it needs the C library of the machine where it was built.
 	Linked bool
 
@@ -43,7 +43,7 @@ type Program struct {
 
 // FindProgram returns the program for a system, such as "linux/arm64". If it is missing, the error
 // names the required file.
-func (p Programs) FindProgram(system string) (*Program, error) {
+func (p ProgramFinder) FindProgram(system string) (*ProgramFile, error) {
 	found, err := p.loadProgram(system)
 	if err == nil {
 		err = found.checkSystem(system)
@@ -51,7 +51,7 @@ func (p Programs) FindProgram(system string) (*Program, error) {
 	return found, err
 }
 
-func (p Programs) loadProgram(system string) (*Program, error) {
+func (p ProgramFinder) loadProgram(system string) (*ProgramFile, error) {
 	b := p.buildSettings()
 	own := b["GOOS"]+"/"+b["GOARCH"] == system
 	linked := b["CGO_ENABLED"] != "0" && b["GOOS"] == "linux"
@@ -78,7 +78,7 @@ func programFile(system string) string { return "repl-" + strings.ReplaceAll(sys
 
 // archiveName returns the name of the release's archive for a system, or "" if this program is not
 // a release.
-func (p Programs) archiveName(system string) string {
+func (p ProgramFinder) archiveName(system string) string {
 	version := strings.TrimPrefix(p.buildSettings()["version"], "v")
 	if version == "" || strings.ContainsAny(version, "()+/") {
 		return ""
@@ -87,7 +87,7 @@ func (p Programs) archiveName(system string) string {
 }
 
 // missingHint says which file would help, and where to put it.
-func (p Programs) missingHint(system string) string {
+func (p ProgramFinder) missingHint(system string) string {
 	dir := "next to it"
 	if len(p.Dirs) > 0 {
 		dir = "in " + p.Dirs[len(p.Dirs)-1]
@@ -100,7 +100,7 @@ func (p Programs) missingHint(system string) string {
 }
 
 // buildSettings returns the build information of this program.
-func (p Programs) buildSettings() map[string]string {
+func (p ProgramFinder) buildSettings() map[string]string {
 	if p.Build != nil {
 		return p.Build
 	}
@@ -114,7 +114,7 @@ func (p Programs) buildSettings() map[string]string {
 	return b
 }
 
-func loadFile(path string, linked bool) (*Program, error) {
+func loadFile(path string, linked bool) (*ProgramFile, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -123,7 +123,7 @@ func loadFile(path string, linked bool) (*Program, error) {
 	return readProgram(f, path, linked)
 }
 
-func readProgram(from io.Reader, path string, linked bool) (*Program, error) {
+func readProgram(from io.Reader, path string, linked bool) (*ProgramFile, error) {
 	data, err := io.ReadAll(io.LimitReader(from, maxProgram+1))
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot be read: %w", path, err)
@@ -131,7 +131,7 @@ func readProgram(from io.Reader, path string, linked bool) (*Program, error) {
 	if len(data) == 0 || len(data) > maxProgram {
 		return nil, fmt.Errorf("%s has %d bytes; a program must have 1 to %d", path, len(data), maxProgram)
 	}
-	return &Program{Linked: linked, path: path, data: data, sum: sha256.Sum256(data)}, nil
+	return &ProgramFile{Linked: linked, path: path, data: data, sum: sha256.Sum256(data)}, nil
 }
 
 // elfMachines holds the header bytes of programs: the magic number, and the machine at an offset.
@@ -148,7 +148,7 @@ var elfMachines = map[string]struct {
 
 // checkSystem rejects files that are not a program for the system. A shell would try to read them
 // as a script.
-func (p *Program) checkSystem(system string) error {
+func (p *ProgramFile) checkSystem(system string) error {
 	m := elfMachines[system]
 	if bytes.HasPrefix(p.data, []byte(m.magic)) && len(p.data) > m.at && bytes.HasPrefix(p.data[m.at:], []byte(m.machine)) {
 		return nil
@@ -158,7 +158,7 @@ func (p *Program) checkSystem(system string) error {
 
 // loadFromArchive extracts the program from the archive of a release, after comparing its hash with
 // SHA256SUMS in the same directory.
-func loadFromArchive(dir, name string) (*Program, error) {
+func loadFromArchive(dir, name string) (*ProgramFile, error) {
 	if name == "" {
 		return nil, fs.ErrNotExist
 	}

@@ -54,7 +54,7 @@ func TestFindProgram(t *testing.T) {
 		m := elfMachines["linux/arm64"]
 		program := []byte(m.magic + strings.Repeat("\x00", m.at-len(m.magic)) + m.machine + "and the rest")
 		archive := writeRelease(t, dir, program)
-		p := Programs{Dirs: []string{t.TempDir(), dir}, Build: map[string]string{"GOOS": "darwin", "GOARCH": "arm64", "CGO_ENABLED": "1", "version": "v1.2.3"}}
+		p := ProgramFinder{Dirs: []string{t.TempDir(), dir}, Build: map[string]string{"GOOS": "darwin", "GOARCH": "arm64", "CGO_ENABLED": "1", "version": "v1.2.3"}}
 		got, err := p.FindProgram("linux/arm64")
 		if err != nil || !bytes.Equal(got.data, program) || got.Linked || got.path != archive {
 			t.Fatalf("got %+v, %v", got, err)
@@ -80,7 +80,7 @@ func TestFindProgram(t *testing.T) {
 		binary := []byte(m.magic + strings.Repeat("\x00", m.at-len(m.magic)) + m.machine)
 		self, better := filepath.Join(dir, "repl"), filepath.Join(dir, "repl-linux-amd64")
 		writeTestFile(t, self, binary)
-		p := Programs{Self: self, Dirs: []string{dir}, Build: map[string]string{"GOOS": "linux", "GOARCH": "amd64", "CGO_ENABLED": "1"}}
+		p := ProgramFinder{Self: self, Dirs: []string{dir}, Build: map[string]string{"GOOS": "linux", "GOARCH": "amd64", "CGO_ENABLED": "1"}}
 		if got, err := p.FindProgram("linux/amd64"); err != nil || !got.Linked || got.path != self {
 			t.Errorf("only this program: got %+v, %v", got, err)
 		}
