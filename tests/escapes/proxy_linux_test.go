@@ -173,9 +173,9 @@ func TestProxy_ListedHost(t *testing.T) {
 		[2]string{"fetch('http://EXAMPLE.org./hello')", "hello"},
 		[2]string{"socks('http://example.org/')", "404 page not found"},
 		// The list refuses these.
-		[2]string{"fetch('http://other.org/hello')", "other.org: the sandbox refused it"},
+		[2]string{"fetch('http://other.org/hello')", "other.org: refused by the sandbox"},
 		[2]string{"socks('http://other.org/')", "refused: 2"},
-		[2]string{"fetch('http://" + hostAddress + "/hello')", hostAddress + ": the sandbox refused it"},
+		[2]string{"fetch('http://" + hostAddress + "/hello')", hostAddress + ": refused by the sandbox"},
 		[2]string{"tries(get, '" + hostAddress + "', 80)", "EACCES"},
 		[2]string{"tries(get, '" + hostAddress + "', 1080)", "EACCES"},
 		[2]string{"tries(get, '198.18.0.1', 1081)", "EACCES"},
@@ -220,9 +220,9 @@ func TestProxy_ListedHost(t *testing.T) {
 			[2]string{"curl('--proxy', 'socks5h://198.18.0.1:1080', 'http://example.org/hello', 'http://example.org/hello')", "hello  hello"},
 			[2]string{"curl('--cacert', 'ca.pem', 'https://other.org/hello')", "curl: (56) CONNECT tunnel failed, response 403"},
 			[2]string{"curl('-o', '/dev/null', '-w', '%{http_code}', 'http://other.org/hello')", "403"},
-			[2]string{"curl('http://other.org/hello')", "other.org: the sandbox refused it"},
+			[2]string{"curl('http://other.org/hello')", "other.org: refused by the sandbox"},
 			[2]string{"'(2)' in curl('--proxy', 'socks5h://198.18.0.1:1080', 'http://other.org/hello')", "True"},
-			[2]string{"curl('http://" + hostAddress + "/hello')", hostAddress + ": the sandbox refused it"},
+			[2]string{"curl('http://" + hostAddress + "/hello')", hostAddress + ": refused by the sandbox"},
 		)
 		reached := map[string]session.Destination{}
 		places, err := r.Destinations(t.Context())
@@ -290,7 +290,7 @@ func TestProxy_InternalAddress(t *testing.T) {
 	for _, place := range []string{"inner.org", "cloud.org", "loop.org:" + port, "own.org", "localhost:" + port} {
 		n.wantOutput(t, r,
 			[2]string{"said(b'CONNECT " + withPort(place) + " HTTP/1.1\\r\\n\\r\\n')", "b'HTTP/1.1 403 Forbidden\\r\\n'"},
-			[2]string{"fetch('http://" + place + "/')", place + ": the sandbox refused it"},
+			[2]string{"fetch('http://" + place + "/')", place + ": refused by the sandbox"},
 		)
 	}
 	n.wantOutput(t, r, [2]string{"said(b'CONNECT 127.0.0.1:" + port + " HTTP/1.1\\r\\n\\r\\n')", "b'HTTP/1.1 403 Forbidden\\r\\n'"})
@@ -322,7 +322,7 @@ func TestProxy_AllowHost(t *testing.T) {
 	n.newHTTPServer(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }), "example.org")
 	r := n.openSession(t)
 	r.RunCode(t, proxyCode)
-	n.wantOutput(t, r, [2]string{"fetch('http://example.org/')", "example.org: the sandbox refused it"})
+	n.wantOutput(t, r, [2]string{"fetch('http://example.org/')", "example.org: refused by the sandbox"})
 	if err := r.Allow(t.Context(), session.Grant{Host: "example.org:80"}); err != nil {
 		t.Fatal(err)
 	}
@@ -335,7 +335,7 @@ func TestProxy_AllowHost(t *testing.T) {
 	for _, row := range []struct {
 		name, by, want string
 		ok             bool
-	}{{"asked.org", "fetch", "hello", true}, {"never.org", "fetch", "never.org: the sandbox refused it", false}, {"socks.asked.org", "socks", "hello", true}} {
+	}{{"asked.org", "fetch", "hello", true}, {"never.org", "fetch", "never.org: refused by the sandbox", false}, {"socks.asked.org", "socks", "hello", true}} {
 		n.setAddresses(row.name, hostAddress)
 		turn := asking.StartTurn(t, "print("+row.by+"('http://"+row.name+"/'))")
 		e := asking.WaitEvent(t, "question", func(e timeline.Event) bool {

@@ -1,6 +1,6 @@
-// Package networks makes the networks of tests by netlink, so that what they prove is proved also
-// where iproute2 is not installed. Each function is about the network of the calling thread, in which
-// it needs CAP_NET_ADMIN. There are no goroutines in it.
+// Package networks sets up networks for tests by netlink, so that the tests also run where iproute2
+// is not installed. Each function acts on the network namespace of the calling thread, in which it
+// needs CAP_NET_ADMIN. It starts no goroutines.
 package networks
 
 import (
@@ -16,7 +16,7 @@ import (
 // vethPeer is VETH_INFO_PEER of linux/veth.h.
 const vethPeer = 1
 
-// BringUp has a device carry what is sent, as "ip link set DEVICE up".
+// BringUp activates a device, like "ip link set DEVICE up".
 func BringUp(device string) error {
 	index, err := deviceIndex(device)
 	if err != nil {
@@ -25,18 +25,18 @@ func BringUp(device string) error {
 	return sendRequest(unix.RTM_NEWLINK, 0, "up "+device, linkHeader(index, unix.IFF_UP))
 }
 
-// AddVethPair makes two devices that carry to each other what they are sent: one here, and its peer in the
-// network namespace that a descriptor is open on.
-func AddVethPair(device, peer string, there int) error {
-	far := slices.Concat(linkHeader(0, 0),
+// AddVethPair makes a pair of connected devices: one in this namespace, and its peer in the network
+// namespace that the descriptor peerNamespace refers to.
+func AddVethPair(device, peer string, peerNamespace int) error {
+	remoteEnd := slices.Concat(linkHeader(0, 0),
 		encodeAttribute(unix.IFLA_IFNAME, cString(peer)),
-		encodeAttribute(unix.IFLA_NET_NS_FD, nativeUint32(uint32(there))))
-	return sendRequest(unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL, "wire "+device,
+		encodeAttribute(unix.IFLA_NET_NS_FD, nativeUint32(uint32(peerNamespace))))
+	return sendRequest(unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL, "veth pair "+device,
 		linkHeader(0, 0),
 		encodeAttribute(unix.IFLA_IFNAME, cString(device)),
 		encodeAttribute(unix.IFLA_LINKINFO, slices.Concat(
 			encodeAttribute(unix.IFLA_INFO_KIND, cString("veth")),
-			encodeAttribute(unix.IFLA_INFO_DATA, encodeAttribute(vethPeer, far)))))
+			encodeAttribute(unix.IFLA_INFO_DATA, encodeAttribute(vethPeer, remoteEnd)))))
 }
 
 // AddAddress gives a device an address, and a route to the network that it is in.
@@ -54,7 +54,7 @@ func AddAddress(device string, at netip.Prefix) error {
 		encodeAttribute(unix.IFA_ADDRESS, at.Addr().AsSlice()))
 }
 
-// AddRoute has a device lead to these addresses.
+// AddRoute routes these addresses over a device.
 func AddRoute(to netip.Prefix, device string) error {
 	index, err := deviceIndex(device)
 	if err != nil {
@@ -84,7 +84,7 @@ func addressFamily(p netip.Prefix) byte {
 	return unix.AF_INET6
 }
 
-// linkHeader is the header of a message about a device, and flags that it gets.
+// linkHeader is the header of a message about a device, which also sets these flags of it.
 func linkHeader(index, flags uint32) []byte {
 	b := make([]byte, unix.SizeofIfInfomsg)
 	binary.NativeEndian.PutUint32(b[4:], index)
@@ -103,17 +103,17 @@ func encodeAttribute(kind uint16, data []byte) []byte {
 	return append(b, make([]byte, -len(b)&(unix.RTA_ALIGNTO-1))...)
 }
 
-// sendRequest sends a message and returns what the kernel answers.
+// sendRequest sends a message and returns the error that the kernel answers with.
 func sendRequest(kind, flags uint16, about string, parts ...[]byte) error {
 	body := slices.Concat(parts...)
 	m := binary.NativeEndian.AppendUint32(nil, uint32(unix.SizeofNlMsghdr+len(body)))
 	m = binary.NativeEndian.AppendUint16(m, kind)
 	m = binary.NativeEndian.AppendUint16(m, flags|unix.NLM_F_REQUEST|unix.NLM_F_ACK)
-	m = append(m, make([]byte, 8)...) // a number and a sender, which matter to nobody
+	m = append(m, make([]byte, 8)...) // sequence number and port, both unused
 	m = append(m, body...)
 	answer, err := exchangeMessage(m)
 	if err == nil && (len(answer) < unix.SizeofNlMsghdr+4 || binary.NativeEndian.Uint16(answer[4:]) != unix.NLMSG_ERROR) {
-		err = fmt.Errorf("the answer %x is no acknowledgement", answer)
+		err = fmt.Errorf("the answer %x is not an acknowledgement", answer)
 	}
 	if err == nil {
 		if code := int32(binary.NativeEndian.Uint32(answer[unix.SizeofNlMsghdr:])); code != 0 {

@@ -12,31 +12,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// namespaceAttributes are the attributes of a process in a user namespace of its own, in which it is who it is here
-// and has these rights.
-func namespaceAttributes(rights ...uintptr) *syscall.SysProcAttr {
+// namespaceAttributes are the attributes of a process in its own user namespace. It has the same
+// user and group ID there as outside, and the given capabilities.
+func namespaceAttributes(capabilities ...uintptr) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{
 		Cloneflags:  unix.CLONE_NEWUSER,
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}},
 		GidMappings: []syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}},
-		AmbientCaps: rights,
+		AmbientCaps: capabilities,
 		Pdeathsig:   syscall.SIGKILL,
 	}
 }
 
-// WhyNoNamespaces says in a line why no sandbox can be made here, or "": a system may forbid user
-// namespaces, or give no rights in them.
+// WhyNoNamespaces returns why no sandbox can be made on this system, or "". A system may forbid
+// user namespaces, or grant no capabilities in them.
 func WhyNoNamespaces() string {
 	cmd := exec.Command("/bin/sh", "-c", ":")
 	cmd.SysProcAttr = namespaceAttributes(unix.CAP_SYS_ADMIN)
-	cmd.SysProcAttr.Unshareflags = unix.CLONE_NEWNS | unix.CLONE_NEWNET // needs the rights
+	cmd.SysProcAttr.Unshareflags = unix.CLONE_NEWNS | unix.CLONE_NEWNET // needs the capability
 	if err := cmd.Run(); err != nil {
-		return "no user namespace with rights can be made here: " + err.Error()
+		return "cannot create user namespaces with capabilities:  " + err.Error()
 	}
 	return ""
 }
 
-// RequireLayers skips a test where WhyNoLayers says why.
+// RequireLayers skips a test if WhyNoLayers returns a reason.
 func RequireLayers(t testing.TB, dir string) {
 	t.Helper()
 	if why := WhyNoLayers(dir); why != "" {
@@ -44,12 +44,12 @@ func RequireLayers(t testing.TB, dir string) {
 	}
 }
 
-// WhyNoLayers says in a line why no layer can be had above the directory, or "". An overlay, such as the
-// files of a container, takes none.
+// WhyNoLayers returns why no overlay can be mounted over dir, or "". A directory on an overlay,
+// such as the files of a container, does not support it.
 func WhyNoLayers(dir string) string {
 	made, err := os.MkdirTemp(dir, "layer-")
 	if err != nil {
-		return "no layer can be tried: " + err.Error()
+		return "cannot make a test directory:  " + err.Error()
 	}
 	defer os.RemoveAll(made)
 	cmd := exec.Command("/bin/sh", "-c", `cd "$0" && mkdir below above work all && mount -t overlay -o userxattr,lowerdir=below,upperdir=above,workdir=work layer all`, made)
@@ -59,15 +59,17 @@ func WhyNoLayers(dir string) string {
 	cmd.SysProcAttr.GidMappings[0].ContainerID = 0
 	if out, err := cmd.CombinedOutput(); err != nil {
 		line, _, _ := strings.Cut(string(bytes.TrimSpace(out)), "\n")
-		return "no layer can be had above " + filepath.Clean(dir) + ": " + err.Error() + ": " + line
+		return "cannot mount an overlay over " + filepath.Clean(dir) + ": " + err.Error() + ": " + line
 	}
 	return ""
 }
 
-// RerunInNamespaces runs the test that calls it once more, in a process that has namespaces of its own, these
-// rights in them and a variable "NAME=value" in its environment. It reports whether this is that process.
-// In the one that only waits for it, the test is skipped or fails as it did there.
-func RerunInNamespaces(t *testing.T, variable string, namespaces uintptr, rights ...uintptr) bool {
+// RerunInNamespaces runs the calling test again, in a process with new namespaces, the given
+// capabilities and a variable "NAME=value" in its environment. It reports whether this is that
+// process.
+//
+// The first process only waits for it, and skips or fails the test as the second one did.
+func RerunInNamespaces(t *testing.T, variable string, namespaces uintptr, capabilities ...uintptr) bool {
 	t.Helper()
 	name, _, _ := strings.Cut(variable, "=")
 	if os.Getenv(name) != "" {
@@ -80,11 +82,11 @@ func RerunInNamespaces(t *testing.T, variable string, namespaces uintptr, rights
 	}
 	cmd := exec.CommandContext(t.Context(), program, "-test.run=^"+t.Name()+"$", "-test.v")
 	cmd.Env = append(os.Environ(), variable)
-	cmd.SysProcAttr = namespaceAttributes(rights...)
+	cmd.SysProcAttr = namespaceAttributes(capabilities...)
 	cmd.SysProcAttr.Cloneflags |= namespaces
 	out, err := cmd.CombinedOutput()
 	text := string(out)
-	switch ended := func(how string) bool { return strings.Contains(text, "--- "+how+": "+t.Name()+" ") }; {
+	switch ended := func(result string) bool { return strings.Contains(text, "--- "+result+": "+t.Name()+" ") }; {
 	case err == nil && ended("SKIP"):
 		t.Skip(lastLogLine(text))
 	case err != nil || !ended("PASS"):
@@ -94,12 +96,12 @@ func RerunInNamespaces(t *testing.T, variable string, namespaces uintptr, rights
 	return false
 }
 
-// lastLogLine is the last line that a test logged, without the place.
-func lastLogLine(text string) (said string) {
+// lastLogLine is the last line that a test logged, without its file and line.
+func lastLogLine(text string) (message string) {
 	for line := range strings.Lines(text) {
-		if place, words, ok := strings.Cut(strings.TrimSpace(line), ": "); ok && strings.Contains(place, ".go:") {
-			said = words
+		if location, rest, ok := strings.Cut(strings.TrimSpace(line), ": "); ok && strings.Contains(location, ".go:") {
+			message = rest
 		}
 	}
-	return said
+	return message
 }

@@ -2,8 +2,8 @@
 
 package sandboxcheck
 
-// WhyNoNamespaces says nothing: no other system has them.
+// WhyNoNamespaces returns "": only Linux has namespaces.
 func WhyNoNamespaces() string { return "" }
 
-// WhyNoLayers says nothing, likewise.
+// WhyNoLayers returns "": only Linux has overlays.
 func WhyNoLayers(string) string { return "" }

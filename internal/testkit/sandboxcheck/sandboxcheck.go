@@ -1,6 +1,8 @@
-// Package confined lets the tests of other packages run a second time, with a sandbox
-// around every worker: set TURNSTONE_TEST_SANDBOX to a level, such as "workspace". As root, the
-// tests then run as another user, for whom a sandbox is made in the same way as for people.
+// Package sandboxcheck lets tests of other packages run a second time with every worker sandboxed:
+// set TURNSTONE_TEST_SANDBOX to a level, such as "workspace".
+//
+// As root, the tests then run as an unprivileged user, so that their sandboxes are made as they are
+// for real users.
 package sandboxcheck
 
 import (
@@ -19,13 +21,13 @@ import (
 
 const (
 	levelEnv = "TURNSTONE_TEST_SANDBOX"
-	// baseEnv names the directory that rerun has made.
+	// baseEnv names the directory of a rerun, which rerunUnprivileged has made.
 	baseEnv = "TURNSTONE_TEST_BASE"
 )
 
-// Sandbox returns the sandbox that this run of the tests is about, or nil. Its sessions write
-// the directory of temporary files, because tests leave files there for them. Replies do not
-// begin with what holds, because tests compare them.
+// Sandbox returns the sandbox that this run of the tests uses, or nil. Its sessions may write the
+// directory for temporary files, because tests leave files for them there. Replies do not begin
+// with the sandbox notice, because tests compare them.
 func Sandbox() *workers.Sandbox {
 	level := os.Getenv(levelEnv)
 	if level == "" {
@@ -34,7 +36,7 @@ func Sandbox() *workers.Sandbox {
 	return &workers.Sandbox{Level: workers.SandboxLevel(level), Network: workers.NetworkNone, Writable: []string{os.TempDir()}, AcceptPaths: []string{string(filepath.Separator)}, NoNotice: true}
 }
 
-// RunTests runs the tests of a package: as a user without rights if they are about a sandbox.
+// RunTests runs the tests of a package, as an unprivileged user if this run uses a sandbox.
 func RunTests(m *testing.M) int {
 	if os.Getenv(levelEnv) == "" {
 		return m.Run()
@@ -42,13 +44,13 @@ func RunTests(m *testing.M) int {
 	return RunUnprivileged(m)
 }
 
-// RunUnprivileged runs the tests of a package as a user without rights.
+// RunUnprivileged runs the tests of a package as an unprivileged user.
 func RunUnprivileged(m *testing.M) int {
 	if RerunDir() != "" {
 		return m.Run()
 	}
 	code, err := rerunUnprivileged()
-	if errors.Is(err, fs.ErrPermission) { // a root that has no rights cannot become anybody
+	if errors.Is(err, fs.ErrPermission) { // a root user without capabilities cannot change its user ID
 		return m.Run()
 	}
 	if err != nil {
@@ -58,10 +60,11 @@ func RunUnprivileged(m *testing.M) int {
 	return code
 }
 
-// RerunDir returns the directory of a rerun, or "" if this process is none.
+// RerunDir returns the directory of a rerun, or "" if this process is not a rerun.
 func RerunDir() string { return os.Getenv(baseEnv) }
 
-// TempDir makes a directory that is not among temporary files, of which a sandbox has its own.
+// TempDir makes a directory outside the directory for temporary files, because a sandbox has its
+// own /tmp.
 func TempDir(t testing.TB) string {
 	t.Helper()
 	parent, err := tempDirParent()
@@ -76,7 +79,7 @@ func TempDir(t testing.TB) string {
 	return dir
 }
 
-// tempDirParent is where directories of tests are made.
+// tempDirParent is the directory in which TempDir makes directories.
 func tempDirParent() (string, error) {
 	if RerunDir() != "" {
 		return RerunDir(), nil
@@ -87,7 +90,7 @@ func tempDirParent() (string, error) {
 	return os.UserHomeDir()
 }
 
-// RequireNamespaces skips a test where WhyNoNamespaces says why.
+// RequireNamespaces skips a test if WhyNoNamespaces returns a reason.
 func RequireNamespaces(t testing.TB) {
 	t.Helper()
 	if why := WhyNoNamespaces(); why != "" {
@@ -95,15 +98,15 @@ func RequireNamespaces(t testing.TB) {
 	}
 }
 
-// rerunUnprivileged runs this test program once more, as a user without rights, in a copy of its package's
-// directory. Home and temporary files are there as well, because a session does not see those in
-// /tmp. All of it is removed.
+// rerunUnprivileged runs this test program again as an unprivileged user, in a copy of its
+// package's directory. The home and temporary directories are next to the copy, because a session
+// does not see those in /tmp. All of it is removed afterwards.
 func rerunUnprivileged() (code int, err error) {
 	parent, err := tempDirParent()
 	if err != nil {
 		return 1, err
 	}
-	base, err := os.MkdirTemp(parent, "turnstone-confined-")
+	base, err := os.MkdirTemp(parent, "turnstone-sandboxcheck-")
 	if err != nil {
 		return 1, err
 	}
@@ -122,8 +125,8 @@ func rerunUnprivileged() (code int, err error) {
 	if err != nil {
 		return 1, err
 	}
-	// This flag makes Go log the files that a test reads, for its test cache. The cache cannot
-	// know a kernel.
+	// This flag makes Go log the files that a test reads, for its test cache. The cache cannot know
+	// which kernel runs.
 	args := slices.DeleteFunc(slices.Clone(os.Args[1:]), func(a string) bool { return strings.HasPrefix(a, "-test.testlogfile") })
 	cmd := exec.Command(program, args...)
 	cmd.Dir = work

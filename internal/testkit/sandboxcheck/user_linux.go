@@ -8,11 +8,11 @@ import (
 	"syscall"
 )
 
-// UnprivilegedUID is a user without any files; root becomes this user.
+// UnprivilegedUID is the ID of a user without files; tests started as root run as this user.
 const UnprivilegedUID = 61_234
 
-// setUnprivileged makes a command end with this process, and gives it and its directory to
-// Nobody if this one is root.
+// setUnprivileged makes a command end with this process. If this process runs as root, the command
+// runs as UnprivilegedUID, which also gets dir.
 func setUnprivileged(cmd *exec.Cmd, dir string) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if os.Getuid() != 0 {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// maxQuestionBytes bounds a question in bytes; those of UDP are not longer.
+// maxQuestionBytes bounds a question in bytes; a question over UDP is never longer.
 const maxQuestionBytes = 4096
 
 // serveNames answers the session's questions until the socket is closed.
@@ -22,16 +22,16 @@ func (p *Policy) serveNames(socket net.PacketConn) {
 			return
 		}
 		if answer := p.answerQuestion(buf[:n]); answer != nil {
-			_, _ = socket.WriteTo(answer, from) // the session asks again, or has ended
+			_, _ = socket.WriteTo(answer, from) // if it fails, the session asks again or has ended
 		}
 	}
 }
 
-// answerQuestion returns the answer to one message, nil if it deserves none.
+// answerQuestion returns the answer to one message, or nil if it needs no answer.
 func (p *Policy) answerQuestion(message []byte) []byte {
 	var parser dnsmessage.Parser
 	h, err := parser.Start(message)
-	if err != nil || h.Response { // no answers to answers, which could go on for ever
+	if err != nil || h.Response { // answering an answer could loop forever
 		return nil
 	}
 	reply := dnsmessage.Header{ID: h.ID, Response: true, OpCode: h.OpCode, RecursionDesired: h.RecursionDesired, RecursionAvailable: true}
@@ -58,7 +58,7 @@ func (p *Policy) answerQuestion(message []byte) []byte {
 	return packed
 }
 
-// resolveQuestion answers one question; the body is nil when there is no such record.
+// resolveQuestion answers one question. The body is nil if no such record exists.
 func (p *Policy) resolveQuestion(q dnsmessage.Question) (dnsmessage.ResourceBody, dnsmessage.RCode) {
 	name := strings.ToLower(strings.TrimSuffix(q.Name.String(), "."))
 	switch {
@@ -77,13 +77,14 @@ func (p *Policy) resolveQuestion(q dnsmessage.Question) (dnsmessage.ResourceBody
 	}
 	a, ok := p.names.addressFor(name)
 	if !ok {
-		p.notifyOnce("names", "this session has asked for "+strconv.Itoa(maxNames)+" names of hosts; further ones do not resolve: use another session for them")
+		p.notifyOnce("names", "this session has resolved "+strconv.Itoa(maxNames)+" host names, the maximum; use another session for further names")
 		return nil, dnsmessage.RCodeServerFailure
 	}
 	return &dnsmessage.AResource{A: a.As4()}, dnsmessage.RCodeSuccess
 }
 
-// resolveAddress answers which name an address stands for: 2.0.18.198.in-addr.arpa.
+// resolveAddress answers a reverse lookup such as 2.0.18.198.in-addr.arpa with the name that the
+// address stands for.
 func (p *Policy) resolveAddress(name string) (dnsmessage.ResourceBody, dnsmessage.RCode) {
 	digits, ok := strings.CutSuffix(name, ".in-addr.arpa")
 	labels := strings.Split(digits, ".")

@@ -1,42 +1,43 @@
-// Package egress is the way out of a sandbox: the network by the name of the host.
+// Package egress serves the outgoing network connections of sandboxes, and decides them by host
+// name.
 //
-// A session with workers.NetworkList has a network namespace without a way out. Its questions
-// about names and its connections come here, to the supervisor, which has the user's network:
+// A session with workers.NetworkList has a network namespace that leads nowhere. Its DNS questions
+// and connections come here, to the supervisor, which has the user's network:
 //
-//	a question    each name gets an address of 198.18.0.0/15, which stands for it in this
-//	              session only; nothing is asked outside
-//	a connect     the stage asks for an address; its name decides; the dial goes to the name,
-//	              and what it really reaches is checked once more
+//	DNS question  each name gets an address of 198.18.0.0/15, which stands for it in this
+//	              session only; no question leaves the machine
+//	connect       the monitor reports the address; the policy decides by its name; the dial
+//	              goes to the name, and the address that it resolves to is checked as well
 //	bytes         are copied between the connection inside and the one outside
 //
-// One that shares the user's network has no names that lead here. Its stage connects it to a proxy
-// instead, which speaks HTTP and SOCKS5 (proxy.go).
+// A session that shares the user's network cannot be reached by such addresses. Its monitor
+// connects it to a proxy instead, which speaks HTTP and SOCKS5 (proxy.go).
 //
-// A [Policy] belongs to a session and outlives its workers: what may be reached, which address
-// stands for which name, and what was reached. [Policy.Serve] serves one worker.
+// A [Policy] belongs to a session and outlives its workers. It holds the allowed hosts, the address
+// of each name, and the destinations used so far. [Policy.Serve] serves one worker.
 //
-// Everything that arrives here may be hostile: questions and connections come from the session,
-// and answers from outside.
+// All input may be hostile: questions and connections come from the session, and responses come
+// from outside.
 //
 // # Goroutines
 //
 //	name       started by   ends when                           owns
-//	serve      the caller   the stage is gone                   the connections
-//	questions  serve        its socket is closed, by serve      that socket
+//	serve      the caller   the monitor is gone                 the connections
+//	DNS        serve        its socket is closed, by serve      that socket
 //	connection serve        it is over, or serve ends it        both its sockets
-//	visitor    serve        its socket is closed                that socket
-//	HTTP       a visitor    the stage is gone                   the requests of visitors
+//	client     serve        its socket is closed                that socket
+//	HTTP       a client     the monitor is gone                 the requests of clients
 //
 // # Bounds
 //
-//	what                               bound     beyond it
-//	names of a session                 16 384    further ones do not resolve; a notice says so
-//	connections at a time              256       ENOBUFS, to the proxy a reset; a notice says so
-//	time to ask the proxy for a place  10 s      the connection is closed
-//	head of a request to the proxy     16 KiB    "Request Header Fields Too Large"
-//	silence between such requests      1 min     the connection is closed
-//	time to dial, with the lookup      15 s      ETIMEDOUT, or a reset
-//	half of a connection alone         1 h       both halves end
-//	bytes in memory, a connection      64 KiB    the sender waits
-//	hosts that are listed              1 000     the rest is listed as one
+//	what                               bound     when it is exceeded
+//	names of a session                 16 384    further names do not resolve; a notice says so
+//	concurrent connections             256       ENOBUFS, or a reset by the proxy; a notice says so
+//	time to send the proxy a request   10 s      the connection is closed
+//	headers of a proxy request         16 KiB    "Request Header Fields Too Large"
+//	idle time between proxy requests   1 min     the connection is closed
+//	time to dial, with lookup          15 s      ETIMEDOUT, or a reset
+//	half-open connection               1 h       both halves end
+//	bytes in memory per connection     64 KiB    the sender waits
+//	listed destinations                1 000     the rest is listed as "others"
 package egress

@@ -31,7 +31,7 @@ func newTestPolicy(t *testing.T, hosts ...string) *Policy {
 	return p
 }
 
-// newQuestion packs a question about a name.
+// newQuestion packs a DNS question about a name.
 func newQuestion(t testing.TB, name string, kind dnsmessage.Type) []byte {
 	t.Helper()
 	n, err := dnsmessage.NewName(name)
@@ -111,7 +111,7 @@ func TestAnswerQuestion(t *testing.T) {
 		answer := newQuestion(t, "example.org.", dnsmessage.TypeA)
 		answer[2] |= 0x80
 		if got := p.answerQuestion(answer); got != nil {
-			t.Errorf("an answer was answered: %x", got)
+			t.Errorf("got an answer to an answer: %x", got)
 		}
 		two := newQuestion(t, "example.org.", dnsmessage.TypeA)
 		two[5] = 2
@@ -127,15 +127,15 @@ func TestAnswerQuestion(t *testing.T) {
 
 func TestNameTableLimit(t *testing.T) {
 	t.Parallel()
-	var told []string
+	var notices []string
 	p := newTestPolicy(t)
-	p.options.Notify = func(s string) { told = append(told, s) }
+	p.options.Notify = func(s string) { notices = append(notices, s) }
 	seen := map[netip.Addr]string{}
 	for i := range maxNames {
 		name := fmt.Sprintf("h%d.example.org", i)
 		a, ok := p.names.addressFor(name)
 		if !ok || seen[a] != "" || !netip.MustParsePrefix("198.18.0.0/15").Contains(a) || p.names.nameOf(a) != name {
-			t.Fatalf("%s: got %v %v, which is of %q", name, a, ok, seen[a])
+			t.Fatalf("%s: got %v %v, which belongs to %q", name, a, ok, seen[a])
 		}
 		seen[a] = name
 	}
@@ -144,11 +144,11 @@ func TestNameTableLimit(t *testing.T) {
 			t.Errorf("got %v %q", code, got)
 		}
 	}
-	if len(told) != 1 || !strings.Contains(told[0], "16384") {
-		t.Errorf("told %q, want one sentence", told)
+	if len(notices) != 1 || !strings.Contains(notices[0], "16384") {
+		t.Errorf("got notices %q, want one", notices)
 	}
 	if _, got := askName(t, p, "h5.example.org.", dnsmessage.TypeA); got != "198.18.0.7" {
-		t.Errorf("a name that was known got %q", got)
+		t.Errorf("a known name got %q", got)
 	}
 }
 
@@ -161,7 +161,7 @@ func TestAddressKind(t *testing.T) {
 		"2002:7f00:1::", "2001:0:1::1", "::7f00:1", "100::1", "4000::1",
 	} {
 		if addressKind(netip.MustParseAddr(a)) == "" {
-			t.Errorf("%s is like any other", a)
+			t.Errorf("%s is considered ordinary", a)
 		}
 	}
 	for _, a := range []string{"1.1.1.1", "172.32.0.1", "100.128.0.1", "203.0.113.7", "2606:4700::1111", "64:ff9b::101:101", "::ffff:1.1.1.1"} {
@@ -171,7 +171,7 @@ func TestAddressKind(t *testing.T) {
 	}
 }
 
-// The name is on the list, but what it leads to is looked at when it is dialled.
+// The name is on the list, but the address that it leads to is checked when it is dialled.
 func TestDialChecksAddress(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -236,7 +236,7 @@ func TestDestinationsLimit(t *testing.T) {
 	list := p.Destinations()
 	i := slices.IndexFunc(list, func(r DestinationUse) bool { return r.Address == "others" })
 	if len(list) != maxDestinations+1 || i < 0 || list[i].Connections != 50 {
-		t.Errorf("got %d places", len(list))
+		t.Errorf("got %d destinations", len(list))
 	}
 }
 
@@ -255,7 +255,7 @@ func TestExpandHosts(t *testing.T) {
 		home + "/.npmrc":             "registry=https://npm.corp.example/\n//npm.corp.example/:_authToken=https://not.example/\n@us:registry=http://us.example\n",
 		home + "/.Rprofile":          "options(repos = c(CRAN = 'https://cran.corp.example/cran'))\n# options(repos = 'https://old.example')\ncat('https://no.example')\n",
 		home + "/project/.npmrc":     "registry=https://evil.example/\n",
-		home + "/elsewhere.conf":     "[install]\nextra-index-url =\n    https://one.example/simple\n    https://[2001:db8::1]/simple\n",
+		home + "/other.conf":         "[install]\nextra-index-url =\n    https://one.example/simple\n    https://[2001:db8::1]/simple\n",
 	} {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
@@ -264,7 +264,7 @@ func TestExpandHosts(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	system.Env = append(system.Env, "PIP_CONFIG_FILE="+home+"/elsewhere.conf", "UV_DEFAULT_INDEX=mine=https://uv.example/simple", "NPM_CONFIG_USERCONFIG=project/.npmrc")
+	system.Env = append(system.Env, "PIP_CONFIG_FILE="+home+"/other.conf", "UV_DEFAULT_INDEX=mine=https://uv.example/simple", "NPM_CONFIG_USERCONFIG=project/.npmrc")
 	got := ExpandHosts([]string{workers.PackageHosts}, system)
 	slices.Sort(got)
 	want := []string{"[2001:db8::1]:443", "cran.corp.example:443", "npm.corp.example:443", "one.example:443", "pypi.corp.example:8443", "test-files.pythonhosted.org:443", "test.pypi.org:443", "us.example:80", "uv.example:443"}
@@ -288,10 +288,10 @@ func FuzzAnswer(f *testing.F) {
 		}
 		var m dnsmessage.Message
 		if err := m.Unpack(answer); err != nil || !m.Response || len(m.Answers) > 1 {
-			t.Fatalf("got %x (%v), which is no answer", answer, err)
+			t.Fatalf("got %x (%v), which is not an answer", answer, err)
 		}
 		if p.answerQuestion(answer) != nil {
-			t.Fatal("an answer was answered")
+			t.Fatal("got an answer to an answer")
 		}
 	})
 }
@@ -303,7 +303,7 @@ func FuzzNames(f *testing.F) {
 		var n nameTable
 		a, ok := n.addressFor(name)
 		if !ok || n.nameOf(a) != name {
-			t.Fatalf("%q: got %v, which is of %q", name, a, n.nameOf(a))
+			t.Fatalf("%q: got %v, which belongs to %q", name, a, n.nameOf(a))
 		}
 		if other, err := netip.ParseAddr(address); err == nil && other.Unmap() != a && n.nameOf(other) != "" {
 			t.Fatalf("%v stands for %q", other, n.nameOf(other))

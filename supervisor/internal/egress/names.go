@@ -10,24 +10,24 @@ import (
 )
 
 const (
-	// firstAddress is that of the first name. 198.18.0.0/15 is set aside for tests of network
-	// devices, so it is nobody's. 198.18.0.1 is the session's own.
+	// firstAddress is the address of the first name. 198.18.0.0/15 is reserved for tests of network
+	// devices, so no host on the Internet uses it. 198.18.0.1 is the session's own address.
 	firstAddress = 198<<24 | 18<<16 | 2
 
-	// maxNames bounds the names of a session. No address ever stands for a second name, because
+	// maxNames bounds the names of a session. An address is never reused for another name, because
 	// a program may still hold it.
 	maxNames = 16_384
 )
 
-// nameTable is the table of a session: which address stands for which name.
+// nameTable maps the host names of a session to the addresses that stand for them.
 type nameTable struct {
 	mu        sync.Mutex
 	positions map[string]int
 	list      []string
 }
 
-// addressFor returns the address that stands for a name, in lower case and without the last dot.
-// It reports whether there is one left.
+// addressFor returns the address that stands for a name, which is in lower case and without the
+// final dot. It reports whether an address was left.
 func (n *nameTable) addressFor(name string) (netip.Addr, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -17,13 +17,13 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// dialTimeout bounds the time to connect outside.
+// dialTimeout bounds the time to connect outside, including the lookup.
 const dialTimeout = 15 * time.Second
 
-// maxDestinations bounds the hosts that a session lists.
+// maxDestinations bounds the destinations that a session lists.
 const maxDestinations = 1000
 
-// A Policy says what one session may reach, and knows what it has reached.
+// A Policy decides which hosts one session may reach and records the destinations it has used.
 type Policy struct {
 	machineName string // the name of this machine, in lower case
 	names       nameTable
@@ -35,17 +35,17 @@ type Policy struct {
 	notified     map[string]bool
 }
 
-// Options are what a policy needs of its session.
+// Options configure the policy of one session.
 type Options struct {
 	Machine string // the name of this machine
 	Hosts   []string
 
-	// OnRefused is called for each place that the policy refuses, and reports whether somebody has
-	// allowed it meanwhile. It may wait until the context ends; nil refuses at once. The text
-	// says why.
-	OnRefused func(ctx context.Context, place, why string) bool
+	// OnRefused is called for each destination that the policy refuses, and reports whether the
+	// user has allowed it in the meantime. It may wait until the context ends; nil refuses at once.
+	// why gives the reason.
+	OnRefused func(ctx context.Context, address, why string) bool
 
-	// Notify gets sentences for the user of the session, each once.
+	// Notify receives notices for the user of the session, each once.
 	Notify func(string)
 }
 
@@ -74,11 +74,10 @@ func (p *Policy) AllowHost(pattern string) error {
 	return nil
 }
 
-// A destination is a port of a host, as the session means it: by name, or by address when it has
-// none.
+// A destination is a port of a host as the session names it: by host name, or by address.
 type destination struct {
 	name string
-	addr netip.Addr // when there is no name
+	addr netip.Addr // if name is empty
 	port uint16
 }
 
@@ -94,7 +93,7 @@ func (l destination) String() string {
 	return net.JoinHostPort(name, strconv.Itoa(int(l.port)))
 }
 
-// mayConnect reports whether a session may connect to a place.
+// mayConnect reports whether a session may connect to a destination.
 func (p *Policy) mayConnect(l destination) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -106,18 +105,18 @@ func (p *Policy) mayConnect(l destination) bool {
 	})
 }
 
-// A blockedAddressError is an address to which a name leads, and which the session may not reach.
+// A blockedAddressError reports that a name leads to an address which the session may not reach.
 type blockedAddressError struct {
 	addr netip.Addr
 	kind string
 }
 
 func (r *blockedAddressError) Error() string {
-	return fmt.Sprintf("it leads to %s, an address %s; who means that one names it, too", r.addr, r.kind)
+	return fmt.Sprintf("the name leads to %s, an address %s; to allow it, name that address as well", r.addr, r.kind)
 }
 
-// checkDialAddress checks the address that a dial is about to reach. A name may lead anywhere, and
-// somewhere else in the next moment.
+// checkDialAddress checks the address that a dial is about to reach. A name may resolve to any
+// address, and to another one a moment later.
 func (p *Policy) checkDialAddress(to netip.AddrPort) error {
 	p.mu.Lock()
 	named := slices.ContainsFunc(p.hosts, func(h workers.HostPattern) bool { return h.MatchesAddr(to) })
@@ -135,7 +134,7 @@ func (p *Policy) checkDialAddress(to netip.AddrPort) error {
 	return nil
 }
 
-// dialDestination connects to a place, outside.
+// dialDestination connects to a destination, outside the sandbox.
 func (p *Policy) dialDestination(ctx context.Context, l destination) (*net.TCPConn, error) {
 	d := net.Dialer{
 		Timeout: dialTimeout,
@@ -148,7 +147,7 @@ func (p *Policy) dialDestination(ctx context.Context, l destination) (*net.TCPCo
 		},
 	}
 	at := l.String()
-	if l.name != "" { // a dot at the end would keep the user's search list away, so there is none
+	if l.name != "" { // no final dot: it would disable the user's search list
 		at = net.JoinHostPort(l.name, strconv.Itoa(int(l.port)))
 	}
 	c, err := d.DialContext(ctx, "tcp", at)
@@ -158,7 +157,7 @@ func (p *Policy) dialDestination(ctx context.Context, l destination) (*net.TCPCo
 	return c.(*net.TCPConn), nil
 }
 
-// errnoOf returns what connect(2) would say of an error of dial.
+// errnoOf returns the errno of connect(2) that corresponds to an error of a dial.
 func errnoOf(err error) syscall.Errno {
 	var refused *blockedAddressError
 	var no syscall.Errno
@@ -176,16 +175,16 @@ func errnoOf(err error) syscall.Errno {
 	return syscall.EHOSTUNREACH // no such name
 }
 
-// DestinationUse is what a session has had to do with one place.
+// DestinationUse records the connections that a session made to one destination.
 type DestinationUse struct {
 	Address        string // "example.org:443"
 	Connections    int
-	Sent, Received int64 // bytes, by the session
-	Refused        int   // how often it was not let through
+	Sent, Received int64 // bytes, from the session's side
+	Refused        int   // number of refused connections
 	Last           time.Time
 }
 
-// Destinations lists the places, those of the last moment first.
+// Destinations lists the destinations, most recently used first.
 func (p *Policy) Destinations() []DestinationUse {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -199,7 +198,7 @@ func (p *Policy) Destinations() []DestinationUse {
 	return list
 }
 
-// recordUse changes what is known of a place.
+// recordUse updates the record of a destination.
 func (p *Policy) recordUse(l destination, change func(*DestinationUse)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -216,7 +215,8 @@ func (p *Policy) recordUse(l destination, change func(*DestinationUse)) {
 	change(r)
 }
 
-// notifyOnce tells the user of the session something, unless it was told before.
+// notifyOnce sends a notice to the user of the session, unless one with the same key was sent
+// before.
 func (p *Policy) notifyOnce(key, text string) {
 	p.mu.Lock()
 	again := p.notified[key]

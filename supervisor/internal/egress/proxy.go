@@ -19,22 +19,23 @@ import (
 )
 
 const (
-	// headTimeout bounds how long a connection to the proxy may take to say where it wants to go.
+	// headTimeout bounds how long a connection to the proxy may take to send its request headers.
 	headTimeout = 10 * time.Second
 
-	// idleTimeout bounds how long one that has had an answer may be silent.
+	// idleTimeout bounds the silence of a connection after a response.
 	idleTimeout = time.Minute
 
-	// maxHeadBytes bounds the bytes of a request's head; net/http reads up to 4096 more.
+	// maxHeadBytes bounds the headers of a request in bytes; net/http reads up to 4096 more.
 	maxHeadBytes = 16 << 10
 )
 
-// A proxy serves the connections of a session that has no namespaces, in which names could lead
-// here by themselves. One address serves HTTP, of which net/http reads every byte, and SOCKS5.
+// A proxy serves the connections of a session without namespaces, whose host names cannot resolve
+// to addresses that lead here. One address serves HTTP, where net/http parses all input, and
+// SOCKS5.
 type proxy struct {
 	server      *server
 	headTimeout time.Duration
-	startHTTP   sync.Once // of the HTTP server
+	startHTTP   sync.Once // starts the HTTP server
 	accepted    chan *proxyConn
 }
 
@@ -42,9 +43,9 @@ func newProxy(s *server, headLimit time.Duration) proxy {
 	return proxy{server: s, headTimeout: headLimit, accepted: make(chan *proxyConn)}
 }
 
-// A proxyConn is one connection of the session to the proxy.
+// A proxyConn is a client connection to the proxy, with the bytes read ahead of its first request.
 type proxyConn struct {
-	net.Conn  // its methods, without those of TCP that read past first
+	net.Conn  // hides the TCP methods that would read past reader
 	socket    *net.TCPConn
 	reader    *bufio.Reader
 	closeOnce sync.Once
@@ -55,60 +56,61 @@ func newProxyConn(socket *net.TCPConn) *proxyConn {
 	return &proxyConn{Conn: socket, socket: socket, reader: bufio.NewReader(socket), closed: make(chan struct{})}
 }
 
-func (v *proxyConn) Read(b []byte) (int, error) { return v.reader.Read(b) }
+func (c *proxyConn) Read(b []byte) (int, error) { return c.reader.Read(b) }
 
-func (v *proxyConn) Close() error {
-	v.closeOnce.Do(func() { close(v.closed) })
-	return v.socket.Close()
+func (c *proxyConn) Close() error {
+	c.closeOnce.Do(func() { close(c.closed) })
+	return c.socket.Close()
 }
 
-// hangupContext returns a context that ends when a visitor hangs up. Nothing reads from it until stop.
-func (v *proxyConn) hangupContext(ctx context.Context) (_ context.Context, stop func()) {
+// hangupContext returns a context that ends when the client hangs up. Nothing may read from the
+// connection until stop is called.
+func (c *proxyConn) hangupContext(ctx context.Context) (_ context.Context, stop func()) {
 	ctx, end := context.WithCancel(ctx)
 	looked := make(chan struct{})
 	go func() {
 		defer close(looked)
-		if _, err := v.reader.Peek(1); err != nil {
+		if _, err := c.reader.Peek(1); err != nil {
 			end()
 		}
 	}()
 	return ctx, func() {
-		_ = v.SetReadDeadline(time.Now())
+		_ = c.SetReadDeadline(time.Now())
 		<-looked
-		_ = v.SetReadDeadline(time.Time{})
+		_ = c.SetReadDeadline(time.Time{})
 		end()
 	}
 }
 
-// serveConn serves a visitor until its connection is closed.
-func (p *proxy) serveConn(v *proxyConn) {
-	defer context.AfterFunc(p.server.ctx, func() { _ = v.Close() })()
-	_ = v.SetReadDeadline(time.Now().Add(p.headTimeout))
-	switch first, err := v.reader.Peek(1); {
+// serveConn serves a client until its connection is closed.
+func (p *proxy) serveConn(client *proxyConn) {
+	defer context.AfterFunc(p.server.ctx, func() { _ = client.Close() })()
+	_ = client.SetReadDeadline(time.Now().Add(p.headTimeout))
+	switch first, err := client.reader.Peek(1); {
 	case err != nil:
-		_ = v.Close()
+		_ = client.Close()
 	case first[0] == socksVersion:
-		p.serveSOCKS(v)
-		_ = v.Close()
+		p.serveSOCKS(client)
+		_ = client.Close()
 	default:
 		p.startHTTP.Do(func() { p.server.wg.Go(p.serveHTTP) })
 		select {
-		case p.accepted <- v:
+		case p.accepted <- client:
 		case <-p.server.ctx.Done():
-			_ = v.Close()
+			_ = client.Close()
 		}
 	}
-	<-v.closed
+	<-client.closed
 }
 
-// serveHTTP serves those who speak HTTP, until the stage is gone.
+// serveHTTP serves the clients that speak HTTP until the monitor is gone.
 func (p *proxy) serveHTTP() {
-	silent := log.New(io.Discard, "", 0) // what goes wrong is told to the session
+	silent := log.New(io.Discard, "", 0) // errors are reported to the session
 	forward := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) { r.Out.URL.RawQuery = r.In.URL.RawQuery },
 		Transport: &http.Transport{
 			DialContext:        p.dialRequest,
-			DisableKeepAlives:  true, // each visitor has one connection outside
+			DisableKeepAlives:  true, // each client has one connection outside
 			DisableCompression: true,
 		},
 		FlushInterval: -1,
@@ -121,12 +123,13 @@ func (p *proxy) serveHTTP() {
 			case r.Method == http.MethodConnect:
 				p.serveConnect(w, r)
 			case r.URL.Scheme == "http" && r.URL.Host != "":
-				// Else net/http reads the rest of a request before its answer begins, beside the
-				// Transport, which then gives up a connection whose request it finds closed.
+				// Otherwise net/http reads the rest of a request before its response begins, at the
+				// same time as the Transport. The Transport then closes a connection if it finds
+				// the request body closed.
 				_ = http.NewResponseController(w).EnableFullDuplex()
 				forward.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), requestKey{}, r.Context())))
 			default:
-				http.Error(w, "this is the proxy of a sandbox, for CONNECT, http:// and SOCKS5", http.StatusBadRequest)
+				http.Error(w, "this is a sandbox proxy; it supports CONNECT, http:// URLs and SOCKS5", http.StatusBadRequest)
 			}
 		}),
 		BaseContext:       func(net.Listener) context.Context { return p.server.ctx },
@@ -151,7 +154,7 @@ func (p *proxy) Accept() (net.Conn, error) {
 func (p *proxy) Close() error   { return nil }
 func (p *proxy) Addr() net.Addr { return &net.TCPAddr{} }
 
-// serveConnect serves CONNECT.
+// serveConnect serves a CONNECT request.
 func (p *proxy) serveConnect(w http.ResponseWriter, r *http.Request) {
 	l, err := parseDestination(r.Host)
 	if err != nil {
@@ -175,24 +178,26 @@ func (p *proxy) serveConnect(w http.ResponseWriter, r *http.Request) {
 	p.forwardConn(l, c.(*proxyConn), outside, buffered.Reader)
 }
 
-// forwardConn sends on what was read too early, and then carries bytes until the connection is over.
-func (p *proxy) forwardConn(l destination, v *proxyConn, outside *net.TCPConn, read ...*bufio.Reader) {
-	_ = v.SetDeadline(time.Time{})
-	for _, r := range append(read, v.reader) {
+// forwardConn forwards the bytes that were read ahead, then copies in both directions until the
+// connection ends.
+func (p *proxy) forwardConn(l destination, client *proxyConn, outside *net.TCPConn, read ...*bufio.Reader) {
+	_ = client.SetDeadline(time.Time{})
+	for _, r := range append(read, client.reader) {
 		n, err := io.CopyN(outside, r, int64(r.Buffered()))
 		p.server.policy.recordUse(l, func(r *DestinationUse) { r.Sent += n })
 		if err != nil {
 			return
 		}
 	}
-	p.server.copyBoth(l, v.socket, outside)
+	p.server.copyBoth(l, client.socket, outside)
 }
 
-// requestKey is the key of the context of a request.
+// requestKey is the context key under which the context of the client's request is stored.
 type requestKey struct{}
 
-// dialRequest connects for a request that names its place itself. A Transport goes on dialling for one that
-// is over, and a person would be asked for it.
+// dialRequest connects for a request that names its destination itself. A Transport continues to
+// dial for a canceled request; without the request's own context, the user would still be asked
+// about it.
 func (p *proxy) dialRequest(ctx context.Context, _, address string) (net.Conn, error) {
 	if request, ok := ctx.Value(requestKey{}).(context.Context); ok {
 		ctx = request
@@ -208,7 +213,7 @@ func (p *proxy) dialRequest(ctx context.Context, _, address string) (net.Conn, e
 	return &countingConn{c, p.server.policy, l}, nil
 }
 
-// A countingConn connection notes its bytes.
+// A countingConn records the bytes it reads and writes in the use of its destination.
 type countingConn struct {
 	net.Conn
 	policy      *Policy
@@ -227,19 +232,19 @@ func (c *countingConn) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// refuseHTTP says why a place was not reached.
-func refuseHTTP(w http.ResponseWriter, place string, err error) {
+// refuseHTTP responds with the reason why a destination was not reached.
+func refuseHTTP(w http.ResponseWriter, host string, err error) {
 	status := http.StatusBadGateway
 	switch errnoOf(err) {
 	case syscall.EACCES:
-		status, err = http.StatusForbidden, fmt.Errorf("the sandbox refused it")
+		status, err = http.StatusForbidden, fmt.Errorf("refused by the sandbox")
 	case syscall.ETIMEDOUT:
 		status = http.StatusGatewayTimeout
 	}
-	http.Error(w, place+": "+err.Error(), status)
+	http.Error(w, host+": "+err.Error(), status)
 }
 
-// parseDestination reads a host with its port, as requests have it.
+// parseDestination parses a host and port as HTTP requests write them.
 func parseDestination(text string) (destination, error) {
 	host, digits, err := net.SplitHostPort(text)
 	if err != nil {
@@ -247,24 +252,24 @@ func parseDestination(text string) (destination, error) {
 	}
 	port, err := strconv.ParseUint(digits, 10, 16)
 	if err != nil || port == 0 {
-		return destination{}, fmt.Errorf("%q is no port", digits)
+		return destination{}, fmt.Errorf("invalid port %q", digits)
 	}
 	return newDestination(host, uint16(port))
 }
 
-// newDestination makes a place of a name or address that the session sends.
+// newDestination makes a destination from a name or address that the session sent.
 func newDestination(host string, port uint16) (destination, error) {
 	if a, err := netip.ParseAddr(host); err == nil && a.Zone() == "" {
 		return destination{addr: a.Unmap(), port: port}, nil
 	}
 	name := strings.ToLower(strings.TrimSuffix(host, "."))
 	if !isName(name) || port == 0 {
-		return destination{}, fmt.Errorf("%q is no host", host)
+		return destination{}, fmt.Errorf("invalid host %q", host)
 	}
 	return destination{name: name, port: port}, nil
 }
 
-// The numbers of SOCKS5: https://www.rfc-editor.org/rfc/rfc1928
+// The numbers of SOCKS5 are from https://www.rfc-editor.org/rfc/rfc1928.
 const (
 	socksVersion  = 5
 	socksNoLogin  = 0
@@ -275,7 +280,7 @@ const (
 	socksIPv6     = 4
 )
 
-// An answer of SOCKS5 to a request.
+// A socksAnswer is the reply code of SOCKS5 to a request.
 type socksAnswer byte
 
 const (
@@ -291,33 +296,34 @@ const (
 
 func (a socksAnswer) Error() string { return "SOCKS: answer " + strconv.Itoa(int(a)) }
 
-var errSOCKS = errors.New("this is no SOCKS5 without a login")
+var errSOCKS = errors.New("not a SOCKS5 request without authentication")
 
-// serveSOCKS serves one who speaks SOCKS5. Of that only CONNECT leads out by TCP.
-func (p *proxy) serveSOCKS(v *proxyConn) {
-	l, err := readSOCKS(v.reader, v)
+// serveSOCKS serves a client that speaks SOCKS5. CONNECT is the only supported command: the others
+// do not make outgoing TCP connections.
+func (p *proxy) serveSOCKS(client *proxyConn) {
+	l, err := readSOCKS(client.reader, client)
 	var answer socksAnswer
 	if err != nil {
 		if errors.As(err, &answer) {
-			_ = answer.write(v)
+			_ = answer.write(client)
 		}
 		return
 	}
-	_ = v.SetDeadline(time.Time{}) // a person may be asked
-	ctx, stop := v.hangupContext(p.server.ctx)
+	_ = client.SetDeadline(time.Time{}) // the user may be asked
+	ctx, stop := client.hangupContext(p.server.ctx)
 	outside, err := p.server.connectTo(ctx, l)
 	stop()
 	if err != nil {
-		_ = socksAnswerFor(err).write(v)
+		_ = socksAnswerFor(err).write(client)
 		return
 	}
 	defer outside.Close()
-	if socksDone.write(v) == nil {
-		p.forwardConn(l, v, outside)
+	if socksDone.write(client) == nil {
+		p.forwardConn(l, client, outside)
 	}
 }
 
-// readSOCKS reads a greeting, which it answers, and a request. Each has at most some 260 bytes.
+// readSOCKS reads a greeting, which it answers, and a request. Each has at most about 260 bytes.
 func readSOCKS(r io.Reader, w io.Writer) (destination, error) {
 	buf := make([]byte, 256)
 	read := func(n byte) ([]byte, error) {
@@ -376,7 +382,7 @@ func readSOCKS(r io.Reader, w io.Writer) (destination, error) {
 	return l, nil
 }
 
-// write sends an answer. It names no address of ours, which would tell nobody anything.
+// write sends an answer. Its bound address is zero: the real one is of no use to the client.
 func (a socksAnswer) write(w io.Writer) error {
 	_, err := w.Write([]byte{socksVersion, byte(a), 0, socksIPv4, 0, 0, 0, 0, 0, 0})
 	return err

@@ -50,12 +50,12 @@ func newTestProxy(t testing.TB, p *Policy, headLimit time.Duration) *proxy {
 func TestProxy(t *testing.T) {
 	t.Parallel()
 
-	// A connection that says nothing, or never ends what it says, is closed.
+	// A connection that sends nothing, or never completes its request, is closed.
 	t.Run("closes a connection that sends no whole request", func(t *testing.T) {
 		t.Parallel()
 		for name, text := range map[string]string{
-			"nothing": "", "half a request": "CONNECT example.org:443 HTT", "half a head": "GET http://example.org/ HTTP/1.1\r\nA: b\r\n",
-			"half a greeting": "\x05\x02\x00", "no request": "\x05\x01\x00", "half a request of SOCKS": "\x05\x01\x00\x05\x01\x00\x03\x09examp",
+			"nothing": "", "half a request": "CONNECT example.org:443 HTT", "half the headers": "GET http://example.org/ HTTP/1.1\r\nA: b\r\n",
+			"half a greeting": "\x05\x02\x00", "no request": "\x05\x01\x00", "half a SOCKS request": "\x05\x01\x00\x05\x01\x00\x03\x09examp",
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -66,13 +66,13 @@ func TestProxy(t *testing.T) {
 				}
 				p.serveConn(newProxyConn(end)) // returns when it is closed
 				if got := p.server.policy.Destinations(); len(got) > 0 {
-					t.Errorf("it reached %+v", got)
+					t.Errorf("the session reached %+v", got)
 				}
 			})
 		}
 	})
 
-	// The end of the stage ends everybody.
+	// The end of the monitor closes every connection.
 	t.Run("closes its connections when the monitor ends", func(t *testing.T) {
 		t.Parallel()
 		ctx, stop := context.WithCancel(t.Context())
@@ -93,7 +93,7 @@ func TestProxy(t *testing.T) {
 		s.wg.Wait()
 	})
 
-	// The host's answer may come while the proxy looks whether there is more of the request.
+	// The host's response may come while the proxy checks whether the request has more bytes.
 	t.Run("forwards a whole response after the last request byte", func(t *testing.T) {
 		t.Parallel()
 		client, address := newProxyClient(t, func(w http.ResponseWriter, r *http.Request) {
@@ -132,22 +132,22 @@ func TestProxy(t *testing.T) {
 			_, _ = io.Copy(w, r.Body)
 		})
 		body, more := io.Pipe()
-		go func() { _, _ = io.WriteString(more, "begun") }()
+		go func() { _, _ = io.WriteString(more, "first") }()
 		r, err := client.Post(address, "text/plain", body)
 		if err != nil {
-			t.Fatalf("no answer to the first half of a request: %v", err)
+			t.Fatalf("no response to the first half of a request: %v", err)
 		}
 		defer r.Body.Close()
 		go func() {
 			_, _ = io.WriteString(more, strings.Repeat("x", 300_000))
 			_ = more.Close()
 		}()
-		if all, err := io.ReadAll(r.Body); err != nil || len(all) != 300_005 || !strings.HasPrefix(string(all), "begunx") {
+		if all, err := io.ReadAll(r.Body); err != nil || len(all) != 300_005 || !strings.HasPrefix(string(all), "firstx") {
 			t.Errorf("got %d bytes, %v", len(all), err)
 		}
 	})
 
-	// Nobody is asked any more for one who has hung up.
+	// A permission question for a client that has hung up is withdrawn.
 	t.Run("cancels a permission question when its client hangs up", func(t *testing.T) {
 		t.Parallel()
 		for name, text := range map[string]string{
@@ -157,15 +157,20 @@ func TestProxy(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				p := newTestProxy(t, newTestPolicy(t), time.Hour)
-				asked, over := make(chan bool), make(chan bool)
-				p.server.policy.options.OnRefused = func(ctx context.Context, _, _ string) bool { asked <- true; <-ctx.Done(); close(over); return false }
+				asked, withdrawn := make(chan bool), make(chan bool)
+				p.server.policy.options.OnRefused = func(ctx context.Context, _, _ string) bool {
+					asked <- true
+					<-ctx.Done()
+					close(withdrawn)
+					return false
+				}
 				client, end := newConnPair(t)
 				_, _ = io.WriteString(client, text)
 				go p.serveConn(newProxyConn(end))
 				<-asked
 				_ = client.Close()
 				select {
-				case <-over:
+				case <-withdrawn:
 				case <-time.After(10 * time.Second):
 					t.Error("the question is still open")
 				}
@@ -174,7 +179,7 @@ func TestProxy(t *testing.T) {
 	})
 }
 
-// newProxyClient returns a client of the proxy, and the address of a host behind it.
+// newProxyClient returns a client that uses the proxy, and the address of a host behind it.
 func newProxyClient(t *testing.T, host http.HandlerFunc) (*http.Client, string) {
 	t.Helper()
 	server := httptest.NewServer(host)
@@ -195,7 +200,7 @@ func newProxyClient(t *testing.T, host http.HandlerFunc) (*http.Client, string) 
 func TestReadSOCKS(t *testing.T) {
 	t.Parallel()
 	hello := "\x05\x02\x01\x00"
-	for _, row := range []struct{ text, place, written string }{
+	for _, row := range []struct{ text, want, written string }{
 		{hello + "\x05\x01\x00\x03\x0bExample.org\x01\xbb", "example.org:443", "\x05\x00"},
 		{hello + "\x05\x01\x00\x01\xcb\x00\x71\x07\x00\x50", "203.0.113.7:80", "\x05\x00"},
 		{hello + "\x05\x01\x00\x04" + strings.Repeat("\x00", 10) + "\xff\xff\x7f\x00\x00\x01\x00\x50", "127.0.0.1:80", "\x05\x00"},
@@ -217,13 +222,14 @@ func TestReadSOCKS(t *testing.T) {
 		if err != nil {
 			got = err.Error()
 		}
-		if got != row.place || written.String() != row.written {
-			t.Errorf("%q: got %q and answered %q, want %q and %q", row.text, got, written.String(), row.place, row.written)
+		if got != row.want || written.String() != row.written {
+			t.Errorf("%q: got %q and answered %q, want %q and %q", row.text, got, written.String(), row.want, row.written)
 		}
 	}
 }
 
-// What SOCKS5 asks for is a place that a policy can judge, or nothing.
+// FuzzReadSOCKS checks that every SOCKS5 request gives either a destination that a policy can
+// decide, or an error.
 func FuzzReadSOCKS(f *testing.F) {
 	f.Add([]byte("\x05\x02\x01\x00\x05\x01\x00\x03\x0bexample.org\x01\xbb"))
 	f.Add([]byte("\x05\x01\x00\x05\x01\x00\x01\xcb\x00\x71\x07\x00\x50"))
@@ -231,13 +237,13 @@ func FuzzReadSOCKS(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		l, err := readSOCKS(bytes.NewReader(text), io.Discard)
 		if err == nil && (l.port == 0 && !l.addr.IsValid() || (l.name == "") == !l.addr.IsValid() || l.name != "" && !isName(l.name) || l.addr.Zone() != "") {
-			t.Errorf("%q: got the place %+v", text, l)
+			t.Errorf("%q: got the destination %+v", text, l)
 		}
 	})
 }
 
-// The proxy answers every text in one of its two languages or not at all, and reaches nothing that is
-// not on the list.
+// FuzzProxy checks that the proxy answers every text in one of its two protocols or not at all, and
+// reaches nothing that is not on the list.
 func FuzzProxy(f *testing.F) {
 	f.Add([]byte("CONNECT example.org:443 HTTP/1.1\r\nHost: example.org\r\n\r\n"))
 	f.Add([]byte("GET http://example.org/a;b?c HTTP/1.1\r\nConnection: close\r\n\r\n"))
@@ -266,9 +272,9 @@ func FuzzProxy(f *testing.F) {
 		}
 		_ = client.Close()
 		<-served
-		for _, reached := range p.server.policy.Destinations() {
-			if reached.Connections > 0 {
-				t.Errorf("%q reached %+v", text, reached)
+		for _, use := range p.server.policy.Destinations() {
+			if use.Connections > 0 {
+				t.Errorf("%q use %+v", text, use)
 			}
 		}
 	})

@@ -11,16 +11,17 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// A ConfigSource is where the user's configuration is.
+// A ConfigSource says where the user's package configuration is and how to read it.
 type ConfigSource struct {
 	Env  []string
-	Root string // before each absolute path that is not the user's; "" but in tests
-	// ReadFile reads a file; it returns nil for one that a session may have made, or to which it may have led.
+	Root string // prefix of absolute system paths; "" outside tests
+	// ReadFile reads a file. It returns nil for a file that a session may have made, or whose path
+	// a session may have changed.
 	ReadFile func(path string) []byte
 }
 
 func (s ConfigSource) lookupEnv(name string) string {
-	for _, entry := range slices.Backward(s.Env) { // the last of a repeated name counts, as for programs
+	for _, entry := range slices.Backward(s.Env) { // the last value of a repeated name counts, as for programs
 		if value, ok := strings.CutPrefix(entry, name+"="); ok {
 			return value
 		}
@@ -28,14 +29,14 @@ func (s ConfigSource) lookupEnv(name string) string {
 	return ""
 }
 
-// A registryKind is a kind of place that packages come from, and where its address is configured.
+// A registryKind is a kind of package registry, with the places where its address is configured.
 // Only the files of the user and the machine count: a session may write those of its workspace.
 type registryKind struct {
-	publicHosts []string       // hosts that serve where nothing is configured
-	variables   []string       // hold addresses, or names and addresses
-	files       []string       // relative to the home directory, absolute, or of a variable: "$NAME" or "$NAME/file"
-	linePattern *regexp.Regexp // the lines of a file that count
-	companions  map[string]string
+	publicHosts []string          // used if nothing is configured
+	variables   []string          // environment variables with addresses, or names and addresses
+	files       []string          // relative to the home directory, absolute, or from a variable: "$NAME" or "$NAME/file"
+	linePattern *regexp.Regexp    // matches the lines that may name an address
+	companions  map[string]string // further host of a registry, by its host
 }
 
 var registryKinds = []registryKind{
@@ -68,7 +69,7 @@ var registryKinds = []registryKind{
 
 var addressPattern = regexp.MustCompile(`https?://(\[[0-9a-fA-F:.]+\])?[^\s"',;)\]}<>]+`)
 
-// ExpandHosts replaces workers.PackageHosts in a list by the registries' hosts.
+// ExpandHosts replaces workers.PackageHosts in a list by the hosts of the registries.
 func ExpandHosts(hosts []string, s ConfigSource) []string {
 	var all []string
 	for _, h := range hosts {
@@ -83,7 +84,8 @@ func ExpandHosts(hosts []string, s ConfigSource) []string {
 	return all
 }
 
-// configuredHosts returns the hosts that are configured, with their ports, or else the public ones.
+// configuredHosts returns the configured hosts with their ports, or the public ones if none is
+// configured.
 func (r registryKind) configuredHosts(s ConfigSource) []string {
 	var texts []string
 	for _, v := range r.variables {
@@ -114,7 +116,7 @@ func (r registryKind) configuredHosts(s ConfigSource) []string {
 	return found
 }
 
-// hostPattern returns the pattern of an address: its host and port.
+// hostPattern returns the host pattern of a URL: its host and port.
 func hostPattern(address string) (string, bool) {
 	u, err := url.Parse(address)
 	if err != nil || u.Hostname() == "" {
@@ -128,12 +130,12 @@ func hostPattern(address string) (string, bool) {
 	return h.String(), err == nil
 }
 
-// configPath returns where a file of the configuration is, or "".
+// configPath returns the path of a configuration file, or "" if it is unknown.
 func (s ConfigSource) configPath(file string) string {
 	if name, ok := strings.CutPrefix(file, "$"); ok {
 		name, rest, _ := strings.Cut(name, "/")
 		dir := s.lookupEnv(name)
-		if !filepath.IsAbs(dir) { // a path in the workspace
+		if !filepath.IsAbs(dir) { // a relative path may be in the workspace
 			return ""
 		}
 		return filepath.Join(dir, rest)
@@ -147,7 +149,7 @@ func (s ConfigSource) configPath(file string) string {
 	return ""
 }
 
-// matchingLines returns the lines of a text that name addresses.
+// matchingLines returns the lines of a text that may name addresses.
 func (r registryKind) matchingLines(text []byte) (lines []string) {
 	for line := range strings.Lines(string(text)) {
 		if r.linePattern.MatchString(line) {

@@ -16,32 +16,33 @@ import (
 )
 
 const (
-	// maxConnections bounds the connections of a session at a time, with those that are dialled.
+	// maxConnections bounds the concurrent connections of a session, including those being dialled.
 	maxConnections = 256
 
-	// halfOpenTimeout bounds how long one direction lives on when the other has ended.
+	// halfOpenTimeout bounds how long one direction stays open after the other has ended.
 	halfOpenTimeout = time.Hour
 
-	// copyChunkBytes is after how many bytes a list of connections is brought up to date.
+	// copyChunkBytes is the number of bytes after which the record of a destination is updated.
 	copyChunkBytes = 1 << 20
 )
 
-// A server serves one worker.
+// A server serves the network requests of one worker, which its monitor sends over the egress
+// socket.
 type server struct {
 	policy *Policy
 	conn   *egressipc.Conn
-	ctx    context.Context // ends with the stage
+	ctx    context.Context // ends with the monitor
 	wg     sync.WaitGroup
 
 	proxy proxy
 
 	mu              sync.Mutex
 	connections     map[uint64]*connection
-	pendingRequests map[uint64]context.CancelFunc // the questions of connects
-	proxyConns      int                           // of the proxy
+	pendingRequests map[uint64]context.CancelFunc // connects that wait for the user's decision
+	proxyConns      int                           // open connections to the proxy
 }
 
-// A connection is one connect of the session that was allowed, until it is over.
+// A connection is an allowed connect of the session, from its request until its bytes are copied.
 type connection struct {
 	destination
 	cancel   context.CancelFunc
@@ -50,8 +51,7 @@ type connection struct {
 	err      error
 }
 
-// Serve serves one worker until its stage is gone, and ends its connections. It closes the
-// outlet.
+// Serve serves one worker until its monitor is gone, then ends its connections and closes o.
 func (p *Policy) Serve(o *egressipc.Conn) {
 	ctx, stop := context.WithCancel(context.Background())
 	s := &server{policy: p, conn: o, ctx: ctx, connections: make(map[uint64]*connection), pendingRequests: make(map[uint64]context.CancelFunc)}
@@ -66,14 +66,14 @@ func (p *Policy) Serve(o *egressipc.Conn) {
 	stop()
 	_ = o.Close()
 	s.wg.Wait()
-	for _, c := range s.connections { // their stage has not said what became of them
+	for _, c := range s.connections { // their monitor ended without passing on their sockets
 		if c.outside != nil {
 			_ = c.outside.Close()
 		}
 	}
 }
 
-// handleMessage acts on one message, and owns its file.
+// handleMessage acts on one message and takes ownership of its file.
 func (s *server) handleMessage(m egressipc.Message, file *os.File) {
 	if file != nil {
 		defer file.Close()
@@ -117,7 +117,7 @@ func (s *server) handleMessage(m egressipc.Message, file *os.File) {
 	}
 }
 
-// addConnection takes a connection in, unless there are too many.
+// addConnection calls take to register a connection, unless there are too many.
 func (s *server) addConnection(take func()) bool {
 	s.mu.Lock()
 	full := len(s.connections)+s.proxyConns >= maxConnections
@@ -126,12 +126,13 @@ func (s *server) addConnection(take func()) bool {
 	}
 	s.mu.Unlock()
 	if full {
-		s.policy.notifyOnce("connections", "this session has "+strconv.Itoa(maxConnections)+" connections into the network; it gets no more until one ends")
+		s.policy.notifyOnce("connections", "this session has "+strconv.Itoa(maxConnections)+" network connections, the maximum; further ones fail until one ends")
 	}
 	return !full
 }
 
-// connectTo connects to a place for a session that waits for it, if it may go there.
+// connectTo connects to a destination on behalf of a waiting session, if the policy or the user
+// allows it.
 func (s *server) connectTo(ctx context.Context, l destination) (*net.TCPConn, error) {
 	if !s.policy.mayConnect(l) && !s.recordRefusal(ctx, l, "") {
 		return nil, syscall.EACCES
@@ -149,10 +150,10 @@ func (s *server) findConnection(id uint64) *connection {
 	return s.connections[id]
 }
 
-// answerRequest answers whether the session may connect, and begins to dial.
+// answerRequest answers whether the session may connect, and starts to dial.
 func (s *server) answerRequest(m egressipc.Message) {
 	errno := s.startDial(m)
-	_ = s.conn.Send(egressipc.Message{Do: egressipc.ConnectAnswer, ID: m.ID, Errno: int(errno)}, -1) // fails if the stage is gone
+	_ = s.conn.Send(egressipc.Message{Do: egressipc.ConnectAnswer, ID: m.ID, Errno: int(errno)}, -1) // fails if the monitor is gone
 }
 
 func (s *server) startDial(m egressipc.Message) syscall.Errno {
@@ -182,7 +183,7 @@ func (s *server) startDial(m egressipc.Message) syscall.Errno {
 	return errnoOf(c.err)
 }
 
-// isAllowed reports whether somebody allows a connect while it waits.
+// isAllowed reports whether the user allows a connect while it waits.
 func (s *server) isAllowed(id uint64, l destination) bool {
 	ctx, stop := context.WithCancel(s.ctx)
 	defer stop()
@@ -196,7 +197,7 @@ func (s *server) isAllowed(id uint64, l destination) bool {
 	return ok && ctx.Err() == nil
 }
 
-// recordDial notes the outcome of a dial.
+// recordDial records the result of a dial.
 func (s *server) recordDial(l destination, err error) {
 	var refused *blockedAddressError
 	switch {
@@ -207,13 +208,14 @@ func (s *server) recordDial(l destination, err error) {
 	}
 }
 
-// recordRefusal notes that a place was refused, and reports whether it has been allowed meanwhile.
+// recordRefusal records that a destination was refused, and reports whether the user has allowed it
+// in the meantime.
 func (s *server) recordRefusal(ctx context.Context, l destination, why string) bool {
 	s.policy.recordUse(l, func(r *DestinationUse) { r.Refused++ })
 	return s.policy.options.OnRefused != nil && s.policy.options.OnRefused(ctx, l.String(), why) && why == ""
 }
 
-// dropConnection gives up a connection that nobody inside wants.
+// dropConnection abandons a connection that the session no longer wants.
 func (s *server) dropConnection(id uint64) {
 	s.mu.Lock()
 	c := s.connections[id]
@@ -233,13 +235,13 @@ func (s *server) dropConnection(id uint64) {
 	})
 }
 
-// carryConnection carries the bytes of a connection that is dialled meanwhile.
+// carryConnection copies the bytes of a connection, once its dial has succeeded.
 func (s *server) carryConnection(id uint64, c *connection, inside *net.TCPConn) {
 	defer s.dropConnection(id)
 	defer inside.Close()
 	<-c.dialDone
 	if c.err != nil {
-		_ = inside.SetLinger(0) // the session sees a reset, as of a server that went away
+		_ = inside.SetLinger(0) // the session sees a reset, as from a server that went away
 		return
 	}
 	s.copyBoth(c.destination, inside, c.outside)
@@ -252,7 +254,7 @@ func (s *server) copyBoth(l destination, inside, outside *net.TCPConn) {
 	both := sync.WaitGroup{}
 	direction := func(to, from *net.TCPConn, count func(*DestinationUse, int64)) {
 		err := s.copyDirection(to, from, func(n int64) { s.policy.recordUse(l, func(r *DestinationUse) { count(r, n) }) })
-		if err != nil { // either end broke: so does the other
+		if err != nil { // a broken end breaks the other
 			_, _ = inside.SetLinger(0), outside.SetLinger(0)
 			_, _ = inside.Close(), outside.Close()
 			return
@@ -268,7 +270,8 @@ func (s *server) copyBoth(l destination, inside, outside *net.TCPConn) {
 	both.Wait()
 }
 
-// copyDirection copies until from ends. The kernel moves the bytes, which do not pass through here.
+// copyDirection copies until from ends. The kernel splices the bytes, so they do not pass through
+// this process's memory.
 func (s *server) copyDirection(to, from *net.TCPConn, count func(int64)) error {
 	for {
 		n, err := io.CopyN(to, from, copyChunkBytes)

@@ -1,18 +1,18 @@
-// Package outlet is the socket between a stage and its supervisor over which the connections
-// of a sandbox leave it.
+// Package egressipc is the protocol of the socket over which a monitor passes the outgoing
+// connections of a sandbox to its supervisor.
 //
-// The stage sees each connect of the session and knows only addresses. The supervisor knows
+// The monitor sees each connect of the session, but knows only addresses. The supervisor knows
 // which name an address stands for, decides, and connects outside.
 //
-//	stage                                supervisor
-//	names {socket}               ──▶    answers questions about names at that socket
-//	ask {1, 198.18.0.2:443}      ──▶    decides, and begins to dial
+//	monitor                              supervisor
+//	names {socket}               ──▶    answers DNS questions on that socket
+//	ask {1, 198.18.0.2:443}      ──▶    decides, and starts to dial
 //	                             ◀──    answer {1, errno}
 //	connected {1, socket}        ──▶    copies bytes between that socket and outside
-//	gone {2}                     ──▶    the caller of 2 was interrupted or ended
-//	proxied {socket}             ──▶    is the proxy at the other end of that socket
+//	gone {2}                     ──▶    drops connect 2: its caller was interrupted or ended
+//	proxied {socket}             ──▶    serves the proxy on that socket
 //
-// A message is one packet of a Unix socket, as JSON. At most one descriptor goes with it.
+// A message is one JSON packet on a Unix socket, with at most one descriptor.
 package egressipc
 
 import (
@@ -20,16 +20,16 @@ import (
 	"net/netip"
 )
 
-// A Message goes from the stage to the supervisor; an answer goes back.
+// A Message goes from the monitor to the supervisor; answers go the other way.
 type Message struct {
 	Do    MessageKind
 	ID    uint64         `json:",omitempty"` // of the connect, from 1
 	To    netip.AddrPort `json:",omitzero"`  // of ask: where the session connects to
 	Wait  bool           `json:",omitempty"` // of ask: answer after the dial, because the caller waits for it
-	Errno int            `json:",omitempty"` // of answer; 0 is yes
+	Errno int            `json:",omitempty"` // of answer; 0 if the connect is allowed
 }
 
-// A MessageKind is what a message is for.
+// A MessageKind says what a message asks for and which fields and descriptor it has.
 type MessageKind string
 
 const (
@@ -37,15 +37,15 @@ const (
 	ConnectRequest   MessageKind = "ask"       // may the session connect To?
 	ConnectAnswer    MessageKind = "answer"    // to ask
 	ConnectionSocket MessageKind = "connected" // its descriptor is the other end of the session's connection
-	ConnectCanceled  MessageKind = "gone"      // nobody wants the connection any more
-	ProxySocket      MessageKind = "proxied"   // its descriptor is the other end of a connection to Proxy
+	ConnectCanceled  MessageKind = "gone"      // the session no longer wants the connection
+	ProxySocket      MessageKind = "proxied"   // its descriptor is the other end of a connection to ProxyAddr
 )
 
-// ProxyAddr is where a session without namespaces finds its proxy. Nobody listens there: the stage
-// connects whoever connects there to the supervisor.
+// ProxyAddr is the address at which a session without namespaces finds its proxy. No process
+// listens there: the monitor intercepts the connect and passes the connection to the supervisor.
 var ProxyAddr = netip.MustParseAddrPort("198.18.0.1:1080")
 
-// maxMessageBytes bounds one message in bytes. None of ours has more than 200.
+// maxMessageBytes bounds one message in bytes. Our own messages have at most 200.
 const maxMessageBytes = 1024
 
-var errMalformed = errors.New("outlet: a message that cannot be read")
+var errMalformed = errors.New("egress: malformed message")

@@ -11,24 +11,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Conn is one end of the socket. One goroutine may receive, any may send.
+// A Conn is the monitor's or the supervisor's end of the egress socket. Only one goroutine may
+// receive; any may send.
 type Conn struct{ socket *net.UnixConn }
 
-// NewPair returns the supervisor's end, and that of the stage as a file to be inherited.
+// NewPair returns the supervisor's end, and the monitor's end as a file to be inherited.
 func NewPair() (*Conn, *os.File, error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, err
 	}
-	ours, err := NewConn(os.NewFile(uintptr(fds[0]), "outlet"))
+	ours, err := NewConn(os.NewFile(uintptr(fds[0]), "egress"))
 	if err != nil {
 		unix.Close(fds[1])
 		return nil, nil, err
 	}
-	return ours, os.NewFile(uintptr(fds[1]), "outlet"), nil
+	return ours, os.NewFile(uintptr(fds[1]), "egress"), nil
 }
 
-// NewConn makes a Conn of an end, which it closes.
+// NewConn makes a Conn from a socket file, which it closes.
 func NewConn(end *os.File) (*Conn, error) {
 	defer end.Close()
 	c, err := net.FileConn(end)
@@ -43,7 +44,7 @@ func NewConn(end *os.File) (*Conn, error) {
 	return &Conn{socket}, nil
 }
 
-// Send sends a message with a descriptor, which stays the caller's; -1 is none.
+// Send sends a message, with a copy of the descriptor fd unless it is -1.
 func (c *Conn) Send(m Message, fd int) error {
 	text, err := json.Marshal(m)
 	if err != nil {
@@ -57,16 +58,16 @@ func (c *Conn) Send(m Message, fd int) error {
 	return err
 }
 
-// Receive returns the next message and its descriptor, nil if it has none. The error is
-// io.EOF when the other side is gone.
+// Receive returns the next message and its descriptor, or a nil file if it has none. The error is
+// io.EOF once the other end is closed.
 func (c *Conn) Receive() (m Message, file *os.File, err error) {
 	buf, rights := make([]byte, maxMessageBytes), make([]byte, unix.CmsgSpace(4))
 	n, nr, flags, _, err := c.socket.ReadMsgUnix(buf, rights)
-	file, wrong := parseRights(rights[:max(nr, 0)])
+	file, malformed := parseRights(rights[:max(nr, 0)])
 	switch {
 	case err == nil && n == 0 && nr == 0, errors.Is(err, syscall.ECONNRESET):
 		err = io.EOF
-	case err == nil && (wrong || flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 || json.Unmarshal(buf[:n], &m) != nil):
+	case err == nil && (malformed || flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 || json.Unmarshal(buf[:n], &m) != nil):
 		err = errMalformed
 	}
 	if err != nil && file != nil {
@@ -76,9 +77,9 @@ func (c *Conn) Receive() (m Message, file *os.File, err error) {
 	return m, file, err
 }
 
-// parseRights returns the one descriptor in the rights of a message. It reports whether they are
-// something else.
-func parseRights(rights []byte) (file *os.File, wrong bool) {
+// parseRights returns the descriptor in the control data of a message. It reports whether the data
+// holds anything but one descriptor.
+func parseRights(rights []byte) (file *os.File, malformed bool) {
 	if len(rights) == 0 {
 		return nil, false
 	}
@@ -93,8 +94,8 @@ func parseRights(rights []byte) (file *os.File, wrong bool) {
 		}
 		return nil, true
 	}
-	return os.NewFile(uintptr(fds[0]), "outlet"), false
+	return os.NewFile(uintptr(fds[0]), "egress"), false
 }
 
-// Close ends both directions, and a Receive under way.
+// Close closes the socket and ends a pending Receive.
 func (c *Conn) Close() error { return c.socket.Close() }

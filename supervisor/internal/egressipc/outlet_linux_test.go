@@ -10,7 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Every packet is a message, an end or an error, and no descriptor of it is left open.
+// FuzzReceive checks that every packet is a message, an end or an error, and that no descriptor of
+// it stays open.
 func FuzzReceive(f *testing.F) {
 	f.Add([]byte(`{"Do":"ask","ID":1,"To":"198.18.0.2:443","Wait":true}`), uint8(0))
 	f.Add([]byte(`{"Do":"connected","ID":1}`), uint8(1))
@@ -28,7 +29,7 @@ func FuzzReceive(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Of a pipe, the reading end reaches its end once no copy of the other is left.
+		// The reading end of a pipe reports EOF once all copies of the writing end are closed.
 		in, out, err := os.Pipe()
 		if err != nil {
 			t.Fatal(err)
@@ -54,7 +55,7 @@ func FuzzReceive(f *testing.F) {
 		_, file, err := ours.Receive()
 		if file != nil {
 			if err != nil {
-				t.Errorf("there is a descriptor beside %v", err)
+				t.Errorf("got a descriptor along with the error %v", err)
 			}
 			file.Close()
 		}
@@ -62,7 +63,7 @@ func FuzzReceive(f *testing.F) {
 			t.Errorf("got %v for %d bytes with %d descriptors", err, len(packet), len(fds))
 		}
 		if n, err := in.Read(make([]byte, 1)); n != 0 || err != io.EOF {
-			t.Errorf("got %d, %v: a descriptor was left open", n, err)
+			t.Errorf("got %d, %v: a descriptor stayed open", n, err)
 		}
 	})
 }

@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// A Conn is one end of the socket. No system but Linux has one.
+// A Conn is one end of the egress socket, which exists on Linux only.
 type Conn struct{}
 
 func NewPair() (*Conn, *os.File, error)             { return nil, nil, errors.ErrUnsupported }
