@@ -68,7 +68,7 @@ func TestSandbox_FailedSteps(t *testing.T) {
 		"private":        {fault{Call: unix.SYS_MOUNT, Errno: uint32(unix.EPERM)}, "namespaces", administrator},
 		"clone":          {fault{Call: unix.SYS_OPEN_TREE, Errno: uint32(unix.EPERM)}, "clone ", administrator},
 		"old kernel":     {fault{Call: unix.SYS_MOUNT_SETATTR, Errno: uint32(unix.ENOSYS)}, "read-only", kernel},
-		"place":          {fault{Call: unix.SYS_MOVE_MOUNT, Errno: uint32(unix.EPERM)}, "place ", administrator},
+		"mount":          {fault{Call: unix.SYS_MOVE_MOUNT, Errno: uint32(unix.EPERM)}, "mount ", administrator},
 		"memory":         {fault{Call: unix.SYS_FSOPEN, Errno: uint32(unix.EPERM)}, "clone ", administrator},
 		"device":         {fault{Call: unix.SYS_SYMLINKAT, Errno: uint32(unix.EPERM)}, "device ", administrator},
 		"proc":           {fault{Call: unix.SYS_MOUNT, Argument: 3, Mask: ^uint32(0), Value: unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, Errno: uint32(unix.EPERM)}, "proc ", administrator},

@@ -1,7 +1,7 @@
 package confine
 
-// The numbers of system calls, by architecture. A call that is not there, an architecture lacks. A
-// test compares them with golang.org/x/sys.
+// architectures has the numbers of system calls by architecture. A missing call does not exist on
+// that architecture. A test compares the numbers with golang.org/x/sys.
 var architectures = map[string]architecture{
 	"amd64": {auditArch: 0xc000003e, calls: map[string]uint32{
 		"mount":              165,

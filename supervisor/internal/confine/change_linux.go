@@ -7,8 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// changeAttributes changes the mode or an attribute of a file, which a path or a descriptor names. Times and owners
-// are left to the kernel: times say nothing that a program runs, and a session has one user and one group.
+// changeAttributes changes the mode or an extended attribute of a file, which a path or a
+// descriptor names. Times and owners are left to the kernel: no program decides by times what to
+// run, and a session has only one user and one group.
 func (b *Sandbox) changeAttributes(n *seccompNotif, f *fileCall, file string) error {
 	args := &n.Data.Args
 	fd, err := b.openTarget(n, f, file)
@@ -45,7 +46,7 @@ func (b *Sandbox) changeAttributes(n *seccompNotif, f *fileCall, file string) er
 		}
 		return unix.Fremovexattr(fd, name)
 	}
-	if args[3] > maxAttribute {
+	if args[3] > maxAttributeSize {
 		return unix.E2BIG
 	}
 	value := make([]byte, args[3])
@@ -59,11 +60,11 @@ func (b *Sandbox) changeAttributes(n *seccompNotif, f *fileCall, file string) er
 }
 
 const (
-	maxAttribute     = 1 << 16 // XATTR_SIZE_MAX
-	maxAttributeName = 256     // XATTR_NAME_MAX, and a zero byte
+	maxAttributeSize = 1 << 16 // XATTR_SIZE_MAX
+	maxAttributeName = 256     // XATTR_NAME_MAX and a zero byte
 )
 
-// attributeOf reads the name of an attribute.
+// attributeOf reads the name of an extended attribute from the program's memory.
 func attributeOf(n *seccompNotif) (string, error) {
 	var text [maxAttributeName]byte
 	k, err := peekText(int(n.PID), n.Data.Args[1], text[:])
@@ -76,7 +77,7 @@ func attributeOf(n *seccompNotif) (string, error) {
 	return string(text[:k]), nil
 }
 
-// modeOf returns the argument with the mode of a chmod.
+// modeOf returns the index of the argument with the mode of a chmod.
 func modeOf(f *fileCall) int {
 	if len(f.paths) > 0 {
 		return f.paths[0].path + 1
@@ -84,7 +85,7 @@ func modeOf(f *fileCall) int {
 	return 1
 }
 
-// openTarget opens what a change is for, by a path or a descriptor.
+// openTarget opens the file that a call changes, by its path or descriptor.
 func (b *Sandbox) openTarget(n *seccompNotif, f *fileCall, file string) (int, error) {
 	if len(f.paths) == 0 {
 		return b.copyDescriptorWithRights(int(n.PID), int(int32(n.Data.Args[0])))
@@ -99,19 +100,21 @@ func (b *Sandbox) openTarget(n *seccompNotif, f *fileCall, file string) (int, er
 	return b.openPathWith(append([]byte(file), 0), flags)
 }
 
-// isModeFixed reports whether the mode of a path is kept: of what is protected, of a hook, of a directory of
-// hooks, which git skips where it cannot read them, and of what makes a repository.
+// isModeFixed reports whether the mode of a path must not change. This holds for protected paths,
+// hooks and the parts that make a repository. It also holds for a directory of hooks, because git
+// skips hooks that it cannot read.
 func (b *Sandbox) isModeFixed(full string) bool {
 	return b.isProtected(full) || b.isRestricted(full) && !gitDirNames[foldPath(path.Base(full))] || b.isRepositoryPart(full) || foldPath(path.Base(full)) == "hooks" && b.isProtected(full+"/any")
 }
 
-// isGitModeProbe reports whether a mode differs from that of git's settings in what git tries when it makes a
-// repository anew: whether the file can be one to execute, which nobody does.
+// isGitModeProbe reports whether a mode change is the probe that git makes on its config file when
+// it reinitializes a repository. Git sets the executable bit there only to learn whether the
+// filesystem supports it.
 func isGitModeProbe(fd int, full string, mode uint32) bool {
 	var st unix.Stat_t
 	return path.Base(full) == "config" && unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && (st.Mode^mode)&0o7777&^unix.S_IXUSR == 0
 }
 
-// isSetuidMode reports whether a mode makes of a program one that runs with its owner's rights. Such a file
-// would let other users of the machine do what the session's user may.
+// isSetuidMode reports whether a mode makes a program run with the rights of its owner. Such a file
+// would let other users of the machine act as the session's user.
 func isSetuidMode(mode uint32) bool { return mode&(unix.S_ISUID|unix.S_ISGID) != 0 }

@@ -1,14 +1,14 @@
 package confine
 
-// A Denial is a call that the sandbox refuses to a program of the tree.
+// A Denial is a call of a process in the session that the sandbox refused or holds.
 type Denial struct {
-	// ID is the number of a held call, from 1: it waits for Permit. 0 means that the call
-	// was refused and has returned. A call that a signal ended and that begins again has
-	// its former ID.
+	// ID is the number of a held call, from 1: it waits for PermitCall. 0 means that the call was
+	// refused and has returned. A call that a signal interrupted and that the program repeats keeps
+	// its ID.
 	ID uint64
 
-	// Resolved means that the held call ID waits no longer: its program ended, or a signal
-	// ended the call. The other fields are empty.
+	// Resolved means that the held call ID no longer waits: its program ended, or a signal ended
+	// the call. The other fields are empty.
 	Resolved bool
 
 	Op      string // "write", "create", "remove", "rename", "change", "set", "read" or "connect"
@@ -16,18 +16,18 @@ type Denial struct {
 	Host    string // "name:port", or ""
 	Program string // the program's name if it is not the worker itself
 
-	Setting string // of git, where Op is "set" and Path a file of those; "core.pager"
+	Setting string // the git setting, such as "core.pager", if Op is "set" and Path is a git config file
 
-	// Protected means that Path is kept from the session whatever a person allows it.
+	// Protected means that Path cannot be granted to the session.
 	Protected bool
 }
 
 const (
-	// maxReportedDenials bounds the denials that the stage tells before the supervisor orders it to
-	// forget them. More are refused just the same.
+	// maxReportedDenials bounds the denials that the monitor reports before the supervisor tells it
+	// to forget them. Further calls are refused without a report.
 	maxReportedDenials = 64
 
-	// maxQuestions bounds the questions until then. Beyond it, calls are refused as if nobody
-	// could be asked.
+	// maxQuestions bounds the permission questions until then. Further calls are refused as if no
+	// user were available to answer.
 	maxQuestions = 32
 )

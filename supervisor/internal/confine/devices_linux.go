@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A session gets these devices of the machine: those without other users' data, and those that
-// compute.
+// A session gets these devices of the machine: those without data of other users, and compute
+// devices such as GPUs.
 var (
 	deviceNames     = []string{"null", "zero", "full", "random", "urandom", "tty"}
 	optionalDevices = []string{"dri", "kfd", "nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset", "nvidia-caps", "accel", "dxg"}
@@ -21,14 +21,14 @@ var (
 // devicesOf returns the names of the devices in a directory that a session gets.
 func devicesOf(dir string) []string {
 	names := slices.Clone(deviceNames)
-	may := slices.Clone(optionalDevices)
+	optional := slices.Clone(optionalDevices)
 	for _, pattern := range devicePatterns {
 		paths, _ := filepath.Glob(filepath.Join(dir, pattern))
 		for _, p := range paths {
-			may = append(may, filepath.Base(p))
+			optional = append(optional, filepath.Base(p))
 		}
 	}
-	for _, n := range may {
+	for _, n := range optional {
 		if _, err := os.Stat(filepath.Join(dir, n)); err == nil {
 			names = append(names, n)
 		}
@@ -36,7 +36,8 @@ func devicesOf(dir string) []string {
 	return names
 }
 
-// isComputeDevice reports whether an open names a device that computes, and must be opened by its program.
+// isComputeDevice reports whether an open is for a compute device that must be opened by the
+// program itself.
 func isComputeDevice(n *seccompNotif, f *fileCall, file string) bool {
 	if f.flags < 0 || n.Data.Args[f.flags]&unix.O_CREAT != 0 || f.opensToRead(n) {
 		return false
@@ -46,15 +47,15 @@ func isComputeDevice(n *seccompNotif, f *fileCall, file string) bool {
 		return false
 	}
 	first, _, _ := strings.Cut(name, "/")
-	return checksOpener(first) && isPresent("/dev/"+first) // else a second thread could put another path there
+	return checksOpener(first) && isPresent("/dev/"+first) // the path could be changed by a second thread
 }
 
-// checksOpener reports whether the driver of a device looks at the program that opens it.
+// checksOpener reports whether the driver of a device checks which program opens it.
 func checksOpener(name string) bool {
 	return name == "kfd" || name == "dxg" || strings.HasPrefix(name, "nvidia")
 }
 
-// mountDev mounts a /dev for the session, with terminals and shared memory of its own.
+// mountDev mounts a /dev for the session, with its own terminals and shared memory.
 func (b *Sandbox) mountDev() {
 	type device struct {
 		name string
@@ -64,7 +65,7 @@ func (b *Sandbox) mountDev() {
 	take := func(name, from string) {
 		fd, err := cloneTree(from)
 		b.checkStep("device", from, err)
-		if err == nil { // Enter has made all of the machine nodev, also this clone
+		if err == nil { // Enter has made all mounts nodev, this clone included
 			b.checkStep("device", from, unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_NODEV}))
 		}
 		found = append(found, device{name, fd})
@@ -131,11 +132,11 @@ func reopenTerminal() error {
 	return nil
 }
 
-// mountProc mounts a /proc with only the session's processes. Its files about the kernel are
-// read-only. Otherwise root could write to them even without capabilities.
+// mountProc mounts a /proc that shows only the session's processes. Its files about the kernel are
+// read-only; otherwise root could write them even without capabilities.
 func (b *Sandbox) mountProc() {
 	b.checkStep("proc", "/proc", unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""))
-	b.runSteps(limitInotify) // before the next lines make that read-only
+	b.runSteps(limitInotify) // before /proc/sys becomes read-only
 	for _, n := range []string{"sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi"} {
 		path := "/proc/" + n
 		if _, err := os.Lstat(path); err != nil || b.firstError != nil {
@@ -149,7 +150,7 @@ func (b *Sandbox) mountProc() {
 			unix.Close(fd)
 		}
 	}
-	for _, path := range []string{"/proc/keys", "/proc/key-users"} { // of all programs of the user
+	for _, path := range []string{"/proc/keys", "/proc/key-users"} { // these list keys of all programs of the user
 		if _, err := os.Lstat(path); err != nil || b.firstError != nil {
 			continue
 		}

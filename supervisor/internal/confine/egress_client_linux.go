@@ -13,44 +13,44 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/egressipc"
 )
 
-// sessionAddress is the session's own in the network in which addresses stand for names. With it
-// the resolver of the system sees that there is IPv4 besides the loopback.
+// sessionAddress is the session's own address in the network whose addresses stand for names. It
+// shows the system's resolver that there is IPv4 besides the loopback.
 var sessionAddress = netip.AddrFrom4([4]byte{198, 18, 0, 1})
 
 const sessionPrefixBits = 15
 
-// An egressClient asks the supervisor for each connection that leaves the session.
+// An egressClient asks the supervisor about each connection that leaves the session.
 type egressClient struct {
 	socket          *egressipc.Conn
-	networkNS       int                // the session's network namespace; -1 if it has none of its own
-	ownAddr         netip.Addr         // where listeners are that have no better address
-	startOnce       sync.Once          // of the thread that makes sockets there
+	networkNS       int                // the session's network namespace; -1 if it shares the machine's
+	ownAddr         netip.Addr         // the default address of listeners
+	startOnce       sync.Once          // starts the thread that makes sockets there
 	requests        chan socketRequest // for that thread
 	mu              sync.Mutex
 	lastID          uint64
-	pendingByID     map[uint64]*pendingConnect // by their numbers
-	pendingByThread map[uint32]*pendingConnect // by those of their threads, of the last of each
+	pendingByID     map[uint64]*pendingConnect // by ID
+	pendingByThread map[uint32]*pendingConnect // the latest connect of each thread
 }
 
 // A pendingConnect is a connect that waits for the supervisor's answer.
 type pendingConnect struct {
 	id     uint64
-	call   uint64 // the kernel's number of it
+	call   uint64 // the kernel's ID of the call
 	thread uint32
 	to     netip.AddrPort
 	wait   bool
-	answer chan unix.Errno // one
+	answer chan unix.Errno // buffered, receives one answer
 }
 
-// A socketRequest is a socket of the session's network that is to be made.
+// A socketRequest asks for a new socket in the session's network namespace.
 type socketRequest struct {
 	family int
-	made   chan error // one, when fd is set or there is none
+	done   chan error // receives one result, after fd is set on success
 	fd     *int
 }
 
-// openDNSSocket makes all addresses that can stand for names local, and the socket to which the
-// session sends its questions about names.
+// openDNSSocket makes all addresses that can stand for names local, and opens the socket to which
+// the session sends its DNS questions.
 func (b *Sandbox) openDNSSocket() {
 	address := sessionAddress.As4()
 	body := append([]byte{unix.AF_INET, sessionPrefixBits, 0, unix.RT_SCOPE_UNIVERSE, 1, 0, 0, 0}, // of the loopback
@@ -68,7 +68,7 @@ func newEgressClient(network int, own netip.Addr) *egressClient {
 	return &egressClient{networkNS: network, ownAddr: own, requests: make(chan socketRequest), pendingByID: make(map[uint64]*pendingConnect), pendingByThread: make(map[uint32]*pendingConnect)}
 }
 
-// OpenEgress begins to speak with the supervisor, if the plan has an outlet. end leads there.
+// OpenEgress connects to the supervisor over end, if the plan has egress.
 func (b *Sandbox) OpenEgress(end *os.File) error {
 	if b.egress == nil {
 		return nil
@@ -86,44 +86,45 @@ func (b *Sandbox) OpenEgress(end *os.File) error {
 	return err
 }
 
-// receiveAnswers hands out answers until the supervisor is gone.
-func (w *egressClient) receiveAnswers() {
+// receiveAnswers delivers answers until the supervisor is gone.
+func (c *egressClient) receiveAnswers() {
 	for {
-		m, _, err := w.socket.Receive()
-		w.mu.Lock()
+		m, _, err := c.socket.Receive()
+		c.mu.Lock()
 		if err != nil {
-			for id := range w.pendingByID {
-				w.deliverAnswer(id, unix.EACCES)
+			for id := range c.pendingByID {
+				c.deliverAnswer(id, unix.EACCES)
 			}
-			w.mu.Unlock()
+			c.mu.Unlock()
 			return
 		}
-		w.deliverAnswer(m.ID, unix.Errno(m.Errno))
-		w.mu.Unlock()
+		c.deliverAnswer(m.ID, unix.Errno(m.Errno))
+		c.mu.Unlock()
 	}
 }
 
-// deliverAnswer hands out an answer; w.mu is held.
-func (w *egressClient) deliverAnswer(id uint64, no unix.Errno) {
-	a := w.pendingByID[id]
+// deliverAnswer delivers the answer to a pending connect; c.mu must be held.
+func (c *egressClient) deliverAnswer(id uint64, no unix.Errno) {
+	a := c.pendingByID[id]
 	if a == nil {
 		return
 	}
-	delete(w.pendingByID, id)
-	if w.pendingByThread[a.thread] == a {
-		delete(w.pendingByThread, a.thread)
+	delete(c.pendingByID, id)
+	if c.pendingByThread[a.thread] == a {
+		delete(c.pendingByThread, a.thread)
 	}
 	a.answer <- no
 }
 
-// askSupervisor asks whether the session may connect to an address. The connection has a number then.
+// askSupervisor asks whether the session may connect to an address. It returns the ID of the
+// connection.
 func (b *Sandbox) askSupervisor(n *seccompNotif, to netip.AddrPort, wait bool) (uint64, error) {
-	w := b.egress
+	c := b.egress
 	id, answer, again := b.expectAnswer(n, to, wait)
-	if !again && w.socket.Send(egressipc.Message{Do: egressipc.ConnectRequest, ID: id, To: to, Wait: wait}, -1) != nil {
-		w.mu.Lock()
-		w.deliverAnswer(id, unix.EACCES)
-		w.mu.Unlock()
+	if !again && c.socket.Send(egressipc.Message{Do: egressipc.ConnectRequest, ID: id, To: to, Wait: wait}, -1) != nil {
+		c.mu.Lock()
+		c.deliverAnswer(id, unix.EACCES)
+		c.mu.Unlock()
 	}
 	if no := b.awaitAnswer(n, id, answer); no != 0 {
 		return id, no
@@ -131,8 +132,8 @@ func (b *Sandbox) askSupervisor(n *seccompNotif, to netip.AddrPort, wait bool) (
 	return id, nil
 }
 
-// awaitAnswer waits for an answer. Nothing tells that a program was killed, so it looks; twice, because one
-// that a signal interrupted makes its call again.
+// awaitAnswer waits for an answer. The kernel does not report that a program was killed, so it
+// polls. It needs two misses, because a program that a signal interrupted repeats its call.
 func (b *Sandbox) awaitAnswer(n *seccompNotif, id uint64, answer <-chan unix.Errno) unix.Errno {
 	tick := time.NewTicker(pendingCheckInterval)
 	defer tick.Stop()
@@ -145,45 +146,45 @@ func (b *Sandbox) awaitAnswer(n *seccompNotif, id uint64, answer <-chan unix.Err
 		if b.isPending(n.ID) {
 			missed = 0
 		} else if missed++; missed == 2 {
-			b.egress.abandonCall(id, n.ID) // if the answer has not come meanwhile
+			b.egress.abandonCall(id, n.ID) // no effect if the answer has arrived by now
 		}
 	}
 }
 
-// abandonCall ends the wait of a call that is over, unless the connect is another call's now.
-func (w *egressClient) abandonCall(id, call uint64) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if a := w.pendingByID[id]; a != nil && a.call == call {
-		_ = w.socket.Send(egressipc.Message{Do: egressipc.ConnectCanceled, ID: id}, -1)
-		w.deliverAnswer(id, unix.EINTR)
+// abandonCall ends the wait of a call that is gone, unless another call has taken over the connect.
+func (c *egressClient) abandonCall(id, call uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if a := c.pendingByID[id]; a != nil && a.call == call {
+		_ = c.socket.Send(egressipc.Message{Do: egressipc.ConnectCanceled, ID: id}, -1)
+		c.deliverAnswer(id, unix.EINTR)
 	}
 }
 
-// expectAnswer returns where the answer comes, and whether it is expected already. A thread makes one
-// call at a time: the same connect again is one that a signal has ended for the kernel. It gets the
-// answer in the place of the first, and a person is not asked for each signal.
+// expectAnswer returns the channel of the answer, and whether the question was already sent. A
+// thread makes one call at a time, so the same connect again is one that a signal has interrupted.
+// It takes over the pending answer, so that the user is not asked once per signal.
 func (b *Sandbox) expectAnswer(n *seccompNotif, to netip.AddrPort, wait bool) (id uint64, answer <-chan unix.Errno, again bool) {
-	w := b.egress
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	mine := make(chan unix.Errno, 1)
-	a := w.pendingByThread[n.PID]
+	c := b.egress
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	own := make(chan unix.Errno, 1)
+	a := c.pendingByThread[n.PID]
 	switch again = a != nil && a.to == to && a.wait == wait; {
 	case !again:
-		w.lastID++
-		a = &pendingConnect{id: w.lastID, call: n.ID, thread: n.PID, to: to, wait: wait, answer: mine}
-		w.pendingByID[a.id], w.pendingByThread[n.PID] = a, a
-	case b.isPending(a.call): // this one was overtaken, and is over itself
-		mine <- unix.EINTR
+		c.lastID++
+		a = &pendingConnect{id: c.lastID, call: n.ID, thread: n.PID, to: to, wait: wait, answer: own}
+		c.pendingByID[a.id], c.pendingByThread[n.PID] = a, a
+	case b.isPending(a.call): // the earlier call is still pending, so this one is stale
+		own <- unix.EINTR
 	default:
-		a.answer <- unix.EINTR // nobody hears it
-		a.call, a.answer = n.ID, mine
+		a.answer <- unix.EINTR // unblocks the earlier wait, whose caller is gone
+		a.call, a.answer = n.ID, own
 	}
-	return a.id, mine, again
+	return a.id, own, again
 }
 
-// egressTarget returns where a connect of a TCP socket goes, if that is not the session itself.
+// egressTarget returns the target of a connect of a TCP socket, and whether it leaves the session.
 func (b *Sandbox) egressTarget(socket int, address []byte) (netip.AddrPort, bool) {
 	to, ok := parseSockaddr(address)
 	if !ok || b.egress == nil {
@@ -196,7 +197,7 @@ func (b *Sandbox) egressTarget(socket int, address []byte) (netip.AddrPort, bool
 	return to, err == nil && kind == unix.SOCK_STREAM
 }
 
-// parseSockaddr reads struct sockaddr_in or sockaddr_in6.
+// parseSockaddr parses a struct sockaddr_in or sockaddr_in6.
 func parseSockaddr(b []byte) (netip.AddrPort, bool) {
 	if len(b) < unix.SizeofSockaddrInet4 {
 		return netip.AddrPort{}, false
@@ -205,15 +206,15 @@ func parseSockaddr(b []byte) (netip.AddrPort, bool) {
 	switch {
 	case family == unix.AF_INET:
 		return netip.AddrPortFrom(netip.AddrFrom4([4]byte(b[4:8])), port), true
-	case family == unix.AF_INET6 && len(b) >= 24: // without the scope, as the kernel takes it
+	case family == unix.AF_INET6 && len(b) >= 24: // the scope is optional, as for the kernel
 		return netip.AddrPortFrom(netip.AddrFrom16([16]byte(b[8:24])).Unmap(), port), true
 	}
 	return netip.AddrPort{}, false
 }
 
-// connectEgress connects a socket of the session to the supervisor, which dials in its place. A
-// socket that waits for its connections learns how the dial went. Another one learns it by a
-// reset: an event loop must not wait in this call.
+// connectEgress connects a socket of the session to the supervisor, which dials on its behalf. A
+// blocking socket gets the result of the dial. A non-blocking socket learns of a failure by a
+// reset, because an event loop must not wait in this call.
 func (b *Sandbox) connectEgress(n *seccompNotif, socket int, to netip.AddrPort) error {
 	if to == egressipc.ProxyAddr && b.egress.networkNS < 0 {
 		return b.connectRelay(socket, to, egressipc.Message{Do: egressipc.ProxySocket})
@@ -234,7 +235,7 @@ func (b *Sandbox) connectEgress(n *seccompNotif, socket int, to netip.AddrPort) 
 	return b.connectRelay(socket, to, egressipc.Message{Do: egressipc.ConnectionSocket, ID: id})
 }
 
-// connectRelay connects a socket, and sends its other end with a message.
+// connectRelay connects a socket and sends its peer to the supervisor with a message.
 func (b *Sandbox) connectRelay(socket int, to netip.AddrPort, m egressipc.Message) error {
 	peer, err := b.egress.connectPair(socket, to)
 	if peer < 0 {
@@ -244,17 +245,17 @@ func (b *Sandbox) connectRelay(socket int, to netip.AddrPort, m egressipc.Messag
 		return err
 	}
 	defer unix.Close(peer)
-	if sent := b.egress.socket.Send(m, peer); sent != nil {
+	if sendErr := b.egress.socket.Send(m, peer); sendErr != nil {
 		return unix.ECONNABORTED
 	}
 	return err
 }
 
-// connectPair connects a socket to one that it returns, through a listener that exists only for this.
-// The listener is at the very address, so that the session sees its peer there, unless a
-// server of the session has the port. The error is what connect(2) says, EINPROGRESS too.
-func (w *egressClient) connectPair(socket int, to netip.AddrPort) (int, error) {
-	listener, err := w.listen(to)
+// connectPair connects a socket to a new peer, which it returns, through a temporary listener. The
+// listener is at the target's own address, so that the session sees its peer there, unless a server
+// of the session uses the port. The error is that of connect(2), including EINPROGRESS.
+func (c *egressClient) connectPair(socket int, to netip.AddrPort) (int, error) {
+	listener, err := c.listen(to)
 	if err != nil {
 		return -1, err
 	}
@@ -266,15 +267,15 @@ func (w *egressClient) connectPair(socket int, to netip.AddrPort) (int, error) {
 	if domain, _ := unix.GetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_DOMAIN); domain == unix.AF_INET6 {
 		at = mappedSockaddr(at)
 	}
-	said := unix.Connect(socket, at)
-	if said != nil && said != unix.EINPROGRESS {
-		return -1, said
+	connectErr := unix.Connect(socket, at)
+	if connectErr != nil && connectErr != unix.EINPROGRESS {
+		return -1, connectErr
 	}
 	own, err := unix.Getsockname(socket)
 	if err != nil {
 		return -1, err
 	}
-	for range listenBacklog + 1 { // the session may connect here by other calls, in the machine's network others may; those are closed
+	for range listenBacklog + 1 { // other connections, by the session or in a shared network, are closed
 		ready, err := unix.Poll([]unix.PollFd{{Fd: int32(listener), Events: unix.POLLIN}}, 1000)
 		if err == unix.EINTR {
 			continue
@@ -284,7 +285,7 @@ func (w *egressClient) connectPair(socket int, to netip.AddrPort) (int, error) {
 			break
 		}
 		if addrPortOf(from) == addrPortOf(own) {
-			return peer, said
+			return peer, connectErr
 		}
 		unix.Close(peer)
 	}
@@ -294,60 +295,60 @@ func (w *egressClient) connectPair(socket int, to netip.AddrPort) (int, error) {
 
 const listenBacklog = 16
 
-// listen makes a listener in the session's network, at an address or beside it.
-func (w *egressClient) listen(to netip.AddrPort) (int, error) {
-	places := []unix.Sockaddr{&unix.SockaddrInet4{Addr: w.ownAddr.As4()}}
+// listen makes a listener in the session's network, at the target's address or else at ownAddr.
+func (c *egressClient) listen(to netip.AddrPort) (int, error) {
+	addresses := []unix.Sockaddr{&unix.SockaddrInet4{Addr: c.ownAddr.As4()}}
 	family := unix.AF_INET
 	switch a := to.Addr(); {
-	case w.networkNS < 0: // no address is ours to take
+	case c.networkNS < 0: // a shared network: no address is ours to use
 	case a.Is6():
-		family, places = unix.AF_INET6, []unix.Sockaddr{&unix.SockaddrInet6{Addr: netip.IPv6Loopback().As16()}}
+		family, addresses = unix.AF_INET6, []unix.Sockaddr{&unix.SockaddrInet6{Addr: netip.IPv6Loopback().As16()}}
 	case netip.PrefixFrom(sessionAddress, sessionPrefixBits).Masked().Contains(a):
-		places = []unix.Sockaddr{&unix.SockaddrInet4{Addr: a.As4(), Port: int(to.Port())}, places[0]}
+		addresses = []unix.Sockaddr{&unix.SockaddrInet4{Addr: a.As4(), Port: int(to.Port())}, addresses[0]}
 	}
-	for i, place := range places {
-		fd, err := w.makeSocket(family)
+	for i, address := range addresses {
+		fd, err := c.makeSocket(family)
 		if err != nil {
 			return -1, err
 		}
-		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1) // leaves the port to the session's servers
-		if err = unix.Bind(fd, place); err == nil {
+		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1) // keeps the port available to the session's servers
+		if err = unix.Bind(fd, address); err == nil {
 			err = unix.Listen(fd, listenBacklog)
 		}
 		if err == nil {
 			return fd, nil
 		}
 		unix.Close(fd)
-		if i == len(places)-1 {
+		if i == len(addresses)-1 {
 			return -1, err
 		}
 	}
 	return -1, unix.EADDRNOTAVAIL
 }
 
-// makeSocket makes a TCP socket in the session's network. A thread enters that for good when
-// the first one is wanted.
-func (w *egressClient) makeSocket(family int) (int, error) {
-	if w.networkNS < 0 {
+// makeSocket makes a TCP socket in the session's network. The first call starts a thread that
+// enters that network for good.
+func (c *egressClient) makeSocket(family int) (int, error) {
+	if c.networkNS < 0 {
 		return unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	}
-	w.startOnce.Do(func() {
+	c.startOnce.Do(func() {
 		go func() {
-			runtime.LockOSThread() // and never unlocked
-			entered := unix.Setns(w.networkNS, unix.CLONE_NEWNET)
-			for want := range w.requests {
-				err := entered
+			runtime.LockOSThread() // never unlocked
+			setnsErr := unix.Setns(c.networkNS, unix.CLONE_NEWNET)
+			for request := range c.requests {
+				err := setnsErr
 				if err == nil {
-					*want.fd, err = unix.Socket(want.family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+					*request.fd, err = unix.Socket(request.family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 				}
-				want.made <- err
+				request.done <- err
 			}
 		}()
 	})
 	fd := -1
-	one := socketRequest{family, make(chan error), &fd}
-	w.requests <- one
-	err := <-one.made
+	request := socketRequest{family, make(chan error), &fd}
+	c.requests <- request
+	err := <-request.done
 	return fd, err
 }
 

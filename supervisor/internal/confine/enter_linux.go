@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SetNamespaces make a new process the first one of a pid namespace. It also gets a user
-// namespace, in which it has these rights and keeps its user's number.
+// SetNamespaces makes a new process the first one of a pid namespace. It also gets a user
+// namespace, in which it has the listed capabilities and keeps its user ID.
 func SetNamespaces(a *syscall.SysProcAttr) {
 	a.Cloneflags |= unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNS
 	a.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}}
@@ -24,53 +24,55 @@ func SetNamespaces(a *syscall.SysProcAttr) {
 	a.AmbientCaps = []uintptr{
 		unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP,
 		unix.CAP_SYS_CHROOT,                                    // Grant enters the worker's mounts
-		unix.CAP_SYS_RESOURCE,                                  // it bounds what the kernel counts for a user namespace
-		unix.CAP_SYS_PTRACE,                                    // Serve takes sockets from programs that may not be traced
-		unix.CAP_NET_BIND_SERVICE,                              // it answers at the ports of other machines
+		unix.CAP_SYS_RESOURCE,                                  // it sets limits of a user namespace
+		unix.CAP_SYS_PTRACE,                                    // Serve copies sockets of programs that may not be traced
+		unix.CAP_NET_BIND_SERVICE,                              // it listens on the ports of remote hosts
 		unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_CHOWN, // overlays need them for their own directories
 	}
 }
 
-// A Sandbox is a sandbox that a thread has entered.
+// A Sandbox is the sandbox that a thread has entered, with what the monitor needs to serve its
+// calls.
 type Sandbox struct {
 	plan        *Plan
-	store       string // the directory for temporary files and layers
+	store       string // the directory for temporary files and overlays
 	notices     []string
-	rootFD      int        // the root directory of the worker
-	procFD      int        // the /proc of the worker
-	selfFilesFD int        // the open files of the stage, by number: a name in it is read faster than by its path
+	rootFD      int        // the worker's root directory
+	procFD      int        // the worker's /proc
+	selfFilesFD int        // the monitor's /proc/self/fd: a relative name is read faster than a full path
 	sockDiagFD  int        // asks the kernel about the sockets of the session's network
-	sockDiagMu  sync.Mutex // guards sockets
-	notifyFD    int        // where the filter reports the calls that we make for the worker
+	sockDiagMu  sync.Mutex // guards sockDiagFD
+	notifyFD    int        // where the filter reports the calls that the monitor makes for the worker
 	mountNS     int        // the mount namespace of the worker
-	ipcNS       int        // the namespace of what its session shares by number
-	storeMount  int        // the directory store, if it is a filesystem of its own
-	dnsSocket   int        // where the session asks about names, if it has a way out
+	ipcNS       int        // the IPC namespace of the worker
+	storeMount  int        // the directory store, if it is a separate filesystem
+	dnsSocket   int        // the socket for the session's DNS questions, if it has egress
 	egress      *egressClient
 	detached    []detachedMount
-	layerCount  atomic.Uint64 // layers that were made for a running worker
+	layerCount  atomic.Uint64 // overlays made while the worker runs
 	firstError  *StepError    // the first step that failed
 
 	callService
 }
 
-// A detachedMount is a mount that has no place yet.
+// A detachedMount is a mount of a plan that is not attached anywhere yet.
 type detachedMount struct {
 	Mount
 	fd int
 }
 
-// Notices are facts that a user of the session should know.
+// Notices returns facts that the user of the session should know.
 func (b *Sandbox) Notices() []string { return b.notices }
 
-// Enter confines the calling thread and all processes that it starts. The thread must stay
-// locked to its goroutine. The order matters. First Enter clones what stays writable, while
-// the machine still is. Then it makes the machine read-only in one call. Last, it mounts the
-// clones in their places.
+// Enter confines the calling thread and all processes that it starts. The thread must stay locked
+// to its goroutine.
+//
+// The order matters. First Enter clones the directories that stay writable, while the machine still
+// is. Then it makes the machine read-only in one call. Last, it attaches the clones.
 func Enter(p *Plan) (*Sandbox, error) {
 	b := &Sandbox{plan: p, store: string(p.State), rootFD: -1, procFD: -1, selfFilesFD: -1, sockDiagFD: -1, notifyFD: -1, mountNS: -1, ipcNS: -1, storeMount: -1}
-	b.checkStep("dumpable", "", unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)) // the worker must not look into the stage
-	b.loadOwnRepos()                                                          // on a mount that is not made read-only
+	b.checkStep("dumpable", "", unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)) // the worker must not inspect the monitor
+	b.loadOwnRepos()                                                          // while its file is still writable
 	b.checkStep("namespaces", "", b.unshareNamespaces())
 	b.runSteps(b.limitDisk)
 	b.runSteps(b.cloneMounts)
@@ -91,14 +93,14 @@ func Enter(p *Plan) (*Sandbox, error) {
 	return b, nil
 }
 
-// checkStep notes a failed step. Only the first failure counts.
+// checkStep records a failed step. Only the first failure is kept.
 func (b *Sandbox) checkStep(name, path string, err error) {
 	if err != nil && b.firstError == nil {
 		b.firstError = &StepError{Step: name, Path: path, Err: err}
 	}
 }
 
-// runSteps takes several steps, unless one before has failed.
+// runSteps runs steps, unless an earlier step has failed.
 func (b *Sandbox) runSteps(steps func()) {
 	if b.firstError == nil {
 		steps()
@@ -132,8 +134,8 @@ func moveMount(fd int, path string) error {
 	return unix.MoveMount(fd, "", unix.AT_FDCWD, path, unix.MOVE_MOUNT_F_EMPTY_PATH)
 }
 
-// withPlanPath calls do with a path of a plan. The path has no symbolic links. Another session that
-// writes the same workspace may have put one there since, which leads to something else.
+// withPlanPath calls do with a path of a plan, which has no symbolic links. Another session that
+// writes the same workspace may have put one there since, which leads elsewhere.
 func withPlanPath(path string, do func(fd int) error) error {
 	fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
 	if err != nil {
@@ -152,7 +154,7 @@ func clonePlanPath(path string) (clone int, err error) {
 	return clone, err
 }
 
-// mountAtPlanPath mounts a clone at a path of a plan.
+// mountAtPlanPath attaches a clone at a path of a plan.
 func mountAtPlanPath(fd int, path string) error {
 	return withPlanPath(path, func(at int) error {
 		return unix.MoveMount(fd, "", at, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
@@ -182,8 +184,8 @@ func newFilesystem(kind string, attributes int, options ...[2]string) (int, erro
 	return unix.Fsmount(fd, unix.FSMOUNT_CLOEXEC, attributes)
 }
 
-// limitDisk puts what the session keeps into a filesystem of its own, if that is bounded. No other
-// filesystem can be made without rights.
+// limitDisk puts the session's files into a tmpfs of limited size, if the plan limits them. Other
+// filesystems cannot be created without privileges.
 func (b *Sandbox) limitDisk() {
 	if b.plan.Disk == 0 {
 		return
@@ -195,12 +197,12 @@ func (b *Sandbox) limitDisk() {
 	if err == nil {
 		b.checkStep("disk", b.store, moveMount(fd, b.store))
 		unix.Close(fd)
-		b.storeMount, err = unix.Open(b.store, unix.O_PATH|unix.O_CLOEXEC, 0) // later something is mounted above it
+		b.storeMount, err = unix.Open(b.store, unix.O_PATH|unix.O_CLOEXEC, 0) // later another mount covers it
 		b.checkStep("disk", b.store, err)
 	}
 }
 
-// copyDirectories makes the directories that one has in another.
+// copyDirectories makes the directories of from in to.
 func copyDirectories(from, to string) error {
 	entries, err := os.ReadDir(from)
 	for _, e := range entries {
@@ -211,26 +213,26 @@ func copyDirectories(from, to string) error {
 	return err
 }
 
-// cloneMounts clones the mounts for all places.
+// cloneMounts clones the source of each mount of the plan.
 func (b *Sandbox) cloneMounts() {
 	state := func(name string, mode fs.FileMode) string { return b.makeStateDir(b.store, name, mode) }
-	b.makeStateDir(string(b.plan.State), "hidden", 0) // maskFor names them
+	b.makeStateDir(string(b.plan.State), "hidden", 0) // maskFor returns these paths
 	mask := filepath.Join(string(b.plan.State), "hidden-file")
 	if f, err := os.OpenFile(mask, os.O_CREATE|os.O_RDONLY, 0); err == nil {
 		f.Close()
-	} else if !errors.Is(err, fs.ErrPermission) { // it exists, and nobody may open it
+	} else if !errors.Is(err, fs.ErrPermission) { // it exists and cannot be opened
 		b.checkStep("state", mask, err)
 	}
 	overlays := b.mountOverlays(state)
-	computing := slices.ContainsFunc(devicesOf("/dev"), checksOpener) // the guard does not hold alone then, see computes
-	for _, place := range b.plan.Mounts {
+	hasComputeDevice := slices.ContainsFunc(devicesOf("/dev"), checksOpener) // a compute device can bypass the guard, see isComputeDevice
+	for _, m := range b.plan.Mounts {
 		if b.firstError != nil {
 			return
 		}
-		path, from := string(place.Path), string(place.Path)
-		switch place.Kind {
+		path, from := string(m.Path), string(m.Path)
+		switch m.Kind {
 		case guardedFile:
-			if !computing {
+			if !hasComputeDevice {
 				continue
 			}
 		case maskedPath:
@@ -245,36 +247,36 @@ func (b *Sandbox) cloneMounts() {
 		case writableParent:
 			from = state(boundedName("built", path), 0o700)
 		case symbolicLink:
-			b.detached = append(b.detached, detachedMount{place, -1})
+			b.detached = append(b.detached, detachedMount{m, -1})
 			continue
-		case readOnlyParent: // hundreds of names are made there, in memory in microseconds
+		case readOnlyParent: // hundreds of names are made there; in memory that takes microseconds
 			fd, err := newFilesystem("tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, [2]string{"mode", "0755"}, [2]string{"size", maxParentDirSize})
 			b.checkStep("clone", path, err)
-			b.detached = append(b.detached, detachedMount{place, fd})
+			b.detached = append(b.detached, detachedMount{m, fd})
 			continue
 		case replacedFile:
-			from = string(place.Source)
+			from = string(m.Source)
 		case overlayMount:
-			above, ok := overlays[string(place.Source)]
-			if below, err := filepath.Rel(string(place.Source), path); ok && err == nil {
+			above, ok := overlays[string(m.Source)]
+			if below, err := filepath.Rel(string(m.Source), path); ok && err == nil {
 				from = filepath.Join(above, below)
-			} else { // a notice says so
-				place.Kind = grantableBind
+			} else { // mountOverlays has added a notice
+				m.Kind = grantableBind
 			}
 		}
 		fd, err := clonePlanPath(from)
-		if place.isOptional() && (errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ELOOP)) {
-			continue // somebody has removed it since the plan was made, or put a link in its place
+		if m.isOptional() && (errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ELOOP)) {
+			continue // it was removed or replaced by a link since the plan was made
 		}
 		b.checkStep("clone", path, err)
-		b.detached = append(b.detached, detachedMount{place, fd})
+		b.detached = append(b.detached, detachedMount{m, fd})
 	}
 	for _, above := range overlays {
 		b.checkStep("overlay", above, unix.Unmount(above, unix.MNT_DETACH))
 	}
 }
 
-// maskFor returns what is mounted over a path that is hidden.
+// maskFor returns the path that is mounted over a hidden path.
 func (b *Sandbox) maskFor(path string) string {
 	name := "hidden-file"
 	if st, err := os.Stat(path); err == nil && st.IsDir() {
@@ -283,7 +285,7 @@ func (b *Sandbox) maskFor(path string) string {
 	return filepath.Join(string(b.plan.State), name)
 }
 
-// makeStateDir makes a directory of the sandbox's own in another.
+// makeStateDir makes a directory for the sandbox's own use.
 func (b *Sandbox) makeStateDir(in, name string, mode fs.FileMode) string {
 	dir := filepath.Join(in, name)
 	err := os.MkdirAll(dir, 0o700)
@@ -301,15 +303,15 @@ func boolToInt(b bool) int {
 	return 0
 }
 
-// mountOverlays mounts one overlay for each directory that layers cover, until the layers are
-// cloned. It returns the overlays' paths. If a filesystem cannot have an overlay, its layers
-// stay read-only.
+// mountOverlays mounts one overlay for each directory that overlays cover, until the mounts are
+// cloned. It returns the paths of the overlays. If a filesystem does not support overlays, its
+// directories stay read-only.
 func (b *Sandbox) mountOverlays(state func(string, fs.FileMode) string) map[string]string {
 	mounted := map[string]string{}
 	refused := map[string]bool{}
-	for _, place := range b.plan.Mounts {
-		from := string(place.Source)
-		if place.Kind != overlayMount || mounted[from] != "" || refused[from] || b.firstError != nil {
+	for _, m := range b.plan.Mounts {
+		from := string(m.Source)
+		if m.Kind != overlayMount || mounted[from] != "" || refused[from] || b.firstError != nil {
 			continue
 		}
 		name := boundedName("layer", from)
@@ -347,12 +349,12 @@ func escapeOverlayPath(path string) string {
 	return string(b)
 }
 
-// attachMounts mounts the clones. When a new directory covers one of the machine's, it first
-// makes the places below.
+// attachMounts attaches the clones. In a new directory that covers one of the machine's, it first
+// makes the mount points.
 func (b *Sandbox) attachMounts() {
 	kinds := map[string]MountKind{}
-	for _, place := range b.plan.Mounts {
-		kinds[string(place.Path)] = place.Kind
+	for _, m := range b.plan.Mounts {
+		kinds[string(m.Path)] = m.Kind
 	}
 	around := func(path string) MountKind { return nearestKind(kinds, path) }
 	for _, c := range b.detached {
@@ -367,7 +369,7 @@ func (b *Sandbox) attachMounts() {
 	for _, c := range b.detached {
 		if c.Kind == readOnlyParent && b.firstError == nil {
 			// Mounts below it keep their flags.
-			b.checkStep("place", string(c.Path), unix.MountSetattr(unix.AT_FDCWD, string(c.Path), 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}))
+			b.checkStep("mount", string(c.Path), unix.MountSetattr(unix.AT_FDCWD, string(c.Path), 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}))
 		}
 	}
 }
@@ -383,41 +385,43 @@ func (b *Sandbox) attachMount(c detachedMount, around func(string) MountKind) {
 		if err != nil && own == writableParent {
 			return // an earlier worker of the session has made something else there
 		}
-		b.checkStep("place", path, err)
+		b.checkStep("mount", path, err)
 	} else if own == overlayMount && c.Kind == replacedFile && !isFile(path) {
 		return // an earlier worker of the session has made something else there
 	} else {
-		b.checkStep("place", path, ensureMountPoint(c.fd, path))
+		b.checkStep("mount", path, ensureMountPoint(c.fd, path))
 	}
 	if c.fd >= 0 && b.firstError == nil {
-		b.checkStep("place", path, setAttributes(c.fd, "", mountAttributes(c.Kind, false)))
+		b.checkStep("mount", path, setAttributes(c.fd, "", mountAttributes(c.Kind, false)))
 		err := mountAtPlanPath(c.fd, path)
 		if c.isOptional() && around(path).isEmptyDir() && errors.Is(err, unix.ENOENT) {
-			return // somebody has removed it since it was cloned; the next look takes its name away
+			return // it was removed since it was cloned; the next refresh removes its name
 		}
-		b.checkStep("place", path, err)
+		b.checkStep("mount", path, err)
 	}
 }
 
-// isFile reports whether a path of a plan is one of a file, without links. It is not where a name in it is another
-// thing, or gone; errors of another kind show when something is mounted there.
+// isFile reports whether a path of a plan is a regular file and has no links. It reports false if a
+// part of the path is missing or of another kind; other errors show up when the mount is attached.
 func isFile(path string) bool {
-	isFile := true
+	regular := true
 	err := withPlanPath(path, func(fd int) error {
 		var st unix.Stat_t
-		isFile = unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT == unix.S_IFREG
+		regular = unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT == unix.S_IFREG
 		return nil
 	})
-	return isFile && !errors.Is(err, unix.ELOOP) && !errors.Is(err, unix.ENOTDIR) && !errors.Is(err, unix.ENOENT)
+	return regular && !errors.Is(err, unix.ELOOP) && !errors.Is(err, unix.ENOTDIR) && !errors.Is(err, unix.ENOENT)
 }
 
-// isOptional reports whether a sandbox holds without a place, because that only shows what the machine has.
+// isOptional reports whether the sandbox is as tight without a mount, because it only shows files
+// of the machine.
 func (p Mount) isOptional() bool { return p.Kind == grantableBind || p.Kind == overlayMount }
 
-// maxParentDirSize bounds a directory that has only places below it. The session writes nothing there.
+// maxParentDirSize bounds a directory that contains only mount points. The session writes nothing
+// there.
 const maxParentDirSize = "4m"
 
-// ensureMountPoint makes a mount point for fd if there is none.
+// ensureMountPoint makes a mount point for fd if none exists.
 func ensureMountPoint(fd int, path string) error {
 	if _, err := os.Lstat(path); err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -435,7 +439,7 @@ func ensureMountPoint(fd int, path string) error {
 	return os.WriteFile(path, nil, 0o600)
 }
 
-// dropRights removes all rights of the thread. Processes that it starts cannot get them back.
+// dropRights drops all capabilities of the thread. Processes that it starts cannot regain them.
 func dropRights() error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return err

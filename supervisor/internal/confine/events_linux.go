@@ -9,22 +9,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FileEvents tells whether files have changed since they were looked at, without a look at each. All sessions
-// of a program share one inotify instance while there are any, because a user has few
-// (fs.inotify.max_user_instances). Nothing waits for its events: a turn takes those that have queued, and an
-// idle session costs nothing. The kernel keeps at most 16 384 (max_queued_events) and says when there were
-// more. The zero value is ready, and nil watches nothing.
+// FileEvents reports whether files have changed since the last check, without a system call for
+// each file. All sessions of a program share one inotify instance, because a user has few of them
+// (fs.inotify.max_user_instances).
+//
+// No goroutine waits for events: a turn reads those in the queue, and an idle session costs
+// nothing. The kernel queues at most 16 384 events (max_queued_events) and reports an overflow. The
+// zero value is ready, and nil watches nothing.
 type FileEvents struct {
 	mu           sync.Mutex
 	opened       bool
 	fd           int              // -1 without an instance
 	eventCounts  map[int32]uint64 // how many events each watch had
-	staleWatches map[int32]bool   // watches whose file may have another path now
+	staleWatches map[int32]bool   // watches whose file may have moved
 	watchUsers   map[int32]int
-	overflows    uint64 // how often the kernel had more events than it keeps
+	overflows    uint64 // number of overflows of the kernel's queue
 }
 
-// maxWatches bounds the watches of a program. Paths beyond it are looked at.
+// maxWatches bounds the watches of a program. Further paths are checked on each turn.
 const maxWatches = 4096
 
 const (
@@ -33,15 +35,17 @@ const (
 	goneEvents = unix.IN_DELETE_SELF | unix.IN_MOVE_SELF
 )
 
-// eventMarks remembers how many events paths had. nil stands for paths that are not watched yet.
+// eventMarks are the event counts of a set of paths at one moment. nil means that the paths are not
+// watched yet.
 type eventMarks struct {
-	events      *FileEvents // nil where they cannot be watched
+	events      *FileEvents // nil if they cannot be watched
 	eventCounts map[int32]uint64
 	overflows   uint64
 }
 
-// watchPaths watches paths, whether they are there or not, and the directories above them. Its marks are never quiet
-// if one of them is reached by a symbolic link, or is on a filesystem that others may change.
+// watchPaths watches paths, whether they exist or not, and the directories above them. The marks
+// are never quiet if a path leads through a symbolic link or is on a filesystem that other machines
+// may change.
 func (e *FileEvents) watchPaths(paths []string) *eventMarks {
 	if e == nil {
 		return &eventMarks{}
@@ -63,7 +67,8 @@ func (e *FileEvents) watchPaths(paths []string) *eventMarks {
 	return m
 }
 
-// watchWithParents watches the directories above a path before the path: what takes its place is told then.
+// watchWithParents watches the directories above a path before the path itself, so that a
+// replacement of the path is noticed.
 func (e *FileEvents) watchWithParents(path string, m *eventMarks, known map[string]bool) bool {
 	if known[path] {
 		return true
@@ -73,7 +78,7 @@ func (e *FileEvents) watchWithParents(path string, m *eventMarks, known map[stri
 	return (above == path || e.watchWithParents(above, m, known)) && e.addWatch(path, m)
 }
 
-// openInotify makes the instance.
+// openInotify opens the inotify instance, unless it is open.
 func (e *FileEvents) openInotify() bool {
 	if !e.opened {
 		e.opened = true
@@ -86,7 +91,7 @@ func (e *FileEvents) openInotify() bool {
 	return e.fd >= 0
 }
 
-// Close gives the instance back. All is looked at from then on.
+// Close closes the inotify instance. From then on every file is checked.
 func (e *FileEvents) Close() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -96,11 +101,11 @@ func (e *FileEvents) Close() {
 	}
 }
 
-// addWatch adds a watch to marks. It reports whether a change of the path will be told.
+// addWatch adds a watch to marks. It reports whether a change of the path will be noticed.
 func (e *FileEvents) addWatch(path string, m *eventMarks) bool {
 	var st unix.Stat_t
 	if err := unix.Lstat(path, &st); err != nil {
-		return err == unix.ENOENT || err == unix.ENOTDIR // the directory above tells when it comes
+		return err == unix.ENOENT || err == unix.ENOTDIR // the watch of the directory above notices its creation
 	}
 	mask := uint32(goneEvents | fileEvents)
 	switch st.Mode & unix.S_IFMT {
@@ -123,7 +128,8 @@ func (e *FileEvents) addWatch(path string, m *eventMarks) bool {
 	return true
 }
 
-// isLocal reports whether only this system changes a filesystem, so that it tells all changes.
+// isLocal reports whether only this system changes a filesystem, so that inotify reports all
+// changes.
 func isLocal(path string) bool {
 	var st unix.Statfs_t
 	if unix.Statfs(path, &st) != nil {
@@ -136,7 +142,7 @@ func isLocal(path string) bool {
 	return false
 }
 
-// readEvents counts the events that have queued.
+// readEvents counts the queued events.
 func (e *FileEvents) readEvents() {
 	var buffer [16 << 10]byte
 	for {
@@ -161,7 +167,7 @@ func (e *FileEvents) readEvents() {
 	}
 }
 
-// inotifyEvents returns the watches and masks of the events that a read has got.
+// inotifyEvents returns the watch and mask of each event in the bytes of a read.
 func inotifyEvents(read []byte) iter.Seq2[int32, uint32] {
 	return func(yield func(watch int32, mask uint32) bool) {
 		for at := 0; at+unix.SizeofInotifyEvent <= len(read); {
@@ -174,7 +180,7 @@ func inotifyEvents(read []byte) iter.Seq2[int32, uint32] {
 	}
 }
 
-// catchUp marks what has happened until now.
+// catchUp sets the marks to the present counts.
 func (e *FileEvents) catchUp(m *eventMarks) {
 	m.overflows = e.overflows
 	for wd := range m.eventCounts {
@@ -182,12 +188,13 @@ func (e *FileEvents) catchUp(m *eventMarks) {
 	}
 }
 
-// releaseMarks gives up the watches that only these marks have, and the instance when none is left.
+// releaseMarks removes the watches that only these marks use, and closes the instance when no watch
+// remains.
 func (e *FileEvents) releaseMarks(m *eventMarks) {
 	for wd := range m.eventCounts {
 		if e.watchUsers[wd]--; e.watchUsers[wd] <= 0 {
 			if e.fd >= 0 {
-				_, _ = unix.InotifyRmWatch(e.fd, uint32(wd)) // it may have ended
+				_, _ = unix.InotifyRmWatch(e.fd, uint32(wd)) // the watch may have ended
 			}
 			delete(e.watchUsers, wd)
 			delete(e.eventCounts, wd)
@@ -201,7 +208,7 @@ func (e *FileEvents) releaseMarks(m *eventMarks) {
 	}
 }
 
-// areQuiet reports whether nothing has happened to the paths.
+// areQuiet reports whether no event was counted for the paths since the marks were set.
 func (m *eventMarks) areQuiet() bool {
 	if m == nil || m.events == nil {
 		return false
@@ -220,7 +227,8 @@ func (m *eventMarks) areQuiet() bool {
 	return true
 }
 
-// renewedMarks returns marks from now on: of the same paths, or nil if one may be another file or directory.
+// renewedMarks returns marks of the same paths as of now, or nil if one of them may have become
+// another file or directory.
 func (m *eventMarks) renewedMarks() *eventMarks {
 	if m == nil || m.events == nil {
 		return m
@@ -238,7 +246,7 @@ func (m *eventMarks) renewedMarks() *eventMarks {
 	return m
 }
 
-// unwatch gives the watches up.
+// unwatch releases the watches of the marks.
 func (m *eventMarks) unwatch() {
 	if m == nil || m.events == nil {
 		return

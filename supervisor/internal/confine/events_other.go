@@ -2,7 +2,7 @@
 
 package confine
 
-// FileEvents watches nothing here.
+// FileEvents watches nothing on this system, so that every file is checked on each turn.
 type FileEvents struct{}
 
 // Close does nothing.

@@ -11,18 +11,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A fileCall says where a system call has its paths.
+// A fileCall describes which arguments of a system call are paths, and what the call does to them.
 type fileCall struct {
 	name  string
 	op    string
-	paths []pathArgs // none, where a descriptor names the file, to two
+	paths []pathArgs // none to two; none if a descriptor names the file
 	flags int        // the argument with the flags of an open; -1 for other calls
 }
 
-// A pathArgs says which arguments are a path.
+// pathArgs are the indexes of the arguments that form one path.
 type pathArgs struct {
-	dir, path int    // dir is -1 for calls that have no directory
-	op        string // what it does to the path; "" when it is that of the call
+	dir, path int    // dir is -1 for calls without a directory argument
+	op        string // what the call does to this path; "" for the call's own op
 }
 
 // fileCalls returns the calls that change files, by number.
@@ -68,8 +68,8 @@ func fileCalls() map[int32]*fileCall {
 	return calls
 }
 
-// A userPath is a path that was copied from a program, with a zero byte at its end. It holds a path
-// relative to a directory, and the directory's.
+// A userPath is a path that was copied from a program, with a zero byte at its end. The buffer has
+// room for the path of a directory and a path relative to it.
 type userPath struct {
 	buf [2*unix.PathMax + 2]byte
 	len int // without the zero byte
@@ -77,7 +77,7 @@ type userPath struct {
 
 func (n *userPath) String() string { return string(n.buf[:n.len]) }
 
-// trimSlashes takes the slashes at the end away.
+// trimSlashes removes trailing slashes.
 func (n *userPath) trimSlashes() {
 	for n.len > 1 && n.buf[n.len-1] == '/' {
 		n.len--
@@ -85,7 +85,7 @@ func (n *userPath) trimSlashes() {
 	n.buf[n.len] = 0
 }
 
-// readUserPath makes the name absolute, as the program sees it.
+// readUserPath reads a path of a program and makes it absolute, as the program sees it.
 func (b *Sandbox) readUserPath(to *userPath, pid, dir int, at uint64) error {
 	to.len = 0
 	text := to.buf[unix.PathMax+1 : 2*unix.PathMax+1]
@@ -109,45 +109,45 @@ func (b *Sandbox) readUserPath(to *userPath, pid, dir int, at uint64) error {
 	return nil
 }
 
-// peekText copies a text of a thread up to its zero byte, and returns its length. It reads page
-// by page, because the next page may not be there.
+// peekText copies a zero-terminated text of a thread and returns its length. It never reads across
+// a page boundary, because the next page may not be mapped.
 func peekText(pid int, at uint64, text []byte) (int, error) {
 	const page = 4096
-	for have := 0; have < len(text); {
-		want := min(len(text)-have, page-int(at%page))
-		if want > 256 {
-			want = 256 // most paths are short
+	for done := 0; done < len(text); {
+		size := min(len(text)-done, page-int(at%page))
+		if size > 256 {
+			size = 256 // most paths are short
 		}
-		part := text[have : have+want]
+		part := text[done : done+size]
 		if err := peekMemory(pid, at, part); err != nil {
 			return 0, err
 		}
 		if i := bytes.IndexByte(part, 0); i >= 0 {
-			return have + i, nil
+			return done + i, nil
 		}
-		have, at = have+want, at+uint64(want)
+		done, at = done+size, at+uint64(size)
 	}
 	return 0, unix.ENAMETOOLONG
 }
 
-// readOnlyDenial reports whether the worker's mounts will refuse a call that changes files, though its
-// user may change them outside. Nothing depends on it but what is told and asked: the program
-// can change the path meanwhile.
+// readOnlyDenial reports whether the worker's mounts will refuse a call that changes files, though
+// the user may change them outside. Only reports and questions depend on it, because the program
+// can change the path in the meantime.
 func (b *Sandbox) readOnlyDenial(n *seccompNotif, f *fileCall, names *[2]userPath) (Denial, bool) {
 	for i, p := range f.paths {
 		dir := unix.AT_FDCWD
 		if p.dir >= 0 {
 			dir = int(int32(n.Data.Args[p.dir]))
 		}
-		to := &names[i]
-		if b.readUserPath(to, int(n.PID), dir, n.Data.Args[p.path]) != nil || isPseudoPath(to.buf[:to.len]) {
+		name := &names[i]
+		if b.readUserPath(name, int(n.PID), dir, n.Data.Args[p.path]) != nil || isPseudoPath(name.buf[:name.len]) {
 			continue
 		}
 		op := f.op
 		if p.op != "" {
 			op = p.op
 		}
-		path, op, refused := b.readOnlyTarget(to, op)
+		path, op, refused := b.readOnlyTarget(name, op)
 		if refused {
 			return Denial{Op: op, Path: path, Program: b.programName(int(n.PID)), Protected: b.isUngrantable(path)}, true
 		}
@@ -155,11 +155,11 @@ func (b *Sandbox) readOnlyDenial(n *seccompNotif, f *fileCall, names *[2]userPat
 	return Denial{}, false
 }
 
-// isBytecode reports whether a path is in a cache of compiled code that Python tries to write beside each
-// module, and does without (PEP 3147): nobody has asked for it.
+// isBytecode reports whether a path is in a cache of compiled code, which Python tries to write
+// next to each module and can do without (PEP 3147). The user need not know of such a denial.
 func isBytecode(file string) bool { return strings.Contains(file+"/", "/__pycache__/") }
 
-// isUngrantable reports whether a path is below a place that no grant makes writable.
+// isUngrantable reports whether a path is below a mount that no grant makes writable.
 func (b *Sandbox) isUngrantable(file string) bool {
 	b.protectMu.RLock()
 	defer b.protectMu.RUnlock()
@@ -171,30 +171,31 @@ func (b *Sandbox) isUngrantable(file string) bool {
 	return false
 }
 
-// mountPointDenial reports whether a call moves, replaces or removes a place, which the kernel refuses with
-// EBUSY because it is a mount point.
+// mountPointDenial reports whether a call moves, replaces or removes a mount point, which the
+// kernel refuses with EBUSY.
 func (b *Sandbox) mountPointDenial(n *seccompNotif, f *fileCall, names *[2]userPath) (Denial, bool) {
 	for i, p := range f.paths {
 		dir := unix.AT_FDCWD
 		if p.dir >= 0 {
 			dir = int(int32(n.Data.Args[p.dir]))
 		}
-		to := &names[i]
-		if b.readUserPath(to, int(n.PID), dir, n.Data.Args[p.path]) != nil || isPseudoPath(to.buf[:to.len]) {
+		name := &names[i]
+		if b.readUserPath(name, int(n.PID), dir, n.Data.Args[p.path]) != nil || isPseudoPath(name.buf[:name.len]) {
 			continue
 		}
-		if path, ok := b.mountPointOf(to, f, n); ok {
+		if path, ok := b.mountPointOf(name, f, n); ok {
 			return Denial{Op: f.op, Path: path, Program: b.programName(int(n.PID)), Protected: true}, true
 		}
 	}
 	return Denial{}, false
 }
 
-// mountPointOf returns the real path of a name if it is a place that the call could otherwise change.
+// mountPointOf returns the real path of a name, and whether it is a mount point that the call could
+// otherwise change.
 func (b *Sandbox) mountPointOf(to *userPath, f *fileCall, n *seccompNotif) (string, bool) {
 	to.trimSlashes()
 	slash := bytes.LastIndexByte(to.buf[:to.len], '/')
-	if slash < 0 || !b.isMountName(to.buf[slash+1:to.len]) { // most are not, and cost nothing more
+	if slash < 0 || !b.isMountName(to.buf[slash+1:to.len]) { // most names are not, and are done here
 		return "", false
 	}
 	s, err := b.openNameInDir(string(to.buf[:slash+1]), string(to.buf[slash+1:to.len]))
@@ -218,18 +219,19 @@ func (b *Sandbox) isMountName(last []byte) bool {
 	return b.mountNames[string(last)]
 }
 
-// removesDir reports whether a call removes a directory, and not another file.
+// removesDir reports whether a call removes a directory and not a file.
 func (f *fileCall) removesDir(n *seccompNotif) bool {
 	return f.name == "rmdir" || f.name == "unlinkat" && n.Data.Args[2]&unix.AT_REMOVEDIR != 0
 }
 
-// isPseudoPath reports whether a path is in a filesystem that each session has of its own. Names there
-// mean something else to the stage.
+// isPseudoPath reports whether a path is in a filesystem that each session has a separate instance
+// of. Names there mean something else to the monitor.
 func isPseudoPath(path []byte) bool {
 	return bytes.HasPrefix(path, []byte("/proc/")) || bytes.HasPrefix(path, []byte("/dev/"))
 }
 
-// readOnlyTarget reports whether a path is read-only for the session alone. It returns the real path.
+// readOnlyTarget reports whether a path is read-only for the session alone. It returns the real
+// path and the operation.
 func (b *Sandbox) readOnlyTarget(to *userPath, op string) (path, did string, refused bool) {
 	if op == "write" || op == "change" {
 		fd, err := b.openPath(to.buf[:to.len+1])
@@ -253,50 +255,51 @@ func (b *Sandbox) readOnlyTarget(to *userPath, op string) (path, did string, ref
 		return "", "", false
 	}
 	defer s.close()
-	if isThere := s.fileType() != 0; !isReadOnlyMount(s.dir) || isThere == (op == "create") {
+	if exists := s.fileType() != 0; !isReadOnlyMount(s.dir) || exists == (op == "create") {
 		return "", "", false // the call fails for another reason
 	}
 	return s.fullPath, op, true
 }
 
-// maxLookups bounds how often a path is looked up again.
+// maxLookups bounds how often a path lookup is repeated.
 const maxLookups = 10_000
 
 // openPath opens a path as the worker sees it. The path ends with a zero byte.
 func (b *Sandbox) openPath(path []byte) (int, error) { return b.openPathWith(path, 0) }
 
-// openPathWith is look with more flags. The kernel gives a path with ".." up with EAGAIN when anything was
-// renamed or mounted meanwhile, on the whole machine, and the caller is to try again (openat2(2)).
+// openPathWith is openPath with more flags. The kernel fails a path with ".." with EAGAIN if
+// anything on the machine was renamed or mounted at the same time, and expects the caller to retry
+// (openat2(2)).
 func (b *Sandbox) openPathWith(path []byte, flags uint64) (int, error) {
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | flags, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
-	for looks := 1; ; looks++ {
+	for tries := 1; ; tries++ {
 		fd, _, no := unix.Syscall6(unix.SYS_OPENAT2, uintptr(b.rootFD), uintptr(unsafe.Pointer(&path[0])), uintptr(unsafe.Pointer(&how)), unix.SizeofOpenHow, 0, 0)
 		switch {
 		case no == 0:
 			return int(fd), nil
-		case no != unix.EAGAIN || looks == maxLookups:
+		case no != unix.EAGAIN || tries == maxLookups:
 			return -1, no
 		}
 	}
 }
 
-// isReadOnlyMount reports whether only a mount keeps the user from writing. The kernel looks at the
-// owner and the mode first.
+// isReadOnlyMount reports whether only a read-only mount keeps the user from writing. The kernel
+// checks the owner and the mode first.
 func isReadOnlyMount(fd int) bool {
 	return unix.Faccessat2(fd, "", unix.W_OK, unix.AT_EMPTY_PATH|unix.AT_EACCESS) == unix.EROFS
 }
 
-// realPath returns the path of an open file of the stage.
+// realPath returns the path of an open file of the monitor.
 func (b *Sandbox) realPath(fd int) (string, error) {
 	var path [unix.PathMax]byte
 	n, err := unix.Readlinkat(b.selfFilesFD, strconv.Itoa(fd), path[:])
 	if err != nil {
-		return "", err // it is too long, and so nothing that could be judged
+		return "", err // a path that is too long cannot be checked
 	}
 	return string(path[:n]), nil
 }
 
-// programName returns the name of a thread's program; "" for the worker.
+// programName returns the name of a thread's program, or "" for the worker.
 func (b *Sandbox) programName(tid int) string {
 	leader, err := b.threadGroupID(tid)
 	if err != nil || int64(leader) == b.workerPID.Load() {

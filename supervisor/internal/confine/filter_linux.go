@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An architecture has the facts that a filter needs.
+// An architecture holds what a seccomp filter needs to know of a processor architecture.
 type architecture struct {
-	auditArch uint32 // the kernel's number for it
+	auditArch uint32 // AUDIT_ARCH of the kernel
 	calls     map[string]uint32
 }
 
@@ -24,31 +24,32 @@ var (
 		"swapon", "swapoff", "reboot", "acct", "quotactl", "quotactl_fd", "settimeofday", "clock_settime", "clock_adjtime", "adjtimex",
 		"syslog", "open_by_handle_at", "fanotify_init", "vhangup", "iopl", "ioperm", "lookup_dcookie", "nfsservctl", "lsm_set_self_attr",
 	}
-	// unsupportedCalls are calls that programs can do without. clone3, openat2 and the calls for attributes by a
-	// directory have arguments in memory, which a filter cannot read; requests of io_setup count against a
-	// number that all programs of the machine share. Libraries fall back to clone, openat and others.
+	// unsupportedCalls are calls that programs can do without, because libraries fall back to
+	// clone, openat and others. clone3, openat2 and the calls for attributes relative to a
+	// directory have arguments in memory, which a filter cannot read. Requests of io_setup count
+	// against a limit that all programs of the machine share.
 	unsupportedCalls = []string{
 		"add_key", "keyctl", "request_key", "io_uring_setup", "io_uring_enter", "io_uring_register", "clone3", "openat2",
 		"fchmodat2", "setxattrat", "removexattrat", "file_setattr", "io_setup",
 	}
 )
 
-// sharedObjectCalls are the calls for what all programs of a machine share by number or name. A session in
-// namespaces has its own.
+// sharedObjectCalls are the calls for objects that all programs of a machine share by number or
+// name. A session in namespaces has its own.
 var sharedObjectCalls = []string{
 	"shmget", "shmat", "shmctl", "shmdt", "semget", "semop", "semctl", "semtimedop", "msgget", "msgsnd", "msgrcv", "msgctl", "mq_open", "mq_unlink",
 }
 
-// otherProcessCalls are the calls that change how another process of the user runs, with the argument that
-// names it: 0 is the process itself.
+// otherProcessCalls are the calls that change how another process of the user runs, with the index
+// of the argument that names the process; the value 0 is the process itself.
 var otherProcessCalls = map[string]uint32{
 	"prlimit64": 0, "setpriority": 1, "ioprio_set": 1, "sched_setaffinity": 0, "sched_setscheduler": 0, "sched_setparam": 0, "sched_setattr": 0,
 }
 
-// sendCalls are the calls that send, with the argument that has their flags.
+// sendCalls are the calls that send data, with the index of their flags argument.
 var sendCalls = map[string]uint32{"sendto": 3, "sendmsg": 2, "sendmmsg": 3}
 
-// notifiedCalls are the calls that the kernel reports to the stage, beside opening to write.
+// notifiedCalls are the calls that the kernel reports to the monitor, besides opening to write.
 var notifiedCalls = []string{
 	"connect", "creat", "mkdir", "mkdirat", "mknod", "mknodat", "unlink", "unlinkat", "rmdir",
 	"rename", "renameat", "renameat2", "link", "linkat", "symlink", "symlinkat", "truncate", "bind",
@@ -62,7 +63,7 @@ const (
 	x32CallBit     = 1 << 30
 )
 
-// supportedFilter says why this architecture has no filter, or nil.
+// supportedFilter returns an error if there is no filter for this architecture.
 func supportedFilter() error {
 	if _, ok := architectures[runtime.GOARCH]; !ok {
 		return fmt.Errorf("a sandbox: %w on %s", errors.ErrUnsupported, runtime.GOARCH)
@@ -70,7 +71,7 @@ func supportedFilter() error {
 	return nil
 }
 
-// A bpfProgram is one of the kernel's packet filters, over struct seccomp_data.
+// A bpfProgram is a seccomp filter: classic BPF instructions over struct seccomp_data.
 type bpfProgram []unix.SockFilter
 
 const (
@@ -100,7 +101,7 @@ func (p *bpfProgram) returnIf(test uint16, k, result uint32) {
 	p.add(opReturn, result, 0, 0)
 }
 
-// returnUnless returns result if the loaded value is none of these.
+// returnUnless returns result if the loaded value is not one of values.
 func (p *bpfProgram) returnUnless(result uint32, values ...uint32) {
 	for i, v := range values {
 		p.add(opJumpEqual, v, uint8(len(values)-i), 0)
@@ -108,7 +109,7 @@ func (p *bpfProgram) returnUnless(result uint32, values ...uint32) {
 	p.add(opReturn, result, 0, 0)
 }
 
-// onValue adds the instructions of body for this loaded value.
+// onValue runs the instructions of body if the loaded value is value.
 func (p *bpfProgram) onValue(value uint32, body func(*bpfProgram)) {
 	var inner bpfProgram
 	body(&inner)
@@ -116,7 +117,7 @@ func (p *bpfProgram) onValue(value uint32, body func(*bpfProgram)) {
 	*p = append(*p, inner...)
 }
 
-// onCall adds the instructions of body for one system call, if the architecture has it.
+// onCall runs the instructions of body for one system call, if the architecture has it.
 func (p *bpfProgram) onCall(a architecture, name string, body func(*bpfProgram)) {
 	if nr, ok := a.calls[name]; ok {
 		p.onValue(nr, func(p *bpfProgram) {
@@ -126,15 +127,15 @@ func (p *bpfProgram) onCall(a architecture, name string, body func(*bpfProgram))
 	}
 }
 
-// filterFor returns the filter of an architecture, below mounts and namespaces. It allows all
-// calls that it does not name, because mounts and rights protect files.
+// filterFor returns the filter of an architecture for a session with mounts and namespaces. It
+// allows all calls that it does not name, because mounts and capabilities protect files.
 func filterFor(a architecture, plan *Plan) bpfProgram {
 	p := newFilter(a)
-	for name, flags := range map[string]uint32{"open": 1, "openat": 2} { // first: opening to read costs nothing
+	for name, flags := range map[string]uint32{"open": 1, "openat": 2} { // first, so that opening to read stays cheap
 		p.onCall(a, name, func(p *bpfProgram) {
 			p.add(opLoad, argumentOffset(flags), 0, 0)
 			p.returnIf(opJumpAnyBit, writeFlags, unix.SECCOMP_RET_USER_NOTIF)
-			if len(plan.Unreadable) > 0 { // all but a path alone, which is opened by its name later
+			if len(plan.Unreadable) > 0 { // all opens but those with O_PATH, whose descriptor is opened by name later
 				p.add(opJumpAnyBit, unix.O_PATH, 1, 0)
 				p.add(opReturn, unix.SECCOMP_RET_USER_NOTIF, 0, 0)
 			}
@@ -153,7 +154,7 @@ func filterFor(a architecture, plan *Plan) bpfProgram {
 			p.returnIf(opJumpEqual, a.calls[name], unix.SECCOMP_RET_USER_NOTIF)
 		}
 	}
-	p.onCall(a, "prlimit64", func(p *bpfProgram) { // of another process, which may be the stage
+	p.onCall(a, "prlimit64", func(p *bpfProgram) { // for another process, which may be the monitor
 		p.add(opLoad, argumentOffset(0), 0, 0)
 		p.returnUnless(unix.SECCOMP_RET_USER_NOTIF, 0)
 	})
@@ -161,8 +162,8 @@ func filterFor(a architecture, plan *Plan) bpfProgram {
 	return p
 }
 
-// noNamespaceFilterFor returns the filter for a session that shares the machine's namespaces, and
-// so must not reach what is in them: by sockets, shared memory or queues.
+// noNamespaceFilterFor returns the filter for a session that shares the machine's namespaces. It
+// must not reach what is in them by sockets, shared memory or message queues.
 func noNamespaceFilterFor(a architecture, plan *Plan) bpfProgram {
 	p := newFilter(a)
 	p.forbidCommonCalls(a)
@@ -173,9 +174,9 @@ func noNamespaceFilterFor(a architecture, plan *Plan) bpfProgram {
 	for _, name := range sharedObjectCalls {
 		p.returnIf(opJumpEqual, a.calls[name], errnoResult(unix.ENOSYS))
 	}
-	for name, who := range otherProcessCalls {
+	for name, process := range otherProcessCalls {
 		p.onCall(a, name, func(p *bpfProgram) {
-			p.add(opLoad, argumentOffset(who), 0, 0)
+			p.add(opLoad, argumentOffset(process), 0, 0)
 			p.returnUnless(errnoResult(unix.EPERM), 0)
 		})
 	}
@@ -185,7 +186,7 @@ func noNamespaceFilterFor(a architecture, plan *Plan) bpfProgram {
 	for name, flags := range map[string]uint32{"open": 1, "openat": 2} {
 		p.onCall(a, name, func(p *bpfProgram) {
 			p.add(opLoad, argumentOffset(flags), 0, 0)
-			p.add(opJumpAnyBit, unix.O_CREAT|unix.O_TMPFILE&^unix.O_DIRECTORY, 0, 3) // else there is no mode
+			p.add(opJumpAnyBit, unix.O_CREAT|unix.O_TMPFILE&^unix.O_DIRECTORY, 0, 3) // other opens have no mode
 			p.forbidSetuid(flags + 1)
 		})
 	}
@@ -193,16 +194,17 @@ func noNamespaceFilterFor(a architecture, plan *Plan) bpfProgram {
 	return p
 }
 
-// modeArguments are the calls that give a file a mode, with the argument that has it.
+// modeArguments are the calls that set the mode of a file, with the index of the mode argument.
 var modeArguments = map[string]uint32{"chmod": 1, "fchmod": 1, "fchmodat": 2, "creat": 1, "mknod": 1, "mknodat": 2}
 
-// forbidSetuid forbids programs that other users run with the rights of the session's user.
+// forbidSetuid forbids modes that let other users run a program with the rights of the session's
+// user.
 func (p *bpfProgram) forbidSetuid(mode uint32) {
 	p.add(opLoad, argumentOffset(mode), 0, 0)
 	p.returnIf(opJumpAnyBit, unix.S_ISUID, errnoResult(unix.EPERM))
 }
 
-// newFilter returns what the filters begin with: they forbid foreign programs.
+// newFilter returns the start of a filter, which forbids programs of other architectures.
 func newFilter(a architecture) bpfProgram {
 	var p bpfProgram
 	p.add(opLoad, offsetArch, 0, 0)
@@ -213,7 +215,7 @@ func newFilter(a architecture) bpfProgram {
 	return p
 }
 
-// forbidCommonCalls forbids the calls that no session has.
+// forbidCommonCalls forbids the calls that no session may make.
 func (p *bpfProgram) forbidCommonCalls(a architecture) {
 	for _, name := range forbiddenCalls {
 		if nr, ok := a.calls[name]; ok {
@@ -231,7 +233,7 @@ func (p *bpfProgram) forbidCommonCalls(a architecture) {
 		p.add(opLoad, argumentOffset(0), 0, 0)
 		p.returnIf(opJumpAnyBit, namespaceFlags, errnoResult(unix.EPERM))
 	})
-	p.onCall(a, "ioctl", func(p *bpfProgram) { // they would type into a terminal
+	p.onCall(a, "ioctl", func(p *bpfProgram) { // these type into a terminal
 		p.add(opLoad, argumentOffset(1), 0, 0)
 		p.returnIf(opJumpEqual, unix.TIOCSTI, errnoResult(unix.EPERM))
 		p.returnIf(opJumpEqual, tiocLinux, errnoResult(unix.EPERM))
@@ -242,7 +244,7 @@ func (p *bpfProgram) forbidCommonCalls(a architecture) {
 		p.add(opAnd, 0xff00, 0, 0)
 		p.returnIf(opJumpEqual, bcachefsRequests, errnoResult(unix.EPERM))
 	})
-	p.onCall(a, "fcntl", func(p *bpfProgram) { // programs outside would wait until it is given up
+	p.onCall(a, "fcntl", func(p *bpfProgram) { // a lease makes programs outside wait
 		p.add(opLoad, argumentOffset(1), 0, 0)
 		p.returnIf(opJumpEqual, unix.F_SETLEASE, errnoResult(unix.EPERM))
 	})
@@ -255,18 +257,18 @@ func (p *bpfProgram) forbidCommonCalls(a architecture) {
 
 const tiocLinux = 0x541c
 
-// btrfsNameRequests are requests by which btrfs makes and removes names without a call that is reported: a copy of a
-// directory, filled, gets any name. bcachefs has such ones, too.
+// btrfsNameRequests are the ioctl requests by which btrfs makes and removes names without a call
+// that is reported: a copy of a filled directory gets any name. bcachefs has similar requests.
 var btrfsNameRequests = []uint32{
 	0x5000940e, 0x50009418, // BTRFS_IOC_SUBVOL_CREATE
 	0x50009401, 0x50009417, // BTRFS_IOC_SNAP_CREATE
 	0x5000940f, 0x5000943f, // BTRFS_IOC_SNAP_DESTROY
 }
 
-const bcachefsRequests = 0xbc00 // the kind of all its requests
+const bcachefsRequests = 0xbc00 // the type byte of all its requests
 
-// allowSockets allows the socket families of the session's own machine and network. It forbids unix
-// datagram allowSockets, even in pairs: each message can name its target in memory, where neither a
+// allowSockets allows the socket families of the session's own machine and network. It forbids Unix
+// datagram sockets, even in pairs: each message can name its target in memory, where neither a
 // filter nor a mount can check it. The kernel makes one from SOCK_RAW, too:
 // https://github.com/torvalds/linux/blob/v6.18/net/unix/af_unix.c (unix_create)
 func allowSockets(p *bpfProgram) {
@@ -284,9 +286,9 @@ func allowSockets(p *bpfProgram) {
 	})
 }
 
-// allowSharedSockets allows no sockets of this machine, whose names a filter cannot read, and those of
-// the network only to a session that has all of it. One with an outlet has those of TCP, which the
-// stage connects. IPv6 would bring headers that lead a packet elsewhere, and is not needed for that.
+// allowSharedSockets allows no Unix sockets, whose names a filter cannot read, and network sockets
+// only to a session with the whole network. A session with egress has TCP sockets over IPv4, which
+// the monitor connects. IPv6 has headers that send a packet elsewhere, and is not needed for that.
 func allowSharedSockets(p *bpfProgram, plan *Plan) {
 	p.add(opLoad, argumentOffset(0), 0, 0)
 	families := []uint32{unix.AF_NETLINK}
@@ -313,9 +315,9 @@ func allowSharedSockets(p *bpfProgram, plan *Plan) {
 	})
 }
 
-// requireEgress has the stage make each connect, and forbids the other ways in which a TCP socket
-// gets a peer: by listening, and by sending with "fast open". No option may lead what the stage has
-// connected elsewhere: a device, or a route that the sender chooses.
+// requireEgress makes the monitor connect each socket, and forbids the other ways in which a TCP
+// socket gets a peer: listening, and sending with "fast open". It also forbids options that
+// redirect a connected socket: a device, or a source route.
 func (p *bpfProgram) requireEgress(a architecture) {
 	p.returnIf(opJumpEqual, a.calls["connect"], unix.SECCOMP_RET_USER_NOTIF)
 	p.returnIf(opJumpEqual, a.calls["listen"], errnoResult(unix.EACCES))
@@ -343,7 +345,7 @@ func (p *bpfProgram) requireEgress(a architecture) {
 	})
 }
 
-// onSocketOption adds the instructions of body for the options of one level, which is loaded.
+// onSocketOption runs the instructions of body for the options of one level, which is loaded.
 func (p *bpfProgram) onSocketOption(level uint32, body func(*bpfProgram)) {
 	p.onValue(level, func(p *bpfProgram) {
 		p.add(opLoad, argumentOffset(2), 0, 0)
@@ -352,8 +354,8 @@ func (p *bpfProgram) onSocketOption(level uint32, body func(*bpfProgram)) {
 	})
 }
 
-// installNoNamespaceFilter puts that filter on the calling thread. It returns the descriptor on which the
-// kernel reports connects; -1 if the plan has no outlet.
+// installNoNamespaceFilter installs the filter of noNamespaceFilterFor on the calling thread. It
+// returns the descriptor on which the kernel reports connects, or -1 if the plan has no egress.
 func installNoNamespaceFilter(plan *Plan) (int, error) {
 	if err := supportedFilter(); err != nil {
 		return -1, err
@@ -369,7 +371,7 @@ func installNoNamespaceFilter(plan *Plan) (int, error) {
 	return fd, nil
 }
 
-// installFilter puts the filter on the calling thread. It returns the descriptor on which the
+// installFilter installs the filter on the calling thread. It returns the descriptor on which the
 // kernel reports calls that wait for an answer.
 func installFilter(plan *Plan) (int, error) {
 	if err := supportedFilter(); err != nil {

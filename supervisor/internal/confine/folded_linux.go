@@ -12,9 +12,9 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// foldPath returns a path in a form that all names have which some filesystem takes for the same: some tell no
-// case apart (the long s is an s), some leave out what cannot be seen, and some the dots and spaces at the
-// end of a name.
+// foldPath maps a path to a form that is equal for all names which some filesystem treats as the
+// same. Some filesystems ignore case (and take the long s for an s), some ignore invisible
+// characters, and some ignore dots and spaces at the end of a name.
 func foldPath(file string) string {
 	if isPlainText(file) {
 		return strings.ToLower(file)
@@ -30,7 +30,7 @@ func foldPath(file string) string {
 	return strings.Join(parts, "/")
 }
 
-// isPlainText reports whether only the case of a path can differ.
+// isPlainText reports whether a path can differ from its folded form only in case.
 func isPlainText(file string) bool {
 	for i := range len(file) {
 		c := file[i]
@@ -41,7 +41,7 @@ func isPlainText(file string) bool {
 	return true
 }
 
-// dropInvisible leaves out characters that cannot be seen.
+// dropInvisible returns -1 for invisible characters.
 func dropInvisible(r rune) rune {
 	if unicode.In(r, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) {
 		return -1
@@ -49,11 +49,12 @@ func dropInvisible(r rune) rune {
 	return r
 }
 
-// shortNamePattern is the form of the second names that FAT and NTFS give to files, such as GIT~1 for .git.
+// shortNamePattern matches the second names that FAT and NTFS give to files, such as GIT~1 for
+// .git.
 var shortNamePattern = regexp.MustCompile(`^[^.~]{1,6}~[0-9]{1,6}(\.[^.]{0,3})?$`)
 
-// isShortName reports whether a name in a directory may be such a second one: it leads to something, and is not
-// listed.
+// isShortName reports whether a name may be such a second name: it exists, but the directory does
+// not list it.
 func isShortName(dir, name string) bool {
 	if !strings.Contains(name, "~") || !shortNamePattern.MatchString(name) || presenceOf(dir+"/"+name) == missing {
 		return false

@@ -7,10 +7,11 @@ import (
 	"strings"
 )
 
-// A session may change plain settings of a repository: those that name no programs or files, and of a
-// repository that it did not make no servers but for a new remote. git writes the whole file anew, so the
-// stage compares the old text with the new one. It reads only what git itself writes. Anything else counts
-// as one opaque line, which must stay as and where it is.
+// A session may change plain git settings of a repository: settings that name no programs or files.
+// In a repository that it did not make, it may add a remote, but not change the server of an
+// existing one. Git rewrites the whole file, so the monitor compares the old text with the new one.
+// It parses only what git itself writes. Any other line is opaque and must stay unchanged and in
+// its place.
 
 // settableGit are the settings that a session may add, change and remove, by section and name.
 var settableGit = map[string][]string{
@@ -18,12 +19,14 @@ var settableGit = map[string][]string{
 	"submodule": {"active"}, "user": {"email", "name"},
 }
 
-// addableGit are those that it may add, and not change or remove: others push and fetch by them.
+// addableGit are the settings that a session may add, but not change or remove, because others push
+// and fetch by them.
 var addableGit = map[string][]string{
 	"branch": {"merge", "remote"}, "remote": {"fetch", "url"}, "submodule": {"url"},
 }
 
-// ownSettableGit are those that a session may also set in a repository that it made. There it may change all.
+// ownSettableGit are the settings that a session may also set in a repository that it made. There
+// it may change all of them.
 var ownSettableGit = map[string][]string{
 	"branch": {"autosetupmerge", "autosetuprebase", "gh-merge-base", "pushremote", "sort", "vscode-merge-base"},
 	"color":  {"branch", "diff", "interactive", "status", "ui"},
@@ -59,7 +62,7 @@ var ownSettableGit = map[string][]string{
 	"uploadpack":  {"allowanysha1inwant", "allowfilter", "allowreachablesha1inwant", "allowrefinwant", "allowtipsha1inwant", "hiderefs"},
 }
 
-// workTreeSetting is the name of the setting of the work tree whose repository is elsewhere.
+// workTreeSetting is the setting that names the work tree of a repository elsewhere.
 const workTreeSetting = "worktree"
 
 var (
@@ -70,25 +73,26 @@ var (
 	gitWord    = regexp.MustCompile(`^[A-Za-z0-9-]*`)
 )
 
-// gitLines are the lines of settings, sorted by what may be done with them.
+// gitLines are the lines of a git config file, sorted by what a session may do with them.
 type gitLines struct {
-	opaque   []string            // each with its section
+	opaque   []string            // each prefixed with its section
 	plain    map[string][]string // values by section, subsection and name
-	unparsed map[string]bool     // settings, and sections, that others have written in forms of their own
+	unparsed map[string]bool     // settings and sections in a form that git does not write
 }
 
-// A gitOwner says what a session may do with settings by whose repository they are of.
+// A gitOwner describes whose repository a config file belongs to, which decides what a session may
+// set in it.
 type gitOwner struct {
 	isOwn        bool                   // the session made it
-	isAddedTree  bool                   // it is that of a work tree in a repository of somebody else's
-	isWorkTreeOf func(tree string) bool // reports whether a work tree is that of the repository
+	isAddedTree  bool                   // the config file is that of an added work tree in a repository of another owner
+	isWorkTreeOf func(tree string) bool // reports whether a path is the work tree of the repository
 }
 
-// remoteSections are the sections that say where a push goes. Settings of one work tree come after those of the
-// repository, and add to its remotes or hide them.
+// remoteSections are the sections that decide where a push goes. Settings of one work tree are read
+// after those of the repository, and add to its remotes or override them.
 var remoteSections = []string{"branch", "remote", "submodule"}
 
-// isSettable reports whether a session may set something at all.
+// isSettable reports whether a session may set a setting to some value.
 func (o gitOwner) isSettable(section, name string) bool {
 	if o.isAddedTree && slices.Contains(remoteSections, section) {
 		return false
@@ -96,7 +100,7 @@ func (o gitOwner) isSettable(section, name string) bool {
 	return slices.Contains(settableGit[section], name) || slices.Contains(addableGit[section], name) || o.isOwn && slices.Contains(ownSettableGit[section], name)
 }
 
-// isAddOnly reports whether what a setting says stays once it is there.
+// isAddOnly reports whether a setting must not change once it exists.
 func (o gitOwner) isAddOnly(section, name string) bool {
 	return !o.isOwn && slices.Contains(addableGit[section], name)
 }
@@ -116,14 +120,14 @@ func (o gitOwner) isAllowedValue(section, name, value string) bool {
 	return true
 }
 
-// parseGitConfig reads settings. ok is false where it could misunderstand them.
+// parseGitConfig parses a git config file. ok is false if the text could be misunderstood.
 func parseGitConfig(text []byte, o gitOwner) (lines gitLines, ok bool) {
 	lines.plain, lines.unparsed = map[string][]string{}, map[string]bool{}
 	section, sub, strict := "", "", false
 	for line := range bytes.Lines(text) {
 		l := strings.TrimSuffix(string(line), "\n")
 		if strings.HasSuffix(strings.TrimRight(l, "\r"), `\`) {
-			return lines, false // it goes on in the next line
+			return lines, false // it continues in the next line
 		}
 		switch trimmed := strings.Trim(l, " \t\r"); {
 		case trimmed == "", o.isOwn && strings.ContainsAny(trimmed[:1], "#;"):
@@ -151,12 +155,12 @@ func parseGitConfig(text []byte, o gitOwner) (lines gitLines, ok bool) {
 	return lines, true
 }
 
-// refusedSetting reports whether a session must not put new settings in the place of old ones, and names the
-// first setting because of which; "" if none is known.
+// refusedSetting reports whether a session must not replace the old settings by the new ones. It
+// names the first setting that is the reason, or "" if it is unknown.
 func refusedSetting(old, now []byte, o gitOwner) (setting string, refused bool) {
 	before, ok := parseGitConfig(old, o)
-	after, fine := parseGitConfig(now, o)
-	if !ok || !fine {
+	after, ok2 := parseGitConfig(now, o)
+	if !ok || !ok2 {
 		return "", true
 	}
 	if !slices.Equal(before.opaque, after.opaque) {
@@ -173,7 +177,7 @@ func refusedSetting(old, now []byte, o gitOwner) (setting string, refused bool) 
 		}
 		part := strings.Split(key, "\x00")
 		if o.isAddOnly(part[0], part[2]) && (before.unparsed[key] || before.unparsed[part[0]]) {
-			return settingName(key), true // it is there already, in another form
+			return settingName(key), true // it exists already, in another form
 		}
 		if slices.ContainsFunc(values, func(value string) bool { return !o.isAllowedValue(part[0], part[2], value) }) {
 			return settingName(key), true
@@ -182,7 +186,7 @@ func refusedSetting(old, now []byte, o gitOwner) (setting string, refused bool) 
 	return "", false
 }
 
-// firstDifference returns the first line that only one of two lists has at its place.
+// firstDifference returns the first line at which two lists differ.
 func firstDifference(a, b []string) string {
 	if len(b) > len(a) {
 		a, b = b, a
@@ -195,10 +199,12 @@ func firstDifference(a, b []string) string {
 	return ""
 }
 
-// reportableGitName is a part of a setting's name that can be told: a longer one may hold a login.
+// reportableGitName matches a part of a setting's name that may be reported: a longer one may hold
+// a login.
 var reportableGitName = regexp.MustCompile(`^[A-Za-z0-9._/-]{1,64}$`)
 
-// settingName returns the name of a setting, from its section, subsection and line. It never has a value.
+// settingName returns the name of a setting, from its section, subsection and line. It never
+// returns the value.
 func settingName(line string) string {
 	part := strings.SplitN(line, "\x00", 3)
 	if len(part) < 3 {

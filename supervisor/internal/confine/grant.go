@@ -9,34 +9,35 @@ import (
 	"slices"
 )
 
-// A Grant gives a running session one more file or directory.
+// A Grant gives a running session access to one more file or directory.
 type Grant struct {
-	Path       Path    // real
-	ReadOnly   bool    // the session sees it, and does not write it
-	ParentDir  Path    // a directory of the session's own in which it is not there yet; else ""
-	Mounts     []Mount // below Path, parents before children: what stays as it is; of a refresh: what is shown anew
-	Removed    []Path  `json:",omitempty"` // of a refresh: places that are not there any more
+	Path       Path    // a real path
+	ReadOnly   bool    // the session may read it, but not write it
+	ParentDir  Path    // the session's own directory in which Path has no mount point yet; "" otherwise
+	Mounts     []Mount // below Path, parents before children: protected paths; for a refresh: mounts to renew
+	Removed    []Path  `json:",omitempty"` // for a refresh: mounts to remove
 	Absent     []Path  // as in a Plan
 	GitTargets []Path  // likewise
-	Unreadable []Path  `json:",omitempty"` // of a refresh: likewise
+	Unreadable []Path  `json:",omitempty"` // for a refresh: likewise
 
-	Identity string // of Dir when this was planned
+	Identity string // of Path when the grant was planned
 
 	gitViews []*gitView
 }
 
-// ErrReplaced says that a file or directory has the path of the one that a person meant, and is another.
+// ErrReplaced reports that the file or directory was replaced by another one since the user was
+// asked about it.
 var ErrReplaced = errors.New("it was replaced after you were asked")
 
-// Identity returns what tells a file or directory from any other that has its path later; "" where nothing
-// is there, and on systems that give a running session nothing.
+// Identity returns a text that distinguishes a file or directory from any other that has its path
+// later. It is "" if the path does not exist, and on systems without grants for running sessions.
 func Identity(path string) string { return fileIdentity(path) }
 
-// maxGrantBytes bounds a grant in bytes, because an order to the stage must fit into a pipe.
+// maxGrantBytes bounds the JSON of a grant, because a command to the monitor must fit into a pipe.
 const maxGrantBytes = 48 << 10
 
-// resolveGrant returns the path of a file or directory that could be given to a session that has the
-// plan, and the place around it. The error says what is wrong with it.
+// resolveGrant returns the path of a file or directory that could be granted to a session of the
+// plan, and the mount around it. The error says why it cannot be granted.
 func (p *Plan) resolveGrant(path string, read bool) (found string, nearest Mount, err error) {
 	q := &planner{home: p.home, tempDirs: p.tempDirs, hiddenPaths: p.hiddenPaths}
 	if read {
@@ -48,24 +49,24 @@ func (p *Plan) resolveGrant(path string, read bool) (found string, nearest Mount
 		return "", nearest, err
 	}
 	if found != filepath.Clean(path) { // a session may have put a link there since it was allowed
-		return "", nearest, linkError("give %s", path, found)
+		return "", nearest, linkError("give access to %s", path, found)
 	}
-	for _, place := range p.currentMounts() { // parents come first
+	for _, place := range p.currentMounts() { // parents come first, so the last match is the nearest
 		if inside(found, string(place.Path)) {
 			nearest = place
 		}
 	}
-	if nearest.Kind.isEmptyDir() && !read { // what it does not see could have a secret in it
+	if nearest.Kind.isEmptyDir() && !read { // an unseen directory may contain secrets
 		err = checkShow(p.hiddenPaths, found)
 	}
 	if k := nearest.Kind; k == maskedPath || !read && (k == readOnlyBind || k == guardedFile || k == replacedFile) {
-		err = fmt.Errorf("the sandbox cannot give %s to this session: %s is %s in it", path, nearest.Path, k)
+		err = fmt.Errorf("the sandbox cannot give this session access to %s: %s is %s in it", path, nearest.Path, k)
 	}
 	return found, nearest, err
 }
 
-// NewGrant plans a grant for such a session. It is nil if the session sees the path already. id is the
-// Identity of what has to be there; "" is anything.
+// NewGrant plans a grant for a session of the plan. It returns nil if the session sees the path
+// already. id is the Identity that the file must still have; "" accepts any.
 func (p *Plan) NewGrant(path string, read bool, id string) (*Grant, error) {
 	found, nearest, err := p.resolveGrant(path, read)
 	if err != nil {
@@ -91,14 +92,14 @@ func (p *Plan) NewGrant(path string, read bool, id string) (*Grant, error) {
 		return nil, ErrReplaced
 	}
 	grant.Absent, grant.GitTargets, grant.gitViews = g.absent, g.gitTargets, g.gitViews
-	for path, place := range g.mounts {
+	for path, m := range g.mounts {
 		if path != found {
-			grant.Mounts = append(grant.Mounts, place)
+			grant.Mounts = append(grant.Mounts, m)
 		}
 	}
 	slices.SortFunc(grant.Mounts, func(a, b Mount) int { return cmp.Compare(a.Path, b.Path) })
 	if text, err := json.Marshal(grant); err != nil || len(text) > maxGrantBytes {
-		return nil, fmt.Errorf("the sandbox cannot give %s to a session that runs: it holds too much that must be protected (%d places); name a directory in it", path, len(grant.Mounts))
+		return nil, fmt.Errorf("the sandbox cannot give a running session access to %s: too many paths in it must be protected (%d); name a directory in it", path, len(grant.Mounts))
 	}
 	return grant, nil
 }

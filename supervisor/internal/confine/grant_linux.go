@@ -9,20 +9,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Grant gives the session a file or directory. It calls answer when the session has it, or with the
-// error, a *StepError. A grant has a thread of its own, which ends with it: the thread enters
-// other mounts.
+// Grant gives the session access to a file or directory. It calls answer when the session has
+// access, or with the error, a *StepError. Each grant runs on a separate thread, which ends with
+// it, because the thread enters other mount namespaces.
 func (b *Sandbox) Grant(g *Grant, answer func(error)) {
 	go func() {
-		runtime.LockOSThread() // and never unlocked, so that nobody else gets the thread
+		runtime.LockOSThread() // never unlocked, so that the thread is not reused
 		b.grantMu.Lock()
 		defer b.grantMu.Unlock()
 		answer(b.applyGrant(g))
 	}()
 }
 
-// applyGrant builds the directory with all that must not change in it where only this thread sees it,
-// and then puts it into the worker's mounts in one step.
+// applyGrant builds the directory, with all its protected paths, where only this thread sees it.
+// Then it attaches it to the worker's mounts in one step.
 func (b *Sandbox) applyGrant(g *Grant) error {
 	t := &grantTransaction{Sandbox: &Sandbox{plan: b.plan}, Grant: g, isConfirmed: func(id string) error { return b.isConfirmed(g, id) }, target: string(g.Path), buildDir: filepath.Join(string(b.plan.State), "grant")}
 	t.checkStep("mounts", "", unix.Unshare(unix.CLONE_FS|unix.CLONE_NEWNS))
@@ -36,7 +36,7 @@ func (b *Sandbox) applyGrant(g *Grant) error {
 	t.enterMounts(b.mountNS)
 	t.runSteps(func() {
 		if g.ParentDir != "" {
-			t.checkStep("place", t.target, g.makeMountPoint(whole))
+			t.checkStep("mount", t.target, g.makeMountPoint(whole))
 		}
 	})
 	if t.firstError == nil {
@@ -46,7 +46,7 @@ func (b *Sandbox) applyGrant(g *Grant) error {
 			b.guardMore([]Path{g.Path}, g.GitTargets)
 		}
 		b.addProtected(g.Absent, append(g.Mounts, Mount{Path: g.Path, Kind: kind}))
-		t.checkStep("place", t.target, mountAtPlanPath(whole, t.target))
+		t.checkStep("mount", t.target, mountAtPlanPath(whole, t.target))
 	}
 	if t.firstError != nil {
 		return t.firstError
@@ -54,8 +54,8 @@ func (b *Sandbox) applyGrant(g *Grant) error {
 	return nil
 }
 
-// makeMountPoint makes a mount point for a grant in a directory of the session's own, where the session may
-// have something of that name. It follows no link.
+// makeMountPoint makes a mount point for a grant in a directory of the session, which may already
+// contain a file of that name. It follows no links.
 func (g *Grant) makeMountPoint(whole int) error {
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS}
 	seen, err := unix.Openat2(unix.AT_FDCWD, string(g.ParentDir), &how)
@@ -69,7 +69,7 @@ func (g *Grant) makeMountPoint(whole int) error {
 	}
 	defer func() { unix.Close(at) }()
 	if err := unix.MountSetattr(at, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY}); err != nil {
-		return err // a covered directory is read-only where the session sees it
+		return err // a readOnlyParent is read-only where the session sees it
 	}
 	names := strings.FieldsFunc(strings.TrimPrefix(string(g.Path), string(g.ParentDir)), func(r rune) bool { return r == '/' })
 	for i, name := range names {
@@ -94,7 +94,7 @@ func (g *Grant) makeMountPoint(whole int) error {
 	return nil
 }
 
-// A grantTransaction is a grant under way.
+// A grantTransaction is a grant that is being applied.
 type grantTransaction struct {
 	*Sandbox
 	*Grant
@@ -114,29 +114,29 @@ func (t *grantTransaction) enterMounts(mounts int) {
 	t.runSteps(func() { t.checkStep("mounts", "", unix.Setns(mounts, unix.CLONE_NEWNS)) })
 }
 
-// isSessionOnly reports whether a place shows something that only the session has.
+// isSessionOnly reports whether a mount shows content that only the session has.
 func (k MountKind) isSessionOnly() bool {
 	return k == overlayMount || k == replacedFile || k.isEmptyDir()
 }
 
-// cloneOwn clones, in the worker's mounts, the places that show something of the session. In a directory
-// that it only reads, these are all.
+// cloneOwn clones, in the worker's mount namespace, the mounts that show content of the session. In
+// a directory that it only reads, these are all mounts.
 func (t *grantTransaction) cloneOwn() []detachedMount {
 	var own []detachedMount
-	for _, place := range t.Mounts {
-		if (t.ReadOnly || place.Kind.isSessionOnly()) && !isCovered(own, place.Path) && t.firstError == nil {
-			fd, err := clonePlanPath(string(place.Path))
+	for _, m := range t.Mounts {
+		if (t.ReadOnly || m.Kind.isSessionOnly()) && !isCovered(own, m.Path) && t.firstError == nil {
+			fd, err := clonePlanPath(string(m.Path))
 			if t.ReadOnly && errors.Is(err, unix.ENOENT) {
 				continue // it has no mount
 			}
-			t.checkStep("clone", string(place.Path), err)
-			own = append(own, detachedMount{place, fd})
+			t.checkStep("clone", string(m.Path), err)
+			own = append(own, detachedMount{m, fd})
 		}
 	}
 	return own
 }
 
-// isCovered reports whether a path is in one of the clones, which have all mounts below them.
+// isCovered reports whether a path is in one of the clones, which include all mounts below them.
 func isCovered(clones []detachedMount, path Path) bool {
 	for _, c := range clones {
 		if inside(string(path), string(c.Path)) {
@@ -146,7 +146,7 @@ func isCovered(clones []detachedMount, path Path) bool {
 	return false
 }
 
-// buildTree returns a clone of the file or directory with all places in it.
+// buildTree returns a clone of the file or directory with all its mounts.
 func (t *grantTransaction) buildTree(own []detachedMount) (whole int) {
 	whole = -1
 	set := uint64(unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV)
@@ -159,7 +159,7 @@ func (t *grantTransaction) buildTree(own []detachedMount) (whole int) {
 			whole, err = t.cloneTarget()
 			t.checkStep("clone", t.target, err)
 		})
-		t.runSteps(func() { t.checkStep("place", t.target, setAttributes(whole, "", set)) })
+		t.runSteps(func() { t.checkStep("mount", t.target, setAttributes(whole, "", set)) })
 		return whole
 	}
 	t.runSteps(func() {
@@ -168,9 +168,9 @@ func (t *grantTransaction) buildTree(own []detachedMount) (whole int) {
 		t.checkStep("clone", t.target, err)
 		t.attachAt(fd, t.target, set)
 	})
-	for _, place := range t.Mounts {
-		if !t.ReadOnly && !place.Kind.isSessionOnly() && !isCovered(own, place.Path) {
-			t.runSteps(func() { t.addMount(place) })
+	for _, m := range t.Mounts {
+		if !t.ReadOnly && !m.Kind.isSessionOnly() && !isCovered(own, m.Path) {
+			t.runSteps(func() { t.addMount(m) })
 		}
 	}
 	for _, c := range own {
@@ -185,7 +185,7 @@ func (t *grantTransaction) buildTree(own []detachedMount) (whole int) {
 	return whole
 }
 
-// cloneTarget clones the file or directory, if it is the one that was asked for.
+// cloneTarget clones the file or directory, if it is still the one that was asked for.
 func (t *grantTransaction) cloneTarget() (fd int, err error) {
 	if fd, err = clonePlanPath(t.target); err != nil {
 		return -1, err
@@ -197,10 +197,10 @@ func (t *grantTransaction) cloneTarget() (fd int, err error) {
 	return fd, nil
 }
 
-// addMount makes a place in the directory that is built.
-func (t *grantTransaction) addMount(place Mount) {
-	from, set := t.buildPath(string(place.Path)), uint64(unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
-	switch place.Kind {
+// addMount attaches a mount in the directory that is being built.
+func (t *grantTransaction) addMount(m Mount) {
+	from, set := t.buildPath(string(m.Path)), uint64(unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
+	switch m.Kind {
 	case guardedFile:
 		return
 	case readOnlyBind, grantableBind:
@@ -211,24 +211,24 @@ func (t *grantTransaction) addMount(place Mount) {
 	}
 	fd, err := clonePlanPath(from)
 	if errors.Is(err, unix.ENOENT) {
-		return // it went since the grant was planned
+		return // it was removed since the grant was planned
 	}
 	t.checkStep("clone", from, err)
-	t.attachAt(fd, string(place.Path), set)
+	t.attachAt(fd, string(m.Path), set)
 }
 
-// attachAt puts a clone where the directory is built, and closes it.
+// attachAt attaches a clone in the directory that is being built, and closes it.
 func (t *grantTransaction) attachAt(fd int, path string, set uint64) {
 	t.runSteps(func() {
 		if set != 0 {
-			t.checkStep("place", path, setAttributes(fd, "", set))
+			t.checkStep("mount", path, setAttributes(fd, "", set))
 		}
-		t.checkStep("place", path, mountAtPlanPath(fd, t.buildPath(path)))
+		t.checkStep("mount", path, mountAtPlanPath(fd, t.buildPath(path)))
 	})
 	unix.Close(fd)
 }
 
-// buildPath returns where a path of the directory is while it is built.
+// buildPath returns the path of a file of the directory while it is being built.
 func (t *grantTransaction) buildPath(path string) string {
 	return t.buildDir + strings.TrimPrefix(path, t.target)
 }
@@ -240,8 +240,8 @@ func makeDir(path string) error {
 	return nil
 }
 
-// isConfirmed returns an error unless a file or directory is the one that was looked at when the grant was planned
-// and when its question was asked.
+// isConfirmed returns an error unless the file or directory is the one that was there when the
+// grant was planned and when the user was asked.
 func (b *Sandbox) isConfirmed(g *Grant, id string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -249,14 +249,14 @@ func (b *Sandbox) isConfirmed(g *Grant, id string) error {
 		return ErrReplaced
 	}
 	for d, q := range b.openQuestions {
-		asked := ""
+		identity := ""
 		switch string(g.Path) {
 		case d.Path:
-			asked = q.file
+			identity = q.file
 		case filepath.Dir(d.Path):
-			asked = q.dir
+			identity = q.dir
 		}
-		if asked != "" && asked != id {
+		if identity != "" && identity != id {
 			return ErrReplaced
 		}
 	}

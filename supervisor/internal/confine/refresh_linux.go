@@ -75,7 +75,7 @@ func (r *mountRefresh) mountStore() {
 	r.checkStep("clone", r.store, err)
 	r.runSteps(func() { r.checkStep("clone", r.store, makeWritable(store)) })
 	r.checkStep("mounts", "", unix.Setns(own, unix.CLONE_NEWNS))
-	r.runSteps(func() { r.checkStep("place", r.store, moveMount(store, r.store)) })
+	r.runSteps(func() { r.checkStep("mount", r.store, moveMount(store, r.store)) })
 	if err == nil {
 		unix.Close(store)
 	}

@@ -2,7 +2,7 @@ package confine
 
 // A StepError says which step of a sandbox failed.
 type StepError struct {
-	Step string // "namespaces", "clone", "read-only", "place", …
+	Step string // "namespaces", "clone", "read-only", "mount", …
 	Path string // the path of the step; may be ""
 	Err  error
 }
