@@ -792,7 +792,7 @@ func (o *Options) checkReadGrant(spec *workers.Spec, path string) error {
 // checkWriteGrant returns why no session with this spec is given a path without symbolic links to write; nil if a
 // person may give it. programs says why that person has to mean it.
 func (o *Options) checkWriteGrant(spec *workers.Spec, path string) (programs string, err error) {
-	return confine.CheckGive(o.sandboxWithHidden(spec), o.newOrigin(), path)
+	return confine.CheckGrantable(o.sandboxWithHidden(spec), o.newOrigin(), path)
 }
 
 // sandboxWithHidden returns the sandbox of a spec with all that it hides.

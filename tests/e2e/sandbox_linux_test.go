@@ -282,7 +282,7 @@ func TestSandbox(t *testing.T) {
 
 		for _, path := range []string{bin, "results"} {
 			got := h.runRepl(t, "", append(confined, "--writable", path, "-e", "1")...)
-			if got.status == 0 || path == bin && !strings.Contains(got.stderr, "if you mean that, name it once more: --accept "+shellword.Quote(bin)) || !strings.Contains(got.stderr, bin) {
+			if got.status == 0 || path == bin && !strings.Contains(got.stderr, "to allow it anyway, name it again: --accept "+shellword.Quote(bin)) || !strings.Contains(got.stderr, bin) {
 				t.Errorf("--writable %s: got %v", path, got)
 			}
 		}

@@ -187,7 +187,7 @@ func TestLandlock_OnlyIfAccepted(t *testing.T) {
 		t.Errorf("not accepted: got %v, want a refusal that names the flag", err)
 	}
 	told, err := sup.TrySandbox(t.Context(), newLandlockSandbox(m), m.work)
-	if err != nil || len(told) < 2 || !strings.HasPrefix(told[1], "held by Landlock, which is weaker") {
+	if err != nil || len(told) < 2 || !strings.HasPrefix(told[1], "confined by Landlock, which is weaker") {
 		t.Errorf("accepted: got %q, %v, want what it does not hold", told, err)
 	}
 	listed := newLandlockSandbox(m)

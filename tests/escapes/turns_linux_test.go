@@ -683,7 +683,7 @@ func TestOtherMounts(t *testing.T) {
 				attributes.Cloneflags |= 0x20000 // CLONE_NEWNS
 				m.env = append(m.env, "TMPDIR="+m.sessions)
 				got := m.runTry(t, "cd "+quoteShell(m.base)+" && "+c.prepare, attributes)
-				told := strings.Contains(got, filepath.Join(m.base, c.hidden)+" shows your home directory under another name")
+				told := strings.Contains(got, filepath.Join(m.base, c.hidden)+" shows your home directory at another path")
 				if !strings.HasPrefix(got, "started: ") || told != (c.hidden != "") || c.hidden == "" && strings.Contains(got, "under another name") {
 					t.Errorf("got %q, want a start and a notice about %q", got, c.hidden)
 				}

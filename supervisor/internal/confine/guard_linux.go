@@ -11,28 +11,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A writeGuard decides by name, at each call, what may change in what a session writes. Mounts protect what
-// was there when the session started; programs outside replace it, and make more. So the guard asks what
-// a name means now: a repository that somebody made a moment ago is protected like any other. Of those
-// that the session itself made it keeps hooks and settings, because git runs what they name also for the
-// repository around them.
+// A writeGuard decides at each call, by name, what a session may change in the directories that it
+// writes. Mounts protect only what was there when the session started, and programs outside replace
+// files and make new ones. So the guard checks what a name means at the time of the call: a
+// repository that was made a moment ago is protected like any other.
+//
+// In repositories that the session itself made, it protects hooks and settings, because git also
+// runs what they name for the repository around them.
 type writeGuard struct {
-	workDirs   []string // what the session writes; guarded by keeping, as is reach
-	gitTargets []string // what git's settings lead to in it
+	workDirs   []string // directories that the session writes; guarded by protectMu, as is gitTargets
+	gitTargets []string // paths in them that git settings lead to
 
 	ownMu        sync.Mutex
-	ownRepos     map[string]bool // the directories of repositories that the session made, by identity
-	freshDirs    []string        // the directories that it made last, by identity; at most maxFreshDirs
-	ownReposFile *os.File        // what own has, for the session's later workers; nil without one
+	ownRepos     map[string]bool // directories of repositories that the session made, by identity
+	freshDirs    []string        // the latest directories that it made, by identity; at most maxFreshDirs
+	ownReposFile *os.File        // records ownRepos for the session's later workers; may be nil
 }
 
-// loadOwnRepos reads which repositories the session's earlier workers made, and opens the file for more.
+// loadOwnRepos loads the list of repositories that the session's earlier workers made, and opens
+// the file for more.
 func (b *Sandbox) loadOwnRepos() {
 	b.ownRepos = readOwnRepos(string(b.plan.State))
-	b.ownReposFile, _ = os.OpenFile(ownReposFileIn(string(b.plan.State)), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600) // without one they are protected later
+	b.ownReposFile, _ = os.OpenFile(ownReposFileIn(string(b.plan.State)), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600) // without the file, later workers protect them
 }
 
-// flatProtectedNames are the protected names that have no slash; nestedProtectedNames are the others, by their first part.
+// flatProtectedNames are the protected names without a slash; nestedProtectedNames are the others,
+// by their first part.
 var flatProtectedNames, nestedProtectedNames = func() (plain map[string]bool, slashed map[string][]string) {
 	plain, slashed = map[string]bool{}, map[string][]string{}
 	for _, n := range protectedNames {
@@ -45,24 +49,24 @@ var flatProtectedNames, nestedProtectedNames = func() (plain map[string]bool, sl
 	return plain, slashed
 }()
 
-// otherRepositories are the directories of repositories that are not git's.
+// otherRepositories are the directories of repositories of other version control systems.
 var otherRepositories = map[string]bool{".hg": true, ".jj": true, ".pijul": true, ".sl": true, "_darcs": true}
 
-// guardMore adds directories that the session writes.
-func (b *Sandbox) guardMore(work, reach []Path) {
+// guardMore adds directories that the session writes, and paths that git settings lead to.
+func (b *Sandbox) guardMore(work, targets []Path) {
 	b.protectMu.Lock()
 	defer b.protectMu.Unlock()
 	for _, p := range work {
 		b.workDirs = append(b.workDirs, string(p))
 	}
-	for _, p := range reach {
+	for _, p := range targets {
 		if !slices.Contains(b.gitTargets, string(p)) {
 			b.gitTargets = append(b.gitTargets, string(p))
 		}
 	}
 }
 
-// workDirOf returns the innermost directory that the session writes around a path, or "".
+// workDirOf returns the innermost of the session's writable directories around a path, or "".
 func (b *Sandbox) workDirOf(full string) (base string) {
 	for _, w := range b.workDirs {
 		if len(w) > len(base) && inside(full, w) {
@@ -72,30 +76,30 @@ func (b *Sandbox) workDirOf(full string) (base string) {
 	return base
 }
 
-// isWritablePath reports whether the session writes a path.
+// isWritablePath reports whether a path is in a directory that the session writes.
 func (b *Sandbox) isWritablePath(full string) bool {
 	b.protectMu.RLock()
 	defer b.protectMu.RUnlock()
 	return b.workDirOf(full) != ""
 }
 
-// A pathAccess is what a session may do with a path.
+// A pathAccess says what a session may do with a path that the guard knows.
 type pathAccess int
 
 const (
 	accessFull   pathAccess = iota
-	accessRemove            // it may go, and does not change but by judgement
+	accessRemove            // it may be removed, and changes only through a check
 	accessNone              // it must not be made, written, replaced or removed
 )
 
-// isProtected reports whether nothing may happen to a path.
+// isProtected reports whether a path must not be changed in any way.
 func (b *Sandbox) isProtected(full string) bool { return b.accessOf(full) == accessNone }
 
 // isRestricted reports whether a path must not be made or written.
 func (b *Sandbox) isRestricted(full string) bool { return b.accessOf(full) != accessFull }
 
-// accessOf judges a path without links, as any filesystem may take it.
-// Almost every path costs only comparisons.
+// accessOf returns the access to a path without links, whose names are compared as any filesystem
+// may read them. For almost every path it costs only comparisons.
 func (b *Sandbox) accessOf(full string) pathAccess {
 	b.protectMu.RLock()
 	defer b.protectMu.RUnlock()
@@ -136,20 +140,21 @@ func (b *Sandbox) accessOf(full string) pathAccess {
 	return accessFull
 }
 
-// gitDirNames are the names in the directory of a repository that matter.
+// gitDirNames are the names in a git directory that the guard checks.
 var gitDirNames = map[string]bool{"hooks": true, "config": true, "config.worktree": true, "commondir": true, "gitdir": true, "info": true, "modules": true, "worktrees": true, "remotes": true, "branches": true}
 
-// isCheckedSettings reports whether a name is one of settings that were checked, and do not have their place yet.
+// isCheckedSettings reports whether a name is that of a checked settings file that is not in its
+// place yet.
 func isCheckedSettings(name string) bool { return strings.HasPrefix(name, checkedSettingsPrefix) }
 
-// isProtectedName judges a name that is not of git's own.
+// isProtectedName reports whether a name outside git directories is protected.
 func (b *Sandbox) isProtectedName(above, at, name, base string) bool {
 	switch {
 	case b.protectedLastNames[name] && name != "head" && b.protectedPaths[foldPath(at)]:
 		return true
 	case flatProtectedNames[name]:
 		return above == base || b.isForeign(above+"/.git")
-	case name == "head": // git would take the directory for a repository
+	case name == "head": // with HEAD, git would treat the directory as a repository
 		return b.isForeign(above + "/.git")
 	case slices.Contains(hookSettings, name):
 		return b.isForeign(above+"/.git") && (len(b.gitTargets) > 0 || hasHooks(above+"/.git/hooks"))
@@ -157,7 +162,7 @@ func (b *Sandbox) isProtectedName(above, at, name, base string) bool {
 	return false
 }
 
-// isProtectedNested judges names that have slashes, which begin in a directory.
+// isProtectedNested reports whether a path starts with a protected name that contains a slash.
 func (b *Sandbox) isProtectedNested(above, at, rest, base string) bool {
 	first, _, _ := strings.Cut(rest, "/")
 	switch {
@@ -169,7 +174,7 @@ func (b *Sandbox) isProtectedNested(above, at, rest, base string) bool {
 	return above == base || b.isForeign(above+"/.git")
 }
 
-// accessOfDotGit judges .git in a directory, and a name that matters below it.
+// accessOfDotGit returns the access to the .git of a directory, or to a checked name below it.
 func (b *Sandbox) accessOfDotGit(git, below string) pathAccess {
 	if below != "" {
 		return b.accessInGitDir(git, below)
@@ -178,26 +183,26 @@ func (b *Sandbox) accessOfDotGit(git, below string) pathAccess {
 	if presenceOfError(err) == missing || err == nil && st.IsDir() || b.isOwnRepo(git) {
 		return accessFull
 	}
-	return accessNone // a file names the repository
+	return accessNone // a .git file names the repository
 }
 
-// accessInGitDir judges a name that matters in the directory of a repository.
+// accessInGitDir returns the access to a checked name in a git directory.
 func (b *Sandbox) accessInGitDir(git, below string) pathAccess {
 	switch last := foldPath(path.Base(below)); {
 	case isOldRemote(below) && strings.Contains(path.Dir(below), "/") && !canBeGitDir(path.Join(git, path.Dir(path.Dir(below)))):
-		return accessFull // it is in a submodule whose name ends so
+		return accessFull // it belongs to a submodule whose name ends like this
 	case !b.isOwnWithin(git, below):
 		return accessNone
-	case last == "gitdir", last == "attributes": // they name no program
+	case last == "gitdir", last == "attributes": // these name no program
 		return accessFull
 	}
 	return accessRemove
 }
 
-// gitDatabaseDirs are the directories of a repository with names of any kind in them.
+// gitDatabaseDirs are the directories of a repository that may contain names of any kind.
 var gitDatabaseDirs = []string{"objects", "refs", "logs"}
 
-// isProtectedInGit judges a path in the directory of a repository.
+// isProtectedInGit reports whether a path in a git directory is protected.
 func isProtectedInGit(below string) bool {
 	parts := strings.Split(below, "/")
 	last := parts[len(parts)-1]
@@ -205,23 +210,23 @@ func isProtectedInGit(below string) bool {
 	case slices.Contains(gitDatabaseDirs, parts[0]):
 		return false
 	case slices.Contains(parts[:len(parts)-1], "hooks"):
-		return !strings.HasSuffix(last, ".sample") // git runs no sample
+		return !strings.HasSuffix(last, ".sample") // git never runs samples
 	case slices.Contains([]string{"config", "config.worktree", "commondir", "gitdir"}, last), isCheckedSettings(last):
 		return true
 	}
 	return strings.HasSuffix("/"+below, "/info/attributes") || isOldRemote(below)
 }
 
-// oldRemotes are the directories in which git still finds remotes that no settings have.
+// oldRemotes are the directories in which git still looks for remotes that are not in its settings.
 var oldRemotes = []string{"remotes", "branches"}
 
-// isOldRemote reports whether a path in the directory of a repository is that of such a remote.
+// isOldRemote reports whether a path in a git directory is that of such a remote.
 func isOldRemote(below string) bool {
 	return slices.Contains(oldRemotes, foldPath(path.Base(path.Dir(below))))
 }
 
-// isOwnWithin reports whether a path in a repository's directory is the session's: the innermost of the
-// repository, its submodules and work trees counts.
+// isOwnWithin reports whether a path in a git directory belongs to a repository that the session
+// made. The innermost of the repository, its submodules and its work trees decides.
 func (b *Sandbox) isOwnWithin(git, below string) bool {
 	for own := b.isOwnRepo(git); ; {
 		part, after, found := strings.Cut(below, "/")
@@ -242,27 +247,27 @@ func (b *Sandbox) isOwnWithin(git, below string) bool {
 func (b *Sandbox) isOwnRepo(name string) bool {
 	b.ownMu.Lock()
 	defer b.ownMu.Unlock()
-	return len(b.ownRepos) > 0 && b.ownRepos[fileIdentity(name)] // which is never ""
+	return len(b.ownRepos) > 0 && b.ownRepos[fileIdentity(name)] // the list never contains ""
 }
 
-// isForeign reports whether something may be there that the session did not make.
+// isForeign reports whether a name may exist that the session did not make.
 func (b *Sandbox) isForeign(name string) bool {
 	return presenceOf(name) != missing && !b.isOwnRepo(name)
 }
 
-// canBeGitDir reports whether a directory may be that of a repository.
+// canBeGitDir reports whether a directory may be a git directory.
 func canBeGitDir(dir string) bool { return gitDirPresence(dir) != missing }
 
-// isForeignBare reports whether a directory may be a repository without a work tree that the session did not
-// make.
+// isForeignBare reports whether a directory may be a bare repository that the session did not make.
 func (b *Sandbox) isForeignBare(dir string) bool { return canBeGitDir(dir) && !b.isOwnRepo(dir) }
 
-// maxFreshDirs bounds the directories that are remembered until they are repositories.
+// maxFreshDirs bounds the directories that are remembered because they may become repositories.
 const maxFreshDirs = 2048
 
-// recordCreated notes that the session made a name, if that makes it the owner of a repository: its .git, a
-// submodule or work tree in that of another, or the last part of a bare one whose directory it made as
-// well. Somebody else may be making a repository of any other directory.
+// recordCreated records that the session made a name, if that makes it the owner of a repository.
+// That holds for its .git and for a submodule or work tree. It also holds for the last part of a
+// bare repository if the session made the directory; otherwise someone else may be making a
+// repository there.
 func (b *Sandbox) recordCreated(full string) {
 	isLast := false
 	switch name := foldPath(path.Base(full)); {
@@ -283,11 +288,11 @@ func (b *Sandbox) recordCreated(full string) {
 	}
 	b.ownRepos[id] = true
 	if b.ownReposFile != nil && !strings.Contains(id, "\n") {
-		_, _ = b.ownReposFile.WriteString(id + "\n") // else it is protected later, as those of others
+		_, _ = b.ownReposFile.WriteString(id + "\n") // on failure, later workers protect it like a foreign one
 	}
 }
 
-// recordFreshDir notes that the session made a directory.
+// recordFreshDir records that the session made a directory.
 func (b *Sandbox) recordFreshDir(s nameInDir) {
 	id := identityAt(s.dir, s.name, 0, s.fullPath)
 	if id == "" || !b.isWritablePath(s.fullPath) {
@@ -301,8 +306,8 @@ func (b *Sandbox) recordFreshDir(s nameInDir) {
 	b.freshDirs = append(b.freshDirs, id)
 }
 
-// isAdded reports whether a path is that of a submodule or a work tree in the directory of a repository, or
-// leads there, and is not in the directory of one that is there already.
+// isAdded reports whether a path is the git directory of a submodule or work tree, or a directory
+// on the way to one. Paths inside an existing git directory of that kind do not count.
 func (b *Sandbox) isAdded(full string) bool {
 	if !strings.Contains(full, "/.git/modules/") && !strings.Contains(full, "/.git/worktrees/") {
 		return false
@@ -319,11 +324,11 @@ func (b *Sandbox) isAdded(full string) bool {
 	return false
 }
 
-// checkMovePath returns why a name must stay where it is.
+// checkMovePath returns an error if a name must not be moved.
 func (b *Sandbox) checkMovePath(s nameInDir) error {
 	kind := s.fileType()
 	if kind == 0 {
-		return unix.ENOENT // what somebody makes in this moment is not moved
+		return unix.ENOENT // a name that is being made at this moment is not moved
 	}
 	if b.isProtected(s.fullPath) || b.isRepositoryPart(s.fullPath) {
 		return protectedNameError{path: s.fullPath}
@@ -340,26 +345,27 @@ func (b *Sandbox) checkMovePath(s nameInDir) error {
 	return nil
 }
 
-// isRepositoryPart reports whether a name is what makes a repository of the directory, and the session
-// did not make that: it could be another without it.
+// isRepositoryPart reports whether a name is a part without which its directory would not be a
+// repository, and the session did not make that repository.
 func (b *Sandbox) isRepositoryPart(full string) bool {
 	if !b.isWritablePath(full) {
 		return false
 	}
 	switch name := foldPath(path.Base(full)); {
 	case name == ".git", otherRepositories[name]:
-		return !b.isOwnRepo(full) // also when it is made in this moment
+		return !b.isOwnRepo(full) // also if it is being made at this moment
 	case gitDirParts[name]:
 		return b.isForeignBare(path.Dir(full))
 	}
 	return false
 }
 
-// gitDirParts are the names that make a repository of a directory.
+// gitDirParts are the names that turn a directory into a repository.
 var gitDirParts = map[string]bool{"head": true, "objects": true, "commondir": true, "worktrees": true}
 
-// gitDirAround returns the .git around a path, or the directory that has it if that is a repository, and the
-// path in it; "" for the files of git's database, and where there is none.
+// gitDirAround returns the .git directory around a path, or the path's directory if that is a bare
+// repository, and the rest of the path. It returns "" for files of git's database and for paths
+// outside git directories.
 func (b *Sandbox) gitDirAround(full string) (git, below string) {
 	b.protectMu.RLock()
 	base := b.workDirOf(full)
@@ -383,15 +389,15 @@ func (b *Sandbox) gitDirAround(full string) (git, below string) {
 	return "", ""
 }
 
-// isInForeignGit reports whether a path is in the directory of a repository, where git moves no
-// directories but those of its database.
+// isInForeignGit reports whether a path is in the git directory of a foreign repository. Git itself
+// moves directories there only in its database.
 func (b *Sandbox) isInForeignGit(full string) bool {
 	git, below := b.gitDirAround(full)
 	return git != "" && !b.isOwnWithin(git, below+"/")
 }
 
-// isAboveMount reports whether a mount, something hidden or something that git's settings lead to is below a
-// directory.
+// isAboveMount reports whether a directory contains a mount, a hidden path or a path that git
+// settings lead to.
 func (b *Sandbox) isAboveMount(full string) bool {
 	b.protectMu.RLock()
 	defer b.protectMu.RUnlock()
@@ -405,20 +411,20 @@ func (b *Sandbox) isAboveMount(full string) bool {
 		slices.ContainsFunc(b.hiddenPaths, func(c string) bool { return inside(c, as) })
 }
 
-// maxWalkedNames bounds the names in the search of a directory, which takes a tenth of a second.
+// maxWalkedNames bounds the names in the search of a directory; that many take a tenth of a second.
 const maxWalkedNames = 200_000
 
-// hasForeignRepo reports whether a directory may have a repository in it that the session did not make: also
-// if it has too many names, or one that cannot be read. Like the search at the start it leaves out
-// node_modules.
-func (b *Sandbox) hasForeignRepo(full string, most int) bool {
+// hasForeignRepo reports whether a directory may contain a repository that the session did not
+// make. It also reports true if the directory has too many names, or one that cannot be read. Like
+// the search at the start, it skips node_modules.
+func (b *Sandbox) hasForeignRepo(full string, limit int) bool {
 	if !b.isWritablePath(full) {
 		return false
 	}
-	left := most
+	left := limit
 	defer func() {
-		if most-left > callsPerCollection {
-			runtime.GC() // the stage's collector waits for much more
+		if limit-left > callsPerCollection {
+			runtime.GC() // the monitor's collector runs only at a much larger heap
 		}
 	}()
 	for queue := []string{full}; len(queue) > 0; queue = queue[1:] {
@@ -443,15 +449,16 @@ func (b *Sandbox) hasForeignRepo(full string, most int) bool {
 	return false
 }
 
-// isInaccessible reports whether a directory is another user's and open to nobody else, such as that of a
-// database in a container. A user has no repository in it.
-func isInaccessible(user int, dir string) bool {
+// isInaccessible reports whether a directory belongs to another user and is closed to all others,
+// like that of a database in a container. The user has no repository in it.
+func isInaccessible(uid int, dir string) bool {
 	var st unix.Stat_t
-	return unix.Lstat(dir, &st) == nil && user != 0 && int(st.Uid) != user && st.Mode&0o077 == 0
+	return unix.Lstat(dir, &st) == nil && uid != 0 && int(st.Uid) != uid && st.Mode&0o077 == 0
 }
 
-// mustBeEmpty reports whether a name must not get something that may have been filled before: a part of a
-// repository, what makes one of a directory above another, or a directory that would hold protected names.
+// mustBeEmpty reports whether a name must not be given to something that may have been filled
+// before. Such names are parts of a repository, names that turn a directory above a repository into
+// one, and directories that would hold protected names.
 func (b *Sandbox) mustBeEmpty(full string, moving bool) bool {
 	name := foldPath(path.Base(full))
 	switch {
@@ -463,7 +470,7 @@ func (b *Sandbox) mustBeEmpty(full string, moving bool) bool {
 	return false
 }
 
-// isHooks reports whether a path is that of the hooks or old remotes of a repository.
+// isHooks reports whether a path is the directory of a repository's hooks or old remotes.
 func (b *Sandbox) isHooks(full string) bool {
 	switch name := foldPath(path.Base(full)); {
 	case name == "hooks":
@@ -475,7 +482,7 @@ func (b *Sandbox) isHooks(full string) bool {
 	return false
 }
 
-// isAboveName reports whether a protected name that has slashes begins with a path.
+// isAboveName reports whether a path is the beginning of a protected name that contains a slash.
 func (b *Sandbox) isAboveName(full string) bool {
 	b.protectMu.RLock()
 	defer b.protectMu.RUnlock()
@@ -495,7 +502,7 @@ func (b *Sandbox) isAboveName(full string) bool {
 	return false
 }
 
-// isGitTarget reports whether git's settings lead to a path.
+// isGitTarget reports whether git settings lead to a path.
 func (b *Sandbox) isGitTarget(full string) bool {
 	b.protectMu.RLock()
 	defer b.protectMu.RUnlock()

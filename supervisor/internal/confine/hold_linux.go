@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// pendingCheckInterval is how often a question looks whether its programs still wait. Nothing else tells
-// that one was killed.
+// pendingCheckInterval is how often a question checks whether its programs still wait. Nothing
+// reports that a program was killed.
 const pendingCheckInterval = time.Second
 
-// A permissionQuestion is a call, or several equal ones, that a person has to decide about.
+// A permissionQuestion is a call, or several equal calls, about which the user must decide.
 type permissionQuestion struct {
 	id    uint64
-	calls []uint64      // the kernel's numbers of its calls
-	file  string        // the identity of the file; a person is asked for it
-	dir   string        // or, as a rule, for its directory: likewise
-	done  chan struct{} // closed when it is decided or over
+	calls []uint64      // the kernel's IDs of its calls
+	file  string        // the identity of the file, if the question is about the file
+	dir   string        // the identity of its directory, which the question is usually about
+	done  chan struct{} // closed when it is decided or withdrawn
 }
 
-// holdCall waits until a person has decided about a call. Equal calls are one question. A signal ends
-// the call for the kernel. If the program then makes it again, it joins the question that is
-// still open. A refusal is not told: whoever refused knows.
+// holdCall waits until the user has decided about a call. Equal calls share one question. A signal
+// ends the call for the kernel; if the program repeats it, it joins the question that is still
+// open. A refusal by the user is not reported as a denial.
 func (b *Sandbox) holdCall(n *seccompNotif, d Denial) {
 	q := b.questionFor(n, d)
 	if q == nil {
@@ -33,19 +33,20 @@ func (b *Sandbox) holdCall(n *seccompNotif, d Denial) {
 	b.awaitSignal(n)
 }
 
-// signalTimeout bounds how long a call stays held for a signal: a program that is stopped takes none.
+// signalTimeout bounds how long a call stays held for a signal, because a stopped program does not
+// receive it.
 const signalTimeout = time.Second
 
-// awaitSignal waits while a signal is on its way to the thread of a call, which ends the call for the
-// kernel. An interrupt refuses held calls as soon as it is sent, and a thread that wakes up and
-// finds an answer takes that first: its code would see the refusal, and go on with it.
+// awaitSignal waits while a signal is on its way to the thread of a call, because the signal ends
+// the call for the kernel. An interrupt refuses held calls when it is sent. A thread that wakes up
+// and finds an answer takes that first, so its code would see the refusal and continue.
 func (b *Sandbox) awaitSignal(n *seccompNotif) {
 	for end := time.Now().Add(signalTimeout); b.isPending(n.ID) && b.isSignalled(int(n.PID)) && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
 }
 
-// isSignalled reports whether a signal that the thread does not block is on its way to it or to its
+// isSignalled reports whether a signal that the thread does not block is pending for it or for its
 // process.
 func (b *Sandbox) isSignalled(tid int) bool {
 	set := func(name string) uint64 {
@@ -59,8 +60,8 @@ func (b *Sandbox) isSignalled(tid int) bool {
 	return (set("SigPnd:")|set("ShdPnd:"))&^set("SigBlk:") != 0
 }
 
-// questionFor returns the open question about a denial, or asks one. It returns nil if too many
-// were asked.
+// questionFor returns the open question about a denial, or opens one. It returns nil if there were
+// too many questions.
 func (b *Sandbox) questionFor(n *seccompNotif, d Denial) *permissionQuestion {
 	b.mu.Lock()
 	q := b.openQuestions[d]
@@ -85,7 +86,7 @@ func (b *Sandbox) questionFor(n *seccompNotif, d Denial) *permissionQuestion {
 	return q
 }
 
-// PermitCall ends a question. Its calls go on, and succeed if a grant came first.
+// PermitCall ends a question. Its calls are made again, and succeed if a grant came first.
 func (b *Sandbox) PermitCall(id uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -98,8 +99,8 @@ func (b *Sandbox) PermitCall(id uint64) {
 	}
 }
 
-// watchQuestion tells that a question is over when none of its programs waits any more. It looks twice:
-// a program that a signal interrupted makes its call again.
+// watchQuestion reports that a question is withdrawn when none of its programs waits any more. It
+// needs two misses, because a program that a signal interrupted repeats its call.
 func (b *Sandbox) watchQuestion(d Denial, q *permissionQuestion) {
 	tick := time.NewTicker(pendingCheckInterval)
 	defer tick.Stop()

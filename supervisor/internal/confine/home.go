@@ -11,12 +11,13 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// A session's home directory is built of what it may see. A list of what to hide could never be
-// complete, and a mount over a name ends when a program outside replaces what has the name. Names that
-// are not listed here are not there, whenever they are made.
+// A session's home directory is built from what it may see. A list of what to hide could never be
+// complete, and a mount over a name ends when a program outside replaces the file. Names that are
+// not listed here do not exist for the session, whenever they are made.
 
-// Directories that hold logins next to ordinary things are empty, and the session writes them.
-// Tools make the first line of them where they are not there; the others are there if the machine has them.
+// ownDirNames are directories that hold logins next to other files. They are empty for the session,
+// which may write them. The names of the first line are always made, because tools make them if
+// they are missing; the others only if the machine has them.
 var ownDirNames = []string{
 	".config", ".local", ".cache", ".cargo", ".gradle", ".julia", ".m2", ".npm", ".nuget",
 	".bun", ".bundle", ".cabal", ".conda", ".deno", ".dotnet", ".gem", ".ghcup", ".ipython", ".jupyter", ".pixi", ".stack",
@@ -24,9 +25,10 @@ var ownDirNames = []string{
 
 const expectedOwnDirs = 9
 
-// Caches, libraries and toolchains, of which the session writes a copy. A cache that is not listed
-// costs time, and without a network a package that no lock file names. Those of answers from servers may keep what was
-// sent to them, also logins: only those of uv are listed, which finds nothing offline without them.
+// layeredNames are caches, libraries and toolchains, of which the session writes a copy. A cache
+// that is not listed costs time, and without a network it costs packages that no lock file names.
+// Caches of server responses may contain what was sent to the servers, including logins. Of those
+// only uv's is listed, because uv finds nothing offline without it.
 var layeredNames = []string{
 	"R", "go", ".keras", ".matplotlib", ".TinyTeX", ".virtualenvs",
 	".bun/install", ".bundle/cache", ".cabal/packages", ".cabal/store", ".cargo/bin", ".cargo/git", ".cargo/registry", ".conda/envs", ".conda/pkgs",
@@ -44,33 +46,33 @@ var layeredNames = []string{
 	".local/pipx/py", ".local/pipx/shared", ".local/share/pipx/py", ".local/share/pipx/shared",
 }
 
-// Toolchains, which the session only reads.
+// readableNames are toolchains, which the session only reads.
 var readableNames = []string{
 	"Library/Python", "Library/R", ".asdf", ".elan", ".juliaup", ".nvm", ".opam", ".pyenv", ".rbenv", ".rustup", ".volta", ".cache/turnstone",
 }
 
-// withheldNames are in toolchains, and hold logins.
+// withheldNames are in toolchains and hold logins.
 var withheldNames = []string{".opam/plugins/opam-publish"}
 
-// toolDirs are directories of programs that were installed each on its own. Next to them lie the addresses
-// from which they came, with logins.
+// toolDirs contain programs that were each installed separately. The addresses that they came from
+// are next to them, with logins.
 var toolDirs = []string{".local/pipx/venvs", ".local/share/pipx/venvs", ".local/share/uv/tools"}
 
-// Settings that hold no logins.
+// plainSettings are settings that hold no logins.
 var plainSettings = []string{".R/Makevars", ".cargo/env", ".config/git/attributes", ".config/git/ignore", ".fonts", ".inputrc", ".terminfo"}
 
-// toolSubdirs are directories next to a directory of programs that those need.
+// toolSubdirs are directories next to a directory of programs that the programs need.
 var toolSubdirs = []string{"include", "lib", "lib64", "libexec", "share"}
 
-// programDataNames are names without a dot in a home directory that are not the user's documents: programs keep their
-// own data there, letters and logins.
+// programDataNames are names without a dot in a home directory that are not the user's documents:
+// programs keep their own data there, such as mail and logins.
 var programDataNames = []string{
 	"AppData", "Application Data", "Cookies", "Library", "Local Settings", "snap",
 	"Mail", "Maildir", "Monero", "Postman", "Zotero", "airflow", "dead.letter", "mail", "mbox", "nsmail",
 }
 
-// keyFilePatterns are forms of names, in lower case, of files in a home directory that are keys: programs, clouds and
-// people save them there.
+// keyFilePatterns match names, in lower case, of key files in a home directory, where programs,
+// cloud consoles and people save them.
 var keyFilePatterns = []string{
 	"id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "*.pem", "*.key", "*.ppk", "*.p8", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.keytab", "*.agekey", "*secret*.asc", "*private*.asc",
 	"*.kdb", "*.kdbx", "*.psafe3", "*.ovpn", "wallet*.dat", "*.wallet", "*.publishsettings", "*.pgpass", "*kubeconfig*", "*.tfstate*", "ntuser*",
@@ -83,19 +85,19 @@ func isProgramData(e fs.DirEntry) bool {
 	return strings.HasPrefix(e.Name(), ".") || slices.Contains(programDataNames, e.Name()) || !e.IsDir() && isKeyFile(e.Name())
 }
 
-// isKeyFile reports whether a name is that of a key.
+// isKeyFile reports whether a name looks like that of a key file.
 func isKeyFile(name string) bool {
-	return slices.ContainsFunc(keyFilePatterns, func(form string) bool { is, _ := filepath.Match(form, strings.ToLower(name)); return is })
+	return slices.ContainsFunc(keyFilePatterns, func(pattern string) bool { matches, _ := filepath.Match(pattern, strings.ToLower(name)); return matches })
 }
 
 const (
-	// maxDocuments bounds the names of a home directory that a session sees: each is a mount.
+	// maxDocuments bounds the names of a home directory that a session sees, because each is a mount.
 	maxDocuments = 1000
-	// maxUnshown bounds the names that an error can be explained by.
+	// maxUnshown bounds the remembered names that are not shown, which explain errors of the session.
 	maxUnshown = 1000
 )
 
-// buildHome adds the home directory, and what shows in it.
+// buildHome adds the home directory and the mounts in it.
 func (p *planner) buildHome(s *workers.Sandbox, o PlanInput, work []string) {
 	first := p.knownDocuments == nil
 	if first {
@@ -157,16 +159,16 @@ func (p *planner) buildHome(s *workers.Sandbox, o PlanInput, work []string) {
 	}
 }
 
-// A homeBuilder adds what a session's home directory has.
+// A homeBuilder adds the mounts of a session's home directory to a plan.
 type homeBuilder struct {
 	*planner
 	work         []string
 	state        string
-	isFirst      bool              // the session has seen nothing yet
-	resolvedDirs map[string]string // directories without links, by their names
+	isFirst      bool              // this is the first plan of the session
+	resolvedDirs map[string]string // resolved directories by their paths
 }
 
-// homePath returns the path of a name below the home directory. A variable may have moved it.
+// homePath returns the path of a name below the home directory, which a variable may have moved.
 func (p *planner) homePath(name string) string {
 	for moved, dir := range p.directories {
 		if rest, ok := strings.CutPrefix(name, moved); ok && (rest == "" || rest[0] == '/') {
@@ -176,30 +178,30 @@ func (p *planner) homePath(name string) string {
 	return filepath.Join(p.home, name)
 }
 
-// matchNames returns the names below the home directory that have a form.
-func (p *planner) matchNames(form string) (names []string) {
-	dir, pattern := form, ""
+// matchNames returns the names below the home directory that match a pattern.
+func (p *planner) matchNames(pattern string) (names []string) {
+	dir, tail := pattern, ""
 	for strings.Contains(dir, "*") {
-		dir, pattern = filepath.Dir(dir), filepath.Join(filepath.Base(dir), pattern)
+		dir, tail = filepath.Dir(dir), filepath.Join(filepath.Base(dir), tail)
 	}
-	if pattern == "" {
-		return []string{form}
+	if tail == "" {
+		return []string{pattern}
 	}
-	found, _ := fs.Glob(os.DirFS(p.homePath(dir)), pattern)
+	found, _ := fs.Glob(os.DirFS(p.homePath(dir)), tail)
 	for _, rest := range found {
 		names = append(names, filepath.Join(dir, rest))
 	}
 	return names
 }
 
-// showAll adds what has a name below the home directory.
+// showAll shows all paths below the home directory that match a name.
 func (h *homeBuilder) showAll(name string, k MountKind) {
 	for _, name := range h.matchNames(name) {
 		h.showPath(h.homePath(name), k)
 	}
 }
 
-// resolvePath returns a path without links, and shows a link that the path itself is.
+// resolvePath returns a path without links. It shows the link if the path itself is one.
 func (h *homeBuilder) resolvePath(path string) string {
 	path = h.resolveParent(path)
 	to, err := os.Readlink(path)
@@ -210,7 +212,7 @@ func (h *homeBuilder) resolvePath(path string) string {
 	return real(path)
 }
 
-// resolveParent returns a path of which only the last part may be a link, and shows the links on the way to it.
+// resolveParent resolves all links of a path but the last part, and shows the links on the way.
 func (h *homeBuilder) resolveParent(path string) string {
 	dir := filepath.Dir(path)
 	above, known := h.resolvedDirs[dir]
@@ -227,18 +229,19 @@ func (h *homeBuilder) resolveParent(path string) string {
 	return filepath.Join(above, filepath.Base(path))
 }
 
-// showLink shows a symbolic link, where the session does not see the machine's.
+// showLink shows a symbolic link, if the session does not see the machine's one.
 func (h *homeBuilder) showLink(path, to string) {
 	if h.isEmptyAt(path) && h.mounts[path].Kind == "" && !isInAny(path, h.work) {
 		h.mounts[path] = Mount{Path: Path(path), Kind: symbolicLink, Source: Path(to), Reason: h.reason}
 	}
 }
 
-// maxLinks bounds the links in one path, as the kernel does.
+// maxLinks bounds the links in one path, like the kernel.
 const maxLinks = 40
 
-// showLinksTo shows the links through which the runtime is found, such as those of one virtual environment that
-// was made from another. It may be found by a link in the workspace: what it leads to at last is what runs.
+// showLinksTo shows the links through which the runtime is found, such as those of a virtual
+// environment that was made from another. A link in the workspace may be among them; the final
+// target is what runs.
 func (h *homeBuilder) showLinksTo(program string) {
 	left := maxLinks
 	at, rest := "/", filepath.Clean(program)
@@ -275,7 +278,7 @@ func (h *homeBuilder) addOwnDir(name string, expected bool) {
 	}
 }
 
-// linkTarget returns where a link leads at which nothing is.
+// linkTarget returns the target of a link at which nothing exists.
 func (h *homeBuilder) linkTarget(path string) string {
 	path = h.resolveParent(path)
 	to, err := os.Readlink(path)
@@ -285,7 +288,7 @@ func (h *homeBuilder) linkTarget(path string) string {
 	return realOrAbsent(to)
 }
 
-// showPath adds a path of the machine's, if it is there.
+// showPath shows a path of the machine, if it exists.
 func (h *homeBuilder) showPath(path string, k MountKind) {
 	h.checkedPaths = append(h.checkedPaths, path)
 	within := h.resolveParent(path)
@@ -311,10 +314,10 @@ func (h *homeBuilder) showPath(path string, k MountKind) {
 	}
 }
 
-// nonUserHomes are the names beside the home directories of Windows that are no user's.
+// nonUserHomes are directories next to the home directories of Windows that belong to no user.
 var nonUserHomes = []string{"All Users", "Default", "Default User", "Public"}
 
-// findOtherHomes returns the home directories that the user has besides: those of Windows, where it has Linux in it.
+// findOtherHomes returns further home directories of the user: those of Windows, under WSL.
 func (p *planner) findOtherHomes(found, work []string) (dirs []string) {
 	if found == nil {
 		found = windowsHomes(readMounts())
@@ -327,8 +330,8 @@ func (p *planner) findOtherHomes(found, work []string) (dirs []string) {
 	return dirs
 }
 
-// showTools shows a directory of programs in the home directory that is on the user's PATH, and what they
-// need next to it.
+// showTools shows a directory of the user's PATH in the home directory, and the directories next to
+// it that its programs need.
 func (h *homeBuilder) showTools(dir string) {
 	if dir = filepath.Clean(dir); inside(dir, h.home) {
 		h.checkedPaths = append(h.checkedPaths, dir)
@@ -351,13 +354,14 @@ func (h *homeBuilder) showTools(dir string) {
 	}
 }
 
-// showLinksOnWay shows the links on the way to a path, such as those of a profile of Nix. It returns what they lead to.
+// showLinksOnWay shows the links on the way to a path, such as those of a Nix profile. It returns
+// their targets.
 func (h *homeBuilder) showLinksOnWay(path string) (found []string) {
-	way := linkChain(path)
-	if slices.ContainsFunc(way, func(part string) bool { return isInAny(part, h.work) }) {
+	chain := linkChain(path)
+	if slices.ContainsFunc(chain, func(part string) bool { return isInAny(part, h.work) }) {
 		return nil // the session may have made it
 	}
-	for _, link := range way[:len(way)-1] {
+	for _, link := range chain[:len(chain)-1] {
 		at := real(link)
 		if to, err := os.Readlink(link); err == nil && at != "" && h.isInBuiltHome(link) {
 			h.checkedPaths = append(h.checkedPaths, link)
@@ -368,8 +372,8 @@ func (h *homeBuilder) showLinksOnWay(path string) (found []string) {
 	return found
 }
 
-// narrowDirs lets the session see of directories only what is listed below the links that lead to them: a cache that
-// was moved to another disk has the same logins there.
+// narrowDirs reduces directories that links lead to, so that the session sees only the listed names
+// in them. A cache that was moved to another disk has the same logins there.
 func (h *homeBuilder) narrowDirs(dirs []string) {
 	for _, dir := range dirs {
 		isFree := h.mounts[dir].Kind == "" && (h.nearestKind(dir) == "" || h.isInBuiltHome(dir))
@@ -380,26 +384,28 @@ func (h *homeBuilder) narrowDirs(dirs []string) {
 	}
 }
 
-// isOfMachine reports whether a directory has something in it that the whole machine needs, or nothing of the user's.
+// isOfMachine reports whether a directory contains something that the whole machine needs, or
+// nothing of the user's.
 func (h *homeBuilder) isOfMachine(dir string) bool {
 	meets := func(place string) bool { return inside(dir, place) || inside(place, dir) }
 	return !isWritable(dir) || !inside(dir, h.home) && slices.ContainsFunc(slices.Concat(systemDirs, kernelDirs), meets)
 }
 
-// isInBuiltHome reports whether a path is in the home directory that is built, or what a link of it leads to.
+// isInBuiltHome reports whether a path is in the built home directory, or in a directory that a
+// link of it leads to.
 func (h *homeBuilder) isInBuiltHome(path string) bool {
 	k := h.nearestKind(path)
 	return k == readOnlyParent || k == writableParent
 }
 
-// hasHiddenIn reports whether something in a directory is hidden. A mount over it would end when a program
-// outside replaces it, so the session sees the other names alone.
+// hasHiddenIn reports whether a directory contains a hidden path. A mount over that would end when
+// a program outside replaces the file, so the session sees only the other names of the directory.
 func (h *homeBuilder) hasHiddenIn(dir string) bool {
 	return slices.ContainsFunc(h.excludedPaths, func(path string) bool { return path != dir && inside(path, dir) })
 }
 
-// showDocuments shows what has a name without a dot in the home directory, or is in a directory there that
-// has something hidden in it. A name that comes later waits for a reset.
+// showDocuments shows the names without a dot in a home directory, or the names in a directory that
+// contains something hidden. Documents that are made later appear after a reset.
 func (h *homeBuilder) showDocuments(dir string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
@@ -407,13 +413,13 @@ func (h *homeBuilder) showDocuments(dir string) {
 		switch {
 		case (dir == h.home || slices.Contains(h.extraHomes, dir)) && isProgramData(e), slices.Contains(h.excludedPaths, path):
 			continue
-		case h.reason != ReasonDocument: // a toolchain, in which a name is shown when it comes
+		case h.reason != ReasonDocument: // a toolchain, in which new names are shown as they appear
 			h.showPath(path, grantableBind)
 			continue
 		case !h.isFirst && !h.knownDocuments[path]:
 			continue
 		case h.isFirst && len(h.knownDocuments) == maxDocuments:
-			h.addNotice("%s has more than %d names, and this session sees the first %d only: show others with --readable", h.home, maxDocuments, maxDocuments)
+			h.addNotice("%s has more than %d names, and this session sees only the first %d; show others with --readable", h.home, maxDocuments, maxDocuments)
 			return
 		}
 		h.knownDocuments[path] = true
@@ -425,7 +431,8 @@ func (h *homeBuilder) showDocuments(dir string) {
 	}
 }
 
-// homeLinkPath returns the path of a name below the home directory, of which only the last part may be a link.
+// homeLinkPath returns the path of a name below the home directory, with all links resolved but the
+// last part.
 func (p *planner) homeLinkPath(name string) string {
 	path := p.homePath(name)
 	if above := real(filepath.Dir(path)); above != "" {
@@ -434,21 +441,22 @@ func (p *planner) homeLinkPath(name string) string {
 	return path
 }
 
-// isToolFile reports whether a name is of a file in something else that the session sees.
+// isToolFile reports whether a name is of a file in a directory that the session sees as a whole,
+// such as a toolchain.
 func isToolFile(name string) bool {
 	isSetting := slices.ContainsFunc(settingsFiles, func(f settingsFile) bool { return f.name == name })
 	return !isSetting && name != ".gitconfig" && !slices.Contains(slices.Collect(maps.Values(gitListFiles)), name)
 }
 
-// showWritten shows a file that was written for the session. Where a tool has a link, it takes the place of what that leads
-// to, if the session sees it.
+// showWritten shows a file that was written for the session. If a tool has a link there, the file
+// replaces the target of the link, provided that the session sees it.
 func (p *planner) showWritten(name, file string, work []string) {
 	path, isTool := p.homeLinkPath(name), isToolFile(name)
 	if at := real(path); isTool && at != "" {
 		path = at
 	}
-	shows := p.isEmptyAt(path) && !isTool || isTool && !p.isInvisible(path)
-	if shows && p.mounts[path].Reason != ReasonNamed && !isInAny(path, work) {
+	isSeen := p.isEmptyAt(path) && !isTool || isTool && !p.isInvisible(path)
+	if isSeen && p.mounts[path].Reason != ReasonNamed && !isInAny(path, work) {
 		p.mounts[path] = Mount{Path: Path(path), Kind: replacedFile, Source: Path(file), Reason: ReasonWrittenSettings}
 	}
 }

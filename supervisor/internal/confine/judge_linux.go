@@ -2,28 +2,28 @@ package confine
 
 import "golang.org/x/sys/unix"
 
-// maxPathMoves bounds how often a call is judged again because somebody outside moves what it is about.
+// maxPathMoves bounds how often a check is repeated because a program outside moves the path.
 const maxPathMoves = 16
 
-// withStablePath decides about a name by its path. The decision asks the filesystem about that path, and a program
-// outside may move the directory in the meantime: the open directory would then be judged by a path that
-// leads nowhere. So it is decided again if the path has changed. EBUSY if that does not end.
+// withStablePath decides about a name by its path. The decision asks the filesystem about that
+// path, and a program outside may move the directory in the meantime, so that the path no longer
+// leads to the open directory. It decides again while the path changes, and gives up with EBUSY.
 func (b *Sandbox) withStablePath(s nameInDir, decide func(nameInDir) error) error {
 	for range maxPathMoves {
 		err := decide(s)
-		now, e := b.fullPathOf(s.dir, s.name)
+		current, e := b.fullPathOf(s.dir, s.name)
 		switch {
 		case e != nil:
 			return e
-		case now == s.fullPath:
+		case current == s.fullPath:
 			return err
 		}
-		s.fullPath = now
+		s.fullPath = current
 	}
 	return unix.EBUSY
 }
 
-// withStableFilePath is judged for an open file.
+// withStableFilePath is withStablePath for an open file.
 func (b *Sandbox) withStableFilePath(fd int, decide func(full string) error) error {
 	full, err := b.realPath(fd)
 	for range maxPathMoves {
@@ -31,25 +31,26 @@ func (b *Sandbox) withStableFilePath(fd int, decide func(full string) error) err
 			return err
 		}
 		verdict := decide(full)
-		var now string
-		if now, err = b.realPath(fd); err == nil && now == full {
+		var current string
+		if current, err = b.realPath(fd); err == nil && current == full {
 			return verdict
 		}
-		full = now
+		full = current
 	}
 	return unix.EBUSY
 }
 
-// checkCreate returns why a name must not be made, a protectedNameError.
+// checkCreate returns an error if a name must not be made, which is a protectedNameError if it is
+// protected.
 func (b *Sandbox) checkCreate(s nameInDir, moving bool) error {
 	return b.withStablePath(s, func(s nameInDir) error { return b.checkCreatePath(s, moving) })
 }
 
-// checkMove returns why a name must stay where it is. mv copies on EXDEV, and leaves what it may not
-// remove.
+// checkMove returns an error if a name must not be moved. On EXDEV, mv copies the files and leaves
+// those that it may not remove.
 func (b *Sandbox) checkMove(s nameInDir) error { return b.withStablePath(s, b.checkMovePath) }
 
-// checkRemove returns why a name must not be removed.
+// checkRemove returns an error if a name must not be removed.
 func (b *Sandbox) checkRemove(s nameInDir) error {
 	return b.withStablePath(s, func(s nameInDir) error {
 		if b.isProtected(s.fullPath) || b.isRepositoryPart(s.fullPath) {
@@ -59,7 +60,8 @@ func (b *Sandbox) checkRemove(s nameInDir) error {
 	})
 }
 
-// checkLink returns why a name must not get another one, which could be written.
+// checkLink returns an error if a file must not get a second name, through which it could be
+// written.
 func (b *Sandbox) checkLink(s nameInDir) error {
 	return b.withStablePath(s, func(s nameInDir) error {
 		if b.isRestricted(s.fullPath) {
@@ -69,7 +71,7 @@ func (b *Sandbox) checkLink(s nameInDir) error {
 	})
 }
 
-// checkWrite returns why an open file must not be written.
+// checkWrite returns an error if an open file must not be written.
 func (b *Sandbox) checkWrite(fd int) error {
 	return b.withStableFilePath(fd, func(full string) error {
 		if b.isRestricted(full) {

@@ -9,7 +9,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// A Rule lets a session read a path and all below it, or write it as well.
+// A Rule lets a session read a path and everything below it, or also write it.
 type Rule struct {
 	Path  Path
 	Write bool
@@ -18,34 +18,34 @@ type Rule struct {
 // maxRules bounds the rules of a plan.
 const maxRules = 5000
 
-// sharedDirs are directories in which all programs of a user meet. Landlock gives a session
-// none of its own, so it has none.
+// sharedDirs are directories that all programs of a user share. Landlock cannot give a session
+// private ones, so they are hidden.
 var sharedDirs = []string{"/dev/shm", "/dev/pts", "/dev/mqueue"}
 
-// convertToLandlock turns a plan for namespaces into one for Landlock, and returns what it cannot
-// hold. Landlock only allows, and what it allows for a directory holds for all below it: so a
-// path is hidden by naming everything beside it, and nothing can be held in a directory that
-// is written.
+// convertToLandlock turns a plan for namespaces into one for Landlock, and returns notices about
+// what Landlock cannot enforce. Landlock only allows, and a rule for a directory applies to
+// everything below it. So a path is hidden by allowing everything next to it, and nothing can be
+// protected in a directory that the session writes.
 func (p *Plan) convertToLandlock(s *workers.Sandbox) (notices []string, err error) {
 	if len(s.Protected) > 0 {
-		return nil, fmt.Errorf("a sandbox by Landlock cannot keep %s as it is in a directory that the session writes", s.Protected[0])
+		return nil, fmt.Errorf("a Landlock sandbox cannot protect %s in a directory that the session writes", s.Protected[0])
 	}
 	r := &ruleCollector{}
-	var open []Mount
+	var visible []Mount
 	r.hidden = append(r.hidden, sharedDirs...)
 	for _, place := range p.Mounts {
 		switch place.Kind {
 		case maskedPath, replacedFile, emptyDir, readOnlyParent, writableParent:
 			r.hidden = append(r.hidden, string(place.Path))
 		case writableBind, readOnlyBind, grantableBind, overlayMount:
-			open = append(open, place)
+			visible = append(visible, place)
 		}
 	}
 	for _, path := range p.Unreadable {
 		r.hidden = append(r.hidden, string(path))
 	}
 	r.addReadable("/")
-	for _, place := range open {
+	for _, place := range visible {
 		path := string(place.Path)
 		if place.Kind != writableBind {
 			if r.isHidden(path) {
@@ -54,7 +54,7 @@ func (p *Plan) convertToLandlock(s *workers.Sandbox) (notices []string, err erro
 			continue
 		}
 		if below := r.hiddenBelow(path); below != "" {
-			return nil, fmt.Errorf("a sandbox by Landlock cannot hide %s in %s, which the session writes: name another directory", below, path)
+			return nil, fmt.Errorf("a Landlock sandbox cannot hide %s in %s, which the session writes; name another directory", below, path)
 		}
 		r.add(path, true)
 	}
@@ -64,21 +64,21 @@ func (p *Plan) convertToLandlock(s *workers.Sandbox) (notices []string, err erro
 	}
 	r.add(tmp, true)
 	if len(r.list) > maxRules {
-		return nil, fmt.Errorf("a sandbox by Landlock would need %d rules, and %d are allowed: hide fewer files", len(r.list), maxRules)
+		return nil, fmt.Errorf("the Landlock sandbox would need %d rules, and the maximum is %d; hide fewer files", len(r.list), maxRules)
 	}
 	p.Mechanism, p.Rules, p.Ask, p.Absent = workers.Landlock, r.list, false, nil
-	sockets, given := "no sockets but pairs", "cannot be given more while it runs"
+	sockets, grants := "no sockets except socket pairs", "cannot be granted more while it runs"
 	if p.Egress {
-		sockets = "no servers, and hosts only through the proxy that its variables name (HTTPS_PROXY and others)"
-		given = "cannot be given directories while it runs"
+		sockets = "no servers, and reaches hosts only through the proxy in its variables (HTTPS_PROXY and others)"
+		grants = "cannot be granted directories while it runs"
 	}
-	return []string{fmt.Sprintf(landlockNotice, sockets, given)}, nil
+	return []string{fmt.Sprintf(landlockNotice, sockets, grants)}, nil
 }
 
-// landlockNotice says what a session by Landlock does not hold, and does not have.
-const landlockNotice = "held by Landlock, which is weaker than namespaces: it can write hooks and settings in the workspace, see processes, the sizes and times of hidden files and, where process 1 is yours, the numbers of its open files (/proc/1/fd), and change modes and times of your files; it has %s, no terminals or shared memory, cannot list directories that hold something hidden, and %s"
+// landlockNotice says what a Landlock session is not protected from, and what it lacks.
+const landlockNotice = "confined by Landlock, which is weaker than namespaces: the session can write hooks and settings in the workspace, see processes, the sizes and times of hidden files and, if process 1 is yours, the numbers of its open files (/proc/1/fd), and change modes and times of your files; it has %s, no terminals or shared memory, cannot list directories that contain hidden files, and %s"
 
-// ruleCollector are collected for Landlock.
+// A ruleCollector collects the rules of a Landlock plan and the paths that they must not allow.
 type ruleCollector struct {
 	hidden []string
 	list   []Rule
@@ -88,7 +88,7 @@ func (r *ruleCollector) add(path string, write bool) {
 	r.list = append(r.list, Rule{Path(path), write})
 }
 
-// hiddenBelow returns a closed path below dir, or "".
+// hiddenBelow returns a hidden path below dir, or "".
 func (r *ruleCollector) hiddenBelow(dir string) string {
 	i := slices.IndexFunc(r.hidden, func(c string) bool { return c != dir && inside(c, dir) })
 	if i < 0 {
@@ -101,15 +101,15 @@ func (r *ruleCollector) isHidden(path string) bool {
 	return slices.ContainsFunc(r.hidden, func(c string) bool { return inside(path, c) })
 }
 
-// addReadable adds a directory, or everything in it but what is closed. Names that come later
-// into a directory with something closed cannot be read. Links need no rule: the paths that
-// they lead to have one.
+// addReadable adds a rule for a directory, or for everything in it but the hidden paths. Names that
+// are made later in a directory with a hidden path cannot be read. Links need no rule, because
+// their targets have one.
 func (r *ruleCollector) addReadable(dir string) {
 	if r.hiddenBelow(dir) == "" {
 		r.add(dir, false)
 		return
 	}
-	entries, _ := os.ReadDir(dir) // one that cannot be read needs no rule
+	entries, _ := os.ReadDir(dir) // a directory that cannot be read needs no rule
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
 		switch {

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// minLandlockABI is the ABI that holds signals: that of Linux 6.12.
+// minLandlockABI is the first ABI that restricts signals, that of Linux 6.12.
 const minLandlockABI = 6
 
 const (
@@ -22,39 +22,39 @@ const (
 	noDevices  = unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK | unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
 )
 
-// landlockABI asks the kernel which Landlock it has.
+// landlockABI asks the kernel for its Landlock ABI.
 func landlockABI() (int, error) {
 	abi, _, no := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	switch {
 	case no == unix.ENOSYS, no == unix.EOPNOTSUPP:
-		return 0, fmt.Errorf("this kernel has no Landlock, or it is switched off (%w)", no)
+		return 0, fmt.Errorf("this kernel has no Landlock, or it is disabled (%w)", no)
 	case no != 0:
 		return 0, no
 	}
 	return int(abi), nil
 }
 
-// Restrict confines the calling thread, and all processes that it starts, by the rules of a
-// plan and a filter. The thread must stay locked to its goroutine. The box serves the connects of
-// a session with an outlet; it is nil for others.
+// Restrict confines the calling thread, and all processes that it starts, by the rules of a plan
+// and a seccomp filter. The thread must stay locked to its goroutine. The returned Sandbox serves
+// the connects of a session with egress; it is nil for other sessions.
 func Restrict(p *Plan) (*Sandbox, error) {
 	failed := func(step, path string, err error) (*Sandbox, error) {
 		return nil, &StepError{Step: step, Path: path, Err: err}
 	}
 	abi, err := landlockABI()
 	if err == nil && abi < minLandlockABI {
-		err = fmt.Errorf("this kernel has version %d of it, which lets a session signal your other programs; version %d is that of Linux 6.12: %w", abi, minLandlockABI, errors.ErrUnsupported)
+		err = fmt.Errorf("this kernel has Landlock ABI %d, which lets a session signal your other programs; ABI %d needs Linux 6.12: %w", abi, minLandlockABI, errors.ErrUnsupported)
 	}
 	if err != nil {
 		return failed("landlock", "", err)
 	}
-	// This thread may be the one by which the worker would trace the stage.
+	// The worker could trace the monitor through this thread.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return failed("dumpable", "", err)
 	}
-	box, err := newConnector(p)
+	b, err := newConnector(p)
 	if err != nil {
-		return failed("outlet", "", err)
+		return failed("egress", "", err)
 	}
 	set, err := newRuleset(p)
 	if err != nil {
@@ -65,12 +65,12 @@ func Restrict(p *Plan) (*Sandbox, error) {
 		path := string(rule.Path)
 		err := withPlanPath(path, func(fd int) error { return addLandlockRule(set, fd, rule.Write) })
 		gone := errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.EACCES)
-		if err != nil && (rule.Write || !gone) { // nobody has to read what is gone, or another user's
+		if err != nil && (rule.Write || !gone) { // paths that are gone or another user's need no read rule
 			return failed("rule", path, err)
 		}
 	}
 	if err := dropRights(); err != nil && (!errors.Is(err, unix.EPERM) || os.Geteuid() == 0) {
-		return failed("rights", "", err) // without rights nobody may bound them, and there is nothing to bound
+		return failed("rights", "", err) // an unprivileged thread may not drop capabilities, and has none to drop
 	}
 	if _, _, no := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(set), 0, 0); no != 0 {
 		return failed("landlock", "", no)
@@ -79,14 +79,14 @@ func Restrict(p *Plan) (*Sandbox, error) {
 	if err != nil {
 		return failed("filter", "", err)
 	}
-	if box != nil {
-		box.notifyFD = calls
+	if b != nil {
+		b.notifyFD = calls
 	}
-	return box, nil
+	return b, nil
 }
 
-// newConnector returns a box that only connects, for a plan with an outlet. The session shares the
-// network of the machine, so the box has none to enter.
+// newConnector returns a Sandbox that only connects, for a plan with egress. The session shares the
+// machine's network, so there is no network namespace to enter.
 func newConnector(p *Plan) (*Sandbox, error) {
 	if !p.Egress {
 		return nil, nil
@@ -98,12 +98,12 @@ func newConnector(p *Plan) (*Sandbox, error) {
 	return &Sandbox{plan: p, rootFD: -1, procFD: proc, sockDiagFD: -1, mountNS: -1, dnsSocket: -1, egress: newEgressClient(-1, netip.AddrFrom4([4]byte{127, 0, 0, 1}))}, nil
 }
 
-// CheckConnect tries whether a stage without namespaces may connect in its worker's place, for which it
-// needs copies of the sockets of its children. Containers and administrators can forbid that.
+// CheckConnect reports whether a monitor without namespaces can connect sockets on behalf of its
+// worker. It must copy the sockets of its children, which containers and administrators can forbid.
 func CheckConnect() error {
-	remedy := "choose the network none, or full"
+	hint := "choose the network none or full"
 	if scope, _ := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope"); len(scope) > 0 && scope[0] > '1' {
-		return fmt.Errorf("hosts by name need kernel.yama.ptrace_scope 0 or 1, and it is %c here: %s", scope[0], remedy)
+		return fmt.Errorf("host names need kernel.yama.ptrace_scope 0 or 1, and it is %c; %s", scope[0], hint)
 	}
 	self, err := unix.PidfdOpen(os.Getpid(), 0)
 	if err == nil {
@@ -114,13 +114,14 @@ func CheckConnect() error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("hosts by name need the call pidfd_getfd, which this container or system forbids (%w): %s", err, remedy)
+		return fmt.Errorf("host names need the system call pidfd_getfd, which this container or system forbids (%w); %s", err, hint)
 	}
 	return nil
 }
 
-// newRuleset makes a set that handles all of files, signals and abstract sockets. Of the network it
-// allows nothing to a session that does not have all of it: the stage connects.
+// newRuleset makes a ruleset that handles all accesses to files, signals and abstract sockets. It
+// allows TCP only to a session with the whole network, because the monitor makes the connects of
+// the others.
 func newRuleset(p *Plan) (int, error) {
 	attributes := struct{ files, network, scoped uint64 }{
 		files: allRights, scoped: unix.LANDLOCK_SCOPE_SIGNAL | unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET,
@@ -155,7 +156,7 @@ func addLandlockRule(set, fd int, write bool) error {
 	default:
 		rights &= fileRights
 	}
-	beneath := struct { // the kernel reads its first 12 bytes
+	beneath := struct { // the kernel reads the first 12 bytes
 		rights uint64
 		fd     int32
 	}{rights, int32(fd)}
@@ -167,8 +168,8 @@ func addLandlockRule(set, fd int, write bool) error {
 	return nil
 }
 
-// withDevices adds the devices that a session writes: those without other users' data, and
-// its terminal.
+// withDevices adds the devices that a session writes: those without data of other users, and its
+// terminal.
 func withDevices(rules []Rule) []Rule {
 	for _, name := range deviceNames {
 		rules = append(rules, Rule{Path("/dev/" + name), true})

@@ -31,7 +31,7 @@ func TestCheckConnect_ForbiddenCall(t *testing.T) {
 		}
 		said <- CheckConnect()
 	}()
-	if err := <-said; err == nil || !strings.Contains(err.Error(), "hosts by name need the call pidfd_getfd") {
+	if err := <-said; err == nil || !strings.Contains(err.Error(), "host names need the system call pidfd_getfd") {
 		t.Errorf("got %v", err)
 	}
 }

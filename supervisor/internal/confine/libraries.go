@@ -13,20 +13,20 @@ import (
 	"strings"
 )
 
-// Interpreters find packages in more places than the usual ones: variables name them, and so do files among
-// the packages that are installed to be edited. Those files are read here, and no program is run. A file that
-// this session can write does not count, and one that another may have written names nothing but what sessions
-// see by the rules.
+// Interpreters find packages in more places than the default ones. Variables name them, and so do
+// files among the packages that are installed in editable mode. Those files are read here, and no
+// program is run. A file that this session can write does not count. A file that another session
+// may have written can only name what sessions see anyway.
 
 // libraryVariables name directories of packages.
 var libraryVariables = []string{"PYTHONPATH", "R_LIBS", "R_LIBS_USER", "R_LIBS_SITE"}
 
 const (
-	maxLibraries = 200  // directories that are named
-	maxInstalled = 2000 // packages of an interpreter that are looked at
+	maxLibraries = 200  // directories that variables and files name
+	maxInstalled = 2000 // packages of an interpreter that are inspected
 )
 
-// libraryDirs returns the directories that variables and files name, in their words.
+// libraryDirs returns the directories that variables and files name, unresolved.
 func (h *homeBuilder) libraryDirs(o PlanInput) (dirs []string) {
 	dirs = h.variableDirs(o.Env)
 	if file := h.homePath(".Renviron"); !h.isSessionWritable(file) {
@@ -65,18 +65,18 @@ func (h *homeBuilder) variableDirs(variables []string) (dirs []string) {
 	return dirs
 }
 
-// allowedDirs returns the directories that a file, or those in a directory, may name.
-func (h *homeBuilder) allowedDirs(by string, dirs []string) (may []string) {
+// allowedDirs filters the directories that a file, or the files of a directory, may name.
+func (h *homeBuilder) allowedDirs(by string, dirs []string) (allowed []string) {
 	isUsers := h.isUserMade(real(by))
 	for _, dir := range dirs {
 		if isUsers || h.isVisible(real(dir)) {
-			may = append(may, dir)
+			allowed = append(allowed, dir)
 		}
 	}
-	return may
+	return allowed
 }
 
-// libPathsCall matches a call in R that names libraries, rString a string in it.
+// libPathsCall matches an R call that names libraries, and rString a string in it.
 var (
 	libPathsCall = regexp.MustCompile(`\.libPaths\(([^#\n]*)`)
 	rString      = regexp.MustCompile(`"[^"\\]+"|'[^'\\]+'`)
@@ -87,10 +87,10 @@ func (h *homeBuilder) isSessionWritable(path string) bool {
 	return isInAny(path, h.untrustedDirs) || hasLinkIn(path, h.untrustedDirs) || isInAny(real(path), h.untrustedDirs)
 }
 
-// rPathMark matches the marks that R replaces by its version or platform.
+// rPathMark matches the placeholders that R replaces by its version or platform.
 var rPathMark = regexp.MustCompile(`%[vVpoaUS]`)
 
-// expandSetting returns the paths for which a setting stands.
+// expandSetting returns the paths that a setting can stand for.
 func (h *homeBuilder) expandSetting(path string) []string {
 	for _, form := range []string{"~", "$HOME", "${HOME}"} {
 		if rest, ok := strings.CutPrefix(path, form); ok && (rest == "" || rest[0] == '/') {
@@ -106,38 +106,40 @@ func (h *homeBuilder) expandSetting(path string) []string {
 }
 
 // globPaths returns the paths below a directory that match a pattern.
-func globPaths(dir, form string) (found []string) {
+func globPaths(dir, pattern string) (found []string) {
 	if !filepath.IsAbs(dir) {
 		return nil
 	}
-	names, _ := fs.Glob(os.DirFS(dir), form)
+	names, _ := fs.Glob(os.DirFS(dir), pattern)
 	for _, name := range names {
 		found = append(found, filepath.Join(dir, name))
 	}
 	return found
 }
 
-// A packageIndex has the directories to which one leads, and the files that name them.
+// A packageIndex caches the library directories that a directory leads to, and the files that name
+// them.
 type packageIndex struct {
 	paths   []string
 	sources records
 }
 
-// findPackages returns the directories to which one leads. It looks again only after a change.
-func (h *homeBuilder) findPackages(dir string, look func(read records) []string) []string {
-	n := h.packageIndexes[dir]
-	if n == nil || n.sources.isStale() {
-		n = &packageIndex{sources: records{}}
-		n.sources.recordFile(dir)
-		n.paths = look(n.sources)
-		h.packageIndexes[dir] = n
+// findPackages returns the library directories that a directory leads to. It searches again only
+// after a change.
+func (h *homeBuilder) findPackages(dir string, search func(read records) []string) []string {
+	index := h.packageIndexes[dir]
+	if index == nil || index.sources.isStale() {
+		index = &packageIndex{sources: records{}}
+		index.sources.recordFile(dir)
+		index.paths = search(index.sources)
+		h.packageIndexes[dir] = index
 	}
-	h.sources = slices.AppendSeq(h.sources, maps.Keys(n.sources))
-	return n.paths
+	h.sources = slices.AppendSeq(h.sources, maps.Keys(index.sources))
+	return index.paths
 }
 
-// siteDirs returns the directories with the installed packages of the session's interpreter, and the user's
-// own.
+// siteDirs returns the directories with the installed packages of the session's interpreter, and
+// the user's own site directory.
 func (h *homeBuilder) siteDirs(o PlanInput) (sites []string) {
 	bases := []string{h.homePath(".local")}
 	for _, program := range []string{filepath.Clean(o.Program), real(o.Program)} {
@@ -198,11 +200,11 @@ func editableDirs(site string, read records) (dirs []string) {
 	return dirs
 }
 
-// absoluteText matches a string with an absolute path, in Python.
+// absoluteText matches a Python string with an absolute path.
 var absoluteText = regexp.MustCompile(`"/[^"\\\n]+"|'/[^'\\\n]+'`)
 
-// finderDirs returns the paths that are named by the code that finds packages installed to be edited: setuptools
-// writes it as __editable___NAME_finder.py, and other builders under names like that.
+// finderDirs returns the paths in the code that finds packages installed in editable mode.
+// setuptools writes it as __editable___NAME_finder.py, and other build tools use similar names.
 func finderDirs(site string, read records) (found []string) {
 	finders := globPaths(site, "*editable*.py")
 	for _, finder := range finders[:min(len(finders), maxLibraries)] {
@@ -212,9 +214,9 @@ func finderDirs(site string, read records) (found []string) {
 			switch {
 			case err == nil && st.IsDir():
 			case err == nil:
-				path = filepath.Dir(path) // of a package's first file
+				path = filepath.Dir(path) // the directory of a package's __init__.py
 			default:
-				path += ".py" // a module is named without that
+				path += ".py" // modules are named without the suffix
 			}
 			read.recordFile(finder)
 			found = append(found, path)
@@ -223,7 +225,8 @@ func finderDirs(site string, read records) (found []string) {
 	return found
 }
 
-// showLibrary shows a directory that an interpreter was told of, unless something in it has rules of its own.
+// showLibrary shows a directory of an interpreter's library path, unless something in it has its
+// own rules.
 func (h *homeBuilder) showLibrary(dir string) {
 	found := real(dir)
 	if inside(filepath.Clean(dir), h.home) {
@@ -237,7 +240,7 @@ func (h *homeBuilder) showLibrary(dir string) {
 			return
 		}
 	}
-	for path := range h.mounts { // it shows already, or contains something that does
+	for path := range h.mounts { // it is shown already, or contains a mount
 		if inside(path, found) {
 			return
 		}
@@ -245,8 +248,8 @@ func (h *homeBuilder) showLibrary(dir string) {
 	h.showPath(found, grantableBind)
 }
 
-// hasPackages reports whether an interpreter can find packages in a path: it is a directory, a module or an
-// archive.
+// hasPackages reports whether an interpreter can find packages in a path: a directory, a module or
+// an archive.
 func hasPackages(path string) bool {
 	return isDir(path) || slices.Contains([]string{".py", ".egg", ".zip", ".whl"}, filepath.Ext(path))
 }

@@ -8,16 +8,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A unixListener is a Unix socket that has a name.
+// A unixListener identifies a Unix socket by its name: a file, or an abstract name.
 type unixListener struct {
 	inode        uint32 // of the socket
-	device, file uint32 // of its name, when that is a file
-	abstract     string // its name, when that is none
+	device, file uint32 // of its file, if its name is a file
+	abstract     string // its abstract name, if it has no file
 }
 
-// ownsListener reports whether a process of the session holds a listener of this description. In
-// the user's network others listen as well. Their servers must not even see a connection: in
-// the moment before it is refused, another thread could send a request.
+// ownsListener reports whether a process of the session has a matching listener. In the user's
+// network other programs listen as well. Their servers must not even see a connection, because
+// another thread could send a request just before it is refused.
 func (b *Sandbox) ownsListener(wanted unixListener) (bool, error) {
 	b.sockDiagMu.Lock()
 	defer b.sockDiagMu.Unlock()
@@ -28,12 +28,12 @@ func (b *Sandbox) ownsListener(wanted unixListener) (bool, error) {
 		}
 	})
 	if err != nil || len(own) == 0 || !b.plan.Network {
-		return len(own) > 0, err // in a network of its own there is nobody else
+		return len(own) > 0, err // a separate network has only the session's listeners
 	}
 	return b.hasOpenFile(own), nil
 }
 
-// hasOpenFile reports whether a process of the session has one of these open.
+// hasOpenFile reports whether a process of the session has one of these files open.
 func (b *Sandbox) hasOpenFile(links map[string]bool) bool {
 	for _, pid := range readDirNames(b.procFD, ".") {
 		if _, err := strconv.Atoi(pid); err != nil {
@@ -74,7 +74,7 @@ func readDirNames(dir int, path string) (found []string) {
 	}
 }
 
-// eachListener asks the kernel for the Unix sockets of the session's network:
+// eachListener calls do for each Unix socket of the session's network, as the kernel lists them:
 // https://man7.org/linux/man-pages/man7/sock_diag.7.html
 func (b *Sandbox) eachListener(do func(unixListener)) error {
 	const (
@@ -113,7 +113,7 @@ func (b *Sandbox) eachListener(do func(unixListener)) error {
 	}
 }
 
-// parseListener reads a struct unix_diag_msg and its attributes.
+// parseListener parses a struct unix_diag_msg and its attributes.
 func parseListener(b []byte) (l unixListener) {
 	const (
 		sizeofAnswer = 16

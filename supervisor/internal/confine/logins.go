@@ -9,13 +9,13 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// A login is known by the name that it has, by its own form, or by its place in an address.
+// A login is recognized by its name, by its own form, or by its position in an address.
 
-// assignmentPattern matches a name and what gives it a value, in settings, scripts, headers and code.
+// assignmentPattern matches a name and its assignment, in settings, scripts, headers and code.
 var assignmentPattern = regexp.MustCompile("([A-Za-z_][\\w.-]*)[\"'`]?\\s*(?:=|:|<<?-)\\s*")
 
-// hasSecret reports whether a line or text has a value with the name or form of a secret. Forms that begin anywhere
-// are looked for in the whole of it, once.
+// hasSecret reports whether a text has a value with the name or form of a secret. Forms that can
+// begin anywhere are searched once in the whole text.
 func hasSecret(text string) bool {
 	for _, at := range assignmentPattern.FindAllStringSubmatchIndex(text, -1) {
 		value := strings.Trim(text[at[1]:], " \t\r\n\"'`;")
@@ -28,8 +28,8 @@ func hasSecret(text string) bool {
 	})
 }
 
-// secretPrefixLen is as much of a value as the forms need that are its beginning. A word that is a key by its letters alone
-// is longer than half of it.
+// secretPrefixLen is the length of the prefix of a value that the prefix forms need. A word that is
+// a key by its letters alone is longer than half of it.
 const secretPrefixLen = 32
 
 func isWordBreak(r rune) bool { return strings.ContainsRune(" \t\r\n\"'`,;=${}[]()<>", r) }
@@ -47,10 +47,10 @@ var (
 	camelCaseBreak = regexp.MustCompile(`([a-z])([A-Z])`)
 )
 
-// condaToken matches a token of conda's in the path of an address.
+// condaToken matches a conda token in the path of an address.
 var condaToken = regexp.MustCompile(`(/t/)[^/\s"']+(/)`)
 
-// withoutLogins cuts the logins out of URLs.
+// withoutLogins removes the logins from URLs.
 func withoutLogins(text []byte) []byte {
 	var plain []byte
 	for line := range bytes.Lines(text) {
@@ -72,8 +72,8 @@ func withoutLogins(text []byte) []byte {
 // schemeOf matches the scheme of a URL and a quote before it.
 var schemeOf = regexp.MustCompile(`(["'])[\w+.-]*://$`)
 
-// quoteAround returns the quote that ends a URL, by what stands before its host; 0 for none. An apostrophe may stand
-// anywhere.
+// quoteAround returns the quote that ends a URL, given the text before its host; 0 for none.
+// Apostrophes do not count, because they occur in any text.
 func quoteAround(before []byte) byte {
 	if quote := schemeOf.FindSubmatch(before); quote != nil {
 		return quote[1][0]
@@ -84,8 +84,8 @@ func quoteAround(before []byte) byte {
 	return 0
 }
 
-// lengthOfLogin returns the length of the login at the start of what follows a scheme. It may have anything in it
-// but a slash.
+// lengthOfLogin returns the length of the login at the start of the text after a scheme. A login
+// may contain anything but a slash.
 func lengthOfLogin(rest []byte, quote byte) int {
 	if end := bytes.IndexAny(rest, "/\r\n"); end >= 0 {
 		rest = rest[:end]
@@ -104,36 +104,37 @@ func lengthOfLogin(rest []byte, quote byte) int {
 	return length
 }
 
-// spacedPassword matches a password with a space in it, which is no port.
+// spacedPassword matches a password with a space in it; digits alone would be a port.
 var spacedPassword = regexp.MustCompile(`^[^\s:@]*:[^\s@]*[^\d\s@][^\s@]*\s[^@]*@`)
 
-// schemelessLogin matches a login before a host that has no scheme, as that of a proxy may.
+// schemelessLogin matches a login before a host without a scheme, as in proxy settings.
 var schemelessLogin = regexp.MustCompile("(^|[\\s\"'=])[^\\s\"'`=:/@${(]+:[^\\s/:]\\S*@")
 
-// withoutAnyLogin cuts out logins without a scheme, too.
+// withoutAnyLogin removes logins from URLs and from addresses without a scheme.
 func withoutAnyLogin(text []byte) []byte {
 	return schemelessLogin.ReplaceAll(withoutLogins(text), []byte("$1"))
 }
 
-// redactLines leaves out the lines of which nothing is plain, and those in which such a value goes on.
-func redactLines(text []byte, plain func(line []byte) []byte, goesOn func(value, next string) bool) []byte {
-	var kept []byte
+// redactLines removes the lines for which plain returns nil, and the lines in which such a value
+// continues.
+func redactLines(text []byte, plain func(line []byte) []byte, continues func(value, next string) bool) []byte {
+	var result []byte
 	secret := ""
 	for line := range bytes.Lines(text) {
-		if secret != "" && goesOn(secret, string(line)) {
+		if secret != "" && continues(secret, string(line)) {
 			secret += string(line)
 			continue
 		}
-		if now := plain(line); now == nil {
+		if redacted := plain(line); redacted == nil {
 			secret = string(line)
 		} else {
-			kept, secret = append(kept, now...), ""
+			result, secret = append(result, redacted...), ""
 		}
 	}
-	return kept
+	return result
 }
 
-// dropSecretLine returns a line that has no secret.
+// dropSecretLine returns a line, or nil if it contains a secret.
 func dropSecretLine(line []byte) []byte {
 	if hasSecret(string(line)) {
 		return nil
@@ -141,7 +142,8 @@ func dropSecretLine(line []byte) []byte {
 	return line
 }
 
-// redactVariables leaves out the secret variables of a file of R's, which has one in each line.
+// redactVariables removes the secret variables from an R environ file, which has one variable per
+// line.
 func redactVariables(text []byte) []byte {
 	return redactLines(text, func(line []byte) []byte { return dropSecretLine(withoutAnyLogin(line)) }, func(_, next string) bool {
 		return strings.TrimSpace(next) != "" && !variableLine.MatchString(next)
@@ -150,22 +152,24 @@ func redactVariables(text []byte) []byte {
 
 var variableLine = regexp.MustCompile(`^\s*(#|(export\s+)?[A-Za-z_.][\w.]*\s*=\s*[^\s=])`)
 
-// redactScript leaves out the lines of a shell script that have a secret, with all of a text in quotes.
+// redactScript removes the lines of a shell script that contain a secret, up to the end of a quoted
+// text.
 func redactScript(text []byte) []byte {
 	plain := func(line []byte) []byte { return dropSecretLine(withoutLogins(line)) }
 	return redactLines(text, plain, func(value, _ string) bool { return openQuotePattern.MatchString(value) })
 }
 
-// openQuotePattern matches lines of a shell script that go on in the next one.
+// openQuotePattern matches lines of a shell script that continue in the next line.
 var openQuotePattern = regexp.MustCompile(`^(?:[^"'\\]|\\[^\n]|"(?:[^"\\]|\\(?s:.))*"|'[^']*')*(?:\\\n|"(?:[^"\\]|\\(?s:.))*|'[^']*)$`)
 
-// redactIndexes leaves out the lines of settings that have a secret, and the tokens in the paths of addresses.
+// redactIndexes removes the lines of settings that contain a secret, and the tokens in the paths of
+// addresses.
 func redactIndexes(text []byte) []byte {
 	return redactLines(text, func(line []byte) []byte { return redactSetting(withoutTokens(line)) }, isContinued)
 }
 
-// redactSetting cuts the logins out of a line of settings. There is nothing plain in the name of a secret alone: its
-// value comes in the next lines.
+// redactSetting removes the logins from a line of settings. It returns nil for a line that is only
+// the name of a secret, whose value is in the next lines.
 func redactSetting(line []byte) []byte {
 	if name := nameOnlyPattern.FindSubmatch(line); name != nil && isSecretName(string(name[1])) {
 		return nil
@@ -175,8 +179,8 @@ func redactSetting(line []byte) []byte {
 
 var nameOnlyPattern = regexp.MustCompile(`^[\s-]*["']?([\w.-]+)["']?\s*[=:]\s*["'|>+-]*\s*$`)
 
-// isContinued reports whether a value goes on: in lines that are further in, after a backslash, in brackets, in
-// three quotes, or up to the end of a key.
+// isContinued reports whether a value continues in the next line: by indentation, after a
+// backslash, in brackets, in triple quotes, or up to the end of a key.
 func isContinued(value, next string) bool {
 	first, _, _ := strings.Cut(value, "\n")
 	return strings.TrimSpace(next) != "" && indentWidth(next) > indentWidth(first) || strings.HasSuffix(strings.TrimRight(value, "\r\n"), `\`) ||
@@ -187,20 +191,21 @@ func isContinued(value, next string) bool {
 
 func indentWidth(line string) int { return len(line) - len(strings.TrimLeft(line, " \t")) }
 
-// redactRegistries leaves out the lines of npm's settings that hold logins.
+// redactRegistries removes the lines of npm settings that hold logins.
 func redactRegistries(text []byte) []byte {
-	var kept []byte
+	var result []byte
 	for line := range bytes.Lines(text) {
 		if key, _, _ := bytes.Cut(line, []byte("=")); !registryLogin.Match(key) {
-			kept = append(kept, line...)
+			result = append(result, line...)
 		}
 	}
-	return redactLines(kept, redactSetting, isContinued)
+	return redactLines(result, redactSetting, isContinued)
 }
 
 var registryLogin = regexp.MustCompile(`(?i)_auth|token|password|username|email|_?otp\b|^\s*(cert|key)\b`)
 
-// redactRepository leaves out the lines of a repository's settings that have a secret, and the headers that git adds.
+// redactRepository removes the lines of a git config file that contain a secret, and the headers
+// that git sends.
 func redactRepository(text []byte) []byte {
 	return redactLines(text, func(line []byte) []byte {
 		switch {
@@ -219,14 +224,14 @@ var (
 )
 
 var (
-	// addressPath matches the path of an address, and what stands before it.
+	// addressPath matches the path of an address and the part before it.
 	addressPath   = regexp.MustCompile(`(://[^/\s"']*)((?:/[^/\s"'?#,\]}]*)+)`)
 	tokenSegment  = regexp.MustCompile(`((?:^|[/\s"'])t/)[^/\s"',]+`)
 	longWord      = regexp.MustCompile(`[A-Za-z0-9]{16,}`)
 	letterPattern = regexp.MustCompile(`[A-Za-z]`)
 )
 
-// withoutTokens cuts out what looks like a token in the paths of addresses.
+// withoutTokens removes what looks like a token from the paths of addresses.
 func withoutTokens(line []byte) []byte {
 	line = tokenSegment.ReplaceAll(line, []byte("$1"))
 	return addressPath.ReplaceAllFunc(line, func(address []byte) []byte {
@@ -241,8 +246,8 @@ func withoutTokens(line []byte) []byte {
 	})
 }
 
-// isMixed reports whether a long word has letters and digits as no name has: in both cases, or digits in more than
-// one place.
+// isMixed reports whether a long word mixes letters and digits as no name does: in both cases, or
+// with digits in more than one position.
 func isMixed(word string) bool {
 	digits := digitRun.FindAllString(word, 2)
 	bothCases := word != strings.ToLower(word) && word != strings.ToUpper(word)

@@ -10,36 +10,37 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// A Mechanism is one of workers, or "" for namespaces.
+// A Mechanism is the way in which a worker is confined: a constant of package workers, or "" for
+// namespaces.
 type Mechanism = workers.SandboxMechanism
 
-// ForMechanism turns a plan for namespaces into one for a mechanism that the user accepts. The notices
-// say what that does not hold.
+// ForMechanism turns a plan for namespaces into one for a mechanism that the user accepts. The
+// notices say what that mechanism does not enforce.
 func (p *Plan) ForMechanism(by workers.SandboxMechanism, s *workers.Sandbox) (notices []string, err error) {
 	if by != "" && p.Disk > 0 {
-		return nil, fmt.Errorf("a limit of disk needs namespaces, and this sandbox is held by %s: leave the limit out", by)
+		return nil, fmt.Errorf("a disk limit needs namespaces, and this sandbox uses %s; remove the limit", by)
 	}
-	for _, place := range p.Mounts {
-		if place.Kind == overlayMount {
-			notices = append(notices, fmt.Sprintf("caches and libraries such as %s are read-only for this session", place.Path))
+	for _, m := range p.Mounts {
+		if m.Kind == overlayMount {
+			notices = append(notices, fmt.Sprintf("caches and libraries such as %s are read-only for this session", m.Path))
 			break
 		}
 	}
 	if by != workers.Landlock {
 		return nil, nil
 	}
-	lacks, err := p.convertToLandlock(s)
-	return append(lacks, notices...), err
+	missing, err := p.convertToLandlock(s)
+	return append(missing, notices...), err
 }
 
 // IsUnsupported reports whether a failed step shows that this system does not let programs confine
-// themselves by namespaces. Other failures come from the plan, and would come again.
+// themselves with namespaces. Other failures come from the plan and would recur.
 func IsUnsupported(step string, err error) bool {
 	step, ours := strings.CutPrefix(step, "sandbox: ")
 	return ours && (isSystemStep(step) || errors.Is(err, syscall.ENOSYS) || errors.Is(err, syscall.EPERM))
 }
 
-// isSystemStep reports whether only the system can fail this step.
+// isSystemStep reports whether a step can fail only because of the system.
 func isSystemStep(step string) bool {
 	return slices.Contains([]string{"user namespace", "namespaces", "read-only", "proc", "network", "rights", "filter"}, step)
 }

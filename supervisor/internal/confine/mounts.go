@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// A mountInfo is one of the system's mounts.
+// A mountInfo describes a mount of the system, a line of /proc/self/mountinfo.
 type mountInfo struct {
-	device string // the filesystem
-	root   string // which of its directories is mounted
-	point  string // and where
-	kind   string // of the filesystem
-	source string // what it calls its device
+	device string // device number of the filesystem
+	root   string // the directory of the filesystem that is mounted
+	point  string // the mount point
+	kind   string // type of the filesystem
+	source string // source of the filesystem, such as a device
 }
 
 // parseMountInfo parses /proc/self/mountinfo.
@@ -33,7 +33,8 @@ func parseMountInfo(list string) (all []mountInfo) {
 	return all
 }
 
-// unescapeOctal replaces the octal numbers that the kernel writes in place of spaces and some other characters.
+// unescapeOctal replaces the octal escapes that the kernel writes for spaces and some other
+// characters.
 func unescapeOctal(path string) string {
 	var b strings.Builder
 	for {
@@ -52,16 +53,16 @@ func unescapeOctal(path string) string {
 	}
 }
 
-// A mountAlias is another place at which a directory shows, and the mount that it is in.
+// A mountAlias is another path at which a directory is visible, and the mount point of that path.
 type mountAlias struct{ path, point string }
 
-// readMounts returns the system's mounts; nil where it does not tell.
+// readMounts returns the system's mounts, or nil if the system does not list them.
 func readMounts() []mountInfo {
 	list, _ := os.ReadFile("/proc/self/mountinfo")
 	return parseMountInfo(string(list))
 }
 
-// windowsHomes returns the home directories of Windows, where it has Linux in it. It mounts its drives below
+// windowsHomes returns the home directories of Windows, under WSL. WSL mounts the drives below
 // /mnt, or where /etc/wsl.conf says.
 func windowsHomes(all []mountInfo) (dirs []string) {
 	drives := globPaths("/mnt", "?")
@@ -81,9 +82,9 @@ func isDrive(source string) bool {
 	return len(source) == 2 && source[1] == ':' || len(source) == 3 && source[1:] == `:\`
 }
 
-// mountOf returns the mount that shows a path, and the path in its filesystem.
+// mountOf returns the mount that contains a path, and the path within its filesystem.
 func mountOf(all []mountInfo, path string) (own mountInfo, at string) {
-	for _, m := range all { // of two at one place the later one shows
+	for _, m := range all { // of two mounts at one path, the later one is visible
 		if inside(path, m.point) && len(m.point) >= len(own.point) {
 			own = m
 		}
@@ -91,7 +92,7 @@ func mountOf(all []mountInfo, path string) (own mountInfo, at string) {
 	return own, filepath.Join(own.root, strings.TrimPrefix(path, own.point))
 }
 
-// mountAliases returns where a directory shows besides its own path.
+// mountAliases returns the other paths at which a directory is visible.
 func mountAliases(all []mountInfo, dir string) (found []mountAlias) {
 	own, at := mountOf(all, dir)
 	for _, m := range all {
@@ -106,7 +107,8 @@ func mountAliases(all []mountInfo, dir string) (found []mountAlias) {
 	return found
 }
 
-// mountsInside returns where mounts show something in a directory, each with its path in that.
+// mountsInside returns the mount points that show something inside a directory, each with its path
+// in the directory.
 func mountsInside(all []mountInfo, dir string) map[string]string {
 	found := map[string]string{}
 	own, at := mountOf(all, dir)
@@ -118,14 +120,14 @@ func mountsInside(all []mountInfo, dir string) map[string]string {
 	return found
 }
 
-// hideAliases hides what other mounts show of the home directory as a whole, and of what is hidden.
+// hideAliases hides what other mounts show of the home directory as a whole, and of hidden paths.
 func (p *planner) hideAliases(needed []string) {
 	all := readMounts()
 	p.hideHomeAliases(all, append(needed, p.home))
 	p.hidePathAliases(all)
 }
 
-// hidePathAliases hides what mounts show of hidden places, or of something in one.
+// hidePathAliases hides what mounts show of hidden paths, or of files in them.
 func (p *planner) hidePathAliases(all []mountInfo) {
 	names := map[string]bool{}
 	for _, h := range p.hiddenPaths {
@@ -147,17 +149,17 @@ func (p *planner) hidePathAliases(all []mountInfo) {
 		p.hiddenPaths = append(p.hiddenPaths, hiddenPath{name: path, realPath: path, isMaskedOnly: true})
 	}
 	if len(sorted) > 0 {
-		p.addNotice("mounts show what is hidden under %d other names, such as %s, which are hidden, too", len(sorted), sorted[0])
+		p.addNotice("hidden files are also visible at %d other paths through mounts, such as %s; these paths are hidden as well", len(sorted), sorted[0])
 	}
 }
 
-// canBeSeen reports whether the session may see something of the machine at a path.
+// canBeSeen reports whether the session may see a file of the machine at a path.
 func (p *planner) canBeSeen(path string) bool {
 	k := cmp.Or(p.mounts[path].Kind, p.nearestKind(path))
 	return k != maskedPath && !(p.mounts[path].Kind == "" && k.isEmptyDir())
 }
 
-// isSameFile reports whether two paths lead to one file or directory.
+// isSameFile reports whether two paths lead to the same file or directory.
 func isSameFile(a, b string) bool {
 	first, err := os.Stat(a)
 	if err != nil {
@@ -167,8 +169,8 @@ func isSameFile(a, b string) bool {
 	return err == nil && os.SameFile(first, second)
 }
 
-// hideHomeAliases hides the mounts that show the whole home directory under another name. Where the session needs
-// something else of such a mount, only the home directory in it is hidden.
+// hideHomeAliases hides the mounts that show the whole home directory at another path. If the
+// session needs something else of such a mount, only the home directory in it is hidden.
 func (p *planner) hideHomeAliases(all []mountInfo, needed []string) {
 	if p.mounts[p.home].Kind != readOnlyParent {
 		return
@@ -184,12 +186,12 @@ func (p *planner) hideHomeAliases(all []mountInfo, needed []string) {
 		case !holds(s.point):
 			p.set(s.point, maskedPath)
 			p.hiddenPaths = append(p.hiddenPaths, hiddenPath{name: s.point, realPath: s.point, isPlanned: true})
-			p.addNotice("%s shows your home directory under another name, so it is hidden from this session", s.point)
+			p.addNotice("%s shows your home directory at another path, so it is hidden from this session", s.point)
 		case !holds(s.path):
 			p.set(s.path, maskedPath)
 			p.hiddenPaths = append(p.hiddenPaths, hiddenPath{name: s.path, realPath: s.path, isPlanned: true})
-			p.addNotice("%s shows your home directory under another name, so it is hidden from this session", s.path)
-		default: // it sees there what it needs
+			p.addNotice("%s shows your home directory at another path, so it is hidden from this session", s.path)
+		default: // the session sees only what it needs there
 			p.set(s.path, readOnlyParent)
 		}
 	}

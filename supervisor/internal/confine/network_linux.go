@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// setUpNetwork keeps a socket that can ask about the sockets of the session's network. If that is
-// its own, network brings up the loopback, for the servers of the session. Nothing else is
-// there, so nothing leads out but the connections that the stage hands to the supervisor.
+// setUpNetwork opens a socket that queries the sockets of the session's network. If the session has
+// a separate network, it also brings up the loopback, for the session's own servers. Nothing else
+// is there, so connections leave only through the monitor and the supervisor.
 func (b *Sandbox) setUpNetwork() {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
 	b.checkStep("network", "", err)

@@ -11,17 +11,18 @@ import (
 )
 
 const (
-	// maxSlowCalls bounds the slow calls under way: connects, and calls that wait for a person or for
-	// a reader of a pipe. Others are refused at once, so that the quick calls of the session go on.
+	// maxSlowCalls bounds the pending slow calls: connects, and calls that wait for the user or for
+	// a reader of a pipe. Further ones are refused at once, so that the quick calls of the session
+	// continue.
 	maxSlowCalls = 512
-	// maxConnecting bounds the connects of them that are made at the same time. The others wait.
+	// maxConnecting bounds the connects among them that are made concurrently. The others wait.
 	maxConnecting = 64
 )
 
-// A seccompNotif is struct seccomp_notif.
+// A seccompNotif is the kernel's struct seccomp_notif: a system call that waits for an answer.
 type seccompNotif struct {
 	ID    uint64
-	PID   uint32 // of the thread
+	PID   uint32 // thread ID of the caller
 	Flags uint32
 	Data  struct {
 		Number             int32
@@ -31,7 +32,7 @@ type seccompNotif struct {
 	}
 }
 
-// A seccompResp is struct seccomp_notif_resp.
+// A seccompResp is the kernel's struct seccomp_notif_resp: the answer to a call.
 type seccompResp struct {
 	ID    uint64
 	Value int64
@@ -39,59 +40,60 @@ type seccompResp struct {
 	Flags uint32
 }
 
-// These are the requests for a filter's descriptor.
+// The ioctl requests for the descriptor of a filter.
 const (
 	ioctlNotifRecv     = 0xc0502100 // SECCOMP_IOCTL_NOTIF_RECV
 	ioctlNotifSend     = 0xc0182101 // SECCOMP_IOCTL_NOTIF_SEND
 	ioctlNotifIDValid  = 0x40082102 // SECCOMP_IOCTL_NOTIF_ID_VALID
 	ioctlNotifSetFlags = 0x40082104 // SECCOMP_IOCTL_NOTIF_SET_FLAGS
 
-	notifSyncWakeUp = 1 // SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP: the stage and a program that waits for it share a processor
+	notifSyncWakeUp = 1 // SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP: the monitor and the program that waits for it share a processor
 
 	notifContinue = 1 // SECCOMP_USER_NOTIF_FLAG_CONTINUE
 )
 
-// A callService answers the calls that the filter reports.
+// A callService answers the system calls that the filter reports to the monitor.
 type callService struct {
 	onDenial     func(Denial)
-	onGitCheck   func()        // looks at git's settings
-	lastGitCheck time.Time     // when it did
-	workerPID    atomic.Int64  // its pid, in the session's pid namespace; 0 until it is known
-	slots        chan struct{} // maxSlowCalls
-	connectSlots chan struct{} // maxConnecting
+	onGitCheck   func()        // checks the git settings
+	lastGitCheck time.Time     // time of the last onGitCheck
+	workerPID    atomic.Int64  // the worker's pid in the session's pid namespace; 0 until it is known
+	slots        chan struct{} // capacity maxSlowCalls
+	connectSlots chan struct{} // capacity maxConnecting
 
 	writeGuard
 	drafts  settingsDrafts
-	grantMu sync.Mutex // held by the grant under way
+	grantMu sync.Mutex // held while a grant or refresh is applied
 
-	pathBuffers        sync.Pool // of *name
+	pathBuffers        sync.Pool // of *userPath
 	protectMu          sync.RWMutex
-	protectedPaths     map[string]bool      // paths that must not be made, in lower case
+	protectedPaths     map[string]bool      // paths that must not be made, folded
 	protectedLastNames map[string]bool      // their last names
 	protectedParents   map[string]bool      // all directories above them
-	hiddenPaths        []string             // what is hidden, in lower case
+	hiddenPaths        []string             // hidden paths, folded
 	mountKinds         map[string]MountKind // the mounts by path
 	mountNames         map[string]bool      // their last names
 
-	undelivered map[completedCall]time.Time // when each was made; guarded by mu
+	undelivered map[completedCall]time.Time // time of each call; guarded by mu
 
 	mu              sync.Mutex
 	reportedDenials map[Denial]bool // without IDs; at most maxReportedDenials
-	questionCount   int             // questions since the last Forget
+	questionCount   int             // questions since the last ForgetDenials
 	lastQuestionID  uint64          // the ID of the last question
 	openQuestions   map[Denial]*permissionQuestion
 }
 
-// Serve answers the session's calls until the process ends. tell is told what is refused; it may
-// be called by several goroutines. look is called while calls change files, but seldom: git's settings may
-// lead to others by now. Serve must run on the thread that entered the sandbox.
+// Serve answers the session's calls until the process ends. It passes refused calls to onDenial,
+// which several goroutines may call. onGitCheck is called at intervals while calls change files,
+// because git settings may lead to other paths by then. Serve must be called on the thread that
+// entered the sandbox.
 //
-// A connect is made in the worker's place: if the kernel went on with the worker's own call, a
-// second thread could change the address after the check. The same holds for calls that change names,
-// because some must not change. Opening a device goes on if its driver looks at the program that
-// opens it.
-func (b *Sandbox) Serve(tell func(Denial), look func()) {
-	b.onDenial, b.onGitCheck, b.lastGitCheck = tell, look, time.Now()
+// The monitor makes a connect on behalf of the worker: if the kernel continued the worker's own
+// call, a second thread could change the address after the check. The same applies to calls that
+// change names, because some names are protected. The open of a device is continued if its driver
+// checks the program that opens it.
+func (b *Sandbox) Serve(onDenial func(Denial), onGitCheck func()) {
+	b.onDenial, b.onGitCheck, b.lastGitCheck = onDenial, onGitCheck, time.Now()
 	b.slots, b.connectSlots = make(chan struct{}, maxSlowCalls), make(chan struct{}, maxConnecting)
 	b.openQuestions = map[Denial]*permissionQuestion{}
 	b.pathBuffers.New = func() any { return new(userPath) }
@@ -102,27 +104,27 @@ func (b *Sandbox) Serve(tell func(Denial), look func()) {
 	go b.receiveCalls()
 }
 
-// SetWorkerPID names the worker's pid, in the session's pid namespace.
+// SetWorkerPID sets the worker's pid in the session's pid namespace.
 func (b *Sandbox) SetWorkerPID(pid int) { b.workerPID.Store(int64(pid)) }
 
-// receiveCalls reads the calls. It makes those that change files on its own thread.
+// receiveCalls reads calls and answers them. It makes those that change files on its own thread.
 func (b *Sandbox) receiveCalls() {
 	runtime.LockOSThread()
-	if b.plan.Mechanism == "" && b.dropEffectiveRights() != nil { // else no call changes files
-		return // calls then fail when the listener is closed
+	if b.plan.Mechanism == "" && b.dropEffectiveRights() != nil { // without namespaces, no reported call changes files
+		return // all calls fail once the listener is closed
 	}
 	_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(b.notifyFD), ioctlNotifSetFlags, notifSyncWakeUp) // Linux 6.6 and newer; it only saves time
 	calls, objects := fileCalls(), objectCalls()
 	limits := int32(architectures[runtime.GOARCH].calls["prlimit64"])
 	var n seccompNotif
-	var names [2]userPath // used again for each call, because the stage frees no memory
+	var names [2]userPath // reused for each call, to keep the monitor's heap small
 	for made := 1; ; {
 		n = seccompNotif{}
 		if err := callIoctl(b.notifyFD, ioctlNotifRecv, unsafe.Pointer(&n)); err != nil {
 			if err == unix.EINTR || err == unix.ENOENT { // a signal interrupted the caller
 				continue
 			}
-			return // no caller is left
+			return // no process uses the filter any more
 		}
 		if k, ok := objects[n.Data.Number]; ok && b.plan.Objects > 0 {
 			b.answerObjectCall(&n, k)
@@ -139,7 +141,7 @@ func (b *Sandbox) receiveCalls() {
 		case f.isEmulated(&n):
 			b.answerEmulated(&n, f, &names)
 			if made++; made%callsPerCollection == 0 {
-				runtime.GC() // the stage's collector waits for much more
+				runtime.GC() // the monitor's collector runs only at a much larger heap
 			}
 		default:
 			b.continueCall(&n)
@@ -147,13 +149,13 @@ func (b *Sandbox) receiveCalls() {
 	}
 }
 
-// continueCall has the kernel make a call itself.
+// continueCall lets the kernel make a call itself.
 func (b *Sandbox) continueCall(n *seccompNotif) {
 	r := seccompResp{ID: n.ID, Flags: notifContinue}
 	_ = callIoctl(b.notifyFD, ioctlNotifSend, unsafe.Pointer(&r)) // fails if the caller is gone
 }
 
-// answerLimits lets a program change the limits of another, but not those of the stage.
+// answerLimits lets a program change the limits of another process, but not those of the monitor.
 func (b *Sandbox) answerLimits(n *seccompNotif) {
 	switch leader, err := b.threadGroupID(int(int32(n.Data.Args[0]))); {
 	case err != nil:
@@ -165,10 +167,11 @@ func (b *Sandbox) answerLimits(n *seccompNotif) {
 	}
 }
 
-// callsPerCollection is how many calls the stage makes before it frees their memory, some megabytes.
+// callsPerCollection is the number of calls after which the monitor frees their memory, some
+// megabytes.
 const callsPerCollection = 4096
 
-// A completedCall is a call that was made for a thread.
+// A completedCall identifies a call that the monitor has made for a thread.
 type completedCall struct {
 	thread uint32
 	number int32
@@ -176,17 +179,17 @@ type completedCall struct {
 	paths  [2]string
 }
 
-// gitCheckInterval is how long what git's settings lead to is believed while calls change files.
+// gitCheckInterval is the minimum time between two checks of git settings while calls change files.
 const gitCheckInterval = 250 * time.Millisecond
 
 const (
-	// maxUndelivered bounds the calls that were made and whose programs do not know it.
+	// maxUndelivered bounds the completed calls whose result did not reach the program.
 	maxUndelivered = 64
-	// redeliveryTimeout is how long a program may take to make such a call again, after its handler of the signal.
+	// redeliveryTimeout is how long a program may take to repeat such a call after its signal handler.
 	redeliveryTimeout = time.Second
 )
 
-// answerEmulated makes a call, and tells or asks if the sandbox refuses it.
+// answerEmulated makes a call, and reports a denial or asks the user if the sandbox refuses it.
 func (b *Sandbox) answerEmulated(n *seccompNotif, f *fileCall, names *[2]userPath) {
 	b.applyDrafts()
 	if now := time.Now(); now.Sub(b.lastGitCheck) >= gitCheckInterval {
@@ -206,16 +209,16 @@ func (b *Sandbox) answerEmulated(n *seccompNotif, f *fileCall, names *[2]userPat
 	if err == nil {
 		fd, err = b.emulateCall(n, f, paths)
 	}
-	switch kept, isKept := err.(protectedNameError); {
-	case isKept:
-		b.reportDenial(kept.newDenial(f, b.programName(int(n.PID))))
+	switch denied, isDenied := err.(protectedNameError); {
+	case isDenied:
+		b.reportDenial(denied.newDenial(f, b.programName(int(n.PID))))
 		err = unix.EROFS
 	case err == unix.EBUSY:
 		if d, refused := b.mountPointDenial(n, f, names); refused {
 			b.reportDenial(d)
-			err = unix.EROFS // nobody uses it: it is a mount that keeps it
+			err = unix.EROFS // not in use: it is a mount point
 		}
-	case err == unix.EROFS, err == unix.EXDEV: // a rename fails so before the kernel looks at the mounts
+	case err == unix.EROFS, err == unix.EXDEV: // a rename fails with EXDEV before the kernel checks for read-only mounts
 		d, refused := b.readOnlyDenial(n, f, names)
 		if refused && !d.Protected && !isBytecode(d.Path) && b.plan.Ask && b.answerLater(*n, f, paths, func(n *seccompNotif) { b.holdCall(n, d) }) {
 			return
@@ -223,7 +226,7 @@ func (b *Sandbox) answerEmulated(n *seccompNotif, f *fileCall, names *[2]userPat
 		if refused {
 			b.reportDenial(d)
 		}
-	case err == unix.ENXIO && f.canBlock(n): // perhaps a pipe without a reader
+	case err == unix.ENXIO && f.canBlock(n): // may be a pipe without a reader
 		if b.answerLater(*n, f, paths, func(*seccompNotif) {}) {
 			return
 		}
@@ -232,7 +235,7 @@ func (b *Sandbox) answerEmulated(n *seccompNotif, f *fileCall, names *[2]userPat
 	b.answerCall(n, f, paths, fd, err)
 }
 
-// newDenial says what was refused to a program.
+// newDenial returns the denial of a call that the guard refused.
 func (k protectedNameError) newDenial(f *fileCall, by string) Denial {
 	d := Denial{Op: f.op, Path: k.path, Program: by, Protected: true}
 	switch {
@@ -244,7 +247,7 @@ func (k protectedNameError) newDenial(f *fileCall, by string) Denial {
 	return d
 }
 
-// answerLater makes a call again after a wait. It returns false if too many wait.
+// answerLater makes a call again after wait returns. It returns false if too many calls wait.
 func (b *Sandbox) answerLater(n seccompNotif, f *fileCall, paths [2]string, wait func(*seccompNotif)) bool {
 	return b.runInSlot(func(free func()) {
 		wait(&n)
@@ -265,8 +268,8 @@ func (b *Sandbox) answerLater(n seccompNotif, f *fileCall, paths [2]string, wait
 				time.Sleep(readerPollInterval)
 				fd, err = b.emulateCall(&n, f, paths)
 			}
-			if kept, isKept := err.(protectedNameError); isKept {
-				b.reportDenial(kept.newDenial(f, b.programName(int(n.PID))))
+			if denied, isDenied := err.(protectedNameError); isDenied {
+				b.reportDenial(denied.newDenial(f, b.programName(int(n.PID))))
 				err = unix.EROFS
 			}
 			b.answerCall(&n, f, paths, fd, err)
@@ -274,7 +277,8 @@ func (b *Sandbox) answerLater(n seccompNotif, f *fileCall, paths [2]string, wait
 	})
 }
 
-// runInSlot runs do on a goroutine, and returns false if there are too many. do calls free at its end.
+// runInSlot runs do on a goroutine, or returns false if there are too many. do must call free at
+// its end.
 func (b *Sandbox) runInSlot(do func(free func())) bool {
 	select {
 	case b.slots <- struct{}{}:
@@ -285,7 +289,7 @@ func (b *Sandbox) runInSlot(do func(free func())) bool {
 	}
 }
 
-// readerPollInterval is how often a program that opens a pipe to write looks whether there is a reader.
+// readerPollInterval is how often a program that opens a pipe for writing checks for a reader.
 const readerPollInterval = 5 * time.Millisecond
 
 // canBlock reports whether an open may wait for the other end of a pipe.
@@ -293,7 +297,7 @@ func (f *fileCall) canBlock(n *seccompNotif) bool {
 	return f.flags < 0 || n.Data.Args[f.flags]&unix.O_NONBLOCK == 0
 }
 
-// isPipe reports whether a path is that of a pipe.
+// isPipe reports whether a path is that of a named pipe.
 func (b *Sandbox) isPipe(file string) bool {
 	fd, err := b.openPath(append([]byte(file), 0))
 	if err != nil {
@@ -304,24 +308,24 @@ func (b *Sandbox) isPipe(file string) bool {
 	return unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFIFO
 }
 
-// answerCall answers a call that was made. If a signal has interrupted its program meanwhile, the
-// program makes the call again: it must not find what it made itself.
+// answerCall answers a call that was made. If a signal has interrupted the program in the meantime,
+// the program repeats the call, and must not fail because of what the call has already made.
 func (b *Sandbox) answerCall(n *seccompNotif, f *fileCall, paths [2]string, fd int, err error) {
 	r := seccompResp{ID: n.ID}
-	sent := error(nil)
+	sendErr := error(nil)
 	switch {
 	case err != nil:
 		r.Error = -int32(errnoOf(err))
 	case fd >= 0:
-		sent = b.deliverDescriptor(n, fd, f.flags >= 0 && n.Data.Args[f.flags]&unix.O_CLOEXEC != 0)
-		if sent != nil && sent != unix.ENOENT {
-			r.Error = -int32(errnoOf(sent))
+		sendErr = b.deliverDescriptor(n, fd, f.flags >= 0 && n.Data.Args[f.flags]&unix.O_CLOEXEC != 0)
+		if sendErr != nil && sendErr != unix.ENOENT {
+			r.Error = -int32(errnoOf(sendErr))
 		}
 	}
 	if fd < 0 || r.Error != 0 {
-		sent = callIoctl(b.notifyFD, ioctlNotifSend, unsafe.Pointer(&r))
+		sendErr = callIoctl(b.notifyFD, ioctlNotifSend, unsafe.Pointer(&r))
 	}
-	if err == nil && sent == unix.ENOENT {
+	if err == nil && sendErr == unix.ENOENT {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		if b.undelivered == nil || len(b.undelivered) >= maxUndelivered {
@@ -335,9 +339,10 @@ func newCompletedCall(n *seccompNotif, paths [2]string) completedCall {
 	return completedCall{n.PID, n.Data.Number, n.Data.Args, paths}
 }
 
-// isCompleted reports whether a call was made already, and its program does not know it. An open is
-// made again, and may find its file. A program that does not make its call again may make another with the
-// same arguments, for which it has written another path into its memory.
+// isCompleted reports whether a call was already made without the program learning of it. An open
+// is made again, and may find the file that it made. A program that does not repeat the call may
+// make another one with the same arguments, whose memory holds another path; so the paths are
+// compared as well.
 func (b *Sandbox) isCompleted(n *seccompNotif, f *fileCall, paths [2]string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -356,7 +361,8 @@ func (b *Sandbox) isCompleted(n *seccompNotif, f *fileCall, paths [2]string) boo
 	return f.op != "write"
 }
 
-// serveSlowCall answers a call that may take long. It returns false if too many do.
+// serveSlowCall answers a call that may take long. It returns false if there are too many such
+// calls.
 func (b *Sandbox) serveSlowCall(n seccompNotif, answer func(*seccompNotif) seccompResp) bool {
 	return b.runInSlot(func(free func()) {
 		defer free()
@@ -375,23 +381,23 @@ func (b *Sandbox) connectReply(n *seccompNotif) seccompResp {
 	return r
 }
 
-// reportDenial tells a denial once, and not more than maxReportedDenials of them.
+// reportDenial reports a denial once, and at most maxReportedDenials of them.
 func (b *Sandbox) reportDenial(d Denial) {
 	if isBytecode(d.Path) {
 		return
 	}
 	b.mu.Lock()
-	tell := len(b.reportedDenials) < maxReportedDenials && !b.reportedDenials[d]
-	if tell {
+	isNew := len(b.reportedDenials) < maxReportedDenials && !b.reportedDenials[d]
+	if isNew {
 		b.reportedDenials[d] = true
 	}
 	b.mu.Unlock()
-	if tell {
+	if isNew {
 		b.onDenial(d)
 	}
 }
 
-// ForgetDenials lets denials be told again, and questions be asked.
+// ForgetDenials allows denials to be reported again and further questions to be asked.
 func (b *Sandbox) ForgetDenials() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -9,30 +9,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An objectKind is a kind of objects that programs share by number (System V). They keep memory when no
-// process uses them. Only user 0 of the namespace can set the kernel's own limits for them.
+// An objectKind is a kind of System V IPC objects, which programs share by number. They use memory
+// even if no process uses them. Only user 0 of the namespace can set the kernel's own limits for
+// them.
 type objectKind struct {
-	file       string // of /proc/sysvipc, which lists them
-	sizeArg    int    // the argument that says how large one is; -1: it grows
-	sizeColumn int    // where a line of that file says it
-	unitBytes  uint64 // bytes for each of that size
+	file       string // name of the file in /proc/sysvipc that lists them
+	sizeArg    int    // the argument with the size; -1 if the object grows
+	sizeColumn int    // the column of the size in that file
+	unitBytes  uint64 // bytes per unit of size
 	flagsArg   int    // the argument with the flags
 }
 
 const (
-	objectBytes = 512     // of the object itself, about
+	objectBytes = 512     // of the object itself, approximately
 	semBytes    = 64      // of a semaphore
-	queueBytes  = 1 << 20 // of a queue that is full of small messages
+	queueBytes  = 1 << 20 // of a queue full of small messages
 )
 
-// objectKinds are the calls that make them.
+// objectKinds are the calls that make such objects.
 var objectKinds = map[string]objectKind{
 	"shmget": {"shm", 1, 3, 1, 2},
 	"semget": {"sem", 1, 3, semBytes, 2},
 	"msgget": {"msg", -1, -1, queueBytes, 1},
 }
 
-// objectCalls are the same by number.
+// objectCalls returns objectKinds by the number of the call.
 func objectCalls() map[int32]objectKind {
 	calls := map[int32]objectKind{}
 	for name, k := range objectKinds {
@@ -41,8 +42,8 @@ func objectCalls() map[int32]objectKind {
 	return calls
 }
 
-// answerObjectCall makes an object in the program's place. Objects are made one after the other: of two that
-// each fit alone, the second may not fit any more.
+// answerObjectCall makes an object on behalf of the program. Objects are made one at a time,
+// because two that each fit may not fit together.
 func (b *Sandbox) answerObjectCall(n *seccompNotif, k objectKind) {
 	id, err := b.makeObject(n, k)
 	r := seccompResp{ID: n.ID, Value: int64(id)}
@@ -50,7 +51,7 @@ func (b *Sandbox) answerObjectCall(n *seccompNotif, k objectKind) {
 		r.Value, r.Error = 0, -int32(errnoOf(err))
 	}
 	if callIoctl(b.notifyFD, ioctlNotifSend, unsafe.Pointer(&r)) != nil && err == nil && uint32(n.Data.Args[0]) == unix.IPC_PRIVATE {
-		k.removeObject(id) // a signal has interrupted the program, which does not know it
+		k.removeObject(id) // a signal has interrupted the program, which does not know its ID
 	}
 }
 
@@ -70,7 +71,7 @@ func (b *Sandbox) makeObject(n *seccompNotif, k objectKind) (uintptr, error) {
 	if private {
 		return 0, unix.ENOSPC
 	}
-	args[k.flagsArg] &^= unix.IPC_CREAT // perhaps it is there
+	args[k.flagsArg] &^= unix.IPC_CREAT // it may exist already
 	id, err := call()
 	if err == unix.ENOENT {
 		err = unix.ENOSPC
@@ -84,11 +85,11 @@ func (b *Sandbox) hasRoom(k objectKind, args *[6]uint64) bool {
 	if k.sizeArg >= 0 {
 		amount = args[k.sizeArg]
 	}
-	most := uint64(b.plan.Objects)
-	return amount <= most/k.unitBytes && b.usedObjectBytes()+objectBytes+amount*k.unitBytes <= most
+	limit := uint64(b.plan.Objects)
+	return amount <= limit/k.unitBytes && b.usedObjectBytes()+objectBytes+amount*k.unitBytes <= limit
 }
 
-// usedObjectBytes are the bytes that the objects of the session may take.
+// usedObjectBytes returns the bytes that the session's objects may use.
 func (b *Sandbox) usedObjectBytes() (n uint64) {
 	for _, k := range objectKinds {
 		first := true
@@ -107,11 +108,12 @@ func (b *Sandbox) usedObjectBytes() (n uint64) {
 	return n
 }
 
-// readObjectList reads a file of /proc/sysvipc, which is that of the namespace of the thread that opens it.
+// readObjectList reads a file of /proc/sysvipc, which lists the objects of the opening thread's
+// namespace.
 func (b *Sandbox) readObjectList(file string) string {
 	fd, err := unix.Openat(b.procFD, "sysvipc/"+file, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return "" // this kernel has none of that kind
+		return "" // this kernel does not support this kind
 	}
 	defer unix.Close(fd)
 	var text []byte
@@ -125,7 +127,7 @@ func (b *Sandbox) readObjectList(file string) string {
 	}
 }
 
-// removeObject removes an object.
+// removeObject removes an object by its ID.
 func (k objectKind) removeObject(id uintptr) {
 	switch k.file {
 	case "shm":

@@ -6,14 +6,14 @@ import (
 	"path/filepath"
 )
 
-// maxOwnRepos bounds the repositories that a session makes and may change altogether.
+// maxOwnRepos bounds the repositories that a session made and may change as a whole.
 const maxOwnRepos = 10_000
 
-// ownReposFileIn returns the file that has the repositories which the workers of a session made, by the
-// identities of their directories. It lies where the session sees nothing.
+// ownReposFileIn returns the path of the list of repositories that the workers of a session made,
+// by the identities of their directories. The session cannot see it.
 func ownReposFileIn(state string) string { return filepath.Join(state, "repositories") }
 
-// readOwnRepos reads that file. Without it they are protected like those of others.
+// readOwnRepos reads that list. Without it, the repositories are protected like those of others.
 func readOwnRepos(state string) map[string]bool {
 	own := map[string]bool{}
 	f, err := os.Open(ownReposFileIn(state))
@@ -29,7 +29,7 @@ func readOwnRepos(state string) map[string]bool {
 	return own
 }
 
-// isOwnRepo reports whether the session made the directory of a repository, or the file that names it.
+// isOwnRepo reports whether the session made a git directory, or the .git file that names one.
 func (p *planner) isOwnRepo(git string) bool {
 	return len(p.ownRepos) > 0 && p.ownRepos[fileIdentity(git)]
 }

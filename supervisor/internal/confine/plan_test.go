@@ -513,7 +513,7 @@ func TestNewPlanHidden(t *testing.T) {
 			if CheckShow(workspaceSandbox(), o, account+"/.ssh") == nil {
 				t.Errorf("HOME is %s: a user may show logins", c.what)
 			}
-			if _, err := CheckGive(workspaceSandbox(), o, account+"/.ssh"); err == nil {
+			if _, err := CheckGrantable(workspaceSandbox(), o, account+"/.ssh"); err == nil {
 				t.Errorf("HOME is %s: a user may give logins", c.what)
 			}
 		}

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// A presence is what is known about a name. Of two that are both needed the lower one holds, and of two that
-// are each enough the higher one.
+// A presence says whether a name exists, as far as that is known. The values are ordered: min
+// combines conditions that are all needed, max conditions of which one is enough.
 type presence int
 
 const (
@@ -17,15 +17,15 @@ const (
 	present
 )
 
-// presenceOf asks whether something has a path. A session can bring about any other error than those of
-// nothing: directories that cannot be read, and paths that are too long. So they say nothing, and what
-// depends on the answer is refused.
+// presenceOf checks whether a path exists. A session can cause any error but those for missing
+// files, for example by directories that cannot be read or paths that are too long. Such errors
+// mean unknown, and what depends on them is refused.
 func presenceOf(path string) presence {
 	_, err := os.Lstat(path)
 	return presenceOfError(err)
 }
 
-// presenceOfError is presenceOf by the error of a call.
+// presenceOfError derives the presence from the error of a call.
 func presenceOfError(err error) presence {
 	switch {
 	case err == nil:
@@ -36,5 +36,5 @@ func presenceOfError(err error) presence {
 	return unknown
 }
 
-// isPresent reports whether something is known to have a path.
+// isPresent reports whether a path is known to exist.
 func isPresent(path string) bool { return presenceOf(path) == present }

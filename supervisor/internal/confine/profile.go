@@ -8,10 +8,11 @@ import (
 	"strings"
 )
 
-// A profile of R is code, so it is read as R reads it: by tokens, brackets and the ends of expressions. A name of a
-// secret gets an empty text, whatever expression its value is. Where the text is not R, the rest is left out.
+// An R profile is code, so it is parsed as R does: into tokens, brackets and expressions. A value
+// that is assigned to the name of a secret is replaced by an empty text, whatever expression it is.
+// From the first text that is not R, the rest is removed.
 
-// redactProfile returns a profile of R without its secrets and comments.
+// redactProfile returns an R profile without its secrets and comments.
 func redactProfile(text []byte) []byte {
 	p := &rProfile{text: text}
 	p.tokenize()
@@ -25,7 +26,7 @@ const (
 	rText    rKind = 't'
 	rName    rKind = 'n'
 	rNumber  rKind = '0'
-	rGrowing rKind = 'o' // an operator or a word after which an expression goes on
+	rGrowing rKind = 'o' // an operator or keyword after which an expression continues
 	rLeft    rKind = '=' // assigns what comes after it
 	rRight   rKind = '>' // assigns what comes before it
 	rOpen    rKind = '('
@@ -34,26 +35,28 @@ const (
 	rLine    rKind = '\n'
 )
 
+// An rToken is a token of R code, at a position in the text.
 type rToken struct {
 	kind     rKind
 	from, to int
-	close    int // of an opening bracket: the index of the closing one
+	close    int // for an opening bracket: the index of its closing bracket
 }
 
-// An rProfile is a profile of R, and what is to be put in the place of parts of it.
+// An rProfile is an R profile while it is being redacted, with the edits to make.
 type rProfile struct {
 	text   []byte
 	tokens []rToken
 	edits  []rEdit
-	end    int // of what is understood
+	end    int // end of the text that was parsed
 }
 
+// An rEdit replaces a range of the text by another text.
 type rEdit struct {
 	from, to int
 	text     string
 }
 
-// rTokenForms are the tokens of R but for raw texts, in the order in which they are tried.
+// rTokenForms are the tokens of R except raw strings, in the order in which they are tried.
 var rTokenForms = []struct {
 	kind rKind
 	form *regexp.Regexp
@@ -80,10 +83,10 @@ var (
 	rClosing = map[byte]byte{'(': ')', '[': ']', '{': '}'}
 )
 
-// maxNestedBrackets bounds the brackets around an expression.
+// maxNestedBrackets bounds the nesting of brackets around an expression.
 const maxNestedBrackets = 200
 
-// tokenize finds the tokens, up to the expression that is not R.
+// tokenize finds the tokens, up to the first expression that is not R.
 func (p *rProfile) tokenize() {
 	var open []int
 	at := 0
@@ -113,8 +116,8 @@ func (p *rProfile) tokenize() {
 	}
 }
 
-// tokenAt returns the kind and length of a token; 0 is the kind of what stands between tokens, and the length where
-// there is none.
+// tokenAt returns the kind and length of the token at a position. The kind is 0 for space and
+// comments; the length is 0 if there is no token.
 func (p *rProfile) tokenAt(at int) (rKind, int) {
 	rest := p.text[at:]
 	if comment := rComment.Find(rest); comment != nil {
@@ -141,7 +144,7 @@ func (p *rProfile) tokenAt(at int) (rKind, int) {
 	return 0, 0
 }
 
-// truncateBefore leaves out the expression at the top that has a token, and what comes after it.
+// truncateBefore removes the top-level expression that contains a token, and everything after it.
 func (p *rProfile) truncateBefore(token int) {
 	p.tokens = p.tokens[:token]
 	for i := 0; ; {
@@ -157,24 +160,24 @@ func (p *rProfile) truncateBefore(token int) {
 	}
 }
 
-// expressionEnd returns where the expression ends that begins at a token. Between round and square brackets it goes on in
-// the next line.
+// expressionEnd returns the end of the expression that begins at a token. Unless lines is set, as
+// within round and square brackets, an expression continues on the next line.
 func (p *rProfile) expressionEnd(i int, lines bool) int {
-	for growing := true; i < len(p.tokens); i++ {
+	for continues := true; i < len(p.tokens); i++ {
 		switch p.tokens[i].kind {
 		case rComma, rClose:
 			return i
 		case rLine:
-			if lines && !growing && !p.isElse(i) {
+			if lines && !continues && !p.isElse(i) {
 				return i
 			}
 		case rOpen:
-			growing = i > 0 && p.isControlHead(i)
+			continues = i > 0 && p.isControlHead(i)
 			i = p.tokens[i].close
 		case rGrowing, rLeft, rRight:
-			growing = true
+			continues = true
 		default:
-			growing = false
+			continues = false
 		}
 	}
 	return i
@@ -188,7 +191,7 @@ func (p *rProfile) isElse(i int) bool {
 	return i < len(p.tokens) && p.tokenText(i) == "else"
 }
 
-// isControlHead reports whether brackets are the first part of a loop, a condition or a function.
+// isControlHead reports whether brackets are the head of a loop, a condition or a function.
 func (p *rProfile) isControlHead(i int) bool {
 	for i--; i > 0 && p.tokens[i].kind == rLine; i-- {
 	}
@@ -197,7 +200,7 @@ func (p *rProfile) isControlHead(i int) bool {
 
 func (p *rProfile) tokenText(i int) string { return string(p.text[p.tokens[i].from:p.tokens[i].to]) }
 
-// nextToken returns the token after one, or after the brackets that it opens.
+// nextToken returns the index after a token, or after the brackets that it opens.
 func (p *rProfile) nextToken(i int) int {
 	if p.tokens[i].kind == rOpen {
 		i = p.tokens[i].close
@@ -205,8 +208,8 @@ func (p *rProfile) nextToken(i int) int {
 	return i + 1
 }
 
-// redactExpressions makes the expressions plain that stand next to each other. Its texts are emptied if they are told to a
-// function that is named like a secret.
+// redactExpressions redacts a sequence of expressions. If empty is set, their texts are emptied, as
+// in a call of a function that is named like a secret.
 func (p *rProfile) redactExpressions(i, end int, lines, empty bool) {
 	for i < end {
 		j := min(p.expressionEnd(i, lines), end)
@@ -215,13 +218,13 @@ func (p *rProfile) redactExpressions(i, end int, lines, empty bool) {
 	}
 }
 
-// redactExpression makes one expression plain.
+// redactExpression redacts one expression.
 func (p *rProfile) redactExpression(i, end int, empty bool) {
-	from := i // of what is assigned to, or of what is assigned
+	from := i // start of the target, or of the value of an assignment
 	for k := i; k < end; k = p.nextToken(k) {
 		switch p.tokens[k].kind {
 		case rLeft:
-			if name, to := p.trimLineEnds(from, k); to != name+1 { // a text in the place of a name stays one
+			if name, to := p.trimLineEnds(from, k); to != name+1 { // a text that is the target of an assignment is its name
 				p.redactParts(name, to, empty)
 			}
 			if p.isSecret(from, k) {
@@ -240,7 +243,7 @@ func (p *rProfile) redactExpression(i, end int, empty bool) {
 	p.redactParts(from, end, empty)
 }
 
-// redactParts makes plain what has no assignment of its own but within brackets.
+// redactParts redacts an expression that has assignments only within brackets.
 func (p *rProfile) redactParts(i, end int, empty bool) {
 	for k := i; k < end; k = p.nextToken(k) {
 		switch t := p.tokens[k]; t.kind {
@@ -248,21 +251,22 @@ func (p *rProfile) redactParts(i, end int, empty bool) {
 			p.redactText(t, empty)
 		case rOpen:
 			first := k + 1
-			inside := empty
+			emptyArgs := empty
 			if p.tokenText(k) == "(" && k > 0 && !p.isControlHead(k) {
-				var kept bool
-				if inside, kept = p.isSecretCall(k); kept {
+				var keepFirst bool
+				if emptyArgs, keepFirst = p.isSecretCall(k); keepFirst {
 					first = p.expressionEnd(first, false) + 1
 				}
-				inside = inside || empty
+				emptyArgs = emptyArgs || empty
 			}
-			p.redactExpressions(first, t.close, p.tokenText(k) == "{", inside)
+			p.redactExpressions(first, t.close, p.tokenText(k) == "{", emptyArgs)
 		}
 	}
 }
 
-// isSecretCall reports whether a call is told a secret: its function is named like one, or it is told such a name
-// and another text. A name that comes first is kept.
+// isSecretCall reports whether a call passes a secret: its function is named like one, or its
+// arguments are such a name and another text. keepsFirst is true if the name comes first, which is
+// not redacted.
 func (p *rProfile) isSecretCall(open int) (is, keepsFirst bool) {
 	if p.isSecret(open-1, open) {
 		return true, false
@@ -283,7 +287,7 @@ func (p *rProfile) isSecretCall(open int) (is, keepsFirst bool) {
 	return false, false
 }
 
-// isSecret reports whether a name in some tokens is that of a secret.
+// isSecret reports whether one of these tokens is the name of a secret.
 func (p *rProfile) isSecret(i, end int) bool {
 	for ; i < end; i++ {
 		if kind := p.tokens[i].kind; kind != rText && kind != rName {
@@ -298,10 +302,11 @@ func (p *rProfile) isSecret(i, end int) bool {
 
 var wholeName = regexp.MustCompile(`^[\w.-]+$`)
 
-// rConstants are values that are no secrets.
+// rConstants are values that cannot be secrets.
 var rConstants = []string{"TRUE", "FALSE", "NULL", "NA", "T", "F"}
 
-// emptyExpression puts an empty text in the place of an expression. A function stays one.
+// emptyExpression replaces an expression by an empty text. A function remains a function, with
+// empty texts.
 func (p *rProfile) emptyExpression(i, end int) {
 	switch i, end = p.trimLineEnds(i, end); {
 	case i == end, i+1 == end && slices.Contains(rConstants, p.tokenText(i)):
@@ -312,7 +317,7 @@ func (p *rProfile) emptyExpression(i, end int) {
 	}
 }
 
-// trimLineEnds leaves out the ends of lines around an expression.
+// trimLineEnds removes the line ends around an expression.
 func (p *rProfile) trimLineEnds(i, end int) (from, to int) {
 	for i < end && p.tokens[i].kind == rLine {
 		i++
@@ -323,7 +328,7 @@ func (p *rProfile) trimLineEnds(i, end int) (from, to int) {
 	return i, end
 }
 
-// redactText empties a text, or cuts the logins out of it.
+// redactText empties a text, or removes the logins from it.
 func (p *rProfile) redactText(t rToken, empty bool) {
 	was := p.text[t.from:t.to]
 	before, after := 1, 1
@@ -338,7 +343,7 @@ func (p *rProfile) redactText(t rToken, empty bool) {
 	}
 }
 
-// applyEdits returns the text with the edits. One within another does not count.
+// applyEdits returns the text with the edits. An edit within another is ignored.
 func (p *rProfile) applyEdits() []byte {
 	slices.SortFunc(p.edits, func(a, b rEdit) int { return cmp.Or(a.from-b.from, b.to-a.to) })
 	var plain []byte

@@ -13,38 +13,38 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// CheckGive returns why no user is asked to let a session write a file or directory, an absolute path
-// without symbolic links. It is nil for one that a user may give. programs says why the user has to
-// mean it: programs outside would run or read what is written there. It only looks at the paths, and takes
-// less than a millisecond.
-func CheckGive(s *workers.Sandbox, o PlanInput, dir string) (programs string, err error) {
+// CheckGrantable returns an error if no user may let a session write a file or directory, an
+// absolute path without symbolic links. programs is the reason why the user must confirm it:
+// programs outside would run or read what is written there. It only inspects paths, and takes less
+// than a millisecond.
+func CheckGrantable(s *workers.Sandbox, o PlanInput, dir string) (programs string, err error) {
 	p := &planner{home: cmp.Or(real(o.homeDir()), o.homeDir()), directories: o.Directories, tempDirs: []string{"/tmp", "/var/tmp"}}
-	refused := func(why string) error {
-		return fmt.Errorf("the sandbox never makes %s writable: it %s; name another place", dir, why)
+	refuse := func(why string) error {
+		return fmt.Errorf("the sandbox never makes %s writable: it %s; name another directory", dir, why)
 	}
 	if why := p.tooWideReason(dir); why != "" {
-		return "", refused(why)
+		return "", refuse(why)
 	}
 	for _, kernel := range kernelDirs {
 		if inside(dir, kernel) {
-			return "", refused("belongs to the system")
+			return "", refuse("belongs to the system")
 		}
 	}
 	above := parentInfos(dir)
 	p.addHiddenPaths(s, o)
-	for _, c := range p.hiddenPaths {
-		if inside(dir, c.name) || isAnyOf(above, c.name) {
-			return "", refused("is hidden from sessions")
+	for _, h := range p.hiddenPaths {
+		if inside(dir, h.name) || isAnyOf(above, h.name) {
+			return "", refuse("is hidden from sessions")
 		}
 	}
 	if hasTrustedName(dir) {
-		return "", refused(trustedReason)
+		return "", refuse(trustedReason)
 	}
 	return p.runReason(dir, o), nil
 }
 
-// trustedReason says what is in a place with one of the protected names.
-const trustedReason = "holds what programs outside the session run or believe"
+// trustedReason is the reason for a path that contains one of the protected names.
+const trustedReason = "holds what programs outside the session run or trust"
 
 func hasTrustedName(path string) bool {
 	for part := range strings.SplitSeq(path, "/") {
@@ -55,11 +55,11 @@ func hasTrustedName(path string) bool {
 	return false
 }
 
-// checkIntended returns an error if programs outside would run or read what is written into a path without links,
-// and the user has not named it for that.
+// checkIntended returns an error if programs outside would run or read what is written into a path,
+// unless the user has accepted that path. found is the path without links.
 func (p *planner) checkIntended(s *workers.Sandbox, o PlanInput, path, found string, work []string) error {
 	accepted := func(a string) bool { return inside(found, filepath.Clean(a)) }
-	isClosed := func(c hiddenPath) bool { return inside(found, c.name) } // which is never given
+	isClosed := func(c hiddenPath) bool { return inside(found, c.name) } // hidden paths are never granted
 	if isInAny(found, work) || slices.ContainsFunc(s.AcceptPaths, accepted) || slices.ContainsFunc(p.hiddenPaths, isClosed) {
 		return nil
 	}
@@ -73,27 +73,27 @@ func (p *planner) checkIntended(s *workers.Sandbox, o PlanInput, path, found str
 	if filepath.Clean(path) != found {
 		why = "leads to " + found + ", which " + why
 	}
-	return fmt.Errorf("the sandbox does not make %s writable: it %s; if you mean that, name it once more: --accept %s", path, why, shellword.Quote(found))
+	return fmt.Errorf("the sandbox does not make %s writable: it %s; to allow it anyway, name it again: --accept %s", path, why, shellword.Quote(found))
 }
 
-// kernelDirs have what the kernel and running programs show.
+// kernelDirs show state of the kernel and of running programs.
 var kernelDirs = []string{"/proc", "/sys", "/dev", "/run", "/var/run"}
 
-// systemDirs are where the programs of a machine are, and what they read. A session of root could write
-// them.
+// systemDirs contain the machine's programs and what they read. A session of root could write them.
 var systemDirs = []string{
 	"/bin", "/boot", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/nix", "/opt", "/sbin", "/snap", "/usr", "/var/lib", "/var/spool",
 	"/Applications", "/Library", "/System", "/private/etc",
 }
 
-// runReason says why programs outside would run or read what is written into a file or directory, or "".
+// runReason returns why programs outside would run or read what is written into a file or
+// directory, or "".
 func (p *planner) runReason(path string, o PlanInput) string {
 	meets := func(dir string) bool {
 		found := real(dir)
 		return found != "" && filepath.IsAbs(dir) && (inside(path, found) || inside(found, path))
 	}
 	above := parentInfos(path)
-	isTool := func(name string) bool { // which may be a link to elsewhere
+	isTool := func(name string) bool { // the name may be a link to elsewhere
 		at := p.homePath(name)
 		return p.home != "" && (inside(path, at) || inside(at, path) || isAnyOf(above, at))
 	}
@@ -112,8 +112,8 @@ func (p *planner) runReason(path string, o PlanInput) string {
 	return ""
 }
 
-// isSettings reports whether a path is one of programs in the home directory: all that has a dot in front
-// of its name there is, but for caches.
+// isSettings reports whether a path belongs to the settings of programs in the home directory:
+// every name there that starts with a dot, except caches.
 func (p *planner) isSettings(path string) bool {
 	if cache := real(p.directories[".cache"]); p.home == "" || cache != "" && inside(path, cache) {
 		return false
@@ -138,7 +138,7 @@ func libraryDirsIn(env []string) (dirs []string) {
 	return dirs
 }
 
-// isLibrary reports whether packages are installed in a path, or around it.
+// isLibrary reports whether packages are installed in a path or in a directory above it.
 func isLibrary(path string) bool {
 	for ; path != "/" && path != "."; path = filepath.Dir(path) {
 		if slices.Contains([]string{"site-packages", "dist-packages", "node_modules"}, filepath.Base(path)) {
@@ -153,7 +153,8 @@ func isLibrary(path string) bool {
 	return false
 }
 
-// parentInfos returns a path and all directories above it, as far as they are there.
+// parentInfos returns the file information of a path and all directories above it, as far as they
+// exist.
 func parentInfos(path string) (all []fs.FileInfo) {
 	for ; ; path = filepath.Dir(path) {
 		if st, err := os.Stat(path); err == nil {
@@ -165,8 +166,8 @@ func parentInfos(path string) (all []fs.FileInfo) {
 	}
 }
 
-// isAnyOf reports whether a path leads to one of these files. That is one question to the kernel,
-// and resolving the path would be one for each part of it.
+// isAnyOf reports whether a path leads to one of these files. That takes one system call; resolving
+// the path would take one for each part of it.
 func isAnyOf(files []fs.FileInfo, path string) bool {
 	st, err := os.Stat(path)
 	return err == nil && slices.ContainsFunc(files, func(f fs.FileInfo) bool { return os.SameFile(f, st) })
