@@ -450,7 +450,7 @@ def tunnel(port):
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n, ok := e.Body.(timeline.Notice); ok && strings.Contains(n.Message, "it gets no more until one ends") {
+		if n, ok := e.Body.(timeline.Notice); ok && strings.Contains(n.Message, "further ones fail until one ends") {
 			told++
 		}
 		if e.Seq >= r.Log().LastSeq() {

@@ -12,17 +12,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The stage makes each call that makes, opens to write, moves or removes a name, in the program's place.
-// If the kernel went on with the program's own call, a second thread could change the path after the
-// check, and reach a protected name. Paths are resolved as the program sees them, and names are made by a directory
-// that is open, so nothing can be exchanged in between. The thread has no rights but the user's.
+// The monitor makes each call that makes, opens for writing, moves or removes a name, on behalf of
+// the program. If the kernel continued the program's own call, a second thread could change the
+// path after the check and reach a protected name.
+//
+// Paths are resolved as the program sees them, and names are made relative to an open directory, so
+// nothing can be exchanged in between. The thread has only the user's rights.
 
 const (
 	ioctlNotifAddFD = 0x40182103 // SECCOMP_IOCTL_NOTIF_ADDFD
 	addFDFlagSend   = 2          // SECCOMP_ADDFD_FLAG_SEND
 )
 
-// A notifAddFD is struct seccomp_notif_addfd.
+// A notifAddFD is the kernel's struct seccomp_notif_addfd, which installs a descriptor in the
+// calling program.
 type notifAddFD struct {
 	ID       uint64
 	Flags    uint32
@@ -31,16 +34,19 @@ type notifAddFD struct {
 	NewFlags uint32
 }
 
-// isEmulated reports whether the stage makes a call itself. An open of a path alone changes nothing.
+// isEmulated reports whether the monitor makes a call itself. An open with O_PATH changes nothing
+// and is left to the kernel.
 func (f *fileCall) isEmulated(n *seccompNotif) bool {
 	return f.flags < 0 || n.Data.Args[f.flags]&unix.O_PATH == 0
 }
 
-// dropEffectiveRights makes the calling thread one that has no rights but the user's, and a umask of its
-// own. It enters the namespace of what the session shares by number, and the worker's mounts, because
-// the kernel keeps a mount point from being renamed or removed only for those who see the mount. The
-// thread may take its rights back. No signal interrupts it: one that came while it hands over a
-// descriptor would give the program descriptor 0 instead.
+// dropEffectiveRights reduces the calling thread to the user's rights, and gives it a separate
+// umask. It enters the worker's IPC namespace and its mounts, because the kernel protects a mount
+// point from being renamed or removed only in the namespace that sees the mount. The thread can
+// regain its rights.
+//
+// No signal interrupts the thread: during the delivery of a descriptor, a signal would give the
+// program descriptor 0 instead.
 func (b *Sandbox) dropEffectiveRights() error {
 	var all unix.Sigset_t
 	for i := range all.Val {
@@ -61,7 +67,7 @@ func (b *Sandbox) dropEffectiveRights() error {
 	return setEffective(0)
 }
 
-// setEffective sets the rights that the thread uses, of those that it may use.
+// setEffective sets the effective capabilities of the thread, of those that are permitted.
 func setEffective(rights uint32) error {
 	var data [2]unix.CapUserData
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
@@ -72,7 +78,7 @@ func setEffective(rights uint32) error {
 	return unix.Capset(&header, &data[0])
 }
 
-// withRights runs f with the right to look into any program of the session.
+// withRights runs f with the right to inspect any program of the session.
 func withRights(f func() error) error {
 	if err := setEffective(1 << unix.CAP_SYS_PTRACE); err != nil {
 		return err
@@ -84,7 +90,8 @@ func withRights(f func() error) error {
 	return err
 }
 
-// emulateCall makes a call whose paths were read. Of an open it returns the descriptor, otherwise -1.
+// emulateCall makes a call whose paths were read. For an open it returns the descriptor, otherwise
+// -1.
 func (b *Sandbox) emulateCall(n *seccompNotif, f *fileCall, paths [2]string) (fd int, err error) {
 	args := &n.Data.Args
 	switch f.name {
@@ -146,33 +153,33 @@ func (b *Sandbox) pathsOf(n *seccompNotif, f *fileCall) (paths [2]string, err er
 	return paths, err
 }
 
-// homeLinkPath returns an absolute path of a call. Where it names the program's own /proc, it has the
-// number of the program.
+// pathOf returns an absolute path of a call. A path in the program's own /proc gets the number of
+// the program.
 func (b *Sandbox) pathOf(n *seccompNotif, p pathArgs) (string, error) {
 	dir := unix.AT_FDCWD
 	if p.dir >= 0 {
 		dir = int(int32(n.Data.Args[p.dir]))
 	}
-	to := b.pathBuffers.Get().(*userPath) // too large to leave to a collector that seldom runs
-	defer b.pathBuffers.Put(to)
-	err := b.readUserPath(to, int(n.PID), dir, n.Data.Args[p.path])
+	buf := b.pathBuffers.Get().(*userPath) // pooled: it is large, and the collector runs seldom
+	defer b.pathBuffers.Put(buf)
+	err := b.readUserPath(buf, int(n.PID), dir, n.Data.Args[p.path])
 	if err == unix.EPERM || err == unix.EACCES {
-		err = withRights(func() error { return b.readUserPath(to, int(n.PID), dir, n.Data.Args[p.path]) })
+		err = withRights(func() error { return b.readUserPath(buf, int(n.PID), dir, n.Data.Args[p.path]) })
 	}
 	if err != nil {
 		return "", err
 	}
-	if to.len == 0 {
+	if buf.len == 0 {
 		return "", unix.ENOENT
 	}
-	return to.String(), nil
+	return buf.String(), nil
 }
 
 // A nameInDir is a name in an open directory.
 type nameInDir struct {
 	dir      int
 	name     string
-	fullPath string // its path
+	fullPath string // path of the name when the directory was opened
 }
 
 // openNameInDir opens the directory of a name.
@@ -197,13 +204,13 @@ func (b *Sandbox) fullPathOf(dir int, name string) (string, error) {
 
 func (s nameInDir) close() { unix.Close(s.dir) }
 
-// fileType returns the type of what has the name, 0 if nothing has it.
+// fileType returns the type of the file with this name, or 0 if it does not exist.
 func (s nameInDir) fileType() uint32 {
 	kind, _ := s.typeAndMode()
 	return kind
 }
 
-// typeAndMode returns the type of what has the name, and its mode.
+// typeAndMode returns the type and the mode of the file with this name.
 func (s nameInDir) typeAndMode() (kind, mode uint32) {
 	var st unix.Stat_t
 	if unix.Fstatat(s.dir, s.name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
@@ -212,14 +219,14 @@ func (s nameInDir) typeAndMode() (kind, mode uint32) {
 	return st.Mode & unix.S_IFMT, st.Mode & 0o7777
 }
 
-// isSame reports whether two names are of one file.
-func (s nameInDir) isSame(as nameInDir) bool {
+// isSame reports whether two names belong to the same file.
+func (s nameInDir) isSame(other nameInDir) bool {
 	var a, b unix.Stat_t
-	return unix.Fstatat(s.dir, s.name, &a, unix.AT_SYMLINK_NOFOLLOW) == nil && unix.Fstatat(as.dir, as.name, &b, unix.AT_SYMLINK_NOFOLLOW) == nil && a.Dev == b.Dev && a.Ino == b.Ino
+	return unix.Fstatat(s.dir, s.name, &a, unix.AT_SYMLINK_NOFOLLOW) == nil && unix.Fstatat(other.dir, other.name, &b, unix.AT_SYMLINK_NOFOLLOW) == nil && a.Dev == b.Dev && a.Ino == b.Ino
 }
 
-// withParent opens the directory of a path, and calls do with it and the last name, unless that name must
-// not be made. moving is true when what gets the name may have something in it.
+// withParent opens the directory of a path and calls do with it and the last name, unless that name
+// must not be made. moving means that the name may be given to a directory with content.
 func (b *Sandbox) withParent(file string, moving bool, do func(nameInDir) error) error {
 	dir, last := path.Split(strings.TrimRight(file, "/"))
 	if last == "" || last == "." || last == ".." {
@@ -236,7 +243,7 @@ func (b *Sandbox) withParent(file string, moving bool, do func(nameInDir) error)
 	return do(s)
 }
 
-// createChecked calls do, which makes a name, and undoes that if what it has made must not be.
+// createChecked calls do, which makes a name, and undoes it if the check of the result fails.
 func (b *Sandbox) createChecked(s nameInDir, do func(nameInDir) error) error {
 	err := do(s)
 	if err != nil {
@@ -248,8 +255,8 @@ func (b *Sandbox) createChecked(s nameInDir, do func(nameInDir) error) error {
 	return err
 }
 
-// removeOrRename removes a name that must not be there. A directory that has been filled in the meantime gets
-// another name.
+// removeOrRename removes a name that must not exist. A directory that was filled in the meantime is
+// renamed instead.
 func (s nameInDir) removeOrRename() {
 	err := unix.Unlinkat(s.dir, s.name, 0)
 	if err == unix.EISDIR {
@@ -260,26 +267,26 @@ func (s nameInDir) removeOrRename() {
 	}
 }
 
-// renameAside gives a name that must not be there another one.
+// renameAside renames a name that must not exist.
 func (s nameInDir) renameAside() {
 	_ = unix.Renameat2(s.dir, s.name, s.dir, "refused-"+rand.Text(), unix.RENAME_NOREPLACE)
 }
 
-// withNewName is at for a call that fails where the name is there, whatever is protected.
+// withNewName is withParent for a call that fails if the name exists, even if it is protected.
 func (b *Sandbox) withNewName(file string, moving bool, do func(nameInDir) error) error {
 	tried := false
 	err := b.withParent(file, moving, func(s nameInDir) error {
 		tried = true
 		return b.createChecked(s, do)
 	})
-	if kept, isKept := err.(protectedNameError); isKept && !tried && isPresent(kept.path) {
+	if denied, isDenied := err.(protectedNameError); isDenied && !tried && isPresent(denied.path) {
 		return unix.EEXIST
 	}
 	return err
 }
 
-// openDir opens a directory as the worker sees it, but none of /proc, which would be the
-// stage's own.
+// openDir opens a directory as the worker sees it, except in /proc, where it would see the
+// monitor's own files.
 func (b *Sandbox) openDir(dir string) (int, error) {
 	fd, err := b.openPath(append([]byte(dir), 0))
 	if err != nil {
@@ -350,44 +357,45 @@ func (b *Sandbox) renamePath(f *fileCall, args *[6]uint64, paths [2]string) erro
 	tried := false
 	err = b.withParent(paths[1], true, func(to nameInDir) error {
 		tried = true
-		if exchanges { // it is moved as well
+		if exchanges { // an exchange moves it as well
 			if err := b.checkMove(to); err != nil {
 				return err
 			}
 		}
 		return b.moveName(from, to, flags)
 	})
-	if kept, isKept := err.(protectedNameError); isKept && !tried && !exchanges { // nothing is in the place of something of another kind, whatever is protected
-		switch isDir, onDir := from.fileType() == unix.S_IFDIR, isDirectoryAt(unix.AT_FDCWD, kept.path); {
-		case areOnDifferentMounts(from.dir, path.Dir(kept.path)):
-			return unix.EXDEV // mv copies then, and what it makes is judged
-		case onDir && !isDir:
+	if denied, isDenied := err.(protectedNameError); isDenied && !tried && !exchanges { // the kernel would refuse a rename to another type of file anyway, so return its error
+		switch isDir, replacesDir := from.fileType() == unix.S_IFDIR, isDirectoryAt(unix.AT_FDCWD, denied.path); {
+		case areOnDifferentMounts(from.dir, path.Dir(denied.path)):
+			return unix.EXDEV // mv then copies, and the copy is checked
+		case replacesDir && !isDir:
 			return unix.EISDIR
-		case isDir && !onDir && isPresent(kept.path):
+		case isDir && !replacesDir && isPresent(denied.path):
 			return unix.ENOTDIR
 		}
 	}
 	return err
 }
 
-// areOnDifferentMounts reports whether two directories are on different mounts, between which nothing is renamed.
+// areOnDifferentMounts reports whether two directories are on different mounts, across which
+// rename(2) does not work.
 func areOnDifferentMounts(dir int, other string) bool {
 	var a, b unix.Statx_t
 	return unix.Statx(dir, "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID, &a) == nil &&
 		unix.Statx(unix.AT_FDCWD, other, 0, unix.STATX_MNT_ID, &b) == nil && a.Mnt_id != b.Mnt_id
 }
 
-// moveName renames, and renames back if what has become of it must not be. Where a file takes the place of
-// another, its name was there before, and nothing could bring back the other.
+// moveName renames, and renames back if the result is not allowed. A rename over an existing file
+// is not undone: the name existed before, and the replaced file cannot be restored.
 func (b *Sandbox) moveName(from, to nameInDir, flags uint) error {
 	if flags&unix.RENAME_EXCHANGE != 0 {
 		return b.exchangeNames(from, to, flags)
 	}
-	was, mode := to.typeAndMode()
+	oldType, mode := to.typeAndMode()
 	if b.isGitLink(from, to.fullPath) {
 		return protectedNameError{path: to.fullPath}
 	}
-	if was == unix.S_IFDIR {
+	if oldType == unix.S_IFDIR {
 		if err := b.checkRemove(to); err != nil {
 			return err
 		}
@@ -396,8 +404,8 @@ func (b *Sandbox) moveName(from, to nameInDir, flags uint) error {
 	switch {
 	case err != nil:
 		return err
-	case was != 0 && was != unix.S_IFDIR:
-		if b.isGitLink(to, to.fullPath) { // another session has exchanged it meanwhile
+	case oldType != 0 && oldType != unix.S_IFDIR:
+		if b.isGitLink(to, to.fullPath) { // another session has exchanged it in the meantime
 			_ = unix.Unlinkat(to.dir, to.name, 0)
 			return protectedNameError{path: to.fullPath}
 		}
@@ -405,16 +413,16 @@ func (b *Sandbox) moveName(from, to nameInDir, flags uint) error {
 	}
 	if err = b.checkCreated(to, true); err != nil {
 		if unix.Renameat2(to.dir, to.name, from.dir, from.name, flags|unix.RENAME_NOREPLACE) != nil {
-			to.renameAside() // somebody has taken the old name
+			to.renameAside() // the old name was taken in the meantime
 		}
-		if was == unix.S_IFDIR {
+		if oldType == unix.S_IFDIR {
 			b.remakeDir(to, mode)
 		}
 	}
 	return err
 }
 
-// exchangeNames exchanges two names, and once more if one must not be what it has become.
+// exchangeNames exchanges two names, and exchanges them back if one result is not allowed.
 func (b *Sandbox) exchangeNames(from, to nameInDir, flags uint) error {
 	err := unix.Renameat2(from.dir, from.name, to.dir, to.name, flags)
 	if err != nil {
@@ -424,12 +432,12 @@ func (b *Sandbox) exchangeNames(from, to nameInDir, flags uint) error {
 		err = b.checkCreated(from, true)
 	}
 	if err != nil && unix.Renameat2(to.dir, to.name, from.dir, from.name, flags) != nil {
-		to.renameAside() // somebody has removed the other name
+		to.renameAside() // the other name was removed in the meantime
 	}
 	return err
 }
 
-// remakeDir makes a directory in the place of an empty one.
+// remakeDir makes an empty directory again that a rename has replaced.
 func (b *Sandbox) remakeDir(s nameInDir, mode uint32) {
 	if unix.Mkdirat(s.dir, s.name, 0o700) == nil {
 		_ = unix.Fchmodat(s.dir, s.name, mode, 0)
@@ -437,8 +445,8 @@ func (b *Sandbox) remakeDir(s nameInDir, mode uint32) {
 	}
 }
 
-// makeHardLink makes a hard link. Its first path is read here, because only a link may follow one in
-// /proc: the name of an open file.
+// makeHardLink makes a hard link. Its first path is read here, because only a link may follow a
+// name of an open file in /proc.
 func (b *Sandbox) makeHardLink(n *seccompNotif, f *fileCall, args *[6]uint64, to string) error {
 	first, flags := pathArgs{dir: -1, path: 0}, 0
 	if f.name == "linkat" {
@@ -448,7 +456,7 @@ func (b *Sandbox) makeHardLink(n *seccompNotif, f *fileCall, args *[6]uint64, to
 		return unix.EINVAL
 	}
 	if flags&unix.AT_EMPTY_PATH != 0 {
-		return unix.ENOENT // as for all programs without rights; they then take the name in /proc
+		return unix.ENOENT // as for all unprivileged programs, which then use the name in /proc
 	}
 	old, err := b.pathOf(n, first)
 	if err != nil {
@@ -488,8 +496,9 @@ func (b *Sandbox) makeHardLink(n *seccompNotif, f *fileCall, args *[6]uint64, to
 	return unix.ELOOP
 }
 
-// resolveLink returns the path to which a symbolic link leads, or the file. A relative text begins where the link
-// really is: the directory of its path may be a link, too.
+// resolveLink returns the path to which a symbolic link leads, or the file itself. A relative
+// target begins at the real directory of the link, because the directory of its path may be a link,
+// too.
 func (s nameInDir) resolveLink(file string) (string, bool) {
 	var text [unix.PathMax]byte
 	k, err := unix.Readlinkat(s.dir, s.name, text[:])
@@ -505,8 +514,8 @@ func (s nameInDir) resolveLink(file string) (string, bool) {
 
 func selfFDPath(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
 
-// openFile returns a copy of the open file that a path in /proc or /dev names; ENOENT if the
-// path is not such a name.
+// openFile returns a copy of the open file that a path in /proc or /dev names. The error is ENOENT
+// if the path does not name one.
 func (b *Sandbox) openFile(n *seccompNotif, file string) (int, error) {
 	if !strings.HasPrefix(file, "/proc/") && !strings.HasPrefix(file, "/dev/") {
 		return -1, unix.ENOENT
@@ -536,13 +545,13 @@ func (b *Sandbox) openFile(n *seccompNotif, file string) (int, error) {
 	}
 	copied, err := b.openCopy(n, leader, fd)
 	if err == unix.EBADF {
-		err = unix.ENXIO // ENOENT would say that it is no such name
+		err = unix.ENXIO // ENOENT would mean that it is not such a name
 	}
 	return copied, err
 }
 
-// openCopy returns a copy of an open file of a thread. Of one that was opened for its path alone it opens what
-// has the path now.
+// openCopy returns a copy of an open file of a thread. For a descriptor that was opened with
+// O_PATH, it opens the file that has the path now.
 func (b *Sandbox) openCopy(n *seccompNotif, tid, fd int) (int, error) {
 	copied, err := b.copyDescriptorWithRights(tid, fd)
 	if err == nil && isPathOnly(copied) {
@@ -551,14 +560,15 @@ func (b *Sandbox) openCopy(n *seccompNotif, tid, fd int) (int, error) {
 	return copied, err
 }
 
-// isPathOnly reports whether a descriptor was opened for its path, without a look at the file.
+// isPathOnly reports whether a descriptor was opened with O_PATH.
 func isPathOnly(fd int) bool {
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
 	return err == nil && flags&unix.O_PATH != 0
 }
 
-// reopenByName opens what has the name of such a descriptor now, and closes that: it may be of a file that was hidden
-// under its name, and has none any more, or one that the session does not see.
+// reopenByName closes such a descriptor and opens the file that has its path now. The descriptor
+// itself may be of a file that was hidden and has since lost its name, or of one that the session
+// does not see.
 func (b *Sandbox) reopenByName(n *seccompNotif, fd int) (int, error) {
 	defer unix.Close(fd)
 	full, err := b.realPath(fd)
@@ -577,39 +587,39 @@ func (b *Sandbox) reopenByName(n *seccompNotif, fd int) (int, error) {
 	return named, nil
 }
 
-// openProcess opens a file of a process in /proc, such as oom_score_adj, by the session's own /proc. It
-// opens none of the stage's.
+// openProcess opens a file of a process in /proc, such as oom_score_adj, through the session's own
+// /proc. It never opens a file of the monitor.
 func (b *Sandbox) openProcess(n *seccompNotif, file string, flags int) (int, error) {
 	leader, err := b.threadGroupID(int(n.PID))
 	if err != nil {
 		return -1, err
 	}
-	who, rest, _ := strings.Cut(strings.TrimPrefix(path.Clean(file), "/proc/"), "/")
-	switch who {
+	process, rest, _ := strings.Cut(strings.TrimPrefix(path.Clean(file), "/proc/"), "/")
+	switch process {
 	case "self":
-		who = strconv.Itoa(leader)
+		process = strconv.Itoa(leader)
 	case "thread-self":
-		who, rest = strconv.Itoa(leader), "task/"+strconv.Itoa(int(n.PID))+"/"+rest
+		process, rest = strconv.Itoa(leader), "task/"+strconv.Itoa(int(n.PID))+"/"+rest
 	}
-	if pid, err := strconv.Atoi(who); err != nil || pid < 2 || rest == "" {
+	if pid, err := strconv.Atoi(process); err != nil || pid < 2 || rest == "" {
 		return -1, unix.EACCES
 	}
-	process, err := unix.Openat(b.procFD, who, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	dir, err := unix.Openat(b.procFD, process, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return -1, err
 	}
-	defer unix.Close(process)
-	if of, err := processOf(process); err != nil || of == 1 { // a thread of the stage has a number, too
+	defer unix.Close(dir)
+	if of, err := processOf(dir); err != nil || of == 1 { // the pid may be a thread of the monitor
 		return -1, unix.EACCES
 	}
 	how := unix.OpenHow{
 		Flags:   uint64(flags&(unix.O_ACCMODE|unix.O_APPEND|unix.O_TRUNC|unix.O_NONBLOCK) | unix.O_CLOEXEC),
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
 	}
-	return unix.Openat2(process, rest, &how)
+	return unix.Openat2(dir, rest, &how)
 }
 
-// processOf returns the process of a directory of /proc.
+// processOf returns the process of a directory in /proc.
 func processOf(dir int) (int, error) {
 	text, err := readAt(dir, "status")
 	if err != nil {
@@ -618,8 +628,8 @@ func processOf(dir int) (int, error) {
 	return strconv.Atoi(valueIn(text, "Tgid:"))
 }
 
-// terminalOf returns the path of a thread's own terminal, which /dev/tty stands for. Those of the
-// session's first session of processes have the session's terminal.
+// terminalOf returns the path of a thread's controlling terminal, which /dev/tty stands for.
+// Processes in the first POSIX session have the terminal of the turnstone session.
 func (b *Sandbox) terminalOf(tid int) (string, error) {
 	leader, err := b.threadGroupID(tid)
 	if err != nil {
@@ -632,15 +642,15 @@ func (b *Sandbox) terminalOf(tid int) (string, error) {
 	if first, _, err := b.terminalIn(1); err == nil && first == session {
 		return "/dev/console", nil
 	}
-	const firstOfPts, eachOfPts = 136, 256
+	const firstPtsMajor, minorsPerMajor = 136, 256
 	major, minor := terminal>>8&0xfff, terminal&0xff|terminal>>12&0xfff00
-	if major < firstOfPts || major > firstOfPts+7 {
+	if major < firstPtsMajor || major > firstPtsMajor+7 {
 		return "", unix.ENXIO
 	}
-	return "/dev/pts/" + strconv.Itoa((major-firstOfPts)*eachOfPts+minor), nil
+	return "/dev/pts/" + strconv.Itoa((major-firstPtsMajor)*minorsPerMajor+minor), nil
 }
 
-// terminalIn returns the session of a process, and the device of its terminal.
+// terminalIn returns the POSIX session of a process and the device of its terminal.
 func (b *Sandbox) terminalIn(pid int) (session, terminal int, err error) {
 	text, err := readAt(b.procFD, strconv.Itoa(pid)+"/stat")
 	if err != nil {
@@ -656,7 +666,7 @@ func (b *Sandbox) terminalIn(pid int) (session, terminal int, err error) {
 	return session, terminal, err
 }
 
-// openUnnamed opens a file without a name in a directory.
+// openUnnamed opens an unnamed file in a directory.
 func (b *Sandbox) openUnnamed(n *seccompNotif, dir string, flags int, mode uint32) (int, error) {
 	if isSetuidMode(mode) {
 		return -1, unix.EPERM
@@ -674,7 +684,7 @@ func (b *Sandbox) openUnnamed(n *seccompNotif, dir string, flags int, mode uint3
 	return fd, err
 }
 
-// removeName removes a name.
+// removeName removes a file or directory.
 func (b *Sandbox) removeName(file string, directory bool) error {
 	slash := strings.HasSuffix(file, "/")
 	dir, last := path.Split(strings.TrimRight(file, "/"))
@@ -715,9 +725,9 @@ func (b *Sandbox) truncateFile(n *seccompNotif, file string, size int64) error {
 	return unix.Ftruncate(fd, size)
 }
 
-// bindSocket gives a socket its name. A socket's own name is the text that its program chose, so the kernel
-// reads that here, from a copy, in the program's directory. A socket that was made somewhere else because
-// a directory was exchanged is removed again.
+// bindSocket binds a socket to an address. The address of a Unix socket is reported as the text
+// that its program chose. So the kernel reads it here, from a copy, in the program's directory. If
+// a directory was exchanged, so that the socket was made elsewhere, it is removed again.
 func (b *Sandbox) bindSocket(n *seccompNotif, args *[6]uint64) error {
 	if int32(args[2]) < 2 || args[2] > unix.SizeofSockaddrAny+16 {
 		return unix.EINVAL
@@ -735,7 +745,7 @@ func (b *Sandbox) bindSocket(n *seccompNotif, args *[6]uint64) error {
 		return bindTo(socket, address)
 	}
 	file := string(cutAtNul(address[2:]))
-	if gitDirParts[foldPath(path.Base(file))] { // it could get to another directory, and make that a repository
+	if gitDirParts[foldPath(path.Base(file))] { // it could end up in another directory, and turn that into a repository
 		return unix.EACCES
 	}
 	cwd, err := unix.Openat(b.procFD, strconv.Itoa(int(n.PID))+"/cwd", unix.O_PATH|unix.O_CLOEXEC, 0)
@@ -769,7 +779,7 @@ func (b *Sandbox) bindSocket(n *seccompNotif, args *[6]uint64) error {
 	})
 }
 
-// removeSocket removes a socket, and nothing else that has its path by now.
+// removeSocket removes a socket, but no other file that has its path by now.
 func (b *Sandbox) removeSocket(file string) {
 	s, err := b.openNameInDir(path.Split(file))
 	if err != nil {
@@ -790,8 +800,8 @@ func bindTo(socket int, address []byte) error {
 	return nil
 }
 
-// openOrCreate opens a file that may be made. It never waits: a pipe without a reader is tried again by
-// its caller.
+// openOrCreate opens a file that may have to be made. It never waits: its caller tries a pipe
+// without a reader again.
 func (b *Sandbox) openOrCreate(n *seccompNotif, file string, flags int, mode uint32) (int, error) {
 	switch {
 	case flags&unix.O_TMPFILE == unix.O_TMPFILE:
@@ -801,7 +811,7 @@ func (b *Sandbox) openOrCreate(n *seccompNotif, file string, flags int, mode uin
 	case flags&unix.O_DIRECTORY != 0 && flags&unix.O_CREAT != 0:
 		return -1, unix.EINVAL
 	}
-	plain := flags&^(unix.O_CREAT|unix.O_EXCL) | unix.O_CLOEXEC | unix.O_NOCTTY | unix.O_NONBLOCK
+	openFlags := flags&^(unix.O_CREAT|unix.O_EXCL) | unix.O_CLOEXEC | unix.O_NOCTTY | unix.O_NONBLOCK
 	for range maxLinks {
 		if fd, err := b.openFile(n, file); err != unix.ENOENT {
 			if err != nil {
@@ -813,10 +823,10 @@ func (b *Sandbox) openOrCreate(n *seccompNotif, file string, flags int, mode uin
 					return -1, err
 				}
 			}
-			return keepOpenFlags(flags)(unix.Open(selfFDPath(fd), plain&^unix.O_NOFOLLOW, 0))
+			return keepOpenFlags(flags)(unix.Open(selfFDPath(fd), openFlags&^unix.O_NOFOLLOW, 0))
 		}
 		if strings.HasPrefix(file, "/proc/") {
-			return keepOpenFlags(flags)(b.openProcess(n, file, plain))
+			return keepOpenFlags(flags)(b.openProcess(n, file, openFlags))
 		}
 		if path.Clean(file) == "/dev/tty" {
 			var err error
@@ -828,9 +838,9 @@ func (b *Sandbox) openOrCreate(n *seccompNotif, file string, flags int, mode uin
 		if last == "" || last == "." || last == ".." {
 			return -1, unix.EISDIR
 		}
-		fd, err := b.openOnce(n, dir, last, flags, plain, mode)
+		fd, err := b.openOnce(n, dir, last, flags, openFlags, mode)
 		if err == unix.EEXIST && flags&unix.O_EXCL == 0 {
-			continue // somebody was faster: it is there now
+			continue // another process was faster: the file exists now
 		}
 		if err != unix.ELOOP || flags&unix.O_NOFOLLOW != 0 {
 			return keepOpenFlags(flags)(fd, err)
@@ -846,14 +856,14 @@ func (b *Sandbox) openOrCreate(n *seccompNotif, file string, flags int, mode uin
 			continue
 		}
 		if strings.HasPrefix(file, "/proc/") || strings.HasPrefix(file, "/dev/") {
-			flags &^= unix.O_CREAT // nothing is made there
+			flags &^= unix.O_CREAT // no files are made there
 		}
 	}
 	return -1, unix.ELOOP
 }
 
-// openOnce opens what has the name, or makes it.
-func (b *Sandbox) openOnce(n *seccompNotif, dir, last string, flags, plain int, mode uint32) (int, error) {
+// openOnce opens the file with a name, or makes it.
+func (b *Sandbox) openOnce(n *seccompNotif, dir, last string, flags, openFlags int, mode uint32) (int, error) {
 	s, err := b.openNameInDir(dir, last)
 	if err != nil {
 		return -1, err
@@ -861,7 +871,7 @@ func (b *Sandbox) openOnce(n *seccompNotif, dir, last string, flags, plain int, 
 	defer s.close()
 	if err := b.checkCreate(s, false); err != nil {
 		if s.fileType() == unix.S_IFLNK && !b.isHidden(s.fullPath) {
-			return -1, unix.ELOOP // what it leads to is judged
+			return -1, unix.ELOOP // the target is checked instead
 		}
 		if flags&unix.O_CREAT != 0 && b.isCommondir(s) {
 			return b.openCommondir(n, s)
@@ -872,13 +882,13 @@ func (b *Sandbox) openOnce(n *seccompNotif, dir, last string, flags, plain int, 
 		return -1, err
 	}
 	if flags&unix.O_EXCL == 0 || flags&unix.O_CREAT == 0 {
-		fd, err := unix.Openat(s.dir, s.name, plain|unix.O_NOFOLLOW, 0)
+		fd, err := unix.Openat(s.dir, s.name, openFlags|unix.O_NOFOLLOW, 0)
 		if err != unix.ENOENT || flags&unix.O_CREAT == 0 {
 			if err == nil && flags&unix.O_CREAT != 0 && isDirectory(fd) {
 				unix.Close(fd)
 				return -1, unix.EISDIR
 			}
-			if err == nil && flags&writeFlags != 0 && b.isRestricted(s.fullPath) { // it is in a repository since a moment ago
+			if err == nil && flags&writeFlags != 0 && b.isRestricted(s.fullPath) { // a repository was made around it a moment ago
 				unix.Close(fd)
 				return -1, protectedNameError{path: s.fullPath}
 			}
@@ -891,7 +901,7 @@ func (b *Sandbox) openOnce(n *seccompNotif, dir, last string, flags, plain int, 
 	fd := -1
 	err = b.createChecked(s, func(s nameInDir) error {
 		return b.withUmask(n, func() (err error) {
-			fd, err = unix.Openat(s.dir, s.name, plain|unix.O_CREAT|unix.O_EXCL, mode&0o7777)
+			fd, err = unix.Openat(s.dir, s.name, openFlags|unix.O_CREAT|unix.O_EXCL, mode&0o7777)
 			return err
 		})
 	})
@@ -902,6 +912,7 @@ func (b *Sandbox) openOnce(n *seccompNotif, dir, last string, flags, plain int, 
 	return fd, err
 }
 
+// isDirectoryAt reports whether a name in a directory is a directory itself.
 func isDirectoryAt(dir int, name string) bool {
 	var st unix.Stat_t
 	return unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR
@@ -912,7 +923,7 @@ func isDirectory(fd int) bool {
 	return unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR
 }
 
-// keepOpenFlags gives a descriptor the flags that its program wants.
+// keepOpenFlags sets the flags of a descriptor that its program asked for.
 func keepOpenFlags(flags int) func(int, error) (int, error) {
 	return func(fd int, err error) (int, error) {
 		if err == nil && flags&unix.O_NONBLOCK == 0 {
@@ -936,15 +947,15 @@ func (b *Sandbox) deliverDescriptor(n *seccompNotif, fd int, closeOnExec bool) e
 	return callIoctl(b.notifyFD, ioctlNotifAddFD, unsafe.Pointer(&a))
 }
 
-// addProtected lists names that must not be made, and mounts that stay where they are.
-func (b *Sandbox) addProtected(absent []Path, places []Mount) {
+// addProtected adds names that must not be made, and mounts that must stay where they are.
+func (b *Sandbox) addProtected(absent []Path, mounts []Mount) {
 	b.protectMu.Lock()
 	defer b.protectMu.Unlock()
 	if b.protectedPaths == nil {
 		b.protectedPaths, b.protectedLastNames, b.protectedParents = map[string]bool{}, map[string]bool{}, map[string]bool{}
 		b.mountKinds, b.mountNames = map[string]MountKind{}, map[string]bool{}
 	}
-	for _, p := range places {
+	for _, p := range mounts {
 		b.mountKinds[string(p.Path)] = p.Kind
 		b.mountNames[path.Base(string(p.Path))] = true
 	}
@@ -958,16 +969,16 @@ func (b *Sandbox) addProtected(absent []Path, places []Mount) {
 	}
 }
 
-// A protectedNameError says that a name must not be made or changed.
+// A protectedNameError reports that a name must not be made or changed.
 type protectedNameError struct {
 	path    string
-	setting string // of git, if the path is a file of those
+	setting string // the git setting, if the path is a git config file
 }
 
 func (k protectedNameError) Error() string { return k.path + " must not be made or changed" }
 
-// checkCreatePath returns why a name must not be made, a protectedNameError. A directory that would hold such a name may
-// be made, but not moved there with something in it.
+// checkCreatePath returns a protectedNameError if a name must not be made. A directory that would
+// hold a protected name may be made, but not moved there with content.
 func (b *Sandbox) checkCreatePath(s nameInDir, moving bool) error {
 	if b.isRestricted(s.fullPath) || b.mustBeEmpty(s.fullPath, moving) {
 		return protectedNameError{path: s.fullPath}
@@ -977,13 +988,14 @@ func (b *Sandbox) checkCreatePath(s nameInDir, moving bool) error {
 	if !moving && !b.protectedLastNames[foldPath(s.name)] {
 		return nil
 	}
-	if as := foldPath(s.fullPath); b.protectedPaths[as] || moving && b.protectedParents[as] {
+	if folded := foldPath(s.fullPath); b.protectedPaths[folded] || moving && b.protectedParents[folded] {
 		return protectedNameError{path: s.fullPath}
 	}
 	return nil
 }
 
-// runUnprivileged runs f on a thread without rights, which ends with it. If there can be no such thread, f gets the error.
+// runUnprivileged runs f on a thread without rights, which ends with it. If the thread cannot drop
+// its rights, f gets the error.
 func (b *Sandbox) runUnprivileged(f func(error)) {
 	go func() {
 		runtime.LockOSThread()

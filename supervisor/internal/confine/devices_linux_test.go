@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Devices that compute are there as in the machine; disks, memory, cameras and terminals of other
+// Compute devices are visible as on the machine; disks, memory, cameras and terminals of other
 // users are not.
 func TestDevices(t *testing.T) {
 	t.Parallel()

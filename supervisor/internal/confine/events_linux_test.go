@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A turn looks at files again after anything that could make them, or their paths, mean something else.
+// A turn checks files again after any event that could change them or the meaning of their paths.
 func TestFileEvents(t *testing.T) {
 	t.Parallel()
 	rename := func(from, to string) func(dir string) error {
@@ -48,7 +48,7 @@ func TestFileEvents(t *testing.T) {
 			t.Cleanup(e.Close)
 			m := e.watchPaths([]string{filepath.Join(dir, "a/b/file"), filepath.Join(dir, "a/absent"), filepath.Join(dir, "none/below/file"), filepath.Join(dir, "a/b")})
 			if m.events == nil {
-				return // the filesystem of temporary files does not tell all changes
+				return // the temporary filesystem does not report all changes
 			}
 			if err := c.change(dir); err != nil {
 				t.Fatal(err)
@@ -56,7 +56,7 @@ func TestFileEvents(t *testing.T) {
 			quiet := m.areQuiet()
 			for tries := 0; c.quiet && !quiet && tries < 1000; tries++ { // other tests make names next to this directory
 				if m = m.renewedMarks(); m == nil {
-					t.Fatal("a directory above is another one")
+					t.Fatal("a directory above was replaced")
 				}
 				quiet = m.areQuiet()
 			}
@@ -75,10 +75,10 @@ func TestFileEvents(t *testing.T) {
 		var e FileEvents
 		t.Cleanup(e.Close)
 		if m := e.watchPaths([]string{dir + "/link/file"}); m.events != nil {
-			t.Error("it is watched")
+			t.Error("the path is watched")
 		}
 		if len(e.watchUsers) > 0 {
-			t.Errorf("%d watches are left", len(e.watchUsers))
+			t.Errorf("%d watches remain", len(e.watchUsers))
 		}
 	})
 	t.Run("more events than the kernel keeps", func(t *testing.T) {
@@ -86,23 +86,23 @@ func TestFileEvents(t *testing.T) {
 		dir := real(t.TempDir())
 		writeText(t, dir+"/a/file", "")
 		text, err := os.ReadFile("/proc/sys/fs/inotify/max_queued_events")
-		most, _ := strconv.Atoi(string(text[:max(len(text)-1, 0)]))
-		if err != nil || most == 0 || most > 1<<17 {
-			return // it keeps too many for a test
+		limit, _ := strconv.Atoi(string(text[:max(len(text)-1, 0)]))
+		if err != nil || limit == 0 || limit > 1<<17 {
+			return // the queue is too long for a test
 		}
 		var e FileEvents
 		t.Cleanup(e.Close)
 		m, other := e.watchPaths([]string{dir + "/a/file"}), e.watchPaths([]string{dir + "/b"})
 		if m.events == nil || other.events == nil {
-			return // the filesystem of temporary files does not tell all changes
+			return // the temporary filesystem does not report all changes
 		}
-		for i := range most + 1 { // events that are alike and follow each other are one
+		for i := range limit + 1 { // the kernel merges equal successive events
 			if err := os.Chmod(dir+"/a/file", 0o600+os.FileMode(i&1)); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if other.areQuiet() {
-			t.Error("lost events are not told")
+			t.Error("lost events are not reported")
 		}
 	})
 	t.Run("watches end with their marks", func(t *testing.T) {
@@ -113,16 +113,16 @@ func TestFileEvents(t *testing.T) {
 		t.Cleanup(e.Close)
 		one, two := e.watchPaths([]string{dir + "/file"}), e.watchPaths([]string{dir + "/file"})
 		if one.events == nil || two.events == nil {
-			return // the filesystem of temporary files does not tell all changes
+			return // the temporary filesystem does not report all changes
 		}
 		one.unwatch()
 		writeText(t, dir+"/file", "two")
 		if two.areQuiet() {
-			t.Error("a watch ended that another has")
+			t.Error("a watch that others use has ended")
 		}
 		two.unwatch()
 		if len(e.watchUsers)+len(e.eventCounts) > 0 {
-			t.Errorf("%d watches are left", len(e.watchUsers))
+			t.Errorf("%d watches remain", len(e.watchUsers))
 		}
 	})
 }

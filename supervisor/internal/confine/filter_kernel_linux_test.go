@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The kernel of this machine answers as the lists say, whatever its architecture is. Each call has
-// arguments that no kernel would take.
+// The kernel of this machine answers as the lists say, on any architecture. Each call has arguments
+// that no kernel would accept.
 func TestFilter_Kernel(t *testing.T) {
 	t.Parallel()
 	if err := supportedFilter(); err != nil {
@@ -20,7 +20,7 @@ func TestFilter_Kernel(t *testing.T) {
 	answers := map[string]unix.Errno{}
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // it ends with its filter
+		runtime.LockOSThread() // the thread ends with its filter
 		done <- func() error {
 			if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 				return err

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// runVM executes a filter over one call, in the machine of golang.org/x/net, which refuses
-// programs that the kernel would refuse. That machine reads numbers in the order of networks.
+// runVM runs a filter over one call, in the virtual machine of golang.org/x/net. It rejects
+// programs that the kernel would reject, and reads numbers in network byte order.
 func (p bpfProgram) runVM(t *testing.T, a architecture, nr uint32, args ...uint64) uint32 {
 	t.Helper()
 	call := make([]byte, argumentOffset(6)) // struct seccomp_data
@@ -52,7 +52,7 @@ func (p bpfProgram) newVM(t *testing.T) *bpf.VM {
 	return vm
 }
 
-// wantNumbers are the system calls of an architecture, as golang.org/x/sys has them.
+// wantNumbers returns the system calls of an architecture, as golang.org/x/sys lists them.
 func wantNumbers(t *testing.T, name string) map[string]uint32 {
 	t.Helper()
 	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "golang.org/x/sys").Output()
@@ -127,8 +127,8 @@ func TestFilter(t *testing.T) {
 				{"ioctl", []uint64{0, unix.TIOCSTI}, eperm},
 				{"ioctl", []uint64{0, 1<<32 | unix.TIOCSTI}, eperm},
 				{"ioctl", []uint64{0, unix.TIOCSETD}, eperm},
-				{"ioctl", []uint64{0, 0x50009417}, eperm}, // a snapshot of btrfs makes a name
-				{"ioctl", []uint64{0, 0x4020bc10}, eperm}, // likewise of bcachefs
+				{"ioctl", []uint64{0, 0x50009417}, eperm}, // a btrfs snapshot makes a name
+				{"ioctl", []uint64{0, 0x4020bc10}, eperm}, // a bcachefs snapshot as well
 				{"ioctl", []uint64{0, unix.TIOCGWINSZ}, allow},
 				{"socket", []uint64{unix.AF_INET, unix.SOCK_STREAM}, allow},
 				{"socket", []uint64{unix.AF_INET6, unix.SOCK_DGRAM}, allow},
@@ -178,7 +178,7 @@ func TestFilter(t *testing.T) {
 		})
 	})
 
-	// Opens to read are reported where the session has something hidden.
+	// Opens for reading are reported only if the session has hidden files next to visible ones.
 	t.Run("reports opens to read only if something is hidden", func(t *testing.T) {
 		t.Parallel()
 		eachArchitecture(t, func(t *testing.T, a architecture) {
@@ -194,7 +194,7 @@ func TestFilter(t *testing.T) {
 		})
 	})
 
-	// A session that shares the machine's namespaces gets no socket but pairs, and nothing that has a
+	// A session that shares the machine's namespaces gets only socket pairs, and nothing that has a
 	// name for all programs.
 	t.Run("reaches nothing shared without namespaces", func(t *testing.T) {
 		t.Parallel()
@@ -228,11 +228,11 @@ func TestFilter(t *testing.T) {
 				{"mount", nil, eperm, eperm},
 				{"io_uring_setup", nil, enosys, enosys},
 				{"ioctl", []uint64{0, unix.TIOCSTI}, eperm, eperm},
-				{"openat", []uint64{0, 0, unix.O_RDWR}, allow, allow}, // nobody would answer a report
+				{"openat", []uint64{0, 0, unix.O_RDWR}, allow, allow}, // no monitor would answer a report
 				{"renameat2", nil, allow, allow},
 				{"fchmod", []uint64{0, 0o755}, allow, allow},
 				{"fchmodat", []uint64{0, 0, 0o4755}, eperm, eperm},
-				{"openat", []uint64{0, 0, unix.O_RDONLY, 0o4755}, allow, allow}, // no mode
+				{"openat", []uint64{0, 0, unix.O_RDONLY, 0o4755}, allow, allow}, // without O_CREAT there is no mode
 				{"openat", []uint64{0, 0, unix.O_CREAT | unix.O_WRONLY, 0o4755}, eperm, eperm},
 				{"openat", []uint64{0, 0, unix.O_TMPFILE | unix.O_WRONLY, 0o4755}, eperm, eperm},
 				{"openat", []uint64{0, 0, unix.O_DIRECTORY, 0o4755}, allow, allow},
@@ -256,8 +256,8 @@ func TestFilter(t *testing.T) {
 		})
 	})
 
-	// A session whose connections leave through the supervisor has sockets of TCP that nothing but the
-	// stage connects, and on which no option leads elsewhere what the stage has connected.
+	// A session with egress has TCP sockets that only the monitor connects, and no option sends a
+	// connection elsewhere.
 	t.Run("leaves connects to the monitor if there is egress", func(t *testing.T) {
 		t.Parallel()
 		eachArchitecture(t, func(t *testing.T, a architecture) {
@@ -304,16 +304,16 @@ func TestFilter(t *testing.T) {
 					t.Errorf("%s%x: got %#x, want %#x", row.call, row.args, got, row.want)
 				}
 			}
-			for _, call := range []string{"connect", "listen", "setsockopt", "sendto"} { // it has no socket for them, and nobody would answer
+			for _, call := range []string{"connect", "listen", "setsockopt", "sendto"} { // without egress there is no socket for them, and no monitor would answer
 				if got := without.runVM(t, a, a.calls[call]); got != allow {
-					t.Errorf("without an outlet, %s: got %#x", call, got)
+					t.Errorf("without egress, %s: got %#x", call, got)
 				}
 			}
 		})
 	})
 
-	// Each call of the kernel gets the answer that the lists have for its name, on the machine's own
-	// architecture and on no other.
+	// Each call that the kernel has gets the answer that the lists give for its name, on the
+	// machine's own architecture only.
 	t.Run("answers every call that the kernel has", func(t *testing.T) {
 		t.Parallel()
 		for name, a := range architectures {
@@ -331,9 +331,9 @@ func TestFilter(t *testing.T) {
 						return errnoResult(unix.ENOSYS)
 					case slices.Contains(notifiedCalls, call):
 						return unix.SECCOMP_RET_USER_NOTIF
-					case call == "socketpair": // of type 0, which there is not
+					case call == "socketpair": // of type 0, which does not exist
 						return errnoResult(unix.EPERM)
-					case call == "socket": // of the family 0
+					case call == "socket": // of family 0
 						return errnoResult(unix.EAFNOSUPPORT)
 					}
 					return unix.SECCOMP_RET_ALLOW
@@ -346,14 +346,14 @@ func TestFilter(t *testing.T) {
 				named := slices.Collect(maps.Values(numbers))
 				for nr := range uint32(1024) {
 					if got := p.runVM(t, a, nr); !slices.Contains(named, nr) && got != unix.SECCOMP_RET_ALLOW {
-						t.Errorf("call %d has no name and got %#x, want it allowed: its kernel answers", nr, got)
+						t.Errorf("the unnamed call %d got %#x, want it allowed, so that the kernel answers", nr, got)
 					}
 					for what, foreigner := range map[string]struct{ audit, nr uint32 }{
 						"i386": {unix.AUDIT_ARCH_I386, nr}, "arm": {unix.AUDIT_ARCH_ARM, nr}, "riscv64": {unix.AUDIT_ARCH_RISCV64, nr},
 						"x32": {a.auditArch, x32CallBit | nr}, "a negative number": {a.auditArch, 1<<31 | nr},
 					} {
 						if got := p.runVM(t, architecture{auditArch: foreigner.audit}, foreigner.nr); got != errnoResult(unix.ENOSYS) {
-							t.Errorf("call %d of %s got %#x, want that there is none", nr, what, got)
+							t.Errorf("call %d of %s got %#x, want ENOSYS", nr, what, got)
 						}
 					}
 				}
@@ -361,7 +361,7 @@ func TestFilter(t *testing.T) {
 		}
 	})
 
-	// A filter loads whole numbers, of which the kernel checks that they lie within its data.
+	// A filter loads aligned words, and the kernel checks that they are within its data.
 	t.Run("is accepted by the kernel", func(t *testing.T) {
 		t.Parallel()
 		eachArchitecture(t, func(t *testing.T, a architecture) {

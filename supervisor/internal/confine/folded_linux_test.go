@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// Each of these names is that of a protected file on some filesystem: those that ignore case and what cannot
-// be seen (ext4, f2fs and tmpfs with casefold, ZFS, HFS+), or dots and spaces at the end (FAT, exFAT, SMB).
+// Each of these names means a protected file on some filesystem: those that ignore case and
+// invisible characters (ext4, f2fs and tmpfs with casefold, ZFS, HFS+), or trailing dots and spaces
+// (FAT, exFAT, SMB).
 func TestFoldPath(t *testing.T) {
 	t.Parallel()
 	for name, others := range map[string][]string{
@@ -17,13 +18,13 @@ func TestFoldPath(t *testing.T) {
 	} {
 		for _, other := range others {
 			if foldPath(other) != foldPath(name) {
-				t.Errorf("%q is %q, and %q is %q", other, foldPath(other), name, foldPath(name))
+				t.Errorf("%q folds to %q, but %q folds to %q", other, foldPath(other), name, foldPath(name))
 			}
 		}
 	}
 	for _, name := range []string{"/w/...", "/w/. ", "/w/ü/é", "/", "", "/w/a.b", "/w/\xff"} {
 		if got := foldPath(name); strings.Count(got, "/") != strings.Count(name, "/") || strings.HasSuffix(got, "/") != strings.HasSuffix(name, "/") {
-			t.Errorf("%q is %q", name, got)
+			t.Errorf("%q folds to %q", name, got)
 		}
 	}
 }
@@ -31,7 +32,7 @@ func TestFoldPath(t *testing.T) {
 func TestGuardFolding(t *testing.T) {
 	t.Parallel()
 
-	// The guard asks by that form, in a repository and next to one.
+	// The guard compares folded names, both in a repository and next to one.
 	t.Run("protects names a filesystem takes for protected ones", func(t *testing.T) {
 		t.Parallel()
 		b, work := newGuardedSandbox(t)
@@ -47,12 +48,12 @@ func TestGuardFolding(t *testing.T) {
 		for _, name := range []string{"a.", "sub/é", "sub/x~1", "sub/backup~1.txt"} {
 			writeText(t, work+"/"+name, "")
 			if b.isRestricted(work + "/" + name) {
-				t.Errorf("%q may not be made", name)
+				t.Errorf("%q must not be made", name)
 			}
 		}
 	})
 
-	// A second name leads to a file, and is not listed.
+	// A short name leads to a file, but is not listed.
 	t.Run("protects short names such as GIT~1", func(t *testing.T) {
 		t.Parallel()
 		dir := t.TempDir()
@@ -63,7 +64,7 @@ func TestGuardFolding(t *testing.T) {
 			}
 		}
 		if long := dir + "/" + strings.Repeat("a", 256); !isShortName(long, "GIT~1") {
-			t.Error("what cannot be listed counts as listed")
+			t.Error("a name in an unlistable directory counts as listed")
 		}
 		for name, want := range map[string]bool{"GIT~1": true, "VSCODE~1": true, "MCP~1.JSO": true, "GI1A2B~1": true, "a~b": false, "file.txt~1": false, "x~": false, "HEAD~10": true} {
 			if got := shortNamePattern.MatchString(name); got != want {

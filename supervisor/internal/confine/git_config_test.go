@@ -35,10 +35,10 @@ func TestGitConfigChange(t *testing.T) {
 			"[remote \"other\"]\n\turl = git@example.org:a\n\tfetch = +refs/heads/*:refs/remotes/other/*\n", "[pull]\n\trebase = true\n", "[submodule \"a/b\"]\n\tactive = true\n\turl = https://example.org/b\n",
 		} {
 			if !isAllowedChange([]byte(settingsBefore), []byte(settingsBefore+added)) {
-				t.Errorf("%q is refused", added)
+				t.Errorf("%q was refused", added)
 			}
 			if !isAllowedChange([]byte(settingsBefore), []byte(added+settingsBefore)) && added != "" {
-				t.Errorf("%q in front is refused", added)
+				t.Errorf("%q at the start was refused", added)
 			}
 		}
 		set := settingsBefore + "[user]\n\tname = A\n"
@@ -57,29 +57,30 @@ func TestGitConfigChange(t *testing.T) {
 			"[user \"a\\\"]\n\tname = A\n", "\ufeff[core]\n\tfsmonitor = x\n", "; a comment\n", "[core]\n\tworktree = /x\n", "[core]\n\tbare = true\n", "[extensions]\n\tworktreeConfig = true\n",
 		} {
 			if isAllowedChange([]byte(settingsBefore), []byte(settingsBefore+added)) {
-				t.Errorf("%q is let through", added)
+				t.Errorf("%q was allowed", added)
 			}
 		}
 		for _, now := range []string{
 			"", "[core]\n\tbare = false\n", settingsBefore[:len(settingsBefore)-1] + "\\\n", strings.Replace(settingsBefore, "[core]\n", "[core]\n[alias]\n", 1),
 		} {
 			if isAllowedChange([]byte(settingsBefore), []byte(now)) {
-				t.Errorf("%q is let through", now)
+				t.Errorf("%q was allowed", now)
 			}
 		}
 		if isAllowedChange([]byte("[user]\n\tname = A\\\n"), []byte("[user]\n\tname = A\\\n\temail = x\n")) {
-			t.Error("a setting that goes on is continued")
+			t.Error("a setting with a continuation line was allowed")
 		}
 	})
 
-	// In a repository that the session made it may set more, and nothing that names a program or another's files.
+	// In a repository that it made, the session may set more, but nothing that names a program or
+	// files of others.
 	t.Run("allows more in the session's own repository", func(t *testing.T) {
 		t.Parallel()
 		own := gitOwner{isOwn: true, isWorkTreeOf: func(tree string) bool { return tree == "../tree" }}
 		const plain = "# a comment\n[core]\n\trepositoryformatversion = 0\n\tbare = true\n\tworktree = ../tree\n[remote \"o\"]\n\turl = ../b\n\tfetch = +refs/*:refs/*\n\tmirror = true\n[submodule \"s\"]\n\tupdate = rebase\n"
 		for _, c := range [][2]string{{"", plain}, {plain, ""}, {plain, strings.Replace(plain, "../b", "../c", 1)}, {settingsBefore, strings.Replace(settingsBefore, "example.org", "example.com", 1)}} {
 			if setting, refused := refusedSetting([]byte(c[0]), []byte(c[1]), own); refused {
-				t.Errorf("%q is refused because of %s", c[1], setting)
+				t.Errorf("%q was refused because of %s", c[1], setting)
 			}
 		}
 		for _, now := range []string{
@@ -87,28 +88,28 @@ func TestGitConfigChange(t *testing.T) {
 			"[remote \"o\"]\n\tpushurl = -x\n", "[remote \"o\"]\n\turl =  -x\n", "[core]\n\tbare = true # \\\n\tfsmonitor = x\n", "# a comment\\\n[core]\n\tbare = true\n", "[core]\n\teditor = x\n", "[uploadpack]\n\tpackObjectsHook = x\n", "[gpg]\n\tprogram = x\n", "[user]\n\tname = \"A\"\n",
 		} {
 			if _, refused := refusedSetting(nil, []byte(now), own); !refused {
-				t.Errorf("%q is let through", now)
+				t.Errorf("%q was allowed", now)
 			}
 		}
 	})
 
-	// Settings of one work tree of somebody else's repository do not change where that is pushed.
+	// Settings of a work tree in a foreign repository do not change where it is pushed.
 	t.Run("keeps push targets of another owner's work tree", func(t *testing.T) {
 		t.Parallel()
 		added := gitOwner{isOwn: true, isAddedTree: true}
 		if setting, refused := refusedSetting(nil, []byte("[core]\n\tsparseCheckout = true\n[index]\n\tsparse = true\n"), added); refused {
-			t.Errorf("%s is refused", setting)
+			t.Errorf("%s was refused", setting)
 		}
 		for _, now := range []string{"[remote \"origin\"]\n\tpushurl = x\n", "[remote \"origin\"]\n\turl = x\n", "[remote]\n\tpushDefault = x\n", "[branch \"main\"]\n\tremote = x\n", "[submodule \"s\"]\n\turl = x\n"} {
 			for _, o := range []gitOwner{added, {isAddedTree: true}} {
 				if _, refused := refusedSetting(nil, []byte(now), o); !refused {
-					t.Errorf("%q is let through", now)
+					t.Errorf("%q was allowed", now)
 				}
 			}
 		}
 	})
 
-	// Settings that git did not write, or not so, are there as well: what is in them is not added once more.
+	// Settings in a form that git does not write exist as well: a session must not add them again.
 	t.Run("adds nothing that exists in another form", func(t *testing.T) {
 		t.Parallel()
 		const remote, branch = "[remote \"origin\"]\n\turl = https://example.org/b\n", "[branch \"main\"]\n\tremote = other\n"
@@ -118,18 +119,18 @@ func TestGitConfigChange(t *testing.T) {
 			{"[branch \"main\"]\n  remote = origin\n", branch}, {"[branch \"main\"]\n\tremote = origin ; ours\n", branch},
 		} {
 			if isAllowedChange([]byte(c.before), []byte(c.before+c.added)) || isAllowedChange([]byte(c.before), []byte(c.added+c.before)) {
-				t.Errorf("%q is added to %q", c.added, c.before)
+				t.Errorf("%q was added to %q", c.added, c.before)
 			}
 		}
 		const before = "[remote \"origin\"]\n    url = https://example.org/a\n[branch \"main\"]\n\tvscode-merge-base = origin/main\n\t# remote = x\n"
 		for _, added := range []string{"[remote \"other\"]\n\turl = https://example.org/b\n", "[branch \"main\"]\n\tremote = origin\n\tmerge = refs/heads/main\n"} {
 			if !isAllowedChange([]byte(before), []byte(before+added)) {
-				t.Errorf("%q is refused", added)
+				t.Errorf("%q was refused", added)
 			}
 		}
 	})
 
-	// Git must read what is let through as the check does: settings that differ in plain ones alone.
+	// Git must read accepted settings as the check does: they differ only in plain settings.
 	t.Run("reads accepted settings as git does", func(t *testing.T) {
 		t.Parallel()
 		if _, err := exec.LookPath("git"); err != nil {
@@ -183,17 +184,17 @@ func TestGitConfigChange(t *testing.T) {
 				}
 				got := slices.DeleteFunc(list(now), isPlain)
 				if want := slices.DeleteFunc(list(c.before), isPlain); got != nil && !slices.Equal(got, want) {
-					t.Errorf("%q is let through: git reads %q, and read %q", now, got, want)
+					t.Errorf("%q was allowed: git reads %q, and before %q", now, got, want)
 				}
 			}
 			if let < 50 {
-				t.Errorf("only %d forms were let through", let)
+				t.Errorf("only %d forms were allowed", let)
 			}
 		}
 	})
 }
 
-// isAllowedChange reports whether a session may put new settings in the place of old ones.
+// isAllowedChange reports whether a session may replace old settings by new ones.
 func isAllowedChange(old, now []byte) bool {
 	_, refused := refusedSetting(old, now, gitOwner{})
 	return !refused

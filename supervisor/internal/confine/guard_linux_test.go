@@ -16,7 +16,7 @@ func newGuardedSandbox(t *testing.T) (b *Sandbox, work string) {
 	return b, work
 }
 
-// An error of the filesystem that a session can bring about does not say that nothing is there.
+// A filesystem error that a session can cause does not mean that a file is missing.
 func TestPresence(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -39,27 +39,27 @@ func TestPresence(t *testing.T) {
 func TestGuardUnknown(t *testing.T) {
 	t.Parallel()
 
-	// A directory that the stage cannot look into counts as somebody else's repository.
+	// A directory that the monitor cannot read counts as a foreign repository.
 	t.Run("protects what it cannot look into", func(t *testing.T) {
 		t.Parallel()
 		b, work := newGuardedSandbox(t)
 		long := work + "/" + strings.Repeat("a", 256)
 		for _, name := range []string{".git", "HEAD", "config", "hooks/x", ".envrc", ".hg/hgrc", ".github/hooks/x"} {
 			if !b.isRestricted(long + "/" + name) {
-				t.Errorf("%s: got that it may be made", name)
+				t.Errorf("%s may be made", name)
 			}
 		}
 		if b.isRestricted(long + "/plain") {
-			t.Error("a plain name may not be made")
+			t.Error("an ordinary name must not be made")
 		}
 		for name, may := range map[string]bool{"objects": false, "HEAD": false, "plain": true} {
 			if got := !b.isRepositoryPart(long + "/" + name); got != may {
-				t.Errorf("%s: got %v that it may be removed", name, got)
+				t.Errorf("%s: may be removed: got %v", name, got)
 			}
 		}
 	})
 
-	// A directory with more names than are looked at counts as one with a repository.
+	// A directory with more names than the search limit counts as one with a repository.
 	t.Run("takes an unsearched directory for a repository", func(t *testing.T) {
 		t.Parallel()
 		b, work := newGuardedSandbox(t)
@@ -67,18 +67,19 @@ func TestGuardUnknown(t *testing.T) {
 			writeText(t, work+"/big/"+strconv.Itoa(i)+"/file", "")
 			writeText(t, work+"/big/node_modules/"+strconv.Itoa(i)+"/file", "")
 		}
-		for most, want := range map[int]bool{30: true, 50: false} {
-			if got := b.hasForeignRepo(work+"/big", most); got != want {
-				t.Errorf("with %d names: got %v, want %v", most, got, want)
+		for limit, want := range map[int]bool{30: true, 50: false} {
+			if got := b.hasForeignRepo(work+"/big", limit); got != want {
+				t.Errorf("with %d names: got %v, want %v", limit, got, want)
 			}
 		}
 		makeTestDir(t, work+"/big/7/x/.git")
 		if !b.hasForeignRepo(work+"/big", 100) {
-			t.Error("a repository is not found")
+			t.Error("the repository was not found")
 		}
 	})
 
-	// A directory that only another user can read has no repository of this one, but root reads it.
+	// A directory that only another user can read contains no repository of this user, except that
+	// root can read it.
 	t.Run("ignores a directory only another user can read", func(t *testing.T) {
 		t.Parallel()
 		dir := t.TempDir()

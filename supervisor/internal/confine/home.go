@@ -87,7 +87,10 @@ func isProgramData(e fs.DirEntry) bool {
 
 // isKeyFile reports whether a name looks like that of a key file.
 func isKeyFile(name string) bool {
-	return slices.ContainsFunc(keyFilePatterns, func(pattern string) bool { matches, _ := filepath.Match(pattern, strings.ToLower(name)); return matches })
+	return slices.ContainsFunc(keyFilePatterns, func(pattern string) bool {
+		matches, _ := filepath.Match(pattern, strings.ToLower(name))
+		return matches
+	})
 }
 
 const (

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The kernel gives up a path with ".." while anything on the machine is renamed.
+// The kernel fails a path with ".." while any file on the machine is being renamed.
 func TestOpenPath_ConcurrentRenames(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -44,7 +44,7 @@ func TestOpenPath_ConcurrentRenames(t *testing.T) {
 	for i := range 20_000 {
 		found, err := box.openPath([]byte("/dir/../dir/../dir\x00"))
 		if err != nil {
-			t.Fatalf("look %d: %v", i, err)
+			t.Fatalf("lookup %d: %v", i, err)
 		}
 		unix.Close(found)
 	}

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// newSandboxAt returns a sandbox of this very process, whose programs see a directory as the root.
+// newSandboxAt returns a sandbox of this process, whose programs see a directory as the root.
 func newSandboxAt(t *testing.T, root string) *Sandbox {
 	t.Helper()
 	b := &Sandbox{plan: &Plan{}, notifyFD: -1, sockDiagFD: -1}
@@ -28,8 +28,8 @@ func newSandboxAt(t *testing.T, root string) *Sandbox {
 	return b
 }
 
-// The kernel hands the stage numbers and the memory of a hostile program. No content of them lets a
-// call run for ever, or make something outside of the session's root, or a protected name.
+// FuzzNotification gives the monitor the numbers and memory of a hostile program. No input may make
+// a call run forever, or make a file outside of the session's root or with a protected name.
 func FuzzNotification(f *testing.F) {
 	calls := fileCalls()
 	numbers := make([]int32, 0, len(calls))
@@ -71,13 +71,13 @@ func FuzzNotification(f *testing.F) {
 		n.Data.Number = numbers[int(call)%len(numbers)]
 		file := calls[n.Data.Number]
 		if file.name == "creat" && (strings.Contains(string(first), "proc") || strings.Contains(string(first), "dev")) {
-			return // it would truncate a file that this process has open
+			return // the call would truncate a file that this process has open
 		}
 		if file.op == "change" {
 			if len(file.paths) == 0 || strings.Contains(string(first), "proc") || strings.Contains(string(first), "dev") {
-				return // it would change a file that this process has open
+				return // the call would change a file that this process has open
 			}
-			mode |= 0o700 // else the files could not be removed
+			mode |= 0o700 // otherwise the files could not be removed
 		}
 		texts := [][]byte{append(first, 0), append(second, 0)}
 		for i := range n.Data.Args {
@@ -104,7 +104,7 @@ func FuzzNotification(f *testing.F) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			runtime.LockOSThread() // it gets another umask, and ends with this
+			runtime.LockOSThread() // the thread gets another umask, and ends with this call
 			if err := unix.Unshare(unix.CLONE_FS); err != nil {
 				t.Error(err)
 				return
@@ -128,7 +128,7 @@ func FuzzNotification(f *testing.F) {
 			}
 		}
 		if entries, err := os.ReadDir(made); err != nil || len(entries) != 1 {
-			t.Errorf("%s made something outside: %v, %v", file.name, entries, err)
+			t.Errorf("%s made a file outside: %v, %v", file.name, entries, err)
 		}
 	})
 }

@@ -13,48 +13,50 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// A Plan lists the mounts that the stage makes for a worker.
+// A Plan lists the mounts that the monitor makes for a worker, and what it checks by name.
 type Plan struct {
-	State   Path    // a private directory on disk, for temporary files and layers
+	State   Path    // a private directory on disk, for temporary files and overlays
 	Mounts  []Mount // parents before children; all other paths are read-only
 	Network bool    // true for the user's network; otherwise the session has only a loopback
-	Egress  bool    // besides that loopback, connections leave through the supervisor
+	Egress  bool    // besides the loopback, connections leave through the supervisor
 
-	Disk   int64 // bounds what State holds for the session, in bytes; 0 does not
-	Shared int64 // bounds its shared memory; 0 leaves that to the kernel
-	// Objects bounds what programs share by number (System V), in bytes; 0 leaves that to the kernel.
+	Disk   int64 // limit of the session's files in State, in bytes; 0 for none
+	Shared int64 // limit of its shared memory, in bytes; 0 leaves it to the kernel
+	// Objects bounds what programs share by number (System V IPC), in bytes; 0 leaves it to the
+	// kernel.
 	Objects int64
 
-	// Mechanism is what confines the worker; "" for namespaces. Landlock has Rules in place of mounts.
+	// Mechanism is what confines the worker; "" for namespaces. Landlock uses Rules in place of
+	// mounts.
 	Mechanism workers.SandboxMechanism
 	Rules     []Rule
 
-	Absent      []Path // names that are not there, and must not be made
-	GuardedDirs []Path // what the session writes, in which a guard decides by name
-	GitTargets  []Path // what git's settings lead to in it
-	Unreadable  []Path // what is hidden next to files of the machine that the session sees: opens to read are decided, too
-	Ask         bool   // hold a call that a person could allow
+	Absent      []Path // names that do not exist and must not be made
+	GuardedDirs []Path // directories that the session writes, in which the guard checks each name
+	GitTargets  []Path // paths in them that git settings lead to
+	Unreadable  []Path // hidden paths next to files that the session sees; opens for reading are checked, too
+	Ask         bool   // hold a call that the user could allow
 
 	writableDirs  []string
-	userProtected []string    // stays as it is wherever the session may write
-	watch         *mountWatch // what may have changed since; nil in the stage
-	gitEnv        []string    // variables that say where settings of git are
+	userProtected []string    // protected paths that the user has named
+	watch         *mountWatch // finds later changes; nil in the monitor
+	gitEnv        []string    // variables that name git settings files
 	unshownPaths  []string
 	hiddenPaths   []hiddenPath
-	revealedPaths []Path // was told not to stay hidden
+	revealedPaths []Path // hidden paths that stay hidden only until they are replaced, as the user was told
 	home          string
 	tempDirs      []string
 }
 
-// A Mount is a path with a mount of its own.
+// A Mount is a path that differs in the session from the read-only view of the machine.
 type Mount struct {
 	Path   Path
 	Kind   MountKind
-	Source Path   // for a layer: the directory that its overlay covers, Path or a parent; for replaced: a file; for linked: what the link says
-	Reason Reason `json:"-"` // why the session sees it in its home directory; "" for all else
+	Source Path   // of an overlayMount: the directory that the overlay covers, Path or a parent; of a replacedFile: the file; of a symbolicLink: its target
+	Reason Reason `json:"-"` // why the session sees it in its home directory; "" for other mounts
 }
 
-// A Reason says why a session sees a place in its home directory.
+// A Reason says why a session sees a path in its home directory.
 type Reason string
 
 const (
@@ -69,31 +71,31 @@ const (
 	ReasonNamed           Reason = "named or allowed"
 )
 
-// A MountKind says what a place shows.
+// A MountKind says what a mount shows and whether the session can write it.
 type MountKind string
 
 const (
 	writableBind   MountKind = "writable"  // the machine's files, writable
-	pinnedBind     MountKind = "fixed"     // the same, but nobody can rename it, because it is a mount point
+	pinnedBind     MountKind = "fixed"     // the same, but it cannot be renamed, because it is a mount point
 	readOnlyBind   MountKind = "protected" // the machine's files, read-only
-	guardedFile    MountKind = "guarded"   // likewise, by the guard alone: git's settings, of which some may change
-	maskedPath     MountKind = "hidden"    // something that cannot be opened
+	guardedFile    MountKind = "guarded"   // a git config file, which the guard protects alone, because some settings may change
+	maskedPath     MountKind = "hidden"    // a file or directory that cannot be opened
 	overlayMount   MountKind = "layer"     // the machine's files; writes go to a copy
-	emptyDir       MountKind = "private"   // an empty directory of the session
+	emptyDir       MountKind = "private"   // an empty directory, which the session writes
 	replacedFile   MountKind = "replaced"  // another file, read-only
-	readOnlyParent MountKind = "covered"   // an empty directory that has only places below it
-	writableParent MountKind = "built"     // the same, but the session writes it
-	grantableBind  MountKind = "readable"  // the machine's files, read-only until a user gives more
+	readOnlyParent MountKind = "covered"   // an empty directory with only mounts below it
+	writableParent MountKind = "built"     // the same, but the session can write it
+	grantableBind  MountKind = "readable"  // the machine's files, read-only unless the user grants more
 	symbolicLink   MountKind = "linked"    // a symbolic link in such a directory
 )
 
-// isEmptyDir reports whether a place is a directory of the session's own, in which it sees nothing of the
-// machine but places.
+// isEmptyDir reports whether a mount is a directory of the session's own, in which it sees only
+// mounts and no other files of the machine.
 func (k MountKind) isEmptyDir() bool {
 	return k == emptyDir || k == readOnlyParent || k == writableParent
 }
 
-// A Path may have bytes that are not UTF-8, which JSON strings cannot hold.
+// A Path is a file path. It may have bytes that are not UTF-8, so its JSON form is base64.
 type Path string
 
 func (p Path) MarshalJSON() ([]byte, error) { return json.Marshal([]byte(p)) }
@@ -105,9 +107,9 @@ func (p *Path) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// A PlanInput has the facts that a plan needs besides the sandbox itself.
+// A PlanInput holds the facts that a plan needs besides the sandbox itself.
 type PlanInput struct {
-	Home     string   // the user's home; one that cannot be built counts as Account
+	Home     string   // the user's home; Account is used if a home cannot be built from it
 	Path     string   // the user's PATH
 	Dir      string   // the worker's working directory, absolute
 	Program  string   // the worker's executable
@@ -115,36 +117,35 @@ type PlanInput struct {
 	Sessions string   // the directory of all sessions, which this session must not see
 	Files    []string // directories below Sessions that belong to this session
 
-	// Directories are those that variables such as XDG_CONFIG_HOME name, by the names below Home
-	// that they stand for, such as ".config".
+	// Directories are the directories that variables such as XDG_CONFIG_HOME name, by the names
+	// below Home that they stand for, such as ".config".
 	Directories map[string]string
 
-	// Replaced are files of the machine in whose place the session sees others.
+	// Replaced maps files of the machine to the files that the session sees in their place.
 	Replaced map[string]string
 
-	// Settings is where the files are written that the session sees in the place of settings below
-	// Home; "" for none.
+	// Settings is the directory for the files that replace settings below Home; "" for none.
 	Settings string
 
-	// Env is the environment of the user's programs, of which some variables name libraries.
+	// Env is the environment of the user's programs; some variables name libraries.
 	Env []string
 
-	// Events spares the looks at files when a turn begins; nil looks each time.
+	// Events saves checking files when a turn starts; nil checks each time.
 	Events *FileEvents
 
-	// OtherHomes are home directories that the user has besides; nil means those of Windows.
+	// OtherHomes are further home directories of the user; nil means those of Windows.
 	OtherHomes []string
 
-	// Account is the home directory of the user's account. Where Home is another, the session sees it as a part
-	// of the machine, but for what is there of DefaultHidden.
+	// Account is the home directory of the user's account. If Home is another one, the session sees
+	// Account like any directory of the machine, except for DefaultHidden.
 	Account string
 
-	// Temporary are the directories that each session gets an own version of; nil means the
-	// usual ones.
+	// Temporary are the directories of which each session gets its own version; nil means the
+	// default ones.
 	Temporary []string
 }
 
-// homeDir returns the user's home directory. Where HOME names none, tools ask for that of the account.
+// homeDir returns the user's home directory. If HOME names none, tools use that of the account.
 func (o *PlanInput) homeDir() string {
 	if filepath.IsAbs(o.Home) && filepath.Clean(o.Home) != "/" {
 		return o.Home
@@ -152,7 +153,8 @@ func (o *PlanInput) homeDir() string {
 	return cmp.Or(o.Account, o.Home)
 }
 
-// otherHomeDir returns what else tools take for it: the directory of the account, or what HOME says; "" for nothing.
+// otherHomeDir returns the other directory that tools may take for the home directory: that of the
+// account, or HOME. It returns "" if there is none.
 func (o *PlanInput) otherHomeDir() string {
 	for _, dir := range []string{o.Home, o.Account} {
 		if dir = real(dir); filepath.IsAbs(dir) && dir != real(o.homeDir()) {
@@ -162,7 +164,7 @@ func (o *PlanInput) otherHomeDir() string {
 	return ""
 }
 
-// maxPlaces bounds the mounts of one plan. Each takes some ten microseconds.
+// maxPlaces bounds the mounts of one plan. Each takes about ten microseconds.
 const maxPlaces = 2000
 
 // NewPlan returns the plan, and notices for the user of the session.
@@ -198,33 +200,33 @@ func NewPlan(s *workers.Sandbox, o PlanInput) (_ *Plan, notices []string, err er
 		return nil, nil, err
 	}
 	if written.hasUnfollowed {
-		p.addNotice("your toolchains and caches have more than %d files that may get a login: one that is written to the others from now on can be seen until a reset", maxToolFiles)
+		p.addNotice("your toolchains and caches have more than %d files that may get a login; a login written to one of the others from now on is visible until a reset", maxToolFiles)
 	}
 	p.recordUnshown()
 	if len(p.mounts) > maxPlaces {
-		return nil, nil, fmt.Errorf("the sandbox would need %d mounts, and %d are allowed: choose a smaller workspace", len(p.mounts), maxPlaces)
+		return nil, nil, fmt.Errorf("the sandbox would need %d mounts, and the maximum is %d; choose a smaller workspace", len(p.mounts), maxPlaces)
 	}
 	plan := &Plan{State: Path(real(o.State)), Network: s.Network == workers.NetworkFull, Egress: s.Network == workers.NetworkList, Absent: p.absent, writableDirs: work, userProtected: s.Protected, unshownPaths: p.unshownPaths, home: p.home, tempDirs: p.tempDirs}
 	plan.GitTargets, plan.Unreadable, plan.gitEnv = p.gitTargets, p.unreadablePaths(), p.gitEnv
 	for _, w := range work {
 		plan.GuardedDirs = append(plan.GuardedDirs, Path(w))
 	}
-	for _, place := range p.mounts {
-		plan.Mounts = append(plan.Mounts, place)
+	for _, m := range p.mounts {
+		plan.Mounts = append(plan.Mounts, m)
 	}
-	slices.SortFunc(plan.Mounts, func(a, b Mount) int { return cmp.Compare(a.Path, b.Path) }) // a parent is a prefix of its children, so it comes first
+	slices.SortFunc(plan.Mounts, func(a, b Mount) int { return cmp.Compare(a.Path, b.Path) }) // parents sort before their children
 	plan.hiddenPaths = p.hiddenPaths
 	plan.watch = newMountWatch(p, written, work, o.Events, func(work, added []string) (*planner, error) {
-		now := newPlanner(o)
-		now.knownDocuments, now.packageIndexes, now.ownRepos, now.workspaces, now.missingDirs, now.addedPaths = p.knownDocuments, p.packageIndexes, p.ownRepos, p.workspaces, p.missingDirs, added
-		now.addHiddenPaths(s, o)
-		return now, now.addMounts(s, o, work, written, func() {})
+		current := newPlanner(o)
+		current.knownDocuments, current.packageIndexes, current.ownRepos, current.workspaces, current.missingDirs, current.addedPaths = p.knownDocuments, p.packageIndexes, p.ownRepos, p.workspaces, p.missingDirs, added
+		current.addHiddenPaths(s, o)
+		return current, current.addMounts(s, o, work, written, func() {})
 	})
 	return plan, p.notices, nil
 }
 
-// WritablePaths returns what a session with this sandbox would write, without links. It leaves out what no plan makes
-// writable.
+// WritablePaths returns the paths without links that a session with this sandbox would write. It
+// leaves out those that no plan makes writable.
 func WritablePaths(s *workers.Sandbox, o PlanInput) []string {
 	p := newPlanner(o)
 	work, _ := p.workspaceDirs(s, o)
@@ -249,8 +251,8 @@ func newPlanner(o PlanInput) *planner {
 	return p
 }
 
-// addMounts adds the places of a session that writes these directories. protect adds what stays as it is in
-// them.
+// addMounts adds the mounts of a session that writes the work directories. protect adds the
+// protected paths in them.
 func (p *planner) addMounts(s *workers.Sandbox, o PlanInput, work []string, written *settingsWriter, protect func()) error {
 	for _, d := range p.tempDirs {
 		p.set(d, emptyDir)
@@ -270,7 +272,7 @@ func (p *planner) addMounts(s *workers.Sandbox, o PlanInput, work []string, writ
 		p.excludedPaths = append(p.excludedPaths, p.homePath(name))
 	}
 	for name := range written.files {
-		if isToolFile(name) && isInAny(name, readableNames) { // a mount there could end
+		if isToolFile(name) && isInAny(name, readableNames) { // a mount there could end when the file is replaced
 			p.excludedPaths = append(p.excludedPaths, p.homeLinkPath(name))
 		}
 	}
@@ -294,12 +296,12 @@ func (p *planner) addMounts(s *workers.Sandbox, o PlanInput, work []string, writ
 	for _, d := range o.Files {
 		p.set(real(d), writableBind)
 	}
-	for name, by := range written.files {
-		p.showWritten(name, by, work)
+	for name, source := range written.files {
+		p.showWritten(name, source, work)
 	}
-	for path, by := range o.Replaced {
+	for path, source := range o.Replaced {
 		if path = real(path); path != "" {
-			p.mounts[path] = Mount{Path: Path(path), Kind: replacedFile, Source: Path(by)}
+			p.mounts[path] = Mount{Path: Path(path), Kind: replacedFile, Source: Path(source)}
 		}
 	}
 	p.checkedPaths = append(p.checkedPaths, filepath.Clean(o.homeDir()))
@@ -307,7 +309,7 @@ func (p *planner) addMounts(s *workers.Sandbox, o PlanInput, work []string, writ
 	return p.hidePaths(append(slices.Clone(work), sessions))
 }
 
-// A planner collects places. For each path the last setting counts.
+// A planner collects the mounts of a plan. For each path the last setting counts.
 type planner struct {
 	home         string
 	tempDirs     []string
@@ -315,28 +317,28 @@ type planner struct {
 	absent       []Path
 	gitTargets   []Path
 	gitViews     []*gitView
-	ownRepos     map[string]bool // repositories that the session made
-	gitEnv       []string        // variables that say where settings of git are
-	unshownPaths []string        // are there, and not in the session's home directory
+	ownRepos     map[string]bool // identities of repositories that the session made
+	gitEnv       []string        // variables that name git settings files
+	unshownPaths []string        // existing paths that are missing from the session's home directory
 	notices      []string
-	reason       Reason       // of the places that are set now
-	hiddenPaths  []hiddenPath // what no session sees
+	reason       Reason       // of the mounts that are being set
+	hiddenPaths  []hiddenPath // paths that no session may see
 
-	untrustedDirs []string // where this session may have made what is there
-	noDocuments   bool     // of the home directory
+	untrustedDirs []string // directories whose files this session may have made
+	noDocuments   bool     // the session sees no documents of the home directory
 	extraHomes    []string // the user's other home directories
 
-	workspaces int      // how many of the directories that it writes are its own by the level
-	strict     bool     // what cannot be shown is an error
-	addedPaths []string // what the user has shown it since its start
+	workspaces int      // number of the work directories that come from the level
+	strict     bool     // paths that cannot be shown are errors
+	addedPaths []string // paths that the user has shown since the session's start
 
-	directories    map[string]string        // as in an Origin
-	missingDirs    []string                 // of those, had no mount point when the session started
-	excludedPaths  []string                 // what is hidden
-	knownDocuments map[string]bool          // the documents that the session sees; nil before they were looked for
-	packageIndexes map[string]*packageIndex // what was found in directories of packages
-	checkedPaths   []string                 // paths that decided about a place
-	sources        []string                 // files and directories that did by what is in them
+	directories    map[string]string        // as in a PlanInput
+	missingDirs    []string                 // directories without a mount point when the session started
+	excludedPaths  []string                 // hidden paths
+	knownDocuments map[string]bool          // documents that the session sees; nil before the first search
+	packageIndexes map[string]*packageIndex // cached content of package directories
+	checkedPaths   []string                 // paths whose existence decided about a mount
+	sources        []string                 // files and directories whose content decided about a mount
 }
 
 func (p *planner) set(path string, k MountKind) {
@@ -345,7 +347,7 @@ func (p *planner) set(path string, k MountKind) {
 	}
 }
 
-// withReason sets places for a reason.
+// withReason calls set, and gives its mounts the reason why.
 func (p *planner) withReason(why Reason, set func()) {
 	p.reason = why
 	set()
@@ -368,7 +370,7 @@ func real(path string) string {
 	return path
 }
 
-// realOrAbsent also resolves a path of which only the beginning is there.
+// realOrAbsent also resolves a path of which only the first part exists.
 func realOrAbsent(path string) string {
 	if found := real(path); found != "" || !filepath.IsAbs(path) {
 		return found
@@ -381,7 +383,7 @@ func inside(path, dir string) bool {
 	return path == dir || dir == "/" || len(path) > len(dir) && path[len(dir)] == '/' && path[:len(dir)] == dir
 }
 
-// tooWideReason says why a directory must never be writable, or "".
+// tooWideReason returns why a directory must never be writable, or "".
 func (p *planner) tooWideReason(dir string) string {
 	switch {
 	case dir == "/":
@@ -389,9 +391,9 @@ func (p *planner) tooWideReason(dir string) string {
 	case p.home != "" && dir == p.home:
 		return "is the home directory"
 	case p.home != "" && inside(p.home, dir):
-		return "holds the home directory"
+		return "contains the home directory"
 	case slices.Contains(p.tempDirs, dir):
-		return "is for temporary files, and each session has its own"
+		return "is for temporary files, of which each session has its own"
 	}
 	return ""
 }
@@ -410,7 +412,7 @@ func (p *planner) workspaceDirs(s *workers.Sandbox, o PlanInput) ([]string, erro
 		return nil, err
 	}
 	if why := p.tooWideReason(found); why != "" {
-		p.addNotice("%s %s, so the sandbox does not make it writable: this session only reads. Start in the directory of a project, or name one to write", dir, why)
+		p.addNotice("%s %s, so the sandbox does not make it writable and this session is read-only; start in the directory of a project, or name one to write", dir, why)
 		return nil, nil
 	}
 	return append([]string{found}, p.repositoryOf(found)...), nil
@@ -428,12 +430,12 @@ func (p *planner) resolveWritable(path string) (string, error) {
 	return found, nil
 }
 
-// linkError says that a path must be named without its links.
+// linkError returns an error that a path must be named without its links.
 func linkError(do, path, found string) error {
-	return fmt.Errorf("the sandbox does not "+do+": it leads to %s through a link that a session may have made; name that one if you mean it", path, found)
+	return fmt.Errorf("the sandbox does not "+do+": it leads to %s through a link that a session may have made; to allow it, name that path", path, found)
 }
 
-// resolvePlain resolves a path, which must be one of a directory or a regular file.
+// resolvePlain resolves a path, which must be that of a directory or a regular file.
 func resolvePlain(do, path string) (string, error) {
 	found, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -461,7 +463,7 @@ func isDir(path string) bool {
 	return err == nil && st.IsDir()
 }
 
-// addLayers adds the directories of which the session writes a copy.
+// addLayers adds overlays for the directories of which the session writes a copy.
 func (p *planner) addLayers(s *workers.Sandbox, o PlanInput, work []string) {
 	root := ""
 	if p.home != "" {
@@ -476,14 +478,14 @@ func (p *planner) addLayers(s *workers.Sandbox, o PlanInput, work []string) {
 		if st, err := os.Stat(dir); dir == "" || err != nil || !st.IsDir() || p.tooWideReason(dir) != "" || p.mounts[dir].Kind == writableParent || p.isLinkedAway(d, dir, p.isVisible) {
 			continue
 		}
-		if !isInAny(dir, work) { // else it is writable itself
+		if !isInAny(dir, work) { // directories in work are writable themselves
 			why := ReasonTool
 			if d == root {
 				why = ReasonInterpreter
 			}
 			p.withReason(why, func() { p.addLayer(dir, real(o.State)) })
 		}
-		if p.mounts[dir].Kind == overlayMount && d == root { // it is whole: what has a login in it gets a place of its own
+		if p.mounts[dir].Kind == overlayMount && d == root { // the overlay shows all of it; files with logins get their own mounts
 			maps.DeleteFunc(p.mounts, func(path string, place Mount) bool {
 				return path != dir && inside(path, dir) && (place.Kind == grantableBind || place.Kind == readOnlyParent)
 			})
@@ -499,12 +501,12 @@ func (p *planner) addLayers(s *workers.Sandbox, o PlanInput, work []string) {
 	}
 }
 
-// addLayer adds a directory of which the session writes a copy. Those below the home directory share
-// one overlay, or one for each directory there if the files of sessions are in it, so the start makes
-// few of them.
+// addLayer adds an overlay for a directory of which the session writes a copy. To start fast,
+// directories below the home directory share one overlay. If the files of sessions are in the home
+// directory, they share one for each of its subdirectories.
 func (p *planner) addLayer(dir, state string) {
 	if inside(state, dir) {
-		p.addNotice("%s holds the files of sessions, so this session has no copy of it and cannot write it", dir)
+		p.addNotice("%s contains the files of sessions, so this session gets no copy of it and cannot write it", dir)
 		return
 	}
 	from := dir
@@ -519,9 +521,9 @@ func (p *planner) addLayer(dir, state string) {
 	p.mounts[dir] = Mount{Path: Path(dir), Kind: overlayMount, Source: Path(from), Reason: p.reason}
 }
 
-// dropUnmountable leaves out the directories of the session's own for which there is no mount point, as
-// where a variable names one that is missing in a place that the session only reads. One that is made there
-// later has logins of the user.
+// dropUnmountable removes directories of the session without a mount point, such as a missing
+// directory that a variable names where the session only reads. If it is made later, it contains
+// logins of the user.
 func (p *planner) dropUnmountable() {
 	maps.DeleteFunc(p.mounts, func(path string, place Mount) bool {
 		if place.Kind != writableParent || p.isEmptyAt(path) {
@@ -542,14 +544,14 @@ func isInAny(path string, dirs []string) bool {
 	return slices.ContainsFunc(dirs, func(d string) bool { return inside(path, d) })
 }
 
-// showRuntime lets the worker read its directory and its runtime even if they lie among temporary
-// files.
+// showRuntime lets the worker read its directory and its runtime even if they are in a directory
+// for temporary files.
 func (p *planner) showRuntime(o PlanInput) {
 	paths := []string{real(o.Dir)}
 	for _, program := range []string{filepath.Clean(o.Program), real(o.Program)} {
 		shown := filepath.Dir(program)
 		if slices.Contains(p.tempDirs, shown) {
-			shown = real(program) // and none of its neighbors; a link to elsewhere is not shown
+			shown = real(program) // but no files next to it; a link that leads elsewhere is not shown
 		} else if above := filepath.Dir(shown); !slices.Contains(p.tempDirs, above) {
 			shown = above
 		}
@@ -562,10 +564,11 @@ func (p *planner) showRuntime(o PlanInput) {
 	}
 }
 
-// hiddenSystemDirs are places that only root can replace: of secrets, letters and jobs.
+// hiddenSystemDirs contain secrets, mail and jobs, and only root can replace them.
 var hiddenSystemDirs = []string{"/run/user", "/run/secrets", "/var/run/secrets", "/var/mail", "/var/spool/mail", "/var/spool/cron", "/var/spool/at"}
 
-// defaultHidden are those in the home directory, also where a variable has moved them.
+// defaultHidden returns the hidden paths in the home directory, including where variables have
+// moved them.
 func (p *planner) defaultHidden() (dirs []string) {
 	if p.home == "" {
 		return nil
@@ -579,8 +582,7 @@ func (p *planner) defaultHidden() (dirs []string) {
 	return dirs
 }
 
-// hidePaths adds the paths that nobody may open. Where the session sees a directory of its own, they are
-// just not there.
+// hidePaths masks the hidden paths. In directories of the session's own they are just left out.
 func (p *planner) hidePaths(work []string) error {
 	for _, h := range p.hiddenPaths {
 		if !p.isEmptyAt(h.name) {
@@ -590,25 +592,25 @@ func (p *planner) hidePaths(work []string) error {
 		if path == "" || h.isPlanned {
 			continue
 		}
-		holds := false // the workspace
+		holds := false // path contains a work directory
 		for i, w := range work {
 			if holds = holds || inside(w, path); inside(w, path) && !(i < p.workspaces && p.isWorkTreeIn(w, h)) {
 				return fmt.Errorf("the sandbox cannot make %s writable: %s is hidden from sessions", w, h.name)
 			}
 		}
-		if !holds { // else its other names are just not there
+		if !holds { // otherwise its other names are just left out
 			p.set(path, maskedPath)
 		}
 	}
-	for path := range p.mounts { // nothing shows below a hidden path
+	for path := range p.mounts { // nothing is shown below a hidden path
 		for above := filepath.Dir(path); above != "/" && above != "."; above = filepath.Dir(above) {
 			if p.mounts[above].Kind == maskedPath {
 				delete(p.mounts, path)
 			}
 		}
 	}
-	for path, place := range p.mounts {
-		if place.Kind == maskedPath && p.isEmptyAt(path) {
+	for path, m := range p.mounts {
+		if m.Kind == maskedPath && p.isEmptyAt(path) {
 			delete(p.mounts, path)
 			p.unshownPaths = append(p.unshownPaths, path)
 		}
@@ -616,14 +618,15 @@ func (p *planner) hidePaths(work []string) error {
 	return nil
 }
 
-// isWorkTreeIn reports whether a workspace is a work tree that an agent made next to its own settings and logins, as
-// in ~/.cursor/worktrees. The session's home directory has that, and nothing around it.
+// isWorkTreeIn reports whether a workspace is a work tree that an agent made next to its own
+// settings and logins, as in ~/.cursor/worktrees. The session sees the work tree and nothing around
+// it.
 func (p *planner) isWorkTreeIn(work string, h hiddenPath) bool {
 	_, tree, _ := strings.Cut(strings.TrimPrefix(work, h.realPath), "/worktrees/")
 	return tree != "" && !h.isUserNamed && p.isEmptyAt(h.realPath)
 }
 
-// isReplaceable reports whether programs of the user can put something else in the place of a path.
+// isReplaceable reports whether programs of the user can replace a path.
 func isReplaceable(path string) bool {
 	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
 		if isWritable(dir) {
@@ -635,8 +638,8 @@ func isReplaceable(path string) bool {
 	}
 }
 
-// unreadablePaths returns what is hidden next to files of the machine that the session sees. A mount over it ends when
-// a program outside replaces it.
+// unreadablePaths returns the hidden paths next to files that the session sees. A mount over such a
+// path ends when a program outside replaces the file.
 func (p *planner) unreadablePaths() (paths []Path) {
 	for _, h := range p.hiddenPaths {
 		if h.isPlanned || h.isMaskedOnly {
@@ -651,17 +654,17 @@ func (p *planner) unreadablePaths() (paths []Path) {
 	return paths
 }
 
-// isEmptyAt reports whether the session has a directory of its own around a path, so that it sees
-// nothing there but places.
+// isEmptyAt reports whether a path is in a directory of the session's own, so that it sees only
+// mounts there.
 func (p *planner) isEmptyAt(path string) bool {
 	return p.nearestKind(path).isEmptyDir()
 }
 
-// nearestKind returns the kind of the nearest place around path, or "".
+// nearestKind returns the kind of the nearest mount around path, or "".
 func (p *planner) nearestKind(path string) MountKind {
 	for d := filepath.Dir(path); d != "/" && d != "."; d = filepath.Dir(d) {
-		if place, ok := p.mounts[d]; ok {
-			return place.Kind
+		if m, ok := p.mounts[d]; ok {
+			return m.Kind
 		}
 	}
 	return ""
@@ -670,12 +673,12 @@ func (p *planner) nearestKind(path string) MountKind {
 // WritableDirs returns the user's directories that the session can write.
 func (p *Plan) WritableDirs() []string { return p.writableDirs }
 
-// PrivateDirs returns the directories of which the session has its own.
+// PrivateDirs returns the directories of which the session has its own version.
 func (p *Plan) PrivateDirs() []string {
 	var all []string
-	for _, place := range p.Mounts {
-		if place.Kind == emptyDir {
-			all = append(all, string(place.Path))
+	for _, m := range p.Mounts {
+		if m.Kind == emptyDir {
+			all = append(all, string(m.Path))
 		}
 	}
 	return all

@@ -58,7 +58,7 @@ func (w homeFixture) wantPlan(t *testing.T, s *workers.Sandbox) (map[string]Moun
 		kinds[string(place.Path)] = place.Kind
 		for _, later := range p.Mounts[i+1:] {
 			if inside(string(place.Path), string(later.Path)) {
-				t.Errorf("%s comes before %s, which it lies in", place.Path, later.Path)
+				t.Errorf("%s comes before its parent %s", place.Path, later.Path)
 			}
 		}
 	}
@@ -115,7 +115,7 @@ func TestNewPlan(t *testing.T) {
 		}
 	})
 
-	// Where nothing can be mounted, a directory of the session's own would end the start.
+	// Where nothing can be mounted, a directory of the session's own would fail the start.
 	t.Run("builds a directory only where one can be mounted", func(t *testing.T) {
 		t.Parallel()
 		w := newHomeFixture(t)
@@ -174,17 +174,17 @@ func TestNewPlan(t *testing.T) {
 		w := newHomeFixture(t)
 		writeText(t, w.work+"/a/lock", "")
 		s := workspaceSandbox()
-		s.Protected = []string{w.work + "/a/lock", w.work + "/b", w.home + "/elsewhere"}
+		s.Protected = []string{w.work + "/a/lock", w.work + "/b", w.home + "/other"}
 		p, _, err := NewPlan(s, w.planInput())
 		if err != nil {
 			t.Fatal(err)
 		}
 		kinds, _ := w.wantPlan(t, s)
 		if kinds[w.work+"/a/lock"] != readOnlyBind || kinds[w.work+"/a"] != pinnedBind {
-			t.Errorf("got %q in %q, want it protected in a fixed directory", kinds[w.work+"/a/lock"], kinds[w.work+"/a"])
+			t.Errorf("got %q in %q, want it protected in a pinned directory", kinds[w.work+"/a/lock"], kinds[w.work+"/a"])
 		}
-		if !slices.Contains(p.Absent, Path(w.work+"/b")) || slices.Contains(p.Absent, Path(w.home+"/elsewhere")) {
-			t.Errorf("got %q as names that must not be made, want %s/b and nothing that cannot be written", p.Absent, w.work)
+		if !slices.Contains(p.Absent, Path(w.work+"/b")) || slices.Contains(p.Absent, Path(w.home+"/other")) {
+			t.Errorf("got absent names %q, want %s/b and no path outside the workspace", p.Absent, w.work)
 		}
 	})
 
@@ -201,8 +201,8 @@ func TestNewPlan(t *testing.T) {
 			if kinds[dir] == writableBind || kinds[real(dir)] == writableBind {
 				t.Errorf("%s is writable", dir)
 			}
-			if len(notices) != 1 || !strings.Contains(notices[0], "this session only reads") {
-				t.Errorf("%s: got the notices %q, want one that says so", dir, notices)
+			if len(notices) != 1 || !strings.Contains(notices[0], "this session is read-only") {
+				t.Errorf("%s: got the notices %q, want one that says that it is read-only", dir, notices)
 			}
 			s = workspaceSandbox()
 			s.Writable = []string{dir}
@@ -224,9 +224,9 @@ func TestNewPlan(t *testing.T) {
 			}
 		}
 		s := workspaceSandbox()
-		s.Writable = []string{w.home + "/there-is-none"}
+		s.Writable = []string{w.home + "/missing"}
 		if _, _, err := NewPlan(s, w.planInput()); err == nil || !strings.Contains(err.Error(), "cannot make") {
-			t.Errorf("got %v for a directory that is not there", err)
+			t.Errorf("got %v for a missing directory", err)
 		}
 	})
 }
@@ -267,16 +267,16 @@ func TestNewPlanRepositories(t *testing.T) {
 				}
 			}
 			if len(p.Unreadable) > 0 {
-				t.Errorf("%s: opens to read of %q are decided, want none", c.dir, p.Unreadable)
+				t.Errorf("%s: opens for reading of %q are checked, want none", c.dir, p.Unreadable)
 			}
 			if hidden := p.HiddenPaths(); !slices.Contains(hidden, token) || slices.ContainsFunc(hidden, func(path string) bool { return inside(s.Workspace, path) }) {
-				t.Errorf("%s: hidden: got %q, want %s in it and nothing around the workspace", c.dir, hidden, token)
+				t.Errorf("%s: got the hidden paths %q, want %s among them and nothing around the workspace", c.dir, hidden, token)
 			}
 		}
 		s := workspaceSandbox()
 		s.Writable = []string{w.home + "/.cursor/worktrees/p/x"}
 		if _, _, err := NewPlan(s, w.planInput()); err == nil {
-			t.Error("it was given besides the workspace")
+			t.Error("a work tree outside the workspace became writable")
 		}
 	})
 
@@ -321,7 +321,7 @@ func TestNewPlanRepositories(t *testing.T) {
 		}
 		for _, path := range []string{".git", ".git/info", ".git/modules", ".git/modules/b", ".git/modules/b/c", "vendor", "vendor/deep", "vendor/deep/lib", "vendor/deep/lib/.git", "vendor/deep/lib/bin", "a"} {
 			if got := kinds[w.work+"/"+path]; got != pinnedBind {
-				t.Errorf("%s: got %q, want it fixed, so that it is not renamed", path, got)
+				t.Errorf("%s: got %q, want it pinned against renames", path, got)
 			}
 		}
 		if len(notices) != 0 {
@@ -335,17 +335,17 @@ func TestNewPlanRepositories(t *testing.T) {
 		for _, dir := range []string{"a", "b", "c"} {
 			writeText(t, filepath.Join(w.work, dir, "repository/.git/config"), "")
 		}
-		for entries, told := range map[int]int{5: 1, 50: 0} {
+		for entries, want := range map[int]int{5: 1, 50: 0} {
 			p := &planner{mounts: map[string]Mount{}}
 			p.protectDirs([]string{w.work}, entries)
-			if len(p.notices) != told {
-				t.Errorf("of %d entries: got the notices %q, want %d", entries, p.notices, told)
+			if len(p.notices) != want {
+				t.Errorf("of %d entries: got the notices %q, want %d", entries, p.notices, want)
 			}
 		}
 	})
 
-	// A linked work tree commits into the repository that it belongs to. A file in the
-	// workspace, which a session may have written, leads nowhere by itself.
+	// A commit in a linked work tree writes to its repository. A file in the workspace, which a
+	// session may have written, is not enough to allow that.
 	t.Run("writes the repository of a work tree that it lists", func(t *testing.T) {
 		t.Parallel()
 		w := newHomeFixture(t)
@@ -368,7 +368,7 @@ func TestNewPlanRepositories(t *testing.T) {
 		}
 	})
 
-	// A session may make whatever it likes in its workspace. The next one is planned all the same.
+	// A session may make any file in its workspace. The next plan must still succeed.
 	t.Run("does not read settings that never end", func(t *testing.T) {
 		t.Parallel()
 		w := newHomeFixture(t)
@@ -397,8 +397,8 @@ func TestNewPlanRepositories(t *testing.T) {
 func TestNewPlanHidden(t *testing.T) {
 	t.Parallel()
 
-	// Hidden names next to files of the machine are decided by name, also those that come later. In a directory of
-	// the session's own they are not there.
+	// Hidden names next to files of the machine are checked by name, even those that are made
+	// later. In a directory of the session's own they do not exist.
 	t.Run("hides by name where a mount could end", func(t *testing.T) {
 		t.Parallel()
 		w := newHomeFixture(t)
@@ -421,7 +421,7 @@ func TestNewPlanHidden(t *testing.T) {
 			t.Errorf("got %q, want %q", p.Unreadable, want)
 		}
 		if p, _, err = NewPlan(workspaceSandbox(), w.planInput()); err != nil || len(p.Unreadable) > 0 {
-			t.Errorf("got %q, %v, want opens to read to cost nothing where nothing is hidden", p.Unreadable, err)
+			t.Errorf("got %q, %v, want no checks of opens if nothing is hidden", p.Unreadable, err)
 		}
 	})
 
@@ -440,8 +440,8 @@ func TestNewPlanHidden(t *testing.T) {
 			}
 		}
 		for path, want := range map[string]string{
-			"/": "is the whole machine", w.home: "is the home directory", filepath.Dir(w.home): "holds the home directory", w.tmp: "is for temporary files",
-			w.home + "/.ssh": "is hidden from sessions", w.home + "/.ssh/id": "is hidden", w.home + "/.keys": "is hidden", w.home + "/.config/gh": "is hidden",
+			"/": "is the whole machine", w.home: "is the home directory", filepath.Dir(w.home): "contains the home directory", w.tmp: "is for temporary files",
+			w.home + "/.ssh": "is hidden from all sessions", w.home + "/.ssh/id": "is hidden", w.home + "/.keys": "is hidden", w.home + "/.config/gh": "is hidden",
 			w.home + "/.config": "/.config/turnstone in it is hidden", w.home + "/.local/share": "in it is hidden", w.home + "/mine": "is hidden",
 			w.sessions: "is hidden", w.sessions + "/s": "is hidden", w.home + "/.pipe": "neither a directory nor a regular file", w.home + "/none": "no such file",
 			w.work + "/results": "it leads to " + w.home + "/.local/share/x", w.home + "/.local/share/x": "",
@@ -454,7 +454,7 @@ func TestNewPlanHidden(t *testing.T) {
 		}
 	})
 
-	// HOME may name another directory than that of the account, as under sudo -E.
+	// HOME may differ from the home directory of the account, as under sudo -E.
 	t.Run("hides logins of the account if HOME is another", func(t *testing.T) {
 		t.Parallel()
 		w := newHomeFixture(t)
@@ -473,11 +473,12 @@ func TestNewPlanHidden(t *testing.T) {
 			}
 		}
 		if len(p.Unreadable) > 0 {
-			t.Errorf("opens to read of %q are decided, want none", p.Unreadable)
+			t.Errorf("opens for reading of %q are checked, want none", p.Unreadable)
 		}
 	})
 
-	// HOME may name no home directory, or one that contains that of the account. Tools ask the account then.
+	// HOME may name no home directory, or one that contains that of the account. Tools then use
+	// that of the account.
 	t.Run("hides logins of the account whatever HOME says", func(t *testing.T) {
 		t.Parallel()
 		w := newHomeFixture(t)
@@ -487,7 +488,7 @@ func TestNewPlanHidden(t *testing.T) {
 		work := real(t.TempDir())
 		for _, c := range []struct {
 			what, home string
-			isBuilt    bool // the account's home directory is
+			isBuilt    bool // whether the account's home directory is built
 		}{
 			{"empty", "", true},
 			{"relative", "users", true},
@@ -511,16 +512,16 @@ func TestNewPlanHidden(t *testing.T) {
 				}
 			}
 			if CheckShow(workspaceSandbox(), o, account+"/.ssh") == nil {
-				t.Errorf("HOME is %s: a user may show logins", c.what)
+				t.Errorf("HOME is %s: a user could show logins", c.what)
 			}
 			if _, err := CheckGrantable(workspaceSandbox(), o, account+"/.ssh"); err == nil {
-				t.Errorf("HOME is %s: a user may give logins", c.what)
+				t.Errorf("HOME is %s: a user could grant access to logins", c.what)
 			}
 		}
 	})
 
-	// Programs' own data under names without a dot, and keys that were saved in the home directory, are not
-	// documents. A person can show them.
+	// Data of programs under names without a dot, and keys saved in the home directory, are not
+	// documents. A user can show them.
 	t.Run("does not take keys and mail for documents", func(t *testing.T) {
 		t.Parallel()
 		w := newHomeFixture(t)
@@ -592,7 +593,7 @@ func TestPlan(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, want := p.UnshownPaths(), []string{w.home + "/.data", w.home + "/.local/share/tool"}; !slices.Equal(got, want) {
-			t.Errorf("could be shown: got %q, want %q", got, want)
+			t.Errorf("showable: got %q, want %q", got, want)
 		}
 		for _, path := range []string{w.home + "/.ssh", w.home + "/.netrc", w.home + "/.config/gh"} {
 			if !slices.Contains(p.HiddenPaths(), path) {
@@ -615,21 +616,21 @@ func TestPlan(t *testing.T) {
 		for _, c := range []struct {
 			path string
 			read bool
-			want *Grant // without Places
+			want *Grant // without Mounts
 			err  string
 		}{
 			{w.home + "/.data", true, &Grant{ParentDir: Path(w.home)}, ""},
 			{w.home + "/.data/file", true, &Grant{ParentDir: Path(w.home)}, ""},
 			{w.home + "/.data/file", false, &Grant{ParentDir: Path(w.home)}, ""},
 			{w.home + "/.config/tool", true, &Grant{ParentDir: Path(w.home + "/.config")}, ""},
-			{w.home + "/data", true, nil, ""}, // it is there
+			{w.home + "/data", true, nil, ""}, // already visible
 			{w.home + "/data", false, &Grant{}, ""},
 			{w.work, true, nil, ""},
 			{"/etc", true, nil, ""},
-			{w.home + "/.ssh/id", true, nil, "is hidden from sessions"},
-			{w.home + "/.ssh/id", false, nil, "is hidden from sessions"},
+			{w.home + "/.ssh/id", true, nil, "is hidden from all sessions"},
+			{w.home + "/.ssh/id", false, nil, "is hidden from all sessions"},
 			{w.home, true, nil, "is the home directory"},
-			{w.sessions, false, nil, "is hidden from sessions"},
+			{w.sessions, false, nil, "is hidden from all sessions"},
 		} {
 			got, err := p.NewGrant(c.path, c.read, "")
 			switch {
@@ -648,7 +649,7 @@ func TestPlan(t *testing.T) {
 		}
 		for _, read := range []bool{true, false} {
 			if g, err := p.NewGrant(w.work+"/swapped", read, ""); err == nil || !strings.Contains(err.Error(), "it leads to "+w.home+"/.data") {
-				t.Errorf("a link that came after the question: got %+v, %v", g, err)
+				t.Errorf("a link made after the question: got %+v, %v", g, err)
 			}
 		}
 		g, err := p.NewGrant(w.home+"/.data", true, "")
@@ -657,10 +658,10 @@ func TestPlan(t *testing.T) {
 		}
 		p.RecordGrant(g)
 		if again, err := p.NewGrant(w.home+"/.data/file", true, ""); again != nil || err != nil {
-			t.Errorf("what a granted directory has: got %+v, %v", again, err)
+			t.Errorf("a file in a granted directory: got %+v, %v", again, err)
 		}
 		if more, err := p.NewGrant(w.home+"/.data/file", false, ""); err != nil || more == nil || more.ParentDir != "" {
-			t.Errorf("to write in what is shown: got %+v, %v", more, err)
+			t.Errorf("to write in a shown directory: got %+v, %v", more, err)
 		}
 		if _, shown := p.Home(); !slices.ContainsFunc(shown, func(place Mount) bool { return string(place.Path) == w.home+"/.data" && place.Reason == ReasonNamed }) {
 			t.Errorf("got %+v", shown)
@@ -671,7 +672,8 @@ func TestPlan(t *testing.T) {
 func TestNewPlanLinks(t *testing.T) {
 	t.Parallel()
 
-	// A session can make a link in its workspace, and the next one be given what it leads to.
+	// A session could make a link in its workspace, and the next session would get access to its
+	// target.
 	t.Run("follows no link that a session may have made", func(t *testing.T) {
 		t.Parallel()
 		w := newHomeFixture(t)
@@ -692,7 +694,7 @@ func TestNewPlanLinks(t *testing.T) {
 		}
 	})
 
-	// A directory on the PATH may be reached by links, in the home directory or out of it.
+	// A directory on the PATH may be reached through links, inside the home directory or out of it.
 	t.Run("shows links on the way to programs", func(t *testing.T) {
 		t.Parallel()
 		w := newHomeFixture(t)
@@ -716,25 +718,25 @@ func TestNewPlanLinks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		places := map[string]Mount{}
+		mounts := map[string]Mount{}
 		for _, place := range p.Mounts {
-			places[string(place.Path)] = place
+			mounts[string(place.Path)] = place
 		}
 		for link, to := range links {
-			if place := places[link]; place.Kind != symbolicLink || string(place.Source) != to {
+			if place := mounts[link]; place.Kind != symbolicLink || string(place.Source) != to {
 				t.Errorf("%s: got %v, want a link to %s", link, place, to)
 			}
 		}
-		if k := places[w.home+"/.opt/tool-2/bin"].Kind; k != grantableBind {
-			t.Errorf("got %q for the directory that a link leads to", k)
+		if k := mounts[w.home+"/.opt/tool-2/bin"].Kind; k != grantableBind {
+			t.Errorf("got %q for the target of a link", k)
 		}
-		if k := places[w.home+"/.ssh"].Kind; k != "" {
-			t.Errorf("got %q for what a link of the workspace leads to", k)
+		if k := mounts[w.home+"/.ssh"].Kind; k != "" {
+			t.Errorf("got %q for the target of a link in the workspace", k)
 		}
 	})
 
-	// A cache, settings or libraries may have been moved to another disk, with a link in their place. The session sees
-	// the link, and of what it leads to what the lists have.
+	// A cache, settings or libraries may have been moved to another disk, with a link in their
+	// place. The session sees the link, and only the listed names in its target.
 	t.Run("shows links on the way to listed names", func(t *testing.T) {
 		t.Parallel()
 		w := newHomeFixture(t)
@@ -762,9 +764,9 @@ func TestNewPlanLinks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		places := map[string]Mount{}
+		mounts := map[string]Mount{}
 		for _, place := range p.Mounts {
-			places[string(place.Path)] = place
+			mounts[string(place.Path)] = place
 		}
 		for path, want := range map[string]MountKind{
 			w.home + "/.cache/huggingface": symbolicLink, w.home + "/.local/share": symbolicLink, w.home + "/.config/pip": symbolicLink, w.home + "/.config/uv": "", w.home + "/.cache/R": symbolicLink, "/usr/share": "",
@@ -773,26 +775,26 @@ func TestNewPlanLinks(t *testing.T) {
 			w.home + "/dotfiles": readOnlyParent, w.home + "/dotfiles/vimrc": grantableBind, w.home + "/dotfiles/pip": readOnlyParent, w.home + "/dotfiles/pip/pip.conf": replacedFile, w.home + "/dotfiles/pip/token": "",
 			w.work: writableBind, w.work + "/uv": "",
 		} {
-			if got := places[path].Kind; got != want {
+			if got := mounts[path].Kind; got != want {
 				t.Errorf("%s: got %q, want %q", path, got, want)
 			}
 		}
-		if from := places[w.home+"/.config/pip"].Source; from != "../dotfiles/pip" {
-			t.Errorf("the link says %q", from)
+		if from := mounts[w.home+"/.config/pip"].Source; from != "../dotfiles/pip" {
+			t.Errorf("the link leads to %q", from)
 		}
 	})
 }
 
-// planMounts are the places of a plan for a sandbox, and the error.
+// planMounts returns the mounts of a plan for a sandbox, by path.
 func (w homeFixture) planMounts(s *workers.Sandbox) (map[string]Mount, error) {
 	p, _, err := NewPlan(s, w.planInput())
-	places := map[string]Mount{}
+	mounts := map[string]Mount{}
 	if err == nil {
 		for _, place := range p.Mounts {
-			places[string(place.Path)] = place
+			mounts[string(place.Path)] = place
 		}
 	}
-	return places, err
+	return mounts, err
 }
 
 func TestNewPlanPaths(t *testing.T) {
@@ -807,7 +809,7 @@ func TestNewPlanPaths(t *testing.T) {
 		writeText(t, w.home+"/document", "")
 		s := workspaceSandbox()
 		s.Readable = []string{w.home + "/.data/deep", w.home + "/.notes", w.tmp + "/mine", w.home + "/document", "/etc"}
-		places, err := w.planMounts(s)
+		mounts, err := w.planMounts(s)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -815,32 +817,32 @@ func TestNewPlanPaths(t *testing.T) {
 			w.home + "/.data/deep": {Kind: grantableBind, Reason: ReasonNamed}, w.home + "/.notes": {Kind: grantableBind, Reason: ReasonNamed}, w.tmp + "/mine": {Kind: grantableBind, Reason: ReasonNamed},
 			w.home + "/document": {Kind: grantableBind, Reason: ReasonDocument}, w.home + "/.data": {}, "/etc": {}, w.work: {Kind: writableBind, Reason: ReasonWorkspace},
 		} {
-			if got := places[path]; got.Kind != want.Kind || got.Reason != want.Reason {
+			if got := mounts[path]; got.Kind != want.Kind || got.Reason != want.Reason {
 				t.Errorf("%s: got %q because it is %q, want %q, %q", path, got.Kind, got.Reason, want.Kind, want.Reason)
 			}
 		}
 	})
 
-	t.Run("shows no documents if the home is of tools only", func(t *testing.T) {
+	t.Run("shows no documents in a home of tools only", func(t *testing.T) {
 		t.Parallel()
 		w := newHomeFixture(t)
 		makeTestDir(t, w.home+"/data")
 		makeTestDir(t, w.home+"/.cache/ruff")
 		s := workspaceSandbox()
 		s.Home = workers.HomeTools
-		places, err := w.planMounts(s)
+		mounts, err := w.planMounts(s)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := places[w.home+"/data"].Kind; got != "" {
+		if got := mounts[w.home+"/data"].Kind; got != "" {
 			t.Errorf("a document is %q", got)
 		}
-		if places[w.work].Kind != writableBind || places[w.home+"/.cache/ruff"].Reason != ReasonCache {
-			t.Errorf("got %+v", places)
+		if mounts[w.work].Kind != writableBind || mounts[w.home+"/.cache/ruff"].Reason != ReasonCache {
+			t.Errorf("got %+v", mounts)
 		}
 		s.Readable = []string{w.home + "/data"}
-		if places, err = w.planMounts(s); err != nil || places[w.home+"/data"].Kind != grantableBind {
-			t.Errorf("named: got %+v, %v", places[w.home+"/data"], err)
+		if mounts, err = w.planMounts(s); err != nil || mounts[w.home+"/data"].Kind != grantableBind {
+			t.Errorf("named: got %+v, %v", mounts[w.home+"/data"], err)
 		}
 	})
 
@@ -864,7 +866,8 @@ func TestNewPlanPaths(t *testing.T) {
 		}
 	})
 
-	// A place that programs outside run or read is writable only if it is named twice, without links.
+	// A directory whose files programs outside run or read is writable only if it is named twice,
+	// without links.
 	t.Run("writes directories of programs only if accepted", func(t *testing.T) {
 		t.Parallel()
 		w := newHomeFixture(t)
@@ -883,7 +886,7 @@ func TestNewPlanPaths(t *testing.T) {
 		o.Path = top + "/commands:relative:" + w.work + "/bin"
 		for path, why := range map[string]string{
 			top + "/commands": "PATH", top + "/commands/deep": "PATH", top + "/linked": "PATH", top + "/env": "packages", top + "/env/lib": "packages", top + "/mods/node_modules/x": "packages", top + "/lib/pkg": "packages",
-			w.home + "/.vim": "run and read", w.home + "/bin": "run and read", w.home + "/.profile": "run and read", w.home + "/R/lib": "packages", top + "/nvm": "packages", w.home + "/.cache/pre-commit": "packages", w.home + "/.cache": "packages", top + "/p/.vscode": "run or believe",
+			w.home + "/.vim": "run and read", w.home + "/bin": "run and read", w.home + "/.profile": "run and read", w.home + "/R/lib": "packages", top + "/nvm": "packages", w.home + "/.cache/pre-commit": "packages", w.home + "/.cache": "packages", top + "/p/.vscode": "run or trust",
 			"/etc": "whole machine", "/usr/lib": "whole machine", "/var": "whole machine",
 			top + "/data": "", w.home + "/.cache/own": "", w.work + "/bin": "", w.work + "/.config": "",
 		} {
@@ -905,7 +908,7 @@ func TestNewPlanPaths(t *testing.T) {
 		never := workspaceSandbox()
 		never.Writable, never.AcceptPaths = []string{w.home}, []string{w.home, "/"}
 		if _, _, err := NewPlan(never, o); err == nil {
-			t.Error("the home directory was given")
+			t.Error("the home directory became writable")
 		}
 	})
 }

@@ -19,18 +19,18 @@ import (
 const (
 	// maxSearchedEntries bounds the directory entries in the search for repositories.
 	maxSearchedEntries = 20_000
-	// maxSettingsBytes bounds the bytes of one settings file.
+	// maxSettingsBytes bounds the size of a settings file that is read.
 	maxSettingsBytes = 1 << 20
 )
 
-// These files in a writable directory stay as they are, because programs outside the session
-// run or trust them without asking: hooks and settings of repositories, and settings of
-// editors, model clients and clouds.
+// These files in a directory that the session writes are protected, because programs outside the
+// session run or trust them without asking: hooks and settings of repositories, and settings of
+// editors, model clients and cloud tools.
 var (
 	protectedNames    = workers.ProtectedNames()
 	protectedGitFiles = []string{"hooks", "config", "config.worktree", "info/attributes", "commondir", "gitdir"}
 
-	// hookSettings say what the hooks of a repository run, if it has some.
+	// hookSettings say what the hooks of a repository run, if it has any.
 	hookSettings = []string{
 		".husky", ".pre-commit-config.yaml", ".overcommit.yml", ".lefthook", "lefthook.yml", "lefthook.yaml", "lefthook.toml", "lefthook.json",
 		".lefthook.yml", ".lefthook.yaml", "lefthook-local.yml", ".lefthook-local.yml",
@@ -38,7 +38,7 @@ var (
 	}
 )
 
-// protectDirs adds the files in these directories that must not change.
+// protectDirs protects files in these directories that must not change.
 func (p *planner) protectDirs(work []string, entries int) {
 	s := &repoSearch{p: p, entriesLeft: entries}
 	for _, dir := range work {
@@ -55,15 +55,15 @@ func (p *planner) protectDirs(work []string, entries int) {
 		s.walk(dir, dir)
 	}
 	if s.entriesLeft <= 0 {
-		p.addNotice("the workspace has more than %d files: repositories deep in it were not looked for, and programs that their git settings name are not protected; use a smaller directory if you have such", entries)
+		p.addNotice("the workspace has more than %d files: repositories deep in it were not searched for, and programs that their git settings name are not protected; use a smaller directory if that matters", entries)
 	}
 }
 
-// protectNamed protects paths that the sandbox names, where they can be written at all.
+// protectNamed protects paths that the sandbox names, if the session can write them at all.
 func (p *planner) protectNamed(paths, work []string) {
 	s := &repoSearch{p: p}
 	for _, path := range paths {
-		if dir := real(filepath.Dir(path)); dir != "" { // else nothing can be made there
+		if dir := real(filepath.Dir(path)); dir != "" { // otherwise nothing can be made there
 			path = filepath.Join(dir, filepath.Base(path))
 		}
 		for _, base := range work {
@@ -72,13 +72,13 @@ func (p *planner) protectNamed(paths, work []string) {
 	}
 }
 
-// A repoSearch looks for repositories, breadth first, so that its bound leaves out only deep
+// A repoSearch searches for repositories, breadth first, so that its bound leaves out only deep
 // directories.
 type repoSearch struct {
 	p           *planner
 	entriesLeft int
-	gitRuns     int // repositories whose settings git was asked for
-	views       int // of repositories in the directory
+	gitRuns     int // runs of git that list settings
+	views       int // gitViews made for the current directory
 }
 
 func (s *repoSearch) walk(top, base string) {
@@ -105,7 +105,7 @@ func (s *repoSearch) walk(top, base string) {
 	}
 }
 
-// protectWorkTree protects a work tree that has its .git in dir.
+// protectWorkTree protects a work tree whose .git is in dir.
 func (s *repoSearch) protectWorkTree(dir, base string) {
 	git := filepath.Join(dir, ".git")
 	if dir != base {
@@ -128,7 +128,7 @@ func (s *repoSearch) protectWorkTree(dir, base string) {
 	for path, what := range named {
 		if what == namedHooks {
 			hooks = append(hooks, path)
-			if filepath.Base(path) == "_" { // husky's own, which run those beside it
+			if filepath.Base(path) == "_" { // husky's wrappers, which run the hooks next to this directory
 				path = filepath.Dir(path)
 			}
 		}
@@ -136,7 +136,7 @@ func (s *repoSearch) protectWorkTree(dir, base string) {
 	}
 	for _, dir := range hooks {
 		origins[dir] = true // a hook may become a link
-		if way := linkChain(dir); len(way) > 1 {
+		if chain := linkChain(dir); len(chain) > 1 {
 			s.protectTarget(dir, base)
 		}
 		entries, _ := os.ReadDir(dir)
@@ -157,64 +157,65 @@ func (s *repoSearch) protectWorkTree(dir, base string) {
 	}
 }
 
-// protectTarget protects what git's settings lead to, and the links on the way there.
+// protectTarget protects a path that git settings lead to, and the links on the way to it.
 func (s *repoSearch) protectTarget(path, base string) {
-	way := linkChain(path)
-	for i, at := range way {
+	chain := linkChain(path)
+	for i, at := range chain {
 		if !inside(at, base) || at == base {
 			continue
 		}
-		if s.p.gitTargets = append(s.p.gitTargets, Path(at)); i == len(way)-1 {
+		if s.p.gitTargets = append(s.p.gitTargets, Path(at)); i == len(chain)-1 {
 			s.protectPath(at, base)
 		}
 	}
 }
 
-// linkChain returns the symbolic links in a path, and last where it leads, whether something is there or not; ""
-// for a circle.
-func linkChain(path string) (way []string) {
+// linkChain returns the symbolic links in a path, followed by its final target, which may not
+// exist. The target is "" for a loop.
+func linkChain(path string) (chain []string) {
 	at, left := "/", strings.Split(filepath.Clean(path), "/")
 	for len(left) > 0 {
-		next := filepath.Join(at, left[0]) // at has no links in it, so this is right for "..", too
+		next := filepath.Join(at, left[0]) // at has no links, so Join is right for ".." as well
 		left = left[1:]
 		to, err := os.Readlink(next)
 		if err != nil {
 			at = next
 			continue
 		}
-		if way = append(way, next); len(way) > maxLinks {
-			return append(way, "") // nowhere
+		if chain = append(chain, next); len(chain) > maxLinks {
+			return append(chain, "") // a loop
 		}
 		if filepath.IsAbs(to) {
 			at = "/"
 		}
 		left = append(strings.Split(to, "/"), left...)
 	}
-	return append(way, at)
+	return append(chain, at)
 }
 
-// preventReplacement keeps another repository from being made in the place of the one in dir. A session writes the
-// file HEAD of a repository; where git cannot read that, it takes the directory of the work tree itself
-// for one, if that has a HEAD, and then what it finds in the directories above.
+// preventReplacement protects the names with which another repository could take the place of the
+// one in dir. A session may write the file HEAD of a repository. If git cannot read it, git takes
+// the work tree itself for a repository if that has a HEAD, and then searches the directories
+// above.
 func (s *repoSearch) preventReplacement(dir, base string) {
 	s.protectPath(filepath.Join(dir, "HEAD"), base)
 	for dir != base && inside(dir, base) {
 		dir = filepath.Dir(dir)
 		for _, n := range []string{".git", "HEAD"} {
-			if path := filepath.Join(dir, n); !isPresent(path) { // else it is one itself
+			if path := filepath.Join(dir, n); !isPresent(path) { // an existing one is a repository itself
 				s.protectPath(path, base)
 			}
 		}
 	}
 }
 
-// hasHooks reports whether a directory may have hooks that git runs.
+// hasHooks reports whether a directory may contain hooks that git runs.
 func hasHooks(dir string) bool {
 	entries, err := os.ReadDir(dir)
 	return presenceOfError(err) == unknown || slices.ContainsFunc(entries, func(e os.DirEntry) bool { return !strings.HasSuffix(e.Name(), ".sample") })
 }
 
-// protectGitDir protects a repository's own directory, and those of its submodules.
+// protectGitDir protects a git directory, and those of its submodules and work trees.
 func (s *repoSearch) protectGitDir(git, base string) {
 	for _, n := range protectedGitFiles {
 		s.protectPath(filepath.Join(git, filepath.FromSlash(n)), base)
@@ -242,8 +243,8 @@ func (s *repoSearch) protectGitDir(git, base string) {
 	}
 }
 
-// gitDirPresence says whether a directory is a repository without a work tree in it, or that of a linked work
-// tree, or could be the repository of such ones, which needs no HEAD.
+// gitDirPresence reports whether a directory is a git directory: that of a bare repository or of a
+// linked work tree. A directory with linked work trees counts without a HEAD.
 func gitDirPresence(dir string) presence {
 	if objects := presenceOf(dir + "/objects"); objects != missing {
 		return min(objects, max(headPresence(dir), presenceOf(dir+"/worktrees")))
@@ -253,12 +254,12 @@ func gitDirPresence(dir string) presence {
 
 func isGitDir(dir string) bool { return gitDirPresence(dir) == present }
 
-// linkedTreePresence says whether a directory is that of a linked work tree.
+// linkedTreePresence reports whether a directory is the git directory of a linked work tree.
 func linkedTreePresence(git string) presence {
 	return min(presenceOf(git+"/commondir"), headPresence(git))
 }
 
-// headPresence says whether a directory has a file HEAD.
+// headPresence reports whether a directory contains a file HEAD.
 func headPresence(git string) presence {
 	st, err := os.Lstat(git + "/HEAD")
 	if err == nil && st.IsDir() {
@@ -267,8 +268,8 @@ func headPresence(git string) presence {
 	return presenceOfError(err)
 }
 
-// protectPath protects a path, also one that is not there. It fixes every directory between path and
-// base. Otherwise the session could rename one and put another in its place.
+// protectPath protects a path, even if it does not exist. It pins every directory between path and
+// base; otherwise the session could rename one and put another in its place.
 func (s *repoSearch) protectPath(path, base string) {
 	st, err := os.Lstat(path)
 	if err != nil {
@@ -287,7 +288,7 @@ func (s *repoSearch) protectPath(path, base string) {
 	s.pinDirs(filepath.Dir(path), base)
 }
 
-// pinDirs fixes a directory, if it is there, and those between it and base.
+// pinDirs pins a directory, if it exists, and the directories between it and base.
 func (s *repoSearch) pinDirs(dir, base string) {
 	for d := dir; d != base && inside(d, base); d = filepath.Dir(d) {
 		if _, ok := s.p.mounts[d]; ok {
@@ -311,9 +312,9 @@ func gitDirOf(file string) string {
 	return real(to)
 }
 
-// repositoryOf returns the repository of a linked work tree. A commit there writes to the
-// repository. The repository must name the work tree as its own: sessions may have written the
-// file in the workspace, so that file alone widens nothing.
+// repositoryOf returns the repository of a linked work tree, which a commit there writes to. The
+// repository must name the work tree as its own: a session may have written the .git file in the
+// workspace, so that file alone gives no access.
 func (p *planner) repositoryOf(work string) []string {
 	file := filepath.Join(work, ".git")
 	if st, err := os.Lstat(file); err != nil || !st.Mode().IsRegular() {
@@ -331,7 +332,7 @@ func (p *planner) repositoryOf(work string) []string {
 	return []string{common}
 }
 
-// userConfigs returns the user's own git settings.
+// userConfigs returns the paths of the user's own git settings.
 func (p *planner) userConfigs() []string {
 	if p.home == "" {
 		return nil
@@ -339,18 +340,19 @@ func (p *planner) userConfigs() []string {
 	return []string{filepath.Join(p.home, ".gitconfig"), filepath.Join(p.home, ".config/git/config")}
 }
 
-// Kinds of paths that settings name to git.
+// The kinds of paths that git settings name.
 const (
 	namedHooks    = "hooks"    // the directory of hooks
-	namedSettings = "settings" // more settings
+	namedSettings = "settings" // an included settings file
 	namedProgram  = "program"  // a program that git runs
 )
 
-// maxGitRuns bounds how often git is asked for settings, at some milliseconds each.
+// maxGitRuns bounds how often git is run to list settings, at some milliseconds each.
 const maxGitRuns = 64
 
-// pathsInSettings returns the paths that the settings of a work tree give to git, as git itself reads them, and the
-// files that it has read. Settings that do not count now, such as those of another branch, are included.
+// pathsInSettings returns the paths that git reads or runs according to the settings of a work
+// tree, as git itself reads them, and the files that git has read. It includes settings that do not
+// apply now, such as those of another branch.
 func (s *repoSearch) pathsInSettings(work, config string) (paths map[string]string, read map[string]bool) {
 	paths, read = map[string]string{}, map[string]bool{}
 	s.queryGit(work, config, paths, read)
@@ -374,14 +376,14 @@ func (s *repoSearch) pathsInSettings(work, config string) (paths map[string]stri
 	}
 }
 
-// queryGit adds the paths that git finds in its settings, or in those of one file, and the files that it has
-// read. It reports whether git answered.
+// queryGit adds the paths that git finds in its settings, or in those of one file, and the files
+// that it has read. It reports whether git answered.
 func (s *repoSearch) queryGit(work, config string, paths map[string]string, read map[string]bool, which ...string) bool {
 	if s.gitRuns++; s.gitRuns > maxGitRuns {
 		return false
 	}
 	args := append([]string{"config", "--list", "-z", "--show-origin", "--includes"}, which...)
-	// The file, a zero byte, the key, a line's end, the value, a zero byte.
+	// The format is: file, NUL, key, newline, value, NUL.
 	fields := bytes.Split(gitOutput(work, append([]string{"HOME=" + s.p.home}, s.p.gitEnv...), nil, args...), []byte{0})
 	for i := 0; i+1 < len(fields) && len(paths) < maxPlaces; i += 2 {
 		name, isFile := strings.CutPrefix(string(fields[i]), "file:")
@@ -389,7 +391,7 @@ func (s *repoSearch) queryGit(work, config string, paths map[string]string, read
 		if isFile {
 			read[origin] = true
 		}
-		if isFile && filepath.Dir(origin) != config { // else it is the repository's own, and protected as such
+		if isFile && filepath.Dir(origin) != config { // the repository's own config is protected anyway
 			paths[origin] = cmp.Or(paths[origin], namedSettings)
 		}
 		key, value, _ := strings.Cut(string(fields[i+1]), "\n")
@@ -398,7 +400,7 @@ func (s *repoSearch) queryGit(work, config string, paths map[string]string, read
 	return len(fields) > 1
 }
 
-// addSetting adds the paths that one setting gives to git, which was found in a directory.
+// addSetting adds the paths that one setting names, given the directory of its file.
 func (s *repoSearch) addSetting(paths map[string]string, key, value, work, dir string) {
 	switch {
 	case value == "":
@@ -414,14 +416,14 @@ func (s *repoSearch) addSetting(paths map[string]string, key, value, work, dir s
 	}
 }
 
-// parseSettings returns the paths that a settings file gives to git, for a work tree. It reads those where git is not
-// asked.
+// parseSettings returns the paths that a settings file names, for a work tree. It is used where git
+// did not answer.
 func (s *repoSearch) parseSettings(file, work string) map[string]string {
 	paths := map[string]string{}
 	section := ""
 	for line := range strings.Lines(string(readSettingsFile(file))) {
 		line = strings.TrimSpace(line)
-		if head, rest, ok := strings.Cut(line, "]"); ok && strings.HasPrefix(line, "[") { // a setting may stand behind it
+		if head, rest, ok := strings.Cut(line, "]"); ok && strings.HasPrefix(line, "[") { // a setting may follow on the same line
 			section, line = strings.ToLower(strings.Trim(head, "[ \t")), strings.TrimSpace(rest)
 		}
 		key, value, _ := strings.Cut(line, "=")
@@ -430,14 +432,14 @@ func (s *repoSearch) parseSettings(file, work string) map[string]string {
 	return paths
 }
 
-// programsIn returns the programs of a work tree in a setting: filters, drivers of diffs and merges, and
-// other commands, which git runs by a shell from its top. Any word of it may be one, and may come later, or
-// be in a directory that another word names.
+// programsIn returns the paths in a work tree that a setting may run: filters, drivers of diffs and
+// merges, and other commands, which git runs by a shell from the top of the work tree. Any word may
+// be a program, may be made later, or may be in a directory that another word names.
 func (s *repoSearch) programsIn(key, value, work string) (paths []string) {
-	alone := automaticSections[gitWord.FindString(key)]
-	words := shellWords(value, alone)
+	automatic := automaticSections[gitWord.FindString(key)]
+	words := shellWords(value, automatic)
 	dirs := []string{work}
-	if alone {
+	if automatic {
 		for _, word := range words {
 			if dir := s.absolutePath(word, work); len(dirs) < maxSettingDirs && dir != work && inside(dir, work) && isDir(dir) {
 				dirs = append(dirs, dir)
@@ -452,8 +454,8 @@ func (s *repoSearch) programsIn(key, value, work string) (paths []string) {
 			}
 			st, err := os.Stat(path)
 			switch {
-			case err != nil && (!alone || !named || dir != work):
-			case err == nil && st.IsDir() && (!alone || !named || strings.HasPrefix(key, "core.")):
+			case err != nil && (!automatic || !named || dir != work):
+			case err == nil && st.IsDir() && (!automatic || !named || strings.HasPrefix(key, "core.")):
 			default:
 				paths = append(paths, path)
 			}
@@ -465,13 +467,14 @@ func (s *repoSearch) programsIn(key, value, work string) (paths []string) {
 	return paths
 }
 
-// maxSettingDirs bounds the directories in which the programs of one setting are looked for.
+// maxSettingDirs bounds the directories in which the programs of one setting are searched.
 const maxSettingDirs = 8
 
-// shellWords returns what may be a path in a command for a shell: all of it, its words, without quotes, and what
-// stands in these behind an option, a variable or a sign of the shell's. Without a slash only an argument may
-// be, with a dot in it or of a program that git runs without being told.
-func shellWords(value string, alone bool) (words []string) {
+// shellWords returns the parts of a shell command that may be paths. These are the whole command,
+// its words without quotes, and the parts of a word after an option, a variable or a shell
+// operator. A part without a slash counts only as an argument, if it contains a dot or git runs the
+// command automatically.
+func shellWords(value string, automatic bool) (words []string) {
 	if strings.Contains(value, "/") {
 		words = append(words, value)
 	}
@@ -481,20 +484,20 @@ func shellWords(value string, alone bool) (words []string) {
 			words = append(words, word)
 		}
 	}
-	isSign := func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("\"'!;&|()$`\\:=<>{}?[],", r) }
+	isOperator := func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("\"'!;&|()$`\\:=<>{}?[],", r) }
 	quoted, _ := shellquote.Split(value)
 	for _, word := range slices.Concat(quoted, strings.FieldsFunc(value, func(r rune) bool { return r == '"' || r == '\'' })) {
 		add(word, false)
 	}
-	for i, word := range strings.FieldsFunc(value, isSign) {
+	for i, word := range strings.FieldsFunc(value, isOperator) {
 		if i > 0 && strings.Contains(word, ".") && !strings.Contains(word, "/") {
 			word = "./" + word
 		}
-		add(word, alone && i > 0)
+		add(word, automatic && i > 0)
 		if len(word) > 2 && word[0] == '-' {
 			add(word[2:], false)
 		}
-		for found := strings.Contains(value, "$") || strings.HasPrefix(word, "/"); found; { // what a variable names may be the work tree
+		for found := strings.Contains(value, "$") || strings.HasPrefix(word, "/"); found; { // a variable may stand for the work tree
 			if _, word, found = strings.Cut(word, "/"); found {
 				add(word, true)
 			}
@@ -503,21 +506,22 @@ func shellWords(value string, alone bool) (words []string) {
 	return words
 }
 
-// automaticSections are sections with programs that git runs without being told. They are protected before they are
-// there.
+// automaticSections are sections of settings with programs that git runs automatically. Their
+// programs are protected even before they exist.
 var automaticSections = map[string]bool{
 	"core": true, "credential": true, "diff": true, "difftool": true, "filter": true, "gpg": true, "interactive": true, "lfs": true, "merge": true,
 	"mergetool": true, "pager": true, "sendemail": true, "sequence": true, "trailer": true, "uploadpack": true,
 }
 
-// readSettingsFile reads a file that a session may have made: it may be anything, such as a pipe in
-// which nothing ever comes. nil stands for all that is no settings file.
+// readSettingsFile reads a file that a session may have made. It may be of any type, such as a pipe
+// into which nothing is ever written. It returns nil unless it is a regular file of at most
+// maxSettingsBytes.
 func readSettingsFile(path string) []byte { return readText(os.OpenFile(path, nonblockingRead, 0)) }
 
-// nonblockingRead opens a file to read, and waits for nobody.
+// nonblockingRead are the flags to open a file for reading without waiting for a writer.
 const nonblockingRead = os.O_RDONLY | syscall.O_NONBLOCK
 
-// readText reads what was opened so.
+// readText reads a file that was opened with nonblockingRead, and closes it.
 func readText(f *os.File, err error) []byte {
 	if err != nil {
 		return nil
@@ -533,11 +537,11 @@ func readText(f *os.File, err error) []byte {
 	return text
 }
 
-// absolutePath resolves a path of a settings file.
+// absolutePath resolves a path in a settings file, relative to dir.
 func (s *repoSearch) absolutePath(path, dir string) string {
 	if name, rest, ok := strings.Cut(path, "/"); ok && strings.HasPrefix(name, "~") {
-		if who, err := user.Lookup(name[1:]); err == nil {
-			return filepath.Join(who.HomeDir, rest)
+		if account, err := user.Lookup(name[1:]); err == nil {
+			return filepath.Join(account.HomeDir, rest)
 		}
 		return filepath.Join(s.p.home, rest)
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Git runs what a setting names by a shell, so a program can stand there in many ways.
+// Git runs the value of a setting through a shell, so a program can be named in many ways.
 func TestProgramsIn(t *testing.T) {
 	t.Parallel()
 	work := t.TempDir()
@@ -33,7 +33,7 @@ func TestProgramsIn(t *testing.T) {
 		{"filter.l.clean", "perl -I./lib -MClean", "lib"},
 		{"filter.l.clean", "./t/*.sh", "t"},
 		{"filter.l.clean", "python3 ./t", "t"},
-		{"filter.l.clean", `"$HOME/elsewhere/job/t/x"`, "t/x"},
+		{"filter.l.clean", `"$HOME/other/job/t/x"`, "t/x"},
 		{"filter.l.clean", "`git rev-parse --show-toplevel`/t/x", "t/x"},
 		{"filter.l.clean", "./t/later", "t/later"},
 		{"pager.status", "./t/later", "t/later"},

@@ -10,32 +10,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A mount over something that is hidden ends when a program outside replaces it, as editors do when they
-// save. In a home directory that is built the session sees the names beside it alone. Elsewhere, the stage
-// makes all opens to read as well, of a session that has something hidden there, and decides by what the
-// name means then.
+// A mount over a hidden file ends when a program outside replaces the file, as editors do when they
+// save. In a built home directory the session sees only the other names. Elsewhere, if a session
+// has hidden files there, the monitor also makes all its opens for reading, and decides by what the
+// name means at that time.
 
 // hideMore adds paths that the session cannot open.
 func (b *Sandbox) hideMore(paths []Path) {
-	b.addProtected(paths, nil) // nor make, move or remove
+	b.addProtected(paths, nil) // it cannot make, move or remove them either
 	b.protectMu.Lock()
 	defer b.protectMu.Unlock()
 	for _, p := range paths {
-		if as := foldPath(string(p)); !slices.Contains(b.hiddenPaths, as) {
-			b.hiddenPaths = append(b.hiddenPaths, as)
+		if folded := foldPath(string(p)); !slices.Contains(b.hiddenPaths, folded) {
+			b.hiddenPaths = append(b.hiddenPaths, folded)
 		}
 	}
 }
 
-// isHidden reports whether the session cannot open a path without links. The path of a file that was removed
-// while it was open ends with a word of the kernel's.
+// isHidden reports whether the session cannot open a path without links. The kernel appends "
+// (deleted)" to the path of a file that was removed while it was open.
 func (b *Sandbox) isHidden(full string) bool {
 	b.protectMu.RLock()
 	defer b.protectMu.RUnlock()
 	return b.isHiddenLocked(full)
 }
 
-// isHiddenLocked is closes for who has keeping.
+// isHiddenLocked is isHidden for callers that hold protectMu.
 func (b *Sandbox) isHiddenLocked(full string) bool {
 	full = foldPath(strings.TrimSuffix(full, " (deleted)"))
 	return slices.ContainsFunc(b.hiddenPaths, func(c string) bool { return inside(full, c) })
@@ -46,8 +46,8 @@ func (f *fileCall) opensToRead(n *seccompNotif) bool {
 	return f.flags >= 0 && n.Data.Args[f.flags]&writeFlags == 0
 }
 
-// openToRead opens a file in a program's place. It never waits: a pipe without a writer is left to
-// openPipe.
+// openToRead opens a file on behalf of a program. It never waits: a pipe without a writer is left
+// to openPipe.
 func (b *Sandbox) openToRead(n *seccompNotif, file string, flags int) (int, error) {
 	found, err := b.openVisible(n, file, flags)
 	if err != nil {
@@ -85,31 +85,32 @@ func (b *Sandbox) openPipe(n *seccompNotif, file string, flags int) (int, error)
 	return keepOpenFlags(flags)(fd, nil)
 }
 
-// waitsForWriter reports whether an open of a file would wait for its other end: a pipe with a name.
+// waitsForWriter reports whether an open of a file for reading would wait: the file is a named
+// pipe.
 func waitsForWriter(fd int) bool {
 	var st unix.Stat_t
 	var fs unix.Statfs_t
 	return unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFIFO && unix.Fstatfs(fd, &fs) == nil && fs.Type != unix.PIPEFS_MAGIC
 }
 
-// hasWriter reports whether an open pipe has a writer, or had one since it was opened. A copy of what is in
-// it says so, and takes nothing out.
+// hasWriter reports whether an open pipe has a writer, or had one since it was opened. A tee of its
+// content shows that without consuming anything.
 func hasWriter(fd int) bool {
 	var other [2]int
 	if unix.Pipe2(other[:], unix.O_CLOEXEC|unix.O_NONBLOCK) != nil {
-		return true // it is then open without one
+		return true // cannot tell, so do not wait
 	}
 	defer unix.Close(other[0])
 	defer unix.Close(other[1])
 	if k, err := unix.Tee(fd, other[1], 1, unix.SPLICE_F_NONBLOCK); k != 0 || err != nil {
 		return true
 	}
-	look := []unix.PollFd{{Fd: int32(fd)}}
-	k, err := unix.Poll(look, 0)
-	return err != nil || k > 0 // it has gone
+	polled := []unix.PollFd{{Fd: int32(fd)}}
+	k, err := unix.Poll(polled, 0)
+	return err != nil || k > 0 // the writer was there and has closed the pipe
 }
 
-// openVisible opens the path of what an open names, if the session may see that.
+// openVisible opens the path of a file with O_PATH, if the session may see the file.
 func (b *Sandbox) openVisible(n *seccompNotif, file string, flags int) (int, error) {
 	for range maxLinks {
 		fd, onward, err := b.openPathOnce(n, file, flags)
@@ -133,7 +134,7 @@ func (b *Sandbox) openVisible(n *seccompNotif, file string, flags int) (int, err
 	return -1, unix.ELOOP
 }
 
-// openPathOnce opens a path, or returns the one to which it leads: by a link, or by a name in /proc.
+// openPathOnce opens a path, or returns the path to which a link or a name in /proc leads.
 func (b *Sandbox) openPathOnce(n *seccompNotif, file string, flags int) (fd int, onward string, err error) {
 	if fd, err := b.openFile(n, file); err != unix.ENOENT {
 		return fd, "", err
@@ -161,7 +162,7 @@ func (b *Sandbox) openPathOnce(n *seccompNotif, file string, flags int) (fd int,
 	}
 	var fs unix.Statfs_t
 	if err := unix.Fstatfs(fd, &fs); err != nil || fs.Type == unix.PROC_SUPER_MAGIC && full != "/proc" {
-		return -1, "", unix.EACCES // it would be the stage's own
+		return -1, "", unix.EACCES // it would be the monitor's own /proc
 	}
 	switch {
 	case fileTypeOf(fd) != unix.S_IFLNK:
@@ -184,7 +185,7 @@ func fileTypeOf(fd int) uint32 {
 	return st.Mode & unix.S_IFMT
 }
 
-// readLinkIn returns where an open link leads that is in a directory without links.
+// readLinkIn returns the target of an open link in a directory without links.
 func readLinkIn(dir string, link int) (string, error) {
 	var text [unix.PathMax]byte
 	k, err := unix.Readlinkat(link, "", text[:])
@@ -204,11 +205,12 @@ func readLinkIn(dir string, link int) (string, error) {
 	}
 }
 
-// monitorProcFiles are the files of the stage's own process that a session reads: lists of processes have them.
+// monitorProcFiles are the files in /proc of the monitor's own process that a session may read,
+// because process lists need them.
 var monitorProcFiles = []string{"stat", "status", "statm", "cmdline", "comm", "cgroup"}
 
-// openProcPath opens the path of a file of /proc by the session's own. Names in it that stand for another
-// file lead onward.
+// openProcPath opens the path of a file of /proc with O_PATH, through the session's own /proc. It
+// returns the target of a name that stands for another file as onward.
 func (b *Sandbox) openProcPath(n *seccompNotif, file string) (fd int, onward string, err error) {
 	leader, err := b.threadGroupID(int(n.PID))
 	if err != nil {
@@ -225,7 +227,7 @@ func (b *Sandbox) openProcPath(n *seccompNotif, file string) (fd int, onward str
 		first, rest = own, path.Join(first, rest)
 	}
 	process := b.procFD
-	if pid, e := strconv.Atoi(first); e != nil {
+	if pid, atoiErr := strconv.Atoi(first); atoiErr != nil {
 		rest = path.Join(first, rest)
 	} else {
 		if process, err = unix.Openat(b.procFD, first, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
@@ -233,7 +235,7 @@ func (b *Sandbox) openProcPath(n *seccompNotif, file string) (fd int, onward str
 		}
 		defer unix.Close(process)
 		if of, err := processOf(process); err != nil || of == 1 && !(pid == 1 && (rest == "" || slices.Contains(monitorProcFiles, rest))) {
-			return -1, "", unix.EACCES // a thread of the stage has a number, too
+			return -1, "", unix.EACCES // the pid may be a thread of the monitor
 		}
 		if fd, onward, err = b.resolveProcName(n, process, pid, rest); fd >= 0 || onward != "" || err != nil {
 			return fd, onward, err
@@ -247,8 +249,8 @@ func (b *Sandbox) openProcPath(n *seccompNotif, file string) (fd int, onward str
 	return fd, "", err
 }
 
-// resolveProcName returns what a name in the directory of a process stands for: an open file of it, or the path of
-// another file.
+// resolveProcName returns what a name in the directory of a process stands for: an open file of the
+// process, or the path of another file.
 func (b *Sandbox) resolveProcName(n *seccompNotif, process, pid int, name string) (fd int, onward string, err error) {
 	parts := strings.Split(name, "/")
 	at := 0

@@ -11,34 +11,36 @@ import (
 	"time"
 )
 
-// A mountWatch knows what a session sees of the machine by mounts, and what decided that, so that it can tell
-// what programs outside have replaced. It looks when a turn begins, and in between only at what git's settings
-// lead to, while the session changes names.
+// A mountWatch remembers which mounts of the machine a session sees, and which files and names
+// decided about them. With it, TakeChanges finds what programs outside have replaced. It checks
+// when a turn starts. In between, it checks only the paths that git settings lead to, while the
+// session changes names.
 type mountWatch struct {
 	mu             sync.Mutex
 	home           string
-	workDirs       []string                                     // what the session writes
-	replan         func(work, added []string) (*planner, error) // plans the places as they would be now
-	seenMounts     map[string]seenMount                         // what the session sees, by path
-	addedPaths     []string                                     // what the user has shown it since its start
-	pinnedMounts   map[string]Mount                             // places that never change while it runs
-	dirRecords     records                                      // have names that decided
-	nameIdentities map[string]string                            // these names, with the identities of what has them
+	workDirs       []string                                     // directories that the session writes
+	replan         func(work, added []string) (*planner, error) // plans the mounts as they would be now
+	seenMounts     map[string]seenMount                         // mounts that the session sees, by path
+	addedPaths     []string                                     // paths that the user has shown it since its start
+	pinnedMounts   map[string]Mount                             // mounts that never change while it runs
+	dirRecords     records                                      // directories of the names that decided
+	nameIdentities map[string]string                            // these names, with the identities of their files
 	namesByDir     map[string][]string                          // the same names, by directory
-	fileRecords    records                                      // decided by what is in them
+	fileRecords    records                                      // files whose content decided
 	settings       *settingsWriter
 	gitViews       []*gitView
-	unsentTargets  []Path // of Reach, found since the start
-	unreadable     []Path // what is hidden next to what the session sees
+	unsentTargets  []Path // additions to Plan.GitTargets that no grant has carried yet
+	unreadable     []Path // hidden paths next to files that the session sees
 
 	events *FileEvents
 	marks  *turnMarks
 }
 
-// turnMarks are of what was found unchanged, so that it is not looked at again before something happens to it.
+// turnMarks are event marks of what was found unchanged, which is not checked again until an event
+// arrives.
 type turnMarks struct {
-	sources    *eventMarks // of dirs and files
-	gitConfigs *eventMarks // of what git has read
+	sources    *eventMarks // of dirRecords and fileRecords
+	gitConfigs *eventMarks // of the files that git has read
 }
 
 func (m *turnMarks) unwatchAll() {
@@ -47,28 +49,28 @@ func (m *turnMarks) unwatchAll() {
 	*m = turnMarks{}
 }
 
-// A seenMount is a place, and the identity of what it shows.
+// A seenMount is a mount that the session sees, with the identity of the file behind it.
 type seenMount struct {
 	Mount
 	id string
 }
 
 const (
-	// minFileAge is how old the time of a file must be before it is believed: two changes may have the
-	// same one.
+	// minFileAge is the minimum age of a file's modification time for it to be trusted, because two
+	// changes may get the same time.
 	minFileAge = 50 * time.Millisecond
-	// maxRefreshPaths bounds the places and paths of one refresh, and maxRefreshBytes their bytes, so that the
-	// order fits into a pipe. The next turn has the others.
+	// maxRefreshPaths bounds the mounts and paths of one refresh, and maxRefreshBytes their size,
+	// so that the command fits into a pipe. The next turn takes the rest.
 	maxRefreshPaths, maxRefreshBytes = 100, 20 << 10
 )
 
-func newMountWatch(p *planner, own *settingsWriter, work []string, events *FileEvents, again func(work, added []string) (*planner, error)) *mountWatch {
-	w := &mountWatch{events: events, marks: &turnMarks{}, home: p.home, workDirs: slices.Clone(work), replan: again, seenMounts: map[string]seenMount{}, pinnedMounts: map[string]Mount{}, settings: own, gitViews: p.gitViews}
-	for path, place := range p.mounts {
-		if w.isFollowed(p, place) {
-			w.seenMounts[path] = seenMount{place, w.mountIdentity(place)}
+func newMountWatch(p *planner, settings *settingsWriter, work []string, events *FileEvents, replan func(work, added []string) (*planner, error)) *mountWatch {
+	w := &mountWatch{events: events, marks: &turnMarks{}, home: p.home, workDirs: slices.Clone(work), replan: replan, seenMounts: map[string]seenMount{}, pinnedMounts: map[string]Mount{}, settings: settings, gitViews: p.gitViews}
+	for path, m := range p.mounts {
+		if w.isFollowed(p, m) {
+			w.seenMounts[path] = seenMount{m, w.mountIdentity(m)}
 		} else {
-			w.pinnedMounts[path] = place
+			w.pinnedMounts[path] = m
 		}
 	}
 	for _, dir := range work {
@@ -79,32 +81,32 @@ func newMountWatch(p *planner, own *settingsWriter, work []string, events *FileE
 	return w
 }
 
-// isFollowed reports whether a place of a plan can become another one, or come, while the session runs.
-func (w *mountWatch) isFollowed(p *planner, place Mount) bool {
-	path := string(place.Path)
-	switch place.Kind {
+// isFollowed reports whether a mount of a plan can change or appear while the session runs.
+func (w *mountWatch) isFollowed(p *planner, m Mount) bool {
+	path := string(m.Path)
+	switch m.Kind {
 	case maskedPath, overlayMount, replacedFile:
 		return true
 	case grantableBind, symbolicLink, readOnlyParent, writableParent:
-		if place.Reason == ReasonNamed && p.isEmptyAt(path) {
-			return true // also in a temporary directory
+		if m.Reason == ReasonNamed && p.isEmptyAt(path) {
+			return true // also in a directory for temporary files
 		}
-		if place.Kind == readOnlyParent && place.Reason != "" {
-			return true // a link of the home directory leads to it
+		if m.Kind == readOnlyParent && m.Reason != "" {
+			return true // a link in the home directory leads to it
 		}
-		return w.home != "" && inside(path, w.home) && (path == w.home || p.isEmptyAt(path)) || w.isRelocated(place) && !p.isEmptyAt(path)
+		return w.home != "" && inside(path, w.home) && (path == w.home || p.isEmptyAt(path)) || w.isRelocated(m) && !p.isEmptyAt(path)
 	}
 	return false
 }
 
-// isRelocated reports whether a place is a directory of the session's own that a variable or a link has put
-// outside of the home directory. Its mount ends when a program replaces it.
+// isRelocated reports whether a mount is a directory of the session that a variable or a link has
+// moved out of the home directory. Its mount ends when a program replaces the directory.
 func (w *mountWatch) isRelocated(p Mount) bool {
 	return p.Kind == writableParent && !inside(string(p.Path), w.home)
 }
 
-// mountIdentity returns what tells whether a place still shows the same. A covered one shows the session's own,
-// but the home directory may be another one.
+// mountIdentity returns a text that shows whether a mount still shows the same file. An empty
+// directory shows the session's own files, but the home directory itself may have been replaced.
 func (w *mountWatch) mountIdentity(p Mount) string {
 	switch path := string(p.Path); {
 	case p.Kind == replacedFile:
@@ -115,15 +117,15 @@ func (w *mountWatch) mountIdentity(p Mount) string {
 	return ""
 }
 
-// TakeChanges returns what programs outside have changed since it was last called, for a session that runs:
-// places that are no longer what the session sees, and what git's settings lead to; nil if there is
-// nothing. The notices are for the user of the session.
+// TakeChanges returns what programs outside have changed since the last call, for a running
+// session: mounts that are out of date, and paths that git settings lead to. It returns nil if
+// nothing has changed. The notices are for the user of the session.
 func (p *Plan) TakeChanges() (g *Grant, notices []string) {
 	w := p.watch
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if p.Mechanism != "" { // nothing can be mounted, and what the session reads by its path is written anew
-		_ = w.settings.writeFiles() // the session may have put something there in the meantime: then the next turn tries again
+	if p.Mechanism != "" { // nothing can be mounted; files that the session reads by path are rewritten
+		_ = w.settings.writeFiles() // if the session has put something in their place, the next turn tries again
 		return nil, nil
 	}
 	g = &Grant{}
@@ -138,8 +140,8 @@ func (p *Plan) TakeChanges() (g *Grant, notices []string) {
 	return g, notices
 }
 
-// TakeGitTargets returns what programs outside have made git's settings lead to since it was last asked, or Changed;
-// nil if there is nothing.
+// TakeGitTargets returns the paths that git settings lead to because of changes outside since the
+// last call of TakeGitTargets or TakeChanges. It returns nil if there are none.
 func (p *Plan) TakeGitTargets() *Grant {
 	p.watch.mu.Lock()
 	defer p.watch.mu.Unlock()
@@ -150,7 +152,7 @@ func (p *Plan) TakeGitTargets() *Grant {
 	return g
 }
 
-// addGitTargets adds to a grant what git's settings lead to now.
+// addGitTargets adds to a grant the paths that git settings lead to now.
 func (p *Plan) addGitTargets(g *Grant) {
 	w := p.watch
 	w.rereadGitViews(p.home)
@@ -162,12 +164,12 @@ func (p *Plan) addGitTargets(g *Grant) {
 	}
 }
 
-// rereadGitViews reads git's settings again that have changed.
+// rereadGitViews reads the git settings that have changed.
 func (w *mountWatch) rereadGitViews(home string) {
 	if w.marks.gitConfigs.areQuiet() {
 		return
 	}
-	if w.marks.gitConfigs = w.marks.gitConfigs.renewedMarks(); w.marks.gitConfigs == nil { // before the look: what changes after it is told
+	if w.marks.gitConfigs = w.marks.gitConfigs.renewedMarks(); w.marks.gitConfigs == nil { // before the check, so that later changes are noticed
 		var origins []string
 		for _, v := range w.gitViews {
 			origins = slices.AppendSeq(origins, maps.Keys(v.origins))
@@ -177,29 +179,29 @@ func (w *mountWatch) rereadGitViews(home string) {
 	for _, v := range w.gitViews {
 		if v.isStale() {
 			w.unsentTargets = append(w.unsentTargets, v.readTargets(home)...)
-			defer w.marks.unwatchAll() // it may have read other files
+			defer w.marks.unwatchAll() // git may have read other files
 		}
 	}
 }
 
-// addUnreadable adds to a grant what is hidden now next to what the session sees. Of a session that had nothing such
-// when it started, opens to read are not decided.
-func (p *Plan) addUnreadable(g *Grant, closed []Path) (notices []string) {
-	for _, path := range closed {
+// addUnreadable adds to a grant the paths that are now hidden next to files that the session sees.
+// If a session had no such path when it started, its opens for reading are not checked.
+func (p *Plan) addUnreadable(g *Grant, hidden []Path) (notices []string) {
+	for _, path := range hidden {
 		switch {
 		case slices.Contains(p.Unreadable, path), slices.Contains(p.revealedPaths, path):
 		case len(p.Unreadable) > 0:
 			p.Unreadable, g.Unreadable = append(p.Unreadable, path), append(g.Unreadable, path)
 		default:
 			p.revealedPaths = append(p.revealedPaths, path)
-			notices = append(notices, fmt.Sprintf("%s is hidden from this session until a program outside replaces it; after a reset it stays hidden", path))
+			notices = append(notices, fmt.Sprintf("%s is hidden from this session until a program outside replaces it; reset the session to keep it hidden", path))
 		}
 	}
 	return notices
 }
 
-// isStale looks at some directories and files, and at the names in those directories that have changed:
-// in a home directory there are always programs that make other names.
+// isStale checks some directories and files, and the recorded names in directories that have
+// changed. Other names do not matter: in a home directory, programs make some all the time.
 func (w *mountWatch) isStale() bool {
 	if w.marks.sources.areQuiet() {
 		return false
@@ -223,7 +225,7 @@ func (w *mountWatch) isStale() bool {
 	return stale
 }
 
-// recordSources notes what decided about the places of a plan.
+// recordSources records what decided about the mounts of a plan.
 func (w *mountWatch) recordSources(p *planner) {
 	w.dirRecords, w.fileRecords, w.nameIdentities, w.namesByDir = records{}, records{}, map[string]string{}, map[string][]string{}
 	for _, path := range slices.AppendSeq(slices.Clone(p.checkedPaths), maps.Keys(w.seenMounts)) {
@@ -241,7 +243,8 @@ func (w *mountWatch) recordSources(p *planner) {
 	}
 }
 
-// recordAbsent follows a file that is not there by the directory where it would be, which many of them have in common.
+// recordAbsent records a missing file by the name in its directory, because many missing files
+// share a directory.
 func (w *mountWatch) recordAbsent(file string) {
 	if w.fileRecords[file] == (record{}) && filepath.IsAbs(file) && !isPresent(file) {
 		delete(w.fileRecords, file)
@@ -249,7 +252,8 @@ func (w *mountWatch) recordAbsent(file string) {
 	}
 }
 
-// recordName notes a name, and in the home directory those of the directories above it.
+// recordName records a name, and within the home directory also the names of the directories above
+// it.
 func (w *mountWatch) recordName(path string) {
 	if _, known := w.nameIdentities[path]; known || !filepath.IsAbs(path) {
 		return
@@ -260,11 +264,11 @@ func (w *mountWatch) recordName(path string) {
 		w.recordName(dir)
 	}
 	if _, noted := w.dirRecords[dir]; !noted {
-		if !isPresent(dir) { // its own name shows when it comes
+		if !isPresent(dir) { // its own name shows when it appears
 			w.recordName(dir)
 			return
 		}
-		w.dirRecords.recordFile(dir) // first: what changes after it shows
+		w.dirRecords.recordFile(dir) // before the name, so that later changes are noticed
 	}
 	w.namesByDir[dir] = append(w.namesByDir[dir], path)
 	if s := w.seenMounts[path]; s.id != "" && s.Kind != replacedFile {
@@ -274,18 +278,18 @@ func (w *mountWatch) recordName(path string) {
 	}
 }
 
-// addChanges adds the places that have changed to a grant.
+// addChanges adds the mounts that have changed to a grant.
 func (w *mountWatch) addChanges(g *Grant) (notices []string) {
 	p, err := w.replan(w.workDirs, w.addedPaths)
-	if err != nil { // what is there now makes no sandbox: the session keeps what it has, and the next turn looks again
+	if err != nil { // no sandbox can be planned now: the session keeps its mounts, and the next turn tries again
 		w.fileRecords[""] = record{isRecent: true}
 		return nil
 	}
-	w.home, w.unreadable = p.home, p.unreadablePaths() // a link may lead elsewhere now
+	w.home, w.unreadable = p.home, p.unreadablePaths() // links may lead elsewhere now
 	now := map[string]seenMount{}
-	for path, place := range p.mounts {
-		if _, held := w.pinnedMounts[path]; w.isFollowed(p, place) && !held {
-			now[path] = seenMount{place, w.mountIdentity(place)}
+	for path, m := range p.mounts {
+		if _, pinned := w.pinnedMounts[path]; w.isFollowed(p, m) && !pinned {
+			now[path] = seenMount{m, w.mountIdentity(m)}
 		}
 	}
 	for _, dir := range w.workDirs {
@@ -296,13 +300,13 @@ func (w *mountWatch) addChanges(g *Grant) (notices []string) {
 		was, is := w.seenMounts[path], now[path]
 		below := slices.ContainsFunc(g.Mounts, func(above Mount) bool { return inside(path, string(above.Path)) })
 		switch {
-		case !below && (was == is || was.Kind == writableParent && was.id == "" || was.Kind == readOnlyParent && is.id == was.id): // those are the session's own
+		case !below && (was == is || was.Kind == writableParent && was.id == "" || was.Kind == readOnlyParent && is.id == was.id): // these show the session's own files
 			continue
 		case is.Kind == readOnlyParent:
 			g.Mounts = append(g.Mounts, is.Mount)
 		case was.Kind == writableBind || w.isNeeded(path):
 			if is.id != "" && is.id != was.id {
-				notices = append(notices, fmt.Sprintf("%s was replaced outside: this session keeps writing to the old one until you reset it", path))
+				notices = append(notices, fmt.Sprintf("%s was replaced outside; this session keeps writing to the old one until you reset it", path))
 			}
 		case len(g.Mounts)+len(g.Removed) == maxRefreshPaths, left < len(path)+len(is.Source):
 			if whole = false; is.Kind != "" {
@@ -311,7 +315,7 @@ func (w *mountWatch) addChanges(g *Grant) (notices []string) {
 			continue
 		case is.Kind != "":
 			g.Mounts = append(g.Mounts, is.Mount)
-		case was.Kind != maskedPath && was.Kind != readOnlyParent: // else nothing is there that could be seen
+		case was.Kind != maskedPath && was.Kind != readOnlyParent: // masked and empty directories show nothing
 			g.Removed = append(g.Removed, Path(path))
 		}
 		left -= len(path) + len(is.Source)
@@ -320,7 +324,7 @@ func (w *mountWatch) addChanges(g *Grant) (notices []string) {
 		}
 	}
 	w.recordSources(p)
-	if !whole { // the next turn looks again
+	if !whole { // the next turn continues
 		w.fileRecords[""] = record{isRecent: true}
 	}
 	return notices
@@ -332,7 +336,7 @@ func mergedKeys(a, b map[string]seenMount) map[string]seenMount {
 	return all
 }
 
-// isNeeded reports whether the session needs what is mounted below a place.
+// isNeeded reports whether a mount that the session needs is below a path.
 func (w *mountWatch) isNeeded(path string) bool {
 	for below := range w.pinnedMounts {
 		if below != path && inside(below, path) {
@@ -342,8 +346,8 @@ func (w *mountWatch) isNeeded(path string) bool {
 	return false
 }
 
-// currentMounts returns the places of the session as it is now, parents before children.
-func (p *Plan) currentMounts() (places []Mount) {
+// currentMounts returns the session's present mounts, parents before children.
+func (p *Plan) currentMounts() (mounts []Mount) {
 	w := p.watch
 	if w == nil {
 		return p.Mounts
@@ -351,30 +355,30 @@ func (p *Plan) currentMounts() (places []Mount) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for path, s := range w.seenMounts {
-		if _, held := w.pinnedMounts[path]; !held {
-			places = append(places, s.Mount)
+		if _, pinned := w.pinnedMounts[path]; !pinned {
+			mounts = append(mounts, s.Mount)
 		}
 	}
-	places = slices.AppendSeq(places, maps.Values(w.pinnedMounts))
-	slices.SortFunc(places, func(a, b Mount) int { return cmp.Compare(a.Path, b.Path) })
-	return places
+	mounts = slices.AppendSeq(mounts, maps.Values(w.pinnedMounts))
+	slices.SortFunc(mounts, func(a, b Mount) int { return cmp.Compare(a.Path, b.Path) })
+	return mounts
 }
 
-// RecordGrant notes that the session has what a grant gives.
+// RecordGrant records that the session has the access of a grant.
 func (p *Plan) RecordGrant(g *Grant) {
 	w := p.watch
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	dir := string(g.Path)
-	place := Mount{Path: g.Path, Kind: writableBind, Reason: ReasonNamed}
+	m := Mount{Path: g.Path, Kind: writableBind, Reason: ReasonNamed}
 	if g.ReadOnly {
-		place.Kind, w.addedPaths = grantableBind, append(w.addedPaths, dir)
+		m.Kind, w.addedPaths = grantableBind, append(w.addedPaths, dir)
 	} else {
 		w.workDirs = append(w.workDirs, dir)
-		w.pinnedMounts[dir] = place
+		w.pinnedMounts[dir] = m
 		w.pinMounts(g.Mounts)
 	}
-	w.seenMounts[dir] = seenMount{place, localIdentity(dir)}
+	w.seenMounts[dir] = seenMount{m, localIdentity(dir)}
 	w.recordName(dir)
 	w.marks.unwatchAll()
 	if room := maxViews - len(w.gitViews); room > 0 {
@@ -382,30 +386,30 @@ func (p *Plan) RecordGrant(g *Grant) {
 	}
 }
 
-// pinMounts notes places that never change from now on.
-func (w *mountWatch) pinMounts(places []Mount) {
-	for _, place := range places {
-		if path := string(place.Path); place.Kind != maskedPath && place.Kind != replacedFile {
-			w.pinnedMounts[path] = place
+// pinMounts records mounts that never change from now on.
+func (w *mountWatch) pinMounts(mounts []Mount) {
+	for _, m := range mounts {
+		if path := string(m.Path); m.Kind != maskedPath && m.Kind != replacedFile {
+			w.pinnedMounts[path] = m
 			delete(w.seenMounts, path)
 		}
 	}
 }
 
-// A stamp tells whether a file has changed.
+// A stamp is a summary of a file's metadata that changes whenever the file does.
 type stamp struct {
 	device, inode     uint64
 	size              int64
-	modified, changed int64 // in nanoseconds; no program can set the second
+	modified, changed int64 // in nanoseconds; no program can set changed
 }
 
-// A record is what a file was when it was looked at; nothing if it was not there.
+// A record is the stamp of a file when it was last checked; it is zero if the file did not exist.
 type record struct {
 	stamp
-	isRecent bool // it had changed a moment ago, and is looked at again
+	isRecent bool // it had just changed, so it is checked again
 }
 
-// records of files are kept by their names.
+// records maps the names of files to their records.
 type records map[string]record
 
 func (r records) recordFile(name string) {
@@ -428,19 +432,19 @@ func (r records) isStale() bool {
 }
 
 const (
-	// maxViewsPerDir bounds the repositories in one directory whose settings are looked at when a turn
-	// begins, the first that were found.
+	// maxViewsPerDir bounds the repositories in one directory whose settings are checked when a
+	// turn starts, in the order in which they were found.
 	maxViewsPerDir = 16
 	// maxViews bounds them in all directories that a session writes.
 	maxViews = 64
 )
 
-// A gitView knows the files from which git reads the settings of a work tree. The session cannot change
-// one but in plain settings; programs outside can.
+// A gitView records the files from which git reads the settings of a work tree. The session can
+// change only plain settings in them; programs outside can change anything.
 type gitView struct {
 	work, config, base string
 	origins            records
-	gitEnv             []string // variables that say where settings of git are
+	gitEnv             []string // variables that name git settings files
 }
 
 func newGitView(work, config, base string, origins map[string]bool, named map[string]string) *gitView {
@@ -449,7 +453,7 @@ func newGitView(work, config, base string, origins map[string]bool, named map[st
 		v.origins.recordFile(file)
 	}
 	for file, what := range named {
-		if what == namedSettings { // it may be there later
+		if what == namedSettings { // it may be made later
 			v.origins.recordFile(file)
 		}
 	}
@@ -458,14 +462,14 @@ func newGitView(work, config, base string, origins map[string]bool, named map[st
 
 func (v *gitView) isStale() bool { return v.origins.isStale() }
 
-// readTargets reads the settings again, and returns what they lead to.
-func (v *gitView) readTargets(home string) (reach []Path) {
+// readTargets reads the settings again, and returns the paths that they lead to.
+func (v *gitView) readTargets(home string) (targets []Path) {
 	p := &planner{mounts: map[string]Mount{}, home: home, gitEnv: v.gitEnv}
 	(&repoSearch{p: p}).protectWorkTree(v.work, v.base)
-	for _, fresh := range p.gitViews {
-		*v = *fresh
+	for _, view := range p.gitViews {
+		*v = *view
 	}
-	if len(p.gitViews) == 0 { // git reads none of it now
+	if len(p.gitViews) == 0 { // git reads no settings for it now
 		for file := range v.origins {
 			v.origins.recordFile(file)
 		}

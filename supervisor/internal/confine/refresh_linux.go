@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Refresh takes in what programs outside have changed: it protects what git's settings lead to now, shows
-// the session what is in these places, takes away those that have gone, and returns when that is so. The
-// notices are for the session's user.
+// Refresh applies what programs outside have changed. It protects the paths that git settings lead
+// to now, mounts the new files, and removes mounts whose files are gone. It returns when that is
+// done. The notices are for the user of the session.
 func (b *Sandbox) Refresh(changed *Grant) (notices []string) {
 	b.guardMore(nil, changed.GitTargets)
 	b.hideMore(changed.Unreadable)
@@ -21,7 +21,7 @@ func (b *Sandbox) Refresh(changed *Grant) (notices []string) {
 	}
 	done := make(chan struct{})
 	go func() {
-		runtime.LockOSThread() // and never unlocked, as for a grant
+		runtime.LockOSThread() // never unlocked, as for a grant
 		defer close(done)
 		b.grantMu.Lock()
 		defer b.grantMu.Unlock()
@@ -31,14 +31,14 @@ func (b *Sandbox) Refresh(changed *Grant) (notices []string) {
 	return notices
 }
 
-// refreshMounts clones what the places show now, where only this thread sees the mounts that it needs for that,
-// and then exchanges them in the worker's mounts.
+// refreshMounts clones what the mounts show now, in mounts that only this thread sees, and then
+// replaces the mounts of the worker.
 func (b *Sandbox) refreshMounts(changed *Grant) (notices []string) {
 	r := &mountRefresh{sandbox: b, Sandbox: &Sandbox{plan: b.plan, store: b.store}}
 	r.checkStep("mounts", "", unix.Unshare(unix.CLONE_FS|unix.CLONE_NEWNS))
 	r.runSteps(r.mountStore)
-	for _, place := range changed.Mounts {
-		r.runSteps(func() { r.cloneMount(place) })
+	for _, m := range changed.Mounts {
+		r.runSteps(func() { r.cloneMount(m) })
 	}
 	r.runSteps(func() { r.checkStep("mounts", "", unix.Setns(b.mountNS, unix.CLONE_NEWNS)) })
 	for _, path := range changed.Removed {
@@ -53,13 +53,14 @@ func (b *Sandbox) refreshMounts(changed *Grant) (notices []string) {
 	return r.notices
 }
 
-// A mountRefresh is a refresh under way. Its own Box has the steps and notices.
+// A mountRefresh is a refresh that is being applied. The embedded Sandbox collects its steps and
+// notices.
 type mountRefresh struct {
 	*Sandbox
 	sandbox *Sandbox
 }
 
-// mountStore mounts the filesystem of a bounded session where its layers are.
+// mountStore mounts the size-limited filesystem of a session at the path of its overlays.
 func (r *mountRefresh) mountStore() {
 	if r.sandbox.storeMount < 0 {
 		return
@@ -81,25 +82,26 @@ func (r *mountRefresh) mountStore() {
 	}
 }
 
-// cloneMount clones what a place shows now. One that goes in the meantime stays as it was.
-func (r *mountRefresh) cloneMount(place Mount) {
-	path := string(place.Path)
+// cloneMount clones what a mount shows now. If the file disappears in the meantime, the old mount
+// stays.
+func (r *mountRefresh) cloneMount(m Mount) {
+	path := string(m.Path)
 	fd, err := -1, error(nil)
-	switch place.Kind {
+	switch m.Kind {
 	case symbolicLink:
 	case overlayMount:
-		if fd, err = r.layerOf(place); err != nil {
-			r.notices = append(r.notices, fmt.Sprintf("%s was replaced outside: this session only reads the new one until you reset it, because its filesystem does not allow overlays (%v)", path, err))
-			place.Kind = grantableBind
+		if fd, err = r.layerOf(m); err != nil {
+			r.notices = append(r.notices, fmt.Sprintf("%s was replaced outside; this session only reads the new one until you reset it, because its filesystem does not allow overlays (%v)", path, err))
+			m.Kind = grantableBind
 			fd, err = clonePlanPath(path)
 		}
 	case readOnlyParent:
 		fd, err = newFilesystem("tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, [2]string{"mode", "0755"}, [2]string{"size", maxParentDirSize})
 	default:
 		from := path
-		switch place.Kind {
+		switch m.Kind {
 		case replacedFile:
-			from = string(place.Source)
+			from = string(m.Source)
 		case writableParent:
 			from = r.makeStateDir(r.store, boundedName("built", path), 0o700)
 		case maskedPath:
@@ -108,22 +110,22 @@ func (r *mountRefresh) cloneMount(place Mount) {
 		fd, err = clonePlanPath(from)
 	}
 	if err == nil && fd >= 0 {
-		if err = setAttributes(fd, "", mountAttributes(place.Kind, true)); err != nil {
+		if err = setAttributes(fd, "", mountAttributes(m.Kind, true)); err != nil {
 			unix.Close(fd)
 		}
 	}
 	if err == nil {
-		r.detached = append(r.detached, detachedMount{place, fd})
+		r.detached = append(r.detached, detachedMount{m, fd})
 	}
 }
 
-// layerOf makes a layer of one directory. The session keeps what it has written there.
-func (r *mountRefresh) layerOf(place Mount) (int, error) {
-	below, err := filepath.Rel(string(place.Source), string(place.Path))
+// layerOf makes an overlay over one directory. What the session has written there is kept.
+func (r *mountRefresh) layerOf(m Mount) (int, error) {
+	below, err := filepath.Rel(string(m.Source), string(m.Path))
 	if err != nil {
 		return -1, err
 	}
-	name := boundedName("layer", string(place.Source))
+	name := boundedName("layer", string(m.Source))
 	work := filepath.Join(r.store, name, "again", strconv.FormatUint(r.sandbox.layerCount.Add(1), 10))
 	upper := filepath.Join(r.store, name, "upper", below)
 	for _, dir := range []string{work, upper} {
@@ -131,10 +133,10 @@ func (r *mountRefresh) layerOf(place Mount) (int, error) {
 			return -1, err
 		}
 	}
-	return newOverlay(string(place.Path), upper, work)
+	return newOverlay(string(m.Path), upper, work)
 }
 
-// removeMount takes a place away, and its name in a directory of the session's own.
+// removeMount removes a mount, and its name if the parent is a directory of the session.
 func (r *mountRefresh) removeMount(path string) {
 	dir, err := r.openMountParent(path)
 	if err != nil {
@@ -144,15 +146,16 @@ func (r *mountRefresh) removeMount(path string) {
 	if unix.Fchdir(dir) != nil {
 		return
 	}
-	_ = unix.Unmount(filepath.Base(path), unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW) // a link is no mount
+	_ = unix.Unmount(filepath.Base(path), unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW) // a link is not a mount
 	r.sandbox.forgetMount(path)
 	if around := r.kindAbove(path); around.isEmptyDir() {
-		_ = withWritableDir(dir, around, func(at int) error { return removeEmpty(at, filepath.Base(path)) }) // what the session has put there stays
+		_ = withWritableDir(dir, around, func(at int) error { return removeEmpty(at, filepath.Base(path)) }) // files of the session stay
 	}
 }
 
-// replaceMount puts a clone in the place of what was mounted there. Programs that have that open keep it. Where
-// the session has made something of its own, that stays until a reset.
+// replaceMount mounts a clone in place of the former mount. Programs that have files of the old
+// mount open keep them. If the session has made something else at the path, that stays until a
+// reset.
 func (r *mountRefresh) replaceMount(c detachedMount) {
 	path := string(c.Path)
 	dir, err := r.openMountParent(path)
@@ -166,9 +169,9 @@ func (r *mountRefresh) replaceMount(c detachedMount) {
 	}
 	own := c.Kind == readOnlyParent || c.Kind == writableParent
 	if own && isMounted(dir, name) {
-		return // the session has its own, with what it needs in it
+		return // the session's directory exists already, with its mounts
 	}
-	over := c.Kind != maskedPath && !own && // which must not be seen for a moment
+	over := c.Kind != maskedPath && !own && // a masked file must not be visible even for a moment
 		unix.Unmount(name, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW) == nil
 	if makeMountPoint(dir, name, c, r.kindAbove(path), over) != nil {
 		return
@@ -178,26 +181,26 @@ func (r *mountRefresh) replaceMount(c detachedMount) {
 	}
 }
 
-// isMounted reports whether a mount is at a name.
+// isMounted reports whether a name is a mount point.
 func isMounted(dir int, name string) bool {
 	var st unix.Statx_t
 	err := unix.Statx(dir, name, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, 0, &st)
 	return err == nil && st.Attributes_mask&st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0
 }
 
-// openMountParent opens the directory of a place.
+// openMountParent opens the parent directory of a mount.
 func (r *mountRefresh) openMountParent(path string) (int, error) {
 	return openParentDir(path, r.kindAbove, false)
 }
 
-// kindAbove returns the kind of the nearest place around a path in the session.
+// kindAbove returns the kind of the nearest mount around a path in the session.
 func (r *mountRefresh) kindAbove(path string) MountKind {
 	r.sandbox.protectMu.RLock()
 	defer r.sandbox.protectMu.RUnlock()
 	return nearestKind(r.sandbox.mountKinds, path)
 }
 
-// forgetMount forgets a mount.
+// forgetMount forgets the kind of a removed mount.
 func (b *Sandbox) forgetMount(path string) {
 	b.protectMu.Lock()
 	defer b.protectMu.Unlock()
@@ -213,10 +216,10 @@ func nearestKind(kinds map[string]MountKind, path string) MountKind {
 	return ""
 }
 
-// openParentDir opens the directory of a path without following links. In a directory of the session's own
-// it makes what is missing. anew is for the start of a worker: then what an earlier one has put in the way
-// goes.
-func openParentDir(path string, around func(string) MountKind, anew bool) (int, error) {
+// openParentDir opens the directory of a path without following links. In a directory of the
+// session it makes missing parts. isStart is set when a worker starts: then files of an earlier
+// worker that are in the way are removed.
+func openParentDir(path string, around func(string) MountKind, isStart bool) (int, error) {
 	dir := filepath.Dir(path)
 	open := func() (int, error) {
 		return unix.Openat2(unix.AT_FDCWD, dir, &unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
@@ -225,14 +228,14 @@ func openParentDir(path string, around func(string) MountKind, anew bool) (int, 
 	if err == nil || !around(dir).isEmptyDir() {
 		return fd, err
 	}
-	above, err := openParentDir(dir, around, anew)
+	above, err := openParentDir(dir, around, isStart)
 	if err != nil {
 		return -1, err
 	}
 	defer unix.Close(above)
 	name := filepath.Base(dir)
 	if err := withWritableDir(above, around(dir), func(at int) error {
-		if anew {
+		if isStart {
 			_ = unix.Unlinkat(at, name, 0)
 		}
 		return unix.Mkdirat(at, name, 0o755)
@@ -242,17 +245,17 @@ func openParentDir(path string, around func(string) MountKind, anew bool) (int, 
 	return open()
 }
 
-// makeMountPoint makes the name at which a clone is mounted, or the link, in a directory of the session's own.
-// over is to mount over what is there.
+// makeMountPoint makes the mount point for a clone, or the symbolic link, in a directory of the
+// session. If over is set, the clone may be mounted over an existing file.
 func makeMountPoint(dir int, name string, c detachedMount, around MountKind, over bool) error {
-	want := uint32(unix.S_IFLNK)
+	kind := uint32(unix.S_IFLNK)
 	if c.fd >= 0 {
-		var clone unix.Statx_t // not Stat, which asks filesystems of other machines
+		var clone unix.Statx_t // not Stat, which would query network filesystems
 		if err := unix.Statx(c.fd, "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE, &clone); err != nil {
 			return err
 		}
-		if want = unix.S_IFREG; clone.Mode&unix.S_IFMT == unix.S_IFDIR {
-			want = unix.S_IFDIR
+		if kind = unix.S_IFREG; clone.Mode&unix.S_IFMT == unix.S_IFDIR {
+			kind = unix.S_IFDIR
 		}
 	}
 	var st unix.Stat_t
@@ -260,7 +263,7 @@ func makeMountPoint(dir int, name string, c detachedMount, around MountKind, ove
 	switch {
 	case err != nil && err != unix.ENOENT, err != nil && !around.isEmptyDir():
 		return err
-	case err == nil && want != unix.S_IFLNK && st.Mode&unix.S_IFMT == want && (over || !around.isEmptyDir()):
+	case err == nil && kind != unix.S_IFLNK && st.Mode&unix.S_IFMT == kind && (over || !around.isEmptyDir()):
 		return nil
 	case err == nil && !around.isEmptyDir():
 		return unix.EEXIST
@@ -271,7 +274,7 @@ func makeMountPoint(dir int, name string, c detachedMount, around MountKind, ove
 				return err
 			}
 		}
-		switch want {
+		switch kind {
 		case unix.S_IFLNK:
 			return unix.Symlinkat(string(c.Source), at, name)
 		case unix.S_IFDIR:
@@ -285,8 +288,8 @@ func makeMountPoint(dir int, name string, c detachedMount, around MountKind, ove
 	})
 }
 
-// removeEmpty removes a mount point, or a link. Files and directories that have something in them are the
-// session's.
+// removeEmpty removes an empty mount point, or a link. Files and directories with content belong to
+// the session.
 func removeEmpty(dir int, name string) error {
 	var st unix.Stat_t
 	if err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
@@ -301,9 +304,9 @@ func removeEmpty(dir int, name string) error {
 	return unix.Unlinkat(dir, name, 0)
 }
 
-// withWritableDir does something in a directory of the session's own. One that is covered is read-only where the
-// session sees it, and not in a mount of our own; it is in memory, which tells it from any directory of the
-// machine.
+// withWritableDir calls do in a directory of the session. A readOnlyParent is read-only where the
+// session sees it, but not in a clone of its mount. It is a tmpfs, which distinguishes it from any
+// directory of the machine.
 func withWritableDir(dir int, around MountKind, do func(at int) error) error {
 	err := do(dir)
 	if err != unix.EROFS || around != readOnlyParent {
@@ -324,13 +327,13 @@ func withWritableDir(dir int, around MountKind, do func(at int) error) error {
 	return do(own)
 }
 
-// makeWritable lets a clone of our own be written, of a mount that the session only reads.
+// makeWritable makes a clone of a read-only mount writable.
 func makeWritable(fd int) error {
 	return unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY})
 }
 
-// mountAttributes returns the attributes of a mount. One that is covered becomes read-only later, when a worker
-// starts.
+// mountAttributes returns the attributes of a mount. When a worker starts, a readOnlyParent becomes
+// read-only only after it was filled.
 func mountAttributes(k MountKind, filled bool) uint64 {
 	set := uint64(unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV)
 	switch {

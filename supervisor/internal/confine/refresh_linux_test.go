@@ -25,24 +25,25 @@ func (w homeFixture) newPlan(t testing.TB, o PlanInput) *Plan {
 	return p
 }
 
-// describeChanges describes what has changed, each place by its kind and its path below the home directory.
-func (w homeFixture) describeChanges(p *Plan) (what []string) {
+// describeChanges describes what has changed: each mount by its kind and its path below the home
+// directory.
+func (w homeFixture) describeChanges(p *Plan) (changes []string) {
 	g, notices := p.TakeChanges()
 	if g != nil {
 		for _, place := range g.Mounts {
-			what = append(what, string(place.Kind)+" "+strings.TrimPrefix(string(place.Path), w.home+"/"))
+			changes = append(changes, string(place.Kind)+" "+strings.TrimPrefix(string(place.Path), w.home+"/"))
 		}
 		for _, path := range g.Removed {
-			what = append(what, "gone "+strings.TrimPrefix(string(path), w.home+"/"))
+			changes = append(changes, "removed "+strings.TrimPrefix(string(path), w.home+"/"))
 		}
 	}
-	return append(what, notices...)
+	return append(changes, notices...)
 }
 
 func TestTakeChanges(t *testing.T) {
 	t.Parallel()
 
-	// A turn takes in what has changed in the home directory, once.
+	// A turn applies what has changed in the home directory, once.
 	t.Run("names what was replaced, once", func(t *testing.T) {
 		t.Parallel()
 		w := newHomeFixture(t)
@@ -73,21 +74,21 @@ func TestTakeChanges(t *testing.T) {
 			want []string
 		}{
 			{"nothing", func() {}, nil},
-			{"a name that is not listed", func() { writeText(t, w.home+"/.new", ""); writeText(t, w.home+"/new", "") }, nil},
-			{"text in a file", func() { writeText(t, w.home+"/note", "new") }, nil},
+			{"an unlisted name", func() { writeText(t, w.home+"/.new", ""); writeText(t, w.home+"/new", "") }, nil},
+			{"the text of a file", func() { writeText(t, w.home+"/note", "new") }, nil},
 			{"a file", func() { writeText(t, w.home+"/.n", ""); move(".n", "note") }, []string{"readable note"}},
-			{"a removal", func() { remove("note") }, []string{"gone note"}},
-			{"a directory there", func() { makeTestDir(t, w.home+"/note") }, []string{"readable note"}},
+			{"a removal", func() { remove("note") }, []string{"removed note"}},
+			{"a directory in its place", func() { makeTestDir(t, w.home+"/note") }, []string{"readable note"}},
 			{"a directory", func() { move("data", "d"); makeTestDir(t, w.home+"/data") }, []string{"readable data"}},
 			{"a cache", func() { move(".cache/ruff", ".cache/p"); makeTestDir(t, w.home+"/.cache/ruff") }, []string{"layer .cache/ruff"}},
 			{"the directory around a cache", func() { move(".cache", ".c"); makeTestDir(t, w.home+"/.cache/ruff") }, []string{"layer .cache/ruff"}},
-			{"a cache that comes", func() { makeTestDir(t, w.home+"/.cache/uv") }, []string{"layer .cache/uv"}},
-			{"a toolchain that comes", func() { makeTestDir(t, w.home+"/.ghcup/bin") }, []string{"built .ghcup", "layer .ghcup/bin"}},
+			{"a new cache", func() { makeTestDir(t, w.home+"/.cache/uv") }, []string{"layer .cache/uv"}},
+			{"a new toolchain", func() { makeTestDir(t, w.home+"/.ghcup/bin") }, []string{"built .ghcup", "layer .ghcup/bin"}},
 			{"a link", func() { remove("link"); _ = os.Symlink("note", w.home+"/link") }, []string{"linked link"}},
 			{"settings", func() { writeText(t, w.home+"/.condarc", "more: https://me:pw@host/") }, []string{"replaced .condarc"}},
-			{"settings that say the same", func() { writeText(t, w.home+"/.condarc", "more: https://you:pw@host/") }, nil},
-			{"settings that go", func() { remove(".condarc") }, []string{"gone .condarc"}},
-			{"the workspace", func() { move("work", "w"); makeTestDir(t, w.work) }, []string{w.work + " was replaced outside: this session keeps writing to the old one until you reset it"}},
+			{"settings that are the same when redacted", func() { writeText(t, w.home+"/.condarc", "more: https://you:pw@host/") }, nil},
+			{"removed settings", func() { remove(".condarc") }, []string{"removed .condarc"}},
+			{"the workspace", func() { move("work", "w"); makeTestDir(t, w.work) }, []string{w.work + " was replaced outside; this session keeps writing to the old one until you reset it"}},
 		} {
 			c.do()
 			if got := w.describeChanges(p); !slices.Equal(got, c.want) {
@@ -102,7 +103,8 @@ func TestTakeChanges(t *testing.T) {
 		}
 	})
 
-	// A login may be written to a file of a tool while the session runs, however many tools there are.
+	// A login may be written to a file of a tool while the session runs, even if there are many
+	// tools.
 	t.Run("follows the files of many tools", func(t *testing.T) {
 		t.Parallel()
 		w := newHomeFixture(t)
@@ -118,7 +120,7 @@ func TestTakeChanges(t *testing.T) {
 		if got, want := w.describeChanges(p), []string{"replaced .conda/envs/e/conda-meta/state"}; !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
-		for p.watch.isStale() { // a file is looked at again for a moment after it has changed
+		for p.watch.isStale() { // a file is checked again for a moment after a change
 			w.describeChanges(p)
 		}
 		writeText(t, w.home+"/.conda/envs/later/pip.conf", "index-url = https://me:secret@host/") // next to the first
@@ -130,14 +132,14 @@ func TestTakeChanges(t *testing.T) {
 				makeTestDir(t, fmt.Sprintf("%s/.virtualenvs/%d", w.home, i))
 			}
 			_, notices, err := NewPlan(workspaceSandbox(), o)
-			if told := strings.Count(strings.Join(notices, "\n"), "files that may get a login"); err != nil || told != want {
+			if count := strings.Count(strings.Join(notices, "\n"), "files that may get a login"); err != nil || count != want {
 				t.Errorf("%d environments: got the notices %q, %v", all, notices, err)
 			}
 		}
 	})
 
-	// A directory that a variable or a link names outside of the home directory holds logins there, too, when a
-	// program makes it later, or puts another in its place.
+	// A directory outside of the home directory that a variable or a link names contains logins as
+	// well, if a program makes it later or replaces it.
 	t.Run("never shows the machine's directory elsewhere", func(t *testing.T) {
 		t.Parallel()
 		w := newHomeFixture(t)
@@ -157,7 +159,7 @@ func TestTakeChanges(t *testing.T) {
 		}
 		for _, path := range []string{data + "/conf", data + "/later/cache"} {
 			if !slices.Contains(p.Unreadable, Path(path)) {
-				t.Errorf("got %q, want opens in %s to be decided: it is not there yet", p.Unreadable, path)
+				t.Errorf("got %q, want opens in %s to be checked, because it does not exist yet", p.Unreadable, path)
 			}
 		}
 		writeText(t, data+"/conf/fontconfig/x", "")
@@ -168,19 +170,19 @@ func TestTakeChanges(t *testing.T) {
 		makeTestDir(t, data+"/state")
 		g, _ := p.TakeChanges()
 		if g == nil {
-			t.Fatal("nothing has changed, want places")
+			t.Fatal("got no changes, want mounts")
 		}
 		want := []Mount{{Path: Path(data + "/conf"), Kind: maskedPath}, {Path: Path(data + "/state"), Kind: writableParent}}
 		if !slices.Equal(g.Mounts, want) || len(g.Removed) > 0 {
-			t.Errorf("got %v, gone %q, want %v", g.Mounts, g.Removed, want)
+			t.Errorf("got %v, removed %q, want %v", g.Mounts, g.Removed, want)
 		}
 		if g, notices := p.TakeChanges(); g != nil || len(notices) > 0 {
 			t.Errorf("got %v, %q, want nothing a second time", g, notices)
 		}
 	})
 
-	// A turn takes in what has changed of the files and directories that a user has shown the session, at its
-	// start or later, wherever they are.
+	// A turn applies changes of the files and directories that a user has shown to the session, at
+	// its start or later, wherever they are.
 	t.Run("names changes of what the user has shown", func(t *testing.T) {
 		t.Parallel()
 		w := newHomeFixture(t)
@@ -229,17 +231,17 @@ func TestTakeChanges(t *testing.T) {
 			do   func()
 			want []string
 		}{
-			{"a name of the lists", func() { makeTestDir(t, w.home+"/.cache/uv") }, []string{"layer .cache/uv"}},
-			{"a directory that was named", replace(w.home + "/.first"), []string{"readable .first"}},
-			{"a file that was named elsewhere", replace(w.tmp + "/first"), []string{"readable " + w.tmp + "/first"}},
+			{"a listed name", func() { makeTestDir(t, w.home+"/.cache/uv") }, []string{"layer .cache/uv"}},
+			{"a directory named at the start", replace(w.home + "/.first"), []string{"readable .first"}},
+			{"a file elsewhere named at the start", replace(w.tmp + "/first"), []string{"readable " + w.tmp + "/first"}},
 			{"a file", replace(w.home + "/.notes"), []string{"readable .notes"}},
 			{"a directory", replace(w.home + "/.data"), []string{"readable .data"}},
 			{"a file elsewhere", replace(w.tmp + "/table"), []string{"readable " + w.tmp + "/table"}},
-			{"a layer in a directory", replace(w.home + "/.ipython/profile_default/startup"), []string{"layer .ipython/profile_default/startup"}},
+			{"an overlay in a directory", replace(w.home + "/.ipython/profile_default/startup"), []string{"layer .ipython/profile_default/startup"}},
 			{"a directory that was built for the session", replace(w.home + "/.jupyter"), []string{"readable .jupyter"}},
-			{"settings that a user has shown as they are", replace(w.home + "/.gitconfig"), []string{"readable .gitconfig"}},
-			{"a removal", func() { _ = os.Remove(w.home + "/.notes") }, []string{"gone .notes"}},
-			{"what comes again", func() { writeText(t, w.home+"/.notes", "") }, []string{"readable .notes"}},
+			{"settings that a user has shown unredacted", replace(w.home + "/.gitconfig"), []string{"readable .gitconfig"}},
+			{"a removal", func() { _ = os.Remove(w.home + "/.notes") }, []string{"removed .notes"}},
+			{"a file made again", func() { writeText(t, w.home+"/.notes", "") }, []string{"readable .notes"}},
 		} {
 			c.do()
 			if got := w.describeChanges(p); !slices.Equal(got, c.want) {
@@ -258,7 +260,7 @@ func TestTakeChanges(t *testing.T) {
 	})
 }
 
-// A link that the session has made in the place of its settings is not followed.
+// The writer does not follow a link that the session has made in place of its settings.
 func TestSettingsWriter_FollowsNoLink(t *testing.T) {
 	t.Parallel()
 	w := newHomeFixture(t)
@@ -283,14 +285,14 @@ func TestSettingsWriter_FollowsNoLink(t *testing.T) {
 		}
 	}
 	if got, _ := os.ReadFile(victim); string(got) != "untouched" {
-		t.Errorf("the file that a link leads to is %q", got)
+		t.Errorf("the target of the link is %q", got)
 	}
 }
 
 func TestNewPlanLookups(t *testing.T) {
 	t.Parallel()
 
-	// A directory of another machine that does not answer holds up neither a start nor a turn.
+	// A network directory that does not answer delays neither a start nor a turn.
 	t.Run("does not wait for a filesystem", func(t *testing.T) {
 		t.Parallel()
 		w := newHomeFixture(t)
@@ -298,13 +300,13 @@ func TestNewPlanLookups(t *testing.T) {
 		makeTestDir(t, remote)
 		dead, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
 		if err != nil {
-			t.Skip("no filesystem that never answers can be made here")
+			t.Skip("cannot mount a filesystem that never answers")
 		}
 		var kinds []MountKind
 		mounted, done := false, make(chan struct{})
 		go func() {
 			defer close(done)
-			runtime.LockOSThread() // and never unlocked: it has mounts of its own
+			runtime.LockOSThread() // never unlocked: the thread has its own mounts
 			options := fmt.Sprintf("fd=%d,rootmode=40000,user_id=%d,group_id=%d", dead.Fd(), os.Getuid(), os.Getgid())
 			if unix.Unshare(unix.CLONE_NEWNS|unix.CLONE_FS) != nil || unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "") != nil || unix.Mount("dead", remote, "fuse", 0, options) != nil {
 				return
@@ -315,7 +317,7 @@ func TestNewPlanLookups(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			writeText(t, w.home+"/new", "") // so that names are looked at
+			writeText(t, w.home+"/new", "") // so that names are checked
 			if g, notices := p.TakeChanges(); g != nil || len(notices) > 0 {
 				t.Errorf("got %v, %q, want no change", g, notices)
 			}
@@ -328,19 +330,20 @@ func TestNewPlanLookups(t *testing.T) {
 		select {
 		case <-done:
 		case <-time.After(time.Minute):
-			t.Error("it waits for the filesystem")
+			t.Error("the plan waits for the filesystem")
 		}
-		dead.Close() // now all that waits has an error
+		dead.Close() // fails all waiting calls
 		<-done
 		if !mounted {
-			t.Skip("no filesystem that never answers can be made here")
+			t.Skip("cannot mount a filesystem that never answers")
 		}
 		if !slices.Equal(kinds, []MountKind{grantableBind}) {
 			t.Errorf("got %q, want the directory to be shown", kinds)
 		}
 	})
 
-	// Each directory that a session writes has its own share of the repositories that a turn looks at.
+	// Each directory that a session writes has its own share of the repositories that a turn
+	// checks.
 	t.Run("looks at repositories of each directory", func(t *testing.T) {
 		t.Parallel()
 		w := newHomeFixture(t)
@@ -368,11 +371,11 @@ func TestNewPlanLookups(t *testing.T) {
 			t.Skip("git is not installed")
 		}
 		if !slices.ContainsFunc(p.watch.gitViews, func(v *gitView) bool { return v.work == more }) {
-			t.Errorf("%s is not among the %d that are looked at", more, len(p.watch.gitViews))
+			t.Errorf("%s is not among the %d checked repositories", more, len(p.watch.gitViews))
 		}
 	})
 
-	// A session sees what variables and files outside of its reach name.
+	// A session sees the directories that variables and files outside of its reach name.
 	t.Run("shows what interpreters name", func(t *testing.T) {
 		t.Parallel()
 		w := newHomeFixture(t)
@@ -395,7 +398,8 @@ func TestNewPlanLookups(t *testing.T) {
 		}
 	})
 
-	// Directories of programs and caches that variables put into the workspace lead a session nowhere else.
+	// Directories of programs and caches that variables place in the workspace lead a session
+	// nowhere else.
 	t.Run("shows nothing through links in the workspace", func(t *testing.T) {
 		t.Parallel()
 		w := newHomeFixture(t)
@@ -432,13 +436,13 @@ func TestMountAliases(t *testing.T) {
 			want       []mountAlias
 		}{
 			{"one filesystem", "1 0 8:1 / / rw - ext4 /dev/a rw\n2 1 0:5 / /proc rw - proc proc rw\n", nil},
-			{"a bind mount of it", "1 0 8:1 / / rw - ext4 a rw\n2 1 8:1 /users/me /mnt/a\\040b rw - ext4 a rw\n", []mountAlias{{"/mnt/a b", "/mnt/a b"}}},
-			{"of one above it", "1 0 8:1 / / rw - ext4 a rw\n2 1 8:1 / /mnt rw - ext4 a rw\n", []mountAlias{{"/mnt/users/me", "/mnt"}}},
-			{"of one below it", "1 0 8:1 / / rw - ext4 a rw\n2 1 8:1 /users/me/data /data rw - ext4 a rw\n", nil},
+			{"a bind mount of the directory", "1 0 8:1 / / rw - ext4 a rw\n2 1 8:1 /users/me /mnt/a\\040b rw - ext4 a rw\n", []mountAlias{{"/mnt/a b", "/mnt/a b"}}},
+			{"a bind mount of a directory above", "1 0 8:1 / / rw - ext4 a rw\n2 1 8:1 / /mnt rw - ext4 a rw\n", []mountAlias{{"/mnt/users/me", "/mnt"}}},
+			{"a bind mount of a directory below", "1 0 8:1 / / rw - ext4 a rw\n2 1 8:1 /users/me/data /data rw - ext4 a rw\n", nil},
 			{"the top of btrfs", "1 0 0:30 /@ / rw - btrfs a rw\n2 1 0:30 /@home /users rw - btrfs a rw\n3 1 0:30 / /mnt/top rw - btrfs a rw\n", []mountAlias{{"/mnt/top/@home/me", "/mnt/top"}}},
-			{"a disk with all of it", "1 0 8:1 / / rw - ext4 a rw\n2 1 8:2 / /disk rw - ext4 b rw\n3 1 8:2 /users /users rw - ext4 b rw\n", []mountAlias{{"/disk/users/me", "/disk"}}},
+			{"a disk with the directory", "1 0 8:1 / / rw - ext4 a rw\n2 1 8:2 / /disk rw - ext4 b rw\n3 1 8:2 /users /users rw - ext4 b rw\n", []mountAlias{{"/disk/users/me", "/disk"}}},
 			{"mounted over itself", "1 0 8:1 / / rw - ext4 a rw\n2 1 8:1 /users/me /users/me rw - ext4 a rw\n", nil},
-			{"another of that name", "1 0 8:1 / / rw - ext4 a rw\n2 1 8:2 / /users rw - ext4 b rw\n3 1 8:1 / /mnt rw - ext4 a rw\n", nil},
+			{"another directory of that name", "1 0 8:1 / / rw - ext4 a rw\n2 1 8:2 / /users rw - ext4 b rw\n3 1 8:1 / /mnt rw - ext4 a rw\n", nil},
 		} {
 			if got := mountAliases(parseMountInfo(c.list), "/users/me"); !slices.Equal(got, c.want) {
 				t.Errorf("%s: got %v, want %v", c.what, got, c.want)
@@ -446,7 +450,7 @@ func TestMountAliases(t *testing.T) {
 		}
 	})
 
-	// /etc/wsl.conf may say that drives are mounted elsewhere than below /mnt.
+	// /etc/wsl.conf may mount drives elsewhere than below /mnt.
 	t.Run("finds Windows homes on every drive", func(t *testing.T) {
 		t.Parallel()
 		drive := real(t.TempDir())
@@ -457,7 +461,7 @@ func TestMountAliases(t *testing.T) {
 		}{
 			{"WSL 2", drive + ` rw,noatime shared:1 - 9p C:\134 rw,aname=drvfs;path=C:\134`, true},
 			{"WSL 1", drive + ` rw - drvfs D: rw`, true},
-			{"a directory of another machine", drive + ` rw - nfs h:/srv rw`, false},
+			{"a network directory", drive + ` rw - nfs h:/srv rw`, false},
 			{"without a source", drive + ` rw - tmpfs`, false},
 		} {
 			got := windowsHomes(parseMountInfo("2 1 0:50 / " + c.mount + "\n"))
@@ -475,10 +479,10 @@ func TestMountAliases(t *testing.T) {
 			want       map[string]string
 		}{
 			{"one filesystem", root, nil},
-			{"one in it", root + "2 1 8:1 /users/me/.ssh/old /mnt/k rw - ext4 a rw\n", map[string]string{"/mnt/k": "/users/me/.ssh/old"}},
-			{"one of a disk that is mounted there", root + "2 1 8:2 /keys /users/me/.ssh rw - ext4 b rw\n3 1 8:2 /keys/id /mnt/id rw - ext4 b rw\n", map[string]string{"/mnt/id": "/users/me/.ssh/id"}},
-			{"one mounted in it again", root + "2 1 8:1 /users/me/.ssh/old /users/me/.ssh/new rw - ext4 a rw\n", nil},
-			{"all of it", root + "2 1 8:1 /users/me/.ssh /mnt/k rw - ext4 a rw\n", nil},
+			{"a directory in it", root + "2 1 8:1 /users/me/.ssh/old /mnt/k rw - ext4 a rw\n", map[string]string{"/mnt/k": "/users/me/.ssh/old"}},
+			{"a directory of a disk that is mounted there", root + "2 1 8:2 /keys /users/me/.ssh rw - ext4 b rw\n3 1 8:2 /keys/id /mnt/id rw - ext4 b rw\n", map[string]string{"/mnt/id": "/users/me/.ssh/id"}},
+			{"a directory in it, mounted in it again", root + "2 1 8:1 /users/me/.ssh/old /users/me/.ssh/new rw - ext4 a rw\n", nil},
+			{"the whole directory", root + "2 1 8:1 /users/me/.ssh /mnt/k rw - ext4 a rw\n", nil},
 			{"another disk", root + "2 1 8:2 /users/me/.ssh/old /mnt/k rw - ext4 b rw\n", nil},
 		} {
 			if got := mountsInside(parseMountInfo(c.list), "/users/me/.ssh"); !maps.Equal(got, c.want) {
@@ -488,20 +492,20 @@ func TestMountAliases(t *testing.T) {
 	})
 }
 
-// BenchmarkChanged is what the beginning of a turn costs in the supervisor, with 300 names in the home
-// directory; the first row is one look at a file, to compare with.
+// BenchmarkChanged measures the cost of a turn's start in the supervisor, with 300 names in the
+// home directory. The first row is one stat of a file, for comparison.
 func BenchmarkChanged(b *testing.B) {
 	for _, c := range []struct {
 		what string
 		do   func(w homeFixture, i int)
 	}{
-		{"one look", nil},
+		{"one stat", nil},
 		{"nothing", func(homeFixture, int) {}},
 		{"another name", func(w homeFixture, i int) {
 			_ = os.WriteFile(w.home+"/.claude.json.tmp", nil, 0o600)
 			_ = os.Rename(w.home+"/.claude.json.tmp", w.home+"/.claude.json")
 		}},
-		{"a name that is shown", func(w homeFixture, i int) {
+		{"a shown name", func(w homeFixture, i int) {
 			_ = os.WriteFile(w.home+"/.n", nil, 0o600)
 			_ = os.Rename(w.home+"/.n", w.home+"/n000")
 		}},
@@ -519,7 +523,7 @@ func BenchmarkChanged(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			for _, dir := range []string{base, w.home} { // else it is looked at again for a while
+			for _, dir := range []string{base, w.home} { // otherwise it is checked again for a while
 				if err := os.Chtimes(dir, time.Time{}, time.Now().Add(-time.Hour)); err != nil {
 					b.Fatal(err)
 				}
@@ -540,7 +544,7 @@ func BenchmarkChanged(b *testing.B) {
 	}
 }
 
-// A session may set the times of a file that it may not write.
+// A session may set the times of a file that it must not write.
 func TestRecords_TimeSetBack(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "config")
@@ -548,7 +552,7 @@ func TestRecords_TimeSetBack(t *testing.T) {
 	was := stampOf(file)
 	r := records{file: record{stamp: was}}
 	if r.hasChanged(file) {
-		t.Fatal("it has not changed")
+		t.Fatal("an unchanged file counts as changed")
 	}
 	for stampOf(file).changed == was.changed { // the clock of some filesystems is coarse
 		writeText(t, file, "two")
@@ -557,6 +561,6 @@ func TestRecords_TimeSetBack(t *testing.T) {
 		}
 	}
 	if !r.hasChanged(file) {
-		t.Error("the edit is not seen")
+		t.Error("the edit was not noticed")
 	}
 }

@@ -11,17 +11,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Git runs hooks, and what its settings name, of each repository that it is asked about. A directory becomes a repository's by its last part, whoever made the others. Then what is in it is judged
-// as it would be if it were made now: no hooks, and no settings that name programs.
+// Git runs the hooks of each repository that it visits, and programs that its settings name. A
+// directory becomes a repository with its last part, by whichever program the other parts were
+// made. When that happens, its content is checked as if it were made now: it must have no hooks,
+// and no settings that name programs.
 
-// commondirText is what the directory of a linked work tree says about where its repository is.
+// commondirText is the content of commondir in the git directory of a linked work tree, which leads
+// to the repository.
 const commondirText = "../.."
 
-// isWorkTree reports whether a directory has its place among the work trees of a repository.
+// isWorkTree reports whether a git directory is among the work trees of a repository.
 func isWorkTree(git string) bool { return path.Base(path.Dir(git)) == "worktrees" }
 
-// hasWorkTree reports whether a directory may be that of a linked work tree, or have some: elsewhere they
-// would be another repository's.
+// hasWorkTree reports whether a directory may be the git directory of a linked work tree, or
+// contain some. Elsewhere they would belong to another repository.
 func hasWorkTree(full string) bool {
 	mayBeLinked := func(dir string) bool { return linkedTreePresence(dir) != missing }
 	if foldPath(path.Base(full)) != "worktrees" {
@@ -31,14 +34,14 @@ func hasWorkTree(full string) bool {
 	return presenceOfError(err) == unknown || slices.ContainsFunc(entries, func(e os.DirEntry) bool { return mayBeLinked(full + "/" + e.Name()) })
 }
 
-// checkCreated judges what a call has made. It is asked also for names that are free: somebody else may have made a
-// repository around one in this moment.
+// checkCreated checks what a call has made. It is also called for unprotected names, because a
+// repository may have been made around the name at the same time.
 func (b *Sandbox) checkCreated(s nameInDir, moved bool) error {
 	return b.withStablePath(s, func(s nameInDir) error { return b.checkCreatedPath(s, moved) })
 }
 
-// checkCreatedPath is admit for one path. It looks into the directory that is open: another may have its path for a
-// moment.
+// checkCreatedPath is checkCreated for one path. It inspects the open directory, because another
+// one may have its path for a moment.
 func (b *Sandbox) checkCreatedPath(s nameInDir, moved bool) error {
 	name, above := foldPath(s.name), selfFDPath(s.dir)
 	if !moved && !gitDirParts[name] {
@@ -48,7 +51,7 @@ func (b *Sandbox) checkCreatedPath(s nameInDir, moved bool) error {
 		return protectedNameError{path: s.fullPath}
 	}
 	switch {
-	case gitDirParts[name] && canBeGitDir(above) && (name != "worktrees" || headPresence(above) != present): // else it was one before
+	case gitDirParts[name] && canBeGitDir(above) && (name != "worktrees" || headPresence(above) != present): // otherwise it was a repository before
 		if err := b.checkGitDir(s.dir, path.Dir(s.fullPath)); err != nil {
 			return err
 		}
@@ -64,14 +67,14 @@ func (b *Sandbox) checkCreatedPath(s nameInDir, moved bool) error {
 	return nil
 }
 
-// isGitLink reports whether a link gets the name .git. A person's git init completes the directory to which
-// one leads, and a session can fill that at any time.
+// isGitLink reports whether a name is a link called .git. A user's git init would complete the
+// directory that it leads to, and a session could fill that at any time.
 func (b *Sandbox) isGitLink(s nameInDir, full string) bool {
 	return foldPath(path.Base(full)) == ".git" && s.fileType() == unix.S_IFLNK && b.isWritablePath(full)
 }
 
-// checkGitDir returns why a directory must not be that of a repository. The settings get a copy in their place:
-// a program may still have them open.
+// checkGitDir returns an error if a directory must not become a git directory. It replaces the
+// settings by a copy, because a program may still have them open.
 func (b *Sandbox) checkGitDir(dir int, git string) error {
 	if !b.isWritablePath(git) {
 		return nil
@@ -106,8 +109,8 @@ func (b *Sandbox) checkGitDir(dir int, git string) error {
 	return nil
 }
 
-// openCommondir opens the file in which git says where the repository of a linked work tree is. There is one right
-// text, so that is written here, and the program gets a file without a name.
+// openCommondir opens the file that leads from a linked work tree to its repository. Only one
+// content is valid, so the monitor writes it, and the program gets an unnamed file.
 func (b *Sandbox) openCommondir(n *seccompNotif, s nameInDir) (int, error) {
 	fd := -1
 	err := b.withUmask(n, func() (err error) {
@@ -130,8 +133,8 @@ func (b *Sandbox) isCommondir(s nameInDir) bool {
 	return s.name == "commondir" && isWorkTree(path.Dir(s.fullPath)) && b.accessOf(s.fullPath) == accessRemove
 }
 
-// findHook returns a file that git would run or read in a directory of a repository, or "" and true if that
-// leads somewhere else.
+// findHook returns a file that git would run or read in a subdirectory of a git directory. It
+// returns "" and true if the subdirectory cannot be read as such, for example because it is a link.
 func findHook(dir int, below string) (name string, found bool) {
 	fd, err := unix.Openat(dir, below, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -152,7 +155,7 @@ func findHook(dir int, below string) (name string, found bool) {
 	}
 }
 
-// gitOwnerOf says whose the settings are that a repository, or a work tree of one, has by a name.
+// gitOwnerOf returns the owner of a settings file with this name in a git directory.
 func (b *Sandbox) gitOwnerOf(git, name string, own bool) gitOwner {
 	common := git
 	if isWorkTree(git) {
@@ -165,14 +168,14 @@ func (b *Sandbox) gitOwnerOf(git, name string, own bool) gitOwner {
 		}
 		b.protectMu.RLock()
 		defer b.protectMu.RUnlock()
-		isGits := strings.Contains(foldPath(tree+"/"), "/.git/")
-		return !isGits && b.workDirOf(tree) != "" && gitDirOf(tree+"/.git") == git // which names it in turn
+		isInGitDir := strings.Contains(foldPath(tree+"/"), "/.git/")
+		return !isInGitDir && b.workDirOf(tree) != "" && gitDirOf(tree+"/.git") == git // the work tree must name this repository in turn
 	}}
 }
 
-// replaceSettings puts new settings of a repository in the place of the old ones, as git does by a rename,
-// if they differ in what a session may set. It takes a copy: the program may still have its own file open.
-// done is false for all other renames.
+// replaceSettings replaces the settings of a repository, as git does by a rename, if they differ
+// only in what a session may set. It writes a copy, because the program may still have its own file
+// open. done is false for all other renames.
 func (b *Sandbox) replaceSettings(from nameInDir, file string, flags uint) (done bool, err error) {
 	dir, name := path.Split(file)
 	if !settingsNames[name] || flags != 0 {
@@ -186,23 +189,23 @@ func (b *Sandbox) replaceSettings(from nameInDir, file string, flags uint) (done
 	if !b.isSettingsTarget(to) {
 		return false, nil
 	}
-	if from.isSame(to) { // the kernel does nothing then
+	if from.isSame(to) { // the kernel does nothing in this case
 		return true, nil
 	}
-	now, mode, err := readSettings(from.dir, from.name)
+	text, mode, err := readSettings(from.dir, from.name)
 	if err != nil {
 		return false, err
 	}
-	if err := b.checkAndPutSettings(to, now, mode); err != nil {
+	if err := b.checkAndPutSettings(to, text, mode); err != nil {
 		return false, err
 	}
 	return true, unix.Unlinkat(from.dir, from.name, 0)
 }
 
-// settingsNames are the names of the settings of a repository.
+// settingsNames are the names of the settings files of a repository.
 var settingsNames = map[string]bool{"config": true, "config.worktree": true}
 
-// isSettingsTarget reports whether new settings are judged that get a name.
+// isSettingsTarget reports whether a name is a settings file whose new content must be checked.
 func (b *Sandbox) isSettingsTarget(to nameInDir) bool {
 	if !settingsNames[to.name] {
 		return false
@@ -216,28 +219,28 @@ func (b *Sandbox) isSettingsTarget(to nameInDir) bool {
 	return false
 }
 
-// checkAndPutSettings judges new settings, and puts a copy in the place of the old ones.
-func (b *Sandbox) checkAndPutSettings(to nameInDir, now []byte, mode uint32) error {
-	was, old, err := readSettings(to.dir, to.name)
+// checkAndPutSettings checks new settings, and replaces the old ones by a copy of them.
+func (b *Sandbox) checkAndPutSettings(to nameInDir, text []byte, mode uint32) error {
+	oldText, oldMode, err := readSettings(to.dir, to.name)
 	switch {
 	case err == nil:
-		mode = old
+		mode = oldMode
 	case err != unix.ENOENT:
 		return protectedNameError{path: to.fullPath}
 	}
-	if setting, refused := refusedSetting(was, now, b.gitOwnerOf(path.Dir(to.fullPath), to.name, b.accessOf(to.fullPath) != accessNone)); refused {
+	if setting, refused := refusedSetting(oldText, text, b.gitOwnerOf(path.Dir(to.fullPath), to.name, b.accessOf(to.fullPath) != accessNone)); refused {
 		return protectedNameError{to.fullPath, setting}
 	}
-	return putSettings(to.dir, to.name, now, mode)
+	return putSettings(to.dir, to.name, text, mode)
 }
 
-// checkedSettingsPrefix is how the name of settings begins that were checked, until they have their place. No program
-// of the session may write them.
+// checkedSettingsPrefix is the prefix of the temporary name of checked settings. No program of the
+// session may write such a file.
 const checkedSettingsPrefix = "config.checked-by-turnstone"
 
-// putSettings puts a new file in the place of a settings file.
+// putSettings replaces a settings file.
 func putSettings(dir int, name string, text []byte, mode uint32) error {
-	checked := checkedSettingsPrefix + "-" + rand.Text() // other sessions write there, too
+	checked := checkedSettingsPrefix + "-" + rand.Text() // other sessions may write there as well
 	fd, err := unix.Openat(dir, checked, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return err
@@ -258,7 +261,7 @@ func putSettings(dir int, name string, text []byte, mode uint32) error {
 	return err
 }
 
-// readSettings reads a settings file, and its mode.
+// readSettings reads a settings file and its mode.
 func readSettings(dir int, name string) (text []byte, mode uint32, err error) {
 	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -268,7 +271,7 @@ func readSettings(dir int, name string) (text []byte, mode uint32, err error) {
 	return settingsIn(fd)
 }
 
-// settingsIn reads an open settings file, and its mode.
+// settingsIn reads an open settings file and its mode.
 func settingsIn(fd int) (text []byte, mode uint32, err error) {
 	var st unix.Stat_t
 	if unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size > maxSettingsBytes {

@@ -30,7 +30,7 @@ func errnoOf(err error) unix.Errno {
 	return unix.EACCES
 }
 
-// emulateConnect does connect(2) for a thread of the session.
+// emulateConnect makes a connect(2) on behalf of a thread of the session.
 func (b *Sandbox) emulateConnect(n *seccompNotif) error {
 	if int32(n.Data.Args[2]) < 0 || n.Data.Args[2] > unix.SizeofSockaddrAny+16 { // struct sockaddr_storage
 		return unix.EINVAL
@@ -44,7 +44,7 @@ func (b *Sandbox) emulateConnect(n *seccompNotif) error {
 		return err
 	}
 	defer unix.Close(socket)
-	// The thread still existed after both were read, so its number did not belong to another
+	// The call is still pending after both were read, so the thread ID did not belong to another
 	// thread.
 	if err := callIoctl(b.notifyFD, ioctlNotifIDValid, unsafe.Pointer(&n.ID)); err != nil {
 		return err
@@ -53,7 +53,7 @@ func (b *Sandbox) emulateConnect(n *seccompNotif) error {
 	if err != nil {
 		return err
 	}
-	if b.plan.Mechanism != "" { // it shares the machine's network, so there is none that is its own
+	if b.plan.Mechanism != "" { // the session shares the machine's network, so every target is outside
 		to, ok := b.egressTarget(socket, address)
 		if !ok || domain != unix.AF_INET {
 			return unix.EACCES
@@ -74,15 +74,15 @@ func (b *Sandbox) emulateConnect(n *seccompNotif) error {
 		}
 		defer unix.Close(file)
 		address = append(address[:2], "/proc/self/fd/"+strconv.Itoa(file)+"\x00"...)
-	case b.plan.Network: // where a name does not show who listens
-		if ours, err := b.ownsListener(unixListener{abstract: string(address[2:])}); err != nil || !ours {
+	case b.plan.Network: // in the user's network, an abstract name does not show who listens
+		if isOwn, err := b.ownsListener(unixListener{abstract: string(address[2:])}); err != nil || !isOwn {
 			return unix.ECONNREFUSED
 		}
 	}
 	if err := connectTo(socket, address); err != nil {
 		return err
 	}
-	// Processes outside have no number in the session's pid namespace.
+	// Processes outside have no pid in the session's pid namespace.
 	if c, err := unix.GetsockoptUcred(socket, unix.SOL_SOCKET, unix.SO_PEERCRED); err != nil || c.Pid == 0 {
 		_ = unix.Shutdown(socket, unix.SHUT_RDWR)
 		return unix.EACCES
@@ -108,8 +108,8 @@ func connectTo(socket int, address []byte) error {
 	return nil
 }
 
-// openListener opens the file of a socket whose server is in the session. A read-only mount does
-// not prevent connects.
+// openListener opens the file of a socket whose server is in the session. A read-only mount would
+// not prevent a connect.
 func (b *Sandbox) openListener(pid int, path string) (int, error) {
 	if !strings.HasPrefix(path, "/") {
 		var dir [unix.PathMax]byte
@@ -136,8 +136,8 @@ func (b *Sandbox) isInsideSession(pid, file int) (bool, error) {
 	if err := unix.Statx(file, "", unix.AT_EMPTY_PATH, unix.STATX_INO|unix.STATX_MNT_ID, &st); err != nil {
 		return false, err
 	}
-	// The kernel knows sockets by the device of the filesystem. For some filesystems, stat
-	// returns another one.
+	// The kernel identifies sockets by the device of the filesystem. For some filesystems, stat
+	// returns a different device.
 	device, err := b.deviceOf(pid, st.Mnt_id)
 	if err != nil {
 		return false, err
@@ -175,7 +175,7 @@ func (b *Sandbox) deviceOf(pid int, mount uint64) (uint32, error) {
 // copyDescriptor returns a copy of a descriptor of a thread.
 func (b *Sandbox) copyDescriptor(tid, fd int) (int, error) {
 	p, err := unix.PidfdOpen(tid, unix.O_EXCL) // PIDFD_THREAD
-	if err == unix.EINVAL {                    // before Linux 6.9, for the first thread of a process, whose descriptors most threads share
+	if err == unix.EINVAL {                    // before Linux 6.9: use the first thread of the process, whose descriptors most threads share
 		leader, e := b.threadGroupID(tid)
 		if e != nil {
 			return -1, err
@@ -189,7 +189,7 @@ func (b *Sandbox) copyDescriptor(tid, fd int) (int, error) {
 	return unix.PidfdGetfd(p, fd, 0)
 }
 
-// copyDescriptorWithRights is take also for a program that may not be traced.
+// copyDescriptorWithRights is copyDescriptor that also works for a program that may not be traced.
 func (b *Sandbox) copyDescriptorWithRights(tid, fd int) (copied int, err error) {
 	if copied, err = b.copyDescriptor(tid, fd); err == unix.EPERM {
 		err = withRights(func() (err error) {
@@ -209,7 +209,7 @@ func (b *Sandbox) threadGroupID(tid int) (int, error) {
 	return strconv.Atoi(value)
 }
 
-// threadStatus returns a value of what the kernel says about a thread.
+// threadStatus returns a value from the status file of a thread.
 func (b *Sandbox) threadStatus(tid int, name string) (string, error) {
 	text, err := readAt(b.procFD, strconv.Itoa(tid)+"/status")
 	if err != nil {
@@ -236,7 +236,7 @@ func readAt(dir int, name string) (string, error) {
 	return string(buf[:n]), nil
 }
 
-// valueIn returns the value of a name in lines such as "Tgid:	1"; "" without one.
+// valueIn returns the value of a name in lines such as "Tgid:     1", or "".
 func valueIn(text, name string) string {
 	for line := range strings.Lines(text) {
 		if value, ok := strings.CutPrefix(line, name); ok {

@@ -20,10 +20,11 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// Some settings in a home directory have logins next to values that a session needs. The session gets files
-// with the plain part of them.
+// Some settings in a home directory contain logins next to values that a session needs. The session
+// gets copies without the logins.
 
-// A settingsFile is one of them, by its name below the home directory.
+// A settingsFile is a settings file below the home directory, with the function that removes its
+// logins.
 type settingsFile struct {
 	name   string
 	redact func(text []byte) []byte
@@ -34,8 +35,9 @@ var settingsFiles = []settingsFile{
 	{".condarc", redactIndexes}, {".config/pip/pip.conf", redactIndexes}, {".pip/pip.conf", redactIndexes}, {".config/uv/uv.toml", redactIndexes},
 }
 
-// toolFiles are files that may hold logins in other shown places: addresses of repositories with a password in them,
-// settings of one installation, variables of an environment. It gets files without those that have one.
+// toolFiles are files in directories that the session sees which may contain logins: addresses of
+// repositories with passwords, settings of one installation, variables of an environment. If one
+// does, the session sees a copy without the logins.
 var toolFiles = slices.Concat(
 	filesIn(environmentDirs, redactIndexes, "pip.conf", ".condarc"),
 	filesIn(environmentDirs, redactCondaState, "conda-meta/state"),
@@ -51,16 +53,17 @@ var toolFiles = slices.Concat(
 	filesIn([]string{"go/pkg/mod/cache/vcs"}, withoutLogins, "*.info"),
 	filesIn(repositoryDirs, redactRepository, "config", "modules/*/config", "modules/*/*/config"), // submodules have names like paths
 	filesIn(repositoryDirs, withoutLogins, "FETCH_HEAD"),
-	filesIn([]string{".cache/uv/git-v*/checkouts/*/*/.git", ".cargo/git/checkouts/*/*/.git"}, redactRepository, "modules/*/config", "modules/*/*/config"), // they come from a repository next to them
+	filesIn([]string{".cache/uv/git-v*/checkouts/*/*/.git", ".cargo/git/checkouts/*/*/.git"}, redactRepository, "modules/*/config", "modules/*/*/config"), // cloned from a repository next to them
 )
 
-// environmentDirs are where an interpreter and its packages were installed.
+// environmentDirs contain installations of an interpreter and its packages.
 var environmentDirs = []string{
 	".asdf/installs/python/*", ".cache/pypoetry/virtualenvs/*", ".conda/envs/*", ".julia/conda/*", ".julia/conda/*/*", ".local/pipx/shared", ".local/share/mise/installs/python/*", ".local/share/pipx/shared", ".local/share/r-miniconda", ".local/share/r-miniconda/envs/*",
 	".local/share/uv/python/*", ".local/share/virtualenvs/*", ".pixi/envs/*", ".pyenv/versions/*", ".pyenv/versions/*/envs/*", ".virtualenvs/*", "*conda*", "*conda*/envs/*", "*forge*", "*forge*/envs/*",
 }
 
-// repositoryDirs are where programs have cloned some. pip does into src, Bundler into the gems of a Ruby.
+// repositoryDirs are repositories that programs have cloned. pip clones into src, Bundler into the
+// gems of a Ruby.
 var repositoryDirs = slices.Concat(
 	namesBelow(environmentDirs, "src/*/.git"),
 	namesBelow([]string{".asdf/installs/ruby/*/lib/ruby/gems/*", ".gem/ruby/*", ".local/share/mise/installs/ruby/*/lib/ruby/gems/*", ".rbenv/versions/*/lib/ruby/gems/*"}, "bundler/gems/*/.git", "cache/bundler/git/*"),
@@ -71,7 +74,7 @@ var repositoryDirs = slices.Concat(
 	},
 )
 
-// namesBelow returns the names in some directories.
+// namesBelow returns the names in each of some directories.
 func namesBelow(dirs []string, names ...string) (all []string) {
 	for _, dir := range dirs {
 		for _, name := range names {
@@ -82,35 +85,35 @@ func namesBelow(dirs []string, names ...string) (all []string) {
 }
 
 // filesIn returns files with these names in some directories.
-func filesIn(dirs []string, plain func([]byte) []byte, names ...string) (files []settingsFile) {
+func filesIn(dirs []string, redact func([]byte) []byte, names ...string) (files []settingsFile) {
 	for _, name := range namesBelow(dirs, names...) {
-		files = append(files, settingsFile{name, plain})
+		files = append(files, settingsFile{name, redact})
 	}
 	return files
 }
 
-// settingsWriter are the files that are written for a session, and their sources.
+// A settingsWriter writes settings files for a session, and tracks their sources.
 type settingsWriter struct {
-	planner       *planner          // of the session as it was last planned
-	dir           string            // where they are written; "" for none
-	files         map[string]string // by their names below the home directory
+	planner       *planner          // the latest planner of the session
+	dir           string            // the directory for the files; "" to write none
+	files         map[string]string // the written files, by the names below the home directory
 	sources       records
-	hasUnfollowed bool // there are more of toolFiles than are looked at again
+	hasUnfollowed bool // there are more toolFiles than are checked for changes
 }
 
-// SettingsIn returns the file in a directory for settings of a session that is written in the place of the
-// one with this name below the home directory.
+// SettingsIn returns the path of the file in dir that replaces the settings file with this name
+// below the home directory.
 func SettingsIn(dir, name string) string {
 	return filepath.Join(dir, boundedName("settings", name))
 }
 
-// boundedName returns a name for what belongs to a path, which may be longer than a name can be.
+// boundedName returns a file name of bounded length that stands for a path.
 func boundedName(kind, path string) string {
 	sum := sha256.Sum256([]byte(path))
 	return kind + "-" + hex.EncodeToString(sum[:16])
 }
 
-// writeFiles writes the files, if a source of them has changed since it was called last.
+// writeFiles writes the files, if one of their sources has changed since the last call.
 func (s *settingsWriter) writeFiles() error {
 	if s.dir == "" || s.planner.home == "" || s.files != nil && !s.sources.isStale() {
 		return nil
@@ -126,9 +129,9 @@ func (s *settingsWriter) writeFiles() error {
 		texts[f.name] = f.redact(s.readFile(source))
 	}
 	left := maxToolFiles
-	follow := func(name string) {
+	track := func(name string) {
 		path := p.homePath(name)
-		if _, follows := sources[path]; follows {
+		if _, tracked := sources[path]; tracked {
 			return
 		}
 		if left--; left >= 0 {
@@ -138,17 +141,17 @@ func (s *settingsWriter) writeFiles() error {
 	known := map[string][]string{}
 	for _, f := range toolFiles {
 		for _, dir := range p.formDirs(f.name, known) {
-			follow(dir) // a tool may come
+			track(dir) // a tool may be installed
 		}
 		for _, name := range p.candidateNames(f.name, known) {
 			source := p.homePath(name)
-			follow(name)
+			track(name)
 			found := s.findFile(source)
 			if st, err := os.Stat(found); err != nil || !st.Mode().IsRegular() {
 				continue
 			}
 			if text := readText(openNoLinks(found)); text == nil || !bytes.Equal(f.redact(text), text) {
-				texts[name] = append(f.redact(text), '\n') // of one that is too large, nothing
+				texts[name] = append(f.redact(text), '\n') // empty for a file that is too large
 			}
 		}
 	}
@@ -170,45 +173,45 @@ func (s *settingsWriter) writeFiles() error {
 	return nil
 }
 
-// formDirs returns the directories in which a name that comes may have a form. The home directory is none: what comes
-// there is not shown.
-func (p *planner) formDirs(form string, known map[string][]string) []string {
-	dir := filepath.Dir(form[:strings.LastIndexByte(form, '*')+1])
+// formDirs returns the directories in which new names may match a pattern. The home directory is
+// left out, because new names there are not shown.
+func (p *planner) formDirs(pattern string, known map[string][]string) []string {
+	dir := filepath.Dir(pattern[:strings.LastIndexByte(pattern, '*')+1])
 	if dir == "." {
 		return nil
 	}
 	return p.candidateNames(dir, known)
 }
 
-// candidateNames returns the names that have a form, there or not, in directories that are there. It remembers what it
-// has found.
-func (p *planner) candidateNames(form string, known map[string][]string) (names []string) {
-	last := strings.LastIndexByte(form, '*')
+// candidateNames returns the names that may match a pattern, whether they exist or not, in existing
+// directories. It caches what it has found in known.
+func (p *planner) candidateNames(pattern string, known map[string][]string) (names []string) {
+	last := strings.LastIndexByte(pattern, '*')
 	if last < 0 {
-		return []string{form}
+		return []string{pattern}
 	}
-	end := last + strings.IndexByte(form[last:]+"/", '/')
-	found, has := known[form[:end]]
-	if !has {
-		dir, pattern := filepath.Split(form[:end])
+	end := last + strings.IndexByte(pattern[last:]+"/", '/')
+	found, cached := known[pattern[:end]]
+	if !cached {
+		dir, tail := filepath.Split(pattern[:end])
 		for _, above := range p.candidateNames(strings.TrimSuffix(dir, "/"), known) {
 			entries, _ := os.ReadDir(p.homePath(above))
 			for _, e := range entries {
-				if is, _ := filepath.Match(pattern, e.Name()); is {
+				if matches, _ := filepath.Match(tail, e.Name()); matches {
 					found = append(found, filepath.Join(above, e.Name()))
 				}
 			}
 		}
-		known[form[:end]] = found
+		known[pattern[:end]] = found
 	}
 	for _, name := range found {
-		names = append(names, name+form[end:])
+		names = append(names, name+pattern[end:])
 	}
 	return names
 }
 
-// replaceIfChanged replaces a file, unless it has that text already. It follows no link: a worker may have made one
-// there.
+// replaceIfChanged replaces a file, unless it has that text already. It follows no links, because a
+// worker may have made one there.
 func replaceIfChanged(file string, text []byte) error {
 	if st, err := os.Lstat(file); err == nil && st.Mode().IsRegular() && bytes.Equal(readSettingsFile(file), text) {
 		return nil
@@ -224,7 +227,7 @@ func replaceIfChanged(file string, text []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// dropIfLogin returns what has no login in it, and nothing of what has.
+// dropIfLogin returns the text, or nil if it contains a login.
 func dropIfLogin(text []byte) []byte {
 	if len(workers.LoginVariables([]string{"=" + string(text)})) > 0 {
 		return nil
@@ -232,7 +235,7 @@ func dropIfLogin(text []byte) []byte {
 	return text
 }
 
-// redactCondaState leaves out the variables of an environment of conda's that hold secrets.
+// redactCondaState removes the variables of a conda environment that hold secrets.
 func redactCondaState(text []byte) []byte {
 	state := map[string]any{}
 	if json.Unmarshal(text, &state) != nil {
@@ -257,19 +260,21 @@ func redactCondaState(text []byte) []byte {
 	return plain
 }
 
-// plainGitSettings are the settings of git's that name no programs, addresses or further files, by section and
-// name. Without those of LFS git would commit the content of files in the place of their pointers.
+// plainGitSettings are the git settings that name no programs, addresses or further files, by
+// section and name. The LFS filters are included; without them git would commit file contents in
+// place of their pointers.
 var plainGitSettings = map[string][]string{
 	"user": {"name", "email"}, "init": {"defaultbranch"}, "pull": {"rebase", "ff"}, "push": {"default", "autosetupremote"}, "safe": {"directory"},
 	"core": {"autocrlf", "eol", "ignorecase", "precomposeunicode", "quotepath", "safecrlf", "symlinks"},
 	"diff": {"algorithm", "renames"}, "fetch": {"prune"}, "filter": {"lfs.clean", "lfs.process", "lfs.required", "lfs.smudge"}, "merge": {"conflictstyle", "ff"}, "protocol": {"file.allow"}, "rebase": {"autosquash", "autostash"}, "rerere": {"enabled"},
 }
 
-// gitListFiles are the files that settings of git's name, and where git looks for them without a setting.
+// gitListFiles are the settings that name lists of files, and where git looks for the lists without
+// a setting.
 var gitListFiles = map[string]string{"core.excludesfile": ".config/git/ignore", "core.attributesfile": ".config/git/attributes"}
 
-// plainGitTexts returns the plain part of settings of git's, as git reads them, and the lists that they name. It
-// notes which files those are.
+// plainGitTexts returns the plain part of the user's git settings, as git reads them, and the lists
+// that they name. It records which files those are.
 func (s *settingsWriter) plainGitTexts(sources records, files ...string) map[string][]byte {
 	texts, plain := map[string][]byte{}, &bytes.Buffer{}
 	for _, name := range gitListFiles {
@@ -282,7 +287,8 @@ func (s *settingsWriter) plainGitTexts(sources records, files ...string) map[str
 	return texts
 }
 
-// addGitSettings adds those of one file, once. git itself would include files that a session may have named.
+// addGitSettings adds the settings of one file, once. It follows includes itself, because git would
+// include files that a session may have named.
 func (s *settingsWriter) addGitSettings(texts map[string][]byte, plain *bytes.Buffer, sources records, file string) {
 	if _, read := sources[file]; read || len(sources) >= maxSources {
 		return
@@ -294,7 +300,7 @@ func (s *settingsWriter) addGitSettings(texts map[string][]byte, plain *bytes.Bu
 	}
 	paths := &repoSearch{p: s.planner}
 	found := gitOutput("/", nil, text, "config", "--file", "-", "--no-includes", "-z", "--list")
-	for entry := range strings.SplitSeq(string(found), "\x00") { // the key, a line's end, the value
+	for entry := range strings.SplitSeq(string(found), "\x00") { // key, newline, value
 		key, value, ok := strings.Cut(entry, "\n")
 		if key == "include.path" {
 			s.addGitSettings(texts, plain, sources, paths.absolutePath(value, filepath.Dir(file)))
@@ -316,27 +322,27 @@ func (s *settingsWriter) addGitSettings(texts map[string][]byte, plain *bytes.Bu
 	}
 }
 
-// isGitList reports whether a file is a list of git's by its name. Settings that another session may have written
-// name no other.
+// isGitList reports whether a file is a list of git by its name. Settings that another session may
+// have written can name only such files.
 func isGitList(file string) bool {
 	name := strings.ToLower(filepath.Base(file))
 	return strings.Contains(name, "ignore") || strings.Contains(name, "attributes")
 }
 
 const (
-	// maxSources bounds the files that are looked at for changes of git's settings when a turn begins.
+	// maxSources bounds the files that are checked for changes of git settings when a turn starts.
 	maxSources = 50
-	// maxToolFiles bounds those of tools that may get a login.
+	// maxToolFiles bounds the files of tools that are checked because they may get a login.
 	maxToolFiles = 4000
 )
 
 var gitQuoter = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
 
-// gitTimeout bounds the time of a git that reads settings: they may include a pipe.
+// gitTimeout bounds the time of a git that reads settings, because they may include a pipe.
 const gitTimeout = 2 * time.Second
 
-// gitOutput returns what git writes; nil where it fails or is not installed. It has an environment of
-// its own and writes to a pipe, so it starts no other program.
+// gitOutput returns the output of git, or nil if it fails or is not installed. Git gets a minimal
+// environment and writes to a pipe, so it starts no pager or other program.
 func gitOutput(dir string, env []string, input []byte, args ...string) []byte {
 	program := systempath.Find("git")
 	if program == "" {
@@ -357,7 +363,7 @@ func gitOutput(dir string, env []string, input []byte, args ...string) []byte {
 	return text
 }
 
-// gitVariables returns the variables that say where settings of git are.
+// gitVariables returns the variables that name git settings files.
 func gitVariables(env []string) (all []string) {
 	for _, entry := range env {
 		if strings.HasPrefix(entry, "XDG_CONFIG_HOME=") || strings.HasPrefix(entry, "GIT_CONFIG_") {

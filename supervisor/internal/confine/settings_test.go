@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Each line is of R, so what is left must be R, too: the expressions around it run in the session.
+// The redacted text must still be R code, because the rest of it runs in the session.
 func TestRedactProfile(t *testing.T) {
 	t.Parallel()
 	const token = "ghp_0123456789abcdefghijABCDEFGHIJ"
@@ -61,10 +61,10 @@ func TestRedactProfile(t *testing.T) {
 		`f(r"(Bearer abc)")`:                                 `f("")`,
 		`Sys.setenv(http_proxy = "me:s3@proxy:8080")`:        `Sys.setenv(http_proxy = "proxy:8080")`,
 		`u <- "https://me:pa'ss@h/x"`:                        `u <- "https://h/x"`,
-		// names that only look like others
+		// names that only look like secrets
 		"if.token.x <- 1\nin_x <- 'a'":      "if.token.x <- \"\"\nin_x <- 'a'",
 		`x <- a<-1; y == "token"; z <= 'b'`: `x <- a<-1; y == "token"; z <= 'b'`,
-		// text that is not R, and the rest
+		// text that is not R, and everything after it
 		"x <- 1\ny <- f(\"s3\"\nz <- 1":         "x <- 1\n",
 		"x <- 1\ny <- \"s3\nz <- 1":             "x <- 1\n",
 		"x <- 1\nf({\n a(])\n})\ny <- 1":        "x <- 1\n",
@@ -79,7 +79,7 @@ func TestRedactProfile(t *testing.T) {
 	}
 }
 
-// A session gets of a file all that its program reads there, without a login.
+// A session gets everything that a program reads in a settings file, without the logins.
 func TestRedactSettings(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -125,7 +125,8 @@ func TestRedactSettings(t *testing.T) {
 	}
 }
 
-// The tools and caches that a session sees have no logins: a file with one is there without it, or not at all.
+// The tools and caches that a session sees contain no logins: a file with one is shown without it,
+// or not at all.
 func TestNewPlan_RedactsToolsAndCaches(t *testing.T) {
 	t.Parallel()
 	const secret = "s3cretpassword"
@@ -139,7 +140,7 @@ func TestNewPlan_RedactsToolsAndCaches(t *testing.T) {
 		".conda/envs/e/etc/conda/activate.d/env_vars.sh": "export API_KEY=" + secret + "\nexport PLAIN=1\n", ".virtualenvs/v/bin/postactivate": "export DB_PASSWORD=" + secret + "\n",
 		".cache/pip/http-v2/1/2/3": "authorization: Basic " + secret, ".npm/_cacache/index-v5/1/2/3": `{"metadata":{"reqHeaders":{"authorization":"Bearer ` + secret + `"}}}`, ".cache/pypoetry/cache/repositories/x/_http/1": secret, ".Rprofile": "Sys.setenv(GITHUB_PAT='" + secret + "')\n",
 	}
-	for _, repository := range []string{ // as pip, Bundler, Yarn and others make them
+	for _, repository := range []string{ // as made by pip, Bundler, Yarn and others
 		".virtualenvs/v/src/x/.git", ".local/share/virtualenvs/v/src/x/.git", ".cache/pypoetry/virtualenvs/v/src/x/.git", ".pyenv/versions/3/src/x/.git", "miniconda3/envs/e/src/x/.git", ".asdf/installs/python/3/src/x/.git",
 		".rbenv/versions/3/lib/ruby/gems/3.4.0/cache/bundler/git/x-1", ".asdf/installs/ruby/3/lib/ruby/gems/3.4.0/cache/bundler/git/x-1", ".local/share/mise/installs/ruby/3/lib/ruby/gems/3.4.0/bundler/gems/x/.git", ".gem/ruby/3.4.0/cache/bundler/git/x-1", ".bundle/cache/git/x-1",
 		".cache/yarn/v6/.tmp/1/.git", ".bun/install/cache/1.git", ".opam/repo/x/.git", ".cargo/git/checkouts/x-1/abc/.git/modules/x", ".cache/pre-commit/repo1/.git/modules/a/b",

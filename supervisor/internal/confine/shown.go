@@ -9,27 +9,27 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// A user may show a session more of the home directory, except closed places.
+// A user may show a session more of the home directory, except hidden paths.
 
-// A hiddenPath is one that no session sees.
+// A hiddenPath is a file or directory that no session may see.
 type hiddenPath struct {
-	name         string // as it is listed, cleaned
-	realPath     string // without links; "" if it is not there
-	isPlanned    bool   // the planner has set its place already
-	isMaskedOnly bool   // a mount hides it, and opens to read are not decided for it
-	isUserNamed  bool   // by the sandbox, and not by default
+	name         string // the path as listed, cleaned
+	realPath     string // without links; "" if it does not exist
+	isPlanned    bool   // the planner has already set its mount
+	isMaskedOnly bool   // only a mount hides it; opens for reading are not checked
+	isUserNamed  bool   // named by the user, not hidden by default
 }
 
-// addHiddenPaths notes the places that no session sees.
+// addHiddenPaths adds the paths that no session may see.
 func (p *planner) addHiddenPaths(s *workers.Sandbox, o PlanInput) {
 	add := func(kind hiddenPath, paths []string) {
 		for _, h := range paths {
-			c := kind
-			c.name = filepath.Clean(h)
+			hidden := kind
+			hidden.name = filepath.Clean(h)
 			if isPresent(h) {
-				c.realPath = real(h)
+				hidden.realPath = real(h)
 			}
-			p.hiddenPaths = append(p.hiddenPaths, c)
+			p.hiddenPaths = append(p.hiddenPaths, hidden)
 		}
 	}
 	add(hiddenPath{isUserNamed: true}, s.Hidden)
@@ -43,52 +43,52 @@ func (p *planner) addHiddenPaths(s *workers.Sandbox, o PlanInput) {
 	}
 }
 
-// checkShow returns why no session sees a path without links; nil for one that a user may show it.
-func checkShow(closed []hiddenPath, path string) error {
-	for _, c := range closed {
+// checkShow returns an error if no session may see a path, which is without links.
+func checkShow(hidden []hiddenPath, path string) error {
+	for _, c := range hidden {
 		for _, at := range []string{c.name, c.realPath} {
 			switch {
 			case at == "":
 			case inside(path, at):
-				return fmt.Errorf("the sandbox never shows %s: it is hidden from sessions", path)
+				return fmt.Errorf("the sandbox cannot show %s: it is hidden from all sessions", path)
 			case inside(at, path):
-				return fmt.Errorf("the sandbox never shows %s: %s in it is hidden from sessions; name something else in it", path, c.name)
+				return fmt.Errorf("the sandbox cannot show %s: %s in it is hidden from all sessions; name another path in it", path, c.name)
 			}
 		}
 	}
 	return nil
 }
 
-// CheckShow returns why no user is asked to show a session a path, which is absolute and without symbolic
-// links. It is nil for one that a user may show.
+// CheckShow returns an error if no user may show a session a path, which is absolute and without
+// symbolic links.
 func CheckShow(s *workers.Sandbox, o PlanInput, path string) error {
 	p := &planner{home: real(o.homeDir()), directories: o.Directories, tempDirs: []string{"/tmp", "/var/tmp"}}
 	p.addHiddenPaths(s, o)
 	if why := p.tooWideReason(path); why != "" {
-		return fmt.Errorf("the sandbox cannot show %s: it %s; name something in it", path, why)
+		return fmt.Errorf("the sandbox cannot show %s: it %s; name a path in it", path, why)
 	}
 	above := parentInfos(path)
 	for _, c := range p.hiddenPaths { // it may have another name
 		if isAnyOf(above, c.name) {
-			return fmt.Errorf("the sandbox never shows %s: it is hidden from sessions", path)
+			return fmt.Errorf("the sandbox cannot show %s: it is hidden from all sessions", path)
 		}
 	}
 	return checkShow(p.hiddenPaths, path)
 }
 
-// resolveShowable resolves a file or directory that a user wants a session to see.
+// resolveShowable resolves a file or directory that a user wants to show to a session.
 func (p *planner) resolveShowable(path string) (string, error) {
 	found, err := resolvePlain("show %s", path)
 	if err != nil {
 		return "", err
 	}
 	if why := p.tooWideReason(found); why != "" {
-		return "", fmt.Errorf("the sandbox cannot show %s: it %s; name something in it", path, why)
+		return "", fmt.Errorf("the sandbox cannot show %s: it %s; name a path in it", path, why)
 	}
 	return found, checkShow(p.hiddenPaths, found)
 }
 
-// revealPaths adds the paths that the user shows the session.
+// revealPaths adds the paths that the user shows to the session.
 func (p *planner) revealPaths(paths []string, o PlanInput, work []string) error {
 	h := &homeBuilder{planner: p, work: work, state: real(o.State), resolvedDirs: map[string]string{}}
 	for _, path := range paths {
@@ -101,7 +101,7 @@ func (p *planner) revealPaths(paths []string, o PlanInput, work []string) error 
 			return err
 		}
 		if err != nil {
-			continue // it has gone, or is something else now
+			continue // the file was removed or replaced
 		}
 		p.withReason(ReasonNamed, func() {
 			h.resolvePath(path)
@@ -119,29 +119,30 @@ func (p *planner) isInvisible(path string) bool {
 	return k == writableParent || k == "" && p.isEmptyAt(path)
 }
 
-// recordUnshown notes the names that exist and are not shown, so that an error can be explained by one.
+// recordUnshown records names that exist and are not shown, which may explain an error of the
+// session.
 func (p *planner) recordUnshown() {
-	shown := map[string]bool{} // places, and the directories above them
+	shown := map[string]bool{} // mounts, and the directories above them
 	for path := range p.mounts {
 		for ; !shown[path] && path != "/" && path != "."; path = filepath.Dir(path) {
 			shown[path] = true
 		}
 	}
-	for path, place := range p.mounts {
-		if place.Kind == writableParent || place.Kind == readOnlyParent && (path == p.home || p.knownDocuments[path]) {
+	for path, m := range p.mounts {
+		if m.Kind == writableParent || m.Kind == readOnlyParent && (path == p.home || p.knownDocuments[path]) {
 			p.recordUnshownIn(path, shown)
 		}
 	}
 }
 
-// recordUnshownIn notes the names in a directory that are not shown. Where a user cannot show one as a whole, it notes
-// the names in that.
+// recordUnshownIn records the names in a directory that are not shown. For a directory that cannot
+// be shown as a whole, it records the names in it.
 func (p *planner) recordUnshownIn(dir string, shown map[string]bool) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
 		switch {
-		case shown[path] && p.mounts[path].Kind == "" && p.isHidden(path): // the workspace is in it
+		case shown[path] && p.mounts[path].Kind == "" && p.isHidden(path): // contains the workspace
 			p.recordUnshownIn(path, shown)
 		case shown[path] || len(p.unshownPaths) >= maxUnshown:
 		case e.IsDir() && p.hasHiddenBelow(path):
@@ -162,23 +163,24 @@ func (p *planner) hasHiddenBelow(path string) bool {
 	})
 }
 
-// HiddenPaths returns the files and directories that no user can allow the session to open, sorted.
+// HiddenPaths returns the files and directories that no user can show to the session, sorted.
 func (p *Plan) HiddenPaths() (all []string) {
 	for _, path := range p.unshownPaths {
 		if checkShow(p.hiddenPaths, path) != nil {
 			all = append(all, path)
 		}
 	}
-	for _, place := range p.Mounts {
-		if place.Kind == maskedPath {
-			all = append(all, string(place.Path))
+	for _, m := range p.Mounts {
+		if m.Kind == maskedPath {
+			all = append(all, string(m.Path))
 		}
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
-// UnshownPaths returns those that its home directory lacks and that a user can show, sorted.
+// UnshownPaths returns the paths that are missing from the session's home directory and that a user
+// can show, sorted.
 func (p *Plan) UnshownPaths() (all []string) {
 	for _, path := range p.unshownPaths {
 		if checkShow(p.hiddenPaths, path) == nil {
@@ -189,8 +191,8 @@ func (p *Plan) UnshownPaths() (all []string) {
 	return slices.Compact(all)
 }
 
-// Home returns the home directory that is built for the session, and the places that it sees in it; ""
-// if there is none.
+// Home returns the home directory that is built for the session, and the mounts in it. It returns
+// "" if none is built.
 func (p *Plan) Home() (home string, shown []Mount) {
 	for _, place := range p.currentMounts() {
 		path := string(place.Path)
@@ -204,5 +206,5 @@ func (p *Plan) Home() (home string, shown []Mount) {
 	return home, shown
 }
 
-// CheckShow returns why no user can show the session a path; nil if one can. It looks at names only.
+// CheckShow returns an error if no user can show the session a path. It checks only names.
 func (p *Plan) CheckShow(path string) error { return checkShow(p.hiddenPaths, path) }

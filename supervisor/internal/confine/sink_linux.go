@@ -9,37 +9,41 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Some programs write settings of git in place: cp, tar and libraries. They get a file without a name. When
-// it is closed its text is judged like any new settings, and a copy takes their place. Until then nobody
-// sees it. The event of a close is there when the program's call returns, so a later call of the session
-// that the stage makes finds the new settings. Only a read at once may still find the old ones.
+// Some programs write git settings in place: cp, tar and libraries. They get an unnamed file
+// instead. When it is closed, its text is checked like any new settings, and a copy replaces the
+// old ones. Until then no one sees it.
+//
+// The close event is queued before the program's close returns. So any later call of the session
+// that the monitor makes finds the new settings; only an immediate read may still find the old
+// ones.
 
-// maxDrafts bounds the files that are being written.
+// maxDrafts bounds the drafts that are open at the same time.
 const maxDrafts = 64
 
-// settingsDrafts are the files that are being written.
+// settingsDrafts are the drafts of a session that programs have open.
 type settingsDrafts struct {
-	count atomic.Int32 // of open
+	count atomic.Int32 // length of open
 	mu    sync.Mutex
-	open  map[int32]*settingsDraft // by watch
-	file  *os.File                 // an inotify instance, while there is one in open
-	fd    int                      // of file
+	open  map[int32]*settingsDraft // by inotify watch
+	file  *os.File                 // an inotify instance, while open is not empty
+	fd    int                      // descriptor of file
 }
 
-// A settingsDraft is a file that a program writes in the place of settings.
+// A settingsDraft is an unnamed file that a program writes in place of a settings file.
 type settingsDraft struct {
-	fd      int       // to read it
-	target  nameInDir // the settings; its path may be another one by now
+	fd      int       // for reading the draft
+	target  nameInDir // the settings file; its path may have changed
 	program string
 }
 
-// needsDraft reports whether an open gets a sink. In a repository of somebody else's it does only if all of
-// the text is to be new.
+// needsDraft reports whether an open gets a draft. In a foreign repository, that is so only if the
+// whole text is to be replaced.
 func (b *Sandbox) needsDraft(s nameInDir, flags int) bool {
 	return flags&writeFlags != 0 && b.isSettingsTarget(s) && (flags&unix.O_TRUNC != 0 || b.accessOf(s.fullPath) == accessRemove)
 }
 
-// openDraft opens a file in the place of settings, with their text unless that is to be cut.
+// openDraft opens a draft in place of a settings file, with the present text unless the open
+// truncates it.
 func (b *Sandbox) openDraft(n *seccompNotif, s nameInDir, flags int, mode uint32) (fd int, err error) {
 	text, old, err := readSettings(s.dir, s.name)
 	switch {
@@ -56,17 +60,17 @@ func (b *Sandbox) openDraft(n *seccompNotif, s nameInDir, flags int, mode uint32
 	}
 	isNew := err != nil
 	err = b.withUmask(n, func() (err error) {
-		if isNew { // the name is there from now on
-			made, err := unix.Openat(s.dir, s.name, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_CLOEXEC, mode&0o777)
+		if isNew { // the name exists from now on
+			created, err := unix.Openat(s.dir, s.name, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_CLOEXEC, mode&0o777)
 			if err != nil {
 				return err
 			}
-			unix.Close(made)
+			unix.Close(created)
 		}
 		fd, err = unix.Openat(s.dir, ".", unix.O_TMPFILE|unix.O_CLOEXEC|access|flags&unix.O_APPEND, mode&0o777)
 		return err
 	})
-	if err == unix.EOPNOTSUPP || err == unix.EISDIR { // the filesystem has no such files
+	if err == unix.EOPNOTSUPP || err == unix.EISDIR { // the filesystem has no unnamed files
 		err = protectedNameError{path: s.fullPath}
 	}
 	if err != nil {
@@ -87,17 +91,17 @@ func (b *Sandbox) openDraft(n *seccompNotif, s nameInDir, flags int, mode uint32
 	return fd, nil
 }
 
-// watchDraft waits for the close of a file.
+// watchDraft watches for the close of a draft.
 func (b *Sandbox) watchDraft(fd int, s nameInDir, by string) error {
 	b.drafts.mu.Lock()
 	defer b.drafts.mu.Unlock()
 	if len(b.drafts.open) >= maxDrafts {
 		return protectedNameError{path: s.fullPath}
 	}
-	k := &settingsDraft{fd: -1, target: nameInDir{dir: -1, name: s.name, fullPath: s.fullPath}, program: by}
+	d := &settingsDraft{fd: -1, target: nameInDir{dir: -1, name: s.name, fullPath: s.fullPath}, program: by}
 	var err error
-	if k.fd, err = unix.Open(selfFDPath(fd), unix.O_RDONLY|unix.O_CLOEXEC, 0); err == nil {
-		k.target.dir, err = unix.FcntlInt(uintptr(s.dir), unix.F_DUPFD_CLOEXEC, 0)
+	if d.fd, err = unix.Open(selfFDPath(fd), unix.O_RDONLY|unix.O_CLOEXEC, 0); err == nil {
+		d.target.dir, err = unix.FcntlInt(uintptr(s.dir), unix.F_DUPFD_CLOEXEC, 0)
 	}
 	if err == nil && b.drafts.file == nil {
 		err = b.startDraftWatch()
@@ -107,24 +111,24 @@ func (b *Sandbox) watchDraft(fd int, s nameInDir, by string) error {
 		watch, err = unix.InotifyAddWatch(b.drafts.fd, selfFDPath(fd), unix.IN_CLOSE_WRITE)
 	}
 	if err != nil {
-		k.close()
+		d.close()
 		b.stopDraftWatch()
 		return err
 	}
 	if b.drafts.open == nil {
 		b.drafts.open = map[int32]*settingsDraft{}
 	}
-	b.drafts.open[int32(watch)] = k
+	b.drafts.open[int32(watch)] = d
 	b.drafts.count.Store(int32(len(b.drafts.open)))
 	return nil
 }
 
-func (k *settingsDraft) close() {
-	if k.fd >= 0 {
-		unix.Close(k.fd)
+func (d *settingsDraft) close() {
+	if d.fd >= 0 {
+		unix.Close(d.fd)
 	}
-	if k.target.dir >= 0 {
-		k.target.close()
+	if d.target.dir >= 0 {
+		d.target.close()
 	}
 }
 
@@ -141,7 +145,7 @@ func (b *Sandbox) startDraftWatch() error {
 	b.drafts.file, b.drafts.fd = file, fd
 	b.runUnprivileged(func(err error) {
 		if err != nil {
-			return // the next call that changes files takes what was written
+			return // the next call that changes files applies the drafts
 		}
 		_ = conn.Read(func(uintptr) bool {
 			b.applyDrafts()
@@ -153,16 +157,16 @@ func (b *Sandbox) startDraftWatch() error {
 	return nil
 }
 
-// stopDraftWatch gives the inotify instance back when nothing is written any more.
+// stopDraftWatch closes the inotify instance when no draft is open.
 func (b *Sandbox) stopDraftWatch() {
 	b.drafts.count.Store(int32(len(b.drafts.open)))
 	if len(b.drafts.open) == 0 && b.drafts.file != nil {
-		go b.drafts.file.Close() // which waits for the goroutine that watches
+		go b.drafts.file.Close() // Close waits for the watching goroutine
 		b.drafts.file = nil
 	}
 }
 
-// applyDrafts judges the settings that programs have written.
+// applyDrafts checks and applies the drafts that programs have closed.
 func (b *Sandbox) applyDrafts() {
 	if b.drafts.count.Load() == 0 {
 		return
@@ -172,32 +176,32 @@ func (b *Sandbox) applyDrafts() {
 	if b.drafts.file == nil {
 		return
 	}
-	var events [maxDrafts * unix.SizeofInotifyEvent]byte // none has a name
+	var events [maxDrafts * unix.SizeofInotifyEvent]byte // the events have no names
 	n, _ := unix.Read(b.drafts.fd, events[:])
 	for watch := range inotifyEvents(events[:max(n, 0)]) {
-		k := b.drafts.open[watch]
-		if k == nil {
+		d := b.drafts.open[watch]
+		if d == nil {
 			continue
 		}
 		delete(b.drafts.open, watch)
-		if kept, isKept := b.applyDraft(k).(protectedNameError); isKept {
-			b.reportDenial(kept.newDenial(&fileCall{op: "write"}, k.program))
+		if denied, isDenied := b.applyDraft(d).(protectedNameError); isDenied {
+			b.reportDenial(denied.newDenial(&fileCall{op: "write"}, d.program))
 		}
-		k.close()
+		d.close()
 	}
 	b.stopDraftWatch()
 }
 
-// applyDraft judges the settings in a sink, and puts a copy in their place.
-func (b *Sandbox) applyDraft(k *settingsDraft) error {
-	above, err := b.realPath(k.target.dir)
+// applyDraft checks the text of a draft, and replaces the settings by a copy of it.
+func (b *Sandbox) applyDraft(d *settingsDraft) error {
+	above, err := b.realPath(d.target.dir)
 	if err != nil {
 		return err
 	}
-	k.target.fullPath = strings.TrimRight(above, "/") + "/" + k.target.name
-	text, mode, err := settingsIn(k.fd)
-	if err != nil || b.accessOf(k.target.fullPath) == accessNone && !b.isSettingsTarget(k.target) {
-		return protectedNameError{path: k.target.fullPath}
+	d.target.fullPath = strings.TrimRight(above, "/") + "/" + d.target.name
+	text, mode, err := settingsIn(d.fd)
+	if err != nil || b.accessOf(d.target.fullPath) == accessNone && !b.isSettingsTarget(d.target) {
+		return protectedNameError{path: d.target.fullPath}
 	}
-	return b.checkAndPutSettings(k.target, text, mode)
+	return b.checkAndPutSettings(d.target, text, mode)
 }

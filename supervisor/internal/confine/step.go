@@ -1,6 +1,6 @@
 package confine
 
-// A StepError says which step of a sandbox failed.
+// A StepError reports the step at which a sandbox could not be set up, with its path and cause.
 type StepError struct {
 	Step string // "namespaces", "clone", "read-only", "mount", …
 	Path string // the path of the step; may be ""

@@ -11,7 +11,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// Mechanisms are the mechanisms that are tried for a user who accepts this one, in order.
+// Mechanisms returns the mechanisms to try, in order, for a user who accepts the given one.
 func Mechanisms(accepted workers.SandboxMechanism) []workers.SandboxMechanism {
 	if accepted == workers.Landlock {
 		return []workers.SandboxMechanism{"", workers.Landlock}
@@ -19,15 +19,16 @@ func Mechanisms(accepted workers.SandboxMechanism) []workers.SandboxMechanism {
 	return []workers.SandboxMechanism{""}
 }
 
-// CheckSupported says why no worker can be confined in this way here. nil does not promise success.
+// CheckSupported returns an error if no worker can be confined on this system by the mechanism. nil
+// does not promise success.
 func CheckSupported(workers.SandboxMechanism) error {
 	return supportedFilter()
 }
 
-// TrialProgram is a program that does nothing, to be confined.
+// TrialProgram is a program that does nothing, used to try a sandbox.
 const TrialProgram = "/bin/true"
 
-// stampOf returns what tells whether a file has changed; nothing for one that is not there.
+// stampOf returns the stamp of a file, or zero if it does not exist.
 func stampOf(name string) stamp {
 	var st unix.Stat_t
 	if unix.Stat(name, &st) != nil {
@@ -41,11 +42,11 @@ func sameFilesystem(a, b string) bool {
 	return unix.Stat(a, &x) == nil && unix.Stat(b, &y) == nil && x.Dev == y.Dev
 }
 
-// fileIdentity returns what tells a file from all others, also from one that gets its number later; "" if
-// nothing is there.
+// fileIdentity returns a text that distinguishes a file from all others, even from one that reuses
+// its inode number. It returns "" if the file does not exist.
 func fileIdentity(name string) string { return identityAt(unix.AT_FDCWD, name, 0, name) }
 
-// openFileIdentity is identity for an open file, which has this name.
+// openFileIdentity is fileIdentity for an open file with this name.
 func openFileIdentity(fd int, name string) string {
 	return identityAt(fd, "", unix.AT_EMPTY_PATH, name)
 }
@@ -62,8 +63,8 @@ func identityAt(dir int, path string, flags int, name string) string {
 	return id + "/" + strconv.FormatInt(st.Btime.Sec, 36) + "." + strconv.Itoa(int(st.Btime.Nsec))
 }
 
-// localIdentity is identity, but of a mount point it asks only what the kernel knows: a filesystem of another
-// machine may not answer.
+// localIdentity is fileIdentity, except that for a mount point it uses only what the kernel knows,
+// because a network filesystem may not answer.
 func localIdentity(name string) string {
 	var st unix.Statx_t
 	err := unix.Statx(unix.AT_FDCWD, name, unix.AT_SYMLINK_NOFOLLOW|unix.AT_STATX_DONT_SYNC, unix.STATX_INO, &st)
@@ -73,7 +74,7 @@ func localIdentity(name string) string {
 	return fmt.Sprintf("%d:%d/%d", st.Dev_major, st.Dev_minor, st.Ino)
 }
 
-// lstatType is Lstat for the type of a file, of which the kernel knows what it is without asking its filesystem.
+// lstatType returns the file type like Lstat, but without querying network filesystems.
 func lstatType(path string) (fs.FileMode, error) {
 	var st unix.Statx_t
 	if err := unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW|unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE, &st); err != nil {
@@ -93,7 +94,7 @@ func lstatType(path string) (fs.FileMode, error) {
 // isWritable reports whether the user may make names in a directory.
 func isWritable(dir string) bool { return unix.Access(dir, unix.W_OK) == nil }
 
-// openNoLinks opens a file to read, if there is no symbolic link in its path.
+// openNoLinks opens a file for reading, if its path contains no symbolic link.
 func openNoLinks(path string) (*os.File, error) {
 	fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
 	if err != nil {
@@ -102,7 +103,7 @@ func openNoLinks(path string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
-// isOwned reports whether a directory is the user's, who can then make it writable.
+// isOwned reports whether the user owns a directory, and so could make it writable.
 func isOwned(dir string) bool {
 	var st unix.Stat_t
 	return unix.Stat(dir, &st) != nil || int(st.Uid) == unix.Geteuid()

@@ -10,10 +10,10 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// TrialProgram is a program that does nothing, to be confined.
+// TrialProgram is a program that does nothing, used to try a sandbox; there is none on this system.
 const TrialProgram = ""
 
-// stampOf returns what tells whether a file has changed; nothing for one that is not there.
+// stampOf returns the stamp of a file, or zero if it does not exist.
 func stampOf(name string) stamp {
 	st, err := os.Stat(name)
 	if err != nil {
@@ -24,25 +24,26 @@ func stampOf(name string) stamp {
 
 func sameFilesystem(a, b string) bool { return false }
 
-// Mechanisms are the mechanisms that are tried for a user who accepts this one, in order.
+// Mechanisms returns the mechanisms to try, in order, for a user who accepts the given one.
 func Mechanisms(workers.SandboxMechanism) []workers.SandboxMechanism {
 	return []workers.SandboxMechanism{""}
 }
 
-// CheckSupported says why no worker can be confined in this way here.
+// CheckSupported returns an error, because this system has no sandboxes.
 func CheckSupported(workers.SandboxMechanism) error {
-	return errors.New("sandboxing is not supported on this system: use the sandbox level full (--sandbox full)")
+	return errors.New("sandboxing is not supported on this system; use the sandbox level full (--sandbox full)")
 }
 
-// CheckConnect says why no stage may connect in its worker's place here.
+// CheckConnect returns an error, because no monitor can connect on behalf of its worker on this
+// system.
 func CheckConnect() error { return errors.ErrUnsupported }
 
-// fileIdentity is for systems on which a session makes repositories of its own.
+// fileIdentity returns "", because no session on this system has repositories to remember.
 func fileIdentity(string) string { return "" }
 
 func localIdentity(name string) string { return fileIdentity(name) }
 
-// lstatType is Lstat for the type of a file.
+// lstatType returns the file type like Lstat.
 func lstatType(path string) (fs.FileMode, error) {
 	st, err := os.Lstat(path)
 	if err != nil {
@@ -54,8 +55,8 @@ func lstatType(path string) (fs.FileMode, error) {
 // isWritable reports whether the user may make names in a directory.
 func isWritable(string) bool { return true }
 
-// openNoLinks opens a file to read, where there are no sessions that could put a link in its path.
+// openNoLinks opens a file for reading; no session on this system could put a link in its path.
 func openNoLinks(path string) (*os.File, error) { return os.OpenFile(path, nonblockingRead, 0) }
 
-// isOwned reports whether a directory is the user's.
+// isOwned reports whether the user owns a directory.
 func isOwned(string) bool { return true }

@@ -9,12 +9,13 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// A session may have made any file or link in its workspace, and earlier ones in theirs, of which nothing is
-// known. Those must not decide what a session sees. So a link counts in full only where no session writes.
-// Any other may lead to what sessions see by the rules, and to nothing else.
+// A session may have made any file or link in its workspace, and so may earlier sessions, whose
+// workspaces are unknown. These files must not decide what a session sees. So a link is followed
+// without limits only where no session writes. Any other link may lead only to what sessions see
+// anyway.
 
-// findUntrusted returns the directories in which this session may have made what is there: what it writes, and
-// its workspace, which it had at another level.
+// findUntrusted returns the directories whose files this session may have made: those that it
+// writes, and its workspace, which it could write at another level.
 func (p *planner) findUntrusted(s *workers.Sandbox, o PlanInput, work []string) []string {
 	dir := s.Workspace
 	if dir == "" {
@@ -26,40 +27,40 @@ func (p *planner) findUntrusted(s *workers.Sandbox, o PlanInput, work []string) 
 	return append(slices.Clone(work), dir)
 }
 
-// isLinkedAway reports whether a path leads to the one that was found by a link that a session may have made, and
-// that does not count. isFine reports whether a session may choose that one.
+// isLinkedAway reports whether a path leads to found through a link that a session may have made,
+// and that is not to be followed. isFine reports whether a session may choose found itself.
 func (p *planner) isLinkedAway(path, found string, isFine func(found string) bool) bool {
 	if filepath.Clean(path) == found {
 		return false
 	}
-	way := linkChain(path)
-	return slices.ContainsFunc(way[:len(way)-1], func(link string) bool {
+	chain := linkChain(path)
+	return slices.ContainsFunc(chain[:len(chain)-1], func(link string) bool {
 		dir := filepath.Dir(link)
 		switch {
 		case isInAny(dir, p.untrustedDirs):
 			return true
-		case inside(found, dir), !inside(link, p.home) && inside(p.home, real(link)): // who makes links there sees it; the way to the home directory
+		case inside(found, dir), !inside(link, p.home) && inside(p.home, real(link)): // whoever can make links there sees found; or a link to the home directory
 			return false
 		}
 		return !p.isUserMade(link) && !isFine(found)
 	})
 }
 
-// hasLinkIn reports whether one of the links on the way of a path is in one of these directories.
+// hasLinkIn reports whether a link in a path is in one of these directories.
 func hasLinkIn(path string, dirs []string) bool {
-	way := linkChain(path)
-	return slices.ContainsFunc(way[:len(way)-1], func(link string) bool { return isInAny(filepath.Dir(link), dirs) })
+	chain := linkChain(path)
+	return slices.ContainsFunc(chain[:len(chain)-1], func(link string) bool { return isInAny(filepath.Dir(link), dirs) })
 }
 
-// isUserMade reports whether no session can have made a file or link, whose directory is without links: it is in
-// the home directory itself, or where something of the lists is, or all directories above it are another user's, in
-// which this one makes no names.
+// isUserMade reports whether no session can have made a file or link, whose directory is without
+// links. This is so directly in the home directory and in directories of the lists. It is also so
+// if all directories above belong to other users, and this user can make no names in them.
 func (p *planner) isUserMade(path string) bool {
 	dir := filepath.Dir(path)
 	return !isInAny(dir, p.untrustedDirs) && (dir == p.home || p.isListed(dir) || !isReplaceable(path) && !isBelowUserDir(path))
 }
 
-// isBelowUserDir reports whether a directory above a path is the user's.
+// isBelowUserDir reports whether the user owns a directory above a path.
 func isBelowUserDir(path string) bool {
 	for dir := filepath.Dir(path); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
 		if isOwned(dir) {
@@ -69,8 +70,8 @@ func isBelowUserDir(path string) bool {
 	return false
 }
 
-// isListed reports whether a directory is on the way to a name of the lists, or below one. It may be a workspace
-// if its name has no dot, such as those in ~/go.
+// isListed reports whether a directory leads to a listed name, or is below one. Listed names
+// without a dot, such as ~/go, do not count, because they may be workspaces.
 func (p *planner) isListed(dir string) bool {
 	if !isInAny(dir, slices.AppendSeq([]string{p.home}, maps.Values(p.directories))) {
 		return false
@@ -86,7 +87,7 @@ func (p *planner) isListed(dir string) bool {
 	})
 }
 
-// isVisible reports whether sessions see a path without links by the lists, or as a document.
+// isVisible reports whether sessions see a path without links, because it is listed or a document.
 func (p *planner) isVisible(found string) bool {
 	if p.isDocument(found) {
 		return true
@@ -95,8 +96,8 @@ func (p *planner) isVisible(found string) bool {
 	return slices.ContainsFunc(slices.Concat(layeredNames, readableNames), isListed) && !isInAny(found, p.excludedPaths)
 }
 
-// isDocument reports whether a path without links is a document, or not in a home directory of the user's. Below
-// a directory with a dot there is none.
+// isDocument reports whether a path without links is a document, or outside the home directories of
+// the user. Nothing below a directory with a dot is a document.
 func (p *planner) isDocument(found string) bool {
 	for _, home := range append([]string{p.home}, p.extraHomes...) {
 		rest, below := strings.CutPrefix(found, home+"/")
@@ -111,27 +112,27 @@ func (p *planner) isDocument(found string) bool {
 	return true
 }
 
-// ReadUserSettings returns the text of a settings file of the user's; nil where a session with this sandbox, at whatever
-// level, may have made it, or a link to it.
+// ReadUserSettings returns the text of one of the user's settings files. It returns nil if a
+// session with this sandbox, at any level, may have made the file or a link to it.
 func ReadUserSettings(s *workers.Sandbox, o PlanInput, path string) []byte {
 	p := &planner{home: real(o.Home), tempDirs: []string{"/tmp", "/var/tmp"}}
-	doubted := p.findUntrusted(s, o, nil)
+	untrusted := p.findUntrusted(s, o, nil)
 	for _, dir := range s.Writable {
-		doubted = append(doubted, realOrAbsent(dir))
+		untrusted = append(untrusted, realOrAbsent(dir))
 	}
-	way := linkChain(path)
-	found := way[len(way)-1]
-	if isInAny(found, doubted) || hasLinkIn(path, doubted) {
+	chain := linkChain(path)
+	found := chain[len(chain)-1]
+	if isInAny(found, untrusted) || hasLinkIn(path, untrusted) {
 		return nil
 	}
 	return readText(openNoLinks(found))
 }
 
-// findFile returns where a settings file of the user's is, without links; "" where a session may have led there, or
-// no session may see it.
+// findFile returns the path of one of the user's settings files without links. It returns "" if a
+// session may have made a link to it, or no session may see it.
 func (s *settingsWriter) findFile(path string) string {
-	way := linkChain(path)
-	found := way[len(way)-1]
+	chain := linkChain(path)
+	found := chain[len(chain)-1]
 	isClosed := func(c hiddenPath) bool { return inside(found, c.name) || c.realPath != "" && inside(found, c.realPath) }
 	if s.planner.isLinkedAway(path, found, s.planner.isDocument) || slices.ContainsFunc(s.planner.hiddenPaths, isClosed) {
 		return ""
@@ -139,6 +140,6 @@ func (s *settingsWriter) findFile(path string) string {
 	return found
 }
 
-// readFile reads a settings file of the user's; one that find does not find is as if it were not there. Meanwhile a
-// session may have put a link in its place, which is not followed.
+// readFile reads one of the user's settings files; a file that findFile rejects counts as missing.
+// A session may put a link in its place after that, which is not followed.
 func (s *settingsWriter) readFile(path string) []byte { return readText(openNoLinks(s.findFile(path))) }

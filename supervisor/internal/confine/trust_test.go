@@ -17,7 +17,7 @@ func makeSymlink(t *testing.T, to, name string) {
 	}
 }
 
-// The kernel takes a link before the two dots behind it.
+// The kernel follows a link before a ".." that comes after it.
 func TestLinkChain(t *testing.T) {
 	t.Parallel()
 	dir := real(t.TempDir())
@@ -39,12 +39,12 @@ func TestLinkChain(t *testing.T) {
 		}
 	}
 	if got := linkChain(dir + "/circle/x"); got[len(got)-1] != "" {
-		t.Errorf("a circle leads to %q", got[len(got)-1])
+		t.Errorf("a loop leads to %q", got[len(got)-1])
 	}
 }
 
-// A session may write what says where packages come from, if that is in its workspace, or may have at another
-// level.
+// Files that say where packages come from do not count if the session may write them, or may have
+// written them at another level.
 func TestReadUserSettings(t *testing.T) {
 	t.Parallel()
 	w := newHomeFixture(t)
@@ -64,7 +64,7 @@ func TestReadUserSettings(t *testing.T) {
 				t.Errorf("%s: got %q, want %q", name, got, want)
 			}
 		}
-		o.Dir, s.Workspace = w.home, "" // which is not written
+		o.Dir, s.Workspace = w.home, "" // the home directory is not writable
 		if got := string(ReadUserSettings(s, o, w.home+"/.npmrc")); got != "text" {
 			t.Errorf("of a session in the home directory: got %q", got)
 		}
@@ -83,9 +83,9 @@ func TestIsBelowUserDir(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !isBelowUserDir(dir + "/link") {
-		t.Error("a directory of the user's that is not writable counts as another user's")
+		t.Error("a directory that the user owns but cannot write counts as another user's")
 	}
 	if os.Geteuid() != 0 && isBelowUserDir("/usr/bin/link") {
-		t.Error("a directory of the machine's counts as the user's")
+		t.Error("a system directory counts as the user's")
 	}
 }
