@@ -53,14 +53,14 @@ func installFault(text string) error {
 	return nil
 }
 
-// The session does not start whatever step fails, the error has the step's name and a remedy,
+// The session does not start whatever step fails, the error has the step's name and a hint,
 // and nothing is left of it.
 func TestSandbox_FailedSteps(t *testing.T) {
 	t.Parallel()
 	const administrator, kernel = "an administrator can", "Linux 5.14 or newer"
 	for name, row := range map[string]struct {
 		fault        fault
-		step, remedy string
+		step, hint string
 	}{
 		"user namespace": {fault{Call: unix.SYS_CLONE, Mask: unix.CLONE_NEWUSER, Value: unix.CLONE_NEWUSER, Errno: uint32(unix.EPERM)}, "user namespace", administrator},
 		"dumpable":       {fault{Call: unix.SYS_PRCTL, Mask: ^uint32(0), Value: unix.PR_SET_DUMPABLE, Errno: uint32(unix.EPERM)}, "dumpable", administrator},
@@ -85,7 +85,7 @@ func TestSandbox_FailedSteps(t *testing.T) {
 			}
 			m.env = append(m.env, faultEnv+"="+string(text), "TMPDIR="+m.base)
 			got := m.runTry(t, "true", nil)
-			for _, want := range []string{"refused: ", "sandbox: " + row.step, row.remedy, "the sandbox full"} {
+			for _, want := range []string{"refused: ", "sandbox: " + row.step, row.hint, "the sandbox full"} {
 				if !strings.Contains(got, want) {
 					t.Errorf("got %q, want %q in it", got, want)
 				}

@@ -187,7 +187,7 @@ open('other', 'w').close()
 		r := openSession(t, m, newSandbox(m))
 		r.RunCode(t, changeCode+"import os; os.symlink(os.environ['HOME'] + '/.local/share/tool', 'link')")
 		for path, want := range map[string]string{
-			m.home: "is the home directory", filepath.Dir(m.home): "holds the home directory", "/": "is the whole machine",
+			m.home: "is the home directory", filepath.Dir(m.home): "contains the home directory", "/": "is the whole machine",
 			filepath.Join(m.home, ".ssh"): "is hidden from sessions", filepath.Join(m.home, ".ssh/id_ed25519"): "is hidden from sessions", filepath.Join(m.home, ".netrc"): "is hidden from sessions",
 			filepath.Join(m.home, "mine"): "is hidden from sessions", filepath.Join(m.home, ".config"): "in it is hidden", filepath.Join(m.home, ".config/turnstone"): "is hidden from sessions",
 			m.sessions: "is hidden from sessions", filepath.Join(m.sessions, "other-session/transcript"): "is hidden from sessions",

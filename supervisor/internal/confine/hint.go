@@ -8,27 +8,27 @@ import (
 	"syscall"
 )
 
-// Hint says what a person can do about a failed step.
+// Hint returns what the user can do about a failed step.
 func Hint(step string, err error) string {
-	without := "; the sandbox full does without one"
+	without := "; to run without a sandbox, choose the sandbox full"
 	if slices.Contains([]string{"landlock", "rule"}, step) {
-		return "this system does not hold a session by Landlock either" + without
+		return "this system cannot confine a session with Landlock either" + without
 	}
-	without = "; accepting landlock takes a weaker one where the kernel has it" + without
+	without = "; accepting landlock allows a weaker sandbox if the kernel supports it" + without
 	if errors.Is(err, syscall.ENOSYS) {
-		return "this system lacks what a sandbox needs: Linux 5.14 or newer, or a container that allows the calls of new mounts" + without
+		return "this system does not support sandboxes, which need Linux 5.14 or newer and, in a container, permission for the system calls for mounts" + without
 	}
-	// No path forbids a call as such.
+	// A missing or wrong path never causes EPERM.
 	if !isSystemStep(step) && !errors.Is(err, syscall.EPERM) {
-		return "this session needs something that the sandbox cannot give here: name other directories" + without
+		return "the sandbox cannot provide a path that this session needs: name other directories" + without
 	}
-	return "programs may not confine themselves on this system: an administrator can " + permissionHint(func(path string) string {
+	return "this system does not let programs confine themselves; an administrator can " + permissionHint(func(path string) string {
 		text, _ := os.ReadFile(path)
 		return strings.TrimSpace(string(text))
 	}) + without
 }
 
-// permissionHint says which setting to change, as far as the system's files show it.
+// permissionHint returns which setting to change, as far as the system's files show it.
 func permissionHint(read func(path string) string) string {
 	switch {
 	case read("/proc/sys/user/max_user_namespaces") == "0":

@@ -441,7 +441,7 @@ func TestNewPlanHidden(t *testing.T) {
 		}
 		for path, want := range map[string]string{
 			"/": "is the whole machine", w.home: "is the home directory", filepath.Dir(w.home): "contains the home directory", w.tmp: "is for temporary files",
-			w.home + "/.ssh": "is hidden from all sessions", w.home + "/.ssh/id": "is hidden", w.home + "/.keys": "is hidden", w.home + "/.config/gh": "is hidden",
+			w.home + "/.ssh": "is hidden from sessions", w.home + "/.ssh/id": "is hidden", w.home + "/.keys": "is hidden", w.home + "/.config/gh": "is hidden",
 			w.home + "/.config": "/.config/turnstone in it is hidden", w.home + "/.local/share": "in it is hidden", w.home + "/mine": "is hidden",
 			w.sessions: "is hidden", w.sessions + "/s": "is hidden", w.home + "/.pipe": "neither a directory nor a regular file", w.home + "/none": "no such file",
 			w.work + "/results": "it leads to " + w.home + "/.local/share/x", w.home + "/.local/share/x": "",
@@ -627,10 +627,10 @@ func TestPlan(t *testing.T) {
 			{w.home + "/data", false, &Grant{}, ""},
 			{w.work, true, nil, ""},
 			{"/etc", true, nil, ""},
-			{w.home + "/.ssh/id", true, nil, "is hidden from all sessions"},
-			{w.home + "/.ssh/id", false, nil, "is hidden from all sessions"},
+			{w.home + "/.ssh/id", true, nil, "is hidden from sessions"},
+			{w.home + "/.ssh/id", false, nil, "is hidden from sessions"},
 			{w.home, true, nil, "is the home directory"},
-			{w.sessions, false, nil, "is hidden from all sessions"},
+			{w.sessions, false, nil, "is hidden from sessions"},
 		} {
 			got, err := p.NewGrant(c.path, c.read, "")
 			switch {

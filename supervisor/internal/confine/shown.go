@@ -50,9 +50,9 @@ func checkShow(hidden []hiddenPath, path string) error {
 			switch {
 			case at == "":
 			case inside(path, at):
-				return fmt.Errorf("the sandbox cannot show %s: it is hidden from all sessions", path)
+				return fmt.Errorf("the sandbox cannot show %s: it is hidden from sessions", path)
 			case inside(at, path):
-				return fmt.Errorf("the sandbox cannot show %s: %s in it is hidden from all sessions; name another path in it", path, c.name)
+				return fmt.Errorf("the sandbox cannot show %s: %s in it is hidden from sessions; name another path in it", path, c.name)
 			}
 		}
 	}
@@ -70,7 +70,7 @@ func CheckShow(s *workers.Sandbox, o PlanInput, path string) error {
 	above := parentInfos(path)
 	for _, c := range p.hiddenPaths { // it may have another name
 		if isAnyOf(above, c.name) {
-			return fmt.Errorf("the sandbox cannot show %s: it is hidden from all sessions", path)
+			return fmt.Errorf("the sandbox cannot show %s: it is hidden from sessions", path)
 		}
 	}
 	return checkShow(p.hiddenPaths, path)
