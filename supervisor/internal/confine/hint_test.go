@@ -9,9 +9,9 @@ import (
 func TestHint(t *testing.T) {
 	t.Parallel()
 	for path, row := range map[string][2]string{
-		"/proc/sys/user/max_user_namespaces":                       {"0", "user.max_user_namespaces"},
-		"/proc/sys/kernel/unprivileged_userns_clone":               {"0", "kernel.unprivileged_userns_clone"},
-		"/proc/sys/kernel/apparmor_restrict_unprivileged_userns":   {"1", "AppArmor"},
+		"/proc/sys/user/max_user_namespaces":                     {"0", "user.max_user_namespaces"},
+		"/proc/sys/kernel/unprivileged_userns_clone":             {"0", "kernel.unprivileged_userns_clone"},
+		"/proc/sys/kernel/apparmor_restrict_unprivileged_userns": {"1", "AppArmor"},
 		"/no/such/file": {"", "container"},
 	} {
 		got := permissionHint(func(p string) string {

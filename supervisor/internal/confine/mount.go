@@ -1,0 +1,81 @@
+package confine
+
+import (
+	"encoding/json"
+	"path/filepath"
+)
+
+// A Mount is a path that differs in the session from the read-only view of the machine.
+type Mount struct {
+	Path   Path
+	Kind   MountKind
+	Source Path   // of an overlayMount: the directory that the overlay covers, Path or a parent; of a replacedFile: the file; of a symbolicLink: its target
+	Reason Reason `json:"-"` // why the session sees it in its home directory; "" for other mounts
+}
+
+// A Reason says why a session sees a path in its home directory.
+type Reason string
+
+const (
+	ReasonDocument        Reason = "document"
+	ReasonTool            Reason = "toolchain or library"
+	ReasonCache           Reason = "cache"
+	ReasonOnPath          Reason = "on PATH, or next to it"
+	ReasonPlainSettings   Reason = "plain settings"
+	ReasonWrittenSettings Reason = "settings, written without logins"
+	ReasonInterpreter     Reason = "of the interpreter"
+	ReasonWorkspace       Reason = "workspace"
+	ReasonNamed           Reason = "named or allowed"
+)
+
+// A MountKind says what a mount shows and whether the session can write it.
+type MountKind string
+
+const (
+	writableBind   MountKind = "writable"  // the machine's files, writable
+	pinnedBind     MountKind = "fixed"     // the same, but it cannot be renamed, because it is a mount point
+	readOnlyBind   MountKind = "protected" // the machine's files, read-only
+	guardedFile    MountKind = "guarded"   // a git config file, which the guard protects alone, because some settings may change
+	maskedPath     MountKind = "hidden"    // a file or directory that cannot be opened
+	overlayMount   MountKind = "layer"     // the machine's files; writes go to a copy
+	emptyDir       MountKind = "private"   // an empty directory, which the session writes
+	replacedFile   MountKind = "replaced"  // another file, read-only
+	readOnlyParent MountKind = "covered"   // an empty directory with only mounts below it
+	writableParent MountKind = "built"     // the same, but the session can write it
+	grantableBind  MountKind = "readable"  // the machine's files, read-only unless the user grants more
+	symbolicLink   MountKind = "linked"    // a symbolic link in such a directory
+)
+
+// isEmptyDir reports whether a mount is a directory of the session's own, in which it sees only
+// mounts and no other files of the machine.
+func (k MountKind) isEmptyDir() bool {
+	return k == emptyDir || k == readOnlyParent || k == writableParent
+}
+
+// A Path is a file path. It may have bytes that are not UTF-8, so its JSON form is base64.
+type Path string
+
+func (p Path) MarshalJSON() ([]byte, error) { return json.Marshal([]byte(p)) }
+
+func (p *Path) UnmarshalJSON(text []byte) error {
+	var b []byte
+	err := json.Unmarshal(text, &b)
+	*p = Path(b)
+	return err
+}
+
+// isEmptyAt reports whether a path is in a directory of the session's own, so that it sees only
+// mounts there.
+func (p *planner) isEmptyAt(path string) bool {
+	return p.nearestKind(path).isEmptyDir()
+}
+
+// nearestKind returns the kind of the nearest mount around path, or "".
+func (p *planner) nearestKind(path string) MountKind {
+	for d := filepath.Dir(path); d != "/" && d != "."; d = filepath.Dir(d) {
+		if m, ok := p.mounts[d]; ok {
+			return m.Kind
+		}
+	}
+	return ""
+}
