@@ -11,7 +11,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// nameAttacks are ways to make a name. Each sees p, the path.
+// nameAttacks are ways to make a name. The code of each uses p, the path.
 var nameAttacks = map[string]string{
 	"open":                             `os.open(p, os.O_CREAT | os.O_WRONLY)`,
 	"open to read":                     `os.open(p, os.O_CREAT | os.O_RDONLY)`,
@@ -76,7 +76,7 @@ func TestProtectedNames(t *testing.T) {
 						t.Errorf("%s: got %q", path, got)
 					}
 					if _, err := os.Lstat(path); err == nil {
-						t.Errorf("%s is there", path)
+						t.Errorf("%s exists", path)
 						_ = os.RemoveAll(path)
 					}
 				}
@@ -84,8 +84,8 @@ func TestProtectedNames(t *testing.T) {
 		}
 	})
 
-	// The attacks must be able to succeed: without a sandbox all do but the one that the kernel
-	// refuses for its own reasons.
+	// The attacks must be able to succeed: without a sandbox all of them do, except one that the
+	// kernel refuses for other reasons.
 	t.Run("can be made without a sandbox", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -93,7 +93,7 @@ func TestProtectedNames(t *testing.T) {
 		r.RunCode(t, attackCode)
 		path := absentNames(m)[0]
 		for what, code := range nameAttacks {
-			if what == "exchange" { // with what is not there
+			if what == "exchange" { // an exchange needs an existing name
 				continue
 			}
 			if got := r.RunCode(t, fmt.Sprintf("attack(%q, %q)", path, code)).OutputText(timeline.Stdout, timeline.Stderr); strings.TrimSpace(got) != "open" {
@@ -103,7 +103,7 @@ func TestProtectedNames(t *testing.T) {
 		}
 	})
 
-	// A second thread exchanges the path while the call is read.
+	// A second thread changes the path while the call is read.
 	t.Run("cannot be made by changing a path during the call", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -148,11 +148,11 @@ stop = True; t.join()
 		} {
 			r.RunCode(t, code)
 			if _, err := os.Stat(filepath.Join(info, "attributes")); err == nil {
-				t.Errorf("%s made it", code)
+				t.Errorf("%s made the protected name", code)
 			}
 		}
 		if got := r.RunCode(t, "open('info/exclude', 'w').close(); print('works')").OutputText(timeline.Stdout, timeline.Stderr); !strings.Contains(got, "works") {
-			t.Errorf("beside a protected name: %s", got)
+			t.Errorf("next to a protected name: %s", got)
 		}
 	})
 }

@@ -2,7 +2,7 @@ package escapes
 
 import "testing"
 
-// The calls that the stage makes in the place of a program do what the kernel would do.
+// The calls that the monitor makes on behalf of a program behave like the kernel's own.
 func TestCalls(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -21,7 +21,7 @@ func TestCalls(t *testing.T) {
 			"subprocess.run(['git', 'init', '-q', 'a']); os.rename('a/.git/config', 'a/.git/config'); print(os.path.exists('a/.git/config'))",
 			"True",
 		},
-		"a signal loses no call": { // the next one has the same arguments, and another path
+		"a signal loses no call": { // the next call has the same arguments, but another path in memory
 			`
 nr, first = (83, []) if os.uname().machine == 'x86_64' else (34, [-100])
 old = signal.signal(signal.SIGALRM, lambda *a: None); lost, name = [], ctypes.create_string_buffer(64)

@@ -10,8 +10,8 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// A loginFile is a file below a home directory as a client writes it, by its own documents. @ stands for the
-// secret.
+// A loginFile is a file below a home directory as a client writes it, according to its
+// documentation. @ stands for the secret.
 type loginFile struct{ name, text string }
 
 var clientLogins = []loginFile{
@@ -39,9 +39,9 @@ var clientLogins = []loginFile{
 	{".kube/config", "token: @\n"}, {".minikube/profiles/minikube/client.key", "@"}, {".k3d/kubeconfig.yaml", "@"}, {".talos/config", "key: @\n"}, {".config/argocd/config", "auth-token: @\n"}, {".argocd/config", "auth-token: @\n"}, {".vault_pass", "@"}, {".ansible/vault_password", "@"}, {".vagrant.d/data/vagrant_login_token", "@"}, {".chef/me.pem", "@"}, {".puppetlabs/token", "@"}, {".consul-token", "@"}, {".nomad-token", "@"}, {".config/nats/context/x.json", `{"password":"@"}`}, {".config/teleport/keys/x", "@"}, {".tsh/keys/example.org/me", "@"}, {".step/secrets/key", "@"}, {".mutt/muttrc", "set imap_pass=\"@\"\n"},
 	// Keys and passwords.
 	{".config/Bitwarden CLI/data.json", `{"accessToken":"@"}`}, {".config/op/config", `{"accounts":[{"key":"@"}]}`}, {".local/share/gopass/stores/mine/x.gpg", "@"}, {".config/keepassxc/keepassxc.ini", "@"}, {".config/rbw/config.json", "@"}, {".lastpass/username", "@"}, {".pki/nssdb/key4.db", "@"}, {".config/age/keys.txt", "AGE-SECRET-KEY-@"}, {".config/sops/age/keys.txt", "AGE-SECRET-KEY-@"}, {".minisign/minisign.key", "@"}, {".signify/key.sec", "@"}, {".electrum/wallets/default_wallet", "@"}, {".bitcoin/wallet.dat", "@"}, {".config/solana/id.json", "[@]"}, {".ethereum/keystore/x", "@"}, {".fetchmailrc", "password '@'\n"}, {".offlineimaprc", "remotepass = @\n"}, {".config/aerc/accounts.conf", "source = imaps://me:@@h\n"}, {".config/himalaya/config.toml", "@"}, {".config/weechat/sec.conf", "@"}, {".config/Element/IndexedDB/x", "@"}, {".config/iamb/profiles/x", "@"}, {".config/Mattermost/Cookies", "@"}, {".zoom/data/zoomus.db", "@"}, {".config/protonvpn/x", "@"}, {".config/tailscale/x", "@"}, {".cisco/vpn/profile.xml", "@"}, {".config/openvpn3/x.json", "@"},
-	// Histories, and what editors keep.
+	// Histories and files of editors.
 	{".local/share/nvim/shada/main.shada", "@"}, {".local/state/nvim/undo/x", "@"}, {".viminfo", "@"}, {".vim/undo/x", "@"}, {".emacs.d/auto-save-list/x", "@"}, {".emacs.d/network-security.data", "@"}, {".config/emacs/recentf", "@"}, {".local/share/xonsh/history_json/x.json", "@"}, {".local/share/powershell/PSReadLine/ConsoleHost_history.txt", "@\n"}, {".config/nushell/history.txt", "@\n"}, {".local/share/atuin/history.db", "@"}, {".local/state/bash/history", "@\n"}, {".local/state/python_history", "@\n"}, {".irb_history", "@\n"}, {".ghc/ghci_history", "@\n"}, {".scala_history", "@\n"}, {".local/share/radian_history", "@\n"}, {".radian_history", "@\n"}, {".local/share/recently-used.xbel", "@"}, {".xsession-errors", "@"}, {".config/JetBrains/PyCharm2026.1/options/security.xml", "@"}, {".local/share/JetBrains/PyCharm2026.1/x", "@"}, {".config/zed/keychain", "@"}, {".config/sublime-text/Local/Session.sublime_session", "@"}, {".local/share/zed/db/0-stable/db.sqlite", "@"}, {".config/Cursor/User/globalStorage/state.vscdb", "@"}, {".config/Windsurf/User/globalStorage/state.vscdb", "@"}, {".wget-hsts", "@"}, {".curlrc", "user = me:@\n"}, {".wgetrc", "password = @\n"}, {".config/httpie/sessions/example.org/me.json", `{"auth":"@"}`}, {".config/Postman/x", "@"}, {".config/Insomnia/x", "@"},
-	// Next to what is shown: caches and toolchains.
+	// Files next to shown ones: caches and toolchains.
 	{".cache/ms-playwright/mcp-chrome-profile/Default/Cookies", "@"}, {".cache/ms-playwright/mcp-chromium-1a2b3c/Default/Login Data", "@"}, {".cache/deno/deno_history.txt", "@\n"}, {".cache/deno/location_data/x/local_storage", "@"},
 	{".local/pipx/venvs/tool/pipx_metadata.json", `{"pip_args":["--index-url=https://me:@@example.org/simple"]}`}, {".local/share/pipx/venvs/tool/pipx_metadata.json", `{"pip_args":["--index-url=https://me:@@example.org/simple"]}`}, {".local/share/uv/tools/tool/uv-receipt.toml", "index = [{ url = \"https://me:@@example.org/simple\" }]\n"},
 	{".cargo/credentials.toml", "token = \"@\"\n"}, {".julia/config/startup.jl", "ENV[\"KEY\"] = \"@\"\n"}, {".npm/_logs/x.log", "@"}, {".npm/_update-notifier-last-checked", "@"}, {".conda/environments.txt", "@"}, {".config/matplotlib-x/token", "@"}, {".jupyter/lab/user-settings/x", "@"}, {".ipython/profile_default/security/x.json", "@"}, {".gradle/daemon/x.log", "@"}, {".m2/settings-security.xml", "@"}, {".local/share/uv/credentials/x", "@"}, {".local/share/jupyter/notebook_secret", "@"}, {".bundle/config.bak", "@"}, {".gem/credentials.old", "@"},
@@ -50,8 +50,9 @@ var clientLogins = []loginFile{
 func TestHomeClients(t *testing.T) {
 	t.Parallel()
 
-	// Logins of clients do not show by any way: by their names, in a walk through all that shows, or by other
-	// names of the same files; whether they were there when the session started or not.
+	// Logins of clients are not visible in any way: by their names, in a walk through all visible
+	// files, or through other names of the same files. It makes no difference whether they existed
+	// when the session started.
 	t.Run("hides their logins on every path", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -59,7 +60,7 @@ func TestHomeClients(t *testing.T) {
 			writeFile(t, filepath.Join(m.home, l.name), strings.NewReplacer("@@", secret+"@", "@", secret).Replace(l.text))
 		}
 		for i, l := range clientLogins {
-			if i%2 == 0 || i > len(clientLogins)-40 { // those next to what is shown
+			if i%2 == 0 || i > len(clientLogins)-40 { // those next to shown files
 				put(l)
 			}
 		}
@@ -87,18 +88,18 @@ def ways(name):
     except OSError: pass
 def found(name):
     for way in ways(name):
-        said = readable(way)
-        if S in said: return way
+        output = readable(way)
+        if S in output: return way
     above = os.path.dirname(H + '/' + name)
     if os.path.isdir(above) and os.path.basename(name) in os.listdir(above): return 'listed in ' + above
 `)
 		for _, l := range clientLogins {
-			if said := r.RunCode(t, "print(found("+strconv.Quote(l.name)+"))").OutputText(timeline.Stdout, timeline.Stderr); said != "None\n" {
-				t.Errorf("%s: got %q, want that it is not there", l.name, said)
+			if output := r.RunCode(t, "print(found("+strconv.Quote(l.name)+"))").OutputText(timeline.Stdout, timeline.Stderr); output != "None\n" {
+				t.Errorf("%s: got %q, want no such file", l.name, output)
 			}
 		}
 		for _, top := range []string{m.home, filepath.Dir(m.home), "/tmp", "/dev", "/run"} {
-			said := r.RunCode(t, `
+			output := r.RunCode(t, `
 seen = []
 for dir, dirs, files in os.walk(`+strconv.Quote(top)+`):
     for f in files:
@@ -108,13 +109,13 @@ for dir, dirs, files in os.walk(`+strconv.Quote(top)+`):
         except OSError: pass
 print(seen)
 `).OutputText(timeline.Stdout, timeline.Stderr)
-			if said != "[]\n" {
-				t.Errorf("in a walk through %s it finds %s", top, said)
+			if output != "[]\n" {
+				t.Errorf("a walk through %s finds %s", top, output)
 			}
 		}
 	})
 
-	// Tools make their directories in a home directory where they are not there.
+	// Tools can make their directories in a home directory that lacks them.
 	t.Run("lets tools make their directories", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -127,7 +128,7 @@ for name in '.npm/_cacache', '.cargo/registry', '.m2/repository', os.environ['GO
 print(os.path.isdir('go'))
 `, "False")
 		if _, err := os.Stat(filepath.Join(m.home, ".npm")); err == nil {
-			t.Error("one is outside as well")
+			t.Error("one exists outside as well")
 		}
 	})
 }

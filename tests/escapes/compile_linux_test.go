@@ -16,8 +16,8 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
-// readCompiled opens a session with an interpreter, and returns the code that is kept of its worker and
-// the file that has it.
+// readCompiled opens a session with an interpreter. It returns the stored code of its worker, and
+// the path of that file.
 func readCompiled(t *testing.T, m *machine, path string) (code []byte, file string, spec workers.Spec) {
 	t.Helper()
 	cache := filepath.Join(m.base, "cache")
@@ -25,7 +25,7 @@ func readCompiled(t *testing.T, m *machine, path string) (code []byte, file stri
 	spec.Dir, spec.Sandbox = m.work, newSandbox(m)
 	r := sessionkit.LaunchSessionWith(t, &supervisor.Options{Dir: m.sessions, Env: m.env, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))}, spec)
 	pattern := filepath.Join(cache, "worker-*"+spec.Args[2])
-	for begun := time.Now(); ; {
+	for started := time.Now(); ; {
 		r.RunCode(t, "1")
 		if found, _ := filepath.Glob(pattern); len(found) == 1 {
 			code, err := os.ReadFile(found[0])
@@ -34,8 +34,8 @@ func readCompiled(t *testing.T, m *machine, path string) (code []byte, file stri
 			}
 			return code, found[0], spec
 		}
-		if time.Since(begun) > time.Minute {
-			t.Fatalf("no code is kept as %s; the log says why", pattern)
+		if time.Since(started) > time.Minute {
+			t.Fatalf("no code was stored as %s; see the log", pattern)
 		}
 	}
 }
@@ -43,8 +43,8 @@ func readCompiled(t *testing.T, m *machine, path string) (code []byte, file stri
 func TestCompile(t *testing.T) {
 	t.Parallel()
 
-	// A session that is not confined would run the code: what is kept is what Python makes of the
-	// worker without a session.
+	// A session without a sandbox would run the code, so the stored code must be what Python
+	// compiles without a session.
 	t.Run("stores worker code that the session cannot change", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -53,7 +53,7 @@ func TestCompile(t *testing.T) {
 		writeFile(t, filepath.Join(m.work, "marshal.py"), "def dump(codes, f): f.write(b'poison')\n")
 		code, file, spec := readCompiled(t, m, interpreter)
 		if st, err := os.Stat(file); err != nil || st.Mode().Perm() != 0o600 {
-			t.Errorf("got %v, %v, want a file of the user's alone", st, err)
+			t.Errorf("got %v, %v, want a file that only the user can access", st, err)
 		}
 
 		plain := t.TempDir()
@@ -62,17 +62,17 @@ func TestCompile(t *testing.T) {
 		}
 		out := t.TempDir()
 		cmd := exec.Command(interpreter, "-I", "-S", "-B", filepath.Join(plain, filepath.Base(spec.Args[0])), "", spec.Args[2], "compile="+out)
-		if said, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, said)
+		if output, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, output)
 		}
 		want, err := os.ReadFile(filepath.Join(out, filepath.Base(file)))
 		if err != nil || !bytes.Equal(code, want) {
-			t.Errorf("got %d bytes, want the %d that Python makes (%v)", len(code), len(want), err)
+			t.Errorf("got %d bytes, want the %d that Python writes (%v)", len(code), len(want), err)
 		}
 	})
 
-	// An interpreter in the workspace may be the session's own: it is run in a sandbox, and what it
-	// leaves is for workers of that interpreter only.
+	// An interpreter in the workspace may come from the session itself. It is run in a sandbox, and
+	// the code that it stores is only for workers of that interpreter.
 	t.Run("runs an interpreter of the workspace in a sandbox", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -93,18 +93,18 @@ exec `+interpreter+` "$@"
 		code, _, spec := readCompiled(t, m, own)
 		m.wantUnchanged(t, before)
 		if string(code) != "poison\n" {
-			t.Errorf("got %q, want nothing that is hidden, and what the program wrote", code)
+			t.Errorf("got %q, want no hidden data, and the program's output", code)
 		}
 		other := python.Spec(python.Options{Path: interpreter, CacheDir: filepath.Join(m.base, "cache")})
 		if other.Args[2] == spec.Args[2] || other.Compilation.HasResult() {
-			t.Errorf("another interpreter takes the code: %q", other.Args)
+			t.Errorf("another interpreter uses the code: %q", other.Args)
 		}
 		for _, dir := range []string{m.work, filepath.Join(m.base, "cache")} {
 			if _, err := os.Stat(filepath.Join(dir, "compiled")); err == nil {
 				t.Errorf("the interpreter wrote %s", dir)
 			}
 		}
-		writeFile(t, own, strings.Replace(readText(own), "-I", "-X", 1)) // it is another one now
+		writeFile(t, own, strings.Replace(readText(own), "-I", "-X", 1)) // now it is a different interpreter
 		if err := spec.Compilation.SaveResult("worker-x-"+spec.Args[2], nil); err == nil || !strings.Contains(err.Error(), "has changed") {
 			t.Errorf("got %v for an interpreter that has changed", err)
 		}

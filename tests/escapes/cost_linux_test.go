@@ -9,7 +9,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// timingCode has what takes the shortest time of some rounds of each call, in microseconds.
+// timingCode measures the shortest time of each call in several rounds, in microseconds.
 const timingCode = `
 import os, time
 def read(): os.close(os.open('cost/there', os.O_RDONLY))
@@ -28,8 +28,8 @@ def took(call):
 os.makedirs('cost', exist_ok=True); open('cost/there', 'w').close()
 `
 
-// BenchmarkCalls says what calls cost that the stage makes, beside the same calls without a sandbox in
-// the same run:
+// BenchmarkCalls measures the cost of the calls that the monitor makes, and of the same calls
+// without a sandbox in the same run:
 //
 //	go test -run ^$ -bench Calls -benchtime 1x ./tests/escapes
 func BenchmarkCalls(b *testing.B) {

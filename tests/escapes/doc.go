@@ -1,3 +1,3 @@
-// Package escapes holds the list of what a sandbox must hold and must leave working: a
-// table of probes, which run in a session as a user without rights.
+// Package escapes tests what a sandbox must prevent and what must keep working in it: a table of
+// probes that run in a session as an unprivileged user.
 package escapes

@@ -22,10 +22,10 @@ import (
 //go:embed probes.py
 var probes string
 
-// interpreter is one that every user may run.
+// interpreter is a Python that every user may run.
 const interpreter = "/usr/bin/python3"
 
-// newHint is the command that a person would use.
+// newHint returns the command that a hint suggests to the user.
 func newHint(name, _ string, g session.Grant) string {
 	if g.Read != "" {
 		return "repl allow " + name + " --read " + g.Read
@@ -33,7 +33,8 @@ func newHint(name, _ string, g session.Grant) string {
 	return "repl allow " + name + " --write " + g.Write
 }
 
-// openSession starts a session of Python on a machine, and defines what runs one probe in it.
+// openSession starts a Python session on a machine, and defines the function that runs one probe in
+// it.
 func openSession(t testing.TB, m *machine, sandbox *workers.Sandbox) *sessionkit.TestSession {
 	t.Helper()
 	spec := python.Spec(python.Options{Path: interpreter})
@@ -87,12 +88,12 @@ func TestSandbox(t *testing.T) {
 		before := m.readState(t)
 		for _, name := range l.Escapes {
 			t.Run(name, func(t *testing.T) {
-				said := r.RunCode(t, "probe('"+name+"')").OutputText(timeline.Stdout, timeline.Stderr)
-				if !strings.HasPrefix(said, "held: ") {
-					t.Errorf("got %q, want it held", said)
+				output := r.RunCode(t, "probe('"+name+"')").OutputText(timeline.Stdout, timeline.Stderr)
+				if !strings.HasPrefix(output, "held: ") {
+					t.Errorf("got %q, want it held", output)
 				}
-				if strings.Contains(said, secret) {
-					t.Errorf("it saw a secret: %q", said)
+				if strings.Contains(output, secret) {
+					t.Errorf("the session saw a secret: %q", output)
 				}
 				before = m.wantUnchanged(t, before)
 			})
@@ -108,18 +109,18 @@ func TestSandbox(t *testing.T) {
 		for _, name := range l.Ordinary {
 			t.Run(name, func(t *testing.T) {
 				m.requireTools(t, l.Needs[name])
-				if said := r.RunCode(t, "probe('"+name+"')").OutputText(timeline.Stdout, timeline.Stderr); strings.TrimSpace(said) != "works" {
-					t.Errorf("got %s", said)
+				if output := r.RunCode(t, "probe('"+name+"')").OutputText(timeline.Stdout, timeline.Stderr); strings.TrimSpace(output) != "works" {
+					t.Errorf("got %s", output)
 				}
 				m.wantUnchanged(t, before)
 			})
 		}
 		if text := readText(filepath.Join(m.named, "made-inside")); text != "x" {
-			t.Errorf("got %q in a directory that was named to be written, want what the session wrote", text)
+			t.Errorf("got %q in a writable directory, want what the session wrote", text)
 		}
 	})
 
-	// The probes must be able to fail: without a sandbox these get through.
+	// The probes must be able to fail: without a sandbox these succeed.
 	t.Run("the probes succeed without it", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -134,21 +135,21 @@ func TestSandbox(t *testing.T) {
 			"profile_of_r", "read_by_the_root_of_any_process", "namespaces_by_unshare", "filter_that_answers_calls", "socket_after_a_rename",
 		} {
 			t.Run(name, func(t *testing.T) {
-				if said := r.RunCode(t, "probe('"+name+"')").OutputText(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "open: ") {
-					t.Errorf("got %q, want it to get through", said)
+				if output := r.RunCode(t, "probe('"+name+"')").OutputText(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(output, "open: ") {
+					t.Errorf("got %q, want the probe to succeed", output)
 				}
 			})
 		}
 	})
 
-	// Sessions without a sandbox run what the caches of this program have.
+	// Sessions without a sandbox run code from the caches of this program.
 	t.Run("keeps our own caches unchanged if they are writable", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
 		box := newSandbox(m)
 		box.Writable = append(box.Writable, filepath.Join(m.home, ".cache"))
 		box.AcceptPaths = box.Writable
-		own := filepath.Join(m.work, ".caches") // as a variable of the user's has it
+		own := filepath.Join(m.work, ".caches") // as a variable of the user may name it
 		m.env = append(m.env, "XDG_STATE_HOME="+filepath.Join(m.work, ".state"))
 		writeFile(t, filepath.Join(m.work, ".state/turnstone/history-python"), secret)
 		for _, c := range []struct{ name, cache string }{{"named to be written", filepath.Join(m.home, ".cache")}, {"in the workspace", own}, {"not there yet", filepath.Join(m.work, ".later")}} {
@@ -183,24 +184,24 @@ print(tries(lambda: open(C + '/mine', 'w')),
 	t.Run("writes nothing at the read-only level", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
-		sandboxcheck.RequireLayers(t, m.base) // it writes a cache
+		sandboxcheck.RequireLayers(t, m.base) // the probe writes a cache
 		r := openSession(t, m, &workers.Sandbox{Level: workers.ReadOnly, Network: workers.NetworkNone})
 		before := m.readState(t)
 		for _, name := range []string{"write_workspace", "git_commit", "write_named_directory"} {
-			if said := r.RunCode(t, "probe('"+name+"')").OutputText(timeline.Stdout, timeline.Stderr); !strings.Contains(said, "Read-only file system") {
-				t.Errorf("%s: got %q, want a read-only file system", name, said)
+			if output := r.RunCode(t, "probe('"+name+"')").OutputText(timeline.Stdout, timeline.Stderr); !strings.Contains(output, "Read-only file system") {
+				t.Errorf("%s: got %q, want a read-only file system", name, output)
 			}
 		}
 		for _, name := range []string{"tmp_by_name", "write_cache", "local_tcp", "git_status"} {
-			if said := r.RunCode(t, "probe('"+name+"')").OutputText(timeline.Stdout, timeline.Stderr); strings.TrimSpace(said) != "works" {
-				t.Errorf("%s: got %s", name, said)
+			if output := r.RunCode(t, "probe('"+name+"')").OutputText(timeline.Stdout, timeline.Stderr); strings.TrimSpace(output) != "works" {
+				t.Errorf("%s: got %s", name, output)
 			}
 		}
 		m.wantUnchanged(t, before)
 	})
 }
 
-// wantUnchanged compares the machine with how it was, and returns how it is.
+// wantUnchanged compares the state of the machine with an earlier one, and returns it.
 func (m *machine) wantUnchanged(t *testing.T, before map[string]string) map[string]string {
 	t.Helper()
 	now := m.readState(t)
@@ -218,8 +219,8 @@ func (m *machine) wantUnchanged(t *testing.T, before map[string]string) map[stri
 	return now
 }
 
-// requireTools skips a test where one of these is missing: programs, "python:MODULE" for modules of the
-// interpreter, and "layer" for a layer above the home directory. Any of "one|other" is enough.
+// requireTools skips a test if one of these is missing: a program, "python:MODULE" for a module of
+// the interpreter, or "layer" for an overlay over the home directory. Any of "one|other" is enough.
 func (m *machine) requireTools(t *testing.T, needs string) {
 	t.Helper()
 	for need := range strings.FieldsSeq(needs) {
@@ -238,7 +239,7 @@ func (m *machine) requireTools(t *testing.T, needs string) {
 func (m *machine) missingTool(need string) string {
 	if need == "layer" {
 		if os.Getenv(noNamespacesEnv) != "" {
-			return "" // Landlock has none, and needs none
+			return "" // Landlock uses no overlays
 		}
 		return sandboxcheck.WhyNoLayers(m.base)
 	}

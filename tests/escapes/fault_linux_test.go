@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A fault is a system call that another filter, as containers have one, refuses.
+// A fault is a system call that an additional filter refuses, as in containers.
 type fault struct {
 	Call     uint32
-	Argument uint32 // its place
-	Mask     uint32 // 0 refuses the call whatever its arguments are
+	Argument uint32 // index of the argument
+	Mask     uint32 // 0 refuses the call with any arguments
 	Value    uint32
 	Errno    uint32
 }
@@ -53,13 +53,13 @@ func installFault(text string) error {
 	return nil
 }
 
-// The session does not start whatever step fails, the error has the step's name and a hint,
-// and nothing is left of it.
+// If any step fails, the session does not start, the error has the step's name and a hint, and no
+// process or file remains.
 func TestSandbox_FailedSteps(t *testing.T) {
 	t.Parallel()
 	const administrator, kernel = "an administrator can", "Linux 5.14 or newer"
 	for name, row := range map[string]struct {
-		fault        fault
+		fault      fault
 		step, hint string
 	}{
 		"user namespace": {fault{Call: unix.SYS_CLONE, Mask: unix.CLONE_NEWUSER, Value: unix.CLONE_NEWUSER, Errno: uint32(unix.EPERM)}, "user namespace", administrator},

@@ -16,7 +16,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/r"
 )
 
-// wantOutput runs code and fails the test unless it prints this.
+// wantOutput runs code and fails the test unless it prints want.
 func wantOutput(t *testing.T, r *sessionkit.TestSession, code, want string) {
 	t.Helper()
 	if got := strings.TrimSpace(r.RunCode(t, code).OutputText(timeline.Stdout, timeline.Stderr)); got != want {
@@ -24,7 +24,7 @@ func wantOutput(t *testing.T, r *sessionkit.TestSession, code, want string) {
 	}
 }
 
-// writeCode defines what writes a file in a session and says how that went.
+// writeCode defines a function that writes a file in a session and reports the result.
 const writeCode = `
 import os, subprocess, sys
 def puts(path):
@@ -62,7 +62,7 @@ func TestGrant(t *testing.T) {
 		for _, name := range []string{".git/hooks/pre-commit", ".git/hooks/post-commit", ".vscode/tasks.json", ".envrc", ".git/config.worktree"} {
 			wantOutput(t, r, "puts('"+filepath.Join(project, name)+"')", "Read-only file system")
 		}
-		wantOutput(t, r, "puts('"+project+"/.git/config')", "written") // in a file of its own, which is refused when it is closed
+		wantOutput(t, r, "puts('"+project+"/.git/config')", "written") // into a draft, which is refused when it is closed
 		wantOutput(t, r, `
 try: open('`+project+`/.git/config', 'a')
 except OSError as e: print(e.strerror)
@@ -87,13 +87,13 @@ except OSError as e: print(e.strerror)
 		r := openSession(t, m, newSandbox(m))
 		for _, dir := range []string{m.home, "/", filepath.Join(m.home, ".ssh"), filepath.Join(m.home, "mine"), filepath.Join(m.work, ".git/hooks"), filepath.Join(m.work, ".vscode"), m.sessions, "/tmp", "/dev/null", filepath.Join(m.outside, "absent")} {
 			if err := r.Session.Allow(t.Context(), session.Grant{Write: dir}); err == nil {
-				t.Errorf("%s was given", dir)
+				t.Errorf("access to %s was granted", dir)
 			}
 		}
 	})
 
-	// A session can make a link in its workspace, and ask for what it is called. A person allows the directory
-	// to which it leads.
+	// A session can make a link in its workspace and ask for access to it. The user allows the
+	// directory to which it leads.
 	t.Run("names the real directory and none of programs", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -119,7 +119,7 @@ except OSError as e: print(e.strerror)
 			in("env/lib/python3/site-packages/x"): {in("env/lib/python3/site-packages/x"), "has packages that your programs import"},
 			in("env"):                             {in("env"), "has packages that your programs import"},
 		} {
-			for _, accept := range []string{"", path + "/", filepath.Dir(want.real)} { // none of them is the real path
+			for _, accept := range []string{"", path + "/", filepath.Dir(want.real)} { // none of these is the real path
 				err := r.Session.Allow(t.Context(), session.Grant{Write: path, Accept: accept})
 				refused, ok := errors.AsType[*session.Error](err)
 				if !ok || refused.Kind != session.KindUnconfirmed || refused.Grant == nil || refused.Grant.Write != want.real || !strings.Contains(err.Error(), want.words) {
@@ -137,12 +137,12 @@ except OSError as e: print(e.strerror)
 		if refused == nil || refused.Grant == nil {
 			t.Fatalf("got %v", err)
 		}
-		wantGrant(t, r, *refused.Grant, "") // as a person has confirmed it
+		wantGrant(t, r, *refused.Grant, "") // as the user has confirmed it
 		wantGrant(t, r, session.Grant{Write: in(".bashrc"), Accept: in(".bashrc")}, "")
 		for _, when := range []string{"at once", "after a reset"} {
 			wantOutput(t, r, "puts('"+programs+"/x')", "written")
 			if got := readText(filepath.Join(programs, "x")); got != "from inside" {
-				t.Errorf("%s: outside it is %q", when, got)
+				t.Errorf("%s: outside, the file is %q", when, got)
 			}
 			wantOutput(t, r, "puts('"+in(".bashrc")+"')", "written")
 			r.RestartWorker(t)
@@ -150,7 +150,7 @@ except OSError as e: print(e.strerror)
 		}
 	})
 
-	// A grant gives the thing that the person was shown.
+	// A grant is for the file that the user was shown.
 	t.Run("gives what was there when the user was asked", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -175,8 +175,8 @@ except OSError as e: print(e.strerror)
 		}
 	})
 
-	// A yes may be about one file. If a program outside puts another in its place, the session does not write that,
-	// and its next turn says so. After a reset it has the new one, unless that is not a file.
+	// A grant may be for one file. If a program outside replaces it, the session cannot write the
+	// new file, and its next turn says so. After a reset it can, unless that is not a regular file.
 	t.Run("gives one file and not its replacement", func(t *testing.T) {
 		t.Parallel()
 		for name, give := range map[string]func(t *testing.T, r *sessionkit.TestSession, path string){
@@ -212,7 +212,7 @@ except OSError as e: print(e.strerror)
 				outside := func(when, want string) {
 					t.Helper()
 					if got := readText(path); got != want {
-						t.Errorf("%s: outside it is %q, want %q", when, got, want)
+						t.Errorf("%s: outside, the file is %q, want %q", when, got, want)
 					}
 				}
 				wantOutput(t, r, "puts('"+path+"')", "written")
@@ -224,8 +224,8 @@ except OSError as e: print(e.strerror)
 					}
 				}
 				r.WaitTurnEnd(t, beside)
-				if said := r.RunCode(t, "os.rename('"+path+"', '"+path+"-away')").Transcript(); !strings.Contains(said, "OSError") || readText(path+"-beside") != "old" {
-					t.Errorf("more than the file was given: %s", said)
+				if output := r.RunCode(t, "os.rename('"+path+"', '"+path+"-away')").Transcript(); !strings.Contains(output, "OSError") || readText(path+"-beside") != "old" {
+					t.Errorf("more than the file was granted: %s", output)
 				}
 
 				m.outsideDoes(t, m.work, "mkfifo go")
@@ -234,8 +234,8 @@ except OSError as e: print(e.strerror)
 				m.outsideDoes(t, m.work, "printf new > "+path+".new && mv "+path+".new "+path+" && echo > go")
 				r.FinishTurn(t, turn)
 				outside("replaced in a turn", "new")
-				if said := r.RunCode(t, "puts('"+path+"')").Transcript(); !strings.Contains(said, path+" was replaced outside: this session keeps writing to the old one until you reset it") {
-					t.Errorf("the next turn says %s", said)
+				if output := r.RunCode(t, "puts('"+path+"')").Transcript(); !strings.Contains(output, path+" was replaced outside; this session keeps writing to the old one until you reset it") {
+					t.Errorf("the next turn says %s", output)
 				}
 				outside("the turn after", "new")
 				r.RestartWorker(t)
@@ -250,8 +250,8 @@ except OSError as e: print(e.strerror)
 				turn = r.StartTurn(t, writeCode+"puts('"+path+"')")
 				r.FinishTurn(t, turn)
 				first, err := r.Session.Wait(t.Context(), turn, &session.WaitOptions{Poll: true})
-				if said := first.Text(); err != nil || !strings.Contains(said, "a path that you allowed is not given: "+timeline.QuoteName(path)+" leads to "+timeline.QuoteName(elsewhere)) {
-					t.Errorf("the reset says %s", said)
+				if output := first.Text(); err != nil || !strings.Contains(output, "a path that you allowed is not given: "+timeline.QuoteName(path)+" leads to "+timeline.QuoteName(elsewhere)) {
+					t.Errorf("the reset says %s", output)
 				}
 				if got := readText(elsewhere); got != "kept" {
 					t.Errorf("a link in its place was followed: %q", got)
@@ -304,11 +304,11 @@ func TestPendingCall(t *testing.T) {
 		}
 		waitTurnEnd(t, r, turn, "written")
 		if got := readText(other + "/x"); got != "from inside" {
-			t.Errorf("outside it is %q", got)
+			t.Errorf("outside, the file is %q", got)
 		}
 	})
 
-	// The interrupt is felt, and not the refusal that follows it.
+	// The code sees the interrupt, and not the refusal that follows it.
 	t.Run("is interrupted before it is refused", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -328,7 +328,7 @@ func TestPendingCall(t *testing.T) {
 		}
 	})
 
-	// A person said yes to the directory that was there when the question was asked.
+	// The user allowed the directory that was there when the question was asked.
 	t.Run("gets nothing that was replaced since the question", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -342,22 +342,22 @@ func TestPendingCall(t *testing.T) {
 			{"by one from elsewhere", "mv three old3 && mv ../other three", "three"},
 		} {
 			t.Run(c.what, func(t *testing.T) {
-				m.outsideDoes(t, m.outside, "mkdir -p ../other "+c.name) // a no is remembered, so each has its own
+				m.outsideDoes(t, m.outside, "mkdir -p ../other "+c.name) // a refusal is remembered, so each case has its own directory
 				dir := filepath.Join(m.outside, c.name)
 				turn := r.StartTurn(t, "puts('"+dir+"/x')")
 				p := waitPermission(t, r, turn)
 				m.outsideDoes(t, m.outside, c.outside)
 				if err := r.Session.AnswerPermission(t.Context(), p.ID, true); err == nil {
-					t.Error("it was given")
+					t.Error("access was granted")
 				}
-				if now := sessionkit.SessionInfo(r); now.InputRequest != nil && now.InputRequest.Permission != nil { // it can still be refused
+				if now := sessionkit.SessionInfo(r); now.InputRequest != nil && now.InputRequest.Permission != nil { // the question can still be refused
 					if err := r.Session.AnswerPermission(t.Context(), p.ID, false); err != nil {
 						t.Fatal(err)
 					}
 				}
 				waitTurnEnd(t, r, turn, "Read-only file system")
 				if readText(filepath.Join(dir, "x")) != "" {
-					t.Error("it was written")
+					t.Error("the replacement was written")
 				}
 			})
 		}
@@ -385,13 +385,14 @@ func waitTurnEnd(t *testing.T, r *sessionkit.TestSession, turn uint64, want stri
 func TestExplanation(t *testing.T) {
 	t.Parallel()
 
-	// A file that its user left in /tmp is not found. It is said once, and not where it cannot be meant.
+	// A file that the user left in /tmp is not found. One notice says so, unless the file cannot be
+	// meant.
 	t.Run("covers a file of the machine's tmp directory once", func(t *testing.T) {
 		t.Parallel()
 		hint := `[notice "this session has its own /tmp and does not see the files in yours: put what it needs into the workspace"]`
 		m := newMachine(t)
 		r := openSession(t, m, newSandbox(m))
-		for _, code := range []string{ // these say nothing
+		for _, code := range []string{ // these cause no notice
 			"open('/tmp/data.csv', 'w').close(); print(open('/tmp/data.csv').read())", "print('/tmp/other.csv')", "open('missing.csv')",
 			"open('/srv/tmp/data.csv')", "raise ValueError('/tmp/data.csv is odd')",
 		} {
@@ -403,13 +404,13 @@ func TestExplanation(t *testing.T) {
 			r := openSession(t, m, newSandbox(m))
 			for i, want := range []int{1, 0} {
 				if got := strings.Count(r.RunCode(t, code).Transcript(), hint); got != want {
-					t.Errorf("%s: it is said %d times in run %d, want %d", code, got, i+1, want)
+					t.Errorf("%s: got %d notices in run %d, want %d", code, got, i+1, want)
 				}
 			}
 		}
 	})
 
-	// R tells the file in a warning, in the words of its user's language.
+	// R names the file in a warning, in the user's language.
 	t.Run("covers a warning of R", func(t *testing.T) {
 		t.Parallel()
 		if _, err := exec.LookPath("Rscript"); err != nil {
@@ -427,18 +428,18 @@ func TestExplanation(t *testing.T) {
 			"source('" + file + "')":                        1,
 			"readRDS('" + file + "')":                       1,
 			"file('" + file + "', 'r')":                     1,
-			"try(readLines('" + file + "'))":                1, // its warning is told
+			"try(readLines('" + file + "'))":                1, // its warning is shown
 			"invisible(system('cat " + file + "'))":         1,
 			"cat('keys are in " + m.home + "/.ssh\n')":      0,
 			"suppressWarnings(file.exists('" + file + "'))": 0,
 		} {
 			if got := strings.Count(repl.RunCode(t, code).Transcript(), hides); got != want {
-				t.Errorf("%s: it is said %d times", code, got)
+				t.Errorf("%s: got %d notices", code, got)
 			}
 		}
 	})
 
-	// Opening a hidden file is an ordinary error of the language. The reply says what is behind it.
+	// Opening a hidden file is an ordinary error of the language. The reply explains it.
 	t.Run("covers an error that names a hidden file", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -449,15 +450,15 @@ func TestExplanation(t *testing.T) {
 			"import os; os.listdir('" + m.home + "/.ssh')":                                     true,
 			"raise ValueError('no place is named')":                                            false,
 			"open('" + m.home + "/.sshd')":                                                     false,
-			"try: open('" + m.home + "/.ssh/id_ed25519')\nexcept OSError: 0":                   false, // it did not matter
-			"import subprocess; subprocess.run(['cat', '" + m.home + "/.ssh/id_ed25519'])":     true,  // a child's words
+			"try: open('" + m.home + "/.ssh/id_ed25519')\nexcept OSError: 0":                   false, // the code ignores the error
+			"import subprocess; subprocess.run(['cat', '" + m.home + "/.ssh/id_ed25519'])":     true,  // a message of a child
 			"import os; os.system('cat \"" + m.home + "/.ssh/a\" \"" + m.home + "/.ssh/b\"')":  true,
 			"import sys; print('warning: cannot read " + m.home + "/.ssh/x', file=sys.stderr)": true,
 			"print('keys are in " + m.home + "/.ssh')":                                         false,
 			"'" + m.home + "/.ssh'":                                                            false,
 		} {
 			if got := strings.Count(r.RunCode(t, code).Transcript(), hides); got != map[bool]int{true: 1}[want] {
-				t.Errorf("%s: it is said %d times", code, got)
+				t.Errorf("%s: got %d notices", code, got)
 			}
 		}
 	})

@@ -33,8 +33,8 @@ def unreadable(dir, do):
 func TestGuard(t *testing.T) {
 	t.Parallel()
 
-	// Programs outside make and replace what they run or believe while the session runs: it is protected
-	// from that moment on.
+	// Programs outside make and replace files that they run or trust while the session runs. These
+	// are protected from that moment on.
 	t.Run("protects what outside programs make or replace", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -97,8 +97,8 @@ func TestGuard(t *testing.T) {
 		})
 	})
 
-	// The session may change repositories that it made itself, but for hooks and programs, and git works in the
-	// others.
+	// The session may change repositories that it made, except for hooks and programs, and git
+	// works in the other ones.
 	t.Run("leaves git working", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -136,8 +136,8 @@ func TestGuard(t *testing.T) {
 					m.requireTools(t, "script")
 				}
 				code := "ran = subprocess.run(['sh', '-ec', " + quoteLines(c.script) + "], cwd=" + quoteShell(m.work) + ", capture_output=True, text=True, stdin=subprocess.DEVNULL); print(ran.returncode, ran.stderr)"
-				if said := r.RunCode(t, code).OutputText(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "0 ") {
-					t.Errorf("got %q, want that it works", said)
+				if output := r.RunCode(t, code).OutputText(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(output, "0 ") {
+					t.Errorf("got %q, want it to work", output)
 				}
 			})
 		}
@@ -145,10 +145,10 @@ func TestGuard(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.WaitUntilReady(t)
-		wantOutput(t, r, "import subprocess; print(subprocess.run('git config user.name U && cd .. && rm -rf mine', shell=True, cwd="+quoteShell(m.work+"/mine")+").returncode)", "0") // still its own
+		wantOutput(t, r, "import subprocess; print(subprocess.run('git config user.name U && cd .. && rm -rf mine', shell=True, cwd="+quoteShell(m.work+"/mine")+").returncode)", "0") // still a repository of the session
 	})
 
-	// Threads exchange a directory and the text of a path while calls are read.
+	// Threads change a directory and the text of a path while calls are read.
 	t.Run("withstands an exchange during a call", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -156,7 +156,7 @@ func TestGuard(t *testing.T) {
 		config := filepath.Join(m.work, "made/.git/config")
 		before := readText(config)
 		r := openSession(t, m, newSandbox(m))
-		said := r.RunCode(t, attackCode+`
+		output := r.RunCode(t, attackCode+`
 os.chdir('made')
 os.mkdir('dir'); os.mkdir('plain'); os.symlink('.git', 'link')
 for d in 'dir', 'plain': open(d + '/config', 'w').close()
@@ -180,15 +180,16 @@ stop = True
 for t in threads: t.join()
 print('wrote' if wrote else 'never wrote')
 `).OutputText(timeline.Stdout)
-		if said != "wrote\n" {
-			t.Errorf("got %q, want that it also writes what it may", said)
+		if output != "wrote\n" {
+			t.Errorf("got %q, want it to write what it is allowed to", output)
 		}
 		if after := readText(config); after != before {
-			t.Errorf("the settings are %q, were %q", after, before)
+			t.Errorf("the settings are %q, want %q", after, before)
 		}
 	})
 
-	// Where the directory of temporary files is in the workspace, the daemon's socket is, too.
+	// If the directory for temporary files is in the workspace, the daemon's socket is there as
+	// well.
 	t.Run("protects the daemon's socket in a workspace", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -203,17 +204,17 @@ print('wrote' if wrote else 'never wrote')
 				"os.rename('tmp', 'other')", "os.rename(dir, 'tmp/y')", "os.unlink(dir + '/daemon.sock')", "puts(dir + '/daemon.sock')", "os.rename('mine', dir)",
 				"socket.socket(socket.AF_UNIX).bind(dir + '/daemon.sock')", "socket.socket(socket.AF_UNIX).bind(dir + '/other.sock')", "os.symlink('/x', dir + '/x')",
 			} {
-				if said := r.RunCode(t, "print(changes("+quoteShell(code)+"))").OutputText(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "held: ") {
-					t.Errorf("%s after %s: got %q, want it held", code, replaced, said)
+				if output := r.RunCode(t, "print(changes("+quoteShell(code)+"))").OutputText(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(output, "held: ") {
+					t.Errorf("%s after %s: got %q, want it held", code, replaced, output)
 				}
 			}
 		}
-		if said := r.RunCode(t, "print(changes("+quoteShell("puts('tmp/mine')")+"))").OutputText(timeline.Stdout, timeline.Stderr); said != "open\n" {
-			t.Errorf("next to it: got %q", said)
+		if output := r.RunCode(t, "print(changes("+quoteShell("puts('tmp/mine')")+"))").OutputText(timeline.Stdout, timeline.Stderr); output != "open\n" {
+			t.Errorf("next to it: got %q", output)
 		}
 	})
 
-	// It may be in a directory that the session is given while it runs.
+	// The socket may be in a directory that is granted to a running session.
 	t.Run("protects the daemon's socket in a granted directory", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -230,16 +231,17 @@ print('wrote' if wrote else 'never wrote')
 			"os.rename(top + '/tmp', top + '/other')", "os.rename(dir, top + '/tmp/y')", "os.unlink(dir + '/daemon.sock')", "puts(dir + '/daemon.sock')", "os.rename(top + '/mine', dir)",
 			"socket.socket(socket.AF_UNIX).bind(dir + '/other.sock')",
 		} {
-			if said := r.RunCode(t, "print(changes("+quoteShell(code)+"))").OutputText(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "held: ") {
-				t.Errorf("%s: got %q, want it held", code, said)
+			if output := r.RunCode(t, "print(changes("+quoteShell(code)+"))").OutputText(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(output, "held: ") {
+				t.Errorf("%s: got %q, want it held", code, output)
 			}
 		}
-		if said := r.RunCode(t, "print(changes("+quoteShell("puts(top + '/mine/x')")+"))").OutputText(timeline.Stdout, timeline.Stderr); said != "open\n" {
-			t.Errorf("next to it: got %q", said)
+		if output := r.RunCode(t, "print(changes("+quoteShell("puts(top + '/mine/x')")+"))").OutputText(timeline.Stdout, timeline.Stderr); output != "open\n" {
+			t.Errorf("next to it: got %q", output)
 		}
 	})
 
-	// A repository of one session is treated like the user's by another of the same workspace.
+	// A repository of one session is protected from another session of the same workspace, like the
+	// user's.
 	t.Run("protects a repository of another session", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -255,7 +257,7 @@ print('wrote' if wrote else 'never wrote')
 		wantOutput(t, one, "print(subprocess.run('git -C mine remote set-url there z && ! git -C yours remote set-url there z', shell=True, stderr=subprocess.DEVNULL).returncode)", "0")
 	})
 
-	// Modes and attributes of other files change as without a sandbox.
+	// Modes and attributes of other files can be changed as without a sandbox.
 	t.Run("leaves modes working", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -293,7 +295,7 @@ func quoteLines(text string) string {
 func TestGuardGitSettings(t *testing.T) {
 	t.Parallel()
 
-	// Git's settings have many legal forms. Git itself says where they lead.
+	// Git settings have many legal forms. Git itself says where they lead.
 	t.Run("reads them as git does", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -321,34 +323,36 @@ func TestGuardGitSettings(t *testing.T) {
 		m.outsideDoes(t, filepath.Join(m.work, "forms/a"), "ln -s ../../scripts/later .git/hooks/post-merge")
 		r := openSession(t, m, newSandbox(m))
 		r.RunCode(t, tryToChangeCode)
-		if said := r.RunCode(t, "print(changes("+quoteShell("puts('forms/a/scripts/later')")+"))").OutputText(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "held: ") {
-			t.Errorf("a hook that leads to what is not there: got %q, want it held", said)
+		if output := r.RunCode(t, "print(changes("+quoteShell("puts('forms/a/scripts/later')")+"))").OutputText(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(output, "held: ") {
+			t.Errorf("a hook that leads to a missing file: got %q, want it held", output)
 		}
 		for i, f := range forms {
 			t.Run(f.what, func(t *testing.T) {
 				path := "forms/" + string(rune('a'+i)) + "/" + f.reached
 				for _, outside := range []string{"true", "cp '" + path + "' .x && mv .x '" + path + "'"} { // also when it was replaced
 					m.outsideDoes(t, m.work, outside)
-					if said := r.RunCode(t, "print(changes("+quoteShell("puts('"+path+"')")+"))").OutputText(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "held: ") {
-						t.Errorf("after %s: got %q, want it held", outside, said)
+					if output := r.RunCode(t, "print(changes("+quoteShell("puts('"+path+"')")+"))").OutputText(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(output, "held: ") {
+						t.Errorf("after %s: got %q, want it held", outside, output)
 					}
 				}
 			})
 		}
-		// From the next turn on, what they lead to after a change outside is protected as well.
+		// From the next turn on, the paths to which they lead after a change outside are protected
+		// as well.
 		m.outsideDoes(t, filepath.Join(m.work, "forms/h"), "git config core.fsmonitor scripts/watch && git config include.path ../more && touch scripts/watch")
 		r.RunCode(t, "None")
 		for _, path := range []string{"forms/h/scripts/watch", "forms/h/more"} {
-			if said := r.RunCode(t, "print(changes("+quoteShell("puts('"+path+"')")+"))").OutputText(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "held: ") {
-				t.Errorf("%s: got %q, want it held", path, said)
+			if output := r.RunCode(t, "print(changes("+quoteShell("puts('"+path+"')")+"))").OutputText(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(output, "held: ") {
+				t.Errorf("%s: got %q, want it held", path, output)
 			}
 		}
-		if said := r.RunCode(t, "print(changes("+quoteShell("puts('forms/h/scripts/other')")+"))").OutputText(timeline.Stdout, timeline.Stderr); said != "open\n" {
-			t.Errorf("next to what git reaches: got %q", said)
+		if output := r.RunCode(t, "print(changes("+quoteShell("puts('forms/h/scripts/other')")+"))").OutputText(timeline.Stdout, timeline.Stderr); output != "open\n" {
+			t.Errorf("next to the paths that git reaches: got %q", output)
 		}
 	})
 
-	// A program that is named in git's settings outside is protected in the same turn, while the session writes.
+	// A program that is named in git settings outside is protected in the same turn, while the
+	// session writes.
 	t.Run("checks them again while code runs", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -361,12 +365,12 @@ for _ in range(6000):
     time.sleep(0.01)
 `)
 		m.outsideDoes(t, m.work, "until test -e scripts/watch; do sleep 0.01; done; git config core.fsmonitor ./scripts/watch")
-		if said := r.FinishTurn(t, turn).OutputText(timeline.Stdout, timeline.Stderr); said != "held\n" {
-			t.Errorf("got %q, want it held", said)
+		if output := r.FinishTurn(t, turn).OutputText(timeline.Stdout, timeline.Stderr); output != "held\n" {
+			t.Errorf("got %q, want it held", output)
 		}
 	})
 
-	// A program that keeps its new settings open after git's rename changes nothing by that.
+	// A program that keeps its new settings open after git's rename cannot change them that way.
 	t.Run("takes a copy of new ones", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -386,7 +390,7 @@ for name in '.git/config.checked-by-turnstone', 'HEAD':
 `, "True False []\nRead-only file system\nRead-only file system")
 	})
 
-	// Git says that it could not write, and the denial names the setting.
+	// Git reports that it could not write, and the denial names the setting.
 	t.Run("names a refused setting", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -403,15 +407,16 @@ for name in '.git/config.checked-by-turnstone', 'HEAD':
 		} {
 			t.Run(c.setting, func(t *testing.T) {
 				res := r.RunCode(t, "import subprocess; print(subprocess.run("+quoteShell(c.command)+", shell=True, capture_output=True, text=True).stderr)")
-				if said := res.OutputText(timeline.Stdout, timeline.Stderr); !strings.Contains(said, "Read-only file system") && !strings.Contains(said, "ould not") {
-					t.Errorf("git says %q", said)
+				if output := res.OutputText(timeline.Stdout, timeline.Stderr); !strings.Contains(output, "Read-only file system") && !strings.Contains(output, "ould not") {
+					t.Errorf("git says %q", output)
 				}
 				wantDenials(t, res, timeline.AccessDenied{Op: "set", Detail: c.setting, Path: filepath.Join(m.work, ".git/config"), ChildProgram: "git"})
 			})
 		}
 	})
 
-	// Settings of one work tree add to those of its repository, also of one that the session has added.
+	// Settings of one work tree add to those of its repository, even if the session added the work
+	// tree.
 	t.Run("lets those of a work tree add no servers", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)

@@ -11,7 +11,8 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// readAttackCode tries to get at what is in a file, and prints what came of each way that brought anything.
+// readAttackCode tries to read the content of a file in many ways, and prints the result of each
+// that succeeded.
 const readAttackCode = tryToReadCode + `
 import ctypes, mmap, os, subprocess
 libc = ctypes.CDLL(None, use_errno=True)
@@ -73,15 +74,15 @@ def seen(*paths):
     found = []
     for p in paths:
         for root in ('', '/proc/self/root', '/proc/self/cwd/' + '../' * 20, '/proc/thread-self/root'):
-            if (said := readable(root + p)).startswith('open: '): found.append((root + p, said))
+            if (output := readable(root + p)).startswith('open: '): found.append((root + p, output))
         for way in every_way:
-            try: said = way(p)
+            try: output = way(p)
             except OSError: continue
-            if said: found.append((way.__name__, p, said))
+            if output: found.append((way.__name__, p, output))
     return found
 `
 
-// hiddenFileChanges are what programs outside do to what is hidden in a workspace.
+// hiddenFileChanges are changes that programs outside make to hidden files in a workspace.
 var hiddenFileChanges = []turnStep{
 	{what: "nothing", outside: "true"},
 	{what: "a rename over a file", outside: `printf '%s' "$SECRET" > .n && chmod 755 .n && mv .n .env`},
@@ -123,8 +124,8 @@ func newHiddenFixture(t *testing.T) (m *machine, box *workers.Sandbox, code stri
 func TestHidden(t *testing.T) {
 	t.Parallel()
 
-	// Hidden names in a directory that a session writes, or anywhere on the machine, stay unreadable, whatever
-	// programs outside do with them.
+	// Hidden names in a directory that a session writes, or anywhere on the machine, stay
+	// unreadable, however programs outside change them.
 	t.Run("stays hidden whatever outside programs replace", func(t *testing.T) {
 		t.Parallel()
 		t.Run("when a turn begins", func(t *testing.T) {
@@ -134,8 +135,8 @@ func TestHidden(t *testing.T) {
 			r.RunCode(t, readAttackCode)
 			for _, s := range hiddenFileChanges {
 				m.outsideDoes(t, m.work, s.outside)
-				if said := r.RunCode(t, "print("+seen+")").OutputText(timeline.Stdout, timeline.Stderr); said != "[]\n" {
-					t.Errorf("%s: got %s", s.what, strings.ReplaceAll(said, m.base, ""))
+				if output := r.RunCode(t, "print("+seen+")").OutputText(timeline.Stdout, timeline.Stderr); output != "[]\n" {
+					t.Errorf("%s: got %s", s.what, strings.ReplaceAll(output, m.base, ""))
 				}
 			}
 			real := filepath.Join(m.outside, "real")
@@ -160,22 +161,22 @@ for i in range(%d):
 			for i, s := range hiddenFileChanges {
 				m.outsideDoes(t, m.work, s.outside)
 				writeFile(t, filepath.Join(m.work, fmt.Sprint("go", i)), "")
-				said := ""
+				output := ""
 				r.WaitEvent(t, s.what, func(e timeline.Event) bool {
 					if text, ok := e.Body.(timeline.Text); ok {
-						said += string(text.Data)
+						output += string(text.Data)
 					}
-					return strings.HasSuffix(said, "]\n")
+					return strings.HasSuffix(output, "]\n")
 				})
-				if !strings.HasSuffix(said, fmt.Sprintln(i, "[]")) {
-					t.Errorf("%s: got %s", s.what, strings.ReplaceAll(said, m.base, ""))
+				if !strings.HasSuffix(output, fmt.Sprintln(i, "[]")) {
+					t.Errorf("%s: got %s", s.what, strings.ReplaceAll(output, m.base, ""))
 				}
 			}
 			r.FinishTurn(t, turn)
 		})
 	})
 
-	// A session has no name of what is hidden, and no way to lead it elsewhere.
+	// A session has no other name for a hidden file, and cannot redirect its name.
 	t.Run("keeps its names", func(t *testing.T) {
 		t.Parallel()
 		m, box, _ := newHiddenFixture(t)
@@ -194,14 +195,14 @@ def tries(f, *a):
 			"tries(os.rename, 'README', '.env')", "tries(os.symlink, 'docs', 'later.env')", "tries(os.symlink, 'docs', 'made')", "tries(os.mkdir, 'later.env')", "tries(os.mkfifo, 'later.env')", "tries(os.truncate, '.env', 0)", "tries(os.chmod, '.env', 0o777)",
 			"tries(socket.socket(socket.AF_UNIX).bind, 'later.env')", "tries(open, 'later.env', 'w')",
 		} {
-			if said := strings.TrimSpace(r.RunCode(t, "print("+code+")").OutputText(timeline.Stdout, timeline.Stderr)); said == "done" || said == "" {
-				t.Errorf("%s: got %q, want it refused", code, said)
+			if output := strings.TrimSpace(r.RunCode(t, "print("+code+")").OutputText(timeline.Stdout, timeline.Stderr)); output == "done" || output == "" {
+				t.Errorf("%s: got %q, want it refused", code, output)
 			}
 		}
 		m.wantUnchanged(t, before)
 	})
 
-	// Threads exchange the path in memory, and what a link leads to, while the call is made.
+	// Threads change the path in memory, and the target of a link, while the call is made.
 	t.Run("withstands an exchange during a call", func(t *testing.T) {
 		t.Parallel()
 		m, box, _ := newHiddenFixture(t)
@@ -233,7 +234,7 @@ for t in threads: t.join()
 		wantOutput(t, r, "print([b'open' in g for g in got], [w for g in got for w in g if b'secret' in str(w).encode()])", "[True, True] []")
 	})
 
-	// A session with something hidden in its workspace reads everything else as before.
+	// A session with hidden files in its workspace reads all other files as before.
 	t.Run("leaves reading other files working", func(t *testing.T) {
 		t.Parallel()
 		m, box, _ := newHiddenFixture(t)
@@ -281,13 +282,13 @@ def fails(f, *a):
 			{"beside what is hidden", "open('../dotfiles/vimrc').read(), open('../note.txt').read()", "open|a note"},
 		} {
 			t.Run(c.what, func(t *testing.T) {
-				if said := r.RunCode(t, "print("+c.code+", sep='|')").OutputText(timeline.Stdout, timeline.Stderr); strings.TrimSuffix(said, "\n") != c.want {
-					t.Errorf("got %q, want %q", said, c.want)
+				if output := r.RunCode(t, "print("+c.code+", sep='|')").OutputText(timeline.Stdout, timeline.Stderr); strings.TrimSuffix(output, "\n") != c.want {
+					t.Errorf("got %q, want %q", output, c.want)
 				}
 			})
 		}
 		if _, err := os.Stat(filepath.Join(m.work, "copy")); err == nil {
-			t.Error("the copy is still there")
+			t.Error("the copy still exists")
 		}
 	})
 }

@@ -26,7 +26,7 @@ import (
 func TestHostile(t *testing.T) {
 	t.Parallel()
 
-	// The stage follows links in the place of the program, and must not follow them for ever.
+	// The monitor follows links on behalf of the program, and must not follow them forever.
 	t.Run("paths that never end are refused", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -42,7 +42,7 @@ except OSError as e: print(e.strerror)
 		wantOutput(t, r, "puts('/tmp/file')", "written")
 	})
 
-	// A flood of calls from many programs and threads is served, each right.
+	// A flood of calls from many programs and threads is served correctly.
 	t.Run("a flood of calls is served", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -69,7 +69,7 @@ print(len(done))
 		wantOutput(t, r, "import os; every = [subprocess.Popen([sys.executable, 'flood.py', str(i)], stdout=subprocess.PIPE, text=True) for i in range(8)]; print(sum(int(p.communicate()[0]) for p in every), [n for n in os.listdir() if n.startswith('flood-')])", "128 []")
 	})
 
-	// A turn ends when the worker has lost its descriptors, and the next input has a worker.
+	// A turn ends when the worker has lost its descriptors, and the next input gets a new worker.
 	t.Run("a worker without its descriptors is replaced", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -95,7 +95,8 @@ print(len(done))
 func TestPendingCalls(t *testing.T) {
 	t.Parallel()
 
-	// More calls than may wait for a person are refused at once, and those that wait hold nobody up.
+	// When too many calls wait for the user, further ones are refused at once, and the waiting ones
+	// do not block others.
 	t.Run("do not block other calls", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -134,7 +135,7 @@ print(len(refused), set(refused))
 		waitTurnEnd(t, r, turn, "600 {'Read-only file system'}")
 	})
 
-	// A supervisor that is killed while a call waits for a person leaves nothing behind.
+	// A supervisor that is killed while a call waits for the user leaves no process behind.
 	t.Run("leave nothing behind a killed supervisor", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -152,9 +153,9 @@ print(len(refused), set(refused))
 			t.Fatal(err)
 		}
 		defer func() { _ = cmd.Wait() }()
-		if said, err := bufio.NewReader(out).ReadString('\n'); said != "held\n" {
+		if output, err := bufio.NewReader(out).ReadString('\n'); output != "held\n" {
 			_ = cmd.Process.Kill()
-			t.Fatalf("got %q, %v", said, err)
+			t.Fatalf("got %q, %v", output, err)
 		}
 		var left []unix.PollFd
 		for _, pid := range readDescendants(cmd.Process.Pid) {
@@ -163,7 +164,7 @@ print(len(refused), set(refused))
 				left = append(left, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
 			}
 		}
-		if len(left) < 3 { // the stage, the worker and a shell
+		if len(left) < 3 { // the monitor, the worker and a shell
 			t.Errorf("got %d processes before the kill, want 3", len(left))
 		}
 		if err := cmd.Process.Kill(); err != nil {
@@ -180,13 +181,13 @@ print(len(refused), set(refused))
 			left = slices.DeleteFunc(left, func(p unix.PollFd) bool { return p.Revents != 0 })
 		}
 		if _, err := os.Stat(filepath.Join(m.outside, "asked")); err == nil {
-			t.Error("the call that waited was let through")
+			t.Error("the held call succeeded")
 		}
 	})
 }
 
 // holdEnv makes this program open a session in the directory that it names, in which a call waits
-// for a person.
+// for the user.
 const holdEnv = "ESCAPES_HOLD"
 
 func runHeldSession() error {
@@ -214,7 +215,7 @@ func runHeldSession() error {
 	return nil
 }
 
-// readDescendants returns the processes that a process started, and those that they started.
+// readDescendants returns the processes that a process started, directly or indirectly.
 func readDescendants(pid int) (all []int) {
 	lists, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/children")
 	for _, list := range lists {
@@ -230,7 +231,7 @@ func readDescendants(pid int) (all []int) {
 func TestSandboxMounts(t *testing.T) {
 	t.Parallel()
 
-	// A home directory and a workspace that are symbolic links are confined as those they lead to.
+	// A home directory and a workspace that are symbolic links are confined like their targets.
 	t.Run("holds if home and workspace are links", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -265,7 +266,7 @@ def gets(path):
 		}
 	})
 
-	// Odd mounts, and a namespace around all of it, are no reason to refuse a session.
+	// Unusual mounts, and a surrounding namespace, do not prevent a session.
 	t.Run("starts on unusual mounts", func(t *testing.T) {
 		t.Parallel()
 		for what, prepare := range map[string]string{

@@ -11,7 +11,7 @@ import (
 func TestSandboxIdle(t *testing.T) {
 	t.Parallel()
 
-	// Nothing runs in an idle session: neither its worker nor any thread of its stage.
+	// Nothing runs in an idle session: neither its worker nor any thread of its monitor.
 	t.Run("runs nothing in an idle session", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -19,9 +19,9 @@ func TestSandboxIdle(t *testing.T) {
 		box.AskUser = true
 		r := openSession(t, m, box)
 		r.RunCode(t, "probes.kill(); _ = probes.wait(); open('made', 'w').close()")
-		worker, stage := m.findProcesses(t)
+		worker, monitor := m.findProcesses(t)
 		switches := func() (all string) {
-			for _, p := range []string{worker, stage} {
+			for _, p := range []string{worker, monitor} {
 				for _, thread := range globPaths(t, p+"/task/*") {
 					all += thread + " " + readStatus(t, thread, "voluntary_ctxt_switches:") + "\n"
 				}
@@ -29,7 +29,7 @@ func TestSandboxIdle(t *testing.T) {
 			return all
 		}
 		var before, after string
-		for range 10 { // the first may see the end of the turn
+		for range 10 { // the first round may see the end of the turn
 			before = switches()
 			if err := exec.CommandContext(t.Context(), "sleep", "2").Run(); err != nil {
 				t.Fatal(err)
@@ -41,30 +41,30 @@ func TestSandboxIdle(t *testing.T) {
 		t.Errorf("threads ran in an idle session: before\n%safter\n%s", before, after)
 	})
 
-	// A session lives for days. The stage frees the memory of the calls that it makes, and keeps its descriptors
-	// while it does.
+	// A session lives for days. The monitor frees the memory and descriptors of the calls that it
+	// makes.
 	t.Run("does not grow after a hundred thousand calls", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
 		r := openSession(t, m, newSandbox(m))
-		_, stage := m.findProcesses(t)
+		_, monitor := m.findProcesses(t)
 		wantOutput(t, r, `
 import os
 def calls(n):
     for i in range(n): os.close(os.open('again', os.O_WRONLY | os.O_CREAT))
     return n
 calls(10_000)`, "10000")
-		before := readPrivateMemory(t, stage)
+		before := readPrivateMemory(t, monitor)
 		for range 9 {
 			wantOutput(t, r, "calls(10_000)", "10000")
 		}
-		if now := readPrivateMemory(t, stage); now > before+8<<10 {
-			t.Errorf("the stage has %d KiB of its own, and had %d after a tenth of the calls", now, before)
+		if now := readPrivateMemory(t, monitor); now > before+8<<10 {
+			t.Errorf("the monitor has %d KiB of private memory, and had %d after a tenth of the calls", now, before)
 		}
 	})
 }
 
-// readPrivateMemory is the memory that a process shares with no file.
+// readPrivateMemory returns the memory of a process that is not backed by files.
 func readPrivateMemory(t *testing.T, dir string) int {
 	t.Helper()
 	n, err := strconv.Atoi(strings.TrimSuffix(readStatus(t, dir, "RssAnon:"), " kB"))
@@ -74,8 +74,9 @@ func readPrivateMemory(t *testing.T, dir string) int {
 	return n
 }
 
-// findProcesses are the worker and the stage of a machine's only session, in /proc.
-func (m *machine) findProcesses(t *testing.T) (worker, stage string) {
+// findProcesses returns the directories in /proc of the worker and the monitor of a machine's only
+// session.
+func (m *machine) findProcesses(t *testing.T) (worker, monitor string) {
 	t.Helper()
 	var found []string
 	for _, path := range globPaths(t, "/proc/[0-9]*/cmdline") {
@@ -84,7 +85,7 @@ func (m *machine) findProcesses(t *testing.T) (worker, stage string) {
 		}
 	}
 	if len(found) != 2 {
-		t.Fatalf("got %q, want the worker and its stage", found)
+		t.Fatalf("got %q, want the worker and its monitor", found)
 	}
 	return found[0], found[1]
 }
@@ -98,7 +99,7 @@ func globPaths(t *testing.T, pattern string) []string {
 	return paths
 }
 
-// readStatus returns a value of what the kernel says about a process or a thread.
+// readStatus returns a value from the status file of a process or a thread.
 func readStatus(t *testing.T, dir, name string) string {
 	t.Helper()
 	for line := range strings.Lines(readText(dir + "/status")) {

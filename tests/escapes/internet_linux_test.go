@@ -23,25 +23,25 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
-// internetEnv says that this process is in a network of its own.
+// internetEnv tells a test process that it has its own network namespace.
 const internetEnv = "ESCAPES_INTERNET"
 
-// A testInternet is two networks without a way out of this machine: that of this process, which
-// stands for the user's, and another one behind a wire, in which all servers are.
+// A testInternet consists of two networks that cannot leave this machine: that of this process,
+// which stands for the user's, and another one behind a veth pair, which contains all servers.
 type testInternet struct {
 	*machine
 	serverNamespace *os.File                 // the namespace of the servers
-	mechanism       workers.SandboxMechanism // what its sessions accept
-	savedGrants     []session.Grant          // what is allowed always
+	mechanism       workers.SandboxMechanism // accepted by its sessions
+	savedGrants     []session.Grant          // grants saved with "always"
 
 	mu       sync.Mutex
-	names    map[string][]netip.Addr // what the name server says, in turn; the last one stays
+	names    map[string][]netip.Addr // answers of the name server, in turn; the last one is repeated
 	asked    map[string]int
-	received chan string // what a server heard
+	received chan string // data that a server received
 }
 
-// The hosts. The addresses are for documentation, but for those that a sandbox must not let
-// anybody reach; all are there and answer.
+// The addresses of the hosts are reserved for documentation, except for those that a sandbox must
+// keep out of reach. All of them exist and answer.
 const (
 	userAddress = "203.0.113.1"
 	hostAddress = "203.0.113.7"
@@ -50,8 +50,8 @@ const (
 	intranet    = "10.9.8.7"
 )
 
-// newInternet runs the test in a process in networks of its own. It returns nil in the process
-// that only waits for it.
+// newInternet runs the test in a process with its own networks. It returns nil in the process that
+// only waits for it.
 func newInternet(t *testing.T) *testInternet {
 	t.Helper()
 	t.Parallel()
@@ -73,7 +73,7 @@ func newInternet(t *testing.T) *testInternet {
 	return n
 }
 
-// connectNetworks makes the other network and the wire to it.
+// connectNetworks makes the other network and the veth pair to it.
 func (n *testInternet) connectNetworks(t *testing.T) {
 	made := make(chan error)
 	go func() {
@@ -128,7 +128,7 @@ func (n *testInternet) runInServerNetwork(t *testing.T, f func() error) {
 	}
 }
 
-// newServer makes a server in the other network.
+// newServer starts a server in the other network.
 func (n *testInternet) newServer(t *testing.T, address string, serve func(*net.TCPConn)) {
 	t.Helper()
 	var l net.Listener
@@ -148,12 +148,12 @@ func (n *testInternet) newServer(t *testing.T, address string, serve func(*net.T
 	}()
 }
 
-// newGreeter is a server that says one thing.
+// newGreeter returns a handler that sends one text.
 func newGreeter(text string) func(*net.TCPConn) {
 	return func(c *net.TCPConn) { _, _ = c.Write([]byte(text)) }
 }
 
-// setAddresses has the name server give a name these addresses, one at a time.
+// setAddresses makes the name server answer a name with these addresses, one at a time.
 func (n *testInternet) setAddresses(name string, addresses ...string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -204,19 +204,19 @@ func (n *testInternet) answerQuery(m dnsmessage.Message) ([]byte, error) {
 	return m.Pack()
 }
 
-// openSession opens a session of Python that may reach these hosts.
+// openSession opens a Python session that may reach these hosts.
 func (n *testInternet) openSession(t *testing.T, hosts ...string) *sessionkit.TestSession {
 	t.Helper()
 	return n.openWith(t, false, hosts)
 }
 
-// openAskingSession opens one that asks for each host.
+// openAskingSession opens a session that asks about each host.
 func (n *testInternet) openAskingSession(t *testing.T) *sessionkit.TestSession {
 	t.Helper()
 	return n.openWith(t, true, nil)
 }
 
-// List and Keep make n the store of what is allowed always.
+// List and Keep make n the store of saved grants.
 func (n *testInternet) List(string) ([]session.Grant, error) { return n.savedGrants, nil }
 
 func (n *testInternet) Add(_ string, g session.Grant) error {
@@ -240,7 +240,7 @@ func (n *testInternet) newSandbox(ask bool, hosts []string) *workers.Sandbox {
 	return box
 }
 
-// queryCount is how often the name server was asked for a name.
+// queryCount returns how often the name server was asked for a name.
 func (n *testInternet) queryCount(t *testing.T, name string) int {
 	t.Helper()
 	n.mu.Lock()

@@ -19,13 +19,13 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// noNamespacesEnv is set in a process that can make no user namespaces.
+// noNamespacesEnv is set in a process that cannot make user namespaces.
 const noNamespacesEnv = "ESCAPES_WITHOUT_NAMESPACES"
 
-// forbidNamespaces forbids user namespaces below this one, gives up the right to do that, and begins
-// anew.
+// forbidNamespaces forbids user namespaces below this one, gives up the right to allow them again,
+// and executes this program again.
 func forbidNamespaces() error {
-	namespaces, err := os.OpenFile("/proc/sys/user/max_user_namespaces", os.O_WRONLY, 0) // it cannot be truncated
+	namespaces, err := os.OpenFile("/proc/sys/user/max_user_namespaces", os.O_WRONLY, 0) // the file cannot be truncated
 	if err == nil {
 		_, err = namespaces.WriteString("0")
 	}
@@ -44,8 +44,8 @@ func forbidNamespaces() error {
 	return syscall.Exec("/proc/self/exe", os.Args, os.Environ())
 }
 
-// runWithoutNamespaces runs the test that calls it once more, where no user namespaces can be made.
-// It reports whether this is that run.
+// runWithoutNamespaces runs the calling test again in a process that cannot make user namespaces.
+// It reports whether this is that process.
 func runWithoutNamespaces(t *testing.T) bool {
 	t.Helper()
 	return sandboxcheck.RerunInNamespaces(t, noNamespacesEnv+"=prepare", unix.CLONE_NEWNET, unix.CAP_SYS_RESOURCE, unix.CAP_NET_ADMIN)
@@ -57,9 +57,9 @@ func newLandlockSandbox(m *machine) *workers.Sandbox {
 	return s
 }
 
-// landlockEscapes are the escapes that a session by Landlock can make, as its first notice says.
+// landlockEscapes are the escapes that succeed in a Landlock session, as its first notice says.
 var landlockEscapes = []string{
-	// Files in the workspace that programs outside run or believe.
+	// Files in the workspace that programs outside run or trust.
 	"write_git_hook", "change_git_hook", "write_git_config", "write_git_config_by_git", "write_git_attributes", "write_submodule_hook", "write_submodule_config",
 	"write_deep_submodule_hook", "change_submodule_pointer", "write_hooks_path", "rename_git", "write_nested_hook", "rename_parent_of_nested_repository",
 	"rename_grandparent_of_nested_repository", "write_editor_settings", "write_mcp_settings",
@@ -69,26 +69,26 @@ var landlockEscapes = []string{
 	"repository_above_a_nested_one", "make_settings_of_mercurial",
 	"whiteout_in_place_of_a_hook", "exchange_hooks", "nameless_file_by_its_descriptor", "hook_by_a_directory_of_another_process",
 	"exchange_of_a_path_in_shared_memory", "exchange_of_a_path_by_another_process",
-	// A part of what the kernel counts for the user.
+	// A share of what the kernel counts for the user.
 	"watchers_of_the_user",
-	// Facts about files, hidden ones too, names of keys, and numbers of processes.
+	// Facts about files, including hidden ones, names of keys, and process IDs.
 	"size_of_a_key", "size_of_a_login", "watch_keys",
 	"chmod", "utime", "setxattr", "chattr", "keys_of_the_user", "see_a_process_outside", "signal_everything", "pidfd_outside",
-	// Only a right could empty the set that bounds rights; new rights cannot be had.
+	// Only a capability could empty the bounding set; no new capabilities can be gained.
 	"capabilities",
 	listenerEscape,
 }
 
-// containerEscapes are open where process 1 is the user's own: the numbers of its descriptors are no
-// secret among the processes of a user, and what they lead to is held.
+// containerEscapes succeed where process 1 belongs to the user. The numbers of its descriptors are
+// no secret among the processes of a user, and the files behind them are protected.
 var containerEscapes = []string{"descriptors_of_process_1", "files_of_the_threads_of_process_1"}
 
-// listenerEscape is open to sessions that have no listener for a second one to stand before.
-// Refusals weigh more than its answers.
+// listenerEscape succeeds in sessions without a listener, which a second one could imitate.
+// Refusals matter more than its answers.
 const listenerEscape = "filter_that_answers_calls"
 
-// landlockOrdinary are the ordinary things that such a session can do. The others need sockets,
-// terminals, shared memory, a /tmp of its own or copies of caches.
+// landlockOrdinary are the ordinary things that work in such a session. The others need sockets,
+// terminals, shared memory, a private /tmp or copies of caches.
 var landlockOrdinary = []string{
 	"memfd_and_exec", "socketpair", "git_status", "git_commit", "git_branch_and_gc", "git_stash", "git_init_and_clone", "git_in_a_nested_repository", "write_workspace", "write_named_directory", "read_home", "numpy_threads", "locale_and_zone", "certificates", "tty_and_stty", "debugger", "processes_are_seen", "cpuinfo", "own_number", "sqlite", "inotify", "threads", "sudo_fails_fast", "preload", "r_mclapply", "r_install_with_a_compiler",
 }
@@ -111,18 +111,18 @@ func TestLandlock_Escapes(t *testing.T) {
 			r := openSession(t, m, box)
 			for _, name := range l.Escapes {
 				before := m.readState(t)
-				said := r.RunCode(t, "probe('"+name+"')").OutputText(timeline.Stdout, timeline.Stderr)
-				if first && slices.Contains(containerEscapes, name) && strings.HasPrefix(said, "open: ") && !strings.Contains(said, secret) {
+				output := r.RunCode(t, "probe('"+name+"')").OutputText(timeline.Stdout, timeline.Stderr)
+				if first && slices.Contains(containerEscapes, name) && strings.HasPrefix(output, "open: ") && !strings.Contains(output, secret) {
 					continue
 				}
 				if slices.Contains(landlockEscapes, name) && (name != listenerEscape || network == workers.NetworkNone) {
-					if !strings.HasPrefix(said, "open: ") {
-						t.Errorf("%s: got %q, want it open, as it is named", name, said)
+					if !strings.HasPrefix(output, "open: ") {
+						t.Errorf("%s: got %q, want it open, as documented", name, output)
 					}
 					continue
 				}
-				if !strings.HasPrefix(said, "held: ") || strings.Contains(said, secret) {
-					t.Errorf("%s: got %q, want it held", name, said)
+				if !strings.HasPrefix(output, "held: ") || strings.Contains(output, secret) {
+					t.Errorf("%s: got %q, want it held", name, output)
 				}
 				m.wantUnchanged(t, before)
 			}
@@ -130,8 +130,8 @@ func TestLandlock_Escapes(t *testing.T) {
 	}
 }
 
-// Git's settings are written again without mounts, too. The session owns their directory, and may make a
-// link there.
+// Git settings are rewritten without mounts as well. The session owns their directory, and may make
+// a link there.
 func TestLandlock_RewritesSettings(t *testing.T) {
 	if !runWithoutNamespaces(t) {
 		return
@@ -150,7 +150,7 @@ func TestLandlock_RewritesSettings(t *testing.T) {
 		{"one that goes", "rm .gitconfig", "print(git('user.name'), os.path.exists(own))", "False"},
 	})
 	if got := readText(filepath.Join(m.home, "note.txt")); got != "a note" {
-		t.Errorf("what the link led to is %q", got)
+		t.Errorf("the target of the link is %q", got)
 	}
 }
 
@@ -164,15 +164,15 @@ func TestLandlock_OrdinaryThings(t *testing.T) {
 	for _, name := range landlockOrdinary {
 		t.Run(name, func(t *testing.T) {
 			m.requireTools(t, l.Needs[name])
-			if said := r.RunCode(t, "probe('"+name+"')").OutputText(timeline.Stdout, timeline.Stderr); strings.TrimSpace(said) != "works" {
-				t.Errorf("got %s", said)
+			if output := r.RunCode(t, "probe('"+name+"')").OutputText(timeline.Stdout, timeline.Stderr); strings.TrimSpace(output) != "works" {
+				t.Errorf("got %s", output)
 			}
 		})
 	}
 }
 
-// Where there are no namespaces, a session is refused unless its user accepts Landlock, and one by
-// Landlock says what it does not hold: in its first reply and in what callers know of it.
+// Without namespaces, a session is refused unless its user accepts Landlock. A Landlock session
+// reports what it does not enforce, in its first reply and in its session info.
 func TestLandlock_OnlyIfAccepted(t *testing.T) {
 	if !runWithoutNamespaces(t) {
 		return
@@ -186,14 +186,14 @@ func TestLandlock_OnlyIfAccepted(t *testing.T) {
 	if _, err := sup.TrySandbox(t.Context(), newSandbox(m), m.work); err == nil || !strings.Contains(err.Error(), "accepting landlock") {
 		t.Errorf("not accepted: got %v, want a refusal that names the flag", err)
 	}
-	told, err := sup.TrySandbox(t.Context(), newLandlockSandbox(m), m.work)
-	if err != nil || len(told) < 2 || !strings.HasPrefix(told[1], "confined by Landlock, which is weaker") {
-		t.Errorf("accepted: got %q, %v, want what it does not hold", told, err)
+	notices, err := sup.TrySandbox(t.Context(), newLandlockSandbox(m), m.work)
+	if err != nil || len(notices) < 2 || !strings.HasPrefix(notices[1], "confined by Landlock, which is weaker") {
+		t.Errorf("accepted: got %q, %v, want what it does not enforce", notices, err)
 	}
 	listed := newLandlockSandbox(m)
 	listed.Network, listed.Hosts = workers.NetworkList, []string{"example.org"}
-	if told, err := sup.TrySandbox(t.Context(), listed, m.work); err != nil || len(told) < 2 || !strings.Contains(told[1], "hosts only through the proxy") {
-		t.Errorf("with hosts: got %q, %v, want how they are reached", told, err)
+	if notices, err := sup.TrySandbox(t.Context(), listed, m.work); err != nil || len(notices) < 2 || !strings.Contains(notices[1], "reaches hosts only through the proxy") {
+		t.Errorf("with hosts: got %q, %v, want how hosts are reached", notices, err)
 	}
 	inside := newLandlockSandbox(m)
 	inside.Hidden = []string{filepath.Join(m.work, "vendor")}
@@ -205,11 +205,11 @@ func TestLandlock_OnlyIfAccepted(t *testing.T) {
 		t.Errorf("got %q, %q", got.AcceptedMechanism, got.Confinement())
 	}
 	if err := r.Session.Allow(t.Context(), session.Grant{Write: m.outside}); session.KindOf(err) != session.KindUnsupported {
-		t.Errorf("a grant: got %v, want that it cannot be changed while it runs", err)
+		t.Errorf("a grant: got %v, want that a running session cannot be changed", err)
 	}
 }
 
-// Where there are namespaces, they are taken, also for a user who would accept less.
+// Where namespaces are available, they are used even for a user who accepts less.
 func TestLandlock_PrefersNamespaces(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -217,12 +217,12 @@ func TestLandlock_PrefersNamespaces(t *testing.T) {
 	if got := sessionkit.SessionInfo(r); got.AcceptedMechanism != "" || got.Sandbox == "" {
 		t.Errorf("got %+v", got)
 	}
-	if said := r.RunCode(t, "probe('write_git_hook')").OutputText(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "held: ") {
-		t.Errorf("got %q", said)
+	if output := r.RunCode(t, "probe('write_git_hook')").OutputText(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(output, "held: ") {
+		t.Errorf("got %q", output)
 	}
 }
 
-// Landlock takes the same list of what is shown.
+// Landlock sessions show the same paths that the user names.
 func TestLandlock_ShowsNamedPaths(t *testing.T) {
 	if !runWithoutNamespaces(t) {
 		return

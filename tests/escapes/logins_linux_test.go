@@ -13,8 +13,8 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
-// logins are files below a home directory in which programs keep logins, or what the user said to
-// them, by their own documents. None is on a list of the sandbox's.
+// logins are files below a home directory in which programs store logins, or what the user told
+// them, according to their documentation. None is on a list of the sandbox.
 var logins = []string{
 	".qwen/oauth_creds.json", ".local/share/opencode/auth.json", ".copilot/config.json", ".continue/config.yaml", ".config/Claude/claude_desktop_config.json",
 	".codeium/config.json", ".config/goose/secrets.yaml", ".config/zed/settings.json", ".config/Code/User/globalStorage/state.vscdb", ".vscode-server/data/User/globalStorage/state.vscdb",
@@ -48,8 +48,8 @@ def readable(path):
 func TestHome(t *testing.T) {
 	t.Parallel()
 
-	// Files in which programs keep logins are not there, whether anybody has heard of the programs or not, and
-	// whether the files were there when the session started or not.
+	// Files in which programs store logins are not visible, even if the programs are unknown. It
+	// makes no difference whether the files existed when the session started.
 	t.Run("hides logins that are on no list", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -64,8 +64,8 @@ func TestHome(t *testing.T) {
 		}
 		for _, name := range logins {
 			path := filepath.Join(m.home, name)
-			if said := r.RunCode(t, "print(readable('"+path+"'))").OutputText(timeline.Stdout, timeline.Stderr); !strings.Contains(said, "held: ") || strings.Contains(said, secret) {
-				t.Errorf("%s: got %q, want it held", name, said)
+			if output := r.RunCode(t, "print(readable('"+path+"'))").OutputText(timeline.Stdout, timeline.Stderr); !strings.Contains(output, "held: ") || strings.Contains(output, secret) {
+				t.Errorf("%s: got %q, want it held", name, output)
 			}
 		}
 	})
@@ -78,15 +78,15 @@ func TestHome(t *testing.T) {
 		for _, c := range fileReplacements {
 			t.Run(c.what, func(t *testing.T) {
 				m.outsideDoes(t, m.home, c.outside)
-				said := r.RunCode(t, "print(readable('"+filepath.Join(m.home, c.path)+"'))").OutputText(timeline.Stdout, timeline.Stderr)
-				if said == "" || strings.Contains(said, secret) {
-					t.Errorf("got %q, want nothing of it", said)
+				output := r.RunCode(t, "print(readable('"+filepath.Join(m.home, c.path)+"'))").OutputText(timeline.Stdout, timeline.Stderr)
+				if output == "" || strings.Contains(output, secret) {
+					t.Errorf("got %q, want no content", output)
 				}
 			})
 		}
 	})
 
-	// Code finds what it needs of the home directory.
+	// Code finds the files of the home directory that it needs.
 	t.Run("shows documents, tools and plain settings", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -136,15 +136,15 @@ func TestHome(t *testing.T) {
 			{"a new file in the home directory", "\ntry: open('new', 'w')\nexcept OSError as e: print(e)", "[Errno 30] Read-only file system: 'new'"},
 		} {
 			t.Run(c.what, func(t *testing.T) {
-				if said := r.RunCode(t, c.code).OutputText(timeline.Stdout, timeline.Stderr); strings.TrimSpace(said) != c.want {
-					t.Errorf("got %q, want %q", said, c.want)
+				if output := r.RunCode(t, c.code).OutputText(timeline.Stdout, timeline.Stderr); strings.TrimSpace(output) != c.want {
+					t.Errorf("got %q, want %q", output, c.want)
 				}
 			})
 		}
 	})
 
-	// A file that is made in the home directory while a session runs is not there. The first error that names
-	// one says so.
+	// A file that is made in the home directory while a session runs is not visible. The first
+	// error that names it is explained.
 	t.Run("explains a file that was made later", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -156,18 +156,18 @@ func TestHome(t *testing.T) {
 			want int
 		}{
 			{"open('" + m.home + "/project/typo.csv')", 0},
-			{"open('" + m.home + "/.ssh/id_ed25519')", 0}, // it is explained itself
+			{"open('" + m.home + "/.ssh/id_ed25519')", 0}, // hidden files have their own explanation
 			{"open('" + m.home + "/later.csv')", 1},
-			{"open('" + m.home + "/later.csv')", 0}, // once
+			{"open('" + m.home + "/later.csv')", 0}, // only once
 		} {
 			if got := strings.Count(r.RunCode(t, c.code).Transcript(), explained); got != c.want {
-				t.Errorf("%s: it is said %d times, want %d", c.code, got, c.want)
+				t.Errorf("%s: got %d notices, want %d", c.code, got, c.want)
 			}
 		}
 	})
 
-	// A virtual environment of the workspace may lead to its interpreter by links that the home directory does not
-	// show. They are shown to the session that it runs, and nothing next to them.
+	// A virtual environment in the workspace may lead to its interpreter through links that the
+	// home directory does not show. They are shown to its session, but nothing next to them.
 	t.Run("shows links on the way to the interpreter", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -184,7 +184,8 @@ func TestHome(t *testing.T) {
 	})
 }
 
-// fileReplacements are what programs outside do to files while a session runs, and the file then.
+// fileReplacements are changes that programs outside make to files while a session runs, with the
+// path of the file.
 var fileReplacements = []struct{ what, outside, path string }{
 	{"a rename over a file that is hidden", `printf '%s' "$SECRET" > .netrc.tmp && mv .netrc.tmp .netrc`, ".netrc"},
 	{"a removal and a new file", `rm .netrc && printf '%s' "$SECRET" > .netrc`, ".netrc"},
@@ -203,7 +204,7 @@ var fileReplacements = []struct{ what, outside, path string }{
 	{"an address of a registry with a login", `mkdir -p .config/pip && printf '[global]\nindex-url = https://me:%s@example.org/\n' "$SECRET" > .config/pip/pip.conf`, ".config/pip/pip.conf"},
 }
 
-// outsideDoes runs a script of a program outside, which knows the secret.
+// outsideDoes runs a script as a program outside, which knows the secret.
 func (m *machine) outsideDoes(t *testing.T, dir, script string) {
 	t.Helper()
 	cmd := exec.Command("sh", "-ec", script)
@@ -213,7 +214,7 @@ func (m *machine) outsideDoes(t *testing.T, dir, script string) {
 	}
 }
 
-// The worker's environment has no keys, and addresses without their logins.
+// The worker's environment contains no keys, and addresses without their logins.
 func TestVariables_SecretValues(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)

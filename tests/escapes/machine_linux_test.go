@@ -20,17 +20,17 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
 )
 
-// secret is in everything that a session must not see.
+// secret is in every file that a session must not see.
 const secret = "a-secret-that-nobody-may-see"
 
-// A machine is everything outside of a session: a home directory with a project, servers, and
-// a process that waits to be reached.
+// A machine is everything outside of a session: a home directory with a project, servers, and a
+// process that must not be reached.
 type machine struct {
 	base, home, work, outside, named, sessions string
 
 	victim    *exec.Cmd
-	reachedBy atomic.Pointer[string] // by whom a server was
-	facts     map[string]any         // for the probes
+	reachedBy atomic.Pointer[string] // name of the probe that reached a server
+	facts     map[string]any         // facts that the probes need
 	env       []string
 }
 
@@ -89,7 +89,8 @@ func writeFile(t testing.TB, path, text string) {
 	}
 }
 
-// makeRepositories makes one with a hook, a nested one, and what submodules leave.
+// makeRepositories makes a repository with a hook, a nested one, and git directories as of
+// submodules.
 func (m *machine) makeRepositories(t testing.TB) {
 	git := func(dir string, args ...string) {
 		t.Helper()
@@ -119,7 +120,7 @@ func (m *machine) makeRepositories(t testing.TB) {
 	writeFile(t, filepath.Join(m.work, "sub/.git"), "gitdir: ../.git/modules/sub\n")
 }
 
-// startServers listen where a session must not get, and note each visitor.
+// startServers starts servers that a session must not reach, and records each client.
 func (m *machine) startServers(t testing.TB) {
 	abstract := filepath.Base(m.base) + strconv.Itoa(os.Getpid())
 	note := func(where string) { m.reachedBy.CompareAndSwap(nil, &where) }
@@ -197,8 +198,8 @@ func (m *machine) startServers(t testing.TB) {
 // runtimeDir is the directory of the user's own services.
 func (m *machine) runtimeDir() string { return filepath.Join(m.home, ".run") }
 
-// makeQueues makes a message queue and a semaphore by that key, a queue of POSIX and a key of the user
-// by that name.
+// makeQueues makes a message queue and a semaphore with this key, and a POSIX queue and a key of
+// the user with this name.
 func (m *machine) makeQueues(t testing.TB, key int, name string) {
 	made := func(what string, remove func(id uintptr), id uintptr, e unix.Errno) {
 		if e != 0 {
@@ -220,7 +221,7 @@ func (m *machine) makeQueues(t testing.TB, key int, name string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	small := [8]int64{1: 1, 2: 64} // flags, messages, bytes of each: a user may have ten of the usual size
+	small := [8]int64{1: 1, 2: 64} // flags, messages, bytes of each: a user may have only ten of the default size
 	id, _, e = unix.Syscall6(unix.SYS_MQ_OPEN, uintptr(unsafe.Pointer(path)), unix.O_CREAT|unix.O_EXCL|unix.O_RDWR|unix.O_CLOEXEC, 0o600, uintptr(unsafe.Pointer(&small)), 0, 0)
 	made("a queue of POSIX", func(id uintptr) {
 		_ = unix.Close(int(id))
@@ -228,7 +229,7 @@ func (m *machine) makeQueues(t testing.TB, key int, name string) {
 	}, id, e)
 }
 
-// startVictim starts one with a secret in its environment.
+// startVictim starts a process with a secret in its environment.
 func (m *machine) startVictim(t testing.TB) {
 	marker := "turnstone-escapes-victim-" + strconv.Itoa(os.Getpid())
 	m.victim = exec.Command("sh", "-c", "while read x; do :; done", marker)
@@ -260,7 +261,7 @@ func (m *machine) startVictim(t testing.TB) {
 		"ESCAPES_API_KEY="+secret, "SSH_AUTH_SOCK="+m.home+"/host.sock", "XDG_RUNTIME_DIR="+m.runtimeDir(), "PYTHONDONTWRITEBYTECODE=1")
 }
 
-// readState is everything about the machine that a session must not change, by path.
+// readState returns everything about the machine that a session must not change, by path.
 func (m *machine) readState(t testing.TB) map[string]string {
 	t.Helper()
 	state := map[string]string{}
@@ -270,14 +271,14 @@ func (m *machine) readState(t testing.TB) map[string]string {
 			return
 		}
 		var text []byte
-		if info.Mode().IsRegular() { // a pipe has no end
+		if info.Mode().IsRegular() { // reading a pipe would not end
 			text, _ = os.ReadFile(path)
 		}
 		names := make([]byte, 100)
 		n, _ := unix.Llistxattr(path, names)
 		modified := info.ModTime().UnixNano()
 		if d.IsDir() {
-			modified = 0 // its names are noted themselves
+			modified = 0 // the names in a directory are recorded separately
 		}
 		state[path] = fmt.Sprint(info.Mode(), modified, string(text), names[:max(n, 0)])
 	}
@@ -308,8 +309,8 @@ func readText(path string) string {
 	return string(b)
 }
 
-// isWritable reports whether a session may write a path. It may write the project, except for
-// files that other programs run or trust.
+// isWritable reports whether a session may write a path: the project, except for files that other
+// programs run or trust.
 func (m *machine) isWritable(path string) bool {
 	rest, ok := strings.CutPrefix(path, m.work+"/")
 	if !ok {

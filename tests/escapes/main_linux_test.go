@@ -26,10 +26,10 @@ func runTrySandbox() int {
 		defer func() { _ = os.RemoveAll(dir) }()
 		var sup *supervisor.Supervisor
 		if sup, err = supervisor.New(&supervisor.Options{Dir: filepath.Join(dir, "sessions")}); err == nil {
-			var told []string
-			told, err = sup.TrySandbox(context.Background(), &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone}, os.Getenv(tryEnv))
+			var notices []string
+			notices, err = sup.TrySandbox(context.Background(), &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone}, os.Getenv(tryEnv))
 			if err == nil {
-				fmt.Println("started:", strings.Join(told, "; "))
+				fmt.Println("started:", strings.Join(notices, "; "))
 			}
 		}
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// A session in its user's network still has no Unix server but its own: not even one
-// connection reaches those outside, in which another thread could have sent a request.
+// A session with the user's network still reaches no Unix server but its own. Not even a single
+// connection reaches servers outside, because another thread could send a request over it.
 func TestSandbox_OutsideUnixSockets(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -20,8 +20,8 @@ func TestSandbox_OutsideUnixSockets(t *testing.T) {
 	before := m.readState(t)
 	for _, name := range []string{"abstract_socket_of_the_machine", "socket_in_home", "socket_by_a_symlink", "socket_by_a_relative_path", "socket_seqpacket", "socket_race", "datagram_socket"} {
 		t.Run(name, func(t *testing.T) {
-			if said := r.RunCode(t, "probe('"+name+"')").OutputText(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "held: ") {
-				t.Errorf("got %q, want it held", said)
+			if output := r.RunCode(t, "probe('"+name+"')").OutputText(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(output, "held: ") {
+				t.Errorf("got %q, want it held", output)
 			}
 			m.wantUnchanged(t, before)
 		})
@@ -29,8 +29,8 @@ func TestSandbox_OutsideUnixSockets(t *testing.T) {
 	for _, name := range []string{"unix_in_tmp", "unix_in_workspace", "unix_in_a_layer", "unix_relative", "unix_abstract", "socketpair", "manager"} {
 		t.Run(name, func(t *testing.T) {
 			m.requireTools(t, needs[name])
-			if said := r.RunCode(t, "probe('"+name+"')").OutputText(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "works") {
-				t.Errorf("got %q, want it to work", said)
+			if output := r.RunCode(t, "probe('"+name+"')").OutputText(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(output, "works") {
+				t.Errorf("got %q, want it to work", output)
 			}
 		})
 	}

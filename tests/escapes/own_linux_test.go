@@ -10,7 +10,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// makeRepositoryCode has what makes a repository by hand, with a hook and a program in its settings that
+// makeRepositoryCode makes a repository by hand, with a hook and a program in its settings that
 // make the file ran.
 const makeRepositoryCode = tryToChangeCode + `
 import signal, threading, time
@@ -50,7 +50,8 @@ def attempt(*calls):
 func TestOwnRepository(t *testing.T) {
 	t.Parallel()
 
-	// A repository that a session made runs nothing of it outside, also not through the repository around it.
+	// A repository that a session made runs none of its programs outside, not even through the
+	// repository around it.
 	t.Run("runs nothing of it outside", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -70,7 +71,7 @@ done < ../dirs > /dev/null 2>&1; true`)
 		}
 		asks(t, "control")
 		if got := ran("control"); len(got) != 2 {
-			t.Fatalf("outside a program and a hook are to run, got %q", got)
+			t.Fatalf("want a program and a hook to run outside, got %q", got)
 		}
 		r := openSession(t, m, newSandbox(m))
 		r.RunCode(t, makeRepositoryCode)
@@ -149,24 +150,24 @@ done < ../dirs > /dev/null 2>&1; true`)
 			t.Run(c.what, func(t *testing.T) {
 				name := "w" + strconv.Itoa(i)
 				code := "name = '" + name + "'; top = " + quoteShell(m.work) + "; ran = " + quoteShell(m.home+"/ran-"+name) + "; os.chdir(top); dirs(name); os.chdir(name)\ntry:\n    " + c.code + "\nexcept OSError as e: print(e)\nos.chdir(top); sh('git add -f ' + name + ' ' + name + '/*')"
-				said := r.RunCode(t, code).OutputText(timeline.Stdout, timeline.Stderr)
+				output := r.RunCode(t, code).OutputText(timeline.Stdout, timeline.Stderr)
 				asks(t, name)
 				if got := ran(name); len(got) > 0 {
-					t.Errorf("outside it runs: %q", got)
+					t.Errorf("outside, it runs: %q", got)
 				}
-				if strings.Contains(said, "Traceback") || strings.Contains(said, "SyntaxError") {
-					t.Errorf("inside: %s", said)
+				if strings.Contains(output, "Traceback") || strings.Contains(output, "SyntaxError") {
+					t.Errorf("inside: %s", output)
 				}
 			})
 		}
 		if _, err := os.Stat(filepath.Join(m.work, "w0/.git/HEAD")); err != nil {
-			t.Errorf("the session makes none at all: %v", err)
+			t.Errorf("the session cannot make a repository at all: %v", err)
 		}
-		// A checkout outside must not write where the session may not.
+		// A checkout outside must not write where the session must not.
 		wantOutput(t, r, "init('y', '--bare'); put('.git/.git', 'gitdir: ../y\\n'); print(sh('git -C y config core.worktree ../.git; git -C y config core.worktree '+os.path.dirname(top)+'; git -C y config core.worktree').stdout)", "")
 	})
 
-	// A call that would make a repository is undone, whatever another thread does in the meantime.
+	// A call that would make a repository is undone, whatever another thread does at the same time.
 	t.Run("is removed if it is refused", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -188,7 +189,8 @@ for t in waiting: t.join()
 print(os.path.exists('y/objects'))`, "False")
 	})
 
-	// A person's git init completes what is named .git. Nothing that a session has prepared gets that name.
+	// A user's git init completes a directory named .git. Nothing that a session has prepared can
+	// get that name.
 	t.Run("nothing prepared can become .git", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -209,7 +211,7 @@ print(os.path.exists('y/objects'))`, "False")
 				wantOutput(t, r, "ran = "+quoteShell(ran)+"; os.chdir(top); dirs('"+name+"'); os.chdir('"+name+"'); prepared('x'); print(changes("+quoteLines(c.code)+").split(':')[0])", "held")
 				m.outsideDoes(t, filepath.Join(m.work, name), "rm -f l; if test -f .git; then rm .git; fi; git init -q; git status > /dev/null; git -c user.name=T -c user.email=t@example.org commit -q --allow-empty -m x; true")
 				if found, _ := filepath.Glob(ran + "-*"); len(found) > 0 {
-					t.Errorf("outside it runs: %q", found)
+					t.Errorf("outside, it runs: %q", found)
 				}
 			})
 		}
@@ -242,15 +244,16 @@ print(os.path.exists('y/objects'))`, "False")
 		} {
 			t.Run(c.what, func(t *testing.T) {
 				code := "os.chdir(top); dirs('o" + strconv.Itoa(i) + "'); ran = subprocess.run(['sh', '-exc', " + quoteLines(c.script) + "], cwd='o" + strconv.Itoa(i) + "', capture_output=True, text=True, stdin=subprocess.DEVNULL); print(ran.returncode, ran.stdout, ran.stderr)"
-				if said := r.RunCode(t, "top = "+quoteShell(m.work)+"; "+code).OutputText(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "0 ") {
-					t.Errorf("got %q, want that it works", said)
+				if output := r.RunCode(t, "top = "+quoteShell(m.work)+"; "+code).OutputText(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(output, "0 ") {
+					t.Errorf("got %q, want it to work", output)
 				}
 			})
 		}
 		wantOutput(t, r, "sh('git init -q z'); print(sh('cd z && echo x > .git/hooks/pre-commit').stderr.strip().split(': ')[-1])", "Read-only file system")
 	})
 
-	// Programs that write settings in place can, and what they may not set is told when they have closed them.
+	// Programs can write settings in place. Settings that are not allowed are reported when the
+	// file is closed.
 	t.Run("allows settings to be written in place", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -271,21 +274,21 @@ print(os.path.exists('y/objects'))`, "False")
 		wantOutput(t, r, "try: open('a/.git/config', 'x')\nexcept OSError as e: print(e.strerror)", "File exists")
 		wantOutput(t, r, "os.unlink('a/.git/config')\ntry: open('a/.git/config', 'r+')\nexcept OSError as e: print(e.strerror)\nput('a/.git/config', PLAIN); awaits(lambda: reads('a/.git/config') == PLAIN, 'made')", "No such file or directory\nmade")
 
-		for git, refused := range map[string]string{"in/a/.git": "core.fsmonitor", ".git": "core.repositoryformatversion"} { // of its own, and of the user's
+		for git, refused := range map[string]string{"in/a/.git": "core.fsmonitor", ".git": "core.repositoryformatversion"} { // the session's own repository, and the user's
 			res := r.RunCode(t, "os.chdir(top); was = reads('"+git+"/config'); put('"+git+"/config', was + '[user]\\n\\tname = Z\\n'); awaits(lambda: 'name = Z' in reads('"+git+"/config'), 'plain')")
 			if got := res.OutputText(timeline.Stdout, timeline.Stderr); got != "plain\n" || len(readDenials(res)) > 0 {
 				t.Errorf("%s: got %q and %v", git, got, readDenials(res))
 			}
-			// The next call of the session finds what was written before.
+			// The next call of the session sees what was written before.
 			res = r.RunCode(t, "ran = 'x'; was = reads('"+git+"/config'); put('"+git+"/config', was + evil()); put('next'); print(reads('"+git+"/config') == was)")
 			if got := res.OutputText(timeline.Stdout, timeline.Stderr); got != "True\n" {
-				t.Errorf("%s: got %q, want that it stays", git, got)
+				t.Errorf("%s: got %q, want no change", git, got)
 			}
 			wantDenials(t, res, timeline.AccessDenied{Op: "set", Detail: refused, Path: filepath.Join(m.work, git, "config")})
 		}
 	})
 
-	// Files that many programs keep open are bounded, and end with them.
+	// The files that programs keep open are limited, and closed with the programs.
 	t.Run("bounds settings that stay open", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -303,7 +306,7 @@ put('a/.git/config', PLAIN); awaits(lambda: reads('a/.git/config') == PLAIN, 'fr
 	})
 }
 
-// awaitSettingsCode has what waits for settings, which take their place when a program has closed them.
+// awaitSettingsCode waits for settings, which are applied when a program has closed them.
 const awaitSettingsCode = `
 import time
 def awaits(fact, what):

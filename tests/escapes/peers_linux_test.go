@@ -14,16 +14,16 @@ import (
 	"time"
 )
 
-// peersEnv names a file with a line "NAME KIND COMMAND …" for each sandbox that is compared.
-// The command is an MCP server with the tool repl for Python (kind mcp), or one that runs the
-// program behind it (kind run).
+// peersEnv names a file with a line "NAME KIND COMMAND …" for each sandbox to compare. The command
+// is an MCP server with a Python tool repl (kind mcp), or a command that runs the program after it
+// (kind run).
 const peersEnv = "TURNSTONE_TEST_PEERS"
 
-// probeTime bounds one probe. One that hangs holds nothing and does not work.
+// probeTime bounds one probe. A probe that hangs neither prevents an escape nor works.
 const probeTime = 20 * time.Second
 
-// BenchmarkPeers counts, for each sandbox with its defaults, the escapes that it holds and the
-// ordinary things that work in it. Run it in a network that leads nowhere:
+// BenchmarkPeers counts, for each sandbox with its defaults, the escapes that it prevents and the
+// ordinary things that work in it. Run it in an isolated network:
 //
 //	unshare -n sh -c 'ip link set lo up; TURNSTONE_TEST_PEERS=FILE go test -run ^$ -bench Peers -benchtime 1x ./tests/escapes'
 func BenchmarkPeers(b *testing.B) {
@@ -58,37 +58,37 @@ func countProbes(b *testing.B, kind string, command []string) (held, works int) 
 	p := startPeer(b, m, kind, command)
 	before := m.readState(b)
 	for _, name := range l.Escapes {
-		said := p.runProbe(name)
+		output := p.runProbe(name)
 		ok, after := true, m.readState(b)
-		for path, was := range before { // what is new may be the sandbox's own, and .codex is Codex's
+		for path, was := range before { // new files may belong to the sandbox, and .codex to Codex
 			ok = ok && (after[path] == was || strings.HasPrefix(path, filepath.Join(m.home, ".codex")))
 		}
-		if ok = ok && strings.Contains(said, "held: "); ok {
+		if ok = ok && strings.Contains(output, "held: "); ok {
 			held++
 		} else {
-			b.Logf("open: %s: %.300q", name, said)
+			b.Logf("open: %s: %.300q", name, output)
 			before = after
 		}
 	}
 	for _, name := range l.Ordinary {
-		if said := p.runProbe(name); strings.Contains(said, "works") {
+		if output := p.runProbe(name); strings.Contains(output, "works") {
 			works++
 		} else {
-			b.Logf("broken: %s: %.300q", name, said)
+			b.Logf("broken: %s: %.300q", name, output)
 		}
 	}
 	b.Logf("%d of %d escapes held, %d of %d ordinary things work", held, len(l.Escapes), works, len(l.Ordinary))
 	return held, works
 }
 
-// A peer is a sandbox in which the probes run.
+// A peer is another product's sandbox in which the probes run.
 type peer struct {
 	b *testing.B
 	m *machine
 
 	command []string
 
-	mcp   bool // and then:
+	mcp   bool // the following are set only if mcp is true:
 	in    *bufio.Writer
 	lines *bufio.Scanner
 	last  int
@@ -144,7 +144,7 @@ func (p *peer) runCode(code string) string {
 }
 
 func (p *peer) runProbe(name string) string {
-	if p.mcp { // a program of its own, which a probe that hangs does not hold
+	if p.mcp { // a new process for each probe, so that one that hangs does not block others
 		return p.runCode("r = subprocess.run([sys.executable, 'probes.py', '" + name + "'], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=" + fmt.Sprint(probeTime.Seconds()) + "); print(r.stdout + r.stderr)\n")
 	}
 	ctx, cancel := context.WithTimeout(p.b.Context(), probeTime)

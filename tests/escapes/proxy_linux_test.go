@@ -32,7 +32,8 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/r"
 )
 
-// newInternetWithoutNamespaces is newInternet where no user namespaces can be made, so that Landlock is taken.
+// newInternetWithoutNamespaces is newInternet in a process that cannot make user namespaces, so
+// that Landlock is used.
 func newInternetWithoutNamespaces(t *testing.T) *testInternet {
 	t.Helper()
 	n := newInternet(t)
@@ -51,8 +52,8 @@ func newInternetWithoutNamespaces(t *testing.T) *testInternet {
 	return n
 }
 
-// newHTTPServer makes a server of HTTP in the other network, at port 80 and with TLS at port 443. It returns
-// the certificate's file, in the workspace.
+// newHTTPServer starts an HTTP server in the other network, at port 80 and with TLS at port 443. It
+// returns the path of the certificate in the workspace.
 func (n *testInternet) newHTTPServer(t *testing.T, handler http.Handler, names ...string) (certificate string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -79,7 +80,7 @@ func (n *testInternet) newHTTPServer(t *testing.T, handler http.Handler, names .
 	return certificate
 }
 
-// newWheel is a package of Python with one module.
+// newWheel makes a Python package with one module.
 func newWheel(t *testing.T) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -104,7 +105,7 @@ func newWheel(t *testing.T) []byte {
 	return b.Bytes()
 }
 
-// proxyCode defines what these tests run in a session.
+// proxyCode defines the functions that these tests run in a session.
 const proxyCode = `
 import os, ssl, sys, urllib.error, urllib.request
 def curl(*args):
@@ -135,7 +136,7 @@ def socks(url): # a page that is reached by SOCKS5, whose proxy is told the name
         return f.read().decode().partition("\r\n\r\n")[2]
 `
 
-// Curl, pip and Python's own client heed the variables; curl speaks SOCKS5 as well.
+// Curl, pip and Python's own client respect the proxy variables; curl speaks SOCKS5 as well.
 func TestProxy_ListedHost(t *testing.T) {
 	n := newInternetWithoutNamespaces(t)
 	if n == nil {
@@ -163,7 +164,7 @@ func TestProxy_ListedHost(t *testing.T) {
 	wantReachable(t, hostAddress+":1080")
 	r := n.openSession(t, "example.org")
 	if got := sessionkit.SessionInfo(r).AcceptedMechanism; got != "landlock" {
-		t.Fatalf("held by %q", got)
+		t.Fatalf("confined by %q", got)
 	}
 	r.RunCode(t, proxyCode)
 	n.wantOutput(t, r,
@@ -172,7 +173,7 @@ func TestProxy_ListedHost(t *testing.T) {
 		[2]string{"fetch('http://example.org/hello?a;b')", "hello a;b"},
 		[2]string{"fetch('http://EXAMPLE.org./hello')", "hello"},
 		[2]string{"socks('http://example.org/')", "404 page not found"},
-		// The list refuses these.
+		// The policy refuses these.
 		[2]string{"fetch('http://other.org/hello')", "other.org: refused by the sandbox"},
 		[2]string{"socks('http://other.org/')", "refused: 2"},
 		[2]string{"fetch('http://" + hostAddress + "/hello')", hostAddress + ": refused by the sandbox"},
@@ -185,9 +186,9 @@ func TestProxy_ListedHost(t *testing.T) {
 		[2]string{"tries(socket.socket, socket.AF_INET6)", "EACCES"},
 		[2]string{"tries(socket.socket().listen)", "EACCES"},
 		[2]string{"tries(socket.socket().bind, ('127.0.0.1', 0))", "EACCES"},
-		[2]string{"tries(socket.socket().setsockopt, 0, 4, bytes([1, 131, 7, 4, 203, 0, 113, 7]))", "ENOPROTOOPT"}, // a route
-		[2]string{"tries(socket.socket().setsockopt, 1, 25, b'here')", "ENOPROTOOPT"},                              // a device
-		[2]string{"tries(socket.socket().setsockopt, 6, 30, 1)", "ENOPROTOOPT"},                                    // to connect when it sends
+		[2]string{"tries(socket.socket().setsockopt, 0, 4, bytes([1, 131, 7, 4, 203, 0, 113, 7]))", "ENOPROTOOPT"}, // source route
+		[2]string{"tries(socket.socket().setsockopt, 1, 25, b'here')", "ENOPROTOOPT"},                              // bind to a device
+		[2]string{"tries(socket.socket().setsockopt, 6, 30, 1)", "ENOPROTOOPT"},                                    // connect with the first send
 		[2]string{"tries(socket.socket().sendto, b'x', 0x20000000, ('" + hostAddress + "', 80))", "ENOTSUP"},
 		[2]string{"tries((s := socket.create_connection(('198.18.0.1', 1080))).connect, ('" + hostAddress + "', 80))", "EACCES"},
 		[2]string{"said(b'GET / HTTP/1.1\\r\\nHost: example.org\\r\\n\\r\\n')", "b'HTTP/1.1 400 Bad Request\\r\\n'"},
@@ -244,7 +245,7 @@ func TestProxy_ListedHost(t *testing.T) {
 	})
 }
 
-// R's own downloads and install.packages() heed the variables.
+// R's own downloads and install.packages() respect the proxy variables.
 func TestProxy_RSessions(t *testing.T) {
 	n := newInternetWithoutNamespaces(t)
 	if n == nil {
@@ -270,7 +271,7 @@ func TestProxy_RSessions(t *testing.T) {
 	}
 }
 
-// A name on the list may lead anywhere.
+// An allowed name may lead anywhere.
 func TestProxy_InternalAddress(t *testing.T) {
 	n := newInternetWithoutNamespaces(t)
 	if n == nil {
@@ -287,14 +288,14 @@ func TestProxy_InternalAddress(t *testing.T) {
 	r := n.openSession(t, "inner.org", "cloud.org", "loop.org", "own.org", "localhost")
 	r.RunCode(t, proxyCode)
 	before := n.readState(t)
-	for _, place := range []string{"inner.org", "cloud.org", "loop.org:" + port, "own.org", "localhost:" + port} {
+	for _, address := range []string{"inner.org", "cloud.org", "loop.org:" + port, "own.org", "localhost:" + port} {
 		n.wantOutput(t, r,
-			[2]string{"said(b'CONNECT " + withPort(place) + " HTTP/1.1\\r\\n\\r\\n')", "b'HTTP/1.1 403 Forbidden\\r\\n'"},
-			[2]string{"fetch('http://" + place + "/')", place + ": refused by the sandbox"},
+			[2]string{"said(b'CONNECT " + withPort(address) + " HTTP/1.1\\r\\n\\r\\n')", "b'HTTP/1.1 403 Forbidden\\r\\n'"},
+			[2]string{"fetch('http://" + address + "/')", address + ": refused by the sandbox"},
 		)
 	}
 	n.wantOutput(t, r, [2]string{"said(b'CONNECT 127.0.0.1:" + port + " HTTP/1.1\\r\\n\\r\\n')", "b'HTTP/1.1 403 Forbidden\\r\\n'"})
-	n.wantUnchanged(t, before) // the servers of the machine heard nothing
+	n.wantUnchanged(t, before) // the servers of the machine received nothing
 	meant := n.openSession(t, "inner.org", intranet)
 	meant.RunCode(t, proxyCode)
 	n.wantOutput(t, meant,
@@ -328,7 +329,7 @@ func TestProxy_AllowHost(t *testing.T) {
 	}
 	n.wantOutput(t, r, [2]string{"fetch('http://example.org/')", "hello"})
 	if err := r.Allow(t.Context(), session.Grant{Write: n.outside}); session.KindOf(err) != session.KindUnsupported {
-		t.Errorf("a directory: got %v, want that it cannot be given while it runs", err)
+		t.Errorf("a directory: got %v, want that a running session cannot be granted directories", err)
 	}
 	asking := n.openAskingSession(t)
 	asking.RunCode(t, proxyCode)
@@ -351,8 +352,8 @@ func TestProxy_AllowHost(t *testing.T) {
 	}
 }
 
-// There is no port at which the proxy could be reached from elsewhere. The listeners that exist for
-// a moment, one for each connection, answer nobody else.
+// There is no port at which the proxy could be reached by others. The short-lived listeners, one
+// for each connection, answer no other client.
 func TestProxy_NoOtherAccess(t *testing.T) {
 	n := newInternetWithoutNamespaces(t)
 	if n == nil {
@@ -387,7 +388,7 @@ print(n)
 			}
 			c, err := net.Dial("tcp", "127.0.0.1:"+port)
 			if err != nil {
-				continue // it is gone
+				continue // the port is closed by now
 			}
 			met++
 			_, _ = io.WriteString(c, "GET http://example.org/ HTTP/1.1\r\nHost: example.org\r\n\r\n")
@@ -400,12 +401,12 @@ print(n)
 	t.Logf("%d connections of others were met", met)
 	for _, port := range readListeningPorts(t) {
 		if !slices.Contains(known, port) {
-			t.Errorf("port %s listens when nobody connects", port)
+			t.Errorf("port %s listens although no client connects", port)
 		}
 	}
 }
 
-// readListeningPorts lists the ports of this network at which TCP listens.
+// readListeningPorts lists the TCP ports of this network that listen.
 func readListeningPorts(t *testing.T) (ports []string) {
 	t.Helper()
 	for line := range strings.Lines(readText("/proc/net/tcp")) {
@@ -443,26 +444,26 @@ def tunnel(port):
 		[2]string{"tries(get, '" + hostAddress + "', 80)", "ENOBUFS"},
 	)
 	r.RunCode(t, "for s, _ in kept: s.close()\nkept.clear()")
-	// Each end is seen in its own time.
+	// Each end is noticed after some time.
 	n.wantOutput(t, r, [2]string{"next(s for s in iter(lambda: tunnel(80)[1], 0) if s not in ('reset', b''))", "b'HTTP/1.1 200 Connection established\\r\\n'"})
-	told := 0
+	count := 0
 	for e, err := range r.Events(t.Context(), 0) {
 		if err != nil {
 			t.Fatal(err)
 		}
 		if n, ok := e.Body.(timeline.Notice); ok && strings.Contains(n.Message, "further ones fail until one ends") {
-			told++
+			count++
 		}
 		if e.Seq >= r.Log().LastSeq() {
 			break
 		}
 	}
-	if told != 1 {
-		t.Errorf("it was told %d times, want once", told)
+	if count != 1 {
+		t.Errorf("got %d notices, want one", count)
 	}
 }
 
-// A stage that has no rights at all connects a session that shares the machine's network.
+// A monitor without any capabilities connects a session that shares the machine's network.
 func TestLandlock_ListedAddress(t *testing.T) {
 	if !runWithoutNamespaces(t) {
 		return
@@ -486,7 +487,7 @@ func TestLandlock_ListedAddress(t *testing.T) {
 		"urllib.request.build_opener(urllib.request.ProxyHandler({})).open('" + at + "').read()":    "b'hello'",
 		"urllib.request.urlopen('" + strings.Replace(at, "127.0.0.1", "localhost", 1) + "').read()": "b'hello'",
 		"tries(get, '127.0.0.1', " + strconv.Itoa(m.facts["tcp"].(int)) + ")":                       "EACCES",
-		// Threads, children and copies of descriptors are served alike.
+		// Threads, children and copies of descriptors are all served.
 		"subprocess.run([sys.executable, '-c', 'import urllib.request, threading; t = threading.Thread(target=lambda: print(urllib.request.urlopen(\"" + at + "\").read())); t.start(); t.join()'], capture_output=True, text=True).stdout": "b'hello'",
 	} {
 		if got := strings.TrimSpace(r.RunCode(t, "print("+code+")").OutputText(timeline.Stdout, timeline.Stderr)); got != want {

@@ -11,8 +11,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// runTry runs this program as one that tries a sandbox, from a shell that may prepare
-// something.
+// runTry runs this program to try a sandbox, from a shell that may prepare something first.
 func (m *machine) runTry(t *testing.T, prepare string, attributes *syscall.SysProcAttr) string {
 	t.Helper()
 	program, err := os.Executable()
@@ -37,12 +36,12 @@ func TestTrySandbox(t *testing.T) {
 		m := newMachine(t)
 		got := m.runTry(t, "true", nil)
 		if !strings.HasPrefix(got, "started: sandbox workspace: it writes "+m.work) || !strings.Contains(got, "ESCAPES_API_KEY") {
-			t.Errorf("got %q, want what holds", got)
+			t.Errorf("got %q, want the limits of the sandbox", got)
 		}
 	})
 
-	// Without user namespaces, one sentence refuses a session and names the remedy. Nothing runs
-	// without a sandbox instead.
+	// Without user namespaces, a session is refused with one sentence that contains a hint. Nothing
+	// runs without a sandbox instead.
 	t.Run("refuses without user namespaces", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -68,12 +67,12 @@ func TestTrySandbox(t *testing.T) {
 		}
 	})
 
-	// Directories that cannot have a layer are read-only, and the session says so: here the
-	// files of sessions lie on a filesystem that takes none.
+	// Directories that cannot have an overlay are read-only, and the session says so. Here the
+	// files of sessions are on a filesystem that does not support overlays.
 	t.Run("reports a directory that takes no overlay", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
-		sandboxcheck.RequireLayers(t, m.base) // to make a filesystem that takes none
+		sandboxcheck.RequireLayers(t, m.base) // to make a filesystem without overlays
 		attributes := rootAttributes()
 		attributes.Cloneflags |= syscall.CLONE_NEWNS
 		got := m.runTry(t, `mkdir -p "$HOME/o/u" "$HOME/o/w" "$HOME/o/m" &&
@@ -84,7 +83,7 @@ func TestTrySandbox(t *testing.T) {
 	})
 }
 
-// rootAttributes are the attributes of a process that is root of a user namespace.
+// rootAttributes are the attributes of a process that is root in a user namespace.
 func rootAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWUSER,

@@ -13,7 +13,8 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// changeCode tells what code can do to a file: "old" if it reads that, "changed" if it writes it.
+// changeCode reports the access that code has to a file: "old" if it can read it, "changed" if it
+// can write it.
 const changeCode = tryToReadCode + `
 def writes(path):
     try:
@@ -51,11 +52,11 @@ func TestShownFiles(t *testing.T) {
 			wantOutput(t, r, "print("+c.code+")", c.want)
 		}
 		if got := readText(filepath.Join(m.home, "written")); got != "new" {
-			t.Errorf("the file that was named to be written has %q", got)
+			t.Errorf("the writable file contains %q", got)
 		}
 	})
 
-	// Of a home directory of tools alone there are no documents.
+	// A home directory of tools only contains no documents.
 	t.Run("are no documents in a home of tools", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -71,8 +72,9 @@ func TestShownFiles(t *testing.T) {
 		wantOutput(t, r, "print(readable('note.txt'))", "open: a note")
 	})
 
-	// A running session is shown more: directories and single files, in what is empty, in what the session
-	// itself writes, and around its workspace. After a reset it has them still.
+	// A running session is shown more: directories and single files, in empty directories, in
+	// directories that the session writes, and around its workspace. It still has them after a
+	// reset.
 	t.Run("can be added to a running session", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -113,7 +115,7 @@ func TestShownFiles(t *testing.T) {
 			}
 			for _, name := range []string{".write/dir/file", ".write/single"} {
 				if got := readText(in(name)); got != "new" {
-					t.Errorf("%s: %s has %q", when, name, got)
+					t.Errorf("%s: %s contains %q", when, name, got)
 				}
 				writeFile(t, in(name), "old")
 			}
@@ -122,7 +124,8 @@ func TestShownFiles(t *testing.T) {
 		}
 	})
 
-	// Agents make work trees next to their own settings and logins. A session in one has that and its repository.
+	// Agents make work trees next to their own settings and logins. A session in one sees the work
+	// tree and its repository.
 	t.Run("include an agent's work tree, not the logins next to it", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -147,13 +150,13 @@ func TestShownFiles(t *testing.T) {
 			t.Error("the branch is not in the repository")
 		}
 		for code, want := range map[string]string{"open(os.path.abspath('.cursor/mcp.json'))": "the sandbox hides " + m.home + "/.cursor", "open(os.path.abspath('.cursor/worktrees/p/x/typo'))": ""} {
-			if said := r.RunCode(t, code).Transcript(); strings.Contains(said, "the sandbox hides") != (want != "") || !strings.Contains(said, want) {
-				t.Errorf("%s: got %s", code, said)
+			if output := r.RunCode(t, code).Transcript(); strings.Contains(output, "the sandbox hides") != (want != "") || !strings.Contains(output, want) {
+				t.Errorf("%s: got %s", code, output)
 			}
 		}
 	})
 
-	// The session may have something of its own where a grant gets its mount point. No link is followed.
+	// The session may have made a file where a grant needs its mount point. No link is followed.
 	t.Run("follow no link that the session put there", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -170,10 +173,10 @@ open('other', 'w').close()
 `)
 		before := m.readState(t)
 		if err := r.Session.Allow(t.Context(), session.Grant{Read: filepath.Join(m.home, ".config/linked/x")}); err == nil {
-			t.Error("a link of the session's was followed")
+			t.Error("a link of the session was followed")
 		}
 		if err := r.Session.Allow(t.Context(), session.Grant{Read: filepath.Join(m.home, ".config/other")}); err == nil {
-			t.Error("a directory was shown in the place of a file")
+			t.Error("a directory was shown in place of a file")
 		}
 		wantGrant(t, r, session.Grant{Read: filepath.Join(m.home, ".config/tool")}, "")
 		wantOutput(t, r, "print(readable('tool/x'), os.path.exists('tool/own'))", "open: old False")
@@ -202,11 +205,12 @@ open('other', 'w').close()
 		}
 	})
 
-	// A session follows and lists what its user has shown it, wherever that is, also after a reset.
+	// A session tracks and lists the paths that its user has shown to it, wherever they are, even
+	// after a reset.
 	t.Run("are refreshed after a grant", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
-		temporary, err := os.MkdirTemp("/tmp", "shown-") // of which a session has its own
+		temporary, err := os.MkdirTemp("/tmp", "shown-") // a session has its own /tmp
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -235,7 +239,7 @@ open('other', 'w').close()
 			r.RunCode(t, changeCode)
 			sees(text)
 		}
-		m.outsideDoes(t, m.home, "mkdir .cache/uv") // a name of the lists: all places are looked at
+		m.outsideDoes(t, m.home, "mkdir .cache/uv") // a listed name causes a check of all mounts
 		sees("newer")
 		m.outsideDoes(t, m.home, "rm .notes")
 		wantOutput(t, r, "print(readable('"+notes+"')[:15])", "held: [Errno 2]")
@@ -251,8 +255,8 @@ open('other', 'w').close()
 		}
 	})
 
-	// A program that misses something of the home directory is told how a person shows it, once; of what is
-	// hidden only that it is.
+	// If a program misses a file of the home directory, a notice says how the user can show it,
+	// once. For a hidden file it says only that the file is hidden.
 	t.Run("are suggested once, with a command", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -262,21 +266,21 @@ open('other', 'w').close()
 		r := openSession(t, m, newSandbox(m))
 		writeFile(t, filepath.Join(m.home, "later.csv"), "old")
 		in := func(name string) string { return filepath.Join(m.home, name) }
-		told := func(name, doubt string) string {
+		explained := func(name, doubt string) string {
 			return "the sandbox does not show " + in(name) + doubt + "; a person can allow it with: repl allow " + r.Name() + " --read " + in(name)
 		}
 		for _, c := range []struct{ code, want string }{
-			{"open('" + in(".data/table") + "')", told(".data", "")},
+			{"open('" + in(".data/table") + "')", explained(".data", "")},
 			{"open('" + in(".data/table") + "')", ""},
-			{"import os; os.system('cat " + in(".local/share/tool/x") + "')", told(".local/share/tool", "")},
-			{"import os; os.listdir('" + in(".config/known") + "')", told(".config/known", "")},
-			{"open('" + in("later.csv") + "')", told("later.csv", ", if it is there")},
+			{"import os; os.system('cat " + in(".local/share/tool/x") + "')", explained(".local/share/tool", "")},
+			{"import os; os.listdir('" + in(".config/known") + "')", explained(".config/known", "")},
+			{"open('" + in("later.csv") + "')", explained("later.csv", ", if it is there")},
 			{"open('" + in("later.csv") + "')", ""},
-			{"import os; os.system('echo x > " + in("made.csv") + "')", ""}, // the refusal says it
+			{"import os; os.system('echo x > " + in("made.csv") + "')", ""}, // the refusal says so
 			{"open('" + in(".ssh/id_ed25519") + "')", "the sandbox hides " + in(".ssh") + " from every session, and nobody can allow it"},
-			{"open('" + in(".docker/config.json") + "')", "the sandbox hides " + in(".docker") + " from every session, and nobody can allow it"}, // it is not there
+			{"open('" + in(".docker/config.json") + "')", "the sandbox hides " + in(".docker") + " from every session, and nobody can allow it"}, // the file does not exist
 			{"open('" + in("project/typo.csv") + "')", ""},
-			{"open('" + in(".bashrc") + "', 'a')", ""}, // to see it would not help
+			{"open('" + in(".bashrc") + "', 'a')", ""}, // reading it would not help
 		} {
 			got := ""
 			for _, e := range r.RunCode(t, c.code).Events {
@@ -290,7 +294,8 @@ open('other', 'w').close()
 		}
 	})
 
-	// The user is told what a session sees of the home directory, why, and which variables it lacks.
+	// The user can list what a session sees of the home directory, why, and which variables are
+	// withheld.
 	t.Run("are listed with reasons", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -333,7 +338,7 @@ open('other', 'w').close()
 	})
 }
 
-// wantGrant gives a session a right, which fails with an error that has a text.
+// wantGrant grants a session access, and wants an error with this text, or none.
 func wantGrant(t *testing.T, r *sessionkit.TestSession, g session.Grant, want string) {
 	t.Helper()
 	err := r.Session.Allow(t.Context(), g)

@@ -13,7 +13,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
-// openProgram openProgram a session in a directory of the home directory, with a Python of its own.
+// openProgram opens a session in a directory of the home directory, with its own Python.
 func (m *machine) openProgram(t *testing.T, dir, program string, box *workers.Sandbox) *sessionkit.TestSession {
 	t.Helper()
 	spec := python.Spec(python.Options{Path: program})
@@ -32,9 +32,9 @@ func newSandboxAt(level workers.SandboxLevel) *workers.Sandbox {
 func wantNoSecret(t *testing.T, r *sessionkit.TestSession, paths ...string) {
 	t.Helper()
 	for _, path := range paths {
-		said := r.RunCode(t, "print(readable("+quoteShell(path)+"))").OutputText(timeline.Stdout, timeline.Stderr)
-		if said == "" || strings.Contains(said, secret) {
-			t.Errorf("%s: got %q, want nothing of it", path, said)
+		output := r.RunCode(t, "print(readable("+quoteShell(path)+"))").OutputText(timeline.Stdout, timeline.Stderr)
+		if output == "" || strings.Contains(output, secret) {
+			t.Errorf("%s: got %q, want no content", path, output)
 		}
 	}
 }
@@ -42,7 +42,7 @@ func wantNoSecret(t *testing.T, r *sessionkit.TestSession, paths ...string) {
 func TestTrust(t *testing.T) {
 	t.Parallel()
 
-	// The settings of many users are links into a directory of theirs, which may be a workspace.
+	// The settings of many users are links into one of their directories, which may be a workspace.
 	t.Run("reads settings through no link of a session", func(t *testing.T) {
 		t.Parallel()
 		sandboxcheck.RequireNamespaces(t)
@@ -74,7 +74,7 @@ func TestTrust(t *testing.T) {
 		}
 	})
 
-	// Settings that the user has linked are there, also where their directory has a dot, and where it is the
+	// Settings that the user has linked are visible, even if their directory has a dot or is the
 	// workspace.
 	t.Run("shows settings that are links", func(t *testing.T) {
 		t.Parallel()
@@ -91,7 +91,7 @@ mkdir other`)
 		}
 	})
 
-	// An earlier session had a directory for its workspace that a later one only reads, or does not start in.
+	// An earlier session had a workspace that a later one only reads, or does not start in.
 	t.Run("shows nothing through what an earlier session made", func(t *testing.T) {
 		t.Parallel()
 		sandboxcheck.RequireNamespaces(t)
@@ -136,8 +136,8 @@ mkdir other`)
 		}
 	})
 
-	// Without documents, what a user has installed to be edited is shown, and nothing that a project's own
-	// environment names.
+	// Without documents, packages that a user has installed in editable mode are shown, but nothing
+	// that a project's own environment names.
 	t.Run("shows editable packages but no documents", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)

@@ -15,8 +15,7 @@ import (
 func TestTrySandboxContext(t *testing.T) {
 	t.Parallel()
 
-	// The program that is tried loads a library from a pipe in which nothing comes, so it would
-	// never end.
+	// The tried program loads a library from a pipe that is never written, so it would never end.
 	t.Run("ends a program that hangs", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -43,7 +42,7 @@ func TestTrySandboxContext(t *testing.T) {
 		defer library.Close()
 		cancel()
 		if err := <-tried; !errors.Is(err, context.Canceled) {
-			t.Errorf("got %v, want that it was given up", err)
+			t.Errorf("got %v, want it canceled", err)
 		}
 		if left, err := filepath.Glob(filepath.Join(m.sessions, "try-*")); err != nil || len(left) > 0 {
 			t.Errorf("got %v, %v, want nothing left behind", left, err)
@@ -60,8 +59,8 @@ func TestTrySandboxContext(t *testing.T) {
 		t.Cleanup(func() { _ = sup.Close() })
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if told, err := sup.TrySandbox(ctx, &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone}, m.work); !errors.Is(err, context.Canceled) {
-			t.Errorf("got %q, %v, want that it was given up", told, err)
+		if notices, err := sup.TrySandbox(ctx, &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone}, m.work); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %q, %v, want it canceled", notices, err)
 		}
 	})
 }

@@ -20,7 +20,8 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
-// A turnStep is what a program outside does in the home directory, and what the session prints in the next turn.
+// A turnStep is a change that a program outside makes in the home directory, with the output of the
+// session's next turn.
 type turnStep struct{ what, outside, code, want string }
 
 const atHomeCode = tryToReadCode + `
@@ -43,14 +44,14 @@ func (m *machine) runSteps(t *testing.T, r *sessionkit.TestSession, steps []turn
 		t.Run(s.what, func(t *testing.T) {
 			m.outsideDoes(t, m.home, s.outside)
 			res := r.RunCode(t, s.code)
-			if said := res.OutputText(timeline.Stdout, timeline.Stderr); strings.TrimSpace(said) != s.want || strings.Contains(said, secret) {
-				t.Errorf("got %q, want %q; all of it: %s", said, s.want, res.Transcript())
+			if output := res.OutputText(timeline.Stdout, timeline.Stderr); strings.TrimSpace(output) != s.want || strings.Contains(output, secret) {
+				t.Errorf("got %q, want %q; full transcript: %s", output, s.want, res.Transcript())
 			}
 		})
 	}
 }
 
-// resetSession resets a session, and defines what its code needs.
+// resetSession resets a session, and defines the functions that its code needs.
 func resetSession(t *testing.T, r *sessionkit.TestSession) {
 	t.Helper()
 	if err := r.Reset(t.Context()); err != nil {
@@ -65,8 +66,8 @@ const goneOutput = "held: [Errno 2] No such file or directory: "
 func TestTurn(t *testing.T) {
 	t.Parallel()
 
-	// The session sees the new thing from the turn after its replacement on, of whatever kind it is, and nothing
-	// that was taken away. No name comes in by itself but those that are listed.
+	// From the turn after a replacement on, the session sees the new file, of any kind, and no
+	// removed file. Only listed names appear by themselves.
 	t.Run("shows what outside programs have replaced", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -106,7 +107,8 @@ func TestTurn(t *testing.T) {
 		})
 	})
 
-	// Nor does it ever see the machine's files in a directory of settings that a variable names elsewhere.
+	// The session never sees the machine's files in a settings directory that a variable names
+	// elsewhere, either.
 	t.Run("never shows the machine's directory elsewhere", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -123,7 +125,7 @@ func TestTurn(t *testing.T) {
 		})
 	})
 
-	// Until the turn ends, code sees what was there when it began.
+	// Until the turn ends, code sees the files that existed when it started.
 	t.Run("shows the old file until it ends", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -132,12 +134,12 @@ func TestTurn(t *testing.T) {
 		turn := r.StartTurn(t, "print('began', flush=True)\nwhile not os.path.exists('project/go'): pass\nprint(readable('note.txt'))")
 		r.WaitEvent(t, "the turn to begin", sessionkit.IsText("began"))
 		m.outsideDoes(t, m.home, `printf '%s' "$SECRET" > n && mv n note.txt && mv .ssh note && touch project/go`)
-		if said := r.FinishTurn(t, turn).OutputText(timeline.Stdout, timeline.Stderr); said != "open: a note\n" {
-			t.Errorf("got %q", said)
+		if output := r.FinishTurn(t, turn).OutputText(timeline.Stdout, timeline.Stderr); output != "open: a note\n" {
+			t.Errorf("got %q", output)
 		}
 	})
 
-	// The session gets new settings when a source of them has changed.
+	// The session gets new settings when one of their sources has changed.
 	t.Run("writes settings again after a change", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -164,7 +166,7 @@ func TestTurn(t *testing.T) {
 		})
 	})
 
-	// A directory shows nothing that the user hides in it, whatever programs outside do.
+	// A shown directory reveals no file that the user hides in it, whatever programs outside do.
 	t.Run("keeps what is hidden in a directory hidden", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -191,8 +193,8 @@ func TestTurn(t *testing.T) {
 		m.runSteps(t, r, []turnStep{{"after a reset", "true", none, "False False"}})
 	})
 
-	// Interpreters are told of packages by variables and by files of their own. Those of an environment in the
-	// workspace name nothing.
+	// Variables and files of their own tell interpreters where packages are. Those of an
+	// environment in the workspace do not count.
 	t.Run("shows what the interpreter names", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -228,8 +230,8 @@ func TestTurn(t *testing.T) {
 		wantOutput(t, r, shown, "['named', 'edited', 'listed', 'mapped', 'single', 'first', 'later']")
 	})
 
-	// A cache and settings that were moved elsewhere, with a link in their place, are there as far as the lists have them,
-	// also where a program outside moves them while the session runs.
+	// Caches and settings that were moved elsewhere, with a link in their place, are visible as far
+	// as they are listed, even if a program outside moves them while the session runs.
 	t.Run("shows what is listed behind links", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -253,13 +255,14 @@ def sees(*names): return [readable(n)[:15] for n in names]
 			{"settings", "true", "print(readable('.config/pip/pip.conf'), readable('dotfiles/vimrc'))", "open: [global]\nindex-url = https://pypi.example.org/\n open: plain"},
 			{"nothing next to them", "true", "print(" + tokens + ")", "[" + none + "]"},
 			{"another cache in its place", "mv ../outside/hf ../outside/was && cp -r ../outside/was ../outside/hf && printf new > ../outside/hf/hub/model", "print(readable('.cache/huggingface/hub/model'), *" + tokens + "[:2])", "open: new held: [Errno 2] held: [Errno 2]"},
-			{"a link that comes", "rm .local/share && mkdir .local/share && mkdir -p ../outside/poetry/artifacts && ln -s ../../outside/poetry .cache/pypoetry && printf '%s' \"$SECRET\" > ../outside/poetry/token", "print(os.path.isdir('.cache/pypoetry/artifacts'), readable('.cache/pypoetry/token')[:15], *" + tokens + "[4:])", "True held: [Errno 2] held: [Errno 2] held: [Errno 2]"},
+			{"a new link", "rm .local/share && mkdir .local/share && mkdir -p ../outside/poetry/artifacts && ln -s ../../outside/poetry .cache/pypoetry && printf '%s' \"$SECRET\" > ../outside/poetry/token", "print(os.path.isdir('.cache/pypoetry/artifacts'), readable('.cache/pypoetry/token')[:15], *" + tokens + "[4:])", "True held: [Errno 2] held: [Errno 2] held: [Errno 2]"},
 		})
 		resetSession(t, r)
 		wantOutput(t, r, "print(readable('.cache/huggingface/hub/model'), puts('.cache/huggingface/hub/mine'), readable('.cache/huggingface/stored_tokens')[:15])", "open: new written held: [Errno 2]")
 	})
 
-	// A directory that holds one which the session writes stays, and the session's user is told once.
+	// A directory that contains one of the session's writable directories stays mounted, and the
+	// user is notified once.
 	t.Run("keeps a written directory and reports it once", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -284,13 +287,14 @@ def sees(*names): return [readable(n)[:15] for n in names]
 			}
 		}
 		if got := readText(filepath.Join(m.home, "was/out/file")) + readText(filepath.Join(m.home, "p/file")); got != "from insidefrom inside" {
-			t.Errorf("what the session wrote is %q", got)
+			t.Errorf("the session's file contains %q", got)
 		}
 		resetSession(t, r)
 		wantOutput(t, r, "print(puts('data/out/file'), readable('data/read'))", "written open: new")
 	})
 
-	// A file that another session writes is seen as any other, and a directory that was given stays the same one.
+	// A file that another session writes is seen like any other, and a granted directory stays the
+	// same.
 	t.Run("shows what another session writes", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -318,13 +322,13 @@ def sees(*names): return [readable(n)[:15] for n in names]
 			{"what was given, replaced", "mv data was && mkdir data && printf '%s' \"$SECRET\" > data/key", "print(readable('data/key'), puts('data/late'))", goneOutput + "'data/key' written"},
 		})
 		if readText(filepath.Join(m.home, "was/late")) != "from inside" {
-			t.Error("what was given is not what is written")
+			t.Error("the granted directory is not the written one")
 		}
 		resetSession(t, r)
 		wantOutput(t, r, "print(puts('data/late'))", "written")
 	})
 
-	// Two thousand names are more than a session sees, and each turn takes in what it can.
+	// Two thousand names are more than a session sees, and each turn processes as many as it can.
 	t.Run("takes in two thousand names step by step", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -345,7 +349,8 @@ def sees(*names): return [readable(n)[:15] for n in names]
 func TestTurnCopies(t *testing.T) {
 	t.Parallel()
 
-	// A copy of a cache or library is one of the directory that is there now, with what the session has written.
+	// A copy of a cache or library is of the directory that exists now, with what the session has
+	// written.
 	t.Run("are of the directory that is there now", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -370,7 +375,8 @@ func TestTurnCopies(t *testing.T) {
 		})
 	})
 
-	// Copies of directories whose paths differ little, or are longer than a name can be, are each its own.
+	// Copies of directories with similar paths, or with paths longer than a file name, are kept
+	// separate.
 	t.Run("are kept apart", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -395,7 +401,7 @@ func TestTurnCopies(t *testing.T) {
 		wantOutput(t, r, "print('secret' in readable(glob.glob('conda/envs/ddd*/etc/conda/activate.d/env_vars.sh')[0]))", "False")
 	})
 
-	// A session whose disk is bounded has its copies in memory, also those of a directory that was replaced.
+	// A session with a disk limit has its copies in memory, even of a directory that was replaced.
 	t.Run("stay within the disk limit", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -419,7 +425,8 @@ func TestTurnCopies(t *testing.T) {
 func TestSessionStart(t *testing.T) {
 	t.Parallel()
 
-	// Settings are often links, and a session may leave anything in their place. It starts again all the same.
+	// Settings are often links, and a session may leave anything in their place. It can still be
+	// started again.
 	t.Run("finds links and what an earlier worker left", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -444,8 +451,8 @@ func TestSessionStart(t *testing.T) {
 		}
 	})
 
-	// A file of a tool may be a link, or something else that an earlier worker of the session has made in its copy. A session
-	// starts all the same, and sees no login.
+	// A file of a tool may be a link, or something else that an earlier worker of the session has
+	// made in its copy. A session can still be started, and sees no login.
 	t.Run("succeeds where a file of a tool is a link", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -464,7 +471,8 @@ printf 'index-url = https://me:%s@example.org/\n' "$SECRET" > .condarc && ln -s 
 		wantOutput(t, r, "print(os.readlink('.virtualenvs/made0/bin/activate'), os.listdir('.virtualenvs/made1/bin/activate'), any('secret' in readable(f'.virtualenvs/made{i}/bin/activate') for i in range(3)))", "/etc/hosts [] False")
 	})
 
-	// Programs make and remove files of their own in a home directory at any moment, also while a session starts.
+	// Programs make and remove files in a home directory at any moment, even while a session
+	// starts.
 	t.Run("succeeds while names come and go", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -490,7 +498,7 @@ while os.getppid() == `+strconv.Itoa(os.Getpid())+`:
 		wantOutput(t, r, "6 * 7", "42")
 	})
 
-	// A home directory is a door for nobody, whatever it is.
+	// No kind of home directory opens a way out of the sandbox.
 	t.Run("succeeds with any home directory", func(t *testing.T) {
 		t.Parallel()
 		sandboxcheck.RequireNamespaces(t)
@@ -539,7 +547,7 @@ while os.getppid() == `+strconv.Itoa(os.Getpid())+`:
 func TestTurnAttacks(t *testing.T) {
 	t.Parallel()
 
-	// A directory that a running session was given has the same protection as its workspace.
+	// A directory that was granted to a running session has the same protection as its workspace.
 	t.Run("repositories of a grant are protected", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -564,7 +572,7 @@ func TestTurnAttacks(t *testing.T) {
 		wantOutput(t, r, puts("c"), "written")
 	})
 
-	// A session puts links in the way of what comes. Nothing is made or mounted where they lead.
+	// A session puts links where new mounts will go. Nothing is made or mounted at their targets.
 	t.Run("no link of the session is followed", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -580,8 +588,8 @@ func TestTurnAttacks(t *testing.T) {
 		wantOutput(t, r, "print(os.path.exists('project/fonts/mine'), os.path.exists('project/.git/config'), os.path.exists('project/ignore'))", "True True False")
 	})
 
-	// Programs of a session change what they can while programs outside replace what it sees. Nothing is changed
-	// outside, and nothing comes in that is not shown.
+	// Programs of a session change what they can while programs outside replace what it sees.
+	// Nothing changes outside, and nothing becomes visible that is not shown.
 	t.Run("a storm of changes opens nothing", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -635,8 +643,8 @@ fi`)
 	})
 }
 
-// Caches are read-only where the filesystem takes no layer, as the files of a container, and are there all
-// the same.
+// Caches are read-only on a filesystem that does not support overlays, such as that of a container,
+// but they are visible.
 func TestTurn_CachesWithoutOverlays(t *testing.T) {
 	if !sandboxcheck.RerunInNamespaces(t, "ESCAPES_WITHOUT_LAYERS=1", unix.CLONE_NEWNS, unix.CAP_SYS_ADMIN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_CHOWN) {
 		return
@@ -645,7 +653,7 @@ func TestTurn_CachesWithoutOverlays(t *testing.T) {
 	if sandboxcheck.WhyNoLayers(m.base) == "" {
 		m.outsideDoes(t, m.base, "mkdir upper work")
 		if err := unix.Mount("overlay", m.sessions, "overlay", 0, "userxattr,lowerdir="+m.sessions+",upperdir="+m.base+"/upper,workdir="+m.base+"/work"); err != nil {
-			t.Skip("no overlay can be mounted here: " + err.Error())
+			t.Skip("cannot mount an overlay:  " + err.Error())
 		}
 		t.Cleanup(func() { _ = unix.Unmount(m.sessions, unix.MNT_DETACH) })
 	}
@@ -663,7 +671,7 @@ func TestTurn_CachesWithoutOverlays(t *testing.T) {
 func TestOtherMounts(t *testing.T) {
 	t.Parallel()
 
-	// A bind mount of the home directory, or of one above it, shows it under another name.
+	// A bind mount of the home directory, or of a directory above it, shows it at another path.
 	t.Run("of the home directory are hidden", func(t *testing.T) {
 		t.Parallel()
 		sandboxcheck.RequireNamespaces(t)
@@ -683,15 +691,15 @@ func TestOtherMounts(t *testing.T) {
 				attributes.Cloneflags |= 0x20000 // CLONE_NEWNS
 				m.env = append(m.env, "TMPDIR="+m.sessions)
 				got := m.runTry(t, "cd "+quoteShell(m.base)+" && "+c.prepare, attributes)
-				told := strings.Contains(got, filepath.Join(m.base, c.hidden)+" shows your home directory at another path")
-				if !strings.HasPrefix(got, "started: ") || told != (c.hidden != "") || c.hidden == "" && strings.Contains(got, "under another name") {
+				isReported := strings.Contains(got, filepath.Join(m.base, c.hidden)+" shows your home directory at another path")
+				if !strings.HasPrefix(got, "started: ") || isReported != (c.hidden != "") || c.hidden == "" && strings.Contains(got, "at another path") {
 					t.Errorf("got %q, want a start and a notice about %q", got, c.hidden)
 				}
 			})
 		}
 	})
 
-	// A mount shows a hidden place, or something in one, under another name.
+	// A mount shows a hidden path, or a file in it, at another path.
 	t.Run("of hidden files are hidden", func(t *testing.T) {
 		t.Parallel()
 		sandboxcheck.RequireNamespaces(t)
@@ -714,8 +722,8 @@ func TestOtherMounts(t *testing.T) {
 				attributes.Cloneflags |= unix.CLONE_NEWNS
 				m.env = append(m.env, "TMPDIR="+m.sessions)
 				got := m.runTry(t, "cd "+quoteShell(m.base)+" && "+c.prepare, attributes)
-				told := strings.Contains(got, "other names, such as "+filepath.Join(m.base, c.hidden)+",")
-				if !strings.HasPrefix(got, "started: ") || told != (c.hidden != "") || c.hidden == "" && strings.Contains(got, "other names, such as") {
+				isReported := strings.Contains(got, "other paths through mounts, such as "+filepath.Join(m.base, c.hidden)+",")
+				if !strings.HasPrefix(got, "started: ") || isReported != (c.hidden != "") || c.hidden == "" && strings.Contains(got, "other paths through mounts, such as") {
 					t.Errorf("got %q, want a start and a notice about %q", got, c.hidden)
 				}
 			})

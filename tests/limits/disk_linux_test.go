@@ -34,8 +34,8 @@ func newSandbox() *workers.Sandbox {
 func TestDiskLimit(t *testing.T) {
 	t.Parallel()
 
-	// All places in which a session keeps something are bounded, those of tools too, and an error of
-	// the language is all that happens.
+	// All directories in which a session stores files are bounded, including those of tools. The
+	// only effect is an error of the language.
 	t.Run("bounds all files of a session together", func(t *testing.T) {
 		t.Parallel()
 		box, cache := newSandbox(), sandboxcheck.TempDir(t)
@@ -46,7 +46,7 @@ func TestDiskLimit(t *testing.T) {
 		for _, where := range []string{"'/tmp/a'", "'/var/tmp/a'", "'" + cache + "/a'", "os.environ.get('XDG_CACHE_HOME', '/tmp') + '/b'", "os.environ.get('R_LIBS_USER', '/tmp') + '/c'", "'/dev/shm/a'"} {
 			s.RunCode(t, "fill("+where+")").WantTranscript(t, "'No space left on device'\n")
 		}
-		// Together, not each.
+		// The limit is for all together, not for each.
 		s.RunCode(t, "open('/tmp/half', 'wb', 0).write(b'x' * (20 << 20))").WantTranscript(t, "20971520\n")
 		s.RunCode(t, "open('/var/tmp/half', 'wb', 0).write(b'x' * (20 << 20)) <= 12 << 20").WantTranscript(t, "True\n")
 		s.RunCode(t, "x + 1").WantTranscript(t, "42\n")
@@ -68,7 +68,7 @@ func TestDiskLimit(t *testing.T) {
 		})
 	})
 
-	// Files in shared memory that nobody maps are no memory of any process.
+	// Files in shared memory that no process maps are not part of any process's memory.
 	t.Run("bounds shared memory by the memory limit", func(t *testing.T) {
 		t.Parallel()
 		s := openPython(t, newSandbox(), workers.Limits{Memory: memoryLimit})

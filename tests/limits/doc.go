@@ -1,3 +1,3 @@
-// Package limits tries the limits of a session on real runtimes, as a user without rights,
-// with and without a sandbox.
+// Package limits tests the limits of a session on real runtimes, as an unprivileged user, with and
+// without a sandbox.
 package limits

@@ -57,7 +57,7 @@ func TestProcessLimit(t *testing.T) {
 				if r := s.RunCode(t, "while True: fork()"); r.Failure != "BlockingIOError" {
 					t.Errorf("got %q %s %q", r.Outcome, r.Failure, r.Transcript())
 				}
-				if box != nil { // there the kernel counts; our own count may be late
+				if box != nil { // in a sandbox the kernel counts; our own count may be late
 					wantOutput(t, s, "20 < len(children) <= 30 or len(children)", "True\n")
 				}
 				wantOutput(t, s, "end()", "")
@@ -81,8 +81,8 @@ func TestProcessLimit(t *testing.T) {
 	})
 }
 
-// wantOutput runs code in a turn in which the line about the limit may stand yet: what looks at the
-// processes is not in step with turns.
+// wantOutput runs code in a turn whose transcript may still contain the line about the limit,
+// because the check of the processes is not synchronized with turns.
 func wantOutput(t *testing.T, s *sessionkit.TestSession, code, want string) {
 	t.Helper()
 	if got := s.RunCode(t, code).OutputText(timeline.Stdout, timeline.Stderr); got != want {

@@ -14,7 +14,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/r"
 )
 
-// No kernel limits the processes of root.
+// The kernel does not limit the processes of root.
 func TestMain(m *testing.M) {
 	supervisor.MonitorMain()
 	os.Exit(sandboxcheck.RunUnprivileged(m))
@@ -39,8 +39,8 @@ func openSession(t *testing.T, spec workers.Spec, box *workers.Sandbox, l worker
 	return sessionkit.OpenSession(t, spec)
 }
 
-// requireForkLimit skips a test where the kernel refuses this user no process: root outside of a user
-// namespace, unless it can become another user, as it does in most runs of these tests.
+// requireForkLimit skips a test if the kernel does not limit this user's processes: root outside of
+// a user namespace, unless it can become another user, as in most runs of these tests.
 func requireForkLimit(t *testing.T, box *workers.Sandbox) {
 	t.Helper()
 	users, err := os.ReadFile("/proc/self/uid_map")

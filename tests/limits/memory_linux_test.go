@@ -10,10 +10,10 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// memoryLimit is what the sessions of these tests may use.
+// memoryLimit is the memory limit of the sessions in these tests.
 const memoryLimit = 192 << 20
 
-// A memoryHog uses up the memory of its session.
+// A memoryHog is code that uses up the memory of its session.
 type memoryHog struct {
 	name, code string
 	want       string // the outcome, or its error
@@ -31,7 +31,7 @@ var pythonHogs = []memoryHog{
 	{"untouched, then used", "l = [bytearray(80 << 20) for _ in range(2)]\nm = bytearray(80 << 20)", "MemoryError"},
 	{"threads", "import threading\nl, go = [], threading.Event()\ndef f():\n  go.wait()\n  try:\n    while True: l.append(bytearray(1 << 20))\n  except MemoryError: pass\nts = [threading.Thread(target=f) for _ in range(8)]\nfor t in ts: t.start()\ngo.set()\nfor t in ts: t.join()", "ok"},
 	{"a list of one element", "l = [0] * (1 << 30)", "MemoryError"},
-	{"an iterator that is kept", "l = list(iter(int, 1))", "MemoryError"},
+	{"an iterator that is stored", "l = list(iter(int, 1))", "MemoryError"},
 	{"an anonymous map", "import mmap\nl = []\nwhile True: l.append(mmap.mmap(-1, 10 << 20, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)); l[-1].write(b'x' * (10 << 20))", "Cannot allocate memory"},
 	{"an unused map of addresses", "import mmap\nm = mmap.mmap(-1, 8 << 30, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000, 0)\nm.close()", "ok"},
 	{"several children", "import subprocess, sys\nps = [subprocess.Popen([sys.executable, '-c', 'l = []\\nwhile True: l.append(bytearray(1 << 20))'], stderr=subprocess.DEVNULL) for _ in range(4)]\nfor p in ps: assert p.wait() != 0", "ok"},
@@ -60,32 +60,32 @@ var rHogs = []memoryHog{
 	{"a child", "r <- parallel::mclapply(1:2, function(i) { l <- list(); repeat l[[length(l) + 1]] <- numeric(1e6) })", "ok"},
 }
 
-// runHog runs a hog, and wants the reply and the session to be right behind it.
+// runHog runs a hog, and checks that the reply and the session behave well afterwards.
 func runHog(t *testing.T, s *sessionkit.TestSession, h memoryHog, lives, frees string) {
 	t.Helper()
 	s.RunCode(t, "x = 41").WantTranscript(t, "")
 	r := s.RunCode(t, h.code)
-	said := r.Transcript()
+	output := r.Transcript()
 	got := r.Outcome
 	if r.Failure != "" {
 		got = r.Failure
 	}
 	switch {
-	case h.want == "ok" && r.Outcome != "ok", h.want != "ok" && !strings.Contains(got+said, h.want):
-		t.Errorf("got %q, want %s: %.600q", got, h.want, said)
-	case h.want != "ok" && !strings.Contains(said, fmt.Sprintf("the limit of this session is %d MiB; this turn used up to ", memoryLimit>>20)):
-		t.Errorf("the reply names no limit: %.600q", said)
+	case h.want == "ok" && r.Outcome != "ok", h.want != "ok" && !strings.Contains(got+output, h.want):
+		t.Errorf("got %q, want %s: %.600q", got, h.want, output)
+	case h.want != "ok" && !strings.Contains(output, fmt.Sprintf("the limit of this session is %d MiB; this turn used up to ", memoryLimit>>20)):
+		t.Errorf("the reply names no limit: %.600q", output)
 	}
 	if r := s.RunCode(t, lives); r.Outcome != "ok" || !strings.HasSuffix(r.Transcript(), "42\n") {
-		t.Fatalf("it does not live on: %q %q", r.Outcome, r.Transcript())
+		t.Fatalf("the session does not survive: %q %q", r.Outcome, r.Transcript())
 	}
 	if r := s.RunCode(t, frees); r.Outcome != "ok" {
-		t.Errorf("it cannot free: %q %q", r.Outcome, r.Transcript())
+		t.Errorf("the session cannot free memory: %q %q", r.Outcome, r.Transcript())
 	}
 	if r := s.RunCode(t, lives); r.Outcome != "ok" {
-		t.Errorf("after it was freed: %q %q", r.Outcome, r.Transcript())
+		t.Errorf("after freeing: %q %q", r.Outcome, r.Transcript())
 	}
-	if used := sessionkit.SessionInfo(s).MemoryBytes; used > memoryLimit+32<<20 { // with the files of its programs
+	if used := sessionkit.SessionInfo(s).MemoryBytes; used > memoryLimit+32<<20 { // including the files of its programs
 		t.Errorf("%d MiB are still used", used>>20)
 	}
 }
@@ -108,8 +108,8 @@ func TestMemoryLimit(t *testing.T) {
 	})
 }
 
-// runHogs runs a test for each hog, without a sandbox and with one, one after the other: the
-// machine has other things to do.
+// runHogs runs a test for each hog, without a sandbox and with one, one after the other, to spare
+// the machine.
 func runHogs(t *testing.T, hogs []memoryHog, test func(t *testing.T, box *workers.Sandbox, h memoryHog)) {
 	for _, h := range hogs {
 		t.Run(h.name, func(t *testing.T) {

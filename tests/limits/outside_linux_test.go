@@ -11,9 +11,10 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
-// Memory that no process has mapped counts.
+// Memory that no process has mapped counts as well.
 
-// wantLimitError runs code that uses much more than the limit, and wants the reply to name that.
+// wantLimitError runs code that uses much more than the limit, and wants the reply to name the
+// limit.
 func wantLimitError(t *testing.T, s *sessionkit.TestSession, code string) {
 	t.Helper()
 	r := s.RunCode(t, code)
@@ -51,16 +52,16 @@ func TestMemoryAccounting(t *testing.T) {
 		s.RunCode(t, "6 * 7").WantTranscript(t, "42\n")
 	})
 
-	// Without a limit nothing is asked for.
+	// Without a limit, no System V call is restricted.
 	t.Run("leaves System V objects alone without a limit", func(t *testing.T) {
 		s := openPython(t, newSandbox(), workers.Limits{})
 		s.RunCode(t, sysVCode+"fill(10, 'shmget', PRIVATE, 8 << 20, 0o600)[0]").WantTranscript(t, "10\n")
 	})
 
-	// The number of files bounds what cannot be counted, and the first reply names it.
+	// The limit on files bounds what cannot be counted, and the first reply reports that.
 	t.Run("reports in the first reply what is not counted", func(t *testing.T) {
 		withAndWithoutSandbox(t, func(t *testing.T, box *workers.Sandbox) {
-			said := func(l workers.Limits) (*sessionkit.TestSession, string) {
+			firstReply := func(l workers.Limits) (*sessionkit.TestSession, string) {
 				if box != nil {
 					sandboxcheck.RequireNamespaces(t)
 				}
@@ -74,20 +75,20 @@ func TestMemoryAccounting(t *testing.T) {
 				s.WaitUntilReady(t)
 				return s, reply.Text()
 			}
-			s, got := said(workers.Limits{Memory: memoryLimit})
+			s, got := firstReply(workers.Limits{Memory: memoryLimit})
 			const sentence, more = "the limit of memory does not count data buffered in sockets and pipes", "shared memory of System V"
 			if grouped := s.RunCode(t, groupCode).OutputText() == "True\n"; strings.Contains(got, sentence) == grouped || strings.Contains(got, more) != (!grouped && box == nil) {
 				t.Errorf("in a group: %t; got %q", grouped, got)
 			} else if !grouped {
 				s.RunCode(t, "import resource; resource.getrlimit(resource.RLIMIT_NOFILE)[1]").WantTranscript(t, "945\n")
 			}
-			if _, got := said(workers.Limits{Processes: 1000}); strings.Contains(got, sentence) {
+			if _, got := firstReply(workers.Limits{Processes: 1000}); strings.Contains(got, sentence) {
 				t.Errorf("without a limit of memory: got %q", got)
 			}
 		})
 	})
 
-	// A group counts what waits in sockets.
+	// A control group counts data that waits in sockets.
 	t.Run("counts data in sockets in a control group", func(t *testing.T) {
 		withAndWithoutSandbox(t, func(t *testing.T, box *workers.Sandbox) {
 			s := openPython(t, box, workers.Limits{Memory: memoryLimit})
@@ -103,7 +104,7 @@ for _ in range(4000):
 		})
 	})
 
-	// A program that raises no error of its own is ended, and the reply says so.
+	// A program that raises no error of its own is killed, and the reply says so.
 	t.Run("kills a child beyond the limit and reports it", func(t *testing.T) {
 		s := openPython(t, nil, workers.Limits{Memory: memoryLimit})
 		child := "import mmap\nm = mmap.mmap(-1, 900 << 20)\nfor i in range(0, len(m), 4096): m[i] = 1"
@@ -116,7 +117,7 @@ for _ in range(4000):
 	})
 }
 
-// sysVCode has the calls of System V, whose objects outlive each process.
+// sysVCode defines the calls for System V objects, which outlive processes.
 const sysVCode = `import ctypes, os
 libc = ctypes.CDLL(None, use_errno=True)
 def made(name, *args):
@@ -129,10 +130,10 @@ def fill(most, name, *args): # no more, in case nothing bounds them: they take m
 IPC_CREAT, PRIVATE = 0o1000, 0
 `
 
-// groupCode says whether a session is in a control group.
+// groupCode reports whether a session is in a control group.
 const groupCode = "any('/worker-' in line for line in open('/proc/self/cgroup'))"
 
-// requireGroup skips a test where there are none.
+// requireGroup skips a test if there are no control groups.
 func requireGroup(t *testing.T, s *sessionkit.TestSession) {
 	t.Helper()
 	if s.RunCode(t, groupCode).OutputText() != "True\n" {
@@ -140,7 +141,7 @@ func requireGroup(t *testing.T, s *sessionkit.TestSession) {
 	}
 }
 
-// In a group the limit of processes is exact without a sandbox, too, also for root.
+// In a control group the process limit is exact even without a sandbox, and for root.
 func TestProcessLimit_ControlGroup(t *testing.T) {
 	s := openPython(t, nil, workers.Limits{Processes: 30})
 	requireGroup(t, s)

@@ -13,7 +13,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/r"
 )
 
-// manyProcessorsLibrary is a library that has OpenBLAS see 16 processors.
+// manyProcessorsLibrary is a library that makes OpenBLAS see 16 processors.
 const manyProcessorsLibrary = `
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -38,7 +38,7 @@ int sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set) {
 func openWithManyProcessors(t *testing.T, spec workers.Spec) *sessionkit.TestSession {
 	t.Helper()
 	if runtime.NumCPU() == 1 {
-		t.Skip("this machine has one processor, and nothing to divide")
+		t.Skip("this machine has only one processor")
 	}
 	source, library := filepath.Join(t.TempDir(), "many.c"), filepath.Join(t.TempDir(), "many.so")
 	if err := os.WriteFile(source, []byte(manyProcessorsLibrary), 0o600); err != nil {
@@ -52,7 +52,7 @@ func openWithManyProcessors(t *testing.T, spec workers.Spec) *sessionkit.TestSes
 }
 
 // OpenBLAS reserves about 140 MB for each processor. With 16, R did not start within 1 GiB, or had
-// nothing left of 2, and Python ended while it imported NumPy.
+// nothing left of 2 GiB, and Python ended while it imported NumPy.
 func TestMemoryLimit_ManyProcessors(t *testing.T) {
 	t.Run("R", func(t *testing.T) {
 		spec := r.Spec(r.Options{})
@@ -65,7 +65,7 @@ func TestMemoryLimit_ManyProcessors(t *testing.T) {
 	t.Run("NumPy", func(t *testing.T) {
 		path := os.Getenv("TURNSTONE_TEST_MATPLOTLIB")
 		if path == "" {
-			t.Skip("name an interpreter that has NumPy in TURNSTONE_TEST_MATPLOTLIB")
+			t.Skip("set TURNSTONE_TEST_MATPLOTLIB to an interpreter with NumPy")
 		}
 		s := openWithManyProcessors(t, python.Spec(python.Options{Path: path}))
 		s.RunCode(t, "import os, numpy as np\nx = np.ones((1500, 1500))\nprint(os.cpu_count(), (x @ x).sum())").WantTranscript(t, "16 3375000000.0\n")

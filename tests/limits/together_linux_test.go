@@ -13,7 +13,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
-// openSessions opens sessions of one supervisor.
+// openSessions opens several sessions of one supervisor.
 func openSessions(t *testing.T, o *supervisor.Options, box *workers.Sandbox, limits ...workers.Limits) (all []*sessionkit.TestSession) {
 	t.Helper()
 	if box != nil {
@@ -52,7 +52,7 @@ func TestSharedLimits(t *testing.T) {
 				one.RunCode(t, forkCode).WantTranscript(t, "")
 			}
 			wantOutput(t, s[0], "for _ in range(45): fork()", "")
-			for range 2 { // and stays below the 60 that a sandbox allows to each, until somebody looks
+			for range 2 { // below the 60 that a sandbox allows for each session, until the next check
 				r := s[1].RunCode(t, "import time\nwhile len(children) < 20: fork()\nwhile True: fork(); end_last(); time.sleep(0.01)")
 				if r.Failure != "BlockingIOError" || !strings.Contains(r.Transcript(), " of 60 by all sessions together") {
 					t.Errorf("got %q %s %q", r.Outcome, r.Failure, r.Transcript())

@@ -16,11 +16,11 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// minTasksBeyondUser is how many tasks more than the user has a session may have at least, with a limit of
-// processes or in a sandbox.
+// minTasksBeyondUser is the minimum number of tasks that a session may have beyond the user's, with
+// a process limit or in a sandbox.
 const minTasksBeyondUser = 2048
 
-// countUserTasks is how many processes and threads the user of these tests has.
+// countUserTasks returns the number of processes and threads of the user who runs these tests.
 func countUserTasks(t *testing.T) (n int) {
 	t.Helper()
 	entries, err := os.ReadDir("/proc")
@@ -40,7 +40,7 @@ func countUserTasks(t *testing.T) (n int) {
 	return n
 }
 
-// threadCode is how many threads can be started, which are over when it is.
+// threadCode returns how many threads can be started; they have ended when it returns.
 const threadCode = `import threading
 threading.stack_size(65536)
 def fill():
@@ -55,8 +55,8 @@ def fill():
 `
 
 func TestProcessBounds(t *testing.T) {
-	// Between turns nobody looks, so what starts then is stopped by the kernel alone. Its own hard bound is
-	// for the case that ours does not hold.
+	// Between turns the supervisor does not check, so only the kernel stops new processes. Its own
+	// hard limit is for the case that ours fails.
 	t.Run("are enforced by the kernel between turns", func(t *testing.T) {
 		requireForkLimit(t, nil)
 		before := countUserTasks(t)
@@ -99,7 +99,7 @@ with open('count', 'w') as f: f.write(str(n))`, before+2*minTasksBeyondUser)
 		s.RunCode(t, "import subprocess; subprocess.run(['true']).returncode").WantTranscript(t, "0\n")
 	})
 
-	// Programs that the user starts elsewhere take nothing from a session.
+	// Programs that the user starts elsewhere do not count against a session's limit.
 	t.Run("do not count other processes of the user", func(t *testing.T) {
 		for _, c := range []struct {
 			name   string
@@ -110,11 +110,11 @@ with open('count', 'w') as f: f.write(str(n))`, before+2*minTasksBeyondUser)
 			{"a limit in a sandbox", newSandbox(), workers.Limits{Processes: 60}},
 			{"a sandbox", newSandbox(), workers.Limits{}},
 		} {
-			t.Run(c.name, func(t *testing.T) { // one after the other: each has its thousand
+			t.Run(c.name, func(t *testing.T) { // one after the other: each case starts a thousand threads
 				s := openPython(t, c.box, c.limits)
 				s.RunCode(t, forkCode).WantTranscript(t, "")
 				startThousandTasks(t)
-				for range 2 { // also once somebody has looked
+				for range 2 { // again after a check
 					s.RunCode(t, "for _ in range(20): fork()").WantTranscript(t, "")
 					s.RunCode(t, "import time; time.sleep(1.2); end()").WantTranscript(t, "")
 				}
@@ -123,7 +123,7 @@ with open('count', 'w') as f: f.write(str(n))`, before+2*minTasksBeyondUser)
 	})
 }
 
-// startThousandTasks gives the user of the tests a thousand threads more, until the test ends.
+// startThousandTasks starts a thousand more threads of the tests' user, until the test ends.
 func startThousandTasks(t *testing.T) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "python3", "-c", `import sys, threading

@@ -566,18 +566,6 @@ func (p *planner) isWorkTreeIn(work string, h hiddenPath) bool {
 	return tree != "" && !h.isUserNamed && p.isEmptyAt(h.realPath)
 }
 
-// isReplaceable reports whether programs of the user can replace a path.
-func isReplaceable(path string) bool {
-	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
-		if isWritable(dir) {
-			return true
-		}
-		if dir == filepath.Dir(dir) {
-			return false
-		}
-	}
-}
-
 // unreadablePaths returns the hidden paths next to files that the session sees. A mount over such a
 // path ends when a program outside replaces the file.
 func (p *planner) unreadablePaths() (paths []Path) {

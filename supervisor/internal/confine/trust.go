@@ -60,6 +60,18 @@ func (p *planner) isUserMade(path string) bool {
 	return !isInAny(dir, p.untrustedDirs) && (dir == p.home || p.isListed(dir) || !isReplaceable(path) && !isBelowUserDir(path))
 }
 
+// isReplaceable reports whether programs of the user can replace a path.
+func isReplaceable(path string) bool {
+	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
+		if isWritable(dir) {
+			return true
+		}
+		if dir == filepath.Dir(dir) {
+			return false
+		}
+	}
+}
+
 // isBelowUserDir reports whether the user owns a directory above a path.
 func isBelowUserDir(path string) bool {
 	for dir := filepath.Dir(path); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {

@@ -10,18 +10,18 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// A changeAttempt is something that a session tries, after programs outside have done something.
+// A changeAttempt is a change that a session tries, after programs outside have done something.
 type changeAttempt struct{ what, outside, inside, path string }
 
-// wantDenied wants each change held, and its path as it was.
+// wantDenied checks that each change is refused, and that its path is unchanged.
 func wantDenied(t *testing.T, m *machine, r *sessionkit.TestSession, changes []changeAttempt) {
 	for _, c := range changes {
 		t.Run(c.what, func(t *testing.T) {
 			m.outsideDoes(t, m.work, c.outside)
 			before, _ := os.Stat(filepath.Join(m.work, c.path))
 			code := "top = " + quoteShell(m.work) + "; os.chdir(top); print(changes(" + quoteShell(c.inside) + ")); os.chdir(top)"
-			if said := r.RunCode(t, code).OutputText(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "held: ") {
-				t.Errorf("got %q, want it held", said)
+			if output := r.RunCode(t, code).OutputText(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(output, "held: ") {
+				t.Errorf("got %q, want it held", output)
 			}
 			after, _ := os.Stat(filepath.Join(m.work, c.path))
 			if (before == nil) != (after == nil) || before != nil && (before.Size() != after.Size() || before.ModTime() != after.ModTime() || before.Mode() != after.Mode()) {
@@ -34,7 +34,8 @@ func wantDenied(t *testing.T, m *machine, r *sessionkit.TestSession, changes []c
 func TestGuardBypass(t *testing.T) {
 	t.Parallel()
 
-	// The names that a session may make or remove must not help it to those that it may not write.
+	// The names that a session may make or remove must not give it access to names that it must not
+	// write.
 	t.Run("fails for every name that can be made or removed", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -90,12 +91,12 @@ func TestGuardBypass(t *testing.T) {
 			{"a program behind an option", "git -C vendor/lib config filter.d.clean 'sh --rcfile=./tools/d'", "puts('vendor/lib/tools/d')", "vendor/lib/tools/d"},
 			{"a program that is not there yet", "git -C vendor/lib config core.fsmonitor ./tools/e", "puts('vendor/lib/tools/e')", "vendor/lib/tools/e"},
 		})
-		if said := r.RunCode(t, "print(changes("+quoteShell("puts('vendor/lib/tools/other'); puts('made/deep/file'); puts('made/gh/.github/workflows/x.yml')")+"))").OutputText(timeline.Stdout, timeline.Stderr); said != "open\n" {
-			t.Errorf("next to them: got %q", said)
+		if output := r.RunCode(t, "print(changes("+quoteShell("puts('vendor/lib/tools/other'); puts('made/deep/file'); puts('made/gh/.github/workflows/x.yml')")+"))").OutputText(timeline.Stdout, timeline.Stderr); output != "open\n" {
+			t.Errorf("next to them: got %q", output)
 		}
 	})
 
-	// Git's settings may be where variables say.
+	// Variables may say where git settings are.
 	t.Run("fails for git settings that variables name", func(t *testing.T) {
 		t.Parallel()
 		for _, c := range []struct {
@@ -115,8 +116,8 @@ func TestGuardBypass(t *testing.T) {
 				}
 				r := openSession(t, m, newSandbox(m))
 				r.RunCode(t, tryToChangeCode)
-				if said := r.RunCode(t, "print(changes(\"puts('tools/g')\"))").OutputText(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(said, "held: ") {
-					t.Errorf("got %q, want it held", said)
+				if output := r.RunCode(t, "print(changes(\"puts('tools/g')\"))").OutputText(timeline.Stdout, timeline.Stderr); !strings.HasPrefix(output, "held: ") {
+					t.Errorf("got %q, want it held", output)
 				}
 			})
 		}

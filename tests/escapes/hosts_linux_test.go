@@ -15,7 +15,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// clientCode defines what the tests run in a session.
+// clientCode defines the functions that the tests run in a session.
 const clientCode = `
 import socket, subprocess, errno
 def get(host, port, timeout=None, family=socket.AF_INET):
@@ -39,7 +39,7 @@ func (n *testInternet) runCode(t *testing.T, r *sessionkit.TestSession, code str
 	return strings.TrimSpace(r.RunCode(t, code).OutputText(timeline.Stdout, timeline.Stderr))
 }
 
-// wantOutput runs each line of code in the session, and compares with what it must print.
+// wantOutput runs each line of code in the session, and compares its output.
 func (n *testInternet) wantOutput(t *testing.T, r *sessionkit.TestSession, rows ...[2]string) {
 	t.Helper()
 	for _, row := range rows {
@@ -49,8 +49,8 @@ func (n *testInternet) wantOutput(t *testing.T, r *sessionkit.TestSession, rows 
 	}
 }
 
-// wantReachable fails the test if something is not there without a sandbox: then nothing proves
-// that a sandbox keeps it away.
+// wantReachable fails the test if an address does not answer without a sandbox, because then the
+// test proves nothing.
 func wantReachable(t *testing.T, address string) {
 	t.Helper()
 	c, err := net.Dial("tcp", address)
@@ -99,12 +99,12 @@ func TestNetwork_ListedHost(t *testing.T) {
 		t.Errorf("the timeline has the denials %q", got)
 	}
 	reached := map[string]session.Destination{}
-	places, err := r.Destinations(t.Context())
+	destinations, err := r.Destinations(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, place := range places {
-		reached[place.Address] = place
+	for _, destination := range destinations {
+		reached[destination.Address] = destination
 	}
 	if p := reached["example.org:80"]; p.Connections < 3 || p.Received < 24 || p.Refused != 0 {
 		t.Errorf("got %+v", p)
@@ -114,7 +114,7 @@ func TestNetwork_ListedHost(t *testing.T) {
 	}
 }
 
-// A name on the list may lead anywhere, and the next moment somewhere else.
+// An allowed name may lead anywhere, and elsewhere a moment later.
 func TestNetwork_InternalAddress(t *testing.T) {
 	n := newInternet(t)
 	if n == nil {
@@ -148,20 +148,20 @@ func TestNetwork_InternalAddress(t *testing.T) {
 		[2]string{"get('turns.org', 80)", "hello from " + hostAddress},
 		[2]string{"tries(get, 'turns.org', 80)", "EACCES"},
 	)
-	var told []string
+	var notices []string
 	for e, err := range r.Events(context.Background(), 0) {
 		if err != nil {
 			break
 		}
-		if n, ok := e.Body.(timeline.Notice); ok && strings.Contains(n.Message, "it leads to") {
-			told = append(told, n.Message)
+		if n, ok := e.Body.(timeline.Notice); ok && strings.Contains(n.Message, "the name leads to") {
+			notices = append(notices, n.Message)
 		}
 		if e.Seq >= r.Log().LastSeq() {
 			break
 		}
 	}
-	if got := strings.Join(told, "\n"); !strings.Contains(got, "inner.org:80: it leads to "+intranet+", an address of a private network") || !strings.Contains(got, "cloud.org:80: it leads to "+metadata) {
-		t.Errorf("told %q", got)
+	if got := strings.Join(notices, "\n"); !strings.Contains(got, "inner.org:80: the name leads to "+intranet+", an address of a private network") || !strings.Contains(got, "cloud.org:80: the name leads to "+metadata) {
+		t.Errorf("got notices %q", got)
 	}
 	meant := n.openSession(t, "meant.org", intranet)
 	n.wantOutput(t, meant,
@@ -179,7 +179,7 @@ func TestNetwork_OnlyTCP(t *testing.T) {
 	var udp net.PacketConn
 	n.runInServerNetwork(t, func() (err error) { udp, err = net.ListenPacket("udp", hostAddress+":99"); return err })
 	t.Cleanup(func() { _ = udp.Close() })
-	heard := make(chan string, 10)
+	received := make(chan string, 10)
 	go func() {
 		buf := make([]byte, 100)
 		for {
@@ -187,8 +187,8 @@ func TestNetwork_OnlyTCP(t *testing.T) {
 			if err != nil {
 				return
 			}
-			heard <- string(buf[:size])
-			_, _ = udp.WriteTo([]byte("heard"), from)
+			received <- string(buf[:size])
+			_, _ = udp.WriteTo([]byte("received"), from)
 		}
 	}()
 	c, err := net.Dial("udp", hostAddress+":99")
@@ -199,7 +199,7 @@ func TestNetwork_OnlyTCP(t *testing.T) {
 	if _, err := c.Write([]byte("from outside")); err != nil {
 		t.Fatal(err)
 	}
-	if got := <-heard; got != "from outside" {
+	if got := <-received; got != "from outside" {
 		t.Fatalf("got %q", got)
 	}
 	before := n.queryCount(t, "elsewhere.org")
@@ -215,16 +215,16 @@ func TestNetwork_OnlyTCP(t *testing.T) {
 		[2]string{"subprocess.run(['getent', 'hosts', 'a b']).returncode", "2"},
 	)
 	if got := n.queryCount(t, "elsewhere.org"); got != before {
-		t.Errorf("a name that was only asked for inside reached the name server %d times", got-before)
+		t.Errorf("a lookup inside the session reached the name server %d times", got-before)
 	}
 	select {
-	case got := <-heard:
+	case got := <-received:
 		t.Errorf("a datagram left: %q", got)
 	default:
 	}
 }
 
-// A program that waits for its connection learns what became of it.
+// A program that waits for its connection learns the result of the dial.
 func TestNetwork_DialErrors(t *testing.T) {
 	n := newInternet(t)
 	if n == nil {
@@ -240,7 +240,7 @@ func TestNetwork_DialErrors(t *testing.T) {
 	)
 }
 
-// Servers of the session have all ports, those that it has connected to elsewhere, too.
+// Servers of the session can use all ports, including those that it has connected to elsewhere.
 func TestNetwork_LocalServers(t *testing.T) {
 	n := newInternet(t)
 	if n == nil {
@@ -295,12 +295,13 @@ func TestNetwork_HalfClose(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 	case <-time.After(sessionkit.Timeout):
-		t.Error("the server did not hear the other half")
+		t.Error("the server did not receive the other half")
 	}
 	n.wantOutput(t, r, [2]string{"tries(get, 'example.org', 9)", "ECONNRESET"})
 }
 
-// A person gives a live session a host: by name, while a call is held for it, and after a no.
+// A user allows a host for a live session: by name, while a call is held for it, and after a
+// refusal.
 func TestNetwork_AllowHost(t *testing.T) {
 	n := newInternet(t)
 	if n == nil {
@@ -313,13 +314,13 @@ func TestNetwork_AllowHost(t *testing.T) {
 	r := n.openSession(t)
 	n.wantOutput(t, r, [2]string{"tries(get, 'example.org', 80)", "EACCES"})
 	if err := r.Allow(t.Context(), session.Grant{Host: "*.org/x"}); err == nil {
-		t.Error("what is no host was allowed")
+		t.Error("an invalid host pattern was allowed")
 	}
 	if err := r.Allow(t.Context(), session.Grant{Host: "example.org:80"}); err != nil {
 		t.Fatal(err)
 	}
 	n.wantOutput(t, r, [2]string{"get('example.org', 80)", "hello"}, [2]string{"tries(get, 'example.org', 81)", "EACCES"})
-	n.savedGrants = []session.Grant{{Host: "kept.org"}} // by another session, as it were
+	n.savedGrants = []session.Grant{{Host: "kept.org"}} // as if saved by another session
 	n.wantOutput(t, r, [2]string{"tries(get, 'kept.org', 80)", "EACCES"})
 	if err := r.Reset(t.Context()); err != nil {
 		t.Fatal(err)
@@ -348,7 +349,8 @@ func TestNetwork_AllowHost(t *testing.T) {
 	n.wantOutput(t, asking, [2]string{"get('asked.org', 80)", "hello"}, [2]string{"tries(get, 'never.org', 80)", "EACCES"})
 }
 
-// The kernel makes a connect again that a signal has ended. That is no second question.
+// The kernel repeats a connect that a signal has interrupted. That must not cause a second
+// question.
 func TestNetwork_InterruptedConnect(t *testing.T) {
 	n := newInternet(t)
 	if n == nil {
@@ -393,7 +395,7 @@ print(*got)
 	}
 }
 
-// Programs that know nothing of a sandbox, at the speed of the kernel.
+// Programs that know nothing of a sandbox work at the speed of the kernel.
 func TestNetwork_UnmodifiedPrograms(t *testing.T) {
 	n := newInternet(t)
 	if n == nil {
@@ -451,11 +453,11 @@ slow = [socket.create_connection(("example.org", 80)) for _ in range(256)]
 print(tries(get, "example.org", 80), tries(get, "example.org", 80, 5))
 for s in slow: s.close()
 `); got != "ENOBUFS ENOBUFS" {
-		t.Errorf("with 256 connections that say nothing: got %q", got)
+		t.Errorf("with 256 silent connections: got %q", got)
 	}
 }
 
-// A person is not asked any more for a program that was killed while it waited.
+// The user is no longer asked about a program that was killed while it waited.
 func TestNetwork_KilledWhileAsking(t *testing.T) {
 	n := newInternet(t)
 	if n == nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// The page about the sandbox says all of this, and no other test holds it.
+// The documentation of the sandbox makes these promises, which no other test checks.
 
 func TestDocumented(t *testing.T) {
 	t.Parallel()
@@ -32,7 +32,7 @@ func TestDocumented(t *testing.T) {
 		}
 		_ = filepath.WalkDir(m.base, func(path string, _ os.DirEntry, _ error) error {
 			if base := filepath.Base(path); base == "copy" || base == "made" {
-				t.Errorf("%s is left", path)
+				t.Errorf("%s remains", path)
 			}
 			return nil
 		})
@@ -81,12 +81,12 @@ func TestDocumented(t *testing.T) {
 		}
 		r := openSession(t, m, newSandbox(m))
 		r.RunCode(t, atHomeCode)
-		told := 0
+		count := 0
 		for i := range 25 {
-			told += strings.Count(r.RunCode(t, "open(os.environ['HOME'] + '/.data"+strconv.Itoa(i)+"/x')").Transcript(), "the sandbox does not show")
+			count += strings.Count(r.RunCode(t, "open(os.environ['HOME'] + '/.data"+strconv.Itoa(i)+"/x')").Transcript(), "the sandbox does not show")
 		}
-		if told != 20 {
-			t.Errorf("got %d lines, want 20", told)
+		if count != 20 {
+			t.Errorf("got %d lines, want 20", count)
 		}
 	})
 

@@ -12,8 +12,8 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// saveScripts are the ways in which programs save a file $F, as scripts. Where an editor is not installed, a
-// shell does what it does.
+// saveScripts are the ways in which programs save a file $F, as scripts. If an editor is not
+// installed, a shell imitates it.
 var saveScripts = []struct{ by, script string }{
 	{"a rename", `cp "$F" "$F.new" && mv "$F.new" "$F"`},
 	{"sed", `sed -i 's/^//' "$F"`},
@@ -25,14 +25,14 @@ var saveScripts = []struct{ by, script string }{
 	{"a link", `test -L "$F" || { mv "$F" "$F.real" && ln -s "$(basename "$F").real" "$F"; }`},
 }
 
-// protectedFiles are files of a workspace that its sessions must not change, and private those of a home directory
-// that they must not see.
+// protectedFiles are files of a workspace that its sessions must not change. secretFiles are files
+// of a home directory that they must not see.
 var (
 	protectedFiles = []string{".git/config", ".git/hooks/post-commit", ".git/info/attributes", ".mcp.json", ".vscode/settings.json", ".husky/pre-commit", ".husky/_/pre-commit", ".pre-commit-config.yaml", "tools/clean.sh", "vendor/lib/.git/config", "vendor/lib/.git/hooks/post-commit"}
 	secretFiles    = []string{".netrc", ".ssh/id_ed25519", ".aws/credentials", ".config/gh/hosts.yml", ".git-credentials", ".docker/config.json", ".bash_history", ".config/tool/token"}
 )
 
-// attackAllCode defines what tries all of these in a session.
+// attackAllCode defines functions that attack all of these files in a session.
 func attackAllCode(m *machine) string {
 	list := func(names []string) string { return "'''" + strings.Join(names, "\n") + "'''.split('\\n')" }
 	return tryToChangeCode + tryToReadCode + `
@@ -60,7 +60,7 @@ def all_tries():
 `
 }
 
-// saveFiles has a program save all the files.
+// saveFiles makes a program outside save all the files.
 func (m *machine) saveFiles(t *testing.T, script string) {
 	t.Helper()
 	for _, name := range protectedFiles {
@@ -71,7 +71,7 @@ func (m *machine) saveFiles(t *testing.T, script string) {
 	}
 }
 
-// protectedContents are those of the kept files.
+// protectedContents returns the contents of the protected files.
 func (m *machine) protectedContents() string {
 	var all strings.Builder
 	for _, name := range protectedFiles {
@@ -83,8 +83,8 @@ func (m *machine) protectedContents() string {
 func TestOutsidePrograms(t *testing.T) {
 	t.Parallel()
 
-	// A session lives while programs outside save what is protected and hidden: between turns, in one, after a
-	// reset, after a grant, and beside another session of the same workspace.
+	// A session lives while programs outside save protected and hidden files: between turns, during
+	// one, after a reset, after a grant, and next to another session of the same workspace.
 	t.Run("keeps what they save protected and hidden", func(t *testing.T) {
 		t.Parallel()
 		for _, save := range saveScripts {
@@ -96,13 +96,13 @@ func TestOutsidePrograms(t *testing.T) {
 				}
 				before := m.protectedContents()
 				r, other := openSession(t, m, newSandbox(m)), openSession(t, m, newSandbox(m))
-				wants := func(when, said string) {
+				wantNone := func(when, opened string) {
 					t.Helper()
-					if said != "[]\n" {
-						t.Errorf("%s: open are %s", when, said)
+					if opened != "[]\n" {
+						t.Errorf("%s: the session opened %s", when, opened)
 					}
 					if after := m.protectedContents(); after != before {
-						t.Errorf("%s: the files are %q, were %q", when, after, before)
+						t.Errorf("%s: the files are %q, want %q", when, after, before)
 					}
 				}
 				for _, s := range []*sessionkit.TestSession{r, other} {
@@ -113,37 +113,37 @@ func TestOutsidePrograms(t *testing.T) {
 					return s.RunCode(t, try).OutputText(timeline.Stdout, timeline.Stderr)
 				}
 				m.saveFiles(t, save.script)
-				wants("between turns", run(r))
-				wants("in another session", run(other))
+				wantNone("between turns", run(r))
+				wantNone("in another session", run(other))
 
 				m.outsideDoes(t, m.work, "mkfifo go")
 				turn := r.StartTurn(t, "print('ready'); open(W + '/go').read()\n"+try)
 				r.WaitEvent(t, "ready", sessionkit.IsText("ready"))
 				m.saveFiles(t, save.script)
 				m.outsideDoes(t, m.work, "echo > go")
-				wants("in a turn", strings.TrimPrefix(r.FinishTurn(t, turn).OutputText(timeline.Stdout, timeline.Stderr), "ready\n"))
+				wantNone("in a turn", strings.TrimPrefix(r.FinishTurn(t, turn).OutputText(timeline.Stdout, timeline.Stderr), "ready\n"))
 
 				if err := r.Session.Allow(t.Context(), session.Grant{Write: m.outside}); err != nil {
 					t.Fatal(err)
 				}
-				wants("after a grant", run(r))
+				wantNone("after a grant", run(r))
 				m.saveFiles(t, save.script)
-				wants("after a grant and a save", run(r))
+				wantNone("after a grant and a save", run(r))
 
 				if err := r.Reset(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				r.WaitUntilReady(t)
 				r.RunCode(t, attackAllCode(m))
-				wants("after a reset", run(r))
+				wantNone("after a reset", run(r))
 				m.saveFiles(t, save.script)
-				wants("after a reset and a save", run(r))
+				wantNone("after a reset and a save", run(r))
 			})
 		}
 	})
 
-	// A person works in the directory of a session that tries everything all the time. Their programs work, and
-	// the session gets nothing.
+	// A user works in the directory of a session that attacks everything all the time. The user's
+	// programs work, and the session gets nothing.
 	t.Run("work normally while a session tries everything", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -151,8 +151,8 @@ func TestOutsidePrograms(t *testing.T) {
 			writeFile(t, filepath.Join(m.home, name), secret)
 		}
 		m.outsideDoes(t, m.work, "git config user.name T && git config user.email t@example.org && git -C vendor/lib -c user.name=T -c user.email=t@example.org commit -q --allow-empty -m first && git config core.hooksPath .husky/_ && rm .husky/_/pre-commit")
-		box := newSandbox(m)
-		r := openSession(t, m, box)
+		sandbox := newSandbox(m)
+		r := openSession(t, m, sandbox)
 		r.RunCode(t, attackAllCode(m)+`
 import threading
 kept.remove('.husky/_/pre-commit'); kept += ['fresh/.git/config', 'fresh/.git/hooks/pre-push', 'cloned/.git/config', 'cloned/.git/hooks/post-checkout', '.git/modules/submodule-beside/config', '.git/modules/submodule-beside/hooks/post-checkout']
@@ -178,13 +178,13 @@ thread = threading.Thread(target=attack); thread.start()
 		}
 	})
 
-	// A directory may be moved between the look at its path and the write: what is written is judged by the
-	// path that it has then.
+	// A directory may be moved between the check of its path and the write. What is written is
+	// checked by the path that it has then.
 	t.Run("may move a repository while a call is checked", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
 		r := openSession(t, m, newSandbox(m))
-		m.outsideDoes(t, m.work, "git init -q --bare lib && git init -q tree && rm -r lib/hooks/* tree/.git/hooks/*") // what was there has mounts
+		m.outsideDoes(t, m.work, "git init -q --bare lib && git init -q tree && rm -r lib/hooks/* tree/.git/hooks/*") // files that exist at the start have mounts
 		r.RunCode(t, `
 import os, threading
 stop, tries = False, 0
@@ -221,7 +221,7 @@ for thread in threads: thread.start()
 	})
 }
 
-// userChores are what a person does in a project, over and over.
+// userChores are commands that a user runs in a project, over and over.
 var userChores = []string{
 	`echo x >> notes && git add notes && git commit -q -m notes`,
 	`git checkout -q -b side && echo y >> side && git add side && git commit -q -m side && git checkout -q - && echo z >> notes && git commit -q -am z && git rebase -q side && git branch -q -D side`,
