@@ -52,7 +52,7 @@ func (b *Sandbox) dropEffectiveRights() error {
 	return setEffective(0)
 }
 
-// setEffective sets the effective capabilities of the thread, of those that are permitted.
+// setEffective makes the given capabilities of the thread effective, as far as they are permitted.
 func setEffective(rights uint32) error {
 	var data [2]unix.CapUserData
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}

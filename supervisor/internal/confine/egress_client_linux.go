@@ -79,7 +79,7 @@ func (b *Sandbox) OpenEgress(end *os.File) error {
 	}
 	b.egress.socket = socket
 	if b.dnsSocket >= 0 {
-		err = socket.Send(egressipc.Message{Do: egressipc.NameSocket}, b.dnsSocket)
+		err = socket.Send(egressipc.Packet{Do: egressipc.NameSocket}, b.dnsSocket)
 		unix.Close(b.dnsSocket)
 	}
 	go b.egress.receiveAnswers()
@@ -121,7 +121,7 @@ func (c *egressClient) deliverAnswer(id uint64, no unix.Errno) {
 func (b *Sandbox) askSupervisor(n *seccompNotif, to netip.AddrPort, wait bool) (uint64, error) {
 	c := b.egress
 	id, answer, again := b.expectAnswer(n, to, wait)
-	if !again && c.socket.Send(egressipc.Message{Do: egressipc.ConnectRequest, ID: id, To: to, Wait: wait}, -1) != nil {
+	if !again && c.socket.Send(egressipc.Packet{Do: egressipc.ConnectRequest, ID: id, To: to, Wait: wait}, -1) != nil {
 		c.mu.Lock()
 		c.deliverAnswer(id, unix.EACCES)
 		c.mu.Unlock()
@@ -156,7 +156,7 @@ func (c *egressClient) abandonCall(id, call uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if a := c.pendingByID[id]; a != nil && a.call == call {
-		_ = c.socket.Send(egressipc.Message{Do: egressipc.ConnectCanceled, ID: id}, -1)
+		_ = c.socket.Send(egressipc.Packet{Do: egressipc.ConnectCanceled, ID: id}, -1)
 		c.deliverAnswer(id, unix.EINTR)
 	}
 }
@@ -217,7 +217,7 @@ func parseSockaddr(b []byte) (netip.AddrPort, bool) {
 // reset, because an event loop must not wait in this call.
 func (b *Sandbox) connectEgress(n *seccompNotif, socket int, to netip.AddrPort) error {
 	if to == egressipc.ProxyAddr && b.egress.networkNS < 0 {
-		return b.connectRelay(socket, to, egressipc.Message{Do: egressipc.ProxySocket})
+		return b.connectRelay(socket, to, egressipc.Packet{Do: egressipc.ProxySocket})
 	}
 	flags, err := unix.FcntlInt(uintptr(socket), unix.F_GETFL, 0)
 	if err != nil {
@@ -229,18 +229,18 @@ func (b *Sandbox) connectEgress(n *seccompNotif, socket int, to netip.AddrPort) 
 		return err
 	}
 	if err := callIoctl(b.notifyFD, ioctlNotifIDValid, unsafe.Pointer(&n.ID)); err != nil {
-		_ = b.egress.socket.Send(egressipc.Message{Do: egressipc.ConnectCanceled, ID: id}, -1)
+		_ = b.egress.socket.Send(egressipc.Packet{Do: egressipc.ConnectCanceled, ID: id}, -1)
 		return err
 	}
-	return b.connectRelay(socket, to, egressipc.Message{Do: egressipc.ConnectionSocket, ID: id})
+	return b.connectRelay(socket, to, egressipc.Packet{Do: egressipc.ConnectionSocket, ID: id})
 }
 
 // connectRelay connects a socket and sends its peer to the supervisor with a message.
-func (b *Sandbox) connectRelay(socket int, to netip.AddrPort, m egressipc.Message) error {
+func (b *Sandbox) connectRelay(socket int, to netip.AddrPort, m egressipc.Packet) error {
 	peer, err := b.egress.connectPair(socket, to)
 	if peer < 0 {
 		if m.ID != 0 {
-			_ = b.egress.socket.Send(egressipc.Message{Do: egressipc.ConnectCanceled, ID: m.ID}, -1)
+			_ = b.egress.socket.Send(egressipc.Packet{Do: egressipc.ConnectCanceled, ID: m.ID}, -1)
 		}
 		return err
 	}

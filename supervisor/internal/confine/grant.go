@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// A Grant gives a running session access to one more file or directory.
-type Grant struct {
+// A MountGrant gives a running session access to one more file or directory.
+type MountGrant struct {
 	Path       Path    // a real path
 	ReadOnly   bool    // the session may read it, but not write it
 	ParentDir  Path    // the session's own directory in which Path has no mount point yet; "" otherwise
@@ -67,12 +67,12 @@ func (p *Plan) resolveGrant(path string, read bool) (found string, nearest Mount
 
 // NewGrant plans a grant for a session of the plan. It returns nil if the session sees the path
 // already. id is the Identity that the file must still have; "" accepts any.
-func (p *Plan) NewGrant(path string, read bool, id string) (*Grant, error) {
+func (p *Plan) NewGrant(path string, read bool, id string) (*MountGrant, error) {
 	found, nearest, err := p.resolveGrant(path, read)
 	if err != nil {
 		return nil, err
 	}
-	grant := &Grant{Path: Path(found), ReadOnly: read}
+	grant := &MountGrant{Path: Path(found), ReadOnly: read}
 	if nearest.Kind.isEmptyDir() {
 		grant.ParentDir = nearest.Path
 	} else if read && (nearest.Kind != replacedFile || nearest.Reason != ReasonWrittenSettings) {

@@ -47,7 +47,7 @@ func (b *Sandbox) checkCreate(s nameInDir, moving bool) error {
 }
 
 // checkMove returns an error if a name must not be moved. On EXDEV, mv copies the files and leaves
-// those that it may not remove.
+// the originals that it may not remove.
 func (b *Sandbox) checkMove(s nameInDir) error { return b.withStablePath(s, b.checkMovePath) }
 
 // checkRemove returns an error if a name must not be removed.

@@ -52,7 +52,7 @@ func (k MountKind) isEmptyDir() bool {
 	return k == emptyDir || k == readOnlyParent || k == writableParent
 }
 
-// A Path is a file path. It may have bytes that are not UTF-8, so its JSON form is base64.
+// A Path is a file path whose bytes need not be UTF-8, so its JSON form is base64.
 type Path string
 
 func (p Path) MarshalJSON() ([]byte, error) { return json.Marshal([]byte(p)) }

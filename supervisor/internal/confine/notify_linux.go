@@ -107,7 +107,8 @@ func (b *Sandbox) Serve(onDenial func(Denial), onGitCheck func()) {
 // SetWorkerPID sets the worker's pid in the session's pid namespace.
 func (b *Sandbox) SetWorkerPID(pid int) { b.workerPID.Store(int64(pid)) }
 
-// receiveCalls reads calls and answers them. It makes those that change files on its own thread.
+// receiveCalls reads calls and answers them. Calls that change files are made on
+// its own thread.
 func (b *Sandbox) receiveCalls() {
 	runtime.LockOSThread()
 	if b.plan.Mechanism == "" && b.dropEffectiveRights() != nil { // without namespaces, no reported call changes files

@@ -104,8 +104,8 @@ func (o *PlanInput) otherHomeDir() string {
 	return ""
 }
 
-// maxPlaces bounds the mounts of one plan. Each takes about ten microseconds.
-const maxPlaces = 2000
+// maxMounts bounds the mounts of one plan. Each takes about ten microseconds.
+const maxMounts = 2000
 
 // NewPlan returns the plan, and notices for the user of the session.
 func NewPlan(s *workers.Sandbox, o PlanInput) (_ *Plan, notices []string, err error) {
@@ -143,8 +143,8 @@ func NewPlan(s *workers.Sandbox, o PlanInput) (_ *Plan, notices []string, err er
 		p.addNotice("your toolchains and caches have more than %d files that may get a login; a login written to one of the others from now on is visible until a reset", maxToolFiles)
 	}
 	p.recordUnshown()
-	if len(p.mounts) > maxPlaces {
-		return nil, nil, fmt.Errorf("the sandbox would need %d mounts, and the maximum is %d; choose a smaller workspace", len(p.mounts), maxPlaces)
+	if len(p.mounts) > maxMounts {
+		return nil, nil, fmt.Errorf("the sandbox would need %d mounts, and the maximum is %d; choose a smaller workspace", len(p.mounts), maxMounts)
 	}
 	plan := &Plan{State: Path(real(o.State)), Network: s.Network == workers.NetworkFull, Egress: s.Network == workers.NetworkList, Absent: p.absent, writableDirs: work, userProtected: s.Protected, unshownPaths: p.unshownPaths, home: p.home, tempDirs: p.tempDirs}
 	plan.GitTargets, plan.Unreadable, plan.gitEnv = p.gitTargets, p.unreadablePaths(), p.gitEnv
@@ -166,7 +166,7 @@ func NewPlan(s *workers.Sandbox, o PlanInput) (_ *Plan, notices []string, err er
 }
 
 // WritablePaths returns the paths without links that a session with this sandbox would write. It
-// leaves out those that no plan makes writable.
+// leaves out paths that no plan makes writable.
 func WritablePaths(s *workers.Sandbox, o PlanInput) []string {
 	p := newPlanner(o)
 	work, _ := p.workspaceDirs(s, o)

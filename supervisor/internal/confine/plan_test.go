@@ -616,15 +616,15 @@ func TestPlan(t *testing.T) {
 		for _, c := range []struct {
 			path string
 			read bool
-			want *Grant // without Mounts
+			want *MountGrant // without Mounts
 			err  string
 		}{
-			{w.home + "/.data", true, &Grant{ParentDir: Path(w.home)}, ""},
-			{w.home + "/.data/file", true, &Grant{ParentDir: Path(w.home)}, ""},
-			{w.home + "/.data/file", false, &Grant{ParentDir: Path(w.home)}, ""},
-			{w.home + "/.config/tool", true, &Grant{ParentDir: Path(w.home + "/.config")}, ""},
+			{w.home + "/.data", true, &MountGrant{ParentDir: Path(w.home)}, ""},
+			{w.home + "/.data/file", true, &MountGrant{ParentDir: Path(w.home)}, ""},
+			{w.home + "/.data/file", false, &MountGrant{ParentDir: Path(w.home)}, ""},
+			{w.home + "/.config/tool", true, &MountGrant{ParentDir: Path(w.home + "/.config")}, ""},
 			{w.home + "/data", true, nil, ""}, // already visible
-			{w.home + "/data", false, &Grant{}, ""},
+			{w.home + "/data", false, &MountGrant{}, ""},
 			{w.work, true, nil, ""},
 			{"/etc", true, nil, ""},
 			{w.home + "/.ssh/id", true, nil, "is hidden from sessions"},

@@ -23,9 +23,9 @@ const (
 	maxSettingsBytes = 1 << 20
 )
 
-// These files in a directory that the session writes are protected, because programs outside the
-// session run or trust them without asking: hooks and settings of repositories, and settings of
-// editors, model clients and cloud tools.
+// These files in a directory that the session writes are protected. Programs outside the session
+// run or trust them without asking: hooks and settings of repositories, and settings of editors,
+// model clients and cloud tools.
 var (
 	protectedNames    = workers.ProtectedNames()
 	protectedGitFiles = []string{"hooks", "config", "config.worktree", "info/attributes", "commondir", "gitdir"}
@@ -385,7 +385,7 @@ func (s *repoSearch) queryGit(work, config string, paths map[string]string, read
 	args := append([]string{"config", "--list", "-z", "--show-origin", "--includes"}, which...)
 	// The format is: file, NUL, key, newline, value, NUL.
 	fields := bytes.Split(gitOutput(work, append([]string{"HOME=" + s.p.home}, s.p.gitEnv...), nil, args...), []byte{0})
-	for i := 0; i+1 < len(fields) && len(paths) < maxPlaces; i += 2 {
+	for i := 0; i+1 < len(fields) && len(paths) < maxMounts; i += 2 {
 		name, isFile := strings.CutPrefix(string(fields[i]), "file:")
 		origin := s.absolutePath(name, work)
 		if isFile {
@@ -433,7 +433,7 @@ func (s *repoSearch) parseSettings(file, work string) map[string]string {
 }
 
 // programsIn returns the paths in a work tree that a setting may run: filters, drivers of diffs and
-// merges, and other commands, which git runs by a shell from the top of the work tree. Any word may
+// merges, and other commands. Git runs them by a shell from the top of the work tree. Any word may
 // be a program, may be made later, or may be in a directory that another word names.
 func (s *repoSearch) programsIn(key, value, work string) (paths []string) {
 	automatic := automaticSections[gitWord.FindString(key)]

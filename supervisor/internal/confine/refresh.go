@@ -120,7 +120,7 @@ func (w *mountWatch) mountIdentity(p Mount) string {
 // TakeChanges returns what programs outside have changed since the last call, for a running
 // session: mounts that are out of date, and paths that git settings lead to. It returns nil if
 // nothing has changed. The notices are for the user of the session.
-func (p *Plan) TakeChanges() (g *Grant, notices []string) {
+func (p *Plan) TakeChanges() (g *MountGrant, notices []string) {
 	w := p.watch
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -128,7 +128,7 @@ func (p *Plan) TakeChanges() (g *Grant, notices []string) {
 		_ = w.settings.writeFiles() // if the session has put something in their place, the next turn tries again
 		return nil, nil
 	}
-	g = &Grant{}
+	g = &MountGrant{}
 	if w.isStale() {
 		notices = w.addChanges(g)
 	}
@@ -142,10 +142,10 @@ func (p *Plan) TakeChanges() (g *Grant, notices []string) {
 
 // TakeGitTargets returns the paths that git settings lead to because of changes outside since the
 // last call of TakeGitTargets or TakeChanges. It returns nil if there are none.
-func (p *Plan) TakeGitTargets() *Grant {
+func (p *Plan) TakeGitTargets() *MountGrant {
 	p.watch.mu.Lock()
 	defer p.watch.mu.Unlock()
-	g := &Grant{}
+	g := &MountGrant{}
 	if p.addGitTargets(g); len(g.GitTargets) == 0 {
 		return nil
 	}
@@ -153,7 +153,7 @@ func (p *Plan) TakeGitTargets() *Grant {
 }
 
 // addGitTargets adds to a grant the paths that git settings lead to now.
-func (p *Plan) addGitTargets(g *Grant) {
+func (p *Plan) addGitTargets(g *MountGrant) {
 	w := p.watch
 	w.rereadGitViews(p.home)
 	for len(w.unsentTargets) > 0 && len(g.GitTargets) < maxRefreshPaths {
@@ -186,7 +186,7 @@ func (w *mountWatch) rereadGitViews(home string) {
 
 // addUnreadable adds to a grant the paths that are now hidden next to files that the session sees.
 // If a session had no such path when it started, its opens for reading are not checked.
-func (p *Plan) addUnreadable(g *Grant, hidden []Path) (notices []string) {
+func (p *Plan) addUnreadable(g *MountGrant, hidden []Path) (notices []string) {
 	for _, path := range hidden {
 		switch {
 		case slices.Contains(p.Unreadable, path), slices.Contains(p.revealedPaths, path):
@@ -279,7 +279,7 @@ func (w *mountWatch) recordName(path string) {
 }
 
 // addChanges adds the mounts that have changed to a grant.
-func (w *mountWatch) addChanges(g *Grant) (notices []string) {
+func (w *mountWatch) addChanges(g *MountGrant) (notices []string) {
 	p, err := w.replan(w.workDirs, w.addedPaths)
 	if err != nil { // no sandbox can be planned now: the session keeps its mounts, and the next turn tries again
 		w.fileRecords[""] = record{isRecent: true}
@@ -365,7 +365,7 @@ func (p *Plan) currentMounts() (mounts []Mount) {
 }
 
 // RecordGrant records that the session has the access of a grant.
-func (p *Plan) RecordGrant(g *Grant) {
+func (p *Plan) RecordGrant(g *MountGrant) {
 	w := p.watch
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 // Refresh applies what programs outside have changed. It protects the paths that git settings lead
 // to now, mounts the new files, and removes mounts whose files are gone. It returns when that is
 // done. The notices are for the user of the session.
-func (b *Sandbox) Refresh(changed *Grant) (notices []string) {
+func (b *Sandbox) Refresh(changed *MountGrant) (notices []string) {
 	b.guardMore(nil, changed.GitTargets)
 	b.hideMore(changed.Unreadable)
 	if len(changed.Mounts)+len(changed.Removed) == 0 {
@@ -33,7 +33,7 @@ func (b *Sandbox) Refresh(changed *Grant) (notices []string) {
 
 // refreshMounts clones what the mounts show now, in mounts that only this thread sees, and then
 // replaces the mounts of the worker.
-func (b *Sandbox) refreshMounts(changed *Grant) (notices []string) {
+func (b *Sandbox) refreshMounts(changed *MountGrant) (notices []string) {
 	r := &mountRefresh{sandbox: b, Sandbox: &Sandbox{plan: b.plan, store: b.store}}
 	r.checkStep("mounts", "", unix.Unshare(unix.CLONE_FS|unix.CLONE_NEWNS))
 	r.runSteps(r.mountStore)

@@ -14,7 +14,7 @@ import (
 // without limits only where no session writes. Any other link may lead only to what sessions see
 // anyway.
 
-// findUntrusted returns the directories whose files this session may have made: those that it
+// findUntrusted returns the directories whose files this session may have made: the directories that it
 // writes, and its workspace, which it could write at another level.
 func (p *planner) findUntrusted(s *workers.Sandbox, o PlanInput, work []string) []string {
 	dir := s.Workspace
@@ -39,7 +39,7 @@ func (p *planner) isLinkedAway(path, found string, isFine func(found string) boo
 		switch {
 		case isInAny(dir, p.untrustedDirs):
 			return true
-		case inside(found, dir), !inside(link, p.home) && inside(p.home, real(link)): // whoever can make links there sees found; or a link to the home directory
+		case inside(found, dir), !inside(link, p.home) && inside(p.home, real(link)): // a session that can make links there sees found anyway; or a link to the home directory
 			return false
 		}
 		return !p.isUserMade(link) && !isFine(found)

@@ -33,13 +33,13 @@ const (
 // to addresses that lead here. One address serves HTTP, where net/http parses all input, and
 // SOCKS5.
 type proxy struct {
-	server      *server
+	server      *egressServer
 	headTimeout time.Duration
 	startHTTP   sync.Once // starts the HTTP server
 	accepted    chan *proxyConn
 }
 
-func newProxy(s *server, headLimit time.Duration) proxy {
+func newProxy(s *egressServer, headLimit time.Duration) proxy {
 	return proxy{server: s, headTimeout: headLimit, accepted: make(chan *proxyConn)}
 }
 

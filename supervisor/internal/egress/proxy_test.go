@@ -41,7 +41,7 @@ func newConnPair(t testing.TB) (client, end *net.TCPConn) {
 func newTestProxy(t testing.TB, p *Policy, headLimit time.Duration) *proxy {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
-	s := &server{policy: p, ctx: ctx, connections: make(map[uint64]*connection)}
+	s := &egressServer{policy: p, ctx: ctx, connections: make(map[uint64]*connection)}
 	s.proxy = newProxy(s, headLimit)
 	t.Cleanup(func() { stop(); s.wg.Wait() })
 	return &s.proxy
@@ -76,7 +76,7 @@ func TestProxy(t *testing.T) {
 	t.Run("closes its connections when the monitor ends", func(t *testing.T) {
 		t.Parallel()
 		ctx, stop := context.WithCancel(t.Context())
-		s := &server{policy: newTestPolicy(t), ctx: ctx, connections: make(map[uint64]*connection)}
+		s := &egressServer{policy: newTestPolicy(t), ctx: ctx, connections: make(map[uint64]*connection)}
 		s.proxy = newProxy(s, time.Hour)
 		asked := make(chan bool)
 		s.policy.options.OnRefused = func(ctx context.Context, _, _ string) bool { asked <- true; <-ctx.Done(); return false }

@@ -26,9 +26,9 @@ const (
 	copyChunkBytes = 1 << 20
 )
 
-// A server serves the network requests of one worker, which its monitor sends over the egress
+// An egressServer serves the network requests of one worker, which its monitor sends over the egress
 // socket.
-type server struct {
+type egressServer struct {
 	policy *Policy
 	conn   *egressipc.Conn
 	ctx    context.Context // ends with the monitor
@@ -54,7 +54,7 @@ type connection struct {
 // Serve serves one worker until its monitor is gone, then ends its connections and closes o.
 func (p *Policy) Serve(o *egressipc.Conn) {
 	ctx, stop := context.WithCancel(context.Background())
-	s := &server{policy: p, conn: o, ctx: ctx, connections: make(map[uint64]*connection), pendingRequests: make(map[uint64]context.CancelFunc)}
+	s := &egressServer{policy: p, conn: o, ctx: ctx, connections: make(map[uint64]*connection), pendingRequests: make(map[uint64]context.CancelFunc)}
 	s.proxy = newProxy(s, headTimeout)
 	for {
 		m, file, err := o.Receive()
@@ -74,7 +74,7 @@ func (p *Policy) Serve(o *egressipc.Conn) {
 }
 
 // handleMessage acts on one message and takes ownership of its file.
-func (s *server) handleMessage(m egressipc.Message, file *os.File) {
+func (s *egressServer) handleMessage(m egressipc.Packet, file *os.File) {
 	if file != nil {
 		defer file.Close()
 	}
@@ -118,7 +118,7 @@ func (s *server) handleMessage(m egressipc.Message, file *os.File) {
 }
 
 // addConnection calls take to register a connection, unless there are too many.
-func (s *server) addConnection(take func()) bool {
+func (s *egressServer) addConnection(take func()) bool {
 	s.mu.Lock()
 	full := len(s.connections)+s.proxyConns >= maxConnections
 	if !full {
@@ -133,7 +133,7 @@ func (s *server) addConnection(take func()) bool {
 
 // connectTo connects to a destination on behalf of a waiting session, if the policy or the user
 // allows it.
-func (s *server) connectTo(ctx context.Context, l destination) (*net.TCPConn, error) {
+func (s *egressServer) connectTo(ctx context.Context, l destination) (*net.TCPConn, error) {
 	if !s.policy.mayConnect(l) && !s.recordRefusal(ctx, l, "") {
 		return nil, syscall.EACCES
 	}
@@ -144,19 +144,19 @@ func (s *server) connectTo(ctx context.Context, l destination) (*net.TCPConn, er
 	return c, err
 }
 
-func (s *server) findConnection(id uint64) *connection {
+func (s *egressServer) findConnection(id uint64) *connection {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.connections[id]
 }
 
 // answerRequest answers whether the session may connect, and starts to dial.
-func (s *server) answerRequest(m egressipc.Message) {
+func (s *egressServer) answerRequest(m egressipc.Packet) {
 	errno := s.startDial(m)
-	_ = s.conn.Send(egressipc.Message{Do: egressipc.ConnectAnswer, ID: m.ID, Errno: int(errno)}, -1) // fails if the monitor is gone
+	_ = s.conn.Send(egressipc.Packet{Do: egressipc.ConnectAnswer, ID: m.ID, Errno: int(errno)}, -1) // fails if the monitor is gone
 }
 
-func (s *server) startDial(m egressipc.Message) syscall.Errno {
+func (s *egressServer) startDial(m egressipc.Packet) syscall.Errno {
 	l := s.policy.destinationAt(netip.AddrPortFrom(m.To.Addr(), m.To.Port()))
 	if !s.policy.mayConnect(l) && !s.isAllowed(m.ID, l) {
 		return syscall.EACCES
@@ -184,7 +184,7 @@ func (s *server) startDial(m egressipc.Message) syscall.Errno {
 }
 
 // isAllowed reports whether the user allows a connect while it waits.
-func (s *server) isAllowed(id uint64, l destination) bool {
+func (s *egressServer) isAllowed(id uint64, l destination) bool {
 	ctx, stop := context.WithCancel(s.ctx)
 	defer stop()
 	s.mu.Lock()
@@ -198,7 +198,7 @@ func (s *server) isAllowed(id uint64, l destination) bool {
 }
 
 // recordDial records the result of a dial.
-func (s *server) recordDial(l destination, err error) {
+func (s *egressServer) recordDial(l destination, err error) {
 	var refused *blockedAddressError
 	switch {
 	case err == nil:
@@ -210,13 +210,13 @@ func (s *server) recordDial(l destination, err error) {
 
 // recordRefusal records that a destination was refused, and reports whether the user has allowed it
 // in the meantime.
-func (s *server) recordRefusal(ctx context.Context, l destination, why string) bool {
+func (s *egressServer) recordRefusal(ctx context.Context, l destination, why string) bool {
 	s.policy.recordUse(l, func(r *DestinationUse) { r.Refused++ })
 	return s.policy.options.OnRefused != nil && s.policy.options.OnRefused(ctx, l.String(), why) && why == ""
 }
 
 // dropConnection abandons a connection that the session no longer wants.
-func (s *server) dropConnection(id uint64) {
+func (s *egressServer) dropConnection(id uint64) {
 	s.mu.Lock()
 	c := s.connections[id]
 	delete(s.connections, id)
@@ -236,7 +236,7 @@ func (s *server) dropConnection(id uint64) {
 }
 
 // carryConnection copies the bytes of a connection, once its dial has succeeded.
-func (s *server) carryConnection(id uint64, c *connection, inside *net.TCPConn) {
+func (s *egressServer) carryConnection(id uint64, c *connection, inside *net.TCPConn) {
 	defer s.dropConnection(id)
 	defer inside.Close()
 	<-c.dialDone
@@ -248,7 +248,7 @@ func (s *server) carryConnection(id uint64, c *connection, inside *net.TCPConn) 
 }
 
 // copyBoth copies bytes in both directions until both have ended. It may close either end.
-func (s *server) copyBoth(l destination, inside, outside *net.TCPConn) {
+func (s *egressServer) copyBoth(l destination, inside, outside *net.TCPConn) {
 	defer context.AfterFunc(s.ctx, func() { _, _ = inside.Close(), outside.Close() })()
 	var half sync.Once
 	both := sync.WaitGroup{}
@@ -272,7 +272,7 @@ func (s *server) copyBoth(l destination, inside, outside *net.TCPConn) {
 
 // copyDirection copies until from ends. The kernel splices the bytes, so they do not pass through
 // this process's memory.
-func (s *server) copyDirection(to, from *net.TCPConn, count func(int64)) error {
+func (s *egressServer) copyDirection(to, from *net.TCPConn, count func(int64)) error {
 	for {
 		n, err := io.CopyN(to, from, copyChunkBytes)
 		if n > 0 {

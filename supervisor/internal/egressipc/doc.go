@@ -20,25 +20,25 @@ import (
 	"net/netip"
 )
 
-// A Message goes from the monitor to the supervisor; answers go the other way.
-type Message struct {
-	Do    MessageKind
+// A Packet is one message from the monitor to the supervisor, or an answer to it.
+type Packet struct {
+	Do    PacketKind
 	ID    uint64         `json:",omitempty"` // of the connect, from 1
 	To    netip.AddrPort `json:",omitzero"`  // of ask: where the session connects to
 	Wait  bool           `json:",omitempty"` // of ask: answer after the dial, because the caller waits for it
 	Errno int            `json:",omitempty"` // of answer; 0 if the connect is allowed
 }
 
-// A MessageKind says what a message asks for and which fields and descriptor it has.
-type MessageKind string
+// A PacketKind says what a packet asks for and which fields and descriptor it has.
+type PacketKind string
 
 const (
-	NameSocket       MessageKind = "names"     // the first message; its descriptor is a bound UDP socket
-	ConnectRequest   MessageKind = "ask"       // may the session connect To?
-	ConnectAnswer    MessageKind = "answer"    // to ask
-	ConnectionSocket MessageKind = "connected" // its descriptor is the other end of the session's connection
-	ConnectCanceled  MessageKind = "gone"      // the session no longer wants the connection
-	ProxySocket      MessageKind = "proxied"   // its descriptor is the other end of a connection to ProxyAddr
+	NameSocket       PacketKind = "names"     // the first packet; its descriptor is a bound UDP socket
+	ConnectRequest   PacketKind = "ask"       // may the session connect To?
+	ConnectAnswer    PacketKind = "answer"    // to ask
+	ConnectionSocket PacketKind = "connected" // its descriptor is the other end of the session's connection
+	ConnectCanceled  PacketKind = "gone"      // the session no longer wants the connection
+	ProxySocket      PacketKind = "proxied"   // its descriptor is the other end of a connection to ProxyAddr
 )
 
 // ProxyAddr is the address at which a session without namespaces finds its proxy. No process

@@ -19,9 +19,9 @@ type monitorCommand struct {
 	To     Target         `json:",omitempty"` // of signal
 	Marker uint64         `json:",omitempty"` // of mark
 
-	ID    uint64         `json:",omitempty"` // of permit: the held call; of grant: for its answer
-	OK    bool           `json:",omitempty"` // of permit
-	Grant *confine.Grant `json:",omitempty"` // of grant, refresh
+	ID    uint64              `json:",omitempty"` // of permit: the held call; of grant: for its answer
+	OK    bool                `json:",omitempty"` // of permit
+	Grant *confine.MountGrant `json:",omitempty"` // of grant, refresh
 }
 
 const (

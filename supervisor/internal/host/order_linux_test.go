@@ -18,7 +18,7 @@ import (
 // A user with many pipes gets small ones from Linux (pipe-user-pages-soft).
 func TestSendCommand(t *testing.T) {
 	t.Parallel()
-	large := monitorCommand{Kind: commandGrant, Grant: &confine.Grant{}}
+	large := monitorCommand{Kind: commandGrant, Grant: &confine.MountGrant{}}
 	for i := range 400 {
 		large.Grant.GitTargets = append(large.Grant.GitTargets, confine.Path(fmt.Sprintf("/srv/a/longer/path/number/%d", i)))
 	}

@@ -45,7 +45,7 @@ func NewConn(end *os.File) (*Conn, error) {
 }
 
 // Send sends a message, with a copy of the descriptor fd unless it is -1.
-func (c *Conn) Send(m Message, fd int) error {
+func (c *Conn) Send(m Packet, fd int) error {
 	text, err := json.Marshal(m)
 	if err != nil {
 		return err
@@ -60,7 +60,7 @@ func (c *Conn) Send(m Message, fd int) error {
 
 // Receive returns the next message and its descriptor, or a nil file if it has none. The error is
 // io.EOF once the other end is closed.
-func (c *Conn) Receive() (m Message, file *os.File, err error) {
+func (c *Conn) Receive() (m Packet, file *os.File, err error) {
 	buf, rights := make([]byte, maxMessageBytes), make([]byte, unix.CmsgSpace(4))
 	n, nr, flags, _, err := c.socket.ReadMsgUnix(buf, rights)
 	file, malformed := parseRights(rights[:max(nr, 0)])
