@@ -197,7 +197,7 @@ func TestLandlock_OnlyIfAccepted(t *testing.T) {
 	}
 	inside := newLandlockSandbox(m)
 	inside.Hidden = []string{filepath.Join(m.work, "vendor")}
-	if _, err := sup.TrySandbox(t.Context(), inside, m.work); err == nil || !strings.Contains(err.Error(), "Landlock cannot hide "+inside.Hidden[0]) {
+	if _, err := sup.TrySandbox(t.Context(), inside, m.work); err == nil || !strings.Contains(err.Error(), "a Landlock sandbox cannot hide "+inside.Hidden[0]) {
 		t.Errorf("with a secret in the workspace: got %v, want a refusal", err)
 	}
 	r := openSession(t, m, newLandlockSandbox(m))
