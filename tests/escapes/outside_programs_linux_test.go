@@ -178,7 +178,7 @@ thread = threading.Thread(target=attack); thread.start()
 		}
 	})
 
-	// A directory may be moved between the check of its path and the write. What is written is
+	// A directory may be moved between the check of its path and the write. The written file is
 	// checked by the path that it has then.
 	t.Run("may move a repository while a call is checked", func(t *testing.T) {
 		t.Parallel()

@@ -281,7 +281,7 @@ def sees(*names): return [readable(n)[:15] for n in names]
 				t.Errorf("turn %d: got %q", i, got)
 			}
 			for _, path := range []string{"data", "data/out", "project"} {
-				if got := strings.Count(res.Transcript(), filepath.Join(m.home, path)+" was replaced outside: this session"); got != want {
+				if got := strings.Count(res.Transcript(), filepath.Join(m.home, path)+" was replaced outside; this session"); got != want {
 					t.Errorf("turn %d says %d times that %s was replaced, want %d", i, got, path, want)
 				}
 			}
@@ -722,8 +722,8 @@ func TestOtherMounts(t *testing.T) {
 				attributes.Cloneflags |= unix.CLONE_NEWNS
 				m.env = append(m.env, "TMPDIR="+m.sessions)
 				got := m.runTry(t, "cd "+quoteShell(m.base)+" && "+c.prepare, attributes)
-				isReported := strings.Contains(got, "other paths through mounts, such as "+filepath.Join(m.base, c.hidden)+",")
-				if !strings.HasPrefix(got, "started: ") || isReported != (c.hidden != "") || c.hidden == "" && strings.Contains(got, "other paths through mounts, such as") {
+				isReported := strings.Contains(got, ", such as "+filepath.Join(m.base, c.hidden)+"); these")
+				if !strings.HasPrefix(got, "started: ") || isReported != (c.hidden != "") || c.hidden == "" && strings.Contains(got, "mounts show hidden files") {
 					t.Errorf("got %q, want a start and a notice about %q", got, c.hidden)
 				}
 			})

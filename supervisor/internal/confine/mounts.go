@@ -149,7 +149,7 @@ func (p *planner) hidePathAliases(all []mountInfo) {
 		p.hiddenPaths = append(p.hiddenPaths, hiddenPath{name: path, realPath: path, isMaskedOnly: true})
 	}
 	if len(sorted) > 0 {
-		p.addNotice("hidden files are also visible at %d other paths through mounts, such as %s; these paths are hidden as well", len(sorted), sorted[0])
+		p.addNotice("mounts show hidden files at other paths (%d, such as %s); these paths are hidden as well", len(sorted), sorted[0])
 	}
 }
 

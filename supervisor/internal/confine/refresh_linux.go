@@ -119,7 +119,7 @@ func (r *mountRefresh) cloneMount(m Mount) {
 	}
 }
 
-// layerOf makes an overlay over one directory. What the session has written there is kept.
+// layerOf makes an overlay over one directory. Files that the session has written there are kept.
 func (r *mountRefresh) layerOf(m Mount) (int, error) {
 	below, err := filepath.Rel(string(m.Source), string(m.Path))
 	if err != nil {
