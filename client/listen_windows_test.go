@@ -26,7 +26,7 @@ func TestDefaultSocket_Pipe(t *testing.T) {
 	if got := DefaultSocket(none); !strings.HasPrefix(got, `\\.\pipe\turnstone-S-1-`) {
 		t.Errorf("got %s", got)
 	}
-	named := func(name string) string { return map[string]string{"REPL_SOCKET": `\\.\pipe\mine`}[name] }
+	named := func(name string) string { return map[string]string{"TURNSTONE_SOCKET": `\\.\pipe\mine`}[name] }
 	if got := DefaultSocket(named); got != `\\.\pipe\mine` {
 		t.Errorf("got %s", got)
 	}

@@ -7,14 +7,14 @@ import (
 )
 
 // DefaultSocket is where the daemon of this user on this host listens, or where one
-// would: REPL_SOCKET, or the socket that a live daemon has noted in the user's state
+// would: TURNSTONE_SOCKET, or the socket that a live daemon has noted in the user's state
 // directory (on Linux), or turnstone/daemon.sock in XDG_RUNTIME_DIR, or in
 // /run/user/UID, or in a directory of the user's own among the temporary files. A
 // daemon may move, see [DefaultDialer]. On Windows, where it is a named pipe, it is
-// REPL_SOCKET, or \\.\pipe\turnstone- and the user's SID. A nil getenv is os.Getenv.
+// TURNSTONE_SOCKET, or \\.\pipe\turnstone- and the user's SID. A nil getenv is os.Getenv.
 func DefaultSocket(getenv func(string) string) string {
 	getenv = getenvOrDefault(getenv)
-	if name := getenv("REPL_SOCKET"); name != "" {
+	if name := getenv("TURNSTONE_SOCKET"); name != "" {
 		return name
 	}
 	return defaultSocket(getenv)
@@ -41,7 +41,7 @@ func (u defaultDialer) String() string { return Socket(DefaultSocket(u.getenv)).
 // Dial implements Dialer. It takes up to 5 s. Where a daemon lives and is not at its socket, it
 // is asked to look after that first, and has 2 s to do so.
 func (u defaultDialer) Dial(ctx context.Context) (net.Conn, error) {
-	if named := u.getenv("REPL_SOCKET"); named != "" {
+	if named := u.getenv("TURNSTONE_SOCKET"); named != "" {
 		return dialAt(ctx, u.getenv, named)
 	}
 	return dialDefault(ctx, u.getenv)

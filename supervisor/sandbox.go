@@ -232,7 +232,7 @@ func movedHomeDirs(env []string) map[string]string {
 // daemonDirs returns the places in which a daemon listens, where a variable names them. A session that
 // changes one of them in its workspace could take the daemon's place.
 func daemonDirs(env []string) (dirs []string) {
-	if socket := envValue(env, "REPL_SOCKET"); filepath.IsAbs(socket) {
+	if socket := envValue(env, "TURNSTONE_SOCKET"); filepath.IsAbs(socket) {
 		dirs = append(dirs, socket, socket+".lock")
 	}
 	for name, own := range map[string]string{"XDG_RUNTIME_DIR": "turnstone", "XDG_STATE_HOME": "turnstone", "TMPDIR": "turnstone-" + strconv.Itoa(os.Getuid())} {

@@ -60,7 +60,7 @@ const maxPathBytes = len(syscall.RawSockaddrUnix{}.Path) - 1
 // CheckPath refuses the path of a socket that is too long for the system.
 func CheckPath(path string) error {
 	if len(path) > maxPathBytes {
-		return fmt.Errorf("the path of the socket is %d bytes long, and the system allows %d: %s (name a shorter one, as with REPL_SOCKET)", len(path), maxPathBytes, path)
+		return fmt.Errorf("the path of the socket is %d bytes long, and the system allows %d: %s (name a shorter one, as with TURNSTONE_SOCKET)", len(path), maxPathBytes, path)
 	}
 	return nil
 }

@@ -58,7 +58,7 @@ func openPipe(name string) (*conn, error) {
 	h, err := windows.CreateFile(name16, windows.GENERIC_READ|windows.GENERIC_WRITE, 0, nil, windows.OPEN_EXISTING,
 		windows.FILE_FLAG_OVERLAPPED|windows.SECURITY_SQOS_PRESENT|windows.SECURITY_ANONYMOUS, 0)
 	if errors.Is(err, windows.ERROR_ACCESS_DENIED) {
-		err = fmt.Errorf("it belongs to another user: name another pipe, as with REPL_SOCKET: %w", err)
+		err = fmt.Errorf("it belongs to another user: name another pipe, as with TURNSTONE_SOCKET: %w", err)
 	}
 	if err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func checkServer(h windows.Handle) error {
 		return err
 	}
 	if !owner.Equals(user) {
-		return fmt.Errorf("the process %d, which listens, belongs to another user (%s): name another pipe, as with REPL_SOCKET", pid, owner)
+		return fmt.Errorf("the process %d, which listens, belongs to another user (%s): name another pipe, as with TURNSTONE_SOCKET", pid, owner)
 	}
 	return nil
 }
@@ -135,7 +135,7 @@ func checkOwner(h windows.Handle) error {
 		return err
 	}
 	if !owner.Equals(user) {
-		return fmt.Errorf("it belongs to another user (%s): name another pipe, as with REPL_SOCKET", owner)
+		return fmt.Errorf("it belongs to another user (%s): name another pipe, as with TURNSTONE_SOCKET", owner)
 	}
 	return nil
 }

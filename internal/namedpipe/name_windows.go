@@ -28,7 +28,7 @@ func DefaultName() string {
 func checkName(name string) error {
 	rest, ok := strings.CutPrefix(name, prefix)
 	if !ok || rest == "" || len(name) > maxNameLength || strings.ContainsAny(rest, "\\\x00") {
-		return errors.New(`on Windows a daemon is at a named pipe: name it ` + prefix + `NAME with --socket or REPL_SOCKET, in up to 256 bytes and with no other backslash`)
+		return errors.New(`on Windows a daemon is at a named pipe: name it ` + prefix + `NAME with --socket or TURNSTONE_SOCKET, in up to 256 bytes and with no other backslash`)
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ const (
 func TestReadmeRecording(t *testing.T) {
 	t.Parallel()
 	p := newTestHome(t)
-	p.sharedEnv = append(p.sharedEnv, "REPL_SOCKET="+filepath.Join(p.home, "run", "daemon.sock"))
+	p.sharedEnv = append(p.sharedEnv, "TURNSTONE_SOCKET="+filepath.Join(p.home, "run", "daemon.sock"))
 	if err := os.Mkdir(filepath.Join(p.home, "run"), 0o700); err != nil {
 		t.Fatal(err)
 	}

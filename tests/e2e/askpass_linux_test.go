@@ -49,7 +49,7 @@ func newSSHServer(t *testing.T, passphrase string) *sshServer {
 		}
 	}
 	env := "PATH=" + filepath.Dir(replBinary()) + ":/usr/bin:/bin"
-	for _, name := range []string{"TMPDIR", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "REPL_SOCKET"} {
+	for _, name := range []string{"TMPDIR", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "TURNSTONE_SOCKET"} {
 		env += " " + name + "=" + s.remote.envValue(name)
 	}
 	s.writeFile(t, "sshd_config", fmt.Sprintf("HostKey %[1]s/host\nAuthorizedKeysFile %[1]s/key.pub\nStrictModes no\nUsePAM no\n"+

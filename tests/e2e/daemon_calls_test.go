@@ -24,11 +24,11 @@ import (
 func newDaemonHome(t *testing.T) home {
 	t.Helper()
 	h := newHome(t)
-	h.env = append(h.env, "REPL_SOCKET="+newSocketName(t))
+	h.env = append(h.env, "TURNSTONE_SOCKET="+newSocketName(t))
 	return h
 }
 
-func (h home) socket() string { return strings.TrimPrefix(h.env[len(h.env)-1], "REPL_SOCKET=") }
+func (h home) socket() string { return strings.TrimPrefix(h.env[len(h.env)-1], "TURNSTONE_SOCKET=") }
 
 // newSessionNotice is what repl exec says of a session that it has made.
 func newSessionNotice(name string) string { return "repl: " + name + " is a new session\n" }
@@ -455,7 +455,7 @@ func TestMCPDaemon(t *testing.T) {
 	t.Run("reports why a daemon did not start", func(t *testing.T) {
 		t.Parallel()
 		h := newDaemonHome(t)
-		h.env = append(h.env, "REPL_SOCKET="+h.invalidSocket())
+		h.env = append(h.env, "TURNSTONE_SOCKET="+h.invalidSocket())
 		a := h.newMCPClient(t, "--daemon=auto")
 		if got := a.callRepl("1"); !strings.Contains(got, "repl serve ended: exit status 1: repl: ") || !strings.Contains(got, invalidSocketReason) {
 			t.Errorf("got %q", got)

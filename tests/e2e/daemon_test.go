@@ -202,7 +202,7 @@ func TestAttach(t *testing.T) {
 	t.Run("the width of R follows the latest terminal", func(t *testing.T) {
 		t.Parallel()
 		h := newRHome(t)
-		h.env = append(h.env, "REPL_SOCKET="+newSocketName(t))
+		h.env = append(h.env, "TURNSTONE_SOCKET="+newSocketName(t))
 		h.startDaemon(t)
 		width := func() string {
 			return h.runRepl(t, "", "exec", "main", "--lang", "r", "-e", "cat(getOption('width'))").stdout

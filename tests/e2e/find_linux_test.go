@@ -16,7 +16,7 @@ import (
 
 // withLogin is a login of the same user, with these variables of its own.
 func (h home) withLogin(set ...string) home {
-	h.env = append(slices.Clone(h.env), append([]string{"REPL_SOCKET="}, set...)...)
+	h.env = append(slices.Clone(h.env), append([]string{"TURNSTONE_SOCKET="}, set...)...)
 	return h
 }
 

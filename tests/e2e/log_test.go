@@ -24,7 +24,7 @@ func TestLog(t *testing.T) {
 		if err := os.WriteFile(envFile, []byte("FROMFILE="+secrets[4]+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		h.env = slices.Insert(h.env, len(h.env)-1, "REPL_LOG="+log, "REPL_LOG_LEVEL=debug", "API_KEY="+secrets[1])
+		h.env = slices.Insert(h.env, len(h.env)-1, "TURNSTONE_LOG="+log, "TURNSTONE_LOG_LEVEL=debug", "API_KEY="+secrets[1])
 		h.startDaemon(t)
 		a := h.newMCPClient(t, "--daemon", "--name", "bot", "--sandbox", "full") // a sandbox hides the key
 		a.callRepl("import getpass, os; p = getpass.getpass('pw: ')  # codew0rd")
@@ -119,7 +119,7 @@ func TestLog(t *testing.T) {
 				t.Parallel()
 				h := newHome(t)
 				log := filepath.Join(t.TempDir(), "log")
-				h.env = append(h.env, "REPL_LOG="+log, "REPL_LOG_LEVEL=debug")
+				h.env = append(h.env, "TURNSTONE_LOG="+log, "TURNSTONE_LOG_LEVEL=debug")
 				s := newHTTPServer(t, h)
 				message, header := s.replCall(t, version, "print('codew' + '0rd')")
 				if _, body, err := s.post(message, header); err != nil || !strings.Contains(body, "codew0rd") {

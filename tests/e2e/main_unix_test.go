@@ -63,7 +63,7 @@ func newHome(t *testing.T) home {
 	statSources(t)
 	h := home{dir: t.TempDir(), tmp: t.TempDir()}
 	h.env = append(os.Environ(),
-		"REPL_SOCKET=", "REPL_VIA=", "REPL_PLACE=", "XDG_RUNTIME_DIR="+t.TempDir(), "SLURM_JOB_ID=", // no daemon of the one who tests
+		"TURNSTONE_SOCKET=", "TURNSTONE_VIA=", "TURNSTONE_REMOTE=", "XDG_RUNTIME_DIR="+t.TempDir(), "SLURM_JOB_ID=", // no daemon of the one who tests
 		"TMPDIR="+h.tmp, "XDG_CONFIG_HOME="+t.TempDir(), "XDG_STATE_HOME="+t.TempDir(), "XDG_CACHE_HOME="+os.Getenv(cacheEnv),
 		"TERM=xterm", "TMUX=", "VIRTUAL_ENV=", "CONDA_PREFIX=", "PYTHONSTARTUP=", "PYTHONPATH=")
 	return h

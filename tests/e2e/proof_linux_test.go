@@ -131,7 +131,7 @@ func TestImpostor(t *testing.T) {
 				c.socket = filepath.Join(c.h.userTmpDir(), "daemon.sock")
 				return c
 			}(),
-			"at REPL_SOCKET": func() (c struct {
+			"at TURNSTONE_SOCKET": func() (c struct {
 				h      home
 				socket string
 			}) {
@@ -293,8 +293,8 @@ func TestImpostor(t *testing.T) {
 			"XDG_STATE_HOME in its workspace": func(t *testing.T, h home, work string) home {
 				return h.withLogin("XDG_STATE_HOME=" + filepath.Join(work, "t"))
 			},
-			"REPL_SOCKET in its workspace": func(t *testing.T, h home, work string) home {
-				return h.withLogin("REPL_SOCKET=" + filepath.Join(work, "t", "d"))
+			"TURNSTONE_SOCKET in its workspace": func(t *testing.T, h home, work string) home {
+				return h.withLogin("TURNSTONE_SOCKET=" + filepath.Join(work, "t", "d"))
 			},
 		} {
 			t.Run(name, func(t *testing.T) {
@@ -430,7 +430,7 @@ func TestDaemonKey(t *testing.T) {
 			t.Fatal(err)
 		}
 		other := h
-		other.env = append(other.env[:len(other.env):len(other.env)], "REPL_SOCKET="+newSocketName(t))
+		other.env = append(other.env[:len(other.env):len(other.env)], "TURNSTONE_SOCKET="+newSocketName(t))
 		other.startDaemon(t)
 		works(t)
 		if r := other.runRepl(t, "", "list"); r.status != 0 {

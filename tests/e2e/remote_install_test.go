@@ -19,7 +19,7 @@ type bareRemote struct {
 func newBareRemote(t *testing.T) bareRemote {
 	t.Helper()
 	b := bareRemote{home: t.TempDir(), socket: newSocketName(t)}
-	b.via = "env -i HOME=" + b.home + " TMPDIR=" + b.home + " PATH=/usr/bin:/bin REPL_SOCKET=" + b.socket
+	b.via = "env -i HOME=" + b.home + " TMPDIR=" + b.home + " PATH=/usr/bin:/bin TURNSTONE_SOCKET=" + b.socket
 	return b
 }
 

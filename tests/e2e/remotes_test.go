@@ -24,7 +24,7 @@ import (
 func newRemoteCommand(t *testing.T, there home, first ...string) string {
 	t.Helper()
 	script := filepath.Join(t.TempDir(), "far side")
-	text := "#!/bin/sh\nPATH=" + filepath.Dir(replBinary()) + ":$PATH\nREPL_SOCKET=" + there.socket() + "\nXDG_STATE_HOME='" + there.envValue("XDG_STATE_HOME") + "'\nexport PATH REPL_SOCKET XDG_STATE_HOME\n" +
+	text := "#!/bin/sh\nPATH=" + filepath.Dir(replBinary()) + ":$PATH\nTURNSTONE_SOCKET=" + there.socket() + "\nXDG_STATE_HOME='" + there.envValue("XDG_STATE_HOME") + "'\nexport PATH TURNSTONE_SOCKET XDG_STATE_HOME\n" +
 		"echo welcome to far; printf 'a prompt> '\necho a banner >&2\n" + strings.Join(first, "\n") + "\nexec \"$@\"\n"
 	if err := testexec.WriteExecutable(script, []byte(text)); err != nil {
 		t.Fatal(err)
@@ -60,7 +60,7 @@ func TestRemote(t *testing.T) {
 		wantResult(t, h.runRepl(t, "", at("exec", "main", "-e", "x = 41; print('there')")...), result{"there\n", newSessionNotice("main"), 0})
 		wantResult(t, h.runRepl(t, "", "exec", "main", "--via", newRemoteCommand(t, there), "-e", "x + 1"), result{"42\n", "", 0})
 		near := h
-		near.env = append(near.env, "REPL_PLACE=gpu")
+		near.env = append(near.env, "TURNSTONE_REMOTE=gpu")
 		for args, part := range map[string]string{
 			"list": "main ", "list --json": `"name": "main"`, "events main": "there\n", "export main": "x = 41; print('there')", "wait main": "",
 			"interrupt main": "", "clients": "", "ctl status": there.socket(), "sandbox main": "full", "place list": "gpu", "place check gpu": "round trip: ",

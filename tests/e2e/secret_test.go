@@ -88,7 +88,7 @@ func TestSecret(t *testing.T) {
 	t.Run("is redacted where R shows it", func(t *testing.T) {
 		t.Parallel()
 		h := newRHome(t)
-		h.env = append(h.env, "REPL_SOCKET="+newSocketName(t))
+		h.env = append(h.env, "TURNSTONE_SOCKET="+newSocketName(t))
 		h.startDaemon(t)
 		const secret = `S3CRET/"pw'\é`
 		if r := h.runRepl(t, "", "exec", "stats", "--lang", "r", "-e", "ask <- function() { system('stty -echo'); on.exit(system('stty echo')); readline('pw? ') }; p <- ask()"); !strings.Contains(r.stderr, "waiting for input") {

@@ -67,9 +67,9 @@ func TestEnvironment_Variables(t *testing.T) {
 		r := openSession(t, o)
 		r.RunCode(t, "import os; print(os.environ['TERM'], os.environ['TURNSTONE_TEST_PASSES'], os.environ['ADDED'], 'HOME' in os.environ)").
 			WantTranscript(t, "dumb through yes False\n")
-		// REPL_TAG stays, because it marks the processes of a session.
-		r.RunCode(t, "print([k for k in os.environ if k.startswith('REPL')])").WantTranscript(t, "['REPL_TAG']\n")
-		r.RunCode(t, "os.system('env | grep ^REPL | grep -v ^REPL_TAG='); None").WantTranscript(t, "")
+		// TURNSTONE_TAG stays, because it marks the processes of a session.
+		r.RunCode(t, "print([k for k in os.environ if k.startswith('REPL')], 'TURNSTONE_TAG' in os.environ)").WantTranscript(t, "[] True\n")
+		r.RunCode(t, "os.system('env | grep ^REPL'); None").WantTranscript(t, "")
 		r.RunCode(t, "import ctypes; getenv = ctypes.CDLL(None).getenv; getenv.restype = ctypes.c_char_p; print(getenv(b'REPL_IPC'))").WantTranscript(t, "None\n")
 	})
 }

@@ -20,7 +20,7 @@ import (
 )
 
 // cutCountEnv sets the total number of cuts for each engine; four tests share them.
-const cutCountEnv = "PLACES_CUTS"
+const cutCountEnv = "TURNSTONE_TEST_CUTS"
 
 // cutCount is the number of cuts of one engine in one test.
 func cutCount(t *testing.T) int {

@@ -83,5 +83,5 @@ func (e *testEngine) directClient(t *testing.T) *client.Conn {
 
 // envValue returns a variable of the remote account's environment, with the engine's socket.
 func (e *testEngine) envValue(name string) string {
-	return map[string]string{"REPL_SOCKET": e.socketPath(), "HOME": e.home}[name]
+	return map[string]string{"TURNSTONE_SOCKET": e.socketPath(), "HOME": e.home}[name]
 }

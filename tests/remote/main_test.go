@@ -13,7 +13,7 @@ import (
 )
 
 // remoteTestsEnv names the directory of kubectl and of the cluster; the script run sets it.
-const remoteTestsEnv = "TURNSTONE_TEST_PLACES"
+const remoteTestsEnv = "TURNSTONE_TEST_REMOTES"
 
 // workDir is the directory of all engines, and binary the built command in it.
 var workDir, binary string

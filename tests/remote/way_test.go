@@ -20,7 +20,7 @@ import (
 )
 
 // remoteMarkEnv marks the local processes of one remote.
-const remoteMarkEnv = "PLACES_WAY"
+const remoteMarkEnv = "TURNSTONE_TEST_WAY"
 
 // A testRemote is the access of one test to an engine's daemon. Its processes are distinguishable
 // from those of other tests. Local ones have a mark in their environment, and remote ones a unique
@@ -72,7 +72,7 @@ func (w *testRemote) newDialer() *client.Command {
 
 // environment is the local environment of a command.
 func (w *testRemote) environment() []string {
-	return append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "REPL_") }),
+	return append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "TURNSTONE_") }),
 		"HOME="+w.home, "XDG_CONFIG_HOME="+w.home+"/config", "XDG_STATE_HOME="+w.home+"/state", "XDG_CACHE_HOME="+w.home+"/cache",
 		"XDG_RUNTIME_DIR="+w.home, "TMPDIR="+w.home, "TERM=xterm", "PATH="+filepath.Dir(binary)+":"+os.Getenv("PATH"))
 }

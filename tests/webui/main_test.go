@@ -102,7 +102,7 @@ type testDaemon struct {
 func (s *testDaemon) newCommand(args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(s.t.Context(), os.Getenv(binaryEnv), args...)
 	cmd.Dir = s.dir
-	cmd.Env = append(os.Environ(), "REPL_SOCKET="+s.socket, "TMPDIR="+s.dir, "XDG_STATE_HOME="+filepath.Join(s.dir, "state"),
+	cmd.Env = append(os.Environ(), "TURNSTONE_SOCKET="+s.socket, "TMPDIR="+s.dir, "XDG_STATE_HOME="+filepath.Join(s.dir, "state"),
 		"XDG_CONFIG_HOME="+filepath.Join(s.dir, "config"), "VIRTUAL_ENV=", "CONDA_PREFIX=", "PYTHONSTARTUP=", "PYTHONPATH=", "DISPLAY=", "WAYLAND_DISPLAY=")
 	return cmd
 }
@@ -154,7 +154,7 @@ func (s *testDaemon) startDaemon() (stop func()) {
 
 // envValue returns a variable of the daemon's environment, which clients use to find and verify it.
 func (s *testDaemon) envValue(name string) string {
-	return map[string]string{"REPL_SOCKET": s.socket, "XDG_STATE_HOME": filepath.Join(s.dir, "state")}[name]
+	return map[string]string{"TURNSTONE_SOCKET": s.socket, "XDG_STATE_HOME": filepath.Join(s.dir, "state")}[name]
 }
 
 // dialDaemon connects to the daemon.

@@ -445,7 +445,7 @@ class Promises(unittest.TestCase):
             run, state, tmp, other = (os.path.join(directory, name) for name in ("run", "state", "tmp", "other"))
             for made in (run, state, tmp, other):
                 os.mkdir(made, 0o700)
-            login = {"XDG_RUNTIME_DIR": run, "XDG_STATE_HOME": state, "TMPDIR": tmp, "REPL_SOCKET": ""}
+            login = {"XDG_RUNTIME_DIR": run, "XDG_STATE_HOME": state, "TMPDIR": tmp, "TURNSTONE_SOCKET": ""}
             socket = os.path.join(run, "turnstone", "daemon.sock")
             with unittest.mock.patch.dict(os.environ, login):
                 self.assertEqual(default_socket(), socket)  # where one would be
@@ -464,7 +464,7 @@ class Promises(unittest.TestCase):
             for made in (run, state, tmp, own):
                 os.mkdir(made, 0o700)
             socket = os.path.join(run, "turnstone", "daemon.sock")
-            with unittest.mock.patch.dict(os.environ, {"XDG_RUNTIME_DIR": run, "XDG_STATE_HOME": state, "TMPDIR": tmp, "REPL_SOCKET": ""}):
+            with unittest.mock.patch.dict(os.environ, {"XDG_RUNTIME_DIR": run, "XDG_STATE_HOME": state, "TMPDIR": tmp, "TURNSTONE_SOCKET": ""}):
                 self.note(own, os.path.join(tmp, "none"))  # as a session could
                 self.assertEqual(default_socket(), socket)  # where one would be
                 daemon = subprocess.Popen([REPL, "serve", "--quiet"], stderr=subprocess.PIPE)
@@ -540,7 +540,7 @@ class Promises(unittest.TestCase):
         with tempfile.TemporaryDirectory() as directory:
             long = os.path.join(directory, "d" * 120)
             os.mkdir(long, 0o700)
-            with unittest.mock.patch.dict(os.environ, {"XDG_RUNTIME_DIR": long, "XDG_STATE_HOME": long, "TMPDIR": directory, "REPL_SOCKET": ""}):
+            with unittest.mock.patch.dict(os.environ, {"XDG_RUNTIME_DIR": long, "XDG_STATE_HOME": long, "TMPDIR": directory, "TURNSTONE_SOCKET": ""}):
                 self.assertEqual(default_socket(), os.path.join(directory, "turnstone-%d" % os.getuid(), "daemon.sock"))
 
     def eventually(self, holds):

@@ -22,7 +22,7 @@ BOOT_LENGTH = 8  # how much of the boot's name is in that of the note
 
 def default_socket() -> str:
     """Return where the daemon of this user listens, or where one would."""
-    named = os.environ.get("REPL_SOCKET")
+    named = os.environ.get("TURNSTONE_SOCKET")
     if named or not hasattr(os, "getuid"):  # on Windows, connect() says that it cannot
         return named or ""
     notes = _notes()

@@ -13,11 +13,11 @@ const askTime = 2_000; // how long a socket has to answer, in milliseconds
 const maxAnswer = 16 << 10; // of that, in bytes
 const bootLength = 8; // how much of the boot's name is in that of the note
 
-/** Where the daemon of this user listens, or where one would. On Windows REPL_SOCKET must name its pipe. */
+/** Where the daemon of this user listens, or where one would. On Windows TURNSTONE_SOCKET must name its pipe. */
 export async function defaultSocket(): Promise<string> {
-  const named = process.env["REPL_SOCKET"];
+  const named = process.env["TURNSTONE_SOCKET"];
   if (named) return named;
-  if (process.platform === "win32") throw new TurnstoneError("unreachable", "on Windows, REPL_SOCKET must name the pipe of the daemon, which repl ctl status prints");
+  if (process.platform === "win32") throw new TurnstoneError("unreachable", "on Windows, TURNSTONE_SOCKET must name the pipe of the daemon, which repl ctl status prints");
   const usual = [...loginSockets(), ...ownSockets()];
   const noted = notes();
   for (const path of new Set([...noted.map((note) => note.socket), ...usual])) if (await answers(path)) return path;

@@ -334,7 +334,7 @@ test("the daemon is found from another login", { timeout: 60_000, concurrency: f
   const directory = mkdtempSync(join(tmpdir(), "turnstone-"));
   const [run, state, tmp, other, long] = ["run", "state", "tmp", "other", "d".repeat(120)].map((name) => join(directory, name));
   for (const made of [run, state, tmp, other, long]) mkdirSync(made, { mode: 0o700 });
-  const login = { XDG_RUNTIME_DIR: run, XDG_STATE_HOME: state, TMPDIR: tmp, REPL_SOCKET: undefined };
+  const login = { XDG_RUNTIME_DIR: run, XDG_STATE_HOME: state, TMPDIR: tmp, TURNSTONE_SOCKET: undefined };
   const elsewhere = { ...login, XDG_RUNTIME_DIR: undefined, TMPDIR: other };
   const socket = join(run, "turnstone", "daemon.sock");
   assert.equal(await withLogin(login, defaultSocket), socket);
@@ -370,7 +370,7 @@ test("a note that leads to no daemon is passed over", { timeout: 60_000, concurr
   const [run, state, tmp] = ["run", "state", "tmp"].map((name) => join(directory, name));
   const own = join(tmp, `turnstone-${process.getuid()}`), ofState = join(state, "turnstone");
   for (const made of [run, state, tmp, own, ofState]) mkdirSync(made, { mode: 0o700 });
-  const login = { XDG_RUNTIME_DIR: run, XDG_STATE_HOME: state, TMPDIR: tmp, REPL_SOCKET: undefined };
+  const login = { XDG_RUNTIME_DIR: run, XDG_STATE_HOME: state, TMPDIR: tmp, TURNSTONE_SOCKET: undefined };
   const socket = join(run, "turnstone", "daemon.sock");
   const daemon = await withLogin(login, () => spawn(process.env.REPL, ["serve", "--quiet"], { stdio: "ignore" }));
   const noteIn = (place) => readdirSync(place).find((name) => /^daemon-.*\.json$/.test(name));

@@ -20,7 +20,7 @@ import (
 
 // askpassEnv has the path of a socket. ssh starts this program, with it and with the question as
 // its only argument, to ask the person.
-const askpassEnv = "REPL_ASKPASS"
+const askpassEnv = "TURNSTONE_ASKPASS"
 
 const (
 	// questionTimeout bounds how long a question waits for the person.

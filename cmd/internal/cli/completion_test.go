@@ -7,7 +7,7 @@ import (
 )
 
 func TestCompleteWord(t *testing.T) {
-	t.Setenv("REPL_SOCKET", t.TempDir()+"/none")
+	t.Setenv("TURNSTONE_SOCKET", t.TempDir()+"/none")
 	for _, test := range []struct{ before, word, want string }{
 		{"", "in", ":files input interrupt install"},
 		{"", "--la", "--lang"},

@@ -20,7 +20,7 @@ import (
 const statusUnreachable = 3
 
 // socketUsage describe --socket for all commands.
-const socketUsage = "`PATH` where the daemon listens; default REPL_SOCKET, or where your daemon on this host is"
+const socketUsage = "`PATH` where the daemon listens; default TURNSTONE_SOCKET, or where your daemon on this host is"
 
 // A daemonCommand has the parts that all commands for a daemon share.
 type daemonCommand struct {

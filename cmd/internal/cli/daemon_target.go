@@ -40,8 +40,8 @@ const (
 
 // Descriptions of the flags that say where the daemon is.
 const (
-	viaUsage    = "`COMMAND` the daemon is where this command leads, such as 'ssh gpu1' or 'docker exec -i box'; default REPL_VIA"
-	remoteUsage = "`PLACE` the daemon is at this place of places.toml, or here; default REPL_PLACE"
+	viaUsage    = "`COMMAND` the daemon is where this command leads, such as 'ssh gpu1' or 'docker exec -i box'; default TURNSTONE_VIA"
+	remoteUsage = "`PLACE` the daemon is at this place of places.toml, or here; default TURNSTONE_REMOTE"
 )
 
 // A daemonTarget is the choice of a daemon: on this machine, or at a place.
@@ -69,9 +69,9 @@ func (w *daemonTarget) resolveTarget() error {
 		return usageErrorf("use either --via or --place, not both")
 	}
 	if w.via == "" && w.remote == "" {
-		w.via, w.remote = os.Getenv("REPL_VIA"), os.Getenv("REPL_PLACE")
+		w.via, w.remote = os.Getenv("TURNSTONE_VIA"), os.Getenv("TURNSTONE_REMOTE")
 		if w.via != "" && w.remote != "" {
-			return usageErrorf("REPL_VIA and REPL_PLACE are both set: use one of them")
+			return usageErrorf("TURNSTONE_VIA and TURNSTONE_REMOTE are both set: use one of them")
 		}
 	}
 	if w.remote == userconfig.LocalRemote {

@@ -14,7 +14,7 @@ import (
 // persistentSocket is where a daemon listens that a login starts which may be about to end: in no
 // directory that goes with the login.
 func persistentSocket(getenv func(string) string) string {
-	if named := getenv("REPL_SOCKET"); named != "" {
+	if named := getenv("TURNSTONE_SOCKET"); named != "" {
 		return named
 	}
 	return daemonlock.PersistentSocketPaths(getenv)[0]

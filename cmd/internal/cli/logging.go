@@ -11,8 +11,8 @@ import (
 
 // Variables that choose what the flags do not.
 const (
-	logEnv      = "REPL_LOG"
-	logLevelEnv = "REPL_LOG_LEVEL"
+	logEnv      = "TURNSTONE_LOG"
+	logLevelEnv = "TURNSTONE_LOG_LEVEL"
 )
 
 // logFlags says where a command logs, and how much.

@@ -29,7 +29,7 @@ func (s Size) orDefault() Size {
 type Command struct {
 	Path string   // the executable, absolute; not looked up in PATH
 	Args []string // without argv[0], which is Path
-	Env  []string // the complete environment; REPL_IPC and REPL_TAG are added
+	Env  []string // the complete environment; REPL_IPC and TURNSTONE_TAG are added
 	Dir  string   // the working directory; "" means the caller's
 	Size Size     // of the terminal
 

@@ -59,7 +59,7 @@ func TestWorker(t *testing.T) {
 
 	t.Run("gets the environment of the command unchanged", func(t *testing.T) {
 		t.Parallel()
-		env := []string{"A=1", "GOGC=77", "GODEBUG=x=1", "BYTES=\xff\xfe\x01", "EMPTY=", "REPL_IPC=9,9,stale", "REPL_TAG=stale"}
+		env := []string{"A=1", "GOGC=77", "GODEBUG=x=1", "BYTES=\xff\xfe\x01", "EMPTY=", "REPL_IPC=9,9,stale", "TURNSTONE_TAG=stale"}
 		w := startCommand(t, &host.Command{Path: findProgram(t, "cat"), Env: env})
 		waitReader(t, w) // in its exec a process has no environment
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", w.PID()))
@@ -68,7 +68,7 @@ func TestWorker(t *testing.T) {
 		}
 		got := strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
 		if len(got) != 7 || !slices.Equal(got[:5], env[:5]) ||
-			got[5] != "REPL_IPC=3,4,"+w.Nonce() || !strings.HasPrefix(got[6], "REPL_TAG=") || got[6] == "REPL_TAG=stale" {
+			got[5] != "REPL_IPC=3,4,"+w.Nonce() || !strings.HasPrefix(got[6], "TURNSTONE_TAG=") || got[6] == "TURNSTONE_TAG=stale" {
 			t.Errorf("got %q, want %q, then our two", got, env[:5])
 		}
 	})

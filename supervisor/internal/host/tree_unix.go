@@ -14,12 +14,12 @@ import (
 type processTree struct {
 	root    int    // the stage, or the worker where there is none
 	session int    // of the terminal; the same process as root
-	tag     string // the value of REPL_TAG in the environment of the tree
+	tag     string // the value of TURNSTONE_TAG in the environment of the tree
 }
 
 // tagVariable is the variable that marks the processes of a tree. It finds them when their
 // ancestry is lost.
-const tagVariable = "REPL_TAG"
+const tagVariable = "TURNSTONE_TAG"
 
 // processRow is one row of the system's process table.
 type processRow struct {
