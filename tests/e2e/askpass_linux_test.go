@@ -294,10 +294,10 @@ func TestRemoteInstall_RealSSH(t *testing.T) {
 	}
 	cache := t.TempDir()
 	s.writeFile(t, "sshd_config", strings.NewReplacer("PATH="+filepath.Dir(replBinary())+":", "PATH=", "XDG_CACHE_HOME="+s.remote.envValue("XDG_CACHE_HOME"), "XDG_CACHE_HOME="+cache).Replace(string(config)))
-	if r := h.runRepl(t, "", "list", "--via", s.via); r.status != 3 || !strings.Contains(r.stderr, "repl place install --via '"+s.via+"' brings it there") {
+	if r := h.runRepl(t, "", "list", "--via", s.via); r.status != 3 || !strings.Contains(r.stderr, "repl remote install --via '"+s.via+"' brings it there") {
 		t.Errorf("before: %v", r)
 	}
-	if r := h.runRepl(t, "", "place", "install", "--via", s.via); r.status != 0 || !strings.HasPrefix(r.stdout, cache+"/turnstone/bin/repl-") {
+	if r := h.runRepl(t, "", "remote", "install", "--via", s.via); r.status != 0 || !strings.HasPrefix(r.stdout, cache+"/turnstone/bin/repl-") {
 		t.Fatalf("got %v", r)
 	}
 	wantResult(t, h.runRepl(t, "", "exec", "main", "--via", s.via, "-e", "6 * 7"), result{"42\n", newSessionNotice("main"), 0})

@@ -46,22 +46,22 @@ func TestRemoteInstall(t *testing.T) {
 		t.Parallel()
 		far, h := newBareRemote(t), newDaemonHome(t)
 		run := func(words ...string) result { return h.runRepl(t, "", append(words, "--via", far.via)...) }
-		if r := run("exec", "main", "-e", "1"); r.status != 3 || !strings.Contains(r.stderr, "there is no repl there; repl place install --via 'env -i ") {
+		if r := run("exec", "main", "-e", "1"); r.status != 3 || !strings.Contains(r.stderr, "there is no repl there; repl remote install --via 'env -i ") {
 			t.Errorf("before: %v", r)
 		}
-		if r := run("place", "check"); r.status != 1 || !strings.Contains(r.stdout, "to do: repl place install --via ") {
+		if r := run("remote", "check"); r.status != 1 || !strings.Contains(r.stdout, "to do: repl remote install --via ") {
 			t.Errorf("a check: %v", r)
 		}
 		if there := far.installedPrograms(t); len(there) != 0 {
 			t.Fatalf("nobody allowed it: %q", there)
 		}
-		r := run("place", "install")
+		r := run("remote", "install")
 		there := far.installedPrograms(t)
 		if r.status != 0 || len(there) != 1 || !strings.HasPrefix(r.stdout, there[0]+": repl ") || !strings.Contains(r.stderr, " MB go to "+far.home+"/.cache/turnstone/bin there\n") {
 			t.Fatalf("got %v, and there is %q", r, there)
 		}
 		wantResult(t, run("exec", "main", "-e", "6 * 7"), result{"42\n", newSessionNotice("main"), 0})
-		if r := run("place", "install"); r.status != 0 || !strings.Contains(r.stderr, "it was there") || strings.Contains(r.stderr, "the daemon there is") {
+		if r := run("remote", "install"); r.status != 0 || !strings.Contains(r.stderr, "it was there") || strings.Contains(r.stderr, "the daemon there is") {
 			t.Errorf("the second time: %v", r)
 		}
 		far.stopDaemon(t, h, "--via", far.via)
@@ -72,8 +72,8 @@ func TestRemoteInstall(t *testing.T) {
 			t.Errorf("after it was removed there: %v", r)
 		}
 		far.stopDaemon(t, h, "--via", far.via)
-		wantResult(t, run("place", "forget"), result{"", "", 0})
-		if r := run("list"); r.status != 3 || !strings.Contains(r.stderr, "repl place install") {
+		wantResult(t, run("remote", "forget"), result{"", "", 0})
+		if r := run("list"); r.status != 3 || !strings.Contains(r.stderr, "repl remote install") {
 			t.Errorf("after it was forgotten: %v", r)
 		}
 	})
@@ -81,8 +81,8 @@ func TestRemoteInstall(t *testing.T) {
 	t.Run("an agent installs only where the remote allows it", func(t *testing.T) {
 		t.Parallel()
 		far, h := newBareRemote(t), newDaemonHome(t)
-		says := "[places.gpu]\nvia = \"" + far.via + "\"\n"
-		flags := []string{"--place", "gpu", "--sandbox", "full", "--name", "bot"}
+		says := "[remotes.gpu]\nvia = \"" + far.via + "\"\n"
+		flags := []string{"--remote", "gpu", "--sandbox", "full", "--name", "bot"}
 		end := func(a *agent) {
 			_ = a.in.Close()
 			if err := a.cmd.Wait(); err != nil {
@@ -91,7 +91,7 @@ func TestRemoteInstall(t *testing.T) {
 		}
 		h.writeRemotesFile(t, says)
 		a := newAgent(t, h, flags...)
-		if got := a.callRepl("6 * 7"); !strings.Contains(got, "repl place install gpu brings it there") || len(far.installedPrograms(t)) != 0 {
+		if got := a.callRepl("6 * 7"); !strings.Contains(got, "repl remote install gpu brings it there") || len(far.installedPrograms(t)) != 0 {
 			t.Errorf("not allowed: %q", got)
 		}
 		end(a)
@@ -105,7 +105,7 @@ func TestRemoteInstall(t *testing.T) {
 			t.Errorf("allowed: %q", got)
 		}
 		end(a)
-		far.stopDaemon(t, h, "--place", "gpu")
+		far.stopDaemon(t, h, "--remote", "gpu")
 	})
 
 	t.Run("a user at a terminal sees what is done", func(t *testing.T) {
@@ -124,11 +124,11 @@ func TestRemoteInstall(t *testing.T) {
 	t.Run("a program that the remote names is not replaced", func(t *testing.T) {
 		t.Parallel()
 		far, h := newBareRemote(t), newDaemonHome(t)
-		h.writeRemotesFile(t, "[places.gpu]\nvia = \""+far.via+"\"\nrepl = \"/opt/nothing/repl\"\ninstall = true\n")
-		if r := h.runRepl(t, "", "list", "--place", "gpu"); r.status != 3 || !strings.Contains(r.stderr, `correct repl = "/opt/nothing/repl" of the place`) {
+		h.writeRemotesFile(t, "[remotes.gpu]\nvia = \""+far.via+"\"\nrepl = \"/opt/nothing/repl\"\ninstall = true\n")
+		if r := h.runRepl(t, "", "list", "--remote", "gpu"); r.status != 3 || !strings.Contains(r.stderr, `correct repl = "/opt/nothing/repl" of the place`) {
 			t.Errorf("got %v", r)
 		}
-		if r := h.runRepl(t, "", "place", "install", "gpu"); r.status != 2 || !strings.Contains(r.stderr, "remove that line first") {
+		if r := h.runRepl(t, "", "remote", "install", "gpu"); r.status != 2 || !strings.Contains(r.stderr, "remove that line first") {
 			t.Errorf("got %v", r)
 		}
 		if there := far.installedPrograms(t); len(there) != 0 {

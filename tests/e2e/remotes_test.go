@@ -37,7 +37,7 @@ func (h home) writeRemotesFile(t *testing.T, text string) {
 	t.Helper()
 	for _, kv := range h.env {
 		if dir, ok := strings.CutPrefix(kv, "XDG_CONFIG_HOME="); ok {
-			file := filepath.Join(dir, "turnstone", "places.toml")
+			file := filepath.Join(dir, "turnstone", "remotes.toml")
 			if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 				t.Fatal(err)
 			}
@@ -55,15 +55,15 @@ func TestRemote(t *testing.T) {
 		t.Parallel()
 		there, h := newDaemonHome(t), newDaemonHome(t)
 		there.startDaemon(t)
-		h.writeRemotesFile(t, "[places.gpu]\nvia = \""+newRemoteCommand(t, there)+"\"\n")
-		at := func(args ...string) []string { return append(args, "--place", "gpu") }
+		h.writeRemotesFile(t, "[remotes.gpu]\nvia = \""+newRemoteCommand(t, there)+"\"\n")
+		at := func(args ...string) []string { return append(args, "--remote", "gpu") }
 		wantResult(t, h.runRepl(t, "", at("exec", "main", "-e", "x = 41; print('there')")...), result{"there\n", newSessionNotice("main"), 0})
 		wantResult(t, h.runRepl(t, "", "exec", "main", "--via", newRemoteCommand(t, there), "-e", "x + 1"), result{"42\n", "", 0})
 		near := h
 		near.env = append(near.env, "TURNSTONE_REMOTE=gpu")
 		for args, part := range map[string]string{
 			"list": "main ", "list --json": `"name": "main"`, "events main": "there\n", "export main": "x = 41; print('there')", "wait main": "",
-			"interrupt main": "", "clients": "", "ctl status": there.socket(), "sandbox main": "full", "place list": "gpu", "place check gpu": "round trip: ",
+			"interrupt main": "", "clients": "", "ctl status": there.socket(), "sandbox main": "full", "remote list": "gpu", "remote check gpu": "round trip: ",
 		} {
 			if r := near.runRepl(t, "", strings.Fields(args)...); r.status != 0 || !strings.Contains(r.stdout, part) || strings.Contains(r.stdout+r.stderr, "a prompt>") {
 				t.Errorf("%s: %v", args, r)
@@ -85,7 +85,7 @@ func TestRemote(t *testing.T) {
 		if r := h.runRepl(t, "", "list"); r.status != 3 {
 			t.Errorf("a daemon is here: %v", r)
 		}
-		if r := near.runRepl(t, "", "list", "--place", "here"); r.status != 3 {
+		if r := near.runRepl(t, "", "list", "--remote", "here"); r.status != 3 {
 			t.Errorf("here is not here: %v", r)
 		}
 	})
@@ -159,7 +159,7 @@ func TestRemote(t *testing.T) {
 		if r := h.runRepl(t, "", "list", "--via", via); r.status != 3 || !strings.Contains(r.stderr, "no daemon answers at "+there.socket()) {
 			t.Errorf("got %v", r)
 		}
-		if r := h.runRepl(t, "", "place", "check", "--via", via); r.status != 0 || !strings.Contains(r.stdout, "no daemon answers at "+there.socket()) {
+		if r := h.runRepl(t, "", "remote", "check", "--via", via); r.status != 0 || !strings.Contains(r.stdout, "no daemon answers at "+there.socket()) {
 			t.Errorf("got %v", r)
 		}
 		wantResult(t, h.runRepl(t, "", "exec", "main", "--via", via, "-e", "1 + 1"), result{"2\n", newSessionNotice("main"), 0})
@@ -191,25 +191,25 @@ func TestRemote(t *testing.T) {
 		there, h := newDaemonHome(t), newDaemonHome(t)
 		there.startDaemon(t)
 		counter := filepath.Join(t.TempDir(), "jobs")
-		h.writeRemotesFile(t, "[places.hpc]\nvia = \""+newRemoteCommand(t, there)+" env JOB={job}\"\nafter = \"echo state of {job}\"\n"+
+		h.writeRemotesFile(t, "[remotes.hpc]\nvia = \""+newRemoteCommand(t, there)+" env JOB={job}\"\ndiagnose = \"echo state of {job}\"\n"+
 			"start = \"sh -c 'echo >> "+counter+"; echo 17\\\\;cluster'\"\n")
 		for range 2 {
-			if r := h.runRepl(t, "", "list", "--place", "hpc"); r.status != 0 {
+			if r := h.runRepl(t, "", "list", "--remote", "hpc"); r.status != 0 {
 				t.Fatalf("got %v", r)
 			}
 		}
-		if r := h.runRepl(t, "", "place", "list"); !strings.Contains(r.stdout, "17") {
+		if r := h.runRepl(t, "", "remote", "list"); !strings.Contains(r.stdout, "17") {
 			t.Errorf("got %v", r)
 		}
-		wantResult(t, h.runRepl(t, "", "place", "forget", "hpc"), result{"", "", 0})
-		if r := h.runRepl(t, "", "list", "--place", "hpc"); r.status != 0 {
+		wantResult(t, h.runRepl(t, "", "remote", "forget", "hpc"), result{"", "", 0})
+		if r := h.runRepl(t, "", "list", "--remote", "hpc"); r.status != 0 {
 			t.Errorf("got %v", r)
 		}
 		if text, err := os.ReadFile(counter); err != nil || string(text) != "\n\n" {
 			t.Errorf("the job was started so often: %q, %v", text, err)
 		}
-		h.writeRemotesFile(t, "[places.hpc]\nvia = \"sh -c 'exit 1' {job}\"\nstart = \"false\"\nafter = \"echo state of {job}\"\n")
-		if r := h.runRepl(t, "", "list", "--place", "hpc"); r.status != 3 || !strings.Contains(r.stderr, "status 1; echo says: state of 17") {
+		h.writeRemotesFile(t, "[remotes.hpc]\nvia = \"sh -c 'exit 1' {job}\"\nstart = \"false\"\ndiagnose = \"echo state of {job}\"\n")
+		if r := h.runRepl(t, "", "list", "--remote", "hpc"); r.status != 3 || !strings.Contains(r.stderr, "status 1; echo says: state of 17") {
 			t.Errorf("got %v", r)
 		}
 	})
@@ -217,14 +217,14 @@ func TestRemote(t *testing.T) {
 	t.Run("refuses impossible flags in one line", func(t *testing.T) {
 		t.Parallel()
 		h := newDaemonHome(t)
-		h.writeRemotesFile(t, "[places.gpu]\nvia = \"ssh gpu1\"\n")
+		h.writeRemotesFile(t, "[remotes.gpu]\nvia = \"ssh gpu1\"\n")
 		for args, part := range map[string]string{
-			"list --place gpo":             `there is no place "gpo"`,
-			"list --place gpu --via env":   "either --via or --place",
-			"mcp --place gpu --http :0":    "--http",
+			"list --remote gpo":            `there is no place "gpo"`,
+			"list --remote gpu --via env":  "either --via or --remote",
+			"mcp --remote gpu --http :0":   "--http",
 			"exec x --via env --dir sub":   "give an absolute path of the place",
-			"place check":                  "needs the name of a place",
-			"place frobnicate":             "repl place list",
+			"remote check":                 "needs the name of a remote",
+			"remote frobnicate":            "repl remote list",
 			"dial --start=maybe":           "auto or never",
 			"dial --alive 1ms":             "--alive",
 			"list --via nosuch":            `there is no program "nosuch"`,

@@ -24,11 +24,11 @@ func TestRemotes_ImagesAndPermissions(t *testing.T) {
 		_, all := there.withOutsideDirs(t, "asked")
 		there.startDaemon(t)
 		homes[place], dirs[place] = &there, all[0]
-		fmt.Fprintf(&toml, "[places.%s]\nvia = %q\ndir = %q\n", place, newRemoteCommand(t, there), there.dir)
+		fmt.Fprintf(&toml, "[remotes.%s]\nvia = %q\ndir = %q\n", place, newRemoteCommand(t, there), there.dir)
 	}
 	h.writeRemotesFile(t, toml.String())
 	h.startDaemon(t)
-	a := newAgent(t, h, "--daemon", "--places", "gpu,hpc", "--name", "bot")
+	a := newAgent(t, h, "--daemon", "--remotes", "gpu,hpc", "--name", "bot")
 	for _, place := range []string{"gpu", "hpc"} {
 		a.callTool("repl", place+"/main", "input", "here = '"+place+"'")
 	}
@@ -52,11 +52,11 @@ func TestRemotes_ImagesAndPermissions(t *testing.T) {
 
 	const open = `open("../asked/x", "w").write("done")`
 	for _, place := range []string{"gpu", "hpc"} {
-		if got := a.callTool("repl", place+"/main", "input", open); !strings.Contains(got, "waiting for a permission") || !strings.Contains(got, "run this in a terminal: repl allow bot --place "+place) {
+		if got := a.callTool("repl", place+"/main", "input", open); !strings.Contains(got, "waiting for a permission") || !strings.Contains(got, "run this in a terminal: repl allow bot --remote "+place) {
 			t.Fatalf("%s: %q", place, got)
 		}
 	}
-	p := h.startTerminal(t, "allow", "bot", "--place", "hpc")
+	p := h.startTerminal(t, "allow", "bot", "--remote", "hpc")
 	p.waitText("Allow it to write " + timeline.QuoteName(dirs["hpc"]) + "?")
 	p.typeKeys("y\r")
 	p.waitExit(0)
@@ -71,12 +71,12 @@ func TestRemotes_ImagesAndPermissions(t *testing.T) {
 	if s := homes["gpu"].listSessions(t)["bot"]; s.InputRequest == nil || s.InputRequest.Permission == nil {
 		t.Errorf("gpu does not wait any more: %+v", s)
 	}
-	h.startTerminal(t, "allow", "bot", "--place", "gpu", "--no").waitExit(0)
+	h.startTerminal(t, "allow", "bot", "--remote", "gpu", "--no").waitExit(0)
 	if got := output("gpu"); !strings.Contains(got, "Read-only file system") || fileExists(filepath.Join(dirs["gpu"], "x")) {
 		t.Errorf("after a no at gpu: %q", got)
 	}
 	for place, is := range map[string]bool{"gpu": false, "hpc": true} {
-		if r := h.runRepl(t, "", "sandbox", "bot", "--place", place); r.status != 0 || strings.Contains(r.stdout, "given: write "+timeline.QuoteName(dirs[place])+"\n") != is {
+		if r := h.runRepl(t, "", "sandbox", "bot", "--remote", place); r.status != 0 || strings.Contains(r.stdout, "given: write "+timeline.QuoteName(dirs[place])+"\n") != is {
 			t.Errorf("%s: %v", place, r)
 		}
 	}

@@ -85,10 +85,10 @@ func TestRemotes(t *testing.T) {
 		t.Parallel()
 		gpu, hpc, lab, h := newTestRemote(t), newTestRemote(t), newTestRemote(t), newDaemonHome(t)
 		job := filepath.Join(t.TempDir(), "job")
-		h.writeRemotesFile(t, fmt.Sprintf("[places.gpu]\nvia = %q\n[places.hpc]\nvia = %q\n[places.lab]\nvia = %q\n", gpu.via, hpc.via, lab.via)+
-			"[places.gone]\nvia = \"sh -c 'echo no route >&2; exit 255' sh\"\n"+
-			fmt.Sprintf("[places.slurm]\nvia = \"env JOB={job}\"\nstart = %q\n", "touch '"+job+"'"))
-		a := newAgent(t, h, "--places", "gpu,hpc,gone,slurm", "--sandbox", "full", "--name", "bot")
+		h.writeRemotesFile(t, fmt.Sprintf("[remotes.gpu]\nvia = %q\n[remotes.hpc]\nvia = %q\n[remotes.lab]\nvia = %q\n", gpu.via, hpc.via, lab.via)+
+			"[remotes.gone]\nvia = \"sh -c 'echo no route >&2; exit 255' sh\"\n"+
+			fmt.Sprintf("[remotes.slurm]\nvia = \"env JOB={job}\"\nstart = %q\n", "touch '"+job+"'"))
+		a := newAgent(t, h, "--remotes", "gpu,hpc,gone,slurm", "--sandbox", "full", "--name", "bot")
 		if got := a.callTool("repl", "", "input", "where = 'here'"); !strings.HasPrefix(got, "[done") {
 			t.Errorf("here: %q", got)
 		}
@@ -121,7 +121,7 @@ func TestRemotes(t *testing.T) {
 		if got := a.callTool("repl_sessions", "hpc/main"); !strings.Contains(got, "where  str") {
 			t.Errorf("the variables are %q", got)
 		}
-		if got := a.callTool("repl", "lab/main", "input", "1"); !strings.Contains(got, `"lab" is not among the remotes that the user allows (repl mcp --places): gpu, hpc, gone and slurm`) {
+		if got := a.callTool("repl", "lab/main", "input", "1"); !strings.Contains(got, `"lab" is not among the remotes that the user allows (repl mcp --remotes): gpu, hpc, gone and slurm`) {
 			t.Errorf("got %q", got)
 		}
 		if got := a.callTool("repl", "gone/main", "input", "1"); !strings.HasPrefix(got, "gone ") || !strings.Contains(got, "cannot be reached") {
@@ -146,8 +146,8 @@ func TestRemotes(t *testing.T) {
 		t.Parallel()
 		gpu, h := newTestRemote(t), newDaemonHome(t)
 		h.startDaemon(t)
-		h.writeRemotesFile(t, fmt.Sprintf("[places.gpu]\nvia = %q\n", gpu.via))
-		a := newAgent(t, h, "--daemon", "--places", "all", "--sandbox", "full", "--name", "bot")
+		h.writeRemotesFile(t, fmt.Sprintf("[remotes.gpu]\nvia = %q\n", gpu.via))
+		a := newAgent(t, h, "--daemon", "--remotes", "all", "--sandbox", "full", "--name", "bot")
 		a.callTool("repl", "", "input", "x = 'here'")
 		if got := a.callTool("repl", "gpu/main", "input", "x = input('who? ')"); !strings.Contains(got, `waiting for input: "who? "`) {
 			t.Errorf("got %q", got)
@@ -159,7 +159,7 @@ func TestRemotes(t *testing.T) {
 		if got := a.callTool("repl", "gpu/main", "input", "x"); got != "'ada'" {
 			t.Errorf("got %q", got)
 		}
-		if got := a.callTool("repl", "gpu/main", "input", "import getpass; getpass.getpass('token: ')"); !strings.Contains(got, "repl attach bot --place gpu") {
+		if got := a.callTool("repl", "gpu/main", "input", "import getpass; getpass.getpass('token: ')"); !strings.Contains(got, "repl attach bot --remote gpu") {
 			t.Errorf("got %q", got)
 		}
 		a.callTool("repl_interrupt", "gpu/main")
@@ -190,8 +190,8 @@ func TestRemotes(t *testing.T) {
 		t.Parallel()
 		gpu, hpc, h := newTestRemote(t), newTestRemote(t), newDaemonHome(t)
 		h.startDaemon(t)
-		h.writeRemotesFile(t, fmt.Sprintf("[places.gpu]\nvia = %q\n[places.hpc]\nvia = %q\n", gpu.via, hpc.via))
-		a := newAgent(t, h, "--daemon", "--places", "gpu, hpc", "--sandbox", "full", "--name", "bot")
+		h.writeRemotesFile(t, fmt.Sprintf("[remotes.gpu]\nvia = %q\n[remotes.hpc]\nvia = %q\n", gpu.via, hpc.via))
+		a := newAgent(t, h, "--daemon", "--remotes", "gpu, hpc", "--sandbox", "full", "--name", "bot")
 		for _, place := range []string{"gpu", "hpc"} {
 			a.callTool("repl", place+"/main", "input", "import os, time")
 		}
@@ -223,16 +223,16 @@ func TestRemotes(t *testing.T) {
 	t.Run("refuses impossible flags at the start", func(t *testing.T) {
 		t.Parallel()
 		h := newDaemonHome(t)
-		if r := h.runRepl(t, "", "mcp", "--places", "all"); r.status != 2 || !strings.Contains(r.stderr, "there is no place in ") {
+		if r := h.runRepl(t, "", "mcp", "--remotes", "all"); r.status != 2 || !strings.Contains(r.stderr, "there is no place in ") {
 			t.Errorf("got %v", r)
 		}
-		h.writeRemotesFile(t, "[places.gpu]\nvia = \"ssh gpu1\"\n")
+		h.writeRemotesFile(t, "[remotes.gpu]\nvia = \"ssh gpu1\"\n")
 		for args, part := range map[string]string{
-			"mcp --places gpo":                    "did you mean gpu?",
-			"mcp --places gpu,,hpc":               "with commas between them, or all",
-			"mcp --places gpu --http :0":          "--http",
-			"mcp --places here --place gpu":       "--places here",
-			"mcp --places gpu --env-file /x/y.zz": "--env-file",
+			"mcp --remotes gpo":                    "did you mean gpu?",
+			"mcp --remotes gpu,,hpc":               "with commas between them, or all",
+			"mcp --remotes gpu --http :0":          "--http",
+			"mcp --remotes here --remote gpu":      "--remotes here",
+			"mcp --remotes gpu --env-file /x/y.zz": "--env-file",
 		} {
 			if r := h.runRepl(t, "", strings.Fields(args)...); r.status != 2 || !strings.Contains(r.stderr, part) || strings.Count(r.stderr, "\n") != 1 {
 				t.Errorf("%s: got %v, want %q", args, r, part)

@@ -26,13 +26,13 @@ func newCluster(t *testing.T, timeout string, flags ...string) testCluster {
 	slurm := "env SLURM_CONF=" + e.dir + "/slurm.conf "
 	script := filepath.Join(w.home, "job.sh")
 	wantNoError(t, testexec.WriteExecutable(script, []byte("#!/bin/sh\nexec "+binary+" serve --socket "+w.home+"/s\n")))
-	toml := fmt.Sprintf("[places.hpc]\nvia = %q\nstart = %q\nafter = %q\nrepl = %q\nsocket = %q\nwait = %q\n",
+	toml := fmt.Sprintf("[remotes.hpc]\nvia = %q\nstart = %q\ndiagnose = %q\nrepl = %q\nsocket = %q\nconnect-timeout = %q\n",
 		"env "+remoteMarkEnv+"="+w.mark+" "+slurm+"srun --overlap --jobid={job} --mem=0 -n1",
 		slurm+"sbatch --parsable --output="+w.home+"/out "+strings.Join(flags, " ")+" "+script,
 		slurm+"scontrol show job {job}", binary, w.home+"/s", timeout)
 	dir := filepath.Join(w.home, "config", "turnstone")
 	wantNoError(t, os.MkdirAll(dir, 0o700))
-	wantNoError(t, os.WriteFile(filepath.Join(dir, "places.toml"), []byte(toml), 0o600))
+	wantNoError(t, os.WriteFile(filepath.Join(dir, "remotes.toml"), []byte(toml), 0o600))
 	c := testCluster{t, w}
 	t.Cleanup(func() {
 		if job := c.savedJob(); job != "" {
@@ -46,8 +46,8 @@ func newCluster(t *testing.T, timeout string, flags ...string) testCluster {
 func (c testCluster) runRepl(words ...string) (out, errs string, status int) {
 	c.t.Helper()
 	cmd := c.remote.replCommand(c.t, words[0])
-	cmd.Args = append([]string{binary, words[0], "--place", "hpc"}, words[1:]...)
-	if words[0] == "place" {
+	cmd.Args = append([]string{binary, words[0], "--remote", "hpc"}, words[1:]...)
+	if words[0] == "remote" {
 		cmd.Args = append([]string{binary}, words...)
 	}
 	return runToEnd(c.t, cmd)
@@ -56,7 +56,7 @@ func (c testCluster) runRepl(words ...string) (out, errs string, status int) {
 // savedJob returns the job that the remote's state records.
 func (c testCluster) savedJob() string {
 	c.t.Helper()
-	out, _, _ := c.runRepl("place", "list")
+	out, _, _ := c.runRepl("remote", "list")
 	for line := range strings.Lines(out) {
 		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "hpc" && fields[1] != "-" {
 			return fields[1]
@@ -90,7 +90,7 @@ func TestJobs(t *testing.T) {
 		if status == 0 || !strings.Contains(errs, "JobState=CANCELLED") {
 			t.Errorf("cancelled job: status %d, errors %q", status, errs)
 		}
-		if _, errs, status := c.runRepl("place", "forget", "hpc"); status != 0 {
+		if _, errs, status := c.runRepl("remote", "forget", "hpc"); status != 0 {
 			t.Errorf("forget: status %d, %s", status, errs)
 		}
 		if out, errs, status := c.execCode("x + 1"); status == 0 || !strings.Contains(out, "NameError") || c.savedJob() == job {

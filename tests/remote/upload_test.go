@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// uploadBytes is approximately the size of what repl place install sends: the compressed program.
+// uploadBytes is approximately the size of what repl remote install sends: the compressed program.
 const uploadBytes = 13 << 20
 
 // prefixDyingAfter returns a prefix that kills all its processes after sending so many bytes. head
@@ -31,8 +31,8 @@ func TestInstall_CutUpload(t *testing.T) {
 		hash := fmt.Sprintf("%x", sha256.Sum256(whole))
 		install := func(via string) (out, errs string, status int) {
 			t.Helper()
-			cmd := w.replCommand(t, "place")
-			cmd.Args = []string{binary, "place", "install", "--via", via, "--dir", w.home}
+			cmd := w.replCommand(t, "remote")
+			cmd.Args = []string{binary, "remote", "install", "--via", via, "--dir", w.home}
 			return runToEnd(t, cmd)
 		}
 		// programs checks every file that has the name of a program, and counts them.

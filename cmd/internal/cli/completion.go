@@ -143,7 +143,7 @@ func (l *completionLine) setTarget(o *option, value string) {
 		l.target.socket = filepath.Clean(value)
 	case "via":
 		l.target.via = value
-	case "place":
+	case "remote":
 		l.target.remote = value
 	}
 }
@@ -188,9 +188,9 @@ func (l *completionLine) placeholderValues(placeholder string) []completionItem 
 		return []completionItem{{string(workers.Landlock), "Linux without user namespaces"}}
 	case "SESSION":
 		return l.sessionItems()
-	case "PLACES":
-		found = append(l.placeholderValues("PLACE"), completionItem{word: allRemotes})
-	case "PLACE":
+	case "REMOTES":
+		found = append(l.placeholderValues("REMOTE"), completionItem{word: allRemotes})
+	case "REMOTE":
 		if all, err := userconfig.ReadRemotes(remotesFile()); err == nil {
 			for _, name := range append(slices.Sorted(maps.Keys(all)), userconfig.LocalRemote) {
 				found = append(found, completionItem{name, all[name].Command})

@@ -40,8 +40,8 @@ const (
 
 // Descriptions of the flags that say where the daemon is.
 const (
-	viaUsage    = "`COMMAND` the daemon is where this command leads, such as 'ssh gpu1' or 'docker exec -i box'; default TURNSTONE_VIA"
-	remoteUsage = "`PLACE` the daemon is at this place of places.toml, or here; default TURNSTONE_REMOTE"
+	viaUsage    = "`COMMAND` reach the daemon through this command, such as 'ssh gpu1' or 'docker exec -i box'; default TURNSTONE_VIA"
+	remoteUsage = "`REMOTE` use the daemon of this remote in remotes.toml, or here for the local one; default TURNSTONE_REMOTE"
 )
 
 // A daemonTarget is the choice of a daemon: on this machine, or at a place.
@@ -60,13 +60,13 @@ type daemonTarget struct {
 func (w *daemonTarget) addFlags(f *flag.FlagSet) {
 	f.StringVar(&w.socket, "socket", "", socketUsage)
 	f.StringVar(&w.via, "via", "", viaUsage)
-	f.StringVar(&w.remote, "place", "", remoteUsage)
+	f.StringVar(&w.remote, "remote", "", remoteUsage)
 }
 
 // resolveTarget completes the choice by the environment. It comes after the flags were parsed.
 func (w *daemonTarget) resolveTarget() error {
 	if w.via != "" && w.remote != "" {
-		return usageErrorf("use either --via or --place, not both")
+		return usageErrorf("use either --via or --remote, not both")
 	}
 	if w.via == "" && w.remote == "" {
 		w.via, w.remote = os.Getenv("TURNSTONE_VIA"), os.Getenv("TURNSTONE_REMOTE")
@@ -93,7 +93,7 @@ func (w *daemonTarget) localSocket() string { return cmp.Or(w.socket, client.Def
 
 // targetArgs are those that make the same choice in another process.
 func (w *daemonTarget) targetArgs() (all []string) {
-	for _, one := range []struct{ name, value string }{{"--place", w.remote}, {"--via", w.via}, {"--socket", w.socket}} {
+	for _, one := range []struct{ name, value string }{{"--remote", w.remote}, {"--via", w.via}, {"--socket", w.socket}} {
 		if one.value != "" {
 			all = append(all, one.name, one.value)
 		}
@@ -170,7 +170,7 @@ func findRemote(name string) (userconfig.Remote, error) {
 	if n := nearestName(name, names); n != "" {
 		hint = "did you mean " + n + "?"
 	} else if len(names) == 0 {
-		hint = "write [places." + name + "] and via = \"…\" into it"
+		hint = "write [remotes." + name + "] and via = \"…\" into it"
 	}
 	return p, usageErrorf("there is no place %q in %s; %s", name, remotesFile(), hint)
 }
@@ -200,15 +200,15 @@ func (w *daemonTarget) remoteDialer(ctx context.Context, name string, p userconf
 		way.StartDaemon = false // a daemon that a step of a job starts would end with the step
 		way.RetryUntil = known.Started.Add(max(p.Timeout, minJobTimeout))
 	}
-	if len(p.CleanupWords) > 0 {
+	if len(p.DiagnoseWords) > 0 {
 		way.DescribeFailure = func(ctx context.Context) string {
 			ctx, stop := context.WithTimeout(ctx, jobStatusTimeout)
 			defer stop()
-			said, err := commandOutput(ctx, p.FillWords(p.CleanupWords, known.Job))
+			said, err := commandOutput(ctx, p.FillWords(p.DiagnoseWords, known.Job))
 			if err != nil {
 				said = strings.TrimSpace(said + "\n" + err.Error())
 			}
-			return fmt.Sprintf("%s says: %s", p.FillWords(p.CleanupWords, known.Job)[0], said)
+			return fmt.Sprintf("%s says: %s", p.FillWords(p.DiagnoseWords, known.Job)[0], said)
 		}
 	}
 	return way, nil

@@ -25,7 +25,7 @@ const (
 // minAliveTimeout is the least that --alive takes.
 const minAliveTimeout = time.Second
 
-// newDialCommand is the far side of a place: what --via and --place run there.
+// newDialCommand is the far side of a place: what --via and --remote run there.
 func newDialCommand(f *flag.FlagSet) action {
 	socket := f.String("socket", "", socketUsage)
 	start := f.String("start", startAuto, "`auto|never` start a daemon if none answers; it ends after "+hours(daemonIdleTimeout)+" without use")

@@ -77,7 +77,7 @@ func (d *daemonFlags) addFlags(f *flag.FlagSet) {
 		return nil
 	})
 	d.daemonTarget.addFlags(f)
-	f.Var(&d.remotes, "places", remotesUsage)
+	f.Var(&d.remotes, "remotes", remotesUsage)
 	f.StringVar(&d.sessionPrefix, "name", "", "`NAME` the beginning of the names of sessions in the daemon; default the client and the directory")
 }
 
@@ -94,7 +94,7 @@ func (d *daemonFlags) resolveDaemon(web httpFlags) error {
 	d.startsDaemon = true
 	switch {
 	case (d.isRemote() || len(d.remotes) > 0) && web.address != "":
-		return usageErrorf("--http serves sessions of its own: start it at the place itself, or use --via, --place and --places without it")
+		return usageErrorf("--http serves sessions of its own: start it at the place itself, or use --via, --remote and --remotes without it")
 	case d.enabled && web.address != "":
 		return usageErrorf("use either --daemon or --http, not both")
 	case !d.enabled && (d.socket != "" || d.sessionPrefix != ""):

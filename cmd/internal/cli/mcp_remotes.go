@@ -15,13 +15,13 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// remotesUsage describes --places.
-const remotesUsage = "`PLACES` the agent may have sessions at these places, too, with names like gpu/main: names of places.toml with commas between them, or all. Other sessions are in the daemon here, which is started if needed, or where --place or --via lead"
+// remotesUsage describes --remotes.
+const remotesUsage = "`REMOTES` the agent may also have sessions at these remotes, with names like gpu/main: names in remotes.toml, separated by commas, or all. Other sessions are in the local daemon, which is started if needed, or where --remote or --via lead"
 
-// allRemotes is the value of --places for each place of the file.
+// allRemotes is the value of --remotes for each place of the file.
 const allRemotes = "all"
 
-// remotesFlag is the value of --places.
+// remotesFlag is the value of --remotes.
 type remotesFlag []string
 
 func (p *remotesFlag) String() string { return strings.Join(*p, ",") }
@@ -41,15 +41,15 @@ func (p *remotesFlag) resolveNames(usual *daemonTarget) error {
 	var names []string
 	for _, name := range *p {
 		if name == userconfig.LocalRemote && usual.isRemote() {
-			return usageErrorf("--places here: the sessions of --place and --via have the names without a place; leave those out, and add the place to --places")
+			return usageErrorf("--remotes here: the sessions of --remote and --via have the names without a place; leave those out, and add the place to --remotes")
 		}
 		if name == allRemotes {
 			all, err := userconfig.ReadRemotes(remotesFile())
 			if err != nil {
-				return usageErrorf("--places all: %v", err)
+				return usageErrorf("--remotes all: %v", err)
 			}
 			if len(all) == 0 {
-				return usageErrorf("--places all: there is no place in %s", remotesFile())
+				return usageErrorf("--remotes all: there is no place in %s", remotesFile())
 			}
 			names = append(names, slices.Sorted(maps.Keys(all))...)
 			continue

@@ -75,7 +75,7 @@ func newRecoverCommand(f *flag.FlagSet) action {
 		case !slices.Contains([]string{"script", "notebook", "text"}, o.to):
 			return statusUsage, usageErrorf("--to %s: use script, notebook or text", o.to)
 		case asks && *dir != "":
-			return statusUsage, usageErrorf("--session-dir is for files of this machine: the daemon that --via, --place or --socket lead to knows its own")
+			return statusUsage, usageErrorf("--session-dir is for files of this machine: the daemon that --via, --remote or --socket lead to knows its own")
 		case asks:
 			return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
 				lost, err := remoteCrashedSessions(ctx, c)

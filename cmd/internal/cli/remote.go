@@ -19,7 +19,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/transportcmd"
 )
 
-// The words of repl place.
+// The words of repl remote.
 const (
 	actionList    = "list"
 	actionCheck   = "check"
@@ -32,15 +32,15 @@ const checkRoundTrips = 5
 
 // newRemoteCommand shows the places, and what is wrong with one.
 func newRemoteCommand(f *flag.FlagSet) action {
-	via := f.String("via", "", "`COMMAND` check, install, forget: of a place that has no name")
-	dir := f.String("dir", "", "`DIR` install: a directory there, before the usual ones")
+	via := f.String("via", "", "`COMMAND` check, install, forget: a remote that has no name")
+	dir := f.String("dir", "", "`DIR` install: try this directory there first")
 	asJSON := f.Bool("json", false, "list: print JSON, for programs")
 	return func(s streams, args []string) (int, error) {
 		words, err := parseInterspersed(f, args)
 		if err != nil {
 			return statusUsage, err
 		}
-		const use = "use repl place list, check PLACE, install PLACE, or forget PLACE"
+		const use = "use repl remote list, check REMOTE, install REMOTE, or forget REMOTE"
 		switch {
 		case len(words) == 1 && words[0] == actionList:
 			return listRemotes(s, *asJSON)
@@ -49,7 +49,7 @@ func newRemoteCommand(f *flag.FlagSet) action {
 		}
 		w := daemonTarget{via: *via, remote: strings.Join(words[1:], ""), isAttended: true}
 		if (w.via == "") == (w.remote == "") {
-			return statusUsage, usageErrorf("place %s needs the name of a place, or --via COMMAND; repl place list shows the names", words[0])
+			return statusUsage, usageErrorf("remote %s needs the name of a remote, or --via COMMAND; repl remote list shows the names", words[0])
 		}
 		switch words[0] {
 		case actionForget:
@@ -61,7 +61,7 @@ func newRemoteCommand(f *flag.FlagSet) action {
 	}
 }
 
-// A remoteEntry is a place as repl place list --json has it.
+// A remoteEntry is a place as repl remote list --json has it.
 type remoteEntry struct {
 	Name string `json:"name"`
 	Via  string `json:"via"`
@@ -85,11 +85,11 @@ func listRemotes(s streams, asJSON bool) (int, error) {
 		return statusDone, printJSON(s.out, entries)
 	}
 	if len(entries) == 0 {
-		fmt.Fprintf(s.err, "repl: no place has a name: write [places.NAME] and via = \"ssh HOST\" into %s\n", remotesFile())
+		fmt.Fprintf(s.err, "repl: no remotes; write [remotes.NAME] and via = \"ssh HOST\" into %s\n", remotesFile())
 		return statusDone, nil
 	}
 	w := tabwriter.NewWriter(s.out, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(w, "PLACE\tJOB\tPROGRAM\tVIA")
+	fmt.Fprintln(w, "REMOTE\tJOB\tPROGRAM\tVIA")
 	for _, e := range entries {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", e.Name, cmp.Or(e.Job, "-"), cmp.Or(all[e.Name].Program, e.Program, "repl"), e.Via)
 	}
@@ -111,7 +111,7 @@ func forgetRemote(s streams, w *daemonTarget) (int, error) {
 	return statusDone, err
 }
 
-// ---- repl place check
+// ---- repl remote check
 
 // remoteCheck prints the steps of a check.
 type remoteCheck struct {
@@ -151,12 +151,12 @@ func checkRemote(s streams, w *daemonTarget) (int, error) {
 		}
 		c.printStep("place", w.remote+" in "+remotesFile())
 		if known, err := userconfig.ReadRemoteState(stateDir(), w.remote); err != nil {
-			return c.printFailure("job", err, "repl place forget "+w.remote)
+			return c.printFailure("job", err, "repl remote forget "+w.remote)
 		} else if p.NeedsJob() && known.Job == "" {
 			c.printNote("job", "none is started; the first command for this place starts one by "+p.Start)
 			return statusDone, nil
 		} else if p.NeedsJob() {
-			c.printNote("job", known.Job+" is remembered; repl place forget "+w.remote+" has the next command start another")
+			c.printNote("job", known.Job+" is remembered; repl remote forget "+w.remote+" has the next command start another")
 		}
 	}
 	way, err := w.dialer(ctx)
@@ -224,7 +224,7 @@ func hintFor(way *client.Command, err error, w *daemonTarget) string {
 	ended, ok := errors.AsType[*client.CommandError](err)
 	switch {
 	case ok && ended.NoProgram:
-		return "repl place install" + w.remoteArg() + " brings it there; or name one that is there, repl = \"/path/of/repl\" in " + remotesFile()
+		return "repl remote install" + w.remoteArg() + " brings it there; or name one that is there, repl = \"/path/of/repl\" in " + remotesFile()
 	case ok && ended.Status == 255 && ssh:
 		return "run " + transportcmd.JoinWords(way.Prefix) + " true once at a terminal: it shows what ssh asks or refuses"
 	case ok && ended.Status == 0:

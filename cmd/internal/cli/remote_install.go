@@ -90,7 +90,7 @@ func (d remoteInstall) installProgram(ctx context.Context) (install.InstalledPro
 func (w *daemonTarget) setInstaller(way *client.Command, p userconfig.Remote, key string, known userconfig.RemoteState) {
 	watched := way.Terminal != nil && way.Stderr != nil
 	d := remoteInstall{command: way, remoteKey: key, terminal: way.Terminal, notes: os.Stderr}
-	install := "repl place install" + w.remoteArg()
+	install := "repl remote install" + w.remoteArg()
 	way.InstallProgram = func(ctx context.Context) (string, error) {
 		switch {
 		case p.Program != "":
@@ -166,7 +166,7 @@ func (w *daemonTarget) remoteKey() string {
 	return viaKey(words)
 }
 
-// remoteArg is the place as an argument of repl place, with a space before it.
+// remoteArg is the place as an argument of repl remote, with a space before it.
 func (w *daemonTarget) remoteArg() string {
 	if w.remote != "" {
 		return " " + w.remote

@@ -67,8 +67,8 @@ func allCommands() []command {
 		{group: ours, name: "detach", args: "[CLIENT]", summary: "end the connection of a client; its turns go on", details: "repl clients names the CLIENTs.", newAction: newDetachCommand},
 		{group: ours, name: "ctl", args: "status|pause|resume|drain|stop", summary: "the daemon itself", details: ctlText, newAction: newCtlCommand},
 		{group: ours, name: "service", args: "install|uninstall|print [systemd|launchd]", summary: "let systemd or launchd start repl serve", details: "print also takes the name of a manager of another system.", newAction: newServiceCommand},
-		{group: ours, name: "place", args: "list|check|install|forget [PLACE]", summary: "daemons on other machines and in containers", details: remoteText, newAction: newRemoteCommand},
-		{group: more, name: "dial", summary: "what --via and --place run on the far side", details: dialText, newAction: newDialCommand},
+		{group: ours, name: "remote", args: "list|check|install|forget [REMOTE]", summary: "daemons on other machines and in containers", details: remoteText, newAction: newRemoteCommand},
+		{group: more, name: "dial", summary: "what --via and --remote run at the remote end", details: dialText, newAction: newDialCommand},
 		{group: agents, name: "mcp", summary: "an MCP server on standard input and output, or over HTTP", details: "Without --lang it offers all languages.", newAction: newMCPCommand},
 		{group: agents, name: "install", args: "[CLIENT ...]", summary: "make a client start repl mcp", details: installText(), newAction: newInstallCommand, argValues: installClientNames},
 		{group: agents, name: "jupyter", args: "install|list|remove|kernel [KERNEL ...]", summary: "sessions in JupyterLab, VS Code, nbclient and papermill", details: jupyterText, newAction: newJupyterCommand},
@@ -107,13 +107,14 @@ Input of others is shown with their names, and they see yours.`
 where there is a screen. Only this machine reaches the page. It ends with
 Ctrl-C; the sessions go on.`
 
-	remoteText = `A place is where a daemon is, reached by a command such as ssh gpu1 or
-docker exec -i box. places.toml in the configuration directory names them.
+	remoteText = `A remote is a daemon elsewhere, reached through a command such as ssh gpu1 or
+docker exec -i box. remotes.toml in the configuration directory names them.
 
-list     the places
-check    each step of the way to one, with its time and what to do
-install  bring this program there, by the same command
-forget   what is remembered of one: its job, and where repl was installed there`
+list     list the remotes
+check    test each step of the connection to one, and say how long it took and
+         what to do if it fails
+install  copy this program there, over the same connection
+forget   forget its job, and where repl was installed there`
 
 	dialText = `It reaches the daemon of this machine, or starts one. Then standard input and
 output are the daemon's protocol. repl COMMAND --via 'ssh gpu1' runs it there.`
@@ -123,7 +124,7 @@ its output. With FILE, its name or the path that was said, it writes that file.
 Files that code writes elsewhere are not among them.`
 
 	recoverText = `A session is lost when its daemon or server was killed. With its NAME, this
-writes its inputs, so that you can run them again. With --via, --place or
+writes its inputs, so that you can run them again. With --via, --remote or
 --socket the daemon there is asked, otherwise the files of this machine.`
 
 	ctlText = `status   describe the daemon

@@ -47,9 +47,9 @@ func (s *sessions) splitRemote(name string) (prefix, own string, err error) {
 // remoteNotAllowed says that the user does not allow a remote, and which ones they allow.
 func remoteNotAllowed(remote string, allowed []string) string {
 	if len(allowed) == 0 {
-		return "the user allows no other remotes (repl mcp --places): use a name without a slash"
+		return "the user allows no other remotes (repl mcp --remotes): use a name without a slash"
 	}
-	return fmt.Sprintf("%q is not among the remotes that the user allows (repl mcp --places): %s", remote, joinNames(allowed, "and", ""))
+	return fmt.Sprintf("%q is not among the remotes that the user allows (repl mcp --remotes): %s", remote, joinNames(allowed, "and", ""))
 }
 
 // describeRemotes describes the sessions on all remotes of the backend, which it asks

@@ -175,7 +175,7 @@ func TestRemotes(t *testing.T) {
 				"main":      {"", `unknown session "main"; existing sessions: main;`, []string{"main", "here"}},
 				"hpc/main":  {"", "hpc/main in a cannot", []string{"hpc/main"}}, // in a language with a runtime here
 				"gpu/x":     {"", `unknown session "gpu/x"; existing sessions: gpu/main;`, []string{"gpu/x", "gpu"}},
-				"lab/main":  {"a", `"lab" is not among the remotes that the user allows (repl mcp --places): gpu and hpc`, nil},
+				"lab/main":  {"a", `"lab" is not among the remotes that the user allows (repl mcp --remotes): gpu and hpc`, nil},
 				"/main":     {"a", `"" is not among the remotes`, nil},
 				"gpu/":      {"a", `session "gpu/" lacks a name after the remote: use "gpu/main"`, nil},
 			} {
@@ -198,7 +198,7 @@ func TestRemotes(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			h := &listOnlyBackend{remotes: []string{"gpu"}}
 			call := newToolCaller(t, h, "a", "b")
-			if got := call("repl", map[string]any{"input": "1", "session": "hpc/main"}); !strings.Contains(got, "the user allows no other remotes (repl mcp --places): use a name without a slash") {
+			if got := call("repl", map[string]any{"input": "1", "session": "hpc/main"}); !strings.Contains(got, "the user allows no other remotes (repl mcp --remotes): use a name without a slash") {
 				t.Errorf("got %s", got)
 			}
 			h.wantAsked(t)

@@ -57,7 +57,7 @@ const (
 // RemotesFile returns the path of the user's file of remotes, places.toml next to sandbox.toml, or
 // "" without a home directory.
 func RemotesFile(getenv func(string) string) string {
-	return configPath(getenv, "places.toml")
+	return configPath(getenv, "remotes.toml")
 }
 
 // remoteName matches words that mean the same to every shell, and that a session's name can follow.
@@ -74,19 +74,19 @@ func ReadRemotes(path string) (map[string]Remote, error) {
 		return nil, err
 	}
 	var file struct {
-		Places map[string]Remote `toml:"places"`
+		Remotes map[string]Remote `toml:"remotes"`
 	}
 	d := toml.NewDecoder(bytes.NewReader(text)).DisallowUnknownFields()
 	if err := d.Decode(&file); err != nil {
 		return nil, fmt.Errorf("%s, %s%s", path, errorPosition(err), suggestSetting(err))
 	}
-	for name, p := range file.Places {
+	for name, p := range file.Remotes {
 		if err := p.parse(name); err != nil {
-			return nil, fmt.Errorf("%s, line %d: %w", path, findLine(text, "[places."+name), err)
+			return nil, fmt.Errorf("%s, line %d: %w", path, findLine(text, "[remotes."+name), err)
 		}
-		file.Places[name] = p
+		file.Remotes[name] = p
 	}
-	return file.Places, nil
+	return file.Remotes, nil
 }
 
 // suggestSetting suggests the known setting closest to an unknown one.
@@ -135,7 +135,7 @@ func (p *Remote) parse(name string) (err error) {
 		return fmt.Errorf("dir of %s: %q: use an absolute path on the remote", name, p.Dir)
 	case p.ConnectTimeout != "":
 		if p.Timeout, err = time.ParseDuration(p.ConnectTimeout); err != nil || p.Timeout < time.Second || p.Timeout > 24*time.Hour {
-			return fmt.Errorf("wait of %s: %q: use a time from 1s to 24h, such as 10m", name, p.ConnectTimeout)
+			return fmt.Errorf("connect-timeout of %s: %q: use a time from 1s to 24h, such as 10m", name, p.ConnectTimeout)
 		}
 	}
 	for _, c := range []struct {
@@ -145,7 +145,7 @@ func (p *Remote) parse(name string) (err error) {
 	}{
 		{"via", p.Command, &p.Prefix, []string{JobPlaceholder}},
 		{"start", p.Start, &p.StartWords, []string{programPlaceholder, socketPlaceholder}},
-		{"after", p.Cleanup, &p.CleanupWords, []string{JobPlaceholder}},
+		{"diagnose", p.Diagnose, &p.DiagnoseWords, []string{JobPlaceholder}},
 	} {
 		if c.command == "" {
 			continue

@@ -37,16 +37,16 @@ func TestReadRemotes(t *testing.T) {
 	t.Run("reads every setting", func(t *testing.T) {
 		t.Parallel()
 		all, err := userconfig.ReadRemotes(writeRemotesFile(t, `
-[places.gpu]
+[remotes.gpu]
 via = "ssh gpu1"
-[places.hpc]
+[remotes.hpc]
 via = "srun --jobid={job} -n1"
 start = "sbatch --parsable hpc.sh {repl} {socket}"
-after = "scontrol show job {job}"
+diagnose = "scontrol show job {job}"
 repl = "/opt/repl"
 socket = "/scratch/s"
-wait = "10m"
-login = true
+connect-timeout = "10m"
+login-env = true
 `))
 		if err != nil {
 			t.Fatal(err)

@@ -41,7 +41,7 @@ func TestSandboxFileUnix(t *testing.T) {
 
 func TestRemotesFile_Mode(t *testing.T) {
 	t.Parallel()
-	path := writeRemotesFile(t, "[places.a]\nvia = \"ssh a\"\n")
+	path := writeRemotesFile(t, "[remotes.a]\nvia = \"ssh a\"\n")
 	if err := os.Chmod(path, 0o644); err != nil {
 		t.Fatal(err)
 	}
