@@ -325,7 +325,7 @@ func TestProgramFile(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				judge(t, script, "")
-				judge(t, script, " --turn-limit 1h")
+				judge(t, script, " --turn-timeout 1h")
 			})
 		}
 		for name, script := range alone {
@@ -394,12 +394,12 @@ func TestRTerminal(t *testing.T) {
 		h := newRHome(t)
 		path := h.writeFile(t, "asks.R", "n <- readline('n? ')\nprint(n)\nx <- readLines(stdin(), 1)\nof the file\nprint(x)\ncat(menu(c('a', 'b')), 'end\\n')\n")
 		wanted := "[1] \"bob\"\n[1] \"of the file\"\n\n1: a\n2: b\n\n2 end\n"
-		wantResult(t, h.runRepl(t, "bob\n2\n", "--turn-limit", "1h", path), result{wanted, "", 0})
+		wantResult(t, h.runRepl(t, "bob\n2\n", "--turn-timeout", "1h", path), result{wanted, "", 0})
 		wantResult(t, h.runRepl(t, "bob\n", "--lang", "r", "-e", "n <- readline('n? ')", "-e", "n"), result{"[1] \"bob\"\n", "", 0})
 		wantResult(t, h.runRepl(t, "n <- readline('n? ')\nn\n", "--lang", "r"), result{"[1] \"\"\n", "", 0})
 		t.Run("at a terminal", func(t *testing.T) {
 			t.Parallel()
-			p := h.startTerminal(t, "--turn-limit", "1h", path)
+			p := h.startTerminal(t, "--turn-timeout", "1h", path)
 			p.waitText("n? ")
 			p.typeKeys("eve\r")
 			p.waitText("[1] \"eve\"\r\n")

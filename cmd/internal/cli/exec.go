@@ -31,7 +31,7 @@ func newExecCommand(f *flag.FlagSet) action {
 	var c runtimeFlags
 	c.addInterpreterFlags(r.flags)
 	dir := r.flags.String("dir", "", "`DIR` the working directory of a session that exec makes; default this one, or elsewhere as the daemon has it")
-	cull := r.flags.Duration("cull-idle", 0, "`DURATION` close a session that exec makes after this time without use; 0 means as repl serve does")
+	idleTimeout := r.flags.Duration("session-idle-timeout", 0, "`DURATION` close a session that exec makes after this time without use; 0 means as repl serve does")
 	var confined sandboxFlags
 	confined.addFlags(r.flags)
 	var limits limitFlags
@@ -47,8 +47,8 @@ func newExecCommand(f *flag.FlagSet) action {
 		if *wait < 0 || *wait > 24*time.Hour {
 			return statusUsage, usageErrorf("--wait %s: use 0 to 24h", *wait)
 		}
-		if *cull < 0 || *cull > 0 && *cull < time.Second {
-			return statusUsage, usageErrorf("--cull-idle %s: use at least 1s, or 0 for the daemon's setting", *cull)
+		if *idleTimeout < 0 || *idleTimeout > 0 && *idleTimeout < time.Second {
+			return statusUsage, usageErrorf("--session-idle-timeout %s: use at least 1s, or 0 for the daemon's setting", *idleTimeout)
 		}
 		own, isOwn, err := worker.singleWorker(lang)
 		if err != nil {

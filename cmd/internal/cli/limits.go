@@ -23,7 +23,7 @@ func (l *limitFlags) addFlags(f *flag.FlagSet) {
 	f.IntVar(&l.CPUs, "cpus", 0, "`N` processors that the session may use at a time")
 	f.IntVar(&l.Files, "files", 0, "`N` files that each process may have open")
 	f.Var((*byteSize)(&l.Disk), "disk", "`SIZE` of what a session with a sandbox keeps in its /tmp and its copies of caches, and of each file that it writes, such as 2G")
-	f.DurationVar(&l.Turn, "turn-limit", 0, "`DURATION` after which an input is interrupted, such as 30m")
+	f.DurationVar(&l.Turn, "turn-timeout", 0, "`DURATION` after which an input is interrupted, such as 30m")
 }
 
 // totalMemory is what all sessions may use together: three quarters of the machine, or as much

@@ -37,7 +37,7 @@ func (w *httpFlags) addFlags(f *flag.FlagSet) {
 	f.StringVar(&w.address, "http", "", "`ADDRESS:PORT` serve any number of clients over HTTP instead; they need the token in the file")
 	f.StringVar(&w.tokenFile, "token-file", "", "`FILE` the file of the token; it is made once")
 	f.Var(&w.hosts, "http-host", "`NAME` another name by which clients call this host; it also allows an address of the network")
-	f.DurationVar(&w.idleTimeout, "idle", mcptransport.DefaultIdleTimeout, "`DURATION` end sessions after this time without use; at least "+hours(mcpserver.MinIdleTimeout))
+	f.DurationVar(&w.idleTimeout, "session-idle-timeout", mcptransport.DefaultIdleTimeout, "`DURATION` end sessions after this time without use; at least "+hours(mcpserver.MinIdleTimeout))
 }
 
 // validateHTTP checks the choice, as far as that needs no network.
@@ -46,7 +46,7 @@ func (w *httpFlags) validateHTTP(f *flag.FlagSet) error {
 		var stray error
 		f.Visit(func(given *flag.Flag) {
 			switch given.Name {
-			case "token-file", "http-host", "idle":
+			case "token-file", "http-host", "session-idle-timeout":
 				stray = usageErrorf("--%s is for serving over HTTP: add --http 127.0.0.1:PORT", given.Name)
 			}
 		})
@@ -57,7 +57,7 @@ func (w *httpFlags) validateHTTP(f *flag.FlagSet) error {
 		return usageErrorf("--http needs an address and a port, such as 127.0.0.1:8765, not %q", w.address)
 	}
 	if w.idleTimeout < mcpserver.MinIdleTimeout {
-		return usageErrorf("--idle must be %s or more, longer than a call may take, not %s", mcpserver.MinIdleTimeout, w.idleTimeout)
+		return usageErrorf("--session-idle-timeout must be %s or more, longer than a call may take, not %s", mcpserver.MinIdleTimeout, w.idleTimeout)
 	}
 	for _, h := range w.hosts {
 		if h == "" || strings.ContainsAny(h, ":/ ") {

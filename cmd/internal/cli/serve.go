@@ -46,8 +46,8 @@ func newServeCommand(f *flag.FlagSet) action {
 	f.StringVar(&o.socket, "socket", client.DefaultSocket(os.Getenv), socketUsage)
 	f.StringVar(&o.sessionDir, "session-dir", "", sessionDirUsage)
 	o.log.addFlagsWithDefault(f, "default "+logEnv+", or standard error and "+daemonLogName+" in the user's state directory")
-	f.DurationVar(&o.idleExitTimeout, "idle-exit", 0, "`DURATION` end after this time without use; 0 is never")
-	f.DurationVar(&o.sessionIdleTimeout, "cull-idle", 0, "`DURATION` close sessions after this time without use; 0 is never")
+	f.DurationVar(&o.idleExitTimeout, "daemon-idle-timeout", 0, "`DURATION` end after this time without use; 0 is never")
+	f.DurationVar(&o.sessionIdleTimeout, "session-idle-timeout", 0, "`DURATION` close sessions after this time without use; 0 is never")
 	f.IntVar(&o.maxSessions, "max-sessions", supervisor.DefaultMaxSessions, fmt.Sprintf("`N` how many sessions there may be; at most %d", daemon.MaxSessions))
 	f.Var(&o.memory, "memory", "`SIZE` of memory that all sessions may use together; without it three quarters of the machine's")
 	f.IntVar(&o.processes, "processes", 0, "`N` processes that all sessions may have together, with their threads")
@@ -63,7 +63,7 @@ func newServeCommand(f *flag.FlagSet) action {
 		if err := requireNoArgs(f); err != nil {
 			return statusUsage, err
 		}
-		for name, d := range map[string]time.Duration{"idle-exit": o.idleExitTimeout, "cull-idle": o.sessionIdleTimeout} {
+		for name, d := range map[string]time.Duration{"daemon-idle-timeout": o.idleExitTimeout, "session-idle-timeout": o.sessionIdleTimeout} {
 			if d < 0 || d > 0 && d < time.Second {
 				return statusUsage, usageErrorf("--%s %s: use at least 1s, or 0 for never", name, d)
 			}

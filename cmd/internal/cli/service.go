@@ -24,7 +24,7 @@ const serviceIdleTimeout = 24 * time.Hour
 // newServiceCommand lets a service manager start repl serve.
 func newServiceCommand(f *flag.FlagSet) action {
 	socket := f.String("socket", "", "`PATH` where the daemon listens; default the usual place")
-	idleExit := f.Duration("idle-exit", serviceIdleTimeout, "`DURATION` the daemon ends after this time without use; 0 is never")
+	idleExit := f.Duration("daemon-idle-timeout", serviceIdleTimeout, "`DURATION` the daemon ends after this time without use; 0 is never")
 	dryRun := f.Bool("dry-run", false, "only say what would be done")
 	return func(s streams, args []string) (int, error) {
 		words, err := parseInterspersed(f, args)
@@ -38,7 +38,7 @@ func newServiceCommand(f *flag.FlagSet) action {
 			return statusUsage, usageErrorf("service %s takes no argument %q", words[0], words[len(words)-1])
 		}
 		if *idleExit < 0 || *idleExit > 0 && *idleExit < time.Second {
-			return statusUsage, usageErrorf("--idle-exit %s: use at least 1s, or 0 for never", *idleExit)
+			return statusUsage, usageErrorf("--daemon-idle-timeout %s: use at least 1s, or 0 for never", *idleExit)
 		}
 		o := osservice.Options{IdleTimeout: *idleExit, Path: os.Getenv("PATH")}
 		if state := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(state) {

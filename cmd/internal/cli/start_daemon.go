@@ -27,7 +27,7 @@ const startTimeout = 30 * time.Second
 // ensureDaemon starts a daemon that ends by itself when nobody uses it, unless another caller was
 // faster.
 func ensureDaemon(ctx context.Context, socket string, notes io.Writer) error {
-	_, err := startDaemon(ctx, socket, detachedLogPath(notes), []string{"--idle-exit", daemonIdleTimeout.String()}, notes)
+	_, err := startDaemon(ctx, socket, detachedLogPath(notes), []string{"--daemon-idle-timeout", daemonIdleTimeout.String()}, notes)
 	if errors.Is(err, daemon.ErrServed) {
 		return nil
 	}

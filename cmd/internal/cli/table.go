@@ -144,7 +144,7 @@ Names of sessions come from the daemon, if one runs.`
 
 func execText() string {
 	return wrapText(fmt.Sprintf("The code comes from -e, or from standard input. --lang, --python, --r, "+
-		"--dir, --with and --cull-idle are for a session that exec makes; without --lang it is Python. The exit "+
+		"--dir, --with and --session-idle-timeout are for a session that exec makes; without --lang it is Python. The exit "+
 		"status is %d when the code is still running after --wait, %d when it waits for input. "+
 		"Ctrl-C interrupts the code, as a signal does that asks exec to end. After a hangup, when the terminal is closed or "+
 		"the login is lost, the code goes on in the session. At a terminal much output is shown without its middle, and a "+

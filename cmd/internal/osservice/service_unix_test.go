@@ -39,7 +39,7 @@ func TestFiles(t *testing.T) {
 		}
 		for file, lines := range map[int][]string{
 			0: {"ListenStream=%t/turnstone/daemon.sock", "SocketMode=0600", "DirectoryMode=0700", "WantedBy=sockets.target"},
-			1: {`ExecStart="/opt/a b/100%%/repl" serve --quiet --idle-exit 1h0m0s`, `Environment="PATH=/bin:/x\"y"`, `Environment="XDG_STATE_HOME=/srv/a da/state"`,
+			1: {`ExecStart="/opt/a b/100%%/repl" serve --quiet --daemon-idle-timeout 1h0m0s`, `Environment="PATH=/bin:/x\"y"`, `Environment="XDG_STATE_HOME=/srv/a da/state"`,
 				"Restart=on-failure", "RestartPreventExitStatus=2 3", "SuccessExitStatus=143", "Requires=turnstone.socket"},
 		} {
 			for _, line := range lines {
@@ -52,7 +52,7 @@ func TestFiles(t *testing.T) {
 			t.Errorf("got %s", files[1].Path)
 		}
 		files, _ = findManager(t, "systemd").Files(osservice.UserDirs{Config: "/c"}, osservice.Options{Executable: "/repl", Socket: "/50%/s"})
-		if files[0].Path != "/c/systemd/user/turnstone.socket" || !strings.Contains(files[0].Content, "\nListenStream=/50%%/s\n") || strings.Contains(files[1].Content, "idle-exit") {
+		if files[0].Path != "/c/systemd/user/turnstone.socket" || !strings.Contains(files[0].Content, "\nListenStream=/50%%/s\n") || strings.Contains(files[1].Content, "daemon-idle-timeout") {
 			t.Errorf("got %+v", files)
 		}
 	})

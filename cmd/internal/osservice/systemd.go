@@ -28,7 +28,7 @@ func newSystemd() Manager {
 				socket = escapeSpecifiers(socket)
 			}
 			if o.IdleTimeout > 0 {
-				serve = append(serve, "--idle-exit", o.IdleTimeout.String())
+				serve = append(serve, "--daemon-idle-timeout", o.IdleTimeout.String())
 			}
 			environment := ""
 			for _, v := range o.environment() {
