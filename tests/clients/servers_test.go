@@ -137,7 +137,7 @@ func TestServers(t *testing.T) {
 				for _, s := range steps {
 					calls = append(calls, s.callIn(p))
 				}
-				m := a.runAgentIn(t, p, agentOptions{timeoutSeconds: 100, server: append(referenceServers(t, p), "--ask", "no")}, calls...)
+				m := a.runAgentIn(t, p, agentOptions{timeoutSeconds: 100, server: append(referenceServers(t, p), "--ask-permission", "no")}, calls...)
 				for i, s := range steps {
 					s.checkReply(t, m.seenResults()[i].text)
 				}

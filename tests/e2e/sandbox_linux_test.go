@@ -71,7 +71,7 @@ func TestSandbox(t *testing.T) {
 		if fileExists(filepath.Join(outside, "file")) {
 			t.Error("a session with a sandbox wrote outside of its workspace")
 		}
-		if got := h.runRepl(t, "", "--sandbox", "workspace", "--writable", outside, "-e", writeProbeCode); got.stdout != "written written None\n" || !fileExists(filepath.Join(outside, "file")) {
+		if got := h.runRepl(t, "", "--sandbox", "workspace", "--allow-write", outside, "-e", writeProbeCode); got.stdout != "written written None\n" || !fileExists(filepath.Join(outside, "file")) {
 			t.Errorf("got %v", got)
 		}
 		h.wantNothingLeft(t)
@@ -85,11 +85,11 @@ func TestSandbox(t *testing.T) {
 			want string
 		}{
 			{[]string{"--sandbox", "strict"}, "there is read-only, workspace and full"},
-			{[]string{"--writable", h.dir}, "add --sandbox workspace"},
-			{[]string{"--sandbox", "workspace", "--writable", "there-is-none"}, "neither a directory nor a regular file"},
-			{[]string{"--readable", h.dir}, "add --sandbox workspace"},
-			{[]string{"--sandbox", "workspace", "--readable", "there-is-none"}, "neither a directory nor a regular file"},
-			{[]string{"--sandbox", "workspace", "--home", "all"}, "use documents or tools"},
+			{[]string{"--allow-write", h.dir}, "add --sandbox workspace"},
+			{[]string{"--sandbox", "workspace", "--allow-write", "there-is-none"}, "neither a directory nor a regular file"},
+			{[]string{"--allow-read", h.dir}, "add --sandbox workspace"},
+			{[]string{"--sandbox", "workspace", "--allow-read", "there-is-none"}, "neither a directory nor a regular file"},
+			{[]string{"--sandbox", "workspace", "--home-access", "all"}, "use documents or tools"},
 			{[]string{"--sandbox", "workspace", "--network", "some"}, "use none, list or full"},
 			{[]string{"--allow-host", "example.org"}, "add --sandbox workspace"},
 			{[]string{"--sandbox", "workspace", "--allow-host", "http://example.org"}, "is not a host"},
@@ -99,10 +99,10 @@ func TestSandbox(t *testing.T) {
 				t.Errorf("%v: got %v, want %q", row.args, got, row.want)
 			}
 		}
-		if got := h.runRepl(t, "", "--sandbox", "workspace", "--readable", "/", "-e", "1"); got.status != 1 || !strings.Contains(got.stderr, "cannot show /") {
+		if got := h.runRepl(t, "", "--sandbox", "workspace", "--allow-read", "/", "-e", "1"); got.status != 1 || !strings.Contains(got.stderr, "cannot show /") {
 			t.Errorf("got %v", got)
 		}
-		if got := h.runRepl(t, "", "--sandbox", "workspace", "--writable", "/", "-e", "1"); got.status != 1 || !strings.Contains(got.stderr, "cannot make / writable") {
+		if got := h.runRepl(t, "", "--sandbox", "workspace", "--allow-write", "/", "-e", "1"); got.status != 1 || !strings.Contains(got.stderr, "cannot make / writable") {
 			t.Errorf("got %v", got)
 		}
 	})
@@ -196,13 +196,13 @@ func TestSandbox(t *testing.T) {
 			}
 		}
 		shows("False False True False", "--sandbox", "workspace")
-		shows("True True True False", "--sandbox", "workspace", "--readable", filepath.Join(in, ".data"), "--readable", filepath.Join(in, ".later"))
-		shows("False False False False", "--sandbox", "workspace", "--home", "tools")
-		if got := h.runRepl(t, "", "--sandbox", "workspace", "--readable", filepath.Join(in, ".ssh"), "-e", "1"); got.status != 1 || !strings.Contains(got.stderr, "is hidden from sessions") {
+		shows("True True True False", "--sandbox", "workspace", "--allow-read", filepath.Join(in, ".data"), "--allow-read", filepath.Join(in, ".later"))
+		shows("False False False False", "--sandbox", "workspace", "--home-access", "tools")
+		if got := h.runRepl(t, "", "--sandbox", "workspace", "--allow-read", filepath.Join(in, ".ssh"), "-e", "1"); got.status != 1 || !strings.Contains(got.stderr, "is hidden from sessions") {
 			t.Errorf("keys: got %v", got)
 		}
 
-		h.writeSandboxSettings(t, "home = \"tools\"\nreadable = [\""+filepath.Join(in, "document")+"\"]\n")
+		h.writeSandboxSettings(t, "home-access = \"tools\"\nallow-read = [\""+filepath.Join(in, "document")+"\"]\n")
 		shows("False False True False", "--sandbox", "workspace")
 		p := h.startTerminal(t, "allow", "--always", "--dir", h.dir, "--read", filepath.Join(in, ".always"))
 		p.waitText("kept in")
@@ -278,22 +278,22 @@ func TestSandbox(t *testing.T) {
 			}
 			p.waitExit(status)
 		}
-		confined := []string{"--sandbox", "workspace", "--ask", "no"}
+		confined := []string{"--sandbox", "workspace", "--ask-permission", "no"}
 
 		for _, path := range []string{bin, "results"} {
-			got := h.runRepl(t, "", append(confined, "--writable", path, "-e", "1")...)
+			got := h.runRepl(t, "", append(confined, "--allow-write", path, "-e", "1")...)
 			if got.status == 0 || path == bin && !strings.Contains(got.stderr, "to allow it anyway, name it again: --accept "+shellword.Quote(bin)) || !strings.Contains(got.stderr, bin) {
-				t.Errorf("--writable %s: got %v", path, got)
+				t.Errorf("--allow-write %s: got %v", path, got)
 			}
 		}
-		writes("true false", append(confined, "--writable", bin, "--accept", bin)...)
-		h.writeSandboxSettings(t, "writable = [\""+profile+"\"]\naccept = [\""+profile+"\"]\n")
+		writes("true false", append(confined, "--allow-write", bin, "--confirm-write", bin)...)
+		h.writeSandboxSettings(t, "allow-write = [\""+profile+"\"]\nconfirm-write = [\""+profile+"\"]\n")
 		writes("false true", confined...)
-		h.writeSandboxSettings(t, "writable = [\""+profile+"\"]\n")
-		if got := h.runRepl(t, "", append(confined, "-e", "1")...); got.status == 0 || !strings.Contains(got.stderr, "--accept "+shellword.Quote(profile)) {
+		h.writeSandboxSettings(t, "allow-write = [\""+profile+"\"]\n")
+		if got := h.runRepl(t, "", append(confined, "-e", "1")...); got.status == 0 || !strings.Contains(got.stderr, "--confirm-write "+shellword.Quote(profile)) {
 			t.Errorf("in the file: got %v", got)
 		}
-		h.writeSandboxSettings(t, "[workspace.\""+h.dir+"\"]\nwritable = [\""+bin+"\"]\n")
+		h.writeSandboxSettings(t, "[workspace.\""+h.dir+"\"]\nallow-write = [\""+bin+"\"]\n")
 		if got := h.runRepl(t, "", append(confined, "-e", puts)...); !strings.Contains(got.stdout+got.stderr, "a path that you allowed is not given: "+timeline.QuoteName(bin)) || fileExists(filepath.Join(bin, "x")) {
 			t.Errorf("kept without a second name: got %v", got)
 		}
@@ -308,11 +308,11 @@ func TestSandbox(t *testing.T) {
 		h.writeSandboxSettings(t, "")
 		h.startDaemon(t)
 		running := []string{"exec", "main"}
-		writes("false false", append(running, "--sandbox", "workspace", "--ask", "no", "--dir", h.dir)...)
+		writes("false false", append(running, "--sandbox", "workspace", "--ask-permission", "no", "--dir", h.dir)...)
 		types("yes", profile+" is where programs keep", 1, "main", "--write", profile)
 		types(profile, "", 0, "main", "--write", profile)
 		writes("false true", running...)
-		types("", "", 0, "main", "--write", bin, "--accept", bin)
+		types("", "", 0, "main", "--write", bin, "--confirm-write", bin)
 		writes("true true", running...)
 	})
 }
@@ -336,7 +336,7 @@ func TestSandboxReport(t *testing.T) {
 		skipWithoutCacheCopies(t)
 		t.Parallel()
 		h, outside := newSandboxHome(t)
-		h.writeSandboxSettings(t, "sandbox = \"read-only\"\nwritable = [\""+outside+"\"]\nallow-host = [\"a.org\"]\n")
+		h.writeSandboxSettings(t, "sandbox = \"read-only\"\nallow-write = [\""+outside+"\"]\nallow-host = [\"a.org\"]\n")
 		for _, row := range []struct {
 			args        []string
 			holds, text string

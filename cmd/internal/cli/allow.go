@@ -38,7 +38,7 @@ func newAllowCommand(f *flag.FlagSet) action {
 	var a grantFlags
 	f.StringVar(&a.write, "write", "", "`PATH` the session may write this directory or file")
 	f.StringVar(&a.read, "read", "", "`PATH` the session sees this directory or file of your home directory or /tmp")
-	f.StringVar(&a.accept, "accept", "", "`REALPATH` the real path of --write, repeated to confirm that programs outside the sandbox may run or read what is written there")
+	f.StringVar(&a.accept, "confirm-write", "", "`REALPATH` the real path of --write, repeated to confirm that programs outside the sandbox may run or read what is written there")
 	f.StringVar(&a.host, "host", "", "`HOST` the session may reach it: example.org, *.example.org or example.org:443")
 	f.StringVar(&a.call, "call", "", "`TOOL` the session may call it: github.search_issues, or 'github.*' for all that are not destructive")
 	f.BoolVar(&a.always, "always", false, "also later sessions of this workspace")
@@ -86,7 +86,7 @@ func (a *grantFlags) validateArgs(given []string) error {
 	case a.countRights() > 1:
 		return usageErrorf("give --read, --write, --host and --call one after the other")
 	case a.accept != "" && a.write == "":
-		return usageErrorf("--accept goes with --write")
+		return usageErrorf("--confirm-write goes with --write")
 	case a.refuse && (a.countRights() > 0 || a.always):
 		return usageErrorf("--no refuses what the session asks, and goes with nothing else")
 	case len(given) == 0 && !(a.countRights() > 0 && a.always):
@@ -109,7 +109,7 @@ func (a *grantFlags) parseGrant() (g session.Grant, err error) {
 		g.Write, err = a.resolvePath("--write", a.write)
 	}
 	if a.accept != "" && err == nil {
-		g.Accept, err = a.resolvePath("--accept", a.accept)
+		g.Accept, err = a.resolvePath("--confirm-write", a.accept)
 	}
 	return g, err
 }

@@ -47,7 +47,7 @@ func (c probePolicy) serverArgs(place string) []string {
 	case c.sandbox != nil:
 		args := []string{"--sandbox", string(c.sandbox.Level), "--network", string(c.sandbox.Network)}
 		if c.sandbox.AcceptMechanism != "" {
-			args = append(args, "--sandbox-accept", string(c.sandbox.AcceptMechanism))
+			args = append(args, "--sandbox-fallback", string(c.sandbox.AcceptMechanism))
 		}
 		return args
 	}

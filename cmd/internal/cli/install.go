@@ -213,7 +213,7 @@ func (c *runtimeFlags) serverArgs(f *flag.FlagSet) ([]string, error) {
 		if chosen.Lookup(given.Name) == nil || value == "" {
 			return
 		}
-		if _, e := os.Stat(value); e == nil && !slices.Contains([]string{"lang", "sandbox", "sandbox-accept", "network", "ask", "memory", "processes", "cpus", "files", "disk", "turn-timeout"}, given.Name) {
+		if _, e := os.Stat(value); e == nil && !slices.Contains([]string{"lang", "sandbox", "sandbox-fallback", "home-access", "network", "ask-permission", "memory", "processes", "cpus", "files", "disk", "turn-timeout"}, given.Name) {
 			value, e = filepath.Abs(value)
 			err = errors.Join(err, e)
 		}

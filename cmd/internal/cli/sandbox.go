@@ -41,12 +41,12 @@ func (d *pathListFlag) Set(dir string) error {
 
 func (c *sandboxFlags) addFlags(f *flag.FlagSet) {
 	f.StringVar(&c.level, "sandbox", string(workers.Full), "`LEVEL` what the session may write: read-only, workspace (its directory), or full, which is no sandbox")
-	f.Var(&c.writable, "writable", "`PATH` one more directory or file that a session with a sandbox may write")
-	f.Var(&c.acceptedPaths, "accept", "`REALPATH` the real path of a --writable, repeated to confirm that programs outside the sandbox may run or read what is written there, such as in a directory of your PATH")
-	f.Var(&c.readable, "readable", "`PATH` one more directory or file that a session with a sandbox sees, of your home directory or /tmp")
-	f.StringVar(&c.home, "home", string(workers.HomeDocuments), "`documents|tools` what a session with a sandbox sees of your home directory: documents (names without a dot), toolchains and caches, or without the documents")
-	f.StringVar(&c.acceptMechanism, "sandbox-accept", "", "`MECHANISM` a weaker sandbox to take where the usual one cannot be had: landlock, on Linux without user namespaces")
-	f.StringVar(&c.ask, "ask", askYes, "`yes|no` hold what a sandbox refuses and a person could allow, and ask; without anybody to ask it is refused at once")
+	f.Var(&c.writable, "allow-write", "`PATH` one more directory or file that a session with a sandbox may write")
+	f.Var(&c.acceptedPaths, "confirm-write", "`REALPATH` the real path of a --allow-write, repeated to confirm that programs outside the sandbox may run or read what is written there, such as in a directory of your PATH")
+	f.Var(&c.readable, "allow-read", "`PATH` one more directory or file that a session with a sandbox sees, of your home directory or /tmp")
+	f.StringVar(&c.home, "home-access", string(workers.HomeDocuments), "`documents|tools` what a session with a sandbox sees of your home directory: documents (names without a dot), toolchains and caches, or without the documents")
+	f.StringVar(&c.acceptMechanism, "sandbox-fallback", "", "`MECHANISM` a weaker sandbox to take where the usual one cannot be had: landlock, on Linux without user namespaces")
+	f.StringVar(&c.ask, "ask-permission", askYes, "`yes|no` hold what a sandbox refuses and a person could allow, and ask; without anybody to ask it is refused at once")
 	f.StringVar(&c.network, "network", string(workers.NetworkList), "`NETWORK` of a session with a sandbox: list (the hosts of --allow-host, and those that a person allows), none but its own loopback, or full")
 	f.Var(&c.hosts, "allow-host", "`HOST` a host of the network that a session with a sandbox may reach, by any program and at any TCP port: example.org, *.example.org, example.org:5432, an address, or packages for the registries of pip, uv, npm and R")
 }
@@ -73,20 +73,20 @@ func (c *sandboxFlags) buildSandbox(f *flag.FlagSet) (*workers.Sandbox, error) {
 		return nil, usageErrorf("%s: %v", c.valueOrigin(f, "sandbox"), err)
 	}
 	if level == workers.Full {
-		if len(c.writable) > 0 || len(c.acceptedPaths) > 0 || len(c.readable) > 0 || len(c.hosts) > 0 || isFlagSet(f, "home") || isFlagSet(f, "network") || isFlagSet(f, "ask") || isFlagSet(f, "sandbox-accept") {
-			return nil, usageErrorf("--writable, --accept, --readable, --home, --network, --allow-host, --ask and --sandbox-accept are for sessions with a sandbox: add --sandbox workspace")
+		if len(c.writable) > 0 || len(c.acceptedPaths) > 0 || len(c.readable) > 0 || len(c.hosts) > 0 || isFlagSet(f, "home-access") || isFlagSet(f, "network") || isFlagSet(f, "ask-permission") || isFlagSet(f, "sandbox-fallback") {
+			return nil, usageErrorf("--allow-write, --confirm-write, --allow-read, --home-access, --network, --allow-host, --ask-permission and --sandbox-fallback are for sessions with a sandbox: add --sandbox workspace")
 		}
 		return nil, nil
 	}
 	if c.ask != askYes && c.ask != askNo {
-		return nil, usageErrorf("%s %s: use yes or no", c.valueOrigin(f, "ask"), c.ask)
+		return nil, usageErrorf("%s %s: use yes or no", c.valueOrigin(f, "ask-permission"), c.ask)
 	}
 	accept, err := workers.ParseSandboxMechanism(c.acceptMechanism)
 	if err != nil {
-		return nil, usageErrorf("%s: %v", c.valueOrigin(f, "sandbox-accept"), err)
+		return nil, usageErrorf("%s: %v", c.valueOrigin(f, "sandbox-fallback"), err)
 	}
 	if h := workers.HomeAccess(c.home); h != workers.HomeDocuments && h != workers.HomeTools {
-		return nil, usageErrorf("%s %s: use documents or tools", c.valueOrigin(f, "home"), c.home)
+		return nil, usageErrorf("%s %s: use documents or tools", c.valueOrigin(f, "home-access"), c.home)
 	}
 	s := &workers.Sandbox{Level: level, AcceptMechanism: accept, Network: workers.NetworkAccess(c.network), Hosts: c.hosts, AskUser: c.ask == askYes, Home: workers.HomeAccess(c.home)}
 	if s.Network == workers.NetworkList || !isFlagSet(f, "network") {
@@ -96,13 +96,13 @@ func (c *sandboxFlags) buildSandbox(f *flag.FlagSet) (*workers.Sandbox, error) {
 		s.Network = workers.NetworkList
 	}
 	hideUserConfig(s)
-	if s.Writable, err = c.collectPaths("writable", settings.Writable, c.writable); err != nil {
+	if s.Writable, err = c.collectPaths("allow-write", settings.Writable, c.writable); err != nil {
 		return nil, err
 	}
-	if s.AcceptPaths, err = c.collectPaths("accept", settings.AcceptPaths, c.acceptedPaths); err != nil {
+	if s.AcceptPaths, err = c.collectPaths("confirm-write", settings.AcceptPaths, c.acceptedPaths); err != nil {
 		return nil, err
 	}
-	if s.Readable, err = c.collectPaths("readable", settings.Readable, c.readable); err != nil {
+	if s.Readable, err = c.collectPaths("allow-read", settings.Readable, c.readable); err != nil {
 		return nil, err
 	}
 	if !slices.Contains([]workers.NetworkAccess{workers.NetworkNone, workers.NetworkList, workers.NetworkFull}, s.Network) {
@@ -151,7 +151,7 @@ func (c sandboxFlags) remoteSandbox(f *flag.FlagSet) (*workers.Sandbox, error) {
 	return c.buildSandbox(f)
 }
 
-// The values of --ask.
+// The values of --ask-permission.
 const askYes, askNo = "yes", "no"
 
 // setDefaults takes what the user's file says in place of flags that were not given.
@@ -159,7 +159,7 @@ func (c *sandboxFlags) setDefaults(f *flag.FlagSet, s userconfig.Settings) {
 	for name, to := range map[string]struct {
 		value *string
 		kept  string
-	}{"sandbox": {&c.level, s.Sandbox}, "network": {&c.network, s.Network}, "home": {&c.home, s.Home}, "ask": {&c.ask, s.Ask}, "sandbox-accept": {&c.acceptMechanism, s.Accept}} {
+	}{"sandbox": {&c.level, s.Sandbox}, "network": {&c.network, s.Network}, "home-access": {&c.home, s.Home}, "ask-permission": {&c.ask, s.Ask}, "sandbox-fallback": {&c.acceptMechanism, s.Accept}} {
 		if to.kept != "" && !isFlagSet(f, name) {
 			*to.value = to.kept
 		}
@@ -267,7 +267,7 @@ func newSandboxCommand(f *flag.FlagSet) action {
 			}
 			return try(s)
 		}
-		for _, name := range []string{"sandbox", "sandbox-accept", "writable", "accept", "readable", "home", "network", "allow-host", "ask", "dir"} {
+		for _, name := range []string{"sandbox", "sandbox-fallback", "allow-write", "confirm-write", "allow-read", "home-access", "network", "allow-host", "ask-permission", "dir"} {
 			if isFlagSet(f, name) {
 				return statusUsage, usageErrorf("--%s is for a new session; repl allow %s --write PATH or --read PATH gives more to one that is there", name, given[0])
 			}
@@ -470,7 +470,7 @@ func examineSandbox(ctx context.Context) systemFeature {
 	if _, err := trySandboxHere(ctx, ""); err != nil {
 		f.Detail = err.Error()
 		if told, err := trySandboxHere(ctx, weakerMechanism); err == nil && len(told) > 0 && weakerMechanism != "" {
-			f.Detail += "; with --sandbox-accept " + string(weakerMechanism) + ": " + told[0]
+			f.Detail += "; with --sandbox-fallback " + string(weakerMechanism) + ": " + told[0]
 		}
 		return f
 	}

@@ -46,15 +46,15 @@ func DefaultSandboxFile(getenv func(string) string) SandboxFile {
 type Settings struct {
 	// Defaults of the flags with these names.
 	Sandbox   string   `toml:"sandbox"`
-	Writable  []string `toml:"writable"`
-	Readable  []string `toml:"readable"`
-	Home      string   `toml:"home"`
+	Writable  []string `toml:"allow-write"`
+	Readable  []string `toml:"allow-read"`
+	Home      string   `toml:"home-access"`
 	AllowHost []string `toml:"allow-host"`
 	Network   string   `toml:"network"`
-	Ask       string   `toml:"ask"`
-	Accept    string   `toml:"sandbox-accept"`
+	Ask       string   `toml:"ask-permission"`
+	Accept    string   `toml:"sandbox-fallback"`
 
-	AcceptPaths []string `toml:"accept"`
+	AcceptPaths []string `toml:"confirm-write"`
 
 	// Workspace maps the real path of a workspace to its saved grants.
 	Workspace map[string]WorkspaceGrants `toml:"workspace"`
@@ -66,7 +66,7 @@ type WorkspaceGrants struct {
 	Accept    []string `toml:"accept"` // paths of Writable that programs outside the sandbox run or read, listed again
 	Readable  []string `toml:"readable"`
 	AllowHost []string `toml:"allow-host"`
-	AllowCall []string `toml:"allow-call"`
+	AllowCall []string `toml:"allow-tool"`
 }
 
 // Read reads the file. A missing file has no settings. An error names the line.
@@ -152,19 +152,19 @@ func (f SandboxFile) Add(workspace string, g session.Grant) error {
 		return err
 	}
 	if g.Accept != "" {
-		if err := f.addToList(workspace, "accept", g.Accept); err != nil {
+		if err := f.addToList(workspace, "confirm-write", g.Accept); err != nil {
 			return err
 		}
 	}
-	key, value := "writable", g.Write
+	key, value := "allow-write", g.Write
 	if g.Read != "" {
-		key, value = "readable", g.Read
+		key, value = "allow-read", g.Read
 	}
 	if g.Host != "" {
 		key, value = "allow-host", g.Host
 	}
 	if g.Call != "" {
-		key, value = "allow-call", g.Call
+		key, value = "allow-tool", g.Call
 	}
 	return f.addToList(workspace, key, value)
 }

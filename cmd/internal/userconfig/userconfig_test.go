@@ -60,7 +60,7 @@ func TestSandboxFile(t *testing.T) {
 	})
 
 	t.Run("keeps the user's text", func(t *testing.T) {
-		before := "# mine\nsandbox = \"workspace\" # always\nask = \"no\"\nallow-host = [\"a.org\"]\n"
+		before := "# mine\nsandbox = \"workspace\" # always\nask-permission = \"no\"\nallow-host = [\"a.org\"]\n"
 		f := writeSandboxFile(t, before)
 		if err := f.Add(absPath("work"), session.Grant{Write: absPath("a")}); err != nil {
 			t.Fatal(err)

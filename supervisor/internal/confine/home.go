@@ -422,7 +422,7 @@ func (h *homeBuilder) showDocuments(dir string) {
 		case !h.isFirst && !h.knownDocuments[path]:
 			continue
 		case h.isFirst && len(h.knownDocuments) == maxDocuments:
-			h.addNotice("%s has more than %d names, and this session sees only the first %d; show others with --readable", h.home, maxDocuments, maxDocuments)
+			h.addNotice("%s has more than %d names, and this session sees only the first %d; show others with --allow-read", h.home, maxDocuments, maxDocuments)
 			return
 		}
 		h.knownDocuments[path] = true

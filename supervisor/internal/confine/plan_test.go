@@ -900,7 +900,7 @@ func TestNewPlanPaths(t *testing.T) {
 					s.AcceptPaths = []string{accept}
 				}
 				_, _, err := NewPlan(s, o)
-				if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "--accept "+real(path))) {
+				if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "--confirm-write "+real(path))) {
 					t.Errorf("%s, with %q: got %v, want %q", path, accept, err, want)
 				}
 			}
