@@ -131,7 +131,7 @@ func TestTokens_ToolsByCode(t *testing.T) {
 				for _, code := range s.code {
 					calls = append(calls, serverStep{code: code}.callIn(p))
 				}
-				ours := s.agent.runAgentIn(t, p, agentOptions{timeoutSeconds: 100, server: []string{"--servers", file, "--allow", "issues.*"}}, calls...)
+				ours := s.agent.runAgentIn(t, p, agentOptions{timeoutSeconds: 100, server: []string{"--mcp-servers", file, "--allow-tool", "issues.*"}}, calls...)
 				direct := s.agent.runAgent(t, agentOptions{otherServer: server}, s.direct...)
 				if last := ours.seenResults()[len(calls)-1].text; !strings.Contains(last, s.wants) {
 					t.Errorf("the code printed %q, want %q", last, s.wants)

@@ -38,7 +38,7 @@ func referenceServers(t testing.TB, p testHome) []string {
 		"git":        inPython("git", "--repository", p.project),
 		"time":       inPython("time"),
 	}}))
-	return []string{"--servers", file, "--allow", "*", "--allow", "filesystem.write_file"}
+	return []string{"--mcp-servers", file, "--allow-tool", "*", "--allow-tool", "filesystem.write_file"}
 }
 
 // A serverStep is code with the expected parts of its reply. PROJECT stands for the project's

@@ -48,7 +48,7 @@ func (h home) writeBirdServerConfig(t *testing.T) []string {
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return []string{"--servers", file, "--allow", "birds.*"}
+	return []string{"--mcp-servers", file, "--allow-tool", "birds.*"}
 }
 
 func TestDoctor_ToolServers(t *testing.T) {
@@ -64,7 +64,7 @@ func TestDoctor_ToolServers(t *testing.T) {
 	if err := os.WriteFile(file, []byte(more), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	got := h.runRepl(t, "", "doctor", "--lang", "python", "--servers", file)
+	got := h.runRepl(t, "", "doctor", "--lang", "python", "--mcp-servers", file)
 	for _, want := range []string{"Servers of tools", "ok      birds: tools: 1, of which it marks 0 as destructive; started in ", "FAILED  broken: the server broken did not start: ", "it ended with status 3: no licence", "note: server off is skipped: disabled"} {
 		if !strings.Contains(got.stdout, want) {
 			t.Errorf("doctor does not say %q: %v", want, got)

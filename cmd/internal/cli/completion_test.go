@@ -20,7 +20,7 @@ func TestCompleteWord(t *testing.T) {
 		{"--dir", "x", ":dirs"},
 		{"--lang r script.R", "--l", ":files"}, // the program's own
 		{"--lang r --", "--l", ":files"},
-		{"mcp", "--s", "--sandbox --sandbox-fallback --servers --session-dir --session-idle-timeout --socket --stdin"},
+		{"mcp", "--s", "--sandbox --sandbox-fallback --session-dir --session-idle-timeout --socket --stdin"},
 		{"mcp --stdin", "", "auto model ask deny"},
 		{"mcp --daemon", "--na", "--name"}, // it needs no value
 		{"mcp --daemon =", "", "auto"},

@@ -24,7 +24,7 @@ type doctorReport struct {
 	Languages []*runtimeCheck `json:"languages"`
 	Kernels   []kernelReport  `json:"kernels,omitempty"` // of Jupyter
 	MCP       []checkResult   `json:"mcp"`
-	Servers   []checkResult   `json:"servers,omitempty"` // of --servers
+	Servers   []checkResult   `json:"servers,omitempty"` // of --mcp-servers
 	Clients   []clientReport  `json:"clients"`
 	System    []systemFeature `json:"system"`
 	Logout    *systemFeature  `json:"logout,omitempty"` // nil where nobody can tell
@@ -50,7 +50,7 @@ func newDoctorCommand(f *flag.FlagSet) action {
 	var c runtimeFlags
 	c.addFlags(f)
 	var servers mcpServerFlags
-	f.Var(&servers.sources, "servers", "`FILE` also the MCP servers whose tools code may call: those in this file of mcpServers, or of what you approved in claude, codex, vscode or cursor; starts each; may be repeated")
+	f.Var(&servers.sources, "mcp-servers", "`FILE` also the MCP servers whose tools code may call: those in this file of mcpServers, or of what you approved in claude, codex, vscode or cursor; starts each; may be repeated")
 	asJSON := f.Bool("json", false, "print JSON, for programs")
 	return func(s streams, args []string) (int, error) {
 		if err := parseFlags(f, args); err != nil {

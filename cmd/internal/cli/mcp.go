@@ -124,7 +124,7 @@ func newMCPCommand(f *flag.FlagSet) action {
 			return statusUsage, usageErrorf("--init and --env-file do not work with --daemon: they are for the server's own sessions")
 		}
 		if away.enabled && len(servers.sources) > 0 {
-			return statusUsage, usageErrorf("--servers does not work with --daemon: the sessions are the daemon's, so give it to repl serve")
+			return statusUsage, usageErrorf("--mcp-servers does not work with --daemon: the sessions are the daemon's, so give it to repl serve")
 		}
 		if c.sandbox, err = c.sandboxFlags.buildSandbox(f); err != nil {
 			return statusUsage, err

@@ -28,7 +28,7 @@ func (l *commaList) Set(value string) error {
 	return nil
 }
 
-// A sourceList is the value of --servers. A path may have a comma, so only names of clients are
+// A sourceList is the value of --mcp-servers. A path may have a comma, so only names of clients are
 // separated by one.
 type sourceList []string
 
@@ -51,15 +51,15 @@ type mcpServerFlags struct {
 }
 
 func (c *mcpServerFlags) addFlags(f *flag.FlagSet) {
-	f.Var(&c.sources, "servers", "`FILE` code may call the tools of the MCP servers in this file of mcpServers, or of what you approved in claude, codex, vscode or cursor; may be repeated")
-	f.Var(&c.allow, "allow", "`TOOL` of a server that code may call unasked: github.search_issues, or 'github.*' for all but destructive ones; may be repeated")
-	f.Var(&c.deny, "deny", "`TOOL` of a server that code does not have, also with *; may be repeated")
+	f.Var(&c.sources, "mcp-servers", "`FILE` code may call the tools of the MCP servers in this file of mcpServers, or of what you approved in claude, codex, vscode or cursor; may be repeated")
+	f.Var(&c.allow, "allow-tool", "`TOOL` of a server that code may call unasked: github.search_issues, or 'github.*' for all but destructive ones; may be repeated")
+	f.Var(&c.deny, "deny-tool", "`TOOL` of a server that code does not have, also with *; may be repeated")
 }
 
 // resolveSources refuses what cannot be meant, and makes the files absolute.
 func (c *mcpServerFlags) resolveSources() error {
 	if len(c.sources) == 0 && len(c.allow)+len(c.deny) > 0 {
-		return usageErrorf("--allow and --deny are for the tools of --servers")
+		return usageErrorf("--allow-tool and --deny-tool are for the tools of --mcp-servers")
 	}
 	for _, pattern := range slices.Concat(c.allow, c.deny) {
 		if _, err := path.Match(pattern, ""); err != nil || !strings.Contains(pattern, ".") && pattern != "*" {
@@ -68,7 +68,7 @@ func (c *mcpServerFlags) resolveSources() error {
 	}
 	for i, source := range c.sources {
 		if source == "" {
-			return usageErrorf("--servers needs a FILE, or one of %s", strings.Join(mcpclient.ClientNames(), ", "))
+			return usageErrorf("--mcp-servers needs a FILE, or one of %s", strings.Join(mcpclient.ClientNames(), ", "))
 		}
 		if slices.Contains(mcpclient.ClientNames(), source) {
 			continue
@@ -105,7 +105,7 @@ func (c *mcpServerFlags) newToolSet(notes io.Writer, logger *slog.Logger, caller
 	var names []string
 	for _, one := range o.Servers {
 		if slices.Contains(names, one.Group) {
-			return nil, usageErrorf("--servers: two of the files have a server %s: rename one", one.Group)
+			return nil, usageErrorf("--mcp-servers: two of the files have a server %s: rename one", one.Group)
 		}
 		names = append(names, one.Group)
 	}

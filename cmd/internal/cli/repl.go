@@ -351,7 +351,7 @@ func runInteractive(s streams, lang languageInfo, spec workers.Spec, more localS
 // localSessionOptions is what a session of this program's own has beside its spec.
 type localSessionOptions struct {
 	log       *slog.Logger
-	functions []supervisor.Function // of --servers
+	functions []supervisor.Function // of --mcp-servers
 }
 
 // withSession runs use with a new session, once it is prepared, and a context that ends with

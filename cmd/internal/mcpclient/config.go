@@ -43,14 +43,14 @@ func ClientNames() []string { return []string{"claude", "codex", "vscode", "curs
 // one that is left out.
 func LoadServers(source string, p install.ConfigDirs) (list []ServerConfig, left []string, err error) {
 	if p.Getenv(depthVariable) != "" {
-		return nil, []string{"--servers " + source + ": no servers are started, because repl started this program as a server itself"}, nil
+		return nil, []string{"--mcp-servers " + source + ": no servers are started, because repl started this program as a server itself"}, nil
 	}
 	entries, left, vars, err := readEntries(source, p)
 	if err != nil {
-		return nil, nil, fmt.Errorf("--servers %s: %w", source, err)
+		return nil, nil, fmt.Errorf("--mcp-servers %s: %w", source, err)
 	}
 	if len(entries) > maxServers {
-		return nil, nil, fmt.Errorf("--servers %s: %d servers: at most %d", source, len(entries), maxServers)
+		return nil, nil, fmt.Errorf("--mcp-servers %s: %d servers: at most %d", source, len(entries), maxServers)
 	}
 	taken := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(entries)) {

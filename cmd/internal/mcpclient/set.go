@@ -249,7 +249,7 @@ func (s *toolServer) setTools(tools []*mcp.Tool) {
 		case seen[t.Name]:
 			err = errors.New("duplicate name")
 		case s.set.isDenied(s.Group + "." + t.Name):
-			err = errors.New("--deny")
+			err = errors.New("--deny-tool")
 		}
 		if seen[t.Name] = true; err != nil {
 			s.omitted = append(s.omitted, fmt.Sprintf("%s (%v)", t.Name, err))
@@ -320,10 +320,10 @@ func (s *ServerSet) checkPermission(ctx context.Context, caller supervisor.Calle
 		return ctx.Err()
 	}
 	return &supervisor.CallError{Name: "PermissionError", Message: fmt.Sprintf(
-		"%s is not allowed: the user refused it, or no user was available to answer. Only the user can allow it, such as with --allow %s when starting repl", timeline.QuoteName(caller.Function), shellword.Quote(caller.Function))}
+		"%s is not allowed: the user refused it, or no user was available to answer. Only the user can allow it, such as with --allow-tool %s when starting repl", timeline.QuoteName(caller.Function), shellword.Quote(caller.Function))}
 }
 
-// isDenied reports whether --deny names a tool.
+// isDenied reports whether --deny-tool names a tool.
 func (s *ServerSet) isDenied(function string) bool {
 	return slices.ContainsFunc(s.options.Deny, func(pattern string) bool { return supervisor.MatchFunction(pattern, function, false) })
 }

@@ -232,7 +232,7 @@ func TestPermission(t *testing.T) {
 			t.Fatal(err)
 		}
 		res := r.WaitTurnEnd(t, turn)
-		if !strings.Contains(res.OutputText(), "PermissionError: shy.wipe is not allowed") || !strings.Contains(res.OutputText(), "with --allow shy.wipe when") {
+		if !strings.Contains(res.OutputText(), "PermissionError: shy.wipe is not allowed") || !strings.Contains(res.OutputText(), "with --allow-tool shy.wipe when") {
 			t.Errorf("got %s", res.OutputText())
 		}
 		wantOutput(t, r, "shy.wipe(zeta='')", "PermissionError") // without a second request
