@@ -34,16 +34,16 @@ func TestClients_ListAndDetach(t *testing.T) {
 	h.startDaemon(t)
 	h.runRepl(t, "", "exec", "main", "-e", "1")
 	wantResult(t, h.runRepl(t, "", "clients"), result{"", "nobody else is connected\n", 0})
-	p := h.startTerminal(t, "attach", "main", "--hold", "--as", "ada")
+	p := h.startTerminal(t, "attach", "main", "--exclusive", "--as", "ada")
 	p.waitText(">>> ")
 	r := h.runRepl(t, "", "clients", "main")
-	if r.status != 0 || !strings.Contains(r.stdout, "ada") || !strings.Contains(r.stdout, "main: watches, holds the keyboard") {
+	if r.status != 0 || !strings.Contains(r.stdout, "ada") || !strings.Contains(r.stdout, "main: watches, holds the write lock") {
 		t.Errorf("got %v", r)
 	}
 	if r := h.runRepl(t, "", "exec", "main", "-e", "2"); r.status != 1 || !strings.Contains(r.stderr, "ada has the keyboard") || !strings.Contains(r.stderr, "repl detach") {
 		t.Errorf("while ada holds it: %v", r)
 	}
-	wantResult(t, h.runRepl(t, "", "detach", "--keyboard", "main"), result{"", "", 0})
+	wantResult(t, h.runRepl(t, "", "detach", "--lock-holder", "main"), result{"", "", 0})
 	p.waitText("you were detached by ")
 	_ = p.cmd.Wait()
 	wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "2"), result{"2\n", "", 0})

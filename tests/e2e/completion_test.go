@@ -63,16 +63,16 @@ func TestCompletion_InBash(t *testing.T) {
 		}
 	}
 	for line, offered := range map[string]string{
-		"repl|do":                 "doctor",
-		"repl|attach|":            "mine",
-		"repl|attach|--w":         "--watch",
-		"repl|detach|--keyboard|": "mine",
-		"repl|--lang|":            "python r",
-		"repl|mcp|--stdin|=|a":    "auto ask",
-		"repl|mcp|--daemon|=":     "auto",
-		"repl|install|claude|zed": "zed",
-		"repl|a ":                 "a script.py",
-		"repl|--lang|r|--|b":      "b.py",
+		"repl|do":                    "doctor",
+		"repl|attach|":               "mine",
+		"repl|attach|--w":            "--watch",
+		"repl|detach|--lock-holder|": "mine",
+		"repl|--lang|":               "python r",
+		"repl|mcp|--stdin|=|a":       "auto ask",
+		"repl|mcp|--daemon|=":        "auto",
+		"repl|install|claude|zed":    "zed",
+		"repl|a ":                    "a script.py",
+		"repl|--lang|r|--|b":         "b.py",
 	} {
 		words := h.completeInBash(t, strings.Split(line, "|")...)
 		words = slices.DeleteFunc(words, func(word string) bool { return strings.HasPrefix(word, "jupyter:") }) // of this system

@@ -109,5 +109,5 @@ func TestExport_LargeImagesLittleMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = daemon.Wait()
-	check(`"image/png":"iVBORw0KGg`, shownImages<<20*4/3, shownImages, "recover", "main", "--to", "notebook")
+	check(`"image/png":"iVBORw0KGg`, shownImages<<20*4/3, shownImages, "recover", "main", "--format", "notebook")
 }

@@ -164,10 +164,10 @@ func TestRemoteFiles(t *testing.T) {
 		script := filepath.Join(h.dir, "out.py")
 		wantResult(t, far("recover", "work", "-o", script), result{"", "", 0})
 		wantResult(t, h.runRepl(t, "", script), result{"42\n", "", 0})
-		if r := far("recover", "work", "--to", "text"); r.status != 0 || !strings.Contains(r.stdout, "42\n") {
+		if r := far("recover", "work", "--format", "text"); r.status != 0 || !strings.Contains(r.stdout, "42\n") {
 			t.Errorf("the transcript: %v", r)
 		}
-		const how = " writes what was run in it, and with --to text its output"
+		const how = " writes what was run in it, and with --format text its output"
 		told := func(who, name, text string) {
 			t.Helper()
 			if !strings.Contains(text, "repl recover "+name+" --via ") || !strings.Contains(text, how) || strings.Contains(text, there.tmp) {

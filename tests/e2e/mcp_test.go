@@ -269,7 +269,7 @@ time.sleep(1000)`)
 	t.Run("refuses wrong options", func(t *testing.T) {
 		t.Parallel()
 		h := newHome(t)
-		for flag, word := range map[string]string{"--stdin=nobody": "auto model ask deny", "--image-size=5": "at least 64 pixels"} {
+		for flag, word := range map[string]string{"--stdin=nobody": "auto model ask deny", "--max-image-size=5": "at least 64 pixels"} {
 			if got := h.runRepl(t, "", "mcp", flag); got.status != 2 || !strings.Contains(got.stderr, word) {
 				t.Errorf("%s: got %v", flag, got)
 			}

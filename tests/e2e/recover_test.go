@@ -79,17 +79,17 @@ func TestRecover(t *testing.T) {
 			t.Errorf("the script: %q, %v", text, err)
 		}
 		var notebook struct{ Cells []struct{ Source []string } }
-		r = h.runRepl(t, "", "recover", "work", "--to", "notebook")
+		r = h.runRepl(t, "", "recover", "work", "--format", "notebook")
 		if err := json.Unmarshal([]byte(r.stdout), &notebook); err != nil || len(notebook.Cells) != 4 {
 			t.Errorf("%v: %v", r, err)
 		}
-		if r := h.runRepl(t, "", "recover", "work", "--to", "text"); r.status != 0 || !strings.Contains(r.stdout, "print(double(21))\n42\n") {
+		if r := h.runRepl(t, "", "recover", "work", "--format", "text"); r.status != 0 || !strings.Contains(r.stdout, "print(double(21))\n42\n") {
 			t.Errorf("the transcript: %v", r)
 		}
 		if r := h.runRepl(t, "", "recover", "closed"); r.status != 1 || !strings.Contains(r.stderr, `no session "closed" was lost`) {
 			t.Errorf("one that was closed: %v", r)
 		}
-		if r := h.runRepl(t, "", "recover", "work", "--to", "pdf"); r.status != 2 {
+		if r := h.runRepl(t, "", "recover", "work", "--format", "pdf"); r.status != 2 {
 			t.Errorf("got %v", r)
 		}
 	})

@@ -18,7 +18,7 @@ import (
 func newAttachCommand(f *flag.FlagSet) action {
 	r := newDaemonCommand(f)
 	watch := r.flags.Bool("watch", false, "only look; no terminal is needed")
-	hold := r.flags.Bool("hold", false, "nobody else may write while you are there")
+	exclusive := r.flags.Bool("exclusive", false, "nobody else may write while you are there")
 	// One person may be there twice, and each must see what the other one types.
 	self := r.flags.String("as", commandAuthor(strconv.Itoa(os.Getpid())), "`YOU` the name that others see; default your user name and a number")
 	var person terminalFlags
@@ -32,8 +32,8 @@ func newAttachCommand(f *flag.FlagSet) action {
 		if err != nil {
 			return statusUsage, err
 		}
-		if *watch && *hold {
-			return statusUsage, usageErrorf("use either --watch or --hold, not both")
+		if *watch && *exclusive {
+			return statusUsage, usageErrorf("use either --watch or --exclusive, not both")
 		}
 		if *self == "" || !client.IsAuthor(*self) {
 			return statusUsage, usageErrorf("--as %q: use a name of up to %d bytes, without control or invisible characters", *self, client.MaxAuthorBytes)
@@ -61,7 +61,7 @@ func newAttachCommand(f *flag.FlagSet) action {
 				return statusFailed, err
 			}
 			mine := r.link.Session(now.Name).WithAuthor(*self)
-			if *hold {
+			if *exclusive {
 				if err := mine.TakeWriteLock(ctx, true); err != nil {
 					return statusFailed, err
 				}

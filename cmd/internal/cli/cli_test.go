@@ -67,7 +67,7 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"install", "codex", "--name", "a b"}, "letters, digits"},
 		{[]string{"install", "codex", "--lang", "cobol"}, "unknown language"},
 		{[]string{"install", "codex", "--dir", filepath.Join(dir, "missing")}, "not a directory"},
-		{[]string{"install", "--approve", "cursor"}, "no such setting"},
+		{[]string{"install", "--auto-approve", "cursor"}, "no such setting"},
 		{[]string{"version", "extra"}, "takes no argument"},
 		{[]string{"help", "mpc"}, `no help topic "mpc"; did you mean repl help mcp? try repl help,`},
 		{[]string{"help", "nonsense"}, `no help topic "nonsense"; try repl help, repl help commands, repl help sessions`},

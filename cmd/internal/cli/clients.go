@@ -67,9 +67,9 @@ func attachmentText(a client.ConnectedClient) string {
 		}
 		switch {
 		case one.LongLock:
-			does = append(does, "holds the keyboard")
+			does = append(does, "holds the write lock")
 		case one.WriteLock:
-			does = append(does, "has the keyboard for its turn")
+			does = append(does, "has the write lock for its turn")
 		}
 		if one.Calls > 0 {
 			does = append(does, "waits for it")
@@ -82,19 +82,19 @@ func attachmentText(a client.ConnectedClient) string {
 // newDetachCommand ends the connection of another client.
 func newDetachCommand(f *flag.FlagSet) action {
 	r := newDaemonCommand(f)
-	keyboard := r.flags.String("keyboard", "", "`SESSION` the client with the keyboard of that session, instead of CLIENT")
+	lockHolder := r.flags.String("lock-holder", "", "`SESSION` the client that holds the write lock of that session, instead of CLIENT")
 	return func(_ streams, args []string) (int, error) {
 		given, err := parseInterspersed(r.flags, args)
 		if err != nil {
 			return statusUsage, err
 		}
-		if len(given) != 1 && *keyboard == "" || len(given) > 0 && *keyboard != "" {
-			return statusUsage, usageErrorf("repl detach needs one CLIENT from the list of repl clients, or --keyboard NAME for the client that has that session's keyboard")
+		if len(given) != 1 && *lockHolder == "" || len(given) > 0 && *lockHolder != "" {
+			return statusUsage, usageErrorf("repl detach needs one CLIENT from the list of repl clients, or --lock-holder SESSION for the client that holds the write lock of that session")
 		}
 		return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
 			id := strings.Join(given, "")
-			if *keyboard != "" {
-				all, err := c.ListClients(ctx, *keyboard)
+			if *lockHolder != "" {
+				all, err := c.ListClients(ctx, *lockHolder)
 				if err != nil {
 					return statusFailed, err
 				}
@@ -106,7 +106,7 @@ func newDetachCommand(f *flag.FlagSet) action {
 					}
 				}
 				if id == "" {
-					return statusFailed, fmt.Errorf("no client has the keyboard of %s", *keyboard)
+					return statusFailed, fmt.Errorf("no client holds the write lock of %s", *lockHolder)
 				}
 			}
 			if err := c.DetachClient(ctx, client.DetachParams{Client: id, Author: currentAuthor()}); err != nil {

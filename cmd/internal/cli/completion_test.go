@@ -38,11 +38,11 @@ func TestCompleteWord(t *testing.T) {
 		{"worker check ./w", "--t", ":files"},
 		{"worker check --dialect", "", "python r"},
 		{"export --format", "", "py ipynb txt R"},
-		{"recover --to", "n", "notebook"},
+		{"recover --format", "n", "notebook"},
 		{"completion", "", "bash zsh fish powershell"},
 		{"help", "se", "sessions serve service"},
 		{"attach", "", ""}, // no daemon runs
-		{"attach --keyboard", "x", ""},
+		{"attach --lock-holder", "x", ""},
 	} {
 		var got []string
 		for _, o := range completeWord(strings.Fields(test.before), test.word) {

@@ -67,7 +67,7 @@ func addInstallFlags(f *flag.FlagSet) func(args []string) (*installRequest, erro
 	f.BoolVar(&i.all, "all", false, "every client that is found on this machine")
 	f.BoolVar(&i.uninstall, "uninstall", false, "remove the entry again")
 	f.BoolVar(&i.options.DryRun, "dry-run", false, "only show what would change")
-	f.BoolVar(&i.server.AutoApprove, "approve", false, "the tools run unasked, where the client has a setting for that")
+	f.BoolVar(&i.server.AutoApprove, "auto-approve", false, "the tools run unasked, where the client has a setting for that")
 	f.StringVar(&i.server.Name, "name", "turnstone", "`NAME` the name of the entry")
 	var with packageList
 	f.Var(&with, "with", withUsage)
@@ -97,7 +97,7 @@ func addInstallFlags(f *flag.FlagSet) func(args []string) (*installRequest, erro
 		}
 		for _, client := range i.clients {
 			if i.server.AutoApprove && !client.CanAutoApprove() && !i.all {
-				return nil, usageErrorf("--approve: %s has no such setting; you choose there when it asks", client.Title)
+				return nil, usageErrorf("--auto-approve: %s has no such setting; you choose there when it asks", client.Title)
 			}
 		}
 		i.server.Env = env
@@ -213,7 +213,7 @@ func (c *runtimeFlags) serverArgs(f *flag.FlagSet) ([]string, error) {
 		if chosen.Lookup(given.Name) == nil || value == "" {
 			return
 		}
-		if _, e := os.Stat(value); e == nil && !slices.Contains([]string{"lang", "sandbox", "sandbox-fallback", "home-access", "network", "ask-permission", "memory", "processes", "cpus", "files", "disk", "turn-timeout"}, given.Name) {
+		if _, e := os.Stat(value); e == nil && !slices.Contains([]string{"lang", "sandbox", "sandbox-fallback", "home-access", "network", "ask-permission", "memory", "processes", "cpus", "open-files", "disk", "turn-timeout"}, given.Name) {
 			value, e = filepath.Abs(value)
 			err = errors.Join(err, e)
 		}

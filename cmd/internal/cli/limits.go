@@ -21,7 +21,7 @@ func (l *limitFlags) addFlags(f *flag.FlagSet) {
 	f.Var((*byteSize)(&l.Memory), "memory", "`SIZE` of memory that the session may use, such as 8G")
 	f.IntVar(&l.Processes, "processes", 0, "`N` processes that the session may have, with their threads")
 	f.IntVar(&l.CPUs, "cpus", 0, "`N` processors that the session may use at a time")
-	f.IntVar(&l.Files, "files", 0, "`N` files that each process may have open")
+	f.IntVar(&l.Files, "open-files", 0, "`N` files that each process may have open")
 	f.Var((*byteSize)(&l.Disk), "disk", "`SIZE` of what a session with a sandbox keeps in its /tmp and its copies of caches, and of each file that it writes, such as 2G")
 	f.DurationVar(&l.Turn, "turn-timeout", 0, "`DURATION` after which an input is interrupted, such as 30m")
 }

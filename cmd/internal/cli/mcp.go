@@ -69,7 +69,7 @@ func newMCPCommand(f *flag.FlagSet) action {
 	c.addFlags(f)
 	c.sandboxFlags.useAgentDefaults(f)
 	sessionDir := f.String("session-dir", "", sessionDirUsage)
-	imageSize := f.Int("image-size", mcpserver.DefaultImageSide, "`N` shrink pictures to so many pixels a side; 0 is never")
+	imageSize := f.Int("max-image-size", 0, fmt.Sprintf("`N` shrink larger images to this many pixels a side; 0 is %d, -1 never shrinks", mcpserver.DefaultImageSide))
 	stdin := f.String("stdin", string(mcpserver.StdinAuto), stdinUsage())
 	var away daemonFlags
 	away.addFlags(f)
@@ -88,11 +88,8 @@ func newMCPCommand(f *flag.FlagSet) action {
 		if err := requireNoArgs(f); err != nil {
 			return statusUsage, err
 		}
-		switch {
-		case *imageSize == 0:
-			*imageSize = -1
-		case *imageSize < minImageSize:
-			return statusUsage, usageErrorf("--image-size %d: use at least %d pixels, or 0 to leave pictures as they are", *imageSize, minImageSize)
+		if *imageSize != 0 && *imageSize != -1 && *imageSize < minImageSize {
+			return statusUsage, usageErrorf("--max-image-size %d: use at least %d pixels, 0 for the default, or -1 to leave images as they are", *imageSize, minImageSize)
 		}
 		policy := mcpserver.StdinPolicy(*stdin)
 		if !slices.Contains(mcpserver.StdinPolicies(), policy) {

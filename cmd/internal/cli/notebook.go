@@ -37,14 +37,14 @@ kernel   run a kernel; Jupyter starts this`
 
 // jupyterFlags are those of repl jupyter.
 type jupyterFlags struct {
-	connectionFile                     string
-	session                            string
-	name, display                      string
-	prefix                             string
-	target                             daemonTarget
-	userDir, keepSession, restartKeeps bool
-	runtime                            runtimeFlags
-	packages                           packageList
+	connectionFile                         string
+	session                                string
+	name, display                          string
+	prefix                                 string
+	target                                 daemonTarget
+	userDir, keepOnShutdown, keepOnRestart bool
+	runtime                                runtimeFlags
+	packages                               packageList
 }
 
 // newJupyterCommand makes sessions kernels of Jupyter.
@@ -56,8 +56,8 @@ func newJupyterCommand(f *flag.FlagSet) action {
 	f.StringVar(&j.runtime.python, "python", "", "`PYTHON` an interpreter, the directory of an environment, or a version such as 3.12")
 	f.StringVar(&j.runtime.r, "r", "", "`R` R itself, the directory that it is installed in, or a version such as 4.3")
 	f.Var(&j.packages, "with", withUsage)
-	f.BoolVar(&j.keepSession, "keep", false, "a shutdown leaves the session, as it does with --session")
-	f.BoolVar(&j.restartKeeps, "restart-keeps", false, "a restart leaves the variables, and restarts the kernel's own process only")
+	f.BoolVar(&j.keepOnShutdown, "keep-on-shutdown", false, "a shutdown leaves the session, as it does with --session")
+	f.BoolVar(&j.keepOnRestart, "keep-on-restart", false, "a restart leaves the variables, and restarts the kernel's own process only")
 	f.BoolVar(&j.userDir, "user", false, "install: for this user; the default")
 	f.StringVar(&j.prefix, "prefix", "", "`DIR` install, list, remove: in DIR/share/jupyter/kernels, such as of an environment")
 	f.StringVar(&j.name, "name", "", "`KERNEL` install: the kernel's name; default turnstone- and the language or session")
@@ -230,11 +230,11 @@ func (j *jupyterFlags) newKernelspec(l languageInfo, start []string) (name strin
 	for _, with := range j.packages {
 		argv = append(argv, "--with", with)
 	}
-	if j.keepSession {
-		argv = append(argv, "--keep")
+	if j.keepOnShutdown {
+		argv = append(argv, "--keep-on-shutdown")
 	}
-	if j.restartKeeps {
-		argv = append(argv, "--restart-keeps")
+	if j.keepOnRestart {
+		argv = append(argv, "--keep-on-restart")
 	}
 	argv = append(argv, j.target.targetArgs()...)
 	return cmp.Or(j.name, name), kernelspec.File{
@@ -326,8 +326,8 @@ func (j *jupyterFlags) runKernel(s streams) (int, error) {
 		},
 		Language:       jupyterLanguage,
 		Version:        programVersion(),
-		EndsSession:    j.session == "" && !j.keepSession,
-		ResetsSession:  !j.restartKeeps,
+		EndsSession:    j.session == "" && !j.keepOnShutdown,
+		ResetsSession:  !j.keepOnRestart,
 		PermissionHint: "Allow or refuse it with: repl allow " + params.Name,
 		Interrupts:     interrupts,
 		Notes:          s.err,

@@ -25,7 +25,7 @@ import (
 const recoverCommand = "repl recover"
 
 // recoverHint says what that command does where no file can be named.
-const recoverHint = "writes what was run in it, and with --to text its output"
+const recoverHint = "writes what was run in it, and with --format text its output"
 
 // crashNoticeRewriter returns how an event of a session at a place is told here. The notice that the session
 // before it was lost is of that machine: it names a file there, and the command without the place.
@@ -47,7 +47,7 @@ type crashedSession struct {
 }
 
 // recoverFlags has the flags of repl recover.
-type recoverFlags struct{ to, path string }
+type recoverFlags struct{ format, path string }
 
 // newRecoverCommand lists the sessions of programs that were killed, or writes the transcript of
 // one.
@@ -56,7 +56,7 @@ func newRecoverCommand(f *flag.FlagSet) action {
 	r.daemonTarget.addFlags(f)
 	r.isAttended, r.startsDaemon = true, true // the daemon was killed
 	var o recoverFlags
-	f.StringVar(&o.to, "to", "script", "`script|notebook|text` the form")
+	f.StringVar(&o.format, "format", "script", "`script|notebook|text` the form")
 	f.StringVar(&o.path, "output", "", outputUsage)
 	f.StringVar(&o.path, "o", "", "`FILE` the same as --output")
 	dir := f.String("session-dir", "", "`DIR` the --session-dir of the daemon or server that was killed")
@@ -72,8 +72,8 @@ func newRecoverCommand(f *flag.FlagSet) action {
 		switch {
 		case len(words) > 1:
 			return statusUsage, usageErrorf("repl recover takes one argument at most, not %q", words[1])
-		case !slices.Contains([]string{"script", "notebook", "text"}, o.to):
-			return statusUsage, usageErrorf("--to %s: use script, notebook or text", o.to)
+		case !slices.Contains([]string{"script", "notebook", "text"}, o.format):
+			return statusUsage, usageErrorf("--format %s: use script, notebook or text", o.format)
 		case asks && *dir != "":
 			return statusUsage, usageErrorf("--session-dir is for files of this machine: the daemon that --via, --remote or --socket lead to knows its own")
 		case asks:
@@ -104,7 +104,7 @@ func (o recoverFlags) runRecover(s streams, lost []crashedSession, words []strin
 	}
 	write := func(w io.Writer) error {
 		w, flush := bufferedWriter(w)
-		return errors.Join(writeCrashed(w, lost[at], o.to), flush())
+		return errors.Join(writeCrashed(w, lost[at], o.format), flush())
 	}
 	if o.path == "" {
 		return statusDone, write(s.out)
@@ -162,8 +162,8 @@ func listCrashed(s streams, lost []crashedSession) error {
 }
 
 // writeCrashed writes a session as repl export does.
-func writeCrashed(w io.Writer, l crashedSession, to string) error {
+func writeCrashed(w io.Writer, l crashedSession, format string) error {
 	from := export.Session{Name: l.Name, Language: sessionLanguage(l.Language).export}
-	format := map[string]string{"script": from.Language.Extension, "notebook": export.Notebook, "text": export.Transcript}[to]
-	return l.readEvents(func(events iter.Seq[timeline.Event]) error { return export.Write(w, format, from, events) })
+	extension := map[string]string{"script": from.Language.Extension, "notebook": export.Notebook, "text": export.Transcript}[format]
+	return l.readEvents(func(events iter.Seq[timeline.Event]) error { return export.Write(w, extension, from, events) })
 }

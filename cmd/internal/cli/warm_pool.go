@@ -21,7 +21,7 @@ type warmPoolFlags struct {
 
 func (w *warmPoolFlags) addFlags(f *flag.FlagSet) {
 	f.Func("warm", "`KIND` python=4 keeps four sessions ready for those who create one that starts alike; may be repeated", w.addKind)
-	f.StringVar(&w.code, "warm-with", "", "`CODE` runs in each of them before it is given away")
+	f.StringVar(&w.code, "warm-code", "", "`CODE` runs in each of them before it is given away")
 	f.StringVar(&w.dir, "warm-dir", "", "`DIR` where the first of them work; default the daemon's directory")
 }
 
@@ -48,9 +48,9 @@ func (w *warmPoolFlags) validatePool(maxSessions int) error {
 	}
 	switch {
 	case len(w.kinds) == 0 && (w.code != "" || w.dir != ""):
-		return usageErrorf("--warm-with and --warm-dir are for --warm")
+		return usageErrorf("--warm-code and --warm-dir are for --warm")
 	case len(w.kinds) > 1 && w.code != "":
-		return usageErrorf("--warm-with: the code is of one language, and --warm names %d", len(w.kinds))
+		return usageErrorf("--warm-code: the code is of one language, and --warm names %d", len(w.kinds))
 	case all >= maxSessions:
 		return usageErrorf("--warm: %d sessions are kept ready, which leaves no room for others: --max-sessions is %d", all, maxSessions)
 	}
