@@ -48,7 +48,7 @@ const (
 )
 
 // A Command is the way to a daemon on another machine or in a container: a command such as
-// "ssh gpu1", that runs "repl dial" there. It runs without a shell and ends with the
+// "ssh gpu1", that runs "repl bridge" there. It runs without a shell and ends with the
 // connection, with everything that it has started. The fields are set before use.
 type Command struct {
 	Name        string   // of the place, for people; "" has none
@@ -60,7 +60,7 @@ type Command struct {
 	// LoginEnv has the daemon that is started get the environment of a login.
 	LoginEnv bool
 
-	// GreetingTimeout bounds the time until repl dial says something; 0 is 20 s. It is at least 2 min where
+	// GreetingTimeout bounds the time until repl bridge says something; 0 is 20 s. It is at least 2 min where
 	// a person at Terminal may be asked something.
 	GreetingTimeout time.Duration
 
@@ -68,7 +68,7 @@ type Command struct {
 	// started just now waits, and then its daemon starts. It is zero for a place that is there.
 	RetryUntil time.Time
 
-	// KeepAlive has repl dial end when nothing comes for this long; 0 never. It is at least a second.
+	// KeepAlive has repl bridge end when nothing comes for this long; 0 never. It is at least a second.
 	// A [Client] says something ten times as often, idle or not; without one that is left to who
 	// dials.
 	KeepAlive time.Duration
@@ -266,7 +266,7 @@ func (c *Command) commandLine() (words []string, nonce string, err error) {
 		return nil, "", errors.New("there is no command that leads there")
 	}
 	nonce = rand.Text()
-	ours := []string{c.programName(), "dial", "--nonce", nonce}
+	ours := []string{c.programName(), "bridge", "--nonce", nonce}
 	if c.Socket != "" {
 		ours = append(ours, "--socket", c.Socket)
 	}
@@ -274,10 +274,10 @@ func (c *Command) commandLine() (words []string, nonce string, err error) {
 		ours = append(ours, "--start=never")
 	}
 	if c.LoginEnv {
-		ours = append(ours, "--login")
+		ours = append(ours, "--login-env")
 	}
 	if c.KeepAlive > 0 {
-		ours = append(ours, "--alive", c.KeepAlive.String())
+		ours = append(ours, "--silence-timeout", c.KeepAlive.String())
 	}
 	for _, w := range ours {
 		if !transportcmd.IsPlainWord(w) {
@@ -359,7 +359,7 @@ func (c *Command) statusMeaning(status int) string {
 	program := c.programName()
 	switch status {
 	case 0:
-		return ", without a word of repl dial: does it run the words that follow it?"
+		return ", without a word of repl bridge: does it run the words that follow it?"
 	case 126:
 		return fmt.Sprintf(": %s there cannot be run", program)
 	case 127:
@@ -416,7 +416,7 @@ func (n *preamble) awaitGreeting(in *bufio.Reader, nonce string) (Greeting, erro
 		case err != nil:
 			return Greeting{}, err
 		case n.bytes > maxPreambleBytes:
-			return Greeting{}, fmt.Errorf("it printed more than %d bytes, and no greeting of repl dial", maxPreambleBytes)
+			return Greeting{}, fmt.Errorf("it printed more than %d bytes, and no greeting of repl bridge", maxPreambleBytes)
 		}
 	}
 }
@@ -470,7 +470,7 @@ type commandConn struct {
 	corrupted    bool // something else was in one of them
 }
 
-// Greeting is what repl dial said.
+// Greeting is what repl bridge said.
 func (c *commandConn) Greeting() Greeting { return c.greeting }
 
 // Read implements net.Conn. The end of the command is an error with its last words, which is

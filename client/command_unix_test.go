@@ -19,8 +19,8 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// printGreeting is what repl dial prints, for the scripts that stand for a far side.
-const printGreeting = `printf '\nturnstone-dial 1 %s {"version":"1","protocol":1,"host":"far"}\n' "$4"; `
+// printGreeting is what repl bridge prints, for the scripts that stand for a far side.
+const printGreeting = `printf '\nturnstone-bridge 1 %s {"version":"1","protocol":1,"host":"far"}\n' "$4"; `
 
 // newScriptCommand is a command whose far side is a script.
 func newScriptCommand(script string) *Command {
@@ -104,22 +104,22 @@ func TestCommandGreeting(t *testing.T) {
 
 	t.Run("ignores a greeting with another nonce", func(t *testing.T) {
 		t.Parallel()
-		wantContains(t, wantDialError(t, newScriptCommand(`printf '\nturnstone-dial 1 AAAA {"protocol":1}\n'`)), "status 0", "without a word of repl dial", "turnstone-dial 1 AAAA")
+		wantContains(t, wantDialError(t, newScriptCommand(`printf '\nturnstone-bridge 1 AAAA {"protocol":1}\n'`)), "status 0", "without a word of repl bridge", "turnstone-bridge 1 AAAA")
 	})
 
 	t.Run("reports a command that allocates a terminal", func(t *testing.T) {
 		t.Parallel()
-		wantContains(t, wantDialError(t, newScriptCommand(`printf '\r\nturnstone-dial 1 %s {"protocol":1}\r\n' "$4"; cat`)), "must not allocate a terminal", "ssh -T")
+		wantContains(t, wantDialError(t, newScriptCommand(`printf '\r\nturnstone-bridge 1 %s {"protocol":1}\r\n' "$4"; cat`)), "must not allocate a terminal", "ssh -T")
 	})
 
 	t.Run("reports a command that drops its arguments", func(t *testing.T) {
 		t.Parallel()
-		wantContains(t, wantDialError(t, newScriptCommand(`printf '\nturnstone-dial 1 - {"protocol":1}\n'; cat`)), "the words that follow the command were lost", `"$@"`)
+		wantContains(t, wantDialError(t, newScriptCommand(`printf '\nturnstone-bridge 1 - {"protocol":1}\n'; cat`)), "the words that follow the command were lost", `"$@"`)
 	})
 
 	t.Run("rejects another protocol version without a call", func(t *testing.T) {
 		t.Parallel()
-		_, err := Dial(t.Context(), newScriptCommand(`printf '\nturnstone-dial 1 %s {"version":"9","protocol":99}\n' "$4"; cat`))
+		_, err := Dial(t.Context(), newScriptCommand(`printf '\nturnstone-bridge 1 %s {"version":"9","protocol":99}\n' "$4"; cat`))
 		if session.KindOf(err) != KindProtocol {
 			t.Fatalf("got %v", err)
 		}
@@ -128,7 +128,7 @@ func TestCommandGreeting(t *testing.T) {
 
 	t.Run("reports why the remote host has no daemon", func(t *testing.T) {
 		t.Parallel()
-		_, err := newScriptCommand(`printf '\nturnstone-dial 1 %s {"error":"no daemon answers at /x","kind":"unreachable","host":"far"}\n' "$4"; exit 3`).Dial(t.Context())
+		_, err := newScriptCommand(`printf '\nturnstone-bridge 1 %s {"error":"no daemon answers at /x","kind":"unreachable","host":"far"}\n' "$4"; exit 3`).Dial(t.Context())
 		refused, ok := errors.AsType[*RefusedError](err)
 		if !ok || refused.Greeting.Host != "far" || session.KindOf(err) != KindUnreachable {
 			t.Fatalf("got %v", err)

@@ -113,7 +113,7 @@ func checkProtocol(version string, protocol int, d Dialer) error {
 		return nil
 	}
 	return &session.Error{Kind: KindProtocol, Message: fmt.Sprintf(
-		"the daemon at %s is version %s and speaks protocol %d; this program speaks %d: end it with repl ctl drain, and start the one that belongs to this program", d, version, protocol, Protocol)}
+		"the daemon at %s is version %s and speaks protocol %d; this program speaks %d: end it with repl daemon drain, and start the one that belongs to this program", d, version, protocol, Protocol)}
 }
 
 // NewConn returns a client of the daemon at the other end of a connection.
@@ -215,7 +215,7 @@ func callError(err error) error {
 		_ = json.Unmarshal(refused.Data, &e) // the message says it, whatever the kind
 		e.Message = refused.Message
 		if e.Kind == KindUnknownMethod {
-			e.Message += ": the daemon is older than this program, and goes on until it is ended (repl ctl stop)"
+			e.Message += ": the daemon is older than this program, and goes on until it is ended (repl daemon stop)"
 		}
 		return &e
 	}

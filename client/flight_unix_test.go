@@ -19,7 +19,7 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// A greetingDialer is a way whose far side says which daemon is there, as repl dial does. serve is the
+// A greetingDialer is a way whose far side says which daemon is there, as repl bridge does. serve is the
 // daemon: it is called with the number of the connection.
 type greetingDialer struct {
 	serve func(n int, in *bufio.Scanner, out io.Writer)

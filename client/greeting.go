@@ -11,14 +11,14 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// greetingPrefix begins the line with which "repl dial" says that the rest of its output is the
+// greetingPrefix begins the line with which "repl bridge" says that the rest of its output is the
 // daemon's. The number is that of its form.
-const greetingPrefix = "turnstone-dial 1 "
+const greetingPrefix = "turnstone-bridge 1 "
 
 // maxGreetingBytes bounds that line, in bytes.
 const maxGreetingBytes = 16 << 10
 
-// A Greeting is what "repl dial" says of the daemon that it has reached, and of where it is.
+// A Greeting is what "repl bridge" says of the daemon that it has reached, and of where it is.
 type Greeting struct {
 	Version  string    `json:"version"`
 	Protocol int       `json:"protocol"` // [Protocol]
@@ -53,11 +53,11 @@ func WriteGreeting(w io.Writer, nonce string, g Greeting) error {
 // ErrTerminal says that the command which leads to a place has put a terminal between.
 var ErrTerminal = errors.New("the command must not allocate a terminal: use ssh -T, docker exec -i without -t, kubectl exec -i without -t")
 
-// noNonce stands in a greeting of "repl dial" that was given no nonce.
+// noNonce stands in a greeting of "repl bridge" that was given no nonce.
 const noNonce = "-"
 
 // errArgsLost says that the command which leads to a place keeps the words that follow it.
-var errArgsLost = errors.New("repl dial runs there, but the words that follow the command were lost: it must run them, as in sh -c '\"$@\"' sh")
+var errArgsLost = errors.New("repl bridge runs there, but the words that follow the command were lost: it must run them, as in sh -c '\"$@\"' sh")
 
 // parseGreeting returns the greeting in a line; ok says whether it is one of that nonce.
 func parseGreeting(line, nonce string) (g Greeting, ok bool, err error) {
@@ -73,7 +73,7 @@ func parseGreeting(line, nonce string) (g Greeting, ok bool, err error) {
 		return g, true, ErrTerminal
 	}
 	if err := json.Unmarshal([]byte(text), &g); err != nil {
-		return g, true, fmt.Errorf("the greeting of repl dial is broken: %w", err)
+		return g, true, fmt.Errorf("the greeting of repl bridge is broken: %w", err)
 	}
 	return g, true, nil
 }

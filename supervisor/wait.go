@@ -234,7 +234,7 @@ func (m *sessionMachine) answerRequest(author string, wait timeline.Seq, in sess
 	case m.phase != phaseWaiting || m.shownRequest.ID != wait:
 		return 0, session.ErrStale
 	case m.shownRequest.Permission != nil:
-		return 0, &session.Error{Kind: session.KindPermission, InputRequest: &m.shownRequest.InputRequest, Message: "no input answers this wait: a person allows or refuses it, with repl allow, at repl attach, or when the client asks"}
+		return 0, &session.Error{Kind: session.KindPermission, InputRequest: &m.shownRequest.InputRequest, Message: "no input answers this wait: a person allows or refuses it, with repl grant, at repl attach, or when the client asks"}
 	case m.shownRequest.Form != nil:
 		return m.turn.id, m.answerForm(*m.shownRequest, in)
 	case len(in.Data)+len(m.queue.data) > MaxInputBytes:

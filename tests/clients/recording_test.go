@@ -124,7 +124,7 @@ func startRecording(t *testing.T, p testHome) *recordedShell {
 		_ = exec.Command("tmux", "-S", s.socket, "kill-server").Run()
 		_ = cmd.Wait()
 		_ = tty.Close()
-		if out, err := runToEnd(t, p.newCommand([]string{os.Getenv(binaryEnv), "ctl", "stop"})); err != nil {
+		if out, err := runToEnd(t, p.newCommand([]string{os.Getenv(binaryEnv), "daemon", "stop"})); err != nil {
 			t.Logf("the daemon: %v: %s", err, out)
 		}
 	})

@@ -172,7 +172,7 @@ func (s *sshServer) closeAgent(t *testing.T, a *agent) {
 	if err := a.cmd.Wait(); err != nil {
 		t.Errorf("it ended with %v", err)
 	}
-	s.remote.runRepl(t, "", "ctl", "stop")
+	s.remote.runRepl(t, "", "daemon", "stop")
 }
 
 func TestAskpass(t *testing.T) {
@@ -301,5 +301,5 @@ func TestRemoteInstall_RealSSH(t *testing.T) {
 		t.Fatalf("got %v", r)
 	}
 	wantResult(t, h.runRepl(t, "", "exec", "main", "--via", s.via, "-e", "6 * 7"), result{"42\n", newSessionNotice("main"), 0})
-	wantResult(t, h.runRepl(t, "", "ctl", "stop", "--via", s.via), result{"", "", 0})
+	wantResult(t, h.runRepl(t, "", "daemon", "stop", "--via", s.via), result{"", "", 0})
 }

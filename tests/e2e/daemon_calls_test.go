@@ -137,8 +137,8 @@ func TestDaemon(t *testing.T) {
 	t.Run("ends with everything that it started", func(t *testing.T) {
 		t.Parallel()
 		ends := map[string]func(h home, cmd *exec.Cmd) error{
-			"a kill":   func(_ home, cmd *exec.Cmd) error { return cmd.Process.Kill() },
-			"ctl stop": func(h home, _ *exec.Cmd) error { return h.command(t, "ctl", "stop").Run() },
+			"a kill":      func(_ home, cmd *exec.Cmd) error { return cmd.Process.Kill() },
+			"daemon stop": func(h home, _ *exec.Cmd) error { return h.command(t, "daemon", "stop").Run() },
 		}
 		for name, end := range stopMethods {
 			ends[name] = func(_ home, cmd *exec.Cmd) error { return end(cmd) }
@@ -406,7 +406,7 @@ func TestMCPDaemon(t *testing.T) {
 		if got := a.callRepl("1+1"); !strings.HasPrefix(got, "2") {
 			t.Errorf("once there is one: %q", got)
 		}
-		wantResult(t, h.runRepl(t, "", "ctl", "stop"), result{"", "", 0})
+		wantResult(t, h.runRepl(t, "", "daemon", "stop"), result{"", "", 0})
 		waitUntil(t, "the daemon is gone", func() bool { return h.runRepl(t, "", "list").status == 3 })
 		if got := a.callRepl("1+1"); !strings.Contains(got, "no daemon answers") {
 			t.Errorf("after its end: %q", got)
@@ -436,7 +436,7 @@ func TestMCPDaemon(t *testing.T) {
 		if got := len(h.listSessions(t)); got != 5 {
 			t.Errorf("the daemon has %d sessions, want 5: there is more than one", got)
 		}
-		wantResult(t, h.runRepl(t, "", "ctl", "stop"), result{"", "", 0})
+		wantResult(t, h.runRepl(t, "", "daemon", "stop"), result{"", "", 0})
 	})
 
 	t.Run("a daemon outlives the server that started it", func(t *testing.T) {
@@ -448,7 +448,7 @@ func TestMCPDaemon(t *testing.T) {
 		}
 		a.kill()
 		wantResult(t, h.runRepl(t, "", "exec", "bot", "-e", "x"), result{"40\n", "", 0})
-		wantResult(t, h.runRepl(t, "", "ctl", "stop"), result{"", "", 0})
+		wantResult(t, h.runRepl(t, "", "daemon", "stop"), result{"", "", 0})
 		wantResult(t, h.runRepl(t, "", "list"), result{"", "repl: no daemon answers at " + h.socket() + " (" + noSocketMessage + "); start one with repl serve\n", 3})
 	})
 

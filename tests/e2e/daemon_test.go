@@ -284,7 +284,7 @@ func TestStuckDaemon(t *testing.T) {
 		t.Parallel()
 		h := newDaemonHome(t)
 		freeze(t, h.startDaemon(t).Process)
-		for _, command := range [][]string{{"ctl", "status"}, {"ctl", "stop"}, {"list"}, {"exec", "main", "-e", "1"}, {"serve", "--detach"}} {
+		for _, command := range [][]string{{"daemon", "status"}, {"daemon", "stop"}, {"list"}, {"exec", "main", "-e", "1"}, {"serve", "--detach"}} {
 			t.Run(strings.Join(command, " "), func(t *testing.T) {
 				t.Parallel()
 				r := h.runRepl(t, "", command...)

@@ -68,7 +68,7 @@ func TestMCPDaemon_LeavesWindowsJob(t *testing.T) {
 			_ = a.cmd.Wait()
 			if test.leaves {
 				wantResult(t, h.runRepl(t, "", "exec", "bot", "-e", "x"), result{"40\n", "", 0})
-				wantResult(t, h.runRepl(t, "", "ctl", "stop"), result{"", "", 0})
+				wantResult(t, h.runRepl(t, "", "daemon", "stop"), result{"", "", 0})
 			} else {
 				waitUntil(t, "the daemon is gone", func() bool { return h.runRepl(t, "", "list").status == 3 })
 			}

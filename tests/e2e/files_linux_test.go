@@ -188,7 +188,7 @@ func TestRemoteFiles(t *testing.T) {
 		if r := far("recover", "--session-dir", there.tmp); r.status != 2 {
 			t.Errorf("got %v", r)
 		}
-		wantResult(t, far("ctl", "stop"), result{"", "", 0})
+		wantResult(t, far("daemon", "stop"), result{"", "", 0})
 	})
 }
 

@@ -299,8 +299,8 @@ func TestFindDaemon(t *testing.T) {
 		h := newFindHome(t)
 		dir, variable := newLoginDir(t)
 		login := h.withLogin(variable)
-		defer login.runRepl(t, "", "ctl", "stop") // a cleanup comes after the context of commands
-		greeted := login.runRepl(t, "", "dial")
+		defer login.runRepl(t, "", "daemon", "stop") // a cleanup comes after the context of commands
+		greeted := login.runRepl(t, "", "bridge")
 		if greeted.status != 0 {
 			t.Fatalf("dial: %v", greeted)
 		}
@@ -321,7 +321,7 @@ func TestFindDaemon(t *testing.T) {
 		_, variable := newLoginDir(t)
 		node := h.withLogin(variable)
 		step := node.withLogin("SLURM_JOB_ID=17", "SLURMD_NODENAME=n1")
-		for _, flags := range [][]string{{"dial"}, {"dial", "--login"}} {
+		for _, flags := range [][]string{{"bridge"}, {"bridge", "--login-env"}} {
 			r := step.runRepl(t, "", flags...)
 			if r.status == 0 || !strings.Contains(r.stderr, "a step of a Slurm job starts none") || !strings.Contains(r.stderr, "the job 17 on n1 itself run repl serve") {
 				t.Errorf("%q: %v", flags, r)
@@ -331,7 +331,7 @@ func TestFindDaemon(t *testing.T) {
 			t.Errorf("a daemon runs: %v", r)
 		}
 		step.startDaemon(t) // the job itself
-		if r := step.runRepl(t, "", "dial"); r.status != 0 {
+		if r := step.runRepl(t, "", "bridge"); r.status != 0 {
 			t.Errorf("with a daemon: %v", r)
 		}
 	})

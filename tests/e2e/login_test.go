@@ -62,7 +62,7 @@ func TestServe(t *testing.T) {
 				runAndCloseTerminal(t, h, commandLine)
 				// The daemon logs earlier events before it answers this request.
 				wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "precious"), result{"42\n", "", 0})
-				wantResult(t, h.runRepl(t, "", "ctl", "stop"), result{"", "", 0})
+				wantResult(t, h.runRepl(t, "", "daemon", "stop"), result{"", "", 0})
 				log, err := os.ReadFile(filepath.Join(h.tmp, "log"))
 				if err != nil || !strings.Contains(string(log), `why="a client told it to stop"`) {
 					t.Errorf("its log: %s, %v", log, err)
@@ -85,7 +85,7 @@ func TestServe(t *testing.T) {
 		if left, _ := filepath.Glob(filepath.Join(h.tmp, "of my own", "main-*")); len(left) != 1 {
 			t.Errorf("its session is not where it was to be: %q", left)
 		}
-		wantResult(t, h.runRepl(t, "", "ctl", "stop"), result{"", "", 0})
+		wantResult(t, h.runRepl(t, "", "daemon", "stop"), result{"", "", 0})
 	})
 
 	// In a container the home directory often cannot be written.
@@ -102,7 +102,7 @@ func TestServe(t *testing.T) {
 			t.Fatalf("got %v", r)
 		}
 		wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "1"), result{"1\n", newSessionNotice("main"), 0})
-		wantResult(t, h.runRepl(t, "", "ctl", "stop"), result{"", "", 0})
+		wantResult(t, h.runRepl(t, "", "daemon", "stop"), result{"", "", 0})
 	})
 
 	// The directory of the socket goes at the last logout, and with it everything by which
@@ -163,7 +163,7 @@ func TestServe(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
-		defer h.runRepl(t, "", "ctl", "stop")
+		defer h.runRepl(t, "", "daemon", "stop")
 		if err := r.SetReadDeadline(time.Now().Add(testTimeout)); err != nil {
 			t.Fatal(err)
 		}

@@ -205,7 +205,7 @@ func TestWith(t *testing.T) {
 		if r := h.runRepl(t, "", "exec", "second", "--with", "nosuchthing", "-e", "1"); r.status != 1 || !strings.Contains(r.stderr, "nosuchthing cannot be prepared") {
 			t.Errorf("what there is not: %v", r)
 		}
-		wantResult(t, h.runRepl(t, "", "ctl", "stop"), result{"", "", 0})
+		wantResult(t, h.runRepl(t, "", "daemon", "stop"), result{"", "", 0})
 		if _ = daemon.Wait(); daemon.ProcessState.ExitCode() != 0 {
 			t.Errorf("the daemon: %v", daemon.ProcessState)
 		}

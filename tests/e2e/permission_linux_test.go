@@ -92,13 +92,13 @@ except OSError as e: print(errno.errorcode[e.errno])`)
 		held := func(dir string) (reply string) {
 			t.Helper()
 			got := a.callRepl(`x = 41; open("` + dir + `/x", "w").write("done")`)
-			if !strings.Contains(got, "waiting for a permission") || !strings.Contains(got, "only the user may allow it, not you; tell them to run this in a terminal: repl allow bot") {
+			if !strings.Contains(got, "waiting for a permission") || !strings.Contains(got, "only the user may allow it, not you; tell them to run this in a terminal: repl grant bot") {
 				t.Fatalf("got %q", got)
 			}
 			return got
 		}
 		held(there[0])
-		p := h.startTerminal(t, "allow", "bot")
+		p := h.startTerminal(t, "grant", "bot")
 		p.waitText("Allow it to write " + timeline.QuoteName(dirs[0]) + "?")
 		p.waitText("or n: ")
 		p.typeKeys("y\r")
@@ -106,22 +106,22 @@ except OSError as e: print(errno.errorcode[e.errno])`)
 		if got := a.callTool("repl_output", map[string]any{"wait_ms": 30_000}); !strings.Contains(got, "4") || !fileExists(filepath.Join(dirs[0], "x")) {
 			t.Errorf("after a yes: got %q", got)
 		}
-		p = h.startTerminal(t, "allow", "bot", "--write", dirs[1]) // which nobody has asked for
+		p = h.startTerminal(t, "grant", "bot", "--write", dirs[1]) // which nobody has asked for
 		p.waitExit(0)
 		if got := a.callRepl(`open("` + there[1] + `/x", "w").write("kept"), x + 1`); !strings.HasSuffix(got, "(4, 42)") {
 			t.Errorf("after a grant: got %q", got)
 		}
 		_, command, _ := strings.Cut(held(there[2]), "in a terminal: ")
-		command, _, _ = strings.Cut(command, " (or with --no")
+		command, _, _ = strings.Cut(command, " (or with --deny")
 		pasted := exec.Command("sh", "-c", `repl() { printf '<%s>' "$@"; }; `+command)
 		pasted.Dir = t.TempDir()
 		if got, err := pasted.CombinedOutput(); err != nil || string(got) != "<allow><bot><--write><"+dirs[2]+">" || fileExists(filepath.Join(pasted.Dir, "ran")) {
 			t.Errorf("a shell reads %s as %s, %v", command, got, err)
 		}
-		if got := h.runRepl(t, "y\n", "allow", "bot"); got.status != 2 || !strings.Contains(got.stderr, "needs a person at a terminal") {
+		if got := h.runRepl(t, "y\n", "grant", "bot"); got.status != 2 || !strings.Contains(got.stderr, "needs a person at a terminal") {
 			t.Errorf("a program answered: %v", got)
 		}
-		p = h.startTerminal(t, "allow", "bot", "--no")
+		p = h.startTerminal(t, "grant", "bot", "--deny")
 		p.waitExit(0)
 		if got := a.callTool("repl_output", map[string]any{"wait_ms": 30_000}); !strings.Contains(got, "Read-only file system") || fileExists(filepath.Join(dirs[2], "x")) {
 			t.Errorf("after a no: got %q", got)
@@ -169,7 +169,7 @@ except OSError as e: print(errno.errorcode[e.errno])`)
 					t.Errorf("after an interrupt: got %q", got)
 				}
 				hold()
-				h.startTerminal(t, "allow", "bot", "--write", dirs[0]).waitExit(0)
+				h.startTerminal(t, "grant", "bot", "--write", dirs[0]).waitExit(0)
 				if got := a.callTool("repl_output", map[string]any{"wait_ms": 30_000}); !strings.Contains(got, code.after) || !fileExists(filepath.Join(dirs[0], "x")) {
 					t.Errorf("after a yes: got %q", got)
 				}

@@ -144,7 +144,7 @@ func TestImpostor(t *testing.T) {
 				t.Parallel()
 				i := startImpostor(t, test.socket, kindAgreeing)
 				for _, args := range [][]string{
-					{"exec", "main", "-e", "password = 'hunter2'"}, {"list"}, {"ctl", "status"}, {"ctl", "stop"}, {"dial", "--start=never"},
+					{"exec", "main", "-e", "password = 'hunter2'"}, {"list"}, {"daemon", "status"}, {"daemon", "stop"}, {"bridge", "--start=never"},
 					{"input", "main"}, {"interrupt", "main"}, {"events", "main"}, {"exec", "--socket", test.socket, "main", "-e", "hunter2"},
 				} {
 					r := test.h.runRepl(t, "hunter2\n", args...)
@@ -208,7 +208,7 @@ func TestImpostor(t *testing.T) {
 					return socket != "" && socket != i.socket
 				})
 				wantResult(t, h.runRepl(t, "", "exec", "keep", "-e", "x + 1"), result{"42\n", "", 0})
-				for _, args := range [][]string{{"exec", "--socket", i.socket, "keep", "-e", "'hunter2'"}, {"ctl", "--socket", i.socket, "stop"}} {
+				for _, args := range [][]string{{"exec", "--socket", i.socket, "keep", "-e", "'hunter2'"}, {"daemon", "--socket", i.socket, "stop"}} {
 					if r := h.runRepl(t, "", args...); r.status != 3 || kind != kindSilent && !strings.Contains(r.stderr, noProofMessage) {
 						t.Errorf("%q: %v", args, r)
 					}

@@ -26,7 +26,7 @@ func newBareRemote(t *testing.T) bareRemote {
 // stopDaemon ends the daemon there, by a home that knows the way.
 func (b bareRemote) stopDaemon(t *testing.T, h home, flags ...string) {
 	t.Helper()
-	wantResult(t, h.runRepl(t, "", append([]string{"ctl", "stop"}, flags...)...), result{"", "", 0})
+	wantResult(t, h.runRepl(t, "", append([]string{"daemon", "stop"}, flags...)...), result{"", "", 0})
 }
 
 // installedPrograms are those that were brought there.

@@ -63,7 +63,7 @@ func TestRemote(t *testing.T) {
 		near.env = append(near.env, "TURNSTONE_REMOTE=gpu")
 		for args, part := range map[string]string{
 			"list": "main ", "list --json": `"name": "main"`, "events main": "there\n", "export main": "x = 41; print('there')", "wait main": "",
-			"interrupt main": "", "clients": "", "ctl status": there.socket(), "sandbox main": "full", "remote list": "gpu", "remote check gpu": "round trip: ",
+			"interrupt main": "", "clients": "", "daemon status": there.socket(), "sandbox main": "full", "remote list": "gpu", "remote check gpu": "round trip: ",
 		} {
 			if r := near.runRepl(t, "", strings.Fields(args)...); r.status != 0 || !strings.Contains(r.stdout, part) || strings.Contains(r.stdout+r.stderr, "a prompt>") {
 				t.Errorf("%s: %v", args, r)
@@ -163,7 +163,7 @@ func TestRemote(t *testing.T) {
 			t.Errorf("got %v", r)
 		}
 		wantResult(t, h.runRepl(t, "", "exec", "main", "--via", via, "-e", "1 + 1"), result{"2\n", newSessionNotice("main"), 0})
-		wantResult(t, h.runRepl(t, "", "ctl", "stop", "--via", via), result{"", "", 0})
+		wantResult(t, h.runRepl(t, "", "daemon", "stop", "--via", via), result{"", "", 0})
 		if r := h.runRepl(t, "", "list", "--via", via); r.status != 3 {
 			t.Errorf("it did not stop: %v", r)
 		}
@@ -225,8 +225,8 @@ func TestRemote(t *testing.T) {
 			"exec x --via env --dir sub":   "give an absolute path of the place",
 			"remote check":                 "needs the name of a remote",
 			"remote frobnicate":            "repl remote list",
-			"dial --start=maybe":           "auto or never",
-			"dial --alive 1ms":             "--alive",
+			"bridge --start=maybe":         "auto or never",
+			"bridge --silence-timeout 1ms": "--silence-timeout",
 			"list --via nosuch":            `there is no program "nosuch"`,
 			"list --via env --socket /a$b": "cannot be said to the far side",
 			"list --via env|cat":           "no shell reads this",
@@ -316,7 +316,7 @@ wait $far`
 			t.Fatalf("got %v", r)
 		}
 		words, err := os.ReadFile(file)
-		if err != nil || !strings.Contains(string(words), " --alive 5m0s") {
+		if err != nil || !strings.Contains(string(words), " --silence-timeout 5m0s") {
 			t.Errorf("the words were %q, %v", words, err)
 		}
 	})

@@ -204,24 +204,24 @@ func TestSandbox(t *testing.T) {
 
 		h.writeSandboxSettings(t, "home-access = \"tools\"\nallow-read = [\""+filepath.Join(in, "document")+"\"]\n")
 		shows("False False True False", "--sandbox", "workspace")
-		p := h.startTerminal(t, "allow", "--always", "--dir", h.dir, "--read", filepath.Join(in, ".always"))
+		p := h.startTerminal(t, "grant", "--always", "--dir", h.dir, "--read", filepath.Join(in, ".always"))
 		p.waitText("kept in")
 		p.waitExit(0)
 		shows("False False True True", "--sandbox", "workspace")
-		p = h.startTerminal(t, "allow", "--always", "--read", filepath.Join(in, ".ssh/id"))
+		p = h.startTerminal(t, "grant", "--always", "--read", filepath.Join(in, ".ssh/id"))
 		p.waitText("is hidden from sessions")
 		p.waitExit(1)
 
 		h.startDaemon(t)
 		got := h.runRepl(t, "", "exec", "main", "--sandbox", "workspace", "--dir", h.dir, "-e", "open('"+filepath.Join(in, ".data/x")+"')")
-		if want := "the sandbox does not show " + filepath.Join(in, ".data") + "; a person can allow it with: repl allow main --read " + filepath.Join(in, ".data"); !strings.Contains(got.stdout+got.stderr, want) {
+		if want := "the sandbox does not show " + filepath.Join(in, ".data") + "; a person can allow it with: repl grant main --read " + filepath.Join(in, ".data"); !strings.Contains(got.stdout+got.stderr, want) {
 			t.Errorf("got %v, want %q", got, want)
 		}
-		h.startTerminal(t, "allow", "main", "--read", filepath.Join(in, ".data")).waitExit(0)
+		h.startTerminal(t, "grant", "main", "--read", filepath.Join(in, ".data")).waitExit(0)
 		if err := os.Symlink(filepath.Join(in, ".later"), filepath.Join(h.dir, "results")); err != nil {
 			t.Fatal(err)
 		}
-		p = h.startTerminal(t, "allow", "main", "--read", filepath.Join(h.dir, "results"))
+		p = h.startTerminal(t, "grant", "main", "--read", filepath.Join(h.dir, "results"))
 		p.waitText("leads to " + timeline.QuoteName(filepath.Join(in, ".later")))
 		p.typeKeys("y\r")
 		p.waitExit(0)
@@ -268,7 +268,7 @@ func TestSandbox(t *testing.T) {
 		}
 		types := func(answer, seen string, status int, args ...string) {
 			t.Helper()
-			p := h.startTerminal(t, append([]string{"allow"}, args...)...)
+			p := h.startTerminal(t, append([]string{"grant"}, args...)...)
 			if seen != "" {
 				p.waitText(seen)
 			}
@@ -329,7 +329,7 @@ func TestSandboxReport(t *testing.T) {
 				t.Errorf("%v: the first reply is %q, %q", args, a.sandboxLine, got)
 			}
 		}
-		wantResult(t, h.runRepl(t, "", "ctl", "stop"), result{"", "", 0})
+		wantResult(t, h.runRepl(t, "", "daemon", "stop"), result{"", "", 0})
 	})
 
 	t.Run("defaults of the user config hold for agents as well", func(t *testing.T) {
@@ -402,13 +402,13 @@ func TestSandboxOfAgent(t *testing.T) {
 func TestSandboxConfig(t *testing.T) {
 	t.Run("what is always allowed holds in later sessions", func(t *testing.T) {
 		h, outside := newSandboxHome(t)
-		if got := h.runRepl(t, "y\n", "allow", "--always", "--write", outside); got.status != 2 || !strings.Contains(got.stderr, "needs a person at a terminal") {
+		if got := h.runRepl(t, "y\n", "grant", "--always", "--write", outside); got.status != 2 || !strings.Contains(got.stderr, "needs a person at a terminal") {
 			t.Errorf("a program allowed it: %v", got)
 		}
 		if got := h.runRepl(t, "", "--sandbox", "workspace", "-e", writeProbeCode); got.stdout != "written refused None\n" {
 			t.Errorf("got %v", got)
 		}
-		p := h.startTerminal(t, "allow", "--always", "--write", outside)
+		p := h.startTerminal(t, "grant", "--always", "--write", outside)
 		p.waitText("kept in")
 		p.waitExit(0)
 		if got := h.runRepl(t, "", "--sandbox", "workspace", "-e", writeProbeCode); got.stdout != "written written None\n" {

@@ -52,11 +52,11 @@ func TestRemotes_ImagesAndPermissions(t *testing.T) {
 
 	const open = `open("../asked/x", "w").write("done")`
 	for _, place := range []string{"gpu", "hpc"} {
-		if got := a.callTool("repl", place+"/main", "input", open); !strings.Contains(got, "waiting for a permission") || !strings.Contains(got, "run this in a terminal: repl allow bot --remote "+place) {
+		if got := a.callTool("repl", place+"/main", "input", open); !strings.Contains(got, "waiting for a permission") || !strings.Contains(got, "run this in a terminal: repl grant bot --remote "+place) {
 			t.Fatalf("%s: %q", place, got)
 		}
 	}
-	p := h.startTerminal(t, "allow", "bot", "--remote", "hpc")
+	p := h.startTerminal(t, "grant", "bot", "--remote", "hpc")
 	p.waitText("Allow it to write " + timeline.QuoteName(dirs["hpc"]) + "?")
 	p.typeKeys("y\r")
 	p.waitExit(0)
@@ -71,7 +71,7 @@ func TestRemotes_ImagesAndPermissions(t *testing.T) {
 	if s := homes["gpu"].listSessions(t)["bot"]; s.InputRequest == nil || s.InputRequest.Permission == nil {
 		t.Errorf("gpu does not wait any more: %+v", s)
 	}
-	h.startTerminal(t, "allow", "bot", "--remote", "gpu", "--no").waitExit(0)
+	h.startTerminal(t, "grant", "bot", "--remote", "gpu", "--deny").waitExit(0)
 	if got := output("gpu"); !strings.Contains(got, "Read-only file system") || fileExists(filepath.Join(dirs["gpu"], "x")) {
 		t.Errorf("after a no at gpu: %q", got)
 	}

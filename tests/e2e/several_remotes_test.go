@@ -139,7 +139,7 @@ func TestRemotes(t *testing.T) {
 				return strings.Contains(at.runRepl(t, "", "clients").stderr, "nobody else is connected")
 			})
 		}
-		wantResult(t, h.runRepl(t, "", "ctl", "stop"), result{"", "", 0})
+		wantResult(t, h.runRepl(t, "", "daemon", "stop"), result{"", "", 0})
 	})
 
 	t.Run("input and interrupts and a close reach the named session", func(t *testing.T) {

@@ -49,7 +49,7 @@ def tries(*calls):
         try: f()
         except OSError as e: print(e.errno)
 `)
-	outside, allow := func(name string) string { return filepath.Join(m.outside, name) }, "repl allow main --write "+m.outside
+	outside, allow := func(name string) string { return filepath.Join(m.outside, name) }, "repl grant main --write "+m.outside
 	for _, row := range []struct {
 		what, code string
 		want       []timeline.Body

@@ -28,9 +28,9 @@ const interpreter = "/usr/bin/python3"
 // newHint returns the command that a hint suggests to the user.
 func newHint(name, _ string, g session.Grant) string {
 	if g.Read != "" {
-		return "repl allow " + name + " --read " + g.Read
+		return "repl grant " + name + " --read " + g.Read
 	}
-	return "repl allow " + name + " --write " + g.Write
+	return "repl grant " + name + " --write " + g.Write
 }
 
 // openSession starts a Python session on a machine, and defines the function that runs one probe in

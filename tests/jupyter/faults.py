@@ -126,7 +126,7 @@ class Faults(Case):
         k = self.kernel()
         msg_id = k.kc.execute("lost = 1\nprint('on', flush=True)\nimport time; time.sleep(600)")
         k.next("stream", msg_id)
-        repl("ctl", "stop")
+        repl("daemon", "stop")
         reply = k.ask(msg_id)["content"]
         self.assertEqual(reply["status"], "error")
         self.assertIn("ended", reply["evalue"])

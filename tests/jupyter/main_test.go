@@ -103,7 +103,7 @@ func newJupyterHome(t testing.TB) jupyterHome {
 
 // stopDaemon ends the daemon of the place, and waits until nothing is left.
 func (p jupyterHome) stopDaemon(t testing.TB) {
-	p.newCommand("repl", "ctl", "stop").Run()
+	p.newCommand("repl", "daemon", "stop").Run()
 	limit := time.After(time.Minute)
 	for over := false; !over && len(p.findProcesses()) > 0; {
 		select {

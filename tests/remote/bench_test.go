@@ -14,7 +14,7 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// BenchmarkTurn alternates turns of `1` through the daemon's socket, through a local repl dial, and
+// BenchmarkTurn alternates turns of `1` through the daemon's socket, through a local repl bridge, and
 // through ssh.
 func BenchmarkTurn(b *testing.B) {
 	w := startEngine(b, "ssh").newRemote(b)

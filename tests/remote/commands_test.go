@@ -53,7 +53,7 @@ func TestCommands(t *testing.T) {
 				{[]string{"list"}, w.sessionName(), 0},
 				{[]string{"exec", w.sessionName(), "-e", "raise SystemExit('no')"}, "", 1},
 				{[]string{"events", w.sessionName()}, "42", 0},
-				{[]string{"ctl", "status"}, "process ", 0},
+				{[]string{"daemon", "status"}, "process ", 0},
 			} {
 				out, errs, status := w.runRepl(t, test.words[0], test.words[1:]...)
 				if status != test.status || !strings.Contains(out, test.want) {

@@ -30,7 +30,7 @@ func (e *testEngine) startDetached(line string) error {
 		return err
 	}
 	e.cleanups = append(e.cleanups, func() {
-		_, _ = e.runOutput(append(append([]string{"env"}, e.environment()...), binary, "ctl", "--socket", e.socketPath(), "stop")...)
+		_, _ = e.runOutput(append(append([]string{"env"}, e.environment()...), binary, "daemon", "--socket", e.socketPath(), "stop")...)
 	})
 	return e.awaitDaemon()
 }

@@ -142,7 +142,7 @@ func (s *testDaemon) startDaemon() (stop func()) {
 		}
 	}()
 	stop = sync.OnceFunc(func() {
-		_ = s.newCommand("ctl", "stop").Run()
+		_ = s.newCommand("daemon", "stop").Run()
 		_ = cmd.Wait()
 	})
 	s.t.Cleanup(func() {

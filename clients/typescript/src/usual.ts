@@ -17,7 +17,7 @@ const bootLength = 8; // how much of the boot's name is in that of the note
 export async function defaultSocket(): Promise<string> {
   const named = process.env["TURNSTONE_SOCKET"];
   if (named) return named;
-  if (process.platform === "win32") throw new TurnstoneError("unreachable", "on Windows, TURNSTONE_SOCKET must name the pipe of the daemon, which repl ctl status prints");
+  if (process.platform === "win32") throw new TurnstoneError("unreachable", "on Windows, TURNSTONE_SOCKET must name the pipe of the daemon, which repl daemon status prints");
   const usual = [...loginSockets(), ...ownSockets()];
   const noted = notes();
   for (const path of new Set([...noted.map((note) => note.socket), ...usual])) if (await answers(path)) return path;

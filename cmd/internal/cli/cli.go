@@ -155,6 +155,9 @@ func rewordFlagError(f *flag.FlagSet, err error) string {
 		if does, ok := interpreterFlagHints[name]; ok && f.Name() == "repl" {
 			return text + "; " + does
 		}
+		if n := renamedFlag(name, known); n != "" {
+			return text + "; did you mean " + optionName(n) + "?"
+		}
 		if n := nearestName(name, known); n != "" && len(name) > 1 {
 			return text + "; did you mean " + optionName(n) + "?"
 		}

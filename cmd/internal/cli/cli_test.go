@@ -33,7 +33,7 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"exec", "x", "-e", "'\xe9'"}, "not UTF-8"},
 		{[]string{"input", "x", "-e", "\xe9"}, "not UTF-8"},
 		{[]string{"exec"}, "repl: exec needs the name of a session"},
-		{[]string{"ctl"}, "repl: ctl needs one of status, pause"},
+		{[]string{"daemon"}, "repl: daemon needs one of status, pause"},
 		{[]string{"--lang", "pyhton", "-e", "1"}, `unknown language "pyhton"; did you mean python?`},
 		{[]string{"-e"}, "-e needs a value"},
 		{[]string{"-e", "1", "file.py"}, "use either -e or the file"},
@@ -43,6 +43,8 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"docter"}, "did you mean repl doctor?"},
 		{[]string{"python"}, `"python" is neither a command nor a file; did you mean repl --lang python?`},
 		{[]string{"R"}, `did you mean repl --lang r?`},
+		{[]string{"allow", "main"}, `"allow" is neither a command nor a file; did you mean repl grant?`},
+		{[]string{"help", "ctl"}, `no help topic "ctl"; did you mean repl help daemon?`},
 		{[]string{"frobnicate"}, `"frobnicate" is neither a command nor a file`},
 		{[]string{dir}, "is a directory"},
 		{[]string{"mcp", "extra"}, "takes no argument"},
@@ -113,7 +115,7 @@ func TestHelpPages(t *testing.T) {
 			t.Errorf("%s has %d lines, want a page of 60", topic, len(lines))
 		}
 	}
-	for _, c := range allCommands() {
+	for _, c := range visibleCommands() {
 		if !strings.Contains(all, "\n  repl "+c.name) {
 			t.Errorf("help does not show repl %s", c.name)
 		}

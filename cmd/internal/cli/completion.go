@@ -83,7 +83,7 @@ func completeWord(before []string, word string) []completionItem {
 	default:
 		found = l.placeholderValues(l.nextPlaceholder())
 		if first {
-			for _, c := range allCommands()[1:] {
+			for _, c := range visibleCommands()[1:] {
 				found = append(found, completionItem{c.name, c.summary})
 			}
 		}

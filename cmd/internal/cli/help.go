@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"embed"
 	"flag"
 	"fmt"
@@ -61,7 +62,7 @@ func topicText(topic string) (string, error) {
 		return c.helpText(), nil
 	}
 	hint := ""
-	if n := nearestName(topic, helpTopics()); n != "" {
+	if n := cmp.Or(renamedCommands[topic], nearestName(topic, helpTopics())); n != "" {
 		hint = fmt.Sprintf("did you mean repl help %s? ", n)
 	}
 	return "", usageErrorf("no help topic %q; %stry repl help, repl help commands, repl help sessions, or repl help COMMAND", topic, hint)
@@ -107,7 +108,7 @@ func commandsPage() string {
 // commandList returns the commands of a group.
 func commandList(group string) string {
 	var b strings.Builder
-	for _, c := range allCommands() {
+	for _, c := range visibleCommands() {
 		if c.group == group {
 			b.WriteString(helpEntry(strings.TrimSpace(c.fullName()+" "+c.args), c.summary, 32))
 		}
@@ -182,7 +183,7 @@ func commandsMarkdown() string {
 	b.WriteString("# Commands\n\n`repl help --markdown` prints this page.\n")
 	for _, g := range commandGroups() {
 		fmt.Fprintf(&b, "\n## %s\n", g)
-		for _, c := range allCommands() {
+		for _, c := range visibleCommands() {
 			if c.group != g {
 				continue
 			}
@@ -205,7 +206,7 @@ func commandsMarkdown() string {
 func manualPage() (string, error) {
 	var b strings.Builder
 	b.WriteString(".TH REPL 1 \"\" \"Turnstone " + programVersion() + "\"\n.SH NAME\nrepl \\- keep language sessions alive\n.SH SYNOPSIS\n")
-	for i, c := range allCommands() {
+	for i, c := range visibleCommands() {
 		if i > 0 {
 			b.WriteString(".br\n")
 		}
@@ -219,7 +220,7 @@ func manualPage() (string, error) {
 		fmt.Fprintf(&b, ".SH %s\n.nf\n%s.fi\n", map[string]string{pageRepl: "OVERVIEW", pageSessions: "SESSIONS"}[page], escapeRoff(text))
 	}
 	b.WriteString(".SH COMMANDS\n")
-	for _, c := range allCommands() {
+	for _, c := range visibleCommands() {
 		fmt.Fprintf(&b, ".SS %s%s", escapeRoff(c.usageLine()), escapeRoff(c.summary))
 		if c.details != "" {
 			fmt.Fprintf(&b, ".PP\n.nf\n%s.fi\n", escapeRoff(c.details))

@@ -156,6 +156,17 @@ func TestHelp(t *testing.T) {
 		}
 	})
 
+	t.Run("only help for it shows a hidden command", func(t *testing.T) {
+		for _, args := range [][]string{{"help"}, {"help", "commands"}, {"help", "--man"}, {"help", "--markdown"}} {
+			if _, text, _ := runLine(t, args...); strings.Contains(text, "repl bridge") {
+				t.Errorf("repl %q shows repl bridge", args)
+			}
+		}
+		if _, text, _ := runLine(t, "help", "bridge"); !strings.HasPrefix(text, "repl bridge [FLAG ...]") {
+			t.Errorf("got %q", text)
+		}
+	})
+
 	t.Run("the manual page has no stray roff requests", func(t *testing.T) {
 		status, text, _ := runLine(t, "help", "--man")
 		if status != 0 || !strings.HasPrefix(text, ".TH REPL 1 ") {
@@ -167,7 +178,7 @@ func TestHelp(t *testing.T) {
 				t.Errorf("line %d is a request that nobody meant: %q", i+1, line)
 			}
 		}
-		for _, c := range allCommands() {
+		for _, c := range visibleCommands() {
 			if !strings.Contains(text, "\n.SS "+escapeRoff(c.usageLine())) {
 				t.Errorf("the manual lacks %s", c.fullName())
 			}

@@ -305,7 +305,7 @@ func (h *daemonBackend) openedSession(s *client.Session, read timeline.Seq, now 
 			return nil
 		},
 		AttachCommand: "repl attach " + s.Name() + h.targetFlags,
-		AllowCommand:  func(g session.Grant) string { return "repl allow " + s.Name() + h.targetFlags + " " + rightOption(g) },
+		AllowCommand:  func(g session.Grant) string { return "repl grant " + s.Name() + h.targetFlags + " " + rightOption(g) },
 		LastSeen:      read,
 		SaveCursor: func(seq timeline.Seq) {
 			mark.saveAt(seq)

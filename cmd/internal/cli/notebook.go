@@ -328,7 +328,7 @@ func (j *jupyterFlags) runKernel(s streams) (int, error) {
 		Version:        programVersion(),
 		EndsSession:    j.session == "" && !j.keepOnShutdown,
 		ResetsSession:  !j.keepOnRestart,
-		PermissionHint: "Allow or refuse it with: repl allow " + params.Name,
+		PermissionHint: "Allow or refuse it with: repl grant " + params.Name,
 		Interrupts:     interrupts,
 		Notes:          s.err,
 	})

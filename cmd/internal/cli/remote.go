@@ -188,7 +188,7 @@ func (c *remoteCheck) dialDaemon(ctx context.Context, way *client.Command, w *da
 	c.printNote(far, describeRemoteEnd(g))
 	if g.Protocol != client.Protocol {
 		return c.printFailure(serves, fmt.Errorf("it is version %s and speaks protocol %d; this program speaks %d", g.Version, g.Protocol, client.Protocol),
-			"repl ctl drain"+w.sameTargetFlags()+" with the older program, then start the one that belongs to this")
+			"repl daemon drain"+w.sameTargetFlags()+" with the older program, then start the one that belongs to this")
 	}
 	there := client.NewConn(conn)
 	defer there.Close()

@@ -154,7 +154,7 @@ func reportOtherVersion(ctx context.Context, notes io.Writer, way *client.Comman
 	if g.Protocol != client.Protocol {
 		use = fmt.Sprintf("and speaks protocol %d, which this program does not", g.Protocol)
 	}
-	fmt.Fprintf(notes, "repl: the daemon there is %s %s; repl ctl drain%s ends it when its work is done, and the next command starts the new one\n", g.Version, use, w.sameTargetFlags())
+	fmt.Fprintf(notes, "repl: the daemon there is %s %s; repl daemon drain%s ends it when its work is done, and the next command starts the new one\n", g.Version, use, w.sameTargetFlags())
 }
 
 // remoteKey is the name under which the place is remembered.

@@ -12,13 +12,13 @@ import (
 func TestReportOtherVersion(t *testing.T) {
 	t.Parallel()
 	for greeting, want := range map[string]string{
-		`{"version":"v0.9.0","protocol":1,"host":"far"}`:                   "repl: the daemon there is v0.9.0 and is used as it is; repl ctl drain --remote gpu ends it when its work is done",
+		`{"version":"v0.9.0","protocol":1,"host":"far"}`:                   "repl: the daemon there is v0.9.0 and is used as it is; repl daemon drain --remote gpu ends it when its work is done",
 		`{"version":"v9.0.0","protocol":99,"host":"far"}`:                  "repl: the daemon there is v9.0.0 and speaks protocol 99, which this program does not; ",
 		`{"version":"` + programVersion() + `","protocol":1,"host":"far"}`: "",
 		`{"error":"no daemon answers","kind":"unreachable","host":"far"}`:  "",
 	} {
 		var notes strings.Builder
-		way := &client.Command{Prefix: []string{"sh", "-c", `printf '\nturnstone-dial 1 %s ` + greeting + `\n' "$4"; cat`, "sh"}}
+		way := &client.Command{Prefix: []string{"sh", "-c", `printf '\nturnstone-bridge 1 %s ` + greeting + `\n' "$4"; cat`, "sh"}}
 		reportOtherVersion(t.Context(), &notes, way, &daemonTarget{remote: "gpu"})
 		if got := notes.String(); !strings.HasPrefix(got, want) || want == "" && got != "" {
 			t.Errorf("%s: got %q", greeting, got)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -322,10 +323,10 @@ func checkFile(name string) error {
 		return usageErrorf("%q is neither a command nor a file; did you mean repl --lang %s?", name, l.name)
 	}
 	var names []string
-	for _, c := range allCommands()[1:] {
+	for _, c := range visibleCommands()[1:] {
 		names = append(names, c.name)
 	}
-	if n := nearestName(name, names); n != "" {
+	if n := cmp.Or(renamedCommands[name], nearestName(name, names)); n != "" {
 		return usageErrorf("%q is neither a command nor a file; did you mean repl %s?", name, n)
 	}
 	return usageErrorf("%q is neither a command nor a file (see repl help)", name)

@@ -305,7 +305,7 @@ func (v *turnView) reportState(reply session.Reply) {
 	switch {
 	case reply.InputRequest != nil && reply.InputRequest.Permission != nil:
 		p := reply.InputRequest.Permission
-		fmt.Fprintf(v.streams.err, "repl: waits for a permission: %s (allow it with %s, or refuse it with %s --no)\n", p.AccessDenied, allowCommand(reply.Session, p.Grant)+v.cmd.sameTargetFlags(), "repl allow "+reply.Session+v.cmd.sameTargetFlags())
+		fmt.Fprintf(v.streams.err, "repl: waits for a permission: %s (allow it with %s, or refuse it with %s --deny)\n", p.AccessDenied, grantCommand(reply.Session, p.Grant)+v.cmd.sameTargetFlags(), "repl grant "+reply.Session+v.cmd.sameTargetFlags())
 	case reply.InputRequest != nil && reply.InputRequest.Form != nil:
 		fmt.Fprintf(v.streams.err, "repl: waits for a person: %s (answer at repl attach %s)\n", reply.InputRequest.Form.Question(), reply.Session)
 	case reply.InputRequest != nil:

@@ -269,7 +269,7 @@ func newSandboxCommand(f *flag.FlagSet) action {
 		}
 		for _, name := range []string{"sandbox", "sandbox-fallback", "allow-write", "confirm-write", "allow-read", "home-access", "network", "allow-host", "ask-permission", "dir"} {
 			if isFlagSet(f, name) {
-				return statusUsage, usageErrorf("--%s is for a new session; repl allow %s --write PATH or --read PATH gives more to one that is there", name, given[0])
+				return statusUsage, usageErrorf("--%s is for a new session; repl grant %s --write PATH or --read PATH gives more to one that is there", name, given[0])
 			}
 		}
 		if _, err := r.parseArgs(args, "SESSION"); err != nil {
@@ -363,7 +363,7 @@ func (a permissionReport) print(w io.Writer) {
 		fmt.Fprintf(w, "refused: %d more\n", a.MoreDenied)
 	}
 	if a.Request != nil {
-		fmt.Fprintf(w, "asks: %s (%s)\n", a.Request.Permission.AccessDenied, allowCommand(a.Session, a.Request.Permission.Grant))
+		fmt.Fprintf(w, "asks: %s (%s)\n", a.Request.Permission.AccessDenied, grantCommand(a.Session, a.Request.Permission.Grant))
 	}
 }
 

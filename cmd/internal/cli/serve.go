@@ -140,7 +140,7 @@ func serveDetached(ctx context.Context, s streams, f *flag.FlagSet) (int, error)
 	if err != nil {
 		return statusFailed, err
 	}
-	fmt.Fprintf(s.err, "repl: process %d serves at %s and outlives this terminal; its log is %s; stop it with repl ctl stop\n", i.PID, actualSocket(i.PID, socket), log)
+	fmt.Fprintf(s.err, "repl: process %d serves at %s and outlives this terminal; its log is %s; stop it with repl daemon stop\n", i.PID, actualSocket(i.PID, socket), log)
 	return statusDone, nil
 }
 
@@ -177,7 +177,7 @@ func (o *serveOptions) serve(ctx context.Context, s streams) (int, error) {
 	defer set.Close()
 	sup, err := supervisor.New(&supervisor.Options{
 		Functions: set.Functions(), Dir: o.sessionDir, ScrubEnv: clientSecrets(), RecoverCommand: recoverCommand, MaxSessions: o.maxSessions, Memory: int64(o.memory), Processes: o.processes, CPUs: o.cpus,
-		Logger: log, Grants: userConfigFile(), BeforeWrite: socketMover(l), GrantHint: func(name, _ string, g session.Grant) string { return allowCommand(name, g) },
+		Logger: log, Grants: userConfigFile(), BeforeWrite: socketMover(l), GrantHint: func(name, _ string, g session.Grant) string { return grantCommand(name, g) },
 	})
 	if err != nil {
 		return statusFailed, err
@@ -200,7 +200,7 @@ func (o *serveOptions) serve(ctx context.Context, s streams) (int, error) {
 		return statusFailed, err
 	}
 	if !o.quiet {
-		fmt.Fprintf(s.err, "repl: serving at %s; stop with Ctrl-C, or repl ctl stop\n", l.Addr())
+		fmt.Fprintf(s.err, "repl: serving at %s; stop with Ctrl-C, or repl daemon stop\n", l.Addr())
 	}
 	if err := d.Serve(ctx, l); err != nil {
 		return statusFailed, err

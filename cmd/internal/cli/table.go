@@ -24,6 +24,7 @@ type command struct {
 	summary string // one line
 	details string // more than the flags say; may be ""
 	group   string
+	hidden  bool // only for other programs: no list has it, repl help NAME does
 
 	// newAction adds the flags with their descriptions, and returns the action to run after
 	// they are parsed. It has no other effect.
@@ -48,11 +49,11 @@ func allCommands() []command {
 	const code, ours, agents, more = groupCode, groupSessions, groupAgents, groupMore
 	return []command{
 		{group: code, args: "[FILE [ARG ...]]", summary: "Python or R at this terminal, or run a program", details: replText, newAction: newReplCommand},
-		{group: ours, name: "serve", summary: "keep sessions alive at a socket of your own, until Ctrl-C or repl ctl stop", newAction: newServeCommand},
+		{group: ours, name: "serve", summary: "keep sessions alive at a socket of your own, until Ctrl-C or repl daemon stop", newAction: newServeCommand},
 		{group: ours, name: "list", summary: "the sessions and what they do", newAction: newListCommand},
 		{group: ours, name: "exec", args: "SESSION", summary: "run code in a session, which is made if needed", details: execText(), newAction: newExecCommand},
 		{group: ours, name: "input", args: "SESSION", summary: "answer a question of a session", newAction: newInputCommand},
-		{group: ours, name: "allow", args: "[SESSION]", summary: "give a session with a sandbox more, or answer what it asks", details: allowText, newAction: newAllowCommand},
+		{group: ours, name: "grant", args: "[SESSION]", summary: "give a session with a sandbox more, or answer what it asks", details: grantText, newAction: newGrantCommand},
 		{group: ours, name: "attach", args: "SESSION", summary: "watch a session, and type into it", details: attachText, newAction: newAttachCommand},
 		{group: ours, name: "view", args: "[SESSION]", summary: "the sessions as a page in your browser, to read and to take part in", details: viewText, newAction: newViewCommand},
 		{group: ours, name: "events", args: "SESSION", summary: "all events of a session; with --json one object a line", newAction: newEventsCommand},
@@ -65,10 +66,10 @@ func allCommands() []command {
 		{group: ours, name: "close", args: "SESSION", summary: "end a session", newAction: newCloseCommand},
 		{group: ours, name: "clients", args: "[SESSION]", summary: "the connected clients, since when, and their sessions", newAction: newClientsCommand},
 		{group: ours, name: "detach", args: "[CLIENT]", summary: "end the connection of a client; its turns go on", details: "repl clients names the CLIENTs.", newAction: newDetachCommand},
-		{group: ours, name: "ctl", args: "status|pause|resume|drain|stop", summary: "the daemon itself", details: ctlText, newAction: newCtlCommand},
+		{group: ours, name: "daemon", args: "status|pause|resume|drain|stop", summary: "show, pause or stop the daemon", details: daemonText, newAction: newDaemonControlCommand},
 		{group: ours, name: "service", args: "install|uninstall|print [systemd|launchd]", summary: "let systemd or launchd start repl serve", details: "print also takes the name of a manager of another system.", newAction: newServiceCommand},
 		{group: ours, name: "remote", args: "list|check|install|forget [REMOTE]", summary: "daemons on other machines and in containers", details: remoteText, newAction: newRemoteCommand},
-		{group: more, name: "dial", summary: "what --via and --remote run at the remote end", details: dialText, newAction: newDialCommand},
+		{group: more, name: "bridge", hidden: true, summary: "what --via and --remote run at the remote end", details: bridgeText, newAction: newBridgeCommand},
 		{group: agents, name: "mcp", summary: "an MCP server on standard input and output, or over HTTP", details: "Without --lang it offers all languages.", newAction: newMCPCommand},
 		{group: agents, name: "install", args: "[CLIENT ...]", summary: "make a client start repl mcp", details: installText(), newAction: newInstallCommand, argValues: installClientNames},
 		{group: agents, name: "jupyter", args: "install|list|remove|kernel [KERNEL ...]", summary: "sessions in JupyterLab, VS Code, nbclient and papermill", details: jupyterText, newAction: newJupyterCommand},
@@ -82,6 +83,11 @@ func allCommands() []command {
 	}
 }
 
+// visibleCommands returns the commands that lists show.
+func visibleCommands() []command {
+	return slices.DeleteFunc(allCommands(), func(c command) bool { return c.hidden })
+}
+
 const (
 	replText = `At a terminal, without FILE and -e, this is a session for you. Otherwise it is a
 program: FILE, the code of -e, or the input from a pipe. It exits with the
@@ -91,8 +97,8 @@ Without --lang it is Python. Without --python: the active virtual or conda
 environment, or the nearest .venv, or .python-version, or python3 on PATH.
 Without --r: R_HOME, or the active conda environment, or R on PATH.`
 
-	allowText = `It needs a person at a terminal. Nothing is restarted, and calls that wait for
-the right go on. Without --read, --write, --host and --no it shows what the
+	grantText = `It needs a person at a terminal. Nothing is restarted, and calls that wait for
+the right go on. Without --read, --write, --host and --deny it shows what the
 session asks, and takes the answer.
 With --always it holds for all later sessions of the workspace, too, and is
 kept in the user's own sandbox.toml. Without SESSION, --always is for the
@@ -116,7 +122,7 @@ check    test each step of the connection to one, and say how long it took and
 install  copy this program there, over the same connection
 forget   forget its job, and where repl was installed there`
 
-	dialText = `It reaches the daemon of this machine, or starts one. Then standard input and
+	bridgeText = `It reaches the daemon of this machine, or starts one. Then standard input and
 output are the daemon's protocol. repl COMMAND --via 'ssh gpu1' runs it there.`
 
 	filesText = `Without FILE it lists the files in the session's own directory, where it keeps
@@ -127,7 +133,7 @@ Files that code writes elsewhere are not among them.`
 writes its inputs, so that you can run them again. With --via, --remote or
 --socket the daemon there is asked, otherwise the files of this machine.`
 
-	ctlText = `status   describe the daemon
+	daemonText = `status   describe the daemon
 pause    no new work until resume
 resume   end a pause
 drain    finish the work, then end
@@ -215,7 +221,7 @@ func installClientNames() []string {
 // helpTopics returns the arguments of repl help.
 func helpTopics() []string {
 	all := []string{pageRepl, pageCommands, pageSessions}
-	for _, c := range allCommands()[1:] {
+	for _, c := range visibleCommands()[1:] {
 		all = append(all, c.name)
 	}
 	return all

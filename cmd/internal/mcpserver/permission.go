@@ -172,7 +172,7 @@ func (a *sessionCall) userRequestAdvice(w *session.InputRequest) string {
 	case a.session.AttachCommand != "" && w.Form != nil:
 		return fmt.Sprintf(": only the user may answer, not you; tell them to run this in a terminal and answer there: %s (repl_output waits for that, %s)", a.session.AttachCommand, giveUp)
 	case a.session.AttachCommand != "":
-		return fmt.Sprintf(": only the user may allow it, not you; tell them to run this in a terminal: %s (or with --no to refuse). repl_output waits for that, %s", a.session.AllowCommand(w.Permission.Grant), giveUp)
+		return fmt.Sprintf(": only the user may allow it, not you; tell them to run this in a terminal: %s (or with --deny to refuse). repl_output waits for that, %s", a.session.AllowCommand(w.Permission.Grant), giveUp)
 	}
 	return ": repl_output continues"
 }

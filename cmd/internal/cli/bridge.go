@@ -16,21 +16,21 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// The values of repl dial --start.
+// The values of repl bridge --start.
 const (
 	startAuto  = "auto"
 	startNever = "never"
 )
 
-// minAliveTimeout is the least that --alive takes.
+// minAliveTimeout is the least that --silence-timeout takes.
 const minAliveTimeout = time.Second
 
-// newDialCommand is the far side of a place: what --via and --remote run there.
-func newDialCommand(f *flag.FlagSet) action {
+// newBridgeCommand is the far side of a place: what --via and --remote run there.
+func newBridgeCommand(f *flag.FlagSet) action {
 	socket := f.String("socket", "", socketUsage)
 	start := f.String("start", startAuto, "`auto|never` start a daemon if none answers; it ends after "+hours(daemonIdleTimeout)+" without use")
-	login := f.Bool("login", false, "start it with the environment of a login")
-	alive := f.Duration("alive", 0, "`DURATION` end when nothing comes for this long; 0 is never")
+	login := f.Bool("login-env", false, "start it with the environment of a login")
+	alive := f.Duration("silence-timeout", 0, "`DURATION` end when nothing comes for this long; 0 is never")
 	nonce := f.String("nonce", "", "`WORD` for the greeting")
 	return func(s streams, args []string) (int, error) {
 		if err := parseFlags(f, args); err != nil {
@@ -43,7 +43,7 @@ func newDialCommand(f *flag.FlagSet) action {
 		case *start != startAuto && *start != startNever:
 			return statusUsage, usageErrorf("--start %s: use auto or never", *start)
 		case *alive != 0 && *alive < minAliveTimeout:
-			return statusUsage, usageErrorf("--alive %s: use at least %s, or 0 for never", *alive, minAliveTimeout)
+			return statusUsage, usageErrorf("--silence-timeout %s: use at least %s, or 0 for never", *alive, minAliveTimeout)
 		case term.IsTerminal(int(s.in.Fd())) || term.IsTerminal(int(os.Stdout.Fd())):
 			return statusUsage, errors.New("dial is for the program at the other end, and has a terminal here: the command that leads here must not allocate one (ssh -T, docker exec -i without -t, kubectl exec -i without -t)")
 		}

@@ -27,14 +27,14 @@ func restartInLoginShell(args []string) error {
 	if err != nil {
 		return err
 	}
-	words := append([]string{"sh", "-lc", `exec "$0" "$@"`, self, "dial"}, withoutLoginFlag(args)...)
+	words := append([]string{"sh", "-lc", `exec "$0" "$@"`, self, "bridge"}, withoutLoginFlag(args)...)
 	return syscall.Exec("/bin/sh", words, os.Environ())
 }
 
-// withoutLoginFlag leaves out --login in all its forms: with it, the command would begin anew for ever.
+// withoutLoginFlag leaves out --login-env in all its forms: with it, the command would begin anew for ever.
 func withoutLoginFlag(args []string) []string {
 	return slices.DeleteFunc(slices.Clone(args), func(a string) bool {
 		name, _, _ := strings.Cut(a, "=")
-		return name == "--login" || name == "-login"
+		return name == "--login-env" || name == "-login-env"
 	})
 }

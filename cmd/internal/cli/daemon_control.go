@@ -36,8 +36,8 @@ func unansweredError(err error) error {
 	return errors.New(text)
 }
 
-// newCtlCommand sends a line to the daemon's control plane and prints the answer.
-func newCtlCommand(f *flag.FlagSet) action {
+// newDaemonControlCommand sends a line to the daemon's control plane and prints the answer.
+func newDaemonControlCommand(f *flag.FlagSet) action {
 	r := newDaemonCommand(f)
 	return func(s streams, args []string) (int, error) {
 		given, err := r.parseArgs(args, "status|pause|resume|drain|stop")
@@ -160,7 +160,7 @@ func (i daemonStatus) summaryText(socket string) string {
 	case i.Draining:
 		p.addLine("draining:  it takes no new work, and ends when what runs is done")
 	case i.Paused:
-		p.addLine("paused:    it takes no new work until repl ctl resume")
+		p.addLine("paused:    it takes no new work until repl daemon resume")
 	}
 	return p.String()
 }

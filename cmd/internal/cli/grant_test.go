@@ -10,13 +10,13 @@ import (
 func TestAllowCommand_ShellQuoting(t *testing.T) {
 	t.Parallel()
 	for want, g := range map[string]session.Grant{
-		`repl allow main --write '/data/$(id>x)'`:              {Write: "/data/$(id>x)"},
-		`repl allow main --read '/data/it'\''s'`:               {Read: "/data/it's"},
-		`repl allow main --host '*.example.org'`:               {Host: "*.example.org"},
-		`repl allow main --call 'github.*'`:                    {Call: "github.*"},
-		`repl allow main --write "$(printf %b '/x\0033[8my')"`: {Write: "/x\x1b[8my"},
+		`repl grant main --write '/data/$(id>x)'`:              {Write: "/data/$(id>x)"},
+		`repl grant main --read '/data/it'\''s'`:               {Read: "/data/it's"},
+		`repl grant main --host '*.example.org'`:               {Host: "*.example.org"},
+		`repl grant main --tool 'github.*'`:                    {Call: "github.*"},
+		`repl grant main --write "$(printf %b '/x\0033[8my')"`: {Write: "/x\x1b[8my"},
 	} {
-		if got := allowCommand("main", g); got != want {
+		if got := grantCommand("main", g); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 		later := strings.Replace(want, "main", "--always --dir '/my work'", 1) + " (from"

@@ -24,7 +24,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// grantFlags has the flags of repl allow.
+// grantFlags has the flags of repl grant.
 type grantFlags struct {
 	read, write, host, call, dir string
 	accept                       string
@@ -32,17 +32,17 @@ type grantFlags struct {
 	isRemote                     bool // the session is not on this machine
 }
 
-// newAllowCommand lets a person widen the sandbox of a session that lives.
-func newAllowCommand(f *flag.FlagSet) action {
+// newGrantCommand lets a person widen the sandbox of a session that lives.
+func newGrantCommand(f *flag.FlagSet) action {
 	r := newDaemonCommand(f)
 	var a grantFlags
 	f.StringVar(&a.write, "write", "", "`PATH` the session may write this directory or file")
 	f.StringVar(&a.read, "read", "", "`PATH` the session sees this directory or file of your home directory or /tmp")
 	f.StringVar(&a.accept, "confirm-write", "", "`REALPATH` the real path of --write, repeated to confirm that programs outside the sandbox may run or read what is written there")
 	f.StringVar(&a.host, "host", "", "`HOST` the session may reach it: example.org, *.example.org or example.org:443")
-	f.StringVar(&a.call, "call", "", "`TOOL` the session may call it: github.search_issues, or 'github.*' for all that are not destructive")
+	f.StringVar(&a.call, "tool", "", "`TOOL` the session may call it: github.search_issues, or 'github.*' for all that are not destructive")
 	f.BoolVar(&a.always, "always", false, "also later sessions of this workspace")
-	f.BoolVar(&a.refuse, "no", false, "refuse what the session asks")
+	f.BoolVar(&a.refuse, "deny", false, "refuse what the session asks")
 	f.StringVar(&a.dir, "dir", "", "`DIR` the workspace, without SESSION; default this directory")
 	return func(s streams, args []string) (int, error) {
 		given, err := parseInterspersed(f, args)
@@ -57,7 +57,7 @@ func newAllowCommand(f *flag.FlagSet) action {
 			return statusUsage, err
 		}
 		if !term.IsTerminal(int(s.in.Fd())) {
-			return statusUsage, usageErrorf("allow needs a person at a terminal: no program may widen what a session may do")
+			return statusUsage, usageErrorf("grant needs a person at a terminal: no program may widen what a session may do")
 		}
 		if len(given) == 0 {
 			return a.saveGrant(s)
@@ -84,13 +84,13 @@ func (a *grantFlags) countRights() (n int) {
 func (a *grantFlags) validateArgs(given []string) error {
 	switch {
 	case a.countRights() > 1:
-		return usageErrorf("give --read, --write, --host and --call one after the other")
+		return usageErrorf("give --read, --write, --host and --tool one after the other")
 	case a.accept != "" && a.write == "":
 		return usageErrorf("--confirm-write goes with --write")
 	case a.refuse && (a.countRights() > 0 || a.always):
-		return usageErrorf("--no refuses what the session asks, and goes with nothing else")
+		return usageErrorf("--deny refuses what the session asks, and goes with nothing else")
 	case len(given) == 0 && !(a.countRights() > 0 && a.always):
-		return usageErrorf("allow needs the name of a session (repl list shows them), or --always for the workspace of this directory")
+		return usageErrorf("grant needs the name of a session (repl list shows them), or --always for the workspace of this directory")
 	case len(given) == 0 && a.isRemote:
 		return usageErrorf("--always without SESSION is for workspaces of this machine: name the session there")
 	case len(given) > 0 && a.dir != "":
@@ -226,7 +226,7 @@ func (a *grantFlags) applyTo(ctx context.Context, s streams, there session.Sessi
 	return statusDone, nil
 }
 
-// answerRequest answers what a session asks: with --no, with --always, or as the person says now.
+// answerRequest answers what a session asks: with --deny, with --always, or as the person says now.
 func (a *grantFlags) answerRequest(ctx context.Context, s streams, there session.Session) (int, error) {
 	now, err := there.Info(ctx)
 	if err != nil {
@@ -264,20 +264,20 @@ func (a *grantFlags) answerRequest(ctx context.Context, s streams, there session
 // laterGrantHint returns the command with which a person gives a right to sessions that start
 // later: no other program reaches those of this one.
 func laterGrantHint(_, workspace string, g session.Grant) string {
-	return "repl allow --always --dir " + shellword.Quote(workspace) + " " + rightOption(g) + " (from the next start or reset on)"
+	return "repl grant --always --dir " + shellword.Quote(workspace) + " " + rightOption(g) + " (from the next start or reset on)"
 }
 
-// allowCommand returns the command with which a person gives a right.
-func allowCommand(name string, g session.Grant) string {
-	return "repl allow " + shellword.Quote(name) + " " + rightOption(g)
+// grantCommand returns the command with which a person gives a right.
+func grantCommand(name string, g session.Grant) string {
+	return "repl grant " + shellword.Quote(name) + " " + rightOption(g)
 }
 
-// rightOption is the option of repl allow for a right.
+// rightOption is the option of repl grant for a right.
 func rightOption(g session.Grant) string {
 	option, value := "--write", g.Write
 	switch {
 	case g.Call != "":
-		option, value = "--call", g.Call
+		option, value = "--tool", g.Call
 	case g.Host != "":
 		option, value = "--host", g.Host
 	case g.Read != "":
