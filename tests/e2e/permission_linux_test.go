@@ -115,7 +115,7 @@ except OSError as e: print(errno.errorcode[e.errno])`)
 		command, _, _ = strings.Cut(command, " (or with --deny")
 		pasted := exec.Command("sh", "-c", `repl() { printf '<%s>' "$@"; }; `+command)
 		pasted.Dir = t.TempDir()
-		if got, err := pasted.CombinedOutput(); err != nil || string(got) != "<allow><bot><--write><"+dirs[2]+">" || fileExists(filepath.Join(pasted.Dir, "ran")) {
+		if got, err := pasted.CombinedOutput(); err != nil || string(got) != "<grant><bot><--write><"+dirs[2]+">" || fileExists(filepath.Join(pasted.Dir, "ran")) {
 			t.Errorf("a shell reads %s as %s, %v", command, got, err)
 		}
 		if got := h.runRepl(t, "y\n", "grant", "bot"); got.status != 2 || !strings.Contains(got.stderr, "needs a person at a terminal") {
