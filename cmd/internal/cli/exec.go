@@ -108,7 +108,7 @@ func newExecCommand(f *flag.FlagSet) action {
 						return statusFailed, err
 					}
 				}
-				params := client.CreateParams{Name: given[0], Language: cmp.Or(own.name, lang), Command: own.command, Runtime: c.runtimeInDaemon(l), Dir: cmp.Or(c.dir, r.remoteDir), Packages: with, SessionIdleTimeoutMS: cull.Milliseconds(), Limits: limits.clientLimits()}
+				params := client.CreateParams{Name: given[0], Language: cmp.Or(own.name, lang), Command: own.command, Runtime: c.runtimeInDaemon(l), Dir: cmp.Or(c.dir, r.remoteDir), Packages: with, SessionIdleTimeoutMS: idleTimeout.Milliseconds(), Limits: limits.clientLimits()}
 				setSandboxParams(sandbox, &params)
 				if !c.isRemote {
 					params.Env = loginEnv(sandbox)

@@ -358,7 +358,7 @@ func (j *jupyterFlags) createParams() (client.CreateParams, error) {
 	p := client.CreateParams{Name: j.session, Language: j.runtime.lang, Packages: j.packages}
 	if p.Name == "" {
 		p.Name = notebookSessionName(os.Getenv("JPY_SESSION_NAME"), j.connectionFile)
-		if !j.keepSession {
+		if !j.keepOnShutdown {
 			p.SessionIdleTimeoutMS = notebookIdleTimeout.Milliseconds()
 		}
 		p.Language = cmp.Or(p.Language, availableLanguages()[0].name)
