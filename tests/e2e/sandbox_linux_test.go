@@ -282,7 +282,7 @@ func TestSandbox(t *testing.T) {
 
 		for _, path := range []string{bin, "results"} {
 			got := h.runRepl(t, "", append(confined, "--allow-write", path, "-e", "1")...)
-			if got.status == 0 || path == bin && !strings.Contains(got.stderr, "to allow it anyway, name it again: --accept "+shellword.Quote(bin)) || !strings.Contains(got.stderr, bin) {
+			if got.status == 0 || path == bin && !strings.Contains(got.stderr, "to allow it anyway, name it again: --confirm-write "+shellword.Quote(bin)) || !strings.Contains(got.stderr, bin) {
 				t.Errorf("--allow-write %s: got %v", path, got)
 			}
 		}

@@ -12,13 +12,13 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 )
 
-// A testCluster is Slurm as a remote of places.toml: the first command starts the job.
+// A testCluster is Slurm as a remote of remotes.toml: the first command starts the job.
 type testCluster struct {
 	t      *testing.T
 	remote *testRemote
 }
 
-// newCluster writes places.toml with a remote hpc, whose job has these flags of sbatch.
+// newCluster writes remotes.toml with a remote hpc, whose job has these flags of sbatch.
 func newCluster(t *testing.T, timeout string, flags ...string) testCluster {
 	t.Helper()
 	e := startEngine(t, "slurm")

@@ -72,7 +72,7 @@ extension = "tcl"
 		for text, want := range map[string]string{
 			"[workers.tcl]\ncommnd = [\"tclsh\"]\n":                     `line 2: unknown setting "workers.tcl.commnd"`,
 			"# mine\n[workers.tcl]\ndisplay = \"Tcl\"\n":                "line 2: tcl lacks a command",
-			"[workers.tcl]\ncommand = [\"tclsh\"]\naliases = [\"R\"]\n": `line 1: "R": a worker's name`,
+			"[workers.tcl]\ncommand = [\"tclsh\"]\naliases = [\"R\"]\n": `line 1: invalid worker name "R"`,
 			"[workers.tcl]\ncommand = [\"tclsh\"]\naliases = [\"r\"]\n": "r cannot be a name of tcl: it is one of r",
 			"[workers.python]\ncommand = [\"pypy\"]\n":                  "python cannot be a name of python",
 			"[workers.tcl]\ncommand = [\"tclsh\"]\nenv = [\"A\"]\n":     `"A" is not NAME=VALUE`,

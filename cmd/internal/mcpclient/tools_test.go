@@ -329,7 +329,7 @@ func TestLoadServers(t *testing.T) {
 	if err != nil || len(list) != 2 || list[0].Args[0] != "${TOKEN}" || !strings.Contains(fmt.Sprint(list[0].Env), "SECRET=never") || list[1].Headers["Authorization"] != "Bearer t0" || len(left) != 1 {
 		t.Errorf("codex: %+v, %v, %v", list, left, err)
 	}
-	if _, _, err = LoadServers("cursor", p); err == nil || !strings.Contains(err.Error(), "is not there") {
+	if _, _, err = LoadServers("cursor", p); err == nil || !strings.Contains(err.Error(), "does not exist") {
 		t.Errorf("cursor without a file: %v", err)
 	}
 	set[depthVariable] = "1"

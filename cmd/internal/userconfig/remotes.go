@@ -22,12 +22,12 @@ const LocalRemote = "here"
 
 // A Remote describes a daemon elsewhere and the command that reaches it.
 type Remote struct {
-	Command        string `toml:"via"`    // the transport command, as a shell would split it; it may contain {job}
-	Program        string `toml:"repl"`   // the program there; "" is repl on PATH, or the installed one
-	Socket         string `toml:"socket"` // the daemon's socket there; "" is the user's default
-	Dir            string `toml:"dir"`    // where sessions start there; "" is the daemon's own directory
-	ConnectTimeout string `toml:"wait"`   // for the command to connect; "" is 20 s
-	Login          bool   `toml:"login"`  // a started daemon gets the environment of a login
+	Command        string `toml:"via"`             // the transport command, as a shell would split it; it may contain {job}
+	Program        string `toml:"repl"`            // the program there; "" is repl on PATH, or the installed one
+	Socket         string `toml:"socket"`          // the daemon's socket there; "" is the user's default
+	Dir            string `toml:"dir"`             // where sessions start there; "" is the daemon's own directory
+	ConnectTimeout string `toml:"connect-timeout"` // for the command to connect; "" is 20 s
+	Login          bool   `toml:"login-env"`       // a started daemon gets the environment of a login
 
 	// Install allows every client of the remote, including agents, to install the program there if
 	// it is missing.
@@ -37,14 +37,14 @@ type Remote struct {
 	// {repl} and {socket}.
 	Start string `toml:"start"`
 
-	// Cleanup is a local command that says what became of the remote when it cannot be reached. It
+	// Diagnose is a local command that says what became of the remote when it cannot be reached. It
 	// may contain {job}.
-	Cleanup string `toml:"after"`
+	Diagnose string `toml:"diagnose"`
 
-	// Prefix, StartWords and CleanupWords are the words of Command, Start and Cleanup, and Timeout
+	// Prefix, StartWords and DiagnoseWords are the words of Command, Start and Diagnose, and Timeout
 	// is the parsed ConnectTimeout.
-	Prefix, StartWords, CleanupWords []string      `toml:"-"`
-	Timeout                          time.Duration `toml:"-"`
+	Prefix, StartWords, DiagnoseWords []string      `toml:"-"`
+	Timeout                           time.Duration `toml:"-"`
 }
 
 // Placeholders for the job, the program and the socket in commands of a remote.
@@ -54,7 +54,7 @@ const (
 	socketPlaceholder  = "{socket}"
 )
 
-// RemotesFile returns the path of the user's file of remotes, places.toml next to sandbox.toml, or
+// RemotesFile returns the path of the user's file of remotes, remotes.toml next to sandbox.toml, or
 // "" without a home directory.
 func RemotesFile(getenv func(string) string) string {
 	return configPath(getenv, "remotes.toml")

@@ -72,22 +72,22 @@ login-env = true
 	t.Run("names the line of an error and suggests a setting", func(t *testing.T) {
 		t.Parallel()
 		for text, want := range map[string]string{
-			"[places.a]\nvia = \"ssh a\"\nscoket = \"/x\"":            `line 3: unknown setting "places.a.scoket"; did you mean "socket"?`,
-			"[places.a]\nvia = \"ssh a\"\ncolour = 1":                 "a remote has via, repl, socket",
-			"\n[places.a]\nrepl = \"x\"":                              "line 2: a lacks via",
-			"[places.a]\nvia = \"ssh $HOST\"":                         "no shell reads this",
-			"[places.a]\nvia = \"ssh 'a\"":                            "a quote is not closed",
-			"[places.a]\nvia = \"ssh a\"\nrepl = \"/a b\"":            "letters, digits and _ . / = -",
-			"[places.a]\nvia = \"ssh a\"\nsocket = \"$HOME/x\"":       "letters, digits and _ . / = -",
-			"[places.a]\nvia = \"ssh a\"\nwait = \"long\"":            "use a time from 1s to 24h",
-			"[places.a]\nvia = \"ssh a\"\ndir = \"work\"":             "absolute path",
-			"[places.a]\nvia = \"ssh {job}\"":                         "add start, the command that prints it",
-			"[places.a]\nvia = \"ssh a\"\nstart = \"x\"":              "put {job} where it belongs",
-			"[places.a]\nvia = \"ssh {job}\"\nstart = \"x {job}\"":    "{job} has no meaning here",
-			"[places.a]\nvia = \"ssh {job}\"\nstart = \"x {socket}\"": "add socket",
-			"[places.here]\nvia = \"ssh a\"":                          "reserved for this machine",
-			"[places.\"a b\"]\nvia = \"ssh a\"":                       "invalid remote name",
-			"[places.a]\nvia = 3":                                     "line 2",
+			"[remotes.a]\nvia = \"ssh a\"\nscoket = \"/x\"":            `line 3: unknown setting "remotes.a.scoket"; did you mean "socket"?`,
+			"[remotes.a]\nvia = \"ssh a\"\ncolour = 1":                 "a remote has via, repl, socket",
+			"\n[remotes.a]\nrepl = \"x\"":                              "line 2: a lacks via",
+			"[remotes.a]\nvia = \"ssh $HOST\"":                         "no shell reads this",
+			"[remotes.a]\nvia = \"ssh 'a\"":                            "a quote is not closed",
+			"[remotes.a]\nvia = \"ssh a\"\nrepl = \"/a b\"":            "letters, digits and _ . / = -",
+			"[remotes.a]\nvia = \"ssh a\"\nsocket = \"$HOME/x\"":       "letters, digits and _ . / = -",
+			"[remotes.a]\nvia = \"ssh a\"\nconnect-timeout = \"long\"": "use a time from 1s to 24h",
+			"[remotes.a]\nvia = \"ssh a\"\ndir = \"work\"":             "absolute path",
+			"[remotes.a]\nvia = \"ssh {job}\"":                         "add start, the command that prints it",
+			"[remotes.a]\nvia = \"ssh a\"\nstart = \"x\"":              "put {job} where it belongs",
+			"[remotes.a]\nvia = \"ssh {job}\"\nstart = \"x {job}\"":    "{job} has no meaning here",
+			"[remotes.a]\nvia = \"ssh {job}\"\nstart = \"x {socket}\"": "add socket",
+			"[remotes.here]\nvia = \"ssh a\"":                          "reserved for this machine",
+			"[remotes.\"a b\"]\nvia = \"ssh a\"":                       "invalid remote name",
+			"[remotes.a]\nvia = 3":                                     "line 2",
 		} {
 			if _, err := userconfig.ReadRemotes(writeRemotesFile(t, text)); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s\ngot %v, want %s", text, err, want)

@@ -62,9 +62,9 @@ type Settings struct {
 
 // A WorkspaceGrants holds the saved grants of a workspace.
 type WorkspaceGrants struct {
-	Writable  []string `toml:"writable"`
-	Accept    []string `toml:"accept"` // paths of Writable that programs outside the sandbox run or read, listed again
-	Readable  []string `toml:"readable"`
+	Writable  []string `toml:"allow-write"`
+	Accept    []string `toml:"confirm-write"` // paths of Writable that programs outside the sandbox run or read, listed again
+	Readable  []string `toml:"allow-read"`
 	AllowHost []string `toml:"allow-host"`
 	AllowCall []string `toml:"allow-tool"`
 }

@@ -76,15 +76,15 @@ func TestSandboxFile(t *testing.T) {
 
 	t.Run("names the line of an error", func(t *testing.T) {
 		for text, want := range map[string]string{
-			"sandbox = \"workspace\"\nwriteable = []\n":           `line 2: unknown setting "writeable"`,
-			"\n\nsandbox = workspace\n":                           "line 3: ",
-			"writable = \"/data\"\n":                              "line 1: ",
-			"ask = \"no\"\n\nwritable = [\"data\"]\n":             `line 3: "data" is not an absolute path`,
-			"[workspace.\"work\"]\nwritable = []\n":               `line 1: "work" is not an absolute path`,
-			"home = \"tools\"\nreadable = [\"data\"]\n":           `line 2: "data" is not an absolute path`,
-			"[workspace]\n[workspace.\"/w\"]\nwrite = [\"/a\"]\n": `line 3: unknown setting "workspace./w.write"`,
-			"a = 1\na = 2\n":                                      "line 2: ",
-			"\xff":                                                "line 1: ",
+			"sandbox = \"workspace\"\nwriteable = []\n":             `line 2: unknown setting "writeable"`,
+			"\n\nsandbox = workspace\n":                             "line 3: ",
+			"allow-write = \"/data\"\n":                             "line 1: ",
+			"ask-permission = \"no\"\n\nallow-write = [\"data\"]\n": `line 3: "data" is not an absolute path`,
+			"[workspace.\"work\"]\nallow-write = []\n":              `line 1: "work" is not an absolute path`,
+			"home-access = \"tools\"\nallow-read = [\"data\"]\n":    `line 2: "data" is not an absolute path`,
+			"[workspace]\n[workspace.\"/w\"]\nwrite = [\"/a\"]\n":   `line 3: unknown setting "workspace./w.write"`,
+			"a = 1\na = 2\n": "line 2: ",
+			"\xff":           "line 1: ",
 		} {
 			f := writeSandboxFile(t, text)
 			_, err := f.Read()

@@ -73,11 +73,7 @@ func (p *planner) checkIntended(s *workers.Sandbox, o PlanInput, path, found str
 	if filepath.Clean(path) != found {
 		why = "leads to " + found + ", which " + why
 	}
-<<<<<<< HEAD:supervisor/internal/confine/grantable.go
-	return fmt.Errorf("the sandbox does not make %s writable: it %s; to allow it anyway, name it again: --accept %s", path, why, shellword.Quote(found))
-=======
-	return fmt.Errorf("the sandbox does not make %s writable: it %s; if you mean that, name it once more: --confirm-write %s", path, why, shellword.Quote(found))
->>>>>>> a838e737 (all: flags and settings of the sandbox come in pairs):supervisor/internal/confine/give.go
+	return fmt.Errorf("the sandbox does not make %s writable: it %s; to allow it anyway, name it again: --confirm-write %s", path, why, shellword.Quote(found))
 }
 
 // kernelDirs show state of the kernel and of running programs.
