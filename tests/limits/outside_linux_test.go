@@ -76,7 +76,7 @@ func TestMemoryAccounting(t *testing.T) {
 				return s, reply.Text()
 			}
 			s, got := firstReply(workers.Limits{Memory: memoryLimit})
-			const sentence, more = "the limit of memory does not count data buffered in sockets and pipes", "shared memory of System V"
+			const sentence, more = "the memory limit does not count data buffered in sockets and pipes", "System V shared memory"
 			if grouped := s.RunCode(t, groupCode).OutputText() == "True\n"; strings.Contains(got, sentence) == grouped || strings.Contains(got, more) != (!grouped && box == nil) {
 				t.Errorf("in a group: %t; got %q", grouped, got)
 			} else if !grouped {

@@ -6,24 +6,24 @@ import (
 	"strings"
 )
 
-// isBatch reports whether a program is a batch file of Windows.
+// isBatch reports whether a program is a Windows batch file.
 func isBatch(program string) bool {
 	ext := strings.ToLower(path.Ext(strings.ReplaceAll(program, `\`, "/")))
 	return ext == ".bat" || ext == ".cmd"
 }
 
-// batchLine returns the command line that runs a batch file by cmd.exe, which the system would start
-// for it anyway. A batch file has no words but what cmd.exe makes of the line: it would take & for
-// the end of a command, and %PATH% for a variable (Microsoft, "cmd").
+// batchLine returns the command line that runs a batch file through cmd.exe, which the system would
+// start for it anyway. cmd.exe alone splits the line into arguments: it would take & for the end
+// of a command, and %PATH% for a variable (Microsoft, "cmd").
 //
-// It is the same on every system, so that it can be tested on every system.
+// It does not depend on the system, so that it can be tested on every system.
 func batchLine(shell, file string, args []string) (string, error) {
 	var b strings.Builder
-	// /d: without AutoRun. The variables below need the extensions, and ! must be no variable.
+	// /d: without AutoRun. The variables below need the extensions, and ! must not start a variable.
 	b.WriteString(`"` + shell + `" /e:on /v:off /d /s /c "` + `"` + file + `"`)
 	for _, arg := range args {
 		if strings.ContainsAny(arg, "\r\n\x00") {
-			return "", errors.New("a batch file cannot get an argument of several lines")
+			return "", errors.New("a batch file cannot take an argument of more than one line")
 		}
 		b.WriteString(` "`)
 		backslashes := 0
@@ -32,10 +32,10 @@ func batchLine(shell, file string, args []string) (string, error) {
 			case '\\':
 				backslashes++
 			case '"':
-				// A second one keeps cmd.exe between quotes, and a program takes two for one. Programs with
-				// the C library of before 2008, and Go's, take them for the end of the quotes, too.
+				// A second quote keeps cmd.exe inside quotes, and a program takes two for one. Programs with
+				// a C library from before 2008, and Go programs, also take them for the end of the quotes.
 				b.WriteString(strings.Repeat(`\`, backslashes) + `"`)
-			case '%': // a part of a variable that has nothing in it, and a percent sign
+			case '%': // a substring of a variable that is empty, and a percent sign
 				b.WriteString(`%%cd:~,`)
 			}
 			if c != '\\' {

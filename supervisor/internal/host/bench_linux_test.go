@@ -85,7 +85,7 @@ func BenchmarkSignal(b *testing.B) {
 	}
 }
 
-// TestMonitorMemory holds the stage to its budget.
+// TestMonitorMemory holds the monitor to its budget.
 func TestMonitorMemory(t *testing.T) {
 	t.Parallel()
 	w := startProgram(t, "sleep", "1000")
@@ -97,7 +97,7 @@ func TestMonitorMemory(t *testing.T) {
 		var kB int
 		// Pages of the program's file are shared, and how many are there depends on the file.
 		if n, _ := fmt.Sscanf(line, "RssAnon: %d kB", &kB); n == 1 {
-			t.Logf("the stage has %d kB of its own", kB)
+			t.Logf("the monitor has %d kB of its own", kB)
 			if kB > 2<<10 && !raceEnabled {
 				t.Errorf("got %d kB, want 2 MB at most", kB)
 			}

@@ -4,8 +4,8 @@ package host
 
 import "golang.org/x/sys/unix"
 
-// calls has the numbers of the calls that wait for input, on architectures that never
-// had poll, select and epoll_wait.
+// calls maps the numbers of system calls that wait for input, on architectures that never had
+// poll, select and epoll_wait.
 var calls = map[int]callKind{
 	unix.SYS_READ:         callRead,
 	unix.SYS_READV:        callRead,

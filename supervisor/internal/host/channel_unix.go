@@ -9,16 +9,16 @@ import (
 	"syscall"
 )
 
-// Channel is the supervisor's end of the worker's private channel.
+// A Channel is the supervisor's end of the worker's private channel.
 type Channel struct {
 	in, out   *os.File // from the worker, to the worker; both nonblocking
 	raw       syscall.RawConn
-	isGrown   bool // out holds more than a usual pipe; for Write
+	isGrown   bool // out holds more than a default pipe; for Write
 	closeOnce sync.Once
 	closeErr  error
 }
 
-// newChannel owns both files from now on.
+// newChannel returns a channel over both files, which it owns from now on.
 func newChannel(in, out *os.File) (*Channel, error) {
 	raw, err := out.SyscallConn()
 	if err != nil {
@@ -29,11 +29,11 @@ func newChannel(in, out *os.File) (*Channel, error) {
 
 func (c *Channel) Read(b []byte) (int, error) { return c.in.Read(b) }
 
-// defaultPipeBytes is what a pipe holds on Linux, in bytes.
+// defaultPipeBytes is the default capacity of a pipe on Linux, in bytes.
 const defaultPipeBytes = 64 << 10
 
-// Write waits for the worker to read. A pipe that is too small for what waits is made larger once:
-// each time that it is full costs a change between two processes.
+// Write writes b and waits for the worker to read. If the pipe is too small, it is enlarged once,
+// because each time it is full costs a switch between two processes.
 func (c *Channel) Write(b []byte) (int, error) {
 	if len(b) > defaultPipeBytes && !c.isGrown {
 		c.isGrown = true

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A childProcess is a process that this one has started. Unlike an os.Process it keeps no descriptor
-// of it: its pid is not another's before wait has reaped it.
+// A childProcess is a process that was started by this one. Unlike an os.Process it holds no
+// descriptor: its pid cannot be reused before wait has reaped it.
 type childProcess struct{ *childProcessState }
 
 type childProcessState struct {
@@ -32,7 +32,7 @@ func startChild(path string, args []string, attr *os.ProcAttr) (childProcess, er
 
 func (c *childProcessState) pid() int { return c.id }
 
-// kill does nothing to a child that was reaped.
+// kill does nothing to a child that has been reaped.
 func (c *childProcessState) kill() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -41,7 +41,7 @@ func (c *childProcessState) kill() {
 	}
 }
 
-// wait waits for the end of the child and reaps it. Meanwhile kill works.
+// wait waits for the end of the child and reaps it. kill works in the meantime.
 func (c *childProcessState) wait() {
 	_ = retryEINTR(func() error { return unix.Waitid(unix.P_PID, c.id, nil, unix.WEXITED|unix.WNOWAIT, nil) })
 	c.mu.Lock()

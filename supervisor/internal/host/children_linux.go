@@ -12,32 +12,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxThreads bounds the threads of a worker that childWatch keeps open, two descriptors
-// each. A worker with more threads always needs the full search of Readers.
+// maxThreads bounds the threads of a worker whose files a childWatch keeps open, two
+// descriptors each. A worker with more threads always needs the full search of Readers.
 const maxThreads = 16
 
-// childWatch answers, in a few microseconds, whether anything but the worker's main
-// thread could be reading the terminal: a child of the worker, an orphan that the stage
-// adopted, or another thread of the worker. It keeps files of /proc open. An open file
-// stays bound to its process or thread, even when the number is used again. They are
-// bare descriptors because each is read before every turn, in one system call.
+// A childWatch checks, in a few microseconds, whether anything but the worker's main thread
+// could be reading the terminal. That may be a child of the worker, an orphan adopted by the
+// monitor, or another thread. It keeps files of /proc open. An open file stays bound to its process
+// or thread, even if the number is reused. The files are bare descriptors because each is
+// read before every turn, in one system call.
 type childWatch struct {
-	mu         sync.Mutex // held while files are read, so that none is closed meanwhile
-	closed     bool       // nothing is opened any more; guarded by mu, like all that follows
+	mu         sync.Mutex // held while files are read, so that none is closed in the meantime
+	closed     bool       // nothing is opened any more; guarded by mu, like everything below
 	opened     bool
 	isComplete bool // all files are open
 
 	tasks   int // a directory with a link for each thread of the worker
 	threads []threadFiles
 
-	// The children of the stage. siblings lists those of the thread that started the
-	// worker: the worker alone. orphans lists those of its main thread, to which the
-	// kernel gives orphans; it is -1 if both are the same thread.
+	// The children of the monitor. siblings lists those of the thread that started the
+	// worker: only the worker. orphans lists those of its main thread, to which the kernel
+	// gives orphans; it is -1 if both are the same thread.
 	siblings, orphans int
 	sameThread        bool
 }
 
-// A threadFiles of the worker, as files.
+// A threadFiles holds open files of /proc for one thread of the worker.
 type threadFiles struct {
 	childrenFD int
 	syscallFD  int // its current system call; -1 for the main thread, which waits for frames
@@ -46,16 +46,16 @@ type threadFiles struct {
 func (c *childWatch) openLocked(pid int) {
 	c.opened = true
 	c.tasks, c.siblings, c.orphans = -1, -1, -1
-	stage := parentPID(pid)
-	for _, tid := range threadIDs(stage) {
-		name := childrenFile(stage, tid)
+	monitor := parentPID(pid)
+	for _, tid := range threadIDs(monitor) {
+		name := childrenFile(monitor, tid)
 		if b, err := os.ReadFile(name); err == nil && slices.Contains(strings.Fields(string(b)), strconv.Itoa(pid)) {
 			c.siblings = openProc(name)
-			c.sameThread = tid == strconv.Itoa(stage)
+			c.sameThread = tid == strconv.Itoa(monitor)
 		}
 	}
 	if !c.sameThread {
-		c.orphans = openProc(childrenFile(stage, strconv.Itoa(stage)))
+		c.orphans = openProc(childrenFile(monitor, strconv.Itoa(monitor)))
 	}
 	c.tasks = openProc(fmt.Sprintf("/proc/%d/task", pid))
 	c.isComplete = c.tasks >= 0 && c.siblings >= 0 && (c.sameThread || c.orphans >= 0)
@@ -113,12 +113,12 @@ func childrenFile(pid int, tid string) string {
 func countChildren(fd int) int {
 	var b [24]byte
 	n, _ := unix.Pread(fd, b[:], 0)
-	return min(2, bytes.Count(b[:max(n, 0)], []byte{' '})) // one behind each number
+	return min(2, bytes.Count(b[:max(n, 0)], []byte{' '})) // one after each number
 }
 
 // parentPID returns 0 for an unknown process.
 func parentPID(pid int) int {
-	_, rest, _ := strings.Cut(readProc(pid, "stat"), ") ") // the name in parentheses may hold anything
+	_, rest, _ := strings.Cut(readProc(pid, "stat"), ") ") // the name in parentheses may contain anything
 	if fields := strings.Fields(rest); len(fields) > 1 {
 		parent, _ := strconv.Atoi(fields[1])
 		return parent
@@ -151,7 +151,7 @@ func (c *childWatch) hasNoOtherReader(pid int, terminal tty) bool {
 	for _, t := range c.threads {
 		quiet, alive := t.checkQuiet(pid, terminal)
 		if !alive {
-			c.closeThreadsLocked() // a new thread may have replaced it
+			c.closeThreadsLocked() // a new thread may have taken its place
 		}
 		if !quiet {
 			return false
@@ -160,9 +160,8 @@ func (c *childWatch) hasNoOtherReader(pid int, terminal tty) bool {
 	return true
 }
 
-// checkQuiet reports whether the thread is quiet, which means that it certainly has no
-// children and does not wait for the terminal. A thread that has ended is neither quiet
-// nor alive.
+// checkQuiet reports whether the thread is quiet: it certainly has no children and does not
+// wait for the terminal. A thread that has ended is neither quiet nor alive.
 func (t threadFiles) checkQuiet(pid int, terminal tty) (quiet, alive bool) {
 	if countChildren(t.childrenFD) > 0 {
 		return false, true
@@ -180,7 +179,7 @@ func (t threadFiles) checkQuiet(pid int, terminal tty) (quiet, alive bool) {
 	return !blocked || !p.waitsForInput(pid, call), true
 }
 
-// close closes the files for good.
+// close closes the files permanently.
 func (c *childWatch) close() {
 	openWatches.removeWatch(c)
 	c.closeFiles()
@@ -202,20 +201,20 @@ func (c *childWatch) closeFiles() {
 	c.opened, c.isComplete, c.sameThread = false, false, false
 }
 
-// maxOpenWatches bounds the childWatches with open files, three descriptors each in the usual
-// case: of those that were asked last. To open them takes some tens of microseconds.
+// maxOpenWatches bounds the childWatches with open files, usually three descriptors each. Those
+// used last stay open; to open one takes some tens of microseconds.
 const maxOpenWatches = 64
 
-// openWatches are the childWatches with open files. The bound is one of the process, and so is this.
+// openWatches lists the childWatches with open files. The bound is for the process, and so is this variable.
 var openWatches openWatchList
 
-// An openWatchList has what was used last at its end.
+// An openWatchList is ordered by last use, the most recent at its end.
 type openWatchList struct {
 	mu   sync.Mutex
 	list []*childWatch // guarded by mu
 }
 
-// markUsed makes c the last, and closes the files of the first if there are too many.
+// markUsed moves c to the end, and closes the files of the first entry if there are too many.
 func (l *openWatchList) markUsed(c *childWatch) {
 	var first *childWatch
 	l.mu.Lock()

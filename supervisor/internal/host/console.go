@@ -7,30 +7,33 @@ import (
 	"strconv"
 )
 
-// A noiseFilter removes the sequences that a pseudo console writes by itself: what it begins with,
-// up to the first text, and later only writes that have no text. Next to text they may be a
-// program's own.
+// A noiseFilter removes control sequences that the pseudo console writes, not a program. At the start
+// it removes them up to the first text; later it removes only writes without any text. Next to text,
+// the sequences may be a program's own.
 type noiseFilter struct {
 	started bool
 
-	// prelude matches the beginning of the first output of a pseudo console: it clears the screen, sets
-	// the title to the name of its program, and asks for reports of keys and focus. Some ask which
-	// terminal this is, and where its cursor is, see answers. toggles matches its later output that
-	// shows nothing: the cursor is hidden while it draws, and shown again. Which sequences they are, and
-	// that text may follow in the same write, was seen under Wine and is in the source of Windows'
-	// console. Both are nil until they are needed: a stage needs neither.
+	// prelude matches the start of the first output of a pseudo console. It clears the screen, sets
+	// the title to the name of its program, and asks for reports of keys and focus. Some versions ask
+	// for the type of the terminal and the position of the cursor, see consoleQueries.
+	//
+	// toggles matches later output that shows nothing: the cursor is hidden while the console draws,
+	// and shown again.
+	//
+	// The sequences, and that text may follow in the same write, were observed under Wine and are in
+	// the source of Windows' console. Both fields are nil until needed: a monitor needs neither.
 	prelude, toggles *regexp.Regexp
 }
 
-// consoleQueries has what a pseudo console asks a terminal when it begins, with the answers of a simple one.
-// Some versions let no program write before they are answered, or before 3 s are over (pull
-// requests 18681 and 20536 in microsoft/terminal).
+// consoleQueries lists what a pseudo console asks a terminal at the start, with the answers of a simple
+// terminal. Some versions let no program write before they are answered, or before 3 s have passed
+// (pull requests 18681 and 20536 in microsoft/terminal).
 var consoleQueries = []struct{ question, answer string }{
 	{"\x1b[c", "\x1b[?61;22c"}, {"\x1b[0c", "\x1b[?61;22c"},
 	{"\x1b[6n", "\x1b[1;1R"},
 }
 
-// stripNoise returns b without what the pseudo console writes by itself, and the answer to what it asks.
+// stripNoise returns b without the pseudo console's own sequences, and the answers to its queries.
 func (q *noiseFilter) stripNoise(b []byte) (text, answer []byte) {
 	if q.toggles == nil {
 		q.prelude = regexp.MustCompile(`^(\x1b\[(\?(9001|1004|25)[hl]|2J|m|H|0?c|6n)|\x1b\]0;[^\x07\x1b]*(\x07|\x1b\\))*`)
@@ -52,50 +55,50 @@ func (q *noiseFilter) stripNoise(b []byte) (text, answer []byte) {
 	return b, answer
 }
 
-// wideColumns is the width of a pseudo console that nobody looks at. Text that a program writes
-// through the console's functions gets a line break at the edge, and nothing tells that from a break
-// of the program's own (a maintainer in microsoft/terminal, issue 20626; seen under Wine).
+// wideColumns is the width of a pseudo console without a user. Text that a program writes through the
+// console's functions gets a line break at the edge. That cannot be told from a line break of the
+// program (a maintainer in microsoft/terminal, issue 20626; observed under Wine).
 const wideColumns = 1000
 
-// consoleSize returns the size of a command's pseudo console, and variables that tell programs how
-// wide their text should be, if that is less. Entries of the command count more. A bar of tqdm would
-// fill the console: it does not heed COLUMNS on Windows.
+// consoleSize returns the size of a command's pseudo console, and environment variables for the width
+// that programs should use, if that is less. Variables of the command take precedence. TQDM_NCOLS is
+// needed because tqdm ignores COLUMNS on Windows: its bar would fill the console.
 func consoleSize(c *Command) (Size, []string) {
 	if c.Size != (Size{}) || c.Interactive {
 		return c.Size.orDefault(), nil
 	}
 	s := c.Size.orDefault()
-	told := []string{fmt.Sprintf("COLUMNS=%d", s.Cols), fmt.Sprintf("LINES=%d", s.Rows), fmt.Sprintf("TQDM_NCOLS=%d", s.Cols)}
-	return Size{Rows: s.Rows, Cols: wideColumns}, told
+	env := []string{fmt.Sprintf("COLUMNS=%d", s.Cols), fmt.Sprintf("LINES=%d", s.Rows), fmt.Sprintf("TQDM_NCOLS=%d", s.Cols)}
+	return Size{Rows: s.Rows, Cols: wideColumns}, env
 }
 
-// toKeystrokes returns text as a person would type it: Enter is a carriage return.
+// toKeystrokes returns text as a user would type it: Enter is a carriage return.
 func toKeystrokes(b []byte) []byte {
 	return bytes.ReplaceAll(bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n")), []byte("\n"), []byte("\r"))
 }
 
-// A pseudo console draws its text with a delay. It also passes on its title, after all
-// text that was written before the title was set. So the stage sets a title to mark a
-// place in the output.
+// A pseudo console draws its text with a delay. It also passes on its title, after all text that
+// was written before the title was set. So the monitor sets a title to mark a position in the
+// output.
 
-// markerTitlePrefix begins the titles that one worker's stage sets.
+// markerTitlePrefix returns the prefix of the titles that one worker's monitor sets.
 func markerTitlePrefix(tag string) string { return "turnstone " + tag + " " }
 
-// maxMarkerBytes bounds, in bytes, the number in such a title with the terminator.
+// maxMarkerBytes bounds, in bytes, the number in such a title including the terminator.
 const maxMarkerBytes = 24
 
-// markerFilter removes the marks from the output of a pseudo console.
+// A markerFilter removes the monitor's markers from the output of a pseudo console.
 type markerFilter struct {
 	prefix     []byte
-	pending    []byte // may be the beginning of a mark
-	lastMarker uint64 // the highest mark so far
+	pending    []byte // may be the start of a marker
+	lastMarker uint64 // the highest marker so far
 }
 
 func newMarkerFilter(tag string) *markerFilter {
 	return &markerFilter{prefix: []byte("\x1b]0;" + markerTitlePrefix(tag))}
 }
 
-// stripMarkers returns the text without marks. It holds back an end that may begin a mark.
+// stripMarkers returns the text without markers. It withholds an end that may be the start of a marker.
 func (m *markerFilter) stripMarkers(b []byte) []byte {
 	rest := append(m.pending, b...)
 	m.pending = nil
@@ -119,7 +122,7 @@ func (m *markerFilter) stripMarkers(b []byte) []byte {
 		case end < 0 && len(body) < maxMarkerBytes, end == len(body)-1 && body[end] == '\x1b':
 			m.pending = bytes.Clone(rest[i:])
 			return text
-		case end < 0: // not a mark
+		case end < 0: // not a marker
 			text = append(text, m.prefix...)
 			rest = body
 			continue

@@ -17,61 +17,61 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// maxConsoleText bounds, in bytes, the output of a pseudo console that is read ahead. When
-// it is reached, reading stops and the writers block.
+// maxConsoleText bounds, in bytes, the output of a pseudo console that is read ahead. At the bound,
+// reading stops and the writers block.
 const maxConsoleText = 1 << 20
 
 // drainTimeout bounds the time that a pseudo console may take to end.
 const drainTimeout = time.Second
 
-// endMarker is the mark after everything that a worker has written.
+// endMarker is the marker after everything that a worker has written.
 const endMarker = math.MaxUint64
 
-// markerTimeout bounds the wait for a mark, which an idle machine shows within
-// milliseconds. After a console has missed it once, nothing waits for a mark of that
-// console until it shows one.
+// markerTimeout bounds the wait for a marker, which appears within milliseconds on an idle
+// machine. Once a console has missed it, nothing waits for that console's markers until it
+// shows one.
 const markerTimeout = time.Second
 
-// A console is the supervisor's side of a pseudo console. Its pipes have only blocking
-// reads, so a goroutine reads ahead, from the start to the end. So does one for the pipe
-// that programs may have for their output in the place of the pseudo console.
+// A console is the supervisor's end of a pseudo console. Its pipes have only blocking reads,
+// so a goroutine reads ahead, from start to end. Another does so for the pipe that programs may
+// have for their output instead of the pseudo console.
 //
-// The library closes its handles in one call, even while they are in use, and Windows
-// soon gives the number of a closed handle to something else, such as the pipe of
-// another session. So the pipes are read and written through our own copies.
+// The library closes its handles in one call, even while they are in use. Windows soon reuses the
+// number of a closed handle, for example for the pipe of another session. So the pipes are read
+// and written through our own copies.
 type console struct {
 	pty           *conpty.ConPty
 	in            *os.File // input for the worker's side; our copy, closed after pty
 	out           *os.File // its output; likewise
 	outRaw        syscall.RawConn
-	requestReset  func() error       // puts modes and unread input back; set once the stage is there
-	requestMarker func(uint64) error // orders a mark from the stage; set with reset
+	requestReset  func() error       // restores modes and discards unread input; set once the monitor runs
+	requestMarker func(uint64) error // requests a marker from the monitor; set with requestReset
 	outputPipe    *os.File           // output that is not drawn, or nil; its owner closes it after the console
 	endOnce       sync.Once
 	endErr        error
 
 	ptyMu   sync.Mutex
-	isFreed bool // pty is being closed; guarded by using
+	isFreed bool // pty is being closed; guarded by ptyMu
 
 	mu              sync.Mutex
 	text            []byte          // guarded by mu
-	sources         []*outputSource // where it comes from; guarded by mu
-	requestedMarker uint64          // the highest mark that sync has ordered; guarded by mu
-	markerTimedOut  bool            // the last wait for a mark timed out; guarded by mu
-	writersGone     bool            // all writers are gone, so little can come; guarded by mu
+	sources         []*outputSource // where text comes from; guarded by mu
+	requestedMarker uint64          // the highest marker that syncOutput has requested; guarded by mu
+	markerTimedOut  bool            // the last wait for a marker timed out; guarded by mu
+	writersGone     bool            // all writers are gone, so little text can follow; guarded by mu
 	isClosed        bool            // text is no longer wanted; guarded by mu
 	changed         chan struct{}   // replaced, and the old one closed, when any of these changes; guarded by mu
 }
 
-// An outputSource is a stream of output.
+// An outputSource is one stream of output: the pseudo console, or a pipe.
 type outputSource struct {
-	filter      *markerFilter // pump only
-	shownMarker uint64        // the highest mark that was shown; guarded by console.mu
-	ended       bool          // nothing comes any more; guarded by console.mu
-	pumpDone    chan struct{} // closed when pump has ended
+	filter      *markerFilter // used only by pumpOutput
+	shownMarker uint64        // the highest marker that was shown; guarded by console.mu
+	ended       bool          // no more text can follow; guarded by console.mu
+	pumpDone    chan struct{} // closed when pumpOutput has ended
 }
 
-// openConsole starts a program in a pseudo console of its own.
+// openConsole starts a program in a new pseudo console.
 func openConsole(tag, commandLine string, env []string, s Size) (*console, error) {
 	pty, err := conpty.Start(commandLine,
 		conpty.ConPtyDimensions(int(s.Cols), int(s.Rows)), conpty.ConPtyEnv(env))
@@ -90,7 +90,7 @@ func openConsole(tag, commandLine string, env []string, s Size) (*console, error
 				_ = f.Close()
 			}
 		}
-		go pty.Close() // may wait for a reader of its output, and there is none
+		go pty.Close() // may block, because nothing reads its output
 		return nil, err
 	}
 	var quiet noiseFilter
@@ -104,7 +104,7 @@ func openConsole(tag, commandLine string, env []string, s Size) (*console, error
 	return c, nil
 }
 
-// readPiped has output read that comes over a pipe as well.
+// readPiped starts to read output from a pipe as well.
 func (c *console) readPiped(tag string, pipe *os.File) {
 	c.outputPipe = pipe
 	c.startPump(tag, pipe.Read, func(b []byte) []byte { return b })
@@ -137,7 +137,7 @@ func duplicateEnd(pty *conpty.ConPty, field string) (*os.File, error) {
 	return os.NewFile(uintptr(ours), field), nil
 }
 
-var errOtherLibrary = errors.New("this program was built with another conpty than v0.1.4: pin that")
+var errOtherLibrary = errors.New("this program was built with a conpty other than v0.1.4; pin that version")
 
 func (c *console) pumpOutput(s *outputSource, read func([]byte) (int, error), clean func([]byte) []byte) {
 	defer close(s.pumpDone)
@@ -181,9 +181,9 @@ func (c *console) read(b []byte) (n int, err error) {
 	return n, cmp.Or(closed, err)
 }
 
-// isMarkerShownLocked reports whether every stream has shown a mark, or ended.
-func (c *console) isMarkerShownLocked(mark uint64) bool {
-	return !slices.ContainsFunc(c.sources, func(s *outputSource) bool { return s.shownMarker < mark && !s.ended })
+// isMarkerShownLocked reports whether every source has shown a marker, or ended.
+func (c *console) isMarkerShownLocked(marker uint64) bool {
+	return !slices.ContainsFunc(c.sources, func(s *outputSource) bool { return s.shownMarker < marker && !s.ended })
 }
 
 func (c *console) hasEndedLocked() bool {
@@ -198,12 +198,12 @@ func (c *console) notifyLocked() {
 func (c *console) tryRead(b []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	held := len(c.text)
+	before := len(c.text)
 	n := copy(b, c.text)
 	switch {
 	case n > 0:
 		c.text = c.text[:copy(c.text, c.text[n:])]
-		if held > maxConsoleText/2 {
+		if before > maxConsoleText/2 {
 			c.notifyLocked() // there is room again
 		}
 		return n, nil
@@ -237,15 +237,15 @@ func (c *console) writeInput(b []byte, eof bool) error {
 		return nil
 	}
 	if _, err := c.in.Write(b); err != nil {
-		return fmt.Errorf("host: feed: %w", err)
+		return fmt.Errorf("host: write input: %w", err)
 	}
 	return nil
 }
 
-// unreadInput is unknown here; restore discards unread input all the same.
+// unreadInput returns 0, because the number is unknown; restoreState discards unread input anyway.
 func (c *console) unreadInput() int { return 0 }
 
-// isRawMode is false: a pseudo console does not tell how its programs read.
+// isRawMode is false: a pseudo console does not report how its programs read.
 func (c *console) isRawMode() bool { return false }
 
 func (c *console) hasForegroundJob() bool { return false }
@@ -262,21 +262,21 @@ func (c *console) restoreState() error {
 func (c *console) syncOutput() {
 	c.mu.Lock()
 	c.requestedMarker++
-	mark := c.requestedMarker
+	marker := c.requestedMarker
 	c.mu.Unlock()
-	if c.requestMarker(mark) == nil {
-		c.awaitMarker(mark)
+	if c.requestMarker(marker) == nil {
+		c.awaitMarker(marker)
 	}
 }
 
-// awaitMarker waits until the console has shown a mark, and so all text before it.
-func (c *console) awaitMarker(mark uint64) {
+// awaitMarker waits until the console has shown a marker, and so all text before it.
+func (c *console) awaitMarker(marker uint64) {
 	limit := time.NewTimer(markerTimeout)
 	defer limit.Stop()
 	for {
 		c.mu.Lock()
 		changed := c.changed
-		done := c.isMarkerShownLocked(mark) || c.markerTimedOut || c.isClosed || len(c.text) > maxConsoleText/2
+		done := c.isMarkerShownLocked(marker) || c.markerTimedOut || c.isClosed || len(c.text) > maxConsoleText/2
 		c.mu.Unlock()
 		if done {
 			return
@@ -301,8 +301,8 @@ func (c *console) setSize(s Size) error {
 	return c.pty.Resize(int(s.Cols), int(s.Rows))
 }
 
-// endConsole ends the pseudo console; text that was read stays. pump goes on meanwhile,
-// because before Windows 11 24H2 a pseudo console ends only once its output is read.
+// endConsole ends the pseudo console; text that was read stays. pumpOutput continues in the
+// meantime, because before Windows 11 24H2 a pseudo console ends only once its output is read.
 // The library's Close must be called only once.
 func (c *console) endConsole() error {
 	c.endOnce.Do(func() {
@@ -322,14 +322,14 @@ func (c *console) endConsole() error {
 }
 
 // releaseConsole closes everything. The library closes its ends for the worker's side, which ends
-// a read and a write in progress. That may take any time; afterwards its handles and our
-// copies are closed.
+// a read and a write in progress. That may take arbitrarily long; afterwards the library's handles
+// and our copies are closed.
 func (c *console) releaseConsole() error {
 	c.ptyMu.Lock()
 	c.isFreed = true
 	c.ptyMu.Unlock()
 	err := c.pty.Close()
-	if c.outputPipe != nil { // what is in the pipe is read; somebody may hold its other end for ever
+	if c.outputPipe != nil { // read what is in the pipe; a process may hold its other end open forever
 		_ = c.outputPipe.SetReadDeadline(time.Now().Add(drainTimeout))
 	}
 	c.mu.Lock()

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// maxCrashLogBytes bounds, in bytes, what is kept of a crash log: its end.
+// maxCrashLogBytes bounds, in bytes, the end of a crash log that is kept.
 const maxCrashLogBytes = 16 << 10
 
 // crashLogTimeout bounds the wait for the end of a crash log when the worker is gone.
@@ -18,14 +18,14 @@ const crashLogTimeout = time.Second
 // crashPipeName returns the name of the pipe for a worker's crash log.
 func crashPipeName(nonce string) string { return `\\.\pipe\turnstone-crash-` + nonce }
 
-// A crashLog keeps what a worker says of exceptions of its machine code. Windows tells a program of
-// each of them first, before anybody has handled it (Microsoft, "Vectored Exception Handling"), and
-// the program cannot know whether it will survive. So it is only known when the worker has ended
-// whether this is to be shown.
+// A crashLog keeps what a worker writes about exceptions in its machine code. Windows reports each of
+// them to a program before any handler has handled it (Microsoft, "Vectored Exception Handling"). The
+// program cannot know whether it will survive. So whether to show the text is known only once the
+// worker has ended.
 type crashLog struct {
 	pipe      *pipe
 	connected atomic.Bool   // the worker has connected
-	done      chan struct{} // closed when nothing comes any more
+	done      chan struct{} // closed when no more text can follow
 
 	mu   sync.Mutex
 	text []byte // guarded by mu
@@ -37,7 +37,7 @@ func newCrashLog(nonce string) (*crashLog, error) {
 		return nil, err
 	}
 	c := &crashLog{pipe: p, done: make(chan struct{})}
-	go c.read() // ends with the worker, if it connects, or with the stage
+	go c.read() // ends with the worker, if it connects, or with the monitor
 	return c, nil
 }
 
@@ -60,20 +60,20 @@ func (c *crashLog) read() {
 	}
 }
 
-// discardText forgets what was said: the worker goes on.
+// discardText discards the text so far, because the worker has survived.
 func (c *crashLog) discardText() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.text = nil
 }
 
-// writeIfCrashed writes what was said if the worker died of it.
+// writeIfCrashed writes the text to out if the worker died of a crash.
 func (c *crashLog) writeIfCrashed(out *os.File, status int) {
 	if !isCrash(status) || !c.connected.Load() {
 		return
 	}
 	select {
-	case <-c.done: // all of it has come
+	case <-c.done: // the text is complete
 	case <-time.After(crashLogTimeout):
 	}
 	c.mu.Lock()

@@ -5,7 +5,8 @@ import "github.com/turnstone-repl/turnstone/supervisor/internal/confine"
 // A Denial is a call that the sandbox refuses to a program of the tree.
 type Denial = confine.Denial
 
-// A denialEvent is a Denial on its way. Names need not be UTF-8, which JSON strings are.
+// A denialEvent is the JSON form of a Denial. Its names are bytes because they need not be UTF-8,
+// as JSON strings must be.
 type denialEvent struct {
 	ID                  uint64 `json:",omitempty"`
 	Resolved            bool   `json:",omitempty"`

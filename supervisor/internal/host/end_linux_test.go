@@ -49,14 +49,14 @@ def stopped():
 def nohup():
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     os.setpgid(0, 0)
-def stages_group():
+def monitors_group():
     os.setpgid(0, os.getsid(0))
 def bare():
     os.execve(sys.executable, [sys.executable, "-c", "import os,time; os.setsid(); os.write(%d, b'bare=%%d\\n' %% os.getpid()); time.sleep(1000)" % w], {})
 os.set_inheritable(w, True)
 kinds = dict(child=lambda: None, setsid=os.setsid, nohup=nohup, ignores=ignore_all, grandchild=grandchild,
-    daemon=daemon, orphan=orphan, stopped=stopped, stages_group=stages_group, bare=bare)
-if os.getsid(0) == os.getpid(): del kinds["stages_group"] # there is no stage
+    daemon=daemon, orphan=orphan, stopped=stopped, monitors_group=monitors_group, bare=bare)
+if os.getsid(0) == os.getpid(): del kinds["monitors_group"] # there is no monitor
 for name, prepare in kinds.items(): relative(name, prepare)
 got = b""
 while got.count(b"\n") < len(kinds): got += os.read(r, 1000)
@@ -112,15 +112,15 @@ func TestTreeEnd(t *testing.T) {
 			"the worker exits": func(t *testing.T, w testWorker) {
 				w.Signal(host.Terminate, host.Worker)
 			},
-			"the stage is killed": func(t *testing.T, w testWorker) {
+			"the monitor is killed": func(t *testing.T, w testWorker) {
 				syscall.Kill(parentPID(t, w.PID()), syscall.SIGKILL)
 			},
-			"the stage is stopped, then kill": func(t *testing.T, w testWorker) {
-				// Kill gives a stopped stage some time.
-				stage := parentPID(t, w.PID())
-				syscall.Kill(stage, syscall.SIGSTOP)
+			"the monitor is stopped, then kill": func(t *testing.T, w testWorker) {
+				// Kill gives a stopped monitor some time.
+				monitor := parentPID(t, w.PID())
+				syscall.Kill(monitor, syscall.SIGSTOP)
 				// Until all its threads stand still it may yet obey the kill.
-				waitFor(t, "stop of the stage", func() bool { return isStopped(t, stage) })
+				waitFor(t, "stop of the monitor", func() bool { return isStopped(t, monitor) })
 				w.Kill()
 			},
 		} {
@@ -129,8 +129,8 @@ func TestTreeEnd(t *testing.T) {
 				pids := parseDescendants(t, w.waitLine(t, "family "))
 				pids["worker"] = w.PID()
 				since := time.Now()
-				if strings.Contains(name, "the stage") {
-					// Without a stage only session, ancestry and environment tell.
+				if strings.Contains(name, "the monitor") {
+					// Without a monitor only session, ancestry and environment tell.
 					// This one has none of them any more, and is not found.
 					syscall.Kill(pids["bare"], syscall.SIGKILL)
 				}
@@ -141,7 +141,7 @@ func TestTreeEnd(t *testing.T) {
 				if r := w.Survivors(); len(r) > 0 {
 					t.Errorf("got %v, want nothing left", r)
 				}
-				wantLost := strings.Contains(name, "the stage")
+				wantLost := strings.Contains(name, "the monitor")
 				if e := w.Exit(); e.MonitorKilled != wantLost || e.Signal == "" {
 					t.Errorf("got %+v, want lost %t", e, wantLost)
 				}
@@ -172,7 +172,7 @@ func TestTreeEnd(t *testing.T) {
 				}
 				pids := parseDescendants(t, strings.TrimPrefix(line, "family "))
 				pids["worker"] = s.worker
-				pids["stage"] = parentPID(t, s.worker)
+				pids["monitor"] = parentPID(t, s.worker)
 				since := time.Now()
 				end(s)
 				wantAllEnded(t, since, pids)
@@ -313,7 +313,7 @@ func TestBackgroundRead(t *testing.T) {
 
 	t.Run("a worker in the background gets the terminal", func(t *testing.T) {
 		t.Parallel()
-		// As in a start in which the worker is faster than the stage: it is
+		// As in a start in which the worker is faster than the monitor: it is
 		// stopped by SIGTTIN.
 		w := startPython(t, `
 import os, signal, time

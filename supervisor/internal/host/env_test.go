@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A command that is built with -cover counts what its stages run, and nothing else of
-// the worker's environment reaches a stage.
+// A command that is built with -cover counts what its monitors run, and nothing else of
+// the worker's environment reaches a monitor.
 func TestMonitorEnv(t *testing.T) {
 	plain := monitorEnv([]string{"HOME=/root", "GODEBUG=x=1"})
 	covered := monitorEnv([]string{"HOME=/root", "GOCOVERDIR=/tmp/c", "GODEBUG=x=1"})

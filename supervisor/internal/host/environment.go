@@ -11,7 +11,7 @@ import (
 // SystemRoot is added if it is missing and known, because sockets and random numbers
 // need it.
 //
-// It is the same on every system, so that it can be tested on every system.
+// It does not depend on the system, so that it can be tested on every system.
 func windowsEnvironment(env []string, systemRoot string) ([]string, error) {
 	last := make(map[string]string, len(env)+1)
 	for _, entry := range env {
@@ -20,7 +20,7 @@ func windowsEnvironment(env []string, systemRoot string) ([]string, error) {
 			continue // not a variable: nothing could read it
 		}
 		if strings.IndexByte(entry, 0) >= 0 {
-			return nil, fmt.Errorf("the environment variable %q has a zero byte in it: remove that", name)
+			return nil, fmt.Errorf("environment variable %q contains a zero byte; remove it", name)
 		}
 		last[strings.ToUpper(name)] = entry
 	}

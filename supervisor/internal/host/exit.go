@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// Exit is how a worker ended.
+// Exit says how a worker ended, and what it used.
 type Exit struct {
 	Code   int    // exit status; -1 when a signal ended it
 	Signal string // "SIGKILL"; "" when it exited
 	OOM    bool   // the kernel's out-of-memory killer ended it
-	// MonitorKilled means that the stage was killed, and the kernel then killed the worker.
+	// MonitorKilled means that the monitor was killed, and the kernel then killed the worker.
 	// Code, Signal and usage are inferred, not reported.
 	MonitorKilled      bool
 	MemoryLimit        int64 // bytes; Limits.Memory if it was reached, otherwise 0
@@ -18,9 +18,9 @@ type Exit struct {
 	UserCPU, SystemCPU time.Duration
 }
 
-// String describes it in the words of a shell: "exit status 3", "killed by SIGKILL",
-// "killed by SIGKILL (out of memory)", "exit status 1 (after reaching its memory limit
-// of 512 MiB)".
+// String describes an exit as a shell would: "exit status 3", "killed by SIGKILL", "killed by
+// SIGKILL (out of memory)". It adds a memory limit: "exit status 1 (after reaching its memory
+// limit of 512 MiB)".
 func (e Exit) String() string {
 	s := e.describeStatus()
 	if e.MemoryLimit > 0 && e.Code != 0 {
@@ -38,16 +38,16 @@ func (e Exit) describeStatus() string {
 	case e.OOM && e.MemoryLimit == 0:
 		return "killed by " + e.Signal + " (out of memory)"
 	case e.MonitorKilled:
-		return "killed by " + e.Signal + " (its stage was killed)"
+		return "killed by " + e.Signal + " (its monitor was killed)"
 	}
 	return "killed by " + e.Signal
 }
 
-// maxExitStatus is the largest exit status that a program would choose. On Windows, the
-// status of a crash is the number of the error, which is larger.
+// maxExitStatus is the largest exit status that a program is assumed to choose. On Windows, the
+// status of a crash is an error number, which is larger.
 const maxExitStatus = 0x3fffffff
 
-// statusName explains the usual codes of crashes.
+// statusName explains the common status codes of crashes on Windows.
 func statusName(code int) string {
 	switch uint32(code) {
 	case 0xC0000005:

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// MonitorPID is the process id of a worker's stage.
+// MonitorPID is the process id of a worker's monitor.
 func MonitorPID(p *Process) int { return p.backend.(*monitorClient).monitorPID }
 
 // CountHandles is how many handles this process has, of the first 2048 that it can
@@ -34,10 +34,10 @@ func CountStartSteps(c *Command) int { return len(newMonitorClient().startSteps(
 var ErrInjected = errors.New("injected")
 
 // StartWithFailure runs a start whose step n fails after its work. It returns the name of that
-// step, the process id of the stage if there was one, and the result of the start.
-func StartWithFailure(c *Command, n int) (name string, stage int, err error) {
+// step, the process id of the monitor if there was one, and the result of the start.
+func StartWithFailure(c *Command, n int) (name string, monitor int, err error) {
 	s, steps := stepsWithInjection(c, n, func() error { return ErrInjected })
-	err = s.begin(steps)
+	err = s.runSteps(steps)
 	return steps[n].name, s.monitorPID, err
 }
 
@@ -46,7 +46,7 @@ func StartAndDie(c *Command, n int) error {
 	s, steps := stepsWithInjection(c, n, func() error {
 		return windows.TerminateProcess(windows.CurrentProcess(), terminatedCode)
 	})
-	return s.begin(steps)
+	return s.runSteps(steps)
 }
 
 // stepsWithInjection is the steps of a start, with something behind step n.
@@ -63,11 +63,11 @@ func stepsWithInjection(c *Command, n int, then func() error) (*monitorClient, [
 	return s, steps
 }
 
-// StartWithHungMonitor returns the error of a start whose stage hangs in a step.
+// StartWithHungMonitor returns the error of a start whose monitor hangs in a step.
 func StartWithHungMonitor(step, path string) (err error) {
 	s := newMonitorClient()
 	defer s.releaseHandles()
-	s.monitorPID = os.Getpid() // we are the stage
+	s.monitorPID = os.Getpid() // we are the monitor
 	if s.commands, err = listenPipe(windows.PIPE_ACCESS_OUTBOUND); err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func JobLimits(p *Process) (l windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION) {
 // NewJobLimits returns the limits for a job.
 func NewJobLimits(l Limits) windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION { return jobLimits(l) }
 
-// PipeHandle is the supervisor's end of a pipe of a worker's stage.
+// PipeHandle is the supervisor's end of a pipe of a worker's monitor.
 func PipeHandle(p *Process) windows.Handle { return p.backend.(*monitorClient).commands.handle }
 
 // ReadConsole reads what a pseudo console writes to a pipe.

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// grantTimeout bounds the time of a grant, which takes less than a millisecond.
+// grantTimeout bounds the time of a grant, which normally takes less than a millisecond.
 const grantTimeout = 5 * time.Second
 
-// pendingGrants are the grants that the stage has not answered yet.
+// pendingGrants tracks the grants that the monitor has not answered yet.
 type pendingGrants struct {
 	mu        sync.Mutex
 	lastID    uint64
-	callbacks map[uint64]func(error) // takes the answer
+	callbacks map[uint64]func(error) // called with the answer
 }
 
 func (g *pendingGrants) addGrant() (id uint64, answer chan error) {
@@ -50,13 +50,13 @@ func (g *pendingGrants) handleAnswer(r *monitorEvent) {
 	}
 }
 
-// answerLater has the answer of a grant taken when it comes, and reports whether it has not come yet.
+// answerLater has take called with a grant's answer when it arrives. It returns false if the answer is already there.
 func (g *pendingGrants) answerLater(id uint64, take func(error)) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	_, open := g.callbacks[id]
 	if open {
-		g.callbacks[id] = func(err error) { go take(err) } // which may take its time
+		g.callbacks[id] = func(err error) { go take(err) } // which may be slow
 	}
 	return open
 }
@@ -65,12 +65,12 @@ func (s *monitorClient) permitCall(id uint64, ok bool) error {
 	return s.sendCommand(monitorCommand{Kind: commandPermitCall, ID: id, OK: ok})
 }
 
-// forgetDenials counts as a signal, so that the next turn waits until the stage has obeyed.
+// forgetDenials counts as a signal, so that the next turn waits until the monitor has done it.
 func (s *monitorClient) forgetDenials() error {
 	return s.runCounted(func() error { return s.sendCommand(monitorCommand{Kind: commandForgetDenials}) })
 }
 
-// refreshSandbox counts as a signal as well.
+// refreshSandbox also counts as a signal.
 func (s *monitorClient) refreshSandbox() (notices []string, err error) {
 	if s.sandboxPlan == nil {
 		return nil, nil
@@ -82,10 +82,10 @@ func (s *monitorClient) refreshSandbox() (notices []string, err error) {
 	return notices, s.runCounted(func() error { return s.sendCommand(monitorCommand{Kind: commandRefreshSandbox, Grant: changed}) })
 }
 
-// protectNewSettings protects what git's settings lead to since a turn has begun.
+// protectNewSettings protects files that git's settings lead to since a turn started.
 func (s *monitorClient) protectNewSettings() {
 	if changed := s.sandboxPlan.TakeGitTargets(); changed != nil {
-		_ = s.runCounted(func() error { return s.sendCommand(monitorCommand{Kind: commandRefreshSandbox, Grant: changed}) }) // the stage is gone if it fails
+		_ = s.runCounted(func() error { return s.sendCommand(monitorCommand{Kind: commandRefreshSandbox, Grant: changed}) }) // the monitor is gone if it fails
 	}
 }
 

@@ -2,7 +2,7 @@ package host
 
 import "context"
 
-// This system has no control groups, and no limits that they could keep.
+// macOS has neither control groups nor limits that they could enforce.
 type (
 	cgroup       struct{}
 	cgroupSwitch struct{}

@@ -15,33 +15,33 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A cgroup is a control group, of version 2, for a worker and all processes that it starts. In it the kernel
-// counts memory that no look at processes finds, such as data that waits in sockets. The stage stays outside,
-// so that a full group neither ends nor blocks it. A nil group stands for no group.
+// A cgroup is a control group (version 2) for a worker and all processes that it starts. The kernel
+// counts memory in it that is not visible in any process, such as data buffered in sockets. The
+// monitor stays outside, so that a full group neither kills nor blocks it. A nil cgroup means no group.
 type cgroup struct {
 	workerDir      string // of the worker
-	monitorDir     string // of its stage
-	hasMemoryFiles bool   // files of the session are in memory, which is not part of its limit
+	monitorDir     string // of its monitor
+	hasMemoryFiles bool   // files of the session are in memory that its limit does not count
 }
 
 const (
-	// leafGroupName is where this program goes in a group that was given to it: the kernel divides no
-	// group that has processes of its own. systemd's DelegateSubgroup may name it, too.
+	// leafGroupName names the group that this program moves to within a group delegated to it: the
+	// kernel does not divide a group that has processes. systemd's DelegateSubgroup may name it, too.
 	leafGroupName = "supervisor"
 
-	busctlPath     = "/usr/bin/busctl" // not by PATH, where code may have put another program
-	managerTimeout = 3 * time.Second   // each start waits so long for one that hangs
-	maxMoveRounds  = 100               // of processes that others start meanwhile
+	busctlPath     = "/usr/bin/busctl" // not from PATH, where code may have put another program
+	managerTimeout = 3 * time.Second   // each start waits this long for a manager that hangs
+	maxMoveRounds  = 100               // while processes keep starting others
 )
 
 var (
-	errNoManager    = errors.New("no manager of the user's services answers")
-	errNotDelegated = errors.New("this program does not have a control group to itself")
+	errNoManager    = errors.New("the user's service manager does not answer")
+	errNotDelegated = errors.New("this program has no control group of its own")
 )
 
-// newCgroup makes the group of a worker whose stage waits for its plan, if a limit needs one. The
-// error says why there is none.
-func newCgroup(ctx context.Context, stage int, tag string, l Limits, services string) (*cgroup, error) {
+// newCgroup creates the group of a worker whose monitor waits for its plan, if a limit needs one. The
+// error says why there is no group.
+func newCgroup(ctx context.Context, monitor int, tag string, l Limits, services string) (*cgroup, error) {
 	if l.Memory == 0 && l.Processes == 0 {
 		return nil, nil
 	}
@@ -51,7 +51,7 @@ func newCgroup(ctx context.Context, stage int, tag string, l Limits, services st
 	}
 	above, home, err := delegatedGroup(own)
 	if err != nil {
-		if above, home, err = startScope(ctx, stage, "turnstone-"+tag+".scope", services); err != nil {
+		if above, home, err = startScope(ctx, monitor, "turnstone-"+tag+".scope", services); err != nil {
 			return nil, err
 		}
 	}
@@ -66,14 +66,14 @@ func newCgroup(ctx context.Context, stage int, tag string, l Limits, services st
 	return g, nil
 }
 
-// setLimits sets the limits. That of memory is where programs are ended: the runtime is refused memory
-// before, so that its language raises an error.
+// setLimits sets the group's limits. Programs are killed at the one on memory. The runtime is refused
+// memory before that, so that its language raises an error.
 func (g *cgroup) setLimits(l Limits) error {
 	var err error
 	if l.Memory > 0 {
 		err = g.writeLimit("memory.max", HardMemoryLimit(l.Memory)+2*l.Disk)
-		if none := g.writeLimit("memory.swap.max", 0); !errors.Is(none, os.ErrNotExist) { // not every kernel counts it
-			err = errors.Join(err, none)
+		if swapErr := g.writeLimit("memory.swap.max", 0); !errors.Is(swapErr, os.ErrNotExist) { // not every kernel counts swap
+			err = errors.Join(err, swapErr)
 		}
 	}
 	if l.Processes > 0 {
@@ -86,7 +86,7 @@ func (g *cgroup) writeLimit(name string, n int64) error {
 	return writeKernelFile(filepath.Join(g.workerDir, name), strconv.FormatInt(n, 10))
 }
 
-// writeKernelFile writes to a file of the kernel, in one call.
+// writeKernelFile writes to a kernel file in one call.
 func writeKernelFile(name, text string) error {
 	fd, err := unix.Open(name, unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err == nil {
@@ -99,14 +99,15 @@ func writeKernelFile(name, text string) error {
 	return nil
 }
 
-// removeDir removes the group when nothing is left in it. Its scope ends with the stage.
+// removeDir removes the group if it is empty. Its scope ends with the monitor.
 func (g *cgroup) removeDir() {
 	if g != nil {
 		_ = unix.Rmdir(g.workerDir)
 	}
 }
 
-// memoryBytes is what the group uses in bytes: what no file on a disk has, the kernel's own of it included.
+// memoryBytes returns the bytes of memory that the group uses, the kernel's included, without those backed
+// by a file on a disk.
 func (g *cgroup) memoryBytes() (n int64, ok bool) {
 	if g == nil || g.hasMemoryFiles {
 		return 0, false
@@ -122,7 +123,7 @@ func (g *cgroup) memoryBytes() (n int64, ok bool) {
 	return n, ok
 }
 
-// countOOMKills is how many processes of the group the kernel has ended for a lack of memory.
+// countOOMKills returns how many processes of the group the kernel has killed for lack of memory.
 func (g *cgroup) countOOMKills() int {
 	if g == nil {
 		return 0
@@ -133,9 +134,9 @@ func (g *cgroup) countOOMKills() int {
 
 func memoryEventsFile(dir string) string { return filepath.Join(dir, "memory.events") }
 
-// delegatedGroup divides the group of this program, if a manager or a container has given it to it and
-// nothing else is in it. It returns where groups can be made, and where this program and its stages are.
-// Several may do it at the same time: each step may be done again.
+// delegatedGroup divides the group of this program, if a manager or a container has delegated it and
+// nothing else is in it. It returns the group where new ones can be created, and the group of this
+// program and its monitors. Several programs may do this at the same time: each step may be repeated.
 func delegatedGroup(dir string) (above, home string, err error) {
 	if above = filepath.Dir(dir); filepath.Base(dir) == leafGroupName && enableControllers(above) == nil {
 		return above, dir, nil
@@ -154,18 +155,18 @@ func delegatedGroup(dir string) (above, home string, err error) {
 	return dir, home, enableControllers(dir)
 }
 
-// isDelegated reports whether a group is this program's to divide. systemd marks those that it gives away,
-// and the topmost that a container sees is the container's.
+// isDelegated reports whether this program may divide a group. systemd marks those that it delegates,
+// and the topmost one that a container sees is the container's.
 func isDelegated(dir string) bool {
 	var mark [1]byte
 	n, err := unix.Getxattr(dir, "user.delegate", mark[:])
-	given := err == nil && n == 1 && mark[0] == '1' || controllerPath(readFile("/proc/self/cgroup"), "") == "/"
-	there := strings.Fields(readFile(filepath.Join(dir, "cgroup.controllers")))
-	return given && slices.Contains(there, "memory") && slices.Contains(there, "pids")
+	delegated := err == nil && n == 1 && mark[0] == '1' || controllerPath(readFile("/proc/self/cgroup"), "") == "/"
+	controllers := strings.Fields(readFile(filepath.Join(dir, "cgroup.controllers")))
+	return delegated && slices.Contains(controllers, "memory") && slices.Contains(controllers, "pids")
 }
 
-// moveProcesses moves this program and what it has started from one group into another. Others stay where
-// they are, and then nothing is moved.
+// moveProcesses moves this program and what it has started from one group to another. If the group has
+// other processes, nothing is moved.
 func moveProcesses(from, to string) error {
 	for range maxMoveRounds {
 		pids := strings.Fields(readFile(filepath.Join(from, "cgroup.procs")))
@@ -184,7 +185,7 @@ func moveProcesses(from, to string) error {
 	return errNotDelegated
 }
 
-// isOwnProcess reports whether a process is this one, or was started by it.
+// isOwnProcess reports whether a process is this one or a descendant of it.
 func isOwnProcess(pid int) bool {
 	for ; pid > 1; pid = parentPID(pid) {
 		if pid == os.Getpid() {
@@ -194,7 +195,7 @@ func isOwnProcess(pid int) bool {
 	return pid == os.Getpid()
 }
 
-// enableControllers lets the groups in a directory have limits of memory and processes.
+// enableControllers lets the groups in a directory have limits on memory and processes.
 func enableControllers(dir string) error {
 	return writeKernelFile(filepath.Join(dir, "cgroup.subtree_control"), "+memory +pids")
 }
@@ -208,18 +209,18 @@ func cgroupDir(pid string) (string, error) {
 			return filepath.Dir(file), nil
 		}
 	}
-	return "", errors.New("this system has no control groups of version 2")
+	return "", errors.New("control groups (version 2) not found on this system")
 }
 
-// startScope has the manager of the user's services put a stage into a scope, which it gives away: only
-// the manager may move a process that a login has started. It returns what delegatedGroup does.
-func startScope(ctx context.Context, stage int, unit, services string) (above, home string, err error) {
+// startScope has the user's service manager put a monitor into a scope that it delegates: only the
+// manager may move a process that a login has started. It returns what delegatedGroup returns.
+func startScope(ctx context.Context, monitor int, unit, services string) (above, home string, err error) {
 	if _, err := os.Stat(filepath.Join(services, "bus")); err != nil || services == "" {
 		return "", "", errNoManager
 	}
 	ctx, cancel := context.WithTimeout(ctx, managerTimeout)
 	defer cancel()
-	pid := strconv.Itoa(stage)
+	pid := strconv.Itoa(monitor)
 	call := exec.CommandContext(ctx, busctlPath, "--user", "--quiet", "call", "org.freedesktop.systemd1", "/org/freedesktop/systemd1",
 		"org.freedesktop.systemd1.Manager", "StartTransientUnit", "ssa(sv)a(sa(sv))", unit, "fail",
 		"4", "PIDs", "au", "1", pid, "Delegate", "b", "true", "CollectMode", "s", "inactive-or-failed", "Description", "s", "A session of Turnstone", "0")
@@ -236,7 +237,7 @@ func startScope(ctx context.Context, stage int, unit, services string) (above, h
 	if above, err = awaitCgroup(ctx, pid, unit); err != nil {
 		return "", "", err
 	}
-	home = filepath.Join(above, "stage")
+	home = filepath.Join(above, "monitor")
 	if err := os.Mkdir(home, 0o755); err != nil {
 		return "", "", err
 	}
@@ -246,8 +247,8 @@ func startScope(ctx context.Context, stage int, unit, services string) (above, h
 	return above, home, enableControllers(above)
 }
 
-// awaitCgroup waits until a process is in the group of a unit: the manager answers before it moves one, and
-// the kernel tells nobody.
+// awaitCgroup waits until a process is in the group of a unit. The manager answers before it moves the
+// process, and the kernel sends no event.
 func awaitCgroup(ctx context.Context, pid, unit string) (dir string, err error) {
 	for {
 		if dir, err = cgroupDir(pid); err != nil || filepath.Base(dir) == unit {
@@ -261,8 +262,8 @@ func awaitCgroup(ctx context.Context, pid, unit string) (dir string, err error) 
 	}
 }
 
-// A cgroupSwitch is the way of a stage into the group of its worker, and back. Its files are opened before
-// the stage is confined. The zero entry leads nowhere.
+// A cgroupSwitch moves a monitor into the group of its worker, and back. Its files are opened before the
+// monitor is confined. Descriptors of -1 mean that there is no group.
 type cgroupSwitch struct{ workerFD, monitorFD int }
 
 func (p *workerCommand) openCgroupSwitch() (e cgroupSwitch, err error) {
@@ -280,13 +281,13 @@ func openProcsFile(dir []byte) (int, error) {
 	return unix.Open(filepath.Join(string(dir), "cgroup.procs"), unix.O_WRONLY|unix.O_CLOEXEC, 0)
 }
 
-// joinWorkerGroup puts this process into the group, and so what it starts until it leaves.
+// joinWorkerGroup moves this process into the worker's group, so that its new children start there.
 func (e cgroupSwitch) joinWorkerGroup() error { return joinCgroup(e.workerFD) }
 
-// rejoinMonitorGroup takes this process out again.
+// rejoinMonitorGroup moves this process back to its own group.
 func (e cgroupSwitch) rejoinMonitorGroup() error { return joinCgroup(e.monitorFD) }
 
-// joinCgroup moves this process into a group by its open file.
+// joinCgroup moves this process into the group whose cgroup.procs file is open as fd.
 func joinCgroup(fd int) error {
 	if fd < 0 {
 		return nil
@@ -296,22 +297,22 @@ func joinCgroup(fd int) error {
 	return err
 }
 
-// groupDirs are the directories of the worker and of its stage, for a plan.
-func (g *cgroup) groupDirs() (worker, stage []byte) {
+// groupDirs returns the group directories of the worker and of its monitor, for a plan.
+func (g *cgroup) groupDirs() (worker, monitor []byte) {
 	if g == nil {
 		return nil, nil
 	}
 	return []byte(g.workerDir), []byte(g.monitorDir)
 }
 
-// uncountedMemory says what a limit of memory leaves out where there is no group.
+// uncountedMemory returns a notice about what a memory limit does not count without a group.
 func uncountedMemory(c *Command, why error) string {
 	if c.Limits.Memory == 0 {
 		return ""
 	}
 	what := "data buffered in sockets and pipes"
-	if c.Sandbox == nil { // one counts these, or has none
-		what += ", and shared memory of System V that no process has attached"
+	if c.Sandbox == nil { // a sandbox counts these, or has none
+		what += ", and System V shared memory that no process has attached"
 	}
-	return fmt.Sprintf("the limit of memory does not count %s: there is no control group (%v)", what, why)
+	return fmt.Sprintf("the memory limit does not count %s: no control group is available (%v)", what, why)
 }

@@ -120,22 +120,22 @@ func TestStartFailure_Windows(t *testing.T) {
 	for n := range host.CountStartSteps(newRoleCommand("forever")) {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			wantNoLeaks(t, func(t *testing.T) {
-				step, stage, err := host.StartWithFailure(newRoleCommand("forever"), n)
+				step, monitor, err := host.StartWithFailure(newRoleCommand("forever"), n)
 				e, ok := errors.AsType[*host.StartError](err)
 				if !ok || e.Step != step || !errors.Is(err, host.ErrInjected) {
 					t.Errorf("got %v, want that step %q fails as injected", err, step)
 				}
-				if stage == 0 {
+				if monitor == 0 {
 					return
 				}
-				h, err := windows.OpenProcess(windows.SYNCHRONIZE, false, uint32(stage))
+				h, err := windows.OpenProcess(windows.SYNCHRONIZE, false, uint32(monitor))
 				if err != nil {
 					return // it is forgotten already
 				}
 				defer windows.CloseHandle(h)
 				// In its job it has ended; before that, it ends with its console.
 				if got, err := windows.WaitForSingleObject(h, uint32(testTimeout.Milliseconds())); got != windows.WAIT_OBJECT_0 {
-					t.Errorf("the stage %d is still there: %v", stage, err)
+					t.Errorf("the monitor %d is still there: %v", monitor, err)
 				}
 			})
 		})

@@ -14,8 +14,8 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
 )
 
-// Size is the size of a terminal in character cells. The zero value means
-// 40 rows and 120 columns.
+// Size is the size of a terminal in character cells; the zero value means 40 rows and 120
+// columns.
 type Size struct{ Rows, Cols uint16 }
 
 func (s Size) orDefault() Size {
@@ -25,7 +25,7 @@ func (s Size) orDefault() Size {
 	return s
 }
 
-// A Command describes the process to start.
+// A Command describes the process to start and its environment.
 type Command struct {
 	Path string   // the executable, absolute; not looked up in PATH
 	Args []string // without argv[0], which is Path
@@ -33,61 +33,62 @@ type Command struct {
 	Dir  string   // the working directory; "" means the caller's
 	Size Size     // of the terminal
 
-	// Interactive makes the terminal a person's: programs may take its keys, see Terminal.IsRawMode.
+	// Interactive makes the terminal a user's: programs may read single keys, see Terminal.IsRawMode.
 	Interactive bool
 
-	// ChannelOnStdio makes the channel the process's standard input and output. Only its standard error
-	// is the terminal, and it gets no REPL_IPC: it is no worker, and knows nothing of one.
+	// ChannelOnStdio makes the channel the process's standard input and output. Only its standard
+	// error is the terminal. It gets no REPL_IPC, because it does not speak the worker protocol.
 	ChannelOnStdio bool
 
-	// Stdin is the standard input in the place of the terminal, and PipedOutput puts a pipe in its
-	// place for both outputs. Both are for Windows, see workers.Program.
+	// Stdin replaces the terminal as standard input, and PipedOutput replaces it with a pipe for
+	// both outputs. Both are for Windows, see workers.Program.
 	Stdin       *os.File
 	PipedOutput bool
 
-	// Limits bound what the worker and everything it starts use. A limit that the
-	// system does not have ends the start at the step "limits".
+	// Limits bound what the worker and everything it starts may use. A limit that the system
+	// does not support fails the start at the step "limits".
 	Limits Limits
 
-	// RuntimeDir is the directory in which the services of the user listen (XDG_RUNTIME_DIR): their
-	// manager is asked for a control group where a limit needs one. "" asks nobody.
+	// RuntimeDir is the directory where the user's services listen (XDG_RUNTIME_DIR). Their
+	// manager is asked for a control group if a limit needs one; with "" it is not asked.
 	RuntimeDir string
 
-	// CPUs are the processors that the worker may use, as PickCPUs chose them; none means
-	// those of this program.
+	// CPUs are the processors that the worker may use, as chosen by PickCPUs. If there are none,
+	// the worker may use those of this program.
 	CPUs []int
 
-	// Sandbox confines the worker and everything that it starts; nil leaves them the
-	// caller's rights. It needs the stage.
+	// Sandbox confines the worker and everything it starts; nil leaves them the caller's
+	// rights. A sandbox needs the monitor.
 	Sandbox *Sandbox
 
-	// OnDenial is told what the sandbox refuses. If the denial has an ID, its call waits until
-	// Process.Permit answers it. Denied must return soon: the stage's other reports wait.
+	// OnDenial is called for each call that the sandbox refuses. If the denial has an ID, the call
+	// waits until Process.Permit answers it. OnDenial must return soon: it delays the monitor's
+	// other events.
 	OnDenial func(Denial)
 
 	// Timeout bounds Start; 0 means 60 s.
 	Timeout time.Duration
 
-	// Context gives up a start that a stage makes on Unix; nil: nothing does. It does nothing to
-	// a worker that has started.
+	// Context cancels a start through a monitor on Unix; nil never does. It has no effect on a
+	// worker that has started.
 	Context context.Context
 
-	// Logger gets, at debug, every order to the stage and every report of it, without
-	// the worker's arguments and environment; nil: nobody wants to know.
+	// Logger logs at debug level every command to the monitor and every event from it, without
+	// the worker's arguments and environment; nil logs nothing.
 	Logger *slog.Logger
 }
 
-// A Sandbox says how a worker is confined.
+// A Sandbox describes how a worker and everything it starts are confined.
 type Sandbox struct {
 	Mechanism confine.Mechanism // as in the plan
 	Egress    bool              // as in the plan
 
-	// Plan returns the plan. It is called once, while the stage starts: looking for repositories
-	// takes as long.
+	// Plan returns the plan. It is called once, while the monitor starts: the search for
+	// repositories takes about as long.
 	Plan func() (*confine.Plan, error)
 }
 
-// hasNamespaces reports whether the worker is confined by namespaces, and so served by its stage.
+// hasNamespaces reports whether namespaces confine the worker, so that its monitor serves the sandbox.
 func (s *Sandbox) hasNamespaces() bool { return s != nil && s.Mechanism == "" }
 
 func (c *Command) startTimeout() time.Duration {
@@ -97,19 +98,19 @@ func (c *Command) startTimeout() time.Duration {
 	return c.Timeout
 }
 
-// Start starts a worker on a terminal of its own and returns once its process
-// exists. A failure is a *StartError that names the step, and leaves nothing
-// behind. It takes Command.Timeout at most.
+// Start starts a worker on its own terminal and returns once the process exists. A failure
+// is a *StartError that names the step, and leaves nothing behind. Start takes
+// Command.Timeout at most.
 //
-// In a program that called MonitorMain the worker is started by the stage.
-// Otherwise it is started directly, with weaker promises: see Process.HasMonitor.
+// In a program that called MonitorMain, the monitor starts the worker. Otherwise it is
+// started directly, with weaker guarantees: see Process.HasMonitor.
 func Start(c *Command) (*Process, error) {
 	if c.Sandbox != nil {
 		if err := confine.CheckSupported(c.Sandbox.Mechanism); err != nil {
 			return nil, &StartError{Step: "sandbox", Err: err}
 		}
 		if !IsMonitorAvailable() {
-			return nil, &StartError{Step: "sandbox", Err: errors.New("it needs the stage: call StageMain first in main")}
+			return nil, &StartError{Step: "sandbox", Err: errors.New("a sandbox needs the monitor; call MonitorMain first in main")}
 		}
 	}
 	if err := c.Limits.checkSupported(len(c.CPUs) > 0); err != nil {
@@ -118,16 +119,16 @@ func Start(c *Command) (*Process, error) {
 	return start(c)
 }
 
-// channelVariable is the variable that gives a worker its channel and nonce.
+// channelVariable is the environment variable that passes a worker its channel and nonce.
 const channelVariable = "REPL_IPC"
 
-// monitorMainCalled records that main called MonitorMain. It is a variable of the package because
-// nothing else can tell.
+// monitorMainCalled records that main called MonitorMain. It is a package variable because
+// the call leaves no other trace.
 var monitorMainCalled atomic.Bool
 
-// MonitorMain makes the stage available. It must be the first line of main (and
-// of TestMain): in the process that Start re-executes as a stage it never
-// returns; everywhere else it costs a string comparison.
+// MonitorMain makes the monitor available. It must be the first line of main (and of
+// TestMain). In the process that Start re-executes as a monitor it never returns; everywhere
+// else it costs a string comparison.
 func MonitorMain() {
 	if isMonitor() {
 		runMonitor()
@@ -145,7 +146,7 @@ func randomHex() string {
 	return hex.EncodeToString(b[:])
 }
 
-// coverageEnv returns GOCOVERDIR, the directory for coverage data, if env has it.
+// coverageEnv returns the GOCOVERDIR entry of env, which names the directory for coverage data.
 func coverageEnv(env []string) []string {
 	for _, kv := range env {
 		if strings.HasPrefix(kv, "GOCOVERDIR=") {

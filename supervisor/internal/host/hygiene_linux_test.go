@@ -192,7 +192,7 @@ func TestStartDeletedExecutable(t *testing.T) {
 		t.Fatalf("got %v, want the file deleted", err)
 	}
 	if line, _ := s.out.ReadString('\n'); line != "hello\n" || !s.hasMonitor {
-		t.Errorf("got %q, staged %t, want hello from a stage", line, s.hasMonitor)
+		t.Errorf("got %q, has monitor %t, want hello from a monitor", line, s.hasMonitor)
 	}
 }
 

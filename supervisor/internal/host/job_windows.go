@@ -11,21 +11,21 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// A job holds all processes of one session. It ends them when terminate is called, and
-// when its last handle closes, which the kernel does for a supervisor that was killed.
-// No process can leave it.
+// A job contains all processes of one session. It ends them when terminateAll is called, and when
+// its last handle closes, which the kernel does for a supervisor that was killed. No process
+// can leave it.
 type job struct {
-	port               windows.Handle // gets messages about the job; closed by listen
+	port               windows.Handle // receives messages about the job; closed by readMessages
 	emptied            chan struct{}  // holds one message: the job may be empty now
-	listenDone         chan struct{}  // closed when listen has ended; nil before it began
+	listenDone         chan struct{}  // closed when readMessages has ended; nil before it starts
 	limits             Limits
-	memoryLimitReached atomic.Bool // the limit of memory was reached
+	memoryLimitReached atomic.Bool // the memory limit was reached
 
 	mu     sync.Mutex
 	handle windows.Handle // never inherited, never duplicated; 0 once closed; guarded by mu
 }
 
-// From <winnt.h>; x/sys has neither.
+// A jobPort associates a job with a completion port, as in <winnt.h>; x/sys lacks it.
 type jobPort struct {
 	key  uintptr
 	port windows.Handle
@@ -36,7 +36,7 @@ type jobAccounting struct {
 	pageFaults, total, active, terminated                  uint32
 }
 
-// Messages about a job: two of the kernel, from <winnt.h>, and our own to listen.
+// Messages about a job: two of the kernel, from <winnt.h>, and our own to readMessages.
 const (
 	jobEmpty  = 4  // JOB_OBJECT_MSG_ACTIVE_PROCESS_ZERO
 	jobMemory = 10 // JOB_OBJECT_MSG_JOB_MEMORY_LIMIT
@@ -46,7 +46,7 @@ const (
 // terminatedCode is the exit status of processes that the job ends.
 const terminatedCode = 1
 
-// newJob makes a job with these limits.
+// newJob creates a job with these limits.
 func newJob(l Limits) (_ *job, err error) {
 	j := &job{limits: l, emptied: make(chan struct{}, 1)}
 	defer func() {
@@ -75,12 +75,11 @@ func newJob(l Limits) (_ *job, err error) {
 	return j, nil
 }
 
-// jobLimits returns the limits of a job: it ends its processes with its last handle,
-// lets none leave, and bounds the bytes that they commit and how many they are. The
-// stage is one of them.
+// jobLimits returns the limits of a job. It ends its processes with its last handle, lets none
+// leave, and bounds the bytes that they commit and their number. The monitor counts as one.
 func jobLimits(given Limits) windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION {
 	var l windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION
-	// A crash ends a process at once, because nobody could answer a dialog.
+	// A crash ends a process at once, because no user could answer a dialog.
 	l.BasicLimitInformation.LimitFlags = windows.JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE | windows.JOB_OBJECT_LIMIT_DIE_ON_UNHANDLED_EXCEPTION
 	if given.Memory > 0 {
 		l.BasicLimitInformation.LimitFlags |= windows.JOB_OBJECT_LIMIT_JOB_MEMORY
@@ -93,8 +92,8 @@ func jobLimits(given Limits) windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION {
 	return l
 }
 
-// readMessages reads the messages of the kernel, which would pile up otherwise: there is one
-// for each process that begins or ends. It ends with close.
+// readMessages reads the messages of the kernel, which would otherwise pile up: there is one for
+// each process that starts or ends. It ends with close.
 func (j *job) readMessages() {
 	defer close(j.listenDone)
 	for {
@@ -118,8 +117,8 @@ func (j *job) readMessages() {
 }
 
 // addProcess puts a process into the job and returns a handle to wait for it. The caller must
-// hold the process, so that its id stays valid. If take fails, it ends the process;
-// errAcceptStopped means that the process had ended before.
+// hold a handle of the process, so that its id stays valid. If addProcess fails, it ends the
+// process; errAcceptStopped means that the process had already ended.
 func (j *job) addProcess(pid uint32) (windows.Handle, error) {
 	h, err := windows.OpenProcess(windows.PROCESS_SET_QUOTA|windows.PROCESS_TERMINATE|windows.PROCESS_DUP_HANDLE|windows.SYNCHRONIZE, false, pid)
 	if err != nil {
@@ -144,8 +143,8 @@ func (j *job) terminateAll() {
 	}
 }
 
-// queryInfo fills info with facts about the job; false if there are none. A list that is too
-// long for info is cut off.
+// queryInfo fills info with facts about the job, or returns false. A list that is too long for info
+// is truncated.
 func (j *job) queryInfo(class int32, info unsafe.Pointer, size uintptr) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -156,8 +155,8 @@ func (j *job) queryInfo(class int32, info unsafe.Pointer, size uintptr) bool {
 	return err == nil || errors.Is(err, windows.ERROR_MORE_DATA)
 }
 
-// awaitEmpty waits until no process is left, at most for limit. It asks the job again
-// after each message.
+// awaitEmpty waits until no process is left, at most for limit. It queries the job again after
+// each message.
 func (j *job) awaitEmpty(limit time.Duration) bool {
 	over := time.NewTimer(limit)
 	defer over.Stop()
@@ -204,7 +203,7 @@ func (j *job) hasProcess(pid int) bool {
 	defer j.mu.Unlock()
 	var belongs int32
 	ok := uintptr(0)
-	if j.handle != 0 { // 0 would ask for any job
+	if j.handle != 0 { // 0 would mean any job
 		ok, _, _ = procIsProcessInJob.Call(uintptr(process), uintptr(j.handle), uintptr(unsafe.Pointer(&belongs)))
 	}
 	return ok != 0 && belongs != 0
@@ -220,7 +219,7 @@ func (j *job) peakMemory() int64 {
 	return int64(limits.PeakProcessMemoryUsed)
 }
 
-// memoryBytes returns the sum of the working sets of all members but one, in bytes.
+// memoryBytes returns the sum of the working sets of all members except one, in bytes.
 func (j *job) memoryBytes(but int) int64 {
 	var sum int64
 	for _, pid := range j.memberPIDs() {
@@ -237,7 +236,7 @@ func (j *job) memoryBytes(but int) int64 {
 	return sum
 }
 
-// close ends the rest of the job, and listen. It is called once.
+// close ends the remaining processes, and readMessages. It is called once.
 func (j *job) close() {
 	j.mu.Lock()
 	if j.handle != 0 {
@@ -254,8 +253,7 @@ func (j *job) close() {
 	}
 }
 
-// workingSet returns the bytes of physical memory that a process uses now; 0 when
-// unknown.
+// workingSet returns the bytes of physical memory that a process uses now, or 0 if unknown.
 func workingSet(process windows.Handle) int64 {
 	counters := struct { // PROCESS_MEMORY_COUNTERS
 		size, faults  uint32

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unpackPacket takes the head off what was read in packet mode, and reports whether text is left. A
-// packet without text says that something about the terminal has changed.
+// unpackPacket removes the header of a packet, and reports whether text is left. A packet without
+// text means that something about the terminal has changed.
 func (p *ptyMaster) unpackPacket(b []byte, n *int) bool {
 	const text = 0 // TIOCPKT_DATA
 	if b[0] == text {
@@ -38,13 +38,12 @@ func (p *ptyMaster) hasForegroundJob() bool {
 	return err == nil && group > 0 && group != p.workerGroup
 }
 
-// typeKeys does what the kernel leaves to this side under EXTPROC: keys that make signals, and
-// carriage returns that become newlines. A program that has switched EXTPROC off has the kernel
-// do it.
+// typeKeys does what the kernel leaves to this side under EXTPROC: it turns keys into signals, and
+// carriage returns into newlines. If a program has switched EXTPROC off, the kernel does so.
 func (p *ptyMaster) typeKeys(b []byte) error {
 	modes, err := p.currentModes()
 	if err != nil {
-		return fmt.Errorf("host: keys: %w", err)
+		return fmt.Errorf("host: type keys: %w", err)
 	}
 	if modes.Lflag&unix.EXTPROC == 0 {
 		return p.writeKeys(b)
@@ -57,7 +56,7 @@ func (p *ptyMaster) typeKeys(b []byte) error {
 			}
 			typed = typed[:0]
 			if err := p.withMasterFD(func(fd int) error { return unix.IoctlSetInt(fd, unix.TIOCSIG, int(s)) }); err != nil {
-				return fmt.Errorf("host: keys: %w", err)
+				return fmt.Errorf("host: type keys: %w", err)
 			}
 			continue
 		}
@@ -74,7 +73,7 @@ func (p *ptyMaster) typeKeys(b []byte) error {
 	return p.writeKeys(typed)
 }
 
-// keySignal returns the signal that a key makes under these modes; 0 for none.
+// keySignal returns the signal that a key stands for under these modes, or 0.
 func keySignal(modes *unix.Termios, key byte) unix.Signal {
 	if modes.Lflag&unix.ISIG == 0 || key == 0 || key == 0xff { // both are ways to write "no key"
 		return 0
@@ -90,7 +89,7 @@ func keySignal(modes *unix.Termios, key byte) unix.Signal {
 	return 0
 }
 
-// writeKeys writes keys, as fast as they are taken.
+// writeKeys writes keys as fast as they are read.
 func (p *ptyMaster) writeKeys(b []byte) error {
 	p.mayHaveInput.Store(true)
 	for len(b) > 0 {
@@ -102,7 +101,7 @@ func (p *ptyMaster) writeKeys(b []byte) error {
 		}
 		p.inputMu.Unlock()
 		if b = b[n:]; err != nil && !(n > 0 && errors.Is(err, os.ErrDeadlineExceeded)) {
-			return fmt.Errorf("host: %d keys are lost: %w", len(b), err)
+			return fmt.Errorf("host: type keys: %d keys lost: %w", len(b), err)
 		}
 	}
 	return nil

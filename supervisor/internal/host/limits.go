@@ -5,17 +5,17 @@ import (
 	"fmt"
 )
 
-// Limits bound what a worker and everything it starts use; zero fields bound nothing.
+// Limits bound what a worker and everything it starts may use; zero fields set no bound.
 type Limits struct {
 	Memory    int64 `json:",omitempty"` // bytes
 	Processes int   `json:",omitempty"`
 	CPUs      int   `json:",omitempty"`
 	Files     int   `json:",omitempty"` // open in each process
-	Disk      int64 `json:",omitempty"` // bytes of one file; the rest of it is the sandbox's
+	Disk      int64 `json:",omitempty"` // bytes of one file; the sandbox enforces the rest
 }
 
-// checkSupported reports the limits that this system does not have, and those that need a stage
-// where there is none, as a choice of processors does.
+// checkSupported returns an error for limits that this system does not have. It also returns one
+// if there is no monitor, which limits and a choice of processors need.
 func (l Limits) checkSupported(cpus bool) error {
 	has := systemLimits
 	for _, one := range []struct {
@@ -29,15 +29,15 @@ func (l Limits) checkSupported(cpus bool) error {
 		{l.Disk > 0, has.Disk > 0, "disk"},
 	} {
 		if one.given && !one.has {
-			return fmt.Errorf("a limit of %s: %w on this system; leave it out", one.what, errors.ErrUnsupported)
+			return fmt.Errorf("limit on %s: %w on this system; remove it", one.what, errors.ErrUnsupported)
 		}
 	}
 	if (l != (Limits{}) || cpus) && !IsMonitorAvailable() {
-		return errors.New("limits need the stage: call StageMain first in main")
+		return errors.New("limits need the monitor; call MonitorMain first in main")
 	}
 	return nil
 }
 
-// HardMemoryLimit is what a tree with a limit of memory may use for no moment: beyond it a program is ended
-// at once, by the looks or by the kernel.
+// HardMemoryLimit returns the memory that a tree with a memory limit may not exceed even briefly:
+// beyond it, a program is killed at once, by the limit enforcer or by the kernel.
 func HardMemoryLimit(limit int64) int64 { return limit + max(limit/4, 128<<20) }

@@ -1,6 +1,6 @@
 package host
 
-// systemLimits are the limits that this system has: none that reach another process.
+// systemLimits are the limits that macOS supports: none that apply to another process.
 var systemLimits = Limits{}
 
 func setCPUAffinity([]int, int) error            { return nil }

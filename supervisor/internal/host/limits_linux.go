@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// systemLimits are the limits that this system has.
+// systemLimits are the limits that Linux supports.
 var systemLimits = Limits{Memory: 1, Processes: 1, CPUs: 1, Files: 1, Disk: 1}
 
-// setCPUAffinity puts this thread, and what it starts, on n of these processors; 0 means on all, and no
-// processors mean those that it has.
+// setCPUAffinity puts this thread, and what it starts, on n of these processors; 0 means all of
+// them. Without processors, it chooses from those that the thread may use.
 func setCPUAffinity(among []int, n int) (err error) {
 	if len(among) == 0 && n == 0 {
 		return nil
@@ -35,7 +35,7 @@ func setCPUAffinity(among []int, n int) (err error) {
 	return unix.SchedSetaffinity(0, &some)
 }
 
-// PickCPUs returns n of the processors that this program may use; none if it has no more.
+// PickCPUs returns n of the processors that this program may use, or nil if it has no more than n.
 func PickCPUs(n int) ([]int, error) {
 	all, err := allowedCPUs()
 	if err != nil || n == 0 || n >= len(all) {
@@ -44,7 +44,7 @@ func PickCPUs(n int) ([]int, error) {
 	return pickRandom(all, n), nil
 }
 
-// allowedCPUs are the processors that this thread may use.
+// allowedCPUs returns the processors that this thread may use.
 func allowedCPUs() (numbers []int, err error) {
 	var has unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &has); err != nil {
@@ -58,8 +58,8 @@ func allowedCPUs() (numbers []int, err error) {
 	return numbers, nil
 }
 
-// pickRandom returns n of these numbers. Which ones is left to chance, so that sessions do not meet on
-// the first.
+// pickRandom returns n of these numbers. The choice is random, so that not all sessions use the
+// first ones.
 func pickRandom(numbers []int, n int) (some []int) {
 	first := rand.IntN(len(numbers))
 	for i := range min(n, len(numbers)) {
@@ -69,26 +69,28 @@ func pickRandom(numbers []int, n int) (some []int) {
 }
 
 const (
-	// bytesPerSocket is about what waits in one socket at most. It counts nowhere without a control group,
-	// so a process has no more files than would fill its limit of memory, but minFiles.
+	// bytesPerSocket is roughly the most data that one socket buffers. Without a control group it is
+	// not counted. So a process may open only as many files as would fill its memory limit, but at
+	// least minFiles.
 	bytesPerSocket = 208 << 10
 	minFiles       = 256
 
-	// A sandbox may have so many tasks where no limit says less, or so many for each processor, and
-	// never more than half of what the user may have: a bomb leaves the other half.
+	// A sandbox may have this many tasks if no limit is lower, or this many for each processor. It never
+	// gets more than half of what the user may have: a fork bomb leaves the other half.
 	baseSandboxTasks   = 2048
 	sandboxTasksPerCPU = 256
-	minSandboxTasks    = 256 // with less, the user's own bound is close enough
+	minSandboxTasks    = 256 // below this, the user's own limit is tight enough
 
-	// Where looks keep a limit, the kernel stops what is faster at so many times it, and not below the
-	// first of these: what else the user starts between two looks must not take them.
+	// Where a limit is enforced by measuring at intervals, the kernel stops a fast fork bomb at this
+	// multiple of the limit, and not below baseSandboxTasks. The margin is for what else the user
+	// starts between two measurements.
 	taskLimitFactor = 4
 )
 
-// setRlimits sets the limits of a worker that the kernel keeps for each process, or for each
-// user in a namespace, and that its children inherit. The kernel counts the processes of a
-// sandbox by themselves, and the threads of the stage with them; elsewhere it counts all
-// that the user has, so the count is ours, and workerCommand.MaxUserTasks is where a bomb ends that is faster.
+// setRlimits sets the limits that the kernel enforces for each process, or for each user in a
+// namespace, and that a worker's children inherit. The kernel counts the processes of a sandbox
+// separately, together with the threads of the monitor. Otherwise it counts all tasks of the
+// user. Then the supervisor counts, and workerCommand.MaxUserTasks stops a fork bomb that is faster.
 func setRlimits(pid int, p *workerCommand, boxed bool) error {
 	set := func(resource int, n int64) error {
 		var now unix.Rlimit
@@ -114,10 +116,10 @@ func setRlimits(pid int, p *workerCommand, boxed bool) error {
 		}
 	}
 	switch {
-	case p.MaxUserTasks > 0: // soft, because it moves with what else the user starts
+	case p.MaxUserTasks > 0: // soft, because it changes with what else the user starts
 		setSoftLimit(pid, unix.RLIMIT_NPROC, func(uint64) uint64 { return uint64(p.MaxUserTasks) })
 	case boxed && l.Processes > 0:
-		own, _ := os.ReadDir("/proc/self/task") // by no number: this thread may see the machine's, where ours is another process's
+		own, _ := os.ReadDir("/proc/self/task") // not by pid: this thread may see the /proc of the machine, where our pid is another process
 		return set(unix.RLIMIT_NPROC, int64(l.Processes+len(own)))
 	case boxed:
 		if most := sandboxTaskLimit(); most > 0 {
@@ -127,7 +129,7 @@ func setRlimits(pid int, p *workerCommand, boxed bool) error {
 	return nil
 }
 
-// sandboxTaskLimit is how many tasks a sandbox may have where no limit says it; 0 leaves that to the system.
+// sandboxTaskLimit returns how many tasks a sandbox may have if no limit is set; 0 leaves that to the system.
 func sandboxTaskLimit() int64 {
 	most := uint64(max(baseSandboxTasks, sandboxTasksPerCPU*runtime.NumCPU()))
 	var own unix.Rlimit
@@ -143,13 +145,13 @@ func sandboxTaskLimit() int64 {
 	return int64(most)
 }
 
-// taskLimit bounds the tasks of a worker with all others that the user has, where the kernel counts them
-// so; 0 does not.
+// taskLimit returns a bound for all tasks of the user, the worker's included, if the kernel counts
+// them that way; 0 means none.
 func (g *cgroup) taskLimit(l Limits, s *Sandbox) int {
 	switch {
 	case s.hasNamespaces() && hasTaskCountPerNamespace():
 		return 0
-	case l.Processes > 0 && g == nil: // a group counts them itself
+	case l.Processes > 0 && g == nil: // the kernel counts those of a control group
 		return countUserTasks() + max(taskLimitFactor*l.Processes, baseSandboxTasks)
 	case s != nil:
 		return countUserTasks() + int(sandboxTaskLimit())
@@ -168,7 +170,7 @@ func hasTaskCountPerNamespace() bool {
 	return err == nil && (major > 5 || major == 5 && minor >= 14)
 }
 
-// countUserTasks is how many processes and threads this user has on the machine, as far as they are seen.
+// countUserTasks returns how many processes and threads this user has on the machine, as far as they are visible.
 func countUserTasks() (n int) {
 	d, err := os.Open("/proc")
 	if err != nil {
@@ -185,7 +187,7 @@ func countUserTasks() (n int) {
 	return n
 }
 
-// countTasks is the number of threads of a process, if it is this user's.
+// countTasks returns the number of threads of a process, or 0 if it belongs to another user.
 func countTasks(pid int, user string) int {
 	for line := range strings.Lines(readProc(pid, "status")) {
 		switch name, value, _ := strings.Cut(line, ":"); name {

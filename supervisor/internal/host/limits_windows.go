@@ -1,9 +1,9 @@
 package host
 
-// systemLimits are the limits that a job has.
+// systemLimits are the limits that a job supports.
 var systemLimits = Limits{Memory: 1, Processes: 1}
 
-// A job keeps its limits by itself.
+// A job enforces its limits without the supervisor.
 func (s *monitorClient) measureUsage(int64) Usage       { return Usage{} }
 func (s *monitorClient) applyLimits(Usage, LimitUpdate) {}
 func (s *monitorClient) killMembers([]int)              {}

@@ -23,14 +23,14 @@ import (
 // worker of one of roles, or a supervisor of one.
 const roleEnv = "HOST_TEST_ROLE"
 
-// Names by which this program misbehaves as a stage.
+// Names by which this program misbehaves as a monitor.
 const (
 	earlyExitProgram = "ends-early.exe"
 	hangingProgram   = "hangs.exe"
 )
 
 func TestMain(m *testing.M) {
-	if len(os.Args) == 4 && os.Args[1] == "turnstone-stage" {
+	if len(os.Args) == 4 && os.Args[1] == "turnstone-monitor" {
 		switch filepath.Base(os.Args[0]) {
 		case earlyExitProgram:
 			os.Exit(3)

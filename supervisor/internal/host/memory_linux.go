@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// HasSharedLimits says whether this system bounds what all sessions use together.
+// HasSharedLimits says whether this system limits what all sessions use together.
 const HasSharedLimits = true
 
-// MachineMemory is the memory that this program and what it starts can have, in bytes: that
-// of the machine, or of a control group that bounds it. 0 means unknown.
+// MachineMemory returns the bytes of memory available to this program and what it starts: the
+// machine's, or the limit of its control group. 0 means unknown.
 func MachineMemory() int64 {
 	least := int64(0)
 	for line := range strings.Lines(readFile("/proc/meminfo")) {

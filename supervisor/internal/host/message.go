@@ -7,11 +7,11 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
 )
 
-// The supervisor and the stage speak JSON lines over two pipes. Each system uses only
+// The supervisor and the monitor exchange JSON lines over two pipes. Each system uses only
 // the messages that it needs.
 
-// A monitorCommand goes to the stage. End of file on that pipe is an order, too: the supervisor
-// is gone, so end everything.
+// A monitorCommand is a request of the supervisor to the monitor. End of file on that pipe is a
+// command, too: the supervisor is gone, so end everything.
 type monitorCommand struct {
 	Kind   string         // one of the constants below
 	Plan   *workerCommand `json:",omitempty"` // of start
@@ -19,48 +19,48 @@ type monitorCommand struct {
 	To     Target         `json:",omitempty"` // of signal
 	Marker uint64         `json:",omitempty"` // of mark
 
-	ID    uint64              `json:",omitempty"` // of permit: the held call; of grant: for its answer
+	ID    uint64              `json:",omitempty"` // of permit: the suspended call; of grant: repeated in its answer
 	OK    bool                `json:",omitempty"` // of permit
 	Grant *confine.MountGrant `json:",omitempty"` // of grant, refresh
 }
 
 const (
-	commandStart          = "start"      // the first order, once: start the worker
-	commandSignal         = "signal"     // send Signal to To; answered when it was sent
+	commandStart          = "start"      // the first command, once: start the worker
+	commandSignal         = "signal"     // send Signal to To; answered once it was sent
 	commandSetForeground  = "foreground" // give the terminal to the worker's group; answered
 	commandRestoreConsole = "restore"    // restore the console's modes, discard unread input; answered
-	commandWriteMarker    = "mark"       // leave Mark in the output of the console
-	commandPermitCall     = "permit"     // let the held call ID go on, which succeeds only with OK
-	commandGrant          = "grant"      // give the sandbox a directory; answered
-	commandRefreshSandbox = "refresh"    // show and protect what programs outside have changed, by Grant; answered like signal
-	commandForgetDenials  = "forget"     // tell denials again that were told already; answered like signal
+	commandWriteMarker    = "mark"       // write Marker to the output of the console
+	commandPermitCall     = "permit"     // let the suspended call ID continue, which succeeds only with OK
+	commandGrant          = "grant"      // add a directory to the sandbox; answered
+	commandRefreshSandbox = "refresh"    // show and protect, by Grant, what programs outside have changed; answered like signal
+	commandForgetDenials  = "forget"     // report denials again that were reported already; answered like signal
 	commandKill           = "kill"       // end everything
 )
 
-// A workerCommand is the worker to start. Its strings are bytes because paths and
-// environments need not be UTF-8, which JSON strings are.
+// A workerCommand describes the worker to start. Its strings are bytes because paths and
+// environments need not be UTF-8, as JSON strings must be.
 type workerCommand struct {
 	Path []byte
 	Args [][]byte // with argv[0]
 	Env  [][]byte
-	Dir  []byte // "" is where the stage is
-	Tag  string // of this worker: finds processes whose ancestry is lost, and begins marks
+	Dir  []byte // "" is the monitor's own directory
+	Tag  string // of this worker: finds processes whose ancestry is lost, and starts each marker
 
 	ChannelOnStdio bool `json:",omitempty"` // the channel is standard input and output
 
-	Stdin  uint64 `json:",omitempty"` // a handle of the stage; 0: the terminal
+	Stdin  uint64 `json:",omitempty"` // a handle of the monitor; 0: the terminal
 	Output string `json:",omitempty"` // the name of a pipe; "": the terminal
 
 	Sandbox *confine.Plan `json:",omitempty"`
 	Limits  Limits
-	CPUs    []int `json:",omitempty"` // the processors among which Limits chooses; none: all
+	CPUs    []int `json:",omitempty"` // the processors that Limits chooses from; none: all
 
-	WorkerCgroup  []byte `json:",omitempty"` // the control group of the worker; none: "", as on most systems
-	MonitorCgroup []byte `json:",omitempty"` // that of the stage, with it
-	MaxUserTasks  int    `json:",omitempty"` // bounds RLIMIT_NPROC where the kernel counts all that the user has; 0 does not
+	WorkerCgroup  []byte `json:",omitempty"` // the control group of the worker; "" without one, as on most systems
+	MonitorCgroup []byte `json:",omitempty"` // that of the monitor, if the worker has one
+	MaxUserTasks  int    `json:",omitempty"` // RLIMIT_NPROC where the kernel counts all of the user's tasks; 0: unlimited
 }
 
-// A monitorEvent comes from the stage.
+// A monitorEvent is a report from the monitor to the supervisor.
 type monitorEvent struct {
 	Kind      string
 	PID       int      `json:",omitempty"` // of started
@@ -74,25 +74,25 @@ type monitorEvent struct {
 	Notices   [][]byte `json:",omitempty"` // of started, sent: of the sandbox
 
 	Denial *denialEvent `json:",omitempty"` // of denied
-	ID     uint64       `json:",omitempty"` // of granted: that of the order
+	ID     uint64       `json:",omitempty"` // of granted: that of the command
 }
 
 const (
-	eventStep            = "step"       // Step begins, of Path; only before started or failed, and not on Unix
+	eventStep            = "step"       // Step starts, with Path; only before started or failed, and not on Unix
 	eventStarted         = "started"    // the worker exists
-	eventStartFailed     = "failed"     // it does not, and the stage has ended
-	eventStopped         = "stopped"    // a signal stopped it; the stage continued it
+	eventStartFailed     = "failed"     // the worker does not exist, and the monitor has ended
+	eventStopped         = "stopped"    // a signal stopped the worker; the monitor continued it
 	eventSignalSent      = "sent"       // the answer to a signal: it is pending in its target
-	eventForegroundSet   = "foreground" // the answer to that order
-	eventConsoleRestored = "restored"   // the answer to that order
-	eventDenied          = "denied"     // the sandbox refused something, or holds it
-	eventFilesChanged    = "look"       // calls change files: git's settings may lead to others by now
+	eventForegroundSet   = "foreground" // the answer to that command
+	eventConsoleRestored = "restored"   // the answer to that command
+	eventDenied          = "denied"     // the sandbox refused a call, or suspends it
+	eventFilesChanged    = "look"       // calls change files: git's settings may lead to other files by now
 	eventGranted         = "granted"    // the answer to a grant; it failed if there is a Step
 	eventExited          = "exited"     // the worker was reaped
-	eventTreeEmpty       = "empty"      // nothing is left but Remains; the stage has ended
+	eventTreeEmpty       = "empty"      // nothing is left but Survivors; the monitor has ended
 )
 
-// newFailedEvent makes the report of a step that failed.
+// newFailedEvent returns the event for a step that failed.
 func newFailedEvent(step, path string, err error) monitorEvent {
 	r := monitorEvent{Kind: eventStartFailed, Step: step, Path: []byte(path)}
 	r.setCause(err)
@@ -107,7 +107,7 @@ func (r *monitorEvent) setCause(err error) {
 	}
 }
 
-// startError turns a report that failed made back into its error.
+// startError converts an event of newFailedEvent back into its error.
 func (r *monitorEvent) startError() *StartError {
 	cause := errors.New(r.Text)
 	if r.Errno != 0 {

@@ -18,7 +18,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// A program may be refused something before its stage has said that it runs.
+// A program may be refused something before its monitor has said that it runs.
 func TestStartEarlyDenial(t *testing.T) {
 	t.Parallel()
 	down, orders, reportsIn, err := openChannel()
@@ -47,11 +47,11 @@ func TestStartEarlyDenial(t *testing.T) {
 
 	var told []string
 	s := &monitorClient{down: down, events: eventReader{raw: up}, onDenial: func(d Denial) { told = append(told, d.Path) }}
-	pid, err := s.startWorker(&startAttempt{command: &Command{Path: "/bin/true", Timeout: time.Minute}})
+	pid, err := s.startWorker(&workerLaunch{command: &Command{Path: "/bin/true", Timeout: time.Minute}})
 	if err != nil || pid != 42 || len(told) != 0 {
 		t.Fatalf("got pid %d, error %v, told %q, want a start and nothing told before it is known", pid, err, told)
 	}
-	s.begin(func(Exit) {}, func(string) {})
+	s.startHandling(func(Exit) {}, func(string) {})
 	_ = s.events.handleUntil(s.handleEvent)
 	if want := []string{"/first", "/held", "/later"}; !slices.Equal(told, want) {
 		t.Errorf("told of %q, want %q", told, want)
@@ -93,7 +93,7 @@ func TestMonitorCommandOrder(t *testing.T) {
 	})
 }
 
-// The stage may be held up by a filesystem. The session writes a directory that it gives then, so that is watched.
+// The monitor may be held up by a filesystem. The session writes a directory that it gives then, so that is watched.
 func TestGrantLateAnswer(t *testing.T) {
 	t.Parallel()
 	base, err := filepath.EvalSymlinks(t.TempDir())
@@ -120,12 +120,12 @@ func TestGrantLateAnswer(t *testing.T) {
 				t.Fatal(err)
 			}
 			synctest.Test(t, func(t *testing.T) {
-				s, stage := newTestMonitorClient(t)
+				s, monitor := newTestMonitorClient(t)
 				s.isConfined, s.sandboxPlan = true, plan
 				orders := make(chan monitorCommand, 1)
 				go func() { // the order is larger than the pipe
 					var o monitorCommand
-					_ = json.NewDecoder(stage).Decode(&o)
+					_ = json.NewDecoder(monitor).Decode(&o)
 					orders <- o
 				}()
 				told := false

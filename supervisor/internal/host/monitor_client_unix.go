@@ -18,47 +18,52 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/egressipc"
 )
 
-// monitorEndTimeout bounds the time that a stage may take to end a tree, a little more than the
-// stage allows itself. Then the stage is killed, and the rest of closeTimeout goes to the
+// monitorEndTimeout bounds the time in which a monitor ends a tree, a little more than the
+// monitor allows itself. Then the monitor is killed, and the rest of closeTimeout is for the
 // processes that are left.
 const monitorEndTimeout = killTimeout + killTimeout/2
 
-// monitorClient is the backend of a worker that its stage started.
+// monitorClient is the backend of a worker that was started by its monitor.
 type monitorClient struct {
 	monitor childProcess
-	down    *Channel // orders to the stage, reports from it
+	down    *Channel // commands to the monitor, events from it
 	events  eventReader
 	pty     *ptyMaster
 	tree    processTree
 
 	signalCounter
-	commandMu         sync.Mutex // held while an order is written
-	partialCommand    bool       // guarded by ordering; the stage has taken a part of an order
+	commandMu         sync.Mutex // held while a command is written
+	partialCommand    bool       // guarded by commandMu; the monitor has received only part of a command
 	log               monitorLog
 	cgroup            *cgroup // nil without one
 	limits            Limits
-	sandboxConfig     *Sandbox // likewise
+	sandboxConfig     *Sandbox // nil without a sandbox
 	isConfined        bool
 	sandboxPlan       *confine.Plan  // nil without one
 	onDenial          func(Denial)   // may be nil
 	notices           []string       // of the sandbox
-	earlyDenials      []monitorEvent // denials from before the report that the worker has started; for run
+	earlyDenials      []monitorEvent // denials from before the started event; for run
 	foregroundAnswers chan error     // answers to commandSetForeground; holds one
 	grants            pendingGrants
-	limitsMu          sync.Mutex
-	lastDataBytes     map[int]int64 // of each process, when it was bounded last; guarded by bounding
-	tasksCountedAt    time.Time     // when the tasks of the user were counted; guarded by bounding
-	maxTasks          uint64        // that the tree may have with them; guarded by bounding
+	appliedLimits
 	exitFacts
 	endOnce  sync.Once
-	watchdog *time.Timer // ends a stage that does not end; set by ending
+	watchdog *time.Timer // kills a monitor that does not end; set by startWatchdog
 }
 
-// maxEarlyDenials bounds the denials of a worker that the stage has not yet reported as started. That
-// report follows within milliseconds.
+// appliedLimits records the limits that applyLimits has set last.
+type appliedLimits struct {
+	limitsMu       sync.Mutex
+	lastDataBytes  map[int]int64 // of each process when limits were last applied; guarded by limitsMu
+	tasksCountedAt time.Time     // when the user's tasks were last counted; guarded by limitsMu
+	maxTasks       uint64        // the bound for the user's tasks that applies to the tree; guarded by limitsMu
+}
+
+// maxEarlyDenials bounds the denials of a worker that the monitor has not yet reported as
+// started. That event follows within milliseconds.
 const maxEarlyDenials = 10_000
 
-// An exitFacts has the facts that a worker's last reports tell. reports.mu guards it.
+// An exitFacts collects what the monitor's last events say about a worker's end. events.mu guards it.
 type exitFacts struct {
 	onExit             func(Exit) // nil until run
 	onNotice           func(string)
@@ -66,8 +71,8 @@ type exitFacts struct {
 	survivors          []int
 }
 
-// startMonitored starts the stage, and through it the worker.
-func (l *startAttempt) startMonitored() (backend, int, error) {
+// startMonitored starts the monitor, and through it the worker.
+func (l *workerLaunch) startMonitored() (backend, int, error) {
 	s, err := l.startMonitor()
 	if err != nil {
 		return nil, 0, err
@@ -82,25 +87,25 @@ func (l *startAttempt) startMonitored() (backend, int, error) {
 	return s, pid, nil
 }
 
-func (l *startAttempt) startMonitor() (_ *monitorClient, err error) {
-	fail := func(err error) (*monitorClient, error) { return nil, &StartError{Step: "stage", Err: err} }
+func (l *workerLaunch) startMonitor() (_ *monitorClient, err error) {
+	fail := func(err error) (*monitorClient, error) { return nil, &StartError{Step: "monitor", Err: err} }
 	self, err := monitorExecutable()
 	if err != nil {
 		return fail(err)
 	}
-	down, orders, reportsIn, err := openChannel()
+	down, commandsOut, eventsIn, err := openChannel()
 	if err != nil {
 		return fail(err)
 	}
-	defer orders.Close()
-	defer reportsIn.Close()
+	defer commandsOut.Close()
+	defer eventsIn.Close()
 	up, err := down.in.SyscallConn()
 	if err != nil {
 		down.Close()
 		return fail(err)
 	}
 	attr := &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0}
-	files := []*os.File{l.slave, l.slave, l.slave, orders, reportsIn, l.workerIn, l.workerOut} // fdCommands…
+	files := []*os.File{l.slave, l.slave, l.slave, commandsOut, eventsIn, l.workerIn, l.workerOut} // fdCommands…
 	if l.command.Sandbox.hasNamespaces() {
 		prepareSandbox(attr)
 	}
@@ -113,7 +118,7 @@ func (l *startAttempt) startMonitor() (_ *monitorClient, err error) {
 		defer theirs.Close()
 		l.egressConn, files = ours, append(files, theirs) // fdEgress
 	}
-	stage, err := startChild(self, []string{monitorName}, &os.ProcAttr{Env: monitorEnv(l.env), Files: files, Sys: attr})
+	monitor, err := startChild(self, []string{monitorName}, &os.ProcAttr{Env: monitorEnv(l.env), Files: files, Sys: attr})
 	if err != nil {
 		down.Close()
 		if l.command.Sandbox.hasNamespaces() {
@@ -121,18 +126,18 @@ func (l *startAttempt) startMonitor() (_ *monitorClient, err error) {
 		}
 		return fail(err)
 	}
-	pid := stage.pid()
+	pid := monitor.pid()
 	return &monitorClient{
-		monitor: stage, down: down, events: eventReader{raw: up}, pty: l.pty,
+		monitor: monitor, down: down, events: eventReader{raw: up}, pty: l.pty,
 		tree:              processTree{root: pid, session: pid, tag: l.tag},
 		foregroundAnswers: make(chan error, 1), isConfined: l.command.Sandbox.hasNamespaces(), onDenial: l.command.OnDenial,
-		limits: l.command.Limits, sandboxConfig: l.command.Sandbox, maxTasks: math.MaxUint64,
+		limits: l.command.Limits, sandboxConfig: l.command.Sandbox, appliedLimits: appliedLimits{maxTasks: math.MaxUint64},
 		log: newMonitorLog(l.command.Logger),
 	}, nil
 }
 
-// startWorker sends the plan and waits for the answer, within Command.Timeout.
-func (s *monitorClient) startWorker(l *startAttempt) (pid int, err error) {
+// startWorker sends the plan and waits for the answer, for Command.Timeout at most.
+func (s *monitorClient) startWorker(l *workerLaunch) (pid int, err error) {
 	c := l.command
 	if c.Sandbox != nil {
 		if s.sandboxPlan, err = c.Sandbox.Plan(); err != nil {
@@ -143,16 +148,16 @@ func (s *monitorClient) startWorker(l *startAttempt) (pid int, err error) {
 	s.down.out.SetWriteDeadline(deadline)
 	s.down.in.SetReadDeadline(deadline)
 	defer s.down.in.SetReadDeadline(time.Time{})
-	givenUp := c.Context
-	if givenUp == nil {
-		givenUp = context.Background()
+	ctx := c.Context
+	if ctx == nil {
+		ctx = context.Background()
 	}
-	goOn := context.AfterFunc(givenUp, func() {
+	stopCancel := context.AfterFunc(ctx, func() {
 		s.down.out.SetWriteDeadline(time.Now())
 		s.down.in.SetReadDeadline(time.Now())
 	})
-	defer goOn()
-	s.setUpCgroup(givenUp, l)
+	defer stopCancel()
+	s.setUpCgroup(ctx, l)
 	group, home := s.cgroup.groupDirs()
 	o := monitorCommand{Kind: commandStart, Plan: &workerCommand{
 		Path: []byte(c.Path),
@@ -172,13 +177,13 @@ func (s *monitorClient) startWorker(l *startAttempt) (pid int, err error) {
 	s.log.logCommand(o)
 	err = json.NewEncoder(s.down).Encode(o)
 	var r monitorEvent
-	if err == nil || errors.Is(err, syscall.EPIPE) { // a stage that failed early has told why
+	if err == nil || errors.Is(err, syscall.EPIPE) { // a monitor that failed early has reported why
 		err = s.events.handleUntil(func(next monitorEvent) bool {
-			if next.Kind == eventDenied { // the worker may be faster than the stage
+			if next.Kind == eventDenied { // the worker may be faster than the monitor
 				s.earlyDenials = append(s.earlyDenials, next)
 				return len(s.earlyDenials) < maxEarlyDenials
 			}
-			if next.Kind == eventFilesChanged { // the plan is new
+			if next.Kind == eventFilesChanged { // the plan is still new
 				return true
 			}
 			r = next
@@ -187,56 +192,57 @@ func (s *monitorClient) startWorker(l *startAttempt) (pid int, err error) {
 		s.log.logEvent(r)
 	}
 	switch {
-	case !goOn():
-		err = givenUp.Err()
+	case !stopCancel():
+		err = ctx.Err()
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		err = fmt.Errorf("it did not start the worker within %s; a slow machine needs a longer StartTimeout", c.startTimeout())
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		err = errors.New("it ended before it started the worker: memory or the number of processes is limited too much (ulimit -v, ulimit -u), or something runs before StageMain in main")
+		err = errors.New("it ended before it started the worker: the limit on memory or processes is too low (ulimit -v, ulimit -u), or code runs before MonitorMain in main")
 	case len(s.earlyDenials) == maxEarlyDenials:
-		err = fmt.Errorf("the sandbox refused %d calls before the stage had started the worker", maxEarlyDenials)
+		err = fmt.Errorf("the sandbox refused %d calls before the monitor had started the worker", maxEarlyDenials)
 	case err == nil && r.Kind == eventStarted:
 		s.notices = toStrings(r.Notices)
 		return r.PID, nil
 	case err == nil:
 		return 0, r.startError()
 	}
-	return 0, &StartError{Step: "stage", Err: err}
+	return 0, &StartError{Step: "monitor", Err: err}
 }
 
-// setUpCgroup makes the group of the worker, or says what its limit of memory leaves out.
-func (s *monitorClient) setUpCgroup(ctx context.Context, l *startAttempt) {
+// setUpCgroup creates the worker's control group, or records what its memory limit does not count.
+func (s *monitorClient) setUpCgroup(ctx context.Context, l *workerLaunch) {
 	var err error
 	limits := l.command.Limits
 	if s.cgroup, err = newCgroup(ctx, s.tree.root, l.tag, limits, l.command.RuntimeDir); s.cgroup == nil {
 		l.uncountedMemory = uncountedMemory(l.command, err)
-	} else if s.sandboxPlan != nil && limits.Memory > 0 && limits.Disk == 0 { // what its own limits refuse is an error of the language
+	} else if s.sandboxPlan != nil && limits.Memory > 0 && limits.Disk == 0 { // a refusal by the sandbox's own limits is an error in the language
 		s.sandboxPlan.Shared, s.sandboxPlan.Objects = limits.Memory, limits.Memory
 	}
 }
 
-// abandonStart ends a stage that did not start its worker, or not in time.
+// abandonStart ends a monitor that did not start its worker, or not in time.
 func (s *monitorClient) abandonStart() {
-	s.down.out.Close() // to the stage this is an order to end everything
+	s.down.out.Close() // tells the monitor to end everything
 	s.startWatchdog()
 	s.reapMonitor(false)
 }
 
-// startWatchdog starts the watchdog that kills a stage which does not end in time.
+// startWatchdog starts the timer that kills a monitor if it does not end in time.
 func (s *monitorClient) startWatchdog() {
 	s.endOnce.Do(func() {
 		s.watchdog = time.AfterFunc(monitorEndTimeout, func() { s.monitor.kill() })
 	})
 }
 
-// commandTimeout bounds the time in which the stage takes a whole order.
+// commandTimeout bounds the time in which the monitor reads a whole command.
 const commandTimeout = 2 * time.Second
 
-// errPartialCommand says that no order can be sent: the stage would take it for the rest of another.
-var errPartialCommand = errors.New("host: the stage has taken only a part of an order and can be told nothing more: reset the session")
+// errPartialCommand means that no command can be sent: the monitor would take it for the rest of another.
+var errPartialCommand = errors.New("host: the monitor received only part of a command and can get no more; reset the session")
 
-// sendCommand sends an order. Small ones fit into the pipe at once or not at all. A grant may be larger than the
-// pipe, which is small where the user has many: then it is written as the stage reads.
+// sendCommand sends a command. Small ones fit into the pipe at once or not at all. A grant may
+// be larger than the pipe, which is small if the user has many pipes: then it is written as
+// the monitor reads.
 func (s *monitorClient) sendCommand(o monitorCommand) error {
 	line, err := json.Marshal(o)
 	if err != nil {
@@ -262,7 +268,7 @@ func (s *monitorClient) sendCommand(o monitorCommand) error {
 	case s.partialCommand:
 		return errPartialCommand
 	case errors.Is(err, os.ErrDeadlineExceeded), err == nil && n < len(line):
-		return errors.New("host: the stage does not take orders: it is stopped or stuck")
+		return errors.New("host: the monitor accepts no commands: it is stopped or stuck")
 	}
 	return err
 }
@@ -280,11 +286,11 @@ func (s *monitorClient) killTree() {
 	s.startWatchdog()
 }
 
-// setForeground asks the stage to give the terminal to the worker's group and waits for
+// setForeground asks the monitor to give the terminal to the worker's group and waits for
 // the answer, because the next turn must find it done.
 func (s *monitorClient) setForeground() error {
 	select {
-	case <-s.foregroundAnswers: // of a question that was given up
+	case <-s.foregroundAnswers: // of a request that timed out
 	default:
 	}
 	if err := s.sendCommand(monitorCommand{Kind: commandSetForeground}); err != nil {
@@ -294,7 +300,7 @@ func (s *monitorClient) setForeground() error {
 	case err := <-s.foregroundAnswers:
 		return err
 	case <-time.After(time.Second):
-		return errors.New("the stage did not answer within 1s")
+		return errors.New("the monitor did not answer within 1s")
 	}
 }
 
@@ -302,7 +308,7 @@ func (s *monitorClient) run(ended func(Exit), notice func(string)) (remains []in
 	for _, n := range s.notices {
 		notice(n)
 	}
-	s.begin(ended, notice)
+	s.startHandling(ended, notice)
 	_ = s.events.handleUntil(s.handleEvent)
 	s.events.mu.Lock()
 	exited, empty, remains := s.hasExited, s.isEmpty, s.survivors
@@ -319,8 +325,8 @@ func (s *monitorClient) run(ended func(Exit), notice func(string)) (remains []in
 	return awaitProcessEnd(remains, dyingTimeout)
 }
 
-// begin lets reports be taken, and hands on those from before the worker was known to run.
-func (s *monitorClient) begin(ended func(Exit), notice func(string)) {
+// startHandling starts to handle events, first those that came before the worker was known to run.
+func (s *monitorClient) startHandling(ended func(Exit), notice func(string)) {
 	s.events.mu.Lock()
 	defer s.events.mu.Unlock()
 	s.onExit, s.onNotice = ended, notice
@@ -330,7 +336,7 @@ func (s *monitorClient) begin(ended func(Exit), notice func(string)) {
 	s.earlyDenials = nil
 }
 
-// drainEvents does not take reports before and after run.
+// drainEvents handles the available events. It does nothing before and after run.
 func (s *monitorClient) drainEvents() {
 	s.events.mu.Lock()
 	serving := s.onExit != nil
@@ -340,7 +346,7 @@ func (s *monitorClient) drainEvents() {
 	}
 }
 
-// handleEvent handles a report. It returns false after the last one.
+// handleEvent handles one event. It returns false after the last one.
 func (s *monitorClient) handleEvent(r monitorEvent) (more bool) {
 	s.log.logEvent(r)
 	switch r.Kind {
@@ -370,15 +376,16 @@ func (s *monitorClient) handleEvent(r monitorEvent) (more bool) {
 		s.hasExited = true
 		s.onExit(*r.Exit)
 	case eventTreeEmpty:
-		if s.isEmpty = true; !s.isConfined { // otherwise the kernel lets nothing outlive the stage
+		if s.isEmpty = true; !s.isConfined { // otherwise the kernel lets nothing outlive the monitor
 			s.survivors = r.Survivors
 		}
 	}
 	return !s.isEmpty
 }
 
-// reapMonitor reaps the stage and releases its resources. If the stage was lost, the kernel
-// has killed the worker with it, and the rest of the tree is found by session and tag.
+// reapMonitor reaps the monitor and releases its resources. If lost is set, the monitor was
+// killed. The kernel has then killed the worker with it, and the rest of the tree is found by
+// session and tag.
 func (s *monitorClient) reapMonitor(lost bool) (remains []int) {
 	if lost {
 		s.monitor.kill()
@@ -404,7 +411,7 @@ func systemSignal(s Signal) syscall.Signal {
 	}[s]
 }
 
-// pipeBufBytes is the size up to which Linux writes into a pipe all or nothing, in bytes (PIPE_BUF in pipe(7)).
+// pipeBufBytes is the largest write, in bytes, that Linux makes to a pipe all or nothing (PIPE_BUF in pipe(7)).
 const pipeBufBytes = 4096
 
 // writeWithin is Write with a bound on its time.
@@ -416,8 +423,8 @@ func (c *Channel) writeWithin(limit time.Duration, b []byte) (int, error) {
 	return c.out.Write(b)
 }
 
-// TryWrite writes as much as fits into the pipe now, without waiting; 0 and no error
-// when it is full. It must not be called during a Write.
+// TryWrite writes as much as fits into the pipe now, without waiting. It returns 0 and no
+// error if the pipe is full. It must not be called during a Write.
 func (c *Channel) TryWrite(b []byte) (n int, err error) {
 	if len(b) == 0 {
 		return 0, nil

@@ -12,35 +12,35 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// commandTimeout bounds the time that writing an order takes. The pipe should have room.
+// commandTimeout bounds the time to write a command. The pipe should have room.
 const commandTimeout = time.Second
 
-// hungMonitorTimeout bounds the time that the stage of a killed worker may take to end.
+// hungMonitorTimeout bounds the time that the monitor of a killed worker may take to end.
 const hungMonitorTimeout = closeTimeout / 2
 
-// monitorClient is the backend of a worker that its stage started.
+// monitorClient is the backend of a worker that was started by its monitor.
 type monitorClient struct {
 	noSandbox
 	job        *job
 	console    *console
 	channel    *Channel
 	output     *pipe // of a command with piped output
-	commands   *pipe // to the stage
-	events     *pipe // from it
+	commands   *pipe // to the monitor
+	events     *pipe // from the monitor
 	decoder    *json.Decoder
-	monitor    windows.Handle // its process, to wait for
-	monitorPID int            // of the stage
+	monitor    windows.Handle // the monitor's process, to wait for
+	monitorPID int
 	nonce      string
-	workerEnv  []string // of the worker
-	workerPID  int      // its process id
+	workerEnv  []string
+	workerPID  int
 
 	signalCounter
 	log            monitorLog
 	restoreAnswers chan struct{} // answers to commandRestoreConsole; holds one
-	killCalled     atomic.Bool   // kill was called
+	killCalled     atomic.Bool   // killTree was called
 }
 
-// A startStep is a part of a start that can fail. abandon undoes the steps so far.
+// A startStep is a part of a start that can fail. abandonStart undoes the steps so far.
 type startStep struct {
 	name string
 	do   func() error
@@ -49,7 +49,7 @@ type startStep struct {
 func start(c *Command) (*Process, error) {
 	s := newMonitorClient()
 	s.log = newMonitorLog(c.Logger)
-	if err := s.begin(s.startSteps(c)); err != nil {
+	if err := s.runSteps(s.startSteps(c)); err != nil {
 		return nil, err
 	}
 	s.console.requestReset = s.resetConsole
@@ -62,12 +62,12 @@ func newMonitorClient() *monitorClient {
 	return &monitorClient{nonce: randomHex(), restoreAnswers: make(chan struct{}, 1)}
 }
 
-// begin does the steps in order. If one fails, it undoes all of them.
-func (s *monitorClient) begin(steps []startStep) error {
+// runSteps runs the steps in order. If one fails, it undoes all of them.
+func (s *monitorClient) runSteps(steps []startStep) error {
 	for _, step := range steps {
 		if err := step.do(); err != nil {
 			s.abandonStart()
-			if _, told := errors.AsType[*StartError](err); !told {
+			if _, ok := errors.AsType[*StartError](err); !ok {
 				err = &StartError{Step: step.name, Err: err}
 			}
 			return err
@@ -76,15 +76,15 @@ func (s *monitorClient) begin(steps []startStep) error {
 	return nil
 }
 
-// startSteps returns the steps of a start. The stage is put into the job before it gets its
-// first order, so no user's code ever runs outside the job.
+// startSteps returns the steps of a start. The monitor is put into the job before it gets its
+// first command, so user code never runs outside the job.
 func (s *monitorClient) startSteps(c *Command) []startStep {
 	deadline := time.Now().Add(c.startTimeout())
-	size, told := consoleSize(c)
+	size, sizeEnv := consoleSize(c)
 	return []startStep{
-		{"stage", func() error {
+		{"monitor", func() error {
 			if !IsMonitorAvailable() {
-				return errors.New("on Windows every worker needs it: call StageMain first in main")
+				return errors.New("on Windows every worker needs it; call MonitorMain first in main")
 			}
 			return nil
 		}},
@@ -98,10 +98,10 @@ func (s *monitorClient) startSteps(c *Command) []startStep {
 		}},
 		{"environment", func() (err error) {
 			address := s.channel.out.name + "," + s.channel.in.name + "," + s.nonce
-			s.workerEnv, err = windowsEnvironment(slices.Concat(told, c.Env, []string{channelVariable + "=" + address}), systemRoot())
+			s.workerEnv, err = windowsEnvironment(slices.Concat(sizeEnv, c.Env, []string{channelVariable + "=" + address}), systemRoot())
 			return err
 		}},
-		{"stage", func() (err error) {
+		{"monitor", func() (err error) {
 			if s.commands, err = listenPipe(windows.PIPE_ACCESS_OUTBOUND); err == nil {
 				s.events, err = listenPipe(windows.PIPE_ACCESS_INBOUND)
 			}
@@ -127,25 +127,25 @@ func (s *monitorClient) startSteps(c *Command) []startStep {
 			s.monitor, err = s.job.addProcess(uint32(s.monitorPID))
 			return explainEarlyEnd(err)
 		}},
-		{"stage", func() error { return explainEarlyEnd(s.awaitMonitor(deadline)) }},
-		{"stage", func() error { return s.startWorker(c, deadline) }},
+		{"monitor", func() error { return explainEarlyEnd(s.awaitMonitor(deadline)) }},
+		{"monitor", func() error { return s.startWorker(c, deadline) }},
 	}
 }
 
-// explainEarlyEnd explains an end of the stage before it got its first order.
+// explainEarlyEnd explains why the monitor ended, or did not connect, before its first command.
 func explainEarlyEnd(err error) error {
 	switch {
 	case errors.Is(err, errAcceptStopped):
-		err = errors.New("it ended before it could be told what to start; does anything run before StageMain in main?")
+		err = errors.New("it ended before its first command; does any code run before MonitorMain in main?")
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		err = errors.New("it did not come in time; does anything run before StageMain in main? A slow machine needs a longer StartTimeout")
+		err = errors.New("it did not connect in time; does any code run before MonitorMain in main? A slow machine needs a longer StartTimeout")
 	default:
 		return err
 	}
-	return &StartError{Step: "stage", Err: err}
+	return &StartError{Step: "monitor", Err: err}
 }
 
-// awaitMonitor waits for the stage to connect.
+// awaitMonitor waits for the monitor to connect.
 func (s *monitorClient) awaitMonitor(deadline time.Time) error {
 	for _, p := range []*pipe{s.commands, s.events} {
 		if err := p.accept(func(pid int) bool { return pid == s.monitorPID }, deadline, s.monitor); err != nil {
@@ -156,8 +156,8 @@ func (s *monitorClient) awaitMonitor(deadline time.Time) error {
 	return nil
 }
 
-// startWorker sends the plan and waits for the answer. Before it answers, the stage
-// reports each step that it begins.
+// startWorker sends the plan and waits for the answer. Before it answers, the monitor reports
+// each step that it starts.
 func (s *monitorClient) startWorker(c *Command, deadline time.Time) error {
 	s.commands.file.SetWriteDeadline(deadline)
 	s.events.file.SetReadDeadline(deadline)
@@ -166,11 +166,11 @@ func (s *monitorClient) startWorker(c *Command, deadline time.Time) error {
 		Path: []byte(c.Path), Args: toByteSlices(c.Args), Env: toByteSlices(s.workerEnv), Dir: []byte(c.Dir), Tag: s.nonce, ChannelOnStdio: c.ChannelOnStdio,
 	}}
 	if err := s.redirectStdio(c, o.Plan); err != nil {
-		return &StartError{Step: "stage", Err: err}
+		return &StartError{Step: "monitor", Err: err}
 	}
 	s.log.logCommand(o)
 	err := json.NewEncoder(s.commands.file).Encode(o)
-	at := monitorEvent{Step: "stage"}
+	at := monitorEvent{Step: "monitor"}
 	for err == nil {
 		var r monitorEvent
 		if err = s.decoder.Decode(&r); err != nil {
@@ -188,14 +188,14 @@ func (s *monitorClient) startWorker(c *Command, deadline time.Time) error {
 		}
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		err = fmt.Errorf("not done %s after the start began; a slow machine needs a longer StartTimeout", c.startTimeout())
+		err = fmt.Errorf("not done within %s; a slow machine needs a longer StartTimeout", c.startTimeout())
 	} else {
-		err = fmt.Errorf("the stage ended meanwhile: %w", err)
+		err = fmt.Errorf("the monitor ended during the start: %w", err)
 	}
 	return &StartError{Step: at.Step, Path: string(at.Path), Err: err}
 }
 
-// redirectStdio gives the stage what is to be in the place of the terminal.
+// redirectStdio gives the monitor the standard input and output that replace the terminal.
 func (s *monitorClient) redirectStdio(c *Command, p *workerCommand) error {
 	if s.output != nil {
 		p.Output = s.output.name
@@ -206,25 +206,25 @@ func (s *monitorClient) redirectStdio(c *Command, p *workerCommand) error {
 	var theirs windows.Handle
 	err := windows.DuplicateHandle(windows.CurrentProcess(), windows.Handle(c.Stdin.Fd()), s.monitor, &theirs, 0, false, windows.DUPLICATE_SAME_ACCESS)
 	if err != nil {
-		return fmt.Errorf("hand over the standard input: %w", err)
+		return fmt.Errorf("pass on the standard input: %w", err)
 	}
 	p.Stdin = uint64(theirs)
 	return nil
 }
 
-// readOutput has piped output read like that of the console. The stage has opened the pipe.
+// readOutput starts to read piped output like that of the console. The monitor has opened the pipe.
 func (s *monitorClient) readOutput(deadline time.Time) error {
 	if s.output == nil {
 		return nil
 	}
 	if err := s.output.accept(func(pid int) bool { return pid == s.monitorPID }, deadline, s.monitor); err != nil {
-		return &StartError{Step: "stage", Err: err}
+		return &StartError{Step: "monitor", Err: err}
 	}
 	s.console.readPiped(s.nonce, s.output.file)
 	return nil
 }
 
-// abandonStart ends and releases everything that a start has made so far.
+// abandonStart ends and releases everything that a start has created so far.
 func (s *monitorClient) abandonStart() {
 	if s.job != nil {
 		s.job.terminateAll()
@@ -234,7 +234,7 @@ func (s *monitorClient) abandonStart() {
 		_ = s.console.close()
 	}
 	if s.channel != nil {
-		close(s.channel.connected) // nobody accepts
+		close(s.channel.connected) // accept was not started
 		_ = s.channel.Close()
 	}
 	s.releaseHandles()
@@ -265,14 +265,14 @@ func (s *monitorClient) sendCommand(o monitorCommand) error {
 	_, err = s.commands.file.Write(append(line, '\n'))
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return errors.New("host: the stage does not take orders: it is stopped or stuck")
+		return errors.New("host: the monitor accepts no commands: it is stopped or stuck")
 	case err != nil:
 		return ErrEnded
 	}
 	return nil
 }
 
-// sendSignal can only do what Windows can: interrupt and kill.
+// sendSignal supports only what Windows does: interrupt and kill.
 func (s *monitorClient) sendSignal(sig Signal, to Target) error {
 	switch {
 	case sig == Kill && to == Group:
@@ -289,14 +289,14 @@ func (s *monitorClient) sendSignal(sig Signal, to Target) error {
 func (s *monitorClient) killTree() {
 	s.killCalled.Store(true)
 	s.job.terminateAll()
-	s.events.file.SetReadDeadline(time.Now().Add(hungMonitorTimeout)) // a process in a driver may not end
+	s.events.file.SetReadDeadline(time.Now().Add(hungMonitorTimeout)) // a process that is inside a driver may not end
 }
 
-// resetConsole asks the stage to restore the console and waits for the answer, because the
+// resetConsole asks the monitor to restore the console and waits for the answer, because the
 // next turn must find it done.
 func (s *monitorClient) resetConsole() error {
 	select {
-	case <-s.restoreAnswers: // of a question that was given up
+	case <-s.restoreAnswers: // of a request that timed out
 	default:
 	}
 	if err := s.sendCommand(monitorCommand{Kind: commandRestoreConsole}); err != nil {
@@ -306,7 +306,7 @@ func (s *monitorClient) resetConsole() error {
 	case <-s.restoreAnswers:
 		return nil
 	case <-time.After(time.Second):
-		return errors.New("the stage did not answer within 1s")
+		return errors.New("the monitor did not answer within 1s")
 	}
 }
 
@@ -314,9 +314,9 @@ func (s *monitorClient) run(ended func(Exit), notice func(string)) (remains []in
 	exited, limit := false, closeTimeout
 	for !exited {
 		var r monitorEvent
-		if err := s.decoder.Decode(&r); err != nil { // the stage has ended, and its job must
+		if err := s.decoder.Decode(&r); err != nil { // the monitor has ended, and its job must
 			if errors.Is(err, os.ErrDeadlineExceeded) {
-				limit -= hungMonitorTimeout // it has not, and was told to
+				limit -= hungMonitorTimeout // it has not ended, although it was killed
 			}
 			break
 		}
@@ -344,7 +344,7 @@ func (s *monitorClient) run(ended func(Exit), notice func(string)) (remains []in
 		ended(s.withAccounting(Exit{Code: -1, Signal: "SIGKILL", MonitorKilled: lost}))
 	}
 	s.channel.stopAccepting()
-	// All writers to the console are gone: it ends, and with it the terminal.
+	// All writers to the console are gone, so it ends, and the terminal with it.
 	if err := s.console.endConsole(); err != nil {
 		notice(err.Error())
 	}
@@ -352,7 +352,7 @@ func (s *monitorClient) run(ended func(Exit), notice func(string)) (remains []in
 	return remains
 }
 
-// withAccounting returns e with the figures of the job.
+// withAccounting returns e with the job's memory figures.
 func (s *monitorClient) withAccounting(e Exit) Exit {
 	e.PeakRSS = s.job.peakMemory()
 	if s.job.memoryLimitReached.Load() {

@@ -7,7 +7,7 @@ import (
 
 func monitorExecutable() (string, error) { return os.Executable() }
 
-// A childProcess is a process that this one has started.
+// A childProcess is a process that was started by this one.
 type childProcess struct{ *os.Process }
 
 func startChild(path string, args []string, attr *os.ProcAttr) (childProcess, error) {
@@ -22,7 +22,7 @@ func (c childProcess) wait()    { _, _ = c.Wait() }
 // maxrssUnit is the unit of Rusage.Maxrss in bytes.
 const maxrssUnit = 1
 
-// ignoredSignals returns every signal that can be ignored: macOS does not say which are.
+// ignoredSignals returns every signal that can be ignored: macOS does not tell which ones are.
 func ignoredSignals() []os.Signal {
 	var signals []os.Signal
 	for s := syscall.Signal(1); s < 32; s++ {
@@ -31,7 +31,7 @@ func ignoredSignals() []os.Signal {
 	return signals
 }
 
-// clearSignalMask does nothing: without C, macOS cannot set the mask of a thread. A
+// clearSignalMask does nothing: without C, the mask of a thread cannot be set on macOS. A
 // worker inherits the signals that were blocked when this program started.
 func clearSignalMask() error { return nil }
 
@@ -44,14 +44,14 @@ func workerAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }
 
-// oomCounter has nothing to count here.
+// An oomCounter counts nothing, because macOS has no out-of-memory killer.
 type oomCounter struct{ limit int64 }
 
 func newOOMCounter(*workerCommand) oomCounter { return oomCounter{} }
 func (oomCounter) hasIncreased() bool         { return false }
 
-// releaseImagePages does nothing: the system does it when memory is short.
+// releaseImagePages does nothing: macOS reclaims the pages when memory is short.
 func releaseImagePages() {}
 
-// growPipe does nothing: this system makes a pipe larger by itself.
+// growPipe does nothing: macOS grows a pipe automatically.
 func growPipe(fd, n int) {}

@@ -25,7 +25,7 @@ const maxrssUnit = 1024
 // runtime has set a handler is not among them.
 func ignoredSignals() []os.Signal {
 	var signals []os.Signal
-	for line := range strings.Lines(readFile("/proc/self/status")) { // in a pid namespace we have another number
+	for line := range strings.Lines(readFile("/proc/self/status")) { // not by pid, which is another one in a pid namespace
 		if mask, ok := strings.CutPrefix(line, "SigIgn:"); ok {
 			set, _ := strconv.ParseUint(strings.TrimSpace(mask), 16, 64)
 			for ; set != 0; set &= set - 1 {
@@ -47,21 +47,22 @@ func adoptOrphans() error {
 	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 }
 
-// surviveSignals makes what a program sends end this process no more than process 1 of any
-// namespace. Those in a sandbox may send every signal to the stage. Go would take those of faults
-// for its own, and print its stacks. Of those that it leaves to C libraries, 32 to 34, the kernel
-// drops none while the main thread is in the handler of another: such a signal ends the process.
+// surviveSignals makes this process as robust against signals as process 1 of a pid namespace.
+// Programs in a sandbox may send every signal to the monitor. Go would take the signals of
+// faults for its own, and print its stacks. It leaves 32 to 34 to C libraries. The kernel does
+// not drop one of those while the main thread is in the handler of another signal: it would
+// end the process.
 func surviveSignals() {
-	signal.Notify(make(chan os.Signal, 1), // nobody listens
+	signal.Notify(make(chan os.Signal, 1), // never read
 		unix.SIGILL, unix.SIGTRAP, unix.SIGABRT, unix.SIGBUS, unix.SIGFPE, unix.SIGSEGV, unix.SIGSTKFLT, unix.SIGSYS)
 	for sig := uintptr(32); sig <= 34; sig++ {
 		ignoreByDefault(sig)
 	}
 }
 
-// ignoreByDefault ignores a signal that has no handler. os/signal does not change those of C libraries.
+// ignoreByDefault ignores a signal that has no handler. os/signal does not change those that C libraries use.
 func ignoreByDefault(sig uintptr) {
-	type action struct{ handler, flags, restorer, mask uintptr } // the kernel's; a handler of 0 is none, of 1 ignores
+	type action struct{ handler, flags, restorer, mask uintptr } // the kernel's; handler 0 is the default, 1 ignores
 	const setSize = 8
 	var now action
 	_, _, no := unix.RawSyscall6(unix.SYS_RT_SIGACTION, sig, 0, uintptr(unsafe.Pointer(&now)), setSize, 0, 0)
@@ -70,16 +71,15 @@ func ignoreByDefault(sig uintptr) {
 	}
 }
 
-// workerAttributes gives the worker a process group of its own, and ends it with the
-// stage.
+// workerAttributes gives the worker its own process group, and ends it with the monitor.
 func workerAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
 // releaseImagePages gives back the pages of the program that the start has read. They are
-// most of a stage's resident set and of no use while it waits; the kernel reads them
-// from the file again when they are needed. Only mappings without any private page
-// are given back: code, and constants unless a loader has relocated them.
+// most of a monitor's resident set and useless while it waits; the kernel reads them from the
+// file again when they are needed. Only mappings without any private page are given back:
+// code, and constants unless a loader has relocated them.
 func releaseImagePages() {
 	maps, err := os.Open("/proc/self/smaps")
 	if err != nil {

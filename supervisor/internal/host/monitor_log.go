@@ -5,10 +5,10 @@ import (
 	"log/slog"
 )
 
-// A monitorLog is where orders to a stage and its reports are noted.
+// A monitorLog logs the commands to a monitor and the events from it.
 type monitorLog struct{ *slog.Logger }
 
-// newMonitorLog is one that notes nothing unless l is for debug now.
+// newMonitorLog returns a log that writes nothing unless l is enabled for debug now.
 func newMonitorLog(l *slog.Logger) monitorLog {
 	if l == nil || !l.Enabled(context.Background(), slog.LevelDebug) {
 		return monitorLog{}
@@ -16,28 +16,28 @@ func newMonitorLog(l *slog.Logger) monitorLog {
 	return monitorLog{l}
 }
 
-// logCommand logs an order. Of a worker's arguments and environment, which may be secret, it logs
-// only the number.
+// logCommand logs a command. A worker's arguments and environment may be secret, so only their
+// number is logged.
 func (l monitorLog) logCommand(o monitorCommand) {
 	switch {
 	case l.Logger == nil:
 	case o.Plan != nil:
-		l.Debug("order", "order", o.Kind, "args", len(o.Plan.Args), "env", len(o.Plan.Env))
+		l.Debug("monitor command", "command", o.Kind, "args", len(o.Plan.Args), "env", len(o.Plan.Env))
 	case o.Kind == commandSignal:
-		l.Debug("order", "order", o.Kind, "signal", o.Signal, "to", o.To.String())
+		l.Debug("monitor command", "command", o.Kind, "signal", o.Signal, "to", o.To.String())
 	case o.Kind == commandWriteMarker:
-		l.Debug("order", "order", o.Kind, "mark", o.Marker)
+		l.Debug("monitor command", "command", o.Kind, "marker", o.Marker)
 	default:
-		l.Debug("order", "order", o.Kind)
+		l.Debug("monitor command", "command", o.Kind)
 	}
 }
 
-// logEvent logs a report with its fields.
+// logEvent logs an event with its fields.
 func (l monitorLog) logEvent(r monitorEvent) {
 	if l.Logger == nil {
 		return
 	}
-	args := []any{"report", r.Kind}
+	args := []any{"event", r.Kind}
 	if r.PID != 0 {
 		args = append(args, "worker_pid", r.PID)
 	}
@@ -50,5 +50,5 @@ func (l monitorLog) logEvent(r monitorEvent) {
 	if r.Exit != nil {
 		args = append(args, "code", r.Exit.Code, "signal", r.Exit.Signal)
 	}
-	l.Debug("report", args...)
+	l.Debug("monitor event", args...)
 }

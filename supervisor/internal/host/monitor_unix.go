@@ -16,35 +16,36 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// monitorName is argv[0] of a stage. The stage gets no other argument, and only monitorEnv
-// as its environment. The worker's come over a pipe, so that settings of users for
-// their Go programs do not reach the stage.
-const monitorName = "turnstone-stage"
+// monitorName is argv[0] of a monitor. A monitor gets no other argument, and only monitorEnv
+// as its environment. The worker's arguments and environment come over a pipe, so that a
+// user's settings for Go programs do not reach the monitor.
+const monitorName = "turnstone-monitor"
 
-// monitorEnv keeps a stage small and quiet: instead of every two minutes, it collects
-// garbage only after tens of thousands of orders. It has one processor, so it need not open the files that
-// say how many its control group allows. worker is the worker's environment; it
-// names the directory for coverage data, if the program was built to measure coverage.
+// monitorEnv keeps a monitor small and quiet. It collects garbage only after tens of
+// thousands of commands, instead of every two minutes. It has one processor, so it need not
+// open the files that say how many its control group allows. worker is the worker's
+// environment, which names the directory for coverage data if the program was built to
+// measure coverage.
 func monitorEnv(worker []string) []string {
 	return append([]string{"GOMAXPROCS=1", "GODEBUG=containermaxprocs=0", "GOGC=off", "GOMEMLIMIT=24MiB"}, coverageEnv(worker)...)
 }
 
-// The stage's descriptors beside 0, 1 and 2, which are the terminal.
+// The monitor's descriptors besides 0, 1 and 2, which are the terminal.
 const (
-	fdCommands  = 3 // orders from the supervisor
-	fdEvents    = 4 // reports to it
+	fdCommands  = 3 // commands from the supervisor
+	fdEvents    = 4 // events to it
 	fdWorkerIn  = 5 // becomes the worker's 3
 	fdWorkerOut = 6 // becomes the worker's 4
-	fdEgress    = 7 // where connections leave a sandbox, if it has an outlet
+	fdEgress    = 7 // through which connections leave a sandbox, if it allows them
 )
 
-// killTimeout is how long the stage tries to end a tree.
+// killTimeout is how long the monitor tries to kill a tree.
 const killTimeout = time.Second
 
 func isMonitor() bool { return len(os.Args) == 1 && os.Args[0] == monitorName }
 
-// init runs a stage before most of the program is made ready, which would take more memory than
-// all of a stage, in every session. See MonitorMain.
+// init runs a monitor before most of the program is initialized. That would take more memory
+// than all the rest of a monitor, in every session. See MonitorMain.
 func init() {
 	if isMonitor() {
 		runMonitor()
@@ -52,28 +53,28 @@ func init() {
 }
 
 // A monitor is the parent of one worker: it starts the worker, forwards signals to it,
-// sees how it ends, and leaves nothing of it behind. One goroutine does all of this. It
+// reports how it ends, and leaves nothing of it behind. One goroutine does all of this. It
 // alone reaps, so a pid that it signals is never stale.
 type monitor struct {
 	eventEncoder *json.Encoder
-	eventMu      sync.Mutex            // held while a report is written
+	eventMu      sync.Mutex            // held while an event is written
 	commands     <-chan monitorCommand // closes when the supervisor is gone
 	childSignals chan os.Signal        // SIGCHLD; one pending is enough
-	resumeTimer  *time.Timer           // fires when a stopped worker may go on
+	resumeTimer  *time.Timer           // fires when a stopped worker may continue
 
 	tree       processTree
 	worker     int // its pid and its process group; 0 once reaped
 	isEnding   bool
 	oomCounter oomCounter
-	sandbox    sandboxHandle // the sandbox; nil without one
-	notices    [][]byte      // of it
-	stopCount  int           // continuations in a row
-	lastStop   time.Time     // the last one
+	sandbox    sandboxHandle // nil without one
+	notices    [][]byte      // of the sandbox
+	stopCount  int           // stops in a row
+	lastStop   time.Time
 }
 
-// runMonitor is the whole life of a stage. The order of its steps matters, and
-// a step that fails ends the start with its name. The session and its terminal
-// were made by the supervisor, in the fork.
+// runMonitor is the whole life of a monitor. The order of its steps matters, and a step that fails
+// ends the start with an error that names it. The supervisor made the session and its terminal, in
+// the fork.
 func runMonitor() {
 	s := &monitor{
 		eventEncoder: json.NewEncoder(os.NewFile(fdEvents, "up")),
@@ -81,41 +82,64 @@ func runMonitor() {
 		resumeTimer:  time.NewTimer(time.Hour),
 	}
 	s.resumeTimer.Stop()
-
-	// 1. The worker inherits 0, 1 and 2, and only those other descriptors that it must have.
-	s.exitOnError("descriptors", "", closeOnExec())
-
-	// 2. Signals: the stage survives signals that are meant for the worker, and the
-	// worker starts with default dispositions even if our parent ignored some.
-	// Handlers do both, because exec resets a handler but keeps SIG_IGN. Only the
-	// signals that need a handler get one: each costs a tenth of a millisecond.
-	survived := append(ignoredSignals(), syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2)
-	signal.Notify(make(chan os.Signal, 1), survived...) // nobody listens
-	signal.Notify(s.childSignals, syscall.SIGCHLD)
-
-	// 3. The worker inherits this thread's mask: none.
-	s.exitOnError("signals", "", clearSignalMask())
-
-	// 4. The stage adopts orphans of the tree, if the system can do that.
-	s.exitOnError("subreaper", "", adoptOrphans())
+	s.prepareProcess()
 
 	// 5. The plan.
-	_ = unix.SetNonblock(fdCommands, true) // or a thread would wait in each read
+	_ = unix.SetNonblock(fdCommands, true) // otherwise each read would block a thread
 	down := json.NewDecoder(os.NewFile(fdCommands, "down"))
 	var first monitorCommand
 	if err := down.Decode(&first); err != nil || first.Kind != commandStart || first.Plan == nil {
-		exit(1) // no supervisor that would read a report
+		exit(1) // no supervisor that would read an event
 	}
 	plan := first.Plan
 
-	// 6. The directory: changed here and not in the fork, so that a failure is
-	// not taken for one of exec.
+	group := s.prepareThread(plan)
+	s.startWorker(plan, group)
+	s.releaseTerminal()
+
+	// 10. Report the start, then serve.
+	s.sendEvent(monitorEvent{Kind: eventStarted, PID: s.outerPID(s.worker), Notices: s.notices})
+	os.Chdir("/") // do not keep the user's directory busy after the worker has left it
+	s.oomCounter = newOOMCounter(plan)
+	if s.sandbox != nil {
+		surviveSignals()
+	}
+	releaseImagePages()
+	s.commands = s.receiveCommands(down)
+	s.serve()
+}
+
+// prepareProcess sets what the worker inherits, before the plan is known.
+func (s *monitor) prepareProcess() {
+	// 1. The worker inherits 0, 1 and 2, and only those other descriptors that it needs.
+	s.exitOnError("descriptors", "", closeOnExec())
+
+	// 2. Signals: the monitor survives signals that are meant for the worker, and the worker
+	// starts with default dispositions even if our parent ignored some. Handlers do both,
+	// because exec resets a handler but keeps SIG_IGN. Only the signals that need a handler
+	// get one: each costs a tenth of a millisecond.
+	survived := append(ignoredSignals(), syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2)
+	signal.Notify(make(chan os.Signal, 1), survived...) // never read
+	signal.Notify(s.childSignals, syscall.SIGCHLD)
+
+	// 3. The worker inherits this thread's signal mask, which is empty.
+	s.exitOnError("signals", "", clearSignalMask())
+
+	// 4. The monitor adopts orphans of the tree, if the system supports that.
+	s.exitOnError("subreaper", "", adoptOrphans())
+}
+
+// prepareThread sets up the directory, processors and sandbox of this thread, which the worker
+// inherits.
+func (s *monitor) prepareThread(plan *workerCommand) cgroupSwitch {
+	// 6. The directory: changed here and not in the fork, so that a failure is not mistaken for one
+	// of exec.
 	if len(plan.Dir) > 0 {
 		s.exitOnError("chdir", string(plan.Dir), os.Chdir(string(plan.Dir)))
 	}
 
-	// 7. The processors and the sandbox, of this thread and so of the worker. No other thread
-	// may be made from one that differs from the others.
+	// 7. The processors and the sandbox, of this thread and so of the worker. Go must not start
+	// another thread from one that differs from the others.
 	if plan.Sandbox != nil || plan.Limits.CPUs > 0 || len(plan.CPUs) > 0 {
 		runtime.LockOSThread()
 	}
@@ -123,11 +147,15 @@ func runMonitor() {
 	group, err := plan.openCgroupSwitch()
 	s.exitOnError("limits", string(plan.WorkerCgroup), err)
 	s.enterSandbox(plan)
-	if plan.Limits.Disk > 0 { // a write beyond the limit is an error of the language, not the end of it
+	if plan.Limits.Disk > 0 { // a write beyond the limit is an error in the language, and does not end the worker
 		signal.Ignore(unix.SIGXFSZ)
 	}
+	return group
+}
 
-	// 8. The worker, in a process group of its own, and in its control group from the first moment.
+// startWorker is step 8: it starts the worker in its own process group, and in its control group
+// from the first moment.
+func (s *monitor) startWorker(plan *workerCommand, group cgroupSwitch) {
 	s.exitOnError("limits", string(plan.WorkerCgroup), group.joinWorkerGroup())
 	pid, err := syscall.ForkExec(string(plan.Path), toStrings(plan.Args), &syscall.ProcAttr{
 		Env:   toStrings(plan.Env),
@@ -140,36 +168,27 @@ func runMonitor() {
 	s.tree = processTree{root: os.Getpid(), session: os.Getpid(), tag: plan.Tag}
 	unix.Close(fdWorkerIn)
 	unix.Close(fdWorkerOut)
-	limited := make(chan error, 1) // by another thread: this one's filter would hold the call, and with it whoever answers that
+	limited := make(chan error, 1) // set by another thread: this one's filter would suspend the call, and the goroutine that answers it
 	go func() { limited <- setRlimits(pid, plan, s.sandbox != nil) }()
-	if err := <-limited; err != nil && !errors.Is(err, unix.ESRCH) { // else it has ended already
+	if err := <-limited; err != nil && !errors.Is(err, unix.ESRCH) { // ESRCH: the worker has already ended
 		unix.Kill(-s.worker, unix.SIGKILL)
 		s.exitOnError("limits", "", err)
 	}
+}
 
-	// 9. The terminal is given to the worker. If the worker was faster and has
-	// touched it, SIGTTIN or SIGTTOU has stopped it, and handleWorkerStop continues it.
-	// Setting the group from the background needs SIGTTOU ignored. No process is
-	// started after this that could inherit that.
+// releaseTerminal is step 9: it gives the terminal to the worker. If the worker was faster and has
+// touched it, SIGTTIN or SIGTTOU has stopped it, and handleWorkerStop continues it.
+func (s *monitor) releaseTerminal() {
+	// Setting the group from the background needs SIGTTOU ignored. No process that could inherit
+	// that is started after this.
 	signal.Ignore(syscall.SIGTTOU)
 	if err := s.setForeground(); err != nil && !errors.Is(err, unix.ESRCH) && !errors.Is(err, unix.EPERM) {
 		unix.Kill(-s.worker, unix.SIGKILL)
 		s.exitOnError("foreground", "", err)
-	} // ESRCH and EPERM: its group is gone, it has ended already
-
-	// 10. Report the start, then serve.
-	s.sendEvent(monitorEvent{Kind: eventStarted, PID: s.outerPID(pid), Notices: s.notices})
-	os.Chdir("/") // do not keep the user's directory busy after the worker left it
-	s.oomCounter = newOOMCounter(plan)
-	if s.sandbox != nil {
-		surviveSignals()
-	}
-	releaseImagePages()
-	s.commands = s.receiveCommands(down)
-	s.serve()
+	} // ESRCH and EPERM: its group is gone, so the worker has already ended
 }
 
-// fileDescriptors are the descriptors that the worker gets as its 0, 1, 2 and so on.
+// fileDescriptors returns the descriptors that the worker gets as its 0, 1, 2 and so on.
 func (p *workerCommand) fileDescriptors() []uintptr {
 	if p.ChannelOnStdio {
 		return []uintptr{fdWorkerIn, fdWorkerOut, 2}
@@ -177,7 +196,7 @@ func (p *workerCommand) fileDescriptors() []uintptr {
 	return []uintptr{0, 1, 2, fdWorkerIn, fdWorkerOut}
 }
 
-// exitOnError ends the stage with a report if a step failed.
+// exitOnError ends the monitor with a report if a step failed.
 func (s *monitor) exitOnError(step, path string, err error) {
 	if err == nil {
 		return
@@ -186,21 +205,22 @@ func (s *monitor) exitOnError(step, path string, err error) {
 	exit(1)
 }
 
-// exit skips the usual work at the end of a program. Here that would only be tools
-// (coverage, the race detector), which are slow or write to the worker's terminal.
+// exit skips what Go does at the end of a program. Here that would only be tools (coverage, the
+// race detector), which are slow or write to the worker's terminal.
 func exit(code int) { syscall.Exit(code) }
 
 // sendEvent ignores errors: if the supervisor is gone, end of file on the other pipe ends
-// the stage.
+// the monitor.
 func (s *monitor) sendEvent(r monitorEvent) {
 	s.eventMu.Lock()
 	defer s.eventMu.Unlock()
 	_ = s.eventEncoder.Encode(r)
 }
 
-// receiveCommands forwards orders until the pipe ends. Those for the sandbox are obeyed here: a grant need
-// not wait until the thread of the worker runs. A signal is sent before they are, because an
-// interrupt must reach a held call before its refusal does. The goroutine ends with the process.
+// receiveCommands forwards commands until the pipe ends. Those for the sandbox are handled here, so
+// that a grant need not wait for the worker's thread. Before they are, an earlier signal is sent,
+// because an interrupt must reach a suspended call before its refusal does. The goroutine ends
+// with the process.
 func (s *monitor) receiveCommands(down *json.Decoder) <-chan monitorCommand {
 	c := make(chan monitorCommand)
 	go func() {
@@ -215,7 +235,7 @@ func (s *monitor) receiveCommands(down *json.Decoder) <-chan monitorCommand {
 			}
 			c <- o
 			if s.sandbox != nil {
-				c <- monitorCommand{} // asks nothing, and is taken once o was obeyed
+				c <- monitorCommand{} // a no-op, received once o was handled
 			}
 		}
 	}()
@@ -258,8 +278,8 @@ func (s *monitor) handleCommand(o monitorCommand) {
 	}
 }
 
-// deliverSignal ignores errors: it fails only when the target is gone. Code may have stopped the terminal's
-// output (tcflow), and what a signal ends has something to say.
+// deliverSignal ignores errors: it fails only if the target is gone. It also resumes the terminal's
+// output, which code may have suspended (tcflow): a program that a signal ends may still print.
 func (s *monitor) deliverSignal(sig syscall.Signal, to Target) {
 	_ = resumeOutput(0)
 	switch to {
@@ -275,7 +295,7 @@ func (s *monitor) deliverSignal(sig syscall.Signal, to Target) {
 	}
 }
 
-// setForeground makes the worker's group the one that may use the terminal.
+// setForeground makes the worker's group the foreground group of the terminal.
 func (s *monitor) setForeground() error {
 	return retryEINTR(func() error { return unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, s.worker) })
 }
@@ -288,9 +308,9 @@ func (s *monitor) reapChildren() {
 		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG|syscall.WUNTRACED, &usage)
 		switch {
 		case err == syscall.EINTR:
-		case err != nil || pid == 0: // no children, or none with news
+		case err != nil || pid == 0: // no children, or none has changed
 			return
-		case pid != s.worker: // an orphan that the stage had adopted
+		case pid != s.worker: // an orphan that the monitor has adopted
 		case status.Stopped():
 			s.handleWorkerStop(status.StopSignal())
 		default:
@@ -304,9 +324,9 @@ func (s *monitor) reapChildren() {
 	}
 }
 
-// handleWorkerStop continues a stopped worker, because there is no shell in which a person
-// could do it. A worker that stops again and again is continued after 1, 2, 4, … ms, up
-// to 1 s, so that it cannot keep the stage busy.
+// handleWorkerStop continues a stopped worker, because there is no shell in which a user could do
+// so. A worker that stops repeatedly is continued after 1, 2, 4, … ms, up to 1 s, so that it
+// cannot keep the monitor busy.
 func (s *monitor) handleWorkerStop(sig syscall.Signal) {
 	if s.isEnding {
 		return
@@ -316,7 +336,7 @@ func (s *monitor) handleWorkerStop(sig syscall.Signal) {
 	if wantsTerminal && group != s.worker {
 		_ = s.setForeground()
 	}
-	if !wantsTerminal || group != s.worker { // otherwise it was just faster than step 9
+	if !wantsTerminal || group != s.worker { // otherwise it was merely faster than step 9
 		s.sendEvent(monitorEvent{Kind: eventStopped, Signal: unix.SignalName(sig)})
 	}
 	if time.Since(s.lastStop) > 2*time.Second {

@@ -18,30 +18,30 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// monitorName is the first argument of a stage; the names of its two pipes follow. The
-// plan of the worker comes over the first of them.
-const monitorName = "turnstone-stage"
+// monitorName is the first argument of a monitor; the names of its two pipes follow. The
+// worker's plan comes over the first of them.
+const monitorName = "turnstone-monitor"
 
-// monitorEnv keeps a stage small and quiet, and free of settings of users for their own Go
-// programs. worker is the worker's environment; it names the directory for coverage data,
-// if the program was built to measure coverage.
+// monitorEnv keeps a monitor small and quiet, and free of a user's settings for Go programs.
+// worker is the worker's environment, which names the directory for coverage data if the
+// program was built to measure coverage.
 func monitorEnv(worker []string) []string {
 	return append([]string{"GOGC=off", "GOMAXPROCS=1", "GOMEMLIMIT=24MiB", "SystemRoot=" + systemRoot()}, coverageEnv(worker)...)
 }
 
-// systemRoot returns the directory of Windows; "" when it is unknown.
+// systemRoot returns the directory of Windows, or "" if it is unknown.
 func systemRoot() string {
 	dir, _ := windows.GetSystemWindowsDirectory()
 	return dir
 }
 
-// wakeEventName returns the name of the event that interrupts the worker alone.
+// wakeEventName returns the name of the event that interrupts only the worker.
 func wakeEventName(nonce string) string { return `Local\turnstone-interrupt-` + nonce }
 
 func isMonitor() bool { return len(os.Args) == 4 && os.Args[1] == monitorName }
 
-// A monitor is the parent of one worker. It shares the worker's console, which is the
-// only way to interrupt a program there, and reports how the worker ended. The job ends
+// A monitor is the parent of one worker. It shares the worker's console, which is the only
+// way to interrupt a program on Windows, and reports how the worker ended. The job ends
 // everything else.
 type monitor struct {
 	eventEncoder       *json.Encoder
@@ -51,27 +51,26 @@ type monitor struct {
 	worker             *exec.Cmd
 	wakeEvent          windows.Handle
 	crashLog           *crashLog
-	interruptedByEvent bool // the event alone has told the last interrupt, which was for everybody
+	interruptedByEvent bool // the last interrupt was for all processes, but was sent by the event alone
 	tag                string
 	commands           <-chan monitorCommand // closes when the supervisor is gone
 	exits              chan Exit
 }
 
-// runMonitor is the whole life of a stage. The order of its steps matters, and a
-// step that fails ends the start with its name.
+// runMonitor is the whole life of a monitor. The order of its steps matters, and a step that
+// fails ends the start with an error that names it.
 func runMonitor() {
 	s := &monitor{exits: make(chan Exit, 1)}
 
-	// 1. The stage survives a CTRL_C that is meant for the worker. It handles the
-	// event instead of ignoring it, because children inherit that; we may have
-	// inherited it ourselves.
-	signal.Notify(make(chan os.Signal, 1), os.Interrupt) // nobody listens
+	// 1. The monitor survives a CTRL_C that is meant for the worker. It handles the event
+	// instead of ignoring it, because children inherit that. It may itself have inherited it.
+	signal.Notify(make(chan os.Signal, 1), os.Interrupt) // never read
 	procSetConsoleCtrlHandler.Call(0, 0)
 
 	// 2. The pipes, and the go-ahead: by now this process is in its job.
 	down, err := os.OpenFile(os.Args[2], os.O_RDONLY, 0)
 	if err != nil {
-		exit(1) // no supervisor that would read a report
+		exit(1) // no supervisor that would read an event
 	}
 	up, err := os.OpenFile(os.Args[3], os.O_WRONLY, 0)
 	if err != nil {
@@ -89,16 +88,15 @@ func runMonitor() {
 	// 3. The console: programs write and read UTF-8, and input is not echoed.
 	s.runStep("terminal", "", s.openConsole)
 
-	// 4. The event that a worker may wait for, and the pipe that it may write to when it crashes.
-	// They must exist before the worker opens them.
+	// 4. The event that a worker may wait for, and the pipe that it may write to when it
+	// crashes. They must exist before the worker opens them.
 	s.runStep("event", "", s.createWakeEvent)
 	s.runStep("crash log", "", func() (err error) {
 		s.crashLog, err = newCrashLog(s.tag)
 		return err
 	})
 
-	// 5. The directory: checked here, so that a failure is not taken for one of the
-	// program.
+	// 5. The directory: checked here, so that a failure is not mistaken for one of the program.
 	dir := string(plan.Dir)
 	if dir != "" {
 		s.runStep("chdir", dir, func() error {
@@ -130,7 +128,7 @@ func runMonitor() {
 	s.serve()
 }
 
-// runStep reports that a step begins, does it, and ends the stage with a report if it fails.
+// runStep reports that a step starts, runs it, and ends the monitor with a report if it fails.
 func (s *monitor) runStep(name, path string, do func() error) {
 	s.sendEvent(monitorEvent{Kind: eventStep, Step: name, Path: []byte(path)})
 	if err := do(); err != nil {
@@ -139,15 +137,15 @@ func (s *monitor) runStep(name, path string, do func() error) {
 	}
 }
 
-// exit skips the usual work at the end of a program. Here that would only be tools that
-// write to the worker's console.
+// exit skips what Go does at the end of a program. Here that would only be tools that write
+// to the worker's console.
 func exit(code uint32) { windows.ExitProcess(code) }
 
-// sendEvent ignores errors: if the supervisor is gone, the job ends the stage.
+// sendEvent ignores errors: if the supervisor is gone, the job ends the monitor.
 func (s *monitor) sendEvent(r monitorEvent) { _ = s.eventEncoder.Encode(r) }
 
-// openConsole opens the console by name. On Windows the names mean the standard handles;
-// Wine gives a program in a pseudo console none.
+// openConsole opens the console by name. On Windows the names mean the standard handles,
+// which Wine does not give to a program in a pseudo console.
 func (s *monitor) openConsole() (err error) {
 	if s.in, err = os.OpenFile("CONIN$", os.O_RDWR, 0); err != nil {
 		return err
@@ -164,7 +162,7 @@ func (s *monitor) openConsole() (err error) {
 	return s.restoreConsole()
 }
 
-// openPipes makes the channel the standard input and output of a program that knows no
+// openPipes makes the channel the standard input and output of a program that does not know
 // REPL_IPC, which names both pipes.
 func (s *monitor) openPipes() error {
 	for i, kv := range s.worker.Env {
@@ -182,16 +180,16 @@ func (s *monitor) openPipes() error {
 		s.worker.Stdin, s.worker.Stdout = in, out
 		return err
 	}
-	return errors.New("there is no channel")
+	return errors.New("the environment names no channel")
 }
 
-// startWorker starts the worker. A batch file is started by cmd.exe, also by the system itself.
+// startWorker starts the worker. It runs a batch file through cmd.exe, as Windows itself would.
 func (s *monitor) startWorker(p *workerCommand) error {
 	if file := s.worker.Path; isBatch(file) {
 		if _, err := os.Stat(file); err != nil {
 			return err
 		}
-		dir, err := windows.GetSystemDirectory() // not ComSpec, which is somebody's choice of a shell
+		dir, err := windows.GetSystemDirectory() // not ComSpec, which may name another shell
 		if err != nil {
 			return err
 		}
@@ -205,7 +203,7 @@ func (s *monitor) startWorker(p *workerCommand) error {
 	return s.worker.Start()
 }
 
-// redirectStdio gives the worker what the plan has in the place of the console.
+// redirectStdio replaces the console with the plan's standard input and output.
 func (s *monitor) redirectStdio(p *workerCommand) (err error) {
 	if p.Stdin != 0 {
 		s.worker.Stdin = os.NewFile(uintptr(p.Stdin), "stdin")
@@ -217,8 +215,8 @@ func (s *monitor) redirectStdio(p *workerCommand) (err error) {
 	return err
 }
 
-// restoreConsole sets the console to the state in which a worker starts. Modes and code pages belong to the
-// console: what a program sets, as chcp does, outlasts it.
+// restoreConsole sets the console to the state in which a worker starts. Modes and code pages
+// belong to the console: what a program such as chcp sets outlives it.
 func (s *monitor) restoreConsole() error {
 	const utf8 = 65001
 	in, out := windows.Handle(s.in.Fd()), windows.Handle(s.out.Fd())
@@ -242,7 +240,7 @@ func (s *monitor) createWakeEvent() error {
 	}
 	s.wakeEvent, err = windows.CreateEvent(owner, 0, 0, p)
 	if errors.Is(err, windows.ERROR_ALREADY_EXISTS) {
-		return fmt.Errorf("the event %s belongs to somebody else", name)
+		return fmt.Errorf("the event %s belongs to another process", name)
 	}
 	return err
 }
@@ -255,7 +253,7 @@ func (s *monitor) awaitWorker() {
 }
 
 // serve ends the process when the supervisor is gone; the job, closed by then, ends
-// everything anyway. It stays when the worker is gone: the supervisor ends it with the
+// everything anyway. It continues when the worker is gone: the supervisor ends it with the
 // job.
 func (s *monitor) serve() {
 	for {
@@ -291,9 +289,10 @@ func (s *monitor) handleCommand(o monitorCommand) {
 	}
 }
 
-// deliverInterrupt wakes the worker by its event if nobody else is meant, or there. If it does not wait for
-// that, everybody on the console gets CTRL_C, and so they do when an interrupt is repeated that the
-// event alone has told: code in C, or a child that has come since, may know CTRL_C only.
+// deliverInterrupt wakes the worker by its event if only the worker is meant, or if it is alone
+// on the console. Otherwise all processes on the console get CTRL_C. They also get it if the worker
+// does not wait for the event, and if an interrupt is repeated that only the event has sent:
+// C code, or a child that has started since, may know only CTRL_C.
 func (s *monitor) deliverInterrupt(to Target) {
 	byEvent := to == Worker && !s.interruptedByEvent || to == Group && s.isWorkerAlone()
 	woken := byEvent && s.wakeWorker()
@@ -303,16 +302,16 @@ func (s *monitor) deliverInterrupt(to Target) {
 	}
 }
 
-// isWorkerAlone reports whether the worker is the only other program on the console. Its child, or
-// the interpreter behind a launcher, is one more.
+// isWorkerAlone reports whether the worker is the only other program on the console. A child,
+// or the interpreter behind a launcher, counts as one more.
 func (s *monitor) isWorkerAlone() bool {
 	var there [3]uint32
 	n, _, _ := procGetConsoleProcessList.Call(uintptr(unsafe.Pointer(&there)), uintptr(len(there)))
-	return n == 2 // 0: it is not known
+	return n == 2 // 0: unknown
 }
 
-// writeMarker leaves a mark after all text that was written to the console so far, and after that in the
-// pipe, if there is one, in the form in which the console shows it.
+// writeMarker writes a marker after all text that was written to the console so far. If there is
+// an output pipe, it then writes the marker there, in the form in which the console shows it.
 func (s *monitor) writeMarker(n uint64) {
 	title := markerTitlePrefix(s.tag) + strconv.FormatUint(n, 10)
 	if p, err := windows.UTF16PtrFromString(title); err == nil {
@@ -323,8 +322,8 @@ func (s *monitor) writeMarker(n uint64) {
 	}
 }
 
-// wakeWorker interrupts the worker alone. It reports whether the worker waited for its event.
-// If the event is still set, the worker did not, and wakeWorker resets it.
+// wakeWorker interrupts only the worker. It reports whether the worker was waiting for its
+// event. If the event is still set, the worker was not, and wakeWorker resets it.
 func (s *monitor) wakeWorker() bool {
 	if windows.SetEvent(s.wakeEvent) != nil {
 		return false
@@ -333,8 +332,7 @@ func (s *monitor) wakeWorker() bool {
 	return err == nil && still != windows.WAIT_OBJECT_0
 }
 
-// receiveCommands forwards orders until the pipe ends. The goroutine ends with the
-// process.
+// receiveCommands forwards commands until the pipe ends. The goroutine ends with the process.
 func receiveCommands(down *json.Decoder) <-chan monitorCommand {
 	c := make(chan monitorCommand)
 	go func() {

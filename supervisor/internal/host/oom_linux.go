@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// An oomCounter finds out whether the kernel's out-of-memory killer has acted in the worker's
-// group, or in the memory cgroup (v1 or v2) of this process, since the counter was made.
+// An oomCounter detects whether the kernel's out-of-memory killer has acted since the counter was
+// created. It looks at the worker's group, or at the memory cgroup (v1 or v2) of this process.
 type oomCounter struct {
-	file     string // memory.events or memory.oom_control; "" when there is none
+	file     string // memory.events or memory.oom_control; "" without one
 	baseline int
-	limit    int64 // of the worker's group; 0 without one
+	limit    int64 // bytes, of the worker's group; 0 without one
 }
 
 func newOOMCounter(p *workerCommand) oomCounter {

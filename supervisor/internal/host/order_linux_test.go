@@ -31,7 +31,7 @@ func TestSendCommand(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			s, stage := newTestMonitorClient(t)
+			s, monitor := newTestMonitorClient(t)
 			sent := make(chan error, len(c.orders))
 			for _, o := range c.orders {
 				go func() {
@@ -45,7 +45,7 @@ func TestSendCommand(t *testing.T) {
 					sent <- err
 				}()
 			}
-			lines := bufio.NewScanner(stage)
+			lines := bufio.NewScanner(monitor)
 			for range c.orders {
 				var got monitorCommand
 				if !lines.Scan() || json.Unmarshal(lines.Bytes(), &got) != nil {
@@ -64,7 +64,7 @@ func TestSendCommand(t *testing.T) {
 	}
 	t.Run("fails if nothing reads it, and none follows its part", func(t *testing.T) {
 		t.Parallel()
-		s, stage := newTestMonitorClient(t)
+		s, monitor := newTestMonitorClient(t)
 		for _, o := range []monitorCommand{large, {Kind: commandForgetDenials}, large} {
 			if err := s.sendCommand(o); !errors.Is(err, errPartialCommand) {
 				t.Errorf("%s: got %v", o.Kind, err)
@@ -74,18 +74,18 @@ func TestSendCommand(t *testing.T) {
 			t.Fatal(err)
 		}
 		want, _ := json.Marshal(large)
-		if got, err := io.ReadAll(stage); err != nil || !bytes.HasPrefix(want, got) || len(got) == 0 {
-			t.Errorf("the stage was sent %.100q… of %d bytes, %v", got, len(got), err)
+		if got, err := io.ReadAll(monitor); err != nil || !bytes.HasPrefix(want, got) || len(got) == 0 {
+			t.Errorf("the monitor was sent %.100q… of %d bytes, %v", got, len(got), err)
 		}
 	})
 	t.Run("fails if the pipe is full, and the next one is taken", func(t *testing.T) {
 		t.Parallel()
-		s, stage := newTestMonitorClient(t)
+		s, monitor := newTestMonitorClient(t)
 		full := 0
 		for s.sendCommand(monitorCommand{Kind: commandForgetDenials}) == nil {
 			full++
 		}
-		lines := bufio.NewScanner(stage)
+		lines := bufio.NewScanner(monitor)
 		for range full {
 			lines.Scan()
 		}
@@ -99,7 +99,7 @@ func TestSendCommand(t *testing.T) {
 	})
 }
 
-// newTestMonitorClient returns the supervisor's side of a stage with a small pipe, and the stage's end of that.
+// newTestMonitorClient returns the supervisor's side of a monitor with a small pipe, and the monitor's end of that.
 func newTestMonitorClient(t *testing.T) (*monitorClient, *os.File) {
 	t.Helper()
 	r, w, err := os.Pipe()

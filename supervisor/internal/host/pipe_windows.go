@@ -16,19 +16,18 @@ import (
 const pipeBufferBytes = 64 << 10
 
 // errAcceptStopped is returned by an accept that was stopped.
-var errAcceptStopped = errors.New("nobody connected")
+var errAcceptStopped = errors.New("no process connected")
 
-// A pipe is the supervisor's end of a one-way named pipe for exactly one process. Only
-// the user's own processes on this machine can connect, and accept turns away all but
-// the right one.
+// A pipe is the supervisor's end of a one-way named pipe for exactly one process. Only the
+// user's own processes on this machine can connect, and accept rejects all but the right one.
 type pipe struct {
 	name       string
 	handle     windows.Handle     // owned until file is set
-	file       *os.File           // set by accept; owns handle then
+	file       *os.File           // set by accept, from then on the owner of handle
 	overlapped windows.Overlapped // here, not on a stack: the kernel writes to it later
 }
 
-// listenPipe makes a pipe; access is the direction as this side sees it.
+// listenPipe creates a pipe; access is the direction from this side's view.
 func listenPipe(access uint32) (*pipe, error) {
 	return listenPipeAt(`\\.\pipe\turnstone-`+randomHex()+randomHex(), access)
 }
@@ -57,7 +56,7 @@ func listenPipeAt(path string, access uint32) (*pipe, error) {
 func ownerOnlySecurity() (*windows.SecurityAttributes, error) {
 	user, err := windows.GetCurrentProcessToken().GetTokenUser()
 	if err != nil {
-		return nil, fmt.Errorf("ask for the user of this process: %w", err)
+		return nil, fmt.Errorf("get the user of this process: %w", err)
 	}
 	descriptor, err := windows.SecurityDescriptorFromString("D:P(A;;GA;;;" + user.User.Sid.String() + ")")
 	if err != nil {
@@ -68,8 +67,8 @@ func ownerOnlySecurity() (*windows.SecurityAttributes, error) {
 	return sa, nil
 }
 
-// accept waits until a process for which belongs is true has connected. It gives up at
-// the deadline (zero: none), or when one of stops is signalled.
+// accept waits until a process for which belongs is true has connected. It fails at the
+// deadline (zero: none), or when one of stops is signalled.
 func (p *pipe) accept(belongs func(pid int) bool, deadline time.Time, stops ...windows.Handle) error {
 	event, err := windows.CreateEvent(nil, 1, 0, nil)
 	if err != nil {
@@ -100,7 +99,7 @@ func (p *pipe) accept(belongs func(pid int) bool, deadline time.Time, stops ...w
 	}
 }
 
-// awaitConnection waits for the connection that has begun.
+// awaitConnection waits for the connection that has been started.
 func (p *pipe) awaitConnection(event windows.Handle, deadline time.Time, stops []windows.Handle) error {
 	limit := uint32(windows.INFINITE)
 	if !deadline.IsZero() {
@@ -136,7 +135,7 @@ func (p *pipe) close() error {
 type Channel struct {
 	in, out    *pipe
 	connected  chan struct{} // closed when the worker has connected, or never will
-	connectErr error         // valid once opened is closed
+	connectErr error         // valid once connected is closed
 	closeOnce  sync.Once
 	closeErr   error
 
@@ -144,7 +143,7 @@ type Channel struct {
 	stopEvent windows.Handle // ends accept; 0 once closed; written under mu, by Close alone
 }
 
-// openChannel makes both pipes; accept then waits for the worker.
+// openChannel creates both pipes; accept then waits for the worker.
 func openChannel() (_ *Channel, err error) {
 	c := &Channel{connected: make(chan struct{})}
 	if c.stopEvent, err = windows.CreateEvent(nil, 1, 0, nil); err != nil {
@@ -174,8 +173,8 @@ func (c *Channel) accept(belongs func(pid int) bool) {
 	}
 }
 
-// stopAccepting ends accept, once no process is left that could connect. The channel may be
-// closed already.
+// stopAccepting ends accept once no process is left that could connect. The channel may already
+// be closed.
 func (c *Channel) stopAccepting() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

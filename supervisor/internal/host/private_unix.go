@@ -21,8 +21,8 @@ const (
 	errTooLong      = syscall.E2BIG
 )
 
-// MaxOpenFiles is how many open files this process may have. The Go runtime has raised the soft
-// limit to the hard one.
+// MaxOpenFiles returns how many open files this process may have. The Go runtime has raised the
+// soft limit to the hard one.
 func MaxOpenFiles() int {
 	var l syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l) != nil {

@@ -10,7 +10,7 @@ import (
 // without case.
 const CaseInsensitiveEnv = true
 
-// PagerEnv removes a pager: here is no cat, and programs show text whole where TERM is dumb.
+// PagerEnv removes a pager: Windows has no cat, and programs show text whole if TERM is dumb.
 const PagerEnv = "PAGER"
 
 // Causes of a failed start.
@@ -32,9 +32,9 @@ func IsWritableByOthers(os.FileInfo) bool { return false }
 // the user's own.
 func PrivateDirName() string { return "turnstone" }
 
-// LockFile creates the file if needed and locks it. It fails if another process or holder
-// has the lock. Closing the file, or the end of this process, releases it. The file may
-// be removed meanwhile.
+// LockFile creates the file if needed and locks it. It fails if another process or holder has the
+// lock. Closing the file, or the end of this process, releases it. The file may be removed while
+// it is locked.
 func LockFile(path string) (*os.File, error) {
 	name, err := windows.UTF16PtrFromString(path)
 	if err != nil {
@@ -54,5 +54,5 @@ func LockFile(path string) (*os.File, error) {
 	return os.NewFile(uintptr(h), path), nil
 }
 
-// MaxOpenFiles is how many open files this process may have: Windows has no such limit.
+// MaxOpenFiles returns 0: Windows does not limit the open files of a process.
 func MaxOpenFiles() int { return 0 }

@@ -12,7 +12,7 @@ import (
 // ErrEnded is returned by Signal when the worker has ended.
 var ErrEnded = errors.New("host: the worker has ended")
 
-// closeTimeout bounds the time that the end of a tree may take.
+// closeTimeout bounds the time to end a process tree.
 const closeTimeout = 2 * time.Second
 
 // A Process is a worker with its terminal, its private channel and everything
@@ -25,56 +25,61 @@ type Process struct {
 	channel         *Channel
 	term            *Terminal
 	childWatch      childWatch
-	egressConn      *egressipc.Conn // nil when no connection may leave a sandbox
-	uncountedMemory string          // as Uncounted returns it
+	egressConn      *egressipc.Conn // nil unless connections may leave the sandbox
+	uncountedMemory string          // returned by UncountedMemory
 
 	exited    chan struct{} // closed once exit is set
 	exit      Exit          // written once, before exited closes
 	done      chan struct{} // closed when the tree has ended
-	survivors []int         // written once, before gone closes
-	notices   chan string   // closed with gone
+	survivors []int         // written once, before done closes
+	notices   chan string   // closed with done
 	wg        sync.WaitGroup
 	closeOnce sync.Once
 	closeErr  error
 }
 
-// A backend does for a Process what differs by system, and by whether there is a stage.
+// A backend implements what depends on the system, and on whether there is a monitor.
 type backend interface {
 	sendSignal(Signal, Target) error
-	// signalsSent is closed when every signal ordered so far was sent; nil when that is so.
+	// signalsSent is closed when every signal requested so far was sent; nil if that is so already.
 	signalsSent() <-chan struct{}
-	// killTree begins to end the whole tree and returns; it may be repeated.
+	// killTree starts to kill the whole tree and returns; it may be repeated.
 	killTree()
-	// run serves the worker until nothing of it is left, within closeTimeout of
-	// its end or of kill, plus dyingTimeout for processes that die slowly. It calls
-	// ended once, and returns the pids that are still there.
+	// run serves the worker until nothing of it is left: within closeTimeout of its end or of
+	// killTree, plus dyingTimeout for processes that die slowly. It calls ended once, and
+	// returns the pids of the survivors.
 	run(ended func(Exit), notice func(string)) (remains []int)
-	// findReaders is nil where they cannot be seen.
+	// findReaders returns nil if readers cannot be seen.
 	findReaders() []TerminalReader
 	canSeeReaders() bool
-	memoryBytes() int64
-	// usage, allow and killMembers do nothing where the system has no such limits.
-	measureUsage(exact int64) Usage
-	applyLimits(Usage, LimitUpdate)
-	killMembers(pids []int)
+	usageBackend
 	sandboxBackend
 }
 
-// sandboxBackend is a backend's part that serves a sandbox.
+// A usageBackend is the part of a backend that measures and limits what a tree uses.
+type usageBackend interface {
+	memoryBytes() int64
+	// measureUsage, applyLimits and killMembers do nothing if the system has no such limits.
+	measureUsage(exact int64) Usage
+	applyLimits(Usage, LimitUpdate)
+	killMembers(pids []int)
+}
+
+// A sandboxBackend is the part of a backend that serves a sandbox.
 type sandboxBackend interface {
-	// permitCall answers a held call.
+	// permitCall answers a suspended call.
 	permitCall(id uint64, ok bool) error
-	// grantAccess gives the sandbox a directory, and waits until it has it.
+	// grantAccess adds a directory to the sandbox, and waits until it is there.
 	grantAccess(path string, read bool, id string, late func()) error
-	// forgetDenials makes the stage tell denials again.
+	// forgetDenials makes the monitor report denials again.
 	forgetDenials() error
-	// refreshSandbox shows the sandbox what programs outside have replaced.
+	// refreshSandbox updates the sandbox with files that programs outside have replaced.
 	refreshSandbox() (notices []string, err error)
-	// drainEvents takes in the reports that the stage has sent so far.
+	// drainEvents processes the events that the monitor has sent so far.
 	drainEvents()
 }
 
-// noSandbox is that part of a backend that has no sandboxes.
+// noSandbox is embedded by a backend that does not support sandboxes.
 type noSandbox struct{}
 
 func (noSandbox) permitCall(uint64, bool) error                  { return errNoSandbox }
@@ -83,14 +88,14 @@ func (noSandbox) forgetDenials() error                           { return nil }
 func (noSandbox) refreshSandbox() ([]string, error)              { return nil, nil }
 func (noSandbox) drainEvents()                                   {}
 
-// ErrGrantPending is returned by Grant when it is not known yet whether the worker has what was given.
-var ErrGrantPending = errors.New("host: the stage has not answered a grant in time")
+// ErrGrantPending is returned by Grant while it is not known whether the worker has the access.
+var ErrGrantPending = errors.New("host: the monitor did not answer a grant in time")
 
 var errNoSandbox = errors.New("host: the worker has no sandbox")
 
-func newProcess(pid int, nonce string, staged bool, c backend, ch *Channel, t *Terminal) *Process {
+func newProcess(pid int, nonce string, hasMonitor bool, c backend, ch *Channel, t *Terminal) *Process {
 	p := &Process{
-		pid: pid, nonce: nonce, hasMonitor: staged, backend: c, channel: ch, term: t,
+		pid: pid, nonce: nonce, hasMonitor: hasMonitor, backend: c, channel: ch, term: t,
 		exited:  make(chan struct{}),
 		done:    make(chan struct{}),
 		notices: make(chan string, 16),
@@ -101,7 +106,7 @@ func newProcess(pid int, nonce string, staged bool, c backend, ch *Channel, t *T
 			func(s string) {
 				select {
 				case p.notices <- s:
-				default: // nobody reads them; 16 are enough
+				default: // the user has not read the last 16
 				}
 			})
 		close(p.notices)
@@ -113,11 +118,10 @@ func newProcess(pid int, nonce string, staged bool, c backend, ch *Channel, t *T
 // PID returns the worker's process id.
 func (p *Process) PID() int { return p.pid }
 
-// HasMonitor reports whether the worker was started by the stage. Without it, the
-// worker leads its session itself and inherits the caller's signal mask, its
-// ignored signals and any descriptor that is not close-on-exec; a stopped
-// worker stays stopped; processes that left its session or outlive the caller
-// may survive.
+// HasMonitor reports whether the monitor started the worker. Without it, the worker leads
+// its session itself. It inherits the caller's signal mask, its ignored signals and any
+// descriptor that is not close-on-exec. A stopped worker stays stopped. Processes that left
+// its session or outlive the caller may survive.
 func (p *Process) HasMonitor() bool { return p.hasMonitor }
 
 // Nonce returns the third part of REPL_IPC: 16 hexadecimal digits.
@@ -126,7 +130,7 @@ func (p *Process) Nonce() string { return p.nonce }
 // Channel returns the supervisor's end of the private channel, a *Channel.
 func (p *Process) Channel() io.ReadWriteCloser { return p.channel }
 
-// Terminal returns the supervisor's side of the worker's terminal.
+// Terminal returns the supervisor's end of the worker's terminal.
 func (p *Process) Terminal() *Terminal { return p.term }
 
 // Signal sends sig. It returns ErrEnded if the target has ended.
@@ -139,17 +143,17 @@ func (p *Process) Signal(sig Signal, to Target) error {
 	return p.backend.sendSignal(sig, to)
 }
 
-// SignalsSent returns a channel that is closed when every signal ordered so far has
-// been sent, or nil if that is so already. On Unix, a signal that was sent is pending in
-// its process before the process can read anything that is sent to it afterwards. On
-// Windows it need not be: a CTRL_C is a thread that starts in each process a little later.
+// SignalsSent returns a channel that is closed when every signal requested so far has been
+// sent, or nil if that is so already. On Unix, a sent signal is pending in its process before
+// the process can read anything sent to it afterwards. On Windows it need not be: a CTRL_C
+// is a thread that starts in each process a little later.
 func (p *Process) SignalsSent() <-chan struct{} { return p.backend.signalsSent() }
 
-// Exited is closed when the worker's process has ended. Its children may
-// still be there, and output may still be in the terminal: see Gone.
+// Exited is closed when the worker's process has ended. Its children may still be running,
+// and output may still be in the terminal: see Done.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
-// Exit returns how the worker ended; the zero Exit before Exited is closed.
+// Exit returns how the worker ended, or the zero Exit before Exited is closed.
 func (p *Process) Exit() Exit {
 	select {
 	case <-p.exited:
@@ -159,15 +163,15 @@ func (p *Process) Exit() Exit {
 	}
 }
 
-// Kill begins to end the worker and everything it started, and returns.
+// Kill starts to kill the worker and everything it started, and returns.
 func (p *Process) Kill() { p.backend.killTree() }
 
-// Done is closed when nothing of the tree is left, or when time is up: two seconds to
-// kill the tree and three more for processes that die slowly. See Remains.
+// Done is closed when nothing of the tree is left, or when the time is up: two seconds to
+// kill the tree and three more for processes that die slowly. See Survivors.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Survivors returns the pids that were killed and are still there, normally none. It is
-// valid after Gone.
+// Survivors returns the pids of processes that were killed but still exist, normally none. It
+// is valid once Done is closed.
 func (p *Process) Survivors() []int {
 	select {
 	case <-p.done:
@@ -177,46 +181,46 @@ func (p *Process) Survivors() []int {
 	}
 }
 
-// Notices carries sentences for the user. It is closed with Gone. It holds 16; more
-// are dropped while nobody reads.
+// Notices delivers sentences for the user. It is closed with Done. It buffers 16; further
+// notices are dropped until they are read.
 func (p *Process) Notices() <-chan string { return p.notices }
 
-// Permit lets the held call of a denial go on. Without ok it is refused. A call that is gone
-// is no error.
+// Permit lets the suspended call of a denial continue; if ok is false, the call is refused.
+// It is not an error if the call no longer exists.
 func (p *Process) Permit(id uint64, ok bool) error { return p.backend.permitCall(id, ok) }
 
-// Grant gives the worker's sandbox a file or directory to write, or only to read. When it returns, the
-// worker and its children have it. It waits a few seconds at most: after ErrGrantPending, late is called if they
-// have it after all.
+// Grant gives the worker's sandbox a file or directory to write, or only to read. When it
+// returns, the worker and its children have access. It waits a few seconds at most. After
+// ErrGrantPending, late is called if the access arrives after all.
 func (p *Process) Grant(path string, read bool, id string, late func()) error {
 	return p.backend.grantAccess(path, read, id, late)
 }
 
-// RefreshSandbox shows the sandbox what programs outside have replaced. SignalsSent waits for it. The notices are
-// for the user.
+// RefreshSandbox updates the sandbox with files that programs outside have replaced.
+// SignalsSent waits for it. The notices are for the user.
 func (p *Process) RefreshSandbox() (notices []string, err error) { return p.backend.refreshSandbox() }
 
-// ForgetDenials makes the sandbox tell denials that it has told already.
+// ForgetDenials makes the sandbox report denials that it has reported before.
 func (p *Process) ForgetDenials() error { return p.backend.forgetDenials() }
 
-// DrainDenials returns when Command.OnDenial knows each denial of a call that has ended.
+// DrainDenials returns once Command.OnDenial was called for every denied call that has ended.
 func (p *Process) DrainDenials() { p.backend.drainEvents() }
 
-// EgressConn returns the socket over which connections leave the worker's sandbox; nil without
-// workers.NetworkList.
+// EgressConn returns the socket over which connections leave the worker's sandbox, or nil
+// without workers.NetworkList.
 func (p *Process) EgressConn() *egressipc.Conn { return p.egressConn }
 
-// UncountedMemory is a sentence that says which memory the limit of this process leaves out; "" if there is none.
+// UncountedMemory returns a sentence about memory that the limit of this process does not count, or "".
 func (p *Process) UncountedMemory() string { return p.uncountedMemory }
 
-// Readers returns the threads of the tree that are blocked now in reading the terminal
-// while its input queue is empty. It looks once and takes about 100 µs.
+// Readers returns the threads of the tree that are blocked reading the terminal while its
+// input queue is empty. It takes one snapshot, in about 100 µs.
 func (p *Process) Readers() []TerminalReader { return p.backend.findReaders() }
 
 // HasNoOtherReader reports whether Readers could find only the worker's main thread: the
-// worker certainly has no children, and no second thread that waits for the terminal.
-// It takes a few microseconds, plus one for each thread. For a worker with more than 16
-// threads it is always false.
+// worker certainly has no children, and no second thread that waits for the terminal. It
+// takes a few microseconds, plus one for each thread. For a worker with more than 16 threads
+// it is always false.
 func (p *Process) HasNoOtherReader() bool { return p.childWatch.hasNoOtherReader(p.pid, p.term.tty) }
 
 // CanSeeReaders reports whether Readers works on this system. The worker must be alive.
@@ -225,8 +229,8 @@ func (p *Process) CanSeeReaders() bool { return p.backend.canSeeReaders() }
 // MemoryBytes returns the resident set of the worker's tree; 0 means unknown.
 func (p *Process) MemoryBytes() int64 { return p.backend.memoryBytes() }
 
-// Close ends everything that is left, waits for it, and releases the terminal
-// and the channel. It returns within seven seconds.
+// Close ends everything that is left, waits for it, and releases the terminal and the
+// channel. It returns within seven seconds.
 func (p *Process) Close() error {
 	p.closeOnce.Do(func() {
 		p.Kill()

@@ -4,11 +4,10 @@ package host
 // terminal.
 type TerminalReader struct {
 	PID, TID int
-	Command  string // the name of its program, as the kernel keeps it (15 bytes)
+	Command  string // the name of its program, as the kernel stores it (15 bytes)
 	// Secret means that the terminal does not echo lines now: a password is expected.
 	Secret bool
-	// Key identifies this one wait. It changes once the thread has run, even if the
-	// thread is back in the same call, and even if the kernel woke it for input that
-	// another reader took.
+	// Key identifies this one blocked call. It changes once the thread has run, even if the thread
+	// is back in the same call, and even if the kernel woke it for input that another reader took.
 	Key string
 }

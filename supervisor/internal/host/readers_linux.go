@@ -9,20 +9,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// canSeeReaders reports whether /proc/<pid>/syscall, which shows the call that a thread is
-// blocked in and its arguments, can be read. Some sandboxes lack the file, and some
-// security settings deny it even to the owner of the process.
+// canSeeReaders reports whether /proc/<pid>/syscall can be read. It shows the call that a thread is
+// blocked in, and its arguments. Some sandboxes lack the file, and some security settings deny it
+// even to the owner of the process.
 func canSeeReaders(worker int) bool { return readProc(worker, "syscall") != "" }
 
-// findReaders looks at the descendants of root, and at root itself unless root is a stage.
+// findReaders searches the descendants of root, and root itself unless it is a monitor.
 //
-// Only a wait without end counts: a read, or a poll, select or epoll_wait without a
-// timeout. With a timeout, the program has other things to do. A thread that is stopped
-// in its call does not wait for input: it waits to be continued.
-func (p *ptyMaster) findReaders(root int, stage bool) []TerminalReader {
+// Only an indefinite wait counts: a read, or a poll, select or epoll_wait without a timeout.
+// With a timeout, the program has other things to do. A thread that is stopped in its call does
+// not wait for input: it waits to be continued.
+func (p *ptyMaster) findReaders(root int, isMonitor bool) []TerminalReader {
 	var found []TerminalReader
 	visitThreads(root, func(pid int, tid string) {
-		if pid == root && stage {
+		if pid == root && isMonitor {
 			return
 		}
 		call, ok := parseBlockedCall(readProc(pid, "task/"+tid+"/syscall"))
@@ -40,24 +40,24 @@ func (p *ptyMaster) findReaders(root int, stage bool) []TerminalReader {
 		r.Secret = secret
 		r.Command = strings.TrimSuffix(readProc(r.PID, dir+"/comm"), "\n")
 		r.Key = readerKey(r.PID, r.TID)
-		// The key must belong to the call that was seen above. A thread that was
-		// woken in between is left to the next search.
+		// The key must belong to the call that was seen above. A thread that was woken in between is
+		// left to the next search.
 		call, ok := parseBlockedCall(readProc(r.PID, dir+"/syscall"))
 		if ok && p.waitsForInput(r.PID, call) && r.Key != "" && readerKey(r.PID, r.TID) == r.Key {
 			blocked = append(blocked, r)
 		}
 	}
 	if p.unreadInput() > 0 {
-		return nil // they are about to read the input in the queue
+		return nil // the threads are about to read the queued input
 	}
 	return blocked
 }
 
-// readerKey identifies one wait of a thread. It changes once the thread has run, because
-// the kernel counts how often it was switched out. It is empty for a thread that is gone or
-// stopped. The kernel stops a thread that reads from the background, as a worker does that
-// was faster than the stage with its terminal; the call that /proc shows is then one that
-// will be made anew, with another key, or never.
+// readerKey returns a key for one blocked call of a thread. It changes once the thread has run,
+// because the kernel counts how often it was switched out. It is empty for a thread that is gone
+// or stopped. The kernel stops a thread that reads from the background, for example a worker
+// that reads before the monitor has given it the terminal. The call that /proc then shows will be
+// made again, with another key, or never.
 func readerKey(pid, tid int) string {
 	dir := "task/" + strconv.Itoa(tid)
 	f := statFields(readProc(pid, dir+"/stat"))
@@ -73,7 +73,7 @@ func readerKey(pid, tid int) string {
 	return fmt.Sprintf("%d/%d/%s/%d", pid, tid, f[statStart], switches)
 }
 
-// A blockedCall is a system call that a thread is blocked in.
+// A blockedCall describes the system call that a thread is blocked in.
 type blockedCall struct {
 	number int
 	args   [6]uint64
@@ -114,8 +114,8 @@ func (p *ptyMaster) waitsForInput(pid int, c blockedCall) bool {
 	return false
 }
 
-// The kinds of calls that wait for input, by the form of their arguments. The table
-// calls has their numbers on each architecture.
+// A callKind is a kind of system call that waits for input, by the form of its arguments. The
+// table calls has their numbers on each architecture.
 type callKind uint8
 
 const (

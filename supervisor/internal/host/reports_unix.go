@@ -6,24 +6,25 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"sync"
 	"syscall"
 )
 
-// maxEventBytes bounds a report in bytes.
+// maxEventBytes bounds the size of one event in bytes.
 const maxEventBytes = 1 << 20
 
-// eventReader are the stage's reports, in order. More than one goroutine may take them: the one
-// that waits for them, and whoever needs to know those that have been sent.
+// An eventReader reads the monitor's events in order. More than one goroutine may read them: the
+// one that waits for events, and any that needs those already sent.
 type eventReader struct {
 	raw syscall.RawConn
 
-	mu      sync.Mutex // held while a report is handled
-	pending []byte     // was read and is not handled yet
+	mu      sync.Mutex // held while an event is handled
+	pending []byte     // read but not handled yet
 }
 
-// handleUntil takes reports until handle returns false, the pipe ends or its deadline passes.
+// handleUntil handles events until handle returns false, the pipe ends or its deadline passes.
 func (r *eventReader) handleUntil(handle func(monitorEvent) bool) (err error) {
 	closed := r.raw.Read(func(fd uintptr) bool {
 		var done bool
@@ -33,7 +34,7 @@ func (r *eventReader) handleUntil(handle func(monitorEvent) bool) (err error) {
 	return errors.Join(err, closed)
 }
 
-// handleAvailable takes the reports that are there.
+// handleAvailable handles the events that can be read now.
 func (r *eventReader) handleAvailable(handle func(monitorEvent) bool) {
 	_ = r.raw.Control(func(fd uintptr) { _, _ = r.drain(int(fd), handle) })
 }
@@ -63,7 +64,7 @@ func (r *eventReader) drain(fd int, handle func(monitorEvent) bool) (done bool, 
 		case n == 0:
 			return true, io.EOF
 		case len(r.pending)+n > maxEventBytes:
-			return true, errors.New("host: a report of the stage has no end")
+			return true, fmt.Errorf("host: an event of the monitor exceeds %d bytes", maxEventBytes)
 		default:
 			r.pending = append(r.pending, buf[:n]...)
 		}

@@ -2,12 +2,12 @@ package host
 
 import "syscall"
 
-// prepareSandbox has nothing to do: Start refuses sandboxes on macOS.
+// prepareSandbox does nothing: Start rejects sandboxes on macOS.
 func prepareSandbox(*syscall.SysProcAttr) {}
 
 func (s *monitor) enterSandbox(*workerCommand) {}
 
-// A sandboxHandle is a sandbox that the stage serves: none.
+// A sandboxHandle is always nil, because macOS has no sandbox that a monitor serves.
 type sandboxHandle *struct{}
 
 func (s *monitor) handleSandboxCommand(monitorCommand) bool { return false }

@@ -11,11 +11,11 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
 )
 
-// prepareSandbox gives a stage that is about to start the rights to confine.
+// prepareSandbox gives a monitor that is about to start the rights to create a sandbox.
 func prepareSandbox(a *syscall.SysProcAttr) { confine.SetNamespaces(a) }
 
-// enterSandbox confines this thread, if the plan has a sandbox. Then it enters the directory again,
-// because the old one is the machine's and not the sandbox's.
+// enterSandbox confines this thread if the plan has a sandbox. Then it enters the working directory
+// again, because the old one belongs to the machine's file system and not to the sandbox's.
 func (s *monitor) enterSandbox(plan *workerCommand) {
 	if plan.Sandbox == nil {
 		return
@@ -24,8 +24,8 @@ func (s *monitor) enterSandbox(plan *workerCommand) {
 		box, err := confine.Restrict(plan.Sandbox)
 		s.exitOnSandboxError(err)
 		if box != nil {
-			s.exitOnError("sandbox: outlet", "", box.OpenEgress(os.NewFile(fdEgress, "outlet")))
-			box.Serve(func(confine.Denial) {}, func() {}) // it reports connects only, which the supervisor refuses
+			s.exitOnError("sandbox: egress", "", box.OpenEgress(os.NewFile(fdEgress, "egress")))
+			box.Serve(func(confine.Denial) {}, func() {}) // reports only connections, which the supervisor refuses
 		}
 		return
 	}
@@ -34,25 +34,25 @@ func (s *monitor) enterSandbox(plan *workerCommand) {
 	box, err := confine.Enter(plan.Sandbox)
 	s.exitOnSandboxError(err)
 	s.exitOnError("chdir", dir, os.Chdir(dir))
-	if plan.Sandbox.Egress { // otherwise that descriptor is another one, which a collection would close with the file
-		s.exitOnError("sandbox: outlet", "", box.OpenEgress(os.NewFile(fdEgress, "outlet")))
+	if plan.Sandbox.Egress { // otherwise the descriptor is another file, which garbage collection would close
+		s.exitOnError("sandbox: egress", "", box.OpenEgress(os.NewFile(fdEgress, "egress")))
 	}
 	box.Serve(func(d confine.Denial) { s.sendEvent(monitorEvent{Kind: eventDenied, Denial: newDenialEvent(d)}) }, func() { s.sendEvent(monitorEvent{Kind: eventFilesChanged}) })
 	s.sandbox = box
 	s.notices = toByteSlices(box.Notices())
 }
 
-// exitOnSandboxError ends the stage with a report if a step of the sandbox failed.
+// exitOnSandboxError ends the monitor with a report if a step of the sandbox failed.
 func (s *monitor) exitOnSandboxError(err error) {
 	if e, ok := errors.AsType[*confine.StepError](err); ok {
 		s.exitOnError("sandbox: "+e.Step, e.Path, e.Err)
 	}
 }
 
-// A sandboxHandle is the sandbox of a worker.
+// A sandboxHandle is the running sandbox that a monitor serves; nil without one.
 type sandboxHandle = *confine.Sandbox
 
-// handleSandboxCommand obeys an order for the sandbox. It returns false for other orders.
+// handleSandboxCommand carries out a command for the sandbox. It returns false for other commands.
 func (s *monitor) handleSandboxCommand(o monitorCommand) bool {
 	switch {
 	case s.sandbox == nil:
@@ -101,7 +101,7 @@ func (s *monitor) outerPID(worker int) int {
 	}()
 	pid := <-found
 	if pid == 0 {
-		s.exitOnError("sandbox: processes", "", fmt.Errorf("process %d of the sandbox is not seen from outside", worker))
+		s.exitOnError("sandbox: processes", "", fmt.Errorf("process %d of the sandbox is not visible from outside", worker))
 	}
 	return pid
 }

@@ -56,18 +56,18 @@ func TestStartSandboxSymlink(t *testing.T) {
 	}
 }
 
-// The plan is made while the stage starts, so the stage must not stay behind. It is found among
-// all stages of this process, so the test is not parallel.
+// The plan is made while the monitor starts, so the monitor must not stay behind. It is found among
+// all monitors of this process, so the test is not parallel.
 func TestStartSandboxPlanError(t *testing.T) {
 	failed := errors.New("no such workspace")
-	var stage int
+	var monitor int
 	_, err := host.Start(&host.Command{Path: "/bin/true", Sandbox: &host.Sandbox{Plan: func() (*confine.Plan, error) {
 		children, err := filepath.Glob("/proc/self/task/*/children")
 		for _, path := range children {
 			text, _ := os.ReadFile(path)
 			for pid := range strings.FieldsSeq(string(text)) {
-				if args, _ := os.ReadFile("/proc/" + pid + "/cmdline"); strings.HasPrefix(string(args), "turnstone-stage\x00") {
-					stage, _ = strconv.Atoi(pid)
+				if args, _ := os.ReadFile("/proc/" + pid + "/cmdline"); strings.HasPrefix(string(args), "turnstone-monitor\x00") {
+					monitor, _ = strconv.Atoi(pid)
 				}
 			}
 		}
@@ -79,9 +79,9 @@ func TestStartSandboxPlanError(t *testing.T) {
 	if !errors.Is(err, failed) {
 		t.Errorf("got %v, want the plan's error", err)
 	}
-	if stage == 0 {
-		t.Error("there was no stage yet")
-	} else if testexec.IsAlive(stage) {
-		t.Errorf("stage %d is still there", stage)
+	if monitor == 0 {
+		t.Error("there was no monitor yet")
+	} else if testexec.IsAlive(monitor) {
+		t.Errorf("monitor %d is still there", monitor)
 	}
 }

@@ -2,7 +2,7 @@ package host
 
 import "sync"
 
-// Signal is a signal that can be sent to a worker.
+// A Signal identifies one of the signals that can be sent to a worker.
 type Signal uint8
 
 const (
@@ -22,26 +22,26 @@ type Target uint8
 const (
 	Worker     Target = iota // the worker's process
 	Group                    // the worker's process group
-	Foreground               // the terminal's foreground group, if it is neither the worker's nor the stage's
+	Foreground               // the terminal's foreground group, if it is neither the worker's nor the monitor's
 )
 
 func (t Target) String() string {
 	return [...]string{"worker", "group", "foreground"}[t]
 }
 
-// signalCounter counts signals that were ordered from the stage and not confirmed yet.
+// A signalCounter counts signals that were requested from the monitor and are not confirmed yet.
 type signalCounter struct {
 	mu    sync.Mutex
 	count int
-	done  chan struct{} // closed at 0; nil when nobody waits
+	done  chan struct{} // closed at 0; nil if no caller waits
 }
 
-// runCounted runs order, which orders a signal, and counts the signal unless order fails.
-func (s *signalCounter) runCounted(order func() error) error {
+// runCounted runs request, which requests a signal, and counts the signal unless request fails.
+func (s *signalCounter) runCounted(request func() error) error {
 	s.mu.Lock()
 	s.count++
 	s.mu.Unlock()
-	err := order()
+	err := request()
 	if err != nil {
 		s.confirmSent()
 	}

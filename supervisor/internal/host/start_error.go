@@ -10,9 +10,9 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
 )
 
-// A StartError names the step at which a start failed.
+// A StartError reports a failed start and names its step.
 type StartError struct {
-	Step string // "terminal", "channel", "stage", "chdir", "exec", "foreground", …
+	Step string // "terminal", "channel", "monitor", "chdir", "exec", "foreground", …
 	Path string // the program or directory of that step; may be ""
 	Err  error
 }
@@ -20,7 +20,7 @@ type StartError struct {
 func (e *StartError) Error() string {
 	s := "host: start: " + e.Step
 	if e.Path != "" {
-		s += " " + strings.ReplaceAll(strconv.Quote(e.Path), `\\`, `\`) // as people write the paths of Windows
+		s += " " + strings.ReplaceAll(strconv.Quote(e.Path), `\\`, `\`) // as users write Windows paths
 	}
 	s += ": " + e.Err.Error()
 	if h := e.hint(); h != "" {
@@ -31,7 +31,7 @@ func (e *StartError) Error() string {
 
 func (e *StartError) Unwrap() error { return e.Err }
 
-// hint says what a person can do about it; it may be "".
+// hint returns what a user can do about the error; it may be "".
 func (e *StartError) hint() string {
 	is := func(step string, cause error) bool { return e.Step == step && errors.Is(e.Err, cause) }
 	if step, ok := strings.CutPrefix(e.Step, "sandbox: "); ok {
@@ -41,7 +41,7 @@ func (e *StartError) hint() string {
 	case is("chdir", fs.ErrNotExist), is("chdir", errNotDirectory):
 		return "create the directory or choose another one"
 	case is("chdir", fs.ErrPermission):
-		return "choose a directory that may be entered"
+		return "choose a directory that you may enter"
 	case is("exec", fs.ErrNotExist):
 		return "the program, or the interpreter that its first line names, does not exist; install it or correct the path"
 	case is("exec", fs.ErrPermission):
@@ -49,9 +49,9 @@ func (e *StartError) hint() string {
 	case is("exec", errExecFormat):
 		return "it is not a program for this system; a script needs a #! line"
 	case is("exec", errTooLong):
-		return "arguments and environment are too large together; shorten them"
-	case is("exec", syscall.EAGAIN), is("stage", syscall.EAGAIN):
-		return "the limit of processes is reached; end some or raise it"
+		return "arguments and environment are too large in total; shorten them"
+	case is("exec", syscall.EAGAIN), is("monitor", syscall.EAGAIN):
+		return "the limit on processes is reached; end some or raise it"
 	}
 	return ""
 }

@@ -9,17 +9,17 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/egressipc"
 )
 
-// A startAttempt holds what a start needs, with or without a stage.
-type startAttempt struct {
+// A workerLaunch collects what a start needs, with or without a monitor.
+type workerLaunch struct {
 	command             *Command
 	env                 []string
 	tag, nonce          string
 	pty                 *ptyMaster
 	channel             *Channel
 	egressConn          *egressipc.Conn // of a sandbox, if it has one
-	uncountedMemory     string          // what the limit of memory leaves out
+	uncountedMemory     string          // what the memory limit does not count
 	slave               *os.File        // the worker's ends,
-	workerIn, workerOut *os.File        // closed here once it has them
+	workerIn, workerOut *os.File        // closed here once the worker has them
 }
 
 func start(c *Command) (*Process, error) {
@@ -46,9 +46,9 @@ func start(c *Command) (*Process, error) {
 	return p, nil
 }
 
-// prepareStart makes the terminal and the channel.
-func prepareStart(c *Command) (*startAttempt, error) {
-	l := &startAttempt{command: c, tag: randomHex(), nonce: randomHex()}
+// prepareStart creates the terminal and the channel.
+func prepareStart(c *Command) (*workerLaunch, error) {
+	l := &workerLaunch{command: c, tag: randomHex(), nonce: randomHex()}
 	l.env = removeVariables(c.Env, channelVariable, tagVariable)
 	if !c.ChannelOnStdio {
 		l.env = append(l.env, channelVariable+"=3,4,"+l.nonce)
@@ -66,8 +66,9 @@ func prepareStart(c *Command) (*startAttempt, error) {
 	return l, nil
 }
 
-// openChannel makes two pipes: our ends, and what the other process reads and writes. os.Pipe's
-// ends are nonblocking and close-on-exec; the other's become plain descriptors when they are passed.
+// openChannel creates two pipes: our ends, and the ends that the other process reads and writes.
+// os.Pipe's ends are nonblocking and close-on-exec; those of the other process become plain
+// descriptors when they are passed.
 func openChannel() (ours *Channel, theirIn, theirOut *os.File, err error) {
 	theirIn, out, err := os.Pipe()
 	if err != nil {
@@ -86,7 +87,7 @@ func openChannel() (ours *Channel, theirIn, theirOut *os.File, err error) {
 	return nil, nil, nil, err
 }
 
-func (l *startAttempt) closeWorkerEnds() {
+func (l *workerLaunch) closeWorkerEnds() {
 	l.slave.Close()
 	l.workerIn.Close()
 	l.workerOut.Close()

@@ -65,14 +65,14 @@ func TestStart_Windows(t *testing.T) {
 
 	t.Run("reports a monitor that ends early or hangs", func(t *testing.T) {
 		for name, want := range map[string]string{
-			earlyExitProgram: "it ended before it could be told what to start",
-			hangingProgram:   "it did not come in time",
+			earlyExitProgram: "it ended before its first command",
+			hangingProgram:   "it did not connect in time",
 		} {
 			t.Run(name, func(t *testing.T) {
 				cmd := exec.Command(copyTestBinary(t, name))
 				cmd.Env = append(os.Environ(), roleEnv+"=impatient")
 				out, err := cmd.CombinedOutput()
-				if text := string(out); err != nil || !strings.HasPrefix(text, "host: start: stage: "+want) || !strings.Contains(text, "StageMain") {
+				if text := string(out); err != nil || !strings.HasPrefix(text, "host: start: monitor: "+want) || !strings.Contains(text, "MonitorMain") {
 					t.Errorf("got %q, %v, want %q", text, err, want)
 				}
 			})
@@ -109,7 +109,7 @@ func TestStart_Windows(t *testing.T) {
 	})
 }
 
-// copyTestBinary is this program under a name by which it misbehaves as a stage.
+// copyTestBinary is this program under a name by which it misbehaves as a monitor.
 func copyTestBinary(t *testing.T, name string) string {
 	t.Helper()
 	self, err := os.Executable()

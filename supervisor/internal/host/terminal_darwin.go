@@ -2,15 +2,15 @@ package host
 
 import "golang.org/x/sys/unix"
 
-// The requests that are spelled differently on each system.
+// The ioctl requests, which differ between systems.
 const (
 	ioctlGetModes    = unix.TIOCGETA
 	ioctlSetModes    = unix.TIOCSETA
 	ioctlUnreadInput = 0x4004667f // FIONREAD of <sys/filio.h>: bytes of complete lines
 )
 
-// needsPushAfterText is true: a reader of lines gets text without a newline only after a
-// VEOF. After text, a VEOF is not an end of file.
+// needsPushAfterText is true: a program that reads lines gets text without a newline only after
+// a VEOF. After text, a VEOF is not an end of file.
 const needsPushAfterText = true
 
 func discardInput(fd int) error {
@@ -18,5 +18,5 @@ func discardInput(fd int) error {
 	return unix.IoctlSetPointerInt(fd, unix.TIOCFLUSH, input)
 }
 
-// resumeOutput lets output go on that was stopped, as tcflow(TCOON).
+// resumeOutput resumes suspended output, like tcflow(TCOON).
 func resumeOutput(fd int) error { return unix.IoctlSetInt(fd, unix.TIOCSTART, 0) }

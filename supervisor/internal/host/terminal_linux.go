@@ -2,7 +2,7 @@ package host
 
 import "golang.org/x/sys/unix"
 
-// The requests that are spelled differently on each system.
+// The ioctl requests, which differ between systems.
 const (
 	ioctlGetModes    = unix.TCGETS
 	ioctlSetModes    = unix.TCSETS
@@ -14,7 +14,7 @@ const needsPushAfterText = false
 
 func discardInput(fd int) error { return unix.IoctlSetInt(fd, unix.TCFLSH, unix.TCIFLUSH) }
 
-// resumeOutput lets output go on that was stopped, as tcflow(TCOON).
+// resumeOutput resumes suspended output, like tcflow(TCOON).
 func resumeOutput(fd int) error {
 	const on = 1 // TCOON
 	return unix.IoctlSetInt(fd, unix.TCXONC, on)

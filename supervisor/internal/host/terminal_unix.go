@@ -16,25 +16,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inputTimeout bounds the time that Feed waits for a reader to take something.
+// inputTimeout bounds the time that WriteInput waits for a reader to take some input.
 const inputTimeout = time.Second
 
-// maxUnreadInput bounds the bytes that may be unread at once. The kernel keeps 4095 and
-// silently spoils a longer line.
+// maxUnreadInput bounds the bytes that may be unread at once. The kernel holds 4095 and silently
+// truncates a longer line.
 const maxUnreadInput = 4000
 
-// ptyMaster is the master of a pseudo terminal.
+// A ptyMaster is the master end of a worker's pseudo terminal.
 //
-// Its modes are unusual. EXTPROC tells the kernel that this side does the work of a
-// terminal driver on input. So the kernel neither echoes nor interprets input, control
-// characters included: a reader gets the bytes that are there, as from a pipe, and a
-// lone VEOF is end of file. ECHO and ICANON are on for one reason only: a program that
-// asks for a password clears ECHO, and that can be seen. OPOST is off, so output
-// arrives as it was written.
+// Its modes are unusual. EXTPROC tells the kernel that this side processes input as a terminal
+// driver would. So the kernel neither echoes nor interprets input, not even control characters.
+// A reader gets the available bytes, as from a pipe, and a lone VEOF is end of file. ECHO and
+// ICANON are on for one reason only: a program that asks for a password clears ECHO, and that
+// is visible. OPOST is off, so output arrives as it was written.
 //
-// A person's terminal has OPOST as usual, because a program that draws decides by it how to
-// reach the next line. And the kernel tells this side of each change of the modes, by a packet
-// (TIOCPKT), which it does for a terminal with EXTPROC only.
+// An interactive terminal has OPOST on, because a program that draws decides by it how to reach
+// the next line. There the kernel also reports each change of the modes to this side in a packet
+// (TIOCPKT), which it does only for a terminal with EXTPROC.
 type ptyMaster struct {
 	master        *os.File // nonblocking, in the poller
 	raw           syscall.RawConn
@@ -42,18 +41,18 @@ type ptyMaster struct {
 	slave         unix.Stat_t  // of the slave: finds the processes that have it open
 	modes         unix.Termios // at the start
 	mayHaveInput  atomic.Bool  // input may be unread
-	setForeground func() error // gives the terminal to the worker's group; nil: cannot
-	packetMode    bool         // it is a person's
-	rawMode       atomic.Bool  // a program wants each key; only known of a person's
+	setForeground func() error // gives the terminal to the worker's group; nil: not possible
+	packetMode    bool         // the terminal is interactive
+	rawMode       atomic.Bool  // a program reads single keys; only known in packet mode
 
 	inputMu      sync.Mutex // held while one piece is written, never while waiting for a reader
-	restoreCount int        // counts Restores; a Feed ends when it changes
-	bytesAhead   int        // bytes fed since the queue was last seen empty
+	restoreCount int        // counts Restores; a WriteInput ends when it changes
+	bytesAhead   int        // bytes written since the queue was last seen empty
 	workerGroup  int        // the worker's process group
 }
 
-// openPTY returns a terminal, of a person or not, and its slave, which belongs to the caller.
-func openPTY(size Size, person bool) (_ *ptyMaster, slave *os.File, err error) {
+// openPTY opens a terminal, interactive or not. It also returns the slave, which the caller must close.
+func openPTY(size Size, interactive bool) (_ *ptyMaster, slave *os.File, err error) {
 	blocking, slave, err := pty.Open()
 	if err != nil {
 		return nil, nil, err
@@ -64,7 +63,7 @@ func openPTY(size Size, person bool) (_ *ptyMaster, slave *os.File, err error) {
 			slave.Close()
 		}
 	}()
-	p := &ptyMaster{name: slave.Name(), packetMode: person}
+	p := &ptyMaster{name: slave.Name(), packetMode: interactive}
 	fd := int(slave.Fd())
 	if err := unix.Fstat(fd, &p.slave); err != nil {
 		return nil, nil, err
@@ -73,7 +72,7 @@ func openPTY(size Size, person bool) (_ *ptyMaster, slave *os.File, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if !person {
+	if !interactive {
 		modes.Oflag &^= unix.OPOST
 	}
 	modes.Iflag &^= unix.IXON | unix.IXANY
@@ -82,13 +81,13 @@ func openPTY(size Size, person bool) (_ *ptyMaster, slave *os.File, err error) {
 	if err := unix.IoctlSetTermios(fd, ioctlSetModes, modes); err != nil {
 		return nil, nil, err
 	}
-	// Restore compares with the modes as the kernel has set them.
+	// Restore compares with these modes, as the kernel has set them.
 	if modes, err = unix.IoctlGetTermios(fd, ioctlGetModes); err != nil {
 		return nil, nil, err
 	}
 	p.modes = *modes
 
-	// The library's file is in blocking mode, where Close cannot end a Read.
+	// The library's file is in blocking mode, in which Close cannot end a Read.
 	master, err := unix.FcntlInt(blocking.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, err
@@ -101,7 +100,7 @@ func openPTY(size Size, person bool) (_ *ptyMaster, slave *os.File, err error) {
 	if p.raw, err = p.master.SyscallConn(); err == nil {
 		err = p.setSize(size)
 	}
-	if err == nil && person {
+	if err == nil && interactive {
 		err = p.withMasterFD(func(fd int) error { return unix.IoctlSetPointerInt(fd, unix.TIOCPKT, 1) })
 	}
 	if err != nil {
@@ -115,7 +114,7 @@ func (p *ptyMaster) syncOutput() {}
 
 func (p *ptyMaster) close() error { return p.master.Close() }
 
-// withMasterFD runs f on the master's descriptor and keeps it open meanwhile.
+// withMasterFD runs f on the master's descriptor, which stays open until f returns.
 func (p *ptyMaster) withMasterFD(f func(fd int) error) error {
 	var err error
 	if closed := p.raw.Control(func(fd uintptr) {
@@ -149,7 +148,7 @@ func (p *ptyMaster) tryRead(b []byte) (n int, err error) {
 	case errors.Is(err, unix.EAGAIN):
 		return 0, nil
 	case err == nil, errors.Is(err, unix.EIO), errors.Is(err, os.ErrClosed):
-		return 0, io.EOF // Linux says EIO when the last slave was closed
+		return 0, io.EOF // Linux returns EIO once the last slave was closed
 	}
 	return 0, err
 }
@@ -175,11 +174,11 @@ func (p *ptyMaster) writeInput(b []byte, eof bool) error {
 	push := needsPushAfterText && len(b) > 0 && b[len(b)-1] != '\n'
 	for total := len(b); len(b) > 0; {
 		if ahead+len(b) > maxUnreadInput && !p.awaitEmpty(round) {
-			return fmt.Errorf("host: feed: the reader took only %d of %d bytes within %s", total-len(b), total, inputTimeout)
+			return fmt.Errorf("host: write input: the reader took only %d of %d bytes within %s", total-len(b), total, inputTimeout)
 		}
 		n, err := p.write(b[:min(len(b), maxUnreadInput)], round)
 		if err != nil {
-			return fmt.Errorf("host: feed: %w", err)
+			return fmt.Errorf("host: write input: %w", err)
 		}
 		b = b[n:]
 		ahead = n
@@ -193,7 +192,7 @@ func (p *ptyMaster) writeInput(b []byte, eof bool) error {
 		return nil
 	}
 	if !p.awaitEmpty(round) { // a reader must get the VEOF character alone
-		return fmt.Errorf("host: feed: the reader did not take the text before the end of file within %s", inputTimeout)
+		return fmt.Errorf("host: write input: the reader did not take the text before the end of file within %s", inputTimeout)
 	}
 	return p.writeEOF(round)
 }
@@ -204,15 +203,15 @@ func (p *ptyMaster) writeEOF(round int) error {
 		_, err = p.write([]byte{modes.Cc[unix.VEOF]}, round)
 	}
 	if err != nil {
-		return fmt.Errorf("host: feed: end of file: %w", err)
+		return fmt.Errorf("host: write input: end of file: %w", err)
 	}
 	return nil
 }
 
-// errRestored ends a feed that a Restore made pointless.
-var errRestored = errors.New("the terminal was restored meanwhile")
+// errRestored ends a WriteInput that a Restore made pointless.
+var errRestored = errors.New("the terminal was restored in the meantime")
 
-// write does not wait: it is an error if there is no room.
+// write writes b at once: it fails if there is no room for inputTimeout.
 func (p *ptyMaster) write(b []byte, round int) (int, error) {
 	p.inputMu.Lock()
 	defer p.inputMu.Unlock()
@@ -227,17 +226,17 @@ func (p *ptyMaster) write(b []byte, round int) (int, error) {
 	return n, err
 }
 
-// awaitEmpty waits until all input was read. It gives up when nothing was read for
+// awaitEmpty waits until all input was read. It returns false if nothing was read for
 // inputTimeout.
 func (p *ptyMaster) awaitEmpty(round int) bool {
 	queued := p.unreadInput()
-	wait := 20 * time.Microsecond
+	interval := 20 * time.Microsecond
 	for moved := time.Now(); queued > 0; {
 		if time.Since(moved) > inputTimeout {
 			return false
 		}
-		time.Sleep(wait) // the kernel does not tell when input was read
-		wait = min(2*wait, time.Millisecond)
+		time.Sleep(interval) // the kernel sends no event when input was read
+		interval = min(2*interval, time.Millisecond)
 		if now := p.unreadInput(); now != queued {
 			queued, moved = now, time.Now()
 		}
@@ -270,8 +269,8 @@ func countUnread(fd int) (int, error) {
 	return unix.IoctlGetInt(fd, ioctlUnreadInput)
 }
 
-// withSlaveFD opens the slave for one call of f only: a slave kept open here would hide
-// that the worker's side has closed.
+// withSlaveFD opens the slave for one call of f only: if a slave stayed open here, this side would
+// not see that the worker's side has closed.
 func (p *ptyMaster) withSlaveFD(f func(fd int) error) error {
 	var fd int
 	err := retryEINTR(func() (err error) {
@@ -294,7 +293,7 @@ func (p *ptyMaster) currentModes() (*unix.Termios, error) {
 	return modes, err
 }
 
-// isEchoOff reports whether the reader wants a line that is not shown.
+// isEchoOff reports whether the reader wants a line that is not echoed, such as a password.
 func (p *ptyMaster) isEchoOff() bool {
 	m, err := p.currentModes()
 	return err == nil && m.Lflag&unix.ECHO == 0 && m.Lflag&unix.ICANON != 0

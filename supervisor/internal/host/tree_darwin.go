@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// visitMembers visits what the process table shows of the tree. That is best effort, since
-// orphans go to launchd.
+// visitMembers visits the members of the tree that the process table shows. That is best
+// effort, since orphans go to launchd.
 func (t processTree) visitMembers(visit func(pid, group int)) { t.visitTable(visit) }
 
 func (t processTree) residentMemory() int64 { return 0 }

@@ -27,7 +27,7 @@ func (t processTree) visitMembers(visit func(pid, group int)) {
 	})
 }
 
-// residentMemory is the resident set of the tree in bytes, without root.
+// residentMemory returns the resident set of the tree in bytes, without root.
 func (t processTree) residentMemory() int64 {
 	var pages int64
 	t.visitMembers(func(pid, _ int) { pages += residentPages(pid) })
@@ -43,8 +43,8 @@ func residentPages(pid int) int64 {
 	return n
 }
 
-// maxVisitedProcesses bounds the processes of one walk. Without it, a walk could follow processes
-// that do nothing but fork for ever.
+// maxVisitedProcesses bounds the processes of one walk. Without it, a walk could follow
+// processes that only fork, without end.
 const maxVisitedProcesses = 10_000
 
 // visitThreads visits every thread of root and of its descendants, all threads of one process
@@ -84,7 +84,7 @@ func visitThreadsByTable(root int, visit func(pid int, tid string)) {
 	}
 }
 
-// threadIDs returns the names of the threads of a process; none when it is gone.
+// threadIDs returns the names of the threads of a process, or nil if it is gone.
 func threadIDs(pid int) []string {
 	d, err := os.Open("/proc/" + strconv.Itoa(pid) + "/task")
 	if err != nil {
@@ -148,8 +148,8 @@ func hasEnvironment(pid int, variable string) bool {
 	return bytes.Contains(append([]byte{0}, env...), []byte("\x00"+variable+"\x00"))
 }
 
-// readProc returns the text of a file in /proc/<pid>, "" when it cannot be read. It
-// does not use os.File, which would first register every file with the poller.
+// readProc returns the text of a file in /proc/<pid>, or "" if it cannot be read. It does not
+// use os.File, which would first register every file with the poller.
 func readProc(pid int, name string) string {
 	return readFile("/proc/" + strconv.Itoa(pid) + "/" + name)
 }

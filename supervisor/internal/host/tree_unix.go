@@ -10,26 +10,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A processTree is a worker and everything it started.
+// A processTree identifies a worker and everything it started.
 type processTree struct {
-	root    int    // the stage, or the worker where there is none
-	session int    // of the terminal; the same process as root
+	root    int    // the monitor, or the worker without a monitor
+	session int    // the terminal's session; the same number as root
 	tag     string // the value of TURNSTONE_TAG in the environment of the tree
 }
 
-// tagVariable is the variable that marks the processes of a tree. It finds them when their
-// ancestry is lost.
+// tagVariable is the environment variable that marks the processes of a tree. It finds them
+// when their ancestry is lost.
 const tagVariable = "TURNSTONE_TAG"
 
-// processRow is one row of the system's process table.
+// A processRow holds the facts of the system's process table about one process.
 type processRow struct {
 	pid, parent, group, session int
 	zombie                      bool
 }
 
-// visitTable visits the tree as the process table shows it: all processes in its session or with its
-// tag, and all descendants of these and of root. It visits neither root nor zombies. It serves
-// systems on which no stage adopts orphans.
+// visitTable visits the tree as the process table shows it: all processes in its session or
+// with its tag, and all descendants of these and of root. It visits neither root nor zombies.
+// It is for systems where no monitor adopts orphans.
 func (t processTree) visitTable(visit func(pid, group int)) {
 	table := processTable()
 	in := map[int]bool{t.root: true}
@@ -53,13 +53,12 @@ func (t processTree) visitTable(visit func(pid, group int)) {
 	}
 }
 
-// killRemaining kills the processes that each visits, again and again, until there are none or
-// limit has passed. It returns those of the last visit. pause waits for a change, at
-// most for the given time.
+// killRemaining kills the processes that each visits, repeatedly, until none are left or limit
+// has passed. It returns those of the last visit. pause waits for a change, at most for the
+// given time.
 //
-// Whole groups are killed as well: the kernel signals all members of a group together.
-// Otherwise processes that only fork would stay ahead, each gone by the time its pid is
-// read.
+// Whole groups are killed as well, because the kernel signals all members of a group together.
+// Otherwise processes that only fork would stay ahead, each gone by the time its pid is read.
 func killRemaining(limit time.Duration, each func(visit func(pid, group int)), pause func(time.Duration)) []int {
 	own := unix.Getpgrp()
 	for deadline := time.Now().Add(limit); ; {
@@ -78,12 +77,12 @@ func killRemaining(limit time.Duration, each func(visit func(pid, group int)), p
 	}
 }
 
-// dyingTimeout bounds the wait after a sweep for processes that SIGKILL has reached. They
-// cannot refuse it, but giving back gigabytes takes seconds.
+// dyingTimeout bounds the wait for processes that SIGKILL has reached. They cannot refuse it,
+// but releasing gigabytes takes seconds.
 const dyingTimeout = 3 * time.Second
 
 // awaitProcessEnd waits, for limit at most, until these processes are gone. It returns those
-// that are still there.
+// that still exist.
 func awaitProcessEnd(pids []int, limit time.Duration) []int {
 	for deadline := time.Now().Add(limit); len(pids) > 0; time.Sleep(5 * time.Millisecond) {
 		var left []int

@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unmonitoredProcess is the backend of a worker that this process started itself, as the leader of
-// its session. It serves programs that did not call MonitorMain, and promises less: see
-// Process.HasMonitor.
+// unmonitoredProcess is the backend of a worker that was started without a monitor, as the
+// leader of its session. It serves programs that did not call MonitorMain, with weaker
+// guarantees: see Process.HasMonitor.
 type unmonitoredProcess struct {
 	noSandbox
 	command  *exec.Cmd
@@ -26,7 +26,7 @@ type unmonitoredProcess struct {
 	killed   chan struct{}
 }
 
-func (l *startAttempt) startUnmonitored() (backend, int, error) {
+func (l *workerLaunch) startUnmonitored() (backend, int, error) {
 	c := l.command
 	if c.Dir != "" {
 		if st, err := os.Stat(c.Dir); err != nil {
@@ -56,7 +56,7 @@ func (l *startAttempt) startUnmonitored() (backend, int, error) {
 	}, pid, nil
 }
 
-// unwrapPathError removes the path from err, because a StartError has it already.
+// unwrapPathError removes the path from err, because a StartError already has it.
 func unwrapPathError(err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Err
@@ -88,14 +88,14 @@ func (d *unmonitoredProcess) sendSignal(sig Signal, to Target) error {
 	return err
 }
 
-// signalsSent is nil: signal returns only when the signal was sent.
+// signalsSent is nil: sendSignal returns only once the signal was sent.
 func (d *unmonitoredProcess) signalsSent() <-chan struct{} { return nil }
 
 func (d *unmonitoredProcess) killTree() { d.killOnce.Do(func() { close(d.killed) }) }
 
 func (d *unmonitoredProcess) run(ended func(Exit), _ func(string)) (remains []int) {
 	done := make(chan struct{})
-	go func() { // ends with the worker; run waits for it unless SIGKILL does not end it
+	go func() { // ends with the worker; run waits for it unless even SIGKILL does not end it
 		defer close(done)
 		d.command.Wait()
 	}()
@@ -142,7 +142,7 @@ func (d *unmonitoredProcess) findReaders() []TerminalReader {
 }
 func (d *unmonitoredProcess) canSeeReaders() bool { return canSeeReaders(d.tree.root) }
 
-// Without a stage nothing keeps a tree together that could be limited.
+// Without a monitor, nothing holds a tree together that could be limited.
 func (d *unmonitoredProcess) measureUsage(int64) Usage       { return Usage{} }
 func (d *unmonitoredProcess) applyLimits(Usage, LimitUpdate) {}
 func (d *unmonitoredProcess) killMembers([]int)              {}

@@ -1,57 +1,58 @@
 package host
 
-// A Usage is what a worker and everything it started use at one moment.
+// A Usage records what a worker and everything it started use at one moment.
 type Usage struct {
-	Memory    int64 // bytes that no file has: on the heap, on stacks, in shared memory, swapped out
+	Memory    int64 // bytes not backed by a file: heap, stacks, shared memory, swapped out
 	Tasks     int   // processes with their threads
-	OOMKills  int   // processes that the kernel has ended for a lack of memory, where it counts them
+	OOMKills  int   // processes that the kernel has killed for lack of memory, if it counts them
 	processes []processUsage
 }
 
-// A processUsage is one process of a tree.
+// A processUsage records what one process of a tree uses.
 type processUsage struct {
 	pid, tasks   int
 	name         string
-	data, memory int64 // bytes: what it may write alone, and what it uses
-	mapped       int64 // of that, in files in memory
+	data, memory int64 // bytes: its private writable memory, and what it uses
+	mapped       int64 // bytes of memory that are in files in memory
 }
 
-// LimitUpdate is what a tree may have from now on.
+// A LimitUpdate says what the processes of a tree may use from now on.
 type LimitUpdate struct {
 	RemainingBytes  int64 // bytes that it may still use
 	MaxProcessBytes int64 // bytes that one process may ask for, used or not; 0: memory is not bounded
 
-	// SpareBytes bytes are allowed to each process even where nothing is left, so that a runtime
-	// can say so and take an order to free something.
+	// SpareBytes are allowed to each process even if nothing is left, so that a runtime can report
+	// that and run code that frees something.
 	SpareBytes int64
 
-	// Forks holds without a sandbox, whose kernel counts its processes; with Uncounted also in one.
+	// ForkPolicy applies without a sandbox, because the kernel counts a sandbox's processes. With
+	// ApplyInSandbox it applies in a sandbox, too.
 	ForkPolicy
 	ApplyInSandbox bool
 }
 
-// retainedBytes of what it was allowed before stays allowed to a process when nothing is left: a
-// runtime that gives memory back to show an error can use it for that.
+// retainedBytes is what a process keeps of its earlier allowance when nothing is left. A runtime
+// that frees memory to show an error can use it for that.
 const retainedBytes = 8 << 20
 
 // ForkPolicy says whether a tree may start processes and threads.
 type ForkPolicy int
 
 const (
-	ForksUnchanged ForkPolicy = iota // as it is
-	ForksAllowed                     // as at the beginning
+	ForksUnchanged ForkPolicy = iota // keep the current state
+	ForksAllowed                     // as at the start
 	ForksRefused
 )
 
-// MeasureUsage looks at the tree. Its processes share memory after a fork; from exact bytes on, that
-// is counted once, which takes milliseconds for each gigabyte.
+// MeasureUsage measures the tree. Its processes share memory after a fork. If they use exact bytes
+// or more, shared memory is counted once, which takes milliseconds for each gigabyte.
 func (p *Process) MeasureUsage(exact int64) Usage { return p.backend.measureUsage(exact) }
 
-// ApplyLimits bounds the tree by an allowance, as it was seen.
+// ApplyLimits applies an update to the tree as it was measured.
 func (p *Process) ApplyLimits(u Usage, a LimitUpdate) { p.backend.applyLimits(u, a) }
 
-// EndLargest ends the largest process of the tree but the worker, if it uses this much. It
-// returns its name, or "" if there is none.
+// EndLargest kills the largest process of the tree except the worker, if it uses at least this
+// many bytes. It returns the name of that process, or "".
 func (p *Process) EndLargest(u Usage, bytes int64) string {
 	var largest processUsage
 	for _, one := range u.processes {
@@ -66,8 +67,8 @@ func (p *Process) EndLargest(u Usage, bytes int64) string {
 	return largest.name
 }
 
-// EndNewest ends the newest processes of the tree but the worker, until they have this many
-// tasks less.
+// EndNewest kills the newest processes of the tree except the worker, until there are this many
+// tasks fewer.
 func (p *Process) EndNewest(u Usage, tasks int) {
 	var pids []int
 	for i := len(u.processes) - 1; i >= 0 && tasks > 0; i-- {

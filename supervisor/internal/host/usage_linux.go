@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stackBytes is what a thread reserves and hardly uses.
+// stackBytes is the stack that a thread reserves but hardly uses.
 const stackBytes = 8 << 20
 
-// measureUsage looks at the tree, parents before their children. A file in memory that is open and not
-// mapped counts once: with what is mapped it is the larger of both, since most are.
+// measureUsage measures the tree, parents before their children. A file in memory that is open but not
+// mapped counts once. Since most open files are also mapped, the larger of the two sums counts.
 func (t processTree) measureUsage(exact int64) Usage {
 	var u Usage
 	var several bool
@@ -37,7 +37,7 @@ func (t processTree) measureUsage(exact int64) Usage {
 			if own, ok := readProportionalMemory(one.pid); ok {
 				u.processes[i].memory, u.processes[i].mapped = own.memory, own.mapped
 			} else if _, alive := readProcessUsage(one.pid); !alive {
-				u.processes[i].memory, u.processes[i].mapped = 0, 0 // it has ended meanwhile
+				u.processes[i].memory, u.processes[i].mapped = 0, 0 // the process has ended
 			}
 			u.Memory += u.processes[i].memory
 			mapped += u.processes[i].mapped
@@ -47,8 +47,8 @@ func (t processTree) measureUsage(exact int64) Usage {
 	return u
 }
 
-// memfdBytes are the bytes of the files without a name (memfd_create) that a process has open,
-// without those that were seen in another.
+// memfdBytes returns the bytes of unnamed files (memfd_create) that a process has open, without the
+// files in seen, to which it adds them.
 func memfdBytes(pid int, seen map[uint64]bool) (n int64) {
 	dir, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/fd", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -98,7 +98,7 @@ func readProcessUsage(pid int) (p processUsage, ok bool) {
 	return p, ok
 }
 
-// readProportionalMemory is the memory of a process, with its share of what it has in common with others.
+// readProportionalMemory reads the memory of a process, including its share of what it shares with others.
 func readProportionalMemory(pid int) (p processUsage, ok bool) {
 	for line := range strings.Lines(readProc(pid, "smaps_rollup")) {
 		name, value, _ := strings.Cut(line, ":")
@@ -119,12 +119,12 @@ func parseKilobytes(value string) int64 {
 	return n << 10
 }
 
-// taskCountInterval is how long the tasks of the user are taken for as many as they were.
+// taskCountInterval is how long a count of the user's tasks stays valid.
 const taskCountInterval = time.Second
 
-// applyLimits moves the soft limits of each process. RLIMIT_DATA counts what a process may write
-// alone, so not what it only reserves. Each process may have all that is left; close to the
-// end, those that have grown since the last time share it.
+// applyLimits adjusts the soft limits of each process. RLIMIT_DATA counts private writable memory,
+// and so not what a process only reserves. Each process may use all that is left; when little is
+// left, the processes that have grown since the last time share it.
 func (s *monitorClient) applyLimits(u Usage, a LimitUpdate) {
 	s.limitsMu.Lock()
 	defer s.limitsMu.Unlock()
@@ -142,27 +142,28 @@ func (s *monitorClient) applyLimits(u Usage, a LimitUpdate) {
 	}
 	share = max(share, a.SpareBytes)
 	alone := s.isConfined && hasTaskCountPerNamespace() // then the kernel counts the processes of this sandbox
-	moved := !alone && s.updateTaskLimit(u)
+	limitChanged := !alone && s.updateTaskLimit(u)
 	for _, p := range u.processes {
 		if a.MaxProcessBytes > 0 {
 			setSoftLimit(p.pid, unix.RLIMIT_DATA, func(before uint64) uint64 {
-				kept := min(before, uint64(p.data+retainedBytes))
-				return max(kept, uint64(min(p.data+share, a.MaxProcessBytes+a.SpareBytes+int64(p.tasks)*stackBytes)))
+				retained := min(before, uint64(p.data+retainedBytes))
+				return max(retained, uint64(min(p.data+share, a.MaxProcessBytes+a.SpareBytes+int64(p.tasks)*stackBytes)))
 			})
 		}
 		switch {
 		case alone && !a.ApplyInSandbox:
 		case a.ForkPolicy == ForksRefused:
 			setSoftLimit(p.pid, unix.RLIMIT_NPROC, func(uint64) uint64 { return 1 })
-		case a.ForkPolicy == ForksAllowed || moved:
+		case a.ForkPolicy == ForksAllowed || limitChanged:
 			setSoftLimit(p.pid, unix.RLIMIT_NPROC, func(uint64) uint64 { return s.maxTasks })
 		}
 	}
 	s.lastDataBytes = now
 }
 
-// updateTaskLimit bounds the tasks of this tree with those that the user has beside it, and reports whether that
-// is new: they come and go, and a bomb must meet its bound with as much room as at the start.
+// updateTaskLimit updates the bound for the tasks of this tree together with the user's other tasks. It
+// reports whether the bound is new. The other tasks come and go, and a fork bomb must always have the
+// same distance to the bound as at the start.
 func (s *monitorClient) updateTaskLimit(u Usage) bool {
 	if time.Since(s.tasksCountedAt) < taskCountInterval {
 		return false
@@ -179,7 +180,7 @@ func (s *monitorClient) updateTaskLimit(u Usage) bool {
 func setSoftLimit(pid, resource int, to func(before uint64) uint64) {
 	var ours, now unix.Rlimit
 	if unix.Getrlimit(resource, &ours) != nil || unix.Prlimit(pid, resource, nil, &now) != nil {
-		return // it has ended, or is another user's
+		return // it has ended, or belongs to another user
 	}
 	now.Cur = min(to(now.Cur), ours.Cur, now.Max)
 	_ = unix.Prlimit(pid, resource, &now, nil)
@@ -198,8 +199,8 @@ func (s *monitorClient) measureUsage(exact int64) Usage {
 	return u
 }
 
-// killMembers ends those of these processes that belong to the tree. A handle keeps the number
-// of each from going to another process while that is looked up.
+// killMembers kills those of the given processes that belong to the tree. A handle for each keeps its
+// pid from being reused while the tree is searched.
 func (s *monitorClient) killMembers(pids []int) {
 	handles := make(map[int]int, len(pids))
 	for _, pid := range pids {
