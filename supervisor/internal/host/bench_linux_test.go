@@ -9,8 +9,7 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
 )
 
-// BenchmarkStart is from nothing to "started" (what a caller waits for), and
-// to the end of everything.
+// BenchmarkStart measures a start until its worker exists, which a caller waits for.
 func BenchmarkStart(b *testing.B) {
 	c := &host.Command{Path: findProgram(b, "sleep"), Args: []string{"1000"}, Env: os.Environ()}
 	for b.Loop() {
@@ -67,7 +66,7 @@ func BenchmarkRestore_NothingChanged(b *testing.B) {
 	}
 }
 
-// BenchmarkSignal is from the call until a signal handler's answer is read.
+// BenchmarkSignal measures the time from the call until a signal handler's answer is read.
 func BenchmarkSignal(b *testing.B) {
 	w := startProgram(b, "python3", "-c", "import os, signal\nsignal.signal(signal.SIGINT, lambda *a: os.write(4, b'x'))\nos.write(4, b'r')\nwhile True: signal.pause()")
 	c := w.Channel()
@@ -85,7 +84,7 @@ func BenchmarkSignal(b *testing.B) {
 	}
 }
 
-// TestMonitorMemory holds the monitor to its budget.
+// TestMonitorMemory checks that a monitor stays within its memory budget.
 func TestMonitorMemory(t *testing.T) {
 	t.Parallel()
 	w := startProgram(t, "sleep", "1000")
@@ -95,9 +94,9 @@ func TestMonitorMemory(t *testing.T) {
 	}
 	for line := range strings.Lines(string(status)) {
 		var kB int
-		// Pages of the program's file are shared, and how many are there depends on the file.
+		// Only anonymous pages count: those of the program's file are shared, and their number varies.
 		if n, _ := fmt.Sscanf(line, "RssAnon: %d kB", &kB); n == 1 {
-			t.Logf("the monitor has %d kB of its own", kB)
+			t.Logf("the monitor has %d kB of anonymous memory", kB)
 			if kB > 2<<10 && !raceEnabled {
 				t.Errorf("got %d kB, want 2 MB at most", kB)
 			}

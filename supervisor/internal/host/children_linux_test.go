@@ -28,26 +28,26 @@ func TestChildWatchLimit(t *testing.T) {
 	for i := range all {
 		all[i].hasNoOtherReader(worker.Process.Pid, nil)
 		if !all[i].opened {
-			t.Fatalf("watch %d has no open files after it was asked", i)
+			t.Fatalf("watch %d has no open files after its use", i)
 		}
 	}
-	if n := open(); n > maxOpenWatches { // others of this process may have taken their part
-		t.Errorf("%d have open files, want at most %d", n, maxOpenWatches)
+	if n := open(); n > maxOpenWatches { // other watches of this process may also be open
+		t.Errorf("got %d watches with open files, want at most %d", n, maxOpenWatches)
 	}
 	if all[0].opened {
-		t.Error("the first still has its files open")
+		t.Error("the first watch still has its files open")
 	}
 	if all[0].hasNoOtherReader(worker.Process.Pid, nil); !all[0].opened {
-		t.Error("the first did not open its files again")
+		t.Error("the first watch did not open its files again")
 	}
 	for i := range all {
 		all[i].close()
 	}
 	if n := open(); n > 0 {
-		t.Errorf("%d have open files after their end", n)
+		t.Errorf("got %d watches with open files after they were closed", n)
 	}
 	if all[0].hasNoOtherReader(worker.Process.Pid, nil); all[0].opened {
-		t.Error("one that was closed has opened its files again")
+		t.Error("a closed watch has opened its files again")
 	}
 }
 
@@ -63,7 +63,7 @@ func TestChildKillAfterReap(t *testing.T) {
 	}
 	c.wait()
 	if !c.reaped {
-		t.Error("it is not noted as reaped")
+		t.Error("the child is not marked as reaped")
 	}
-	c.kill() // its number may be another's now
+	c.kill() // its pid may have been reused
 }

@@ -15,15 +15,15 @@ const (
 func TestNoiseFilter(t *testing.T) {
 	t.Run("drops the start-up sequences and writes without text", func(t *testing.T) {
 		for name, c := range map[string]struct{ writes, want []string }{
-			"start-up":                        {[]string{keyAndFocusModes, clearScreen, "a"}, []string{"", "", "a"}},
-			"start-up in one write":           {[]string{keyAndFocusModes + clearScreen, "a"}, []string{"", "a"}},
-			"start-up with text":              {[]string{keyAndFocusModes, clearScreen + "a\x1b[m"}, []string{"", "a\x1b[m"}},
-			"the cursor":                      {[]string{"a", toggleCursor, "b"}, []string{"a", "", "b"}},
-			"the end":                         {[]string{"a", "\x1b[?9001l\x1b[?1004l"}, []string{"a", ""}},
-			"with text":                       {[]string{"a", keyAndFocusModes + "b", toggleCursor + "c"}, []string{"a", keyAndFocusModes + "b", toggleCursor + "c"}},
-			"a screen that a program empties": {[]string{"a", "\x1b[2J\x1b[H"}, []string{"a", "\x1b[2J\x1b[H"}},
-			"half of a sequence":              {[]string{"\x1b[?9001h\x1b[?100"}, []string{"\x1b[?100"}},
-			"nothing":                         {[]string{""}, []string{""}},
+			"start-up":                       {[]string{keyAndFocusModes, clearScreen, "a"}, []string{"", "", "a"}},
+			"start-up in one write":          {[]string{keyAndFocusModes + clearScreen, "a"}, []string{"", "a"}},
+			"start-up with text":             {[]string{keyAndFocusModes, clearScreen + "a\x1b[m"}, []string{"", "a\x1b[m"}},
+			"the cursor":                     {[]string{"a", toggleCursor, "b"}, []string{"a", "", "b"}},
+			"the end":                        {[]string{"a", "\x1b[?9001l\x1b[?1004l"}, []string{"a", ""}},
+			"with text":                      {[]string{"a", keyAndFocusModes + "b", toggleCursor + "c"}, []string{"a", keyAndFocusModes + "b", toggleCursor + "c"}},
+			"a screen that a program clears": {[]string{"a", "\x1b[2J\x1b[H"}, []string{"a", "\x1b[2J\x1b[H"}},
+			"half of a sequence":             {[]string{"\x1b[?9001h\x1b[?100"}, []string{"\x1b[?100"}},
+			"nothing":                        {[]string{""}, []string{""}},
 		} {
 			t.Run(name, func(t *testing.T) {
 				var q noiseFilter
@@ -53,18 +53,18 @@ func TestNoiseFilter(t *testing.T) {
 }
 
 func TestConsoleSize(t *testing.T) {
-	told := []string{"COLUMNS=120", "LINES=40", "TQDM_NCOLS=120"}
+	sizeEnv := []string{"COLUMNS=120", "LINES=40", "TQDM_NCOLS=120"}
 	for name, c := range map[string]struct {
 		command Command
 		size    Size
-		told    []string
+		sizeEnv []string
 	}{
-		"an agent's": {Command{}, Size{40, 1000}, told},
-		"a person's": {Command{Interactive: true}, Size{40, 120}, nil},
+		"an agent's": {Command{}, Size{40, 1000}, sizeEnv},
+		"a user's":   {Command{Interactive: true}, Size{40, 120}, nil},
 		"a size":     {Command{Size: Size{30, 90}}, Size{30, 90}, nil},
 	} {
-		if size, told := consoleSize(&c.command); size != c.size || !slices.Equal(told, c.told) {
-			t.Errorf("%s: got %v and %q, want %v and %q", name, size, told, c.size, c.told)
+		if size, sizeEnv := consoleSize(&c.command); size != c.size || !slices.Equal(sizeEnv, c.sizeEnv) {
+			t.Errorf("%s: got %v and %q, want %v and %q", name, size, sizeEnv, c.size, c.sizeEnv)
 		}
 	}
 }
@@ -89,12 +89,12 @@ func TestMarkerFilter(t *testing.T) {
 			}
 			got.Write(m.pending)
 			if got.String() != want || m.lastMarker != 3 {
-				t.Fatalf("writes of %d bytes: got %q and mark %d, want %q and 3", size, got.String(), m.lastMarker, want)
+				t.Fatalf("writes of %d bytes: got %q and marker %d, want %q and 3", size, got.String(), m.lastMarker, want)
 			}
 		}
 	})
 
-	t.Run("keeps a title that only begins like a marker", func(t *testing.T) {
+	t.Run("keeps a title that only starts like a marker", func(t *testing.T) {
 		m := newMarkerFilter("5eed")
 		long := "\x1b]0;turnstone 5eed " + strings.Repeat("x", 100)
 		if got := string(m.stripMarkers([]byte(long))); got != long {

@@ -15,8 +15,8 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
 )
 
-// descendantsScript is a worker that starts every kind of relative which is known
-// to outlive its parents, prints their pids in a line, and waits.
+// descendantsScript is a worker that starts every kind of descendant that is known to outlive its
+// parents, prints their pids in a line, and waits.
 const descendantsScript = `
 import os, signal, sys, time
 r, w = os.pipe()
@@ -76,16 +76,16 @@ func parseDescendants(t testing.TB, line string) map[string]int {
 		pids[name] = n
 	}
 	if len(pids) < 9 {
-		t.Fatalf("got %q, want every relative", line)
+		t.Fatalf("got %q, want every kind of descendant", line)
 	}
 	return pids
 }
 
-// treeEndTimeout is how soon a whole tree must have ended. It takes a tenth of a second,
-// but a busy machine may let every process of it wait for its turn.
+// treeEndTimeout is how soon a whole tree must have ended. It normally takes a tenth of a second, but
+// on a busy machine every process of the tree may have to wait for the CPU.
 const treeEndTimeout = testTimeout
 
-// wantAllEnded checks that the whole family ends, and how soon.
+// wantAllEnded checks that all descendants end, and how soon.
 func wantAllEnded(t testing.TB, since time.Time, pids map[string]int) {
 	t.Helper()
 	for name, pid := range pids {
@@ -116,7 +116,7 @@ func TestTreeEnd(t *testing.T) {
 				syscall.Kill(parentPID(t, w.PID()), syscall.SIGKILL)
 			},
 			"the monitor is stopped, then kill": func(t *testing.T, w testWorker) {
-				// Kill gives a stopped monitor some time.
+				// Kill gives a stopped monitor some time before it kills it.
 				monitor := parentPID(t, w.PID())
 				syscall.Kill(monitor, syscall.SIGSTOP)
 				// Until all its threads stand still it may yet obey the kill.
@@ -130,16 +130,16 @@ func TestTreeEnd(t *testing.T) {
 				pids["worker"] = w.PID()
 				since := time.Now()
 				if strings.Contains(name, "the monitor") {
-					// Without a monitor only session, ancestry and environment tell.
-					// This one has none of them any more, and is not found.
+					// Without a monitor, a process is found only by session, ancestry or environment.
+					// This one has lost all three.
 					syscall.Kill(pids["bare"], syscall.SIGKILL)
 				}
 				end(t, w)
 				waitClosed(t, "exit", w.Exited())
-				waitClosed(t, "end of everything", w.Done())
+				waitClosed(t, "end of the tree", w.Done())
 				wantAllEnded(t, since, pids)
 				if r := w.Survivors(); len(r) > 0 {
-					t.Errorf("got %v, want nothing left", r)
+					t.Errorf("got survivors %v, want none", r)
 				}
 				wantLost := strings.Contains(name, "the monitor")
 				if e := w.Exit(); e.MonitorKilled != wantLost || e.Signal == "" {
@@ -201,7 +201,7 @@ func TestTreeEnd(t *testing.T) {
 	})
 }
 
-// isStopped tells whether a signal has stopped every thread of a process.
+// isStopped reports whether a signal has stopped every thread of a process.
 func isStopped(t *testing.T, pid int) bool {
 	t.Helper()
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid))
@@ -216,7 +216,7 @@ func isStopped(t *testing.T, pid int) bool {
 	return true
 }
 
-// readStat reads what Linux says of a process or thread, from its state on:
+// readStat reads the kernel's status of a process or thread, from the state field on:
 // https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
 func readStat(t *testing.T, dir string) []string {
 	t.Helper()
@@ -238,9 +238,8 @@ func parentPID(t *testing.T, pid int) int {
 }
 
 func TestTreeEndForkBomb(t *testing.T) {
-	// Lines of processes that fork and end as fast as they can: each pid is
-	// stale as soon as it is read. They end by themselves after two minutes, so that a
-	// failure of this test does not outlive it.
+	// Chains of processes that fork and exit as fast as they can: each pid is stale as soon as it is
+	// read. They exit after two minutes even if this test fails.
 	w := startPython(t, `
 import os, time
 limit = time.monotonic() + 120
@@ -255,14 +254,14 @@ os.read(0, 1)`)
 	w.waitLine(t, "ready")
 	since := time.Now()
 	w.Kill()
-	waitClosed(t, "end of everything", w.Done())
+	waitClosed(t, "end of the tree", w.Done())
 	took := time.Since(since)
 	t.Logf("ended within %s", took)
 	if took > treeEndTimeout {
 		t.Errorf("got the end after %s, want it within %s", took, treeEndTimeout)
 	}
 	if r := w.Survivors(); len(r) > 0 {
-		t.Errorf("got %v, want nothing left", r)
+		t.Errorf("got survivors %v, want none", r)
 	}
 }
 
@@ -275,10 +274,10 @@ func TestExitedWithOpenTerminal(t *testing.T) {
 	if got := w.Exit().String(); got != "exit status 7" {
 		t.Errorf("got %q, want exit status 7", got)
 	}
-	waitClosed(t, "end of everything", w.Done())
+	waitClosed(t, "end of the tree", w.Done())
 	w.waitAll(t)
 	if took := time.Since(since); took > treeEndTimeout {
-		t.Errorf("got end of file %s after the exit, want it within %s", took, treeEndTimeout)
+		t.Errorf("got end of file %s after the exit, want at most %s", took, treeEndTimeout)
 	}
 }
 
@@ -313,8 +312,7 @@ func TestBackgroundRead(t *testing.T) {
 
 	t.Run("a worker in the background gets the terminal", func(t *testing.T) {
 		t.Parallel()
-		// As in a start in which the worker is faster than the monitor: it is
-		// stopped by SIGTTIN.
+		// As in a start in which the worker is faster than the monitor: SIGTTIN stops it.
 		w := startPython(t, `
 import os, signal, time
 r, wr = os.pipe()

@@ -14,7 +14,7 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
 )
 
-// waitDescendants is what the role "family" prints, by name.
+// waitDescendants returns the pids that the role "family" prints, by name.
 func waitDescendants(t *testing.T, o *workerOutput) map[string]int {
 	t.Helper()
 	o.waitLine(t, "complete")
@@ -29,7 +29,7 @@ func waitDescendants(t *testing.T, o *workerOutput) map[string]int {
 	}
 	for _, name := range []string{"child", "detached", "group", "console", "orphan"} {
 		if found[name] == 0 {
-			t.Fatalf("got %q, want a relative %q", text, name)
+			t.Fatalf("got %q, want a descendant %q", text, name)
 		}
 	}
 	if pid := found["breakaway"]; pid != 0 && !isWine() {
@@ -38,7 +38,7 @@ func waitDescendants(t *testing.T, o *workerOutput) map[string]int {
 	return found
 }
 
-// processWatch waits for the end of processes, each of which must have been there.
+// A processWatch waits for the end of processes, each of which must have existed.
 type processWatch struct {
 	names   []string
 	handles []windows.Handle
@@ -61,7 +61,7 @@ func (g *processWatch) waitEnded(t *testing.T, limit uint32) {
 	t.Helper()
 	for i, h := range g.handles {
 		if got, err := windows.WaitForSingleObject(h, limit); err != nil || got != windows.WAIT_OBJECT_0 {
-			t.Errorf("%s is still there: %v", g.names[i], err)
+			t.Errorf("%s still exists: %v", g.names[i], err)
 		}
 		windows.CloseHandle(h)
 	}
@@ -79,7 +79,7 @@ func TestTreeEnd_Windows(t *testing.T) {
 		}
 		g.waitEnded(t, 0) // already
 		if got := p.Exit(); got.Signal != "SIGKILL" || got.MonitorKilled {
-			t.Errorf("got %+v, want one that we ended", got)
+			t.Errorf("got %+v, want the exit of a killed worker", got)
 		}
 	})
 
@@ -102,7 +102,7 @@ func TestTreeEnd_Windows(t *testing.T) {
 		waitClosed(t, "end of the family", w.Done())
 		g.waitEnded(t, 0)
 		if got := w.Exit(); !got.MonitorKilled {
-			t.Errorf("got %+v, want one that is lost", got)
+			t.Errorf("got %+v, want MonitorKilled", got)
 		}
 	})
 
@@ -115,7 +115,7 @@ func TestTreeEnd_Windows(t *testing.T) {
 	})
 
 	t.Run("a supervisor terminated during a start leaves nothing behind", func(t *testing.T) {
-		name := fmt.Sprintf("dying-%d.exe", os.Getpid()) // another run of this test may be there
+		name := fmt.Sprintf("dying-%d.exe", os.Getpid()) // this test may run more than once at a time
 		program := copyTestBinary(t, name)
 		seen := exec.Command(program)
 		seen.Env = append(os.Environ(), roleEnv+"=forever")
@@ -126,20 +126,21 @@ func TestTreeEnd_Windows(t *testing.T) {
 		seen.Process.Kill()
 		seen.Wait()
 		if got != 1 {
-			t.Fatalf("got %d processes, want to see the one that there is", got)
+			t.Fatalf("got %d processes, want 1", got)
 		}
 		for n := range host.CountStartSteps(newRoleCommand("forever")) {
 			cmd := exec.Command(program, fmt.Sprint(n))
 			cmd.Env = append(os.Environ(), roleEnv+"=dying")
 			if out, err := cmd.CombinedOutput(); len(out) > 0 || cmd.ProcessState.ExitCode() != 1 {
-				t.Fatalf("step %d: got %q, %v, want a death without a word", n, out, err)
+				t.Fatalf("step %d: got %q, %v, want an end without output", n, out, err)
 			}
-			waitFor(t, fmt.Sprintf("end of what step %d had started", n), func() bool { return countProcesses(t, name) == 0 })
+			waitFor(t, fmt.Sprintf("end of the processes of step %d", n), func() bool { return countProcesses(t, name) == 0 })
 		}
 	})
 }
 
-// A supervisor that ends gives back its only handle of the job, however it ends.
+// runSupervisorEnd ends a supervisor with a worker and checks that the tree ends. The system closes the
+// only handle of the job, no matter how the supervisor ends.
 func runSupervisorEnd(t *testing.T, end func(cmd *exec.Cmd, stdin interface{ Close() error }) error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -168,7 +169,7 @@ func runSupervisorEnd(t *testing.T, end func(cmd *exec.Cmd, stdin interface{ Clo
 	g.waitEnded(t, uint32(testTimeout.Milliseconds()))
 }
 
-// countProcesses is how many of that name there are.
+// countProcesses returns how many processes of that name exist.
 func countProcesses(t *testing.T, name string) (count int) {
 	t.Helper()
 	list, err := windows.CreateToolhelp32Snapshot(windows.TH32CS_SNAPPROCESS, 0)

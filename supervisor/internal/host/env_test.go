@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A command that is built with -cover counts what its monitors run, and nothing else of
-// the worker's environment reaches a monitor.
+// A command built with -cover also measures its monitors. Nothing else of the worker's environment
+// reaches a monitor.
 func TestMonitorEnv(t *testing.T) {
 	plain := monitorEnv([]string{"HOME=/root", "GODEBUG=x=1"})
 	covered := monitorEnv([]string{"HOME=/root", "GOCOVERDIR=/tmp/c", "GODEBUG=x=1"})
@@ -14,6 +14,6 @@ func TestMonitorEnv(t *testing.T) {
 		t.Errorf("got %q, want %q", covered, want)
 	}
 	if slices.ContainsFunc(plain, func(kv string) bool { return kv == "HOME=/root" || kv == "GODEBUG=x=1" }) {
-		t.Errorf("the worker's variables are among %q", plain)
+		t.Errorf("got %q, want none of the worker's variables", plain)
 	}
 }

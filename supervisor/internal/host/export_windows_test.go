@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// MonitorPID is the process id of a worker's monitor.
+// MonitorPID returns the process id of a worker's monitor.
 func MonitorPID(p *Process) int { return p.backend.(*monitorClient).monitorPID }
 
-// CountHandles is how many handles this process has, of the first 2048 that it can
-// have. GetProcessHandleCount says 0 under Wine.
+// CountHandles returns how many handles this process has, among the first 2048 possible ones.
+// GetProcessHandleCount returns 0 under Wine.
 func CountHandles() (count int) {
 	information := kernel32.NewProc("GetHandleInformation")
 	for h := uintptr(4); h <= 4*2048; h += 4 {
@@ -27,10 +27,10 @@ func CountHandles() (count int) {
 	return count
 }
 
-// CountStartSteps is how many steps a start has.
+// CountStartSteps returns how many steps a start has.
 func CountStartSteps(c *Command) int { return len(newMonitorClient().startSteps(c)) }
 
-// ErrInjected is what a step of StartWithFailure fails of.
+// ErrInjected is the error of the step that fails in StartWithFailure.
 var ErrInjected = errors.New("injected")
 
 // StartWithFailure runs a start whose step n fails after its work. It returns the name of that
@@ -41,7 +41,7 @@ func StartWithFailure(c *Command, n int) (name string, monitor int, err error) {
 	return steps[n].name, s.monitorPID, err
 }
 
-// StartAndDie goes through a start up to step n, and ends this process then.
+// StartAndDie runs a start up to step n, and then ends this process.
 func StartAndDie(c *Command, n int) error {
 	s, steps := stepsWithInjection(c, n, func() error {
 		return windows.TerminateProcess(windows.CurrentProcess(), terminatedCode)
@@ -49,7 +49,7 @@ func StartAndDie(c *Command, n int) error {
 	return s.runSteps(steps)
 }
 
-// stepsWithInjection is the steps of a start, with something behind step n.
+// stepsWithInjection returns the steps of a start, with a call of then after step n.
 func stepsWithInjection(c *Command, n int, then func() error) (*monitorClient, []startStep) {
 	s := newMonitorClient()
 	steps := s.startSteps(c)
@@ -93,7 +93,7 @@ func StartWithHungMonitor(step, path string) (err error) {
 	return s.startWorker(&Command{}, time.Now().Add(50*time.Millisecond))
 }
 
-// JobLimits is what the system says of the limits of a worker's job.
+// JobLimits returns the limits of a worker's job as the system reports them.
 func JobLimits(p *Process) (l windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION) {
 	p.backend.(*monitorClient).job.queryInfo(windows.JobObjectExtendedLimitInformation, unsafe.Pointer(&l), unsafe.Sizeof(l))
 	return l
@@ -102,7 +102,7 @@ func JobLimits(p *Process) (l windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION) {
 // NewJobLimits returns the limits for a job.
 func NewJobLimits(l Limits) windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION { return jobLimits(l) }
 
-// PipeHandle is the supervisor's end of a pipe of a worker's monitor.
+// PipeHandle returns the supervisor's end of the command pipe to a worker's monitor.
 func PipeHandle(p *Process) windows.Handle { return p.backend.(*monitorClient).commands.handle }
 
 // ReadConsole reads what a pseudo console writes to a pipe.

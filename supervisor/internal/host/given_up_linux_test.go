@@ -17,6 +17,6 @@ func TestStartCanceled(t *testing.T) {
 		p.Close()
 	}
 	if !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v, want that it was given up", err)
+		t.Errorf("got %v, want context.Canceled", err)
 	}
 }

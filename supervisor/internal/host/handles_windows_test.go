@@ -15,18 +15,17 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
 )
 
-// wantNoLeaks repeats a cycle and wants as many handles and goroutines behind it
-// as before.
+// wantNoLeaks repeats a cycle and wants as many handles and goroutines after it as before.
 func wantNoLeaks(t *testing.T, cycle func(t *testing.T)) {
 	t.Helper()
-	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // it closes files that were forgotten
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection would close leaked files
 	count := func() (handles, goroutines int) {
 		return host.CountHandles(), runtime.NumGoroutine()
 	}
-	// A thread of the runtime, which has handles, too, may come at any time and
-	// stays: only what grows with every batch is lost.
+	// A thread of the runtime, which also has handles, may be created at any time and stays. Only
+	// what grows with every batch has leaked.
 	const cycles, batches = 8, 4
-	const lost = cycles * 3 / 4 // most cycles; some handles may close meanwhile by chance
+	const lost = cycles * 3 / 4 // most cycles; some handles may happen to close in between
 	for range 2 {
 		cycle(t)
 	}
@@ -77,22 +76,22 @@ func TestHandleLeaks(t *testing.T) {
 			}
 			end(t, w)
 		}},
-		{"one that ends by itself", func(t *testing.T) {
+		{"a worker that exits", func(t *testing.T) {
 			w := start(t, "exit", "0")
 			waitClosed(t, "end of its tree", w.Done())
 			end(t, w)
 		}},
-		{"one that never came to the channel", func(t *testing.T) {
+		{"a worker that never opens the channel", func(t *testing.T) {
 			end(t, start(t, "forever"))
 		}},
-		{"one whose channel is closed first", func(t *testing.T) {
+		{"a worker whose channel is closed first", func(t *testing.T) {
 			w := start(t, "forever")
 			if err := w.Channel().Close(); err != nil {
 				t.Error(err)
 			}
 			end(t, w)
 		}},
-		{"one that is killed and closed by several, and used meanwhile", func(t *testing.T) {
+		{"a worker that is killed, closed and used concurrently", func(t *testing.T) {
 			w := start(t, "forever")
 			var all sync.WaitGroup
 			for range 3 {
@@ -123,19 +122,19 @@ func TestStartFailure_Windows(t *testing.T) {
 				step, monitor, err := host.StartWithFailure(newRoleCommand("forever"), n)
 				e, ok := errors.AsType[*host.StartError](err)
 				if !ok || e.Step != step || !errors.Is(err, host.ErrInjected) {
-					t.Errorf("got %v, want that step %q fails as injected", err, step)
+					t.Errorf("got %v, want the injected error of step %q", err, step)
 				}
 				if monitor == 0 {
 					return
 				}
 				h, err := windows.OpenProcess(windows.SYNCHRONIZE, false, uint32(monitor))
 				if err != nil {
-					return // it is forgotten already
+					return // the process has ended
 				}
 				defer windows.CloseHandle(h)
-				// In its job it has ended; before that, it ends with its console.
+				// In its job, the monitor has ended; outside of it, it ends with its console.
 				if got, err := windows.WaitForSingleObject(h, uint32(testTimeout.Milliseconds())); got != windows.WAIT_OBJECT_0 {
-					t.Errorf("the monitor %d is still there: %v", monitor, err)
+					t.Errorf("monitor %d still exists: %v", monitor, err)
 				}
 			})
 		})
@@ -160,7 +159,7 @@ func TestChannelClosedBeforeEnd(t *testing.T) {
 	waitClosed(t, "end of its tree", w.Done())
 	for _, e := range events {
 		if got, _ := windows.WaitForSingleObject(e, 0); got == windows.WAIT_OBJECT_0 {
-			t.Error("an event of somebody else was set")
+			t.Error("an unrelated event was set")
 		}
 	}
 }
@@ -173,7 +172,7 @@ func TestTerminalEnd_Windows(t *testing.T) {
 			t.Errorf("resize: got %v, want ErrEnded", err)
 		}
 		if err := w.Terminal().WriteInput([]byte("x"), false); !errors.Is(err, os.ErrClosed) {
-			t.Errorf("feed: got %v, want that it is closed", err)
+			t.Errorf("write input: got %v, want os.ErrClosed", err)
 		}
 		if _, err := w.Terminal().TryRead(make([]byte, 1)); err != nil && err != io.EOF {
 			t.Errorf("read: got %v", err)
@@ -203,7 +202,7 @@ func TestTerminalEnd_Windows(t *testing.T) {
 			}
 		}
 		if got != "x" {
-			t.Errorf("got %q, want what came behind it", got)
+			t.Errorf("got %q, want the text after the empty write", got)
 		}
 	})
 }

@@ -25,7 +25,7 @@ func TestWorker(t *testing.T) {
 
 	t.Run("inherits only the terminal and the channel", func(t *testing.T) {
 		t.Parallel()
-		// A descriptor that somebody forgot to mark close-on-exec.
+		// A descriptor that is not marked close-on-exec by mistake.
 		r, wr, err := os.Pipe()
 		if err != nil {
 			t.Fatal(err)
@@ -61,7 +61,7 @@ func TestWorker(t *testing.T) {
 		t.Parallel()
 		env := []string{"A=1", "GOGC=77", "GODEBUG=x=1", "BYTES=\xff\xfe\x01", "EMPTY=", "REPL_IPC=9,9,stale", "TURNSTONE_TAG=stale"}
 		w := startCommand(t, &host.Command{Path: findProgram(t, "cat"), Env: env})
-		waitReader(t, w) // in its exec a process has no environment
+		waitReader(t, w) // a process has no environment during its exec
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", w.PID()))
 		if err != nil {
 			t.Fatal(err)
@@ -100,8 +100,8 @@ func TestWorker(t *testing.T) {
 
 	t.Run("starts without ignored or blocked signals", func(t *testing.T) {
 		t.Parallel()
-		// A shell's background job or nohup ignores signals, a careless parent
-		// blocks them; both outlive exec.
+		// A shell's background job or nohup ignores signals, and a careless parent blocks them; both
+		// survive exec.
 		cmd := exec.Command(findProgram(t, "python3"), "-c", `
 import os, signal, sys
 for s in signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM, signal.SIGPIPE, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU, signal.SIGCHLD, signal.SIGUSR1, signal.SIGWINCH, signal.SIGRTMAX:
@@ -124,11 +124,11 @@ os.execv(sys.argv[1], sys.argv[1:])`, testBinary(t), findProgram(t, "cat"), "/pr
 				return
 			}
 		}
-		t.Error("got no end of the signals in /proc/self/status")
+		t.Error("got no complete list of signals from /proc/self/status")
 	})
 }
 
-// supervisorProcess is another process of this test binary that holds a worker.
+// A supervisorProcess is another process of this test binary that supervises a worker.
 type supervisorProcess struct {
 	*exec.Cmd
 	in         io.WriteCloser
@@ -146,7 +146,7 @@ func runSupervisor(t *testing.T, cmd *exec.Cmd, role string) *supervisorProcess 
 	if s.in, err = cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}
-	// Not StdoutPipe: the test reads while and after it waits.
+	// StdoutPipe cannot be used, because the test reads during and after Wait.
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -201,11 +201,11 @@ func TestStartUnmonitored(t *testing.T) {
 	s := runSupervisor(t, exec.Command(testBinary(t), findProgram(t, "bash"), "-c", "echo $PPID; read x; echo got $x; ls /proc/self/fd | wc -w"), "direct")
 	line, _ := s.out.ReadString('\n')
 	if got := strings.TrimSpace(line); got != strconv.Itoa(s.Process.Pid) || s.hasMonitor {
-		t.Errorf("got parent %s, staged %t, want %d itself", got, s.hasMonitor, s.Process.Pid)
+		t.Errorf("got parent %s, has monitor %t, want %d itself", got, s.hasMonitor, s.Process.Pid)
 	}
 }
 
-// countResources is what a process holds.
+// countResources returns the number of descriptors and goroutines of this process, and its children.
 func countResources(t testing.TB) (descriptors, goroutines int, children string) {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")
@@ -230,7 +230,7 @@ func TestProcessLeaks(t *testing.T) {
 			}
 		}
 	}
-	cycle(&host.Command{Path: script}) // everything that is made only once exists now
+	cycle(&host.Command{Path: script}) // creates everything that is created only once
 	fds, goroutines, children := countResources(t)
 	for range 100 {
 		cycle(&host.Command{Path: script, Args: []string{"-c", "sleep 1000 & sleep 1000"}})
@@ -239,7 +239,7 @@ func TestProcessLeaks(t *testing.T) {
 		cycle(&host.Command{Path: "/no/such/program"})
 		cycle(&host.Command{Path: script, Dir: "/no/such/directory"})
 	}
-	waitFor(t, "return to what there was", func() bool {
+	waitFor(t, "return to the resources of the start", func() bool {
 		f, g, c := countResources(t)
 		return f <= fds && g <= goroutines && c == children
 	})

@@ -8,13 +8,13 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
 )
 
-// startInteractive starts a script at a person's terminal.
+// startInteractive starts a script at an interactive terminal.
 func startInteractive(t *testing.T, script string) testWorker {
 	t.Helper()
 	return startCommand(t, &host.Command{Path: findProgram(t, "python3"), Args: []string{"-c", script}, Env: os.Environ(), Interactive: true})
 }
 
-// waitRawMode waits until a program has taken the keys, or has given them back.
+// waitRawMode waits until a program reads single keys, or no longer does.
 func waitRawMode(t *testing.T, w testWorker, want bool) {
 	t.Helper()
 	waitFor(t, fmt.Sprintf("screen %t", want), func() bool { return w.Terminal().IsRawMode() == want })
@@ -48,7 +48,7 @@ os.read(0, 2)`)
 		}
 		w.waitLine(t, "secret")
 		if w.Terminal().IsRawMode() {
-			t.Error("a line that is not shown is no screen")
+			t.Error("got raw mode for a line that is not echoed")
 		}
 	})
 
@@ -63,13 +63,13 @@ os.read(0, 2)`)
 	})
 }
 
-// A person's terminal ends its lines as any terminal does, since programs that draw rely on it.
+// An interactive terminal ends its lines as any terminal does, since programs that draw rely on it.
 func TestInteractiveNewlines(t *testing.T) {
 	t.Parallel()
-	for person, want := range map[bool]string{true: "a\r\nb\r\n", false: "a\nb\n"} {
-		w := startCommand(t, &host.Command{Path: findProgram(t, "bash"), Args: []string{"-c", "echo a; echo b"}, Interactive: person})
+	for interactive, want := range map[bool]string{true: "a\r\nb\r\n", false: "a\nb\n"} {
+		w := startCommand(t, &host.Command{Path: findProgram(t, "bash"), Args: []string{"-c", "echo a; echo b"}, Interactive: interactive})
 		if got := w.waitAll(t); got != want {
-			t.Errorf("person %t: got %q, want %q", person, got, want)
+			t.Errorf("interactive %t: got %q, want %q", interactive, got, want)
 		}
 	}
 }
@@ -78,10 +78,10 @@ func TestTypeKeys(t *testing.T) {
 	t.Parallel()
 	const typed = "a\r\x03\x1c\x1a\x00\xffq"
 	for name, test := range map[string]struct{ change, want string }{
-		"raw":                     {"tty.setraw(0)", `b'a\r\x03\x1c\x1a\x00\xffq'`},
-		"each key":                {"m = termios.tcgetattr(0); m[3] &= ~termios.ICANON; termios.tcsetattr(0, 0, m)", `b'a\n\x1a\x00\xffq' [2, 3]`},
-		"a signal key of its own": {"m = termios.tcgetattr(0); m[3] &= ~termios.ICANON; m[6][termios.VINTR] = b'\\x1a'; termios.tcsetattr(0, 0, m)", `b'a\n\x03\x00\xffq' [2, 3]`},
-		"the kernel's own work":   {"m = termios.tcgetattr(0); m[3] &= ~(termios.ICANON | 0o200000 | termios.ECHO); m[3] |= termios.NOFLSH; termios.tcsetattr(0, 0, m)", `b'a\n\x1a\x00\xffq' [2, 3]`},
+		"raw":                      {"tty.setraw(0)", `b'a\r\x03\x1c\x1a\x00\xffq'`},
+		"each key":                 {"m = termios.tcgetattr(0); m[3] &= ~termios.ICANON; termios.tcsetattr(0, 0, m)", `b'a\n\x1a\x00\xffq' [2, 3]`},
+		"a signal key of its own":  {"m = termios.tcgetattr(0); m[3] &= ~termios.ICANON; m[6][termios.VINTR] = b'\\x1a'; termios.tcsetattr(0, 0, m)", `b'a\n\x03\x00\xffq' [2, 3]`},
+		"the kernel does the work": {"m = termios.tcgetattr(0); m[3] &= ~(termios.ICANON | 0o200000 | termios.ECHO); m[3] |= termios.NOFLSH; termios.tcsetattr(0, 0, m)", `b'a\n\x1a\x00\xffq' [2, 3]`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

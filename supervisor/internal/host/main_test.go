@@ -16,12 +16,12 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
 )
 
-// roleEnv names what a re-executed test binary plays instead of the tests.
+// roleEnv names the role that a re-executed test binary runs instead of the tests.
 const roleEnv = "HOST_TEST_ROLE"
 
 func TestMain(m *testing.M) {
 	role := os.Getenv(roleEnv)
-	os.Unsetenv(roleEnv) // a grandchild must not play the same part
+	os.Unsetenv(roleEnv) // a grandchild must not run the same role
 	if role != "direct" {
 		host.MonitorMain()
 	}
@@ -37,9 +37,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// runSupervisorRole starts the worker given by its arguments, prints its pid, its
-// output and its exit, then obeys standard input: "close" closes the process,
-// end of file ends this one without.
+// runSupervisorRole starts the worker given by its arguments, and prints its pid, its output and its
+// exit. A line on standard input closes the worker; end of file ends this process without closing it.
 func runSupervisorRole() {
 	if os.Args[1] == "delete-me" {
 		os.Remove(os.Args[2])
@@ -52,15 +51,15 @@ func runSupervisorRole() {
 	}
 	fmt.Println(p.PID(), p.HasMonitor())
 	go io.Copy(os.Stdout, terminalReader{p})
-	told := make(chan struct{})
+	exitPrinted := make(chan struct{})
 	go func() {
-		defer close(told)
+		defer close(exitPrinted)
 		<-p.Exited()
 		fmt.Println("ended:", p.Exit())
 	}()
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 		err := p.Close()
-		<-told
+		<-exitPrinted
 		fmt.Println("closed:", err, p.Survivors())
 	}
 	syscall.Exit(0) // like a crash: nothing is flushed or waited for
@@ -86,7 +85,7 @@ func findProgram(t testing.TB, name string) string {
 	if name != "python3" {
 		return path
 	}
-	// What PATH finds may be a shell script that starts the interpreter.
+	// The python3 in PATH may be a shell script that starts the interpreter.
 	real, err := exec.Command(path, "-c", "import sys; print(sys.executable)").Output()
 	if err != nil {
 		t.Skipf("%s does not run: %v", path, err)
@@ -94,5 +93,5 @@ func findProgram(t testing.TB, name string) string {
 	return strings.TrimSpace(string(real))
 }
 
-// plainText is text as a worker wrote it.
+// plainText returns text as a worker wrote it.
 func plainText(s string) string { return s }

@@ -19,11 +19,11 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
 )
 
-// roleEnv names what a re-executed test binary plays instead of the tests: a
-// worker of one of roles, or a supervisor of one.
+// roleEnv names the role that a re-executed test binary runs instead of the tests: a worker of one of
+// roles, or a supervisor of one.
 const roleEnv = "HOST_TEST_ROLE"
 
-// Names by which this program misbehaves as a monitor.
+// Names of this program under which it misbehaves as a monitor.
 const (
 	earlyExitProgram = "ends-early.exe"
 	hangingProgram   = "hangs.exe"
@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	}
 	host.MonitorMain()
 	role := os.Getenv(roleEnv)
-	os.Unsetenv(roleEnv) // a grandchild must not play the same part
+	os.Unsetenv(roleEnv) // a grandchild must not run the same role
 	if role == "" {
 		os.Exit(m.Run())
 	}
@@ -196,7 +196,7 @@ func writeAnswer([]string) {
 	blockForever()
 }
 
-// printInterrupts says which interrupts come by its event, and which through the console.
+// printInterrupts prints which interrupts arrive by its event, and which through the console.
 func printInterrupts([]string) {
 	caught := make(chan os.Signal, 10)
 	signal.Notify(caught, os.Interrupt)
@@ -231,8 +231,8 @@ func startRoleProcess(flags uint32, role string, args ...string) (*exec.Cmd, err
 	return cmd, cmd.Start()
 }
 
-// startDescendants starts every kind of relative that is known to outlive its parents, at
-// once, prints their pids, and stays.
+// startDescendants starts every kind of descendant that is known to outlive its parents, prints
+// their pids, and blocks.
 func startDescendants([]string) {
 	const breakaway = windows.CREATE_BREAKAWAY_FROM_JOB
 	for name, flags := range map[string]uint32{
@@ -258,7 +258,7 @@ func startDescendants([]string) {
 	blockForever()
 }
 
-// orphan leaves a process behind whose parent is gone.
+// orphan leaves a process behind whose parent has ended.
 func orphan([]string) {
 	cmd, err := startRoleProcess(windows.DETACHED_PROCESS, "forever")
 	if err != nil {
@@ -268,8 +268,8 @@ func orphan([]string) {
 	fmt.Printf("orphan=%d\n", cmd.Process.Pid)
 }
 
-// runSupervisor starts the role given by its arguments, shows its output, and obeys standard
-// input: at the end of file this program ends without Close.
+// runSupervisor starts the role given by its arguments and prints its output. At the end of standard
+// input, this program ends without Close.
 func runSupervisor(args []string) {
 	p, err := host.Start(newRoleCommand(args[0], args[1:]...))
 	if err != nil {
@@ -290,7 +290,7 @@ func newRoleCommand(role string, args ...string) *host.Command {
 	return &host.Command{Path: self, Args: args, Env: append(os.Environ(), roleEnv+"="+role)}
 }
 
-// plainText is text without escape sequences: a pseudo console draws what it shows.
+// plainText returns text without escape sequences, with which a pseudo console draws its output.
 func plainText(s string) string {
 	var text strings.Builder
 	for i := 0; i < len(s); i++ {

@@ -18,23 +18,23 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// A program may be refused something before its monitor has said that it runs.
+// A program may be refused a call before its monitor has reported that it runs.
 func TestStartEarlyDenial(t *testing.T) {
 	t.Parallel()
-	down, orders, reportsIn, err := openChannel()
+	down, commandsOut, eventsIn, err := openChannel()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer down.Close()
-	defer orders.Close()
+	defer commandsOut.Close()
 	up, err := down.in.SyscallConn()
 	if err != nil {
 		t.Fatal(err)
 	}
-	to := json.NewEncoder(reportsIn)
+	to := json.NewEncoder(eventsIn)
 	for _, r := range []monitorEvent{
 		{Kind: eventDenied, Denial: newDenialEvent(Denial{Op: "open", Path: "/first"})},
-		{Kind: eventDenied, Denial: newDenialEvent(Denial{ID: 7, Op: "open", Path: "/held"})},
+		{Kind: eventDenied, Denial: newDenialEvent(Denial{ID: 7, Op: "open", Path: "/suspended"})},
 		{Kind: eventStarted, PID: 42},
 		{Kind: eventDenied, Denial: newDenialEvent(Denial{Op: "open", Path: "/later"})},
 		{Kind: eventTreeEmpty},
@@ -43,57 +43,58 @@ func TestStartEarlyDenial(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	reportsIn.Close()
+	eventsIn.Close()
 
-	var told []string
-	s := &monitorClient{down: down, events: eventReader{raw: up}, onDenial: func(d Denial) { told = append(told, d.Path) }}
+	var denied []string
+	s := &monitorClient{down: down, events: eventReader{raw: up}, onDenial: func(d Denial) { denied = append(denied, d.Path) }}
 	pid, err := s.startWorker(&workerLaunch{command: &Command{Path: "/bin/true", Timeout: time.Minute}})
-	if err != nil || pid != 42 || len(told) != 0 {
-		t.Fatalf("got pid %d, error %v, told %q, want a start and nothing told before it is known", pid, err, told)
+	if err != nil || pid != 42 || len(denied) != 0 {
+		t.Fatalf("got pid %d, error %v, denials %q, want a start and no denial before it is known", pid, err, denied)
 	}
 	s.startHandling(func(Exit) {}, func(string) {})
 	_ = s.events.handleUntil(s.handleEvent)
-	if want := []string{"/first", "/held", "/later"}; !slices.Equal(told, want) {
-		t.Errorf("told of %q, want %q", told, want)
+	if want := []string{"/first", "/suspended", "/later"}; !slices.Equal(denied, want) {
+		t.Errorf("got denials %q, want %q", denied, want)
 	}
 }
 
-// An interrupt is sent, and then the calls that it finds held are refused.
+// An interrupt is sent before the suspended calls are refused.
 func TestMonitorCommandOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var told bytes.Buffer
-		s := &monitor{eventEncoder: json.NewEncoder(&told), sandbox: &confine.Sandbox{}}
+		var events bytes.Buffer
+		s := &monitor{eventEncoder: json.NewEncoder(&events), sandbox: &confine.Sandbox{}}
 		in, out := io.Pipe()
 		defer out.Close()
-		orders := s.receiveCommands(json.NewDecoder(in))
+		commands := s.receiveCommands(json.NewDecoder(in))
 		go func() {
 			to := json.NewEncoder(out)
 			_ = to.Encode(monitorCommand{Kind: commandSignal, Signal: int(syscall.SIGINT)})
 			_ = to.Encode(monitorCommand{Kind: commandForgetDenials})
 		}()
-		if o := <-orders; o.Kind != commandSignal {
+		if o := <-commands; o.Kind != commandSignal {
 			t.Fatalf("got %+v", o)
 		}
 		synctest.Wait()
-		if told.Len() > 0 {
-			t.Errorf("it told %s while a signal was on its way", &told)
+		if events.Len() > 0 {
+			t.Errorf("got events %s before the signal was sent, want none", &events)
 		}
 		select {
-		case o := <-orders:
+		case o := <-commands:
 			if o.Kind != "" {
-				t.Errorf("got %+v, want what asks nothing", o)
+				t.Errorf("got %+v, want a no-op", o)
 			}
 		default:
-			t.Error("it does not wait until the signal is sent")
+			t.Error("the sandbox's command did not wait until the signal was sent")
 		}
 		synctest.Wait()
-		if !strings.Contains(told.String(), eventSignalSent) {
-			t.Errorf("it told %q after the signal, want that it obeyed", &told)
+		if !strings.Contains(events.String(), eventSignalSent) {
+			t.Errorf("got events %q after the signal, want %q", &events, eventSignalSent)
 		}
 	})
 }
 
-// The monitor may be held up by a filesystem. The session writes a directory that it gives then, so that is watched.
+// A slow file system may delay the monitor. The session can write a directory that is granted late, so
+// the plan must know about it.
 func TestGrantLateAnswer(t *testing.T) {
 	t.Parallel()
 	base, err := filepath.EvalSymlinks(t.TempDir())
@@ -107,7 +108,7 @@ func TestGrantLateAnswer(t *testing.T) {
 	}
 	more := filepath.Join(base, "data", "more")
 	for name, r := range map[string]monitorEvent{
-		"given":   {Kind: eventGranted},
+		"granted": {Kind: eventGranted},
 		"refused": {Kind: eventGranted, Step: "place", Errno: int(syscall.EIO)},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -122,25 +123,25 @@ func TestGrantLateAnswer(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, monitor := newTestMonitorClient(t)
 				s.isConfined, s.sandboxPlan = true, plan
-				orders := make(chan monitorCommand, 1)
-				go func() { // the order is larger than the pipe
+				commands := make(chan monitorCommand, 1)
+				go func() { // the command is larger than the pipe
 					var o monitorCommand
 					_ = json.NewDecoder(monitor).Decode(&o)
-					orders <- o
+					commands <- o
 				}()
-				told := false
-				late := func() { // what the plan knows as written is a place in a directory around it
-					around, err := plan.NewGrant(filepath.Dir(more), false, "")
-					told = err == nil && slices.ContainsFunc(around.Mounts, func(p confine.Mount) bool { return string(p.Path) == more })
+				known := false
+				late := func() { // a path that the plan knows as writable is a mount in a grant of its parent
+					parent, err := plan.NewGrant(filepath.Dir(more), false, "")
+					known = err == nil && slices.ContainsFunc(parent.Mounts, func(p confine.Mount) bool { return string(p.Path) == more })
 				}
 				if err := s.grantAccess(more, false, "", late); !errors.Is(err, ErrGrantPending) {
 					t.Fatalf("got %v", err)
 				}
-				r.ID = (<-orders).ID
+				r.ID = (<-commands).ID
 				s.handleEvent(r)
 				synctest.Wait()
-				if want := r.Step == ""; told != want {
-					t.Errorf("told %v, want %v", told, want)
+				if want := r.Step == ""; known != want {
+					t.Errorf("got %v, want %v", known, want)
 				}
 			})
 		})

@@ -9,12 +9,12 @@ import (
 	"testing"
 )
 
-// newMemoryCgroup makes a cgroup with a limit, below the test's own.
+// newMemoryCgroup creates a cgroup with a memory limit, below the test's own.
 func newMemoryCgroup(t *testing.T, limit int) (procs string) {
 	t.Helper()
 	groups, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
-		t.Skip("no cgroups here")
+		t.Skip("cgroups are not available")
 	}
 	for line := range strings.Lines(string(groups)) {
 		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
@@ -38,7 +38,7 @@ func newMemoryCgroup(t *testing.T, limit int) (procs string) {
 			return filepath.Join(dir, "cgroup.procs")
 		}
 	}
-	t.Skip("no right to make a memory cgroup")
+	t.Skip("a memory cgroup cannot be created")
 	return ""
 }
 
@@ -48,6 +48,6 @@ func TestExitOutOfMemory(t *testing.T) {
 		findProgram(t, "python3"), "-c", "import os; os.read(int(os.environ['REPL_IPC'].split(',')[0]), 0); x = b'x' * (512 << 20)")
 	s := runSupervisor(t, cmd, "supervise")
 	if line, _ := s.out.ReadString('\n'); line != "ended: killed by SIGKILL (out of memory)\n" {
-		t.Errorf("got %q, want it killed for lack of memory", line)
+		t.Errorf("got %q, want a kill for lack of memory", line)
 	}
 }

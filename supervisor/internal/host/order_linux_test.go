@@ -15,7 +15,7 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
 )
 
-// A user with many pipes gets small ones from Linux (pipe-user-pages-soft).
+// Linux gives small pipes to a user who has many (pipe-user-pages-soft).
 func TestSendCommand(t *testing.T) {
 	t.Parallel()
 	large := monitorCommand{Kind: commandGrant, Grant: &confine.MountGrant{}}
@@ -23,46 +23,46 @@ func TestSendCommand(t *testing.T) {
 		large.Grant.GitTargets = append(large.Grant.GitTargets, confine.Path(fmt.Sprintf("/srv/a/longer/path/number/%d", i)))
 	}
 	for _, c := range []struct {
-		name   string
-		orders []monitorCommand
+		name     string
+		commands []monitorCommand
 	}{
-		{"is whole in a pipe that is smaller", []monitorCommand{large}},
+		{"passes whole through a smaller pipe", []monitorCommand{large}},
 		{"does not mix with others", []monitorCommand{large, large, {Kind: commandForgetDenials}, large}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			s, monitor := newTestMonitorClient(t)
-			sent := make(chan error, len(c.orders))
-			for _, o := range c.orders {
+			sent := make(chan error, len(c.commands))
+			for _, o := range c.commands {
 				go func() {
 					err := s.sendCommand(o)
-					for err != nil && o.Kind == commandForgetDenials && !errors.Is(err, errPartialCommand) { // a small one does not wait for room
+					for err != nil && o.Kind == commandForgetDenials && !errors.Is(err, errPartialCommand) { // a small command does not wait for room
 						err = s.sendCommand(o)
 					}
 					if err != nil {
-						s.down.out.Close() // ends the wait for it
+						s.down.out.Close() // ends the loop that reads it
 					}
 					sent <- err
 				}()
 			}
 			lines := bufio.NewScanner(monitor)
-			for range c.orders {
+			for range c.commands {
 				var got monitorCommand
 				if !lines.Scan() || json.Unmarshal(lines.Bytes(), &got) != nil {
-					t.Fatalf("got %.100q, %v, want an order", lines.Text(), lines.Err())
+					t.Fatalf("got %.100q, %v, want a command", lines.Text(), lines.Err())
 				}
 				if got.Kind == commandGrant && len(got.Grant.GitTargets) != len(large.Grant.GitTargets) {
 					t.Errorf("got %d paths, want %d", len(got.Grant.GitTargets), len(large.Grant.GitTargets))
 				}
 			}
-			for range c.orders {
+			for range c.commands {
 				if err := <-sent; err != nil {
 					t.Error(err)
 				}
 			}
 		})
 	}
-	t.Run("fails if nothing reads it, and none follows its part", func(t *testing.T) {
+	t.Run("fails if nothing reads it, and rejects later commands", func(t *testing.T) {
 		t.Parallel()
 		s, monitor := newTestMonitorClient(t)
 		for _, o := range []monitorCommand{large, {Kind: commandForgetDenials}, large} {
@@ -75,10 +75,10 @@ func TestSendCommand(t *testing.T) {
 		}
 		want, _ := json.Marshal(large)
 		if got, err := io.ReadAll(monitor); err != nil || !bytes.HasPrefix(want, got) || len(got) == 0 {
-			t.Errorf("the monitor was sent %.100q… of %d bytes, %v", got, len(got), err)
+			t.Errorf("the monitor received %.100q… of %d bytes, %v", got, len(got), err)
 		}
 	})
-	t.Run("fails if the pipe is full, and the next one is taken", func(t *testing.T) {
+	t.Run("fails if the pipe is full, and works once it is read", func(t *testing.T) {
 		t.Parallel()
 		s, monitor := newTestMonitorClient(t)
 		full := 0

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A process that was killed and is about to go does not count as one that remains.
+// A killed process that is about to end does not count as a survivor.
 func TestAwaitProcessEnd(t *testing.T) {
 	t.Parallel()
 	dies, stays, zombie := exec.Command("sleep", "3600"), exec.Command("sleep", "3600"), exec.Command("true")
@@ -26,6 +26,6 @@ func TestAwaitProcessEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := <-left; len(got) > 0 {
-		t.Errorf("got %v, want nothing left", got)
+		t.Errorf("got %v, want none", got)
 	}
 }

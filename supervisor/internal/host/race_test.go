@@ -2,5 +2,5 @@
 
 package host_test
 
-// raceEnabled: the race detector makes every program large.
+// raceEnabled says that the race detector is on, which makes every program large.
 const raceEnabled = true

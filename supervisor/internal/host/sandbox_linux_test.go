@@ -14,8 +14,8 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// Another session that writes the same workspace could otherwise choose what becomes
-// writable, or visible, in this one.
+// Another session that can write to the same workspace could otherwise choose what becomes writable,
+// or visible, in this one.
 func TestStartSandboxSymlink(t *testing.T) {
 	t.Parallel()
 	base, err := filepath.EvalSymlinks(t.TempDir())
@@ -56,8 +56,8 @@ func TestStartSandboxSymlink(t *testing.T) {
 	}
 }
 
-// The plan is made while the monitor starts, so the monitor must not stay behind. It is found among
-// all monitors of this process, so the test is not parallel.
+// The plan is computed while the monitor starts, so a failure must not leave the monitor behind. It is
+// found among all monitors of this process, so the test is not parallel.
 func TestStartSandboxPlanError(t *testing.T) {
 	failed := errors.New("no such workspace")
 	var monitor int
@@ -80,8 +80,8 @@ func TestStartSandboxPlanError(t *testing.T) {
 		t.Errorf("got %v, want the plan's error", err)
 	}
 	if monitor == 0 {
-		t.Error("there was no monitor yet")
+		t.Error("no monitor had been started yet")
 	} else if testexec.IsAlive(monitor) {
-		t.Errorf("monitor %d is still there", monitor)
+		t.Errorf("monitor %d still exists", monitor)
 	}
 }

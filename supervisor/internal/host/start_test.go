@@ -69,7 +69,7 @@ func TestStart(t *testing.T) {
 		}
 	})
 
-	t.Run("a worker that ends at once has its status reported", func(t *testing.T) {
+	t.Run("reports the status of a worker that ends at once", func(t *testing.T) {
 		t.Parallel()
 		w := startProgram(t, "true")
 		waitClosed(t, "exit", w.Exited())
@@ -136,7 +136,7 @@ func TestSignal(t *testing.T) {
 		}
 	})
 
-	// Frames that come after the last signal find the processes there.
+	// A frame that is sent after the last signal is read after it.
 	t.Run("is pending before anything sent later is read", func(t *testing.T) {
 		t.Parallel()
 		w := startPython(t, `
@@ -161,7 +161,7 @@ while os.read(3, 1):
 				t.Fatal(err)
 			}
 			if _, err := io.ReadFull(w.Channel(), got); err != nil || got[0] != '1' {
-				t.Fatalf("the worker has got %q signals, %v", got, err)
+				t.Fatalf("the worker received %q signals, %v", got, err)
 			}
 		}
 	})
@@ -217,7 +217,7 @@ if pid == 0:
     os.write(1, b"ready\n")
     while 1: time.sleep(1)
 while 1: signal.pause()`)
-		// Nobody is in front of the worker: this is for nobody.
+		// No other group is in the foreground, so this signal reaches no process.
 		if err := w.Signal(host.Interrupt, host.Foreground); err != nil {
 			t.Fatal(err)
 		}

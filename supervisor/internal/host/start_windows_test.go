@@ -41,7 +41,7 @@ func TestStart_Windows(t *testing.T) {
 			{"directory that is a file", host.Command{Path: self, Dir: garbage}, "chdir", garbage, windows.ERROR_DIRECTORY, "create the directory"},
 			{"missing program", host.Command{Path: missing}, "exec", missing, fs.ErrNotExist, "install it"},
 			{"file in no known format", host.Command{Path: garbage}, "exec", garbage, windows.ERROR_BAD_EXE_FORMAT, "program for this system"},
-			{"environment with a zero byte", host.Command{Path: self, Env: []string{"A=\x00"}}, "environment", "", nil, "remove that"},
+			{"environment with a zero byte", host.Command{Path: self, Env: []string{"A=\x00"}}, "environment", "", nil, "remove it"},
 			{"terminal without columns", host.Command{Path: self, Size: host.Size{Rows: 1}}, "terminal", "", nil, "CreatePseudoConsole"},
 		} {
 			t.Run(c.name, func(t *testing.T) {
@@ -83,7 +83,7 @@ func TestStart_Windows(t *testing.T) {
 		err := host.StartWithHungMonitor("exec", `C:\slow.exe`)
 		e, ok := errors.AsType[*host.StartError](err)
 		if !ok || e.Step != "exec" || e.Path != `C:\slow.exe` || !strings.Contains(err.Error(), "StartTimeout") {
-			t.Errorf("got %v, want the step, what it was about, and what to do", err)
+			t.Errorf("got %v, want the step, its path, and a hint", err)
 		}
 	})
 
@@ -91,7 +91,7 @@ func TestStart_Windows(t *testing.T) {
 		const always = windows.JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE | windows.JOB_OBJECT_LIMIT_DIE_ON_UNHANDLED_EXCEPTION
 		for memory, flags := range map[int64]uint32{0: always, 512 << 20: always | windows.JOB_OBJECT_LIMIT_JOB_MEMORY} {
 			limits := host.NewJobLimits(host.Limits{Memory: memory})
-			if !isWine() { // it does not show its arguments
+			if !isWine() { // Wine does not show the arguments
 				c := newRoleCommand("forever")
 				c.Limits.Memory = memory
 				limits = host.JobLimits(startCommand(t, c).Process)
@@ -109,7 +109,7 @@ func TestStart_Windows(t *testing.T) {
 	})
 }
 
-// copyTestBinary is this program under a name by which it misbehaves as a monitor.
+// copyTestBinary copies this program to a name under which it misbehaves as a monitor.
 func copyTestBinary(t *testing.T, name string) string {
 	t.Helper()
 	self, err := os.Executable()
@@ -197,7 +197,7 @@ func TestWorker_Windows(t *testing.T) {
 		}
 	})
 
-	// cmd.exe, which runs batch files, takes parts of their arguments for itself if they are not quoted.
+	// cmd.exe, which runs batch files, interprets parts of their arguments if they are not quoted.
 	t.Run("a batch file gets its arguments unchanged", func(t *testing.T) {
 		words := []string{"a", "", "b c", "https://h/?a=1&b=2", "p|q<r>s^t(u)", `say "hi"`, `"a&b"`, "%PATH%", "50%", "!x!", `b c\`, "größe"}
 		c := newRoleCommand("words", words...)
@@ -220,7 +220,7 @@ func TestWorker_Windows(t *testing.T) {
 		defer windows.CloseHandle(r)
 		defer windows.CloseHandle(wr)
 		if got := startRole(t, "handle", fmt.Sprint(uint64(r))).waitLine(t, "handle:"); strings.HasPrefix(got, "3") {
-			t.Errorf("got %q for a pipe of the supervisor, want that it is not there", got)
+			t.Errorf("got %q for a pipe of the supervisor, want an invalid handle", got)
 		}
 	})
 }
@@ -238,16 +238,16 @@ func TestChannel_Windows(t *testing.T) {
 		}
 	})
 
-	t.Run("turns away processes outside the job", func(t *testing.T) {
+	t.Run("rejects processes outside the job", func(t *testing.T) {
 		w := startRole(t, "late")
 		name := w.waitLine(t, "pipe ")
-		stranger, err := os.OpenFile(name, os.O_RDONLY, 0) // from outside of the job
+		stranger, err := os.OpenFile(name, os.O_RDONLY, 0) // this process is outside the job
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer stranger.Close()
 		if n, err := stranger.Read(make([]byte, 1)); err == nil {
-			t.Errorf("a stranger read %d bytes, want an error", n)
+			t.Errorf("a process outside the job read %d bytes, want an error", n)
 		}
 		if err := w.Terminal().WriteInput([]byte("now\n"), false); err != nil {
 			t.Fatal(err)
@@ -257,7 +257,7 @@ func TestChannel_Windows(t *testing.T) {
 		}
 		b := make([]byte, 100)
 		if n, err := w.Channel().Read(b); err != nil || string(b[:n]) != w.Nonce()+"x" {
-			t.Errorf("got %q, %v, want that the worker can still connect", b[:n], err)
+			t.Errorf("got %q, %v, want a connection of the worker", b[:n], err)
 		}
 	})
 
@@ -323,8 +323,8 @@ func TestSignal_Windows(t *testing.T) {
 		w.waitLine(t, "woken")
 	})
 
-	// The event is exact, where CTRL_C is a thread that begins later. The first repetition is CTRL_C, for
-	// code that knows nothing else.
+	// The event takes effect at once, while CTRL_C is a thread that starts later. The first repetition
+	// is CTRL_C, for code that knows nothing else.
 	t.Run("a group interrupt of a lone worker uses its event first", func(t *testing.T) {
 		w := startRole(t, "awake")
 		w.waitLine(t, "ready <nil>")
@@ -387,7 +387,7 @@ func TestTerminal_Windows(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := w.waitLine(t, "read "); got != `"größer"` {
-			t.Errorf("got %s, want the line that was fed", got)
+			t.Errorf("got %s, want the input line", got)
 		}
 		if err := w.Terminal().WriteInput(nil, true); err != nil {
 			t.Fatal(err)
@@ -408,7 +408,7 @@ func TestTerminal_Windows(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := w.waitLine(t, "after "); got != "<nil> true" {
-			t.Errorf("got %q, want the modes of the start", got)
+			t.Errorf("got %q, want the original modes", got)
 		}
 		if got := w.waitLine(t, "code pages "); got != "65001 65001" {
 			t.Errorf("got the code pages %s, want UTF-8", got)

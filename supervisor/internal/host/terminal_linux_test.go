@@ -22,14 +22,14 @@ func waitReader(t testing.TB, w testWorker) host.TerminalReader {
 	return got[0]
 }
 
-// inputStep feeds one input to the next reader.
+// An inputStep writes one input for the next reader.
 type inputStep struct {
 	text string
 	eof  bool
 }
 
-// writeAnswer feeds each step to the reader that then waits, and returns which of
-// them were secret.
+// writeAnswer writes each step for the reader that waits, and returns which of the readers wanted a
+// secret.
 func writeAnswer(t testing.TB, w testWorker, steps ...inputStep) (secrets []bool) {
 	t.Helper()
 	key := ""
@@ -124,7 +124,7 @@ func TestWriteInput(t *testing.T) {
 		t.Parallel()
 		w := startProgram(t, "sleep", "1000")
 		if err := w.Terminal().WriteInput([]byte("short\n"), false); err != nil {
-			t.Fatalf("got %v, want what fits to be taken", err)
+			t.Fatalf("got %v, want room for a short input", err)
 		}
 		if got := w.Terminal().UnreadInput(); got != 6 {
 			t.Errorf("got %d bytes queued, want 6", got)
@@ -132,7 +132,7 @@ func TestWriteInput(t *testing.T) {
 		since := time.Now()
 		err := w.Terminal().WriteInput(bytes.Repeat([]byte("x"), 10_000), true)
 		if err == nil || !strings.Contains(err.Error(), "of 10000 bytes") {
-			t.Errorf("got %v, want how much was taken", err)
+			t.Errorf("got %v, want the number of bytes that were read", err)
 		}
 		if took := time.Since(since); took > treeEndTimeout {
 			t.Errorf("got the error after %s, want it within %s", took, treeEndTimeout)
@@ -178,7 +178,7 @@ say(b"read " + os.read(0, 100).strip())`)
 			t.Errorf("got %s modes, want the same", got)
 		}
 		if got := w.waitLine(t, "group "); got != "ours" {
-			t.Errorf("got %s group in front, want ours", got)
+			t.Errorf("got %s group in the foreground, want ours", got)
 		}
 		writeAnswer(t, w, inputStep{text: "fresh\n"})
 		if got := w.waitLine(t, "read "); got != "fresh" {
@@ -212,7 +212,7 @@ say(b"read " + os.read(0, 100).strip())`)
 
 func TestTryReadDuringAwait(t *testing.T) {
 	t.Parallel()
-	w := startProgram(t, "sleep", "1000") // its output is being collected
+	w := startProgram(t, "sleep", "1000") // startProgram collects its output
 	if n, err := w.Terminal().TryRead(make([]byte, 10)); n != 0 || err != nil {
 		t.Errorf("got %d bytes, %v, want nothing", n, err)
 	}
@@ -228,7 +228,7 @@ func TestResize(t *testing.T) {
 	w.waitLine(t, "11 22")
 }
 
-// orphan reads only after its adoption, because a look at that moment may miss it.
+// orphan reads only after its adoption, because a search at that moment may miss it.
 const orphan = `
 import os, time
 if os.fork() == 0:
@@ -266,10 +266,10 @@ func TestReaders(t *testing.T) {
 				w := startPython(t, script)
 				r := waitReader(t, w)
 				if r.PID == 0 || r.TID == 0 || r.Command == "" || r.Key == "" || r.Secret {
-					t.Errorf("got %+v, want all of it and no secret", r)
+					t.Errorf("got %+v, want all fields and no secret", r)
 				}
 				if again := w.Readers(); len(again) != 1 || again[0] != r {
-					t.Errorf("got %+v, want the same wait again: %+v", again, r)
+					t.Errorf("got %+v, want the same blocked call again: %+v", again, r)
 				}
 			})
 		}
@@ -278,22 +278,22 @@ func TestReaders(t *testing.T) {
 	t.Run("finds none if nothing waits for the terminal", func(t *testing.T) {
 		t.Parallel()
 		for name, script := range map[string]string{
-			"sleep":                         "time.sleep(1000)",
-			"a child's sleep":               "subprocess.run(['sleep', '1000'])",
-			"a busy loop":                   "while True: pass",
-			"a lock":                        "threading.Event().wait()",
-			"a socket":                      "socket.socketpair()[0].recv(1)",
-			"a pipe":                        "r, w = os.pipe(); os.read(r, 1)",
-			"a piped child":                 "subprocess.Popen(['cat'], stdin=subprocess.PIPE).wait()",
-			"select without the terminal":   "r, w = os.pipe(); select.select([r], [], [])",
-			"select with a timeout":         "select.select([0], [], [], 1000)",
-			"poll with a timeout":           "p = select.poll(); p.register(0, select.POLLIN); p.poll(1000000)",
-			"epoll with a timeout":          "p = select.epoll(); p.register(0, select.EPOLLIN); p.poll(1000)",
-			"poll for something else":       "p = select.poll(); p.register(0, select.POLLPRI); p.poll()",
-			"a terminal of its own":         "pid, m = pty.fork(); os.read(0, 1) if pid == 0 else time.sleep(1000)",
-			"/dev/tty of its own":           "pid, m = pty.fork(); os.read(os.open('/dev/tty', os.O_RDONLY), 1) if pid == 0 else time.sleep(1000)",
-			"a full terminal":               "os.write(1, b'x' * 100); time.sleep(1000)",
-			"a worker that waits for frame": "os.read(int(os.environ['REPL_IPC'].split(',')[0]), 1)",
+			"sleep":                           "time.sleep(1000)",
+			"a child's sleep":                 "subprocess.run(['sleep', '1000'])",
+			"a busy loop":                     "while True: pass",
+			"a lock":                          "threading.Event().wait()",
+			"a socket":                        "socket.socketpair()[0].recv(1)",
+			"a pipe":                          "r, w = os.pipe(); os.read(r, 1)",
+			"a piped child":                   "subprocess.Popen(['cat'], stdin=subprocess.PIPE).wait()",
+			"select without the terminal":     "r, w = os.pipe(); select.select([r], [], [])",
+			"select with a timeout":           "select.select([0], [], [], 1000)",
+			"poll with a timeout":             "p = select.poll(); p.register(0, select.POLLIN); p.poll(1000000)",
+			"epoll with a timeout":            "p = select.epoll(); p.register(0, select.EPOLLIN); p.poll(1000)",
+			"poll for something else":         "p = select.poll(); p.register(0, select.POLLPRI); p.poll()",
+			"another terminal":                "pid, m = pty.fork(); os.read(0, 1) if pid == 0 else time.sleep(1000)",
+			"/dev/tty of another terminal":    "pid, m = pty.fork(); os.read(os.open('/dev/tty', os.O_RDONLY), 1) if pid == 0 else time.sleep(1000)",
+			"a full terminal":                 "os.write(1, b'x' * 100); time.sleep(1000)",
+			"a worker that waits for a frame": "os.read(int(os.environ['REPL_IPC'].split(',')[0]), 1)",
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -337,7 +337,7 @@ os.write(1, os.read(0, 100) + b'\n')
 		w.waitLine(t, "the rest")
 	})
 
-	// A program that is stopped in its read takes no input until it is continued.
+	// A program that is stopped during its read gets no input until it is continued.
 	t.Run("a stopped reader counts once it is continued", func(t *testing.T) {
 		t.Parallel()
 		const start = "import os, signal, subprocess, time\n"
@@ -371,7 +371,7 @@ time.sleep(1000)
 				}
 				goOn()
 				if r := waitReader(t, w); r.Command != "cat" {
-					t.Errorf("got %+v, want cat, once it was continued", r)
+					t.Errorf("got %+v, want cat after it was continued", r)
 				}
 			})
 		}

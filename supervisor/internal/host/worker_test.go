@@ -24,16 +24,16 @@ func (r terminalReader) Read(b []byte) (n int, err error) {
 	return n, err
 }
 
-// testTimeout is the one deadline of these tests: no fact takes this long.
+// testTimeout is the only deadline of these tests; no condition takes this long.
 const testTimeout = 60 * time.Second
 
-// waitFor waits for a fact that nothing announces.
-func waitFor(t testing.TB, what string, fact func() bool) {
+// waitFor polls a condition that nothing announces.
+func waitFor(t testing.TB, what string, condition func() bool) {
 	t.Helper()
 	limit := time.After(testTimeout)
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	for !fact() {
+	for !condition() {
 		select {
 		case <-tick.C:
 		case <-limit:
@@ -85,7 +85,7 @@ func (o *workerOutput) snapshot() (string, <-chan struct{}) {
 	return plainText(string(o.text)), o.more
 }
 
-// waitLine waits for a whole line that begins with prefix and returns its rest.
+// waitLine waits for a whole line that starts with prefix and returns its rest.
 func (o *workerOutput) waitLine(t testing.TB, prefix string) string {
 	t.Helper()
 	limit := time.After(testTimeout)
@@ -115,7 +115,7 @@ func (o *workerOutput) waitAll(t testing.TB) string {
 	return text
 }
 
-// testWorker is a started process with its output.
+// A testWorker is a started process together with its terminal output.
 type testWorker struct {
 	*host.Process
 	*workerOutput
