@@ -1,0 +1,108 @@
+package kernelworker
+
+import (
+	"errors"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/ipc"
+)
+
+// handleInterrupt acts on an interrupt of the active turn. It waits until the kernel runs the code of the
+// turn: one that is still at a query before it would swallow the signal, or die of it. The next
+// handleInterrupt waits for nothing.
+func (w *worker) handleInterrupt(m ipc.Interrupt) error {
+	t := w.turn
+	switch {
+	case m.Turn == 0 && !w.isReady:
+		return errors.Join(w.acknowledgeInterrupt(m, ipc.InterruptRaised), interruptGroup())
+	case m.Turn == 0:
+		return errors.Join(w.acknowledgeInterrupt(m, ipc.InterruptRaised), w.dropQueries())
+	case t == nil || m.Turn != t.id:
+		return w.acknowledgeInterrupt(m, ipc.InterruptStale)
+	case t.reply != nil: // what is missing is the kernel's word that it is idle
+		return w.acknowledgeInterrupt(m, ipc.InterruptPending)
+	case m.Seq <= t.lastInterrupt:
+		return w.acknowledgeInterrupt(m, ipc.InterruptRaised)
+	}
+	again := len(t.queuedInterrupts) > 0 && t.queuedInterrupts[0].Seq != m.Seq
+	t.queuedInterrupts = append(t.queuedInterrupts, m)
+	if again || w.canInterruptKernel() {
+		return w.interruptForQueued()
+	}
+	w.interruptPoll = time.After(interruptPollInterval)
+	return nil
+}
+
+func (w *worker) acknowledgeInterrupt(m ipc.Interrupt, result ipc.InterruptResult) error {
+	return w.conn.Send(ipc.InterruptAck{Turn: m.Turn, Seq: m.Seq, Result: result})
+}
+
+// canInterruptKernel reports whether the kernel runs the code of the turn. Kernels say that they are busy some
+// moments before they can be interrupted. IRkernel dies of an interrupt in them. ipykernel ignores it,
+// but for the last of them, between its last word to the system and its handler: there it dies, too.
+func (w *worker) canInterruptKernel() bool {
+	t := w.turn
+	switch pid := w.kernel.cmd.Process.Pid; {
+	case w.inputRequest != nil: // it asks, so it is at it
+		return true
+	case !t.kernelStarted || w.Spec.InterruptByMessage:
+		return t.kernelStarted
+	case w.ignoresWhileIdle && ignoresInterrupts(pid):
+		return false
+	}
+	return w.ignoresWhileIdle && t.codeEchoed || time.Since(t.started) >= interruptDelay
+}
+
+// sendQueuedInterrupts sends the interrupts that were held, if the kernel can take them now.
+func (w *worker) sendQueuedInterrupts() error {
+	w.interruptPoll = nil
+	switch {
+	case w.turn == nil || len(w.turn.queuedInterrupts) == 0:
+		return nil
+	case w.canInterruptKernel():
+		return w.interruptForQueued()
+	}
+	w.interruptPoll = time.After(interruptPollInterval)
+	return nil
+}
+
+// interruptForQueued interrupts the kernel for all interrupts that were held. It answers the kernel's question
+// with an empty line, because some kernels feel an interrupt only then; kernels on ipykernel drop it.
+func (w *worker) interruptForQueued() error {
+	t := w.turn
+	err := w.interruptKernel()
+	for _, m := range t.queuedInterrupts {
+		t.lastInterrupt = m.Seq
+		err = errors.Join(err, w.acknowledgeInterrupt(m, ipc.InterruptRaised))
+	}
+	t.queuedInterrupts = nil
+	if err == nil && w.ignoresWhileIdle {
+		t.probeID, err = w.sendRequest("kernel_info_request", struct{}{})
+	}
+	if err == nil && w.inputRequest != nil {
+		err = w.sendInputReply("", false)
+	}
+	return err
+}
+
+// endSkippedTurn takes in that the kernel has answered what it was asked after the interrupt of a turn. An
+// ipykernel that feels an interrupt between two steps of its own drops the request, and never answers it.
+// It answers in order, so a turn without a reply is over.
+func (w *worker) endSkippedTurn() error {
+	t := w.turn
+	if t.reply != nil {
+		return nil
+	}
+	t.reply, t.sawIdle = &executeReply{Status: "error", Name: "KeyboardInterrupt", Value: "the kernel was interrupted before it ran the code"}, true
+	return w.endTurnIfOver()
+}
+
+// interruptKernel interrupts what the kernel runs.
+func (w *worker) interruptKernel() error {
+	w.turn.interrupted = true
+	if w.Spec.InterruptByMessage {
+		_, err := w.kernel.sendMessage(w.kernel.control, "interrupt_request", struct{}{}, nil)
+		return err
+	}
+	return interruptGroup()
+}
