@@ -16,8 +16,8 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// BenchmarkExecute runs "1" in a real kernel: by its own messages, and as a turn of a session. The
-// two alternate, so that a busy machine slows both. It reports medians.
+// BenchmarkExecute runs "1" in a real kernel: directly by Jupyter messages, and as a turn of a session.
+// The two alternate, so that a busy machine slows both. It reports medians.
 func BenchmarkExecute(b *testing.B) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -52,7 +52,7 @@ func timeCall(do func()) time.Duration {
 	return time.Since(began)
 }
 
-// newDirectExecute returns an execute by the kernel's own messages.
+// newDirectExecute returns a function that executes code by the kernel's own messages.
 func newDirectExecute(b *testing.B, spec kernelspec.Spec) func() {
 	k, err := launchKernel(&spec, b.TempDir())
 	if err != nil {
@@ -86,7 +86,7 @@ func isIdleStatus(m wire.Message) bool {
 	return m.Header.Type == "status" && json.Unmarshal(m.Content, &c) == nil && c.State == "idle"
 }
 
-// newSessionExecute returns a turn of a session.
+// newSessionExecute returns a function that executes code as a turn of a session.
 func newSessionExecute(b *testing.B, dir string) func() {
 	program, err := os.Executable()
 	if err != nil {

@@ -4,6 +4,7 @@ package kernelworker
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"strconv"
@@ -14,13 +15,13 @@ import (
 // pipeChannel is the worker's end of its channel: the two pipes of REPL_IPC.
 type pipeChannel struct{ in, out *os.File }
 
-// openChannel takes the channel and the nonce of the fence out of the environment, so that no child
-// gets them.
+// openChannel takes the channel and the nonce of the markers out of the environment, so that no child
+// inherits them.
 func openChannel() (*pipeChannel, string, error) {
 	words := strings.Split(os.Getenv("REPL_IPC"), ",")
 	os.Unsetenv("REPL_IPC")
 	if len(words) != 3 {
-		return nil, "", errors.New("it is started by repl, as the worker of a session")
+		return nil, "", errors.New("REPL_IPC is not set: only repl starts this command, as the worker of a session")
 	}
 	in, err := openDescriptor(words[0])
 	if err != nil {
@@ -36,7 +37,7 @@ func openChannel() (*pipeChannel, string, error) {
 func openDescriptor(word string) (*os.File, error) {
 	fd, err := strconv.Atoi(word)
 	if err != nil || fd < 3 {
-		return nil, errors.New("REPL_IPC names no descriptors")
+		return nil, fmt.Errorf("REPL_IPC: %q is not a file descriptor", word)
 	}
 	syscall.CloseOnExec(fd)
 	if err := syscall.SetNonblock(fd, true); err != nil { // so that Close ends a Read

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Contents of messages, as far as the worker looks at them. docs: "Messaging in Jupyter".
+// Contents of messages, with the fields that the worker uses; see "Messaging in Jupyter".
 type (
 	infoReply struct {
 		Implementation string `json:"implementation"`
@@ -55,7 +55,7 @@ type (
 		Wait bool `json:"wait"`
 	}
 
-	inputRequest struct {
+	inputRequestContent struct {
 		Prompt   string `json:"prompt"`
 		Password bool   `json:"password"`
 	}
@@ -78,8 +78,8 @@ type executeRequest struct {
 	Store       bool              `json:"store_history"`
 	Expressions map[string]string `json:"user_expressions"`
 	Stdin       bool              `json:"allow_stdin"`
-	// StopOnError is false: nothing is ever queued behind a request, and some kernels abort what
-	// comes right after an error.
+	// StopOnError is false: nothing is ever queued after a request, and some kernels abort a request
+	// that arrives right after an error.
 	StopOnError bool `json:"stop_on_error"`
 }
 
@@ -96,8 +96,8 @@ func valueText(value json.RawMessage) string {
 	return string(value)
 }
 
-// tracebackText returns what a person reads of an error: its traceback. An error without a name is the exit
-// status of a command, which has said more itself.
+// tracebackText returns the text of an error for the user: its traceback. An error without a name is
+// the exit status of a command, which has printed its own message.
 func (e *errorContent) tracebackText() string {
 	text := strings.Join(e.Traceback, "\n")
 	if text == "" && e.Name != "" {

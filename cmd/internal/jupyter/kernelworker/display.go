@@ -13,8 +13,9 @@ import (
 
 const plainType = "text/plain"
 
-// decodeBundle makes the bytes of each type of what a kernel shows: JSON as text, pictures decoded. tooLargeMessage
-// names the types that are beyond the bounds of a display: the largest first, and text/plain last.
+// decodeBundle returns the bytes of each MIME type that a kernel shows: JSON as text, images decoded.
+// Types that exceed the bounds of a display are left out and described in leftOut: the largest first,
+// and text/plain last.
 func decodeBundle(from map[string]json.RawMessage) (data map[string][]byte, leftOut []string) {
 	data = make(map[string][]byte, len(from))
 	size := 0
@@ -42,7 +43,7 @@ func decodeBundle(from map[string]json.RawMessage) (data map[string][]byte, left
 	return data, leftOut
 }
 
-// decodeContent returns the bytes of one type.
+// decodeContent returns the bytes of one MIME type.
 func decodeContent(kind string, value json.RawMessage) []byte {
 	base, _, _ := strings.Cut(kind, ";")
 	switch {

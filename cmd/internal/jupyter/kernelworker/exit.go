@@ -10,13 +10,13 @@ import (
 	"github.com/turnstone-repl/turnstone/ipc"
 )
 
-// exitKernel lets the kernel end, because its code has asked for it.
+// exitKernel ends the kernel because its code has asked for it.
 func (w *worker) exitKernel() error {
 	w.exitMode = &exitMode{ipc.EndExit}
 	return w.requestShutdown(exitGracePeriod)
 }
 
-// shutdownKernel lets the kernel end, because the supervisor has asked for it, and interrupts its turn.
+// shutdownKernel ends the kernel because the supervisor has asked for it, and interrupts its turn.
 func (w *worker) shutdownKernel(grace time.Duration) error {
 	if w.exitMode != nil {
 		return nil
@@ -28,7 +28,7 @@ func (w *worker) shutdownKernel(grace time.Duration) error {
 		}
 	}
 	if w.inputRequest != nil {
-		_ = w.sendInputReply("", true) // a kernel that is gone needs no answer
+		_ = w.sendInputReply("", true) // a kernel that has ended needs no answer
 	}
 	return w.requestShutdown(min(grace/2, exitGracePeriod))
 }
@@ -40,12 +40,12 @@ func (w *worker) requestShutdown(grace time.Duration) error {
 		return nil
 	}
 	if _, err := w.kernel.sendMessage(w.kernel.control, "shutdown_request", map[string]bool{"restart": false}, nil); err != nil {
-		killProcess(w.kernel.cmd) // it has no socket that could be told
+		killProcess(w.kernel.cmd) // the kernel accepts no request
 	}
 	return nil
 }
 
-// handleKernelExit takes in that the kernel's process has ended, shows what it had sent, and tells why.
+// handleKernelExit shows what an ended kernel had sent, reports why it ended, and returns the exit status.
 func (w *worker) handleKernelExit() int {
 	w.drainIOPub()
 	code, killed := exitStatus(w.kernel.cmd.ProcessState)
@@ -55,31 +55,31 @@ func (w *worker) handleKernelExit() int {
 		w.sendSessionEnd(ipc.EndShutdown, nil, "")
 		return 0
 	case w.exitMode != nil && killed != "":
-		status, code = 0, 0 // it did not end by itself in time
+		status, code = 0, 0 // it did not exit in time and was killed
 		fallthrough
 	case w.exitMode != nil:
 		w.sendSessionEnd(ipc.EndExit, &status, "")
 		return code
 	}
-	// Nobody will read what is written to the terminal if that fails.
+	// If this fails, nothing reads the terminal any more.
 	_ = w.terminal.writeText(withNewline(w.kernel.lastLines()), errorText)
 	if !w.isReady {
-		fmt.Fprintf(os.Stderr, "The kernel %s ended while it started (%s).\n", w.Spec.Name, cmp.Or(killed, fmt.Sprintf("exit status %d", code)))
+		fmt.Fprintf(os.Stderr, "The kernel %s ended during its start (%s).\n", w.Spec.Name, cmp.Or(killed, fmt.Sprintf("exit status %d", code)))
 		return max(code, 1)
 	}
 	if w.terminated {
-		w.sendSessionEnd(ipc.EndCrash, nil, "the kernel closed a connection, or sent what no kernel may, and was ended")
+		w.sendSessionEnd(ipc.EndCrash, nil, "the kernel closed a connection or sent invalid data, and was killed")
 		return 1
 	}
 	if killed != "" {
 		w.sendSessionEnd(ipc.EndCrash, nil, "the kernel's process died: "+killed)
 		return code
 	}
-	w.sendSessionEnd(ipc.EndExit, &status, fmt.Sprintf("the kernel's process ended by itself, with exit status %d", code))
+	w.sendSessionEnd(ipc.EndExit, &status, fmt.Sprintf("the kernel's process exited with status %d", code))
 	return code
 }
 
-// drainIOPub handles what the dead kernel had published.
+// drainIOPub handles what the kernel had published before it ended.
 func (w *worker) drainIOPub() {
 	over := time.After(drainTimeout)
 	for w.kernel.kernelSockets != nil && w.iopub != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 )
 
-// A fakeKernel is a kernel whose inputs are commands, one a word, that say how it misbehaves.
+// A fakeKernel is a kernel whose inputs are commands, one per word, that say how it misbehaves.
 type fakeKernel struct {
 	codec  *wire.Codec
 	forger *wire.Codec // with another key
@@ -31,7 +31,7 @@ type fakeKernel struct {
 	signals     chan os.Signal
 }
 
-// runFakeKernel serves a connection file until it is told to end.
+// runFakeKernel serves a connection file until it gets a shutdown request.
 func runFakeKernel(path string, manners ...string) int {
 	for _, m := range manners {
 		if m == "dies" {
@@ -51,7 +51,7 @@ func runFakeKernel(path string, manners ...string) int {
 	k.connChanged = sync.NewCond(&k.mu)
 	signal.Notify(k.signals, syscall.SIGINT)
 	over := make(chan struct{})
-	fmt.Println("noise of the start") // before anybody can connect: it belongs to the start
+	fmt.Println("noise of the start") // before a client can connect, so it belongs to the start
 	for _, s := range []struct {
 		port  int
 		kind  zmtp.Kind
@@ -93,7 +93,7 @@ func (k *fakeKernel) awaitConn(from **zmtp.Conn) *zmtp.Conn {
 	return *from
 }
 
-// questionConn is the connection for questions, which may come after the one for code.
+// questionConn returns the connection for input requests, which may come after the one for code.
 func (k *fakeKernel) questionConn() *zmtp.Conn {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -134,7 +134,7 @@ func (k *fakeKernel) sendReply(conn *zmtp.Conn, m wire.Message, kind string, con
 	_ = conn.Send(frames...)
 }
 
-// publishMessage sends a message on iopub, if somebody is there.
+// publishMessage sends a message on iopub if a client is connected.
 func (k *fakeKernel) publishMessage(m wire.Message, kind string, content any) {
 	if conn := k.awaitConn(&k.iopub); conn != nil {
 		m.Identities = nil
@@ -161,7 +161,7 @@ func (k *fakeKernel) handleShell(conn *zmtp.Conn, m wire.Message) {
 		})
 	case "is_complete_request":
 		k.sendReply(conn, m, "is_complete_reply", map[string]string{"status": map[bool]string{true: "incomplete", false: "complete"}[strings.HasSuffix(c.Code, "(")]})
-	case "complete_request": // the cursor stands behind "é.pri"
+	case "complete_request": // the cursor is after "é.pri"
 		k.sendReply(conn, m, "complete_reply", map[string]any{"status": "ok", "matches": []string{"print"}, "cursor_start": 2, "cursor_end": 5})
 	case "inspect_request":
 		k.sendReply(conn, m, "inspect_reply", map[string]any{"status": "ok", "found": true, "data": map[string]string{"text/plain": "help"}})
@@ -172,7 +172,7 @@ func (k *fakeKernel) handleShell(conn *zmtp.Conn, m wire.Message) {
 	k.publishStatus(m, "idle")
 }
 
-// runWords does what the words of an input say, and then replies and is idle.
+// runWords carries out the words of an input, and then sends its reply and the idle status.
 func (k *fakeKernel) runWords(conn *zmtp.Conn, m wire.Message, words []string) {
 	content := map[string]any{"status": "ok"}
 	done := []func(){
@@ -193,7 +193,7 @@ func (k *fakeKernel) runWords(conn *zmtp.Conn, m wire.Message, words []string) {
 			done[0], done[1] = done[1], done[0]
 		case "no-idle":
 			done = done[:1]
-		case "others": // of nobody's request
+		case "others": // with the parent of no request
 			other := m
 			other.Header = wire.NewHeader("x", "x", "execute_request")
 			k.publishStatus(other, "idle")
@@ -205,7 +205,7 @@ func (k *fakeKernel) runWords(conn *zmtp.Conn, m wire.Message, words []string) {
 		case "killed":
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		case "ask", "secret":
-			k.sendReply(k.questionConn(), m, "input_request", inputRequest{Prompt: value + "?", Password: name == "secret"})
+			k.sendReply(k.questionConn(), m, "input_request", inputRequestContent{Prompt: value + "?", Password: name == "secret"})
 			select {
 			case answer := <-k.answers:
 				k.publishText(m, fmt.Sprintf("got %q\n", answer))
@@ -213,7 +213,7 @@ func (k *fakeKernel) runWords(conn *zmtp.Conn, m wire.Message, words []string) {
 				content = map[string]any{"status": "abort"}
 			}
 		case "ask-and-die":
-			k.sendReply(k.awaitConn(&k.stdin), m, "input_request", inputRequest{Prompt: "?"})
+			k.sendReply(k.awaitConn(&k.stdin), m, "input_request", inputRequestContent{Prompt: "?"})
 			os.Exit(9)
 		case "ask_exit":
 			content["payload"] = []map[string]any{{"source": "ask_exit", "keepkernel": false}}

@@ -2,5 +2,5 @@
 
 package kernelworker
 
-// ignoresInterrupts cannot be known here.
+// ignoresInterrupts returns false, because this system does not show it.
 func ignoresInterrupts(int) bool { return false }

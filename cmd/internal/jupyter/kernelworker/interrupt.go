@@ -7,9 +7,9 @@ import (
 	"github.com/turnstone-repl/turnstone/ipc"
 )
 
-// handleInterrupt acts on an interrupt of the active turn. It waits until the kernel runs the code of the
-// turn: one that is still at a query before it would swallow the signal, or die of it. The next
-// handleInterrupt waits for nothing.
+// handleInterrupt handles an interrupt of the active turn. It queues the first one until the kernel
+// runs the code of the turn: a kernel that still handles an earlier query would swallow the signal, or
+// die of it. A second interrupt is sent at once.
 func (w *worker) handleInterrupt(m ipc.Interrupt) error {
 	t := w.turn
 	switch {
@@ -19,7 +19,7 @@ func (w *worker) handleInterrupt(m ipc.Interrupt) error {
 		return errors.Join(w.acknowledgeInterrupt(m, ipc.InterruptRaised), w.dropQueries())
 	case t == nil || m.Turn != t.id:
 		return w.acknowledgeInterrupt(m, ipc.InterruptStale)
-	case t.reply != nil: // what is missing is the kernel's word that it is idle
+	case t.reply != nil: // only the idle status is missing
 		return w.acknowledgeInterrupt(m, ipc.InterruptPending)
 	case m.Seq <= t.lastInterrupt:
 		return w.acknowledgeInterrupt(m, ipc.InterruptRaised)
@@ -37,13 +37,13 @@ func (w *worker) acknowledgeInterrupt(m ipc.Interrupt, result ipc.InterruptResul
 	return w.conn.Send(ipc.InterruptAck{Turn: m.Turn, Seq: m.Seq, Result: result})
 }
 
-// canInterruptKernel reports whether the kernel runs the code of the turn. Kernels say that they are busy some
-// moments before they can be interrupted. IRkernel dies of an interrupt in them. ipykernel ignores it,
-// but for the last of them, between its last word to the system and its handler: there it dies, too.
+// canInterruptKernel reports whether the kernel runs the code of the turn. Kernels report that they
+// are busy some moments before they can be interrupted. An interrupt in between kills IRkernel.
+// ipykernel ignores it, except in the last moment before its own handler takes over: then it dies, too.
 func (w *worker) canInterruptKernel() bool {
 	t := w.turn
 	switch pid := w.kernel.cmd.Process.Pid; {
-	case w.inputRequest != nil: // it asks, so it is at it
+	case w.inputRequest != nil: // it asks for input, so it runs the code
 		return true
 	case !t.kernelStarted || w.Spec.InterruptByMessage:
 		return t.kernelStarted
@@ -53,7 +53,7 @@ func (w *worker) canInterruptKernel() bool {
 	return w.ignoresWhileIdle && t.codeEchoed || time.Since(t.started) >= interruptDelay
 }
 
-// sendQueuedInterrupts sends the interrupts that were held, if the kernel can take them now.
+// sendQueuedInterrupts sends the queued interrupts if the kernel can take them now.
 func (w *worker) sendQueuedInterrupts() error {
 	w.interruptPoll = nil
 	switch {
@@ -66,8 +66,9 @@ func (w *worker) sendQueuedInterrupts() error {
 	return nil
 }
 
-// interruptForQueued interrupts the kernel for all interrupts that were held. It answers the kernel's question
-// with an empty line, because some kernels feel an interrupt only then; kernels on ipykernel drop it.
+// interruptForQueued interrupts the kernel once for all queued interrupts. It answers an open input
+// request with an empty line, because some kernels notice an interrupt only then. Kernels based on
+// ipykernel drop the line.
 func (w *worker) interruptForQueued() error {
 	t := w.turn
 	err := w.interruptKernel()
@@ -85,9 +86,9 @@ func (w *worker) interruptForQueued() error {
 	return err
 }
 
-// endSkippedTurn takes in that the kernel has answered what it was asked after the interrupt of a turn. An
-// ipykernel that feels an interrupt between two steps of its own drops the request, and never answers it.
-// It answers in order, so a turn without a reply is over.
+// endSkippedTurn handles the kernel's answer to the request that followed an interrupt. An ipykernel
+// that is interrupted between two steps of its own drops the execute_request, and never answers it.
+// It answers in order, so a turn without a reply by then is over.
 func (w *worker) endSkippedTurn() error {
 	t := w.turn
 	if t.reply != nil {
@@ -97,7 +98,7 @@ func (w *worker) endSkippedTurn() error {
 	return w.endTurnIfOver()
 }
 
-// interruptKernel interrupts what the kernel runs.
+// interruptKernel interrupts the code that the kernel runs.
 func (w *worker) interruptKernel() error {
 	w.turn.interrupted = true
 	if w.Spec.InterruptByMessage {

@@ -23,12 +23,12 @@ import (
 )
 
 const (
-	maxSavedOutput = 4 << 10 // bytes of a kernel's own output that are kept
+	maxSavedOutput = 4 << 10 // bytes of a kernel's own output that are saved
 
-	// maxSocketPath is the longest path that every system takes for a socket.
+	// maxSocketPath is the longest path that every system accepts for a socket.
 	maxSocketPath = 100
 
-	// Ports are taken from below those that systems give to outgoing connections.
+	// Ports are chosen below the range that systems use for outgoing connections.
 	firstPort, lastPort = 20000, 32000
 )
 
@@ -40,17 +40,17 @@ type kernelProcess struct {
 
 	cmd    *exec.Cmd
 	exited chan struct{} // closed when the process was reaped
-	output *outputTail   // nil when its output goes to the terminal
+	output *outputTail   // nil if its output goes to the terminal
 
 	*kernelSockets // nil until it is connected
 
-	ports []net.PacketConn // hold its ports, as long as this process lives
+	ports []net.PacketConn // reserve its ports as long as this process lives
 }
 
-// kernelSockets are the connections to a kernel.
+// kernelSockets are the four connections to a kernel.
 type kernelSockets struct{ shell, control, stdin, iopub *zmtp.Conn }
 
-// launchKernel starts the kernel of a spec. dir is private, and holds its connection file and sockets.
+// launchKernel starts the kernel of a spec. dir is private; it is for the connection file and sockets.
 func launchKernel(spec *kernelspec.Spec, dir string) (*kernelProcess, error) {
 	connection, ports, err := newConnection(spec, dir)
 	if err != nil {
@@ -66,7 +66,7 @@ func launchKernel(spec *kernelspec.Spec, dir string) (*kernelProcess, error) {
 	k.cmd.Env = append(os.Environ(), spec.Env(os.Getenv)...)
 	k.cmd.Stdin, k.cmd.Stdout, k.cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	var own *os.File
-	if printsBanner(spec) {
+	if echoesOutput(spec) {
 		k.output = &outputTail{drained: make(chan struct{})}
 		r, w, err := os.Pipe()
 		if err != nil {
@@ -90,73 +90,75 @@ func launchKernel(spec *kernelspec.Spec, dir string) (*kernelProcess, error) {
 	return k, nil
 }
 
-// quietDebuggerEnv keeps ipykernel's debugger, which it loads at each start, from warning of what only
-// concerns people who use it.
+// quietDebuggerEnv suppresses a warning of ipykernel's debugger, which is loaded at each start. The
+// warning concerns only users of the debugger.
 const quietDebuggerEnv = "PYDEVD_DISABLE_FILE_VALIDATION=1"
 
-// printsBanner reports whether a kernel catches the output of its children, sends it in messages, and
-// writes it once more to where its own output goes. Kernels on ipykernel do, and these are those
-// that are Python modules but for xeus'.
-func printsBanner(spec *kernelspec.Spec) bool {
+// echoesOutput reports whether a kernel captures the output of its children, sends it in messages, and
+// also writes it to its own output. Kernels based on ipykernel do: those that are Python modules, except
+// the ones based on xeus.
+func echoesOutput(spec *kernelspec.Spec) bool {
 	module := spec.PythonModule()
 	return module != "" && !strings.HasPrefix(module, "xpython") && !strings.HasPrefix(module, "xeus")
 }
 
-// newConnection chooses where the kernel listens. Kernels on ipykernel know sockets in a directory,
-// which no other user can reach; others get ports of the loopback, which are returned, too.
+// newConnection chooses where the kernel listens. Kernels based on ipykernel support sockets in a
+// directory, which no other user can reach. Others get ports of the loopback interface, whose
+// reservations are returned, too.
 func newConnection(spec *kernelspec.Spec, dir string) (wire.Connection, []net.PacketConn, error) {
 	c := wire.Connection{
 		Transport: "tcp", IP: "127.0.0.1", Key: wire.NewID(), Scheme: wire.Scheme, KernelName: spec.Name,
 	}
 	ports := []int{1, 2, 3, 4, 5}
-	var held []net.PacketConn
-	if path := filepath.Join(dir, "k"); printsBanner(spec) && len(path) < maxSocketPath {
+	var reservations []net.PacketConn
+	if path := filepath.Join(dir, "k"); echoesOutput(spec) && len(path) < maxSocketPath {
 		c.Transport, c.IP = "ipc", path
 	} else {
 		var err error
-		if ports, held, err = freePorts(len(ports), firstPort, lastPort); err != nil {
+		if ports, reservations, err = freePorts(len(ports), firstPort, lastPort); err != nil {
 			return c, nil, err
 		}
 	}
 	c.Shell, c.IOPub, c.Stdin, c.Control, c.Heartbeat = ports[0], ports[1], ports[2], ports[3], ports[4]
-	return c, held, nil
+	return c, reservations, nil
 }
 
-// freePorts finds n ports of the loopback from first to before last at which nobody listens. Nobody
-// who calls it gets one of them again while they are held: by the UDP ports of the same numbers, since
-// a kernel that starts needs a second until it listens, and starts without an error if it cannot.
-func freePorts(n, first, last int) (ports []int, held []net.PacketConn, err error) {
+// freePorts reserves n ports of the loopback interface, in the range [first, last), at which no process
+// listens. The UDP ports with the same numbers reserve them against other callers of freePorts. A
+// reservation is needed because a kernel takes a second until it listens, and reports no error if it
+// cannot.
+func freePorts(n, first, last int) (ports []int, reservations []net.PacketConn, err error) {
 	for tries := 0; len(ports) < n; tries++ {
 		port := first + rand.IntN(last-first)
-		hold, err := freePort(net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		reservation, err := reservePort(net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 		if err == nil {
-			ports, held = append(ports, port), append(held, hold)
+			ports, reservations = append(ports, port), append(reservations, reservation)
 		} else if tries == 200 {
-			for _, h := range held {
-				h.Close()
+			for _, r := range reservations {
+				r.Close()
 			}
 			return nil, nil, fmt.Errorf("no free ports: %w", err)
 		}
 	}
-	return ports, held, nil
+	return ports, reservations, nil
 }
 
-// freePort holds a port, unless somebody holds it or listens there.
-func freePort(address string) (net.PacketConn, error) {
-	hold, err := net.ListenPacket("udp", address)
+// reservePort reserves a port. It fails if the port is reserved or a process listens there.
+func reservePort(address string) (net.PacketConn, error) {
+	reservation, err := net.ListenPacket("udp", address)
 	if err != nil {
 		return nil, err
 	}
 	l, err := net.Listen("tcp", address)
 	if err != nil {
-		hold.Close()
+		reservation.Close()
 		return nil, err
 	}
 	l.Close()
-	return hold, nil
+	return reservation, nil
 }
 
-// connectSockets connects to all sockets, as soon as the kernel listens. It ends with ctx.
+// connectSockets connects to all sockets as soon as the kernel listens, or fails when ctx ends.
 func (k *kernelProcess) connectSockets(ctx context.Context) (*kernelSockets, error) {
 	identity := wire.NewID()
 	all := new(kernelSockets)
@@ -177,8 +179,8 @@ func (k *kernelProcess) connectSockets(ctx context.Context) (*kernelSockets, err
 	return all, all.iopub.Subscribe("")
 }
 
-// receiveMessages hands the messages of a socket to the loop until the socket is closed. A message that is
-// malformed or not signed with our key is dropped; of output that is too large a word comes.
+// receiveMessages passes the messages of a socket to the loop until the socket is closed. It drops a
+// message that is malformed or not signed with our key, and replaces one that is too large by a note.
 func (k *kernelProcess) receiveMessages(conn *zmtp.Conn, to chan<- wire.Message) {
 	defer close(to)
 	for {
@@ -196,17 +198,17 @@ func (k *kernelProcess) receiveMessages(conn *zmtp.Conn, to chan<- wire.Message)
 	}
 }
 
-// tooLargeMessage is the message in the place of one that is too large.
+// tooLargeMessage returns the message that replaces one that is too large.
 func tooLargeMessage(bytes uint64) wire.Message {
 	content, _ := json.Marshal(streamContent{"stderr", fmt.Sprintf("[not shown, too large: a message of %d bytes]\n", bytes)})
 	return wire.Message{Header: wire.Header{Type: "stream"}, Content: content}
 }
 
-// errUnreachable means that the kernel takes no messages. Its process has ended, or is about to.
-var errUnreachable = errors.New("the kernel takes no messages")
+// errUnreachable means that the kernel accepts no messages. Its process has ended, or is about to.
+var errUnreachable = errors.New("the kernel accepts no messages")
 
-// sendMessage sends a message and returns its id. parent is that of a request that it answers, or nil. The
-// error is errUnreachable, or that the content cannot be sent.
+// sendMessage sends a message and returns its id. parent is the header of the request that it answers,
+// or nil. The error is errUnreachable, or says why the content cannot be encoded.
 func (k *kernelProcess) sendMessage(conn *zmtp.Conn, kind string, content any, parent *wire.Header) (string, error) {
 	raw, err := json.Marshal(content)
 	if err != nil {
@@ -226,7 +228,7 @@ func (k *kernelProcess) sendMessage(conn *zmtp.Conn, kind string, content any, p
 	return m.Header.ID, nil
 }
 
-// lastLines returns the end of what the kernel wrote itself, if that was not shown.
+// lastLines returns the end of the kernel's own output, if that did not go to the terminal.
 func (k *kernelProcess) lastLines() string {
 	if k.output == nil {
 		return ""
@@ -238,15 +240,15 @@ func (k *kernelProcess) lastLines() string {
 	return k.output.String()
 }
 
-// An outputTail keeps the end of what is written to it.
+// An outputTail saves the last maxSavedOutput bytes that are written to it.
 type outputTail struct {
-	drained chan struct{} // closed when nothing more comes
+	drained chan struct{} // closed when no more output can follow
 	mu      sync.Mutex
 	text    []byte // guarded by mu
 }
 
 func (t *outputTail) read(r io.ReadCloser) {
-	_, _ = io.Copy(t, r) // what cannot be read is missing in a report
+	_, _ = io.Copy(t, r) // unreadable output is missing in the report
 	r.Close()
 	close(t.drained)
 }

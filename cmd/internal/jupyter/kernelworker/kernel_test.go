@@ -6,11 +6,11 @@ import (
 	"testing"
 )
 
-// Two kernels that start at the same time do not get the same port, though neither listens yet.
+// Two kernels that start at the same time do not get the same port, although neither listens yet.
 func TestFreePorts(t *testing.T) {
 	first := 20000 + os.Getpid()%1000*11 // other programs may run the same test
 	last := first + 10
-	one, held, err := freePorts(5, first, last)
+	one, reservations, err := freePorts(5, first, last)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,16 +22,16 @@ func TestFreePorts(t *testing.T) {
 		t.Errorf("got %v and %v, which have ports in common", one, two)
 	}
 	if three, _, err := freePorts(1, first, last); err == nil {
-		t.Errorf("got %v, which somebody has", three)
+		t.Errorf("got %v, which is reserved", three)
 	}
-	for _, h := range append(held, others...) {
+	for _, h := range append(reservations, others...) {
 		h.Close()
 	}
-	_, held, err = freePorts(5, first, last)
+	_, reservations, err = freePorts(5, first, last)
 	if err != nil {
-		t.Error("ports that nobody holds any more:", err)
+		t.Error("released ports:", err)
 	}
-	for _, h := range held {
+	for _, h := range reservations {
 		h.Close()
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/turnstone-repl/turnstone/ipc"
 )
 
-// forwardQuery passes a query on. The kernel answers when it can.
+// forwardQuery passes a query to the kernel, which answers when it can.
 func (w *worker) forwardQuery(m ipc.Query) error {
 	cursor := utf8.RuneCountInString(m.Text[:min(m.Cursor, uint64(len(m.Text)))])
 	var id string
@@ -30,8 +30,8 @@ func (w *worker) forwardQuery(m ipc.Query) error {
 	return nil
 }
 
-// dropQueries answers what the supervisor does not wait for any more. The kernel is left alone: its
-// first completion may load for seconds, and would never be done if it were interrupted.
+// dropQueries answers the queries that the supervisor no longer waits for. It does not interrupt the
+// kernel: its first completion may load for seconds, and would never finish if it were interrupted.
 func (w *worker) dropQueries() error {
 	var err error
 	for id, q := range w.queries {
@@ -41,7 +41,7 @@ func (w *worker) dropQueries() error {
 	return err
 }
 
-// answerQuery passes the kernel's answer on.
+// answerQuery passes the kernel's answer to the supervisor.
 func (w *worker) answerQuery(q ipc.Query, m wire.Message) error {
 	result := ipc.QueryResult{ID: q.ID, Status: ipc.StatusOK}
 	switch q.Kind {
@@ -57,7 +57,7 @@ func (w *worker) answerQuery(q ipc.Query, m wire.Message) error {
 			result.Status = ipc.StatusIncomplete
 		case "invalid":
 			result.Status = ipc.StatusInvalid
-		default: // also "unknown": then the kernel decides when it runs it
+		default: // also "unknown": the kernel then decides when it runs the code
 			result.Status = ipc.StatusComplete
 		}
 	case ipc.QueryInspect:
@@ -73,26 +73,26 @@ func (w *worker) answerQuery(q ipc.Query, m wire.Message) error {
 	return w.conn.Send(result)
 }
 
-// queryMatches turns the kernel's answer, whose cursors count characters, into that of a query, whose
-// queryMatches replace what is before the cursor.
+// queryMatches converts the kernel's completions into those of a query. The kernel's cursors count
+// characters. The matches of a query replace the text before the cursor.
 func (c *completeReply) queryMatches(q ipc.Query) (start uint64, matches []string) {
 	from := byteAt(q.Text, c.Start)
 	if from > int(q.Cursor) || c.Status != "ok" {
 		return q.Cursor, nil
 	}
-	behind := ""
+	suffix := ""
 	if end := byteAt(q.Text, c.End); end > int(q.Cursor) {
-		behind = q.Text[q.Cursor:end]
+		suffix = q.Text[q.Cursor:end]
 	}
 	for _, m := range c.Matches {
 		if len(matches) < ipc.MaxMatches && len(m) <= ipc.MaxTextBytes {
-			matches = append(matches, strings.ToValidUTF8(strings.TrimSuffix(m, behind), "\uFFFD"))
+			matches = append(matches, strings.ToValidUTF8(strings.TrimSuffix(m, suffix), "\uFFFD"))
 		}
 	}
 	return uint64(from), matches
 }
 
-// byteAt returns where the character with a number begins, in bytes.
+// byteAt returns the byte offset of the character with the given index.
 func byteAt(text string, character int) int {
 	for at := range text {
 		if character <= 0 {

@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// stopSignal is what an interrupt sends.
+// stopSignal is the signal that an interrupt sends.
 const stopSignal = syscall.SIGINT
 
 // interruptGroup sends SIGINT to the worker's process group, the kernel and its children.
@@ -23,5 +23,5 @@ func exitStatus(state *os.ProcessState) (code int, killed string) {
 	return state.ExitCode(), ""
 }
 
-// killProcess asks the kernel's process to end at once.
+// killProcess kills the kernel's process.
 func killProcess(cmd *exec.Cmd) { cmd.Process.Kill() }

@@ -7,13 +7,13 @@ import (
 	"os/exec"
 )
 
-// stopSignal is what an interrupt sends.
+// stopSignal is the signal that an interrupt sends.
 var stopSignal = os.Interrupt
 
-// openChannel refuses: a kernel gets its worker's terminal as a descriptor, and interrupts as a
-// signal, and Windows has neither.
+// openChannel returns an error: a kernel gets its worker's terminal as a descriptor and interrupts as
+// signals, and Windows has neither.
 func openChannel() (io.ReadWriteCloser, string, error) {
-	return nil, "", errors.New("Jupyter kernels are languages on Linux and macOS only")
+	return nil, "", errors.New("Jupyter kernels can be used as languages only on Linux and macOS")
 }
 
 func interruptGroup() error { return errors.ErrUnsupported }

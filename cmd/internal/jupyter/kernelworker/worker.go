@@ -18,33 +18,34 @@ import (
 )
 
 const (
-	// exitGracePeriod is how long a kernel may take to end when its own code has asked for it.
+	// exitGracePeriod is how long a kernel may take to end after its own code has asked for it.
 	exitGracePeriod = 2 * time.Second
 
-	// drainTimeout is how long the messages of a dead kernel are read. A child that it left may hold
-	// its sockets open.
+	// drainTimeout is how long the messages of a dead kernel are read. A child that outlives it may
+	// hold its sockets open.
 	drainTimeout = time.Second
 
-	// interruptDelay is how long an interrupt waits behind the word that it is busy of a kernel that does
-	// not ignore interrupts before it runs code.
+	// interruptDelay is how long an interrupt waits after the kernel has reported that it is busy. It
+	// is for kernels that do not ignore interrupts before they run code.
 	interruptDelay = 250 * time.Millisecond
 
-	// interruptPollInterval is the pause before the next look whether an interrupt can be sent.
+	// interruptPollInterval is the pause between two checks whether an interrupt can be sent.
 	interruptPollInterval = 5 * time.Millisecond
 
-	// infoRetryInterval is the pause between two questions for the kernel's information, until it has
-	// answered one and been heard on iopub: what it published before our subscription is lost.
+	// infoRetryInterval is the pause between two kernel_info requests. They are repeated until the
+	// kernel has answered one and a message has arrived on iopub: what it published before our
+	// subscription is lost.
 	infoRetryInterval = 200 * time.Millisecond
 )
 
-// Options of Run.
+// Options say which kernel Run starts, and where it keeps its files.
 type Options struct {
 	Spec    kernelspec.Spec
-	Dir     string // private, or "" for one of our own
+	Dir     string // a private directory, or "" for a temporary one
 	Version string // of this program
 }
 
-// A worker is the loop's state.
+// A worker is the state of the loop that translates between a kernel and the supervisor.
 type worker struct {
 	Options
 	conn     *ipc.Conn
@@ -52,53 +53,53 @@ type worker struct {
 	kernel   *kernelProcess
 
 	frames                       chan receivedFrame
-	shell, iopub, stdin, control chan wire.Message // closed when the socket is
+	shell, iopub, stdin, control chan wire.Message // each closed with its socket
 	connected                    chan connectResult
 
-	kernelInfo       *infoReply  // nil until the kernel has said what it is
-	sawIOPub         bool        // something came on iopub
-	isReady          bool        // idle of turn 0 was sent
-	ignoresWhileIdle bool        // it ignores SIGINT while it runs no code, as far as the system tells
-	turn             *activeTurn // nil when there is none
+	kernelInfo       *infoReply  // nil until the kernel has described itself
+	sawIOPub         bool        // a message has arrived on iopub
+	isReady          bool        // the idle frame of turn 0 was sent
+	ignoresWhileIdle bool        // the kernel ignores SIGINT while it runs no code, as far as the system shows it
+	turn             *activeTurn // nil between turns
 	queries          map[string]ipc.Query
-	inputRequest     *openInputRequest // nil when the kernel asks for nothing
+	inputRequest     *openInputRequest // nil unless the kernel asks for input
 	lastRequest      uint64
 	exitMode         *exitMode        // nil until the kernel is asked to end
-	exitDeadline     <-chan time.Time // when leaving is over
-	closeDeadline    <-chan time.Time // when a kernel without a socket must have ended
-	terminated       bool             // it had to be ended, because it closed a socket
-	interruptPoll    <-chan time.Time // when to look whether held interrupts can be sent
+	exitDeadline     <-chan time.Time // when a kernel that was asked to end must have ended
+	closeDeadline    <-chan time.Time // when a kernel that closed a socket must have ended
+	terminated       bool             // the kernel was killed, because it closed a socket
+	interruptPoll    <-chan time.Time // when to check again whether queued interrupts can be sent
 }
 
-// receivedFrame is what the channel gave.
+// A receivedFrame is the result of one read from the supervisor's channel.
 type receivedFrame struct {
 	message ipc.Message
 	err     error
 }
 
-// connectResult is what an attempt to connect gave.
+// A connectResult is the result of the connection to the kernel's sockets.
 type connectResult struct {
 	sockets *kernelSockets
 	err     error
 }
 
-// An activeTurn is one execute_request.
+// An activeTurn tracks the turn that runs, which is an execute_request to the kernel.
 type activeTurn struct {
 	id               uint64
-	noExit           bool            // an exit is an error, and the kernel stays
+	noExit           bool            // an exit is an error, and the kernel keeps running
 	request          string          // its msg_id
-	reply            *executeReply   // nil until it is there
-	sawIdle          bool            // the status idle came
-	kernelStarted    bool            // the kernel is at it
-	codeEchoed       bool            // the kernel has repeated the code, which it does in the handler of the request
-	started          time.Time       // when it began
-	queuedInterrupts []ipc.Interrupt // interrupts that wait until it can take them, not acknowledged yet
-	lastInterrupt    uint64          // the last interrupt
-	interrupted      bool            // the kernel was interrupted in it
-	probeID          string          // msg_id of the question that follows an interrupt
+	reply            *executeReply   // nil until it has arrived
+	sawIdle          bool            // the status idle has arrived
+	kernelStarted    bool            // the kernel has started to handle the request
+	codeEchoed       bool            // the kernel has repeated the code, which its handler of the request does
+	started          time.Time       // when kernelStarted was set
+	queuedInterrupts []ipc.Interrupt // interrupts that the kernel cannot take yet, not acknowledged
+	lastInterrupt    uint64          // the number of the last interrupt that was sent
+	interrupted      bool            // the kernel was interrupted during the turn
+	probeID          string          // msg_id of the kernel_info request that follows an interrupt
 }
 
-// An openInputRequest is the kernel's question for a line.
+// An openInputRequest is a request of the kernel for a line of input, not answered yet.
 type openInputRequest struct {
 	number  uint64
 	request wire.Header // of the input_request
@@ -106,7 +107,7 @@ type openInputRequest struct {
 	secret  bool
 }
 
-// exitMode says how the session ends once the kernel has.
+// An exitMode says with which reason the session ends once the kernel has ended.
 type exitMode struct {
 	reason ipc.EndReason
 }
@@ -137,23 +138,23 @@ func Run(o Options) int {
 		w.kernel, err = launchKernel(&o.Spec, o.Dir)
 	}
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "The kernel %s cannot be started: %v\n", o.Spec.Name, err)
+		fmt.Fprintf(os.Stderr, "Cannot start the kernel %s: %v\n", o.Spec.Name, err)
 		return 1
 	}
 	status := w.runLoop()
 	killProcess(w.kernel.cmd)
-	_ = w.conn.Close() // writes the last frame; if it cannot be written, there is nobody to tell
+	_ = w.conn.Close() // writes the last frame; an error cannot be reported any more
 	return status
 }
 
-// catchInterrupts lets the signals pass that are meant for the kernel. It gets them with their
-// default, because a handler is not inherited.
+// catchInterrupts discards signals that are meant for the kernel. The kernel gets them with their
+// default disposition, because a handler is not inherited.
 func catchInterrupts() {
 	ignored := make(chan os.Signal, 1)
 	signal.Notify(ignored, stopSignal)
 }
 
-// runLoop handles what comes until the worker is over, and returns the exit status.
+// runLoop handles events until the worker ends, and returns the exit status.
 func (w *worker) runLoop() int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -203,7 +204,7 @@ func (w *worker) runLoop() int {
 			killProcess(w.kernel.cmd)
 		}
 		if err != nil && !errors.Is(err, errUnreachable) {
-			fmt.Fprintf(os.Stderr, "repl: the worker of the kernel %s: %v\n", w.Spec.Name, err)
+			fmt.Fprintf(os.Stderr, "repl: worker of the kernel %s: %v\n", w.Spec.Name, err)
 			return 1
 		}
 	}
@@ -219,7 +220,7 @@ func (w *worker) receiveFrames() {
 	}
 }
 
-// startReaders begins to read the kernel's sockets.
+// startReaders starts to read the kernel's sockets.
 func (w *worker) startReaders(to *kernelSockets) {
 	k := w.kernel
 	k.kernelSockets = to
@@ -234,7 +235,7 @@ func (w *worker) sendRequest(kind string, content any) (string, error) {
 	return w.kernel.sendMessage(w.kernel.shell, kind, content, nil)
 }
 
-// requestInfo asks the kernel what it is, as long as that is not known or nothing was heard on iopub.
+// requestInfo sends a kernel_info request, unless the kernel has answered one and iopub works.
 func (w *worker) requestInfo() error {
 	if w.isReady || w.kernel.kernelSockets == nil {
 		return nil
@@ -243,7 +244,7 @@ func (w *worker) requestInfo() error {
 	return err
 }
 
-// sendMarked sends a frame that has a place among the text.
+// sendMarked sends a frame together with a marker at its position in the text.
 func (w *worker) sendMarked(make func(mark uint64) ipc.Message) error {
 	mark, err := w.terminal.writeFrameMarker()
 	if err != nil {
@@ -266,10 +267,10 @@ func (w *worker) handleFrame(m ipc.Message) error {
 	case ipc.Shutdown:
 		return w.shutdownKernel(time.Duration(m.GraceMS) * time.Millisecond)
 	}
-	return nil // what we did not offer to take
+	return nil // a frame for a capability that this worker does not offer
 }
 
-// channelClosed ends the worker when the channel has.
+// channelClosed returns the exit status of a worker whose channel has ended.
 func (w *worker) channelClosed(err error) int {
 	var wrong *ipc.ProtocolError
 	if errors.As(err, &wrong) {
@@ -279,15 +280,15 @@ func (w *worker) channelClosed(err error) int {
 	return 0
 }
 
-// sendSessionEnd sends the last frame.
+// sendSessionEnd sends the last frame of the session.
 func (w *worker) sendSessionEnd(reason ipc.EndReason, code *int64, message string) {
-	// If it cannot be sent, there is nobody to tell.
+	// An error cannot be reported any more.
 	_ = w.sendMarked(func(mark uint64) ipc.Message {
 		return ipc.SessionEnd{Reason: reason, Code: code, Message: clipText(message), Mark: mark}
 	})
 }
 
-// startTurn runs an input.
+// startTurn sends the input of a turn to the kernel.
 func (w *worker) startTurn(m ipc.TurnStart) error {
 	if w.exitMode != nil {
 		return nil
@@ -318,14 +319,14 @@ func (w *worker) handleShellReply(m wire.Message, open bool) error {
 		}
 		if w.kernelInfo == nil {
 			w.kernelInfo = new(infoReply)
-			_ = json.Unmarshal(m.Content, w.kernelInfo) // what is missing is unknown
+			_ = json.Unmarshal(m.Content, w.kernelInfo) // missing fields stay unknown
 		}
 		return w.sendReadyOnce()
 	case "execute_reply":
 		if t := w.turn; t != nil && m.Parent.ID == t.request && t.reply == nil {
 			t.reply = new(executeReply)
 			if err := json.Unmarshal(m.Content, t.reply); err != nil {
-				t.reply.Status, t.reply.Name, t.reply.Value = "error", "KernelError", "the kernel's reply cannot be read: "+err.Error()
+				t.reply.Status, t.reply.Name, t.reply.Value = "error", "KernelError", "cannot parse the kernel's reply: "+err.Error()
 			}
 			return w.endTurnIfOver()
 		}
@@ -333,7 +334,7 @@ func (w *worker) handleShellReply(m wire.Message, open bool) error {
 	return nil
 }
 
-// sendReadyOnce tells the supervisor that the kernel is ready, once it has answered and was heard.
+// sendReadyOnce reports the kernel as ready, once it has answered and a message came on iopub.
 func (w *worker) sendReadyOnce() error {
 	if w.isReady || w.kernelInfo == nil || !w.sawIOPub {
 		return nil
@@ -361,7 +362,7 @@ func (w *worker) sendIdle(turn uint64, outcome ipc.Outcome, failure *ipc.Runtime
 	})
 }
 
-// endTurnIfOver ends the turn if both its reply and its idle are there.
+// endTurnIfOver ends the turn if both its reply and its idle status have arrived.
 func (w *worker) endTurnIfOver() error {
 	t := w.turn
 	if t == nil || t.reply == nil || !t.sawIdle {
@@ -381,7 +382,7 @@ func (w *worker) endTurnIfOver() error {
 				return err
 			}
 		case p.Source == "set_next_input":
-			if err := w.terminal.writeText(withNewline("[The kernel suggests as the next input:]\n"+p.Text), plainText); err != nil {
+			if err := w.terminal.writeText(withNewline("[The kernel suggests this next input:]\n"+p.Text), plainText); err != nil {
 				return err
 			}
 		}
@@ -396,7 +397,7 @@ func (w *worker) endTurnIfOver() error {
 	return w.sendIdle(t.id, outcome, failure)
 }
 
-// turnOutcome says how a turn ended. Kernels call an interrupted one "error", "abort" or "aborted".
+// turnOutcome returns how a turn ended. The status of an interrupted one is "error", "abort" or "aborted".
 func (t *activeTurn) turnOutcome() (ipc.Outcome, *ipc.RuntimeError) {
 	if t.reply.Status == "ok" {
 		return ipc.OutcomeOK, nil
@@ -458,10 +459,10 @@ func (w *worker) handleIOPub(m wire.Message, open bool) error {
 		_ = json.Unmarshal(m.Content, &c)
 		return w.sendMarked(func(mark uint64) ipc.Message { return ipc.Clear{Wait: c.Wait, Mark: mark} })
 	}
-	return nil // comms, and what we do not know
+	return nil // comms, and unknown types
 }
 
-// handleStatus takes in what the kernel says of itself. Only what it says of the turn's request counts.
+// handleStatus handles a status of the kernel. Only those of the turn's request count.
 func (w *worker) handleStatus(m wire.Message) error {
 	t := w.turn
 	if t == nil || m.Parent.ID != t.request {
@@ -481,31 +482,31 @@ func (w *worker) handleStatus(m wire.Message) error {
 	return nil
 }
 
-// markStarted takes in that the kernel is at a request.
+// markStarted records that the kernel has started to handle a request.
 func (w *worker) markStarted(request string) {
 	if t := w.turn; t != nil && t.request == request && !t.kernelStarted {
 		t.kernelStarted, t.started = true, time.Now()
 	}
 }
 
-// handleInputRequest handles a question of the kernel for a line.
+// handleInputRequest handles a request of the kernel for a line of input.
 func (w *worker) handleInputRequest(m wire.Message, open bool) error {
 	if !open {
 		w.stdin = nil
 		return nil
 	}
-	var c inputRequest
+	var c inputRequestContent
 	if m.Header.Type != "input_request" || json.Unmarshal(m.Content, &c) != nil {
 		return nil
 	}
 	w.inputRequest = &openInputRequest{request: m.Header, prompt: c.Prompt, secret: c.Password}
 	if w.turn == nil {
-		return w.sendInputReply("", true) // there is nobody to ask
+		return w.sendInputReply("", true) // no turn runs whose client could answer
 	}
 	return w.sendInputRequest()
 }
 
-// sendInputRequest tells the supervisor that the kernel waits.
+// sendInputRequest reports to the supervisor that the kernel waits for input.
 func (w *worker) sendInputRequest() error {
 	w.lastRequest++
 	w.inputRequest.number = w.lastRequest
@@ -518,28 +519,28 @@ func (w *worker) sendInputRequest() error {
 	})
 }
 
-// answerKernel hands a line to the kernel.
+// answerKernel passes a line of input to the kernel.
 func (w *worker) answerKernel(m ipc.TurnInput) error {
 	if w.inputRequest == nil || w.turn == nil || len(w.turn.queuedInterrupts) > 0 || m.Turn != w.turn.id || m.Wait != w.inputRequest.number {
-		return nil // it has crossed the end of the wait, or an interrupt
+		return nil // it was sent before the request ended or was interrupted
 	}
 	text := strings.TrimSuffix(strings.TrimSuffix(string(m.Input), "\n"), "\r")
-	asked := *w.inputRequest
+	request := *w.inputRequest
 	if err := w.sendInputReply(text, m.EOF && len(m.Input) == 0); err != nil {
 		return err
 	}
-	if asked.secret {
+	if request.secret {
 		text = ""
 	}
 	return w.sendMarked(func(mark uint64) ipc.Message {
-		return ipc.InputLine{Turn: m.Turn, Prompt: clipText(asked.prompt), Text: strings.ToValidUTF8(text, "\uFFFD"), Secret: asked.secret, Mark: mark}
+		return ipc.InputLine{Turn: m.Turn, Prompt: clipText(request.prompt), Text: strings.ToValidUTF8(text, "\uFFFD"), Secret: request.secret, Mark: mark}
 	})
 }
 
-// endOfFile is what kernels on ipykernel take for the end of file: Ctrl-D. Jupyter has no other.
+// endOfFile is Ctrl-D, which kernels based on ipykernel take for the end of file. Jupyter defines none.
 const endOfFile = "\x04"
 
-// sendInputReply answers the kernel's question, which is over then.
+// sendInputReply answers the kernel's input request, and ends it.
 func (w *worker) sendInputReply(text string, eof bool) error {
 	request := w.inputRequest.request
 	w.inputRequest = nil
@@ -550,7 +551,7 @@ func (w *worker) sendInputReply(text string, eof bool) error {
 	return err
 }
 
-// clipText makes a text of the kernel one that a frame may have.
+// clipText cuts and cleans a text of the kernel so that a frame may contain it.
 func clipText(text string) string {
 	if len(text) > ipc.MaxTextBytes {
 		text = text[:ipc.MaxTextBytes]

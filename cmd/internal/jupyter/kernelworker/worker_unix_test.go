@@ -36,21 +36,21 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A testSession is a session of a fake kernel.
+// A testSession is a session whose worker runs a fake kernel.
 type testSession struct {
 	*testing.T
 	*supervisor.Session
 }
 
-// openFakeKernel starts a fake kernel with these words behind its command.
-func openFakeKernel(t *testing.T, manners ...string) testSession {
+// openFakeKernel starts a fake kernel with these words after its command.
+func openFakeKernel(t *testing.T, flags ...string) testSession {
 	t.Helper()
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	spec, err := json.Marshal(map[string]any{
-		"argv": append([]string{program, "fake-kernel", "{connection_file}"}, manners...), "display_name": "Fake", "language": "fake",
+		"argv": append([]string{program, "fake-kernel", "{connection_file}"}, flags...), "display_name": "Fake", "language": "fake",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ func openFakeKernel(t *testing.T, manners ...string) testSession {
 	return testSession{t, s}
 }
 
-// runInput runs an input until its turn is over or waits, and returns it in words.
+// runInput runs an input until its turn is over or waits, and returns its events as text.
 func (r testSession) runInput(code string) (string, session.Reply) {
 	r.Helper()
 	turn, err := r.Submit(r.Context(), code)
@@ -93,11 +93,11 @@ func (r testSession) describeRest(turn uint64, after timeline.Seq) (string, sess
 	if err != nil {
 		r.Fatal(err)
 	}
-	ofBefore := func(e timeline.Event) bool { return e.Generation < reply.Generation } // a reply may begin with its end
-	return describeEvents(slices.DeleteFunc(slices.Clone(reply.Events), ofBefore)), reply
+	isEarlier := func(e timeline.Event) bool { return e.Generation < reply.Generation } // a reply may start with the end of the last worker
+	return describeEvents(slices.DeleteFunc(slices.Clone(reply.Events), isEarlier)), reply
 }
 
-// describeEvents writes events down: text as it is, the rest in brackets.
+// describeEvents renders events: text unchanged, the rest in brackets.
 func describeEvents(events []timeline.Event) string {
 	var b strings.Builder
 	for _, e := range events {
@@ -125,8 +125,8 @@ func (r testSession) wantTurn(code, text string, outcome timeline.Outcome) sessi
 	return reply
 }
 
-// wantRestart resets the session and waits for the new kernel: it may be ready before the next input
-// or after it, and the text of its start is in the reply to that input only in the latter case.
+// wantRestart resets the session and waits for the new kernel. The kernel may be ready before the next
+// input or after it. Only in the latter case is the text of its start in the reply to that input.
 func (r testSession) wantRestart() {
 	r.Helper()
 	before := r.Log().LastSeq()
@@ -187,7 +187,7 @@ func TestTurn(t *testing.T) {
 			}
 		}
 		if reply.Outcome != timeline.OutcomeOK || updates != 9999 {
-			t.Errorf("%d updates, %s", updates, reply.Outcome)
+			t.Errorf("got %d updates, %s", updates, reply.Outcome)
 		}
 	})
 
@@ -212,7 +212,7 @@ func TestTurn(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, _ := r.describeRest(turn, reply.Next); got != "got \"\\x04\"\n" {
-			t.Errorf("end of file is %q", got)
+			t.Errorf("got %q for the end of file", got)
 		}
 	})
 }
@@ -281,7 +281,7 @@ func TestKernelExit(t *testing.T) {
 					t.Fatal(err)
 				}
 				reply, err := r.Wait(t.Context(), turn, nil)
-				if err == nil && reply.InputRequest != nil { // one that asks may be seen to wait before it dies
+				if err == nil && reply.InputRequest != nil { // a kernel that asks may be seen waiting before it dies
 					_, _ = r.Answer(t.Context(), reply.InputRequest.ID, session.Input{Data: []byte("x\n")})
 					_, err = r.Wait(t.Context(), turn, nil)
 				}
@@ -303,7 +303,7 @@ func TestKernelExit(t *testing.T) {
 		t.Parallel()
 		r := openFakeKernel(t, "dies")
 		got := describeEvents(r.Log().EventsSince(0))
-		for _, part := range []string{"no language today\n", "ended while it started (exit status 7)", "[ended 7"} {
+		for _, part := range []string{"no language today\n", "ended during its start (exit status 7)", "[ended 7"} {
 			if !strings.Contains(got, part) {
 				t.Errorf("got %q, want %q in it", got, part)
 			}
@@ -313,18 +313,18 @@ func TestKernelExit(t *testing.T) {
 
 func TestExit(t *testing.T) {
 	t.Parallel()
-	t.Run("that the kernel asks for is an error of the turn", func(t *testing.T) {
+	t.Run("is an error if the kernel asks for it", func(t *testing.T) {
 		t.Parallel()
 		r := openFakeKernel(t)
 		reply := r.wantTurn("ask_exit", "[traceback]SystemExit\n[an exit ends the input, not the session: all variables are there]\n", timeline.OutcomeError)
 		if end, _ := reply.End(); end.Name != "SystemExit" {
-			t.Errorf("the turn ended with %+v", end)
+			t.Errorf("got the end %+v", end)
 		}
 		if after := r.wantTurn("print=on", "on\n", timeline.OutcomeOK); after.Generation != 1 {
-			t.Errorf("that was generation %d", after.Generation)
+			t.Errorf("got worker generation %d", after.Generation)
 		}
 	})
-	t.Run("ends the session where the turn may exit", func(t *testing.T) {
+	t.Run("ends the session if the turn may exit", func(t *testing.T) {
 		t.Parallel()
 		r := openFakeKernel(t)
 		turn, err := r.SubmitMayExit(t.Context(), "ask_exit")
