@@ -90,7 +90,7 @@ class Messages(Case):
         reply, out = self.k.run("input('n? ')", allow_stdin=False)
         self.assertEqual(reply["status"], "error")
         self.assertEqual(reply["ename"], "EOFError")
-        self.assertIn("does not answer questions", text(out))
+        self.assertIn("does not answer input requests", text(out))
         reply, _ = self.k.run("while True:\n  try: input()\n  except EOFError: pass", allow_stdin=False)
         self.assertEqual(reply["ename"], "KeyboardInterrupt")
 

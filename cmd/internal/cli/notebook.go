@@ -211,7 +211,7 @@ func (j *jupyterFlags) languageOfSession() languageInfo {
 }
 
 // newKernelspec is the kernelspec for a language.
-func (j *jupyterFlags) newKernelspec(l languageInfo, start []string) (name string, f kernelspec.File) {
+func (j *jupyterFlags) newKernelspec(l languageInfo, start []string) (name string, f kernelspec.SpecFile) {
 	argv := append(slices.Clone(start), "jupyter", "kernel", "-f", "{connection_file}")
 	name, display := "turnstone-"+l.name, l.display+" (Turnstone)"
 	if j.session != "" {
@@ -237,7 +237,7 @@ func (j *jupyterFlags) newKernelspec(l languageInfo, start []string) (name strin
 		argv = append(argv, "--keep-on-restart")
 	}
 	argv = append(argv, j.target.targetArgs()...)
-	return cmp.Or(j.name, name), kernelspec.File{
+	return cmp.Or(j.name, name), kernelspec.SpecFile{
 		Argv: argv, Display: cmp.Or(j.display, display), Language: jupyterLanguage(l.name).Name, Interrupt: "message",
 		Metadata: kernelspec.Metadata{Turnstone: &kernelspec.OwnerMark{Session: j.session}},
 	}
@@ -411,21 +411,21 @@ func notebookSessionName(notebook, connection string) string {
 }
 
 // jupyterLanguage is what Jupyter wants to know of a language.
-func jupyterLanguage(name string) kernel.Language {
+func jupyterLanguage(name string) kernel.LanguageInfo {
 	l := sessionLanguage(name)
 	jupyter := cmp.Or(l.export.JupyterName, name, "text")
 	short := strings.ToLower(jupyter)
-	k := kernel.Language{Name: jupyter, MIME: "text/x-" + short, Lexer: short, Mode: short, NBConverter: "script", Extension: ".txt"}
+	k := kernel.LanguageInfo{Name: jupyter, MIME: "text/x-" + short, Lexer: short, Mode: short, NBConverter: "script", Extension: ".txt"}
 	if l.export.Extension != "" {
 		k.Extension = "." + l.export.Extension
 	}
 	switch l.name {
 	case "r":
 		k.MIME = "text/x-rsrc" // by which front ends know how to colour it
-		k.DisplayName = "print({%s\n})"
+		k.PrintFormat = "print({%s\n})"
 	case "python":
 		k.NBConverter = "python"
-		k.DisplayName = "display((%s\n))"
+		k.PrintFormat = "display((%s\n))"
 	}
 	return k
 }

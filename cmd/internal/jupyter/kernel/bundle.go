@@ -15,8 +15,8 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// mimeBundle returns the data of a display as messages have them: JSON as itself, text as text, and
-// all else in base64. Types that were left out are named in text.
+// mimeBundle returns the data of a display in the form of messages: JSON unchanged, text as text, and
+// all else in base64. Omitted types are named in text/plain.
 func mimeBundle(d timeline.Display) map[string]any {
 	data := make(map[string]any, len(d.Data)+1)
 	for mime, bytes := range d.Data {
@@ -34,7 +34,7 @@ func mimeBundle(d timeline.Display) map[string]any {
 		for _, mime := range slices.Sorted(maps.Keys(d.Omitted)) {
 			left = append(left, fmt.Sprintf("%s of %d bytes", mime, d.Omitted[mime].Bytes))
 		}
-		data["text/plain"] = "[left out: " + strings.Join(left, ", ") + "]"
+		data["text/plain"] = "[omitted: " + strings.Join(left, ", ") + "]"
 	}
 	return data
 }
@@ -53,19 +53,19 @@ func displayTransient(d timeline.Display) map[string]string {
 	return map[string]string{"display_id": d.ID}
 }
 
-// maxBlobBytes bounds the data of a type that is fetched for a display: a message has at most 64 MiB,
-// and base64 takes a third more.
+// maxBlobBytes bounds the omitted data that is fetched for a display: a message has at most 64 MiB, and
+// base64 adds a third.
 const maxBlobBytes = 40 << 20
 
-// completeDisplay fetches the data that was left out of a display, as far as a message has room for it.
+// completeDisplay fetches the omitted data of a display, as far as a message has room for it.
 func (l *attachedSession) completeDisplay(ctx context.Context, d timeline.Display) timeline.Display {
 	room := int64(maxBlobBytes)
-	left := make(map[string]timeline.Blob)
+	omitted := make(map[string]timeline.Blob)
 	data := maps.Clone(d.Data)
 	for mime, b := range d.Omitted {
 		whole, err := l.fetchBlob(ctx, b, room)
 		if err != nil {
-			left[mime] = b
+			omitted[mime] = b
 			continue
 		}
 		room -= b.Bytes
@@ -74,14 +74,14 @@ func (l *attachedSession) completeDisplay(ctx context.Context, d timeline.Displa
 		}
 		data[mime] = whole
 	}
-	d.Data, d.Omitted = data, left
+	d.Data, d.Omitted = data, omitted
 	return d
 }
 
 // fetchBlob reads data by its digest.
 func (l *attachedSession) fetchBlob(ctx context.Context, b timeline.Blob, room int64) ([]byte, error) {
 	if b.Digest == "" || b.Bytes > room {
-		return nil, session.Errorf(session.KindTooLarge, "%d bytes are too many for a message", b.Bytes)
+		return nil, session.Errorf(session.KindTooLarge, "%d bytes do not fit into a message", b.Bytes)
 	}
 	return session.ReadBlob(ctx, l.session, b)
 }

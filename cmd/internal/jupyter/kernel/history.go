@@ -12,31 +12,31 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// Bounds of the history that is kept.
+// Bounds of the history.
 const (
 	maxHistory       = 1000     // inputs
 	maxHistoryOutput = 64 << 10 // bytes of the value of one
 )
 
-// An executionHistory is what was run in the session, also before this kernel. It is read when it is asked
-// for the first time, and from there on what came since.
+// An executionHistory lists what was run in the session, also before this kernel. It is read at the
+// first request, and updated at each later one.
 type executionHistory struct {
 	mu       sync.Mutex
 	session  *attachedSession
-	nextTurn uint64 // the first turn that is not known
+	nextTurn uint64 // the first turn that was not read yet
 	inputs   []historyInput
 }
 
-// A historyInput is one turn in the history. Its session is the generation of the worker: each has
-// variables of its own.
+// A historyInput describes a turn in the history. Its session number is the generation of the worker,
+// because each worker has its own variables.
 type historyInput struct {
 	session   uint64
-	line      uint64 // its number, as the notebook shows it
+	line      uint64 // the execution count, as the notebook shows it
 	turn      uint64
-	code      string       // "" until it is read
-	firstLine string       // its first line
-	first     timeline.Seq // of its events
-	last      timeline.Seq
+	code      string // "" until it is read
+	firstLine string
+	first     timeline.Seq // first event
+	last      timeline.Seq // last event
 }
 
 // A historyQuery is the content of a history request.
@@ -55,7 +55,7 @@ func (k *kernel) answerHistory(ctx context.Context, r *peerRequest) {
 	var q historyQuery
 	content := map[string]any{"status": "ok", "history": []any{}}
 	if err := json.Unmarshal(r.Content, &q); err != nil {
-		f := failedExpression(&errorContent{Name: "ValueError", Value: "the request is malformed: " + err.Error(), Traceback: []string{}})
+		f := failedExpression(&errorContent{Name: "ValueError", Value: "malformed request: " + err.Error(), Traceback: []string{}})
 		f["history"] = []any{}
 		k.sendPlainReply(r, "history_reply", f)
 		return
@@ -73,11 +73,11 @@ func (p *executionHistory) listInputs(ctx context.Context, l *attachedSession) [
 	if p.session != l {
 		p.session, p.nextTurn, p.inputs = l, 1, nil
 	}
-	outline, err := l.session.TurnSummaries(ctx, session.TurnSummariesQuery{From: p.nextTurn, Backward: true, Limit: session.MaxSummaries}) // all are counted
+	summaries, err := l.session.TurnSummaries(ctx, session.TurnSummariesQuery{From: p.nextTurn, Backward: true, Limit: session.MaxSummaries}) // every turn counts for the line numbers
 	if err != nil {
 		return slices.Clone(p.inputs)
 	}
-	for _, t := range outline.Turns {
+	for _, t := range summaries.Turns {
 		if t.Turn < p.nextTurn {
 			continue
 		}
@@ -102,7 +102,7 @@ func (p *executionHistory) listInputs(ctx context.Context, l *attachedSession) [
 	return slices.Clone(p.inputs)
 }
 
-// inputCode returns the whole code of an input. An outline has the first line of it.
+// inputCode returns the whole code of an input, of which a turn summary has only the first line.
 func inputCode(ctx context.Context, l *attachedSession, i *historyInput) string {
 	page, err := l.session.Read(ctx, session.ReadQuery{After: i.first - 1, Before: i.last + 1, Limit: 1})
 	if err == nil && len(page.Events) == 1 {
@@ -128,7 +128,8 @@ func (i *historyInput) valueText(ctx context.Context, l *attachedSession) string
 	return strings.TrimSuffix(string(echo), "\n")
 }
 
-// historyEntries returns the entries that a query asks for, oldest first. value says what a turn came to.
+// historyEntries returns the entries that a query asks for, oldest first. value returns the output of a
+// turn.
 func (q *historyQuery) historyEntries(all []historyInput, value func(historyInput) string) []any {
 	switch q.Access {
 	case "range":
@@ -141,11 +142,11 @@ func (q *historyQuery) historyEntries(all []historyInput, value func(historyInpu
 	}
 	entries := make([]any, 0, len(all))
 	for _, i := range all {
-		var what any = i.code
+		var entry any = i.code
 		if q.Output {
-			what = []any{i.code, orNull(value(i))}
+			entry = []any{i.code, orNull(value(i))}
 		}
-		entries = append(entries, []any{i.session, i.line, what})
+		entries = append(entries, []any{i.session, i.line, entry})
 	}
 	return entries
 }
@@ -157,7 +158,7 @@ func orNull(text string) any {
 	return text
 }
 
-// sessionInputs returns the inputs of one session; 0 is the last one, and -1 the one before it.
+// sessionInputs returns the inputs of one session: 0 is the last session, and -1 the one before it.
 func (q *historyQuery) sessionInputs(all []historyInput) []historyInput {
 	var sessions []uint64
 	for _, i := range all {
@@ -183,8 +184,8 @@ func (q *historyQuery) sessionInputs(all []historyInput) []historyInput {
 	return found
 }
 
-// matchingInputs returns the inputs that match the pattern, in which * stands for any text and ? for a
-// character. Of equal ones, unique leaves the last.
+// matchingInputs returns the inputs that match the pattern, in which * matches any text and ? any
+// character. If q.Unique is set, only the last of equal inputs is returned.
 func (q *historyQuery) matchingInputs(all []historyInput) []historyInput {
 	pattern := q.patternRegexp()
 	var found []historyInput

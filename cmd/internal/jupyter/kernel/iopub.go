@@ -13,36 +13,36 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// maxQueuedMessages bounds the messages for a peer that are in no timeline; the oldest are dropped.
+// maxQueuedMessages bounds the messages for a peer that are not in a timeline; the oldest are dropped.
 const maxQueuedMessages = 1024
 
-// subscribers are the peers on the iopub channel.
+// subscribers is the set of peers on the iopub channel.
 type subscribers struct {
 	kernel *kernel
 
 	mu      sync.Mutex
 	peers   map[*subscriber]struct{}
-	started bool          // the first has been told that the kernel starts
-	sent    chan struct{} // closed when a peer has sent all its notes
+	started bool          // the status starting was sent, to the first peer
+	sent    chan struct{} // closed when a peer's queue is empty, or the peer is gone
 }
 
 func (s *subscribers) initKernel(k *kernel) {
 	s.kernel, s.peers, s.sent = k, make(map[*subscriber]struct{}), make(chan struct{})
 }
 
-// An iopubMessage is a message that is in no timeline.
+// An iopubMessage is a message for the peers that is not in a timeline.
 type iopubMessage struct {
 	parent  *wire.Header
 	kind    string
 	content json.RawMessage
 	topic   string // of a welcome
 
-	// It belongs behind the event at of the life: what caused it.
+	// The event of the session after which the message must be sent, because it was its cause.
 	session *attachedSession
 	after   timeline.Seq
 }
 
-// A subscriber is one peer on the iopub channel.
+// A subscriber sends messages and events to a peer on the iopub channel.
 type subscriber struct {
 	kernel *kernel
 	conn   *zmtp.Conn
@@ -50,13 +50,13 @@ type subscriber struct {
 	mu      sync.Mutex
 	topics  map[string]struct{}
 	queue   []iopubMessage
-	ready   chan struct{}    // holds one when there are notes
-	idle    bool             // all notes are sent
-	session *attachedSession // whose events it is being sent
-	cursor  timeline.Seq     // of the last one
+	ready   chan struct{}    // holds one element if queue is not empty
+	idle    bool             // all queued messages were sent
+	session *attachedSession // whose events are being sent
+	cursor  timeline.Seq     // of the last event that was sent
 }
 
-// servePeer sends to a peer, and reads its subscriptions meanwhile. It begins with the first one.
+// servePeer sends to a peer and reads its subscriptions concurrently. It starts once the first one arrives.
 func (s *subscribers) servePeer(conn *zmtp.Conn) {
 	p := &subscriber{kernel: s.kernel, conn: conn, topics: make(map[string]struct{}), ready: make(chan struct{}, 1)}
 	if !p.readSubscription() {
@@ -80,8 +80,8 @@ func (s *subscribers) servePeer(conn *zmtp.Conn) {
 	p.sendSessions(now, after)
 }
 
-// readSubscription takes the next subscription of the peer and welcomes it. It is false when the peer
-// is gone.
+// readSubscription reads the peer's next subscription and welcomes it. It returns false if the peer is
+// gone.
 func (p *subscriber) readSubscription() bool {
 	for {
 		frames, err := p.conn.Receive()
@@ -89,7 +89,7 @@ func (p *subscriber) readSubscription() bool {
 			return false
 		}
 		if len(frames) != 1 || len(frames[0]) == 0 || frames[0][0] > 1 {
-			continue // The specification lets publishers ignore what is no subscription.
+			continue // the specification lets publishers ignore other messages
 		}
 		topic := string(frames[0][1:])
 		p.mu.Lock()
@@ -131,7 +131,7 @@ func (s *subscribers) signalSentLocked() {
 	s.sent = make(chan struct{})
 }
 
-// publish sends a message that is in no timeline to all peers.
+// publish sends a message that is not in a timeline to all peers.
 func (s *subscribers) publish(parent *wire.Header, kind string, content any) {
 	raw, err := json.Marshal(content)
 	if err != nil {
@@ -149,7 +149,7 @@ func (s *subscribers) publish(parent *wire.Header, kind string, content any) {
 	}
 }
 
-// awaitSent waits until all peers have what they were told, or until the limit.
+// awaitSent waits until all queued messages were sent, for limit at most.
 func (s *subscribers) awaitSent(limit time.Duration) {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -193,7 +193,7 @@ func (p *subscriber) hasUnsent() bool {
 	return !p.idle
 }
 
-// flushQueue sends the notes whose time has come.
+// flushQueue sends the queued messages that need not wait for an event.
 func (p *subscriber) flushQueue() error {
 	for {
 		n, ok := p.nextMessage()
@@ -206,7 +206,7 @@ func (p *subscriber) flushQueue() error {
 	}
 }
 
-// nextMessage takes the next note, unless an event has to be sent before it.
+// nextMessage removes the next message from the queue, unless an event must be sent before it.
 func (p *subscriber) nextMessage() (n iopubMessage, ok bool) {
 	p.mu.Lock()
 	if len(p.queue) > 0 && !p.isEarly(p.queue[0]) {
@@ -224,7 +224,7 @@ func (p *subscriber) nextMessage() (n iopubMessage, ok bool) {
 	return n, ok
 }
 
-// isEarly reports whether an event that belongs before a note was not sent yet.
+// isEarly reports whether an event that must precede a message has not been sent yet.
 func (p *subscriber) isEarly(n iopubMessage) bool {
 	switch {
 	case n.session == nil:
@@ -235,7 +235,7 @@ func (p *subscriber) isEarly(n iopubMessage) bool {
 	return p.session == nil || n.session.number > p.session.number
 }
 
-// setCursor notes how far the peer has got.
+// setCursor records up to which event the peer has been served.
 func (p *subscriber) setCursor(l *attachedSession, to timeline.Seq) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -279,8 +279,8 @@ func (p *subscriber) isSubscribed(topic string) bool {
 	return false
 }
 
-// sendSessions sends events of the session of now, from a cursor on, and of each that follows it, until
-// the peer or the kernel leaves.
+// sendSessions sends the events of a session after a cursor, and of each session that replaces it, until
+// the peer or the kernel ends.
 func (p *subscriber) sendSessions(l *attachedSession, after timeline.Seq) {
 	for {
 		next, err := p.sendSession(l, after)
@@ -291,11 +291,11 @@ func (p *subscriber) sendSessions(l *attachedSession, after timeline.Seq) {
 	}
 }
 
-// sendSession sends what happens in one life, and returns the next one; nil when the kernel leaves.
+// sendSession sends the events of one session, and returns the next session, or nil when the kernel ends.
 func (p *subscriber) sendSession(l *attachedSession, after timeline.Seq) (*attachedSession, error) {
 	ctx, stop := context.WithCancel(p.kernel.ctx)
 	defer stop()
-	events := make(chan timeline.Event) // has no room, so that the cursor moves as messages are taken
+	events := make(chan timeline.Event) // unbuffered, so that the cursor advances as messages are sent
 	if l != nil {
 		var reading sync.WaitGroup
 		defer reading.Wait()
@@ -318,7 +318,7 @@ func (p *subscriber) sendSession(l *attachedSession, after timeline.Seq) (*attac
 		case <-p.ready:
 			err = p.flushQueue()
 		case e := <-events:
-			if err = p.flushQueue(); err == nil { // A status may belong before the event, or behind it.
+			if err = p.flushQueue(); err == nil { // a status may belong before the event, or after it
 				err = s.writeEvent(ctx, e)
 			}
 			p.setCursor(l, cursorAfter(e))
@@ -332,7 +332,7 @@ func (p *subscriber) sendSession(l *attachedSession, after timeline.Seq) (*attac
 		case <-p.conn.Closed():
 			return nil, nil
 		case <-ctx.Done():
-			p.setCursor(l, math.MaxUint64) // Nothing comes before the last notes any more.
+			p.setCursor(l, math.MaxUint64) // no event precedes the last messages
 			return nil, p.flushQueue()
 		}
 		if err != nil {
@@ -341,7 +341,7 @@ func (p *subscriber) sendSession(l *attachedSession, after timeline.Seq) (*attac
 	}
 }
 
-// cursorAfter is the cursor behind an event.
+// cursorAfter returns the cursor after an event.
 func cursorAfter(e timeline.Event) timeline.Seq {
 	if gap, ok := e.Body.(timeline.Gap); ok {
 		return max(e.Seq, gap.To)
@@ -349,7 +349,7 @@ func cursorAfter(e timeline.Event) timeline.Seq {
 	return e.Seq
 }
 
-// readEvents hands on the events after a cursor until the life is over or ctx ends.
+// readEvents passes on the events after a cursor until the session or ctx ends.
 func (l *attachedSession) readEvents(ctx context.Context, after timeline.Seq, events chan<- timeline.Event) {
 	for ctx.Err() == nil {
 		for e, err := range l.session.Events(ctx, after) {
@@ -365,11 +365,11 @@ func (l *attachedSession) readEvents(ctx context.Context, after timeline.Seq, ev
 		}
 		_, _, changed, over := l.turnState(0)
 		if over != nil {
-			return // Those who follow the life tell what became of it.
+			return // followEvents has recorded why
 		}
 		select {
 		case <-changed:
-		case <-time.After(reconnectDelay): // The daemon may be reached again by then.
+		case <-time.After(reconnectDelay): // the daemon may be reachable again by then
 		case <-ctx.Done():
 		}
 	}

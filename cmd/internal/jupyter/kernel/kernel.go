@@ -14,8 +14,8 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// A Language is what front ends want to know of one.
-type Language struct {
+// A LanguageInfo describes the session's language to front ends, as in a kernel_info reply.
+type LanguageInfo struct {
 	Name        string `json:"name"`
 	Version     string `json:"version"`
 	MIME        string `json:"mimetype"`
@@ -24,51 +24,51 @@ type Language struct {
 	Mode        string `json:"codemirror_mode"`
 	NBConverter string `json:"nbconvert_exporter"`
 
-	// DisplayName is code that shows the value of an expression, which stands for %s. "" means that the
-	// expression alone does.
-	DisplayName string `json:"-"`
+	// PrintFormat is code that prints the value of an expression, which replaces its %s. "" means that
+	// the expression alone prints its value.
+	PrintFormat string `json:"-"`
 }
 
-// Options say how a kernel runs.
+// Options say what a kernel serves, and how it uses its session.
 type Options struct {
 	Connection wire.Connection
 
-	// Open returns the session, which it makes if there is none. It is called at the start, and
-	// again when the session has ended and a request needs one.
+	// Open returns the session, and creates it if necessary. It is called at the start, and again when
+	// the session has ended and a request needs one.
 	Open func(context.Context) (session.Session, session.Info, error)
 
 	// Language describes a language by its name in session.Info.
-	Language func(name string) Language
+	Language func(name string) LanguageInfo
 
 	Version string // of this program
 
-	// EndsSession makes a shutdown end the session; otherwise it leaves it. ResetsSession makes a
-	// restart reset it; otherwise a restart is one of the kernel's process alone.
+	// EndsSession makes a shutdown end the session; otherwise the session stays open. ResetsSession
+	// makes a restart reset it; otherwise only the kernel's process is restarted.
 	EndsSession, ResetsSession bool
 
-	// PermissionHint is the command with which a person answers what the session asks; "" for none.
+	// PermissionHint names the command with which a user answers permission requests of the session, or "".
 	PermissionHint string
 
-	// Interrupts are signals that interrupt, as interrupt requests do.
+	// Interrupts delivers signals that interrupt the session, like interrupt requests.
 	Interrupts <-chan os.Signal
 
-	Notes io.Writer // what a person should read
+	Notes io.Writer // for notices to the user; nil discards them
 }
 
-// maxReportedErrors bounds the refused messages that are noted, since strangers may send them.
+// maxReportedErrors bounds the notices about rejected messages, since any program may send such messages.
 const maxReportedErrors = 10
 
-// drainTimeout bounds the time in which peers are told that the kernel leaves.
+// drainTimeout bounds the time to send the last messages to peers when the kernel ends.
 const drainTimeout = time.Second
 
-// A kernel serves one connection file.
+// A kernel serves the sockets of one connection file.
 type kernel struct {
 	options Options
 	codec   *wire.Codec
 	id      string // of the kernel in headers
 	ctx     context.Context
 	stop    context.CancelFunc
-	tasks   sync.WaitGroup // all goroutines but those of listeners
+	tasks   sync.WaitGroup // all goroutines except those of listeners
 
 	sessions   currentSession
 	shell      requestQueue
@@ -80,8 +80,8 @@ type kernel struct {
 	rejectedMessages int
 }
 
-// Run serves the connection until a shutdown request, or until ctx ends, and then leaves the
-// session as it is. An error is that a socket or the session cannot be had at the start.
+// Run serves the connection until a shutdown request, or until ctx ends; in the latter case the session
+// stays open. It returns an error if a socket or the session cannot be opened at the start.
 func Run(ctx context.Context, o Options) error {
 	k := &kernel{options: o, codec: o.Connection.Codec(), id: wire.NewID()}
 	k.ctx, k.stop = context.WithCancel(ctx)
@@ -118,7 +118,7 @@ func (k *kernel) listenSockets() (listeners []*zmtp.Listener, err error) {
 	for _, socket := range []struct {
 		name  string
 		port  int
-		kind  zmtp.Kind
+		kind  zmtp.SocketType
 		serve func(*zmtp.Conn)
 	}{
 		{"shell", c.Shell, zmtp.Router, func(conn *zmtp.Conn) { k.servePeer(conn, k.handleShellRequest) }},
@@ -129,14 +129,14 @@ func (k *kernel) listenSockets() (listeners []*zmtp.Listener, err error) {
 	} {
 		l, err := zmtp.Listen(c.Endpoint(socket.port), socket.kind, socket.serve)
 		if err != nil {
-			return listeners, fmt.Errorf("the %s socket: %w", socket.name, err)
+			return listeners, fmt.Errorf("%s socket: %w", socket.name, err)
 		}
 		listeners = append(listeners, l)
 	}
 	return listeners, nil
 }
 
-// serveHeartbeat is the heartbeat.
+// serveHeartbeat sends back what a peer sends.
 func serveHeartbeat(conn *zmtp.Conn) {
 	for {
 		frames, err := conn.Receive()
@@ -152,7 +152,7 @@ type peerRequest struct {
 	conn *zmtp.Conn
 }
 
-// servePeer hands each request of a peer on, and leaves the peer when one is refused for good.
+// servePeer handles the requests of a peer, and disconnects it if handle returns an error.
 func (k *kernel) servePeer(conn *zmtp.Conn, handle func(*peerRequest) error) {
 	for {
 		frames, err := conn.Receive()
@@ -171,16 +171,16 @@ func (k *kernel) servePeer(conn *zmtp.Conn, handle func(*peerRequest) error) {
 	}
 }
 
-// reportRejected notes that a message was not taken.
+// reportRejected prints a notice about a rejected message.
 func (k *kernel) reportRejected(err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.rejectedMessages++
 	switch {
 	case k.rejectedMessages < maxReportedErrors:
-		k.printNotice("a message was refused: %v", err)
+		k.printNotice("message rejected: %v", err)
 	case k.rejectedMessages == maxReportedErrors:
-		k.printNotice("a message was refused: %v; no more of them are reported", err)
+		k.printNotice("message rejected: %v; further ones are not reported", err)
 	}
 }
 
@@ -208,7 +208,7 @@ func (k *kernel) sendReply(r *peerRequest, kind string, content any, metadata []
 	}
 }
 
-// sendPlainReply answers a request that needs no turn, between the two statuses.
+// sendPlainReply answers a request that needs no turn, between the statuses busy and idle.
 func (k *kernel) sendPlainReply(r *peerRequest, kind string, content any) {
 	k.publishBusy(&r.Header)
 	k.sendReply(r, kind, content, nil)
@@ -238,7 +238,7 @@ func (k *kernel) handleSignals() {
 	}
 }
 
-// watchParent leaves when the process that started the kernel is gone: nobody would end it then.
+// watchParent ends the kernel when the process that started it is gone, because nothing else would.
 func (k *kernel) watchParent() {
 	parent, ticker := os.Getppid(), time.NewTicker(time.Second)
 	defer ticker.Stop()
@@ -246,7 +246,7 @@ func (k *kernel) watchParent() {
 		select {
 		case <-ticker.C:
 			if os.Getppid() != parent {
-				k.printNotice("the front end is gone; the session goes on")
+				k.printNotice("the front end has ended; the session continues")
 				k.stop()
 				return
 			}

@@ -30,7 +30,7 @@ func TestMessages(t *testing.T) {
 		} {
 			p := parsePosition(&peerRequest{Message: wire.Message{Content: json.RawMessage(c.content)}})
 			if p.Cursor != c.cursor || p.byteOffset() != c.bytes || p.codePoints(p.byteOffset()) != c.cursor {
-				t.Errorf("%s: %d, %d bytes, back %d", c.content, p.Cursor, p.byteOffset(), p.codePoints(p.byteOffset()))
+				t.Errorf("%s: got %d, %d bytes, and %d again", c.content, p.Cursor, p.byteOffset(), p.codePoints(p.byteOffset()))
 			}
 		}
 	})
@@ -42,16 +42,16 @@ func TestMessages(t *testing.T) {
 			cut := completeLength([]byte(text[:n]))
 			for _, r := range text[:cut] {
 				if r == '\uFFFD' {
-					t.Errorf("%q is cut to %q", text[:n], text[:cut])
+					t.Errorf("%q: got %q, which ends in a broken character", text[:n], text[:cut])
 				}
 			}
 			if n-cut > 3 {
-				t.Errorf("%q keeps back %d bytes", text[:n], n-cut)
+				t.Errorf("%q: got %d bytes withheld", text[:n], n-cut)
 			}
 		}
 		for _, broken := range []string{"\xff", "a\x80\x80\x80\x80", "\xc3("} {
 			if completeLength([]byte(broken)) != len(broken) {
-				t.Errorf("%q waits for what never comes", broken)
+				t.Errorf("%q: got bytes withheld, want all of it", broken)
 			}
 		}
 	})
@@ -88,7 +88,7 @@ func TestMessages(t *testing.T) {
 				lines = append(lines, entry.([]any)[1].(uint64))
 			}
 			if !reflect.DeepEqual(lines, c.lines) {
-				t.Errorf("%s: %v, want %v", c.query, lines, c.lines)
+				t.Errorf("%s: got %v, want %v", c.query, lines, c.lines)
 			}
 		}
 	})
@@ -105,7 +105,7 @@ func TestMessages(t *testing.T) {
 		})
 		want := map[string]any{
 			"text/html": "<b>", "application/json": json.RawMessage(`{"a":1}`), "application/vnd.x+json": "not json",
-			"image/svg+xml": "<svg/>", "image/png": "AQI=", "text/latex": "\uFFFD", "application/x-own": "ü", "application/x-bytes": "/w==", "audio/wav": "UklGRg==", "text/plain": "[left out: image/gif of 7 bytes]",
+			"image/svg+xml": "<svg/>", "image/png": "AQI=", "text/latex": "\uFFFD", "application/x-own": "ü", "application/x-bytes": "/w==", "audio/wav": "UklGRg==", "text/plain": "[omitted: image/gif of 7 bytes]",
 		}
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("got %v", got)
@@ -118,7 +118,7 @@ func TestMessages(t *testing.T) {
 		for _, c := range []struct {
 			end  timeline.TurnEnded
 			died *timeline.WorkerExited
-			name string // "" when it did not fail
+			name string // "" if the turn did not fail
 		}{
 			{timeline.TurnEnded{Outcome: timeline.OutcomeOK}, nil, ""},
 			{timeline.TurnEnded{Outcome: timeline.OutcomeError, Name: "E"}, nil, "E"},

@@ -11,18 +11,18 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// readyTimeout bounds how long the first kernel_info request waits for the version of a runtime that
-// starts.
+// readyTimeout bounds how long the first kernel_info request waits for the version of a starting
+// runtime.
 const readyTimeout = 10 * time.Second
 
 // queryTimeout bounds one query of the session, such as a completion.
 const queryTimeout = 10 * time.Second
 
-// queryRetryTimeout is how long a query is repeated that the worker did not answer in time, such as the
-// first completion, for which a runtime loads a lot.
+// queryRetryTimeout is how long a query is retried that the worker did not answer in time, such as the
+// first completion, for which a runtime loads a lot of code.
 const queryRetryTimeout = 2 * time.Second
 
-// retryQuery repeats a query.
+// retryQuery repeats a query until it is answered or queryRetryTimeout has passed.
 func retryQuery[T any](query func() (T, error), unanswered func(T, error) bool) (T, error) {
 	for end := time.Now().Add(queryRetryTimeout); ; {
 		v, err := query()
@@ -33,14 +33,14 @@ func retryQuery[T any](query func() (T, error), unanswered func(T, error) bool) 
 	}
 }
 
-// isUnanswered reports whether the worker had no time for an answer, or is only being started.
+// isUnanswered reports whether the worker had no time to answer, or is still being started.
 func isUnanswered[T any](_ T, err error) bool {
 	refused, ok := errors.AsType[*session.Error](err)
 	return ok && (refused.Kind == session.KindNoAnswer || refused.Kind == session.KindBusy && refused.State != nil && (*refused.State == session.StateStarting || *refused.State == session.StatePreparing))
 }
 
-// handleShellRequest handles a message of the shell channel. Requests that need the session come in
-// order; the others are answered while it is busy, too.
+// handleShellRequest handles a message of the shell channel. Requests that need the session are answered
+// in order; the others are answered even while it is busy.
 func (k *kernel) handleShellRequest(r *peerRequest) error {
 	queries := map[string]func(context.Context, *peerRequest){
 		"complete_request":    k.answerComplete,
@@ -83,14 +83,14 @@ func (k *kernel) handleControlRequest(r *peerRequest) error {
 			"status":     "ok",
 			"shell_port": c.Shell, "iopub_port": c.IOPub, "stdin_port": c.Stdin, "control_port": c.Control, "hb_port": c.Heartbeat,
 		})
-	default: // Front ends that send more than we know wait for no answer, but for the statuses.
+	default: // front ends that send unknown messages wait only for the statuses, not for a reply
 		k.publishBusy(&r.Header)
 		k.publishIdle(&r.Header)
 	}
 	return nil
 }
 
-// infoContent is the content of a kernel_info reply.
+// infoContent returns the content of a kernel_info reply.
 func (k *kernel) infoContent() map[string]any {
 	language, banner := k.languageInfo()
 	return map[string]any{
@@ -99,13 +99,13 @@ func (k *kernel) infoContent() map[string]any {
 	}
 }
 
-// languageInfo says which language it is, in which session. It waits for a runtime that starts.
-func (k *kernel) languageInfo() (Language, string) {
+// languageInfo returns the session's language and a banner. It waits for a runtime that is starting.
+func (k *kernel) languageInfo() (LanguageInfo, string) {
 	ctx, cancel := context.WithTimeout(k.ctx, readyTimeout)
 	defer cancel()
 	l, err := k.sessions.ensureSession(ctx)
 	if err != nil {
-		return k.options.Language(""), "There is no session: " + err.Error()
+		return k.options.Language(""), "No session: " + err.Error()
 	}
 	for {
 		_, _, changed, _ := l.turnState(0)
@@ -117,13 +117,13 @@ func (k *kernel) languageInfo() (Language, string) {
 		}
 		select {
 		case <-changed:
-		case <-time.After(20 * time.Millisecond): // Not every step of a start is an event.
+		case <-time.After(20 * time.Millisecond): // not every step of a start is an event
 		case <-ctx.Done():
 		}
 	}
 }
 
-// rejectComm closes a comm that a front end opens: there is nobody to talk to.
+// rejectComm closes a comm that a front end opens, because the session has no end for it.
 func (k *kernel) rejectComm(r *peerRequest) {
 	var content struct {
 		ID string `json:"comm_id"`
@@ -134,7 +134,8 @@ func (k *kernel) rejectComm(r *peerRequest) {
 	k.publishIdle(&r.Header)
 }
 
-// answerShutdown leaves the session or ends it, or resets it before a restart, and then leaves.
+// answerShutdown ends the kernel. Before that, it ends the session, resets it for a restart, or leaves
+// it running.
 func (k *kernel) answerShutdown(r *peerRequest) {
 	var content struct {
 		Restart bool `json:"restart"`
@@ -152,7 +153,7 @@ func (k *kernel) answerShutdown(r *peerRequest) {
 			err = l.session.Close(ctx)
 		}
 		if err != nil && !isSessionGone(err) {
-			k.printNotice("the session %s: %v", l.session.Name(), err)
+			k.printNotice("session %s: %v", l.session.Name(), err)
 		}
 	}
 	answer := map[string]any{"status": "ok", "restart": content.Restart}
@@ -168,13 +169,13 @@ func (k *kernel) exitAfterReply(r *peerRequest) {
 	k.stop()
 }
 
-// A cursorPosition is where in a code a front end asks something. It counts code points.
+// A cursorPosition is a position in code for which a front end asks something. It counts code points.
 type cursorPosition struct {
 	Code   string `json:"code"`
 	Cursor int    `json:"cursor_pos"`
 }
 
-// parsePosition reads a request with a position. Without one it is the end of the code.
+// parsePosition reads the position of a request, by default the end of the code.
 func parsePosition(r *peerRequest) cursorPosition {
 	p := cursorPosition{Cursor: -1}
 	_ = json.Unmarshal(r.Content, &p)
@@ -184,7 +185,7 @@ func parsePosition(r *peerRequest) cursorPosition {
 	return p
 }
 
-// byteOffset is the position in bytes.
+// byteOffset returns the position in bytes.
 func (p cursorPosition) byteOffset() int {
 	left := p.Cursor
 	for i := range p.Code {
@@ -196,7 +197,7 @@ func (p cursorPosition) byteOffset() int {
 	return len(p.Code)
 }
 
-// codePoints turns a position in bytes into code points.
+// codePoints converts a position in bytes to code points.
 func (p cursorPosition) codePoints(bytes int) int {
 	return utf8.RuneCountInString(p.Code[:max(0, min(bytes, len(p.Code)))])
 }
@@ -245,8 +246,8 @@ func (k *kernel) answerIsComplete(ctx context.Context, r *peerRequest) {
 	k.sendPlainReply(r, "is_complete_reply", content)
 }
 
-// indentOf is the blank at the beginning of the last line that is not blank, and more of it behind
-// what opens a block.
+// indentOf returns the indentation for the next line: that of the last line that is not blank, and four
+// spaces more after a line that opens a block.
 func indentOf(code string) string {
 	code = strings.TrimRight(code, " \t\n")
 	last := code[strings.LastIndexByte(code, '\n')+1:]

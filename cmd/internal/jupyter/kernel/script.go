@@ -15,12 +15,12 @@ import (
 const (
 	textDelay         = 100 * time.Millisecond // how long text waits for more
 	echoDelay         = 500 * time.Millisecond // how long the echo of a value waits for more of it
-	maxTextBytes      = 64 << 10               // bytes of text that wait
+	maxTextBytes      = 64 << 10               // bytes of pending text
 	maxTracebackBytes = 256 << 10              // bytes of a traceback
 	maxEchoBytes      = 16 << 20               // bytes of the echo of a value
 )
 
-// A turnWriter turns the events of one life into messages for one peer.
+// A turnWriter converts the events of one session to messages for one peer.
 type turnWriter struct {
 	peer    *subscriber
 	session *attachedSession
@@ -28,19 +28,19 @@ type turnWriter struct {
 
 	stream        string // of text
 	text          []byte
-	promptPrinted bool   // the prompt of the last question was sent as text
-	skipNewline   bool   // the newline behind a secret is next, which nobody has seen typed
-	echo          []byte // of a value, which a display of the same may follow
-	trace         []byte // of all reports of errors, for the one that ends the turn
-	pendingErrors []byte // the last reports, until the turn ends with them or goes on, with what was written to stderr since
-	pendingStderr []byte // of untold, what was written since
+	promptPrinted bool   // the prompt of the last input request was sent as text
+	skipNewline   bool   // the newline after a secret is next, which must not be shown
+	echo          []byte // of a value; a display of the same value may follow
+	trace         []byte // all error reports, for the one that ends the turn
+	pendingErrors []byte // the last error reports and later stderr text, until the turn ends with them or continues
+	pendingStderr []byte // the stderr text in pendingErrors after the last error report
 	workerExit    *timeline.WorkerExited
-	pendingEnd    *timeline.TurnEnded // until it is known how the worker died
+	pendingEnd    *timeline.TurnEnded // until it is known how the worker ended
 	flushTimer    *time.Timer
-	timerRuns     bool // the timer runs
+	timerRuns     bool
 }
 
-// startTimer lets the text that waits go soon.
+// startTimer makes the pending text be sent after textDelay.
 func (s *turnWriter) startTimer() {
 	if !s.timerRuns {
 		s.timerRuns = true
@@ -48,7 +48,7 @@ func (s *turnWriter) startTimer() {
 	}
 }
 
-// takeEcho returns the echo of a value, for which nothing waits any more.
+// takeEcho returns and clears the echo of a value, and stops its timer.
 func (s *turnWriter) takeEcho() string {
 	echo := strings.TrimSuffix(string(s.echo), "\n")
 	s.echo, s.timerRuns = nil, false
@@ -56,7 +56,7 @@ func (s *turnWriter) takeEcho() string {
 	return echo
 }
 
-// ensureTimer fires when text has waited for long enough.
+// ensureTimer returns the timer that fires when text has waited long enough.
 func (s *turnWriter) ensureTimer() *time.Timer {
 	if s.flushTimer == nil {
 		s.flushTimer = time.NewTimer(time.Hour)
@@ -68,7 +68,7 @@ func (s *turnWriter) ensureTimer() *time.Timer {
 // writeEvent sends the messages for an event.
 func (s *turnWriter) writeEvent(ctx context.Context, e timeline.Event) error {
 	if e.Turn == 0 {
-		return nil // The start of a worker is nobody's cell.
+		return nil // the start of a worker belongs to no cell
 	}
 	if s.turn == nil || s.turn.number != e.Turn {
 		if err := s.switchTurn(ctx, e); err != nil {
@@ -76,7 +76,7 @@ func (s *turnWriter) writeEvent(ctx context.Context, e timeline.Event) error {
 		}
 	}
 	if s.turn.silent && s.turn.ownRequest == nil {
-		return nil // A tool asks behind the scenes.
+		return nil // a tool evaluates something in the background
 	}
 	if text, ok := e.Body.(timeline.Text); ok {
 		return s.addText(text)
@@ -101,7 +101,7 @@ func (s *turnWriter) writeEvent(ctx context.Context, e timeline.Event) error {
 	return s.writeOther(ctx, e)
 }
 
-// flushErrors sends reports of errors that did not end the turn, such as those of R's try().
+// flushErrors sends error reports that did not end the turn, such as those of R's try().
 func (s *turnWriter) flushErrors() error {
 	if len(s.pendingErrors) == 0 {
 		return nil
@@ -111,7 +111,7 @@ func (s *turnWriter) flushErrors() error {
 	return s.sendMessage("stream", streamContent("stderr", text))
 }
 
-// cutPrompt takes the prompt of a question out of the text: the front end that is asked shows it.
+// cutPrompt removes the prompt of an input request from the text: the front end that is asked shows it.
 func (s *turnWriter) cutPrompt(w timeline.InputRequested) {
 	shown := w.Prompt != "" && bytes.HasSuffix(s.text, []byte(w.Prompt))
 	if s.promptPrinted = shown && s.turn.ownRequest == nil; shown && !s.promptPrinted {
@@ -120,7 +120,7 @@ func (s *turnWriter) cutPrompt(w timeline.InputRequested) {
 	}
 }
 
-// switchTurn turns to another turn.
+// switchTurn sends what is left of the last turn and starts another one.
 func (s *turnWriter) switchTurn(ctx context.Context, e timeline.Event) error {
 	s.skipNewline = false
 	err := s.flushText(true)
@@ -149,9 +149,9 @@ func (s *turnWriter) writeOther(ctx context.Context, e timeline.Event) error {
 		return s.writeInputLine(b)
 	case timeline.WorkerExited:
 		s.workerExit = &b
-		if held := s.pendingEnd; held != nil {
+		if end := s.pendingEnd; end != nil {
 			s.pendingEnd = nil
-			return s.writeEnd(ctx, *held)
+			return s.writeEnd(ctx, *end)
 		}
 		return nil
 	case timeline.Notice, timeline.AccessDenied, timeline.AccessGranted, timeline.Limit, timeline.Gap, timeline.Omitted:
@@ -179,7 +179,7 @@ func (s *turnWriter) writeBegin() error {
 
 func (s *turnWriter) writeEnd(ctx context.Context, b timeline.TurnEnded) error {
 	if b.Outcome == timeline.OutcomeEnded && s.workerExit == nil {
-		s.pendingEnd = &b // The report of the worker's death follows.
+		s.pendingEnd = &b // the WorkerExited event follows
 		return nil
 	}
 	f := newErrorContent(b, s.trace, s.workerExit)
@@ -187,12 +187,12 @@ func (s *turnWriter) writeEnd(ctx context.Context, b timeline.TurnEnded) error {
 		if err := s.sendMessage("error", f); err != nil {
 			return err
 		}
-		s.pendingErrors = s.pendingStderr // such as the warnings "in addition"
+		s.pendingErrors = s.pendingStderr // such as R's warnings "In addition"
 	}
 	if err := s.flushErrors(); err != nil {
 		return err
 	}
-	if r := s.turn.ownRequest; r != nil { // a client that takes this for the end must not be ahead of the reply
+	if r := s.turn.ownRequest; r != nil { // the reply goes first, for clients that take this status for the end
 		select {
 		case <-r.replied:
 		case <-s.peer.conn.Closed():
@@ -202,7 +202,7 @@ func (s *turnWriter) writeEnd(ctx context.Context, b timeline.TurnEnded) error {
 	return s.sendMessage("status", statusContent{"idle"})
 }
 
-// writeInputLine shows a line that somebody else gave. A front end shows the lines of its own user itself.
+// writeInputLine shows an input line of another client. A front end itself shows the lines of its user.
 func (s *turnWriter) writeInputLine(b timeline.InputLine) error {
 	if s.turn.ownRequest != nil && b.Author == s.session.session.Author() {
 		return nil
@@ -217,7 +217,7 @@ func (s *turnWriter) writeInputLine(b timeline.InputLine) error {
 	return s.sendMessage("stream", streamContent("stdout", text+"\n"))
 }
 
-// addText collects text.
+// addText collects text, and sends what must not wait.
 func (s *turnWriter) addText(t timeline.Text) error {
 	name := "stdout"
 	if t.Stream == timeline.Stderr {
@@ -243,14 +243,14 @@ func (s *turnWriter) addText(t timeline.Text) error {
 		if len(s.echo) < maxEchoBytes {
 			s.echo = append(s.echo, t.Data...)
 		}
-		s.timerRuns = true // a second result of the same value would be another output
+		s.timerRuns = true // wait for the rest: a second message for the same value would be another output
 		s.ensureTimer().Reset(echoDelay)
 		return nil
 	case timeline.TextTraceback:
 		if len(s.trace) < maxTracebackBytes {
 			s.trace = append(s.trace, t.Data...)
 		}
-		if err := s.flushText(true); err != nil { // it came before
+		if err := s.flushText(true); err != nil { // text before the traceback
 			return err
 		}
 		s.pendingErrors = append(s.pendingErrors, t.Data...)
@@ -276,7 +276,7 @@ func (s *turnWriter) addText(t timeline.Text) error {
 	return nil
 }
 
-// limitText tells what is too much to wait.
+// limitText sends the pending errors if they have become too large to wait.
 func (s *turnWriter) limitText() error {
 	if len(s.pendingErrors) < maxTracebackBytes {
 		return nil
@@ -284,8 +284,8 @@ func (s *turnWriter) limitText() error {
 	return s.flushErrors()
 }
 
-// flushText sends the text that waits. Unless all has to go, the bytes of a character whose rest may
-// be about to come stay.
+// flushText sends the pending text. Unless all is set, it retains the bytes of an incomplete character
+// at the end, whose rest may follow.
 func (s *turnWriter) flushText(all bool) error {
 	if len(s.echo) > 0 {
 		return s.sendMessage("execute_result", map[string]any{
@@ -304,7 +304,7 @@ func (s *turnWriter) flushText(all bool) error {
 	return s.sendMessage("stream", streamContent(s.stream, text))
 }
 
-// completeLength is the length of text without a character at its end that is incomplete.
+// completeLength returns the length of text without an incomplete character at its end.
 func completeLength(text []byte) int {
 	for back := 1; back < utf8.UTFMax && back <= len(text); back++ {
 		if c := text[len(text)-back]; utf8.RuneStart(c) {
@@ -332,7 +332,7 @@ func (s *turnWriter) writeDisplay(d timeline.Display) error {
 	return s.sendMessage(kind, map[string]any{"data": mimeBundle(d), "metadata": displayMetadata(d), "transient": displayTransient(d)})
 }
 
-// writeResult sends the value of the turn, whose echo came before it.
+// writeResult sends the value of the turn, whose echo has come before it.
 func (s *turnWriter) writeResult(d timeline.Display) error {
 	if s.turn.silent {
 		return nil
@@ -367,7 +367,7 @@ type errorContent struct {
 	Traceback []string `json:"traceback"`
 }
 
-// newErrorContent says how a turn failed; nil if it did not.
+// newErrorContent describes how a turn failed, or returns nil if it did not.
 func newErrorContent(b timeline.TurnEnded, trace []byte, died *timeline.WorkerExited) *errorContent {
 	f := &errorContent{Name: b.Name, Value: b.Message}
 	switch {
@@ -391,7 +391,7 @@ func newErrorContent(b timeline.TurnEnded, trace []byte, died *timeline.WorkerEx
 	return f
 }
 
-// exitMessage says that a worker has ended.
+// exitMessage returns a sentence about the end of a worker.
 func exitMessage(died *timeline.WorkerExited) string {
 	text := "the worker ended: " + died.Reason
 	if died.Message != "" {

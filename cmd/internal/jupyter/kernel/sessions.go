@@ -12,56 +12,57 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// maxKnownTurns bounds the turns that are remembered, for peers that are behind. The outputs of an
-// older one come with a parent of our making.
+// maxKnownTurns bounds the turns that are remembered for peers that lag behind. The outputs of an older
+// turn get a made-up parent.
 const maxKnownTurns = 4096
 
-// reconnectDelay is the pause before events are read again that could not be read.
+// reconnectDelay is the pause before another attempt to read events after an error.
 const reconnectDelay = 200 * time.Millisecond
 
-// currentSession holds the session of now, and replaces one that has ended when it is needed.
+// currentSession holds the session in use. When a request needs one, it replaces a session that has
+// ended.
 type currentSession struct {
 	kernel   *kernel
-	openLock chan struct{} // holds one: who opens
-	opened   int           // changed by who opens
+	openLock chan struct{} // holds one element while a session is being opened
+	opened   int           // sessions opened so far; guarded by openLock
 
 	mu             sync.Mutex
 	session        *attachedSession // nil before the first
-	changed        chan struct{}    // closed when now is another one
-	used           bool             // code has run whose variables would be missed
-	unreportedLoss error            // how they were lost, which no cell has been told; nil if they were not
+	changed        chan struct{}    // closed when session is replaced
+	used           bool             // code has run that may have set variables
+	unreportedLoss error            // how the variables were lost, if no cell has reported it yet; otherwise nil
 }
 
 func (s *currentSession) initKernel(k *kernel) {
 	s.kernel, s.openLock, s.changed = k, make(chan struct{}, 1), make(chan struct{})
 }
 
-// latestSession returns the session of now, which may have ended, and what is closed when there is
-// another one.
+// latestSession returns the session in use, which may have ended, and a channel that is closed when it
+// is replaced.
 func (s *currentSession) latestSession() (*attachedSession, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.session, s.changed
 }
 
-// markUsed notes that code runs whose variables are there from now on.
+// markUsed records that code runs that may set variables.
 func (s *currentSession) markUsed() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.used = true
 }
 
-// recordLoss notes how the variables were lost. The next cell is told, unless this one is.
-func (s *currentSession) recordLoss(how error, told bool) {
+// recordLoss records how the variables were lost. The next cell reports it, unless reported is set.
+func (s *currentSession) recordLoss(how error, reported bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.used && !told {
+	if s.used && !reported {
 		s.unreportedLoss = how
 	}
 	s.used = false
 }
 
-// takeLoss returns how the variables were lost, for the cell that tells it.
+// takeLoss returns how the variables were lost, for the cell that reports it, or nil.
 func (s *currentSession) takeLoss() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,7 +71,7 @@ func (s *currentSession) takeLoss() error {
 	return how
 }
 
-// ensureSession returns a session that lives, and opens one if need be.
+// ensureSession returns an open session, and opens one if necessary.
 func (s *currentSession) ensureSession(ctx context.Context) (*attachedSession, error) {
 	select {
 	case s.openLock <- struct{}{}:
@@ -81,14 +82,14 @@ func (s *currentSession) ensureSession(ctx context.Context) (*attachedSession, e
 	if now, _ := s.latestSession(); now != nil && now.isAlive() {
 		return now, nil
 	}
-	there, info, err := s.kernel.options.Open(ctx)
+	opened, info, err := s.kernel.options.Open(ctx)
 	if err != nil {
 		return nil, err
 	}
 	s.opened++
 	l := &attachedSession{
-		kernel: s.kernel, number: s.opened, session: there, opened: info.OpenedAt, start: info.LastSeq, seenUntil: info.LastSeq,
-		generation: info.Generation, count: countInputs(ctx, there, info),
+		kernel: s.kernel, number: s.opened, session: opened, opened: info.OpenedAt, start: info.LastSeq, seenUntil: info.LastSeq,
+		generation: info.Generation, count: countInputs(ctx, opened, info),
 		turns: make(map[uint64]*sessionTurn), submitted: make(map[uint64]*queuedRequest), changed: make(chan struct{}),
 	}
 	s.mu.Lock()
@@ -100,16 +101,16 @@ func (s *currentSession) ensureSession(ctx context.Context) (*attachedSession, e
 	return l, nil
 }
 
-// countInputs returns how many inputs the worker of now has had, which a new kernel goes on to count.
-func countInputs(ctx context.Context, there session.Session, info session.Info) (count uint64) {
+// countInputs returns how many inputs the current worker has had. A new kernel continues that count.
+func countInputs(ctx context.Context, s session.Session, info session.Info) (count uint64) {
 	if info.Turn == 0 {
 		return 0
 	}
-	outline, err := there.TurnSummaries(ctx, session.TurnSummariesQuery{Backward: true, Limit: session.MaxSummaries})
+	summaries, err := s.TurnSummaries(ctx, session.TurnSummariesQuery{Backward: true, Limit: session.MaxSummaries})
 	if err != nil {
 		return info.Turn
 	}
-	for _, t := range outline.Turns {
+	for _, t := range summaries.Turns {
 		if t.Generation == info.Generation && t.Turn > 0 && !t.Silent {
 			count++
 		}
@@ -117,40 +118,40 @@ func countInputs(ctx context.Context, there session.Session, info session.Info) 
 	return count
 }
 
-// An attachedSession is one session from the moment when it was opened until it ends.
+// An attachedSession tracks a session from when this kernel opened it until it ends.
 type attachedSession struct {
 	kernel  *kernel
-	number  int // of the life: 1, 2, …
+	number  int // counts the sessions of this kernel: 1, 2, …
 	session session.Session
 	opened  time.Time
 	start   timeline.Seq
 
-	submitMu sync.Mutex // held while a turn of ours is being started, so that its number is known
+	submitMu sync.Mutex // held while one of our turns is being started, so that its number is known
 
 	mu         sync.Mutex
-	seenUntil  timeline.Seq // all up to it are known
-	generation uint64       // of the worker that count is of: each has its own variables, and its own numbers
-	count      uint64       // of the last turn that is part of the history
+	seenUntil  timeline.Seq // all events up to this one were handled
+	generation uint64       // of the worker to which count belongs: each has its own variables and its own count
+	count      uint64       // execution count of the last turn in the history
 	turns      map[uint64]*sessionTurn
-	submitted  map[uint64]*queuedRequest // turns of ours whose start was not seen; nil for an expression
+	submitted  map[uint64]*queuedRequest // our turns whose start was not seen yet; nil for an expression
 	latest     uint64
-	endErr     error         // why it has ended; nil while it lives
+	endErr     error         // why the session has ended; nil before
 	changed    chan struct{} // closed at each change
 }
 
-// A sessionTurn is one of the session's, as far as it is known.
+// A sessionTurn holds what is known about a turn of the session.
 type sessionTurn struct {
 	number       uint64
 	author       string
-	ownRequest   *queuedRequest // nil: not a request of ours
+	ownRequest   *queuedRequest // nil for a turn of another client
 	parent       wire.Header    // of its outputs
-	count        uint64         // the number that a notebook shows
+	count        uint64         // the execution count that a notebook shows
 	silent       bool
-	notInHistory bool // it is no part of the history, and has no number of its own
+	notInHistory bool // the turn is not in the history, and does not increase the count
 	code         string
 
-	inputRequest   timeline.InputRequested // what it asks now
-	inputRequestID timeline.Seq            // 0: nothing
+	inputRequest   timeline.InputRequested // the open input request
+	inputRequestID timeline.Seq            // 0 without an input request
 	traceback      []byte
 	workerExit     *timeline.WorkerExited
 	ended          *timeline.TurnEnded
@@ -179,7 +180,7 @@ func (l *attachedSession) submitTurn(ctx context.Context, j *queuedRequest, code
 	return n, err
 }
 
-// followEvents reads the timeline for all, until the session ends or cannot be found any more.
+// followEvents reads the timeline for all peers, until the session ends or cannot be found any more.
 func (l *attachedSession) followEvents() {
 	for l.kernel.ctx.Err() == nil {
 		var why error
@@ -204,11 +205,11 @@ func (l *attachedSession) followEvents() {
 	}
 }
 
-// recoverOutcome asks for the outcome of a turn whose end may be among dropped events.
+// recoverOutcome queries the outcome of a turn whose end may be among dropped events.
 func (l *attachedSession) recoverOutcome() {
 	l.mu.Lock()
 	for n, j := range l.submitted {
-		if j != nil { // Its start may be among them, too.
+		if j != nil { // its start may be among them, too
 			l.turns[n], l.latest = l.assignCountLocked(sessionTurn{number: n, ownRequest: j, parent: j.Header, code: j.execute.Code}), max(l.latest, n)
 			delete(l.submitted, n)
 		}
@@ -228,7 +229,7 @@ func (l *attachedSession) recoverOutcome() {
 	l.signalChangedLocked()
 }
 
-// isStillOpen reports whether the session is still there after its events have ended.
+// isStillOpen reports whether the session still exists after its events have ended.
 func (l *attachedSession) isStillOpen(why error) bool {
 	if session.KindOf(why) == session.KindClosed {
 		return false
@@ -260,7 +261,7 @@ func (l *attachedSession) signalChangedLocked() {
 	l.changed = make(chan struct{})
 }
 
-// addEvent takes one event in.
+// addEvent updates the state by one event.
 func (l *attachedSession) addEvent(e timeline.Event) {
 	started, isStart := e.Body.(timeline.TurnStarted)
 	if isStart && started.Author == l.session.Author() {
@@ -278,14 +279,14 @@ func (l *attachedSession) addEvent(e timeline.Event) {
 		l.recordLossLocked(e, t.ownRequest != nil)
 	} else {
 		l.recordLossLocked(e, false)
-		return // Nobody waits for it.
+		return // no request waits for it
 	}
 	l.signalChangedLocked()
 }
 
 func (l *attachedSession) addTurnLocked(e timeline.Event, started timeline.TurnStarted) {
 	if l.turns[e.Turn] != nil {
-		return // It was taken for lost.
+		return // recoverOutcome has added it already
 	}
 	j := l.submitted[e.Turn]
 	delete(l.submitted, e.Turn)
@@ -305,24 +306,24 @@ func (l *attachedSession) addTurnLocked(e timeline.Event, started timeline.TurnS
 	delete(l.turns, e.Turn-maxKnownTurns)
 }
 
-// recordLossLocked notes the end of a worker, which a cell tells that it ended.
-func (l *attachedSession) recordLossLocked(e timeline.Event, told bool) {
+// recordLossLocked records the end of a worker. reported says that the cell that it ended reports it.
+func (l *attachedSession) recordLossLocked(e timeline.Event, reported bool) {
 	if died, ok := e.Body.(timeline.WorkerExited); ok && !died.NeverReady {
-		l.kernel.sessions.recordLoss(&stateLossError{died}, told)
+		l.kernel.sessions.recordLoss(&stateLossError{died}, reported)
 	}
 }
 
-// A stateLossError tells that a worker has ended.
+// A stateLossError reports that the variables are lost because a worker has ended.
 type stateLossError struct{ died timeline.WorkerExited }
 
 func (e *stateLossError) Error() string {
 	return "the worker has ended, and its variables are gone: " + e.died.FullReason()
 }
 
-// isReset reports whether somebody has asked for the loss.
+// isReset reports whether a reset caused the loss on request.
 func (e *stateLossError) isReset() bool { return e.died.Clean && e.died.Reason == "reset" }
 
-// assignCountLocked gives a turn its number. As in IPython, it gets one if it is to be found in the history.
+// assignCountLocked gives a turn its execution count. As in IPython, only a turn in the history increases it.
 func (l *attachedSession) assignCountLocked(t sessionTurn) *sessionTurn {
 	t.notInHistory = t.silent || t.number == 0 || strings.TrimSpace(t.code) == "" || t.ownRequest != nil && !t.ownRequest.execute.StoreHistory
 	if !t.notInHistory {
@@ -332,7 +333,7 @@ func (l *attachedSession) assignCountLocked(t sessionTurn) *sessionTurn {
 	return &t
 }
 
-// isHidden reports whether a turn is known to be no part of the history.
+// isHidden reports whether a turn is known not to be in the history.
 func (l *attachedSession) isHidden(n uint64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -340,20 +341,20 @@ func (l *attachedSession) isHidden(n uint64) bool {
 	return t != nil && t.notInHistory
 }
 
-// parentHeader makes the header of a request that nobody sent, for the outputs of a turn that came
-// another way.
+// parentHeader makes up the header of a request, for the outputs of a turn that no request of this
+// kernel started.
 func (l *attachedSession) parentHeader(n uint64, author string) wire.Header {
 	h := wire.NewHeader(author, author, "execute_request")
 	h.ID = fmt.Sprintf("turn-%d", n)
 	return h
 }
 
-// awaitsExit reports whether the worker ended with the turn, and its report is not there yet.
+// awaitsExit reports whether the worker ended with the turn, and its WorkerExited event is still missing.
 func (t *sessionTurn) awaitsExit() bool {
 	return t.workerExit == nil && t.ended != nil && t.ended.Outcome == timeline.OutcomeEnded
 }
 
-// isOver reports whether all is known of the turn.
+// isOver reports whether the turn has ended and no event of it is missing.
 func (t *sessionTurn) isOver() bool { return t.ended != nil && !t.awaitsExit() }
 
 func (t *sessionTurn) addEvent(e timeline.Event) {
@@ -375,8 +376,8 @@ func (t *sessionTurn) addEvent(e timeline.Event) {
 	}
 }
 
-// awaitTurn returns a turn that is known to have started, and waits until it was seen. It returns nil
-// if the life ends before, and for one that is forgotten.
+// awaitTurn returns a turn that has started, and waits until its start was seen. It returns nil if the
+// session ends before, or if the turn is no longer remembered.
 func (l *attachedSession) awaitTurn(ctx context.Context, n uint64, seq timeline.Seq) *sessionTurn {
 	for {
 		l.mu.Lock()
@@ -393,7 +394,7 @@ func (l *attachedSession) awaitTurn(ctx context.Context, n uint64, seq timeline.
 	}
 }
 
-// turnState is a copy of what is known of a turn now; ok is false when it has not been seen.
+// turnState returns a copy of what is known about a turn; ok is false if it has not been seen.
 func (l *attachedSession) turnState(n uint64) (t sessionTurn, ok bool, changed <-chan struct{}, over error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -403,7 +404,7 @@ func (l *attachedSession) turnState(n uint64) (t sessionTurn, ok bool, changed <
 	return t, ok, l.changed, l.endErr
 }
 
-// activeTurn returns the turn that runs now, as far as it was seen.
+// activeTurn returns the turn that runs now, if its start was seen.
 func (l *attachedSession) activeTurn() (t sessionTurn, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -15,57 +15,58 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// Bounds of what a request may ask for.
+// Bounds of the queue and of one request.
 const (
 	maxQueued      = 4096 // requests
 	maxExpressions = 32   // of one request
 )
 
-// retryDelay is how long a request waits before it tries again to start its turn, if nothing
-// happens in the session meanwhile that it would see.
+// retryDelay is how long a request waits before it tries again to start its turn, if no event of the
+// session wakes it before.
 const retryDelay = 500 * time.Millisecond
 
-// A front end that runs several cells sends their requests one after the other. burstDelay is the longest
-// pause between two of them for which the reply to a failed one waits, and maxBurstDelay bounds that altogether.
+// A front end that runs several cells sends their requests one after the other. The reply to a failed
+// request waits for the next ones: as long as two of them are at most burstDelay apart, and at most
+// maxBurstDelay in total.
 const (
 	burstDelay    = 50 * time.Millisecond
 	maxBurstDelay = time.Second
 )
 
-var errQueueFull = fmt.Errorf("more than %d requests wait; the peer was left", maxQueued)
+var errQueueFull = fmt.Errorf("more than %d requests are queued; the peer was disconnected", maxQueued)
 
-// A requestQueue executes requests in their order.
+// A requestQueue executes the requests of all peers in the order of their arrival.
 type requestQueue struct {
 	kernel *kernel
-	ready  chan struct{} // holds one when the queue has some
+	ready  chan struct{} // holds one element if the queue is not empty
 
 	mu          sync.Mutex
 	queue       []*queuedRequest
-	lastArrival time.Time      // the last execute request
-	lastFailure failedRequest  // the last one that stopped others
-	current     *queuedRequest // under way; nil when none is
+	lastArrival time.Time      // of an execute request
+	lastFailure failedRequest  // the last failure that aborted other requests
+	current     *queuedRequest // being executed; nil if none is
 	cancel      context.CancelFunc
 }
 
-// A queuedRequest is a request that waits, or is under way.
+// A queuedRequest is a request that is queued or being executed.
 type queuedRequest struct {
 	*peerRequest
-	execute *executeContent // nil for another request
+	execute *executeContent // nil for requests of other kinds
 	answer  func(context.Context, *queuedRequest)
 
 	arrived       time.Time
-	busyPublished atomic.Bool   // the front ends know that it is busy
-	replied       chan struct{} // closed once its reply is on the way
-	turnless      bool          // no turn tells the front ends that it is idle again
+	busyPublished atomic.Bool   // the status busy was published
+	replied       chan struct{} // closed once its reply was sent
+	turnless      bool          // no turn will publish the status idle
 	turn          uint64        // guarded by shell.mu: its turn, once it has one
-	ended         bool          // guarded by shell.mu: nothing of it runs any more
+	ended         bool          // guarded by shell.mu: its code no longer runs
 	interrupted   bool          // guarded by shell.mu
 }
 
-// A failedRequest is what has to be known of one to tell requests that were made before its reply.
+// A failedRequest holds the facts by which later requests are recognized that were made before its reply.
 type failedRequest struct {
 	session  string        // of the client
-	sentAt   time.Time     // by the clock of the client; zero if that is not known
+	sentAt   time.Time     // by the clock of the client; zero if unknown
 	duration time.Duration // from its arrival to its reply
 }
 
@@ -100,7 +101,7 @@ func (s *requestQueue) addRequest(j *queuedRequest) error {
 	return nil
 }
 
-// runQueue answers requests until the kernel leaves.
+// runQueue answers requests until the kernel ends.
 func (s *requestQueue) runQueue() {
 	for {
 		j := s.nextRequest()
@@ -138,7 +139,7 @@ func (s *requestQueue) nextRequest() *queuedRequest {
 	return j
 }
 
-// awaitBurst waits for the rest of what a front end has sent at once.
+// awaitBurst waits for the rest of the requests that a front end sends in a burst.
 func (s *requestQueue) awaitBurst() {
 	failed := time.Now()
 	for {
@@ -148,40 +149,41 @@ func (s *requestQueue) awaitBurst() {
 		if last.Before(failed) {
 			last = failed
 		}
-		wait := time.Until(last.Add(burstDelay))
-		if wait = min(wait, time.Until(failed.Add(maxBurstDelay))); wait <= 0 {
+		remaining := time.Until(last.Add(burstDelay))
+		if remaining = min(remaining, time.Until(failed.Add(maxBurstDelay))); remaining <= 0 {
 			return
 		}
 		select {
-		case <-time.After(wait):
+		case <-time.After(remaining):
 		case <-s.kernel.ctx.Done():
 			return
 		}
 	}
 }
 
-// removeAborted takes everything that waits to be executed out of the queue, since what came before it has
-// failed, and notes which requests that are still on their way belong to it.
+// removeAborted removes all execute requests from the queue, because the one before them has failed. It
+// records that failure, so that followsFailure recognizes requests that have not arrived yet.
 func (s *requestQueue) removeAborted(failed *queuedRequest) (aborted []*queuedRequest) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lastFailure = failedRequest{failed.Header.Session, sentTime(failed.peerRequest), time.Since(failed.arrived)}
-	kept := s.queue[:0:0]
+	remaining := s.queue[:0:0]
 	for _, j := range s.queue {
 		if j.execute != nil {
 			aborted = append(aborted, j)
 		} else {
-			kept = append(kept, j)
+			remaining = append(remaining, j)
 		}
 	}
-	s.queue = kept
+	s.queue = remaining
 	return aborted
 }
 
-// followsFailure reports whether its client made a request before it could know that another one had failed,
-// though it comes after the reply. The clock of a client may be wrong, but for a client the time from the
-// one request to the reply is not shorter than it was here, so a request that it made sooner is a late one.
-// Dates have milliseconds at least. A client that dates all its requests alike has no clock.
+// followsFailure reports whether a request that arrives after the reply to a failed one was made before
+// the client could know of the failure. The clock of a client may be wrong, so only differences count.
+// For the client, the time from the failed request to its reply is at least as long as it was here.
+// So a request that it made sooner after the failed one was made without that knowledge. Dates have a
+// resolution of a millisecond or better. A client that gives all its requests the same date has no clock.
 func (s *requestQueue) followsFailure(r *peerRequest) bool {
 	s.mu.Lock()
 	failed := s.lastFailure
@@ -194,9 +196,9 @@ func (s *requestQueue) followsFailure(r *peerRequest) bool {
 	return after > 0 && after < failed.duration-time.Millisecond
 }
 
-// sentTime is when the client says that it made a request; zero if it does not.
+// sentTime returns the time at which the client says it made a request, or the zero time.
 func sentTime(r *peerRequest) time.Time {
-	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999"} { // old clients name no zone
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999"} { // old clients give no time zone
 		if t, err := time.Parse(layout, r.Header.Date); err == nil {
 			return t
 		}
@@ -204,13 +206,13 @@ func sentTime(r *peerRequest) time.Time {
 	return time.Time{}
 }
 
-// answerAborted answers a request that is given up.
+// answerAborted answers a request that is not executed because an earlier one has failed.
 func (k *kernel) answerAborted(r *peerRequest) {
 	k.sendPlainReply(r, "execute_reply", map[string]any{"status": "aborted"})
 }
 
-// interruptCurrent interrupts our turn, or else gives up the request that waits for its turn, or else
-// interrupts the turn that somebody else runs.
+// interruptCurrent interrupts our turn. If our request still waits for its turn, the request is
+// canceled. If we have no request, the turn of another client is interrupted.
 func (k *kernel) interruptCurrent() {
 	s := &k.shell
 	s.mu.Lock()
@@ -239,7 +241,7 @@ func (k *kernel) interruptCurrent() {
 func (k *kernel) queueExecute(r *peerRequest) error {
 	e := executeContent{StoreHistory: true, AllowStdin: true, StopOnError: true}
 	if err := json.Unmarshal(r.Content, &e); err != nil {
-		k.sendPlainReply(r, "execute_reply", notRunContent(fmt.Errorf("the request is malformed: %w", err)))
+		k.sendPlainReply(r, "execute_reply", notRunContent(fmt.Errorf("malformed request: %w", err)))
 		return nil
 	}
 	if k.shell.followsFailure(r) {
@@ -249,17 +251,17 @@ func (k *kernel) queueExecute(r *peerRequest) error {
 	return k.shell.addRequest(&queuedRequest{peerRequest: r, execute: &e, answer: k.answerExecute, replied: make(chan struct{})})
 }
 
-// answerExecute runs a request and answers it. A request that fails takes along those that were made before its
-// reply: all that are here by then, and so the reply waits for them, and a late one.
+// answerExecute runs a request and answers it. A failed request aborts all requests that were made
+// before its reply. So the reply waits until these have arrived; followsFailure recognizes late ones.
 func (k *kernel) answerExecute(ctx context.Context, j *queuedRequest) {
 	defer close(j.replied)
-	began := time.Now()
+	started := time.Now()
 	content, failed := k.executeReply(ctx, j)
 	if k.ctx.Err() != nil {
-		return // Nobody waits for an answer any more.
+		return // the kernel is ending, and no peer waits for a reply
 	}
 	metadata, _ := json.Marshal(map[string]any{
-		"started": began.UTC().Format(time.RFC3339Nano), "dependencies_met": true,
+		"started": started.UTC().Format(time.RFC3339Nano), "dependencies_met": true,
 		"engine": k.id, "status": content["status"],
 	})
 	var aborted []*queuedRequest
@@ -296,12 +298,12 @@ func (k *kernel) executeReply(ctx context.Context, j *queuedRequest) (content ma
 	return content, false
 }
 
-// reportUnable tells the front ends that a request cannot have its turn, or has lost it.
+// reportUnable reports to the front ends that a request got no turn, or that its turn was lost.
 func (k *kernel) reportUnable(j *queuedRequest, err error) map[string]any {
 	f := notRunContent(err)
 	if errors.Is(err, context.Canceled) {
-		f["ename"], f["evalue"] = "KeyboardInterrupt", "interrupted before its turn came"
-		f["traceback"] = []string{"KeyboardInterrupt: interrupted before its turn came"}
+		f["ename"], f["evalue"] = "KeyboardInterrupt", "interrupted before its turn started"
+		f["traceback"] = []string{"KeyboardInterrupt: interrupted before its turn started"}
 	}
 	if !j.isAnnounced() {
 		k.announceBusy(j)
@@ -312,7 +314,7 @@ func (k *kernel) reportUnable(j *queuedRequest, err error) map[string]any {
 	return f
 }
 
-// notRunContent is the content of a reply for a request that did not run.
+// notRunContent returns the content of the reply to a request that did not run.
 func notRunContent(err error) map[string]any {
 	return map[string]any{
 		"status": "error", "execution_count": 0, "user_expressions": map[string]any{}, "payload": []any{},
@@ -340,7 +342,7 @@ func (k *kernel) runTurn(ctx context.Context, j *queuedRequest) (sessionTurn, *a
 // startTurn starts the turn of a request. While another one runs, it waits.
 func (k *kernel) startTurn(ctx context.Context, j *queuedRequest) (*attachedSession, uint64, error) {
 	code := strings.ReplaceAll(j.execute.Code, "\r\n", "\n")
-	for said := false; ; {
+	for reported := false; ; {
 		l, err := k.sessions.ensureSession(ctx)
 		if err != nil {
 			return nil, 0, err
@@ -349,8 +351,8 @@ func (k *kernel) startTurn(ctx context.Context, j *queuedRequest) (*attachedSess
 			return nil, 0, err
 		}
 		_, _, changed, _ := l.turnState(0)
-		// An interrupt that comes now finds no turn: it cancels ctx, but the start goes on, so that
-		// nobody has to guess whether there is a turn.
+		// An interrupt at this point finds no turn and cancels ctx. The start continues anyway, so that
+		// it is certain whether there is a turn.
 		n, err := l.submitTurn(context.WithoutCancel(ctx), j, code, j.execute.Silent)
 		if err == nil {
 			return l, n, nil
@@ -362,8 +364,8 @@ func (k *kernel) startTurn(ctx context.Context, j *queuedRequest) (*attachedSess
 			}
 			return nil, 0, err
 		}
-		if !said {
-			said = true
+		if !reported {
+			reported = true
 			k.announceBusy(j)
 			k.subs.publish(&j.Header, "stream", streamContent("stderr", "[waiting for "+runningAuthor(l, err)+"]\n"))
 		}
@@ -376,8 +378,8 @@ func (k *kernel) startTurn(ctx context.Context, j *queuedRequest) (*attachedSess
 	}
 }
 
-// reportLoss tells the first cell after it that the variables were lost. A cell counts on those of the
-// ones before, so it does not run, unless somebody has asked for the loss.
+// reportLoss reports to the first cell after a loss that the variables are gone. A cell relies on the
+// variables of earlier ones, so it does not run, unless the loss was requested by a reset.
 func (k *kernel) reportLoss(j *queuedRequest) error {
 	if j.execute.Silent {
 		return nil
@@ -391,10 +393,10 @@ func (k *kernel) reportLoss(j *queuedRequest) error {
 		k.subs.publish(&j.Header, "stream", streamContent("stderr", "["+how.Error()+"]\n"))
 		return nil
 	}
-	return fmt.Errorf("%w. This cell was not run; the next one starts anew", how)
+	return fmt.Errorf("%w. This cell was not run; the next one starts from scratch", how)
 }
 
-// isTemporary reports whether a later try may succeed, once what is under way is over.
+// isTemporary reports whether another attempt may succeed once the running turn is over.
 func isTemporary(err error) bool {
 	switch session.KindOf(err) {
 	case session.KindBusy, session.KindWaiting, client.KindLocked:
@@ -403,18 +405,18 @@ func isTemporary(err error) bool {
 	return false
 }
 
-// isSessionGone reports whether an error may mean that the session is there no more.
+// isSessionGone reports whether an error may mean that the session no longer exists.
 func isSessionGone(err error) bool {
 	kind := session.KindOf(err)
 	return kind == session.KindClosed || kind == client.KindUnreachable || kind == client.KindShuttingDown
 }
 
-// runningAuthor names the turn that is in the way.
+// runningAuthor names the turn, or the lock, that a request waits for.
 func runningAuthor(l *attachedSession, err error) string {
 	t, ok := l.activeTurn()
 	switch {
 	case !ok && session.KindOf(err) == client.KindLocked:
-		return "the keyboard: " + err.Error()
+		return "the write lock: " + err.Error()
 	case !ok:
 		return "the session: " + err.Error()
 	case t.author == "":
@@ -423,7 +425,7 @@ func runningAuthor(l *attachedSession, err error) string {
 	return fmt.Sprintf("%s's turn %d", t.author, t.number)
 }
 
-// announceBusy tells the front ends that a request is under way.
+// announceBusy publishes the status busy for a request, once.
 func (k *kernel) announceBusy(j *queuedRequest) {
 	if !j.busyPublished.Swap(true) {
 		k.publishBusy(&j.Header)
@@ -432,20 +434,20 @@ func (k *kernel) announceBusy(j *queuedRequest) {
 
 func (j *queuedRequest) isAnnounced() bool { return j.busyPublished.Load() }
 
-// attendTurn waits for the end of a turn of ours, and asks for the input that it wants.
+// attendTurn waits for the end of one of our turns, and asks the front end for input that it needs.
 func (k *kernel) attendTurn(j *queuedRequest, l *attachedSession, n uint64) (sessionTurn, error) {
-	var asked timeline.Seq
+	var openRequest timeline.Seq
 	defer func() { k.inputs.dropQuestion() }()
-	for ends := 0; ; {
+	for eofs := 0; ; {
 		t, ok, changed, over := l.turnState(n)
 		switch {
 		case ok && t.isOver():
 			return t, nil
 		case over != nil:
 			return sessionTurn{}, over
-		case ok && t.inputRequestID != asked:
-			if asked = t.inputRequestID; asked != 0 {
-				ends = k.requestInput(j, l, &t, ends)
+		case ok && t.inputRequestID != openRequest:
+			if openRequest = t.inputRequestID; openRequest != 0 {
+				eofs = k.requestInput(j, l, &t, eofs)
 			} else {
 				k.inputs.dropQuestion()
 			}
@@ -458,28 +460,29 @@ func (k *kernel) attendTurn(j *queuedRequest, l *attachedSession, n uint64) (ses
 	}
 }
 
-// requestInput asks the front end of a request for the input that its turn waits for. ends counts how
-// often the turn was told that there is none.
-func (k *kernel) requestInput(j *queuedRequest, l *attachedSession, t *sessionTurn, ends int) int {
+// requestInput asks the front end of a request for the input that its turn waits for. If the front end
+// cannot answer, the turn gets an end of file first, and an interrupt after that. requestInput returns
+// the number of such answers, given the number so far.
+func (k *kernel) requestInput(j *queuedRequest, l *attachedSession, t *sessionTurn, eofs int) int {
 	if t.inputRequest.Kind == timeline.InputKindPermission {
-		text := "[held until a person decides: " + t.inputRequest.Prompt + "]"
+		text := "[waiting for a permission: " + t.inputRequest.Prompt + "]"
 		if k.options.PermissionHint != "" {
 			text += " " + k.options.PermissionHint
 		}
 		k.subs.publish(&j.Header, "stream", streamContent("stderr", text+"\n"))
-		return ends
+		return eofs
 	}
 	if j.execute.AllowStdin && k.inputs.sendQuestion(j, l, t) {
-		return ends
+		return eofs
 	}
-	if ends == 0 {
-		k.subs.publish(&j.Header, "stream", streamContent("stderr", "[this front end does not answer questions: the input is at its end]\n"))
+	if eofs == 0 {
+		k.subs.publish(&j.Header, "stream", streamContent("stderr", "[this front end does not answer input requests: the input gets an end of file]\n"))
 		if _, err := l.session.Answer(k.ctx, t.inputRequestID, session.Input{EOF: true}); err == nil {
 			return 1
 		}
 	}
-	_, _ = l.session.Interrupt(k.ctx, t.number) // It asks again and again, or takes no end of input.
-	return ends + 1
+	_, _ = l.session.Interrupt(k.ctx, t.number) // the code asks repeatedly, or does not accept an end of file
+	return eofs + 1
 }
 
 // evaluateExpressions evaluates the user expressions of a request, each in a silent turn.
@@ -496,11 +499,11 @@ func (k *kernel) evaluateExpressions(ctx context.Context, l *attachedSession, j 
 
 func (k *kernel) evaluateExpression(ctx context.Context, l *attachedSession, j *queuedRequest, code string) map[string]any {
 	if info, err := l.session.Info(ctx); err == nil {
-		if show := k.options.Language(info.Language).DisplayName; show != "" {
-			code = fmt.Sprintf(show, code) // A silent turn echoes nothing by itself.
+		if show := k.options.Language(info.Language).PrintFormat; show != "" {
+			code = fmt.Sprintf(show, code) // a silent turn does not echo values
 		}
 	}
-	n, err := l.submitTurn(ctx, nil, code, true) // It is nobody's cell.
+	n, err := l.submitTurn(ctx, nil, code, true) // not the turn of a cell
 	if err != nil {
 		return failedExpression(&errorContent{Name: "NotExecuted", Value: err.Error(), Traceback: []string{}})
 	}
@@ -508,7 +511,7 @@ func (k *kernel) evaluateExpression(ctx context.Context, l *attachedSession, j *
 	j.turn = n
 	k.shell.mu.Unlock()
 	reply, err := l.session.Wait(ctx, n, nil)
-	if err == nil && reply.InputRequest != nil { // An expression has nobody to ask.
+	if err == nil && reply.InputRequest != nil { // an expression cannot ask for input
 		_, _ = l.session.Interrupt(k.ctx, n)
 		reply, err = l.session.Wait(ctx, n, nil)
 	}
@@ -533,7 +536,7 @@ func expressionValue(events []timeline.Event) map[string]any {
 		case timeline.Display:
 			data, meta = mimeBundle(b), displayMetadata(b)
 		case timeline.TurnEnded:
-			if f := newErrorContent(b, nil, nil); f != nil { // the traceback has code of ours
+			if f := newErrorContent(b, nil, nil); f != nil { // without the traceback, which shows our code
 				return failedExpression(f)
 			}
 		}

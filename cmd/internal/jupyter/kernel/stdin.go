@@ -10,20 +10,20 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// endOfInput is the line with which front ends say that there is no more, as in IPython.
+// endOfInput is the line by which front ends signal the end of input, as in IPython.
 const endOfInput = "\x04"
 
-// stdinChannel asks the peers on the stdin channel.
+// A stdinChannel asks the peers on the stdin channel for input.
 type stdinChannel struct {
 	kernel *kernel
 
 	mu    sync.Mutex
 	peers map[string]*zmtp.Conn // by identity
-	open  *stdinQuestion        // nil when nothing is asked
+	open  *stdinQuestion        // nil without an open question
 }
 
-// A stdinQuestion is an input request without a reply. No message withdraws one: the reply to another
-// is dropped.
+// A stdinQuestion is an input request without a reply. No message can withdraw one: a reply to an
+// earlier question is dropped.
 type stdinQuestion struct {
 	id        string // of the message
 	session   *attachedSession
@@ -32,7 +32,7 @@ type stdinQuestion struct {
 
 func (s *stdinChannel) initKernel(k *kernel) { s.kernel, s.peers = k, make(map[string]*zmtp.Conn) }
 
-// servePeer takes the replies of a peer.
+// servePeer handles the replies of a peer.
 func (s *stdinChannel) servePeer(conn *zmtp.Conn) {
 	s.mu.Lock()
 	s.peers[conn.Identity()] = conn
@@ -47,8 +47,8 @@ func (s *stdinChannel) servePeer(conn *zmtp.Conn) {
 	s.kernel.servePeer(conn, s.handleReply)
 }
 
-// sendQuestion sends the question of a turn to whoever sent its request. It is false when that peer has no
-// stdin channel.
+// sendQuestion sends the question of a turn to the peer that sent its request. It returns false if that
+// peer has no stdin channel.
 func (s *stdinChannel) sendQuestion(j *queuedRequest, l *attachedSession, t *sessionTurn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,14 +69,14 @@ func (s *stdinChannel) sendQuestion(j *queuedRequest, l *attachedSession, t *ses
 	return true
 }
 
-// dropQuestion drops the question, which somebody else has answered, or which is over.
+// dropQuestion drops the question, which is over or was answered by another client.
 func (s *stdinChannel) dropQuestion() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.open = nil
 }
 
-// handleReply hands a line on to the turn that asked for it.
+// handleReply passes a line of input to the turn that asked for it.
 func (s *stdinChannel) handleReply(r *peerRequest) error {
 	var content struct {
 		Value string `json:"value"`
@@ -88,7 +88,7 @@ func (s *stdinChannel) handleReply(r *peerRequest) error {
 	q := s.open
 	if q == nil || r.Parent.ID != q.id && r.Parent.ID != "" {
 		s.mu.Unlock()
-		return nil // A late one.
+		return nil // too late
 	}
 	s.open = nil
 	s.mu.Unlock()
@@ -97,7 +97,7 @@ func (s *stdinChannel) handleReply(r *peerRequest) error {
 		in = session.Input{EOF: true}
 	}
 	if _, err := q.session.session.Answer(s.kernel.ctx, q.requestID, in); err != nil && session.KindOf(err) != session.KindStale {
-		s.kernel.printNotice("an answer was not taken: %v", err)
+		s.kernel.printNotice("answer rejected: %v", err)
 	}
 	return nil
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// kernelDirs returns the directories that hold kernelspecs, the first counts most. getenv is the
+// kernelDirs returns the directories that contain kernelspecs, those with precedence first. getenv is the
 // environment of the session.
 func kernelDirs(getenv func(string) string) []string {
 	var all []string
@@ -36,8 +36,8 @@ func kernelDirs(getenv func(string) string) []string {
 	return all
 }
 
-// pythonEnvironment returns the environment that a kernelspec in dir belongs to, the PREFIX of
-// PREFIX/share/jupyter/kernels/NAME, and a Python interpreter of it; "" where there is none.
+// pythonEnvironment returns the environment that a kernelspec in dir belongs to, which is the PREFIX of
+// PREFIX/share/jupyter/kernels/NAME, and a Python interpreter in it. Both are "" if they do not exist.
 func pythonEnvironment(dir, python string) (prefix, interpreter string) {
 	share := filepath.Dir(filepath.Dir(filepath.Dir(dir)))
 	if filepath.Base(share) != "share" {

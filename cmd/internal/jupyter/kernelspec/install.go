@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// A File is the content of a kernel.json that we write.
-type File struct {
+// A SpecFile is the content of a kernel.json that this program writes.
+type SpecFile struct {
 	Argv      []string          `json:"argv"` // with {connection_file} in it
 	Display   string            `json:"display_name"`
 	Language  string            `json:"language"`
@@ -19,53 +19,53 @@ type File struct {
 	Metadata  Metadata          `json:"metadata"`
 }
 
-// Metadata of a kernelspec says that it is ours: only such are replaced or removed.
+// Metadata marks a kernelspec as ours: only those are replaced or removed.
 type Metadata struct {
 	Turnstone *OwnerMark `json:"turnstone,omitempty"`
 	Debugger  bool       `json:"debugger"`
 }
 
-// An OwnerMark says what our kernelspec is for.
+// An OwnerMark says which session one of our kernelspecs is for.
 type OwnerMark struct {
-	Session string `json:"session,omitempty"` // a session that lives; "" for one of the notebook's own
+	Session string `json:"session,omitempty"` // an existing session; "" for a new one per notebook
 }
 
-// UserDir is the directory of the user's own kernelspecs.
+// UserDir returns the directory of the user's own kernelspecs.
 func UserDir(getenv func(string) string) (string, error) {
 	data := getenv("JUPYTER_DATA_DIR")
 	if data == "" {
 		data = userDataDir(getenv)
 	}
 	if data == "" {
-		return "", errors.New("there is no home directory for the user's kernelspecs: use --prefix")
+		return "", errors.New("no home directory for the user's kernelspecs; use --prefix")
 	}
 	return filepath.Join(data, "kernels"), nil
 }
 
-// PrefixDir is the directory of the kernelspecs of an installation, such as /usr/local or a
-// virtual environment.
+// PrefixDir returns the directory of the kernelspecs of an installation, such as /usr/local or a virtual
+// environment.
 func PrefixDir(prefix string) string { return filepath.Join(prefix, "share", "jupyter", "kernels") }
 
-// IsKernelName reports whether Jupyter takes this for the name of a kernel.
+// IsKernelName reports whether Jupyter accepts this as the name of a kernel.
 func IsKernelName(name string) bool { return kernelName.MatchString(name) }
 
-// ReadOwnerMark says what a kernelspec in a directory is for, if we wrote it.
+// ReadOwnerMark returns the mark of a kernelspec in a directory, if this program wrote it.
 func ReadOwnerMark(dir string) (OwnerMark, bool) {
 	text, err := os.ReadFile(filepath.Join(dir, "kernel.json"))
-	var f File
+	var f SpecFile
 	if err != nil || len(text) > maxFileBytes || json.Unmarshal(text, &f) != nil || f.Metadata.Turnstone == nil {
 		return OwnerMark{}, false
 	}
 	return *f.Metadata.Turnstone, true
 }
 
-// Write writes a kernelspec into a directory below kernels and returns its path. It replaces one
-// of ours, and no other.
-func Write(kernels, name string, f File) (string, error) {
+// Write writes a kernelspec to a directory below kernels and returns its path. It replaces only a
+// kernelspec of ours.
+func Write(kernels, name string, f SpecFile) (string, error) {
 	dir := filepath.Join(kernels, name)
 	if _, err := os.Stat(dir); err == nil {
 		if _, ours := ReadOwnerMark(dir); !ours {
-			return "", fmt.Errorf("%s is there already and is not ours: use another --name, or remove it yourself", dir)
+			return "", fmt.Errorf("%s already exists and is not ours; use another --name, or remove it yourself", dir)
 		}
 	}
 	text, err := json.MarshalIndent(f, "", "  ")
@@ -85,7 +85,7 @@ func Write(kernels, name string, f File) (string, error) {
 // Remove removes a kernelspec of ours.
 func Remove(dir string) error {
 	if _, ours := ReadOwnerMark(dir); !ours {
-		return fmt.Errorf("%s is not a kernelspec of ours: remove it with jupyter kernelspec remove %s", dir, strings.ToLower(filepath.Base(dir)))
+		return fmt.Errorf("%s is not a kernelspec of ours; remove it with jupyter kernelspec remove %s", dir, strings.ToLower(filepath.Base(dir)))
 	}
 	return os.RemoveAll(dir)
 }

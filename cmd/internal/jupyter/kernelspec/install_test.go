@@ -10,7 +10,7 @@ import (
 func TestWrite(t *testing.T) {
 	t.Parallel()
 	kernels := PrefixDir(t.TempDir())
-	f := File{Argv: []string{"repl", "jupyter", "kernel", "-f", "{connection_file}"}, Display: "P", Language: "python", Interrupt: "message", Metadata: Metadata{Turnstone: &OwnerMark{Session: "s"}}}
+	f := SpecFile{Argv: []string{"repl", "jupyter", "kernel", "-f", "{connection_file}"}, Display: "P", Language: "python", Interrupt: "message", Metadata: Metadata{Turnstone: &OwnerMark{Session: "s"}}}
 	for range 2 {
 		if _, err := Write(kernels, "ours", f); err != nil {
 			t.Fatal(err)
@@ -32,7 +32,7 @@ func TestWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := Write(kernels, "foreign", f); err == nil || !strings.Contains(err.Error(), "is not ours") {
-		t.Errorf("a foreign kernelspec: %v", err)
+		t.Errorf("foreign kernelspec: got %v, want an error", err)
 	}
 	if err := Remove(foreign); err == nil {
 		t.Error("a foreign kernelspec was removed")

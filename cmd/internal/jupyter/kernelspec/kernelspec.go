@@ -15,22 +15,22 @@ import (
 	"strings"
 )
 
-// Bounds of what is read. A kernelspec beyond them is broken; kernels beyond them are not listed.
+// Bounds of what is read. A larger kernel.json is broken; further kernels are not listed.
 const (
 	maxFileBytes = 1 << 20 // bytes of a kernel.json
 	maxKernels   = 512
 )
 
-// A Spec is one installed kernel.
+// A Spec describes an installed kernel, from its kernel.json.
 type Spec struct {
 	Name string // in lower case
-	Dir  string // its directory, absolute
-	Err  error  // why it cannot be used; then only Name and Dir are set
+	Dir  string // the directory of kernel.json, absolute
+	Err  error  // why the kernel cannot be used; then only Name and Dir are set
 
 	Display  string
-	Language string // as the kernel's author writes it: "python", "R", "bash"
+	Language string // as the kernel's author spells it: "python", "R", "bash"
 
-	// InterruptByMessage means that the kernel is interrupted by a message instead of SIGINT.
+	// InterruptByMessage means that a message interrupts the kernel instead of SIGINT.
 	InterruptByMessage bool
 
 	argv []string
@@ -39,23 +39,23 @@ type Spec struct {
 
 var kernelName = regexp.MustCompile(`^[a-z0-9._-]+$`)
 
-// List returns all installed kernels by name. Of kernels with the same name, the first in the order
-// of the directories counts. getenv is the environment of the session.
+// List returns all installed kernels, sorted by name. Of kernels with the same name, it returns the
+// first in the order of the directories. getenv is the environment of the session.
 func List(getenv func(string) string) []Spec {
 	found := make(map[string]Spec)
-	for _, place := range kernelDirs(getenv) {
-		entries, err := os.ReadDir(place)
+	for _, parent := range kernelDirs(getenv) {
+		entries, err := os.ReadDir(parent)
 		if err != nil {
-			continue // Jupyter passes over them, too: most are not there
+			continue // Jupyter skips them, too: most do not exist
 		}
 		for _, e := range entries {
 			name := strings.ToLower(e.Name())
 			if _, taken := found[name]; taken || !kernelName.MatchString(name) || len(found) == maxKernels {
 				continue
 			}
-			s, err := Read(filepath.Join(place, e.Name()))
+			s, err := Read(filepath.Join(parent, e.Name()))
 			if errors.Is(err, fs.ErrNotExist) {
-				continue // a directory without a kernel.json is none
+				continue // a directory without a kernel.json is not a kernelspec
 			}
 			found[name] = s
 		}
@@ -63,22 +63,22 @@ func List(getenv func(string) string) []Spec {
 	return slices.SortedFunc(maps.Values(found), func(a, b Spec) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// A NotFoundError means that no kernel has that name.
+// A NotFoundError means that no installed kernel has that name.
 type NotFoundError struct {
 	Name         string
 	Installed    []string // all usable names, sorted
-	SearchedDirs []string // the directories
+	SearchedDirs []string
 }
 
 func (e *NotFoundError) Error() string {
 	if len(e.Installed) == 0 {
-		return fmt.Sprintf("there is no Jupyter kernel %s: none is installed in %s", e.Name, strings.Join(e.SearchedDirs, ", "))
+		return fmt.Sprintf("unknown Jupyter kernel %s: no kernel is installed in %s", e.Name, strings.Join(e.SearchedDirs, ", "))
 	}
-	return fmt.Sprintf("there is no Jupyter kernel %s (have %s)", e.Name, strings.Join(e.Installed, ", "))
+	return fmt.Sprintf("unknown Jupyter kernel %s; installed: %s", e.Name, strings.Join(e.Installed, ", "))
 }
 
-// Find returns the kernel with a name, in upper or lower case. The error is a *NotFoundError, or says
-// why its kernelspec cannot be used.
+// Find returns the kernel with a name, ignoring case. The error is a *NotFoundError, or says why the
+// kernelspec cannot be used.
 func Find(getenv func(string) string, name string) (Spec, error) {
 	missing := &NotFoundError{Name: name, SearchedDirs: kernelDirs(getenv)}
 	for _, s := range List(getenv) {
@@ -101,7 +101,7 @@ func Read(dir string) (Spec, error) {
 	path := filepath.Join(dir, "kernel.json")
 	s := Spec{Name: strings.ToLower(filepath.Base(dir)), Dir: dir}
 	if err := s.parseFile(path); err != nil {
-		s = Spec{Name: s.Name, Dir: dir, Err: fmt.Errorf("the kernelspec %s: %w", path, err)}
+		s = Spec{Name: s.Name, Dir: dir, Err: fmt.Errorf("kernelspec %s: %w", path, err)}
 	}
 	return s, s.Err
 }
@@ -117,7 +117,7 @@ func (s *Spec) parseFile(path string) error {
 	case err != nil:
 		return err
 	case len(text) > maxFileBytes:
-		return fmt.Errorf("it is larger than %d bytes", maxFileBytes)
+		return fmt.Errorf("larger than %d bytes", maxFileBytes)
 	}
 	var written struct {
 		Argv      []string          `json:"argv"`
@@ -127,15 +127,15 @@ func (s *Spec) parseFile(path string) error {
 		Env       map[string]string `json:"env"`
 	}
 	if err := json.Unmarshal(text, &written); err != nil {
-		return fmt.Errorf("it is not the JSON of a kernelspec: %w", err)
+		return fmt.Errorf("not a JSON kernelspec: %w", err)
 	}
 	switch {
 	case len(written.Argv) == 0 || written.Argv[0] == "":
-		return errors.New("its argv names no program")
+		return errors.New("argv names no program")
 	case !slices.ContainsFunc(written.Argv, func(a string) bool { return strings.Contains(a, "{connection_file}") }):
-		return errors.New("its argv has no {connection_file}")
+		return errors.New("argv lacks {connection_file}")
 	case written.Interrupt != "" && written.Interrupt != "signal" && written.Interrupt != "message":
-		return fmt.Errorf("its interrupt_mode is %q, not signal or message", written.Interrupt)
+		return fmt.Errorf("interrupt_mode %q must be signal or message", written.Interrupt)
 	}
 	s.argv, s.env, s.InterruptByMessage = written.Argv, written.Env, written.Interrupt == "message"
 	s.Display, s.Language = cmp.Or(written.Display, s.Name), written.Language
@@ -159,7 +159,7 @@ func (s *Spec) Command(connectionFile string) []string {
 	return words
 }
 
-// PythonModule returns the Python module that the kernel is started by; "" if it is none.
+// PythonModule returns the Python module that starts the kernel, or "".
 func (s *Spec) PythonModule() string {
 	if i := slices.Index(s.argv, "-m"); i >= 0 && i+1 < len(s.argv) {
 		return s.argv[i+1]
@@ -167,8 +167,8 @@ func (s *Spec) PythonModule() string {
 	return ""
 }
 
-// Env returns the environment of the kernelspec as "K=V". A ${NAME} in a value is that variable of
-// the environment.
+// Env returns the environment of the kernelspec as "K=V". A ${NAME} in a value is replaced by that
+// variable of the environment.
 func (s *Spec) Env(getenv func(string) string) []string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(s.env)) {
@@ -179,7 +179,8 @@ func (s *Spec) Env(getenv func(string) string) []string {
 
 var variableRef = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
 
-// substituteVariables leaves what is not set as it is, as Jupyter does.
+// substituteVariables replaces each ${NAME}, but leaves variables that are not set unchanged, as Jupyter
+// does.
 func substituteVariables(value string, getenv func(string) string) string {
 	return variableRef.ReplaceAllStringFunc(value, func(use string) string {
 		return cmp.Or(getenv(use[2:len(use)-1]), use)

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// writeKernelspec writes a kernelspec under a directory of data.
+// writeKernelspec writes a kernelspec below a data directory.
 func writeKernelspec(t *testing.T, data, name, text string) string {
 	t.Helper()
 	dir := filepath.Join(data, "kernels", name)
@@ -50,7 +50,7 @@ func TestKernelspec(t *testing.T) {
 			"turnstone-a": "A of the path", "TURNSTONE-B": "B of the path", "turnstone-c": "C of the user", "turnstone-d": "D of the environment",
 		} {
 			if s, err := Find(env, name); err != nil || s.Display != want {
-				t.Errorf("%s is %q, %v; want %q", name, s.Display, err, want)
+				t.Errorf("%s: got %q, %v; want %q", name, s.Display, err, want)
 			}
 		}
 		var names []string
@@ -78,11 +78,11 @@ func TestKernelspec(t *testing.T) {
 	t.Run("lists a broken kernelspec with its error", func(t *testing.T) {
 		user := t.TempDir()
 		for name, bad := range map[string][2]string{
-			"not-json":  {`{"argv":`, "not the JSON"},
+			"not-json":  {`{"argv":`, "not a JSON"},
 			"no-argv":   {`{"display_name":"x"}`, "argv"},
 			"no-file":   {`{"argv":["x"]}`, "{connection_file}"},
 			"interrupt": {`{"argv":["x","{connection_file}"],"interrupt_mode":"shout"}`, "interrupt_mode"},
-			"numbers":   {`{"argv":[1]}`, "not the JSON"},
+			"numbers":   {`{"argv":[1]}`, "not a JSON"},
 			"huge":      {strings.Repeat(" ", maxFileBytes+1), "larger"},
 		} {
 			writeKernelspec(t, user, name, bad[0])
@@ -109,7 +109,7 @@ func TestKernelspec(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := s.Command("c.json"); got[0] != "python3" || got[4] != "c.json" || got[5] != dir {
-			t.Errorf("without an interpreter there: %q", got)
+			t.Errorf("without an interpreter in the environment: got %q", got)
 		}
 		python := programPaths(env, "python")[0]
 		if err := os.MkdirAll(filepath.Dir(python), 0o755); err != nil {
@@ -119,14 +119,14 @@ func TestKernelspec(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := s.Command("c.json"); got[0] != python {
-			t.Errorf("%q, want %s", got, python)
+			t.Errorf("got %q, want %s", got, python)
 		}
 		if s.PythonModule() != "ipykernel_launcher" {
 			t.Error(s.PythonModule())
 		}
 		user, err := Read(writeKernelspec(t, t.TempDir(), "k", kernelJSON("K")))
 		if err != nil || user.Command("c")[0] != "python3" {
-			t.Errorf("of no environment: %q, %v", user.Command("c"), err)
+			t.Errorf("without an environment: got %q, %v", user.Command("c"), err)
 		}
 	})
 
@@ -139,7 +139,7 @@ func TestKernelspec(t *testing.T) {
 			t.Errorf("%q", got)
 		}
 		if !s.InterruptByMessage {
-			t.Error("interrupt_mode is not read")
+			t.Error("interrupt_mode was not read")
 		}
 	})
 }

@@ -54,7 +54,7 @@ func runFakeKernel(path string, manners ...string) int {
 	fmt.Println("noise of the start") // before a client can connect, so it belongs to the start
 	for _, s := range []struct {
 		port  int
-		kind  zmtp.Kind
+		kind  zmtp.SocketType
 		serve func(*zmtp.Conn)
 	}{
 		{c.Shell, zmtp.Router, func(conn *zmtp.Conn) { k.serveConn(conn, k.handleShell) }},

@@ -165,7 +165,7 @@ func (k *kernelProcess) connectSockets(ctx context.Context) (*kernelSockets, err
 	for _, socket := range []struct {
 		conn **zmtp.Conn
 		port int
-		kind zmtp.Kind
+		kind zmtp.SocketType
 	}{
 		{&all.iopub, k.connection.IOPub, zmtp.Sub}, {&all.shell, k.connection.Shell, zmtp.Dealer},
 		{&all.control, k.connection.Control, zmtp.Dealer}, {&all.stdin, k.connection.Stdin, zmtp.Dealer},

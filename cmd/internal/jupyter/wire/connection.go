@@ -13,11 +13,11 @@ import (
 // maxConnectionFile bounds a connection file, in bytes.
 const maxConnectionFile = 64 << 10
 
-// A Connection is the content of a connection file: where the sockets of a kernel are, and the key
+// A Connection is the content of a connection file: the addresses of a kernel's sockets, and the key
 // that signs its messages.
 type Connection struct {
 	Transport  string `json:"transport"` // "tcp" or "ipc"
-	IP         string `json:"ip"`        // of ipc: the path of the sockets, without "-" and the number
+	IP         string `json:"ip"`        // for ipc, the path of the sockets without "-" and the number
 	Shell      int    `json:"shell_port"`
 	IOPub      int    `json:"iopub_port"`
 	Stdin      int    `json:"stdin_port"`
@@ -41,7 +41,7 @@ func ReadConnection(path string) (Connection, error) {
 	}
 	c, err := ParseConnection(text)
 	if err != nil {
-		return Connection{}, fmt.Errorf("the connection file %s: %w", path, err)
+		return Connection{}, fmt.Errorf("connection file %s: %w", path, err)
 	}
 	return c, nil
 }
@@ -49,32 +49,32 @@ func ReadConnection(path string) (Connection, error) {
 // ParseConnection parses the text of a connection file and checks it.
 func ParseConnection(text []byte) (Connection, error) {
 	if len(text) > maxConnectionFile {
-		return Connection{}, fmt.Errorf("it is larger than %d bytes", maxConnectionFile)
+		return Connection{}, fmt.Errorf("larger than %d bytes", maxConnectionFile)
 	}
 	c := Connection{Transport: "tcp", IP: "127.0.0.1", Scheme: Scheme}
 	if err := json.Unmarshal(text, &c); err != nil {
-		return Connection{}, fmt.Errorf("it is not the JSON of a connection: %w", err)
+		return Connection{}, fmt.Errorf("not a JSON connection file: %w", err)
 	}
 	return c, c.validate()
 }
 
 func (c *Connection) validate() error {
 	if c.Transport != "tcp" && c.Transport != "ipc" {
-		return fmt.Errorf("transport is %q, not tcp or ipc", c.Transport)
+		return fmt.Errorf("transport %q must be tcp or ipc", c.Transport)
 	}
 	if c.IP == "" {
 		return errors.New("ip is empty")
 	}
 	for _, channel := range c.listPorts() {
 		if channel.port < 1 || (c.Transport == "tcp" && channel.port > 65535) {
-			return fmt.Errorf("%s is %d, not a port", channel.name, channel.port)
+			return fmt.Errorf("%s is %d, which is not a port", channel.name, channel.port)
 		}
 	}
 	if c.Key == "" && c.Transport != "ipc" {
-		return errors.New("key is empty: whoever reaches the ports could run code; give a key, or use transport ipc")
+		return errors.New("key is empty: any program that can reach the ports could run code; set a key, or use transport ipc")
 	}
 	if c.Key != "" && c.Scheme != Scheme {
-		return fmt.Errorf("signature_scheme is %q; only %s is spoken", c.Scheme, Scheme)
+		return fmt.Errorf("signature_scheme is %q; only %s is supported", c.Scheme, Scheme)
 	}
 	return nil
 }
@@ -92,7 +92,7 @@ func (c *Connection) listPorts() []struct {
 	}
 }
 
-// Endpoint returns the endpoint of one of the ports, as package zsock has them:
+// Endpoint returns the endpoint of one of the ports in the form of package zmtp:
 // "tcp://127.0.0.1:4711" or "ipc:///run/k-1".
 func (c *Connection) Endpoint(port int) string {
 	if c.Transport == "ipc" {

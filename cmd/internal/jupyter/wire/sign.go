@@ -9,32 +9,32 @@ import (
 	"sync"
 )
 
-// Scheme is the one signature scheme that we speak; it is also the default of Jupyter.
+// Scheme is the only supported signature scheme, which is also Jupyter's default.
 const Scheme = "hmac-sha256"
 
-// MaxSignatures bounds the signatures that a Codec remembers. A message whose signature is among them is a
-// replay. The oldest are forgotten first.
+// MaxSignatures bounds the signatures that a Codec remembers, to detect a replayed message. The oldest
+// are forgotten first.
 const MaxSignatures = 65536
 
-// Errors of Decode for a message that is not from one who has the key.
+// Errors of Decode for a message that was not sent by an owner of the key.
 var (
-	ErrSignature = errors.New("the signature of the message is wrong")
-	ErrReplay    = errors.New("the message was received before")
+	ErrSignature = errors.New("wrong signature of a message")
+	ErrReplay    = errors.New("replayed message")
 )
 
-// A Codec turns messages into frames and back, and signs and checks them by one key. Its methods may
-// be called by several goroutines.
+// A Codec converts messages to frames and back, and signs and verifies them with one key. It is safe for
+// concurrent use.
 type Codec struct {
-	key []byte // empty: nothing is signed
+	key []byte // empty: messages are not signed
 
 	mu            sync.Mutex
 	seen          map[[sha256.Size]byte]struct{}
-	signatureRing [][sha256.Size]byte // what is in seen, in the order of arrival, from next on
+	signatureRing [][sha256.Size]byte // the elements of seen in the order of arrival, starting at next
 	next          int
 }
 
-// NewCodec returns the Codec for a key. An empty key means that nothing is signed: see
-// Connection.Codec, which decides whether that may be.
+// NewCodec returns the Codec for a key. With an empty key, messages are not signed; reading a connection
+// file checks whether that is allowed.
 func NewCodec(key string) *Codec {
 	return &Codec{key: []byte(key), seen: map[[sha256.Size]byte]struct{}{}}
 }
@@ -101,7 +101,7 @@ func (c *Codec) verifyBody(signature []byte, body [][]byte) error {
 	return c.rememberSignature(want)
 }
 
-// rememberSignature puts the signature among those that were seen.
+// rememberSignature records a signature. It returns ErrReplay if the signature was recorded before.
 func (c *Codec) rememberSignature(sum [sha256.Size]byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -49,7 +49,7 @@ func TestCodec(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(frames[4], signedVector()[3]) {
-			t.Errorf("the parent header is %s, not the header of the request with all its fields", frames[4])
+			t.Errorf("got the parent header %s, want the header of the request with all its fields", frames[4])
 		}
 		back, err := NewCodec(testKey).Decode(frames)
 		if err != nil {
@@ -66,7 +66,7 @@ func TestCodec(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := codec.Decode(signedVector()); !errors.Is(err, ErrReplay) {
-			t.Errorf("the second time: %v", err)
+			t.Errorf("second time: got %v, want ErrReplay", err)
 		}
 	})
 
@@ -80,13 +80,13 @@ func TestCodec(t *testing.T) {
 			}
 		}
 		if len(codec.seen) != MaxSignatures || len(codec.signatureRing) != MaxSignatures {
-			t.Errorf("%d and %d are kept", len(codec.seen), len(codec.signatureRing))
+			t.Errorf("got %d and %d remembered signatures", len(codec.seen), len(codec.signatureRing))
 		}
 		if err := codec.rememberSignature(sum); !errors.Is(err, ErrReplay) {
-			t.Errorf("the last one again: %v", err)
+			t.Errorf("last signature again: got %v, want ErrReplay", err)
 		}
 		if err := codec.rememberSignature([32]byte{}); err != nil {
-			t.Errorf("the first one, which is forgotten: %v", err)
+			t.Errorf("first signature, which is forgotten: %v", err)
 		}
 	})
 
@@ -156,7 +156,7 @@ func TestConnectionFile(t *testing.T) {
 			t.Errorf("%+v, %v", got, err)
 		}
 		if err := want.WriteFile(path); !errors.Is(err, os.ErrExist) {
-			t.Errorf("written over: %v", err)
+			t.Errorf("second write: got %v, want an error", err)
 		}
 		if endpoint := got.Endpoint(got.Stdin); endpoint != "tcp://127.0.0.1:3" {
 			t.Error(endpoint)
@@ -176,7 +176,7 @@ func TestConnectionFile(t *testing.T) {
 			"hb_port":          func(m map[string]any) { delete(m, "hb_port") },
 			"key is empty":     func(m map[string]any) { m["key"] = "" },
 			"signature_scheme": func(m map[string]any) { m["signature_scheme"] = "hmac-md5" },
-			"not the JSON":     func(m map[string]any) { m["shell_port"] = "x" },
+			"not a JSON":       func(m map[string]any) { m["shell_port"] = "x" },
 		} {
 			bad := map[string]any{}
 			for name, value := range good {
@@ -204,7 +204,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(join(signedVector()[1:7]))
 	f.Add([]byte(delimiter + "\n\n{}\n{}\n{}\n{}"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		codec := NewCodec("") // so that the parser is reached
+		codec := NewCodec("") // without a key, so that the fuzzer reaches the parser
 		m, err := codec.Decode(bytes.Split(text, []byte("\n")))
 		if err != nil {
 			return

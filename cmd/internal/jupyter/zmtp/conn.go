@@ -14,18 +14,18 @@ import (
 	"github.com/go-zeromq/zmq4/security/null"
 )
 
-// A Kind is the type of a socket.
-type Kind = zmq4.SocketType
+// A SocketType is the type of a socket.
+type SocketType = zmq4.SocketType
 
-// The types of sockets that Jupyter needs. A heartbeat is a Router that sends back what it gets.
+// The types of sockets that Jupyter needs. A heartbeat is a Router that sends back what it receives.
 const (
-	Router Kind = zmq4.Router
-	XPub   Kind = zmq4.XPub
-	Dealer Kind = zmq4.Dealer
-	Sub    Kind = zmq4.Sub
+	Router SocketType = zmq4.Router
+	XPub   SocketType = zmq4.XPub
+	Dealer SocketType = zmq4.Dealer
+	Sub    SocketType = zmq4.Sub
 )
 
-// Bounds of what waits for a peer that does not read.
+// Bounds of the messages queued for a peer that does not read.
 const (
 	maxQueued      = 1024     // messages
 	maxQueuedBytes = 64 << 20 // bytes of them
@@ -36,11 +36,11 @@ const (
 	maxIdentity      = 255 // bytes, by the specification
 )
 
-// ErrSlowPeer means that a peer was not read what was posted to it, and was left.
-var ErrSlowPeer = errors.New("zsock: the peer does not read; its connection was closed")
+// ErrSlowPeer means that a peer did not read its queued messages, and was disconnected.
+var ErrSlowPeer = errors.New("zmtp: the peer does not read; its connection was closed")
 
-// A Conn is a connection to one peer, after the handshake. It is safe for concurrent use, but for
-// Recv, which one goroutine calls.
+// A Conn is a connection to one peer, after the handshake. It is safe for concurrent use, except for
+// Receive, which only one goroutine may call.
 type Conn struct {
 	guard    *framingGuard
 	wire     *zmq4.Conn
@@ -48,30 +48,30 @@ type Conn struct {
 	once     sync.Once
 	closed   chan struct{}
 
-	writeMu sync.Mutex // held while a message is written, which the peer may hold up
+	writeMu sync.Mutex // held while a message is written, which a slow peer may delay
 
 	mu          sync.Mutex
 	queue       [][][]byte
 	queuedBytes int
-	sending     bool          // some of what was posted is being written
-	queued      chan struct{} // has one element when posted has some; nil before the first Post
+	sending     bool          // messages from queue are being written
+	queued      chan struct{} // holds one element if queue is not empty; nil before the first Enqueue
 	sender      sync.WaitGroup
 }
 
-// newConn makes a connection of one that is just open. It ends when ctx does.
-func newConn(ctx context.Context, raw net.Conn, kind Kind, identity string, server bool, unread *atomic.Int64) (c *Conn, err error) {
+// newConn does the handshake on a network connection that was just opened. It fails when ctx ends.
+func newConn(ctx context.Context, raw net.Conn, kind SocketType, identity string, server bool, unread *atomic.Int64) (c *Conn, err error) {
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { raw.SetDeadline(time.Unix(1, 0)) })
 	g := newFramingGuard(raw, unread)
 	g.skipsLarge = kind == Sub
 	defer func() {
-		// The library's reader of properties takes lengths for what they say.
+		// The library's parser of properties trusts the lengths that it reads.
 		if r := recover(); r != nil {
-			err = fmt.Errorf("zsock: a malformed handshake: %v", r)
+			err = fmt.Errorf("zmtp: malformed handshake: %v", r)
 		}
 		if !stop() && err == nil {
-			err = fmt.Errorf("zsock: no handshake: %w", context.Cause(ctx))
+			err = fmt.Errorf("zmtp: no handshake: %w", context.Cause(ctx))
 		}
 		if err != nil {
 			g.endMessage()
@@ -85,22 +85,24 @@ func newConn(ctx context.Context, raw net.Conn, kind Kind, identity string, serv
 	}
 	name := wire.Peer.Meta["Identity"]
 	if len(name) > maxIdentity {
-		return nil, fmt.Errorf("zsock: an identity of %d bytes; at most %d", len(name), maxIdentity)
+		return nil, fmt.Errorf("zmtp: identity of %d bytes, more than %d", len(name), maxIdentity)
 	}
 	g.endHandshake()
 	return &Conn{guard: g, wire: wire, identity: name, closed: make(chan struct{})}, nil
 }
 
-// Identity is the peer's name of itself. It may be "".
+// Identity returns the name that the peer gave itself. It may be "".
 func (c *Conn) Identity() string { return c.identity }
 
-// A TooLargeError is that of a message of a publisher which has more than MaxMessage bytes.
+// A TooLargeError reports a message of a publisher with more than MaxMessage bytes, which was skipped.
 type TooLargeError struct{ Bytes uint64 }
 
-func (e *TooLargeError) Error() string { return fmt.Sprintf("zsock: a message of %d bytes", e.Bytes) }
+func (e *TooLargeError) Error() string {
+	return fmt.Sprintf("zmtp: message of %d bytes is too large", e.Bytes)
+}
 
-// Receive returns the frames of the next message, at most MaxFrames and MaxMessage bytes. After an
-// error that is no TooLargeError the connection is of no more use.
+// Receive returns the frames of the next message, at most MaxFrames and MaxMessage bytes. After any
+// error except a TooLargeError the connection is closed.
 func (c *Conn) Receive() ([][]byte, error) {
 	msg, err := c.wire.RecvMsg()
 	skipped := c.guard.skippedBytes
@@ -115,8 +117,8 @@ func (c *Conn) Receive() ([][]byte, error) {
 	return msg.Frames, nil
 }
 
-// Send writes a message, and returns when it is in the kernel's buffers: for as long as the peer
-// does not read, that lasts until Close. After an error the connection is of no more use.
+// Send writes a message, and returns once it is in the kernel's buffers. If the peer does not read, Send
+// blocks until Close. After an error the connection is closed.
 func (c *Conn) Send(frames ...[]byte) error {
 	c.writeMu.Lock()
 	defer c.writeMu.Unlock()
@@ -130,8 +132,8 @@ func (c *Conn) Send(frames ...[]byte) error {
 	return err
 }
 
-// Enqueue leaves a message to a goroutine that sends it, and never waits. It returns ErrSlowPeer, and
-// closes the connection, when too much waits already.
+// Enqueue passes a message to a goroutine that sends it, and never blocks. If too much is queued already,
+// it closes the connection and returns ErrSlowPeer.
 func (c *Conn) Enqueue(frames ...[]byte) error {
 	size := 0
 	for _, f := range frames {
@@ -184,7 +186,7 @@ func (c *Conn) sendQueued() {
 	}
 }
 
-// Flush waits until all that was posted is written, at most for limit.
+// Flush waits until all queued messages are written, at most for limit.
 func (c *Conn) Flush(limit time.Duration) {
 	for end := time.Now().Add(limit); time.Now().Before(end); {
 		c.mu.Lock()
@@ -201,17 +203,17 @@ func (c *Conn) Flush(limit time.Duration) {
 	}
 }
 
-// Subscribe asks the publisher on the other side of a Sub for what begins with topic.
+// Subscribe subscribes a Sub to messages that start with topic.
 func (c *Conn) Subscribe(topic string) error { return c.Send(append([]byte{1}, topic...)) }
 
-// Close ends the connection. Messages that were posted and not written are lost.
+// Close ends the connection. Messages that are still queued are lost.
 func (c *Conn) Close() error {
 	c.closeConn()
 	c.sender.Wait()
 	return nil
 }
 
-// Closed is closed with the connection.
+// Closed returns a channel that is closed with the connection.
 func (c *Conn) Closed() <-chan struct{} { return c.closed }
 
 func (c *Conn) closeConn() {
@@ -221,10 +223,10 @@ func (c *Conn) closeConn() {
 	})
 }
 
-// Dial connects to an endpoint, such as "tcp://127.0.0.1:5555" or "ipc:///run/x", as a Dealer or
-// Sub, and tries again every 20 ms until ctx ends, since the other side may be about to listen.
-// An error is the last one that was seen.
-func Dial(ctx context.Context, endpoint string, kind Kind, identity string) (*Conn, error) {
+// Dial connects to an endpoint, such as "tcp://127.0.0.1:5555" or "ipc:///run/x", as a Dealer or Sub.
+// It retries every 20 ms until ctx ends, since the other side may not listen yet. Then it returns the
+// last error.
+func Dial(ctx context.Context, endpoint string, kind SocketType, identity string) (*Conn, error) {
 	network, address, err := splitEndpoint(endpoint)
 	if err != nil {
 		return nil, err
@@ -241,7 +243,7 @@ func Dial(ctx context.Context, endpoint string, kind Kind, identity string) (*Co
 		select {
 		case <-time.After(20 * time.Millisecond):
 		case <-ctx.Done():
-			return nil, fmt.Errorf("zsock: cannot connect to %s: %w", endpoint, err)
+			return nil, fmt.Errorf("zmtp: cannot connect to %s: %w", endpoint, err)
 		}
 	}
 }
@@ -250,11 +252,11 @@ func splitEndpoint(endpoint string) (network, address string, err error) {
 	transport, address, _ := strings.Cut(endpoint, "://")
 	switch {
 	case address == "":
-		return "", "", fmt.Errorf("zsock: %q is no endpoint; one is tcp://ADDRESS:PORT or ipc://PATH", endpoint)
+		return "", "", fmt.Errorf("zmtp: %q is not an endpoint; use tcp://ADDRESS:PORT or ipc://PATH", endpoint)
 	case transport == "tcp":
 		return "tcp", address, nil
 	case transport == "ipc":
 		return "unix", address, nil
 	}
-	return "", "", fmt.Errorf("zsock: the transport of %q is neither tcp nor ipc", endpoint)
+	return "", "", fmt.Errorf("zmtp: the transport of %q must be tcp or ipc", endpoint)
 }

@@ -13,7 +13,7 @@ import (
 const (
 	MaxMessage = 64 << 20  // bytes of a message, and so of each frame
 	MaxFrames  = 64        // frames of a message
-	maxUnread  = 256 << 20 // bytes announced on all connections of a listener and not yet received whole
+	maxUnread  = 256 << 20 // bytes of incomplete messages on all connections of a listener
 )
 
 // Sizes and flags of ZMTP's framing.
@@ -25,8 +25,8 @@ const (
 	maxCommand   = 64 << 10 // bytes; READY carries a few names
 )
 
-// A framingGuard is a connection that follows the framing of what its peer sends, and fails before a
-// header that exceeds a bound is handed on: the library allocates what a header announces.
+// A framingGuard is a network connection that parses the framing of what its peer sends. It fails before
+// it passes on a header that exceeds a bound, because the library allocates what a header announces.
 // One goroutine reads and one writes.
 type framingGuard struct {
 	net.Conn
@@ -34,13 +34,13 @@ type framingGuard struct {
 	out    *bufio.Writer // nil during the handshake
 	unread *atomic.Int64 // shared by the connections of a listener
 
-	leftBytes     uint64 // bytes of the greeting or frame that may be handed on
+	leftBytes     uint64 // bytes of the greeting or frame that may be passed on
 	frames        int    // of the message so far
 	messageBytes  int64  // bytes of the message so far, which are counted in unread
-	handshakeDone bool   // the handshake is over: commands have no meaning any more
-	skipsLarge    bool   // a frame that is too large is read as an empty one
-	skippedBytes  uint64 // bytes of the message so far that were
-	emptyHeader   []byte // the header of such a frame
+	handshakeDone bool   // commands are not allowed any more
+	skipsLarge    bool   // a frame that is too large is replaced by an empty one
+	skippedBytes  uint64 // bytes of such frames in the message so far
+	emptyHeader   []byte // the rest of the header that replaces such a frame
 	err           error
 }
 
@@ -74,7 +74,7 @@ func (g *framingGuard) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// readHeader judges the next header without consuming it, unless it skips the frame.
+// readHeader checks the next header without consuming it, unless it skips the frame.
 func (g *framingGuard) readHeader() error {
 	head, err := g.in.Peek(2)
 	if err != nil {
@@ -105,34 +105,34 @@ func (g *framingGuard) readHeader() error {
 func (g *framingGuard) checkHeader(flags byte, size uint64) error {
 	switch command := flags&flagCommand != 0; {
 	case flags&^(flagMore|flagLong|flagCommand) != 0:
-		return fmt.Errorf("zsock: a frame with unknown flags %#x", flags)
+		return fmt.Errorf("zmtp: frame with unknown flags %#x", flags)
 	case command && (g.handshakeDone || flags&flagMore != 0):
-		return fmt.Errorf("zsock: a command where none has a meaning")
+		return fmt.Errorf("zmtp: unexpected command")
 	case command && size > maxCommand:
-		return fmt.Errorf("zsock: a command of %d bytes; at most %d", size, maxCommand)
+		return fmt.Errorf("zmtp: command of %d bytes, more than %d", size, maxCommand)
 	case !command && !g.handshakeDone:
-		return fmt.Errorf("zsock: a message before the handshake is over")
+		return fmt.Errorf("zmtp: message before the end of the handshake")
 	case size > MaxMessage-uint64(g.messageBytes):
-		return fmt.Errorf("zsock: a message of more than %d bytes", MaxMessage)
+		return fmt.Errorf("zmtp: message of more than %d bytes", MaxMessage)
 	case g.frames == MaxFrames:
-		return fmt.Errorf("zsock: a message of more than %d frames", MaxFrames)
+		return fmt.Errorf("zmtp: message of more than %d frames", MaxFrames)
 	}
 	g.messageBytes += int64(size)
 	g.frames++
 	if g.unread.Add(int64(size)) > maxUnread {
-		return fmt.Errorf("zsock: peers send more than %d bytes at once", maxUnread)
+		return fmt.Errorf("zmtp: incomplete messages of all peers exceed %d bytes", maxUnread)
 	}
 	return nil
 }
 
-// endMessage notes that a message was received whole, or will not be.
+// endMessage resets the counters once a message was received whole, or was given up.
 func (g *framingGuard) endMessage() {
 	g.unread.Add(-g.messageBytes)
 	g.messageBytes, g.frames, g.skippedBytes = 0, 0, 0
 }
 
-// endHandshake notes that the handshake is over. From here on what is written waits for flush, so that
-// a message takes one call of the system.
+// endHandshake records that the handshake is over. From then on, output is buffered until flushOutput, so
+// that a message takes one system call.
 func (g *framingGuard) endHandshake() {
 	g.endMessage()
 	g.handshakeDone = true

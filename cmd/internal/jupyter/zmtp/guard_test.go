@@ -13,7 +13,7 @@ import (
 	"github.com/go-zeromq/zmq4"
 )
 
-// A scriptConn is a connection whose peer has said everything already.
+// A scriptConn is a connection whose peer has already sent everything.
 type scriptConn struct{ io.Reader }
 
 func (scriptConn) Write(p []byte) (int, error)      { return len(p), nil }
@@ -24,7 +24,7 @@ func (scriptConn) SetDeadline(time.Time) error      { return nil }
 func (scriptConn) SetReadDeadline(time.Time) error  { return nil }
 func (scriptConn) SetWriteDeadline(time.Time) error { return nil }
 
-// chunkReader reads in pieces of the sizes that a list gives, again and again.
+// A chunkReader reads in chunks of the sizes in a list, which it repeats.
 type chunkReader struct {
 	in    io.Reader
 	sizes []byte
@@ -56,9 +56,9 @@ func readMessages(in io.Reader) (messages [][][]byte, total int64) {
 	}
 }
 
-// FuzzGuard_SplitReadsChangeNothing holds that nothing a peer says, in pieces of any size, makes
-// the library panic or allocate more than the bounds, that the pieces do not matter, and that
-// what was announced is forgotten in the end.
+// FuzzGuard_SplitReadsChangeNothing checks that no input of a peer, in chunks of any size, makes the
+// library panic or allocate more than the bounds. The chunks must not matter, and no bytes may stay
+// counted at the end.
 func FuzzGuard_SplitReadsChangeNothing(f *testing.F) {
 	hello := greetingBytes("DEALER", "ada")
 	f.Add(append(bytes.Clone(hello), 1, 1, 'a', 0, 2, 'b', 'c'), []byte{1})
@@ -69,12 +69,12 @@ func FuzzGuard_SplitReadsChangeNothing(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data, sizes []byte) {
 		whole, left := readMessages(bytes.NewReader(data))
 		if left != 0 {
-			t.Errorf("%d bytes are still counted", left)
+			t.Errorf("got %d bytes still counted, want 0", left)
 		}
 		split, _ := readMessages(&chunkReader{in: bytes.NewReader(data), sizes: sizes})
 		single, _ := readMessages(iotest.OneByteReader(bytes.NewReader(data)))
 		if len(split) != len(whole) || len(single) != len(whole) {
-			t.Fatalf("%d messages, %d in pieces, %d byte by byte", len(whole), len(split), len(single))
+			t.Fatalf("got %d messages, %d in chunks, %d byte by byte", len(whole), len(split), len(single))
 		}
 		for i := range whole {
 			for j := range whole[i] {

@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// MaxPeers is the number of connections that a listener has at a time.
+// MaxPeers bounds the connections of a listener at one time.
 const MaxPeers = 64
 
 // A Listener accepts the connections of a Router or an XPub.
 type Listener struct {
-	kind   Kind
+	kind   SocketType
 	serve  func(*Conn)
 	listen net.Listener
 	unread atomic.Int64
@@ -23,15 +23,15 @@ type Listener struct {
 	tasks  sync.WaitGroup
 
 	mu          sync.Mutex
-	handshaking []net.Conn          // without a handshake, the oldest first
-	peers       map[*Conn]struct{}  // after it
-	names       map[string]struct{} // identities that are taken
+	handshaking []net.Conn          // before the end of their handshake, the oldest first
+	peers       map[*Conn]struct{}  // after the handshake
+	names       map[string]struct{} // identities in use
 }
 
-// Listen listens at an endpoint, such as "tcp://127.0.0.1:0" or "ipc:///run/x". For each peer it
-// calls serve on a goroutine of its own; the connection is closed when serve returns. A peer with
-// the identity of one that is there is refused, since nobody could tell their answers apart.
-func Listen(endpoint string, kind Kind, serve func(*Conn)) (*Listener, error) {
+// Listen listens at an endpoint, such as "tcp://127.0.0.1:0" or "ipc:///run/x". For each peer it calls
+// serve on a new goroutine; the connection is closed when serve returns. A peer with an identity that is
+// in use is rejected, because replies to the two could not be told apart.
+func Listen(endpoint string, kind SocketType, serve func(*Conn)) (*Listener, error) {
 	network, address, err := splitEndpoint(endpoint)
 	if err != nil {
 		return nil, err
@@ -49,13 +49,13 @@ func Listen(endpoint string, kind Kind, serve func(*Conn)) (*Listener, error) {
 	return l, nil
 }
 
-// Addr is where it listens.
+// Addr returns the address at which the listener listens.
 func (l *Listener) Addr() net.Addr { return l.listen.Addr() }
 
-// Close ends the listener and its connections, and returns when serve has returned for each.
+// Close ends the listener and its connections, and returns once serve has returned for each.
 func (l *Listener) Close() error {
 	l.mu.Lock()
-	l.cancel() // Under the lock: a connection that is accepted now is counted or refused.
+	l.cancel() // under the lock, so that a connection that is accepted now is either counted or rejected
 	for _, raw := range l.handshaking {
 		raw.Close()
 	}
@@ -78,7 +78,7 @@ func (l *Listener) acceptConns() {
 			return
 		}
 		if err != nil {
-			time.Sleep(10 * time.Millisecond) // Such as too many open files: they may be fewer soon.
+			time.Sleep(10 * time.Millisecond) // the cause, such as too many open files, may be temporary
 			continue
 		}
 		if l.admitConn(raw) {
@@ -89,8 +89,8 @@ func (l *Listener) acceptConns() {
 	}
 }
 
-// admitConn counts a connection. When there are too many, the oldest that has not done its handshake
-// has to go, so that strangers who never do it keep nobody out.
+// admitConn adds a connection. If there are too many, it closes the oldest without a finished handshake,
+// so that clients which never finish it cannot keep others out.
 func (l *Listener) admitConn(raw net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -123,8 +123,7 @@ func (l *Listener) serveConn(raw net.Conn) {
 	l.serve(c)
 }
 
-// addPeer counts a connection among the peers, unless its handshake failed or its identity is
-// taken.
+// addPeer adds a connection to the peers, unless its handshake failed or its identity is in use.
 func (l *Listener) addPeer(raw net.Conn, c *Conn, err error) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 )
 
 // newTestListener returns the endpoint of a listener that ends with the test.
-func newTestListener(t *testing.T, kind Kind, serve func(*Conn)) string {
+func newTestListener(t *testing.T, kind SocketType, serve func(*Conn)) string {
 	t.Helper()
 	l, err := Listen("tcp://127.0.0.1:0", kind, serve)
 	if err != nil {
@@ -24,7 +24,7 @@ func newTestListener(t *testing.T, kind Kind, serve func(*Conn)) string {
 	return "tcp://" + l.Addr().String()
 }
 
-// echoMessages is a heartbeat: it sends back what comes.
+// echoMessages sends back what it receives, like a heartbeat.
 func echoMessages(c *Conn) {
 	for {
 		frames, err := c.Receive()
@@ -34,7 +34,7 @@ func echoMessages(c *Conn) {
 	}
 }
 
-func dialTest(t *testing.T, endpoint string, kind Kind, identity string) *Conn {
+func dialTest(t *testing.T, endpoint string, kind SocketType, identity string) *Conn {
 	t.Helper()
 	c, err := Dial(t.Context(), endpoint, kind, identity)
 	if err != nil {
@@ -44,7 +44,7 @@ func dialTest(t *testing.T, endpoint string, kind Kind, identity string) *Conn {
 	return c
 }
 
-// wantEcho fails the test unless a message comes back over a connection of its own.
+// wantEcho fails the test unless a message comes back over a new connection.
 func wantEcho(t *testing.T, endpoint string) {
 	t.Helper()
 	c := dialTest(t, endpoint, Dealer, "")
@@ -54,7 +54,7 @@ func wantEcho(t *testing.T, endpoint string) {
 	}
 	frames, err := c.Receive()
 	if err != nil || len(frames) != 3 || string(frames[0]) != "ping" || len(frames[1]) != 0 || len(frames[2]) != 300 {
-		t.Fatalf("came back: %q, %v", frames, err)
+		t.Fatalf("got %q, %v, want the message back", frames, err)
 	}
 }
 
@@ -76,7 +76,7 @@ func dialRaw(t *testing.T, endpoint string) net.Conn {
 	return raw
 }
 
-// greetingBytes is a peer's half of a handshake, as a socket of the kind and identity.
+// greetingBytes returns a peer's half of a handshake, for a socket of the kind and identity.
 func greetingBytes(kind, identity string) []byte {
 	g := make([]byte, 64)
 	g[0], g[9], g[10] = 0xff, 0x7f, 3
@@ -101,22 +101,22 @@ func TestListenerPeers(t *testing.T) {
 		good := greetingBytes("DEALER", "")
 		after := func(b []byte) []byte { return append(bytes.Clone(good), b...) }
 		for name, data := range map[string][]byte{
-			"2^36 bytes":                after(longHeader(0, 1<<36)),
-			"2^45 bytes":                after(longHeader(0, 1<<45)),
-			"2^62 bytes":                after(longHeader(0, 1<<62)),
-			"2^64-1 bytes":              after(longHeader(0, 1<<64-1)),
-			"one byte more than may":    after(longHeader(0, MaxMessage+1)),
-			"two frames, together more": after(append(append([]byte{1, 1, 'x'}, longHeader(0, MaxMessage)...), 'x')),
-			"65 frames":                 after(bytes.Repeat([]byte{1, 0}, 65)),
-			"unknown flags":             after([]byte{0x88, 0}),
-			"a command afterwards":      after([]byte("\x04\x05\x04PING")),
-			"a message before":          append(bytes.Clone(good[:64]), 0, 1, 'x'),
-			"a command of 2^40 bytes":   append(bytes.Clone(good[:64]), longHeader(4, 1<<40)...),
-			"a property cut short":      append(bytes.Clone(good[:64]), "\x04\x08\x05READY\x09S"...),
-			"a property without value":  append(bytes.Clone(good[:64]), "\x04\x07\x05READY\x00"...),
-			"an empty command":          append(bytes.Clone(good[:64]), 4, 0),
-			"the wrong kind":            greetingBytes("SUB", ""),
-			"HTTP":                      []byte("GET / HTTP/1.1\r\nHost: localhost\r\nX-Filler: " + strings.Repeat("x", 100) + "\r\n\r\n"),
+			"2^36 bytes":                     after(longHeader(0, 1<<36)),
+			"2^45 bytes":                     after(longHeader(0, 1<<45)),
+			"2^62 bytes":                     after(longHeader(0, 1<<62)),
+			"2^64-1 bytes":                   after(longHeader(0, 1<<64-1)),
+			"a frame one byte too large":     after(longHeader(0, MaxMessage+1)),
+			"two frames, together too large": after(append(append([]byte{1, 1, 'x'}, longHeader(0, MaxMessage)...), 'x')),
+			"65 frames":                      after(bytes.Repeat([]byte{1, 0}, 65)),
+			"unknown flags":                  after([]byte{0x88, 0}),
+			"a command after the handshake":  after([]byte("\x04\x05\x04PING")),
+			"a message before the handshake": append(bytes.Clone(good[:64]), 0, 1, 'x'),
+			"a command of 2^40 bytes":        append(bytes.Clone(good[:64]), longHeader(4, 1<<40)...),
+			"a property cut short":           append(bytes.Clone(good[:64]), "\x04\x08\x05READY\x09S"...),
+			"a property without value":       append(bytes.Clone(good[:64]), "\x04\x07\x05READY\x00"...),
+			"an empty command":               append(bytes.Clone(good[:64]), 4, 0),
+			"the wrong kind":                 greetingBytes("SUB", ""),
+			"HTTP":                           []byte("GET / HTTP/1.1\r\nHost: localhost\r\nX-Filler: " + strings.Repeat("x", 100) + "\r\n\r\n"),
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -149,9 +149,9 @@ func TestListenerPeers(t *testing.T) {
 			}
 			first = c
 		}
-		sendAsStranger(t, endpoint, greetingBytes("DEALER", "")) // returns when it was refused
+		sendAsStranger(t, endpoint, greetingBytes("DEALER", "")) // returns once it was rejected
 		first.Close()
-		wantEcho(t, endpoint) // Dial tries again until there is room.
+		wantEcho(t, endpoint) // Dial retries until there is room
 	})
 
 	t.Run("rejects a duplicate identity until it is free", func(t *testing.T) {
@@ -165,10 +165,10 @@ func TestListenerPeers(t *testing.T) {
 		sendAsStranger(t, endpoint, greetingBytes("DEALER", "ada"))
 		first.Send([]byte("still"))
 		if frames, err := first.Receive(); err != nil || string(frames[0]) != "still" {
-			t.Fatalf("the first peer gets %q, %v", frames, err)
+			t.Fatalf("the first peer got %q, %v", frames, err)
 		}
 		first.Close()
-		for { // The listener learns of it a moment later.
+		for { // the listener notices it a moment later
 			c := dialTest(t, endpoint, Dealer, "ada")
 			c.Send([]byte("again"))
 			if _, err := c.Receive(); err == nil {
@@ -200,7 +200,7 @@ func TestMessageSize(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := <-got; n != MaxMessage {
-			t.Errorf("%d bytes arrived", n)
+			t.Errorf("got %d bytes", n)
 		}
 	})
 
@@ -220,10 +220,10 @@ func TestMessageSize(t *testing.T) {
 		}
 		var large *TooLargeError
 		if frames, err := c.Receive(); !errors.As(err, &large) || large.Bytes != MaxMessage {
-			t.Fatalf("%d frames came, %v", len(frames), err)
+			t.Fatalf("got %d frames, %v", len(frames), err)
 		}
 		if frames, err := c.Receive(); err != nil || len(frames) != 2 || string(frames[1]) != "small" {
-			t.Errorf("after it: %q, %v", frames, err)
+			t.Errorf("next message: got %q, %v", frames, err)
 		}
 	})
 }
@@ -238,7 +238,7 @@ func TestSlowPeer(t *testing.T) {
 		endpoint := newTestListener(t, XPub, func(c *Conn) {
 			topic, err := c.Receive()
 			if err != nil || len(topic) != 1 || topic[0][0] != 1 {
-				t.Errorf("instead of a subscription: %q, %v", topic, err)
+				t.Errorf("got %q, %v, want a subscription", topic, err)
 			}
 			for i := range messages {
 				if c.Send([]byte{byte(i)}, make([]byte, size)) != nil {
@@ -273,7 +273,7 @@ func TestSlowPeer(t *testing.T) {
 		})
 		dialTest(t, endpoint, Dealer, "")
 		if err := <-left; !errors.Is(err, ErrSlowPeer) {
-			t.Errorf("left with %v", err)
+			t.Errorf("got %v, want ErrSlowPeer", err)
 		}
 	})
 }
@@ -292,7 +292,7 @@ func TestConn(t *testing.T) {
 		c := dialTest(t, endpoint, Dealer, "")
 		for i := range 500 {
 			if frames, err := c.Receive(); err != nil || string(frames[0]) != fmt.Sprint(i) {
-				t.Fatalf("message %d is %q, %v", i, frames, err)
+				t.Fatalf("message %d: got %q, %v", i, frames, err)
 			}
 		}
 	})
@@ -308,7 +308,7 @@ func TestConn(t *testing.T) {
 		dialRaw(t, endpoint).Write([]byte{0xff})
 		dialTest(t, endpoint, Dealer, "")
 		<-served
-		if err := l.Close(); err != nil { // waits for both
+		if err := l.Close(); err != nil { // waits for both peers
 			t.Error(err)
 		}
 	})
@@ -319,11 +319,11 @@ func TestConn(t *testing.T) {
 		defer cancel()
 		_, err := Dial(ctx, "ipc://"+t.TempDir()+"/none", Dealer, "")
 		if err == nil || !strings.Contains(err.Error(), "cannot connect to ipc://") {
-			t.Errorf("the error is %v", err)
+			t.Errorf("got %v", err)
 		}
 		for _, endpoint := range []string{"", "tcp://", "127.0.0.1:1", "pgm://x"} {
 			if _, err := Dial(t.Context(), endpoint, Dealer, ""); err == nil {
-				t.Errorf("%q was taken for an endpoint", endpoint)
+				t.Errorf("%q was accepted as an endpoint", endpoint)
 			}
 		}
 	})
