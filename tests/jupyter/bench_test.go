@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// BenchmarkKernel_AgainstIPykernel is the medians of requests through repl's kernel and through
-// ipykernel, by turns, with one client.
+// BenchmarkKernel_AgainstIPykernel reports the medians of requests through repl's kernel and through
+// ipykernel. The two alternate, with one client.
 func BenchmarkKernel_AgainstIPykernel(b *testing.B) {
 	out := newJupyterHome(b).runScript(b, "figures.py", "300")
 	for line := range strings.Lines(out) {

@@ -1,4 +1,4 @@
-"""What becomes of requests that a front end has sent before it could know that one of them failed."""
+"""Tests of requests that a front end has sent before it could know that one of them failed."""
 
 import time
 import unittest
@@ -17,7 +17,7 @@ class Bursts(Case):
         cls.k.close()
 
     def request(self, code, date=None, **content):
-        """An execute request that is not sent yet."""
+        """Returns an execute request that is not sent yet."""
         content = {"code": code, "silent": False, "store_history": True, "allow_stdin": False, "stop_on_error": True, "user_expressions": {}, **content}
         m = self.k.kc.session.msg("execute_request", content)
         if date is not None:
@@ -35,10 +35,10 @@ class Bursts(Case):
         return self.k.run(code)[1][0]["content"]["data"]["text/plain"]
 
     def test_what_was_sent_before_the_reply_is_given_up(self):
-        """As a browser does with Run All: its requests come some milliseconds apart."""
+        """Sends requests some milliseconds apart, as a browser does with Run All."""
         kc = self.k.kc
         for gap in (0, 0.001, 0.003, 0.01, 0.02):
-            for _ in range(20):  # until no pause was longer than it should, as on a busy machine
+            for _ in range(20):  # until no pause was too long, as one may be on a busy machine
                 self.k.run("ran = 0")
                 ids, times = [kc.execute("1/0")], [time.monotonic()]
                 for _ in range(8):
@@ -47,7 +47,7 @@ class Bursts(Case):
                     times.append(time.monotonic())
                 replies = [self.k.ask(i)["content"]["status"] for i in ids]
                 for i in ids:
-                    self.k.outputs(i)  # Each ends with idle, in their order.
+                    self.k.outputs(i)  # each ends with idle, in order
                 if max(b - a for a, b in zip(times, times[1:])) < 0.03:
                     break
             self.assertEqual(replies, ["error"] + 8 * ["aborted"], f"gap {gap}")
@@ -72,10 +72,10 @@ class Bursts(Case):
 
     def test_a_clock_that_is_wrong_decides_nothing(self):
         for first, then in (
-            (None, "2001-01-01T00:00:00.000Z"),  # set back
+            (None, "2001-01-01T00:00:00.000Z"),  # the clock was set back
             ("2044-01-01T00:00:00.000Z", None),
-            ("2030-01-01T00:00:00.000Z", "2030-01-01T00:00:00.000Z"),  # it stands still
-            ("2030-01-01T00:00:00.000Z", "2030-01-01T00:01:00.000Z"),  # it is ahead, and goes right
+            ("2030-01-01T00:00:00.000Z", "2030-01-01T00:00:00.000Z"),  # the clock stands still
+            ("2030-01-01T00:00:00.000Z", "2030-01-01T00:01:00.000Z"),  # the clock is ahead, but runs
             ("", ""),
             ("yesterday", "today"),
         ):

@@ -64,7 +64,7 @@ def run(corpus, kernel, language):
         done[name] = nb = notebook(cells, kernel, language)
         client = NotebookClient(nb, km=km, timeout=60, allow_errors=True)
         client.execute()
-        client.kc.stop_channels()  # The next client has the same identity.
+        client.kc.stop_channels()  # the next client has the same identity
         nbformat.validate(nb)
     run_sync(km.shutdown_kernel)()
     return done
@@ -76,8 +76,8 @@ def plain(text):
 
 
 def normal(outputs, language):
-    """What counts of a cell's outputs: not how the two streams are cut and lie within each other,
-    which ipykernel does not keep, and not how an error is laid out."""
+    """Returns what is compared of a cell's outputs. Ignored are how the two streams are split and
+    interleaved, which ipykernel does not preserve, and the layout of an error."""
     found, streams = [], {}
     for o in outputs:
         if o.output_type == "stream":
@@ -94,29 +94,29 @@ def normal(outputs, language):
             f[2] = f[2].rstrip("\n")
             if language == "R" and f[1] == "stderr":
                 f[2] = warning_of(f[2])
-    if language == "R":  # IRkernel tells warnings at once, where R itself waits until the expression is done.
+    if language == "R":  # IRkernel reports warnings at once, while R itself waits until the expression is done
         found.sort(key=lambda f: f[:2] == ["stream", "stderr"])
     return found
 
 
 def warning_of(text):
-    """A warning without the layout, in which IRkernel differs from R."""
+    """Returns a warning without its layout, in which IRkernel differs from R."""
     text = re.sub(r"Warning message( in [^\n]*)?:\n(In [^\n]* : )?", "", text)
     return text.replace("“", "").replace("”", "").strip()
 
 
 def error_of(o, language):
-    if language == "R":  # IRkernel calls every error ERROR, with R's sentence around the message.
+    if language == "R":  # IRkernel names every error ERROR, with R's sentence around the message
         return re.sub(r"^Error( in [^\n]*?)?: ?\n?", "", o.evalue).strip()
     return [o.ename, o.evalue]
 
 
 def value_of(o, language):
     data = {m: plain(d) if isinstance(d, str) else d for m, d in o.data.items()}
-    if language == "R":  # IRkernel displays values, also in types that R has no words for.
+    if language == "R":  # IRkernel displays values, also as types that R does not produce
         return ["value", "image/png" if "image/png" in data else data.get("text/plain")]
     if data.get("text/plain", "").startswith("<IPython.core.display.") or "text/markdown" in data or len(data) == 1:
-        data.pop("text/plain" if len(data) > 1 else "", None)  # It says nothing beside the other types, and ours has none.
+        data.pop("text/plain" if len(data) > 1 else "", None)  # it adds nothing to the other types, and ours has none
     data = {m: "picture" if m.startswith("image/") and m != "image/svg+xml" else d for m, d in data.items()}
     return [o.output_type, data]
 
@@ -126,7 +126,7 @@ def compare(corpus, ours, theirs, language):
     with ThreadPoolExecutor() as pool:
         mine, other = pool.map(lambda kernel: run(corpus, kernel, language), (ours, theirs))
     for name in corpus:
-        if name == "children":  # ipykernel shows what they wrote where it has read it: behind the value, in the next cell, or, on a busy machine, nowhere
+        if name == "children":  # ipykernel shows their output when it reads it: after the value, in the next cell or, on a busy machine, nowhere
             got, want = written(mine[name]), "".join(sorted("0child" "after"))
             if got != want:
                 failed += 1
@@ -141,7 +141,7 @@ def compare(corpus, ours, theirs, language):
 
 
 def written(nb):
-    """All letters that a notebook shows, whatever their order: a child's text may come into a line."""
+    """Returns all characters that a notebook shows, sorted, because a child's text may break into a line."""
     outputs = [o for cell in nb.cells for o in cell.outputs]
     text = "".join(o.get("text") or o["data"]["text/plain"] for o in outputs)
     return "".join(sorted(text.replace("\n", "")))

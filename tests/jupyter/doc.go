@@ -1,4 +1,4 @@
-// Package jupyter drives the built command as a kernel of Jupyter, with jupyter_client,
+// Package jupyter drives the built command as a Jupyter kernel, with jupyter_client,
 // jupyter_kernel_test, nbclient and papermill, and compares it with ipykernel and IRkernel.
-// scripts/setup-dev installs them. The clients are scripts in Python beside the tests.
+// scripts/setup-dev installs them. The clients are Python scripts next to the tests.
 package jupyter

@@ -1,4 +1,4 @@
-"""What a cell does that asks for an exit. It is an error, as in ipykernel, and never a success."""
+"""Tests of cells that ask for an exit. That is an error, as in ipykernel, and never a success."""
 
 import os
 import subprocess
@@ -30,7 +30,7 @@ PYTHON = [
     ("exec('import sys; sys.exit(5)')", "SystemExit", "5"),
     ("class Leave(SystemExit): pass\nraise Leave(6)", "Leave", "6"),
     ("class Bad:\n    def __str__(self): return 1/0\nraise SystemExit(Bad())", "SystemExit", ""),
-    (FAILED_TEST, "SystemExit", None),  # True or 1, as the version of Python has it
+    (FAILED_TEST, "SystemExit", None),  # True or 1, depending on the version of Python
     (PARSER, "SystemExit", "2"),
     ("import asyncio\nasync def f():\n    await asyncio.sleep(0)\n    raise SystemExit(7)\nawait f()", "SystemExit", "7"),
     ("async def g():\n    asyncio.ensure_future(f())\n    await asyncio.sleep(60)\nawait g()", "SystemExit", "7"),
@@ -78,7 +78,7 @@ class Exits(Case):
 
     def test_input_goes_on_after_exit(self):
         k = self.kernel()
-        k.run("exit()")  # It closes sys.stdin, as that of Python does.
+        k.run("exit()")  # closes sys.stdin, like Python's own exit
         asked = k.kc.execute("print(input('n? '))", allow_stdin=True)
         k.kc.get_stdin_msg(timeout=LIMIT)
         k.kc.input("still asked")
@@ -115,7 +115,7 @@ class Exits(Case):
 
 
 class Runners(Case):
-    """Programs that run notebooks stop, and say so."""
+    """Programs that run notebooks stop with an error."""
 
     def papermill(self, cells, kernel="turnstone-python", language="python"):
         with tempfile.TemporaryDirectory() as d:
@@ -130,7 +130,7 @@ class Runners(Case):
             ("import sys; sys.exit('validation failed')", 1),
             (PARSER, 1),
             ("import os; os._exit(0)", 1),
-            ("import sys; sys.exit(0)", 0),  # Papermill's own rule: a notebook may end early.
+            ("import sys; sys.exit(0)", 0),  # Papermill's own rule: a notebook may end early
         ):
             rc, shown, done = self.papermill(["ok = False", code, "print('deploying')"])
             self.assertEqual((rc != 0, "deploying" in shown), (bool(status), False), f"{code}: {rc}, {shown} {done.stderr}")

@@ -72,8 +72,8 @@ class Faults(Case):
         said = k.next("stream", waiting)["content"]
         self.assertRegex(said["text"], r"^\[waiting for .* \(exec\)'s turn \d+\]\n$")
         self.assertEqual(said["name"], "stderr")
-        k.ask(k.kc.kernel_info())  # it is answered while they wait: both have come
-        k.km.interrupt_kernel()  # gives up the cells that wait, and not the agent's turn
+        k.ask(k.kc.kernel_info())  # answered while both cells wait, so both have arrived
+        k.km.interrupt_kernel()  # cancels the cells that wait, but not the agent's turn
         self.assertEqual(k.ask(waiting)["content"]["status"], "error")
         self.assertEqual(k.ask(queued)["content"]["status"], "aborted")
         last = k.kc.execute("print('mine')")

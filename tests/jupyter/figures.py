@@ -1,4 +1,4 @@
-"""Measures one request after the other through repl's kernel and ipykernel, by turns: ms, medians."""
+"""Measures requests, one at a time, through repl's kernel and ipykernel, which alternate. It prints medians in ms."""
 
 import statistics
 import sys

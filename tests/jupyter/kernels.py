@@ -1,4 +1,4 @@
-"""What the scripts share: a kernel with a client, and what it sends."""
+"""Helpers of the scripts: a kernel with a client, and the messages that it sends."""
 
 import os
 import queue
@@ -9,7 +9,7 @@ import unittest
 from jupyter_client.manager import KernelManager
 
 REPL = os.environ["JUPYTER_BINARY"]
-LIMIT = 60  # seconds that any one wait may take
+LIMIT = 60  # seconds for any one wait
 
 
 def repl(*args, check=True):
@@ -23,7 +23,7 @@ class Kernel:
     """A kernel process and one client of it."""
 
     def __init__(self, name="turnstone-python", start=None, **kw):
-        """start is how the process is started: its cwd, its env."""
+        """Starts the kernel. The arguments in start are for its process, such as cwd and env."""
         self.km = KernelManager(kernel_name=name, **kw)
         self.km.start_kernel(**(start or {}))
         self.kc = self.km.client()
@@ -41,7 +41,7 @@ class Kernel:
 
     @property
     def session(self):
-        """The name of the session, from the banner."""
+        """Returns the name of the session, from the banner."""
         return self.ask(self.kc.kernel_info())["content"]["banner"].split(" session ")[1].split(",")[0]
 
     def ask(self, msg_id, channel="shell"):
@@ -52,14 +52,14 @@ class Kernel:
                 return m
 
     def next(self, kind=None, parent=None, kc=None):
-        """The next message on the iopub channel of a kind and parent."""
+        """Returns the next message of a type and parent on the iopub channel."""
         while True:
             m = (kc or self.kc).get_iopub_msg(timeout=LIMIT)
             if kind in (None, m["msg_type"]) and parent in (None, m["parent_header"].get("msg_id")):
                 return m
 
     def outputs(self, parent, kc=None):
-        """The messages of a request up to its idle, without statuses and execute_input."""
+        """Returns the messages of a request up to its idle, without statuses and execute_input."""
         found = []
         while True:
             m = self.next(parent=parent, kc=kc)
@@ -77,7 +77,7 @@ class Kernel:
         return reply, self.outputs(msg_id)
 
     def text(self, code):
-        """What code writes, which must not fail."""
+        """Returns the output of code, which must not fail."""
         reply, outputs = self.run(code)
         if reply["status"] != "ok":
             raise AssertionError(f"{code}: {reply}")

@@ -25,7 +25,7 @@ const (
 	// markEnv marks every process of one test.
 	markEnv = "JUPYTER_TEST"
 
-	// testTimeout bounds one script. A script that gets near it has failed.
+	// testTimeout bounds the time of one script, far above what any script needs.
 	testTimeout = 5 * time.Minute
 )
 
@@ -50,7 +50,7 @@ func buildAndRun(m *testing.M) int {
 	return m.Run()
 }
 
-// venvPython is the interpreter of the environment with Jupyter's clients.
+// venvPython returns the interpreter of the virtual environment with Jupyter's clients.
 func venvPython(t testing.TB) string {
 	t.Helper()
 	cache, err := os.UserCacheDir()
@@ -59,23 +59,23 @@ func venvPython(t testing.TB) string {
 	}
 	path := filepath.Join(cache, "turnstone", "jupyter", "bin", "python")
 	if _, err := os.Stat(path); err != nil {
-		t.Skipf("no clients of Jupyter: scripts/setup-dev installs them into %s", filepath.Dir(filepath.Dir(path)))
+		t.Skipf("Jupyter's clients are not installed; scripts/setup-dev installs them into %s", filepath.Dir(filepath.Dir(path)))
 	}
 	return path
 }
 
-// A jupyterHome is where a test works: its own home, daemon and kernelspecs.
+// A jupyterHome is the environment of a test: its own home directory, daemon and kernelspecs.
 type jupyterHome struct {
 	home string
 	env  []string
 }
 
-// newJupyterHome makes a place, with the kernels of repl and the two that they are compared with. At the
-// end of the test nothing may run in it.
+// newJupyterHome creates a home with the kernels of repl and the two that they are compared with. At the
+// end of the test no process may run in it.
 func newJupyterHome(t testing.TB) jupyterHome {
 	t.Helper()
 	interpreter := venvPython(t)
-	home, err := os.MkdirTemp("", "j") // Paths of sockets are short.
+	home, err := os.MkdirTemp("", "j") // a short path, because those of sockets are limited
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func newJupyterHome(t testing.TB) jupyterHome {
 	return p
 }
 
-// stopDaemon ends the daemon of the place, and waits until nothing is left.
+// stopDaemon ends the daemon of the home, and waits until no process is left.
 func (p jupyterHome) stopDaemon(t testing.TB) {
 	p.newCommand("repl", "daemon", "stop").Run()
 	limit := time.After(time.Minute)
@@ -114,12 +114,12 @@ func (p jupyterHome) stopDaemon(t testing.TB) {
 	}
 	for _, pid := range p.findProcesses() {
 		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		t.Errorf("left behind: process %d: %s", pid, bytes.ReplaceAll(line, []byte{0}, []byte{' '}))
+		t.Errorf("process %d is left: %s", pid, bytes.ReplaceAll(line, []byte{0}, []byte{' '}))
 		syscall.Kill(pid, syscall.SIGKILL)
 	}
 }
 
-// findProcesses are those of the place.
+// findProcesses returns the processes of the home.
 func (p jupyterHome) findProcesses() (pids []int) {
 	entries, _ := os.ReadDir("/proc")
 	for _, e := range entries {
@@ -156,7 +156,7 @@ func (p jupyterHome) runRepl(t testing.TB, args ...string) string {
 	return string(out)
 }
 
-// runScript runs one of the scripts, which prints what failed.
+// runScript runs one of the Python scripts, which prints what failed.
 func (p jupyterHome) runScript(t testing.TB, name string, args ...string) string {
 	t.Helper()
 	out, err := p.newCommand(venvPython(t), append([]string{name}, args...)...).CombinedOutput()
@@ -166,10 +166,10 @@ func (p jupyterHome) runScript(t testing.TB, name string, args ...string) string
 	return string(out)
 }
 
-// requireR skips a test without the kernel that ours is compared with.
+// requireR skips a test if IRkernel, with which ours is compared, is not installed.
 func requireR(t testing.TB) {
 	t.Helper()
 	if _, err := os.Stat("/usr/share/jupyter/kernels/ir"); err != nil {
-		t.Skip("no IRkernel: scripts/setup-dev installs it")
+		t.Skip("IRkernel is not installed; scripts/setup-dev installs it")
 	}
 }

@@ -120,7 +120,7 @@ class Messages(Case):
         replies = [self.k.ask(i)["content"]["status"] for i in ids]
         self.assertEqual(replies, ["ok", "error", "aborted", "aborted"])
         for i in ids:
-            self.k.outputs(i)  # Each ends with idle, in their order.
+            self.k.outputs(i)  # each ends with idle, in order
         self.assertEqual(self.k.run("ran")[1][0]["content"]["data"]["text/plain"], "0")
 
     def test_without_stop_on_error_the_rest_runs(self):

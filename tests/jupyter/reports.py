@@ -1,4 +1,4 @@
-"""Cases that users of other kernels and clients have reported, each in an input of our own."""
+"""Bugs that users of other kernels and clients have reported, each with an input of our own."""
 
 import json
 import os
@@ -29,7 +29,7 @@ class Python(Case):
         self.assertEqual(self.k.text("print('on')"), "on\n")
 
     def test_text_that_is_no_unicode_hangs_nothing(self):
-        """jupyter/notebook 2680: the cell blinked for ever."""
+        """jupyter/notebook 2680: the cell blinked forever."""
         for code in (f"print({SURROGATE})", SURROGATE, f"raise ValueError({SURROGATE})", f"import warnings; warnings.warn({SURROGATE})", f"{{{SURROGATE}: 1}}"):
             reply, _ = self.k.run(code)
             self.assertIn(reply["status"], ("ok", "error"))
@@ -44,14 +44,14 @@ class Python(Case):
         self.goes_on()
 
     def test_bytes_that_are_no_text_are_shown_as_far_as_they_are(self):
-        """takluyver/bash_kernel 61: the client waited for ever for such output."""
+        """takluyver/bash_kernel 61: the client waited forever for such output."""
         for code in ("import os; os.write(1, b'a\\xfe\\xff z\\n')", "import subprocess; subprocess.run(['printf', r'a\\376\\377 z\\n'])", "import sys; sys.stdout.buffer.write(b'a\\xe1 z\\n')"):
             _, out = self.k.run(code + "; None")
             self.assertRegex(text(out), "^a\ufffd+ z\n$", code)
         self.goes_on()
 
     def test_a_client_may_ask_once_more_when_all_cells_have_run(self):
-        """nteract/papermill 711: the kernel_info behind the last cell was not answered."""
+        """nteract/papermill 711: the kernel_info request after the last cell was not answered."""
         for code in ("1", "1/0", "import sys; sys.exit(1)"):
             self.k.run(code)
             for _ in range(5):
@@ -73,7 +73,7 @@ class Python(Case):
         self.assertEqual(got, [("stream", "1\n"), ("clear_output", False), ("stream", "2\n"), ("clear_output", True)])
 
     def test_a_message_is_json_whatever_its_numbers_are(self):
-        """ipython/ipython 2187, nteract/papermill 630: NaN is no JSON, and browsers refuse the message."""
+        """ipython/ipython 2187, nteract/papermill 630: NaN is not JSON, and browsers reject the message."""
         strict = []
         unpack = self.k.kc.session.unpack
 
@@ -116,12 +116,12 @@ class Python(Case):
         self.assertEqual([m["msg_type"] for m in out if m["msg_type"] not in ("stream", "error")], [])
 
     def test_code_is_taken_as_it_is(self):
-        """guile-kernel 18, spyder 503: other letters in the code, or in its output."""
+        """guile-kernel 18, spyder 503: non-ASCII characters in the code, or in its output."""
         for code, want in (("print('\\u2013 Σ ₁')", "– Σ ₁\n"), ("größe = '1–8 Σ'; print(größe)", "1–8 Σ\n"), ("print('a')\r\nprint('b')\r\n", "a\nb\n"), ("\ufeffprint('c')", "c\n"), ("", ""), ("  \n", ""), ("# only words", "")):
             self.assertEqual(self.k.text(code), want, repr(code))
 
     def test_code_that_is_not_stored_has_no_number(self):
-        """denoland/deno 20847: the number is that of the requests that are stored."""
+        """denoland/deno 20847: the execution count is that of the stored requests."""
         first = self.k.run("1")[0]["execution_count"]
         for code, options in (("'unstored'", {"store_history": False}), ("", {}), (" \n", {}), ("2", {"silent": True})):
             reply, _ = self.k.run(code, **options)
@@ -135,7 +135,7 @@ class Python(Case):
         self.assertNotIn("unstored", str(past))
 
     def test_each_interpreter_counts_from_one(self):
-        """microsoft/vscode-jupyter 7368: the number went on after a restart."""
+        """microsoft/vscode-jupyter 7368: the execution count continued after a restart."""
         k = self.kernel()
         self.assertEqual([k.run("1")[0]["execution_count"] for _ in range(3)], [1, 2, 3])
         k.km.restart_kernel()
@@ -152,13 +152,13 @@ class Python(Case):
             self.assertNotIn("display", str(value))
 
     def test_the_indent_is_that_of_the_last_line_with_code(self):
-        """As in ipykernel, also where the code ends with a newline."""
+        """As in ipykernel, even if the code ends with a newline."""
         for code, indent in (("with a:\n    for x in y:\n", " " * 8), ("for i in x:", " " * 4), ("if 1:\n  a\n  b", "  "), ("x = (\n", ""), ("class A:\n  def f(self):\n\n", "      ")):
             c = self.k.ask(self.k.kc.is_complete(code))["content"]
             self.assertEqual((c["status"], c["indent"]), ("incomplete", indent), code)
 
     def test_a_value_may_show_itself(self):
-        """_ipython_display_ is what vega, holoviews, ipywidgets and IPython's own progress bars have."""
+        """_ipython_display_ is used by vega, holoviews, ipywidgets and IPython's own progress bars."""
         _, out = self.k.run(
             "from IPython.display import display, HTML\n"
             "class Shows:\n"
@@ -176,7 +176,7 @@ class Python(Case):
         self.assertEqual(out[0]["content"]["data"], {"text/html": "not this", "text/plain": "nor this"})
 
     def test_a_value_has_all_that_it_offers(self):
-        """Types beside a picture, choices among them, and metadata of any name (scrapbook has its own), as in ipykernel."""
+        """Other types next to an image, choices among them, and metadata of any name (as scrapbook uses), as in ipykernel."""
         other = self.kernel("python3")
         for code in (
             "import base64\n"
@@ -215,12 +215,12 @@ class Python(Case):
             self.assertEqual(*([(m["msg_type"], without_newlines(m["content"]["data"]), m["content"]["metadata"]) for m in out] for out in (ours, theirs)), code)
 
     def test_arguments_that_a_front_end_appends_do_no_harm(self):
-        """jupyter/nbgrader 719, jupyter run: a kernel may get arguments that are meant for others."""
+        """jupyter/nbgrader 719, jupyter run: a kernel may get arguments that are meant for other programs."""
         k = self.kernel(start={"extra_arguments": ["file.py", "--HistoryManager.hist_file=:memory:", "--Some.flag", "-x", "", "-"]})
         self.assertEqual(k.text("print(1)"), "1\n")
 
     def test_a_secret_leaves_no_line(self):
-        """microsoft/vscode-jupyter 2460, ipython/ipython 8497: nothing of a password is in the cell, not even its newline."""
+        """microsoft/vscode-jupyter 2460, ipython/ipython 8497: no part of a password is in the cell, not even its newline."""
         asked = self.k.kc.execute("import getpass\nprint(len(getpass.getpass('secret? ')))", allow_stdin=True)
         self.assertTrue(self.k.kc.get_stdin_msg(timeout=LIMIT)["content"]["password"])
         self.k.kc.input("correct horse")
@@ -228,7 +228,7 @@ class Python(Case):
         self.assertEqual(text(self.k.outputs(asked)), "13\n")
 
     def test_a_notebook_has_the_environment_of_its_kernel(self):
-        """jupyter/nbclient 115, jupyter/nbconvert 948, deshaw/ksmm 7: whoever starts the kernel sets variables for it."""
+        """jupyter/nbclient 115, jupyter/nbconvert 948, deshaw/ksmm 7: the program that starts the kernel sets variables for it."""
         k = self.kernel(start={"env": {**os.environ, "OF_THE_KERNEL": "a b=ö", "TERM": "xterm", "CODEX_API_KEY": "no"}})
         shown = "import os; print([os.environ.get(n) for n in ('OF_THE_KERNEL', 'TERM', 'CODEX_API_KEY')])"
         self.assertEqual(k.text(shown), "['a b=ö', 'dumb', None]\n")
@@ -239,7 +239,7 @@ class Python(Case):
         self.assertEqual(k.text(shown), "['a b=ö', 'dumb', None]\n")
 
     def test_a_question_that_an_interrupt_ends_is_over(self):
-        """A question of the cell before must not be answered in the next one, whoever answers late."""
+        """A late answer to an input request of one cell must not go to the next cell."""
         kc = self.k.kc
         first = kc.execute("input('old? ')", allow_stdin=True)
         asked = kc.get_stdin_msg(timeout=LIMIT)
@@ -264,7 +264,7 @@ class R(Case):
         cls.k.close()
 
     def test_an_error_that_is_caught_is_shown(self):
-        """r-lib/evaluate 28, IRkernel 184: what try() says of an error was nowhere."""
+        """r-lib/evaluate 28, IRkernel 184: the error report of try() did not appear."""
         for code, want in (
             ("try(stop('e2'))", 'Error in try(stop("e2")) : e2\n'),
             ("try(stop('a')); cat('on\\n')", 'Error in try(stop("a")) : a\non\n'),
@@ -279,13 +279,13 @@ class R(Case):
         self.assertEqual(text(out), "In addition: Warning message:\nIn f() : w\n")
 
     def test_the_first_question_is_answered(self):
-        """jupyter/jupyter_console 40, spyder-ide/qtconsole 372: code was taken for incomplete while the kernel was busy with its start."""
+        """jupyter/jupyter_console 40, spyder-ide/qtconsole 372: code was taken for incomplete while the kernel was starting."""
         k = self.kernel("turnstone-r")
         for code, status in (("1 +", "incomplete"), ("1", "complete"), ("}", "invalid")):
             self.assertEqual(k.ask(k.kc.is_complete(code))["content"]["status"], status)
 
     def test_a_traceback_is_a_list_of_lines(self):
-        """IRkernel 261 and 387: a letter in each line."""
+        """IRkernel 261 and 387: one character per line."""
         for code in ("no_such()", "stop('two\\nlines')", "if )", "f <- function() g(); g <- function() stop('deep'); f()"):
             reply, out = self.k.run(code)
             self.assertEqual(reply["status"], "error")
@@ -294,7 +294,7 @@ class R(Case):
                 self.assertGreater(max(map(len, lines)), 4, lines)
 
     def test_what_is_written_past_r_is_shown(self):
-        """IRkernel 184 and 338: words of C code and of children were in the server's terminal only."""
+        """IRkernel 184 and 338: the output of C code and of children was only in the server's terminal."""
         _, out = self.k.run("system('echo of a child >&2')\nmessage('of a message')\nwrite('of a connection', stderr())\nwarning('of a warning')\nprint(warnings())\nsuppressWarnings(as.integer('x'))")
         for words in ("of a child", "of a message", "of a connection", "of a warning"):
             self.assertIn(words, text(out))

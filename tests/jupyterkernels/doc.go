@@ -1,2 +1,3 @@
-// Package kernels tests real Jupyter kernels as languages, in sessions and by the checks for workers.
+// Package jupyterkernels tests real Jupyter kernels as languages, in sessions and by the conformance
+// checks for workers.
 package jupyterkernels

@@ -22,7 +22,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-var replPath string // the command
+var replPath string // the built command
 
 func TestMain(m *testing.M) {
 	supervisor.MonitorMain()
@@ -47,28 +47,28 @@ func buildAndRun(m *testing.M) int {
 	return m.Run()
 }
 
-// An interrupt that comes while IRkernel waits for a line ends it: it leaves the handling of R. One
-// that came twice may end the wait of a later turn. Children of R write to the terminal, and R
-// itself to a socket.
+// An interrupt while IRkernel waits for a line of input ends the kernel: it escapes R's handlers. A
+// repeated interrupt may end the input request of a later turn. Children of R write to the terminal, and
+// R itself to a socket.
 var brokenByExit = []string{outputOrder, "an interrupt ends a sleep", "an interrupt ends a loop", "an interrupt ends a wait, and the next input is code", "an interrupt that comes twice counts once", "an interrupt of a finished turn is stale"}
 
 const outputOrder = "output of the runtime and of children keeps its order"
 
-// A testKernel is one that is tested, and how its language says a few things.
+// A testKernel describes a kernel under test, with sample code in its language.
 type testKernel struct {
 	name       string
 	broken     []string // promises of a worker that the kernel itself cannot keep
 	lateOutput bool     // output may come after the kernel's idle, so any promise may be broken
 
 	print, result  string // code and its text
-	ask            string // asks with the prompt "name? " and prints the answer; "" cannot
-	childReads     string // lets a child read the terminal; "" cannot
-	loop           string // for ever; "" when an interrupt ends the kernel
-	fail, failText string // an error, and a part of its traceback
+	ask            string // asks with the prompt "name? " and prints the answer; "" if not possible
+	childReads     string // lets a child read the terminal; "" if not possible
+	loop           string // runs forever; "" if an interrupt ends the kernel
+	fail, failText string // raises an error, and a part of its traceback
 }
 
-// Xeus-python dies of an interrupt, and the shell in bash_kernel may feel one in its next
-// command. bash_kernel itself ends such a turn too early.
+// An interrupt kills xeus-python, and may reach the shell of bash_kernel only in its next command.
+// bash_kernel itself ends such a turn too early.
 var brokenByInterrupt = []string{
 	"an interrupt ends a sleep", "an interrupt ends a loop", "an interrupt ends a wait, and the next input is code",
 	"an interrupt that comes twice counts once", "an interrupt of a finished turn is stale",
@@ -91,12 +91,13 @@ var testKernels = []testKernel{{
 	ask: "print('hello', input('name? '))", childReads: "import os; _ = os.system('read x')",
 	fail: "1/0", failText: "ZeroDivisionError",
 }, {
-	// Seen with Jupyter's own client, too: on a busy machine, a sixth of all turns. None of 96 was lost.
+	// Also observed with Jupyter's own client, on a busy machine in a sixth of all turns. No output of 96
+	// turns was lost.
 	name: "deno", lateOutput: true, print: "console.log('one'); console.log(String(41 + 1))", result: "one\n42\n",
 	fail: "throw new TypeError('no')", failText: "TypeError: no",
 }}
 
-// kernelsDir is where scripts/setup-dev puts Python's kernels and Deno's.
+// kernelsDir returns the directory in which scripts/setup-dev installs Python's kernels and Deno's.
 func kernelsDir(t *testing.T) string {
 	t.Helper()
 	cache, err := os.UserCacheDir()
@@ -106,7 +107,7 @@ func kernelsDir(t *testing.T) string {
 	return filepath.Join(cache, "turnstone", "kernels")
 }
 
-// specDir returns the directory of a kernelspec that is installed.
+// specDir returns the directory of the installed kernelspec, or skips the test.
 func (k *testKernel) specDir(t *testing.T) string {
 	t.Helper()
 	for _, data := range []string{filepath.Join(kernelsDir(t), "share", "jupyter"), "/usr/local/share/jupyter", "/usr/share/jupyter"} {
@@ -115,7 +116,7 @@ func (k *testKernel) specDir(t *testing.T) string {
 			return dir
 		}
 	}
-	t.Skipf("the kernel %s is not here: scripts/setup-dev installs it", k.name)
+	t.Skipf("the kernel %s is not installed; scripts/setup-dev installs it", k.name)
 	return ""
 }
 
@@ -137,7 +138,7 @@ func TestKernels(t *testing.T) {
 				return
 			}
 			check := exec.CommandContext(t.Context(), replPath, "worker", "check", "--timeout", "60s", "--dialect", "jupyter:"+k.name, replPath, "kernel-worker", k.name)
-			// Kernels with Jedi share a cache, and find no completions while another one writes a file of it.
+			// Kernels with Jedi share a cache, and find no completions while another one writes to it.
 			check.Env = append(os.Environ(), "JUPYTER_PATH="+filepath.Join(kernelsDir(t), "share", "jupyter"), "XDG_CACHE_HOME="+t.TempDir())
 			out, err := check.Output()
 			if len(out) == 0 {
@@ -186,12 +187,12 @@ func TestKernels(t *testing.T) {
 	t.Run("detect a child that reads the terminal", func(t *testing.T) {
 		onEachKernel(t, func(t *testing.T, k testKernel) {
 			r := k.openSession(t, nil)
-			if k.childReads == "" { // its children have no terminal of ours
+			if k.childReads == "" { // children of this kernel do not have the worker's terminal
 				return
 			}
 			_, reply := r.runCode(k.childReads)
 			if reply.InputRequest != nil && reply.InputRequest.Reader == "" {
-				t.Errorf("%+v: want a program that reads the terminal", reply.InputRequest)
+				t.Errorf("got %+v, want a program that reads the terminal", reply.InputRequest)
 			}
 			r.answerRequest(reply, "x")
 		})
@@ -206,7 +207,7 @@ func TestKernels(t *testing.T) {
 	})
 }
 
-// A kernelSession is a session of a kernel.
+// A kernelSession is a session whose worker runs a real kernel.
 type kernelSession struct {
 	*testing.T
 	*supervisor.Session
@@ -245,7 +246,7 @@ func (r kernelSession) runCode(code string) (string, session.Reply) {
 	return outputText(reply.Events...), reply
 }
 
-// wantOutput runs the code that prints, and waits for its output where that may come after the turn.
+// wantOutput runs the code that prints, and waits for its output if that may come after the turn.
 func (r kernelSession) wantOutput(k testKernel) {
 	r.Helper()
 	got, reply := r.runCode(k.print)
@@ -269,18 +270,18 @@ func outputText(events ...timeline.Event) string {
 		switch body := e.Body.(type) {
 		case timeline.Text:
 			b.Write(body.Data)
-		case timeline.Display: // IRkernel sends values so
+		case timeline.Display: // IRkernel sends values as displays
 			b.WriteString(string(body.Data["text/plain"]) + "\n")
 		}
 	}
 	return b.String()
 }
 
-// answerRequest answers the question in reply, and returns what came of it.
+// answerRequest answers the input request in reply, and returns the output that follows.
 func (r kernelSession) answerRequest(reply session.Reply, line string) string {
 	r.Helper()
 	if reply.InputRequest == nil {
-		r.Fatalf("nothing is asked: %q, %s", outputText(reply.Events...), reply.Outcome)
+		r.Fatalf("got no input request: %q, %s", outputText(reply.Events...), reply.Outcome)
 	}
 	turn, err := r.Answer(r.Context(), reply.InputRequest.ID, session.Input{Data: []byte(line + "\n")})
 	if err != nil {
@@ -288,7 +289,7 @@ func (r kernelSession) answerRequest(reply session.Reply, line string) string {
 	}
 	after, err := r.Wait(r.Context(), turn, &session.WaitOptions{After: reply.Next})
 	if err != nil || after.Outcome != timeline.OutcomeOK {
-		r.Fatalf("%q, %s, %v", outputText(after.Events...), after.Outcome, err)
+		r.Fatalf("got %q, %s, %v", outputText(after.Events...), after.Outcome, err)
 	}
 	return outputText(after.Events...)
 }
@@ -296,8 +297,9 @@ func (r kernelSession) answerRequest(reply session.Reply, line string) string {
 func TestIPykernelInterrupt(t *testing.T) {
 	t.Parallel()
 
-	// An ipykernel that is interrupted between two steps of its own drops the request without a reply, and
-	// must not be waited for. Python itself swallows an interrupt in a finalizer, so one more may be needed.
+	// An ipykernel that is interrupted between two steps of its own drops the request without a reply, so
+	// the turn must end without one. Python itself swallows an interrupt in a finalizer, so another one may
+	// be needed.
 	t.Run("ends the turn at any moment", func(t *testing.T) {
 		t.Parallel()
 		k := testKernels[0]
@@ -315,8 +317,8 @@ func TestIPykernelInterrupt(t *testing.T) {
 		}
 	})
 
-	// Ipykernel is asked something behind an interrupt, and must not answer before the turn is over. Its
-	// loop does not wake for an interrupt alone, so the code wakes it.
+	// Ipykernel gets another request after an interrupt, and must not answer it before the turn is over.
+	// An interrupt alone does not wake its event loop, so the code does.
 	t.Run("waits for code that handles the interrupt", func(t *testing.T) {
 		t.Parallel()
 		k := testKernels[0]
@@ -324,11 +326,11 @@ func TestIPykernelInterrupt(t *testing.T) {
 		r := k.openSession(t, nil)
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		defer cancel()
-		turn, err := r.Submit(ctx, "import asyncio\nprint('begun', flush=True)\ntry:\n    while True: await asyncio.sleep(0.02)\nexcept BaseException:\n    await asyncio.sleep(0.5)\n    print('done')")
-		for begun := false; !begun && err == nil; {
+		turn, err := r.Submit(ctx, "import asyncio\nprint('started', flush=True)\ntry:\n    while True: await asyncio.sleep(0.02)\nexcept BaseException:\n    await asyncio.sleep(0.5)\n    print('done')")
+		for started := false; !started && err == nil; {
 			var reply session.Reply
 			reply, err = r.Wait(ctx, turn, session.WaitAtMost(100*time.Millisecond))
-			begun = strings.Contains(outputText(reply.Events...), "begun")
+			started = strings.Contains(outputText(reply.Events...), "started")
 		}
 		if err == nil {
 			_, err = r.Interrupt(ctx, turn)
@@ -336,13 +338,13 @@ func TestIPykernelInterrupt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if reply, err := r.Wait(ctx, turn, nil); err != nil || reply.Outcome != timeline.OutcomeOK || outputText(reply.Events...) != "begun\ndone\n" {
-			t.Errorf("%q, %s, %v", outputText(reply.Events...), reply.Outcome, err)
+		if reply, err := r.Wait(ctx, turn, nil); err != nil || reply.Outcome != timeline.OutcomeOK || outputText(reply.Events...) != "started\ndone\n" {
+			t.Errorf("got %q, %s, %v", outputText(reply.Events...), reply.Outcome, err)
 		}
 	})
 }
 
-// interruptUntilOver interrupts a turn again as long as it goes on, as a person does.
+// interruptUntilOver interrupts a turn repeatedly until it is over, as a user would.
 func (r kernelSession) interruptUntilOver(turn uint64) session.Reply {
 	r.Helper()
 	for range 20 {

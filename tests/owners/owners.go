@@ -1,4 +1,4 @@
-// Package owners is for tests of files that belong to another user.
+// Package owners helps to test files that belong to another user.
 package owners
 
 import (
@@ -8,16 +8,16 @@ import (
 	"testing"
 )
 
-// otherUID is a user whom no system that runs these tests has.
+// otherUID is a user id that no system that runs these tests uses.
 const otherUID = 42_420
 
-// GiveAway makes a file or directory another user's. Where this process has no right to do that, which
-// root has outside of most containers, it skips the test.
+// GiveAway makes another user the owner of a file or directory. It skips the test if this process may not
+// do that; root may, but not in most containers.
 func GiveAway(t testing.TB, path string) {
 	t.Helper()
 	switch err := os.Chown(path, otherUID, otherUID); {
 	case errors.Is(err, fs.ErrPermission):
-		t.Skip("only root can give files away, where it has that right")
+		t.Skip("the owner of a file cannot be changed; run as root with that capability")
 	case err != nil:
 		t.Fatal(err)
 	}
