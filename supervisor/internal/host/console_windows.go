@@ -63,7 +63,7 @@ type console struct {
 	changed         chan struct{}   // replaced, and the old one closed, when any of these changes; guarded by mu
 }
 
-// An outputSource is one stream of output: the pseudo console, or a pipe.
+// An outputSource is a stream of output, either from the pseudo console or from a pipe.
 type outputSource struct {
 	filter      *markerFilter // used only by pumpOutput
 	shownMarker uint64        // the highest marker that was shown; guarded by console.mu

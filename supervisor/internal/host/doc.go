@@ -49,32 +49,33 @@
 //
 // # Goroutines
 //
-//	name    started by   ends when                          owns
-//	run     Start        nothing of the tree is left        the events, Exited, Done
-//	wait    run          the worker is reaped               the call to Wait; without a monitor only
-//	accept  Start        the worker has connected, or ended the pipes until then; Windows only
-//	pump    Start        the pseudo console has ended       reading it; Windows only
-//	listen  Start        the job is closed                  its completion port; Windows only
-//	free    run          the pseudo console has ended       its end; Windows only
+//	name            started by  ends when                       owns
+//	run             Start       nothing of the tree is left     the events, Exited, Done
+//	wait            run         the worker is reaped            the call to Wait; only without a monitor
+//	accept          Start       the worker has connected or     the pipes until then; Windows only
+//	                            ended
+//	pumpOutput      Start       the pseudo console has ended    reading it; Windows only
+//	readMessages    Start       the job is closed               its completion port; Windows only
+//	releaseConsole  run         the pseudo console has ended    ending it; Windows only
 //
 // Close waits for all of them. If a pseudo console does not end, Close reports that in a
-// notice instead, and pump and free end later, with the console. The monitor has two
-// goroutines. One serves; the other reads commands until the supervisor is gone, and carries
-// out those for the sandbox.
+// notice instead, and pumpOutput and releaseConsole end later, with the console. The monitor
+// has two goroutines. One serves; the other reads commands until the supervisor is gone, and
+// carries out those for the sandbox.
 //
 // # Handles on Windows
 //
 // Only the worker's three standard handles are inherited.
 //
 //	handle                    opened          closed by, once
-//	job                       newJob          job.close: release, in run or abandon
-//	its completion port       newJob          listen, which waits for it
-//	four named pipes          listen          pipe.close: of the channel Channel.Close, else release
+//	job                       newJob          job.close: releaseHandles, in run or abandonStart
+//	its completion port       newJob          readMessages, for which job.close waits
+//	four named pipes          listenPipe      pipe.close: of the channel Channel.Close, else releaseHandles
 //	event that ends accept    openChannel     Channel.Close, when accept has ended
-//	event of a connection     pipe.accept     pipe.accept, when nothing is under way
-//	process of the monitor    job.addProcess  release
-//	console, its 4 pipe ends  conpty.Start    free, which alone calls conpty's Close
-//	copies of 2 of them       duplicateEnd    free, after that; os.File waits for the last use
+//	event of a connection     pipe.accept     pipe.accept, when no connection is pending
+//	process of the monitor    job.addProcess  releaseHandles
+//	console, its 4 pipe ends  conpty.Start    releaseConsole, which alone calls conpty's Close
+//	copies of 2 of them       duplicateEnd    releaseConsole, after that; os.File waits for the last use
 //	connecting process        job.hasProcess  job.hasProcess
 //	console, event, pipes     runMonitor      the end of the monitor
 //

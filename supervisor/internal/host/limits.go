@@ -38,6 +38,6 @@ func (l Limits) checkSupported(cpus bool) error {
 	return nil
 }
 
-// HardMemoryLimit returns the memory that a tree with a memory limit may not exceed even briefly:
-// beyond it, a program is killed at once, by the limit enforcer or by the kernel.
+// HardMemoryLimit returns the bytes of memory that a tree with a memory limit may not exceed even
+// briefly. Beyond them, the limit enforcer or the kernel kills a program at once.
 func HardMemoryLimit(limit int64) int64 { return limit + max(limit/4, 128<<20) }

@@ -69,13 +69,13 @@ var roles = map[string]func(args []string){
 		fmt.Println(host.StartAndDie(newRoleCommand("forever"), n))
 	},
 	"allocate": func([]string) {
-		var held [][]byte
+		var blocks [][]byte
 		for {
 			b := make([]byte, 64<<20)
 			for i := range b {
 				b[i] = 1
 			}
-			held = append(held, b)
+			blocks = append(blocks, b)
 		}
 	},
 	"lines":  printLines,

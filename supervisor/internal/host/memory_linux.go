@@ -13,10 +13,10 @@ const HasSharedLimits = true
 // MachineMemory returns the bytes of memory available to this program and what it starts: the
 // machine's, or the limit of its control group. 0 means unknown.
 func MachineMemory() int64 {
-	least := int64(0)
+	limit := int64(0)
 	for line := range strings.Lines(readFile("/proc/meminfo")) {
 		if value, ok := strings.CutPrefix(line, "MemTotal:"); ok {
-			least = parseKilobytes(strings.TrimSpace(value))
+			limit = parseKilobytes(strings.TrimSpace(value))
 		}
 	}
 	groups, _ := os.ReadFile("/proc/self/cgroup")
@@ -26,10 +26,10 @@ func MachineMemory() int64 {
 			for _, name := range []string{"memory.max", "memory.limit_in_bytes"} {
 				n, err := strconv.ParseInt(strings.TrimSpace(readFile(filepath.Join(dir, name))), 10, 64)
 				if err == nil && n > 0 { // v2 says "max", and v1 a number larger than any machine
-					least = min(least, n)
+					limit = min(limit, n)
 				}
 			}
 		}
 	}
-	return least
+	return limit
 }

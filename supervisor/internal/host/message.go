@@ -94,9 +94,9 @@ const (
 
 // newFailedEvent returns the event for a step that failed.
 func newFailedEvent(step, path string, err error) monitorEvent {
-	r := monitorEvent{Kind: eventStartFailed, Step: step, Path: []byte(path)}
-	r.setCause(err)
-	return r
+	event := monitorEvent{Kind: eventStartFailed, Step: step, Path: []byte(path)}
+	event.setCause(err)
+	return event
 }
 
 func (r *monitorEvent) setCause(err error) {

@@ -159,7 +159,7 @@ func (s *monitorClient) startWorker(l *workerLaunch) (pid int, err error) {
 	defer stopCancel()
 	s.setUpCgroup(ctx, l)
 	group, home := s.cgroup.groupDirs()
-	o := monitorCommand{Kind: commandStart, Plan: &workerCommand{
+	start := monitorCommand{Kind: commandStart, Plan: &workerCommand{
 		Path: []byte(c.Path),
 		Args: toByteSlices(append([]string{c.Path}, c.Args...)),
 		Env:  toByteSlices(l.env),
@@ -174,9 +174,9 @@ func (s *monitorClient) startWorker(l *workerLaunch) (pid int, err error) {
 		MonitorCgroup:  home,
 		MaxUserTasks:   s.cgroup.taskLimit(c.Limits, c.Sandbox),
 	}}
-	s.log.logCommand(o)
-	err = json.NewEncoder(s.down).Encode(o)
-	var r monitorEvent
+	s.log.logCommand(start)
+	err = json.NewEncoder(s.down).Encode(start)
+	var event monitorEvent
 	if err == nil || errors.Is(err, syscall.EPIPE) { // a monitor that failed early has reported why
 		err = s.events.handleUntil(func(next monitorEvent) bool {
 			if next.Kind == eventDenied { // the worker may be faster than the monitor
@@ -186,10 +186,10 @@ func (s *monitorClient) startWorker(l *workerLaunch) (pid int, err error) {
 			if next.Kind == eventFilesChanged { // the plan is still new
 				return true
 			}
-			r = next
+			event = next
 			return false
 		})
-		s.log.logEvent(r)
+		s.log.logEvent(event)
 	}
 	switch {
 	case !stopCancel():
@@ -200,11 +200,11 @@ func (s *monitorClient) startWorker(l *workerLaunch) (pid int, err error) {
 		err = errors.New("it ended before it started the worker: the limit on memory or processes is too low (ulimit -v, ulimit -u), or code runs before MonitorMain in main")
 	case len(s.earlyDenials) == maxEarlyDenials:
 		err = fmt.Errorf("the sandbox refused %d calls before the monitor had started the worker", maxEarlyDenials)
-	case err == nil && r.Kind == eventStarted:
-		s.notices = toStrings(r.Notices)
-		return r.PID, nil
+	case err == nil && event.Kind == eventStarted:
+		s.notices = toStrings(event.Notices)
+		return event.PID, nil
 	case err == nil:
-		return 0, r.startError()
+		return 0, event.startError()
 	}
 	return 0, &StartError{Step: "monitor", Err: err}
 }
@@ -243,8 +243,8 @@ var errPartialCommand = errors.New("host: the monitor received only part of a co
 // sendCommand sends a command. Small ones fit into the pipe at once or not at all. A grant may
 // be larger than the pipe, which is small if the user has many pipes: then it is written as
 // the monitor reads.
-func (s *monitorClient) sendCommand(o monitorCommand) error {
-	line, err := json.Marshal(o)
+func (s *monitorClient) sendCommand(command monitorCommand) error {
+	line, err := json.Marshal(command)
 	if err != nil {
 		return err
 	}
@@ -253,7 +253,7 @@ func (s *monitorClient) sendCommand(o monitorCommand) error {
 	if s.partialCommand {
 		return errPartialCommand
 	}
-	s.log.logCommand(o)
+	s.log.logCommand(command)
 	line = append(line, '\n')
 	n, err := s.down.TryWrite(line)
 	if err == nil && n < len(line) && (n > 0 || len(line) > pipeBufBytes) {
@@ -325,7 +325,7 @@ func (s *monitorClient) run(ended func(Exit), notice func(string)) (remains []in
 	return awaitProcessEnd(remains, dyingTimeout)
 }
 
-// startHandling starts to handle events, first those that came before the worker was known to run.
+// startHandling starts to handle events, first the denials from before the started event.
 func (s *monitorClient) startHandling(ended func(Exit), notice func(string)) {
 	s.events.mu.Lock()
 	defer s.events.mu.Unlock()
@@ -342,42 +342,42 @@ func (s *monitorClient) drainEvents() {
 	serving := s.onExit != nil
 	s.events.mu.Unlock()
 	if serving && s.isConfined {
-		s.events.handleAvailable(func(r monitorEvent) bool { return s.onExit == nil || s.handleEvent(r) })
+		s.events.handleAvailable(func(e monitorEvent) bool { return s.onExit == nil || s.handleEvent(e) })
 	}
 }
 
 // handleEvent handles one event. It returns false after the last one.
-func (s *monitorClient) handleEvent(r monitorEvent) (more bool) {
-	s.log.logEvent(r)
-	switch r.Kind {
+func (s *monitorClient) handleEvent(event monitorEvent) (more bool) {
+	s.log.logEvent(event)
+	switch event.Kind {
 	case eventStopped:
-		s.onNotice("the worker was stopped (" + r.Signal + ") and continued")
+		s.onNotice("the worker was stopped (" + event.Signal + ") and continued")
 	case eventSignalSent:
 		s.confirmSent()
 	case eventForegroundSet:
 		var err error
-		if r.Errno != 0 {
-			err = syscall.Errno(r.Errno)
+		if event.Errno != 0 {
+			err = syscall.Errno(event.Errno)
 		}
 		select {
 		case s.foregroundAnswers <- err:
 		default:
 		}
 	case eventDenied:
-		if s.onDenial != nil && r.Denial != nil {
-			s.onDenial(r.Denial.toDenial())
+		if s.onDenial != nil && event.Denial != nil {
+			s.onDenial(event.Denial.toDenial())
 		}
 	case eventFilesChanged:
 		go s.protectNewSettings() // it may ask git
 	case eventGranted:
-		s.grants.handleAnswer(&r)
+		s.grants.handleAnswer(&event)
 	case eventExited:
 		s.startWatchdog()
 		s.hasExited = true
-		s.onExit(*r.Exit)
+		s.onExit(*event.Exit)
 	case eventTreeEmpty:
 		if s.isEmpty = true; !s.isConfined { // otherwise the kernel lets nothing outlive the monitor
-			s.survivors = r.Survivors
+			s.survivors = event.Survivors
 		}
 	}
 	return !s.isEmpty

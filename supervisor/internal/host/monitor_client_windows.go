@@ -162,29 +162,29 @@ func (s *monitorClient) startWorker(c *Command, deadline time.Time) error {
 	s.commands.file.SetWriteDeadline(deadline)
 	s.events.file.SetReadDeadline(deadline)
 	defer s.events.file.SetReadDeadline(time.Time{})
-	o := monitorCommand{Kind: commandStart, Plan: &workerCommand{
+	command := monitorCommand{Kind: commandStart, Plan: &workerCommand{
 		Path: []byte(c.Path), Args: toByteSlices(c.Args), Env: toByteSlices(s.workerEnv), Dir: []byte(c.Dir), Tag: s.nonce, ChannelOnStdio: c.ChannelOnStdio,
 	}}
-	if err := s.redirectStdio(c, o.Plan); err != nil {
+	if err := s.redirectStdio(c, command.Plan); err != nil {
 		return &StartError{Step: "monitor", Err: err}
 	}
-	s.log.logCommand(o)
-	err := json.NewEncoder(s.commands.file).Encode(o)
+	s.log.logCommand(command)
+	err := json.NewEncoder(s.commands.file).Encode(command)
 	at := monitorEvent{Step: "monitor"}
 	for err == nil {
-		var r monitorEvent
-		if err = s.decoder.Decode(&r); err != nil {
+		var event monitorEvent
+		if err = s.decoder.Decode(&event); err != nil {
 			break
 		}
-		s.log.logEvent(r)
-		switch r.Kind {
+		s.log.logEvent(event)
+		switch event.Kind {
 		case eventStep:
-			at = r
+			at = event
 		case eventStarted:
-			s.workerPID = r.PID
+			s.workerPID = event.PID
 			return s.readOutput(deadline)
 		default:
-			return r.startError()
+			return event.startError()
 		}
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -255,12 +255,12 @@ func (s *monitorClient) releaseHandles() {
 	}
 }
 
-func (s *monitorClient) sendCommand(o monitorCommand) error {
-	line, err := json.Marshal(o)
+func (s *monitorClient) sendCommand(command monitorCommand) error {
+	line, err := json.Marshal(command)
 	if err != nil {
 		return err
 	}
-	s.log.logCommand(o)
+	s.log.logCommand(command)
 	s.commands.file.SetWriteDeadline(time.Now().Add(commandTimeout))
 	_, err = s.commands.file.Write(append(line, '\n'))
 	switch {
@@ -313,15 +313,15 @@ func (s *monitorClient) resetConsole() error {
 func (s *monitorClient) run(ended func(Exit), notice func(string)) (remains []int) {
 	exited, limit := false, closeTimeout
 	for !exited {
-		var r monitorEvent
-		if err := s.decoder.Decode(&r); err != nil { // the monitor has ended, and its job must
+		var event monitorEvent
+		if err := s.decoder.Decode(&event); err != nil { // the monitor has ended, and its job must
 			if errors.Is(err, os.ErrDeadlineExceeded) {
 				limit -= hungMonitorTimeout // it has not ended, although it was killed
 			}
 			break
 		}
-		s.log.logEvent(r)
-		switch r.Kind {
+		s.log.logEvent(event)
+		switch event.Kind {
 		case eventSignalSent:
 			s.confirmSent()
 		case eventConsoleRestored:
@@ -331,7 +331,7 @@ func (s *monitorClient) run(ended func(Exit), notice func(string)) (remains []in
 			}
 		case eventExited:
 			exited = true
-			ended(s.withAccounting(*r.Exit))
+			ended(s.withAccounting(*event.Exit))
 			s.console.awaitMarker(endMarker)
 		}
 	}

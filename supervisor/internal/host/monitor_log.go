@@ -18,37 +18,37 @@ func newMonitorLog(l *slog.Logger) monitorLog {
 
 // logCommand logs a command. A worker's arguments and environment may be secret, so only their
 // number is logged.
-func (l monitorLog) logCommand(o monitorCommand) {
+func (l monitorLog) logCommand(command monitorCommand) {
 	switch {
 	case l.Logger == nil:
-	case o.Plan != nil:
-		l.Debug("monitor command", "command", o.Kind, "args", len(o.Plan.Args), "env", len(o.Plan.Env))
-	case o.Kind == commandSignal:
-		l.Debug("monitor command", "command", o.Kind, "signal", o.Signal, "to", o.To.String())
-	case o.Kind == commandWriteMarker:
-		l.Debug("monitor command", "command", o.Kind, "marker", o.Marker)
+	case command.Plan != nil:
+		l.Debug("monitor command", "command", command.Kind, "args", len(command.Plan.Args), "env", len(command.Plan.Env))
+	case command.Kind == commandSignal:
+		l.Debug("monitor command", "command", command.Kind, "signal", command.Signal, "to", command.To.String())
+	case command.Kind == commandWriteMarker:
+		l.Debug("monitor command", "command", command.Kind, "marker", command.Marker)
 	default:
-		l.Debug("monitor command", "command", o.Kind)
+		l.Debug("monitor command", "command", command.Kind)
 	}
 }
 
 // logEvent logs an event with its fields.
-func (l monitorLog) logEvent(r monitorEvent) {
+func (l monitorLog) logEvent(event monitorEvent) {
 	if l.Logger == nil {
 		return
 	}
-	args := []any{"event", r.Kind}
-	if r.PID != 0 {
-		args = append(args, "worker_pid", r.PID)
+	args := []any{"event", event.Kind}
+	if event.PID != 0 {
+		args = append(args, "worker_pid", event.PID)
 	}
-	if r.Step != "" {
-		args = append(args, "step", r.Step)
+	if event.Step != "" {
+		args = append(args, "step", event.Step)
 	}
-	if r.Errno != 0 {
-		args = append(args, "errno", r.Errno)
+	if event.Errno != 0 {
+		args = append(args, "errno", event.Errno)
 	}
-	if r.Exit != nil {
-		args = append(args, "code", r.Exit.Code, "signal", r.Exit.Signal)
+	if event.Exit != nil {
+		args = append(args, "code", event.Exit.Code, "signal", event.Exit.Signal)
 	}
 	l.Debug("monitor event", args...)
 }

@@ -211,10 +211,10 @@ func exit(code int) { syscall.Exit(code) }
 
 // sendEvent ignores errors: if the supervisor is gone, end of file on the other pipe ends
 // the monitor.
-func (s *monitor) sendEvent(r monitorEvent) {
+func (s *monitor) sendEvent(event monitorEvent) {
 	s.eventMu.Lock()
 	defer s.eventMu.Unlock()
-	_ = s.eventEncoder.Encode(r)
+	_ = s.eventEncoder.Encode(event)
 }
 
 // receiveCommands forwards commands until the pipe ends. Those for the sandbox are handled here, so
@@ -226,16 +226,16 @@ func (s *monitor) receiveCommands(down *json.Decoder) <-chan monitorCommand {
 	go func() {
 		defer close(c)
 		for {
-			var o monitorCommand
-			if down.Decode(&o) != nil {
+			var command monitorCommand
+			if down.Decode(&command) != nil {
 				return
 			}
-			if s.handleSandboxCommand(o) {
+			if s.handleSandboxCommand(command) {
 				continue
 			}
-			c <- o
+			c <- command
 			if s.sandbox != nil {
-				c <- monitorCommand{} // a no-op, received once o was handled
+				c <- monitorCommand{} // a no-op, received once the command was handled
 			}
 		}
 	}()
@@ -251,28 +251,28 @@ func (s *monitor) serve() {
 			if s.worker == 0 {
 				s.endTree()
 			}
-		case o, ok := <-s.commands:
+		case command, ok := <-s.commands:
 			if !ok {
 				s.endTree()
 			}
-			s.handleCommand(o)
+			s.handleCommand(command)
 		case <-s.resumeTimer.C:
 			s.resumeWorker()
 		}
 	}
 }
 
-func (s *monitor) handleCommand(o monitorCommand) {
-	switch o.Kind {
+func (s *monitor) handleCommand(command monitorCommand) {
+	switch command.Kind {
 	case commandSignal:
-		s.deliverSignal(syscall.Signal(o.Signal), o.To)
+		s.deliverSignal(syscall.Signal(command.Signal), command.To)
 		s.sendEvent(monitorEvent{Kind: eventSignalSent})
 	case commandSetForeground:
-		r := monitorEvent{Kind: eventForegroundSet}
+		event := monitorEvent{Kind: eventForegroundSet}
 		if no, ok := errors.AsType[syscall.Errno](s.setForeground()); ok {
-			r.Errno = int(no)
+			event.Errno = int(no)
 		}
-		s.sendEvent(r)
+		s.sendEvent(event)
 	case commandKill:
 		s.endTree()
 	}

@@ -142,7 +142,7 @@ func (s *monitor) runStep(name, path string, do func() error) {
 func exit(code uint32) { windows.ExitProcess(code) }
 
 // sendEvent ignores errors: if the supervisor is gone, the job ends the monitor.
-func (s *monitor) sendEvent(r monitorEvent) { _ = s.eventEncoder.Encode(r) }
+func (s *monitor) sendEvent(event monitorEvent) { _ = s.eventEncoder.Encode(event) }
 
 // openConsole opens the console by name. On Windows the names mean the standard handles,
 // which Wine does not give to a program in a pseudo console.
@@ -262,37 +262,37 @@ func (s *monitor) serve() {
 			s.crashLog.writeIfCrashed(cmp.Or(s.output, s.out), e.Code)
 			s.writeMarker(endMarker)
 			s.sendEvent(monitorEvent{Kind: eventExited, Exit: &e})
-		case o, ok := <-s.commands:
+		case command, ok := <-s.commands:
 			if !ok {
 				exit(0)
 			}
-			s.handleCommand(o)
+			s.handleCommand(command)
 		}
 	}
 }
 
-func (s *monitor) handleCommand(o monitorCommand) {
-	if o.Kind == commandSignal {
+func (s *monitor) handleCommand(command monitorCommand) {
+	if command.Kind == commandSignal {
 		defer s.sendEvent(monitorEvent{Kind: eventSignalSent})
 	}
 	switch {
-	case o.Kind == commandWriteMarker:
-		s.writeMarker(o.Marker)
-	case o.Kind == commandRestoreConsole:
+	case command.Kind == commandWriteMarker:
+		s.writeMarker(command.Marker)
+	case command.Kind == commandRestoreConsole:
 		s.crashLog.discardText()
 		_ = s.restoreConsole() // a console that is gone has nothing to restore
 		s.sendEvent(monitorEvent{Kind: eventConsoleRestored})
-	case Signal(o.Signal) == Kill:
+	case Signal(command.Signal) == Kill:
 		_ = s.worker.Process.Kill()
 	default:
-		s.deliverInterrupt(o.To)
+		s.deliverInterrupt(command.To)
 	}
 }
 
 // deliverInterrupt wakes the worker by its event if only the worker is meant, or if it is alone
-// on the console. Otherwise all processes on the console get CTRL_C. They also get it if the worker
-// does not wait for the event, and if an interrupt is repeated that only the event has sent:
-// C code, or a child that has started since, may know only CTRL_C.
+// on the console. Otherwise all processes on the console get CTRL_C. They also get it if the
+// worker does not wait for the event, and if the last interrupt was sent by the event alone. The
+// reason is that C code, or a child that has started since, may know only CTRL_C.
 func (s *monitor) deliverInterrupt(to Target) {
 	byEvent := to == Worker && !s.interruptedByEvent || to == Group && s.isWorkerAlone()
 	woken := byEvent && s.wakeWorker()
@@ -338,11 +338,11 @@ func receiveCommands(down *json.Decoder) <-chan monitorCommand {
 	go func() {
 		defer close(c)
 		for {
-			var o monitorCommand
-			if down.Decode(&o) != nil {
+			var command monitorCommand
+			if down.Decode(&command) != nil {
 				return
 			}
-			c <- o
+			c <- command
 		}
 	}()
 	return c

@@ -69,7 +69,7 @@ type usageBackend interface {
 type sandboxBackend interface {
 	// permitCall answers a suspended call.
 	permitCall(id uint64, ok bool) error
-	// grantAccess adds a directory to the sandbox, and waits until it is there.
+	// grantAccess adds a directory to the sandbox, and waits until the worker has access.
 	grantAccess(path string, read bool, id string, late func()) error
 	// forgetDenials makes the monitor report denials again.
 	forgetDenials() error

@@ -53,25 +53,25 @@ func (s *monitor) exitOnSandboxError(err error) {
 type sandboxHandle = *confine.Sandbox
 
 // handleSandboxCommand carries out a command for the sandbox. It returns false for other commands.
-func (s *monitor) handleSandboxCommand(o monitorCommand) bool {
+func (s *monitor) handleSandboxCommand(command monitorCommand) bool {
 	switch {
 	case s.sandbox == nil:
 		return false
-	case o.Kind == commandPermitCall:
-		s.sandbox.PermitCall(o.ID)
-	case o.Kind == commandRefreshSandbox && o.Grant != nil:
-		s.sendEvent(monitorEvent{Kind: eventSignalSent, Notices: toByteSlices(s.sandbox.Refresh(o.Grant))})
-	case o.Kind == commandForgetDenials:
+	case command.Kind == commandPermitCall:
+		s.sandbox.PermitCall(command.ID)
+	case command.Kind == commandRefreshSandbox && command.Grant != nil:
+		s.sendEvent(monitorEvent{Kind: eventSignalSent, Notices: toByteSlices(s.sandbox.Refresh(command.Grant))})
+	case command.Kind == commandForgetDenials:
 		s.sandbox.ForgetDenials()
 		s.sendEvent(monitorEvent{Kind: eventSignalSent})
-	case o.Kind == commandGrant && o.Grant != nil:
-		s.sandbox.Grant(o.Grant, func(err error) {
-			r := monitorEvent{Kind: eventGranted, ID: o.ID}
+	case command.Kind == commandGrant && command.Grant != nil:
+		s.sandbox.Grant(command.Grant, func(err error) {
+			event := monitorEvent{Kind: eventGranted, ID: command.ID}
 			if e, ok := errors.AsType[*confine.StepError](err); ok {
-				r.Step, r.Path = "grant: "+e.Step, []byte(e.Path)
-				r.setCause(e.Err)
+				event.Step, event.Path = "grant: "+e.Step, []byte(e.Path)
+				event.setCause(e.Err)
 			}
-			s.sendEvent(r)
+			s.sendEvent(event)
 		})
 	default:
 		return false

@@ -95,7 +95,7 @@ func (l *workerLaunch) closeWorkerEnds() {
 
 // removeVariables returns a copy of env without these names.
 func removeVariables(env []string, names ...string) []string {
-	kept := make([]string, 0, len(env)+len(names))
+	rest := make([]string, 0, len(env)+len(names))
 next:
 	for _, v := range env {
 		for _, n := range names {
@@ -103,7 +103,7 @@ next:
 				continue next
 			}
 		}
-		kept = append(kept, v)
+		rest = append(rest, v)
 	}
-	return kept
+	return rest
 }

@@ -31,7 +31,7 @@ type turnWriter struct {
 	promptPrinted bool   // the prompt of the last input request was sent as text
 	skipNewline   bool   // the newline after a secret is next, which must not be shown
 	echo          []byte // of a value; a display of the same value may follow
-	trace         []byte // all error reports, for the one that ends the turn
+	trace         []byte // all error reports of the turn
 	pendingErrors []byte // the last error reports and later stderr text, until the turn ends with them or continues
 	pendingStderr []byte // the stderr text in pendingErrors after the last error report
 	workerExit    *timeline.WorkerExited

@@ -19,8 +19,8 @@ const maxKnownTurns = 4096
 // reconnectDelay is the pause before another attempt to read events after an error.
 const reconnectDelay = 200 * time.Millisecond
 
-// currentSession holds the session in use. When a request needs one, it replaces a session that has
-// ended.
+// A currentSession holds the session that requests use, and replaces it when a request finds that it
+// has ended.
 type currentSession struct {
 	kernel   *kernel
 	openLock chan struct{} // holds one element while a session is being opened
