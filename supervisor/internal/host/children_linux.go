@@ -30,8 +30,8 @@ type childWatch struct {
 	tasks   int // a directory with a link for each thread of the worker
 	threads []threadFiles
 
-	// The children of the monitor. siblings lists those of the thread that started the
-	// worker: only the worker. orphans lists those of its main thread, to which the kernel
+	// Files that list the children of the monitor. siblings is that of the thread that started the
+	// worker, which has no other child. orphans is that of the main thread, to which the kernel
 	// gives orphans; it is -1 if both are the same thread.
 	siblings, orphans int
 	sameThread        bool

@@ -141,9 +141,9 @@ func TestTreeEnd(t *testing.T) {
 				if r := w.Survivors(); len(r) > 0 {
 					t.Errorf("got survivors %v, want none", r)
 				}
-				wantLost := strings.Contains(name, "the monitor")
-				if e := w.Exit(); e.MonitorKilled != wantLost || e.Signal == "" {
-					t.Errorf("got %+v, want lost %t", e, wantLost)
+				wantMonitorKilled := strings.Contains(name, "the monitor")
+				if e := w.Exit(); e.MonitorKilled != wantMonitorKilled || e.Signal == "" {
+					t.Errorf("got %+v, want MonitorKilled %t", e, wantMonitorKilled)
 				}
 			})
 		}

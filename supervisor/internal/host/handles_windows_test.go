@@ -25,7 +25,7 @@ func wantNoLeaks(t *testing.T, cycle func(t *testing.T)) {
 	// A thread of the runtime, which also has handles, may be created at any time and stays. Only
 	// what grows with every batch has leaked.
 	const cycles, batches = 8, 4
-	const lost = cycles * 3 / 4 // most cycles; some handles may happen to close in between
+	const leaked = cycles * 3 / 4 // most cycles; some handles may happen to close in between
 	for range 2 {
 		cycle(t)
 	}
@@ -37,7 +37,7 @@ func wantNoLeaks(t *testing.T, cycle func(t *testing.T)) {
 			}
 		}
 		h, g := count()
-		if h < handles+lost && g < goroutines+lost {
+		if h < handles+leaked && g < goroutines+leaked {
 			return
 		}
 		if batch == batches {

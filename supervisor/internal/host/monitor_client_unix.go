@@ -383,11 +383,11 @@ func (s *monitorClient) handleEvent(event monitorEvent) (more bool) {
 	return !s.isEmpty
 }
 
-// reapMonitor reaps the monitor and releases its resources. If lost is set, the monitor was
+// reapMonitor reaps the monitor and releases its resources. If killed is set, the monitor was
 // killed. The kernel has then killed the worker with it, and the rest of the tree is found by
 // session and tag.
-func (s *monitorClient) reapMonitor(lost bool) (remains []int) {
-	if lost {
+func (s *monitorClient) reapMonitor(killed bool) (remains []int) {
+	if killed {
 		s.monitor.kill()
 	}
 	s.startWatchdog()
@@ -395,7 +395,7 @@ func (s *monitorClient) reapMonitor(lost bool) (remains []int) {
 	s.watchdog.Stop()
 	s.cgroup.removeDir()
 	s.down.Close()
-	if lost {
+	if killed {
 		remains = killRemaining(closeTimeout-monitorEndTimeout, s.tree.visitTable, time.Sleep)
 	}
 	return remains

@@ -335,13 +335,13 @@ func (s *monitorClient) run(ended func(Exit), notice func(string)) (remains []in
 			s.console.awaitMarker(endMarker)
 		}
 	}
-	lost := !s.killCalled.Load()
+	monitorKilled := !s.killCalled.Load()
 	s.job.terminateAll()
 	if !s.job.awaitEmpty(limit) {
 		remains = s.job.memberPIDs()
 	}
 	if !exited {
-		ended(s.withAccounting(Exit{Code: -1, Signal: "SIGKILL", MonitorKilled: lost}))
+		ended(s.withAccounting(Exit{Code: -1, Signal: "SIGKILL", MonitorKilled: monitorKilled}))
 	}
 	s.channel.stopAccepting()
 	// All writers to the console are gone, so it ends, and the terminal with it.

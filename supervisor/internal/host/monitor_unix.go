@@ -362,10 +362,10 @@ func (s *monitor) resumeWorker() {
 // endTree kills everything, reports, and ends the process.
 func (s *monitor) endTree() {
 	s.isEnding = true
-	remains := killRemaining(killTimeout, s.tree.visitMembers, func(wait time.Duration) {
+	remains := killRemaining(killTimeout, s.tree.visitMembers, func(limit time.Duration) {
 		select {
 		case <-s.childSignals:
-		case <-time.After(wait):
+		case <-time.After(limit):
 		}
 		s.reapChildren()
 	})

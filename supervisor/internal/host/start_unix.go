@@ -28,11 +28,11 @@ func start(c *Command) (*Process, error) {
 		return nil, err
 	}
 	defer l.closeWorkerEnds()
-	begin := l.startUnmonitored
+	launch := l.startUnmonitored
 	if IsMonitorAvailable() {
-		begin = l.startMonitored
+		launch = l.startMonitored
 	}
-	backend, pid, err := begin()
+	backend, pid, err := launch()
 	if err != nil {
 		l.channel.Close()
 		l.pty.close()

@@ -119,12 +119,12 @@ func (d *unmonitoredProcess) run(ended func(Exit), _ func(string)) (remains []in
 			ended(newExit(st.Sys().(syscall.WaitStatus), st.SysUsage().(*syscall.Rusage)))
 		}
 	}
-	remains = killRemaining(closeTimeout, each, func(wait time.Duration) {
+	remains = killRemaining(closeTimeout, each, func(limit time.Duration) {
 		select {
 		case <-done:
 			report()
-			time.Sleep(wait)
-		case <-time.After(wait):
+			time.Sleep(limit)
+		case <-time.After(limit):
 		}
 	})
 	select {

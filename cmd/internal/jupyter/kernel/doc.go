@@ -2,8 +2,8 @@
 // nbclient connect to it. It speaks "Messaging in Jupyter" 5.4
 // (https://jupyter-client.readthedocs.io/en/stable/messaging.html).
 //
-// The kernel is just a client of the session. The session survives the end of the kernel's process,
-// and other clients may use it at the same time: the turns that they start appear on the iopub channel
+// The kernel is just a client of the session. The session survives the end of the kernel's process.
+// Other clients may use it at the same time; the turns that they start appear on the iopub channel
 // with made-up parents.
 //
 // A peer on the iopub channel has a cursor into the session's timeline and no queue of outputs. So a
