@@ -1,0 +1,396 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+	"github.com/turnstone-repl/turnstone/timeline"
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+// A GrantStore keeps rights that persons gave for all sessions of a workspace, which is the
+// real path of a directory.
+type GrantStore interface {
+	// List returns the rights of a workspace. Their order means nothing.
+	List(workspace string) ([]session.Grant, error)
+	// Add adds one.
+	Add(workspace string, g session.Grant) error
+}
+
+// grantTable are what persons gave to a session and refused. A new worker has them, too.
+type grantTable struct {
+	lastPermission    uint64          // number of the last permission
+	grants            []session.Grant // without Always
+	missingGrants     []session.Grant // the same, but the worker was started without them
+	refusedGrants     []session.Grant
+	reportedDenials   []timeline.AccessDenied // denials since the last turn began
+	unreportedDenials int                     // and those beyond maxReportedDenials
+	hiddenPaths       []string                // files and directories that the worker's sandbox hides
+	unshownPaths      []string                // those that it does not show, and could
+	namedHiddenPath   string                  // one of hidden that a message in the output of the turn named
+	namedUnshownPath  string                  // one of unshown, likewise
+	privateDirs       privateDirs
+	monitorReported   bool // the stage has told something that it will not tell again
+}
+
+// addGrant adds a right.
+func (r *grantTable) addGrant(g session.Grant) {
+	r.missingGrants = withoutGrant(r.missingGrants, g)
+	if !slices.Contains(r.grants, g) {
+		r.grants = append(r.grants, g)
+	}
+}
+
+// markMissing takes in that the worker does not have a right. The next start tries to give it again.
+func (r *grantTable) markMissing(g session.Grant) {
+	r.removeGrant(g)
+	r.missingGrants = append(r.missingGrants, g)
+}
+
+// removeGrant removes a right.
+func (r *grantTable) removeGrant(g session.Grant) {
+	r.grants, r.missingGrants = withoutGrant(r.grants, g), withoutGrant(r.missingGrants, g)
+}
+
+func withoutGrant(all []session.Grant, g session.Grant) []session.Grant {
+	return slices.DeleteFunc(all, func(other session.Grant) bool { return other == g })
+}
+
+// Allow implements session.Session.
+func (s *Session) Allow(ctx context.Context, g session.Grant) error { return s.allowAs(ctx, "", g) }
+
+// AnswerPermission implements session.Session.
+func (s *Session) AnswerPermission(ctx context.Context, id uint64, ok bool) error {
+	return s.permitAs(ctx, "", id, ok)
+}
+
+func (s *Session) permitAs(ctx context.Context, author string, id uint64, ok bool) error {
+	s.mu.Lock()
+	p, err := s.m.findPermission(id)
+	if err == nil && !ok {
+		s.m.recordRefusal(p)
+	}
+	s.unlock()
+	if err != nil || !ok {
+		return err
+	}
+	return s.allowAs(ctx, author, p.Grant)
+}
+
+func (s *Session) allowAs(ctx context.Context, author string, g session.Grant) error {
+	g, err := s.checkGrant(g)
+	if err != nil {
+		return err
+	}
+	id := g.Identity
+	g.Identity = ""
+	if err := s.grantRight(ctx, author, g, id); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	closed := s.m.isClosed()
+	if !closed {
+		s.m.applyGrant(author, g)
+	}
+	s.unlock()
+	if closed {
+		return session.ErrClosed
+	}
+	if !g.Always {
+		return nil
+	}
+	if err := s.o.Grants.Add(s.workspacePath(), g); err != nil {
+		return fmt.Errorf("it is allowed in this session, but not kept for later ones: %w", err)
+	}
+	return nil
+}
+
+// grantRight gives a right to the live worker, for which its path must have this identity, and to those after it.
+func (s *Session) grantRight(ctx context.Context, author string, g session.Grant, id string) error {
+	g.Always = false
+	s.mu.Lock()
+	had, missed, starting := slices.Contains(s.m.grants, g), slices.Contains(s.m.missingGrants, g), s.currentStart
+	s.m.addGrant(g) // first: each start that is still to be planned has it
+	s.mu.Unlock()
+	err := error(nil)
+	if starting != nil { // it may have been planned already
+		_ = starting.wait(ctx)
+		err = ctx.Err()
+	}
+	returned := make(chan struct{})
+	defer close(returned)
+	if err == nil {
+		err = s.grantToWorker(g, id, func(w *worker) {
+			<-returned
+			s.handleLateGrant(w, author, g)
+		})
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case err == nil:
+		s.m.addGrant(g) // a start in between may have left it out
+	case missed:
+		s.m.markMissing(g)
+	case !had:
+		s.m.removeGrant(g)
+	}
+	return err
+}
+
+// grantToWorker gives a right to the live worker, if there is one.
+func (s *Session) grantToWorker(g session.Grant, id string, late func(*worker)) error {
+	if g.Call != "" {
+		return nil // whoever asks looks at what was given
+	}
+	s.mu.Lock()
+	w := s.worker
+	s.mu.Unlock()
+	switch {
+	case g.Host != "" && w != nil && w.proc.egressConn == nil:
+		return session.Errorf(session.KindUnsupported, "the sandbox of this session lets no connection out: its first reply says how it is held")
+	case g.Host != "":
+		return s.egressPolicy.AllowHost(g.Host)
+	case w == nil:
+		return nil
+	case w.proc.control == nil:
+		return session.Errorf(session.KindUnsupported, "the sandbox of a running session cannot be changed here: reset the session to have it")
+	}
+	err := s.grantPath(w, g, id, late)
+	if errors.Is(err, host.ErrEnded) { // the next worker has it
+		return nil
+	}
+	return err
+}
+
+// grantPath gives a file or directory to a worker. late is called if it has not answered in time, and has it later.
+func (s *Session) grantPath(w *worker, g session.Grant, id string, late func(*worker)) error {
+	ended := func() {}
+	if s.o.BeforeWrite != nil && g.Write != "" {
+		_, ended = s.o.BeforeWrite([]string{g.Write}) // what stays was named when the session began
+	}
+	path := g.Read + g.Write
+	err := w.proc.control.Grant(path, g.Read != "", id, func() { late(w) })
+	switch {
+	case errors.Is(err, host.ErrGrantPending): // it may write there
+		w.callWhenEnded(ended)
+		return fmt.Errorf("it is not known yet whether this session has %s: its sandbox has not answered within 5s. If it gets it later, an event says so; after a reset it does not have it", path)
+	case err != nil:
+		ended()
+	default:
+		w.callWhenEnded(ended)
+	}
+	return err
+}
+
+// handleLateGrant takes in that a worker has a right of which nobody knew whether it would.
+func (s *Session) handleLateGrant(w *worker, author string, g session.Grant) {
+	s.mu.Lock()
+	defer s.unlock()
+	if s.worker == w && !s.m.isClosed() {
+		s.m.addGrant(g)
+		s.m.applyGrant(author, g)
+	}
+}
+
+// checkGrant resolves a grant, and refuses one that makes no sense here.
+func (s *Session) checkGrant(g session.Grant) (session.Grant, error) {
+	s.mu.Lock()
+	spec, closed := s.spec, s.m.isClosed()
+	s.mu.Unlock()
+	sandbox := spec.Sandbox
+	switch {
+	case closed:
+		return g, session.ErrClosed
+	case !hasOneTarget(g):
+		return g, session.Errorf(session.KindInvalid, "name one of a path to read or to write, a host, or a function to call")
+	case g.Call != "":
+		return s.checkCallGrant(g)
+	case !sandbox.Confines():
+		return g, session.Errorf(session.KindUnsupported, "session %s has no sandbox: it has all rights already", s.Name())
+	case g.Always && s.o.Grants == nil:
+		return g, session.Errorf(session.KindUnsupported, "nothing is kept for later sessions here: allow it for this session")
+	case g.Host != "" && s.egressPolicy != nil:
+		return checkHostGrant(g)
+	case g.Host != "":
+		return g, session.Errorf(session.KindUnsupported, "session %s cannot be allowed single hosts: its network is %s", s.Name(), sandbox.Network)
+	}
+	return s.o.CheckPath(&spec, g)
+}
+
+// CheckPath checks the path of a grant to a session with this spec, and returns the grant of what is there.
+// An error of session.KindUnconfirmed has the one that a person may give if they mean it.
+func (o *Options) CheckPath(spec *workers.Spec, g session.Grant) (session.Grant, error) {
+	path := g.Read + g.Write
+	if !filepath.IsAbs(path) {
+		return g, session.Errorf(session.KindInvalid, "the path is not absolute: %q", path)
+	}
+	found, id, err := resolveGrantPath(path)
+	if err == nil && g.Identity != "" && g.Identity != id {
+		err = confine.ErrReplaced
+	}
+	programs := ""
+	meant := g
+	meant.Identity, meant.Accept = id, ""
+	if err == nil && g.Read != "" {
+		meant.Read = found
+		err = o.checkReadGrant(spec, found)
+	} else if err == nil {
+		meant.Write = found
+		programs, err = o.checkWriteGrant(spec, found)
+	}
+	if err != nil {
+		return g, &session.Error{Kind: session.KindInvalid, Message: fmt.Sprintf("%s cannot be allowed: %v", timeline.QuoteName(path), err), Cause: err}
+	}
+	if programs != "" {
+		meant.Accept = found
+	}
+	if isLink := found != filepath.Clean(path); g.Accept != found && (programs != "" || isLink) { // a link may be the session's own
+		return g, &session.Error{Kind: session.KindUnconfirmed, Grant: &meant, Message: describeLink(path, found, programs) + ": a person has to confirm that"}
+	}
+	return meant, nil
+}
+
+// describeLink says where a path leads, and what programs do there.
+func describeLink(path, found, programs string) string {
+	from, to := timeline.QuoteName(path), timeline.QuoteName(found)
+	switch {
+	case filepath.Clean(path) == found:
+		return to + " " + programs
+	case programs == "":
+		return from + " leads to " + to
+	}
+	return from + " leads to " + to + ", which " + programs
+}
+
+// isFileOrDir reports whether a path is a directory or a regular file.
+func isFileOrDir(path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && (st.IsDir() || st.Mode().IsRegular())
+}
+
+// checkReadGrant returns why no session with this spec is shown a path without symbolic links; nil if a person may
+// show it.
+func (o *Options) checkReadGrant(spec *workers.Spec, path string) error {
+	return confine.CheckShow(o.sandboxWithHidden(spec), o.newOrigin(), path)
+}
+
+// checkWriteGrant returns why no session with this spec is given a path without symbolic links to write; nil if a
+// person may give it. programs says why that person has to mean it.
+func (o *Options) checkWriteGrant(spec *workers.Spec, path string) (programs string, err error) {
+	return confine.CheckGrantable(o.sandboxWithHidden(spec), o.newOrigin(), path)
+}
+
+// sandboxWithHidden returns the sandbox of a spec with all that it hides.
+func (o *Options) sandboxWithHidden(spec *workers.Spec) *workers.Sandbox {
+	box := *spec.Sandbox
+	box.Hidden = slices.Concat(box.Hidden, o.serviceDirs(&box, specWorkspace(spec)))
+	return &box
+}
+
+// workspacePath returns the directory for which rights are kept.
+func (s *Session) workspacePath() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return specWorkspace(&s.spec)
+}
+
+// savedGrants returns the rights that are kept for the workspace of a spec.
+func (o *Options) savedGrants(spec *workers.Spec) ([]session.Grant, error) {
+	if o.Grants == nil {
+		return nil, nil
+	}
+	all, err := o.Grants.List(specWorkspace(spec))
+	if err != nil {
+		return nil, fmt.Errorf("what is allowed in this workspace cannot be read: %w", err)
+	}
+	if !spec.Sandbox.Confines() { // it has the other rights already
+		all = slices.DeleteFunc(all, func(g session.Grant) bool { return g.Call == "" })
+	}
+	for i := range all {
+		all[i].Always = false
+	}
+	return all, nil
+}
+
+// addSavedGrants adds the rights that are kept to those that the session was given, and returns all. It
+// lets through the hosts among them; directories are for a worker that starts.
+func (s *Session) addSavedGrants(spec *workers.Spec) ([]session.Grant, error) {
+	kept, err := s.o.savedGrants(spec)
+	if err != nil {
+		return nil, err
+	}
+	for _, g := range kept {
+		if g.Host != "" && s.egressPolicy != nil {
+			if err := s.egressPolicy.AllowHost(g.Host); err != nil {
+				return nil, fmt.Errorf("a host that is allowed in this workspace: %w", err)
+			}
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, g := range slices.Concat(kept, s.m.missingGrants) {
+		s.m.addGrant(g)
+	}
+	return slices.Clone(s.m.grants), nil
+}
+
+// grantHintFor returns Remedy for one session; nil without one.
+func (o *Options) grantHintFor(name string, spec *workers.Spec) func(session.Grant) string {
+	if o.GrantHint == nil {
+		return nil
+	}
+	workspace := specWorkspace(spec)
+	return func(g session.Grant) string { return o.GrantHint(name, workspace, g) }
+}
+
+// sandboxWithGrants returns a sandbox with the rights that persons gave. Files and directories that are gone, or
+// are something else now, are missing in it, with a notice for each.
+func (o *Options) sandboxWithGrants(spec *workers.Spec, given []session.Grant) (_ *workers.Sandbox, missing []session.Grant, notices []string) {
+	sandbox := spec.Sandbox
+	if !sandbox.Confines() || len(given) == 0 {
+		return sandbox, nil, nil
+	}
+	wider := *sandbox
+	wider.Writable, wider.Readable, wider.AcceptPaths = slices.Clone(sandbox.Writable), slices.Clone(sandbox.Readable), slices.Clone(sandbox.AcceptPaths)
+	for _, g := range given {
+		list := &wider.Writable
+		if g.Read != "" {
+			list = &wider.Readable
+		}
+		path := g.Read + g.Write
+		if path == "" {
+			continue
+		}
+		named := slices.Contains(*list, path)
+		if _, err := o.CheckPath(spec, g); err != nil {
+			if !named { // else the plan says what is wrong with it
+				missing, notices = append(missing, g), append(notices, skippedGrantText(path, err))
+			}
+			continue
+		}
+		if !named {
+			*list = append(*list, path)
+		}
+		if g.Accept != "" {
+			wider.AcceptPaths = append(wider.AcceptPaths, g.Accept)
+		}
+	}
+	return &wider, missing, notices
+}
+
+// skippedGrantText says why a path that was allowed is left out.
+func skippedGrantText(path string, err error) string {
+	if errors.Is(err, fs.ErrNotExist) {
+		return timeline.QuoteName(path) + " was allowed and is not there any more"
+	}
+	return "a path that you allowed is not given: " + err.Error()
+}
