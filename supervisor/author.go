@@ -7,7 +7,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// authoredSession is a session for one author.
+// authoredSession is a view of a Session whose calls are recorded under one author's name.
 type authoredSession struct {
 	*Session
 	author string
@@ -21,7 +21,7 @@ func (s *Session) As(author string) session.Session {
 	return authoredSession{s, author}
 }
 
-// Author implements session.Session. It is "": see [Session.As].
+// Author implements session.Session. It is always empty: see [Session.As].
 func (s *Session) Author() string { return "" }
 
 func (a authoredSession) Author() string { return a.author }

@@ -10,36 +10,38 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// maxDetailBytes bounds the arguments that a question shows.
+// maxDetailBytes bounds the arguments that a permission request shows.
 const maxDetailBytes = 300
 
-// A Caller is the code that calls a Function.
+// A Caller identifies the code in a session that is calling a Function.
 type Caller struct {
 	Session    *Session
 	Generation uint64
-	Turn       uint64 // the active one; 0 between turns
+	Turn       uint64 // the active turn; 0 between turns
 	Function   string
 }
 
 type callerKey struct{}
 
-// CallerOf returns the caller of the Function that was given ctx; zero without one.
+// CallerOf returns the caller of the Function that received ctx. Without one, it returns the zero
+// Caller.
 func CallerOf(ctx context.Context) Caller {
 	c, _ := ctx.Value(callerKey{}).(Caller)
 	return c
 }
 
-// AskPermission asks whether a person allows this call: by a right that the session has, or now. Then
-// the turn waits for a permission, which no model can give. with are the arguments in short. A
-// right for all functions of a group does not cover one that is destructive. AskPermission is false
-// where nobody can be asked, such as between turns, and when ctx ends.
-func (c Caller) AskPermission(ctx context.Context, with string, destructive bool) bool {
+// AskPermission reports whether the user allows this call: either by a grant that the session
+// already has, or by answering now. While it asks, the turn waits for a permission, which no model
+// can give. arguments is a short form of the call's arguments. A grant for all functions of a group
+// does not cover a destructive function. AskPermission returns false when ctx ends, and where no
+// user can be asked, such as between turns.
+func (c Caller) AskPermission(ctx context.Context, arguments string, destructive bool) bool {
 	s := c.Session
-	what := timeline.AccessDenied{Op: "call", Call: c.Function, Destructive: destructive, Detail: briefly(s.log.Redact(with), maxDetailBytes)}
+	what := timeline.AccessDenied{Op: "call", Call: c.Function, Destructive: destructive, Detail: briefly(s.log.Redact(arguments), maxDetailBytes)}
 	return s.awaitDecision(ctx, c.Generation, func(id uint64) { s.m.handleDeniedCall(id, what, session.Grant{Call: what.Call}) }).allowed
 }
 
-// ReportProgress tells how far a call is, as the progress of its turn. total is 0 when it is not known.
+// ReportProgress records how far a call is as progress of its turn. total is 0 if it is unknown.
 func (c Caller) ReportProgress(progress, total float64, message string) {
 	s := c.Session
 	s.mu.Lock()
@@ -49,14 +51,15 @@ func (c Caller) ReportProgress(progress, total float64, message string) {
 	}
 }
 
-// A userDecision is what a person decided. The zero value is a no, and the cancel of a form.
+// A userDecision is a user's answer to a pending call. The zero value is a refusal, and cancels a
+// form.
 type userDecision struct {
 	allowed bool
 	form    session.FormAnswer
 }
 
-// awaitDecision has a call of a generation wait for a verdict, under a number that ask is told; s.mu is
-// held then.
+// awaitDecision blocks a call of a generation until the user decides. It gives the call an ID and
+// passes the ID to ask, which runs with s.mu held.
 func (s *Session) awaitDecision(ctx context.Context, generation uint64, ask func(id uint64)) userDecision {
 	answer := make(chan userDecision, 1)
 	s.mu.Lock()
@@ -81,7 +84,7 @@ func (s *Session) awaitDecision(ctx context.Context, generation uint64, ask func
 	return userDecision{}
 }
 
-// releaseCall ends the wait of a held call that is over.
+// releaseCall withdraws the request of a pending call that has ended.
 func (s *Session) releaseCall(id uint64) {
 	s.mu.Lock()
 	defer s.unlock()
@@ -89,8 +92,8 @@ func (s *Session) releaseCall(id uint64) {
 	s.m.handleDenial(host.Denial{ID: id, Resolved: true}, session.Grant{})
 }
 
-// MatchFunction reports whether a pattern names a function, as [session.Grant].Call does: "github.*"
-// names all of a group, but for those that are destructive.
+// MatchFunction reports whether a pattern covers a function, as in [session.Grant].Call. "github.*"
+// covers all functions of a group except destructive ones.
 func MatchFunction(pattern, function string, destructive bool) bool {
 	if pattern == function {
 		return true
@@ -103,8 +106,8 @@ func callGrantCovers(pattern string, d timeline.AccessDenied) bool {
 	return pattern != "" && d.Call != "" && MatchFunction(pattern, d.Call, d.Destructive)
 }
 
-// widerGrant returns the right for all functions of a group; nil if that is not enough for the
-// call.
+// widerGrant returns the grant for all functions of the call's group. It returns nil if that grant
+// would not cover the call.
 func widerGrant(d timeline.AccessDenied) *session.Grant {
 	group, _, found := strings.Cut(d.Call, ".")
 	if !found || d.Destructive {
@@ -113,7 +116,7 @@ func widerGrant(d timeline.AccessDenied) *session.Grant {
 	return &session.Grant{Call: group + ".*"}
 }
 
-// hasOneTarget reports whether a grant names one right.
+// hasOneTarget reports whether a grant names exactly one path, host or function.
 func hasOneTarget(g session.Grant) bool {
 	n := 0
 	for _, name := range []string{g.Read, g.Write, g.Host, g.Call} {
@@ -124,7 +127,7 @@ func hasOneTarget(g session.Grant) bool {
 	return n == 1
 }
 
-// checkCallGrant refuses a grant for functions that cannot be meant.
+// checkCallGrant rejects a grant for functions that is malformed or cannot be saved.
 func (s *Session) checkCallGrant(g session.Grant) (session.Grant, error) {
 	if _, err := path.Match(g.Call, ""); err != nil {
 		return g, session.Errorf(session.KindInvalid, "%q is no pattern for functions: write github.search_issues or github.*", g.Call)

@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	// compileTimeout bounds the program that compiles a worker's code, which takes 0.1 s.
+	// compileTimeout bounds the compilation of a worker's code, which usually takes 0.1 s.
 	compileTimeout = 30 * time.Second
-	// maxCompiledBytes bounds the code, in bytes.
+	// maxCompiledBytes bounds the compiled code, in bytes.
 	maxCompiledBytes = 4 << 20
 )
 
-// cacheCompiledCode has the code of a worker in a sandbox compiled for later ones, once it is ready and
-// unless that has been done. The end of the worker ends it.
+// cacheCompiledCode compiles the code of a sandboxed worker for later workers, once this worker is
+// ready. It does nothing if the compiled code exists. It stops when the worker ends.
 func (s *Session) cacheCompiledCode(w *worker, spec *workers.Spec) {
 	c := spec.Compilation
 	if c == nil || !spec.Sandbox.Confines() || w.mechanism != "" || c.HasResult() {
@@ -56,7 +56,7 @@ func (s *Session) cacheCompiledCode(w *worker, spec *workers.Spec) {
 	}
 }
 
-// waitUntilReady waits until a worker is ready, and reports whether it will be.
+// waitUntilReady waits until a worker is ready. It returns false if ctx ends first.
 func (s *Session) waitUntilReady(ctx context.Context, w *worker) bool {
 	for {
 		s.mu.Lock()
@@ -74,9 +74,10 @@ func (s *Session) waitUntilReady(ctx context.Context, w *worker) bool {
 	}
 }
 
-// runCompiler runs the program in a sandbox that has nothing of a session, in a directory of its own.
+// runCompiler runs the compiler in its own directory and in a sandbox that contains nothing of the
+// session.
 func (s *Session) runCompiler(ctx context.Context, spec *workers.Spec) error {
-	state := filepath.Join(s.dir, "compile") // another session that waits for this one tries again later
+	state := filepath.Join(s.dir, "compile") // a session that waits for this compilation retries later
 	defer func() { _ = removeTree(state) }()
 	files := filepath.Join(state, "files")
 	if err := writeFiles(files, spec.Files); err != nil {
@@ -97,7 +98,7 @@ func (s *Session) runCompiler(ctx context.Context, spec *workers.Spec) error {
 		return err
 	}
 	defer context.AfterFunc(ctx, p.Kill)()
-	for range p.Notices() { // until all of it has ended
+	for range p.Notices() { // closed once all its processes have exited
 	}
 	if err := p.Close(); err != nil || ctx.Err() != nil {
 		return errors.Join(ctx.Err(), err)
@@ -109,7 +110,7 @@ func (s *Session) runCompiler(ctx context.Context, spec *workers.Spec) error {
 	return c.SaveResult(name, code)
 }
 
-// findNewFile returns the one file of a directory that is not among those.
+// findNewFile returns the only file of a directory that is not in known.
 func findNewFile(dir string, known map[string][]byte) (name string, content []byte, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// Bounds on kept transcripts of lost sessions. The oldest are removed first.
+// Bounds on the saved transcripts of crashed sessions. The oldest are removed first.
 const (
 	maxCrashedAge      = 24 * time.Hour
 	maxCrashedSessions = 32
@@ -24,30 +24,30 @@ const (
 )
 
 const (
-	// crashedSuffix ends the name of a lost session's directory. Its number is that of the
-	// format of the timeline's files.
+	// crashedSuffix ends the directory name of a crashed session. Its number is the format version
+	// of the timeline's files.
 	crashedSuffix = ".crashed-1"
 
-	// A lost session's directory has a description of the session beside the timeline's files,
-	// and an empty file once a user was told of the loss.
+	// The directory of a crashed session holds a description of the session next to the timeline's
+	// files. An empty second file marks that a user has been told of the crash.
 	infoFileName     = "info"
 	reportedFileName = "reported"
 )
 
-// lockFileInfo is in the lock file of a session whose transcript must be kept if its program is
-// killed.
+// lockFileInfo is the content of a session's lock file. It identifies the session whose transcript
+// is saved if its program is killed.
 type lockFileInfo struct {
 	Name string `json:"name"`
 	Dir  string `json:"dir"`  // Spec.Dir
-	Spec string `json:"spec"` // its name
+	Spec string `json:"spec"` // Spec.Name
 }
 
-// A CrashedSession is the transcript of a session whose program was killed.
+// A CrashedSession is the saved transcript of a session whose program was killed.
 type CrashedSession struct {
 	Name       string
 	ID         string    // unique, unlike the name
-	Worker     string    // the name of its Spec
-	Found      time.Time // it is kept for a day from then on
+	Worker     string    // the name of the Spec
+	Found      time.Time // when the crash was found; the transcript is kept for a day after that
 	Bytes      int64
 	OutputPath string
 
@@ -56,8 +56,9 @@ type CrashedSession struct {
 	reported bool
 }
 
-// CrashedSessions returns the lost sessions of programs with this Options.Dir that had
-// Options.RecoverCommand, newest first. They are kept for a day, 32 of them, up to 512 MiB.
+// CrashedSessions returns the crashed sessions of programs that ran with this Options.Dir and with
+// Options.RecoverCommand, newest first. At most 32 transcripts and 512 MiB are saved, each for a
+// day.
 func CrashedSessions(dir string) ([]CrashedSession, error) {
 	if dir == "" {
 		dir = defaultDir()
@@ -72,11 +73,11 @@ func CrashedSessions(dir string) ([]CrashedSession, error) {
 	return listCrashedSessions(dir), nil
 }
 
-// Events yields the recorded events of the session, from its beginning. The last tenth of a
-// second may be missing, and so may events beyond the bound of the file.
+// Events yields the recorded events of the session from its start. Events of the last tenth of a
+// second may be missing, and so may events beyond the size limit of the file.
 func (l CrashedSession) Events() iter.Seq[timeline.Event] { return timeline.ReadFile(l.dir) }
 
-// Inputs counts the inputs among the events.
+// Inputs counts the turns that the events record.
 func (l CrashedSession) Inputs() (n int) {
 	for e := range l.Events() {
 		if _, ok := e.Body.(timeline.TurnStarted); ok {
@@ -86,7 +87,7 @@ func (l CrashedSession) Inputs() (n int) {
 	return n
 }
 
-// updateLockInfo writes into a session's lock file whose it is.
+// updateLockInfo records in the lock file which session it belongs to.
 func (s *Session) updateLockInfo(a lockFileInfo) {
 	s.lockInfoMu.Lock()
 	defer s.lockInfoMu.Unlock()
@@ -95,30 +96,31 @@ func (s *Session) updateLockInfo(a lockFileInfo) {
 	}
 }
 
-// clearLockInfo makes the session one of which nothing is kept, whatever becomes of this program: it was
-// closed, and is not lost. The lock file stays locked until the directory is about to go, but
-// between the two other programs may look at it.
+// clearLockInfo marks the session as closed, so that no transcript is saved if this program is
+// killed later. The lock file stays locked until just before the directory is removed, but other
+// programs may read it in between.
 func (s *Session) clearLockInfo() {
 	s.lockInfoMu.Lock()
 	defer s.lockInfoMu.Unlock()
 	s.lockInfoCleared = true
-	_ = s.lock.Truncate(0) // it may be in a directory that was removed
+	_ = s.lock.Truncate(0) // fails if the directory was removed
 }
 
-// writeLockInfo writes into a lock file whose it is.
+// writeLockInfo writes the identity of a session into its lock file.
 func writeLockInfo(lock *os.File, a lockFileInfo) {
 	text, err := json.Marshal(a)
 	if err != nil {
 		return
 	}
-	// On a full disk there is no transcript to keep, either.
+	// On a full disk there is no transcript to save, either.
 	if _, err := lock.WriteAt(text, 0); err == nil {
 		_ = lock.Truncate(int64(len(text)))
 	}
 }
 
-// retainCrashed keeps the transcript of an abandoned session if anybody has used it, and reports
-// whether it did. lock is its lock file, which is held, and closed here.
+// retainCrashed saves the transcript of an abandoned session if a user has run anything in it, and
+// reports whether it did. lock is the session's lock file. The caller holds it, and retainCrashed
+// closes it.
 func retainCrashed(dir string, lock *os.File) bool {
 	var a lockFileInfo
 	text, err := io.ReadAll(io.LimitReader(lock, 64<<10))
@@ -129,24 +131,24 @@ func retainCrashed(dir string, lock *os.File) bool {
 	if os.Rename(dir, dir+crashedSuffix) == nil {
 		removePrivateFiles(dir + crashedSuffix)
 	}
-	// Otherwise another program has just done it, or is doing it: Windows cannot move a
-	// directory with an open file. The next program that starts tries again.
+	// Otherwise another program has just moved it or is moving it: Windows cannot move a directory
+	// with an open file. The next program that starts tries again.
 	return true
 }
 
-// hasUserTurn reports whether anything was run in a session but what tools run in silence, as in one
-// that a daemon keeps warm.
+// hasUserTurn reports whether a session ran anything but silent turns, which tools use. Sessions
+// that a daemon keeps warm run only silent turns.
 func hasUserTurn(dir string) bool {
 	for e := range timeline.ReadFile(dir) {
-		if e.Turn > 0 && !e.Silent { // its input may be gone, where the files have begun anew
+		if e.Turn > 0 && !e.Silent { // its TurnStarted may be gone if the files were restarted
 			return true
 		}
 	}
 	return false
 }
 
-// removePrivateFiles removes everything from a lost session's directory that is not kept. If it is broken
-// off, it can be repeated, also by another program.
+// removePrivateFiles removes everything that is not saved from the directory of a crashed session.
+// If it is interrupted, this or another program can repeat it.
 func removePrivateFiles(dir string) {
 	path := filepath.Join(dir, infoFileName)
 	if os.Rename(filepath.Join(dir, lockFileName), path) == nil {
@@ -161,8 +163,8 @@ func removePrivateFiles(dir string) {
 	}
 }
 
-// listCrashedSessions returns the lost sessions in a directory, and removes those that are over
-// a bound.
+// listCrashedSessions returns the crashed sessions in a directory, newest first. It removes those
+// that exceed a bound.
 func listCrashedSessions(dir string) []CrashedSession {
 	var all []CrashedSession
 	paths, _ := filepath.Glob(filepath.Join(dir, "*"+crashedSuffix))
@@ -190,8 +192,8 @@ func listCrashedSessions(dir string) []CrashedSession {
 
 var errNotCrashedSession = errors.New("not a lost session")
 
-// readCrashedSession reads the description of a lost session. A file that is not plain, or not the
-// user's own, is not ours.
+// readCrashedSession reads the description of a crashed session. It rejects files that are not
+// regular or not owned by the user.
 func readCrashedSession(dir string) (CrashedSession, error) {
 	l := CrashedSession{dir: dir, ID: strings.TrimSuffix(filepath.Base(dir), crashedSuffix), OutputPath: filepath.Join(dir, timeline.OutputName)}
 	if i, err := os.Lstat(dir); err != nil || !i.IsDir() || !host.IsOwnedByUser(i) {
@@ -221,7 +223,7 @@ func readCrashedSession(dir string) (CrashedSession, error) {
 	return l, nil
 }
 
-// statOwnFile describes a file; it is an error unless it is plain and the user's own.
+// statOwnFile returns the file's info, or an error unless it is a regular file owned by the user.
 func statOwnFile(dir, name string) (os.FileInfo, error) {
 	i, err := os.Lstat(filepath.Join(dir, name))
 	if err != nil || !i.Mode().IsRegular() || !host.IsOwnedByUser(i) {
@@ -230,8 +232,8 @@ func statOwnFile(dir, name string) (os.FileInfo, error) {
 	return i, nil
 }
 
-// claimCrashed returns the newest lost session of this name and directory whose loss was not
-// reported yet; nil when there is none.
+// claimCrashed returns the newest crashed session with this name and directory that has not been
+// reported yet, and marks it as reported. It returns nil if there is no such session.
 func (v *Supervisor) claimCrashed(a lockFileInfo) *CrashedSession {
 	if v.o.RecoverCommand == "" {
 		return nil
@@ -248,8 +250,8 @@ func (v *Supervisor) claimCrashed(a lockFileInfo) *CrashedSession {
 	return newest
 }
 
-// createExclusive makes a file and reports whether nobody else has. To move one would not do: on Windows two
-// programs that have opened it may both move it.
+// createExclusive creates a file and reports whether this call created it. Moving a file would not
+// be exclusive: on Windows, two programs that both have it open can both move it.
 func createExclusive(path string) bool {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -258,10 +260,10 @@ func createExclusive(path string) bool {
 	return f.Close() == nil
 }
 
-// clearReported lets another session of that name say that this one was lost.
+// clearReported lets a later session of that name report this crash again.
 func (l *CrashedSession) clearReported() { _ = os.Remove(filepath.Join(l.dir, reportedFileName)) }
 
-// noticeText says that a session was lost, and how to get its transcript.
+// noticeText returns the notice that the session crashed and how to get its transcript.
 func (l *CrashedSession) noticeText(command string) string {
 	return fmt.Sprintf("the session %s before this one was lost when its program was killed: its output is in %s, and %q writes what was run in it", l.Name, l.OutputPath, command+" "+l.Name)
 }

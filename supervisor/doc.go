@@ -1,8 +1,8 @@
-// Package supervisor keeps REPLs alive for programs that embed it. It starts R, Python or
-// other workers, drives them turn by turn, and knows that they are done because they say so.
+// Package supervisor keeps REPLs alive for programs that embed it. It starts workers for R, Python
+// and other languages, drives them turn by turn, and knows when they are done because they say so.
 //
 //	func main() {
-//		supervisor.MonitorMain() // may never return: see its doc
+//		supervisor.MonitorMain() // in a monitor process it never returns
 //		sup, _ := supervisor.New(nil)
 //		defer sup.Close()
 //		s, _ := sup.Open(ctx, "main", python.Spec(python.Options{}))
@@ -11,33 +11,34 @@
 //		fmt.Println(reply.Text()) // 42
 //	}
 //
-// A [Session] outlives its workers; each worker is one generation of it. A turn is one input
-// and everything up to the worker's idle, and has a number. The session's timeline records
-// all events, and every reader has a cursor of its own.
+// A [Session] outlives its workers; each worker is one generation of it. A turn is one input and
+// everything up to the worker's idle message, and has a number. The session's timeline records all
+// events, and every reader has its own cursor.
 //
-// A turn ends only when the worker says that it is idle, or ends. No prompt, output, silence
-// or clock ever decides anything about a turn. Nothing waits behind a running turn: a second
-// input is refused at once, and polls, interrupts and other sessions are answered at once.
+// A turn ends only when the worker reports that it is idle, or exits. Prompts, output, silence and
+// clocks never end a turn. Nothing queues behind a running turn: a second input is refused at once.
+// Polls, interrupts and other sessions are served at once.
 //
-// The package does not know how input reaches a runtime (see the workers), how to find a
-// runtime (see workers), or how to show a timeline (see timeline.Render).
+// The package does not know how input reaches a runtime or how a runtime is found (see package
+// workers), or how a timeline is displayed (see timeline.Render).
 //
 // # Goroutines
 //
-//	name      started by  ends when                              owns
-//	frames    begin       the channel ends                       the channel's read side
-//	terminal  begin       the terminal ends                      the terminal's read side
-//	watch     begin       the session knows that the worker ended  the worker's end
-//	drained   watch       frames and terminal have ended         nothing
-//	feed      an answer   the terminal took it, or 1 s           one piece of terminal input
-//	start     Open, Reset, an input  there is a process, or there will be none  a start and its preparation
-//	make      the first who waits  Make returns                          one preparation for all who wait
-//	run       a call      its function returns, and the result is sent  one call of a function of the host
-//	await     a turn      the signals before it are sent, or 10 s  that turn, until then
+//	name             started by              ends when                                    owns
+//	readFrames       startGoroutines         the channel ends                             the channel's read side
+//	readTerminal     startGoroutines         the terminal ends                            the terminal's read side
+//	watchProcess     startGoroutines         the session knows that the worker ended      the end of the worker
+//	(drained)        watchProcess            readFrames and readTerminal have ended       nothing
+//	feedTerminal     an answer               the terminal took the input, or after 1 s    one piece of terminal input
+//	(start)          Open, Reset, an input   the process exists, or the start has failed  a start and its preparation
+//	(preparation)    the first waiter        Preparation.Run returns                      one preparation for all its waiters
+//	runCall          a call                  the function returned and its result is sent one call of a host function
+//	awaitSignals     a turn                  earlier signals are sent, or after 10 s      that turn, until then
 //
-// ipc.Conn, timeline.Log and the host process have one goroutine each, listed
-// there. Two timers (what the machine has due; looking for terminal readers) run
-// only while a start or a turn is under way: an idle session costs no wake-ups.
-// Session.Close waits for every goroutine but run, whose function may ignore its context; a timer that fires meanwhile finds
-// nothing to do.
+// ipc.Conn, timeline.Log and the host process have one goroutine each, which their packages
+// document. Two timers, one for the deadlines of the state machine and one for the scan for
+// terminal readers, run only during a start or a turn. An idle session causes no wake-ups.
+//
+// Session.Close waits for every goroutine except runCall, whose function may ignore its context. A
+// timer that fires during Close finds nothing to do.
 package supervisor

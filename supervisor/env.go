@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// workerEnv returns the environment of a worker: base without the names in scrub
-// (a trailing * matches a prefix), then each change in order: "K=V" sets K, "K"
-// alone removes it. A name appears once, at its first place, with the spelling of its last
-// entry. fold compares names without case, as Windows does.
+// workerEnv returns the environment of a worker. It starts from base without the names in scrub,
+// where a trailing * matches a prefix. Then it applies each change in order: "K=V" sets K, and "K"
+// alone removes it. Each name appears once, at its first position, with the spelling of its last
+// entry. fold compares names without regard to case, as Windows does.
 func workerEnv(base, scrub, changes []string, fold bool) []string {
 	key := func(name string) string {
 		if fold {
@@ -63,22 +63,22 @@ func workerEnv(base, scrub, changes []string, fold bool) []string {
 	return kept
 }
 
-// openBLASBufferBytes is what OpenBLAS reserves for each of its threads, with the stack, as Debian builds it
-// (0.3.21). The wheels of NumPy reserve 40 MB.
+// openBLASBufferBytes is the memory that OpenBLAS reserves for each thread, including the stack, in
+// Debian's build (0.3.21). The NumPy wheels reserve 40 MB.
 const openBLASBufferBytes = 136 << 20
 
-// openBLASEnv returns a variable for a worker with a limit of memory; 0 means none. OpenBLAS
-// reserves a buffer for each processor when it is loaded, and hardly uses them. The limit counts
-// what may be used: with many processors nothing would be left of it, and OpenBLAS ends its process,
-// or asks again for ever, when it gets none. So they may take a quarter, beside the first, unless
-// the user has chosen.
+// openBLASEnv returns a variable that bounds the threads of OpenBLAS in a worker with a memory
+// limit; 0 means no limit. When it is loaded, OpenBLAS reserves a buffer for each processor and
+// hardly uses them, but the limit counts reserved memory. With many processors, the buffers would
+// use up the limit, and OpenBLAS would then exit its process or retry forever. So all buffers but
+// the first may take a quarter of the limit, unless the user has chosen a number of threads.
 func openBLASEnv(env []string, memory int64, processors int) []string {
 	threads := 1 + memory/4/openBLASBufferBytes
 	if memory == 0 || threads >= int64(processors) {
 		return nil
 	}
 	for _, entry := range env {
-		switch name, _, _ := strings.Cut(entry, "="); strings.ToUpper(name) { // Windows spells it in any way
+		switch name, _, _ := strings.Cut(entry, "="); strings.ToUpper(name) { // Windows ignores case
 		case "OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS":
 			return nil
 		}

@@ -9,13 +9,14 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// closedError refuses to open a session in a supervisor that is closed.
+// closedError is the error for opening a session in a closed supervisor.
 func closedError() error {
 	return &session.Error{Kind: session.KindClosed, Message: "the supervisor is closed"}
 }
 
-// checkSpec returns why no worker can be started from a spec, before anything is tried. The error
-// is session.ErrSpec for a mistake in it, and session.ErrStart when this machine has no such runtime.
+// checkSpec returns why no worker can start from a spec, before anything is attempted. The error is
+// session.ErrSpec for a mistake in the spec, and session.ErrStart if this machine lacks the
+// runtime.
 func checkSpec(name string, spec *workers.Spec) error {
 	err := spec.Validate()
 	if err == nil && spec.Dir != "" {
@@ -38,7 +39,7 @@ func checkSpec(name string, spec *workers.Spec) error {
 	return &session.Error{Kind: kind, Message: startErrorText(name, err), Cause: err}
 }
 
-// startError says why a session's worker could not be started.
+// startError wraps the reason why a session's worker did not start.
 func startError(name string, cause error) error {
 	return &session.Error{Kind: session.KindStart, Message: startErrorText(name, cause), Cause: cause}
 }

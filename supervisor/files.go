@@ -21,24 +21,24 @@ func (s *Session) Files(context.Context) ([]session.File, error) {
 
 // File implements session.Session.
 func (s *Session) File(_ context.Context, path string, offset int64, limit int) (session.FilePart, error) {
-	if offset == 0 { // those who go on read what was there
+	if offset == 0 { // later parts read what was flushed for the first
 		s.log.Sync()
 	}
 	return readPiece(s.dir, path, offset, limit)
 }
 
-// Files lists the plain files that are kept of the session, by name.
+// Files lists the saved regular files of the session by name.
 func (l CrashedSession) Files() ([]session.File, error) { return listFiles(l.dir) }
 
-// File reads a part of a file that is kept of the session, as session.Session has it.
+// File reads part of a saved file of the session, like session.Session.File.
 func (l CrashedSession) File(path string, offset int64, limit int) (session.FilePart, error) {
 	return readPiece(l.dir, path, offset, limit)
 }
 
-// CrashedSessions returns the lost sessions in the supervisor's directory, newest first.
+// CrashedSessions returns the crashed sessions in the supervisor's directory, newest first.
 func (v *Supervisor) CrashedSessions() []CrashedSession { return listCrashedSessions(v.o.Dir) }
 
-// listFiles lists the plain files of a session's directory that are for its readers.
+// listFiles lists the regular files of a session's directory that clients may read.
 func listFiles(dir string) ([]session.File, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -49,15 +49,15 @@ func listFiles(dir string) ([]session.File, error) {
 		if !e.Type().IsRegular() || e.Name() == lockFileName {
 			continue
 		}
-		if i, err := e.Info(); err == nil { // else it went meanwhile
+		if i, err := e.Info(); err == nil { // it may have been removed since
 			files = append(files, session.File{Name: e.Name(), Bytes: i.Size(), Modified: i.ModTime()})
 		}
 	}
 	return files, nil
 }
 
-// readPiece reads a part of a file of a session's directory. Code of the session may have put
-// anything there, so a link is not followed and a pipe not waited for.
+// readPiece reads part of a file in a session's directory. Session code may have put anything
+// there, so it follows no links and never blocks on a pipe.
 func readPiece(dir, path string, offset int64, limit int) (session.FilePart, error) {
 	var none session.FilePart
 	limit, err := limitOrDefault("limit", limit, session.MaxPartBytes, session.MaxPartBytes)
@@ -74,13 +74,13 @@ func readPiece(dir, path string, offset int64, limit int) (session.FilePart, err
 	defer f.Close()
 	data := make([]byte, max(0, min(int64(limit), size-offset)))
 	n, err := f.ReadAt(data, offset)
-	if err != nil && !errors.Is(err, io.EOF) { // it became shorter
+	if err != nil && !errors.Is(err, io.EOF) { // EOF: the file became shorter
 		return none, noFileError(err, "%s cannot be read: %v", path, errors.Unwrap(err))
 	}
 	return session.FilePart{BlobPart: session.BlobPart{Data: data[:n], Offset: offset, Bytes: size}, ID: fileID(f)}, nil
 }
 
-// openSessionFile opens a plain file of a session's directory.
+// openSessionFile opens a regular file in a session's directory.
 func openSessionFile(dir, path string) (f *os.File, size int64, err error) {
 	name := path
 	if filepath.IsAbs(path) {
@@ -122,7 +122,7 @@ func noFileError(cause error, format string, args ...any) error {
 	return &session.Error{Kind: session.KindNoFile, Cause: cause, Message: fmt.Sprintf(format, args...)}
 }
 
-// describeMode says what is not a regular file.
+// describeMode names the type of a file that is not regular.
 func describeMode(m fs.FileMode) string {
 	switch {
 	case m.IsDir():

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fileID tells a file from a later one of the same name, whose inode may be the same.
+// fileID distinguishes a file from a later one of the same name, which may reuse its inode.
 func fileID(f *os.File) string {
 	var s unix.Statx_t
 	if unix.Statx(int(f.Fd()), "", unix.AT_EMPTY_PATH, unix.STATX_INO|unix.STATX_BTIME, &s) != nil || s.Mask&unix.STATX_BTIME == 0 {

@@ -4,6 +4,6 @@ package supervisor
 
 import "os"
 
-// fileID tells a file from a later one of the same name; "" here, where a file that begins anew
-// is seen by its size.
+// fileID distinguishes a file from a later one of the same name. It is empty on this system, where
+// a restarted file is recognised by its size.
 func fileID(*os.File) string { return "" }

@@ -4,9 +4,9 @@ package supervisor
 
 import "syscall"
 
-// nonblockFlag opens a pipe without waiting for its other end.
+// nonblockFlag makes opening a pipe return without waiting for its other end.
 const nonblockFlag = syscall.O_NONBLOCK
 
-// isInUse reports whether a file was not removed because a program has it open, which is no reason
-// here.
+// isInUse reports whether a file could not be removed because a program has it open. That never
+// happens on Unix.
 func isInUse(error) bool { return false }

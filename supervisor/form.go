@@ -12,17 +12,17 @@ import (
 )
 
 const (
-	// maxFormsPerTurn bounds the forms of one turn. Those beyond it are declined.
+	// maxFormsPerTurn bounds the forms of one turn. Further forms are declined.
 	maxFormsPerTurn = 20
 
-	// maxFormMessageBytes bounds the question of a form, and maxFormSchemaBytes its schema, in bytes.
+	// maxFormMessageBytes and maxFormSchemaBytes bound a form's question and its schema, in bytes.
 	maxFormMessageBytes, maxFormSchemaBytes = 4 << 10, 64 << 10
 )
 
-// Ask asks a person for what a form needs. The turn waits for that, and no model can answer. The
-// answer fits the form. It is FormDecline where nobody can be asked, such as between turns and
-// beyond 20 forms in a turn, and FormCancel when ctx ends or the code is interrupted. The error
-// names what a person cannot be asked for; nobody was asked then.
+// Ask shows the user a form and returns the answer, which fits the form. The turn waits for it, and
+// no model can answer. The answer is FormDecline where no user can be asked, such as between turns
+// and after 20 forms in a turn. It is FormCancel when ctx ends or the code is interrupted. An error
+// names the part of the form that cannot be shown; then the user was not asked.
 func (c Caller) Ask(ctx context.Context, f session.Form) (session.FormAnswer, error) {
 	if _, err := f.Fields(); err != nil {
 		return session.FormAnswer{}, err
@@ -39,7 +39,7 @@ func (c Caller) Ask(ctx context.Context, f session.Form) (session.FormAnswer, er
 	return v.form, nil
 }
 
-// printableText returns a server's text as a person may see it: nothing in it acts on a terminal.
+// printableText removes everything from a server's text that could affect the user's terminal.
 func printableText(text string) string {
 	return strings.Map(func(c rune) rune {
 		if c != '\n' && !unicode.IsGraphic(c) {
@@ -49,7 +49,7 @@ func printableText(text string) string {
 	}, timeline.TerminalText(text))
 }
 
-// askForm puts a form to a person under a number, or declines it.
+// askForm opens an input request for a form under the given ID, or declines the form.
 func (m *sessionMachine) askForm(id, turn uint64, f session.Form) {
 	running := (m.phase == phaseRunning || m.phase == phaseWaiting) && m.turn.id > 0 && m.turn.id == turn
 	if !running || m.turn.formCount == maxFormsPerTurn {
@@ -69,7 +69,7 @@ func (m *sessionMachine) askForm(id, turn uint64, f session.Form) {
 	m.serveInput()
 }
 
-// answerForm answers a form.
+// answerForm checks a user's answer to a form and completes the pending call.
 func (m *sessionMachine) answerForm(a inputRequest, in session.Input) error {
 	answer := session.FormAnswer{Action: session.FormCancel}
 	if !in.EOF || len(in.Data) > 0 {
@@ -84,7 +84,7 @@ func (m *sessionMachine) answerForm(a inputRequest, in session.Input) error {
 	if answer.Action != session.FormAccept {
 		answer.Content = nil
 	}
-	m.turn.interruptedAt = time.Time{} // the code goes on after the interrupt
+	m.turn.interruptedAt = time.Time{} // the code continues after the interrupt
 	m.addEffect(machineEffect{kind: doAnswerCall, call: a.callID, form: answer})
 	m.dropUserRequests(func(other inputRequest) bool { return other.callID == a.callID })
 	return nil

@@ -10,11 +10,11 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// handleFrame handles a frame of the worker. The caller appends the output that it returns; without
-// output, the body is nil.
+// handleFrame handles a frame of the worker. It returns the output for the caller to append;
+// without output, the event's Body is nil.
 func (m *sessionMachine) handleFrame(f ipc.Message) (output timeline.Event) {
 	if m.fault != nil {
-		return output // we are killing this worker, and ignore the rest
+		return output // the worker is being killed: ignore the rest
 	}
 	var wrong error // a violation of the protocol
 	ready, first := f.(ipc.WorkerReady)
@@ -34,7 +34,7 @@ func (m *sessionMachine) handleFrame(f ipc.Message) (output timeline.Event) {
 	return output
 }
 
-// dispatchFrame handles a frame of a worker that is ready.
+// dispatchFrame handles a frame of a worker that has sent worker_ready.
 func (m *sessionMachine) dispatchFrame(f ipc.Message) (output timeline.Event, wrong error) {
 	switch f := f.(type) {
 	case ipc.Output:
@@ -54,7 +54,7 @@ func (m *sessionMachine) dispatchFrame(f ipc.Message) (output timeline.Event, wr
 		return output, nil
 	}
 	if m.isStopping() {
-		return output, nil // the stop ladder decides from here on
+		return output, nil // the shutdown escalation decides from here on
 	}
 	switch f := f.(type) {
 	case ipc.Idle:
@@ -77,7 +77,7 @@ func (m *sessionMachine) dispatchFrame(f ipc.Message) (output timeline.Event, wr
 	case ipc.Sigint:
 		m.userHandlesSigint = f.Owner != ipc.SigintOurs
 		if m.userHandlesSigint && m.turn != nil {
-			m.reopenRequests() // an interrupt does not end waits any more
+			m.reopenRequests() // an interrupt no longer ends input requests
 		}
 	case ipc.Progress:
 		p := timeline.Progress{Progress: f.Progress, Message: f.Message}
@@ -106,7 +106,7 @@ func (m *sessionMachine) handleWorkerReady(f ipc.WorkerReady) error {
 	return nil
 }
 
-// handleIdle ends the active turn, or the start-up.
+// handleIdle ends the active turn or the start-up.
 func (m *sessionMachine) handleIdle(f ipc.Idle) error {
 	if m.turn == nil || m.turn.id != f.Turn {
 		return fmt.Errorf("idle names turn %d, which is not active", f.Turn)
@@ -124,8 +124,8 @@ func (m *sessionMachine) handleIdle(f ipc.Idle) error {
 	return nil
 }
 
-// unrunLinesText says how many lines of the input did not run. The output may not show where the worker
-// stopped.
+// unrunLinesText describes how many lines of the input did not run. The output may not show where
+// the worker stopped.
 func unrunLinesText(f ipc.Idle) string {
 	lines, were, cause := "lines", "were", "error"
 	if f.Unrun == 1 {
@@ -137,14 +137,14 @@ func unrunLinesText(f ipc.Idle) string {
 	return fmt.Sprintf("%d %s after the %s %s not run", f.Unrun, lines, cause, were)
 }
 
-// handleSessionEnd handles the last frame. The process takes no more input and is about to end.
+// handleSessionEnd handles the last frame. The process accepts no more input and is about to exit.
 func (m *sessionMachine) handleSessionEnd(f ipc.SessionEnd) {
 	m.endFrame = &f
 	m.stopRetries()
 	if m.phase.state() != session.StateStopping {
 		m.moveTo(phaseLeaving)
 	}
-	// A user who may end the runtime waits for all that it does at its end, and can interrupt it.
+	// A user who may end the runtime waits for its finalizers and can interrupt them.
 	if m.turn == nil || !m.turn.mayExit {
 		m.deadline = time.Now().Add(endGrace)
 	}

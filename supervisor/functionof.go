@@ -14,9 +14,9 @@ import (
 	"github.com/turnstone-repl/turnstone/ipc"
 )
 
-// FunctionOf makes a Function of f. In is a struct: its fields are the parameters, in order, with
-// their names for JSON. A field with omitempty or omitzero, or a pointer, may be left out. The tag
-// doc describes a parameter. It panics if In is not such a struct.
+// FunctionOf makes a Function from f. In must be a struct: its fields are the parameters, in order,
+// under their JSON names. A field is optional if it is a pointer or has omitempty or omitzero. The
+// tag doc describes a parameter. FunctionOf panics if In is not such a struct.
 //
 //	type Query struct {
 //		SQL   string `json:"sql" doc:"one statement"`
@@ -34,7 +34,7 @@ func FunctionOf[In, Out any](name, doc string, f func(ctx context.Context, in In
 	}
 	returns, err := schemaJSON(reflect.TypeFor[Out]())
 	if err != nil {
-		returns = nil // a type that says nothing, such as an interface
+		returns = nil // a type without a schema, such as a channel
 	}
 	made := Function{Name: name, Doc: doc, Params: params, Returns: returns}
 	if f != nil { // otherwise Check refuses it
@@ -60,7 +60,7 @@ func schemaJSON(t reflect.Type) (json.RawMessage, error) {
 	return appendObject(nil, o), nil
 }
 
-// appendObject writes an object as JSON, in its order.
+// appendObject appends an object as JSON and keeps the order of its fields.
 func appendObject(b []byte, o ipc.Object) json.RawMessage {
 	b = append(b, '{')
 	for i, f := range o {
@@ -83,7 +83,7 @@ func schemaOf(t reflect.Type, depth int) (ipc.Object, error) {
 	kind := func(name string) (ipc.Object, error) { return ipc.Object{{Name: "type", Value: name}}, nil }
 	switch {
 	case depth > 8:
-		return ipc.Object{}, nil // a type that contains itself: anything
+		return ipc.Object{}, nil // a recursive type: accept anything
 	case t == reflect.TypeFor[time.Time]():
 		return ipc.Object{{Name: "type", Value: "string"}, {Name: "format", Value: "date-time"}}, nil
 	case t == reflect.TypeFor[json.RawMessage](), t.Kind() == reflect.Interface:
@@ -144,14 +144,15 @@ func structSchema(t reflect.Type, depth int) (ipc.Object, error) {
 	return ipc.Object{{Name: "type", Value: "object"}, {Name: "properties", Value: properties}, {Name: "required", Value: required}}, nil
 }
 
-// A parameter is a field of a struct, with its name for JSON.
+// A parameter is a struct field with the name that it has in JSON.
 type parameter struct {
 	reflect.StructField
 	name     string
 	optional bool
 }
 
-// structParameters are the fields of a struct that JSON knows, those of embedded structs included.
+// structParameters returns the fields of a struct that JSON includes, also those of embedded
+// structs.
 func structParameters(t reflect.Type) []parameter {
 	var list []parameter
 	for i := range t.NumField() {
@@ -176,7 +177,8 @@ func structParameters(t reflect.Type) []parameter {
 	return list
 }
 
-// assignValue sets to to a value of user code, and adds what is wrong with it.
+// assignValue sets to to a value that session code passed, and appends any faults to wrong. path
+// locates the value in the arguments.
 func assignValue(wrong []string, place string, to reflect.Value, v any) []string {
 	t := to.Type()
 	fault := func(why string) []string { return append(wrong, place+" "+why) }
@@ -202,7 +204,7 @@ func assignValue(wrong []string, place string, to reflect.Value, v any) []string
 		return wrong
 	}
 	if text, ok := v.(string); ok && to.CanAddr() {
-		if u, ok := to.Addr().Interface().(encoding.TextUnmarshaler); ok { // also a time as text
+		if u, ok := to.Addr().Interface().(encoding.TextUnmarshaler); ok { // for example a time as text
 			if err := u.UnmarshalText([]byte(text)); err != nil {
 				return fault("is wrong: " + err.Error())
 			}
@@ -246,7 +248,7 @@ func isNilable(t reflect.Type) bool {
 	return t.Kind() == reflect.Slice || t.Kind() == reflect.Map || t.Kind() == reflect.Interface
 }
 
-// assignNumber sets to to a number, if it can hold exactly that one, or is a float.
+// assignNumber sets to to a number if to is a float or can hold the number exactly.
 func assignNumber(wrong []string, place string, to reflect.Value, v any) []string {
 	number := reflect.ValueOf(v)
 	if to.CanFloat() {

@@ -22,88 +22,90 @@ import (
 )
 
 const (
-	maxFunctions         = 5000      // of a session
-	maxFunctionBytes     = 8 << 20   // of all their names, docs and schemas, encoded
-	maxOpenCalls         = 1024      // functions of a worker that run at a time; more are refused
-	maxArgumentBytes     = 256 << 20 // of the arguments of those calls; more are refused
-	maxConcurrentResults = 4         // results of a worker that are encoded at a time; others wait
+	maxFunctions         = 5000      // in one session
+	maxFunctionBytes     = 8 << 20   // for the encoded names, docs and schemas of all functions
+	maxOpenCalls         = 1024      // concurrent calls of one worker; further calls are refused
+	maxArgumentBytes     = 256 << 20 // of the arguments of all open calls; further calls are refused
+	maxConcurrentResults = 4         // results of one worker that are encoded concurrently; others wait
 	resultPartBytes      = 256 << 10 // bytes of a result in one frame
-	maxListedNames       = 20        // functions that the error for an unknown one names
+	maxListedNames       = 20        // functions that the error for an unknown function lists
 )
 
-// A Function is something of this program that code in a session may call. [FunctionOf] makes
-// one of a Go function.
+// A Function is a function of the host program that code in a session can call. [FunctionOf] makes
+// one from a Go function.
 type Function struct {
-	// Name is what code calls it: at most 128 letters, digits and underscores. In a Group it
-	// may have other characters, too: the language makes a name of its own of them.
+	// Name is the name that code calls: at most 128 letters, digits and underscores. In a Group it
+	// may contain other characters, too; the language then derives an identifier from it.
 	Name string
 
-	// Group is where code finds it: the function search of the group github is
+	// Group is the namespace of the function. The function search of the group github is
 	// turnstone.tools.github.search in Python, and github.search everywhere else. "" is the
-	// place of all that have no group.
+	// namespace of all functions without a group.
 	Group string
 
-	// Doc says what it does, for the help of the language.
+	// Doc describes the function in the help of the language.
 	Doc string
 
 	// Params is a JSON Schema of type object. Its properties are the parameters, in order, and
-	// required says which must be given. Arguments are checked against their names and types
-	// before Call. nil takes any arguments by name.
+	// required lists the mandatory ones. Arguments are checked against these names and types before
+	// Call. nil accepts any named arguments.
 	Params json.RawMessage
 
 	// Returns is a JSON Schema of the result, for the help of the language; it may be nil.
 	Returns json.RawMessage
 
-	// Call is called in a goroutine of its own, also many times at once. Its arguments are nil,
-	// bool, int64, uint64 (for what is too large for int64), float64, string, []byte,
-	// time.Time, []any and map[string]any. Its result may be what encoding/json takes; bytes,
-	// times, integers and NaN arrive as such. An error or a panic is an error in the code that
-	// calls: a [*CallError] chooses its name.
+	// Call runs in a new goroutine, and possibly many times concurrently. Its arguments are nil,
+	// bool, int64, uint64 (if too large for int64), float64, string, []byte, time.Time, []any and
+	// map[string]any. Its result may be anything that encoding/json accepts; bytes, times, integers
+	// and NaN keep their types. An error or a panic is raised as an error in the calling code; a
+	// [*CallError] chooses its name.
 	//
-	// ctx ends when the code is interrupted, and when the worker ends. Nobody waits for a
-	// Call that goes on then. [CallerOf] tells who calls.
+	// ctx ends when the code is interrupted, and when the worker ends. Nothing waits for a Call
+	// that continues after that. [CallerOf] identifies the caller.
 	Call func(ctx context.Context, args map[string]any) (any, error)
 }
 
-// A CallError is an error with a name for the code that calls: it is raised there as an
-// exception or condition of this name. "CallError" is the name of other errors.
+// A CallError is an error that the calling code sees as an exception or condition of this name. All
+// other errors have the name "CallError".
 type CallError struct {
 	Name, Message string
 }
 
 func (e *CallError) Error() string { return e.Message }
 
-// maxFunctionName bounds a name. In the expression, the bound would cost each stage 100 kB.
+// maxFunctionName bounds a name. As a repetition count in the regexp it would cost each monitor 100
+// kB.
 const maxFunctionName = 128
 
 var functionNamePattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// functionRegistry are those of a session, and what was called since it was last told. Its lock is
-// never held while anything else is done, so that a call costs the session nothing.
+// functionRegistry holds the functions of a session and counts their calls until the counts are
+// recorded. Its lock is only held briefly and with no other work, so a call does not block the
+// session.
 type functionRegistry struct {
 	mu          sync.Mutex
 	revision    uint64
-	byName      map[string]*checkedFunction
-	encodedList []byte // as the worker gets it
+	byName      map[string]*checkedFunction // by full name
+	encodedList []byte                      // encoded for the worker
 	totals      []*callTotals
 }
 
-// A checkedFunction is a Function that was checked.
+// A checkedFunction is a Function that passed Check, with its parsed parameter schema.
 type checkedFunction struct {
 	Function
 	params *schema
 }
 
-// A callTotals is what one function was called for, and how it went.
+// callTotals counts the calls of one function that have not been recorded yet.
 type callTotals struct {
 	timeline.Call
 	openCalls    int
-	openSince    time.Time // since when at least one is open
-	countedSince time.Time // the same, or when it was last recorded
+	openSince    time.Time // when the first of the open calls started
+	countedSince time.Time // openSince, or the time of the last record
 }
 
-// SetFunctions replaces the functions that code in the session may call. Calls that run go on. It
-// fails, and changes nothing, if a function is not valid. If the worker cannot call functions, the
+// SetFunctions replaces the functions that code in the session may call. Running calls continue. It
+// fails and changes nothing if a function is invalid. If the worker cannot call functions, the
 // session gets a notice.
 func (s *Session) SetFunctions(list ...Function) error {
 	byName, document, err := checkFunctions(list)
@@ -123,7 +125,7 @@ func (s *Session) SetFunctions(list ...Function) error {
 	return nil
 }
 
-// checkFunctions checks functions, and encodes them for the worker.
+// checkFunctions checks functions and encodes them for the worker.
 func checkFunctions(list []Function) (map[string]*checkedFunction, []byte, error) {
 	if len(list) > maxFunctions {
 		return nil, nil, fmt.Errorf("supervisor: %d functions: a session can have %d", len(list), maxFunctions)
@@ -151,7 +153,7 @@ func checkFunctions(list []Function) (map[string]*checkedFunction, []byte, error
 	return byName, document, nil
 }
 
-// fullName is the name by which the function is called, allowed and recorded.
+// fullName returns the name under which the function is called, granted and recorded.
 func (f Function) fullName() string {
 	if f.Group == "" {
 		return f.Name
@@ -165,7 +167,7 @@ func (f Function) Check() error {
 	return err
 }
 
-// checkNames refuses names that code could not use, or that could pass for others.
+// checkNames rejects names that code could not use or that could imitate other names.
 func (f Function) checkNames() error {
 	name := f.Name
 	if f.Group != "" {
@@ -180,7 +182,7 @@ func (f Function) checkNames() error {
 	return nil
 }
 
-// checkFunction returns the entry of the worker's list, and what arguments must be like.
+// checkFunction returns the entry for the worker's list and the schema of the arguments.
 func checkFunction(f Function) (ipc.Object, *schema, error) {
 	if err := f.checkNames(); err != nil {
 		return nil, nil, err
@@ -215,7 +217,7 @@ func checkFunction(f Function) (ipc.Object, *schema, error) {
 	return entry, params, nil
 }
 
-// findFunction returns the function of this name, or an error that names some of those that exist.
+// findFunction returns the function of this name, or an error that lists the closest names.
 func (f *functionRegistry) findFunction(name string) (*checkedFunction, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -236,20 +238,21 @@ func (f *functionRegistry) findFunction(name string) (*checkedFunction, error) {
 	return nil, &CallError{"NameError", fmt.Sprintf("there is no function %s: the host offers %s%s", name, strings.Join(names, ", "), more)}
 }
 
-// comparableName is a name for comparing: capitals do not count, nor what is longer than a name may be.
+// comparableName returns a name in the form used for comparison: lower case and cut to the maximum
+// length.
 func comparableName(name string) string {
 	name = strings.ToLower(name)
 	return name[:min(len(name), maxFunctionName)]
 }
 
-// openGroupFunction is the function that opens a group when code looks for it. Code does not call it, so it is
-// not recorded.
+// openGroupFunction is the function that the worker calls when code first uses a group. User code
+// does not call it, so it is not recorded.
 const openGroupFunction = "_open"
 
-// unknownFunction counts the calls of functions that do not exist.
+// unknownFunction is the name under which calls of unknown functions are counted.
 const unknownFunction = "(unknown)"
 
-// countStart counts a call that begins.
+// countStart counts a call that starts.
 func (f *functionRegistry) countStart(name string, now time.Time) *callTotals {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -280,7 +283,7 @@ func (f *functionRegistry) countEnd(t *callTotals, c *openCall, failed bool, rec
 		t.Elapsed += time.Since(t.countedSince)
 	}
 	if c.cancelled {
-		return // counted already
+		return // countCancelled has counted it
 	}
 	t.Count++
 	t.Sent += int64(c.argumentBytes)
@@ -290,7 +293,8 @@ func (f *functionRegistry) countEnd(t *callTotals, c *openCall, failed bool, rec
 	}
 }
 
-// countCancelled counts a call that nobody waits for, while its turn is still the active one.
+// countCancelled counts a call as cancelled while its turn is still active. Its caller no longer
+// waits for it.
 func (f *functionRegistry) countCancelled(c *openCall) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -302,7 +306,7 @@ func (f *functionRegistry) countCancelled(c *openCall) {
 	}
 }
 
-// takeTotals returns what was called since the last take, in the order of the first calls.
+// takeTotals returns the calls since the last takeTotals, in the order of the first calls.
 func (f *functionRegistry) takeTotals() []timeline.Call {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -330,10 +334,10 @@ func (f *functionRegistry) takeTotals() []timeline.Call {
 	return called
 }
 
-// maxListedCalls bounds the functions that a reply names as under way.
+// maxListedCalls bounds the running functions that a reply lists.
 const maxListedCalls = 20
 
-// runningCalls returns which functions run, in the order of their first calls.
+// runningCalls returns the running functions in the order of their first calls.
 func (f *functionRegistry) runningCalls() []session.PendingCall {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -346,24 +350,24 @@ func (f *functionRegistry) runningCalls() []session.PendingCall {
 	return list
 }
 
-// workerCalls are those of one worker.
+// workerCalls tracks the calls that one worker has made to functions of the host.
 type workerCalls struct {
-	ctx         context.Context // of all
+	ctx         context.Context // parent of the contexts of all calls
 	cancelAll   context.CancelFunc
-	resultSlots chan struct{} // holds a token for each result that is encoded
+	resultSlots chan struct{} // holds one token for each result being encoded
 
 	mu            sync.Mutex
-	functionsSent bool // the worker knows of functions
+	functionsSent bool // the worker has received a list of functions
 	openCalls     map[uint64]*openCall
-	argumentBytes int // of the arguments of all that are open
-	refusedCalls  int // of the open ones: they run nothing
+	argumentBytes int // of the arguments of all open calls
+	refusedCalls  int // open calls that were refused and run nothing
 }
 
-// An openCall is one that has no result yet.
+// An openCall is a call of the worker that has no result yet.
 type openCall struct {
 	ipc.Call
 	cancel        context.CancelFunc
-	cancelled     bool // guarded by functions.mu, like the tally
+	cancelled     bool // guarded by functions.mu, like totals
 	argumentBytes int
 	totals        *callTotals
 }
@@ -374,7 +378,7 @@ func newWorkerCalls() *workerCalls {
 	return c
 }
 
-// sendFunctionsLocked tells the worker of the functions, if there are any; s.mu is held.
+// sendFunctionsLocked sends the list of functions to the worker if there are any; s.mu is held.
 func (w *worker) sendFunctionsLocked() {
 	f := &w.s.functions
 	f.mu.Lock()
@@ -397,7 +401,7 @@ func (w *worker) sendFunctionsLocked() {
 	}
 }
 
-// startCall takes a call of the worker. Its order among the other frames is that of its arrival.
+// startCall starts a call of the worker. Calls start in the order in which their frames arrive.
 func (w *worker) startCall(m ipc.Call) {
 	c, now := w.calls, time.Now()
 	c.mu.Lock()
@@ -436,7 +440,7 @@ func (w *worker) startCall(m ipc.Call) {
 	go w.runCall(ctx, f, one, refusal)
 }
 
-// runCall makes one call. Its result is sent whatever the function does, also when it ends this
+// runCall runs one call. It always sends a result, even if the function panics or ends its
 // goroutine.
 func (w *worker) runCall(ctx context.Context, f *checkedFunction, one *openCall, refusal error) {
 	var value any
@@ -459,7 +463,7 @@ func (w *worker) runCall(ctx context.Context, f *checkedFunction, one *openCall,
 	value, err = f.invokeEncoded(context.WithValue(ctx, callerKey{}, caller), one.Args)
 }
 
-// invokeEncoded calls the function with the arguments of a document.
+// invokeEncoded calls the function with encoded arguments.
 func (f *checkedFunction) invokeEncoded(ctx context.Context, document []byte) (any, error) {
 	decoded, err := ipc.DecodeValue(document)
 	args, ok := decoded.(map[string]any)
@@ -475,7 +479,8 @@ func (f *checkedFunction) invokeEncoded(ctx context.Context, document []byte) (a
 	return f.Call(ctx, args)
 }
 
-// finishCall ends a call and sends its result, in parts so that an interrupt is never far behind.
+// finishCall ends a call and sends its result, in parts so that an interrupt never waits long
+// behind it.
 func (w *worker) finishCall(one *openCall, value any, err error, refused bool) {
 	c := w.calls
 	c.resultSlots <- struct{}{}
@@ -500,12 +505,13 @@ func (w *worker) finishCall(one *openCall, value any, err error, refused bool) {
 		}
 		more = len(document) > 0
 		if w.conn.SendWithRoom(ipc.CallResult{ID: one.ID, Value: part, More: more, Failed: failed}) != nil {
-			return // the worker is gone, and nobody waits
+			return // the worker is gone
 		}
 	}
 }
 
-// encodeResult returns the document for the caller, in pieces; it is an error if failed.
+// encodeResult returns the encoded result or error for the caller, in pieces. failed reports an
+// error.
 func encodeResult(value any, err error) (pieces [][]byte, failed bool) {
 	if err == nil {
 		if b, ok := value.([]byte); ok && len(b) > resultPartBytes && len(b) < ipc.MaxValueBytes-16 {
@@ -541,7 +547,7 @@ func briefly(s string, n int) string {
 	return strings.ToValidUTF8(s, "\uFFFD")
 }
 
-// cancelCallByID ends the context of a call whose caller is gone.
+// cancelCallByID cancels a call whose caller no longer waits.
 func (w *worker) cancelCallByID(id uint64) {
 	w.calls.mu.Lock()
 	one := w.calls.openCalls[id]
@@ -556,7 +562,7 @@ func (w *worker) cancelCall(one *openCall) {
 	one.cancel()
 }
 
-// cancelTurnCalls ends the contexts of all calls of a turn.
+// cancelTurnCalls cancels all calls of a turn.
 func (w *worker) cancelTurnCalls(turn uint64) {
 	w.calls.mu.Lock()
 	open := slices.Collect(maps.Values(w.calls.openCalls))
@@ -568,7 +574,7 @@ func (w *worker) cancelTurnCalls(turn uint64) {
 	}
 }
 
-// recordCalls records what was called since it was last recorded.
+// recordCalls records the calls since the last record.
 func (m *sessionMachine) recordCalls() {
 	if m.takeCalls == nil {
 		return

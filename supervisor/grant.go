@@ -16,32 +16,33 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// A GrantStore keeps rights that persons gave for all sessions of a workspace, which is the
+// A GrantStore saves the grants that users gave to all sessions of a workspace. A workspace is the
 // real path of a directory.
 type GrantStore interface {
-	// List returns the rights of a workspace. Their order means nothing.
+	// List returns the grants of a workspace in any order.
 	List(workspace string) ([]session.Grant, error)
-	// Add adds one.
+	// Add saves one grant.
 	Add(workspace string, g session.Grant) error
 }
 
-// grantTable are what persons gave to a session and refused. A new worker has them, too.
+// A grantTable holds the grants that users gave to a session or refused, and the denials of the
+// turn. A new worker inherits the grants.
 type grantTable struct {
-	lastPermission    uint64          // number of the last permission
-	grants            []session.Grant // without Always
-	missingGrants     []session.Grant // the same, but the worker was started without them
+	lastPermission    uint64          // ID of the last permission request
+	grants            []session.Grant // with Always unset
+	missingGrants     []session.Grant // grants that the worker was started without
 	refusedGrants     []session.Grant
-	reportedDenials   []timeline.AccessDenied // denials since the last turn began
-	unreportedDenials int                     // and those beyond maxReportedDenials
-	hiddenPaths       []string                // files and directories that the worker's sandbox hides
-	unshownPaths      []string                // those that it does not show, and could
-	namedHiddenPath   string                  // one of hidden that a message in the output of the turn named
-	namedUnshownPath  string                  // one of unshown, likewise
+	reportedDenials   []timeline.AccessDenied // denials since the last turn started
+	unreportedDenials int                     // number of denials beyond maxReportedDenials
+	hiddenPaths       []string                // paths that the worker's sandbox hides
+	unshownPaths      []string                // paths that it does not show but could
+	namedHiddenPath   string                  // a hidden path that a message in the turn's output named
+	namedUnshownPath  string                  // an unshown path, likewise
 	privateDirs       privateDirs
-	monitorReported   bool // the stage has told something that it will not tell again
+	monitorReported   bool // the monitor has reported a denial, and will not report it again
 }
 
-// addGrant adds a right.
+// addGrant adds a grant and clears its missing mark.
 func (r *grantTable) addGrant(g session.Grant) {
 	r.missingGrants = withoutGrant(r.missingGrants, g)
 	if !slices.Contains(r.grants, g) {
@@ -49,13 +50,13 @@ func (r *grantTable) addGrant(g session.Grant) {
 	}
 }
 
-// markMissing takes in that the worker does not have a right. The next start tries to give it again.
+// markMissing marks a grant that the worker lacks. The next start tries to give it again.
 func (r *grantTable) markMissing(g session.Grant) {
 	r.removeGrant(g)
 	r.missingGrants = append(r.missingGrants, g)
 }
 
-// removeGrant removes a right.
+// removeGrant removes a grant from both lists.
 func (r *grantTable) removeGrant(g session.Grant) {
 	r.grants, r.missingGrants = withoutGrant(r.grants, g), withoutGrant(r.missingGrants, g)
 }
@@ -113,15 +114,16 @@ func (s *Session) allowAs(ctx context.Context, author string, g session.Grant) e
 	return nil
 }
 
-// grantRight gives a right to the live worker, for which its path must have this identity, and to those after it.
+// grantRight gives a grant to the live worker and to all later ones. For the live worker, the path
+// must have this identity.
 func (s *Session) grantRight(ctx context.Context, author string, g session.Grant, id string) error {
 	g.Always = false
 	s.mu.Lock()
 	had, missed, starting := slices.Contains(s.m.grants, g), slices.Contains(s.m.missingGrants, g), s.currentStart
-	s.m.addGrant(g) // first: each start that is still to be planned has it
+	s.m.addGrant(g) // first, so that every start planned from here on has it
 	s.mu.Unlock()
 	err := error(nil)
-	if starting != nil { // it may have been planned already
+	if starting != nil { // it may have been planned without the grant
 		_ = starting.wait(ctx)
 		err = ctx.Err()
 	}
@@ -146,10 +148,10 @@ func (s *Session) grantRight(ctx context.Context, author string, g session.Grant
 	return err
 }
 
-// grantToWorker gives a right to the live worker, if there is one.
+// grantToWorker gives a grant to the live worker, if there is one.
 func (s *Session) grantToWorker(g session.Grant, id string, late func(*worker)) error {
 	if g.Call != "" {
-		return nil // whoever asks looks at what was given
+		return nil // every call checks the grants itself
 	}
 	s.mu.Lock()
 	w := s.worker
@@ -165,22 +167,23 @@ func (s *Session) grantToWorker(g session.Grant, id string, late func(*worker)) 
 		return session.Errorf(session.KindUnsupported, "the sandbox of a running session cannot be changed here: reset the session to have it")
 	}
 	err := s.grantPath(w, g, id, late)
-	if errors.Is(err, host.ErrEnded) { // the next worker has it
+	if errors.Is(err, host.ErrEnded) { // the next worker gets the grant
 		return nil
 	}
 	return err
 }
 
-// grantPath gives a file or directory to a worker. late is called if it has not answered in time, and has it later.
+// grantPath gives a worker access to a file or directory. If the worker has not answered in time,
+// late is called once the grant takes effect.
 func (s *Session) grantPath(w *worker, g session.Grant, id string, late func(*worker)) error {
 	ended := func() {}
 	if s.o.BeforeWrite != nil && g.Write != "" {
-		_, ended = s.o.BeforeWrite([]string{g.Write}) // what stays was named when the session began
+		_, ended = s.o.BeforeWrite([]string{g.Write}) // the kept files were named when the session started
 	}
 	path := g.Read + g.Write
 	err := w.proc.control.Grant(path, g.Read != "", id, func() { late(w) })
 	switch {
-	case errors.Is(err, host.ErrGrantPending): // it may write there
+	case errors.Is(err, host.ErrGrantPending): // the worker may still get write access
 		w.callWhenEnded(ended)
 		return fmt.Errorf("it is not known yet whether this session has %s: its sandbox has not answered within 5s. If it gets it later, an event says so; after a reset it does not have it", path)
 	case err != nil:
@@ -191,7 +194,7 @@ func (s *Session) grantPath(w *worker, g session.Grant, id string, late func(*wo
 	return err
 }
 
-// handleLateGrant takes in that a worker has a right of which nobody knew whether it would.
+// handleLateGrant records that a grant whose outcome was unknown has taken effect.
 func (s *Session) handleLateGrant(w *worker, author string, g session.Grant) {
 	s.mu.Lock()
 	defer s.unlock()
@@ -201,7 +204,7 @@ func (s *Session) handleLateGrant(w *worker, author string, g session.Grant) {
 	}
 }
 
-// checkGrant resolves a grant, and refuses one that makes no sense here.
+// checkGrant resolves a grant, and rejects one that this session cannot use.
 func (s *Session) checkGrant(g session.Grant) (session.Grant, error) {
 	s.mu.Lock()
 	spec, closed := s.spec, s.m.isClosed()
@@ -226,8 +229,9 @@ func (s *Session) checkGrant(g session.Grant) (session.Grant, error) {
 	return s.o.CheckPath(&spec, g)
 }
 
-// CheckPath checks the path of a grant to a session with this spec, and returns the grant of what is there.
-// An error of session.KindUnconfirmed has the one that a person may give if they mean it.
+// CheckPath checks the path of a grant for a session with this spec, and returns the grant for the
+// path that it resolves to. An error of kind session.KindUnconfirmed carries the grant that a user
+// may give after confirming it.
 func (o *Options) CheckPath(spec *workers.Spec, g session.Grant) (session.Grant, error) {
 	path := g.Read + g.Write
 	if !filepath.IsAbs(path) {
@@ -253,13 +257,13 @@ func (o *Options) CheckPath(spec *workers.Spec, g session.Grant) (session.Grant,
 	if programs != "" {
 		meant.Accept = found
 	}
-	if isLink := found != filepath.Clean(path); g.Accept != found && (programs != "" || isLink) { // a link may be the session's own
+	if isLink := found != filepath.Clean(path); g.Accept != found && (programs != "" || isLink) { // the session may have made the link
 		return g, &session.Error{Kind: session.KindUnconfirmed, Grant: &meant, Message: describeLink(path, found, programs) + ": a person has to confirm that"}
 	}
 	return meant, nil
 }
 
-// describeLink says where a path leads, and what programs do there.
+// describeLink describes where a path leads and which programs use that file.
 func describeLink(path, found, programs string) string {
 	from, to := timeline.QuoteName(path), timeline.QuoteName(found)
 	switch {
@@ -277,33 +281,33 @@ func isFileOrDir(path string) bool {
 	return err == nil && (st.IsDir() || st.Mode().IsRegular())
 }
 
-// checkReadGrant returns why no session with this spec is shown a path without symbolic links; nil if a person may
-// show it.
+// checkReadGrant returns why no session with this spec may see a path without symbolic links; nil
+// if a user may show it.
 func (o *Options) checkReadGrant(spec *workers.Spec, path string) error {
 	return confine.CheckShow(o.sandboxWithHidden(spec), o.newOrigin(), path)
 }
 
-// checkWriteGrant returns why no session with this spec is given a path without symbolic links to write; nil if a
-// person may give it. programs says why that person has to mean it.
+// checkWriteGrant returns why no session with this spec may write a path without symbolic links;
+// nil if a user may allow it. programs describes why the user must confirm it.
 func (o *Options) checkWriteGrant(spec *workers.Spec, path string) (programs string, err error) {
 	return confine.CheckGrantable(o.sandboxWithHidden(spec), o.newOrigin(), path)
 }
 
-// sandboxWithHidden returns the sandbox of a spec with all that it hides.
+// sandboxWithHidden returns the sandbox of a spec with everything that it hides.
 func (o *Options) sandboxWithHidden(spec *workers.Spec) *workers.Sandbox {
 	box := *spec.Sandbox
 	box.Hidden = slices.Concat(box.Hidden, o.serviceDirs(&box, specWorkspace(spec)))
 	return &box
 }
 
-// workspacePath returns the directory for which rights are kept.
+// workspacePath returns the directory for which grants are saved.
 func (s *Session) workspacePath() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return specWorkspace(&s.spec)
 }
 
-// savedGrants returns the rights that are kept for the workspace of a spec.
+// savedGrants returns the grants that are saved for the workspace of a spec.
 func (o *Options) savedGrants(spec *workers.Spec) ([]session.Grant, error) {
 	if o.Grants == nil {
 		return nil, nil
@@ -312,7 +316,7 @@ func (o *Options) savedGrants(spec *workers.Spec) ([]session.Grant, error) {
 	if err != nil {
 		return nil, fmt.Errorf("what is allowed in this workspace cannot be read: %w", err)
 	}
-	if !spec.Sandbox.Confines() { // it has the other rights already
+	if !spec.Sandbox.Confines() { // without a sandbox, only function grants matter
 		all = slices.DeleteFunc(all, func(g session.Grant) bool { return g.Call == "" })
 	}
 	for i := range all {
@@ -321,8 +325,8 @@ func (o *Options) savedGrants(spec *workers.Spec) ([]session.Grant, error) {
 	return all, nil
 }
 
-// addSavedGrants adds the rights that are kept to those that the session was given, and returns all. It
-// lets through the hosts among them; directories are for a worker that starts.
+// addSavedGrants adds the saved grants to those of the session, and returns all of them. It also
+// allows the hosts among them. Paths only take effect in a worker that starts later.
 func (s *Session) addSavedGrants(spec *workers.Spec) ([]session.Grant, error) {
 	kept, err := s.o.savedGrants(spec)
 	if err != nil {
@@ -343,7 +347,7 @@ func (s *Session) addSavedGrants(spec *workers.Spec) ([]session.Grant, error) {
 	return slices.Clone(s.m.grants), nil
 }
 
-// grantHintFor returns Remedy for one session; nil without one.
+// grantHintFor returns Options.GrantHint for one session; nil without a hint.
 func (o *Options) grantHintFor(name string, spec *workers.Spec) func(session.Grant) string {
 	if o.GrantHint == nil {
 		return nil
@@ -352,8 +356,9 @@ func (o *Options) grantHintFor(name string, spec *workers.Spec) func(session.Gra
 	return func(g session.Grant) string { return o.GrantHint(name, workspace, g) }
 }
 
-// sandboxWithGrants returns a sandbox with the rights that persons gave. Files and directories that are gone, or
-// are something else now, are missing in it, with a notice for each.
+// sandboxWithGrants returns a sandbox with the grants that users gave. It leaves out files and
+// directories that no longer exist or have been replaced, and returns them as missing, with a
+// notice for each.
 func (o *Options) sandboxWithGrants(spec *workers.Spec, given []session.Grant) (_ *workers.Sandbox, missing []session.Grant, notices []string) {
 	sandbox := spec.Sandbox
 	if !sandbox.Confines() || len(given) == 0 {
@@ -372,7 +377,7 @@ func (o *Options) sandboxWithGrants(spec *workers.Spec, given []session.Grant) (
 		}
 		named := slices.Contains(*list, path)
 		if _, err := o.CheckPath(spec, g); err != nil {
-			if !named { // else the plan says what is wrong with it
+			if !named { // otherwise the plan reports the fault
 				missing, notices = append(missing, g), append(notices, skippedGrantText(path, err))
 			}
 			continue
@@ -387,7 +392,7 @@ func (o *Options) sandboxWithGrants(spec *workers.Spec, given []session.Grant) (
 	return &wider, missing, notices
 }
 
-// skippedGrantText says why a path that was allowed is left out.
+// skippedGrantText explains why an allowed path was left out.
 func skippedGrantText(path string, err error) string {
 	if errors.Is(err, fs.ErrNotExist) {
 		return timeline.QuoteName(path) + " was allowed and is not there any more"

@@ -6,12 +6,12 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// maxInputPieceBytes bounds the input for one wait that wants everything, in bytes.
+// maxInputPieceBytes bounds the input for one request that wants all input, in bytes.
 const maxInputPieceBytes = 1 << 20
 
-// An inputQueue holds answers that readers have not consumed. The worker asks for one line at
-// a time, so only this queue holds unread input. An interrupt empties it, and child processes
-// share it.
+// An inputQueue holds answers that readers have not consumed. The worker asks for one line at a
+// time, so only this queue holds unread input. The runtime and its child processes share it, and an
+// interrupt empties it.
 type inputQueue struct {
 	data       []byte
 	eofOffsets []int // offsets into data after which a reader sees one end of file
@@ -28,8 +28,8 @@ func (q *inputQueue) add(author string, in session.Input) {
 
 func (q *inputQueue) isEmpty() bool { return len(q.data) == 0 && len(q.eofOffsets) == 0 }
 
-// nextPiece takes one line, or up to maxInputPieceBytes bytes when all is set. eof means that the reader gets
-// an end of file after it.
+// nextPiece removes and returns one line, or up to maxInputPieceBytes bytes if all is set. eof
+// reports that the reader gets an end of file after it.
 func (q *inputQueue) nextPiece(all bool) (data []byte, eof bool) {
 	n := len(q.data)
 	if all {
@@ -52,7 +52,7 @@ func (q *inputQueue) nextPiece(all bool) (data []byte, eof bool) {
 	return data, eof
 }
 
-// dropAll drops everything and returns the number of bytes.
+// dropAll empties the queue and returns the number of bytes it held.
 func (q *inputQueue) dropAll() int {
 	n := len(q.data)
 	*q = inputQueue{}

@@ -9,9 +9,9 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// interruptTurn interrupts a turn, or with number 0 whatever is active. It returns the turn whose
-// end the caller should wait for, and the newest event before any effect. The turn is nil when
-// the result is known already.
+// interruptTurn interrupts a turn, or the active turn if number is 0. It returns the turn whose end
+// the caller should wait for, and the newest event before any effect. The turn is nil if the result
+// is already known.
 func (m *sessionMachine) interruptTurn(author string, number uint64) (t *turn, seen timeline.Seq, known session.InterruptResult, err error) {
 	if held := m.queuedTurn(); held != nil && !m.isClosed() && (number == 0 || number == held.id) {
 		m.recordNotice("turn %d was interrupted before it ran%s", held.id, authorSuffix(author))
@@ -34,7 +34,7 @@ func (m *sessionMachine) interruptTurn(author string, number uint64) (t *turn, s
 	case over || number != 0 && number != t.id:
 		return nil, 0, session.InterruptStale, nil
 	case m.ready == nil:
-		// Now a signal would kill the interpreter in the middle of its start.
+		// A signal now would kill the interpreter in the middle of its start.
 		return nil, 0, session.InterruptNotRunning, nil
 	case m.phase == phaseSending:
 		m.skipTurn(fmt.Sprintf("turn %d was interrupted before it ran%s", t.id, authorSuffix(author)))
@@ -43,7 +43,7 @@ func (m *sessionMachine) interruptTurn(author string, number uint64) (t *turn, s
 	return t, m.sendInterrupt(t, author), "", nil
 }
 
-// authorSuffix returns the words that name an author in a notice.
+// authorSuffix returns the words that name the author in a notice.
 func authorSuffix(author string) string {
 	if author == "" {
 		return ""
@@ -51,7 +51,7 @@ func authorSuffix(author string) string {
 	return " by " + author
 }
 
-// sendInterrupt sends one interrupt. It returns the newest event before it.
+// sendInterrupt sends one interrupt. It returns the newest event before the interrupt.
 func (m *sessionMachine) sendInterrupt(t *turn, author string) timeline.Seq {
 	t.interrupts++
 	level, now := 1, time.Now()
@@ -65,8 +65,8 @@ func (m *sessionMachine) sendInterrupt(t *turn, author string) timeline.Seq {
 	m.dropQueuedInput()
 	m.pendingInterrupt = ipc.Interrupt{Turn: t.id, Seq: t.interrupts, Level: uint8(level)}
 	m.retryCount, m.deadline = 0, now.Add(firstRetryDelay)
-	m.addEffect(machineEffect{kind: doInterrupt, message: m.pendingInterrupt}) // before held calls are refused, so that the signal ends them
-	if !m.userHandlesSigint || level > 1 {                                     // otherwise the user's handler decides whether a reader goes on
+	m.addEffect(machineEffect{kind: doInterrupt, message: m.pendingInterrupt}) // before pending calls are refused, so that the signal ends them
+	if !m.userHandlesSigint || level > 1 {                                     // otherwise the user's handler decides whether a reader continues
 		t.interruptUnacked = true
 		m.noteInterruptedReaders(now)
 		for _, a := range m.requests {
@@ -82,8 +82,8 @@ func (m *sessionMachine) sendInterrupt(t *turn, author string) timeline.Seq {
 	return seen
 }
 
-// interruptEndingWorker interrupts a worker that has said that it ends: its finalizers run. The second time
-// kills it.
+// interruptEndingWorker interrupts a worker that is running its finalizers after session_end. A
+// second interrupt kills it.
 func (m *sessionMachine) interruptEndingWorker(t *turn, author string) timeline.Seq {
 	t.interrupts++
 	if m.endInterrupted {
@@ -95,18 +95,18 @@ func (m *sessionMachine) interruptEndingWorker(t *turn, author string) timeline.
 	return m.recordEvent(timeline.Interrupt{Level: 1, Author: author}).Seq
 }
 
-// stopRetries ends the retries: the interrupt was acknowledged, or nobody needs it any more.
+// stopRetries stops repeating an interrupt that was acknowledged or is no longer needed.
 func (m *sessionMachine) stopRetries() {
 	if m.pendingInterrupt.Seq > 0 {
 		m.pendingInterrupt, m.deadline = ipc.Interrupt{}, time.Time{}
 	}
 }
 
-// reopenRequests lets the readers that survived an interrupt ask again. It also looks for terminal
-// readers.
+// reopenRequests lets readers that survived an interrupt ask again, and schedules a scan for
+// terminal readers.
 func (m *sessionMachine) reopenRequests() {
 	m.turn.interruptUnacked = false
-	if len(m.requests) > 0 { // what asked meanwhile
+	if len(m.requests) > 0 { // requests that arrived in the meantime
 		m.serveInput()
 	}
 	m.addEffect(machineEffect{kind: doScanReadersLater})

@@ -7,12 +7,12 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// overtimeGrace is how long code may run on after the second interrupt of a turn that is over
-// its limit. Then its worker is ended.
+// overtimeGrace is how long code may continue after the second interrupt of a turn that has
+// exceeded its limit. After that, the worker is killed.
 const overtimeGrace = 10 * time.Second
 
-// updateTurnClock keeps the time that the active turn may still run, before the phase is moved. It stands
-// still while the turn waits for input.
+// updateTurnClock starts or stops the clock of the turn limit before the phase changes. The clock
+// stops while the turn waits for input.
 func (m *sessionMachine) updateTurnClock(to phase) {
 	switch {
 	case m.turnLimit == 0:
@@ -25,8 +25,8 @@ func (m *sessionMachine) updateTurnClock(to phase) {
 	}
 }
 
-// enforceTurnLimit takes the next step against a turn that is over its limit: an interrupt, one that
-// code cannot swallow, and the end of the worker.
+// enforceTurnLimit takes the next step against a turn that has exceeded its limit: an interrupt,
+// then an interrupt that code cannot catch, then the end of the worker.
 func (m *sessionMachine) enforceTurnLimit() {
 	t := m.turn
 	t.overtimeSteps++
@@ -48,7 +48,7 @@ func (m *sessionMachine) turnLimitEvent() timeline.Limit {
 	return timeline.Limit{Kind: timeline.LimitTurn, Max: int64(m.turnLimit), Step: timeline.LimitInterrupted}
 }
 
-// nextDeadline is when wake has something to do; zero for never.
+// nextDeadline returns the next time at which handleTimer has something to do; zero means never.
 func (m *sessionMachine) nextDeadline() time.Time {
 	if m.deadline.IsZero() || !m.overtimeAt.IsZero() && m.overtimeAt.Before(m.deadline) {
 		return m.overtimeAt

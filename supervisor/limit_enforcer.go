@@ -17,75 +17,77 @@ import (
 )
 
 const (
-	// The first look at a turn comes after firstMeasureDelay; shorter turns are looked at once they
-	// are over, together. Later looks come when a quarter of the memory that is left could be
-	// gone, but not more often than soonest, nor than measureCostFactor times as long as a look takes.
-	// While nothing grows, the pauses do, up to calmest.
+	// The first measurement of a turn comes after firstMeasureDelay; shorter turns are measured
+	// together once they are over. Later measurements come when a quarter of the remaining memory
+	// could have been used. The interval is at least minMeasureInterval, and at least
+	// measureCostFactor times the duration of a measurement. While nothing grows, the interval
+	// grows up to maxMeasureInterval.
 	firstMeasureDelay      = 20 * time.Millisecond
 	minMeasureInterval     = 2 * time.Millisecond
 	defaultMeasureInterval = 50 * time.Millisecond
 	maxMeasureInterval     = time.Second
 	measureCostFactor      = 4
 
-	// fillBytesPerSecond is how many bytes a processor can fill in a second, and forksPerSecond how many
-	// processes it can start.
+	// fillBytesPerSecond is the number of bytes that one processor can fill in a second, and
+	// forksPerSecond the number of processes that it can start.
 	fillBytesPerSecond = 3 << 30
 	forksPerSecond     = 5000
 
-	// spareBytes are allowed beyond a limit between turns, up to 105 % of it.
+	// spareBytes is the memory allowed beyond a limit between turns, up to 105 % of the limit.
 	spareBytes = 8 << 20
 
-	// minExcessBytes bytes beyond a small limit are still no reason to end a program. Up to
-	// host.HardMemoryLimit, one is ended only if it stays there: several processes that grew in the
-	// same moment are now bounded, and give back what they meet the bound with.
+	// minExcessBytes is the excess over a small limit that never causes a kill. Below
+	// host.HardMemoryLimit, a program is killed only if the excess persists: processes that grew at
+	// the same moment are bounded by then, and free what they cannot use.
 	minExcessBytes = 64 << 20
 
-	// killGrace is how long programs may take to give memory back, the ended ones too.
+	// killGrace is how long programs, including killed ones, may take to free memory.
 	killGrace = 300 * time.Millisecond
 )
 
-// A limitEnforcer keeps the sessions of a supervisor within their limits of memory and processes. The
-// kernel refuses what a process asks for beyond what the keeper has allowed it. While a turn
-// runs, the keeper looks at what is used and moves that bound; it ends programs only where the
-// bound did not hold. When no turn runs, it looks once more, and then no timer is set.
+// A limitEnforcer keeps the sessions of a supervisor within their memory and process limits. The
+// kernel refuses a process more than the bound that the enforcer has set for it. While a turn runs,
+// the enforcer measures usage and moves that bound. It kills programs only if the bound did not
+// hold. After the last turn it measures once more and then sets no timer.
 type limitEnforcer struct {
-	totalLimits resourceAmount // that all sessions may use together; a zero means no limit
-	cpus        []int          // that all sessions may use; none means all
+	totalLimits resourceAmount // limits of all sessions together; zero means no limit
+	cpus        []int          // processors that all sessions share; empty means all
 	armed       atomic.Bool
-	timer       *time.Timer // calls look; Reset when armed is set
+	timer       *time.Timer // calls measureAll; reset when armed becomes true
 
 	mu             sync.Mutex
 	limitedWorkers []*limitedWorker // guarded by mu
 }
 
-// A resourceAmount is what sessions use or may use.
+// A resourceAmount is an amount of memory and tasks, either used or allowed.
 type resourceAmount struct {
 	memory int64 // bytes
 	tasks  int   // processes with their threads
 }
 
-// A limitedWorker is one worker with limits. Only look touches it, and the end of a turn under its lock.
+// A limitedWorker is the enforcement state of one worker with limits. Only measureAll and the end
+// of a turn change it, under mu.
 type limitedWorker struct {
 	w                 *worker
 	limits            workers.Limits
-	noMemoryWords     []string                       // words of an error
-	enoughMemoryWords []string                       // words of one that means something else
-	lastUsage         atomic.Pointer[resourceAmount] // when it was looked at last, for the total; nil before
-	hadTurn           atomic.Bool                    // a turn has begun since then, which may be over already
-	turnEnded         atomic.Bool                    // its worker has said so, perhaps before the session knows
+	noMemoryWords     []string                       // words of an error that reports a lack of memory
+	enoughMemoryWords []string                       // words that show that such an error means something else
+	lastUsage         atomic.Pointer[resourceAmount] // at the last measurement, for the total; nil before the first
+	hadTurn           atomic.Bool                    // a turn has started since then; it may be over already
+	turnEnded         atomic.Bool                    // the worker has reported it, perhaps before the session knows
 
 	mu              sync.Mutex
 	usage           host.Usage
-	peakMemory      int64 // of the turn
+	peakMemory      int64 // during the turn
 	turn            uint64
-	currentInterval time.Duration // the pause while nothing grows
-	measuredAtRest  bool          // it was looked at since its last turn ended
-	memoryWarned    bool          // memory: it was warned
-	forksRefused    bool          // processes: no more can be started
-	refusedByTotal  bool          // that is or was because of all sessions
-	overSince       time.Time     // memory: since when more is used than the bound allows; zero if it holds
-	lastKill        time.Time     // when a process of it was ended last
-	kernelKills     int           // processes that the kernel has ended, as far as that was told
+	currentInterval time.Duration // the interval while nothing grows
+	measuredAtRest  bool          // it was measured since its last turn ended
+	memoryWarned    bool          // the session was warned about memory
+	forksRefused    bool          // no more processes can be started
+	refusedByTotal  bool          // forks are or were refused because of the total of all sessions
+	overSince       time.Time     // start of the time over the memory bound; zero while it holds
+	lastKill        time.Time     // time of the last kill of one of its processes
+	kernelKills     int           // processes that the kernel has killed and that were reported
 }
 
 func newLimitEnforcer(all resourceAmount, cpus []int) *limitEnforcer {
@@ -95,7 +97,7 @@ func newLimitEnforcer(all resourceAmount, cpus []int) *limitEnforcer {
 	return k
 }
 
-// add takes a worker under its care, if it has limits; s.mu is held.
+// add starts enforcing the limits of a worker that has any; s.mu is held.
 func (k *limitEnforcer) add(w *worker) {
 	l := w.s.spec.Limits
 	if !w.proc.monitored || k.totalLimits == (resourceAmount{}) && l.Memory == 0 && l.Processes == 0 {
@@ -108,7 +110,7 @@ func (k *limitEnforcer) add(w *worker) {
 	k.scheduleMeasure(w)
 }
 
-// remove forgets a worker that has ended.
+// remove stops tracking a worker that has ended.
 func (k *limitEnforcer) remove(w *worker) {
 	if w.limitedWorker == nil {
 		return
@@ -123,7 +125,8 @@ func (k *limitEnforcer) remove(w *worker) {
 	}
 }
 
-// scheduleMeasure begins to look: a turn of the worker begins, or goes on. Most turns find it awake.
+// scheduleMeasure starts the timer because a turn of the worker starts or continues. For most turns
+// it is already running.
 func (k *limitEnforcer) scheduleMeasure(w *worker) {
 	if w.limitedWorker == nil {
 		return
@@ -135,10 +138,11 @@ func (k *limitEnforcer) scheduleMeasure(w *worker) {
 	}
 }
 
-// measureAll is run by the timer.
+// measureAll measures the workers that may have changed and enforces their limits. The timer calls
+// it.
 func (k *limitEnforcer) measureAll() {
 	began := time.Now()
-	k.armed.Store(false) // a turn that begins from here on sets it, whatever is seen of it
+	k.armed.Store(false) // a turn that starts from here on sets it again
 	k.mu.Lock()
 	wards := k.limitedWorkers[:len(k.limitedWorkers):len(k.limitedWorkers)]
 	k.mu.Unlock()
@@ -146,7 +150,7 @@ func (k *limitEnforcer) measureAll() {
 	pause := time.Duration(0)
 	var seen, busy []*limitedWorker
 	for _, d := range wards {
-		stirred := d.hadTurn.Swap(false) // first: a turn that begins from here on is seen the next time
+		stirred := d.hadTurn.Swap(false) // first: the next measurement sees a turn that starts from here on
 		d.mu.Lock()
 		turn, running := d.w.runningTurn()
 		running = running && !d.turnEnded.Load()
@@ -176,7 +180,7 @@ func (k *limitEnforcer) measureAll() {
 	}
 }
 
-// totalUsage is what all sessions used when they were looked at last.
+// totalUsage returns the sum of the last measurements of all sessions.
 func (k *limitEnforcer) totalUsage() (sum resourceAmount) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -189,7 +193,7 @@ func (k *limitEnforcer) totalUsage() (sum resourceAmount) {
 	return sum
 }
 
-// memoryLimit is the limit of memory of one session; 0 means none.
+// memoryLimit returns the memory limit of one session; 0 means none.
 func (k *limitEnforcer) memoryLimit(l workers.Limits) int64 {
 	if n := k.totalLimits.memory; n > 0 && (l.Memory == 0 || n < l.Memory) {
 		return n
@@ -197,7 +201,7 @@ func (k *limitEnforcer) memoryLimit(l workers.Limits) int64 {
 	return l.Memory
 }
 
-// taskLimit is the limit of processes of one session; 0 means none.
+// taskLimit returns the process limit of one session; 0 means none.
 func (k *limitEnforcer) taskLimit(l workers.Limits) int {
 	if n := k.totalLimits.tasks; n > 0 && (l.Processes == 0 || n < l.Processes) {
 		return n
@@ -205,7 +209,7 @@ func (k *limitEnforcer) taskLimit(l workers.Limits) int {
 	return l.Processes
 }
 
-// runningTurn reports whether code of the worker runs, and its turn.
+// runningTurn returns the worker's last turn and whether code is running.
 func (w *worker) runningTurn() (turn uint64, running bool) {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
@@ -219,7 +223,7 @@ func (w *worker) runningTurn() (turn uint64, running bool) {
 	return w.s.m.lastTurn, false
 }
 
-// measureUsage looks at the tree; d.mu is held, as in all that follows.
+// measureUsage measures the process tree; lw.mu is held here and in all methods below.
 func (d *limitedWorker) measureUsage(k *limitEnforcer, turn uint64) {
 	before := d.usage
 	d.usage = d.w.proc.MeasureUsage(k.memoryLimit(d.limits) / 2)
@@ -233,7 +237,8 @@ func (d *limitedWorker) measureUsage(k *limitEnforcer, turn uint64) {
 	}
 }
 
-// enforceLimits bounds the tree by what is left, and says or ends what is over.
+// enforceLimits bounds the process tree by what remains, and reports or kills what exceeds the
+// limits.
 func (d *limitedWorker) enforceLimits(all, total resourceAmount) {
 	var a host.LimitUpdate
 	used, most, whole := d.usage.Memory, d.limits.Memory, false
@@ -275,7 +280,7 @@ func (d *limitedWorker) enforceLimits(all, total resourceAmount) {
 	}
 }
 
-// hasToEnd reports whether the bound does not hold a session that has a good part in the excess.
+// hasToEnd reports whether the bound failed to hold a session that causes much of the excess.
 func (d *limitedWorker) hasToEnd(used, most int64) bool {
 	if used <= most+max(most/10, minExcessBytes) || d.usage.Memory*4 < used {
 		d.overSince = time.Time{}
@@ -288,9 +293,10 @@ func (d *limitedWorker) hasToEnd(used, most int64) bool {
 	return (far || time.Since(d.overSince) > killGrace) && time.Since(d.lastKill) > killGrace
 }
 
-// forkPolicy decides whether the tree may start processes, and ends the newest where it did so
-// all the same. whole means that this is because of all sessions, whose processes no kernel
-// counts together. A session that rests is not held to them: nobody would free it.
+// forkPolicy decides whether the process tree may start processes, and kills the newest ones if it
+// exceeds the limit anyway. whole reports that the total of all sessions decided; no kernel
+// mechanism counts their processes together. An idle session is not held to the total, because
+// nothing would release it again.
 func (d *limitedWorker) forkPolicy(all, total int) (may host.ForkPolicy, whole bool) {
 	used, most := d.usage.Tasks, d.limits.Processes
 	if all > 0 && !d.measuredAtRest && !d.turnEnded.Load() && (most == 0 || all-total < most-used) {
@@ -306,9 +312,9 @@ func (d *limitedWorker) forkPolicy(all, total int) (may host.ForkPolicy, whole b
 		whole = d.refusedByTotal
 		d.forksRefused, d.refusedByTotal = false, false
 		return host.ForksAllowed, whole
-	case over > most/4+8 && (!whole || d.usage.Tasks*4 >= used): // a session with less is not the cause
+	case over > most/4+8 && (!whole || d.usage.Tasks*4 >= used): // a session with fewer is not the cause
 		if whole {
-			over = over*d.usage.Tasks/used + 1 // other sessions lose their part
+			over = over*d.usage.Tasks/used + 1 // other sessions lose their share
 		}
 		d.w.proc.EndNewest(d.usage, over)
 		met.Step = timeline.LimitEnded
@@ -320,7 +326,7 @@ func (d *limitedWorker) forkPolicy(all, total int) (may host.ForkPolicy, whole b
 	return host.ForksRefused, d.refusedByTotal
 }
 
-// nextInterval is the time until the next look.
+// nextInterval returns the time until the next measurement.
 func (d *limitedWorker) nextInterval(all, total resourceAmount) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -343,14 +349,14 @@ func (d *limitedWorker) nextInterval(all, total resourceAmount) time.Duration {
 	return d.currentInterval
 }
 
-// timeToQuarter is the time in which a quarter of what is left could be gone, at so many a second and
-// processor.
+// timeToQuarter returns the time in which a quarter of what is left could be used up. rate is per
+// second and processor.
 func timeToQuarter(left, rate int64) time.Duration {
 	perSecond := int64(runtime.NumCPU()) * rate
 	return time.Duration(float64(max(left, 0)) / 4 / float64(perSecond) * float64(time.Second))
 }
 
-// recordLimit writes into the session that it met a limit.
+// recordLimit records in the session's timeline that a limit was reached.
 func (w *worker) recordLimit(l timeline.Limit) {
 	w.s.mu.Lock()
 	defer w.s.unlock()
@@ -359,9 +365,9 @@ func (w *worker) recordLimit(l timeline.Limit) {
 	}
 }
 
-// checkLimitsAtTurnEnd handles the end of a turn, before its caller knows of it. A session close to a limit is
-// looked at, so that the next turn has what this one gave back. A reply that tells of a lack of
-// memory names the limit.
+// checkLimitsAtTurnEnd handles the end of a turn before its caller learns of it. It measures a
+// session that is close to a limit, so that the next turn can use what this one freed. For an error
+// that reports a lack of memory it records the limit, so that the reply names it.
 func (w *worker) checkLimitsAtTurnEnd(e *ipc.RuntimeError) {
 	d := w.limitedWorker
 	if d == nil {
@@ -381,18 +387,18 @@ func (w *worker) checkLimitsAtTurnEnd(e *ipc.RuntimeError) {
 	}
 }
 
-// errorHasWord reports whether an error has any of these words.
+// errorHasWord reports whether an error's name or message contains any of these words.
 func errorHasWord(e *ipc.RuntimeError, words []string) bool {
 	return slices.ContainsFunc(words, func(w string) bool {
 		return strings.Contains(e.Name, w) || strings.Contains(e.Message, w)
 	})
 }
 
-// applyInitialLimits bounds a worker that has started by what it uses now. The timer alone would be too late: on
-// a busy machine it comes hundreds of milliseconds after its time, and turns run by then. A block
-// that was given to a process without a bound stays given. An earlier look has seen a program that
-// had hardly begun, and its bound leaves less than the limit: what libraries reserve as they start,
-// such as the buffers of a linear algebra, counts in it.
+// applyInitialLimits bounds a worker that has just become ready by its present usage. The timer
+// alone would be too late: on a busy machine it fires hundreds of milliseconds late, and turns run
+// by then. Memory that an unbounded process was given cannot be taken back. An earlier measurement
+// saw the program just after it started. A bound from that time would be below the limit, because
+// it counts what libraries reserve as they load, such as the buffers of a linear algebra library.
 func (w *worker) applyInitialLimits() {
 	d := w.limitedWorker
 	if d == nil {
@@ -403,7 +409,7 @@ func (w *worker) applyInitialLimits() {
 	w.s.limitEnforcer.measureWorker(d)
 }
 
-// measureWorker looks at one worker alone; d.mu is held.
+// measureWorker measures one worker alone and enforces its limits; lw.mu is held.
 func (k *limitEnforcer) measureWorker(d *limitedWorker) {
 	d.measureUsage(k, d.turn)
 	d.enforceLimits(k.totalLimits, k.totalUsage())

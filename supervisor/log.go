@@ -9,12 +9,12 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// workerLog returns the log of one worker.
+// workerLog returns a logger with the attributes of one worker.
 func (s *Session) workerLog(generation uint64) *slog.Logger {
 	return s.o.Logger.With("session", s.Name(), "generation", generation)
 }
 
-// logCall returns the result of a call, and logs a refusal.
+// logCall returns a function that passes on the result of a call and logs an error.
 func (s *Session) logCall(call, author string) func(turn uint64, err error) (uint64, error) {
 	return func(turn uint64, err error) (uint64, error) {
 		if err != nil {
@@ -24,7 +24,7 @@ func (s *Session) logCall(call, author string) func(turn uint64, err error) (uin
 	}
 }
 
-// logInterrupt returns the result of an interrupt, and logs it.
+// logInterrupt returns a function that passes on the result of an interrupt and logs it.
 func (s *Session) logInterrupt(turn uint64, author string) func(session.InterruptResult, error) (session.InterruptResult, error) {
 	return func(result session.InterruptResult, err error) (session.InterruptResult, error) {
 		s.o.Logger.Info("an interrupt", "session", s.Name(), "turn", turn, "by", author, "result", result)
@@ -32,13 +32,14 @@ func (s *Session) logInterrupt(turn uint64, author string) func(session.Interrup
 	}
 }
 
-// logStartFailure logs why there is no worker: the first line, since what a tool said follows.
+// logStartFailure logs why the worker did not start. It logs only the first line; a tool's output
+// follows it.
 func logStartFailure(log *slog.Logger, err error) {
 	why, _, _ := strings.Cut(err.Error(), "\n")
 	log.Warn("a worker did not start", "why", why)
 }
 
-// logWorkerEnd logs a worker's end. One that was not requested is a warning.
+// logWorkerEnd logs the end of a worker, as a warning unless it was requested.
 func logWorkerEnd(log *slog.Logger, end timeline.WorkerExited) {
 	level := slog.LevelWarn
 	if end.Clean {

@@ -12,32 +12,32 @@ import (
 )
 
 const (
-	// interruptTimeout is how long an interrupt may take to end its turn. After that, Interrupt
-	// returns, and the next interrupt has level 2.
+	// interruptTimeout is how long Interrupt waits for a turn to end. The next interrupt after that
+	// has level 2.
 	interruptTimeout = time.Second
 
 	// A worker can miss a signal in the moment before it blocks. So the machine repeats an
-	// interrupt that is not acknowledged, after 30, 60, 120, … ms, maxRetries times. All
-	// retries carry the same number, so the worker acts on one of them only.
+	// interrupt that is not acknowledged, after 30, 60, 120, … ms, up to maxRetries times. All
+	// retries carry the same number, so the worker acts on only one of them.
 	firstRetryDelay = 30 * time.Millisecond
 	maxRetries      = 6
 
-	// endGrace is how long a process may take to end after session_end, unless a turn that may
-	// exit has ended it. A runtime may have much memory to free.
+	// endGrace is how long a process may take to exit after session_end, unless a turn that may
+	// exit ended it. A runtime may have much memory to free.
 	endGrace = 10 * time.Second
 
-	// earlyInputTimeout is how long we wait for worker_ready when a worker seems to read the terminal
-	// before it. Some workers must not do so.
+	// earlyInputTimeout is how long the machine waits for worker_ready when a worker seems to read
+	// the terminal before it. Some workers must never do so.
 	earlyInputTimeout = 2 * time.Second
 
-	// maxPendingRequests bounds the readers of one turn that wait for input at the same time.
+	// maxPendingRequests bounds the open input requests of one turn.
 	maxPendingRequests = 1024
 )
 
-// A sessionMachine knows the state of a session, and decides what comes next. Each of its methods
-// handles one event, or only looks. It writes events to the timeline and collects effects for
-// its caller. It has no lock, no goroutine and no timer, and knows no process. Its caller
-// holds the session's lock and then performs the effects (Session.unlock).
+// A sessionMachine holds the state of a session and decides what comes next. Each method handles
+// one event or only reads state. It writes events to the timeline and collects effects for its
+// caller. It has no lock, goroutine or timer and does not know the process. Its caller holds the
+// session's lock and then performs the effects (Session.unlock).
 type sessionMachine struct {
 	grantHint       func(session.Grant) string // Options.GrantHint for this session; may be nil
 	log             *timeline.Log
@@ -45,85 +45,85 @@ type sessionMachine struct {
 	showSecrets     bool
 	earlyInputFault string // copied from the Spec
 	turnLimit       time.Duration
-	takeCalls       func() []timeline.Call // what was called since it was last asked; nil: nothing ever is
+	takeCalls       func() []timeline.Call // returns the calls since its last call; nil if there are never any
 
 	phase              phase
 	stateSince         time.Time // when the session entered its state
 	generation         uint64
-	stopStep           string // the rung of the stop ladder that ended the last worker
+	stopStep           string // the step of the shutdown escalation that ended the last worker
 	prompt             string
-	continuationPrompt string // the prompt of an input's further lines, where it is not the usual one
+	continuationPrompt string // the prompt of an input's further lines; "" for the default
 	workerReport              // of the current worker; zero without a worker
 
 	lastTurn        uint64
-	beforeFirstTurn bool             // no turn has begun in this generation
-	startSeq        timeline.Seq     // the events of the worker's start come behind it
-	lastWorkerEnd   []timeline.Event // the end of the worker before, until a caller's turn begins
-	hasUserTurn     bool             // a turn has begun that is not silent
+	beforeFirstTurn bool             // no turn has started in this generation
+	startSeq        timeline.Seq     // the last event before the worker's start
+	lastWorkerEnd   []timeline.Event // how the previous worker ended, until the next turn that is not silent
+	hasUserTurn     bool             // a turn that is not silent has started
 	turn            *turn            // the active turn; the start-up is turn 0
-	previousTurn    *turn            // the turn before
-	earlyTurn       *turn            // submitted before the session was ready: held, or an answer to the start-up
+	previousTurn    *turn            // the previous turn
+	earlyTurn       *turn            // submitted before the session was ready: queued, or an answer to the start-up
 	recentTurns     []*turn          // the last turns, for Wait
 	lastLine        []byte           // the unfinished last line of the active turn's output, bounded
 
 	keysTaken    bool           // a program has taken the terminal's keys
-	requests     []inputRequest // the open waits, in order
-	shownRequest *inputRequest  // the wait that clients see
+	requests     []inputRequest // the open input requests, in order
+	shownRequest *inputRequest  // the input request that clients see
 	queue        inputQueue
 	grantTable
-	knownReaders       map[string]bool      // keys of the terminal readers that blocked before the turn began
+	knownReaders       map[string]bool      // keys of the terminal readers that blocked before the turn started
 	fedReaders         map[string]bool      // keys of the terminal readers that got input
-	interruptedReaders map[string]time.Time // keys of the terminal readers that an interrupt struck, and when
+	interruptedReaders map[string]time.Time // when an interrupt hit each terminal reader, by key
 
-	pendingInterrupt ipc.Interrupt   // the interrupt that is repeated; Seq 0 without one
+	pendingInterrupt ipc.Interrupt   // the interrupt being repeated; Seq is 0 without one
 	retryCount       int             // how often it was repeated
-	deadline         time.Time       // when the next retry, or the end of a wait for the worker, is due; zero for never
-	overtimeAt       time.Time       // when the next step against a turn that is over its limit is due; zero for never
+	deadline         time.Time       // time of the next retry, or of the end of a wait for the worker; zero for never
+	overtimeAt       time.Time       // time of the next step against a turn over its limit; zero for never
 	effects          []machineEffect // for the caller to perform, in order
-	changed          bool            // a waiter may want to know that something changed
+	changed          bool            // something changed that waiters may need to see
 }
 
-// A workerReport holds what one worker has said, and its fault, if any.
+// A workerReport holds what one worker has reported, and its fault, if any.
 type workerReport struct {
 	ready             *ipc.WorkerReady // nil until the worker is ready
 	userHandlesSigint bool
-	fault             error                 // why the worker has to end; nil without a fault
-	endFrame          *ipc.SessionEnd       // its last frame
-	endInterrupted    bool                  // and then it was interrupted
-	exitEvent         timeline.WorkerExited // how it has ended, for the turn that ends with it
+	fault             error                 // why the worker is killed; nil without a fault
+	endFrame          *ipc.SessionEnd       // the worker's last frame
+	endInterrupted    bool                  // the worker was interrupted after its last frame
+	exitEvent         timeline.WorkerExited // how the worker exited, for the turn that ends with it
 }
 
-// A machineEffect is one action that the session takes for its machine, while it holds its lock.
+// A machineEffect tells the session what to do for its machine, while the session holds its lock.
 type machineEffect struct {
 	kind    effectKind
-	message ipc.Message        // for send, interrupt, repeat and reply
-	turn    *turn              // for await
-	input   session.Input      // for feed
-	call    uint64             // for permit
-	ok      bool               // for permit
-	form    session.FormAnswer // for permit, if the call has a form
+	message ipc.Message        // for doSend, doInterrupt, doRepeatInterrupt and doAnswerQuery
+	turn    *turn              // for doAwaitSignals
+	input   session.Input      // for doFeedTerminal
+	call    uint64             // for doAnswerCall
+	ok      bool               // for doAnswerCall
+	form    session.FormAnswer // for doAnswerCall, if the call has a form
 }
 
 type effectKind uint8
 
 const (
-	doSend            effectKind = iota // send the message; if that fails, call fail
+	doSend            effectKind = iota // send the message; if that fails, call failWorker
 	doInterrupt                         // send the message, then the signal
-	doRepeatInterrupt                   // repeat the interrupt, for the worker alone
-	doSignal                            // send the signal alone, to a worker that reads no more messages
-	doAwaitSignals                      // call cleared when no signal is on its way to the worker any more
-	doResetDenials                      // let the sandbox tell its denials again
+	doRepeatInterrupt                   // repeat the interrupt, only for the worker
+	doSignal                            // send only the signal, to a worker that reads no more messages
+	doAwaitSignals                      // call handleSignalsSent once no signal is in flight to the worker
+	doResetDenials                      // let the sandbox report its denials again
 	doKill
 	doFeedTerminal     // give the input to the terminal's reader
-	doScanReaders      // watch for terminal readers from now on
-	doScanReadersLater // watch for terminal readers once an interrupt has had its effect
+	doScanReaders      // start scanning for terminal readers
+	doScanReadersLater // scan for terminal readers once an interrupt has taken effect
 	doAnswerQuery      // answer a query
-	doAnswerCall       // answer a held call, or a form
+	doAnswerCall       // answer a pending call or form
 )
 
 func (m *sessionMachine) addEffect(e machineEffect) { m.effects = append(m.effects, e) }
 
-// moveTo is the only place that changes the phase.
+// moveTo changes the phase. Nothing else does.
 func (m *sessionMachine) moveTo(to phase) {
 	if !isLegalTransition(m.phase, to) {
 		panic(fmt.Sprintf("supervisor: impossible move from %s to %s", m.phase, to))
@@ -131,16 +131,16 @@ func (m *sessionMachine) moveTo(to phase) {
 	if m.phase.state() != to.state() {
 		m.stateSince, m.changed = time.Now(), true
 	}
-	m.changed = m.changed || m.phase == phaseLeaving // waiters do not wait for a worker that leaves
+	m.changed = m.changed || m.phase == phaseLeaving // waits do not last while a worker is leaving
 	m.updateTurnClock(to)
 	m.phase = to
 }
 
-// isClosed reports whether the session is closed, or is being closed.
+// isClosed reports whether the session is closed or closing.
 func (m *sessionMachine) isClosed() bool { return m.phase == phaseClosing || m.phase == phaseClosed }
 
-// recordEvent appends an event about the session itself. It never blocks: with a slow disk, the
-// timeline delays only text and images.
+// recordEvent appends an event about the session itself. It never blocks: a slow disk delays only
+// text and images.
 func (m *sessionMachine) recordEvent(body timeline.Body) timeline.Event {
 	if _, line := body.(timeline.InputLine); !line {
 		m.reportLines()
@@ -162,8 +162,8 @@ func (m *sessionMachine) newEvent(body timeline.Body) timeline.Event {
 	return e
 }
 
-// outputEvent returns the event for the runtime's output. text holds its bytes, if it is text. The
-// caller appends the event without the lock, because the disk may be slow.
+// outputEvent returns the event for output of the runtime. text holds its bytes if it is text. The
+// caller appends the event without holding the lock, because the disk may be slow.
 func (m *sessionMachine) outputEvent(body timeline.Body, text []byte) timeline.Event {
 	m.reportLines()
 	if m.turn != nil {
@@ -176,7 +176,7 @@ func (m *sessionMachine) outputEvent(body timeline.Body, text []byte) timeline.E
 	return m.newEvent(body)
 }
 
-// inputRefusal returns why the session takes no input now, or nil if it takes one.
+// inputRefusal returns why the session accepts no input now, or nil if it does.
 func (m *sessionMachine) inputRefusal() error {
 	switch m.phase {
 	case phaseIdle, phaseEnded:
@@ -201,8 +201,8 @@ func (m *sessionMachine) busyError() error {
 	return session.NewBusyError(m.phase.state(), turn, time.Since(begun))
 }
 
-// submitTurn takes an input and returns its number. Without a worker, the caller has to start one.
-// known holds the keys of the programs that already read the terminal.
+// submitTurn accepts an input and returns its number. Without a worker, the caller has to start
+// one. known holds the keys of the programs that already read the terminal.
 func (m *sessionMachine) submitTurn(t *turn, known map[string]bool) (number uint64, err error) {
 	if err := m.inputRefusal(); err != nil {
 		return 0, err
@@ -227,7 +227,7 @@ func (m *sessionMachine) submitTurn(t *turn, known map[string]bool) (number uint
 	return m.lastTurn, nil
 }
 
-// queuedTurn returns the input that waits for the session to be ready.
+// queuedTurn returns the input that is queued until the session is ready.
 func (m *sessionMachine) queuedTurn() *turn {
 	if m.earlyTurn != nil && m.earlyTurn.id > 0 {
 		return m.earlyTurn
@@ -235,7 +235,7 @@ func (m *sessionMachine) queuedTurn() *turn {
 	return nil
 }
 
-// withdrawTurn takes back a held input. It reports whether the input never ran.
+// withdrawTurn takes back a queued input. It reports whether the input never ran.
 func (m *sessionMachine) withdrawTurn(t *turn) bool {
 	if m.queuedTurn() == t {
 		m.dropQueuedTurn(timeline.OutcomeEnded)
@@ -244,7 +244,7 @@ func (m *sessionMachine) withdrawTurn(t *turn) bool {
 	return t.outcome == timeline.OutcomeEnded && t.started.IsZero()
 }
 
-// dropQueuedTurn ends an input that never ran.
+// dropQueuedTurn drops the queued input, which then never runs.
 func (m *sessionMachine) dropQueuedTurn(outcome timeline.Outcome) {
 	if t := m.queuedTurn(); t != nil {
 		m.earlyTurn = nil
@@ -252,7 +252,8 @@ func (m *sessionMachine) dropQueuedTurn(outcome timeline.Outcome) {
 	}
 }
 
-// startGeneration begins a generation. The caller prepares the worker, if need be, and launches it.
+// startGeneration starts a generation. The caller prepares the worker, if necessary, and launches
+// it.
 func (m *sessionMachine) startGeneration(worker string, prepare bool) {
 	if prepare {
 		m.moveTo(phasePreparing)
@@ -266,7 +267,7 @@ func (m *sessionMachine) startGeneration(worker string, prepare bool) {
 	m.recordEvent(timeline.WorkerStarted{Worker: worker})
 }
 
-// handlePrepared handles the end of the preparation: the caller can launch the worker now.
+// handlePrepared handles the end of the preparation. The caller can launch the worker now.
 func (m *sessionMachine) handlePrepared(done int64, notices []string) {
 	m.recordEvent(timeline.Preparation{Done: done, Total: done})
 	m.startSeq = m.log.LastSeq() // replies leave the preparation out
@@ -279,13 +280,13 @@ func (m *sessionMachine) handlePrepared(done int64, notices []string) {
 	m.moveTo(phaseLaunching)
 }
 
-// handleLaunched handles that the worker's process has started.
+// handleLaunched handles the start of the worker's process.
 func (m *sessionMachine) handleLaunched() {
 	m.deadline = time.Now().Add(m.startTimeout)
 	m.moveTo(phaseStarting)
 }
 
-// handleNoProcess handles that no process started in this generation.
+// handleNoProcess handles the end of a generation in which no process started.
 func (m *sessionMachine) handleNoProcess(report timeline.WorkerExited) {
 	m.recordEvent(report)
 	m.finishTurn(timeline.OutcomeEnded, nil, "")
@@ -296,7 +297,7 @@ func (m *sessionMachine) handleNoProcess(report timeline.WorkerExited) {
 
 // beginTurn starts a turn on the idle worker.
 func (m *sessionMachine) beginTurn(t *turn) {
-	m.recordCalls() // those between the turns
+	m.recordCalls() // calls between the turns
 	m.beforeFirstTurn = false
 	t.started, t.timeLeft = time.Now(), m.turnLimit
 	m.turn = t
@@ -314,8 +315,8 @@ func (m *sessionMachine) beginTurn(t *turn) {
 	m.addEffect(machineEffect{kind: doAwaitSignals, turn: t})
 }
 
-// handleSignalsSent handles that no signal meant for the turn before can reach t any more. inTime is
-// false if that was still possible at the time limit.
+// handleSignalsSent handles the point after which no signal for the previous turn can reach t.
+// inTime is false if such a signal was still pending at the timeout.
 func (m *sessionMachine) handleSignalsSent(t *turn, inTime bool) {
 	switch {
 	case m.phase != phaseSending || m.turn != t:
@@ -336,7 +337,7 @@ func (m *sessionMachine) skipTurn(why string) {
 	m.moveTo(phaseIdle)
 }
 
-// finishTurn ends the active turn, with its waits, its input and its retries.
+// finishTurn ends the active turn with its input requests, its input and its retries.
 func (m *sessionMachine) finishTurn(outcome timeline.Outcome, e *ipc.RuntimeError, prompt string) {
 	t := m.turn
 	if t == nil {
@@ -348,7 +349,7 @@ func (m *sessionMachine) finishTurn(outcome timeline.Outcome, e *ipc.RuntimeErro
 	m.dropQueuedInput()
 	m.reportMaskedPath(e)
 	m.reportPrivatePath(e)
-	m.reportDeniedCount() // last: what was refused needs no other explanation
+	m.reportDeniedCount() // last: a denial needs no other explanation
 	m.recordCalls()
 	t.elapsed = time.Since(t.started)
 	if t.id > 0 {
@@ -374,7 +375,7 @@ func (m *sessionMachine) setOutcome(t *turn, outcome timeline.Outcome) {
 	m.changed = true
 }
 
-// handleTimer does what is due, if its time has come.
+// handleTimer performs what is due if its time has come.
 func (m *sessionMachine) handleTimer() {
 	if !m.overtimeAt.IsZero() && !time.Now().Before(m.overtimeAt) {
 		m.enforceTurnLimit()
@@ -394,12 +395,12 @@ func (m *sessionMachine) handleTimer() {
 			m.deadline = time.Now().Add(firstRetryDelay << m.retryCount)
 			return
 		}
-		m.stopRetries() // no acknowledgement will come, so the worker's questions count again
+		m.stopRetries() // no acknowledgement will come, so count the worker's input requests again
 		m.reopenRequests()
 	}
 }
 
-// failWorker kills the worker for a fault.
+// failWorker kills the worker because of a fault.
 func (m *sessionMachine) failWorker(cause error) {
 	if m.fault == nil {
 		m.fault = cause
@@ -408,7 +409,7 @@ func (m *sessionMachine) failWorker(cause error) {
 }
 
 // prepareStop prepares the end of the worker, if there is one. It moves to phaseClosing when the
-// session closes, or else to phaseStopping. It reports whether code runs that has to be
+// session closes, and otherwise to phaseStopping. busy reports that running code has to be
 // interrupted.
 func (m *sessionMachine) prepareStop(to phase) (busy bool) {
 	switch m.phase {
@@ -425,12 +426,12 @@ func (m *sessionMachine) prepareStop(to phase) (busy bool) {
 	return busy
 }
 
-// isStopping reports whether we are stopping the worker.
+// isStopping reports whether the session is stopping the worker.
 func (m *sessionMachine) isStopping() bool {
 	return m.phase == phaseStopping || m.phase == phaseClosing
 }
 
-// handleExit handles the death of the worker. It completes the report about it.
+// handleExit handles the exit of the worker and completes the report about it.
 func (m *sessionMachine) handleExit(report timeline.WorkerExited) timeline.WorkerExited {
 	report.NeverReady = m.turn != nil && m.turn.id == 0 && !m.isStopping()
 	next := phaseEnded
@@ -445,7 +446,7 @@ func (m *sessionMachine) handleExit(report timeline.WorkerExited) timeline.Worke
 		report.Clean = report.Signal == "" && m.endFrame.Reason != ipc.EndCrash
 		report.Message = m.endFrame.Message
 	}
-	m.requests = slices.DeleteFunc(m.requests, func(a inputRequest) bool { return a.callID > 0 }) // they have ended with it
+	m.requests = slices.DeleteFunc(m.requests, func(a inputRequest) bool { return a.callID > 0 }) // the calls have ended with the worker
 	if m.turn != nil && m.turn.id > 0 && !report.Clean {
 		report.LastLine = m.turn.lastLine
 	}
@@ -461,7 +462,7 @@ func (m *sessionMachine) handleExit(report timeline.WorkerExited) timeline.Worke
 	return report
 }
 
-// dropQueuedInput empties the input queue, and says so in the timeline.
+// dropQueuedInput empties the input queue and records how much it dropped.
 func (m *sessionMachine) dropQueuedInput() {
 	if n := m.queue.dropAll(); n > 0 {
 		m.recordNotice("%d bytes of input were not read and were dropped", n)

@@ -15,7 +15,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// newEgressPolicy returns the way out of a session's sandbox; nil when there is none.
+// newEgressPolicy returns the egress policy of a session's sandbox; nil if the sandbox needs none.
 func (s *Session) newEgressPolicy(sandbox *workers.Sandbox) (*egress.Policy, error) {
 	if !sandbox.Confines() || sandbox.Network != workers.NetworkList {
 		return nil, nil
@@ -29,8 +29,8 @@ func (s *Session) newEgressPolicy(sandbox *workers.Sandbox) (*egress.Policy, err
 	})
 }
 
-// readUserConfig reads a file of the user's that says where packages come from. A file that sessions like
-// this one may have made, at whatever level, does not count.
+// readUserConfig reads a file in which the user configures where packages come from. It ignores a
+// file that sessions with this sandbox could have written, at any level.
 func (s *Session) readUserConfig(path string) []byte {
 	dir := s.spec.Dir
 	if dir == "" {
@@ -39,11 +39,12 @@ func (s *Session) readUserConfig(path string) []byte {
 	return confine.ReadUserSettings(s.spec.Sandbox, confine.PlanInput{Home: envValue(s.o.Env, "HOME"), Dir: dir}, path)
 }
 
-// hostCallBit is in the numbers of what is held here, connects and calls of functions. The stage counts its own calls from 1.
+// hostCallBit marks the IDs of pending calls that this process counts, such as connections and
+// calls of functions. The monitor counts its own calls from 1.
 const hostCallBit = 1 << 62
 
-// handleRefusedHost takes in a place that the sandbox refuses, and waits for a person if one may be
-// asked. The event is there before the call of the session returns.
+// handleRefusedHost records a destination that the sandbox refuses, and waits for a user's decision
+// if asking is allowed. The event is recorded before the session's connect call returns.
 func (s *Session) handleRefusedHost(ctx context.Context, place, why string) bool {
 	s.mu.Lock()
 	d := host.Denial{Op: "connect", Host: place}
@@ -75,7 +76,8 @@ func (s *Session) handleRefusedHost(ctx context.Context, place, why string) bool
 	return false
 }
 
-// checkHostGrant refuses a grant of a host that cannot be meant.
+// checkHostGrant rejects a grant for hosts that is malformed or that cannot be given to an open
+// session.
 func checkHostGrant(g session.Grant) (session.Grant, error) {
 	if g.Host == workers.PackageHosts {
 		return g, session.Errorf(session.KindInvalid, "%s is for a session that is being opened: name its hosts", g.Host)
@@ -100,20 +102,21 @@ func (s *Session) Destinations(context.Context) ([]session.Destination, error) {
 	return list, nil
 }
 
-// proxyEnv lead programs to the proxy of a session whose names cannot lead out by themselves.
-// It serves SOCKS5 as well; but some programs that find such a proxy here refuse to start.
+// proxyEnv returns variables that direct programs to the session's proxy, where name resolution
+// alone cannot. The proxy serves SOCKS5 as well, but some programs refuse to start if a variable
+// names a SOCKS5 proxy.
 func proxyEnv() []string {
 	var list []string
 	for _, name := range []string{"http_proxy", "https_proxy", "all_proxy"} {
 		value := "=http://" + egressipc.ProxyAddr.String()
 		list = append(list, name+value, strings.ToUpper(name)+value)
 	}
-	return append(list, "no_proxy", "NO_PROXY") // what the user excepts leads nowhere here
+	return append(list, "no_proxy", "NO_PROXY") // the user's exceptions are unreachable here
 }
 
-// writeNameFiles makes the files by which programs find the session's names: its resolver, and a
-// list of hosts without those of the machine, which have addresses that lead nowhere here.
-// It returns, for each file of the machine, the one that takes its place.
+// writeNameFiles writes the files by which programs resolve names in the session: its resolver, and
+// a hosts file without the machine's entries, whose addresses are unreachable here. It returns the
+// replacement for each file of the machine.
 func writeNameFiles(state string) (map[string]string, error) {
 	machine, _ := os.Hostname()
 	files := map[string]string{

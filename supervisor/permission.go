@@ -23,30 +23,30 @@ import (
 )
 
 const (
-	// maxQuestionsPerTurn bounds the permissions that are asked for in one turn. Beyond it, calls are
-	// refused as if nobody could be asked.
+	// maxQuestionsPerTurn bounds the permission requests of one turn. Further calls are refused as
+	// if no user could be asked.
 	maxQuestionsPerTurn = 5
 
-	// maxReportedDenials bounds the denials of one turn that are told one by one.
+	// maxReportedDenials bounds the denials of one turn that are reported individually.
 	maxReportedDenials = 5
 
-	// maxRefusedGrants bounds what is remembered of a person's refusals. Then the oldest is asked
-	// for again.
+	// maxRefusedGrants bounds the refusals that are remembered. Beyond that, the oldest is
+	// forgotten and may be requested again.
 	maxRefusedGrants = 256
 )
 
-// A sandboxControl is the sandbox of a running worker.
+// A sandboxControl changes the sandbox of a running worker.
 type sandboxControl interface {
-	// Permit lets a held call go on, which succeeds only with ok. A call that is gone is no
-	// error.
+	// Permit resumes a pending call, which succeeds only if ok is true. It is no error if the call
+	// no longer exists.
 	Permit(call uint64, ok bool) error
-	// Grant makes a file or directory writable, or shows it. When it returns, all programs of the
-	// worker have it. id is its confine.Identity; "" is whatever is there. After host.ErrGrantPending, late
-	// is called if they have it later.
+	// Grant makes a file or directory writable, or visible if read is true. When it returns, all
+	// programs of the worker can use it. id is its confine.Identity; "" accepts anything at that
+	// path. After host.ErrGrantPending, late is called if the grant takes effect later.
 	Grant(path string, read bool, id string, late func()) error
 }
 
-// handleDenial takes in what the sandbox of a worker refused or holds.
+// handleDenial handles a call that the sandbox of a worker refused or suspended.
 func (s *Session) handleDenial(generation uint64, d host.Denial) {
 	offer := session.Grant{}
 	if !d.Protected {
@@ -63,8 +63,8 @@ func (s *Session) handleDenial(generation uint64, d host.Denial) {
 	}
 }
 
-// grantToOffer returns the right that a person may give for a call; zero if there is none. To write a file
-// whose directory is not given, the file alone may be.
+// grantToOffer returns the grant that a user may give for a call; zero if there is no such grant.
+// If the directory of a written file cannot be offered, the file alone may be.
 func (s *Session) grantToOffer(what timeline.AccessDenied) session.Grant {
 	grant := requiredGrant(what)
 	if grant.Write == "" || s.canOffer(grant) {
@@ -77,7 +77,7 @@ func (s *Session) grantToOffer(what timeline.AccessDenied) session.Grant {
 	return file
 }
 
-// canOffer reports whether code may make the session ask for a path to write.
+// canOffer reports whether code may make the session ask for write access to a path.
 func (s *Session) canOffer(g session.Grant) bool {
 	s.mu.Lock()
 	spec := s.spec
@@ -86,7 +86,8 @@ func (s *Session) canOffer(g session.Grant) bool {
 	return programs == "" && err == nil
 }
 
-// handleDenial handles a report of the sandbox. offer is what a person may allow; zero is nothing.
+// handleDenial handles a report of the sandbox. offer is the grant that a user may give; zero means
+// none.
 func (m *sessionMachine) handleDenial(d host.Denial, offer session.Grant) {
 	if d.Resolved {
 		m.dropUserRequests(func(a inputRequest) bool { return a.callID == d.ID })
@@ -96,7 +97,8 @@ func (m *sessionMachine) handleDenial(d host.Denial, offer session.Grant) {
 	m.handleDeniedCall(d.ID, timeline.AccessDenied{Op: d.Op, Path: d.Path, Host: d.Host, ChildProgram: d.Program, Detail: d.Setting}, offer)
 }
 
-// handleDeniedCall takes in what is refused, or held under a number until somebody has decided.
+// handleDeniedCall handles a call that was refused, or one that is pending under an ID until a user
+// decides.
 func (m *sessionMachine) handleDeniedCall(id uint64, what timeline.AccessDenied, grant session.Grant) {
 	none := grant == session.Grant{}
 	told := what
@@ -108,7 +110,7 @@ func (m *sessionMachine) handleDeniedCall(id uint64, what timeline.AccessDenied,
 		return
 	}
 	if slices.ContainsFunc(m.requests, func(a inputRequest) bool { return a.callID == id }) {
-		return // it began again after a signal
+		return // the kernel restarted it after a signal
 	}
 	switch {
 	case slices.ContainsFunc(m.grants, func(g session.Grant) bool { return grantCovers(g, what) }):
@@ -116,7 +118,7 @@ func (m *sessionMachine) handleDeniedCall(id uint64, what timeline.AccessDenied,
 	case what.Call == "" && m.isRestartedCall(what):
 		m.answerCall(id, false)
 	case slices.ContainsFunc(m.requests, func(a inputRequest) bool { return a.Permission != nil && a.Permission.Grant == grant }):
-		m.askPermission(id, what, grant) // one answer is for all of them
+		m.askPermission(id, what, grant) // one answer applies to all of them
 	case none || !m.canAsk() || slices.Contains(m.refusedGrants, grant):
 		m.answerCall(id, false)
 		m.reportDenied(told)
@@ -126,9 +128,9 @@ func (m *sessionMachine) handleDeniedCall(id uint64, what timeline.AccessDenied,
 	}
 }
 
-// isRestartedCall reports, once for each, whether an interrupt has ended the same call. The kernel makes
-// a call again that a signal interrupts, for programs that want that, as R does. Such a program
-// feels the interrupt only when the call returns.
+// isRestartedCall reports whether an interrupt has already ended the same call, once for each such
+// call. The kernel restarts a call that a signal interrupted if the program wants that, as R does.
+// Such a program handles the interrupt only when the call returns.
 func (m *sessionMachine) isRestartedCall(what timeline.AccessDenied) bool {
 	if m.turn == nil {
 		return false
@@ -140,7 +142,7 @@ func (m *sessionMachine) isRestartedCall(what timeline.AccessDenied) bool {
 	return i >= 0
 }
 
-// canAsk reports whether a person can be asked now.
+// canAsk reports whether a user can be asked now.
 func (m *sessionMachine) canAsk() bool {
 	return (m.phase == phaseRunning || m.phase == phaseWaiting) && m.turn.id > 0 && m.turn.questionCount < maxQuestionsPerTurn
 }
@@ -152,19 +154,20 @@ func (m *sessionMachine) askPermission(call uint64, what timeline.AccessDenied, 
 		InputRequest: session.InputRequest{Turn: m.turn.id, Prompt: p.Question(), Kind: timeline.InputKindPermission, Permission: p},
 		callID:       call,
 	})
-	if !m.turn.interruptUnacked { // else the interrupt may be about to end the call
+	if !m.turn.interruptUnacked { // otherwise the interrupt may be about to end the call
 		m.serveInput()
 	}
 }
 
-// reportDenied records a denial, once in a turn.
+// reportDenied records a denial once per turn.
 func (m *sessionMachine) reportDenied(what timeline.AccessDenied) {
 	if m.isFirstReport(what) {
 		m.recordEvent(what)
 	}
 }
 
-// isFirstReport reports whether a denial is one that is told: each once in a turn, and the first few.
+// isFirstReport reports whether to record a denial: each one once per turn, up to
+// maxReportedDenials.
 func (m *sessionMachine) isFirstReport(what timeline.AccessDenied) bool {
 	switch {
 	case slices.Contains(m.reportedDenials, what):
@@ -177,22 +180,24 @@ func (m *sessionMachine) isFirstReport(what timeline.AccessDenied) bool {
 	return false
 }
 
-// A privateDirs has the directories of which the sandbox gives the session its own, such as /tmp.
+// privateDirs lists the directories of which the sandbox gives the session its own copy, such as
+// /tmp.
 type privateDirs struct {
 	dirs          []string
-	home          string   // the home directory that is built for the session, one of them
-	exceptions    []string // what is the machine's in them
-	missingPath   string   // the one in which the turn did not find a path, or that path in home
-	reportedPaths []string // those that were told, once in a session
+	home          string   // the home directory built for the session; also in dirs
+	exceptions    []string // paths inside dirs that are the machine's
+	missingPath   string   // the directory in which the turn missed a path, or the path itself if in home
+	reportedPaths []string // paths that were reported, once per session
 
-	checkShow func(path string) error // says why no person can show the session a path
+	checkShow func(path string) error // returns why no user can show the session a path
 }
 
-// maxReportedUnshown bounds the paths in the home directory that a session is told of.
+// maxReportedUnshown bounds the paths in the home directory that are reported to a session.
 const maxReportedUnshown = 20
 
-// noteMissingPath takes in that a message names a file that may be in the machine's directory of that name.
-// Nobody looks whether it is there: that would tell the session.
+// noteMissingPath notes that a message names a file that may exist in the machine's directory of
+// the same name. It never checks whether the file exists, because that would reveal it to the
+// session.
 func (p *privateDirs) noteMissingPath(text string) {
 	if p.missingPath != "" {
 		return
@@ -204,7 +209,7 @@ func (p *privateDirs) noteMissingPath(text string) {
 		for path := range pathsBelow(text, dir) {
 			own := strings.HasPrefix(filepath.Base(path), "Rtmp") || slices.ContainsFunc(p.exceptions, func(d string) bool { return within(path, d) || within(d, path) })
 			name := filepath.Base(path)
-			if own || slices.Contains(p.reportedPaths, path) || timeline.QuoteName(name) != name { // the code may have made the message
+			if own || slices.Contains(p.reportedPaths, path) || timeline.QuoteName(name) != name { // code may have forged the message
 				continue
 			}
 			if p.missingPath = dir; dir == p.home {
@@ -215,7 +220,7 @@ func (p *privateDirs) noteMissingPath(text string) {
 	}
 }
 
-// pathsBelow returns the first components of the paths in a text that are below a directory.
+// pathsBelow yields the paths of the direct children of a directory that a text names.
 func pathsBelow(text, dir string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for {
@@ -239,7 +244,7 @@ func (m *sessionMachine) reportPrivatePath(e *ipc.RuntimeError) {
 	named := m.privateDirs.missingPath
 	m.privateDirs.missingPath = ""
 	switch {
-	case named == "", slices.ContainsFunc(m.reportedDenials, func(d timeline.AccessDenied) bool { return d.Path == named }): // it was to be made, and not shown
+	case named == "", slices.ContainsFunc(m.reportedDenials, func(d timeline.AccessDenied) bool { return d.Path == named }): // the code wanted to create it
 	case m.privateDirs.home != "" && within(named, m.privateDirs.home):
 		m.reportUnshownPath(named, ", if it is there")
 	default:
@@ -248,9 +253,9 @@ func (m *sessionMachine) reportPrivatePath(e *ipc.RuntimeError) {
 	}
 }
 
-// reportMaskedPath says that the error of a turn, or a message in its output, names something that the session
-// does not see. Opening it fails as if a file had no rights or were not there, and no call is seen, so only
-// words can tell.
+// reportMaskedPath records that the error of a turn, or a message in its output, names a path that
+// the session cannot see. Opening such a path fails as if it were unreadable or missing. The
+// sandbox sees no call, so only the text of messages shows it.
 func (m *sessionMachine) reportMaskedPath(e *ipc.RuntimeError) {
 	hidden, unshown := m.namedHiddenPath, m.namedUnshownPath
 	if e != nil {
@@ -261,12 +266,12 @@ func (m *sessionMachine) reportMaskedPath(e *ipc.RuntimeError) {
 		m.reportForbiddenPath(hidden)
 	}
 	isRefused := slices.ContainsFunc(m.reportedDenials, func(d timeline.AccessDenied) bool { return d.Path == unshown })
-	if unshown != "" && !isRefused { // else to see it would not help
+	if unshown != "" && !isRefused { // otherwise showing it would not help
 		m.reportUnshownPath(unshown, "")
 	}
 }
 
-// reportUnshownPath says, once, how a person shows the session a path.
+// reportUnshownPath records, once per path, how a user can show the session a path.
 func (m *sessionMachine) reportUnshownPath(path, doubt string) {
 	p := &m.privateDirs
 	if p.reportedPaths = append(p.reportedPaths, path); len(p.reportedPaths) >= maxReportedUnshown {
@@ -284,12 +289,13 @@ func (m *sessionMachine) reportUnshownPath(path, doubt string) {
 	}
 }
 
-// reportForbiddenPath says that nobody can show the session a path.
+// reportForbiddenPath records that no user can show the session a path.
 func (m *sessionMachine) reportForbiddenPath(path string) {
 	m.recordNotice("the sandbox hides %s from every session, and nobody can allow it", path)
 }
 
-// firstNamedPath returns the first of these paths that a text names and that was not told of; "" without one.
+// firstNamedPath returns the first of these paths that a text names and that was not reported yet;
+// "" if there is no such path.
 func (m *sessionMachine) firstNamedPath(text string, paths []string) string {
 	i := slices.IndexFunc(paths, func(path string) bool {
 		return containsPath(text, path) && !slices.Contains(m.privateDirs.reportedPaths, path)
@@ -300,14 +306,14 @@ func (m *sessionMachine) firstNamedPath(text string, paths []string) string {
 	return paths[i]
 }
 
-// scanMessages looks for something hidden, or missing in a directory of the session's own, in what
-// is written: in the messages of the runtime, and in those of its children. Their words depend on
-// the language of the user.
+// scanMessages looks in output for the names of hidden paths, and of paths that are missing in a
+// private directory. It reads messages of the runtime and of its children. Their wording depends on
+// the user's language.
 func (m *sessionMachine) scanMessages(t timeline.Text) {
 	if t.Kind != "" {
 		return
 	}
-	text := slices.Concat(m.lastLine, t.Data) // programs write a message in parts
+	text := slices.Concat(m.lastLine, t.Data) // programs may write a message in parts
 	if !m.canNameMaskedPath(text) {
 		return
 	}
@@ -321,8 +327,7 @@ func (m *sessionMachine) scanMessages(t timeline.Text) {
 	}
 }
 
-// canNameMaskedPath reports whether scanMessages can find anything in a text. It takes little time for
-// one in which it cannot.
+// canNameMaskedPath is a fast check of whether scanMessages can find anything in a text.
 func (m *sessionMachine) canNameMaskedPath(text []byte) bool {
 	for _, dir := range m.privateDirs.dirs {
 		if !slices.Contains(m.privateDirs.reportedPaths, dir) && bytes.Contains(text, []byte(dir)) {
@@ -345,9 +350,9 @@ func containsParentDir(text []byte, paths []string) bool {
 	return false
 }
 
-// isFileErrorLine reports whether a line looks like what a program says of a file that it cannot open,
-// "cat: FILE: No such file or directory", whatever the language. Children write it to the terminal,
-// where it cannot be told from other output.
+// isFileErrorLine reports whether a line looks like a message about a file that cannot be opened,
+// such as "cat: FILE: No such file or directory" in any language. Children write such lines to the
+// terminal, where they are mixed with other output.
 func isFileErrorLine(line string) bool {
 	program, rest, ok := strings.Cut(line, ": ")
 	return ok && program != "" && !strings.ContainsAny(program, " \t/") && strings.Contains(rest, ": ")
@@ -373,7 +378,7 @@ func isNameRune(r rune) bool {
 	return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("_-.", r)
 }
 
-// reportDeniedCount says how many denials were not told, and begins to count anew.
+// reportDeniedCount records how many denials were not reported, and resets the count.
 func (m *sessionMachine) reportDeniedCount() {
 	if m.unreportedDenials > 0 {
 		m.recordNotice("the sandbox refused at least %d more calls", m.unreportedDenials)
@@ -385,7 +390,7 @@ func (m *sessionMachine) answerCall(call uint64, ok bool) {
 	m.addEffect(machineEffect{kind: doAnswerCall, call: call, ok: ok})
 }
 
-// dropUserRequests ends the waits for a person that match, and shows the next.
+// dropUserRequests ends the matching requests that need a user, and shows the next request.
 func (m *sessionMachine) dropUserRequests(match func(inputRequest) bool) {
 	m.requests = slices.DeleteFunc(m.requests, func(a inputRequest) bool { return a.NeedsUser() && match(a) })
 	if m.shownRequest != nil && m.shownRequest.NeedsUser() && match(*m.shownRequest) {
@@ -400,7 +405,8 @@ func (m *sessionMachine) dropUserRequests(match func(inputRequest) bool) {
 	}
 }
 
-// refusePendingCalls refuses all held calls and cancels all forms, because their worker is being ended.
+// refusePendingCalls refuses all pending calls and cancels all forms, because their worker is being
+// stopped.
 func (m *sessionMachine) refusePendingCalls() {
 	for _, a := range m.requests {
 		if a.NeedsUser() {
@@ -414,7 +420,7 @@ func (m *sessionMachine) refusePendingCalls() {
 	m.requests = slices.DeleteFunc(m.requests, func(a inputRequest) bool { return a.NeedsUser() })
 }
 
-// answerMatchingCalls answers all held calls that match, and returns how many there were.
+// answerMatchingCalls answers all pending calls that match, and returns their number.
 func (m *sessionMachine) answerMatchingCalls(ok bool, match func(session.PermissionRequest) bool) (n int) {
 	for _, a := range m.requests {
 		if a.Permission != nil && match(*a.Permission) {
@@ -423,13 +429,13 @@ func (m *sessionMachine) answerMatchingCalls(ok bool, match func(session.Permiss
 		}
 	}
 	if n > 0 {
-		m.turn.interruptedAt = time.Time{} // the code goes on after the interrupt
+		m.turn.interruptedAt = time.Time{} // the code continues after the interrupt
 		m.dropUserRequests(func(a inputRequest) bool { return a.Permission != nil && match(*a.Permission) })
 	}
 	return n
 }
 
-// applyGrant takes in that a person gave a right, and lets the calls go on that it covers.
+// applyGrant records a grant from a user and resumes the pending calls that it covers.
 func (m *sessionMachine) applyGrant(author string, g session.Grant) {
 	m.recordEvent(timeline.AccessGranted{Read: g.Read, Write: g.Write, Host: g.Host, Call: g.Call, Always: g.Always, Author: author})
 	m.refusedGrants = slices.DeleteFunc(m.refusedGrants, func(r session.Grant) bool {
@@ -441,7 +447,7 @@ func (m *sessionMachine) applyGrant(author string, g session.Grant) {
 	m.answerMatchingCalls(true, func(p session.PermissionRequest) bool { return grantCovers(g, p.AccessDenied) })
 }
 
-// findPermission returns the question with this number.
+// findPermission returns the permission request with this ID.
 func (m *sessionMachine) findPermission(id uint64) (session.PermissionRequest, error) {
 	for _, a := range m.requests {
 		if a.Permission != nil && a.Permission.ID == id {
@@ -457,7 +463,8 @@ func (m *sessionMachine) findPermission(id uint64) (session.PermissionRequest, e
 	return session.PermissionRequest{}, session.Errorf(session.KindStale, "permission %d is not asked for any more: it was answered, or the code has gone on without it", id)
 }
 
-// recordRefusal takes in a person's no, also to other calls that the same right would let go on.
+// recordRefusal records a user's refusal and applies it to other pending calls that need the same
+// grant.
 func (m *sessionMachine) recordRefusal(p session.PermissionRequest) {
 	if len(m.refusedGrants) == maxRefusedGrants {
 		m.refusedGrants = m.refusedGrants[1:]
@@ -471,8 +478,7 @@ func (m *sessionMachine) recordRefusal(p session.PermissionRequest) {
 	m.answerMatchingCalls(false, func(other session.PermissionRequest) bool { return other.Grant == p.Grant })
 }
 
-// requiredGrant returns the right without which the call is refused; zero if there is none that a
-// person could give.
+// requiredGrant returns the grant that the call lacks; zero if no user could give one.
 func requiredGrant(d timeline.AccessDenied) session.Grant {
 	switch {
 	case d.Call != "":
@@ -486,7 +492,7 @@ func requiredGrant(d timeline.AccessDenied) session.Grant {
 	return session.Grant{}
 }
 
-// grantCovers reports whether a right lets a call go on.
+// grantCovers reports whether a grant allows a call.
 func grantCovers(g session.Grant, d timeline.AccessDenied) bool {
 	if g.Call != "" || d.Call != "" {
 		return callGrantCovers(g.Call, d)
@@ -497,7 +503,7 @@ func grantCovers(g session.Grant, d timeline.AccessDenied) bool {
 	return g.Write != "" && d.Path != "" && d.Op != "read" && d.Op != "connect" && within(d.Path, g.Write)
 }
 
-// hostGrantCovers reports whether a pattern matches name:port.
+// hostGrantCovers reports whether a host pattern matches a destination of the form name:port.
 func hostGrantCovers(pattern, place string) bool {
 	h, err := workers.ParseHostPattern(pattern)
 	return err == nil && h.MatchesHostPort(place)
@@ -520,7 +526,7 @@ func resolveGrantPath(path string) (found, id string, err error) {
 	return found, confine.Identity(found), nil
 }
 
-// newOrigin has what is known of the machine before a session starts.
+// newOrigin returns what is known of the machine before a session starts.
 func (o *Options) newOrigin() confine.PlanInput {
 	return confine.PlanInput{Home: envValue(o.Env, "HOME"), Path: envValue(o.Env, "PATH"), Env: o.Env, Sessions: o.Dir, Directories: movedHomeDirs(o.Env), Account: accountHome()}
 }

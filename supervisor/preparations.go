@@ -11,59 +11,60 @@ import (
 )
 
 const (
-	// progressInterval is the shortest time between two reports to one waiter. A waiter may miss
-	// reports in between, but never the newest.
+	// progressInterval is the shortest time between two progress reports to one waiter. A waiter
+	// may miss reports in between, but never the newest one.
 	progressInterval = 250 * time.Millisecond
 
-	// abandonTimeout is how long the last waiter waits until work that it gave up has ended. Its
-	// processes are killed meanwhile.
+	// abandonTimeout is how long the last waiter waits for abandoned work to end. The processes of
+	// that work are killed at the same time.
 	abandonTimeout = 5 * time.Second
 )
 
-// errNoWaiters ends a preparation that nobody waits for any more.
+// errNoWaiters ends a preparation when its last waiter has left.
 var errNoWaiters = errors.New("nobody waits for it any more")
 
-// preparationGroup are those that run now, at most one for each key.
+// A preparationGroup runs preparations, at most one at a time for each key.
 type preparationGroup struct {
 	mu    sync.Mutex
 	byKey map[string]*preparation // guarded by mu
 }
 
-// A preparation runs for one or more waiters. Its one goroutine ends when Make returns.
+// A preparation runs once for one or more waiters. Its one goroutine ends when Preparation.Run
+// returns.
 type preparation struct {
-	stop context.CancelCauseFunc
-	done chan struct{} // closed once the next two are set
-	made workers.PreparationResult
-	err  error
+	stop   context.CancelCauseFunc
+	done   chan struct{} // closed once result and err are set
+	result workers.PreparationResult
+	err    error
 
-	waiters  int              // guarded by preparations.mu; the number of waiters
-	progress workers.Progress // guarded by preparations.mu
-	changed  chan struct{}    // guarded by preparations.mu; closed when now changes
+	waiters  int              // guarded by the group's mu
+	progress workers.Progress // guarded by the group's mu
+	changed  chan struct{}    // guarded by the group's mu; closed when progress changes
 }
 
-// awaitPreparation waits until w is made. The first waiter begins the work, and the work ends early when
-// the last one gives up. join calls tell at once, and again at all progress. done is the
-// progress at the end. When ctx ends, join returns its cause.
-func (a *preparationGroup) awaitPreparation(ctx context.Context, w workers.Preparation, limit time.Duration, tell func(workers.Progress)) (made workers.PreparationResult, done int64, err error) {
-	p := a.joinOrBegin(w, limit)
-	defer a.leavePreparation(w.Key, p)
+// awaitPreparation waits until w has run. The first waiter starts the work, and the work is stopped
+// when the last waiter leaves. It calls report at once and after each progress. done is the
+// progress at the end. When ctx ends, awaitPreparation returns its cause.
+func (g *preparationGroup) awaitPreparation(ctx context.Context, w workers.Preparation, limit time.Duration, report func(workers.Progress)) (result workers.PreparationResult, done int64, err error) {
+	p := g.joinOrBegin(w, limit)
+	defer g.leavePreparation(w.Key, p)
 	for {
-		a.mu.Lock()
+		g.mu.Lock()
 		now, changed := p.progress, p.changed
-		a.mu.Unlock()
-		tell(now)
-		for _, news := range []<-chan struct{}{nil, changed} {
+		g.mu.Unlock()
+		report(now)
+		for _, update := range []<-chan struct{}{nil, changed} {
 			var pause <-chan time.Time
-			if news == nil {
+			if update == nil {
 				pause = time.After(progressInterval)
 			}
 			select {
-			case <-news:
+			case <-update:
 			case <-pause:
 			case <-p.done:
-				a.mu.Lock()
-				defer a.mu.Unlock()
-				return p.made, p.progress.Done, p.err
+				g.mu.Lock()
+				defer g.mu.Unlock()
+				return p.result, p.progress.Done, p.err
 			case <-ctx.Done():
 				return workers.PreparationResult{}, 0, context.Cause(ctx)
 			}
@@ -71,64 +72,64 @@ func (a *preparationGroup) awaitPreparation(ctx context.Context, w workers.Prepa
 	}
 }
 
-// joinOrBegin begins a preparation, or joins one with the same key.
-func (a *preparationGroup) joinOrBegin(w workers.Preparation, limit time.Duration) *preparation {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	p := a.byKey[w.Key]
+// joinOrBegin joins the running preparation with the same key, or starts one.
+func (g *preparationGroup) joinOrBegin(w workers.Preparation, limit time.Duration) *preparation {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	p := g.byKey[w.Key]
 	if p == nil {
-		p = a.beginLocked(w, limit)
+		p = g.beginLocked(w, limit)
 	}
 	p.waiters++
 	return p
 }
 
-func (a *preparationGroup) beginLocked(w workers.Preparation, limit time.Duration) *preparation {
+func (g *preparationGroup) beginLocked(w workers.Preparation, limit time.Duration) *preparation {
 	if w.Timeout > 0 {
 		limit = w.Timeout
 	}
 	ctx, stop := context.WithCancelCause(context.Background())
 	p := &preparation{stop: stop, done: make(chan struct{}), changed: make(chan struct{})}
-	if a.byKey == nil {
-		a.byKey = make(map[string]*preparation)
+	if g.byKey == nil {
+		g.byKey = make(map[string]*preparation)
 	}
-	a.byKey[w.Key] = p
+	g.byKey[w.Key] = p
 	go func() {
 		defer close(p.done)
 		defer stop(nil)
 		late := fmt.Errorf("it was not prepared after %s", limit)
 		bounded, cancel := context.WithTimeoutCause(ctx, limit, late)
 		defer cancel()
-		p.made, p.err = w.Run(bounded, func(now workers.Progress) { a.reportProgress(p, now) })
+		p.result, p.err = w.Run(bounded, func(now workers.Progress) { g.reportProgress(p, now) })
 		if p.err != nil && errors.Is(p.err, context.DeadlineExceeded) && context.Cause(bounded) == late {
 			p.err = late
 		}
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		a.forgetLocked(w.Key, p)
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.forgetLocked(w.Key, p)
 	}()
 	return p
 }
 
-func (a *preparationGroup) reportProgress(p *preparation, now workers.Progress) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+func (g *preparationGroup) reportProgress(p *preparation, now workers.Progress) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	now.Done = max(now.Done, p.progress.Done)
 	p.progress = now
 	close(p.changed)
 	p.changed = make(chan struct{})
 }
 
-// leavePreparation ends one caller's wait. The last waiter to leave ends the work, and waits until it has
-// ended.
-func (a *preparationGroup) leavePreparation(key string, p *preparation) {
-	a.mu.Lock()
+// leavePreparation ends one caller's wait. The last waiter to leave stops the work and waits until
+// it has ended.
+func (g *preparationGroup) leavePreparation(key string, p *preparation) {
+	g.mu.Lock()
 	p.waiters--
 	last := p.waiters == 0
 	if last {
-		a.forgetLocked(key, p) // the next caller begins anew instead of joining work that was given up
+		g.forgetLocked(key, p) // the next caller starts again instead of joining abandoned work
 	}
-	a.mu.Unlock()
+	g.mu.Unlock()
 	if !last {
 		return
 	}
@@ -139,8 +140,8 @@ func (a *preparationGroup) leavePreparation(key string, p *preparation) {
 	}
 }
 
-func (a *preparationGroup) forgetLocked(key string, p *preparation) {
-	if a.byKey[key] == p {
-		delete(a.byKey, key)
+func (g *preparationGroup) forgetLocked(key string, p *preparation) {
+	if g.byKey[key] == p {
+		delete(g.byKey, key)
 	}
 }

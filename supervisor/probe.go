@@ -3,29 +3,29 @@ package supervisor
 import "time"
 
 const (
-	// The first look for programs that read the terminal comes after the worker was silent
-	// for quiet; later ones come less and less often. Only the moment of a look depends on
-	// time; its result is a fact of the kernel.
+	// The first scan for programs that read the terminal comes after the worker was silent for
+	// firstScanDelay; later scans come less and less often. Only the time of a scan depends on a
+	// clock; its result is a fact from the kernel.
 	firstScanDelay  = 3 * time.Millisecond
 	maxScanInterval = 50 * time.Millisecond
 
-	// After a second of silence, the pause grows to the length of the silence divided by
-	// silenceDivisor, at most maxSilentScanInterval. So a program that reads without any output is seen
-	// that much later. A look costs 0.1 ms, so fifty turns that last hours cost less than
-	// one hundredth of a core. Any output starts anew.
+	// After a second of silence, the interval grows to the length of the silence divided by
+	// silenceDivisor, at most maxSilentScanInterval. A program that reads without any output is
+	// found that much later. A scan costs 0.1 ms, so fifty turns that last for hours cost less than
+	// one hundredth of a core. Any output resets the interval.
 	silenceDivisor        = 20
 	maxSilentScanInterval = 2 * time.Second
 
-	// maxEagerScans bounds the looks without a pause while there is input for a reader; each
-	// takes about 0.1 ms.
+	// maxEagerScans bounds the scans in a row, without an interval, while there is input for a
+	// reader. Each takes about 0.1 ms.
 	maxEagerScans = 20
 
-	// maxLateScans bounds the looks, each after quiet, that are repeated because a frame that comes
-	// before a reader's wait has not arrived.
+	// maxLateScans bounds the scans that are repeated, each after firstScanDelay, because a frame
+	// that belongs before a reader's request has not arrived.
 	maxLateScans = 300
 )
 
-// startReaderScan starts looking for terminal readers; s.mu is held.
+// startReaderScan starts scanning for terminal readers; s.mu is held.
 func (w *worker) startReaderScan() {
 	if w == nil || w.readerTimer == nil {
 		return
@@ -38,12 +38,13 @@ func (w *worker) startReaderScan() {
 	w.scheduleScanLocked(firstScanDelay)
 }
 
-// nextScanInterval returns the time until the next look, after this pause and this silence.
+// nextScanInterval returns the time until the next scan, given the last interval and the length of
+// the silence.
 func nextScanInterval(pause, silent time.Duration) time.Duration {
 	return min(pause*3/2, max(maxScanInterval, min(silent/silenceDivisor, maxSilentScanInterval)))
 }
 
-// noteOutput notes output of the worker. It may be a prompt, so the next look for readers
+// noteOutput records that the worker wrote output. It may be a prompt, so the next scan for readers
 // comes soon.
 func (w *worker) noteOutput() {
 	w.lastOutput.Store(time.Now().UnixNano())
@@ -56,8 +57,8 @@ func (w *worker) noteOutput() {
 	}
 }
 
-// terminalReaderCode returns the programs that read the terminal before a turn begins. An
-// earlier turn has left them behind, so they are not a wait of the next one.
+// terminalReaders returns the programs that read the terminal before a turn starts. An earlier turn
+// left them behind, so they are no input request of the next turn.
 func (s *Session) terminalReaders() map[string]bool {
 	s.mu.Lock()
 	w := s.worker
@@ -73,7 +74,7 @@ func (s *Session) terminalReaders() map[string]bool {
 	return known
 }
 
-// scanReaders is run by the timer.
+// scanReaders scans for terminal readers and opens input requests for them. The timer calls it.
 func (w *worker) scanReaders() {
 	s := w.s
 	s.mu.Lock()
@@ -91,11 +92,11 @@ func (w *worker) scanReaders() {
 	}
 	s.mu.Unlock()
 
-	underWay := w.proc.SignalsSent() != nil // before the readers are seen, of which those end yet that they strike
+	underWay := w.proc.SignalsSent() != nil // before the scan: it may still find readers that these signals end
 	readers := w.proc.readers.Readers()
 	late := false
 	if len(readers) > 0 {
-		w.merger.catchUp(w.stopReading) // their prompts come before their waits
+		w.merger.catchUp(w.stopReading) // their prompts come before their requests
 		late = w.merger.isAwaitingFrame()
 	}
 
@@ -103,7 +104,7 @@ func (w *worker) scanReaders() {
 	defer s.unlock()
 	if s.m.turn != turn || !w.needsScanLocked() {
 		if w.needsScanLocked() {
-			w.scheduleScanLocked(firstScanDelay) // for the turn that began meanwhile
+			w.scheduleScanLocked(firstScanDelay) // for the turn that started in the meantime
 		}
 		return
 	}
@@ -128,7 +129,7 @@ func (w *worker) scanReaders() {
 		}
 		w.scanInterval = nextScanInterval(w.scanInterval, silent)
 		w.scansSlowly.Store(w.scanInterval > maxScanInterval)
-		if w.lastOutput.Load() != last { // there was output meanwhile, before slow was set
+		if w.lastOutput.Load() != last { // output arrived before scansSlowly was set
 			w.scanInterval = firstScanDelay
 		}
 		w.scheduleScanLocked(w.scanInterval)
@@ -140,8 +141,8 @@ func (w *worker) scheduleScanLocked(d time.Duration) {
 	w.readerTimer.Reset(d)
 }
 
-// needsScanLocked reports whether a look is useful: a terminal reader would be news, and can be
-// distinguished from one that is taking its input.
+// needsScanLocked reports whether a scan is useful: a terminal reader would be new, and could not
+// be confused with one that is taking its input.
 func (w *worker) needsScanLocked() bool {
 	return w.s.worker == w && w.s.m.needsReaderScan() && len(w.terminalInput) == 0
 }

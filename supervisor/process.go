@@ -10,22 +10,22 @@ import (
 // A launcher starts a worker's process and returns once it exists.
 type launcher func(*host.Command) (*launchResult, error)
 
-// launchResult is the result of a launcher: a process with its channel and its terminal.
+// A launchResult is what a launcher returns: a process with its channel and its terminal.
 type launchResult struct {
 	process
 	channel       io.ReadWriteCloser // frames; closing it ends a Read and a Write
 	terminal      terminal
-	readers       readerFinder   // nil where readers of the terminal cannot be seen
-	control       sandboxControl // nil where nothing can be asked for or given while the worker runs
+	readers       readerFinder   // nil where readers of the terminal cannot be detected
+	control       sandboxControl // nil where the sandbox of a running worker cannot change
 	pid           int
-	nonce         string          // of the markers in the terminal
-	monitored     bool            // started by the stage: nothing outlives the session
+	nonce         string          // prefix of the markers in the terminal
+	monitored     bool            // started by the monitor: no process outlives the session
 	egressConn    *egressipc.Conn // connections of a sandbox; nil without workers.NetworkList
-	uncountedNote string          // which memory its limit leaves out, in a sentence; "" if none
+	uncountedNote string          // a sentence about memory that its limit does not count; "" if none
 }
 
-// A process is a worker's process with everything that it started, wherever it
-// runs. Its methods may be used by any goroutine; [host.Process] documents them.
+// A process is a worker's process together with everything that it started, on any system. Any
+// goroutine may call its methods; [host.Process] documents them.
 type process interface {
 	Signal(host.Signal, host.Target) error
 	SignalsSent() <-chan struct{}
@@ -46,8 +46,8 @@ type process interface {
 	Close() error
 }
 
-// A terminal is what a worker and its children write to and read from;
-// [host.Terminal] documents it.
+// A terminal is the terminal that a worker and its children write to and read from; [host.Terminal]
+// documents it.
 type terminal interface {
 	TryRead([]byte) (int, error)
 	AwaitOutput(take func() bool) error
@@ -60,7 +60,7 @@ type terminal interface {
 	TypeKeys([]byte) error
 }
 
-// A readerFinder finds the programs that are blocked in reading the terminal.
+// A readerFinder finds the programs that are blocked in a read of the terminal.
 type readerFinder interface {
 	Readers() []host.TerminalReader
 	HasNoOtherReader() bool

@@ -14,33 +14,33 @@ import (
 
 const (
 	stderrTailBytes  = 4 << 10                // of a program's standard error that are kept
-	programStopGrace = time.Second            // a program may take to end by itself once its pipes are closed,
+	programStopGrace = time.Second            // for a program to exit once its pipes are closed,
 	programTermGrace = 500 * time.Millisecond // and again after SIGTERM
 )
 
-// A Program is one that is no worker, such as a server of tools. It is started as workers are, by
-// the stage, so nothing that it starts stays behind.
+// A Program is a helper program that is not a worker, such as a tool server. The monitor starts it
+// like a worker, so no process that it starts is left behind.
 type Program struct {
 	Path   string   // absolute
 	Args   []string // without the program's own name
-	Env    []string // all of it
-	Dir    string   // "" means the caller's
+	Env    []string // the complete environment
+	Dir    string   // "" means the caller's directory
 	Logger *slog.Logger
 }
 
-// A RunningProgram is a Program that was started. Read is its standard output and Write its
-// standard input. Its methods may be used by any goroutine.
+// A RunningProgram is a Program that was started. Reads come from its standard output, and writes
+// go to its standard input. Any goroutine may call its methods.
 type RunningProgram struct {
 	io.ReadWriteCloser // the pipes; Close of the RunningProgram hides theirs
 	process            *host.Process
-	drained            chan struct{} // closed when all of its standard error was read
+	drained            chan struct{} // closed when all of its standard error has been read
 
 	mu         sync.Mutex
 	stderrTail []byte // the end of its standard error
 }
 
-// StartProgram starts a program. It needs [MonitorMain] on Windows; elsewhere, without it, what
-// the program starts may stay behind.
+// StartProgram starts a program. On Windows it needs [MonitorMain]. On other systems without
+// MonitorMain, processes that the program starts may be left behind.
 func StartProgram(p *Program) (*RunningProgram, error) {
 	process, err := host.Start(&host.Command{Path: p.Path, Args: p.Args, Env: p.Env, Dir: p.Dir, ChannelOnStdio: true, Logger: p.Logger})
 	if err != nil {
@@ -51,7 +51,7 @@ func StartProgram(p *Program) (*RunningProgram, error) {
 	return r, nil
 }
 
-// readStderr keeps the end of what the program writes to its standard error.
+// readStderr collects the end of the program's standard error.
 func (r *RunningProgram) readStderr() {
 	defer close(r.drained)
 	part := make([]byte, stderrTailBytes)
@@ -74,8 +74,8 @@ func (r *RunningProgram) readStderr() {
 	}
 }
 
-// StderrSummary returns the end of its standard error as plain text, once it has ended: with how it
-// ended.
+// StderrSummary returns the end of the program's standard error as plain text. Once the program has
+// exited, it also says how.
 func (r *RunningProgram) StderrSummary() string {
 	r.mu.Lock()
 	words := string(bytes.TrimSpace([]byte(timeline.TerminalText(string(r.stderrTail)))))
@@ -97,11 +97,11 @@ func (r *RunningProgram) StderrSummary() string {
 	return ended + ": " + words
 }
 
-// Exited is closed when the program has ended, or Close was called.
+// Exited returns a channel that is closed when the program has exited or Close was called.
 func (r *RunningProgram) Exited() <-chan struct{} { return r.process.Exited() }
 
-// WaitStderr waits until all that the ended program has said is in StderrSummary, for a second at
-// most.
+// WaitStderr waits, for a second at most, until StderrSummary includes everything that the exited
+// program wrote.
 func (r *RunningProgram) WaitStderr() {
 	timer := time.NewTimer(time.Second)
 	defer timer.Stop()
@@ -114,8 +114,8 @@ func (r *RunningProgram) WaitStderr() {
 	}
 }
 
-// Close ends the program: by closing its pipes, then by SIGTERM where there is such a thing, then
-// by force with all that it has started.
+// Close ends the program: by closing its pipes, then with SIGTERM where the system has it, and then
+// by killing it and everything that it started.
 func (r *RunningProgram) Close() error {
 	_ = r.ReadWriteCloser.Close()
 	for _, step := range []struct {

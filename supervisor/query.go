@@ -12,10 +12,11 @@ import (
 )
 
 // queryTimeout is how long a query may take before it is interrupted, and then how long the
-// interrupt may take before the query is given up.
+// interrupt may take before the query is abandoned.
 const queryTimeout = 200 * time.Millisecond
 
-// inspectTimeout is the same for an inspection: a help page is read from disk and formatted.
+// inspectTimeout replaces queryTimeout for an inspection, which reads a help page from disk and
+// formats it.
 const inspectTimeout = 2 * time.Second
 
 // Complete implements session.Session.
@@ -82,7 +83,7 @@ func (s *Session) Inspect(ctx context.Context, text string, cursor int) (session
 	return found, nil
 }
 
-// supportsQuery reports whether a worker answers queries of that kind.
+// supportsQuery reports whether a worker with these capabilities answers queries of this kind.
 func supportsQuery(c ipc.Capabilities, kind ipc.QueryKind) bool {
 	switch kind {
 	case ipc.QueryVariables:
@@ -101,7 +102,7 @@ func (s *Session) runQuery(ctx context.Context, q ipc.Query) (ipc.QueryResult, e
 	s.mu.Lock()
 	if s.m.phase == phaseIdle {
 		proc := s.worker.proc
-		if signals := proc.SignalsSent(); signals != nil { // these belong to the turn before, not to the query
+		if signals := proc.SignalsSent(); signals != nil { // these belong to the previous turn, not to the query
 			s.mu.Unlock()
 			select {
 			case <-signals:
@@ -141,7 +142,7 @@ func (s *Session) runQuery(ctx context.Context, q ipc.Query) (ipc.QueryResult, e
 		s.mu.Unlock()
 	}()
 	if err != nil {
-		return none, nil // the worker is on its way out
+		return none, nil // the worker is ending
 	}
 	limit := queryTimeout
 	if q.Kind == ipc.QueryInspect {
@@ -169,12 +170,12 @@ func (s *Session) runQuery(ctx context.Context, q ipc.Query) (ipc.QueryResult, e
 	}
 }
 
-// interruptQuery interrupts a query that takes too long: turn 0 names it.
+// interruptQuery interrupts a query that takes too long. Turn 0 in the frame means a query.
 func (w *worker) interruptQuery(id uint64) {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
 	if w.s.worker != w || w.s.m.phase != phaseIdle {
-		return // a turn began after the query and must not be interrupted
+		return // a turn started after the query and must not be interrupted
 	}
 	if w.conn.Send(ipc.Interrupt{Turn: 0, Seq: id, Level: 1}) == nil && w.s.m.ready.Capabilities.Interrupt == ipc.InterruptBySignal {
 		_ = w.proc.Signal(host.Interrupt, host.Worker)

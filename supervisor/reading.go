@@ -11,7 +11,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// limitOrDefault returns n, or the default if it is 0, and an error if it is out of bounds.
+// limitOrDefault returns n, or byDefault if n is 0, or an error if n is out of bounds.
 func limitOrDefault[N int | int64](name string, n, byDefault, most N) (N, error) {
 	if n < 0 || n > most {
 		return 0, session.Errorf(session.KindInvalid, "%s is %d: use 1 to %d", name, n, most)
@@ -106,7 +106,7 @@ func (s *Session) Search(_ context.Context, q session.SearchQuery) (session.Sear
 	return f, nil
 }
 
-// formatCursor writes a cursor of a search for callers, who give it back as it is.
+// formatCursor encodes a search cursor as text. Callers pass the text back unchanged.
 func formatCursor(c timeline.Cursor) string {
 	asked := ""
 	if c.AwaitsInput {
@@ -129,7 +129,7 @@ func parseCursor(text string) (c timeline.Cursor, err error) {
 	return timeline.Cursor{Seq: timeline.Seq(n), Lines: int(k), AwaitsInput: asked}, nil
 }
 
-// firstSeq returns the Seq of an event, or of the first that a gap stands for.
+// firstSeq returns the Seq of an event, or the first Seq that a gap replaces.
 func firstSeq(e timeline.Event) timeline.Seq {
 	if g, ok := e.Body.(timeline.Gap); ok {
 		return g.From
@@ -162,8 +162,8 @@ func (s *Session) TurnSummaries(_ context.Context, q session.TurnSummariesQuery)
 	return o, nil
 }
 
-// Tick says how the session is now. One of the channels is closed once that has changed; event
-// is nil when the session was closed for good.
+// Tick returns the present state of the session. One of the channels is closed once the state
+// changes. event is nil if the session is closed.
 func (s *Session) Tick() (now session.Tick, event, state <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 )
 
 // Rename gives an open session another name. From then on it is found, listed and recovered as if
-// it had been opened now. Its worker, its timeline and its directory stay. The error is
-// session.ErrExists, session.ErrClosed or one of kind session.KindName.
+// it had just been opened. Its worker, timeline and directory stay. The error is session.ErrExists,
+// session.ErrClosed or an error of kind session.KindName.
 func (v *Supervisor) Rename(s *Session, name string) error {
 	if !session.IsValidName(name) {
 		return invalidNameError(name)
@@ -34,7 +34,7 @@ func (v *Supervisor) Rename(s *Session, name string) error {
 	return nil
 }
 
-// moveSession puts a session under another name.
+// moveSession moves a session to another name in the supervisor's table.
 func (v *Supervisor) moveSession(s *Session, name string) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()

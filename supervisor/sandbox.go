@@ -19,24 +19,25 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// A confinement is the part of a start that a sandbox adds.
+// A confinement is everything that a sandbox adds to the start of a worker.
 type confinement struct {
-	sandbox           *host.Sandbox // nil without one
-	env               []string      // changes of the worker's environment, before those of its Spec
+	sandbox           *host.Sandbox // nil without a sandbox
+	env               []string      // changes to the worker's environment, applied before those of its Spec
 	notices           []string      // for the user of the session; complete when the worker has started
-	hiddenPaths       []string      // cannot be opened; complete then, too
-	unshownPaths      []string      // could be shown; likewise
-	plan              *confine.Plan // likewise
-	withheldVariables []string      // variables that the worker does not have
-	privateDirs       privateDirs   // likewise
-	release           func()        // is to be called once it is over; never nil
+	hiddenPaths       []string      // cannot be opened; complete at the same time
+	unshownPaths      []string      // could be shown; complete at the same time
+	plan              *confine.Plan // complete at the same time
+	withheldVariables []string      // variables that are removed from the worker's environment
+	privateDirs       privateDirs   // complete at the same time
+	release           func()        // call it once the sandbox is no longer used; never nil
 }
 
-// maxListedItems bounds the variables that a notice names.
+// maxListedItems bounds the hosts and variables that a notice lists.
 const maxListedItems = 8
 
-// eachMechanism tries the ways in which a sandbox may be held until one holds it: those that are not the
-// first only if their user accepts them, and where this system lacks what the one before needs.
+// eachMechanism tries the mechanisms that can implement a sandbox until one works. It tries a
+// mechanism other than the first only if its user accepts that, and if this system lacks support
+// for the one before.
 func eachMechanism[T any](s *workers.Sandbox, try func(by workers.SandboxMechanism) (T, error)) (result T, err error) {
 	if !s.Confines() {
 		return try("")
@@ -56,8 +57,8 @@ func eachMechanism[T any](s *workers.Sandbox, try func(by workers.SandboxMechani
 	return result, err
 }
 
-// newConfinement prepares the sandbox of a worker. own is the directory of its session, files
-// that of the worker.
+// newConfinement prepares the sandbox of a worker. own is the directory of the session, and files
+// is that of the worker.
 func newConfinement(spec *workers.Spec, o *Options, by workers.SandboxMechanism, own, files string) (c *confinement, err error) {
 	c = &confinement{release: func() {}}
 	sandbox := spec.Sandbox
@@ -68,7 +69,7 @@ func newConfinement(spec *workers.Spec, o *Options, by workers.SandboxMechanism,
 		return c, err
 	}
 	state := filepath.Join(own, "sandbox")
-	homes := filepath.Join(state, "home") // for files that tools would make in the home directory
+	homes := filepath.Join(state, "home") // for files that tools would create in the home directory
 	for _, dir := range []string{files, homes} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return c, err
@@ -94,7 +95,7 @@ func newConfinement(spec *workers.Spec, o *Options, by workers.SandboxMechanism,
 	}
 	policy.Layered = slices.DeleteFunc(policy.Layered, func(d string) bool { return !filepath.IsAbs(d) })
 	tmp := "/tmp"
-	if by != "" { // it has no /tmp of its own
+	if by != "" { // the mechanism cannot replace /tmp
 		tmp = filepath.Join(state, "tmp")
 	}
 	c.env = append(c.env, "TMPDIR="+tmp, "TMP", "TEMP")
@@ -113,12 +114,12 @@ func newConfinement(spec *workers.Spec, o *Options, by workers.SandboxMechanism,
 		}
 	}
 	if dir := envValue(o.Env, "XDG_STATE_HOME"); filepath.IsAbs(dir) {
-		// It has the daemon's key later, also if that is made while the session runs.
+		// The daemon's key will be in it, even if the key is created while the session runs.
 		_ = os.MkdirAll(filepath.Join(dir, "turnstone"), 0o700)
 	}
 	policy.Hidden = slices.Concat(policy.Hidden, o.serviceDirs(sandbox, dir))
 	policy.Protected = append(slices.Clone(policy.Protected), daemonDirs(o.Env)...)
-	if cache := turnstoneDir(o.Env, home, "XDG_CACHE_HOME", ".cache"); filepath.IsAbs(cache) { // it has code that sessions without a sandbox run
+	if cache := turnstoneDir(o.Env, home, "XDG_CACHE_HOME", ".cache"); filepath.IsAbs(cache) { // sessions without a sandbox run code from it
 		policy.Protected = append(slices.Clone(policy.Protected), cache)
 	}
 	var replaced map[string]string
@@ -128,7 +129,7 @@ func newConfinement(spec *workers.Spec, o *Options, by workers.SandboxMechanism,
 		}
 	}
 	hasOutlet := policy.Network == workers.NetworkList && by == ""
-	if policy.Network == workers.NetworkList && by == workers.Landlock { // it has no namespace in which names lead to us
+	if policy.Network == workers.NetworkList && by == workers.Landlock { // it has no namespace that could redirect name resolution
 		switch err := confine.CheckConnect(); {
 		case err == nil:
 			hasOutlet = true
@@ -138,11 +139,11 @@ func newConfinement(spec *workers.Spec, o *Options, by workers.SandboxMechanism,
 		}
 	}
 	directories := movedHomeDirs(o.Env)
-	settings := filepath.Join(state, "settings") // the session sees its files read-only
+	settings := filepath.Join(state, "settings") // the session sees the files in it read-only
 	if by != "" {
 		settings = homes // nothing can be mounted
 	}
-	if by != "" { // git stops at settings that it may not read, and does without a file that is not there
+	if by != "" { // git fails on settings that it may not read, but accepts a missing file
 		c.env = append(c.env, "GIT_CONFIG_GLOBAL="+confine.SettingsIn(settings, ".gitconfig"))
 	}
 	origin := confine.PlanInput{
@@ -180,14 +181,14 @@ func newConfinement(spec *workers.Spec, o *Options, by workers.SandboxMechanism,
 	return c, nil
 }
 
-// newPrivateDirs returns the directories of which a session has its own. but lists the machine's directories in
-// them.
+// newPrivateDirs returns the directories of which a session has its own copy. but lists the
+// machine's directories in them.
 func newPrivateDirs(plan *confine.Plan, but []string) privateDirs {
 	home, shown := plan.Home()
 	p := privateDirs{dirs: plan.PrivateDirs(), home: home, exceptions: but, checkShow: plan.CheckShow}
 	if home != "" {
 		p.dirs = append(p.dirs, home)
-		p.exceptions = slices.Concat(p.exceptions, plan.HiddenPaths(), plan.UnshownPaths()) // those are explained themselves
+		p.exceptions = slices.Concat(p.exceptions, plan.HiddenPaths(), plan.UnshownPaths()) // these have notices of their own
 		for _, place := range shown {
 			p.exceptions = append(p.exceptions, string(place.Path))
 		}
@@ -195,8 +196,8 @@ func newPrivateDirs(plan *confine.Plan, but []string) privateDirs {
 	return p
 }
 
-// serviceDirs returns the directories of the user's services and of this project that a session in dir does
-// not see, whatever it is to write.
+// serviceDirs returns the directories of the user's services and of Turnstone that are hidden from
+// a session in dir, regardless of what it may write.
 func (o *Options) serviceDirs(sandbox *workers.Sandbox, dir string) (hidden []string) {
 	home := envValue(o.Env, "HOME")
 	needed := []string{home, o.Dir}
@@ -211,14 +212,14 @@ func (o *Options) serviceDirs(sandbox *workers.Sandbox, dir string) (hidden []st
 	return hidden
 }
 
-// turnstoneDir returns the directory of this project in the one that a variable names, or in its
-// usual place in a home directory.
+// turnstoneDir returns Turnstone's directory below the directory that a variable names, or below
+// its default location in a home directory.
 func turnstoneDir(env []string, home, name, usual string) string {
 	return filepath.Join(cmp.Or(envValue(env, name), filepath.Join(home, usual)), "turnstone")
 }
 
-// movedHomeDirs returns the directories that variables put in the place of some below the home
-// directory, by the names of those.
+// movedHomeDirs returns the directories that variables use in place of subdirectories of the home
+// directory. The keys are those subdirectories.
 func movedHomeDirs(env []string) map[string]string {
 	moved := map[string]string{}
 	for name, usual := range map[string]string{"XDG_CACHE_HOME": ".cache", "XDG_CONFIG_HOME": ".config", "XDG_DATA_HOME": ".local/share", "XDG_STATE_HOME": ".local/state"} {
@@ -229,8 +230,8 @@ func movedHomeDirs(env []string) map[string]string {
 	return moved
 }
 
-// daemonDirs returns the places in which a daemon listens, where a variable names them. A session that
-// changes one of them in its workspace could take the daemon's place.
+// daemonDirs returns the directories in which a daemon listens, if a variable names them. A session
+// that could change them in its workspace could impersonate the daemon.
 func daemonDirs(env []string) (dirs []string) {
 	if socket := envValue(env, "TURNSTONE_SOCKET"); filepath.IsAbs(socket) {
 		dirs = append(dirs, socket, socket+".lock")
@@ -243,8 +244,8 @@ func daemonDirs(env []string) (dirs []string) {
 	return dirs
 }
 
-// canHide reports whether a directory can be hidden as a whole: whether it is one that holds none
-// of those that the session needs.
+// canHide reports whether a directory can be hidden as a whole, because it contains nothing that
+// the session needs.
 func canHide(dir string, needed []string) bool {
 	if !filepath.IsAbs(dir) {
 		return false
@@ -262,7 +263,7 @@ func real(path string) string {
 	return path
 }
 
-// describeSandbox describes in one line what a session may do.
+// describeSandbox describes in one line what a session can access.
 func describeSandbox(writable []string, s *workers.Sandbox, tmp string, hidden []string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "sandbox %s: ", s.Level)
@@ -295,9 +296,10 @@ func describeSandbox(writable []string, s *workers.Sandbox, tmp string, hidden [
 	return b.String()
 }
 
-// sharedMemoryLimit bounds the shared memory of a session, in bytes; 0 does not. Files in it that nobody
-// has mapped do not count as memory. It is larger than the limit of memory, so that a program
-// which maps it meets that one first, whose end is told.
+// sharedMemoryLimit returns the bound on the shared memory of a session, in bytes; 0 means no
+// bound. Files in shared memory that no process has mapped do not count as memory. The bound
+// exceeds the memory limit, so that a program that maps such files reaches the memory limit first,
+// which is reported.
 func sharedMemoryLimit(l workers.Limits) int64 {
 	if l.Disk > 0 {
 		return l.Disk
@@ -305,8 +307,8 @@ func sharedMemoryLimit(l workers.Limits) int64 {
 	return l.Memory + l.Memory/2
 }
 
-// sysVObjectsLimit bounds what programs share by number (System V), in bytes. Most of it is memory of the
-// kernel's that no process has: without a bound, code fills the machine with it.
+// sysVObjectsLimit returns the bound on System V objects, in bytes. Most of their memory belongs to
+// the kernel and to no process, so without a bound code could fill the machine's memory.
 func sysVObjectsLimit(l workers.Limits, o *Options) int64 {
 	if l.Memory > 0 {
 		return l.Memory + l.Memory/2
@@ -325,10 +327,9 @@ func envValue(env []string, name string) string {
 	return ""
 }
 
-// TrySandbox starts a program in a sandbox, in a directory, and ends it. There is no other way
-// to know what this system allows. The error names the step that failed and a remedy. The
-// result has the notices that a user of such a session would get. The end of ctx ends the
-// program.
+// TrySandbox starts and ends a program in a sandbox, in a directory. Nothing else shows what this
+// system allows. The error names the step that failed and a hint. The result has the notices that a
+// user of such a session would get. The program ends when ctx ends.
 func (s *Supervisor) TrySandbox(ctx context.Context, sandbox *workers.Sandbox, dir string) ([]string, error) {
 	state, err := os.MkdirTemp(s.o.Dir, "try-")
 	if err != nil {
@@ -356,7 +357,7 @@ func (s *Supervisor) trySandboxBy(ctx context.Context, sandbox *workers.Sandbox,
 	}
 	defer context.AfterFunc(ctx, p.Kill)()
 	notices := c.notices
-	for n := range p.Notices() { // until all of it has ended
+	for n := range p.Notices() { // closed once all its processes have exited
 		notices = append(notices, n)
 	}
 	if err := p.Close(); err != nil || ctx.Err() != nil {
@@ -365,7 +366,7 @@ func (s *Supervisor) trySandboxBy(ctx context.Context, sandbox *workers.Sandbox,
 	return notices, nil
 }
 
-// accountHome returns the home directory of the user's account, whatever HOME is; "" if it is not known.
+// accountHome returns the home directory of the OS user, regardless of HOME; "" if it is unknown.
 func accountHome() string {
 	account, err := user.Current()
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// A schema is the part of a JSON Schema that arguments are checked against: names and types.
-// Other words of it are for the help of the language, and for the function.
+// A schema is the part of a JSON Schema that arguments are checked against: names and types. Other
+// keywords serve the language's help and the function itself.
 type schema struct {
 	Type                 typeNames          `json:"type"`
 	Properties           map[string]*schema `json:"properties"`
@@ -21,7 +21,7 @@ type schema struct {
 	Items                *schema            `json:"items"`
 }
 
-// typeNames is one name of a type, or a list of them; empty is any.
+// typeNames holds the names of the allowed JSON types; empty allows any type.
 type typeNames []string
 
 func (k *typeNames) UnmarshalJSON(b []byte) error {
@@ -33,7 +33,8 @@ func (k *typeNames) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*[]string)(k))
 }
 
-// UnmarshalJSON takes true and false, which JSON Schema allows, for a schema of anything.
+// UnmarshalJSON accepts a schema, or true or false, which JSON Schema allows. It treats both as a
+// schema of anything.
 func (s *schema) UnmarshalJSON(b []byte) error {
 	var truth bool
 	if json.Unmarshal(b, &truth) == nil {
@@ -42,7 +43,7 @@ func (s *schema) UnmarshalJSON(b []byte) error {
 	type plain schema
 	var list []json.RawMessage
 	if json.Unmarshal(b, &list) == nil {
-		return nil // items of an older draft
+		return nil // a list of items schemas from an older draft
 	}
 	return json.Unmarshal(b, (*plain)(s))
 }
@@ -63,8 +64,8 @@ func readSchema(text []byte) (*schema, error) {
 	return &s, nil
 }
 
-// isClosed reports whether arguments that are not listed are wrong. Without a word about it, they
-// are, as for a function of any language.
+// isClosed reports whether arguments that are not listed are faults. That is the default, as for a
+// function of any language.
 func (s *schema) isClosed() bool {
 	open := string(s.AdditionalProperties)
 	return open == "false" || open == "" && s.Properties != nil
@@ -73,7 +74,7 @@ func (s *schema) isClosed() bool {
 // maxListedFaults bounds the faults that one error names.
 const maxListedFaults = 20
 
-// checkArguments returns one error that names everything that is wrong with the arguments.
+// checkArguments returns one error that lists all faults of the arguments.
 func (s *schema) checkArguments(function string, args map[string]any) error {
 	if s == nil {
 		return nil
@@ -105,7 +106,7 @@ func argumentsError(function string, wrong []string) error {
 	return &CallError{"TypeError", function + ": wrong arguments: " + strings.Join(wrong, "; ")}
 }
 
-// appendFaults adds what is wrong with v, which place names.
+// appendFaults appends the faults of v to wrong. path locates v in the arguments.
 func (s *schema) appendFaults(wrong []string, place string, v any) []string {
 	if s == nil {
 		return wrong
@@ -131,8 +132,8 @@ func (s *schema) appendFaults(wrong []string, place string, v any) []string {
 	return wrong
 }
 
-// isOfType reports whether v is of a type of JSON Schema. Bytes and times have none there: they
-// are strings, as they would be in JSON.
+// isOfType reports whether v has a JSON Schema type. Bytes and times count as strings, as they
+// would be in JSON.
 func isOfType(kind string, v any) bool {
 	switch v := v.(type) {
 	case nil:
@@ -142,7 +143,7 @@ func isOfType(kind string, v any) bool {
 	case int64, uint64:
 		return kind == "integer" || kind == "number"
 	case float64:
-		return kind == "number" || kind == "integer" && v == math.Trunc(v) && math.Abs(v) <= 1<<53 // R has no others
+		return kind == "number" || kind == "integer" && v == math.Trunc(v) && math.Abs(v) <= 1<<53 // R passes all numbers as floats
 	case string, []byte, time.Time:
 		return kind == "string"
 	case []any:

@@ -22,60 +22,60 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// A Session is a named REPL that outlives its workers. Supervisor.Open makes it. It is safe
-// for concurrent use. Only Wait, Reset and Close wait for a running turn, and Interrupt does
-// for one second.
+// A Session is a named REPL that outlives its workers. Supervisor.Open creates it. It is safe for
+// concurrent use. Only Wait, Reset and Close wait for a running turn; Interrupt waits for one
+// second.
 type Session struct {
-	name          atomic.Pointer[string] // changes in Supervisor.Rename, which holds the supervisor's lock
+	name          atomic.Pointer[string] // changed by Supervisor.Rename, which holds the supervisor's lock
 	o             Options
 	launcher      launcher
 	preparations  *preparationGroup // the supervisor's
-	limitEnforcer *limitEnforcer    // likewise
+	limitEnforcer *limitEnforcer    // the supervisor's
 	dir           string            // private to the session; Close removes it
 	lock          *os.File          // shows other programs that dir is in use
 	log           *timeline.Log
 	removeSelf    func()         // removes the session from its supervisor
 	discardDir    func() error   // removes dir
-	egressPolicy  *egress.Policy // the way out of its sandbox; nil without one
-	wg            sync.WaitGroup // every goroutine of every worker
-	starts        sync.WaitGroup // starts that outlive their callers' contexts; grows under mu until closed
+	egressPolicy  *egress.Policy // of its sandbox; nil without one
+	wg            sync.WaitGroup // counts the goroutines of all workers
+	starts        sync.WaitGroup // counts running starts; grows under mu until the session is closed
 
 	functions functionRegistry
 
 	lockInfoMu      sync.Mutex // held over a write of lock
-	lockInfoCleared bool       // guarded by describing; lock stays empty
+	lockInfoCleared bool       // guarded by lockInfoMu; if set, lock stays empty
 
-	// lifecycle holds one token. A goroutine takes it to start or end a worker.
+	// lifecycle holds one token. A goroutine takes the token to start or end a worker.
 	lifecycle chan struct{}
 
 	mu                 sync.Mutex
 	m                  sessionMachine // guarded by mu, like all fields below
-	earlyDenials       []host.Denial  // of a worker that is being launched
-	spec               workers.Spec   // preparation adds what it made
+	earlyDenials       []host.Denial  // of the worker being launched
+	spec               workers.Spec   // preparations add their results
 	openedAt           time.Time
-	crashedBefore      *CrashedSession                 // the lost session that this one follows; nil without one
+	crashedBefore      *CrashedSession                 // the crashed session that this one follows; nil without one
 	currentStart       *startAttempt                   // the start under way; nil without one
-	abandonedStart     *startAttempt                   // the last start that was given up; nil without one
-	preparationError   error                           // why preparation failed, and Submit refuses; nil unless it has
+	abandonedStart     *startAttempt                   // the last abandoned start; nil without one
+	preparationError   error                           // why preparation failed, so that Submit refuses; otherwise nil
 	worker             *worker                         // nil without a worker
-	changed            chan struct{}                   // closed at the next change; nil when nobody waits for one
-	alarm              *time.Timer                     // calls ring; nil until first needed
+	changed            chan struct{}                   // closed at the next change; nil without waiters
+	alarm              *time.Timer                     // calls handleAlarm; nil until first needed
 	alarmAt            time.Time                       // when alarm fires; zero for never
-	reportedNotices    []string                        // what the last worker's sandbox had to say
-	reportedMissingDir bool                            // a notice has said that dir is gone
-	queries            map[uint64]chan ipc.QueryResult // the queries that the worker has not answered
+	reportedNotices    []string                        // the notices of the last worker's sandbox
+	reportedMissingDir bool                            // a notice has reported that dir is gone
+	queries            map[uint64]chan ipc.QueryResult // queries that the worker has not answered, by ID
 	lastQuery          uint64
-	pendingDecisions   map[uint64]chan userDecision // connects, calls and forms that wait for a person, by their numbers
+	pendingDecisions   map[uint64]chan userDecision // connections, calls and forms that wait for a user, by ID
 	lastPendingCall    uint64
 }
 
-// maxPromptBytes bounds the prompt that we read from the terminal, in bytes.
+// maxPromptBytes bounds a prompt that is taken from the terminal's output, in bytes.
 const maxPromptBytes = 256
 
 // Name returns the session's name.
 func (s *Session) Name() string { return *s.name.Load() }
 
-// Log returns the session's timeline, to be read.
+// Log returns the session's timeline for reading.
 func (s *Session) Log() *timeline.Log { return s.log }
 
 // Info implements session.Session. Its error is always nil.
@@ -162,7 +162,7 @@ func (s *Session) SubmitMayExit(ctx context.Context, code string) (uint64, error
 	return s.logCall("submit", "")(s.submitAs(ctx, code, turn{mayExit: true}))
 }
 
-// submitAs starts a turn with the author, and what else is special, of like.
+// submitAs starts a turn with the author and the flags of like.
 func (s *Session) submitAs(ctx context.Context, code string, like turn) (uint64, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -175,7 +175,7 @@ func (s *Session) submitAs(ctx context.Context, code string, like turn) (uint64,
 	s.reportMissingDir()
 	s.mu.Lock()
 	var number uint64
-	err := s.preparationError // only Reset tries again: this input may be meant for the try that has just failed
+	err := s.preparationError // only Reset retries: this input may be meant for the attempt that just failed
 	if err == nil || s.m.isClosed() {
 		number, err = s.m.submitTurn(t, known)
 	}
@@ -193,8 +193,8 @@ func (s *Session) submitAs(ctx context.Context, code string, like turn) (uint64,
 	return number, nil
 }
 
-// waitForStart waits for the end of the start that holds an input. It returns early if the input is
-// dropped, because its turn has ended then.
+// waitForStart waits for the end of the start for which an input is queued. It returns early if the
+// input is dropped, because that ends its turn.
 func (s *Session) waitForStart(ctx context.Context, t *turn, u *startAttempt) error {
 	for {
 		s.mu.Lock()
@@ -233,8 +233,8 @@ func (s *Session) answerAs(ctx context.Context, author string, wait timeline.Seq
 	return s.m.answerRequest(author, wait, in)
 }
 
-// Interrupt implements session.Session. While the session starts, it drops an input that is
-// still held, which then never runs. Turn 0 also interrupts the start-up itself.
+// Interrupt implements session.Session. While the session starts, it drops a queued input, which
+// then never runs. Turn 0 also interrupts the start-up itself.
 func (s *Session) Interrupt(ctx context.Context, turn uint64) (session.InterruptResult, error) {
 	return s.logInterrupt(turn, "")(s.interruptAs(ctx, "", turn))
 }
@@ -249,7 +249,7 @@ func (s *Session) interruptAs(ctx context.Context, author string, turn uint64) (
 	return s.waitForInterrupt(ctx, t, seen)
 }
 
-// waitForInterrupt waits for the effect of an interrupt.
+// waitForInterrupt waits until an interrupt has taken effect, or times out.
 func (s *Session) waitForInterrupt(ctx context.Context, t *turn, seen timeline.Seq) (session.InterruptResult, error) {
 	timeout := time.NewTimer(interruptTimeout)
 	defer timeout.Stop()
@@ -274,7 +274,7 @@ func (s *Session) waitForInterrupt(ctx context.Context, t *turn, seen timeline.S
 	}
 }
 
-// reportMissingDir says once that the session's directory is gone. Cleaning programs may remove it.
+// reportMissingDir records once that the session's directory is gone. Clean-up tools may remove it.
 func (s *Session) reportMissingDir() {
 	if _, err := os.Lstat(filepath.Join(s.dir, lockFileName)); !errors.Is(err, fs.ErrNotExist) {
 		return
@@ -287,7 +287,7 @@ func (s *Session) reportMissingDir() {
 	}
 }
 
-// changedLocked returns a channel that the next change closes.
+// changedLocked returns a channel that is closed at the next change.
 func (s *Session) changedLocked() <-chan struct{} {
 	if s.changed == nil {
 		s.changed = make(chan struct{})
@@ -295,8 +295,8 @@ func (s *Session) changedLocked() <-chan struct{} {
 	return s.changed
 }
 
-// unlock ends the handling of an event. It performs the effects, sets the alarm, wakes waiters
-// and unlocks.
+// unlock ends the handling of an event: it performs the effects, sets the alarm, wakes waiters and
+// unlocks.
 func (s *Session) unlock() {
 	s.performLocked()
 	if due := s.m.nextDeadline(); due != s.alarmAt {
@@ -316,7 +316,7 @@ func (s *Session) unlock() {
 	s.mu.Unlock()
 }
 
-// performLocked performs the effects, and those that follow from them.
+// performLocked performs the effects and any further effects that they cause.
 func (s *Session) performLocked() {
 	for i := 0; i < len(s.m.effects); i++ {
 		s.worker.performEffect(s.m.effects[i])
@@ -325,7 +325,8 @@ func (s *Session) performLocked() {
 	s.m.effects = s.m.effects[:0]
 }
 
-// handleAlarm is what the alarm calls. An alarm that could not be stopped in time finds nothing due.
+// handleAlarm handles the alarm's deadline. An alarm that could not be stopped in time finds
+// nothing due.
 func (s *Session) handleAlarm() {
 	s.mu.Lock()
 	defer s.unlock()
@@ -333,7 +334,7 @@ func (s *Session) handleAlarm() {
 	s.m.handleTimer()
 }
 
-// Notify writes a notice for the next reader of the session.
+// Notify records a notice for the session's readers.
 func (s *Session) Notify(message string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -370,7 +371,7 @@ func (s *Session) Reset(ctx context.Context) error {
 		s.mu.Lock()
 		defer s.unlock()
 		s.releaseLifecycle()
-		u := s.currentStart // started by an input that came first
+		u := s.currentStart // an input that came first has started it
 		if u == nil {
 			u = s.startLocked()
 		}
@@ -385,15 +386,14 @@ func (s *Session) Reset(ctx context.Context) error {
 	}
 }
 
-// Close ends the session for good. When it returns, none of its processes is left and its
-// files are gone. It takes Options.StopGrace at most, and up to 6 s more when the kernel
-// cannot end a process or the disk does not answer. ctx bounds only the wait for another Reset
-// or Close.
+// Close closes the session permanently. When it returns, all its processes have ended and its files
+// are removed. It takes Options.StopGrace at most, and up to 6 s more if the kernel cannot end a
+// process or the disk does not respond. ctx bounds only the wait for another Reset or Close.
 func (s *Session) Close(ctx context.Context) error {
 	if err := s.acquireLifecycle(ctx); err != nil {
 		return err
 	}
-	defer s.starts.Wait() // starts see that the session is closed, and end
+	defer s.starts.Wait() // starts see that the session is closed and end
 	defer s.releaseLifecycle()
 	s.mu.Lock()
 	over := s.m.phase == phaseClosed
@@ -405,24 +405,24 @@ func (s *Session) Close(ctx context.Context) error {
 	s.stopWorker(phaseClosing)
 	s.wg.Wait()
 	s.mu.Lock()
-	if s.crashedBefore != nil && !s.m.hasUserTurn { // opened ahead of a client that only looked
+	if s.crashedBefore != nil && !s.m.hasUserTurn { // opened in advance for a client that only looked
 		s.crashedBefore.clearReported()
 	}
 	s.mu.Unlock()
 	s.removeSelf()
 	err := s.log.Close()
-	return errors.Join(err, s.lock.Close(), s.discardDir()) // Windows moves no open file
+	return errors.Join(err, s.lock.Close(), s.discardDir()) // the lock first: Windows cannot move an open file
 }
 
-// IsClosed reports whether the session is closed. It does no I/O.
+// IsClosed reports whether the session is closed or closing. It does no I/O.
 func (s *Session) IsClosed() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.m.isClosed()
 }
 
-// StoppedBy names the rung of the stop ladder that ended the last worker: "shutdown",
-// "channel", "SIGHUP", "SIGTERM" or "SIGKILL". It is "" when the worker ended by itself.
+// StoppedBy names the step of the shutdown escalation that ended the last worker: "shutdown",
+// "channel", "SIGHUP", "SIGTERM" or "SIGKILL". It is empty if the worker ended on its own.
 func (s *Session) StoppedBy() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -432,7 +432,7 @@ func (s *Session) StoppedBy() string {
 func (s *Session) acquireLifecycle(ctx context.Context) error {
 	select {
 	case s.lifecycle <- struct{}{}:
-		return nil // even if ctx has ended, since nothing has to be waited for
+		return nil // even if ctx has ended, because nothing has to be waited for
 	default:
 	}
 	select {
@@ -445,7 +445,7 @@ func (s *Session) acquireLifecycle(ctx context.Context) error {
 
 func (s *Session) releaseLifecycle() { <-s.lifecycle }
 
-// stopWorker climbs the stop ladder; the caller holds lifecycle.
+// stopWorker runs the shutdown escalation; the caller holds lifecycle.
 func (s *Session) stopWorker(to phase) {
 	s.mu.Lock()
 	if to == phaseClosing {
@@ -463,10 +463,10 @@ func (s *Session) stopWorker(to phase) {
 	s.mu.Unlock()
 }
 
-// clip returns a copy of at most n bytes of b.
+// clip returns a copy of the first n bytes of b.
 func clip(b []byte, n int) []byte { return bytes.Clone(b[:min(len(b), n)]) }
 
-// lastCodeLine returns the last line of code that is not blank, bounded.
+// lastCodeLine returns the last line of code that is not blank, limited to maxPromptBytes.
 func lastCodeLine(code string) string {
 	code = strings.TrimRight(code[max(0, len(code)-4*maxPromptBytes):], " \t\r\n")
 	line := strings.TrimSpace(code[strings.LastIndexByte(code, '\n')+1:])

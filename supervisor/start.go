@@ -9,16 +9,16 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// A startAttempt is one try to start a worker: it prepares the spec, then starts the process.
-// No caller's context ends it. Reset and Close give it up before the process is started.
+// A startAttempt prepares the spec of a worker and then starts its process. No caller's context
+// ends it. Reset and Close can abandon it until the process is started.
 type startAttempt struct {
-	giveUp   context.CancelCauseFunc // gives up the preparation
-	done     chan struct{}           // closed when there is a process, or will be none
-	finished chan struct{}           // closed when it does nothing any more
-	err      error                   // set then; nil also when Reset has begun another in its place
+	giveUp   context.CancelCauseFunc // abandons the preparation
+	done     chan struct{}           // closed when the process exists or the start has failed
+	finished chan struct{}           // closed when the attempt does no more work
+	err      error                   // set before done is closed; nil also if Reset has started another attempt instead
 }
 
-// wait waits for the process.
+// wait waits until the process exists or the start has failed.
 func (u *startAttempt) wait(ctx context.Context) error {
 	select {
 	case <-u.done:
@@ -28,8 +28,8 @@ func (u *startAttempt) wait(ctx context.Context) error {
 	}
 }
 
-// WaitPrepared waits while the session is being prepared, and returns why it could not be,
-// or ctx's error.
+// WaitPrepared waits while the session is being prepared. It returns why preparation failed, or
+// ctx's error.
 func (s *Session) WaitPrepared(ctx context.Context) error {
 	for {
 		s.mu.Lock()
@@ -51,14 +51,15 @@ func (s *Session) WaitPrepared(ctx context.Context) error {
 	}
 }
 
-// PreparationError is why the session could not be prepared; nil when it could, or is being.
+// PreparationError returns why the session could not be prepared; nil if it was prepared or is
+// being prepared.
 func (s *Session) PreparationError() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.preparationError
 }
 
-// startLocked begins to start a worker: there is none, and none is being started.
+// startLocked starts an attempt. There must be no worker and no other attempt.
 func (s *Session) startLocked() *startAttempt {
 	ctx, stop := context.WithCancelCause(context.Background())
 	u := &startAttempt{giveUp: stop, done: make(chan struct{}), finished: make(chan struct{})}
@@ -72,7 +73,7 @@ func (s *Session) startLocked() *startAttempt {
 	s.starts.Go(func() {
 		defer close(u.finished)
 		if before != nil {
-			<-before.finished // or this one would join the preparation that is given up
+			<-before.finished // otherwise this one would join the abandoned preparation
 		}
 		if !prepare || s.prepareSpec(ctx, u) {
 			s.startProcess(u)
@@ -81,23 +82,23 @@ func (s *Session) startLocked() *startAttempt {
 	return u
 }
 
-// prepareSpec makes all preparations of the spec, and reports whether they succeeded.
+// prepareSpec runs all preparations of the spec and reports whether they succeeded.
 func (s *Session) prepareSpec(ctx context.Context, u *startAttempt) bool {
 	s.mu.Lock()
 	spec, generation := s.spec, s.m.generation
 	s.mu.Unlock()
 	var notices []string
-	var done int64 // by the preparations before
+	var done int64 // by the previous preparations
 	for i, p := range spec.Preparations {
 		if ctx.Err() != nil {
-			return false // it was given up while it waited, so nobody wants its worker
+			return false // abandoned while it waited, so its worker is not needed
 		}
 		last := i == len(spec.Preparations)-1
 		made, end, err := s.preparations.awaitPreparation(ctx, p, s.o.StartTimeout, func(now workers.Progress) {
 			s.recordPreparation(u, p.Name, now, done, last)
 		})
 		if err != nil {
-			if ctx.Err() == nil { // else it was given up
+			if ctx.Err() == nil { // otherwise it was abandoned
 				logStartFailure(s.workerLog(generation), err)
 			}
 			s.handlePreparationFailure(u, err)
@@ -123,14 +124,14 @@ func (s *Session) prepareSpec(ctx context.Context, u *startAttempt) bool {
 // maxMessageBytes bounds how much of a preparation's message is recorded, in bytes.
 const maxMessageBytes = 256
 
-// recordPreparation records the progress of a preparation. With several preparations, the total
-// is known only during the last one.
+// recordPreparation records the progress of a preparation. With several preparations, the total is
+// known only during the last one.
 func (s *Session) recordPreparation(u *startAttempt, what string, now workers.Progress, before int64, last bool) {
 	p := timeline.Preparation{
 		Name: what, Message: strings.ToValidUTF8(now.Message[:min(len(now.Message), maxMessageBytes)], ""), Done: before + now.Done,
 	}
 	if last && now.Total > 0 {
-		p.Total = max(before+now.Total, p.Done+1) // it is not over yet
+		p.Total = max(before+now.Total, p.Done+1) // it has not finished yet
 	}
 	s.mu.Lock()
 	defer s.unlock()
@@ -139,7 +140,7 @@ func (s *Session) recordPreparation(u *startAttempt, what string, now workers.Pr
 	}
 }
 
-// handlePreparationFailure takes in that a preparation failed.
+// handlePreparationFailure records that a preparation failed and ends the start.
 func (s *Session) handlePreparationFailure(u *startAttempt, cause error) {
 	s.mu.Lock()
 	defer s.unlock()
@@ -171,7 +172,7 @@ func (s *Session) startProcess(u *startAttempt) {
 	}
 	s.mu.Lock()
 	defer s.unlock()
-	s.releaseLifecycle() // before the waiters hear of it: one may close the session at once
+	s.releaseLifecycle() // before the waiters wake up: one may close the session at once
 	if err != nil {
 		s.failStartLocked(startError(s.Name(), err))
 		return
@@ -182,7 +183,7 @@ func (s *Session) startProcess(u *startAttempt) {
 	s.finishStartLocked(nil)
 }
 
-// finishStartLocked tells the waiters the outcome of the start.
+// finishStartLocked reports the outcome of the start to its waiters.
 func (s *Session) finishStartLocked(err error) {
 	u := s.currentStart
 	s.currentStart = nil
@@ -191,14 +192,14 @@ func (s *Session) finishStartLocked(err error) {
 	u.giveUp(err)
 }
 
-// failStartLocked takes in that there will be no process.
+// failStartLocked records that the start failed without a process.
 func (s *Session) failStartLocked(err error) {
 	reason, more, _ := strings.Cut(err.Error(), "\n")
 	s.endStartLocked(timeline.WorkerExited{Reason: reason, Message: more, ExitCode: -1, NeverReady: true}, err)
 }
 
-// abandonStartLocked ends a start before there is a process; the caller holds lifecycle, so
-// that none is just being started.
+// abandonStartLocked ends a start before there is a process. The caller holds lifecycle, so no
+// process is being started at the same time.
 func (s *Session) abandonStartLocked(why string, err error) {
 	if s.currentStart != nil {
 		s.abandonedStart = s.currentStart

@@ -6,28 +6,29 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// A phase is where a session stands: its state, with what no caller has to know.
+// A phase is a session's state in more detail than callers see: several phases share one
+// session.State.
 type phase uint8
 
 const (
-	phasePreparing phase = iota // what a worker needs is being made
-	phaseLaunching              // its process is being started
+	phasePreparing phase = iota // preparations for a worker are running
+	phaseLaunching              // the worker's process is being started
 	phaseStarting               // there is a worker, and the start-up is active
 	phaseIdle
-	phaseSending // a turn is active that waits for the signals of the one before
+	phaseSending // a turn is active and waits for the signals of the previous turn
 	phaseRunning
-	phaseWaiting  // the active turn, or the start-up, asks for input
-	phaseLeaving  // the worker said that it ends
-	phaseStopping // we end the worker
-	phaseClosing  // we end it, and the session with it
+	phaseWaiting  // the active turn or the start-up requests input
+	phaseLeaving  // the worker has sent session_end
+	phaseStopping // the session is stopping the worker
+	phaseClosing  // the session is stopping the worker and closing
 	phaseEnded    // there is no worker
-	phaseClosed   // there will be none
+	phaseClosed   // the session is closed
 
 	numPhases
 )
 
-// phases lists the name and state of each phase and every legal move. One that is absent
-// here is a bug in this package.
+// phases lists the name and state of each phase and every legal transition. Any other transition is
+// a bug in this package.
 var phases = [numPhases]struct {
 	name  string
 	state session.State

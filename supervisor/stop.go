@@ -8,9 +8,10 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
 )
 
-// stop climbs the stop ladder until the process has ended, and returns the rung that worked.
-// grace is for the whole climb. busy means that code is running; it is interrupted at once. A
-// rung that fails never ends the climb; a rung that the system does not have is left out.
+// stop runs the shutdown escalation until the process has exited, and returns the name of the step
+// that worked. grace bounds the whole escalation. busy means that code is running; it is
+// interrupted at once. A step that fails never stops the escalation, and steps that the system
+// lacks are skipped.
 func (w *worker) stop(grace time.Duration, busy bool) (rung string) {
 	rungs := []struct {
 		name  string
@@ -45,6 +46,6 @@ func (w *worker) stop(grace time.Duration, busy bool) (rung string) {
 		case <-timer.C:
 		}
 	}
-	<-w.done // SIGKILL cannot be refused; watch has its own bounds
+	<-w.done // SIGKILL cannot be caught; watchProcess has its own bounds
 	return rung
 }

@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	// maxPendingBytes bounds, in bytes, the terminal output that is held back because the
-	// frame of a marker in it has not arrived. When it is reached, the terminal is not
-	// read, so its writer blocks.
+	// maxPendingBytes bounds, in bytes, the terminal output that is held back because the frame of
+	// a marker in it has not arrived. At the bound, the terminal is no longer read, so its writers
+	// block.
 	maxPendingBytes = 1 << 20
 
-	// readBufferBytes bounds one read of the terminal. The kernel rarely has more than 4 KiB.
+	// readBufferBytes bounds one read of the terminal. The kernel rarely returns more than 4 KiB.
 	readBufferBytes = 8 << 10
 
-	// maxDrainBytes bounds the read of the terminal when a worker without a fence goes idle
-	// or asks for input.
+	// maxDrainBytes bounds the read of the terminal when a worker without sync markers goes idle or
+	// asks for input.
 	maxDrainBytes = 256 << 10
 
 	// maxMarkerBytes bounds a marker's body, in bytes.
@@ -29,40 +29,39 @@ const (
 
 var markerTerminator = []byte("\x1b\\")
 
-// A streamMerger merges the two channels of a worker into one true order. Only the terminal sees
-// the output of the runtime, its children and C code in order. So the worker leaves a marker
-// there for each frame that must be placed. A frame is delivered when its marker is reached,
-// and the text after a marker when its frame is delivered.
+// A streamMerger merges the two channels of a worker into one stream in true order. Only the
+// terminal has the output of the runtime, its children and C code in order. So the worker writes a
+// sync marker to the terminal for each frame whose position matters. A frame is delivered when its
+// marker is reached, and the text after a marker once its frame is delivered.
 //
 // A worker writes the marker before the frame. So when a frame has arrived, its marker and
-// everything before it can be read from the terminal without waiting. The reader of the
-// frame does that itself, so no other goroutine must wake up. If the marker is not there, it
-// will never come, because the terminal's output was discarded; then the frame is placed
-// after the present output.
+// everything before it can be read from the terminal without waiting. The reader of frames does
+// that itself, so no other goroutine has to wake up. If the marker is missing, it will never come,
+// because terminal output was discarded; then the frame is delivered after the present output.
 //
-// Two goroutines call it, the reader of frames and the reader of the terminal.
+// Two goroutines use it: the reader of frames and the reader of the terminal.
 type streamMerger struct {
 	prefix       []byte                    // ESC _ nonce ;
-	readTerminal func([]byte) (int, error) // of the terminal; does not wait: 0, nil is nothing now
+	readTerminal func([]byte) (int, error) // reads without waiting; 0, nil means no output now
 	syncTerminal func()                    // waits until all output so far can be read
 	onText       func(timeline.Stream, timeline.TextKind, []byte)
 	onFrame      func(ipc.Message)
 
-	// isScreenOn reports whether a program has taken the terminal's keys; onScreenChange is told of each
-	// change, in its place among the text. nil: it is no person's terminal.
+	// isScreenOn reports whether a program has taken the terminal's keys. onScreenChange is called
+	// at each change, in order with the text. Both are nil if the terminal is not a user's.
 	isScreenOn     func() bool
 	onScreenChange func(on bool)
 
-	// mu serialises reading the terminal and delivery, so it is held while the
-	// callbacks run. Only the worker's two readers ever wait for it.
+	// mu serialises reads of the terminal and deliveries, so it is held while the callbacks run.
+	// Only the worker's two readers ever wait for it.
 	mu        sync.Mutex
 	buf       []byte
 	stream    timeline.Stream
 	kind      timeline.TextKind
-	pending   []byte        // terminal bytes that are not placed yet
+	pending   []byte        // terminal bytes that are not delivered yet
 	lastMark  uint64        // the highest mark that was delivered
-	screenOn  bool          // what onScreenChange was told last
-	roomFreed chan struct{} // closed when tail shrinks; nil when nobody waits
+	screenOn  bool          // the last state passed to onScreenChange
+	roomFreed chan struct{} // closed when pending shrinks; nil without a waiter
 }
 
 func newStreamMerger(nonce string, read func([]byte) (int, error), onText func(timeline.Stream, timeline.TextKind, []byte), onFrame func(ipc.Message)) *streamMerger {
@@ -76,7 +75,7 @@ func newStreamMerger(nonce string, read func([]byte) (int, error), onText func(t
 	}
 }
 
-// mergeFrame places one frame.
+// mergeFrame delivers one frame at its position in the text.
 func (f *streamMerger) mergeFrame(m ipc.Message) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -88,10 +87,10 @@ func (f *streamMerger) mergeFrame(m ipc.Message) {
 			if n == 0 {
 				break
 			}
-			looked += n // the marker may be lost while a program writes without end
+			looked += n // the marker may be lost while a program writes endlessly
 		}
 		f.lastMark = max(f.lastMark, mark)
-	case isOutputBarrier(m): // a worker without a fence: only what one look finds
+	case isOutputBarrier(m): // a worker without markers: only what can be read now
 		f.syncTerminal()
 		for drained, n := 0, 1; n > 0 && drained < maxDrainBytes; drained += n {
 			n, _ = f.readOnce()
@@ -102,7 +101,7 @@ func (f *streamMerger) mergeFrame(m ipc.Message) {
 	f.deliverUpTo(0)
 }
 
-// isOutputBarrier reports whether output of the worker before m must be placed before it.
+// isOutputBarrier reports whether the worker's output before m must be delivered before m.
 func isOutputBarrier(m ipc.Message) bool {
 	switch m.(type) {
 	case ipc.Idle, ipc.StdinWait:
@@ -111,8 +110,8 @@ func isOutputBarrier(m ipc.Message) bool {
 	return false
 }
 
-// readText places one read of the terminal's output. It reports whether there was any, and the
-// terminal's end. While too much is unplaced, it blocks until stop is closed.
+// readText reads the terminal once and delivers the text. any reports whether there was text, and
+// err the end of the terminal. While too much is pending, it blocks until stop is closed.
 func (f *streamMerger) readText(stop <-chan struct{}) (any bool, err error) {
 	f.mu.Lock()
 	n, err := f.readOnce()
@@ -134,21 +133,21 @@ func (f *streamMerger) readText(stop <-chan struct{}) (any bool, err error) {
 	return n > 0, err
 }
 
-// catchUp places the terminal's present output, as far as one look finds it.
+// catchUp delivers the terminal output that can be read now.
 func (f *streamMerger) catchUp(stop <-chan struct{}) {
 	for looks, any := 0, true; any && looks < maxDrainBytes/readBufferBytes; looks++ {
 		any, _ = f.readText(stop)
 	}
 }
 
-// isAwaitingFrame reports whether the terminal has the marker of a frame that has not arrived.
+// isAwaitingFrame reports whether a marker was read whose frame has not arrived.
 func (f *streamMerger) isAwaitingFrame() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return bytes.HasPrefix(f.pending, f.prefix)
 }
 
-// readOnce reads the terminal once; order is held.
+// readOnce reads the terminal once; mu is held.
 func (f *streamMerger) readOnce() (int, error) {
 	n, err := f.readTerminal(f.buf)
 	if f.isScreenOn != nil {
@@ -164,9 +163,9 @@ func (f *streamMerger) readOnce() (int, error) {
 	return n, err
 }
 
-// restoreNewlines returns text as programs wrote it. At a person's terminal the system has made each
-// newline two characters; while a program draws, that is its own choice. A pair that two reads
-// share stays a pair, which looks the same.
+// restoreNewlines returns text as programs wrote it. At a user's terminal the system expands each
+// newline to two characters. While a program draws on the screen, its output stays unchanged. A
+// pair that is split between two reads stays a pair, which looks the same.
 func (f *streamMerger) restoreNewlines(b []byte) []byte {
 	if f.isScreenOn == nil || f.screenOn {
 		return b
@@ -174,8 +173,8 @@ func (f *streamMerger) restoreNewlines(b []byte) []byte {
 	return bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n"))
 }
 
-// flush delivers the rest, once nothing more can arrive: the text after markers whose frames
-// never came.
+// flush delivers the rest once nothing more can arrive, including the text after markers whose
+// frames never came.
 func (f *streamMerger) flush() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -190,8 +189,8 @@ func (f *streamMerger) flush() {
 	}
 }
 
-// deliverUpTo delivers text up to the marker of mark, and reports whether it was reached; 0 means
-// up to the first marker whose frame has not come. order is held.
+// deliverUpTo delivers text up to the marker of mark and reports whether it was reached. 0 means up
+// to the first marker whose frame has not arrived. mu is held.
 func (f *streamMerger) deliverUpTo(mark uint64) (reached bool) {
 	rest := f.pending
 	for len(rest) > 0 && !reached {
@@ -225,9 +224,9 @@ func (f *streamMerger) deliverUpTo(mark uint64) (reached bool) {
 			f.holdBack(rest) // its frame will come
 			return false
 		case kind == '#' && number > f.lastMark && number > mark:
-			f.holdBack(rest) // frames come in order: the marker of this one was lost
+			f.holdBack(rest) // frames come in order, so the marker of mark was lost
 			return true
-		case kind == '#': // its frame was delivered without it
+		case kind == '#': // its frame was delivered already
 		default: // not a marker: ordinary text
 			f.emitText(f.prefix)
 			rest = body
@@ -239,7 +238,7 @@ func (f *streamMerger) deliverUpTo(mark uint64) (reached bool) {
 	return reached
 }
 
-// holdBack keeps rest, the end of tail, for later.
+// holdBack keeps rest, the end of pending, for later.
 func (f *streamMerger) holdBack(rest []byte) {
 	f.pending = f.pending[:copy(f.pending, rest)]
 	if f.roomFreed != nil && len(f.pending) <= maxPendingBytes {
@@ -248,7 +247,8 @@ func (f *streamMerger) holdBack(rest []byte) {
 	}
 }
 
-// parseMarker reads a marker's body: 'O', 'E', 'R', 'T', or '#' and a number. 0 is none.
+// parseMarker parses the body of a marker: 'O', 'E', 'R', 'T', or '#' and a number. Kind 0 means
+// that it is not a marker.
 func parseMarker(body []byte) (kind byte, number uint64) {
 	if len(body) == 1 && strings.IndexByte("OERT", body[0]) >= 0 {
 		return body[0], 0
@@ -267,7 +267,7 @@ func (f *streamMerger) emitText(b []byte) {
 	}
 }
 
-// partialSuffix returns how many bytes at the end of b may begin prefix.
+// partialSuffix returns the length of the longest suffix of b that could be the start of prefix.
 func partialSuffix(b, prefix []byte) int {
 	for n := min(len(b), len(prefix)-1); n > 0; n-- {
 		if bytes.HasPrefix(prefix, b[len(b)-n:]) {

@@ -31,97 +31,96 @@ const (
 const MaxInputBytes = session.MaxInputBytes
 
 // MonitorMain must be the first statement of main, and of TestMain, in every program that opens
-// sessions. The supervisor starts workers through a small stage: the program's own executable
-// in a hidden mode. In that mode MonitorMain never returns. Without MonitorMain, workers run
-// without the stage, and each session begins with a notice about what is weaker then.
+// sessions. The supervisor starts each worker through a small monitor process: the program's own
+// executable in a hidden mode. In that mode MonitorMain never returns. Without MonitorMain, workers
+// run without the monitor, and each session starts with a notice about the weaker guarantees.
 func MonitorMain() { host.MonitorMain() }
 
-// Options configure a [Supervisor]. The zero value is ready to use.
+// Options configure a [Supervisor] and the sessions that it opens. The zero value is ready to use.
 type Options struct {
 	// Dir is the parent of the sessions' private directories. "" means turnstone-<uid> in
-	// os.TempDir, or turnstone there on Windows. It is made with mode 0700.
+	// os.TempDir, or turnstone there on Windows. It is created with mode 0700.
 	Dir string
 
 	// Env is the environment that workers inherit, before Spec.Env is applied. nil means
 	// os.Environ.
 	Env []string
 
-	// ScrubEnv names variables that workers must not inherit. A trailing *
-	// matches every name with that prefix.
+	// ScrubEnv names variables that workers must not inherit. A trailing * matches every name with
+	// that prefix.
 	ScrubEnv []string
 
 	// StartTimeout bounds the start of a worker's process, and then the time until the worker
-	// says that it is ready. It also bounds each preparation that has no limit of its own. 0
-	// means DefaultStartTimeout. It ends a worker, never a turn.
+	// reports that it is ready. It also bounds each preparation without its own timeout. 0 means
+	// DefaultStartTimeout. It ends a worker, never a turn.
 	StartTimeout time.Duration
 
-	// StopGrace bounds how long ending a worker may take, with all rungs of the stop ladder. 0
-	// means DefaultStopGrace.
+	// StopGrace bounds the whole shutdown escalation of a worker. 0 means DefaultStopGrace.
 	StopGrace time.Duration
 
-	// MaxSessions bounds the open sessions. 0 means DefaultMaxSessions.
+	// MaxSessions bounds the number of open sessions. 0 means DefaultMaxSessions.
 	MaxSessions int
 
-	// Memory bounds the bytes that all sessions use together, beside their own limits: see
-	// workers.Limits and DefaultMemory. 0 means no limit. Only Linux has it.
+	// Memory bounds the bytes that all sessions use together, in addition to their own limits: see
+	// workers.Limits and DefaultMemory. 0 means no limit. It is only supported on Linux.
 	Memory int64
 
-	// Processes bounds the processes of all sessions together, their threads included, and CPUs
-	// the processors that they share, beside their own limits. 0 means no limit. Only Linux has
-	// these; elsewhere New refuses them.
+	// Processes bounds the processes of all sessions together, including their threads. CPUs is the
+	// number of processors that they share. Both apply in addition to the sessions' own limits. 0
+	// means no limit. They are only supported on Linux; elsewhere New rejects them.
 	Processes int
 	CPUs      int
 
-	// MemoryBytes bounds the part of a session's timeline that is in memory, and OutputBytes
+	// MemoryBytes bounds the part of a session's timeline that is kept in memory, and OutputBytes
 	// bounds each of its files. 0 means the defaults of timeline.Options.
 	MemoryBytes int64
 	OutputBytes int64
 
-	// ShowSecrets shows a secret that the output repeats. Without it, "[secret]" replaces the
-	// secret wherever Log.Hide says so. Set it only where the one reader is the person who
-	// typed the secret.
+	// ShowSecrets shows secrets that the output repeats. Without it, "[secret]" replaces each
+	// secret that was added with timeline.Log.AddSecret. Set it only if the one reader is the user
+	// who typed the secret.
 	ShowSecrets bool
 
-	// RecoverCommand is a command such as "repl recover", with which a user gets the transcript of a
-	// lost session. A session is lost when its program is killed. With Recover, the transcript
-	// is kept for a day. Without it, the next New removes the transcript. The next session of
-	// the same name and directory begins with a notice that names the command. With
-	// ShowSecrets, no transcript is kept.
+	// RecoverCommand is a command such as "repl recover", with which a user gets the transcript of
+	// a crashed session. A session crashes when its program is killed. If RecoverCommand is set,
+	// the transcript is saved for a day; otherwise the next New removes it. The next session of the
+	// same name and directory starts with a notice that names the command. With ShowSecrets, no
+	// transcript is saved.
 	RecoverCommand string
 
-	// Logger gets warnings about workers that died or did not start; at info, starts and ends of workers,
-	// refusals and interrupts; at debug, every frame and every order to the stage. It never
-	// gets code, output, answers or environments. At debug it is called with locks held, so a
-	// slow Logger slows the sessions. nil logs nothing.
+	// Logger gets warnings about workers that crashed or did not start. At info it also gets worker
+	// starts and ends, refusals and interrupts, and at debug every frame and every monitor command.
+	// It never gets code, output, answers or environments. At debug it is called with locks held,
+	// so a slow Logger slows the sessions. nil logs nothing.
 	Logger *slog.Logger
 
-	// Grants keeps what persons allow always. nil keeps nothing: Session.Allow then refuses
-	// what is meant for later sessions.
+	// Grants saves the grants that users give permanently. nil saves nothing: Session.Allow then
+	// refuses grants with Always.
 	Grants GrantStore
 
-	// Functions are what code in each session may call, from its first turn on.
+	// Functions are the functions that code in each session may call from its first turn on.
 	// Session.SetFunctions replaces them.
 	Functions []Function
 
-	// GrantHint returns the command with which a person can give a session a right, for the line
-	// about a denial. nil names none.
+	// GrantHint returns the command with which a user can give a session a grant, for the message
+	// about a denial. nil means that no command is named.
 	GrantHint func(session, workspace string, g session.Grant) string
 
-	// BeforeWrite is called with directories that a session with a sandbox is about to write, before it can: a
-	// program moves out of them what no session may touch, such as its socket. It returns the paths of
-	// such files, which stay as they are wherever the session writes. ended is called once when the session
-	// does not write these directories, or does no more. nil does nothing.
+	// BeforeWrite is called with directories that a sandboxed session is about to get write access
+	// to. A program can then move files that no session may touch, such as its socket, out of them.
+	// It returns the paths of files that must stay, which the session cannot write. ended is called
+	// once, when the session no longer writes these directories or never did. nil does nothing.
 	BeforeWrite func(dirs []string) (keep []string, ended func())
 
-	// Size is the size of the workers' terminals. The zero value means 40 rows
-	// of 120 columns; on Windows, where a console breaks longer lines, they are wider, and
-	// programs find 120 in COLUMNS.
+	// Size is the size of the workers' terminals. The zero value means 40 rows of 120 columns. On
+	// Windows, where a console breaks longer lines, the terminals are wider, and programs find 120
+	// in COLUMNS.
 	Size session.Size
 
 	events *confine.FileEvents // of all sessions with a sandbox
 }
 
-// A Supervisor opens sessions and ends them all. It is safe for concurrent use.
+// A Supervisor opens sessions and closes all of them. It is safe for concurrent use.
 type Supervisor struct {
 	o             Options
 	launcher      launcher
@@ -132,10 +131,10 @@ type Supervisor struct {
 	sessions  map[string]*Session // guarded by mu; a nil value reserves a name
 	closed    bool                // guarded by mu
 	opening   sync.WaitGroup      // counts running calls of Open; grows under mu until closed
-	dirsInUse []string            // guarded by mu; directories of closed sessions that a reader held
+	dirsInUse []string            // guarded by mu; directories of closed sessions that a reader kept open
 }
 
-// New returns a Supervisor. It starts nothing.
+// New returns a Supervisor. It starts no processes.
 func New(opts *Options) (*Supervisor, error) {
 	var o Options
 	if opts != nil {
@@ -183,24 +182,24 @@ func New(opts *Options) (*Supervisor, error) {
 		return nil, err
 	}
 	removeAbandoned(o.Dir)
-	listCrashedSessions(o.Dir) // removes those that are too old
+	listCrashedSessions(o.Dir) // applies the bounds on saved transcripts
 	return &Supervisor{o: o, launcher: launchLocal, limitEnforcer: newLimitEnforcer(resourceAmount{o.Memory, o.Processes}, cpus), sessions: make(map[string]*Session)}, nil
 }
 
-// DefaultMemory is what all sessions of a machine can use together, in bytes, and leave the
-// rest of it working: three quarters of its memory, or of what a control group leaves it. It is
-// 0 where that is not known.
+// DefaultMemory returns a memory limit for all sessions of a machine together, in bytes, that
+// leaves enough for the rest of the system. It is three quarters of the machine's memory, or of the
+// memory of its control group, and 0 if that is unknown.
 func DefaultMemory() int64 { return host.MachineMemory() / 4 * 3 }
 
-// These are descriptors. A session with the way out of a sandbox has two more than others, and
-// its start needs some for a moment; the rest are for the program itself.
+// Numbers of file descriptors. A session with egress has two more than others, and its start needs
+// some for a moment; reservedFiles are for the program itself.
 const (
 	filesPerSession = 8
 	reservedFiles   = 256
 )
 
-// MaxSessionsByFiles is how many sessions the open files suffice for that this program may have; 0
-// where the system has no such limit.
+// MaxSessionsByFiles returns the number of sessions that this program's limit on open files allows;
+// 0 if the system has no such limit.
 func MaxSessionsByFiles() int { return sessionsForFiles(host.MaxOpenFiles()) }
 
 func sessionsForFiles(files int) int {
@@ -216,14 +215,14 @@ func defaultDir() string { return filepath.Join(os.TempDir(), host.PrivateDirNam
 // long as it lives.
 const lockFileName = "lock"
 
-// removeAbandoned removes the directories that a killed program left, except for transcripts
-// to keep. The program's processes are gone already. A directory without a lock file is still
-// being made, so it stays.
+// removeAbandoned removes the directories that a killed program left behind, except for transcripts
+// to save. The program's processes have already ended. A directory without a lock file is still
+// being created, so it stays.
 func removeAbandoned(dir string) {
 	locks, _ := filepath.Glob(filepath.Join(dir, "*", lockFileName))
 	for _, path := range locks {
 		if dir := filepath.Dir(path); strings.HasSuffix(dir, crashedSuffix) || strings.HasSuffix(dir, discardedSuffix) {
-			continue // the one is kept, and the other is being removed
+			continue // the first is saved, and the second is being removed
 		}
 		if lock, err := host.LockFile(path); err == nil && !retainCrashed(filepath.Dir(path), lock) {
 			_ = discardDir(filepath.Dir(path))
@@ -238,9 +237,9 @@ func removeAbandoned(dir string) {
 // discardedSuffix marks a directory that is being removed.
 const discardedSuffix = ".discarded"
 
-// discardDir renames a session's directory and then removes it. A client may kill the program at
-// any moment. Without the new name, a directory that has lost its lock file would look as if
-// it were still being made.
+// discardDir renames a session's directory and then removes it. This program may be killed at any
+// moment. Without the new name, a directory that has lost its lock file would look as if it were
+// still being created.
 func discardDir(dir string) error {
 	discarded := dir + discardedSuffix
 	if err := os.Rename(dir, discarded); err != nil {
@@ -249,8 +248,8 @@ func discardDir(dir string) error {
 	return removeTree(discarded)
 }
 
-// discardSessionDir removes the directory of a closed session. On Windows a reader of its events keeps it
-// there: then it is removed when the next session is closed, or with the supervisor.
+// discardSessionDir removes the directory of a closed session. On Windows, a reader of its events
+// can keep it open; then it is removed when the next session is closed, or with the supervisor.
 func (v *Supervisor) discardSessionDir(dir string) error {
 	err := discardDir(dir)
 	v.mu.Lock()
@@ -263,7 +262,7 @@ func (v *Supervisor) discardSessionDir(dir string) error {
 	return err
 }
 
-// removeTree removes a directory and everything in it, even directories that a worker left
+// removeTree removes a directory with its contents, including directories that a worker left
 // write-protected.
 func removeTree(dir string) error {
 	if os.RemoveAll(dir) == nil {
@@ -278,7 +277,7 @@ func removeTree(dir string) error {
 	return os.RemoveAll(dir)
 }
 
-// makePrivateDir makes the directory for sessions if it is missing.
+// makePrivateDir creates the directory for sessions if it is missing.
 func makePrivateDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("supervisor: cannot make the directory for sessions: %w", err)
@@ -286,7 +285,7 @@ func makePrivateDir(dir string) error {
 	return checkPrivateDir(dir)
 }
 
-// checkPrivateDir refuses a directory that another user could have prepared for us.
+// checkPrivateDir rejects a directory that another OS user could have prepared.
 func checkPrivateDir(dir string) error {
 	info, err := os.Lstat(dir)
 	switch {
@@ -302,13 +301,12 @@ func checkPrivateDir(dir string) error {
 	return nil
 }
 
-// Open makes a session and starts its first worker. It returns once the worker's process
-// exists, within Options.StartTimeout. An input submitted before the worker is ready is held
-// for it. If something has to be prepared first, Open returns at once, with the session in
-// session.StatePreparing: see Session.WaitPrepared. From then on the session lives until Close,
-// even if ctx ends. The error is session.ErrSpec when spec is wrong, session.ErrStart when nothing
-// starts from it here, session.ErrExists, session.ErrLimit, or session.ErrClosed when the supervisor
-// is closed.
+// Open creates a session and starts its first worker. It returns once the worker's process exists,
+// within Options.StartTimeout. An input that is submitted before the worker is ready is queued. If
+// the spec has preparations, Open returns at once with the session in session.StatePreparing: see
+// Session.WaitPrepared. From then on the session lives until Close, even if ctx ends. The error is
+// session.ErrSpec if spec is wrong, session.ErrStart if nothing can be started from it here,
+// session.ErrExists, session.ErrLimit, or session.ErrClosed if the supervisor is closed.
 func (v *Supervisor) Open(ctx context.Context, name string, spec workers.Spec) (*Session, error) {
 	if !session.IsValidName(name) {
 		return nil, invalidNameError(name)
@@ -332,7 +330,7 @@ func (v *Supervisor) Open(ctx context.Context, name string, spec workers.Spec) (
 		v.sessions[name] = s
 	}
 	v.mu.Unlock()
-	if err == nil && closed { // Close did not know of this session
+	if err == nil && closed { // Close did not know this session
 		_ = s.Close(context.Background())
 		return nil, closedError()
 	}
@@ -360,13 +358,13 @@ func (v *Supervisor) reserveName(name string) error {
 	return nil
 }
 
-// dirPattern names the directory of a session after it, without its dots. On Windows, what is
-// before the first dot of a file's name must not be that of a device, such as CON or COM1
-// (Microsoft, "Naming Files, Paths, and Namespaces").
+// dirPattern returns the pattern for a session's directory: the session's name without dots. On
+// Windows, the part of a file name before the first dot must not be a device name, such as CON or
+// COM1 (Microsoft, "Naming Files, Paths, and Namespaces").
 func dirPattern(name string) string { return strings.ReplaceAll(name, ".", "_") + "-" }
 
 func (v *Supervisor) openSession(name string, spec workers.Spec) (*Session, error) {
-	// Cleaning programs remove a directory that was empty for long.
+	// Clean-up tools remove a directory that has been empty for long.
 	if err := makePrivateDir(v.o.Dir); err != nil {
 		return nil, startError(name, err)
 	}
@@ -429,7 +427,7 @@ func (v *Supervisor) openSession(name string, spec workers.Spec) (*Session, erro
 	if preparing {
 		return s, nil
 	}
-	if err := u.wait(context.Background()); err != nil { // every start has a limit of its own
+	if err := u.wait(context.Background()); err != nil { // every start has its own timeout
 		s.starts.Wait()
 		_ = log.Close()
 		_ = lock.Close()
@@ -439,7 +437,7 @@ func (v *Supervisor) openSession(name string, spec workers.Spec) (*Session, erro
 	return s, nil
 }
 
-// createLock makes the lock file of a session. The file gets its name only once it is locked, so
+// createLock creates the lock file of a session. The file gets its name only once it is locked, so
 // that no other program takes it for abandoned.
 func (v *Supervisor) createLock(dir string, a lockFileInfo) (*os.File, error) {
 	path := filepath.Join(dir, lockFileName)
@@ -471,7 +469,7 @@ func (v *Supervisor) Session(name string) (*Session, bool) {
 	return s, s != nil
 }
 
-// Sessions returns the open sessions by name.
+// Sessions returns the open sessions, sorted by name.
 func (v *Supervisor) Sessions() []*Session {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -485,8 +483,8 @@ func (v *Supervisor) Sessions() []*Session {
 	return open
 }
 
-// Close closes every session and waits for all of them: about
-// Options.StopGrace. It is idempotent.
+// Close closes every session and waits for all of them, for about Options.StopGrace. It is
+// idempotent.
 func (v *Supervisor) Close() error {
 	v.mu.Lock()
 	v.closed = true
@@ -498,7 +496,7 @@ func (v *Supervisor) Close() error {
 		wg.Go(func() { errs[i] = s.Close(context.Background()) })
 	}
 	wg.Wait()
-	v.opening.Wait() // each Open closes its session itself
+	v.opening.Wait() // each running Open closes its session itself
 	v.o.events.Close()
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -11,40 +11,41 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// A turn is one input and everything up to the worker's idle. Callers know it by its number.
+// A turn comprises an input and everything up to the worker's idle message. Callers know it by its
+// number.
 type turn struct {
-	id            uint64 // 0 for a start-up, and for an input that answers one
-	number        uint64 // as its caller knows it
-	input         []byte // until it was sent
-	lastLine      string // of the input, for a death report
+	id            uint64 // 0 for a start-up, and for an input that answers a prompt of the start-up
+	number        uint64 // the number that its caller knows
+	input         []byte // nil once it is sent
+	lastLine      string // of the input, for the report if the worker exits
 	author        string
-	silent        bool             // a tool asked for it
+	silent        bool             // a tool submitted it
 	mayExit       bool             // its code may end the worker
 	beforeSeq     timeline.Seq     // everything up to it came before the turn
-	startSeq      timeline.Seq     // the notices behind it, of the worker's start, belong to the first turn's reply
+	startSeq      timeline.Seq     // the last event before a worker's start, whose notices belong to the first turn's reply
 	lastWorkerEnd []timeline.Event // why the variables of earlier turns are gone, for the first turn's reply
 	started       time.Time
-	elapsed       time.Duration    // when ended
-	outcome       timeline.Outcome // "" until ended
+	elapsed       time.Duration    // set when the turn ends
+	outcome       timeline.Outcome // "" until the turn ends
 	outputBytes   int64            // of output
-	timeLeft      time.Duration    // until its limit, while that does not count down
-	overtimeSteps int              // steps taken since it met its limit
-	questionCount int              // permissions that were asked for
-	formCount     int              // that were asked for
-	answeredLines []ipc.InputLine  // the first and the last of its own lines that answered prompts and were not reported yet
+	timeLeft      time.Duration    // until its limit, while the clock is stopped
+	overtimeSteps int              // steps taken since it reached its limit
+	questionCount int              // permission requests so far
+	formCount     int              // form requests so far
+	answeredLines []ipc.InputLine  // first and last input line that answered prompts and was not reported yet
 
 	interrupts       uint64       // the Seq of the last interrupt
-	interruptUnacked bool         // the worker has not seen that interrupt yet, so its waits are void
-	interruptedAt    time.Time    // the first interrupt since an answer, or since level 2; zero for none
-	interruptSeq     timeline.Seq // its event
+	interruptUnacked bool         // the worker has not seen that interrupt yet, so its input requests are void
+	interruptedAt    time.Time    // time of the first interrupt since an answer, or of the last one with level 2; zero for none
+	interruptSeq     timeline.Seq // the event of that interrupt
 
-	interruptedCalls []timeline.AccessDenied // held calls that an interrupt ended, each until it was made once more
+	interruptedCalls []timeline.AccessDenied // pending calls that an interrupt ended, each until the kernel restarts it
 }
 
-// maxKnownTurns bounds the turns that Wait knows by their number.
+// maxKnownTurns bounds the turns that Wait can find by number.
 const maxKnownTurns = 256
 
-// findTurn returns the turn of this number.
+// findTurn returns the turn with this number.
 func (m *sessionMachine) findTurn(number uint64) (*turn, error) {
 	for _, t := range slices.Backward(m.recentTurns) {
 		if t.number == number {
@@ -61,7 +62,7 @@ func (s *Session) State() session.State {
 	return s.m.phase.state()
 }
 
-// ActiveTurn returns the number of the active turn; 0 when there is none but a start-up.
+// ActiveTurn returns the number of the active turn, or 0 between turns and during a start-up.
 func (s *Session) ActiveTurn() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,8 +72,8 @@ func (s *Session) ActiveTurn() uint64 {
 	return s.m.turn.id
 }
 
-// Wait implements session.Session. It knows the last 256 turns of the session. When ctx ends,
-// the reply is filled all the same.
+// Wait implements session.Session. It knows the last 256 turns of the session. It fills the reply
+// even when ctx ends.
 func (s *Session) Wait(ctx context.Context, number uint64, o *session.WaitOptions) (session.Reply, error) {
 	if number == 0 {
 		return s.waitReply(ctx, nil, o)
@@ -86,7 +87,7 @@ func (s *Session) Wait(ctx context.Context, number uint64, o *session.WaitOption
 	return s.waitReply(ctx, t, o)
 }
 
-// waitReply is Wait for one turn, or for the active one if t is nil.
+// waitReply implements Wait for one turn, or for the active one if t is nil.
 func (s *Session) waitReply(ctx context.Context, t *turn, opts *session.WaitOptions) (session.Reply, error) {
 	var o session.WaitOptions
 	if opts != nil {
@@ -112,7 +113,7 @@ func (s *Session) waitReply(ctx context.Context, t *turn, opts *session.WaitOpti
 			}
 			switch {
 			case o.After > 0 || t == nil:
-			case t.outcome == timeline.OutcomeEnded && t.started.IsZero(): // the start says why
+			case t.outcome == timeline.OutcomeEnded && t.started.IsZero(): // the events of the start explain it
 				o.After = t.startSeq
 			default:
 				o.After = t.beforeSeq
@@ -136,11 +137,11 @@ func (s *Session) waitReply(ctx context.Context, t *turn, opts *session.WaitOpti
 	}
 }
 
-// maxStartEvents bounds the events of a start that are looked at for notices.
+// maxStartEvents bounds the events of a start that are searched for notices.
 const maxStartEvents = 256
 
-// startNotices returns what the start of a worker had to say before its first turn was submitted.
-// Text that the start wrote is none of the turn's.
+// startNotices returns the notices of a worker's start from before its first turn was submitted.
+// Text that the start wrote does not belong to the turn.
 func (s *Session) startNotices(start timeline.ReadRange) []timeline.Event {
 	if start.After+1 >= start.Before {
 		return nil
@@ -151,8 +152,8 @@ func (s *Session) startNotices(start timeline.ReadRange) []timeline.Event {
 	})
 }
 
-// isWaitOver reports whether a wait for a turn, or for the active one if t is nil, is over.
-// A worker that ends by itself is waited for until the reason is known.
+// isWaitOver reports whether a wait for a turn, or for the active one if t is nil, is over. If the
+// worker is ending on its own, the wait lasts until the reason is known.
 func (m *sessionMachine) isWaitOver(t *turn) bool {
 	if t == nil {
 		return m.phase != phaseLeaving && (m.phase == phaseWaiting || !m.phase.state().IsActive())
@@ -182,7 +183,7 @@ func (m *sessionMachine) newReply(t *turn) session.Reply {
 		case t.outcome != "":
 		case !t.started.IsZero():
 			r.Elapsed = time.Since(t.started)
-		case m.turn != nil: // t is held until that is over
+		case m.turn != nil: // t is queued until that turn ends
 			r.Elapsed = time.Since(m.turn.started)
 		default:
 			r.Elapsed = time.Since(m.stateSince)
@@ -196,7 +197,7 @@ func (m *sessionMachine) newReply(t *turn) session.Reply {
 	return r
 }
 
-// fillReply reads the events of a reply, which may need the disk.
+// fillReply reads the events of a reply, which may require reading from disk.
 func (s *Session) fillReply(r *session.Reply, o session.WaitOptions) {
 	if o.HeadBytes == 0 {
 		o.HeadBytes = session.DefaultReplyBytes
@@ -206,8 +207,8 @@ func (s *Session) fillReply(r *session.Reply, o session.WaitOptions) {
 	}
 	r.Events = s.log.Window(o.After, o.HeadBytes, o.TailBytes)
 	if n := len(r.Events); n > 0 {
-		// Events may have come since the state was read. They are part of the reply,
-		// so the cursor is after them.
+		// Events may have arrived since the state was read. They are part of the reply, so the
+		// cursor is after them.
 		last := r.Events[n-1]
 		r.Next = last.Seq
 		switch body := last.Body.(type) {

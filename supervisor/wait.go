@@ -11,25 +11,25 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// An inputRequest is a wait, with the facts that an answer needs.
+// An inputRequest is an input request of clients together with the data that its answer needs.
 type inputRequest struct {
 	session.InputRequest
-	workerWait uint64 // the worker's number for the wait; 0 for a terminal reader
+	workerWait uint64 // the worker's number for the request; 0 for a terminal reader
 	wantsAll   bool   // the reader wants all input, not one line
 	readerKey  string // key of the terminal reader
-	callID     uint64 // the number of the held call, or of the form; 0 for a wait for input
+	callID     uint64 // the ID of the pending call or form; 0 for a request for input
 }
 
-// handleStdinWait handles a question of the runtime.
+// handleStdinWait handles an input request of the runtime.
 func (m *sessionMachine) handleStdinWait(f ipc.StdinWait) error {
 	if m.turn == nil || f.Turn != m.turn.id {
 		if f.Turn > m.lastTurn {
 			return fmt.Errorf("stdin_wait names turn %d, which has not begun", f.Turn)
 		}
-		return nil // a thread of the turn before asks; it will ask again in the next turn
+		return nil // a thread of the previous turn asks; it will ask again in the next turn
 	}
 	if m.turn.interruptUnacked {
-		return nil // the worker asked before it saw the interrupt, which ends this wait
+		return nil // the worker asked before it saw the interrupt, which ends this request
 	}
 	if len(m.requests) == maxPendingRequests {
 		return fmt.Errorf("more than %d readers wait at once", maxPendingRequests)
@@ -47,9 +47,9 @@ func (m *sessionMachine) handleStdinWait(f ipc.StdinWait) error {
 	return nil
 }
 
-// readerExitGrace is how long a program that an interrupt struck may still be seen to read the
-// terminal, before it counts as one that goes on reading. The worker's acknowledgement does not
-// tell whether its children have felt the same signal.
+// readerExitGrace is how long a program that an interrupt hit may still be seen reading the
+// terminal before it counts as one that continues. The worker's acknowledgement does not show
+// whether its children have received the same signal.
 const readerExitGrace = 100 * time.Millisecond
 
 // needsReaderScan reports whether a new terminal reader would matter.
@@ -66,7 +66,7 @@ func (m *sessionMachine) handleTerminalReader(reader, command string, secret boo
 		return
 	}
 	if m.keysTaken {
-		return // it gets keys
+		return // it gets keys instead of lines
 	}
 	if m.knownReaders[reader] || m.fedReaders[reader] || time.Since(m.interruptedReaders[reader]) < readerExitGrace {
 		return
@@ -82,8 +82,8 @@ func (m *sessionMachine) handleTerminalReader(reader, command string, secret boo
 	}, prompt)
 }
 
-// handleScreen handles that a program has taken the terminal's keys, or has given them back. Its
-// reading is no wait.
+// handleScreen handles that a program has taken the terminal's keys or has given them back. While
+// it has the keys, its reads are no input requests.
 func (m *sessionMachine) handleScreen(on bool) {
 	if m.turn == nil || m.keysTaken == on {
 		return
@@ -105,7 +105,7 @@ func (m *sessionMachine) endScreen() {
 	}
 }
 
-// dropReaderRequests ends the waits of programs that read the terminal.
+// dropReaderRequests ends the input requests of programs that read the terminal.
 func (m *sessionMachine) dropReaderRequests() {
 	if m.shownRequest != nil && m.shownRequest.Terminal {
 		m.recordEvent(timeline.InputRequestEnded{Request: m.shownRequest.ID})
@@ -126,8 +126,8 @@ func (m *sessionMachine) openInputRequest(a inputRequest, prompt string) {
 	m.serveInput()
 }
 
-// answerWithQueuedTurn turns an input submitted during the start into the answer to the start-up's
-// question, which came first.
+// answerWithQueuedTurn makes an input that was submitted during the start answer the prompt of the
+// start-up, which came first.
 func (m *sessionMachine) answerWithQueuedTurn(prompt string) {
 	t := m.earlyTurn
 	t.id = 0
@@ -136,8 +136,8 @@ func (m *sessionMachine) answerWithQueuedTurn(prompt string) {
 	t.input = nil
 }
 
-// reportLines notes which lines of the turn's own input answered prompts instead of running as
-// code. One sentence covers lines that follow each other.
+// reportLines records which lines of the turn's own input answered prompts instead of running as
+// code. One notice covers consecutive lines.
 func (m *sessionMachine) reportLines() {
 	if m.turn == nil || len(m.turn.answeredLines) == 0 {
 		return
@@ -151,8 +151,8 @@ func (m *sessionMachine) reportLines() {
 	m.recordNotice("%s of the input answered %q", lines, first.Prompt)
 }
 
-// serveInput gives queued input to the waits, the runtime's first. Clients then see the first wait
-// that is left.
+// serveInput gives queued input to the input requests, the runtime's first. Then clients see the
+// first request that remains.
 func (m *sessionMachine) serveInput() {
 	for m.shownRequest == nil && len(m.requests) > 0 {
 		i := m.nextRequest()
@@ -172,8 +172,8 @@ func (m *sessionMachine) serveInput() {
 	}
 }
 
-// nextRequest returns the index of the wait to serve: one that takes queued input, or else the first
-// that is not a terminal reader's.
+// nextRequest returns the index of the request to serve: one that takes queued input, or otherwise
+// the first that is not a terminal reader's.
 func (m *sessionMachine) nextRequest() int {
 	first := func(match func(inputRequest) bool) int { return slices.IndexFunc(m.requests, match) }
 	if !m.queue.isEmpty() {
@@ -187,7 +187,7 @@ func (m *sessionMachine) nextRequest() int {
 	return max(0, first(func(a inputRequest) bool { return !a.Terminal }))
 }
 
-// requestEvent returns the event that begins a wait.
+// requestEvent returns the event that reports the request.
 func (a inputRequest) requestEvent() timeline.InputRequested {
 	e := timeline.InputRequested{Prompt: a.Prompt, Kind: a.Kind, Terminal: a.Terminal, Reader: a.Reader}
 	if a.Permission != nil {
@@ -196,10 +196,10 @@ func (a inputRequest) requestEvent() timeline.InputRequested {
 	return e
 }
 
-// deliverInput gives the next piece of queued input to one wait.
+// deliverInput gives the next piece of queued input to one request.
 func (m *sessionMachine) deliverInput(a inputRequest) {
 	author := m.queue.author
-	m.turn.interruptedAt = time.Time{} // the code goes on after the interrupt
+	m.turn.interruptedAt = time.Time{} // the code continues after the interrupt
 	data, eof := m.queue.nextPiece(a.wantsAll)
 	if a.Secret && !m.showSecrets { // including any text after it, which the next reader may get
 		m.redactAnswer(string(data) + string(m.queue.data))
@@ -208,7 +208,7 @@ func (m *sessionMachine) deliverInput(a inputRequest) {
 		m.addEffect(machineEffect{kind: doSend, message: ipc.TurnInput{Turn: a.Turn, Wait: a.workerWait, Input: data, EOF: eof}})
 		return
 	}
-	// The runtime does not see the input of its child processes, so we record it here.
+	// The runtime does not see the input of its child processes, so it is recorded here.
 	line := timeline.InputLine{Prompt: a.Prompt, Secret: a.Secret, Author: author}
 	if !a.Secret {
 		line.Text = string(clip(trimNewline(data), timeline.MaxInputBytes))
@@ -219,14 +219,14 @@ func (m *sessionMachine) deliverInput(a inputRequest) {
 	m.addEffect(machineEffect{kind: doFeedTerminal, input: session.Input{Data: data, EOF: eof}})
 }
 
-// redactAnswer makes the timeline hide a secret, before any code can print it.
+// redactAnswer makes the timeline redact a secret before any code can print it.
 func (m *sessionMachine) redactAnswer(secret string) {
 	if err := m.log.AddSecret(secret); err != nil {
 		m.recordNotice("a secret is shown if the code prints it: %v", err)
 	}
 }
 
-// answerRequest gives input to the wait that clients see, and returns its turn.
+// answerRequest gives input to the request that clients see, and returns its turn.
 func (m *sessionMachine) answerRequest(author string, wait timeline.Seq, in session.Input) (turn uint64, err error) {
 	switch {
 	case m.isClosed():
@@ -242,7 +242,7 @@ func (m *sessionMachine) answerRequest(author string, wait timeline.Seq, in sess
 	}
 	turn = m.turn.id
 	if len(in.Data) == 0 && !in.EOF {
-		return turn, nil // empty input: the wait goes on
+		return turn, nil // empty input: the request stays open
 	}
 	m.queue.add(author, in)
 	a := *m.shownRequest
@@ -255,7 +255,7 @@ func (m *sessionMachine) answerRequest(author string, wait timeline.Seq, in sess
 	return turn, nil
 }
 
-// resumeTurn returns from the waiting phase to the phase before.
+// resumeTurn returns from the waiting phase to the previous phase.
 func (m *sessionMachine) resumeTurn() {
 	if m.turn.id == 0 {
 		m.moveTo(phaseStarting)
@@ -264,7 +264,7 @@ func (m *sessionMachine) resumeTurn() {
 	}
 }
 
-// noteInterruptedReaders notes who reads the terminal when an interrupt strikes.
+// noteInterruptedReaders records which programs read the terminal when an interrupt is sent.
 func (m *sessionMachine) noteInterruptedReaders(now time.Time) {
 	for _, a := range m.requests {
 		if a.readerKey != "" {
@@ -276,8 +276,9 @@ func (m *sessionMachine) noteInterruptedReaders(now time.Time) {
 	}
 }
 
-// renewReaderGrace notes that an interrupt has struck nobody yet: on a busy machine its signals may
-// still be under way after readerExitGrace. Those that cannot be sent for signalTimeout are not awaited.
+// renewReaderGrace extends the grace of interrupted readers because the signals have not been
+// delivered yet. On a busy machine that can take longer than readerExitGrace. It stops extending
+// after signalTimeout.
 func (m *sessionMachine) renewReaderGrace(now time.Time) {
 	if now.Sub(m.turn.interruptedAt) < signalTimeout {
 		for reader := range m.interruptedReaders {
@@ -286,7 +287,7 @@ func (m *sessionMachine) renewReaderGrace(now time.Time) {
 	}
 }
 
-// dropRequests ends every wait, with or without an answer. Held calls are refused.
+// dropRequests ends every request, answered or not, and refuses pending calls.
 func (m *sessionMachine) dropRequests() {
 	for _, a := range m.requests {
 		if a.callID > 0 {

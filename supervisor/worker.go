@@ -24,56 +24,55 @@ import (
 )
 
 const (
-	// drainTimeout is how long the terminal and the channel of a dead worker are
-	// read before they are closed, should something keep them open.
+	// drainTimeout is how long the terminal and the channel of an exited worker are read before
+	// they are closed, in case something keeps them open.
 	drainTimeout = 500 * time.Millisecond
 
-	// signalTimeout is how long a turn waits for the signals of the one before, which
-	// takes the stage some microseconds. Then the turn is not run, and says so.
+	// signalTimeout is how long a turn waits for the signals of the previous turn. The monitor
+	// usually sends them within microseconds. After the timeout, the turn is skipped with a notice.
 	signalTimeout = 10 * time.Second
 )
 
-// A worker is one generation: a process, its channel and its terminal. It hands the
-// session's machine what comes from there, performs what that decides, and decides
-// nothing itself.
+// A worker is a generation of a session: a process, its channel and its terminal. It passes their
+// input to the session's machine and performs the machine's effects. It decides nothing itself.
 //
-// Four goroutines belong to it. frames and terminal read the two channels and
-// deliver, in order, through the fence; watch waits for the process to end; the
-// connection has its writer. All end when the process does.
+// It has four goroutines. readFrames and readTerminal read the two channels and deliver in order
+// through the stream merger, watchProcess waits for the process to exit, and the connection has a
+// writer. All end when the process does.
 type worker struct {
 	s                 *Session
 	log               *slog.Logger
 	filesDir          string          // its private directory
-	sandboxNotices    []string        // of its sandbox, for whoever uses the session
-	missingGrants     []session.Grant // what its sandbox was to have, and lacks
-	hiddenPaths       []string        // what its sandbox hides
-	unshownPaths      []string        // what it does not show, and could
+	sandboxNotices    []string        // notices about its sandbox, for the session's users
+	missingGrants     []session.Grant // grants that its sandbox lacks
+	hiddenPaths       []string        // paths that its sandbox hides
+	unshownPaths      []string        // paths that its sandbox does not show but could
 	plan              *confine.Plan   // of its sandbox; nil without one
-	withheldVariables []string        // variables that it does not have
+	withheldVariables []string        // variables removed from its environment
 	privateDirs       privateDirs
 	mechanism         workers.SandboxMechanism
 	proc              *launchResult
 	conn              *ipc.Conn
 	merger            *streamMerger
-	readers           sync.WaitGroup // frames and terminal
+	readers           sync.WaitGroup // counts readFrames and readTerminal
 	stopReading       chan struct{}  // closed when arriving bytes no longer matter
 	done              chan struct{}  // closed when the session knows that the worker ended
 
 	generation uint64
 	calls      *workerCalls
 
-	lastOutput  atomic.Int64 // when the worker last said anything, in Unix nanoseconds
+	lastOutput  atomic.Int64 // time of the worker's last output, in Unix nanoseconds
 	scansSlowly atomic.Bool  // look for terminal readers less often
 
-	limitedWorker *limitedWorker // its limits of memory and processes; nil without any; set by begin
+	limitedWorker *limitedWorker // its memory and process limits; nil without limits; set by startGoroutines
 
 	// The rest is guarded by s.mu.
-	onEnd          []func()        // to be called when it has ended
-	terminalInput  []session.Input // for the terminal, the first is being fed
-	readerTimer    *time.Timer     // looks for terminal readers; nil where they cannot be seen
-	readerTimerSet bool            // watching is set
-	scanInterval   time.Duration   // until it looks again
-	lateScans      int             // how often it looked again for a frame that is late
+	onEnd          []func()        // called when the worker has ended
+	terminalInput  []session.Input // input for the terminal; the first is being written
+	readerTimer    *time.Timer     // scans for terminal readers; nil where they cannot be detected
+	readerTimerSet bool            // readerTimer is set
+	scanInterval   time.Duration   // time until the next scan
+	lateScans      int             // scans repeated because of a late frame
 }
 
 // startWorker starts a worker process.
@@ -185,13 +184,14 @@ func writeFiles(dir string, files map[string][]byte) error {
 	return nil
 }
 
-// startGoroutines starts the worker's goroutines; s.mu is held.
+// startGoroutines reports the launched worker to the machine and starts its goroutines; s.mu is
+// held.
 func (w *worker) startGoroutines() {
 	s := w.s
 	if !w.proc.monitored {
 		s.m.recordNotice("the worker runs without the stage: programs that it leaves behind may outlive the session (call supervisor.StageMain first in main)")
 	}
-	if !slices.Equal(w.sandboxNotices, s.reportedNotices) { // said once, not again for each worker
+	if !slices.Equal(w.sandboxNotices, s.reportedNotices) { // recorded once, not for each worker
 		for _, told := range w.sandboxNotices {
 			s.m.recordNotice("%s", told)
 		}
@@ -206,7 +206,7 @@ func (w *worker) startGoroutines() {
 	s.m.handleLaunched()
 	s.limitEnforcer.add(w)
 	for _, d := range s.earlyDenials {
-		s.m.handleDenial(d, session.Grant{}) // nobody is asked during a start
+		s.m.handleDenial(d, session.Grant{}) // no user is asked during a start
 	}
 	s.earlyDenials = nil
 	w.readers.Go(w.readFrames)
@@ -244,19 +244,19 @@ func (w *worker) readFrames() {
 	}
 }
 
-// handleChannelEnd takes in that the channel ended, which says nothing about the process.
+// handleChannelEnd handles the end of the channel, which says nothing about the process.
 func (w *worker) handleChannelEnd(err error) {
 	var bad *ipc.ProtocolError
 	w.s.mu.Lock()
 	stopping := w.s.m.isStopping()
 	w.s.mu.Unlock()
 	switch {
-	case stopping: // the ladder closes the channel itself
+	case stopping: // the shutdown escalation closes the channel itself
 	case errors.As(err, &bad):
 		w.failWith(bad)
 	case errors.Is(err, io.EOF), errors.Is(err, os.ErrClosed):
-		// The process closes it by ending, which is about to be reported, or was before
-		// this read began. One that lives on cannot be reached any more.
+		// Usually the process closed it by exiting, which is about to be reported or was reported
+		// before this read. A worker that stays alive without a channel is unreachable.
 		select {
 		case <-w.proc.Exited():
 		case <-w.stopReading:
@@ -286,7 +286,7 @@ func (w *worker) readTerminal() {
 	}
 }
 
-// handleText is called by the fence, in order.
+// handleText records text. The stream merger calls it in order.
 func (w *worker) handleText(stream timeline.Stream, kind timeline.TextKind, b []byte) {
 	s := w.s
 	s.mu.Lock()
@@ -295,7 +295,7 @@ func (w *worker) handleText(stream timeline.Stream, kind timeline.TextKind, b []
 	s.log.Append(e)
 }
 
-// handleScreen is called by the fence, in order.
+// handleScreen handles a change of the screen. The stream merger calls it in order.
 func (w *worker) handleScreen(on bool) {
 	s := w.s
 	s.mu.Lock()
@@ -303,10 +303,10 @@ func (w *worker) handleScreen(on bool) {
 	s.m.handleScreen(on)
 }
 
-// Keys types b for the program that has taken the keys of the session's terminal, see
-// timeline.FullScreenChanged. ErrStale means that none has. It blocks while the program does not read, for a
-// second at most; then the rest is lost, which is an error. Only a session whose Spec is a
-// person's has such programs.
+// Keys types b for the program that has taken the keys of the session's terminal; see
+// timeline.FullScreenChanged. The error is of kind session.KindStale if no program has. If the
+// program does not read, Keys blocks for a second at most; then the rest is lost, which is an
+// error. Only a session whose Spec.UserTerminal is set has such programs.
 func (s *Session) Keys(b []byte) error {
 	s.mu.Lock()
 	w, taken := s.worker, s.m.keysTaken
@@ -317,9 +317,8 @@ func (s *Session) Keys(b []byte) error {
 	return w.proc.terminal.TypeKeys(b)
 }
 
-// InterruptJob interrupts the job of a shell that the code has started, if that is in the
-// foreground, and reports whether it is. As at any terminal, the shell and the code that waits for
-// it go on.
+// InterruptJob interrupts the job of a shell that the code has started, if it is in the foreground,
+// and reports whether it is. As at any terminal, the shell and the code that waits for it continue.
 func (s *Session) InterruptJob() bool {
 	s.mu.Lock()
 	w := s.worker
@@ -327,14 +326,14 @@ func (s *Session) InterruptJob() bool {
 	return w != nil && w.proc.terminal.HasForegroundJob() && w.proc.Signal(host.Interrupt, host.Foreground) == nil
 }
 
-// handleFrame is called by the fence, in order.
+// handleFrame handles a frame. The stream merger calls it in order.
 func (w *worker) handleFrame(f ipc.Message) {
 	s := w.s
 	switch f := f.(type) {
 	case ipc.WorkerReady:
-		w.applyInitialLimits() // before anybody can start a turn
+		w.applyInitialLimits() // before any client can start a turn
 	case ipc.Idle:
-		// Before anybody can start the next turn on it.
+		// Before any client can start the next turn on it.
 		_ = w.proc.terminal.Restore()
 		w.proc.DrainDenials() // the turn's reply has its denials
 		w.checkLimitsAtTurnEnd(f.Error)
@@ -353,7 +352,7 @@ func (w *worker) handleFrame(f ipc.Message) {
 	}
 }
 
-// performEffect performs one effect; s.mu is held. None waits for the worker.
+// performEffect performs one effect; s.mu is held. No effect waits for the worker.
 func (w *worker) performEffect(e machineEffect) {
 	s := w.s
 	switch e.kind {
@@ -366,7 +365,7 @@ func (w *worker) performEffect(e machineEffect) {
 		if m := e.message.(ipc.Interrupt); m.Level > 1 {
 			w.cancelTurnCalls(m.Turn)
 		}
-	case doRepeatInterrupt: // so that at most one is on its way to a worker that has read a frame
+	case doRepeatInterrupt: // at most one signal is in flight to a worker that has read a frame
 		if w.proc.SignalsSent() == nil {
 			w.sendInterrupt(e.message, host.Worker)
 		}
@@ -386,7 +385,7 @@ func (w *worker) performEffect(e machineEffect) {
 			s.m.handleSignalsSent(e.turn, true)
 		}
 	case doResetDenials:
-		if w.proc.control != nil { // otherwise nothing is told twice by anybody but us
+		if w.proc.control != nil { // otherwise only this process reports denials
 			_ = w.proc.ForgetDenials() // fails only when the worker has ended
 		}
 	case doKill:
@@ -396,7 +395,7 @@ func (w *worker) performEffect(e machineEffect) {
 			delete(s.pendingDecisions, e.call)
 			answer <- userDecision{e.ok, e.form}
 		} else if w.proc.control != nil {
-			_ = w.proc.control.Permit(e.call, e.ok) // a call that is gone needs no answer
+			_ = w.proc.control.Permit(e.call, e.ok) // a call that has ended needs no answer
 		}
 	case doFeedTerminal:
 		w.queueInputLocked(e.input)
@@ -405,7 +404,7 @@ func (w *worker) performEffect(e machineEffect) {
 		w.startReaderScan()
 	case doScanReadersLater:
 		if w.readerTimer != nil {
-			// Not at once: a program that dies of the interrupt is seen reading until it has.
+			// Not at once: a program that the interrupt kills is seen reading until it has exited.
 			w.scanInterval = maxScanInterval
 			w.scheduleScanLocked(maxScanInterval)
 		}
@@ -418,17 +417,17 @@ func (w *worker) performEffect(e machineEffect) {
 	}
 }
 
-// sendInterrupt sends the frame first, which names the turn, and then the signal, which
-// wakes the runtime. The first goes to the whole foreground; retries go to the worker
-// alone, since others would take them for new ones.
+// sendInterrupt sends the frame, which names the turn, and then the signal, which wakes the
+// runtime. The first signal goes to the whole foreground. Retries go to the worker alone, since
+// other processes would take them for new interrupts.
 func (w *worker) sendInterrupt(m ipc.Message, to host.Target) {
 	if err := w.conn.Send(m); err != nil {
-		return // the worker is on its way out; its death is reported
+		return // the worker is ending; its exit is reported
 	}
 	w.sendSignal(to)
 }
 
-// sendSignal interrupts a worker that understands the signal.
+// sendSignal sends the interrupt signal to a worker that handles it.
 func (w *worker) sendSignal(to host.Target) {
 	if w.s.m.ready.Capabilities.Interrupt == ipc.InterruptBySelf {
 		return
@@ -439,8 +438,8 @@ func (w *worker) sendSignal(to host.Target) {
 	_ = w.proc.Signal(host.Interrupt, to)
 }
 
-// awaitSignals waits for the signals of the turn before t: what the worker reads of t finds
-// them there, and none comes later.
+// awaitSignals waits until the signals of the turn before t are sent: they arrive before the worker
+// reads anything of t, and none arrives later.
 func (w *worker) awaitSignals(t *turn, signals <-chan struct{}) {
 	timer := time.NewTimer(signalTimeout)
 	defer timer.Stop()
@@ -449,7 +448,7 @@ func (w *worker) awaitSignals(t *turn, signals <-chan struct{}) {
 	case <-signals:
 		sent = true
 	case <-w.proc.Exited():
-		return // which ends the turn
+		return // the exit ends the turn
 	case <-timer.C:
 	}
 	w.s.mu.Lock()
@@ -457,14 +456,14 @@ func (w *worker) awaitSignals(t *turn, signals <-chan struct{}) {
 	w.s.m.handleSignalsSent(t, sent)
 }
 
-// failWith ends the worker for a fault.
+// failWith kills the worker because of a fault.
 func (w *worker) failWith(cause error) {
 	w.s.mu.Lock()
 	defer w.s.unlock()
 	w.s.m.failWorker(cause)
 }
 
-// watchProcess waits for the process to end and tells the session.
+// watchProcess waits for the process to exit and reports that to the session.
 func (w *worker) watchProcess() {
 	for running := true; running; {
 		select {
@@ -478,13 +477,13 @@ func (w *worker) watchProcess() {
 		}
 	}
 	<-w.proc.Exited()
-	w.proc.Kill() // whatever it left behind
+	w.proc.Kill() // everything that it left behind
 	select {
 	case <-w.proc.Done():
 	case <-time.After(w.s.o.StopGrace):
 	}
-	// Everything that could write is dead, so both channels end by themselves,
-	// and only then is all of it known.
+	// Everything that could write is dead, so both channels end on their own. Only then is all of
+	// the output known.
 	drained := make(chan struct{})
 	w.s.wg.Go(func() {
 		w.readers.Wait()
@@ -502,15 +501,16 @@ func (w *worker) watchProcess() {
 	w.merger.flush()
 	w.s.limitEnforcer.remove(w)
 	report := w.s.handleWorkerEnd(w)
-	for _, tell := range w.onEnd { // which nobody adds to any more
+	for _, tell := range w.onEnd { // complete, because s.worker is nil now
 		tell()
 	}
 	logWorkerEnd(w.log, report)
-	_ = removeTree(w.filesDir) // closing the session tries the rest again
+	_ = removeTree(w.filesDir) // closing the session retries the rest
 	close(w.done)
 }
 
-// callWhenEnded has a function called when the worker has ended, or at once if it has.
+// callWhenEnded arranges for f to be called when the worker has ended, or calls it at once if it
+// has.
 func (w *worker) callWhenEnded(tell func()) {
 	w.s.mu.Lock()
 	over := w.s.worker != w
@@ -523,7 +523,7 @@ func (w *worker) callWhenEnded(tell func()) {
 	}
 }
 
-// handleWorkerEnd takes in that the worker is gone.
+// handleWorkerEnd reports to the machine that the worker has ended.
 func (s *Session) handleWorkerEnd(w *worker) timeline.WorkerExited {
 	exit := w.proc.Exit()
 	s.mu.Lock()
@@ -542,7 +542,7 @@ func (s *Session) handleWorkerEnd(w *worker) timeline.WorkerExited {
 	return s.m.handleExit(timeline.WorkerExited{Reason: exit.String(), ExitCode: exit.Code, Signal: exit.Signal, PeakRSSBytes: exit.PeakRSS})
 }
 
-// queueInputLocked gives input to the terminal's readers, in the order of calls.
+// queueInputLocked queues input for the terminal's readers, in the order of calls.
 func (w *worker) queueInputLocked(in session.Input) {
 	w.terminalInput = append(w.terminalInput, in)
 	if len(w.terminalInput) == 1 {
@@ -566,8 +566,8 @@ func (w *worker) feedTerminal() {
 	}
 	w.startReaderScan()
 	s.mu.Unlock()
-	// While there is more, a reader that wants it says so within microseconds: it
-	// is looked for at once, a few times.
+	// While there is more input, a reader that wants it blocks within microseconds, so scan for it
+	// at once, a few times.
 	for range maxEagerScans {
 		s.mu.Lock()
 		more := w.readerTimer != nil && !s.m.queue.isEmpty() && len(w.terminalInput) == 0
@@ -580,7 +580,8 @@ func (w *worker) feedTerminal() {
 	}
 }
 
-// appendLastLine keeps the end of the output that has no newline yet, at most maxPromptBytes bytes.
+// appendLastLine returns the end of the output after the last newline, at most maxPromptBytes
+// bytes.
 func appendLastLine(line, b []byte) []byte {
 	for i := len(b) - 1; i >= 0; i-- {
 		if b[i] == '\n' {
