@@ -38,8 +38,8 @@ func (a authoredSession) SubmitMayExit(ctx context.Context, code string) (uint64
 	return a.logCall("submit", a.author)(a.submitAs(ctx, code, turn{author: a.author, mayExit: true}))
 }
 
-func (a authoredSession) Answer(ctx context.Context, wait timeline.Seq, in session.Input) (uint64, error) {
-	return a.logCall("answer", a.author)(a.answerAs(ctx, a.author, wait, in))
+func (a authoredSession) Answer(ctx context.Context, request timeline.Seq, in session.Input) (uint64, error) {
+	return a.logCall("answer", a.author)(a.answerAs(ctx, a.author, request, in))
 }
 
 func (a authoredSession) Interrupt(ctx context.Context, turn uint64) (session.InterruptResult, error) {

@@ -37,8 +37,8 @@ func CallerOf(ctx context.Context) Caller {
 // user can be asked, such as between turns.
 func (c Caller) AskPermission(ctx context.Context, arguments string, destructive bool) bool {
 	s := c.Session
-	what := timeline.AccessDenied{Op: "call", Call: c.Function, Destructive: destructive, Detail: briefly(s.log.Redact(arguments), maxDetailBytes)}
-	return s.awaitDecision(ctx, c.Generation, func(id uint64) { s.m.handleDeniedCall(id, what, session.Grant{Call: what.Call}) }).allowed
+	denied := timeline.AccessDenied{Op: "call", Call: c.Function, Destructive: destructive, Detail: briefly(s.log.Redact(arguments), maxDetailBytes)}
+	return s.awaitDecision(ctx, c.Generation, func(id uint64) { s.m.handleDeniedCall(id, denied, session.Grant{Call: denied.Call}) }).allowed
 }
 
 // ReportProgress records how far a call is as progress of its turn. total is 0 if it is unknown.

@@ -25,8 +25,8 @@ const (
 // cacheCompiledCode compiles the code of a sandboxed worker for later workers, once this worker is
 // ready. It does nothing if the compiled code exists. It stops when the worker ends.
 func (s *Session) cacheCompiledCode(w *worker, spec *workers.Spec) {
-	c := spec.Compilation
-	if c == nil || !spec.Sandbox.Confines() || w.mechanism != "" || c.HasResult() {
+	compilation := spec.Compilation
+	if compilation == nil || !spec.Sandbox.Confines() || w.mechanism != "" || compilation.HasResult() {
 		return
 	}
 	ctx, stop := context.WithCancel(context.Background())
@@ -42,10 +42,10 @@ func (s *Session) cacheCompiledCode(w *worker, spec *workers.Spec) {
 		return
 	}
 	_, _, err := s.preparations.awaitPreparation(ctx, workers.Preparation{
-		Key:     "compile\x00" + c.Key,
+		Key:     "compile\x00" + compilation.Key,
 		Timeout: compileTimeout,
 		Run: func(ctx context.Context, _ func(workers.Progress)) (workers.PreparationResult, error) {
-			if c.HasResult() {
+			if compilation.HasResult() {
 				return workers.PreparationResult{}, nil
 			}
 			return workers.PreparationResult{}, s.runCompiler(ctx, spec)
@@ -83,17 +83,17 @@ func (s *Session) runCompiler(ctx context.Context, spec *workers.Spec) error {
 	if err := writeFiles(files, spec.Files); err != nil {
 		return err
 	}
-	c := spec.Compilation
-	box, err := newConfinement(&workers.Spec{Path: c.Path, Dir: files, Sandbox: &workers.Sandbox{Level: workers.ReadOnly, Network: workers.NetworkNone, NoNotice: true}}, &s.o, "", state, files)
+	compilation := spec.Compilation
+	box, err := newConfinement(&workers.Spec{Path: compilation.Path, Dir: files, Sandbox: &workers.Sandbox{Level: workers.ReadOnly, Network: workers.NetworkNone, NoNotice: true}}, &s.o, "", state, files)
 	if err != nil {
 		return err
 	}
 	defer box.release()
-	args := make([]string, len(c.Args))
-	for i, a := range c.Args {
+	args := make([]string, len(compilation.Args))
+	for i, a := range compilation.Args {
 		args[i] = strings.ReplaceAll(a, workers.FilesDir, files)
 	}
-	p, err := host.Start(&host.Command{Path: c.Path, Args: args, Env: []string{"PATH=/usr/bin:/bin"}, Dir: files, Sandbox: box.sandbox, Timeout: s.o.StartTimeout, Context: ctx})
+	p, err := host.Start(&host.Command{Path: compilation.Path, Args: args, Env: []string{"PATH=/usr/bin:/bin"}, Dir: files, Sandbox: box.sandbox, Timeout: s.o.StartTimeout, Context: ctx})
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (s *Session) runCompiler(ctx context.Context, spec *workers.Spec) error {
 	if err != nil {
 		return err
 	}
-	return c.SaveResult(name, code)
+	return compilation.SaveResult(name, code)
 }
 
 // findNewFile returns the only file of a directory that is not in known.

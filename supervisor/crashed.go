@@ -75,11 +75,11 @@ func CrashedSessions(dir string) ([]CrashedSession, error) {
 
 // Events yields the recorded events of the session from its start. Events of the last tenth of a
 // second may be missing, and so may events beyond the size limit of the file.
-func (l CrashedSession) Events() iter.Seq[timeline.Event] { return timeline.ReadFile(l.dir) }
+func (c CrashedSession) Events() iter.Seq[timeline.Event] { return timeline.ReadFile(c.dir) }
 
 // Inputs counts the turns that the events record.
-func (l CrashedSession) Inputs() (n int) {
-	for e := range l.Events() {
+func (c CrashedSession) Inputs() (n int) {
+	for e := range c.Events() {
 		if _, ok := e.Body.(timeline.TurnStarted); ok {
 			n++
 		}
@@ -88,11 +88,11 @@ func (l CrashedSession) Inputs() (n int) {
 }
 
 // updateLockInfo records in the lock file which session it belongs to.
-func (s *Session) updateLockInfo(a lockFileInfo) {
+func (s *Session) updateLockInfo(info lockFileInfo) {
 	s.lockInfoMu.Lock()
 	defer s.lockInfoMu.Unlock()
 	if !s.lockInfoCleared {
-		writeLockInfo(s.lock, a)
+		writeLockInfo(s.lock, info)
 	}
 }
 
@@ -107,8 +107,8 @@ func (s *Session) clearLockInfo() {
 }
 
 // writeLockInfo writes the identity of a session into its lock file.
-func writeLockInfo(lock *os.File, a lockFileInfo) {
-	text, err := json.Marshal(a)
+func writeLockInfo(lock *os.File, info lockFileInfo) {
+	text, err := json.Marshal(info)
 	if err != nil {
 		return
 	}
@@ -122,10 +122,10 @@ func writeLockInfo(lock *os.File, a lockFileInfo) {
 // reports whether it did. lock is the session's lock file. The caller holds it, and retainCrashed
 // closes it.
 func retainCrashed(dir string, lock *os.File) bool {
-	var a lockFileInfo
+	var info lockFileInfo
 	text, err := io.ReadAll(io.LimitReader(lock, 64<<10))
 	_ = lock.Close() // first: Windows cannot move a directory with an open file
-	if err != nil || json.Unmarshal(text, &a) != nil || a.Name == "" || !hasUserTurn(dir) {
+	if err != nil || json.Unmarshal(text, &info) != nil || info.Name == "" || !hasUserTurn(dir) {
 		return false
 	}
 	if os.Rename(dir, dir+crashedSuffix) == nil {
@@ -155,8 +155,8 @@ func removePrivateFiles(dir string) {
 		now := time.Now()
 		_ = os.Chtimes(path, now, now)
 	}
-	inside, _ := os.ReadDir(dir)
-	for _, f := range inside {
+	entries, _ := os.ReadDir(dir)
+	for _, f := range entries {
 		if !slices.Contains([]string{infoFileName, reportedFileName, timeline.EventsName, timeline.OutputName}, f.Name()) {
 			_ = removeTree(filepath.Join(dir, f.Name()))
 		}
@@ -170,24 +170,24 @@ func listCrashedSessions(dir string) []CrashedSession {
 	paths, _ := filepath.Glob(filepath.Join(dir, "*"+crashedSuffix))
 	for _, path := range paths {
 		removePrivateFiles(path)
-		l, err := readCrashedSession(path)
+		c, err := readCrashedSession(path)
 		switch {
 		case err == nil:
-			all = append(all, l)
+			all = append(all, c)
 		case errors.Is(err, errNotCrashedSession):
 			_ = discardDir(path)
 		} // otherwise another program is changing it
 	}
 	slices.SortFunc(all, func(a, b CrashedSession) int { return b.Found.Compare(a.Found) })
-	kept, size := all[:0], int64(0)
-	for _, l := range all {
-		if size += l.Bytes; len(kept) == maxCrashedSessions || size > maxCrashedBytes || time.Since(l.Found) > maxCrashedAge {
-			_ = discardDir(l.dir)
+	saved, size := all[:0], int64(0)
+	for _, c := range all {
+		if size += c.Bytes; len(saved) == maxCrashedSessions || size > maxCrashedBytes || time.Since(c.Found) > maxCrashedAge {
+			_ = discardDir(c.dir)
 			continue
 		}
-		kept = append(kept, l)
+		saved = append(saved, c)
 	}
-	return kept
+	return saved
 }
 
 var errNotCrashedSession = errors.New("not a lost session")
@@ -195,32 +195,32 @@ var errNotCrashedSession = errors.New("not a lost session")
 // readCrashedSession reads the description of a crashed session. It rejects files that are not
 // regular or not owned by the user.
 func readCrashedSession(dir string) (CrashedSession, error) {
-	l := CrashedSession{dir: dir, ID: strings.TrimSuffix(filepath.Base(dir), crashedSuffix), OutputPath: filepath.Join(dir, timeline.OutputName)}
+	c := CrashedSession{dir: dir, ID: strings.TrimSuffix(filepath.Base(dir), crashedSuffix), OutputPath: filepath.Join(dir, timeline.OutputName)}
 	if i, err := os.Lstat(dir); err != nil || !i.IsDir() || !host.IsOwnedByUser(i) {
-		return l, errNotCrashedSession
+		return c, errNotCrashedSession
 	}
 	for _, name := range []string{timeline.EventsName, timeline.OutputName} {
 		i, err := statOwnFile(dir, name)
 		if err != nil {
-			return l, err
+			return c, err
 		}
-		l.Bytes += i.Size()
+		c.Bytes += i.Size()
 	}
 	i, err := statOwnFile(dir, infoFileName)
 	if err != nil {
-		return l, err
+		return c, err
 	}
 	text, err := os.ReadFile(filepath.Join(dir, infoFileName))
 	if err != nil {
-		return l, err
+		return c, err
 	}
-	if json.Unmarshal(text, &l.info) != nil || l.info.Name == "" {
-		return l, errNotCrashedSession
+	if json.Unmarshal(text, &c.info) != nil || c.info.Name == "" {
+		return c, errNotCrashedSession
 	}
-	l.Worker = l.info.Spec
+	c.Worker = c.info.Spec
 	_, err = statOwnFile(dir, reportedFileName)
-	l.Name, l.Found, l.reported = l.info.Name, i.ModTime(), err == nil
-	return l, nil
+	c.Name, c.Found, c.reported = c.info.Name, i.ModTime(), err == nil
+	return c, nil
 }
 
 // statOwnFile returns the file's info, or an error unless it is a regular file owned by the user.
@@ -234,17 +234,17 @@ func statOwnFile(dir, name string) (os.FileInfo, error) {
 
 // claimCrashed returns the newest crashed session with this name and directory that has not been
 // reported yet, and marks it as reported. It returns nil if there is no such session.
-func (v *Supervisor) claimCrashed(a lockFileInfo) *CrashedSession {
+func (v *Supervisor) claimCrashed(info lockFileInfo) *CrashedSession {
 	if v.o.RecoverCommand == "" {
 		return nil
 	}
 	var newest *CrashedSession
-	for _, l := range listCrashedSessions(v.o.Dir) {
-		if l.info != a || l.reported || !createExclusive(filepath.Join(l.dir, reportedFileName)) {
+	for _, c := range listCrashedSessions(v.o.Dir) {
+		if c.info != info || c.reported || !createExclusive(filepath.Join(c.dir, reportedFileName)) {
 			continue
 		}
 		if newest == nil {
-			newest = &l
+			newest = &c
 		}
 	}
 	return newest
@@ -261,9 +261,9 @@ func createExclusive(path string) bool {
 }
 
 // clearReported lets a later session of that name report this crash again.
-func (l *CrashedSession) clearReported() { _ = os.Remove(filepath.Join(l.dir, reportedFileName)) }
+func (c *CrashedSession) clearReported() { _ = os.Remove(filepath.Join(c.dir, reportedFileName)) }
 
 // noticeText returns the notice that the session crashed and how to get its transcript.
-func (l *CrashedSession) noticeText(command string) string {
-	return fmt.Sprintf("the session %s before this one was lost when its program was killed: its output is in %s, and %q writes what was run in it", l.Name, l.OutputPath, command+" "+l.Name)
+func (c *CrashedSession) noticeText(command string) string {
+	return fmt.Sprintf("the session %s before this one was lost when its program was killed: its output is in %s, and %q writes what was run in it", c.Name, c.OutputPath, command+" "+c.Name)
 }

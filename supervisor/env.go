@@ -54,13 +54,13 @@ func workerEnv(base, scrub, changes []string, fold bool) []string {
 			delete(index, key(change))
 		}
 	}
-	kept := env[:0]
+	result := env[:0]
 	for _, entry := range env {
 		if entry != "" {
-			kept = append(kept, entry)
+			result = append(result, entry)
 		}
 	}
-	return kept
+	return result
 }
 
 // openBLASBufferBytes is the memory that OpenBLAS reserves for each thread, including the stack, in

@@ -28,11 +28,11 @@ func (s *Session) File(_ context.Context, path string, offset int64, limit int) 
 }
 
 // Files lists the saved regular files of the session by name.
-func (l CrashedSession) Files() ([]session.File, error) { return listFiles(l.dir) }
+func (c CrashedSession) Files() ([]session.File, error) { return listFiles(c.dir) }
 
 // File reads part of a saved file of the session, like session.Session.File.
-func (l CrashedSession) File(path string, offset int64, limit int) (session.FilePart, error) {
-	return readPiece(l.dir, path, offset, limit)
+func (c CrashedSession) File(path string, offset int64, limit int) (session.FilePart, error) {
+	return readPiece(c.dir, path, offset, limit)
 }
 
 // CrashedSessions returns the crashed sessions in the supervisor's directory, newest first.

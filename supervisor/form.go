@@ -70,22 +70,22 @@ func (m *sessionMachine) askForm(id, turn uint64, f session.Form) {
 }
 
 // answerForm checks a user's answer to a form and completes the pending call.
-func (m *sessionMachine) answerForm(a inputRequest, in session.Input) error {
+func (m *sessionMachine) answerForm(r inputRequest, in session.Input) error {
 	answer := session.FormAnswer{Action: session.FormCancel}
 	if !in.EOF || len(in.Data) > 0 {
 		var err error
 		if answer, err = session.ParseFormAnswer(in.Data); err == nil {
-			err = a.Form.Check(answer)
+			err = r.Form.Check(answer)
 		}
 		if err != nil {
-			return &session.Error{Kind: session.KindInvalid, InputRequest: &a.InputRequest, Message: "the form of the server " + a.Form.Server + " was not answered: " + err.Error(), Cause: err}
+			return &session.Error{Kind: session.KindInvalid, InputRequest: &r.InputRequest, Message: "the form of the server " + r.Form.Server + " was not answered: " + err.Error(), Cause: err}
 		}
 	}
 	if answer.Action != session.FormAccept {
 		answer.Content = nil
 	}
 	m.turn.interruptedAt = time.Time{} // the code continues after the interrupt
-	m.addEffect(machineEffect{kind: doAnswerCall, call: a.callID, form: answer})
-	m.dropUserRequests(func(other inputRequest) bool { return other.callID == a.callID })
+	m.addEffect(machineEffect{kind: doAnswerCall, call: r.callID, form: answer})
+	m.dropUserRequests(func(other inputRequest) bool { return other.callID == r.callID })
 	return nil
 }

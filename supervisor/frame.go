@@ -16,26 +16,26 @@ func (m *sessionMachine) handleFrame(f ipc.Message) (output timeline.Event) {
 	if m.fault != nil {
 		return output // the worker is being killed: ignore the rest
 	}
-	var wrong error // a violation of the protocol
+	var violation error // a violation of the protocol
 	ready, first := f.(ipc.WorkerReady)
 	switch {
 	case m.endFrame != nil:
-		wrong = fmt.Errorf("%s after session_end", f.Type())
+		violation = fmt.Errorf("%s after session_end", f.Type())
 	case first:
-		wrong = m.handleWorkerReady(ready)
+		violation = m.handleWorkerReady(ready)
 	case m.ready == nil:
-		wrong = fmt.Errorf("its first message is %s, not worker_ready", f.Type())
+		violation = fmt.Errorf("its first message is %s, not worker_ready", f.Type())
 	default:
-		output, wrong = m.dispatchFrame(f)
+		output, violation = m.dispatchFrame(f)
 	}
-	if wrong != nil {
-		m.failWorker(wrong)
+	if violation != nil {
+		m.failWorker(violation)
 	}
 	return output
 }
 
 // dispatchFrame handles a frame of a worker that has sent worker_ready.
-func (m *sessionMachine) dispatchFrame(f ipc.Message) (output timeline.Event, wrong error) {
+func (m *sessionMachine) dispatchFrame(f ipc.Message) (output timeline.Event, violation error) {
 	switch f := f.(type) {
 	case ipc.Output:
 		stream := timeline.Stdout

@@ -36,19 +36,19 @@ func FunctionOf[In, Out any](name, doc string, f func(ctx context.Context, in In
 	if err != nil {
 		returns = nil // a type without a schema, such as a channel
 	}
-	made := Function{Name: name, Doc: doc, Params: params, Returns: returns}
+	fn := Function{Name: name, Doc: doc, Params: params, Returns: returns}
 	if f != nil { // otherwise Check refuses it
-		made.Call = func(ctx context.Context, args map[string]any) (any, error) {
+		fn.Call = func(ctx context.Context, args map[string]any) (any, error) {
 			var in In
-			var wrong []string
-			wrong = assignValue(wrong, "", reflect.ValueOf(&in).Elem(), args)
-			if err := argumentsError(name, wrong); err != nil {
+			var faults []string
+			faults = assignValue(faults, "", reflect.ValueOf(&in).Elem(), args)
+			if err := argumentsError(name, faults); err != nil {
 				return nil, err
 			}
 			return f(ctx, in)
 		}
 	}
-	return made
+	return fn
 }
 
 // schemaJSON returns the JSON Schema of a Go type.
@@ -179,69 +179,69 @@ func structParameters(t reflect.Type) []parameter {
 
 // assignValue sets to to a value that session code passed, and appends any faults to wrong. path
 // locates the value in the arguments.
-func assignValue(wrong []string, place string, to reflect.Value, v any) []string {
+func assignValue(faults []string, path string, to reflect.Value, v any) []string {
 	t := to.Type()
-	fault := func(why string) []string { return append(wrong, place+" "+why) }
+	addFault := func(why string) []string { return append(faults, path+" "+why) }
 	switch {
 	case t.Kind() == reflect.Pointer:
 		if v == nil {
-			return wrong
+			return faults
 		}
 		to.Set(reflect.New(t.Elem()))
-		return assignValue(wrong, place, to.Elem(), v)
+		return assignValue(faults, path, to.Elem(), v)
 	case t.Kind() == reflect.Interface && t.NumMethod() == 0:
 		if v != nil {
 			to.Set(reflect.ValueOf(v))
 		}
-		return wrong
+		return faults
 	case v == nil:
 		if isNilable(t) {
-			return wrong
+			return faults
 		}
-		return fault("is null")
+		return addFault("is null")
 	case reflect.TypeOf(v) == t:
 		to.Set(reflect.ValueOf(v))
-		return wrong
+		return faults
 	}
 	if text, ok := v.(string); ok && to.CanAddr() {
 		if u, ok := to.Addr().Interface().(encoding.TextUnmarshaler); ok { // for example a time as text
 			if err := u.UnmarshalText([]byte(text)); err != nil {
-				return fault("is wrong: " + err.Error())
+				return addFault("is wrong: " + err.Error())
 			}
-			return wrong
+			return faults
 		}
 	}
 	switch v := v.(type) {
 	case bool:
 		if t.Kind() == reflect.Bool {
 			to.SetBool(v)
-			return wrong
+			return faults
 		}
 	case int64, uint64, float64:
-		return assignNumber(wrong, place, to, v)
+		return assignNumber(faults, path, to, v)
 	case string:
 		switch {
 		case t.Kind() == reflect.String:
 			to.SetString(v)
-			return wrong
+			return faults
 		case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8:
 			to.SetBytes([]byte(v))
-			return wrong
+			return faults
 		}
 	case []byte:
 		switch {
 		case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8:
 			to.SetBytes(v)
-			return wrong
+			return faults
 		case t.Kind() == reflect.String:
-			return fault("is bytes, not text")
+			return addFault("is bytes, not text")
 		}
 	case []any:
-		return assignList(wrong, place, to, v)
+		return assignList(faults, path, to, v)
 	case map[string]any:
-		return assignMap(wrong, place, to, v)
+		return assignMap(faults, path, to, v)
 	}
-	return fault(fmt.Sprintf("is %s, not a %s", describeValue(v), t))
+	return addFault(fmt.Sprintf("is %s, not a %s", describeValue(v), t))
 }
 
 func isNilable(t reflect.Type) bool {
@@ -249,11 +249,11 @@ func isNilable(t reflect.Type) bool {
 }
 
 // assignNumber sets to to a number if to is a float or can hold the number exactly.
-func assignNumber(wrong []string, place string, to reflect.Value, v any) []string {
+func assignNumber(faults []string, path string, to reflect.Value, v any) []string {
 	number := reflect.ValueOf(v)
 	if to.CanFloat() {
 		to.SetFloat(number.Convert(reflect.TypeFor[float64]()).Float())
-		return wrong
+		return faults
 	}
 	if f, ok := v.(float64); ok && f == math.Trunc(f) && math.Abs(f) <= 1<<53 {
 		number = reflect.ValueOf(int64(f))
@@ -266,27 +266,27 @@ func assignNumber(wrong []string, place string, to reflect.Value, v any) []strin
 	case to.CanUint() && number.CanUint() && !to.OverflowUint(number.Uint()):
 		to.SetUint(number.Uint())
 	default:
-		return append(wrong, fmt.Sprintf("%s is %v, which is no %s", place, v, to.Type()))
+		return append(faults, fmt.Sprintf("%s is %v, which is no %s", path, v, to.Type()))
 	}
-	return wrong
+	return faults
 }
 
-func assignList(wrong []string, place string, to reflect.Value, v []any) []string {
+func assignList(faults []string, path string, to reflect.Value, v []any) []string {
 	switch {
 	case to.Kind() == reflect.Slice:
 		to.Set(reflect.MakeSlice(to.Type(), len(v), len(v)))
 	case to.Kind() != reflect.Array || to.Len() != len(v):
-		return append(wrong, fmt.Sprintf("%s is an array of %d, not a %s", place, len(v), to.Type()))
+		return append(faults, fmt.Sprintf("%s is an array of %d, not a %s", path, len(v), to.Type()))
 	}
-	for i := 0; i < len(v) && len(wrong) <= maxListedFaults; i++ {
-		wrong = assignValue(wrong, fmt.Sprintf("%s[%d]", place, i), to.Index(i), v[i])
+	for i := 0; i < len(v) && len(faults) <= maxListedFaults; i++ {
+		faults = assignValue(faults, fmt.Sprintf("%s[%d]", path, i), to.Index(i), v[i])
 	}
-	return wrong
+	return faults
 }
 
-func assignMap(wrong []string, place string, to reflect.Value, v map[string]any) []string {
+func assignMap(faults []string, path string, to reflect.Value, v map[string]any) []string {
 	t := to.Type()
-	dot := place
+	dot := path
 	if dot != "" {
 		dot += "."
 	}
@@ -295,27 +295,27 @@ func assignMap(wrong []string, place string, to reflect.Value, v map[string]any)
 		to.Set(reflect.MakeMapWithSize(t, len(v)))
 		for name, value := range v {
 			entry := reflect.New(t.Elem()).Elem()
-			wrong = assignValue(wrong, dot+name, entry, value)
+			faults = assignValue(faults, dot+name, entry, value)
 			to.SetMapIndex(reflect.ValueOf(name).Convert(t.Key()), entry)
 		}
-		return wrong
+		return faults
 	case t.Kind() != reflect.Struct:
-		return append(wrong, fmt.Sprintf("%s is an object, not a %s", place, t))
+		return append(faults, fmt.Sprintf("%s is an object, not a %s", path, t))
 	}
 	known := structParameters(t)
 	for name := range v {
 		if !slices.ContainsFunc(known, func(p parameter) bool { return p.name == name }) {
-			wrong = append(wrong, "unknown "+dot+name)
+			faults = append(faults, "unknown "+dot+name)
 		}
 	}
 	for _, p := range known {
 		value, given := v[p.name]
 		switch {
 		case given:
-			wrong = assignValue(wrong, dot+p.name, to.FieldByIndex(p.Index), value)
+			faults = assignValue(faults, dot+p.name, to.FieldByIndex(p.Index), value)
 		case !p.optional:
-			wrong = append(wrong, "missing "+dot+p.name)
+			faults = append(faults, "missing "+dot+p.name)
 		}
 	}
-	return wrong
+	return faults
 }

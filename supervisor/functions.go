@@ -108,7 +108,7 @@ type callTotals struct {
 // fails and changes nothing if a function is invalid. If the worker cannot call functions, the
 // session gets a notice.
 func (s *Session) SetFunctions(list ...Function) error {
-	byName, document, err := checkFunctions(list)
+	byName, encoded, err := checkFunctions(list)
 	if err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func (s *Session) SetFunctions(list ...Function) error {
 	f := &s.functions
 	f.mu.Lock()
 	f.revision++
-	f.byName, f.encodedList = byName, document
+	f.byName, f.encodedList = byName, encoded
 	f.mu.Unlock()
 	if s.worker != nil && s.m.ready != nil {
 		s.worker.sendFunctionsLocked()
@@ -131,7 +131,7 @@ func checkFunctions(list []Function) (map[string]*checkedFunction, []byte, error
 		return nil, nil, fmt.Errorf("supervisor: %d functions: a session can have %d", len(list), maxFunctions)
 	}
 	byName := make(map[string]*checkedFunction, len(list))
-	told := make([]any, 0, len(list))
+	entries := make([]any, 0, len(list))
 	for _, f := range list {
 		entry, params, err := checkFunction(f)
 		if err == nil && byName[f.fullName()] != nil {
@@ -141,16 +141,16 @@ func checkFunctions(list []Function) (map[string]*checkedFunction, []byte, error
 			return nil, nil, fmt.Errorf("supervisor: function %q: %w", f.fullName(), err)
 		}
 		byName[f.fullName()] = &checkedFunction{f, params}
-		told = append(told, entry)
+		entries = append(entries, entry)
 	}
-	document, err := ipc.EncodeValue(told)
-	if err == nil && len(document) > maxFunctionBytes {
-		err = fmt.Errorf("their docs and schemas have %d bytes: at most %d fit", len(document), maxFunctionBytes)
+	encoded, err := ipc.EncodeValue(entries)
+	if err == nil && len(encoded) > maxFunctionBytes {
+		err = fmt.Errorf("their docs and schemas have %d bytes: at most %d fit", len(encoded), maxFunctionBytes)
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("supervisor: functions: %w", err)
 	}
-	return byName, document, nil
+	return byName, encoded, nil
 }
 
 // fullName returns the name under which the function is called, granted and recorded.
@@ -228,8 +228,8 @@ func (f *functionRegistry) findFunction(name string) (*checkedFunction, error) {
 		return nil, &CallError{"NameError", fmt.Sprintf("there is no function %s: the host offers none", name)}
 	}
 	names := slices.Sorted(maps.Keys(f.byName))
-	apart := func(other string) int { return text.Distance(comparableName(name), comparableName(other)) }
-	slices.SortStableFunc(names, func(a, b string) int { return apart(a) - apart(b) })
+	distance := func(other string) int { return text.Distance(comparableName(name), comparableName(other)) }
+	slices.SortStableFunc(names, func(a, b string) int { return distance(a) - distance(b) })
 	more := ""
 	if len(names) > maxListedNames {
 		more = fmt.Sprintf(" and %d more", len(names)-maxListedNames)
@@ -427,27 +427,27 @@ func (w *worker) startCall(m ipc.Call) {
 	case c.argumentBytes+len(m.Args) > maxArgumentBytes:
 		refusal = &CallError{"CallError", fmt.Sprintf("the arguments of all open calls have more than %d bytes: wait for some to end", maxArgumentBytes)}
 	}
-	one := &openCall{Call: m, argumentBytes: len(m.Args)}
-	one.totals = w.s.functions.countStart(m.Name, now)
-	c.openCalls[m.ID] = one
-	c.argumentBytes += one.argumentBytes
+	call := &openCall{Call: m, argumentBytes: len(m.Args)}
+	call.totals = w.s.functions.countStart(m.Name, now)
+	c.openCalls[m.ID] = call
+	c.argumentBytes += call.argumentBytes
 	if refusal != nil {
 		c.refusedCalls++
 	}
 	ctx, cancel := context.WithCancel(c.ctx)
-	one.cancel = cancel
+	call.cancel = cancel
 	c.mu.Unlock()
-	go w.runCall(ctx, f, one, refusal)
+	go w.runCall(ctx, f, call, refusal)
 }
 
 // runCall runs one call. It always sends a result, even if the function panics or ends its
 // goroutine.
-func (w *worker) runCall(ctx context.Context, f *checkedFunction, one *openCall, refusal error) {
+func (w *worker) runCall(ctx context.Context, f *checkedFunction, call *openCall, refusal error) {
 	var value any
 	err := refusal
 	defer func() {
-		one.cancel()
-		w.finishCall(one, value, err, refusal != nil)
+		call.cancel()
+		w.finishCall(call, value, err, refusal != nil)
 	}()
 	if err != nil {
 		return
@@ -459,13 +459,13 @@ func (w *worker) runCall(ctx context.Context, f *checkedFunction, one *openCall,
 			err = &CallError{"CallError", fmt.Sprintf("the function panicked: %v", p)}
 		}
 	}()
-	caller := Caller{Session: w.s, Generation: w.generation, Turn: one.Turn, Function: one.Name}
-	value, err = f.invokeEncoded(context.WithValue(ctx, callerKey{}, caller), one.Args)
+	caller := Caller{Session: w.s, Generation: w.generation, Turn: call.Turn, Function: call.Name}
+	value, err = f.invokeEncoded(context.WithValue(ctx, callerKey{}, caller), call.Args)
 }
 
 // invokeEncoded calls the function with encoded arguments.
-func (f *checkedFunction) invokeEncoded(ctx context.Context, document []byte) (any, error) {
-	decoded, err := ipc.DecodeValue(document)
+func (f *checkedFunction) invokeEncoded(ctx context.Context, encoded []byte) (any, error) {
+	decoded, err := ipc.DecodeValue(encoded)
 	args, ok := decoded.(map[string]any)
 	switch {
 	case err != nil:
@@ -481,30 +481,30 @@ func (f *checkedFunction) invokeEncoded(ctx context.Context, document []byte) (a
 
 // finishCall ends a call and sends its result, in parts so that an interrupt never waits long
 // behind it.
-func (w *worker) finishCall(one *openCall, value any, err error, refused bool) {
+func (w *worker) finishCall(call *openCall, value any, err error, refused bool) {
 	c := w.calls
 	c.resultSlots <- struct{}{}
 	defer func() { <-c.resultSlots }()
-	document, failed := encodeResult(value, err)
+	encoded, failed := encodeResult(value, err)
 	size := 0
-	for _, piece := range document {
+	for _, piece := range encoded {
 		size += len(piece)
 	}
-	w.s.functions.countEnd(one.totals, one, failed, size)
+	w.s.functions.countEnd(call.totals, call, failed, size)
 	c.mu.Lock()
-	delete(c.openCalls, one.ID)
-	c.argumentBytes -= one.argumentBytes
+	delete(c.openCalls, call.ID)
+	c.argumentBytes -= call.argumentBytes
 	if refused {
 		c.refusedCalls--
 	}
 	c.mu.Unlock()
 	for more := true; more; {
-		part := document[0][:min(len(document[0]), resultPartBytes)]
-		if document[0] = document[0][len(part):]; len(document[0]) == 0 {
-			document = document[1:]
+		part := encoded[0][:min(len(encoded[0]), resultPartBytes)]
+		if encoded[0] = encoded[0][len(part):]; len(encoded[0]) == 0 {
+			encoded = encoded[1:]
 		}
-		more = len(document) > 0
-		if w.conn.SendWithRoom(ipc.CallResult{ID: one.ID, Value: part, More: more, Failed: failed}) != nil {
+		more = len(encoded) > 0
+		if w.conn.SendWithRoom(ipc.CallResult{ID: call.ID, Value: part, More: more, Failed: failed}) != nil {
 			return // the worker is gone
 		}
 	}
@@ -517,13 +517,13 @@ func encodeResult(value any, err error) (pieces [][]byte, failed bool) {
 		if b, ok := value.([]byte); ok && len(b) > resultPartBytes && len(b) < ipc.MaxValueBytes-16 {
 			return [][]byte{ipc.BytesHeader(len(b)), b}, false // not copied
 		}
-		var document []byte
-		document, err = ipc.EncodeValue(value)
-		if err == nil && len(document) > ipc.MaxValueBytes {
-			err = fmt.Errorf("it has %d bytes, at most %d are allowed", len(document), ipc.MaxValueBytes)
+		var encoded []byte
+		encoded, err = ipc.EncodeValue(value)
+		if err == nil && len(encoded) > ipc.MaxValueBytes {
+			err = fmt.Errorf("it has %d bytes, at most %d are allowed", len(encoded), ipc.MaxValueBytes)
 		}
 		if err == nil {
-			return [][]byte{document}, false
+			return [][]byte{encoded}, false
 		}
 		err = fmt.Errorf("the result cannot be sent: %w", err)
 	}
@@ -535,8 +535,8 @@ func encodeResult(value any, err error) (pieces [][]byte, failed bool) {
 	} else if errors.Is(err, context.DeadlineExceeded) {
 		name = "TimeoutError"
 	}
-	document, _ := ipc.EncodeValue(ipc.Object{{Name: "name", Value: briefly(name, ipc.MaxBriefBytes)}, {Name: "message", Value: briefly(message, ipc.MaxTextBytes)}})
-	return [][]byte{document}, true
+	encoded, _ := ipc.EncodeValue(ipc.Object{{Name: "name", Value: briefly(name, ipc.MaxBriefBytes)}, {Name: "message", Value: briefly(message, ipc.MaxTextBytes)}})
+	return [][]byte{encoded}, true
 }
 
 // briefly returns valid text of at most n bytes.
@@ -550,16 +550,16 @@ func briefly(s string, n int) string {
 // cancelCallByID cancels a call whose caller no longer waits.
 func (w *worker) cancelCallByID(id uint64) {
 	w.calls.mu.Lock()
-	one := w.calls.openCalls[id]
+	call := w.calls.openCalls[id]
 	w.calls.mu.Unlock()
-	if one != nil {
-		w.cancelCall(one)
+	if call != nil {
+		w.cancelCall(call)
 	}
 }
 
-func (w *worker) cancelCall(one *openCall) {
-	w.s.functions.countCancelled(one)
-	one.cancel()
+func (w *worker) cancelCall(call *openCall) {
+	w.s.functions.countCancelled(call)
+	call.cancel()
 }
 
 // cancelTurnCalls cancels all calls of a turn.
@@ -567,9 +567,9 @@ func (w *worker) cancelTurnCalls(turn uint64) {
 	w.calls.mu.Lock()
 	open := slices.Collect(maps.Values(w.calls.openCalls))
 	w.calls.mu.Unlock()
-	for _, one := range open {
-		if one.Turn == turn {
-			w.cancelCall(one)
+	for _, call := range open {
+		if call.Turn == turn {
+			w.cancelCall(call)
 		}
 	}
 }

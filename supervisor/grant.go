@@ -242,25 +242,25 @@ func (o *Options) CheckPath(spec *workers.Spec, g session.Grant) (session.Grant,
 		err = confine.ErrReplaced
 	}
 	programs := ""
-	meant := g
-	meant.Identity, meant.Accept = id, ""
+	resolved := g
+	resolved.Identity, resolved.Accept = id, ""
 	if err == nil && g.Read != "" {
-		meant.Read = found
+		resolved.Read = found
 		err = o.checkReadGrant(spec, found)
 	} else if err == nil {
-		meant.Write = found
+		resolved.Write = found
 		programs, err = o.checkWriteGrant(spec, found)
 	}
 	if err != nil {
 		return g, &session.Error{Kind: session.KindInvalid, Message: fmt.Sprintf("%s cannot be allowed: %v", timeline.QuoteName(path), err), Cause: err}
 	}
 	if programs != "" {
-		meant.Accept = found
+		resolved.Accept = found
 	}
 	if isLink := found != filepath.Clean(path); g.Accept != found && (programs != "" || isLink) { // the session may have made the link
-		return g, &session.Error{Kind: session.KindUnconfirmed, Grant: &meant, Message: describeLink(path, found, programs) + ": a person has to confirm that"}
+		return g, &session.Error{Kind: session.KindUnconfirmed, Grant: &resolved, Message: describeLink(path, found, programs) + ": a person has to confirm that"}
 	}
-	return meant, nil
+	return resolved, nil
 }
 
 // describeLink describes where a path leads and which programs use that file.
@@ -328,11 +328,11 @@ func (o *Options) savedGrants(spec *workers.Spec) ([]session.Grant, error) {
 // addSavedGrants adds the saved grants to those of the session, and returns all of them. It also
 // allows the hosts among them. Paths only take effect in a worker that starts later.
 func (s *Session) addSavedGrants(spec *workers.Spec) ([]session.Grant, error) {
-	kept, err := s.o.savedGrants(spec)
+	saved, err := s.o.savedGrants(spec)
 	if err != nil {
 		return nil, err
 	}
-	for _, g := range kept {
+	for _, g := range saved {
 		if g.Host != "" && s.egressPolicy != nil {
 			if err := s.egressPolicy.AllowHost(g.Host); err != nil {
 				return nil, fmt.Errorf("a host that is allowed in this workspace: %w", err)
@@ -341,7 +341,7 @@ func (s *Session) addSavedGrants(spec *workers.Spec) ([]session.Grant, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, g := range slices.Concat(kept, s.m.missingGrants) {
+	for _, g := range slices.Concat(saved, s.m.missingGrants) {
 		s.m.addGrant(g)
 	}
 	return slices.Clone(s.m.grants), nil
@@ -359,14 +359,14 @@ func (o *Options) grantHintFor(name string, spec *workers.Spec) func(session.Gra
 // sandboxWithGrants returns a sandbox with the grants that users gave. It leaves out files and
 // directories that no longer exist or have been replaced, and returns them as missing, with a
 // notice for each.
-func (o *Options) sandboxWithGrants(spec *workers.Spec, given []session.Grant) (_ *workers.Sandbox, missing []session.Grant, notices []string) {
+func (o *Options) sandboxWithGrants(spec *workers.Spec, grants []session.Grant) (_ *workers.Sandbox, missing []session.Grant, notices []string) {
 	sandbox := spec.Sandbox
-	if !sandbox.Confines() || len(given) == 0 {
+	if !sandbox.Confines() || len(grants) == 0 {
 		return sandbox, nil, nil
 	}
 	wider := *sandbox
 	wider.Writable, wider.Readable, wider.AcceptPaths = slices.Clone(sandbox.Writable), slices.Clone(sandbox.Readable), slices.Clone(sandbox.AcceptPaths)
-	for _, g := range given {
+	for _, g := range grants {
 		list := &wider.Writable
 		if g.Read != "" {
 			list = &wider.Readable

@@ -13,8 +13,8 @@ import (
 // the caller should wait for, and the newest event before any effect. The turn is nil if the result
 // is already known.
 func (m *sessionMachine) interruptTurn(author string, number uint64) (t *turn, seen timeline.Seq, known session.InterruptResult, err error) {
-	if held := m.queuedTurn(); held != nil && !m.isClosed() && (number == 0 || number == held.id) {
-		m.recordNotice("turn %d was interrupted before it ran%s", held.id, authorSuffix(author))
+	if queued := m.queuedTurn(); queued != nil && !m.isClosed() && (number == 0 || number == queued.id) {
+		m.recordNotice("turn %d was interrupted before it ran%s", queued.id, authorSuffix(author))
 		m.dropQueuedTurn(timeline.OutcomeInterrupted)
 		// A caller that names no turn also means the start-up, which may hang.
 		if number != 0 || m.ready == nil {
@@ -69,9 +69,9 @@ func (m *sessionMachine) sendInterrupt(t *turn, author string) timeline.Seq {
 	if !m.userHandlesSigint || level > 1 {                                     // otherwise the user's handler decides whether a reader continues
 		t.interruptUnacked = true
 		m.noteInterruptedReaders(now)
-		for _, a := range m.requests {
-			if a.Permission != nil {
-				t.interruptedCalls = append(t.interruptedCalls, a.Permission.AccessDenied)
+		for _, r := range m.requests {
+			if r.Permission != nil {
+				t.interruptedCalls = append(t.interruptedCalls, r.Permission.AccessDenied)
 			}
 		}
 		m.dropRequests()

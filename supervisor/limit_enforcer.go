@@ -91,35 +91,35 @@ type limitedWorker struct {
 }
 
 func newLimitEnforcer(all resourceAmount, cpus []int) *limitEnforcer {
-	k := &limitEnforcer{totalLimits: all, cpus: cpus}
-	k.timer = time.AfterFunc(time.Hour, k.measureAll)
-	k.timer.Stop()
-	return k
+	e := &limitEnforcer{totalLimits: all, cpus: cpus}
+	e.timer = time.AfterFunc(time.Hour, e.measureAll)
+	e.timer.Stop()
+	return e
 }
 
 // add starts enforcing the limits of a worker that has any; s.mu is held.
-func (k *limitEnforcer) add(w *worker) {
+func (e *limitEnforcer) add(w *worker) {
 	l := w.s.spec.Limits
-	if !w.proc.monitored || k.totalLimits == (resourceAmount{}) && l.Memory == 0 && l.Processes == 0 {
+	if !w.proc.monitored || e.totalLimits == (resourceAmount{}) && l.Memory == 0 && l.Processes == 0 {
 		return
 	}
 	w.limitedWorker = &limitedWorker{w: w, limits: l, noMemoryWords: w.s.spec.OutOfMemoryWords, enoughMemoryWords: w.s.spec.NotOutOfMemoryWords}
-	k.mu.Lock()
-	k.limitedWorkers = append(k.limitedWorkers, w.limitedWorker)
-	k.mu.Unlock()
-	k.scheduleMeasure(w)
+	e.mu.Lock()
+	e.limitedWorkers = append(e.limitedWorkers, w.limitedWorker)
+	e.mu.Unlock()
+	e.scheduleMeasure(w)
 }
 
 // remove stops tracking a worker that has ended.
-func (k *limitEnforcer) remove(w *worker) {
+func (e *limitEnforcer) remove(w *worker) {
 	if w.limitedWorker == nil {
 		return
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for i, one := range k.limitedWorkers {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for i, one := range e.limitedWorkers {
 		if one == w.limitedWorker {
-			k.limitedWorkers = append(k.limitedWorkers[:i:i], k.limitedWorkers[i+1:]...)
+			e.limitedWorkers = append(e.limitedWorkers[:i:i], e.limitedWorkers[i+1:]...)
 			return
 		}
 	}
@@ -127,65 +127,65 @@ func (k *limitEnforcer) remove(w *worker) {
 
 // scheduleMeasure starts the timer because a turn of the worker starts or continues. For most turns
 // it is already running.
-func (k *limitEnforcer) scheduleMeasure(w *worker) {
+func (e *limitEnforcer) scheduleMeasure(w *worker) {
 	if w.limitedWorker == nil {
 		return
 	}
 	w.limitedWorker.turnEnded.Store(false)
 	w.limitedWorker.hadTurn.Store(true)
-	if k.armed.CompareAndSwap(false, true) {
-		k.timer.Reset(firstMeasureDelay)
+	if e.armed.CompareAndSwap(false, true) {
+		e.timer.Reset(firstMeasureDelay)
 	}
 }
 
 // measureAll measures the workers that may have changed and enforces their limits. The timer calls
 // it.
-func (k *limitEnforcer) measureAll() {
-	began := time.Now()
-	k.armed.Store(false) // a turn that starts from here on sets it again
-	k.mu.Lock()
-	wards := k.limitedWorkers[:len(k.limitedWorkers):len(k.limitedWorkers)]
-	k.mu.Unlock()
+func (e *limitEnforcer) measureAll() {
+	start := time.Now()
+	e.armed.Store(false) // a turn that starts from here on sets it again
+	e.mu.Lock()
+	limited := e.limitedWorkers[:len(e.limitedWorkers):len(e.limitedWorkers)]
+	e.mu.Unlock()
 
-	pause := time.Duration(0)
+	interval := time.Duration(0)
 	var seen, busy []*limitedWorker
-	for _, d := range wards {
-		stirred := d.hadTurn.Swap(false) // first: the next measurement sees a turn that starts from here on
-		d.mu.Lock()
-		turn, running := d.w.runningTurn()
-		running = running && !d.turnEnded.Load()
-		if running || stirred || !d.measuredAtRest {
-			d.measureUsage(k, turn)
-			seen = append(seen, d)
+	for _, lw := range limited {
+		hadTurn := lw.hadTurn.Swap(false) // first: the next measurement sees a turn that starts from here on
+		lw.mu.Lock()
+		turn, running := lw.w.runningTurn()
+		running = running && !lw.turnEnded.Load()
+		if running || hadTurn || !lw.measuredAtRest {
+			lw.measureUsage(e, turn)
+			seen = append(seen, lw)
 		}
-		d.measuredAtRest = !running
-		d.mu.Unlock()
+		lw.measuredAtRest = !running
+		lw.mu.Unlock()
 		if running {
-			busy = append(busy, d)
+			busy = append(busy, lw)
 		}
 	}
-	total := k.totalUsage()
-	for _, d := range seen {
-		d.mu.Lock()
-		d.enforceLimits(k.totalLimits, total)
-		d.mu.Unlock()
+	total := e.totalUsage()
+	for _, lw := range seen {
+		lw.mu.Lock()
+		lw.enforceLimits(e.totalLimits, total)
+		lw.mu.Unlock()
 	}
-	for _, d := range busy {
-		if p := d.nextInterval(k.totalLimits, total); pause == 0 || p < pause {
-			pause = p
+	for _, lw := range busy {
+		if p := lw.nextInterval(e.totalLimits, total); interval == 0 || p < interval {
+			interval = p
 		}
 	}
-	if len(busy) > 0 && k.armed.CompareAndSwap(false, true) {
-		k.timer.Reset(max(pause, measureCostFactor*time.Since(began)))
+	if len(busy) > 0 && e.armed.CompareAndSwap(false, true) {
+		e.timer.Reset(max(interval, measureCostFactor*time.Since(start)))
 	}
 }
 
 // totalUsage returns the sum of the last measurements of all sessions.
-func (k *limitEnforcer) totalUsage() (sum resourceAmount) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, d := range k.limitedWorkers {
-		if one := d.lastUsage.Load(); one != nil {
+func (e *limitEnforcer) totalUsage() (sum resourceAmount) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, lw := range e.limitedWorkers {
+		if one := lw.lastUsage.Load(); one != nil {
 			sum.memory += one.memory
 			sum.tasks += one.tasks
 		}
@@ -194,16 +194,16 @@ func (k *limitEnforcer) totalUsage() (sum resourceAmount) {
 }
 
 // memoryLimit returns the memory limit of one session; 0 means none.
-func (k *limitEnforcer) memoryLimit(l workers.Limits) int64 {
-	if n := k.totalLimits.memory; n > 0 && (l.Memory == 0 || n < l.Memory) {
+func (e *limitEnforcer) memoryLimit(l workers.Limits) int64 {
+	if n := e.totalLimits.memory; n > 0 && (l.Memory == 0 || n < l.Memory) {
 		return n
 	}
 	return l.Memory
 }
 
 // taskLimit returns the process limit of one session; 0 means none.
-func (k *limitEnforcer) taskLimit(l workers.Limits) int {
-	if n := k.totalLimits.tasks; n > 0 && (l.Processes == 0 || n < l.Processes) {
+func (e *limitEnforcer) taskLimit(l workers.Limits) int {
+	if n := e.totalLimits.tasks; n > 0 && (l.Processes == 0 || n < l.Processes) {
 		return n
 	}
 	return l.Processes
@@ -224,118 +224,118 @@ func (w *worker) runningTurn() (turn uint64, running bool) {
 }
 
 // measureUsage measures the process tree; lw.mu is held here and in all methods below.
-func (d *limitedWorker) measureUsage(k *limitEnforcer, turn uint64) {
-	before := d.usage
-	d.usage = d.w.proc.MeasureUsage(k.memoryLimit(d.limits) / 2)
-	d.lastUsage.Store(&resourceAmount{d.usage.Memory, d.usage.Tasks})
-	if turn != d.turn {
-		d.turn, d.peakMemory = turn, 0
+func (lw *limitedWorker) measureUsage(e *limitEnforcer, turn uint64) {
+	before := lw.usage
+	lw.usage = lw.w.proc.MeasureUsage(e.memoryLimit(lw.limits) / 2)
+	lw.lastUsage.Store(&resourceAmount{lw.usage.Memory, lw.usage.Tasks})
+	if turn != lw.turn {
+		lw.turn, lw.peakMemory = turn, 0
 	}
-	d.peakMemory = max(d.peakMemory, d.usage.Memory)
-	if change := d.usage.Memory - before.Memory; change > 1<<20 || change < -1<<20 || k.totalLimits.tasks > 0 && d.usage.Tasks > before.Tasks {
-		d.currentInterval = 0
+	lw.peakMemory = max(lw.peakMemory, lw.usage.Memory)
+	if change := lw.usage.Memory - before.Memory; change > 1<<20 || change < -1<<20 || e.totalLimits.tasks > 0 && lw.usage.Tasks > before.Tasks {
+		lw.currentInterval = 0
 	}
 }
 
 // enforceLimits bounds the process tree by what remains, and reports or kills what exceeds the
 // limits.
-func (d *limitedWorker) enforceLimits(all, total resourceAmount) {
-	var a host.LimitUpdate
-	used, most, whole := d.usage.Memory, d.limits.Memory, false
-	a.RemainingBytes = most - used
-	if left := all.memory - total.memory; all.memory > 0 && (most == 0 || left < a.RemainingBytes) {
-		used, most, whole = total.memory, all.memory, true
-		a.RemainingBytes = left
+func (lw *limitedWorker) enforceLimits(all, total resourceAmount) {
+	var update host.LimitUpdate
+	used, limit, byTotal := lw.usage.Memory, lw.limits.Memory, false
+	update.RemainingBytes = limit - used
+	if left := all.memory - total.memory; all.memory > 0 && (limit == 0 || left < update.RemainingBytes) {
+		used, limit, byTotal = total.memory, all.memory, true
+		update.RemainingBytes = left
 	}
-	a.RemainingBytes, a.MaxProcessBytes = max(a.RemainingBytes, 0), most
-	if d.measuredAtRest && used < most+most/20 {
-		a.SpareBytes = min(most/64, spareBytes)
+	update.RemainingBytes, update.MaxProcessBytes = max(update.RemainingBytes, 0), limit
+	if lw.measuredAtRest && used < limit+limit/20 {
+		update.SpareBytes = min(limit/64, spareBytes)
 	}
-	a.ForkPolicy, a.ApplyInSandbox = d.forkPolicy(all.tasks, total.tasks)
-	d.w.proc.ApplyLimits(d.usage, a)
-	if n := d.usage.OOMKills; n > d.kernelKills && d.limits.Memory > 0 {
-		d.kernelKills = n
-		d.w.recordLimit(timeline.Limit{Kind: timeline.LimitMemory, Used: host.HardMemoryLimit(d.limits.Memory), Max: d.limits.Memory, Step: timeline.LimitEnded, Program: "a program"})
+	update.ForkPolicy, update.ApplyInSandbox = lw.forkPolicy(all.tasks, total.tasks)
+	lw.w.proc.ApplyLimits(lw.usage, update)
+	if n := lw.usage.OOMKills; n > lw.kernelKills && lw.limits.Memory > 0 {
+		lw.kernelKills = n
+		lw.w.recordLimit(timeline.Limit{Kind: timeline.LimitMemory, Used: host.HardMemoryLimit(lw.limits.Memory), Max: lw.limits.Memory, Step: timeline.LimitEnded, Program: "a program"})
 	}
-	if most == 0 {
+	if limit == 0 {
 		return
 	}
-	met := timeline.Limit{Kind: timeline.LimitMemory, Used: used, Max: most, AllSessions: whole, Step: timeline.LimitWarned}
+	event := timeline.Limit{Kind: timeline.LimitMemory, Used: used, Max: limit, AllSessions: byTotal, Step: timeline.LimitWarned}
 	switch {
-	case d.hasToEnd(used, most):
-		d.lastKill = time.Now()
-		met.Step = timeline.LimitEnded
-		if met.Program = d.w.proc.EndLargest(d.usage, used-most); met.Program != "" {
-			d.w.recordLimit(met)
+	case lw.hasToEnd(used, limit):
+		lw.lastKill = time.Now()
+		event.Step = timeline.LimitEnded
+		if event.Program = lw.w.proc.EndLargest(lw.usage, used-limit); event.Program != "" {
+			lw.w.recordLimit(event)
 			return
 		}
-		met.Program = "the worker"
-		d.w.recordLimit(met)
-		d.w.failWith(fmt.Errorf("it used more memory than its limit (%s)", met))
-	case used*10 < most*8:
-		d.memoryWarned = false
-	case used*10 >= most*9 && !d.memoryWarned:
-		d.memoryWarned = true
-		d.w.recordLimit(met)
+		event.Program = "the worker"
+		lw.w.recordLimit(event)
+		lw.w.failWith(fmt.Errorf("it used more memory than its limit (%s)", event))
+	case used*10 < limit*8:
+		lw.memoryWarned = false
+	case used*10 >= limit*9 && !lw.memoryWarned:
+		lw.memoryWarned = true
+		lw.w.recordLimit(event)
 	}
 }
 
 // hasToEnd reports whether the bound failed to hold a session that causes much of the excess.
-func (d *limitedWorker) hasToEnd(used, most int64) bool {
-	if used <= most+max(most/10, minExcessBytes) || d.usage.Memory*4 < used {
-		d.overSince = time.Time{}
+func (lw *limitedWorker) hasToEnd(used, limit int64) bool {
+	if used <= limit+max(limit/10, minExcessBytes) || lw.usage.Memory*4 < used {
+		lw.overSince = time.Time{}
 		return false
 	}
-	if d.overSince.IsZero() {
-		d.overSince = time.Now()
+	if lw.overSince.IsZero() {
+		lw.overSince = time.Now()
 	}
-	far := used > host.HardMemoryLimit(most)
-	return (far || time.Since(d.overSince) > killGrace) && time.Since(d.lastKill) > killGrace
+	beyondHard := used > host.HardMemoryLimit(limit)
+	return (beyondHard || time.Since(lw.overSince) > killGrace) && time.Since(lw.lastKill) > killGrace
 }
 
 // forkPolicy decides whether the process tree may start processes, and kills the newest ones if it
 // exceeds the limit anyway. whole reports that the total of all sessions decided; no kernel
 // mechanism counts their processes together. An idle session is not held to the total, because
 // nothing would release it again.
-func (d *limitedWorker) forkPolicy(all, total int) (may host.ForkPolicy, whole bool) {
-	used, most := d.usage.Tasks, d.limits.Processes
-	if all > 0 && !d.measuredAtRest && !d.turnEnded.Load() && (most == 0 || all-total < most-used) {
-		used, most, whole = total, all, true
+func (lw *limitedWorker) forkPolicy(all, total int) (may host.ForkPolicy, byTotal bool) {
+	used, limit := lw.usage.Tasks, lw.limits.Processes
+	if all > 0 && !lw.measuredAtRest && !lw.turnEnded.Load() && (limit == 0 || all-total < limit-used) {
+		used, limit, byTotal = total, all, true
 	}
-	met := timeline.Limit{Kind: timeline.LimitProcesses, Used: int64(used), Max: int64(most), AllSessions: whole, Step: timeline.LimitRefused}
-	over := used - most
+	event := timeline.Limit{Kind: timeline.LimitProcesses, Used: int64(used), Max: int64(limit), AllSessions: byTotal, Step: timeline.LimitRefused}
+	excess := used - limit
 	switch {
-	case most == 0 || over < 0:
-		if !d.forksRefused {
+	case limit == 0 || excess < 0:
+		if !lw.forksRefused {
 			return host.ForksUnchanged, false
 		}
-		whole = d.refusedByTotal
-		d.forksRefused, d.refusedByTotal = false, false
-		return host.ForksAllowed, whole
-	case over > most/4+8 && (!whole || d.usage.Tasks*4 >= used): // a session with fewer is not the cause
-		if whole {
-			over = over*d.usage.Tasks/used + 1 // other sessions lose their share
+		byTotal = lw.refusedByTotal
+		lw.forksRefused, lw.refusedByTotal = false, false
+		return host.ForksAllowed, byTotal
+	case excess > limit/4+8 && (!byTotal || lw.usage.Tasks*4 >= used): // a session with fewer is not the cause
+		if byTotal {
+			excess = excess*lw.usage.Tasks/used + 1 // other sessions lose their share
 		}
-		d.w.proc.EndNewest(d.usage, over)
-		met.Step = timeline.LimitEnded
-		d.w.recordLimit(met)
-	case !d.forksRefused:
-		d.w.recordLimit(met)
+		lw.w.proc.EndNewest(lw.usage, excess)
+		event.Step = timeline.LimitEnded
+		lw.w.recordLimit(event)
+	case !lw.forksRefused:
+		lw.w.recordLimit(event)
 	}
-	d.forksRefused, d.refusedByTotal = true, d.refusedByTotal || whole
-	return host.ForksRefused, d.refusedByTotal
+	lw.forksRefused, lw.refusedByTotal = true, lw.refusedByTotal || byTotal
+	return host.ForksRefused, lw.refusedByTotal
 }
 
 // nextInterval returns the time until the next measurement.
-func (d *limitedWorker) nextInterval(all, total resourceAmount) time.Duration {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if n := d.limits.Processes; n > 0 && d.usage.Tasks > n/2 {
+func (lw *limitedWorker) nextInterval(all, total resourceAmount) time.Duration {
+	lw.mu.Lock()
+	defer lw.mu.Unlock()
+	if n := lw.limits.Processes; n > 0 && lw.usage.Tasks > n/2 {
 		return minMeasureInterval
 	}
 	left := int64(1) << 50
-	if d.limits.Memory > 0 {
-		left = d.limits.Memory - d.usage.Memory
+	if lw.limits.Memory > 0 {
+		left = lw.limits.Memory - lw.usage.Memory
 	}
 	if all.memory > 0 {
 		left = min(left, all.memory-total.memory)
@@ -345,8 +345,8 @@ func (d *limitedWorker) nextInterval(all, total resourceAmount) time.Duration {
 		next = min(next, timeToQuarter(int64(all.tasks-total.tasks), forksPerSecond))
 	}
 	next = max(minMeasureInterval, min(next, defaultMeasureInterval))
-	d.currentInterval = min(max(d.currentInterval*3/2, next), maxMeasureInterval)
-	return d.currentInterval
+	lw.currentInterval = min(max(lw.currentInterval*3/2, next), maxMeasureInterval)
+	return lw.currentInterval
 }
 
 // timeToQuarter returns the time in which a quarter of what is left could be used up. rate is per
@@ -369,21 +369,21 @@ func (w *worker) recordLimit(l timeline.Limit) {
 // session that is close to a limit, so that the next turn can use what this one freed. For an error
 // that reports a lack of memory it records the limit, so that the reply names it.
 func (w *worker) checkLimitsAtTurnEnd(e *ipc.RuntimeError) {
-	d := w.limitedWorker
-	if d == nil {
+	lw := w.limitedWorker
+	if lw == nil {
 		return
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.turnEnded.Store(true)
-	lacked := e != nil && errorHasWord(e, d.noMemoryWords) && !errorHasWord(e, d.enoughMemoryWords)
-	if !lacked && !d.memoryWarned && !d.forksRefused {
+	lw.mu.Lock()
+	defer lw.mu.Unlock()
+	lw.turnEnded.Store(true)
+	outOfMemory := e != nil && errorHasWord(e, lw.noMemoryWords) && !errorHasWord(e, lw.enoughMemoryWords)
+	if !outOfMemory && !lw.memoryWarned && !lw.forksRefused {
 		return
 	}
-	d.measuredAtRest = true
-	w.s.limitEnforcer.measureWorker(d)
-	if bound := w.s.limitEnforcer.memoryLimit(d.limits); lacked && bound > 0 {
-		w.recordLimit(timeline.Limit{Kind: timeline.LimitMemory, Used: d.peakMemory, Max: bound, AllSessions: bound != d.limits.Memory, Step: timeline.LimitRefused})
+	lw.measuredAtRest = true
+	w.s.limitEnforcer.measureWorker(lw)
+	if bound := w.s.limitEnforcer.memoryLimit(lw.limits); outOfMemory && bound > 0 {
+		w.recordLimit(timeline.Limit{Kind: timeline.LimitMemory, Used: lw.peakMemory, Max: bound, AllSessions: bound != lw.limits.Memory, Step: timeline.LimitRefused})
 	}
 }
 
@@ -400,17 +400,17 @@ func errorHasWord(e *ipc.RuntimeError, words []string) bool {
 // saw the program just after it started. A bound from that time would be below the limit, because
 // it counts what libraries reserve as they load, such as the buffers of a linear algebra library.
 func (w *worker) applyInitialLimits() {
-	d := w.limitedWorker
-	if d == nil {
+	lw := w.limitedWorker
+	if lw == nil {
 		return
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	w.s.limitEnforcer.measureWorker(d)
+	lw.mu.Lock()
+	defer lw.mu.Unlock()
+	w.s.limitEnforcer.measureWorker(lw)
 }
 
 // measureWorker measures one worker alone and enforces its limits; lw.mu is held.
-func (k *limitEnforcer) measureWorker(d *limitedWorker) {
-	d.measureUsage(k, d.turn)
-	d.enforceLimits(k.totalLimits, k.totalUsage())
+func (e *limitEnforcer) measureWorker(lw *limitedWorker) {
+	lw.measureUsage(e, lw.turn)
+	lw.enforceLimits(e.totalLimits, e.totalUsage())
 }

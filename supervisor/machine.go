@@ -194,11 +194,11 @@ func (m *sessionMachine) inputRefusal() error {
 }
 
 func (m *sessionMachine) busyError() error {
-	turn, begun := uint64(0), m.stateSince
+	turn, started := uint64(0), m.stateSince
 	if m.turn != nil {
-		turn, begun = m.turn.id, m.turn.started
+		turn, started = m.turn.id, m.turn.started
 	}
-	return session.NewBusyError(m.phase.state(), turn, time.Since(begun))
+	return session.NewBusyError(m.phase.state(), turn, time.Since(started))
 }
 
 // submitTurn accepts an input and returns its number. Without a worker, the caller has to start
@@ -446,7 +446,7 @@ func (m *sessionMachine) handleExit(report timeline.WorkerExited) timeline.Worke
 		report.Clean = report.Signal == "" && m.endFrame.Reason != ipc.EndCrash
 		report.Message = m.endFrame.Message
 	}
-	m.requests = slices.DeleteFunc(m.requests, func(a inputRequest) bool { return a.callID > 0 }) // the calls have ended with the worker
+	m.requests = slices.DeleteFunc(m.requests, func(r inputRequest) bool { return r.callID > 0 }) // the calls have ended with the worker
 	if m.turn != nil && m.turn.id > 0 && !report.Clean {
 		report.LastLine = m.turn.lastLine
 	}

@@ -20,9 +20,9 @@ func (s *Session) newEgressPolicy(sandbox *workers.Sandbox) (*egress.Policy, err
 	if !sandbox.Confines() || sandbox.Network != workers.NetworkList {
 		return nil, nil
 	}
-	machine, _ := os.Hostname()
+	hostname, _ := os.Hostname()
 	return egress.New(egress.Options{
-		Machine:   machine,
+		Machine:   hostname,
 		Hosts:     egress.ExpandHosts(sandbox.Hosts, egress.ConfigSource{Env: s.o.Env, ReadFile: s.readUserConfig}),
 		OnRefused: s.handleRefusedHost,
 		Notify:    s.Notify,
@@ -45,15 +45,15 @@ const hostCallBit = 1 << 62
 
 // handleRefusedHost records a destination that the sandbox refuses, and waits for a user's decision
 // if asking is allowed. The event is recorded before the session's connect call returns.
-func (s *Session) handleRefusedHost(ctx context.Context, place, why string) bool {
+func (s *Session) handleRefusedHost(ctx context.Context, destination, why string) bool {
 	s.mu.Lock()
-	d := host.Denial{Op: "connect", Host: place}
-	if why != "" && s.m.isFirstReport(timeline.AccessDenied{Op: "connect", Host: place, Detail: why}) {
-		s.m.recordNotice("the sandbox refused a connection to %s: %s", place, why)
+	d := host.Denial{Op: "connect", Host: destination}
+	if why != "" && s.m.isFirstReport(timeline.AccessDenied{Op: "connect", Host: destination, Detail: why}) {
+		s.m.recordNotice("the sandbox refused a connection to %s: %s", destination, why)
 	}
 	if why != "" || s.worker == nil || !s.spec.Sandbox.AskUser {
 		if why == "" {
-			s.m.handleDenial(d, session.Grant{Host: place})
+			s.m.handleDenial(d, session.Grant{Host: destination})
 		}
 		s.unlock()
 		return false
@@ -65,7 +65,7 @@ func (s *Session) handleRefusedHost(ctx context.Context, place, why string) bool
 		s.pendingDecisions = make(map[uint64]chan userDecision)
 	}
 	s.pendingDecisions[d.ID] = answer
-	s.m.handleDenial(d, session.Grant{Host: place})
+	s.m.handleDenial(d, session.Grant{Host: destination})
 	s.unlock()
 	select {
 	case v := <-answer:
@@ -118,18 +118,18 @@ func proxyEnv() []string {
 // a hosts file without the machine's entries, whose addresses are unreachable here. It returns the
 // replacement for each file of the machine.
 func writeNameFiles(state string) (map[string]string, error) {
-	machine, _ := os.Hostname()
+	hostname, _ := os.Hostname()
 	files := map[string]string{
 		"/etc/resolv.conf": "nameserver 127.0.0.1\n",
-		"/etc/hosts":       "127.0.0.1 localhost " + machine + "\n::1 localhost ip6-localhost ip6-loopback\n",
+		"/etc/hosts":       "127.0.0.1 localhost " + hostname + "\n::1 localhost ip6-localhost ip6-loopback\n",
 	}
 	replaced := make(map[string]string)
 	for path, text := range files {
-		by := filepath.Join(state, strings.ReplaceAll(path[1:], "/", "-"))
-		if err := os.WriteFile(by, []byte(text), 0o644); err != nil {
+		replacement := filepath.Join(state, strings.ReplaceAll(path[1:], "/", "-"))
+		if err := os.WriteFile(replacement, []byte(text), 0o644); err != nil {
 			return nil, err
 		}
-		replaced[path] = by
+		replaced[path] = replacement
 	}
 	return replaced, nil
 }

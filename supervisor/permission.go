@@ -65,13 +65,13 @@ func (s *Session) handleDenial(generation uint64, d host.Denial) {
 
 // grantToOffer returns the grant that a user may give for a call; zero if there is no such grant.
 // If the directory of a written file cannot be offered, the file alone may be.
-func (s *Session) grantToOffer(what timeline.AccessDenied) session.Grant {
-	grant := requiredGrant(what)
+func (s *Session) grantToOffer(denied timeline.AccessDenied) session.Grant {
+	grant := requiredGrant(denied)
 	if grant.Write == "" || s.canOffer(grant) {
 		return grant
 	}
-	file := session.Grant{Write: what.Path}
-	if st, err := os.Lstat(what.Path); what.Op != "write" || err != nil || !st.Mode().IsRegular() || !s.canOffer(file) {
+	file := session.Grant{Write: denied.Path}
+	if st, err := os.Lstat(denied.Path); denied.Op != "write" || err != nil || !st.Mode().IsRegular() || !s.canOffer(file) {
 		return session.Grant{}
 	}
 	return file
@@ -99,43 +99,43 @@ func (m *sessionMachine) handleDenial(d host.Denial, offer session.Grant) {
 
 // handleDeniedCall handles a call that was refused, or one that is pending under an ID until a user
 // decides.
-func (m *sessionMachine) handleDeniedCall(id uint64, what timeline.AccessDenied, grant session.Grant) {
+func (m *sessionMachine) handleDeniedCall(id uint64, denied timeline.AccessDenied, grant session.Grant) {
 	none := grant == session.Grant{}
-	told := what
+	reported := denied
 	if !none && m.grantHint != nil && !slices.Contains(m.refusedGrants, grant) {
-		told.Hint = m.grantHint(grant)
+		reported.Hint = m.grantHint(grant)
 	}
 	if id == 0 {
-		m.reportDenied(told)
+		m.reportDenied(reported)
 		return
 	}
-	if slices.ContainsFunc(m.requests, func(a inputRequest) bool { return a.callID == id }) {
+	if slices.ContainsFunc(m.requests, func(r inputRequest) bool { return r.callID == id }) {
 		return // the kernel restarted it after a signal
 	}
 	switch {
-	case slices.ContainsFunc(m.grants, func(g session.Grant) bool { return grantCovers(g, what) }):
+	case slices.ContainsFunc(m.grants, func(g session.Grant) bool { return grantCovers(g, denied) }):
 		m.answerCall(id, true)
-	case what.Call == "" && m.isRestartedCall(what):
+	case denied.Call == "" && m.isRestartedCall(denied):
 		m.answerCall(id, false)
-	case slices.ContainsFunc(m.requests, func(a inputRequest) bool { return a.Permission != nil && a.Permission.Grant == grant }):
-		m.askPermission(id, what, grant) // one answer applies to all of them
+	case slices.ContainsFunc(m.requests, func(r inputRequest) bool { return r.Permission != nil && r.Permission.Grant == grant }):
+		m.askPermission(id, denied, grant) // one answer applies to all of them
 	case none || !m.canAsk() || slices.Contains(m.refusedGrants, grant):
 		m.answerCall(id, false)
-		m.reportDenied(told)
+		m.reportDenied(reported)
 	default:
 		m.turn.questionCount++
-		m.askPermission(id, what, grant)
+		m.askPermission(id, denied, grant)
 	}
 }
 
 // isRestartedCall reports whether an interrupt has already ended the same call, once for each such
 // call. The kernel restarts a call that a signal interrupted if the program wants that, as R does.
 // Such a program handles the interrupt only when the call returns.
-func (m *sessionMachine) isRestartedCall(what timeline.AccessDenied) bool {
+func (m *sessionMachine) isRestartedCall(denied timeline.AccessDenied) bool {
 	if m.turn == nil {
 		return false
 	}
-	i := slices.Index(m.turn.interruptedCalls, what)
+	i := slices.Index(m.turn.interruptedCalls, denied)
 	if i >= 0 {
 		m.turn.interruptedCalls = slices.Delete(m.turn.interruptedCalls, i, i+1)
 	}
@@ -147,9 +147,9 @@ func (m *sessionMachine) canAsk() bool {
 	return (m.phase == phaseRunning || m.phase == phaseWaiting) && m.turn.id > 0 && m.turn.questionCount < maxQuestionsPerTurn
 }
 
-func (m *sessionMachine) askPermission(call uint64, what timeline.AccessDenied, grant session.Grant) {
+func (m *sessionMachine) askPermission(call uint64, denied timeline.AccessDenied, grant session.Grant) {
 	m.lastPermission++
-	p := &session.PermissionRequest{ID: m.lastPermission, AccessDenied: what, Grant: grant, Wider: widerGrant(what)}
+	p := &session.PermissionRequest{ID: m.lastPermission, AccessDenied: denied, Grant: grant, Wider: widerGrant(denied)}
 	m.requests = append(m.requests, inputRequest{
 		InputRequest: session.InputRequest{Turn: m.turn.id, Prompt: p.Question(), Kind: timeline.InputKindPermission, Permission: p},
 		callID:       call,
@@ -160,21 +160,21 @@ func (m *sessionMachine) askPermission(call uint64, what timeline.AccessDenied, 
 }
 
 // reportDenied records a denial once per turn.
-func (m *sessionMachine) reportDenied(what timeline.AccessDenied) {
-	if m.isFirstReport(what) {
-		m.recordEvent(what)
+func (m *sessionMachine) reportDenied(denied timeline.AccessDenied) {
+	if m.isFirstReport(denied) {
+		m.recordEvent(denied)
 	}
 }
 
 // isFirstReport reports whether to record a denial: each one once per turn, up to
 // maxReportedDenials.
-func (m *sessionMachine) isFirstReport(what timeline.AccessDenied) bool {
+func (m *sessionMachine) isFirstReport(denied timeline.AccessDenied) bool {
 	switch {
-	case slices.Contains(m.reportedDenials, what):
+	case slices.Contains(m.reportedDenials, denied):
 	case len(m.reportedDenials) == maxReportedDenials:
 		m.unreportedDenials++
 	default:
-		m.reportedDenials = append(m.reportedDenials, what)
+		m.reportedDenials = append(m.reportedDenials, denied)
 		return true
 	}
 	return false
@@ -392,7 +392,7 @@ func (m *sessionMachine) answerCall(call uint64, ok bool) {
 
 // dropUserRequests ends the matching requests that need a user, and shows the next request.
 func (m *sessionMachine) dropUserRequests(match func(inputRequest) bool) {
-	m.requests = slices.DeleteFunc(m.requests, func(a inputRequest) bool { return a.NeedsUser() && match(a) })
+	m.requests = slices.DeleteFunc(m.requests, func(r inputRequest) bool { return r.NeedsUser() && match(r) })
 	if m.shownRequest != nil && m.shownRequest.NeedsUser() && match(*m.shownRequest) {
 		m.recordEvent(timeline.InputRequestEnded{Request: m.shownRequest.ID})
 		m.shownRequest = nil
@@ -408,29 +408,29 @@ func (m *sessionMachine) dropUserRequests(match func(inputRequest) bool) {
 // refusePendingCalls refuses all pending calls and cancels all forms, because their worker is being
 // stopped.
 func (m *sessionMachine) refusePendingCalls() {
-	for _, a := range m.requests {
-		if a.NeedsUser() {
-			m.answerCall(a.callID, false)
+	for _, r := range m.requests {
+		if r.NeedsUser() {
+			m.answerCall(r.callID, false)
 		}
 	}
 	if m.shownRequest != nil && m.shownRequest.NeedsUser() {
 		m.recordEvent(timeline.InputRequestEnded{Request: m.shownRequest.ID})
 		m.shownRequest = nil
 	}
-	m.requests = slices.DeleteFunc(m.requests, func(a inputRequest) bool { return a.NeedsUser() })
+	m.requests = slices.DeleteFunc(m.requests, func(r inputRequest) bool { return r.NeedsUser() })
 }
 
 // answerMatchingCalls answers all pending calls that match, and returns their number.
 func (m *sessionMachine) answerMatchingCalls(ok bool, match func(session.PermissionRequest) bool) (n int) {
-	for _, a := range m.requests {
-		if a.Permission != nil && match(*a.Permission) {
-			m.answerCall(a.callID, ok)
+	for _, r := range m.requests {
+		if r.Permission != nil && match(*r.Permission) {
+			m.answerCall(r.callID, ok)
 			n++
 		}
 	}
 	if n > 0 {
 		m.turn.interruptedAt = time.Time{} // the code continues after the interrupt
-		m.dropUserRequests(func(a inputRequest) bool { return a.Permission != nil && match(*a.Permission) })
+		m.dropUserRequests(func(r inputRequest) bool { return r.Permission != nil && match(*r.Permission) })
 	}
 	return n
 }
@@ -449,9 +449,9 @@ func (m *sessionMachine) applyGrant(author string, g session.Grant) {
 
 // findPermission returns the permission request with this ID.
 func (m *sessionMachine) findPermission(id uint64) (session.PermissionRequest, error) {
-	for _, a := range m.requests {
-		if a.Permission != nil && a.Permission.ID == id {
-			return *a.Permission, nil
+	for _, r := range m.requests {
+		if r.Permission != nil && r.Permission.ID == id {
+			return *r.Permission, nil
 		}
 	}
 	if m.isClosed() {
@@ -470,11 +470,11 @@ func (m *sessionMachine) recordRefusal(p session.PermissionRequest) {
 		m.refusedGrants = m.refusedGrants[1:]
 	}
 	m.refusedGrants = append(m.refusedGrants, p.Grant)
-	told := p.AccessDenied
+	reported := p.AccessDenied
 	if m.grantHint != nil {
-		told.Hint = m.grantHint(p.Grant)
+		reported.Hint = m.grantHint(p.Grant)
 	}
-	m.reportDenied(told)
+	m.reportDenied(reported)
 	m.answerMatchingCalls(false, func(other session.PermissionRequest) bool { return other.Grant == p.Grant })
 }
 
@@ -504,9 +504,9 @@ func grantCovers(g session.Grant, d timeline.AccessDenied) bool {
 }
 
 // hostGrantCovers reports whether a host pattern matches a destination of the form name:port.
-func hostGrantCovers(pattern, place string) bool {
+func hostGrantCovers(pattern, destination string) bool {
 	h, err := workers.ParseHostPattern(pattern)
-	return err == nil && h.MatchesHostPort(place)
+	return err == nil && h.MatchesHostPort(destination)
 }
 
 // within reports whether path is dir or below it.

@@ -92,12 +92,12 @@ func (w *worker) scanReaders() {
 	}
 	s.mu.Unlock()
 
-	underWay := w.proc.SignalsSent() != nil // before the scan: it may still find readers that these signals end
+	signalsPending := w.proc.SignalsSent() != nil // before the scan: it may still find readers that these signals end
 	readers := w.proc.readers.Readers()
-	late := false
+	awaitingFrame := false
 	if len(readers) > 0 {
 		w.merger.catchUp(w.stopReading) // their prompts come before their requests
-		late = w.merger.isAwaitingFrame()
+		awaitingFrame = w.merger.isAwaitingFrame()
 	}
 
 	s.mu.Lock()
@@ -108,13 +108,13 @@ func (w *worker) scanReaders() {
 		}
 		return
 	}
-	if late && w.lateScans < maxLateScans {
+	if awaitingFrame && w.lateScans < maxLateScans {
 		w.lateScans++
 		w.scheduleScanLocked(firstScanDelay)
 		return
 	}
 	w.lateScans = 0
-	if underWay {
+	if signalsPending {
 		s.m.renewReaderGrace(time.Now())
 	}
 	for _, r := range readers {

@@ -78,12 +78,12 @@ func (r *RunningProgram) readStderr() {
 // exited, it also says how.
 func (r *RunningProgram) StderrSummary() string {
 	r.mu.Lock()
-	words := string(bytes.TrimSpace([]byte(timeline.TerminalText(string(r.stderrTail)))))
+	tail := string(bytes.TrimSpace([]byte(timeline.TerminalText(string(r.stderrTail)))))
 	r.mu.Unlock()
 	select {
 	case <-r.process.Exited():
 	default:
-		return words
+		return tail
 	}
 	ended := "it ended"
 	if e := r.process.Exit(); e.Signal != "" {
@@ -91,10 +91,10 @@ func (r *RunningProgram) StderrSummary() string {
 	} else {
 		ended += fmt.Sprintf(" with status %d", e.Code)
 	}
-	if words == "" {
+	if tail == "" {
 		return ended
 	}
-	return ended + ": " + words
+	return ended + ": " + tail
 }
 
 // Exited returns a channel that is closed when the program has exited or Close was called.

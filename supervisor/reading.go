@@ -98,35 +98,35 @@ func (s *Session) Search(_ context.Context, q session.SearchQuery) (session.Sear
 	if err != nil {
 		return session.SearchResult{}, session.Errorf(session.KindInvalid, "%s: %v", name, err)
 	}
-	found, next, over := s.log.Search(pattern, from, limit)
-	f := session.SearchResult{Matches: append([]timeline.Match{}, found...)}
-	if !over {
-		f.Next = formatCursor(next)
+	found, next, done := s.log.Search(pattern, from, limit)
+	result := session.SearchResult{Matches: append([]timeline.Match{}, found...)}
+	if !done {
+		result.Next = formatCursor(next)
 	}
-	return f, nil
+	return result, nil
 }
 
 // formatCursor encodes a search cursor as text. Callers pass the text back unchanged.
 func formatCursor(c timeline.Cursor) string {
-	asked := ""
+	awaitsInput := ""
 	if c.AwaitsInput {
-		asked = "?"
+		awaitsInput = "?"
 	}
-	return fmt.Sprintf("%d.%d%s", c.Seq, c.Lines, asked)
+	return fmt.Sprintf("%d.%d%s", c.Seq, c.Lines, awaitsInput)
 }
 
 func parseCursor(text string) (c timeline.Cursor, err error) {
 	if text == "" {
 		return c, nil
 	}
-	rest, asked := strings.CutSuffix(text, "?")
+	rest, awaitsInput := strings.CutSuffix(text, "?")
 	seq, lines, ok := strings.Cut(rest, ".")
 	n, err1 := strconv.ParseUint(seq, 10, 63)
 	k, err2 := strconv.ParseUint(lines, 10, 31)
 	if !ok || err1 != nil || err2 != nil {
 		return c, session.Errorf(session.KindInvalid, "from is %.80q: use what next was, or leave it out", text)
 	}
-	return timeline.Cursor{Seq: timeline.Seq(n), Lines: int(k), AwaitsInput: asked}, nil
+	return timeline.Cursor{Seq: timeline.Seq(n), Lines: int(k), AwaitsInput: awaitsInput}, nil
 }
 
 // firstSeq returns the Seq of an event, or the first Seq that a gap replaces.

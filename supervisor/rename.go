@@ -19,17 +19,17 @@ func (v *Supervisor) Rename(s *Session, name string) error {
 	s.mu.Lock()
 	spec := s.spec
 	s.mu.Unlock()
-	a := lockFileInfo{Name: name, Dir: spec.Dir, Spec: spec.Name}
+	info := lockFileInfo{Name: name, Dir: spec.Dir, Spec: spec.Name}
 	if v.o.RecoverCommand != "" {
-		s.updateLockInfo(a)
+		s.updateLockInfo(info)
 	}
-	lost := v.claimCrashed(a)
+	crashed := v.claimCrashed(info)
 	s.mu.Lock()
 	defer s.unlock()
-	s.openedAt, s.crashedBefore = time.Now(), lost
+	s.openedAt, s.crashedBefore = time.Now(), crashed
 	s.m.grantHint = v.o.grantHintFor(name, &spec)
-	if lost != nil {
-		s.m.recordNotice("%s", lost.noticeText(v.o.RecoverCommand))
+	if crashed != nil {
+		s.m.recordNotice("%s", crashed.noticeText(v.o.RecoverCommand))
 	}
 	return nil
 }

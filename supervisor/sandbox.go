@@ -181,16 +181,16 @@ func newConfinement(spec *workers.Spec, o *Options, by workers.SandboxMechanism,
 	return c, nil
 }
 
-// newPrivateDirs returns the directories of which a session has its own copy. but lists the
+// newPrivateDirs returns the directories of which a session has its own copy. exceptions lists the
 // machine's directories in them.
-func newPrivateDirs(plan *confine.Plan, but []string) privateDirs {
+func newPrivateDirs(plan *confine.Plan, exceptions []string) privateDirs {
 	home, shown := plan.Home()
-	p := privateDirs{dirs: plan.PrivateDirs(), home: home, exceptions: but, checkShow: plan.CheckShow}
+	p := privateDirs{dirs: plan.PrivateDirs(), home: home, exceptions: exceptions, checkShow: plan.CheckShow}
 	if home != "" {
 		p.dirs = append(p.dirs, home)
 		p.exceptions = slices.Concat(p.exceptions, plan.HiddenPaths(), plan.UnshownPaths()) // these have notices of their own
-		for _, place := range shown {
-			p.exceptions = append(p.exceptions, string(place.Path))
+		for _, shownPath := range shown {
+			p.exceptions = append(p.exceptions, string(shownPath.Path))
 		}
 	}
 	return p
@@ -264,7 +264,7 @@ func real(path string) string {
 }
 
 // describeSandbox describes in one line what a session can access.
-func describeSandbox(writable []string, s *workers.Sandbox, tmp string, hidden []string) string {
+func describeSandbox(writable []string, s *workers.Sandbox, tmp string, withheld []string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "sandbox %s: ", s.Level)
 	if len(writable) > 0 {
@@ -286,12 +286,12 @@ func describeSandbox(writable []string, s *workers.Sandbox, tmp string, hidden [
 	} else {
 		b.WriteString(", and of your home directory it sees documents, toolchains and caches, but no keys or logins")
 	}
-	if len(hidden) > 0 {
+	if len(withheld) > 0 {
 		more := ""
-		if len(hidden) > maxListedItems {
-			more = fmt.Sprintf(" and %d more", len(hidden)-maxListedItems)
+		if len(withheld) > maxListedItems {
+			more = fmt.Sprintf(" and %d more", len(withheld)-maxListedItems)
 		}
-		fmt.Fprintf(&b, " (withheld variables: %s%s)", strings.Join(hidden[:min(len(hidden), maxListedItems)], ", "), more)
+		fmt.Fprintf(&b, " (withheld variables: %s%s)", strings.Join(withheld[:min(len(withheld), maxListedItems)], ", "), more)
 	}
 	return b.String()
 }

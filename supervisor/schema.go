@@ -36,8 +36,8 @@ func (k *typeNames) UnmarshalJSON(b []byte) error {
 // UnmarshalJSON accepts a schema, or true or false, which JSON Schema allows. It treats both as a
 // schema of anything.
 func (s *schema) UnmarshalJSON(b []byte) error {
-	var truth bool
-	if json.Unmarshal(b, &truth) == nil {
+	var boolean bool
+	if json.Unmarshal(b, &boolean) == nil {
 		return nil
 	}
 	type plain schema
@@ -79,57 +79,57 @@ func (s *schema) checkArguments(function string, args map[string]any) error {
 	if s == nil {
 		return nil
 	}
-	var wrong []string
+	var faults []string
 	for _, name := range s.Required {
 		if _, ok := args[name]; !ok {
-			wrong = append(wrong, "missing "+name)
+			faults = append(faults, "missing "+name)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(args)) {
 		p, known := s.Properties[name]
 		if !known && s.isClosed() {
-			wrong = append(wrong, "unknown "+name)
+			faults = append(faults, "unknown "+name)
 		} else if known {
-			wrong = p.appendFaults(wrong, name, args[name])
+			faults = p.appendFaults(faults, name, args[name])
 		}
 	}
-	return argumentsError(function, wrong)
+	return argumentsError(function, faults)
 }
 
-func argumentsError(function string, wrong []string) error {
-	if len(wrong) == 0 {
+func argumentsError(function string, faults []string) error {
+	if len(faults) == 0 {
 		return nil
 	}
-	if n := len(wrong); n > maxListedFaults {
-		wrong = append(wrong[:maxListedFaults:maxListedFaults], fmt.Sprintf("and %d more", n-maxListedFaults))
+	if n := len(faults); n > maxListedFaults {
+		faults = append(faults[:maxListedFaults:maxListedFaults], fmt.Sprintf("and %d more", n-maxListedFaults))
 	}
-	return &CallError{"TypeError", function + ": wrong arguments: " + strings.Join(wrong, "; ")}
+	return &CallError{"TypeError", function + ": wrong arguments: " + strings.Join(faults, "; ")}
 }
 
 // appendFaults appends the faults of v to wrong. path locates v in the arguments.
-func (s *schema) appendFaults(wrong []string, place string, v any) []string {
+func (s *schema) appendFaults(faults []string, path string, v any) []string {
 	if s == nil {
-		return wrong
+		return faults
 	}
 	if len(s.Type) > 0 && !slices.ContainsFunc(s.Type, func(kind string) bool { return isOfType(kind, v) }) {
-		return append(wrong, fmt.Sprintf("%s is %s, not %s", place, describeValue(v), strings.Join(s.Type, " or ")))
+		return append(faults, fmt.Sprintf("%s is %s, not %s", path, describeValue(v), strings.Join(s.Type, " or ")))
 	}
 	switch v := v.(type) {
 	case []any:
-		for i := 0; s.Items != nil && i < len(v) && len(wrong) <= maxListedFaults; i++ {
-			wrong = s.Items.appendFaults(wrong, fmt.Sprintf("%s[%d]", place, i), v[i])
+		for i := 0; s.Items != nil && i < len(v) && len(faults) <= maxListedFaults; i++ {
+			faults = s.Items.appendFaults(faults, fmt.Sprintf("%s[%d]", path, i), v[i])
 		}
 	case map[string]any:
 		for _, name := range s.Required {
 			if _, ok := v[name]; !ok {
-				wrong = append(wrong, "missing "+place+"."+name)
+				faults = append(faults, "missing "+path+"."+name)
 			}
 		}
 		for _, name := range slices.Sorted(maps.Keys(v)) {
-			wrong = s.Properties[name].appendFaults(wrong, place+"."+name, v[name])
+			faults = s.Properties[name].appendFaults(faults, path+"."+name, v[name])
 		}
 	}
-	return wrong
+	return faults
 }
 
 // isOfType reports whether v has a JSON Schema type. Bytes and times count as strings, as they

@@ -182,10 +182,10 @@ func (s *Session) submitAs(ctx context.Context, code string, like turn) (uint64,
 	if err == nil && s.m.phase == phaseEnded {
 		s.startLocked()
 	}
-	u := s.currentStart
+	attempt := s.currentStart
 	s.unlock()
-	if err == nil && u != nil {
-		err = s.waitForStart(ctx, t, u)
+	if err == nil && attempt != nil {
+		err = s.waitForStart(ctx, t, attempt)
 	}
 	if err != nil {
 		return 0, err
@@ -195,7 +195,7 @@ func (s *Session) submitAs(ctx context.Context, code string, like turn) (uint64,
 
 // waitForStart waits for the end of the start for which an input is queued. It returns early if the
 // input is dropped, because that ends its turn.
-func (s *Session) waitForStart(ctx context.Context, t *turn, u *startAttempt) error {
+func (s *Session) waitForStart(ctx context.Context, t *turn, attempt *startAttempt) error {
 	for {
 		s.mu.Lock()
 		interrupted := t.outcome == timeline.OutcomeInterrupted
@@ -205,8 +205,8 @@ func (s *Session) waitForStart(ctx context.Context, t *turn, u *startAttempt) er
 			return nil
 		}
 		select {
-		case <-u.done:
-			return u.err
+		case <-attempt.done:
+			return attempt.err
 		case <-changed:
 		case <-ctx.Done():
 			s.mu.Lock()
@@ -220,17 +220,17 @@ func (s *Session) waitForStart(ctx context.Context, t *turn, u *startAttempt) er
 }
 
 // Answer implements session.Session.
-func (s *Session) Answer(ctx context.Context, wait timeline.Seq, in session.Input) (uint64, error) {
-	return s.logCall("answer", "")(s.answerAs(ctx, "", wait, in))
+func (s *Session) Answer(ctx context.Context, request timeline.Seq, in session.Input) (uint64, error) {
+	return s.logCall("answer", "")(s.answerAs(ctx, "", request, in))
 }
 
-func (s *Session) answerAs(ctx context.Context, author string, wait timeline.Seq, in session.Input) (uint64, error) {
+func (s *Session) answerAs(ctx context.Context, author string, request timeline.Seq, in session.Input) (uint64, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
 	s.mu.Lock()
 	defer s.unlock()
-	return s.m.answerRequest(author, wait, in)
+	return s.m.answerRequest(author, request, in)
 }
 
 // Interrupt implements session.Session. While the session starts, it drops a queued input, which
@@ -365,22 +365,22 @@ func (s *Session) Reset(ctx context.Context) error {
 		return session.ErrClosed
 	}
 	s.abandonStartLocked("reset", nil)
-	begun := make(chan *startAttempt, 1)
+	started := make(chan *startAttempt, 1)
 	s.starts.Go(func() {
 		s.stopWorker(phaseStopping)
 		s.mu.Lock()
 		defer s.unlock()
 		s.releaseLifecycle()
-		u := s.currentStart // an input that came first has started it
-		if u == nil {
-			u = s.startLocked()
+		attempt := s.currentStart // an input that came first has started it
+		if attempt == nil {
+			attempt = s.startLocked()
 		}
-		begun <- u
+		started <- attempt
 	})
 	s.unlock()
 	select {
-	case u := <-begun:
-		return u.wait(ctx)
+	case attempt := <-started:
+		return attempt.wait(ctx)
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -457,9 +457,9 @@ func (s *Session) stopWorker(to phase) {
 		return
 	}
 	w.calls.cancelAll()
-	rung := w.stop(s.o.StopGrace, busy)
+	step := w.stop(s.o.StopGrace, busy)
 	s.mu.Lock()
-	s.m.stopStep = rung
+	s.m.stopStep = step
 	s.mu.Unlock()
 }
 

@@ -19,10 +19,10 @@ type startAttempt struct {
 }
 
 // wait waits until the process exists or the start has failed.
-func (u *startAttempt) wait(ctx context.Context) error {
+func (attempt *startAttempt) wait(ctx context.Context) error {
 	select {
-	case <-u.done:
-		return u.err
+	case <-attempt.done:
+		return attempt.err
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -33,16 +33,16 @@ func (u *startAttempt) wait(ctx context.Context) error {
 func (s *Session) WaitPrepared(ctx context.Context) error {
 	for {
 		s.mu.Lock()
-		u, preparing, err := s.currentStart, s.m.phase == phasePreparing, s.preparationError
+		attempt, preparing, err := s.currentStart, s.m.phase == phasePreparing, s.preparationError
 		changed := s.changedLocked()
 		s.mu.Unlock()
 		if !preparing {
 			return err
 		}
 		select {
-		case <-u.done:
-			if u.err != nil {
-				return u.err
+		case <-attempt.done:
+			if attempt.err != nil {
+				return attempt.err
 			}
 		case <-changed:
 		case <-ctx.Done():
@@ -62,28 +62,28 @@ func (s *Session) PreparationError() error {
 // startLocked starts an attempt. There must be no worker and no other attempt.
 func (s *Session) startLocked() *startAttempt {
 	ctx, stop := context.WithCancelCause(context.Background())
-	u := &startAttempt{giveUp: stop, done: make(chan struct{}), finished: make(chan struct{})}
-	before := s.abandonedStart
-	s.currentStart, s.preparationError = u, nil
+	attempt := &startAttempt{giveUp: stop, done: make(chan struct{}), finished: make(chan struct{})}
+	previous := s.abandonedStart
+	s.currentStart, s.preparationError = attempt, nil
 	prepare := len(s.spec.Preparations) > 0
 	s.m.startGeneration(s.spec.Name+" "+s.spec.Path, prepare)
 	if s.m.generation == 1 && s.crashedBefore != nil {
 		s.m.recordNotice("%s", s.crashedBefore.noticeText(s.o.RecoverCommand))
 	}
 	s.starts.Go(func() {
-		defer close(u.finished)
-		if before != nil {
-			<-before.finished // otherwise this one would join the abandoned preparation
+		defer close(attempt.finished)
+		if previous != nil {
+			<-previous.finished // otherwise this one would join the abandoned preparation
 		}
-		if !prepare || s.prepareSpec(ctx, u) {
-			s.startProcess(u)
+		if !prepare || s.prepareSpec(ctx, attempt) {
+			s.startProcess(attempt)
 		}
 	})
-	return u
+	return attempt
 }
 
 // prepareSpec runs all preparations of the spec and reports whether they succeeded.
-func (s *Session) prepareSpec(ctx context.Context, u *startAttempt) bool {
+func (s *Session) prepareSpec(ctx context.Context, attempt *startAttempt) bool {
 	s.mu.Lock()
 	spec, generation := s.spec, s.m.generation
 	s.mu.Unlock()
@@ -94,26 +94,26 @@ func (s *Session) prepareSpec(ctx context.Context, u *startAttempt) bool {
 			return false // abandoned while it waited, so its worker is not needed
 		}
 		last := i == len(spec.Preparations)-1
-		made, end, err := s.preparations.awaitPreparation(ctx, p, s.o.StartTimeout, func(now workers.Progress) {
-			s.recordPreparation(u, p.Name, now, done, last)
+		result, doneHere, err := s.preparations.awaitPreparation(ctx, p, s.o.StartTimeout, func(now workers.Progress) {
+			s.recordPreparation(attempt, p.Name, now, done, last)
 		})
 		if err != nil {
 			if ctx.Err() == nil { // otherwise it was abandoned
 				logStartFailure(s.workerLog(generation), err)
 			}
-			s.handlePreparationFailure(u, err)
+			s.handlePreparationFailure(attempt, err)
 			return false
 		}
-		done += end
-		spec = spec.WithResult(made)
-		if made.Notice != "" {
-			notices = append(notices, made.Notice)
+		done += doneHere
+		spec = spec.WithResult(result)
+		if result.Notice != "" {
+			notices = append(notices, result.Notice)
 		}
 	}
 	spec.Preparations = nil
 	s.mu.Lock()
 	defer s.unlock()
-	if s.currentStart != u {
+	if s.currentStart != attempt {
 		return false
 	}
 	s.spec = spec
@@ -126,35 +126,35 @@ const maxMessageBytes = 256
 
 // recordPreparation records the progress of a preparation. With several preparations, the total is
 // known only during the last one.
-func (s *Session) recordPreparation(u *startAttempt, what string, now workers.Progress, before int64, last bool) {
+func (s *Session) recordPreparation(attempt *startAttempt, name string, now workers.Progress, doneBefore int64, last bool) {
 	p := timeline.Preparation{
-		Name: what, Message: strings.ToValidUTF8(now.Message[:min(len(now.Message), maxMessageBytes)], ""), Done: before + now.Done,
+		Name: name, Message: strings.ToValidUTF8(now.Message[:min(len(now.Message), maxMessageBytes)], ""), Done: doneBefore + now.Done,
 	}
 	if last && now.Total > 0 {
-		p.Total = max(before+now.Total, p.Done+1) // it has not finished yet
+		p.Total = max(doneBefore+now.Total, p.Done+1) // it has not finished yet
 	}
 	s.mu.Lock()
 	defer s.unlock()
-	if s.currentStart == u {
+	if s.currentStart == attempt {
 		s.m.recordEvent(p)
 	}
 }
 
 // handlePreparationFailure records that a preparation failed and ends the start.
-func (s *Session) handlePreparationFailure(u *startAttempt, cause error) {
+func (s *Session) handlePreparationFailure(attempt *startAttempt, cause error) {
 	s.mu.Lock()
 	defer s.unlock()
-	if s.currentStart == u {
+	if s.currentStart == attempt {
 		s.preparationError = &session.Error{Kind: session.KindStart, Message: cause.Error(), Cause: cause}
 		s.failStartLocked(s.preparationError)
 	}
 }
 
 // startProcess starts the worker's process.
-func (s *Session) startProcess(u *startAttempt) {
+func (s *Session) startProcess(attempt *startAttempt) {
 	_ = s.acquireLifecycle(context.Background())
 	s.mu.Lock()
-	if s.currentStart != u {
+	if s.currentStart != attempt {
 		s.mu.Unlock()
 		s.releaseLifecycle()
 		return
@@ -163,9 +163,9 @@ func (s *Session) startProcess(u *startAttempt) {
 	s.earlyDenials = nil
 	s.mu.Unlock()
 	var w *worker
-	given, err := s.addSavedGrants(&spec)
+	grants, err := s.addSavedGrants(&spec)
 	if err == nil {
-		w, err = s.startWorker(spec, given, generation, size)
+		w, err = s.startWorker(spec, grants, generation, size)
 	}
 	if err != nil {
 		logStartFailure(s.workerLog(generation), err)
@@ -185,11 +185,11 @@ func (s *Session) startProcess(u *startAttempt) {
 
 // finishStartLocked reports the outcome of the start to its waiters.
 func (s *Session) finishStartLocked(err error) {
-	u := s.currentStart
+	attempt := s.currentStart
 	s.currentStart = nil
-	u.err = err
-	close(u.done)
-	u.giveUp(err)
+	attempt.err = err
+	close(attempt.done)
+	attempt.giveUp(err)
 }
 
 // failStartLocked records that the start failed without a process.

@@ -12,8 +12,8 @@ import (
 // that worked. grace bounds the whole escalation. busy means that code is running; it is
 // interrupted at once. A step that fails never stops the escalation, and steps that the system
 // lacks are skipped.
-func (w *worker) stop(grace time.Duration, busy bool) (rung string) {
-	rungs := []struct {
+func (w *worker) stop(grace time.Duration, busy bool) (step string) {
+	steps := []struct {
 		name  string
 		share int // of grace, in percent
 		do    func() error
@@ -31,21 +31,21 @@ func (w *worker) stop(grace time.Duration, busy bool) (rung string) {
 		{"SIGTERM", 10, func() error { return w.proc.Signal(host.Terminate, host.Group) }},
 		{"SIGKILL", 20, func() error { w.proc.Kill(); return nil }},
 	}
-	for _, r := range rungs {
+	for _, r := range steps {
 		timer := time.NewTimer(grace * time.Duration(r.share) / 100) // closing the channel may take a second
 		if errors.Is(r.do(), errors.ErrUnsupported) {
 			timer.Stop()
 			continue
 		}
-		rung = r.name
+		step = r.name
 		select {
 		case <-w.proc.Exited():
 			timer.Stop()
 			<-w.done
-			return rung
+			return step
 		case <-timer.C:
 		}
 	}
 	<-w.done // SIGKILL cannot be caught; watchProcess has its own bounds
-	return rung
+	return step
 }

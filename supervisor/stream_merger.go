@@ -76,29 +76,29 @@ func newStreamMerger(nonce string, read func([]byte) (int, error), onText func(t
 }
 
 // mergeFrame delivers one frame at its position in the text.
-func (f *streamMerger) mergeFrame(m ipc.Message) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (s *streamMerger) mergeFrame(m ipc.Message) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	mark := ipc.MarkOf(m)
 	switch {
 	case mark > 0:
-		for looked := 0; !f.deliverUpTo(mark) && looked < maxPendingBytes; {
-			n, _ := f.readOnce()
+		for looked := 0; !s.deliverUpTo(mark) && looked < maxPendingBytes; {
+			n, _ := s.readOnce()
 			if n == 0 {
 				break
 			}
 			looked += n // the marker may be lost while a program writes endlessly
 		}
-		f.lastMark = max(f.lastMark, mark)
+		s.lastMark = max(s.lastMark, mark)
 	case isOutputBarrier(m): // a worker without markers: only what can be read now
-		f.syncTerminal()
+		s.syncTerminal()
 		for drained, n := 0, 1; n > 0 && drained < maxDrainBytes; drained += n {
-			n, _ = f.readOnce()
-			f.deliverUpTo(0)
+			n, _ = s.readOnce()
+			s.deliverUpTo(0)
 		}
 	}
-	f.onFrame(m)
-	f.deliverUpTo(0)
+	s.onFrame(m)
+	s.deliverUpTo(0)
 }
 
 // isOutputBarrier reports whether the worker's output before m must be delivered before m.
@@ -112,53 +112,53 @@ func isOutputBarrier(m ipc.Message) bool {
 
 // readText reads the terminal once and delivers the text. any reports whether there was text, and
 // err the end of the terminal. While too much is pending, it blocks until stop is closed.
-func (f *streamMerger) readText(stop <-chan struct{}) (any bool, err error) {
-	f.mu.Lock()
-	n, err := f.readOnce()
-	f.deliverUpTo(0)
-	for len(f.pending) > maxPendingBytes {
-		if f.roomFreed == nil {
-			f.roomFreed = make(chan struct{})
+func (s *streamMerger) readText(stop <-chan struct{}) (any bool, err error) {
+	s.mu.Lock()
+	n, err := s.readOnce()
+	s.deliverUpTo(0)
+	for len(s.pending) > maxPendingBytes {
+		if s.roomFreed == nil {
+			s.roomFreed = make(chan struct{})
 		}
-		room := f.roomFreed
-		f.mu.Unlock()
+		room := s.roomFreed
+		s.mu.Unlock()
 		select {
 		case <-room:
 		case <-stop:
 			return n > 0, err
 		}
-		f.mu.Lock()
+		s.mu.Lock()
 	}
-	f.mu.Unlock()
+	s.mu.Unlock()
 	return n > 0, err
 }
 
 // catchUp delivers the terminal output that can be read now.
-func (f *streamMerger) catchUp(stop <-chan struct{}) {
+func (s *streamMerger) catchUp(stop <-chan struct{}) {
 	for looks, any := 0, true; any && looks < maxDrainBytes/readBufferBytes; looks++ {
-		any, _ = f.readText(stop)
+		any, _ = s.readText(stop)
 	}
 }
 
 // isAwaitingFrame reports whether a marker was read whose frame has not arrived.
-func (f *streamMerger) isAwaitingFrame() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return bytes.HasPrefix(f.pending, f.prefix)
+func (s *streamMerger) isAwaitingFrame() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return bytes.HasPrefix(s.pending, s.prefix)
 }
 
 // readOnce reads the terminal once; mu is held.
-func (f *streamMerger) readOnce() (int, error) {
-	n, err := f.readTerminal(f.buf)
-	if f.isScreenOn != nil {
+func (s *streamMerger) readOnce() (int, error) {
+	n, err := s.readTerminal(s.buf)
+	if s.isScreenOn != nil {
 		// Text from before a program gave the keys back may still draw.
-		if on := f.isScreenOn(); on != f.screenOn && (on || n == 0) {
-			f.screenOn = on
-			f.onScreenChange(on)
+		if on := s.isScreenOn(); on != s.screenOn && (on || n == 0) {
+			s.screenOn = on
+			s.onScreenChange(on)
 		}
 	}
 	if n > 0 {
-		f.pending = append(f.pending, f.restoreNewlines(f.buf[:n])...)
+		s.pending = append(s.pending, s.restoreNewlines(s.buf[:n])...)
 	}
 	return n, err
 }
@@ -166,8 +166,8 @@ func (f *streamMerger) readOnce() (int, error) {
 // restoreNewlines returns text as programs wrote it. At a user's terminal the system expands each
 // newline to two characters. While a program draws on the screen, its output stays unchanged. A
 // pair that is split between two reads stays a pair, which looks the same.
-func (f *streamMerger) restoreNewlines(b []byte) []byte {
-	if f.isScreenOn == nil || f.screenOn {
+func (s *streamMerger) restoreNewlines(b []byte) []byte {
+	if s.isScreenOn == nil || s.screenOn {
 		return b
 	}
 	return bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n"))
@@ -175,35 +175,35 @@ func (f *streamMerger) restoreNewlines(b []byte) []byte {
 
 // flush delivers the rest once nothing more can arrive, including the text after markers whose
 // frames never came.
-func (f *streamMerger) flush() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for len(f.pending) > 0 {
-		f.deliverUpTo(0)
-		if end := bytes.Index(f.pending, markerTerminator); bytes.HasPrefix(f.pending, f.prefix) && end >= 0 {
-			f.pending = f.pending[end+len(markerTerminator):]
+func (s *streamMerger) flush() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.pending) > 0 {
+		s.deliverUpTo(0)
+		if end := bytes.Index(s.pending, markerTerminator); bytes.HasPrefix(s.pending, s.prefix) && end >= 0 {
+			s.pending = s.pending[end+len(markerTerminator):]
 			continue
 		}
-		f.emitText(f.pending)
-		f.pending = nil
+		s.emitText(s.pending)
+		s.pending = nil
 	}
 }
 
 // deliverUpTo delivers text up to the marker of mark and reports whether it was reached. 0 means up
 // to the first marker whose frame has not arrived. mu is held.
-func (f *streamMerger) deliverUpTo(mark uint64) (reached bool) {
-	rest := f.pending
+func (s *streamMerger) deliverUpTo(mark uint64) (reached bool) {
+	rest := s.pending
 	for len(rest) > 0 && !reached {
-		i := bytes.Index(rest, f.prefix)
+		i := bytes.Index(rest, s.prefix)
 		if i < 0 {
-			keep := partialSuffix(rest, f.prefix)
-			f.emitText(rest[:len(rest)-keep])
+			keep := partialSuffix(rest, s.prefix)
+			s.emitText(rest[:len(rest)-keep])
 			rest = rest[len(rest)-keep:]
 			break
 		}
-		f.emitText(rest[:i])
+		s.emitText(rest[:i])
 		rest = rest[i:]
-		body := rest[len(f.prefix):]
+		body := rest[len(s.prefix):]
 		end := bytes.Index(body[:min(len(body), maxMarkerBytes)], markerTerminator)
 		if end < 0 && len(body) < maxMarkerBytes {
 			break // the marker itself is incomplete
@@ -211,39 +211,39 @@ func (f *streamMerger) deliverUpTo(mark uint64) (reached bool) {
 		kind, number := parseMarker(body[:max(end, 0)])
 		switch {
 		case kind == 'O':
-			f.stream, f.kind = timeline.Stdout, ""
+			s.stream, s.kind = timeline.Stdout, ""
 		case kind == 'E':
-			f.stream, f.kind = timeline.Stderr, ""
+			s.stream, s.kind = timeline.Stderr, ""
 		case kind == 'R':
-			f.stream, f.kind = timeline.Stdout, timeline.TextResult
+			s.stream, s.kind = timeline.Stdout, timeline.TextResult
 		case kind == 'T':
-			f.stream, f.kind = timeline.Stderr, timeline.TextTraceback
+			s.stream, s.kind = timeline.Stderr, timeline.TextTraceback
 		case kind == '#' && number == mark && mark > 0:
 			reached = true
-		case kind == '#' && number > f.lastMark && mark == 0:
-			f.holdBack(rest) // its frame will come
+		case kind == '#' && number > s.lastMark && mark == 0:
+			s.holdBack(rest) // its frame will come
 			return false
-		case kind == '#' && number > f.lastMark && number > mark:
-			f.holdBack(rest) // frames come in order, so the marker of mark was lost
+		case kind == '#' && number > s.lastMark && number > mark:
+			s.holdBack(rest) // frames come in order, so the marker of mark was lost
 			return true
 		case kind == '#': // its frame was delivered already
 		default: // not a marker: ordinary text
-			f.emitText(f.prefix)
+			s.emitText(s.prefix)
 			rest = body
 			continue
 		}
 		rest = body[end+len(markerTerminator):]
 	}
-	f.holdBack(rest)
+	s.holdBack(rest)
 	return reached
 }
 
 // holdBack keeps rest, the end of pending, for later.
-func (f *streamMerger) holdBack(rest []byte) {
-	f.pending = f.pending[:copy(f.pending, rest)]
-	if f.roomFreed != nil && len(f.pending) <= maxPendingBytes {
-		close(f.roomFreed)
-		f.roomFreed = nil
+func (s *streamMerger) holdBack(rest []byte) {
+	s.pending = s.pending[:copy(s.pending, rest)]
+	if s.roomFreed != nil && len(s.pending) <= maxPendingBytes {
+		close(s.roomFreed)
+		s.roomFreed = nil
 	}
 }
 
@@ -261,9 +261,9 @@ func parseMarker(body []byte) (kind byte, number uint64) {
 	return 0, 0
 }
 
-func (f *streamMerger) emitText(b []byte) {
+func (s *streamMerger) emitText(b []byte) {
 	if len(b) > 0 {
-		f.onText(f.stream, f.kind, bytes.Clone(b))
+		s.onText(s.stream, s.kind, bytes.Clone(b))
 	}
 }
 

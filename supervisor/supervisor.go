@@ -372,8 +372,8 @@ func (v *Supervisor) openSession(name string, spec workers.Spec) (*Session, erro
 	if err != nil {
 		return nil, startError(name, err)
 	}
-	a := lockFileInfo{Name: name, Dir: spec.Dir, Spec: spec.Name}
-	lock, err := v.createLock(dir, a)
+	info := lockFileInfo{Name: name, Dir: spec.Dir, Spec: spec.Name}
+	lock, err := v.createLock(dir, info)
 	if err != nil {
 		_ = os.RemoveAll(dir)
 		return nil, startError(name, err)
@@ -395,7 +395,7 @@ func (v *Supervisor) openSession(name string, spec workers.Spec) (*Session, erro
 		log:           log,
 		openedAt:      time.Now(),
 		lifecycle:     make(chan struct{}, 1),
-		crashedBefore: v.claimCrashed(a),
+		crashedBefore: v.claimCrashed(info),
 		m: sessionMachine{
 			grantHint:       v.o.grantHintFor(name, &spec),
 			log:             log,
@@ -421,13 +421,13 @@ func (v *Supervisor) openSession(name string, spec workers.Spec) (*Session, erro
 		return nil, startError(name, err)
 	}
 	s.mu.Lock()
-	u := s.startLocked()
+	attempt := s.startLocked()
 	preparing := s.m.phase == phasePreparing
 	s.unlock()
 	if preparing {
 		return s, nil
 	}
-	if err := u.wait(context.Background()); err != nil { // every start has its own timeout
+	if err := attempt.wait(context.Background()); err != nil { // every start has its own timeout
 		s.starts.Wait()
 		_ = log.Close()
 		_ = lock.Close()

@@ -107,9 +107,9 @@ func (s *Session) waitReply(ctx context.Context, t *turn, opts *session.WaitOpti
 			r.Session = s.Name()
 			r.PendingCalls = s.functions.runningCalls()
 			var start timeline.ReadRange
-			var lost []timeline.Event
+			var workerEnd []timeline.Event
 			if o.After == 0 && t != nil {
-				lost = t.lastWorkerEnd
+				workerEnd = t.lastWorkerEnd
 			}
 			switch {
 			case o.After > 0 || t == nil:
@@ -121,7 +121,7 @@ func (s *Session) waitReply(ctx context.Context, t *turn, opts *session.WaitOpti
 			}
 			s.mu.Unlock()
 			s.fillReply(&r, o)
-			r.Events = slices.Concat(lost, s.startNotices(start), r.Events)
+			r.Events = slices.Concat(workerEnd, s.startNotices(start), r.Events)
 			return r, err
 		}
 		changed := s.changedLocked()

@@ -112,14 +112,14 @@ func (m *sessionMachine) dropReaderRequests() {
 		m.shownRequest = nil
 		m.resumeTurn()
 	}
-	m.requests = slices.DeleteFunc(m.requests, func(a inputRequest) bool { return a.Terminal })
+	m.requests = slices.DeleteFunc(m.requests, func(r inputRequest) bool { return r.Terminal })
 	if m.shownRequest == nil && len(m.requests) > 0 {
 		m.serveInput()
 	}
 }
 
-func (m *sessionMachine) openInputRequest(a inputRequest, prompt string) {
-	m.requests = append(m.requests, a)
+func (m *sessionMachine) openInputRequest(r inputRequest, prompt string) {
+	m.requests = append(m.requests, r)
 	if m.queuedTurn() != nil {
 		m.answerWithQueuedTurn(prompt)
 	}
@@ -156,16 +156,16 @@ func (m *sessionMachine) reportLines() {
 func (m *sessionMachine) serveInput() {
 	for m.shownRequest == nil && len(m.requests) > 0 {
 		i := m.nextRequest()
-		a := m.requests[i]
-		if a.NeedsUser() || m.queue.isEmpty() {
-			e := m.recordEvent(a.requestEvent())
-			m.requests[i].ID, a.ID = e.Seq, e.Seq
-			m.shownRequest = &a
+		r := m.requests[i]
+		if r.NeedsUser() || m.queue.isEmpty() {
+			e := m.recordEvent(r.requestEvent())
+			m.requests[i].ID, r.ID = e.Seq, e.Seq
+			m.shownRequest = &r
 			m.moveTo(phaseWaiting)
 			return
 		}
 		m.requests = append(m.requests[:i:i], m.requests[i+1:]...)
-		m.deliverInput(a)
+		m.deliverInput(r)
 	}
 	if len(m.requests) == 0 {
 		m.addEffect(machineEffect{kind: doScanReaders})
@@ -177,45 +177,45 @@ func (m *sessionMachine) serveInput() {
 func (m *sessionMachine) nextRequest() int {
 	first := func(match func(inputRequest) bool) int { return slices.IndexFunc(m.requests, match) }
 	if !m.queue.isEmpty() {
-		if i := first(func(a inputRequest) bool { return !a.Terminal && !a.NeedsUser() }); i >= 0 {
+		if i := first(func(r inputRequest) bool { return !r.Terminal && !r.NeedsUser() }); i >= 0 {
 			return i
 		}
-		if i := first(func(a inputRequest) bool { return a.Terminal }); i >= 0 {
+		if i := first(func(r inputRequest) bool { return r.Terminal }); i >= 0 {
 			return i
 		}
 	}
-	return max(0, first(func(a inputRequest) bool { return !a.Terminal }))
+	return max(0, first(func(r inputRequest) bool { return !r.Terminal }))
 }
 
 // requestEvent returns the event that reports the request.
-func (a inputRequest) requestEvent() timeline.InputRequested {
-	e := timeline.InputRequested{Prompt: a.Prompt, Kind: a.Kind, Terminal: a.Terminal, Reader: a.Reader}
-	if a.Permission != nil {
-		e.PermissionID, e.Denied = a.Permission.ID, a.Permission.AccessDenied
+func (r inputRequest) requestEvent() timeline.InputRequested {
+	e := timeline.InputRequested{Prompt: r.Prompt, Kind: r.Kind, Terminal: r.Terminal, Reader: r.Reader}
+	if r.Permission != nil {
+		e.PermissionID, e.Denied = r.Permission.ID, r.Permission.AccessDenied
 	}
 	return e
 }
 
 // deliverInput gives the next piece of queued input to one request.
-func (m *sessionMachine) deliverInput(a inputRequest) {
+func (m *sessionMachine) deliverInput(r inputRequest) {
 	author := m.queue.author
 	m.turn.interruptedAt = time.Time{} // the code continues after the interrupt
-	data, eof := m.queue.nextPiece(a.wantsAll)
-	if a.Secret && !m.showSecrets { // including any text after it, which the next reader may get
+	data, eof := m.queue.nextPiece(r.wantsAll)
+	if r.Secret && !m.showSecrets { // including any text after it, which the next reader may get
 		m.redactAnswer(string(data) + string(m.queue.data))
 	}
-	if !a.Terminal {
-		m.addEffect(machineEffect{kind: doSend, message: ipc.TurnInput{Turn: a.Turn, Wait: a.workerWait, Input: data, EOF: eof}})
+	if !r.Terminal {
+		m.addEffect(machineEffect{kind: doSend, message: ipc.TurnInput{Turn: r.Turn, Wait: r.workerWait, Input: data, EOF: eof}})
 		return
 	}
 	// The runtime does not see the input of its child processes, so it is recorded here.
-	line := timeline.InputLine{Prompt: a.Prompt, Secret: a.Secret, Author: author}
-	if !a.Secret {
+	line := timeline.InputLine{Prompt: r.Prompt, Secret: r.Secret, Author: author}
+	if !r.Secret {
 		line.Text = string(clip(trimNewline(data), timeline.MaxInputBytes))
 	}
 	m.recordEvent(line)
 	m.lastLine = m.lastLine[:0]
-	m.fedReaders[a.readerKey] = true
+	m.fedReaders[r.readerKey] = true
 	m.addEffect(machineEffect{kind: doFeedTerminal, input: session.Input{Data: data, EOF: eof}})
 }
 
@@ -227,11 +227,11 @@ func (m *sessionMachine) redactAnswer(secret string) {
 }
 
 // answerRequest gives input to the request that clients see, and returns its turn.
-func (m *sessionMachine) answerRequest(author string, wait timeline.Seq, in session.Input) (turn uint64, err error) {
+func (m *sessionMachine) answerRequest(author string, request timeline.Seq, in session.Input) (turn uint64, err error) {
 	switch {
 	case m.isClosed():
 		return 0, session.ErrClosed
-	case m.phase != phaseWaiting || m.shownRequest.ID != wait:
+	case m.phase != phaseWaiting || m.shownRequest.ID != request:
 		return 0, session.ErrStale
 	case m.shownRequest.Permission != nil:
 		return 0, &session.Error{Kind: session.KindPermission, InputRequest: &m.shownRequest.InputRequest, Message: "no input answers this wait: a person allows or refuses it, with repl grant, at repl attach, or when the client asks"}
@@ -245,12 +245,12 @@ func (m *sessionMachine) answerRequest(author string, wait timeline.Seq, in sess
 		return turn, nil // empty input: the request stays open
 	}
 	m.queue.add(author, in)
-	a := *m.shownRequest
+	r := *m.shownRequest
 	m.shownRequest = nil
-	m.requests = slices.DeleteFunc(m.requests, func(one inputRequest) bool { return one.ID == wait })
-	m.recordEvent(timeline.InputRequestEnded{Request: wait})
+	m.requests = slices.DeleteFunc(m.requests, func(other inputRequest) bool { return other.ID == request })
+	m.recordEvent(timeline.InputRequestEnded{Request: request})
 	m.resumeTurn()
-	m.deliverInput(a)
+	m.deliverInput(r)
 	m.serveInput()
 	return turn, nil
 }
@@ -266,12 +266,12 @@ func (m *sessionMachine) resumeTurn() {
 
 // noteInterruptedReaders records which programs read the terminal when an interrupt is sent.
 func (m *sessionMachine) noteInterruptedReaders(now time.Time) {
-	for _, a := range m.requests {
-		if a.readerKey != "" {
+	for _, r := range m.requests {
+		if r.readerKey != "" {
 			if m.interruptedReaders == nil {
 				m.interruptedReaders = make(map[string]time.Time)
 			}
-			m.interruptedReaders[a.readerKey] = now
+			m.interruptedReaders[r.readerKey] = now
 		}
 	}
 }
@@ -289,9 +289,9 @@ func (m *sessionMachine) renewReaderGrace(now time.Time) {
 
 // dropRequests ends every request, answered or not, and refuses pending calls.
 func (m *sessionMachine) dropRequests() {
-	for _, a := range m.requests {
-		if a.callID > 0 {
-			m.answerCall(a.callID, false)
+	for _, r := range m.requests {
+		if r.callID > 0 {
+			m.answerCall(r.callID, false)
 		}
 	}
 	if m.shownRequest != nil {

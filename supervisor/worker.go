@@ -76,13 +76,13 @@ type worker struct {
 }
 
 // startWorker starts a worker process.
-func (s *Session) startWorker(spec workers.Spec, given []session.Grant, generation uint64, size session.Size) (*worker, error) {
+func (s *Session) startWorker(spec workers.Spec, grants []session.Grant, generation uint64, size session.Size) (*worker, error) {
 	return eachMechanism(spec.Sandbox, func(by workers.SandboxMechanism) (*worker, error) {
-		return s.startWorkerBy(by, spec, given, generation, size)
+		return s.startWorkerBy(by, spec, grants, generation, size)
 	})
 }
 
-func (s *Session) startWorkerBy(by workers.SandboxMechanism, spec workers.Spec, given []session.Grant, generation uint64, size session.Size) (*worker, error) {
+func (s *Session) startWorkerBy(by workers.SandboxMechanism, spec workers.Spec, grants []session.Grant, generation uint64, size session.Size) (*worker, error) {
 	files := filepath.Join(s.dir, fmt.Sprintf("files-%d", generation))
 	if err := writeFiles(files, spec.Files); err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func (s *Session) startWorkerBy(by workers.SandboxMechanism, spec workers.Spec, 
 		}
 		return out
 	}
-	sandbox, missing, gone := s.o.sandboxWithGrants(&spec, given)
+	sandbox, missing, grantNotices := s.o.sandboxWithGrants(&spec, grants)
 	spec.Sandbox = sandbox
 	box, err := newConfinement(&spec, &s.o, by, s.dir, files)
 	if err != nil {
@@ -143,7 +143,7 @@ func (s *Session) startWorkerBy(by workers.SandboxMechanism, spec workers.Spec, 
 		s:                 s,
 		log:               log,
 		filesDir:          files,
-		sandboxNotices:    slices.Concat(box.notices, gone, uncounted),
+		sandboxNotices:    slices.Concat(box.notices, grantNotices, uncounted),
 		missingGrants:     missing,
 		onEnd:             []func(){box.release},
 		hiddenPaths:       box.hiddenPaths,
@@ -192,17 +192,17 @@ func (w *worker) startGoroutines() {
 		s.m.recordNotice("the worker runs without the stage: programs that it leaves behind may outlive the session (call supervisor.StageMain first in main)")
 	}
 	if !slices.Equal(w.sandboxNotices, s.reportedNotices) { // recorded once, not for each worker
-		for _, told := range w.sandboxNotices {
-			s.m.recordNotice("%s", told)
+		for _, notice := range w.sandboxNotices {
+			s.m.recordNotice("%s", notice)
 		}
 		s.reportedNotices = w.sandboxNotices
 	}
 	for _, g := range w.missingGrants {
 		s.m.markMissing(g)
 	}
-	told := s.m.privateDirs.reportedPaths
+	reported := s.m.privateDirs.reportedPaths
 	s.m.hiddenPaths, s.m.unshownPaths, s.m.privateDirs = w.hiddenPaths, w.unshownPaths, w.privateDirs
-	s.m.privateDirs.reportedPaths = told
+	s.m.privateDirs.reportedPaths = reported
 	s.m.handleLaunched()
 	s.limitEnforcer.add(w)
 	for _, d := range s.earlyDenials {
@@ -273,12 +273,12 @@ func (w *worker) readTerminal() {
 	for {
 		var end error
 		err := w.proc.terminal.AwaitOutput(func() bool {
-			any, err := w.merger.readText(w.stopReading)
-			if any {
+			hasText, err := w.merger.readText(w.stopReading)
+			if hasText {
 				w.noteOutput()
 			}
 			end = err
-			return any || err != nil
+			return hasText || err != nil
 		})
 		if err != nil || end != nil {
 			return
@@ -501,8 +501,8 @@ func (w *worker) watchProcess() {
 	w.merger.flush()
 	w.s.limitEnforcer.remove(w)
 	report := w.s.handleWorkerEnd(w)
-	for _, tell := range w.onEnd { // complete, because s.worker is nil now
-		tell()
+	for _, f := range w.onEnd { // complete, because s.worker is nil now
+		f()
 	}
 	logWorkerEnd(w.log, report)
 	_ = removeTree(w.filesDir) // closing the session retries the rest
@@ -511,15 +511,15 @@ func (w *worker) watchProcess() {
 
 // callWhenEnded arranges for f to be called when the worker has ended, or calls it at once if it
 // has.
-func (w *worker) callWhenEnded(tell func()) {
+func (w *worker) callWhenEnded(f func()) {
 	w.s.mu.Lock()
 	over := w.s.worker != w
 	if !over {
-		w.onEnd = append(w.onEnd, tell)
+		w.onEnd = append(w.onEnd, f)
 	}
 	w.s.mu.Unlock()
 	if over {
-		tell()
+		f()
 	}
 }
 
