@@ -189,8 +189,8 @@ func newPrivateDirs(plan *confine.Plan, exceptions []string) privateDirs {
 	if home != "" {
 		p.dirs = append(p.dirs, home)
 		p.exceptions = slices.Concat(p.exceptions, plan.HiddenPaths(), plan.UnshownPaths()) // these have notices of their own
-		for _, shownPath := range shown {
-			p.exceptions = append(p.exceptions, string(shownPath.Path))
+		for _, mount := range shown {
+			p.exceptions = append(p.exceptions, string(mount.Path))
 		}
 	}
 	return p

@@ -16,13 +16,13 @@ func (s *Session) Visibility(context.Context) (session.Visibility, error) {
 	if w == nil || w.plan == nil {
 		return shown, nil
 	}
-	home, paths := w.plan.Home()
+	home, mounts := w.plan.Home()
 	shown.Home = home
-	for _, path := range paths[:min(len(paths), session.MaxVisiblePaths)] {
-		shown.Paths = append(shown.Paths, session.VisiblePath{Path: string(path.Path), Reason: string(path.Reason)})
+	for _, mount := range mounts[:min(len(mounts), session.MaxVisiblePaths)] {
+		shown.Paths = append(shown.Paths, session.VisiblePath{Path: string(mount.Path), Reason: string(mount.Reason)})
 	}
 	names := slices.Sorted(slices.Values(w.withheldVariables))
 	shown.WithheldVariables = append(shown.WithheldVariables, names[:min(len(names), session.MaxVisiblePaths)]...)
-	shown.MorePaths, shown.MoreWithheld = len(paths)-len(shown.Paths), len(names)-len(shown.WithheldVariables)
+	shown.MorePaths, shown.MoreWithheld = len(mounts)-len(shown.Paths), len(names)-len(shown.WithheldVariables)
 	return shown, nil
 }
