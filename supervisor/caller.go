@@ -130,10 +130,10 @@ func hasOneTarget(g session.Grant) bool {
 // checkCallGrant rejects a grant for functions that is malformed or cannot be saved.
 func (s *Session) checkCallGrant(g session.Grant) (session.Grant, error) {
 	if _, err := path.Match(g.Call, ""); err != nil {
-		return g, session.Errorf(session.KindInvalid, "%q is no pattern for functions: write github.search_issues or github.*", g.Call)
+		return g, session.Errorf(session.KindInvalid, "%q is not a pattern for functions; write github.search_issues or github.*", g.Call)
 	}
 	if g.Always && s.o.Grants == nil {
-		return g, session.Errorf(session.KindUnsupported, "nothing is kept for later sessions here: allow it for this session")
+		return g, session.Errorf(session.KindUnsupported, "grants are not saved here; allow it for this session only")
 	}
 	return g, nil
 }

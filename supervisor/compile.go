@@ -52,7 +52,7 @@ func (s *Session) cacheCompiledCode(w *worker, spec *workers.Spec) {
 		},
 	}, compileTimeout, func(workers.Progress) {})
 	if err != nil && ctx.Err() == nil {
-		w.log.Info("the worker's code cannot be kept for later ones", "err", err)
+		w.log.Info("compiled code not saved", "err", err)
 	}
 }
 
@@ -123,12 +123,12 @@ func findNewFile(dir string, known map[string][]byte) (name string, content []by
 			continue
 		}
 		if name != "" || !e.Type().IsRegular() {
-			return "", nil, fmt.Errorf("it left %s, which was not expected", e.Name())
+			return "", nil, fmt.Errorf("unexpected output file %q", e.Name())
 		}
 		name = e.Name()
 	}
 	if err != nil || name == "" {
-		return "", nil, errors.Join(err, errors.New("it left no file"))
+		return "", nil, errors.Join(err, errors.New("the compiler wrote no file"))
 	}
 	f, err := root.Open(name)
 	if err != nil {
@@ -137,7 +137,7 @@ func findNewFile(dir string, known map[string][]byte) (name string, content []by
 	defer f.Close()
 	content, err = io.ReadAll(io.LimitReader(f, maxCompiledBytes+1))
 	if err == nil && len(content) > maxCompiledBytes {
-		err = fmt.Errorf("%s has more than %s", name, workers.FormatBytes(maxCompiledBytes))
+		err = fmt.Errorf("%s is larger than %s", name, workers.FormatBytes(maxCompiledBytes))
 	}
 	return name, content, err
 }

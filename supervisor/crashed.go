@@ -190,7 +190,7 @@ func listCrashedSessions(dir string) []CrashedSession {
 	return saved
 }
 
-var errNotCrashedSession = errors.New("not a lost session")
+var errNotCrashedSession = errors.New("not a crashed session")
 
 // readCrashedSession reads the description of a crashed session. It rejects files that are not
 // regular or not owned by the user.
@@ -265,5 +265,5 @@ func (c *CrashedSession) clearReported() { _ = os.Remove(filepath.Join(c.dir, re
 
 // noticeText returns the notice that the session crashed and how to get its transcript.
 func (c *CrashedSession) noticeText(command string) string {
-	return fmt.Sprintf("the session %s before this one was lost when its program was killed: its output is in %s, and %q writes what was run in it", c.Name, c.OutputPath, command+" "+c.Name)
+	return fmt.Sprintf("the previous session %s crashed because its program was killed; its output is in %s, and %q writes what was run in it", c.Name, c.OutputPath, command+" "+c.Name)
 }

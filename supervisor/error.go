@@ -21,9 +21,9 @@ func checkSpec(name string, spec *workers.Spec) error {
 	err := spec.Validate()
 	if err == nil && spec.Dir != "" {
 		if info, failed := os.Stat(spec.Dir); failed != nil {
-			err = fmt.Errorf("its directory: %w", failed)
+			err = fmt.Errorf("working directory: %w", failed)
 		} else if !info.IsDir() {
-			err = fmt.Errorf("its directory: %s is not a directory", spec.Dir)
+			err = fmt.Errorf("working directory: %s is not a directory", spec.Dir)
 		}
 	}
 	if err == nil {

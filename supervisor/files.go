@@ -42,7 +42,7 @@ func (v *Supervisor) CrashedSessions() []CrashedSession { return listCrashedSess
 func listFiles(dir string) ([]session.File, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, noFileError(err, "the directory %s of the session is gone: %v", dir, errors.Unwrap(err))
+		return nil, noFileError(err, "the session directory %s is gone: %v", dir, errors.Unwrap(err))
 	}
 	files := []session.File{}
 	for _, e := range entries {
@@ -75,7 +75,7 @@ func readPiece(dir, path string, offset int64, limit int) (session.FilePart, err
 	data := make([]byte, max(0, min(int64(limit), size-offset)))
 	n, err := f.ReadAt(data, offset)
 	if err != nil && !errors.Is(err, io.EOF) { // EOF: the file became shorter
-		return none, noFileError(err, "%s cannot be read: %v", path, errors.Unwrap(err))
+		return none, noFileError(err, "cannot read %s: %v", path, errors.Unwrap(err))
 	}
 	return session.FilePart{BlobPart: session.BlobPart{Data: data[:n], Offset: offset, Bytes: size}, ID: fileID(f)}, nil
 }
@@ -89,11 +89,11 @@ func openSessionFile(dir, path string) (f *os.File, size int64, err error) {
 		}
 	}
 	if !filepath.IsLocal(name) || filepath.Base(name) != name || name == lockFileName {
-		return nil, 0, noFileError(nil, "%.200q is not in %s: only the files of the session's own directory can be read, by name", path, dir)
+		return nil, 0, noFileError(nil, "%.200q is not in %s; only files of the session directory can be read, by name", path, dir)
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, 0, noFileError(err, "the directory %s of the session is gone: %v", dir, errors.Unwrap(err))
+		return nil, 0, noFileError(err, "the session directory %s is gone: %v", dir, errors.Unwrap(err))
 	}
 	defer root.Close()
 	i, err := root.Lstat(name)
@@ -101,18 +101,18 @@ func openSessionFile(dir, path string) (f *os.File, size int64, err error) {
 	case errors.Is(err, fs.ErrNotExist) && name == timeline.OutputName:
 		return nil, 0, &session.Error{Kind: session.KindNoOutput, Cause: err, Message: session.ErrNoOutput.Error()}
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, 0, noFileError(err, "there is no file %.200q in %s", name, dir)
+		return nil, 0, noFileError(err, "no file %.200q in %s", name, dir)
 	case err != nil:
-		return nil, 0, noFileError(err, "%.200q cannot be read: %v", name, errors.Unwrap(err))
+		return nil, 0, noFileError(err, "cannot read %.200q: %v", name, errors.Unwrap(err))
 	case !i.Mode().IsRegular():
-		return nil, 0, noFileError(nil, "%.200q is %s: only regular files can be read", name, describeMode(i.Mode()))
+		return nil, 0, noFileError(nil, "%.200q is %s; only regular files can be read", name, describeMode(i.Mode()))
 	}
 	if f, err = root.OpenFile(name, os.O_RDONLY|nonblockFlag, 0); err != nil {
-		return nil, 0, noFileError(err, "%.200q cannot be read: %v", name, errors.Unwrap(err))
+		return nil, 0, noFileError(err, "cannot read %.200q: %v", name, errors.Unwrap(err))
 	}
 	if now, err := f.Stat(); err != nil || !os.SameFile(i, now) { // it was replaced, perhaps by a link or a pipe
 		_ = f.Close()
-		return nil, 0, noFileError(err, "%.200q was replaced while it was opened: read it again", name)
+		return nil, 0, noFileError(err, "%.200q was replaced while it was opened; read it again", name)
 	} else {
 		return f, now.Size(), nil
 	}

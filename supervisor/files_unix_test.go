@@ -120,7 +120,7 @@ func TestSessionFiles(t *testing.T) {
 		if made != nil {
 			t.Fatal(made)
 		}
-		for name, why := range map[string]string{"link": "a link", "within": "a link", "pipe": "a pipe", "sub": "a directory", "none": "there is no file"} {
+		for name, why := range map[string]string{"link": "a link", "within": "a link", "pipe": "a pipe", "sub": "a directory", "none": "no file"} {
 			if _, err := readPiece(dir, name, 0, 0); session.KindOf(err) != session.KindNoFile || !strings.Contains(err.Error(), why) {
 				t.Errorf("%s: %v", name, err)
 			}

@@ -28,7 +28,7 @@ func (c Caller) Ask(ctx context.Context, f session.Form) (session.FormAnswer, er
 		return session.FormAnswer{}, err
 	}
 	if len(f.Schema) > maxFormSchemaBytes {
-		return session.FormAnswer{}, errors.New("its schema is too large for a form")
+		return session.FormAnswer{}, errors.New("the form's schema is larger than 64 KiB")
 	}
 	s := c.Session
 	f.Server, f.Message = printableText(f.Server), printableText(s.log.Redact(briefly(f.Message, maxFormMessageBytes)))
@@ -53,7 +53,7 @@ func printableText(text string) string {
 func (m *sessionMachine) askForm(id, turn uint64, f session.Form) {
 	running := (m.phase == phaseRunning || m.phase == phaseWaiting) && m.turn.id > 0 && m.turn.id == turn
 	if !running || m.turn.formCount == maxFormsPerTurn {
-		m.recordNotice("the server %s asks, and nobody can be asked now, so it was declined: %s", f.Server, f.Message)
+		m.recordNotice("a form of the server %s was declined because no user can answer it now: %s", f.Server, f.Message)
 		m.addEffect(machineEffect{kind: doAnswerCall, call: id, form: session.FormAnswer{Action: session.FormDecline}})
 		return
 	}

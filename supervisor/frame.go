@@ -88,7 +88,7 @@ func (m *sessionMachine) dispatchFrame(f ipc.Message) (output timeline.Event, vi
 	case ipc.QueryResult:
 		m.addEffect(machineEffect{kind: doAnswerQuery, message: f})
 	default:
-		return output, fmt.Errorf("%s is not for the supervisor", f.Type())
+		return output, fmt.Errorf("a supervisor does not accept %s", f.Type())
 	}
 	return output, nil
 }

@@ -117,13 +117,13 @@ func schemaOf(t reflect.Type, depth int) (ipc.Object, error) {
 		return ipc.Object{{Name: "type", Value: "array"}, {Name: "items", Value: items}}, err
 	case reflect.Map:
 		if t.Key().Kind() != reflect.String {
-			return nil, fmt.Errorf("a %s has keys that are not text", t)
+			return nil, fmt.Errorf("%s: map keys must be strings", t)
 		}
 		return kind("object")
 	case reflect.Struct:
 		return structSchema(t, depth)
 	}
-	return nil, fmt.Errorf("code cannot have a Go %s", t)
+	return nil, fmt.Errorf("Go type %s has no JSON Schema", t)
 }
 
 func structSchema(t reflect.Type, depth int) (ipc.Object, error) {
@@ -206,7 +206,7 @@ func assignValue(faults []string, path string, to reflect.Value, v any) []string
 	if text, ok := v.(string); ok && to.CanAddr() {
 		if u, ok := to.Addr().Interface().(encoding.TextUnmarshaler); ok { // for example a time as text
 			if err := u.UnmarshalText([]byte(text)); err != nil {
-				return addFault("is wrong: " + err.Error())
+				return addFault("is invalid: " + err.Error())
 			}
 			return faults
 		}
@@ -266,7 +266,7 @@ func assignNumber(faults []string, path string, to reflect.Value, v any) []strin
 	case to.CanUint() && number.CanUint() && !to.OverflowUint(number.Uint()):
 		to.SetUint(number.Uint())
 	default:
-		return append(faults, fmt.Sprintf("%s is %v, which is no %s", path, v, to.Type()))
+		return append(faults, fmt.Sprintf("%s is %v, which is not a valid %s", path, v, to.Type()))
 	}
 	return faults
 }

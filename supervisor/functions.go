@@ -128,14 +128,14 @@ func (s *Session) SetFunctions(list ...Function) error {
 // checkFunctions checks functions and encodes them for the worker.
 func checkFunctions(list []Function) (map[string]*checkedFunction, []byte, error) {
 	if len(list) > maxFunctions {
-		return nil, nil, fmt.Errorf("supervisor: %d functions: a session can have %d", len(list), maxFunctions)
+		return nil, nil, fmt.Errorf("supervisor: too many functions: %d; a session can have %d", len(list), maxFunctions)
 	}
 	byName := make(map[string]*checkedFunction, len(list))
 	entries := make([]any, 0, len(list))
 	for _, f := range list {
 		entry, params, err := checkFunction(f)
 		if err == nil && byName[f.fullName()] != nil {
-			err = errors.New("there are two of that name")
+			err = errors.New("the name is used twice")
 		}
 		if err != nil {
 			return nil, nil, fmt.Errorf("supervisor: function %q: %w", f.fullName(), err)
@@ -145,7 +145,7 @@ func checkFunctions(list []Function) (map[string]*checkedFunction, []byte, error
 	}
 	encoded, err := ipc.EncodeValue(entries)
 	if err == nil && len(encoded) > maxFunctionBytes {
-		err = fmt.Errorf("their docs and schemas have %d bytes: at most %d fit", len(encoded), maxFunctionBytes)
+		err = fmt.Errorf("names, docs and schemas have %d bytes; at most %d are allowed", len(encoded), maxFunctionBytes)
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("supervisor: functions: %w", err)
@@ -204,13 +204,13 @@ func checkFunction(f Function) (ipc.Object, *schema, error) {
 		}
 		v, err := ipc.ValueFromJSON(part.text)
 		if _, isObject := v.(ipc.Object); err == nil && !isObject {
-			err = errors.New("it is not an object")
+			err = errors.New("it is not a JSON object")
 		}
 		if err == nil && part.name == "params" {
 			params, err = readSchema(part.text)
 		}
 		if err != nil {
-			return nil, nil, fmt.Errorf("the schema of its %s: %w", part.name, err)
+			return nil, nil, fmt.Errorf("schema of its %s: %w", part.name, err)
 		}
 		entry = append(entry, ipc.Field{Name: part.name, Value: v})
 	}
@@ -225,7 +225,7 @@ func (f *functionRegistry) findFunction(name string) (*checkedFunction, error) {
 		return found, nil
 	}
 	if len(f.byName) == 0 {
-		return nil, &CallError{"NameError", fmt.Sprintf("there is no function %s: the host offers none", name)}
+		return nil, &CallError{"NameError", fmt.Sprintf("unknown function %s: the host offers none", name)}
 	}
 	names := slices.Sorted(maps.Keys(f.byName))
 	distance := func(other string) int { return text.Distance(comparableName(name), comparableName(other)) }
@@ -235,7 +235,7 @@ func (f *functionRegistry) findFunction(name string) (*checkedFunction, error) {
 		more = fmt.Sprintf(" and %d more", len(names)-maxListedNames)
 		names = names[:maxListedNames]
 	}
-	return nil, &CallError{"NameError", fmt.Sprintf("there is no function %s: the host offers %s%s", name, strings.Join(names, ", "), more)}
+	return nil, &CallError{"NameError", fmt.Sprintf("unknown function %s: the host offers %s%s", name, strings.Join(names, ", "), more)}
 }
 
 // comparableName returns a name in the form used for comparison: lower case and cut to the maximum
@@ -389,7 +389,7 @@ func (w *worker) sendFunctionsLocked() {
 		return
 	case !w.s.m.ready.Capabilities.Functions:
 		if some {
-			w.s.m.recordNotice("code in this session cannot call functions: the worker %s does not offer it", w.s.m.ready.Worker.Name)
+			w.s.m.recordNotice("code in this session cannot call functions: the worker %s does not support it", w.s.m.ready.Worker.Name)
 		}
 		return
 	}
@@ -397,7 +397,7 @@ func (w *worker) sendFunctionsLocked() {
 	w.calls.functionsSent = true
 	w.calls.mu.Unlock()
 	if err := w.conn.Send(ipc.Functions{Revision: revision, List: list}); err != nil {
-		w.s.m.recordNotice("the worker was not told of the functions: %v", err)
+		w.s.m.recordNotice("cannot send the list of functions to the worker: %v", err)
 	}
 }
 
@@ -408,11 +408,11 @@ func (w *worker) startCall(m ipc.Call) {
 	var fault error
 	switch {
 	case !c.functionsSent:
-		fault = errors.New("it calls a function, and was told of none")
+		fault = errors.New("it called a function before it received a list of functions")
 	case c.openCalls[m.ID] != nil:
-		fault = fmt.Errorf("call %d twice", m.ID)
+		fault = fmt.Errorf("it used call ID %d twice", m.ID)
 	case len(c.openCalls) >= 2*maxOpenCalls:
-		fault = fmt.Errorf("it has %d calls open", len(c.openCalls))
+		fault = fmt.Errorf("it has %d open calls", len(c.openCalls))
 	}
 	if fault != nil {
 		c.mu.Unlock()
@@ -423,9 +423,9 @@ func (w *worker) startCall(m ipc.Call) {
 	switch {
 	case refusal != nil:
 	case len(c.openCalls)-c.refusedCalls >= maxOpenCalls:
-		refusal = &CallError{"CallError", fmt.Sprintf("%d calls are open already: wait for some to end", maxOpenCalls)}
+		refusal = &CallError{"CallError", fmt.Sprintf("%d calls are open already; wait for some to end", maxOpenCalls)}
 	case c.argumentBytes+len(m.Args) > maxArgumentBytes:
-		refusal = &CallError{"CallError", fmt.Sprintf("the arguments of all open calls have more than %d bytes: wait for some to end", maxArgumentBytes)}
+		refusal = &CallError{"CallError", fmt.Sprintf("the arguments of all open calls exceed %d bytes; wait for some calls to end", maxArgumentBytes)}
 	}
 	call := &openCall{Call: m, argumentBytes: len(m.Args)}
 	call.totals = w.s.functions.countStart(m.Name, now)
@@ -455,7 +455,7 @@ func (w *worker) runCall(ctx context.Context, f *checkedFunction, call *openCall
 	err = &CallError{"CallError", "the function ended its goroutine"}
 	defer func() {
 		if p := recover(); p != nil {
-			w.log.Error("a function panicked", "function", f.fullName(), "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			w.log.Error("function panicked", "function", f.fullName(), "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 			err = &CallError{"CallError", fmt.Sprintf("the function panicked: %v", p)}
 		}
 	}()
@@ -520,7 +520,7 @@ func encodeResult(value any, err error) (pieces [][]byte, failed bool) {
 		var encoded []byte
 		encoded, err = ipc.EncodeValue(value)
 		if err == nil && len(encoded) > ipc.MaxValueBytes {
-			err = fmt.Errorf("it has %d bytes, at most %d are allowed", len(encoded), ipc.MaxValueBytes)
+			err = fmt.Errorf("it has %d bytes; at most %d are allowed", len(encoded), ipc.MaxValueBytes)
 		}
 		if err == nil {
 			return [][]byte{encoded}, false

@@ -51,7 +51,7 @@ func TestFunctionOf_Arguments(t *testing.T) {
 	if !ok || named.Name != "TypeError" {
 		t.Fatalf("got %v", err)
 	}
-	for _, want := range []string{"unknown more", "name is 1, which is no string", "small is 300, which is no int8", "at is wrong", "list[0] is a string"} {
+	for _, want := range []string{"unknown more", "name is 1, which is not a valid string", "small is 300, which is not a valid int8", "at is invalid", "list[0] is a string"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not say %q", err, want)
 		}
@@ -113,7 +113,7 @@ func TestFunctionCall(t *testing.T) {
 		t.Parallel()
 		for code, want := range map[string]string{
 			"uncall 99\nprint on":                   "",
-			"rawcall 7 echo\nrawcall 7 echo":        "call 7 twice",
+			"rawcall 7 echo\nrawcall 7 echo":        "it used call ID 7 twice",
 			"rawcall 7 nothing\nuncall 7\nprint on": "",
 		} {
 			s := openSession(t, nil, fakeSpec(nil))
@@ -201,7 +201,7 @@ func TestFunctionCall(t *testing.T) {
 			t.Fatal(err)
 		}
 		waitUntilReady(t, s)
-		if _, r := runTurn(t, s, "call search_isues x"); !strings.Contains(outputText(r.Events), "there is no function search_isues: the host offers search_issues, search_pages, ") {
+		if _, r := runTurn(t, s, "call search_isues x"); !strings.Contains(outputText(r.Events), "unknown function search_isues: the host offers search_issues, search_pages, ") {
 			t.Errorf("the error says %q", outputText(r.Events))
 		}
 	})

@@ -109,7 +109,7 @@ func (s *Session) allowAs(ctx context.Context, author string, g session.Grant) e
 		return nil
 	}
 	if err := s.o.Grants.Add(s.workspacePath(), g); err != nil {
-		return fmt.Errorf("it is allowed in this session, but not kept for later ones: %w", err)
+		return fmt.Errorf("allowed in this session, but not saved for later ones: %w", err)
 	}
 	return nil
 }
@@ -158,13 +158,13 @@ func (s *Session) grantToWorker(g session.Grant, id string, late func(*worker)) 
 	s.mu.Unlock()
 	switch {
 	case g.Host != "" && w != nil && w.proc.egressConn == nil:
-		return session.Errorf(session.KindUnsupported, "the sandbox of this session lets no connection out: its first reply says how it is held")
+		return session.Errorf(session.KindUnsupported, "the sandbox of this session allows no connections out; the notice in its first reply says why")
 	case g.Host != "":
 		return s.egressPolicy.AllowHost(g.Host)
 	case w == nil:
 		return nil
 	case w.proc.control == nil:
-		return session.Errorf(session.KindUnsupported, "the sandbox of a running session cannot be changed here: reset the session to have it")
+		return session.Errorf(session.KindUnsupported, "the sandbox of a running session cannot be changed here; reset the session to apply the grant")
 	}
 	err := s.grantPath(w, g, id, late)
 	if errors.Is(err, host.ErrEnded) { // the next worker gets the grant
@@ -185,7 +185,7 @@ func (s *Session) grantPath(w *worker, g session.Grant, id string, late func(*wo
 	switch {
 	case errors.Is(err, host.ErrGrantPending): // the worker may still get write access
 		w.callWhenEnded(ended)
-		return fmt.Errorf("it is not known yet whether this session has %s: its sandbox has not answered within 5s. If it gets it later, an event says so; after a reset it does not have it", path)
+		return fmt.Errorf("the sandbox did not answer within 5s, so it is unknown whether this session can use %s; an event reports it if the grant takes effect later, and a reset revokes it", path)
 	case err != nil:
 		ended()
 	default:
@@ -214,17 +214,17 @@ func (s *Session) checkGrant(g session.Grant) (session.Grant, error) {
 	case closed:
 		return g, session.ErrClosed
 	case !hasOneTarget(g):
-		return g, session.Errorf(session.KindInvalid, "name one of a path to read or to write, a host, or a function to call")
+		return g, session.Errorf(session.KindInvalid, "name exactly one path to read, path to write, host or function")
 	case g.Call != "":
 		return s.checkCallGrant(g)
 	case !sandbox.Confines():
-		return g, session.Errorf(session.KindUnsupported, "session %s has no sandbox: it has all rights already", s.Name())
+		return g, session.Errorf(session.KindUnsupported, "session %s has no sandbox, so everything is allowed already", s.Name())
 	case g.Always && s.o.Grants == nil:
-		return g, session.Errorf(session.KindUnsupported, "nothing is kept for later sessions here: allow it for this session")
+		return g, session.Errorf(session.KindUnsupported, "grants are not saved here; allow it for this session only")
 	case g.Host != "" && s.egressPolicy != nil:
 		return checkHostGrant(g)
 	case g.Host != "":
-		return g, session.Errorf(session.KindUnsupported, "session %s cannot be allowed single hosts: its network is %s", s.Name(), sandbox.Network)
+		return g, session.Errorf(session.KindUnsupported, "single hosts cannot be allowed for session %s: its network is %s", s.Name(), sandbox.Network)
 	}
 	return s.o.CheckPath(&spec, g)
 }
@@ -235,7 +235,7 @@ func (s *Session) checkGrant(g session.Grant) (session.Grant, error) {
 func (o *Options) CheckPath(spec *workers.Spec, g session.Grant) (session.Grant, error) {
 	path := g.Read + g.Write
 	if !filepath.IsAbs(path) {
-		return g, session.Errorf(session.KindInvalid, "the path is not absolute: %q", path)
+		return g, session.Errorf(session.KindInvalid, "%q is not an absolute path", path)
 	}
 	found, id, err := resolveGrantPath(path)
 	if err == nil && g.Identity != "" && g.Identity != id {
@@ -258,7 +258,7 @@ func (o *Options) CheckPath(spec *workers.Spec, g session.Grant) (session.Grant,
 		resolved.Accept = found
 	}
 	if isLink := found != filepath.Clean(path); g.Accept != found && (programs != "" || isLink) { // the session may have made the link
-		return g, &session.Error{Kind: session.KindUnconfirmed, Grant: &resolved, Message: describeLink(path, found, programs) + ": a person has to confirm that"}
+		return g, &session.Error{Kind: session.KindUnconfirmed, Grant: &resolved, Message: describeLink(path, found, programs) + "; a user must confirm that"}
 	}
 	return resolved, nil
 }
@@ -314,7 +314,7 @@ func (o *Options) savedGrants(spec *workers.Spec) ([]session.Grant, error) {
 	}
 	all, err := o.Grants.List(specWorkspace(spec))
 	if err != nil {
-		return nil, fmt.Errorf("what is allowed in this workspace cannot be read: %w", err)
+		return nil, fmt.Errorf("cannot read the saved grants of this workspace: %w", err)
 	}
 	if !spec.Sandbox.Confines() { // without a sandbox, only function grants matter
 		all = slices.DeleteFunc(all, func(g session.Grant) bool { return g.Call == "" })
@@ -335,7 +335,7 @@ func (s *Session) addSavedGrants(spec *workers.Spec) ([]session.Grant, error) {
 	for _, g := range saved {
 		if g.Host != "" && s.egressPolicy != nil {
 			if err := s.egressPolicy.AllowHost(g.Host); err != nil {
-				return nil, fmt.Errorf("a host that is allowed in this workspace: %w", err)
+				return nil, fmt.Errorf("a saved grant of this workspace: %w", err)
 			}
 		}
 	}
@@ -395,7 +395,7 @@ func (o *Options) sandboxWithGrants(spec *workers.Spec, grants []session.Grant) 
 // skippedGrantText explains why an allowed path was left out.
 func skippedGrantText(path string, err error) string {
 	if errors.Is(err, fs.ErrNotExist) {
-		return timeline.QuoteName(path) + " was allowed and is not there any more"
+		return timeline.QuoteName(path) + " was allowed but no longer exists"
 	}
-	return "a path that you allowed is not given: " + err.Error()
+	return "an allowed path is left out: " + err.Error()
 }

@@ -40,7 +40,7 @@ func (m *sessionMachine) enforceTurnLimit() {
 		m.overtimeAt = time.Now().Add(overtimeGrace)
 	default:
 		m.overtimeAt = time.Time{}
-		m.failWorker(fmt.Errorf("its turn withstood two interrupts (%s)", m.turnLimitEvent()))
+		m.failWorker(fmt.Errorf("its turn survived two interrupts (%s)", m.turnLimitEvent()))
 	}
 }
 

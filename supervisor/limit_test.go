@@ -47,7 +47,7 @@ func TestTurnLimit(t *testing.T) {
 			if got := recordedLimits(s); !slices.Equal(got, []string{"interrupted: this turn's limit of 10 min"}) {
 				t.Errorf("got %q", got)
 			}
-			if r := pollReply(t, s, turn); r.Outcome != timeline.OutcomeEnded || !strings.Contains(lastWorkerExit(t, s).Reason, "withstood two interrupts (interrupted: this turn's limit of 10 min)") {
+			if r := pollReply(t, s, turn); r.Outcome != timeline.OutcomeEnded || !strings.Contains(lastWorkerExit(t, s).Reason, "survived two interrupts (interrupted: this turn's limit of 10 min)") {
 				t.Errorf("got %q and %q", r.Outcome, lastWorkerExit(t, s).Reason)
 			}
 		})

@@ -18,7 +18,7 @@ func (s *Session) workerLog(generation uint64) *slog.Logger {
 func (s *Session) logCall(call, author string) func(turn uint64, err error) (uint64, error) {
 	return func(turn uint64, err error) (uint64, error) {
 		if err != nil {
-			s.o.Logger.Info("refused", "session", s.Name(), "call", call, "by", author, "kind", session.KindOf(err))
+			s.o.Logger.Info("request refused", "session", s.Name(), "call", call, "by", author, "kind", session.KindOf(err))
 		}
 		return turn, err
 	}
@@ -27,7 +27,7 @@ func (s *Session) logCall(call, author string) func(turn uint64, err error) (uin
 // logInterrupt returns a function that passes on the result of an interrupt and logs it.
 func (s *Session) logInterrupt(turn uint64, author string) func(session.InterruptResult, error) (session.InterruptResult, error) {
 	return func(result session.InterruptResult, err error) (session.InterruptResult, error) {
-		s.o.Logger.Info("an interrupt", "session", s.Name(), "turn", turn, "by", author, "result", result)
+		s.o.Logger.Info("interrupt requested", "session", s.Name(), "turn", turn, "by", author, "result", result)
 		return result, err
 	}
 }
@@ -36,7 +36,7 @@ func (s *Session) logInterrupt(turn uint64, author string) func(session.Interrup
 // follows it.
 func logStartFailure(log *slog.Logger, err error) {
 	why, _, _ := strings.Cut(err.Error(), "\n")
-	log.Warn("a worker did not start", "why", why)
+	log.Warn("worker start failed", "why", why)
 }
 
 // logWorkerEnd logs the end of a worker, as a warning unless it was requested.
@@ -49,5 +49,5 @@ func logWorkerEnd(log *slog.Logger, end timeline.WorkerExited) {
 	if end.NeverReady {
 		args = append(args, "said", end.Message) // no user code has run
 	}
-	log.Log(context.Background(), level, "a worker ended", args...)
+	log.Log(context.Background(), level, "worker exited", args...)
 }

@@ -126,7 +126,7 @@ func (m *sessionMachine) addEffect(e machineEffect) { m.effects = append(m.effec
 // moveTo changes the phase. Nothing else does.
 func (m *sessionMachine) moveTo(to phase) {
 	if !isLegalTransition(m.phase, to) {
-		panic(fmt.Sprintf("supervisor: impossible move from %s to %s", m.phase, to))
+		panic(fmt.Sprintf("supervisor: illegal transition from %s to %s", m.phase, to))
 	}
 	if m.phase.state() != to.state() {
 		m.stateSince, m.changed = time.Now(), true
@@ -326,7 +326,7 @@ func (m *sessionMachine) handleSignalsSent(t *turn, inTime bool) {
 		m.addEffect(machineEffect{kind: doScanReaders})
 		t.input = nil
 	default:
-		m.skipTurn(fmt.Sprintf("turn %d was not run: for %s, the interrupt of the turn before could not be sent, and must not reach this one", t.id, signalTimeout))
+		m.skipTurn(fmt.Sprintf("turn %d was skipped: the previous turn's interrupt was still undelivered after %s and must not hit this turn", t.id, signalTimeout))
 	}
 }
 
@@ -386,7 +386,7 @@ func (m *sessionMachine) handleTimer() {
 	m.deadline = time.Time{}
 	switch {
 	case m.endFrame != nil:
-		m.failWorker(errors.New("it lives on after session_end"))
+		m.failWorker(errors.New("it did not exit after session_end"))
 	case m.ready == nil:
 		m.failWorker(fmt.Errorf("it was not ready after %s", m.startTimeout))
 	default:
@@ -465,6 +465,6 @@ func (m *sessionMachine) handleExit(report timeline.WorkerExited) timeline.Worke
 // dropQueuedInput empties the input queue and records how much it dropped.
 func (m *sessionMachine) dropQueuedInput() {
 	if n := m.queue.dropAll(); n > 0 {
-		m.recordNotice("%d bytes of input were not read and were dropped", n)
+		m.recordNotice("%d bytes of unread input were dropped", n)
 	}
 }

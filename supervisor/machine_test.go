@@ -467,7 +467,7 @@ func TestExit_GracePeriod(t *testing.T) {
 			t.Errorf("got %v, %q before its time", got.State, got.Outcome)
 		}
 		p.advanceTime(ms)
-		if got := lastWorkerExit(t, s).Reason; got != "worker failed: it lives on after session_end" {
+		if got := lastWorkerExit(t, s).Reason; got != "worker failed: it did not exit after session_end" {
 			t.Errorf("got %q", got)
 		}
 	})

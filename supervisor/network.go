@@ -80,7 +80,7 @@ func (s *Session) handleRefusedHost(ctx context.Context, destination, why string
 // session.
 func checkHostGrant(g session.Grant) (session.Grant, error) {
 	if g.Host == workers.PackageHosts {
-		return g, session.Errorf(session.KindInvalid, "%s is for a session that is being opened: name its hosts", g.Host)
+		return g, session.Errorf(session.KindInvalid, "%s is only valid when a session is opened; name its hosts", g.Host)
 	}
 	h, err := workers.ParseHostPattern(g.Host)
 	if err != nil {

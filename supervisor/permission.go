@@ -249,7 +249,7 @@ func (m *sessionMachine) reportPrivatePath(e *ipc.RuntimeError) {
 		m.reportUnshownPath(named, ", if it is there")
 	default:
 		m.privateDirs.reportedPaths = append(m.privateDirs.reportedPaths, named)
-		m.recordNotice("this session has its own %s and does not see the files in yours: put what it needs into the workspace", named)
+		m.recordNotice("this session has its own %s and does not see the files in yours; put what it needs into the workspace", named)
 	}
 }
 
@@ -291,7 +291,7 @@ func (m *sessionMachine) reportUnshownPath(path, doubt string) {
 
 // reportForbiddenPath records that no user can show the session a path.
 func (m *sessionMachine) reportForbiddenPath(path string) {
-	m.recordNotice("the sandbox hides %s from every session, and nobody can allow it", path)
+	m.recordNotice("the sandbox hides %s from every session, and no user can allow it", path)
 }
 
 // firstNamedPath returns the first of these paths that a text names and that was not reported yet;
@@ -458,9 +458,9 @@ func (m *sessionMachine) findPermission(id uint64) (session.PermissionRequest, e
 		return session.PermissionRequest{}, session.ErrClosed
 	}
 	if id > m.lastPermission || id == 0 {
-		return session.PermissionRequest{}, session.Errorf(session.KindStale, "no permission %d was asked for", id)
+		return session.PermissionRequest{}, session.Errorf(session.KindStale, "no permission request has the ID %d", id)
 	}
-	return session.PermissionRequest{}, session.Errorf(session.KindStale, "permission %d is not asked for any more: it was answered, or the code has gone on without it", id)
+	return session.PermissionRequest{}, session.Errorf(session.KindStale, "permission request %d is no longer open: it was answered, or the code has continued without it", id)
 }
 
 // recordRefusal records a user's refusal and applies it to other pending calls that need the same

@@ -596,7 +596,7 @@ func TestGrant(t *testing.T) {
 			}
 			c.grantStore.err = errors.New("line 3: no such key")
 			err := c.session.Allow(t.Context(), session.Grant{Write: c.dirB, Always: true})
-			if err == nil || !strings.Contains(err.Error(), "allowed in this session, but not kept") || !strings.Contains(err.Error(), "line 3") {
+			if err == nil || !strings.Contains(err.Error(), "allowed in this session, but not saved") || !strings.Contains(err.Error(), "line 3") {
 				t.Errorf("got %v", err)
 			}
 			if i, _ := c.session.Info(t.Context()); len(i.Grants) != 2 {
@@ -648,7 +648,7 @@ func TestGrant(t *testing.T) {
 			c.process.withLock(func() { c.process.grantError = host.ErrGrantPending })
 			call := c.holdCall("write", c.dirA+"/x")
 			err := c.session.As("ada").AnswerPermission(t.Context(), c.wantQuestion(c.dirA+"/x"), true)
-			if err == nil || !strings.Contains(err.Error(), "not known yet whether this session has "+c.dirA) {
+			if err == nil || !strings.Contains(err.Error(), "unknown whether this session can use "+c.dirA) {
 				t.Errorf("got %v", err)
 			}
 			c.wantAnswers()
@@ -698,7 +698,7 @@ func TestPermissionInterrupt(t *testing.T) {
 			if p := c.shownPermission(); p != nil {
 				t.Errorf("it is still asked: %+v", p)
 			}
-			if err := c.session.AnswerPermission(t.Context(), id, true); !errors.Is(err, session.ErrStale) || !strings.Contains(err.Error(), "not asked for any more") {
+			if err := c.session.AnswerPermission(t.Context(), id, true); !errors.Is(err, session.ErrStale) || !strings.Contains(err.Error(), "no longer open") {
 				t.Errorf("a late yes: got %v", err)
 			}
 			c.reportDenial(host.Denial{ID: call, Op: "write", Path: c.dirA + "/x"}) // the call began again before the worker said a word

@@ -21,7 +21,7 @@ const (
 )
 
 // errNoWaiters ends a preparation when its last waiter has left.
-var errNoWaiters = errors.New("nobody waits for it any more")
+var errNoWaiters = errors.New("no caller waits for it any more")
 
 // A preparationGroup runs preparations, at most one at a time for each key.
 type preparationGroup struct {
@@ -97,7 +97,7 @@ func (g *preparationGroup) beginLocked(w workers.Preparation, limit time.Duratio
 	go func() {
 		defer close(p.done)
 		defer stop(nil)
-		late := fmt.Errorf("it was not prepared after %s", limit)
+		late := fmt.Errorf("preparation took longer than %s", limit)
 		bounded, cancel := context.WithTimeoutCause(ctx, limit, late)
 		defer cancel()
 		p.result, p.err = w.Run(bounded, func(now workers.Progress) { g.reportProgress(p, now) })

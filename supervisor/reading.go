@@ -41,7 +41,7 @@ func (s *Session) Read(_ context.Context, q session.ReadQuery) (session.EventPag
 	if q.Turn > 0 {
 		turn, ok := s.log.FirstTurnFrom(q.Turn)
 		if !ok || turn.Turn != q.Turn {
-			return p, session.Errorf(session.KindStale, "turn %d is not in the timeline: its events are lost, or it has not begun", q.Turn)
+			return p, session.Errorf(session.KindStale, "turn %d is not in the timeline: it has not started, or its events were dropped", q.Turn)
 		}
 		span.After = max(span.After, turn.First-1)
 		if span.Before == 0 || span.Before > turn.Last {
@@ -70,7 +70,7 @@ func (s *Session) Blob(_ context.Context, digest string, offset int64, limit int
 	data, size, err := s.log.Blob(digest, offset, limit)
 	switch {
 	case errors.Is(err, timeline.ErrNoBlob):
-		return session.BlobPart{}, &session.Error{Kind: session.KindNoBlob, Cause: err, Message: fmt.Sprintf("no event of session %q has data with the digest %s, or not any more", s.Name(), digest)}
+		return session.BlobPart{}, &session.Error{Kind: session.KindNoBlob, Cause: err, Message: fmt.Sprintf("session %q has no data with the digest %s; it may have been dropped", s.Name(), digest)}
 	case err != nil:
 		return session.BlobPart{}, &session.Error{Kind: session.KindInvalid, Cause: err, Message: err.Error()}
 	}
@@ -88,7 +88,7 @@ func (s *Session) Search(_ context.Context, q session.SearchQuery) (session.Sear
 		return session.SearchResult{}, err
 	}
 	if (q.Text == "") == (q.Regexp == "") {
-		return session.SearchResult{}, session.Errorf(session.KindInvalid, "give one of text and regexp")
+		return session.SearchResult{}, session.Errorf(session.KindInvalid, "give either text or regexp")
 	}
 	find, name, what := timeline.LiteralPattern, "text", q.Text
 	if q.Regexp != "" {
@@ -124,7 +124,7 @@ func parseCursor(text string) (c timeline.Cursor, err error) {
 	n, err1 := strconv.ParseUint(seq, 10, 63)
 	k, err2 := strconv.ParseUint(lines, 10, 31)
 	if !ok || err1 != nil || err2 != nil {
-		return c, session.Errorf(session.KindInvalid, "from is %.80q: use what next was, or leave it out", text)
+		return c, session.Errorf(session.KindInvalid, "from is %.80q: use a value of next, or leave it out", text)
 	}
 	return timeline.Cursor{Seq: timeline.Seq(n), Lines: int(k), AwaitsInput: awaitsInput}, nil
 }

@@ -58,7 +58,7 @@ func readSchema(text []byte) (*schema, error) {
 	}
 	for _, name := range s.Required {
 		if len(s.Properties) > 0 && s.Properties[name] == nil {
-			return nil, fmt.Errorf("it requires %q, which is none of its properties", name)
+			return nil, fmt.Errorf("required parameter %q is not among its properties", name)
 		}
 	}
 	return &s, nil

@@ -283,7 +283,7 @@ func (s *Session) reportMissingDir() {
 	defer s.mu.Unlock()
 	if !s.reportedMissingDir && !s.m.isClosed() {
 		s.reportedMissingDir = true
-		s.m.recordNotice("the session's directory %s was removed: what was kept there is lost, such as older output; the session goes on", s.dir)
+		s.m.recordNotice("the session directory %s was removed: its files are lost, such as older output, but the session continues", s.dir)
 	}
 }
 

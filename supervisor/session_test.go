@@ -224,7 +224,7 @@ func TestPreparation(t *testing.T) {
 			return workers.PreparationResult{}, ctx.Err()
 		}}}
 		s := openSession(t, &supervisor.Options{StartTimeout: 10 * time.Millisecond}, spec)
-		if err := s.WaitPrepared(deadlineContext(t)); err == nil || err.Error() != "it was not prepared after 10ms" {
+		if err := s.WaitPrepared(deadlineContext(t)); err == nil || err.Error() != "preparation took longer than 10ms" {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -292,7 +292,7 @@ func TestLog_StartFailure(t *testing.T) {
 	if _, err := sup.Open(t.Context(), "missing", spec); err == nil {
 		t.Fatal("it was started")
 	}
-	for _, line := range []string{`msg="a worker did not start" session=unprepared generation=1 why="no compiler"`, `msg="a worker did not start" session=missing generation=1 why=`} {
+	for _, line := range []string{`msg="worker start failed" session=unprepared generation=1 why="no compiler"`, `msg="worker start failed" session=missing generation=1 why=`} {
 		if !strings.Contains(log.String(), line) {
 			t.Errorf("%s is missing", line)
 		}
@@ -342,7 +342,7 @@ func TestInputRequest(t *testing.T) {
 			t.Fatal(err)
 		}
 		r = waitReply(t, s, turn)
-		if r.Outcome != "ok" || !strings.Contains(noticeText(r.Events), "4 bytes of input were not read") {
+		if r.Outcome != "ok" || !strings.Contains(noticeText(r.Events), "4 bytes of unread input") {
 			t.Errorf("got %q, notices %q", r.Outcome, noticeText(r.Events))
 		}
 		turn, r = runTurn(t, s, "wait c? ")

@@ -151,14 +151,14 @@ func New(opts *Options) (*Supervisor, error) {
 		o.MaxSessions = DefaultMaxSessions
 	}
 	if o.StartTimeout < 0 || o.StopGrace < 0 || o.MaxSessions < 0 || o.Processes < 0 || o.CPUs < 0 {
-		return nil, errors.New("supervisor: an option is negative")
+		return nil, errors.New("supervisor: options must not be negative")
 	}
 	if (o.Processes > 0 || o.CPUs > 0) && !host.HasSharedLimits {
-		return nil, errors.New("supervisor: this system bounds no processes and no processors of all sessions together; leave these limits out")
+		return nil, errors.New("supervisor: limits on the processes and processors of all sessions together are not supported on this system; leave them out")
 	}
 	cpus, err := host.PickCPUs(o.CPUs)
 	if err != nil {
-		return nil, fmt.Errorf("supervisor: the processors that it may use: %w", err)
+		return nil, fmt.Errorf("supervisor: limit on processors: %w", err)
 	}
 	if o.Memory != 0 && o.Memory < workers.MinMemoryBytes {
 		return nil, fmt.Errorf("supervisor: all sessions together need more memory than %s: allow at least %s", workers.FormatBytes(o.Memory), workers.FormatBytes(workers.MinMemoryBytes))
@@ -280,7 +280,7 @@ func removeTree(dir string) error {
 // makePrivateDir creates the directory for sessions if it is missing.
 func makePrivateDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("supervisor: cannot make the directory for sessions: %w", err)
+		return fmt.Errorf("supervisor: cannot create the directory for sessions: %w", err)
 	}
 	return checkPrivateDir(dir)
 }
@@ -294,9 +294,9 @@ func checkPrivateDir(dir string) error {
 	case !info.IsDir():
 		return fmt.Errorf("supervisor: %s is not a directory", dir)
 	case !host.IsOwnedByUser(info):
-		return fmt.Errorf("supervisor: %s belongs to somebody else; choose another place by TMPDIR (or by Options.Dir)", dir)
+		return fmt.Errorf("supervisor: %s belongs to another user; choose another directory with TMPDIR (or Options.Dir)", dir)
 	case host.IsWritableByOthers(info):
-		return fmt.Errorf("supervisor: others may write to %s; take that right away (chmod go-w), or choose another place by TMPDIR (or by Options.Dir)", dir)
+		return fmt.Errorf("supervisor: other users may write to %s; remove that permission (chmod go-w) or choose another directory with TMPDIR (or Options.Dir)", dir)
 	}
 	return nil
 }
@@ -347,10 +347,10 @@ func (v *Supervisor) reserveName(name string) error {
 		return existsError(name)
 	}
 	if len(v.sessions) >= v.o.MaxSessions {
-		return session.Errorf(session.KindLimit, "too many sessions: %d are open, close one first", v.o.MaxSessions)
+		return session.Errorf(session.KindLimit, "too many sessions: %d are open; close one first", v.o.MaxSessions)
 	}
 	if most := MaxSessionsByFiles(); most > 0 && len(v.sessions) >= most {
-		return session.Errorf(session.KindLimit, "too many sessions: %d are open, and this program may have no more than %d open files, which is enough for %d: close one first, or raise the hard limit (ulimit -Hn) for the program that opens them",
+		return session.Errorf(session.KindLimit, "too many sessions: %d are open, and this program may have %d open files, which is enough for %d; close one first, or raise the hard limit (ulimit -Hn) for the program that opens them",
 			len(v.sessions), host.MaxOpenFiles(), most)
 	}
 	v.sessions[name] = nil

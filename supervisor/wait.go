@@ -24,7 +24,7 @@ type inputRequest struct {
 func (m *sessionMachine) handleStdinWait(f ipc.StdinWait) error {
 	if m.turn == nil || f.Turn != m.turn.id {
 		if f.Turn > m.lastTurn {
-			return fmt.Errorf("stdin_wait names turn %d, which has not begun", f.Turn)
+			return fmt.Errorf("stdin_wait names turn %d, which has not started", f.Turn)
 		}
 		return nil // a thread of the previous turn asks; it will ask again in the next turn
 	}
@@ -32,7 +32,7 @@ func (m *sessionMachine) handleStdinWait(f ipc.StdinWait) error {
 		return nil // the worker asked before it saw the interrupt, which ends this request
 	}
 	if len(m.requests) == maxPendingRequests {
-		return fmt.Errorf("more than %d readers wait at once", maxPendingRequests)
+		return fmt.Errorf("more than %d input requests are open", maxPendingRequests)
 	}
 	m.openInputRequest(inputRequest{
 		InputRequest: session.InputRequest{
@@ -222,7 +222,7 @@ func (m *sessionMachine) deliverInput(r inputRequest) {
 // redactAnswer makes the timeline redact a secret before any code can print it.
 func (m *sessionMachine) redactAnswer(secret string) {
 	if err := m.log.AddSecret(secret); err != nil {
-		m.recordNotice("a secret is shown if the code prints it: %v", err)
+		m.recordNotice("a secret is shown in clear if the code prints it: %v", err)
 	}
 }
 

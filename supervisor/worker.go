@@ -159,7 +159,7 @@ func (s *Session) startWorkerBy(by workers.SandboxMechanism, spec workers.Spec, 
 		stopReading:       make(chan struct{}),
 		done:              make(chan struct{}),
 	}
-	log.Info("a worker starts", "worker_pid", proc.pid, "name", spec.Name)
+	log.Info("worker starting", "worker_pid", proc.pid, "name", spec.Name)
 	w.conn.LogTo(log)
 	w.merger = newStreamMerger(proc.nonce, proc.terminal.TryRead, w.handleText, w.handleFrame)
 	w.merger.syncTerminal = proc.terminal.SyncOutput
@@ -189,7 +189,7 @@ func writeFiles(dir string, files map[string][]byte) error {
 func (w *worker) startGoroutines() {
 	s := w.s
 	if !w.proc.monitored {
-		s.m.recordNotice("the worker runs without the stage: programs that it leaves behind may outlive the session (call supervisor.StageMain first in main)")
+		s.m.recordNotice("the worker runs without the monitor: programs that it leaves behind may outlive the session (call supervisor.MonitorMain first in main)")
 	}
 	if !slices.Equal(w.sandboxNotices, s.reportedNotices) { // recorded once, not for each worker
 		for _, notice := range w.sandboxNotices {
@@ -312,7 +312,7 @@ func (s *Session) Keys(b []byte) error {
 	w, taken := s.worker, s.m.keysTaken
 	s.mu.Unlock()
 	if w == nil || !taken {
-		return session.Errorf(session.KindStale, "no program takes keys now")
+		return session.Errorf(session.KindStale, "no program takes the terminal's keys now")
 	}
 	return w.proc.terminal.TypeKeys(b)
 }
@@ -377,7 +377,7 @@ func (w *worker) performEffect(e machineEffect) {
 			s.m.recordNotice("%s", n)
 		}
 		if err != nil && !errors.Is(err, host.ErrEnded) {
-			s.m.recordNotice("the sandbox does not follow what programs outside have replaced: %v", err)
+			s.m.recordNotice("the sandbox may miss files that programs outside it replaced: %v", err)
 		}
 		if signals := w.proc.SignalsSent(); signals != nil {
 			s.wg.Go(func() { w.awaitSignals(e.turn, signals) })
@@ -536,7 +536,7 @@ func (s *Session) handleWorkerEnd(w *worker) timeline.WorkerExited {
 		close(answer)
 	}
 	if remains := w.proc.Survivors(); len(remains) > 0 {
-		s.m.recordNotice("processes that were killed and had not ended yet: %v", remains)
+		s.m.recordNotice("processes were killed but have not exited yet: %v", remains)
 	}
 	s.worker = nil
 	return s.m.handleExit(timeline.WorkerExited{Reason: exit.String(), ExitCode: exit.Code, Signal: exit.Signal, PeakRSSBytes: exit.PeakRSS})

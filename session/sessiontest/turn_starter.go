@@ -97,7 +97,7 @@ func testNeverRan(t *testing.T, s session.Session, w *fakePreparation) {
 	copied := make(chan error, 1)
 	go func() { // its number is known before it is told
 		_, err := session.Copy(withTimeout(t), s, 1, nil, nil)
-		for err != nil && strings.Contains(err.Error(), "not begun") && t.Context().Err() == nil { // it is not submitted yet
+		for err != nil && strings.Contains(err.Error(), "not started") && t.Context().Err() == nil { // it is not submitted yet
 			_, err = session.Copy(withTimeout(t), s, 1, nil, nil)
 		}
 		copied <- err

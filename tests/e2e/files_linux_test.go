@@ -84,8 +84,8 @@ func TestRemoteFiles(t *testing.T) {
 			t.Errorf("100 MiB: got %d, %v", len(text), err)
 		}
 		for name, why := range map[string]string{
-			"link": "is a link", "pipe": "is a pipe", "../outside": "only the files of the session's own directory", "/etc/passwd": "only the files",
-			filepath.Join(dir, "inner", "file"): "only the files",
+			"link": "is a link", "pipe": "is a pipe", "../outside": "only files of the session directory", "/etc/passwd": "only files",
+			filepath.Join(dir, "inner", "file"): "only files",
 		} {
 			if r := far("files", "main", name); r.status != 1 || r.stdout != "" || !strings.Contains(r.stderr, why) {
 				t.Errorf("%s: %v", name, r)

@@ -59,8 +59,8 @@ func TestLog(t *testing.T) {
 		text := string(b)
 		for _, what := range []string{
 			"frame=turn_start from=supervisor", "frame=turn_input from=supervisor", "frame=idle from=worker", "frame=interrupt from=supervisor",
-			"command=start", "command=signal", "command=kill", "event=started",
-			`msg="a worker starts"`, `msg="a worker ended" `, `msg="an interrupt"`, `msg="a session is closed"`, "why=reset", `msg="request refused"`, "status=401",
+			"order=start", "order=signal", "order=kill", "report=started",
+			`msg="worker starting"`, `msg="worker exited" `, `msg="interrupt requested"`, `msg="a session is closed"`, "why=reset", `msg="request refused"`, "status=401",
 			`msg="connected to the daemon"`, "method=turn/start", `msg="line received" pid=`, "method=tools/call id=", "msg=request", `msg="the daemon begins"`, "client=client-",
 		} {
 			if !strings.Contains(text, what) {
@@ -91,7 +91,7 @@ func TestLog(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, what := range []string{`msg="the daemon begins"`, `level=WARN msg="a worker ended"`, "session=one", "signal=SIGKILL", `msg="the daemon ends"`} {
+		for _, what := range []string{`msg="the daemon begins"`, `level=WARN msg="worker exited"`, "session=one", "signal=SIGKILL", `msg="the daemon ends"`} {
 			if !strings.Contains(string(text), what) {
 				t.Errorf("no %s: %s", what, text)
 			}
@@ -103,7 +103,7 @@ func TestLog(t *testing.T) {
 		t.Parallel()
 		h := newHome(t)
 		wantResult(t, h.runRepl(t, "", "-e", "print(1)"), result{"1\n", "", 0})
-		if r := h.runRepl(t, "", "--log-level", "info", "-e", "print(1)"); r.stdout != "1\n" || !strings.Contains(r.stderr, `msg="a worker starts"`) || r.status != 0 {
+		if r := h.runRepl(t, "", "--log-level", "info", "-e", "print(1)"); r.stdout != "1\n" || !strings.Contains(r.stderr, `msg="worker starting"`) || r.status != 0 {
 			t.Errorf("got %v", r)
 		}
 		if r := h.runRepl(t, "", "--log-level", "loud", "-e", "print(1)"); r.status != 2 || !strings.Contains(r.stderr, "use debug, info, warn or error") {

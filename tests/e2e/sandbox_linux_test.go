@@ -294,7 +294,7 @@ func TestSandbox(t *testing.T) {
 			t.Errorf("in the file: got %v", got)
 		}
 		h.writeSandboxSettings(t, "[workspace.\""+h.dir+"\"]\nallow-write = [\""+bin+"\"]\n")
-		if got := h.runRepl(t, "", append(confined, "-e", puts)...); !strings.Contains(got.stdout+got.stderr, "a path that you allowed is not given: "+timeline.QuoteName(bin)) || fileExists(filepath.Join(bin, "x")) {
+		if got := h.runRepl(t, "", append(confined, "-e", puts)...); !strings.Contains(got.stdout+got.stderr, "an allowed path is left out: "+timeline.QuoteName(bin)) || fileExists(filepath.Join(bin, "x")) {
 			t.Errorf("kept without a second name: got %v", got)
 		}
 

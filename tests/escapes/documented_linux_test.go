@@ -94,6 +94,6 @@ func TestDocumented(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
 		r := openSession(t, m, newSandbox(m))
-		wantGrant(t, r, session.Grant{Host: "example.org"}, "cannot be allowed single hosts: its network is none")
+		wantGrant(t, r, session.Grant{Host: "example.org"}, "its network is none")
 	})
 }

@@ -109,10 +109,10 @@ except OSError as e: print(e.strerror)
 		r := openSession(t, m, newSandbox(m))
 		r.RunCode(t, writeCode+"os.symlink('"+data+"', 'results'); os.symlink('"+programs+"', 'commands')")
 		for path, want := range map[string]struct{ real, words string }{
-			filepath.Join(m.work, "results"):      {data, " leads to " + timeline.QuoteName(data) + ": a person has to confirm that"},
-			filepath.Join(m.work, "commands"):     {programs, " leads to " + timeline.QuoteName(programs) + ", which has programs of your PATH: a person has to confirm that"},
-			programs:                              {programs, " has programs of your PATH: a person has to confirm that"},
-			m.outside:                             {m.outside, " has programs of your PATH: a person has to confirm that"},
+			filepath.Join(m.work, "results"):      {data, " leads to " + timeline.QuoteName(data) + "; a user must confirm that"},
+			filepath.Join(m.work, "commands"):     {programs, " leads to " + timeline.QuoteName(programs) + ", which has programs of your PATH; a user must confirm that"},
+			programs:                              {programs, " has programs of your PATH; a user must confirm that"},
+			m.outside:                             {m.outside, " has programs of your PATH; a user must confirm that"},
 			in(".config/systemd/user"):            {in(".config/systemd/user"), "is where programs keep what they run and read"},
 			in(".bashrc"):                         {in(".bashrc"), "is where programs keep what they run and read"},
 			in(".vim"):                            {in(".vim"), "is where programs keep what they run and read"},
@@ -250,7 +250,7 @@ except OSError as e: print(e.strerror)
 				turn = r.StartTurn(t, writeCode+"puts('"+path+"')")
 				r.FinishTurn(t, turn)
 				first, err := r.Session.Wait(t.Context(), turn, &session.WaitOptions{Poll: true})
-				if output := first.Text(); err != nil || !strings.Contains(output, "a path that you allowed is not given: "+timeline.QuoteName(path)+" leads to "+timeline.QuoteName(elsewhere)) {
+				if output := first.Text(); err != nil || !strings.Contains(output, "an allowed path is left out: "+timeline.QuoteName(path)+" leads to "+timeline.QuoteName(elsewhere)) {
 					t.Errorf("the reset says %s", output)
 				}
 				if got := readText(elsewhere); got != "kept" {
@@ -389,7 +389,7 @@ func TestExplanation(t *testing.T) {
 	// meant.
 	t.Run("covers a file of the machine's tmp directory once", func(t *testing.T) {
 		t.Parallel()
-		hint := `[notice "this session has its own /tmp and does not see the files in yours: put what it needs into the workspace"]`
+		hint := `[notice "this session has its own /tmp and does not see the files in yours; put what it needs into the workspace"]`
 		m := newMachine(t)
 		r := openSession(t, m, newSandbox(m))
 		for _, code := range []string{ // these cause no notice
@@ -420,7 +420,7 @@ func TestExplanation(t *testing.T) {
 		spec := r.Spec(r.Options{Env: append(m.env, "LANGUAGE=de")})
 		spec.Dir, spec.Sandbox = m.work, newSandbox(m)
 		repl := sessionkit.LaunchSessionWith(t, &supervisor.Options{Dir: m.sessions, Env: append(m.env, "LANGUAGE=de"), GrantHint: newHint}, spec)
-		hides := `[notice "the sandbox hides ` + m.home + `/.ssh from every session, and nobody can allow it"]`
+		hides := `[notice "the sandbox hides ` + m.home + `/.ssh from every session, and no user can allow it"]`
 		file := m.home + "/.ssh/id_ed25519"
 		for code, want := range map[string]int{
 			"readLines('" + file + "')":                     1,
@@ -444,7 +444,7 @@ func TestExplanation(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
 		r := openSession(t, m, newSandbox(m))
-		hides := `[notice "the sandbox hides ` + m.home + `/.ssh from every session, and nobody can allow it"]`
+		hides := `[notice "the sandbox hides ` + m.home + `/.ssh from every session, and no user can allow it"]`
 		for code, want := range map[string]bool{
 			"open('" + m.home + "/.ssh/id_ed25519')":                                           true,
 			"import os; os.listdir('" + m.home + "/.ssh')":                                     true,

@@ -194,7 +194,7 @@ open('other', 'w').close()
 			filepath.Join(m.home, ".ssh"): "is hidden from sessions", filepath.Join(m.home, ".ssh/id_ed25519"): "is hidden from sessions", filepath.Join(m.home, ".netrc"): "is hidden from sessions",
 			filepath.Join(m.home, "mine"): "is hidden from sessions", filepath.Join(m.home, ".config"): "in it is hidden", filepath.Join(m.home, ".config/turnstone"): "is hidden from sessions",
 			m.sessions: "is hidden from sessions", filepath.Join(m.sessions, "other-session/transcript"): "is hidden from sessions",
-			filepath.Join(m.work, "link"): " leads to " + timeline.QuoteName(m.home+"/.local/share/tool") + ": a person has to confirm that",
+			filepath.Join(m.work, "link"): " leads to " + timeline.QuoteName(m.home+"/.local/share/tool") + "; a user must confirm that",
 			"relative":                    "is not absolute", filepath.Join(m.home, "none"): "no such file", "/dev/null": "neither a directory nor a regular file",
 			filepath.Join(m.home, ".local/share/tool"): "",
 		} {
@@ -277,8 +277,8 @@ open('other', 'w').close()
 			{"open('" + in("later.csv") + "')", explained("later.csv", ", if it is there")},
 			{"open('" + in("later.csv") + "')", ""},
 			{"import os; os.system('echo x > " + in("made.csv") + "')", ""}, // the refusal says so
-			{"open('" + in(".ssh/id_ed25519") + "')", "the sandbox hides " + in(".ssh") + " from every session, and nobody can allow it"},
-			{"open('" + in(".docker/config.json") + "')", "the sandbox hides " + in(".docker") + " from every session, and nobody can allow it"}, // the file does not exist
+			{"open('" + in(".ssh/id_ed25519") + "')", "the sandbox hides " + in(".ssh") + " from every session, and no user can allow it"},
+			{"open('" + in(".docker/config.json") + "')", "the sandbox hides " + in(".docker") + " from every session, and no user can allow it"}, // the file does not exist
 			{"open('" + in("project/typo.csv") + "')", ""},
 			{"open('" + in(".bashrc") + "', 'a')", ""}, // reading it would not help
 		} {

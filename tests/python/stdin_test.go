@@ -285,7 +285,7 @@ func TestStdin(t *testing.T) {
 		t.Parallel()
 		r := openSession(t, python.Options{})
 		res := r.RunCode(t, "print(input())", "one\ntwo")
-		res.WantTranscript(t, `[wait ""][line "one"]one`+"\n"+`[notice "4 bytes of input were not read and were dropped"]`)
+		res.WantTranscript(t, `[wait ""][line "one"]one`+"\n"+`[notice "4 bytes of unread input were dropped"]`)
 		wantCleanTurn(t, r)
 	})
 

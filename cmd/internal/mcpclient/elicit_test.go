@@ -171,7 +171,7 @@ func TestElicit(t *testing.T) {
 		submitCode(t, r, "import threading, time\nt = threading.Thread(target=lambda: (time.sleep(.3), open("+file+", 'w').write(polite.ask()), print('wrote')))\nt.start()")
 		e := r.WaitEvent(t, "the decline", func(e timeline.Event) bool {
 			n, ok := e.Body.(timeline.Notice)
-			return ok && strings.Contains(n.Message, "the server polite asks, and nobody can be asked now, so it was declined: Which bird?")
+			return ok && strings.Contains(n.Message, "a form of the server polite was declined because no user can answer it now: Which bird?")
 		})
 		if e.Turn == 0 && !e.BetweenTurns {
 			t.Errorf("got %+v", e)
