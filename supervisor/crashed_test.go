@@ -20,7 +20,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// leaveCrashedSession leaves in dir what a program leaves that is killed while it has a session.
+// leaveCrashedSession leaves a session in dir whose program was killed.
 func leaveCrashedSession(t *testing.T, dir, command string) {
 	t.Helper()
 	cmd := exec.Command(executablePath())
@@ -37,9 +37,9 @@ func leaveCrashedSession(t *testing.T, dir, command string) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	said, err := bufio.NewReader(out).ReadString('\n') // the worker's process: the turn is over
+	line, err := bufio.NewReader(out).ReadString('\n') // the worker's PID; the turn is over then
 	if err != nil {
-		t.Fatalf("%q, %v", said, err)
+		t.Fatalf("%q, %v", line, err)
 	}
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -49,16 +49,16 @@ func leaveCrashedSession(t *testing.T, dir, command string) {
 
 func readCrashedSessions(t *testing.T, dir string) []supervisor.CrashedSession {
 	t.Helper()
-	lost, err := supervisor.CrashedSessions(dir)
+	crashed, err := supervisor.CrashedSessions(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return lost
+	return crashed
 }
 
-// readInputs returns the input of each turn of a lost session.
-func readInputs(l supervisor.CrashedSession) (inputs []string) {
-	for e := range l.Events() {
+// readInputs returns the input of each turn of a crashed session.
+func readInputs(c supervisor.CrashedSession) (inputs []string) {
+	for e := range c.Events() {
 		if b, ok := e.Body.(timeline.TurnStarted); ok {
 			inputs = append(inputs, string(b.Input))
 		}
@@ -79,18 +79,18 @@ func TestCrashedSession(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer sup.Close()
-		lost := readCrashedSessions(t, dir)
-		if len(lost) != 1 || lost[0].Name != "main" || lost[0].Worker == "" || time.Since(lost[0].Found) > testTimeout || !slices.Equal(readInputs(lost[0]), []string{"fork\nfork\nprint up"}) {
-			t.Fatalf("got %+v", lost)
+		crashed := readCrashedSessions(t, dir)
+		if len(crashed) != 1 || crashed[0].Name != "main" || crashed[0].Worker == "" || time.Since(crashed[0].Found) > testTimeout || !slices.Equal(readInputs(crashed[0]), []string{"fork\nfork\nprint up"}) {
+			t.Fatalf("got %+v", crashed)
 		}
-		inside, err := os.ReadDir(filepath.Dir(lost[0].OutputPath))
-		if err != nil || len(inside) != 3 {
-			t.Errorf("more is kept than is needed: %v, %v", inside, err)
+		saved, err := os.ReadDir(filepath.Dir(crashed[0].OutputPath))
+		if err != nil || len(saved) != 3 {
+			t.Errorf("saved too much: %v, %v", saved, err)
 		}
-		if output, err := os.ReadFile(lost[0].OutputPath); err != nil || !strings.Contains(string(output), "up\n") {
-			t.Errorf("the output: %q, %v", output, err)
+		if output, err := os.ReadFile(crashed[0].OutputPath); err != nil || !strings.Contains(string(output), "up\n") {
+			t.Errorf("got output %q, %v", output, err)
 		}
-		said := func(name, dir string, inputs ...string) string {
+		noticesOf := func(name, dir string, inputs ...string) string {
 			spec := fakeSpec(nil)
 			spec.Dir = dir
 			s, err := sup.Open(t.Context(), name, spec)
@@ -99,18 +99,18 @@ func TestCrashedSession(t *testing.T) {
 			}
 			defer s.Close(t.Context())
 			waitUntilReady(t, s)
-			if got := sessionInfo(s).CrashedTranscript; got != "" && got != lost[0].OutputPath {
-				t.Errorf("its output is in %q", got)
+			if got := sessionInfo(s).CrashedTranscript; got != "" && got != crashed[0].OutputPath {
+				t.Errorf("the notice names the output file %q", got)
 			}
 			for _, input := range inputs {
 				runTurn(t, s, input)
 			}
 			return noticeText(s.Log().EventsSince(0))
 		}
-		if got := said("other", "") + said("main", dir); got != "" {
-			t.Errorf("a session that has nothing to do with it says %q", got)
+		if got := noticesOf("other", "") + noticesOf("main", dir); got != "" {
+			t.Errorf("an unrelated session reports %q", got)
 		}
-		// Nobody has used a session that was kept warm: what ran in it was silent.
+		// No user has used a session that was kept warm: its turns were silent.
 		warm, err := sup.Open(t.Context(), "warm", fakeSpec(nil))
 		if err != nil {
 			t.Fatal(err)
@@ -123,22 +123,22 @@ func TestCrashedSession(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := noticeText(warm.Log().EventsSince(0)); !strings.Contains(got, "program recover main") {
-			t.Errorf("a warm one says %q", got)
+			t.Errorf("a warm session reports %q", got)
 		}
 		if err := warm.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		// A client that only looks opens a session, too, and shows nobody what it says.
+		// A client that only looks also opens a session, but shows its notices to no user.
 		for _, inputs := range [][]string{nil, {"print read"}} {
-			if got := said("main", "", inputs...); !strings.Contains(got, `"program recover main" writes`) || !strings.Contains(got, lost[0].OutputPath) {
-				t.Errorf("the next one, with inputs %q, says %q", inputs, got)
+			if got := noticesOf("main", "", inputs...); !strings.Contains(got, `"program recover main" writes`) || !strings.Contains(got, crashed[0].OutputPath) {
+				t.Errorf("the next session, with inputs %q, reports %q", inputs, got)
 			}
 		}
-		if got := said("main", ""); got != "" {
-			t.Errorf("it is said twice: %q", got)
+		if got := noticesOf("main", ""); got != "" {
+			t.Errorf("reported twice: %q", got)
 		}
-		// A session that was closed leaves nothing.
-		if left := readCrashedSessions(t, dir); len(left) != 1 || left[0].ID != lost[0].ID {
+		// A closed session leaves nothing.
+		if left := readCrashedSessions(t, dir); len(left) != 1 || left[0].ID != crashed[0].ID {
 			t.Errorf("got %+v", left)
 		}
 	})
@@ -156,24 +156,24 @@ func TestCrashedSession(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(events, append(data, 0, 0, 1, 0, 2, 3), 0o600); err != nil { // a record that is not whole
+		if err := os.WriteFile(events, append(data, 0, 0, 1, 0, 2, 3), 0o600); err != nil { // an incomplete record
 			t.Fatal(err)
 		}
-		lost := readCrashedSessions(t, dir)
-		if len(lost) != 1 || len(readInputs(lost[0])) != 1 {
-			t.Fatalf("got %+v", lost)
+		crashed := readCrashedSessions(t, dir)
+		if len(crashed) != 1 || len(readInputs(crashed[0])) != 1 {
+			t.Fatalf("got %+v", crashed)
 		}
-		// A link is nothing that we have made.
-		kept := filepath.Join(filepath.Dir(lost[0].OutputPath), timeline.EventsName)
+		// This package never makes links.
+		eventsPath := filepath.Join(filepath.Dir(crashed[0].OutputPath), timeline.EventsName)
 		elsewhere := filepath.Join(t.TempDir(), "precious")
-		if err := os.Rename(kept, elsewhere); err != nil {
+		if err := os.Rename(eventsPath, elsewhere); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Symlink(elsewhere, kept); err != nil {
+		if err := os.Symlink(elsewhere, eventsPath); err != nil {
 			t.Skip(err)
 		}
-		if lost := readCrashedSessions(t, dir); len(lost) != 0 {
-			t.Errorf("got %+v", lost)
+		if crashed := readCrashedSessions(t, dir); len(crashed) != 0 {
+			t.Errorf("got %+v", crashed)
 		}
 		if _, err := os.Stat(elsewhere); err != nil {
 			t.Error(err)
@@ -184,13 +184,13 @@ func TestCrashedSession(t *testing.T) {
 		t.Parallel()
 		dir := t.TempDir()
 		leaveCrashedSession(t, dir, "recover")
-		lost := readCrashedSessions(t, dir)
-		if len(lost) != 1 {
-			t.Fatalf("got %+v", lost)
+		crashed := readCrashedSessions(t, dir)
+		if len(crashed) != 1 {
+			t.Fatalf("got %+v", crashed)
 		}
-		from := filepath.Dir(lost[0].OutputPath)
+		from := filepath.Dir(crashed[0].OutputPath)
 		for i := range 40 {
-			to := filepath.Join(dir, "copy-"+string(rune('0'+i/10))+string(rune('0'+i%10))+strings.TrimPrefix(filepath.Base(from), lost[0].ID))
+			to := filepath.Join(dir, "copy-"+string(rune('0'+i/10))+string(rune('0'+i%10))+strings.TrimPrefix(filepath.Base(from), crashed[0].ID))
 			if err := os.CopyFS(to, os.DirFS(from)); err != nil {
 				t.Fatal(err)
 			}
@@ -199,39 +199,40 @@ func TestCrashedSession(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if lost = readCrashedSessions(t, dir); len(lost) != 32 || lost[31].ID != "copy-30" {
-			t.Errorf("%d are kept, the oldest %q", len(lost), lost[len(lost)-1].ID)
+		if crashed = readCrashedSessions(t, dir); len(crashed) != 32 || crashed[31].ID != "copy-30" {
+			t.Errorf("saved %d, the oldest %q", len(crashed), crashed[len(crashed)-1].ID)
 		}
 		old := time.Now().Add(-25 * time.Hour)
 		if err := os.Chtimes(filepath.Join(from, "info"), old, old); err != nil {
 			t.Fatal(err)
 		}
-		if lost = readCrashedSessions(t, dir); len(lost) != 31 {
-			t.Errorf("%d are kept after a day", len(lost))
+		if crashed = readCrashedSessions(t, dir); len(crashed) != 31 {
+			t.Errorf("saved %d after a day", len(crashed))
 		}
 		if _, err := os.Stat(from); !os.IsNotExist(err) {
-			t.Errorf("it is still there: %v", err)
+			t.Errorf("still exists: %v", err)
 		}
 	})
 
-	// A session is removed if nobody asked to keep it, or if it ran nothing.
+	// A session is removed if there is no recover command or if it ran nothing.
 	t.Run("keeps nothing without a recover command", func(t *testing.T) {
 		t.Parallel()
 		dir := t.TempDir()
 		leaveCrashedSession(t, dir, "")
-		if lost := readCrashedSessions(t, dir); len(lost) != 0 {
-			t.Errorf("got %+v", lost)
+		if crashed := readCrashedSessions(t, dir); len(crashed) != 0 {
+			t.Errorf("got %+v", crashed)
 		}
 		if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
-			t.Errorf("left: %v, %v", left, err)
+			t.Errorf("files left: %v, %v", left, err)
 		}
-		if lost, err := supervisor.CrashedSessions(filepath.Join(dir, "nowhere")); lost != nil || err != nil {
-			t.Errorf("got %v, %v", lost, err)
+		if crashed, err := supervisor.CrashedSessions(filepath.Join(dir, "nowhere")); crashed != nil || err != nil {
+			t.Errorf("got %v, %v", crashed, err)
 		}
 	})
 
-	// Programs that start at once find it once. Each keeps its session until all were asked: one that ends
-	// without a turn leaves the loss to the next.
+	// If programs start at the same time, only one of them reports the crash. Each keeps its
+	// session open until all have been asked: a session that closes without a turn leaves the
+	// report to the next one.
 	t.Run("is reported once when many programs start", func(t *testing.T) {
 		t.Parallel()
 		dir := t.TempDir()
@@ -256,16 +257,16 @@ func TestCrashedSession(t *testing.T) {
 				_ = sup.Close()
 			})
 		}
-		var told []string
+		var reported []string
 		for range programs {
 			if path := <-found; path != "" {
-				told = append(told, path)
+				reported = append(reported, path)
 			}
 		}
 		close(asked)
 		ending.Wait()
-		if lost := readCrashedSessions(t, dir); len(told) != 1 || len(lost) != 1 || lost[0].OutputPath != told[0] {
-			t.Errorf("told %q, kept %+v", told, lost)
+		if crashed := readCrashedSessions(t, dir); len(reported) != 1 || len(crashed) != 1 || crashed[0].OutputPath != reported[0] {
+			t.Errorf("reported %q, saved %+v", reported, crashed)
 		}
 	})
 }
@@ -273,7 +274,7 @@ func TestCrashedSession(t *testing.T) {
 func TestClosedSession(t *testing.T) {
 	t.Parallel()
 
-	t.Run("leaves nothing to those who look meanwhile", func(t *testing.T) {
+	t.Run("leaves nothing to programs that look at the same time", func(t *testing.T) {
 		t.Parallel()
 		options := &supervisor.Options{Dir: t.TempDir(), RecoverCommand: "recover"}
 		sup, err := supervisor.New(options)
@@ -286,8 +287,8 @@ func TestClosedSession(t *testing.T) {
 		for range 2 {
 			looking.Go(func() {
 				for ctx.Err() == nil {
-					if lost, err := supervisor.CrashedSessions(options.Dir); err != nil || len(lost) > 0 {
-						t.Errorf("got %+v, %v", lost, err)
+					if crashed, err := supervisor.CrashedSessions(options.Dir); err != nil || len(crashed) > 0 {
+						t.Errorf("got %+v, %v", crashed, err)
 						return
 					}
 				}
@@ -306,7 +307,7 @@ func TestClosedSession(t *testing.T) {
 		stop()
 		looking.Wait()
 		if left, err := os.ReadDir(options.Dir); err != nil || len(left) > 0 {
-			t.Errorf("left: %v, %v", left, err)
+			t.Errorf("files left: %v, %v", left, err)
 		}
 	})
 
@@ -334,7 +335,7 @@ func TestClosedSession(t *testing.T) {
 			runtime.Gosched()
 		}
 		s.Log().Sync()
-		left := t.TempDir() // as a kill would leave it
+		left := t.TempDir() // the state that a kill would leave
 		copyReadable(t, left, options.Dir)
 		if err := os.Chmod(left, 0o700); err != nil {
 			t.Fatal(err)
@@ -349,15 +350,15 @@ func TestClosedSession(t *testing.T) {
 		if err := <-closed; err != nil {
 			t.Fatal(err)
 		}
-		if lost := readCrashedSessions(t, left); len(lost) > 0 {
-			t.Errorf("got %+v", lost)
+		if crashed := readCrashedSessions(t, left); len(crashed) > 0 {
+			t.Errorf("got %+v", crashed)
 		}
 		if still, err := os.ReadDir(left); err != nil || len(still) > 0 {
-			t.Errorf("left: %v, %v", still, err)
+			t.Errorf("files left: %v, %v", still, err)
 		}
 	})
 
-	t.Run("is not kept from the directory that is being removed", func(t *testing.T) {
+	t.Run("is not saved from the directory being removed", func(t *testing.T) {
 		t.Parallel()
 		dir := t.TempDir()
 		leaveCrashedSession(t, dir, "recover")
@@ -368,16 +369,17 @@ func TestClosedSession(t *testing.T) {
 		if err := os.Rename(left[0], left[0]+".discarded"); err != nil {
 			t.Fatal(err)
 		}
-		if lost := readCrashedSessions(t, dir); len(lost) > 0 {
-			t.Errorf("got %+v", lost)
+		if crashed := readCrashedSessions(t, dir); len(crashed) > 0 {
+			t.Errorf("got %+v", crashed)
 		}
 		if _, err := os.Lstat(left[0] + ".discarded"); !os.IsNotExist(err) {
-			t.Errorf("it is still there: %v", err)
+			t.Errorf("still exists: %v", err)
 		}
 	})
 }
 
-// copyReadable copies a directory, without what its user may not read, which a sandbox has in it.
+// copyReadable copies a directory without files that its user cannot read, such as those of a
+// sandbox.
 func copyReadable(t *testing.T, to, from string) {
 	t.Helper()
 	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// supervisor/internal/host ends processes of every kind; here it is the ends that a
-// session knows.
+// supervisor/internal/host tests how all kinds of processes end; this test covers the ends that a
+// session initiates.
 func TestSession_EndsChildren(t *testing.T) {
 	for _, how := range []string{"reset", "closed", "the worker ends"} {
 		t.Run(how, func(t *testing.T) {
@@ -46,7 +46,7 @@ func TestSession_EndsChildren(t *testing.T) {
 			}
 			for i, h := range alive {
 				if got, err := windows.WaitForSingleObject(h, 0); got != windows.WAIT_OBJECT_0 {
-					t.Errorf("process %d of 3 is still there: %v", i+1, err)
+					t.Errorf("process %d of 3 still runs: %v", i+1, err)
 				}
 			}
 		})

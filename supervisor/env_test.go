@@ -41,8 +41,7 @@ func TestWorkerEnv(t *testing.T) {
 	}
 }
 
-// A sandbox that hides the keys of one home directory, for a worker that has another, would hide
-// none.
+// A sandbox that hid the keys of another home directory than the worker's would hide nothing.
 func TestEnvValue_LastOneWins(t *testing.T) {
 	env := []string{"HOME=/first", "HOME=/last"}
 	if got := envValue(env, "HOME"); got != "/last" || !slices.Contains(workerEnv(env, nil, nil, false), "HOME="+got) {

@@ -22,7 +22,7 @@ func TestOpenErrors(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	t.Run("a wrong spec is told apart from a failed start", func(t *testing.T) {
+	t.Run("a wrong spec and a failed start are different errors", func(t *testing.T) {
 		t.Parallel()
 		nowhere := python.Spec(python.Options{Dir: t.TempDir(), Env: []string{"PATH=" + t.TempDir(), "HOME=" + t.TempDir(), "VIRTUAL_ENV", "CONDA_PREFIX", "PYENV_VERSION", "PYENV_ROOT"}})
 		for name, c := range map[string]struct {
@@ -47,7 +47,7 @@ func TestOpenErrors(t *testing.T) {
 			"a program that is none":           {func(s *workers.Spec) { s.Path = file }, session.KindStart},
 		} {
 			if name == "no Python on this machine" && nowhere.Err == nil {
-				continue // one in a directory of the system is always found
+				continue // a program in a system directory is always found
 			}
 			spec := fakeSpec(nil)
 			c.change(&spec)
@@ -56,11 +56,11 @@ func TestOpenErrors(t *testing.T) {
 				t.Errorf("%s: got %q, %v", name, session.KindOf(err), err)
 			}
 			if err != nil && strings.Contains(err.Error(), " --") {
-				t.Errorf("%s: the library names a flag: %v", name, err)
+				t.Errorf("%s: the error names a command-line flag: %v", name, err)
 			}
 		}
 	})
-	t.Run("a closed supervisor says that it is closed", func(t *testing.T) {
+	t.Run("a closed supervisor reports that it is closed", func(t *testing.T) {
 		t.Parallel()
 		sup, err := supervisor.New(&supervisor.Options{Dir: t.TempDir()})
 		if err != nil {
@@ -73,14 +73,14 @@ func TestOpenErrors(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("nil is taken where it can be left out", func(t *testing.T) {
+	t.Run("nil is accepted for optional arguments", func(t *testing.T) {
 		t.Parallel()
 		if _, err := sup.TrySandbox(t.Context(), nil, ""); err != nil {
 			t.Error(err)
 		}
 		var none func(context.Context, struct{}) (int, error)
 		if err := supervisor.FunctionOf("none", "", none).Check(); err == nil {
-			t.Error("a function without a Call passes")
+			t.Error("Check accepted a function without a Call")
 		}
 		spec := fakeSpec(nil)
 		spec.Preparations = []workers.Preparation{{Key: "x", Run: func(_ context.Context, report func(workers.Progress)) (workers.PreparationResult, error) {
@@ -95,7 +95,7 @@ func TestOpenErrors(t *testing.T) {
 
 func TestFirstReply(t *testing.T) {
 	t.Parallel()
-	t.Run("begins with all notices of the start, and without its text", func(t *testing.T) {
+	t.Run("starts with all notices of the start and without its text", func(t *testing.T) {
 		t.Parallel()
 		s := openSession(t, nil, fakeSpec(&fakeworker.Options{Start: "prompt"}))
 		r, err := s.Wait(deadlineContext(t), 0, nil)

@@ -14,8 +14,8 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
-// openExampleSession returns what the examples have in common. A program's main begins with
-// supervisor.MonitorMain().
+// openExampleSession does what all examples have in common. A program's main must call
+// supervisor.MonitorMain() first.
 func openExampleSession() (*supervisor.Supervisor, *supervisor.Session) {
 	dir, err := os.MkdirTemp("", "example")
 	if err != nil {
@@ -49,8 +49,8 @@ func Example() {
 	// Output: 42
 }
 
-// A turn that asks for input is not over: Wait returns at once with the wait,
-// and Answer lets the turn go on.
+// A turn that asks for input is not over: Wait returns at once with the input request, and Answer
+// lets the turn continue.
 func ExampleSession_Answer() {
 	sup, s := openExampleSession()
 	defer sup.Close()
@@ -78,8 +78,7 @@ func ExampleSession_Answer() {
 	// Hello, Ann
 }
 
-// A second input is refused while a turn is active; an interrupt names the turn
-// that it is meant for.
+// A second input is refused while a turn is active. An interrupt names the turn that it should end.
 func ExampleSession_Interrupt() {
 	sup, s := openExampleSession()
 	defer sup.Close()
@@ -107,7 +106,7 @@ func ExampleSession_Interrupt() {
 	// idle
 }
 
-// Events yields every event after a cursor: first the old ones, then new ones as they come.
+// Events yields every event after a cursor: first past events, then new ones as they arrive.
 func ExampleSession_Events() {
 	sup, s := openExampleSession()
 	defer sup.Close()

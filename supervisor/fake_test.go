@@ -15,8 +15,8 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// A fakeProcess is a worker without a process, for tests in fake time. The test
-// speaks for it, and finds all that reached it with the time since it was launched.
+// A fakeProcess replaces a worker's process in tests that use fake time. The test speaks for the
+// worker, and reads everything that reached it with the time since its launch.
 type fakeProcess struct {
 	t          *testing.T
 	conn       *ipc.Conn // the worker's end
@@ -27,34 +27,34 @@ type fakeProcess struct {
 	mu             sync.Mutex
 	received       []receivedItem
 	blockedReaders []host.TerminalReader
-	output         []byte // that nobody has read from its terminal
+	output         []byte // not yet read from its terminal
 	scanCount      int
-	pendingSignals chan struct{} // signals are under way until it is closed; nil when none is
-	fatalSignal    host.Signal   // the first that ends it
+	pendingSignals chan struct{} // signals are in flight until it is closed; nil without signals
+	fatalSignal    host.Signal   // the signal that ended it
 	grantError     error         // the answer to Grant
-	lateGrant      func()        // of the last Grant
+	lateGrant      func()        // callback of the last Grant
 	exit           host.Exit
 
 	usage         host.Usage
-	usageCalls    int              // how often usage was asked for
-	lastAllowance host.LimitUpdate // the last
+	usageCalls    int              // number of calls of MeasureUsage
+	lastAllowance host.LimitUpdate // argument of the last ApplyLimits
 	once          sync.Once
 }
 
-// receivedItem is what reached a fake worker: a frame or a signal.
+// A receivedItem is a frame, signal or call that reached a fake worker, with its time.
 type receivedItem struct {
 	at   time.Duration
 	what any
 }
 
-// A sentSignal is a signal.
+// A sentSignal records a signal and its target.
 type sentSignal struct {
 	sig host.Signal
 	to  host.Target
 }
 
-// runWithFakeWorker runs a test in fake time, with a session whose worker says nothing but
-// what the test says.
+// runWithFakeWorker runs a test in fake time, with a session whose worker sends only what the test
+// sends.
 func runWithFakeWorker(t *testing.T, o *Options, spec workers.Spec, test func(*testing.T, *Session, *fakeProcess)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -74,7 +74,7 @@ func runWithFakeWorker(t *testing.T, o *Options, spec workers.Spec, test func(*t
 				t.Error(err)
 			}
 		}()
-		spec.Name, spec.Path = "fake", o.Dir // nothing runs it
+		spec.Name, spec.Path = "fake", o.Dir // never executed
 		s, err := sup.Open(t.Context(), "main", spec)
 		if err != nil {
 			t.Fatal(err)
@@ -112,7 +112,7 @@ func (p *fakeProcess) addReceived(what any) {
 	p.received = append(p.received, receivedItem{time.Since(p.launchedAt), what})
 }
 
-// sendFrames has the worker send frames, and waits until all has come of them that can.
+// sendFrames makes the worker send frames, and waits until all of them have been handled.
 func (p *fakeProcess) sendFrames(frames ...ipc.Message) {
 	p.t.Helper()
 	for _, f := range frames {
@@ -123,13 +123,13 @@ func (p *fakeProcess) sendFrames(frames ...ipc.Message) {
 	synctest.Wait()
 }
 
-// sendReady is what a worker says that starts and has nothing to run.
+// sendReady sends the frames of a worker that starts without start-up code.
 func (p *fakeProcess) sendReady() {
 	p.t.Helper()
 	p.sendFrames(p.readyFrame(), ipc.Idle{Outcome: ipc.OutcomeOK, Prompt: "> "})
 }
 
-// withLock changes the state of the process.
+// withLock runs f while it holds the lock of the process.
 func (p *fakeProcess) withLock(f func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -143,7 +143,7 @@ func (p *fakeProcess) readyFrame() ipc.Message {
 	}
 }
 
-// readBehindMarker has a child read the terminal, behind the marker of a frame that has not come: mark 1.
+// readBehindMarker makes a child read the terminal behind mark 1, whose frame has not arrived.
 func (p *fakeProcess) readBehindMarker() {
 	p.withLock(func() {
 		p.output = []byte("\x1b_0123456789abcdef;#1\x1b\\behind")
@@ -151,13 +151,13 @@ func (p *fakeProcess) readBehindMarker() {
 	})
 }
 
-// advanceTime lets fake time pass, and all happen that is due in it.
+// advanceTime advances fake time and waits until everything due has happened.
 func (p *fakeProcess) advanceTime(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// takeReceived returns what reached the worker since the last call.
+// takeReceived returns the items received since the last call.
 func (p *fakeProcess) takeReceived() []receivedItem {
 	synctest.Wait()
 	p.mu.Lock()
@@ -167,7 +167,7 @@ func (p *fakeProcess) takeReceived() []receivedItem {
 	return all
 }
 
-// receivedFrames returns the frames of a kind that reached the worker, and when they did.
+// receivedFrames returns the received frames of one type and the times at which they arrived.
 func receivedFrames[M ipc.Message](all []receivedItem) (got []M, at []time.Duration) {
 	for _, h := range all {
 		if m, ok := h.what.(M); ok {
@@ -215,13 +215,13 @@ func (p *fakeProcess) DrainDenials()                     {}
 func (p *fakeProcess) ForgetDenials() error              { return nil }
 func (p *fakeProcess) RefreshSandbox() ([]string, error) { return nil, nil }
 
-// An answeredCall is the answer to a held call.
+// An answeredCall records the answer to a pending call.
 type answeredCall struct {
 	call uint64
 	ok   bool
 }
 
-// A writeGrant is what the sandbox was given to write, and a shown what it was given to read.
+// A writeGrant records a path granted for writing, and a readGrant a path granted for reading.
 type (
 	writeGrant struct{ dir string }
 	readGrant  struct{ path string }
@@ -299,7 +299,7 @@ func (p *fakeProcess) Readers() []host.TerminalReader {
 
 func (p *fakeProcess) HasNoOtherReader() bool { return true }
 
-// submitTurn starts a turn, which must be accepted.
+// submitTurn starts a turn and fails the test if it is refused.
 func submitTurn(t *testing.T, s *Session, code string) uint64 {
 	t.Helper()
 	turn, err := s.Submit(t.Context(), code)
@@ -309,7 +309,7 @@ func submitTurn(t *testing.T, s *Session, code string) uint64 {
 	return turn
 }
 
-// pollReply returns what a Wait for a turn returns at once.
+// pollReply returns the current reply of a turn without waiting.
 func pollReply(t *testing.T, s *Session, turn uint64) session.Reply {
 	t.Helper()
 	synctest.Wait()
@@ -320,7 +320,7 @@ func pollReply(t *testing.T, s *Session, turn uint64) session.Reply {
 	return r
 }
 
-// lastWorkerExit returns how the last worker ended.
+// lastWorkerExit returns the event for the end of the last worker.
 func lastWorkerExit(t *testing.T, s *Session) timeline.WorkerExited {
 	t.Helper()
 	synctest.Wait()

@@ -23,7 +23,7 @@ import (
 func TestWorkerStart(t *testing.T) {
 	t.Parallel()
 
-	t.Run("a worker that asks too early is ended", func(t *testing.T) {
+	t.Run("a worker that asks too early is killed", func(t *testing.T) {
 		t.Parallel()
 		if _, err := os.ReadFile("/proc/self/syscall"); err != nil {
 			t.Skipf("this system does not show who reads the terminal: %v", err)
@@ -56,7 +56,7 @@ func TestWorkerStart(t *testing.T) {
 				if r.Outcome != "ended" || r.State != session.StateEnded {
 					t.Fatalf("got %q, %v", r.Outcome, r.State)
 				}
-				// The held input never ran, so its own reply begins before the report.
+				// The queued input never ran, so its own reply starts before the report.
 				all := s.Log().EventsSince(0)
 				if report := findBody[timeline.WorkerExited](t, all); !strings.Contains(report.Reason, want) {
 					t.Errorf("got %q, want %q in it", report.Reason, want)
@@ -81,9 +81,8 @@ func TestWorkerStart(t *testing.T) {
 func TestWorkerFailure(t *testing.T) {
 	t.Parallel()
 
-	// TestWorkerFailure drives every way a worker
-	// can go wrong in a turn; each time the reply says why, and the next input runs
-	// in a fresh generation.
+	// Each code makes a worker fail in a turn in a different way. The reply must say why, and the
+	// next input must run in a new generation.
 	t.Run("is reported, and the next input runs in a new worker", func(t *testing.T) {
 		t.Parallel()
 		for code, want := range map[string]string{
@@ -108,7 +107,7 @@ func TestWorkerFailure(t *testing.T) {
 					t.Errorf("got %q, want %q in it", report.Reason, want)
 				}
 				if end, _ := r.End(); end.Code != report.ExitCode || end.Signal != report.Signal || strings.HasPrefix(code, "crash") && end.Signal == "" {
-					t.Errorf("the turn ended with %+v, the worker with %+v", end, report)
+					t.Errorf("the turn ended with %+v, but the worker with %+v", end, report)
 				}
 				turn, r := runTurn(t, s, "print again")
 				if r.Outcome != "ok" || r.Generation != 2 || turn != 2 || !strings.HasSuffix(outputText(r.Events), "again\n") {
@@ -163,7 +162,7 @@ func TestWorkerFailure(t *testing.T) {
 func TestStopWorker(t *testing.T) {
 	t.Parallel()
 
-	t.Run("reset gives a new worker whatever the old one does", func(t *testing.T) {
+	t.Run("reset starts a new worker regardless of the old one", func(t *testing.T) {
 		t.Parallel()
 		for _, code := range []string{"", "sleep", "wait name? ", "ignore", "flood 100000000"} {
 			t.Run(code, func(t *testing.T) {
@@ -247,8 +246,7 @@ func TestStopWorker(t *testing.T) {
 	})
 }
 
-// TestSupervisor_LeavesNoProcesses kills a program that embeds a supervisor,
-// and lets one end without Close.
+// The program embeds a supervisor. It is killed, or exits without Close.
 func TestSupervisor_LeavesNoProcesses(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"killed", "ended"} {
@@ -271,11 +269,11 @@ func TestSupervisor_LeavesNoProcesses(t *testing.T) {
 			line, _ := bufio.NewReader(out).ReadString('\n')
 			worker, err := strconv.Atoi(strings.TrimSpace(line))
 			if err != nil {
-				t.Fatalf("the program said %q", line)
+				t.Fatalf("the program wrote %q", line)
 			}
 			pids := append(descendantsOf(cmd.Process.Pid), worker)
 			if len(pids) < 4 {
-				t.Fatalf("got %v, want stage, worker and two children", pids)
+				t.Fatalf("got %v, want monitor, worker and two children", pids)
 			}
 			start := time.Now()
 			if how == "killed" {
@@ -287,7 +285,7 @@ func TestSupervisor_LeavesNoProcesses(t *testing.T) {
 			waitUntilGone(t, pids...)
 			t.Logf("%d processes were gone after %v", len(pids), time.Since(start))
 
-			// The next supervisor removes what it left on the disk, and only that.
+			// The next supervisor removes only the files that it left behind.
 			next, err := supervisor.New(&supervisor.Options{Dir: dir})
 			if err != nil {
 				t.Fatal(err)
@@ -306,7 +304,7 @@ func TestSupervisor_LeavesNoProcesses(t *testing.T) {
 	}
 }
 
-// killProcess refuses what would hit this very test.
+// killProcess kills a process, but refuses a PID that would hit this test itself.
 func killProcess(t *testing.T, pid int) {
 	t.Helper()
 	if pid <= 1 {
@@ -366,8 +364,8 @@ func waitUntilGone(t *testing.T, pids ...int) {
 	}
 }
 
-// A turn goes to the worker when every signal of the turn before has been sent, and a
-// stage that does not send holds it back.
+// A turn is sent to the worker only when every signal of the previous turn has been sent. A monitor
+// that sends no signals delays it.
 func TestTurn_WaitsForSignals(t *testing.T) {
 	t.Parallel()
 	s := openSession(t, nil, fakeSpec(nil))
@@ -394,17 +392,17 @@ func TestTurn_WaitsForSignals(t *testing.T) {
 	for state := ""; state != "T"; state, _ = stat(stage) {
 		runtime.Gosched()
 	}
-	interruptTurn(t, s, first) // by its frame: the signal is not sent
+	interruptTurn(t, s, first) // the frame ends the turn; the signal is not sent
 
-	held, err := s.Submit(t.Context(), "print held")
+	queued, err := s.Submit(t.Context(), "print queued")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got, err := s.Parse(t.Context(), "x"); err == nil {
 		t.Errorf("a query is answered before the turn: %v", got)
 	}
-	interruptTurn(t, s, held)
-	if r := waitReply(t, s, held); r.Outcome != "interrupted" || outputText(r.Events) != "" || r.State != session.StateIdle {
+	interruptTurn(t, s, queued)
+	if r := waitReply(t, s, queued); r.Outcome != "interrupted" || outputText(r.Events) != "" || r.State != session.StateIdle {
 		t.Errorf("got %q, %q, %v: it was sent", r.Outcome, outputText(r.Events), r.State)
 	}
 	if got, err := s.Parse(t.Context(), "x"); got != session.ParseUnknown || err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// newFilledFile returns a directory with a file of that size, and its path.
+// newFilledFile returns a directory with a file of the given size, and the file's path.
 func newFilledFile(t *testing.T, size int) (dir, path string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -25,7 +25,7 @@ func newFilledFile(t *testing.T, size int) (dir, path string) {
 	return dir, path
 }
 
-// copyInPieces copies the file, and calls between before each piece but the first.
+// copyInPieces copies the file and calls between before each piece except the first.
 func copyInPieces(dir string, between func()) (string, error) {
 	var b strings.Builder
 	err := session.CopyFile(&b, func(offset int64) (session.FilePart, error) {
@@ -94,7 +94,7 @@ func TestSessionFiles(t *testing.T) {
 			t.Errorf("got %d bytes at %d of %d, %v", len(p.Data), p.Offset, p.Bytes, err)
 		}
 		if p, err := readPiece(dir, "file", 200<<20, 0); err != nil || len(p.Data) != 0 || p.Bytes != 100<<20 {
-			t.Errorf("behind the end: got %d of %d, %v", len(p.Data), p.Bytes, err)
+			t.Errorf("past the end: got %d of %d, %v", len(p.Data), p.Bytes, err)
 		}
 		for _, bad := range []func() error{
 			func() error { _, err := readPiece(dir, "file", -1, 0); return err },
@@ -126,7 +126,7 @@ func TestSessionFiles(t *testing.T) {
 			}
 		}
 		if files, err := listFiles(dir); err != nil || len(files) != 1 || files[0].Name != "file" || files[0].Bytes != 1 {
-			t.Errorf("the list is %v, %v", files, err)
+			t.Errorf("the file list is %v, %v", files, err)
 		}
 		if err := os.RemoveAll(dir); err != nil {
 			t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// newTextFunction is a function with one parameter, as the fake worker calls it.
+// newTextFunction returns a function with one parameter, as the fake worker calls it.
 func newTextFunction(name string, f func(ctx context.Context, text string) (any, error)) supervisor.Function {
 	type in struct {
 		Text string `json:"text"`
@@ -109,7 +109,7 @@ func TestFunctionCall(t *testing.T) {
 		}
 	})
 
-	t.Run("a worker that violates the protocol is ended or ignored", func(t *testing.T) {
+	t.Run("a worker that violates the protocol is killed or ignored", func(t *testing.T) {
 		t.Parallel()
 		for code, want := range map[string]string{
 			"uncall 99\nprint on":                   "",
@@ -131,7 +131,7 @@ func TestFunctionCall(t *testing.T) {
 				t.Errorf("%q: %s %q", code, r.Outcome, outputText(r.Events))
 			}
 			if end := exitReasons(r.Events); want != "" && (len(end) != 1 || !strings.Contains(end[0], want)) {
-				t.Errorf("%q: it ended with %q, want %q", code, end, want)
+				t.Errorf("%q: its worker ended with %q, want %q", code, end, want)
 			}
 			close(release)
 		}
@@ -158,7 +158,7 @@ func TestFunctionCall(t *testing.T) {
 				return
 			}
 		}
-		t.Error("no notice says so")
+		t.Error("got no notice")
 	})
 
 	t.Run("a reply names the running calls", func(t *testing.T) {
@@ -182,11 +182,11 @@ func TestFunctionCall(t *testing.T) {
 		<-started
 		r, err := s.Wait(t.Context(), turn, &session.WaitOptions{Poll: true})
 		if err != nil || len(r.PendingCalls) != 1 || r.PendingCalls[0].Name != "slow" || r.PendingCalls[0].Running != 1 || r.PendingCalls[0].Since.Before(before) {
-			t.Errorf("the reply says %+v, %v", r.PendingCalls, err)
+			t.Errorf("got pending calls %+v, %v", r.PendingCalls, err)
 		}
 		started <- true
 		if r, err = s.Wait(t.Context(), turn, nil); err != nil || len(r.PendingCalls) != 0 {
-			t.Errorf("after its end the reply says %+v, %v", r.PendingCalls, err)
+			t.Errorf("after the call: got pending calls %+v, %v", r.PendingCalls, err)
 		}
 	})
 
@@ -202,12 +202,12 @@ func TestFunctionCall(t *testing.T) {
 		}
 		waitUntilReady(t, s)
 		if _, r := runTurn(t, s, "call search_isues x"); !strings.Contains(outputText(r.Events), "unknown function search_isues: the host offers search_issues, search_pages, ") {
-			t.Errorf("the error says %q", outputText(r.Events))
+			t.Errorf("got the error %q", outputText(r.Events))
 		}
 	})
 }
 
-// exitReasons are the reasons for which workers ended.
+// exitReasons returns the reasons for which workers ended.
 func exitReasons(events []timeline.Event) (reasons []string) {
 	for _, e := range events {
 		if b, ok := e.Body.(timeline.WorkerExited); ok {
@@ -229,7 +229,7 @@ func TestFunctionCall_LargeResults(t *testing.T) {
 		t.Fatal(err)
 	}
 	waitUntilReady(t, s)
-	// 200 MiB of results are beyond what the channel holds for its reader.
+	// The results, 200 MiB in total, exceed what the channel buffers for its reader.
 	if _, r := runTurn(t, s, "rawcall 1001 large\nrawcall 1002 large\nrawcall 1003 large\nrawcall 1004 large\nrawcall 1005 large\n"+
 		"rawcall 1006 large\nrawcall 1007 large\nrawcall 1008 large\nrawcall 1009 large\nrawcall 1010 large\ncall echo still"); !strings.HasPrefix(outputText(r.Events), "still\n") {
 		t.Errorf("the turn ended %s: %.200q", r.Outcome, outputText(r.Events))

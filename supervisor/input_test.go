@@ -36,7 +36,7 @@ func TestInputQueue(t *testing.T) {
 			t.Errorf("got %q, %v, want an end of file", data, eof)
 		}
 		if !q.isEmpty() {
-			t.Error("the end of file is sticky")
+			t.Error("got a second end of file")
 		}
 	})
 

@@ -69,7 +69,7 @@ func TestInterrupt(t *testing.T) {
 	t.Run("drops a queued input", func(t *testing.T) {
 		t.Parallel()
 		s := openSession(t, nil, fakeSpec(&fakeworker.Options{Start: "sleep"}))
-		// The start-up sleeps until it is interrupted, so the input stays held.
+		// The start-up sleeps until it is interrupted, so the input stays queued.
 		turn, err := s.Submit(t.Context(), "print never")
 		if err != nil {
 			t.Fatal(err)
@@ -78,7 +78,7 @@ func TestInterrupt(t *testing.T) {
 		if r := waitReply(t, s, turn); r.Outcome != "interrupted" {
 			t.Errorf("got %q", r.Outcome)
 		}
-		for sessionInfo(s).State == session.StateStarting { // the start-up can be interrupted once it is ready
+		for sessionInfo(s).State == session.StateStarting { // the start-up can only be interrupted once the worker is ready
 			if _, err := s.Interrupt(deadlineContext(t), 0); err != nil {
 				t.Fatal(err)
 			}
@@ -93,8 +93,8 @@ func TestInterrupt(t *testing.T) {
 		}
 	})
 
-	// A caller that names no turn wants the session back, so the start-up is interrupted, with the
-	// input that it holds up.
+	// A caller that names no turn wants the session back, so the start-up is interrupted together
+	// with the queued input.
 	t.Run("without a turn, ends the start-up as well", func(t *testing.T) {
 		t.Parallel()
 		s := openSession(t, nil, fakeSpec(&fakeworker.Options{Start: "sleep"}))
@@ -105,7 +105,7 @@ func TestInterrupt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for sessionInfo(s).Language == "" { // before, there is no code to interrupt
+		for sessionInfo(s).Language == "" { // before that, there is no code to interrupt
 			runtime.Gosched()
 		}
 		if got, err := s.Interrupt(deadlineContext(t), 0); got != session.InterruptIdle || err != nil {
@@ -115,7 +115,7 @@ func TestInterrupt(t *testing.T) {
 			t.Errorf("got %q", r.Outcome)
 		}
 		if sessionInfo(s).State != session.StateIdle {
-			t.Errorf("got %v: the start-up goes on", sessionInfo(s).State)
+			t.Errorf("got %v: the start-up continues", sessionInfo(s).State)
 		}
 	})
 
@@ -134,8 +134,7 @@ func TestInterrupt(t *testing.T) {
 		interruptTurn(t, s, turn)
 	})
 
-	// TestInterrupt: an interrupt that comes around the
-	// end of a turn ends that turn or does nothing; it never reaches the next one.
+	// An interrupt that comes close to the end of a turn ends that turn or does nothing.
 	t.Run("never reaches the next turn", func(t *testing.T) {
 		t.Parallel()
 		s := openSession(t, nil, fakeSpec(nil))
@@ -160,9 +159,9 @@ func TestInterrupt(t *testing.T) {
 		}
 	})
 
-	// An interrupt after one that led back to a prompt leaves it, unless something was
+	// If the previous interrupt led to a prompt, the next one leaves it, unless something was
 	// answered in between.
-	t.Run("leaves a prompt to which the one before led", func(t *testing.T) {
+	t.Run("leaves the prompt that the previous one led to", func(t *testing.T) {
 		t.Parallel()
 		s := openSession(t, nil, fakeSpec(nil))
 		waitUntilReady(t, s)
@@ -196,7 +195,7 @@ func TestInterrupt(t *testing.T) {
 	})
 }
 
-// A held input waits for the start-up, so its reply says how long that takes.
+// The elapsed time of a queued input starts with the start-up.
 func TestWait_QueuedInputElapsed(t *testing.T) {
 	t.Parallel()
 	s := openSession(t, nil, fakeSpec(&fakeworker.Options{Start: "sleep"}))
@@ -207,7 +206,7 @@ func TestWait_QueuedInputElapsed(t *testing.T) {
 	const waited = 20 * time.Millisecond
 	r, err := s.Wait(deadlineContext(t), turn, session.WaitAtMost(waited))
 	if err != nil || r.State != session.StateStarting || r.Elapsed < waited {
-		t.Errorf("got %v since %s, %v, after %s at least", r.State, r.Elapsed, err, waited)
+		t.Errorf("got %v since %s, %v, want at least %s", r.State, r.Elapsed, err, waited)
 	}
 	interruptTurn(t, s, turn)
 }

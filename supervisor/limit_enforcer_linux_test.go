@@ -11,7 +11,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// lastForkAllowance returns what the worker was allowed last.
+// lastForkAllowance returns the fork fields of the last limit update.
 func (p *fakeProcess) lastForkAllowance() (a host.LimitUpdate) {
 	p.withLock(func() { a.ForkPolicy, a.ApplyInSandbox = p.lastAllowance.ForkPolicy, p.lastAllowance.ApplyInSandbox })
 	return a
@@ -30,7 +30,7 @@ func TestProcessLimit_AllSessions(t *testing.T) {
 		for i, limit := range []int{0, 40} {
 			sup.launcher = func(c *host.Command) (l *launchResult, _ error) {
 				if want := []int{100, 40}[i]; c.Limits.Processes != want {
-					t.Errorf("a sandbox would allow %d, want %d", c.Limits.Processes, want)
+					t.Errorf("the command allows %d processes, want %d", c.Limits.Processes, want)
 				}
 				p[i], l = newFakeProcess(t)
 				return l, nil
@@ -45,7 +45,7 @@ func TestProcessLimit_AllSessions(t *testing.T) {
 		want := func(i int, may host.ForkPolicy, uncounted bool) {
 			t.Helper()
 			if got, want := p[i].lastForkAllowance(), (host.LimitUpdate{ForkPolicy: may, ApplyInSandbox: uncounted}); got != want {
-				t.Errorf("session %d may %+v, want %+v", i, got, want)
+				t.Errorf("session %d was allowed %+v, want %+v", i, got, want)
 			}
 		}
 
@@ -56,11 +56,11 @@ func TestProcessLimit_AllSessions(t *testing.T) {
 		p[0].sendFrames(ipc.Idle{Turn: turn, Outcome: ipc.OutcomeOK})
 		p[0].advanceTime(time.Second)
 
-		tasks(0, 70) // in a turn that is over before anybody looks
+		tasks(0, 70) // in a turn that is over before the measurement
 		p[0].sendFrames(ipc.Idle{Turn: submitTurn(t, s[0], "end a few"), Outcome: ipc.OutcomeOK})
 		p[0].advanceTime(time.Second)
 
-		tasks(1, 31) // below its own limit, and with the other one beyond that of both
+		tasks(1, 31) // below its own limit, but above the total with the other session
 		turn = submitTurn(t, s[1], "fork")
 		p[1].advanceTime(2 * time.Second)
 		want(1, host.ForksRefused, true)
@@ -76,7 +76,7 @@ func TestProcessLimit_AllSessions(t *testing.T) {
 		p[1].advanceTime(2 * time.Second)
 		want(1, host.ForksRefused, true)
 		p[1].sendFrames(ipc.Idle{Turn: turn, Outcome: ipc.OutcomeOK})
-		want(1, host.ForksAllowed, true) // while it rests nobody could free it
+		want(1, host.ForksAllowed, true) // while it is idle, nothing would release it again
 
 		tasks(1, 80)
 		submitTurn(t, s[1], "fork")
@@ -88,10 +88,10 @@ func TestProcessLimit_AllSessions(t *testing.T) {
 			}
 		}
 		if ended != 27 {
-			t.Errorf("%d of its tasks were ended, want its part of those that are too many", ended)
+			t.Errorf("%d of its tasks were killed, want its share of the excess", ended)
 		}
 		if all := p[0].takeReceived(); slices.ContainsFunc(all, func(h receivedItem) bool { _, is := h.what.(int); return is }) {
-			t.Errorf("the session that rests lost processes: %+v", all)
+			t.Errorf("the idle session lost processes: %+v", all)
 		}
 	})
 }

@@ -1,4 +1,4 @@
 package supervisor_test
 
-// hasMemoryLimits says whether this system knows memory limits.
+// hasMemoryLimits is whether this system supports memory limits.
 const hasMemoryLimits = true

@@ -12,14 +12,14 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// recordedLimits returns the limits that a session has met, as its readers see them.
-func recordedLimits(s *Session) (met []string) {
+// recordedLimits returns the limit events of a session as text.
+func recordedLimits(s *Session) (limits []string) {
 	for _, e := range s.Log().EventsSince(0) {
 		if l, ok := e.Body.(timeline.Limit); ok {
-			met = append(met, l.String())
+			limits = append(limits, l.String())
 		}
 	}
-	return met
+	return limits
 }
 
 var tenMinuteSpec = workers.Spec{Limits: workers.Limits{Turn: 10 * time.Minute}}
@@ -31,7 +31,7 @@ func TestTurnLimit(t *testing.T) {
 			turn := submitTurn(t, s, "loop")
 			p.advanceTime(10*time.Minute - time.Millisecond)
 			if interrupts, _ := receivedFrames[ipc.Interrupt](p.takeReceived()); len(interrupts) > 0 {
-				t.Fatalf("it was interrupted before its time: %+v", interrupts)
+				t.Fatalf("interrupted too early: %+v", interrupts)
 			}
 			p.advanceTime(30 * time.Second)
 			interrupts, at := receivedFrames[ipc.Interrupt](p.takeReceived())
@@ -74,7 +74,7 @@ func TestTurnLimit(t *testing.T) {
 			p.takeReceived()
 			p.advanceTime(24 * time.Hour)
 			if all := p.takeReceived(); len(all) > 0 {
-				t.Errorf("the idle session heard %+v", all)
+				t.Errorf("the idle worker received %+v", all)
 			}
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -115,11 +115,11 @@ const gigabyte = 1 << 30
 
 var gigabyteSpec = workers.Spec{Limits: workers.Limits{Memory: gigabyte}, OutOfMemoryWords: []string{"MemoryError"}, NotOutOfMemoryWords: []string{"Parser"}}
 
-// setMemory sets the memory that the worker uses.
+// setMemory sets the memory usage that the worker reports.
 func (p *fakeProcess) setMemory(bytes int64) { p.withLock(func() { p.usage.Memory = bytes }) }
 
 func TestMemoryLimit(t *testing.T) {
-	// No timer decides whether a first turn finds its bound: on a busy machine one comes late.
+	// The bound of a first turn must not depend on a timer, which may fire late on a busy machine.
 	t.Run("applies before the first turn", func(t *testing.T) {
 		for _, c := range []struct {
 			o    Options
@@ -131,21 +131,21 @@ func TestMemoryLimit(t *testing.T) {
 				submitTurn(t, s, "fill")
 				p.withLock(func() {
 					if p.lastAllowance.RemainingBytes != gigabyte/4*3 || p.lastAllowance.MaxProcessBytes != gigabyte {
-						t.Errorf("got a turn that was allowed %+v", p.lastAllowance)
+						t.Errorf("the turn was allowed %+v", p.lastAllowance)
 					}
 				})
 			})
 		}
 	})
 
-	// A look at the beginning of the start-up is no look at what has started.
+	// A measurement at the beginning of the start-up does not count as one of the started worker.
 	t.Run("counts what the started worker uses", func(t *testing.T) {
 		runWithFakeWorker(t, &Options{}, gigabyteSpec, func(t *testing.T, s *Session, p *fakeProcess) {
 			p.setMemory(gigabyte / 100)
 			p.advanceTime(firstMeasureDelay + time.Millisecond)
 			p.withLock(func() {
 				if p.usageCalls == 0 {
-					t.Error("nobody looked at the start-up")
+					t.Error("the start-up was not measured")
 				}
 			})
 			p.setMemory(gigabyte / 4)
@@ -153,7 +153,7 @@ func TestMemoryLimit(t *testing.T) {
 			submitTurn(t, s, "fill")
 			p.withLock(func() {
 				if p.lastAllowance.RemainingBytes != gigabyte/4*3 {
-					t.Errorf("got a turn that was allowed %+v", p.lastAllowance)
+					t.Errorf("the turn was allowed %+v", p.lastAllowance)
 				}
 			})
 		})
@@ -169,14 +169,14 @@ func TestMemoryLimit(t *testing.T) {
 			p.advanceTime(time.Second)
 			p.withLock(func() {
 				if p.usageCalls == 0 || p.usageCalls > 3 {
-					t.Errorf("%d looks at a start and three short turns", p.usageCalls)
+					t.Errorf("%d measurements of a start and three short turns", p.usageCalls)
 				}
 				p.usageCalls = 0
 			})
 			p.advanceTime(24 * time.Hour)
 			p.withLock(func() {
 				if p.usageCalls > 0 {
-					t.Errorf("%d looks at an idle session", p.usageCalls)
+					t.Errorf("%d measurements of an idle session", p.usageCalls)
 				}
 			})
 		})
@@ -191,13 +191,13 @@ func TestMemoryLimit(t *testing.T) {
 			p.advanceTime(time.Hour)
 			p.withLock(func() {
 				if p.usageCalls < 3500 || p.usageCalls > 3601 {
-					t.Errorf("%d looks in an hour", p.usageCalls)
+					t.Errorf("%d measurements in an hour", p.usageCalls)
 				}
 			})
 		})
 	})
 
-	t.Run("warns once, then ends a worker a tenth over the limit", func(t *testing.T) {
+	t.Run("warns once, then kills a worker a tenth over the limit", func(t *testing.T) {
 		runWithFakeWorker(t, &Options{}, gigabyteSpec, func(t *testing.T, s *Session, p *fakeProcess) {
 			p.sendReady()
 			turn := submitTurn(t, s, "grow")

@@ -19,7 +19,7 @@ import (
 
 const ms = time.Millisecond
 
-// interruptRunningTurn has a turn run, and an interrupt of it under way.
+// interruptRunningTurn starts a turn and an interrupt of it.
 func interruptRunningTurn(t *testing.T, s *Session, p *fakeProcess) (turn uint64, result <-chan session.InterruptResult) {
 	t.Helper()
 	p.sendReady()
@@ -29,7 +29,7 @@ func interruptRunningTurn(t *testing.T, s *Session, p *fakeProcess) (turn uint64
 	return turn, interruptInBackground(t, s, turn)
 }
 
-// interruptInBackground interrupts a turn in a goroutine, and returns where the result comes.
+// interruptInBackground interrupts a turn in a goroutine and returns a channel with the result.
 func interruptInBackground(t *testing.T, s *Session, turn uint64) <-chan session.InterruptResult {
 	result := make(chan session.InterruptResult, 1)
 	go func() {
@@ -63,7 +63,7 @@ func TestInterruptRetry(t *testing.T) {
 					}
 					for _, m := range got {
 						if m != (ipc.Interrupt{Turn: turn, Seq: 1, Level: 1}) {
-							t.Errorf("got %+v: a repetition must be the same frame", m)
+							t.Errorf("got %+v: a retry must be the same frame", m)
 						}
 					}
 					var signals []sentSignal
@@ -113,7 +113,7 @@ func TestInterruptRetry(t *testing.T) {
 
 func TestInterruptLevel(t *testing.T) {
 	t.Run("is two for a later one, unless something was answered", func(t *testing.T) {
-		const asks = 7 // the worker's number for its wait
+		const asks = 7 // the worker's number for its input request
 		for name, test := range map[string]struct {
 			between func(*testing.T, *Session, *fakeProcess, uint64)
 			want    uint8
@@ -148,7 +148,7 @@ func TestInterruptLevel(t *testing.T) {
 		}
 	})
 
-	// The one who presses again and again is heard, however fast.
+	// A user who presses Ctrl-C repeatedly succeeds, however fast.
 	t.Run("is two a second after the first of many", func(t *testing.T) {
 		runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
 			turn, _ := interruptRunningTurn(t, s, p)
@@ -177,7 +177,7 @@ func TestInterruptedInputRequest(t *testing.T) {
 			ask := ipc.StdinWait{Turn: turn, Wait: 1, Prompt: "old? ", Kind: ipc.WaitLine, Want: ipc.WantLine}
 			p.sendFrames(ask)
 			if r := pollReply(t, s, turn); r.InputRequest != nil {
-				t.Errorf("got wait %+v, asked before the acknowledgement", r.InputRequest)
+				t.Errorf("got input request %+v before the acknowledgement", r.InputRequest)
 			}
 			ask.Prompt = "new? "
 			p.sendFrames(ipc.InterruptAck{Turn: turn, Seq: 1, Result: ipc.InterruptPending}, ask)
@@ -185,7 +185,7 @@ func TestInterruptedInputRequest(t *testing.T) {
 				t.Errorf("got %q", got)
 			}
 			if r := pollReply(t, s, turn); r.InputRequest == nil || r.InputRequest.Prompt != "new? " {
-				t.Errorf("got wait %+v", r.InputRequest)
+				t.Errorf("got input request %+v", r.InputRequest)
 			}
 		})
 	})
@@ -199,24 +199,24 @@ func TestInterruptedInputRequest(t *testing.T) {
 			p.withLock(func() { p.blockedReaders = []host.TerminalReader{{Key: "cat", Command: "cat"}} })
 			p.advanceTime(time.Second)
 			if r := pollReply(t, s, turn); r.InputRequest == nil || r.InputRequest.Reader != "cat" {
-				t.Fatalf("got wait %+v", r.InputRequest)
+				t.Fatalf("got input request %+v", r.InputRequest)
 			}
 			go func() { _, _ = s.Interrupt(t.Context(), turn) }()
 			p.advanceTime(ms)
 			p.sendFrames(ipc.InterruptAck{Turn: turn, Seq: 1, Result: ipc.InterruptPending})
 			p.advanceTime(90 * ms)
 			if r := pollReply(t, s, turn); r.InputRequest != nil {
-				t.Errorf("got wait %+v of a reader that may end", r.InputRequest)
+				t.Errorf("got input request %+v of a reader that may still end", r.InputRequest)
 			}
 			p.advanceTime(time.Second)
 			if r := pollReply(t, s, turn); r.InputRequest == nil || r.InputRequest.Reader != "cat" {
-				t.Errorf("got wait %+v of a reader that goes on", r.InputRequest)
+				t.Errorf("got input request %+v of a reader that continues", r.InputRequest)
 			}
 			p.sendFrames(ipc.Idle{Turn: turn, Outcome: ipc.OutcomeInterrupted, Prompt: "> "})
 		})
 	})
 
-	// The worker may acknowledge the frame long before its signal is sent, on a busy machine.
+	// On a busy machine, the worker may acknowledge the frame long before its signal is sent.
 	t.Run("is not shown before the signal is sent", func(t *testing.T) {
 		runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
 			p.sendReady()
@@ -229,11 +229,11 @@ func TestInterruptedInputRequest(t *testing.T) {
 			p.sendFrames(ipc.InterruptAck{Turn: turn, Seq: 1, Result: ipc.InterruptPending})
 			p.advanceTime(5 * time.Second)
 			if r := pollReply(t, s, turn); r.InputRequest != nil {
-				t.Errorf("got wait %+v of a reader that no signal has reached", r.InputRequest)
+				t.Errorf("got input request %+v of a reader that no signal has reached", r.InputRequest)
 			}
 			p.advanceTime(2 * signalTimeout)
 			if r := pollReply(t, s, turn); r.InputRequest == nil || r.InputRequest.Reader != "cat" {
-				t.Errorf("got wait %+v though the signal does not come", r.InputRequest)
+				t.Errorf("got input request %+v although the signal never comes", r.InputRequest)
 			}
 			p.withLock(func() { close(p.pendingSignals); p.pendingSignals = nil })
 			p.sendFrames(ipc.Idle{Turn: turn, Outcome: ipc.OutcomeInterrupted, Prompt: "> "})
@@ -247,19 +247,20 @@ func TestInterruptedInputRequest(t *testing.T) {
 			p.advanceTime(1890*ms - ms)
 			p.sendFrames(ask)
 			if r := pollReply(t, s, turn); r.InputRequest != nil {
-				t.Errorf("got wait %+v while the interrupt is repeated", r.InputRequest)
+				t.Errorf("got input request %+v before the last retry", r.InputRequest)
 			}
 			p.advanceTime(ms)
 			p.sendFrames(ask)
 			if r := pollReply(t, s, turn); r.InputRequest == nil || r.InputRequest.Prompt != "still? " {
-				t.Errorf("got wait %+v behind the last repetition", r.InputRequest)
+				t.Errorf("got input request %+v after the last retry", r.InputRequest)
 			}
 		})
 	})
 }
 
 func TestTerminalReader(t *testing.T) {
-	// The line that the code has read may be on its way when a child of it reads the terminal.
+	// The frame of a line that the code has read may still be in flight when a child reads the
+	// terminal.
 	t.Run("is reported after the frames that precede it", func(t *testing.T) {
 		runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
 			p.sendReady()
@@ -267,13 +268,13 @@ func TestTerminalReader(t *testing.T) {
 			p.readBehindMarker()
 			p.advanceTime(500 * ms)
 			if r := pollReply(t, s, turn); r.InputRequest != nil {
-				t.Errorf("got wait %+v before the line", r.InputRequest)
+				t.Errorf("got input request %+v before the line", r.InputRequest)
 			}
 			p.sendFrames(ipc.InputLine{Turn: turn, Text: "one", Mark: 1})
 			p.advanceTime(500 * ms)
 			r := pollReply(t, s, turn)
 			if r.InputRequest == nil || r.InputRequest.Reader != "cat" {
-				t.Fatalf("got wait %+v", r.InputRequest)
+				t.Fatalf("got input request %+v", r.InputRequest)
 			}
 			var kinds []string
 			for _, e := range r.Events {
@@ -285,7 +286,7 @@ func TestTerminalReader(t *testing.T) {
 		})
 	})
 
-	// A frame that never arrives is not awaited for ever.
+	// The machine does not wait forever for a missing frame.
 	t.Run("is reported even if a frame never comes", func(t *testing.T) {
 		runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
 			p.sendReady()
@@ -293,7 +294,7 @@ func TestTerminalReader(t *testing.T) {
 			p.readBehindMarker()
 			p.advanceTime(2 * time.Second)
 			if r := pollReply(t, s, turn); r.InputRequest == nil || r.InputRequest.Reader != "cat" {
-				t.Errorf("got wait %+v", r.InputRequest)
+				t.Errorf("got input request %+v", r.InputRequest)
 			}
 		})
 	})
@@ -313,7 +314,7 @@ func TestTurnBehindSignals(t *testing.T) {
 			starts, _ := receivedFrames[ipc.TurnStart](all)
 			interrupts, _ := receivedFrames[ipc.Interrupt](all)
 			if len(starts)+len(interrupts) > 0 {
-				t.Errorf("the worker was told of it: %+v, %+v", starts, interrupts)
+				t.Errorf("the worker received: %+v, %+v", starts, interrupts)
 			}
 			if r := pollReply(t, s, turn); r.Outcome != timeline.OutcomeInterrupted || r.State != session.StateIdle {
 				t.Errorf("got %q, %v", r.Outcome, r.State)
@@ -321,7 +322,7 @@ func TestTurnBehindSignals(t *testing.T) {
 		})
 	})
 
-	t.Run("is not run after ten seconds", func(t *testing.T) {
+	t.Run("is skipped after ten seconds", func(t *testing.T) {
 		for sent, want := range map[time.Duration]int{signalTimeout - ms: 1, signalTimeout + ms: 0} {
 			t.Run(sent.String(), func(t *testing.T) {
 				runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
@@ -346,12 +347,12 @@ func TestTurnBehindSignals(t *testing.T) {
 }
 
 func TestStartTimeout(t *testing.T) {
-	t.Run("ends a worker that is not ready in time", func(t *testing.T) {
+	t.Run("kills a worker that is not ready in time", func(t *testing.T) {
 		runWithFakeWorker(t, &Options{StartTimeout: 7 * time.Second}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
 			turn := submitTurn(t, s, "never")
 			p.advanceTime(7*time.Second - ms)
 			if got := pollReply(t, s, turn).State; got != session.StateStarting {
-				t.Errorf("got %v before its time", got)
+				t.Errorf("got %v too early", got)
 			}
 			p.advanceTime(ms)
 			if r := pollReply(t, s, turn); r.Outcome != timeline.OutcomeEnded || r.State != session.StateEnded {
@@ -380,7 +381,7 @@ func TestStartTimeout(t *testing.T) {
 					p.withLock(func() { p.blockedReaders = []host.TerminalReader{{Key: "main", Command: "fake"}} })
 					p.advanceTime(ready)
 					if r := pollReply(t, s, 0); r.InputRequest != nil || (r.State == session.StateEnded) != ended {
-						t.Fatalf("got %v, wait %v", r.State, r.InputRequest)
+						t.Fatalf("got %v, input request %v", r.State, r.InputRequest)
 					}
 					if ended {
 						if got := lastWorkerExit(t, s).Reason; got != "worker failed: it was kept out" {
@@ -391,7 +392,7 @@ func TestStartTimeout(t *testing.T) {
 					p.sendFrames(p.readyFrame())
 					p.advanceTime(time.Second)
 					if r := pollReply(t, s, 0); r.InputRequest == nil || !r.InputRequest.Terminal {
-						t.Errorf("got %v, wait %v: behind worker_ready a reader is a wait", r.State, r.InputRequest)
+						t.Errorf("got %v, input request %v, want one after worker_ready", r.State, r.InputRequest)
 					}
 				})
 			})
@@ -402,13 +403,13 @@ func TestStartTimeout(t *testing.T) {
 func TestQueuedInput(t *testing.T) {
 	t.Run("runs once, and a second one is refused", func(t *testing.T) {
 		runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
-			turn := submitTurn(t, s, "held")
+			turn := submitTurn(t, s, "queued")
 			if _, err := s.Submit(t.Context(), "second"); !errors.Is(err, session.ErrBusy) {
 				t.Errorf("got %v", err)
 			}
 			p.sendReady()
 			got, _ := receivedFrames[ipc.TurnStart](p.takeReceived())
-			if len(got) != 1 || got[0].Turn != turn || string(got[0].Input) != "held" {
+			if len(got) != 1 || got[0].Turn != turn || string(got[0].Input) != "queued" {
 				t.Errorf("got %+v", got)
 			}
 			p.sendFrames(ipc.Idle{Turn: turn, Outcome: ipc.OutcomeOK})
@@ -427,7 +428,7 @@ func TestQueuedInput(t *testing.T) {
 				t.Errorf("got %+v", got)
 			}
 			if _, err := s.Submit(t.Context(), "second"); !errors.Is(err, session.ErrBusy) {
-				t.Errorf("got %v: the start-up has its input", err)
+				t.Errorf("got %v: want busy: the start-up has its input", err)
 			}
 			p.sendFrames(ipc.Idle{Outcome: ipc.OutcomeOK})
 			if r := pollReply(t, s, turn); r.Outcome != timeline.OutcomeOK {
@@ -442,7 +443,7 @@ func TestQueuedInput(t *testing.T) {
 
 	t.Run("never runs if it is interrupted", func(t *testing.T) {
 		runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
-			turn := submitTurn(t, s, "held")
+			turn := submitTurn(t, s, "queued")
 			if got, err := s.Interrupt(t.Context(), 0); got != session.InterruptIdle || err != nil {
 				t.Errorf("got %q, %v", got, err)
 			}
@@ -451,7 +452,7 @@ func TestQueuedInput(t *testing.T) {
 			}
 			p.sendReady()
 			if got, _ := receivedFrames[ipc.TurnStart](p.takeReceived()); len(got) != 0 {
-				t.Errorf("it ran: %+v", got)
+				t.Errorf("the input ran: %+v", got)
 			}
 		})
 	})
@@ -464,7 +465,7 @@ func TestExit_GracePeriod(t *testing.T) {
 		p.sendFrames(ipc.SessionEnd{Reason: ipc.EndExit})
 		p.advanceTime(endGrace - ms)
 		if got := pollReply(t, s, turn); got.State != session.StateStopping || got.Outcome != "" {
-			t.Errorf("got %v, %q before its time", got.State, got.Outcome)
+			t.Errorf("got %v, %q too early", got.State, got.Outcome)
 		}
 		p.advanceTime(ms)
 		if got := lastWorkerExit(t, s).Reason; got != "worker failed: it did not exit after session_end" {
@@ -484,7 +485,7 @@ func TestExit_TurnMayExit(t *testing.T) {
 		p.takeReceived()
 		return turn
 	}
-	t.Run("is waited for", func(t *testing.T) {
+	t.Run("has no time limit", func(t *testing.T) {
 		runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
 			turn := leave(t, s, p)
 			p.advanceTime(time.Hour)
@@ -493,17 +494,17 @@ func TestExit_TurnMayExit(t *testing.T) {
 			}
 		})
 	})
-	t.Run("is interrupted by the signal alone, and then killed", func(t *testing.T) {
+	t.Run("is interrupted by a signal without a frame, then killed", func(t *testing.T) {
 		runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
 			turn := leave(t, s, p)
 			for _, want := range []host.Signal{host.Interrupt, host.Kill} {
 				result := interruptInBackground(t, s, turn)
 				all := p.takeReceived()
 				if !slices.ContainsFunc(all, func(h receivedItem) bool { s, ok := h.what.(sentSignal); return ok && s.sig == want }) {
-					t.Errorf("got %v, want the signal %v", all, want)
+					t.Errorf("got %v, want only the signal %v", all, want)
 				}
 				if got, _ := receivedFrames[ipc.Interrupt](all); len(got) > 0 {
-					t.Errorf("got %v for a worker that reads no more", got)
+					t.Errorf("got frame %v for a worker that no longer reads", got)
 				}
 				p.advanceTime(interruptTimeout)
 				if got := <-result; want == host.Interrupt && got != session.InterruptPending {
@@ -512,7 +513,7 @@ func TestExit_TurnMayExit(t *testing.T) {
 			}
 		})
 	})
-	t.Run("ends with the session all the same", func(t *testing.T) {
+	t.Run("ends with the session", func(t *testing.T) {
 		runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
 			leave(t, s, p)
 			if err := s.Close(t.Context()); err != nil {
@@ -523,16 +524,16 @@ func TestExit_TurnMayExit(t *testing.T) {
 }
 
 func TestStop_Escalation(t *testing.T) {
-	for rung, test := range map[string]struct {
-		dies  host.Signal
-		took  time.Duration
-		climb string
+	for step, test := range map[string]struct {
+		dies   host.Signal
+		took   time.Duration
+		events string
 	}{
 		"SIGHUP":  {host.Hangup, 6 * time.Second, "0s SIGINT, 0s shutdown, 5s closed, 6s SIGHUP"},
 		"SIGTERM": {host.Terminate, 7 * time.Second, "0s SIGINT, 0s shutdown, 5s closed, 6s SIGHUP, 7s SIGKILL, 7s SIGTERM"},
 		"SIGKILL": {host.Kill, 8 * time.Second, "0s SIGINT, 0s shutdown, 5s closed, 6s SIGHUP, 7s SIGTERM, 8s SIGKILL"},
 	} {
-		t.Run(rung, func(t *testing.T) {
+		t.Run(step, func(t *testing.T) {
 			runWithFakeWorker(t, &Options{StopGrace: 10 * time.Second}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
 				p.sendReady()
 				turn := submitTurn(t, s, "ignores everything")
@@ -541,23 +542,23 @@ func TestStop_Escalation(t *testing.T) {
 				if err := s.Close(t.Context()); err != nil {
 					t.Fatal(err)
 				}
-				if took := time.Since(p.launchedAt); took != test.took || s.StoppedBy() != rung {
-					t.Errorf("got %s after %s, want %s after %s", s.StoppedBy(), took, rung, test.took)
+				if took := time.Since(p.launchedAt); took != test.took || s.StoppedBy() != step {
+					t.Errorf("got %s after %s, want %s after %s", s.StoppedBy(), took, step, test.took)
 				}
-				var climb []string
+				var events []string
 				for _, h := range p.takeReceived() {
 					switch what := h.what.(type) {
 					case sentSignal:
-						climb = append(climb, fmt.Sprintf("%s %s", h.at, what.sig))
+						events = append(events, fmt.Sprintf("%s %s", h.at, what.sig))
 					case ipc.Message:
-						climb = append(climb, fmt.Sprintf("%s %s", h.at, what.Type()))
+						events = append(events, fmt.Sprintf("%s %s", h.at, what.Type()))
 					default:
-						climb = append(climb, fmt.Sprintf("%s closed", h.at))
+						events = append(events, fmt.Sprintf("%s closed", h.at))
 					}
 				}
-				slices.Sort(climb)
-				if got := strings.Join(slices.Compact(climb), ", "); !strings.HasPrefix(got, test.climb) {
-					t.Errorf("got the climb %q, want %q", got, test.climb)
+				slices.Sort(events)
+				if got := strings.Join(slices.Compact(events), ", "); !strings.HasPrefix(got, test.events) {
+					t.Errorf("got the steps %q, want %q", got, test.events)
 				}
 				if r, err := s.Wait(context.Background(), turn, nil); err != nil || r.Outcome != timeline.OutcomeEnded {
 					t.Errorf("got %q, %v", r.Outcome, err)
@@ -580,7 +581,7 @@ func TestIdleSession_SetsNoTimer(t *testing.T) {
 		p.advanceTime(24 * time.Hour)
 		p.withLock(func() {
 			if p.scanCount > 0 {
-				t.Errorf("%d looks for readers in an idle day", p.scanCount)
+				t.Errorf("%d scans for readers in an idle day", p.scanCount)
 			}
 		})
 		s.mu.Lock()
@@ -589,7 +590,7 @@ func TestIdleSession_SetsNoTimer(t *testing.T) {
 			t.Errorf("the alarm is set, for %s", s.alarmAt)
 		}
 		if s.worker.readerTimerSet {
-			t.Error("it will look for readers")
+			t.Error("a scan for readers is scheduled")
 		}
 	})
 }

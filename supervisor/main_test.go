@@ -18,7 +18,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// testTimeout is the one generous bound of every wait on a real process.
+// testTimeout bounds every wait for a real process, generously.
 const testTimeout = 60 * time.Second
 
 func TestMain(m *testing.M) {
@@ -33,8 +33,8 @@ func TestMain(m *testing.M) {
 	os.Exit(sandboxcheck.RunTests(m))
 }
 
-// hostEnv makes the test binary a program that embeds a supervisor and then
-// stands still, so that a test can kill it.
+// hostEnv makes the test binary a program that embeds a supervisor and then does nothing, so that a
+// test can kill it.
 const hostEnv = "SUPERVISOR_TEST_HOST"
 
 // recoverCommandEnv makes the test program set Options.RecoverCommand.
@@ -43,7 +43,7 @@ const recoverCommandEnv = "SUPERVISOR_TEST_RECOVER"
 func runHost(dir string) {
 	_ = os.Unsetenv(hostEnv)
 	sup, err := supervisor.New(&supervisor.Options{Dir: dir, RecoverCommand: os.Getenv(recoverCommandEnv)})
-	if err == nil && os.Getenv(recoverCommandEnv) != "" { // one that nobody has used
+	if err == nil && os.Getenv(recoverCommandEnv) != "" { // a session without user turns
 		err = runToolSession(sup)
 	}
 	if err == nil {
@@ -61,11 +61,11 @@ func runHost(dir string) {
 		fmt.Println(err)
 		os.Exit(1)
 	}
-	_, _ = io.Copy(io.Discard, os.Stdin) // until the test closes it, or kills us
-	os.Exit(0)                           // without Close: an exit is enough
+	_, _ = io.Copy(io.Discard, os.Stdin) // until the test closes it or kills this process
+	os.Exit(0)                           // without Close
 }
 
-// runToolSession opens a session and runs something in it in silence.
+// runToolSession opens a session and runs a silent turn in it.
 func runToolSession(sup *supervisor.Supervisor) error {
 	s, err := sup.Open(context.Background(), "tool", fakeworker.NewSpec(executablePath(), nil))
 	if err != nil {
@@ -88,8 +88,8 @@ func executablePath() string {
 	return path
 }
 
-// fakeSpec returns a worker without a language. Under the race detector a program would
-// linger for a second when it exits, which no real worker does.
+// fakeSpec returns a spec of a worker without a language. It disables the second that a program
+// waits on exit under the race detector, which no real worker does.
 func fakeSpec(o *fakeworker.Options) workers.Spec {
 	spec := fakeworker.NewSpec(executablePath(), o)
 	spec.Env = append(spec.Env, "GORACE=atexit_sleep_ms=0")
@@ -123,7 +123,7 @@ func openSession(t *testing.T, o *supervisor.Options, spec workers.Spec) *superv
 	return s
 }
 
-// deadlineContext returns a context with the deadline.
+// deadlineContext returns a context that ends after testTimeout.
 func deadlineContext(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
@@ -131,7 +131,7 @@ func deadlineContext(t *testing.T) context.Context {
 	return ctx
 }
 
-// runTurn starts a turn and waits until it ends or asks.
+// runTurn starts a turn and waits until it ends or asks for input.
 func runTurn(t *testing.T, s *supervisor.Session, code string) (uint64, session.Reply) {
 	t.Helper()
 	turn, err := s.Submit(t.Context(), code)
@@ -150,8 +150,8 @@ func waitReply(t *testing.T, s session.Session, turn uint64) session.Reply {
 	return r
 }
 
-// interruptTurn ends a turn. On a busy machine, the effect may come later than Interrupt waits for
-// it: that is fine.
+// interruptTurn ends a turn. On a busy machine, the interrupt may take effect after Interrupt has
+// returned.
 func interruptTurn(t *testing.T, s *supervisor.Session, turn uint64) {
 	t.Helper()
 	got, err := s.Interrupt(deadlineContext(t), turn)
@@ -177,7 +177,7 @@ func waitUntilReady(t *testing.T, s *supervisor.Session) session.Reply {
 	return r
 }
 
-// waitForEvent reads events after a cursor until one satisfies ok.
+// waitForEvent reads events after a cursor until ok returns true for one.
 func waitForEvent(t *testing.T, s *supervisor.Session, after timeline.Seq, ok func(timeline.Event) bool) timeline.Event {
 	t.Helper()
 	for e := range s.Events(deadlineContext(t), after) {
@@ -185,11 +185,11 @@ func waitForEvent(t *testing.T, s *supervisor.Session, after timeline.Seq, ok fu
 			return e
 		}
 	}
-	t.Fatal("the event did not come")
+	t.Fatal("the event did not arrive")
 	return timeline.Event{}
 }
 
-// outputText returns the raw text of some events.
+// outputText returns the concatenated text of the events.
 func outputText(events []timeline.Event) string {
 	var b strings.Builder
 	for _, e := range events {
@@ -200,7 +200,7 @@ func outputText(events []timeline.Event) string {
 	return b.String()
 }
 
-// findBody returns the first body of a kind.
+// findBody returns the first body of the given type.
 func findBody[B timeline.Body](t *testing.T, events []timeline.Event) B {
 	t.Helper()
 	for _, e := range events {
@@ -223,7 +223,7 @@ func noticeText(events []timeline.Event) string {
 	return b.String()
 }
 
-// sessionInfo describes a session of this process, which is never an error.
+// sessionInfo returns the Info of a local session, which never fails.
 func sessionInfo(s *supervisor.Session) session.Info {
 	i, _ := s.Info(context.Background())
 	return i

@@ -2,6 +2,5 @@
 
 package supervisor_test
 
-// terminalReaderCode is code that asks by reading the terminal itself, which is seen
-// on this system.
+// terminalReaderCode is code that reads the terminal directly. That is detected on this system.
 var terminalReaderCode = []string{"readtty"}

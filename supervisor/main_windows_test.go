@@ -1,8 +1,8 @@
 package supervisor_test
 
-// terminalReaderCode is code that asks by reading the terminal itself, which is not seen
-// on this system.
+// terminalReaderCode is code that reads the terminal directly. That cannot be detected on this
+// system.
 var terminalReaderCode = []string(nil)
 
-// hasMemoryLimits says whether this system knows memory limits.
+// hasMemoryLimits is whether this system supports memory limits.
 const hasMemoryLimits = true

@@ -20,7 +20,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// A memoryGrantStore is a GrantStore in memory.
+// A memoryGrantStore is a GrantStore that keeps its grants in memory.
 type memoryGrantStore struct {
 	all map[string][]session.Grant
 	err error
@@ -37,7 +37,8 @@ func (b *memoryGrantStore) Add(workspace string, g session.Grant) error {
 	return b.err
 }
 
-// A confined is a session with a sandbox whose turn runs, and the directories outside of it.
+// A sandboxFixture is a sandboxed session with a running turn, and directories outside of its
+// sandbox.
 type sandboxFixture struct {
 	*testing.T
 	session    *Session
@@ -49,7 +50,7 @@ type sandboxFixture struct {
 	nextCall   uint64
 }
 
-// runInSandbox runs a test in fake time, with a turn of a session that has a sandbox.
+// runInSandbox runs a test in fake time with a running turn of a sandboxed session.
 func runInSandbox(t *testing.T, test func(*testing.T, *sandboxFixture)) {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(sandboxcheck.TempDir(t))
@@ -72,7 +73,7 @@ func runInSandbox(t *testing.T, test func(*testing.T, *sandboxFixture)) {
 	})
 }
 
-// holdCall has the sandbox hold a call, and returns the stage's number for it.
+// holdCall makes the sandbox suspend a call, and returns the monitor's ID for it.
 func (c *sandboxFixture) holdCall(op, path string) uint64 {
 	c.Helper()
 	c.nextCall++
@@ -90,7 +91,7 @@ func (c *sandboxFixture) generation() uint64 {
 	return i.Generation
 }
 
-// shownPermission returns the permission that callers see; nil without one.
+// shownPermission returns the permission request that callers see; nil if there is none.
 func (c *sandboxFixture) shownPermission() *session.PermissionRequest {
 	c.Helper()
 	r := pollReply(c.T, c.session, c.turn)
@@ -103,7 +104,8 @@ func (c *sandboxFixture) shownPermission() *session.PermissionRequest {
 	return r.InputRequest.Permission
 }
 
-// wantQuestion fails unless this is asked now, and returns its number.
+// wantQuestion returns the ID of the shown permission request, and fails the test unless it is for
+// this path.
 func (c *sandboxFixture) wantQuestion(path string) uint64 {
 	c.Helper()
 	p := c.shownPermission()
@@ -113,7 +115,7 @@ func (c *sandboxFixture) wantQuestion(path string) uint64 {
 	return p.ID
 }
 
-// takeAnswers are the answers to held calls since the last look.
+// takeAnswers returns the answers to pending calls since the last call.
 func (c *sandboxFixture) takeAnswers() (got []answeredCall) {
 	for _, h := range c.process.takeReceived() {
 		if a, ok := h.what.(answeredCall); ok {
@@ -126,11 +128,11 @@ func (c *sandboxFixture) takeAnswers() (got []answeredCall) {
 func (c *sandboxFixture) wantAnswers(want ...answeredCall) {
 	c.Helper()
 	if got := c.takeAnswers(); !slices.Equal(got, want) {
-		c.Fatalf("the stage was told %v, want %v", got, want)
+		c.Fatalf("the monitor received %v, want %v", got, want)
 	}
 }
 
-// recordedBodies returns the events of a kind.
+// recordedBodies returns the recorded event bodies of one type.
 func recordedBodies[B timeline.Body](s *Session) (all []B) {
 	for _, e := range s.Log().EventsSince(0) {
 		if b, ok := e.Body.(B); ok {
@@ -140,7 +142,7 @@ func recordedBodies[B timeline.Body](s *Session) (all []B) {
 	return all
 }
 
-// resetWorker starts a new worker, and a turn in it.
+// resetWorker starts a new worker and a turn in it.
 func (c *sandboxFixture) resetWorker() {
 	c.Helper()
 	c.process.withLock(func() { c.process.fatalSignal = host.Hangup })
@@ -170,7 +172,7 @@ func (c *sandboxFixture) answerPermission(id uint64, ok bool) {
 func TestPermission(t *testing.T) {
 	t.Parallel()
 
-	t.Run("a yes grants the directory and lets the call go on", func(t *testing.T) {
+	t.Run("a yes grants the directory and resumes the call", func(t *testing.T) {
 		t.Parallel()
 		runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
 			call := c.holdCall("write", c.dirA+"/x")
@@ -180,7 +182,7 @@ func TestPermission(t *testing.T) {
 				got = append(got, h.what)
 			}
 			if want := []any{writeGrant{c.dirA}, answeredCall{call, true}}; !slices.Equal(got, want) {
-				t.Errorf("the stage was told %v, want %v", got, want)
+				t.Errorf("the monitor received %v, want %v", got, want)
 			}
 			if r := pollReply(c.T, c.session, c.turn); r.State != session.StateRunning || r.InputRequest != nil {
 				t.Errorf("got %+v", r)
@@ -191,12 +193,12 @@ func TestPermission(t *testing.T) {
 			if i, _ := c.session.Info(t.Context()); !slices.Equal(i.Grants, []session.Grant{{Write: c.dirA}}) || i.Sandbox != "workspace, network none" {
 				t.Errorf("got %+v of %q", i.Grants, i.Sandbox)
 			}
-			again := c.holdCall("create", c.dirA+"/y") // it was on its way
+			again := c.holdCall("create", c.dirA+"/y") // it was already in flight
 			c.wantAnswers(answeredCall{again, true})
 		})
 	})
 
-	t.Run("a no is remembered until the user allows it", func(t *testing.T) {
+	t.Run("a refusal is remembered until the user allows it", func(t *testing.T) {
 		t.Parallel()
 		runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
 			first := c.holdCall("write", c.dirA+"/x")
@@ -205,7 +207,7 @@ func TestPermission(t *testing.T) {
 			second := c.holdCall("write", c.dirA+"/y")
 			c.wantAnswers(answeredCall{second, false})
 			if p := c.shownPermission(); p != nil {
-				t.Errorf("it was asked again: %+v", p)
+				t.Errorf("asked again: %+v", p)
 			}
 			if got, want := recordedBodies[timeline.AccessDenied](c.session), []timeline.AccessDenied{{Op: "write", Path: c.dirA + "/x"}, {Op: "write", Path: c.dirA + "/y"}}; !slices.Equal(got, want) {
 				t.Errorf("got %+v, want %+v", got, want)
@@ -260,7 +262,7 @@ func TestPermission(t *testing.T) {
 				c.wantAnswers(answeredCall{call, false})
 			}
 			if got := len(recordedBodies[timeline.AccessDenied](c.session)); got != maxReportedDenials {
-				t.Errorf("%d denials are told, want %d", got, maxReportedDenials)
+				t.Errorf("%d denials are reported, want %d", got, maxReportedDenials)
 			}
 			c.process.sendFrames(ipc.Idle{Turn: c.turn, Outcome: ipc.OutcomeOK})
 			if !strings.Contains(pollReply(c.T, c.session, c.turn).Text(), "[the sandbox refused at least 7 more calls]") {
@@ -272,7 +274,8 @@ func TestPermission(t *testing.T) {
 		})
 	})
 
-	// A pool of threads, or a call that a timer's signals interrupt, is one question.
+	// Calls of a thread pool, or a call that the signals of a timer interrupt, lead to one
+	// question.
 	t.Run("calls that one answer covers are asked about once", func(t *testing.T) {
 		t.Parallel()
 		runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
@@ -286,7 +289,7 @@ func TestPermission(t *testing.T) {
 				c.answerPermission(c.wantQuestion(dir+"/0"), ok)
 				c.wantAnswers(want...)
 				if p := c.shownPermission(); p != nil {
-					t.Errorf("it goes on asking: %+v", p)
+					t.Errorf("asked again: %+v", p)
 				}
 			}
 		})
@@ -317,7 +320,7 @@ func TestPermission(t *testing.T) {
 		runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
 			c.process.sendFrames(ipc.StdinWait{Turn: c.turn, Wait: 1, Prompt: "one? ", Kind: ipc.WaitLine, Want: ipc.WantLine})
 			w := pollReply(c.T, c.session, c.turn).InputRequest
-			c.holdCall("write", c.dirA+"/x") // behind the question for input
+			c.holdCall("write", c.dirA+"/x") // after the input request
 			if _, err := c.session.Answer(t.Context(), w.ID, session.Input{Data: []byte("1\n2\n")}); err != nil {
 				t.Fatal(err)
 			}
@@ -421,7 +424,8 @@ func TestPermissionOffer(t *testing.T) {
 		})
 	})
 
-	// The directories of the user's services and of the daemon are not given, even if they are named to write.
+	// The directories of the user's services and of the daemon are never granted, even if they are
+	// named as writable.
 	t.Run("directories of the daemon are never granted", func(t *testing.T) {
 		t.Parallel()
 		runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
@@ -463,7 +467,7 @@ func TestPermissionOffer(t *testing.T) {
 		})
 	})
 
-	// Of a directory that is never given, such as the home directory, a file may be.
+	// A file may be granted in a directory that never is, such as the home directory.
 	t.Run("a file is offered alone if its directory cannot be", func(t *testing.T) {
 		t.Parallel()
 		runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
@@ -487,7 +491,7 @@ func TestPermissionOffer(t *testing.T) {
 				got = append(got, h.what)
 			}
 			if want := []any{writeGrant{notes}, answeredCall{call, true}}; !slices.Equal(got, want) {
-				t.Errorf("the stage was told %v, want %v", got, want)
+				t.Errorf("the monitor received %v, want %v", got, want)
 			}
 			c.wantAnswers()
 			again := c.holdCall("write", notes)
@@ -499,14 +503,14 @@ func TestPermissionOffer(t *testing.T) {
 func TestGrant(t *testing.T) {
 	t.Parallel()
 
-	// A session sees what a person shows it, in later workers too, and no held call goes on by that.
+	// A session sees what a user shows it, also in later workers, but that resumes no pending call.
 	t.Run("a path granted for reading is not writable", func(t *testing.T) {
 		t.Parallel()
 		runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
 			call := c.holdCall("write", c.dirA+"/x")
 			c.allowGrant(session.Grant{Read: c.dirA})
 			if got := c.process.takeReceived(); len(got) != 1 || got[0].what != (readGrant{c.dirA}) {
-				t.Errorf("the stage was told %v", got)
+				t.Errorf("the monitor received %v", got)
 			}
 			if got := recordedBodies[timeline.AccessGranted](c.session); !slices.Equal(got, []timeline.AccessGranted{{Read: c.dirA, Author: "ada"}}) {
 				t.Errorf("got %+v", got)
@@ -515,7 +519,7 @@ func TestGrant(t *testing.T) {
 			c.wantAnswers(answeredCall{call, false})
 			c.allowGrant(session.Grant{Read: c.dirB, Always: true})
 			if got := c.grantStore.all[c.workspace]; !slices.Equal(got, []session.Grant{{Read: c.dirB, Always: true}}) {
-				t.Errorf("kept: got %+v", got)
+				t.Errorf("saved: got %+v", got)
 			}
 			given := []session.Grant{{Read: c.dirA}, {Write: c.dirB}, {Read: c.dirA + "/gone"}}
 			box, missing, notices := c.session.o.sandboxWithGrants(&c.session.spec, given)
@@ -547,14 +551,14 @@ func TestGrant(t *testing.T) {
 			if got := plan.WritableDirs(); !slices.Contains(got, c.dirA) || slices.Contains(got, c.dirB) {
 				t.Errorf("the new worker writes %v", got)
 			}
-			said := recordedBodies[timeline.Notice](c.session)
-			if !slices.ContainsFunc(said, func(n timeline.Notice) bool { return strings.Contains(n.Message, c.dirB+" was allowed") }) {
-				t.Errorf("got %v", said)
+			notices := recordedBodies[timeline.Notice](c.session)
+			if !slices.ContainsFunc(notices, func(n timeline.Notice) bool { return strings.Contains(n.Message, c.dirB+" was allowed") }) {
+				t.Errorf("got %v", notices)
 			}
 		})
 	})
 
-	// A yes gives what the start left out, and one that fails leaves it for the next start.
+	// A grant adds what the start left out, and a failed grant leaves it to the next start.
 	t.Run("a path missing at the start can be granted later", func(t *testing.T) {
 		t.Parallel()
 		runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
@@ -584,7 +588,7 @@ func TestGrant(t *testing.T) {
 		})
 	})
 
-	t.Run("is saved for the workspace if it is for always", func(t *testing.T) {
+	t.Run("is saved for the workspace with Always", func(t *testing.T) {
 		t.Parallel()
 		runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
 			call := c.holdCall("write", c.dirA+"/x")
@@ -605,7 +609,7 @@ func TestGrant(t *testing.T) {
 		})
 	})
 
-	// A place of programs that is named to write, too, needs what was confirmed for it.
+	// A directory of programs that the spec names as writable needs the confirmation, too.
 	t.Run("keeps what was confirmed for a path of the spec", func(t *testing.T) {
 		t.Parallel()
 		runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
@@ -641,7 +645,7 @@ func TestGrant(t *testing.T) {
 		})
 	})
 
-	// Nobody is told that a session lacks what it may have.
+	// No client is told that a session lacks access that it may have.
 	t.Run("counts only once the sandbox has answered", func(t *testing.T) {
 		t.Parallel()
 		runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
@@ -666,7 +670,7 @@ func TestGrant(t *testing.T) {
 			late := c.process.lateGrant
 			c.resetWorker()
 			c.allowGrant(session.Grant{Write: c.dirB})
-			late() // of a worker that has ended
+			late() // from a worker that has ended
 			if got := recordedBodies[timeline.AccessGranted](c.session); len(got) != 2 {
 				t.Errorf("got %+v", got)
 			}
@@ -696,17 +700,17 @@ func TestPermissionInterrupt(t *testing.T) {
 				t.Errorf("got %v: the signal has to end the call", order)
 			}
 			if p := c.shownPermission(); p != nil {
-				t.Errorf("it is still asked: %+v", p)
+				t.Errorf("still asked: %+v", p)
 			}
 			if err := c.session.AnswerPermission(t.Context(), id, true); !errors.Is(err, session.ErrStale) || !strings.Contains(err.Error(), "no longer open") {
-				t.Errorf("a late yes: got %v", err)
+				t.Errorf("a late grant: got %v", err)
 			}
-			c.reportDenial(host.Denial{ID: call, Op: "write", Path: c.dirA + "/x"}) // the call began again before the worker said a word
+			c.reportDenial(host.Denial{ID: call, Op: "write", Path: c.dirA + "/x"}) // the call restarted before the worker sent anything
 			if p := c.shownPermission(); p != nil {
-				t.Errorf("it is asked before the interrupt was felt: %+v", p)
+				t.Errorf("asked before the interrupt took effect: %+v", p)
 			}
-			c.wantAnswers(answeredCall{call, false}) // or it would never feel it
-			c.holdCall("write", c.dirA+"/x")         // which goes on, and wants the same once more
+			c.wantAnswers(answeredCall{call, false}) // otherwise the interrupt would never take effect
+			c.holdCall("write", c.dirA+"/x")         // the code continues and makes the same call again
 			c.process.sendFrames(ipc.InterruptAck{Turn: c.turn, Seq: 1, Result: ipc.InterruptPending})
 			if again := c.wantQuestion(c.dirA + "/x"); again == id {
 				t.Errorf("a late answer to %d would answer the new question", id)
@@ -772,11 +776,11 @@ func TestPermission_EndOfTurn(t *testing.T) {
 					t.Errorf("got %+v", i.InputRequest)
 				}
 				if err := c.session.AnswerPermission(t.Context(), id, true); err == nil {
-					t.Error("a late yes was taken")
+					t.Error("a late grant was accepted")
 				}
 				waits, ends := recordedBodies[timeline.InputRequested](c.session), recordedBodies[timeline.InputRequestEnded](c.session)
 				if len(waits) != 1 || len(ends) != 1 {
-					t.Errorf("got %d waits and %d ends", len(waits), len(ends))
+					t.Errorf("got %d input requests and %d ends", len(waits), len(ends))
 				}
 				c.session.handleDenial(generation, host.Denial{ID: 9, Op: "write", Path: c.dirA + "/late"}) // must not panic, nor reach a later worker
 				if i, _ := c.session.Info(t.Context()); i.InputRequest != nil {
@@ -787,7 +791,8 @@ func TestPermission_EndOfTurn(t *testing.T) {
 	}
 }
 
-// A right that the worker was started without does not count as given. It is back once its path is there at a start.
+// A grant that the worker was started without does not count as granted. It counts again once its
+// path exists at a start.
 func TestGrant_MissingAtStart(t *testing.T) {
 	for name, give := range map[string]func(*sandboxFixture){
 		"kept for the workspace": func(c *sandboxFixture) {
@@ -804,7 +809,7 @@ func TestGrant_MissingAtStart(t *testing.T) {
 				}
 				c.resetWorker()
 				if i, _ := c.session.Info(t.Context()); len(i.Grants) > 0 {
-					t.Errorf("without the directory it has %+v", i.Grants)
+					t.Errorf("without the directory: got %+v", i.Grants)
 				}
 				if err := os.Mkdir(c.dirA, 0o700); err != nil {
 					t.Fatal(err)
@@ -813,20 +818,20 @@ func TestGrant_MissingAtStart(t *testing.T) {
 				c.answerPermission(c.wantQuestion(c.dirA+"/x"), false)
 				c.wantAnswers(answeredCall{call, false})
 				if got := recordedBodies[timeline.AccessDenied](c.session); !slices.Equal(got, []timeline.AccessDenied{{Op: "write", Path: c.dirA + "/x"}}) {
-					t.Errorf("told: got %+v", got)
+					t.Errorf("reported: got %+v", got)
 				}
 				c.resetWorker()
 				call = c.holdCall("write", c.dirA+"/y")
 				c.wantAnswers(answeredCall{call, true})
 				if i, _ := c.session.Info(t.Context()); !slices.Equal(i.Grants, []session.Grant{{Write: c.dirA}}) {
-					t.Errorf("with the directory it has %+v", i.Grants)
+					t.Errorf("with the directory: got %+v", i.Grants)
 				}
 			})
 		})
 	}
 }
 
-// A writtenDirs has what sessions write now, as a program hears it.
+// A writtenDirs records the directories that sessions can write now, as BeforeWrite reports them.
 type writtenDirs struct {
 	mu   sync.Mutex
 	dirs []string
@@ -841,7 +846,7 @@ func (w *writtenDirs) beforeWrite(dirs []string) ([]string, func()) {
 		defer w.mu.Unlock()
 		for _, dir := range dirs {
 			i := slices.Index(w.dirs, dir)
-			w.dirs = slices.Delete(w.dirs, i, i+1) // which panics the second time
+			w.dirs = slices.Delete(w.dirs, i, i+1) // panics if ended is called twice
 		}
 	}
 }
@@ -868,12 +873,12 @@ func TestBeforeWrite(t *testing.T) {
 			must("with a grant", c.workspace, c.dirA)
 			c.process.withLock(func() { c.process.grantError = errors.New("the kernel says no") })
 			if err := c.session.Allow(t.Context(), session.Grant{Write: c.dirB}); err == nil {
-				t.Error("it was given")
+				t.Error("the grant was accepted")
 			}
 			must("with one that failed", c.workspace, c.dirA)
 			c.process.withLock(func() { c.process.grantError = host.ErrGrantPending })
 			if err := c.session.Allow(t.Context(), session.Grant{Write: c.dirB}); err == nil {
-				t.Error("it was given")
+				t.Error("the grant was accepted")
 			}
 			must("with one that may come late", c.workspace, c.dirA, c.dirB)
 			c.resetWorker()
@@ -881,7 +886,7 @@ func TestBeforeWrite(t *testing.T) {
 			c.process.withLock(func() { c.process.fatalSignal = host.Hangup })
 			c.session.launcher = func(*host.Command) (*launchResult, error) { return nil, errors.New("no") }
 			if err := c.session.Reset(t.Context()); err == nil {
-				t.Error("it has started")
+				t.Error("the session started")
 			}
 			must("after a start that failed")
 		})
@@ -927,27 +932,27 @@ func TestContainsPath(t *testing.T) {
 	}
 }
 
-// A place that a name leads to in vain is told once in a turn, however often the code tries.
+// A refused destination is reported once per turn, however often the code tries it.
 func TestRefusedHost_ReportedOncePerTurn(t *testing.T) {
 	runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
 		p.sendReady()
 		turn := submitTurn(t, s, "loop")
 		for i := range 100 {
 			if s.handleRefusedHost(t.Context(), fmt.Sprintf("db%d.example.org:5432", i%10), "it leads to 10.0.0.1") {
-				t.Error("it was allowed")
+				t.Error("the connection was allowed")
 			}
 		}
 		p.sendFrames(ipc.Idle{Turn: turn, Outcome: ipc.OutcomeOK})
-		told, more := 0, 0
+		reported, more := 0, 0
 		for _, e := range s.log.EventsSince(0) {
 			if n, ok := e.Body.(timeline.Notice); ok && strings.Contains(n.Message, "it leads to") {
-				told++
+				reported++
 			} else if ok && strings.Contains(n.Message, "50 more") {
 				more++
 			}
 		}
-		if told != maxReportedDenials || more != 1 {
-			t.Errorf("got %d notices, and %d of the rest", told, more)
+		if reported != maxReportedDenials || more != 1 {
+			t.Errorf("got %d notices, and a count of %d more", reported, more)
 		}
 	})
 }

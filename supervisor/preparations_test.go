@@ -29,23 +29,23 @@ func TestPreparationGroup(t *testing.T) {
 				waiting.Go(func() {
 					time.Sleep(time.Duration(i) * 400 * time.Millisecond)
 					first := true
-					made, done, err := all.awaitPreparation(t.Context(), w, time.Minute, func(p workers.Progress) {
+					result, done, err := all.awaitPreparation(t.Context(), w, time.Minute, func(p workers.Progress) {
 						if late := i > 2; first && (p.Message != "") != late {
-							t.Errorf("caller %d begins with %q", i, p.Message)
+							t.Errorf("caller %d started with %q", i, p.Message)
 						}
 						first = false
 					})
-					if err != nil || done != 7 || len(made.Env) != 1 {
-						t.Errorf("got %v, %d, %v", made, done, err)
+					if err != nil || done != 7 || len(result.Env) != 1 {
+						t.Errorf("got %v, %d, %v", result, done, err)
 					}
 				})
 			}
 			waiting.Wait()
 			if n := runs.Load(); n != 1 {
-				t.Errorf("it was made %d times", n)
+				t.Errorf("the preparation ran %d times", n)
 			}
 			if _, _, err := all.awaitPreparation(t.Context(), w, time.Minute, func(workers.Progress) {}); err != nil || runs.Load() != 2 {
-				t.Errorf("the next: %v, made %d times", err, runs.Load())
+				t.Errorf("the next caller: %v, after %d runs", err, runs.Load())
 			}
 		})
 	})
@@ -73,7 +73,7 @@ func TestPreparationGroup(t *testing.T) {
 			synctest.Wait()
 			leave[0](gone)
 			if err := <-result; err != gone || len(ended) != 0 {
-				t.Errorf("got %v, and the work has ended %d times", err, len(ended))
+				t.Errorf("got %v, and the work ended %d times", err, len(ended))
 			}
 			leave[1](gone)
 			if err := <-result; err != gone {
@@ -85,7 +85,7 @@ func TestPreparationGroup(t *testing.T) {
 		})
 	})
 
-	// Make should return when its context ends. If it does not, the waiters still get away.
+	// Run should return when its context ends. If it does not, the waiters still return.
 	t.Run("does not wait long for work that ignores its context", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var all preparationGroup
@@ -96,9 +96,9 @@ func TestPreparationGroup(t *testing.T) {
 			}}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			begun := time.Now()
-			if _, _, err := all.awaitPreparation(ctx, w, time.Hour, func(workers.Progress) {}); err == nil || time.Since(begun) != time.Second+abandonTimeout {
-				t.Errorf("got %v after %s", err, time.Since(begun))
+			start := time.Now()
+			if _, _, err := all.awaitPreparation(ctx, w, time.Hour, func(workers.Progress) {}); err == nil || time.Since(start) != time.Second+abandonTimeout {
+				t.Errorf("got %v after %s", err, time.Since(start))
 			}
 			close(over)
 		})

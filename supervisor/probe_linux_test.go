@@ -11,13 +11,13 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/testkit/fakeworker"
 )
 
-// After a turn was silent for an hour, new output is seen at once. A reader without output is
-// seen at the next look.
+// New output is noticed at once, even if a turn was silent for an hour. A reader without output is
+// found at the next scan.
 func TestReaderScan_AfterLongSilence(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		code string        // runs after the silence
-		next time.Duration // until the next look, if nothing wakes it
+		next time.Duration // until the next scan, if nothing wakes it
 	}{
 		"a child that prompts":                              {"sh printf 'name? '; exec head -n1", time.Hour},
 		"a runtime that says something, and then its child": {"print up\nreadtty", time.Hour},
@@ -47,7 +47,7 @@ func TestReaderScan_AfterLongSilence(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			open, err := os.OpenFile(gate, os.O_WRONLY, 0) // once the turn reads it
+			open, err := os.OpenFile(gate, os.O_WRONLY, 0) // returns once the turn reads it
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -67,7 +67,7 @@ func TestReaderScan_AfterLongSilence(t *testing.T) {
 			defer cancel()
 			r, err := s.Wait(ctx, turn, nil)
 			if err != nil || r.InputRequest == nil || !r.InputRequest.Terminal {
-				t.Errorf("got %+v, %v, want a wait for the terminal", r, err)
+				t.Errorf("got %+v, %v, want an input request of a terminal reader", r, err)
 			}
 		})
 	}

@@ -13,11 +13,11 @@ func TestNextScanInterval(t *testing.T) {
 		looks++
 		next := nextScanInterval(pause, silent)
 		if late := max(maxScanInterval, silent/silenceDivisor); next > late || next > maxSilentScanInterval {
-			t.Fatalf("after %s of silence the next look is in %s, want at most %s", silent, next, late)
+			t.Fatalf("after %s of silence the next scan is in %s, want at most %s", silent, next, late)
 		}
 		pause = next
 	}
 	if most := int(time.Hour/maxSilentScanInterval) + 200; looks > most {
-		t.Errorf("%d looks in an hour, want at most %d", looks, most)
+		t.Errorf("%d scans in an hour, want at most %d", looks, most)
 	}
 }

@@ -28,30 +28,30 @@ func TestRename(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := sup.Rename(s, "other"); !errors.Is(err, session.ErrExists) {
-		t.Errorf("a name that is taken: %v", err)
+		t.Errorf("an existing name: %v", err)
 	}
 	if err := sup.Rename(s, "no name"); session.KindOf(err) != session.KindName {
-		t.Errorf("no name: %v", err)
+		t.Errorf("an invalid name: %v", err)
 	}
 	if err := sup.Rename(s, "after"); err != nil {
 		t.Fatal(err)
 	}
 	if i, _ := s.Info(t.Context()); i.Name != "after" || s.Name() != "after" {
-		t.Errorf("its name is %s", i.Name)
+		t.Errorf("got the name %s", i.Name)
 	}
-	// The lock file says whose transcript is kept if the program is killed.
+	// The lock file identifies the session whose transcript is saved if the program is killed.
 	locks, _ := filepath.Glob(filepath.Join(dir, "before-*", "lock"))
 	if text, err := os.ReadFile(strings.Join(locks, "")); err != nil || !strings.Contains(string(text), `"name":"after"`) {
 		t.Errorf("the lock file has %q, %v", text, err)
 	}
 	if _, ok := sup.Session("before"); ok {
-		t.Error("the old name leads to it")
+		t.Error("the old name still finds the session")
 	}
 	if found, _ := sup.Session("after"); found != s {
-		t.Error("the new name does not lead to it")
+		t.Error("the new name does not find the session")
 	}
 	if _, err := sup.Open(t.Context(), "before", fakeworker.NewSpec(executablePath(), nil)); err != nil {
-		t.Errorf("the old name is not free: %v", err)
+		t.Errorf("the old name is still taken: %v", err)
 	}
 	if err := s.Close(t.Context()); err != nil {
 		t.Fatal(err)

@@ -27,21 +27,21 @@ func TestStreamMerger_Screen(t *testing.T) {
 	}
 }
 
-// screenEvents returns what a machine says of the screen, and of waits.
-func screenEvents(log *timeline.Log) (said []string) {
+// screenEvents returns the events about the screen and input requests as text.
+func screenEvents(log *timeline.Log) (events []string) {
 	for _, e := range log.Read(timeline.ReadRange{MaxEvents: 1000, MaxBytes: 1 << 20}) {
 		switch b := e.Body.(type) {
 		case timeline.FullScreenChanged:
-			said = append(said, fmt.Sprintf("screen %t", b.On))
+			events = append(events, fmt.Sprintf("screen %t", b.On))
 		case timeline.InputRequested:
-			said = append(said, "wait")
+			events = append(events, "wait")
 		case timeline.InputRequestEnded:
-			said = append(said, "wait ended")
+			events = append(events, "wait ended")
 		case timeline.TurnEnded:
-			said = append(said, "turn ended")
+			events = append(events, "turn ended")
 		}
 	}
-	return said
+	return events
 }
 
 func TestScreen_EndsWithTurn(t *testing.T) {
@@ -57,10 +57,10 @@ func TestScreen_EndsWithTurn(t *testing.T) {
 	m.handleScreen(true)
 	m.handleTerminalReader("other", "less", false)
 	if m.phase != phaseRunning || len(m.requests) > 0 {
-		t.Errorf("phase %s, %d wait: a program that has the keys asks for no line", m.phase, len(m.requests))
+		t.Errorf("phase %s, %d input requests, want none from a program that has the keys", m.phase, len(m.requests))
 	}
 	m.finishTurn(timeline.OutcomeOK, nil, "")
-	m.handleScreen(true) // nothing of the turn is left
+	m.handleScreen(true) // after the turn it has no effect
 	want := []string{"wait", "wait ended", "screen true", "screen false", "turn ended"}
 	if got := screenEvents(log); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)

@@ -38,7 +38,7 @@ func TestTurn(t *testing.T) {
 		t.Parallel()
 		s := openSession(t, nil, fakeSpec(nil))
 		_, r := runTurn(t, s, "print >>> \nraw >>> \nprint last")
-		got := outputText(r.Events) // a pseudo console draws raw text itself, so it has no fixed place
+		got := outputText(r.Events) // a pseudo console draws raw text itself, so its position varies
 		if strings.Count(got, ">>>") != 2 || !strings.Contains(got, "last\n") || r.Outcome != "ok" {
 			t.Errorf("got %q, %q, want both prompts and the last line", got, r.Outcome)
 		}
@@ -128,7 +128,7 @@ func TestTurn(t *testing.T) {
 	t.Run("a huge input arrives whole, a larger one is refused", func(t *testing.T) {
 		t.Parallel()
 		s := openSession(t, nil, fakeSpec(nil))
-		_, r := runTurn(t, s, " "+strings.Repeat("x", 50<<20)+"\nprint ok") // a line without a command comes first
+		_, r := runTurn(t, s, " "+strings.Repeat("x", 50<<20)+"\nprint ok") // the first line has no command
 		if r.Outcome != "ok" || outputText(r.Events) != "ok\n" {
 			t.Errorf("got %q %q", r.Outcome, outputText(r.Events))
 		}
@@ -141,7 +141,7 @@ func TestTurn(t *testing.T) {
 func TestPreparation(t *testing.T) {
 	t.Parallel()
 
-	t.Run("does not delay Open, and its failure is kept until a reset", func(t *testing.T) {
+	t.Run("does not delay Open, and its failure lasts until a reset", func(t *testing.T) {
 		t.Parallel()
 		spec := fakeSpec(nil)
 		fail := make(chan struct{})
@@ -166,10 +166,10 @@ func TestPreparation(t *testing.T) {
 			t.Errorf("got %+v", i)
 		}
 		if _, err := s.Submit(t.Context(), "print never"); !errors.Is(err, session.ErrStart) || err.Error() != "no compiler" || sessionInfo(s).Generation != 1 {
-			t.Errorf("an input tries again: %v, %+v", err, sessionInfo(s))
+			t.Errorf("an input retried it: %v, %+v", err, sessionInfo(s))
 		}
 		if err := s.Reset(deadlineContext(t)); !errors.Is(err, session.ErrStart) || sessionInfo(s).Generation != 2 {
-			t.Errorf("a reset does not try again: %v, %+v", err, sessionInfo(s))
+			t.Errorf("a reset did not retry it: %v, %+v", err, sessionInfo(s))
 		}
 		if err := s.Close(deadlineContext(t)); err != nil {
 			t.Fatal(err)
@@ -179,22 +179,22 @@ func TestPreparation(t *testing.T) {
 		}
 		spec.Preparations[0].Run = nil
 		if err := spec.Validate(); err == nil {
-			t.Error("a preparation without anything to do")
+			t.Error("got a preparation with nothing to do")
 		}
 	})
 
-	// A reset that gave way to the next one prepares nothing: only the last is wanted.
-	t.Run("is not begun by an abandoned start", func(t *testing.T) {
+	// A reset that is abandoned for the next one prepares nothing: only the last start is needed.
+	t.Run("is not started by an abandoned start", func(t *testing.T) {
 		t.Parallel()
 		spec := fakeSpec(nil)
-		begun, goOn := make(chan struct{}, 9), make(chan struct{})
+		started, proceed := make(chan struct{}, 9), make(chan struct{})
 		spec.Preparations = []workers.Preparation{{Key: t.Name(), Run: func(context.Context, func(workers.Progress)) (workers.PreparationResult, error) {
-			begun <- struct{}{}
-			<-goOn // a preparation that gives up late
+			started <- struct{}{}
+			<-proceed // a preparation that stops late
 			return workers.PreparationResult{}, nil
 		}}}
 		s := openSession(t, nil, spec)
-		<-begun
+		<-started
 		resets := make(chan error, 3)
 		for range cap(resets) {
 			go func() { resets <- s.Reset(deadlineContext(t)) }()
@@ -204,18 +204,18 @@ func TestPreparation(t *testing.T) {
 				break
 			}
 		}
-		close(goOn)
+		close(proceed)
 		for range cap(resets) {
 			if err := <-resets; err != nil {
 				t.Error(err)
 			}
 		}
-		if n := len(begun); n != 1 {
-			t.Errorf("%d preparations were begun after the first, not the last alone", n)
+		if n := len(started); n != 1 {
+			t.Errorf("%d preparations were started after the first, want only the last", n)
 		}
 	})
 
-	// A preparation without a limit of its own has that of a start.
+	// A preparation without a timeout of its own has the start timeout.
 	t.Run("ends with the start timeout", func(t *testing.T) {
 		t.Parallel()
 		spec := fakeSpec(nil)
@@ -229,7 +229,7 @@ func TestPreparation(t *testing.T) {
 		}
 	})
 
-	// A start that takes long holds nobody longer than they want.
+	// A long start does not block callers longer than their contexts allow.
 	t.Run("outlives the context of the call that waits for it", func(t *testing.T) {
 		t.Parallel()
 		spec := fakeSpec(nil)
@@ -271,33 +271,33 @@ func TestPreparation(t *testing.T) {
 	})
 }
 
-// The log must be enough where nobody asks for the session again.
+// If no client asks for the session again, the log must be enough to explain the failure.
 func TestLog_StartFailure(t *testing.T) {
 	t.Parallel()
 	var log strings.Builder
 	sup := newSupervisor(t, &supervisor.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	spec := fakeSpec(nil)
 	spec.Preparations = []workers.Preparation{{Key: t.Name(), Run: func(context.Context, func(workers.Progress)) (workers.PreparationResult, error) {
-		return workers.PreparationResult{}, errors.New("no compiler\nwhat the tool said")
+		return workers.PreparationResult{}, errors.New("no compiler\noutput of the tool")
 	}}}
 	s, err := sup.Open(t.Context(), "unprepared", spec)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := s.WaitPrepared(deadlineContext(t)); err == nil {
-		t.Fatal("it was prepared")
+		t.Fatal("the session was prepared")
 	}
 	spec = fakeSpec(nil)
 	spec.Path = t.TempDir() // no program
 	if _, err := sup.Open(t.Context(), "missing", spec); err == nil {
-		t.Fatal("it was started")
+		t.Fatal("the session was started")
 	}
 	for _, line := range []string{`msg="worker start failed" session=unprepared generation=1 why="no compiler"`, `msg="worker start failed" session=missing generation=1 why=`} {
 		if !strings.Contains(log.String(), line) {
 			t.Errorf("%s is missing", line)
 		}
 	}
-	if strings.Contains(log.String(), "what the tool said") {
+	if strings.Contains(log.String(), "output of the tool") {
 		t.Error("the output of the tool is in the log")
 	}
 }
@@ -305,17 +305,17 @@ func TestLog_StartFailure(t *testing.T) {
 func TestInputRequest(t *testing.T) {
 	t.Parallel()
 
-	t.Run("is answered, and the turn goes on", func(t *testing.T) {
+	t.Run("is answered, and the turn continues", func(t *testing.T) {
 		t.Parallel()
 		s := openSession(t, nil, fakeSpec(nil))
 		turn, r := runTurn(t, s, "wait name? \nprint bye")
 		if r.State != session.StateWaiting || r.InputRequest == nil || r.InputRequest.Prompt != "name? " || r.InputRequest.Turn != 1 {
-			t.Fatalf("got %+v, wait %+v", r, r.InputRequest)
+			t.Fatalf("got %+v, input request %+v", r, r.InputRequest)
 		}
 		if _, err := s.Submit(t.Context(), "print no"); !errors.Is(err, session.ErrWaiting) {
 			t.Errorf("submit while waiting: got %v", err)
 		}
-		// A poll tells the wait again.
+		// A poll returns the input request again.
 		if again, err := s.Wait(t.Context(), 0, &session.WaitOptions{Poll: true}); err != nil || again.InputRequest == nil || again.InputRequest.ID != r.InputRequest.ID {
 			t.Errorf("poll: got %+v, %v", again.InputRequest, err)
 		}
@@ -330,11 +330,11 @@ func TestInputRequest(t *testing.T) {
 			t.Errorf("got %+v", line)
 		}
 		if _, err := s.Answer(t.Context(), r.InputRequest.ID, session.Input{Data: []byte("x\n")}); !errors.Is(err, session.ErrStale) {
-			t.Errorf("answer of a wait that is over: got %v", err)
+			t.Errorf("answer to a request that is over: got %v", err)
 		}
 	})
 
-	t.Run("surplus input serves later ones, and the rest is reported", func(t *testing.T) {
+	t.Run("surplus input answers later ones, and the rest is reported", func(t *testing.T) {
 		t.Parallel()
 		s := openSession(t, nil, fakeSpec(nil))
 		turn, r := runTurn(t, s, "wait a? \nwait b? ")
@@ -347,7 +347,7 @@ func TestInputRequest(t *testing.T) {
 		}
 		turn, r = runTurn(t, s, "wait c? ")
 		if r.State != session.StateWaiting {
-			t.Errorf("left-over input answered the next turn: %q", outputText(r.Events))
+			t.Errorf("surplus input answered the next turn: %q", outputText(r.Events))
 		}
 		_, _ = s.Interrupt(t.Context(), turn)
 	})
@@ -361,7 +361,7 @@ func TestInputRequest(t *testing.T) {
 		}
 		r = waitReply(t, s, turn)
 		if r.InputRequest == nil || r.InputRequest.Prompt != "next? " {
-			t.Fatalf("got %+v, want the next wait to ask", r.InputRequest)
+			t.Fatalf("got %+v, want the next input request", r.InputRequest)
 		}
 		_, _ = s.Interrupt(t.Context(), 0)
 	})
@@ -420,7 +420,7 @@ func TestSecret(t *testing.T) {
 		}
 		turn, r := runTurn(t, s, "secret Password: ")
 		if r.InputRequest == nil || !r.InputRequest.Secret {
-			t.Fatalf("got %+v, want a secret wait", r.InputRequest)
+			t.Fatalf("got %+v, want a secret input request", r.InputRequest)
 		}
 		if _, err := s.Answer(t.Context(), r.InputRequest.ID, session.Input{Data: []byte(secret + "\n")}); err != nil {
 			t.Fatal(err)
@@ -436,7 +436,7 @@ func TestSecret(t *testing.T) {
 			}
 		}
 		err = filepath.Walk(dir, func(path string, info os.FileInfo, err error) error {
-			if info != nil && info.Mode().Perm() == 0 { // a sandbox's masks, which nobody can open
+			if info != nil && info.Mode().Perm() == 0 { // masks of a sandbox, which cannot be opened
 				return nil
 			}
 			if err != nil || info.IsDir() {
@@ -463,7 +463,7 @@ func TestSecret(t *testing.T) {
 			return r.Text()
 		}
 		if got := shown("print " + secret); got != secret+"\n" {
-			t.Errorf("before anybody typed it, %q", got)
+			t.Errorf("before it was typed: got %q", got)
 		}
 		turn, r := runTurn(t, s, "secret Password: ")
 		if _, err := s.Answer(t.Context(), r.InputRequest.ID, session.Input{Data: []byte(secret + "\n")}); err != nil {
@@ -477,7 +477,7 @@ func TestSecret(t *testing.T) {
 		}
 		turn, r = runTurn(t, s, "wait "+secret+"? ")
 		if r.InputRequest == nil || r.InputRequest.Prompt != "[secret]? " || sessionInfo(s).InputRequest.Prompt != "[secret]? " {
-			t.Errorf("it asks %+v", r.InputRequest)
+			t.Errorf("got input request %+v", r.InputRequest)
 		}
 		if _, err := s.Submit(t.Context(), "print"); err == nil || strings.Contains(err.Error(), secret) {
 			t.Errorf("got %v", err)
@@ -490,14 +490,14 @@ func TestSecret(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := shown("print " + secret); got != "[session restarted: reset, state lost]\n[secret]\n" {
-			t.Errorf("after a reset, %q", got)
+			t.Errorf("after a reset: got %q", got)
 		}
 		turn, r = runTurn(t, s, "secret PIN: ")
 		if _, err := s.Answer(t.Context(), r.InputRequest.ID, session.Input{Data: []byte("1234\n")}); err != nil {
 			t.Fatal(err)
 		}
 		if r = waitReply(t, s, turn); !strings.Contains(noticeText(r.Events), "fewer than 6 bytes") {
-			t.Errorf("a short one is not hidden, and nobody says so: %q", r.Text())
+			t.Errorf("a short secret is not redacted, and no notice says so: %q", r.Text())
 		}
 		past := false
 		for _, e := range s.Log().EventsSince(0) {
@@ -528,14 +528,14 @@ func TestStartUpInput(t *testing.T) {
 	t.Run("is queued and runs once", func(t *testing.T) {
 		t.Parallel()
 		s := openSession(t, nil, fakeSpec(nil))
-		turn, err := s.Submit(t.Context(), "print held") // the worker cannot be ready yet
+		turn, err := s.Submit(t.Context(), "print queued") // the worker cannot be ready yet
 		if err != nil {
 			t.Fatal(err)
 		}
 		if _, err := s.Submit(t.Context(), "print second"); err != nil && !errors.Is(err, session.ErrBusy) {
 			t.Errorf("second input: got %v", err)
 		}
-		if r := waitReply(t, s, turn); outputText(r.Events) != "held\n" || r.Turn != 1 {
+		if r := waitReply(t, s, turn); outputText(r.Events) != "queued\n" || r.Turn != 1 {
 			t.Errorf("got turn %d %q", r.Turn, outputText(r.Events))
 		}
 	})
@@ -554,7 +554,7 @@ func TestStartUpInput(t *testing.T) {
 					t.Fatalf("got turn %d, now %d, outcome %q", turn, r.Turn, r.Outcome)
 				}
 				if !strings.Contains(noticeText(r.Events), "answered a prompt of the start-up") {
-					t.Errorf("the reply does not say so: %q", noticeText(r.Events))
+					t.Errorf("no notice reports it: %q", noticeText(r.Events))
 				}
 				if turn, r := runTurn(t, s, "print next"); turn != 2 || outputText(r.Events) != "next\n" {
 					t.Errorf("got turn %d, %q", turn, outputText(r.Events))
@@ -566,7 +566,7 @@ func TestStartUpInput(t *testing.T) {
 	t.Run("answers only one question of a start-up", func(t *testing.T) {
 		t.Parallel()
 		s, first := submitEarly(t, "prompt", "yes")
-		// Each input submitted meanwhile is refused, held or run, and each turn ends.
+		// Each input submitted during the start is refused, queued or run, and each turn ends.
 		second, err := s.Submit(t.Context(), "print second")
 		if err != nil && !errors.Is(err, session.ErrBusy) {
 			t.Fatal(err)
@@ -578,7 +578,7 @@ func TestStartUpInput(t *testing.T) {
 	})
 }
 
-// submitEarly opens sessions until an input comes before the first question of a start-up.
+// submitEarly opens sessions until an input is submitted before the first question of a start-up.
 func submitEarly(t *testing.T, start, input string) (*supervisor.Session, uint64) {
 	t.Helper()
 	for {
@@ -621,7 +621,7 @@ func TestWait_Timeout(t *testing.T) {
 		t.Errorf("got %v %q, %v", r.State, r.Outcome, err)
 	}
 	interruptTurn(t, s, turn)
-	// A cursor goes on where the last reply stopped.
+	// A cursor continues where the last reply stopped.
 	rest, err := s.Wait(t.Context(), turn, &session.WaitOptions{After: r.Next})
 	if all := outputText(r.Events) + outputText(rest.Events); err != nil || strings.Count(all, "first\n") != 1 {
 		t.Errorf("got %q, %v", all, err)
@@ -663,7 +663,7 @@ func TestQuery(t *testing.T) {
 		want := session.Variables{List: []session.Variable{{Name: "answer", Type: "number", Shape: "1", Bytes: 8}}, More: 1}
 		got, err := s.Variables(t.Context())
 		for late := time.Now().Add(testTimeout); session.KindOf(err) == session.KindNoAnswer && time.Now().Before(late); {
-			got, err = s.Variables(t.Context()) // a busy machine may take longer than a query
+			got, err = s.Variables(t.Context()) // on a busy machine a query may time out
 		}
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("got %+v, %v, want %+v", got, err, want)
@@ -726,7 +726,7 @@ func TestOpen(t *testing.T) {
 		}
 	})
 
-	// On Windows, CON.x and the like are devices, whatever follows the first dot.
+	// On Windows, CON.x and the like are devices, regardless of what follows the first dot.
 	t.Run("accepts names of Windows devices", func(t *testing.T) {
 		t.Parallel()
 		dir := t.TempDir()
@@ -741,7 +741,7 @@ func TestOpen(t *testing.T) {
 			}
 		}
 		if dirs, _ := filepath.Glob(filepath.Join(dir, "*.*")); len(dirs) > 0 {
-			t.Errorf("directories whose stem may be that of a device: %q", dirs)
+			t.Errorf("directories whose stem may be a device name: %q", dirs)
 		}
 	})
 
@@ -757,7 +757,7 @@ func TestOpen(t *testing.T) {
 		s, err := sup.Open(t.Context(), "a", limited)
 		if !hasMemoryLimits {
 			if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "leave it out") {
-				t.Errorf("got %v, want that this system has none", err)
+				t.Errorf("got %v, want an error that this system has no memory limits", err)
 			}
 			return
 		}
@@ -770,8 +770,8 @@ func TestOpen(t *testing.T) {
 	})
 }
 
-// A program that was killed left one directory with its lock, and one that it was
-// about to remove. A third is being made.
+// A killed program left one directory with its lock, and one that it was about to remove. A third
+// is being created.
 func TestNew_RemovesLeftovers(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -794,6 +794,6 @@ func TestNew_RemovesLeftovers(t *testing.T) {
 	defer sup.Close()
 	left, err := filepath.Glob(filepath.Join(dir, "*"))
 	if err != nil || len(left) != 1 || filepath.Base(left[0]) != "new-3" {
-		t.Errorf("left are %q, %v", left, err)
+		t.Errorf("left over: %q, %v", left, err)
 	}
 }

@@ -39,7 +39,7 @@ func TestOutput_InOrder(t *testing.T) {
 	for _, part := range strings.Split(strings.TrimSuffix(want.String(), "E\n"), "#") {
 		i := strings.Index(out, part)
 		if i < 0 {
-			t.Fatalf("%q is not in place: %.200q", part, out)
+			t.Fatalf("%q is not in order: %.200q", part, out)
 		}
 		out = out[i+len(part):]
 	}
@@ -70,8 +70,8 @@ func TestTerminalRead(t *testing.T) {
 		if r.InputRequest == nil || !r.InputRequest.Terminal || r.InputRequest.Reader != "cat" {
 			t.Fatalf("got %+v, want cat to be seen in its own turn", r.InputRequest)
 		}
-		// Only the interrupted turn ends: programs in the background ignore SIGINT. On a busy machine,
-		// cat may be seen to read on before the turn has ended.
+		// Only the interrupted turn ends: programs in the background ignore SIGINT. On a busy
+		// machine, cat may be seen reading again before the turn has ended.
 		if _, err := s.Interrupt(deadlineContext(t), turn); err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +101,7 @@ func TestNew_UnsafeDirectory(t *testing.T) {
 func TestWorkerFiles(t *testing.T) {
 	t.Parallel()
 
-	t.Run("prepared files are there at each start", func(t *testing.T) {
+	t.Run("prepared files exist at each start", func(t *testing.T) {
 		t.Parallel()
 		spec := fakeSpec(nil)
 		spec.Preparations = []workers.Preparation{
@@ -126,8 +126,8 @@ func TestWorkerFiles(t *testing.T) {
 		}
 	})
 
-	// A worker's private directory goes with the worker, write-protected or not. Another
-	// generation's directory stays.
+	// A worker's private directory is removed with the worker, write-protected or not. The
+	// directory of another generation stays.
 	t.Run("the directory is removed with its worker", func(t *testing.T) {
 		t.Parallel()
 		for _, name := range []string{"plain", "white space"} {
@@ -157,7 +157,7 @@ func TestWorkerFiles(t *testing.T) {
 			}
 			waitUntilReady(t, s)
 			if _, err := os.Lstat(first); !errors.Is(err, fs.ErrNotExist) {
-				t.Errorf("%s: %q is left: %v", name, first, err)
+				t.Errorf("%s: %q still exists: %v", name, first, err)
 			}
 			if _, r = runTurn(t, s, `sh ls "$FILES"`); outputText(r.Events) != "given\n" {
 				t.Errorf("%s: the next worker has %q", name, outputText(r.Events))
@@ -166,7 +166,7 @@ func TestWorkerFiles(t *testing.T) {
 				t.Error(err)
 			}
 			if left, err := os.ReadDir(dir); len(left) > 0 || err != nil {
-				t.Errorf("%s: left are %v, %v", name, left, err)
+				t.Errorf("%s: left over: %v, %v", name, left, err)
 			}
 		}
 	})
@@ -174,7 +174,7 @@ func TestWorkerFiles(t *testing.T) {
 
 func TestTurnEnd(t *testing.T) {
 	t.Parallel()
-	t.Run("tells the signal that ended the worker", func(t *testing.T) {
+	t.Run("reports the signal that ended the worker", func(t *testing.T) {
 		t.Parallel()
 		s := openSession(t, &supervisor.Options{StopGrace: testTimeout}, fakeSpec(nil))
 		turn, err := s.Submit(t.Context(), "crash KILL")
@@ -186,10 +186,10 @@ func TestTurnEnd(t *testing.T) {
 			t.Errorf("got %+v, %v", end, err)
 		}
 	})
-	t.Run("has the words of a worker that did not start", func(t *testing.T) {
+	t.Run("includes the output of a worker that did not start", func(t *testing.T) {
 		t.Parallel()
 		s := openSession(t, nil, workers.Spec{Name: "broken", Path: "/bin/sh", Args: []string{"-c", "echo oops; exit 4"}})
-		if _, err := s.Wait(deadlineContext(t), 0, nil); err != nil { // it may be over before the input comes, or not
+		if _, err := s.Wait(deadlineContext(t), 0, nil); err != nil { // the start may fail before or after the input
 			t.Fatal(err)
 		}
 		for range 3 {

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestPhaseTransitions compares the table with a picture of it, so
-// that a new move is a visible change. Rows are from, columns are to; the second
-// word of a row is the state that callers see.
+// TestPhaseTransitions compares the table with a drawing of it, so that a new transition is a
+// visible change. Rows are from, columns are to; the second word of a row is the state that callers
+// see.
 func TestPhaseTransitions(t *testing.T) {
 	const picture = `
                       preparing launching starting idle sending running waiting leaving stopping closing ended closed

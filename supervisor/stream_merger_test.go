@@ -10,10 +10,10 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// mergeRecorder is a terminal, and what a fence delivered, one word each.
+// A mergeRecorder is a fake terminal that records what a stream merger delivers, one word each.
 type mergeRecorder struct {
 	b        strings.Builder
-	terminal []byte // written and not read yet
+	terminal []byte // written but not yet read
 }
 
 func (p *mergeRecorder) read(b []byte) (int, error) {
@@ -22,7 +22,7 @@ func (p *mergeRecorder) read(b []byte) (int, error) {
 	return n, nil
 }
 
-// write has the worker write to the terminal, and the terminal's reader read it.
+// write makes the worker write to the terminal, and the terminal's reader read it.
 func (p *mergeRecorder) write(f *streamMerger, s string, stop chan struct{}) {
 	p.terminal = append(p.terminal, s...)
 	for any := true; any; {
@@ -33,7 +33,7 @@ func (p *mergeRecorder) write(f *streamMerger, s string, stop chan struct{}) {
 func (p *mergeRecorder) newMerger() *streamMerger {
 	var last timeline.TextKind
 	return newStreamMerger("n0", p.read, func(s timeline.Stream, kind timeline.TextKind, b []byte) {
-		if kind != last { // a text may come in parts, and is one text for its reader
+		if kind != last { // parts of a text count as one text
 			last = kind
 			fmt.Fprintf(&p.b, "<%s>", kind)
 		}
@@ -107,8 +107,8 @@ func TestStreamMerger(t *testing.T) {
 			var want strings.Builder
 			var p mergeRecorder
 			f := p.newMerger()
-			var frames []ipc.Message // written and not read yet
-			read := func() {         // each reader may be at any point behind the writer
+			var frames []ipc.Message // written but not yet read
+			read := func() {         // each reader may lag behind the writer by any amount
 				for random.IntN(2) == 0 {
 					if random.IntN(2) == 0 {
 						kernel := p.terminal
@@ -122,7 +122,7 @@ func TestStreamMerger(t *testing.T) {
 					}
 				}
 			}
-			for n := 1; n <= 8; n++ { // what the worker does, in its order
+			for n := 1; n <= 8; n++ { // the worker's actions, in order
 				p.terminal = append(p.terminal, fmt.Sprintf("t%d", n)...)
 				fmt.Fprintf(&want, "t%d", n)
 				read()
@@ -161,9 +161,9 @@ func TestStreamMerger(t *testing.T) {
 	t.Run("a lost marker holds nothing up", func(t *testing.T) {
 		var p mergeRecorder
 		f := p.newMerger()
-		p.terminal = []byte("a") // somebody has discarded the marker
+		p.terminal = []byte("a") // the marker was discarded
 		f.mergeFrame(ipc.Idle{Mark: 1})
-		p.terminal = []byte("b" + markerFor(3) + "c") // and that of the next frame
+		p.terminal = []byte("b" + markerFor(3) + "c") // and so was that of the next frame
 		f.mergeFrame(ipc.InterruptAck{})
 		f.mergeFrame(ipc.StdinWait{Mark: 2})
 		f.mergeFrame(ipc.Idle{Mark: 3})
@@ -212,16 +212,16 @@ func TestStreamMerger(t *testing.T) {
 			}
 			close(blocked)
 		}()
-		f.mergeFrame(ipc.Output{Mark: 1}) // whenever it comes, it frees the reader
+		f.mergeFrame(ipc.Output{Mark: 1}) // the late frame unblocks the reader
 		<-blocked
 		if got := len(p.b.String()); got != 2*maxPendingBytes+len("<output 1>") {
 			t.Errorf("got %d bytes", got)
 		}
-		p.write(f, markerFor(2)+strings.Repeat("x", 2*maxPendingBytes), closedChan) // returns: nothing matters any more
+		p.write(f, markerFor(2)+strings.Repeat("x", 2*maxPendingBytes), closedChan) // returns, because stop is closed
 	})
 }
 
-func FuzzFence(f *testing.F) {
+func FuzzStreamMerger(f *testing.F) {
 	f.Add("a\x1b_n0;#1\x1b\\b", 3)
 	f.Add("\x1b_n0;E\x1b\\\x1b_n0;#", 1)
 	f.Add("\x1b_n0;R\x1b\\one result in two reads", 14)
@@ -231,11 +231,11 @@ func FuzzFence(f *testing.F) {
 		views := [2]string{}
 		for i, chunks := range [][]string{{terminal}, {terminal[:cut], terminal[cut:]}} {
 			var p mergeRecorder
-			fence := p.newMerger()
+			merger := p.newMerger()
 			for _, c := range chunks {
-				p.write(fence, c, closedChan)
+				p.write(merger, c, closedChan)
 			}
-			fence.flush()
+			merger.flush()
 			views[i] = p.b.String()
 		}
 		if views[0] != views[1] {
