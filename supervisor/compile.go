@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
@@ -89,11 +88,7 @@ func (s *Session) runCompiler(ctx context.Context, spec *workers.Spec) error {
 		return err
 	}
 	defer box.release()
-	args := make([]string, len(compilation.Args))
-	for i, a := range compilation.Args {
-		args[i] = strings.ReplaceAll(a, workers.FilesDir, files)
-	}
-	p, err := host.Start(&host.Command{Path: compilation.Path, Args: args, Env: []string{"PATH=/usr/bin:/bin"}, Dir: files, Sandbox: box.sandbox, Timeout: s.o.StartTimeout, Context: ctx})
+	p, err := host.Start(&host.Command{Path: compilation.Path, Args: expandFilesDir(compilation.Args, files), Env: []string{"PATH=/usr/bin:/bin"}, Dir: files, Sandbox: box.sandbox, Timeout: s.o.StartTimeout, Context: ctx})
 	if err != nil {
 		return err
 	}

@@ -39,13 +39,7 @@ const (
 // caller. It has no lock, goroutine or timer and does not know the process. Its caller holds the
 // session's lock and then performs the effects (Session.unlock).
 type sessionMachine struct {
-	grantHint       func(session.Grant) string // Options.GrantHint for this session; may be nil
-	log             *timeline.Log
-	startTimeout    time.Duration
-	showSecrets     bool
-	earlyInputFault string // copied from the Spec
-	turnLimit       time.Duration
-	takeCalls       func() []timeline.Call // returns the calls since its last call; nil if there are never any
+	machineConfig
 
 	phase              phase
 	stateSince         time.Time // when the session entered its state
@@ -55,16 +49,7 @@ type sessionMachine struct {
 	continuationPrompt string // the prompt of an input's further lines; "" for the default
 	workerReport              // of the current worker; zero without a worker
 
-	lastTurn        uint64
-	beforeFirstTurn bool             // no turn has started in this generation
-	startSeq        timeline.Seq     // the last event before the worker's start
-	lastWorkerEnd   []timeline.Event // how the previous worker ended, until the next turn that is not silent
-	hasUserTurn     bool             // a turn that is not silent has started
-	turn            *turn            // the active turn; the start-up is turn 0
-	previousTurn    *turn            // the previous turn
-	earlyTurn       *turn            // submitted before the session was ready: queued, or an answer to the start-up
-	recentTurns     []*turn          // the last turns, for Wait
-	lastLine        []byte           // the unfinished last line of the active turn's output, bounded
+	turnHistory
 
 	keysTaken    bool           // a program has taken the terminal's keys
 	requests     []inputRequest // the open input requests, in order
@@ -81,6 +66,31 @@ type sessionMachine struct {
 	overtimeAt       time.Time       // time of the next step against a turn over its limit; zero for never
 	effects          []machineEffect // for the caller to perform, in order
 	changed          bool            // something changed that waiters may need to see
+}
+
+// A machineConfig holds what a sessionMachine needs from its session and never changes itself.
+type machineConfig struct {
+	grantHint       func(session.Grant) string // Options.GrantHint for this session; may be nil
+	log             *timeline.Log
+	startTimeout    time.Duration
+	showSecrets     bool
+	earlyInputFault string // copied from the Spec
+	turnLimit       time.Duration
+	takeCalls       func() []timeline.Call // returns the calls since its last call; nil if there are never any
+}
+
+// A turnHistory holds the active turn of a session, the turns around it and what they left.
+type turnHistory struct {
+	lastTurn        uint64
+	beforeFirstTurn bool             // no turn has started in this generation
+	startSeq        timeline.Seq     // the last event before the worker's start
+	lastWorkerEnd   []timeline.Event // how the previous worker ended, until the next turn that is not silent
+	hasUserTurn     bool             // a turn that is not silent has started
+	turn            *turn            // the active turn; the start-up is turn 0
+	previousTurn    *turn            // the previous turn
+	earlyTurn       *turn            // submitted before the session was ready: queued, or an answer to the start-up
+	recentTurns     []*turn          // the last turns, for Wait
+	lastLine        []byte           // the unfinished last line of the active turn's output, bounded
 }
 
 // A workerReport holds what one worker has reported, and its fault, if any.

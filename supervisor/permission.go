@@ -460,7 +460,7 @@ func (m *sessionMachine) findPermission(id uint64) (session.PermissionRequest, e
 	if id > m.lastPermission || id == 0 {
 		return session.PermissionRequest{}, session.Errorf(session.KindStale, "no permission request has the ID %d", id)
 	}
-	return session.PermissionRequest{}, session.Errorf(session.KindStale, "permission request %d is no longer open: it was answered, or the code has continued without it", id)
+	return session.PermissionRequest{}, session.Errorf(session.KindStale, "permission request %d is closed: it was answered, or the code has continued without it", id)
 }
 
 // recordRefusal records a user's refusal and applies it to other pending calls that need the same

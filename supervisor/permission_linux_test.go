@@ -702,7 +702,7 @@ func TestPermissionInterrupt(t *testing.T) {
 			if p := c.shownPermission(); p != nil {
 				t.Errorf("still asked: %+v", p)
 			}
-			if err := c.session.AnswerPermission(t.Context(), id, true); !errors.Is(err, session.ErrStale) || !strings.Contains(err.Error(), "no longer open") {
+			if err := c.session.AnswerPermission(t.Context(), id, true); !errors.Is(err, session.ErrStale) || !strings.Contains(err.Error(), "is closed: it was answered") {
 				t.Errorf("a late grant: got %v", err)
 			}
 			c.reportDenial(host.Denial{ID: call, Op: "write", Path: c.dirA + "/x"}) // the call restarted before the worker sent anything

@@ -27,36 +27,56 @@ type launchResult struct {
 // A process is a worker's process together with everything that it started, on any system. Any
 // goroutine may call its methods; [host.Process] documents them.
 type process interface {
+	processLifecycle
+	processSandbox
+	processLimits
 	Signal(host.Signal, host.Target) error
 	SignalsSent() <-chan struct{}
+}
+
+// processLifecycle has the methods of a process that concern its end.
+type processLifecycle interface {
 	Kill()
 	Exited() <-chan struct{}
 	Exit() host.Exit
 	Done() <-chan struct{}
 	Survivors() []int
 	Notices() <-chan string
+	Close() error
+}
+
+// processSandbox has the methods of a process that concern its sandbox.
+type processSandbox interface {
 	DrainDenials()
 	ForgetDenials() error
 	RefreshSandbox() (notices []string, err error)
+}
+
+// processLimits has the methods of a process that measure and limit its memory and tasks.
+type processLimits interface {
 	MemoryBytes() int64
 	MeasureUsage(exact int64) host.Usage
 	ApplyLimits(host.Usage, host.LimitUpdate)
 	EndLargest(u host.Usage, bytes int64) string
 	EndNewest(u host.Usage, tasks int)
-	Close() error
 }
 
 // A terminal is the terminal that a worker and its children write to and read from; [host.Terminal]
 // documents it.
 type terminal interface {
-	TryRead([]byte) (int, error)
-	AwaitOutput(take func() bool) error
-	WriteInput(b []byte, eof bool) error
-	SyncOutput()
+	terminalStream
 	Restore() error
 	Resize(host.Size) error
 	IsRawMode() bool
 	HasForegroundJob() bool
+}
+
+// terminalStream has the methods of a terminal that read its output and write its input.
+type terminalStream interface {
+	TryRead([]byte) (int, error)
+	AwaitOutput(take func() bool) error
+	WriteInput(b []byte, eof bool) error
+	SyncOutput()
 	TypeKeys([]byte) error
 }
 

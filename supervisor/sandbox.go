@@ -21,15 +21,20 @@ import (
 
 // A confinement is everything that a sandbox adds to the start of a worker.
 type confinement struct {
-	sandbox           *host.Sandbox // nil without a sandbox
-	env               []string      // changes to the worker's environment, applied before those of its Spec
-	notices           []string      // for the user of the session; complete when the worker has started
-	hiddenPaths       []string      // cannot be opened; complete at the same time
-	unshownPaths      []string      // could be shown; complete at the same time
-	plan              *confine.Plan // complete at the same time
+	sandbox     *host.Sandbox // nil without a sandbox
+	env         []string      // changes to the worker's environment, applied before those of its Spec
+	notices     []string      // for the user of the session; complete when the worker has started
+	sandboxView               // complete when the worker has started
+	release     func()        // call it once the sandbox is no longer used; never nil
+}
+
+// A sandboxView describes what a sandboxed worker cannot see. Without a sandbox it is empty.
+type sandboxView struct {
+	plan              *confine.Plan // nil without a sandbox
+	hiddenPaths       []string      // paths that cannot be opened
+	unshownPaths      []string      // paths that are not shown but could be
 	withheldVariables []string      // variables that are removed from the worker's environment
-	privateDirs       privateDirs   // complete at the same time
-	release           func()        // call it once the sandbox is no longer used; never nil
+	privateDirs       privateDirs
 }
 
 // maxListedItems bounds the hosts and variables that a notice lists.

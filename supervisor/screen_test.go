@@ -51,7 +51,7 @@ func TestScreen_EndsWithTurn(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	m := &sessionMachine{log: log, phase: phaseRunning, turn: &turn{id: 1}, knownReaders: map[string]bool{}, fedReaders: map[string]bool{}}
+	m := &sessionMachine{machineConfig: machineConfig{log: log}, turnHistory: turnHistory{turn: &turn{id: 1}}, phase: phaseRunning, knownReaders: map[string]bool{}, fedReaders: map[string]bool{}}
 	m.handleTerminalReader("before", "cat", false)
 	m.handleScreen(true)
 	m.handleScreen(true)

@@ -26,19 +26,10 @@ import (
 // concurrent use. Only Wait, Reset and Close wait for a running turn; Interrupt waits for one
 // second.
 type Session struct {
-	name          atomic.Pointer[string] // changed by Supervisor.Rename, which holds the supervisor's lock
-	o             Options
-	launcher      launcher
-	preparations  *preparationGroup // the supervisor's
-	limitEnforcer *limitEnforcer    // the supervisor's
-	dir           string            // private to the session; Close removes it
-	lock          *os.File          // shows other programs that dir is in use
-	log           *timeline.Log
-	removeSelf    func()         // removes the session from its supervisor
-	discardDir    func() error   // removes dir
-	egressPolicy  *egress.Policy // of its sandbox; nil without one
-	wg            sync.WaitGroup // counts the goroutines of all workers
-	starts        sync.WaitGroup // counts running starts; grows under mu until the session is closed
+	name atomic.Pointer[string] // changed by Supervisor.Rename, which holds the supervisor's lock
+	sessionResources
+	wg     sync.WaitGroup // counts the goroutines of all workers
+	starts sync.WaitGroup // counts running starts; grows under mu until the session is closed
 
 	functions functionRegistry
 
@@ -53,20 +44,39 @@ type Session struct {
 	earlyDenials       []host.Denial  // of the worker being launched
 	spec               workers.Spec   // preparations add their results
 	openedAt           time.Time
-	crashedBefore      *CrashedSession                 // the crashed session that this one follows; nil without one
-	currentStart       *startAttempt                   // the start under way; nil without one
-	abandonedStart     *startAttempt                   // the last abandoned start; nil without one
-	preparationError   error                           // why preparation failed, so that Submit refuses; otherwise nil
-	worker             *worker                         // nil without a worker
-	changed            chan struct{}                   // closed at the next change; nil without waiters
-	alarm              *time.Timer                     // calls handleAlarm; nil until first needed
-	alarmAt            time.Time                       // when alarm fires; zero for never
-	reportedNotices    []string                        // the notices of the last worker's sandbox
-	reportedMissingDir bool                            // a notice has reported that dir is gone
-	queries            map[uint64]chan ipc.QueryResult // queries that the worker has not answered, by ID
-	lastQuery          uint64
-	pendingDecisions   map[uint64]chan userDecision // connections, calls and forms that wait for a user, by ID
-	lastPendingCall    uint64
+	crashedBefore      *CrashedSession // the crashed session that this one follows; nil without one
+	currentStart       *startAttempt   // the start under way; nil without one
+	abandonedStart     *startAttempt   // the last abandoned start; nil without one
+	preparationError   error           // why preparation failed, so that Submit refuses; otherwise nil
+	worker             *worker         // nil without a worker
+	changed            chan struct{}   // closed at the next change; nil without waiters
+	alarm              *time.Timer     // calls handleAlarm; nil until first needed
+	alarmAt            time.Time       // when alarm fires; zero for never
+	reportedNotices    []string        // the notices of the last worker's sandbox
+	reportedMissingDir bool            // a notice has reported that dir is gone
+	openAnswers
+}
+
+// sessionResources holds what a session gets from its supervisor and keeps until it is closed.
+type sessionResources struct {
+	o             Options
+	launcher      launcher
+	preparations  *preparationGroup // the supervisor's
+	limitEnforcer *limitEnforcer    // the supervisor's
+	dir           string            // private to the session; Close removes it
+	lock          *os.File          // shows other programs that dir is in use
+	log           *timeline.Log
+	removeSelf    func()         // removes the session from its supervisor
+	discardDir    func() error   // removes dir
+	egressPolicy  *egress.Policy // of its sandbox; nil without one
+}
+
+// openAnswers holds the channels on which callers wait for the worker or for a user.
+type openAnswers struct {
+	queries          map[uint64]chan ipc.QueryResult // queries that the worker has not answered, by ID
+	lastQuery        uint64
+	pendingDecisions map[uint64]chan userDecision // connections, calls and forms that wait for a user, by ID
+	lastPendingCall  uint64
 }
 
 // maxPromptBytes bounds a prompt that is taken from the terminal's output, in bytes.

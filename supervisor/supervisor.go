@@ -385,26 +385,30 @@ func (v *Supervisor) openSession(name string, spec workers.Spec) (*Session, erro
 		return nil, startError(name, err)
 	}
 	s := &Session{
+		sessionResources: sessionResources{
+			o:             v.o,
+			launcher:      v.launcher,
+			preparations:  &v.preparations,
+			limitEnforcer: v.limitEnforcer,
+			dir:           dir,
+			lock:          lock,
+			log:           log,
+		},
 		spec:          spec,
-		o:             v.o,
-		launcher:      v.launcher,
-		preparations:  &v.preparations,
-		limitEnforcer: v.limitEnforcer,
-		dir:           dir,
-		lock:          lock,
-		log:           log,
 		openedAt:      time.Now(),
 		lifecycle:     make(chan struct{}, 1),
 		crashedBefore: v.claimCrashed(info),
 		m: sessionMachine{
-			grantHint:       v.o.grantHintFor(name, &spec),
-			log:             log,
-			startTimeout:    v.o.StartTimeout,
-			showSecrets:     v.o.ShowSecrets,
-			earlyInputFault: spec.EarlyInputError,
-			turnLimit:       spec.Limits.Turn,
-			phase:           phaseEnded,
-			fedReaders:      make(map[string]bool),
+			machineConfig: machineConfig{
+				grantHint:       v.o.grantHintFor(name, &spec),
+				log:             log,
+				startTimeout:    v.o.StartTimeout,
+				showSecrets:     v.o.ShowSecrets,
+				earlyInputFault: spec.EarlyInputError,
+				turnLimit:       spec.Limits.Turn,
+			},
+			phase:      phaseEnded,
+			fedReaders: make(map[string]bool),
 		},
 	}
 	s.name.Store(&name)

@@ -17,7 +17,6 @@ import (
 
 	"github.com/turnstone-repl/turnstone/ipc"
 	"github.com/turnstone-repl/turnstone/session"
-	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -40,23 +39,19 @@ const (
 // through the stream merger, watchProcess waits for the process to exit, and the connection has a
 // writer. All end when the process does.
 type worker struct {
-	s                 *Session
-	log               *slog.Logger
-	filesDir          string          // its private directory
-	sandboxNotices    []string        // notices about its sandbox, for the session's users
-	missingGrants     []session.Grant // grants that its sandbox lacks
-	hiddenPaths       []string        // paths that its sandbox hides
-	unshownPaths      []string        // paths that its sandbox does not show but could
-	plan              *confine.Plan   // of its sandbox; nil without one
-	withheldVariables []string        // variables removed from its environment
-	privateDirs       privateDirs
-	mechanism         workers.SandboxMechanism
-	proc              *launchResult
-	conn              *ipc.Conn
-	merger            *streamMerger
-	readers           sync.WaitGroup // counts readFrames and readTerminal
-	stopReading       chan struct{}  // closed when arriving bytes no longer matter
-	done              chan struct{}  // closed when the session knows that the worker ended
+	s              *Session
+	log            *slog.Logger
+	filesDir       string          // its private directory
+	sandboxNotices []string        // notices about its sandbox, for the session's users
+	missingGrants  []session.Grant // grants that its sandbox lacks
+	sandboxView
+	mechanism   workers.SandboxMechanism
+	proc        *launchResult
+	conn        *ipc.Conn
+	merger      *streamMerger
+	readers     sync.WaitGroup // counts readFrames and readTerminal
+	stopReading chan struct{}  // closed when arriving bytes no longer matter
+	done        chan struct{}  // closed when the session knows that the worker ended
 
 	generation uint64
 	calls      *workerCalls
@@ -87,35 +82,17 @@ func (s *Session) startWorkerBy(by workers.SandboxMechanism, spec workers.Spec, 
 	if err := writeFiles(files, spec.Files); err != nil {
 		return nil, err
 	}
-	expand := func(in []string) []string {
-		out := make([]string, len(in))
-		for i, a := range in {
-			out[i] = strings.ReplaceAll(a, workers.FilesDir, files)
-		}
-		return out
-	}
 	sandbox, missing, grantNotices := s.o.sandboxWithGrants(&spec, grants)
 	spec.Sandbox = sandbox
 	box, err := newConfinement(&spec, &s.o, by, s.dir, files)
 	if err != nil {
 		return nil, err
 	}
-	changes := []string{"LISTEN_FDS", "LISTEN_PID"}
-	if !spec.UserTerminal {
-		changes = append(changes, "TERM=dumb", host.PagerEnv)
-	}
-	changes = append(changes, box.env...)
-	changes = append(changes, expand(spec.Env)...)
-	if !strings.ContainsFunc(files, unicode.IsSpace) {
-		changes = append(changes, expand(spec.PlainEnv)...)
-	}
-	env := workerEnv(s.o.Env, s.o.ScrubEnv, changes, host.CaseInsensitiveEnv)
-	env = append(env, openBLASEnv(env, s.limitEnforcer.memoryLimit(spec.Limits), runtime.NumCPU())...)
 	log := s.workerLog(generation)
 	proc, err := s.launcher(&host.Command{
 		Path: spec.Path,
-		Args: expand(spec.Args),
-		Env:  env,
+		Args: expandFilesDir(spec.Args, files),
+		Env:  s.newWorkerEnv(&spec, box.env, files),
 		Dir:  spec.Dir,
 		Size: host.Size(size),
 
@@ -140,24 +117,20 @@ func (s *Session) startWorkerBy(by workers.SandboxMechanism, spec workers.Spec, 
 		uncounted = append(uncounted, proc.uncountedNote)
 	}
 	w := &worker{
-		s:                 s,
-		log:               log,
-		filesDir:          files,
-		sandboxNotices:    slices.Concat(box.notices, grantNotices, uncounted),
-		missingGrants:     missing,
-		onEnd:             []func(){box.release},
-		hiddenPaths:       box.hiddenPaths,
-		unshownPaths:      box.unshownPaths,
-		plan:              box.plan,
-		withheldVariables: box.withheldVariables,
-		privateDirs:       box.privateDirs,
-		mechanism:         by,
-		generation:        generation,
-		calls:             newWorkerCalls(),
-		proc:              proc,
-		conn:              ipc.NewConn(proc.channel, ipc.FromWorker),
-		stopReading:       make(chan struct{}),
-		done:              make(chan struct{}),
+		s:              s,
+		log:            log,
+		filesDir:       files,
+		sandboxNotices: slices.Concat(box.notices, grantNotices, uncounted),
+		missingGrants:  missing,
+		onEnd:          []func(){box.release},
+		sandboxView:    box.sandboxView,
+		mechanism:      by,
+		generation:     generation,
+		calls:          newWorkerCalls(),
+		proc:           proc,
+		conn:           ipc.NewConn(proc.channel, ipc.FromWorker),
+		stopReading:    make(chan struct{}),
+		done:           make(chan struct{}),
 	}
 	log.Info("worker starting", "worker_pid", proc.pid, "name", spec.Name)
 	w.conn.LogTo(log)
@@ -167,6 +140,32 @@ func (s *Session) startWorkerBy(by workers.SandboxMechanism, spec workers.Spec, 
 		w.merger.isScreenOn, w.merger.onScreenChange = proc.terminal.IsRawMode, w.handleScreen
 	}
 	return w, nil
+}
+
+// newWorkerEnv returns the environment of a worker. sandboxEnv holds the changes that its sandbox
+// needs, and files is the worker's private directory.
+func (s *Session) newWorkerEnv(spec *workers.Spec, sandboxEnv []string, files string) []string {
+	changes := []string{"LISTEN_FDS", "LISTEN_PID"}
+	if !spec.UserTerminal {
+		changes = append(changes, "TERM=dumb", host.PagerEnv)
+	}
+	changes = append(changes, sandboxEnv...)
+	changes = append(changes, expandFilesDir(spec.Env, files)...)
+	if !strings.ContainsFunc(files, unicode.IsSpace) {
+		changes = append(changes, expandFilesDir(spec.PlainEnv, files)...)
+	}
+	env := workerEnv(s.o.Env, s.o.ScrubEnv, changes, host.CaseInsensitiveEnv)
+	return append(env, openBLASEnv(env, s.limitEnforcer.memoryLimit(spec.Limits), runtime.NumCPU())...)
+}
+
+// expandFilesDir returns arguments or variables with workers.FilesDir replaced by the directory of
+// the worker's files.
+func expandFilesDir(in []string, files string) []string {
+	out := make([]string, len(in))
+	for i, a := range in {
+		out[i] = strings.ReplaceAll(a, workers.FilesDir, files)
+	}
+	return out
 }
 
 func writeFiles(dir string, files map[string][]byte) error {
