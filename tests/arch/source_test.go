@@ -128,7 +128,7 @@ func TestTests_DoNotSleep(t *testing.T) {
 func TestSource_TheMachineDoesNothingItself(t *testing.T) {
 	t.Parallel()
 	tr := load(t)
-	files := map[string]bool{"machine.go": false, "frame.go": false, "interrupt.go": false, "wait.go": false, "state.go": false, "input.go": false}
+	files := map[string]bool{"machine.go": false, "frame.go": false, "interrupt.go": false, "input_request.go": false, "state.go": false, "input.go": false}
 	for _, p := range tr.pkgs {
 		if p.name != "supervisor" {
 			continue
