@@ -195,7 +195,7 @@ open('other', 'w').close()
 			filepath.Join(m.home, "mine"): "is hidden from sessions", filepath.Join(m.home, ".config"): "in it is hidden", filepath.Join(m.home, ".config/turnstone"): "is hidden from sessions",
 			m.sessions: "is hidden from sessions", filepath.Join(m.sessions, "other-session/transcript"): "is hidden from sessions",
 			filepath.Join(m.work, "link"): " leads to " + timeline.QuoteName(m.home+"/.local/share/tool") + "; a user must confirm that",
-			"relative":                    "is not absolute", filepath.Join(m.home, "none"): "no such file", "/dev/null": "neither a directory nor a regular file",
+			"relative":                    "is not an absolute path", filepath.Join(m.home, "none"): "no such file", "/dev/null": "neither a directory nor a regular file",
 			filepath.Join(m.home, ".local/share/tool"): "",
 		} {
 			wantGrant(t, r, session.Grant{Read: path}, want)
