@@ -104,13 +104,7 @@ func newConfinement(spec *workers.Spec, o *Options, by workers.SandboxMechanism,
 		tmp = filepath.Join(state, "tmp")
 	}
 	c.env = append(c.env, "TMPDIR="+tmp, "TMP", "TEMP")
-	hidden := workers.SecretVariables(o.Env)
-	c.env = append(c.env, hidden...)
-	for _, entry := range workers.LoginVariables(o.Env) {
-		name, _, _ := strings.Cut(entry, "=")
-		c.env, hidden = append(c.env, entry), append(hidden, "the login in "+name)
-	}
-	c.withheldVariables = hidden
+	c.withholdVariables(o.Env)
 
 	dir := spec.Dir
 	if dir == "" {
@@ -127,21 +121,9 @@ func newConfinement(spec *workers.Spec, o *Options, by workers.SandboxMechanism,
 	if cache := turnstoneDir(o.Env, home, "XDG_CACHE_HOME", ".cache"); filepath.IsAbs(cache) { // sessions without a sandbox run code from it
 		policy.Protected = append(slices.Clone(policy.Protected), cache)
 	}
-	var replaced map[string]string
-	if policy.Network == workers.NetworkList && by == "" {
-		if replaced, err = writeNameFiles(state); err != nil {
-			return c, err
-		}
-	}
-	hasOutlet := policy.Network == workers.NetworkList && by == ""
-	if policy.Network == workers.NetworkList && by == workers.Landlock { // it has no namespace that could redirect name resolution
-		switch err := confine.CheckConnect(); {
-		case err == nil:
-			hasOutlet = true
-			c.env = append(c.env, proxyEnv()...)
-		case len(policy.Hosts) > 0:
-			return c, err
-		}
+	replaced, hasEgress, err := c.prepareEgress(&policy, by, state)
+	if err != nil {
+		return c, err
 	}
 	directories := movedHomeDirs(o.Env)
 	settings := filepath.Join(state, "settings") // the session sees the files in it read-only
@@ -161,15 +143,8 @@ func newConfinement(spec *workers.Spec, o *Options, by workers.SandboxMechanism,
 		keep, c.release = o.BeforeWrite(confine.WritablePaths(sandbox, origin))
 		policy.Protected = append(policy.Protected, keep...)
 	}
-	c.sandbox = &host.Sandbox{Mechanism: by, Egress: hasOutlet, Plan: func() (*confine.Plan, error) {
-		plan, notices, err := confine.NewPlan(&policy, origin)
-		if err != nil {
-			return nil, err
-		}
-		plan.Ask, plan.Egress = sandbox.AskUser, hasOutlet
-		plan.Disk, plan.Shared = spec.Limits.Disk, sharedMemoryLimit(spec.Limits)
-		plan.Objects = sysVObjectsLimit(spec.Limits, o)
-		lacks, err := plan.ForMechanism(by, sandbox)
+	c.sandbox = &host.Sandbox{Mechanism: by, Egress: hasEgress, Plan: func() (*confine.Plan, error) {
+		plan, notices, err := newSandboxPlan(&policy, origin, by, spec, hasEgress, o)
 		if err != nil {
 			return nil, err
 		}
@@ -178,12 +153,63 @@ func newConfinement(spec *workers.Spec, o *Options, by workers.SandboxMechanism,
 			c.privateDirs = newPrivateDirs(plan, append(plan.WritableDirs(), real(dir), real(o.Dir)))
 		}
 		if !policy.NoNotice {
-			c.notices = append(c.notices, describeSandbox(plan.WritableDirs(), &policy, tmp, hidden))
+			c.notices = append(c.notices, describeSandbox(plan.WritableDirs(), &policy, tmp, c.withheldVariables))
 		}
-		c.notices = append(append(c.notices, lacks...), notices...)
+		c.notices = append(c.notices, notices...)
 		return plan, nil
 	}}
 	return c, nil
+}
+
+// withholdVariables removes secrets and logins from the worker's environment.
+func (c *confinement) withholdVariables(env []string) {
+	withheld := workers.SecretVariables(env)
+	c.env = append(c.env, withheld...)
+	for _, entry := range workers.LoginVariables(env) {
+		name, _, _ := strings.Cut(entry, "=")
+		c.env, withheld = append(c.env, entry), append(withheld, "the login in "+name)
+	}
+	c.withheldVariables = withheld
+}
+
+// prepareEgress prepares the egress of a sandbox whose network is a list of hosts. It returns the
+// replacements for files of the machine and whether the sandbox has egress.
+func (c *confinement) prepareEgress(policy *workers.Sandbox, by workers.SandboxMechanism, state string) (replaced map[string]string, hasEgress bool, err error) {
+	if policy.Network != workers.NetworkList {
+		return nil, false, nil
+	}
+	switch by {
+	case "":
+		replaced, err = writeNameFiles(state)
+		return replaced, err == nil, err
+	case workers.Landlock: // it has no namespace that could redirect name resolution
+		err := confine.CheckConnect()
+		if err == nil {
+			c.env = append(c.env, proxyEnv()...)
+			return nil, true, nil
+		}
+		if len(policy.Hosts) > 0 {
+			return nil, false, err
+		}
+	}
+	return nil, false, nil
+}
+
+// newSandboxPlan plans the sandbox of a worker for a mechanism. The notices say first what the
+// mechanism lacks.
+func newSandboxPlan(policy *workers.Sandbox, origin confine.PlanInput, by workers.SandboxMechanism, spec *workers.Spec, hasEgress bool, o *Options) (*confine.Plan, []string, error) {
+	plan, notices, err := confine.NewPlan(policy, origin)
+	if err != nil {
+		return nil, nil, err
+	}
+	plan.Ask, plan.Egress = spec.Sandbox.AskUser, hasEgress
+	plan.Disk, plan.Shared = spec.Limits.Disk, sharedMemoryLimit(spec.Limits)
+	plan.Objects = sysVObjectsLimit(spec.Limits, o)
+	lacks, err := plan.ForMechanism(by, spec.Sandbox)
+	if err != nil {
+		return nil, nil, err
+	}
+	return plan, append(lacks, notices...), nil
 }
 
 // newPrivateDirs returns the directories of which a session has its own copy. exceptions lists the
