@@ -18,7 +18,7 @@ func writeRemotesFile(t *testing.T, text string) string {
 	if err := securefile.MakeDir(dir); err != nil {
 		t.Fatal(err)
 	}
-	f, err := securefile.CreateTemp(dir, "places-")
+	f, err := securefile.CreateTemp(dir, "remotes-")
 	if err != nil {
 		t.Fatal(err)
 	}
