@@ -59,7 +59,7 @@ func TestLog(t *testing.T) {
 		text := string(b)
 		for _, what := range []string{
 			"frame=turn_start from=supervisor", "frame=turn_input from=supervisor", "frame=idle from=worker", "frame=interrupt from=supervisor",
-			"order=start", "order=signal", "order=kill", "report=started",
+			"command=start", "command=signal", "command=kill", "event=started",
 			`msg="worker starting"`, `msg="worker exited" `, `msg="interrupt requested"`, `msg="a session is closed"`, "why=reset", `msg="request refused"`, "status=401",
 			`msg="connected to the daemon"`, "method=turn/start", `msg="line received" pid=`, "method=tools/call id=", "msg=request", `msg="the daemon begins"`, "client=client-",
 		} {

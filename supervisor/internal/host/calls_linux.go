@@ -4,9 +4,9 @@ package host
 
 import "golang.org/x/sys/unix"
 
-// calls maps the numbers of system calls that wait for input, on architectures that never had
+// inputCalls maps the numbers of system calls that wait for input, on architectures that never had
 // poll, select and epoll_wait.
-var calls = map[int]callKind{
+var inputCalls = map[int]callKind{
 	unix.SYS_READ:         callRead,
 	unix.SYS_READV:        callRead,
 	unix.SYS_PPOLL:        callPpoll,
