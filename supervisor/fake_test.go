@@ -64,7 +64,7 @@ func runWithFakeWorker(t *testing.T, o *Options, spec workers.Spec, test func(*t
 			t.Fatal(err)
 		}
 		var p *fakeProcess
-		sup.launcher = func(*host.Command) (*launchResult, error) {
+		sup.launcher = func(*host.StartConfig) (*launchResult, error) {
 			var l *launchResult
 			p, l = newFakeProcess(t)
 			return l, nil
@@ -285,7 +285,7 @@ func (p *fakeProcess) AwaitOutput(take func() bool) error {
 func (p *fakeProcess) WriteInput(b []byte, _ bool) error { p.addReceived(string(b)); return nil }
 func (p *fakeProcess) SyncOutput()                       {}
 func (p *fakeProcess) Restore() error                    { return nil }
-func (p *fakeProcess) Resize(host.Size) error            { return nil }
+func (p *fakeProcess) Resize(host.TerminalSize) error    { return nil }
 func (p *fakeProcess) IsRawMode() bool                   { return false }
 func (p *fakeProcess) HasForegroundJob() bool            { return false }
 func (p *fakeProcess) TypeKeys([]byte) error             { return nil }

@@ -146,7 +146,10 @@ func recordedBodies[B timeline.Body](s *Session) (all []B) {
 func (c *sandboxFixture) resetWorker() {
 	c.Helper()
 	c.process.withLock(func() { c.process.fatalSignal = host.Hangup })
-	c.session.launcher = func(*host.Command) (l *launchResult, err error) { c.process, l = newFakeProcess(c.T); return l, nil }
+	c.session.launcher = func(*host.StartConfig) (l *launchResult, err error) {
+		c.process, l = newFakeProcess(c.T)
+		return l, nil
+	}
 	if err := c.session.Reset(c.Context()); err != nil {
 		c.Fatal(err)
 	}
@@ -537,9 +540,9 @@ func TestGrant(t *testing.T) {
 			if err := os.Remove(c.dirB); err != nil {
 				t.Fatal(err)
 			}
-			var plans []*host.Command
+			var plans []*host.StartConfig
 			launch := c.session.launcher
-			c.session.launcher = func(cmd *host.Command) (*launchResult, error) { plans = append(plans, cmd); return launch(cmd) }
+			c.session.launcher = func(cmd *host.StartConfig) (*launchResult, error) { plans = append(plans, cmd); return launch(cmd) }
 			c.process.withLock(func() { c.process.fatalSignal = host.Hangup })
 			if err := c.session.Reset(t.Context()); err != nil {
 				t.Fatal(err)
@@ -884,7 +887,7 @@ func TestBeforeWrite(t *testing.T) {
 			c.resetWorker()
 			must("in the next worker", c.workspace, c.dirA)
 			c.process.withLock(func() { c.process.fatalSignal = host.Hangup })
-			c.session.launcher = func(*host.Command) (*launchResult, error) { return nil, errors.New("no") }
+			c.session.launcher = func(*host.StartConfig) (*launchResult, error) { return nil, errors.New("no") }
 			if err := c.session.Reset(t.Context()); err == nil {
 				t.Error("the session started")
 			}

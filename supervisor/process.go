@@ -8,7 +8,7 @@ import (
 )
 
 // A launcher starts a worker's process and returns once it exists.
-type launcher func(*host.Command) (*launchResult, error)
+type launcher func(*host.StartConfig) (*launchResult, error)
 
 // A launchResult is what a launcher returns: a process with its channel and its terminal.
 type launchResult struct {
@@ -25,7 +25,7 @@ type launchResult struct {
 }
 
 // A process is a worker's process together with everything that it started, on any system. Any
-// goroutine may call its methods; [host.Process] documents them.
+// goroutine may call its methods; [host.WorkerProcess] documents them.
 type process interface {
 	processLifecycle
 	processSandbox
@@ -66,7 +66,7 @@ type processLimits interface {
 type terminal interface {
 	terminalStream
 	Restore() error
-	Resize(host.Size) error
+	Resize(host.TerminalSize) error
 	IsRawMode() bool
 	HasForegroundJob() bool
 }
@@ -87,7 +87,7 @@ type readerFinder interface {
 }
 
 // launchLocal starts a process of this system.
-func launchLocal(c *host.Command) (*launchResult, error) {
+func launchLocal(c *host.StartConfig) (*launchResult, error) {
 	p, err := host.Start(c)
 	if err != nil {
 		return nil, err

@@ -32,7 +32,7 @@ type Program struct {
 // go to its standard input. Any goroutine may call its methods.
 type RunningProgram struct {
 	io.ReadWriteCloser // the pipes; Close of the RunningProgram hides theirs
-	process            *host.Process
+	process            *host.WorkerProcess
 	drained            chan struct{} // closed when all of its standard error has been read
 
 	mu         sync.Mutex
@@ -42,7 +42,7 @@ type RunningProgram struct {
 // StartProgram starts a program. On Windows it needs [MonitorMain]. On other systems without
 // MonitorMain, processes that the program starts may be left behind.
 func StartProgram(p *Program) (*RunningProgram, error) {
-	process, err := host.Start(&host.Command{Path: p.Path, Args: p.Args, Env: p.Env, Dir: p.Dir, ChannelOnStdio: true, Logger: p.Logger})
+	process, err := host.Start(&host.StartConfig{Path: p.Path, Args: p.Args, Env: p.Env, Dir: p.Dir, ChannelOnStdio: true, Logger: p.Logger})
 	if err != nil {
 		return nil, err
 	}

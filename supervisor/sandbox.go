@@ -21,11 +21,11 @@ import (
 
 // A confinement is everything that a sandbox adds to the start of a worker.
 type confinement struct {
-	sandbox     *host.Sandbox // nil without a sandbox
-	env         []string      // changes to the worker's environment, applied before those of its Spec
-	notices     []string      // for the user of the session; complete when the worker has started
-	sandboxView               // complete when the worker has started
-	release     func()        // call it once the sandbox is no longer used; never nil
+	sandbox     *host.SandboxConfig // nil without a sandbox
+	env         []string            // changes to the worker's environment, applied before those of its Spec
+	notices     []string            // for the user of the session; complete when the worker has started
+	sandboxView                     // complete when the worker has started
+	release     func()              // call it once the sandbox is no longer used; never nil
 }
 
 // A sandboxView describes what a sandboxed worker cannot see. Without a sandbox it is empty.
@@ -143,7 +143,7 @@ func newConfinement(spec *workers.Spec, o *Options, by workers.SandboxMechanism,
 		keep, c.release = o.BeforeWrite(confine.WritablePaths(sandbox, origin))
 		policy.Protected = append(policy.Protected, keep...)
 	}
-	c.sandbox = &host.Sandbox{Mechanism: by, Egress: hasEgress, Plan: func() (*confine.Plan, error) {
+	c.sandbox = &host.SandboxConfig{Mechanism: by, Egress: hasEgress, Plan: func() (*confine.Plan, error) {
 		plan, notices, err := newSandboxPlan(&policy, origin, by, spec, hasEgress, o)
 		if err != nil {
 			return nil, err
@@ -382,7 +382,7 @@ func (s *Supervisor) trySandboxBy(ctx context.Context, sandbox *workers.Sandbox,
 		return nil, err
 	}
 	defer c.release()
-	p, err := host.Start(&host.Command{Path: confine.TrialProgram, Env: s.o.Env, Dir: dir, Sandbox: c.sandbox, Timeout: s.o.StartTimeout, Context: ctx})
+	p, err := host.Start(&host.StartConfig{Path: confine.TrialProgram, Env: s.o.Env, Dir: dir, Sandbox: c.sandbox, Timeout: s.o.StartTimeout, Context: ctx})
 	if err != nil {
 		return nil, err
 	}

@@ -360,7 +360,7 @@ func (s *Session) Resize(_ context.Context, size session.Size) error {
 	if w == nil {
 		return nil
 	}
-	return w.proc.terminal.Resize(host.Size(size))
+	return w.proc.terminal.Resize(host.TerminalSize(size))
 }
 
 // Reset implements session.Session.

@@ -89,18 +89,18 @@ func (s *Session) startWorkerBy(by workers.SandboxMechanism, spec workers.Spec, 
 		return nil, err
 	}
 	log := s.workerLog(generation)
-	proc, err := s.launcher(&host.Command{
+	proc, err := s.launcher(&host.StartConfig{
 		Path: spec.Path,
 		Args: expandFilesDir(spec.Args, files),
 		Env:  s.newWorkerEnv(&spec, box.env, files),
 		Dir:  spec.Dir,
-		Size: host.Size(size),
+		Size: host.TerminalSize(size),
 
 		Interactive: spec.UserTerminal,
 		Stdin:       spec.Program.Stdin,
 		PipedOutput: spec.Program.PipedOutput,
 
-		Limits:     host.Limits{Memory: spec.Limits.Memory, Processes: s.limitEnforcer.taskLimit(spec.Limits), CPUs: spec.Limits.CPUs, Files: spec.Limits.Files, Disk: spec.Limits.Disk},
+		Limits:     host.ProcessLimits{Memory: spec.Limits.Memory, Processes: s.limitEnforcer.taskLimit(spec.Limits), CPUs: spec.Limits.CPUs, Files: spec.Limits.Files, Disk: spec.Limits.Disk},
 		CPUs:       s.limitEnforcer.cpus,
 		RuntimeDir: envValue(s.o.Env, "XDG_RUNTIME_DIR"),
 		Sandbox:    box.sandbox,

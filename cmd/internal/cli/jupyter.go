@@ -33,7 +33,7 @@ func cutKernelPrefix(name string) (kernel string, ok bool) {
 }
 
 // installedKernels returns the kernels that are installed here.
-func installedKernels() []kernelspec.Spec { return kernelspec.List(os.Getenv) }
+func installedKernels() []kernelspec.KernelSpec { return kernelspec.List(os.Getenv) }
 
 // findKernel returns the language of an installed kernel.
 func findKernel(kernel string) (languageInfo, error) {
@@ -52,7 +52,7 @@ func findKernel(kernel string) (languageInfo, error) {
 
 // kernelLanguage is the language of a kernel. found needs no more than its name for a session that
 // is there already.
-func kernelLanguage(found kernelspec.Spec) languageInfo {
+func kernelLanguage(found kernelspec.KernelSpec) languageInfo {
 	name, display := jupyterPrefix+found.Name, cmp.Or(found.Display, found.Name)
 	more := defaultsByLanguage()[strings.ToLower(found.Language)]
 	return languageInfo{
@@ -106,7 +106,7 @@ func newKernelWorkerCommand(f *flag.FlagSet) action {
 		if f.NArg() < 1 || f.NArg() > 2 {
 			return statusUsage, usageErrorf("%s needs the name of a Jupyter kernel, or the directory of its kernelspec", kernelWorker)
 		}
-		var found kernelspec.Spec
+		var found kernelspec.KernelSpec
 		var err error
 		if name := f.Arg(0); strings.ContainsAny(name, `/\`) {
 			found, err = kernelspec.Read(name)

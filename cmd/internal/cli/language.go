@@ -412,7 +412,7 @@ func findLanguage(name string) (languageInfo, error) {
 func sessionLanguage(name string) languageInfo {
 	l, err := findLanguage(name)
 	if kernel, ok := cutKernelPrefix(name); ok && err != nil {
-		return kernelLanguage(kernelspec.Spec{Name: kernel})
+		return kernelLanguage(kernelspec.KernelSpec{Name: kernel})
 	}
 	if err != nil || name == "" {
 		return newWorkerLanguage(cmp.Or(name, "session"), userconfig.CustomWorker{}, "")

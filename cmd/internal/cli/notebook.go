@@ -244,8 +244,8 @@ func (j *jupyterFlags) newKernelspec(l languageInfo, start []string) (name strin
 }
 
 // ownKernelspecs returns the kernelspecs that we wrote.
-func (j *jupyterFlags) ownKernelspecs() []kernelspec.Spec {
-	var all []kernelspec.Spec
+func (j *jupyterFlags) ownKernelspecs() []kernelspec.KernelSpec {
+	var all []kernelspec.KernelSpec
 	if j.prefix == "" {
 		all = kernelspec.List(os.Getenv)
 	} else if dir, err := j.kernelsDir(); err == nil {
@@ -256,7 +256,7 @@ func (j *jupyterFlags) ownKernelspecs() []kernelspec.Spec {
 			}
 		}
 	}
-	return slices.DeleteFunc(all, func(s kernelspec.Spec) bool {
+	return slices.DeleteFunc(all, func(s kernelspec.KernelSpec) bool {
 		_, ours := kernelspec.ReadOwnerMark(s.Dir)
 		return !ours
 	})
@@ -277,7 +277,7 @@ func (j *jupyterFlags) listKernels(s streams) (int, error) {
 func (j *jupyterFlags) removeKernels(s streams, names []string) (int, error) {
 	all := j.ownKernelspecs()
 	for _, name := range names {
-		i := slices.IndexFunc(all, func(k kernelspec.Spec) bool { return k.Name == strings.ToLower(name) })
+		i := slices.IndexFunc(all, func(k kernelspec.KernelSpec) bool { return k.Name == strings.ToLower(name) })
 		if i < 0 {
 			return statusFailed, fmt.Errorf("no kernel of repl's has the name %s; repl jupyter list shows them", name)
 		}

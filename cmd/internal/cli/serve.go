@@ -277,7 +277,7 @@ func cacheNames(list func() []string) func() []string {
 // that is asked for.
 func hasLanguage(name string) bool {
 	if kernel, ok := strings.CutPrefix(name, jupyterPrefix); ok {
-		return slices.ContainsFunc(installedKernels(), func(k kernelspec.Spec) bool { return k.Name == kernel })
+		return slices.ContainsFunc(installedKernels(), func(k kernelspec.KernelSpec) bool { return k.Name == kernel })
 	}
 	return slices.ContainsFunc(availableLanguages(), func(l languageInfo) bool { return l.name == name })
 }

@@ -172,7 +172,7 @@ func (c *conversation) readInput(ctx context.Context) (string, error) {
 			Prompt:       c.prompt,
 			Continuation: cmp.Or(c.sessionInfo(ctx).Continuation, c.options.Continuation),
 			IsComplete:   func(text string) bool { return c.isCompleteInput(ctx, text) },
-			Complete:     func(text string, cursor int) lineedit.Completion { return c.completeText(ctx, text, cursor) },
+			Complete:     func(text string, cursor int) lineedit.CompletionList { return c.completeText(ctx, text, cursor) },
 		})
 		switch {
 		case errors.Is(err, errInterrupted) && !c.editor.lastNotEmpty && c.isOtherAuthorRunning(ctx):
@@ -213,12 +213,12 @@ func (c *conversation) isCompleteInput(ctx context.Context, code string) bool {
 }
 
 // completeText asks the runtime for completions at the cursor, and for the signature inside a call.
-func (c *conversation) completeText(ctx context.Context, text string, cursor int) lineedit.Completion {
+func (c *conversation) completeText(ctx context.Context, text string, cursor int) lineedit.CompletionList {
 	found, err := c.session.Complete(ctx, text, cursor)
 	if err != nil && session.KindOf(err) != session.KindNoAnswer { // a hint may still be available
-		return lineedit.Completion{}
+		return lineedit.CompletionList{}
 	}
-	completion := lineedit.Completion{Start: found.Start, Matches: found.Matches}
+	completion := lineedit.CompletionList{Start: found.Start, Matches: found.Matches}
 	if before := strings.TrimRight(text[:cursor], " \t\n"); strings.HasSuffix(before, "(") || strings.HasSuffix(before, ",") {
 		if about, err := c.session.Inspect(ctx, before, len(before)); err == nil {
 			completion.Hint = signatureHint(about.Data["text/plain"])

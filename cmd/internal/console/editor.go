@@ -338,7 +338,7 @@ func (e *lineEditor) editText(o lineedit.Options, h *lineedit.History) (string, 
 }
 
 // handleOutcome handles the outcome of a key. over means that editing has ended.
-func (e *lineEditor) handleOutcome(out lineedit.Outcome) (text string, err error, over bool) {
+func (e *lineEditor) handleOutcome(out lineedit.KeyOutcome) (text string, err error, over bool) {
 	text = e.line.Text()
 	e.lastNotEmpty = text != ""
 	switch out {

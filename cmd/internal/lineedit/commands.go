@@ -8,8 +8,8 @@ import (
 
 // emacsCommands maps keys to commands, following readline's Emacs mode. Vi's insert mode uses them,
 // too.
-func emacsCommands() map[string]func(*Editor) Outcome {
-	return map[string]func(*Editor) Outcome{
+func emacsCommands() map[string]func(*Editor) KeyOutcome {
+	return map[string]func(*Editor) KeyOutcome{
 		"Enter":   (*Editor).acceptOrNewLine,
 		"M-Enter": (*Editor).newLine, "S-Enter": (*Editor).newLine,
 		"Tab": (*Editor).completeOrIndent, "S-Tab": (*Editor).outdentLine,
@@ -45,25 +45,25 @@ func emacsCommands() map[string]func(*Editor) Outcome {
 		"C-t": (*Editor).transposeChars,
 		"M-u": wordCommand(strings.ToUpper), "M-l": wordCommand(strings.ToLower), "M-c": wordCommand(capitalizeWord),
 		"C-_": (*Editor).undoLast, "C-x C-u": (*Editor).undoLast,
-		"C-l":     func(*Editor) Outcome { return OutcomeClearScreen },
+		"C-l":     func(*Editor) KeyOutcome { return OutcomeClearScreen },
 		"C-x C-e": (*Editor).editExternally,
-		"C-g":     func(*Editor) Outcome { return OutcomeContinue },
+		"C-g":     func(*Editor) KeyOutcome { return OutcomeContinue },
 	}
 }
 
-func moveToCommand(where func(*Editor) int) func(*Editor) Outcome {
-	return func(e *Editor) Outcome {
+func moveToCommand(where func(*Editor) int) func(*Editor) KeyOutcome {
+	return func(e *Editor) KeyOutcome {
 		e.cursor, e.ownIndent = where(e), ""
 		return OutcomeContinue
 	}
 }
 
-func killToCommand(where func(*Editor) int) func(*Editor) Outcome {
-	return func(e *Editor) Outcome { return e.killUntil(where(e)) }
+func killToCommand(where func(*Editor) int) func(*Editor) KeyOutcome {
+	return func(e *Editor) KeyOutcome { return e.killUntil(where(e)) }
 }
 
-func wordCommand(change func(string) string) func(*Editor) Outcome {
-	return func(e *Editor) Outcome {
+func wordCommand(change func(string) string) func(*Editor) KeyOutcome {
+	return func(e *Editor) KeyOutcome {
 		e.saveUndo()
 		end := wordEndAfter(e.text, e.cursor)
 		e.replaceRange(e.cursor, end, change(string(e.text[e.cursor:end])))
@@ -120,40 +120,40 @@ func (e *Editor) endOrNext() int {
 	return e.cursor + 1
 }
 
-func (e *Editor) moveLeft() Outcome {
+func (e *Editor) moveLeft() KeyOutcome {
 	if e.cursor > 0 {
 		e.cursor = clusterBegin(e.text, e.cursor)
 	}
 	return OutcomeContinue
 }
 
-func (e *Editor) moveRight() Outcome {
+func (e *Editor) moveRight() KeyOutcome {
 	e.cursor = clusterEnd(e.text, e.cursor)
 	return OutcomeContinue
 }
 
-func (e *Editor) moveWordLeft() Outcome {
+func (e *Editor) moveWordLeft() KeyOutcome {
 	e.cursor = wordStartBefore(e.text, e.cursor)
 	return OutcomeContinue
 }
 
-func (e *Editor) moveWordRight() Outcome {
+func (e *Editor) moveWordRight() KeyOutcome {
 	e.cursor = wordEndAfter(e.text, e.cursor)
 	return OutcomeContinue
 }
 
-func (e *Editor) moveToLineStart() Outcome {
+func (e *Editor) moveToLineStart() KeyOutcome {
 	e.cursor = lineBegin(e.text, e.cursor)
 	return OutcomeContinue
 }
 
-func (e *Editor) moveToLineEnd() Outcome {
+func (e *Editor) moveToLineEnd() KeyOutcome {
 	e.cursor = lineEnd(e.text, e.cursor)
 	return OutcomeContinue
 }
 
 // moveUp moves to the line above, or to an older text from the first line.
-func (e *Editor) moveUp() Outcome {
+func (e *Editor) moveUp() KeyOutcome {
 	begin := lineBegin(e.text, e.cursor)
 	if begin == 0 {
 		return e.olderText()
@@ -163,7 +163,7 @@ func (e *Editor) moveUp() Outcome {
 }
 
 // moveDown moves to the line below, or to a newer text from the last line.
-func (e *Editor) moveDown() Outcome {
+func (e *Editor) moveDown() KeyOutcome {
 	end := lineEnd(e.text, e.cursor)
 	if end == len(e.text) {
 		return e.newerText()
@@ -199,21 +199,21 @@ func displayWidth(text []rune) int {
 	return column
 }
 
-func (e *Editor) deleteOrEnd() Outcome {
+func (e *Editor) deleteOrEnd() KeyOutcome {
 	if len(e.text) == 0 {
 		return OutcomeEOF
 	}
 	return e.deleteForward()
 }
 
-func (e *Editor) deleteForward() Outcome {
+func (e *Editor) deleteForward() KeyOutcome {
 	e.saveUndo()
 	e.replaceRange(e.cursor, clusterEnd(e.text, e.cursor), "")
 	return OutcomeContinue
 }
 
 // deleteBackward removes the character before the cursor, or one step of an indentation.
-func (e *Editor) deleteBackward() Outcome {
+func (e *Editor) deleteBackward() KeyOutcome {
 	if e.cursor == 0 {
 		return OutcomeContinue
 	}
@@ -229,7 +229,7 @@ func (e *Editor) deleteBackward() Outcome {
 }
 
 // outdentLine removes one step of the indentation of the cursor's line.
-func (e *Editor) outdentLine() Outcome {
+func (e *Editor) outdentLine() KeyOutcome {
 	if e.options.Syntax == nil || e.options.Syntax.IndentWidth == 0 {
 		return OutcomeContinue
 	}
@@ -244,7 +244,7 @@ func (e *Editor) outdentLine() Outcome {
 	return OutcomeContinue
 }
 
-func (e *Editor) yankText() Outcome {
+func (e *Editor) yankText() KeyOutcome {
 	if len(e.kills) == 0 {
 		return OutcomeContinue
 	}
@@ -257,7 +257,7 @@ func (e *Editor) yankText() Outcome {
 }
 
 // yankOlder replaces the text that was just yanked by an older one.
-func (e *Editor) yankOlder() Outcome {
+func (e *Editor) yankOlder() KeyOutcome {
 	if e.lastYankLength == 0 {
 		return OutcomeContinue
 	}
@@ -271,7 +271,7 @@ func (e *Editor) yankOlder() Outcome {
 
 // insertLastWord inserts the last blank-separated word of the previous text. Repeated, it replaces
 // that word by the last word of an older text.
-func (e *Editor) insertLastWord() Outcome {
+func (e *Editor) insertLastWord() KeyOutcome {
 	if e.history == nil {
 		e.bell = true
 		return OutcomeContinue
@@ -296,7 +296,7 @@ func (e *Editor) insertLastWord() Outcome {
 }
 
 // transposeChars swaps the characters around the cursor.
-func (e *Editor) transposeChars() Outcome {
+func (e *Editor) transposeChars() KeyOutcome {
 	at := e.cursor
 	if at == lineEnd(e.text, at) && at > 0 {
 		at = clusterBegin(e.text, at)
@@ -311,7 +311,7 @@ func (e *Editor) transposeChars() Outcome {
 }
 
 // undoLast undoes the last change.
-func (e *Editor) undoLast() Outcome {
+func (e *Editor) undoLast() KeyOutcome {
 	for n := len(e.undo); n > 0; n = len(e.undo) {
 		last := e.undo[n-1]
 		e.undo = e.undo[:n-1]

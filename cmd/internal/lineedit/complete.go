@@ -14,7 +14,7 @@ type completionMenu struct {
 
 // completeOrIndent completes the text before the cursor, or indents a blank line. In a text sent by
 // a program, Tab is a plain character.
-func (e *Editor) completeOrIndent() Outcome {
+func (e *Editor) completeOrIndent() KeyOutcome {
 	begin := lineBegin(e.text, e.cursor)
 	ours := e.ownIndent
 	e.ownIndent = ""
@@ -48,7 +48,7 @@ func (e *Editor) completeOrIndent() Outcome {
 }
 
 // offerCompletions inserts the common prefix of all matches, or opens a list if they share none.
-func (e *Editor) offerCompletions(found Completion, before string) {
+func (e *Editor) offerCompletions(found CompletionList, before string) {
 	prefix := before[found.Start:]
 	var matches []string
 	for _, m := range found.Matches {

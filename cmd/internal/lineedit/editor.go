@@ -6,16 +6,16 @@ import (
 	"unicode"
 )
 
-// An Outcome tells the caller what to do after a key.
-type Outcome int
+// An KeyOutcome tells the caller what to do after a key.
+type KeyOutcome int
 
 const (
-	OutcomeContinue       Outcome = iota
-	OutcomeAccept                 // Text is complete
-	OutcomeInterrupt              // Ctrl-C: Text is discarded
-	OutcomeEOF                    // Ctrl-D on an empty text
-	OutcomeClearScreen            // the caller must clear the screen
-	OutcomeEditExternally         // another program must edit Text, see SetText
+	OutcomeContinue       KeyOutcome = iota
+	OutcomeAccept                    // Text is complete
+	OutcomeInterrupt                 // Ctrl-C: Text is discarded
+	OutcomeEOF                       // Ctrl-D on an empty text
+	OutcomeClearScreen               // the caller must clear the screen
+	OutcomeEditExternally            // another program must edit Text, see SetText
 )
 
 // Options configure the editing of one text. The zero value is a single line without any help.
@@ -31,11 +31,11 @@ type Options struct {
 	IsComplete func(text string) bool
 
 	// Complete is called for the Tab key. cursor is in bytes. nil completes nothing.
-	Complete func(text string, cursor int) Completion
+	Complete func(text string, cursor int) CompletionList
 }
 
-// A Completion lists the possible replacements for the text from Start to the cursor.
-type Completion struct {
+// A CompletionList lists the possible replacements for the text from Start to the cursor.
+type CompletionList struct {
 	Start   int // in bytes
 	Matches []string
 	Hint    string // about the call at the cursor, in a few lines; may be ""
@@ -56,7 +56,7 @@ const maxKills = 30
 type Editor struct {
 	options  Options
 	history  *History // nil for a text that is not remembered
-	commands map[string]func(*Editor) Outcome
+	commands map[string]func(*Editor) KeyOutcome
 
 	text       []rune
 	cursor     int
@@ -124,7 +124,7 @@ func (e *Editor) TakeBell() bool {
 }
 
 // Press handles a key.
-func (e *Editor) Press(k Key) Outcome {
+func (e *Editor) Press(k Key) KeyOutcome {
 	if k.Name == "?" { // a report of the terminal
 		return OutcomeContinue
 	}
@@ -171,7 +171,7 @@ func (e *Editor) Press(k Key) Outcome {
 }
 
 // runCommand runs the command of a key and records what the next command depends on.
-func (e *Editor) runCommand(name, text string) Outcome {
+func (e *Editor) runCommand(name, text string) KeyOutcome {
 	e.wasKill, e.wasYank = false, false
 	if name != "" && name != "Paste" && name != "Tab" {
 		e.ownIndent = ""
@@ -182,7 +182,7 @@ func (e *Editor) runCommand(name, text string) Outcome {
 	if name != "Up" && name != "Down" && name != "C-p" && name != "C-n" {
 		e.goalColumn = -1
 	}
-	var out Outcome
+	var out KeyOutcome
 	command, known := e.commands[name]
 	switch {
 	case name == "" && text != "":
@@ -303,7 +303,7 @@ func (e *Editor) insertPaste(text string) {
 const quoteKey = "C-v "
 
 // insertQuotedKey inserts the character of a key that usually runs a command.
-func (e *Editor) insertQuotedKey(k Key) Outcome {
+func (e *Editor) insertQuotedKey(k Key) KeyOutcome {
 	switch {
 	case k.Name == "Tab":
 		k.Text = "\t"
@@ -318,7 +318,7 @@ func (e *Editor) insertQuotedKey(k Key) Outcome {
 }
 
 // acceptOrNewLine ends the text, or starts another line.
-func (e *Editor) acceptOrNewLine() Outcome {
+func (e *Editor) acceptOrNewLine() KeyOutcome {
 	if e.options.IsComplete == nil {
 		return OutcomeAccept
 	}
@@ -337,7 +337,7 @@ func (e *Editor) acceptOrNewLine() Outcome {
 }
 
 // newLine starts another line at the cursor.
-func (e *Editor) newLine() Outcome {
+func (e *Editor) newLine() KeyOutcome {
 	indent := ""
 	if !e.burst.HasMore { // a program's lines are already indented
 		indent = e.options.Syntax.indentAfter(e.text[:e.cursor])
@@ -367,7 +367,7 @@ func (e *Editor) addKill(text string, forward bool) {
 
 // editExternally asks for another program to edit the text. A secret stays here, because that
 // program would have it in a file.
-func (e *Editor) editExternally() Outcome {
+func (e *Editor) editExternally() KeyOutcome {
 	if e.options.Secret {
 		e.bell = true
 		return OutcomeContinue
@@ -376,7 +376,7 @@ func (e *Editor) editExternally() Outcome {
 }
 
 // killUntil removes the text between the cursor and to, and stores it for yank.
-func (e *Editor) killUntil(to int) Outcome {
+func (e *Editor) killUntil(to int) KeyOutcome {
 	e.saveUndo()
 	from, end := min(e.cursor, to), max(e.cursor, to)
 	e.addKill(string(e.text[from:end]), to >= e.cursor)

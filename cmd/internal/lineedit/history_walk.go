@@ -58,12 +58,12 @@ type historyWalk struct {
 }
 
 // olderText shows the next older text that starts with what was typed.
-func (e *Editor) olderText() Outcome { return e.walkHistory(-1) }
+func (e *Editor) olderText() KeyOutcome { return e.walkHistory(-1) }
 
 // newerText shows the next newer text, and finally what was typed.
-func (e *Editor) newerText() Outcome { return e.walkHistory(1) }
+func (e *Editor) newerText() KeyOutcome { return e.walkHistory(1) }
 
-func (e *Editor) walkHistory(step int) Outcome {
+func (e *Editor) walkHistory(step int) KeyOutcome {
 	if e.history == nil {
 		e.bell = true
 		return OutcomeContinue
@@ -103,7 +103,7 @@ type historySearch struct {
 }
 
 // startSearch starts a search.
-func (e *Editor) startSearch() Outcome {
+func (e *Editor) startSearch() KeyOutcome {
 	if e.history == nil {
 		e.bell = true
 		return OutcomeContinue

@@ -24,17 +24,17 @@ func isCompletePython(text string) bool {
 }
 
 // completeNames completes names, and shows a hint for one call.
-func completeNames(text string, cursor int) Completion {
+func completeNames(text string, cursor int) CompletionList {
 	before := text[:cursor]
 	start := len(strings.TrimRightFunc(before, isWord))
-	c := Completion{Start: start}
+	c := CompletionList{Start: start}
 	for _, name := range []string{"alpha", "alphabet", "beta"} {
 		if strings.HasPrefix(name, before[start:]) {
 			c.Matches = append(c.Matches, name)
 		}
 	}
 	if strings.HasSuffix(before, "(") {
-		return Completion{Start: cursor, Hint: "f(x, y=1)\nAdds two numbers."}
+		return CompletionList{Start: cursor, Hint: "f(x, y=1)\nAdds two numbers."}
 	}
 	return c
 }
@@ -54,7 +54,7 @@ var editScripts = []struct {
 	name, peers string
 	keys        string
 	text        string // the text in the editor, or the accepted one
-	outcome     Outcome
+	outcome     KeyOutcome
 }{
 	{"a line", "P I R: the same", "1+1\r", "1+1", OutcomeAccept},
 	{"a block continues and is indented", "P I R: the same", "def f():\rreturn 1\r", "def f():\n    return 1\n", OutcomeContinue},
@@ -169,7 +169,7 @@ var editScripts = []struct {
 // is inserted unchanged, without the help that a user gets.
 var burstScripts = []struct {
 	name, keys, text string
-	outcome          Outcome
+	outcome          KeyOutcome
 }{
 	{"tabs", "def f(x):\r\tif x:\r\t\treturn 1\r\treturn 2", "def f(x):\n\tif x:\n\t\treturn 1\n\treturn 2", OutcomeContinue},
 	{"blanks", "def f(x):\r  if x:\r    return 1\r  return 2", "def f(x):\n  if x:\n    return 1\n  return 2", OutcomeContinue},

@@ -272,7 +272,7 @@ func TestPainterSize(t *testing.T) {
 			names = append(names, fmt.Sprintf("name%03d", i))
 		}
 		o := pythonOptions()
-		o.Complete = func(string, int) Completion { return Completion{Matches: names} }
+		o.Complete = func(string, int) CompletionList { return CompletionList{Matches: names} }
 		s := newEditorTest(t, o)
 		s.typeKeys("name\t")
 		if got := s.tty.screenText(); !strings.HasPrefix(got, ">>> name\nname000") || !strings.Contains(got, " more") {

@@ -200,7 +200,7 @@ type editorTest struct {
 	editor  Editor
 	history *History
 	o       Options
-	outcome Outcome
+	outcome KeyOutcome
 }
 
 func newEditorTest(t *testing.T, o Options, texts ...string) *editorTest {

@@ -28,7 +28,7 @@ type viState struct {
 const repeatable = "xXdDcCsSrpPaAiIoOJ~<>"
 
 // handleViKey handles a key of the vi mode, and reports false for all other keys.
-func (e *Editor) handleViKey(k Key) (Outcome, bool) {
+func (e *Editor) handleViKey(k Key) (KeyOutcome, bool) {
 	if name := []rune(k.Name); len(name) == 3 && strings.HasPrefix(k.Name, "M-") { // Escape, followed at once by a key
 		_, _ = e.handleViKey(Key{Name: "Esc"})
 		return e.handleViKey(Key{Text: string(name[2])})
@@ -88,7 +88,7 @@ func (e *Editor) mergeUndo(before []rune) {
 	}
 }
 
-func (e *Editor) viKey(k Key) (Outcome, bool) {
+func (e *Editor) viKey(k Key) (KeyOutcome, bool) {
 	v := &e.vi
 	if v.insert {
 		if k.Name == "Esc" {

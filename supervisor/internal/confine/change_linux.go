@@ -10,7 +10,7 @@ import (
 // changeAttributes changes the mode or an extended attribute of a file, which a path or a
 // descriptor names. Times and owners are left to the kernel: no program decides by times what to
 // run, and a session has only one user and one group.
-func (b *Sandbox) changeAttributes(n *seccompNotif, f *fileCall, file string) error {
+func (b *ActiveSandbox) changeAttributes(n *seccompNotif, f *fileCall, file string) error {
 	args := &n.Data.Args
 	fd, err := b.openTarget(n, f, file)
 	if err != nil {
@@ -86,7 +86,7 @@ func modeOf(f *fileCall) int {
 }
 
 // openTarget opens the file that a call changes, by its path or descriptor.
-func (b *Sandbox) openTarget(n *seccompNotif, f *fileCall, file string) (int, error) {
+func (b *ActiveSandbox) openTarget(n *seccompNotif, f *fileCall, file string) (int, error) {
 	if len(f.paths) == 0 {
 		return b.copyDescriptorWithRights(int(n.PID), int(int32(n.Data.Args[0])))
 	}
@@ -103,7 +103,7 @@ func (b *Sandbox) openTarget(n *seccompNotif, f *fileCall, file string) (int, er
 // isModeFixed reports whether the mode of a path must not change. This holds for protected paths,
 // hooks and the parts that make a repository. It also holds for a directory of hooks, because git
 // skips hooks that it cannot read.
-func (b *Sandbox) isModeFixed(full string) bool {
+func (b *ActiveSandbox) isModeFixed(full string) bool {
 	return b.isProtected(full) || b.isRestricted(full) && !gitDirNames[foldPath(path.Base(full))] || b.isRepositoryPart(full) || foldPath(path.Base(full)) == "hooks" && b.isProtected(full+"/any")
 }
 

@@ -32,7 +32,7 @@ func (f *fileCall) isEmulated(n *seccompNotif) bool {
 //
 // No signal interrupts the thread: during the delivery of a descriptor, a signal would give the
 // program descriptor 0 instead.
-func (b *Sandbox) dropEffectiveRights() error {
+func (b *ActiveSandbox) dropEffectiveRights() error {
 	var all unix.Sigset_t
 	for i := range all.Val {
 		all.Val[i] = ^all.Val[i]
@@ -77,7 +77,7 @@ func withRights(f func() error) error {
 
 // emulateCall makes a call whose paths were read. For an open it returns the descriptor, otherwise
 // -1.
-func (b *Sandbox) emulateCall(n *seccompNotif, f *fileCall, paths [2]string) (fd int, err error) {
+func (b *ActiveSandbox) emulateCall(n *seccompNotif, f *fileCall, paths [2]string) (fd int, err error) {
 	args := &n.Data.Args
 	switch f.name {
 	case "open", "openat":
@@ -129,7 +129,7 @@ func (b *Sandbox) emulateCall(n *seccompNotif, f *fileCall, paths [2]string) (fd
 }
 
 // pathsOf reads the paths of a call.
-func (b *Sandbox) pathsOf(n *seccompNotif, f *fileCall) (paths [2]string, err error) {
+func (b *ActiveSandbox) pathsOf(n *seccompNotif, f *fileCall) (paths [2]string, err error) {
 	for i, p := range f.paths {
 		if paths[i], err = b.pathOf(n, p); err != nil {
 			break
@@ -140,7 +140,7 @@ func (b *Sandbox) pathsOf(n *seccompNotif, f *fileCall) (paths [2]string, err er
 
 // pathOf returns an absolute path of a call. A path in the program's own /proc gets the number of
 // the program.
-func (b *Sandbox) pathOf(n *seccompNotif, p pathArgs) (string, error) {
+func (b *ActiveSandbox) pathOf(n *seccompNotif, p pathArgs) (string, error) {
 	dir := unix.AT_FDCWD
 	if p.dir >= 0 {
 		dir = int(int32(n.Data.Args[p.dir]))
@@ -168,7 +168,7 @@ type nameInDir struct {
 }
 
 // openNameInDir opens the directory of a name.
-func (b *Sandbox) openNameInDir(dir, name string) (nameInDir, error) {
+func (b *ActiveSandbox) openNameInDir(dir, name string) (nameInDir, error) {
 	fd, err := b.openDir(dir)
 	if err != nil {
 		return nameInDir{}, err
@@ -182,7 +182,7 @@ func (b *Sandbox) openNameInDir(dir, name string) (nameInDir, error) {
 }
 
 // fullPathOf returns the path of a name in an open directory.
-func (b *Sandbox) fullPathOf(dir int, name string) (string, error) {
+func (b *ActiveSandbox) fullPathOf(dir int, name string) (string, error) {
 	above, err := b.realPath(dir)
 	return strings.TrimRight(above, "/") + "/" + name, err
 }
@@ -212,7 +212,7 @@ func (s nameInDir) isSame(other nameInDir) bool {
 
 // withParent opens the directory of a path and calls do with it and the last name, unless that name
 // must not be made. moving means that the name may be given to a directory with content.
-func (b *Sandbox) withParent(file string, moving bool, do func(nameInDir) error) error {
+func (b *ActiveSandbox) withParent(file string, moving bool, do func(nameInDir) error) error {
 	dir, last := path.Split(strings.TrimRight(file, "/"))
 	if last == "" || last == "." || last == ".." {
 		return unix.EEXIST
@@ -229,7 +229,7 @@ func (b *Sandbox) withParent(file string, moving bool, do func(nameInDir) error)
 }
 
 // createChecked calls do, which makes a name, and undoes it if the check of the result fails.
-func (b *Sandbox) createChecked(s nameInDir, do func(nameInDir) error) error {
+func (b *ActiveSandbox) createChecked(s nameInDir, do func(nameInDir) error) error {
 	err := do(s)
 	if err != nil {
 		return err
@@ -258,7 +258,7 @@ func (s nameInDir) renameAside() {
 }
 
 // withNewName is withParent for a call that fails if the name exists, even if it is protected.
-func (b *Sandbox) withNewName(file string, moving bool, do func(nameInDir) error) error {
+func (b *ActiveSandbox) withNewName(file string, moving bool, do func(nameInDir) error) error {
 	tried := false
 	err := b.withParent(file, moving, func(s nameInDir) error {
 		tried = true
@@ -272,7 +272,7 @@ func (b *Sandbox) withNewName(file string, moving bool, do func(nameInDir) error
 
 // openDir opens a directory as the worker sees it, except in /proc, where it would see the
 // monitor's own files.
-func (b *Sandbox) openDir(dir string) (int, error) {
+func (b *ActiveSandbox) openDir(dir string) (int, error) {
 	fd, err := b.openPath(append([]byte(dir), 0))
 	if err != nil {
 		return -1, err
@@ -286,7 +286,7 @@ func (b *Sandbox) openDir(dir string) (int, error) {
 }
 
 // withUmask runs f with the umask of the program.
-func (b *Sandbox) withUmask(n *seccompNotif, f func() error) error {
+func (b *ActiveSandbox) withUmask(n *seccompNotif, f func() error) error {
 	mask, err := b.umaskOf(int(n.PID))
 	if err != nil {
 		return err
@@ -295,7 +295,7 @@ func (b *Sandbox) withUmask(n *seccompNotif, f func() error) error {
 	return f()
 }
 
-func (b *Sandbox) umaskOf(tid int) (int, error) {
+func (b *ActiveSandbox) umaskOf(tid int) (int, error) {
 	value, err := b.threadStatus(tid, "Umask:")
 	if err != nil {
 		return 0, err
@@ -306,7 +306,7 @@ func (b *Sandbox) umaskOf(tid int) (int, error) {
 
 // makeHardLink makes a hard link. Its first path is read here, because only a link may follow a
 // name of an open file in /proc.
-func (b *Sandbox) makeHardLink(n *seccompNotif, f *fileCall, args *[6]uint64, to string) error {
+func (b *ActiveSandbox) makeHardLink(n *seccompNotif, f *fileCall, args *[6]uint64, to string) error {
 	first, flags := pathArgs{dir: -1, path: 0}, 0
 	if f.name == "linkat" {
 		first, flags = pathArgs{dir: 0, path: 1}, int(int32(args[4]))
@@ -372,7 +372,7 @@ func (s nameInDir) resolveLink(file string) (string, bool) {
 }
 
 // removeName removes a file or directory.
-func (b *Sandbox) removeName(file string, directory bool) error {
+func (b *ActiveSandbox) removeName(file string, directory bool) error {
 	slash := strings.HasSuffix(file, "/")
 	dir, last := path.Split(strings.TrimRight(file, "/"))
 	switch {
@@ -405,7 +405,7 @@ func (b *Sandbox) removeName(file string, directory bool) error {
 // bindSocket binds a socket to an address. The address of a Unix socket is reported as the text
 // that its program chose. So the kernel reads it here, from a copy, in the program's directory. If
 // a directory was exchanged, so that the socket was made elsewhere, it is removed again.
-func (b *Sandbox) bindSocket(n *seccompNotif, args *[6]uint64) error {
+func (b *ActiveSandbox) bindSocket(n *seccompNotif, args *[6]uint64) error {
 	if int32(args[2]) < 2 || args[2] > unix.SizeofSockaddrAny+16 {
 		return unix.EINVAL
 	}
@@ -457,7 +457,7 @@ func (b *Sandbox) bindSocket(n *seccompNotif, args *[6]uint64) error {
 }
 
 // removeSocket removes a socket, but no other file that has its path by now.
-func (b *Sandbox) removeSocket(file string) {
+func (b *ActiveSandbox) removeSocket(file string) {
 	s, err := b.openNameInDir(path.Split(file))
 	if err != nil {
 		return
@@ -484,7 +484,7 @@ func isDirectoryAt(dir int, name string) bool {
 }
 
 // addProtected adds names that must not be made, and mounts that must stay where they are.
-func (b *Sandbox) addProtected(absent []Path, mounts []Mount) {
+func (b *ActiveSandbox) addProtected(absent []Path, mounts []Mount) {
 	b.protectMu.Lock()
 	defer b.protectMu.Unlock()
 	if b.protectedPaths == nil {
@@ -515,7 +515,7 @@ func (k protectedNameError) Error() string { return k.path + " must not be made 
 
 // checkCreatePath returns a protectedNameError if a name must not be made. A directory that would
 // hold a protected name may be made, but not moved there with content.
-func (b *Sandbox) checkCreatePath(s nameInDir, moving bool) error {
+func (b *ActiveSandbox) checkCreatePath(s nameInDir, moving bool) error {
 	if b.isRestricted(s.fullPath) || b.mustBeEmpty(s.fullPath, moving) {
 		return protectedNameError{path: s.fullPath}
 	}
@@ -532,7 +532,7 @@ func (b *Sandbox) checkCreatePath(s nameInDir, moving bool) error {
 
 // runUnprivileged runs f on a thread without rights, which ends with it. If the thread cannot drop
 // its rights, f gets the error.
-func (b *Sandbox) runUnprivileged(f func(error)) {
+func (b *ActiveSandbox) runUnprivileged(f func(error)) {
 	go func() {
 		runtime.LockOSThread()
 		f(b.dropEffectiveRights())

@@ -56,7 +56,7 @@ func checksOpener(name string) bool {
 }
 
 // mountDev mounts a /dev for the session, with its own terminals and shared memory.
-func (b *Sandbox) mountDev() {
+func (b *ActiveSandbox) mountDev() {
 	type device struct {
 		name string
 		fd   int
@@ -134,7 +134,7 @@ func reopenTerminal() error {
 
 // mountProc mounts a /proc that shows only the session's processes. Its files about the kernel are
 // read-only; otherwise root could write them even without capabilities.
-func (b *Sandbox) mountProc() {
+func (b *ActiveSandbox) mountProc() {
 	b.checkStep("proc", "/proc", unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""))
 	b.runSteps(limitInotify) // before /proc/sys becomes read-only
 	for _, n := range []string{"sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi"} {

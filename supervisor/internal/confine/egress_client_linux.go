@@ -51,7 +51,7 @@ type socketRequest struct {
 
 // openDNSSocket makes all addresses that can stand for names local, and opens the socket to which
 // the session sends its DNS questions.
-func (b *Sandbox) openDNSSocket() {
+func (b *ActiveSandbox) openDNSSocket() {
 	address := sessionAddress.As4()
 	body := append([]byte{unix.AF_INET, sessionPrefixBits, 0, unix.RT_SCOPE_UNIVERSE, 1, 0, 0, 0}, // of the loopback
 		append([]byte{8, 0, unix.IFA_LOCAL, 0}, address[:]...)...)
@@ -69,7 +69,7 @@ func newEgressClient(network int, own netip.Addr) *egressClient {
 }
 
 // OpenEgress connects to the supervisor over end, if the plan has egress.
-func (b *Sandbox) OpenEgress(end *os.File) error {
+func (b *ActiveSandbox) OpenEgress(end *os.File) error {
 	if b.egress == nil {
 		return nil
 	}
@@ -118,7 +118,7 @@ func (c *egressClient) deliverAnswer(id uint64, no unix.Errno) {
 
 // askSupervisor asks whether the session may connect to an address. It returns the ID of the
 // connection.
-func (b *Sandbox) askSupervisor(n *seccompNotif, to netip.AddrPort, wait bool) (uint64, error) {
+func (b *ActiveSandbox) askSupervisor(n *seccompNotif, to netip.AddrPort, wait bool) (uint64, error) {
 	c := b.egress
 	id, answer, again := b.expectAnswer(n, to, wait)
 	if !again && c.socket.Send(egressipc.Packet{Do: egressipc.ConnectRequest, ID: id, To: to, Wait: wait}, -1) != nil {
@@ -134,7 +134,7 @@ func (b *Sandbox) askSupervisor(n *seccompNotif, to netip.AddrPort, wait bool) (
 
 // awaitAnswer waits for an answer. The kernel does not report that a program was killed, so it
 // polls. It needs two misses, because a program that a signal interrupted repeats its call.
-func (b *Sandbox) awaitAnswer(n *seccompNotif, id uint64, answer <-chan unix.Errno) unix.Errno {
+func (b *ActiveSandbox) awaitAnswer(n *seccompNotif, id uint64, answer <-chan unix.Errno) unix.Errno {
 	tick := time.NewTicker(pendingCheckInterval)
 	defer tick.Stop()
 	for missed := 0; ; {
@@ -164,7 +164,7 @@ func (c *egressClient) abandonCall(id, call uint64) {
 // expectAnswer returns the channel of the answer, and whether the question was already sent. A
 // thread makes one call at a time, so the same connect again is one that a signal has interrupted.
 // It takes over the pending answer, so that the user is not asked once per signal.
-func (b *Sandbox) expectAnswer(n *seccompNotif, to netip.AddrPort, wait bool) (id uint64, answer <-chan unix.Errno, again bool) {
+func (b *ActiveSandbox) expectAnswer(n *seccompNotif, to netip.AddrPort, wait bool) (id uint64, answer <-chan unix.Errno, again bool) {
 	c := b.egress
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -185,7 +185,7 @@ func (b *Sandbox) expectAnswer(n *seccompNotif, to netip.AddrPort, wait bool) (i
 }
 
 // egressTarget returns the target of a connect of a TCP socket, and whether it leaves the session.
-func (b *Sandbox) egressTarget(socket int, address []byte) (netip.AddrPort, bool) {
+func (b *ActiveSandbox) egressTarget(socket int, address []byte) (netip.AddrPort, bool) {
 	to, ok := parseSockaddr(address)
 	if !ok || b.egress == nil {
 		return to, false
@@ -215,7 +215,7 @@ func parseSockaddr(b []byte) (netip.AddrPort, bool) {
 // connectEgress connects a socket of the session to the supervisor, which dials on its behalf. A
 // blocking socket gets the result of the dial. A non-blocking socket learns of a failure by a
 // reset, because an event loop must not wait in this call.
-func (b *Sandbox) connectEgress(n *seccompNotif, socket int, to netip.AddrPort) error {
+func (b *ActiveSandbox) connectEgress(n *seccompNotif, socket int, to netip.AddrPort) error {
 	if to == egressipc.ProxyAddr && b.egress.networkNS < 0 {
 		return b.connectRelay(socket, to, egressipc.Packet{Do: egressipc.ProxySocket})
 	}
@@ -236,7 +236,7 @@ func (b *Sandbox) connectEgress(n *seccompNotif, socket int, to netip.AddrPort) 
 }
 
 // connectRelay connects a socket and sends its peer to the supervisor with a message.
-func (b *Sandbox) connectRelay(socket int, to netip.AddrPort, m egressipc.Packet) error {
+func (b *ActiveSandbox) connectRelay(socket int, to netip.AddrPort, m egressipc.Packet) error {
 	peer, err := b.egress.connectPair(socket, to)
 	if peer < 0 {
 		if m.ID != 0 {

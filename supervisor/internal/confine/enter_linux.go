@@ -31,9 +31,9 @@ func SetNamespaces(a *syscall.SysProcAttr) {
 	}
 }
 
-// A Sandbox is the sandbox that a thread has entered, with what the monitor needs to serve its
+// A ActiveSandbox is the sandbox that a thread has entered, with what the monitor needs to serve its
 // calls.
-type Sandbox struct {
+type ActiveSandbox struct {
 	plan        *Plan
 	store       string // the directory for temporary files and overlays
 	notices     []string
@@ -62,15 +62,15 @@ type detachedMount struct {
 }
 
 // Notices returns facts that the user of the session should know.
-func (b *Sandbox) Notices() []string { return b.notices }
+func (b *ActiveSandbox) Notices() []string { return b.notices }
 
 // Enter confines the calling thread and all processes that it starts. The thread must stay locked
 // to its goroutine.
 //
 // The order matters. First Enter clones the directories that stay writable, while the machine still
 // is. Then it makes the machine read-only in one call. Last, it attaches the clones.
-func Enter(p *Plan) (*Sandbox, error) {
-	b := &Sandbox{plan: p, store: string(p.State), rootFD: -1, procFD: -1, selfFilesFD: -1, sockDiagFD: -1, notifyFD: -1, mountNS: -1, ipcNS: -1, storeMount: -1}
+func Enter(p *Plan) (*ActiveSandbox, error) {
+	b := &ActiveSandbox{plan: p, store: string(p.State), rootFD: -1, procFD: -1, selfFilesFD: -1, sockDiagFD: -1, notifyFD: -1, mountNS: -1, ipcNS: -1, storeMount: -1}
 	b.checkStep("dumpable", "", unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)) // the worker must not inspect the monitor
 	b.loadOwnRepos()                                                          // while its file is still writable
 	b.checkStep("namespaces", "", b.unshareNamespaces())
@@ -94,20 +94,20 @@ func Enter(p *Plan) (*Sandbox, error) {
 }
 
 // checkStep records a failed step. Only the first failure is kept.
-func (b *Sandbox) checkStep(name, path string, err error) {
+func (b *ActiveSandbox) checkStep(name, path string, err error) {
 	if err != nil && b.firstError == nil {
 		b.firstError = &StepError{Step: name, Path: path, Err: err}
 	}
 }
 
 // runSteps runs steps, unless an earlier step has failed.
-func (b *Sandbox) runSteps(steps func()) {
+func (b *ActiveSandbox) runSteps(steps func()) {
 	if b.firstError == nil {
 		steps()
 	}
 }
 
-func (b *Sandbox) unshareNamespaces() error {
+func (b *ActiveSandbox) unshareNamespaces() error {
 	flags := unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
 	if !b.plan.Network {
 		flags |= unix.CLONE_NEWNET
@@ -186,7 +186,7 @@ func newFilesystem(kind string, attributes int, options ...[2]string) (int, erro
 
 // limitDisk puts the session's files into a tmpfs of limited size, if the plan limits them. Other
 // filesystems cannot be created without privileges.
-func (b *Sandbox) limitDisk() {
+func (b *ActiveSandbox) limitDisk() {
 	if b.plan.Disk == 0 {
 		return
 	}
@@ -214,7 +214,7 @@ func copyDirectories(from, to string) error {
 }
 
 // cloneMounts clones the source of each mount of the plan.
-func (b *Sandbox) cloneMounts() {
+func (b *ActiveSandbox) cloneMounts() {
 	state := func(name string, mode fs.FileMode) string { return b.makeStateDir(b.store, name, mode) }
 	b.makeStateDir(string(b.plan.State), "hidden", 0) // maskFor returns these paths
 	mask := filepath.Join(string(b.plan.State), "hidden-file")
@@ -277,7 +277,7 @@ func (b *Sandbox) cloneMounts() {
 }
 
 // maskFor returns the path that is mounted over a hidden path.
-func (b *Sandbox) maskFor(path string) string {
+func (b *ActiveSandbox) maskFor(path string) string {
 	name := "hidden-file"
 	if st, err := os.Stat(path); err == nil && st.IsDir() {
 		name = "hidden"
@@ -286,7 +286,7 @@ func (b *Sandbox) maskFor(path string) string {
 }
 
 // makeStateDir makes a directory for the sandbox's own use.
-func (b *Sandbox) makeStateDir(in, name string, mode fs.FileMode) string {
+func (b *ActiveSandbox) makeStateDir(in, name string, mode fs.FileMode) string {
 	dir := filepath.Join(in, name)
 	err := os.MkdirAll(dir, 0o700)
 	if err == nil {
@@ -306,7 +306,7 @@ func boolToInt(b bool) int {
 // mountOverlays mounts one overlay for each directory that overlays cover, until the mounts are
 // cloned. It returns the paths of the overlays. If a filesystem does not support overlays, its
 // directories stay read-only.
-func (b *Sandbox) mountOverlays(state func(string, fs.FileMode) string) map[string]string {
+func (b *ActiveSandbox) mountOverlays(state func(string, fs.FileMode) string) map[string]string {
 	mounted := map[string]string{}
 	refused := map[string]bool{}
 	for _, m := range b.plan.Mounts {
@@ -351,7 +351,7 @@ func escapeOverlayPath(path string) string {
 
 // attachMounts attaches the clones. In a new directory that covers one of the machine's, it first
 // makes the mount points.
-func (b *Sandbox) attachMounts() {
+func (b *ActiveSandbox) attachMounts() {
 	kinds := map[string]MountKind{}
 	for _, m := range b.plan.Mounts {
 		kinds[string(m.Path)] = m.Kind
@@ -374,7 +374,7 @@ func (b *Sandbox) attachMounts() {
 	}
 }
 
-func (b *Sandbox) attachMount(c detachedMount, around func(string) MountKind) {
+func (b *ActiveSandbox) attachMount(c detachedMount, around func(string) MountKind) {
 	path := string(c.Path)
 	if own := around(path); own.isEmptyDir() {
 		dir, err := openParentDir(path, around, true)

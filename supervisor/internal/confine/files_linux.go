@@ -86,7 +86,7 @@ func (n *userPath) trimSlashes() {
 }
 
 // readUserPath reads a path of a program and makes it absolute, as the program sees it.
-func (b *Sandbox) readUserPath(to *userPath, pid, dir int, at uint64) error {
+func (b *ActiveSandbox) readUserPath(to *userPath, pid, dir int, at uint64) error {
 	to.len = 0
 	text := to.buf[unix.PathMax+1 : 2*unix.PathMax+1]
 	k, err := peekText(pid, at, text)
@@ -133,7 +133,7 @@ func peekText(pid int, at uint64, text []byte) (int, error) {
 // readOnlyDenial reports whether the worker's mounts will refuse a call that changes files, though
 // the user may change them outside. Only reports and questions depend on it, because the program
 // can change the path in the meantime.
-func (b *Sandbox) readOnlyDenial(n *seccompNotif, f *fileCall, names *[2]userPath) (Denial, bool) {
+func (b *ActiveSandbox) readOnlyDenial(n *seccompNotif, f *fileCall, names *[2]userPath) (Denial, bool) {
 	for i, p := range f.paths {
 		dir := unix.AT_FDCWD
 		if p.dir >= 0 {
@@ -160,7 +160,7 @@ func (b *Sandbox) readOnlyDenial(n *seccompNotif, f *fileCall, names *[2]userPat
 func isBytecode(file string) bool { return strings.Contains(file+"/", "/__pycache__/") }
 
 // isUngrantable reports whether a path is below a mount that no grant makes writable.
-func (b *Sandbox) isUngrantable(file string) bool {
+func (b *ActiveSandbox) isUngrantable(file string) bool {
 	b.protectMu.RLock()
 	defer b.protectMu.RUnlock()
 	for ; file != "/" && file != "."; file = path.Dir(file) {
@@ -173,7 +173,7 @@ func (b *Sandbox) isUngrantable(file string) bool {
 
 // mountPointDenial reports whether a call moves, replaces or removes a mount point, which the
 // kernel refuses with EBUSY.
-func (b *Sandbox) mountPointDenial(n *seccompNotif, f *fileCall, names *[2]userPath) (Denial, bool) {
+func (b *ActiveSandbox) mountPointDenial(n *seccompNotif, f *fileCall, names *[2]userPath) (Denial, bool) {
 	for i, p := range f.paths {
 		dir := unix.AT_FDCWD
 		if p.dir >= 0 {
@@ -192,7 +192,7 @@ func (b *Sandbox) mountPointDenial(n *seccompNotif, f *fileCall, names *[2]userP
 
 // mountPointOf returns the real path of a name, and whether it is a mount point that the call could
 // otherwise change.
-func (b *Sandbox) mountPointOf(to *userPath, f *fileCall, n *seccompNotif) (string, bool) {
+func (b *ActiveSandbox) mountPointOf(to *userPath, f *fileCall, n *seccompNotif) (string, bool) {
 	to.trimSlashes()
 	slash := bytes.LastIndexByte(to.buf[:to.len], '/')
 	if slash < 0 || !b.isMountName(to.buf[slash+1:to.len]) { // most names are not, and are done here
@@ -213,7 +213,7 @@ func (b *Sandbox) mountPointOf(to *userPath, f *fileCall, n *seccompNotif) (stri
 	return s.fullPath, ok
 }
 
-func (b *Sandbox) isMountName(last []byte) bool {
+func (b *ActiveSandbox) isMountName(last []byte) bool {
 	b.protectMu.RLock()
 	defer b.protectMu.RUnlock()
 	return b.mountNames[string(last)]
@@ -232,7 +232,7 @@ func isPseudoPath(path []byte) bool {
 
 // readOnlyTarget reports whether a path is read-only for the session alone. It returns the real
 // path and the operation.
-func (b *Sandbox) readOnlyTarget(to *userPath, op string) (path, did string, refused bool) {
+func (b *ActiveSandbox) readOnlyTarget(to *userPath, op string) (path, did string, refused bool) {
 	if op == "write" || op == "change" {
 		fd, err := b.openPath(to.buf[:to.len+1])
 		if err == nil {
@@ -265,12 +265,12 @@ func (b *Sandbox) readOnlyTarget(to *userPath, op string) (path, did string, ref
 const maxLookups = 10_000
 
 // openPath opens a path as the worker sees it. The path ends with a zero byte.
-func (b *Sandbox) openPath(path []byte) (int, error) { return b.openPathWith(path, 0) }
+func (b *ActiveSandbox) openPath(path []byte) (int, error) { return b.openPathWith(path, 0) }
 
 // openPathWith is openPath with more flags. The kernel fails a path with ".." with EAGAIN if
 // anything on the machine was renamed or mounted at the same time, and expects the caller to retry
 // (openat2(2)).
-func (b *Sandbox) openPathWith(path []byte, flags uint64) (int, error) {
+func (b *ActiveSandbox) openPathWith(path []byte, flags uint64) (int, error) {
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | flags, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
 	for tries := 1; ; tries++ {
 		fd, _, no := unix.Syscall6(unix.SYS_OPENAT2, uintptr(b.rootFD), uintptr(unsafe.Pointer(&path[0])), uintptr(unsafe.Pointer(&how)), unix.SizeofOpenHow, 0, 0)
@@ -290,7 +290,7 @@ func isReadOnlyMount(fd int) bool {
 }
 
 // realPath returns the path of an open file of the monitor.
-func (b *Sandbox) realPath(fd int) (string, error) {
+func (b *ActiveSandbox) realPath(fd int) (string, error) {
 	var path [unix.PathMax]byte
 	n, err := unix.Readlinkat(b.selfFilesFD, strconv.Itoa(fd), path[:])
 	if err != nil {
@@ -300,7 +300,7 @@ func (b *Sandbox) realPath(fd int) (string, error) {
 }
 
 // programName returns the name of a thread's program, or "" for the worker.
-func (b *Sandbox) programName(tid int) string {
+func (b *ActiveSandbox) programName(tid int) string {
 	leader, err := b.threadGroupID(tid)
 	if err != nil || int64(leader) == b.workerPID.Load() {
 		return ""

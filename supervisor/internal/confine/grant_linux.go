@@ -12,7 +12,7 @@ import (
 // Grant gives the session access to a file or directory. It calls answer when the session has
 // access, or with the error, a *StepError. Each grant runs on a separate thread, which ends with
 // it, because the thread enters other mount namespaces.
-func (b *Sandbox) Grant(g *MountGrant, answer func(error)) {
+func (b *ActiveSandbox) Grant(g *MountGrant, answer func(error)) {
 	go func() {
 		runtime.LockOSThread() // never unlocked, so that the thread is not reused
 		b.grantMu.Lock()
@@ -23,8 +23,8 @@ func (b *Sandbox) Grant(g *MountGrant, answer func(error)) {
 
 // applyGrant builds the directory, with all its protected paths, where only this thread sees it.
 // Then it attaches it to the worker's mounts in one step.
-func (b *Sandbox) applyGrant(g *MountGrant) error {
-	t := &grantTransaction{Sandbox: &Sandbox{plan: b.plan}, MountGrant: g, isConfirmed: func(id string) error { return b.checkConfirmed(g, id) }, target: string(g.Path), buildDir: filepath.Join(string(b.plan.State), "grant")}
+func (b *ActiveSandbox) applyGrant(g *MountGrant) error {
+	t := &grantTransaction{ActiveSandbox: &ActiveSandbox{plan: b.plan}, MountGrant: g, isConfirmed: func(id string) error { return b.checkConfirmed(g, id) }, target: string(g.Path), buildDir: filepath.Join(string(b.plan.State), "grant")}
 	t.checkStep("mounts", "", unix.Unshare(unix.CLONE_FS|unix.CLONE_NEWNS))
 	home := t.openForMount("/proc/thread-self/ns/mnt")
 	defer unix.Close(home)
@@ -96,7 +96,7 @@ func (g *MountGrant) makeMountPoint(whole int) error {
 
 // A grantTransaction is a grant that is being applied.
 type grantTransaction struct {
-	*Sandbox
+	*ActiveSandbox
 	*MountGrant
 	isConfirmed func(identity string) error
 
@@ -242,7 +242,7 @@ func makeDir(path string) error {
 
 // checkConfirmed returns an error unless the file or directory is the one that was there when the
 // grant was planned and when the user was asked.
-func (b *Sandbox) checkConfirmed(g *MountGrant, id string) error {
+func (b *ActiveSandbox) checkConfirmed(g *MountGrant, id string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if g.Identity != "" && g.Identity != id {

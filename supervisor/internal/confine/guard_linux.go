@@ -30,7 +30,7 @@ type writeGuard struct {
 
 // loadOwnRepos loads the list of repositories that the session's earlier workers made, and opens
 // the file for more.
-func (b *Sandbox) loadOwnRepos() {
+func (b *ActiveSandbox) loadOwnRepos() {
 	b.ownRepos = readOwnRepos(string(b.plan.State))
 	b.ownReposFile, _ = os.OpenFile(ownReposFileIn(string(b.plan.State)), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600) // without the file, later workers protect them
 }
@@ -53,7 +53,7 @@ var flatProtectedNames, nestedProtectedNames = func() (plain map[string]bool, sl
 var otherRepositories = map[string]bool{".hg": true, ".jj": true, ".pijul": true, ".sl": true, "_darcs": true}
 
 // guardMore adds directories that the session writes, and paths that git settings lead to.
-func (b *Sandbox) guardMore(work, targets []Path) {
+func (b *ActiveSandbox) guardMore(work, targets []Path) {
 	b.protectMu.Lock()
 	defer b.protectMu.Unlock()
 	for _, p := range work {
@@ -67,7 +67,7 @@ func (b *Sandbox) guardMore(work, targets []Path) {
 }
 
 // workDirOf returns the innermost of the session's writable directories around a path, or "".
-func (b *Sandbox) workDirOf(full string) (base string) {
+func (b *ActiveSandbox) workDirOf(full string) (base string) {
 	for _, w := range b.workDirs {
 		if len(w) > len(base) && inside(full, w) {
 			base = w
@@ -77,7 +77,7 @@ func (b *Sandbox) workDirOf(full string) (base string) {
 }
 
 // isWritablePath reports whether a path is in a directory that the session writes.
-func (b *Sandbox) isWritablePath(full string) bool {
+func (b *ActiveSandbox) isWritablePath(full string) bool {
 	b.protectMu.RLock()
 	defer b.protectMu.RUnlock()
 	return b.workDirOf(full) != ""
@@ -93,14 +93,14 @@ const (
 )
 
 // isProtected reports whether a path must not be changed in any way.
-func (b *Sandbox) isProtected(full string) bool { return b.accessOf(full) == accessNone }
+func (b *ActiveSandbox) isProtected(full string) bool { return b.accessOf(full) == accessNone }
 
 // isRestricted reports whether a path must not be made or written.
-func (b *Sandbox) isRestricted(full string) bool { return b.accessOf(full) != accessFull }
+func (b *ActiveSandbox) isRestricted(full string) bool { return b.accessOf(full) != accessFull }
 
 // accessOf returns the access to a path without links, whose names are compared as any filesystem
 // may read them. For almost every path it costs only comparisons.
-func (b *Sandbox) accessOf(full string) pathAccess {
+func (b *ActiveSandbox) accessOf(full string) pathAccess {
 	b.protectMu.RLock()
 	defer b.protectMu.RUnlock()
 	if b.isHiddenLocked(full) {
@@ -148,7 +148,7 @@ var gitDirNames = map[string]bool{"hooks": true, "config": true, "config.worktre
 func isCheckedSettings(name string) bool { return strings.HasPrefix(name, checkedSettingsPrefix) }
 
 // isProtectedName reports whether a name outside git directories is protected.
-func (b *Sandbox) isProtectedName(above, at, name, base string) bool {
+func (b *ActiveSandbox) isProtectedName(above, at, name, base string) bool {
 	switch {
 	case b.protectedLastNames[name] && name != "head" && b.protectedPaths[foldPath(at)]:
 		return true
@@ -163,7 +163,7 @@ func (b *Sandbox) isProtectedName(above, at, name, base string) bool {
 }
 
 // isProtectedNested reports whether a path starts with a protected name that contains a slash.
-func (b *Sandbox) isProtectedNested(above, at, rest, base string) bool {
+func (b *ActiveSandbox) isProtectedNested(above, at, rest, base string) bool {
 	first, _, _ := strings.Cut(rest, "/")
 	switch {
 	case !slices.ContainsFunc(nestedProtectedNames[first], func(n string) bool { return inside(rest, n) }):
@@ -175,7 +175,7 @@ func (b *Sandbox) isProtectedNested(above, at, rest, base string) bool {
 }
 
 // accessOfDotGit returns the access to the .git of a directory, or to a checked name below it.
-func (b *Sandbox) accessOfDotGit(git, below string) pathAccess {
+func (b *ActiveSandbox) accessOfDotGit(git, below string) pathAccess {
 	if below != "" {
 		return b.accessInGitDir(git, below)
 	}
@@ -187,7 +187,7 @@ func (b *Sandbox) accessOfDotGit(git, below string) pathAccess {
 }
 
 // accessInGitDir returns the access to a checked name in a git directory.
-func (b *Sandbox) accessInGitDir(git, below string) pathAccess {
+func (b *ActiveSandbox) accessInGitDir(git, below string) pathAccess {
 	switch last := foldPath(path.Base(below)); {
 	case isOldRemote(below) && strings.Contains(path.Dir(below), "/") && !canBeGitDir(path.Join(git, path.Dir(path.Dir(below)))):
 		return accessFull // it belongs to a submodule whose name ends like this
@@ -227,7 +227,7 @@ func isOldRemote(below string) bool {
 
 // isOwnWithin reports whether a path in a git directory belongs to a repository that the session
 // made. The innermost of the repository, its submodules and its work trees decides.
-func (b *Sandbox) isOwnWithin(git, below string) bool {
+func (b *ActiveSandbox) isOwnWithin(git, below string) bool {
 	for own := b.isOwnRepo(git); ; {
 		part, after, found := strings.Cut(below, "/")
 		if !found {
@@ -244,14 +244,14 @@ func (b *Sandbox) isOwnWithin(git, below string) bool {
 	}
 }
 
-func (b *Sandbox) isOwnRepo(name string) bool {
+func (b *ActiveSandbox) isOwnRepo(name string) bool {
 	b.ownMu.Lock()
 	defer b.ownMu.Unlock()
 	return len(b.ownRepos) > 0 && b.ownRepos[fileIdentity(name)] // the list never contains ""
 }
 
 // isForeign reports whether a name may exist that the session did not make.
-func (b *Sandbox) isForeign(name string) bool {
+func (b *ActiveSandbox) isForeign(name string) bool {
 	return presenceOf(name) != missing && !b.isOwnRepo(name)
 }
 
@@ -259,7 +259,7 @@ func (b *Sandbox) isForeign(name string) bool {
 func canBeGitDir(dir string) bool { return gitDirPresence(dir) != missing }
 
 // isForeignBare reports whether a directory may be a bare repository that the session did not make.
-func (b *Sandbox) isForeignBare(dir string) bool { return canBeGitDir(dir) && !b.isOwnRepo(dir) }
+func (b *ActiveSandbox) isForeignBare(dir string) bool { return canBeGitDir(dir) && !b.isOwnRepo(dir) }
 
 // maxFreshDirs bounds the directories that are remembered because they may become repositories.
 const maxFreshDirs = 2048
@@ -268,7 +268,7 @@ const maxFreshDirs = 2048
 // That holds for its .git and for a submodule or work tree. It also holds for the last part of a
 // bare repository if the session made the directory; otherwise someone else may be making a
 // repository there.
-func (b *Sandbox) recordCreated(full string) {
+func (b *ActiveSandbox) recordCreated(full string) {
 	isLast := false
 	switch name := foldPath(path.Base(full)); {
 	case name == ".git", otherRepositories[name], b.isAdded(full):
@@ -293,7 +293,7 @@ func (b *Sandbox) recordCreated(full string) {
 }
 
 // recordFreshDir records that the session made a directory.
-func (b *Sandbox) recordFreshDir(s nameInDir) {
+func (b *ActiveSandbox) recordFreshDir(s nameInDir) {
 	id := identityAt(s.dir, s.name, 0, s.fullPath)
 	if id == "" || !b.isWritablePath(s.fullPath) {
 		return
@@ -308,7 +308,7 @@ func (b *Sandbox) recordFreshDir(s nameInDir) {
 
 // isAdded reports whether a path is the git directory of a submodule or work tree, or a directory
 // on the way to one. Paths inside an existing git directory of that kind do not count.
-func (b *Sandbox) isAdded(full string) bool {
+func (b *ActiveSandbox) isAdded(full string) bool {
 	if !strings.Contains(full, "/.git/modules/") && !strings.Contains(full, "/.git/worktrees/") {
 		return false
 	}
@@ -325,7 +325,7 @@ func (b *Sandbox) isAdded(full string) bool {
 }
 
 // checkMovePath returns an error if a name must not be moved.
-func (b *Sandbox) checkMovePath(s nameInDir) error {
+func (b *ActiveSandbox) checkMovePath(s nameInDir) error {
 	kind := s.fileType()
 	if kind == 0 {
 		return unix.ENOENT // a name that is being made at this moment is not moved
@@ -347,7 +347,7 @@ func (b *Sandbox) checkMovePath(s nameInDir) error {
 
 // isRepositoryPart reports whether a name is a part without which its directory would not be a
 // repository, and the session did not make that repository.
-func (b *Sandbox) isRepositoryPart(full string) bool {
+func (b *ActiveSandbox) isRepositoryPart(full string) bool {
 	if !b.isWritablePath(full) {
 		return false
 	}
@@ -366,7 +366,7 @@ var gitDirParts = map[string]bool{"head": true, "objects": true, "commondir": tr
 // gitDirAround returns the .git directory around a path, or the path's directory if that is a bare
 // repository, and the rest of the path. It returns "" for files of git's database and for paths
 // outside git directories.
-func (b *Sandbox) gitDirAround(full string) (git, below string) {
+func (b *ActiveSandbox) gitDirAround(full string) (git, below string) {
 	b.protectMu.RLock()
 	base := b.workDirOf(full)
 	b.protectMu.RUnlock()
@@ -391,14 +391,14 @@ func (b *Sandbox) gitDirAround(full string) (git, below string) {
 
 // isInForeignGit reports whether a path is in the git directory of a foreign repository. Git itself
 // moves directories there only in its database.
-func (b *Sandbox) isInForeignGit(full string) bool {
+func (b *ActiveSandbox) isInForeignGit(full string) bool {
 	git, below := b.gitDirAround(full)
 	return git != "" && !b.isOwnWithin(git, below+"/")
 }
 
 // isAboveMount reports whether a directory contains a mount, a hidden path or a path that git
 // settings lead to.
-func (b *Sandbox) isAboveMount(full string) bool {
+func (b *ActiveSandbox) isAboveMount(full string) bool {
 	b.protectMu.RLock()
 	defer b.protectMu.RUnlock()
 	for p := range b.mountKinds {
@@ -417,7 +417,7 @@ const maxWalkedNames = 200_000
 // hasForeignRepo reports whether a directory may contain a repository that the session did not
 // make. It also reports true if the directory has too many names, or one that cannot be read. Like
 // the search at the start, it skips node_modules.
-func (b *Sandbox) hasForeignRepo(full string, limit int) bool {
+func (b *ActiveSandbox) hasForeignRepo(full string, limit int) bool {
 	if !b.isWritablePath(full) {
 		return false
 	}
@@ -459,7 +459,7 @@ func isInaccessible(uid int, dir string) bool {
 // mustBeEmpty reports whether a name must not be given to something that may have been filled
 // before. Such names are parts of a repository, names that turn a directory above a repository into
 // one, and directories that would hold protected names.
-func (b *Sandbox) mustBeEmpty(full string, moving bool) bool {
+func (b *ActiveSandbox) mustBeEmpty(full string, moving bool) bool {
 	name := foldPath(path.Base(full))
 	switch {
 	case (name == ".git" || name == "head") && !isPresent(full):
@@ -471,7 +471,7 @@ func (b *Sandbox) mustBeEmpty(full string, moving bool) bool {
 }
 
 // isHooks reports whether a path is the directory of a repository's hooks or old remotes.
-func (b *Sandbox) isHooks(full string) bool {
+func (b *ActiveSandbox) isHooks(full string) bool {
 	switch name := foldPath(path.Base(full)); {
 	case name == "hooks":
 		git, _ := b.gitDirAround(full)
@@ -483,7 +483,7 @@ func (b *Sandbox) isHooks(full string) bool {
 }
 
 // isAboveName reports whether a path is the beginning of a protected name that contains a slash.
-func (b *Sandbox) isAboveName(full string) bool {
+func (b *ActiveSandbox) isAboveName(full string) bool {
 	b.protectMu.RLock()
 	defer b.protectMu.RUnlock()
 	base := b.workDirOf(full)
@@ -503,7 +503,7 @@ func (b *Sandbox) isAboveName(full string) bool {
 }
 
 // isGitTarget reports whether git settings lead to a path.
-func (b *Sandbox) isGitTarget(full string) bool {
+func (b *ActiveSandbox) isGitTarget(full string) bool {
 	b.protectMu.RLock()
 	defer b.protectMu.RUnlock()
 	return slices.ContainsFunc(b.gitTargets, func(r string) bool { return inside(full, r) })

@@ -8,7 +8,7 @@ import (
 )
 
 // newGuardedSandbox returns a sandbox that writes a directory, and that directory.
-func newGuardedSandbox(t *testing.T) (b *Sandbox, work string) {
+func newGuardedSandbox(t *testing.T) (b *ActiveSandbox, work string) {
 	t.Helper()
 	work = t.TempDir()
 	b = newSandboxAt(t, "/")

@@ -23,7 +23,7 @@ type permissionQuestion struct {
 // holdCall waits until the user has decided about a call. Equal calls share one question. A signal
 // ends the call for the kernel; if the program repeats it, it joins the question that is still
 // open. A refusal by the user is not reported as a denial.
-func (b *Sandbox) holdCall(n *seccompNotif, d Denial) {
+func (b *ActiveSandbox) holdCall(n *seccompNotif, d Denial) {
 	q := b.questionFor(n, d)
 	if q == nil {
 		b.reportDenial(d)
@@ -40,7 +40,7 @@ const signalTimeout = time.Second
 // awaitSignal waits while a signal is on its way to the thread of a call, because the signal ends
 // the call for the kernel. An interrupt refuses held calls when it is sent. A thread that wakes up
 // and finds an answer takes that first, so its code would see the refusal and continue.
-func (b *Sandbox) awaitSignal(n *seccompNotif) {
+func (b *ActiveSandbox) awaitSignal(n *seccompNotif) {
 	for end := time.Now().Add(signalTimeout); b.isPending(n.ID) && b.isSignalled(int(n.PID)) && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
@@ -48,7 +48,7 @@ func (b *Sandbox) awaitSignal(n *seccompNotif) {
 
 // isSignalled reports whether a signal that the thread does not block is pending for it or for its
 // process.
-func (b *Sandbox) isSignalled(tid int) bool {
+func (b *ActiveSandbox) isSignalled(tid int) bool {
 	set := func(name string) uint64 {
 		value, err := b.threadStatus(tid, name)
 		if err != nil {
@@ -62,7 +62,7 @@ func (b *Sandbox) isSignalled(tid int) bool {
 
 // questionFor returns the open question about a denial, or opens one. It returns nil if there were
 // too many questions.
-func (b *Sandbox) questionFor(n *seccompNotif, d Denial) *permissionQuestion {
+func (b *ActiveSandbox) questionFor(n *seccompNotif, d Denial) *permissionQuestion {
 	b.mu.Lock()
 	q := b.openQuestions[d]
 	if q != nil {
@@ -87,7 +87,7 @@ func (b *Sandbox) questionFor(n *seccompNotif, d Denial) *permissionQuestion {
 }
 
 // PermitCall ends a question. Its calls are made again, and succeed if a grant came first.
-func (b *Sandbox) PermitCall(id uint64) {
+func (b *ActiveSandbox) PermitCall(id uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for d, q := range b.openQuestions {
@@ -101,7 +101,7 @@ func (b *Sandbox) PermitCall(id uint64) {
 
 // watchQuestion reports that a question is withdrawn when none of its programs waits any more. It
 // needs two misses, because a program that a signal interrupted repeats its call.
-func (b *Sandbox) watchQuestion(d Denial, q *permissionQuestion) {
+func (b *ActiveSandbox) watchQuestion(d Denial, q *permissionQuestion) {
 	tick := time.NewTicker(pendingCheckInterval)
 	defer tick.Stop()
 	for missed := 0; missed < 2; {

@@ -8,7 +8,7 @@ const maxPathMoves = 16
 // withStablePath decides about a name by its path. The decision asks the filesystem about that
 // path, and a program outside may move the directory in the meantime, so that the path no longer
 // leads to the open directory. It decides again while the path changes, and gives up with EBUSY.
-func (b *Sandbox) withStablePath(s nameInDir, decide func(nameInDir) error) error {
+func (b *ActiveSandbox) withStablePath(s nameInDir, decide func(nameInDir) error) error {
 	for range maxPathMoves {
 		err := decide(s)
 		current, e := b.fullPathOf(s.dir, s.name)
@@ -24,7 +24,7 @@ func (b *Sandbox) withStablePath(s nameInDir, decide func(nameInDir) error) erro
 }
 
 // withStableFilePath is withStablePath for an open file.
-func (b *Sandbox) withStableFilePath(fd int, decide func(full string) error) error {
+func (b *ActiveSandbox) withStableFilePath(fd int, decide func(full string) error) error {
 	full, err := b.realPath(fd)
 	for range maxPathMoves {
 		if err != nil {
@@ -42,16 +42,16 @@ func (b *Sandbox) withStableFilePath(fd int, decide func(full string) error) err
 
 // checkCreate returns an error if a name must not be made, which is a protectedNameError if it is
 // protected.
-func (b *Sandbox) checkCreate(s nameInDir, moving bool) error {
+func (b *ActiveSandbox) checkCreate(s nameInDir, moving bool) error {
 	return b.withStablePath(s, func(s nameInDir) error { return b.checkCreatePath(s, moving) })
 }
 
 // checkMove returns an error if a name must not be moved. On EXDEV, mv copies the files and leaves
 // the originals that it may not remove.
-func (b *Sandbox) checkMove(s nameInDir) error { return b.withStablePath(s, b.checkMovePath) }
+func (b *ActiveSandbox) checkMove(s nameInDir) error { return b.withStablePath(s, b.checkMovePath) }
 
 // checkRemove returns an error if a name must not be removed.
-func (b *Sandbox) checkRemove(s nameInDir) error {
+func (b *ActiveSandbox) checkRemove(s nameInDir) error {
 	return b.withStablePath(s, func(s nameInDir) error {
 		if b.isProtected(s.fullPath) || b.isRepositoryPart(s.fullPath) {
 			return protectedNameError{path: s.fullPath}
@@ -62,7 +62,7 @@ func (b *Sandbox) checkRemove(s nameInDir) error {
 
 // checkLink returns an error if a file must not get a second name, through which it could be
 // written.
-func (b *Sandbox) checkLink(s nameInDir) error {
+func (b *ActiveSandbox) checkLink(s nameInDir) error {
 	return b.withStablePath(s, func(s nameInDir) error {
 		if b.isRestricted(s.fullPath) {
 			return protectedNameError{path: s.fullPath}
@@ -72,7 +72,7 @@ func (b *Sandbox) checkLink(s nameInDir) error {
 }
 
 // checkWrite returns an error if an open file must not be written.
-func (b *Sandbox) checkWrite(fd int) error {
+func (b *ActiveSandbox) checkWrite(fd int) error {
 	return b.withStableFilePath(fd, func(full string) error {
 		if b.isRestricted(full) {
 			return protectedNameError{path: full}

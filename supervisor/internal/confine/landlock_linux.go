@@ -37,8 +37,8 @@ func landlockABI() (int, error) {
 // Restrict confines the calling thread, and all processes that it starts, by the rules of a plan
 // and a seccomp filter. The thread must stay locked to its goroutine. The returned Sandbox serves
 // the connects of a session with egress; it is nil for other sessions.
-func Restrict(p *Plan) (*Sandbox, error) {
-	failed := func(step, path string, err error) (*Sandbox, error) {
+func Restrict(p *Plan) (*ActiveSandbox, error) {
+	failed := func(step, path string, err error) (*ActiveSandbox, error) {
 		return nil, &StepError{Step: step, Path: path, Err: err}
 	}
 	abi, err := landlockABI()
@@ -87,7 +87,7 @@ func Restrict(p *Plan) (*Sandbox, error) {
 
 // newConnector returns a Sandbox that only connects, for a plan with egress. The session shares the
 // machine's network, so there is no network namespace to enter.
-func newConnector(p *Plan) (*Sandbox, error) {
+func newConnector(p *Plan) (*ActiveSandbox, error) {
 	if !p.Egress {
 		return nil, nil
 	}
@@ -95,7 +95,7 @@ func newConnector(p *Plan) (*Sandbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Sandbox{plan: p, rootFD: -1, procFD: proc, sockDiagFD: -1, mountNS: -1, dnsSocket: -1, egress: newEgressClient(-1, netip.AddrFrom4([4]byte{127, 0, 0, 1}))}, nil
+	return &ActiveSandbox{plan: p, rootFD: -1, procFD: proc, sockDiagFD: -1, mountNS: -1, dnsSocket: -1, egress: newEgressClient(-1, netip.AddrFrom4([4]byte{127, 0, 0, 1}))}, nil
 }
 
 // CheckConnect reports whether a monitor without namespaces can connect sockets on behalf of its

@@ -18,7 +18,7 @@ type unixListener struct {
 // ownsListener reports whether a process of the session has a matching listener. In the user's
 // network other programs listen as well. Their servers must not even see a connection, because
 // another thread could send a request just before it is refused.
-func (b *Sandbox) ownsListener(wanted unixListener) (bool, error) {
+func (b *ActiveSandbox) ownsListener(wanted unixListener) (bool, error) {
 	b.sockDiagMu.Lock()
 	defer b.sockDiagMu.Unlock()
 	own := map[string]bool{}
@@ -34,7 +34,7 @@ func (b *Sandbox) ownsListener(wanted unixListener) (bool, error) {
 }
 
 // hasOpenFile reports whether a process of the session has one of these files open.
-func (b *Sandbox) hasOpenFile(links map[string]bool) bool {
+func (b *ActiveSandbox) hasOpenFile(links map[string]bool) bool {
 	for _, pid := range readDirNames(b.procFD, ".") {
 		if _, err := strconv.Atoi(pid); err != nil {
 			continue
@@ -76,7 +76,7 @@ func readDirNames(dir int, path string) (found []string) {
 
 // eachListener calls do for each Unix socket of the session's network, as the kernel lists them:
 // https://man7.org/linux/man-pages/man7/sock_diag.7.html
-func (b *Sandbox) eachListener(do func(unixListener)) error {
+func (b *ActiveSandbox) eachListener(do func(unixListener)) error {
 	const (
 		byFamily = 20 // SOCK_DIAG_BY_FAMILY
 		show     = 3  // UDIAG_SHOW_NAME and UDIAG_SHOW_VFS

@@ -40,7 +40,7 @@ func TestOpenPath_ConcurrentRenames(t *testing.T) {
 			}
 		}
 	})
-	box := Sandbox{rootFD: fd}
+	box := ActiveSandbox{rootFD: fd}
 	for i := range 20_000 {
 		found, err := box.openPath([]byte("/dir/../dir/../dir\x00"))
 		if err != nil {

@@ -9,7 +9,7 @@ import (
 // setUpNetwork opens a socket that queries the sockets of the session's network. If the session has
 // a separate network, it also brings up the loopback, for the session's own servers. Nothing else
 // is there, so connections leave only through the monitor and the supervisor.
-func (b *Sandbox) setUpNetwork() {
+func (b *ActiveSandbox) setUpNetwork() {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
 	b.checkStep("network", "", err)
 	b.sockDiagFD = fd

@@ -13,9 +13,9 @@ import (
 )
 
 // newSandboxAt returns a sandbox of this process, whose programs see a directory as the root.
-func newSandboxAt(t *testing.T, root string) *Sandbox {
+func newSandboxAt(t *testing.T, root string) *ActiveSandbox {
 	t.Helper()
-	b := &Sandbox{plan: &Plan{}, notifyFD: -1, sockDiagFD: -1}
+	b := &ActiveSandbox{plan: &Plan{}, notifyFD: -1, sockDiagFD: -1}
 	b.pathBuffers.New = func() any { return new(userPath) }
 	for path, to := range map[string]*int{root: &b.rootFD, "/proc": &b.procFD, "/proc/self/fd": &b.selfFilesFD} {
 		fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
@@ -133,7 +133,7 @@ func FuzzNotification(f *testing.F) {
 	})
 }
 
-func (b *Sandbox) emulateNow(n *seccompNotif, f *fileCall) (int, error) {
+func (b *ActiveSandbox) emulateNow(n *seccompNotif, f *fileCall) (int, error) {
 	paths, err := b.pathsOf(n, f)
 	if err != nil {
 		return -1, err

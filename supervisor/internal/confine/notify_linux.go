@@ -92,7 +92,7 @@ type callService struct {
 // call, a second thread could change the address after the check. The same applies to calls that
 // change names, because some names are protected. The open of a device is continued if its driver
 // checks the program that opens it.
-func (b *Sandbox) Serve(onDenial func(Denial), onGitCheck func()) {
+func (b *ActiveSandbox) Serve(onDenial func(Denial), onGitCheck func()) {
 	b.onDenial, b.onGitCheck, b.lastGitCheck = onDenial, onGitCheck, time.Now()
 	b.slots, b.connectSlots = make(chan struct{}, maxSlowCalls), make(chan struct{}, maxConnecting)
 	b.openQuestions = map[Denial]*permissionQuestion{}
@@ -105,11 +105,11 @@ func (b *Sandbox) Serve(onDenial func(Denial), onGitCheck func()) {
 }
 
 // SetWorkerPID sets the worker's pid in the session's pid namespace.
-func (b *Sandbox) SetWorkerPID(pid int) { b.workerPID.Store(int64(pid)) }
+func (b *ActiveSandbox) SetWorkerPID(pid int) { b.workerPID.Store(int64(pid)) }
 
 // receiveCalls reads calls and answers them. Calls that change files are made on
 // its own thread.
-func (b *Sandbox) receiveCalls() {
+func (b *ActiveSandbox) receiveCalls() {
 	runtime.LockOSThread()
 	if b.plan.Mechanism == "" && b.dropEffectiveRights() != nil { // without namespaces, no reported call changes files
 		return // all calls fail once the listener is closed
@@ -151,13 +151,13 @@ func (b *Sandbox) receiveCalls() {
 }
 
 // continueCall lets the kernel make a call itself.
-func (b *Sandbox) continueCall(n *seccompNotif) {
+func (b *ActiveSandbox) continueCall(n *seccompNotif) {
 	r := seccompResp{ID: n.ID, Flags: notifContinue}
 	_ = callIoctl(b.notifyFD, ioctlNotifSend, unsafe.Pointer(&r)) // fails if the caller is gone
 }
 
 // answerLimits lets a program change the limits of another process, but not those of the monitor.
-func (b *Sandbox) answerLimits(n *seccompNotif) {
+func (b *ActiveSandbox) answerLimits(n *seccompNotif) {
 	switch leader, err := b.threadGroupID(int(int32(n.Data.Args[0]))); {
 	case err != nil:
 		b.answerCall(n, nil, [2]string{}, -1, unix.ESRCH)
@@ -191,7 +191,7 @@ const (
 )
 
 // answerEmulated makes a call, and reports a denial or asks the user if the sandbox refuses it.
-func (b *Sandbox) answerEmulated(n *seccompNotif, f *fileCall, names *[2]userPath) {
+func (b *ActiveSandbox) answerEmulated(n *seccompNotif, f *fileCall, names *[2]userPath) {
 	b.applyDrafts()
 	if now := time.Now(); now.Sub(b.lastGitCheck) >= gitCheckInterval {
 		b.lastGitCheck = now
@@ -249,7 +249,7 @@ func (k protectedNameError) newDenial(f *fileCall, by string) Denial {
 }
 
 // answerLater makes a call again after wait returns. It returns false if too many calls wait.
-func (b *Sandbox) answerLater(n seccompNotif, f *fileCall, paths [2]string, wait func(*seccompNotif)) bool {
+func (b *ActiveSandbox) answerLater(n seccompNotif, f *fileCall, paths [2]string, wait func(*seccompNotif)) bool {
 	return b.runInSlot(func(free func()) {
 		wait(&n)
 		b.runUnprivileged(func(err error) {
@@ -280,7 +280,7 @@ func (b *Sandbox) answerLater(n seccompNotif, f *fileCall, paths [2]string, wait
 
 // runInSlot runs do on a goroutine, or returns false if there are too many. do must call free at
 // its end.
-func (b *Sandbox) runInSlot(do func(free func())) bool {
+func (b *ActiveSandbox) runInSlot(do func(free func())) bool {
 	select {
 	case b.slots <- struct{}{}:
 		go do(func() { <-b.slots })
@@ -299,7 +299,7 @@ func (f *fileCall) canBlock(n *seccompNotif) bool {
 }
 
 // isPipe reports whether a path is that of a named pipe.
-func (b *Sandbox) isPipe(file string) bool {
+func (b *ActiveSandbox) isPipe(file string) bool {
 	fd, err := b.openPath(append([]byte(file), 0))
 	if err != nil {
 		return false
@@ -311,7 +311,7 @@ func (b *Sandbox) isPipe(file string) bool {
 
 // answerCall answers a call that was made. If a signal has interrupted the program in the meantime,
 // the program repeats the call, and must not fail because of what the call has already made.
-func (b *Sandbox) answerCall(n *seccompNotif, f *fileCall, paths [2]string, fd int, err error) {
+func (b *ActiveSandbox) answerCall(n *seccompNotif, f *fileCall, paths [2]string, fd int, err error) {
 	r := seccompResp{ID: n.ID}
 	sendErr := error(nil)
 	switch {
@@ -344,7 +344,7 @@ func newCompletedCall(n *seccompNotif, paths [2]string) completedCall {
 // is made again, and may find the file that it made. A program that does not repeat the call may
 // make another one with the same arguments, whose memory holds another path; so the paths are
 // compared as well.
-func (b *Sandbox) isCompleted(n *seccompNotif, f *fileCall, paths [2]string) bool {
+func (b *ActiveSandbox) isCompleted(n *seccompNotif, f *fileCall, paths [2]string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.undelivered) == 0 {
@@ -364,7 +364,7 @@ func (b *Sandbox) isCompleted(n *seccompNotif, f *fileCall, paths [2]string) boo
 
 // serveSlowCall answers a call that may take long. It returns false if there are too many such
 // calls.
-func (b *Sandbox) serveSlowCall(n seccompNotif, answer func(*seccompNotif) seccompResp) bool {
+func (b *ActiveSandbox) serveSlowCall(n seccompNotif, answer func(*seccompNotif) seccompResp) bool {
 	return b.runInSlot(func(free func()) {
 		defer free()
 		r := answer(&n)
@@ -372,7 +372,7 @@ func (b *Sandbox) serveSlowCall(n seccompNotif, answer func(*seccompNotif) secco
 	})
 }
 
-func (b *Sandbox) connectReply(n *seccompNotif) seccompResp {
+func (b *ActiveSandbox) connectReply(n *seccompNotif) seccompResp {
 	r := seccompResp{ID: n.ID}
 	b.connectSlots <- struct{}{}
 	defer func() { <-b.connectSlots }()
@@ -383,7 +383,7 @@ func (b *Sandbox) connectReply(n *seccompNotif) seccompResp {
 }
 
 // reportDenial reports a denial once, and at most maxReportedDenials of them.
-func (b *Sandbox) reportDenial(d Denial) {
+func (b *ActiveSandbox) reportDenial(d Denial) {
 	if isBytecode(d.Path) {
 		return
 	}
@@ -399,13 +399,13 @@ func (b *Sandbox) reportDenial(d Denial) {
 }
 
 // ForgetDenials allows denials to be reported again and further questions to be asked.
-func (b *Sandbox) ForgetDenials() {
+func (b *ActiveSandbox) ForgetDenials() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.reportedDenials, b.questionCount = map[Denial]bool{}, 0
 }
 
 // isPending reports whether a call still waits for its answer.
-func (b *Sandbox) isPending(call uint64) bool {
+func (b *ActiveSandbox) isPending(call uint64) bool {
 	return callIoctl(b.notifyFD, ioctlNotifIDValid, unsafe.Pointer(&call)) == nil
 }

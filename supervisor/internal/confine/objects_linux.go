@@ -44,7 +44,7 @@ func objectCalls() map[int32]objectKind {
 
 // answerObjectCall makes an object on behalf of the program. Objects are made one at a time,
 // because two that each fit may not fit together.
-func (b *Sandbox) answerObjectCall(n *seccompNotif, k objectKind) {
+func (b *ActiveSandbox) answerObjectCall(n *seccompNotif, k objectKind) {
 	id, err := b.makeObject(n, k)
 	r := seccompResp{ID: n.ID, Value: int64(id)}
 	if err != nil {
@@ -55,7 +55,7 @@ func (b *Sandbox) answerObjectCall(n *seccompNotif, k objectKind) {
 	}
 }
 
-func (b *Sandbox) makeObject(n *seccompNotif, k objectKind) (uintptr, error) {
+func (b *ActiveSandbox) makeObject(n *seccompNotif, k objectKind) (uintptr, error) {
 	args := n.Data.Args
 	call := func() (uintptr, error) {
 		id, _, no := unix.Syscall(uintptr(n.Data.Number), uintptr(args[0]), uintptr(args[1]), uintptr(args[2]))
@@ -80,7 +80,7 @@ func (b *Sandbox) makeObject(n *seccompNotif, k objectKind) (uintptr, error) {
 }
 
 // hasRoom reports whether the session's objects stay within their limit with one more.
-func (b *Sandbox) hasRoom(k objectKind, args *[6]uint64) bool {
+func (b *ActiveSandbox) hasRoom(k objectKind, args *[6]uint64) bool {
 	amount := uint64(1)
 	if k.sizeArg >= 0 {
 		amount = args[k.sizeArg]
@@ -90,7 +90,7 @@ func (b *Sandbox) hasRoom(k objectKind, args *[6]uint64) bool {
 }
 
 // usedObjectBytes returns the bytes that the session's objects may use.
-func (b *Sandbox) usedObjectBytes() (n uint64) {
+func (b *ActiveSandbox) usedObjectBytes() (n uint64) {
 	for _, k := range objectKinds {
 		first := true
 		for line := range strings.Lines(b.readObjectList(k.file)) {
@@ -110,7 +110,7 @@ func (b *Sandbox) usedObjectBytes() (n uint64) {
 
 // readObjectList reads a file of /proc/sysvipc, which lists the objects of the opening thread's
 // namespace.
-func (b *Sandbox) readObjectList(file string) string {
+func (b *ActiveSandbox) readObjectList(file string) string {
 	fd, err := unix.Openat(b.procFD, "sysvipc/"+file, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return "" // this kernel does not support this kind

@@ -28,7 +28,7 @@ func selfFDPath(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
 
 // openFile returns a copy of the open file that a path in /proc or /dev names. The error is ENOENT
 // if the path does not name one.
-func (b *Sandbox) openFile(n *seccompNotif, file string) (int, error) {
+func (b *ActiveSandbox) openFile(n *seccompNotif, file string) (int, error) {
 	if !strings.HasPrefix(file, "/proc/") && !strings.HasPrefix(file, "/dev/") {
 		return -1, unix.ENOENT
 	}
@@ -64,7 +64,7 @@ func (b *Sandbox) openFile(n *seccompNotif, file string) (int, error) {
 
 // openCopy returns a copy of an open file of a thread. For a descriptor that was opened with
 // O_PATH, it opens the file that has the path now.
-func (b *Sandbox) openCopy(n *seccompNotif, tid, fd int) (int, error) {
+func (b *ActiveSandbox) openCopy(n *seccompNotif, tid, fd int) (int, error) {
 	copied, err := b.copyDescriptorWithRights(tid, fd)
 	if err == nil && isPathOnly(copied) {
 		return b.reopenByName(n, copied)
@@ -81,7 +81,7 @@ func isPathOnly(fd int) bool {
 // reopenByName closes such a descriptor and opens the file that has its path now. The descriptor
 // itself may be of a file that was hidden and has since lost its name, or of one that the session
 // does not see.
-func (b *Sandbox) reopenByName(n *seccompNotif, fd int) (int, error) {
+func (b *ActiveSandbox) reopenByName(n *seccompNotif, fd int) (int, error) {
 	defer unix.Close(fd)
 	full, err := b.realPath(fd)
 	if err != nil {
@@ -101,7 +101,7 @@ func (b *Sandbox) reopenByName(n *seccompNotif, fd int) (int, error) {
 
 // openProcess opens a file of a process in /proc, such as oom_score_adj, through the session's own
 // /proc. It never opens a file of the monitor.
-func (b *Sandbox) openProcess(n *seccompNotif, file string, flags int) (int, error) {
+func (b *ActiveSandbox) openProcess(n *seccompNotif, file string, flags int) (int, error) {
 	leader, err := b.threadGroupID(int(n.PID))
 	if err != nil {
 		return -1, err
@@ -142,7 +142,7 @@ func processOf(dir int) (int, error) {
 
 // terminalOf returns the path of a thread's controlling terminal, which /dev/tty stands for.
 // Processes in the first POSIX session have the terminal of the turnstone session.
-func (b *Sandbox) terminalOf(tid int) (string, error) {
+func (b *ActiveSandbox) terminalOf(tid int) (string, error) {
 	leader, err := b.threadGroupID(tid)
 	if err != nil {
 		return "", err
@@ -163,7 +163,7 @@ func (b *Sandbox) terminalOf(tid int) (string, error) {
 }
 
 // terminalIn returns the POSIX session of a process and the device of its terminal.
-func (b *Sandbox) terminalIn(pid int) (session, terminal int, err error) {
+func (b *ActiveSandbox) terminalIn(pid int) (session, terminal int, err error) {
 	text, err := readAt(b.procFD, strconv.Itoa(pid)+"/stat")
 	if err != nil {
 		return 0, 0, err
@@ -179,7 +179,7 @@ func (b *Sandbox) terminalIn(pid int) (session, terminal int, err error) {
 }
 
 // openUnnamed opens an unnamed file in a directory.
-func (b *Sandbox) openUnnamed(n *seccompNotif, dir string, flags int, mode uint32) (int, error) {
+func (b *ActiveSandbox) openUnnamed(n *seccompNotif, dir string, flags int, mode uint32) (int, error) {
 	if isSetuidMode(mode) {
 		return -1, unix.EPERM
 	}
@@ -197,7 +197,7 @@ func (b *Sandbox) openUnnamed(n *seccompNotif, dir string, flags int, mode uint3
 }
 
 // truncateFile changes the size of a file.
-func (b *Sandbox) truncateFile(n *seccompNotif, file string, size int64) error {
+func (b *ActiveSandbox) truncateFile(n *seccompNotif, file string, size int64) error {
 	fd, err := b.openOrCreate(n, file, unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -208,7 +208,7 @@ func (b *Sandbox) truncateFile(n *seccompNotif, file string, size int64) error {
 
 // openOrCreate opens a file that may have to be made. It never waits: its caller tries a pipe
 // without a reader again.
-func (b *Sandbox) openOrCreate(n *seccompNotif, file string, flags int, mode uint32) (int, error) {
+func (b *ActiveSandbox) openOrCreate(n *seccompNotif, file string, flags int, mode uint32) (int, error) {
 	switch {
 	case flags&unix.O_TMPFILE == unix.O_TMPFILE:
 		return b.openUnnamed(n, file, flags, mode)
@@ -269,7 +269,7 @@ func (b *Sandbox) openOrCreate(n *seccompNotif, file string, flags int, mode uin
 }
 
 // openOnce opens the file with a name, or makes it.
-func (b *Sandbox) openOnce(n *seccompNotif, dir, last string, flags, openFlags int, mode uint32) (int, error) {
+func (b *ActiveSandbox) openOnce(n *seccompNotif, dir, last string, flags, openFlags int, mode uint32) (int, error) {
 	s, err := b.openNameInDir(dir, last)
 	if err != nil {
 		return -1, err
@@ -338,7 +338,7 @@ func keepOpenFlags(flags int) func(int, error) (int, error) {
 }
 
 // deliverDescriptor gives a program a descriptor as the result of its call, and closes it here.
-func (b *Sandbox) deliverDescriptor(n *seccompNotif, fd int, closeOnExec bool) error {
+func (b *ActiveSandbox) deliverDescriptor(n *seccompNotif, fd int, closeOnExec bool) error {
 	defer unix.Close(fd)
 	a := notifAddFD{ID: n.ID, Flags: addFDFlagSend, From: uint32(fd)}
 	if closeOnExec {

@@ -16,7 +16,7 @@ import (
 // name means at that time.
 
 // hideMore adds paths that the session cannot open.
-func (b *Sandbox) hideMore(paths []Path) {
+func (b *ActiveSandbox) hideMore(paths []Path) {
 	b.addProtected(paths, nil) // it cannot make, move or remove them either
 	b.protectMu.Lock()
 	defer b.protectMu.Unlock()
@@ -29,14 +29,14 @@ func (b *Sandbox) hideMore(paths []Path) {
 
 // isHidden reports whether the session cannot open a path without links. The kernel appends "
 // (deleted)" to the path of a file that was removed while it was open.
-func (b *Sandbox) isHidden(full string) bool {
+func (b *ActiveSandbox) isHidden(full string) bool {
 	b.protectMu.RLock()
 	defer b.protectMu.RUnlock()
 	return b.isHiddenLocked(full)
 }
 
 // isHiddenLocked is isHidden for callers that hold protectMu.
-func (b *Sandbox) isHiddenLocked(full string) bool {
+func (b *ActiveSandbox) isHiddenLocked(full string) bool {
 	full = foldPath(strings.TrimSuffix(full, " (deleted)"))
 	return slices.ContainsFunc(b.hiddenPaths, func(c string) bool { return inside(full, c) })
 }
@@ -48,7 +48,7 @@ func (f *fileCall) opensToRead(n *seccompNotif) bool {
 
 // openToRead opens a file on behalf of a program. It never waits: a pipe without a writer is left
 // to openPipe.
-func (b *Sandbox) openToRead(n *seccompNotif, file string, flags int) (int, error) {
+func (b *ActiveSandbox) openToRead(n *seccompNotif, file string, flags int) (int, error) {
 	found, err := b.openVisible(n, file, flags)
 	if err != nil {
 		return -1, err
@@ -65,7 +65,7 @@ func readFlags(flags int) int {
 }
 
 // openPipe opens a pipe and waits for a writer, as the kernel does.
-func (b *Sandbox) openPipe(n *seccompNotif, file string, flags int) (int, error) {
+func (b *ActiveSandbox) openPipe(n *seccompNotif, file string, flags int) (int, error) {
 	found, err := b.openVisible(n, file, flags)
 	if err != nil {
 		return -1, err
@@ -111,7 +111,7 @@ func hasWriter(fd int) bool {
 }
 
 // openVisible opens the path of a file with O_PATH, if the session may see the file.
-func (b *Sandbox) openVisible(n *seccompNotif, file string, flags int) (int, error) {
+func (b *ActiveSandbox) openVisible(n *seccompNotif, file string, flags int) (int, error) {
 	for range maxLinks {
 		fd, onward, err := b.openPathOnce(n, file, flags)
 		if err != nil {
@@ -135,7 +135,7 @@ func (b *Sandbox) openVisible(n *seccompNotif, file string, flags int) (int, err
 }
 
 // openPathOnce opens a path, or returns the path to which a link or a name in /proc leads.
-func (b *Sandbox) openPathOnce(n *seccompNotif, file string, flags int) (fd int, onward string, err error) {
+func (b *ActiveSandbox) openPathOnce(n *seccompNotif, file string, flags int) (fd int, onward string, err error) {
 	if fd, err := b.openFile(n, file); err != unix.ENOENT {
 		return fd, "", err
 	}
@@ -211,7 +211,7 @@ var monitorProcFiles = []string{"stat", "status", "statm", "cmdline", "comm", "c
 
 // openProcPath opens the path of a file of /proc with O_PATH, through the session's own /proc. It
 // returns the target of a name that stands for another file as onward.
-func (b *Sandbox) openProcPath(n *seccompNotif, file string) (fd int, onward string, err error) {
+func (b *ActiveSandbox) openProcPath(n *seccompNotif, file string) (fd int, onward string, err error) {
 	leader, err := b.threadGroupID(int(n.PID))
 	if err != nil {
 		return -1, "", err
@@ -251,7 +251,7 @@ func (b *Sandbox) openProcPath(n *seccompNotif, file string) (fd int, onward str
 
 // resolveProcName returns what a name in the directory of a process stands for: an open file of the
 // process, or the path of another file.
-func (b *Sandbox) resolveProcName(n *seccompNotif, process, pid int, name string) (fd int, onward string, err error) {
+func (b *ActiveSandbox) resolveProcName(n *seccompNotif, process, pid int, name string) (fd int, onward string, err error) {
 	parts := strings.Split(name, "/")
 	at := 0
 	if parts[0] == "task" && len(parts) > 2 {

@@ -13,7 +13,7 @@ import (
 // Refresh applies what programs outside have changed. It protects the paths that git settings lead
 // to now, mounts the new files, and removes mounts whose files are gone. It returns when that is
 // done. The notices are for the user of the session.
-func (b *Sandbox) Refresh(changed *MountGrant) (notices []string) {
+func (b *ActiveSandbox) Refresh(changed *MountGrant) (notices []string) {
 	b.guardMore(nil, changed.GitTargets)
 	b.hideMore(changed.Unreadable)
 	if len(changed.Mounts)+len(changed.Removed) == 0 {
@@ -33,8 +33,8 @@ func (b *Sandbox) Refresh(changed *MountGrant) (notices []string) {
 
 // refreshMounts clones what the mounts show now, in mounts that only this thread sees, and then
 // replaces the mounts of the worker.
-func (b *Sandbox) refreshMounts(changed *MountGrant) (notices []string) {
-	r := &mountRefresh{sandbox: b, Sandbox: &Sandbox{plan: b.plan, store: b.store}}
+func (b *ActiveSandbox) refreshMounts(changed *MountGrant) (notices []string) {
+	r := &mountRefresh{sandbox: b, ActiveSandbox: &ActiveSandbox{plan: b.plan, store: b.store}}
 	r.checkStep("mounts", "", unix.Unshare(unix.CLONE_FS|unix.CLONE_NEWNS))
 	r.runSteps(r.mountStore)
 	for _, m := range changed.Mounts {
@@ -56,8 +56,8 @@ func (b *Sandbox) refreshMounts(changed *MountGrant) (notices []string) {
 // A mountRefresh is a refresh that is being applied. The embedded Sandbox collects its steps and
 // notices.
 type mountRefresh struct {
-	*Sandbox
-	sandbox *Sandbox
+	*ActiveSandbox
+	sandbox *ActiveSandbox
 }
 
 // mountStore mounts the size-limited filesystem of a session at the path of its overlays.
@@ -201,7 +201,7 @@ func (r *mountRefresh) kindAbove(path string) MountKind {
 }
 
 // forgetMount forgets the kind of a removed mount.
-func (b *Sandbox) forgetMount(path string) {
+func (b *ActiveSandbox) forgetMount(path string) {
 	b.protectMu.Lock()
 	defer b.protectMu.Unlock()
 	delete(b.mountKinds, path)

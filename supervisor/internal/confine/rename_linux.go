@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func (b *Sandbox) renamePath(f *fileCall, args *[6]uint64, paths [2]string) error {
+func (b *ActiveSandbox) renamePath(f *fileCall, args *[6]uint64, paths [2]string) error {
 	var flags uint
 	if f.name == "renameat2" {
 		flags = uint(args[4])
@@ -75,7 +75,7 @@ func areOnDifferentMounts(dir int, other string) bool {
 
 // moveName renames, and renames back if the result is not allowed. A rename over an existing file
 // is not undone: the name existed before, and the replaced file cannot be restored.
-func (b *Sandbox) moveName(from, to nameInDir, flags uint) error {
+func (b *ActiveSandbox) moveName(from, to nameInDir, flags uint) error {
 	if flags&unix.RENAME_EXCHANGE != 0 {
 		return b.exchangeNames(from, to, flags)
 	}
@@ -111,7 +111,7 @@ func (b *Sandbox) moveName(from, to nameInDir, flags uint) error {
 }
 
 // exchangeNames exchanges two names, and exchanges them back if one result is not allowed.
-func (b *Sandbox) exchangeNames(from, to nameInDir, flags uint) error {
+func (b *ActiveSandbox) exchangeNames(from, to nameInDir, flags uint) error {
 	err := unix.Renameat2(from.dir, from.name, to.dir, to.name, flags)
 	if err != nil {
 		return err
@@ -126,7 +126,7 @@ func (b *Sandbox) exchangeNames(from, to nameInDir, flags uint) error {
 }
 
 // remakeDir makes an empty directory again that a rename has replaced.
-func (b *Sandbox) remakeDir(s nameInDir, mode uint32) {
+func (b *ActiveSandbox) remakeDir(s nameInDir, mode uint32) {
 	if unix.Mkdirat(s.dir, s.name, 0o700) == nil {
 		_ = unix.Fchmodat(s.dir, s.name, mode, 0)
 		b.recordCreated(s.fullPath)

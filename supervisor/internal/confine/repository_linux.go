@@ -36,13 +36,13 @@ func hasWorkTree(full string) bool {
 
 // checkCreated checks what a call has made. It is also called for unprotected names, because a
 // repository may have been made around the name at the same time.
-func (b *Sandbox) checkCreated(s nameInDir, moved bool) error {
+func (b *ActiveSandbox) checkCreated(s nameInDir, moved bool) error {
 	return b.withStablePath(s, func(s nameInDir) error { return b.checkCreatedPath(s, moved) })
 }
 
 // checkCreatedPath is checkCreated for one path. It inspects the open directory, because another
 // one may have its path for a moment.
-func (b *Sandbox) checkCreatedPath(s nameInDir, moved bool) error {
+func (b *ActiveSandbox) checkCreatedPath(s nameInDir, moved bool) error {
 	name, above := foldPath(s.name), selfFDPath(s.dir)
 	if !moved && !gitDirParts[name] {
 		b.recordCreated(s.fullPath)
@@ -69,13 +69,13 @@ func (b *Sandbox) checkCreatedPath(s nameInDir, moved bool) error {
 
 // isGitLink reports whether a name is a link called .git. A user's git init would complete the
 // directory that it leads to, and a session could fill that at any time.
-func (b *Sandbox) isGitLink(s nameInDir, full string) bool {
+func (b *ActiveSandbox) isGitLink(s nameInDir, full string) bool {
 	return foldPath(path.Base(full)) == ".git" && s.fileType() == unix.S_IFLNK && b.isWritablePath(full)
 }
 
 // checkGitDir returns an error if a directory must not become a git directory. It replaces the
 // settings by a copy, because a program may still have them open.
-func (b *Sandbox) checkGitDir(dir int, git string) error {
+func (b *ActiveSandbox) checkGitDir(dir int, git string) error {
 	if !b.isWritablePath(git) {
 		return nil
 	}
@@ -111,7 +111,7 @@ func (b *Sandbox) checkGitDir(dir int, git string) error {
 
 // openCommondir opens the file that leads from a linked work tree to its repository. Only one
 // content is valid, so the monitor writes it, and the program gets an unnamed file.
-func (b *Sandbox) openCommondir(n *seccompNotif, s nameInDir) (int, error) {
+func (b *ActiveSandbox) openCommondir(n *seccompNotif, s nameInDir) (int, error) {
 	fd := -1
 	err := b.withUmask(n, func() (err error) {
 		fd, err = unix.Openat(s.dir, s.name, unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_WRONLY|unix.O_CLOEXEC, 0o644)
@@ -129,7 +129,7 @@ func (b *Sandbox) openCommondir(n *seccompNotif, s nameInDir) (int, error) {
 }
 
 // isCommondir reports whether a name is that file, of a work tree that the session added.
-func (b *Sandbox) isCommondir(s nameInDir) bool {
+func (b *ActiveSandbox) isCommondir(s nameInDir) bool {
 	return s.name == "commondir" && isWorkTree(path.Dir(s.fullPath)) && b.accessOf(s.fullPath) == accessRemove
 }
 
@@ -156,7 +156,7 @@ func findHook(dir int, below string) (name string, found bool) {
 }
 
 // gitOwnerOf returns the owner of a settings file with this name in a git directory.
-func (b *Sandbox) gitOwnerOf(git, name string, own bool) gitOwner {
+func (b *ActiveSandbox) gitOwnerOf(git, name string, own bool) gitOwner {
 	common := git
 	if isWorkTree(git) {
 		common = path.Dir(path.Dir(git))
@@ -176,7 +176,7 @@ func (b *Sandbox) gitOwnerOf(git, name string, own bool) gitOwner {
 // replaceSettings replaces the settings of a repository, as git does by a rename, if they differ
 // only in what a session may set. It writes a copy, because the program may still have its own file
 // open. done is false for all other renames.
-func (b *Sandbox) replaceSettings(from nameInDir, file string, flags uint) (done bool, err error) {
+func (b *ActiveSandbox) replaceSettings(from nameInDir, file string, flags uint) (done bool, err error) {
 	dir, name := path.Split(file)
 	if !settingsNames[name] || flags != 0 {
 		return false, nil
@@ -206,7 +206,7 @@ func (b *Sandbox) replaceSettings(from nameInDir, file string, flags uint) (done
 var settingsNames = map[string]bool{"config": true, "config.worktree": true}
 
 // isSettingsTarget reports whether a name is a settings file whose new content must be checked.
-func (b *Sandbox) isSettingsTarget(to nameInDir) bool {
+func (b *ActiveSandbox) isSettingsTarget(to nameInDir) bool {
 	if !settingsNames[to.name] {
 		return false
 	}
@@ -220,7 +220,7 @@ func (b *Sandbox) isSettingsTarget(to nameInDir) bool {
 }
 
 // checkAndPutSettings checks new settings, and replaces the old ones by a copy of them.
-func (b *Sandbox) checkAndPutSettings(to nameInDir, text []byte, mode uint32) error {
+func (b *ActiveSandbox) checkAndPutSettings(to nameInDir, text []byte, mode uint32) error {
 	oldText, oldMode, err := readSettings(to.dir, to.name)
 	switch {
 	case err == nil:

@@ -31,7 +31,7 @@ func errnoOf(err error) unix.Errno {
 }
 
 // emulateConnect makes a connect(2) on behalf of a thread of the session.
-func (b *Sandbox) emulateConnect(n *seccompNotif) error {
+func (b *ActiveSandbox) emulateConnect(n *seccompNotif) error {
 	if int32(n.Data.Args[2]) < 0 || n.Data.Args[2] > unix.SizeofSockaddrAny+16 { // struct sockaddr_storage
 		return unix.EINVAL
 	}
@@ -110,7 +110,7 @@ func connectTo(socket int, address []byte) error {
 
 // openListener opens the file of a socket whose server is in the session. A read-only mount would
 // not prevent a connect.
-func (b *Sandbox) openListener(pid int, path string) (int, error) {
+func (b *ActiveSandbox) openListener(pid int, path string) (int, error) {
 	if !strings.HasPrefix(path, "/") {
 		var dir [unix.PathMax]byte
 		n, err := unix.Readlinkat(b.procFD, strconv.Itoa(pid)+"/cwd", dir[:])
@@ -131,7 +131,7 @@ func (b *Sandbox) openListener(pid int, path string) (int, error) {
 	return file, nil
 }
 
-func (b *Sandbox) isInsideSession(pid, file int) (bool, error) {
+func (b *ActiveSandbox) isInsideSession(pid, file int) (bool, error) {
 	var st unix.Statx_t
 	if err := unix.Statx(file, "", unix.AT_EMPTY_PATH, unix.STATX_INO|unix.STATX_MNT_ID, &st); err != nil {
 		return false, err
@@ -146,7 +146,7 @@ func (b *Sandbox) isInsideSession(pid, file int) (bool, error) {
 }
 
 // deviceOf returns the device of a mount, as a process sees it.
-func (b *Sandbox) deviceOf(pid int, mount uint64) (uint32, error) {
+func (b *ActiveSandbox) deviceOf(pid int, mount uint64) (uint32, error) {
 	fd, err := unix.Openat(b.procFD, strconv.Itoa(pid)+"/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return 0, err
@@ -173,7 +173,7 @@ func (b *Sandbox) deviceOf(pid int, mount uint64) (uint32, error) {
 }
 
 // copyDescriptor returns a copy of a descriptor of a thread.
-func (b *Sandbox) copyDescriptor(tid, fd int) (int, error) {
+func (b *ActiveSandbox) copyDescriptor(tid, fd int) (int, error) {
 	p, err := unix.PidfdOpen(tid, unix.O_EXCL) // PIDFD_THREAD
 	if err == unix.EINVAL {                    // before Linux 6.9: use the first thread of the process, whose descriptors most threads share
 		leader, e := b.threadGroupID(tid)
@@ -190,7 +190,7 @@ func (b *Sandbox) copyDescriptor(tid, fd int) (int, error) {
 }
 
 // copyDescriptorWithRights is copyDescriptor that also works for a program that may not be traced.
-func (b *Sandbox) copyDescriptorWithRights(tid, fd int) (copied int, err error) {
+func (b *ActiveSandbox) copyDescriptorWithRights(tid, fd int) (copied int, err error) {
 	if copied, err = b.copyDescriptor(tid, fd); err == unix.EPERM {
 		err = withRights(func() (err error) {
 			copied, err = b.copyDescriptor(tid, fd)
@@ -201,7 +201,7 @@ func (b *Sandbox) copyDescriptorWithRights(tid, fd int) (copied int, err error) 
 }
 
 // threadGroupID returns the process of a thread.
-func (b *Sandbox) threadGroupID(tid int) (int, error) {
+func (b *ActiveSandbox) threadGroupID(tid int) (int, error) {
 	value, err := b.threadStatus(tid, "Tgid:")
 	if err != nil {
 		return 0, err
@@ -210,7 +210,7 @@ func (b *Sandbox) threadGroupID(tid int) (int, error) {
 }
 
 // threadStatus returns a value from the status file of a thread.
-func (b *Sandbox) threadStatus(tid int, name string) (string, error) {
+func (b *ActiveSandbox) threadStatus(tid int, name string) (string, error) {
 	text, err := readAt(b.procFD, strconv.Itoa(tid)+"/status")
 	if err != nil {
 		return "", err

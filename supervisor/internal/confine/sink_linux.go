@@ -38,13 +38,13 @@ type settingsDraft struct {
 
 // needsDraft reports whether an open gets a draft. In a foreign repository, that is so only if the
 // whole text is to be replaced.
-func (b *Sandbox) needsDraft(s nameInDir, flags int) bool {
+func (b *ActiveSandbox) needsDraft(s nameInDir, flags int) bool {
 	return flags&writeFlags != 0 && b.isSettingsTarget(s) && (flags&unix.O_TRUNC != 0 || b.accessOf(s.fullPath) == accessRemove)
 }
 
 // openDraft opens a draft in place of a settings file, with the present text unless the open
 // truncates it.
-func (b *Sandbox) openDraft(n *seccompNotif, s nameInDir, flags int, mode uint32) (fd int, err error) {
+func (b *ActiveSandbox) openDraft(n *seccompNotif, s nameInDir, flags int, mode uint32) (fd int, err error) {
 	text, old, err := readSettings(s.dir, s.name)
 	switch {
 	case err == nil && flags&unix.O_CREAT != 0 && flags&unix.O_EXCL != 0:
@@ -92,7 +92,7 @@ func (b *Sandbox) openDraft(n *seccompNotif, s nameInDir, flags int, mode uint32
 }
 
 // watchDraft watches for the close of a draft.
-func (b *Sandbox) watchDraft(fd int, s nameInDir, by string) error {
+func (b *ActiveSandbox) watchDraft(fd int, s nameInDir, by string) error {
 	b.drafts.mu.Lock()
 	defer b.drafts.mu.Unlock()
 	if len(b.drafts.open) >= maxDrafts {
@@ -132,7 +132,7 @@ func (d *settingsDraft) close() {
 	}
 }
 
-func (b *Sandbox) startDraftWatch() error {
+func (b *ActiveSandbox) startDraftWatch() error {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
 		return err
@@ -158,7 +158,7 @@ func (b *Sandbox) startDraftWatch() error {
 }
 
 // stopDraftWatch closes the inotify instance when no draft is open.
-func (b *Sandbox) stopDraftWatch() {
+func (b *ActiveSandbox) stopDraftWatch() {
 	b.drafts.count.Store(int32(len(b.drafts.open)))
 	if len(b.drafts.open) == 0 && b.drafts.file != nil {
 		go b.drafts.file.Close() // Close waits for the watching goroutine
@@ -167,7 +167,7 @@ func (b *Sandbox) stopDraftWatch() {
 }
 
 // applyDrafts checks and applies the drafts that programs have closed.
-func (b *Sandbox) applyDrafts() {
+func (b *ActiveSandbox) applyDrafts() {
 	if b.drafts.count.Load() == 0 {
 		return
 	}
@@ -193,7 +193,7 @@ func (b *Sandbox) applyDrafts() {
 }
 
 // applyDraft checks the text of a draft, and replaces the settings by a copy of it.
-func (b *Sandbox) applyDraft(d *settingsDraft) error {
+func (b *ActiveSandbox) applyDraft(d *settingsDraft) error {
 	above, err := b.realPath(d.target.dir)
 	if err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 
 // BenchmarkStart measures a start until its worker exists, which a caller waits for.
 func BenchmarkStart(b *testing.B) {
-	c := &host.Command{Path: findProgram(b, "sleep"), Args: []string{"1000"}, Env: os.Environ()}
+	c := &host.StartConfig{Path: findProgram(b, "sleep"), Args: []string{"1000"}, Env: os.Environ()}
 	for b.Loop() {
 		p, err := host.Start(c)
 		if err != nil {
@@ -24,7 +24,7 @@ func BenchmarkStart(b *testing.B) {
 }
 
 func BenchmarkClose(b *testing.B) {
-	c := &host.Command{Path: findProgram(b, "sleep"), Args: []string{"1000"}, Env: os.Environ()}
+	c := &host.StartConfig{Path: findProgram(b, "sleep"), Args: []string{"1000"}, Env: os.Environ()}
 	for b.Loop() {
 		b.StopTimer()
 		p, err := host.Start(c)

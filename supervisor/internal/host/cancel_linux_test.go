@@ -12,7 +12,7 @@ func TestStartCanceled(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	p, err := host.Start(&host.Command{Path: findProgram(t, "sleep"), Args: []string{"1000"}, Context: ctx})
+	p, err := host.Start(&host.StartConfig{Path: findProgram(t, "sleep"), Args: []string{"1000"}, Context: ctx})
 	if err == nil {
 		p.Close()
 	}

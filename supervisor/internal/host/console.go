@@ -63,13 +63,13 @@ const wideColumns = 1000
 // consoleSize returns the size of a command's pseudo console, and environment variables for the width
 // that programs should use, if that is less. Variables of the command take precedence. TQDM_NCOLS is
 // needed because tqdm ignores COLUMNS on Windows: its bar would fill the console.
-func consoleSize(c *Command) (Size, []string) {
-	if c.Size != (Size{}) || c.Interactive {
+func consoleSize(c *StartConfig) (TerminalSize, []string) {
+	if c.Size != (TerminalSize{}) || c.Interactive {
 		return c.Size.orDefault(), nil
 	}
 	s := c.Size.orDefault()
 	env := []string{fmt.Sprintf("COLUMNS=%d", s.Cols), fmt.Sprintf("LINES=%d", s.Rows), fmt.Sprintf("TQDM_NCOLS=%d", s.Cols)}
-	return Size{Rows: s.Rows, Cols: wideColumns}, env
+	return TerminalSize{Rows: s.Rows, Cols: wideColumns}, env
 }
 
 // toKeystrokes returns text as a user would type it: Enter is a carriage return.

@@ -55,13 +55,13 @@ func TestNoiseFilter(t *testing.T) {
 func TestConsoleSize(t *testing.T) {
 	sizeEnv := []string{"COLUMNS=120", "LINES=40", "TQDM_NCOLS=120"}
 	for name, c := range map[string]struct {
-		command Command
-		size    Size
+		command StartConfig
+		size    TerminalSize
 		sizeEnv []string
 	}{
-		"an agent's": {Command{}, Size{40, 1000}, sizeEnv},
-		"a user's":   {Command{Interactive: true}, Size{40, 120}, nil},
-		"a size":     {Command{Size: Size{30, 90}}, Size{30, 90}, nil},
+		"an agent's": {StartConfig{}, TerminalSize{40, 1000}, sizeEnv},
+		"a user's":   {StartConfig{Interactive: true}, TerminalSize{40, 120}, nil},
+		"a size":     {StartConfig{Size: TerminalSize{30, 90}}, TerminalSize{30, 90}, nil},
 	} {
 		if size, sizeEnv := consoleSize(&c.command); size != c.size || !slices.Equal(sizeEnv, c.sizeEnv) {
 			t.Errorf("%s: got %v and %q, want %v and %q", name, size, sizeEnv, c.size, c.sizeEnv)

@@ -72,7 +72,7 @@ type outputSource struct {
 }
 
 // openConsole starts a program in a new pseudo console.
-func openConsole(tag, commandLine string, env []string, s Size) (*console, error) {
+func openConsole(tag, commandLine string, env []string, s TerminalSize) (*console, error) {
 	pty, err := conpty.Start(commandLine,
 		conpty.ConPtyDimensions(int(s.Cols), int(s.Rows)), conpty.ConPtyEnv(env))
 	if err != nil {
@@ -292,7 +292,7 @@ func (c *console) awaitMarker(marker uint64) {
 	}
 }
 
-func (c *console) setSize(s Size) error {
+func (c *console) setSize(s TerminalSize) error {
 	c.ptyMu.Lock()
 	defer c.ptyMu.Unlock()
 	if c.isFreed {

@@ -6,7 +6,7 @@
 //
 //	func main() { host.MonitorMain() /* first line */ ; … }
 //
-//	p, err := host.Start(&host.Command{Path: "/usr/bin/python3", Env: os.Environ()})
+//	p, err := host.Start(&host.StartConfig{Path: "/usr/bin/python3", Env: os.Environ()})
 //	go p.Terminal().AwaitOutput(drain)  // calls TryRead; an undrained terminal blocks the worker
 //	p.Channel().Write(frame)
 //	<-p.Exited()                  // p.Exit() says how the worker ended

@@ -96,7 +96,7 @@ func TestTreeEnd_Windows(t *testing.T) {
 	t.Run("a killed monitor ends the tree and is reported", func(t *testing.T) {
 		w := startRole(t, "family")
 		g := newProcessWatch(t, waitDescendants(t, w.workerOutput))
-		if err := exec.Command("taskkill", "/f", "/pid", fmt.Sprint(host.MonitorPID(w.Process))).Run(); err != nil {
+		if err := exec.Command("taskkill", "/f", "/pid", fmt.Sprint(host.MonitorPID(w.WorkerProcess))).Run(); err != nil {
 			t.Fatal(err)
 		}
 		waitClosed(t, "end of the family", w.Done())

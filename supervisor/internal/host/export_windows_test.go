@@ -12,7 +12,7 @@ import (
 )
 
 // MonitorPID returns the process id of a worker's monitor.
-func MonitorPID(p *Process) int { return p.backend.(*monitorClient).monitorPID }
+func MonitorPID(p *WorkerProcess) int { return p.backend.(*monitorClient).monitorPID }
 
 // CountHandles returns how many handles this process has, among the first 2048 possible ones.
 // GetProcessHandleCount returns 0 under Wine.
@@ -28,21 +28,21 @@ func CountHandles() (count int) {
 }
 
 // CountStartSteps returns how many steps a start has.
-func CountStartSteps(c *Command) int { return len(newMonitorClient().startSteps(c)) }
+func CountStartSteps(c *StartConfig) int { return len(newMonitorClient().startSteps(c)) }
 
 // ErrInjected is the error of the step that fails in StartWithFailure.
 var ErrInjected = errors.New("injected")
 
 // StartWithFailure runs a start whose step n fails after its work. It returns the name of that
 // step, the process id of the monitor if there was one, and the result of the start.
-func StartWithFailure(c *Command, n int) (name string, monitor int, err error) {
+func StartWithFailure(c *StartConfig, n int) (name string, monitor int, err error) {
 	s, steps := stepsWithInjection(c, n, func() error { return ErrInjected })
 	err = s.runSteps(steps)
 	return steps[n].name, s.monitorPID, err
 }
 
 // StartAndDie runs a start up to step n, and then ends this process.
-func StartAndDie(c *Command, n int) error {
+func StartAndDie(c *StartConfig, n int) error {
 	s, steps := stepsWithInjection(c, n, func() error {
 		return windows.TerminateProcess(windows.CurrentProcess(), terminatedCode)
 	})
@@ -50,7 +50,7 @@ func StartAndDie(c *Command, n int) error {
 }
 
 // stepsWithInjection returns the steps of a start, with a call of then after step n.
-func stepsWithInjection(c *Command, n int, then func() error) (*monitorClient, []startStep) {
+func stepsWithInjection(c *StartConfig, n int, then func() error) (*monitorClient, []startStep) {
 	s := newMonitorClient()
 	steps := s.startSteps(c)
 	do := steps[n].do
@@ -90,20 +90,20 @@ func StartWithHungMonitor(step, path string) (err error) {
 	if err := json.NewEncoder(up).Encode(monitorEvent{Kind: eventStep, Step: step, Path: []byte(path)}); err != nil {
 		return err
 	}
-	return s.startWorker(&Command{}, time.Now().Add(50*time.Millisecond))
+	return s.startWorker(&StartConfig{}, time.Now().Add(50*time.Millisecond))
 }
 
 // JobLimits returns the limits of a worker's job as the system reports them.
-func JobLimits(p *Process) (l windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION) {
+func JobLimits(p *WorkerProcess) (l windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION) {
 	p.backend.(*monitorClient).job.queryInfo(windows.JobObjectExtendedLimitInformation, unsafe.Pointer(&l), unsafe.Sizeof(l))
 	return l
 }
 
 // NewJobLimits returns the limits for a job.
-func NewJobLimits(l Limits) windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION { return jobLimits(l) }
+func NewJobLimits(l ProcessLimits) windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION { return jobLimits(l) }
 
 // PipeHandle returns the supervisor's end of the command pipe to a worker's monitor.
-func PipeHandle(p *Process) windows.Handle { return p.backend.(*monitorClient).commands.handle }
+func PipeHandle(p *WorkerProcess) windows.Handle { return p.backend.(*monitorClient).commands.handle }
 
 // ReadConsole reads what a pseudo console writes to a pipe.
 func ReadConsole(out *os.File, b []byte) (int, error) {

@@ -8,7 +8,7 @@ type (
 	cgroupSwitch struct{}
 )
 
-func newCgroup(context.Context, int, string, Limits, string) (*cgroup, error) { return nil, nil }
+func newCgroup(context.Context, int, string, ProcessLimits, string) (*cgroup, error) { return nil, nil }
 
 func (*cgroup) removeDir()                                     {}
 func (*cgroup) groupDirs() (_, _ []byte)                       { return nil, nil }
@@ -16,5 +16,5 @@ func (*workerCommand) openCgroupSwitch() (cgroupSwitch, error) { return cgroupSw
 func (cgroupSwitch) joinWorkerGroup() error                    { return nil }
 func (cgroupSwitch) rejoinMonitorGroup() error                 { return nil }
 
-func (*cgroup) taskLimit(Limits, *Sandbox) int { return 0 }
-func uncountedMemory(*Command, error) string   { return "" }
+func (*cgroup) taskLimit(ProcessLimits, *SandboxConfig) int { return 0 }
+func uncountedMemory(*StartConfig, error) string            { return "" }

@@ -41,7 +41,7 @@ var (
 
 // newCgroup creates the group of a worker whose monitor waits for its plan, if a limit needs one. The
 // error says why there is no group.
-func newCgroup(ctx context.Context, monitor int, tag string, l Limits, services string) (*cgroup, error) {
+func newCgroup(ctx context.Context, monitor int, tag string, l ProcessLimits, services string) (*cgroup, error) {
 	if l.Memory == 0 && l.Processes == 0 {
 		return nil, nil
 	}
@@ -68,7 +68,7 @@ func newCgroup(ctx context.Context, monitor int, tag string, l Limits, services 
 
 // setLimits sets the group's limits. Programs are killed at the one on memory. The runtime is refused
 // memory before that, so that its language raises an error.
-func (g *cgroup) setLimits(l Limits) error {
+func (g *cgroup) setLimits(l ProcessLimits) error {
 	var err error
 	if l.Memory > 0 {
 		err = g.writeLimit("memory.max", HardMemoryLimit(l.Memory)+2*l.Disk)
@@ -306,7 +306,7 @@ func (g *cgroup) groupDirs() (worker, monitor []byte) {
 }
 
 // uncountedMemory returns a notice about what a memory limit does not count without a group.
-func uncountedMemory(c *Command, why error) string {
+func uncountedMemory(c *StartConfig, why error) string {
 	if c.Limits.Memory == 0 {
 		return ""
 	}

@@ -97,7 +97,7 @@ func TestHandleLeaks(t *testing.T) {
 			for range 3 {
 				all.Go(func() { w.Kill(); w.Close() })
 				all.Go(func() { w.Signal(host.Interrupt, host.Worker) })
-				all.Go(func() { w.Terminal().Resize(host.Size{Rows: 20, Cols: 100}) })
+				all.Go(func() { w.Terminal().Resize(host.TerminalSize{Rows: 20, Cols: 100}) })
 				all.Go(func() { w.Channel().Read(make([]byte, 1)) })
 				all.Go(func() { w.MemoryBytes() })
 			}
@@ -106,7 +106,7 @@ func TestHandleLeaks(t *testing.T) {
 			end(t, w)
 		}},
 		{"a program that does not exist", func(t *testing.T) {
-			if _, err := host.Start(&host.Command{Path: `C:\missing.exe`}); err == nil {
+			if _, err := host.Start(&host.StartConfig{Path: `C:\missing.exe`}); err == nil {
 				t.Error("got a process")
 			}
 		}},
@@ -168,7 +168,7 @@ func TestTerminalEnd_Windows(t *testing.T) {
 	t.Run("calls after the end return errors", func(t *testing.T) {
 		w := startRole(t, "exit", "0")
 		waitClosed(t, "end of its tree", w.Done())
-		if err := w.Terminal().Resize(host.Size{Rows: 20, Cols: 100}); !errors.Is(err, host.ErrEnded) {
+		if err := w.Terminal().Resize(host.TerminalSize{Rows: 20, Cols: 100}); !errors.Is(err, host.ErrEnded) {
 			t.Errorf("resize: got %v, want ErrEnded", err)
 		}
 		if err := w.Terminal().WriteInput([]byte("x"), false); !errors.Is(err, os.ErrClosed) {

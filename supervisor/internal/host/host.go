@@ -14,24 +14,24 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
 )
 
-// Size is the size of a terminal in character cells; the zero value means 40 rows and 120
+// TerminalSize is the size of a terminal in character cells; the zero value means 40 rows and 120
 // columns.
-type Size struct{ Rows, Cols uint16 }
+type TerminalSize struct{ Rows, Cols uint16 }
 
-func (s Size) orDefault() Size {
-	if s == (Size{}) {
-		return Size{Rows: 40, Cols: 120}
+func (s TerminalSize) orDefault() TerminalSize {
+	if s == (TerminalSize{}) {
+		return TerminalSize{Rows: 40, Cols: 120}
 	}
 	return s
 }
 
-// A Command describes the process to start and its environment.
-type Command struct {
-	Path string   // the executable, absolute; not looked up in PATH
-	Args []string // without argv[0], which is Path
-	Env  []string // the complete environment; REPL_IPC and TURNSTONE_TAG are added
-	Dir  string   // the working directory; "" means the caller's
-	Size Size     // of the terminal
+// A StartConfig describes the process to start and its environment.
+type StartConfig struct {
+	Path string       // the executable, absolute; not looked up in PATH
+	Args []string     // without argv[0], which is Path
+	Env  []string     // the complete environment; REPL_IPC and TURNSTONE_TAG are added
+	Dir  string       // the working directory; "" means the caller's
+	Size TerminalSize // of the terminal
 
 	// Interactive makes the terminal a user's: programs may read single keys, see Terminal.IsRawMode.
 	Interactive bool
@@ -47,7 +47,7 @@ type Command struct {
 
 	// Limits bound what the worker and everything it starts may use. A limit that the system
 	// does not support fails the start at the step "limits".
-	Limits Limits
+	Limits ProcessLimits
 
 	// RuntimeDir is the directory where the user's services listen (XDG_RUNTIME_DIR). Their
 	// manager is asked for a control group if a limit needs one; with "" it is not asked.
@@ -59,7 +59,7 @@ type Command struct {
 
 	// Sandbox confines the worker and everything it starts; nil leaves them the caller's
 	// rights. A sandbox needs the monitor.
-	Sandbox *Sandbox
+	Sandbox *SandboxConfig
 
 	// OnDenial is called for each call that the sandbox refuses. If the denial has an ID, the call
 	// waits until Process.Permit answers it. OnDenial must return soon: it delays the monitor's
@@ -78,8 +78,8 @@ type Command struct {
 	Logger *slog.Logger
 }
 
-// A Sandbox describes how a worker and everything it starts are confined.
-type Sandbox struct {
+// A SandboxConfig describes how a worker and everything it starts are confined.
+type SandboxConfig struct {
 	Mechanism confine.Mechanism // as in the plan
 	Egress    bool              // as in the plan
 
@@ -89,9 +89,9 @@ type Sandbox struct {
 }
 
 // hasNamespaces reports whether namespaces confine the worker, so that its monitor serves the sandbox.
-func (s *Sandbox) hasNamespaces() bool { return s != nil && s.Mechanism == "" }
+func (s *SandboxConfig) hasNamespaces() bool { return s != nil && s.Mechanism == "" }
 
-func (c *Command) startTimeout() time.Duration {
+func (c *StartConfig) startTimeout() time.Duration {
 	if c.Timeout == 0 {
 		return 60 * time.Second
 	}
@@ -104,7 +104,7 @@ func (c *Command) startTimeout() time.Duration {
 //
 // In a program that called MonitorMain, the monitor starts the worker. Otherwise it is
 // started directly, with weaker guarantees: see Process.HasMonitor.
-func Start(c *Command) (*Process, error) {
+func Start(c *StartConfig) (*WorkerProcess, error) {
 	if c.Sandbox != nil {
 		if err := confine.CheckSupported(c.Sandbox.Mechanism); err != nil {
 			return nil, &StartError{Step: "sandbox", Err: err}

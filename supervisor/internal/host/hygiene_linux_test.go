@@ -60,7 +60,7 @@ func TestWorker(t *testing.T) {
 	t.Run("gets the environment of the command unchanged", func(t *testing.T) {
 		t.Parallel()
 		env := []string{"A=1", "GOGC=77", "GODEBUG=x=1", "BYTES=\xff\xfe\x01", "EMPTY=", "REPL_IPC=9,9,stale", "TURNSTONE_TAG=stale"}
-		w := startCommand(t, &host.Command{Path: findProgram(t, "cat"), Env: env})
+		w := startCommand(t, &host.StartConfig{Path: findProgram(t, "cat"), Env: env})
 		waitReader(t, w) // a process has no environment during its exec
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", w.PID()))
 		if err != nil {
@@ -79,7 +79,7 @@ func TestWorker(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := startCommand(t, &host.Command{Path: findProgram(t, "bash"), Args: []string{"-c", `pwd; echo "$0 $1"`, "a b", "c\xff"}, Dir: dir})
+		w := startCommand(t, &host.StartConfig{Path: findProgram(t, "bash"), Args: []string{"-c", `pwd; echo "$0 $1"`, "a b", "c\xff"}, Dir: dir})
 		if got, want := w.waitAll(t), dir+"\na b c\xff\n"; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
@@ -88,10 +88,10 @@ func TestWorker(t *testing.T) {
 	t.Run("gets the terminal size of the command", func(t *testing.T) {
 		t.Parallel()
 		for _, c := range []struct {
-			size host.Size
+			size host.TerminalSize
 			want string
-		}{{host.Size{}, "40 120"}, {host.Size{Rows: 7, Cols: 33}, "7 33"}} {
-			w := startCommand(t, &host.Command{Path: findProgram(t, "stty"), Args: []string{"size"}, Size: c.size})
+		}{{host.TerminalSize{}, "40 120"}, {host.TerminalSize{Rows: 7, Cols: 33}, "7 33"}} {
+			w := startCommand(t, &host.StartConfig{Path: findProgram(t, "stty"), Args: []string{"size"}, Size: c.size})
 			if got := strings.TrimSpace(w.waitAll(t)); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
@@ -223,21 +223,21 @@ func countResources(t testing.TB) (descriptors, goroutines int, children string)
 
 func TestProcessLeaks(t *testing.T) {
 	script := findProgram(t, "bash")
-	cycle := func(c *host.Command) {
+	cycle := func(c *host.StartConfig) {
 		if p, err := host.Start(c); err == nil {
 			if err := p.Close(); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	cycle(&host.Command{Path: script}) // creates everything that is created only once
+	cycle(&host.StartConfig{Path: script}) // creates everything that is created only once
 	fds, goroutines, children := countResources(t)
 	for range 100 {
-		cycle(&host.Command{Path: script, Args: []string{"-c", "sleep 1000 & sleep 1000"}})
+		cycle(&host.StartConfig{Path: script, Args: []string{"-c", "sleep 1000 & sleep 1000"}})
 	}
 	for range 20 {
-		cycle(&host.Command{Path: "/no/such/program"})
-		cycle(&host.Command{Path: script, Dir: "/no/such/directory"})
+		cycle(&host.StartConfig{Path: "/no/such/program"})
+		cycle(&host.StartConfig{Path: script, Dir: "/no/such/directory"})
 	}
 	waitFor(t, "return to the resources of the start", func() bool {
 		f, g, c := countResources(t)

@@ -11,7 +11,7 @@ import (
 // startInteractive starts a script at an interactive terminal.
 func startInteractive(t *testing.T, script string) testWorker {
 	t.Helper()
-	return startCommand(t, &host.Command{Path: findProgram(t, "python3"), Args: []string{"-c", script}, Env: os.Environ(), Interactive: true})
+	return startCommand(t, &host.StartConfig{Path: findProgram(t, "python3"), Args: []string{"-c", script}, Env: os.Environ(), Interactive: true})
 }
 
 // waitRawMode waits until a program reads single keys, or no longer does.
@@ -67,7 +67,7 @@ os.read(0, 2)`)
 func TestInteractiveNewlines(t *testing.T) {
 	t.Parallel()
 	for interactive, want := range map[bool]string{true: "a\r\nb\r\n", false: "a\nb\n"} {
-		w := startCommand(t, &host.Command{Path: findProgram(t, "bash"), Args: []string{"-c", "echo a; echo b"}, Interactive: interactive})
+		w := startCommand(t, &host.StartConfig{Path: findProgram(t, "bash"), Args: []string{"-c", "echo a; echo b"}, Interactive: interactive})
 		if got := w.waitAll(t); got != want {
 			t.Errorf("interactive %t: got %q, want %q", interactive, got, want)
 		}

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Limits bound what a worker and everything it starts may use; zero fields set no bound.
-type Limits struct {
+// ProcessLimits bound what a worker and everything it starts may use; zero fields set no bound.
+type ProcessLimits struct {
 	Memory    int64 `json:",omitempty"` // bytes
 	Processes int   `json:",omitempty"`
 	CPUs      int   `json:",omitempty"`
@@ -16,7 +16,7 @@ type Limits struct {
 
 // checkSupported returns an error for limits that this system does not have. It also returns one
 // if there is no monitor, which limits and a choice of processors need.
-func (l Limits) checkSupported(cpus bool) error {
+func (l ProcessLimits) checkSupported(cpus bool) error {
 	has := systemLimits
 	for _, one := range []struct {
 		given, has bool
@@ -32,7 +32,7 @@ func (l Limits) checkSupported(cpus bool) error {
 			return fmt.Errorf("limit on %s: %w on this system; remove it", one.what, errors.ErrUnsupported)
 		}
 	}
-	if (l != (Limits{}) || cpus) && !IsMonitorAvailable() {
+	if (l != (ProcessLimits{}) || cpus) && !IsMonitorAvailable() {
 		return errors.New("limits need the monitor; call MonitorMain first in main")
 	}
 	return nil

@@ -12,7 +12,7 @@ import (
 )
 
 // systemLimits are the limits that Linux supports.
-var systemLimits = Limits{Memory: 1, Processes: 1, CPUs: 1, Files: 1, Disk: 1}
+var systemLimits = ProcessLimits{Memory: 1, Processes: 1, CPUs: 1, Files: 1, Disk: 1}
 
 // setCPUAffinity puts this thread, and what it starts, on n of these processors; 0 means all of
 // them. Without processors, it chooses from those that the thread may use.
@@ -147,7 +147,7 @@ func sandboxTaskLimit() int64 {
 
 // taskLimit returns a bound for all tasks of the user, the worker's included, if the kernel counts
 // them that way; 0 means none.
-func (g *cgroup) taskLimit(l Limits, s *Sandbox) int {
+func (g *cgroup) taskLimit(l ProcessLimits, s *SandboxConfig) int {
 	switch {
 	case s.hasNamespaces() && hasTaskCountPerNamespace():
 		return 0

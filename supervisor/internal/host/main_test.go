@@ -44,7 +44,7 @@ func runSupervisorRole() {
 		os.Remove(os.Args[2])
 		os.Args = os.Args[2:]
 	}
-	p, err := host.Start(&host.Command{Path: os.Args[1], Args: os.Args[2:], Env: os.Environ()})
+	p, err := host.Start(&host.StartConfig{Path: os.Args[1], Args: os.Args[2:], Env: os.Environ()})
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)
@@ -66,7 +66,7 @@ func runSupervisorRole() {
 }
 func startProgram(t testing.TB, name string, args ...string) testWorker {
 	t.Helper()
-	return startCommand(t, &host.Command{Path: findProgram(t, name), Args: args})
+	return startCommand(t, &host.StartConfig{Path: findProgram(t, name), Args: args})
 }
 
 func startBash(t testing.TB, script string) testWorker { return startProgram(t, "bash", "-c", script) }

@@ -282,12 +282,12 @@ func runSupervisor(args []string) {
 	windows.ExitProcess(0) // like a crash: nothing is flushed or waited for
 }
 
-func newRoleCommand(role string, args ...string) *host.Command {
+func newRoleCommand(role string, args ...string) *host.StartConfig {
 	self, err := os.Executable()
 	if err != nil {
 		panic(err)
 	}
-	return &host.Command{Path: self, Args: args, Env: append(os.Environ(), roleEnv+"="+role)}
+	return &host.StartConfig{Path: self, Args: args, Env: append(os.Environ(), roleEnv+"="+role)}
 }
 
 // plainText returns text without escape sequences, with which a pseudo console draws its output.

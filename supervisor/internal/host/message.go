@@ -52,7 +52,7 @@ type workerCommand struct {
 	Output string `json:",omitempty"` // the name of a pipe; "": the terminal
 
 	Sandbox *confine.Plan `json:",omitempty"`
-	Limits  Limits
+	Limits  ProcessLimits
 	CPUs    []int `json:",omitempty"` // the processors that Limits chooses from; none: all
 
 	WorkerCgroup  []byte `json:",omitempty"` // the control group of the worker; "" without one, as on most systems

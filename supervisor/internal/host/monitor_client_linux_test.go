@@ -47,7 +47,7 @@ func TestStartEarlyDenial(t *testing.T) {
 
 	var denied []string
 	s := &monitorClient{down: down, events: eventReader{raw: up}, onDenial: func(d Denial) { denied = append(denied, d.Path) }}
-	pid, err := s.startWorker(&workerLaunch{command: &Command{Path: "/bin/true", Timeout: time.Minute}})
+	pid, err := s.startWorker(&workerLaunch{command: &StartConfig{Path: "/bin/true", Timeout: time.Minute}})
 	if err != nil || pid != 42 || len(denied) != 0 {
 		t.Fatalf("got pid %d, error %v, denials %q, want a start and no denial before it is known", pid, err, denied)
 	}
@@ -62,7 +62,7 @@ func TestStartEarlyDenial(t *testing.T) {
 func TestMonitorCommandOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var events bytes.Buffer
-		s := &monitor{eventEncoder: json.NewEncoder(&events), sandbox: &confine.Sandbox{}}
+		s := &monitor{eventEncoder: json.NewEncoder(&events), sandbox: &confine.ActiveSandbox{}}
 		in, out := io.Pipe()
 		defer out.Close()
 		commands := s.receiveCommands(json.NewDecoder(in))

@@ -36,8 +36,8 @@ type monitorClient struct {
 	partialCommand    bool       // guarded by commandMu; the monitor has received only part of a command
 	log               monitorLog
 	cgroup            *cgroup // nil without one
-	limits            Limits
-	sandboxConfig     *Sandbox // nil without a sandbox
+	limits            ProcessLimits
+	sandboxConfig     *SandboxConfig // nil without a sandbox
 	isConfined        bool
 	sandboxPlan       *confine.Plan  // nil without one
 	onDenial          func(Denial)   // may be nil

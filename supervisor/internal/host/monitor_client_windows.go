@@ -46,7 +46,7 @@ type startStep struct {
 	do   func() error
 }
 
-func start(c *Command) (*Process, error) {
+func start(c *StartConfig) (*WorkerProcess, error) {
 	s := newMonitorClient()
 	s.log = newMonitorLog(c.Logger)
 	if err := s.runSteps(s.startSteps(c)); err != nil {
@@ -78,7 +78,7 @@ func (s *monitorClient) runSteps(steps []startStep) error {
 
 // startSteps returns the steps of a start. The monitor is put into the job before it gets its
 // first command, so user code never runs outside the job.
-func (s *monitorClient) startSteps(c *Command) []startStep {
+func (s *monitorClient) startSteps(c *StartConfig) []startStep {
 	deadline := time.Now().Add(c.startTimeout())
 	size, sizeEnv := consoleSize(c)
 	return []startStep{
@@ -158,7 +158,7 @@ func (s *monitorClient) awaitMonitor(deadline time.Time) error {
 
 // startWorker sends the plan and waits for the answer. Before it answers, the monitor reports
 // each step that it starts.
-func (s *monitorClient) startWorker(c *Command, deadline time.Time) error {
+func (s *monitorClient) startWorker(c *StartConfig, deadline time.Time) error {
 	s.commands.file.SetWriteDeadline(deadline)
 	s.events.file.SetReadDeadline(deadline)
 	defer s.events.file.SetReadDeadline(time.Time{})
@@ -196,7 +196,7 @@ func (s *monitorClient) startWorker(c *Command, deadline time.Time) error {
 }
 
 // redirectStdio gives the monitor the standard input and output that replace the terminal.
-func (s *monitorClient) redirectStdio(c *Command, p *workerCommand) error {
+func (s *monitorClient) redirectStdio(c *StartConfig, p *workerCommand) error {
 	if s.output != nil {
 		p.Output = s.output.name
 	}

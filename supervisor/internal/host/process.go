@@ -15,9 +15,9 @@ var ErrEnded = errors.New("host: the worker has ended")
 // closeTimeout bounds the time to end a process tree.
 const closeTimeout = 2 * time.Second
 
-// A Process is a worker with its terminal, its private channel and everything
+// A WorkerProcess is a worker with its terminal, its private channel and everything
 // it started. Its methods may be used by any goroutine.
-type Process struct {
+type WorkerProcess struct {
 	pid             int
 	nonce           string
 	hasMonitor      bool
@@ -93,8 +93,8 @@ var ErrGrantPending = errors.New("host: the monitor did not answer a grant in ti
 
 var errNoSandbox = errors.New("host: the worker has no sandbox")
 
-func newProcess(pid int, nonce string, hasMonitor bool, c backend, ch *Channel, t *Terminal) *Process {
-	p := &Process{
+func newProcess(pid int, nonce string, hasMonitor bool, c backend, ch *Channel, t *Terminal) *WorkerProcess {
+	p := &WorkerProcess{
 		pid: pid, nonce: nonce, hasMonitor: hasMonitor, backend: c, channel: ch, term: t,
 		exited:  make(chan struct{}),
 		done:    make(chan struct{}),
@@ -116,25 +116,25 @@ func newProcess(pid int, nonce string, hasMonitor bool, c backend, ch *Channel, 
 }
 
 // PID returns the worker's process id.
-func (p *Process) PID() int { return p.pid }
+func (p *WorkerProcess) PID() int { return p.pid }
 
 // HasMonitor reports whether the monitor started the worker. Without it, the worker leads
 // its session itself. It inherits the caller's signal mask, its ignored signals and any
 // descriptor that is not close-on-exec. A stopped worker stays stopped. Processes that left
 // its session or outlive the caller may survive.
-func (p *Process) HasMonitor() bool { return p.hasMonitor }
+func (p *WorkerProcess) HasMonitor() bool { return p.hasMonitor }
 
 // Nonce returns the third part of REPL_IPC: 16 hexadecimal digits.
-func (p *Process) Nonce() string { return p.nonce }
+func (p *WorkerProcess) Nonce() string { return p.nonce }
 
 // Channel returns the supervisor's end of the private channel, a *Channel.
-func (p *Process) Channel() io.ReadWriteCloser { return p.channel }
+func (p *WorkerProcess) Channel() io.ReadWriteCloser { return p.channel }
 
 // Terminal returns the supervisor's end of the worker's terminal.
-func (p *Process) Terminal() *Terminal { return p.term }
+func (p *WorkerProcess) Terminal() *Terminal { return p.term }
 
 // Signal sends sig. It returns ErrEnded if the target has ended.
-func (p *Process) Signal(sig Signal, to Target) error {
+func (p *WorkerProcess) Signal(sig Signal, to Target) error {
 	select {
 	case <-p.exited:
 		return ErrEnded
@@ -147,14 +147,14 @@ func (p *Process) Signal(sig Signal, to Target) error {
 // sent, or nil if that is so already. On Unix, a sent signal is pending in its process before
 // the process can read anything sent to it afterwards. On Windows it need not be: a CTRL_C
 // is a thread that starts in each process a little later.
-func (p *Process) SignalsSent() <-chan struct{} { return p.backend.signalsSent() }
+func (p *WorkerProcess) SignalsSent() <-chan struct{} { return p.backend.signalsSent() }
 
 // Exited is closed when the worker's process has ended. Its children may still be running,
 // and output may still be in the terminal: see Done.
-func (p *Process) Exited() <-chan struct{} { return p.exited }
+func (p *WorkerProcess) Exited() <-chan struct{} { return p.exited }
 
 // Exit returns how the worker ended, or the zero Exit before Exited is closed.
-func (p *Process) Exit() Exit {
+func (p *WorkerProcess) Exit() Exit {
 	select {
 	case <-p.exited:
 		return p.exit
@@ -164,15 +164,15 @@ func (p *Process) Exit() Exit {
 }
 
 // Kill starts to kill the worker and everything it started, and returns.
-func (p *Process) Kill() { p.backend.killTree() }
+func (p *WorkerProcess) Kill() { p.backend.killTree() }
 
 // Done is closed when nothing of the tree is left, or when the time is up: two seconds to
 // kill the tree and three more for processes that die slowly. See Survivors.
-func (p *Process) Done() <-chan struct{} { return p.done }
+func (p *WorkerProcess) Done() <-chan struct{} { return p.done }
 
 // Survivors returns the pids of processes that were killed but still exist, normally none. It
 // is valid once Done is closed.
-func (p *Process) Survivors() []int {
+func (p *WorkerProcess) Survivors() []int {
 	select {
 	case <-p.done:
 		return p.survivors
@@ -183,55 +183,59 @@ func (p *Process) Survivors() []int {
 
 // Notices delivers sentences for the user. It is closed with Done. It buffers 16; further
 // notices are dropped until they are read.
-func (p *Process) Notices() <-chan string { return p.notices }
+func (p *WorkerProcess) Notices() <-chan string { return p.notices }
 
 // Permit lets the suspended call of a denial continue; if ok is false, the call is refused.
 // It is not an error if the call no longer exists.
-func (p *Process) Permit(id uint64, ok bool) error { return p.backend.permitCall(id, ok) }
+func (p *WorkerProcess) Permit(id uint64, ok bool) error { return p.backend.permitCall(id, ok) }
 
 // Grant gives the worker's sandbox a file or directory to write, or only to read. When it
 // returns, the worker and its children have access. It waits a few seconds at most. After
 // ErrGrantPending, late is called if the access arrives after all.
-func (p *Process) Grant(path string, read bool, id string, late func()) error {
+func (p *WorkerProcess) Grant(path string, read bool, id string, late func()) error {
 	return p.backend.grantAccess(path, read, id, late)
 }
 
 // RefreshSandbox updates the sandbox with files that programs outside have replaced.
 // SignalsSent waits for it. The notices are for the user.
-func (p *Process) RefreshSandbox() (notices []string, err error) { return p.backend.refreshSandbox() }
+func (p *WorkerProcess) RefreshSandbox() (notices []string, err error) {
+	return p.backend.refreshSandbox()
+}
 
 // ForgetDenials makes the sandbox report denials that it has reported before.
-func (p *Process) ForgetDenials() error { return p.backend.forgetDenials() }
+func (p *WorkerProcess) ForgetDenials() error { return p.backend.forgetDenials() }
 
 // DrainDenials returns once Command.OnDenial was called for every denied call that has ended.
-func (p *Process) DrainDenials() { p.backend.drainEvents() }
+func (p *WorkerProcess) DrainDenials() { p.backend.drainEvents() }
 
 // EgressConn returns the socket over which connections leave the worker's sandbox, or nil
 // without workers.NetworkList.
-func (p *Process) EgressConn() *egressipc.Conn { return p.egressConn }
+func (p *WorkerProcess) EgressConn() *egressipc.Conn { return p.egressConn }
 
 // UncountedMemory returns a sentence about memory that the limit of this process does not count, or "".
-func (p *Process) UncountedMemory() string { return p.uncountedMemory }
+func (p *WorkerProcess) UncountedMemory() string { return p.uncountedMemory }
 
 // Readers returns the threads of the tree that are blocked reading the terminal while its
 // input queue is empty. It takes one snapshot, in about 100 µs.
-func (p *Process) Readers() []TerminalReader { return p.backend.findReaders() }
+func (p *WorkerProcess) Readers() []TerminalReader { return p.backend.findReaders() }
 
 // HasNoOtherReader reports whether Readers could find only the worker's main thread: the
 // worker certainly has no children, and no second thread that waits for the terminal. It
 // takes a few microseconds, plus one for each thread. For a worker with more than 16 threads
 // it is always false.
-func (p *Process) HasNoOtherReader() bool { return p.childWatch.hasNoOtherReader(p.pid, p.term.tty) }
+func (p *WorkerProcess) HasNoOtherReader() bool {
+	return p.childWatch.hasNoOtherReader(p.pid, p.term.tty)
+}
 
 // CanSeeReaders reports whether Readers works on this system. The worker must be alive.
-func (p *Process) CanSeeReaders() bool { return p.backend.canSeeReaders() }
+func (p *WorkerProcess) CanSeeReaders() bool { return p.backend.canSeeReaders() }
 
 // MemoryBytes returns the resident set of the worker's tree; 0 means unknown.
-func (p *Process) MemoryBytes() int64 { return p.backend.memoryBytes() }
+func (p *WorkerProcess) MemoryBytes() int64 { return p.backend.memoryBytes() }
 
 // Close ends everything that is left, waits for it, and releases the terminal and the
 // channel. It returns within seven seconds.
-func (p *Process) Close() error {
+func (p *WorkerProcess) Close() error {
 	p.closeOnce.Do(func() {
 		p.Kill()
 		p.wg.Wait()

@@ -50,7 +50,7 @@ func (s *monitor) exitOnSandboxError(err error) {
 }
 
 // A sandboxHandle is the running sandbox that a monitor serves; nil without one.
-type sandboxHandle = *confine.Sandbox
+type sandboxHandle = *confine.ActiveSandbox
 
 // handleSandboxCommand carries out a command for the sandbox. It returns false for other commands.
 func (s *monitor) handleSandboxCommand(command monitorCommand) bool {

@@ -36,7 +36,7 @@ func TestStartSandboxSymlink(t *testing.T) {
 		t.Fatal(err)
 	}
 	start := func() error {
-		p, err := host.Start(&host.Command{Path: "/bin/true", Env: os.Environ(), Dir: work, Sandbox: &host.Sandbox{Plan: func() (*confine.Plan, error) { return plan, nil }}})
+		p, err := host.Start(&host.StartConfig{Path: "/bin/true", Env: os.Environ(), Dir: work, Sandbox: &host.SandboxConfig{Plan: func() (*confine.Plan, error) { return plan, nil }}})
 		if err != nil {
 			return err
 		}
@@ -61,7 +61,7 @@ func TestStartSandboxSymlink(t *testing.T) {
 func TestStartSandboxPlanError(t *testing.T) {
 	failed := errors.New("no such workspace")
 	var monitor int
-	_, err := host.Start(&host.Command{Path: "/bin/true", Sandbox: &host.Sandbox{Plan: func() (*confine.Plan, error) {
+	_, err := host.Start(&host.StartConfig{Path: "/bin/true", Sandbox: &host.SandboxConfig{Plan: func() (*confine.Plan, error) {
 		children, err := filepath.Glob("/proc/self/task/*/children")
 		for _, path := range children {
 			text, _ := os.ReadFile(path)

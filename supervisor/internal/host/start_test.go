@@ -35,20 +35,20 @@ func TestStart(t *testing.T) {
 		huge := "HUGE=" + strings.Repeat("x", 4<<20)
 		for _, c := range []struct {
 			name    string
-			command host.Command
+			command host.StartConfig
 			step    string
 			path    string
 			cause   error
 			advice  string
 		}{
-			{"missing directory", host.Command{Path: "/bin/sh", Dir: missing}, "chdir", missing, fs.ErrNotExist, "create the directory"},
-			{"directory that is a file", host.Command{Path: "/bin/sh", Dir: plain}, "chdir", plain, syscall.ENOTDIR, "create the directory"},
-			{"missing program", host.Command{Path: missing}, "exec", missing, fs.ErrNotExist, "install it"},
-			{"file without the right to execute", host.Command{Path: plain}, "exec", plain, fs.ErrPermission, "make it executable"},
-			{"directory as program", host.Command{Path: dir}, "exec", dir, fs.ErrPermission, "correct the path"},
-			{"script whose interpreter is missing", host.Command{Path: script}, "exec", script, fs.ErrNotExist, "interpreter that its first line names"},
-			{"file in no known format", host.Command{Path: garbage}, "exec", garbage, syscall.ENOEXEC, "#! line"},
-			{"environment beyond the system's limit", host.Command{Path: "/bin/sh", Env: []string{huge}}, "exec", "/bin/sh", syscall.E2BIG, "shorten"},
+			{"missing directory", host.StartConfig{Path: "/bin/sh", Dir: missing}, "chdir", missing, fs.ErrNotExist, "create the directory"},
+			{"directory that is a file", host.StartConfig{Path: "/bin/sh", Dir: plain}, "chdir", plain, syscall.ENOTDIR, "create the directory"},
+			{"missing program", host.StartConfig{Path: missing}, "exec", missing, fs.ErrNotExist, "install it"},
+			{"file without the right to execute", host.StartConfig{Path: plain}, "exec", plain, fs.ErrPermission, "make it executable"},
+			{"directory as program", host.StartConfig{Path: dir}, "exec", dir, fs.ErrPermission, "correct the path"},
+			{"script whose interpreter is missing", host.StartConfig{Path: script}, "exec", script, fs.ErrNotExist, "interpreter that its first line names"},
+			{"file in no known format", host.StartConfig{Path: garbage}, "exec", garbage, syscall.ENOEXEC, "#! line"},
+			{"environment beyond the system's limit", host.StartConfig{Path: "/bin/sh", Env: []string{huge}}, "exec", "/bin/sh", syscall.E2BIG, "shorten"},
 		} {
 			t.Run(c.name, func(t *testing.T) {
 				p, err := host.Start(&c.command)
@@ -282,7 +282,7 @@ os.write(int(o), nonce.encode() + os.read(int(i), 100))`)
 
 func TestCloseDuringRead(t *testing.T) {
 	t.Parallel()
-	p, err := host.Start(&host.Command{Path: findProgram(t, "sleep"), Args: []string{"1000"}})
+	p, err := host.Start(&host.StartConfig{Path: findProgram(t, "sleep"), Args: []string{"1000"}})
 	if err != nil {
 		t.Fatal(err)
 	}

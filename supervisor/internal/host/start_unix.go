@@ -11,7 +11,7 @@ import (
 
 // A workerLaunch collects what a start needs, with or without a monitor.
 type workerLaunch struct {
-	command             *Command
+	command             *StartConfig
 	env                 []string
 	tag, nonce          string
 	pty                 *ptyMaster
@@ -22,7 +22,7 @@ type workerLaunch struct {
 	workerIn, workerOut *os.File        // closed here once the worker has them
 }
 
-func start(c *Command) (*Process, error) {
+func start(c *StartConfig) (*WorkerProcess, error) {
 	l, err := prepareStart(c)
 	if err != nil {
 		return nil, err
@@ -47,7 +47,7 @@ func start(c *Command) (*Process, error) {
 }
 
 // prepareStart creates the terminal and the channel.
-func prepareStart(c *Command) (*workerLaunch, error) {
+func prepareStart(c *StartConfig) (*workerLaunch, error) {
 	l := &workerLaunch{command: c, tag: randomHex(), nonce: randomHex()}
 	l.env = removeVariables(c.Env, channelVariable, tagVariable)
 	if !c.ChannelOnStdio {

@@ -31,18 +31,18 @@ func TestStart_Windows(t *testing.T) {
 		}
 		for _, c := range []struct {
 			name    string
-			command host.Command
+			command host.StartConfig
 			step    string
 			path    string
 			cause   error
 			advice  string
 		}{
-			{"missing directory", host.Command{Path: self, Dir: missing}, "chdir", missing, fs.ErrNotExist, "create the directory"},
-			{"directory that is a file", host.Command{Path: self, Dir: garbage}, "chdir", garbage, windows.ERROR_DIRECTORY, "create the directory"},
-			{"missing program", host.Command{Path: missing}, "exec", missing, fs.ErrNotExist, "install it"},
-			{"file in no known format", host.Command{Path: garbage}, "exec", garbage, windows.ERROR_BAD_EXE_FORMAT, "program for this system"},
-			{"environment with a zero byte", host.Command{Path: self, Env: []string{"A=\x00"}}, "environment", "", nil, "remove it"},
-			{"terminal without columns", host.Command{Path: self, Size: host.Size{Rows: 1}}, "terminal", "", nil, "CreatePseudoConsole"},
+			{"missing directory", host.StartConfig{Path: self, Dir: missing}, "chdir", missing, fs.ErrNotExist, "create the directory"},
+			{"directory that is a file", host.StartConfig{Path: self, Dir: garbage}, "chdir", garbage, windows.ERROR_DIRECTORY, "create the directory"},
+			{"missing program", host.StartConfig{Path: missing}, "exec", missing, fs.ErrNotExist, "install it"},
+			{"file in no known format", host.StartConfig{Path: garbage}, "exec", garbage, windows.ERROR_BAD_EXE_FORMAT, "program for this system"},
+			{"environment with a zero byte", host.StartConfig{Path: self, Env: []string{"A=\x00"}}, "environment", "", nil, "remove it"},
+			{"terminal without columns", host.StartConfig{Path: self, Size: host.TerminalSize{Rows: 1}}, "terminal", "", nil, "CreatePseudoConsole"},
 		} {
 			t.Run(c.name, func(t *testing.T) {
 				p, err := host.Start(&c.command)
@@ -90,11 +90,11 @@ func TestStart_Windows(t *testing.T) {
 	t.Run("the job ends with its last handle, without breakaway", func(t *testing.T) {
 		const always = windows.JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE | windows.JOB_OBJECT_LIMIT_DIE_ON_UNHANDLED_EXCEPTION
 		for memory, flags := range map[int64]uint32{0: always, 512 << 20: always | windows.JOB_OBJECT_LIMIT_JOB_MEMORY} {
-			limits := host.NewJobLimits(host.Limits{Memory: memory})
+			limits := host.NewJobLimits(host.ProcessLimits{Memory: memory})
 			if !isWine() { // Wine does not show the arguments
 				c := newRoleCommand("forever")
 				c.Limits.Memory = memory
-				limits = host.JobLimits(startCommand(t, c).Process)
+				limits = host.JobLimits(startCommand(t, c).WorkerProcess)
 			}
 			if got := limits.BasicLimitInformation.LimitFlags; got != flags || limits.JobMemoryLimit != uintptr(memory) {
 				t.Errorf("got flags %#x and %d bytes, want %#x and %d", got, limits.JobMemoryLimit, flags, memory)
@@ -263,7 +263,7 @@ func TestChannel_Windows(t *testing.T) {
 
 	t.Run("gives access to its user only", func(t *testing.T) {
 		w := startRole(t, "forever")
-		sd, err := windows.GetSecurityInfo(host.PipeHandle(w.Process), windows.SE_KERNEL_OBJECT,
+		sd, err := windows.GetSecurityInfo(host.PipeHandle(w.WorkerProcess), windows.SE_KERNEL_OBJECT,
 			windows.OWNER_SECURITY_INFORMATION|windows.DACL_SECURITY_INFORMATION)
 		if err != nil {
 			t.Fatal(err)
@@ -420,7 +420,7 @@ func TestTerminal_Windows(t *testing.T) {
 			t.Skip("Wine's ResizePseudoConsole is not implemented")
 		}
 		w := startRole(t, "forever")
-		if err := w.Terminal().Resize(host.Size{Rows: 30, Cols: 100}); err != nil {
+		if err := w.Terminal().Resize(host.TerminalSize{Rows: 30, Cols: 100}); err != nil {
 			t.Error(err)
 		}
 	})

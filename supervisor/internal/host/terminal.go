@@ -25,7 +25,7 @@ type ttyInput interface {
 // A ttyState is the part of a tty that holds its modes, size and foreground group.
 type ttyState interface {
 	restoreState() error
-	setSize(Size) error
+	setSize(TerminalSize) error
 	isRawMode() bool
 	hasForegroundJob() bool
 }
@@ -56,7 +56,7 @@ func (t *Terminal) SyncOutput() { t.tty.syncOutput() }
 func (t *Terminal) Restore() error { return t.tty.restoreState() }
 
 // Resize sets the terminal's size. The system notifies the programs on it.
-func (t *Terminal) Resize(s Size) error { return t.tty.setSize(s.orDefault()) }
+func (t *Terminal) Resize(s TerminalSize) error { return t.tty.setSize(s.orDefault()) }
 
 // IsRawMode reports whether a program reads each key as it is typed, as editors, pagers and shells
 // do. It is known only for an interactive terminal on Unix, as of the last TryRead.

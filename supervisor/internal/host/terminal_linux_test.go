@@ -104,7 +104,7 @@ func TestWriteInput(t *testing.T) {
 			t.Run(c.name, func(t *testing.T) {
 				t.Parallel()
 				env := append(os.Environ(), "TERM=dumb", "PYTHONUNBUFFERED=")
-				w := startCommand(t, &host.Command{Path: findProgram(t, c.program), Args: c.args, Env: env})
+				w := startCommand(t, &host.StartConfig{Path: findProgram(t, c.program), Args: c.args, Env: env})
 				secrets := writeAnswer(t, w, c.steps...)
 				got := w.waitAll(t)
 				if c.want != "*" && got != c.want {
@@ -188,7 +188,7 @@ say(b"read " + os.read(0, 100).strip())`)
 
 	t.Run("keeps output that was not read yet", func(t *testing.T) {
 		t.Parallel()
-		p, err := host.Start(&host.Command{Path: findProgram(t, "bash"), Args: []string{"-c", "echo kept; read x"}})
+		p, err := host.Start(&host.StartConfig{Path: findProgram(t, "bash"), Args: []string{"-c", "echo kept; read x"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -222,7 +222,7 @@ func TestResize(t *testing.T) {
 	t.Parallel()
 	w := startBash(t, "trap 'stty size; exit' WINCH; echo ready; while :; do sleep 0.01; done")
 	w.waitLine(t, "ready")
-	if err := w.Terminal().Resize(host.Size{Rows: 11, Cols: 22}); err != nil {
+	if err := w.Terminal().Resize(host.TerminalSize{Rows: 11, Cols: 22}); err != nil {
 		t.Fatal(err)
 	}
 	w.waitLine(t, "11 22")
@@ -412,7 +412,7 @@ func TestHasNoOtherReader(t *testing.T) {
 
 	t.Run("is false while there are children or orphans", func(t *testing.T) {
 		t.Parallel()
-		p, err := host.Start(&host.Command{Path: findProgram(t, "bash"), Args: []string{"-c",
+		p, err := host.Start(&host.StartConfig{Path: findProgram(t, "bash"), Args: []string{"-c",
 			`read x; sleep 1000 & read x; kill $!; wait; read x; (setsid sleep 1000 &); read x`}})
 		if err != nil {
 			t.Fatal(err)

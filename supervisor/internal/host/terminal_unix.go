@@ -52,7 +52,7 @@ type ptyMaster struct {
 }
 
 // openPTY opens a terminal, interactive or not. It also returns the slave, which the caller must close.
-func openPTY(size Size, interactive bool) (_ *ptyMaster, slave *os.File, err error) {
+func openPTY(size TerminalSize, interactive bool) (_ *ptyMaster, slave *os.File, err error) {
 	blocking, slave, err := pty.Open()
 	if err != nil {
 		return nil, nil, err
@@ -160,7 +160,7 @@ func (p *ptyMaster) awaitOutput(take func() bool) error {
 	return nil
 }
 
-func (p *ptyMaster) setSize(s Size) error {
+func (p *ptyMaster) setSize(s TerminalSize) error {
 	return p.withMasterFD(func(fd int) error {
 		return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: s.Rows, Col: s.Cols})
 	})

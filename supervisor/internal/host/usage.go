@@ -46,14 +46,14 @@ const (
 
 // MeasureUsage measures the tree. Its processes share memory after a fork. If they use exact bytes
 // or more, shared memory is counted once, which takes milliseconds for each gigabyte.
-func (p *Process) MeasureUsage(exact int64) Usage { return p.backend.measureUsage(exact) }
+func (p *WorkerProcess) MeasureUsage(exact int64) Usage { return p.backend.measureUsage(exact) }
 
 // ApplyLimits applies an update to the tree as it was measured.
-func (p *Process) ApplyLimits(u Usage, a LimitUpdate) { p.backend.applyLimits(u, a) }
+func (p *WorkerProcess) ApplyLimits(u Usage, a LimitUpdate) { p.backend.applyLimits(u, a) }
 
 // EndLargest kills the largest process of the tree except the worker, if it uses at least this
 // many bytes. It returns the name of that process, or "".
-func (p *Process) EndLargest(u Usage, bytes int64) string {
+func (p *WorkerProcess) EndLargest(u Usage, bytes int64) string {
 	var largest processUsage
 	for _, one := range u.processes {
 		if one.pid != p.pid && one.memory > largest.memory {
@@ -69,7 +69,7 @@ func (p *Process) EndLargest(u Usage, bytes int64) string {
 
 // EndNewest kills the newest processes of the tree except the worker, until there are this many
 // tasks fewer.
-func (p *Process) EndNewest(u Usage, tasks int) {
+func (p *WorkerProcess) EndNewest(u Usage, tasks int) {
 	var pids []int
 	for i := len(u.processes) - 1; i >= 0 && tasks > 0; i-- {
 		if one := u.processes[i]; one.pid != p.pid {

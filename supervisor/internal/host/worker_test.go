@@ -11,7 +11,7 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
 )
 
-type terminalReader struct{ p *host.Process }
+type terminalReader struct{ p *host.WorkerProcess }
 
 func (r terminalReader) Read(b []byte) (n int, err error) {
 	closed := r.p.Terminal().AwaitOutput(func() bool {
@@ -117,11 +117,11 @@ func (o *workerOutput) waitAll(t testing.TB) string {
 
 // A testWorker is a started process together with its terminal output.
 type testWorker struct {
-	*host.Process
+	*host.WorkerProcess
 	*workerOutput
 }
 
-func startCommand(t testing.TB, c *host.Command) testWorker {
+func startCommand(t testing.TB, c *host.StartConfig) testWorker {
 	t.Helper()
 	if c.Env == nil {
 		c.Env = os.Environ()

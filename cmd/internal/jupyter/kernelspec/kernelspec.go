@@ -21,8 +21,8 @@ const (
 	maxKernels   = 512
 )
 
-// A Spec describes an installed kernel, from its kernel.json.
-type Spec struct {
+// A KernelSpec describes an installed kernel, from its kernel.json.
+type KernelSpec struct {
 	Name string // in lower case
 	Dir  string // the directory of kernel.json, absolute
 	Err  error  // why the kernel cannot be used; then only Name and Dir are set
@@ -41,8 +41,8 @@ var kernelName = regexp.MustCompile(`^[a-z0-9._-]+$`)
 
 // List returns all installed kernels, sorted by name. Of kernels with the same name, it returns the
 // first in the order of the directories. getenv is the environment of the session.
-func List(getenv func(string) string) []Spec {
-	found := make(map[string]Spec)
+func List(getenv func(string) string) []KernelSpec {
+	found := make(map[string]KernelSpec)
 	for _, parent := range kernelDirs(getenv) {
 		entries, err := os.ReadDir(parent)
 		if err != nil {
@@ -60,7 +60,7 @@ func List(getenv func(string) string) []Spec {
 			found[name] = s
 		}
 	}
-	return slices.SortedFunc(maps.Values(found), func(a, b Spec) int { return cmp.Compare(a.Name, b.Name) })
+	return slices.SortedFunc(maps.Values(found), func(a, b KernelSpec) int { return cmp.Compare(a.Name, b.Name) })
 }
 
 // A NotFoundError means that no installed kernel has that name.
@@ -79,7 +79,7 @@ func (e *NotFoundError) Error() string {
 
 // Find returns the kernel with a name, ignoring case. The error is a *NotFoundError, or says why the
 // kernelspec cannot be used.
-func Find(getenv func(string) string, name string) (Spec, error) {
+func Find(getenv func(string) string, name string) (KernelSpec, error) {
 	missing := &NotFoundError{Name: name, SearchedDirs: kernelDirs(getenv)}
 	for _, s := range List(getenv) {
 		if s.Name == strings.ToLower(name) {
@@ -89,24 +89,24 @@ func Find(getenv func(string) string, name string) (Spec, error) {
 			missing.Installed = append(missing.Installed, s.Name)
 		}
 	}
-	return Spec{}, missing
+	return KernelSpec{}, missing
 }
 
 // Read reads the kernelspec in a directory. The error is also in the Spec.
-func Read(dir string) (Spec, error) {
+func Read(dir string) (KernelSpec, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
-		return Spec{}, err
+		return KernelSpec{}, err
 	}
 	path := filepath.Join(dir, "kernel.json")
-	s := Spec{Name: strings.ToLower(filepath.Base(dir)), Dir: dir}
+	s := KernelSpec{Name: strings.ToLower(filepath.Base(dir)), Dir: dir}
 	if err := s.parseFile(path); err != nil {
-		s = Spec{Name: s.Name, Dir: dir, Err: fmt.Errorf("kernelspec %s: %w", path, err)}
+		s = KernelSpec{Name: s.Name, Dir: dir, Err: fmt.Errorf("kernelspec %s: %w", path, err)}
 	}
 	return s, s.Err
 }
 
-func (s *Spec) parseFile(path string) error {
+func (s *KernelSpec) parseFile(path string) error {
 	file, err := os.Open(path)
 	if err != nil {
 		return err
@@ -146,7 +146,7 @@ var pythonName = regexp.MustCompile(`^python(3(\.\d+)?)?(\.exe)?$`)
 
 // Command returns the words of the command that starts the kernel. If the first is "python" or
 // "python3", it is the interpreter of the environment that the kernelspec was found in.
-func (s *Spec) Command(connectionFile string) []string {
+func (s *KernelSpec) Command(connectionFile string) []string {
 	prefix, python := pythonEnvironment(s.Dir, strings.TrimSuffix(s.argv[0], ".exe"))
 	fill := strings.NewReplacer("{connection_file}", connectionFile, "{resource_dir}", s.Dir, "{prefix}", prefix)
 	words := make([]string, len(s.argv))
@@ -160,7 +160,7 @@ func (s *Spec) Command(connectionFile string) []string {
 }
 
 // PythonModule returns the Python module that starts the kernel, or "".
-func (s *Spec) PythonModule() string {
+func (s *KernelSpec) PythonModule() string {
 	if i := slices.Index(s.argv, "-m"); i >= 0 && i+1 < len(s.argv) {
 		return s.argv[i+1]
 	}
@@ -169,7 +169,7 @@ func (s *Spec) PythonModule() string {
 
 // Env returns the environment of the kernelspec as "K=V". A ${NAME} in a value is replaced by that
 // variable of the environment.
-func (s *Spec) Env(getenv func(string) string) []string {
+func (s *KernelSpec) Env(getenv func(string) string) []string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(s.env)) {
 		all = append(all, name+"="+substituteVariables(s.env[name], getenv))

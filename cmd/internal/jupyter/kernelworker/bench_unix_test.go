@@ -53,7 +53,7 @@ func timeCall(do func()) time.Duration {
 }
 
 // newDirectExecute returns a function that executes code by the kernel's own messages.
-func newDirectExecute(b *testing.B, spec kernelspec.Spec) func() {
+func newDirectExecute(b *testing.B, spec kernelspec.KernelSpec) func() {
 	k, err := launchKernel(&spec, b.TempDir())
 	if err != nil {
 		b.Fatal(err)

@@ -51,7 +51,7 @@ type kernelProcess struct {
 type kernelSockets struct{ shell, control, stdin, iopub *zmtp.Conn }
 
 // launchKernel starts the kernel of a spec. dir is private; it is for the connection file and sockets.
-func launchKernel(spec *kernelspec.Spec, dir string) (*kernelProcess, error) {
+func launchKernel(spec *kernelspec.KernelSpec, dir string) (*kernelProcess, error) {
 	connection, ports, err := newConnection(spec, dir)
 	if err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ const quietDebuggerEnv = "PYDEVD_DISABLE_FILE_VALIDATION=1"
 // echoesOutput reports whether a kernel captures the output of its children, sends it in messages, and
 // also writes it to its own output. Kernels based on ipykernel do: those that are Python modules, except
 // the ones based on xeus.
-func echoesOutput(spec *kernelspec.Spec) bool {
+func echoesOutput(spec *kernelspec.KernelSpec) bool {
 	module := spec.PythonModule()
 	return module != "" && !strings.HasPrefix(module, "xpython") && !strings.HasPrefix(module, "xeus")
 }
@@ -105,7 +105,7 @@ func echoesOutput(spec *kernelspec.Spec) bool {
 // newConnection chooses where the kernel listens. Kernels based on ipykernel support sockets in a
 // directory, which no other user can reach. Others get ports of the loopback interface, whose
 // reservations are returned, too.
-func newConnection(spec *kernelspec.Spec, dir string) (wire.Connection, []net.PacketConn, error) {
+func newConnection(spec *kernelspec.KernelSpec, dir string) (wire.Connection, []net.PacketConn, error) {
 	c := wire.Connection{
 		Transport: "tcp", IP: "127.0.0.1", Key: wire.NewID(), Scheme: wire.Scheme, KernelName: spec.Name,
 	}

@@ -40,7 +40,7 @@ const (
 
 // Options say which kernel Run starts, and where it keeps its files.
 type Options struct {
-	Spec    kernelspec.Spec
+	Spec    kernelspec.KernelSpec
 	Dir     string // a private directory, or "" for a temporary one
 	Version string // of this program
 }
