@@ -505,7 +505,7 @@ func TestSlowUser(t *testing.T) {
 			rest := p.startCall("repl_output", nil)
 			wantPart(t, submitPage(t, q.URL, url.Values{"answer": {"hunter2"}}), "handed over")
 			wantText(t, p.waitResult(rest).text(), "[a secret typed by user]\n7 bytes\nafter")
-			wantPart(t, readPage(t, q.URL), "This question is over")
+			wantPart(t, readPage(t, q.URL), "This question is closed")
 		})
 	})
 }

@@ -86,7 +86,7 @@ func TestForm(t *testing.T) {
 			wantPart(t, submitPage(t, q.URL, url.Values{"action": {"accept"}, "field-kind": {"wren"}, "field-eggs": {"many"}}), "it is required", "it is not a whole number", `value="many"`, `<option value="wren" selected`)
 			wantPart(t, submitPage(t, q.URL, url.Values{"action": {"accept"}, "field-name": {"Ada"}, "field-kind": {"wren"}, "field-eggs": {""}, "field-tame": {"no"}, "field-colours": {"red", "blue"}}), "handed over")
 			wantPart(t, p.waitResult(call).text(), "'content': {'colours': ['red', 'blue'], 'kind': 'wren', 'name': 'Ada', 'tame': False}")
-			wantPart(t, readPage(t, q.URL), "This question is over")
+			wantPart(t, readPage(t, q.URL), "This question is closed")
 		})
 	})
 

@@ -23,8 +23,8 @@ func TestPage_SecretBypassesClient(t *testing.T) {
 		wantPart(t, submitPage(t, q.URL, url.Values{"answer": {"hunter2"}}), "handed over")
 		wantText(t, p.waitResult(call).text(), "[a secret typed by user]\n7 bytes\nafter")
 		p.wantNowhere("hunter2")
-		wantPart(t, readPage(t, q.URL), "This question is over")
-		wantPart(t, submitPage(t, q.URL, url.Values{"answer": {"x"}}), "This question is over")
+		wantPart(t, readPage(t, q.URL), "This question is closed")
+		wantPart(t, submitPage(t, q.URL, url.Values{"answer": {"x"}}), "This question is closed")
 	})
 }
 
@@ -56,7 +56,7 @@ func TestPage_RejectsForeignRequests(t *testing.T) {
 			t.Errorf("%s: got %s", name, response.Status)
 		}
 	}
-	wantPart(t, submitPage(t, q.URL[:len(q.URL)-1]+"0", url.Values{"answer": {"x"}}), "This question is over")
+	wantPart(t, submitPage(t, q.URL[:len(q.URL)-1]+"0", url.Values{"answer": {"x"}}), "This question is closed")
 	p.sendAnswer(call, q, map[string]any{"action": "decline"})
 	wantPart(t, p.waitResult(call).text(), "Interrupted")
 	if response, err := http.Get(q.URL); err == nil {

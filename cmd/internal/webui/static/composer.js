@@ -59,7 +59,7 @@ export class Composer {
       } catch (e) {
         field.readOnly = false;
         if (!request.secret) field.value = text;
-        say(e.kind === "stale" ? "This question is over." : e.message, "bad");
+        say(e.kind === "stale" ? "This question is closed." : e.message, "bad");
       }
     };
     const by = request.terminal ? (request.reader || "A program") + " reads the terminal" : request.secret ? "The code asks for a secret" : "The code asks";
@@ -87,7 +87,7 @@ export class Composer {
       try {
         await post("answer", { session: this.session.name, input_request: request.id, text: JSON.stringify(action === "accept" ? { action, content } : { action }) });
       } catch (e) {
-        say(e.kind === "stale" ? "This question is over." : e.message, "bad");
+        say(e.kind === "stale" ? "This question is closed." : e.message, "bad");
       }
     };
     this.question.append(h("form", { class: "asked", onsubmit: (e) => { e.preventDefault(); send("accept"); } },
