@@ -11,28 +11,28 @@ import (
 	"path/filepath"
 )
 
-// A Blob names data of a display that is not here.
+// A Blob names data that was left out of a display.
 type Blob struct {
 	Bytes  int64  `json:"bytes"`
-	Digest string `json:"digest,omitempty"` // with which Log.Blob has it; "" if nothing has
+	Digest string `json:"digest,omitempty"` // argument of Log.Blob; "" if the data is gone
 }
 
 // minBlobBytes is the size from which data of a display has a digest. A log keeps equal data of
 // that size once, in memory and in the file.
 const minBlobBytes = 4 << 10
 
-// ErrNoBlob means that no event of the log has data with that digest, or not any more.
+// ErrNoBlob means that no event of the log has data with that digest, or no longer has it.
 var ErrNoBlob = errors.New("timeline: no event has data with that digest, or not any more")
 
 // A digest is the SHA-256 of data.
 type digest [sha256.Size]byte
 
-// String returns what a Blob has as its Digest.
+// String returns the digest as in Blob.Digest.
 func (d digest) String() string { return hex.EncodeToString(d[:]) }
 
 func parseDigest(text string) (d digest, err error) {
 	if n, err := hex.Decode(d[:], []byte(text[:min(len(text), 2*len(d))])); err != nil || n != len(d) || len(text) != 2*n || d.String() != text {
-		return d, fmt.Errorf("timeline: %.80q is not a SHA-256 in 64 small hexadecimal digits", text)
+		return d, fmt.Errorf("timeline: %.80q is not a SHA-256 in 64 lower-case hexadecimal digits", text)
 	}
 	return d, nil
 }
@@ -52,7 +52,7 @@ func (d Display) withDigests() Display {
 	return d
 }
 
-// A fileRange is where data is in the events file.
+// A fileRange is the position of data in the events file.
 type fileRange struct {
 	offset int64
 	size   uint64
@@ -68,9 +68,9 @@ func (r fileRange) read(file *io.SectionReader) ([]byte, error) {
 	return data, err
 }
 
-// withFullData returns the event with the data that its record does not repeat, from the events file.
-// Types with more than most bytes are left out instead, without being read: events that have the
-// same large data are small in the file, and many.
+// withFullData returns the event with the data that its record does not repeat, read from the
+// events file. Types with more than most bytes are left out without being read: events that
+// share large data are small in the file, and may be many.
 func (e Event) withFullData(file *io.SectionReader, most int64) (Event, error) {
 	d, ok := e.Body.(Display)
 	if !ok || len(d.unread) == 0 {
@@ -97,17 +97,17 @@ func (e Event) withFullData(file *io.SectionReader, most int64) (Event, error) {
 	return e, nil
 }
 
-// A storedBlob is data that events of a log have. It goes when the last of them is neither in
-// memory nor in the file. The log's lock guards its fields.
+// A storedBlob is data that events of a log share. It is dropped when none of them is in memory
+// or in the file. The log's lock guards its fields.
 type storedBlob struct {
 	size   int64
 	data   []byte    // nil when no event in memory has it
-	refs   int       // how many of them do
+	refs   int       // number of events in memory that have it
 	ranges fileRange // in the events file; zero when it is not there
 }
 
-// hold notes the blobs of a display that comes into memory. It returns the display with data
-// that is already there in place of its own.
+// addBlobsLocked records the blobs of a display that enters memory. It returns the display with
+// data that is already there in place of its own.
 func (l *Log) addBlobsLocked(d Display) Display {
 	if len(d.digests) == 0 {
 		return d
@@ -133,7 +133,7 @@ func (l *Log) blobLocked(sum digest, size int64) *storedBlob {
 	return l.blobs[sum]
 }
 
-// dropBlobsLocked notes that an event leaves memory.
+// dropBlobsLocked records that an event leaves memory.
 func (l *Log) dropBlobsLocked(body Body) {
 	d, _ := body.(Display)
 	for _, sum := range d.digests {
@@ -148,7 +148,7 @@ func (l *Log) dropBlobsLocked(body Body) {
 	}
 }
 
-// forgetFileBlobsLocked notes that the events file is about to be replaced.
+// forgetFileBlobsLocked records that the events file is about to be replaced.
 func (l *Log) forgetFileBlobsLocked() {
 	for sum, b := range l.blobs {
 		b.ranges = fileRange{}
@@ -158,14 +158,14 @@ func (l *Log) forgetFileBlobsLocked() {
 	}
 }
 
-// Blob returns data that an event has, by its digest: at most limit bytes of it from an offset
-// on, and its whole size. ErrNoBlob means that it is not there. Data under 4 KiB has no digest.
+// Blob returns data of an event by its digest: at most limit bytes from an offset on, and the
+// total size. ErrNoBlob means that it does not exist. Data under 4 KiB has no digest.
 func (l *Log) Blob(name string, offset int64, limit int) (piece []byte, size int64, err error) {
 	sum, err := parseDigest(name)
 	if err != nil {
 		return nil, 0, err
 	}
-	for range 2 { // the file may begin anew meanwhile, and have the data again
+	for range 2 { // the file may be restarted in the meantime and contain the data again
 		l.mu.Lock()
 		b := l.blobs[sum]
 		if b == nil {
@@ -193,7 +193,7 @@ func (l *Log) Blob(name string, offset int64, limit int) (piece []byte, size int
 	return nil, 0, ErrNoBlob
 }
 
-// readRanges reads the bytes from one place of data to another.
+// readRanges reads the bytes from offset from to offset to of data in the file.
 func readRanges(path string, at fileRange, from, to int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {

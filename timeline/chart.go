@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// The JSON of charts is large and deep. A model needs one line of it, which says what is shown
-// and how much of it.
+// The JSON of charts is large and deep. A model needs one line that says what is shown and how
+// much of it.
 
 // maxChartBytes bounds, in bytes, the JSON that is read for a description.
 const maxChartBytes = 16 << 20
@@ -40,7 +40,7 @@ func describeChart(data map[string][]byte) string {
 	return ""
 }
 
-// describePlotly: "scatter, 1,000 points, "title", x "a", y "b"".
+// describePlotly returns a description such as: scatter, 1,000 points, "title", x "a", y "b".
 func describePlotly(figure map[string]any) string {
 	var kinds []string
 	points := 0
@@ -61,21 +61,22 @@ func describePlotly(figure map[string]any) string {
 	return joinWords(parts)
 }
 
-// traceLength is the number of points of a trace: of its longest array.
+// traceLength returns the number of points of a trace: the length of its longest array.
 func traceLength(trace map[string]any) int {
 	most := 0
 	for _, name := range []string{"x", "y", "z", "values", "labels", "lat", "lon", "r", "theta", "open"} {
 		switch v := trace[name].(type) {
 		case []any:
 			most = max(most, len(v))
-		case map[string]any: // an array in base64, as plotly 6 writes it
+		case map[string]any: // a base64 array, as in plotly 6
 			most = max(most, typedLength(v))
 		}
 	}
 	return most
 }
 
-// typedLength is the length of an array that is written as {"dtype": "f8", "bdata": base64}.
+// typedLength returns the length of an array that is written as {"dtype": "f8", "bdata":
+// base64}.
 func typedLength(v map[string]any) int {
 	data, dtype := jsonText(v, "bdata"), jsonText(v, "dtype")
 	size := 0
@@ -88,7 +89,7 @@ func typedLength(v map[string]any) int {
 	return (len(data)/4*3 - strings.Count(data, "=")) / size
 }
 
-// describeVega describes a chart of Vega-Lite or Vega.
+// describeVega describes a Vega-Lite or Vega chart.
 func describeVega(spec map[string]any) string {
 	var kinds []string
 	collectMarks(spec, &kinds, 0)
@@ -103,7 +104,7 @@ func describeVega(spec map[string]any) string {
 	return joinWords(append(parts, axisTitle("x", vegaChannel(encoding, "x")), axisTitle("y", vegaChannel(encoding, "y"))))
 }
 
-// collectMarks finds the marks of a chart and of those inside it.
+// collectMarks collects the marks of a chart and of its nested charts.
 func collectMarks(spec map[string]any, kinds *[]string, depth int) {
 	mark := jsonText(spec, "mark")
 	if mark == "" {
@@ -127,7 +128,7 @@ func collectMarks(spec map[string]any, kinds *[]string, depth int) {
 	}
 }
 
-// vegaChannel names what an encoding shows: its title, or else its field.
+// vegaChannel returns what an encoding shows: its title or, without one, its field.
 func vegaChannel(encoding map[string]any, name string) string {
 	c := jsonObject(encoding, name)
 	if title := titleOf(c["title"]); title != "" {
@@ -136,7 +137,7 @@ func vegaChannel(encoding map[string]any, name string) string {
 	return jsonText(c, "field")
 }
 
-// describeBokeh describes a document of Bokeh, whose models are in one list or nested.
+// describeBokeh describes a Bokeh document, whose models are in one list or nested.
 func describeBokeh(spec map[string]any) string {
 	b, _ := json.Marshal(spec)
 	var kinds []string
@@ -186,7 +187,7 @@ func joinWords(parts []string) string {
 	return strings.Join(parts, ", ")
 }
 
-// titleOf reads a title that is a text, or an object with one.
+// titleOf reads a title that is either text or an object with one.
 func titleOf(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -206,7 +207,7 @@ func jsonObject(v map[string]any, name string) map[string]any {
 	return o
 }
 
-// shortenTitle bounds a title.
+// shortenTitle truncates a long title.
 func shortenTitle(title string) string {
 	if r := []rune(title); len(r) > 80 {
 		return string(r[:80]) + "…"

@@ -9,32 +9,32 @@ import (
 	"strings"
 )
 
-// MIME types that this package knows.
+// MIME types to which this package gives a meaning.
 const (
 	mimePlain    = "text/plain"
 	mimeMarkdown = "text/markdown"
 	mimePNG      = "image/png"
 )
 
-// maxMarkdownBytes bounds, in bytes, the markdown that is shown as it is written.
+// maxMarkdownBytes bounds, in bytes, the Markdown that is shown verbatim.
 const maxMarkdownBytes = 4 << 10
 
-// imageTypes are the types of bitmaps, the preferred one first.
+// imageTypes are the MIME types of bitmaps, the preferred one first.
 var imageTypes = []string{mimePNG, "image/jpeg", "image/gif", "image/webp"}
 
-// An Image is the bitmap of a Display, for a reader that shows pictures.
+// An Image is the bitmap of a Display, for readers that show images.
 type Image struct {
 	MIME  string
 	Data  []byte
 	Title string
 }
 
-// NewImageDisplay returns a Display with one type, a picture. id may be empty.
+// NewImageDisplay returns a Display with one type, an image. id may be empty.
 func NewImageDisplay(mime string, data []byte, id, title string) Display {
 	return Display{Data: map[string][]byte{mime: data}, ID: id, Title: title}
 }
 
-// ImageData returns the bitmap that a model or a terminal may show, if there is one.
+// ImageData returns the bitmap for a model or a terminal, if there is one.
 func (d Display) ImageData() (mime string, data []byte, ok bool) {
 	for _, mime := range imageTypes {
 		if data, ok := d.Data[mime]; ok {
@@ -44,7 +44,7 @@ func (d Display) ImageData() (mime string, data []byte, ok bool) {
 	return "", nil, false
 }
 
-// TotalBytes is the size of all types.
+// TotalBytes returns the total size of all types.
 func (d Display) TotalBytes() int64 {
 	n := int64(0)
 	for _, data := range d.Data {
@@ -56,7 +56,7 @@ func (d Display) TotalBytes() int64 {
 	return n
 }
 
-// sizeOf is the size of one type, which may be apart.
+// sizeOf returns the size of one type, whose data may be unread.
 func (d Display) sizeOf(mime string) (n int64, has bool) {
 	if at, ok := d.unread[mime]; ok {
 		return int64(at.size), true
@@ -89,7 +89,7 @@ func (d Display) Truncated(most int64) Display {
 	return d.withoutTypes(func(mime string, _ []byte) bool { return drop[mime] })
 }
 
-// withoutTypes leaves out the types that drop names.
+// withoutTypes leaves out the types for which drop returns true.
 func (d Display) withoutTypes(drop func(mime string, data []byte) bool) Display {
 	data, leftOut := make(map[string][]byte, len(d.Data)), maps.Clone(d.Omitted)
 	for mime, b := range d.Data {
@@ -112,11 +112,11 @@ func (d Display) withoutTypes(drop func(mime string, data []byte) bool) Display 
 	return d
 }
 
-// Text returns the lines that stand for a Display where no picture can be shown, without a
-// newline at the end. It is "" for a picture, and for a result whose echo says it all.
+// Text returns the lines that stand for a Display where no image can be shown, without a
+// newline at the end. It is "" for an image, and for a result that its echo already shows.
 //
-// A chart is a line in brackets that describes it, from its JSON. Short markdown is shown as it
-// is written, else text/plain; HTML never is.
+// A chart is a bracketed line that describes it, based on its JSON. Short Markdown is shown
+// verbatim, otherwise text/plain; HTML is never shown.
 func (d Display) Text() string {
 	if _, _, ok := d.ImageData(); ok {
 		return ""
@@ -138,7 +138,7 @@ func (d Display) Text() string {
 	return "[" + oneLine(d.describeTypes()+"; repl view shows it") + "]"
 }
 
-// describeTypes names a display that has no text of its own: "text/html, 12 KB".
+// describeTypes describes a display that has no text: "text/html, 12 KB".
 func (d Display) describeTypes() string {
 	sizes := make(map[string]int64)
 	for mime, b := range d.Omitted {
@@ -162,7 +162,7 @@ func (d Display) describeTypes() string {
 	return what
 }
 
-// titledImage returns the picture with its title, or nil.
+// titledImage returns the image with its title, or nil.
 func (d Display) titledImage() *Image {
 	mime, data, ok := d.ImageData()
 	if !ok {
@@ -171,7 +171,7 @@ func (d Display) titledImage() *Image {
 	return &Image{MIME: mime, Data: data, Title: d.Title}
 }
 
-// labelText names the display in one line.
+// labelText describes the display in one line.
 func (d Display) labelText() string {
 	if i := d.titledImage(); i != nil {
 		return imageLabel(i)

@@ -18,20 +18,20 @@ type Event struct {
 	Seq          Seq
 	At           time.Time
 	Generation   uint64 // which worker of the session; 0 before the first
-	Turn         uint64 // the turn it belongs to, or the last one when Between
+	Turn         uint64 // the turn it belongs to, or the last one when BetweenTurns
 	BetweenTurns bool   // it arrived while no turn was active
-	Silent       bool   // its turn is silent: a tool asked for it; see Unseen
-	// Line is the line of the output file in which the event begins, from 1. Readers fill it
-	// in. It is 0 while unknown, and without a file.
+	Silent       bool   // its turn is silent: a tool asked for it; see IsUnseen
+	// Line is the line of the output file in which the event begins, from 1. Readers fill it in.
+	// It is 0 if unknown or without a file.
 	Line int
 	Body Body
 }
 
-// A Body is one of the structs below, by value.
+// A Body is the content of an event: one of the structs below, by value.
 type Body interface{ isBody() }
 
-// Stream is the stream of the runtime to which text was written. Text that child
-// processes write to the terminal counts as Stdout.
+// Stream identifies the output stream of the runtime. Text that child processes write to the
+// terminal counts as Stdout.
 type Stream uint8
 
 const (
@@ -39,12 +39,12 @@ const (
 	Stderr
 )
 
-// TextKind says what text is beside being output.
+// TextKind tells echoes and tracebacks from plain output.
 type TextKind string
 
 const (
 	TextResult    TextKind = "result"    // the echo of a value
-	TextTraceback TextKind = "traceback" // the report of the error that ended the turn
+	TextTraceback TextKind = "traceback" // the error report that ended the turn
 )
 
 // Outcome is how a turn ended; "" while it runs.
@@ -57,7 +57,7 @@ const (
 	OutcomeEnded       Outcome = "ended" // its worker ended
 )
 
-// InputKind says what kind of input a wait asks for.
+// InputKind tells which kind of input is requested.
 type InputKind string
 
 const (
@@ -65,10 +65,9 @@ const (
 	InputKindSecret   InputKind = "secret"   // a line that must not be shown or logged
 	InputKindContinue InputKind = "continue" // more code: what came so far is incomplete
 	InputKindDebugger InputKind = "debugger" // a command for a debugger
-	// InputKindPermission waits for a person's decision about what code may touch. No input
-	// answers it.
+	// InputKindPermission asks the user to decide what code may access. No input answers it.
 	InputKindPermission InputKind = "permission"
-	// InputKindForm waits until a person fills in what a server of tools asks, or declines it.
+	// InputKindForm asks the user to fill in a form from an MCP server, or to decline it.
 	InputKindForm InputKind = "form"
 )
 
@@ -80,23 +79,24 @@ type (
 		Kind   TextKind // "" for other text
 	}
 
-	// Display is something to show: the same content in several types. A picture is one
-	// with one type.
+	// Display is content to show, in several equivalent types. An image is a Display with one
+	// type.
 	Display struct {
 		Data   map[string][]byte // by MIME type; text and JSON are UTF-8
 		Meta   []byte            // a JSON object by MIME type; may be empty
 		ID     string            // names it for updates; may be empty
 		Update bool              // replaces the last one of ID, if there is one
-		Result bool              // it is the turn's value, whose echo is text of kind TextResult before it
+		Result bool              // it is the turn's value; its echo, text of kind TextResult, comes before
 		Title  string
-		// Omitted names the types that a reader has left out of Data.
+		// Omitted names the types that were left out of Data.
 		Omitted map[string]Blob
 
-		digests map[string]digest    // of the larger ones in Data; a log makes them
-		unread  map[string]fileRange // large data that is in the events file and was not read yet
+		digests map[string]digest    // of the larger types in Data; computed by the log
+		unread  map[string]fileRange // large data in the events file that was not read yet
 	}
 
-	// OutputCleared takes back what the turn has shown. Readers that keep a record ignore it.
+	// OutputCleared asks to remove the turn's output so far. Readers that keep a record ignore
+	// it.
 	OutputCleared struct {
 		Wait bool // only when the next output of the turn comes
 	}
@@ -112,30 +112,31 @@ type (
 	TurnEnded struct {
 		Outcome Outcome
 		Name    string // the language's name of the error, when there was one
-		Message string // of the error; of OutcomeEnded, why the worker ended, as WorkerExited.FullReason
-		Code    int    // of OutcomeEnded, as in WorkerExited: the exit status of the worker; -1 when there is none
-		Signal  string // of OutcomeEnded, as in WorkerExited: what killed the worker, "SIGKILL"
+		Message string // of the error; for OutcomeEnded, why the worker ended, as WorkerExited.FullReason
+		Code    int    // for OutcomeEnded, as in WorkerExited: the exit status of the worker; -1 when there is none
+		Signal  string // for OutcomeEnded, as in WorkerExited: the signal that killed the worker, "SIGKILL"
 		Prompt  string
 		Elapsed time.Duration
 	}
 
-	// InputRequested says that something asks for standard input, or of a person. Its
-	// event's Seq is the wait's public id.
+	// InputRequested records that a program asks for standard input, or the session for a
+	// decision of the user. The Seq of the event is the public ID of the request.
 	InputRequested struct {
 		Prompt       string
 		Kind         InputKind
 		Terminal     bool         // seen at the terminal, not asked by the runtime
 		Reader       string       // Terminal: the reading program
 		PermissionID uint64       // InputKindPermission: the number of the permission
-		Denied       AccessDenied // InputKindPermission: what is refused without it
+		Denied       AccessDenied // InputKindPermission: the access that stays denied without it
 	}
 
-	// InputRequestEnded says that the wait with this id is over.
+	// InputRequestEnded records that the input request with this ID is over.
 	InputRequestEnded struct {
 		Request Seq
 	}
 
-	// InputLine marks where a line of input was handed over. Text is empty when Secret.
+	// InputLine marks where a line of input was passed to the program. Text is empty when
+	// Secret.
 	InputLine struct {
 		Prompt string
 		Text   string
@@ -143,7 +144,7 @@ type (
 		Author string
 	}
 
-	// Interrupt says that somebody asked to interrupt the turn.
+	// Interrupt records that a client asked to interrupt the turn.
 	Interrupt struct {
 		Level  int
 		Author string
@@ -156,74 +157,73 @@ type (
 		Message  string
 	}
 
-	// FullScreenChanged says that a program has taken the keys of a person's terminal, or given them
-	// back. Its text between the two draws on the whole screen.
+	// FullScreenChanged records that a program has taken over the keys of the user's terminal,
+	// or given them back. Text between the two events draws on the whole screen.
 	FullScreenChanged struct {
 		On bool
 	}
 
-	// Preparation says how far the work is that must be done before a worker can
-	// start. It is over when Done equals Total, or when its generation ends. Done
-	// never shrinks.
+	// Preparation reports progress of the work that must be done before a worker can start. It
+	// is over when Done equals Total, or when its worker generation ends. Done never decreases.
 	Preparation struct {
-		Name        string // it is for: "numpy, pandas"; "" means a part of the worker
+		Name        string // what is being prepared: "numpy, pandas"; "" means a part of the worker
 		Message     string // one printable line; may be empty
-		Done, Total int64  // in a unit of its own; Total is 0 while it is not known
+		Done, Total int64  // in any unit; Total is 0 while unknown
 	}
 
-	// Call says which function of the host code has called, and what came of it: all calls
-	// of one function that ended since the last such event.
+	// Call reports calls of one host function and how they ended: all calls of that function
+	// that ended since the last such event.
 	Call struct {
 		Name      string
 		Count     int
-		Failed    int   // ended by an error that is not a cancel
-		Cancelled int   // their callers were interrupted, or are gone
+		Failed    int   // ended with an error, not a cancellation
+		Cancelled int   // the caller was interrupted or went away
 		Sent      int64 // bytes of arguments
 		Received  int64 // bytes of results
-		// Elapsed is how long at least one of them was under way.
+		// Elapsed is how long at least one of them was running.
 		Elapsed time.Duration
 	}
 
-	// Notice is a sentence from the supervisor to the readers of the session.
+	// Notice is a message of the supervisor to the readers of the session.
 	Notice struct {
 		Message string
 	}
 
-	// AccessDenied says what was refused to code, by its sandbox or, for a Call, because no person
-	// has allowed it. One of Path, Host and Call is set.
+	// AccessDenied reports an access that the sandbox denied or, for a Call, that no user has
+	// allowed. Exactly one of Path, Host and Call is set.
 	AccessDenied struct {
 		Op           string `json:"op"`                      // "write", "create", "remove", "rename", "change" (a mode), "set" (a setting of git), "read", "connect" or "call"
 		Path         string `json:"path,omitempty"`          // the file
 		Host         string `json:"host,omitempty"`          // "name:port"
 		ChildProgram string `json:"child_program,omitempty"` // the program's name, if it was a child
 
-		Call        string `json:"call,omitempty"`        // the function of the host, "github.search_issues"
-		Detail      string `json:"detail,omitempty"`      // its arguments, in short; for "set" the name of the setting
-		Destructive bool   `json:"destructive,omitempty"` // only a right that names Call in full lets it go on
+		Call        string `json:"call,omitempty"`        // the host function, "github.search_issues"
+		Detail      string `json:"detail,omitempty"`      // its arguments, abbreviated; for "set" the name of the setting
+		Destructive bool   `json:"destructive,omitempty"` // only a grant that names Call in full allows it
 
-		// Hint is the command with which a person allows it; "" if nothing does.
+		// Hint is the command with which a user can allow it; "" if no command can.
 		Hint string `json:"hint,omitempty"`
 	}
 
-	// AccessGranted says that a person has given the session a right. One of Read, Write, Host and
-	// Call is set.
+	// AccessGranted records that a user has granted the session access. Exactly one of Read,
+	// Write, Host and Call is set.
 	AccessGranted struct {
-		Read   string // a file or directory that it sees from now on
-		Write  string // one that it may write
+		Read   string // a file or directory that it can read from now on
+		Write  string // a file or directory that it may write
 		Host   string // a pattern of hosts that it may reach
-		Call   string // a function of the host that it may call, or "group.*"
+		Call   string // a host function that it may call, or "group.*"
 		Always bool   // for later sessions of the workspace, too
-		Author string // who gave it; "" when unknown
+		Author string // who granted it; "" when unknown
 	}
 
-	// Limit says that the session came close to one of its limits, or met it.
+	// Limit records that the session came close to one of its limits, or reached it.
 	Limit struct {
 		Kind        LimitKind
 		Used        int64 // bytes, processes, or for turns nanoseconds
 		Max         int64
-		AllSessions bool      // of all sessions together
+		AllSessions bool      // the limit is for all sessions together
 		Step        LimitStep // what was done about it
-		// Program is the one that was ended, when Did is LimitEnded.
+		// Program is the program that was ended, when Step is LimitEnded.
 		Program string
 	}
 
@@ -232,28 +232,28 @@ type (
 		Worker string // spec name and executable
 	}
 
-	// WorkerExited is the death report of a worker.
+	// WorkerExited reports how and why a worker ended.
 	WorkerExited struct {
 		Reason   string // one line: "exit status 3", "killed by SIGKILL", …
 		ExitCode int    // its exit status; -1 when there is none
-		Signal   string // what killed it, "SIGKILL"; "" when it exited
+		Signal   string // the signal that killed it, "SIGKILL"; "" when it exited
 		Message  string // what the runtime said about it, may be empty
-		// Clean is true when the runtime ended itself or was asked to.
+		// Clean is true when the runtime exited on its own or was asked to.
 		Clean bool
-		// NeverReady is true when it ended by itself before it could take an input.
+		// NeverReady is true when it ended before it could take an input.
 		NeverReady   bool
-		LastLine     string // last line of the input that was running; may be empty
+		LastLine     string // last executed line of the input; may be empty
 		PeakRSSBytes int64  // bytes; 0 when unknown
 	}
 
-	// Gap stands for events that were dropped; it is made by readers, never appended.
+	// Gap stands for events that were dropped. Readers create it; it is never appended.
 	Gap struct {
 		From, To Seq   // inclusive
 		Bytes    int64 // of text and displays
 	}
 
-	// Omitted stands for events that were left out of a Window on purpose and are
-	// still on disk; it is made by Window, never appended.
+	// Omitted stands for events that a Window left out on purpose and that are still on disk.
+	// Only Window creates it; it is never appended.
 	Omitted struct {
 		From, To  Seq
 		Bytes     int64
@@ -262,8 +262,8 @@ type (
 	}
 )
 
-// IsUnseen reports whether an event is what a silent turn did. Readers that show a session to a
-// person or a model skip it. They show events of the session itself that came meanwhile.
+// IsUnseen reports whether an event belongs to a silent turn. Readers that show a session to a
+// user or a model skip such events, but show session events that arrived during the turn.
 func (e Event) IsUnseen() bool {
 	if !e.Silent {
 		return false
@@ -275,10 +275,10 @@ func (e Event) IsUnseen() bool {
 	return false
 }
 
-// IsDone reports whether nothing has to be made any more.
+// IsDone reports whether the preparation is complete.
 func (p Preparation) IsDone() bool { return p.Total > 0 && p.Done == p.Total }
 
-// Text names the thing being made, and then the tool's last message.
+// Text returns the name of what is being prepared, followed by the tool's last message.
 func (p Preparation) Text() string {
 	switch {
 	case p.Name == "" && p.Message == "":
@@ -289,7 +289,7 @@ func (p Preparation) Text() string {
 	return p.Name + ": " + p.Message
 }
 
-// String says what was refused: "write /etc/hosts (by touch)".
+// String returns the denied access in words: "write /etc/hosts (by touch)".
 func (d AccessDenied) String() string {
 	if d.Call != "" {
 		return d.Op + " " + QuoteName(d.Call) + "(" + EscapeInvisible(d.Detail) + ")"
@@ -305,8 +305,8 @@ func (d AccessDenied) String() string {
 	return s
 }
 
-// QuoteName quotes a name that could pass for something else: one with spaces, or with
-// characters that are not seen.
+// QuoteName quotes a name that could be mistaken for something else because it has spaces or
+// invisible characters.
 func QuoteName(name string) string {
 	quoted := strconv.Quote(name)
 	quoted = EscapeInvisible(quoted[1 : len(quoted)-1])
@@ -316,9 +316,10 @@ func QuoteName(name string) string {
 	return `"` + quoted + `"`
 }
 
-// EscapeInvisible returns a text in which codes stand for all that is not seen in its place: control
-// characters, those that are invisible or blank, except spaces, those that change the direction of
-// others, bytes that are no characters, and a mark at the beginning, which changes what is before it.
+// EscapeInvisible replaces everything that a reader could not see by escape codes: control
+// characters, invisible and blank characters except spaces, characters that change the text
+// direction, bytes that are not valid UTF-8, and a combining mark at the beginning, which would
+// change the text before it.
 func EscapeInvisible(text string) string {
 	var b strings.Builder
 	for left := text; left != ""; {
@@ -337,14 +338,15 @@ func EscapeInvisible(text string) string {
 	return b.String()
 }
 
-// blankRunes are characters that look like spaces, and are symbols, letters or marks for Unicode.
+// blankRunes are characters that look like spaces although Unicode classifies them as symbols,
+// letters or marks.
 const blankRunes = "\u2800\ufffc\U00013441\U00013442\U00016fe4\U0001d159"
 
 func isVisible(r rune) bool {
 	return strconv.IsPrint(r) && !unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) && !strings.ContainsRune(blankRunes, r)
 }
 
-// String says what was given: "write /data, always".
+// String returns the granted access in words: "write /data, always".
 func (g AccessGranted) String() string {
 	s := "write " + QuoteName(g.Write)
 	if g.Read != "" {
@@ -369,9 +371,9 @@ func (d AccessDenied) noticeText() string {
 	}
 	switch {
 	case d.Hint != "":
-		s += "; a person can allow it with: " + d.Hint
+		s += "; a user can allow it with: " + d.Hint
 	case d.Call == "" && d.Detail != "":
-		s += "; a person can run the same command outside of the sandbox"
+		s += "; a user can run the same command outside the sandbox"
 	}
 	return s
 }
@@ -384,7 +386,7 @@ func (g AccessGranted) noticeText() string {
 	return who + " allowed: " + g.String()
 }
 
-// String says in a few words what was called: "called query × 40, 2 failed, 3.1 s".
+// String summarizes the calls: "called query × 40, 2 failed, 3.1 s".
 func (c Call) String() string {
 	text := "called " + QuoteName(c.Name)
 	if c.Count > 1 {
@@ -410,7 +412,7 @@ func (c Call) String() string {
 	return text + ", " + c.Elapsed.Round(time.Second).String()
 }
 
-// MaxInputBytes bounds TurnStarted.Input.
+// MaxInputBytes bounds TurnStarted.Input, in bytes.
 const MaxInputBytes = 64 << 10
 
 func (Text) isBody()              {}

@@ -8,14 +8,14 @@ import (
 	"path/filepath"
 )
 
-// The files of a Log.
+// Names and bounds of the two files of a Log.
 const (
 	EventsName = "events"
 	OutputName = "output.txt"
 )
 
 const (
-	// The most that the writer takes at a time.
+	// maxBatchBytes bounds what the writer takes at a time.
 	maxBatchBytes  = flushBytes
 	maxBatchEvents = 1024
 
@@ -26,13 +26,13 @@ const (
 // createFunc creates a file. Tests replace it to simulate failing disks.
 type createFunc func(path string) (io.WriteCloser, error)
 
-// A reopeningFile is open only while something is written: sessions are many, most of them idle,
-// and a program may have only so many open files.
+// A reopeningFile is a file that is open only while it is written. There are many sessions,
+// most of them idle, and a program may have only so many open files.
 type reopeningFile struct {
 	path    string
 	created os.FileInfo // of the file as it was created
-	size    int64       // what was written to it, in bytes
-	file    *os.File    // nil while it rests
+	size    int64       // bytes written to it
+	file    *os.File    // nil while closed
 }
 
 func createFile(path string) (io.WriteCloser, error) {
@@ -48,7 +48,7 @@ func createFile(path string) (io.WriteCloser, error) {
 	return &reopeningFile{path: path, created: made, file: f}, nil
 }
 
-// Write appends b. It refuses a file that is not the one that was created.
+// Write appends b. It returns an error if the path no longer names the file that was created.
 func (r *reopeningFile) Write(b []byte) (int, error) {
 	if r.file == nil && len(b) > 0 {
 		f, err := os.OpenFile(r.path, os.O_WRONLY|os.O_APPEND, 0)
@@ -56,7 +56,7 @@ func (r *reopeningFile) Write(b []byte) (int, error) {
 			return 0, err
 		}
 		now, err := f.Stat()
-		if err == nil && (!os.SameFile(r.created, now) || now.Size() != r.size) { // a number may be given anew
+		if err == nil && (!os.SameFile(r.created, now) || now.Size() != r.size) { // an inode number may be reused
 			err = fmt.Errorf("%s was replaced", r.path)
 		}
 		if err != nil {
@@ -73,7 +73,7 @@ func (r *reopeningFile) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// closeUntilWrite closes the file until there is more to write.
+// closeUntilWrite closes the file until the next Write.
 func (r *reopeningFile) closeUntilWrite() { _ = r.Close() }
 
 func (r *reopeningFile) Close() error {
@@ -85,8 +85,8 @@ func (r *reopeningFile) Close() error {
 	return f.Close()
 }
 
-// runWriter is the writer. It moves events to the files until the log is closed or the files
-// are given up.
+// runWriter is the writer goroutine. It moves events to the files until the log is closed or
+// the files are turned off.
 func (l *Log) runWriter(kick <-chan struct{}, s *fileWriter) {
 	defer close(l.writerDone)
 	defer s.close()
@@ -120,7 +120,7 @@ func (l *Log) markAllDue() {
 	l.dueSeq = l.end.seq - 1
 }
 
-// nextBatch returns the events to write next; none if none are due.
+// nextBatch returns the events to write next, or none if none are due.
 func (l *Log) nextBatch() []entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -128,7 +128,7 @@ func (l *Log) nextBatch() []entry {
 		return nil
 	}
 	if len(l.memory) == 0 || l.memory[0].Seq > l.diskEnd.seq {
-		return nil // closed, and gone since
+		return nil // the log was closed
 	}
 	rest := l.memory[l.diskEnd.seq-l.memory[0].Seq:]
 	n, size := 0, int64(0)
@@ -139,12 +139,12 @@ func (l *Log) nextBatch() []entry {
 	return append([]entry(nil), rest[:n]...)
 }
 
-// recordWritten records which events were written and reports whether to go on.
+// recordWritten records which events were written and reports whether to continue.
 func (l *Log) recordWritten(batch []entry, w batchResult, err error) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.files != filesOpen {
-		return false // given up meanwhile
+		return false // the files were turned off in the meantime
 	}
 	if err != nil {
 		l.disableFilesLocked(err)
@@ -187,7 +187,7 @@ func (l *Log) forgetFiles() {
 		l.lostEstimate.addPosition(p)
 	}
 	for i := range l.memory {
-		l.memory[i].Line = 0 // a line of the old file
+		l.memory[i].Line = 0 // it referred to the old file
 	}
 	l.diskEnd.offset, l.diskEnd.lastStructural = 0, -1
 	l.diskStart, l.index, l.lineMarks, l.outputLines = l.diskEnd, nil, nil, 0
@@ -195,7 +195,7 @@ func (l *Log) forgetFiles() {
 	l.forgetFileBlobsLocked()
 }
 
-// recordRestart records the start of the new files and reports whether to go on.
+// recordRestart records the start of the new files and reports whether to continue.
 func (l *Log) recordRestart(lines int, err error) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -210,7 +210,7 @@ func (l *Log) recordRestart(lines int, err error) bool {
 	return true
 }
 
-// A fileWriter is the two files. Only the writer uses it.
+// A fileWriter writes the events file and the output file. Only the writer goroutine uses it.
 type fileWriter struct {
 	dir            string
 	create         createFunc
@@ -223,20 +223,20 @@ type fileWriter struct {
 	records    []byte // to be written to events
 
 	blobs         map[digest]fileRange // the data that is in the events file
-	indexedOffset int64                // offset of the last place in the index
+	indexedOffset int64                // offset of the last position in the index
 	markedOffset  int64                // offset of the last line mark
 }
 
-// batchResult is the result of writing a batch.
+// batchResult says which events of a batch were written and where they are.
 type batchResult struct {
-	lines         []int // the lines where its events begin; shorter than the batch if full
+	lines         []int // the lines where its events begin; fewer than the events if the files are full
 	index         index
 	marks         []lineMark
 	blobs         []blobLocation // of its events
 	end           eventPosition
 	finishedLines int  // lines in output.txt
-	isFull        bool // the rest does not fit
-	neverFits     bool // it would not even fit into empty files
+	isFull        bool // the remaining events do not fit
+	neverFits     bool // the next event would not fit even into empty files
 }
 
 func newFileWriter(dir string, limit int64, create createFunc) (*fileWriter, error) {
@@ -259,7 +259,7 @@ func (s *fileWriter) openFiles() (err error) {
 	return nil
 }
 
-// restartFiles replaces full files by empty ones. Readers of the old files can go on, except
+// restartFiles replaces full files by empty ones. Readers of the old files can continue, except
 // on systems where an open file cannot be removed.
 func (s *fileWriter) restartFiles() error {
 	s.close()
@@ -274,7 +274,7 @@ func (s *fileWriter) restartFiles() error {
 	return err
 }
 
-// close closes the files that there are: open may have failed.
+// close closes the files that are open; openFiles may have failed halfway.
 func (s *fileWriter) close() {
 	for _, f := range []io.WriteCloser{s.events, s.output} {
 		if f != nil {
@@ -283,7 +283,7 @@ func (s *fileWriter) close() {
 	}
 }
 
-// closeIdleFiles frees large buffers and closes the files until there is more to write.
+// closeIdleFiles frees large buffers and closes the files until the next write.
 func (s *fileWriter) closeIdleFiles() {
 	for _, f := range []io.WriteCloser{s.events, s.output} {
 		if f, ok := f.(*reopeningFile); ok {
@@ -326,8 +326,8 @@ func (s *fileWriter) writeBatch(batch []entry) (batchResult, error) {
 	return w, nil
 }
 
-// addEntry renders and encodes an event. It reports false, and changes nothing, if
-// that makes a file too large.
+// addEntry renders and encodes an event. It returns false, without changing anything, if the
+// event would make a file too large.
 func (s *fileWriter) addEntry(e entry, w *batchResult) bool {
 	at := e.position
 	at.offset, at.lastStructural = s.end.offset, s.end.lastStructural
@@ -361,8 +361,8 @@ func (s *fileWriter) addEntry(e entry, w *batchResult) bool {
 	return true
 }
 
-// printEvent adds an event to output.txt. It reports false, and changes nothing, if
-// there is no room for it, its unfinished line and the line that seal writes.
+// printEvent adds an event to output.txt. It returns false, without changing anything, if there
+// is no room for it, its unfinished line and the line of writeEndNotice.
 func (s *fileWriter) printEvent(e Event) bool {
 	room := s.maxFileBytes - s.outputSize - maxLabelBytes
 	if used := s.pendingOutputBytes(); used+payloadBytes(e.Body)*maxGrowth+maxLabelBytes < room {
@@ -380,17 +380,17 @@ func (s *fileWriter) printEvent(e Event) bool {
 	return false
 }
 
-// pendingOutputBytes returns the most that the events of a batch take in output.txt, with the
-// unfinished line.
+// pendingOutputBytes returns the maximum size in output.txt of the events of a batch, including
+// the unfinished line.
 func (s *fileWriter) pendingOutputBytes() int64 {
-	return int64(len(s.transcript.out) + 2*len(s.transcript.line)) // a cell becomes twice as long
+	return int64(len(s.transcript.out) + 2*len(s.transcript.line)) // a cell may take twice as many bytes
 }
 
-// maxGrowth bounds the bytes that one byte of text becomes when it is printed: a cursor
-// movement of seven bytes may print maxColumn spaces.
+// maxGrowth bounds how many bytes one byte of text can become when printed: a cursor movement
+// of seven bytes may print maxColumn spaces.
 const maxGrowth = maxColumn / 6
 
-// writeEndNotice writes a last line to output.txt that says it ends there.
+// writeEndNotice writes the last line of output.txt, which says that the file ends there.
 func (s *fileWriter) writeEndNotice() {
 	s.transcript.endTurn()
 	s.transcript.printLabel(fmt.Sprintf("gap: this file has reached its limit of %s: later output is not in it", FormatBytes(s.maxFileBytes)))

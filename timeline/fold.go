@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// maxPeriodLines bounds the lines of a repeated group.
+// maxPeriodLines bounds the number of lines in a repeated group.
 const maxPeriodLines = 4
 
-// minRepeatedGroups is the number of equal groups from which on they are collapsed.
+// minRepeatedGroups is the number of equal groups that are folded.
 const minRepeatedGroups = 4
 
-// foldPeriods replaces groups of two to maxPeriodLines lines that repeat by the first one
-// and a note.
+// foldPeriods folds repeated groups of two to maxPeriodLines lines: the first group stays,
+// followed by a note.
 func (r *renderer) foldPeriods(rows []renderRow) []renderRow {
 	var out []renderRow
 	for i := 0; i < len(rows); {
@@ -38,11 +38,11 @@ func (r *renderer) foldPeriods(rows []renderRow) []renderRow {
 	return out
 }
 
-// findPeriod finds the shortest group that stands at least minRepeatedGroups times at the start of
-// rows. It returns the group's length and the number of times, or 0 and 0.
+// findPeriod finds the shortest group that occurs at least minRepeatedGroups times at the start
+// of rows. It returns the lines of a group and the number of times, or 0 and 0.
 func (r *renderer) findPeriod(rows []renderRow) (lines, times int) {
 	for lines = 2; lines <= min(maxPeriodLines, len(rows)/minRepeatedGroups); lines++ {
-		n := lines // rows that equal those one group before, and the first group
+		n := lines // the first group, and all rows that equal the row one group earlier
 		for n < len(rows) && r.equalRows(&rows[n-lines], &rows[n]) {
 			n++
 		}
@@ -58,7 +58,7 @@ func (r *renderer) equalRows(a, b *renderRow) bool {
 		string(r.rowText(a)) == string(r.rowText(b))
 }
 
-// sumOmissions returns the elision of rows.
+// sumOmissions adds up the omissions of rows.
 func sumOmissions(rows []renderRow) (e omission) {
 	for i := len(rows) - 1; i >= 0; i-- {
 		if rows[i].kind == noteRow {
@@ -70,8 +70,8 @@ func sumOmissions(rows []renderRow) (e omission) {
 	return e
 }
 
-// The code below knows how CPython prints a stack. It only decides which lines a reader
-// is spared. Nothing else depends on it, and the output file has every line.
+// The code below knows how CPython prints a stack. It only decides which lines readers do not
+// need to see. Nothing else depends on it, and the output file has every line.
 const (
 	tracebackHead     = "Traceback (most recent call last):"
 	faultHead         = "(most recent call first):"
@@ -124,12 +124,12 @@ func (r *renderer) foldFrames(rows []renderRow) []renderRow {
 	return out
 }
 
-// isContinuation reports whether a row is text of the same stream, and begins so.
+// isContinuation reports whether a row is text of the same stream and starts with prefix.
 func (r *renderer) isContinuation(first, w *renderRow, prefix string) bool {
 	return w.kind == textRow && w.stream == first.stream && strings.HasPrefix(string(r.rowText(w)), prefix)
 }
 
-// A traceFrame is the rows of one frame of a traceback.
+// A traceFrame holds the rows of one frame of a traceback.
 type traceFrame struct {
 	rows    []renderRow
 	library string // its file within a library; "" for none
@@ -151,7 +151,7 @@ func (r *renderer) readFrames(rows []renderRow, i int, prefix string) (frames []
 	return frames, i
 }
 
-// pathInLibrary returns the path of a file within its library; "" if it is in none.
+// pathInLibrary returns the path of a file within its library; "" if it is not in a library.
 func pathInLibrary(path string) string {
 	if strings.Contains(path, `\`) {
 		path = strings.ReplaceAll(path, `\`, "/")
@@ -167,8 +167,8 @@ func pathInLibrary(path string) string {
 	}
 }
 
-// foldLibraries keeps the first of each run of library frames, which user code called,
-// and the last frame of all, which raised the error.
+// foldLibraries keeps the first of each run of library frames, which user code called, and the
+// very last frame, which raised the error.
 func foldLibraries(frames []traceFrame, prefix string) (out []renderRow) {
 	for i := 0; i < len(frames); {
 		out = append(out, frames[i].rows...)
@@ -203,7 +203,7 @@ func foldLibraries(frames []traceFrame, prefix string) (out []renderRow) {
 	return out
 }
 
-// libraryNames names one or two files, or the packages of more files.
+// libraryNames names up to two files, or the packages if there are more.
 func libraryNames(files []string) string {
 	const most = 3
 	names := uniqueNames(files)
@@ -220,7 +220,7 @@ func libraryNames(files []string) string {
 	return strings.Join(names, ", ")
 }
 
-// uniqueNames returns every name once, in order.
+// uniqueNames returns the names in order, without duplicates.
 func uniqueNames(names []string) (out []string) {
 	for _, name := range names {
 		if !slices.Contains(out, name) {

@@ -2,8 +2,8 @@ package timeline
 
 import "sort"
 
-// An eventPosition is the position of an event: among all events, in the printed text, and in the
-// files. The place after the last event is the place of the next one.
+// An eventPosition is the position of an event: among all events, in the printed text, and in
+// the files. The position after the last event is that of the next one.
 type eventPosition struct {
 	seq         Seq
 	bytesBefore int64 // of text and displays before it
@@ -13,7 +13,7 @@ type eventPosition struct {
 	lastStructural int64 // offset of the newest structural record before it, or -1
 }
 
-// afterEvent returns the place after event e, whose record has this size.
+// afterEvent returns the position after event e, whose record has this size.
 func (p eventPosition) afterEvent(e Event, size int64) eventPosition {
 	if isStructural(e.Body) {
 		p.lastStructural = p.offset
@@ -25,15 +25,15 @@ func (p eventPosition) afterEvent(e Event, size int64) eventPosition {
 	return p
 }
 
-// indexStride is the distance, in bytes of the events file, between the places in an
-// index. Finding an event reads that much. With files of 256 MiB an index takes 200 KiB.
+// indexStride is the distance, in bytes of the events file, between the positions in an index.
+// Finding an event reads that much. With files of 256 MiB an index takes 200 KiB.
 const indexStride = 64 << 10
 
-// An index has places of events in the events file, in order. It only grows, so a copy
-// of the slice stays valid while the writer goes on.
+// An index has positions of events in the events file, in order. It only grows, so a copy of
+// the slice stays valid while the writer continues.
 type index []eventPosition
 
-// findLast returns the last place for which after(place) is false.
+// findLast returns the last position for which after returns false.
 func (x index) findLast(after func(eventPosition) bool) (eventPosition, bool) {
 	i := sort.Search(len(x), func(i int) bool { return after(x[i]) })
 	if i == 0 {
@@ -48,18 +48,18 @@ type lineMark struct {
 	offset int64
 }
 
-// maxMarks bounds a trail.
+// maxMarks bounds the marks of a byteEstimate.
 const maxMarks = 256
 
-// A byteEstimate remembers roughly how many bytes came before events that are lost: in no file
-// and no longer in memory. So a Gap can state its size. A trail is bounded: the longer it
-// gets, the coarser it becomes.
+// A byteEstimate records roughly how many bytes came before lost events, which are neither in a
+// file nor in memory, so that a Gap can state its size. It is bounded: the longer it gets, the
+// coarser it becomes.
 type byteEstimate struct {
 	marks       []eventPosition
-	strideBytes int64 // bytes between two marks
+	strideBytes int64 // minimum distance of two marks, in bytes
 }
 
-// addPosition notes the place of an event that is about to be lost.
+// addPosition records the position of an event that is about to be lost.
 func (t *byteEstimate) addPosition(p eventPosition) {
 	if n := len(t.marks); n > 0 && p.bytesBefore-t.marks[n-1].bytesBefore < t.strideBytes {
 		return
@@ -80,7 +80,7 @@ func (t *byteEstimate) bytesBefore(seq Seq) int64 {
 	return p.bytesBefore
 }
 
-// The cost of an event beyond its bytes, in memory and in a Window.
+// The cost of an event beyond its content, in memory and in a Window.
 const (
 	memoryOverheadBytes = 200
 	windowOverheadBytes = 16
@@ -97,7 +97,7 @@ func contentBytes(b Body) int64 {
 	return 0
 }
 
-// payloadBytes returns the size of everything of variable size.
+// payloadBytes returns the total size of all fields of variable length.
 func payloadBytes(body Body) int64 {
 	n := 0
 	switch b := body.(type) {
@@ -147,10 +147,10 @@ func (d AccessDenied) textBytes() int {
 // memoryBytes returns the memory that an event uses.
 func memoryBytes(b Body) int64 { return memoryOverheadBytes + payloadBytes(b) }
 
-// windowCost returns the part of a Window's budget that an event uses. A picture counts less
-// than its bytes, so that it is shown whole beside long text. Of another display only the text
-// is shown. An input and the message of an error count nothing: the one is not shown, and the other is in
-// the output, so a long one must not use up the budget.
+// windowCost returns the part of a Window's budget that an event uses. An image costs less than
+// its bytes, so that it is shown whole next to long text. Of other displays only the text is
+// shown. An input costs nothing because it is not shown. An error message costs nothing because
+// it repeats output, and a long one must not use up the budget.
 func windowCost(b Body) int64 {
 	switch b := b.(type) {
 	case Display:

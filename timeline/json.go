@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// eventJSON is an Event in JSON. Type says which of the other fields there are.
+// eventJSON is the JSON form of an Event. Type says which of the other fields are set.
 type eventJSON struct {
 	Seq          Seq       `json:"seq"`
 	At           time.Time `json:"at,omitzero"`
@@ -18,7 +18,7 @@ type eventJSON struct {
 	Line         int       `json:"line,omitempty"`
 	Type         string    `json:"type"`
 
-	Stream string   `json:"stream,omitempty"` // "stderr"; else it is stdout
+	Stream string   `json:"stream,omitempty"` // "stderr"; empty means stdout
 	Text   string   `json:"text,omitempty"`   // of text, input_line
 	Data   dataJSON `json:"data,omitzero"`    // of a display, and of text that is not UTF-8
 
@@ -39,7 +39,7 @@ type eventJSON struct {
 	Terminal     bool   `json:"terminal,omitempty"`
 	Reader       string `json:"reader,omitempty"`
 	Wait         bool   `json:"wait,omitempty"`
-	InputRequest Seq    `json:"input_request,omitempty"` // the id of one that has ended
+	InputRequest Seq    `json:"input_request,omitempty"` // the ID of a request that has ended
 
 	On bool `json:"on,omitempty"`
 
@@ -92,7 +92,7 @@ type eventJSON struct {
 	EndLine   int `json:"end_line,omitempty"`
 }
 
-// The types of events in JSON.
+// The event types in JSON.
 const (
 	typeText              = "text"
 	typeDisplay           = "display"
@@ -113,17 +113,17 @@ const (
 	typeLimit             = "limit"
 	typeWorkerStarted     = "worker_started"
 	typeWorkerExited      = "worker_exited"
-	typeGap               = "gap"     // lost events
-	typeOmitted           = "omitted" // events that were left out and can be asked for
+	typeGap               = "gap"     // events that were lost
+	typeOmitted           = "omitted" // events that were left out and can be requested
 )
 
-// Type returns the name of the event's kind, as JSON has it.
+// Type returns the name of the event's type, as in JSON.
 func (e Event) Type() string { return e.toJSON().Type }
 
-// MarshalJSON returns the event as docs/daemon.md describes it.
+// MarshalJSON encodes the event as docs/daemon.md describes.
 func (e Event) MarshalJSON() ([]byte, error) { return json.Marshal(e.toJSON()) }
 
-// UnmarshalJSON reverses MarshalJSON. An event of an unknown type is a notice.
+// UnmarshalJSON reverses MarshalJSON. An event of an unknown type becomes a Notice.
 func (e *Event) UnmarshalJSON(b []byte) error {
 	var w eventJSON
 	if err := json.Unmarshal(b, &w); err != nil {
@@ -258,8 +258,8 @@ func (w eventJSON) toEvent() Event {
 	return e
 }
 
-// dataJSON is bytes, in base64, or the types of a display. A type is its text or, if it is not
-// UTF-8, {"base64": …}.
+// dataJSON holds bytes, in base64, or the types of a display. A type is its text or, if that is
+// not valid UTF-8, {"base64": …}.
 type dataJSON struct {
 	bytes []byte
 	types map[string][]byte

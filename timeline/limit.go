@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// LimitKind is the kind of a Limit.
+// LimitKind is the resource that a Limit bounds.
 type LimitKind string
 
 const (
@@ -15,14 +15,14 @@ const (
 	LimitTurn      LimitKind = "turn"
 )
 
-// LimitStep is what was done about a session at its limit.
+// LimitStep is what the supervisor did when a session reached its limit.
 type LimitStep string
 
 const (
-	LimitWarned      LimitStep = "warned"      // nothing yet: it is close
-	LimitRefused     LimitStep = "refused"     // it gets no more
-	LimitInterrupted LimitStep = "interrupted" // its turn was
-	LimitEnded       LimitStep = "ended"       // a program of it was
+	LimitWarned      LimitStep = "warned"      // a warning: the limit is close
+	LimitRefused     LimitStep = "refused"     // the session gets no more
+	LimitInterrupted LimitStep = "interrupted" // its turn was interrupted
+	LimitEnded       LimitStep = "ended"       // one of its programs was ended
 )
 
 // String describes the limit in one line.
@@ -46,7 +46,7 @@ func (l Limit) String() string {
 	return fmt.Sprintf("%s: %d of %d%s; no more can be started", l.Kind, l.Used, l.Max, whose)
 }
 
-// humanDuration writes a time as people do: "10 min", "1.5 s".
+// humanDuration formats a duration for readers: "10 min", "1.5 s".
 func humanDuration(d time.Duration) string {
 	switch {
 	case d >= time.Hour && d%time.Hour == 0:

@@ -11,27 +11,27 @@ import (
 	"time"
 )
 
-// Options set the bounds and the directory of a Log.
+// Options set the memory and file bounds and the directory of a Log.
 type Options struct {
-	// MemoryBytes bounds the events in memory; each counts 200 bytes more than its
-	// contents. The newest event is kept whatever its size. 0 means 4 MiB.
+	// MemoryBytes bounds the events in memory; each counts 200 bytes more than its contents. The
+	// newest event is kept whatever its size. 0 means 4 MiB.
 	MemoryBytes int64
-	// Dir is an existing private directory for the files "events" and
-	// "output.txt", which are made anew. "" means memory only.
+	// Dir is an existing private directory for the files "events" and "output.txt", which are
+	// created empty. "" means memory only.
 	Dir string
-	// FileBytes bounds each of the two files. When one is full, both begin anew, and
-	// only the events in memory remain of the old ones. 0 means 256 MiB.
+	// FileBytes bounds each of the two files. When one is full, both start over, and only the
+	// events in memory remain of the old ones. 0 means 256 MiB.
 	FileBytes int64
 }
 
 const (
-	// The writer is woken at once when spillBytes are waiting to be written, and
-	// after flushDelay when there are fewer.
+	// The writer wakes at once when flushBytes are waiting to be written, and after flushDelay
+	// when there are fewer.
 	flushBytes = 256 << 10
 	flushDelay = 100 * time.Millisecond
 
-	// writerTimeout bounds how long Append waits for a writer that lags by MemoryBytes,
-	// before it gives up the files. It also bounds the waits of Sync and Close.
+	// writerTimeout bounds how long Append waits for a writer that lags by MemoryBytes before it
+	// turns the files off. It also bounds the waits of Sync and Close.
 	writerTimeout = 2 * time.Second
 )
 
@@ -40,16 +40,16 @@ const (
 type Log struct {
 	opts Options
 
-	timer      *time.Timer   // wakes the writer when nothing else has
+	timer      *time.Timer   // wakes the writer if nothing else does
 	writerDone chan struct{} // closed when the writer has ended; nil without files
 
 	mu             sync.Mutex
 	memory         []entry                // guarded by mu; the newest events, in order, without holes
-	buffer         []entry                // guarded by mu; memory is its end
+	buffer         []entry                // guarded by mu; memory is its tail
 	usedBytes      int64                  // guarded by mu; of memory
-	end            eventPosition          // guarded by mu; where the next event will stand
-	lostEstimate   byteEstimate           // guarded by mu; events that are lost
-	moreEvents     chan struct{}          // guarded by mu; closed by the next event; nil if nobody waits for it
+	end            eventPosition          // guarded by mu; position of the next event
+	lostEstimate   byteEstimate           // guarded by mu; of lost events
+	moreEvents     chan struct{}          // guarded by mu; closed by the next event; nil if no reader waits for it
 	closed         bool                   // guarded by mu
 	wakeup         chan struct{}          // guarded by mu; capacity 1; wakes the writer, closed by Close, then nil
 	files          fileState              // guarded by mu
@@ -59,15 +59,15 @@ type Log struct {
 	lineMarks      []lineMark             // guarded by mu
 	outputLines    int                    // guarded by mu; in output.txt
 	backlog        int64                  // guarded by mu; bytes of memory that the writer has not written
-	dueSeq         Seq                    // guarded by mu; events up to here are written without waiting for more
-	timerRunning   bool                   // guarded by mu; timer runs
-	writerProgress chan struct{}          // guarded by mu; closed when the writer has made progress; nil if nobody waits for it
-	redactor       *redactor              // guarded by mu; nil until there is a secret to hide
+	dueSeq         Seq                    // guarded by mu; events up to this one are written without waiting for more
+	timerRunning   bool                   // guarded by mu; timer is running
+	writerProgress chan struct{}          // guarded by mu; closed when the writer has made progress; nil if no caller waits for it
+	redactor       *redactor              // guarded by mu; nil until there is a secret to redact
 	turnIndex      turnIndex              // guarded by mu
 	blobs          map[digest]*storedBlob // guarded by mu; of the events in memory and in the file
 }
 
-// An entry is an event with its place.
+// An entry is an event with its position in the log and the files.
 type entry struct {
 	Event
 	position eventPosition
@@ -78,11 +78,11 @@ type fileState uint8
 const (
 	filesNone fileState = iota // memory only
 	filesOpen                  // every event goes to the files
-	filesFull                  // the files stay as they are, because an event would exceed their bound
-	filesOff                   // given up: a full or slow disk
+	filesFull                  // the files no longer change: an event would exceed their bound
+	filesOff                   // turned off: the disk is full or slow
 )
 
-// New makes an empty Log. nil means all defaults.
+// New creates an empty Log. nil means all defaults.
 func New(opts *Options) (*Log, error) {
 	return newLog(opts, createFile)
 }
@@ -119,14 +119,14 @@ func newLog(opts *Options, create createFunc) (*Log, error) {
 	return l, nil
 }
 
-// Append adds an event and returns it with its Seq, and its time if it had none.
-// The log keeps what the event refers to: the caller must not change it any more.
+// Append adds an event and returns it with its Seq, and its time if it had none. The log keeps
+// references to the event's data: the caller must not change it afterwards.
 //
-// Append does no I/O. If the files lag behind by MemoryBytes it waits for them,
-// at most 2 s, then gives them up with a Notice.
+// Append does no I/O. If the files lag behind by MemoryBytes, it waits for them, at most 2 s,
+// then turns them off with a Notice.
 //
-// What Hide was told becomes "[secret]" first. The end of a Text that may begin a
-// secret is held back until it is known; if nothing else is left, Seq is 0.
+// Secrets passed to AddSecret become "[secret]" first. The end of a Text that may begin a
+// secret is held back until more text decides; if nothing else is left, Seq is 0.
 func (l *Log) Append(e Event) Event {
 	e.Body = sanitizeBody(e.Body)
 	if d, ok := e.Body.(Display); ok {
@@ -134,7 +134,7 @@ func (l *Log) Append(e Event) Event {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !isStructural(e.Body) { // other events are small, and appending them must not wait
+	if !isStructural(e.Body) { // other events are small, and must be appended without waiting
 		l.waitForRoomLocked(memoryBytes(e.Body))
 	}
 	if l.redactor == nil {
@@ -158,7 +158,7 @@ func (l *Log) Append(e Event) Event {
 	return l.appendLocked(e)
 }
 
-// appendPendingLocked appends the part of the held-back text that get returns.
+// appendPendingLocked appends the text that get takes from the held-back tail.
 func (l *Log) appendPendingLocked(get func() []byte) {
 	if l.redactor == nil || len(l.redactor.pendingTail) == 0 {
 		return
@@ -173,9 +173,9 @@ func (l *Log) appendPendingLocked(get func() []byte) {
 }
 
 // AddSecret replaces a secret by "[secret]" in everything that is appended from now on. It
-// finds each line of the secret, even in pieces, and also in the forms in which texts
-// usually reappear: in quotes, JSON, URLs, HTML and base64. A Log only hides lines of
-// 6 bytes to 4 KiB, 16 KiB in all; an error means that some are not hidden.
+// finds each line of the secret, even in pieces, and also in the forms in which text usually
+// reappears: quoted, in JSON, URLs, HTML and base64. A Log only redacts lines of 6 bytes to 4
+// KiB, 16 KiB in all; an error means that some are not redacted.
 func (l *Log) AddSecret(secret string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -185,7 +185,7 @@ func (l *Log) AddSecret(secret string) error {
 	return l.redactor.addSecret(secret)
 }
 
-// Redact returns a text with its secrets hidden, as it would be in the log.
+// Redact returns a text with its secrets redacted, as the log would record it.
 func (l *Log) Redact(text string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -195,7 +195,7 @@ func (l *Log) Redact(text string) string {
 	return l.redactor.redact(text)
 }
 
-// sanitizeBody removes from a body what must not be in a log.
+// sanitizeBody removes everything from a body that must not be in a log.
 func sanitizeBody(body Body) Body {
 	switch b := body.(type) {
 	case InputLine:
@@ -247,7 +247,7 @@ func (l *Log) appendLocked(e Event) Event {
 	return e
 }
 
-// writingLocked reports whether events still go to the files.
+// writingLocked reports whether events are still written to the files.
 func (l *Log) writingLocked() bool { return l.files == filesOpen && !l.closed }
 
 func (l *Log) flushThreshold() int64 { return min(flushBytes, l.opts.MemoryBytes/4) }
@@ -271,8 +271,8 @@ func (l *Log) evictLocked() {
 	l.memory = l.memory[n:]
 }
 
-// growLocked makes room for one more entry. It reuses the space of dropped entries if
-// they are half of the store.
+// growLocked makes room for one more entry. It reuses the space of dropped entries if they
+// occupy half of the buffer.
 func (l *Log) growLocked() {
 	n := len(l.memory)
 	if n < cap(l.memory) {
@@ -288,8 +288,8 @@ func (l *Log) growLocked() {
 	l.buffer = l.memory
 }
 
-// waitForRoomLocked waits until there is room for size bytes beside the events that are
-// not written yet. It releases mu meanwhile.
+// waitForRoomLocked waits until size more bytes fit next to the events that are not written
+// yet. It releases mu while it waits.
 func (l *Log) waitForRoomLocked(size int64) {
 	var patience *time.Timer
 	for l.writingLocked() && l.backlog > 0 && l.backlog+size > l.opts.MemoryBytes {
@@ -307,12 +307,12 @@ func (l *Log) waitForRoomLocked(size int64) {
 		}
 		l.mu.Lock()
 		if expired && l.writingLocked() {
-			l.disableFilesLocked(fmt.Errorf("writing them has made no room for %v", writerTimeout))
+			l.disableFilesLocked(fmt.Errorf("nothing was written for %v", writerTimeout))
 		}
 	}
 }
 
-// waitChannel returns the channel in *c, and makes it for the first that waits.
+// waitChannel returns the channel in *c, and creates it for the first waiter.
 func waitChannel(c *chan struct{}) <-chan struct{} {
 	if *c == nil {
 		*c = make(chan struct{})
@@ -320,7 +320,7 @@ func waitChannel(c *chan struct{}) <-chan struct{} {
 	return *c
 }
 
-// disableFilesLocked gives up the files, with one notice.
+// disableFilesLocked turns the files off, with one notice.
 func (l *Log) disableFilesLocked(why error) {
 	l.files = filesOff
 	l.clearBacklogLocked()
@@ -332,14 +332,14 @@ func (l *Log) disableFilesLocked(why error) {
 	l.appendLocked(e)
 }
 
-// clearBacklogLocked leaves nothing for the writer to do.
+// clearBacklogLocked drops all pending work of the writer.
 func (l *Log) clearBacklogLocked() {
 	l.backlog, l.timerRunning = 0, false
 	l.timer.Stop()
 	l.writerProgressLocked()
 }
 
-// writerProgressLocked wakes everything that waits for the writer.
+// writerProgressLocked wakes all goroutines that wait for the writer.
 func (l *Log) writerProgressLocked() {
 	if l.writerProgress != nil {
 		close(l.writerProgress)
@@ -361,8 +361,8 @@ func (l *Log) LastSeq() Seq {
 	return l.end.seq - 1
 }
 
-// NotifyAfter returns a channel that is closed once there is an event behind the cursor. It is nil
-// if none will come, because the log is closed.
+// NotifyAfter returns a channel that is closed once there is an event after the cursor. It is
+// nil if no more events will come, because the log is closed.
 func (l *Log) NotifyAfter(after Seq) <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -377,7 +377,7 @@ func (l *Log) NotifyAfter(after Seq) <-chan struct{} {
 	return waitChannel(&l.moreEvents)
 }
 
-// appendPending appends the text that is held back, for a reader that looks now.
+// appendPending appends the held-back text, for a reader that reads now.
 func (l *Log) appendPending() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -386,8 +386,8 @@ func (l *Log) appendPending() {
 	}
 }
 
-// EventsSince returns the events after the cursor that are in memory. If older ones are
-// missing, the first event is a Gap, even if they are on disk.
+// EventsSince returns the events in memory after the cursor. If older ones are missing, the
+// first event is a Gap, even if they are on disk.
 func (l *Log) EventsSince(after Seq) []Event {
 	l.appendPending()
 	v := l.takeSnapshot(after, 0)
@@ -395,16 +395,15 @@ func (l *Log) EventsSince(after Seq) []Event {
 	return v.allEvents()
 }
 
-// maxFollowBatch bounds the events that a follower takes from memory at a time.
+// maxFollowBatch bounds how many events a follower takes from memory at once.
 const maxFollowBatch = 256
 
-// Follow yields the events after the cursor, first past ones and then new ones as they
-// come, each once and in order. It ends when ctx ends, or after the last event of a
-// closed log.
+// Follow yields the events after the cursor, first past ones and then new ones as they arrive,
+// each once and in order. It ends when ctx ends, or after the last event of a closed log.
 //
-// The log never waits for a reader. When events have left memory, a slow reader gets them
-// from the events file. If they are not there either, it gets a Gap, whose Seq is that of
-// the last missing event.
+// The log never waits for a reader. When events have left memory, a slow reader gets them from
+// the events file. If they are not there either, it gets a Gap, whose Seq is that of the last
+// missing event.
 func (l *Log) Follow(ctx context.Context, after Seq) iter.Seq[Event] {
 	return func(yield func(Event) bool) {
 		for ctx.Err() == nil {
@@ -429,7 +428,7 @@ func (l *Log) Follow(ctx context.Context, after Seq) iter.Seq[Event] {
 	}
 }
 
-// Sync waits until the files have everything appended so far, at most 2 s.
+// Sync waits until everything appended so far is in the files, at most 2 s.
 func (l *Log) Sync() { l.syncWithin(writerTimeout) }
 
 func (l *Log) syncWithin(patience time.Duration) {
@@ -453,8 +452,8 @@ func (l *Log) syncWithin(patience time.Duration) {
 	}
 }
 
-// OutputPath returns the path of the file that has the text as lines; "" if there is
-// none, or if it was given up because the disk was full.
+// OutputPath returns the path of the file that holds the text as lines; "" if there is none, or
+// if it was turned off because the disk was full.
 func (l *Log) OutputPath() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -468,9 +467,9 @@ func (l *Log) outputPathLocked() string {
 	return ""
 }
 
-// Close writes the remaining events and stops the writer, for which it waits at most
-// 2 s. Followers end once they have read everything. The files stay and can be read.
-// Events that are appended later are kept in memory.
+// Close writes the remaining events and stops the writer, for which it waits at most 2 s.
+// Followers end once they have read everything. The files remain readable. Events that are
+// appended later are kept in memory.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	if !l.closed {
@@ -498,6 +497,6 @@ func (l *Log) Close() error {
 	case <-l.writerDone:
 		return nil
 	case <-timeout.C:
-		return errors.New("timeline: the writer did not end: the disk does not answer")
+		return errors.New("timeline: the writer did not stop: the disk does not respond")
 	}
 }

@@ -14,29 +14,29 @@ import (
 )
 
 const (
-	maxReadBytes         = 1 << 20  // about the most that Lines and Grep return
-	maxReturnedLineBytes = 64 << 10 // the most of one line
+	maxReadBytes         = 1 << 20  // approximate maximum that Lines and Grep return
+	maxReturnedLineBytes = 64 << 10 // maximum of one line
 )
 
-// A Line is a line of the output file.
+// A Line is one numbered line of the output file.
 type Line struct {
 	Number int    `json:"number"` // from 1
 	Text   string `json:"text"`
 }
 
 // ErrNoOutput means that there is no output file to read.
-var ErrNoOutput = errors.New("timeline: no output file: the log is in memory only, its disk was full, or the file is gone")
+var ErrNoOutput = errors.New("timeline: no output file: the log is in memory only, the disk was full, or the file was removed")
 
-// LineCount returns the number of finished lines in the output file. The last line
-// counts once it ends, or its turn does.
+// LineCount returns the number of finished lines in the output file. The last line counts once
+// it, or its turn, has ended.
 func (l *Log) LineCount() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.outputLines
 }
 
-// Lines returns the lines from..to of the output file, as far as they exist. They are
-// numbered from 1. It returns about 1 MiB at most, and at most 64 KiB of a line.
+// Lines returns the lines from..to of the output file that exist, numbered from 1. It returns
+// at most about 1 MiB, and at most 64 KiB of a line.
 func (l *Log) Lines(from, to int) ([]string, error) {
 	if from < 1 || to < from {
 		return nil, fmt.Errorf("timeline: lines %d-%d: want numbers from 1 on, the smaller first", from, to)
@@ -54,9 +54,9 @@ func (l *Log) Lines(from, to int) ([]string, error) {
 	return lines, err
 }
 
-// Grep returns the first max lines of the output file that match, about 1 MiB at most.
-// Of a line with more than 64 KiB it returns the text around the match, after "…" if
-// that is not the beginning.
+// Grep returns the first max lines of the output file that match, at most about 1 MiB. Of a
+// line with more than 64 KiB it returns the text around the match, preceded by "…" if that is
+// not the beginning.
 func (l *Log) Grep(re *regexp.Regexp, max int) ([]Line, error) {
 	var lines []Line
 	left := maxReadBytes
@@ -80,8 +80,8 @@ func (l *Log) Grep(re *regexp.Regexp, max int) ([]Line, error) {
 }
 
 const (
-	excerptBytes       = 4 << 10 // about how much of a long line is shown
-	excerptBytesBefore = 200     // of them, before the match
+	excerptBytes       = 4 << 10 // approximate length of the shown part of a long line
+	excerptBytesBefore = 200     // the part of it before the match
 )
 
 // A longLine is a line that is too long to be returned whole. It is read rune by rune.
@@ -90,13 +90,13 @@ type longLine struct {
 	file   *bufio.Reader // the rest
 	ended  bool          // its newline has been read
 	err    error         // of the file
-	random io.ReaderAt
-	offset int64 // of its beginning in random
+	random io.ReaderAt // the file again, for the text around a match
+	offset int64 // of the line in random
 }
 
 // ReadRune implements io.RuneReader.
 func (r *longLine) ReadRune() (rune, int, error) {
-	for !utf8.FullRune(r.head) && r.readByte() { // the rest of it is in the file
+	for !utf8.FullRune(r.head) && r.readByte() { // the rest of the rune is in the file
 	}
 	if len(r.head) == 0 {
 		return 0, 0, io.EOF
@@ -124,7 +124,7 @@ func (r *longLine) readByte() bool {
 	return true
 }
 
-// excerpt returns the text around the first match. The line has not been read before.
+// excerpt returns the text around the first match. It must be called before the line is read.
 func (r *longLine) excerpt(re *regexp.Regexp) (text []byte, found bool) {
 	at := re.FindReaderIndex(r)
 	if at == nil {
@@ -146,7 +146,7 @@ func (r *longLine) excerpt(re *regexp.Regexp) (text []byte, found bool) {
 	return text, true
 }
 
-// skipRest reads to the end of the line.
+// skipRest reads up to the end of the line.
 func (r *longLine) skipRest() error {
 	for !r.ended && r.err == nil {
 		_, err := r.file.ReadSlice('\n')
@@ -176,7 +176,7 @@ func (l *Log) scanOutput(from int, line func(number int, text []byte, rest *long
 	}
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: somebody has removed %s", ErrNoOutput, path)
+		return fmt.Errorf("%w: %s was removed", ErrNoOutput, path)
 	}
 	if err != nil {
 		return fmt.Errorf("timeline: output file: %w", err)
@@ -214,7 +214,7 @@ func (l *Log) scanOutput(from int, line func(number int, text []byte, rest *long
 	return nil
 }
 
-// A countingReader counts the bytes of a file that were read.
+// A countingReader counts the bytes that were read from a file.
 type countingReader struct {
 	r         io.Reader
 	bytesRead int64

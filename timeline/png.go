@@ -11,18 +11,18 @@ const (
 	pngChunkOverhead = 12 // bytes of a chunk besides its data: length, kind, checksum
 )
 
-// RepairPNG returns a PNG without the chunks that say more about the picture, such as its colour
-// profile, and whose checksum is wrong. Browsers show such a picture, and strict readers refuse
-// it. Other data is returned as it is. (PNG specification, third edition, 5.4 and 13.2.)
+// RepairPNG returns a PNG without ancillary chunks, such as the colour profile, whose checksum
+// is wrong. Browsers show such an image, but strict readers reject it. Other data is returned
+// unchanged. (PNG specification, third edition, 5.4 and 13.2.)
 func RepairPNG(data []byte) []byte {
 	if !bytes.HasPrefix(data, []byte(pngSignature)) {
 		return data
 	}
-	var mended []byte // nil while nothing is wrong
+	var mended []byte // nil until a chunk is removed
 	for at := len(pngSignature); len(data)-at >= pngChunkOverhead; {
 		length := int64(binary.BigEndian.Uint32(data[at:]))
 		if length > int64(len(data)-at-pngChunkOverhead) {
-			break // cut off, which is not ours to mend
+			break // truncated, which cannot be repaired
 		}
 		chunk := data[at : at+pngChunkOverhead+int(length)]
 		kind, sum := chunk[4:8], binary.BigEndian.Uint32(chunk[len(chunk)-4:])

@@ -7,26 +7,27 @@ import (
 	"slices"
 )
 
-// A ReadRange is a part of a log to read: the events after the cursor After and before the event
-// Before, which is the end of the log when it is 0. Of these a read returns the oldest, or
-// with Backward the newest, as many as its bounds allow, but one at least.
+// A ReadRange selects the events after the cursor After and before the event Before; 0 means
+// the end of the log. A read returns the oldest of them, or with Backward the newest: as many
+// as its bounds allow, but at least one.
 type ReadRange struct {
 	After, Before Seq
 	Backward      bool
-	MaxEvents     int   // events
-	MaxBytes      int64 // about the most of text and data that is returned
-	MaxTypeBytes  int64 // a picture with more bytes is left out
+	MaxEvents     int   // maximum number of events
+	MaxBytes      int64 // approximate maximum of text and data
+	MaxTypeBytes  int64 // a display type with more bytes is left out
 }
 
-// maxRawReadBytes bounds the bytes of events that one Read takes from the file, beyond its last.
+// maxRawReadBytes bounds the bytes of events that one Read takes from the file, excluding its
+// last event.
 const maxRawReadBytes = 64 << 20
 
-// Read returns a part of the log, in order. Events that are lost are a Gap. However a log is
-// read in parts, each from where the one before ended, they are together what Follow yields:
-// the next part forward begins after the Seq of the last event, and the next part backward
-// before the Seq of the first, or From if that is a Gap.
+// Read returns a part of the log, in order, with a Gap for lost events. Successive parts, each
+// from where the previous one ended, add up to what Follow yields. The next part forward begins
+// after the Seq of the last event. The next part backward begins before the Seq of the first
+// event, or before From if that is a Gap.
 //
-// It reads from the file about what it returns, and 64 KiB more.
+// Read takes from the file about as much as it returns, plus 64 KiB.
 func (l *Log) Read(s ReadRange) []Event {
 	l.appendPending()
 	r := rangeReader{readRange: s, bytesLeft: s.MaxBytes, rawBytesLeft: maxRawReadBytes}
@@ -40,15 +41,15 @@ func (l *Log) Read(s ReadRange) []Event {
 	return r.events
 }
 
-// A rangeReader is a Read under way.
+// A rangeReader is the state of a running Read.
 type rangeReader struct {
 	readRange    ReadRange
 	events       []Event
-	bytesLeft    int64 // of the bytes
-	rawBytesLeft int64 // of the bytes from the file
+	bytesLeft    int64 // of ReadRange.MaxBytes
+	rawBytesLeft int64 // of maxRawReadBytes
 }
 
-// addEvent adds an event, and reports whether there may be more.
+// addEvent adds an event and reports whether there is room for more.
 func (r *rangeReader) addEvent(e Event) bool {
 	r.rawBytesLeft -= payloadBytes(e.Body)
 	e = e.StripData(r.readRange.MaxTypeBytes)
@@ -60,7 +61,7 @@ func (r *rangeReader) addEvent(e Event) bool {
 	return len(r.events) < r.readRange.MaxEvents && r.bytesLeft > 0 && r.rawBytesLeft > 0
 }
 
-// StripData returns the event without the types of a display that have more than limit bytes.
+// StripData returns the event without the display types that have more than limit bytes.
 func (e Event) StripData(limit int64) Event {
 	if d, ok := e.Body.(Display); ok {
 		e.Body = d.withoutTypes(func(_ string, data []byte) bool { return int64(len(data)) > limit })
@@ -99,8 +100,8 @@ func (l *Log) readBackward(r *rangeReader) {
 	}
 }
 
-// entriesBackward yields the events from low to the one before pos, the newest first, with a Gap for
-// missing ones.
+// entriesBackward yields the events from low to the last one before pos, the newest first, with
+// a Gap for missing ones.
 func (v *logSnapshot) entriesBackward(low, pos Seq) iter.Seq[entry] {
 	return func(yield func(entry) bool) {
 		for low < pos {
@@ -113,8 +114,8 @@ func (v *logSnapshot) entriesBackward(low, pos Seq) iter.Seq[entry] {
 	}
 }
 
-// stepBack yields some of the last events before pos. It returns where they begin, and whether
-// more are wanted.
+// stepBack yields some of the last events before pos. It returns the position of the oldest of
+// them, and whether the caller wants more.
 func (v *logSnapshot) stepBack(low, pos Seq, yield func(entry) bool) (Seq, bool) {
 	var part []entry
 	var file *io.SectionReader
@@ -134,7 +135,7 @@ func (v *logSnapshot) stepBack(low, pos Seq, yield func(entry) bool) (Seq, bool)
 		}
 		var err error
 		if file != nil {
-			e.Event, err = e.withFullData(file, v.maxTypeBytes) // one after the other, since together they may be too much
+			e.Event, err = e.withFullData(file, v.maxTypeBytes) // one at a time, since together they may be too large
 		}
 		if err != nil {
 			break
@@ -151,8 +152,8 @@ func (v *logSnapshot) stepBack(low, pos Seq, yield func(entry) bool) (Seq, bool)
 	return lost.Body.(Gap).From, yield(lost)
 }
 
-// snapshotBefore makes a view that has the newest limit of the events in memory that come after
-// one cursor and before the other.
+// snapshotBefore takes a snapshot with the newest limit of the events in memory between the two
+// cursors.
 func (l *Log) snapshotBefore(after, before Seq, limit int) logSnapshot {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -162,8 +163,8 @@ func (l *Log) snapshotBefore(after, before Seq, limit int) logSnapshot {
 	return v
 }
 
-// diskEntriesBefore returns the last events on disk before seq: about 64 KiB of them, and data of them
-// may be apart.
+// diskEntriesBefore returns the last events on disk before seq, about 64 KiB of them. Their
+// large data may be unread.
 func (v *logSnapshot) diskEntriesBefore(f *os.File, seq Seq) []entry {
 	start, ok := v.index.findLast(func(p eventPosition) bool { return p.seq >= seq })
 	if !ok {
@@ -177,13 +178,13 @@ func (v *logSnapshot) diskEntriesBefore(f *os.File, seq Seq) []entry {
 		part = append(part, e)
 	}
 	if n := len(part); n == 0 || part[n-1].Seq != seq-1 {
-		return nil // the file has begun anew meanwhile
+		return nil // the file was restarted in the meantime
 	}
 	return part
 }
 
-// gapBefore stands for the lost events from low, or from the last that is not lost, to the one
-// before seq.
+// gapBefore returns a Gap for the lost events before seq, back to low or to the last event that
+// is not lost.
 func (v *logSnapshot) gapBefore(low, seq Seq) entry {
 	from, missed := low, v.missedBytes
 	if seq > v.diskEnd.seq && low < v.diskEnd.seq && v.diskStart.seq < v.diskEnd.seq {
@@ -199,7 +200,7 @@ func (v *logSnapshot) gapBefore(low, seq Seq) entry {
 	return v.gapEntry(from, next, missed)
 }
 
-// stampGaps gives each gap the turn of the event after it.
+// stampGaps gives each Gap the turn of the event that follows.
 func stampGaps(events []Event) {
 	for i := len(events) - 2; i >= 0; i-- {
 		if _, lost := events[i].Body.(Gap); lost {

@@ -17,11 +17,11 @@ import (
 //
 //	u32 length of the rest, big-endian
 //	u8  kind
-//	u8  flags: 1 if Between, 2 if Silent
+//	u8  flags: 1 if BetweenTurns, 2 if Silent
 //	seq, generation, turn: uvarint
 //	line: varint; at: varint, nanoseconds since 1970
-//	previous: varint, offset of the structural record before, -1 if none; not in
-//	          records of text and pictures
+//	previous: varint, offset of the previous structural record, -1 if none; not in
+//	          records of text and displays
 //	the fields of the body in the order of bodyFields: numbers as varints,
 //	texts with their length before them; data of a display with minBlobBytes or more
 //	has its digest before it, and the second time only its offset in the file
@@ -94,7 +94,7 @@ func recordKind(b Body) byte {
 	return 0
 }
 
-// isStructural reports whether an event is kept when output around it is left out.
+// isStructural reports whether an event is kept when the output around it is left out.
 func isStructural(b Body) bool {
 	switch b.(type) {
 	case Text, Display:
@@ -103,17 +103,17 @@ func isStructural(b Body) bool {
 	return true
 }
 
-// A blobLocation is data in the events file.
+// A blobLocation says where data is in the events file.
 type blobLocation struct {
 	sum    digest
 	ranges fileRange
 }
 
-// markInline stands in place of an offset when the data follows.
+// markInline replaces an offset when the data itself follows.
 const markInline = -1
 
-// appendRecord adds the record of an event that stands at a place to buf. It does not repeat
-// data that is in the file already, and returns where its data is.
+// appendRecord appends the record of an event at a position to buf. It does not repeat data
+// that is already in the file, and returns where the event's data is.
 func appendRecord(buf []byte, e Event, at eventPosition, blobs map[digest]fileRange) ([]byte, []blobLocation) {
 	start := len(buf)
 	c := codec{buf: append(buf, 0, 0, 0, 0), writing: true, blobs: blobs, base: at.offset - int64(start)}
@@ -124,8 +124,8 @@ func appendRecord(buf []byte, e Event, at eventPosition, blobs map[digest]fileRa
 
 var errMalformedRecord = errors.New("timeline: malformed record in the events file")
 
-// readRecord reads one record of at most left bytes. It also returns its size in the
-// file. Data that the record does not repeat is still apart.
+// readRecord reads one record of at most left bytes. It also returns its size in the file. Data
+// that the record does not repeat stays unread.
 func readRecord(r *bufio.Reader, left int64) (e Event, previous, size int64, err error) {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
@@ -146,15 +146,15 @@ func readRecord(r *bufio.Reader, left int64) (e Event, previous, size int64, err
 	return e, previous, size, nil
 }
 
-// A codec writes or reads fields: one description serves both directions.
+// A codec encodes or decodes fields, so that one description serves both directions.
 type codec struct {
 	buf       []byte // for writing: bytes written; for reading: bytes left
 	writing   bool
 	malformed bool // reading: a field was missing or wrong
 
-	blobs     map[digest]fileRange // writing: data that is in the file
-	newBlobs  map[digest]fileRange // writing: data that is new in the file
-	locations []blobLocation       // writing: where the data of the event is, in order
+	blobs     map[digest]fileRange // writing: data already in the file
+	newBlobs  map[digest]fileRange // writing: data new in the file
+	locations []blobLocation       // writing: locations of the event's data, in order
 	base      int64                // writing: the offset of buf[0] in the file
 }
 
@@ -176,7 +176,7 @@ func (c *codec) eventFields(e *Event, previous *int64) {
 	}
 }
 
-// bodyFields writes or reads the fields of a body and returns the result.
+// bodyFields encodes or decodes the fields of a body and returns the result.
 func (c *codec) bodyFields(kind byte, body Body) Body {
 	switch kind {
 	case kindText:
@@ -346,7 +346,7 @@ func (c *codec) boolField(v *bool) {
 	*v = b == 1
 }
 
-// flagFields writes or reads two truths in one byte.
+// flagFields encodes or decodes two booleans in one byte.
 func (c *codec) flagFields(one, two *bool) {
 	var b byte
 	if *one {
@@ -360,10 +360,10 @@ func (c *codec) flagFields(one, two *bool) {
 	*one, *two = b&1 != 0, b&2 != 0
 }
 
-// textKinds are the kinds of text by their number in a record.
+// textKinds lists the kinds of text by their number in a record.
 var textKinds = []TextKind{"", TextResult, TextTraceback}
 
-// textKindField writes or reads stream and kind of a text in one byte.
+// textKindField encodes or decodes the stream and kind of a text in one byte.
 func (c *codec) textKindField(t *Text) {
 	b := byte(t.Stream) | byte(max(0, slices.Index(textKinds, t.Kind)))<<1
 	c.byteField(&b)
@@ -374,7 +374,7 @@ func (c *codec) textKindField(t *Text) {
 	t.Stream, t.Kind = Stream(b&1), textKinds[kind]
 }
 
-// bundleField writes or reads bytes by MIME type.
+// bundleField encodes or decodes bytes by MIME type.
 func (c *codec) bundleField(d *Display) {
 	n := uint64(len(d.Data))
 	c.uintField(&n)
@@ -406,7 +406,7 @@ func (c *codec) bundleField(d *Display) {
 	}
 }
 
-// writeBlob writes the size of data, its digest, and where it is, or the data.
+// writeBlob writes the size of data, its digest, and either its offset in the file or the data.
 func (c *codec) writeBlob(sum digest, data []byte) {
 	size := uint64(len(data))
 	c.uintField(&size)
@@ -428,13 +428,13 @@ func (c *codec) writeInline(data []byte) fileRange {
 	return r
 }
 
-// findBlob returns where data is in the file, if it is there.
+// findBlob returns where data is in the file, if it is already there.
 func (c *codec) findBlob(sum digest, size uint64) (fileRange, bool) {
 	at, ok := c.newBlobs[sum]
 	if !ok {
 		at, ok = c.blobs[sum]
 	}
-	return at, ok && at.size == size // a record that was read may have named another digest
+	return at, ok && at.size == size // a record that was read may name a different digest
 }
 
 func (c *codec) addBlob(b blobLocation) {
@@ -445,7 +445,7 @@ func (c *codec) addBlob(b blobLocation) {
 	c.locations = append(c.locations, b)
 }
 
-// readData reads data of a display.
+// readData reads the data of one display type.
 func (c *codec) readData(d *Display, mime string) {
 	var size uint64
 	if c.uintField(&size); size < minBlobBytes {
@@ -471,7 +471,7 @@ func (c *codec) readData(d *Display, mime string) {
 	d.digests[mime] = sum
 }
 
-// takeBytes takes n bytes.
+// takeBytes consumes n bytes.
 func (c *codec) takeBytes(n uint64) []byte {
 	if n > uint64(len(c.buf)) {
 		c.malformed, c.buf = true, nil
@@ -508,7 +508,7 @@ func (c *codec) intField(v *int) {
 	*v = int(n)
 }
 
-// skipBytes drops the n bytes of a number; n <= 0 means that there was none.
+// skipBytes drops the n bytes of a number; n <= 0 means that decoding it failed.
 func (c *codec) skipBytes(n int) {
 	if n <= 0 {
 		c.malformed, c.buf = true, nil

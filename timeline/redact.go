@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// minSecretBytes is the length of the shortest line that is hidden. A shorter one,
-	// such as a PIN, also occurs in much unrelated text.
+	// minSecretBytes is the length of the shortest line that is redacted. A shorter one, such as
+	// a PIN, would also occur in much unrelated text.
 	minSecretBytes = 6
 
 	// maxSecretBytes bounds one line of a secret, and maxTotalSecretBytes all lines in a
@@ -28,21 +28,21 @@ const (
 	secretMark = "[secret]"
 )
 
-// Errors of Hide.
+// Errors of AddSecret.
 var (
-	errShortSecret = fmt.Errorf("it has fewer than %d bytes, which other text may have too", minSecretBytes)
+	errShortSecret = fmt.Errorf("it has fewer than %d bytes, so it may occur in unrelated text", minSecretBytes)
 	errLongSecret  = fmt.Errorf("it has a line of more than %s", FormatBytes(maxSecretBytes))
 	errManySecrets = errors.New("this session has too many secrets")
 )
 
-// secretSet are the texts that a log never shows, in the forms in which they usually
+// secretSet holds the texts that a log never shows, in the forms in which they usually
 // reappear. No form contains a newline, so each is within one line.
 type secretSet struct {
 	forms [][]byte
 	bytes int // of the lines of all secrets
 }
 
-// addSecret adds a secret, line by line. The error names the part that is not hidden.
+// addSecret adds a secret, line by line. The error names the part that is not redacted.
 func (s *secretSet) addSecret(secret string) error {
 	var err error
 	hidden := false
@@ -50,7 +50,7 @@ func (s *secretSet) addSecret(secret string) error {
 		line = strings.TrimSpace(line)
 		switch {
 		case line == "":
-		case len(line) < minSecretBytes: // one of several lines may be a bracket
+		case len(line) < minSecretBytes: // in a secret of several lines, one may be just a bracket
 			if err == nil && !hidden {
 				err = errShortSecret
 			}
@@ -76,7 +76,7 @@ func (s *secretSet) addSecret(secret string) error {
 	return err
 }
 
-// secretForms returns the ways in which runtimes and libraries write a text.
+// secretForms returns the forms in which runtimes and libraries write a text.
 func secretForms(s string) []string {
 	forms := []string{s, html.EscapeString(s), strings.ReplaceAll(s, `'`, `\'`), strings.ReplaceAll(s, `"`, `\"`)}
 	// In quotes. Each language uses some of these escapes.
@@ -86,15 +86,15 @@ func secretForms(s string) []string {
 		q = q[1 : len(q)-1]
 		forms = append(forms, q, strings.ReplaceAll(q, `\"`, `"`), strings.ReplaceAll(strings.ReplaceAll(q, `\"`, `"`), `'`, `\'`))
 	}
-	if forWeb, err := json.Marshal(s); err == nil { // with the escapes for HTML
+	if forWeb, err := json.Marshal(s); err == nil { // with HTML escapes
 		forms = append(forms, string(forWeb[1:len(forWeb)-1]))
 	}
 	forms = append(forms, asciiJSONForm(s), strings.ReplaceAll(asciiJSONForm(s), `/`, `\/`), hexEscapeForm(s), strings.ReplaceAll(hexEscapeForm(s), `'`, `\'`), octalEscapeForm(s))
 	for _, u := range []string{url.QueryEscape(s), url.PathEscape(s), strings.ReplaceAll(url.QueryEscape(s), "+", "%20")} {
 		forms = append(forms, u, lowerHex(u), strings.ReplaceAll(u, "%2F", "/"))
 	}
-	// Base64 writes a text in one of three ways, depending on its position. The
-	// characters at its edges also depend on the text around it.
+	// Base64 writes a text in one of three ways, depending on its position. The characters at
+	// its edges also depend on the text around it.
 	for shift := range 3 {
 		coded := base64.RawStdEncoding.EncodeToString(append(make([]byte, shift), s...))
 		from, to := (shift*8+5)/6, (shift+len(s))*8/6
@@ -105,7 +105,7 @@ func secretForms(s string) []string {
 	return forms
 }
 
-// jsonForm returns s in JSON, in quotes, with only the necessary escapes.
+// jsonForm returns s as a quoted JSON string with only the necessary escapes.
 func jsonForm(s string) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -114,7 +114,7 @@ func jsonForm(s string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// asciiJSONForm returns s in JSON of ASCII, without quotes.
+// asciiJSONForm returns s in ASCII-only JSON, without quotes.
 func asciiJSONForm(s string) string {
 	q := jsonForm(s)
 	var b []byte
@@ -132,12 +132,12 @@ func asciiJSONForm(s string) string {
 	return string(b)
 }
 
-// hexEscapeForm returns s as languages write strings of bytes: \xc3\xa9.
+// hexEscapeForm returns s in the hexadecimal escapes of byte strings: \xc3\xa9.
 func hexEscapeForm(s string) string {
 	return escapeBytes(s, `\x%02x`)
 }
 
-// octalEscapeForm returns s as C programs write bytes: \303\251.
+// octalEscapeForm returns s in the octal escapes of C programs: \303\251.
 func octalEscapeForm(s string) string {
 	return escapeBytes(s, `\%03o`)
 }
@@ -159,7 +159,7 @@ func escapeBytes(s, format string) string {
 	return string(b)
 }
 
-// lowerHex writes percent-escapes with small letters.
+// lowerHex changes percent-escapes to lower-case hexadecimal digits.
 func lowerHex(s string) string {
 	b := []byte(s)
 	for i := 0; i+2 < len(b); i++ {
@@ -200,7 +200,7 @@ func (s *secretSet) findSpans(b []byte) []textSpan {
 }
 
 // partialSuffix returns the number of bytes at the end of b that may begin a secret. most means
-// that they are more than half of one.
+// that they are more than half of a secret.
 func (s *secretSet) partialSuffix(b []byte) (n int, most bool) {
 	for _, form := range s.forms {
 		end := b[max(0, len(b)-len(form)+1):]
@@ -220,7 +220,7 @@ func (s *secretSet) partialSuffix(b []byte) (n int, most bool) {
 	return n, most
 }
 
-// redact returns a whole text without secrets.
+// redact returns a complete text with its secrets replaced.
 func (s *secretSet) redact(text string) string {
 	spans := s.findSpans([]byte(text))
 	if len(spans) == 0 {
@@ -236,7 +236,7 @@ func (s *secretSet) redact(text string) string {
 }
 
 // redactBody replaces secrets in all fields of a body. A Text comes in pieces and is left to
-// the veil.
+// the redactor.
 func (s *secretSet) redactBody(body Body) Body {
 	switch b := body.(type) {
 	case Display:
@@ -276,8 +276,8 @@ func (s *secretSet) redactBody(body Body) Body {
 	return body
 }
 
-// redactDisplay replaces secrets in all types that are text, so that JSON may become something
-// else only where it had a secret.
+// redactDisplay replaces secrets in all types that are text. JSON may become invalid only where
+// it contained a secret.
 func (s *secretSet) redactDisplay(d Display) Display {
 	d.Title, d.ID, d.Meta = s.redact(d.Title), s.redact(d.ID), []byte(s.redact(string(d.Meta)))
 	data := make(map[string][]byte, len(d.Data))
@@ -296,14 +296,14 @@ func (s *secretSet) redactDenied(d AccessDenied) AccessDenied {
 	return d
 }
 
-// A redactor hides secrets in text that comes in pieces. It holds back an end that may begin
+// A redactor replaces secrets in text that comes in pieces. It holds back an end that may begin
 // a secret until more text has come.
 type redactor struct {
 	secretSet
-	lastEvent    Event  // the event of the tail
+	lastEvent    Event  // the event to which the tail belongs
 	pendingTail  []byte // the end of the text so far, which may begin a secret
-	shownBytes   int    // number of bytes of the tail that are already shown or hidden
-	maskedBefore bool   // the bytes before the rest of the tail are hidden
+	shownBytes   int    // number of bytes of the tail that are already shown or redacted
+	maskedBefore bool   // the bytes before the rest of the tail are redacted
 	mostlySecret bool   // the tail is more than half of a secret
 }
 
@@ -328,7 +328,7 @@ func (v *redactor) write(e Event) []byte {
 	return shown
 }
 
-// redactUntil returns the part of b that is not shown yet, up to until.
+// redactUntil returns the part of b up to until that is not shown yet, with secrets replaced.
 func (v *redactor) redactUntil(b []byte, spans []textSpan, until int) []byte {
 	out := []byte{}
 	at := v.shownBytes
@@ -352,15 +352,15 @@ func (v *redactor) redactUntil(b []byte, spans []textSpan, until int) []byte {
 	return out
 }
 
-// flush returns the text that is held back, once it can no longer begin a secret.
+// flush returns the held-back text, once it can no longer begin a secret.
 func (v *redactor) flush() []byte {
 	rest := v.redactUntil(v.pendingTail, v.findSpans(v.pendingTail), len(v.pendingTail))
 	v.pendingTail, v.shownBytes, v.maskedBefore, v.mostlySecret = nil, 0, false, false
 	return rest
 }
 
-// takePending returns the text that is held back, for a reader that looks now, unless it is
-// most of a secret. If it did begin a secret, the rest of that will be hidden.
+// takePending returns the held-back text, for a reader that reads now, unless it is most of a
+// secret. If it turns out to begin a secret, the rest of the secret is redacted.
 func (v *redactor) takePending() []byte {
 	if v.mostlySecret {
 		return nil
@@ -370,8 +370,8 @@ func (v *redactor) takePending() []byte {
 	return rest
 }
 
-// endsText reports whether text cannot go on after this event. Events that a caller or a
-// hook adds at any moment may come in the middle of one write of the runtime.
+// endsText reports whether text cannot continue after this event. Events that a caller or a
+// hook adds at any time may arrive in the middle of one write of the runtime.
 func endsText(body Body) bool {
 	switch body.(type) {
 	case Interrupt, Limit, Notice, Progress, InputRequestEnded, AccessDenied, AccessGranted:

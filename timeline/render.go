@@ -10,26 +10,24 @@ import (
 
 // RenderOptions bound a rendering and adapt it to its reader.
 type RenderOptions struct {
-	// MaxChars bounds the text, in characters. 0 means 20,000. The newest 20 labels
-	// in elided text are kept beyond it.
+	// MaxChars bounds the text, in characters. 0 means 20,000. The newest 20 labels of omitted
+	// text are kept in addition.
 	MaxChars int
-	// OutputPath is the file that is named where text is elided. "" names none.
+	// OutputPath is the file named where text is omitted. "" names none.
 	OutputPath string
-	// Self is the author who reads. The actions of other authors get a label.
+	// Self is the author who reads the rendering. The actions of other authors get a label.
 	Self string
-	// FoldFrames leaves out the frames of libraries in Python's tracebacks, except the
-	// first of each run and the last of all, and the worker's frames in the stacks of
-	// faults.
+	// FoldFrames leaves out library frames in Python tracebacks, except the first of each run
+	// and the last of all, and the worker's frames in the stacks of faults.
 	FoldFrames bool
 }
 
 // A Rendering is the text and the images that a model reads.
 type Rendering struct {
-	// Parts are text and images in order; adjacent text is one part. Text ends
-	// with a newline exactly if the runtime's last line did, or if it is a label;
-	// a front end may strip it.
+	// Parts are text and images in order; adjacent text is one part. Text ends with a newline
+	// only if the runtime's last line did, or if it is a label; a front end may strip it.
 	Parts   []Part
-	Omitted bool // text was left out; a file has it, or had it
+	Omitted bool // text was left out; a file has or had it
 	Chars   int  // of text
 }
 
@@ -57,19 +55,19 @@ func (r Rendering) Text() string {
 
 // Render makes events readable for a model. nil means all defaults.
 //
-// Text is shown as it would finally look on a terminal: \r and \b are applied, colours
-// and other escape sequences are dropped, and bytes that are not text are shown as \xNN.
-// Ten or more identical lines become the line and "… N times in all". So do four or more
-// identical groups of two to four lines. Where the streams of a turn alternate, lines of
-// standard error are marked, except at the turn's end, where an error speaks for itself.
-// Input is not shown, except one line of each input by another author than Self.
+// Text is shown as a terminal would finally show it: \r and \b are applied, colours and other
+// escape sequences are dropped, and bytes that are not text are shown as \xNN. Ten or more
+// identical lines become the line and "… N times in all". So do four or more identical groups
+// of two to four lines. Where the streams of a turn alternate, lines of standard error are
+// marked, except at the turn's end, where an error needs no mark. Input is not shown, except
+// one line of each input by an author other than Self.
 //
-// When the text is larger than the budget, a third of the budget goes to its beginning
-// and two thirds to its end. One line between them says what is missing and where it is.
-// Every other event worth knowing is one bracketed line.
+// When the text exceeds the budget, a third of the budget goes to its beginning and two thirds
+// to its end. One line between them says what is missing and where it is. Every other notable
+// event is one bracketed line.
 //
-// A display is its picture, or else its text, see Display.Text. An update replaces all earlier
-// displays of its ID. Events that are Unseen are left out.
+// A display is shown as its image or as text; see Display.Text. An update replaces all earlier
+// displays with its ID. Unseen events are left out.
 func Render(events []Event, opts *RenderOptions) Rendering {
 	var o RenderOptions
 	if opts != nil {
@@ -95,7 +93,8 @@ func Render(events []Event, opts *RenderOptions) Rendering {
 	return r.composeParts()
 }
 
-// A renderRow is a line of a rendering, with equal lines that directly follow it.
+// A renderRow is a line of a rendering and the number of identical lines that directly follow
+// it.
 type renderRow struct {
 	kind        rowKind
 	displayID   string // of the display that it shows; an update removes it
@@ -106,9 +105,9 @@ type renderRow struct {
 	repeats     int  // number of equal lines
 	lineNumber  int  // in the output file; 0 when unknown
 	image       *Image
-	omitted     omission // of an omittedRow or a noteRow: the lines that it replaces
-	replacement string   // replaces the text of a very long line; the text of a noteRow
-	isLossy     bool     // of a noteRow: it does not show everything that it replaces
+	omitted     omission // for an omittedRow or a noteRow: the lines that it replaces
+	replacement string   // the shortened text of a very long line, or the text of a noteRow
+	isLossy     bool     // for a noteRow: it does not show everything that it replaces
 }
 
 type rowKind uint8
@@ -118,7 +117,7 @@ const (
 	labelRow
 	imageRow
 	omittedRow
-	noteRow // a line of our own, without brackets
+	noteRow // a line added by the renderer, without brackets
 )
 
 // A renderer collects rows, chooses which of them are shown, and writes them.
@@ -128,17 +127,17 @@ type renderer struct {
 	generation uint64 // of the last event
 	rows       []renderRow
 
-	takenBytes int    // bytes of out that are in rows already
-	lineStream Stream // written last: a line belongs to the stream that finishes it
+	takenBytes int    // bytes of out that are already in rows
+	lineStream Stream // stream written last; a line belongs to the stream that finishes it
 	lineNumber int    // of the unfinished line in the output file; 0 when unknown
-	turnRows   int    // where the rows of this turn begin
+	turnRows   int    // index of the first row of this turn
 
-	hasOutput      bool            // there was output since the last turn's label, before the next turn
+	hasOutput      bool            // there was output after the last turn's label and before the next turn
 	betweenLabeled bool            // output between turns has its label
-	displayID      string          // of the display whose rows are taken
+	displayID      string          // ID of the display whose rows are being added
 	displayIDs     map[string]bool // of displays in rows
-	inRedraw       bool            // the rest of one drawing of a redrawn line comes next
-	exitShown      bool            // the end of a worker has been shown
+	inRedraw       bool            // the remainder of a redrawn line comes next
+	exitShown      bool            // the exit of a worker has been shown
 }
 
 func (r *renderer) addEvent(e Event) {
@@ -210,7 +209,7 @@ func (r *renderer) addEvent(e Event) {
 		r.lineNumber = 0
 	case Omitted:
 		if b.Bytes == 0 {
-			return // old structural events only
+			return // only old structural events follow
 		}
 		r.flush()
 		r.breakRow()
@@ -229,14 +228,14 @@ func (r *renderer) addEvent(e Event) {
 	case InputRequested, InputRequestEnded, Progress:
 		r.printEvent(e)
 		r.takeRows(textRow)
-	case Preparation, OutputCleared, FullScreenChanged: // of interest while it lasts
+	case Preparation, OutputCleared, FullScreenChanged: // relevant only while they last
 	}
 }
 
 // maxQuotedChars bounds, in characters, the quotation of another author's input.
 const maxQuotedChars = 200
 
-// quoteInput shortens an input for a label: its first line, and how many follow.
+// quoteInput shortens an input for a label: its first line, and the number of further lines.
 func quoteInput(input string) string {
 	input = strings.TrimRight(input, "\r\n")
 	if input == "" {
@@ -257,8 +256,8 @@ var (
 	eraseLine      = "\r\x1b[2K"
 )
 
-// isRedrawn reports whether the elided text was only earlier drawings of a line, such as a
-// progress bar, that is drawn again after it. A terminal would no longer show them.
+// isRedrawn reports whether the omitted text was only earlier states of a line, such as a
+// progress bar, that is redrawn after it. A terminal would no longer show them.
 func (r *renderer) isRedrawn(b Omitted, behind []Event) bool {
 	if b.FirstLine == 0 || b.FirstLine != b.LastLine || !r.hasOpenLine() || !r.lineRewritten {
 		return false
@@ -280,7 +279,7 @@ func (r *renderer) isRedrawn(b Omitted, behind []Event) bool {
 	return false
 }
 
-// beginOutput prepares for output, and labels output between turns.
+// beginOutput prepares for output and labels output between turns.
 func (r *renderer) beginOutput(e Event) {
 	if e.BetweenTurns && !r.betweenLabeled {
 		since := fmt.Sprintf("turn %d", e.Turn)
@@ -295,14 +294,13 @@ func (r *renderer) beginOutput(e Event) {
 	}
 }
 
-// breakRow finishes the last line if it has text.
+// breakRow ends the last line if it has text.
 func (r *renderer) breakRow() {
 	r.breakLine()
 	r.takeRows(textRow)
 }
 
-// closeLine is like breakRow, but if nothing follows, the line stays without its
-// newline.
+// closeLine is like breakRow, but if nothing follows, the line has no newline.
 func (r *renderer) closeLine() {
 	if !r.hasOpenLine() {
 		return
@@ -312,7 +310,7 @@ func (r *renderer) closeLine() {
 	last.noNewline = last.repeats == 1
 }
 
-// addLabel adds a bracketed line. number is its line in the output file, 0 if it is not
+// addLabel adds a bracketed line. number is its line in the output file, or 0 if it is not
 // there.
 func (r *renderer) addLabel(text string, number int) {
 	if r.hasOpenLine() && number > 0 {
@@ -328,7 +326,7 @@ func (r *renderer) addLabel(text string, number int) {
 	}
 }
 
-// takeRows makes rows of the lines that have been finished.
+// takeRows turns finished lines into rows.
 func (r *renderer) takeRows(kind rowKind) {
 	for {
 		n := bytes.IndexByte(r.out[r.takenBytes:], '\n')
@@ -346,7 +344,8 @@ func (r *renderer) takeRows(kind rowKind) {
 	}
 }
 
-// countRepeat counts a row that is equal to the last one.
+// countRepeat counts a row as a repetition if it equals the last one, and reports whether it
+// did.
 func (r *renderer) countRepeat(next *renderRow) bool {
 	if next.kind != textRow || len(r.rows) <= r.turnRows {
 		return false
@@ -361,7 +360,7 @@ func (r *renderer) countRepeat(next *renderRow) bool {
 
 func (r *renderer) rowText(w *renderRow) []byte { return r.out[w.from:w.to] }
 
-// addDisplay adds a picture or a text, and drops those that it updates.
+// addDisplay adds an image or text, and removes the displays that it updates.
 func (r *renderer) addDisplay(e Event, d Display) {
 	image, text := d.titledImage(), d.Text()
 	if image == nil && text == "" {
@@ -384,7 +383,7 @@ func (r *renderer) addDisplay(e Event, d Display) {
 	if image != nil {
 		r.rows = append(r.rows, renderRow{kind: imageRow, displayID: d.ID, image: image})
 		if r.lineNumber > 0 {
-			r.lineNumber++ // the file has a label
+			r.lineNumber++ // the output file has a label
 		}
 	} else {
 		r.lineStream = Stdout
@@ -395,19 +394,19 @@ func (r *renderer) addDisplay(e Event, d Display) {
 	r.hasOutput = true
 }
 
-// finishRows makes a row of the line that is still open.
+// finishRows turns the unfinished line into a row.
 func (r *renderer) finishRows() {
 	r.flush()
 	r.closeLine()
 	r.closeTurn()
 }
 
-// closeTurn marks standard error in the rows of the turn if the streams alternate, but
-// not in the last run, which may be a traceback. A line without its end, such as a progress
-// bar that runs, is none. Then it folds repeated lines and frames of libraries.
+// closeTurn marks standard error in the rows of the turn if the streams alternate, except in
+// the last run, which may be a traceback. An unfinished line, such as a running progress bar,
+// does not count as a run. Then it folds repeated lines and library frames.
 func (r *renderer) closeTurn() {
 	rows := r.rows[r.turnRows:]
-	runs, last := 0, 0 // the number of runs of one stream, and where the last begins
+	runs, last := 0, 0 // number of runs of one stream, and start of the last run
 	var stream Stream
 	for i, w := range rows {
 		if w.kind == textRow && (runs == 0 || w.stream != stream) {
@@ -432,8 +431,8 @@ func (r *renderer) closeTurn() {
 
 const stderrPrefix = "[stderr] "
 
-// minRepeatedLines is the number of equal lines from which on they are collapsed. Fewer are read
-// as quickly, and a reader may want to copy them.
+// minRepeatedLines is the number of equal lines that are folded. Fewer lines are quickly read,
+// and a reader may want to copy them.
 const minRepeatedLines = 10
 
 // lineText returns the text of a row without its newline.
@@ -473,7 +472,7 @@ func (r *renderer) charCount(w *renderRow) int {
 
 func repeatLine(times int) string { return fmt.Sprintf("… %d times in all\n", times) }
 
-// fitBudget replaces rows by one elision until the text is within the budget.
+// fitBudget replaces rows by one omission so that the text is within the budget.
 func (r *renderer) fitBudget() {
 	budget := r.opts.MaxChars
 	sum := func() (n int) {
@@ -489,7 +488,7 @@ func (r *renderer) fitBudget() {
 	if sum() <= budget {
 		return
 	}
-	budget -= min(budget/4, 100+len(r.opts.OutputPath)) // for the elision
+	budget -= min(budget/4, 100+len(r.opts.OutputPath)) // for the omission line
 	head, used := 0, 0
 	for ; head < len(r.rows); head++ {
 		if used += r.charCount(&r.rows[head]); used > budget/3 {
@@ -505,10 +504,10 @@ func (r *renderer) fitBudget() {
 	r.omitRows(head, tail)
 }
 
-// maxRetainedLabels bounds the labels that are kept from elided text.
+// maxRetainedLabels bounds the labels that are kept from omitted text.
 const maxRetainedLabels = 20
 
-// omitRows replaces rows by one omittedRow, but keeps pictures and the newest labels.
+// omitRows replaces rows by one omittedRow, but keeps images and the newest labels.
 func (r *renderer) omitRows(from, to int) {
 	var e omission
 	var kept []renderRow
@@ -536,7 +535,7 @@ func (r *renderer) omitRows(from, to int) {
 	r.rows = slices.Concat(r.rows[:from], middle, r.rows[to:])
 }
 
-// cutLongLines leaves out the middle of lines with more characters than limit.
+// cutLongLines removes the middle of lines with more characters than limit.
 func (r *renderer) cutLongLines(limit int) {
 	for i := range r.rows {
 		w := &r.rows[i]
@@ -557,7 +556,7 @@ func (r *renderer) cutLongLines(limit int) {
 	}
 }
 
-// composeParts writes the rows.
+// composeParts writes the rows into the parts of the rendering.
 func (r *renderer) composeParts() Rendering {
 	var out Rendering
 	var b strings.Builder
@@ -603,11 +602,11 @@ func (r *renderer) composeParts() Rendering {
 // An omission describes text that was left out of a rendering.
 type omission struct {
 	firstLine, lastLine int // lines of the output file; 0 when unknown
-	unnumberedLines     int // how many lines, when their numbers are unknown; 0 when that is, too
+	unnumberedLines     int // number of lines if their line numbers are unknown; 0 if the count is unknown, too
 	bytes               int64
 }
 
-// asOmission returns the elision of a row.
+// asOmission returns a row as an omission.
 func (w *renderRow) asOmission() omission {
 	e := omission{bytes: int64((w.to - w.from + 1) * w.repeats)}
 	if w.lineNumber == 0 {
@@ -618,7 +617,7 @@ func (w *renderRow) asOmission() omission {
 	return e
 }
 
-// prepend adds an elision that comes before.
+// prepend adds an omission that comes before.
 func (e *omission) prepend(b omission) {
 	switch {
 	case e.bytes == 0:
@@ -644,7 +643,7 @@ func (e *omission) lineCount() int {
 	return e.lastLine - e.firstLine + 1
 }
 
-// noticeText says how much is missing and where it is.
+// noticeText returns the line that says how much is missing and where it is.
 func (e *omission) noticeText(path string) string {
 	what := FormatBytes(e.bytes)
 	if n := e.lineCount(); n > 0 {

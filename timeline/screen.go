@@ -10,40 +10,40 @@ import (
 )
 
 const (
-	// maxLineBytes bounds the part of an unfinished line that can still be rewritten.
-	// A longer line goes on, as on a terminal of that width, but a carriage return no
-	// longer reaches its beginning.
+	// maxLineBytes bounds the part of an unfinished line that can still be rewritten. A longer
+	// line continues, as on a terminal of that width, but a carriage return no longer reaches
+	// its beginning.
 	maxLineBytes = 64 << 10
 
-	// Escape sequences longer than these are given up and shown as text, so that
-	// a stray introducer cannot hide what follows. Strings carry pictures and
-	// clipboards, hence the size. A newline ends either.
+	// Longer escape sequences are abandoned and shown as text, so that a stray introducer cannot
+	// hide what follows. Strings may carry images and clipboard contents, hence their larger
+	// bound. A newline ends either.
 	maxControlBytes = 256
 	maxStringBytes  = 1 << 20
 
-	maxColumn = 1000 // how far a cursor movement may go to the right
+	maxColumn = 1000 // rightmost column that a cursor movement may reach
 )
 
 // A lineScreen turns the bytes of both streams into lines, like a terminal that can rewrite
 // only its last line. It decodes UTF-8, applies \r, \b, erase-in-line and horizontal
 // cursor movements, drops other escape sequences, and shows meaningless bytes as \xNN.
 //
-// The result does not depend on how the bytes are cut into chunks. Every newline byte
-// finishes exactly one line, so lines can be counted in the raw bytes. Memory is bounded
-// by maxLineBytes as long as the caller takes out.
+// The result does not depend on how the bytes are split into chunks. Every newline byte ends
+// exactly one line, so lines can be counted in the raw bytes. Memory is bounded by maxLineBytes
+// as long as the caller takes out.
 type lineScreen struct {
 	out           []byte // final text, which the caller takes
-	line          []byte // the rest of the unfinished line, in cells: see shown
+	line          []byte // the rest of the unfinished line, in cells; see byteCell
 	cursor        int    // byte offset of the cursor in line
 	finishedLines int    // number of finished lines
 
 	lineContinued bool // out holds the beginning of the unfinished line
-	lineRewritten bool // something in it was overwritten or erased
+	lineRewritten bool // part of the line was overwritten or erased
 
 	streams [2]decoder // by Stream
 }
 
-// A decoder holds the unfinished characters and sequences of one stream.
+// A decoder holds the unfinished character and escape sequence of one stream.
 type decoder struct {
 	state     escapeState
 	params    []byte // of a control sequence
@@ -63,7 +63,7 @@ const (
 	stateStringEscape                    // ESC within such a string
 )
 
-// TerminalText returns text as a terminal would show it in the end, as Render has it.
+// TerminalText returns text as a terminal would finally show it, by the rules of Render.
 func TerminalText(text string) string {
 	var p lineScreen
 	p.write(Stdout, []byte(text))
@@ -71,21 +71,21 @@ func TerminalText(text string) string {
 	return string(p.out) + string(appendVisible(nil, p.line))
 }
 
-// A meaningless byte is one cell of the line, like every character: the cursor moves
-// over all of it, and writing replaces all of it. Such a cell is one of these bytes,
-// which never occur in UTF-8, and two hexadecimal digits.
+// A byte without a meaning is one cell of the line, like every character: the cursor moves over
+// all of it, and writing replaces all of it. Such a cell is one of these bytes, which never
+// occur in UTF-8, and two hexadecimal digits.
 const (
 	byteCell    = 0xff // becomes \xNN
 	controlCell = 0xfe // becomes \u00NN
 	cellBytes   = 3
 )
 
-// appendVisible appends a line in the form for readers.
+// appendVisible appends a line as readers see it, with cells spelled out.
 func appendVisible(out, line []byte) []byte {
 	if bytes.IndexByte(line, byteCell) < 0 && bytes.IndexByte(line, controlCell) < 0 {
 		return append(out, line...)
 	}
-	for _, c := range line { // the digits of a cell follow as they are
+	for _, c := range line { // the digits of a cell are copied unchanged
 		switch c {
 		case byteCell:
 			out = append(out, `\x`...)
@@ -116,16 +116,16 @@ func lastCell(line []byte) int {
 	return n
 }
 
-// LineSplitter splits a session's text into lines, as Render and the output file show them. The
-// zero value is ready. It holds at most 64 KiB of the unfinished line.
+// LineSplitter splits the text of a session into lines, as Render and the output file show
+// them. The zero value is ready to use. It holds at most 64 KiB of the unfinished line.
 type LineSplitter struct{ screen lineScreen }
 
-// Add adds text and returns the lines that it finishes.
+// Add adds text and returns the lines that it completes.
 func (l *LineSplitter) Add(t Text) []string {
 	before := l.screen.finishedLines
 	l.screen.write(t.Stream, t.Data)
 	if l.screen.finishedLines == before {
-		l.screen.out = l.screen.out[:0] // the beginning of a line that is too long
+		l.screen.out = l.screen.out[:0] // the beginning of an overlong line
 		return nil
 	}
 	lines := strings.Split(string(l.screen.out), "\n")
@@ -164,11 +164,11 @@ func (p *lineScreen) flush() {
 	}
 }
 
-// endLine finishes the last line.
+// endLine ends the last line.
 func (p *lineScreen) endLine() {
 	line := p.line
 	if p.lineRewritten {
-		line = bytes.TrimRight(line, " ") // the padding after a shorter text
+		line = bytes.TrimRight(line, " ") // padding left by text that was longer
 	}
 	p.out = append(appendVisible(p.out, line), '\n')
 	p.line, p.cursor = p.line[:0], 0
@@ -176,7 +176,7 @@ func (p *lineScreen) endLine() {
 	p.finishedLines++
 }
 
-// breakLine finishes the last line if it has text.
+// breakLine ends the last line if it has text.
 func (p *lineScreen) breakLine() {
 	if p.hasOpenLine() {
 		p.endLine()
@@ -204,7 +204,7 @@ func (p *lineScreen) printText(d *decoder, data []byte) []byte {
 	return data[1:]
 }
 
-// copyPlain prints text that plainPrefix has approved. Whole lines need no editing.
+// copyPlain prints text that plainPrefix accepted. Whole lines need no editing.
 func (p *lineScreen) copyPlain(data []byte) {
 	last := bytes.LastIndexByte(data, '\n')
 	if last < 0 {
@@ -254,8 +254,7 @@ func plainPrefix(data []byte) int {
 	}
 }
 
-// printRunes prints the characters beyond ASCII at the beginning. It holds back an
-// incomplete one.
+// printRunes prints the non-ASCII characters at the beginning. It holds back an incomplete one.
 func (p *lineScreen) printRunes(d *decoder, data []byte) []byte {
 	n := 0
 	for n < len(data) && data[n] >= utf8.RuneSelf {
@@ -287,7 +286,7 @@ func (p *lineScreen) resumeRune(d *decoder, data []byte) []byte {
 	}
 	d.runeBytes = 0
 	if r, size := utf8.DecodeRune(char); r == utf8.RuneError && size == 1 {
-		p.showBytes(char[:held]) // the rest may begin something else
+		p.showBytes(char[:held]) // the remaining bytes may begin another character
 		return data
 	}
 	return data[p.showFirst(char)-held:]
@@ -334,7 +333,7 @@ func (p *lineScreen) putText(text []byte) {
 		for n > 0 && n < len(text) && (!utf8.RuneStart(text[n]) || text[0] >= controlCell) {
 			n--
 		}
-		if n == 0 { // the line is full
+		if n == 0 { // the line has reached its maximum length
 			p.out = appendVisible(p.out, p.line)
 			p.line, p.cursor, p.lineContinued = p.line[:0], 0, true
 			continue
@@ -345,8 +344,8 @@ func (p *lineScreen) putText(text []byte) {
 	}
 }
 
-// overwriteCells replaces as many characters as it writes and returns those that go
-// beyond the end of the line.
+// overwriteCells overwrites existing characters one for one, and returns the characters that do
+// not fit into the existing line.
 func (p *lineScreen) overwriteCells(text []byte) []byte {
 	p.lineRewritten = true
 	old := p.line[p.cursor:]
@@ -370,7 +369,7 @@ func (p *lineScreen) moveLeft(columns int) {
 	}
 }
 
-// moveRight moves the cursor to the right, beyond the end of the line too.
+// moveRight moves the cursor to the right, if necessary beyond the end of the line.
 func (p *lineScreen) moveRight(columns int) {
 	for ; columns > 0 && p.cursor < len(p.line); columns-- {
 		p.cursor += firstCell(p.line[p.cursor:])
@@ -445,12 +444,12 @@ func (d *decoder) endSequence(data []byte, i int, belongs bool) []byte {
 	return data[i:]
 }
 
-// applyControl applies the control sequences that change the last line only.
+// applyControl applies the control sequences that only affect the last line.
 func (p *lineScreen) applyControl(final byte, params []byte) {
 	first, _, _ := bytes.Cut(params, []byte{';'})
 	n, err := strconv.Atoi(string(first))
 	if err != nil && len(params) > 0 {
-		return // private, or not a number
+		return // a private sequence, or not a number
 	}
 	n = min(n, maxColumn)
 	switch final {
@@ -466,7 +465,8 @@ func (p *lineScreen) applyControl(final byte, params []byte) {
 	}
 }
 
-// eraseCells blanks the line: 0 from the cursor on, 1 up to the cursor, 2 everything.
+// eraseCells blanks part of the line: mode 0 from the cursor on, 1 up to the cursor, 2
+// everything.
 func (p *lineScreen) eraseCells(mode int) {
 	if mode == 0 || mode == 2 {
 		p.line = p.line[:p.cursor]

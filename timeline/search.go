@@ -10,44 +10,44 @@ import (
 	"time"
 )
 
-// A Match is a line in which something was found.
+// A Match is a line that a search found.
 type Match struct {
 	Seq   Seq    `json:"seq"` // the event in which the line begins
 	Turn  uint64 `json:"turn"`
 	Line  int    `json:"line,omitempty"`  // of the rendered output, from 1; 0 for input, and without a file
-	Input bool   `json:"input,omitempty"` // it is a line of code or of an answer, not of output
-	Text  string `json:"text"`            // at most 500 bytes of the line, around what was found
+	Input bool   `json:"input,omitempty"` // the line is code or an answer, not output
+	Text  string `json:"text"`            // at most 500 bytes of the line, around the match
 }
 
-// A Pattern is what a search looks for.
+// A Pattern is the text or regular expression that a search looks for.
 type Pattern struct {
-	text []byte // in lower case; nil for re
+	text []byte // in lower case; nil if re is set
 	re   *regexp.Regexp
 }
 
 const (
 	maxPatternBytes = 1000
 
-	// maxRegexpInstructions bounds a compiled expression, in instructions: a line of 64 KiB then takes no
-	// more than about a second, which is rare.
+	// maxRegexpInstructions bounds a compiled expression, in instructions. In the worst case,
+	// which is rare, a line of 64 KiB then takes about a second.
 	maxRegexpInstructions = 1000
 
 	maxMatchBytes = 500
 )
 
-// LiteralPattern is a pattern that finds text, in upper or lower case.
+// LiteralPattern returns a pattern that matches text, ignoring case.
 func LiteralPattern(text string) (Pattern, error) {
 	switch {
 	case text == "":
-		return Pattern{}, errors.New("there is nothing to look for")
+		return Pattern{}, errors.New("the search text is empty")
 	case strings.ContainsAny(text, "\r\n"):
-		return Pattern{}, errors.New("a line has no newline in it: look for one line")
+		return Pattern{}, errors.New("the search text contains a newline; search for one line")
 	}
 	return Pattern{text: bytes.ToLower([]byte(text))}, checkPatternLength(text)
 }
 
-// RegexpPattern is a pattern that finds a regular expression of package regexp, which takes time in
-// proportion to the text.
+// RegexpPattern returns a pattern that matches a regular expression of package regexp, which
+// runs in time linear in the text.
 func RegexpPattern(expr string) (Pattern, error) {
 	if err := checkPatternLength(expr); err != nil {
 		return Pattern{}, err
@@ -61,19 +61,19 @@ func RegexpPattern(expr string) (Pattern, error) {
 		return Pattern{}, err
 	}
 	if p, err := syntax.Compile(parsed.Simplify()); err != nil || len(p.Inst) > maxRegexpInstructions {
-		return Pattern{}, errors.New("the expression is too large: it repeats too much")
+		return Pattern{}, errors.New("the expression is too large; use fewer or smaller repetitions")
 	}
 	return Pattern{re: re}, nil
 }
 
 func checkPatternLength(text string) error {
 	if len(text) > maxPatternBytes {
-		return fmt.Errorf("it has %d bytes: use %d at most", len(text), maxPatternBytes)
+		return fmt.Errorf("the pattern has %d bytes; use at most %d", len(text), maxPatternBytes)
 	}
 	return nil
 }
 
-// findIndex returns where a line has the pattern; nil if it has not.
+// findIndex returns the position of the pattern in a line; nil if there is no match.
 func (p Pattern) findIndex(line []byte) []int {
 	if p.re != nil {
 		return p.re.FindIndex(line)
@@ -82,38 +82,38 @@ func (p Pattern) findIndex(line []byte) []int {
 	if at < 0 {
 		return nil
 	}
-	at = min(at, len(line)) // another case may have another length
+	at = min(at, len(line)) // changing the case may change the length
 	return []int{at, min(at+len(p.text), len(line))}
 }
 
-// A Cursor says where a search goes on: behind the first lines from an event on. The zero Cursor
-// is the beginning.
+// A Cursor says where a search continues: after the first lines of an event. The zero Cursor is
+// the beginning.
 type Cursor struct {
 	Seq         Seq
 	Lines       int
-	AwaitsInput bool // something waited for input then
+	AwaitsInput bool // an input request was open at that point
 }
 
 const (
-	// maxSearchBytes is about the most text that one search goes through. Each event counts 64
-	// bytes more, data of displays an eighth.
+	// maxSearchBytes is roughly how much text one search reads. Each event counts 64 bytes more,
+	// data of displays an eighth.
 	maxSearchBytes = 8 << 20
 
-	// searchTimeout is after how long a search stops, at the end of an event.
+	// searchTimeout is the time after which a search stops, at the end of an event.
 	searchTimeout = 200 * time.Millisecond
 )
 
-// Search finds lines of the rendered output, as the output file has it, of inputs, and of
-// answers, but none of silent turns. It goes on from a cursor, through about 8 MiB or for 0.2 s,
-// and stops after limit matches. over means that it has come to the end; else next is where to
-// go on. A line that is longer than that is searched in parts. Secrets are not found.
+// Search finds lines of the rendered output, as in the output file, of inputs and of answers,
+// except those of silent turns. It continues from a cursor, through about 8 MiB or for 0.2 s,
+// and stops after limit matches. over means that it has reached the end; otherwise next is
+// where to continue. Overlong lines are searched in parts. Secrets are not found.
 func (l *Log) Search(p Pattern, from Cursor, limit int) (found []Match, next Cursor, over bool) {
 	return l.runSearch(lineSearch{pattern: p, limit: limit, bytesLeft: maxSearchBytes, deadline: time.Now().Add(searchTimeout)}, from)
 }
 
 func (l *Log) runSearch(s lineSearch, from Cursor) (found []Match, next Cursor, over bool) {
 	l.appendPending()
-	l.syncWithin(lineNumberTimeout) // for the numbers of lines
+	l.syncWithin(lineNumberTimeout) // for the line numbers
 	s.skipLines, s.secrets, s.transcript.awaitsInput = from.Lines, l.knownSecrets(), from.AwaitsInput
 	start := max(from.Seq, 1)
 	for after := start - 1; ; {
@@ -127,7 +127,7 @@ func (l *Log) runSearch(s lineSearch, from Cursor) (found []Match, next Cursor, 
 				continue
 			}
 			next := s.nextCursor(after + 1)
-			if next.Seq <= start && next.Lines <= from.Lines { // there was nothing but one line
+			if next.Seq <= start && next.Lines <= from.Lines { // there was only one line
 				next = Cursor{Seq: after + 1, AwaitsInput: s.transcript.awaitsInput}
 			}
 			return s.matches, next, false
@@ -135,7 +135,7 @@ func (l *Log) runSearch(s lineSearch, from Cursor) (found []Match, next Cursor, 
 	}
 }
 
-// knownSecrets returns the secrets so far.
+// knownSecrets returns a copy of the secrets so far.
 func (l *Log) knownSecrets() secretSet {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -145,23 +145,23 @@ func (l *Log) knownSecrets() secretSet {
 	return l.redactor.secretSet
 }
 
-// A lineSearch is a Search under way.
+// A lineSearch is the state of a running Search.
 type lineSearch struct {
 	pattern   Pattern
 	limit     int
 	secrets   secretSet
-	skipLines int   // lines that an earlier search has seen
+	skipLines int   // lines that an earlier search covered
 	bytesLeft int64 // of maxSearchBytes
 	deadline  time.Time
 
 	matches        []Match
 	transcript     transcriptPrinter
-	origin         Cursor // where the page begins: at the event of its unfinished line
+	origin         Cursor // where the printed text begins: at the event of its unfinished line
 	turn           uint64 // of that event
-	stoppedInEvent bool   // in the middle of an event
+	stoppedInEvent bool   // the search stopped in the middle of an event
 }
 
-// addEvent searches the lines that end with an event, and reports whether there may be more.
+// addEvent searches the lines that end with an event and reports whether to continue.
 func (s *lineSearch) addEvent(e Event) bool {
 	s.bytesLeft -= 64 + searchCost(e.Body)
 	if e.IsUnseen() {
@@ -176,7 +176,7 @@ func (s *lineSearch) addEvent(e Event) bool {
 		first.Seq, first.Turn = e.Seq, e.Turn
 	}
 	_, isText := e.Body.(Text)
-	broken := !isText && s.transcript.hasOpenLine() // not its own: a line that it ends would be missing from here
+	broken := !isText && s.transcript.hasOpenLine() // the event ends a line that it did not begin
 	s.transcript.printEvent(e)
 	lines := 0
 	at := first
@@ -211,13 +211,13 @@ func (s *lineSearch) addEvent(e Event) bool {
 	return true
 }
 
-// inputOf returns what somebody typed.
+// inputOf returns the code or answer that a user or client sent.
 func inputOf(body Body) []byte {
 	switch b := body.(type) {
 	case TurnStarted:
 		return b.Input
 	case InputLine:
-		return []byte(b.Text) // none if it is secret
+		return []byte(b.Text) // empty if it is secret
 	}
 	return nil
 }
@@ -229,7 +229,7 @@ func searchCost(body Body) int64 {
 	return payloadBytes(body)
 }
 
-// searchLine searches one line, and reports whether there may be more.
+// searchLine searches one line and reports whether to continue.
 func (s *lineSearch) searchLine(at Match, line []byte) bool {
 	s.origin.Lines++
 	if s.skipLines > 0 {
@@ -252,7 +252,7 @@ func (s *lineSearch) searchLine(at Match, line []byte) bool {
 	return !s.stoppedInEvent
 }
 
-// nextCursor returns where to go on if the events before seq were searched.
+// nextCursor returns where to continue once the events before seq were searched.
 func (s *lineSearch) nextCursor(seq Seq) Cursor {
 	if s.stoppedInEvent || s.transcript.isUnfinished() {
 		return s.origin
@@ -260,7 +260,7 @@ func (s *lineSearch) nextCursor(seq Seq) Cursor {
 	return Cursor{Seq: seq, AwaitsInput: s.transcript.awaitsInput}
 }
 
-// searchRest searches the last line, which has not ended, and reports whether all was searched.
+// searchRest searches the unfinished last line and reports whether everything was searched.
 func (s *lineSearch) searchRest() bool {
 	if s.transcript.isUnfinished() {
 		s.transcript.endTurn()
@@ -270,7 +270,8 @@ func (s *lineSearch) searchRest() bool {
 	return true
 }
 
-// isUnfinished reports whether the page has a line, a character or a sequence that has not ended.
+// isUnfinished reports whether the printed text ends with an unfinished line, character or
+// escape sequence.
 func (p *transcriptPrinter) isUnfinished() bool {
 	for _, d := range p.streams {
 		if d.state != stateText || d.runeBytes > 0 {
@@ -280,7 +281,7 @@ func (p *transcriptPrinter) isUnfinished() bool {
 	return p.hasOpenLine() || len(p.out) > 0
 }
 
-// excerpt returns at most maxMatchBytes of a line, with what was found.
+// excerpt returns at most maxMatchBytes of a line, around the match.
 func excerpt(line []byte, where []int) string {
 	if len(line) <= maxMatchBytes {
 		return strings.ToValidUTF8(string(line), "�")

@@ -11,8 +11,8 @@ import (
 	"sort"
 )
 
-// A logSnapshot is a snapshot of a log after a cursor: events on disk, perhaps a gap, then
-// events in memory. It is read without the log's lock.
+// A logSnapshot is the state of a log after a cursor: events on disk, possibly a gap, then
+// events in memory. It is read without holding the log's lock.
 type logSnapshot struct {
 	after       Seq
 	end         eventPosition // after the last event of the log
@@ -25,17 +25,17 @@ type logSnapshot struct {
 	index       index
 	outputLines int // in output.txt
 
-	hasOutputFile bool // there is an output file whose lines can be named
+	hasOutputFile bool // there is an output file to which line numbers refer
 	isWriting     bool // events are still being written to it
 
 	missedBytes int64           // bytes before the first lost event, or before the cursor
-	moreEvents  <-chan struct{} // closed by the next event; nil if none will come, or if the view has some
+	moreEvents  <-chan struct{} // closed by the next event; nil if none will come, or if the snapshot has events
 
-	maxTypeBytes int64 // types of displays on disk that have more bytes may be left out
-	skipUnread   bool  // large data of displays on disk is not wanted at all
+	maxTypeBytes int64 // display types on disk with more bytes may be left out
+	skipUnread   bool  // large data of displays on disk is not needed at all
 }
 
-// takeSnapshot makes a view with at most limit events from memory; 0 means all.
+// takeSnapshot takes a snapshot with at most limit events from memory; 0 means all.
 func (l *Log) takeSnapshot(after Seq, limit int) logSnapshot {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -54,7 +54,7 @@ func (l *Log) takeSnapshot(after Seq, limit int) logSnapshot {
 	return v
 }
 
-// snapshotLocked makes a view without events from memory.
+// snapshotLocked takes a snapshot without events from memory.
 func (l *Log) snapshotLocked(after Seq) logSnapshot {
 	v := logSnapshot{
 		after: after, end: l.end, memoryStart: l.end,
@@ -83,8 +83,8 @@ func (l *Log) memoryLocked(from, to Seq) []entry {
 	return l.memory[from-first : to-first]
 }
 
-// bytesBeforeLocked returns roughly how many bytes came before seq, by the nearest place
-// before it.
+// bytesBeforeLocked returns roughly how many bytes came before seq, based on the nearest
+// recorded position before it.
 func (l *Log) bytesBeforeLocked(seq Seq) int64 {
 	if l.diskStart.seq <= seq && seq < l.diskEnd.seq {
 		p, _ := l.index.findLast(func(p eventPosition) bool { return p.seq > seq })
@@ -97,15 +97,15 @@ func (l *Log) bytesBeforeLocked(seq Seq) int64 {
 	return lost
 }
 
-// isEmpty reports whether there is nothing after the cursor.
+// isEmpty reports whether there are no events after the cursor.
 func (v *logSnapshot) isEmpty() bool {
 	return v.moreEvents != nil || v.after+1 >= v.end.seq || v.after+1 == 0
 }
 
-// forgetDisk reduces the view to the events in memory.
+// forgetDisk reduces the snapshot to the events in memory.
 func (v *logSnapshot) forgetDisk() { v.eventsPath, v.diskStart = "", eventPosition{} }
 
-// allEvents returns everything after the cursor.
+// allEvents returns all events after the cursor.
 func (v *logSnapshot) allEvents() []Event {
 	var events []Event
 	for e := range v.entriesFrom(v.after + 1) {
@@ -118,7 +118,7 @@ func (v *logSnapshot) allEvents() []Event {
 func (v *logSnapshot) entriesFrom(seq Seq) iter.Seq[entry] {
 	return func(yield func(entry) bool) {
 		missed := v.missedBytes
-		if seq < v.diskStart.seq && v.diskStart.seq < v.memoryStart.seq { // the files have begun anew
+		if seq < v.diskStart.seq && v.diskStart.seq < v.memoryStart.seq { // the files were restarted
 			if !yield(v.gapEntry(seq, v.diskStart, missed)) {
 				return
 			}
@@ -157,7 +157,7 @@ func (v *logSnapshot) entriesFrom(seq Seq) iter.Seq[entry] {
 	}
 }
 
-// gapEntry stands for the events from seq to the one at next.
+// gapEntry returns a Gap for the events from seq to the one before next.
 func (v *logSnapshot) gapEntry(seq Seq, next eventPosition, missed int64) entry {
 	last := next.seq - 1
 	g := entry{position: next}
@@ -171,11 +171,11 @@ func (v *logSnapshot) gapEntry(seq Seq, next eventPosition, missed int64) entry 
 	return g
 }
 
-// afterAllEvents is behind every event.
+// afterAllEvents is a cursor after every event.
 const afterAllEvents = ^Seq(0)
 
-// readEvents yields the events on disk from a place on, each with the place after it. Those before
-// whole may have data that is apart. It ends early if the file cannot be read.
+// readEvents yields the events on disk from a position on, each with the position after it.
+// Events before whole may have unread data. It ends early if the file cannot be read.
 func (v *logSnapshot) readEvents(p eventPosition, whole Seq) iter.Seq2[entry, eventPosition] {
 	return func(yield func(entry, eventPosition) bool) {
 		if v.eventsPath == "" || p.seq == 0 {
@@ -199,8 +199,8 @@ func (v *logSnapshot) readEvents(p eventPosition, whole Seq) iter.Seq2[entry, ev
 	}
 }
 
-// readFileEvents yields the events of a file from a place on, each with the place after it. They may
-// have data that is apart.
+// readFileEvents yields the events of a file from a position on, each with the position after
+// it. Their large data may be unread.
 func (v *logSnapshot) readFileEvents(f *os.File, p eventPosition) iter.Seq2[entry, eventPosition] {
 	return func(yield func(entry, eventPosition) bool) {
 		left := v.diskEnd.offset - p.offset
@@ -220,13 +220,13 @@ func (v *logSnapshot) readFileEvents(f *os.File, p eventPosition) iter.Seq2[entr
 	}
 }
 
-// fileSection returns what the view knows of the events file.
+// fileSection returns the part of the events file that the snapshot covers.
 func (v *logSnapshot) fileSection(f *os.File) *io.SectionReader {
 	return io.NewSectionReader(f, 0, v.diskEnd.offset)
 }
 
-// openEventsFile opens the events file if it is still the one that the view knows. A file that has
-// begun anew since is shorter, for a long time.
+// openEventsFile opens the events file if it is still the one of the snapshot. A file that was
+// restarted since is shorter for a long time.
 func (v *logSnapshot) openEventsFile() (*os.File, error) {
 	f, err := os.Open(v.eventsPath)
 	if err != nil {
@@ -239,9 +239,9 @@ func (v *logSnapshot) openEventsFile() (*os.File, error) {
 	return f, nil
 }
 
-// ReadFile yields the events from the file in a directory whose Log was not closed
-// because its program was killed. It ends at the last record, which may be incomplete,
-// or where the file cannot be read.
+// ReadFile yields the events from the file in a directory whose Log was not closed because its
+// program was killed. It ends at the last record, which may be incomplete, or where the file
+// cannot be read.
 func ReadFile(dir string) iter.Seq[Event] {
 	return func(yield func(Event) bool) {
 		path := filepath.Join(dir, EventsName)
@@ -272,7 +272,7 @@ func (v *logSnapshot) firstSeq() Seq {
 	return e.Seq
 }
 
-// entriesFromCost yields the events from a cost on. It may begin with some that come before.
+// entriesFromCost yields the events from a cost on. It may start with a few earlier events.
 func (v *logSnapshot) entriesFromCost(cost int64) iter.Seq[entry] {
 	if cost >= v.memoryStart.costBefore {
 		i := sort.Search(len(v.memory), func(i int) bool { return v.memory[i].position.costBefore > cost })
@@ -290,8 +290,7 @@ func (v *logSnapshot) entriesFromCost(cost int64) iter.Seq[entry] {
 	return v.entriesFrom(seq)
 }
 
-// structuralEvents returns the events of [from, to) that are neither text nor pictures,
-// the newest limit of them.
+// structuralEvents returns the newest limit of the structural events in [from, to).
 func (v *logSnapshot) structuralEvents(from, to Seq, limit int) []Event {
 	var found []Event // newest first
 	for _, e := range slices.Backward(v.memory) {
@@ -307,8 +306,8 @@ func (v *logSnapshot) structuralEvents(from, to Seq, limit int) []Event {
 	return found
 }
 
-// structuralOnDisk reads the last stretch, and from there follows the chain of
-// structural records backwards through the file.
+// structuralOnDisk reads the last stretch of the file, and from there follows the chain of
+// structural records backwards.
 func (v *logSnapshot) structuralOnDisk(found []Event, from, to Seq, limit int) []Event {
 	start, ok := v.index.findLast(func(p eventPosition) bool { return p.seq >= to })
 	if !ok {

@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// A transcriptPrinter is the text of a session as lines: the printed text, and one line in brackets
-// for each other event that is shown. Both output.txt and Render use it.
+// A transcriptPrinter converts events to the text of a session: the printed text, and one
+// bracketed line for each other event that is shown. Both output.txt and Render use it.
 type transcriptPrinter struct {
 	lineScreen
-	awaitsInput bool // something waits for input; an answer then ends the line on the screen
+	awaitsInput bool // an input request is open; its answer ends the line on the screen
 }
 
 // printEvent adds an event.
@@ -43,18 +43,18 @@ func (p *transcriptPrinter) printEvent(e Event) {
 	case Gap:
 		p.printLabel(gapLabel(b))
 	case InputRequested:
-		p.awaitsInput = b.Kind != InputKindPermission && b.Kind != InputKindForm // no line of input ends those
+		p.awaitsInput = b.Kind != InputKindPermission && b.Kind != InputKindForm // those are not answered with a line of input
 	case InputLine:
 		p.endInputLine(b.Prompt)
 	case TurnEnded:
 		p.endTurn()
 		p.breakLine()
 	case TurnStarted, InputRequestEnded, Interrupt, Progress, Preparation, WorkerStarted, Omitted, OutputCleared, FullScreenChanged:
-		// No trace: input is never echoed.
+		// Nothing to print: input is never echoed.
 	}
 }
 
-// printDisplay adds a display: a label for a picture, else its text.
+// printDisplay adds a display: a label for an image, otherwise its text.
 func (p *transcriptPrinter) printDisplay(d Display) {
 	if i := d.titledImage(); i != nil {
 		p.printLabel(imageLabel(i))
@@ -65,7 +65,7 @@ func (p *transcriptPrinter) printDisplay(d Display) {
 	}
 }
 
-// printParagraph adds lines of their own.
+// printParagraph adds text on lines of its own.
 func (p *transcriptPrinter) printParagraph(text string) {
 	p.breakLine()
 	p.write(Stdout, []byte(text))
@@ -73,13 +73,13 @@ func (p *transcriptPrinter) printParagraph(text string) {
 	p.breakLine()
 }
 
-// endTurn clears what a turn has left unfinished.
+// endTurn clears unfinished state of a turn.
 func (p *transcriptPrinter) endTurn() {
 	p.flush()
 	p.awaitsInput = false
 }
 
-// endInputLine ends the line in which input was asked for, as the Enter key does.
+// endInputLine ends the line that asked for input, as the Enter key does.
 func (p *transcriptPrinter) endInputLine(prompt string) {
 	if p.awaitsInput || p.lineEndsWith(prompt) {
 		p.breakLine()
@@ -108,7 +108,7 @@ func (p *transcriptPrinter) printLabel(text string) {
 // maxLabelBytes bounds a label, whose text may come from a runtime.
 const maxLabelBytes = 1000
 
-// labelLine makes one printable line of any text.
+// labelLine turns any text into one printable, bracketed line.
 func labelLine(text string) string { return "[" + oneLine(text) + "]" }
 
 func oneLine(text string) string {
@@ -128,7 +128,7 @@ func gapLabel(g Gap) string {
 	return fmt.Sprintf("gap: %s lost", FormatBytes(g.Bytes))
 }
 
-// FullReason tells why a worker ended: the reason, and what its runtime said about it.
+// FullReason returns why a worker ended: the reason, and what its runtime said about it.
 func (g WorkerExited) FullReason() string {
 	if g.Message == "" {
 		return g.Reason
@@ -136,8 +136,8 @@ func (g WorkerExited) FullReason() string {
 	return g.Reason + " (" + g.Message + ")"
 }
 
-// exitReport tells why a worker ended, with further facts about it. It begins with the
-// words in what.
+// exitReport returns why a worker ended, with further facts about it. It begins with the words
+// in what.
 func exitReport(what string, g WorkerExited) string {
 	if g.NeverReady {
 		what = "session did not start"
@@ -149,7 +149,7 @@ func exitReport(what string, g WorkerExited) string {
 	if g.LastLine != "" {
 		s += "; last line: " + strings.TrimSpace(g.LastLine)
 	}
-	if g.PeakRSSBytes > 0 && !g.Clean && !g.NeverReady { // it may be why
+	if g.PeakRSSBytes > 0 && !g.Clean && !g.NeverReady { // it may be the cause
 		s += "; peak memory " + FormatBytes(g.PeakRSSBytes)
 	}
 	return s
@@ -190,18 +190,18 @@ func groupDigits(n int) string {
 	return s
 }
 
-// A Transcript makes the text of a session of its events, as output.txt has it: nothing is folded or
-// left out. The zero value is ready.
+// A Transcript converts events to the text of a session, as in output.txt: nothing is folded or
+// left out. The zero value is ready to use.
 type Transcript struct{ printer transcriptPrinter }
 
-// Add adds an event, and returns the text that is final by then: all but the last line, which what
-// comes next may rewrite.
+// Add adds an event and returns the text that is final by then: all but the last line, which
+// later events may rewrite.
 func (t *Transcript) Add(e Event) []byte {
 	t.printer.printEvent(e)
 	return t.takeText()
 }
 
-// Flush returns the last line, as it is now. Later events do not change it any more.
+// Flush returns the unfinished last line. Later events do not change it any more.
 func (t *Transcript) Flush() []byte {
 	t.printer.flush()
 	t.printer.out = appendVisible(t.printer.out, t.printer.line)
@@ -210,7 +210,7 @@ func (t *Transcript) Flush() []byte {
 	return t.takeText()
 }
 
-// takeText returns the final text, which the caller keeps until the next call.
+// takeText returns the final text, which is valid until the next call.
 func (t *Transcript) takeText() []byte {
 	text := t.printer.out
 	t.printer.out = t.printer.out[:0]

@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// A TurnSummary says in short what a turn was. The start-up of each generation has one, too, as
-// turn 0. Events between two turns belong to the one before.
+// A TurnSummary describes one turn briefly. The start-up of each generation has a summary, too,
+// as turn 0. Events between two turns belong to the earlier one.
 type TurnSummary struct {
 	Turn       uint64        `json:"turn"`
 	Generation uint64        `json:"generation,omitempty"`
@@ -19,11 +19,11 @@ type TurnSummary struct {
 	Last       Seq           `json:"last"`  // its newest event
 	At         time.Time     `json:"at"`    // of the first event
 	Author     string        `json:"author,omitempty"`
-	Code       string        `json:"code,omitempty"`       // the first line of its input that is not blank, at most 160 bytes
+	Code       string        `json:"code,omitempty"`       // the first non-blank line of its input, at most 160 bytes
 	CodeLines  int           `json:"code_lines,omitempty"` // of its input, as far as TurnStarted has it
 	Lines      int           `json:"lines,omitempty"`      // newlines in its text
-	Bytes      int64         `json:"bytes,omitempty"`      // of text and pictures
-	Displays   int           `json:"displays,omitempty"`   // pictures and other results that are shown; updates count once
+	Bytes      int64         `json:"bytes,omitempty"`      // of text and images
+	Displays   int           `json:"displays,omitempty"`   // images and other displays; updates count once
 	Silent     bool          `json:"silent,omitempty"`     // a tool asked for it, see Event.IsUnseen
 	Outcome    Outcome       `json:"outcome,omitempty"`    // "" while it runs
 	Error      string        `json:"error,omitempty"`      // the name of the error that ended it
@@ -55,31 +55,31 @@ func (s *TurnSummary) UnmarshalJSON(b []byte) error {
 
 const (
 	// maxSummaries bounds the summaries in memory, about 200 bytes each. When there are more,
-	// the oldest half leaves, and is made again from the events file when it is asked for.
+	// the oldest half is dropped, and rebuilt from the events file on request.
 	maxSummaries = 16 << 10
 
-	// anchorStride is how many summaries there are from one anchor to the next. Their turns
-	// are read to make one of them again.
+	// anchorStride is the number of summaries from one anchor to the next. To rebuild one
+	// summary, that many turns are read.
 	anchorStride = 128
 
 	maxCodeBytes = 160
 )
 
-// A turnIndex has a summary of each turn, in order: the newest in memory, and of the others
-// the places where they begin.
+// A turnIndex has a summary of each turn, in order: the newest in memory, and for the others
+// anchors that say where they begin.
 type turnIndex struct {
 	summaries       []TurnSummary
 	anchors         []anchor
-	lastDroppedTurn uint64 // the highest number among them
+	lastDroppedTurn uint64 // the highest turn number among the dropped summaries
 }
 
-// An anchor is where every anchorStride-th of the summaries that have left memory begins.
+// An anchor records where every anchorStride-th dropped summary begins.
 type anchor struct {
 	seq  Seq
-	turn uint64 // the highest number before it
+	turn uint64 // the highest turn number before it
 }
 
-// addEvent adds an event to the last summary, or begins the next.
+// addEvent adds an event to the last summary, or begins the next one.
 func (o *turnIndex) addEvent(e Event) {
 	n := len(o.summaries)
 	if n == 0 || !e.BetweenTurns && (o.summaries[n-1].Turn != e.Turn || o.summaries[n-1].Generation != e.Generation) {
@@ -92,7 +92,7 @@ func (o *turnIndex) addEvent(e Event) {
 	o.summaries[n-1].addEvent(e)
 }
 
-// dropOldest forgets the oldest n summaries. n is a multiple of anchorStride.
+// dropOldest drops the oldest n summaries. n is a multiple of anchorStride.
 func (o *turnIndex) dropOldest(n int) {
 	last := o.lastDroppedTurn
 	for i, s := range o.summaries[:n] {
@@ -105,7 +105,8 @@ func (o *turnIndex) dropOldest(n int) {
 	o.summaries = o.summaries[:copy(o.summaries, o.summaries[n:])]
 }
 
-// forgetBefore drops the anchors of turns that are lost: those before the oldest event on disk.
+// forgetBefore drops the anchors of lost turns, which are those before the oldest event on
+// disk.
 func (o *turnIndex) forgetBefore(oldest Seq) {
 	if i := sort.Search(len(o.anchors), func(i int) bool { return o.anchors[i].seq > oldest }); i > 1 {
 		o.anchors = slices.Clone(o.anchors[i-1:])
@@ -131,7 +132,7 @@ func (s *TurnSummary) addEvent(e Event) {
 	}
 }
 
-// firstLine returns the first line of code that is not blank.
+// firstLine returns the first non-blank line of code.
 func firstLine(code []byte) string {
 	for line := range bytes.Lines(code) {
 		if line = bytes.TrimSpace(line); len(line) > 0 {
@@ -141,7 +142,7 @@ func firstLine(code []byte) string {
 	return ""
 }
 
-// truncateText returns at most n bytes of a text, whole characters only.
+// truncateText returns at most n bytes of a text, without splitting a character.
 func truncateText(text string, n int) string {
 	if len(text) > n {
 		text = text[:runeStart([]byte(text), n)]
@@ -149,7 +150,7 @@ func truncateText(text string, n int) string {
 	return strings.ToValidUTF8(text, "�")
 }
 
-// countLines counts the lines of a text, the last with or without a newline.
+// countLines counts the lines of a text; the last one need not end with a newline.
 func countLines(text []byte) int {
 	n := bytes.Count(text, newline)
 	if len(text) > 0 && text[len(text)-1] != '\n' {
@@ -161,8 +162,8 @@ func countLines(text []byte) int {
 // Turns returns the summaries of the turns that have events between two cursors, in order: the
 // oldest limit of them, or with backward the newest. before 0 is the end.
 //
-// For the newest 8192 turns at least it reads no events. Older ones are made from the events
-// file again, 128 at a time; a turn whose events are lost has none.
+// For at least the newest 8192 turns, it reads no events. Older summaries are rebuilt from the
+// events file, 128 at a time; a turn whose events are lost has none.
 func (l *Log) Turns(after, before Seq, backward bool, limit int) []TurnSummary {
 	l.appendPending()
 	l.mu.Lock()
@@ -225,7 +226,7 @@ func (o *turnIndex) seqBefore(turn uint64) Seq {
 	return o.anchors[i-1].seq - 1
 }
 
-// selectSummaries returns a copy of those that have events between two cursors.
+// selectSummaries returns a copy of the summaries that have events between two cursors.
 func selectSummaries(rows []TurnSummary, after, before Seq, backward bool, limit int) []TurnSummary {
 	from := sort.Search(len(rows), func(i int) bool { return rows[i].Last > after })
 	to := sort.Search(len(rows), func(i int) bool { return rows[i].First >= before })
@@ -239,7 +240,7 @@ func selectSummaries(rows []TurnSummary, after, before Seq, backward bool, limit
 	return slices.Clone(rows[:min(limit, len(rows))])
 }
 
-// A turnSpan is the events of about anchorStride turns that have left an outline.
+// A turnSpan is the range of the events of about anchorStride turns that the index has dropped.
 type turnSpan struct{ from, to Seq }
 
 // spansLocked returns the spans that have events between two cursors.
@@ -259,7 +260,7 @@ func (o *turnIndex) spansLocked(after, before Seq) []turnSpan {
 	return spans
 }
 
-// readSummaries makes the summaries of a span from its events, as far as there are any.
+// readSummaries rebuilds the summaries of a span from the events that still exist.
 func (l *Log) readSummaries(s turnSpan) []TurnSummary {
 	v := l.takeSnapshot(s.from-1, 0)
 	v.skipUnread = true
@@ -275,7 +276,7 @@ func (l *Log) readSummaries(s turnSpan) []TurnSummary {
 	return o.summaries
 }
 
-// redactSummaries hides the secrets that were not known yet when the events were appended.
+// redactSummaries redacts the secrets that were not known yet when the events were appended.
 func (l *Log) redactSummaries(rows []TurnSummary) []TurnSummary {
 	for i := range rows {
 		rows[i].Code, rows[i].Error = l.Redact(rows[i].Code), l.Redact(rows[i].Error)

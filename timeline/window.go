@@ -7,25 +7,23 @@ import (
 )
 
 const (
-	// maxStructural bounds the structural events of the middle that a Window keeps.
+	// maxStructural bounds the structural events that a Window keeps from its omitted middle.
 	maxStructural = 200
 
-	// From the cost minLineNumberCost on, some events of a Window may get elided. So it
-	// waits until the writer has given them line numbers, lineNumberTimeout at most.
+	// From the cost minLineNumberCost on, a Window may omit events. It then waits, at most for
+	// lineNumberTimeout, until the writer has given the events line numbers.
 	minLineNumberCost = 16 << 10
 	lineNumberTimeout = 250 * time.Millisecond
 )
 
-// Window returns the events after the cursor, about headBytes of the oldest and
-// tailBytes of the newest. An event counts 16 bytes more than it has; a picture
-// counts 2 KiB and a 64th of its size, and is never cut. Inputs and
-// the messages of errors count nothing.
+// Window returns the events after the cursor, about headBytes of the oldest and tailBytes of
+// the newest. An event counts 16 bytes more than it has; an image counts 2 KiB and a 64th of
+// its size, and is never cut. Inputs and error messages count nothing.
 //
-// The events between them become one Elided, and one Gap for those that are not in the
-// files. Text is cut at the end of a line if there is one nearby. The newest 200
-// structural events of the middle, which are all but Text and Display, follow the Elided.
-// The Seq of the last event returned is the new cursor.
-// The time this takes does not depend on how much is left out.
+// The events in between become one Omitted, and one Gap for those that are not in the files.
+// Text is cut at the end of a line if there is one nearby. The newest 200 structural events of
+// the middle, that is all but Text and Display, follow the Omitted. The Seq of the last event
+// returned is the new cursor. The running time does not depend on how much is left out.
 func (l *Log) Window(after Seq, headBytes, tailBytes int) []Event {
 	l.appendPending()
 	v := l.takeSnapshot(after, 0)
@@ -98,7 +96,7 @@ type eventOffset struct {
 
 func (c eventOffset) currentEntry() entry { return c.list[c.i] }
 
-// position returns the place of the event that is cut.
+// position returns the position of the event that is cut.
 func (c eventOffset) position() eventPosition {
 	if c.i == len(c.list) {
 		return c.end
@@ -111,10 +109,10 @@ func (c eventOffset) isBefore(d eventOffset) bool {
 	return a < b || a == b && c.n < d.n
 }
 
-// bytesBefore returns the number of bytes of text and displays before it.
+// bytesBefore returns the number of bytes of text and displays before the offset.
 func (c eventOffset) bytesBefore() int64 { return c.position().bytesBefore + int64(c.n) }
 
-// lineNumber returns its line in the output file, 0 if unknown.
+// lineNumber returns the line in the output file at the offset, 0 if unknown.
 func (c eventOffset) lineNumber() int {
 	if c.i == len(c.list) || c.list[c.i].Line == 0 {
 		return 0
@@ -126,8 +124,8 @@ func (c eventOffset) lineNumber() int {
 	return line
 }
 
-// normalize returns the same position, as one before an event if it is after the last byte
-// of another.
+// normalize returns the same position, as the start of an event if it is after the last byte of
+// the event before.
 func (c eventOffset) normalize() eventOffset {
 	if t, ok := c.list[c.i].Body.(Text); ok && c.n == len(t.Data) {
 		c.i, c.n = c.i+1, 0
@@ -135,8 +133,8 @@ func (c eventOffset) normalize() eventOffset {
 	return c
 }
 
-// findHeadEnd finds the end of the head: after the last newline before a cost, unless that is
-// more than slack before it.
+// findHeadEnd returns the end of the head: after the last newline before a cost, unless that
+// newline is more than slack before it.
 func (v *logSnapshot) findHeadEnd(cost, slack int64) eventOffset {
 	c := eventOffset{end: v.end}
 	for e := range v.entriesFrom(v.after + 1) {
@@ -177,8 +175,8 @@ func (v *logSnapshot) findHeadEnd(cost, slack int64) eventOffset {
 	return c
 }
 
-// findTailStart finds the beginning of the tail: after the first newline after a cost, unless
-// that is more than slack after it.
+// findTailStart returns the beginning of the tail: after the first newline after a cost, unless
+// that newline is more than slack after it.
 func (v *logSnapshot) findTailStart(cost, slack int64) eventOffset {
 	c := eventOffset{end: v.end}
 	for e := range v.entriesFromCost(cost) {
@@ -234,10 +232,10 @@ func runeStart(data []byte, n int) int {
 	return n
 }
 
-// middleReplacement returns the events that replace those between two cuts.
+// middleReplacement returns the events that replace the omitted middle between head and tail.
 func (v *logSnapshot) middleReplacement(head, tail eventOffset) []Event {
 	from, to := head.position(), tail.position()
-	last := to.seq - 1 // the last event that is left out or cut
+	last := to.seq - 1 // the last event that is omitted or cut
 	if tail.n > 0 {
 		last = to.seq
 	}
@@ -278,12 +276,12 @@ func (v *logSnapshot) middleReplacement(head, tail eventOffset) []Event {
 		return append(out, kept...)
 	}
 	out = append(kept, out...)
-	out[len(out)-1].Seq = last // there is no tail: this is where the reader goes on
+	out[len(out)-1].Seq = last // there is no tail: the reader continues here
 	return out
 }
 
-// lineRange returns the lines from a cut to line last, or to the line before it if the
-// second cut is right after a newline.
+// lineRange returns the range of lines from head to line last, or to the line before it if the
+// tail begins right after a newline.
 func (v *logSnapshot) lineRange(head eventOffset, last int, newline bool) (int, int) {
 	first := head.lineNumber()
 	if !v.hasOutputFile || first == 0 || last == 0 {
