@@ -34,8 +34,7 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-// BenchmarkSpill appends 100 MB in events of 4 KiB and waits until the files have
-// them.
+// BenchmarkSpill appends 100 MB in events of 4 KiB and waits until the files contain them.
 func BenchmarkSpill(b *testing.B) {
 	data := numberedLines(4096)
 	b.ReportAllocs()
@@ -98,8 +97,8 @@ func newLongLog(b *testing.B) *timeline.Log {
 	return l
 }
 
-// BenchmarkLong is what a page does first with 100 000 events, and while it scrolls and searches;
-// "all" is reading all of them, to compare.
+// BenchmarkLong measures what the web UI does with 100 000 events: open, scroll and search.
+// "all" reads all events, for comparison.
 func BenchmarkLong(b *testing.B) {
 	l := newLongLog(b)
 	first := l.Turns(0, 0, false, 1)

@@ -41,7 +41,7 @@ func readBlob(t *testing.T, l *timeline.Log, sum string) []byte {
 			return all
 		}
 		if len(piece) == 0 {
-			t.Fatalf("got %d bytes of %d, and no more", len(all), size)
+			t.Fatalf("got only %d bytes of %d", len(all), size)
 		}
 	}
 }
@@ -118,13 +118,13 @@ func TestBlob(t *testing.T) {
 			t.Errorf("the file has %d bytes, %v", info.Size(), err)
 		}
 		var first []byte
-		for _, e := range l.EventsSince(40) { // in memory, all are the same bytes
+		for _, e := range l.EventsSince(40) { // in memory, all share the same bytes
 			for _, one := range e.Body.(timeline.Display).Data {
 				if first == nil {
 					first = one
 				}
 				if &one[0] != &first[0] {
-					t.Fatal("equal data is twice in memory")
+					t.Fatal("equal data is in memory twice")
 				}
 			}
 		}
@@ -133,7 +133,7 @@ func TestBlob(t *testing.T) {
 			n++
 			for _, one := range e.Body.(timeline.Display).Data {
 				if !bytes.Equal(one, data) {
-					t.Fatalf("event %d has other data", e.Seq)
+					t.Fatalf("event %d has different data", e.Seq)
 				}
 			}
 		}
@@ -142,7 +142,7 @@ func TestBlob(t *testing.T) {
 		}
 	})
 
-	// A storm of updates with the same picture is small in the file, and 64 KiB of it name gigabytes.
+	// Many updates with the same image are small in the file: 64 KiB of it refer to gigabytes.
 	t.Run("readers allocate only what they return of equal data", func(t *testing.T) {
 		l := newLog(t, &timeline.Options{Dir: t.TempDir()})
 		const size, storm = 1 << 20, 600
@@ -173,7 +173,7 @@ func TestBlob(t *testing.T) {
 				t.Errorf("%s: got %d events", name, len(events))
 			}
 			if took > test.most {
-				t.Errorf("%s: it took %d MiB for %d events", name, took>>20, len(events))
+				t.Errorf("%s: allocated %d MiB for %d events", name, took>>20, len(events))
 			}
 			for _, e := range events {
 				d, ok := e.Body.(timeline.Display)
@@ -203,7 +203,7 @@ func TestBlob(t *testing.T) {
 		}
 	})
 
-	t.Run("contains no secret", func(t *testing.T) {
+	t.Run("contain no secret", func(t *testing.T) {
 		l := newLog(t, nil)
 		if err := l.AddSecret("correct horse"); err != nil {
 			t.Fatal(err)
@@ -220,7 +220,7 @@ func TestBlob(t *testing.T) {
 	})
 }
 
-// allocatedBytes returns how many bytes something allocates. It cannot be used in parallel tests.
+// allocatedBytes returns how many bytes do allocates. It cannot be used in parallel tests.
 func allocatedBytes(do func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

@@ -39,7 +39,7 @@ func TestDisplay(t *testing.T) {
 			}
 		}
 		if d.TotalBytes() != 90 || d.Omitted != nil {
-			t.Error("the display itself was changed")
+			t.Error("the original display was changed")
 		}
 	})
 }

@@ -371,9 +371,9 @@ func (d AccessDenied) noticeText() string {
 	}
 	switch {
 	case d.Hint != "":
-		s += "; a user can allow it with: " + d.Hint
+		s += "; the user can allow it with: " + d.Hint
 	case d.Call == "" && d.Detail != "":
-		s += "; a user can run the same command outside the sandbox"
+		s += "; the user can run the same command outside the sandbox"
 	}
 	return s
 }

@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// A fakeDisk makes files that fail or hang.
+// A fakeDisk creates files that fail or hang.
 type fakeDisk struct {
-	roomBytes int           // bytes until every write fails; negative is endless
+	roomBytes int           // bytes until every write fails; negative means unlimited
 	hang      chan struct{} // writes wait until it is closed, if not nil
 }
 
@@ -94,7 +94,7 @@ func TestFileWriter(t *testing.T) {
 				}
 				got := noticeMessages(followed)
 				if len(got) != 1 || !strings.Contains(got[0], errDiskFull.Error()) {
-					t.Errorf("got notices %q, want one that says why", got)
+					t.Errorf("got notices %q, want one with the reason", got)
 				}
 				after := Seq(0)
 				for _, e := range followed {
@@ -132,7 +132,7 @@ func TestFileWriter(t *testing.T) {
 			}
 			close(d.hang)
 			if err := l.Close(); err != nil {
-				t.Errorf("Close of a disk that is back: %v", err)
+				t.Errorf("Close after the disk recovered: %v", err)
 			}
 		})
 	})
@@ -186,7 +186,7 @@ func TestFileWriter(t *testing.T) {
 				l.Sync()
 				l.mu.Lock()
 				if l.timerRunning || l.timer.Stop() {
-					t.Error("the timer runs though everything is written")
+					t.Error("the timer runs although everything is written")
 				}
 				l.mu.Unlock()
 			}
@@ -213,7 +213,7 @@ func TestFileWriter(t *testing.T) {
 		})
 	})
 
-	t.Run("Close writes what is left", func(t *testing.T) {
+	t.Run("Close writes the remaining events", func(t *testing.T) {
 		l := openLog(t, &Options{}, &fakeDisk{roomBytes: -1})
 		l.Append(lineEvent(10))
 		if err := l.Close(); err != nil {
@@ -247,7 +247,7 @@ func TestWindowLineNumbers(t *testing.T) {
 		})
 	})
 
-	t.Run("does without them after a bounded wait for the disk", func(t *testing.T) {
+	t.Run("omits line numbers after a bounded wait for the disk", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			d := &fakeDisk{roomBytes: -1, hang: make(chan struct{})}
 			l := openLog(t, &Options{}, d)
@@ -261,11 +261,11 @@ func TestWindowLineNumbers(t *testing.T) {
 				case Omitted:
 					found = b.FirstLine == 0 && b.LastLine == 0 && b.Bytes > 90_000
 				case Gap:
-					t.Errorf("got %+v, though nothing is lost", b)
+					t.Errorf("got %+v, although nothing is lost", b)
 				}
 			}
 			if waited := time.Since(start); !found || waited != lineNumberTimeout {
-				t.Errorf("elided %v after %v, want an Elided without lines after %v", found, waited, lineNumberTimeout)
+				t.Errorf("elided %v after %v, want an Omitted without lines after %v", found, waited, lineNumberTimeout)
 			}
 			close(d.hang)
 			if err := l.Close(); err != nil {
@@ -277,10 +277,10 @@ func TestWindowLineNumbers(t *testing.T) {
 
 func TestNew_BadOptions(t *testing.T) {
 	if _, err := New(&Options{Dir: filepath.Join(t.TempDir(), "missing")}); err == nil {
-		t.Error("a log was made")
+		t.Error("a log was created")
 	}
 	if _, err := New(&Options{MemoryBytes: -1}); err == nil {
-		t.Error("a negative bound was taken")
+		t.Error("a negative bound was accepted")
 	}
 }
 
@@ -304,7 +304,7 @@ func TestReopenFiles(t *testing.T) {
 		}
 		r.closeUntilWrite()
 		if r.file != nil {
-			t.Error("it is open while it rests")
+			t.Error("the file is open while idle")
 		}
 		if err := write("two"); err != nil {
 			t.Fatal(err)
@@ -317,20 +317,20 @@ func TestReopenFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := write("three"); err == nil {
-			t.Error("a file that was removed was made again")
+			t.Error("a removed file was created again")
 		}
 		if err := os.WriteFile(path, []byte("another's"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if err := write("three"); err == nil {
-			t.Error("it wrote to another's file")
+			t.Error("it wrote to a different file")
 		}
 		if got, _ := os.ReadFile(path); string(got) != "another's" {
 			t.Errorf("the other file is %q", got)
 		}
 	})
 
-	t.Run("gives up full files that cannot be recreated", func(t *testing.T) {
+	t.Run("turns off full files that cannot be recreated", func(t *testing.T) {
 		t.Parallel()
 		for made := range 2 { // of the new files
 			dir, left := t.TempDir(), 2+made

@@ -8,7 +8,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// renderFolded returns what a model reads of a turn that printed this.
+// renderFolded returns the rendering of a turn that printed this.
 func renderFolded(printed string, frames bool) timeline.Rendering {
 	return timeline.Render([]timeline.Event{
 		{Turn: 1, Body: timeline.TurnStarted{}},
@@ -18,7 +18,7 @@ func renderFolded(printed string, frames bool) timeline.Rendering {
 }
 
 func TestRenderFold(t *testing.T) {
-	// The stacks are CPython's own words.
+	// The stacks are copied from CPython.
 	t.Run("folds library frames of a traceback", func(t *testing.T) {
 		const lib = "/usr/lib/python3.11/"
 		frame := func(file, name string) string {
@@ -60,7 +60,7 @@ func TestRenderFold(t *testing.T) {
 				t.Errorf("%s: got\n%s\nwant\n%s", test.name, got, test.want)
 			}
 			if got := renderFolded(test.printed, false).Text(); got != test.printed {
-				t.Errorf("%s: not asked for, and got\n%s", test.name, got)
+				t.Errorf("%s: folded without FoldFrames:\n%s", test.name, got)
 			}
 		}
 	})
@@ -85,7 +85,7 @@ func TestRenderFold(t *testing.T) {
 		}
 	})
 
-	// A group that repeats may lie in the part that is left out. Its lines still count.
+	// A repeated group may be in the omitted part. Its lines still count.
 	t.Run("counts the lines of a folded group that is omitted", func(t *testing.T) {
 		one := func(n int) (s string) {
 			for i := range n {

@@ -68,7 +68,8 @@ func readUpTo(t testing.TB, l *timeline.Log, after, last timeline.Seq) []timelin
 	return nil
 }
 
-// seqError returns an error unless every event after the cursor is there once, or in a gap.
+// seqError returns an error unless every event after the cursor occurs exactly once, or in a
+// gap.
 func seqError(events []timeline.Event, after, last timeline.Seq) error {
 	for _, e := range events {
 		first := e.Seq
@@ -145,7 +146,7 @@ func TestAppend(t *testing.T) {
 		}
 		wantContiguous(t, readUpTo(t, l, 0, events), 0, events)
 
-		// A cursor inside the lost part: the size is known roughly.
+		// A cursor inside the lost part: its size is known roughly.
 		_, gaps = textAndGaps(l.EventsSince(500))
 		if want := gaps[0].To - 500; gaps[0].From != 501 || gaps[0].Bytes < int64(want)*size || gaps[0].Bytes > int64(want)*size*11/10 {
 			t.Errorf("got %+v, want about %d bytes", gaps[0], want*size)
@@ -158,7 +159,7 @@ func TestAppend(t *testing.T) {
 		l.Append(timeline.Event{Body: timeline.NewImageDisplay("image/png", make([]byte, 1<<20), "", "")})
 		wantContiguous(t, l.EventsSince(0), 0, 2)
 		if n := len(l.EventsSince(1)); n != 1 {
-			t.Errorf("got %d events after the first, want the picture", n)
+			t.Errorf("got %d events after the first, want the image", n)
 		}
 	})
 }
@@ -255,7 +256,7 @@ func TestFollow(t *testing.T) {
 			if n := <-ended; n != 1 {
 				t.Errorf("got %d events, want 1", n)
 			}
-			l.Append(textEvent([]byte("b"))) // does no harm
+			l.Append(textEvent([]byte("b"))) // has no effect
 			wantContiguous(t, l.EventsSince(0), 0, 2)
 		})
 	})
@@ -312,7 +313,7 @@ func TestFollow(t *testing.T) {
 			if l.OutputPath() == "" {
 				return
 			}
-			// On disk is everything, in every appender's own order.
+			// The disk has everything, in the order of each appender.
 			next := make([]int, appenders)
 			for _, e := range readUpTo(t, l, 0, l.LastSeq()) {
 				if want := fmt.Sprintf("%d\n", next[e.Turn]); string(e.Body.(timeline.Text).Data) != want {
@@ -374,7 +375,7 @@ func TestLogFiles(t *testing.T) {
 		l.Append(timeline.Event{Body: timeline.InputLine{Prompt: "Password: ", Text: "hunter2", Secret: true}})
 		l.Sync()
 		if s := fmt.Sprint(l.EventsSince(0)); strings.Contains(s, "hunter2") {
-			t.Errorf("memory has it: %s", s)
+			t.Errorf("memory contains it: %s", s)
 		}
 		for _, name := range []string{"events", "output.txt"} {
 			data, err := os.ReadFile(filepath.Join(dir, name))
@@ -395,7 +396,7 @@ func TestLogFiles(t *testing.T) {
 		}
 	})
 
-	t.Run("restart when full and hold the newest events", func(t *testing.T) {
+	t.Run("restart when full and contain the newest events", func(t *testing.T) {
 		dir := t.TempDir()
 		const limit, events = 64 << 10, 450
 		l := newLog(t, &timeline.Options{Dir: dir, FileBytes: limit, MemoryBytes: 16 << 10})
@@ -432,7 +433,7 @@ func TestLogFiles(t *testing.T) {
 		if err != nil || len(lines) != n || !strings.HasPrefix(lines[0], "[gap: this file had reached its limit of 66 KB: earlier output") || !strings.HasPrefix(lines[n-1], "0449 x") {
 			t.Errorf("got %.100q to %.100q, %v", lines[0], lines[n-1], err)
 		}
-		// An elision names the place where the elided events really are.
+		// An Omitted names the lines where the omitted events really are.
 		for _, e := range l.Window(0, 1000, 1000) {
 			if e.Line == 0 {
 				continue
@@ -457,7 +458,7 @@ func TestLogFiles(t *testing.T) {
 			t.Errorf("got %q, %v", last, err)
 		}
 		if l.OutputPath() == "" {
-			t.Error("the full file is not named any more")
+			t.Error("the full file is no longer named")
 		}
 	})
 }
@@ -469,7 +470,7 @@ func TestOutputLines(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer l.Close()
-		long := strings.Repeat("語", 100_000) // its runes lie across every border
+		long := strings.Repeat("語", 100_000) // its runes straddle every buffer boundary
 		l.Append(timeline.Event{Body: timeline.Text{Data: []byte("first\n" + long + "needle" + long + " end\nneedle\n" + long + "\nlast needle\n")}})
 		for pattern, want := range map[string][]int{
 			"needle": {2, 3, 5}, "^needle": {3}, "needle$": {3, 5}, " end$": {2}, "^first$": {1}, "語needle語": {2}, "^語+$": {4}, "nothing": nil,
@@ -516,7 +517,7 @@ func TestOutputLines(t *testing.T) {
 		}
 		l.Append(timeline.Event{Body: timeline.TurnEnded{}})
 		if got, err := l.Lines(20_001, 20_001); err != nil || len(got) != 1 || got[0] != "unfinished" {
-			t.Errorf("got %q, %v: want the line that the turn's end has finished", got, err)
+			t.Errorf("got %q, %v: want the line that was finished by the end of the turn", got, err)
 		}
 		found, err := l.Grep(regexp.MustCompile(`^line 1234\d$`), 5)
 		if err != nil || len(found) != 5 || found[0] != (timeline.Line{Number: 12340, Text: "line 12340"}) {

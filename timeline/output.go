@@ -90,8 +90,8 @@ type longLine struct {
 	file   *bufio.Reader // the rest
 	ended  bool          // its newline has been read
 	err    error         // of the file
-	random io.ReaderAt // the file again, for the text around a match
-	offset int64 // of the line in random
+	random io.ReaderAt   // the file again, for the text around a match
+	offset int64         // of the line in random
 }
 
 // ReadRune implements io.RuneReader.

@@ -31,7 +31,7 @@ func TestAccessEvents(t *testing.T) {
 		}
 	})
 
-	// A quoted name says which characters it has, and stays one line.
+	// A quoted name shows which characters it has, and stays on one line.
 	t.Run("a quoted name shows invisible characters", func(t *testing.T) {
 		for _, r := range "\u00a0\u00ad\u034f\u061c\u115f\u1160\u1680\u17b4\u180b\u180e\u2003\u200b\u200d\u2028\u202e\u2060\u2066\u2800\u3000\u3164\ufe0f\ufeff\uffa0\ufffc\U00013441\U0001d159\U0001d173\U000e0041\U000e0100" {
 			name := "/x" + string(r) + "y"
@@ -42,7 +42,7 @@ func TestAccessEvents(t *testing.T) {
 		}
 		for _, name := range []string{"/data/x", "/caf\u00e9", "/cafe\u0301", "\u05d0\u05d1", "\u6587\u4ef6", "\U0001f600"} {
 			if got := timeline.QuoteName(name); got != name {
-				t.Errorf("got %s, want it as it is", got)
+				t.Errorf("got %s, want it unchanged", got)
 			}
 		}
 	})
@@ -53,7 +53,7 @@ func TestAccessEvents(t *testing.T) {
 			"": timeline.InputRequested{Kind: timeline.InputKindPermission, PermissionID: 7, Denied: asks},
 			"[the sandbox refused: write /data/x (by sh)]": asks,
 			"[ada allowed: write /data, always]":           timeline.AccessGranted{Write: "/data", Always: true, Author: "ada"},
-			"[the sandbox refused: set core.pager in /w/.git/config; a person can run the same command outside of the sandbox]": timeline.AccessDenied{Op: "set", Path: "/w/.git/config", Detail: "core.pager"},
+			"[the sandbox refused: set core.pager in /w/.git/config; the user can run the same command outside the sandbox]": timeline.AccessDenied{Op: "set", Path: "/w/.git/config", Detail: "core.pager"},
 			"[a person allowed: read /data]":            timeline.AccessGranted{Read: "/data"},
 			"[a person allowed: connect *.example.org]": timeline.AccessGranted{Host: "*.example.org"},
 		} {

@@ -44,11 +44,11 @@ func TestRepairPNG(t *testing.T) {
 		}
 	}
 	if _, err := png.Decode(bytes.NewReader(timeline.RepairPNG(with(bad)))); err != nil {
-		t.Errorf("what was mended cannot be read: %v", err)
+		t.Errorf("the repaired image cannot be read: %v", err)
 	}
 	critical := bytes.Clone(plain)
 	critical[head-1]++
 	if !bytes.Equal(timeline.RepairPNG(critical), critical) {
-		t.Error("a header that is wrong was taken out")
+		t.Error("an invalid header was removed")
 	}
 }

@@ -24,7 +24,7 @@ func readAll(l *timeline.Log) []timeline.Event {
 	return all
 }
 
-// comparableEvents returns events without what only says where a gap was seen from.
+// comparableEvents returns events without fields that depend on where a gap was seen from.
 func comparableEvents(events []timeline.Event) []timeline.Event {
 	out := make([]timeline.Event, len(events))
 	for i, e := range events {
@@ -37,7 +37,7 @@ func comparableEvents(events []timeline.Event) []timeline.Event {
 	return out
 }
 
-// appendRandomEvents appends random events, in turns, and returns how many.
+// appendRandomEvents appends n random events, in turns.
 func appendRandomEvents(l *timeline.Log, r *rand.Rand, n int) {
 	turn := uint64(0)
 	for range n {
@@ -59,7 +59,7 @@ func appendRandomEvents(l *timeline.Log, r *rand.Rand, n int) {
 	}
 }
 
-// randomLog makes a log whose events are in memory, on disk, or lost.
+// randomLog returns a log whose events are in memory, on disk, or lost.
 func randomLog(t *testing.T, r *rand.Rand) *timeline.Log {
 	o := &timeline.Options{MemoryBytes: 1 << (10 + r.IntN(10))}
 	if r.IntN(4) > 0 {
@@ -80,7 +80,7 @@ func randomLog(t *testing.T, r *rand.Rand) *timeline.Log {
 }
 
 // readInParts reads everything between two cursors in parts of random sizes and directions: it
-// starts anywhere, and goes on at either end.
+// starts anywhere, and continues at either end.
 func readInParts(l *timeline.Log, r *rand.Rand) []timeline.Event {
 	first, last := timeline.Seq(1), timeline.Seq(0)
 	if end := l.LastSeq(); end > 0 {
@@ -112,7 +112,7 @@ func readInParts(l *timeline.Log, r *rand.Rand) []timeline.Event {
 	return all
 }
 
-// mergeGaps merges gaps that meet: a reader that starts inside of one sees it in two.
+// mergeGaps merges adjacent gaps: a reader that starts inside a gap sees it as two.
 func mergeGaps(events []timeline.Event) []timeline.Event {
 	var out []timeline.Event
 	for _, e := range comparableEvents(events) {
@@ -130,7 +130,7 @@ func mergeGaps(events []timeline.Event) []timeline.Event {
 func checkReadInParts(t *testing.T, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	l := randomLog(t, r)
-	l.Sync() // what moves from memory to disk between two reads stays the same, but what is lost does not
+	l.Sync() // events may move from memory to disk between two reads, but must not get lost
 	want := mergeGaps(readAll(l))
 	for range 3 {
 		got := mergeGaps(readInParts(l, r))
@@ -190,7 +190,7 @@ func FuzzRead(f *testing.F) {
 	f.Fuzz(checkReadInParts)
 }
 
-// wantTurns folds all events as a reader would who has them all.
+// wantTurns summarizes all events as a reader would.
 func wantTurns(events []timeline.Event) (turns []timeline.TurnSummary) {
 	for _, e := range events {
 		n := len(turns)
@@ -245,7 +245,7 @@ func TestTurns(t *testing.T) {
 	})
 
 	t.Run("rebuilds summaries that left memory from the file", func(t *testing.T) {
-		for name, o := range map[string]*timeline.Options{"all on disk": {}, "a file that began anew": {FileBytes: 700 << 10}} {
+		for name, o := range map[string]*timeline.Options{"all on disk": {}, "a restarted file": {FileBytes: 700 << 10}} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				o.Dir = t.TempDir()
@@ -286,7 +286,7 @@ func TestTurns(t *testing.T) {
 					}
 				}
 				if got, ok := l.FirstTurnFrom(40_001); ok {
-					t.Errorf("a turn that never was: got %+v", got)
+					t.Errorf("a turn that never existed: got %+v", got)
 				}
 			})
 		}

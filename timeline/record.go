@@ -179,6 +179,22 @@ func (c *codec) eventFields(e *Event, previous *int64) {
 // bodyFields encodes or decodes the fields of a body and returns the result.
 func (c *codec) bodyFields(kind byte, body Body) Body {
 	switch kind {
+	case kindText, kindDisplay, kindOutputCleared, kindFullScreenChanged:
+		return c.outputFields(kind, body)
+	case kindTurnStarted, kindTurnEnded, kindInputRequested, kindInputRequestEnded, kindInputLine, kindInterrupt, kindProgress:
+		return c.turnFields(kind, body)
+	case kindNotice, kindWorkerStarted, kindWorkerExited, kindLimit, kindPreparation:
+		return c.workerFields(kind, body)
+	case kindAccessDenied, kindAccessGranted, kindCall:
+		return c.accessFields(kind, body)
+	}
+	c.malformed = true
+	return nil
+}
+
+// outputFields encodes or decodes the fields of output.
+func (c *codec) outputFields(kind byte, body Body) Body {
+	switch kind {
 	case kindText:
 		b, _ := body.(Text)
 		c.textKindField(&b)
@@ -196,10 +212,16 @@ func (c *codec) bodyFields(kind byte, body Body) Body {
 		b, _ := body.(OutputCleared)
 		c.boolField(&b.Wait)
 		return b
-	case kindFullScreenChanged:
+	default: // kindFullScreenChanged
 		b, _ := body.(FullScreenChanged)
 		c.boolField(&b.On)
 		return b
+	}
+}
+
+// turnFields encodes or decodes the fields of an event in the course of a turn.
+func (c *codec) turnFields(kind byte, body Body) Body {
+	switch kind {
 	case kindTurnStarted:
 		b, _ := body.(TurnStarted)
 		c.bytesField(&b.Input)
@@ -243,12 +265,18 @@ func (c *codec) bodyFields(kind byte, body Body) Body {
 		c.intField(&b.Level)
 		c.stringField(&b.Author)
 		return b
-	case kindProgress:
+	default: // kindProgress
 		b, _ := body.(Progress)
 		c.floatField(&b.Progress)
 		c.floatField(&b.Total)
 		c.stringField(&b.Message)
 		return b
+	}
+}
+
+// workerFields encodes or decodes the fields of an event about the worker and its limits.
+func (c *codec) workerFields(kind byte, body Body) Body {
+	switch kind {
 	case kindNotice:
 		b, _ := body.(Notice)
 		c.stringField(&b.Message)
@@ -279,13 +307,19 @@ func (c *codec) bodyFields(kind byte, body Body) Body {
 		c.stringField((*string)(&b.Step))
 		c.stringField(&b.Program)
 		return b
-	case kindPreparation:
+	default: // kindPreparation
 		b, _ := body.(Preparation)
 		c.stringField(&b.Name)
 		c.stringField(&b.Message)
 		c.int64Field(&b.Done)
 		c.int64Field(&b.Total)
 		return b
+	}
+}
+
+// accessFields encodes or decodes the fields of an event about what code accesses and calls.
+func (c *codec) accessFields(kind byte, body Body) Body {
+	switch kind {
 	case kindAccessDenied:
 		b, _ := body.(AccessDenied)
 		c.deniedFields(&b)
@@ -299,7 +333,7 @@ func (c *codec) bodyFields(kind byte, body Body) Body {
 		c.stringField(&b.Author)
 		c.stringField(&b.Read)
 		return b
-	case kindCall:
+	default: // kindCall
 		b, _ := body.(Call)
 		c.stringField(&b.Name)
 		c.intField(&b.Count)
@@ -310,8 +344,6 @@ func (c *codec) bodyFields(kind byte, body Body) Body {
 		c.int64Field((*int64)(&b.Elapsed))
 		return b
 	}
-	c.malformed = true
-	return nil
 }
 
 func (c *codec) deniedFields(v *AccessDenied) {

@@ -27,8 +27,8 @@ func readRecords(data []byte) (events []Event, previous []int64, rest int64) {
 	return events, previous, left
 }
 
-// FuzzReadRecord reads arbitrary files. It must not panic, or take more memory than the file
-// has. A record that it accepts must survive another round.
+// FuzzReadRecord reads arbitrary files. It must not panic, or use more memory than the size of
+// the file. A record that it accepts must survive another round trip.
 func FuzzReadRecord(f *testing.F) {
 	now := time.Unix(1, 2)
 	var all []byte
@@ -56,7 +56,7 @@ func FuzzReadRecord(f *testing.F) {
 		}
 		events2, previous2, rest := readRecords(again)
 		if rest != 0 || len(events2) != len(events) || !reflect.DeepEqual(previous, previous2) {
-			t.Fatalf("got %d records of %d back, %d bytes left", len(events2), len(events), rest)
+			t.Fatalf("got %d of %d records back, %d bytes left", len(events2), len(events), rest)
 		}
 		at := int64(0)
 		for i := range events {

@@ -16,7 +16,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// logText returns the text of a log, as bytes.
+// logText returns all text of a log.
 func logText(l *timeline.Log) string {
 	data, _ := textAndGaps(l.EventsSince(0))
 	return string(data)
@@ -58,7 +58,7 @@ func TestRedact(t *testing.T) {
 		}
 	})
 
-	// All pieces into which a text is cut give the same text.
+	// Text gives the same result however it is cut into pieces.
 	t.Run("redacts a secret that comes in pieces", func(t *testing.T) {
 		r := rand.New(rand.NewPCG(1, 2))
 		for range 2000 {
@@ -80,7 +80,7 @@ func TestRedact(t *testing.T) {
 			for rest := text; len(rest) > 0; {
 				n := 1 + r.IntN(min(7, len(rest)))
 				cut.Append(timeline.Event{Body: timeline.Text{Data: bytes.Clone(rest[:n])}})
-				if r.IntN(4) == 0 { // other output may come at any moment
+				if r.IntN(4) == 0 { // other output may arrive at any time
 					cut.Append(timeline.Event{Body: timeline.Notice{Message: "n"}})
 				}
 				rest = rest[n:]
@@ -101,14 +101,14 @@ func TestRedact(t *testing.T) {
 		}
 	})
 
-	t.Run("shows a possible beginning of a secret on request only", func(t *testing.T) {
+	t.Run("shows a possible beginning of a secret only on request", func(t *testing.T) {
 		l := newLog(t, nil)
 		if err := l.AddSecret("S3CRETpw"); err != nil {
 			t.Fatal(err)
 		}
 		l.Append(stringEvent("Menu: S"))
 		if got := logText(l); got != "Menu: S" {
-			t.Errorf("a look shows %q", got)
+			t.Errorf("a read shows %q", got)
 		}
 		l.Append(stringEvent("3CRE"))
 		if got := logText(l); got != "Menu: S" {
@@ -121,7 +121,7 @@ func TestRedact(t *testing.T) {
 		}
 		l.Append(timeline.Event{Body: timeline.InputRequested{Prompt: "S3CRE"}})
 		if got := logText(l); got != "Menu: S[secret];S3CRE" {
-			t.Errorf("at a wait there is %q", got)
+			t.Errorf("at an input request there is %q", got)
 		}
 		l.Append(stringEvent("S3"))
 		l.Append(timeline.Event{Body: timeline.Text{Stream: timeline.Stderr, Data: []byte("CRETpw")}})
@@ -133,7 +133,7 @@ func TestRedact(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := logText(l); !strings.HasSuffix(got, "pwS3CRE") {
-			t.Errorf("closed, there is %q", got)
+			t.Errorf("after Close there is %q", got)
 		}
 	})
 
@@ -161,7 +161,7 @@ func TestRedact(t *testing.T) {
 		}
 		for _, e := range l.EventsSince(0) {
 			if b, ok := e.Body.(timeline.TurnStarted); ok && b.InputBytes != len(b.Input) {
-				t.Errorf("an input is not whole any more: %d bytes, %q", b.InputBytes, b.Input)
+				t.Errorf("an input was truncated: %d bytes, %q", b.InputBytes, b.Input)
 			}
 		}
 		l.Sync()
@@ -191,7 +191,7 @@ func TestRedact(t *testing.T) {
 		for i := 0; err == nil && i < 100; i++ {
 			err = l.AddSecret(strings.Repeat(strconv.Itoa(i), 500))
 			if err == nil {
-				err = l.AddSecret(strings.Repeat(strconv.Itoa(i), 500)) // known: costs nothing
+				err = l.AddSecret(strings.Repeat(strconv.Itoa(i), 500)) // a known secret costs nothing
 			}
 		}
 		if err == nil || !strings.Contains(err.Error(), "too many") {
@@ -200,7 +200,7 @@ func TestRedact(t *testing.T) {
 	})
 }
 
-// Without a secret it costs nothing.
+// Without a secret, redaction costs nothing.
 func BenchmarkAppend_Secrets(b *testing.B) {
 	for _, secrets := range []int{0, 1, 20} {
 		b.Run(strconv.Itoa(secrets), func(b *testing.B) {

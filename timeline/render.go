@@ -140,38 +140,18 @@ type renderer struct {
 	exitShown      bool            // the exit of a worker has been shown
 }
 
+// addEvent adds the rows of an event, unless it is unseen.
 func (r *renderer) addEvent(e Event) {
 	if e.IsUnseen() {
 		return
 	}
 	switch b := e.Body.(type) {
 	case Text:
-		if r.inRedraw {
-			_, rest, found := bytes.Cut(b.Data, carriageReturn)
-			r.inRedraw = !found
-			b.Data = rest
-			e.Body = b
-		}
-		if len(b.Data) == 0 {
-			return
-		}
-		r.beginOutput(e)
-		r.lineStream = b.Stream
-		r.printEvent(e)
-		r.takeRows(textRow)
-		r.hasOutput = true
+		r.addText(e, b)
 	case Display:
 		r.addDisplay(e, b)
 	case TurnStarted:
-		r.betweenLabeled = false
-		r.closeTurn()
-		switch {
-		case b.Author != "" && b.Author != r.opts.Self:
-			r.addLabel(fmt.Sprintf("turn %d by %s", e.Turn, b.Author)+quoteInput(string(b.Input)), 0)
-		case r.hasOutput && e.Turn > 0:
-			r.addLabel(fmt.Sprintf("turn %d", e.Turn), 0)
-		}
-		r.hasOutput = false
+		r.startTurn(e, b)
 	case TurnEnded:
 		r.endTurn()
 		r.closeLine()
@@ -195,14 +175,7 @@ func (r *renderer) addEvent(e Event) {
 			r.addLabel("session restarted: state lost", 0)
 		}
 	case WorkerExited:
-		r.endTurn()
-		what := "session ended"
-		if e.Generation < r.generation {
-			what = "session restarted"
-		}
-		r.addLabel(exitReport(what, b), e.Line)
-		r.exitShown = true
-		r.closeTurn()
+		r.addExit(e, b)
 	case Gap:
 		r.flush()
 		r.addLabel(gapLabel(b), 0)
@@ -216,19 +189,67 @@ func (r *renderer) addEvent(e Event) {
 		r.lineNumber = 0
 		r.rows = append(r.rows, renderRow{kind: omittedRow, omitted: omission{b.FirstLine, b.LastLine, 0, b.Bytes}})
 	case InputLine:
-		r.printEvent(e)
-		r.takeRows(textRow)
-		switch {
-		case b.Author == "" || b.Author == r.opts.Self:
-		case b.Secret:
-			r.addLabel("a secret typed by "+b.Author, 0)
-		default:
-			r.addLabel("typed by "+b.Author+quoteInput(b.Text), 0)
-		}
+		r.addInputLine(e, b)
 	case InputRequested, InputRequestEnded, Progress:
 		r.printEvent(e)
 		r.takeRows(textRow)
 	case Preparation, OutputCleared, FullScreenChanged: // relevant only while they last
+	}
+}
+
+// addText adds output. The remainder of a redrawn line is dropped.
+func (r *renderer) addText(e Event, b Text) {
+	if r.inRedraw {
+		_, rest, found := bytes.Cut(b.Data, carriageReturn)
+		r.inRedraw = !found
+		b.Data = rest
+		e.Body = b
+	}
+	if len(b.Data) == 0 {
+		return
+	}
+	r.beginOutput(e)
+	r.lineStream = b.Stream
+	r.printEvent(e)
+	r.takeRows(textRow)
+	r.hasOutput = true
+}
+
+// startTurn ends the rows of the turn before, and labels the new one if readers could confuse the two.
+func (r *renderer) startTurn(e Event, b TurnStarted) {
+	r.betweenLabeled = false
+	r.closeTurn()
+	switch {
+	case b.Author != "" && b.Author != r.opts.Self:
+		r.addLabel(fmt.Sprintf("turn %d by %s", e.Turn, b.Author)+quoteInput(string(b.Input)), 0)
+	case r.hasOutput && e.Turn > 0:
+		r.addLabel(fmt.Sprintf("turn %d", e.Turn), 0)
+	}
+	r.hasOutput = false
+}
+
+// addExit adds the exit report of a worker.
+func (r *renderer) addExit(e Event, b WorkerExited) {
+	r.endTurn()
+	what := "session ended"
+	if e.Generation < r.generation {
+		what = "session restarted"
+	}
+	r.addLabel(exitReport(what, b), e.Line)
+	r.exitShown = true
+	r.closeTurn()
+}
+
+// addInputLine adds an answered prompt, and the answer if another author gave it.
+func (r *renderer) addInputLine(e Event, b InputLine) {
+	r.printEvent(e)
+	r.takeRows(textRow)
+	switch {
+	case b.Author == "" || b.Author == r.opts.Self:
+	case b.Secret:
+		r.addLabel("a secret typed by "+b.Author, 0)
+	default:
+		r.addLabel("typed by "+b.Author+quoteInput(b.Text), 0)
 	}
 }
 
@@ -471,193 +492,3 @@ func (r *renderer) charCount(w *renderRow) int {
 }
 
 func repeatLine(times int) string { return fmt.Sprintf("… %d times in all\n", times) }
-
-// fitBudget replaces rows by one omission so that the text is within the budget.
-func (r *renderer) fitBudget() {
-	budget := r.opts.MaxChars
-	sum := func() (n int) {
-		for i := range r.rows {
-			n += r.charCount(&r.rows[i])
-		}
-		return n
-	}
-	if sum() <= budget {
-		return
-	}
-	r.cutLongLines(max(budget/4, 1))
-	if sum() <= budget {
-		return
-	}
-	budget -= min(budget/4, 100+len(r.opts.OutputPath)) // for the omission line
-	head, used := 0, 0
-	for ; head < len(r.rows); head++ {
-		if used += r.charCount(&r.rows[head]); used > budget/3 {
-			break
-		}
-	}
-	tail, used := len(r.rows), 0
-	for ; tail > head; tail-- {
-		if used += r.charCount(&r.rows[tail-1]); used > budget-budget/3 {
-			break
-		}
-	}
-	r.omitRows(head, tail)
-}
-
-// maxRetainedLabels bounds the labels that are kept from omitted text.
-const maxRetainedLabels = 20
-
-// omitRows replaces rows by one omittedRow, but keeps images and the newest labels.
-func (r *renderer) omitRows(from, to int) {
-	var e omission
-	var kept []renderRow
-	labels := 0
-	for i := to - 1; i >= from; i-- {
-		w := r.rows[i]
-		switch w.kind {
-		case imageRow:
-			kept = append(kept, w)
-			continue
-		case labelRow:
-			if labels++; labels <= maxRetainedLabels {
-				kept = append(kept, w)
-				continue
-			}
-		case omittedRow, noteRow:
-			e.prepend(w.omitted)
-			continue
-		case textRow:
-		}
-		e.prepend(w.asOmission())
-	}
-	slices.Reverse(kept)
-	middle := append([]renderRow{{kind: omittedRow, omitted: e}}, kept...)
-	r.rows = slices.Concat(r.rows[:from], middle, r.rows[to:])
-}
-
-// cutLongLines removes the middle of lines with more characters than limit.
-func (r *renderer) cutLongLines(limit int) {
-	for i := range r.rows {
-		w := &r.rows[i]
-		if w.kind != textRow || w.to-w.from <= limit {
-			continue
-		}
-		runes := []rune(string(r.rowText(w)))
-		if len(runes) <= limit {
-			continue
-		}
-		where := ""
-		if w.lineNumber > 0 && r.opts.OutputPath != "" {
-			where = fmt.Sprintf(" of line %d of %s", w.lineNumber, r.opts.OutputPath)
-		}
-		head := limit / 2
-		tail := len(runes) - (limit - head)
-		w.replacement = fmt.Sprintf("%s … %s%s elided … %s", string(runes[:head]), countNoun(tail-head, "character"), where, string(runes[tail:]))
-	}
-}
-
-// composeParts writes the rows into the parts of the rendering.
-func (r *renderer) composeParts() Rendering {
-	var out Rendering
-	var b strings.Builder
-	end := func() {
-		if b.Len() > 0 {
-			out.Chars += utf8.RuneCountInString(b.String())
-			out.Parts = append(out.Parts, Part{Text: b.String()})
-			b.Reset()
-		}
-	}
-	for i := range r.rows {
-		w := &r.rows[i]
-		out.Omitted = out.Omitted || w.kind == omittedRow || w.isLossy || w.kind == textRow && w.replacement != ""
-		switch w.kind {
-		case imageRow:
-			end()
-			out.Parts = append(out.Parts, Part{Image: w.image})
-		case omittedRow:
-			b.WriteString(w.omitted.noticeText(r.opts.OutputPath))
-		case noteRow:
-			b.WriteString(w.replacement + "\n")
-		case textRow, labelRow:
-			s := r.lineText(w)
-			shown := w.repeats
-			if shown >= minRepeatedLines {
-				shown = 1
-			}
-			for range shown {
-				b.WriteString(s)
-				if !w.noNewline || i < len(r.rows)-1 {
-					b.WriteByte('\n')
-				}
-			}
-			if w.repeats >= minRepeatedLines {
-				b.WriteString(repeatLine(w.repeats))
-			}
-		}
-	}
-	end()
-	return out
-}
-
-// An omission describes text that was left out of a rendering.
-type omission struct {
-	firstLine, lastLine int // lines of the output file; 0 when unknown
-	unnumberedLines     int // number of lines if their line numbers are unknown; 0 if the count is unknown, too
-	bytes               int64
-}
-
-// asOmission returns a row as an omission.
-func (w *renderRow) asOmission() omission {
-	e := omission{bytes: int64((w.to - w.from + 1) * w.repeats)}
-	if w.lineNumber == 0 {
-		e.unnumberedLines = w.repeats
-	} else {
-		e.firstLine, e.lastLine = w.lineNumber, w.lineNumber+w.repeats-1
-	}
-	return e
-}
-
-// prepend adds an omission that comes before.
-func (e *omission) prepend(b omission) {
-	switch {
-	case e.bytes == 0:
-		*e = b
-		return
-	case b.firstLine == 0 || e.firstLine == 0:
-		n, before := e.lineCount(), b.lineCount()
-		e.firstLine, e.lastLine, e.unnumberedLines = 0, 0, 0
-		if n > 0 && before > 0 {
-			e.unnumberedLines = n + before
-		}
-	default:
-		e.firstLine, e.lastLine = min(b.firstLine, e.firstLine), max(b.lastLine, e.lastLine)
-	}
-	e.bytes += b.bytes
-}
-
-// lineCount returns the number of lines, 0 when unknown.
-func (e *omission) lineCount() int {
-	if e.firstLine == 0 {
-		return e.unnumberedLines
-	}
-	return e.lastLine - e.firstLine + 1
-}
-
-// noticeText returns the line that says how much is missing and where it is.
-func (e *omission) noticeText(path string) string {
-	what := FormatBytes(e.bytes)
-	if n := e.lineCount(); n > 0 {
-		what = fmt.Sprintf("%s (%s)", countNoun(n, "line"), what)
-	}
-	where := ""
-	switch {
-	case path == "":
-	case e.firstLine == 0: // they have not been written yet
-		where = ": see " + path
-	case e.firstLine == e.lastLine:
-		where = fmt.Sprintf(": line %d of %s", e.firstLine, path)
-	default:
-		where = fmt.Sprintf(": lines %d-%d of %s", e.firstLine, e.lastLine, path)
-	}
-	return fmt.Sprintf("… %s elided%s …\n", what, where)
-}

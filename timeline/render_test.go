@@ -21,8 +21,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the views in testdata/render")
 
-// TestRenderGolden renders the events of each file in testdata/render. The words
-// of the scripts are those of script.
+// TestRenderGolden renders the events of each file in testdata/render. parseScript defines the
+// words of the scripts.
 func TestRenderGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/render/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -55,7 +55,7 @@ func TestRenderGolden(t *testing.T) {
 	}
 }
 
-// parseScript makes events of lines: a word and quoted strings or numbers.
+// parseScript parses events from lines: a word, then quoted strings or numbers.
 func parseScript(t *testing.T, s string) (events []timeline.Event, opts *timeline.RenderOptions) {
 	t.Helper()
 	opts = &timeline.RenderOptions{}
@@ -149,7 +149,7 @@ func parseScript(t *testing.T, s string) (events []timeline.Event, opts *timelin
 		case "elided": // first last bytes
 			add(timeline.Omitted{FirstLine: number(0), LastLine: number(1), Bytes: int64(number(2))})
 		default:
-			t.Fatalf("%q: no such word", lines.Text())
+			t.Fatalf("unknown word in %q", lines.Text())
 		}
 	}
 	return events, opts
@@ -215,7 +215,7 @@ func TestRender(t *testing.T) {
 				events = append(events, textEvent([]byte("ValueError: the end\n")))
 				got := timeline.Render(events, &timeline.RenderOptions{MaxChars: most})
 				if got.Chars > most || got.Chars < most/2 && width < 100 || !got.Omitted {
-					t.Errorf("width %d: got %d characters of %d, elided %v", width, got.Chars, most, got.Omitted)
+					t.Errorf("width %d: got %d characters of %d, omitted %v", width, got.Chars, most, got.Omitted)
 				}
 				if s := got.Text(); !strings.HasPrefix(s, "000000") || !strings.HasSuffix(s, "ValueError: the end\n") || strings.Count(s, "elided …\n") > 1 {
 					t.Errorf("width %d: got %.100q … %.100q", width, s, s[max(0, len(s)-100):])
@@ -224,9 +224,9 @@ func TestRender(t *testing.T) {
 		}
 	})
 
-	// A progress bar without its middle shows its last drawing, as a terminal would. A line that
-	// was not redrawn says how much is missing.
-	t.Run("hides omitted drawings of a progress bar", func(t *testing.T) {
+	// A progress bar whose middle is omitted shows its last state, as a terminal would. A line
+	// that was not redrawn says how much is missing.
+	t.Run("hides omitted states of a progress bar", func(t *testing.T) {
 		const all = "100%|##########| this is all of it"
 		bar := func(n int) string {
 			var b strings.Builder
@@ -274,8 +274,8 @@ func TestRender(t *testing.T) {
 	})
 }
 
-// FuzzRender renders the same bytes in two ways of cutting them into events: the
-// views must be equal and within the budget.
+// FuzzRender renders the same bytes, cut into events in two ways: the renderings must be equal
+// and within the budget.
 func FuzzRender(f *testing.F) {
 	f.Add([]byte("a\r\x1b[2K€\b\xff\nb\nb\nb\nb\nb\n"), []byte("x\n"), uint8(1), uint16(10))
 	f.Add([]byte(strings.Repeat("line\n€\n", 50)), []byte("\xe2\x82\n"), uint8(2), uint16(100))

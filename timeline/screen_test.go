@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// screenText returns what a printer makes of chunks.
+// screenText returns what a lineScreen makes of chunks.
 func screenText(chunks ...string) string {
 	var p lineScreen
 	for _, c := range chunks {
@@ -108,9 +108,8 @@ func TestLineScreen(t *testing.T) {
 	})
 }
 
-// FuzzPrinter cuts bytes of two streams in all kinds of ways: the result must be
-// the same, every newline must finish one line, and nothing unprintable may be
-// left.
+// FuzzPrinter splits the bytes of two streams in many ways: the result must be the same, every
+// newline must end one line, and nothing unprintable may remain.
 func FuzzPrinter(f *testing.F) {
 	f.Add([]byte("a\r\x1b[2K€\b\xff\n\x1b]0;t\x07"), []byte("\x1b[31m\xc3\xa4\r\n"), uint8(3))
 	f.Add([]byte("abc\rä\r\x1b[5Cx\x1b[1K\n"), []byte("\x1b\x1b[\x1bP\x1b\\"), uint8(1))
@@ -181,7 +180,7 @@ func TestLineSplitter(t *testing.T) {
 	for _, piece := range []string{"a\nb", "c\n\n", "1%\r2", "%", strings.Repeat("x", 200_000), "\nend"} {
 		got = append(got, l.Add(Text{Data: []byte(piece)})...)
 		if piece == "%" && l.OpenLine() != "2%" {
-			t.Errorf("got %q, want the line that is not finished", l.OpenLine())
+			t.Errorf("got %q, want the unfinished line", l.OpenLine())
 		}
 	}
 	if len(got) != 4 || got[0] != "a" || got[1] != "bc" || got[2] != "" || !strings.HasSuffix(got[3], "xxx") || l.OpenLine() != "end" {

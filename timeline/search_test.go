@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// appendRandomText appends events with lines that end in other events, are written over, or never end.
+// appendRandomText appends events with lines that end in later events, are overwritten, or
+// never end.
 func appendRandomText(l *Log, r *rand.Rand, n int) {
 	words := []string{"apple", "pear\n", "fig ", "\n", "\r", "\x1b[31m", "APPLE pie\n", "語", "plum\nquince", "\b\b"}
 	turn := uint64(1)
@@ -38,7 +39,7 @@ func appendRandomText(l *Log, r *rand.Rand, n int) {
 				b = append(b, words[r.IntN(len(words))]...)
 			}
 			e.Body = Text{Data: b}
-			if r.IntN(4) == 0 { // a character or sequence that is cut belongs to one stream
+			if r.IntN(4) == 0 { // a split character or sequence belongs to one stream
 				e.Body = Text{Stream: Stderr, Data: []byte(words[r.IntN(5)])}
 			}
 		}
@@ -80,7 +81,7 @@ func checkSearch(t *testing.T, seed uint64) {
 			if calls > 10_000 {
 				t.Fatalf("seed %d: the search does not end: at %+v", seed, at)
 			}
-			// One call goes through more than any line here has, so that none is searched in parts.
+			// One call covers more than any line here has, so that no line is searched in parts.
 			found, next, over := l.runSearch(lineSearch{pattern: p, limit: 1 + r.IntN(5), bytesLeft: 10_000 + r.Int64N(20_000), deadline: late}, at)
 			got = append(got, found...)
 			if over {
@@ -158,7 +159,7 @@ func TestSearch(t *testing.T) {
 		}
 	})
 
-	t.Run("ends even if a line never does", func(t *testing.T) {
+	t.Run("terminates even if a line does not end", func(t *testing.T) {
 		l, err := New(nil)
 		if err != nil {
 			t.Fatal(err)
@@ -209,7 +210,7 @@ func TestSearch(t *testing.T) {
 		}
 		for _, turn := range l.Turns(0, 0, false, 10) {
 			if strings.Contains(turn.Code, "horse") {
-				t.Errorf("the outline has %q", turn.Code)
+				t.Errorf("the turn index has %q", turn.Code)
 			}
 		}
 	})
@@ -217,12 +218,12 @@ func TestSearch(t *testing.T) {
 	t.Run("refuses excessive patterns and shortens long matches", func(t *testing.T) {
 		for _, expr := range []string{"(", strings.Repeat("a", 1001), "(.{1000}|.{1000})", `\1`} {
 			if _, err := RegexpPattern(expr); err == nil {
-				t.Errorf("%.20q is taken", expr)
+				t.Errorf("%.20q is accepted", expr)
 			}
 		}
 		for _, text := range []string{"", "a\nb", strings.Repeat("a", 1001)} {
 			if _, err := LiteralPattern(text); err == nil {
-				t.Errorf("%.20q is taken", text)
+				t.Errorf("%.20q is accepted", text)
 			}
 		}
 		l, err := New(nil)

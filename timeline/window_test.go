@@ -12,25 +12,25 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// splitAtOmitted returns the Elided of a window, and the events before and after it.
+// splitAtOmitted returns the Omitted of a window, and the events before and after it.
 func splitAtOmitted(t testing.TB, events []timeline.Event) (e timeline.Omitted, head, tail []timeline.Event) {
 	t.Helper()
 	for i, ev := range events {
 		if b, ok := ev.Body.(timeline.Omitted); ok {
 			if e.To != 0 {
-				t.Fatal("got a second Elided")
+				t.Fatal("got a second Omitted")
 			}
 			e, head, tail = b, events[:i], events[i+1:]
 		}
 	}
 	if e.To == 0 {
-		t.Fatal("nothing was elided")
+		t.Fatal("nothing was omitted")
 	}
 	return e, head, tail
 }
 
-// checkOmitted fails unless the lines that the Elided of a window names are what
-// the window leaves out of a text that is rendered as it is.
+// checkOmitted fails unless the lines named by the Omitted of a window are those that the
+// window leaves out of a text that is rendered unchanged.
 func checkOmitted(t testing.TB, l *timeline.Log, all []byte, window []timeline.Event) {
 	t.Helper()
 	e, before, after := splitAtOmitted(t, window)
@@ -41,7 +41,7 @@ func checkOmitted(t testing.TB, l *timeline.Log, all []byte, window []timeline.E
 	}
 	missing := all[len(head) : len(all)-len(tail)]
 	if e.Bytes != int64(len(missing)) {
-		t.Errorf("got %d bytes elided, want %d", e.Bytes, len(missing))
+		t.Errorf("got %d bytes omitted, want %d", e.Bytes, len(missing))
 	}
 	file, err := os.ReadFile(l.OutputPath())
 	if err != nil {
@@ -76,7 +76,7 @@ func TestWindow(t *testing.T) {
 						l.Append(timeline.Event{Turn: 1, Body: timeline.Text{Stream: stream, Data: rest[:n]}})
 						rest = rest[n:]
 					}
-					l.Sync() // Window itself waits only so long
+					l.Sync() // Window itself waits only for a bounded time
 					for _, sizes := range [][2]int{{4096, 4096}, {0, 2000}, {2000, 0}, {64 << 10, 10 << 10}, {1000, 100_000}} {
 						checkOmitted(t, l, all, l.Window(0, sizes[0], sizes[1]))
 					}
@@ -143,7 +143,7 @@ func TestWindow(t *testing.T) {
 		}
 	})
 
-	t.Run("keeps an image next to much text whole", func(t *testing.T) {
+	t.Run("keeps an image whole next to long text", func(t *testing.T) {
 		l := newLog(t, nil)
 		l.Append(textEvent(numberedLines(10_000)))
 		l.Append(timeline.Event{Body: timeline.NewImageDisplay("image/png", make([]byte, 300_000), "", "")})
@@ -167,7 +167,7 @@ func TestWindow(t *testing.T) {
 			t.Fatalf("got %+v and gaps %+v, want one at the beginning", e, gaps)
 		}
 		if got := e.Bytes + gaps[0].Bytes + int64(len(data)); got != int64(len(all)) {
-			t.Errorf("got %d bytes shown, elided and lost, want %d", got, len(all))
+			t.Errorf("got %d bytes shown, omitted and lost, want %d", got, len(all))
 		}
 		if e.FirstLine < 2 || e.LastLine <= e.FirstLine || e.LastLine > l.LineCount() {
 			t.Errorf("got lines %d-%d of %d", e.FirstLine, e.LastLine, l.LineCount())
@@ -180,7 +180,7 @@ func TestWindow(t *testing.T) {
 		for range 100 {
 			l.Append(textEvent(bytes.Repeat([]byte("€"), 3000)))
 		}
-		l.Sync() // Window itself waits only so long
+		l.Sync() // Window itself waits only for a bounded time
 		e, head, tail := splitAtOmitted(t, l.Window(0, 5000, 5001))
 		if e.FirstLine != 2 || e.LastLine != 2 {
 			t.Errorf("got lines %d-%d, want 2-2", e.FirstLine, e.LastLine)
@@ -192,13 +192,13 @@ func TestWindow(t *testing.T) {
 		}
 	})
 
-	// The output has the message, too, and ends with it.
+	// The output also contains the message, at its end.
 	t.Run("a long error message does not displace the output", func(t *testing.T) {
 		l := newLog(t, &timeline.Options{Dir: t.TempDir()})
 		message := strings.Repeat("m", 60<<10)
 		l.Append(textEvent([]byte("Error: " + strings.Repeat("m", 140<<10) + "the end\n")))
 		l.Append(timeline.Event{Turn: 1, Body: timeline.TurnEnded{Outcome: timeline.OutcomeError, Name: "Error", Message: message}})
-		l.Sync() // Window itself waits only so long
+		l.Sync() // Window itself waits only for a bounded time
 		_, _, tail := splitAtOmitted(t, l.Window(0, 64<<10, 64<<10))
 		got, _ := textAndGaps(tail)
 		if !strings.HasSuffix(string(got), "the end\n") || len(got) < 60<<10 {

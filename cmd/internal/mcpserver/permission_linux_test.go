@@ -180,7 +180,7 @@ func TestPermission(t *testing.T) {
 		c.initialize("2025-11-25")
 		file := filepath.Join(outside, "x")
 		got := c.runRepl("create " + file)
-		wantPart(t, got, "the sandbox refused: create "+timeline.QuoteName(file), "a person can allow it with: allow main "+outside+" in "+s.dir)
+		wantPart(t, got, "the sandbox refused: create "+timeline.QuoteName(file), "the user can allow it with: allow main "+outside+" in "+s.dir)
 		if fileExists(file) || strings.Contains(got, "waiting") {
 			t.Errorf("got %s", got)
 		}

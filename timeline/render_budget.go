@@ -1,0 +1,198 @@
+package timeline
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// fitBudget replaces rows by one omission so that the text is within the budget.
+func (r *renderer) fitBudget() {
+	budget := r.opts.MaxChars
+	sum := func() (n int) {
+		for i := range r.rows {
+			n += r.charCount(&r.rows[i])
+		}
+		return n
+	}
+	if sum() <= budget {
+		return
+	}
+	r.cutLongLines(max(budget/4, 1))
+	if sum() <= budget {
+		return
+	}
+	budget -= min(budget/4, 100+len(r.opts.OutputPath)) // for the omission line
+	head, used := 0, 0
+	for ; head < len(r.rows); head++ {
+		if used += r.charCount(&r.rows[head]); used > budget/3 {
+			break
+		}
+	}
+	tail, used := len(r.rows), 0
+	for ; tail > head; tail-- {
+		if used += r.charCount(&r.rows[tail-1]); used > budget-budget/3 {
+			break
+		}
+	}
+	r.omitRows(head, tail)
+}
+
+// maxRetainedLabels bounds the labels that are kept from omitted text.
+const maxRetainedLabels = 20
+
+// omitRows replaces rows by one omittedRow, but keeps images and the newest labels.
+func (r *renderer) omitRows(from, to int) {
+	var e omission
+	var kept []renderRow
+	labels := 0
+	for i := to - 1; i >= from; i-- {
+		w := r.rows[i]
+		switch w.kind {
+		case imageRow:
+			kept = append(kept, w)
+			continue
+		case labelRow:
+			if labels++; labels <= maxRetainedLabels {
+				kept = append(kept, w)
+				continue
+			}
+		case omittedRow, noteRow:
+			e.prepend(w.omitted)
+			continue
+		case textRow:
+		}
+		e.prepend(w.asOmission())
+	}
+	slices.Reverse(kept)
+	middle := append([]renderRow{{kind: omittedRow, omitted: e}}, kept...)
+	r.rows = slices.Concat(r.rows[:from], middle, r.rows[to:])
+}
+
+// cutLongLines removes the middle of lines with more characters than limit.
+func (r *renderer) cutLongLines(limit int) {
+	for i := range r.rows {
+		w := &r.rows[i]
+		if w.kind != textRow || w.to-w.from <= limit {
+			continue
+		}
+		runes := []rune(string(r.rowText(w)))
+		if len(runes) <= limit {
+			continue
+		}
+		where := ""
+		if w.lineNumber > 0 && r.opts.OutputPath != "" {
+			where = fmt.Sprintf(" of line %d of %s", w.lineNumber, r.opts.OutputPath)
+		}
+		head := limit / 2
+		tail := len(runes) - (limit - head)
+		w.replacement = fmt.Sprintf("%s … %s%s elided … %s", string(runes[:head]), countNoun(tail-head, "character"), where, string(runes[tail:]))
+	}
+}
+
+// composeParts writes the rows into the parts of the rendering.
+func (r *renderer) composeParts() Rendering {
+	var out Rendering
+	var b strings.Builder
+	end := func() {
+		if b.Len() > 0 {
+			out.Chars += utf8.RuneCountInString(b.String())
+			out.Parts = append(out.Parts, Part{Text: b.String()})
+			b.Reset()
+		}
+	}
+	for i := range r.rows {
+		w := &r.rows[i]
+		out.Omitted = out.Omitted || w.kind == omittedRow || w.isLossy || w.kind == textRow && w.replacement != ""
+		switch w.kind {
+		case imageRow:
+			end()
+			out.Parts = append(out.Parts, Part{Image: w.image})
+		case omittedRow:
+			b.WriteString(w.omitted.noticeText(r.opts.OutputPath))
+		case noteRow:
+			b.WriteString(w.replacement + "\n")
+		case textRow, labelRow:
+			s := r.lineText(w)
+			shown := w.repeats
+			if shown >= minRepeatedLines {
+				shown = 1
+			}
+			for range shown {
+				b.WriteString(s)
+				if !w.noNewline || i < len(r.rows)-1 {
+					b.WriteByte('\n')
+				}
+			}
+			if w.repeats >= minRepeatedLines {
+				b.WriteString(repeatLine(w.repeats))
+			}
+		}
+	}
+	end()
+	return out
+}
+
+// An omission describes text that was left out of a rendering.
+type omission struct {
+	firstLine, lastLine int // lines of the output file; 0 when unknown
+	unnumberedLines     int // number of lines if their line numbers are unknown; 0 if the count is unknown, too
+	bytes               int64
+}
+
+// asOmission returns a row as an omission.
+func (w *renderRow) asOmission() omission {
+	e := omission{bytes: int64((w.to - w.from + 1) * w.repeats)}
+	if w.lineNumber == 0 {
+		e.unnumberedLines = w.repeats
+	} else {
+		e.firstLine, e.lastLine = w.lineNumber, w.lineNumber+w.repeats-1
+	}
+	return e
+}
+
+// prepend adds an omission that comes before.
+func (e *omission) prepend(b omission) {
+	switch {
+	case e.bytes == 0:
+		*e = b
+		return
+	case b.firstLine == 0 || e.firstLine == 0:
+		n, before := e.lineCount(), b.lineCount()
+		e.firstLine, e.lastLine, e.unnumberedLines = 0, 0, 0
+		if n > 0 && before > 0 {
+			e.unnumberedLines = n + before
+		}
+	default:
+		e.firstLine, e.lastLine = min(b.firstLine, e.firstLine), max(b.lastLine, e.lastLine)
+	}
+	e.bytes += b.bytes
+}
+
+// lineCount returns the number of lines, 0 when unknown.
+func (e *omission) lineCount() int {
+	if e.firstLine == 0 {
+		return e.unnumberedLines
+	}
+	return e.lastLine - e.firstLine + 1
+}
+
+// noticeText returns the line that says how much is missing and where it is.
+func (e *omission) noticeText(path string) string {
+	what := FormatBytes(e.bytes)
+	if n := e.lineCount(); n > 0 {
+		what = fmt.Sprintf("%s (%s)", countNoun(n, "line"), what)
+	}
+	where := ""
+	switch {
+	case path == "":
+	case e.firstLine == 0: // they have not been written yet
+		where = ": see " + path
+	case e.firstLine == e.lastLine:
+		where = fmt.Sprintf(": line %d of %s", e.firstLine, path)
+	default:
+		where = fmt.Sprintf(": lines %d-%d of %s", e.firstLine, e.lastLine, path)
+	}
+	return fmt.Sprintf("… %s elided%s …\n", what, where)
+}
