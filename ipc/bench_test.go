@@ -50,8 +50,8 @@ func benchmarkDecode(b *testing.B, m ipc.Message) {
 	}
 }
 
-// The floor of a turn: one frame there and one back, through pipes and Go's
-// poller, by two goroutines of one process.
+// The minimum cost of a turn: one frame in each direction, through pipes and Go's poller, by
+// two goroutines of one process.
 func BenchmarkEcho(b *testing.B) {
 	ours, theirs := newDuplexPair(b)
 	c, peer := ipc.NewConn(ours, ipc.FromWorker), ipc.NewConn(theirs, ipc.FromSupervisor)
@@ -79,7 +79,7 @@ func BenchmarkEcho(b *testing.B) {
 	}
 }
 
-// The same without the protocol: what the pipes and the poller take.
+// The same without the protocol: the cost of the pipes and the poller.
 func BenchmarkBarePipes(b *testing.B) {
 	ours, theirs := newDuplexPair(b)
 	go func() {

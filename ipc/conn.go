@@ -9,55 +9,54 @@ import (
 	"time"
 )
 
-// MaxQueueBytes bounds what a [Conn] holds for a peer that does not read.
+// MaxQueueBytes bounds the frames that a [Conn] queues for a peer that does not read.
 const MaxQueueBytes = 2 * MaxFrameBytes
 
-// maxUnsentBytes is how much may be unsent when SendWithRoom sends.
+// maxUnsentBytes is the amount of unsent data up to which SendWithRoom sends.
 const maxUnsentBytes = 256 << 10
 
-// flushTimeout bounds how long Close waits for a peer that does not read what was sent.
+// flushTimeout bounds how long Close waits for a peer that does not read the queued frames.
 const flushTimeout = time.Second
 
-// defaultFrameBytes is the first size of a frame's buffer, in bytes: enough for most.
+// defaultFrameBytes is the initial buffer size of a frame, in bytes: enough for most.
 const defaultFrameBytes = 128
 
-// A Conn is one end of a worker's channel. Send may be called by many
-// goroutines, Receive by one at a time.
+// A Conn is one end of a worker's channel. Any goroutine may call Send, but only one at a time
+// Receive.
 type Conn struct {
 	rw        io.ReadWriteCloser
-	tryWriter tryWriter // rw, when it can; else nil
+	tryWriter tryWriter // rw if it implements tryWriter; otherwise nil
 	peer      Side
 	reader    frameReader // Receive only
 
-	log *slog.Logger // where frames are noted; nil: nowhere. Set before use
+	log *slog.Logger // logs frames; nil logs nothing. Set before use
 
-	writerTurn chan struct{} // tells the writer that it is its turn; holds one
+	writerTurn chan struct{} // signals the writer that it may write; capacity 1
 	closing    chan struct{} // closed by Close
 	closeOnce  sync.Once
-	closeErr   error          // of closing rw; valid once closeOnce is done
+	closeErr   error          // error of closing rw; valid once closeOnce is done
 	wg         sync.WaitGroup // the writer
 
-	roomMu sync.Mutex // one SendWithRoom at a time waits for room, and takes it
+	roomMu sync.Mutex // held by the one SendWithRoom that waits for room and uses it
 
 	mu          sync.Mutex
-	roomSignal  chan struct{} // closed when there is room again; nil when nobody waits; guarded by mu
-	queue       [][]byte      // waiting frames; the first may be partly written; guarded by mu
-	unsentBytes int           // bytes in queue and of the frame that is being written; guarded by mu
-	isWriting   bool          // a Send is writing, or it is the writer's turn; guarded by mu
-	flushed     chan struct{} // closed when nothing is taken any more; nil before Close; guarded by mu
-	err         error         // the answer to every Send; guarded by mu
+	roomSignal  chan struct{} // closed when there is room again; nil when no call waits; guarded by mu
+	queue       [][]byte      // queued frames; the first may be partly written; guarded by mu
+	unsentBytes int           // bytes in queue and in the frame being written; guarded by mu
+	isWriting   bool          // a Send or the writer is writing; guarded by mu
+	flushed     chan struct{} // closed when the queue is flushed; nil before Close; guarded by mu
+	err         error         // the error of every further Send; guarded by mu
 }
 
-// tryWriter is an rw that can write without waiting: as much as fits now, which may be
-// nothing.
+// tryWriter is an rw that can write without blocking: as much as fits now, possibly nothing.
 type tryWriter interface {
 	TryWrite(b []byte) (n int, err error)
 }
 
-// NewConn returns a Conn that uses rw; peer is the side at its other end. Closing rw must
-// end its Read and Write, as it does for pipes and sockets. If rw has a method
-// TryWrite(b []byte) (n int, err error) that writes as much as fits at once, Send uses
-// it, so that a frame does not wait for another goroutine.
+// NewConn returns a Conn that uses rw; peer is the side at its other end. Closing rw must end
+// its Read and Write, as it does for pipes and sockets. If rw has a method TryWrite(b []byte)
+// (n int, err error) that writes as much as fits without blocking, Send uses it, so that a
+// frame does not wait for another goroutine.
 func NewConn(rw io.ReadWriteCloser, peer Side) *Conn {
 	c := &Conn{
 		rw:         rw,
@@ -71,11 +70,11 @@ func NewConn(rw io.ReadWriteCloser, peer Side) *Conn {
 	return c
 }
 
-// Send sends m, or queues it if the peer is slow; it never waits for the peer. Messages
-// arrive in the order of the calls. It refuses a message that breaks the protocol
-// ([ErrTooLarge] if it is too large), and one for which the queue of [MaxQueueBytes] has
-// no room ([ErrQueueFull]); the connection stays usable. A nil error does not mean that
-// the peer has read m.
+// Send sends m, or queues it if the peer is slow; it never waits for the peer. Messages arrive
+// in the order of the calls. It refuses a message that violates the protocol ([ErrTooLarge] if
+// it is too large), and one that does not fit into the queue of [MaxQueueBytes]
+// ([ErrQueueFull]); the connection remains usable. A nil error does not mean that the peer has
+// read m.
 func (c *Conn) Send(m Message) error {
 	frame, err := AppendFrame(make([]byte, 0, defaultFrameBytes), m)
 	if err != nil {
@@ -96,9 +95,9 @@ func (c *Conn) Send(m Message) error {
 	return c.sendError()
 }
 
-// SendWithRoom is Send for messages that may be many and large. It waits while the peer has
-// more than 256 KiB to read, so that other messages are never far behind, and the queue is
-// never full. It ends, with the error of Send, when the connection fails or is closed.
+// SendWithRoom is Send for many or large messages. It waits while more than 256 KiB are unsent,
+// so that other messages do not queue for long and the queue is never full. It returns, with
+// the error of Send, when the connection fails or is closed.
 func (c *Conn) SendWithRoom(m Message) error {
 	c.roomMu.Lock()
 	defer c.roomMu.Unlock()
@@ -117,7 +116,7 @@ func (c *Conn) SendWithRoom(m Message) error {
 	}
 }
 
-// recordWrittenLocked takes in that n bytes were written, and the error if that failed.
+// recordWrittenLocked records that n bytes were written, and the error if writing failed.
 func (c *Conn) recordWrittenLocked(n int, err error) {
 	c.unsentBytes -= n
 	if err != nil {
@@ -128,7 +127,7 @@ func (c *Conn) recordWrittenLocked(n int, err error) {
 	}
 }
 
-// signalRoomLocked wakes the SendWithRoom that waits.
+// signalRoomLocked wakes the waiting SendWithRoom.
 func (c *Conn) signalRoomLocked() {
 	if c.roomSignal != nil {
 		close(c.roomSignal)
@@ -136,7 +135,8 @@ func (c *Conn) signalRoomLocked() {
 	}
 }
 
-// enqueueFrame queues a frame. If direct, it did not: the caller must write the frame itself.
+// enqueueFrame queues a frame, unless direct is true: then the caller must write the frame
+// itself.
 func (c *Conn) enqueueFrame(frame []byte) (direct bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -159,7 +159,7 @@ func (c *Conn) enqueueFrame(frame []byte) (direct bool, err error) {
 	return false, nil
 }
 
-// endDirectWrite ends a direct write of n bytes. It queues rest, which was not written.
+// endDirectWrite ends a direct write of n bytes. It queues the unwritten rest.
 func (c *Conn) endDirectWrite(rest []byte, n int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -174,7 +174,7 @@ func (c *Conn) endDirectWrite(rest []byte, n int, err error) {
 	c.writerTurn <- struct{}{}
 }
 
-// endWriteLocked ends a turn at writing: nothing waits to be written.
+// endWriteLocked ends a turn at writing: the queue is empty.
 func (c *Conn) endWriteLocked() {
 	c.isWriting = false
 	if c.flushed != nil {
@@ -183,8 +183,8 @@ func (c *Conn) endWriteLocked() {
 	}
 }
 
-// nextFrame returns the next frame for the writer, which has written n bytes of the one
-// before. nil means that the writer's turn is over.
+// nextFrame returns the next frame for the writer, which has written n bytes of the previous
+// one. nil means that the writer's turn is over.
 func (c *Conn) nextFrame(n int, err error) []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -219,8 +219,8 @@ func (c *Conn) sendError() error {
 	return c.err
 }
 
-// failLocked drops the queue and makes err the answer to every Send from now on, unless
-// there is one already.
+// failLocked drops the queue and makes err the error of every further Send, unless one is
+// already set.
 func (c *Conn) failLocked(err error) {
 	if c.err == nil {
 		c.err = err
@@ -229,10 +229,9 @@ func (c *Conn) failLocked(err error) {
 	c.signalRoomLocked()
 }
 
-// Receive waits for the next message. The error is io.EOF when the peer closed
-// its side between two frames, io.ErrUnexpectedEOF when inside one, a
-// [*ProtocolError] when the frame is wrong, and [ErrClosed] after Close. After an
-// error there is nothing more to receive.
+// Receive waits for the next message. The error is io.EOF when the peer closed its side between
+// two frames, io.ErrUnexpectedEOF when inside one, a [*ProtocolError] when the frame is
+// invalid, and [ErrClosed] after Close. No message follows an error.
 func (c *Conn) Receive() (Message, error) {
 	payload, err := c.reader.nextPayload()
 	if err == nil {
@@ -253,9 +252,9 @@ func (c *Conn) Receive() (Message, error) {
 	}
 }
 
-// Close writes what was sent, for a second at most if the peer does not read it, closes the
-// channel, and waits for the writer. Frames that are unsent by then are dropped. It ends a Receive
-// that waits. Every call returns the same error.
+// Close writes the queued frames, for at most a second if the peer does not read, closes the
+// channel, and waits for the writer. Frames that are still unsent are dropped. It ends a
+// waiting Receive. Every call returns the same error.
 func (c *Conn) Close() error {
 	c.closeOnce.Do(func() {
 		c.waitFlushed()
@@ -268,7 +267,7 @@ func (c *Conn) Close() error {
 	return c.closeErr
 }
 
-// waitFlushed refuses what is sent from now on, and waits until what was sent before is written.
+// waitFlushed refuses further frames and waits until the queued ones are written.
 func (c *Conn) waitFlushed() {
 	flushed := make(chan struct{})
 	c.mu.Lock()

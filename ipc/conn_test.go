@@ -19,11 +19,11 @@ import (
 	"github.com/turnstone-repl/turnstone/ipc"
 )
 
-// A scriptedChannel takes at most room bytes in TryWrite calls; its Write blocks
-// until release is closed.
+// A scriptedChannel accepts at most room bytes in TryWrite calls; its Write blocks until
+// release is closed.
 type scriptedChannel struct {
 	release chan struct{}
-	writes  atomic.Int32 // calls of Write
+	writes  atomic.Int32 // calls to Write
 
 	mu   sync.Mutex
 	room int          // guarded by mu
@@ -90,7 +90,7 @@ func TestConnSend(t *testing.T) {
 			var want []ipc.Message
 			for turn := range uint64(20) {
 				want = append(want, ipc.Interrupt{Turn: turn, Seq: 1, Level: 1})
-				if err := c.Send(want[turn]); err != nil { // would be stuck in a deadlock here if it waited
+				if err := c.Send(want[turn]); err != nil { // would deadlock here if it waited
 					t.Fatal(err)
 				}
 			}
@@ -103,7 +103,7 @@ func TestConnSend(t *testing.T) {
 			if got := ch.writtenBytes(); !bytes.Equal(got, mustEncodeFrames(t, want...)) {
 				t.Errorf("got %x, want the frames in order", got)
 			}
-			// The pipe is free again, so the caller writes by itself.
+			// The pipe is free again, so the caller writes directly.
 			ch.mu.Lock()
 			ch.room = 1 << 20
 			ch.mu.Unlock()
@@ -170,17 +170,17 @@ func TestConnSend(t *testing.T) {
 		}
 	})
 
-	t.Run("refuses a message that breaks the protocol", func(t *testing.T) {
+	t.Run("refuses a message that violates the protocol", func(t *testing.T) {
 		ch := &scriptedChannel{room: 1 << 30, release: make(chan struct{})}
 		worker := ipc.NewConn(ch, ipc.FromSupervisor)
 		defer worker.Close()
 		for _, m := range []ipc.Message{
-			ipc.Shutdown{},                          // of the other side
+			ipc.Shutdown{},                          // for the other direction
 			ipc.Idle{},                              // no outcome
-			ipc.Idle{Outcome: "fine"},               // no such outcome
-			ipc.Idle{Outcome: "ok", Prompt: "\xff"}, // no UTF-8
-			ipc.Idle{Outcome: "ok", Error: new(ipc.RuntimeError)}, // an error that is none
-			ipc.InputLine{Text: "hunter2", Secret: true},          // a secret in the open
+			ipc.Idle{Outcome: "fine"},               // unknown outcome
+			ipc.Idle{Outcome: "ok", Prompt: "\xff"}, // not UTF-8
+			ipc.Idle{Outcome: "ok", Error: new(ipc.RuntimeError)}, // an empty error
+			ipc.InputLine{Text: "hunter2", Secret: true},          // a secret in plain text
 			ipc.StdinWait{Kind: "line", Want: "line"},             // wait 0
 			&ipc.Sigint{Owner: "ours"},                            // not by value
 			nil,
@@ -229,17 +229,17 @@ func TestConnSend(t *testing.T) {
 		wg.Wait()
 	})
 
-	t.Run("reports that the peer is gone", func(t *testing.T) {
+	t.Run("reports that the peer has gone", func(t *testing.T) {
 		ours, theirs := newDuplexPair(t)
 		c := ipc.NewConn(ours, ipc.FromWorker)
 		defer c.Close()
 		theirs.Close()
 		var err error
-		for err == nil { // where a pipe cannot be written to at once, the writer finds out
+		for err == nil { // if the pipe cannot be written to at once, the writer notices
 			err = c.Send(ipc.Shutdown{})
 		}
 		if errors.Is(err, ipc.ErrQueueFull) {
-			t.Error("sent to nobody")
+			t.Error("sent without a peer")
 		}
 		if _, err := c.Receive(); err != io.EOF {
 			t.Errorf("got %v, want io.EOF", err)
@@ -263,7 +263,7 @@ func TestConnReceive(t *testing.T) {
 			if cut%len(frame) == 0 {
 				want = io.EOF
 			}
-			for range 2 { // and it stays that way
+			for range 2 { // the error persists
 				if _, err := c.Receive(); err != want {
 					t.Errorf("cut at %d: got %v, want %v", cut, err, want)
 				}
@@ -296,9 +296,9 @@ func TestConnReceive(t *testing.T) {
 				}
 				got = append(got, m)
 			}
-			// Compared at the end, when the reading buffer has been used again and again.
+			// Compared at the end, when the read buffer has been reused many times.
 			if !reflect.DeepEqual(got, want) {
-				t.Errorf("%s: got other messages", name)
+				t.Errorf("%s: got different messages", name)
 			}
 			c.Close()
 		}
@@ -306,7 +306,7 @@ func TestConnReceive(t *testing.T) {
 
 	t.Run("Close ends a pending Receive and a stuck writer", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			ours, theirs := net.Pipe() // nobody reads it: the writer is stuck
+			ours, theirs := net.Pipe() // no peer reads it: the writer is stuck
 			defer theirs.Close()
 			c := ipc.NewConn(ours, ipc.FromWorker)
 			if err := c.Send(ipc.Shutdown{}); err != nil {
@@ -329,7 +329,7 @@ func TestConnReceive(t *testing.T) {
 			if err := c.Send(ipc.Shutdown{}); err != ipc.ErrClosed {
 				t.Errorf("Send: got %v, want ErrClosed", err)
 			}
-		}) // a writer that still ran would be reported as a deadlock
+		}) // a writer that still runs would be reported as a deadlock
 	})
 }
 
@@ -351,7 +351,7 @@ func newDuplexPair(t testing.TB) (ours, theirs *duplex) {
 
 func TestConnClose(t *testing.T) {
 	t.Parallel()
-	t.Run("delivers what was sent, also to a slow peer", func(t *testing.T) {
+	t.Run("delivers queued frames, even to a slow peer", func(t *testing.T) {
 		for name, channel := range map[string]func(t *testing.T) (ours, theirs io.ReadWriteCloser){
 			"pipes":   func(t *testing.T) (io.ReadWriteCloser, io.ReadWriteCloser) { a, b := newDuplexPair(t); return a, b },
 			"no room": func(*testing.T) (io.ReadWriteCloser, io.ReadWriteCloser) { a, b := net.Pipe(); return a, b },
@@ -361,7 +361,7 @@ func TestConnClose(t *testing.T) {
 				c, peer := ipc.NewConn(ours, ipc.FromSupervisor), ipc.NewConn(theirs, ipc.FromWorker)
 				defer peer.Close()
 				large := ipc.Output{Stream: ipc.Stdout, Data: bytes.Repeat([]byte("x"), 64<<10)}
-				for range 16 { // far more than a pipe holds
+				for range 16 { // much more than the capacity of a pipe
 					if err := c.Send(large); err != nil {
 						t.Fatal(err)
 					}
@@ -394,22 +394,22 @@ func TestConnClose(t *testing.T) {
 			})
 		}
 	})
-	t.Run("refuses what comes later, and waits a second at most", func(t *testing.T) {
+	t.Run("refuses further frames, and waits at most a second", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			ours, theirs := net.Pipe() // nobody reads it
+			ours, theirs := net.Pipe() // no peer reads it
 			defer theirs.Close()
 			c := ipc.NewConn(ours, ipc.FromWorker)
 			if err := c.Send(ipc.Shutdown{}); err != nil {
 				t.Fatal(err)
 			}
-			begun, closed := time.Now(), make(chan error, 1)
+			started, closed := time.Now(), make(chan error, 1)
 			go func() { closed <- c.Close() }()
 			synctest.Wait()
 			if err := c.Send(ipc.Shutdown{}); err != ipc.ErrClosed {
 				t.Errorf("Send: got %v, want ErrClosed", err)
 			}
-			if err := <-closed; err != nil || time.Since(begun) != time.Second {
-				t.Errorf("got %v after %s, want a second", err, time.Since(begun))
+			if err := <-closed; err != nil || time.Since(started) != time.Second {
+				t.Errorf("got %v after %s, want a second", err, time.Since(started))
 			}
 		})
 	})

@@ -2,8 +2,8 @@
 // and the connection that carries them. docs/protocol.md describes it for
 // workers in any language, schema.json for programs.
 //
-// The package judges each frame by itself, never the order of frames or their effect on
-// a turn. It does not make the channel either: the caller hands over an open one.
+// The package checks each frame separately, never the order of frames or their effect on a
+// turn. It does not create the channel either: the caller passes an open one.
 //
 //	conn := ipc.NewConn(channel, ipc.FromWorker)
 //	defer conn.Close()
@@ -14,12 +14,12 @@
 // # Goroutines
 //
 //	name     started by   ends when         owns
-//	writer   NewConn      Close is called   writing what Send could not write at once
+//	writer   NewConn      Close is called   writing what Send could not write immediately
 //
-// Close waits for it. Receive runs in the caller's goroutine.
+// Close waits for the writer. Receive runs in the caller's goroutine.
 //
 // # Units
 //
-// Sizes are bytes. A turn, wait, seq, mark or id is an ordinal of its own kind;
-// message.go says where each begins to count.
+// Sizes are bytes. A turn, wait, seq, mark or id is an ordinal of its own kind; message.go says
+// where each begins to count.
 package ipc

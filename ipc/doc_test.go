@@ -73,7 +73,7 @@ func TestProtocolPage(t *testing.T) {
 		}
 		for kind := range sections {
 			if _, ok := schema.Messages[kind]; !ok {
-				t.Errorf("a section for %s, which is no message", kind)
+				t.Errorf("a section for %s, which is not a message", kind)
 			}
 		}
 	})

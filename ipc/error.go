@@ -5,28 +5,28 @@ import (
 	"strings"
 )
 
-// Errors of Send. No part of the message is on the channel then.
+// Errors of Send. After one, no part of the message is on the channel.
 var (
-	// ErrTooLarge means that a message, or a field of it, is over its bound.
+	// ErrTooLarge means that a message, or a field of it, exceeds its bound.
 	ErrTooLarge = errors.New("ipc: too large")
 
-	// ErrQueueFull means that the peer does not read and [MaxQueueBytes] are waiting.
-	// The message may be sent again later.
-	ErrQueueFull = errors.New("ipc: the peer does not read, and the queue of unsent frames is full: try again later, or end it")
+	// ErrQueueFull means that the peer does not read and [MaxQueueBytes] are queued. The message
+	// may be sent again later.
+	ErrQueueFull = errors.New("ipc: the peer does not read, and the queue of unsent frames is full: try again later or end the peer")
 
 	// ErrClosed means that Close was called.
 	ErrClosed = errors.New("ipc: the connection is closed")
 )
 
-// A ProtocolError reports a frame that breaks the protocol. The channel must not be used
-// after it, because its peer cannot be trusted.
+// A ProtocolError reports a frame that violates the protocol. The channel must not be used
+// afterwards, because its peer cannot be trusted.
 type ProtocolError struct {
-	Type     string // of the frame; "" when the type itself is wrong
+	Type     string // of the frame; "" when the type itself is invalid
 	Reason   string // "field outcome: unknown value"
-	Offender string // the wrong part, printable, at most maxOffenderBytes bytes and "…"; "" when it may hold a secret
+	Offender string // the invalid part, printable, at most maxOffenderBytes bytes and "…"; "" when it may contain a secret
 }
 
-// Error returns one line.
+// Error returns the type, reason and offender in one line.
 func (e *ProtocolError) Error() string {
 	text := "ipc: protocol error"
 	if e.Type != "" {
@@ -42,7 +42,7 @@ func (e *ProtocolError) Error() string {
 // maxOffenderBytes bounds ProtocolError.Offender, in bytes before the ellipsis.
 const maxOffenderBytes = 200
 
-// printableText shows the beginning of b, with bytes that are not printable ASCII as \x.
+// printableText returns the beginning of b, with bytes other than printable ASCII as \x.
 func printableText(b []byte) string {
 	const digits = "0123456789abcdef"
 	var text strings.Builder

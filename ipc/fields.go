@@ -1,8 +1,8 @@
 package ipc
 
-// Each fields method lists a message's fields with their bounds, in the order in which
-// they are written. Reading and writing both use the list. schema.json says the same; a
-// test compares the two.
+// Each visitFields method lists the fields of a message with their bounds, in the order in
+// which they are written. Decoding and encoding both use the list. schema.json has the same
+// contents; a test compares the two.
 
 func (m *TurnStart) visitFields(w *fieldVisitor) {
 	w.visitUint("turn", &m.Turn, required, 1)
@@ -131,7 +131,7 @@ func (m *StdinWait) visitFields(w *fieldVisitor) {
 }
 
 func (m *Idle) visitFields(w *fieldVisitor) {
-	failure := optional // the fields of a turn that did not end well
+	failure := optional // presence of the fields of a failed turn
 	if m.Outcome == OutcomeOK {
 		failure = forbidden
 	}

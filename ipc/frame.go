@@ -8,10 +8,10 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 )
 
-// A Side is one of the two ends of the channel.
+// A Side identifies the end of the channel from which a frame comes.
 type Side uint8
 
-// The two sides that a frame can come from.
+// The two ends of the channel.
 const (
 	FromSupervisor Side = iota + 1
 	FromWorker
@@ -31,15 +31,15 @@ func (s Side) String() string {
 // headerBytes is the size of the length field of a frame.
 const headerBytes = 4
 
-// AppendFrame appends m as a frame, including its length field. If m breaks the protocol,
-// it fails and returns dst unchanged; the error is [ErrTooLarge] if m is too large.
+// AppendFrame appends m as a frame, including its length field. If m violates the protocol, it
+// returns dst unchanged and an error, which is [ErrTooLarge] if m is too large.
 func AppendFrame(dst []byte, m Message) ([]byte, error) {
 	if m == nil {
-		return dst, errors.New("ipc: there is no message to send")
+		return dst, errors.New("ipc: no message to send")
 	}
 	kind, ok := messageTypes[m.Type()]
 	if !ok {
-		return dst, fmt.Errorf("ipc: %T is not a message of the protocol", m)
+		return dst, fmt.Errorf("ipc: %T is not a protocol message", m)
 	}
 	out := appender{append(dst, make([]byte, headerBytes)...)}
 	w := fieldVisitor{encoder: msgpack.GetEncoder()}
@@ -56,8 +56,8 @@ func AppendFrame(dst []byte, m Message) ([]byte, error) {
 	return out.buf, nil
 }
 
-// Decode reads the payload of one frame from the given side, without its length field.
-// The message shares no memory with payload. The error is a [*ProtocolError].
+// Decode decodes the payload of one frame from the given side, without its length field. The
+// message shares no memory with payload. The error is a [*ProtocolError].
 func Decode(payload []byte, from Side) (Message, error) {
 	in := &payloadReader{payload: payload}
 	name, err := in.findMessageType()
@@ -66,7 +66,7 @@ func Decode(payload []byte, from Side) (Message, error) {
 	}
 	kind, ok := messageTypes[string(name)]
 	if !ok || kind.from != from {
-		reason := "unknown type of message"
+		reason := "unknown message type"
 		if ok {
 			reason = fmt.Sprintf("%s is for the other direction", name)
 		}
@@ -76,7 +76,7 @@ func Decode(payload []byte, from Side) (Message, error) {
 	w := fieldVisitor{reader: in}
 	m := kind.read(&w)
 	if rest := len(payload) - in.offset; w.err == nil && rest > 0 {
-		w.err = fmt.Errorf("%d bytes behind the message", rest)
+		w.err = fmt.Errorf("%d bytes after the message", rest)
 		in.itemOffset = in.offset
 	}
 	if w.err == nil {
@@ -89,7 +89,7 @@ func Decode(payload []byte, from Side) (Message, error) {
 	return nil, &ProtocolError{Type: string(name), Reason: w.err.Error(), Offender: offender}
 }
 
-// An appender is a writer for the msgpack encoder.
+// An appender is an append-only writer for the msgpack encoder.
 type appender struct{ buf []byte }
 
 func (a *appender) Write(b []byte) (int, error) {

@@ -7,29 +7,29 @@ import (
 )
 
 const (
-	// initialBufferBytes is the size of a reading buffer at the start, in bytes: enough
-	// for a session in which little happens.
+	// initialBufferBytes is the initial size of a read buffer, in bytes: enough for a quiet
+	// session.
 	initialBufferBytes = 4 << 10
 
 	// maxRetainedBufferBytes bounds the buffer that is kept for the next frame, in bytes: enough
 	// for a full output frame and half of the next.
 	maxRetainedBufferBytes = 128 << 10
 
-	// maxReadBytes bounds one read, in bytes, by the size of a pipe. Some systems are slow
-	// when asked for more, even if less comes.
+	// maxReadBytes bounds one read, in bytes, by the size of a pipe. Some systems are slow when
+	// asked for more, even if less arrives.
 	maxReadBytes = 64 << 10
 
-	// maxEmptyReads bounds how often in a row a reader may return nothing.
+	// maxEmptyReads bounds the number of consecutive reads that return nothing.
 	maxEmptyReads = 100
 )
 
-// A frameReader cuts a stream of bytes into payloads. Its buffer grows with the bytes
-// that have arrived, not with the length that a frame claims.
+// A frameReader splits a stream of bytes into payloads. Its buffer grows with the bytes that
+// have arrived, not with the length that a frame claims.
 type frameReader struct {
 	r          io.Reader
 	buf        []byte
 	start, end int   // buf[start:end] was read and is not consumed
-	err        error // the end; every later call returns it
+	err        error // final error; every later call returns it
 }
 
 // nextPayload returns the payload of the next frame. It is valid until the next call.
@@ -44,7 +44,7 @@ func (f *frameReader) nextPayload() ([]byte, error) {
 		size := binary.BigEndian.Uint32(have)
 		if size > MaxFrameBytes {
 			f.err = &ProtocolError{
-				Reason:   fmt.Sprintf("a frame of %d bytes, at most %d are allowed", size, MaxFrameBytes),
+				Reason:   fmt.Sprintf("the frame has %d bytes, at most %d are allowed", size, MaxFrameBytes),
 				Offender: printableText(have[:headerBytes]),
 			}
 			break
@@ -60,7 +60,7 @@ func (f *frameReader) nextPayload() ([]byte, error) {
 	return nil, f.err
 }
 
-// fillBuffer reads once, towards a frame of want bytes.
+// fillBuffer reads once, to complete a frame of want bytes.
 func (f *frameReader) fillBuffer(want int) {
 	if f.start == f.end {
 		f.start, f.end = 0, 0
@@ -88,8 +88,8 @@ func (f *frameReader) fillBuffer(want int) {
 	f.err = fmt.Errorf("ipc: receive: %w", io.ErrNoProgress)
 }
 
-// makeRoom moves the unconsumed bytes to the front, or to a buffer of twice the size. A
-// buffer above maxRetainedBufferBytes is exactly as large as the frame.
+// makeRoom moves the unconsumed bytes to the front, or to a buffer of twice the size. A buffer
+// above maxRetainedBufferBytes is exactly as large as the frame.
 func (f *frameReader) makeRoom(want int) {
 	to := f.buf
 	if f.start == 0 {
@@ -99,7 +99,7 @@ func (f *frameReader) makeRoom(want int) {
 	f.start, f.buf = 0, to
 }
 
-// shrinkBuffer gives back the memory of a large frame.
+// shrinkBuffer frees the memory of a large frame.
 func (f *frameReader) shrinkBuffer() {
 	rest := f.buf[f.start:f.end]
 	if len(f.buf) > maxRetainedBufferBytes && len(rest) <= maxRetainedBufferBytes/2 {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A frame of n bytes, and what else is in the stream.
+// frame returns a frame of n bytes, followed by the rest of the stream.
 func frameBytes(n int, rest ...byte) []byte {
 	b := binary.BigEndian.AppendUint32(nil, uint32(n))
 	return append(append(b, make([]byte, n)...), rest...)
@@ -63,7 +63,7 @@ type idleReader struct{}
 
 func (idleReader) Read([]byte) (int, error) { return 0, nil }
 
-// repeatingReader is one frame again and again.
+// repeatingReader yields one frame again and again.
 type repeatingReader struct {
 	frame []byte
 	at    int

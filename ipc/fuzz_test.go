@@ -10,7 +10,7 @@ import (
 	"github.com/turnstone-repl/turnstone/ipc"
 )
 
-// Each message that is accepted can be sent again, and is the same then.
+// Each accepted message can be sent again, and is then unchanged.
 func FuzzDecode(f *testing.F) {
 	for _, v := range readVectors(f) {
 		if b := v.frameBytes(f); len(b) >= 4 {
@@ -33,7 +33,7 @@ func FuzzDecode(f *testing.F) {
 			}
 			return
 		}
-		clear(payload) // the message must not live in it
+		clear(payload) // the message must not refer to it
 		frame, err := ipc.AppendFrame(nil, m)
 		if err != nil {
 			t.Fatalf("%#v was accepted and cannot be sent: %v", m, err)
@@ -45,7 +45,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// How a stream is cut into reads makes no difference.
+// How a stream is split into reads makes no difference.
 func FuzzReceive(f *testing.F) {
 	var all []byte
 	for i, v := range readVectors(f) {
@@ -77,7 +77,7 @@ func receiveAll(r io.Reader) string {
 	}
 }
 
-// A chunkReader returns at most size bytes at once.
+// A chunkReader returns at most size bytes at a time.
 type chunkReader struct {
 	rest []byte
 	size int

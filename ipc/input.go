@@ -8,13 +8,13 @@ import (
 	"unicode/utf8"
 )
 
-// A payloadReader reads one payload, value by value. It accepts only what the protocol allows: a
-// value of another kind, a length beyond the payload, and deep nesting are errors. ADR 50
-// says why no library does this.
+// A payloadReader reads one payload, value by value. It accepts only what the protocol allows:
+// a value of another kind, a length beyond the payload, and deep nesting are errors. ADR 50
+// explains why no library is used.
 type payloadReader struct {
 	payload    []byte
-	offset     int // where the next value begins
-	itemOffset int // where the last key began, for messages
+	offset     int // start of the next value
+	itemOffset int // start of the last key, for error messages
 }
 
 var (
@@ -22,7 +22,7 @@ var (
 	errDepth     = fmt.Errorf("nested deeper than %d", MaxDepth)
 )
 
-// valueKind is the kind of a value, for all widths of its encoding.
+// valueKind is the kind of a value, regardless of its encoded width.
 type valueKind string
 
 const (
@@ -39,16 +39,16 @@ const (
 	kindInvalid   valueKind = "an invalid byte"
 )
 
-// A valueHeader is the beginning of a value: all of it, or its size.
+// A valueHeader is the first part of an encoded value: its kind, and its content or size.
 type valueHeader struct {
 	kind valueKind
 
-	// n is the number itself (a signed one as int64, a floating-point one by its bits),
-	// 1 for true, or the number of bytes, values or pairs that follow.
+	// n is the number itself (int64 if signed, the bits of a floating-point number), 1 for true,
+	// or the number of bytes, values or pairs that follow.
 	n uint64
 }
 
-// formatCodes are the kinds of the first bytes from 0xc0 to 0xdf, and how many bytes of n
+// formatCodes maps the first bytes 0xc0 to 0xdf to a kind and the number of bytes of n that
 // follow.
 var formatCodes = [32]struct {
 	kind  valueKind
@@ -66,7 +66,7 @@ var formatCodes = [32]struct {
 	{kindMap, 2}, {kindMap, 4},
 }
 
-// readHeader takes the head of the next value.
+// readHeader reads the header of the next value.
 func (in *payloadReader) readHeader() (valueHeader, error) {
 	rest := in.payload[in.offset:]
 	if len(rest) == 0 {
@@ -93,7 +93,7 @@ func (in *payloadReader) readHeader() (valueHeader, error) {
 	h := valueHeader{kind: c.kind}
 	switch rest = rest[1:]; c.width {
 	case 0:
-		h.n = uint64(in.payload[in.offset-1] & 1) // of a boolean
+		h.n = uint64(in.payload[in.offset-1] & 1) // the value of a boolean
 	case 1:
 		h.n = uint64(rest[0])
 	case 2:
@@ -113,7 +113,7 @@ func (in *payloadReader) readHeader() (valueHeader, error) {
 	return h, nil
 }
 
-// expectKind takes the head of the next value, which must be of kind k.
+// expectKind reads the header of the next value, which must be of kind k.
 func (in *payloadReader) expectKind(k valueKind) (n uint64, err error) {
 	h, err := in.readHeader()
 	if err == nil && h.kind != k {
@@ -122,14 +122,14 @@ func (in *payloadReader) expectKind(k valueKind) (n uint64, err error) {
 	return h.n, err
 }
 
-func kindError(got, want valueKind) error { return fmt.Errorf("%s where %s must be", got, want) }
+func kindError(got, want valueKind) error { return fmt.Errorf("got %s, want %s", got, want) }
 
 func (in *payloadReader) readBool() (bool, error) {
 	n, err := in.expectKind(kindBool)
 	return n == 1, err
 }
 
-// readUint takes an integer of any encoding that is not negative.
+// readUint reads a non-negative integer in any encoding.
 func (in *payloadReader) readUint() (uint64, error) {
 	h, err := in.readHeader()
 	switch {
@@ -142,7 +142,7 @@ func (in *payloadReader) readUint() (uint64, error) {
 	return h.n, err
 }
 
-// readInt takes an integer of any encoding.
+// readInt reads an integer in any encoding.
 func (in *payloadReader) readInt() (int64, error) {
 	h, err := in.readHeader()
 	switch {
@@ -155,7 +155,7 @@ func (in *payloadReader) readInt() (int64, error) {
 	return int64(h.n), err
 }
 
-// readNumber takes an integer or a floating-point number.
+// readNumber reads an integer or a floating-point number.
 func (in *payloadReader) readNumber() (float64, error) {
 	h, err := in.readHeader()
 	switch {
@@ -171,24 +171,24 @@ func (in *payloadReader) readNumber() (float64, error) {
 	return 0, kindError(h.kind, kindFloat)
 }
 
-// readText takes text; its bytes are copied. The caller checks that it is UTF-8.
+// readText reads and copies text. The caller checks that it is UTF-8.
 func (in *payloadReader) readText() (string, error) {
 	b, err := in.readTextBytes()
 	return string(b), err
 }
 
-// readTextBytes returns text without the copy: a part of the payload.
+// readTextBytes reads text without a copy: the result is part of the payload.
 func (in *payloadReader) readTextBytes() ([]byte, error) {
 	return in.readContent(kindText)
 }
 
-// readBytes takes binary, as a copy. An empty one is nil.
+// readBytes reads and copies binary data. Empty data is nil.
 func (in *payloadReader) readBytes() ([]byte, error) {
 	b, err := in.readContent(kindBytes)
 	return append([]byte(nil), b...), err
 }
 
-// readContent returns the content of text or binary: a part of the payload.
+// readContent reads text or binary data without a copy: the result is part of the payload.
 func (in *payloadReader) readContent(k valueKind) ([]byte, error) {
 	n, err := in.expectKind(k)
 	if err != nil {
@@ -207,7 +207,7 @@ func (in *payloadReader) takeBytes(n uint64) ([]byte, error) {
 	return in.payload[begin:in.offset:in.offset], nil
 }
 
-// readTexts takes an array of at most most texts.
+// readTexts reads an array of at most most texts.
 func (in *payloadReader) readTexts(most int) ([]string, error) {
 	n, err := in.readArrayLen(most)
 	if err != nil || n == 0 {
@@ -222,7 +222,7 @@ func (in *payloadReader) readTexts(most int) ([]string, error) {
 	return list, nil
 }
 
-// readBundle takes a map of at most MaxTypes texts to binary.
+// readBundle reads a map of at most MaxTypes texts to binary data.
 func (in *payloadReader) readBundle() (map[string][]byte, error) {
 	n, err := in.readMapLen()
 	if err == nil {
@@ -247,7 +247,7 @@ func (in *payloadReader) readBundle() (map[string][]byte, error) {
 	return data, nil
 }
 
-// readArrayLen takes the head of an array of at most most values.
+// readArrayLen reads the header of an array of at most most values.
 func (in *payloadReader) readArrayLen(most int) (int, error) {
 	n, err := in.expectKind(kindArray)
 	if err == nil {
@@ -256,7 +256,7 @@ func (in *payloadReader) readArrayLen(most int) (int, error) {
 	return clampCount(n), err
 }
 
-// readMapLen takes the head of a map: how many keys and values follow.
+// readMapLen reads the header of a map and returns its number of pairs.
 func (in *payloadReader) readMapLen() (int, error) {
 	n, err := in.expectKind(kindMap)
 	return clampCount(n), err
@@ -265,26 +265,26 @@ func (in *payloadReader) readMapLen() (int, error) {
 // clampCount returns n as an int, which may have 32 bits; no frame holds so many values.
 func clampCount(n uint64) int { return int(min(n, math.MaxInt32)) }
 
-// readKey takes the name of a field: a part of the payload.
+// readKey reads the name of a field: a part of the payload.
 func (in *payloadReader) readKey() ([]byte, error) {
 	in.itemOffset = in.offset
 	b, err := in.readTextBytes()
 	if err != nil {
-		return nil, fmt.Errorf("the name of a field: %w", err)
+		return nil, fmt.Errorf("field name: %w", err)
 	}
 	if !utf8.Valid(b) {
-		return nil, fmt.Errorf("the name of a field: %w", errNotUTF8)
+		return nil, fmt.Errorf("field name: %w", errNotUTF8)
 	}
 	return b, nil
 }
 
-// skipValue skips one value, which is inside depth arrays and maps.
+// skipValue skips one value that is nested inside depth arrays and maps.
 func (in *payloadReader) skipValue(depth int) error {
 	h, err := in.readHeader()
 	if err != nil {
 		return err
 	}
-	inside := h.n // values
+	inside := h.n // number of nested values
 	switch h.kind {
 	case kindText, kindBytes:
 		_, err = in.takeBytes(h.n)
@@ -306,8 +306,8 @@ func (in *payloadReader) skipValue(depth int) error {
 	return err
 }
 
-// findMessageType returns the value of the field "type", at any position: a part of the
-// payload.
+// findMessageType returns the value of the field "type", which may be at any position. The
+// result is part of the payload.
 func (in *payloadReader) findMessageType() ([]byte, error) {
 	n, err := in.readMapLen()
 	if err == nil && n > MaxFields {

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// LogTo logs each frame at debug, before it is sent and after it has arrived: its type, its
-// size, and [Attrs]. Call it before the first Send and Receive. It decides once whether l logs
-// at debug, so that frames cost no more than one comparison.
+// LogTo logs each frame at debug level, before it is sent and after it has arrived: its type,
+// its size, and [LogAttrs]. Call it before the first Send and Receive. It checks once whether l
+// logs at debug level, so that frames cost only one comparison.
 func (c *Conn) LogTo(l *slog.Logger) {
 	if l.Enabled(context.Background(), slog.LevelDebug) {
 		c.log = l
@@ -24,9 +24,9 @@ func (c *Conn) logFrame(from Side, m Message, bytes int) {
 	c.log.LogAttrs(context.Background(), slog.LevelDebug, "frame", append(attrs, LogAttrs(m)...)...)
 }
 
-// LogAttrs are what a log may have of a message: its numbers, and how long its texts and
-// bytes are. Text and bytes themselves are the user's. Where they may be secret, so is
-// their length.
+// LogAttrs returns the parts of a message that may be logged: its numbers, and the lengths of
+// its texts and bytes. Texts and bytes belong to the user and are never logged. Where they may
+// be secret, their length is not logged either.
 func LogAttrs(m Message) []slog.Attr {
 	var told []slog.Attr
 	w := fieldVisitor{purpose: purposeDescribe, attrs: &told}
@@ -40,10 +40,10 @@ func LogAttrs(m Message) []slog.Attr {
 	return told
 }
 
-// sizeSuffix marks the attribute for the length of a text or of bytes.
+// sizeSuffix ends the name of the attribute for the length of a text or of bytes.
 const sizeSuffix = "_bytes"
 
-// describeField adds the attribute for a field.
+// describeField adds the log attribute of a field.
 func (w *fieldVisitor) describeField(name string, value any) {
 	name = w.path + name
 	a := slog.Any(name, value)

@@ -12,7 +12,7 @@ import (
 	"github.com/turnstone-repl/turnstone/ipc"
 )
 
-// fillValue gives every field a value: a secret where there is room for one.
+// fillValue gives every field a value: a secret where possible.
 func fillValue(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Struct:
@@ -43,7 +43,7 @@ func fillValue(v reflect.Value) {
 }
 
 func TestFrameLog(t *testing.T) {
-	t.Run("has numbers and sizes, never the contents of a message", func(t *testing.T) {
+	t.Run("contain numbers and sizes, never the contents of a message", func(t *testing.T) {
 		for _, m := range everyMessage() {
 			whole := reflect.New(reflect.TypeOf(m)).Elem()
 			fillValue(whole)
@@ -51,13 +51,13 @@ func TestFrameLog(t *testing.T) {
 			if strings.Contains(text, "hunter2") {
 				t.Errorf("%s: %s", m.Type(), text)
 			}
-			if m.Type() != "sigint" && text == "[]" { // its only field has no such value
-				t.Errorf("%s: nothing is told", m.Type())
+			if m.Type() != "sigint" && text == "[]" { // its only field is an enumeration
+				t.Errorf("%s: nothing is logged", m.Type())
 			}
 		}
 		for _, m := range []ipc.Message{ipc.TurnInput{Turn: 1, Wait: 2, Input: []byte("hunter2")}, ipc.InputLine{Turn: 1, Text: "hunter2"}} {
 			if text := fmt.Sprint(ipc.LogAttrs(m)); strings.Contains(text, "bytes") || !strings.Contains(text, "turn=1") {
-				t.Errorf("%s tells how long what may be secret is: %s", m.Type(), text)
+				t.Errorf("%s reveals the length of a possible secret: %s", m.Type(), text)
 			}
 		}
 		got := fmt.Sprint(ipc.LogAttrs(ipc.Idle{Turn: 0, Prompt: ">>> ", Outcome: ipc.OutcomeError, Error: &ipc.RuntimeError{Name: "E"}, Mark: 3}))

@@ -1,8 +1,7 @@
 package ipc
 
-// Bounds of the protocol. A value outside them is a [ProtocolError] for the receiver
-// and [ErrTooLarge] for the sender. Query.Text and InputLine.Text are bounded only by
-// the frame.
+// Bounds of the protocol. For a value that exceeds them, the receiver reports a [ProtocolError]
+// and the sender [ErrTooLarge]. Query.Text and InputLine.Text are bounded only by the frame.
 const (
 	ProtocolName    = "turnstone-worker"
 	ProtocolVersion = 1
@@ -12,12 +11,12 @@ const (
 	MaxTextBytes   = 64 << 10 // every prompt, name, title and message
 	MaxMatches     = 200      // QueryResult.Matches
 	MaxVariables   = 200      // QueryResult.Variables
-	MaxBriefBytes  = 256      // every text of a Variable, the name of a Call, a type of a Display
+	MaxBriefBytes  = 256      // each text of a Variable, the name of a Call, a type of a Display
 	MaxTypes       = 32       // Display.Data, QueryResult.Data
-	MaxBundleBytes = 48 << 20 // of the two, all types together
+	MaxBundleBytes = 48 << 20 // of these two, all types together
 	MaxMetaBytes   = 1 << 20  // Display.Meta
-	MaxFields      = 64       // of one message, and of an object in it, unknown ones included
-	MaxDepth       = 16       // arrays and maps within each other, the message itself included
+	MaxFields      = 64       // of one message, or of an object in it, including unknown fields
+	MaxDepth       = 16       // nested arrays and maps, including the message itself
 )
 
 // A Message is the content of one frame: one of the structs of this package, by value.
@@ -26,32 +25,32 @@ type Message interface {
 	Type() string
 }
 
-// Supervisor to worker.
+// Messages from the supervisor to the worker.
 type (
 	// TurnStart asks for one turn. It is sent only to an idle worker.
 	TurnStart struct {
 		Turn   uint64
-		Input  []byte // opaque to everything but the worker
-		Silent bool   // it is a tool's: it leaves no trace in the runtime's history of inputs and results
-		NoExit bool   // an exit that its code asks for is an error, and the worker goes on if its runtime can
+		Input  []byte // opaque to all but the worker
+		Silent bool   // it is from a tool and leaves no trace in the runtime's history of inputs and results
+		NoExit bool   // if the code exits, that is an error, and the worker continues if its runtime can
 	}
 
-	// TurnInput answers one wait. A worker drops it when that wait is over.
+	// TurnInput answers one wait. A worker drops it if that wait is over.
 	TurnInput struct {
 		Turn  uint64
 		Wait  uint64
 		Input []byte
-		EOF   bool // one end of file, after Input; not sticky
+		EOF   bool // one end of file after Input; it is not sticky
 	}
 
-	// Interrupt asks to stop Turn. Turn 0 names the start-up and, later, a query.
+	// Interrupt asks to stop Turn. Turn 0 refers to the start-up and, later, to a query.
 	Interrupt struct {
 		Turn  uint64
 		Seq   uint64 // from 1 within one turn; a retry repeats it
 		Level uint8  // 1, or 2 for one that user code cannot swallow
 	}
 
-	// Query asks an idle worker about text or variables. It is never a turn.
+	// Query asks an idle worker about text or variables. It is not a turn.
 	Query struct {
 		ID     uint64
 		Kind   QueryKind
@@ -59,29 +58,29 @@ type (
 		Cursor uint64 // bytes into Text: complete, inspect
 	}
 
-	// Functions says which functions of the host code may call. It replaces the former list.
-	// It is sent only to a worker that offers Capabilities.Functions.
+	// Functions lists the host functions that code may call. It replaces the previous list. It
+	// is sent only to a worker with Capabilities.Functions.
 	Functions struct {
 		Revision uint64
-		List     []byte // a document
+		List     []byte // an encoded value
 	}
 
-	// CallResult ends a Call, in parts if it is large. Each Call has exactly one result.
+	// CallResult completes a Call, in parts if it is large. Each Call has exactly one result.
 	CallResult struct {
 		ID     uint64
-		Value  []byte // the next part of a document
+		Value  []byte // the next part of an encoded value
 		More   bool   // another part follows
-		Failed bool   // the document is an error: a map with the texts name and message
+		Failed bool   // the value is an error: a map with the texts name and message
 	}
 
-	// Shutdown asks the worker to run its exit handlers and end.
+	// Shutdown asks the worker to run its exit handlers and exit.
 	Shutdown struct {
 		GraceMS uint64 // milliseconds
 	}
 )
 
-// Worker to supervisor. Mark is the number of the marker that shows where in the
-// terminal stream the frame belongs; 0 means no marker.
+// Messages from the worker to the supervisor. Mark is the number of the marker that shows where
+// in the terminal stream the frame belongs; 0 means no marker.
 type (
 	// WorkerReady is the first frame.
 	WorkerReady struct {
@@ -90,7 +89,7 @@ type (
 		Capabilities Capabilities
 	}
 
-	// Output carries bytes that the runtime wrote.
+	// Output carries bytes that the runtime has written.
 	Output struct {
 		Stream Stream
 		Data   []byte // at most MaxOutputBytes, any bytes
@@ -98,8 +97,8 @@ type (
 		Mark   uint64
 	}
 
-	// Image is a Display with one type, a picture. Workers without the capability Display
-	// send it.
+	// Image is a Display with one type, an image. Workers without the capability Display send
+	// it.
 	Image struct {
 		MIME   string
 		Data   []byte
@@ -109,25 +108,25 @@ type (
 		Mark   uint64
 	}
 
-	// Display is something to show: one content in several types, of which a reader shows the
-	// one that it can show best.
+	// Display is content to show, in several equivalent types. A reader picks the one that it
+	// can show best.
 	Display struct {
 		Data   map[string][]byte // by MIME type; text is UTF-8
 		Meta   []byte            // a JSON object by MIME type; empty means none
 		ID     string            // names it for updates; may be empty
-		Update bool              // replaces the last one of ID
+		Update bool              // replaces the last display with this ID
 		Kind   DisplayKind
 		Title  string
 		Mark   uint64
 	}
 
-	// Clear takes back what the turn has shown so far.
+	// Clear asks to remove the turn's output so far.
 	Clear struct {
 		Wait bool // only when the next output of the turn comes
 		Mark uint64
 	}
 
-	// InputLine marks where a line was handed to the runtime. It is never an echo.
+	// InputLine marks where a line was passed to the runtime. It is never an echo.
 	InputLine struct {
 		Turn   uint64
 		Prompt string
@@ -151,10 +150,10 @@ type (
 	Idle struct {
 		Turn         uint64
 		Prompt       string
-		Continuation string // the prompt of the further lines of an input; "" is the language's usual one
+		Continuation string // the prompt of the further lines of an input; "" is the language's default
 		Outcome      Outcome
 		Error        *RuntimeError // nil unless Outcome is OutcomeError or OutcomeInterrupted
-		Unrun        uint64        // lines of the input that were not run because of Outcome; 0 when it is OutcomeOK
+		Unrun        uint64        // lines of the input that were not run because of Outcome; 0 for OutcomeOK
 		Mark         uint64
 	}
 
@@ -186,21 +185,21 @@ type (
 		Matches []string // complete: replacements of Text[Start:Cursor], at most MaxMatches
 
 		Variables []Variable // variables: at most MaxVariables
-		More      uint64     // variables: how many are not among them
+		More      uint64     // variables: number of variables not in the list
 
-		Data map[string][]byte // inspect: the description by MIME type; empty: nothing is known
+		Data map[string][]byte // inspect: the description by MIME type; empty if unknown
 	}
 
-	// Call asks for one call of a function of the host.
+	// Call asks to call a host function.
 	Call struct {
 		ID   uint64 // never repeated in one worker
 		Turn uint64 // the active one; 0 between turns
 		Name string
-		Args []byte // a document: a map of the arguments by name
+		Args []byte // an encoded value: a map of the arguments by name
 		Mark uint64
 	}
 
-	// CallCancel says that nobody waits for the result of a Call any more.
+	// CallCancel says that the code no longer waits for the result of a Call.
 	CallCancel struct {
 		ID uint64
 	}
@@ -233,11 +232,11 @@ type Worker struct {
 // Capabilities lists what a worker offers beyond the minimum.
 type Capabilities struct {
 	Images    bool
-	Display   bool // sends Display, Clear and kinds of text; takes TurnStart.Silent and QueryInspect
-	Fence     bool // text in-band on the terminal, frames carry marks
+	Display   bool // sends Display, Clear and text kinds; takes TurnStart.Silent and QueryInspect
+	Fence     bool // writes text to the terminal, and frames carry marks
 	Query     bool
 	Variables bool // answers QueryVariables
-	Functions bool // takes Functions, and may call them
+	Functions bool // accepts Functions and may call them
 	Interrupt InterruptMode
 }
 
@@ -245,11 +244,11 @@ type Capabilities struct {
 type Variable struct {
 	Name  string
 	Type  string
-	Shape string // as the language counts: "12", "(3, 4)"; empty when it has none
+	Shape string // in the terms of the language: "12", "(3, 4)"; empty when it has none
 	Bytes uint64 // size of the value itself; 0 when unknown
 }
 
-// RuntimeError is the language's own error that ended a turn.
+// RuntimeError is the error of the language that ended a turn.
 type RuntimeError struct {
 	Name    string
 	Message string
@@ -277,10 +276,10 @@ const (
 
 	TextPlain     TextKind = ""
 	TextResult    TextKind = "result"    // the echo of a value
-	TextTraceback TextKind = "traceback" // the report of the error that ends the turn
+	TextTraceback TextKind = "traceback" // the error report that ends the turn
 
-	DisplayShown  DisplayKind = "display" // code has shown it
-	DisplayResult DisplayKind = "result"  // the value of the turn, whose echo is text before it
+	DisplayShown  DisplayKind = "display" // shown by code
+	DisplayResult DisplayKind = "result"  // the value of the turn; its echo is text before it
 
 	OutcomeOK          Outcome = "ok"
 	OutcomeError       Outcome = "error"
@@ -317,8 +316,8 @@ const (
 	StatusOK         QueryStatus = "ok"         // complete, variables, inspect: this is the answer
 	StatusComplete   QueryStatus = "complete"   // parse: Text is a whole input
 	StatusIncomplete QueryStatus = "incomplete" // parse: more lines are needed
-	StatusInvalid    QueryStatus = "invalid"    // parse: no further line can mend it
-	StatusTimeout    QueryStatus = "timeout"    // interrupted
+	StatusInvalid    QueryStatus = "invalid"    // parse: no further line can make it valid
+	StatusTimeout    QueryStatus = "timeout"    // the query was interrupted
 
 	EndShutdown      EndReason = "shutdown"
 	EndExit          EndReason = "exit"

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A duplex is the two pipe ends of one side.
+// A duplex combines the two pipe ends of one side.
 type duplex struct{ r, w *os.File }
 
 func newDuplex(_ testing.TB, r, w *os.File) *duplex { return &duplex{r, w} }

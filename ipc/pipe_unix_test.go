@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A duplex is the two pipe ends of one side.
+// A duplex combines the two pipe ends of one side.
 type duplex struct {
 	r, w *os.File
 	raw  syscall.RawConn // of w

@@ -15,7 +15,7 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 )
 
-// schemaFile is schema.json.
+// schemaFile is the decoded schema.json.
 type schemaFile struct {
 	About    string
 	Protocol struct {
@@ -137,7 +137,7 @@ func TestSchema(t *testing.T) {
 	})
 
 	// The decoder must accept everything that the schema allows, and refuse everything else.
-	t.Run("says what the decoder enforces", func(t *testing.T) {
+	t.Run("describes exactly what the decoder enforces", func(t *testing.T) {
 		schema := readSchema(t)
 		for kind, message := range schema.Messages {
 			t.Run(kind, func(t *testing.T) {
@@ -159,7 +159,7 @@ func TestSchema(t *testing.T) {
 					_, err := ipc.Decode(payload.Bytes(), from)
 					return err
 				}
-				// with returns a good message in which the field at path is v.
+				// with returns a valid message in which the field at path is v.
 				with := func(path string, v any) map[string]any {
 					m := sampleFields(message.Fields)
 					m["type"] = kind
@@ -180,12 +180,12 @@ func TestSchema(t *testing.T) {
 				refuse := func(what, field string, m map[string]any) {
 					t.Helper()
 					if err := decode(m, from); err == nil || !strings.Contains(err.Error(), field) {
-						t.Errorf("%s: got %v, want a refusal that names %s", what, err, field)
+						t.Errorf("%s: got %v, want an error that names %s", what, err, field)
 					}
 				}
 				accept("a good one", with("type", kind))
 				if decode(with("type", kind), other) == nil {
-					t.Error("accepted from the other side")
+					t.Error("accepted in the other direction")
 				}
 				message.eachField("", func(path string, f fieldSchema) {
 					if f.Required {
@@ -245,13 +245,13 @@ func TestSchema(t *testing.T) {
 	})
 }
 
-// sampleFields returns a message in which every field is there and good.
+// sampleFields returns a message in which every field is present and valid.
 func sampleFields(fields map[string]fieldSchema) map[string]any {
 	m := map[string]any{}
 	for name, f := range fields {
 		m[name] = sampleValue(f)
 	}
-	for _, f := range fields { // fields that exclude each other
+	for _, f := range fields { // mutually exclusive fields
 		if w := f.AbsentWhen; w != nil {
 			if w.Equals == true {
 				m[w.Field] = false
@@ -281,7 +281,7 @@ func sampleValue(f fieldSchema) any {
 	return sampleOfSize(f.Type, 1)
 }
 
-// sampleItems returns a list of n good values.
+// sampleItems returns a list of n valid values.
 func sampleItems(f fieldSchema, n int) any {
 	if f.Type == "texts" {
 		return make([]string, n)

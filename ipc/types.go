@@ -2,7 +2,7 @@ package ipc
 
 import "fmt"
 
-// messageTypes is every message of the protocol by its name on the wire.
+// messageTypes maps the name of every protocol message to its type.
 var messageTypes = map[string]messageType{
 	"turn_start": newMessageType[TurnStart](FromSupervisor),
 	"turn_input": markConfidential(newMessageType[TurnInput](FromSupervisor)),
@@ -30,10 +30,10 @@ var messageTypes = map[string]messageType{
 	"session_end":   newMessageType[SessionEnd](FromWorker),
 }
 
-// A findMessageType is what the codec knows about one message.
+// A messageType tells the codec how to decode and encode one message.
 type messageType struct {
 	from         Side
-	confidential bool // may hold a secret: no error quotes it
+	confidential bool // may contain a secret: no error quotes it
 	read         func(*fieldVisitor) Message
 	write        func(*fieldVisitor, Message)
 }
@@ -53,7 +53,7 @@ func newMessageType[M Message, P interface {
 		write: func(w *fieldVisitor, message Message) {
 			m, ok := message.(M)
 			if !ok {
-				w.recordError("", fmt.Errorf("it is given as %T, not by value", message))
+				w.recordError("", fmt.Errorf("got %T, want the message by value", message))
 				return
 			}
 			w.mapState = mapState{depth: 1}
@@ -67,7 +67,7 @@ func markConfidential(t messageType) messageType {
 	return t
 }
 
-// An envelope is a message with its type as the first field.
+// An envelope adds the type to a message, as the first field.
 type envelope struct {
 	typeName string
 	body     fieldLister

@@ -15,17 +15,17 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of a document: one value of user code, with all that is in it.
+// Bounds of an encoded value: one value of user code, with everything in it.
 const (
-	MaxValueBytes    = 32 << 20 // encoded
-	MaxValueDepth    = 128      // arrays and maps within each other
-	MaxValueElements = 4 << 20  // with the names in maps
+	MaxValueBytes    = 32 << 20 // when encoded
+	MaxValueDepth    = 128      // nested arrays and maps
+	MaxValueElements = 4 << 20  // including the keys of maps
 )
 
-// An Object is a map whose fields keep their order.
+// An Object is a map that preserves the order of its fields.
 type Object []Field
 
-// A Field is one entry of an Object.
+// A Field is one key of an Object with its value.
 type Field struct {
 	Name  string
 	Value any
@@ -38,9 +38,9 @@ var (
 	errIntegerRange  = errors.New("the integer does not fit into 64 bits")
 )
 
-// EncodeValue returns v as a document. It takes what encoding/json takes, by the same
-// tags of structs, but keeps bytes, times, integers and NaN as they are. A map must have
-// text keys; an [Object] keeps its order. The error names the place in v.
+// EncodeValue returns v encoded. It accepts what encoding/json accepts, with the same struct
+// tags, but preserves bytes, times, integers and NaN. A map must have string keys; an [Object]
+// keeps its order. The error names the part of v that failed.
 func EncodeValue(v any) ([]byte, error) {
 	e := valueEncoder{}
 	if err := e.encodeValue(reflect.ValueOf(v), 0); err != nil {
@@ -49,13 +49,13 @@ func EncodeValue(v any) ([]byte, error) {
 	return e.buf, nil
 }
 
-// A valueEncoder writes one document.
+// A valueEncoder appends one encoded value to a buffer.
 type valueEncoder struct {
 	buf    []byte
 	values int
 }
 
-// A pathError names the part of a value that is wrong.
+// A pathError is an error with the path of the invalid part of a value.
 type pathError struct {
 	path string
 	err  error
@@ -74,7 +74,7 @@ func newPathError(place string, err error) error {
 	return &pathError{clipPath(place), err}
 }
 
-// clipPath keeps the name of a place short.
+// clipPath shortens a long path.
 func clipPath(place string) string {
 	const most = 120
 	if len(place) <= most {
@@ -101,7 +101,7 @@ func (e *valueEncoder) encodeValue(v reflect.Value, depth int) error {
 			break
 		}
 		if hops > MaxValueDepth {
-			return errValueDepth // a pointer to itself
+			return errValueDepth // a pointer that refers to itself
 		}
 		v = v.Elem()
 	}
@@ -126,13 +126,13 @@ func (e *valueEncoder) encodeValue(v reflect.Value, depth int) error {
 	case reflect.Struct:
 		return e.encodeObject(structFields(v, nil), depth)
 	default:
-		return fmt.Errorf("a Go %s cannot be a value of user code", v.Type())
+		return fmt.Errorf("a Go %s cannot be passed to user code", v.Type())
 	}
 	return nil
 }
 
-// encodeSpecial writes nil, the types that stand for themselves, and those that know their own
-// form.
+// encodeSpecial encodes nil, the types with an encoding of their own, and those with marshal
+// methods.
 func (e *valueEncoder) encodeSpecial(v reflect.Value, depth int) (done bool, err error) {
 	switch {
 	case (v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface) && v.IsNil():
@@ -142,7 +142,7 @@ func (e *valueEncoder) encodeSpecial(v reflect.Value, depth int) (done bool, err
 		return false, nil
 	}
 	if v.Kind() <= reflect.Float64 && v.Type().PkgPath() == "" || v.Type() == reflect.TypeFor[string]() {
-		return false, nil // a plain one, which has no methods
+		return false, nil // a plain value, which has no methods
 	}
 	switch x := v.Interface().(type) {
 	case time.Time:
@@ -192,7 +192,7 @@ func (e *valueEncoder) encodeArray(v reflect.Value, depth int) error {
 		return e.encodeBytes(v)
 	}
 	if v.Kind() == reflect.Slice && v.IsNil() {
-		e.buf = append(e.buf, 0x90) // an empty one, as user code expects of a list
+		e.buf = append(e.buf, 0x90) // an empty array, which user code expects for a list
 		return nil
 	}
 	if depth >= MaxValueDepth {
@@ -224,7 +224,7 @@ func (e *valueEncoder) encodeBytes(v reflect.Value) error {
 	return e.checkBytes()
 }
 
-// BytesHeader returns how a document begins that is n bytes; they follow it.
+// BytesHeader returns the beginning of an encoded value of n bytes, which follow it.
 func BytesHeader(n int) []byte { return appendBytesHeader(nil, n) }
 
 func appendBytesHeader(b []byte, n int) []byte {
@@ -246,7 +246,7 @@ func (e *valueEncoder) checkBytes() error {
 
 func (e *valueEncoder) encodeMap(v reflect.Value, depth int) error {
 	if v.Type().Key().Kind() != reflect.String {
-		return fmt.Errorf("a %s has keys that are not text", v.Type())
+		return fmt.Errorf("a %s has keys that are not strings", v.Type())
 	}
 	if v.IsNil() {
 		e.buf = append(e.buf, 0xc0)
@@ -284,7 +284,7 @@ func (e *valueEncoder) encodeObject(o Object, depth int) error {
 	return nil
 }
 
-// structFields appends the fields of a struct, by its tags for JSON.
+// structFields appends the fields of a struct, according to its JSON tags.
 func structFields(v reflect.Value, o Object) Object {
 	for i := range v.NumField() {
 		t, field := v.Type().Field(i), v.Field(i)
@@ -315,8 +315,8 @@ func isEmpty(v reflect.Value) bool {
 	return v.IsZero()
 }
 
-// encodeHeader writes the head of an array or a map: with its size in the first byte, or in two
-// or four bytes behind another one.
+// encodeHeader writes the header of an array or a map. Its size is in the first byte, or in two
+// or four bytes that follow.
 func (e *valueEncoder) encodeHeader(small, large byte, n int) error {
 	switch {
 	case n > MaxValueElements:
@@ -335,7 +335,7 @@ func (e *valueEncoder) encodeText(s string) error {
 	n := len(s)
 	switch {
 	case !utf8.ValidString(s):
-		return errors.New("the text is not UTF-8: send bytes")
+		return errors.New("the string is not UTF-8; send bytes")
 	case n > MaxValueBytes:
 		return errValueBytes
 	case n < 32:
@@ -383,7 +383,7 @@ func (e *valueEncoder) encodeUint(n uint64) {
 	}
 }
 
-// encodeTime writes MessagePack's timestamp, in the shortest of its three forms.
+// encodeTime writes a MessagePack timestamp, in the shortest of its three forms.
 func (e *valueEncoder) encodeTime(t time.Time) {
 	seconds, nanos := t.Unix(), uint64(t.Nanosecond())
 	switch {
@@ -395,221 +395,4 @@ func (e *valueEncoder) encodeTime(t time.Time) {
 	default:
 		e.buf = binary.BigEndian.AppendUint32(append(e.buf, 0xd6, 0xff), uint32(seconds))
 	}
-}
-
-// parseNumber reads a number of JSON: an integer exactly, or else the nearest float.
-func parseNumber(n json.Number) (any, error) {
-	if !strings.ContainsAny(string(n), ".eE") {
-		if i, err := strconv.ParseInt(string(n), 10, 64); err == nil {
-			return i, nil
-		}
-		if u, err := strconv.ParseUint(string(n), 10, 64); err == nil {
-			return u, nil
-		}
-		return nil, errIntegerRange
-	}
-	return n.Float64()
-}
-
-// ValueFromJSON reads JSON: objects as an [Object], in their order, and integers exactly.
-func ValueFromJSON(text []byte) (any, error) {
-	dec := json.NewDecoder(strings.NewReader(string(text)))
-	dec.UseNumber()
-	v, err := fromJSON(dec, 0)
-	if err == nil && dec.More() {
-		err = errors.New("there is more than one JSON value")
-	}
-	return v, err
-}
-
-func fromJSON(dec *json.Decoder, depth int) (any, error) {
-	t, err := dec.Token()
-	if err != nil {
-		return nil, err
-	}
-	if depth > MaxValueDepth {
-		return nil, errValueDepth
-	}
-	switch t := t.(type) {
-	case json.Number:
-		return parseNumber(t)
-	case json.Delim:
-		if t == '[' {
-			list := []any{}
-			for dec.More() {
-				v, err := fromJSON(dec, depth+1)
-				if err != nil {
-					return nil, err
-				}
-				list = append(list, v)
-			}
-			_, err = dec.Token()
-			return list, err
-		}
-		o := Object{}
-		for dec.More() {
-			name, err := dec.Token()
-			if err != nil {
-				return nil, err
-			}
-			v, err := fromJSON(dec, depth+1)
-			if err != nil {
-				return nil, err
-			}
-			o = append(o, Field{name.(string), v})
-		}
-		_, err = dec.Token()
-		return o, err
-	}
-	return t, nil
-}
-
-// DecodeValue returns the value of a document: nil, bool, int64 (uint64 for what is too
-// large for that), float64, string, []byte, time.Time, []any or map[string]any.
-func DecodeValue(b []byte) (any, error) {
-	if len(b) > MaxValueBytes {
-		return nil, errValueBytes
-	}
-	r := valueDecoder{reader: payloadReader{payload: b}}
-	v, err := r.decodeValue(0)
-	if rest := len(b) - r.reader.offset; err == nil && rest > 0 {
-		err = fmt.Errorf("%d bytes behind the value", rest)
-	}
-	if errors.Is(err, errTruncated) {
-		err = errors.New("the document ends inside a value")
-	}
-	return v, err
-}
-
-// A valueDecoder reads one document.
-type valueDecoder struct {
-	reader payloadReader
-	values int
-}
-
-func (r *valueDecoder) decodeValue(depth int) (any, error) {
-	if r.values++; r.values > MaxValueElements {
-		return nil, errValueElements
-	}
-	h, err := r.reader.readHeader()
-	if err != nil {
-		return nil, err
-	}
-	switch h.kind {
-	case kindNil:
-		return nil, nil
-	case kindBool:
-		return h.n == 1, nil
-	case kindUint:
-		if h.n > math.MaxInt64 {
-			return h.n, nil
-		}
-		return int64(h.n), nil
-	case kindInt:
-		return int64(h.n), nil
-	case kindFloat:
-		return math.Float64frombits(h.n), nil
-	case kindText:
-		b, err := r.reader.takeBytes(h.n)
-		if err == nil && !utf8.Valid(b) {
-			err = errNotUTF8
-		}
-		return string(b), err
-	case kindBytes:
-		b, err := r.reader.takeBytes(h.n)
-		return append([]byte{}, b...), err
-	case kindArray:
-		return r.decodeArray(h.n, depth)
-	case kindMap:
-		return r.decodeMap(h.n, depth)
-	case kindExtension:
-		return r.decodeTime()
-	}
-	return nil, fmt.Errorf("%s in a document", h.kind)
-}
-
-// checkRoom checks that n values can be there, so that memory is only taken for what is.
-func (r *valueDecoder) checkRoom(n uint64, depth int) error {
-	switch {
-	case depth >= MaxValueDepth:
-		return errValueDepth
-	case n > MaxValueElements:
-		return errValueElements
-	case n > uint64(len(r.reader.payload)-r.reader.offset):
-		return errTruncated
-	}
-	return nil
-}
-
-func (r *valueDecoder) decodeArray(n uint64, depth int) (any, error) {
-	if err := r.checkRoom(n, depth); err != nil {
-		return nil, err
-	}
-	list := make([]any, n)
-	for i := range list {
-		var err error
-		if list[i], err = r.decodeValue(depth + 1); err != nil {
-			return nil, err
-		}
-	}
-	return list, nil
-}
-
-func (r *valueDecoder) decodeMap(n uint64, depth int) (any, error) {
-	if err := r.checkRoom(2*n, depth); err != nil {
-		return nil, err
-	}
-	m := make(map[string]any, min(n, 1<<10))
-	for range n {
-		name, err := r.decodeValue(depth + 1)
-		if err != nil {
-			return nil, err
-		}
-		text, ok := name.(string)
-		if !ok {
-			return nil, errors.New("a key of a map is not text")
-		}
-		if m[text], err = r.decodeValue(depth + 1); err != nil {
-			return nil, err
-		}
-	}
-	return m, nil
-}
-
-// decodeTime reads a timestamp, the only extension that a document has.
-func (r *valueDecoder) decodeTime() (any, error) {
-	in := &r.reader
-	var size uint64
-	switch in.payload[in.offset-1] {
-	case 0xc7:
-		b, err := in.takeBytes(1)
-		if err != nil {
-			return nil, err
-		}
-		size = uint64(b[0])
-	case 0xd6:
-		size = 4
-	case 0xd7:
-		size = 8
-	}
-	b, err := in.takeBytes(1 + size)
-	if err != nil {
-		return nil, err
-	}
-	seconds, nanos := int64(0), uint64(0)
-	switch {
-	case b[0] != 0xff:
-		size = 0
-	case size == 4:
-		seconds = int64(binary.BigEndian.Uint32(b[1:]))
-	case size == 8:
-		n := binary.BigEndian.Uint64(b[1:])
-		seconds, nanos = int64(n&(1<<34-1)), n>>34
-	case size == 12:
-		nanos, seconds = uint64(binary.BigEndian.Uint32(b[1:])), int64(binary.BigEndian.Uint64(b[5:]))
-	}
-	if size != 4 && size != 8 && size != 12 || nanos >= 1e9 {
-		return nil, errors.New("an extension that is no timestamp")
-	}
-	return time.Unix(seconds, int64(nanos)).UTC(), nil
 }

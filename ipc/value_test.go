@@ -16,7 +16,7 @@ import (
 	"github.com/turnstone-repl/turnstone/ipc"
 )
 
-// readValueVectors returns the documents of testdata/documents.json.
+// readValueVectors returns the encoded values of testdata/documents.json.
 func readValueVectors(t testing.TB) (documents []struct {
 	Name, Document string
 	Value          any
@@ -43,7 +43,7 @@ func readValueVectors(t testing.TB) (documents []struct {
 	return documents
 }
 
-// wantValue reads the notation of the file.
+// wantValue parses the notation of the file.
 func wantValue(t testing.TB, v any) any {
 	t.Helper()
 	switch v := v.(type) {
@@ -91,7 +91,7 @@ func wantValue(t testing.TB, v any) any {
 }
 
 func TestValue(t *testing.T) {
-	t.Run("has the bytes and the meaning of the vectors", func(t *testing.T) {
+	t.Run("matches the bytes and values of the vectors", func(t *testing.T) {
 		for _, d := range readValueVectors(t) {
 			b, err := hex.DecodeString(d.Document)
 			if err != nil {
@@ -100,7 +100,7 @@ func TestValue(t *testing.T) {
 			got, err := ipc.DecodeValue(b)
 			if d.Refused {
 				if err == nil {
-					t.Errorf("%s: it was read as %v, want it refused", d.Name, got)
+					t.Errorf("%s: decoded as %v, want an error", d.Name, got)
 				}
 				continue
 			}
@@ -113,12 +113,12 @@ func TestValue(t *testing.T) {
 				t.Errorf("%s: got %#v, %v, want %#v", d.Name, got, err, want)
 			}
 			if again, err := ipc.EncodeValue(want); err != nil || !bytes.Equal(again, b) {
-				t.Errorf("%s: written as %x, %v, want %x", d.Name, again, err, b)
+				t.Errorf("%s: encoded as %x, %v, want %x", d.Name, again, err, b)
 			}
 		}
 	})
 
-	t.Run("takes the same Go values as JSON", func(t *testing.T) {
+	t.Run("accepts the same Go values as JSON", func(t *testing.T) {
 		type inner struct {
 			Plain string `json:"plain"`
 		}
@@ -154,7 +154,7 @@ func TestValue(t *testing.T) {
 		}
 	})
 
-	t.Run("names what cannot be encoded, and its path", func(t *testing.T) {
+	t.Run("names a value that cannot be encoded, and its path", func(t *testing.T) {
 		type node struct{ Next *node }
 		circle := &node{}
 		circle.Next = circle
@@ -167,7 +167,7 @@ func TestValue(t *testing.T) {
 			{map[string]any{"rows": []any{1, map[string]any{"f": func() {}}}}, "rows[1].f: a Go func() cannot"},
 			{circle, "nested deeper than 128, or contains itself"},
 			{loop, "nested deeper than 128, or contains itself"},
-			{map[int]int{1: 1}, "keys that are not text"},
+			{map[int]int{1: 1}, "keys that are not strings"},
 			{"\xff", "not UTF-8"},
 			{json.RawMessage(`123456789012345678901`), "does not fit into 64 bits"},
 			{make([]byte, ipc.MaxValueBytes+1), "more than 33554432 bytes"},
@@ -193,10 +193,10 @@ func FuzzDecodeDocument(f *testing.F) {
 		}
 		again, err := ipc.EncodeValue(v)
 		if err != nil {
-			t.Fatalf("%x was read as %#v, which cannot be written: %v", b, v, err)
+			t.Fatalf("%x was decoded as %#v, which cannot be encoded: %v", b, v, err)
 		}
 		if _, err := ipc.DecodeValue(again); err != nil {
-			t.Fatalf("%x was written as %x: %v", b, again, err)
+			t.Fatalf("%x was encoded again as %x: %v", b, again, err)
 		}
 	})
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 )
 
-// A vector is one entry of testdata/vectors.json, which says what its parts are.
+// A vector is one entry of testdata/vectors.json, which describes its parts.
 type vector struct {
 	Name      string
 	From      string
@@ -59,7 +59,7 @@ func (v vector) fromSide() ipc.Side {
 	return ipc.FromWorker
 }
 
-// parseHex reads the notation of the vectors: hex in parts, XX*N for a run.
+// parseHex parses the notation of the vectors: hex in parts, XX*N for a run.
 func parseHex(t testing.TB, text string) []byte {
 	t.Helper()
 	var out []byte
@@ -80,14 +80,14 @@ func parseHex(t testing.TB, text string) []byte {
 	return out
 }
 
-// receiveOne reads the one frame of stream as a connection would.
+// receiveOne receives the one frame of stream, as a connection would.
 func receiveOne(stream []byte, from ipc.Side) (ipc.Message, error) {
 	c := ipc.NewConn(readOnlyChannel{bytes.NewReader(stream)}, from)
 	defer c.Close()
 	return c.Receive()
 }
 
-// readOnlyChannel is a channel of which only the reading side is used.
+// readOnlyChannel is a channel whose writing side is not used.
 type readOnlyChannel struct{ io.Reader }
 
 func (readOnlyChannel) Write([]byte) (int, error) {
@@ -113,7 +113,7 @@ func TestVectors(t *testing.T) {
 		}
 	})
 
-	t.Run("canonical frames are what is sent", func(t *testing.T) {
+	t.Run("canonical frames equal those that are sent", func(t *testing.T) {
 		for _, v := range readVectors(t) {
 			if !v.Canonical {
 				continue
@@ -132,8 +132,8 @@ func TestVectors(t *testing.T) {
 		}
 	})
 
-	// The bytes are judged by a decoder that is not ours, too, so that the file
-	// cannot be wrong in the same way as the codec.
+	// The bytes are also decoded by a third-party decoder, so that the file cannot be wrong in
+	// the same way as the codec.
 	t.Run("canonical frames mean the same to another decoder", func(t *testing.T) {
 		for _, v := range readVectors(t) {
 			if !v.Canonical {
@@ -150,15 +150,15 @@ func TestVectors(t *testing.T) {
 	})
 
 	t.Run("malformed frames are refused for the listed reason", func(t *testing.T) {
-		// how the reasons of the file read here
+		// the texts of this package for the reasons of the file
 		words := map[string]string{
 			"oversized":       "at most 67108864 are allowed",
-			"wrong-type":      " must be",
+			"wrong-type":      ", want ",
 			"missing":         "missing",
-			"unknown-type":    "unknown type of message",
+			"unknown-type":    "unknown message type",
 			"wrong-direction": "for the other direction",
-			"trailing":        "1 bytes behind the message",
-			"twice":           "given twice",
+			"trailing":        "1 bytes after the message",
+			"twice":           "duplicate field",
 			"forbidden":       "must be absent here",
 			"not-utf8":        "not UTF-8",
 			"too-large":       "",
@@ -182,7 +182,7 @@ func TestVectors(t *testing.T) {
 				}
 				word, ok := words[v.Refused]
 				if !ok {
-					t.Fatalf("%q is no reason that the file lists", v.Refused)
+					t.Fatalf("reason %q is not listed in the file", v.Refused)
 				}
 				if !strings.Contains(refusal.Reason, word) || !strings.Contains(refusal.Reason, v.Field) {
 					t.Errorf("got reason %q, want one that says %q and %q", refusal.Reason, word, v.Field)
@@ -239,7 +239,7 @@ func eachField(prefix string, fields map[string]any, do func(string, any)) {
 	}
 }
 
-// wantMessage returns a vector's message in the form of normal.
+// wantMessage returns the message of a vector in normalized form.
 func wantMessage(t testing.TB, v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -261,7 +261,7 @@ func wantMessage(t testing.TB, v any) any {
 	return normalizeValue(v)
 }
 
-// normalizeValue brings values of different decoders into one form.
+// normalizeValue converts the values of different decoders to one form.
 func normalizeValue(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -294,7 +294,7 @@ func normalizeValue(v any) any {
 	return "number " + text
 }
 
-// messageFields returns m in the form of normal, by the field names of the wire.
+// messageFields returns m in normalized form, by the names of the fields on the wire.
 func messageFields(m ipc.Message) any {
 	out := structFields(reflect.ValueOf(m))
 	out["type"] = m.Type()
@@ -344,7 +344,7 @@ func structFields(v reflect.Value) map[string]any {
 	return out
 }
 
-// isOmitted says which fields are absent when zero.
+// isOmitted reports whether a field is omitted when zero.
 func isOmitted(v reflect.Value, name string) bool {
 	switch name {
 	case "Mark", "Source", "Title", "Start", "Matches", "Unrun", "Variables", "Functions", "Shape", "Bytes", "Line", "Silent", "NoExit", "Display", "Meta", "Continuation":

@@ -14,27 +14,28 @@ import (
 )
 
 // A fieldVisitor visits the fields of a message, once for each purpose, so that a message lists
-// its fields in one place for all of them. After the first error it does nothing more.
+// its fields in a single place. After the first error it does nothing more.
 type fieldVisitor struct {
 	purpose  visitPurpose
 	encoder  *msgpack.Encoder // for writing
 	reader   *payloadReader   // for reading
-	err      error            // the first; it names the field
-	attrs    *[]slog.Attr     // where fields are described
-	mapState                  // the current map
+	err      error            // the first error; it names the field
+	attrs    *[]slog.Attr     // log attributes of the fields
+	mapState                  // of the current map
 }
 
-// A mapState is the state of a walk in the fields of one map.
+// A mapState is the state of visiting the fields of one map.
 type mapState struct {
 	path       string // names the map within the message: "worker."; "" for the message itself
-	depth      int    // maps around the fields
-	index      int    // of the next field to visit
-	count      int    // counting: fields to write
+	depth      int    // number of enclosing maps
+	index      int    // index of the next field to visit
+	count      int    // counting: number of fields to write
 	key        []byte // reading: the next name
-	keyKnown   bool   // reading: the list has that name
+	keyKnown   bool   // reading: the message has a field with that name
 	seenFields uint32 // reading: bit i is set when field i was read
 }
 
+// visitPurpose is what a fieldVisitor does with each field.
 type visitPurpose uint8
 
 const (
@@ -42,7 +43,7 @@ const (
 	purposeWrite                        // append each of them
 	purposeRead                         // take the one called key
 	purposeComplete                     // all were read: are they the right ones?
-	purposeDescribe                     // tell what a log may have of each
+	purposeDescribe                     // log the loggable part of each
 )
 
 // A presence says when a field is present.
@@ -54,19 +55,19 @@ const (
 	forbidden          // because of the value of another field
 )
 
-// fieldLister is a message, or an object in one.
+// fieldLister is a message, or an object inside one.
 type fieldLister interface{ visitFields(*fieldVisitor) }
 
 var (
 	errMissing   = errors.New("missing")
-	errTwice     = errors.New("given twice")
+	errTwice     = errors.New("duplicate field")
 	errForbidden = errors.New("must be absent here")
 	errNotUTF8   = errors.New("text is not UTF-8")
 	errNotFinite = errors.New("not a finite number")
 	errFields    = fmt.Errorf("more than %d fields", MaxFields)
 )
 
-// writeMap writes m as a map, or describes it.
+// writeMap writes m as a map, or describes it for the log.
 func (w *fieldVisitor) writeMap(m fieldLister) {
 	if w.purpose == purposeDescribe {
 		m.visitFields(w)
@@ -102,7 +103,8 @@ func (w *fieldVisitor) readMap(m fieldLister) {
 	m.visitFields(w)
 }
 
-// recordError records err, if any, as an error of the field called name; "" is the map itself.
+// recordError records err, unless nil, as an error of the field called name; "" is the map
+// itself.
 func (w *fieldVisitor) recordError(name string, err error) {
 	if err == nil || w.err != nil {
 		return
@@ -113,8 +115,8 @@ func (w *fieldVisitor) recordError(name string, err error) {
 	}
 }
 
-// visitField moves on to the field called name and reports whether its value must be written
-// or read now. present says whether an optional field would be written.
+// visitField advances to the field called name and reports whether its value must be written or
+// read now. present tells whether an optional field would be written.
 func (w *fieldVisitor) visitField(name string, need presence, present bool) bool {
 	if w.err != nil {
 		return false
@@ -186,7 +188,7 @@ func transferValue[T any](w *fieldVisitor, name string, p *T, check func(T) erro
 	w.recordError(name, err)
 }
 
-// visitTag visits the field with this known value.
+// visitTag visits a field that must have this value.
 func (w *fieldVisitor) visitTag(name, value string) {
 	switch {
 	case !w.visitField(name, required, true):
@@ -282,7 +284,7 @@ func (w *fieldVisitor) visitBundle(name string, p *map[string][]byte, need prese
 	}
 }
 
-// visitTexts visits at most most texts of at most limit bytes each.
+// visitTexts visits an array of at most most texts of at most limit bytes each.
 func (w *fieldVisitor) visitTexts(name string, p *[]string, most, limit int) {
 	if !w.visitField(name, optional, len(*p) > 0) {
 		return
@@ -303,14 +305,14 @@ func (w *fieldVisitor) visitTexts(name string, p *[]string, most, limit int) {
 	transferValue(w, name, p, check, read, encodeTexts)
 }
 
-// visitOptionalEnum visits a text that is one of allowed, if it is there.
+// visitOptionalEnum visits an optional text that must be one of allowed.
 func visitOptionalEnum[T ~string](w *fieldVisitor, name string, p *T, allowed ...T) {
 	if w.visitField(name, optional, *p != "") {
 		transferEnum(w, name, p, allowed)
 	}
 }
 
-// visitEnum visits a text that is one of allowed.
+// visitEnum visits a text that must be one of allowed.
 func visitEnum[T ~string](w *fieldVisitor, name string, p *T, allowed ...T) {
 	if w.visitField(name, required, true) {
 		transferEnum(w, name, p, allowed)
@@ -357,7 +359,7 @@ func (w *fieldVisitor) visitObject(name string, m fieldLister) {
 }
 
 // visitNested reads or writes an object in the field that was just visited. The object is
-// deeper by this many maps and arrays.
+// nested this many maps and arrays deeper.
 func (w *fieldVisitor) visitNested(name string, m fieldLister, deeper int) {
 	purpose, outer := w.purpose, w.mapState
 	w.mapState = mapState{path: w.path + name + ".", depth: w.depth + deeper}
@@ -382,7 +384,7 @@ func visitOptionalObject[T any, P interface {
 	w.visitNested(name, *p, 1)
 }
 
-// visitObjects visits at most most maps, each with the fields of T.
+// visitObjects visits an array of at most most maps, each with the fields of T.
 func visitObjects[T any, P interface {
 	*T
 	fieldLister
@@ -448,7 +450,7 @@ func checkSize(size, limit int, unit string) error {
 	return nil
 }
 
-// A sizeError is ErrTooLarge with its numbers.
+// A sizeError is an ErrTooLarge with the actual size and the bound.
 type sizeError struct {
 	size, limit int
 	unit        string
@@ -460,7 +462,7 @@ func (e sizeError) Error() string {
 
 func (e sizeError) Is(target error) bool { return target == ErrTooLarge }
 
-// encodeBytes exists because EncodeBytes writes nil for a nil slice.
+// encodeBytes encodes bytes; unlike EncodeBytes, it writes a nil slice as empty bytes.
 func encodeBytes(enc *msgpack.Encoder, b []byte) error {
 	if err := enc.EncodeBytesLen(len(b)); err != nil {
 		return err
@@ -469,7 +471,7 @@ func encodeBytes(enc *msgpack.Encoder, b []byte) error {
 	return err
 }
 
-// encodeBundle writes the types in order, so that equal bundles are equal bytes.
+// encodeBundle writes the types in sorted order, so that equal bundles have equal encodings.
 func encodeBundle(enc *msgpack.Encoder, data map[string][]byte) error {
 	if err := enc.EncodeMapLen(len(data)); err != nil {
 		return err
