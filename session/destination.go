@@ -6,8 +6,8 @@ import "time"
 type Destination struct {
 	Address     string    `json:"address"` // "example.org:443"
 	Connections int       `json:"connections"`
-	Sent        int64     `json:"sent"` // bytes; those of a connection that lasts are counted by the megabyte
+	Sent        int64     `json:"sent"` // bytes; an open connection is counted by the megabyte
 	Received    int64     `json:"received"`
-	Refused     int       `json:"refused,omitempty"` // how often it was not let through
+	Refused     int       `json:"refused,omitempty"` // number of refused connections
 	Last        time.Time `json:"last"`
 }

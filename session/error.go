@@ -6,32 +6,32 @@ import (
 	"time"
 )
 
-// A Kind classifies an error for programs. A daemon sends it.
+// A Kind classifies an error for programs. A daemon sends it with each error.
 type Kind string
 
 const (
 	KindBusy        Kind = "busy"           // a turn is active; nothing was sent
 	KindWaiting     Kind = "waiting"        // the active turn asks for input; nothing was sent
-	KindStale       Kind = "stale"          // that wait or turn is over; nothing was consumed
-	KindClosed      Kind = "no_session"     // the session was closed, or none has that name
+	KindStale       Kind = "stale"          // that input request or turn is over; nothing was consumed
+	KindClosed      Kind = "no_session"     // the session was closed, or no session has that name
 	KindExists      Kind = "exists"         // a session has that name already
 	KindLimit       Kind = "limit"          // too many sessions
 	KindTooLarge    Kind = "too_large"      // an input or an answer; nothing was sent
-	KindSpec        Kind = "invalid_spec"   // the description of a worker is wrong: another try fails, too
-	KindStart       Kind = "start_failed"   // a worker could not be started, or this machine has no such runtime
+	KindSpec        Kind = "invalid_spec"   // the worker description is invalid: a retry fails, too
+	KindStart       Kind = "start_failed"   // a worker could not be started, or the runtime is not installed
 	KindUnsupported Kind = "unsupported"    // the worker does not offer this
 	KindNoOutput    Kind = "no_output"      // there is no output file
-	KindName        Kind = "name"           // a session cannot have that name
+	KindName        Kind = "name"           // the name is not valid for a session
 	KindNoAnswer    Kind = "no_answer"      // the worker did not answer a query in time
 	KindInvalid     Kind = "invalid_params" // an argument is out of bounds
-	KindNoBlob      Kind = "no_blob"        // no event has data with that digest, or not any more
+	KindNoBlob      Kind = "no_blob"        // no event has data with that digest, or no longer has it
 	KindNoFile      Kind = "no_file"        // that is not a regular file in the session's own directory
-	KindPermission  Kind = "permission"     // only a person's decision ends that wait
-	KindUnconfirmed Kind = "unconfirmed"    // a person has to confirm where a path leads, or what is there; nothing was given
+	KindPermission  Kind = "permission"     // only a decision of the user ends that input request
+	KindUnconfirmed Kind = "unconfirmed"    // the user must confirm where a path leads, or what is there; nothing was granted
 )
 
-// An Error means that a session refused a request. Errors of one kind match each other
-// under errors.Is. Its JSON form is the data of a daemon's error.
+// An Error means that a session refused a request. Errors of one kind match each other under
+// errors.Is. Its JSON form is the data field of a daemon's error.
 type Error struct {
 	Kind    Kind   `json:"kind"`
 	Message string `json:"-"`
@@ -40,7 +40,7 @@ type Error struct {
 	State        *State        `json:"state,omitempty"`         // KindBusy
 	ActiveFor    time.Duration `json:"-"`                       // KindBusy: how long it has been active
 	InputRequest *InputRequest `json:"input_request,omitempty"` // KindWaiting
-	Grant        *Grant        `json:"grant,omitempty"`         // KindUnconfirmed: what is given once a person has confirmed it
+	Grant        *Grant        `json:"grant,omitempty"`         // KindUnconfirmed: what is granted once the user has confirmed it
 
 	Cause error `json:"-"` // the underlying error; may be nil
 }
@@ -55,8 +55,7 @@ func (e *Error) Is(target error) bool {
 	return ok && t.Kind == e.Kind
 }
 
-// Data returns the fields of the error's JSON form, without its kind; nil if there are
-// none.
+// Data returns the fields of the error's JSON form, without its kind; nil if there are none.
 func (e *Error) Data() map[string]any {
 	data := make(map[string]any)
 	if e.Turn != 0 {
@@ -78,26 +77,26 @@ func (e *Error) Data() map[string]any {
 var (
 	ErrBusy        error = &Error{Kind: KindBusy, Message: "the session is busy"}
 	ErrWaiting     error = &Error{Kind: KindWaiting, Message: "the session waits for input"}
-	ErrStale       error = &Error{Kind: KindStale, Message: "that wait is over"}
+	ErrStale       error = &Error{Kind: KindStale, Message: "that input request is over"}
 	ErrClosed      error = &Error{Kind: KindClosed, Message: "the session was closed"}
-	ErrExists      error = &Error{Kind: KindExists, Message: "a session of that name is open"}
+	ErrExists      error = &Error{Kind: KindExists, Message: "a session with that name exists"}
 	ErrLimit       error = &Error{Kind: KindLimit, Message: "too many sessions"}
 	ErrTooLarge    error = &Error{Kind: KindTooLarge, Message: "the input is too large"}
-	ErrSpec        error = &Error{Kind: KindSpec, Message: "the description of the worker is wrong"}
+	ErrSpec        error = &Error{Kind: KindSpec, Message: "invalid worker description"}
 	ErrStart       error = &Error{Kind: KindStart, Message: "the worker did not start"}
 	ErrUnsupported error = &Error{Kind: KindUnsupported, Message: "the worker does not offer this"}
 	ErrNoAnswer    error = &Error{Kind: KindNoAnswer, Message: "the worker did not answer"}
-	ErrNoOutput    error = &Error{Kind: KindNoOutput, Message: "there is no output file"}
+	ErrNoOutput    error = &Error{Kind: KindNoOutput, Message: "no output file"}
 	ErrNoFile      error = &Error{Kind: KindNoFile, Message: "that is not a regular file in the session's own directory"}
-	ErrNoBlob      error = &Error{Kind: KindNoBlob, Message: "no event of the session has data with that digest, or not any more"}
+	ErrNoBlob      error = &Error{Kind: KindNoBlob, Message: "no event of the session has data with that digest, or no longer has it"}
 )
 
-// Errorf returns an error of a kind with this text.
+// Errorf returns an error of a kind with a formatted message.
 func Errorf(kind Kind, format string, args ...any) error {
 	return &Error{Kind: kind, Message: fmt.Sprintf(format, args...)}
 }
 
-// KindOf returns the kind of err; "" when it has none.
+// KindOf returns the kind of err; "" if it has none.
 func KindOf(err error) Kind {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Kind
@@ -105,15 +104,16 @@ func KindOf(err error) Kind {
 	return ""
 }
 
-// MaxInputBytes bounds the input of one turn, and the answer to one wait.
+// MaxInputBytes bounds the input of one turn, and the answer to one input request.
 const MaxInputBytes = 63 << 20
 
-// NewTooLargeError refuses an input, or the answer to a wait, of so many bytes.
+// NewTooLargeError returns the error for an input or answer of this many bytes.
 func NewTooLargeError(bytes int) error {
-	return Errorf(KindTooLarge, "the input is too large: it has %d bytes, and at most %d fit", bytes, MaxInputBytes)
+	return Errorf(KindTooLarge, "the input is too large: it has %d bytes; the limit is %d", bytes, MaxInputBytes)
 }
 
-// NewBusyError refuses an input because a turn, a start or an end has been under way for d.
+// NewBusyError returns the error for an input that comes while a turn, a start or an end has
+// been running for d.
 func NewBusyError(state State, turn uint64, d time.Duration) *Error {
 	e := &Error{Kind: KindBusy, State: &state, Turn: turn, ActiveFor: d}
 	if state == StateRunning {
@@ -124,13 +124,14 @@ func NewBusyError(state State, turn uint64, d time.Duration) *Error {
 	return e
 }
 
-// NewWaitingError refuses a new input because the active turn asks for input.
+// NewWaitingError returns the error for an input that comes while the active turn has an open
+// input request.
 func NewWaitingError(w InputRequest) *Error {
 	if p := w.Permission; p != nil {
-		return &Error{Kind: KindWaiting, InputRequest: &w, Message: fmt.Sprintf("turn %d waits until a person allows or refuses: %s", w.Turn, p.AccessDenied)}
+		return &Error{Kind: KindWaiting, InputRequest: &w, Message: fmt.Sprintf("turn %d waits until the user allows or refuses: %s", w.Turn, p.AccessDenied)}
 	}
 	if w.Form != nil {
-		return &Error{Kind: KindWaiting, InputRequest: &w, Message: fmt.Sprintf("turn %d waits until a person answers the server %s", w.Turn, w.Form.Server)}
+		return &Error{Kind: KindWaiting, InputRequest: &w, Message: fmt.Sprintf("turn %d waits until the user answers the server %s", w.Turn, w.Form.Server)}
 	}
-	return &Error{Kind: KindWaiting, InputRequest: &w, Message: fmt.Sprintf("turn %d waits for input (wait %d, prompt %q)", w.Turn, w.ID, w.Prompt)}
+	return &Error{Kind: KindWaiting, InputRequest: &w, Message: fmt.Sprintf("turn %d waits for input (request %d, prompt %q)", w.Turn, w.ID, w.Prompt)}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// A function that uses a session works with one of this process and with one of a
-// daemon. It runs code in somebody's name, and answers what the code asks.
+// A function that uses a session works with one of this process and with one of a daemon. It
+// runs code in the name of an author, and answers what the code asks.
 func ExampleSession() {
 	run := func(ctx context.Context, s session.Session, code, answer string) (string, error) {
 		ada := s.As("ada")
@@ -42,7 +42,7 @@ func ExampleSession() {
 	_ = run
 }
 
-// Copy shows what code prints while it runs, and says how it ended.
+// Copy shows what code prints while it runs, and returns how it ended.
 func ExampleCopy() {
 	run := func(ctx context.Context, s session.Session, code string) error {
 		turn, err := s.Submit(ctx, code)
@@ -64,7 +64,7 @@ func ExampleCopy() {
 	_ = run
 }
 
-// TurnEvents tells everything about a turn as it happens, here its pictures.
+// TurnEvents yields everything about a turn as it happens, here its images.
 func ExampleTurnEvents() {
 	pictures := func(ctx context.Context, s session.Session, turn uint64, show func(mime string, data []byte)) error {
 		for e, err := range session.TurnEvents(ctx, s, turn) {
@@ -82,7 +82,7 @@ func ExampleTurnEvents() {
 	_ = pictures
 }
 
-// A context with a deadline stops the waiting. To stop the turn as well, interrupt it.
+// A context with a deadline ends the waiting. To stop the turn as well, interrupt it.
 func ExampleSession_deadline() {
 	run := func(ctx context.Context, s session.Session, code string, most time.Duration) (session.Reply, error) {
 		turn, err := s.Submit(ctx, code)
@@ -93,7 +93,7 @@ func ExampleSession_deadline() {
 		if err != nil || reply.Outcome != "" {
 			return reply, err
 		}
-		if _, err := s.Interrupt(ctx, turn); err != nil { // late
+		if _, err := s.Interrupt(ctx, turn); err != nil { // too late
 			return reply, err
 		}
 		return s.Wait(ctx, turn, session.WaitAtMost(most))

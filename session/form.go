@@ -18,29 +18,30 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// A Form is what a server of tools asks of a person while code calls one of its tools. A wait of
-// kind timeline.InputKindForm has it. Answer takes a FormAnswer as JSON. Only a person may give it: a
-// program must never fill in a form by itself, or because a model wants it.
+// A Form is what an MCP server asks of the user while code calls one of its tools. An input
+// request of kind timeline.InputKindForm has it. Answer takes a FormAnswer as JSON. Only the
+// user may give it: a program must never fill in a form on its own, or because a model wants
+// it.
 type Form struct {
 	Server  string `json:"server"`  // the server that asks
 	Message string `json:"message"` // its question, without control characters but newlines
 
-	// Schema is a JSON Schema of an object whose properties are texts, numbers, truth values, and
+	// Schema is a JSON Schema of an object whose properties are strings, numbers, booleans, and
 	// lists of choices. See Fields.
 	Schema json.RawMessage `json:"schema,omitempty"`
 
-	// URL, if set, is where the person shall go. Then there is no Schema, and to accept means that
-	// the person agrees to go there.
+	// URL, if set, is the address that the user is asked to open. Then there is no Schema, and
+	// to accept means that the user agrees to open it.
 	URL string `json:"url,omitempty"`
 }
 
-// A FormAction is what a person does with a form.
+// A FormAction is the user's decision about a form.
 type FormAction string
 
 const (
 	FormAccept  FormAction = "accept"  // with the content
-	FormDecline FormAction = "decline" // a no
-	FormCancel  FormAction = "cancel"  // neither: it was put away
+	FormDecline FormAction = "decline" // the user said no
+	FormCancel  FormAction = "cancel"  // the user dismissed it without a decision
 )
 
 // A FormAnswer answers a form.
@@ -52,18 +53,18 @@ type FormAnswer struct {
 // Input returns the answer as Session.Answer takes it.
 func (a FormAnswer) Input() Input {
 	data, err := json.Marshal(a)
-	if err != nil { // a NaN
+	if err != nil { // NaN cannot be encoded
 		data, _ = json.Marshal(FormAnswer{Action: FormCancel})
 	}
 	return Input{Data: data}
 }
 
-// ParseFormAnswer reads what FormAnswer.Input returns. Whole numbers are int64.
+// ParseFormAnswer parses what FormAnswer.Input returns. Whole numbers are int64.
 func ParseFormAnswer(data []byte) (a FormAnswer, err error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
 	if err := d.Decode(&a); err != nil {
-		return a, errors.New("it is no answer to a form, which is JSON with an action")
+		return a, errors.New("a form is answered with a JSON object that has an action")
 	}
 	for name, v := range a.Content {
 		if n, ok := v.(json.Number); ok {
@@ -73,7 +74,7 @@ func ParseFormAnswer(data []byte) (a FormAnswer, err error) {
 	return a, nil
 }
 
-// parseNumber reads a number of JSON.
+// parseNumber parses a JSON number.
 func parseNumber(text string) any {
 	if i, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return i
@@ -85,15 +86,15 @@ func parseNumber(text string) any {
 	return f
 }
 
-// A Field is one thing that a form asks for.
+// A Field is one value that a form asks for.
 type Field struct {
 	Name        string
 	Title       string // one line; Name if it has none
 	Description string // one line; may be empty
-	Type        string // string, number, integer, boolean, or array, of choices
+	Type        string // string, number, integer, boolean, or array (of choices)
 	Required    bool
-	Default     any      // nil without one
-	Choices     []Choice // if there are any, nothing else can be given
+	Default     any      // nil if there is none
+	Choices     []Choice // if not empty, no other values are valid
 
 	format, pattern      string
 	minLength, maxLength *int
@@ -132,8 +133,8 @@ type titledValue struct {
 // maxFormFields bounds the fields of a form.
 const maxFormFields = 100
 
-// Fields returns what the form asks for, in the order of its schema. The error names what cannot
-// be asked of a person.
+// Fields returns the fields of the form, in the order of its schema. The error names a field
+// for which the user cannot be asked.
 func (f Form) Fields() ([]Field, error) {
 	if len(f.Schema) == 0 {
 		return nil, nil
@@ -144,7 +145,7 @@ func (f Form) Fields() ([]Field, error) {
 		Required   []string        `json:"required"`
 	}
 	if err := json.Unmarshal(f.Schema, &s); err != nil || s.Type != "" && s.Type != "object" {
-		return nil, errors.New("its schema is none of an object")
+		return nil, errors.New("its schema does not describe an object")
 	}
 	if len(s.Properties) == 0 || string(s.Properties) == "null" {
 		return nil, nil
@@ -152,7 +153,7 @@ func (f Form) Fields() ([]Field, error) {
 	var list []Field
 	d := json.NewDecoder(bytes.NewReader(s.Properties))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return nil, errors.New("the properties of its schema are no object")
+		return nil, errors.New("the properties of its schema are not an object")
 	}
 	for d.More() {
 		name, err := d.Token()
@@ -190,14 +191,14 @@ func (s *fieldSchema) toField(name string, required bool) (Field, error) {
 	f.Choices = of.toChoices()
 	switch {
 	case !slices.Contains([]string{"string", "number", "integer", "boolean", "array"}, s.Type):
-		return f, fmt.Errorf("its field %q is of the type %q, which cannot be asked for", name, s.Type)
+		return f, fmt.Errorf("its field %q has the unsupported type %q", name, s.Type)
 	case s.Type == "array" && len(f.Choices) == 0:
-		return f, fmt.Errorf("its field %q is a list without choices, which cannot be asked for", name)
+		return f, fmt.Errorf("its field %q is a list without choices, which is not supported", name)
 	}
 	if n, ok := f.Default.(float64); ok && n == math.Trunc(n) && math.Abs(n) < 1<<53 {
 		f.Default = int64(n)
 	}
-	if f.Check(f.Default) != nil { // one that would not be taken is none
+	if f.Check(f.Default) != nil { // ignore a default that is not valid
 		f.Default = nil
 	}
 	return f, nil
@@ -224,10 +225,10 @@ func (s *fieldSchema) toChoices() (list []Choice) {
 	return list
 }
 
-// maxLineChars bounds a text of a server in one line, in characters.
+// maxLineChars bounds a one-line text of a server, in characters.
 const maxLineChars = 300
 
-// oneLine makes one line of a server's text, which a person reads.
+// oneLine turns a server's text into one line for the user.
 func oneLine(text string) string {
 	text = strings.Join(strings.FieldsFunc(text, func(c rune) bool { return c < ' ' || c >= 0x7f && c < 0xa0 }), " ")
 	if runes := []rune(text); len(runes) > maxLineChars {
@@ -236,7 +237,7 @@ func oneLine(text string) string {
 	return text
 }
 
-// Hint says in short what can be typed: "yes or no", "a, b or c".
+// Hint describes briefly what can be typed: "yes or no", "a, b or c".
 func (f Field) Hint() string {
 	var values []string
 	for _, c := range f.Choices {
@@ -263,7 +264,8 @@ func (f Field) Hint() string {
 	return ""
 }
 
-// Parse reads what a person typed or chose. Nothing is the default, and nil if there is none.
+// Parse parses what the user typed or chose. Empty text means the default, and nil if there is
+// none.
 func (f Field) Parse(text string) (value any, err error) {
 	trimmed := strings.TrimSpace(text)
 	switch {
@@ -293,17 +295,17 @@ func parseBool(text string) (bool, error) {
 	case "n", "no", "false", "off", "0":
 		return false, nil
 	}
-	return false, errors.New("say yes or no")
+	return false, errors.New("answer yes or no")
 }
 
-// parseChoice returns the value that a text names, by itself or by its title.
+// parseChoice returns the value that a text names, by its value or by its title.
 func (f Field) parseChoice(text string) (string, error) {
 	for _, c := range f.Choices {
 		if strings.EqualFold(text, c.Value) || strings.EqualFold(text, c.Title) {
 			return c.Value, nil
 		}
 	}
-	return "", fmt.Errorf("%q is none of the choices", text)
+	return "", fmt.Errorf("%q is not one of the choices", text)
 }
 
 func (f Field) parseChoices(text string) (list []any, err error) {
@@ -319,7 +321,7 @@ func (f Field) parseChoices(text string) (list []any, err error) {
 	return list, nil
 }
 
-// Check returns what is wrong with a value, which is nil if there is none.
+// Check returns what is wrong with a value; nil means that there is no value.
 func (f Field) Check(value any) error {
 	switch v := value.(type) {
 	case nil:
@@ -356,7 +358,7 @@ func (f Field) Check(value any) error {
 func (f Field) checkText(text string) error {
 	if len(f.Choices) > 0 {
 		if !slices.ContainsFunc(f.Choices, func(c Choice) bool { return c.Value == text }) {
-			return fmt.Errorf("%q is none of the choices", text)
+			return fmt.Errorf("%q is not one of the choices", text)
 		}
 		return nil
 	}
@@ -385,8 +387,8 @@ func (f Field) checkText(text string) error {
 		_, err = time.Parse(time.RFC3339, text)
 	}
 	if err != nil {
-		return fmt.Errorf("it is no %s", map[string]string{
-			"email": "address of mail", "uri": "address such as https://example.org/", "date": "date such as 2026-01-31", "date-time": "time such as 2026-01-31T12:00:00Z",
+		return fmt.Errorf("it is not %s", map[string]string{
+			"email": "an email address", "uri": "an address such as https://example.org/", "date": "a date such as 2026-01-31", "date-time": "a time such as 2026-01-31T12:00:00Z",
 		}[f.format])
 	}
 	return nil
@@ -405,7 +407,7 @@ func (f Field) checkNumber(n float64) error {
 func (f Field) checkList(list []any) error {
 	for _, one := range list {
 		if text, ok := one.(string); !ok || !slices.ContainsFunc(f.Choices, func(c Choice) bool { return c.Value == text }) {
-			return fmt.Errorf("%v is none of the choices", one)
+			return fmt.Errorf("%v is not one of the choices", one)
 		}
 	}
 	switch {
@@ -417,14 +419,14 @@ func (f Field) checkList(list []any) error {
 	return nil
 }
 
-// Check returns an error that names everything that is wrong with an answer.
+// Check returns an error that names every fault of an answer.
 func (f Form) Check(a FormAnswer) error {
 	switch a.Action {
 	case FormDecline, FormCancel:
 		return nil
 	case FormAccept:
 	default:
-		return fmt.Errorf("%q is no action: a form is accepted, declined or cancelled", a.Action)
+		return fmt.Errorf("unknown action %q: use accept, decline or cancel", a.Action)
 	}
 	fields, err := f.Fields()
 	if err != nil {
@@ -438,7 +440,7 @@ func (f Form) Check(a FormAnswer) error {
 	}
 	for name := range a.Content {
 		if !slices.ContainsFunc(fields, func(one Field) bool { return one.Name == name }) {
-			wrong = append(wrong, fmt.Sprintf("%s: it was not asked for", name))
+			wrong = append(wrong, fmt.Sprintf("%s: the form has no such field", name))
 		}
 	}
 	if len(wrong) > 0 {
@@ -448,7 +450,8 @@ func (f Form) Check(a FormAnswer) error {
 	return nil
 }
 
-// Question asks a person. It says who asks, because the server chooses the rest.
+// Question returns the question for the user. It names the server, because the server chooses
+// the rest.
 func (f Form) Question() string {
 	if f.URL != "" {
 		return fmt.Sprintf("the server %s asks you to open %s: %s", f.Server, timeline.EscapeInvisible(oneLine(f.URL)), f.Message)

@@ -45,11 +45,11 @@ func TestForm(t *testing.T) {
 			wrong       string
 		}{
 			{"name", "wren", "wren", ""}, {"name", "w", nil, "fewer than 2"}, {"name", "wrenwren", nil, "more than 5"}, {"name", "", nil, "required"},
-			{"kind", "owl", "o", ""}, {"kind", "W", "w", ""}, {"kind", "x", nil, "none of the choices"},
+			{"kind", "owl", "o", ""}, {"kind", "W", "w", ""}, {"kind", "x", nil, "not one of the choices"},
 			{"eggs", "", int64(3), ""}, {"eggs", " 7 ", int64(7), ""}, {"eggs", "2.5", nil, "not a whole number"}, {"eggs", "10", nil, "more than 9"}, {"eggs", "-1", nil, "less than 0"}, {"eggs", "many", nil, "not a whole number"},
 			{"weight", "1e3", 1000.0, ""}, {"weight", "7", int64(7), ""}, {"weight", "", nil, ""}, {"weight", "x", nil, "not a number"},
 			{"tame", "Yes", true, ""}, {"tame", "", false, ""}, {"tame", "maybe", nil, "yes or no"},
-			{"mail", "a@b.org", "a@b.org", ""}, {"mail", "a", nil, "no address of mail"}, {"seen", "2026-02-30", nil, "no date"},
+			{"mail", "a@b.org", "a@b.org", ""}, {"mail", "a", nil, "not an email address"}, {"seen", "2026-02-30", nil, "not a date"},
 			{"colours", "red, g,red", []any{"r", "g"}, ""}, {"colours", "r,b,g", nil, "at most 2"}, {"colours", "", nil, ""},
 		} {
 			value, err := byName[one.name].Parse(one.typed)
@@ -71,7 +71,7 @@ func TestForm(t *testing.T) {
 			t.Fatalf("got %v, %v", a, err)
 		}
 		err = f.Check(a)
-		if want := `Name [31m: it is required; eggs: it is more than 9; kind: "x" is none of the choices; more: it was not asked for`; err == nil || err.Error() != want {
+		if want := `Name [31m: it is required; eggs: it is more than 9; kind: "x" is not one of the choices; more: the form has no such field`; err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
 		}
 		for _, text := range []string{`{"action":"decline"}`, `{"action":"cancel"}`, `{"action":"accept","content":{"kind":"o","name":"ada"}}`} {
@@ -89,8 +89,8 @@ func TestForm(t *testing.T) {
 	t.Run("reports a schema that a user cannot be asked for", func(t *testing.T) {
 		t.Parallel()
 		for schema, want := range map[string]string{
-			`[]`: "none of an object", `{"type":"array"}`: "none of an object", `{"properties":[]}`: "no object",
-			`{"properties":{"a":{"type":"object"}}}`: `"a" is of the type "object"`, `{"properties":{"a":{}}}`: `of the type ""`,
+			`[]`: "does not describe an object", `{"type":"array"}`: "does not describe an object", `{"properties":[]}`: "not an object",
+			`{"properties":{"a":{"type":"object"}}}`: `"a" has the unsupported type "object"`, `{"properties":{"a":{}}}`: `unsupported type ""`,
 			`{"properties":{"a":{"type":"array","items":{"type":"string"}}}}`: "a list without choices", `{"properties":{"a":3}}`: "field a cannot be read",
 		} {
 			if _, err := (session.Form{Schema: []byte(schema)}).Fields(); err == nil || !strings.Contains(err.Error(), want) {

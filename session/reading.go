@@ -7,17 +7,17 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// A ReadQuery asks for a window of a session's events: those behind the cursor After, before the
-// event Before, and of the turn Turn; a zero field leaves it open. Of these a page has the
-// oldest, or with Backward, or with Before and no After, the newest.
+// A ReadQuery selects a window of a session's events: those after the cursor After, before the
+// event Before, and of the turn Turn; zero fields do not restrict it. A page has the oldest of
+// these, or with Backward, or with Before and no After, the newest.
 type ReadQuery struct {
 	After       timeline.Seq `json:"after,omitempty"`
 	Before      timeline.Seq `json:"before,omitempty"`
 	Turn        uint64       `json:"turn,omitempty"`
 	Backward    bool         `json:"backward,omitempty"`
 	Limit       int          `json:"limit,omitempty"`        // events, at most MaxReadEvents; 0 means DefaultReadEvents
-	Bytes       int64        `json:"bytes,omitempty"`        // about the most of text and data, at most MaxReadBytes; 0 means that
-	InlineBytes int          `json:"inline_bytes,omitempty"` // data with more bytes is left out and named by its digest; DefaultInlineBytes at least, MaxInlineBytes at most
+	Bytes       int64        `json:"bytes,omitempty"`        // approximate maximum of text and data, at most MaxReadBytes; 0 means MaxReadBytes
+	InlineBytes int          `json:"inline_bytes,omitempty"` // data with more bytes is left out and named by its digest; from DefaultInlineBytes to MaxInlineBytes
 }
 
 // Bounds of a ReadQuery.
@@ -27,28 +27,28 @@ const (
 	DefaultInlineBytes, MaxInlineBytes = 4 << 10, 1 << 20
 )
 
-// An EventPage is a window of a session's events, in order. Lost ones are a timeline.Gap. The page
-// after it is behind Last, and the one before it before First.
+// An EventPage is a window of a session's events, in order. Lost events are a timeline.Gap. The
+// next page is after Last, and the previous one before First.
 type EventPage struct {
 	Events     []timeline.Event `json:"events"`
-	First      timeline.Seq     `json:"first"`                 // of the events, also those of a gap; 0 without any
+	First      timeline.Seq     `json:"first"`                 // of the events, including those of a gap; 0 if there are none
 	Last       timeline.Seq     `json:"last"`                  //
-	HasEarlier bool             `json:"has_earlier,omitempty"` // what was asked for has events before First
-	HasLater   bool             `json:"has_later,omitempty"`   // and behind Last
+	HasEarlier bool             `json:"has_earlier,omitempty"` // the query matches events before First
+	HasLater   bool             `json:"has_later,omitempty"`   // the query matches events after Last
 	End        timeline.Seq     `json:"end"`                   // the newest event of the session
 }
 
-// A BlobPart is a part of data that a page has left out and named by its digest.
+// A BlobPart is a part of data that a page left out and named by its digest.
 type BlobPart struct {
 	Data   []byte `json:"data"` // at most MaxPartBytes
 	Offset int64  `json:"offset"`
 	Bytes  int64  `json:"bytes"` // of the whole data
 }
 
-// MaxPartBytes bounds a Piece.
+// MaxPartBytes bounds a BlobPart or FilePart, in bytes.
 const MaxPartBytes = 1 << 20
 
-// ReadBlob reads all of some data that was left out of an event, in pieces.
+// ReadBlob reads all data of a blob that was left out of an event, in parts.
 func ReadBlob(ctx context.Context, s Session, b timeline.Blob) ([]byte, error) {
 	whole := make([]byte, 0, b.Bytes)
 	for int64(len(whole)) < b.Bytes {
@@ -64,9 +64,10 @@ func ReadBlob(ctx context.Context, s Session, b timeline.Blob) ([]byte, error) {
 	return whole, nil
 }
 
-// A TurnSummariesQuery asks for summaries of turns: of those that have events behind the cursor After
-// and before the event Before, and whose number is From or more; a zero field leaves it open. Of
-// these an outline has the oldest, or with Backward, or with Before and no After, the newest.
+// A TurnSummariesQuery selects summaries of turns: those with events after the cursor After and
+// before the event Before, and with the number From or a higher one; zero fields do not
+// restrict it. The answer has the oldest of these, or with Backward, or with Before and no
+// After, the newest.
 type TurnSummariesQuery struct {
 	After    timeline.Seq `json:"after,omitempty"`
 	Before   timeline.Seq `json:"before,omitempty"`
@@ -78,31 +79,32 @@ type TurnSummariesQuery struct {
 // Bounds of a TurnSummariesQuery.
 const DefaultSummaries, MaxSummaries = 500, 5000
 
-// A TurnSummaries lists turns, and the start-ups of workers, in order. To learn what is new, ask for
-// what is behind the cursor End: the turn that ran then is in the answer again.
+// A TurnSummaries lists turns, and the start-ups of workers, in order. To learn what is new,
+// ask for the summaries after the cursor End: a turn that was running then is in the answer
+// again.
 type TurnSummaries struct {
 	Turns      []timeline.TurnSummary `json:"turns"`
-	HasEarlier bool                   `json:"has_earlier,omitempty"` // what was asked for has turns before the first
-	HasLater   bool                   `json:"has_later,omitempty"`   // and after the last
+	HasEarlier bool                   `json:"has_earlier,omitempty"` // the query matches turns before the first
+	HasLater   bool                   `json:"has_later,omitempty"`   // the query matches turns after the last
 	End        timeline.Seq           `json:"end"`                   // the newest event of the session
 }
 
-// A SearchQuery looks for lines: of the rendered output, of inputs and of answers, but not of
+// A SearchQuery selects lines of the rendered output, of inputs and of answers, except those of
 // silent turns. One of Text and Regexp is set.
 type SearchQuery struct {
-	Text   string `json:"text,omitempty"`   // found in upper and lower case
-	Regexp string `json:"regexp,omitempty"` // of package regexp
-	From   string `json:"from,omitempty"`   // Next of the search before; "" is the beginning
+	Text   string `json:"text,omitempty"`   // case is ignored
+	Regexp string `json:"regexp,omitempty"` // in the syntax of package regexp
+	From   string `json:"from,omitempty"`   // Next of the previous search; "" is the beginning
 	Limit  int    `json:"limit,omitempty"`  // matches, at most MaxSearchMatches; 0 means DefaultSearchMatches
 }
 
 // Bounds of a SearchQuery.
 const DefaultSearchMatches, MaxSearchMatches = 100, 1000
 
-// SearchResult is what a search has found so far. One search goes through about 8 MiB, or for 0.2 s.
+// SearchResult has the matches of one search, which covers about 8 MiB or takes up to 0.2 s.
 type SearchResult struct {
 	Matches []timeline.Match `json:"matches"`
-	Next    string           `json:"next,omitempty"` // where to go on; "" when all was searched
+	Next    string           `json:"next,omitempty"` // where to continue; "" when everything was searched
 }
 
 // A Tick says how a session is now, in a few bytes: it tells a front end that there is something

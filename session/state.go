@@ -6,12 +6,12 @@ import "fmt"
 type State uint8
 
 const (
-	StatePreparing State = iota // what a worker needs is being made; one input may be held
-	StateStarting               // a worker is starting; one input may be held
+	StatePreparing State = iota // the requirements of a worker are being prepared; one input may be queued
+	StateStarting               // a worker is starting; one input may be queued
 	StateIdle                   // accepts an input
 	StateRunning                // one turn is active
 	StateWaiting                // the active turn, or the start-up, asks for input
-	StateStopping               // its worker is being ended; accepts nothing
+	StateStopping               // its worker is being stopped; accepts nothing
 	StateEnded                  // no worker; the next input starts one
 
 	// NumStates is the number of states.
@@ -27,7 +27,7 @@ func (s State) String() string {
 	return fmt.Sprintf("State(%d)", uint8(s))
 }
 
-// IsActive reports whether a turn, or the start-up, is under way.
+// IsActive reports whether a turn, or the start-up, is running.
 func (s State) IsActive() bool {
 	return s == StatePreparing || s == StateStarting || s == StateRunning || s == StateWaiting
 }

@@ -10,12 +10,13 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// TurnEvents yields the events of a turn: those that it has had so far, then each new one as it
-// happens, and its TurnEnded last. It works for a turn that is over, for one that runs, and for one
-// that has not begun, because its worker still starts: then it waits. The last pair has no event
-// but an error if there is no such turn, if it ended before it ran (of KindStale), if the session
-// is closed, or if ctx ends; the turn goes on then. A reader that falls behind gets a timeline.Gap,
-// and never delays the turn.
+// TurnEvents yields the events of a turn: past ones, then each new one as it happens, and its
+// TurnEnded last. It works for a turn that is over, for a running one, and for one that has not
+// started because its worker is still starting: then it waits.
+//
+// The last pair has no event but an error if the turn does not exist, if it ended before it ran
+// (of KindStale), if the session is closed, or if ctx ends; the turn continues then. A reader
+// that falls behind gets a timeline.Gap, and never delays the turn.
 func TurnEvents(ctx context.Context, s Session, turn uint64) iter.Seq2[timeline.Event, error] {
 	return func(yield func(timeline.Event, error) bool) {
 		before, err := waitForTurnStart(ctx, s, turn)
@@ -37,10 +38,11 @@ func TurnEvents(ctx context.Context, s Session, turn uint64) iter.Seq2[timeline.
 	}
 }
 
-// waitForTurnStart waits until a turn has begun, and returns the cursor before its first event.
+// waitForTurnStart waits until a turn has started, and returns the cursor before its first
+// event.
 func waitForTurnStart(ctx context.Context, s Session, turn uint64) (before timeline.Seq, err error) {
 	if turn == 0 {
-		return 0, Errorf(KindInvalid, "turn 0: turns that have code are numbered from 1")
+		return 0, Errorf(KindInvalid, "turn 0 has no code; turns are numbered from 1")
 	}
 	before, err = cursorBeforeTurn(ctx, s, turn)
 	if !errors.Is(err, ErrStale) {
@@ -54,7 +56,7 @@ func waitForTurnStart(ctx context.Context, s Session, turn uint64) (before timel
 	died := ""
 	look := func() (before timeline.Seq, known bool, err error) {
 		ended := queuedTurnError(ctx, s, turn, unknown)
-		if before, err = cursorBeforeTurn(ctx, s, turn); !errors.Is(err, ErrStale) { // after queuedTurnError: it may have been quick
+		if before, err = cursorBeforeTurn(ctx, s, turn); !errors.Is(err, ErrStale) { // after queuedTurnError: it may already be over
 			return before, true, err
 		}
 		if ended != nil {
@@ -65,7 +67,7 @@ func waitForTurnStart(ctx context.Context, s Session, turn uint64) (before timel
 	if before, known, err := look(); known {
 		return before, err
 	}
-	// From here on, a turn that begins, or never will, has an event behind now.LastSeq.
+	// From here on, a turn that starts, or will never start, has an event after now.LastSeq.
 	for e, err := range s.Events(ctx, now.LastSeq) {
 		if err != nil {
 			return 0, err
@@ -78,7 +80,7 @@ func waitForTurnStart(ctx context.Context, s Session, turn uint64) (before timel
 			continue
 		case timeline.WorkerExited:
 			died = ": " + b.FullReason()
-		case timeline.Gap, timeline.Notice: // it may have begun in the gap, the notice be of an interrupt
+		case timeline.Gap, timeline.Notice: // the turn may have started in the gap, and the notice may be of an interrupt
 		default:
 			continue
 		}
@@ -89,7 +91,8 @@ func waitForTurnStart(ctx context.Context, s Session, turn uint64) (before timel
 	return 0, ErrClosed // unreachable: the events end with an error
 }
 
-// cursorBeforeTurn returns the cursor before the first event of a turn. ErrStale means that it has none.
+// cursorBeforeTurn returns the cursor before the first event of a turn. ErrStale means that the
+// turn has no events.
 func cursorBeforeTurn(ctx context.Context, s Session, turn uint64) (before timeline.Seq, err error) {
 	p, err := s.Read(ctx, ReadQuery{Turn: turn, Limit: 1})
 	if err == nil && len(p.Events) == 0 {
@@ -98,7 +101,8 @@ func cursorBeforeTurn(ctx context.Context, s Session, turn uint64) (before timel
 	return max(p.First, 1) - 1, err
 }
 
-// queuedTurnError returns nil for a turn that is held. unknown is the error for one that nobody knows.
+// queuedTurnError returns nil for a turn that is queued. unknown is the error for an unknown
+// turn.
 func queuedTurnError(ctx context.Context, s Session, turn uint64, unknown error) error {
 	r, err := s.Wait(ctx, turn, &WaitOptions{Poll: true, HeadBytes: 1, TailBytes: 1})
 	switch {
@@ -115,12 +119,13 @@ func isGap(e timeline.Event) bool {
 	return gap
 }
 
-// Copy writes the text of a turn as it comes, byte for byte and not shortened, until the turn is
-// over, and returns how it ended: its outcome, and the name and the message of an error. Text of
-// the standard error stream goes to stderr; a nil writer takes nothing. Copy goes on while the
-// turn waits for input, which somebody else may answer. A slow writer does not delay the turn.
+// Copy writes the text of a turn as it arrives, byte for byte and unabridged, until the turn is
+// over, and returns how it ended: its outcome, and the name and the message of an error. Text
+// of the standard error stream goes to stderr; a nil writer discards it. Copy continues while
+// the turn waits for input, which another client may answer. A slow writer does not delay the
+// turn.
 //
-// The error is that of a writer, or as TurnEvents has it, or says which events were lost because
+// The error is that of a writer, or that of TurnEvents, or says which events were lost because
 // the writers were so slow that the session had dropped them.
 func Copy(ctx context.Context, s Session, turn uint64, stdout, stderr io.Writer) (timeline.TurnEnded, error) {
 	var lost error
@@ -132,7 +137,7 @@ func Copy(ctx context.Context, s Session, turn uint64, stdout, stderr io.Writer)
 		case timeline.TurnEnded:
 			return b, lost
 		case timeline.Gap:
-			lost = fmt.Errorf("session: %s of the output were lost: the events %d to %d", timeline.FormatBytes(b.Bytes), b.From, b.To)
+			lost = fmt.Errorf("session: %s of the output were lost (events %d to %d)", timeline.FormatBytes(b.Bytes), b.From, b.To)
 		case timeline.Text:
 			w := stdout
 			if b.Stream == timeline.Stderr {
@@ -150,7 +155,7 @@ func Copy(ctx context.Context, s Session, turn uint64, stdout, stderr io.Writer)
 }
 
 // End returns how the turn of the reply ended: its outcome, and the name and the message of an
-// error. ok is false while it runs, or when its end is not among the events.
+// error. ok is false while it runs, or if its end is not among the events.
 func (r Reply) End() (end timeline.TurnEnded, ok bool) {
 	for _, e := range r.Events {
 		if b, is := e.Body.(timeline.TurnEnded); is && e.Turn == r.Turn {

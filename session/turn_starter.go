@@ -7,48 +7,50 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// A PendingTurn is a turn that is being started, or goes on with an answer. It is for one goroutine,
-// Turn for any.
+// A PendingTurn is a turn that is being started or answered. Wait is for one goroutine, Turn
+// for any.
 type PendingTurn interface {
-	// Wait starts or answers the turn if it is not known to be, and waits as Session.Wait. After
-	// an error of the way to the session it can be called again: the turn is started, or
-	// answered, once.
+	// Wait starts or answers the turn, unless that is known to have happened, and waits as
+	// Session.Wait. After a connection error it can be called again: the turn is started, or
+	// answered, only once.
 	Wait(ctx context.Context, o *WaitOptions) (Reply, error)
 
-	// Turn is the number of the turn; 0 while it is not known, and for the start-up, which can be
-	// answered.
+	// Turn returns the number of the turn; 0 while it is unknown, and for the start-up, which
+	// can be answered, too.
 	Turn() uint64
 }
 
-// A TurnStarter is a Session that can start or answer a turn and wait for it in one step. Over a
-// network that is one trip instead of two.
+// A TurnStarter is a Session that can start or answer a turn and wait for it in one step. Over
+// a network that takes one round trip instead of two.
 type TurnStarter interface {
-	// StartTurn returns the start of a turn. Nothing happens before its Wait. begun is called once
-	// when the turn is started, perhaps in another goroutine while Wait still waits. It must not
-	// wait. nil tells nobody.
-	StartTurn(code string, begun func(turn uint64)) PendingTurn
+	// StartTurn prepares the start of a turn. Nothing happens before its Wait. onStart is called
+	// once when the turn has started, possibly in another goroutine while Wait still waits. It
+	// must not block, and may be nil.
+	StartTurn(code string, onStart func(turn uint64)) PendingTurn
 
-	// StartAnswer is Begin for the answer to a wait.
-	StartAnswer(wait timeline.Seq, in Input, begun func(turn uint64)) PendingTurn
+	// StartAnswer is StartTurn for the answer to an input request.
+	StartAnswer(request timeline.Seq, in Input, onStart func(turn uint64)) PendingTurn
 }
 
-// StartTurn returns the start of a turn in a session, in one step if it can. begun may be nil.
-func StartTurn(s Session, code string, begun func(turn uint64)) PendingTurn {
+// StartTurn prepares the start of a turn in a session, in one step if possible. onStart may be
+// nil.
+func StartTurn(s Session, code string, onStart func(turn uint64)) PendingTurn {
 	if b, ok := s.(TurnStarter); ok {
-		return b.StartTurn(code, begun)
+		return b.StartTurn(code, onStart)
 	}
-	return &twoStepTurn{s: s, onStart: begun, start: func(ctx context.Context) (uint64, error) { return s.Submit(ctx, code) }}
+	return &twoStepTurn{s: s, onStart: onStart, start: func(ctx context.Context) (uint64, error) { return s.Submit(ctx, code) }}
 }
 
-// StartAnswer returns the answer to a wait of a session, in one step if it can. begun may be nil.
-func StartAnswer(s Session, wait timeline.Seq, in Input, begun func(turn uint64)) PendingTurn {
+// StartAnswer prepares the answer to an input request of a session, in one step if possible.
+// onStart may be nil.
+func StartAnswer(s Session, request timeline.Seq, in Input, onStart func(turn uint64)) PendingTurn {
 	if b, ok := s.(TurnStarter); ok {
-		return b.StartAnswer(wait, in, begun)
+		return b.StartAnswer(request, in, onStart)
 	}
-	return &twoStepTurn{s: s, onStart: begun, start: func(ctx context.Context) (uint64, error) { return s.Answer(ctx, wait, in) }}
+	return &twoStepTurn{s: s, onStart: onStart, start: func(ctx context.Context) (uint64, error) { return s.Answer(ctx, request, in) }}
 }
 
-// twoStepTurn begins, and then waits.
+// twoStepTurn starts a turn with one call, and waits for it with another.
 type twoStepTurn struct {
 	s       Session
 	start   func(context.Context) (turn uint64, err error)

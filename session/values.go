@@ -11,11 +11,11 @@ import (
 // Info describes a session at one moment.
 type Info struct {
 	Name              string        `json:"name"`
-	Language          string        `json:"language"` // "" while it is not known
+	Language          string        `json:"language"` // "" while unknown
 	State             State         `json:"state"`
 	StateSince        time.Time     `json:"state_since"`                 // when State was reached
-	PreparationError  string        `json:"preparation_error,omitempty"` // why it could not be prepared
-	Packages          []string      `json:"packages,omitempty"`          // packages that it was asked to have
+	PreparationError  string        `json:"preparation_error,omitempty"` // why the preparation failed
+	Packages          []string      `json:"packages,omitempty"`          // packages that were requested for it
 	Generation        uint64        `json:"generation"`
 	Turn              uint64        `json:"turn"`                    // the active turn, or the last one
 	TurnElapsed       time.Duration `json:"-"`                       // how long the active turn has run; 0 when none does. running_ms in JSON
@@ -28,29 +28,29 @@ type Info struct {
 	Executable        string        `json:"executable,omitempty"`
 	ExecutableSource  string        `json:"executable_source,omitempty"`  // how Executable was chosen
 	Notice            string        `json:"notice,omitempty"`             // a warning about that choice; see workers.Spec
-	Dir               string        `json:"dir,omitempty"`                // the workers' directory
+	Dir               string        `json:"dir,omitempty"`                // the working directory of its workers
 	Sandbox           string        `json:"sandbox,omitempty"`            // what confines it; "" when nothing does
-	AcceptedMechanism string        `json:"accepted_mechanism,omitempty"` // the mechanism that its user accepted in place of namespaces, if its worker has that
-	Grants            []Grant       `json:"granted,omitempty"`            // what persons gave it beside that; see Session.Allow
+	AcceptedMechanism string        `json:"accepted_mechanism,omitempty"` // the mechanism that its user accepted in place of namespaces, if its worker uses it
+	Grants            []Grant       `json:"granted,omitempty"`            // what users granted it in addition; see Session.Allow
 	Limits            string        `json:"limits,omitempty"`             // in words; "" when there are none
 	OutputPath        string        `json:"output_path,omitempty"`        // the rendered transcript; "" when there is none
-	CrashedTranscript string        `json:"crashed_transcript,omitempty"` // the transcript of an earlier session of this name whose program was killed
+	CrashedTranscript string        `json:"crashed_transcript,omitempty"` // the transcript of an earlier session with this name whose program was killed
 	LastSeq           timeline.Seq  `json:"last_seq"`
 	Watchers          int           `json:"watchers"`                    // in a daemon
 	WriteLockHolder   string        `json:"write_lock_holder,omitempty"` // the author who holds the write lock, in a daemon
 
-	// Continuation is the prompt for the further lines of an input, where it is not the usual one of
-	// the language.
+	// Continuation is the prompt for the further lines of an input, if it is not the default one
+	// of the language.
 	Continuation string `json:"continuation,omitempty"`
 }
 
-// Confinement says in a few words what confines the session: "full" when nothing does.
+// Confinement describes in a few words what confines the session: "full" when nothing does.
 func (i Info) Confinement() string {
 	switch {
 	case i.Sandbox == "":
 		return "full"
 	case i.AcceptedMechanism != "":
-		return i.Sandbox + " (held by " + i.AcceptedMechanism + " only)"
+		return i.Sandbox + " (enforced by" + i.AcceptedMechanism + " only)"
 	}
 	return i.Sandbox
 }
@@ -62,7 +62,7 @@ type infoJSON struct {
 	RunningMS int64 `json:"running_ms,omitempty"`
 }
 
-// MarshalJSON writes Running as whole milliseconds.
+// MarshalJSON writes TurnElapsed in whole milliseconds.
 func (i Info) MarshalJSON() ([]byte, error) {
 	return json.Marshal(infoJSON{infoFields(i), i.TurnElapsed.Milliseconds()})
 }
@@ -78,8 +78,8 @@ func (i *Info) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// An InputRequest says that the active turn asks for standard input, or of a person: for a permission, or
-// with the form of a server of tools.
+// An InputRequest says that the active turn asks for standard input, or asks the user for a
+// permission or to fill in the form of an MCP server.
 type InputRequest struct {
 	ID       timeline.Seq       `json:"id"`
 	Turn     uint64             `json:"turn"`
@@ -89,29 +89,31 @@ type InputRequest struct {
 	Terminal bool               `json:"terminal,omitempty"` // a program reads the terminal; the runtime did not ask
 	Reader   string             `json:"reader,omitempty"`   // Terminal: that program's name
 
-	Permission *PermissionRequest `json:"permission,omitempty"` // set when Kind is timeline.InputKindPermission
-	Form       *Form              `json:"form,omitempty"`       // set when Kind is timeline.InputKindForm
+	Permission *PermissionRequest `json:"permission,omitempty"` // set if Kind is timeline.InputKindPermission
+	Form       *Form              `json:"form,omitempty"`       // set if Kind is timeline.InputKindForm
 }
 
-// NeedsUser reports whether only a person may decide about the wait.
+// NeedsUser reports whether only the user may answer the request.
 func (w *InputRequest) NeedsUser() bool { return w.Permission != nil || w.Form != nil }
 
-// An AccessDenied is what is refused to code, by its sandbox or because nobody has allowed a call.
+// An AccessDenied is an access that was denied to code, by its sandbox or because no user has
+// allowed a call.
 type AccessDenied = timeline.AccessDenied
 
-// A PermissionRequest is asked for what the sandbox refuses to a program, or for a function of the host
-// that nobody has allowed. The program or function is held until a person has decided. A wait of kind timeline.InputKindPermission has it. The ID never repeats in a
-// session. A call that begins again after an interrupt asks under its former ID.
+// A PermissionRequest asks for access that the sandbox denies to a program, or for a host
+// function that no user has allowed. The program or function is blocked until the user has
+// decided. An InputRequest of kind timeline.InputKindPermission has it. The ID never repeats in
+// a session. A call that starts again after an interrupt asks under its former ID.
 type PermissionRequest struct {
 	ID uint64 `json:"id"`
 	AccessDenied
-	// Grant would let the call go on.
+	// Grant is the access that would let the call continue.
 	Grant Grant `json:"grant"`
-	// Wider would, too, and other calls with it. It is nil if there is no such right.
+	// Wider is access that would also allow similar calls. It is nil if there is none.
 	Wider *Grant `json:"wider,omitempty"`
 }
 
-// Question asks a person, in one line.
+// Question returns the question for the user, in one line.
 func (p PermissionRequest) Question() string {
 	if p.Call != "" {
 		kind := ""
@@ -123,47 +125,46 @@ func (p PermissionRequest) Question() string {
 	return fmt.Sprintf("the sandbox holds a call of code: %s. Allow it to %s?", p.AccessDenied, timeline.AccessGranted{Read: p.Grant.Read, Write: p.Grant.Write, Host: p.Grant.Host})
 }
 
-// A Grant is a right that a person gives to a session. Read, Write and Host are for one with a
-// sandbox. One of Read, Write, Host and Call is set.
+// A Grant is access that a user grants to a session. Exactly one of Read, Write, Host and Call
+// is set. Read, Write and Host are for a session with a sandbox.
 type Grant struct {
-	Read   string `json:"read,omitempty"`   // the absolute, real path of a file or directory to see
-	Write  string `json:"write,omitempty"`  // of one to write
+	Read   string `json:"read,omitempty"`   // the absolute, real path of a file or directory to read
+	Write  string `json:"write,omitempty"`  // the same for one to write
 	Host   string `json:"host,omitempty"`   // "example.org", "*.example.org", "example.org:5432"
 	Call   string `json:"call,omitempty"`   // "github.search_issues", or "github.*" for all that are not destructive
-	Always bool   `json:"always,omitempty"` // later sessions of the workspace have it, too
+	Always bool   `json:"always,omitempty"` // later sessions of the workspace get it, too
 
-	// Accept is the real path of Write once more. It is needed where programs outside would run or read
-	// what is written there; see KindUnconfirmed.
+	// Accept repeats the real path of Write. It is required if programs outside the sandbox
+	// would run or read what is written there; see KindUnconfirmed.
 	Accept string `json:"accept,omitempty"`
-	// Identity tells the file or directory from any other that has its path later; "" is whatever is there.
-	// An error of KindUnconfirmed has it.
+	// Identity distinguishes the file or directory from another that has its path later; ""
+	// accepts whatever is there. An error of KindUnconfirmed contains it.
 	Identity string `json:"identity,omitempty"`
 }
 
-// Input answers a wait.
+// Input answers an input request.
 type Input struct {
-	Data []byte // a reader of lines needs a newline at its end
+	Data []byte // must end with a newline for a program that reads lines
 	EOF  bool   // one end of file after Data
 }
 
 // WaitOptions bound a Wait and its reply.
 type WaitOptions struct {
-	// Timeout bounds the wait; 0 means that only ctx does.
+	// Timeout bounds the wait; 0 means that only ctx bounds it.
 	Timeout time.Duration
 
-	// Poll makes Wait return at once.
+	// Poll makes Wait return immediately.
 	Poll bool
 
-	// After is the caller's cursor: the reply holds the events after it. 0 means from
-	// the start of the turn. The first turn of a worker begins with the end of the worker
-	// before it, whose variables are gone, and the notices of its start (and with all that it
-	// wrote if the turn did not run because it ended). For turn 0 it means from the start of
-	// the session.
+	// After is the caller's cursor: the reply has the events after it. 0 means from the start of
+	// the turn, or for turn 0 from the start of the session. The first turn of a worker begins
+	// with the end of the previous worker, whose variables are gone, and the notices of the
+	// start. If the turn did not run because its worker ended, it also has everything that the
+	// worker wrote.
 	After timeline.Seq
 
-	// HeadBytes and TailBytes bound the text and images in the reply; the part between
-	// them is one timeline.Omitted. 0 means DefaultReplyBytes each. A daemon has its own
-	// bounds.
+	// HeadBytes and TailBytes bound the text and images in the reply; the part in between is one
+	// timeline.Omitted. 0 means DefaultReplyBytes each. A daemon has its own bounds.
 	HeadBytes, TailBytes int
 }
 
@@ -173,7 +174,7 @@ const DefaultReplyBytes = 64 << 10
 // WaitAtMost returns options for a wait of at most d.
 func WaitAtMost(d time.Duration) *WaitOptions { return &WaitOptions{Timeout: d} }
 
-// A Reply holds what happened between a caller's cursor and now.
+// A Reply contains what happened between a caller's cursor and now.
 type Reply struct {
 	Session      string           `json:"session"`
 	Generation   uint64           `json:"generation"`
@@ -183,17 +184,17 @@ type Reply struct {
 	InputRequest *InputRequest    `json:"input_request,omitempty"` // set when State is StateWaiting
 	Prompt       string           `json:"prompt,omitempty"`        // the prompt that the runtime would show now
 	Elapsed      time.Duration    `json:"-"`                       // elapsed_ms in JSON
-	PendingCalls []PendingCall    `json:"pending_calls,omitempty"` // functions of the host that run
-	OutputBytes  int64            `json:"output_bytes"`            // text that Turn has written so far
+	PendingCalls []PendingCall    `json:"pending_calls,omitempty"` // host functions that are running
+	OutputBytes  int64            `json:"output_bytes"`            // size of the text that Turn has written so far
 	Events       []timeline.Event `json:"events"`
 	Next         timeline.Seq     `json:"next"` // the caller's new cursor
 }
 
-// PendingCall is a function of the host that code in the session has called, and that runs.
+// PendingCall is a host function with running calls from code in the session.
 type PendingCall struct {
 	Name    string    `json:"name"`
-	Running int       `json:"running"` // how many calls of it run
-	Since   time.Time `json:"since"`   // since when at least one did
+	Running int       `json:"running"` // number of running calls
+	Since   time.Time `json:"since"`   // start of the time in which at least one is running
 }
 
 type replyFields Reply
@@ -222,8 +223,8 @@ func (r *Reply) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Text renders the reply as timeline.Render does: shortened, for a model. Events has
-// everything in the reply.
+// Text renders the reply as timeline.Render does: shortened, for a model. Events has the whole
+// reply.
 func (r Reply) Text() string { return timeline.Render(r.Events, nil).Text() }
 
 // InterruptResult is the effect of an interrupt.
@@ -253,30 +254,30 @@ const (
 	ParseUnknown    ParseStatus = "unknown"    // the worker did not answer in time
 )
 
-// Variables lists what user code has defined, newest first, data before functions and
+// Variables lists what user code has defined: the newest first, data before functions and
 // classes.
 type Variables struct {
 	List []Variable `json:"variables"` // at most 200
 	More int        `json:"more"`      // how many are not in List
 }
 
-// A Variable is a name with its value in short.
+// A Variable is a name with an abbreviated value.
 type Variable struct {
 	Name  string `json:"name"`
 	Type  string `json:"type"`
-	Shape string `json:"shape,omitempty"` // as the language counts: "12", "(3, 4)"; empty when it has none
+	Shape string `json:"shape,omitempty"` // in the terms of the language: "12", "(3, 4)"; empty when it has none
 	Bytes uint64 `json:"bytes,omitempty"` // size of the value itself; 0 when unknown
 }
 
-// An Inspection describes one thing in a runtime.
+// An Inspection describes one name in a runtime.
 type Inspection struct {
 	Found bool              `json:"found"`
 	Data  map[string]string `json:"data,omitempty"` // by MIME type, text/plain at least
 }
 
-// An OutputQuery asks for lines of the rendered output: those that match Grep, a
-// regular expression of package regexp, or those from From to To, counted from 1. The
-// zero value only counts the lines.
+// An OutputQuery selects lines of the rendered output: those that match Grep, a regular
+// expression of package regexp, or those from From to To, counted from 1. The zero value only
+// counts the lines.
 type OutputQuery struct {
 	Grep string `json:"grep,omitempty"`
 	Max  int    `json:"max,omitempty"` // matches, at most MaxMatches; 0 means DefaultMatches
@@ -284,10 +285,10 @@ type OutputQuery struct {
 	To   int    `json:"to,omitempty"`
 }
 
-// DefaultMatches and MaxMatches bound the lines that Grep finds.
+// DefaultMatches and MaxMatches bound the number of lines that Grep finds.
 const DefaultMatches, MaxMatches = 200, 5000
 
-// Output holds lines of the rendered output.
+// Output contains lines of the rendered output.
 type Output struct {
 	Lines []timeline.Line `json:"lines"`
 	Total int             `json:"total"` // number of finished lines

@@ -1,22 +1,22 @@
 package session
 
-// Visibility is what a session with a sandbox sees of the home directory, which is built for it, and what it
-// does not have of the environment.
+// Visibility describes what a sandboxed session sees of the home directory, which is built for
+// it, and which environment variables it does not get.
 type Visibility struct {
-	Home      string        `json:"home,omitempty"`       // "" if it is not built
+	Home      string        `json:"home,omitempty"`       // "" if no home directory is built
 	Paths     []VisiblePath `json:"paths"`                // sorted, at most MaxVisiblePaths
-	MorePaths int           `json:"more_paths,omitempty"` // how many there are besides
+	MorePaths int           `json:"more_paths,omitempty"` // number of paths that are not listed
 
-	// WithheldVariables are the names of variables, sorted, at most MaxVisiblePaths; "the login in NAME" for those
-	// of which only that was cut out.
+	// WithheldVariables are the names of variables, sorted, at most MaxVisiblePaths; "the login
+	// in NAME" for those from which only the login was removed.
 	WithheldVariables []string `json:"withheld_variables"`
 	MoreWithheld      int      `json:"more_withheld,omitempty"`
 }
 
-// MaxVisiblePaths bounds each list of a Shown.
+// MaxVisiblePaths bounds each list of a Visibility.
 const MaxVisiblePaths = 1000
 
-// A VisiblePath is a file or directory there.
+// A VisiblePath is a file or directory that the session sees in its home directory.
 type VisiblePath struct {
 	Path   string `json:"path"`
 	Reason string `json:"reason"` // "document", "toolchain", "cache", "on PATH", …; see docs/sandbox-reference.md

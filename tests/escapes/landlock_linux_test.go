@@ -201,7 +201,7 @@ func TestLandlock_OnlyIfAccepted(t *testing.T) {
 		t.Errorf("with a secret in the workspace: got %v, want a refusal", err)
 	}
 	r := openSession(t, m, newLandlockSandbox(m))
-	if got := sessionkit.SessionInfo(r); got.AcceptedMechanism != "landlock" || !strings.HasSuffix(got.Confinement(), "(held by landlock only)") {
+	if got := sessionkit.SessionInfo(r); got.AcceptedMechanism != "landlock" || !strings.HasSuffix(got.Confinement(), "(enforced by landlock only)") {
 		t.Errorf("got %q, %q", got.AcceptedMechanism, got.Confinement())
 	}
 	if err := r.Session.Allow(t.Context(), session.Grant{Write: m.outside}); session.KindOf(err) != session.KindUnsupported {
