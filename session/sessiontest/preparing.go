@@ -12,12 +12,12 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// A fakePreparation makes what a session needs when its test says so.
+// A fakePreparation finishes the preparation of a session when its test says so.
 type fakePreparation struct {
 	started  chan struct{}
 	reports  chan workers.Progress
 	result   chan error
-	canceled chan error // why it was given up
+	canceled chan error // why it was cancelled
 }
 
 func (w *fakePreparation) awaitResult(ctx context.Context, report func(workers.Progress)) (workers.PreparationResult, error) {
@@ -27,7 +27,7 @@ func (w *fakePreparation) awaitResult(ctx context.Context, report func(workers.P
 		case p := <-w.reports:
 			report(p)
 		case err := <-w.result:
-			return workers.PreparationResult{Env: []string{"PREPARED=yes"}, Notice: "it is made"}, err
+			return workers.PreparationResult{Env: []string{"PREPARED=yes"}, Notice: "prepared"}, err
 		case <-ctx.Done():
 			w.canceled <- context.Cause(ctx)
 			return workers.PreparationResult{}, ctx.Err()
@@ -41,14 +41,14 @@ func runPreparing(t *testing.T, open func(t *testing.T, prepare ...workers.Prepa
 		name string
 		test func(*testing.T, session.Session, *fakePreparation)
 	}{
-		{"a preparation says how far it is, and the worker has what was made", testPreparationProgress},
-		{"what was made once is there for every worker", testPreparationReused},
+		{"a preparation reports its progress, and the worker has its result", testPreparationProgress},
+		{"the result of a preparation is there for every worker", testPreparationReused},
 		{"an input waits for a preparation no longer than its context", testPreparationContexts},
 		{"an interrupt drops the input that waits for a preparation", testPreparationInterrupt},
 		{"the first reply begins with the notices of the start", testFirstReply},
-		{"a turn that never ran says so to who follows it", testNeverRan},
-		{"a preparation that failed refuses the input in its own words", testPreparationFails},
-		{"reset begins a preparation anew at once", testPreparationReset},
+		{"followers of a turn that never ran get an error", testNeverRan},
+		{"a failed preparation refuses the input with its own error", testPreparationFails},
+		{"reset restarts a preparation at once", testPreparationReset},
 		{"close ends a preparation at once", testPreparationClosed},
 	} {
 		t.Run(promise.name, func(t *testing.T) {
@@ -78,7 +78,7 @@ func testPreparationProgress(t *testing.T, s session.Session, w *fakePreparation
 	}
 	w.reports <- workers.Progress{Done: 10, Total: 10, Message: "unpacking"}
 	if p := waitEvent(t, s, 0, hasPreparationMessage("unpacking")).Body.(timeline.Preparation); p.Done != 10 || p.Total <= 10 {
-		t.Errorf("it is not over yet: got %+v", p)
+		t.Errorf("the preparation is not over yet: got %+v", p)
 	}
 	w.reports <- workers.Progress{Done: 3, Message: "a step back"}
 	if p := waitEvent(t, s, 0, hasPreparationMessage("a step back")).Body.(timeline.Preparation); p.Done != 10 {
@@ -94,7 +94,7 @@ func testPreparationProgress(t *testing.T, s session.Session, w *fakePreparation
 		p, ok := e.Body.(timeline.Preparation)
 		return ok && p.IsDone()
 	})
-	waitEvent(t, s, 0, func(e timeline.Event) bool { return e.Body == timeline.Notice{Message: "it is made"} })
+	waitEvent(t, s, 0, func(e timeline.Event) bool { return e.Body == timeline.Notice{Message: "prepared"} })
 	if r := runCode(t, s, "env PREPARED"); !strings.Contains(r.Text(), "yes") || r.Generation != 1 {
 		t.Errorf("got %+v", r)
 	}
@@ -114,7 +114,7 @@ func testPreparationReused(t *testing.T, s session.Session, w *fakePreparation) 
 	}
 	select {
 	case <-w.started:
-		t.Error("it was prepared again")
+		t.Error("the session was prepared again")
 	default:
 	}
 }
@@ -186,7 +186,7 @@ func testPreparationFails(t *testing.T, s session.Session, w *fakePreparation) {
 		result <- err
 	}()
 	why := errors.New("numpy cannot be prepared: no such thing\nthe last line of the tool")
-	w.result <- why // perhaps before the input comes: it tries nothing again
+	w.result <- why // possibly before the input: it is not tried again
 	if err := <-result; !errors.Is(err, session.ErrStart) || !strings.Contains(err.Error(), "no such thing\nthe last line of the tool") {
 		t.Errorf("got %v", err)
 	}
@@ -197,7 +197,7 @@ func testPreparationReset(t *testing.T, s session.Session, w *fakePreparation) {
 	go func() { result <- s.Reset(withTimeout(t)) }()
 	<-w.started
 	if err := <-w.canceled; err == nil {
-		t.Error("the first was not given up")
+		t.Error("the first preparation was not cancelled")
 	}
 	w.result <- nil
 	if err := <-result; err != nil {
@@ -221,6 +221,6 @@ func testPreparationClosed(t *testing.T, s session.Session, w *fakePreparation) 
 		t.Errorf("got %v", err)
 	}
 	if err := <-w.canceled; err == nil {
-		t.Error("it goes on for nobody")
+		t.Error("the preparation continues without a session")
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// readAllEvents returns the events so far.
+// readAllEvents returns all events so far.
 func readAllEvents(t *testing.T, s session.Session) []timeline.Event {
 	t.Helper()
 	end := readInfo(t, s).LastSeq
@@ -80,10 +80,10 @@ func testReadWindows(t *testing.T, s session.Session) {
 		t.Errorf("got %+v", newest)
 	}
 	if p := readPage(t, s, session.ReadQuery{After: newest.End}); p.Events == nil || len(p.Events) > 0 || p.HasLater {
-		t.Errorf("behind the end: got %+v", p)
+		t.Errorf("after the end: got %+v", p)
 	}
 	if _, err := s.Read(withTimeout(t), session.ReadQuery{Turn: 99}); session.KindOf(err) != session.KindStale {
-		t.Errorf("a turn that never was: got %v", err)
+		t.Errorf("a turn that never existed: got %v", err)
 	}
 	for _, bad := range []session.ReadQuery{{Limit: -1}, {Limit: session.MaxReadEvents + 1}, {Bytes: -1}, {InlineBytes: session.MaxInlineBytes + 1}} {
 		if _, err := s.Read(withTimeout(t), bad); session.KindOf(err) != session.KindInvalid {
@@ -108,11 +108,11 @@ func testTurnSummaries(t *testing.T, s session.Session) {
 	} {
 		got := o.Turns[i]
 		if i > 0 && got.First != o.Turns[i-1].Last+1 {
-			t.Errorf("turn %d begins with event %d, and the one before ends with %d", got.Turn, got.First, o.Turns[i-1].Last)
+			t.Errorf("turn %d begins with event %d, and the previous one ends with %d", got.Turn, got.First, o.Turns[i-1].Last)
 		}
 		got.Generation, got.First, got.Last, got.At, got.Bytes, got.Elapsed = 0, 0, 0, want.At, 0, 0
 		if got.Error != "" {
-			got.Lines = 0 // how a runtime shows an error is its own
+			got.Lines = 0 // the lines of an error depend on the runtime
 		}
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("got %+v, want %+v", got, want)
@@ -165,13 +165,13 @@ func testBlobs(t *testing.T, s session.Session) {
 		got = append(got, p.Data...)
 	}
 	if string(got) != text {
-		t.Error("the pieces are together something else")
+		t.Error("the parts add up to something else")
 	}
 	if p, err := s.Blob(withTimeout(t), digests[0], 0, 0); err != nil || string(p.Data) != text {
-		t.Errorf("in one: got %d bytes, %v", len(p.Data), err)
+		t.Errorf("in one part: got %d bytes, %v", len(p.Data), err)
 	}
 	if p, err := s.Blob(withTimeout(t), digests[0], int64(len(text)), 10); err != nil || len(p.Data) > 0 {
-		t.Errorf("behind the end: got %d bytes, %v", len(p.Data), err)
+		t.Errorf("after the end: got %d bytes, %v", len(p.Data), err)
 	}
 	whole := readPage(t, s, session.ReadQuery{Turn: r.Turn, InlineBytes: 1 << 20})
 	shown := 0
@@ -181,10 +181,10 @@ func testBlobs(t *testing.T, s session.Session) {
 		}
 	}
 	if shown != 2 {
-		t.Errorf("a window that leaves nothing out: %d displays", shown)
+		t.Errorf("a window that includes all data: %d displays", shown)
 	}
 	if _, err := s.Blob(withTimeout(t), strings.Repeat("0", 64), 0, 10); !errors.Is(err, session.ErrNoBlob) {
-		t.Errorf("a digest that nothing has: got %v", err)
+		t.Errorf("an unknown digest: got %v", err)
 	}
 	for _, bad := range []func() error{
 		func() error { _, err := s.Blob(withTimeout(t), "../events", 0, 1); return err },
@@ -237,7 +237,7 @@ func testSearch(t *testing.T, s session.Session) {
 		t.Errorf("got %+v", found)
 	}
 	if found := find(session.SearchQuery{Text: "hush"}); len(found) > 0 {
-		t.Errorf("a secret is found: %+v", found)
+		t.Errorf("a secret was found: %+v", found)
 	}
 	for _, bad := range []session.SearchQuery{{}, {Text: "a", Regexp: "b"}, {Regexp: "("}, {Text: "a", From: "x"}, {Text: "a", Limit: session.MaxSearchMatches + 1}} {
 		if _, err := s.Search(withTimeout(t), bad); session.KindOf(err) != session.KindInvalid {
@@ -289,7 +289,7 @@ func testCopy(t *testing.T, s session.Session) {
 	}
 	for _, none := range []uint64{0, 99} {
 		if _, err := session.Copy(withTimeout(t), s, none, nil, nil); err == nil {
-			t.Errorf("turn %d is copied", none)
+			t.Errorf("turn %d was copied", none)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// runAndCopy submits without waiting for the worker, and copies the turn at once.
+// runAndCopy submits code without waiting for the worker, and copies the turn immediately.
 func runAndCopy(t *testing.T, s session.Session, code string) (string, timeline.TurnEnded) {
 	t.Helper()
 	turn, err := s.Submit(withTimeout(t), code)
@@ -62,7 +62,7 @@ func testExitReason(t *testing.T, s session.Session) {
 
 func testFirstReply(t *testing.T, s session.Session, w *fakePreparation) {
 	w.result <- nil
-	if r := runCode(t, s, "print a"); r.Text() != "[it is made]\na\n" || r.Turn != 1 {
+	if r := runCode(t, s, "print a"); r.Text() != "[prepared]\na\n" || r.Turn != 1 {
 		t.Errorf("the first reply: got %q", r.Text())
 	}
 	if r := runCode(t, s, "print b"); r.Text() != "b\n" {
@@ -95,7 +95,7 @@ func testNeverRan(t *testing.T, s session.Session, w *fakePreparation) {
 		turn <- n
 	}()
 	copied := make(chan error, 1)
-	go func() { // its number is known before it is told
+	go func() { // the number is known before it is reported
 		_, err := session.Copy(withTimeout(t), s, 1, nil, nil)
 		for err != nil && strings.Contains(err.Error(), "not started") && t.Context().Err() == nil { // it is not submitted yet
 			_, err = session.Copy(withTimeout(t), s, 1, nil, nil)
