@@ -50,7 +50,7 @@ func (i Info) Confinement() string {
 	case i.Sandbox == "":
 		return "full"
 	case i.AcceptedMechanism != "":
-		return i.Sandbox + " (enforced by" + i.AcceptedMechanism + " only)"
+		return i.Sandbox + " (enforced by " + i.AcceptedMechanism + " only)"
 	}
 	return i.Sandbox
 }

@@ -8,19 +8,19 @@ import (
 	"strings"
 )
 
-// A HostPattern is a pattern of places in the network: a name, all names below one, or an address,
-// at one port or at all.
+// A HostPattern matches network destinations: a host name, all names below one, or an address,
+// at one port or at all ports.
 type HostPattern struct {
 	Name       string     // in lower case; "" for an address
-	Subdomains bool       // the names below Name, and not Name itself
-	Addr       netip.Addr // of an address
-	Port       uint16     // 0 means all
+	Subdomains bool       // the names below Name, but not Name itself
+	Addr       netip.Addr // set for an address
+	Port       uint16     // 0 means all ports
 }
 
-// maxHostNameBytes is the longest name that DNS can carry, as text.
+// maxHostNameBytes is the maximum length of a DNS name, as text.
 const maxHostNameBytes = 253
 
-// ParseHostPattern reads a pattern: "example.org", "*.example.org", "example.org:5432",
+// ParseHostPattern parses a pattern: "example.org", "*.example.org", "example.org:5432",
 // "192.0.2.7", "[2001:db8::7]:443".
 func ParseHostPattern(pattern string) (HostPattern, error) {
 	wrong := func(why string) (HostPattern, error) {
@@ -30,7 +30,7 @@ func ParseHostPattern(pattern string) (HostPattern, error) {
 	name := pattern
 	if addr, err := netip.ParseAddr(strings.Trim(pattern, "[]")); err == nil {
 		if addr.Zone() != "" {
-			return wrong("an address has no zone here")
+			return wrong("an address must not have a zone")
 		}
 		h.Addr = addr.Unmap()
 		return h, nil
@@ -38,7 +38,7 @@ func ParseHostPattern(pattern string) (HostPattern, error) {
 	if before, after, err := net.SplitHostPort(pattern); err == nil {
 		port, err := strconv.ParseUint(after, 10, 16)
 		if err != nil || port == 0 {
-			return wrong("a port is a number from 1 to 65535")
+			return wrong("the port must be a number from 1 to 65535")
 		}
 		name, h.Port = before, uint16(port)
 	}
@@ -54,31 +54,31 @@ func ParseHostPattern(pattern string) (HostPattern, error) {
 	return h, nil
 }
 
-// hostNameProblem says why a text is no name of a host, or "".
+// hostNameProblem returns why a text is not a valid host name, or "".
 func hostNameProblem(name string) string {
 	if name == "" {
-		return "it has no name"
+		return "the name is empty"
 	}
 	if len(name) > maxHostNameBytes {
-		return "a name has at most 253 characters"
+		return "a name must not exceed 253 characters"
 	}
 	for label := range strings.SplitSeq(name, ".") {
 		if label == "" || len(label) > 63 {
-			return "the parts of a name have 1 to 63 characters"
+			return "each label of a name must have 1 to 63 characters"
 		}
 		for _, c := range []byte(label) {
 			if c != '-' && c != '_' && (c < '0' || c > '9') && (c < 'a' || c > 'z') {
-				return fmt.Sprintf("a name has no %q (an international name is written as xn--…)", c)
+				return fmt.Sprintf("a name must not contain %q (write an international name as xn--…)", c)
 			}
 		}
 	}
 	if strings.Trim(name, "0123456789.") == "" {
-		return "it looks like an address, and is none"
+		return "it looks like an address, but is not valid"
 	}
 	return ""
 }
 
-// Matches reports whether a name at a port belongs to the pattern. The name is in lower case.
+// Matches reports whether the pattern matches a name, in lower case, at a port.
 func (h HostPattern) Matches(name string, port uint16) bool {
 	if h.Name == "" || h.Port != 0 && h.Port != port {
 		return false
@@ -89,12 +89,12 @@ func (h HostPattern) Matches(name string, port uint16) bool {
 	return name == h.Name
 }
 
-// MatchesAddr reports whether the pattern is this address at this port.
+// MatchesAddr reports whether the pattern matches this address at this port.
 func (h HostPattern) MatchesAddr(a netip.AddrPort) bool {
 	return h.Addr.IsValid() && h.Addr == a.Addr().Unmap() && (h.Port == 0 || h.Port == a.Port())
 }
 
-// MatchesHostPort reports whether "name:port" or "address:port" belongs to the pattern.
+// MatchesHostPort reports whether the pattern matches "name:port" or "address:port".
 func (h HostPattern) MatchesHostPort(place string) bool {
 	if a, err := netip.ParseAddrPort(place); err == nil {
 		return h.MatchesAddr(a)
@@ -104,7 +104,7 @@ func (h HostPattern) MatchesHostPort(place string) bool {
 	return err == nil && wrong == nil && h.Matches(name, uint16(n))
 }
 
-// String is the pattern, as ParseHostPattern reads it.
+// String returns the pattern in the form that ParseHostPattern reads.
 func (h HostPattern) String() string {
 	name := h.Name
 	if h.Subdomains {

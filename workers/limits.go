@@ -6,63 +6,64 @@ import (
 	"time"
 )
 
-// MinMemoryBytes is the smallest memory limit, in bytes: a runtime needs it before any user
-// code runs.
+// MinMemoryBytes is the smallest memory limit, in bytes: a runtime needs that much before any
+// user code runs.
 const MinMemoryBytes = 64 << 20
 
-// MinOpenFiles is the smallest limit of open files: a runtime opens some itself.
+// MinOpenFiles is the smallest limit of open files: a runtime opens some files itself.
 const MinOpenFiles = 64
 
-// MinDiskBytes is the smallest limit of what a session keeps, in bytes.
+// MinDiskBytes is the smallest disk limit of a session, in bytes.
 const MinDiskBytes = 1 << 20
 
-// Limits bound what a session uses. A field that is zero bounds nothing. A limit that a
-// system does not have is an error of the start, so that nobody relies on one that has no
+// Limits bound the resources that a session uses. A zero field means no bound. If the system
+// does not support a limit, the start fails, so that no user relies on a limit that has no
 // effect.
 type Limits struct {
-	// Memory bounds the bytes that the worker and everything it starts use together:
-	// MinMemoryBytes or more. Beyond it, allocations fail: Python raises a MemoryError, R says
-	// that it cannot allocate a vector. Linux and Windows have it.
+	// Memory bounds the bytes that the worker and all its descendants use together:
+	// MinMemoryBytes or more. Beyond it, allocations fail: Python raises a MemoryError, R
+	// reports that it cannot allocate a vector. Linux and Windows support it.
 	Memory int64
 
-	// Processes bounds the processes of the session, their threads included. Linux and
-	// Windows have it; on Windows threads do not count.
+	// Processes bounds the processes of the session, including their threads. Linux and Windows
+	// support it; on Windows threads do not count.
 	Processes int
 
-	// CPUs is how many processors the session may use at a time. Only Linux has it.
+	// CPUs is the number of processors that the session may use at a time. Only Linux supports
+	// it.
 	CPUs int
 
-	// Files bounds the open files of each process: MinOpenFiles or more. Only Linux has it.
+	// Files bounds the open files of each process: MinOpenFiles or more. Only Linux supports it.
 	Files int
 
-	// Disk bounds the bytes that a session with a sandbox keeps for itself: its files in /tmp, and
-	// its copies of caches and libraries, together; as much again in /dev/shm; and any one file
-	// that it writes elsewhere. MinDiskBytes or more. Only Linux has it, and holds
-	// these files in memory.
+	// Disk bounds the bytes that a session with a sandbox stores for itself: its files in /tmp
+	// together with its copies of caches and libraries; as much again in /dev/shm; and any
+	// single file that it writes elsewhere. It must be MinDiskBytes or more. Only Linux supports
+	// it, and keeps these files in memory.
 	Disk int64
 
-	// Turn bounds how long a turn runs. Beyond it the turn is interrupted, then once more
-	// with force, and then the worker is ended. The time in which a turn waits for input
-	// does not count. Every system has it.
+	// Turn bounds how long a turn runs. Beyond it the turn is interrupted, then once more with
+	// force, and then the worker is ended. The time in which a turn waits for input does not
+	// count. Every system supports it.
 	Turn time.Duration
 }
 
-// Validate reports what cannot be meant.
+// Validate returns an error for limits that make no sense.
 func (l Limits) Validate() error {
 	switch {
 	case l.Memory < 0 || l.Processes < 0 || l.CPUs < 0 || l.Files < 0 || l.Disk < 0 || l.Turn < 0:
-		return fmt.Errorf("workers: a limit is negative: %s", l)
+		return fmt.Errorf("workers: negative limit: %s", l)
 	case l.Memory != 0 && l.Memory < MinMemoryBytes:
-		return fmt.Errorf("workers: the memory limit is %s, in which nothing starts: allow at least %s", FormatBytes(l.Memory), FormatBytes(MinMemoryBytes))
+		return fmt.Errorf("workers: the memory limit of %s is too small for any runtime; use at least %s", FormatBytes(l.Memory), FormatBytes(MinMemoryBytes))
 	case l.Disk != 0 && l.Disk < MinDiskBytes:
-		return fmt.Errorf("workers: the limit of disk is %d bytes, with which nothing starts: allow at least %s", l.Disk, FormatBytes(MinDiskBytes))
+		return fmt.Errorf("workers: the disk limit of %d bytes is too small for any runtime; use at least %s", l.Disk, FormatBytes(MinDiskBytes))
 	case l.Files != 0 && l.Files < MinOpenFiles:
-		return fmt.Errorf("workers: the limit of open files is %d, with which nothing starts: allow at least %d", l.Files, MinOpenFiles)
+		return fmt.Errorf("workers: the limit of %d open files is too small for any runtime; use at least %d", l.Files, MinOpenFiles)
 	}
 	return nil
 }
 
-// String lists the limits in a few words; "" when there is none.
+// String lists the limits in a few words; "" if there are none.
 func (l Limits) String() string {
 	var words []string
 	add := func(given bool, format string, value any) {
@@ -79,7 +80,7 @@ func (l Limits) String() string {
 	return strings.Join(words, ", ")
 }
 
-// trimZeroUnits leaves out the zeros with which Go ends a time: "1h0m0s".
+// trimZeroUnits removes the trailing zero units that Go prints for durations: "1h0m0s".
 var trimZeroUnits = strings.NewReplacer("h0m0s ", "h", "m0s ", "m", " ", "")
 
 // FormatBytes writes a size as people do: "512 MiB", "1.5 GiB".

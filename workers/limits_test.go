@@ -18,8 +18,8 @@ func TestLimits(t *testing.T) {
 		{workers.Limits{Memory: 1536 << 20, Turn: time.Hour}, "memory 1536 MiB, turns of 1h", ""},
 		{workers.Limits{Turn: 90 * time.Second}, "turns of 1m30s", ""},
 		{workers.Limits{Turn: 10 * time.Second}, "turns of 10s", ""},
-		{workers.Limits{Memory: 1 << 20}, "memory 1 MiB", "allow at least 64 MiB"},
-		{workers.Limits{Files: 3}, "3 open files", "allow at least 64"},
+		{workers.Limits{Memory: 1 << 20}, "memory 1 MiB", "use at least 64 MiB"},
+		{workers.Limits{Files: 3}, "3 open files", "use at least 64"},
 		{workers.Limits{CPUs: -1}, "-1 CPUs", "negative"},
 	} {
 		if got := c.limits.String(); got != c.words {

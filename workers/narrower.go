@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Narrower returns a sandbox for a session in dir that allows only what both allow. It is s
-// itself if other takes nothing from it. Links are not followed: give real paths.
+// Narrower returns a sandbox for a session in dir that allows only what both allow. It returns
+// s itself if other restricts nothing. Links are not followed: pass real paths.
 func (s *Sandbox) Narrower(other *Sandbox, dir string) *Sandbox {
 	n := Sandbox{Level: Full, Network: NetworkFull, AskUser: true}
 	if s.Confines() {

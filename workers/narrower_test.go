@@ -17,7 +17,7 @@ func TestSandbox_Intersect(t *testing.T) {
 	for _, row := range []struct {
 		name        string
 		ours, other *workers.Sandbox
-		want        *workers.Sandbox // nil: ours
+		want        *workers.Sandbox // nil means the receiver
 	}{
 		{"nothing is said", agent, nil, nil},
 		{"full widens nothing", agent, full, nil},
@@ -49,7 +49,7 @@ func TestSandbox_Intersect(t *testing.T) {
 		if want == nil {
 			want = row.ours
 			if got != want {
-				t.Errorf("%s: got another sandbox, %+v", row.name, got)
+				t.Errorf("%s: got a different sandbox, %+v", row.name, got)
 			}
 		}
 		if !reflect.DeepEqual(got, want) {

@@ -8,38 +8,38 @@ import (
 )
 
 // A Preparation is work that must be done before a worker can start, such as compiling a
-// library or downloading packages. A supervisor does it once for all sessions that wait
-// for the same Key.
+// library or downloading packages. A supervisor does it once for all sessions that wait for the
+// same Key.
 type Preparation struct {
 	// Key is equal for all specs that need the same work.
 	Key string
 
-	// Name names the result for a person: "numpy, pandas". "" means a part of the worker.
+	// Name names the result for users: "numpy, pandas". "" means a part of the worker.
 	Name string
 
-	// Timeout is how long it may take; 0 means as long as the start of a worker.
+	// Timeout bounds its duration; 0 means the start timeout of a worker.
 	Timeout time.Duration
 
-	// Run makes it, and gives up when ctx ends. It must be quick when its work was
-	// done before, and calls report from one goroutine at a time. Its error is shown to
-	// those who use the session, and may have several lines.
+	// Run does the work, and stops when ctx ends. It must be quick if the work was done before,
+	// and calls report from one goroutine at a time. Its error is shown to the users of the
+	// session, and may have several lines.
 	Run func(ctx context.Context, report func(Progress)) (PreparationResult, error)
 }
 
-// A Progress says how far a preparation is.
+// A Progress reports how far a preparation has got.
 type Progress struct {
-	Done, Total int64  // in a unit of its own; Total is 0 while it is not known
+	Done, Total int64  // in any unit; Total is 0 while unknown
 	Message     string // one printable line
 }
 
 // PreparationResult is what a preparation adds to a Spec.
 type PreparationResult struct {
 	Files  map[string][]byte // more of Spec.Files
-	Env    []string          // applied behind Spec.Env
-	Notice string            // one line for those who use the session; may be ""
+	Env    []string          // applied after Spec.Env
+	Notice string            // one line for the users of the session; may be ""
 }
 
-// WithResult returns the spec with the result of a preparation. s does not change.
+// WithResult returns a copy of the spec with the result of a preparation.
 func (s *Spec) WithResult(made PreparationResult) Spec {
 	with := *s
 	with.Env = slices.Concat(s.Env, made.Env)
@@ -49,7 +49,7 @@ func (s *Spec) WithResult(made PreparationResult) Spec {
 	return with
 }
 
-// RunPreparations makes all preparations and returns the spec with their results, for a program
+// RunPreparations runs all preparations and returns the spec with their results, for a program
 // without a supervisor. A nil report is not called.
 func (s *Spec) RunPreparations(ctx context.Context, report func(Progress)) (Spec, error) {
 	if report == nil {

@@ -6,118 +6,122 @@ import (
 	"path/filepath"
 )
 
-// A Sandbox says what the code of a session may touch. It is data: the supervisor
+// A Sandbox describes what the code of a session may access. It is data: the supervisor
 // enforces it, or refuses to start the worker.
 type Sandbox struct {
-	// Level is how much may be written.
+	// Level says which files may be written.
 	Level SandboxLevel
 
 	// Workspace is the absolute path of the directory that a session of level Workspace may
 	// write; "" means Spec.Dir. The root, the home directory, their parents and the directory
-	// for temporary files never become writable: such a session only reads, and begins with a
+	// for temporary files never become writable: such a session is read-only, and begins with a
 	// notice.
 	Workspace string
 
-	// Writable are more files and directories that may be written, absolute.
+	// Writable lists more files and directories that may be written, absolute.
 	Writable []string
 
-	// AcceptPaths are the real paths of those in Writable where programs outside the session would run or
-	// read what is written, such as directories on the PATH: named once more, because they are meant.
+	// AcceptPaths repeats the real paths of entries of Writable where programs outside the
+	// session would run or read what is written, such as directories on the PATH. Repeating a
+	// path confirms that it is intended.
 	AcceptPaths []string
 
-	// Readable are more files and directories that the session sees, absolute. They are for places
-	// that its home directory or its directory for temporary files does not have. The home
-	// directory itself, what is hidden, and what holds that never becomes readable.
+	// Readable lists more files and directories that the session sees, absolute. They are for
+	// paths that are not in its home directory or its directory for temporary files. The home
+	// directory itself, hidden paths, and their parents never become readable.
 	Readable []string
 
-	// Home is how much of the user's home directory the session sees; "" is HomeDocuments.
+	// Home says how much of the user's home directory the session sees; "" is HomeDocuments.
 	Home HomeAccess
 
-	// Protected are absolute paths in what may be written that stay as they are. One that is
-	// not there cannot be made.
+	// Protected lists absolute paths in writable directories that cannot be changed. A protected
+	// path that does not exist cannot be created.
 	Protected []string
 
-	// Hidden are absolute paths of files and directories that the session can neither read nor
-	// write, besides those of DefaultHidden and what the session's home directory does not have.
+	// Hidden lists absolute paths of files and directories that the session can neither read nor
+	// write, besides those of DefaultHidden and those that are not in the session's home
+	// directory.
 	Hidden []string
 
-	// Layered are directories of which the session has a copy of its own, made as it
-	// is written, absolute, besides the caches and libraries in the home directory. The copy is
-	// removed with the session.
+	// Layered lists directories of which the session gets a private copy, made on write,
+	// absolute, besides the caches and libraries in the home directory. The copy is removed with
+	// the session.
 	Layered []string
 
-	// Network is what the session may reach.
+	// Network says what the session may reach.
 	Network NetworkAccess
 
-	// AskUser holds a call that a person could allow until somebody has decided. Without it the
+	// AskUser blocks a call that the user could allow until the user has decided. Without it the
 	// call is refused at once.
 	AskUser bool
 
-	// NoNotice leaves out the notice with which a confined session begins: what holds. It is for
-	// programs that show Info.Sandbox themselves. Other notices of the sandbox still come.
+	// NoNotice leaves out the notice about the sandbox with which a confined session begins. It
+	// is for programs that show Info.Sandbox themselves. Other notices of the sandbox still
+	// appear.
 	NoNotice bool
 
-	// AcceptMechanism is what the user takes where namespaces cannot be had; "" is nothing, so that
-	// such a session does not start.
+	// AcceptMechanism is the mechanism that the user accepts where namespaces are not available;
+	// "" accepts none, so that such a session does not start.
 	AcceptMechanism SandboxMechanism
 
-	// Hosts are patterns of what a session with NetworkList may reach, as ParseHostPattern reads
-	// them, or PackageHosts.
+	// Hosts lists patterns of what a session with NetworkList may reach, in the form of
+	// ParseHostPattern, or PackageHosts.
 	Hosts []string
 }
 
-// PackageHosts stands, among Sandbox.Hosts, for the places from which pip, uv, npm and R
-// install packages: those that the user's own configuration names, else the public ones.
+// PackageHosts stands, among Sandbox.Hosts, for the hosts from which pip, uv, npm and R install
+// packages: those in the user's own configuration, otherwise the public ones.
 const PackageHosts = "packages"
 
-// A SandboxLevel is how much of the machine a session may write.
+// A SandboxLevel says how much of the machine a session may write.
 type SandboxLevel string
 
 const (
-	// ReadOnly sessions write nothing but temporary files and layers of their own.
+	// ReadOnly sessions write nothing but temporary files and their own layers.
 	ReadOnly SandboxLevel = "read-only"
-	// Workspace sessions write their workspace as well.
+	// Workspace sessions may also write their workspace.
 	Workspace SandboxLevel = "workspace"
-	// Full sessions have all rights of their user: there is no sandbox.
+	// Full sessions have all permissions of their user: there is no sandbox.
 	Full SandboxLevel = "full"
 )
 
-// ParseSandboxLevel is the level of that name.
+// ParseSandboxLevel returns the level with this name.
 func ParseSandboxLevel(name string) (SandboxLevel, error) {
 	switch l := SandboxLevel(name); l {
 	case ReadOnly, Workspace, Full:
 		return l, nil
 	}
-	return "", fmt.Errorf("no such sandbox: %q; there is read-only, workspace and full", name)
+	return "", fmt.Errorf("unknown sandbox %q; use read-only, workspace or full", name)
 }
 
-// HomeAccess is how much of a home directory a session sees.
+// HomeAccess says how much of a home directory a session sees.
 type HomeAccess string
 
 const (
-	// HomeDocuments shows what has a name without a dot, and what HomeTools shows.
+	// HomeDocuments shows everything whose name has no leading dot, and what HomeTools shows.
 	HomeDocuments HomeAccess = "documents"
-	// HomeTools shows toolchains, caches, libraries and plain settings, besides what the sandbox names.
+	// HomeTools shows toolchains, caches, libraries and harmless settings, besides the paths
+	// that the sandbox names.
 	HomeTools HomeAccess = "tools"
 )
 
-// A NetworkAccess is what a session may reach.
+// A NetworkAccess says what a session may reach in the network.
 type NetworkAccess string
 
 const (
-	// NetworkNone leaves a session its own loopback, at which its own servers listen.
+	// NetworkNone gives a session only a private loopback, for its own servers.
 	NetworkNone NetworkAccess = "none"
-	// NetworkList leaves a session its own loopback, and the TCP ports of the hosts in
+	// NetworkList gives a session a private loopback, and the TCP ports of the hosts in
 	// Sandbox.Hosts, by name.
 	NetworkList NetworkAccess = "list"
-	// NetworkFull leaves a session the network of its user.
+	// NetworkFull gives a session the network of its user.
 	NetworkFull NetworkAccess = "full"
 )
 
 // Confines reports whether there is anything to enforce.
 func (s *Sandbox) Confines() bool { return s != nil && s.Level != Full }
 
-// String describes the rights in a few words.
+// String describes the permissions in a few words.
 func (s *Sandbox) String() string {
 	if !s.Confines() {
 		return string(Full)
@@ -147,7 +151,7 @@ func (s *Sandbox) String() string {
 	return words
 }
 
-// Validate reports what cannot be meant.
+// Validate returns an error for a sandbox that makes no sense.
 func (s *Sandbox) Validate() error {
 	if s == nil {
 		return nil
@@ -156,10 +160,10 @@ func (s *Sandbox) Validate() error {
 		return fmt.Errorf("workers: %w", err)
 	}
 	if n := s.Network; n != NetworkNone && n != NetworkList && n != NetworkFull && (n != "" || s.Confines()) {
-		return fmt.Errorf("workers: no such network for a sandbox: %q; there is none, list and full", n)
+		return fmt.Errorf("workers: unknown network %q of a sandbox; use none, list or full", n)
 	}
 	if h := s.Home; h != "" && h != HomeDocuments && h != HomeTools {
-		return fmt.Errorf("workers: a sandbox does not know the home %q; there is documents and tools", h)
+		return fmt.Errorf("workers: unknown home %q of a sandbox; use documents or tools", h)
 	}
 	if _, err := ParseSandboxMechanism(string(s.AcceptMechanism)); err != nil {
 		return fmt.Errorf("workers: %w", err)
@@ -168,15 +172,15 @@ func (s *Sandbox) Validate() error {
 		return err
 	}
 	if s.Level == Full && (len(s.Writable) > 0 || len(s.Readable) > 0 || len(s.Hidden) > 0 || len(s.Layered) > 0) {
-		return errors.New("workers: a session with the sandbox full may write and read everything: leave the directories out, or choose workspace")
+		return errors.New("workers: a session with the sandbox full may read and write everything; leave the directories out or use workspace")
 	}
 	if s.Workspace != "" && !filepath.IsAbs(s.Workspace) {
-		return fmt.Errorf("workers: the workspace is not absolute: %q", s.Workspace)
+		return fmt.Errorf("workers: the workspace %q is not an absolute path", s.Workspace)
 	}
 	for _, dirs := range [][]string{s.Writable, s.AcceptPaths, s.Readable, s.Protected, s.Hidden, s.Layered} {
 		for _, d := range dirs {
 			if !filepath.IsAbs(d) {
-				return fmt.Errorf("workers: a path of the sandbox is not absolute: %q", d)
+				return fmt.Errorf("workers: the sandbox path %q is not absolute", d)
 			}
 		}
 	}
@@ -188,10 +192,10 @@ const maxHosts = 1000
 
 func (s *Sandbox) validateHosts() error {
 	if len(s.Hosts) > 0 && s.Network != NetworkList {
-		return fmt.Errorf("workers: hosts are for the network list, and this sandbox has %q", s.Network)
+		return fmt.Errorf("workers: hosts need the network list, but this sandbox has %q", s.Network)
 	}
 	if len(s.Hosts) > maxHosts {
-		return fmt.Errorf("workers: a sandbox may name %d hosts, and this one names %d", maxHosts, len(s.Hosts))
+		return fmt.Errorf("workers: a sandbox may list %d hosts, but this one lists %d", maxHosts, len(s.Hosts))
 	}
 	for _, h := range s.Hosts {
 		if h == PackageHosts {
@@ -204,9 +208,9 @@ func (s *Sandbox) validateHosts() error {
 	return nil
 }
 
-// ProtectedNames are the names of files that programs outside a session run or trust without
-// asking: settings of editors, clients of models and clouds. At the top of each directory that is
-// written, and of each repository, they stay as they are.
+// ProtectedNames lists the names of files that programs outside a session run or trust without
+// asking: settings of editors, of AI clients and of cloud tools. They cannot be changed at the
+// top of each writable directory and of each repository.
 func ProtectedNames() []string {
 	return []string{
 		".vscode", ".idea", ".zed", ".claude", ".codex", ".agents", ".aws", ".cursor", ".gemini", ".mcp.json", ".envrc",
@@ -218,7 +222,7 @@ func ProtectedNames() []string {
 	}
 }
 
-// DefaultHidden are the places below a home directory where secrets are kept.
+// DefaultHidden lists the paths below a home directory that contain secrets.
 func DefaultHidden(home string) []string {
 	return joinHome(home, ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".oci", ".boto",
 		".netrc", ".pgpass", ".my.cnf", ".git-credentials", ".pypirc", ".npmrc", ".vault-token", ".terraform.d",
@@ -239,8 +243,8 @@ func joinHome(home string, names ...string) []string {
 	return names
 }
 
-// HomeVariables returns the variables that name the directories of tools, each with the
-// directory below the home directory that a tool uses, and makes, when it is not set.
+// HomeVariables returns the environment variables that name the directories of tools, each with
+// the directory below the home directory that the tool uses, and creates, if it is not set.
 func HomeVariables() map[string]string {
 	return map[string]string{
 		"XDG_CACHE_HOME":  ".cache",

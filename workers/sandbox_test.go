@@ -14,18 +14,18 @@ func TestSandbox_Validate(t *testing.T) {
 		sandbox workers.Sandbox
 		want    string
 	}{
-		{workers.Sandbox{}, "no such sandbox"},
-		{workers.Sandbox{Level: "strict"}, `no such sandbox: "strict"; there is read-only, workspace and full`},
-		{workers.Sandbox{Level: workers.Workspace}, "no such network"},
-		{workers.Sandbox{Level: workers.Full, Writable: []string{"/x"}}, "may write and read everything"},
+		{workers.Sandbox{}, "unknown sandbox"},
+		{workers.Sandbox{Level: "strict"}, `unknown sandbox "strict"; use read-only, workspace or full`},
+		{workers.Sandbox{Level: workers.Workspace}, "unknown network"},
+		{workers.Sandbox{Level: workers.Full, Writable: []string{"/x"}}, "may read and write everything"},
 		{workers.Sandbox{Level: workers.ReadOnly, Network: workers.NetworkNone, Hidden: []string{"x"}}, "is not absolute"},
-		{workers.Sandbox{Level: workers.Full, Readable: []string{"/x"}}, "may write and read everything"},
+		{workers.Sandbox{Level: workers.Full, Readable: []string{"/x"}}, "may read and write everything"},
 		{workers.Sandbox{Level: workers.ReadOnly, Network: workers.NetworkNone, Readable: []string{"x"}}, "is not absolute"},
-		{workers.Sandbox{Level: workers.ReadOnly, Network: workers.NetworkNone, Home: "all"}, `does not know the home "all"; there is documents and tools`},
-		{workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, Workspace: "x"}, "the workspace is not absolute"},
-		{workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, Hosts: []string{"a.org"}}, "hosts are for the network list"},
+		{workers.Sandbox{Level: workers.ReadOnly, Network: workers.NetworkNone, Home: "all"}, `unknown home "all" of a sandbox; use documents or tools`},
+		{workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, Workspace: "x"}, `the workspace "x" is not an absolute path`},
+		{workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, Hosts: []string{"a.org"}}, "hosts need the network list"},
 		{workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkList, Hosts: []string{"a.org/x"}}, "is not a host"},
-		{workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkList, Hosts: make([]string, 1001)}, "may name 1000 hosts"},
+		{workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkList, Hosts: make([]string, 1001)}, "may list 1000 hosts"},
 	} {
 		spec := workers.Spec{Name: "x", Path: "/bin/x", Sandbox: &row.sandbox}
 		if err := spec.Validate(); err == nil || !strings.Contains(err.Error(), row.want) {

@@ -1,6 +1,6 @@
-// Package workers says how to start a worker: a program that hosts a language
-// runtime and speaks the worker protocol. A [Spec] is data; discovery and the
-// worker-side source live in one package per language below this one.
+// Package workers describes how to start a worker: a program that hosts a language runtime and
+// speaks the worker protocol. A [Spec] is data; discovery and the worker-side source are in one
+// package per language below this one.
 package workers
 
 import (
@@ -12,122 +12,124 @@ import (
 	"strings"
 )
 
-// FilesDir stands in Spec.Args, Spec.Env and Spec.PlainEnv for the private directory
-// that holds Spec.Files. Its path is known only when the worker starts. The directory is
-// removed when the worker has ended.
+// FilesDir stands in Spec.Args, Spec.Env and Spec.PlainEnv for the private directory that
+// contains Spec.Files. Its path is known only when the worker starts. The directory is removed
+// when the worker has ended.
 const FilesDir = "{files}"
 
-// A Spec has everything that is needed to start one kind of worker.
+// A Spec contains everything that is needed to start one kind of worker.
 type Spec struct {
-	// Name identifies the kind of worker ("python"); it is display data.
+	// Name identifies the kind of worker ("python"). It is for display only.
 	Name string
 
-	// Path is the executable, absolute. Args excludes the program's own name.
+	// Path is the absolute path of the executable. Args excludes the program's own name.
 	Path string
 	Args []string
 
-	// Env is applied in order to the supervisor's environment:
-	// "K=V" sets K, "K" alone removes it.
+	// Env is applied in order to the supervisor's environment: "K=V" sets K, "K" alone removes
+	// it.
 	Env []string
 
-	// PlainEnv is applied after Env, but only if the path of FilesDir has no white space.
-	// It is for variables in which a runtime cannot handle white space.
+	// PlainEnv is applied after Env, but only if the path of FilesDir has no white space. It is
+	// for variables in which a runtime cannot handle white space.
 	PlainEnv []string
 
 	// Dir is the working directory; "" means the supervisor's.
 	Dir string
 
-	// UserTerminal makes the worker's terminal that of the person in front of the supervisor's
-	// program. Programs find the TERM and the PAGER of its environment, and may take the keys:
-	// the front end must then pass them on, see timeline.FullScreenChanged. Otherwise the terminal is for
-	// programs: TERM is dumb, and pages are shown whole.
+	// UserTerminal makes the worker's terminal that of the user in front of the supervisor's
+	// program. Programs find the TERM and the PAGER of its environment, and may take over the
+	// keys: the front end must then pass them on, see timeline.FullScreenChanged. Otherwise the
+	// terminal is for programs: TERM is dumb, and pages are shown whole.
 	UserTerminal bool
 
-	// Program is for a worker that runs one program, with neither a person nor an agent at its
+	// Program is for a worker that runs one program, with neither a user nor an agent at its
 	// terminal.
 	Program Program
 
-	// Limits bound what the worker and everything that it starts use.
+	// Limits bound the resources of the worker and all its descendants.
 	Limits Limits
 
-	// Sandbox confines the worker and everything that it starts; nil leaves them all
-	// rights of the user. Linux has it. Elsewhere, and on a Linux that does not let programs
-	// make namespaces, a worker with a sandbox is not started, unless Sandbox.AcceptMechanism takes a
-	// weaker mechanism that is there.
+	// Sandbox confines the worker and all its descendants; nil leaves them all permissions of
+	// the user. Linux supports it. Elsewhere, and on a Linux that does not let programs create
+	// namespaces, a worker with a sandbox does not start, unless Sandbox.AcceptMechanism accepts
+	// a weaker mechanism that is available.
 	Sandbox *Sandbox
 
-	// Files has the worker-side source, by plain file name. The files are written with
-	// mode 0600 into the worker's private directory before the start.
+	// Files maps plain file names to the worker-side source. The files are written with mode
+	// 0600 into the worker's private directory before the start.
 	Files map[string][]byte
 
 	// Preparations is the work that must be done before the first start, in this order. A
 	// session keeps the results for all its workers.
 	Preparations []Preparation
 
-	// Compilation has what a worker compiles while it starts compiled for later workers. A worker
-	// without a sandbox keeps its code itself; one with a sandbox must not. nil keeps nothing.
+	// Compilation compiles, for later workers, the code that a worker otherwise compiles while
+	// it starts. A worker without a sandbox saves its compiled code itself; one with a sandbox
+	// must not. nil saves nothing.
 	Compilation *Compilation
 
-	// EarlyInputError is for a runtime that must not read its terminal before it is ready. If
-	// it does, and the system shows such readers, the worker is ended with this sentence,
-	// which explains the cause. "" means that the worker may ask.
+	// EarlyInputError is for a runtime that must not read its terminal before it is ready. If it
+	// does, and the system can detect terminal readers, the worker is ended with this message,
+	// which explains the cause. "" means that the worker may read.
 	EarlyInputError string
 
-	// OutOfMemoryWords are words in the name or the message of an error that mean that the runtime
-	// got no memory. Then the reply names the limit of memory, if there is one.
+	// OutOfMemoryWords are words in the name or the message of an error that mean that the
+	// runtime ran out of memory. The reply then names the memory limit, if there is one.
 	OutOfMemoryWords []string
 
-	// NotOutOfMemoryWords are words of errors that look like those of OutOfMemoryWords and have another cause.
+	// NotOutOfMemoryWords are words of errors that look like those of OutOfMemoryWords but have
+	// another cause.
 	NotOutOfMemoryWords []string
 
-	// PathSource says in one line how Path was chosen, for a person ("active VIRTUAL_ENV").
+	// PathSource says in one line how Path was chosen, for users ("active VIRTUAL_ENV").
 	PathSource string
 
-	// Notice is one line that the user of the session should know from the beginning,
-	// such as an environment that was asked for and cannot be used. It may be "".
+	// Notice is one line that the user of the session should know from the beginning, such as an
+	// environment that was requested but cannot be used. It may be "".
 	Notice string
 
-	// Err says why this Spec cannot start at all: an option is wrong, or discovery failed.
+	// Err says why this Spec cannot start at all: an option is invalid, or discovery failed.
 	// Opening a session with it returns this error.
 	Err error
 }
 
-// Program says what the children of a program find as their standard streams on Windows: there,
-// who reads a terminal is not seen, and a terminal redraws what was written to it. The zero value
-// is the terminal. Elsewhere it is always the terminal.
+// Program sets the standard streams for the children of a program on Windows, where a terminal
+// reader cannot be detected and a terminal redraws what was written to it. The zero value is
+// the terminal. On other systems the streams are always the terminal.
 type Program struct {
 	Stdin       *os.File // nil: the terminal
-	PipedOutput bool     // both outputs are a pipe, and come as they were written
+	PipedOutput bool     // both outputs are a pipe and arrive as they were written
 }
 
-// A MissingError is a Spec.Err that is no mistake of the caller's: this machine has no runtime of
-// that kind.
+// A MissingError is a Spec.Err that is not a mistake of the caller: the runtime is not
+// installed on this machine.
 type MissingError struct{ Err error }
 
 func (e *MissingError) Error() string { return e.Err.Error() }
 
 func (e *MissingError) Unwrap() error { return e.Err }
 
-// A Compilation is a program that compiles the worker's own code and ends. The supervisor runs it
-// once, in a sandbox of its own that has nothing of the session, beside a worker that is ready.
+// A Compilation is a program that compiles the worker's own code and exits. The supervisor runs
+// it once, in a separate sandbox without access to the session, next to a ready worker.
 type Compilation struct {
-	// Path is the executable, absolute. Args may have FilesDir, a directory with Spec.Files, in
-	// which the program leaves one more file. Nobody else can write there.
+	// Path is the absolute path of the executable. Args may contain FilesDir, a directory with
+	// Spec.Files, in which the program creates one more file. No other program can write there.
 	Path string
 	Args []string
 
 	// Key is equal for all specs that need the same code.
 	Key string
 
-	// HasResult reports whether there is such code already.
+	// HasResult reports whether the compiled code already exists.
 	HasResult func() bool
 
-	// SaveResult stores the file. Its content may be anything, since a session may be able to write
-	// the executable: only workers that are started with that executable may use it.
+	// SaveResult stores the file. Its content is not trusted, since a session may be able to
+	// write the executable: only workers that are started with that executable may use it.
 	SaveResult func(name string, content []byte) error
 }
 
-// Validate reports why s cannot be started.
+// Validate returns an error if s cannot be started.
 func (s *Spec) Validate() error {
 	switch {
 	case s.Err != nil:
@@ -135,7 +137,7 @@ func (s *Spec) Validate() error {
 	case s.Name == "":
 		return errors.New("workers: the spec has no name")
 	case !filepath.IsAbs(s.Path):
-		return fmt.Errorf("workers: the path of %s is not absolute: %q", s.Name, s.Path)
+		return fmt.Errorf("workers: the path %[2]q of %[1]s is not absolute", s.Name, s.Path)
 	}
 	if err := s.Limits.Validate(); err != nil {
 		return err
@@ -144,20 +146,20 @@ func (s *Spec) Validate() error {
 		return err
 	}
 	if s.Limits.Disk > 0 && !s.Sandbox.Confines() {
-		return errors.New("workers: a limit of disk bounds what a sandbox keeps, and this session has none: choose the sandbox workspace, or leave the limit out")
+		return errors.New("workers: a disk limit bounds the files of a sandbox, but this session has none; use the sandbox workspace, or leave the limit out")
 	}
 	for _, text := range slices.Concat([]string{s.Path, s.Dir}, s.Args, s.Env, s.PlainEnv) {
 		if strings.Contains(text, "\x00") {
-			return fmt.Errorf("workers: %q has a zero byte, which no program can be given", text)
+			return fmt.Errorf("workers: %q contains a zero byte, which cannot be passed to a program", text)
 		}
 	}
 	for _, p := range s.Preparations {
 		if p.Key == "" || p.Run == nil {
-			return fmt.Errorf("workers: a preparation of %s has no key, or nothing to do", s.Name)
+			return fmt.Errorf("workers: a preparation of %s has no Key or no Run", s.Name)
 		}
 	}
 	if c := s.Compilation; c != nil && (c.Key == "" || c.HasResult == nil || c.SaveResult == nil) {
-		return fmt.Errorf("workers: the compilation of %s has no key, or nothing that keeps its result", s.Name)
+		return fmt.Errorf("workers: the compilation of %s has no Key, HasResult or SaveResult", s.Name)
 	}
 	for name := range s.Files {
 		if name == "" || name == "." || name == ".." || strings.ContainsAny(name, `/\`) {

@@ -1,6 +1,6 @@
 // Functions gives code in a session two functions of this program: a query of its data, and a
-// question to a language model. The code asks the model about each row in a loop, and only what it
-// prints comes back: a model that writes such code calls itself.
+// question to a language model. The code asks the model about each row in a loop, and only what
+// it prints is returned: a model that writes such code calls itself.
 //
 //	MODEL_URL=http://localhost:11434/v1/chat/completions go run ./examples/functions python 'CODE'
 package main
@@ -25,7 +25,7 @@ type sighting struct{ Species, Place string }
 var sightings = []sighting{{"turnstone", "harbour"}, {"knot", "harbour"}, {"spoonbill", "marsh"}, {"purple sandpiper", "harbour"}}
 
 type queryParams struct {
-	Place string `json:"place,omitempty" doc:"only those there"`
+	Place string `json:"place,omitempty" doc:"only sightings at this place"`
 }
 
 func querySightings(_ context.Context, q queryParams) (rows []sighting, err error) {
@@ -42,7 +42,8 @@ type question struct {
 	Text     string `json:"text,omitempty" doc:"what the question is about"`
 }
 
-// newModelFunction returns a function that asks a server of the usual protocol for chats.
+// newModelFunction returns a function that asks a server with the usual chat completion
+// protocol.
 func newModelFunction(url string) func(context.Context, question) (string, error) {
 	return func(ctx context.Context, q question) (string, error) {
 		message := map[string]string{"role": "user", "content": q.Question + "\n\n" + q.Text}
@@ -51,7 +52,7 @@ func newModelFunction(url string) func(context.Context, question) (string, error
 		if err != nil {
 			return "", err
 		}
-		response, err := http.DefaultClient.Do(request) // an interrupt of the code ends ctx, and this
+		response, err := http.DefaultClient.Do(request) // an interrupt of the code ends ctx, and with it the request
 		if err != nil {
 			return "", err
 		}

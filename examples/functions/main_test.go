@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// newModelServer is a model that knows one rare bird.
+// newModelServer returns a server of a model that knows one rare bird.
 func newModelServer(t *testing.T, asked *atomic.Int64) string {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked.Add(1)
@@ -63,7 +63,7 @@ print(rows$Species[rare])`},
 				t.Errorf("%d questions, then %q, %v", asked.Load(), text, err)
 			}
 			if !strings.Contains(text, "[called query]\n[called ask_model × 3") {
-				t.Errorf("the calls are not told: %q", text)
+				t.Errorf("the calls are not reported: %q", text)
 			}
 		})
 	}

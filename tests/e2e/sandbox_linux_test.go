@@ -93,7 +93,7 @@ func TestSandbox(t *testing.T) {
 			{[]string{"--sandbox", "workspace", "--network", "some"}, "use none, list or full"},
 			{[]string{"--allow-host", "example.org"}, "add --sandbox workspace"},
 			{[]string{"--sandbox", "workspace", "--allow-host", "http://example.org"}, "is not a host"},
-			{[]string{"--sandbox", "workspace", "--network", "none", "--allow-host", "example.org"}, "hosts are for the network list"},
+			{[]string{"--sandbox", "workspace", "--network", "none", "--allow-host", "example.org"}, "hosts need the network list"},
 		} {
 			if got := h.runRepl(t, "", append(row.args, "-e", "1")...); got.status != 2 || !strings.Contains(got.stderr, row.want) {
 				t.Errorf("%v: got %v, want %q", row.args, got, row.want)
@@ -432,7 +432,7 @@ func TestSandboxConfig(t *testing.T) {
 		for text, want := range map[string]string{
 			"sandbox = \"workspace\"\nwriteable = []\n": path + ", line 2: unknown setting",
 			"sandbox = \"workspace\n":                   path + ", line 1: ",
-			"sandbox = \"strict\"\n":                    "sandbox in " + path + ": no such sandbox",
+			"sandbox = \"strict\"\n":                    "sandbox in " + path + ": unknown sandbox",
 		} {
 			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 				t.Fatal(err)

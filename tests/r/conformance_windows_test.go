@@ -13,7 +13,7 @@ func TestConformance(t *testing.T) {
 		switch {
 		case c.Err != nil:
 			t.Errorf("%s: %v", c.Name, c.Err)
-		case c.Skipped != "" && !strings.Contains(c.Skipped, "the worker offers no fence"):
+		case c.Skipped != "" && !strings.Contains(c.Skipped, "the worker does not offer sync markers"):
 			t.Errorf("%s: skipped: %s", c.Name, c.Skipped)
 		}
 	}

@@ -1,5 +1,5 @@
-// Package states keeps the tests of a package out of the state directory of who runs them: a daemon
-// makes its key there, and clients read it.
+// Package states keeps tests out of the state directory of the user who runs them: a daemon
+// creates its key there, and clients read it.
 package states
 
 import (
@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// RunIsolated runs tests with a state directory of their own.
+// RunIsolated runs tests with a private state directory.
 func RunIsolated(run func() int) (status int) {
 	dir, err := os.MkdirTemp("", "state-")
 	if err == nil {

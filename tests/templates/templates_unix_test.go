@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// newSpec writes a template and returns how to start it.
+// newSpec writes a template and returns the Spec of its worker.
 func newSpec(t *testing.T, name string) workers.Spec {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "mine")
@@ -56,7 +56,7 @@ func TestTemplate(t *testing.T) {
 
 	t.Run("passes the conformance checks of its dialect", func(t *testing.T) {
 		t.Parallel()
-		for name, skipped := range map[string]int{"c": 6, "node": 0, "python": 6, "sqlite": 16} { // calls; and SQL cannot ask or sleep
+		for name, skipped := range map[string]int{"c": 6, "node": 0, "python": 6, "sqlite": 16} { // calls; SQL also cannot ask or sleep
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				s := newSpec(t, name)
@@ -77,7 +77,7 @@ func TestTemplate(t *testing.T) {
 					}
 				}
 				if skipped < 0 {
-					t.Errorf("%d checks more were skipped than its language has no code for", -skipped)
+					t.Errorf("%d more checks were skipped than the dialect has no code for", -skipped)
 				}
 			})
 		}
@@ -112,7 +112,7 @@ func TestTemplate(t *testing.T) {
 			},
 			"sqlite": {
 				{"CREATE TABLE t (n, word);\nINSERT INTO t VALUES (1, 'one'), (22, NULL);", ""},
-				{"SELECT * FROM t; .print no", ""}, // an error of SQL
+				{"SELECT * FROM t; .print no", ""}, // an SQL error
 				{"SELECT * FROM t;\n.print 'it''s'", "n   word\n1   one\n22  NULL\nit's\n"},
 			},
 		} {
@@ -128,7 +128,7 @@ func TestTemplate(t *testing.T) {
 		}
 	})
 
-	t.Run("takes an answer and can be interrupted", func(t *testing.T) {
+	t.Run("accepts an answer and can be interrupted", func(t *testing.T) {
 		t.Parallel()
 		for name, code := range map[string][3]string{
 			"node":   {"console.log('hello', prompt('name? '))", "let kept = 7; for (;;);", "kept"},
@@ -140,7 +140,7 @@ func TestTemplate(t *testing.T) {
 				r := openREPL(t, name)
 				_, reply := r.runCode(code[0])
 				if reply.InputRequest == nil || reply.InputRequest.Prompt != "name? " {
-					t.Fatalf("got %+v, want a question", reply)
+					t.Fatalf("got %+v, want an input request", reply)
 				}
 				turn, err := r.Answer(t.Context(), reply.InputRequest.ID, session.Input{Data: []byte("Ada\n")})
 				if err != nil {
@@ -155,7 +155,7 @@ func TestTemplate(t *testing.T) {
 				if result, err := r.Interrupt(t.Context(), turn); err != nil || result != session.InterruptIdle {
 					t.Errorf("got %v, %v, want an end", result, err)
 				}
-				// The interrupt may have come before the first statement.
+				// The interrupt may have arrived before the first statement.
 				if got, reply := r.runCode(code[2]); reply.Outcome == timeline.OutcomeOK && got != "7\n" {
 					t.Errorf("got %q, %s", got, reply.Outcome)
 				}
@@ -184,7 +184,7 @@ func openREPL(t *testing.T, name string) templateREPL {
 	return templateREPL{t, s}
 }
 
-// runCode runs code until it is over or waits, and returns what it printed.
+// runCode runs code until it ends or asks for input, and returns what it printed.
 func (r templateREPL) runCode(code string) (string, session.Reply) {
 	r.Helper()
 	turn, err := r.Submit(r.Context(), code)

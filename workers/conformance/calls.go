@@ -7,25 +7,25 @@ import (
 	"github.com/turnstone-repl/turnstone/ipc"
 )
 
-// hostFunction is the function of the host that the checks have code call. hostGroup is a group that
-// is not there before code looks for it, groupFunction one of its functions.
+// hostFunction is the host function that the checks have code call. hostGroup is a group that
+// does not exist until code looks for it; groupFunction is one of its functions.
 const hostFunction, hostGroup, groupFunction = "conform", "birds", "con-form"
 
-// offerFunction tells the worker of the function, once it is idle.
+// offerFunction tells the idle worker about the function.
 func (s *workerSession) offerFunction() error {
 	if s.Call == nil || s.Print == nil {
-		return skipError("the dialect cannot call a function of the host")
+		return skipError("the dialect has no call of a host function")
 	}
 	if err := s.ensureIdle(); err != nil {
 		return err
 	}
 	if !s.ready.Capabilities.Functions {
-		return skipError("the worker offers no calls of functions of the host")
+		return skipError("the worker does not offer calls of host functions")
 	}
 	return s.sendFunctions(describeFunction(hostFunction, "text", ipc.Object{{Name: "type", Value: "string"}}))
 }
 
-// describeFunction describes a function with one parameter.
+// describeFunction returns the description of a function with one parameter.
 func describeFunction(name, parameter string, schema ipc.Object) ipc.Object {
 	params := ipc.Object{
 		{Name: "type", Value: "object"},
@@ -35,7 +35,7 @@ func describeFunction(name, parameter string, schema ipc.Object) ipc.Object {
 	return ipc.Object{{Name: "name", Value: name}, {Name: "doc", Value: "Conforms."}, {Name: "params", Value: params}}
 }
 
-// sendFunctions sends the worker a new list of functions.
+// sendFunctions sends a new list of functions to the worker.
 func (s *workerSession) sendFunctions(functions ...ipc.Object) error {
 	list, err := ipc.EncodeValue(functions)
 	if err != nil {
@@ -45,7 +45,7 @@ func (s *workerSession) sendFunctions(functions ...ipc.Object) error {
 	return s.conn.Send(ipc.Functions{Revision: s.revision, List: list})
 }
 
-// startCall starts a turn that calls the function, and returns the call.
+// startCall starts a turn that calls the function, and returns the Call.
 func (s *workerSession) startCall(text string) (ipc.Call, []ipc.Message, error) {
 	if err := s.startTurn(s.Call(text)); err != nil {
 		return ipc.Call{}, nil, err
@@ -53,7 +53,8 @@ func (s *workerSession) startCall(text string) (ipc.Call, []ipc.Message, error) 
 	return s.awaitCall(nil, hostFunction, "text", text)
 }
 
-// awaitCall waits for the call of a function with one argument. It adds what came before to seen.
+// awaitCall waits for the Call of a function with one argument. It appends earlier frames to
+// seen.
 func (s *workerSession) awaitCall(seen []ipc.Message, name, parameter, argument string) (ipc.Call, []ipc.Message, error) {
 	for {
 		m, err := s.nextFrame()
@@ -100,11 +101,11 @@ func callGetsItsResult(s *workerSession) error {
 			return err
 		}
 		if m.ID == last {
-			return fmt.Errorf("call %d twice", m.ID)
+			return fmt.Errorf("got call %d twice", m.ID)
 		}
 		last = m.ID
 		want := strings.Repeat("0123456789", 2000)
-		if err := s.sendResult(m.ID+7, false, "wrong", 2); err != nil { // of no call
+		if err := s.sendResult(m.ID+7, false, "wrong", 2); err != nil { // for an unknown call
 			return err
 		}
 		if err := s.sendResult(m.ID, false, want, parts); err != nil {
@@ -115,7 +116,7 @@ func callGetsItsResult(s *workerSession) error {
 			return err
 		}
 		if r.idle.Outcome != ipc.OutcomeOK || strings.TrimSpace(r.text) != want {
-			return fmt.Errorf("the result in %d parts: the turn printed %.100q and ended with %s", parts, r.text, describeMessage(r.idle))
+			return fmt.Errorf("with the result in %d parts, the turn printed %.100q and ended with %s", parts, r.text, describeMessage(r.idle))
 		}
 	}
 	return nil
@@ -138,7 +139,7 @@ func failedCallIsAnError(s *workerSession) error {
 		return err
 	}
 	if r.idle.Outcome != ipc.OutcomeError || r.idle.Error == nil || !strings.Contains(r.idle.Error.Message, "used up today") {
-		return fmt.Errorf("got %s, want an error with the host's words", describeMessage(r.idle))
+		return fmt.Errorf("got %s, want an error with the message of the host", describeMessage(r.idle))
 	}
 	return s.checkAlive()
 }
@@ -160,7 +161,7 @@ func wrongResultIsAnError(s *workerSession) error {
 			return err
 		}
 		if r.idle.Outcome != ipc.OutcomeError {
-			return fmt.Errorf("the document %q: got %s, want an error", document, describeMessage(r.idle))
+			return fmt.Errorf("with the encoded value %q, got %s, want an error", document, describeMessage(r.idle))
 		}
 	}
 	return s.checkAlive()
@@ -185,7 +186,7 @@ func interruptEndsCall(s *workerSession) error {
 			cancelled = cancelled || ok && c.ID == m.ID
 		}
 		if !cancelled {
-			return fmt.Errorf("no call_cancel says that nobody waits for call %d", m.ID)
+			return fmt.Errorf("got no call_cancel for call %d", m.ID)
 		}
 		if err := s.sendResult(m.ID, false, "too late", 1); err != nil {
 			return err
@@ -197,16 +198,16 @@ func interruptEndsCall(s *workerSession) error {
 	return nil
 }
 
-// offerGroup tells the worker of a group that it can open, once it is idle.
+// offerGroup tells the idle worker about a group that it can open.
 func (s *workerSession) offerGroup() (opens ipc.Object, err error) {
 	if s.Group == nil {
-		return nil, skipError("the dialect cannot call a function of a group")
+		return nil, skipError("the dialect has no call of a function of a group")
 	}
 	if err := s.ensureIdle(); err != nil {
 		return nil, err
 	}
 	if !s.ready.Capabilities.Functions {
-		return nil, skipError("the worker offers no calls of functions of the host")
+		return nil, skipError("the worker does not offer calls of host functions")
 	}
 	opens = describeFunction("_open", "group", ipc.Object{{Name: "type", Value: "string"}, {Name: "enum", Value: []string{hostGroup}}})
 	return opens, s.sendFunctions(opens)
@@ -222,7 +223,7 @@ func groupIsOpenedAndCalled(s *workerSession) error {
 			return err
 		}
 		var seen []ipc.Message
-		if i == 0 { // later the group is there
+		if i == 0 { // afterwards the group exists
 			m, before, err := s.awaitCall(nil, "_open", "group", hostGroup)
 			if err != nil {
 				return err
@@ -273,7 +274,7 @@ func groupThatFailsIsAnError(s *workerSession) error {
 		return err
 	}
 	if r.idle.Outcome != ipc.OutcomeError || r.idle.Error == nil || !strings.Contains(r.idle.Error.Message, "no licence found") {
-		return fmt.Errorf("got %s, want an error with the host's words", describeMessage(r.idle))
+		return fmt.Errorf("got %s, want an error with the message of the host", describeMessage(r.idle))
 	}
 	return s.checkAlive()
 }

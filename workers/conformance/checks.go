@@ -12,7 +12,7 @@ import (
 	"github.com/turnstone-repl/turnstone/ipc"
 )
 
-// allChecks lists every promise, beginning with those that the others need.
+// allChecks lists all checks, beginning with those on which others depend.
 func allChecks() []check {
 	return []check{
 		{"the first frame is worker_ready with this protocol", readyComesFirst},
@@ -22,26 +22,26 @@ func allChecks() []check {
 		{"output of the runtime and of children keeps its order", outputKeepsItsOrder},
 		{"an error of the language ends the turn, not the worker", errorEndsTheTurn},
 		{"a turn with unknown fields runs", unknownFieldsAreIgnored},
-		{"a read of standard input asks, and takes the answer", readAsks},
+		{"a read of standard input asks, and gets the answer", readAsks},
 		{"an answer to another wait is dropped", staleAnswerIsDropped},
-		{"end of file is for one wait", endOfFileIsNotSticky},
+		{"end of file ends one wait only", endOfFileIsNotSticky},
 		{"an interrupt ends a sleep", interruptEndsSleep},
 		{"an interrupt ends a loop", interruptEndsLoop},
 		{"an interrupt ends a wait, and the next input is code", interruptEndsWait},
-		{"an interrupt that comes twice counts once", repeatedInterruptCountsOnce},
+		{"a repeated interrupt counts once", repeatedInterruptCountsOnce},
 		{"an interrupt of a finished turn is stale", staleInterruptDoesNothing},
-		{"a query for completions", queryCompletes},
-		{"a query whether an input is whole", queryParses},
-		{"a query for the variables", queryVariables},
-		{"a call of a function of the host gets its result", callGetsItsResult},
+		{"a query for completions is answered", queryCompletes},
+		{"a query whether an input is complete is answered", queryParses},
+		{"a query for variables is answered", queryVariables},
+		{"a call of a host function gets its result", callGetsItsResult},
 		{"a call that fails is an error of the language", failedCallIsAnError},
-		{"a result that is no document is an error of the language", wrongResultIsAnError},
+		{"an invalid result is an error of the language", wrongResultIsAnError},
 		{"an interrupt ends a call, and cancels it", interruptEndsCall},
-		{"code opens a group of functions, and calls them", groupIsOpenedAndCalled},
+		{"code opens a group of functions and calls one", groupIsOpenedAndCalled},
 		{"a group that cannot be opened is an error of the language", groupThatFailsIsAnError},
-		{"REPL_IPC is gone from the environment", channelIsNotInTheEnvironment},
+		{"REPL_IPC is removed from the environment", channelIsNotInTheEnvironment},
 		{"children do not inherit the channel", childrenDoNotInheritTheChannel},
-		{"an exit where none is wanted is an error, or the end", exitIsNoSuccess},
+		{"an exit where none is allowed is an error, or ends the worker", exitIsNoSuccess},
 		{"an exit of the language ends the session with its status", exitEndsTheSession},
 		{"shutdown ends an idle worker", shutdownWhileIdle},
 		{"shutdown ends a worker that sleeps", shutdownWhileRunning},
@@ -84,14 +84,14 @@ func turnEndsWithItsIdle(s *workerSession) error {
 			return err
 		}
 	}
-	s.turn += 5 // numbers rise; they need not be consecutive
+	s.turn += 5 // numbers increase, but need not be consecutive
 	_, err := s.runTurn("")
 	return err
 }
 
 func outputComesBeforeIdle(s *workerSession) error {
 	if s.Print == nil {
-		return skipError("the dialect cannot print")
+		return skipError("the dialect has no code that prints")
 	}
 	if err := s.ensureIdle(); err != nil {
 		return err
@@ -110,15 +110,15 @@ func outputComesBeforeIdle(s *workerSession) error {
 
 func outputKeepsItsOrder(s *workerSession) error {
 	if s.Print == nil || s.Shell == nil {
-		return skipError("the dialect cannot print and run a child")
+		return skipError("the dialect has no code that prints and runs a child")
 	}
 	if err := s.ensureIdle(); err != nil {
 		return err
 	}
 	if !s.ready.Capabilities.Fence {
-		return skipError("the worker offers no fence")
+		return skipError("the worker does not offer sync markers")
 	}
-	large := strings.Repeat("x", 20<<10) // a worker may well send that in frames
+	large := strings.Repeat("x", 20<<10) // a worker may send this much in frames
 	for range 5 {
 		r, err := s.runTurn(s.Print("one"), s.Shell("echo two"), s.Print(large), s.Shell("echo four"), s.Print("five"))
 		if err != nil {
@@ -133,7 +133,7 @@ func outputKeepsItsOrder(s *workerSession) error {
 
 func errorEndsTheTurn(s *workerSession) error {
 	if s.Error == "" || s.Print == nil {
-		return skipError("the dialect has no error")
+		return skipError("the dialect has no code with an error")
 	}
 	if err := s.ensureIdle(); err != nil {
 		return err
@@ -146,7 +146,7 @@ func errorEndsTheTurn(s *workerSession) error {
 		return err
 	}
 	if r.idle.Outcome != ipc.OutcomeError || r.idle.Error == nil || r.idle.Error.Name == "" {
-		return fmt.Errorf("got %s, want the outcome error, with a name", describeMessage(r.idle))
+		return fmt.Errorf("got %s, want the outcome error with the name of the error", describeMessage(r.idle))
 	}
 	return s.checkAlive()
 }
@@ -169,7 +169,7 @@ func unknownFieldsAreIgnored(s *workerSession) error {
 	if err != nil {
 		return err
 	}
-	b[4] += 2                                                    // two fields more in the map
+	b[4] += 2                                                    // two more fields in the map
 	b = append(b, "\xa6grease\x93\x01\xc0\x81\xa1k\xc4\x01v"...) // [1, nil, {"k": bin}]
 	b = append(b, "\xa7grease2\xcb\x3f\xf8\x00\x00\x00\x00\x00\x00"...)
 	binary.BigEndian.PutUint32(b, uint32(len(b)-4))
@@ -180,10 +180,10 @@ func unknownFieldsAreIgnored(s *workerSession) error {
 	return err
 }
 
-// ensureIdleForInput is the handshake of a check that asks.
+// ensureIdleForInput is ensureIdle for a check that asks for input.
 func (s *workerSession) ensureIdleForInput() error {
 	if s.Ask == nil || s.Print == nil {
-		return skipError("the dialect cannot ask")
+		return skipError("the dialect has no code that asks for input")
 	}
 	return s.ensureIdle()
 }
@@ -196,7 +196,7 @@ func (s *workerSession) startInputTurn() (ipc.StdinWait, []ipc.Message, error) {
 	return s.waitForInput()
 }
 
-// answerInput answers a wait and expects the turn to print the answer.
+// answerInput answers an input request and expects the turn to print the answer.
 func (s *workerSession) answerInput(w ipc.StdinWait, seen []ipc.Message, line string) error {
 	if err := s.conn.Send(ipc.TurnInput{Turn: w.Turn, Wait: w.Wait, Input: []byte(line + "\n")}); err != nil {
 		return err
@@ -213,7 +213,7 @@ func (s *workerSession) answerInput(w ipc.StdinWait, seen []ipc.Message, line st
 		return ok && l.Turn == w.Turn && strings.TrimSuffix(l.Text, "\n") == line && !l.Secret
 	})
 	if !handed {
-		return errors.New("no input_line says that the answer was handed to the runtime")
+		return errors.New("got no input_line for the answer")
 	}
 	return nil
 }
@@ -229,7 +229,7 @@ func readAsks(s *workerSession) error {
 			return err
 		}
 		if w.Prompt != "name? " || w.Kind != ipc.WaitLine || w.Wait <= last {
-			return fmt.Errorf("got %s after wait %d, want a line and a new wait", describeMessage(w), last)
+			return fmt.Errorf("got %s after wait %d, want a request for a line with a new wait number", describeMessage(w), last)
 		}
 		last = w.Wait
 		if err := s.answerInput(w, seen, name); err != nil {
@@ -279,7 +279,7 @@ func endOfFileIsNotSticky(s *workerSession) error {
 	if err := s.conn.Send(ipc.TurnInput{Turn: w.Turn, Wait: w.Wait, EOF: true}); err != nil {
 		return err
 	}
-	if _, err := s.collectTurn(w.Turn, seen...); err != nil { // whatever the language makes of it
+	if _, err := s.collectTurn(w.Turn, seen...); err != nil { // however the language handles it
 		return err
 	}
 	if w, seen, err = s.startInputTurn(); err != nil {
@@ -294,11 +294,11 @@ func interruptEndsLoop(s *workerSession) error { return s.checkInterruptEnds(s.L
 
 func repeatedInterruptCountsOnce(s *workerSession) error { return s.checkInterruptEnds(s.Sleep, 3) }
 
-// checkInterruptEnds interrupts code, first as soon as it may have begun, then when it has
-// certainly begun.
+// checkInterruptEnds interrupts code, first as soon as it may have started, then when it has
+// certainly started.
 func (s *workerSession) checkInterruptEnds(code string, times int) error {
 	if code == "" || s.Print == nil {
-		return skipError("the dialect cannot do that")
+		return skipError("the dialect has no such code")
 	}
 	if err := s.ensureIdle(); err != nil {
 		return err
@@ -374,7 +374,7 @@ func staleInterruptDoesNothing(s *workerSession) error {
 			}
 			acked = true
 		case ipc.Idle, ipc.SessionEnd, ipc.StdinWait:
-			return fmt.Errorf("an interrupt of turn %d made turn %d say %s", finished, w.Turn, describeMessage(m))
+			return fmt.Errorf("after an interrupt of turn %d, turn %d sent %s", finished, w.Turn, describeMessage(m))
 		}
 	}
 	return s.answerInput(w, seen, "still here")
@@ -382,13 +382,13 @@ func staleInterruptDoesNothing(s *workerSession) error {
 
 func queryCompletes(s *workerSession) error {
 	if s.Word == "" {
-		return skipError("the dialect has no word to complete")
+		return skipError("the dialect has no name to complete")
 	}
 	if err := s.ensureIdle(); err != nil {
 		return err
 	}
 	if !s.ready.Capabilities.Query {
-		return skipError("the worker offers no queries")
+		return skipError("the worker does not offer queries")
 	}
 	if err := s.conn.Send(ipc.Query{ID: 41, Kind: ipc.QueryComplete, Text: s.Word, Cursor: uint64(len(s.Word))}); err != nil {
 		return err
@@ -410,13 +410,13 @@ func queryCompletes(s *workerSession) error {
 
 func queryParses(s *workerSession) error {
 	if s.Whole == "" {
-		return skipError("the dialect has no inputs to judge")
+		return skipError("the dialect has no complete and incomplete inputs")
 	}
 	if err := s.ensureIdle(); err != nil {
 		return err
 	}
 	if !s.ready.Capabilities.Query {
-		return skipError("the worker offers no queries")
+		return skipError("the worker does not offer queries")
 	}
 	for i, c := range []struct {
 		text string
@@ -444,13 +444,13 @@ func queryParses(s *workerSession) error {
 
 func queryVariables(s *workerSession) error {
 	if s.Define == "" {
-		return skipError("the dialect makes no variable")
+		return skipError("the dialect has no code that defines a variable")
 	}
 	if err := s.ensureIdle(); err != nil {
 		return err
 	}
 	if !s.ready.Capabilities.Variables {
-		return skipError("the worker lists no variables")
+		return skipError("the worker does not offer variables")
 	}
 	if r, err := s.runTurn(s.Define); err != nil {
 		return err
@@ -489,7 +489,7 @@ func childrenDoNotInheritTheChannel(s *workerSession) error {
 		return err
 	}
 	if !strings.HasSuffix(got, "done\n") {
-		return fmt.Errorf("a child said %q, want done at the end", got)
+		return fmt.Errorf("a child printed %q, want done at the end", got)
 	}
 	for line := range strings.Lines(got) { // "4711 /dev/fd/5"; some pipes may be unrelated
 		number, name, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -500,16 +500,16 @@ func childrenDoNotInheritTheChannel(s *workerSession) error {
 	return nil
 }
 
-// runShell has the language run a command, and returns its output.
+// runShell runs a shell command by means of the language, and returns its output.
 func (s *workerSession) runShell(command string) (string, error) {
 	if s.Shell == nil {
-		return "", skipError("the dialect has no shell")
+		return "", skipError("the dialect has no code that runs a shell")
 	}
 	if err := s.ensureIdle(); err != nil {
 		return "", err
 	}
 	if !s.ready.Capabilities.Fence {
-		return "", skipError("the worker offers no fence, so that nobody knows when a child's output is complete")
+		return "", skipError("the worker does not offer sync markers, which show when a child's output is complete")
 	}
 	r, err := s.runTurn(s.Shell(command))
 	return r.text, err
@@ -517,7 +517,7 @@ func (s *workerSession) runShell(command string) (string, error) {
 
 func exitIsNoSuccess(s *workerSession) error {
 	if s.Exit == "" {
-		return skipError("the dialect has no exit")
+		return skipError("the dialect has no code that exits")
 	}
 	if err := s.ensureIdle(); err != nil {
 		return err
@@ -543,7 +543,7 @@ func exitIsNoSuccess(s *workerSession) error {
 
 func exitEndsTheSession(s *workerSession) error {
 	if s.Exit == "" {
-		return skipError("the dialect has no exit")
+		return skipError("the dialect has no code that exits")
 	}
 	if err := s.ensureIdle(); err != nil {
 		return err
@@ -556,7 +556,7 @@ func exitEndsTheSession(s *workerSession) error {
 		return err
 	}
 	if last == nil || last.Reason != ipc.EndExit || last.Code == nil || *last.Code != 3 {
-		return fmt.Errorf("the last word was %+v, want session_end with reason exit and code 3", last)
+		return fmt.Errorf("the last frame was %+v, want session_end with reason exit and code 3", last)
 	}
 	if got := s.cmd.ProcessState.ExitCode(); got != 3 {
 		return fmt.Errorf("the process ended with %v, want exit status 3", s.cmd.ProcessState)
@@ -564,7 +564,7 @@ func exitEndsTheSession(s *workerSession) error {
 	return nil
 }
 
-// checkShutdown asks for the end and expects it.
+// checkShutdown sends a shutdown and expects the worker to end.
 func (s *workerSession) checkShutdown() error {
 	if err := s.conn.Send(ipc.Shutdown{GraceMS: uint64(s.timeout.Milliseconds())}); err != nil {
 		return err
@@ -574,7 +574,7 @@ func (s *workerSession) checkShutdown() error {
 		return err
 	}
 	if last == nil || last.Reason != ipc.EndShutdown {
-		return fmt.Errorf("the last word was %+v, want session_end with reason shutdown", last)
+		return fmt.Errorf("the last frame was %+v, want session_end with reason shutdown", last)
 	}
 	return nil
 }
@@ -588,7 +588,7 @@ func shutdownWhileIdle(s *workerSession) error {
 
 func shutdownWhileRunning(s *workerSession) error {
 	if s.Sleep == "" {
-		return skipError("the dialect cannot sleep")
+		return skipError("the dialect has no code that sleeps")
 	}
 	if err := s.ensureIdle(); err != nil {
 		return err
@@ -596,17 +596,18 @@ func shutdownWhileRunning(s *workerSession) error {
 	if err := s.startTurn(s.Sleep); err != nil {
 		return err
 	}
-	// A worker that reads frames only when it is signalled must get the supervisor's
-	// next step too, an interrupt.
+	// A worker that reads frames only when it is signalled must get the supervisor's next step,
+	// too: an interrupt.
 	if err := s.conn.Send(ipc.Shutdown{GraceMS: uint64(s.timeout.Milliseconds())}); err != nil {
 		return err
 	}
-	s.sendInterrupt(s.turn, 1, true) // an error means that the worker has ended at the word alone
-	// Not as soon as usual: a worker that is on its way out may take it for a new one.
+	s.sendInterrupt(s.turn, 1, true) // an error means that the shutdown frame alone has ended the worker
+	// Repeat it later than usual: a worker that is already shutting down may take it for a new
+	// interrupt.
 	defer s.repeatInterrupt(s.turn, maxRetryDelay)()
 	last, err := s.waitForExit()
 	if err == nil && (last == nil || last.Reason != ipc.EndShutdown) {
-		err = fmt.Errorf("the last word was %+v, want session_end with reason shutdown", last)
+		err = fmt.Errorf("the last frame was %+v, want session_end with reason shutdown", last)
 	}
 	return err
 }
@@ -638,7 +639,7 @@ func closeWhileWaiting(s *workerSession) error {
 	return s.checkHangUp()
 }
 
-// checkHangUp closes the supervisor's writing end and expects the worker to go.
+// checkHangUp closes the supervisor's writing end and expects the worker to exit.
 func (s *workerSession) checkHangUp() error {
 	if err := s.toWorker.Close(); err != nil {
 		return err
@@ -659,7 +660,7 @@ func malformedFrameEndsTheWorker(s *workerSession) error {
 		return err
 	}
 	if last != nil && last.Reason != ipc.EndProtocolError {
-		return fmt.Errorf("the last word was %+v, want session_end with reason protocol_error or none", last)
+		return fmt.Errorf("the last frame was %+v, want session_end with reason protocol_error or none", last)
 	}
 	return err
 }

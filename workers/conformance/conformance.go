@@ -1,6 +1,6 @@
-// Package conformance checks, by the worker protocol alone, that a program is a worker:
-// it starts the program on a terminal, exchanges raw frames with it, and examines the
-// answers. It checks order, interrupts and ends, not the language itself.
+// Package conformance checks that a program is a worker, using only the worker protocol: it
+// starts the program on a terminal, exchanges raw frames with it, and examines the answers. It
+// checks order, interrupts and exits, not the language itself.
 //
 //	for _, r := range conformance.Run(ctx, spec, &conformance.Options{Dialect: d}) {
 //		fmt.Println(r.Name, r.Skipped, r.Err)
@@ -13,8 +13,8 @@
 //	terminal  start        the terminal has no writers     reading the terminal
 //	reaper    start        the worker is reaped            the call to Wait
 //
-// A check whose promise is kept leaves its worker for the next one, unless it ends it. Run kills
-// every worker, and waits for its end.
+// A check that passes leaves its worker for the next one, unless it ends it. Run kills every
+// worker and waits for its end.
 package conformance
 
 import (
@@ -27,37 +27,38 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// Options for Run; nil means the defaults.
+// Options are the settings of Run; nil means the defaults.
 type Options struct {
-	// Dialect is the worker's language. A check is skipped if its snippet is missing.
+	// Dialect contains code in the worker's language. A check is skipped if its snippet is
+	// missing.
 	Dialect Dialect
 
-	// Timeout bounds each step that waits for the worker. A worker that conforms never
-	// reaches it. 0 means 10 s.
+	// Timeout bounds each step that waits for the worker. A conforming worker never reaches it.
+	// 0 means 10 s.
 	Timeout time.Duration
 
-	// Logger gets each check and, at debug, every frame: its fields and sizes, never its
+	// Logger logs each check and, at debug level, every frame: its fields and sizes, never its
 	// contents. nil logs nothing.
 	Logger *slog.Logger
 }
 
 // A Result is the outcome of one check.
 type Result struct {
-	Name     string // the promise, in words
-	Skipped  string // why it does not apply; "" when it was tried
-	Err      error  // how it is broken; nil when it is kept or was skipped
+	Name     string // the checked promise, in words
+	Skipped  string // why the check does not apply; "" if it was run
+	Err      error  // how the promise is broken; nil if the check passed or was skipped
 	Duration time.Duration
 }
 
-// A skipError is the error of a check that does not apply; it says why.
+// A skipError says why a check does not apply.
 type skipError string
 
 func (s skipError) Error() string { return string(s) }
 
-// Run checks the worker that spec starts, one promise after the other. A promise that is broken
-// in a worker that has run other checks is tried once more in a new one; it is broken in any case,
-// and its error tells the difference. When ctx ends, the current check ends and no other begins.
-// If spec itself is wrong, that error is the only result.
+// Run checks the worker that spec starts, one promise after the other. A check that fails in a
+// worker that has run other checks is repeated in a new worker. It fails in any case, but its
+// error says whether a new worker passes. When ctx ends, the current check ends and no other
+// starts. If spec itself is invalid, that error is the only result.
 func Run(ctx context.Context, spec workers.Spec, o *Options) []Result {
 	var options Options
 	if o != nil {
@@ -73,7 +74,7 @@ func Run(ctx context.Context, spec workers.Spec, o *Options) []Result {
 		return []Result{{Name: "the worker can be started", Err: err}}
 	}
 	var results []Result
-	s := newSession(ctx, spec, &options) // its worker is idle, or it has none
+	s := newSession(ctx, spec, &options) // its worker is idle, or not started
 	try := func(c check) Result {
 		r := c.runOn(s)
 		if !s.idle {
@@ -97,7 +98,7 @@ func Run(ctx context.Context, spec workers.Spec, o *Options) []Result {
 	return results
 }
 
-// A check is one promise of the protocol and how to try it.
+// A check is one promise of the protocol with the function that tests it.
 type check struct {
 	name string
 	test func(*workerSession) error
@@ -106,7 +107,7 @@ type check struct {
 func (c check) runOn(s *workerSession) Result {
 	result := Result{Name: c.name}
 	begun := time.Now()
-	s.options.Logger.Info("a check begins", "check", c.name)
+	s.options.Logger.Info("check started", "check", c.name)
 	err := c.test(s)
 	result.Duration = time.Since(begun)
 	var why skipError
@@ -116,7 +117,7 @@ func (c check) runOn(s *workerSession) Result {
 	}
 	if err != nil {
 		if text := s.close(); text != "" {
-			err = fmt.Errorf("%w; the terminal said last: %s", err, text)
+			err = fmt.Errorf("%w; last terminal output: %s", err, text)
 		}
 	}
 	result.Err = err

@@ -206,7 +206,7 @@ func TestRun(t *testing.T) {
 			},
 			"a call that is never made": {
 				change: func(d *conformance.Dialect) { d.Call = func(text string) string { return "print " + text } },
-				want:   "a call of a function of the host gets its result",
+				want:   "a call of a host function gets its result",
 			},
 			"a call that is not cancelled": {
 				change: func(d *conformance.Dialect) { d.Call = func(string) string { return "rawcall 1 conform" } },
@@ -216,13 +216,13 @@ func TestRun(t *testing.T) {
 				change: func(d *conformance.Dialect) {
 					d.Group = func(text string) string { return "call birds.con-form " + text }
 				},
-				want: "code opens a group of functions, and calls them",
+				want: "code opens a group of functions and calls one",
 			},
 			"a group that is opened each time": {
 				change: func(d *conformance.Dialect) {
 					d.Group = func(text string) string { return "call _open birds\ncall birds.con-form " + text }
 				},
-				want: "code opens a group of functions, and calls them",
+				want: "code opens a group of functions and calls one",
 			},
 			"a group that failed and is used": {
 				change: func(d *conformance.Dialect) { d.Group = func(string) string { return "rawcall 1 _open" } },
@@ -230,7 +230,7 @@ func TestRun(t *testing.T) {
 			},
 			"no question": {
 				change: func(d *conformance.Dialect) { d.Ask = func(string) string { return "print Ada" } },
-				want:   "a read of standard input asks, and takes the answer",
+				want:   "a read of standard input asks, and gets the answer",
 			},
 			"a frame of the wrong type": {
 				change: func(d *conformance.Dialect) { d.Error = "wrongtype" },

@@ -2,22 +2,22 @@ package conformance
 
 import "strconv"
 
-// A Dialect has the code, in the worker's language, that the checks run. Checks whose
+// A Dialect contains the code, in the worker's language, that the checks run. Checks whose
 // snippet is nil or "" are skipped. Snippets are joined with newlines.
 type Dialect struct {
 	Print func(text string) string    // prints text and a newline to standard output
-	Ask   func(prompt string) string  // reads a line with that prompt, and prints it
+	Ask   func(prompt string) string  // reads a line with this prompt, and prints it
 	Shell func(command string) string // runs a shell command on the terminal
 
-	Call func(text string) string // calls conform(text), a function of the host, and prints the text that it returns
+	Call func(text string) string // calls conform(text), a host function, and prints the text that it returns
 
-	// Group calls con-form(text), a function of the host in the group birds, as code that has not used
-	// the group before, and prints the text that it returns.
+	// Group calls con-form(text), a host function in the group birds, like code that has not
+	// used the group before, and prints the text that it returns.
 	Group func(text string) string
 
 	Error string // ends the turn with an error of the language
 	Sleep string // sleeps for an hour
-	Loop  string // computes for ever
+	Loop  string // computes forever
 	Exit  string // ends the session with exit status 3
 
 	Whole   string // a complete input
@@ -31,9 +31,9 @@ type Dialect struct {
 	Variable string // its name
 }
 
-// PythonDialect returns the dialect of PythonDialect 3.
+// PythonDialect returns the dialect of Python 3.
 func PythonDialect() Dialect {
-	quote := strconv.QuoteToASCII // a Go literal without \U escapes is one of Python's
+	quote := strconv.QuoteToASCII // a Go literal without \U escapes is also a Python literal
 	return Dialect{
 		Print: func(text string) string { return "print(" + quote(text) + ")" },
 		Ask:   func(prompt string) string { return "print(input(" + quote(prompt) + "))" },
@@ -57,9 +57,9 @@ func PythonDialect() Dialect {
 	}
 }
 
-// RDialect returns the dialect of RDialect.
+// RDialect returns the dialect of R.
 func RDialect() Dialect {
-	quote := strconv.QuoteToASCII // R knows all of Go's escapes
+	quote := strconv.QuoteToASCII // R supports all of Go's escapes
 	return Dialect{
 		Print:   func(text string) string { return "writeLines(" + quote(text) + ")" },
 		Ask:     func(prompt string) string { return "writeLines(readline(" + quote(prompt) + "))" },

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// dialectFile is a Dialect as JSON: the fields that are functions are code with {text} in the
-// place of a literal.
+// dialectFile is the JSON form of a Dialect: fields that are functions are code in which {text}
+// stands for a literal.
 type dialectFile struct {
 	Quote string `json:"quote"`
 
@@ -37,36 +37,37 @@ type dialectFile struct {
 	Variable string `json:"variable"`
 }
 
-// literalQuotes are the ways in which languages write a text, by the name in a dialect file.
+// literalQuotes maps the names of quoting styles in a dialect file to functions that quote a
+// text.
 var literalQuotes = map[string]func(string) string{
 	"json": func(s string) string {
 		var b bytes.Buffer
 		out := json.NewEncoder(&b)
 		out.SetEscapeHTML(false)
-		_ = out.Encode(s) // a string and a buffer: nothing fails
+		_ = out.Encode(s) // encoding a string into a buffer cannot fail
 		return strings.TrimSuffix(b.String(), "\n")
 	},
 	"sql":   func(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" },
 	"shell": func(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" },
 }
 
-// textMark stands in a snippet of a dialect file for a literal.
+// textMark stands for a literal in a snippet of a dialect file.
 const textMark = "{text}"
 
 // ParseDialect returns the dialect that a JSON object describes. Its keys are the names of the
 // fields of [Dialect] in lower case, all of them optional. The values are code. In print, ask,
-// shell, call and group, {text} stands for a text, which is written as "quote" says: "json" for a
-// string of JSON (the default), "sql" for single quotes that are doubled within the
-// text, "shell" for single quotes of a shell.
+// shell, call and group, {text} stands for a text, which is quoted according to "quote": "json"
+// for a JSON string (the default), "sql" for single quotes that are doubled within the text,
+// "shell" for single quotes of a shell.
 func ParseDialect(text []byte) (Dialect, error) {
 	file := dialectFile{Quote: "json"}
 	in := json.NewDecoder(bytes.NewReader(text))
 	in.DisallowUnknownFields()
 	if err := in.Decode(&file); err != nil {
-		return Dialect{}, fmt.Errorf("conformance: the dialect is not right: %w", err)
+		return Dialect{}, fmt.Errorf("conformance: invalid dialect: %w", err)
 	}
 	if _, err := in.Token(); !errors.Is(err, io.EOF) {
-		return Dialect{}, errors.New("conformance: there is text behind the dialect")
+		return Dialect{}, errors.New("conformance: unexpected text after the dialect")
 	}
 	quote := literalQuotes[file.Quote]
 	if quote == nil {
@@ -87,14 +88,14 @@ func ParseDialect(text []byte) (Dialect, error) {
 			continue
 		}
 		if !strings.Contains(f.code, textMark) {
-			return Dialect{}, fmt.Errorf("conformance: %s has no %s, which stands for the text", f.key, textMark)
+			return Dialect{}, fmt.Errorf("conformance: %s must contain %s, which stands for the text", f.key, textMark)
 		}
 		*f.to = func(text string) string { return strings.ReplaceAll(f.code, textMark, quote(text)) }
 	}
 	return d, d.checkComplete()
 }
 
-// checkComplete refuses a dialect that has only a part of what one check needs.
+// checkComplete refuses a dialect that has only a part of the snippets that one check needs.
 func (d *Dialect) checkComplete() error {
 	for _, group := range []map[string]string{
 		{"whole": d.Whole, "partial": d.Partial, "broken": d.Broken},

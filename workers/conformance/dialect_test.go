@@ -27,13 +27,13 @@ func TestParseDialect(t *testing.T) {
 	t.Run("names the mistake in a dialect file", func(t *testing.T) {
 		for text, want := range map[string]string{
 			`{"prnt": "x"}`:                  `unknown field "prnt"`,
-			`{"print": "say()"}`:             "print has no {text}",
+			`{"print": "say()"}`:             "print must contain {text}",
 			`{"quote": "c"}`:                 `use "json", "sql" or "shell"`,
 			`{"whole": "1"}`:                 "which needs broken and partial",
 			`{"word": "a"}`:                  "which needs match",
-			`{} {}`:                          "text behind",
-			`{`:                              "not right",
-			`{"print": ["a"]}`:               "not right",
+			`{} {}`:                          "text after",
+			`{`:                              "invalid dialect",
+			`{"print": ["a"]}`:               "invalid dialect",
 			`{"variable": "x", "quote": ""}`: `quote is ""`,
 		} {
 			if _, err := conformance.ParseDialect([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {

@@ -10,8 +10,8 @@ import (
 	"github.com/creack/pty"
 )
 
-// startWorkerProcess starts cmd on a terminal of its own, as the leader of a session and
-// of the terminal's foreground group, with two pipes.
+// startWorkerProcess starts cmd on its own terminal, as the leader of a session and of the
+// terminal's foreground group, with two pipes.
 func startWorkerProcess(cmd *exec.Cmd, nonce string) (_ *workerLink, err error) {
 	var opened []*os.File
 	defer func() {
@@ -56,7 +56,7 @@ func startWorkerProcess(cmd *exec.Cmd, nonce string) (_ *workerLink, err error) 
 		toWorker:   toWorker,
 		pipes:      []uint64{inodeNumber(toWorker), inodeNumber(fromWorker)},
 		sendSignal: func(group bool) error { return signalInterrupt(cmd, group) },
-		// kill kills the worker's process group; the terminal hangs up on the rest.
+		// kill kills the worker's process group; the terminal hangs up the rest.
 		kill: func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) },
 	}, nil
 }
@@ -70,7 +70,7 @@ func signalInterrupt(cmd *exec.Cmd, group bool) error {
 	return syscall.Kill(pid, syscall.SIGINT)
 }
 
-// inodeNumber identifies a pipe, whatever its descriptor; 0 when unknown.
+// inodeNumber identifies a pipe regardless of its descriptor; 0 means unknown.
 func inodeNumber(f *os.File) uint64 {
 	info, err := f.Stat()
 	if err != nil {

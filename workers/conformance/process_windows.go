@@ -12,12 +12,12 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// connectTimeout bounds the time that a worker may take to connect to its pipes.
+// connectTimeout bounds how long a worker may take to connect to its pipes.
 const connectTimeout = 10 * time.Second
 
 // startWorkerProcess starts cmd in a hidden console, with two named pipes. Its output goes into
-// a pipe instead of the console, so that it arrives as it is written. The worker is
-// interrupted only by its event, because CTRL_C can only be sent from its own console.
+// a pipe instead of the console, so that it arrives unchanged. The worker is interrupted only
+// by its event, because CTRL_C can only be sent from its own console.
 func startWorkerProcess(cmd *exec.Cmd, nonce string) (_ *workerLink, err error) {
 	var undo []func()
 	defer func() {
@@ -75,7 +75,7 @@ func startWorkerProcess(cmd *exec.Cmd, nonce string) (_ *workerLink, err error) 
 	}
 	for _, p := range []*namedPipe{to, from} {
 		if err := p.acceptWorker(process); err != nil {
-			return nil, fmt.Errorf("it did not connect to its channel: %w", err)
+			return nil, fmt.Errorf("the worker did not connect to its channel: %w", err)
 		}
 	}
 	return &workerLink{
@@ -91,15 +91,15 @@ func startWorkerProcess(cmd *exec.Cmd, nonce string) (_ *workerLink, err error) 
 	}, nil
 }
 
-// A namedPipe is this side of a one-way named pipe.
+// A namedPipe is the checker's end of a one-way named pipe.
 type namedPipe struct {
 	name       string
-	handle     windows.Handle     // until file is set
+	handle     windows.Handle     // valid until file is set
 	file       *os.File           // set by accept
-	overlapped windows.Overlapped // not on a stack: the kernel writes to it later
+	overlapped windows.Overlapped // must not be on a stack: the kernel writes to it later
 }
 
-// listenPipe makes a pipe that the user's own processes can open.
+// listenPipe creates a pipe that only the user's own processes can open.
 func listenPipe(name string, access uint32) (*namedPipe, error) {
 	p := &namedPipe{name: `\\.\pipe\turnstone-` + name}
 	wide, err := windows.UTF16PtrFromString(p.name)
@@ -111,7 +111,8 @@ func listenPipe(name string, access uint32) (*namedPipe, error) {
 	return p, err
 }
 
-// acceptWorker waits for the worker to connect, until it has ended or for connectTimeout.
+// acceptWorker waits for the worker to connect, until it has exited or connectTimeout has
+// passed.
 func (p *namedPipe) acceptWorker(worker windows.Handle) error {
 	event, err := windows.CreateEvent(nil, 1, 0, nil)
 	if err != nil {
@@ -141,7 +142,7 @@ func (p *namedPipe) close() {
 	windows.CloseHandle(p.handle)
 }
 
-// newJob makes a job that ends its processes when it is closed.
+// newJob creates a job that ends its processes when it is closed.
 func newJob() (windows.Handle, error) {
 	job, err := windows.CreateJobObject(nil, nil)
 	if err != nil {

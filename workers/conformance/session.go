@@ -25,13 +25,13 @@ import (
 // maxTerminalBytes bounds the terminal output that is kept, in bytes; the checks print little.
 const maxTerminalBytes = 4 << 20
 
-// A workerSession is one worker under a check.
+// A workerSession is one worker that is being checked.
 type workerSession struct {
 	Dialect
 	ctx     context.Context // of Run
 	spec    workers.Spec
 	options *Options
-	timeout time.Duration // of each step
+	timeout time.Duration // bounds each step
 
 	*workerLink // nil before start
 	cmd         *exec.Cmd
@@ -44,13 +44,13 @@ type workerSession struct {
 	wg          sync.WaitGroup
 
 	ready    ipc.WorkerReady // after handshake
-	idle     bool            // from handshake to the end, between two checks
-	turn     uint64          // the last one
-	revision uint64          // of the last list of functions
+	idle     bool            // from the handshake to the exit, between two checks
+	turn     uint64          // number of the last turn
+	revision uint64          // number of the last list of functions
 
 	mu        sync.Mutex
 	text      []byte        // the terminal's output; guarded by mu
-	textGrown chan struct{} // replaced, and the old one closed, when text grows; guarded by mu
+	textGrown chan struct{} // closed and replaced when text grows; guarded by mu
 	usedBytes int           // the bytes of text that belong to earlier turns
 }
 
@@ -59,7 +59,7 @@ type frame struct {
 	err     error
 }
 
-// A workerLink is a started worker, as far as it differs by system.
+// A workerLink is a started worker, as far as it depends on the system.
 type workerLink struct {
 	terminal   io.ReadCloser // its output; Close ends a Read
 	fromWorker io.ReadCloser
@@ -69,8 +69,8 @@ type workerLink struct {
 	kill       func() // the worker, and the rest of its children
 }
 
-// newSession returns a session whose worker is not started: a check that the dialect does not
-// allow says so before that.
+// newSession returns a session whose worker is not started yet: a check that the dialect does
+// not support reports that first.
 func newSession(ctx context.Context, spec workers.Spec, o *Options) *workerSession {
 	return &workerSession{
 		Dialect:   o.Dialect,
@@ -86,7 +86,7 @@ func newSession(ctx context.Context, spec workers.Spec, o *Options) *workerSessi
 	}
 }
 
-// startWorker starts the worker on a terminal and in a session of its own.
+// startWorker starts the worker in a new session on its own terminal.
 func (s *workerSession) startWorker() (err error) {
 	defer func() {
 		if err != nil {
@@ -121,14 +121,14 @@ func (s *workerSession) startWorker() (err error) {
 	return nil
 }
 
-// newNonce makes a name for one session. On Windows, other processes can see it.
+// newNonce returns a random name for one session. On Windows, other processes can see it.
 func newNonce() string {
 	var b [8]byte
 	rand.Read(b[:])
 	return hex.EncodeToString(b[:])
 }
 
-// pipePair is the two pipe ends of this side.
+// pipePair combines the two pipe ends of this side.
 type pipePair struct {
 	r io.ReadCloser
 	w io.WriteCloser
@@ -141,14 +141,15 @@ func (c pipePair) Close() error                { c.w.Close(); return c.r.Close()
 // maxDirectWriteBytes bounds a frame that TryWrite writes, in bytes.
 const maxDirectWriteBytes = 4 << 10
 
-// TryWrite writes a small frame before Send returns: the signal of an interrupt must not overtake
-// its frame. It would wait where a pipe is full, which small frames of a check do not fill.
+// TryWrite writes a small frame before Send returns: the signal of an interrupt must not
+// overtake its frame. It would block on a full pipe, which the small frames of a check do not
+// fill.
 func (c pipePair) TryWrite(b []byte) (int, error) {
 	if len(b) > maxDirectWriteBytes {
 		return 0, nil
 	}
 	n, _ := c.w.Write(b)
-	return n, nil // of what was not written the queue learns why: a worker that has ended is no failure here
+	return n, nil // the queue reports errors: a worker that has exited is not a failure here
 }
 
 func writeFiles(files map[string][]byte) (dir string, err error) {
@@ -163,7 +164,7 @@ func writeFiles(files map[string][]byte) (dir string, err error) {
 	return dir, nil
 }
 
-// workerEnv returns our environment with the spec's changes and the variables that
+// workerEnv returns this process's environment with the spec's changes and the variables that
 // every worker gets.
 func workerEnv(changes []string, dir string) []string {
 	env := append(os.Environ(), "TERM=dumb", "PAGER=cat")
@@ -177,8 +178,8 @@ func workerEnv(changes []string, dir string) []string {
 	return env
 }
 
-// close kills the rest of the worker, waits for it, and returns the last output of the
-// terminal, printable. A session that has no worker needs no close.
+// close kills the remaining processes of the worker, waits for it, and returns the last output
+// of the terminal, printable. A session without a worker needs no close.
 func (s *workerSession) close() string {
 	if s.workerLink == nil {
 		return ""
@@ -244,7 +245,7 @@ func (s *workerSession) nextFrame() (ipc.Message, error) {
 	}
 }
 
-// expectFrame waits for a frame of type M. It skips output and other frames that may come at
+// expectFrame waits for a frame of type M. It skips output and other frames that may arrive at
 // any time.
 func expectFrame[M ipc.Message](s *workerSession) (M, error) {
 	var want M
@@ -267,7 +268,7 @@ func expectFrame[M ipc.Message](s *workerSession) (M, error) {
 func describeMessage(m ipc.Message) string { return fmt.Sprintf("%s %+v", m.Type(), m) }
 
 // ensureIdle starts the worker and waits until it is idle for the first time, unless another
-// check has left it idle.
+// check left it idle.
 func (s *workerSession) ensureIdle() error {
 	if s.idle {
 		return nil
@@ -295,20 +296,20 @@ func (s *workerSession) ensureIdle() error {
 	return nil
 }
 
-// A turnReport has everything that came in a turn.
+// A turnReport contains everything that arrived during a turn.
 type turnReport struct {
 	idle   ipc.Idle
 	frames []ipc.Message // idle is the last
-	text   string        // in its place; a newline is one byte
+	text   string        // output in order; a newline is one byte
 }
 
-// startTurn starts a turn.
+// startTurn sends a turn_start with these lines.
 func (s *workerSession) startTurn(lines ...string) error {
 	s.turn++
 	return s.conn.Send(ipc.TurnStart{Turn: s.turn, Input: []byte(strings.Join(lines, "\n") + "\n")})
 }
 
-// runTurn runs a turn that must go well.
+// runTurn runs a turn that must succeed.
 func (s *workerSession) runTurn(lines ...string) (turnReport, error) {
 	if err := s.startTurn(lines...); err != nil {
 		return turnReport{}, err
@@ -320,7 +321,7 @@ func (s *workerSession) runTurn(lines ...string) (turnReport, error) {
 	return r, err
 }
 
-// collectTurn waits for the end of a turn. seen has the frames that came before.
+// collectTurn waits for the end of a turn. seen has the frames that arrived before.
 func (s *workerSession) collectTurn(turn uint64, seen ...ipc.Message) (turnReport, error) {
 	r := turnReport{frames: seen}
 	for {
@@ -344,7 +345,7 @@ func (s *workerSession) collectTurn(turn uint64, seen ...ipc.Message) (turnRepor
 }
 
 // mergeOutput returns the turn's text in order: the terminal's output up to the marker of idle,
-// with each frame at the place of its marker.
+// with each frame at the position of its marker.
 func (s *workerSession) mergeOutput(r turnReport) (string, error) {
 	byMark := map[uint64]ipc.Message{}
 	var text strings.Builder
@@ -365,12 +366,12 @@ func (s *workerSession) mergeOutput(r turnReport) (string, error) {
 	}
 	if !s.ready.Capabilities.Fence {
 		if last != 0 {
-			return "", errors.New("a frame has a mark, but the worker offers no fence")
+			return "", errors.New("a frame has a mark, but the worker does not offer sync markers")
 		}
 		return text.String(), nil
 	}
 	if r.idle.Mark == 0 {
-		return "", errors.New("idle has no mark, but the worker offers a fence")
+		return "", errors.New("idle has no mark, but the worker offers sync markers")
 	}
 	for {
 		body, before, err := s.nextMarker()
@@ -432,7 +433,7 @@ func (s *workerSession) nextMarker() (body, before string, err error) {
 	}
 }
 
-// waitForInput waits until the runtime asks for input. It also returns the frames before that.
+// waitForInput waits until the runtime asks for input. It also returns earlier frames.
 func (s *workerSession) waitForInput() (ipc.StdinWait, []ipc.Message, error) {
 	var seen []ipc.Message
 	for {
@@ -453,7 +454,8 @@ func (s *workerSession) waitForInput() (ipc.StdinWait, []ipc.Message, error) {
 	}
 }
 
-// waitForOutput waits until the turn has printed text, and returns the frames before that.
+// waitForOutput waits until the turn has printed text, and returns the frames that arrived
+// before.
 func (s *workerSession) waitForOutput(text string) ([]ipc.Message, error) {
 	var seen []ipc.Message
 	deadline := time.After(s.timeout)
@@ -489,7 +491,7 @@ const (
 )
 
 // interruptTurn interrupts a turn as a supervisor does, and returns everything up to its idle.
-// It sends the first frame this many times at once.
+// It sends the first frame times times at once.
 func (s *workerSession) interruptTurn(turn uint64, times int, seen ...ipc.Message) (turnReport, error) {
 	for range times {
 		if err := s.sendInterrupt(turn, 1, true); err != nil {
@@ -499,22 +501,22 @@ func (s *workerSession) interruptTurn(turn uint64, times int, seen ...ipc.Messag
 	stopRepeating := s.repeatInterrupt(turn, minRetryDelay)
 	defer stopRepeating()
 	var r turnReport
-	begun := time.Now() // every retry may bring one more frame, so the frames are no bound
+	started := time.Now() // every retry may cause one more frame, so frames do not bound the time
 	for acked := false; !acked || r.idle.Outcome == ""; {
 		m, err := s.nextFrame()
 		if err != nil {
 			return r, fmt.Errorf("waiting for interrupt_ack and idle of turn %d: %w", turn, err)
 		}
-		if time.Since(begun) > s.timeout {
+		if time.Since(started) > s.timeout {
 			return r, fmt.Errorf("turn %d is not interrupted after %v; the last frame is %s", turn, s.timeout, describeMessage(m))
 		}
 		seen = append(seen, m)
 		switch m := m.(type) {
 		case ipc.InterruptAck:
-			// A repeated interrupt may come after the turn but before its idle.
+			// A repeated interrupt may arrive after the turn but before its idle.
 			late := acked || r.idle.Outcome != ""
 			if m.Turn != turn || m.Seq != 1 || m.Result == ipc.InterruptStale && !late {
-				return r, fmt.Errorf("got %s, want one that turn %d is interrupted", describeMessage(m), turn)
+				return r, fmt.Errorf("got %s, want interrupt_ack for turn %d", describeMessage(m), turn)
 			}
 			acked = acked || m.Result != ipc.InterruptPending
 		case ipc.Idle:
@@ -534,7 +536,7 @@ func (s *workerSession) interruptTurn(turn uint64, times int, seen ...ipc.Messag
 }
 
 // repeatInterrupt repeats an interrupt, first after pause, until the returned function is
-// called: the worker may miss a signal in the moment before it blocks.
+// called: the worker may miss a signal just before it blocks.
 func (s *workerSession) repeatInterrupt(turn uint64, pause time.Duration) (stop func()) {
 	repeat, cancel := context.WithCancel(s.ctx)
 	var repeating sync.WaitGroup
@@ -542,7 +544,7 @@ func (s *workerSession) repeatInterrupt(turn uint64, pause time.Duration) (stop 
 		for ; ; pause = min(2*pause, maxRetryDelay) {
 			select {
 			case <-time.After(pause):
-				s.sendInterrupt(turn, 1, false) // an error shows later, as a frame that does not come
+				s.sendInterrupt(turn, 1, false) // an error shows later, as a missing frame
 			case <-repeat.Done():
 				return
 			}
@@ -565,7 +567,7 @@ func (s *workerSession) sendInterrupt(turn, seq uint64, group bool) error {
 	return nil
 }
 
-// waitForExit waits until the worker is gone. It skips frames until session_end; any frame
+// waitForExit waits until the worker has exited. It skips frames until session_end; any frame
 // after that is an error. The result is nil if there was no session_end.
 func (s *workerSession) waitForExit() (*ipc.SessionEnd, error) {
 	s.idle = false
@@ -578,7 +580,7 @@ func (s *workerSession) waitForExit() (*ipc.SessionEnd, error) {
 			case <-s.exited:
 				return last, nil
 			case <-time.After(s.timeout):
-				return last, fmt.Errorf("the channel is closed, but after %v the process is still there", s.timeout)
+				return last, fmt.Errorf("the channel is closed, but the process is still running after %v", s.timeout)
 			case <-s.ctx.Done():
 				return last, context.Cause(s.ctx)
 			}

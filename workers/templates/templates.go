@@ -1,7 +1,7 @@
-// Package templates has workers in other languages to begin with. Each is whole: it passes the
-// checks of package conformance, and is a REPL that can be used as it is.
+// Package templates contains complete workers in other languages as starting points. Each
+// passes the checks of package conformance, and is a usable REPL.
 //
-// It has no goroutines.
+// It starts no goroutines.
 package templates
 
 import (
@@ -19,15 +19,16 @@ import (
 //go:embed c node python sqlite
 var templateFiles embed.FS
 
-// dialectFile has the code with which a template is checked; see conformance.ParseDialect.
+// dialectFile is the name of the file with the code for checking a template; see
+// conformance.ParseDialect.
 const dialectFile = "dialect.json"
 
-// A template is some files, and the command that starts its worker.
+// A template consists of some files and the command that starts its worker.
 type template struct {
 	name    string
-	command []string // the last word is one of the files, or what build makes
+	command []string // the last word is one of the files, or the program that build creates
 	files   []string
-	build   []string // a command, in the template's directory, that makes the program; nil if there is nothing to make
+	build   []string // the command, run in the template's directory, that builds the program; nil if there is nothing to build
 }
 
 func allTemplates() []template {
@@ -39,7 +40,7 @@ func allTemplates() []template {
 	}
 }
 
-// findTemplate returns the template with a name.
+// findTemplate returns the template with this name.
 func findTemplate(name string) (template, bool) {
 	i := slices.IndexFunc(allTemplates(), func(t template) bool { return t.name == name })
 	if i < 0 {
@@ -57,8 +58,8 @@ func Names() []string {
 	return names
 }
 
-// WorkerCommand returns the command that starts the worker of a template, which has been written to a
-// directory. It is nil for an unknown name.
+// WorkerCommand returns the command that starts the worker of a template that was written to
+// dir. It is nil for an unknown name.
 func WorkerCommand(name, dir string) []string {
 	t, ok := findTemplate(name)
 	if !ok {
@@ -68,25 +69,25 @@ func WorkerCommand(name, dir string) []string {
 	return append(t.command[:last:last], filepath.Join(dir, t.command[last]))
 }
 
-// BuildCommand returns the command that makes the program of a template, to be run in the directory that it
-// was written to. It is nil if there is nothing to make.
+// BuildCommand returns the command that builds the program of a template, to be run in the
+// directory that it was written to. It is nil if there is nothing to build.
 func BuildCommand(name string) []string {
 	t, _ := findTemplate(name)
 	return slices.Clone(t.build)
 }
 
-// Write writes a template into a new directory, and returns what to do with it, in lines for a
-// person. An error is a mistake of the caller, or of the disk.
+// Write writes a template into a new directory, and returns instructions for the user, in
+// lines. An error is a mistake of the caller or a disk error.
 func Write(name, dir string) (next string, err error) {
 	t, ok := findTemplate(name)
 	if !ok {
-		return "", fmt.Errorf("templates: there is no template %q: use one of %s", name, strings.Join(Names(), ", "))
+		return "", fmt.Errorf("templates: unknown template %q; use one of %s", name, strings.Join(Names(), ", "))
 	}
 	if dir, err = filepath.Abs(dir); err != nil {
 		return "", err
 	}
 	if err := os.Mkdir(dir, 0o777); errors.Is(err, fs.ErrExist) {
-		return "", fmt.Errorf("templates: %s is there already; name a new directory", dir)
+		return "", fmt.Errorf("templates: %s already exists; name a new directory", dir)
 	} else if err != nil {
 		return "", err
 	}
@@ -96,7 +97,7 @@ func Write(name, dir string) (next string, err error) {
 			err = os.WriteFile(filepath.Join(dir, path.Base(from)), text, 0o666)
 		}
 		if err != nil {
-			return "", errors.Join(err, os.RemoveAll(dir)) // the next try needs a new directory
+			return "", errors.Join(err, os.RemoveAll(dir)) // a retry needs a new directory
 		}
 	}
 	command, dialect := WorkerCommand(name, dir), filepath.Join(dir, dialectFile)

@@ -28,14 +28,14 @@ func TestWrite(t *testing.T) {
 		}
 	}
 	if slices.Contains(templates.Names(), "") || templates.WorkerCommand("cobol", "") != nil {
-		t.Error("there is a template that is none")
+		t.Error("an unknown template was found")
 	}
 }
 
 func TestWrite_Errors(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	for want, name := range map[string]string{"is there already": "node", "there is no template": "cobol"} {
+	for want, name := range map[string]string{"already exists": "node", "unknown template": "cobol"} {
 		if _, err := templates.Write(name, dir); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", name, err, want)
 		}

@@ -1,5 +1,5 @@
-// Package discovery has the parts of finding a runtime that all languages share. It reads
-// files and starts no process.
+// Package discovery has the parts of runtime discovery that all languages share. It reads files
+// and starts no processes.
 package discovery
 
 import (
@@ -16,26 +16,25 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// SearchContext are the input of a search.
+// SearchContext holds the input of a search.
 type SearchContext struct {
 	Dir  string            // absolute
-	Home string            // absolute; the root when the environment does not say
+	Home string            // absolute; the root if the environment does not set it
 	Env  map[string]string // by [EnvName]
 }
 
-// NewSearchContext takes a directory, "" for the working directory, and a complete
-// environment ("K=V"), in which the last of two equal names counts; nil means that of
-// this process.
+// NewSearchContext takes a directory, "" for the working directory, and a complete environment
+// ("K=V"), in which the last of several equal names counts; nil means that of this process.
 func NewSearchContext(dir string, environ []string) (SearchContext, error) {
 	if environ == nil {
 		environ = os.Environ()
 	}
 	dir, err := filepath.Abs(dir)
-	if errors.Is(err, fs.ErrNotExist) { // it was removed, and a program can still run in it
+	if errors.Is(err, fs.ErrNotExist) { // it was removed, but a program can still run in it
 		dir, err = filepath.Abs(string(filepath.Separator))
 	}
 	if err != nil {
-		return SearchContext{}, fmt.Errorf("the working directory is gone or closed to you: %w (go to another one)", err)
+		return SearchContext{}, fmt.Errorf("the working directory was removed or is not accessible: %w; change to another one", err)
 	}
 	s := SearchContext{Dir: dir, Env: make(map[string]string, len(environ))}
 	for _, kv := range environ {
@@ -50,8 +49,8 @@ func NewSearchContext(dir string, environ []string) (SearchContext, error) {
 	return s, nil
 }
 
-// AbsPath resolves a path that a user wrote: a relative one is relative to Dir, and "~/"
-// is Home. No shell has expanded it if it comes from a client's configuration.
+// AbsPath resolves a path that a user wrote: a relative one is relative to Dir, and "~/" is
+// Home. If the path comes from a client's configuration, no shell has expanded it.
 func (s SearchContext) AbsPath(path string) string {
 	if len(path) > 1 && path[0] == '~' && IsPath(path[:2]) {
 		path = filepath.Join(s.Home, path[2:])
@@ -75,7 +74,7 @@ func (s SearchContext) FindCommands(name string) []string {
 	return found
 }
 
-// DescribeMissing says that PATH has none of the commands.
+// DescribeMissing returns a sentence that says that none of the commands are on PATH.
 func (s SearchContext) DescribeMissing(names ...string) string {
 	if s.Env["PATH"] == "" {
 		return "not set"
@@ -103,9 +102,9 @@ func ApplyEnv(changes []string) []string {
 	return env
 }
 
-// ToolEnvOwner says for which program the virtual environment of an interpreter was made;
-// "" if it is none, or one for a person's own use. uvx puts such an environment first on PATH
-// for the program that it runs.
+// ToolEnvOwner returns a description of the program for which the virtual environment of an
+// interpreter was made; "" if there is none, or it is for the user's own use. uvx puts such an
+// environment first on PATH for the program that it runs.
 func ToolEnvOwner(interpreter string) string {
 	root := filepath.Dir(filepath.Dir(interpreter))
 	maker := toolenv.InstallerName(root)
@@ -115,21 +114,21 @@ func ToolEnvOwner(interpreter string) string {
 	return root + " was made for one program, by " + maker
 }
 
-// IsPath reports whether name is a path and not a command or a version.
+// IsPath reports whether name is a path, as opposed to a command or a version.
 func IsPath(name string) bool {
 	return strings.ContainsAny(name, pathSeparators) || strings.HasPrefix(name, ".")
 }
 
-// ChooseCandidate tries the candidates of each look, in order, until it finds one that can be used:
-// inspect returns no note for it. It returns the candidates that it tried; the last is the
-// choice if ok. It does not inspect a candidate that has a note already.
+// ChooseCandidate tries the candidates of each look, in order, until it finds a usable one, for
+// which inspect returns no note. It returns the tried candidates; the last is the choice if ok.
+// It does not inspect a candidate that already has a note.
 func ChooseCandidate(looks []func() []workers.Candidate, inspect func(path string) (version, note string)) (seen []workers.Candidate, ok bool) {
 	for _, look := range looks {
 		for _, c := range look() {
 			if c.Note == "" {
 				var version string
 				if version, c.Note = inspect(c.Path); version != "" {
-					c.Version = version // otherwise the version that the look knew stays
+					c.Version = version // otherwise keep the version from the look
 				}
 			}
 			c.Chosen = c.Note == ""
@@ -141,8 +140,8 @@ func ChooseCandidate(looks []func() []workers.Candidate, inspect func(path strin
 	return seen, false
 }
 
-// ChoiceReason says how the last candidate was chosen, and which existing ones were passed over.
-// Missed names those that were asked for.
+// ChoiceReason says how the last candidate was chosen, and which existing ones were not.
+// DescribeMissed names those that were asked for.
 func ChoiceReason(seen []workers.Candidate) string {
 	last := len(seen) - 1
 	text := seen[last].Source
@@ -154,12 +153,12 @@ func ChoiceReason(seen []workers.Candidate) string {
 	return text
 }
 
-// maxNamedCandidates bounds the places that Missed names, because a file may ask for any number of
-// versions.
+// maxNamedCandidates bounds the candidates that DescribeMissed names, because a file may ask
+// for any number of versions.
 const maxNamedCandidates = 3
 
 // DescribeMissed names the candidates that were asked for and not chosen, with the reasons; ""
-// when there are none. The last candidate is the choice.
+// if there are none. The last candidate is the choice.
 func DescribeMissed(seen []workers.Candidate) string {
 	var missed []string
 	for _, c := range seen[:len(seen)-1] {
@@ -178,7 +177,7 @@ func DescribeMissed(seen []workers.Candidate) string {
 	}, strings.Join(missed, "; "))
 }
 
-// DescribeRejected lists the candidates that were passed over, with the reasons.
+// DescribeRejected lists the candidates that were not chosen, with the reasons.
 func DescribeRejected(seen []workers.Candidate) string {
 	var looked []string
 	for _, c := range seen {
@@ -187,13 +186,13 @@ func DescribeRejected(seen []workers.Candidate) string {
 	return strings.Join(looked, "; ")
 }
 
-// ExecutableProblem says why path cannot be executed; "" means it can.
+// ExecutableProblem returns why path cannot be executed; "" means it can.
 func ExecutableProblem(path string) string {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if target := brokenLinkTarget(path); target != "" {
-			return fmt.Sprintf("%s is a broken link to %s: make it again", path, target)
+			return fmt.Sprintf("%s is a broken link to %s: create it again", path, target)
 		}
 		return path + " does not exist"
 	case err != nil:
@@ -206,8 +205,8 @@ func ExecutableProblem(path string) string {
 	return ""
 }
 
-// brokenLinkTarget follows the links from path and returns what the last one names; ""
-// when path is no link.
+// brokenLinkTarget follows the links from path and returns the target of the last one; "" if
+// path is not a link.
 func brokenLinkTarget(path string) string {
 	var last string
 	for range 40 { // the kernel's own limit

@@ -4,7 +4,7 @@ package discovery
 
 import "io/fs"
 
-// ExeSuffix ends the name of a program file.
+// ExeSuffix is the suffix of executable files.
 const ExeSuffix = ""
 
 const (
@@ -12,10 +12,10 @@ const (
 	pathSeparators = "/"
 )
 
-// EnvName returns the name of an environment variable in the form for comparisons.
+// EnvName returns the name of an environment variable in a form that can be compared.
 func EnvName(name string) string { return name }
 
-// SamePath reports whether two clean paths are equal for this system.
+// SamePath reports whether two clean paths are equal on this system.
 func SamePath(a, b string) bool { return a == b }
 
 func isExecutable(info fs.FileInfo) bool { return info.Mode()&0o111 != 0 }

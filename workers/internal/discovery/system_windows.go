@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// ExeSuffix ends the name of a program file.
+// ExeSuffix is the suffix of executable files.
 const ExeSuffix = ".exe"
 
 const (
@@ -13,11 +13,11 @@ const (
 	pathSeparators = `\/`
 )
 
-// EnvName returns the name of an environment variable in the form for comparisons, which
-// ignore case on Windows.
+// EnvName returns the name of an environment variable in a form that can be compared. Names on
+// Windows ignore case.
 func EnvName(name string) string { return strings.ToUpper(name) }
 
-// SamePath reports whether two clean paths are equal for this system.
+// SamePath reports whether two clean paths are equal on this system.
 func SamePath(a, b string) bool { return strings.EqualFold(a, b) }
 
 func isExecutable(fs.FileInfo) bool { return true }

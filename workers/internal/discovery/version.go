@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// A Version is the leading numbers of a runtime's version, one to three of them.
-// nil is an unknown one.
+// A Version holds the leading one to three numbers of a runtime's version. nil means unknown.
 type Version []int
 
 func (v Version) String() string {
@@ -18,12 +17,12 @@ func (v Version) String() string {
 	return strings.Join(words, ".")
 }
 
-// StartsWith reports whether the numbers of want are the first ones of v.
+// StartsWith reports whether v starts with the numbers of want.
 func (v Version) StartsWith(want Version) bool {
 	return len(v) >= len(want) && slices.Equal(v[:len(want)], want)
 }
 
-// ParseVersion reads "3", "3.12" or "3.12.1"; nil for anything else.
+// ParseVersion parses "3", "3.12" or "3.12.1"; the result is nil for anything else.
 func ParseVersion(text string) Version {
 	words := strings.Split(text, ".")
 	if len(words) > 3 {
