@@ -10,28 +10,29 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// ChangeStream say whenever a session, or any session, has changed. A reader that is slow gets the
-// newest tick of each session. Those of a [Client] survive the end of its connection. Next is for one
-// goroutine, the rest for any.
+// ChangeStream reports whenever a session, or any session, has changed. A slow reader gets only
+// the newest tick of each session. A stream of a [Client] survives the end of its connection.
+// Next is for one goroutine, the other methods for any.
 type ChangeStream struct {
-	client *Client // nil without one
+	client *Client // nil without a Client
 	params SubscribeParams
 	wake   chan struct{}
 
 	mu       sync.Mutex
 	position streamPosition // guarded by mu
-	pending  []session.Tick // guarded by mu; the newest of each session, by when they became new
+	pending  []session.Tick // guarded by mu; the newest of each session, in order of change
 	err      error          // guarded by mu; why no more will come
 
-	// Of the goroutine that calls Next:
-	openSessions  map[string]bool // the sessions that it was told of, and of no end
-	mayHaveMissed bool            // some may have been closed while the link was down
+	// The following fields belong to the goroutine that calls Next.
+	openSessions  map[string]bool // the reported sessions whose end was not reported
+	mayHaveMissed bool            // some may have been closed while the connection was down
 	losses        lossCounter
 }
 
-// SubscribeChanges subscribes to the ticks of a session, or of all sessions for the name "". The first says
-// how each is now. Then they come when something has changed, at most ten a second for each
-// session. The last tick of a session that all are watched for is Closed.
+// SubscribeChanges subscribes to the ticks of a session, or of all sessions if name is "". The
+// first ticks report the current state of each. Further ticks arrive when something has
+// changed, at most ten a second for each session. If all sessions are watched, the last tick of
+// a session is Closed.
 func (c *Conn) SubscribeChanges(ctx context.Context, name string) (*ChangeStream, error) {
 	t := &ChangeStream{client: c.client, params: SubscribeParams{Session: name, ChangesOnly: true}, wake: make(chan struct{}, 1), openSessions: make(map[string]bool)}
 	if _, err := c.subscribeReceiver(ctx, disconnect{}, t.params, t, t.setPosition); err != nil {
@@ -40,7 +41,7 @@ func (c *Conn) SubscribeChanges(ctx context.Context, name string) (*ChangeStream
 	return t, nil
 }
 
-// ID names the subscription to the daemon. It changes with the connection.
+// ID is the name of the subscription in the daemon. It changes with the connection.
 func (t *ChangeStream) ID() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -51,14 +52,14 @@ func (t *ChangeStream) setPosition(to streamPosition) (wanted bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.position = to
-	if isDisconnect(t.err) { // it may be cancelled meanwhile
+	if isDisconnect(t.err) { // it may have been cancelled in the meantime
 		t.err = nil
 	}
 	return t.err == nil
 }
 
-// Next returns the next tick, once there is one. The error is ctx's, session.ErrClosed, or the
-// connection's.
+// Next waits for the next tick. The error is that of ctx, session.ErrClosed, or that of the
+// connection.
 func (t *ChangeStream) Next(ctx context.Context) (session.Tick, error) {
 	for {
 		if t.mayHaveMissed {
@@ -100,7 +101,8 @@ func (t *ChangeStream) Next(ctx context.Context) (session.Tick, error) {
 	}
 }
 
-// reportMissedCloses makes the last tick of each session that was closed while the link was down.
+// reportMissedCloses generates the last tick of each session that was closed while the
+// connection was down.
 func (t *ChangeStream) reportMissedCloses(ctx context.Context) error {
 	now, err := t.client.ListSessions(ctx)
 	if err != nil {

@@ -14,74 +14,74 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// retryDelays are the pauses before the daemon is dialled again. On this machine there are no more
-// than the first three: about a second in all. To a place where it was before there is no end of
-// them while a call waits; the last one repeats.
+// retryDelays are the pauses before the daemon is dialled again. For a local daemon there are
+// only the first three, about a second in all. For a remote daemon that was reached before,
+// retries continue while a call waits; the last delay repeats.
 var retryDelays = []time.Duration{50 * time.Millisecond, 200 * time.Millisecond, 750 * time.Millisecond, 2 * time.Second, 5 * time.Second}
 
-// maxLocalRetries are those for a daemon on this machine.
+// maxLocalRetries is the number of retries for a daemon on this machine.
 const maxLocalRetries = 3
 
-// stuckTimeout is after how long a daemon that does not answer counts as stuck.
+// stuckTimeout is the time after which a daemon that does not answer counts as stuck.
 const stuckTimeout = 4 * time.Second
 
-// lateAnswerGrace is how much longer than it was told to wait a daemon may be silent before its answer.
+// lateAnswerGrace is how long after the requested wait the answer of a daemon may arrive.
 const lateAnswerGrace = 3 * time.Second
 
-// A Client is the connection that a client keeps to one daemon. It connects when a caller needs it,
-// and again after the connection was lost: then calls go on, and are carried out once, and
-// subscriptions go on where they were. It is safe for concurrent use.
+// A Client maintains a connection to one daemon. It connects when a caller needs it, and
+// reconnects after a lost connection: then calls are resumed and take effect only once, and
+// subscriptions continue where they were. It is safe for concurrent use.
 type Client struct {
 	dialer      Dialer
-	startDaemon func(ctx context.Context) error // starts a daemon; nil: nobody does
-	remote      bool                            // the way leads elsewhere: it may break while the daemon lives
+	startDaemon func(ctx context.Context) error // starts a daemon; may be nil
+	remote      bool                            // the daemon is remote: the connection may break while the daemon lives
 	id          string                          // of this client
 	log         *slog.Logger                    // set before use
-	facade      *Conn                           // whose calls go over this link
+	facade      *Conn                           // its calls use the client's connections
 	ctx         context.Context                 // ends with Close
 	stop        context.CancelFunc
 
-	lastRequest      atomic.Uint64 // the last request
-	reconnectTimeout atomic.Int64  // see Patience
+	lastRequest      atomic.Uint64 // number of the last request ID
+	reconnectTimeout atomic.Int64  // see SetReconnectTimeout
 
 	mu            sync.Mutex
-	conn          *Conn                     // guarded by mu; nil before the first connection, and after one was lost
-	epoch         uint64                    // guarded by mu; counts the connections
-	attempt       *attempt                  // guarded by mu; nil when nobody dials
-	failures      int                       // guarded by mu; attempts since the connection was lost
-	lastError     error                     // guarded by mu; the error of the last one; nil after success
-	reached       bool                      // guarded by mu; a daemon was there before
-	outage        Outage                    // guarded by mu; the one that goes on; its From is zero when none does
-	pastOutages   []Outage                  // guarded by mu; the last that are over
-	endNoted      chan struct{}             // guarded by mu; closed when the end of the last connection is noted
+	conn          *Conn                     // guarded by mu; nil before the first connection and after a loss
+	epoch         uint64                    // guarded by mu; number of connections so far
+	attempt       *attempt                  // guarded by mu; nil when not dialling
+	failures      int                       // guarded by mu; failed attempts since the connection was lost
+	lastError     error                     // guarded by mu; error of the last attempt; nil after success
+	reached       bool                      // guarded by mu; a daemon was reached before
+	outage        Outage                    // guarded by mu; the current outage; its From is zero if there is none
+	pastOutages   []Outage                  // guarded by mu; the most recent past outages
+	endNoted      chan struct{}             // guarded by mu; closed when the end of the last connection has been handled
 	closed        bool                      // guarded by mu
 	onProgress    func(PreparationProgress) // guarded by mu
 	onOutage      func(Outage)              // guarded by mu
-	turnCallbacks map[string]func(uint64)   // guarded by mu; who is told of the turn of a request
-	helloFirst    bool                      // guarded by mu; a hello behind which calls went was refused
+	turnCallbacks map[string]func(uint64)   // guarded by mu; callbacks for the turn of a request
+	helloFirst    bool                      // guarded by mu; wait for the hello's answer: a hello that was sent together with calls was refused
 }
 
-// An Outage is a time in which a link was down.
+// An Outage is a period without a connection.
 type Outage struct {
 	From  time.Time
-	To    time.Time // zero while it goes on
+	To    time.Time // zero while it lasts
 	Cause error
 }
 
-// maxOutages bounds those that a link remembers.
+// maxOutages bounds the outages that a Client remembers.
 const maxOutages = 32
 
-// An attempt is one try to connect.
+// An attempt is one connection attempt, shared by all callers that wait for it.
 type attempt struct {
-	done         chan struct{} // closed when the others are set
-	startsDaemon bool          // it starts a daemon if there is none
+	done         chan struct{} // closed when the other fields are set
+	startsDaemon bool          // it starts a daemon if none is running
 	conn         *Conn
 	err          error
 }
 
-// New makes a Client of a daemon; a nil d is the way to the user's own, as [DefaultDialer] of os.Getenv.
-// It calls start when there is no daemon. Without start, a daemon that was never there is an error
-// at once.
+// New returns a Client of a daemon; a nil d is the user's own, as [DefaultDialer] of os.Getenv.
+// It calls start when no daemon is running. Without start, a daemon that was never reached is
+// an error at once.
 func New(d Dialer, start func(ctx context.Context) error) *Client {
 	if d == nil {
 		d = DefaultDialer(nil)
@@ -95,7 +95,7 @@ func New(d Dialer, start func(ctx context.Context) error) *Client {
 	return l
 }
 
-// Close ends the connection, and no other is made. The sessions live on.
+// Close ends the connection permanently. The sessions stay alive.
 func (l *Client) Close() {
 	l.mu.Lock()
 	c, a, first := l.conn, l.attempt, !l.closed
@@ -103,7 +103,7 @@ func (l *Client) Close() {
 	l.mu.Unlock()
 	l.stop()
 	if a != nil {
-		<-a.done // which may have started a command
+		<-a.done // the attempt may have started a transport command
 	}
 	if c != nil {
 		_ = c.Close()
@@ -113,7 +113,8 @@ func (l *Client) Close() {
 	}
 }
 
-// OnProgress has f called for the progress of preparations, as [Client.OnProgress]. nil ends it.
+// OnProgress sets a callback for the progress of preparations, as [Conn.OnProgress]. nil
+// removes it.
 func (l *Client) OnProgress(f func(PreparationProgress)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -123,20 +124,20 @@ func (l *Client) OnProgress(f func(PreparationProgress)) {
 	}
 }
 
-// OnOutage has f called when the link is lost, and when it is there again. f must not wait. nil
-// ends it.
+// OnOutage sets a callback for the loss of the connection and for its return. f must not block.
+// nil removes it.
 func (l *Client) OnOutage(f func(Outage)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.onOutage = f
 }
 
-// SetReconnectTimeout bounds how long a call waits for a link that is down, if it is not told itself for how
-// long to wait; 0 is until its context ends.
+// SetReconnectTimeout bounds how long a call without its own timeout waits for a lost
+// connection; 0 means until its context ends.
 func (l *Client) SetReconnectTimeout(d time.Duration) { l.reconnectTimeout.Store(int64(d)) }
 
-// LogTo logs connections, and everything that [Client.LogTo] would log; nil logs nothing. Call it
-// before anything else.
+// LogTo logs connections, and everything that [Conn.LogTo] would log; nil logs nothing. Call it
+// before any other method.
 func (l *Client) LogTo(log *slog.Logger) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -144,8 +145,8 @@ func (l *Client) LogTo(log *slog.Logger) {
 	l.log = log
 }
 
-// Conn is a client whose calls go over the link: a connection is there as far as one can know,
-// and is made again when it is lost.
+// Conn returns a Conn that uses the client's current connection, once there is one. It stays
+// valid after a reconnect.
 func (l *Client) Conn(ctx context.Context) (*Conn, error) {
 	if _, err := l.acquireConn(ctx, true); err != nil {
 		return nil, err
@@ -153,7 +154,7 @@ func (l *Client) Conn(ctx context.Context) (*Conn, error) {
 	return l.facade, nil
 }
 
-// RemoteName names the daemon for people, as in "the link to gpu".
+// RemoteName names the daemon for users, as in "the connection to gpu".
 func (l *Client) RemoteName() string { return displayName(l.dialer) }
 
 func displayName(d Dialer) string {
@@ -163,18 +164,18 @@ func displayName(d Dialer) string {
 	return "the daemon"
 }
 
-// DownSince returns since when the link is down.
+// DownSince returns the start time of the current outage, if there is one.
 func (l *Client) DownSince() (since time.Time, down bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.outage.From, !l.outage.From.IsZero()
 }
 
-// IsRemote reports whether the daemon is elsewhere, so that each trip costs time.
+// IsRemote reports whether the daemon is remote, so that each round trip takes time.
 func (l *Client) IsRemote() bool { return l.remote }
 
-// Downtime is for how long the link was down since a moment. An outage that had begun before
-// counts only if it lasted for a second since.
+// Downtime returns how long the connection was down since a time. An outage that had started
+// before counts only if it lasted for at least a second after it.
 func (l *Client) Downtime(since time.Time) (down time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -198,8 +199,8 @@ func (l *Client) Downtime(since time.Time) (down time.Duration) {
 
 // ---- connecting
 
-// acquireConn returns a connection. While there is none, it dials until one is there, the failure is
-// final, or ctx ends. starts lets a daemon be started.
+// acquireConn returns a connection. If there is none, it dials until it is connected, the
+// failure is final, or ctx ends. starts allows starting a daemon.
 func (l *Client) acquireConn(ctx context.Context, starts bool) (*Conn, error) {
 	for {
 		c, a, err := l.currentConn(starts)
@@ -214,15 +215,15 @@ func (l *Client) acquireConn(ctx context.Context, starts bool) (*Conn, error) {
 		switch {
 		case a.err == nil:
 			return a.conn, nil
-		case starts && l.startDaemon != nil && !a.startsDaemon: // it was another caller's, who wanted less
+		case starts && l.startDaemon != nil && !a.startsDaemon: // the attempt was for a caller that does not start a daemon
 		case !l.isTransient(a.err):
 			return nil, a.err
 		}
 	}
 }
 
-// isTransient reports whether a place that could not be reached may be there again later. One that
-// was reached and has no daemon is final.
+// isTransient reports whether a remote daemon that could not be reached may be reachable later.
+// A host that was reached but has no daemon is final.
 func (l *Client) isTransient(err error) bool {
 	if _, refused := errors.AsType[*RefusedError](err); refused {
 		return false
@@ -232,7 +233,7 @@ func (l *Client) isTransient(err error) bool {
 	return l.remote && l.reached && !l.closed && session.KindOf(err) == KindUnreachable && errors.Unwrap(err) != nil
 }
 
-// unreachableError is the error of a call that waits no longer for a connection.
+// unreachableError returns the error of a call that stops waiting for a connection.
 func (l *Client) unreachableError(ctx context.Context) error {
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return ctx.Err()
@@ -241,7 +242,7 @@ func (l *Client) unreachableError(ctx context.Context) error {
 	noted, lost := l.endNoted, l.conn == nil && l.reached
 	l.mu.Unlock()
 	if lost {
-		<-noted // which is about to come
+		<-noted // which is about to happen
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -254,13 +255,14 @@ func (l *Client) unreachableError(ctx context.Context) error {
 	}
 	why := l.outage.Cause
 	if reason := errors.Unwrap(l.lastError); reason != nil {
-		why = reason // it says more than how the connection ended
+		why = reason // it is more specific than how the connection ended
 	}
 	return &session.Error{Kind: KindUnreachable, Cause: ctx.Err(),
 		Message: fmt.Sprintf("%s cannot be reached since %s: %v", displayName(l.dialer), l.outage.From.Format(time.TimeOnly), why)}
 }
 
-// currentConn returns the connection, unless it is known to be lost; else the attempt to make one.
+// currentConn returns the connection, unless it is known to be lost; otherwise the attempt to
+// make one.
 func (l *Client) currentConn(starts bool) (*Conn, *attempt, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -280,8 +282,8 @@ func (l *Client) currentConn(starts bool) (*Conn, *attempt, error) {
 	return nil, l.attempt, nil
 }
 
-// runAttempt makes one attempt. It begins when the end of the connection before is noted, and after a
-// pause.
+// runAttempt runs one attempt. It starts after the end of the previous connection has been
+// handled, and after a pause.
 func (l *Client) runAttempt(a *attempt, noted <-chan struct{}) {
 	if noted != nil {
 		<-noted
@@ -311,7 +313,7 @@ func (l *Client) runAttempt(a *attempt, noted <-chan struct{}) {
 		l.failures++
 	} else {
 		l.conn, l.reached = c, true
-		if l.failures++; c.hasHelloAnswer() { // otherwise it may still fail
+		if l.failures++; c.hasHelloAnswer() { // otherwise the connection may still fail
 			l.failures = 0
 		}
 		over = l.endOutageLocked()
@@ -324,12 +326,12 @@ func (l *Client) runAttempt(a *attempt, noted <-chan struct{}) {
 	l.mu.Unlock()
 	defer close(a.done)
 	if err != nil {
-		l.log.Warn("the daemon cannot be reached", "at", l.dialer.String(), "error", err)
+		l.log.Warn("daemon unreachable", "at", l.dialer.String(), "error", err)
 		return
 	}
-	l.log.Info("connected to the daemon", "at", l.dialer.String())
+	l.log.Info("connected to daemon", "at", l.dialer.String())
 	if watch != nil && !over.From.IsZero() {
-		watch(over) // before calls go on
+		watch(over) // before calls continue
 	}
 }
 
@@ -345,7 +347,7 @@ func (l *Client) endOutageLocked() Outage {
 	return over
 }
 
-// watchConn notes the end of a connection.
+// watchConn waits for the end of a connection and handles it.
 func (l *Client) watchConn(c *Conn, noted chan<- struct{}) {
 	defer close(noted)
 	<-c.conn.Context().Done()
@@ -366,7 +368,7 @@ func (l *Client) watchConn(c *Conn, noted chan<- struct{}) {
 	}
 }
 
-// dialDaemon connects. A daemon on this machine that is not there, or not yet, is dialled again, and
+// dialDaemon connects. A local daemon that is not running, or not yet, is dialled again, and
 // started before that if starts is set.
 func (l *Client) dialDaemon(ctx context.Context, starts bool) (*Conn, error) {
 	begun := time.Now()
@@ -375,7 +377,7 @@ func (l *Client) dialDaemon(ctx context.Context, starts bool) (*Conn, error) {
 		return c, err
 	}
 	if isAbsent(ctx, err, begun) && starts {
-		l.log.Info("no daemon answers, so one is started", "at", l.dialer.String())
+		l.log.Info("starting daemon", "at", l.dialer.String())
 		if err := l.startDaemon(ctx); err != nil {
 			return nil, fmt.Errorf("cannot start a daemon: %w", err)
 		}
@@ -393,15 +395,15 @@ func (l *Client) dialDaemon(ctx context.Context, starts bool) (*Conn, error) {
 	return c, err
 }
 
-// wasReached reports whether a daemon was there before.
+// wasReached reports whether a daemon was reached before.
 func (l *Client) wasReached() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.reached
 }
 
-// isAbsent reports whether dialling failed because no daemon is there, or not yet.
-// One that took long to say nothing is there, and stuck.
+// isAbsent reports whether dialling failed because no daemon is running, or not yet. A daemon
+// that takes long without answering is running, but stuck.
 func isAbsent(ctx context.Context, err error, begun time.Time) bool {
 	return session.KindOf(err) == KindUnreachable && ctx.Err() == nil && time.Since(begun) < stuckTimeout
 }
@@ -422,24 +424,24 @@ func sleepContext(ctx context.Context, d time.Duration) error {
 
 // ---- calls
 
-// A retryableParams is the params of a call whose effect must come once. named returns them with this
-// request.
+// retryableParams are the params of a call whose effect must happen only once. withRequestID
+// returns them with this request ID.
 type retryableParams interface {
 	withRequestID(request string) any
 }
 
-// A waitingParams is the params of a call that waits. waiting returns for how long, and them with
-// another time.
+// waitingParams are the params of a call that waits. waitTime returns for how long;
+// withWaitTime returns them with another time.
 type waitingParams interface {
 	waitTime() time.Duration
 	withWaitTime(d time.Duration) any
 }
 
-// newRequestID returns a name for a call and its repetitions.
+// newRequestID returns an ID for a call and its repetitions.
 func (l *Client) newRequestID() string { return strconv.FormatUint(l.lastRequest.Add(1), 36) }
 
-// callWithRetry makes a call, and makes it again when its connection is lost before it is answered: until
-// its context ends, or the time for which it waits is over. Its effect comes once.
+// callWithRetry makes a call, and repeats it if its connection is lost before the answer: until
+// its context ends, or the time for which it waits is over. Its effect happens only once.
 func (l *Client) callWithRetry(ctx context.Context, method string, params, result any) error {
 	t := &retryState{client: l, params: params, startTime: time.Now(), method: method}
 	if r, ok := params.(retryableParams); ok {
@@ -447,23 +449,24 @@ func (l *Client) callWithRetry(ctx context.Context, method string, params, resul
 	}
 	err := t.runWithRetry(ctx, func(c *Conn) error { return t.callOnce(ctx, c, result) })
 	if errors.Is(err, context.DeadlineExceeded) && session.KindOf(err) == "" {
-		err = fmt.Errorf("the daemon does not answer: %w", err)
+		err = fmt.Errorf("the daemon does not respond: %w", err)
 	}
 	return err
 }
 
-// runWithRetry calls do with a connection, and again with the next one while that is of use.
+// runWithRetry calls do with a connection, and again with the next one while a retry makes
+// sense.
 func (t *retryState) runWithRetry(ctx context.Context, do func(*Conn) error) error {
 	for {
 		c, err := t.acquireConn(ctx)
 		if err != nil && t.lossErr != nil && !t.client.remote && session.KindOf(err) == KindUnreachable {
-			return t.lossErr // on this machine, that the daemon is gone now says less
+			return t.lossErr // for a local daemon, the first error is more specific than that the daemon is gone now
 		}
 		if err != nil {
 			return err
 		}
 		if err = do(c); hasEnded(err) {
-			c.awaitEnd(ctx) // a later call must not meet this connection
+			c.awaitEnd(ctx) // a later call must not use this connection
 		}
 		t.lastConn, t.lossErr = c, err
 		if !t.canRetry(ctx, c, err) {
@@ -475,21 +478,21 @@ func (t *retryState) runWithRetry(ctx context.Context, do func(*Conn) error) err
 	}
 }
 
-// maxLosses bounds how often in a row something is tried again whose connection is lost within
-// lossWindow: a connection that lasts no longer may be lost because of it.
+// maxLosses bounds the consecutive retries whose connection is lost within lossWindow: a
+// connection that ends so soon may have been lost because of the call.
 const (
 	maxLosses  = 8
 	lossWindow = 10 * time.Second
 )
 
-// lossCounter are the connections that one caller has lost soon, one after the other.
+// lossCounter counts the consecutive connections that one caller has lost within lossWindow.
 type lossCounter struct {
 	recent int
 	last   time.Time
 }
 
-// recordLoss counts a loss, and pauses before another try, for longer each time. It is an error when
-// there were too many.
+// recordLoss counts a loss and pauses before another try, longer each time. It returns an error
+// after too many losses.
 func (l *lossCounter) recordLoss(ctx context.Context, method string, lost error) error {
 	if !l.last.IsZero() && time.Since(l.last) > lossWindow {
 		l.recent = 0
@@ -498,8 +501,8 @@ func (l *lossCounter) recordLoss(ctx context.Context, method string, lost error)
 	switch {
 	case l.recent > maxLosses:
 		return &session.Error{Kind: KindUnreachable, Cause: lost, Message: fmt.Sprintf(
-			"%d connections in a row ended while %s was under way, so it was not repeated again: %v", l.recent, method, lost)}
-	case l.recent > 1: // most are lost once
+			"%d connections in a row ended during %s, so it was not retried again: %v", l.recent, method, lost)}
+	case l.recent > 1: // most connections are lost only once
 		if err := sleepContext(ctx, retryDelays[min(l.recent-2, len(retryDelays)-1)]); err != nil {
 			return err
 		}
@@ -508,18 +511,18 @@ func (l *lossCounter) recordLoss(ctx context.Context, method string, lost error)
 	return nil
 }
 
-// A retryState is a call with its repetitions.
+// A retryState is the state of a call and its repetitions.
 type retryState struct {
 	client    *Client
 	method    string
 	params    any
 	startTime time.Time
-	lastConn  *Conn // the connection over which it was last sent
+	lastConn  *Conn // the connection on which it was last sent
 	lossErr   error // why it got no answer there
 	losses    lossCounter
 }
 
-// timeLeft returns how long the call may still wait, and whether it waits for a time of its own.
+// timeLeft returns how long the call may still wait, and whether it has a time limit.
 func (t *retryState) timeLeft() (left time.Duration, bounded bool) {
 	if p, ok := t.params.(waitingParams); ok && p.waitTime() > 0 {
 		return p.waitTime() - time.Since(t.startTime), true
@@ -563,15 +566,15 @@ func (t *retryState) callOnce(ctx context.Context, c *Conn, result any) error {
 	err := c.Call(ctx, t.method, params, result)
 	if err != nil && errors.Is(context.Cause(ctx), errLateAnswer) {
 		return &session.Error{Kind: KindUnreachable, Cause: context.DeadlineExceeded,
-			Message: fmt.Sprintf("%s has not answered since %s", t.client.RemoteName(), c.conn.LastActivity().Format(time.TimeOnly))}
+			Message: fmt.Sprintf("%s has not responded since %s", t.client.RemoteName(), c.conn.LastActivity().Format(time.TimeOnly))}
 	}
 	return err
 }
 
 var errLateAnswer = errors.New("the answer is late")
 
-// withLateDeadline ends ctx when the answer to a call that waits for so long is late. While anything comes,
-// it may be the answer, which can be long.
+// withLateDeadline ends ctx when the answer to a call that waits for this long is late. While
+// data arrives, it may be part of a long answer.
 func (c *Conn) withLateDeadline(ctx context.Context, wait time.Duration) (context.Context, context.CancelFunc) {
 	ctx, end := context.WithCancelCause(ctx)
 	var look func()
@@ -617,11 +620,11 @@ func (l *Client) isConnected() bool {
 	return l.conn != nil
 }
 
-// canRetry reports whether a call is made again.
+// canRetry reports whether a call may be made again.
 func (t *retryState) canRetry(ctx context.Context, c *Conn, err error) bool {
 	if err != nil {
 		select {
-		case <-c.helloDone: // the hello before it may have been refused for the same reason
+		case <-c.helloDone: // the preceding hello may have been refused for the same reason
 		case <-ctx.Done():
 		}
 	}
@@ -641,13 +644,13 @@ func (l *Client) ListSessions(ctx context.Context) ([]session.Info, error) {
 	return l.facade.ListSessions(ctx)
 }
 
-// OpenSession is the session of that name. It is made with p when it is not there and p
-// says in which language, and made says whether it was.
+// OpenSession returns the session with the name in p. If it does not exist and p names a
+// language, it is created, and made is true.
 func (l *Client) OpenSession(ctx context.Context, p CreateParams) (s *Session, now session.Info, made bool, err error) {
 	s = l.Session(p.Name)
 	before := l.isConnected()
 	now, err = s.Info(ctx)
-	if before && hasEnded(err) { // before this call, and nobody knew: there may be another one
+	if before && hasEnded(err) { // it ended before this call, unnoticed: another daemon may be running
 		now, err = s.Info(ctx)
 	}
 	if session.KindOf(err) != session.KindClosed || p.Language == "" {
@@ -655,11 +658,12 @@ func (l *Client) OpenSession(ctx context.Context, p CreateParams) (s *Session, n
 	}
 	now, err = l.facade.CreateSession(ctx, p)
 	made = err == nil
-	if session.KindOf(err) == session.KindExists { // somebody was faster
+	if session.KindOf(err) == session.KindExists { // another client was faster
 		now, err = s.Info(ctx)
 	}
 	return s, now, made, err
 }
 
-// Session is the session of that name. Nothing is asked before a method of it is called.
+// Session returns the session with this name. The daemon is not contacted before a method of it
+// is called.
 func (l *Client) Session(name string) *Session { return l.facade.Session(name) }

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// serveConn answers the calls on one connection of a daemon, as answer says for each method, until
-// answer returns "", which hangs up.
+// serveConn answers the calls on one connection of a daemon as answer says for each method,
+// until answer returns "", which closes the connection.
 func serveConn(t *testing.T, l net.Listener, answer func(method string) string) {
 	t.Helper()
 	conn, err := l.Accept()

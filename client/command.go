@@ -20,101 +20,106 @@ import (
 )
 
 const (
-	// greetingTimeout is [Command.GreetingTimeout] if it is 0, and minPromptTimeout the least of it where a person
-	// may be asked.
+	// greetingTimeout is the default of [Command.GreetingTimeout], and minPromptTimeout its
+	// minimum where the user may be prompted.
 	greetingTimeout  = 20 * time.Second
 	minPromptTimeout = 2 * time.Minute
 
-	// dialRetryInterval is that between two tries of a place that comes.
+	// dialRetryInterval is the pause between two attempts to reach a remote that is still
+	// starting.
 	dialRetryInterval = time.Second
 
-	// maxPreambleBytes bounds what a command may print that is not ours, in bytes: before the greeting,
+	// maxPreambleBytes bounds the foreign output of a command, in bytes: before the greeting,
 	// and between lines of the daemon.
 	maxPreambleBytes = 64 << 10
 
-	// maxQuotedBytes bounds how much of it an error quotes.
+	// maxQuotedBytes bounds how much of that output an error quotes.
 	maxQuotedBytes = 1 << 10
 
-	// A connection with something else in it is made again, but not more often than maxCorruptions
-	// times in corruptionWindow.
+	// A corrupted connection is made again, but at most maxCorruptions times in
+	// corruptionWindow.
 	maxCorruptions   = 3
 	corruptionWindow = time.Minute
 
-	// pingsPerKeepAlive is how often a client says something in [Command.KeepAlive].
+	// pingsPerKeepAlive is the number of pings that a client sends in [Command.KeepAlive].
 	pingsPerKeepAlive = 10
 
-	// stderrTimeout bounds the wait for what a command says when its output has ended.
+	// stderrTimeout bounds the wait for the rest of a command's stderr after its output has
+	// ended.
 	stderrTimeout = 5 * time.Second
 )
 
-// A Command is the way to a daemon on another machine or in a container: a command such as
-// "ssh gpu1", that runs "repl bridge" there. It runs without a shell and ends with the
-// connection, with everything that it has started. The fields are set before use.
+// A Command is a transport command that connects to a daemon on another machine or in a
+// container: a command such as "ssh gpu1" that runs "repl bridge" there. It runs without a
+// shell and ends with the connection, together with all its descendants. The fields are set
+// before use.
 type Command struct {
-	Name        string   // of the place, for people; "" has none
-	Prefix      []string // the words of the command; the first is a program here
-	Program     string   // the program there; "" is repl on PATH there
-	Socket      string   // the daemon's socket there; "" is the user's usual one
-	StartDaemon bool     // a daemon that is not there is started
+	Name        string   // name of the remote, for users; may be ""
+	Prefix      []string // the words of the command; the first is a local program
+	Program     string   // the remote program; "" is repl on the remote PATH
+	Socket      string   // the daemon's remote socket; "" is the user's default one
+	StartDaemon bool     // a daemon is started if none is running
 
-	// LoginEnv has the daemon that is started get the environment of a login.
+	// LoginEnv starts the daemon with the environment of a login.
 	LoginEnv bool
 
-	// GreetingTimeout bounds the time until repl bridge says something; 0 is 20 s. It is at least 2 min where
-	// a person at Terminal may be asked something.
+	// GreetingTimeout bounds the time until repl bridge sends its greeting; 0 is 20 s. It is at
+	// least 2 min where the user may be prompted at Terminal.
 	GreetingTimeout time.Duration
 
-	// RetryUntil is until when the way is tried again after an error, once a second: a job that was
-	// started just now waits, and then its daemon starts. It is zero for a place that is there.
+	// RetryUntil is the time until which failed attempts are repeated, once a second: a job that
+	// was just submitted waits in a queue before its daemon starts. It is zero for a remote that
+	// already exists.
 	RetryUntil time.Time
 
-	// KeepAlive has repl bridge end when nothing comes for this long; 0 never. It is at least a second.
-	// A [Client] says something ten times as often, idle or not; without one that is left to who
-	// dials.
+	// KeepAlive makes repl bridge exit when nothing arrives for this long; 0 means never. It is
+	// at least a second. A [Client] sends something ten times as often, idle or not; without a
+	// Client the caller of Dial must do so.
 	KeepAlive time.Duration
 
-	Env []string // of the command; nil is that of this process
+	Env []string // environment of the command; nil is that of this process
 
-	// Terminal is the person's, if the command may ask there. Otherwise it has no terminal.
+	// Terminal is the user's terminal, if the command may prompt there. Otherwise it has no
+	// terminal.
 	Terminal *os.File
 
-	// Stderr also gets what the command says before the connection is there, as it comes; nil
-	// is nobody.
+	// Stderr also gets the command's stderr until the connection is ready, as it is written; may
+	// be nil.
 	Stderr io.Writer
 
-	// DescribeFailure says what became of the place, when it cannot be reached; nil is nobody.
+	// DescribeFailure returns the state of a remote that cannot be reached; may be nil.
 	DescribeFailure func(context.Context) string
 
-	// InstallProgram is called when the program is not there. It brings it and says where it is then; nil
-	// is nobody.
+	// InstallProgram is called when the remote program is missing. It installs the program and
+	// returns its path; may be nil.
 	InstallProgram func(context.Context) (program string, err error)
 
-	// LastPrompt says when the command has last asked a person something, which is now while it waits
-	// for the answer: the wait begins anew then. nil: it asks nobody.
+	// LastPrompt returns when the command last prompted the user, which is now while it waits
+	// for the answer: the timeout starts again then. nil means that it never prompts.
 	LastPrompt func() time.Time
 
 	mu               sync.Mutex
-	installedProgram string       // guarded by mu: the program, in place of Program
-	corruptions      []corruption // guarded by mu: the last ones
+	installedProgram string       // guarded by mu: replaces Program
+	corruptions      []corruption // guarded by mu: the most recent ones
 }
 
-// A corruption is one time that something else was in a connection.
+// A corruption records a line of other output that arrived inside a message of a connection.
 type corruption struct {
 	at   time.Time
 	line string
 }
 
-// A CommandError is the cause of an error of [Command.Dial] when the command has ended.
+// A CommandError is the cause of an error of [Command.Dial] if the command has exited.
 type CommandError struct {
 	Status    int  // its exit status; -1 after a signal
-	NoProgram bool // the program is not there, or cannot be run there
+	NoProgram bool // the remote program is missing or cannot be run
 	text      string
 }
 
 func (e *CommandError) Error() string { return e.text }
 
-// A RefusedError is the cause of an error of [Command.Dial] when the command got through and repl
-// dial reached no daemon there.
+// A RefusedError is the cause of an error of [Command.Dial] if the command connected but repl
+// bridge reached no daemon there.
 type RefusedError struct{ Greeting Greeting }
 
 func (e *RefusedError) Error() string { return e.Greeting.Error }
@@ -128,7 +133,7 @@ func (c *Command) String() string {
 	return c.Name + " (" + words + ")"
 }
 
-// Place names the place for messages, as in "the link to gpu".
+// Place names the remote in messages, as in "the connection to gpu".
 func (c *Command) Place() string {
 	if c.Name != "" {
 		return c.Name
@@ -136,8 +141,8 @@ func (c *Command) Place() string {
 	return transportcmd.JoinWords(c.Prefix)
 }
 
-// Dial implements Dialer. The connection has a method Greeting. Where the program is not there,
-// Bring is asked for it, once.
+// Dial implements Dialer. The connection has a method Greeting. If the remote program is
+// missing, InstallProgram is called, once.
 func (c *Command) Dial(ctx context.Context) (net.Conn, error) {
 	for {
 		conn, err := c.dialWithInstall(ctx)
@@ -167,7 +172,7 @@ func (c *Command) dialWithInstall(ctx context.Context) (net.Conn, error) {
 	return c.dialOnce(ctx)
 }
 
-// programName is the word for the program there.
+// programName returns the name or path of the remote program.
 func (c *Command) programName() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -217,7 +222,8 @@ func (c *Command) dialOnce(ctx context.Context) (net.Conn, error) {
 	return nil, c.unreachableError(c.withFailureDetail(context.WithoutCancel(ctx), c.explainFailure(p, heard, err)))
 }
 
-// withTimeout ends ctx when nothing has come for a while. A person who is asked has more time.
+// withTimeout ends ctx when no greeting has come for a while. A user who is prompted has more
+// time.
 func (c *Command) withTimeout(ctx context.Context, wait time.Duration) (context.Context, context.CancelFunc) {
 	silent := fmt.Errorf("nothing that answers came for %s", wait)
 	if c.LastPrompt == nil {
@@ -244,7 +250,7 @@ func (c *Command) withTimeout(ctx context.Context, wait time.Duration) (context.
 	return ctx, func() { cancel(nil) }
 }
 
-// Waiting says what the way waits for now; "" if that is the far side.
+// Waiting says what the connection attempt waits for; "" if that is the remote end.
 func (c *Command) Waiting() string {
 	if c.LastPrompt == nil || time.Since(c.LastPrompt()) > time.Second {
 		return ""
@@ -252,7 +258,7 @@ func (c *Command) Waiting() string {
 	return c.Prefix[0] + " asks the user something, on a page in their browser"
 }
 
-// withFailureDetail adds what became of the place.
+// withFailureDetail adds the state of the remote to an error.
 func (c *Command) withFailureDetail(ctx context.Context, why error) error {
 	if c.DescribeFailure == nil {
 		return why
@@ -260,7 +266,7 @@ func (c *Command) withFailureDetail(ctx context.Context, why error) error {
 	return fmt.Errorf("%w; %s", why, plainText(c.DescribeFailure(ctx)))
 }
 
-// commandLine are those of the whole command.
+// commandLine returns the words of the whole command.
 func (c *Command) commandLine() (words []string, nonce string, err error) {
 	if len(c.Prefix) == 0 {
 		return nil, "", errors.New("there is no command that leads there")
@@ -287,7 +293,7 @@ func (c *Command) commandLine() (words []string, nonce string, err error) {
 	return append(append([]string(nil), c.Prefix...), ours...), nonce, nil
 }
 
-// StopPrompting has the command ask nothing more at the terminal and show nothing there: the person
+// StopPrompting makes the command neither prompt nor print at the terminal any more: the user
 // is in a session now.
 func (c *Command) StopPrompting() {
 	c.mu.Lock()
@@ -295,7 +301,7 @@ func (c *Command) StopPrompting() {
 	c.Terminal, c.Stderr = nil, nil
 }
 
-// finalError is the error of a way that will not be better the next time: it has no cause.
+// finalError returns an error that a retry cannot fix: it has no cause.
 func (c *Command) finalError(err error) error {
 	return &session.Error{Kind: KindUnreachable, Message: fmt.Sprintf("%s cannot be reached: %v", c, err)}
 }
@@ -304,7 +310,7 @@ func (c *Command) unreachableError(err error) error {
 	return &session.Error{Kind: KindUnreachable, Message: fmt.Sprintf("%s cannot be reached: %v", c, err), Cause: err}
 }
 
-// refusedError is the error of a far side that has no daemon for us.
+// refusedError returns the error for a remote end that reaches no daemon.
 func (c *Command) refusedError(g Greeting) error {
 	kind := g.Kind
 	if kind == "" {
@@ -320,9 +326,9 @@ func (c *Command) startError(err error) error {
 	return fmt.Errorf("it does not start: %w", err)
 }
 
-// explainFailure says in words why there was no greeting. It ends the command.
+// explainFailure explains why there was no greeting. It ends the command.
 func (c *Command) explainFailure(p *transportcmd.Process, heard *preamble, why error) error {
-	if errors.Is(why, io.EOF) { // then it is about to end, and knows more
+	if errors.Is(why, io.EOF) { // the command is about to exit, and its status says more
 		select {
 		case <-p.Done():
 		case <-time.After(stderrTimeout):
@@ -330,7 +336,7 @@ func (c *Command) explainFailure(p *transportcmd.Process, heard *preamble, why e
 	}
 	status := p.ExitState()
 	p.End()
-	p.MarkReady() // also if it could not be ended
+	p.MarkReady() // even if it could not be killed
 	said := quoteOutput("it said", p.Stderr()) + quoteOutput("it printed", heard.lastText())
 	if !errors.Is(why, io.EOF) || status == nil {
 		if errors.Is(why, io.EOF) {
@@ -346,7 +352,7 @@ func (c *Command) explainFailure(p *transportcmd.Process, heard *preamble, why e
 	return e
 }
 
-// exitDescription says how a command ended.
+// exitDescription describes how a command ended.
 func exitDescription(s *os.ProcessState) string {
 	if s.ExitCode() >= 0 {
 		return fmt.Sprintf("status %d", s.ExitCode())
@@ -354,7 +360,7 @@ func exitDescription(s *os.ProcessState) string {
 	return s.String() // "signal: killed"
 }
 
-// statusMeaning says in words what an exit status means.
+// statusMeaning explains an exit status in words.
 func (c *Command) statusMeaning(status int) string {
 	program := c.programName()
 	switch status {
@@ -370,7 +376,7 @@ func (c *Command) statusMeaning(status int) string {
 	return ""
 }
 
-// quoteOutput is a text of the command within an error.
+// quoteOutput quotes output of the command for an error.
 func quoteOutput(what, text string) string {
 	if text == "" {
 		return ""
@@ -378,7 +384,7 @@ func quoteOutput(what, text string) string {
 	return fmt.Sprintf("; %s: %s", what, plainText(text))
 }
 
-// plainText is a text of several lines on one, without what would act on a terminal.
+// plainText joins the lines of a text, without control characters that would affect a terminal.
 func plainText(text string) string {
 	lines := strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' })
 	for i, l := range lines {
@@ -392,12 +398,12 @@ func plainText(text string) string {
 	return strings.Join(lines, " | ")
 }
 
-// ---- what is not ours
+// ---- foreign output
 
-// A preamble is what comes before the greeting.
+// A preamble is the output before the greeting.
 type preamble struct {
 	bytes int
-	text  []byte // the last of it
+	text  []byte // its end
 }
 
 // awaitGreeting reads up to the greeting.
@@ -425,7 +431,7 @@ func (n *preamble) lastText() string {
 	return strings.TrimSpace(strings.ToValidUTF8(string(n.text), "?"))
 }
 
-// readLine reads a line, or as much of it as a greeting may have.
+// readLine reads a line, up to the maximum length of a greeting.
 func readLine(in *bufio.Reader) (string, error) {
 	var line []byte
 	for {
@@ -440,7 +446,7 @@ func readLine(in *bufio.Reader) (string, error) {
 	}
 }
 
-// recordCorruption remembers that something else was in a connection.
+// recordCorruption records that a connection was corrupted.
 func (c *Command) recordCorruption(line string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -448,7 +454,8 @@ func (c *Command) recordCorruption(line string) {
 	c.corruptions = c.corruptions[max(0, len(c.corruptions)-maxCorruptions):]
 }
 
-// checkCorruptions refuses a way on which something else speaks again and again.
+// checkCorruptions returns an error if other programs print into the connection again and
+// again.
 func (c *Command) checkCorruptions(now time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -461,20 +468,20 @@ func (c *Command) checkCorruptions(now time.Time) error {
 
 // ---- the connection
 
-// A commandConn is a connection over the streams of a command.
+// A commandConn is a connection over the standard streams of a transport command.
 type commandConn struct {
 	*transportcmd.Process
 	command      *Command
 	greeting     Greeting
-	skippedBytes int  // bytes between the daemon's lines
-	corrupted    bool // something else was in one of them
+	skippedBytes int  // foreign bytes between the daemon's lines
+	corrupted    bool // foreign output was inside one of the daemon's lines
 }
 
-// Greeting is what repl bridge said.
+// Greeting returns the greeting of repl bridge.
 func (c *commandConn) Greeting() Greeting { return c.greeting }
 
-// Read implements net.Conn. The end of the command is an error with its last words, which is
-// also io.EOF.
+// Read implements net.Conn. When the command exits, the error has its last output, and is also
+// io.EOF.
 func (c *commandConn) Read(b []byte) (int, error) {
 	n, err := c.Process.Read(b)
 	if n > 0 || !errors.Is(err, io.EOF) {
@@ -492,23 +499,23 @@ func (c *commandConn) Read(b []byte) (int, error) {
 	return 0, &endError{fmt.Sprintf("%s ended with %s%s", c.command, exitDescription(status), quoteOutput("it said", c.Stderr()))}
 }
 
-// An endError is the end of a connection, with its reason.
+// An endError is the end of a connection with its reason.
 type endError struct{ text string }
 
 func (e *endError) Error() string   { return e.text }
 func (e *endError) Is(t error) bool { return t == io.EOF }
 
-// Close implements net.Conn. It does not wait for the end of the command; End does.
+// Close implements net.Conn. It does not wait for the command to exit; End does.
 func (c *commandConn) Close() error {
 	go c.End()
 	return nil
 }
 
-// canSkip reports whether a line that is no message can be passed over. It can as long as no part
-// of a message may be in it, which would be lost: they all begin with a brace.
+// canSkip reports whether a line that is not a message can be skipped. It cannot if it may
+// contain part of a message, which would be lost: messages begin with a brace.
 func (c *commandConn) canSkip(line []byte) bool {
 	c.skippedBytes += len(line) + 1
-	if c.corrupted { // the connection has ended, and this is the rest
+	if c.corrupted { // the connection has ended, and this is its rest
 		return true
 	}
 	if len(line) > 0 && c.skippedBytes <= maxPreambleBytes && !strings.Contains(string(line), "{") {

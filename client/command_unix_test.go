@@ -22,12 +22,12 @@ import (
 // printGreeting is what repl bridge prints, for the scripts that stand for a far side.
 const printGreeting = `printf '\nturnstone-bridge 1 %s {"version":"1","protocol":1,"host":"far"}\n' "$4"; `
 
-// newScriptCommand is a command whose far side is a script.
+// newScriptCommand returns a command whose remote end is a script.
 func newScriptCommand(script string) *Command {
 	return &Command{Name: "gpu", Prefix: []string{"sh", "-c", script, "sh"}, GreetingTimeout: time.Minute}
 }
 
-// wantDialError dials and returns the error, which has to be one of reaching.
+// wantDialError dials and returns the error, which must be of KindUnreachable.
 func wantDialError(t *testing.T, c *Command) string {
 	t.Helper()
 	conn, err := c.Dial(t.Context())
@@ -41,7 +41,7 @@ func wantDialError(t *testing.T, c *Command) string {
 	return err.Error()
 }
 
-// wantContains checks that a text has some parts.
+// wantContains fails unless a text contains all parts.
 func wantContains(t *testing.T, text string, parts ...string) {
 	t.Helper()
 	for _, p := range parts {
@@ -51,8 +51,8 @@ func wantContains(t *testing.T, text string, parts ...string) {
 	}
 }
 
-// newPIDFile is a file for a script to write a process id to. The test checks at its end that the
-// process is gone.
+// newPIDFile returns a file for a script to write a process ID to. At its end, the test checks
+// that the process has exited.
 func newPIDFile(t *testing.T) (path string, gone func()) {
 	path = filepath.Join(t.TempDir(), "pid")
 	return path, func() {
@@ -166,7 +166,7 @@ func TestCommandExit(t *testing.T) {
 		child, childGone := newPIDFile(t)
 		c := newScriptCommand(`trap '' TERM; echo queued >&2; echo $$ > ` + leader + `; sleep 1000 & echo $! > ` + child + `; wait; sleep 1000`)
 		c.GreetingTimeout = 300 * time.Millisecond
-		c.LastPrompt = func() time.Time { // the time counts from when the script waits
+		c.LastPrompt = func() time.Time { // the timeout starts when the script waits
 			if id, _ := os.ReadFile(child); len(id) == 0 {
 				return time.Now()
 			}

@@ -17,59 +17,62 @@ import (
 )
 
 const (
-	// dialTimeout bounds connecting.
+	// dialTimeout bounds connecting to a daemon.
 	dialTimeout = 5 * time.Second
 
-	// maxLineBytes bounds what the daemon may send in one line, in bytes. It keeps to 16 MiB.
+	// maxLineBytes bounds what the daemon may send in one line, in bytes. The daemon itself
+	// sends at most 16 MiB.
 	maxLineBytes = 20 << 20
 
 	// stallTimeout bounds writing one line to a daemon that does not read, and cancelTimeout
-	// how long a cancelled call waits for the daemon's last word on it. The daemon
+	// bounds how long a cancelled call waits for the daemon's final answer. The daemon
 	// interrupts a turn within 2 s.
 	stallTimeout  = 10 * time.Second
 	cancelTimeout = 3 * time.Second
 
-	// probeInterval is how often a daemon that says nothing, while it is to answer, is
-	// asked whether it is there; and how long it has for that before it is given up.
+	// probeInterval is how often a silent daemon that owes an answer is asked whether it is
+	// alive, and how long it has to answer before the connection is dropped.
 	probeInterval = 10 * time.Second
 
-	// keepAliveInterval is how long nothing may come from a daemon elsewhere, while it is wanted, before
-	// it is asked whether it is there; after as long again it is given up.
+	// keepAliveInterval is how long a remote daemon may be silent, while the connection is
+	// needed, before it is asked whether it is alive. After the same time again the connection
+	// is dropped.
 	keepAliveInterval = 5 * time.Second
 
-	// maxQueuedBytes is how much may wait for the reader of a subscription before its stream is
-	// paused, which costs the daemon nothing. The stream goes on once half of that is read. Meanwhile
-	// there still comes the megabyte that the daemon has queued, and one notification.
+	// maxQueuedBytes is how much may be queued for the reader of a subscription before its
+	// stream is paused, which costs the daemon nothing. The stream continues once half of that
+	// is read. In the meantime up to a megabyte that the daemon has queued, and one
+	// notification, may still arrive.
 	maxQueuedBytes = 4 << 20
 
-	// messageOverhead is what a notification takes beside its text, about.
+	// messageOverhead is the approximate memory of a notification in addition to its text.
 	messageOverhead = 512
 )
 
-// A Conn is a connection to a daemon, or the connections of a [Client]. It is safe for concurrent
-// use.
+// A Conn is one connection to a daemon, or stands for the changing connections of a [Client].
+// It is safe for concurrent use.
 type Conn struct {
-	client *Client // whose calls these are; then only done of the others is used
+	client *Client // the Client that makes the calls; then, of the other fields, only done is used
 	conn   *jsonrpc2.Conn
 	done   chan struct{} // closed when the connection has ended
 	log    atomic.Pointer[slog.Logger]
 
-	helloDone chan struct{} // of a Client: closed when the hello is answered, or the connection has ended
+	helloDone chan struct{} // of a Client: closed when the hello is answered or the connection has ended
 
 	daemon         daemonInstance     // of a Client: set before use
-	knownToDaemon  bool               // of a Client: set when introduced; the daemon remembers what it has asked for before
+	knownToDaemon  bool               // of a Client: set by the hello; the daemon remembers its earlier requests
 	onTurnAccepted func(TurnAccepted) // of a Client: set before use
 
 	mu            sync.Mutex
 	receivers     map[string]streamReceiver // guarded by mu
-	earlyBacklogs map[string]*backlog       // guarded by mu: for subscriptions whose answer is not read yet
+	earlyBacklogs map[string]*backlog       // guarded by mu: for subscriptions whose reply is not read yet
 	onProgress    func(PreparationProgress) // guarded by mu
 	err           error                     // guarded by mu: why the connection ended
 }
 
-// Dial connects to a daemon, makes sure within 5 s that it speaks this package's [Protocol],
-// and never starts one. A nil d is the way to the user's own, as [DefaultDialer] of os.Getenv. An error is
-// of [KindUnreachable], or of [KindProtocol] when the daemon is of another version.
+// Dial connects to a daemon, checks within 5 s that it speaks this package's [Protocol], and
+// never starts one. A nil d is the user's own daemon, as [DefaultDialer] of os.Getenv. An error
+// is of [KindUnreachable], or of [KindProtocol] if the daemon has a different version.
 func Dial(ctx context.Context, d Dialer) (*Conn, error) {
 	if d == nil {
 		d = DefaultDialer(nil)
@@ -88,14 +91,14 @@ func Dial(ctx context.Context, d Dialer) (*Conn, error) {
 	return c, nil
 }
 
-// checkDaemon checks that the other end is a daemon of this protocol. A greeting says so; otherwise
-// the daemon is asked.
+// checkDaemon checks that the other end is a daemon of this protocol. A greeting says so;
+// otherwise the daemon is asked.
 func (c *Conn) checkDaemon(ctx context.Context, d Dialer) error {
 	if over, ok := c.conn.Stream().(interface{ Greeting() Greeting }); ok {
 		g := over.Greeting()
 		return checkProtocol(g.Version, g.Protocol, d)
 	}
-	defer context.AfterFunc(ctx, func() { c.conn.Drop(context.Cause(ctx)) })() // one that is silent has no last word
+	defer context.AfterFunc(ctx, func() { c.conn.Drop(context.Cause(ctx)) })() // a silent daemon sends no error
 	i, err := c.DaemonInfo(ctx)
 	switch {
 	case err == nil:
@@ -107,7 +110,7 @@ func (c *Conn) checkDaemon(ctx context.Context, d Dialer) error {
 	}
 }
 
-// checkProtocol refuses a daemon of another protocol.
+// checkProtocol returns an error for a daemon with a different protocol.
 func checkProtocol(version string, protocol int, d Dialer) error {
 	if protocol == Protocol {
 		return nil
@@ -116,10 +119,10 @@ func checkProtocol(version string, protocol int, d Dialer) error {
 		"the daemon at %s is version %s and speaks protocol %d; this program speaks %d: end it with repl daemon drain, and start the one that belongs to this program", d, version, protocol, Protocol)}
 }
 
-// NewConn returns a client of the daemon at the other end of a connection.
+// NewConn returns a Conn to the daemon at the other end of a network connection.
 func NewConn(conn net.Conn) *Conn { return newConn(conn, false) }
 
-// newConn is New. A connection that leads elsewhere is looked after while it is wanted.
+// newConn is NewConn. A remote connection is probed while it is needed.
 func newConn(conn net.Conn, far bool) *Conn {
 	c := &Conn{
 		done:          make(chan struct{}),
@@ -144,17 +147,17 @@ func newConn(conn net.Conn, far bool) *Conn {
 	return c
 }
 
-// handleMalformed ends the connection, unless what is no message came from a command that leads there
-// and is not part of one.
+// handleMalformed ends the connection, unless the malformed line was printed by the transport
+// command and contains no part of a message.
 func (c *Conn) handleMalformed(line []byte, p *jsonrpc2.Problem) {
 	if over, ok := c.conn.Stream().(*commandConn); ok && over.canSkip(line) {
 		return
 	}
-	c.conn.Drop(fmt.Errorf("what came is no message: %s (%.100q)", p.Text, line))
+	c.conn.Drop(fmt.Errorf("malformed message: %s (%.100q)", p.Text, line))
 }
 
-// Close ends the connection, and the command that leads to the daemon if there is one. The
-// sessions live on.
+// Close ends the connection, and the transport command if there is one. The sessions stay
+// alive.
 func (c *Conn) Close() error {
 	if c.client != nil {
 		c.client.Close()
@@ -171,19 +174,19 @@ func (c *Conn) Close() error {
 // Done is closed when the connection has ended, whichever side ended it.
 func (c *Conn) Done() <-chan struct{} { return c.done }
 
-// LogTo logs the connection's end, and at debug each line in both directions: its method, id and
-// size, never its contents. nil logs nothing.
+// LogTo logs the end of the connection, and at debug level each line in both directions: its
+// method, ID and size, never its contents. nil logs nothing.
 func (c *Conn) LogTo(l *slog.Logger) {
 	if c.client != nil {
-		return // its Client has a log of its own
+		return // its Client has its own log
 	}
 	c.log.Store(l)
 	c.conn.LogTo(l)
 }
 
-// OnProgress makes the client call f for each notification of a preparation's progress, one
-// after the other. f runs in the goroutine that reads answers, so it must not wait for an
-// answer. nil ends it.
+// OnProgress makes the connection call f for each progress notification of a preparation, one
+// at a time. f runs in the goroutine that reads replies, so it must not wait for a reply. nil
+// removes the callback.
 func (c *Conn) OnProgress(f func(PreparationProgress)) {
 	if c.client != nil {
 		c.client.OnProgress(f)
@@ -194,9 +197,10 @@ func (c *Conn) OnProgress(f func(PreparationProgress)) {
 	c.onProgress = f
 }
 
-// Call calls a method. When ctx ends, the daemon cancels the call, and interrupts or gives up
-// its work as the method defines. If a stuck daemon does not confirm that, Call returns 3 s after
-// ctx ended. If a daemon is stuck and ctx does not end, Call drops the connection within 30 s.
+// Call calls a method. When ctx ends, the daemon cancels the call, and interrupts or abandons
+// its work as the method defines. If a stuck daemon does not confirm that, Call returns 3 s
+// after ctx ended. If a daemon is stuck and ctx does not end, Call drops the connection within
+// 30 s.
 func (c *Conn) Call(ctx context.Context, method string, params, result any) error {
 	if c.client != nil {
 		return c.client.callWithRetry(ctx, method, params, result)
@@ -208,11 +212,11 @@ func (c *Conn) Call(ctx context.Context, method string, params, result any) erro
 	return json.Unmarshal(raw, result)
 }
 
-// callError is the error of a call for who made it.
+// callError converts the error of a call for the caller.
 func callError(err error) error {
 	if refused, ok := errors.AsType[*jsonrpc2.Error](err); ok {
 		var e session.Error
-		_ = json.Unmarshal(refused.Data, &e) // the message says it, whatever the kind
+		_ = json.Unmarshal(refused.Data, &e) // on failure the message still says what happened
 		e.Message = refused.Message
 		if e.Kind == KindUnknownMethod {
 			e.Message += ": the daemon is older than this program, and goes on until it is ended (repl daemon stop)"
@@ -228,7 +232,7 @@ func callError(err error) error {
 	return err
 }
 
-// connectionEndedError is the error of a call on a connection that has ended.
+// connectionEndedError returns the error of a call on a connection that has ended.
 func connectionEndedError(why error) error {
 	return &session.Error{Kind: KindUnreachable, Message: fmt.Sprintf("the connection to the daemon ended: %v", why), Cause: why}
 }
@@ -238,9 +242,9 @@ func (c *Conn) read() {
 	defer close(c.done)
 	why := c.conn.Read()
 	c.conn.Drop(why)
-	_ = c.conn.FinishWriting() // which says why again
+	_ = c.conn.FinishWriting() // its error repeats the reason
 	if l := c.log.Load(); l != nil && !errors.Is(why, jsonrpc2.ErrClosed) {
-		l.Info("the connection to the daemon ended", "error", why)
+		l.Info("connection to daemon ended", "error", why)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -250,7 +254,7 @@ func (c *Conn) read() {
 	}
 }
 
-// handleNotification handles a notification. It never calls a function of the caller with the lock held.
+// handleNotification handles a notification. It never calls a callback while holding the lock.
 func (c *Conn) handleNotification(m *jsonrpc2.Message) {
 	switch m.Method {
 	case MethodSnapshot, MethodEvent, MethodChange, MethodEnded:
@@ -286,10 +290,11 @@ func (c *Conn) handleNotification(m *jsonrpc2.Message) {
 	}
 }
 
-// maxEarlySubscriptions bounds the subscriptions for which something has come before their answer was read.
+// maxEarlySubscriptions bounds the subscriptions with notifications that arrived before their
+// reply was read.
 const maxEarlySubscriptions = 64
 
-// bufferEarlyLocked holds a notification of a subscription whose answer is not read yet.
+// bufferEarlyLocked stores a notification of a subscription whose reply is not read yet.
 func (c *Conn) bufferEarlyLocked(id string, m *jsonrpc2.Message) {
 	b := c.earlyBacklogs[id]
 	switch {
@@ -305,7 +310,7 @@ func (c *Conn) bufferEarlyLocked(id string, m *jsonrpc2.Message) {
 	}
 }
 
-// ---- the methods
+// ---- methods
 
 // DaemonInfo describes the daemon.
 func (c *Conn) DaemonInfo(ctx context.Context) (i Info, err error) {
@@ -313,7 +318,7 @@ func (c *Conn) DaemonInfo(ctx context.Context) (i Info, err error) {
 	return i, err
 }
 
-// CreateSession opens a session.
+// CreateSession opens a new session.
 func (c *Conn) CreateSession(ctx context.Context, p CreateParams) (s session.Info, err error) {
 	err = c.Call(ctx, MethodCreate, p, &s)
 	return s, err
@@ -345,24 +350,24 @@ func (c *Conn) ResetSession(ctx context.Context, name string) (s session.Info, e
 	return s, err
 }
 
-// ListClients lists the connected clients; only those of a session, if name is not "".
+// ListClients lists the connected clients; only those of one session if name is not "".
 func (c *Conn) ListClients(ctx context.Context, name string) ([]ConnectedClient, error) {
 	var all ClientList
 	err := c.Call(ctx, MethodClients, NameParams{name}, &all)
 	return all.Clients, err
 }
 
-// DetachClient ends another connection. Its turns go on, and its keyboard is given back.
+// DetachClient ends another connection. Its turns continue, and its write lock is released.
 func (c *Conn) DetachClient(ctx context.Context, p DetachParams) error {
 	return c.Call(ctx, MethodDetach, p, nil)
 }
 
-// CloseSession ends a session for good.
+// CloseSession ends a session permanently.
 func (c *Conn) CloseSession(ctx context.Context, name string) error {
 	return c.Call(ctx, MethodClose, EndParams{Session: name}, nil)
 }
 
-// StartTurn runs code, and waits for it if p.WaitMS says so. If ctx ends before it is
+// StartTurn runs code, and waits for it if p.WaitMS is set. If ctx ends before the turn is
 // over, the turn is interrupted.
 func (c *Conn) StartTurn(ctx context.Context, p StartParams) (r session.Reply, err error) {
 	if len(p.Input) > session.MaxInputBytes {
@@ -372,7 +377,7 @@ func (c *Conn) StartTurn(ctx context.Context, p StartParams) (r session.Reply, e
 	return r, err
 }
 
-// SendInput answers a wait, and waits for what follows if p.WaitMS says so.
+// SendInput answers an input request, and waits for what follows if p.WaitMS is set.
 func (c *Conn) SendInput(ctx context.Context, p InputParams) (r session.Reply, err error) {
 	if len(p.Input) > session.MaxInputBytes {
 		return r, session.NewTooLargeError(len(p.Input))
@@ -381,30 +386,29 @@ func (c *Conn) SendInput(ctx context.Context, p InputParams) (r session.Reply, e
 	return r, err
 }
 
-// WaitTurn waits until the active turn ends or asks for input. If ctx ends, the turn
-// goes on.
+// WaitTurn waits until the active turn ends or asks for input. If ctx ends, the turn continues.
 func (c *Conn) WaitTurn(ctx context.Context, p WaitParams) (r session.Reply, err error) {
 	err = c.Call(ctx, MethodWait, p, &r)
 	return r, err
 }
 
-// InterruptTurn interrupts a turn, if it is still that one.
+// InterruptTurn interrupts a turn, if it is still the active one.
 func (c *Conn) InterruptTurn(ctx context.Context, p InterruptParams) (r InterruptReply, err error) {
 	err = c.Call(ctx, MethodInterrupt, p, &r)
 	return r, err
 }
 
-// GrantAccess gives a session a right. Only a person may decide that.
+// GrantAccess grants a session access. Only the user may decide that.
 func (c *Conn) GrantAccess(ctx context.Context, p GrantParams) error {
 	return c.Call(ctx, MethodGrant, p, nil)
 }
 
-// AnswerPermission answers a permission. Only a person may decide that.
+// AnswerPermission answers a permission request. Only the user may decide that.
 func (c *Conn) AnswerPermission(ctx context.Context, p AnswerPermissionParams) error {
 	return c.Call(ctx, MethodAnswerPermission, p, nil)
 }
 
-// CompleteText asks how text could go on.
+// CompleteText returns possible continuations of a text.
 func (c *Conn) CompleteText(ctx context.Context, p QueryParams) (r session.Completion, err error) {
 	err = c.Call(ctx, MethodComplete, p, &r)
 	return r, err
@@ -416,25 +420,25 @@ func (c *Conn) ParseText(ctx context.Context, p QueryParams) (r ParseReply, err 
 	return r, err
 }
 
-// InspectText asks what the thing at the cursor is.
+// InspectText describes the name at the cursor.
 func (c *Conn) InspectText(ctx context.Context, p QueryParams) (r session.Inspection, err error) {
 	err = c.Call(ctx, MethodInspect, p, &r)
 	return r, err
 }
 
-// ListDestinations lists what a session with a sandbox has reached in the network.
+// ListDestinations lists the network destinations that a sandboxed session has connected to.
 func (c *Conn) ListDestinations(ctx context.Context, name string) (r Destinations, err error) {
 	err = c.Call(ctx, MethodDestinations, NameParams{Session: name}, &r)
 	return r, err
 }
 
-// VisibleHome lists what a session with a sandbox sees of the home directory.
+// VisibleHome lists what a sandboxed session sees of the home directory.
 func (c *Conn) VisibleHome(ctx context.Context, name string) (r session.Visibility, err error) {
 	err = c.Call(ctx, MethodVisibleHome, NameParams{Session: name}, &r)
 	return r, err
 }
 
-// ListVariables lists what user code has made, while the session is idle.
+// ListVariables lists what user code has defined, while the session is idle.
 func (c *Conn) ListVariables(ctx context.Context, name string) (r session.Variables, err error) {
 	err = c.Call(ctx, MethodVariables, NameParams{Session: name}, &r)
 	return r, err
@@ -446,32 +450,33 @@ func (c *Conn) ReadEvents(ctx context.Context, p ReadParams) (r session.EventPag
 	return r, err
 }
 
-// ReadOutline says of each turn in short what it was.
+// ReadOutline returns summaries of turns.
 func (c *Conn) ReadOutline(ctx context.Context, p OutlineParams) (r session.TurnSummaries, err error) {
 	err = c.Call(ctx, MethodOutline, p, &r)
 	return r, err
 }
 
-// ReadBlob reads data that an event has, by its digest.
+// ReadBlob reads data of an event, by its digest.
 func (c *Conn) ReadBlob(ctx context.Context, p BlobParams) (r session.BlobPart, err error) {
 	err = c.Call(ctx, MethodBlob, p, &r)
 	return r, err
 }
 
-// ListFiles lists the plain files in the own directory of a session, open or lost.
+// ListFiles lists the regular files in a session's own directory; the session may be open or
+// crashed.
 func (c *Conn) ListFiles(ctx context.Context, p FilesParams) ([]session.File, error) {
 	var r FileList
 	err := c.Call(ctx, MethodFiles, p, &r)
 	return r.Files, err
 }
 
-// ReadFile reads a part of one of them.
+// ReadFile reads a part of such a file.
 func (c *Conn) ReadFile(ctx context.Context, p FileParams) (r session.FilePart, err error) {
 	err = c.Call(ctx, MethodFile, p, &r)
 	return r, err
 }
 
-// ListCrashed lists the sessions that were lost in the last day, the newest first.
+// ListCrashed lists the sessions that crashed in the last day, the newest first.
 func (c *Conn) ListCrashed(ctx context.Context) ([]CrashedSession, error) {
 	var r CrashedSessions
 	err := c.Call(ctx, MethodListCrashed, nil, &r)
@@ -490,36 +495,37 @@ func (c *Conn) ReadOutput(ctx context.Context, p OutputParams) (r session.Output
 	return r, err
 }
 
-// SaveReadCursor stores how far a reader has read, or asks for it.
+// SaveReadCursor stores how far a reader has read, or asks how far it had.
 func (c *Conn) SaveReadCursor(ctx context.Context, p ReadCursorParams) (r ReadCursor, err error) {
 	err = c.Call(ctx, MethodReadCursor, p, &r)
 	return r, err
 }
 
-// TakeWriteLock takes a session's keyboard: only this client may write until Release, or until this
-// connection ends. With long, it is announced in the session.
+// TakeWriteLock takes the write lock of a session: only this client may write until
+// ReleaseWriteLock, or until this connection ends. With long, the lock is announced in the
+// session.
 func (c *Conn) TakeWriteLock(ctx context.Context, name, author string, long bool) error {
 	return c.Call(ctx, MethodTakeWriteLock, WriteLockParams{Session: name, Author: author, Long: long}, nil)
 }
 
-// ReleaseWriteLock gives the keyboard back.
+// ReleaseWriteLock releases the write lock.
 func (c *Conn) ReleaseWriteLock(ctx context.Context, name, author string) error {
 	return c.Call(ctx, MethodReleaseWriteLock, WriteLockParams{Session: name, Author: author}, nil)
 }
 
 // ---- subscriptions
 
-// A streamReceiver takes the notifications of a subscription. It must not wait.
+// A streamReceiver receives the notifications of a subscription. It must not block.
 type streamReceiver interface {
 	enqueue(m *jsonrpc2.Message)
 	closeWithError(err error)
 }
 
-// A backlog is notifications that wait, in order.
+// A backlog is a bounded queue of notifications.
 type backlog struct {
 	messages   []*jsonrpc2.Message
 	bytes      int
-	overflowed bool // some that came after these were dropped
+	overflowed bool // later notifications were dropped
 }
 
 func (b *backlog) add(m *jsonrpc2.Message) {
@@ -527,7 +533,7 @@ func (b *backlog) add(m *jsonrpc2.Message) {
 	b.bytes += len(m.Params) + messageOverhead
 }
 
-// popOldest removes the oldest; nil if there is none.
+// popOldest removes and returns the oldest notification; nil if there is none.
 func (b *backlog) popOldest() *jsonrpc2.Message {
 	if len(b.messages) == 0 {
 		return nil
@@ -539,48 +545,48 @@ func (b *backlog) popOldest() *jsonrpc2.Message {
 	return m
 }
 
-// A Subscription reads a session's timeline. The daemon sends no more than a few megabytes ahead
-// of its reader. One of a [Client] survives the end of its connection: nothing is missing then, and
-// nothing comes twice. Next is for one goroutine, the rest for any.
+// A Subscription reads a session's timeline. The daemon sends only a few megabytes ahead of its
+// reader. A subscription of a [Client] survives the end of its connection without missing or
+// repeated events. Next is for one goroutine, the other methods for any.
 type Subscription struct {
 	Seq timeline.Seq // the snapshot reaches up to it
 
-	client    *Client // nil without one
+	client    *Client // nil without a Client
 	params    SubscribeParams
 	wake      chan struct{}
 	buffered  []timeline.Event // of the goroutine that calls Next
-	lastSeq   timeline.Seq     // of the goroutine that calls Next; all up to it has come
+	lastSeq   timeline.Seq     // of the goroutine that calls Next; everything up to it has arrived
 	losses    lossCounter      // of the goroutine that calls Next
-	resumedAt timeline.Seq     // of the goroutine that calls Next; where it went on last
+	resumedAt timeline.Seq     // of the goroutine that calls Next; where it last resumed
 
-	flowLock chan struct{} // holds one element while the daemon is told whether to send
+	flowLock chan struct{} // holds one element while a pause or resume call is running
 
 	mu         sync.Mutex
 	position   streamPosition // guarded by mu
 	backlog    backlog        // guarded by mu
-	err        error          // guarded by mu; why no more will come
-	paused     bool           // guarded by mu; by Pause
-	isFull     bool           // guarded by mu; much is held
-	daemonFlow flowState      // guarded by mu; what the daemon knows of it
+	err        error          // guarded by mu; why the subscription has ended
+	paused     bool           // guarded by mu; set by Pause
+	isFull     bool           // guarded by mu; the backlog is above its bound
+	daemonFlow flowState      // guarded by mu; the last state sent to the daemon
 }
 
-// A flowState is what a daemon was told about a stream.
+// A flowState is what the daemon was last told about a stream.
 type flowState int
 
 const (
 	flowSending flowState = iota
 	flowPaused
-	flowUnknown // a call about it failed
+	flowUnknown // the call that changes it failed
 )
 
-// A streamPosition is where a subscription is.
+// A streamPosition is the current connection of a subscription and its ID there.
 type streamPosition struct {
 	conn    *Conn
 	id      string
-	release func() // ends looking after the connection
+	release func() // stops probing the connection
 }
 
-// A disconnect is the end of a connection under a subscription.
+// A disconnect is the loss of a subscription's connection.
 type disconnect struct {
 	conn *Conn // the connection; nil if there was none
 	err  error
@@ -594,9 +600,9 @@ func (c *Conn) Subscribe(ctx context.Context, p SubscribeParams) (*Subscription,
 	return w, err
 }
 
-// subscribeReceiver subscribes for w, over the connection of now or, for a Client, one that it makes.
-// before is how w lost the one before. move learns the place before anything comes, and reports whether
-// w is still wanted.
+// subscribeReceiver subscribes for w, on the current connection or, for a Client, on a new one.
+// before describes how w lost its previous connection. move receives the new position before
+// any notification, and reports whether w is still open.
 func (c *Conn) subscribeReceiver(ctx context.Context, before disconnect, p SubscribeParams, w streamReceiver, move func(streamPosition) bool) (timeline.Seq, error) {
 	var r SubscribeReply
 	do := func(c *Conn) error {
@@ -621,7 +627,7 @@ func (c *Conn) subscribeReceiver(ctx context.Context, before disconnect, p Subsc
 	return r.Seq, err
 }
 
-// ID names the subscription to the daemon. It changes with the connection.
+// ID is the name of the subscription in the daemon. It changes with the connection.
 func (w *Subscription) ID() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -632,19 +638,19 @@ func (w *Subscription) setPosition(to streamPosition) (wanted bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.position, w.daemonFlow = to, flowSending
-	if isDisconnect(w.err) { // it may be cancelled meanwhile
+	if isDisconnect(w.err) { // it may have been cancelled in the meantime
 		w.err = nil
 	}
 	return w.err == nil
 }
 
-// resubscribe goes on over another connection.
+// resubscribe continues the subscription on another connection.
 func (w *Subscription) resubscribe(ctx context.Context, why error) error {
 	w.mu.Lock()
 	before := w.position
 	w.mu.Unlock()
 	before.release()
-	if w.lastSeq > w.resumedAt { // it gets on
+	if w.lastSeq > w.resumedAt { // it makes progress
 		w.resumedAt, w.losses = w.lastSeq, lossCounter{}
 	}
 	if err := w.losses.recordLoss(ctx, MethodSubscribe, why); err != nil {
@@ -658,8 +664,8 @@ func (w *Subscription) resubscribe(ctx context.Context, why error) error {
 	return w.syncFlow(ctx)
 }
 
-// addReceiver hands the notifications of a subscription to w, also those that came before its
-// answer was read.
+// addReceiver delivers the notifications of a subscription to w, including those that arrived
+// before its reply was read.
 func (c *Conn) addReceiver(id string, w streamReceiver) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -669,7 +675,7 @@ func (c *Conn) addReceiver(id string, w streamReceiver) {
 			w.enqueue(m)
 		}
 		if b.overflowed {
-			w.closeWithError(errors.New("client: more came than could be held: subscribe again behind the last event that you have seen"))
+			w.closeWithError(errors.New("client: too many notifications arrived before the reply; subscribe again after the last event that you have seen"))
 		}
 		delete(c.earlyBacklogs, id)
 	}
@@ -678,7 +684,7 @@ func (c *Conn) addReceiver(id string, w streamReceiver) {
 	}
 }
 
-// unsubscribe ends a subscription.
+// unsubscribe ends a subscription in the daemon.
 func (at streamPosition) unsubscribe(ctx context.Context, w streamReceiver) error {
 	w.closeWithError(session.ErrClosed)
 	err := at.conn.Call(ctx, MethodUnsubscribe, SubscriptionParams{at.id}, nil)
@@ -689,14 +695,14 @@ func (at streamPosition) unsubscribe(ctx context.Context, w streamReceiver) erro
 	return err
 }
 
-// isDisconnect reports whether a subscription has ended because its connection has.
+// isDisconnect reports whether a subscription has ended because its connection has ended.
 func isDisconnect(err error) bool { return session.KindOf(err) == KindUnreachable }
 
-// Next is the next event, once there is one. The error is ctx's, session.ErrClosed, or the
-// connection's.
+// Next waits for the next event. The error is that of ctx, session.ErrClosed, or that of the
+// connection.
 func (w *Subscription) Next(ctx context.Context) (timeline.Event, error) {
 	if err := ctx.Err(); err != nil {
-		return timeline.Event{}, err // also while more is there than anybody can read
+		return timeline.Event{}, err // even while there is more to read
 	}
 	for len(w.buffered) == 0 {
 		m, err := w.nextMessage(ctx)
@@ -726,7 +732,7 @@ func (w *Subscription) Next(ctx context.Context) (timeline.Event, error) {
 		case MethodEnded:
 			err := endReason(m)
 			w.mu.Lock()
-			w.err = err // also when the connection has ended meanwhile
+			w.err = err // even if the connection has ended in the meantime
 			w.mu.Unlock()
 			return timeline.Event{}, err
 		}
@@ -770,7 +776,7 @@ func (w *Subscription) nextMessage(ctx context.Context) (*jsonrpc2.Message, erro
 	}
 }
 
-// enqueue holds a notification for Next.
+// enqueue queues a notification for Next.
 func (w *Subscription) enqueue(m *jsonrpc2.Message) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -785,19 +791,19 @@ func (w *Subscription) enqueue(m *jsonrpc2.Message) {
 	w.wakeReader()
 }
 
-// adjustFlow calls tell for those who must not wait.
+// adjustFlow calls syncFlow for callers that must not block.
 func (w *Subscription) adjustFlow() {
 	err := w.syncFlow(context.Background())
 	switch {
-	case err == nil || isDisconnect(err): // the connection tells of its end
-	case session.KindOf(err) == KindUnknownSubscription: // the session was closed meanwhile
+	case err == nil || isDisconnect(err): // the connection reports its end itself
+	case session.KindOf(err) == KindUnknownSubscription: // the session was closed in the meantime
 		w.closeWithError(session.ErrClosed)
 	default:
 		w.closeWithError(err)
 	}
 }
 
-// syncFlow lets the daemon know whether to send, until it knows what is wanted.
+// syncFlow tells the daemon whether to send, until it has the desired state.
 func (w *Subscription) syncFlow(ctx context.Context) error {
 	select {
 	case w.flowLock <- struct{}{}:
@@ -847,14 +853,14 @@ func (w *Subscription) wakeReader() {
 	}
 }
 
-// Pause stops the stream. Events go on to be recorded.
+// Pause stops the stream. Events are still recorded.
 func (w *Subscription) Pause(ctx context.Context) error { return w.setPaused(ctx, true) }
 
-// Resume goes on where the stream was paused, once its reader has read most of what has come.
+// Resume continues where the stream was paused, once its reader has read most of the backlog.
 func (w *Subscription) Resume(ctx context.Context) error { return w.setPaused(ctx, false) }
 
-// setPaused pauses the stream or resumes it. Over a connection that has ended nothing flows; the next
-// one knows it.
+// setPaused pauses or resumes the stream. On a connection that has ended nothing is sent; the
+// next connection uses the new state.
 func (w *Subscription) setPaused(ctx context.Context, paused bool) error {
 	w.mu.Lock()
 	w.paused = paused

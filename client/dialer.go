@@ -10,17 +10,19 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// A Dialer is a way to one daemon. [Socket] is one. It is safe for concurrent use.
+// A Dialer connects to one daemon, for example through a [Socket]. It is safe for concurrent
+// use.
 type Dialer interface {
-	// Dial connects, within a bound of its own, and says nothing yet: it is for who speaks
-	// in lines of their own. An error is of [KindUnreachable].
+	// Dial connects, within its own time limit, and sends nothing yet: the caller speaks first.
+	// An error is of [KindUnreachable].
 	Dial(ctx context.Context) (net.Conn, error)
 
-	// String names the way for people: "the socket /run/user/1000/turnstone/daemon.sock".
+	// String describes the connection for users: "the socket
+	// /run/user/1000/turnstone/daemon.sock".
 	String() string
 }
 
-// isLocal reports whether a way stays on this machine.
+// isLocal reports whether a dialer stays on this machine.
 func isLocal(d Dialer) bool {
 	switch d.(type) {
 	case Socket, defaultDialer:
@@ -35,9 +37,9 @@ type Socket string
 // String implements Dialer.
 func (s Socket) String() string { return "the socket " + string(s) }
 
-// Dial implements Dialer. It takes up to 5 s. It makes sure that a daemon of this user listens there
-// before it returns: a daemon proves that it has the user's key, which no sandboxed session can read.
-// On Windows the pipe and the process that listens have to be this user's.
+// Dial implements Dialer. It takes up to 5 s. It checks that a daemon of this user listens
+// there before it returns: a daemon proves that it has the user's key, which no sandboxed
+// session can read. On Windows the pipe and the listening process must belong to this user.
 func (s Socket) Dial(ctx context.Context) (net.Conn, error) { return dialAt(ctx, os.Getenv, string(s)) }
 
 func dialAt(ctx context.Context, getenv func(string) string, socket string) (net.Conn, error) {
@@ -55,12 +57,12 @@ func dialAt(ctx context.Context, getenv func(string) string, socket string) (net
 		return nil, silent
 	}
 	if reason := errors.Unwrap(err); reason != nil {
-		err = reason // our message names the socket already
+		err = reason // the message already names the socket
 	}
 	return nil, &session.Error{Kind: KindUnreachable, Message: fmt.Sprintf("no daemon answers at %s (%v); start one with repl serve", socket, err)}
 }
 
-// stuckError is the error of a way to a program that listens and does not answer.
+// stuckError is the error for a program that listens but does not answer.
 func stuckError(d Dialer) *session.Error {
-	return &session.Error{Kind: KindUnreachable, Message: fmt.Sprintf("%s gave no answer within %s: the daemon there is stopped or stuck", d, dialTimeout)}
+	return &session.Error{Kind: KindUnreachable, Message: fmt.Sprintf("%s did not answer within %s: the daemon there is stopped or stuck", d, dialTimeout)}
 }

@@ -1,5 +1,5 @@
-// Package client talks to a daemon that "repl serve" runs: sessions that outlive
-// whoever uses them, watched and driven by several clients at once.
+// Package client talks to a daemon that "repl serve" runs: sessions outlive the clients that
+// use them, and several clients watch and drive them at the same time.
 //
 //	c, err := client.Dial(ctx, client.Socket(client.DefaultSocket(os.Getenv)))
 //	...
@@ -8,8 +8,8 @@
 //	reply, err := c.Start(ctx, client.StartParams{Session: "main", Input: "6 * 7", WaitMS: 45_000})
 //	fmt.Print(reply.Render(nil).Text())
 //
-// The types with JSON tags are what goes over the wire, which docs/daemon.md
-// describes; the daemon uses the same.
+// The types with JSON tags are the messages on the wire, which docs/daemon.md describes; the
+// daemon uses the same types.
 //
 // # Goroutines
 //

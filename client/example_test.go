@@ -11,7 +11,7 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// A program that uses the user's daemon makes a session, or finds it as it was left.
+// A program that uses the user's daemon creates a session, or finds it as it was left.
 func Example() {
 	ctx := context.Background()
 	link := client.New(client.Socket(client.DefaultSocket(os.Getenv)), nil)

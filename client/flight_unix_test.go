@@ -19,8 +19,8 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// A greetingDialer is a way whose far side says which daemon is there, as repl bridge does. serve is the
-// daemon: it is called with the number of the connection.
+// A greetingDialer is a dialer whose remote end identifies its daemon, as repl bridge does.
+// serve is the daemon: it is called with the number of the connection.
 type greetingDialer struct {
 	serve func(n int, in *bufio.Scanner, out io.Writer)
 
@@ -30,7 +30,7 @@ type greetingDialer struct {
 
 type greetingConn struct{ net.Conn }
 
-// daemonStarted is when the daemon of these tests did.
+// daemonStarted is the start time of the daemon in these tests.
 var daemonStarted = time.Unix(1, 0).UTC()
 
 func (greetingConn) Greeting() Greeting {
@@ -58,7 +58,7 @@ func (g *greetingDialer) dialCount() int {
 	return g.count
 }
 
-// call reads the next call.
+// readCall reads the next call.
 func readCall(in *bufio.Scanner) (id, method string) {
 	var call struct {
 		ID     json.RawMessage
@@ -79,7 +79,8 @@ func helloAnswer(id string, known bool) string {
 func TestHello(t *testing.T) {
 	t.Parallel()
 
-	// The daemon here answers nothing before both have come, so who waits for the first waits in vain.
+	// The daemon here answers only after both calls have arrived, so a client that waits for the
+	// first answer would hang.
 	t.Run("the first call is sent without waiting for the answer", func(t *testing.T) {
 		t.Parallel()
 		came := make(chan []string, 1)
@@ -128,8 +129,8 @@ func TestHello(t *testing.T) {
 		}
 	})
 
-	// A call with an effect that was cut is made again only when the daemon has said that it knows
-	// the client.
+	// A call with an effect that was interrupted is repeated only after the daemon has said that
+	// it knows the client.
 	t.Run("an interrupted call is retried only after the answer", func(t *testing.T) {
 		t.Parallel()
 		for _, known := range []bool{true, false} {
@@ -139,7 +140,7 @@ func TestHello(t *testing.T) {
 				way := &greetingDialer{serve: func(n int, in *bufio.Scanner, out io.Writer) {
 					hello, _ := readCall(in)
 					if n == 1 {
-						readCall(in) // and then it is cut
+						readCall(in) // then the connection is cut
 						return
 					}
 					sooner := make(chan string, 1)
@@ -151,7 +152,7 @@ func TestHello(t *testing.T) {
 					case id := <-sooner:
 						early <- id
 						return
-					case <-time.After(300 * time.Millisecond): // in which nothing may come
+					case <-time.After(300 * time.Millisecond): // nothing may arrive in this time
 					}
 					_, _ = io.WriteString(out, helloAnswer(hello, known))
 					id := <-sooner
@@ -177,7 +178,7 @@ func TestHello(t *testing.T) {
 func TestResubscribe(t *testing.T) {
 	t.Parallel()
 
-	// A subscription that is cancelled while it is made again is left at the daemon, too.
+	// A subscription that is cancelled while it is resubscribed is also ended at the daemon.
 	t.Run("a subscription cancelled meanwhile is unsubscribed", func(t *testing.T) {
 		t.Parallel()
 		again, cancelled, left := make(chan bool), make(chan bool), make(chan string, 1)
@@ -208,7 +209,7 @@ func TestResubscribe(t *testing.T) {
 			next <- err
 		}()
 		<-again
-		_ = w.Cancel(t.Context()) // the connection that it knows has ended
+		_ = w.Cancel(t.Context()) // its connection has ended
 		close(cancelled)
 		if err := <-next; !errors.Is(err, session.ErrClosed) {
 			t.Errorf("Next returned %v", err)
@@ -219,7 +220,7 @@ func TestResubscribe(t *testing.T) {
 		}
 	})
 
-	// A Next that was given up while it looked which sessions are there leaves the look to the next one.
+	// A Next that is cancelled while it lists the sessions leaves that to the next call.
 	t.Run("missed closes are reported after a cancelled Next", func(t *testing.T) {
 		t.Parallel()
 		ctx, giveUp := context.WithCancel(t.Context())

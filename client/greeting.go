@@ -21,23 +21,23 @@ const maxGreetingBytes = 16 << 10
 // A Greeting is what "repl bridge" says of the daemon that it has reached, and of where it is.
 type Greeting struct {
 	Version  string    `json:"version"`
-	Protocol int       `json:"protocol"` // [Protocol]
+	Protocol int       `json:"protocol"` // see [Protocol]
 	PID      int       `json:"pid"`      // the daemon's
 	Host     string    `json:"host"`
-	Boot     string    `json:"boot,omitempty"` // changes with each start of the system; "" where there is no such id
+	Boot     string    `json:"boot,omitempty"` // changes with each boot of the system; "" where the system has no such ID
 	User     string    `json:"user"`
 	OS       string    `json:"os"`   // as GOOS
 	Arch     string    `json:"arch"` // as GOARCH
 	Socket   string    `json:"socket"`
-	Started  time.Time `json:"started"` // the daemon
+	Started  time.Time `json:"started"` // start time of the daemon
 
 	// Error says why there is no daemon; "" if there is one.
 	Error string       `json:"error,omitempty"`
 	Kind  session.Kind `json:"kind,omitempty"` // of the error
 }
 
-// WriteGreeting writes a greeting, on a line of its own. Nonce is the one that the near side chose; ""
-// if it chose none.
+// WriteGreeting writes a greeting on a line of its own. nonce is the one that the client chose;
+// "" if it chose none.
 func WriteGreeting(w io.Writer, nonce string, g Greeting) error {
 	text, err := json.Marshal(g)
 	if err != nil {
@@ -50,16 +50,16 @@ func WriteGreeting(w io.Writer, nonce string, g Greeting) error {
 	return err
 }
 
-// ErrTerminal says that the command which leads to a place has put a terminal between.
+// ErrTerminal means that the transport command has allocated a terminal.
 var ErrTerminal = errors.New("the command must not allocate a terminal: use ssh -T, docker exec -i without -t, kubectl exec -i without -t")
 
 // noNonce stands in a greeting of "repl bridge" that was given no nonce.
 const noNonce = "-"
 
-// errArgsLost says that the command which leads to a place keeps the words that follow it.
+// errArgsLost means that the transport command drops the words that follow it.
 var errArgsLost = errors.New("repl bridge runs there, but the words that follow the command were lost: it must run them, as in sh -c '\"$@\"' sh")
 
-// parseGreeting returns the greeting in a line; ok says whether it is one of that nonce.
+// parseGreeting parses a greeting from a line; ok reports whether it is one with this nonce.
 func parseGreeting(line, nonce string) (g Greeting, ok bool, err error) {
 	if strings.HasPrefix(line, greetingPrefix+noNonce+" ") {
 		return g, true, errArgsLost

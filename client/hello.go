@@ -11,7 +11,7 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// KindUnknownMethod is the kind of the error of a daemon that does not know a method, because it is older.
+// KindUnknownMethod is the kind of the error of an older daemon that does not know a method.
 const KindUnknownMethod session.Kind = "unknown_method"
 
 // A daemonInstance is one run of a daemon.
@@ -26,7 +26,7 @@ func (i daemonInstance) equals(o daemonInstance) bool {
 	return i.pid == o.pid && i.started.Equal(o.started)
 }
 
-// openConn connects once, and says who this client is.
+// openConn connects once and sends the hello of this client.
 func (l *Client) openConn(ctx context.Context) (*Conn, error) {
 	conn, err := l.dialer.Dial(ctx)
 	if err != nil {
@@ -58,7 +58,7 @@ func (l *Client) openConn(ctx context.Context) (*Conn, error) {
 	return c, nil
 }
 
-// dialGreeting is what the far side has said of the daemon, if it has said which one it is.
+// dialGreeting returns the greeting from the remote end, if it identifies a daemon.
 func (c *Conn) dialGreeting() (g Greeting, ok bool) {
 	over, ok := c.conn.Stream().(interface{ Greeting() Greeting })
 	if ok {
@@ -67,16 +67,16 @@ func (c *Conn) dialGreeting() (g Greeting, ok bool) {
 	return g, ok && g.PID != 0 && !g.Started.IsZero()
 }
 
-// awaitHelloLater awaits the answer to a hello while calls behind it are on their way already: the
-// daemon takes them in order. Where one was refused, the next attempt waits for its answer, and
-// fails with it.
+// awaitHelloLater waits for the answer to a hello while calls after it have already been sent:
+// the daemon handles them in order. If the hello is refused, the next attempt waits for its
+// answer before other calls, and fails with its error.
 func (l *Client) awaitHelloLater(c *Conn, hello *jsonrpc2.PendingCall) {
 	defer close(c.helloDone)
 	there, err := c.awaitHello(context.Background(), l.dialer, hello)
 	if err == nil && !there.equals(c.daemon) {
-		err = errors.New("another daemon has begun there in the same moment")
+		err = errors.New("another daemon has just started there")
 	}
-	cut := session.KindOf(err) == KindUnreachable && errors.Unwrap(err) != nil // and nothing was refused
+	cut := session.KindOf(err) == KindUnreachable && errors.Unwrap(err) != nil // the connection was lost, nothing was refused
 	l.mu.Lock()
 	if err == nil {
 		l.failures = 0
@@ -105,12 +105,12 @@ func (l *Client) isHelloFirst() bool {
 	return l.helloFirst
 }
 
-// awaitHello awaits the answer to a hello, and makes sure that the other end is a daemon of this
+// awaitHello waits for the answer to a hello, and checks that the other end is a daemon of this
 // protocol.
 func (c *Conn) awaitHello(ctx context.Context, d Dialer, hello *jsonrpc2.PendingCall) (i daemonInstance, err error) {
 	ctx, stop := context.WithTimeout(ctx, dialTimeout)
 	defer stop()
-	defer context.AfterFunc(ctx, func() { c.conn.Drop(context.Cause(ctx)) })() // one that is silent has no last word
+	defer context.AfterFunc(ctx, func() { c.conn.Drop(context.Cause(ctx)) })() // a silent daemon sends no error
 	var h HelloReply
 	raw, err := c.conn.AwaitAnswer(ctx, hello)
 	if err = callError(err); err == nil {
@@ -122,24 +122,25 @@ func (c *Conn) awaitHello(ctx context.Context, d Dialer, hello *jsonrpc2.Pending
 		return instanceOf(h.Info), checkProtocol(h.Version, h.Protocol, d)
 	case session.KindOf(err) == KindUnreachable && !errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return i, err
-	default: // the time was up, perhaps: the connection may have been dropped for it already
+	default: // possibly a timeout: the connection may already have been dropped because of it
 		return i, notDaemonError(ctx, d, err)
 	}
 }
 
-// notDaemonError is the error when what listens does not answer, or with something else.
+// notDaemonError returns the error for a program that listens but does not answer, or not like
+// a daemon.
 func notDaemonError(ctx context.Context, d Dialer, err error) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return stuckError(d)
 	}
-	return &session.Error{Kind: KindUnreachable, Message: fmt.Sprintf("the program that listens at %s does not answer as a daemon does: %v", d, err)}
+	return &session.Error{Kind: KindUnreachable, Message: fmt.Sprintf("the program that listens at %s does not answer like a daemon: %v", d, err)}
 }
 
-// isOpen reports whether the connection has not ended, as far as one can know.
+// isOpen reports whether the connection is not known to have ended.
 func (c *Conn) isOpen() bool { return c.conn.Context().Err() == nil }
 
-// checkSameDaemon returns an error if a connection leads to another run of the daemon than the one
-// before, where a call with this method cannot go on.
+// checkSameDaemon returns an error if a connection leads to a different run of the daemon than
+// the previous one, and a call with this method cannot continue there.
 func (c *Conn) checkSameDaemon(before *Conn, method string) error {
 	switch method {
 	case MethodInfo, MethodPing, MethodList, MethodClients:
@@ -149,21 +150,21 @@ func (c *Conn) checkSameDaemon(before *Conn, method string) error {
 		return nil
 	}
 	return &session.Error{Kind: KindOutcomeUnknown, Message: fmt.Sprintf(
-		"the daemon was started anew at %s, and the sessions before are gone: %s was not repeated there, and nobody knows whether it was carried out before", c.daemon.started.Local().Format(time.TimeOnly), method)}
+		"the daemon was restarted at %s and its sessions are gone; %s was not retried and may already have run", c.daemon.started.Local().Format(time.TimeOnly), method)}
 }
 
-// checkRemembered returns an error if a call whose effect must come once cannot be repeated: too
-// many other clients have come to the daemon since it was made. It waits for the answer to the
-// hello, which has a bound.
+// checkRemembered returns an error if a call whose effect must happen only once cannot be
+// repeated, because the daemon has had too many other clients since. It waits for the answer to
+// the hello, which has a time limit.
 func (c *Conn) checkRemembered(method string) error {
 	<-c.helloDone
 	if c.knownToDaemon {
 		return nil
 	}
-	return &session.Error{Kind: KindOutcomeUnknown, Message: "the daemon has forgotten this client while the link was down: " + method + " was not repeated, and nobody knows whether it was carried out before"}
+	return &session.Error{Kind: KindOutcomeUnknown, Message: "the daemon forgot this client while the connection was down; " + method + " was not retried and may already have run"}
 }
 
-// newOutage is that which the end of the connection begins.
+// newOutage returns the outage that begins with the end of the connection.
 func (c *Conn) newOutage() Outage {
 	why := c.conn.CloseCause()
 	o := Outage{From: time.Now(), Cause: why}
@@ -173,7 +174,7 @@ func (c *Conn) newOutage() Outage {
 	return o
 }
 
-// reportTurnAccepted tells who has made a call which turn it has begun.
+// reportTurnAccepted reports to the caller of a request which turn it has started.
 func (l *Client) reportTurnAccepted(b TurnAccepted) {
 	l.mu.Lock()
 	f := l.turnCallbacks[b.Request]

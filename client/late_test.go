@@ -16,8 +16,8 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// A slowDialer leads to a daemon whose answer to turn/wait comes in parts, one a second. It stops
-// behind so many of them.
+// A slowDialer leads to a daemon whose answer to turn/wait comes in parts, one a second. It
+// stops after this number of parts.
 type slowDialer struct{ parts int }
 
 func (slowDialer) String() string { return "slow" }

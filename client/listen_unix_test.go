@@ -12,7 +12,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/peer"
 )
 
-// listenAsDaemon listens where a daemon could, and proves that it is this user's.
+// listenAsDaemon listens at a daemon's address, and proves that it is this user's.
 func listenAsDaemon(t *testing.T) (l net.Listener, socket string) {
 	t.Helper()
 	socket = filepath.Join(t.TempDir(), "s")
@@ -28,7 +28,7 @@ func listenAtSocket(socket string) (net.Listener, error) {
 	return provingListener{l, peer.CanonicalAddress(socket)}, err
 }
 
-// A provingListener listener gives each client its proof before anything else.
+// A provingListener sends each client its proof before anything else.
 type provingListener struct {
 	net.Listener
 	address string

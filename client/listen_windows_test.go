@@ -10,7 +10,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/namedpipe"
 )
 
-// listenAsDaemon listens where a daemon could.
+// listenAsDaemon listens at a daemon's address.
 func listenAsDaemon(t *testing.T) (l net.Listener, socket string) {
 	t.Helper()
 	socket = fmt.Sprintf(`\\.\pipe\turnstone-test-%d`, os.Getpid())

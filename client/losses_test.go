@@ -14,7 +14,7 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// Each of these ways takes a call and hangs up, again and again.
+// Each of these dialers accepts a call and hangs up, again and again.
 func TestRetryLimit(t *testing.T) {
 	t.Parallel()
 	hello := func(n int, in *bufio.Scanner, out io.Writer) {
@@ -75,7 +75,7 @@ func TestRetryLimit(t *testing.T) {
 					l.remote = far
 					defer l.Close()
 					err := test.use(t.Context(), l)
-					if session.KindOf(err) != KindUnreachable || !strings.Contains(err.Error(), "in a row ended while") {
+					if session.KindOf(err) != KindUnreachable || !strings.Contains(err.Error(), "in a row ended during") {
 						t.Errorf("got %v", err)
 					}
 					if n := way.dialCount(); n > 4*maxLosses {
@@ -87,7 +87,7 @@ func TestRetryLimit(t *testing.T) {
 	}
 }
 
-// Nothing is dialled for what no daemon takes.
+// An oversized input is refused without dialling.
 func TestMaxInput_FailsWithoutDial(t *testing.T) {
 	t.Parallel()
 	way := &greetingDialer{}

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// The protocol's page describes each method, each kind of error, each type of event, and each
+// The protocol page documents each method, each kind of error, each type of event, and each
 // field.
 func TestProtocolPage_Complete(t *testing.T) {
 	page, err := os.ReadFile("../docs/daemon.md")

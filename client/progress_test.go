@@ -11,7 +11,7 @@ import (
 const progressLine = `{"jsonrpc":"2.0","method":"preparation/progress","params":{"progressToken":1,"progress":1}}` + "\n"
 
 func TestOnProgress(t *testing.T) {
-	// A function that OnProgress calls may use the client, as long as it waits for no answer.
+	// An OnProgress callback may use the client, as long as it does not wait for an answer.
 	t.Run("the callback may use the client", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ours, theirs := net.Pipe()

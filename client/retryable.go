@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// toMillis is a time in milliseconds, as params have it. A rest of a time is never 0, which would be a
-// poll: a poll waits for no turn, and for a link as long as it takes.
+// toMillis converts a time to milliseconds, as in params. A positive time never becomes 0,
+// which would be a poll.
 func toMillis(d time.Duration) int64 {
 	if d <= 0 {
 		return 0

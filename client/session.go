@@ -12,25 +12,25 @@ import (
 )
 
 const (
-	// shortCallTimeout bounds ending a subscription whose reader has gone.
+	// shortCallTimeout bounds the call that ends a subscription whose reader is gone.
 	shortCallTimeout = 5 * time.Second
 
 	// maxPollTimeout bounds the wait of one call. A longer wait takes several calls.
 	maxPollTimeout = time.Hour
 
-	// minPollInterval is the least time between two of them, whatever the daemon does.
+	// minPollInterval is the minimum time between two such calls, whatever the daemon does.
 	minPollInterval = 100 * time.Millisecond
 )
 
-// A Session is one of a daemon's. It has no state of its own but its name and its
-// author's. An error is of KindUnreachable when the daemon is gone.
+// A Session calls one session of a daemon by name. It has no state except its name and its
+// author. An error is of KindUnreachable if the daemon is gone.
 type Session struct {
 	conn          *Conn
 	name          string
 	author        string
 	pendingCursor *pendingReadCursor
 
-	writeLock bool // turns that it starts come with the keyboard
+	writeLock bool // turns that it starts take the write lock
 }
 
 var (
@@ -38,57 +38,57 @@ var (
 	_ session.TurnStarter = (*Session)(nil)
 )
 
-// Session is the session of that name, over this connection. Nothing is asked before
-// a method of it is called.
+// Session returns the session with this name, on this connection. The daemon is not contacted
+// before a method of it is called.
 func (c *Conn) Session(name string) *Session {
 	return &Session{conn: c, name: name, pendingCursor: &pendingReadCursor{}}
 }
 
-// callSession calls do, and says what a call means that took too long.
+// callSession calls do, and explains the error of a call that took too long.
 func callSession[R any](s *Session, do func(*Conn) (R, error)) (R, error) {
 	r, err := do(s.conn)
 	if errors.Is(err, context.DeadlineExceeded) && s.conn.client == nil {
-		err = fmt.Errorf("the daemon does not answer: %w", err)
+		err = fmt.Errorf("the daemon does not respond: %w", err)
 	}
 	return r, err
 }
 
-// Name is session.Session's.
+// Name implements session.Session.
 func (s *Session) Name() string { return s.name }
 
-// Author is session.Session's.
+// Author implements session.Session.
 func (s *Session) Author() string { return s.author }
 
-// As is session.Session's. See IsAuthor for the names that a daemon takes.
+// As implements session.Session. See IsAuthor for the names that a daemon accepts.
 func (s *Session) As(author string) session.Session { return s.WithAuthor(author) }
 
-// WithAuthor is As with this type.
+// WithAuthor is As with the type *Session as its result.
 func (s *Session) WithAuthor(author string) *Session {
 	return &Session{conn: s.conn, name: s.name, author: author, pendingCursor: &pendingReadCursor{}, writeLock: s.writeLock}
 }
 
-// WithWriteLock is the same session: nobody else may write while a turn runs that it
-// has started.
+// WithWriteLock returns the same session: no other client may write during a turn that it
+// starts.
 func (s *Session) WithWriteLock() *Session {
 	return &Session{conn: s.conn, name: s.name, author: s.author, pendingCursor: s.pendingCursor, writeLock: true}
 }
 
-// Info is session.Session's.
+// Info implements session.Session.
 func (s *Session) Info(ctx context.Context) (session.Info, error) {
 	return callSession(s, func(c *Conn) (session.Info, error) { return c.GetSession(ctx, s.name) })
 }
 
-// Submit is session.Session's.
+// Submit implements session.Session.
 func (s *Session) Submit(ctx context.Context, code string) (uint64, error) {
 	return s.startTurn(ctx, StartParams{Input: code, WriteLock: s.writeLock})
 }
 
-// SubmitSilent is session.Session's.
+// SubmitSilent implements session.Session.
 func (s *Session) SubmitSilent(ctx context.Context, code string) (uint64, error) {
 	return s.startTurn(ctx, StartParams{Input: code, Silent: true})
 }
 
-// SubmitMayExit is session.Session's.
+// SubmitMayExit implements session.Session.
 func (s *Session) SubmitMayExit(ctx context.Context, code string) (uint64, error) {
 	return s.startTurn(ctx, StartParams{Input: code, WriteLock: s.writeLock, MayExit: true})
 }
@@ -99,7 +99,7 @@ func (s *Session) startTurn(ctx context.Context, p StartParams) (uint64, error) 
 	return r.Turn, err
 }
 
-// Answer is session.Session's.
+// Answer implements session.Session.
 func (s *Session) Answer(ctx context.Context, wait timeline.Seq, in session.Input) (uint64, error) {
 	r, err := callSession(s, func(c *Conn) (session.Reply, error) {
 		return c.SendInput(ctx, InputParams{Session: s.name, InputRequest: wait, Input: string(in.Data), EOF: in.EOF, Author: s.author})
@@ -107,7 +107,7 @@ func (s *Session) Answer(ctx context.Context, wait timeline.Seq, in session.Inpu
 	return r.Turn, err
 }
 
-// Wait is session.Session's. The daemon bounds the reply itself.
+// Wait implements session.Session. The daemon itself bounds the reply.
 func (s *Session) Wait(ctx context.Context, turn uint64, o *session.WaitOptions) (session.Reply, error) {
 	var opts session.WaitOptions
 	if o != nil {
@@ -120,7 +120,7 @@ func (s *Session) Wait(ctx context.Context, turn uint64, o *session.WaitOptions)
 		case opts.Poll:
 			pause = 0
 		case opts.Timeout > 0:
-			pause = min(pause, max(time.Until(deadline), 1)) // not a poll
+			pause = min(pause, max(time.Until(deadline), 1)) // 0 would be a poll
 		}
 		asked := time.Now()
 		reply, err := callSession(s, func(c *Conn) (session.Reply, error) {
@@ -129,12 +129,12 @@ func (s *Session) Wait(ctx context.Context, turn uint64, o *session.WaitOptions)
 		if err != nil {
 			return session.Reply{}, err
 		}
-		ending := turn != 0 && reply.State == session.StateStopping // its outcome comes with the end of the worker
+		ending := turn != 0 && reply.State == session.StateStopping // its outcome arrives with the end of the worker
 		over := reply.Outcome != "" || !reply.State.IsActive() && !ending || reply.State == session.StateWaiting
 		if over || pause < time.Millisecond || opts.Timeout > 0 && !time.Now().Before(deadline) {
 			return reply, nil
 		}
-		if rest := min(minPollInterval, pause) - time.Since(asked); rest > 0 { // it should have waited
+		if rest := min(minPollInterval, pause) - time.Since(asked); rest > 0 { // the daemon should have waited
 			timer := time.NewTimer(rest)
 			select {
 			case <-timer.C:
@@ -146,7 +146,7 @@ func (s *Session) Wait(ctx context.Context, turn uint64, o *session.WaitOptions)
 	}
 }
 
-// Interrupt is session.Session's.
+// Interrupt implements session.Session.
 func (s *Session) Interrupt(ctx context.Context, turn uint64) (session.InterruptResult, error) {
 	r, err := callSession(s, func(c *Conn) (InterruptReply, error) {
 		return c.InterruptTurn(ctx, InterruptParams{Session: s.name, Turn: turn, Active: turn == 0, Author: s.author})
@@ -154,7 +154,7 @@ func (s *Session) Interrupt(ctx context.Context, turn uint64) (session.Interrupt
 	return r.Result, err
 }
 
-// Allow is session.Session's.
+// Allow implements session.Session.
 func (s *Session) Allow(ctx context.Context, g session.Grant) error {
 	_, err := callSession(s, func(c *Conn) (struct{}, error) {
 		return struct{}{}, c.GrantAccess(ctx, GrantParams{Session: s.name, Grant: g, Author: s.author})
@@ -162,7 +162,7 @@ func (s *Session) Allow(ctx context.Context, g session.Grant) error {
 	return err
 }
 
-// AnswerPermission is session.Session's.
+// AnswerPermission implements session.Session.
 func (s *Session) AnswerPermission(ctx context.Context, id uint64, ok bool) error {
 	_, err := callSession(s, func(c *Conn) (struct{}, error) {
 		return struct{}{}, c.AnswerPermission(ctx, AnswerPermissionParams{Session: s.name, Permission: id, OK: ok, Author: s.author})
@@ -170,7 +170,7 @@ func (s *Session) AnswerPermission(ctx context.Context, id uint64, ok bool) erro
 	return err
 }
 
-// Reset is session.Session's.
+// Reset implements session.Session.
 func (s *Session) Reset(ctx context.Context) error {
 	_, err := callSession(s, func(c *Conn) (session.Info, error) { return c.ResetSession(ctx, s.name) })
 	return err
@@ -182,7 +182,7 @@ func (s *Session) Close(ctx context.Context) error {
 	return err
 }
 
-// Events is session.Session's. It also ends when the daemon is gone.
+// Events implements session.Session. It also ends when the daemon is gone.
 func (s *Session) Events(ctx context.Context, after timeline.Seq) iter.Seq2[timeline.Event, error] {
 	return func(yield func(timeline.Event, error) bool) {
 		w, err := callSession(s, func(c *Conn) (*Subscription, error) {
@@ -206,49 +206,49 @@ func (s *Session) Events(ctx context.Context, after timeline.Seq) iter.Seq2[time
 	}
 }
 
-// Read is session.Session's.
+// Read implements session.Session.
 func (s *Session) Read(ctx context.Context, q session.ReadQuery) (session.EventPage, error) {
 	return callSession(s, func(c *Conn) (session.EventPage, error) {
 		return c.ReadEvents(ctx, ReadParams{Session: s.name, ReadQuery: q})
 	})
 }
 
-// TurnSummaries is session.Session's.
+// TurnSummaries implements session.Session.
 func (s *Session) TurnSummaries(ctx context.Context, q session.TurnSummariesQuery) (session.TurnSummaries, error) {
 	return callSession(s, func(c *Conn) (session.TurnSummaries, error) {
 		return c.ReadOutline(ctx, OutlineParams{Session: s.name, TurnSummariesQuery: q})
 	})
 }
 
-// Blob is session.Session's.
+// Blob implements session.Session.
 func (s *Session) Blob(ctx context.Context, digest string, offset int64, limit int) (session.BlobPart, error) {
 	return callSession(s, func(c *Conn) (session.BlobPart, error) {
 		return c.ReadBlob(ctx, BlobParams{Session: s.name, Digest: digest, Offset: offset, Limit: limit})
 	})
 }
 
-// Files is session.Session's.
+// Files implements session.Session.
 func (s *Session) Files(ctx context.Context) ([]session.File, error) {
 	return callSession(s, func(c *Conn) ([]session.File, error) {
 		return c.ListFiles(ctx, FilesParams{Session: s.name})
 	})
 }
 
-// File is session.Session's.
+// File implements session.Session.
 func (s *Session) File(ctx context.Context, path string, offset int64, limit int) (session.FilePart, error) {
 	return callSession(s, func(c *Conn) (session.FilePart, error) {
 		return c.ReadFile(ctx, FileParams{FilesParams: FilesParams{Session: s.name}, Path: path, Offset: offset, Limit: limit})
 	})
 }
 
-// Search is session.Session's.
+// Search implements session.Session.
 func (s *Session) Search(ctx context.Context, q session.SearchQuery) (session.SearchResult, error) {
 	return callSession(s, func(c *Conn) (session.SearchResult, error) {
 		return c.SearchLines(ctx, SearchParams{Session: s.name, SearchQuery: q})
 	})
 }
 
-// Output is session.Session's.
+// Output implements session.Session.
 func (s *Session) Output(ctx context.Context, q session.OutputQuery) (session.Output, error) {
 	return callSession(s, func(c *Conn) (session.Output, error) {
 		return c.ReadOutput(ctx, OutputParams{Session: s.name, OutputQuery: q})
@@ -269,7 +269,7 @@ func (s *Session) Inspect(ctx context.Context, text string, cursor int) (session
 	})
 }
 
-// Parse is session.Session's.
+// Parse implements session.Session.
 func (s *Session) Parse(ctx context.Context, text string) (session.ParseStatus, error) {
 	p, err := callSession(s, func(c *Conn) (ParseReply, error) {
 		return c.ParseText(ctx, QueryParams{Session: s.name, Text: text})
@@ -277,23 +277,23 @@ func (s *Session) Parse(ctx context.Context, text string) (session.ParseStatus, 
 	return p.Status, err
 }
 
-// Destinations is session.Session's.
+// Destinations implements session.Session.
 func (s *Session) Destinations(ctx context.Context) ([]session.Destination, error) {
 	r, err := callSession(s, func(c *Conn) (Destinations, error) { return c.ListDestinations(ctx, s.name) })
 	return r.Destinations, err
 }
 
-// Visibility is session.Session's.
+// Visibility implements session.Session.
 func (s *Session) Visibility(ctx context.Context) (session.Visibility, error) {
 	return callSession(s, func(c *Conn) (session.Visibility, error) { return c.VisibleHome(ctx, s.name) })
 }
 
-// Variables is session.Session's.
+// Variables implements session.Session.
 func (s *Session) Variables(ctx context.Context) (session.Variables, error) {
 	return callSession(s, func(c *Conn) (session.Variables, error) { return c.ListVariables(ctx, s.name) })
 }
 
-// Resize is session.Session's. Of several clients the size of the latest holds.
+// Resize implements session.Session. With several clients the latest size counts.
 func (s *Session) Resize(ctx context.Context, size session.Size) error {
 	_, err := callSession(s, func(c *Conn) (struct{}, error) {
 		return struct{}{}, c.ResizeTerminal(ctx, ResizeParams{Session: s.name, Rows: int(size.Rows), Cols: int(size.Cols)})
@@ -301,9 +301,10 @@ func (s *Session) Resize(ctx context.Context, size session.Size) error {
 	return err
 }
 
-// ReadAs lets a reader go on where it stopped. It reads under its own name, or under another
-// name if a connected client has that one. It waits for a session that is being prepared. The
-// session that it returns writes under the same name. read is how far the reader had read.
+// ReadAs lets a reader continue where it stopped. It reads under its own name, or under a
+// different name if a connected client has that one. It waits for a session that is being
+// prepared. The returned session writes under the same name. read is how far the reader had
+// read.
 func (s *Session) ReadAs(ctx context.Context, reader string) (as *Session, read timeline.Seq, err error) {
 	m, err := callSession(s, func(c *Conn) (ReadCursor, error) {
 		return c.SaveReadCursor(ctx, ReadCursorParams{Session: s.name, Reader: reader, Own: true})
@@ -314,7 +315,7 @@ func (s *Session) ReadAs(ctx context.Context, reader string) (as *Session, read 
 	return s.WithAuthor(m.Reader), m.Seq, nil
 }
 
-// SaveReadCursor remembers how far the author has read; 0 only asks. It returns how far.
+// SaveReadCursor stores how far the author has read, and returns it; 0 only asks.
 func (s *Session) SaveReadCursor(ctx context.Context, seq timeline.Seq) (timeline.Seq, error) {
 	m, err := callSession(s, func(c *Conn) (ReadCursor, error) {
 		return c.SaveReadCursor(ctx, ReadCursorParams{Session: s.name, Reader: s.author, Seq: seq})
@@ -322,7 +323,7 @@ func (s *Session) SaveReadCursor(ctx context.Context, seq timeline.Seq) (timelin
 	return m.Seq, err
 }
 
-// TakeWriteLock takes the keyboard, see Client.TakeWriteLockWriteLock.
+// TakeWriteLock takes the write lock, see Conn.TakeWriteLock.
 func (s *Session) TakeWriteLock(ctx context.Context, long bool) error {
 	_, err := callSession(s, func(c *Conn) (struct{}, error) {
 		return struct{}{}, c.TakeWriteLock(ctx, s.name, s.author, long)
@@ -330,7 +331,7 @@ func (s *Session) TakeWriteLock(ctx context.Context, long bool) error {
 	return err
 }
 
-// ReleaseWriteLock gives the keyboard back, if this process has it.
+// ReleaseWriteLock releases the write lock, if this process has it.
 func (s *Session) ReleaseWriteLock(ctx context.Context) error {
 	_, err := callSession(s, func(c *Conn) (struct{}, error) {
 		return struct{}{}, c.ReleaseWriteLock(ctx, s.name, s.author)

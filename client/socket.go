@@ -20,12 +20,12 @@ func DefaultSocket(getenv func(string) string) string {
 	return defaultSocket(getenv)
 }
 
-// DefaultDialer is the way to the daemon of this user on this host. Each Dial looks anew where it
-// listens, because a daemon moves when its socket's directory was removed and cannot be
-// made again. A nil getenv is os.Getenv.
+// DefaultDialer returns the dialer for the daemon of this user on this host. Each Dial looks up
+// again where the daemon listens, because it moves if the directory of its socket was removed
+// and cannot be created again. A nil getenv is os.Getenv.
 func DefaultDialer(getenv func(string) string) Dialer { return defaultDialer{getenvOrDefault(getenv)} }
 
-// getenvOrDefault returns getenv, or that of this process.
+// getenvOrDefault returns getenv, or os.Getenv if it is nil.
 func getenvOrDefault(getenv func(string) string) func(string) string {
 	if getenv == nil {
 		return os.Getenv
@@ -38,8 +38,8 @@ type defaultDialer struct{ getenv func(string) string }
 // String implements Dialer.
 func (u defaultDialer) String() string { return Socket(DefaultSocket(u.getenv)).String() }
 
-// Dial implements Dialer. It takes up to 5 s. Where a daemon lives and is not at its socket, it
-// is asked to look after that first, and has 2 s to do so.
+// Dial implements Dialer. It takes up to 5 s. If a live daemon is not at its socket, it is
+// asked to create it again first, and has 2 s to do so.
 func (u defaultDialer) Dial(ctx context.Context) (net.Conn, error) {
 	if named := u.getenv("TURNSTONE_SOCKET"); named != "" {
 		return dialAt(ctx, u.getenv, named)

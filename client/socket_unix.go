@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	// socketRenewTimeout is how long a daemon has to make its socket again, and socketPollInterval the time
-	// between two looks whether it has.
+	// socketRenewTimeout bounds how long a daemon may take to create its socket again, and
+	// socketPollInterval is the time between two checks for it.
 	socketRenewTimeout = 2 * time.Second
 	socketPollInterval = 20 * time.Millisecond
 )
 
 func defaultSocket(getenv func(string) string) string { return daemonlock.FindSocket(getenv) }
 
-// connectSocket connects to a socket, and makes sure that a daemon of its user listens there.
+// connectSocket connects to a socket and checks that a daemon of its user listens there.
 func connectSocket(ctx context.Context, getenv func(string) string, socket string) (net.Conn, error) {
 	user := os.Geteuid()
 	if err := cmp.Or(daemonlock.CheckPath(socket), daemonlock.CheckOwner(socket, user)); err != nil {
@@ -51,8 +51,9 @@ func connectSocket(ctx context.Context, getenv func(string) string, socket strin
 	return nil, err
 }
 
-// dialDefault connects to the daemon of this user, wherever it is. A listener that does not prove that it
-// is that daemon is skipped. A daemon that lives and is not at its socket is asked to make it again.
+// dialDefault connects to the daemon of this user, wherever it is. A listener that does not
+// prove that it is that daemon is skipped. A live daemon that is not at its socket is asked to
+// create it again.
 func dialDefault(ctx context.Context, getenv func(string) string) (net.Conn, error) {
 	first := daemonlock.FindSocket(getenv)
 	conn, err := dialAt(ctx, getenv, first)
@@ -66,14 +67,14 @@ func dialDefault(ctx context.Context, getenv func(string) string) (net.Conn, err
 			}
 		}
 	}
-	if err == nil || errors.Is(err, context.DeadlineExceeded) { // it is there
+	if err == nil || errors.Is(err, context.DeadlineExceeded) { // a daemon is there, even if it does not answer
 		return conn, err
 	}
 	return askForSocket(ctx, getenv, err)
 }
 
-// askForSocket asks the daemon of this user, if it lives, to make its socket again. failed is
-// why it was not reached.
+// askForSocket asks the daemon of this user, if it is alive, to create its socket again. failed
+// says why it was not reached.
 func askForSocket(ctx context.Context, getenv func(string) string, failed error) (net.Conn, error) {
 	if !daemonlock.RequestRenewal(getenv) {
 		return nil, failed
@@ -94,10 +95,10 @@ func askForSocket(ctx context.Context, getenv func(string) string, failed error)
 		case <-again.C:
 		case <-ctx.Done():
 			if _, unproven := errors.AsType[*peer.UnprovenError](failed); unproven {
-				return nil, failed // something else has its place
+				return nil, failed // another program listens there
 			}
 			return nil, &session.Error{Kind: KindUnreachable, Message: fmt.Sprintf(
-				"the daemon of this user is the process %d, and cannot be reached from here at %s; no second one is started beside it: use it from the login that can, or end it with kill %[1]d", e.PID, e.Socket)}
+				"the daemon of this user (process %d) cannot be reached from here at %s, and a second one is not started; use a login that can reach it, or end it with kill %[1]d", e.PID, e.Socket)}
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 func defaultSocket(func(string) string) string { return namedpipe.DefaultName() }
 
-// connectSocket connects to a pipe, if it and the process that listens belong to this user.
+// connectSocket connects to a pipe if the pipe and the listening process belong to this user.
 func connectSocket(ctx context.Context, _ func(string) string, socket string) (net.Conn, error) {
 	return namedpipe.Dial(ctx, socket)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// newSilentConn is a client of a daemon that reads and never says a word.
+// newSilentConn returns a connection to a daemon that reads but never answers.
 func newSilentConn(t *testing.T) *Conn {
 	ours, theirs := net.Pipe()
 	go func() { _, _ = io.Copy(io.Discard, theirs) }()
@@ -54,7 +54,7 @@ func TestStuckDaemon(t *testing.T) {
 			ours, theirs := net.Pipe()
 			c := NewConn(ours)
 			defer c.Close()
-			go func() { // it answers the first call after an hour, and signs of life at once
+			go func() { // it answers the first call after an hour, and probes at once
 				b := make([]byte, 1<<10)
 				for {
 					n, err := theirs.Read(b)

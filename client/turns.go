@@ -10,10 +10,10 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// readCursorDelay is how long Note waits for a call that takes its mark along.
+// readCursorDelay is how long NoteReadCursor waits for a call that can carry the cursor.
 const readCursorDelay = time.Second
 
-// StartTurn implements session.TurnStarter: the turn is started and waited for in one call.
+// StartTurn implements session.TurnStarter: one call starts the turn and waits for it.
 func (s *Session) StartTurn(code string, begun func(turn uint64)) session.PendingTurn {
 	t := s.newPendingTurn(begun)
 	t.startOnly = func(ctx context.Context) (uint64, error) { return s.Submit(ctx, code) }
@@ -26,8 +26,8 @@ func (s *Session) StartTurn(code string, begun func(turn uint64)) session.Pendin
 	return t
 }
 
-// StartAnswer implements session.TurnStarter: the wait is answered and its turn waited for in one
-// call.
+// StartAnswer implements session.TurnStarter: one call answers the input request and waits for
+// the turn.
 func (s *Session) StartAnswer(wait timeline.Seq, in session.Input, begun func(turn uint64)) session.PendingTurn {
 	t := s.newPendingTurn(begun)
 	t.startOnly = func(ctx context.Context) (uint64, error) { return s.Answer(ctx, wait, in) }
@@ -48,21 +48,21 @@ func (s *Session) newPendingTurn(begun func(uint64)) *pendingTurn {
 	return t
 }
 
-// A pendingTurn is a turn that is being started, or goes on with an answer.
+// A pendingTurn is a turn that is being started or answered.
 type pendingTurn struct {
 	session *Session
 	request string // "" without a Client
 	onStart func(uint64)
 
-	startOnly    func(context.Context) (turn uint64, err error)            // begins it, and does not wait
-	startAndWait func(context.Context, waitingCall) (session.Reply, error) // begins it, or finds it begun, and waits
+	startOnly    func(context.Context) (turn uint64, err error)            // starts it without waiting
+	startAndWait func(context.Context, waitingCall) (session.Reply, error) // starts it, unless it has started, and waits
 
 	turn    atomic.Uint64
-	started atomic.Bool // it has begun, and turn is set
+	started atomic.Bool // the turn has started, and turn is set
 	once    sync.Once
 }
 
-// A waitingCall is the part of such a call that is about waiting.
+// A waitingCall holds the parameters of such a call that concern waiting.
 type waitingCall struct {
 	after, readCursor timeline.Seq
 	waitMS            int64
@@ -86,7 +86,7 @@ func (t *pendingTurn) Wait(ctx context.Context, o *session.WaitOptions) (session
 	return t.session.Wait(ctx, t.Turn(), o)
 }
 
-// callAndWait begins the turn, or finds it begun, and waits for it.
+// callAndWait starts the turn, unless it has started, and waits for it.
 func (t *pendingTurn) callAndWait(ctx context.Context, l *Client, o session.WaitOptions) (session.Reply, error) {
 	l.mu.Lock()
 	l.turnCallbacks[t.request] = t.markStarted
@@ -119,10 +119,10 @@ func (t *pendingTurn) markStarted(turn uint64) {
 	})
 }
 
-// A pendingReadCursor is a mark that the next call takes along.
+// A pendingReadCursor is a read cursor that the next call carries to the daemon.
 type pendingReadCursor struct {
 	mu    sync.Mutex
-	seq   timeline.Seq // guarded by mu; 0: none
+	seq   timeline.Seq // guarded by mu; 0 means none
 	timer *time.Timer  // guarded by mu; nil before the first
 }
 
@@ -137,8 +137,8 @@ func (n *pendingReadCursor) takeSeq() timeline.Seq {
 	return seq
 }
 
-// NoteReadCursor is Mark for a daemon elsewhere: the next turn takes the mark along, or it is sent when none
-// comes within a second. Flush sends it at once.
+// NoteReadCursor is SaveReadCursor for a remote daemon: the next turn carries the cursor, or it
+// is sent if no turn starts within a second. FlushReadCursor sends it at once.
 func (s *Session) NoteReadCursor(seq timeline.Seq) {
 	s.pendingCursor.mu.Lock()
 	defer s.pendingCursor.mu.Unlock()
@@ -154,7 +154,7 @@ func (s *Session) NoteReadCursor(seq timeline.Seq) {
 	}
 }
 
-// FlushReadCursor sends what Note has kept.
+// FlushReadCursor sends the cursor that NoteReadCursor has stored.
 func (s *Session) FlushReadCursor(ctx context.Context) error {
 	seq := s.pendingCursor.takeSeq()
 	if seq == 0 {

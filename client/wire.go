@@ -11,7 +11,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// Protocol is the version of the methods, which daemon and client must share.
+// Protocol is the version of the daemon protocol, which must be equal in daemon and client.
 const Protocol = 1
 
 // The methods of the daemon.
@@ -66,7 +66,7 @@ const (
 	MethodResume      = "stream/resume"
 	MethodUnsubscribe = "stream/unsubscribe"
 
-	// Notifications, from the daemon.
+	// Notifications from the daemon.
 	MethodSnapshot     = "stream/snapshot"
 	MethodEvent        = "stream/event"
 	MethodChange       = "stream/change"
@@ -75,18 +75,18 @@ const (
 	MethodTurnAccepted = "turn/accepted"
 )
 
-// The kinds of errors that a daemon, or the way to it, adds to those of a session.
+// The kinds of errors that a daemon, or the connection to it, adds to those of a session.
 const (
 	KindLocked              session.Kind = "locked"               // another client has the write lock
 	KindDraining            session.Kind = "draining"             // the daemon takes no new work
 	KindUnreachable         session.Kind = "unreachable"          // made by this package: the daemon is gone
 	KindShuttingDown        session.Kind = "shutting_down"        // the daemon ended before the call did
 	KindProtocol            session.Kind = "protocol"             // made by this package: the daemon is of another version
-	KindCancelled           session.Kind = "cancelled"            // the call was
-	KindDetached            session.Kind = "detached"             // made by this package: somebody has ended the connection
-	KindOutcomeUnknown      session.Kind = "outcome_unknown"      // made by this package: the daemon was restarted, and whether a call was carried out is not known
-	KindUnknownLanguage     session.Kind = "unknown_language"     // there is no such language
-	KindUnknownSubscription session.Kind = "unknown_subscription" // there is no such subscription
+	KindCancelled           session.Kind = "cancelled"            // the call was cancelled
+	KindDetached            session.Kind = "detached"             // made by this package: another client has ended the connection
+	KindOutcomeUnknown      session.Kind = "outcome_unknown"      // made by this package: the daemon was restarted, and a call may or may not have run
+	KindUnknownLanguage     session.Kind = "unknown_language"     // unknown language
+	KindUnknownSubscription session.Kind = "unknown_subscription" // unknown subscription
 )
 
 // Info describes the daemon.
@@ -103,69 +103,69 @@ type Info struct {
 	WarmPools   []WarmPool `json:"warm_pools,omitempty"`
 }
 
-// WarmPool are the sessions of one language that a daemon keeps ready for those who create one.
+// WarmPool describes the sessions of one language that a daemon keeps ready for clients that
+// create one.
 type WarmPool struct {
 	Language string `json:"language"`
 	Ready    int    `json:"ready"`
-	Count    int    `json:"count"`             // how many it would keep
-	Dir      string `json:"dir"`               // where they work; only sessions that start alike are given
-	Failure  string `json:"failure,omitempty"` // why no more are made
+	Count    int    `json:"count"`             // number of sessions to keep
+	Dir      string `json:"dir"`               // their working directory; a session is taken from the pool only if it would start alike
+	Failure  string `json:"failure,omitempty"` // why no more are created
 }
 
-// MaxRequestIDBytes bounds the id of a request that may be repeated.
+// MaxRequestIDBytes bounds the ID of a request that may be repeated.
 const MaxRequestIDBytes = 64
 
-// HelloParams say who calls, as the first call of a connection. A connection with a higher epoch
-// of the same client takes the place of the one before: see docs/daemon.md.
+// HelloParams say who calls, as the first call of a connection. A connection with a higher
+// epoch of the same client replaces the previous one: see docs/daemon.md.
 type HelloParams struct {
-	ID    string `json:"id"`    // random, of this process: 16 to 64 letters, digits, hyphens and underscores
+	ID    string `json:"id"`    // random, for this process: 16 to 64 letters, digits, hyphens and underscores
 	Epoch uint64 `json:"epoch"` // counts the connections that the process makes, from 1
 }
 
 // A HelloReply describes the daemon.
 type HelloReply struct {
 	Info
-	Known bool `json:"known,omitempty"` // the client was here before, and has again what it had
+	Known bool `json:"known,omitempty"` // the daemon knows the client, which keeps its state
 }
 
-// CreateParams open a session. The answer comes at once when something has to be
-// prepared first: its state is preparing then, input for it is held, and
-// progress goes to Token.
+// CreateParams open a session. If something has to be prepared first, the answer comes at once:
+// its state is preparing then, input for it is queued, and progress is sent with Token.
 type CreateParams struct {
-	Name                 string            `json:"name,omitempty"`      // "" makes one up
+	Name                 string            `json:"name,omitempty"`      // "" generates one
 	Language             string            `json:"language,omitempty"`  // "" is the daemon's default
-	Command              []string          `json:"command,omitempty"`   // starts a worker of the caller's own, as a language that the daemon does not have; the first is an absolute path
-	Dir                  string            `json:"dir,omitempty"`       // absolute; "" is the daemon's own
+	Command              []string          `json:"command,omitempty"`   // starts the caller's own worker, for a language that the daemon does not have; the first element is an absolute path
+	Dir                  string            `json:"dir,omitempty"`       // absolute; "" is the daemon's working directory
 	Runtime              string            `json:"runtime,omitempty"`   // which interpreter, as --python has it
 	Packages             []string          `json:"packages,omitempty"`  // packages to prepare
-	Env                  map[string]string `json:"env,omitempty"`       // variables of its environment, beside those of the daemon's
+	Env                  map[string]string `json:"env,omitempty"`       // environment variables, in addition to those of the daemon
 	Sandbox              string            `json:"sandbox,omitempty"`   // read-only, workspace or full; "" is full
 	Home                 string            `json:"home,omitempty"`      // what a sandbox shows of the home directory: documents or tools; "" is documents
-	Readable             []string          `json:"readable,omitempty"`  // more files and directories that a sandbox shows it, absolute
-	Writable             []string          `json:"writable,omitempty"`  // files and directories that it lets it write, absolute
-	Accepted             []string          `json:"accepted,omitempty"`  // real paths of those that programs outside run or read, once more
-	Protected            []string          `json:"protected,omitempty"` // paths in what it writes that stay as they are, absolute
+	Readable             []string          `json:"readable,omitempty"`  // more files and directories that a sandboxed session can read, absolute
+	Writable             []string          `json:"writable,omitempty"`  // files and directories that a sandboxed session can write, absolute
+	Accepted             []string          `json:"accepted,omitempty"`  // repeats the real paths of those that programs outside run or read
+	Protected            []string          `json:"protected,omitempty"` // paths in writable directories that cannot be changed, absolute
 	Network              string            `json:"network,omitempty"`   // of a sandbox: none, list or full; "" is none
-	Hosts                []string          `json:"hosts,omitempty"`     // of the network list: patterns of hosts
-	Accept               string            `json:"accept,omitempty"`    // the weaker mechanism that a sandbox may have: landlock
-	AskUser              bool              `json:"ask_user,omitempty"`  // hold what a sandbox refuses and a person could allow
+	Hosts                []string          `json:"hosts,omitempty"`     // for the network list: patterns of hosts
+	Accept               string            `json:"accept,omitempty"`    // the weaker mechanism that a sandbox may use: landlock
+	AskUser              bool              `json:"ask_user,omitempty"`  // block calls that a sandbox refuses until the user has decided
 	Limits               Limits            `json:"limits,omitzero"`
-	SessionIdleTimeoutMS int64             `json:"session_idle_timeout_ms,omitempty"` // unused for so long it is closed; 0 is as the daemon has it
+	SessionIdleTimeoutMS int64             `json:"session_idle_timeout_ms,omitempty"` // the session is closed when unused for this long; 0 is the daemon's default
 	Token                json.RawMessage   `json:"progressToken,omitempty"`
-	Request              string            `json:"request,omitempty"` // as StartParams has it
+	Request              string            `json:"request,omitempty"` // as in StartParams
 }
 
-// Limits bound what a session uses; zero fields bound nothing.
+// Limits bound the resources of a session; zero fields bound nothing.
 type Limits struct {
 	Memory    int64 `json:"memory,omitempty"`    // bytes
-	Processes int   `json:"processes,omitempty"` // with their threads
+	Processes int   `json:"processes,omitempty"` // including their threads
 	CPUs      int   `json:"cpus,omitempty"`
-	Files     int   `json:"files,omitempty"` // open in each process
+	Files     int   `json:"files,omitempty"` // open files of each process
 	Disk      int64 `json:"disk,omitempty"`  // bytes
 	TurnMS    int64 `json:"turn_ms,omitempty"`
 }
 
-// Destinations lists the hosts in the network that a session has connected to, or tried to.
+// Destinations lists the network destinations that a session has connected to, or tried to.
 type Destinations struct {
 	Destinations []session.Destination `json:"destinations"`
 }
@@ -173,9 +173,9 @@ type Destinations struct {
 // MaxAuthorBytes bounds the name of an author.
 const MaxAuthorBytes = 128
 
-// IsAuthor reports whether the daemon accepts name as an author's. "" is one. The name stands
-// before each input, at terminals and in replies to models. So it has no control characters,
-// no invisible ones, and none that reverse the order of others.
+// IsAuthor reports whether the daemon accepts name as an author's. "" is accepted. The name is
+// shown before each input, at terminals and in replies to models. It must not contain control
+// characters, invisible characters, or characters that change the text direction.
 func IsAuthor(name string) bool {
 	unseen := func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }
 	return len(name) <= MaxAuthorBytes && utf8.ValidString(name) && !strings.ContainsFunc(name, unseen)
@@ -186,23 +186,23 @@ type NameParams struct {
 	Session string `json:"session"`
 }
 
-// ResizeParams say how large the terminal of a session is from now on, in characters.
+// ResizeParams set the size of a session's terminal, in characters.
 type ResizeParams struct {
 	Session string `json:"session"`
 	Rows    int    `json:"rows"`
 	Cols    int    `json:"cols"`
 }
 
-// EndParams end a session's worker, or the session.
+// EndParams name the session to close, or whose worker to end.
 type EndParams struct {
 	Session string `json:"session"`
-	Request string `json:"request,omitempty"` // as StartParams has it
+	Request string `json:"request,omitempty"` // as in StartParams
 }
 
-// StartParams run code. With WaitMS the answer is that of a wait. With WriteLock
-// no other client may write until the turn is over. With Request, a name that the client gives to
-// this call and to its repetitions, the code runs once however often the call is made: the
-// daemon remembers the last 256 of each client.
+// StartParams run code. With WaitMS the answer is that of a wait. With WriteLock no other
+// client may write until the turn is over. Request is a name that the client gives to this call
+// and to its repetitions: with it, the code runs only once. The daemon remembers the last 256
+// requests of each client.
 type StartParams struct {
 	Session    string       `json:"session"`
 	Input      string       `json:"input"`
@@ -212,12 +212,13 @@ type StartParams struct {
 	Author     string       `json:"author,omitempty"`
 	WaitMS     int64        `json:"wait_ms,omitempty"`
 	After      timeline.Seq `json:"after,omitempty"`
-	ReadCursor timeline.Seq `json:"read_cursor,omitempty"` // how far Author had read before, as ReadCursorParams have it
-	Continues  bool         `json:"continues,omitempty"`   // cancelling the call ends the waiting, not the turn
+	ReadCursor timeline.Seq `json:"read_cursor,omitempty"` // how far Author had read before, as in ReadCursorParams
+	Continues  bool         `json:"continues,omitempty"`   // cancelling the call ends the wait, not the turn
 	Request    string       `json:"request,omitempty"`
 }
 
-// A TurnAccepted says which turn a call with a Request has started or answered, before it is over.
+// A TurnAccepted says which turn a call with a Request has started or answered, before the turn
+// is over.
 type TurnAccepted struct {
 	Request string `json:"request"`
 	Session string `json:"session"`
@@ -233,14 +234,13 @@ type InputParams struct {
 	Author       string       `json:"author,omitempty"`
 	WaitMS       int64        `json:"wait_ms,omitempty"`
 	After        timeline.Seq `json:"after,omitempty"`
-	ReadCursor   timeline.Seq `json:"read_cursor,omitempty"` // as StartParams has them
+	ReadCursor   timeline.Seq `json:"read_cursor,omitempty"` // as in StartParams
 	Continues    bool         `json:"continues,omitempty"`   //
 	Request      string       `json:"request,omitempty"`     //
 }
 
-// WaitParams wait until a turn ends or asks for input, for WaitMS at most; 0 does
-// not wait. Turn is one that was started or fed here, and not long ago; 0 is
-// whatever is active.
+// WaitParams wait until a turn ends or asks for input, for at most WaitMS; 0 does not wait.
+// Turn is a recent turn of this session; 0 is the active one.
 type WaitParams struct {
 	Session string       `json:"session"`
 	Turn    uint64       `json:"turn,omitempty"`
@@ -248,29 +248,29 @@ type WaitParams struct {
 	After   timeline.Seq `json:"after,omitempty"`
 }
 
-// InterruptParams interrupt a turn by its number, so that a late interrupt does not
-// hit the next one; or, with Active, whatever is active when the call arrives.
+// InterruptParams interrupt a turn by its number, so that a late interrupt does not hit the
+// next one; or, with Active, the turn that is active when the call arrives.
 type InterruptParams struct {
 	Session string `json:"session"`
 	Turn    uint64 `json:"turn,omitempty"`
 	Active  bool   `json:"active,omitempty"`
 	Author  string `json:"author,omitempty"`
-	Request string `json:"request,omitempty"` // as StartParams has it
+	Request string `json:"request,omitempty"` // as in StartParams
 }
 
-// An InterruptReply says what came of an interrupt.
+// An InterruptReply reports the effect of an interrupt.
 type InterruptReply struct {
 	Result session.InterruptResult `json:"result"`
 }
 
-// GrantParams give a session a right, one of Read, Write and Host.
+// GrantParams grant a session access: one of Read, Write and Host.
 type GrantParams struct {
 	Session string `json:"session"`
 	session.Grant
 	Author string `json:"author,omitempty"`
 }
 
-// AnswerPermissionParams answer a permission by its number.
+// AnswerPermissionParams answer a permission request by its number.
 type AnswerPermissionParams struct {
 	Session    string `json:"session"`
 	Permission uint64 `json:"permission"`
@@ -278,19 +278,19 @@ type AnswerPermissionParams struct {
 	Author     string `json:"author,omitempty"`
 }
 
-// QueryParams ask about text, while the session is idle.
+// QueryParams ask about text while the session is idle.
 type QueryParams struct {
 	Session string `json:"session"`
 	Text    string `json:"text"`
 	Cursor  int    `json:"cursor,omitempty"` // bytes
 }
 
-// A ParseReply says whether text is a whole input.
+// A ParseReply says whether text is a complete input.
 type ParseReply struct {
 	Status session.ParseStatus `json:"status"`
 }
 
-// OutputParams look into the rendered output.
+// OutputParams select lines of the rendered output.
 type OutputParams struct {
 	Session string `json:"session"`
 	session.OutputQuery
@@ -308,13 +308,14 @@ type OutlineParams struct {
 	session.TurnSummariesQuery
 }
 
-// SearchParams ask for lines of a session.
+// SearchParams search for lines of a session.
 type SearchParams struct {
 	Session string `json:"session"`
 	session.SearchQuery
 }
 
-// BlobParams ask for data that an event of the session has, or had left out, by its digest.
+// BlobParams ask for data of an event of the session, or that was left out of it, by its
+// digest.
 type BlobParams struct {
 	Session string `json:"session"`
 	Digest  string `json:"digest"`
@@ -322,14 +323,14 @@ type BlobParams struct {
 	Limit   int    `json:"limit,omitempty"` // bytes, at most session.MaxPartBytes, which 0 means
 }
 
-// FilesParams name a session whose own directory has files: one that is open, or one that was
-// crashed, by the ID of its CrashedSession.
+// FilesParams name a session whose own directory has files: an open one by name, or a crashed
+// one by the ID of its CrashedSession.
 type FilesParams struct {
 	Session string `json:"session,omitempty"`
 	Crashed string `json:"crashed,omitempty"`
 }
 
-// FileList are the plain files of a session's own directory, by name.
+// FileList lists the regular files in a session's own directory, by name.
 type FileList struct {
 	Files []session.File `json:"files"`
 }
@@ -337,12 +338,12 @@ type FileList struct {
 // FileParams ask for a part of a file in a session's own directory.
 type FileParams struct {
 	FilesParams
-	Path   string `json:"path"` // its name, or its whole path as the daemon tells it
+	Path   string `json:"path"` // its name, or its full path as the daemon reports it
 	Offset int64  `json:"offset,omitempty"`
 	Limit  int    `json:"limit,omitempty"` // bytes, at most session.MaxPartBytes, which 0 means
 }
 
-// CrashedSessions are those that were lost in the last day, the newest first.
+// CrashedSessions lists the sessions that crashed in the last day, the newest first.
 type CrashedSessions struct {
 	Sessions []CrashedSession `json:"sessions"`
 }
@@ -352,37 +353,37 @@ type CrashedSession struct {
 	ID         string    `json:"id"` // unique, unlike the name
 	Name       string    `json:"name"`
 	Language   string    `json:"language"`
-	Found      time.Time `json:"found"` // when it was found; it is kept from then on
+	Found      time.Time `json:"found"` // when it was found; the day begins then
 	Inputs     int       `json:"inputs"`
 	Bytes      int64     `json:"bytes"`
 	OutputPath string    `json:"output_path"`
 }
 
-// WriteLockParams take or release the write lock of a session. A lock with Long is announced
-// in the session; a lock for one turn is not.
+// WriteLockParams take or release the write lock of a session. A lock with Long is announced in
+// the session; a lock for one turn is not.
 type WriteLockParams struct {
 	Session string `json:"session"`
 	Author  string `json:"author"`
 	Long    bool   `json:"long,omitempty"`
 }
 
-// ReadCursorParams remember how far a reader has read, so that it can go on there after
-// it was restarted. Without Seq they only ask.
+// ReadCursorParams store how far a reader has read, so that it can continue there after a
+// restart. Without Seq they only ask.
 type ReadCursorParams struct {
 	Session string       `json:"session"`
 	Reader  string       `json:"reader"`
 	Seq     timeline.Seq `json:"seq,omitempty"`
-	Own     bool         `json:"own,omitempty"` // not a name under which another connection reads
+	Own     bool         `json:"own,omitempty"` // do not share the name with another connection
 }
 
-// A ReadCursor is how far a reader has read; 0 when it was never here. Reader is its
-// name: another one than was asked for, with a number, when Own wanted that.
+// A ReadCursor is how far a reader has read; 0 if the reader is new. Reader is its name: with
+// Own, it may differ from the requested one by a number.
 type ReadCursor struct {
 	Seq    timeline.Seq `json:"seq"`
 	Reader string       `json:"reader"`
 }
 
-// ClientList are those who are connected, by when they came.
+// ClientList lists the connected clients, in the order in which they connected.
 type ClientList struct {
 	Clients []ConnectedClient `json:"clients"`
 }
@@ -390,44 +391,45 @@ type ClientList struct {
 // ConnectedClient is one connection to the daemon.
 type ConnectedClient struct {
 	Client   string       `json:"client"`
-	PID      int          `json:"pid,omitempty"`    // its process, where the system tells
-	Author   string       `json:"author,omitempty"` // the last name that it gave
+	PID      int          `json:"pid,omitempty"`    // its process, if the system reports it
+	Author   string       `json:"author,omitempty"` // the last name that it used
 	Since    time.Time    `json:"since"`
-	Self     bool         `json:"self,omitempty"` // it is the one that asks
+	Self     bool         `json:"self,omitempty"` // it is the caller
 	Sessions []Attachment `json:"sessions"`
 }
 
-// An Attachment is what a connection has to do with a session.
+// An Attachment describes how a connection uses a session.
 type Attachment struct {
 	Session   string `json:"session"`
 	Watches   bool   `json:"watches,omitempty"`
-	Reader    string `json:"reader,omitempty"`     // under that name
+	Reader    string `json:"reader,omitempty"`     // name under which it reads
 	WriteLock bool   `json:"write_lock,omitempty"` // no other client may write
-	LongLock  bool   `json:"long_lock,omitempty"`  // until it is released, not for a turn
-	Calls     int    `json:"calls,omitempty"`      // that wait for it
+	LongLock  bool   `json:"long_lock,omitempty"`  // the lock lasts until it is released, not just for a turn
+	Calls     int    `json:"calls,omitempty"`      // number of calls that wait for the session
 }
 
 // DetachParams end another connection.
 type DetachParams struct {
 	Client string `json:"client"`
-	Author string `json:"author,omitempty"` // the author who ends it; the other client learns this
+	Author string `json:"author,omitempty"` // the author who ends it, which the other client is told
 }
 
-// SubscribeParams watch a session from a cursor; 0 is its beginning. With ChangesOnly they watch only
-// whether something changes, of one session, or of all with none.
+// SubscribeParams watch a session from a cursor; 0 is its beginning. With ChangesOnly, they
+// watch only whether the session changes, or any session if none is named.
 type SubscribeParams struct {
 	Session     string       `json:"session"`
 	After       timeline.Seq `json:"after,omitempty"`
 	Author      string       `json:"author,omitempty"` // who watches
 	ChangesOnly bool         `json:"changes_only,omitempty"`
-	Blobs       string       `json:"blobs,omitempty"` // BlobsRef: data from 4 KiB on is left out and named by its digest
+	Blobs       string       `json:"blobs,omitempty"` // BlobsRef: data of 4 KiB or more is left out and named by its digest
 }
 
-// BlobsRef is for SubscribeParams.Blobs.
+// BlobsRef is the value of SubscribeParams.Blobs that leaves out large data.
 const BlobsRef = "ref"
 
-// A SubscribeReply names a subscription. A snapshot of everything up to Seq follows. A resumed
-// subscription has the current question again, because its client may have forgotten it.
+// A SubscribeReply identifies a subscription. A snapshot of everything up to Seq follows. A
+// resumed subscription gets the current input request again, because its client may have
+// forgotten it.
 type SubscribeReply struct {
 	Subscription string                `json:"subscription"`
 	Seq          timeline.Seq          `json:"seq"`
@@ -439,13 +441,13 @@ type SubscriptionParams struct {
 	Subscription string `json:"subscription"`
 }
 
-// A Snapshot is what had happened when a subscription began. A large one comes in
-// parts, of which the last has More false.
+// A Snapshot contains what happened before a subscription started. A large one comes in parts,
+// of which the last has More false.
 type Snapshot struct {
 	Subscription string           `json:"subscription"`
 	Session      session.Info     `json:"session"`
 	Events       []timeline.Event `json:"events"`
-	Seq          timeline.Seq     `json:"seq"` // all up to it; live events follow behind it
+	Seq          timeline.Seq     `json:"seq"` // the snapshot reaches up to it; live events follow
 	More         bool             `json:"more,omitempty"`
 }
 
@@ -456,14 +458,14 @@ type LiveEvent struct {
 	Event        timeline.Event `json:"event"`
 }
 
-// A ChangeNotice says that a session has changed.
+// A ChangeNotice reports that a session has changed.
 type ChangeNotice struct {
 	Subscription string       `json:"subscription"`
 	Change       session.Tick `json:"change"`
 }
 
-// A SubscriptionEnd says that a subscription is over, and why: its session was closed, or its
-// connection is ended by somebody else.
+// A SubscriptionEnd says that a subscription is over, and why: its session was closed, or
+// another client ended the connection.
 type SubscriptionEnd struct {
 	Subscription string `json:"subscription"`
 	Session      string `json:"session"`
@@ -471,10 +473,10 @@ type SubscriptionEnd struct {
 	Detached     bool   `json:"detached,omitempty"`
 }
 
-// PreparationProgress tells how far the preparation of sessions is.
+// PreparationProgress reports the progress of preparing sessions.
 type PreparationProgress struct {
 	Token    json.RawMessage `json:"progressToken"`
 	Progress int64           `json:"progress"`
-	Total    int64           `json:"total,omitempty"` // 0: not known; equal to Progress: over
+	Total    int64           `json:"total,omitempty"` // 0: unknown; equal to Progress: complete
 	Message  string          `json:"message,omitempty"`
 }

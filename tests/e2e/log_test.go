@@ -61,7 +61,7 @@ func TestLog(t *testing.T) {
 			"frame=turn_start from=supervisor", "frame=turn_input from=supervisor", "frame=idle from=worker", "frame=interrupt from=supervisor",
 			"command=start", "command=signal", "command=kill", "event=started",
 			`msg="worker starting"`, `msg="worker exited" `, `msg="interrupt requested"`, `msg="a session is closed"`, "why=reset", `msg="request refused"`, "status=401",
-			`msg="connected to the daemon"`, "method=turn/start", `msg="line received" pid=`, "method=tools/call id=", "msg=request", `msg="the daemon begins"`, "client=client-",
+			`msg="connected to daemon"`, "method=turn/start", `msg="line received" pid=`, "method=tools/call id=", "msg=request", `msg="the daemon begins"`, "client=client-",
 		} {
 			if !strings.Contains(text, what) {
 				t.Errorf("the log has no %s", what)

@@ -364,7 +364,7 @@ func TestReconnect(t *testing.T) {
 		if session.KindOf(err) != client.KindOutcomeUnknown {
 			t.Errorf("the subscription got %v", err)
 		}
-		if err := <-under; session.KindOf(err) != client.KindOutcomeUnknown || !strings.Contains(err.Error(), "was started anew") {
+		if err := <-under; session.KindOf(err) != client.KindOutcomeUnknown || !strings.Contains(err.Error(), "was restarted at") {
 			t.Errorf("the call got %v", err)
 		}
 		if now, err := after.dial().GetSession(t.Context(), "main"); err != nil || now.Turn != 1 {
@@ -400,7 +400,7 @@ func TestReconnect(t *testing.T) {
 			_ = other.Close()
 		}
 		w.SetBroken(false)
-		if err := <-under; session.KindOf(err) != client.KindOutcomeUnknown || !strings.Contains(err.Error(), "has forgotten this client") {
+		if err := <-under; session.KindOf(err) != client.KindOutcomeUnknown || !strings.Contains(err.Error(), "forgot this client") {
 			t.Errorf("the call got %v", err)
 		}
 		if now, err := plain.GetSession(t.Context(), "main"); err != nil || now.Turn != 2 {
