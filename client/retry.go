@@ -1,0 +1,224 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/session"
+)
+
+// retryableParams are the params of a call whose effect must happen only once. withRequestID
+// returns them with this request ID.
+type retryableParams interface {
+	withRequestID(request string) any
+}
+
+// waitingParams are the params of a call that waits. waitTime returns for how long;
+// withWaitTime returns them with another time.
+type waitingParams interface {
+	waitTime() time.Duration
+	withWaitTime(d time.Duration) any
+}
+
+// newRequestID returns an ID for a call and its repetitions.
+func (l *Client) newRequestID() string { return strconv.FormatUint(l.lastRequest.Add(1), 36) }
+
+// callWithRetry makes a call, and repeats it if its connection is lost before the answer: until
+// its context ends, or the time for which it waits is over. Its effect happens only once.
+func (l *Client) callWithRetry(ctx context.Context, method string, params, result any) error {
+	t := &retryState{client: l, params: params, startTime: time.Now(), method: method}
+	if r, ok := params.(retryableParams); ok {
+		t.params = r.withRequestID(l.newRequestID())
+	}
+	err := t.runWithRetry(ctx, func(c *Conn) error { return t.callOnce(ctx, c, result) })
+	if errors.Is(err, context.DeadlineExceeded) && session.KindOf(err) == "" {
+		err = fmt.Errorf("the daemon does not respond: %w", err)
+	}
+	return err
+}
+
+// runWithRetry calls do with a connection, and again with the next one while a retry makes
+// sense.
+func (t *retryState) runWithRetry(ctx context.Context, do func(*Conn) error) error {
+	for {
+		c, err := t.acquireConn(ctx)
+		if err != nil && t.lossErr != nil && !t.client.remote && session.KindOf(err) == KindUnreachable {
+			return t.lossErr // for a local daemon, the first error is more specific than that the daemon is gone now
+		}
+		if err != nil {
+			return err
+		}
+		if err = do(c); hasEnded(err) {
+			c.awaitEnd(ctx) // a later call must not use this connection
+		}
+		t.lastConn, t.lossErr = c, err
+		if !t.canRetry(ctx, c, err) {
+			return err
+		}
+		if err := t.losses.recordLoss(ctx, t.method, err); err != nil {
+			return err
+		}
+	}
+}
+
+// maxLosses bounds the consecutive retries whose connection is lost within lossWindow: a
+// connection that ends so soon may have been lost because of the call.
+const (
+	maxLosses  = 8
+	lossWindow = 10 * time.Second
+)
+
+// lossCounter counts the consecutive connections that one caller has lost within lossWindow.
+type lossCounter struct {
+	recent int
+	last   time.Time
+}
+
+// recordLoss counts a loss and pauses before another try, longer each time. It returns an error
+// after too many losses.
+func (l *lossCounter) recordLoss(ctx context.Context, method string, lost error) error {
+	if !l.last.IsZero() && time.Since(l.last) > lossWindow {
+		l.recent = 0
+	}
+	l.recent++
+	switch {
+	case l.recent > maxLosses:
+		return &session.Error{Kind: KindUnreachable, Cause: lost, Message: fmt.Sprintf(
+			"%d connections in a row ended during %s, so it was not retried again: %v", l.recent, method, lost)}
+	case l.recent > 1: // most connections are lost only once
+		if err := sleepContext(ctx, retryDelays[min(l.recent-2, len(retryDelays)-1)]); err != nil {
+			return err
+		}
+	}
+	l.last = time.Now()
+	return nil
+}
+
+// A retryState is the state of a call and its repetitions.
+type retryState struct {
+	client    *Client
+	method    string
+	params    any
+	startTime time.Time
+	lastConn  *Conn // the connection on which it was last sent
+	lossErr   error // why it got no answer there
+	losses    lossCounter
+}
+
+// timeLeft returns how long the call may still wait, and whether it has a time limit.
+func (t *retryState) timeLeft() (left time.Duration, bounded bool) {
+	if p, ok := t.params.(waitingParams); ok && p.waitTime() > 0 {
+		return p.waitTime() - time.Since(t.startTime), true
+	}
+	patience := time.Duration(t.client.reconnectTimeout.Load())
+	return patience - time.Since(t.startTime), patience > 0
+}
+
+// acquireConn returns a connection on which the call can be made.
+func (t *retryState) acquireConn(ctx context.Context) (*Conn, error) {
+	if left, bounded := t.timeLeft(); bounded {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeout(ctx, max(left, 0))
+		defer stop()
+	}
+	c, err := t.client.acquireConn(ctx, t.lastConn == nil)
+	if err != nil || t.lastConn == nil {
+		return c, err
+	}
+	err = c.checkSameDaemon(t.lastConn, t.method)
+	if _, once := t.params.(retryableParams); once && err == nil {
+		err = c.checkRemembered(t.method)
+	}
+	return c, err
+}
+
+// callOnce makes the call once.
+func (t *retryState) callOnce(ctx context.Context, c *Conn, result any) error {
+	params := t.params
+	if p, ok := params.(waitingParams); ok && p.waitTime() > 0 {
+		left, _ := t.timeLeft()
+		if t.lastConn != nil {
+			params = p.withWaitTime(max(left, time.Millisecond))
+		}
+		if t.client.remote {
+			var stop context.CancelFunc
+			ctx, stop = c.withLateDeadline(ctx, max(left, 0))
+			defer stop()
+		}
+	}
+	err := c.Call(ctx, t.method, params, result)
+	if err != nil && errors.Is(context.Cause(ctx), errLateAnswer) {
+		return &session.Error{Kind: KindUnreachable, Cause: context.DeadlineExceeded,
+			Message: fmt.Sprintf("%s has not responded since %s", t.client.RemoteName(), c.conn.LastActivity().Format(time.TimeOnly))}
+	}
+	return err
+}
+
+var errLateAnswer = errors.New("the answer is late")
+
+// withLateDeadline ends ctx when the answer to a call that waits for this long is late. While
+// data arrives, it may be part of a long answer.
+func (c *Conn) withLateDeadline(ctx context.Context, wait time.Duration) (context.Context, context.CancelFunc) {
+	ctx, end := context.WithCancelCause(ctx)
+	var look func()
+	look = func() {
+		switch rest := lateAnswerGrace - time.Since(c.conn.LastActivity()); {
+		case ctx.Err() != nil:
+		case rest > 0:
+			time.AfterFunc(rest, look)
+		default:
+			end(errLateAnswer)
+		}
+	}
+	first := time.AfterFunc(wait+lateAnswerGrace, look)
+	return ctx, func() {
+		first.Stop()
+		end(nil)
+	}
+}
+
+// connEndTimeout bounds the wait for the end of a connection on which a call has failed.
+const connEndTimeout = 5 * time.Second
+
+// hasEnded reports whether an error says that the daemon of a connection has ended.
+func hasEnded(err error) bool {
+	kind := session.KindOf(err)
+	return (kind == KindUnreachable || kind == KindShuttingDown) && !errors.Is(err, context.DeadlineExceeded)
+}
+
+// awaitEnd waits until the end of the connection is known.
+func (c *Conn) awaitEnd(ctx context.Context) {
+	late := time.NewTimer(connEndTimeout)
+	defer late.Stop()
+	select {
+	case <-c.conn.Context().Done():
+	case <-ctx.Done():
+	case <-late.C:
+	}
+}
+
+func (l *Client) isConnected() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.conn != nil
+}
+
+// canRetry reports whether a call may be made again.
+func (t *retryState) canRetry(ctx context.Context, c *Conn, err error) bool {
+	if err != nil {
+		select {
+		case <-c.helloDone: // the preceding hello may have been refused for the same reason
+		case <-ctx.Done():
+		}
+	}
+	switch kind := session.KindOf(err); {
+	case err == nil || ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded):
+		return false
+	case kind != KindUnreachable:
+		return false
+	}
+	return !c.isOpen()
+}
